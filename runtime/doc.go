@@ -1,0 +1,28 @@
+// Package runtime holds the words every other package uses to talk about a
+// container runtime: the domain types ([Pod], [PodStatus], [ContainerStatus],
+// [ContainerID]), the service interfaces a runtime implements
+// ([RuntimeService], [ImageService]), the labels and annotations written on
+// runtime objects, the error classes, and [View], which turns raw CRI lists
+// into domain types.
+//
+//	RuntimeService ──ListPodSandbox──┐
+//	  (CRI client,    ListContainers ├──► View ──► Pod        (what exists)
+//	   process, fake) …Status────────┘         └─► PodStatus  (what it looks like)
+//
+// The package knows nothing above it: no v1.Pod, no worker, no status format.
+// Method signatures are those of k8s.io/cri-api/pkg/apis, narrowed to what is
+// used, so any existing Go CRI client satisfies the interfaces as it is.
+//
+// # Identity and ownership
+//
+// The pod UID is the key of everything. A sandbox or container belongs to a pod
+// through its labels ([LabelPodUID] and friends). Objects without these labels
+// belong to somebody else and never appear in a [View]; with an owner ID set
+// ([ViewOptions]) objects of another owner are invisible too.
+//
+// # Order of observations
+//
+// Wall clocks jump, so observations are ordered by [Stamp], a number drawn from
+// one [Sequence] per engine. A status carries the stamp drawn before the list
+// it was read from: it may be newer than it claims, never older.
+package runtime

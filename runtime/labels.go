@@ -1,0 +1,27 @@
+package runtime
+
+// Labels on sandboxes and containers. They are the kubelet's, so crictl and
+// monitoring agents find their way (spec/runtime.md 2.1).
+const (
+	LabelPodName       = "io.kubernetes.pod.name"
+	LabelPodNamespace  = "io.kubernetes.pod.namespace"
+	LabelPodUID        = "io.kubernetes.pod.uid"
+	LabelContainerName = "io.kubernetes.container.name"
+
+	// LabelOwner names the engine that made the object, if it has an owner ID
+	// (spec/runtime.md 1.9).
+	LabelOwner = "podwright.io/owner"
+)
+
+// Annotations on containers: what a later process must know to judge or stop a
+// container without its pod's spec (spec/runtime.md 2.2).
+const (
+	AnnotationHash                   = "io.kubernetes.container.hash"
+	AnnotationRestartCount           = "io.kubernetes.container.restartCount"
+	AnnotationTerminationMessagePath = "io.kubernetes.container.terminationMessagePath"
+	AnnotationTerminationPolicy      = "io.kubernetes.container.terminationMessagePolicy"
+	AnnotationPreStopHandler         = "io.kubernetes.container.preStopHandler"
+	AnnotationPorts                  = "io.kubernetes.container.ports"
+	AnnotationPodDeletionGrace       = "io.kubernetes.pod.deletionGracePeriod"
+	AnnotationPodTerminationGrace    = "io.kubernetes.pod.terminationGracePeriod"
+)

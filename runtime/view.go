@@ -1,0 +1,279 @@
+package runtime
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/utils/clock"
+)
+
+// Reader is the part of a [RuntimeService] a [View] reads from.
+type Reader interface {
+	Versioner
+	Lister
+	Inspector
+}
+
+// ViewOptions configures a [View]. The zero value is ready to use.
+type ViewOptions struct {
+	// OwnerID, if set, limits the view to objects whose [LabelOwner] has this
+	// value. Empty: every object that carries the three pod labels.
+	OwnerID string
+	// Sequence orders readings. Nil means a new one; pass the engine's.
+	Sequence *Sequence
+	// Clock gives PodStatus.ObservedAt. Nil means the real clock.
+	Clock clock.PassiveClock
+}
+
+// View turns raw CRI readings into domain types. It keeps no state but the
+// runtime's name, and is safe for concurrent use. Its methods fail with the
+// wrapped error of the runtime call that failed.
+type View struct {
+	reader  Reader
+	options ViewOptions
+	name    atomic.Pointer[string]
+}
+
+// NewView returns a view of what r shows.
+func NewView(r Reader, options ViewOptions) *View {
+	if options.Sequence == nil {
+		options.Sequence = &Sequence{}
+	}
+	if options.Clock == nil {
+		options.Clock = clock.RealClock{}
+	}
+	return &View{reader: r, options: options}
+}
+
+// Listing is one raw reading of the whole runtime.
+type Listing struct {
+	// Stamp was drawn before the first list call.
+	Stamp Stamp
+	// Runtime is the name of the runtime, for container IDs.
+	Runtime string
+	// Sandboxes and Containers as the runtime returned them, foreign ones
+	// and entries without metadata included; see [View.Owns].
+	Sandboxes  []*runtimeapi.PodSandbox
+	Containers []*runtimeapi.Container
+}
+
+// List reads all sandboxes and containers with two calls (spec/runtime.md 1.1).
+// A non-empty uid limits the reading to the objects labelled with it.
+func (v *View) List(ctx context.Context, uid types.UID) (*Listing, error) {
+	name, err := v.runtimeName(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var sandboxes *runtimeapi.PodSandboxFilter
+	var containers *runtimeapi.ContainerFilter
+	if uid != "" {
+		selector := map[string]string{LabelPodUID: string(uid)}
+		sandboxes = &runtimeapi.PodSandboxFilter{LabelSelector: selector}
+		containers = &runtimeapi.ContainerFilter{LabelSelector: selector}
+	}
+	l := &Listing{Stamp: v.options.Sequence.Next(), Runtime: name}
+	if l.Sandboxes, err = v.reader.ListPodSandbox(ctx, sandboxes); err != nil {
+		return nil, fmt.Errorf("list sandboxes: %w", err)
+	}
+	if l.Containers, err = v.reader.ListContainers(ctx, containers); err != nil {
+		return nil, fmt.Errorf("list containers: %w", err)
+	}
+	return l, nil
+}
+
+// Owns reports whether an object with these labels belongs to this view: it
+// carries the three pod labels and, if the view has an owner ID, that owner
+// (spec/runtime.md 1.9).
+func (v *View) Owns(labels map[string]string) bool {
+	if labels[LabelPodUID] == "" || labels[LabelPodName] == "" || labels[LabelPodNamespace] == "" {
+		return false
+	}
+	return v.options.OwnerID == "" || labels[LabelOwner] == v.options.OwnerID
+}
+
+// ListPods returns every pod the runtime shows, dead ones included, sorted by
+// UID. Foreign and incomplete objects are skipped.
+func (v *View) ListPods(ctx context.Context) ([]*Pod, error) {
+	l, err := v.List(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	return v.Pods(l), nil
+}
+
+// ListPod returns one pod as the runtime lists it, or nil if the runtime shows
+// nothing of it.
+func (v *View) ListPod(ctx context.Context, uid types.UID) (*Pod, error) {
+	l, err := v.List(ctx, uid)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range v.Pods(l) {
+		if p.UID == uid {
+			return p, nil
+		}
+	}
+	return nil, nil
+}
+
+// Pods groups a listing into pods, sorted by UID.
+func (v *View) Pods(l *Listing) []*Pod {
+	byUID := map[types.UID]*Pod{}
+	pod := func(labels map[string]string) *Pod {
+		uid := types.UID(labels[LabelPodUID])
+		p := byUID[uid]
+		if p == nil {
+			p = &Pod{UID: uid, Name: labels[LabelPodName], Namespace: labels[LabelPodNamespace], Stamp: l.Stamp}
+			byUID[uid] = p
+		}
+		return p
+	}
+	for _, s := range l.Sandboxes {
+		if s.GetId() == "" || s.GetMetadata() == nil || !v.Owns(s.GetLabels()) {
+			continue
+		}
+		p := pod(s.GetLabels())
+		p.Sandboxes = append(p.Sandboxes, &Sandbox{
+			ID:        s.GetId(),
+			State:     SandboxState(s.GetState()),
+			Attempt:   s.GetMetadata().GetAttempt(),
+			CreatedAt: time.Unix(0, s.GetCreatedAt()),
+		})
+	}
+	for _, c := range l.Containers {
+		if c.GetId() == "" || c.GetMetadata() == nil || c.GetImage() == nil || !v.Owns(c.GetLabels()) {
+			continue
+		}
+		p := pod(c.GetLabels())
+		p.Containers = append(p.Containers, &Container{
+			ID:          ContainerID{Runtime: l.Runtime, ID: c.GetId()},
+			Name:        c.GetMetadata().GetName(),
+			SandboxID:   c.GetPodSandboxId(),
+			State:       ContainerState(c.GetState()),
+			Attempt:     c.GetMetadata().GetAttempt(),
+			CreatedAt:   time.Unix(0, c.GetCreatedAt()),
+			Annotations: c.GetAnnotations(),
+		})
+	}
+	pods := make([]*Pod, 0, len(byUID))
+	for _, p := range byUID {
+		slices.SortFunc(p.Sandboxes, func(a, b *Sandbox) int {
+			return compareSandboxes(a.Attempt, b.Attempt, a.CreatedAt, b.CreatedAt, a.ID, b.ID)
+		})
+		slices.SortFunc(p.Containers, func(a, b *Container) int {
+			return compareContainers(a.CreatedAt, b.CreatedAt, a.ID.ID, b.ID.ID)
+		})
+		pods = append(pods, p)
+	}
+	slices.SortFunc(pods, func(a, b *Pod) int { return cmp.Compare(a.UID, b.UID) })
+	return pods
+}
+
+// PodStatus reads every sandbox and container of a listed pod in full. An
+// object that vanished since the list is skipped; any other error fails the
+// whole reading (spec/runtime.md 1.5).
+func (v *View) PodStatus(ctx context.Context, pod *Pod) (*PodStatus, error) {
+	name, err := v.runtimeName(ctx)
+	if err != nil {
+		return nil, err
+	}
+	status := &PodStatus{
+		UID: pod.UID, Name: pod.Name, Namespace: pod.Namespace,
+		Stamp: pod.Stamp, ObservedAt: v.options.Clock.Now(),
+	}
+	for _, s := range pod.Sandboxes {
+		response, err := v.reader.PodSandboxStatus(ctx, s.ID, false)
+		if IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("status of sandbox %s: %w", s.ID, err)
+		}
+		if response.GetStatus() == nil {
+			return nil, fmt.Errorf("status of sandbox %s: the runtime returned none", s.ID)
+		}
+		status.Sandboxes = append(status.Sandboxes, NewSandboxStatus(response.GetStatus()))
+	}
+	for _, c := range pod.Containers {
+		response, err := v.reader.ContainerStatus(ctx, c.ID.ID, false)
+		if IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("status of container %s (%s): %w", c.Name, c.ID.ID, err)
+		}
+		if response.GetStatus() == nil {
+			return nil, fmt.Errorf("status of container %s (%s): the runtime returned none", c.Name, c.ID.ID)
+		}
+		cs := NewContainerStatus(response.GetStatus(), name)
+		cs.SandboxID = c.SandboxID
+		status.Containers = append(status.Containers, cs)
+	}
+	slices.SortFunc(status.Sandboxes, func(a, b *SandboxStatus) int {
+		return compareSandboxes(a.Attempt, b.Attempt, a.CreatedAt, b.CreatedAt, a.ID, b.ID)
+	})
+	slices.SortFunc(status.Containers, func(a, b *ContainerStatus) int {
+		return compareContainers(a.CreatedAt, b.CreatedAt, a.ID.ID, b.ID.ID)
+	})
+	status.IPs = podIPs(status.Sandboxes)
+	return status, nil
+}
+
+// Read lists one pod and reads it in full: what the runtime shows now. A pod
+// the runtime does not know gives an empty status with its UID.
+func (v *View) Read(ctx context.Context, uid types.UID) (*PodStatus, error) {
+	pod, err := v.ListPod(ctx, uid)
+	if err != nil {
+		return nil, err
+	}
+	if pod == nil {
+		return &PodStatus{UID: uid, Stamp: v.options.Sequence.Next(), ObservedAt: v.options.Clock.Now()}, nil
+	}
+	return v.PodStatus(ctx, pod)
+}
+
+// runtimeName asks the runtime for its name once and remembers the answer.
+func (v *View) runtimeName(ctx context.Context) (string, error) {
+	if name := v.name.Load(); name != nil {
+		return *name, nil
+	}
+	response, err := v.reader.Version(ctx, APIVersion)
+	if err != nil {
+		return "", fmt.Errorf("runtime version: %w", err)
+	}
+	name := response.GetRuntimeName()
+	v.name.Store(&name)
+	return name, nil
+}
+
+// compareSandboxes orders latest first (spec/runtime.md 1.3).
+func compareSandboxes(attemptA, attemptB uint32, createdA, createdB time.Time, idA, idB string) int {
+	return cmp.Or(cmp.Compare(attemptB, attemptA), createdB.Compare(createdA), cmp.Compare(idA, idB))
+}
+
+// compareContainers orders newest first, ties by ID so that the order is total.
+func compareContainers(createdA, createdB time.Time, idA, idB string) int {
+	return cmp.Or(createdB.Compare(createdA), cmp.Compare(idA, idB))
+}
+
+// podIPs returns the addresses of the latest sandbox if it is ready. One
+// unparsable address makes the list empty (spec/runtime.md 1.7).
+func podIPs(sandboxes []*SandboxStatus) []string {
+	if len(sandboxes) == 0 || sandboxes[0].State != Running || sandboxes[0].IP == "" {
+		return nil
+	}
+	ips := append([]string{sandboxes[0].IP}, sandboxes[0].AdditionalIPs...)
+	for _, ip := range ips {
+		if _, err := netip.ParseAddr(ip); err != nil {
+			return nil
+		}
+	}
+	return ips
+}
