@@ -41,7 +41,7 @@ func NewSandboxStatus(s *runtimeapi.PodSandboxStatus) *SandboxStatus {
 		ID:          s.GetId(),
 		State:       SandboxState(s.GetState()),
 		Attempt:     s.GetMetadata().GetAttempt(),
-		CreatedAt:   time.Unix(0, s.GetCreatedAt()),
+		CreatedAt:   fromNanos(s.GetCreatedAt()),
 		HostNetwork: s.GetLinux().GetNamespaces().GetOptions().GetNetwork() == runtimeapi.NamespaceMode_NODE,
 		HasNetwork:  s.GetNetwork() != nil,
 		IP:          s.GetNetwork().GetIp(),
@@ -63,7 +63,7 @@ func NewContainerStatus(s *runtimeapi.ContainerStatus, runtimeName string) *Cont
 		ID:          ContainerID{Runtime: runtimeName, ID: s.GetId()},
 		Name:        s.GetMetadata().GetName(),
 		State:       ContainerState(s.GetState()),
-		CreatedAt:   time.Unix(0, s.GetCreatedAt()),
+		CreatedAt:   fromNanos(s.GetCreatedAt()),
 		Image:       s.GetImage().GetImage(),
 		ImageRef:    s.GetImageRef(),
 		ImageID:     s.GetImageId(),
@@ -81,10 +81,10 @@ func NewContainerStatus(s *runtimeapi.ContainerStatus, runtimeName string) *Cont
 		out.Hash = h
 	}
 	if out.State != Created {
-		out.StartedAt = time.Unix(0, s.GetStartedAt())
+		out.StartedAt = fromNanos(s.GetStartedAt())
 	}
 	if out.State == Exited {
-		out.FinishedAt = time.Unix(0, s.GetFinishedAt())
+		out.FinishedAt = fromNanos(s.GetFinishedAt())
 		out.ExitCode = s.GetExitCode()
 		out.Reason = s.GetReason()
 		out.Message = s.GetMessage()
@@ -96,4 +96,12 @@ func NewContainerStatus(s *runtimeapi.ContainerStatus, runtimeName string) *Cont
 		}
 	}
 	return out
+}
+
+// fromNanos converts a CRI time; 0 means the moment never came.
+func fromNanos(nanos int64) time.Time {
+	if nanos == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, nanos)
 }

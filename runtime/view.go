@@ -144,7 +144,7 @@ func (v *View) Pods(l *Listing) []*Pod {
 			ID:        s.GetId(),
 			State:     SandboxState(s.GetState()),
 			Attempt:   s.GetMetadata().GetAttempt(),
-			CreatedAt: time.Unix(0, s.GetCreatedAt()),
+			CreatedAt: fromNanos(s.GetCreatedAt()),
 		})
 	}
 	for _, c := range l.Containers {
@@ -158,7 +158,7 @@ func (v *View) Pods(l *Listing) []*Pod {
 			SandboxID:   c.GetPodSandboxId(),
 			State:       ContainerState(c.GetState()),
 			Attempt:     c.GetMetadata().GetAttempt(),
-			CreatedAt:   time.Unix(0, c.GetCreatedAt()),
+			CreatedAt:   fromNanos(c.GetCreatedAt()),
 			Annotations: c.GetAnnotations(),
 		})
 	}

@@ -1,0 +1,87 @@
+// Package restartpolicy answers one question for the reconciler and for the
+// status generator alike: may this container run again after it exited?
+//
+// The answer depends only on the pod's spec and the exit code
+// (spec/runtime.md 6.1): exit rules first, then the container's own policy, then
+// the pod's.
+package restartpolicy
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Decision is what an exit leads to.
+type Decision uint8
+
+// Decisions.
+const (
+	// Stay: the container is not run again.
+	Stay Decision = iota
+	// Restart: the container is run again.
+	Restart
+	// RestartAll: every container of the pod is run again.
+	RestartAll
+)
+
+// IsSidecar reports whether an init container is restartable: it starts in init
+// order, then runs beside the app containers.
+func IsSidecar(c *v1.Container) bool {
+	return c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways
+}
+
+// Effective returns the policy that governs c, a container of pod: its own if it
+// has one, else the pod's, Always if neither is set.
+func Effective(pod *v1.Pod, c *v1.Container) v1.RestartPolicy {
+	if c.RestartPolicy != nil && *c.RestartPolicy != "" {
+		return v1.RestartPolicy(*c.RestartPolicy)
+	}
+	if pod.Spec.RestartPolicy == "" {
+		return v1.RestartPolicyAlways
+	}
+	return pod.Spec.RestartPolicy
+}
+
+// OnExit decides for a container that exited with code.
+func OnExit(pod *v1.Pod, c *v1.Container, code int32) Decision {
+	if c.RestartPolicy != nil && *c.RestartPolicy != "" {
+		for i := range c.RestartPolicyRules {
+			rule := &c.RestartPolicyRules[i]
+			if !matches(rule.ExitCodes, code) {
+				continue
+			}
+			switch rule.Action {
+			case v1.ContainerRestartRuleActionRestart:
+				return Restart
+			case v1.ContainerRestartRuleActionRestartAllContainers:
+				return RestartAll
+			}
+		}
+	}
+	switch Effective(pod, c) {
+	case v1.RestartPolicyAlways:
+		return Restart
+	case v1.RestartPolicyOnFailure:
+		if code != 0 {
+			return Restart
+		}
+	}
+	return Stay
+}
+
+// matches reports whether code is one a rule speaks of; no code list matches
+// nothing.
+func matches(codes *v1.ContainerRestartRuleOnExitCodes, code int32) bool {
+	if codes == nil {
+		return false
+	}
+	listed := slices.Contains(codes.Values, code)
+	switch codes.Operator {
+	case v1.ContainerRestartRuleOnExitCodesOpIn:
+		return listed
+	case v1.ContainerRestartRuleOnExitCodesOpNotIn:
+		return !listed
+	}
+	return false
+}
