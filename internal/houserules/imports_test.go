@@ -1,0 +1,143 @@
+package houserules
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// rooms lists what each package of the module may import from the module, besides
+// itself, what lies below it, and internal/. The root composes and may import
+// everything but examples and tools.
+var rooms = map[string][]string{
+	"podworkers":      {"runtime"},
+	"syncloop":        {},
+	"pleg":            {"runtime"},
+	"runtime":         {},
+	"runtime/pods":    {"runtime"},
+	"runtime/cri":     {"runtime"},
+	"runtime/process": {"runtime"},
+	"runtime/fake":    {"runtime"},
+	// The conformance suite speaks only the interfaces it checks.
+	"runtime/runtimetest": {"runtime"},
+	"status":              {"runtime"},
+	"probe":               {"runtime"},
+	"cleanup":             {"runtime"},
+}
+
+// forbidden are modules the library must never depend on.
+var forbidden = []string{
+	"k8s.io/kubernetes", "k8s.io/client-go", "k8s.io/component-base", "github.com/google/cadvisor",
+	"github.com/opencontainers/runc", "github.com/prometheus/client_golang", "go.opentelemetry.io/otel/sdk",
+}
+
+func TestAllowedImports(t *testing.T) {
+	for _, s := range load(t).files {
+		if s.test || s.room() == "examples" || s.room() == "tools" {
+			continue
+		}
+		allowed, room := allowedFor(s.dir)
+		for _, imported := range s.imports {
+			for _, bad := range forbidden {
+				if imported == bad || strings.HasPrefix(imported, bad+"/") {
+					t.Errorf("%s imports %s: never in the library", s.path, imported)
+				}
+			}
+			inner, ok := strings.CutPrefix(imported, module)
+			if !ok {
+				continue
+			}
+			inner = strings.TrimPrefix(inner, "/")
+			switch {
+			case s.dir == ".":
+				if within(inner, "examples") || within(inner, "tools") {
+					t.Errorf("%s imports %s: the root must not know examples or tools", s.path, imported)
+				}
+			case within(inner, "internal"), within(inner, room), slices.Contains(allowed, inner):
+			default:
+				t.Errorf("%s imports %s: rooms meet through interfaces of the consumer; %s may import %v, itself and internal/",
+					s.path, imported, room, allowed)
+			}
+		}
+	}
+}
+
+// allowedFor returns the entry of the innermost room that holds dir; a package
+// outside every room may import nothing of the module but itself and internal/.
+func allowedFor(dir string) (allowed []string, room string) {
+	room = dir
+	best := -1
+	for r, a := range rooms {
+		if within(dir, r) && len(r) > best {
+			allowed, room, best = a, r, len(r)
+		}
+	}
+	return allowed, room
+}
+
+// pure lists packages whose decisions are functions over values, and what they
+// must not import: nothing that waits, locks, or talks to the outside.
+var pure = map[string][]string{
+	"podworkers/internal/machine": {"context", "sync", "net", "os", "io", "k8s.io/utils/clock", "google.golang.org/grpc"},
+	"internal/restartpolicy":      {"context", "sync", "net", "os", "time"},
+}
+
+func TestPureCoresStayPure(t *testing.T) {
+	seen := map[string]bool{}
+	for _, s := range load(t).files {
+		banned, ok := pure[s.dir]
+		if !ok || s.test {
+			continue
+		}
+		seen[s.dir] = true
+		for _, imported := range s.imports {
+			for _, b := range banned {
+				if within(imported, b) {
+					t.Errorf("%s imports %s: %s decides over values only", s.path, imported, s.dir)
+				}
+			}
+		}
+	}
+	for dir := range pure {
+		if !seen[dir] {
+			t.Errorf("%s has no files: mend the table", dir)
+		}
+	}
+}
+
+// TestNoWorkplacePaths keeps the paths of the machine a change was written on
+// out of the repository.
+func TestNoWorkplacePaths(t *testing.T) {
+	tr := load(t)
+	marks := []string{"/wo" + "rk/main", "/wo" + "rk/shared", "../sha" + "red/", "../.lib" + "rary"}
+	err := filepath.WalkDir(tr.root, func(p string, d os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if d.Name() == ".git" || d.Name() == "bin" {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		info, err := d.Info()
+		if err != nil || !info.Mode().IsRegular() || info.Size() > 1<<20 {
+			return err
+		}
+		text, err := os.ReadFile(p)
+		if err != nil {
+			return err
+		}
+		for _, mark := range marks {
+			if strings.Contains(string(text), mark) {
+				t.Errorf("%s mentions %s", p, mark)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
