@@ -1,0 +1,53 @@
+# Podwright's commands. `make run` and `make test` are the two a new user needs.
+
+GO       ?= go
+TOOL     := $(GO) tool -modfile=$(CURDIR)/tools/go.mod
+MODULES  := . examples tools
+RACE     ?= -race
+MANIFESTS ?= examples/manifests
+
+.PHONY: help run test unit e2e lint bench verify fmt explore mutate-podworkers spec-coverage build clean
+
+help: ## list the targets
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | expand -t 22
+
+run: ## run the bundled pods on the embedded process runtime (needs only Go)
+	cd examples && $(GO) build -o ../bin/nodeagent ./nodeagent
+	./bin/nodeagent --manifests $(MANIFESTS)
+
+build: ## build the example programs into bin/
+	cd examples && $(GO) build -o ../bin/ ./nodeagent ./minimal
+
+test: ## everything: unit tests, race detector, end-to-end on a real containerd
+	@tools/ci/test.sh
+
+unit: ## the tests that need nothing but Go
+	cd . && $(GO) test $(RACE) ./...
+	cd examples && $(GO) test $(RACE) ./...
+	cd tools && $(GO) test ./...
+
+e2e: ## only the tests on a real containerd
+	@tools/ci/test.sh --e2e
+
+lint: ## vet, staticcheck, gofumpt
+	@set -e; for m in $(MODULES); do \
+	  echo "lint $$m"; \
+	  unformatted=$$(cd $$m && $(TOOL) gofumpt -l .); \
+	  if [ -n "$$unformatted" ]; then echo "gofumpt wants to change:"; echo "$$unformatted"; exit 1; fi; \
+	  (cd $$m && $(GO) vet -tags containerd ./... && $(TOOL) staticcheck -tags containerd ./...); \
+	done
+
+fmt: ## format everything
+	$(TOOL) gofumpt -w .
+
+bench: ## all benchmarks, benchstat-ready on standard output
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+explore: ## explore the worker state machine without a depth limit (stop it when you like)
+	$(GO) test ./podworkers/internal/machine -run TestExplore -v -timeout 0 -explore.depth=0
+
+verify: lint ## what a release needs besides the tests: tidy modules, documented rules
+	@set -e; for m in $(MODULES); do (cd $$m && $(GO) mod tidy -diff); done
+
+clean: ## remove what was built
+	rm -rf bin dist

@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# Runs the whole test suite and prints one summary.
+#
+#   tools/ci/test.sh         everything
+#   tools/ci/test.sh --e2e   only what needs a real containerd
+#
+# As root on Debian it installs what it needs. Elsewhere set
+# CONTAINER_RUNTIME_ENDPOINT to a CRI v1 socket (and have ctr in the PATH).
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+root=$PWD
+packages=(containerd runc containernetworking-plugins busybox-static iproute2)
+
+die() {
+	echo "test: $*" >&2
+	exit 1
+}
+
+command -v go >/dev/null || die "Go is not in the PATH; install Go 1.26 or newer (https://go.dev/dl)"
+
+prepare_runtime() {
+	if [ -n "${CONTAINER_RUNTIME_ENDPOINT:-}" ]; then
+		echo "test: using the container runtime at $CONTAINER_RUNTIME_ENDPOINT"
+		return
+	fi
+	[ "$(id -u)" = 0 ] ||
+		die "the containerd tests need root; run as root on Debian, or set CONTAINER_RUNTIME_ENDPOINT to a CRI socket you may use"
+	local missing=()
+	for p in "${packages[@]}"; do
+		dpkg -s "$p" >/dev/null 2>&1 || missing+=("$p")
+	done
+	[ ${#missing[@]} -gt 0 ] || return 0
+	command -v apt-get >/dev/null ||
+		die "no apt-get here to install ${missing[*]}; install them, or set CONTAINER_RUNTIME_ENDPOINT to a CRI socket"
+	echo "test: installing ${missing[*]}"
+	export DEBIAN_FRONTEND=noninteractive
+	# Keep Debian's service from starting a containerd of its own: the tests
+	# bring a private one.
+	apt-get update -qq || die "apt-get update failed; without a package mirror set CONTAINER_RUNTIME_ENDPOINT to a CRI socket"
+	apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null ||
+		die "apt-get install ${missing[*]} failed"
+}
+
+only_e2e=false
+[ "${1:-}" = --e2e ] && only_e2e=true
+race=${RACE--race}
+
+if ! $only_e2e && [ "$(uname -s)" != Linux ]; then
+	die "the suite runs on Linux; elsewhere use 'make unit'"
+fi
+prepare_runtime
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+(cd tools && go build -o "$work/testsummary" ./testsummary)
+
+# One stream of events from every module; the exit code is the summary's.
+events() {
+	if ! $only_e2e; then
+		go test -json -timeout 15m $race ./... || true
+		(cd examples && go test -json -timeout 15m $race ./... || true)
+		(cd tools && go test -json ./... || true)
+	fi
+	# The containerd parts share one kernel's cgroups and mounts: one package
+	# at a time.
+	go test -json -timeout 15m $race -p 1 -tags containerd -run 'Containerd' ./runtime/... || true
+	(cd examples && go test -json -timeout 15m $race -p 1 -tags containerd -run 'Containerd' ./... || true)
+}
+mkdir -p "$root/bin"
+events 2>&1 | "$work/testsummary" -log "$root/bin/test.log"
