@@ -34,8 +34,6 @@ prepare_runtime() {
 		die "no apt-get here to install ${missing[*]}; install them, or set CONTAINER_RUNTIME_ENDPOINT to a CRI socket"
 	echo "test: installing ${missing[*]}"
 	export DEBIAN_FRONTEND=noninteractive
-	# Keep Debian's service from starting a containerd of its own: the tests
-	# bring a private one.
 	apt-get update -qq || die "apt-get update failed; without a package mirror set CONTAINER_RUNTIME_ENDPOINT to a CRI socket"
 	apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null ||
 		die "apt-get install ${missing[*]} failed"
