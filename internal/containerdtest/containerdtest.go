@@ -1,0 +1,231 @@
+package containerdtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+)
+
+const (
+	// EndpointVariable names the environment variable that makes [Start] use a
+	// running CRI runtime instead of a private containerd.
+	EndpointVariable = "CONTAINER_RUNTIME_ENDPOINT"
+
+	// Image is the test image: busybox with all applets in /bin, run as root,
+	// default command sh. It is present in every instance and cannot be pulled.
+	Image = "localhost/busybox:test"
+
+	pauseReference = "localhost/pause:test"
+	pausePackage   = "github.com/podwright/podwright/internal/containerdtest/pause"
+)
+
+const (
+	startTimeout   = 30 * time.Second
+	importTimeout  = 60 * time.Second
+	stopTimeout    = 10 * time.Second
+	cleanupTimeout = 40 * time.Second
+)
+
+// Instance is a CRI runtime for tests. Its fields do not change; its methods
+// may be called from one goroutine at a time and end the test on failure, so
+// that goroutine must be the test's.
+type Instance struct {
+	// Endpoint is the CRI socket, "unix:///…".
+	Endpoint string
+	// Image is the name of an image that is present, see [Image].
+	Image string
+	// Root is the instance's folder, removed at the end of the test. Tests may
+	// put files there. With a foreign runtime it is a plain temporary folder.
+	Root string
+	// Private is false if the runtime is the one of [EndpointVariable]: then
+	// other pods may live in it, and it cannot be killed.
+	Private bool
+
+	tb      testing.TB
+	tools   *tools
+	layout  layout
+	slot    *slot
+	process *process
+}
+
+// Start gives tb a runtime that is ready to run pods and has [Image]. Unless
+// [EndpointVariable] is set it starts a private containerd, which ends with the
+// test: everything that still runs in it is killed, and its folder, mounts,
+// network interfaces and cgroups are removed. If that is not possible here the
+// test fails with a list of what is missing.
+func Start(tb testing.TB) *Instance {
+	tb.Helper()
+	if endpoint := os.Getenv(EndpointVariable); endpoint != "" {
+		return useForeign(tb, endpoint)
+	}
+	t, err := thisMachine().find()
+	if err != nil {
+		tb.Fatalf("containerdtest: no private containerd on this machine:\n%v", err)
+	}
+	i, err := newInstance(tb, t)
+	if err != nil {
+		tb.Fatalf("containerdtest: %v", err)
+	}
+	tb.Cleanup(i.cleanup)
+	if err := i.start(tb.Context()); err != nil {
+		tb.Fatalf("containerdtest: %v", err)
+	}
+	return i
+}
+
+// newInstance reserves a place and lays out the files. Nothing runs yet.
+func newInstance(tb testing.TB, t *tools) (*Instance, error) {
+	s, leftover, err := takeSlot(slotsFolder)
+	if err != nil {
+		return nil, err
+	}
+	fail := func(err error) (*Instance, error) { return nil, errors.Join(err, s.release(false)) }
+	if leftover != "" {
+		ctx, cancel := context.WithTimeout(tb.Context(), cleanupTimeout)
+		defer cancel()
+		if err := removeLeftovers(ctx, layout{leftover}, s, t); err != nil {
+			return fail(fmt.Errorf("cleaning up after an earlier test run: %w", err))
+		}
+	}
+	root, err := os.MkdirTemp("", "podwright-")
+	if err != nil {
+		return fail(err)
+	}
+	if err := s.claim(root); err != nil {
+		return fail(errors.Join(err, os.RemoveAll(root)))
+	}
+	l := layout{root}
+	if err := l.write(s, t); err != nil {
+		return fail(errors.Join(err, os.RemoveAll(root)))
+	}
+	return &Instance{
+		Endpoint: "unix://" + l.socket(),
+		Image:    Image,
+		Root:     root,
+		Private:  true,
+		tb:       tb, tools: t, layout: l, slot: s,
+	}, nil
+}
+
+// start brings containerd up and, at the same time, makes the images.
+func (i *Instance) start(ctx context.Context) error {
+	var (
+		wg       sync.WaitGroup
+		imageErr error
+	)
+	wg.Go(func() { imageErr = buildArchive(ctx, i.layout.images(), i.slot.pause(), i.tools) })
+	upErr := i.up(ctx)
+	wg.Wait()
+	if err := errors.Join(upErr, imageErr); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, importTimeout)
+	defer cancel()
+	_, err := run(ctx, i.tools.ctr, "-a", i.layout.socket(), "-n", "k8s.io", "images", "import", i.layout.images())
+	return err
+}
+
+// up starts the daemon and waits until it is ready.
+func (i *Instance) up(ctx context.Context) error {
+	p, err := startProcess(i.tools.containerd, i.layout)
+	if err != nil {
+		return err
+	}
+	i.process = p
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	return p.waitReady(ctx, i.Endpoint)
+}
+
+// Kill9 kills the daemon with SIGKILL and returns when it is gone. Containers
+// keep running, as after a crash.
+func (i *Instance) Kill9() {
+	i.tb.Helper()
+	i.mustBePrivate("Kill9")
+	if err := i.process.kill(); err != nil {
+		i.tb.Fatalf("containerdtest: %v", err)
+	}
+}
+
+// Restart starts the daemon again, stopping it in order before if it runs, and
+// returns when it is ready. Containers keep running.
+func (i *Instance) Restart() {
+	i.tb.Helper()
+	i.mustBePrivate("Restart")
+	if err := i.process.stop(); err != nil {
+		i.tb.Fatalf("containerdtest: %v", err)
+	}
+	if err := i.up(i.tb.Context()); err != nil {
+		i.tb.Fatalf("containerdtest: %v", err)
+	}
+}
+
+// PID returns the process ID of the daemon that was started last.
+func (i *Instance) PID() int {
+	i.tb.Helper()
+	i.mustBePrivate("PID")
+	return i.process.command.Process.Pid
+}
+
+// Ctr runs ctr, containerd's own client, in the namespace of CRI and returns
+// its standard output.
+func (i *Instance) Ctr(args ...string) string {
+	i.tb.Helper()
+	i.mustBePrivate("Ctr")
+	ctx, cancel := context.WithTimeout(i.tb.Context(), importTimeout)
+	defer cancel()
+	out, err := run(ctx, i.tools.ctr, append([]string{"-a", i.layout.socket(), "-n", "k8s.io"}, args...)...)
+	if err != nil {
+		i.tb.Fatalf("containerdtest: %v", err)
+	}
+	return out
+}
+
+// Log returns what the daemon has written so far.
+func (i *Instance) Log() string {
+	i.tb.Helper()
+	i.mustBePrivate("Log")
+	content, err := os.ReadFile(i.layout.log())
+	if err != nil {
+		i.tb.Fatalf("containerdtest: %v", err)
+	}
+	return string(content)
+}
+
+func (i *Instance) mustBePrivate(method string) {
+	i.tb.Helper()
+	if !i.Private {
+		i.tb.Fatalf("containerdtest: %s is not possible on the runtime of %s=%s", method, EndpointVariable, i.Endpoint)
+	}
+}
+
+// buildArchive writes the images into archive; pauseFile is where the pause
+// binary goes. The go tool leaves an up-to-date pauseFile alone, which is much
+// faster than linking it again.
+func buildArchive(ctx context.Context, archive, pauseFile string, t *tools) error {
+	if err := buildPause(ctx, t.goTool, pauseFile); err != nil {
+		return err
+	}
+	pause, err := os.ReadFile(pauseFile)
+	if err != nil {
+		return err
+	}
+	busybox, err := os.ReadFile(t.busybox)
+	if err != nil {
+		return err
+	}
+	applets, err := listApplets(ctx, t.busybox)
+	if err != nil {
+		return err
+	}
+	f, err := os.Create(archive)
+	if err != nil {
+		return err
+	}
+	err = writeArchive(f, busyboxImage(Image, busybox, applets), pauseImage(pauseReference, pause))
+	return errors.Join(err, f.Close())
+}

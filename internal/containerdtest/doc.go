@@ -1,0 +1,25 @@
+// Package containerdtest gives tests a real container runtime: a containerd of
+// their own, in a temporary folder, with a CNI network and images made on the
+// spot. It needs root and a few Debian packages, but no image registry, no
+// network and no containerd service; what it starts does not touch a containerd
+// that already runs on the machine.
+//
+//	Start ──► slot lock ──► folder: config.toml, CNI conflist ──► containerd
+//	             │                                                    ▲
+//	             │          busybox + pause ──► OCI archive ──► ctr images import
+//	             └─ bridge name, subnet
+//
+// Several instances run side by side, in one process or in several: each holds
+// a numbered slot, from which its bridge name and subnet follow. Whoever takes
+// a slot first removes what a killed test run left in it.
+//
+// With CONTAINER_RUNTIME_ENDPOINT set, [Start] hands out that runtime instead of
+// a private one and imports the image there if it is missing.
+//
+// Tests that use the package carry the build tag "containerd". In such a build a
+// missing runtime fails the test; it is never skipped:
+//
+//	go test -tags containerd ./...
+//
+// The package is not a runtime client: see runtime/cri for that.
+package containerdtest

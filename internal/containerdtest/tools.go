@@ -1,0 +1,109 @@
+package containerdtest
+
+import (
+	"debug/elf"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// tools are the programs an instance is made of.
+type tools struct {
+	containerd, ctr, ip, busybox, goTool string
+	// cni is the folder of the CNI plugins.
+	cni string
+}
+
+// machine is where tools are looked for; tests replace it.
+type machine struct {
+	uid        int
+	lookPath   func(string) (string, error)
+	cniFolders []string
+}
+
+func thisMachine() machine {
+	return machine{
+		uid:        os.Geteuid(),
+		lookPath:   exec.LookPath,
+		cniFolders: []string{"/usr/lib/cni", "/opt/cni/bin"},
+	}
+}
+
+// find looks for everything an instance needs and reports all that is missing
+// in one error.
+func (m machine) find() (*tools, error) {
+	var problems []error
+	missing := false
+	look := func(name, pkg string) string {
+		file, err := m.lookPath(name)
+		if err != nil {
+			missing = true
+			problems = append(problems, fmt.Errorf("%s is not installed (Debian package %s)", name, pkg))
+		}
+		return file
+	}
+	if m.uid != 0 {
+		problems = append(problems, fmt.Errorf("a private containerd needs root, this is user %d", m.uid))
+	}
+	t := &tools{
+		containerd: look("containerd", "containerd"),
+		ctr:        look("ctr", "containerd"),
+		busybox:    look("busybox", "busybox-static"),
+		ip:         look("ip", "iproute2"),
+		goTool:     look("go", "golang"),
+	}
+	look("containerd-shim-runc-v2", "containerd")
+	look("runc", "runc")
+	if t.busybox != "" {
+		if err := mustBeStatic(t.busybox); err != nil {
+			missing = true
+			problems = append(problems, err)
+		}
+	}
+	if t.cni = m.cniFolder(); t.cni == "" {
+		missing = true
+		problems = append(problems, fmt.Errorf("the CNI plugins bridge, host-local and loopback are in none of %q (Debian package containernetworking-plugins)", m.cniFolders))
+	}
+	if len(problems) == 0 {
+		return t, nil
+	}
+	if missing {
+		problems = append(problems, errors.New("to install all: apt-get install "+packages))
+	}
+	problems = append(problems, errors.New("or set "+EndpointVariable+" to the socket of a running CRI runtime"))
+	return nil, errors.Join(problems...)
+}
+
+const packages = "containerd runc containernetworking-plugins busybox-static iproute2"
+
+// cniFolder returns the first folder that has every plugin needed.
+func (m machine) cniFolder() string {
+search:
+	for _, folder := range m.cniFolders {
+		for _, plugin := range []string{"bridge", "host-local", "loopback"} {
+			if _, err := os.Stat(filepath.Join(folder, plugin)); err != nil {
+				continue search
+			}
+		}
+		return folder
+	}
+	return ""
+}
+
+// mustBeStatic refuses a program that needs a dynamic loader, which the image
+// does not have.
+func mustBeStatic(program string) error {
+	f, err := elf.Open(program)
+	if err != nil {
+		return fmt.Errorf("%s: %w", program, err)
+	}
+	defer func() { _ = f.Close() }()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			return fmt.Errorf("%s is not statically linked (install Debian package busybox-static)", program)
+		}
+	}
+	return nil
+}
