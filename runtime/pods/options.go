@@ -1,0 +1,224 @@
+package pods
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand"
+	"path/filepath"
+	"time"
+
+	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// EventRecorder receives the events of pods. It has the shape of client-go's
+// recorder. object is a *v1.ObjectReference to the pod, with a field path for a
+// container's event. Eventf is called from many goroutines at once and must not
+// block.
+type EventRecorder interface {
+	Eventf(object k8sruntime.Object, eventtype, reason, messageFmt string, args ...any)
+}
+
+// Reader reads one pod fresh from the runtime. [runtime.View] is one; an engine
+// passes a reader that also publishes what it read.
+type Reader interface {
+	Read(ctx context.Context, uid types.UID) (*runtime.PodStatus, error)
+}
+
+// ProbeResult is what a probe last said.
+type ProbeResult uint8
+
+// Probe results. The zero value means that the probe has not given a clear
+// answer yet.
+const (
+	ProbeUnknown ProbeResult = iota
+	ProbeSuccess
+	ProbeFailure
+)
+
+// ProbeSource knows the latest probe results of a container. It is called from
+// many goroutines and must not block.
+type ProbeSource interface {
+	ProbeResults(id runtime.ContainerID) (startup, liveness ProbeResult)
+}
+
+// BackOffPolicy describes a delay that doubles (or grows by Factor) with every
+// failure. A zero field takes the default of the field it is used in.
+type BackOffPolicy struct {
+	// Initial is the first delay.
+	Initial time.Duration
+	// Factor multiplies the delay after every further failure; at least 1.
+	Factor float64
+	// Max bounds the delay. An Initial above Max is lowered to Max.
+	Max time.Duration
+}
+
+// Options configures a [Manager].
+type Options struct {
+	// RootDir holds the pods' directories, in RootDir/pods. Required, absolute.
+	RootDir string
+	// LogDir holds one log directory per pod. Empty: /var/log/pods.
+	LogDir string
+	// OwnerID marks the sandboxes and containers this manager makes and limits
+	// it to those. Empty: no mark, every object with the three pod labels is
+	// ours (spec/runtime.md 1.9).
+	OwnerID string
+	// NodeName is the node's name, for the hosts file and downward values.
+	NodeName string
+	// HostIPs gives the node's addresses, primary first. Nil: none known.
+	// Called for every container start; must not block.
+	HostIPs func() []string
+	// ClusterDomain is the domain of pods with a subdomain. Empty: cluster.local.
+	ClusterDomain string
+	// ResolvConf is the node's resolver file for DNS policy Default.
+	// Empty: /etc/resolv.conf.
+	ResolvConf string
+	// HostsFile is the node's hosts file, for pods on the host network.
+	// Empty: /etc/hosts.
+	HostsFile string
+	// CgroupRoot is the parent of the pods' cgroups in cgroupfs form. Empty: the
+	// runtime chooses (per-pod cgroups off).
+	CgroupRoot string
+	// SystemdCgroups writes cgroup parents in systemd form.
+	SystemdCgroups bool
+	// SeccompDefault gives containers without a seccomp profile RuntimeDefault
+	// instead of Unconfined (spec/runtime.md 14.5).
+	SeccompDefault bool
+	// NoCPUQuota drops CPU quotas (spec/runtime.md 13).
+	NoCPUQuota bool
+	// MemoryCapacity is the node's memory in bytes, for OOM scores. 0: read
+	// from the machine.
+	MemoryCapacity int64
+
+	// CrashLoopBackOff delays container restarts. Default 10 s, 2, 300 s
+	// (spec/runtime.md 17).
+	CrashLoopBackOff BackOffPolicy
+	// ImageBackOff delays pulls after a failed pull. Default 10 s, 2, 300 s
+	// (spec/runtime.md 9.3).
+	ImageBackOff BackOffPolicy
+	// MaxParallelImagePulls bounds concurrent pulls. 0 or 1: one at a time.
+	// Negative: unbounded (spec/runtime.md 9.4).
+	MaxParallelImagePulls int
+
+	// Probes gives probe results. Nil: nobody probes; a startup probe then
+	// counts as passed and liveness is never lost.
+	Probes ProbeSource
+	// Reader re-reads a pod after a kill (spec/runtime.md 16.8). Nil: the
+	// manager asks the runtime for what still runs, with two list calls.
+	Reader Reader
+	// Sequence stamps the manager's own readings. Nil: its own; pass the engine's.
+	Sequence *runtime.Sequence
+	// BeforeRemove is called before a container's record is removed, so that
+	// its exit state can be made durable first; an error keeps the container.
+	// Nil: nothing needs to be kept.
+	BeforeRemove func(ctx context.Context, uid types.UID, name string, id runtime.ContainerID) error
+	// SandboxReady is called in SyncPod once a new sandbox is up, before any
+	// image is pulled, with the pod's addresses (none on the host network).
+	// Nil: nobody wants to know.
+	SandboxReady func(ctx context.Context, uid types.UID, ips []string)
+
+	// Clock is the time source. Nil: the real clock.
+	Clock clock.Clock
+	// Rand gives random numbers for file names. Nil: the manager seeds its own.
+	// It is used under a lock and need not be safe for concurrent use.
+	Rand *rand.Rand
+	// Logger receives what no event or error tells. Zero: silent.
+	Logger logr.Logger
+	// Events receives the pods' events. Nil: dropped.
+	Events EventRecorder
+	// Meter makes the instruments. Nil: nothing is measured.
+	Meter metric.Meter
+}
+
+const (
+	defaultLogDir = "/var/log/pods"
+	backOffFirst  = 10 * time.Second
+	backOffMax    = 300 * time.Second
+	backOffFactor = 2
+)
+
+// complete fills defaults and reports every problem at once.
+func (o *Options) complete() error {
+	var problems []error
+	if o.RootDir == "" {
+		problems = append(problems, errors.New("RootDir is required"))
+	} else if !filepath.IsAbs(o.RootDir) {
+		problems = append(problems, fmt.Errorf("RootDir %q is not absolute", o.RootDir))
+	}
+	if o.LogDir == "" {
+		o.LogDir = defaultLogDir
+	}
+	if !filepath.IsAbs(o.LogDir) {
+		problems = append(problems, fmt.Errorf("LogDir %q is not absolute", o.LogDir))
+	}
+	problems = append(problems,
+		o.CrashLoopBackOff.complete("CrashLoopBackOff"), o.ImageBackOff.complete("ImageBackOff"))
+	if o.MemoryCapacity < 0 {
+		problems = append(problems, fmt.Errorf("MemoryCapacity %d is negative", o.MemoryCapacity))
+	}
+	if o.ClusterDomain == "" {
+		o.ClusterDomain = "cluster.local"
+	}
+	if o.ResolvConf == "" {
+		o.ResolvConf = "/etc/resolv.conf"
+	}
+	if o.HostsFile == "" {
+		o.HostsFile = "/etc/hosts"
+	}
+	if o.HostIPs == nil {
+		o.HostIPs = func() []string { return nil }
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.Rand == nil {
+		o.Rand = rand.New(rand.NewSource(o.Clock.Now().UnixNano()))
+	}
+	if o.Events == nil {
+		o.Events = noEvents{}
+	}
+	if o.Meter == nil {
+		o.Meter = noop.Meter{}
+	}
+	if o.Sequence == nil {
+		o.Sequence = &runtime.Sequence{}
+	}
+	return errors.Join(problems...)
+}
+
+// complete fills the defaults of a policy.
+func (p *BackOffPolicy) complete(field string) error {
+	var problems []error
+	if p.Initial < 0 {
+		problems = append(problems, fmt.Errorf("%s.Initial %s is negative", field, p.Initial))
+	}
+	if p.Max < 0 {
+		problems = append(problems, fmt.Errorf("%s.Max %s is negative", field, p.Max))
+	}
+	if p.Factor != 0 && p.Factor < 1 {
+		problems = append(problems, fmt.Errorf("%s.Factor %v is below 1", field, p.Factor))
+	}
+	if p.Initial == 0 {
+		p.Initial = backOffFirst
+	}
+	if p.Factor == 0 {
+		p.Factor = backOffFactor
+	}
+	if p.Max == 0 {
+		p.Max = backOffMax
+	}
+	p.Initial = min(p.Initial, p.Max)
+	return errors.Join(problems...)
+}
+
+// noEvents drops every event.
+type noEvents struct{}
+
+func (noEvents) Eventf(k8sruntime.Object, string, string, string, ...any) {}

@@ -1,0 +1,80 @@
+package pods
+
+import "time"
+
+// Action is one thing a sync did or tried (spec/runtime.md 7.3).
+type Action struct {
+	// Step names what was done: KillPod, KillContainer, RemoveContainer,
+	// CreateSandbox, StartContainer.
+	Step string
+	// Target is the container's name, or the pod's for pod-level steps.
+	Target string
+	// Reason is why, or the error's reason (spec/runtime.md 22.1) if Err is set.
+	Reason string
+	// Message says more, for people.
+	Message string
+	// Err is nil if the action succeeded.
+	Err error
+}
+
+// Steps of an [Action].
+const (
+	StepKillPod         = "KillPod"
+	StepKillContainer   = "KillContainer"
+	StepRemoveContainer = "RemoveContainer"
+	StepCreateSandbox   = "CreateSandbox"
+	StepStartContainer  = "StartContainer"
+)
+
+// StartResult is the outcome of the attempt to start one container.
+type StartResult struct {
+	// Container is the container's name, unique in the pod.
+	Container string
+	// Reason is the waiting reason of spec/runtime.md 22.1, empty if started.
+	Reason string
+	// Message says more, for people.
+	Message string
+	// Err is nil if the container was started.
+	Err error
+	// RetryAt is when a back-off ends, zero if none holds the container.
+	RetryAt time.Time
+}
+
+// Result is the outcome of one [Manager.SyncPod].
+type Result struct {
+	// Actions in the order they were taken. Empty: there was nothing to do.
+	Actions []Action
+	// Starts has one entry per container that was to be started, in order.
+	Starts []StartResult
+	// Err joins all errors. A container held by a back-off is one of them.
+	Err error
+	// Acted is true if the runtime was asked to change anything, successfully
+	// or not: the pod's status should be read again.
+	Acted bool
+	// RetryAt is the earliest end of a back-off, zero if none is running.
+	RetryAt time.Time
+	// Again is true if another sync should follow at once: the pod was reset
+	// (spec/runtime.md 6.9).
+	Again bool
+}
+
+// Waiting is why a container is not running.
+type Waiting struct {
+	// Reason and Message as in [StartResult].
+	Reason  string
+	Message string
+}
+
+// Reasons of start results and errors (spec/runtime.md 22.1).
+const (
+	ReasonCrashLoopBackOff           = "CrashLoopBackOff"
+	ReasonCreateContainerConfigError = "CreateContainerConfigError"
+	ReasonCreateContainerError       = "CreateContainerError"
+	ReasonRunContainerError          = "RunContainerError"
+	ReasonPostStartHookError         = "PostStartHookError"
+	ReasonCreatePodSandboxError      = "CreatePodSandboxError"
+	ReasonConfigPodSandboxError      = "ConfigPodSandboxError"
+	ReasonKillPodSandboxError        = "KillPodSandboxError"
+	ReasonKillContainerError         = "KillContainerError"
+	ReasonRemoveContainerError       = "RemoveContainerError"
+)
