@@ -1,0 +1,94 @@
+package podworkers
+
+import (
+	"errors"
+	"time"
+
+	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel/metric"
+	"k8s.io/utils/clock"
+)
+
+// Options configures [New]. The zero value is ready to use: no views, default
+// limits, the real clock, silent.
+type Options struct {
+	// Views shows the runtime. Nil: calls get a nil view and never wait for
+	// one. If it also implements [StatusPeeker] or [RunningLister], these are used.
+	Views StatusSource
+	// SourcesReady reports whether every source but the API has been heard, so
+	// that an unknown pod running under the name of a static pod may be killed
+	// (N6). It must not block. Nil: true after the first SyncKnownPods.
+	SourcesReady func() bool
+	// Journal, if not nil, makes latched facts durable before they count.
+	Journal Journal
+
+	// SyncFrequency is the pause between two setup calls of a healthy pod,
+	// plus up to half of it. 0 means 60 s.
+	SyncFrequency time.Duration
+	// MaxSetup limits setup calls in flight: 0 means 32, negative no limit.
+	MaxSetup int
+	// MaxTerminating limits terminating and terminated calls in flight, apart
+	// from setup calls: 0 means 16, negative no limit.
+	MaxTerminating int
+	// SetupBackOff is the pause after a failed setup call. Zero: 1 s doubling to 300 s.
+	SetupBackOff BackOff
+	// TerminatingBackOff is the pause after a failed terminating or terminated
+	// call. Zero: 1 s doubling to 10 s.
+	TerminatingBackOff BackOff
+	// SetupDeadline, TerminatingDeadline and TerminatedDeadline cancel a call
+	// that takes longer, with [CauseDeadline]. 0 means none.
+	SetupDeadline, TerminatingDeadline, TerminatedDeadline time.Duration
+	// StuckAfter is how long a cancelled call may go on before it is
+	// reported. 0 means 30 s. A second call is never started beside it.
+	StuckAfter time.Duration
+	// DrainTimeout limits how long Run, once its context has ended, lets
+	// terminating and terminated calls go on before it cancels them. 0 means 30 s.
+	DrainTimeout time.Duration
+
+	// Clock measures time. Nil means the real clock.
+	Clock clock.Clock
+	// Rand returns a number in [0, 1) for jitter; it is called with a lock
+	// held. Nil means a private, randomly seeded source.
+	Rand func() float64
+	// Logger. The zero value is silent.
+	Logger logr.Logger
+	// Events takes Warning events about pods. Nil drops them.
+	Events EventRecorder
+	// Meter makes the metrics of spec/podworkers.md 14. Nil means none.
+	Meter metric.Meter
+}
+
+// BackOff is the pause after failed calls: Initial after the first, twice as
+// long after each further one up to Max, each plus up to half of it. It starts
+// over after a success, a change of phase and a changed spec.
+type BackOff struct {
+	Initial, Max time.Duration
+}
+
+// KubeletBackOff is the kubelet's pause after a failed call: always 10 s.
+func KubeletBackOff() BackOff { return BackOff{Initial: 10 * time.Second, Max: 10 * time.Second} }
+
+// Errors a caller or syncer can act on.
+var (
+	// ErrStopped: the workers are stopping or have stopped.
+	ErrStopped = errors.New("pod workers stopped")
+	// ErrRunning: Run was called a second time.
+	ErrRunning = errors.New("pod workers already run")
+	// ErrNetworkNotReady, wrapped in a syncer's error, makes the next attempt
+	// come after a second, whatever the back-off.
+	ErrNetworkNotReady = errors.New("network is not ready")
+)
+
+// Causes of a cancelled call, read with [context.Cause].
+var (
+	// CauseTerminating: the pod has to stop.
+	CauseTerminating = errors.New("pod is terminating")
+	// CauseGraceShrunk: the grace period got shorter; the call is repeated.
+	CauseGraceShrunk = errors.New("grace period shortened")
+	// CauseOrphaned: the pod is no longer desired.
+	CauseOrphaned = errors.New("pod is no longer desired")
+	// CauseStopping: the workers are stopping.
+	CauseStopping = errors.New("pod workers are stopping")
+	// CauseDeadline: the call took longer than its limit.
+	CauseDeadline = errors.New("call took longer than its limit")
+)

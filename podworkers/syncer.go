@@ -1,0 +1,187 @@
+package podworkers
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// PodSyncer does the work of one pod in each phase of its life (spec/podworkers.md 13).
+//
+// The workers call it from one goroutine per call in flight: never twice at
+// once for one UID, concurrently for different UIDs. Calls may block; they must
+// return soon after their context ends. [context.Cause] says why it ended: an
+// error that wraps one of the Cause… values of this package.
+//
+// Pods and views are shared: a syncer must not modify them, but may keep
+// them. An error is retried with back-off; the workers write no event for it. An
+// error may wrap [ErrNetworkNotReady], or implement
+//
+//	interface{ RetryAt() time.Time }
+//
+// to name the moment of the next attempt (the earliest in the error tree counts).
+type PodSyncer interface {
+	// SyncPod makes the containers match the spec as far as possible now. It
+	// must be re-entrant and converge. Terminal may be set only if the pod's
+	// phase is Succeeded or Failed and published: the pod is then terminated
+	// and SyncPod is never called again in this life. updateType is for
+	// metrics only. mirrorPod is nil unless the pod is static and has one.
+	// view is nil if the workers have no [StatusSource].
+	SyncPod(ctx context.Context, updateType UpdateType, pod, mirrorPod *v1.Pod, view *runtime.PodStatus) (SyncResult, error)
+
+	// SyncTerminatingPod stops the containers and returns nil only when a
+	// fresh look at the runtime shows none running and the final container
+	// states are published. statusFunc, if not nil, edits the status to publish.
+	// gracePeriodSeconds is nil (use the spec's) or at least 1, and never grows
+	// over the calls of one life.
+	SyncTerminatingPod(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus, gracePeriodSeconds *int64, statusFunc PodStatusFunc) error
+
+	// SyncTerminatingRuntimePod stops a pod that is known only from the
+	// runtime, with a grace of one second, and publishes nothing.
+	SyncTerminatingRuntimePod(ctx context.Context, pod *runtime.Pod) error
+
+	// SyncTerminatedPod releases everything held for a pod whose containers
+	// have stopped (volumes, cgroups, secrets) and publishes the last status
+	// as final. It is not guaranteed to run after a crash: what it does on disk
+	// must be repeatable and also be covered by housekeeping.
+	SyncTerminatedPod(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus) error
+}
+
+// SyncResult is what a successful SyncPod call found. It is ignored if the call
+// returned an error.
+type SyncResult struct {
+	// Terminal: the pod's phase is Succeeded or Failed and published.
+	Terminal bool
+	// Acted: the call changed something at the runtime, so the view is asked
+	// to look again at once ([StatusSource].Refresh).
+	Acted bool
+}
+
+// PodStatusFunc edits the status that is published while a pod terminates, for
+// example to give the reason of an eviction. It runs on the syncer's goroutine,
+// possibly several times, and must not block.
+type PodStatusFunc func(status *v1.PodStatus)
+
+// PodSyncerFuncs is a [PodSyncer] made of functions. A nil function does
+// nothing and succeeds.
+type PodSyncerFuncs struct {
+	Sync               func(ctx context.Context, updateType UpdateType, pod, mirrorPod *v1.Pod, view *runtime.PodStatus) (SyncResult, error)
+	Terminating        func(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus, gracePeriodSeconds *int64, statusFunc PodStatusFunc) error
+	TerminatingRuntime func(ctx context.Context, pod *runtime.Pod) error
+	Terminated         func(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus) error
+}
+
+var _ PodSyncer = PodSyncerFuncs{}
+
+// SyncPod calls Sync.
+func (f PodSyncerFuncs) SyncPod(ctx context.Context, updateType UpdateType, pod, mirrorPod *v1.Pod, view *runtime.PodStatus) (SyncResult, error) {
+	if f.Sync == nil {
+		return SyncResult{}, nil
+	}
+	return f.Sync(ctx, updateType, pod, mirrorPod, view)
+}
+
+// SyncTerminatingPod calls Terminating.
+func (f PodSyncerFuncs) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus, gracePeriodSeconds *int64, statusFunc PodStatusFunc) error {
+	if f.Terminating == nil {
+		return nil
+	}
+	return f.Terminating(ctx, pod, view, gracePeriodSeconds, statusFunc)
+}
+
+// SyncTerminatingRuntimePod calls TerminatingRuntime.
+func (f PodSyncerFuncs) SyncTerminatingRuntimePod(ctx context.Context, pod *runtime.Pod) error {
+	if f.TerminatingRuntime == nil {
+		return nil
+	}
+	return f.TerminatingRuntime(ctx, pod)
+}
+
+// SyncTerminatedPod calls Terminated.
+func (f PodSyncerFuncs) SyncTerminatedPod(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus) error {
+	if f.Terminated == nil {
+		return nil
+	}
+	return f.Terminated(ctx, pod, view)
+}
+
+// StatusSource gives the workers their view of the runtime, with an order
+// between views and calls (spec/podworkers.md 9): a view handed to a call is
+// strictly newer than the end of the previous call for that pod.
+//
+// All methods are called from many goroutines at once. Stamp and Refresh must
+// not block.
+type StatusSource interface {
+	// Stamp draws a stamp. The workers draw one when a call has returned; a
+	// view is newer than the call if its own stamp is larger.
+	Stamp() runtime.Stamp
+	// GetNewerThan waits until a view of uid newer than after is there and
+	// returns it: an empty status if the runtime does not have the pod, nil
+	// only together with an error. after 0 accepts any view of a complete
+	// reading. It ends with ctx. Once it returned a view for (uid, after) it
+	// must go on to return one for the same arguments without waiting.
+	GetNewerThan(ctx context.Context, uid types.UID, after runtime.Stamp) (*runtime.PodStatus, error)
+	// Refresh asks for a new view of uid soon. It is a hint.
+	Refresh(uid types.UID)
+}
+
+// StatusPeeker is an optional ability of a [StatusSource]. It saves a goroutine
+// switch per call, lets a pod that had ended before this process started be
+// recognised at first sight (U3), and keeps a terminal static pod with left-over
+// containers from being called finished (W6).
+type StatusPeeker interface {
+	// Peek returns the newest view of uid without waiting: an empty status if
+	// the runtime does not have the pod, an error if there was no complete
+	// reading of the runtime yet or the last one of this pod failed. A view's
+	// Stamp says how new it is.
+	Peek(uid types.UID) (*runtime.PodStatus, error)
+}
+
+// RunningLister is an optional ability of a [StatusSource]. With it a static
+// pod does not start while the runtime still runs another UID of its full name
+// (N6), for instance because its manifest changed while the agent was down.
+type RunningLister interface {
+	// RunningAs returns the pods with this namespace and name that have a
+	// running container or a ready sandbox in the newest view, without
+	// waiting.
+	RunningAs(namespace, name string) []*runtime.Pod
+}
+
+// Journal makes latched facts durable before anyone can act on them
+// (spec/podworkers.md L12, spec/cleanup.md CK5 and CK6).
+//
+// Record is called on the goroutine of a syncer call, never twice at once for
+// one UID: before the first setup call, before the first terminating call and
+// whenever a fact changed since, and after a call that ended a phase, before the
+// workers show the new phase. An error means the call is not made (or the
+// phase not ended) and is retried with back-off. Record may block and should
+// end with ctx.
+type Journal interface {
+	Record(ctx context.Context, uid types.UID, facts Facts) error
+}
+
+// Facts are the latched facts of one life of a pod.
+type Facts struct {
+	// Started: setup, or termination of a pod that was never set up, may begin.
+	Started bool
+	// TerminationRequested: the pod has to stop; never taken back.
+	TerminationRequested bool
+	// GracePeriodSeconds is 0 while unknown; it only shrinks.
+	GracePeriodSeconds int64
+	Deleted            bool
+	Evicted            bool
+	// Terminated: no container runs and none will.
+	Terminated bool
+	// Finished: everything held for the pod is released.
+	Finished bool
+}
+
+// EventRecorder takes events about pods. It has the shape of client-go's
+// recorder. It is called from many goroutines and must not block for long.
+type EventRecorder interface {
+	Eventf(object apiruntime.Object, eventtype, reason, messageFmt string, args ...any)
+}
