@@ -1,0 +1,41 @@
+// Package syncloop turns what sources desire into work for the pods' workers.
+//
+//	Source "file"    ──SET──┐                       ┌── runtime events
+//	Source "channel" ──SET──┤  diff   operations    │     (pods to look at)
+//	Source …         ──SET──┴─► mux ──────────────► Loop ───► Dispatcher (workers)
+//	                                                │  │
+//	                                     Store ◄────┘  └────► Housekeeper
+//	                          (desired pods by UID and name)   (own goroutine, fence)
+//
+// A [Source] delivers the full set of pods it wants, again and again; the mux
+// compares each set with the last one and emits the difference as a totally
+// ordered stream of operations (ADD, UPDATE, DELETE, REMOVE, RECONCILE). The
+// [Loop] takes operations and runtime events one at a time, keeps the [Store]
+// of desired pods and hands [Work] to the [Dispatcher]. Nothing in the loop
+// waits for a pod: slow work happens behind the dispatcher.
+//
+// # What holds
+//
+//   - A source that fails, dies or was never heard of removes nothing; pods
+//     disappear only because their source delivered a set without them
+//     (SRC2, SRC4, SI4).
+//   - Until every source has delivered once and the loop has consumed it,
+//     no removal is executed and no housekeeping runs (section 6). A removal
+//     that was put off is executed the moment the last source is ready (B7).
+//   - One full name and one UID belong to one source at a time: the source with
+//     the higher [Precedence] wins, the loser is reported and takes over when
+//     the winner goes (M4).
+//   - While the gate is closed only setup waits; kills, removals and updates of
+//     pods that terminate go through (B2).
+//   - A panic in the dispatcher harms the pod it was called for, which is
+//     dispatched again later; the loop goes on (B9).
+//
+// Pods in operations, in the store and in [Work] are shared: treat them and
+// everything they point to as read-only.
+//
+// # What it is not
+//
+// The package starts no container, keeps no status, and does not know why a
+// worker should look again later: re-sync and back-off belong to the workers.
+// Rules are numbered as in docs/spec/syncloop.md.
+package syncloop

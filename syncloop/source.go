@@ -1,0 +1,129 @@
+package syncloop
+
+import (
+	"context"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+)
+
+// Annotations that are written on pods locally. They are never compared when a
+// source delivers a pod again (spec/syncloop.md 3).
+const (
+	// AnnotationSource names the source a pod came from. The mux writes it.
+	AnnotationSource = "kubernetes.io/config.source"
+	// AnnotationSeen is the RFC 3339 time, with nanoseconds, at which the pod
+	// was first seen. The mux writes it; it stays while the UID is known (SI7).
+	AnnotationSeen = "kubernetes.io/config.seen"
+	// AnnotationHash identifies the content of a static pod. Sources write it.
+	AnnotationHash = "kubernetes.io/config.hash"
+	// AnnotationMirror marks a mirror pod, the API's twin of a static pod; its
+	// value is the static pod's AnnotationHash.
+	AnnotationMirror = "kubernetes.io/config.mirror"
+)
+
+// SourceAPI is the name of the source whose pods are not static.
+const SourceAPI = "api"
+
+// Source delivers the pods that one place desires.
+//
+// Run blocks until ctx ends, the source is closed for good (nil), or it fails.
+// A source that fails is run again after a back-off of 1 s, doubling up to 20 s;
+// meanwhile its pods stay as they are.
+//
+// deliver hands over the full set the source wants now. A pod missing from the
+// set is removed; nil or an empty set removes all, and is how a source says that
+// nothing is there (SRC3). deliver returns once the difference is in the loop's
+// queue, or with ctx's error, in which case nothing was taken over. It may
+// block while the loop is slow. The pods stay the source's: they are copied
+// before deliver returns. deliver must not be called after Run has returned;
+// calls from several goroutines are serialised.
+type Source interface {
+	// Name identifies the source, in AnnotationSource too. It never changes,
+	// is not empty and is unique within a loop.
+	Name() string
+	// Run delivers sets until ctx ends or the source is closed.
+	Run(ctx context.Context, deliver func(ctx context.Context, pods []*v1.Pod) error) error
+}
+
+// Precedence decides between sources that want a pod of the same full name or
+// UID: the higher value wins, then the lexically smaller source name (M4).
+type Precedence int
+
+// Precedences of the kinds of sources.
+const (
+	PrecedenceAPI Precedence = iota
+	PrecedenceHTTP
+	PrecedenceFile
+	PrecedenceInProcess
+)
+
+// Preceded is an optional ability of a [Source]. A source without it has
+// [PrecedenceInProcess].
+type Preceded interface {
+	// Precedence never changes.
+	Precedence() Precedence
+}
+
+// HealthReporter is an optional ability of a [Source].
+type HealthReporter interface {
+	// Health says how reading the source went lately. Safe for concurrent use;
+	// does not block.
+	Health() SourceHealth
+}
+
+// SourceHealth is how reading a source went lately.
+type SourceHealth struct {
+	// LastSuccess is when the source was last read completely; zero if never.
+	LastSuccess time.Time
+	// LastError is why the newest attempt failed, nil if it did not. Problems
+	// of single pods that leave the others unharmed do not count here.
+	LastError error
+	// LastErrorAt is when LastError was seen.
+	LastErrorAt time.Time
+}
+
+// SourceStatus is what the loop knows about one source.
+type SourceStatus struct {
+	// Name and Precedence of the source.
+	Name       string
+	Precedence Precedence
+	// Seen: the source has delivered its first set (R1a).
+	Seen bool
+	// Ready: seen, and the loop has consumed what it delivered first (R1b).
+	Ready bool
+	// Closed: Run returned nil, the source will deliver nothing more.
+	Closed bool
+	// Pods is the number of pods the source wants, those that lost to another
+	// source included; Suppressed is how many lost.
+	Pods, Suppressed int
+	// LastDelivery is when the source last delivered a set; zero if never.
+	LastDelivery time.Time
+	// RunError is why Run failed last, nil after the next delivery.
+	RunError error
+	// Health as the source itself reports it; zero if it does not.
+	Health SourceHealth
+}
+
+// EventRecorder receives events about pods, in the shape of client-go's
+// recorder. Eventf is called from the loop's goroutines and must not block.
+type EventRecorder interface {
+	Eventf(object apiruntime.Object, eventtype, reason, messageFmt string, args ...any)
+}
+
+// FullName returns the name that may exist once on a node: pod name, underscore,
+// namespace.
+func FullName(pod *v1.Pod) string { return pod.Name + "_" + pod.Namespace }
+
+// IsMirror reports whether pod is the API's twin of a static pod.
+func IsMirror(pod *v1.Pod) bool {
+	_, ok := pod.Annotations[AnnotationMirror]
+	return ok
+}
+
+// IsStatic reports whether pod came from a source other than the API.
+func IsStatic(pod *v1.Pod) bool {
+	source, ok := pod.Annotations[AnnotationSource]
+	return ok && source != SourceAPI
+}

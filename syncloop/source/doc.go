@@ -1,0 +1,26 @@
+// Package source has the places desired pods come from: [File], a folder of
+// manifests (or one manifest) that is polled and watched, and [Channel], pods
+// handed over by the program itself.
+//
+//	folder ──poll 20 s──┐
+//	   └─── fsnotify ───┤ scan ─► decode ─► default, validate ─► identity ─► full set
+//	                    │           (a bad file keeps its last good pod)        │
+//	Channel.Set, Apply ─┴── default, validate ──────────────────────────────────┤
+//	                                                                            ▼
+//	                                                        deliver (syncloop's mux)
+//
+// Both satisfy syncloop.Source. A source never removes a pod because of an
+// error: a manifest that cannot be read any more keeps the pod it defined, with
+// an event and an entry in [File.Problems]; removing the file removes the pod.
+//
+// The API server is not there to complete or refuse these pods, so this package
+// does both: [Default] fills in what the API server would, [Validate] refuses
+// what could not run, all problems at once. Names that reach file system paths
+// are checked strictly.
+//
+// # What it is not
+//
+// Nothing here starts a pod or compares sets; that is the mux in package
+// syncloop. There is no HTTP source and no API source in this package.
+// Rules are numbered as in docs/spec/syncloop.md.
+package source

@@ -1,0 +1,91 @@
+package syncloop
+
+import (
+	"context"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// WorkKind says why a worker should look at a pod. The values are those of
+// spec/podworkers.md 2.1.
+type WorkKind uint8
+
+// Kinds of work.
+const (
+	// WorkSync: something about the pod may have changed, its spec did not.
+	WorkSync WorkKind = iota
+	// WorkUpdate: the desired pod changed, or it is to be deleted gracefully.
+	WorkUpdate
+	// WorkCreate: the pod is new to this process.
+	WorkCreate
+	// WorkKill: no source wants the pod any more.
+	WorkKill
+)
+
+// String returns the kind in lower case.
+func (k WorkKind) String() string {
+	switch k {
+	case WorkSync:
+		return "sync"
+	case WorkUpdate:
+		return "update"
+	case WorkCreate:
+		return "create"
+	case WorkKill:
+		return "kill"
+	default:
+		return "unknown"
+	}
+}
+
+// Work is one request to a pod's worker.
+type Work struct {
+	Kind WorkKind
+	// Pod is the pod to look at, never nil and never a mirror pod. Read-only.
+	Pod *v1.Pod
+	// MirrorPod is the pod's twin in the API, nil if there is none. Read-only.
+	MirrorPod *v1.Pod
+	// StartTime is when the loop learned of the reason, for latency metrics.
+	StartTime time.Time
+}
+
+// Dispatcher hands work to the pods' workers.
+//
+// Dispatch is called by the loop, one call at a time, with the loop's fence
+// held: it must not block, and must not call back into the Loop. Work for one
+// UID arrives in order. A panic is recovered; the same work comes again after a
+// back-off (B9).
+type Dispatcher interface {
+	Dispatch(Work)
+}
+
+// DispatcherFunc adapts a function to [Dispatcher].
+type DispatcherFunc func(Work)
+
+// Dispatch calls f.
+func (f DispatcherFunc) Dispatch(w Work) { f(w) }
+
+// Events is a coalescing set of pods whose runtime state changed in a way that
+// asks for a sync. It is read by one loop.
+type Events interface {
+	// Ready is readable while the set may be non-empty. It is the same channel
+	// on every call and is never closed.
+	Ready() <-chan struct{}
+	// Take returns and empties the set, first-changed first. It does not block.
+	Take() []types.UID
+}
+
+// Housekeeper tidies up what no source desires any more.
+type Housekeeper interface {
+	// Housekeep makes one pass. The loop calls it from its own goroutine,
+	// never twice at once (HK2), and only while all sources are ready (SG1). It
+	// may take long: only the parts it runs inside fence hold up the loop.
+	Housekeep(ctx context.Context, fence Fence) error
+}
+
+// Fence runs critical while no operation or event is being handled, so that
+// critical sees the desired pods and the workers at one moment (B5). critical
+// must be short and must not call fence again.
+type Fence func(critical func())
