@@ -1,0 +1,98 @@
+// Package process is the embedded default runtime: containers are supervised
+// processes of the operating system. It needs no daemon, no images and, for
+// image "host", no privileges. It implements runtime.RuntimeService,
+// runtime.ImageService and runtime.EventStreamer, on Linux 5.8 or newer; on
+// other systems New returns an error.
+//
+// # It does not isolate
+//
+// This is a process supervisor with the interface of a container runtime, not a
+// sandbox. Containers share the host's network, process table, users, devices
+// and memory. They can signal, trace and starve each other and everything else
+// the agent's user can reach. Run only programs you would run without any
+// container. Requests that only limit a container are not applied: resource
+// limits, seccomp, AppArmor and SELinux profiles, capabilities, masked and
+// read-only paths, a read-only root, namespaces, host names, port mappings. What
+// a program depends on to work is honoured or refused with an error, never
+// dropped: users, groups, mounts, working directory, environment.
+//
+// # What things are
+//
+//	agent (the embedding program)
+//	  │ New, CRI calls           Root/                          (0700)
+//	  │                            lock                         one Runtime at a time
+//	  ├─ starts ──► supervisor     sandboxes/<id>.json          (0600)
+//	  │  (detached)    │           containers/<id>/container.json  what to run
+//	  │                │                           started.json    pid, start time, boot
+//	  │                ├─ starts                   exit.json       code, reason, time
+//	  │                │    │                      stdout, stderr  FIFOs
+//	  │                │    ▼                      lock, control   held and served by
+//	  │                │  container process                        the supervisor
+//	  │                │    │ stdout, stderr
+//	  │                └────┴──► log file in the sandbox's log directory
+//	  └─ one epoll goroutine: pidfd of each supervisor (or container)
+//
+// A sandbox is a record and a log directory; it has no address of its own. A
+// container is a session of processes: the command and everything it forks. The
+// command's exit ends the container, and what is left of its tree is killed.
+// Each file is written to a temporary name, synced and renamed.
+//
+// # Supervisor
+//
+// A program that calls [Shim] first thing in main and passes the result to New
+// gets one small supervisor process per container, which is the program's own
+// binary run again:
+//
+//	func main() {
+//		supervisor, done := process.Shim()
+//		if done {
+//			return // this process was a supervisor
+//		}
+//		rt, err := process.New(process.Options{Root: root, Supervisor: supervisor})
+//		// ...
+//	}
+//
+// Code that runs before main (init functions, package variables) runs in every
+// supervisor too. The supervisor copies the logs, reaps the container's whole
+// tree and keeps the exit code on disk, whatever happens to the agent. A service
+// manager must not kill it with the agent (systemd: KillMode=process).
+//
+// Without it the agent itself is the parent and copies the logs. Containers
+// survive the agent's death either way. Without a supervisor their output waits
+// in a FIFO (64 KiB, then they block) until the next agent reads it, and what is
+// in the FIFO when the last writer ends is lost. The exit code of a container
+// that ended unseen is reported as 255 with reason "Unknown", never as success.
+// So is that of a container whose supervisor was killed.
+//
+// # Restart of the agent
+//
+// New finds containers by pid, start time and boot ID, all recorded on disk, so
+// a reused pid is never mistaken for a container. After a reboot all sandboxes
+// are not ready and all containers that ran have ended with an unknown code.
+// Close leaves everything running.
+//
+// # Images
+//
+// An image is "host" (the agent's own root file system) or the absolute path of
+// a directory that holds a root file system, entered by chroot, for agents that
+// run as root. Neither is ever fetched, changed or removed (except for mount
+// points, below). Any other image is absent and PullImage fails for it. A
+// trailing ":latest" is ignored. In a root file system /proc, /sys and /dev show
+// the host's, where these directories exist.
+//
+// # Mounts
+//
+// An agent that runs as root gives a container with mounts its own mount
+// namespace: its mounts are invisible outside. In a root file system missing
+// mount points are created; on the host they are not, and the start fails.
+// Otherwise a mount is possible only where it changes nothing: image "host", not
+// read-only, and the same path on both sides. Image mounts and bidirectional
+// propagation are refused.
+//
+// # Stopping
+//
+// StopContainer sends the stop signal to the container's process group, SIGKILL
+// to all it can find of the tree when the time-out is over, and waits. Ending the
+// context ends the waiting only; the kill still comes. A second call with a
+// shorter time-out moves the kill forward.
+package process
