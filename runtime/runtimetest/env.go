@@ -1,0 +1,321 @@
+package runtimetest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// Timing of the suite. None of it is an assertion about speed.
+const (
+	defaultTimeout = time.Minute
+	cleanupTimeout = 30 * time.Second
+	pollInterval   = 25 * time.Millisecond
+	// longGrace is a grace period no well-behaved program uses up.
+	longGrace = 30
+)
+
+// env is what one case works with: the subject, a context with the case's
+// deadline, and builders for objects that are cleaned up afterwards.
+type env struct {
+	*testing.T
+	Subject
+	ctx context.Context
+
+	podUID     string
+	containers atomic.Uint32
+	sandboxes  atomic.Uint32
+}
+
+// newEnv sets up a case.
+func newEnv(t *testing.T, factory Factory) *env {
+	t.Helper()
+	s := factory(t)
+	if s.Runtime == nil || s.Images == nil || s.Image == "" || s.Command == nil {
+		t.Fatal("runtimetest: Subject needs Runtime, Images, Image and Command")
+	}
+	if s.AbsentImage == "" {
+		s.AbsentImage = "localhost:1/podwright/absent:v1"
+	}
+	if s.WorkingDir == "" {
+		s.WorkingDir = "/tmp"
+	}
+	if s.LogDir == "" {
+		s.LogDir = t.TempDir()
+	}
+	if s.Clock == nil {
+		s.Clock = clock.RealClock{}
+	}
+	if s.Timeout == 0 {
+		s.Timeout = defaultTimeout
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), s.Timeout)
+	t.Cleanup(cancel)
+	return &env{T: t, Subject: s, ctx: ctx, podUID: uniqueUID(s.Clock.Now())}
+}
+
+// uniqueUID tells apart the pods of cases and of earlier runs that a runtime
+// that outlives the test process may still hold.
+func uniqueUID(now time.Time) string {
+	return fmt.Sprintf("rt-%d-%x", os.Getpid(), now.UnixNano())
+}
+
+// must fails the case on an error.
+func (e *env) must(err error) {
+	e.Helper()
+	if err != nil {
+		e.Fatal(err)
+	}
+}
+
+// eventually polls check until it returns true. check may fail the case.
+func (e *env) eventually(what string, check func() bool) {
+	e.Helper()
+	ticker := e.Clock.NewTicker(pollInterval)
+	defer ticker.Stop()
+	for !check() {
+		select {
+		case <-ticker.C():
+		case <-e.ctx.Done():
+			e.Fatalf("timed out waiting: %s", what)
+		}
+	}
+}
+
+// wantNotFound checks that err says that the object does not exist.
+func (e *env) wantNotFound(what string, err error) {
+	e.Helper()
+	if !runtime.IsNotFound(err) {
+		e.Errorf("%s: got error %v, want one of class %q", what, err, runtime.ErrNotFound)
+	}
+}
+
+// podLabels are the labels of the case's pod, by which it finds its objects
+// again.
+func (e *env) podLabels() map[string]string {
+	return map[string]string{
+		runtime.LabelPodName:      "pod",
+		runtime.LabelPodNamespace: "runtimetest",
+		runtime.LabelPodUID:       e.podUID,
+	}
+}
+
+// sandbox is a sandbox of the case.
+type sandbox struct {
+	id     string
+	config *runtimeapi.PodSandboxConfig
+}
+
+// sandboxConfig returns the config of the case's next sandbox; its attempt is
+// the number of configs before it. The log directory exists.
+func (e *env) sandboxConfig() *runtimeapi.PodSandboxConfig {
+	e.Helper()
+	attempt := e.sandboxes.Add(1) - 1
+	logDir := filepath.Join(e.LogDir, fmt.Sprintf("runtimetest_pod_%s_%d", e.podUID, attempt))
+	e.must(os.MkdirAll(logDir, 0o755))
+	config := &runtimeapi.PodSandboxConfig{
+		Metadata:     &runtimeapi.PodSandboxMetadata{Name: "pod", Namespace: "runtimetest", Uid: e.podUID, Attempt: attempt},
+		Hostname:     "pod",
+		LogDirectory: logDir,
+		Labels:       e.podLabels(),
+		Linux: &runtimeapi.LinuxPodSandboxConfig{
+			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
+				NamespaceOptions: &runtimeapi.NamespaceOption{
+					Network: runtimeapi.NamespaceMode_POD,
+					Pid:     runtimeapi.NamespaceMode_CONTAINER,
+					Ipc:     runtimeapi.NamespaceMode_POD,
+				},
+			},
+		},
+	}
+	if e.Limits.NoPodIP && !e.Limits.NoHostNetwork {
+		config.Hostname = ""
+		config.Linux.SecurityContext.NamespaceOptions.Network = runtimeapi.NamespaceMode_NODE
+	}
+	if e.AdjustSandbox != nil {
+		e.AdjustSandbox(config)
+	}
+	return config
+}
+
+// sandbox runs a sandbox, after change has been applied to its config.
+func (e *env) sandbox(change ...func(*runtimeapi.PodSandboxConfig)) *sandbox {
+	e.Helper()
+	config := e.sandboxConfig()
+	for _, c := range change {
+		c(config)
+	}
+	id, err := e.Runtime.RunPodSandbox(e.ctx, config, e.RuntimeHandler)
+	if err != nil {
+		e.Fatalf("RunPodSandbox: %v", err)
+	}
+	e.removeLater(id)
+	if id == "" {
+		e.Fatal("RunPodSandbox returned an empty ID")
+	}
+	return &sandbox{id: id, config: config}
+}
+
+// removeLater removes the sandbox when the case is over.
+func (e *env) removeLater(id string) {
+	e.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), cleanupTimeout)
+		defer cancel()
+		if err := e.Runtime.StopPodSandbox(ctx, id); err != nil && !runtime.IsNotFound(err) {
+			e.Errorf("clean up: stop sandbox %s: %v", id, err)
+		}
+		if err := e.Runtime.RemovePodSandbox(ctx, id); err != nil {
+			e.Errorf("clean up: remove sandbox %s: %v", id, err)
+		}
+	})
+}
+
+// containerConfig returns a config that runs p. Its name is new in the pod and
+// its log folder exists.
+func (e *env) containerConfig(s *sandbox, p Program) *runtimeapi.ContainerConfig {
+	e.Helper()
+	name := fmt.Sprintf("c%d", e.containers.Add(1))
+	e.must(os.MkdirAll(filepath.Join(s.config.LogDirectory, name), 0o755))
+	labels := maps.Clone(e.podLabels())
+	labels[runtime.LabelContainerName] = name
+	return &runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: name},
+		Image:    &runtimeapi.ImageSpec{Image: e.Image},
+		Command:  e.Command(p),
+		LogPath:  filepath.Join(name, "0.log"),
+		Labels:   labels,
+		Linux:    &runtimeapi.LinuxContainerConfig{},
+	}
+}
+
+// create creates a container that runs p.
+func (e *env) create(s *sandbox, p Program, change ...func(*runtimeapi.ContainerConfig)) string {
+	e.Helper()
+	config := e.containerConfig(s, p)
+	for _, c := range change {
+		c(config)
+	}
+	return e.createFrom(s, config)
+}
+
+// createFrom creates a container from a config.
+func (e *env) createFrom(s *sandbox, config *runtimeapi.ContainerConfig) string {
+	e.Helper()
+	id, err := e.Runtime.CreateContainer(e.ctx, s.id, config, s.config)
+	if err != nil {
+		e.Fatalf("CreateContainer: %v", err)
+	}
+	if id == "" {
+		e.Fatal("CreateContainer returned an empty ID")
+	}
+	return id
+}
+
+// start creates and starts a container that runs p.
+func (e *env) start(s *sandbox, p Program, change ...func(*runtimeapi.ContainerConfig)) string {
+	e.Helper()
+	id := e.create(s, p, change...)
+	if err := e.Runtime.StartContainer(e.ctx, id); err != nil {
+		e.Fatalf("StartContainer: %v", err)
+	}
+	return id
+}
+
+// finish runs p to its end and returns the container's status.
+func (e *env) finish(s *sandbox, p Program, change ...func(*runtimeapi.ContainerConfig)) *runtimeapi.ContainerStatus {
+	e.Helper()
+	id := e.start(s, p, change...)
+	return e.waitExited(id)
+}
+
+// status returns the container's status.
+func (e *env) status(id string) *runtimeapi.ContainerStatus {
+	e.Helper()
+	response, err := e.Runtime.ContainerStatus(e.ctx, id, false)
+	if err != nil {
+		e.Fatalf("ContainerStatus: %v", err)
+	}
+	if response.GetStatus() == nil {
+		e.Fatal("ContainerStatus returned no status and no error")
+	}
+	return response.GetStatus()
+}
+
+// waitExited waits until the container has exited and returns its status.
+func (e *env) waitExited(id string) *runtimeapi.ContainerStatus {
+	e.Helper()
+	var status *runtimeapi.ContainerStatus
+	e.eventually("container exits", func() bool {
+		status = e.status(id)
+		return status.GetState() == runtimeapi.ContainerState_CONTAINER_EXITED
+	})
+	return status
+}
+
+// sandboxStatus returns the sandbox's status.
+func (e *env) sandboxStatus(id string) *runtimeapi.PodSandboxStatus {
+	e.Helper()
+	response, err := e.Runtime.PodSandboxStatus(e.ctx, id, false)
+	if err != nil {
+		e.Fatalf("PodSandboxStatus: %v", err)
+	}
+	if response.GetStatus() == nil {
+		e.Fatal("PodSandboxStatus returned no status and no error")
+	}
+	return response.GetStatus()
+}
+
+// listSandboxes returns the IDs of the sandboxes that match filter.
+func (e *env) listSandboxes(filter *runtimeapi.PodSandboxFilter) []string {
+	e.Helper()
+	list, err := e.Runtime.ListPodSandbox(e.ctx, filter)
+	if err != nil {
+		e.Fatalf("ListPodSandbox: %v", err)
+	}
+	ids := make([]string, 0, len(list))
+	for _, s := range list {
+		ids = append(ids, s.GetId())
+	}
+	return ids
+}
+
+// listContainers returns the IDs of the containers that match filter.
+func (e *env) listContainers(filter *runtimeapi.ContainerFilter) []string {
+	e.Helper()
+	list, err := e.Runtime.ListContainers(e.ctx, filter)
+	if err != nil {
+		e.Fatalf("ListContainers: %v", err)
+	}
+	ids := make([]string, 0, len(list))
+	for _, c := range list {
+		ids = append(ids, c.GetId())
+	}
+	return ids
+}
+
+// exec runs p in the container.
+func (e *env) exec(id string, p Program, timeout time.Duration) (stdout, stderr string, err error) {
+	e.Helper()
+	out, errOut, err := e.Runtime.ExecSync(e.ctx, id, e.Command(p), timeout)
+	return string(out), string(errOut), err
+}
+
+// lines splits output into lines, without the last newline.
+func lines(s string) []string {
+	s = strings.TrimSuffix(s, "\n")
+	if s == "" {
+		return nil
+	}
+	return strings.Split(s, "\n")
+}
