@@ -51,3 +51,6 @@ verify: lint ## what a release needs besides the tests: tidy modules, documented
 
 clean: ## remove what was built
 	rm -rf bin dist
+
+spec-coverage: ## rules of docs/spec that no test names
+	@cd tools && $(GO) run ./speccoverage -root ..

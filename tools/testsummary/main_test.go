@@ -1,0 +1,48 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+)
+
+// run feeds events and returns the closing text and verdict.
+func run(t *testing.T, events ...string) (string, bool) {
+	t.Helper()
+	var out bytes.Buffer
+	s := &summary{packages: map[string]string{}, output: map[string][]string{}, out: &out}
+	if err := s.read(strings.NewReader(strings.Join(events, "\n")), io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	ok := s.print()
+	return out.String(), ok
+}
+
+func TestSummary(t *testing.T) {
+	pass := `{"Action":"pass","Package":"p","Test":"TestA"}`
+	tests := []struct {
+		name   string
+		events []string
+		ok     bool
+		want   string
+	}{
+		{"pass", []string{pass, `{"Action":"pass","Package":"p"}`}, true, "1 passed, 0 failed, 0 skipped\n"},
+		{"nothing ran", []string{`{"Action":"skip","Package":"p"}`}, false, "0 passed, 0 failed, 0 skipped\n"},
+		{"test failed", []string{
+			pass, `{"Action":"output","Package":"p","Test":"TestB","Output":"b.go:1: boom\n"}`,
+			`{"Action":"fail","Package":"p","Test":"TestB"}`, `{"Action":"fail","Package":"p"}`,
+		}, false, "b.go:1: boom\n"},
+		{"package failed without a test, as on a data race at exit", []string{pass, `{"Action":"fail","Package":"p"}`}, false, "package failed: p\n"},
+		{"build failed", []string{pass, `{"Action":"build-output","ImportPath":"q","Output":"q.go:1: undefined\n"}`, `{"Action":"build-fail","ImportPath":"q"}`}, false, "q.go:1: undefined\n"},
+		{"conformance line", []string{`{"Action":"output","Package":"p","Test":"TestA","Output":"    x.go:3: runtimetest: fake: 34 cases passed\n"}`, pass}, true, "runtimetest: fake: 34 cases passed\n"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got, ok := run(t, test.events...)
+			if ok != test.ok || !strings.Contains(got, test.want) {
+				t.Errorf("ok = %v, output:\n%swant ok = %v and %q", ok, got, test.ok, test.want)
+			}
+		})
+	}
+}
