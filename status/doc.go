@@ -1,0 +1,46 @@
+// Package status tells the truth about pods: it turns what the runtime shows
+// into a v1.PodStatus, keeps the newest one per pod, and hands every change to
+// the sinks, once and in order.
+//
+//	v1.Pod ─────────┐
+//	runtime view ───┤               SetPodStatus      ┌─► sender ─► StatusSink (channel)
+//	old status ─────┼─► Generate ──────────────► Manager ─► sender ─► StatusSink (JSON lines)
+//	start failures ─┤   (pure)    readiness,    (cache) └─► sender ─► StatusSink (an API)
+//	probe facts ────┘             TerminatePod     │
+//	                                               └─► Get, List, Watch
+//
+// # Generation
+//
+// [Generate] is a pure function over values: phase (spec/status.md 2), container
+// statuses (3), started and ready (4), conditions with their transition times
+// (5), addresses, QoS, start time and generation (6). It reads no clock, makes no
+// call and changes none of its arguments; the same input in any order gives the
+// same bytes.
+//
+// # Manager
+//
+// [Manager] holds one status per pod UID. An update runs through fixed steps:
+// legality of container transitions, transition times, start time, generation,
+// normal form, comparison with the cached status (7.2-7.5). Only a difference
+// makes a new version; only a new version is ever sent. Calls never wait for a
+// sink.
+//
+// A status, once in the cache, is never modified again: lookups, watchers and
+// sinks share it and must treat it as read-only.
+//
+// # Sending
+//
+// Each sink has its own sender, so that a slow, failing or hanging sink delays
+// neither the others nor the callers. For one pod and one sink at most one send
+// is in flight, versions arrive in order, and versions that pile up meanwhile
+// collapse into the newest. A failed send is repeated after 1 s, 2 s, … 30 s with
+// jitter. A terminal phase is held back while a container of the pod could still
+// run, and Ready is never True beside a terminal phase (8.4, 8.5). An idle pod
+// has no goroutine, no timer and no periodic work.
+//
+// # What it is not
+//
+// The package makes no runtime call, reads no termination message file and runs
+// no probe; all that comes in as values. It does not decide when a pod is
+// terminated: the caller says so with Input.Terminal and [Manager.TerminatePod].
+package status

@@ -1,0 +1,198 @@
+package status
+
+import (
+	"context"
+	crand "crypto/rand"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel/metric"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+)
+
+// ErrRunning is returned by [Manager.Run] if the manager runs already or ran
+// before.
+var ErrRunning = errors.New("status manager: Run was called before")
+
+// Mirrors knows which mirror pod stands in for a static pod at an API
+// (spec/status.md 7.1, 8.2). The manager calls it from its callers' goroutines
+// and its own, without holding a lock; it must not block and must not call the
+// manager back.
+type Mirrors interface {
+	// TranslateUID returns the UID of the static pod a mirror pod stands in for,
+	// and any other UID unchanged.
+	TranslateUID(uid types.UID) types.UID
+	// MirrorOf returns the mirror pod of a static pod, nil if it has none.
+	MirrorOf(static *v1.Pod) *v1.Pod
+}
+
+// Options configures a [Manager]. The zero value is a manager without sinks.
+type Options struct {
+	// Sinks get every change, independently of each other. A sink with a method
+	// Name() string is called that in logs and metrics, else by its type.
+	Sinks []StatusSink
+	// Clock stamps transitions and times back-off. Nil means the real clock.
+	Clock clock.WithDelayedExecution
+	// Logger gets dropped updates and failing sinks. The zero value is silent.
+	Logger logr.Logger
+	// Meter makes the instruments named in metrics.go. Nil means none.
+	Meter metric.Meter
+	// Jitter returns a number in [0,1) that spreads back-off. Nil means an own
+	// random source. It is called with a lock held and must not block.
+	Jitter func() float64
+	// CouldHaveRunningContainers says whether a container of the pod may still
+	// run (the workers' view); while it does no terminal phase is sent (8.4). It
+	// must not block and must not call the manager back. Nil means that the
+	// container statuses alone decide. A status that shows a running container
+	// is held back in any case (8.5).
+	CouldHaveRunningContainers func(uid types.UID) bool
+	// Mirrors translates between static and mirror pods. Nil means there are no
+	// mirror pods, and sinks with [PodReader] get no static pods.
+	Mirrors Mirrors
+	// Loader returns the last status of a pod known from before a restart. It
+	// stands in for the cached status until the first own update (9.6, 9.12).
+	// It must not block and must not call the manager back. Nil means none.
+	Loader func(uid types.UID) (*v1.PodStatus, bool)
+	// MaxInFlight bounds the sends in flight per sink. 0 means 4.
+	MaxInFlight int
+	// SendTimeout ends the context of one send. 0 means 30 s.
+	SendTimeout time.Duration
+	// MinBackoff and MaxBackoff bound the delay after failed sends, per pod and
+	// sink. 0 means 1 s and 30 s (8.7).
+	MinBackoff time.Duration
+	MaxBackoff time.Duration
+	// ResyncPeriod is how soon a send that has to wait for the outside is tried
+	// again: the sink does not know the pod, the mirror pod is missing, or a
+	// terminal phase was held back. 0 means 10 s (8.1).
+	ResyncPeriod time.Duration
+	// History is how many changes are kept for watchers that lag behind.
+	// 0 means 512.
+	History int
+}
+
+// Manager holds the newest status of each pod and sends changes to its sinks.
+// All methods are safe for concurrent use; none but Run and Flush blocks.
+type Manager struct {
+	options Options
+	metrics metrics
+
+	mu      sync.Mutex
+	running bool
+	pods    map[types.UID]*entry
+	senders []*sender
+	history history
+}
+
+// entry is the manager's record of one pod. Guarded by Manager.mu; what it
+// points to is never modified.
+type entry struct {
+	uid types.UID
+	// pod is the pod as last seen, for the sinks: identity, deletion, mirror.
+	pod      *v1.Pod
+	status   *v1.PodStatus
+	version  uint64
+	finished bool
+	// changed is when version was accepted, for the latency metric.
+	changed time.Time
+}
+
+// NewManager returns a manager. It is usable at once; nothing is sent before
+// [Manager.Run].
+func NewManager(options Options) *Manager {
+	if options.Clock == nil {
+		options.Clock = clock.RealClock{}
+	}
+	if options.Jitter == nil {
+		options.Jitter = newJitter()
+	}
+	if options.MaxInFlight <= 0 {
+		options.MaxInFlight = 4
+	}
+	if options.SendTimeout <= 0 {
+		options.SendTimeout = 30 * time.Second
+	}
+	if options.MinBackoff <= 0 {
+		options.MinBackoff = time.Second
+	}
+	if options.MaxBackoff <= 0 {
+		options.MaxBackoff = 30 * time.Second
+	}
+	options.MaxBackoff = max(options.MaxBackoff, options.MinBackoff)
+	if options.ResyncPeriod <= 0 {
+		options.ResyncPeriod = 10 * time.Second
+	}
+	if options.History <= 0 {
+		options.History = 512
+	}
+	m := &Manager{
+		options: options,
+		metrics: newMetrics(options.Meter),
+		pods:    map[types.UID]*entry{},
+		history: history{limit: options.History, grown: make(chan struct{})},
+	}
+	for i, sink := range options.Sinks {
+		m.senders = append(m.senders, newSender(m, sink, sinkName(sink, i)))
+	}
+	return m
+}
+
+// newJitter returns an own random source, seeded by the operating system.
+func newJitter() func() float64 {
+	var seed [32]byte
+	_, _ = crand.Read(seed[:]) // never fails, by its contract
+	return rand.New(rand.NewChaCha8(seed)).Float64
+}
+
+// sinkName names a sink in logs and metrics.
+func sinkName(sink StatusSink, index int) string {
+	if named, ok := sink.(interface{ Name() string }); ok {
+		return named.Name()
+	}
+	return fmt.Sprintf("%d:%T", index, sink)
+}
+
+// Run sends until ctx ends and returns once every goroutine it started has
+// ended. Unsent changes stay in the cache; call [Manager.Flush] before to wait
+// for them. A second Run returns [ErrRunning].
+func (m *Manager) Run(ctx context.Context) error {
+	m.mu.Lock()
+	if m.running {
+		m.mu.Unlock()
+		return ErrRunning
+	}
+	m.running = true
+	m.mu.Unlock()
+
+	var wg sync.WaitGroup
+	for _, s := range m.senders {
+		wg.Go(func() { s.run(ctx) })
+	}
+	<-ctx.Done()
+	wg.Wait()
+	return nil
+}
+
+// Get returns the status of a pod, or of the static pod a mirror UID stands for.
+// It is false if nothing is known. What the status points to is shared: treat it
+// as read-only.
+func (m *Manager) Get(uid types.UID) (v1.PodStatus, bool) {
+	uid = m.translate(uid)
+	m.mu.Lock()
+	e := m.pods[uid]
+	m.mu.Unlock()
+	if e != nil {
+		return *e.status, true
+	}
+	if m.options.Loader != nil {
+		if s, ok := m.options.Loader(uid); ok && s != nil {
+			return *s, true
+		}
+	}
+	return v1.PodStatus{}, false
+}

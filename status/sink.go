@@ -1,0 +1,134 @@
+package status
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// StatusSink takes the status of pods: an API server, a file, a channel, a test.
+//
+// The manager calls Store from its own goroutines, for different pods several at
+// once (Options.MaxInFlight), for one pod never two at once and with ascending
+// versions; versions may be skipped. Store may block: it delays only later sends
+// to the same sink, never other sinks or the callers of the manager. It must
+// return soon after ctx ends (the manager ends it after Options.SendTimeout and
+// when it stops). It may keep u.Status and u.Base but must treat both as
+// read-only: they are shared with every other reader.
+//
+// Delivery is at least once: after an error, a time-out or a restart of the
+// engine the same status may come again, so Store must be idempotent; a
+// status the sink already has is answered with [Unchanged] or [Stored]. After an
+// error the same or a newer version is offered again, with back-off, until the
+// sink takes it or the pod is forgotten. A panic counts as an error.
+//
+// Abilities beyond this are separate interfaces, found by type assertion:
+// [PodReader], [PodDeleter].
+type StatusSink interface {
+	// Store takes a status. With a nil error the result says what became of it;
+	// with an error the result is ignored and the status is offered again.
+	Store(ctx context.Context, u Update) (StoreResult, error)
+}
+
+// SinkFunc makes a function a [StatusSink].
+type SinkFunc func(ctx context.Context, u Update) (StoreResult, error)
+
+// Store calls f.
+func (f SinkFunc) Store(ctx context.Context, u Update) (StoreResult, error) { return f(ctx, u) }
+
+// StoreResult is what became of a status handed to a sink (spec/status.md 8.8).
+type StoreResult uint8
+
+// Store results. The zero value is not a result; the manager treats it as an
+// error of the sink.
+const (
+	// Stored: the sink has taken the status.
+	Stored StoreResult = iota + 1
+	// Unchanged: the sink already had this status; nothing was written.
+	Unchanged
+	// Conflict: what the sink holds changed since Update.Base was read. The
+	// manager reads and merges anew, with back-off.
+	Conflict
+	// Gone: the sink does not know the pod. Nothing is lost but nothing can be
+	// stored either; the manager asks again after Options.ResyncPeriod until the
+	// pod is forgotten.
+	Gone
+	// Recreated: another pod has the same namespace and name, and another UID.
+	// Nothing of the old pod is sent to this sink again.
+	Recreated
+)
+
+// String returns the result in lower case, as metrics and logs show it.
+func (r StoreResult) String() string {
+	switch r {
+	case Stored:
+		return "stored"
+	case Unchanged:
+		return "unchanged"
+	case Conflict:
+		return "conflict"
+	case Gone:
+		return "gone"
+	case Recreated:
+		return "recreated"
+	default:
+		return fmt.Sprintf("StoreResult(%d)", uint8(r))
+	}
+}
+
+// PodRef names a pod at a sink. The UID is a precondition of every call: an
+// object with the same namespace and name but another UID is another pod.
+type PodRef struct {
+	// UID is the pod's UID; for a static pod at a sink with [PodReader] the UID
+	// of its mirror pod.
+	UID       types.UID
+	Namespace string
+	Name      string
+}
+
+// String returns namespace/name(uid).
+func (r PodRef) String() string { return r.Namespace + "/" + r.Name + "(" + string(r.UID) + ")" }
+
+// Update is one status on its way to a sink.
+type Update struct {
+	PodRef
+	// Version counts the accepted changes of the pod, from 1. It starts anew
+	// when the engine restarts or the pod is forgotten and comes back.
+	Version uint64
+	// Status is the whole status to be stored, already merged with what the sink
+	// has (spec/status.md 8.4). Read-only.
+	Status *v1.PodStatus
+	// Base is the status the sink had when Status was merged: what [PodReader]
+	// returned, or the last one this sink took. Nil if neither is known; then
+	// store Status unconditionally. Read-only.
+	Base *v1.PodStatus
+	// Finished is true once everything the engine held for the pod is released:
+	// no newer status follows but for corrections.
+	Finished bool
+}
+
+// PodReader is an optional ability of a [StatusSink] that stands before an API
+// others write to as well. The manager reads before each send, merges the
+// conditions and fields others own, and skips the send if nothing differs. Static
+// pods are sent to such a sink under their mirror pod, and not at all while they
+// have none.
+type PodReader interface {
+	// ReadPod returns the pod as the API has it now. Another UID than ref's is
+	// for the manager to judge; a pod that does not exist is (nil, nil). The
+	// result stays the sink's; the manager does not modify it. Concurrency and
+	// time limits are those of Store.
+	ReadPod(ctx context.Context, ref PodRef) (*v1.Pod, error)
+}
+
+// PodDeleter is an optional ability of a [StatusSink] whose pods are deleted once
+// they are finished (spec/status.md 8.6).
+type PodDeleter interface {
+	// DeletePod deletes the pod at once (grace 0) if its UID is ref.UID. A pod
+	// that is gone or was replaced is success. An error is retried with back-off.
+	// It is called only for pods with a deletionTimestamp whose stored phase is
+	// terminal and that the engine has finished, never for mirror pods.
+	// Concurrency and time limits are those of Store.
+	DeletePod(ctx context.Context, ref PodRef) error
+}
