@@ -52,6 +52,10 @@ func NewView(r Reader, options ViewOptions) *View {
 	return &View{reader: r, options: options}
 }
 
+// Stamp draws a stamp from the view's sequence: readings that begin later carry
+// a larger one.
+func (v *View) Stamp() Stamp { return v.options.Sequence.Next() }
+
 // Listing is one raw reading of the whole runtime.
 type Listing struct {
 	// Stamp was drawn before the first list call.

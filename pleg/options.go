@@ -1,0 +1,137 @@
+package pleg
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// EventRecorder records events about Kubernetes objects for people to read. Its
+// shape is client-go's. Eventf is called with locks held by nobody, from several
+// goroutines, and should not block.
+type EventRecorder interface {
+	Eventf(object apiruntime.Object, eventtype, reason, messageFmt string, args ...any)
+}
+
+// Options configures a [Generator]. The zero value is ready to use.
+type Options struct {
+	// View does the reading. Nil means one made from the reader with OwnerID,
+	// Sequence and Clock; with a View these three of its own count, and only
+	// Clock is still used here, for periods and time limits.
+	View *runtime.View
+	// OwnerID limits the reading to objects of this owner, see
+	// [runtime.ViewOptions].
+	OwnerID string
+	// Sequence orders readings. Pass the engine's; nil means a new one.
+	Sequence *runtime.Sequence
+	// Clock drives periods, time limits and back-off. Nil means the real clock.
+	Clock clock.Clock
+
+	// Streamer, if set, is watched for events that say which pod to look at
+	// (EV3). Nil means no stream.
+	Streamer runtime.EventStreamer
+
+	// Period from the end of one relist to the start of the next. 0 means 1 s.
+	Period time.Duration
+	// QuietPeriod, if larger than Period, takes its place while nothing has
+	// changed for 10 s and the event stream is up (B7). Values above 5 s are
+	// refused. 0 means never.
+	QuietPeriod time.Duration
+	// HealthThreshold is the age of the last successful list beyond which
+	// Healthy fails. 0 means 3 min.
+	HealthThreshold time.Duration
+
+	// Inspections is the number of pods read at the same time. 0 means 8;
+	// 1 reads one after the other, in order of UID.
+	Inspections int
+	// ListTimeout bounds one reading of all pods. 0 means 30 s.
+	ListTimeout time.Duration
+	// InspectTimeout bounds one reading of one pod. 0 means 10 s.
+	InspectTimeout time.Duration
+	// WriteOffAfter is how long a call that ignores the end of its context
+	// keeps its place among Inspections, counted from its start. 0 means 30 s.
+	WriteOffAfter time.Duration
+
+	// ConfirmVanished is the number of further lists that must also lack a pod
+	// that had something running before the pod is believed gone. 0 means 2;
+	// negative means none: believed at once.
+	ConfirmVanished int
+
+	// Rand returns the next random number in [0, 1), for jitter. It is called
+	// from one goroutine. Nil means an own source.
+	Rand func() float64
+	// Logger; the zero value is silent.
+	Logger logr.Logger
+	// Meter makes the instruments of the package. Nil means none.
+	Meter metric.Meter
+	// Recorder gets the events people should see. Nil drops them.
+	Recorder EventRecorder
+}
+
+// Defaults and bounds (section 2, B3, B4, B7).
+const (
+	defaultPeriod          = time.Second
+	maxQuietPeriod         = 5 * time.Second
+	defaultHealthThreshold = 3 * time.Minute
+	defaultInspections     = 8
+	defaultListTimeout     = 30 * time.Second
+	defaultInspectTimeout  = 10 * time.Second
+	defaultWriteOffAfter   = 30 * time.Second
+	defaultConfirmVanished = 2
+)
+
+// complete fills in the defaults and reports every problem at once.
+func (o Options) complete() (Options, error) {
+	var problems []error
+	duration := func(name string, value *time.Duration, def time.Duration) {
+		if *value < 0 {
+			problems = append(problems, fmt.Errorf("%s is negative: %v", name, *value))
+		}
+		if *value == 0 {
+			*value = def
+		}
+	}
+	duration("Period", &o.Period, defaultPeriod)
+	duration("QuietPeriod", &o.QuietPeriod, o.Period)
+	duration("HealthThreshold", &o.HealthThreshold, defaultHealthThreshold)
+	duration("ListTimeout", &o.ListTimeout, defaultListTimeout)
+	duration("InspectTimeout", &o.InspectTimeout, defaultInspectTimeout)
+	duration("WriteOffAfter", &o.WriteOffAfter, max(defaultWriteOffAfter, o.InspectTimeout))
+	if o.QuietPeriod > max(maxQuietPeriod, o.Period) {
+		problems = append(problems, fmt.Errorf("QuietPeriod is above %v: %v", maxQuietPeriod, o.QuietPeriod))
+	}
+	if o.WriteOffAfter < o.InspectTimeout {
+		problems = append(problems, fmt.Errorf("WriteOffAfter %v is below InspectTimeout %v", o.WriteOffAfter, o.InspectTimeout))
+	}
+	if o.Inspections < 0 {
+		problems = append(problems, fmt.Errorf("Inspections is negative: %d", o.Inspections))
+	}
+	if o.Inspections == 0 {
+		o.Inspections = defaultInspections
+	}
+	switch {
+	case o.ConfirmVanished == 0:
+		o.ConfirmVanished = defaultConfirmVanished
+	case o.ConfirmVanished < 0:
+		o.ConfirmVanished = 0
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.Rand == nil {
+		o.Rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())).Float64
+	}
+	if o.Meter == nil {
+		o.Meter = noop.Meter{}
+	}
+	return o, errors.Join(problems...)
+}
