@@ -79,13 +79,12 @@ type Events interface {
 
 // Housekeeper tidies up what no source desires any more.
 type Housekeeper interface {
-	// Housekeep makes one pass. The loop calls it from its own goroutine,
-	// never twice at once (HK2), and only while all sources are ready (SG1). It
-	// may take long: only the parts it runs inside fence hold up the loop.
-	Housekeep(ctx context.Context, fence Fence) error
+	// Housekeep makes one pass. The loop calls it from a goroutine of its own,
+	// never twice at once (HK2), and only while all sources are ready (SG1).
+	//
+	// It may take long: only what it runs through fence holds up the loop. fence
+	// runs critical while no operation or event is being handled, so that
+	// critical sees the desired pods and the workers at one moment (B5). critical
+	// must be short and must not call fence again.
+	Housekeep(ctx context.Context, fence func(critical func())) error
 }
-
-// Fence runs critical while no operation or event is being handled, so that
-// critical sees the desired pods and the workers at one moment (B5). critical
-// must be short and must not call fence again.
-type Fence func(critical func())

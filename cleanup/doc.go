@@ -1,0 +1,33 @@
+// Package cleanup tidies up what no source desires any more: it forgets
+// finished pods, restarts pods that came back under the same UID, finishes pods
+// that never ran, kills what runs without being known, and has content of gone
+// pods removed from the runtime and from disk.
+//
+//	 desired pods ─┐ fence                                 fence
+//	 workers ──────┴─► SyncKnownPods ─┐               ┌─► restart, finish, kill orphans
+//	 runtime ──fresh list of running──┼─► MakePlan ──►┤
+//	 statuses, pod and log folders ───┘   (pure)      └─► remove content, folders, logs
+//	                                        │                (each guard asked again)
+//	                                        └─► Plan: every candidate with the reason,
+//	                                            or the rule that forbids it
+//
+// A pass first decides, then acts (HK3): [MakePlan] is a function over values,
+// [Housekeeper] reads its input, executes it and asks each guard again right
+// before acting. A dry run is the same code without the last step (DR2).
+//
+// # What is never done
+//
+//   - Nothing is removed before all sources were seen (SG1).
+//   - Nothing of a desired pod, of a pod the workers still know, or of a pod
+//     that runs is removed (ND2).
+//   - A failed runtime list stops every decision that needs it and nothing else
+//     (HK4, ND11).
+//   - A restarted pod is not killed as an orphan in the same pass (HI4): both
+//     decisions use one list, and restarts come first (HI11).
+//
+// # What it is not
+//
+// Which dead containers of a live pod are kept is decided by the collector
+// (package runtime/pods). There are no cgroups, images, user namespaces or
+// mirror pods here. Rules are numbered as in docs/spec/cleanup.md.
+package cleanup
