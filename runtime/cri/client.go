@@ -1,0 +1,214 @@
+package cri
+
+import (
+	"context"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// Defaults of [Options].
+const (
+	DefaultConnectTimeout   = 5 * time.Second
+	DefaultCallTimeout      = 2 * time.Minute
+	DefaultPullStallTimeout = 5 * time.Minute
+)
+
+// maxMessageSize is the size containerd and CRI-O use themselves, reached at
+// about 11,000 containers in one list.
+const maxMessageSize = 16 << 20
+
+// Pauses between attempts to connect again.
+const (
+	reconnectFirst = 100 * time.Millisecond
+	reconnectMax   = 3 * time.Second
+)
+
+// Options configures a [Client]. The zero value is ready to use.
+type Options struct {
+	// ConnectTimeout limits [Dial]: how long to wait for a runtime that is
+	// just starting. 0 means [DefaultConnectTimeout].
+	ConnectTimeout time.Duration
+	// CallTimeout is the limit of one ordinary call; others derive from it,
+	// see the package comment. 0 means [DefaultCallTimeout].
+	CallTimeout time.Duration
+	// PullStallTimeout ends a pull that made no progress for so long, with
+	// runtime.ErrDeadline. 0 means [DefaultPullStallTimeout]; negative, never.
+	//
+	// CRI reports no progress of a pull, so it is read from the node: the
+	// image file systems, as ImageFsInfo names them, must change their usage,
+	// be it by what the runtime reports or by what the kernel does. Anything
+	// else that writes there counts as progress too, so the limit may come
+	// late, but it does not end a pull that downloads. A runtime that stops
+	// answering makes no progress. Where no usage can be read, on a runtime
+	// without ImageFsInfo, the limit does not apply as long as the runtime
+	// answers.
+	PullStallTimeout time.Duration
+	// UnaryLists turns off the streaming list calls, which are otherwise used
+	// with runtimes that have them.
+	UnaryLists bool
+	// Logger gets what goes wrong beside the calls. The zero value is silent.
+	Logger logr.Logger
+	// Clock drives the stall limit of pulls. Nil means the real clock.
+	Clock clock.WithTicker
+
+	// intercept watches calls in tests.
+	intercept grpc.UnaryClientInterceptor
+}
+
+// Client is a connection to one runtime. All methods may be called from any
+// number of goroutines at once and keep the contracts of package runtime.
+type Client struct {
+	endpoint string
+	conn     *grpc.ClientConn
+	runtime  runtimeapi.RuntimeServiceClient
+	images   runtimeapi.ImageServiceClient
+	options  Options
+	lists    listing
+}
+
+var (
+	_ runtime.RuntimeService = (*Client)(nil)
+	_ runtime.ImageService   = (*Client)(nil)
+	_ runtime.EventStreamer  = (*Client)(nil)
+)
+
+// Dial connects to the runtime that serves CRI v1 at endpoint, "unix:///path" or
+// an absolute path, and asks for its version. It waits up to
+// Options.ConnectTimeout for a runtime that is not up yet; what waiting cannot
+// help, a wrong endpoint or a socket without permission, fails at once. The
+// error names the endpoint and says what to do. ctx limits Dial only; the
+// caller must [Client.Close] the client.
+func Dial(ctx context.Context, endpoint string, options Options) (*Client, error) {
+	path, err := socketPath(endpoint)
+	if err != nil {
+		return nil, err
+	}
+	if options.ConnectTimeout <= 0 {
+		options.ConnectTimeout = DefaultConnectTimeout
+	}
+	if options.CallTimeout <= 0 {
+		options.CallTimeout = DefaultCallTimeout
+	}
+	if options.PullStallTimeout == 0 {
+		options.PullStallTimeout = DefaultPullStallTimeout
+	}
+	if options.Clock == nil {
+		options.Clock = clock.RealClock{}
+	}
+	c, err := newClient(endpoint, path, options)
+	if err != nil {
+		return nil, &DialError{Endpoint: endpoint, Hint: "this is a bug", Err: err}
+	}
+	if err := c.connect(ctx, path); err != nil {
+		_ = c.conn.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// newClient makes the client; it does not connect yet.
+func newClient(endpoint, path string, options Options) (*Client, error) {
+	grpcOptions := []grpc.DialOption{
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "unix", path)
+		}),
+		grpc.WithAuthority("localhost"),
+		grpc.WithDefaultCallOptions(
+			grpc.MaxCallRecvMsgSize(maxMessageSize),
+			grpc.MaxCallSendMsgSize(maxMessageSize),
+		),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff: backoff.Config{
+				BaseDelay: reconnectFirst, Multiplier: 1.6, Jitter: 0.2, MaxDelay: reconnectMax,
+			},
+			MinConnectTimeout: options.ConnectTimeout,
+		}),
+		// The node agent must not find a service configuration elsewhere.
+		grpc.WithDisableServiceConfig(),
+	}
+	if options.intercept != nil {
+		grpcOptions = append(grpcOptions, grpc.WithUnaryInterceptor(options.intercept))
+	}
+	// The path travels in the dialer, as a target is parsed as a URL and a
+	// path may hold what a URL may not.
+	conn, err := grpc.NewClient("passthrough:///cri", grpcOptions...)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{
+		endpoint: endpoint,
+		conn:     conn,
+		runtime:  runtimeapi.NewRuntimeServiceClient(conn),
+		images:   runtimeapi.NewImageServiceClient(conn),
+		options:  options,
+	}, nil
+}
+
+// Endpoint returns the endpoint given to [Dial].
+func (c *Client) Endpoint() string { return c.endpoint }
+
+// Close ends the connection. Calls under way and later ones fail with
+// runtime.ErrCanceled.
+func (c *Client) Close() error { return c.conn.Close() }
+
+// noLimit is the limit of a call that may take as long as its context allows.
+const noLimit time.Duration = 0
+
+// call makes one unary call with a time limit and turns its error into [*Error].
+func call[Req, Resp any](
+	ctx context.Context, c *Client, op string, limit time.Duration,
+	method func(context.Context, Req, ...grpc.CallOption) (Resp, error), request Req,
+) (Resp, error) {
+	if limit > noLimit {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	response, err := method(ctx, request)
+	if err != nil {
+		var none Resp
+		return none, c.failure(op, err)
+	}
+	return response, nil
+}
+
+// failure wraps the error of a call.
+func (c *Client) failure(op string, err error) *Error {
+	return &Error{Op: op, Endpoint: c.endpoint, Code: codeOf(op, err), Err: err}
+}
+
+// codeOf returns the code of a call's error. Runtimes report a name that another
+// attempt holds as an unknown error; that one is worth recognising, since it is
+// what follows a create call that timed out.
+func codeOf(op string, err error) codes.Code {
+	s := status.Convert(err)
+	if s.Code() != codes.Unknown {
+		return s.Code()
+	}
+	if (op == "RunPodSandbox" || op == "CreateContainer") && strings.Contains(s.Message(), "is reserved") {
+		return codes.AlreadyExists
+	}
+	return codes.Unknown
+}
+
+// missingIsFine drops the error that says the object does not exist.
+func missingIsFine(err error) error {
+	if runtime.IsNotFound(err) {
+		return nil
+	}
+	return err
+}

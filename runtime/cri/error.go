@@ -1,0 +1,59 @@
+package cri
+
+import (
+	"fmt"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// Error is a failed call. It matches, by errors.Is, the Err… sentinel of package
+// runtime that belongs to its code.
+type Error struct {
+	// Op is the CRI call, "RunPodSandbox".
+	Op string
+	// Endpoint is the runtime's address as given to [Dial].
+	Endpoint string
+	// Code is the gRPC code: the runtime's, unless the runtime is known to use
+	// a vague one for this failure (a reserved name is codes.AlreadyExists).
+	Code codes.Code
+	// Err is the cause, never nil.
+	Err error
+}
+
+// Error names call, class and cause; the endpoint only where it matters, which
+// is when nobody answers there.
+func (e *Error) Error() string {
+	class := runtime.ClassOf(e.Code)
+	switch {
+	case class == nil:
+		return fmt.Sprintf("%s: %s", e.Op, e.message())
+	case e.Code == codes.Unavailable:
+		return fmt.Sprintf("%s: %v at %s: %s", e.Op, class, e.Endpoint, e.message())
+	default:
+		return fmt.Sprintf("%s: %v: %s", e.Op, class, e.message())
+	}
+}
+
+// Unwrap returns Err.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Is reports whether target is the class of the error.
+func (e *Error) Is(target error) bool {
+	class := runtime.ClassOf(e.Code)
+	return class != nil && class == target
+}
+
+// GRPCStatus returns the code with the runtime's own message, so that
+// status.Convert works on an Error as on the error of any CRI client.
+func (e *Error) GRPCStatus() *status.Status { return status.New(e.Code, e.message()) }
+
+// message is the cause without gRPC's decoration.
+func (e *Error) message() string {
+	if s, ok := status.FromError(e.Err); ok {
+		return s.Message()
+	}
+	return e.Err.Error()
+}

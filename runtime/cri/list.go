@@ -1,0 +1,90 @@
+package cri
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync/atomic"
+
+	"google.golang.org/grpc"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// listing remembers which list calls the runtime cannot stream. A runtime that
+// learns it by an upgrade is noticed by the next Client.
+type listing struct {
+	sandboxes, containers, images atomic.Bool
+}
+
+// ListPodSandbox implements runtime.Lister.
+func (c *Client) ListPodSandbox(ctx context.Context, filter *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error) {
+	request := &runtimeapi.StreamPodSandboxesRequest{Filter: filter}
+	items, done, err := streamed(ctx, c, "StreamPodSandboxes", &c.lists.sandboxes,
+		c.runtime.StreamPodSandboxes, request, (*runtimeapi.StreamPodSandboxesResponse).GetPodSandboxes)
+	if done {
+		return items, err
+	}
+	response, err := call(ctx, c, "ListPodSandbox", c.options.CallTimeout, c.runtime.ListPodSandbox,
+		&runtimeapi.ListPodSandboxRequest{Filter: filter})
+	return response.GetItems(), err
+}
+
+// ListContainers implements runtime.Lister.
+func (c *Client) ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
+	request := &runtimeapi.StreamContainersRequest{Filter: filter}
+	items, done, err := streamed(ctx, c, "StreamContainers", &c.lists.containers,
+		c.runtime.StreamContainers, request, (*runtimeapi.StreamContainersResponse).GetContainers)
+	if done {
+		return items, err
+	}
+	response, err := call(ctx, c, "ListContainers", c.options.CallTimeout, c.runtime.ListContainers,
+		&runtimeapi.ListContainersRequest{Filter: filter})
+	return response.GetContainers(), err
+}
+
+// ListImages implements runtime.ImageService.
+func (c *Client) ListImages(ctx context.Context, filter *runtimeapi.ImageFilter) ([]*runtimeapi.Image, error) {
+	request := &runtimeapi.StreamImagesRequest{Filter: filter}
+	items, done, err := streamed(ctx, c, "StreamImages", &c.lists.images,
+		c.images.StreamImages, request, (*runtimeapi.StreamImagesResponse).GetImages)
+	if done {
+		return items, err
+	}
+	response, err := call(ctx, c, "ListImages", c.options.CallTimeout, c.images.ListImages,
+		&runtimeapi.ListImagesRequest{Filter: filter})
+	return response.GetImages(), err
+}
+
+// streamed makes a list call that streams its answer. done is false if the
+// runtime does not have the call and the plain one is to be made. A broken
+// stream fails the call: a part of a list would look like lost containers
+// (spec/pleg.md B8).
+func streamed[Req, Message, Item any](
+	ctx context.Context, c *Client, op string, missing *atomic.Bool,
+	open func(context.Context, *Req, ...grpc.CallOption) (grpc.ServerStreamingClient[Message], error),
+	request *Req, items func(*Message) []Item,
+) (all []Item, done bool, err error) {
+	if c.options.UnaryLists || missing.Load() {
+		return nil, false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.options.CallTimeout)
+	defer cancel()
+	stream, err := open(ctx, request)
+	for err == nil {
+		var m *Message
+		if m, err = stream.Recv(); err == nil {
+			all = append(all, items(m)...)
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		return all, true, nil
+	}
+	failure := c.failure(op, err)
+	if runtime.Class(failure) == runtime.ErrUnimplemented {
+		missing.Store(true)
+		return nil, false, nil
+	}
+	return nil, true, failure
+}

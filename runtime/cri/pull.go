@@ -1,0 +1,148 @@
+package cri
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// PullImage implements runtime.ImageService. It has no time limit as long as the
+// pull makes progress, see [Options].PullStallTimeout.
+func (c *Client) PullImage(ctx context.Context, image *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig, podSandboxConfig *runtimeapi.PodSandboxConfig) (string, error) {
+	const op = "PullImage"
+	pullCtx, cancel := context.WithCancelCause(ctx)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		c.watchPull(pullCtx, cancel)
+	}()
+	response, err := call(pullCtx, c, op, noLimit, c.images.PullImage,
+		&runtimeapi.PullImageRequest{Image: image, Auth: auth, SandboxConfig: podSandboxConfig})
+	cancel(nil)
+	<-watched
+	var stalled *stallError
+	switch {
+	case err == nil && response.GetImageRef() == "":
+		return "", c.failure(op, errors.New("the runtime returned no image reference"))
+	case err == nil:
+		return response.GetImageRef(), nil
+	case errors.As(context.Cause(pullCtx), &stalled):
+		return "", &Error{Op: op, Endpoint: c.endpoint, Code: codes.DeadlineExceeded, Err: stalled}
+	default:
+		return "", c.failure(op, withoutSecrets(err, auth))
+	}
+}
+
+// stallError is the cause of a pull that was ended for lack of progress.
+type stallError struct {
+	limit time.Duration
+	// last is why the file systems could not be read, if so.
+	last error
+}
+
+func (e *stallError) Error() string {
+	if e.last != nil {
+		return fmt.Sprintf("the pull made no progress for %v: %v", e.limit, e.last)
+	}
+	return fmt.Sprintf("the pull made no progress for %v", e.limit)
+}
+
+// watchPull cancels a pull that makes no progress; it returns when ctx ends.
+func (c *Client) watchPull(ctx context.Context, cancel context.CancelCauseFunc) {
+	limit := c.options.PullStallTimeout
+	if limit < 0 {
+		return
+	}
+	period := min(max(limit/10, time.Millisecond), 30*time.Second)
+	ticker := c.options.Clock.NewTicker(period)
+	defer ticker.Stop()
+	var seen []usage
+	since := c.options.Clock.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C():
+		}
+		now, err := c.imageUsage(ctx, period)
+		switch {
+		case err == nil && (len(now) == 0 || !slices.Equal(now, seen)):
+			seen, since = now, c.options.Clock.Now()
+		case c.options.Clock.Since(since) >= limit:
+			cancel(&stallError{limit: limit, last: err})
+			return
+		}
+	}
+}
+
+// usage is how full one file system is, by the runtime's word and the kernel's.
+type usage struct {
+	mountpoint             string
+	bytes, inodes          uint64
+	freeBlocks, freeInodes uint64
+}
+
+// imageUsage reads the file systems that hold images. It is empty if the runtime
+// answers but has nothing to tell.
+func (c *Client) imageUsage(ctx context.Context, limit time.Duration) ([]usage, error) {
+	response, err := call(ctx, c, "ImageFsInfo", max(limit, time.Second), c.images.ImageFsInfo, &runtimeapi.ImageFsInfoRequest{})
+	if status.Code(err) == codes.Unimplemented {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var all []usage
+	for _, fs := range slices.Concat(response.GetImageFilesystems(), response.GetContainerFilesystems()) {
+		u := usage{
+			mountpoint: fs.GetFsId().GetMountpoint(),
+			bytes:      fs.GetUsedBytes().GetValue(),
+			inodes:     fs.GetInodesUsed().GetValue(),
+		}
+		var kernel unix.Statfs_t
+		if unix.Statfs(u.mountpoint, &kernel) == nil {
+			u.freeBlocks, u.freeInodes = kernel.Bfree, kernel.Ffree
+		}
+		all = append(all, u)
+	}
+	return all, nil
+}
+
+// withoutSecrets returns err with every secret of auth replaced, should the
+// runtime have quoted one.
+func withoutSecrets(err error, auth *runtimeapi.AuthConfig) error {
+	s := status.Convert(err)
+	message := s.Message()
+	for _, secret := range secretsOf(auth) {
+		message = strings.ReplaceAll(message, secret, "[redacted]")
+	}
+	if message == s.Message() {
+		return err
+	}
+	// The details may quote it too, so they go.
+	return status.Error(s.Code(), message)
+}
+
+// secretsOf returns what must not be shown, longest first, so that a part of a
+// secret does not break up the whole.
+func secretsOf(auth *runtimeapi.AuthConfig) []string {
+	secrets := []string{auth.GetPassword(), auth.GetAuth(), auth.GetIdentityToken(), auth.GetRegistryToken()}
+	for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding} {
+		if plain, err := encoding.DecodeString(auth.GetAuth()); err == nil {
+			_, password, _ := strings.Cut(string(plain), ":")
+			secrets = append(secrets, string(plain), password)
+		}
+	}
+	secrets = slices.DeleteFunc(secrets, func(s string) bool { return s == "" })
+	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) })
+	return secrets
+}

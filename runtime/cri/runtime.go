@@ -1,0 +1,147 @@
+package cri
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// errNoID: the runtime said a create call succeeded and named nothing.
+var errNoID = errors.New("the runtime returned no ID")
+
+func versionRequest(apiVersion string) *runtimeapi.VersionRequest {
+	return &runtimeapi.VersionRequest{Version: apiVersion}
+}
+
+// Version implements runtime.Versioner.
+func (c *Client) Version(ctx context.Context, apiVersion string) (*runtimeapi.VersionResponse, error) {
+	return call(ctx, c, "Version", c.options.CallTimeout, c.runtime.Version, versionRequest(apiVersion))
+}
+
+// Status implements runtime.RuntimeService.
+func (c *Client) Status(ctx context.Context, verbose bool) (*runtimeapi.StatusResponse, error) {
+	return call(ctx, c, "Status", c.options.CallTimeout, c.runtime.Status,
+		&runtimeapi.StatusRequest{Verbose: verbose})
+}
+
+// RunPodSandbox implements runtime.SandboxManager. Its limit is twice the
+// ordinary one: setting up a network may be slow.
+func (c *Client) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, runtimeHandler string) (string, error) {
+	const op = "RunPodSandbox"
+	response, err := call(ctx, c, op, 2*c.options.CallTimeout, c.runtime.RunPodSandbox,
+		&runtimeapi.RunPodSandboxRequest{Config: config, RuntimeHandler: runtimeHandler})
+	if err != nil {
+		return "", err
+	}
+	if response.GetPodSandboxId() == "" {
+		return "", c.failure(op, errNoID)
+	}
+	return response.GetPodSandboxId(), nil
+}
+
+// StopPodSandbox implements runtime.SandboxManager.
+func (c *Client) StopPodSandbox(ctx context.Context, podSandboxID string) error {
+	_, err := call(ctx, c, "StopPodSandbox", c.options.CallTimeout, c.runtime.StopPodSandbox,
+		&runtimeapi.StopPodSandboxRequest{PodSandboxId: podSandboxID})
+	return missingIsFine(err)
+}
+
+// RemovePodSandbox implements runtime.SandboxManager.
+func (c *Client) RemovePodSandbox(ctx context.Context, podSandboxID string) error {
+	_, err := call(ctx, c, "RemovePodSandbox", c.options.CallTimeout, c.runtime.RemovePodSandbox,
+		&runtimeapi.RemovePodSandboxRequest{PodSandboxId: podSandboxID})
+	return missingIsFine(err)
+}
+
+// PodSandboxStatus implements runtime.Inspector.
+func (c *Client) PodSandboxStatus(ctx context.Context, podSandboxID string, verbose bool) (*runtimeapi.PodSandboxStatusResponse, error) {
+	return call(ctx, c, "PodSandboxStatus", c.options.CallTimeout, c.runtime.PodSandboxStatus,
+		&runtimeapi.PodSandboxStatusRequest{PodSandboxId: podSandboxID, Verbose: verbose})
+}
+
+// CreateContainer implements runtime.ContainerManager.
+func (c *Client) CreateContainer(ctx context.Context, podSandboxID string, config *runtimeapi.ContainerConfig, sandboxConfig *runtimeapi.PodSandboxConfig) (string, error) {
+	const op = "CreateContainer"
+	response, err := call(ctx, c, op, c.options.CallTimeout, c.runtime.CreateContainer,
+		&runtimeapi.CreateContainerRequest{PodSandboxId: podSandboxID, Config: config, SandboxConfig: sandboxConfig})
+	if err != nil {
+		return "", err
+	}
+	if response.GetContainerId() == "" {
+		return "", c.failure(op, errNoID)
+	}
+	return response.GetContainerId(), nil
+}
+
+// StartContainer implements runtime.ContainerManager.
+func (c *Client) StartContainer(ctx context.Context, containerID string) error {
+	_, err := call(ctx, c, "StartContainer", c.options.CallTimeout, c.runtime.StartContainer,
+		&runtimeapi.StartContainerRequest{ContainerId: containerID})
+	return err
+}
+
+// StopContainer implements runtime.ContainerManager. Its limit is the ordinary
+// one plus the grace period.
+func (c *Client) StopContainer(ctx context.Context, containerID string, timeout int64) error {
+	_, err := call(ctx, c, "StopContainer", after(c.options.CallTimeout, timeout), c.runtime.StopContainer,
+		&runtimeapi.StopContainerRequest{ContainerId: containerID, Timeout: timeout})
+	return err
+}
+
+// RemoveContainer implements runtime.ContainerManager.
+func (c *Client) RemoveContainer(ctx context.Context, containerID string) error {
+	_, err := call(ctx, c, "RemoveContainer", c.options.CallTimeout, c.runtime.RemoveContainer,
+		&runtimeapi.RemoveContainerRequest{ContainerId: containerID})
+	return missingIsFine(err)
+}
+
+// ContainerStatus implements runtime.Inspector.
+func (c *Client) ContainerStatus(ctx context.Context, containerID string, verbose bool) (*runtimeapi.ContainerStatusResponse, error) {
+	return call(ctx, c, "ContainerStatus", c.options.CallTimeout, c.runtime.ContainerStatus,
+		&runtimeapi.ContainerStatusRequest{ContainerId: containerID, Verbose: verbose})
+}
+
+// ExecSync implements runtime.ContainerManager. CRI counts the time-out in
+// seconds; a fraction is rounded up. With a time-out the call's limit is the
+// ordinary one plus the time-out, else there is none. stdout and stderr are
+// returned with an exit code other than 0 too.
+func (c *Client) ExecSync(ctx context.Context, containerID string, cmd []string, timeout time.Duration) (stdout []byte, stderr []byte, err error) {
+	var seconds int64
+	limit := noLimit
+	if timeout > 0 {
+		seconds = int64((timeout + time.Second - 1) / time.Second)
+		limit = after(c.options.CallTimeout, seconds)
+	}
+	response, err := call(ctx, c, "ExecSync", limit, c.runtime.ExecSync,
+		&runtimeapi.ExecSyncRequest{ContainerId: containerID, Cmd: cmd, Timeout: seconds})
+	if err != nil {
+		return nil, nil, err
+	}
+	if code := response.GetExitCode(); code != 0 {
+		err = &runtime.ExitError{Code: int(code)}
+	}
+	return response.GetStdout(), response.GetStderr(), err
+}
+
+// ReopenContainerLog implements runtime.ContainerManager.
+func (c *Client) ReopenContainerLog(ctx context.Context, containerID string) error {
+	_, err := call(ctx, c, "ReopenContainerLog", c.options.CallTimeout, c.runtime.ReopenContainerLog,
+		&runtimeapi.ReopenContainerLogRequest{ContainerId: containerID})
+	return err
+}
+
+// after returns limit plus seconds, which may be negative or far too large.
+func after(limit time.Duration, seconds int64) time.Duration {
+	const most = int64((math.MaxInt64 - int64(24*time.Hour)) / int64(time.Second))
+	seconds = min(max(seconds, 0), most)
+	extra := time.Duration(seconds) * time.Second
+	if extra > math.MaxInt64-limit {
+		return math.MaxInt64
+	}
+	return limit + extra
+}
