@@ -102,6 +102,20 @@ func (v *View) Owns(labels map[string]string) bool {
 	return v.options.OwnerID == "" || labels[LabelOwner] == v.options.OwnerID
 }
 
+// SandboxUID returns the UID of the pod a listed sandbox belongs to, and false
+// if it belongs to somebody else or lacks its ID or metadata.
+func (v *View) SandboxUID(s *runtimeapi.PodSandbox) (types.UID, bool) {
+	labels := s.GetLabels()
+	return types.UID(labels[LabelPodUID]), s.GetId() != "" && s.GetMetadata() != nil && v.Owns(labels)
+}
+
+// ContainerUID returns the UID of the pod a listed container belongs to, and
+// false if it belongs to somebody else or lacks its ID, metadata or image.
+func (v *View) ContainerUID(c *runtimeapi.Container) (types.UID, bool) {
+	labels := c.GetLabels()
+	return types.UID(labels[LabelPodUID]), c.GetId() != "" && c.GetMetadata() != nil && c.GetImage() != nil && v.Owns(labels)
+}
+
 // ListPods returns every pod the runtime shows, dead ones included, sorted by
 // UID. Foreign and incomplete objects are skipped.
 func (v *View) ListPods(ctx context.Context) ([]*Pod, error) {
@@ -127,11 +141,11 @@ func (v *View) ListPod(ctx context.Context, uid types.UID) (*Pod, error) {
 	return nil, nil
 }
 
-// Pods groups a listing into pods, sorted by UID.
+// Pods groups a listing into pods, sorted by UID. An object that a runtime lists
+// twice for one pod appears once, as it was listed first.
 func (v *View) Pods(l *Listing) []*Pod {
 	byUID := map[types.UID]*Pod{}
-	pod := func(labels map[string]string) *Pod {
-		uid := types.UID(labels[LabelPodUID])
+	pod := func(uid types.UID, labels map[string]string) *Pod {
 		p := byUID[uid]
 		if p == nil {
 			p = &Pod{UID: uid, Name: labels[LabelPodName], Namespace: labels[LabelPodNamespace], Stamp: l.Stamp}
@@ -140,10 +154,14 @@ func (v *View) Pods(l *Listing) []*Pod {
 		return p
 	}
 	for _, s := range l.Sandboxes {
-		if s.GetId() == "" || s.GetMetadata() == nil || !v.Owns(s.GetLabels()) {
+		uid, ok := v.SandboxUID(s)
+		if !ok {
 			continue
 		}
-		p := pod(s.GetLabels())
+		p := pod(uid, s.GetLabels())
+		if slices.ContainsFunc(p.Sandboxes, func(known *Sandbox) bool { return known.ID == s.GetId() }) {
+			continue
+		}
 		p.Sandboxes = append(p.Sandboxes, &Sandbox{
 			ID:        s.GetId(),
 			State:     SandboxState(s.GetState()),
@@ -152,10 +170,14 @@ func (v *View) Pods(l *Listing) []*Pod {
 		})
 	}
 	for _, c := range l.Containers {
-		if c.GetId() == "" || c.GetMetadata() == nil || c.GetImage() == nil || !v.Owns(c.GetLabels()) {
+		uid, ok := v.ContainerUID(c)
+		if !ok {
 			continue
 		}
-		p := pod(c.GetLabels())
+		p := pod(uid, c.GetLabels())
+		if slices.ContainsFunc(p.Containers, func(known *Container) bool { return known.ID.ID == c.GetId() }) {
+			continue
+		}
 		p.Containers = append(p.Containers, &Container{
 			ID:          ContainerID{Runtime: l.Runtime, ID: c.GetId()},
 			Name:        c.GetMetadata().GetName(),
