@@ -1,0 +1,138 @@
+package podwright
+
+import (
+	"context"
+	"errors"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/cleanup"
+	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/pods"
+	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/syncloop"
+)
+
+// The joints between the rooms: each adapter gives one room's object the shape
+// that another room declared.
+
+// dispatcher hands the loop's work to the workers.
+type dispatcher struct{ workers *podworkers.Workers }
+
+func (d dispatcher) Dispatch(w syncloop.Work) {
+	kinds := map[syncloop.WorkKind]podworkers.UpdateType{
+		syncloop.WorkSync: podworkers.Sync, syncloop.WorkUpdate: podworkers.Update,
+		syncloop.WorkCreate: podworkers.Create, syncloop.WorkKill: podworkers.Kill,
+	}
+	d.workers.UpdatePod(podworkers.UpdateOptions{
+		Type: kinds[w.Kind], Pod: w.Pod, MirrorPod: w.MirrorPod, StartTime: w.StartTime,
+	})
+}
+
+// changes gives the loop the pods whose runtime state changed.
+type changes struct{ *pleg.Subscription }
+
+func (c changes) Take() []types.UID {
+	events := c.Subscription.Take()
+	uids := make([]types.UID, 0, len(events))
+	for _, e := range events {
+		// A removed container is no reason to look at the pod (PE1).
+		if e.Kinds == pleg.Removed {
+			continue
+		}
+		uids = append(uids, e.UID)
+	}
+	return uids
+}
+
+// views gives the workers the cache of what the runtime shows.
+type views struct{ *pleg.Generator }
+
+var errNotSynced = errors.New("the runtime has not been read completely yet")
+
+func (v views) Peek(uid types.UID) (*runtime.PodStatus, error) {
+	if !v.Synced() {
+		return nil, errNotSynced
+	}
+	return v.Get(uid)
+}
+
+// freshReader reads a pod past the cache and into it.
+type freshReader struct{ pleg *pleg.Generator }
+
+func (r freshReader) Read(ctx context.Context, uid types.UID) (*runtime.PodStatus, error) {
+	return r.pleg.ReadNow(ctx, uid)
+}
+
+// housekeeping lets the loop call the housekeeper, which is built after it.
+type housekeeping struct{ e *Engine }
+
+func (h housekeeping) Housekeep(ctx context.Context, fence func(func())) error {
+	return h.e.housekeeper.Housekeep(ctx, fence)
+}
+
+// knownPods shows the workers to the housekeeper.
+type knownPods struct {
+	workers *podworkers.Workers
+	clock   clock.PassiveClock
+}
+
+func (k knownPods) SyncKnownPods(desired []*v1.Pod) map[types.UID]cleanup.Worker {
+	states := map[podworkers.State]cleanup.WorkerState{
+		podworkers.StateSync:        cleanup.WorkerSync,
+		podworkers.StateTerminating: cleanup.WorkerTerminating,
+		podworkers.StateTerminated:  cleanup.WorkerTerminated,
+	}
+	known := k.workers.SyncKnownPods(desired)
+	out := make(map[types.UID]cleanup.Worker, len(known))
+	for uid, p := range known {
+		out[uid] = cleanup.Worker{State: states[p.State], Orphan: p.Orphan, HasConfig: p.HasConfig, Static: p.Static}
+	}
+	return out
+}
+
+func (k knownPods) Knows(uid types.UID) bool {
+	_, known := k.workers.Explain(uid)
+	return known
+}
+
+func (k knownPods) ContentShouldBeRemoved(uid types.UID) bool {
+	return k.workers.ShouldPodContentBeRemoved(uid)
+}
+
+func (k knownPods) Restart(pod *v1.Pod) { k.update(podworkers.Create, pod, nil) }
+
+func (k knownPods) Kill(pod *v1.Pod) { k.update(podworkers.Kill, pod, nil) }
+
+func (k knownPods) KillRuntimePod(pod *runtime.Pod) { k.update(podworkers.Kill, nil, pod) }
+
+func (k knownPods) update(t podworkers.UpdateType, pod *v1.Pod, running *runtime.Pod) {
+	k.workers.UpdatePod(podworkers.UpdateOptions{Type: t, Pod: pod, RunningPod: running, StartTime: k.clock.Now()})
+}
+
+// statuses shows the status manager to the housekeeper.
+type statuses struct{ *status.Manager }
+
+func (s statuses) Phase(uid types.UID) (v1.PodPhase, bool) {
+	st, ok := s.Get(uid)
+	return st.Phase, ok
+}
+
+// collector runs garbage collection for the housekeeper.
+type collector struct {
+	pods    *pods.Manager
+	ready   func() bool
+	workers *podworkers.Workers
+}
+
+func (c collector) Collect(ctx context.Context, contentGoes func(types.UID) bool) error {
+	_, err := c.pods.GarbageCollect(ctx, pods.GCPolicy{
+		SourcesReady: c.ready(), ContentShouldBeRemoved: contentGoes,
+		RuntimeShouldBeRemoved: c.workers.ShouldPodRuntimeBeRemoved,
+	})
+	return err
+}

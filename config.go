@@ -1,0 +1,208 @@
+package podwright
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/pods"
+	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/syncloop"
+)
+
+// EventRecorder takes the events of pods, in the shape of client-go's recorder.
+// object is a *v1.Pod, or a *v1.ObjectReference to one (with a field path if a
+// container is meant). Eventf is called from many goroutines and must not block.
+type EventRecorder interface {
+	Eventf(object apiruntime.Object, eventtype, reason, messageFmt string, args ...any)
+}
+
+// Config configures an [Engine]. Runtime, Images, Sources and RootDir are
+// required; every other field has a useful zero value.
+type Config struct {
+	// Runtime runs the containers. Required. If it is also a
+	// [runtime.EventStreamer], its events make reactions faster.
+	Runtime runtime.RuntimeService
+	// Images is the runtime's image store. Required.
+	Images runtime.ImageService
+	// Sources say which pods are desired. At least one is required, because an
+	// engine without sources would take everything it finds for left over. Names
+	// must be unique.
+	Sources []syncloop.Source
+	// RootDir is the absolute path of the engine's own folder: pods' volumes and
+	// hosts files. Required; created with mode 0750 if missing. It belongs to
+	// one running engine at a time.
+	RootDir string
+
+	// LogDir is the absolute path of the folder for container logs. Empty:
+	// "logs" below RootDir.
+	LogDir string
+	// NodeName is the node's name in pod names, statuses and downward values: a
+	// DNS subdomain. Empty: the host name.
+	NodeName string
+	// NodeIPs are the node's addresses, primary first. They become host IPs, and
+	// pod IPs of pods on the host network. Empty: unknown.
+	NodeIPs []string
+	// OwnerID marks the sandboxes and containers of this engine and limits it to
+	// those. Engines that share a runtime need different ones, and an engine
+	// needs the same one after a restart. Empty: NodeName.
+	OwnerID string
+
+	// Sinks receive the status of every pod as it changes. Nil: nobody does;
+	// [Engine.Pods] still shows it.
+	Sinks []status.StatusSink
+	// Events receives events about pods. Nil drops them.
+	Events EventRecorder
+
+	// SyncFrequency is the pause between two looks at a healthy pod. 0 means 60 s.
+	SyncFrequency time.Duration
+	// RelistPeriod is the pause between two readings of the whole runtime.
+	// 0 means 1 s.
+	RelistPeriod time.Duration
+	// HousekeepingPeriod is the time between two housekeeping passes that
+	// nothing triggered. 0 means 2 s.
+	HousekeepingPeriod time.Duration
+	// CrashLoopBackOff delays restarts of containers that keep exiting. Zero:
+	// 10 s doubling to 300 s.
+	CrashLoopBackOff pods.BackOffPolicy
+	// ImageBackOff delays pulls of images that could not be pulled. Zero: 10 s
+	// doubling to 300 s.
+	ImageBackOff pods.BackOffPolicy
+	// MaxParallelImagePulls bounds concurrent pulls. 0: one at a time; negative:
+	// no bound.
+	MaxParallelImagePulls int
+	// MaxSetup bounds the pods being set up at the same time. 0 means 32,
+	// negative no bound. Pods being stopped have their own bound.
+	MaxSetup int
+	// DrainTimeout is how long Run, once its context has ended, lets calls that
+	// stop pods finish. 0 means 30 s.
+	DrainTimeout time.Duration
+
+	// Clock is the engine's time. Nil means the real clock.
+	Clock clock.WithTickerAndDelayedExecution
+	// Logger is silent if zero.
+	Logger logr.Logger
+	// MeterProvider makes the meters of the engine's parts. Nil: no metrics.
+	MeterProvider metric.MeterProvider
+}
+
+// complete fills in defaults and reports every problem at once.
+func (c *Config) complete() error {
+	var problems []error
+	problem := func(format string, args ...any) {
+		problems = append(problems, fmt.Errorf(format, args...))
+	}
+	if c.Runtime == nil {
+		problem("Runtime is required")
+	}
+	if c.Images == nil {
+		problem("Images is required")
+	}
+	if len(c.Sources) == 0 {
+		problem("Sources is empty: at least one source must say which pods are desired")
+	}
+	for i, s := range c.Sources {
+		if s == nil {
+			problem("Sources[%d] is nil", i)
+		}
+	}
+	for i, s := range c.Sinks {
+		if s == nil {
+			problem("Sinks[%d] is nil", i)
+		}
+	}
+	problems = append(problems, c.completeNode()...)
+	for name, d := range map[string]time.Duration{
+		"SyncFrequency": c.SyncFrequency, "RelistPeriod": c.RelistPeriod,
+		"HousekeepingPeriod": c.HousekeepingPeriod, "DrainTimeout": c.DrainTimeout,
+	} {
+		if d < 0 {
+			problem("%s is negative: %v", name, d)
+		}
+	}
+	problems = append(problems, c.completeDirs()...)
+	if c.Events == nil {
+		c.Events = noEvents{}
+	}
+	if c.Clock == nil {
+		c.Clock = clock.RealClock{}
+	}
+	if c.MeterProvider == nil {
+		c.MeterProvider = noop.NewMeterProvider()
+	}
+	return errors.Join(problems...)
+}
+
+// completeNode fills in and checks what describes the node.
+func (c *Config) completeNode() (problems []error) {
+	if c.NodeName == "" {
+		name, err := os.Hostname()
+		if err != nil {
+			problems = append(problems, fmt.Errorf("NodeName is empty and the host name cannot be read: %w", err))
+		}
+		c.NodeName = name
+	}
+	for _, msg := range validation.IsDNS1123Subdomain(c.NodeName) {
+		problems = append(problems, fmt.Errorf("NodeName %q: %s", c.NodeName, msg))
+	}
+	if c.OwnerID == "" {
+		c.OwnerID = c.NodeName
+	}
+	for i, ip := range c.NodeIPs {
+		if _, err := netip.ParseAddr(ip); err != nil {
+			problems = append(problems, fmt.Errorf("NodeIPs[%d]: %w", i, err))
+		}
+	}
+	return problems
+}
+
+// completeDirs fills in and checks the folders, and creates them.
+func (c *Config) completeDirs() (problems []error) {
+	if c.RootDir == "" {
+		return []error{errors.New("RootDir is required")}
+	}
+	if !filepath.IsAbs(c.RootDir) {
+		return []error{fmt.Errorf("RootDir %q is not absolute", c.RootDir)}
+	}
+	c.RootDir = filepath.Clean(c.RootDir)
+	if c.LogDir == "" {
+		c.LogDir = filepath.Join(c.RootDir, "logs")
+	}
+	if !filepath.IsAbs(c.LogDir) {
+		return []error{fmt.Errorf("LogDir %q is not absolute", c.LogDir)}
+	}
+	for _, dir := range []struct{ field, path string }{{"RootDir", c.RootDir}, {"LogDir", c.LogDir}} {
+		if err := writable(dir.path); err != nil {
+			problems = append(problems, fmt.Errorf("%s: %w", dir.field, err))
+		}
+	}
+	return problems
+}
+
+// writable creates a folder and proves that files can be made in it.
+func writable(dir string) error {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return fmt.Errorf("cannot be created: %w", err)
+	}
+	f, err := os.CreateTemp(dir, ".write-test-")
+	if err != nil {
+		return fmt.Errorf("cannot be written: %w", err)
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// noEvents drops events.
+type noEvents struct{}
+
+func (noEvents) Eventf(apiruntime.Object, string, string, string, ...any) {}

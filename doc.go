@@ -1,0 +1,55 @@
+// Package podwright is the kubelet's pod lifecycle engine as a library: hand it
+// desired pods and a container runtime, and it drives every pod from Pending to
+// gone, truthfully, across crashes of itself and of the runtime.
+//
+//	desired state                                                     truth out
+//	sources ──► syncloop ──► podworkers ──► syncer ──► runtime/pods ──► RuntimeService (CRI)
+//	file, channel  │            │  ▲       (this        │                   │
+//	or your own    │            │  │       package)     │                   │
+//	               │            │  └── pleg.Cache ◄── pleg ◄── events + relist
+//	               │            └──► status ──► StatusSink
+//	               └──► cleanup (housekeeping) ──► podworkers, runtime/pods, status
+//
+// # Getting started
+//
+// Choose a runtime: package runtime/process needs no daemon and runs containers
+// as plain processes, runtime/cri speaks to containerd or CRI-O, runtime/fake is
+// for tests. Choose where desired pods come from: syncloop/source has a folder
+// of manifests and an in-process channel. Then
+//
+//	engine, err := podwright.New(podwright.Config{
+//		Runtime: rt, Images: rt,
+//		Sources: []syncloop.Source{manifests},
+//		RootDir: "/var/lib/agent",
+//	})
+//	…
+//	err = engine.Run(ctx)
+//
+// [New] reports every problem of the configuration at once. [Engine.Run] blocks
+// until its context ends and every goroutine it started is gone; the pods keep
+// running, and the next Run finds them again. [Engine.Drain] stops them first.
+//
+// # Looking in
+//
+// [Engine.Pods] returns each pod with its status, [Engine.Explain] says where one
+// pod stands and what it waits for, [Engine.Healthy] what keeps the engine from
+// working. Statuses go to the sinks of package status as they change; events
+// with the reasons Kubernetes users know go to Config.Events; metrics, under the
+// kubelet's names, go to Config.MeterProvider.
+//
+// # What holds
+//
+//   - At most one thing happens to a pod at a time, and one bad pod harms one
+//     pod: panics, hung calls and failures are kept to it.
+//   - Every step compares desired with observed. Events and timers are hints to
+//     look again; losing one costs time, never the outcome.
+//   - An idle pod has no goroutine and no timer of its own.
+//   - Nothing is global: any number of engines live in one process and share
+//     nothing, as long as each has its own RootDir, and its own OwnerID where
+//     they share a runtime.
+//   - Only sandboxes and containers that carry this engine's owner label are
+//     ever looked at, stopped or removed.
+//
+// The rooms are documented in docs/ARCHITECTURE.md, the behaviour, rule by
+// rule, in docs/spec.
+package podwright

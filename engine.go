@@ -1,0 +1,249 @@
+package podwright
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"go.opentelemetry.io/otel/metric"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/cleanup"
+	"github.com/podwright/podwright/internal/dirlock"
+	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/pods"
+	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/syncloop"
+)
+
+// Errors a caller can act on.
+var (
+	// ErrRunning: Run was called a second time. An engine runs once; make a
+	// new one to run again.
+	ErrRunning = errors.New("the engine runs, or has run, already")
+	// ErrNotRunning: Drain needs a running engine.
+	ErrNotRunning = errors.New("the engine is not running")
+	// ErrInUse, wrapped in the error of Run: another engine runs on the same
+	// RootDir.
+	ErrInUse = dirlock.ErrInUse
+)
+
+// Engine keeps the pods its sources desire running at one container runtime.
+// Make one with [New]. All methods are safe for concurrent use.
+type Engine struct {
+	config Config
+
+	pleg        *pleg.Generator
+	changes     *pleg.Subscription
+	pods        *pods.Manager
+	status      *status.Manager
+	syncer      *syncer
+	workers     *podworkers.Workers
+	loop        *syncloop.Loop
+	housekeeper *cleanup.Housekeeper
+	health      *runtimeHealth
+
+	ready  chan struct{}
+	drains chan *drain
+
+	mu      sync.Mutex
+	started bool
+	stopped chan struct{} // closed when Run returns; nil before Run
+}
+
+// New checks the configuration and builds an engine. It creates the folders of
+// the configuration, makes no runtime call and starts nothing. The error joins
+// every problem of the configuration.
+func New(config Config) (*Engine, error) {
+	if err := config.complete(); err != nil {
+		return nil, fmt.Errorf("podwright: invalid configuration:\n%w", err)
+	}
+	e := &Engine{config: config, ready: make(chan struct{}), drains: make(chan *drain), stopped: make(chan struct{})}
+	if err := e.build(); err != nil {
+		return nil, fmt.Errorf("podwright: invalid configuration:\n%w", err)
+	}
+	return e, nil
+}
+
+// build makes the parts and ties them together. Parts know each other only
+// through the small interfaces each declares; adapters.go has the joints.
+func (e *Engine) build() error {
+	c := e.config
+	sequence := &runtime.Sequence{}
+	view := runtime.NewView(c.Runtime, runtime.ViewOptions{OwnerID: c.OwnerID, Sequence: sequence, Clock: c.Clock})
+	meter := func(room string) metric.Meter {
+		return c.MeterProvider.Meter("github.com/podwright/podwright/" + room)
+	}
+
+	var err error
+	plegOptions := pleg.Options{
+		View: view, Sequence: sequence, Clock: c.Clock, Period: c.RelistPeriod,
+		Logger: c.Logger.WithName("pleg"), Meter: meter("pleg"), Recorder: c.Events,
+	}
+	if streamer, ok := c.Runtime.(runtime.EventStreamer); ok {
+		plegOptions.Streamer = streamer
+	}
+	if e.pleg, err = pleg.New(c.Runtime, plegOptions); err != nil {
+		return err
+	}
+	e.changes = e.pleg.Subscribe()
+
+	e.pods, err = pods.New(c.Runtime, c.Images, pods.Options{
+		RootDir: c.RootDir, LogDir: c.LogDir, OwnerID: c.OwnerID, NodeName: c.NodeName,
+		HostIPs:          func() []string { return c.NodeIPs },
+		CrashLoopBackOff: c.CrashLoopBackOff, ImageBackOff: c.ImageBackOff,
+		MaxParallelImagePulls: c.MaxParallelImagePulls,
+		Reader:                freshReader{e.pleg}, Sequence: sequence,
+		Clock: c.Clock, Logger: c.Logger.WithName("pods"), Events: c.Events, Meter: meter("runtime/pods"),
+	})
+	if err != nil {
+		return err
+	}
+	e.status = status.NewManager(status.Options{
+		Sinks: c.Sinks, Clock: c.Clock, Logger: c.Logger.WithName("status"), Meter: meter("status"),
+		CouldHaveRunningContainers: func(uid types.UID) bool { return e.workers.CouldHaveRunningContainers(uid) },
+	})
+	e.health = newRuntimeHealth(c.Runtime, c.Clock, e.healthChanged)
+	e.syncer = &syncer{
+		pods: e.pods, reader: e.pleg, status: e.status, network: e.health.Network, nodeIPs: c.NodeIPs,
+		clock: c.Clock, events: c.Events, log: c.Logger.WithName("syncer"),
+		removable: func(uid types.UID) bool { return e.loop.Ready() && e.workers.ShouldPodContentBeRemoved(uid) },
+		tidy:      e.tidy,
+		leaving:   map[types.UID]*v1.Pod{},
+	}
+	e.workers = podworkers.New(e.syncer, podworkers.Options{
+		Views: views{e.pleg}, SourcesReady: func() bool { return e.loop.Ready() },
+		SyncFrequency: c.SyncFrequency, MaxSetup: c.MaxSetup, DrainTimeout: c.DrainTimeout,
+		Clock: c.Clock, Logger: c.Logger.WithName("workers"), Events: c.Events, Meter: meter("podworkers"),
+	})
+	return e.buildLoop(meter)
+}
+
+// buildLoop makes the loop and the housekeeper, which need each other.
+func (e *Engine) buildLoop(meter func(string) metric.Meter) error {
+	c := e.config
+	var err error
+	e.loop, err = syncloop.New(dispatcher{e.workers}, syncloop.Options{
+		Sources: c.Sources, Events: changes{e.changes}, Housekeeper: housekeeping{e},
+		Gate: e.health.Runtime, HousekeepingPeriod: c.HousekeepingPeriod,
+		Recorder: c.Events, Clock: c.Clock, Logger: c.Logger.WithName("loop"), Meter: meter("syncloop"),
+	})
+	if err != nil {
+		return err
+	}
+	e.housekeeper = cleanup.New(e.loop.Store(), knownPods{e.workers, c.Clock}, e.pleg, cleanup.Options{
+		SourcesReady: e.loop.Ready, Gate: e.health.Runtime,
+		Statuses: statuses{e.status}, Content: e.pods, Collector: collector{e.pods, e.loop.Ready, e.workers},
+		Clock: c.Clock, Logger: c.Logger.WithName("cleanup"), Meter: meter("cleanup"),
+	})
+	return nil
+}
+
+// Run brings the pods to their desired state and keeps them there until ctx
+// ends, Drain is called, or every source is closed. It returns when every
+// goroutine it started has ended; the pods keep running. It returns nil for an
+// end that was asked for, else what went wrong. A second call returns
+// [ErrRunning]; a RootDir in use by another engine gives an error that wraps
+// [ErrInUse].
+func (e *Engine) Run(ctx context.Context) error {
+	e.mu.Lock()
+	if e.started {
+		e.mu.Unlock()
+		return ErrRunning
+	}
+	e.started = true
+	e.mu.Unlock()
+	defer close(e.stopped)
+
+	lock, err := dirlock.Acquire(e.config.RootDir)
+	if err != nil {
+		return fmt.Errorf("podwright: %w", err)
+	}
+	defer lock.Release()
+	defer e.changes.Close()
+	return e.run(ctx)
+}
+
+// run starts the parts and stops them in order: first what brings new work, then
+// the work, then what the work reads from and reports to.
+func (e *Engine) run(ctx context.Context) error {
+	base := context.WithoutCancel(ctx)
+	ended := make(chan error, 4)
+	sender := start(base, ended, "status", e.status.Run)
+	reader := start(base, ended, "pleg", e.pleg.Run)
+	health := start(base, ended, "health", func(ctx context.Context) error { e.health.run(ctx); return nil })
+	workers := start(base, ended, "workers", e.workers.Run)
+	loop := start(base, nil, "loop", e.loop.Run)
+	announce := start(base, nil, "ready", e.announce)
+
+	var err error
+	var d *drain
+	select {
+	case <-ctx.Done():
+	case err = <-ended:
+	case <-loop.done:
+		err = loop.err
+	case d = <-e.drains:
+	}
+	announce.stop()
+	if stopErr := loop.stop(); err == nil && stopErr != nil && !errors.Is(stopErr, context.Canceled) {
+		err = stopErr
+	}
+	if d != nil {
+		d.result <- e.stopPods(ctx, d)
+	}
+	err = errors.Join(err, workers.stop())
+	e.flush(base)
+	return errors.Join(err, health.stop(), reader.stop(), sender.stop())
+}
+
+// Ready is closed once the runtime has been read completely and every source has
+// been heard: from then on Pods shows everything there is.
+func (e *Engine) Ready() <-chan struct{} { return e.ready }
+
+// announce closes ready when the engine is.
+func (e *Engine) announce(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-e.loop.ReadyC():
+	}
+	// Any pod does: what is waited for is the first complete reading.
+	if _, err := e.pleg.GetNewerThan(ctx, "", 0); err != nil {
+		return nil
+	}
+	close(e.ready)
+	return nil
+}
+
+// Healthy returns nil if the engine can do its work, else every reason why not,
+// joined: the runtime does not answer or is not ready, the loop is stuck, a source
+// cannot be read.
+func (e *Engine) Healthy() error {
+	problems := []error{e.health.Runtime(), e.loop.Healthy()}
+	if problems[0] == nil {
+		problems = append(problems, e.pleg.Healthy())
+	}
+	for _, s := range e.loop.Sources() {
+		if err := errors.Join(s.RunError, s.Health.LastError); err != nil {
+			problems = append(problems, fmt.Errorf("source %s: %w", s.Name, err))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// healthChanged reacts to a runtime that came back or went away.
+func (e *Engine) healthChanged() {
+	if err := e.health.Runtime(); err != nil {
+		e.config.Logger.Info("runtime is not usable; pods are left as they are", "error", err.Error())
+		return
+	}
+	e.tidy()
+}
+
+// tidy asks for a housekeeping pass soon.
+func (e *Engine) tidy() { e.loop.TriggerHousekeeping() }

@@ -1,0 +1,42 @@
+package podwright
+
+import (
+	"context"
+	"fmt"
+)
+
+// part is a running component of an engine.
+type part struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+	err    error // set before done is closed
+}
+
+// start runs a component on a goroutine of its own. If it ends by itself, why goes
+// to ended; ended may be nil.
+func start(ctx context.Context, ended chan<- error, name string, run func(context.Context) error) *part {
+	ctx, cancel := context.WithCancel(ctx)
+	p := &part{cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(p.done)
+		err := run(ctx)
+		if err != nil && ctx.Err() == nil {
+			p.err = fmt.Errorf("%s: %w", name, err)
+		}
+		if ended != nil && ctx.Err() == nil {
+			if err == nil {
+				p.err = fmt.Errorf("%s ended unexpectedly", name)
+			}
+			ended <- p.err
+		}
+	}()
+	return p
+}
+
+// stop ends the component and waits for it. It returns the error the component
+// ended with by itself, if it did.
+func (p *part) stop() error {
+	p.cancel()
+	<-p.done
+	return p.err
+}

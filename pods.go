@@ -1,0 +1,116 @@
+package podwright
+
+import (
+	"cmp"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/podworkers"
+)
+
+// Pods returns every pod the engine has to do with, with its newest status,
+// sorted by namespace and name: the pods that are desired, and those that are
+// being stopped because they no longer are (with a deletionTimestamp). The
+// pods are the caller's.
+func (e *Engine) Pods() []v1.Pod {
+	known := e.syncer.leavingPods()
+	for _, p := range e.loop.Store().Pods() {
+		if _, leaving := known[p.UID]; !leaving {
+			known[p.UID] = p
+		}
+	}
+	out := make([]v1.Pod, 0, len(known))
+	for uid, p := range known {
+		pod := p.DeepCopy()
+		if s, ok := e.status.Get(uid); ok {
+			pod.Status = *s.DeepCopy()
+		}
+		out = append(out, *pod)
+	}
+	slices.SortFunc(out, func(a, b v1.Pod) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+	})
+	return out
+}
+
+// Explanation says where one pod stands and what it waits for. It encodes as JSON.
+type Explanation struct {
+	UID       types.UID   `json:"uid"`
+	Namespace string      `json:"namespace"`
+	Name      string      `json:"name"`
+	Phase     v1.PodPhase `json:"phase,omitempty"`
+	// Reason and Message of the pod's status.
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+	// Held says why the pod's setup is held back, empty if it is not.
+	Held string `json:"held,omitempty"`
+	// Containers in the order of the status, init containers first.
+	Containers []ContainerExplanation `json:"containers,omitempty"`
+	// Worker is the state of the pod's worker; nil if the workers do not know
+	// the pod.
+	Worker *podworkers.Explanation `json:"worker,omitempty"`
+}
+
+// ContainerExplanation is how one container does.
+type ContainerExplanation struct {
+	Name string `json:"name"`
+	// State is waiting, running or terminated.
+	State string `json:"state"`
+	// Reason and Message of the state, such as CrashLoopBackOff.
+	Reason       string `json:"reason,omitempty"`
+	Message      string `json:"message,omitempty"`
+	ExitCode     *int32 `json:"exitCode,omitempty"`
+	Ready        bool   `json:"ready"`
+	RestartCount int32  `json:"restartCount"`
+}
+
+// Explain says where the pod with this UID stands, and whether anything is known
+// of it.
+func (e *Engine) Explain(uid types.UID) (Explanation, bool) {
+	out := Explanation{UID: uid}
+	pod, desired := e.loop.Store().Get(uid)
+	if !desired {
+		pod = e.syncer.leavingPods()[uid]
+	}
+	if pod != nil {
+		out.Namespace, out.Name = pod.Namespace, pod.Name
+	}
+	st, hasStatus := e.status.Get(uid)
+	if hasStatus {
+		out.Phase, out.Reason, out.Message = st.Phase, st.Reason, st.Message
+		for _, list := range [][]v1.ContainerStatus{st.InitContainerStatuses, st.ContainerStatuses, st.EphemeralContainerStatuses} {
+			for i := range list {
+				out.Containers = append(out.Containers, explainContainer(&list[i]))
+			}
+		}
+	}
+	worker, hasWorker := e.workers.Explain(uid)
+	if hasWorker {
+		out.Worker = &worker
+		out.Namespace, out.Name = cmp.Or(out.Namespace, worker.Namespace), cmp.Or(out.Name, worker.Name)
+	}
+	if slices.Contains(e.loop.Held(), uid) {
+		out.Held = "waiting to be handed to the workers"
+		if err := e.health.Runtime(); err != nil {
+			out.Held = err.Error()
+		}
+	}
+	return out, pod != nil || hasStatus || hasWorker
+}
+
+// explainContainer condenses a container status.
+func explainContainer(c *v1.ContainerStatus) ContainerExplanation {
+	out := ContainerExplanation{Name: c.Name, State: "waiting", Ready: c.Ready, RestartCount: c.RestartCount}
+	switch {
+	case c.State.Running != nil:
+		out.State = "running"
+	case c.State.Terminated != nil:
+		t := c.State.Terminated
+		out.State, out.Reason, out.Message, out.ExitCode = "terminated", t.Reason, t.Message, &t.ExitCode
+	case c.State.Waiting != nil:
+		out.Reason, out.Message = c.State.Waiting.Reason, c.State.Waiting.Message
+	}
+	return out
+}
