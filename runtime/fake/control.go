@@ -1,0 +1,241 @@
+package fake
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// Facts are what the fake saw of one container name of one pod, over all its
+// sandboxes and attempts, also removed ones. They survive Reboot and Wipe.
+type Facts struct {
+	// Created and Started count successful creations and starts.
+	Created int
+	Started int
+	// Running is how many run now; MaxRunning the most that ever ran at once.
+	// More than 1 is what no engine may ever cause.
+	Running    int
+	MaxRunning int
+}
+
+// factsOf returns the facts to count in. The lock must be held.
+func (f *Runtime) factsOf(key containerKey) *Facts {
+	facts := f.facts[key]
+	if facts == nil {
+		facts = &Facts{}
+		f.facts[key] = facts
+	}
+	return facts
+}
+
+// Facts returns the facts of a container name of a pod, as of now.
+func (f *Runtime) Facts(podUID types.UID, name string) Facts {
+	var facts Facts
+	f.locked(func() {
+		if known := f.facts[containerKey{podUID, name}]; known != nil {
+			facts = *known
+		}
+	})
+	return facts
+}
+
+// Running returns how many containers of this name of this pod run now.
+func (f *Runtime) Running(podUID types.UID, name string) int { return f.Facts(podUID, name).Running }
+
+// Doubled returns an error that names every container of which two ran at the
+// same time, ever; nil if there is none.
+func (f *Runtime) Doubled() error {
+	var names []string
+	f.locked(func() {
+		for key, facts := range f.facts {
+			if facts.MaxRunning > 1 {
+				names = append(names, fmt.Sprintf("%s/%s (%d)", key.pod, key.name, facts.MaxRunning))
+			}
+		}
+	})
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	return fmt.Errorf("containers that ran more than once at the same time: %v", names)
+}
+
+// Exit ends the running container of this name of this pod as if by itself, now.
+// Exit.After is ignored. No such container is runtime.ErrNotFound.
+func (f *Runtime) Exit(podUID types.UID, name string, exit Exit) error {
+	err := fmt.Errorf("no running container %q in pod %q: %w", name, podUID, runtime.ErrNotFound)
+	f.locked(func() {
+		for _, c := range f.containers {
+			if c.key == (containerKey{podUID, name}) && c.running() {
+				f.end(c, exit)
+				err = nil
+			}
+		}
+	})
+	_ = f.logs.flush(f)
+	return err
+}
+
+// SetUnknown makes the runtime report the container as unknown until it is
+// stopped or removed. It is not running then.
+func (f *Runtime) SetUnknown(containerID string) error {
+	err := fmt.Errorf("container %q: %w", containerID, runtime.ErrNotFound)
+	f.locked(func() {
+		if c := f.byID[containerID]; c != nil {
+			if c.running() {
+				f.factsOf(c.key).Running--
+			}
+			c.state = runtimeapi.ContainerState_CONTAINER_UNKNOWN
+			c.run++
+			c.ends = nil
+			c.notify()
+			err = nil
+		}
+	})
+	return err
+}
+
+// FailSandbox makes a sandbox not ready as if its own process had died: its
+// containers are killed and its addresses lost.
+func (f *Runtime) FailSandbox(sandboxID string) error {
+	err := fmt.Errorf("sandbox %q: %w", sandboxID, runtime.ErrNotFound)
+	f.locked(func() {
+		if s := f.sandboxByID[sandboxID]; s != nil {
+			f.stopSandbox(s)
+			err = nil
+		}
+	})
+	_ = f.logs.flush(f)
+	return err
+}
+
+// SetIPs replaces the addresses of a sandbox; none means it has lost them.
+func (f *Runtime) SetIPs(sandboxID string, ips ...netip.Addr) error {
+	err := fmt.Errorf("sandbox %q: %w", sandboxID, runtime.ErrNotFound)
+	f.locked(func() {
+		if s := f.sandboxByID[sandboxID]; s != nil {
+			f.addresses.release(s.ips)
+			s.ips = slices.Clone(ips)
+			for _, ip := range ips {
+				f.addresses.used[ip] = true
+			}
+			err = nil
+		}
+	})
+	return err
+}
+
+// SetConditions sets what Status reports as RuntimeReady and NetworkReady. Both
+// are true in the beginning. They change nothing else.
+func (f *Runtime) SetConditions(runtimeReady, networkReady bool) {
+	f.locked(func() {
+		f.conditions["RuntimeReady"], f.conditions["NetworkReady"] = runtimeReady, networkReady
+	})
+}
+
+// SetDown stops or restarts the runtime's daemon. While it is down every call
+// fails with runtime.ErrUnavailable, those in flight too, and event streams have
+// ended; containers run on and stops that have begun go on.
+func (f *Runtime) SetDown(down bool) {
+	f.locked(func() {
+		switch {
+		case down && !f.down:
+			close(f.downCh)
+		case !down && f.down:
+			f.downCh = make(chan struct{})
+		}
+		f.down = down
+	})
+}
+
+// Reboot does what a reboot of the node leaves behind when the runtime keeps its
+// records: every sandbox not ready, every container that ran exited with code
+// 255 and reason Unknown, images kept. No event is sent for it. Calls in flight
+// fail as in SetDown; afterwards the runtime answers.
+func (f *Runtime) Reboot() {
+	f.restart(func() {
+		for _, c := range f.containers {
+			if c.running() || c.state == runtimeapi.ContainerState_CONTAINER_UNKNOWN {
+				f.end(c, Exit{Code: codeLost, Reason: "Unknown"})
+			}
+		}
+		for _, s := range f.sandboxes {
+			s.ready, s.ips = false, nil
+		}
+		clear(f.addresses.used)
+	})
+}
+
+// Wipe loses every record of sandboxes and containers, and what ran. Images
+// stay. No event is sent for it. Calls in flight fail as in SetDown; afterwards
+// the runtime answers.
+func (f *Runtime) Wipe() {
+	f.restart(func() {
+		for _, c := range f.containers {
+			if c.running() {
+				f.end(c, Exit{Code: codeLost, Reason: "Unknown"})
+			}
+		}
+		f.sandboxes, f.containers = nil, nil
+		clear(f.sandboxByID)
+		clear(f.byID)
+		clear(f.addresses.used)
+	})
+}
+
+// restart ends the daemon, lets lose happen and starts it again. Streams end
+// before, so that they see nothing of it.
+func (f *Runtime) restart(lose func()) {
+	f.SetDown(true)
+	f.locked(func() {
+		for _, st := range f.streams {
+			st.ended = true
+		}
+		f.streams = nil
+		lose()
+		// Waiters hold the closed channel of the old life.
+		f.down, f.downCh = false, make(chan struct{})
+	})
+	_ = f.logs.flush(f)
+}
+
+// Version returns the fake's name.
+func (f *Runtime) Version(ctx context.Context, apiVersion string) (*runtimeapi.VersionResponse, error) {
+	call := Call{Method: Version, Request: &runtimeapi.VersionRequest{Version: apiVersion}}
+	return do(ctx, f, call, step[*runtimeapi.VersionResponse]{effect: func() (*runtimeapi.VersionResponse, error) {
+		return &runtimeapi.VersionResponse{
+			Version:           apiVersion,
+			RuntimeName:       f.options.Name,
+			RuntimeVersion:    "1.0.0",
+			RuntimeApiVersion: "v1",
+		}, nil
+	}})
+}
+
+// Status returns the conditions, see SetConditions.
+func (f *Runtime) Status(ctx context.Context, verbose bool) (*runtimeapi.StatusResponse, error) {
+	call := Call{Method: Status, Request: &runtimeapi.StatusRequest{Verbose: verbose}}
+	return do(ctx, f, call, step[*runtimeapi.StatusResponse]{effect: func() (*runtimeapi.StatusResponse, error) {
+		status := &runtimeapi.RuntimeStatus{}
+		for _, name := range slices.Sorted(maps.Keys(f.conditions)) {
+			condition := &runtimeapi.RuntimeCondition{Type: name, Status: f.conditions[name]}
+			if !condition.Status {
+				condition.Reason, condition.Message = "Fake", "set by SetConditions"
+			}
+			status.Conditions = append(status.Conditions, condition)
+		}
+		return &runtimeapi.StatusResponse{Status: status}, nil
+	}})
+}
+
+// podUID returns the UID a sandbox config names.
+func podUID(config *runtimeapi.PodSandboxConfig) types.UID {
+	return types.UID(config.GetMetadata().GetUid())
+}

@@ -1,0 +1,43 @@
+// Package fake is a container runtime in memory, for tests and simulations. It
+// implements [runtime.RuntimeService], [runtime.ImageService] and
+// [runtime.EventStreamer] with the behaviour of real runtimes (name
+// reservation, grace periods, exit codes, idempotent removal) on an injected
+// clock, runs containers from scripts, and breaks on request.
+//
+//	Options.Script ──► Script ─┐ (one per container, chosen at creation)
+//	                           ▼
+//	caller ──► call record ──► fault? ──► effect on the state ──► wait ──► answer
+//	            Calls()        Inject()      ▲                    (clock, ctx)
+//	                                         │
+//	                   due moments (exits, kills, log lines, late effects)
+//	                   settled in order of time before anything looks
+//
+// # Time
+//
+// The fake has no goroutine and no background timer. A container that exits
+// after 5 s is not woken at that moment: whatever looks at the fake first lets
+// everything happen that was due, in order and stamped with the moment it was
+// due. So it works the same on the real clock, in a testing/synctest bubble and
+// on k8s.io/utils/clock/testing.FakeClock, where one Step may cover an hour, and
+// it can be dropped without being closed. The one consequence: log files grow
+// only when somebody calls the fake. Calls that have to wait (StopContainer,
+// ExecSync, PullImage, an injected delay) and event streams do so on the clock,
+// in the caller's goroutine.
+//
+// Creation times are strictly increasing even if the clock stands still, so that
+// "the newest container" is never a tie.
+//
+// # Faults
+//
+// [Runtime.Inject] makes matching calls fail, hang, take effect and fail all the
+// same, or take effect after their caller has given up. [Runtime.SetDown],
+// [Runtime.Reboot] and [Runtime.Wipe] break the whole runtime. [Runtime.OnEvent]
+// drops, delays, reorders and doubles events.
+//
+// # What it is not
+//
+// It runs no processes: argv, mounts and resources are kept and reported, not
+// acted upon. It is not a model of one particular runtime; where they differ it
+// takes the stricter reading of the CRI (see package runtimetest, whose suite it
+// passes).
+package fake

@@ -1,0 +1,391 @@
+package fake
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// Runtime is a fake container runtime and image store. Make one with [New]. All
+// methods are safe for concurrent use.
+type Runtime struct {
+	options Options
+	clock   clock.Clock
+
+	// mu guards everything below. It is never held over I/O, a callback or a
+	// wait.
+	mu         sync.Mutex
+	now        time.Time // of the last settling; never goes back
+	due        dueHeap
+	dueSeq     int
+	ledger     ledger
+	faults     []*injected
+	down       bool
+	downCh     chan struct{} // closed by SetDown(true)
+	conditions map[string]bool
+
+	nextID      int
+	lastCreated time.Time
+	sandboxes   []*sandbox   // in the order of creation
+	containers  []*container // in the order of creation
+	sandboxByID map[string]*sandbox
+	byID        map[string]*container
+	facts       map[containerKey]*Facts
+	images      []*storedImage
+	addresses   addressPool
+
+	streams []*stream
+	onEvent func(Event) Delivery
+
+	logs logQueue
+}
+
+var (
+	_ runtime.RuntimeService = (*Runtime)(nil)
+	_ runtime.ImageService   = (*Runtime)(nil)
+	_ runtime.EventStreamer  = (*Runtime)(nil)
+)
+
+// containerKey names a container across its restarts.
+type containerKey struct {
+	pod  types.UID
+	name string
+}
+
+// New returns a fake runtime.
+func New(options Options) *Runtime {
+	if options.Name == "" {
+		options.Name = "fake"
+	}
+	if options.Clock == nil {
+		options.Clock = clock.RealClock{}
+	}
+	if options.Script == nil {
+		options.Script = func(Launch) Script { return Script{} }
+	}
+	if options.Registry == nil {
+		options.Registry = func(string, *runtimeapi.AuthConfig) Pull { return Pull{} }
+	}
+	if !options.PodIPs.IsValid() {
+		options.PodIPs = netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 88, 0, 0}), 16)
+	}
+	f := &Runtime{
+		options:     options,
+		clock:       options.Clock,
+		ledger:      ledger{limit: options.MaxCalls, numbers: map[Method]int{}},
+		downCh:      make(chan struct{}),
+		conditions:  map[string]bool{"RuntimeReady": true, "NetworkReady": true},
+		sandboxByID: map[string]*sandbox{},
+		byID:        map[string]*container{},
+		facts:       map[containerKey]*Facts{},
+		addresses:   addressPool{prefix: options.PodIPs.Masked(), used: map[netip.Addr]bool{}},
+	}
+	f.now = f.clock.Now()
+	for _, image := range options.Images {
+		f.storeImage(image)
+	}
+	return f
+}
+
+// step is what one call does. T is its answer.
+type step[T any] struct {
+	// before waits or asks callbacks, without the lock. Nil does nothing.
+	before func(ctx context.Context) error
+	// effect changes and reads the state, under the lock, with everything due
+	// settled.
+	effect func() (T, error)
+	// after waits for what effect began, without the lock. Nil does nothing.
+	after func(ctx context.Context, answer T) (T, error)
+	// filter applies Effect.Keep to the answer of a list. Nil if it is none.
+	filter func(answer T, keep func(id string) bool) T
+}
+
+// do records a call, applies faults and runs its step.
+func do[T any](ctx context.Context, f *Runtime, call Call, s step[T]) (T, error) {
+	f.mu.Lock()
+	f.settle()
+	f.identify(&call)
+	record := f.ledger.begin(call, f.now)
+	call = *record
+	faults := f.faults
+	f.mu.Unlock()
+
+	answer, err := run(ctx, f, f.effectOn(faults, call), s)
+	// The exit code of a command is an answer, not a failure of the runtime,
+	// and some callers test its type without unwrapping.
+	if _, exited := err.(*runtime.ExitError); err != nil && !exited {
+		err = fmt.Errorf("fake runtime: %s: %w", call.Method, err)
+	}
+
+	f.mu.Lock()
+	f.settle()
+	if err == nil {
+		switch id := any(answer).(type) {
+		case *sandbox:
+			record.SandboxID = id.id
+		case *container:
+			record.ContainerID = id.id
+		}
+	}
+	f.ledger.end(record, f.now, err)
+	f.mu.Unlock()
+	f.logs.flush(f)
+	return answer, err
+}
+
+// run applies an effect to a step.
+func run[T any](ctx context.Context, f *Runtime, e Effect, s step[T]) (T, error) {
+	var none T
+	if err := f.usable(ctx); err != nil {
+		return none, err
+	}
+	if e.Delay > 0 {
+		if err := f.pause(ctx, e.Delay); err != nil {
+			return none, err
+		}
+	}
+	if e.Hang && !e.Done {
+		return none, f.hang(ctx)
+	}
+	if e.Err != nil && !e.Done {
+		return none, e.Err
+	}
+	if s.before != nil {
+		if err := s.before(ctx); err != nil {
+			return none, err
+		}
+	}
+	if e.Hang {
+		err := f.hang(ctx)
+		f.locked(func() {
+			f.at(f.now.Add(e.Late), func() { _, _ = s.effect() })
+			f.settle()
+		})
+		return none, err
+	}
+	var answer T
+	var err error
+	f.locked(func() {
+		// The runtime may have gone down while before waited.
+		if f.down {
+			err = errDown
+			return
+		}
+		answer, err = s.effect()
+	})
+	if err == nil && s.after != nil {
+		answer, err = s.after(ctx, answer)
+	}
+	if err != nil {
+		return answer, err
+	}
+	if e.Err != nil {
+		return none, e.Err
+	}
+	if e.Keep != nil && s.filter != nil {
+		answer = s.filter(answer, e.Keep)
+	}
+	return answer, nil
+}
+
+// locked runs fn under the lock after settling what is due.
+func (f *Runtime) locked(fn func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.settle()
+	fn()
+}
+
+// errDown is what every call gets while the runtime is down.
+var errDown = fmt.Errorf("nobody answers: %w", runtime.ErrUnavailable)
+
+// usable returns why a call cannot even begin.
+func (f *Runtime) usable(ctx context.Context) error {
+	if err := contextError(ctx); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.down {
+		return errDown
+	}
+	return nil
+}
+
+// contextError classifies the error of a context that has ended; it is nil
+// before.
+func contextError(ctx context.Context) error {
+	err := ctx.Err()
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%w: %w", runtime.ErrDeadline, err)
+	default:
+		return fmt.Errorf("%w: %w", runtime.ErrCanceled, err)
+	}
+}
+
+// pause waits for d on the clock.
+func (f *Runtime) pause(ctx context.Context, d time.Duration) error {
+	f.mu.Lock()
+	end := f.now.Add(d)
+	f.mu.Unlock()
+	return f.await(ctx, func() (bool, time.Time, <-chan struct{}) {
+		return !f.now.Before(end), end, nil
+	})
+}
+
+// hang waits until the context ends or the runtime goes down.
+func (f *Runtime) hang(ctx context.Context) error {
+	return f.await(ctx, func() (bool, time.Time, <-chan struct{}) { return false, time.Time{}, nil })
+}
+
+// await waits until check is true. check runs under the lock with everything due
+// settled; if false it returns what can make it true: a moment (zero for none)
+// and a channel that is closed (nil for none).
+func (f *Runtime) await(ctx context.Context, check func() (done bool, next time.Time, changed <-chan struct{})) error {
+	f.mu.Lock()
+	downCh := f.downCh
+	f.mu.Unlock()
+	for {
+		f.mu.Lock()
+		f.settle()
+		done, next, changed := check()
+		f.mu.Unlock()
+		if done {
+			return nil
+		}
+		var timeC <-chan time.Time
+		var timer clock.Timer
+		if !next.IsZero() {
+			timer = f.timerAt(next)
+			timeC = timer.C()
+		}
+		select {
+		case <-timeC:
+		case <-changed:
+		case <-ctx.Done():
+		case <-downCh:
+		}
+		if timer != nil {
+			timer.Stop()
+		}
+		if err := contextError(ctx); err != nil {
+			return err
+		}
+		select {
+		case <-downCh:
+			return errDown
+		default:
+		}
+	}
+}
+
+// timerAt returns a timer for a moment. Clocks take durations, so a fake clock
+// that is stepped between reading it and making the timer would make the timer
+// late, for ever if nobody steps again: then it is made anew. The tries are
+// limited because a clock that runs by itself never stands still.
+func (f *Runtime) timerAt(moment time.Time) clock.Timer {
+	for try := 0; ; try++ {
+		now := f.clock.Now()
+		if !moment.After(now) {
+			// A fake clock fires a timer of 0 only at its next step.
+			return firedTimer{}
+		}
+		timer := f.clock.NewTimer(moment.Sub(now))
+		if try == 3 || f.clock.Now().Equal(now) {
+			return timer
+		}
+		timer.Stop()
+	}
+}
+
+// firedTimer is a timer whose moment has passed.
+type firedTimer struct{}
+
+func (firedTimer) C() <-chan time.Time {
+	c := make(chan time.Time)
+	close(c)
+	return c
+}
+func (firedTimer) Stop() bool               { return false }
+func (firedTimer) Reset(time.Duration) bool { return false }
+
+// dueItem is something that happens at a moment.
+type dueItem struct {
+	at  time.Time
+	seq int // first scheduled, first done
+	do  func()
+}
+
+// dueHeap orders moments.
+type dueHeap []dueItem
+
+func (h dueHeap) Len() int { return len(h) }
+func (h dueHeap) Less(i, j int) bool {
+	return h[i].at.Before(h[j].at) || h[i].at.Equal(h[j].at) && h[i].seq < h[j].seq
+}
+func (h dueHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *dueHeap) Push(x any)   { *h = append(*h, x.(dueItem)) }
+func (h *dueHeap) Pop() any {
+	old := *h
+	last := old[len(old)-1]
+	old[len(old)-1] = dueItem{}
+	*h = old[:len(old)-1]
+	return last
+}
+
+// at schedules do, which runs under the lock with f.now being the moment, or a
+// later one if the moment has passed. do must check that it still applies.
+func (f *Runtime) at(moment time.Time, do func()) {
+	f.dueSeq++
+	heap.Push(&f.due, dueItem{at: moment, seq: f.dueSeq, do: do})
+}
+
+// settle lets everything happen that is due, in order. The lock must be held.
+// Between two settlings f.now moves from moment to moment, so that each thing
+// is stamped with its own.
+func (f *Runtime) settle() {
+	now := f.clock.Now()
+	for len(f.due) > 0 && !f.due[0].at.After(now) {
+		item := heap.Pop(&f.due).(dueItem)
+		if item.at.After(f.now) {
+			f.now = item.at
+		}
+		item.do()
+	}
+	if now.After(f.now) {
+		f.now = now
+	}
+}
+
+// creationTime returns the present, but never the same moment twice.
+func (f *Runtime) creationTime() time.Time {
+	t := f.now
+	if !t.After(f.lastCreated) {
+		t = f.lastCreated.Add(time.Nanosecond)
+	}
+	f.lastCreated = t
+	return t
+}
+
+// identify fills in what a call is about from the IDs it carries.
+func (f *Runtime) identify(c *Call) {
+	if ct := f.byID[c.ContainerID]; ct != nil {
+		c.Container, c.SandboxID = ct.name(), ct.sandbox.id
+	}
+	if s := f.sandboxByID[c.SandboxID]; s != nil {
+		c.PodUID, c.Pod = s.uid(), s.config.GetMetadata().GetName()
+	}
+}

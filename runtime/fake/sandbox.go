@@ -1,0 +1,262 @@
+package fake
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// sandbox is a pod sandbox. It is guarded by the runtime's lock; config never
+// changes.
+type sandbox struct {
+	id      string
+	config  *runtimeapi.PodSandboxConfig
+	handler string
+	ready   bool
+	created time.Time
+	// ips are the addresses in order; nil on the host network and once
+	// stopped.
+	ips []netip.Addr
+}
+
+func (s *sandbox) uid() types.UID { return types.UID(s.config.GetMetadata().GetUid()) }
+
+// hostNetwork reports whether the sandbox shares the node's network.
+func (s *sandbox) hostNetwork() bool {
+	return s.config.GetLinux().GetSecurityContext().GetNamespaceOptions().GetNetwork() == runtimeapi.NamespaceMode_NODE
+}
+
+// name is what a sandbox reserves while it exists.
+func (s *sandbox) name() string { return sandboxName(s.config.GetMetadata()) }
+
+func sandboxName(m *runtimeapi.PodSandboxMetadata) string {
+	return fmt.Sprintf("%s_%s_%s_%d", m.GetName(), m.GetNamespace(), m.GetUid(), m.GetAttempt())
+}
+
+// clone copies a message so that neither side sees changes of the other.
+func clone[M proto.Message](m M) M { return proto.Clone(m).(M) }
+
+// RunPodSandbox makes a ready sandbox. On the pod network it gets the next free
+// address of Options.PodIPs.
+func (f *Runtime) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, runtimeHandler string) (string, error) {
+	config = clone(config)
+	m := config.GetMetadata()
+	call := Call{
+		Method: RunPodSandbox, PodUID: types.UID(m.GetUid()), Pod: m.GetName(),
+		Request: &runtimeapi.RunPodSandboxRequest{Config: config, RuntimeHandler: runtimeHandler},
+	}
+	s, err := do(ctx, f, call, step[*sandbox]{effect: func() (*sandbox, error) {
+		if m.GetName() == "" || m.GetNamespace() == "" || m.GetUid() == "" {
+			return nil, fmt.Errorf("sandbox metadata %v is incomplete: %w", m, runtime.ErrInvalid)
+		}
+		name := sandboxName(m)
+		for _, other := range f.sandboxes {
+			if other.name() == name {
+				return nil, fmt.Errorf("name %q is reserved for %q: %w", name, other.id, runtime.ErrAlreadyExists)
+			}
+		}
+		s := &sandbox{config: config, handler: runtimeHandler, ready: true}
+		if !s.hostNetwork() {
+			ip, err := f.addresses.take()
+			if err != nil {
+				return nil, err
+			}
+			s.ips = []netip.Addr{ip}
+		}
+		f.nextID++
+		s.id, s.created = fmt.Sprintf("sandbox-%d", f.nextID), f.creationTime()
+		f.sandboxes = append(f.sandboxes, s)
+		f.sandboxByID[s.id] = s
+		f.emit(s, nil, runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT)
+		f.emit(s, nil, runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT)
+		return s, nil
+	}})
+	if err != nil {
+		return "", err
+	}
+	return s.id, nil
+}
+
+// StopPodSandbox kills every container of the sandbox, takes its addresses and
+// makes it not ready.
+func (f *Runtime) StopPodSandbox(ctx context.Context, podSandboxID string) error {
+	call := Call{
+		Method: StopPodSandbox, SandboxID: podSandboxID,
+		Request: &runtimeapi.StopPodSandboxRequest{PodSandboxId: podSandboxID},
+	}
+	_, err := do(ctx, f, call, step[struct{}]{effect: func() (struct{}, error) {
+		if s := f.sandboxByID[podSandboxID]; s != nil {
+			f.stopSandbox(s)
+		}
+		return struct{}{}, nil
+	}})
+	return err
+}
+
+// stopSandbox makes a sandbox not ready. The lock must be held.
+func (f *Runtime) stopSandbox(s *sandbox) {
+	for _, c := range f.containers {
+		if c.sandbox == s {
+			f.kill(c)
+		}
+	}
+	if !s.ready {
+		return
+	}
+	s.ready = false
+	f.addresses.release(s.ips)
+	s.ips = nil
+	f.emit(s, nil, runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT)
+}
+
+// RemovePodSandbox stops the sandbox and removes it with its containers.
+func (f *Runtime) RemovePodSandbox(ctx context.Context, podSandboxID string) error {
+	call := Call{
+		Method: RemovePodSandbox, SandboxID: podSandboxID,
+		Request: &runtimeapi.RemovePodSandboxRequest{PodSandboxId: podSandboxID},
+	}
+	_, err := do(ctx, f, call, step[struct{}]{effect: func() (struct{}, error) {
+		s := f.sandboxByID[podSandboxID]
+		if s == nil {
+			return struct{}{}, nil
+		}
+		f.stopSandbox(s)
+		for _, c := range slices.Clone(f.containers) {
+			if c.sandbox == s {
+				f.removeContainer(c)
+			}
+		}
+		f.sandboxes = slices.DeleteFunc(f.sandboxes, func(other *sandbox) bool { return other == s })
+		delete(f.sandboxByID, s.id)
+		f.emit(s, nil, runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT)
+		return struct{}{}, nil
+	}})
+	return err
+}
+
+// PodSandboxStatus returns a sandbox's status.
+func (f *Runtime) PodSandboxStatus(ctx context.Context, podSandboxID string, verbose bool) (*runtimeapi.PodSandboxStatusResponse, error) {
+	call := Call{
+		Method: PodSandboxStatus, SandboxID: podSandboxID,
+		Request: &runtimeapi.PodSandboxStatusRequest{PodSandboxId: podSandboxID, Verbose: verbose},
+	}
+	return do(ctx, f, call, step[*runtimeapi.PodSandboxStatusResponse]{effect: func() (*runtimeapi.PodSandboxStatusResponse, error) {
+		s := f.sandboxByID[podSandboxID]
+		if s == nil {
+			return nil, fmt.Errorf("sandbox %q: %w", podSandboxID, runtime.ErrNotFound)
+		}
+		return &runtimeapi.PodSandboxStatusResponse{Status: f.sandboxStatus(s)}, nil
+	}})
+}
+
+// sandboxStatus builds a status nobody else holds. The lock must be held.
+func (f *Runtime) sandboxStatus(s *sandbox) *runtimeapi.PodSandboxStatus {
+	status := &runtimeapi.PodSandboxStatus{
+		Id:             s.id,
+		Metadata:       clone(s.config.GetMetadata()),
+		State:          s.state(),
+		CreatedAt:      s.created.UnixNano(),
+		Network:        &runtimeapi.PodSandboxNetworkStatus{},
+		Labels:         maps.Clone(s.config.GetLabels()),
+		Annotations:    maps.Clone(s.config.GetAnnotations()),
+		RuntimeHandler: s.handler,
+	}
+	for i, ip := range s.ips {
+		if i == 0 {
+			status.Network.Ip = ip.String()
+			continue
+		}
+		status.Network.AdditionalIps = append(status.Network.AdditionalIps, &runtimeapi.PodIP{Ip: ip.String()})
+	}
+	if options := s.config.GetLinux().GetSecurityContext().GetNamespaceOptions(); options != nil {
+		status.Linux = &runtimeapi.LinuxPodSandboxStatus{Namespaces: &runtimeapi.Namespace{Options: clone(options)}}
+	}
+	return status
+}
+
+func (s *sandbox) state() runtimeapi.PodSandboxState {
+	if s.ready {
+		return runtimeapi.PodSandboxState_SANDBOX_READY
+	}
+	return runtimeapi.PodSandboxState_SANDBOX_NOTREADY
+}
+
+// ListPodSandbox returns the sandboxes that match filter, oldest first.
+func (f *Runtime) ListPodSandbox(ctx context.Context, filter *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error) {
+	filter = clone(filter)
+	call := Call{
+		Method: ListPodSandbox, SandboxID: filter.GetId(),
+		Request: &runtimeapi.ListPodSandboxRequest{Filter: filter},
+	}
+	return do(ctx, f, call, step[[]*runtimeapi.PodSandbox]{
+		effect: func() ([]*runtimeapi.PodSandbox, error) {
+			var list []*runtimeapi.PodSandbox
+			for _, s := range f.sandboxes {
+				if filter.GetId() != "" && filter.GetId() != s.id ||
+					filter.GetState() != nil && filter.GetState().GetState() != s.state() ||
+					!selects(filter.GetLabelSelector(), s.config.GetLabels()) {
+					continue
+				}
+				list = append(list, &runtimeapi.PodSandbox{
+					Id:             s.id,
+					Metadata:       clone(s.config.GetMetadata()),
+					State:          s.state(),
+					CreatedAt:      s.created.UnixNano(),
+					Labels:         maps.Clone(s.config.GetLabels()),
+					Annotations:    maps.Clone(s.config.GetAnnotations()),
+					RuntimeHandler: s.handler,
+				})
+			}
+			return list, nil
+		},
+		filter: keepByID[*runtimeapi.PodSandbox],
+	})
+}
+
+// selects reports whether labels carry everything the selector asks for.
+func selects(selector, labels map[string]string) bool {
+	for key, want := range selector {
+		if got, ok := labels[key]; !ok || got != want {
+			return false
+		}
+	}
+	return true
+}
+
+// keepByID filters a list by its items' IDs.
+func keepByID[T interface{ GetId() string }](list []T, keep func(id string) bool) []T {
+	return slices.DeleteFunc(list, func(item T) bool { return !keep(item.GetId()) })
+}
+
+// addressPool gives out pod addresses in order, lowest free one first.
+type addressPool struct {
+	prefix netip.Prefix
+	used   map[netip.Addr]bool
+}
+
+// take returns a free address.
+func (p *addressPool) take() (netip.Addr, error) {
+	for ip := p.prefix.Addr().Next(); p.prefix.Contains(ip); ip = ip.Next() {
+		if !p.used[ip] {
+			p.used[ip] = true
+			return ip, nil
+		}
+	}
+	return netip.Addr{}, fmt.Errorf("no free address in %s: %w", p.prefix, runtime.ErrExhausted)
+}
+
+// release gives addresses back.
+func (p *addressPool) release(ips []netip.Addr) {
+	for _, ip := range ips {
+		delete(p.used, ip)
+	}
+}
