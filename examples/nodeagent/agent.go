@@ -1,0 +1,212 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/term"
+
+	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
+	"github.com/podwright/podwright/runtime/process"
+	"github.com/podwright/podwright/syncloop"
+	"github.com/podwright/podwright/syncloop/source"
+)
+
+// stopTimeout bounds the end of the agent itself, pods aside.
+const stopTimeout = 10 * time.Second
+
+// agent is the program: an engine and what shows it to people.
+type agent struct {
+	options  options
+	log      *slog.Logger
+	screen   *screen // nil off a terminal
+	engine   *podwright.Engine
+	listener net.Listener
+	server   *http.Server
+	metrics  *metrics
+	close    func(context.Context) error // the runtime
+}
+
+// containerRuntime is a runtime that can be closed.
+type containerRuntime interface {
+	runtime.RuntimeService
+	runtime.ImageService
+	Close(ctx context.Context) error
+}
+
+// newAgent builds everything that can fail before anything runs.
+func newAgent(ctx context.Context, o options, supervisor process.Supervisor, stdout, stderr io.Writer) (_ *agent, err error) {
+	a := &agent{options: o}
+	logs := stderr
+	if f, ok := stdout.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		a.screen = newScreen(f)
+		logs = a.screen
+	}
+	a.log = newLogger(logs, o)
+	logger := logr.FromSlogHandler(a.log.Handler())
+
+	if a.listener, err = net.Listen("tcp", o.listen); err != nil {
+		if errors.Is(err, syscall.EADDRINUSE) {
+			return nil, fmt.Errorf("--listen %s is in use by another program; choose another address", o.listen)
+		}
+		return nil, fmt.Errorf("--listen: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.listener.Close())
+		}
+	}()
+	rt, err := openRuntime(ctx, o, supervisor, logger)
+	if err != nil {
+		return nil, fmt.Errorf("--runtime %s: %w", o.runtime, err)
+	}
+	a.close = rt.Close
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, rt.Close(ctx))
+		}
+	}()
+	if a.metrics, err = newMetrics(); err != nil {
+		return nil, err
+	}
+	events := recorder{log: a.log}
+	manifests, err := source.NewFile(o.manifests, o.nodeName, source.FileOptions{
+		Recorder: events, Logger: logger.WithName("manifests"), Meter: a.metrics.provider.Meter("github.com/podwright/podwright/syncloop/source"),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("--manifests: %w", err)
+	}
+	a.engine, err = podwright.New(podwright.Config{
+		Runtime: rt, Images: rt, Sources: []syncloop.Source{manifests},
+		RootDir: filepath.Join(o.root, "pods"), LogDir: filepath.Join(o.root, "logs"),
+		NodeName: o.nodeName, NodeIPs: nodeIPs(),
+		Events: events, Logger: logger, MeterProvider: a.metrics.provider,
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.server = &http.Server{
+		Handler: a.handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second,
+		MaxHeaderBytes: 64 << 10,
+	}
+	return a, nil
+}
+
+// openRuntime connects to the runtime the command line names.
+func openRuntime(ctx context.Context, o options, supervisor process.Supervisor, logger logr.Logger) (containerRuntime, error) {
+	if o.runtime != "process" {
+		return cri.Dial(ctx, o.runtime, cri.Options{Logger: logger.WithName("cri")})
+	}
+	return process.New(process.Options{
+		Root: filepath.Join(o.root, "runtime"), Supervisor: supervisor, Logger: logger.WithName("process"),
+	})
+}
+
+// run serves until a signal or a failure ends it.
+func (a *agent) run(ctx context.Context, signals <-chan os.Signal) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	failed := make(chan error, 2)
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		if err := a.server.Serve(a.listener); !errors.Is(err, http.ErrServerClosed) {
+			failed <- fmt.Errorf("HTTP endpoint: %w", err)
+		}
+	}()
+	ended := make(chan struct{})
+	var engineErr error
+	go func() {
+		defer close(ended)
+		engineErr = a.engine.Run(ctx)
+	}()
+	a.log.Info("nodeagent started", "node", a.options.nodeName, "manifests", a.options.manifests,
+		"runtime", a.options.runtime, "root", a.options.root, "listen", "http://"+a.listener.Addr().String())
+	drawn := a.draw(ctx)
+
+	var err error
+	select {
+	case s := <-signals:
+		err = a.stop(s, signals, cancel, ended)
+	case err = <-failed:
+		cancel()
+		<-ended
+	case <-ended:
+	}
+	cancel()
+	<-drawn
+	final, done := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer done()
+	shutdownErr := a.server.Shutdown(final)
+	<-served
+	return errors.Join(err, engineErr, shutdownErr, a.close(final), a.metrics.close(final))
+}
+
+// stop ends the engine after a signal; a second signal ends the process.
+func (a *agent) stop(s os.Signal, signals <-chan os.Signal, cancel context.CancelFunc, ended <-chan struct{}) error {
+	drained := make(chan error, 1)
+	ctx, giveUp := context.WithCancel(context.Background())
+	defer giveUp()
+	if a.options.drain {
+		a.log.Info("stopping all pods, then ending; a second signal ends at once", "signal", s.String())
+		go func() { drained <- a.engine.Drain(ctx) }()
+	} else {
+		a.log.Info("ending, pods keep running; a second signal ends at once", "signal", s.String())
+		drained <- nil
+		cancel()
+	}
+	select {
+	case <-ended:
+		return <-drained
+	case <-signals:
+		if a.screen != nil {
+			a.screen.close()
+		}
+		return errSecondSignal
+	}
+}
+
+// errSecondSignal makes main end without waiting for anything.
+var errSecondSignal = errors.New("ended by a second signal")
+
+// nodeIPs returns the machine's own global addresses, IPv4 first, at most one of
+// each family.
+func nodeIPs() []string {
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil
+	}
+	var v4, v6 string
+	for _, a := range addrs {
+		prefix, ok := a.(*net.IPNet)
+		if !ok || !prefix.IP.IsGlobalUnicast() {
+			continue
+		}
+		if prefix.IP.To4() != nil {
+			if v4 == "" {
+				v4 = prefix.IP.String()
+			}
+		} else if v6 == "" {
+			v6 = prefix.IP.String()
+		}
+	}
+	var ips []string
+	for _, ip := range []string{v4, v6} {
+		if ip != "" {
+			ips = append(ips, ip)
+		}
+	}
+	return ips
+}

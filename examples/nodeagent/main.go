@@ -1,0 +1,58 @@
+// Command nodeagent is a small node agent: it runs the pods described by a folder
+// of manifests on an embedded process runtime or on any CRI runtime, shows them
+// as a live table, and answers questions over HTTP on the loopback interface.
+//
+//	nodeagent --manifests DIR [--runtime process|unix:///run/containerd/containerd.sock]
+//
+// SIGTERM or SIGINT ends it and leaves the pods running (or stops them first, with
+// --drain); a second signal ends it at once.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/podwright/podwright/runtime/process"
+)
+
+func main() {
+	supervisor, done := process.Shim()
+	if done {
+		return
+	}
+	os.Exit(run(os.Args[1:], supervisor, os.Stdout, os.Stderr))
+}
+
+// run is main without the process: it returns the exit code.
+func run(args []string, supervisor process.Supervisor, stdout, stderr io.Writer) int {
+	options, err := parse(args, stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "nodeagent:", err)
+		return 2
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	defer signal.Stop(signals)
+
+	agent, err := newAgent(ctx, options, supervisor, stdout, stderr)
+	if err != nil {
+		fmt.Fprintln(stderr, "nodeagent:", err)
+		return 1
+	}
+	if err := agent.run(ctx, signals); err != nil {
+		fmt.Fprintln(stderr, "nodeagent:", err)
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// options are the command line.
+type options struct {
+	manifests string
+	runtime   string
+	root      string
+	listen    string
+	nodeName  string
+	drain     bool
+	logLevel  slog.Level
+	logJSON   bool
+}
+
+// parse reads the command line and reports every problem at once.
+func parse(args []string, usage io.Writer) (options, error) {
+	var o options
+	var level, format string
+	flags := flag.NewFlagSet("nodeagent", flag.ContinueOnError)
+	flags.SetOutput(usage)
+	flags.StringVar(&o.manifests, "manifests", "", "folder of pod manifests (YAML or JSON), or one manifest; required")
+	flags.StringVar(&o.runtime, "runtime", "process", `where containers run: "process" (plain processes of this machine), or the CRI socket of a runtime, such as unix:///run/containerd/containerd.sock`)
+	flags.StringVar(&o.root, "root", defaultRoot(), "folder for volumes, logs and records")
+	flags.StringVar(&o.listen, "listen", "127.0.0.1:10255", "address of the HTTP endpoint; it is neither encrypted nor authenticated, keep it on loopback")
+	flags.StringVar(&o.nodeName, "node-name", "", "name of this node (default: the host name)")
+	flags.BoolVar(&o.drain, "drain", false, "stop all pods before ending")
+	flags.StringVar(&level, "log-level", "info", "debug, info, warn or error")
+	flags.StringVar(&format, "log-format", "text", "text or json")
+	if err := flags.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return o, err
+		}
+		return o, errors.New("see nodeagent --help")
+	}
+	return o, o.complete(level, format, flags.Args())
+}
+
+// complete checks the command line and fills in what depends on the machine.
+func (o *options) complete(level, format string, rest []string) error {
+	var problems []error
+	if len(rest) > 0 {
+		problems = append(problems, fmt.Errorf("unexpected arguments %q", rest))
+	}
+	if o.manifests == "" {
+		problems = append(problems, errors.New("--manifests is required: name a folder of pod manifests"))
+	} else if _, err := os.Stat(o.manifests); err != nil {
+		problems = append(problems, fmt.Errorf("--manifests: %w", err))
+	}
+	if err := o.logLevel.UnmarshalText([]byte(level)); err != nil {
+		problems = append(problems, fmt.Errorf("--log-level %q: want debug, info, warn or error", level))
+	}
+	if format != "text" && format != "json" {
+		problems = append(problems, fmt.Errorf("--log-format %q: want text or json", format))
+	}
+	o.logJSON = format == "json"
+	if o.nodeName == "" {
+		name, err := os.Hostname()
+		if err != nil {
+			problems = append(problems, fmt.Errorf("the host name cannot be read, set --node-name: %w", err))
+		}
+		o.nodeName = strings.ToLower(name)
+	}
+	if o.root == "" {
+		problems = append(problems, errors.New("--root is required: there is no home folder to keep state in"))
+	} else if abs, err := filepath.Abs(o.root); err != nil {
+		problems = append(problems, fmt.Errorf("--root: %w", err))
+	} else {
+		o.root = abs
+	}
+	return errors.Join(problems...)
+}
+
+// defaultRoot is the user's state folder by the XDG rules, or "".
+func defaultRoot() string {
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "podwright")
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(home, ".local", "state", "podwright")
+}
