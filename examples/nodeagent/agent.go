@@ -39,11 +39,10 @@ type agent struct {
 	close    func(context.Context) error // the runtime
 }
 
-// containerRuntime is a runtime that can be closed.
+// containerRuntime is a runtime with its image store.
 type containerRuntime interface {
 	runtime.RuntimeService
 	runtime.ImageService
-	Close(ctx context.Context) error
 }
 
 // newAgent builds everything that can fail before anything runs.
@@ -68,14 +67,14 @@ func newAgent(ctx context.Context, o options, supervisor process.Supervisor, std
 			err = errors.Join(err, a.listener.Close())
 		}
 	}()
-	rt, err := openRuntime(ctx, o, supervisor, logger)
+	rt, closeRuntime, err := openRuntime(ctx, o, supervisor, logger)
 	if err != nil {
 		return nil, fmt.Errorf("--runtime %s: %w", o.runtime, err)
 	}
-	a.close = rt.Close
+	a.close = closeRuntime
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, rt.Close(ctx))
+			err = errors.Join(err, closeRuntime(ctx))
 		}
 	}()
 	if a.metrics, err = newMetrics(); err != nil {
@@ -104,14 +103,23 @@ func newAgent(ctx context.Context, o options, supervisor process.Supervisor, std
 	return a, nil
 }
 
-// openRuntime connects to the runtime the command line names.
-func openRuntime(ctx context.Context, o options, supervisor process.Supervisor, logger logr.Logger) (containerRuntime, error) {
+// openRuntime connects to the runtime the command line names, and returns how to
+// let go of it.
+func openRuntime(ctx context.Context, o options, supervisor process.Supervisor, logger logr.Logger) (containerRuntime, func(context.Context) error, error) {
 	if o.runtime != "process" {
-		return cri.Dial(ctx, o.runtime, cri.Options{Logger: logger.WithName("cri")})
+		client, err := cri.Dial(ctx, o.runtime, cri.Options{Logger: logger.WithName("cri")})
+		if err != nil {
+			return nil, nil, err
+		}
+		return client, func(context.Context) error { return client.Close() }, nil
 	}
-	return process.New(process.Options{
+	rt, err := process.New(process.Options{
 		Root: filepath.Join(o.root, "runtime"), Supervisor: supervisor, Logger: logger.WithName("process"),
 	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return rt, rt.Close, nil
 }
 
 // run serves until a signal or a failure ends it.
