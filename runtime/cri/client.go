@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-logr/logr"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
@@ -58,13 +57,27 @@ type Options struct {
 	// UnaryLists turns off the streaming list calls, which are otherwise used
 	// with runtimes that have them.
 	UnaryLists bool
-	// Logger gets what goes wrong beside the calls. The zero value is silent.
-	Logger logr.Logger
 	// Clock drives the stall limit of pulls. Nil means the real clock.
 	Clock clock.WithTicker
 
 	// intercept watches calls in tests.
 	intercept grpc.UnaryClientInterceptor
+}
+
+func (o Options) withDefaults() Options {
+	if o.ConnectTimeout <= 0 {
+		o.ConnectTimeout = DefaultConnectTimeout
+	}
+	if o.CallTimeout <= 0 {
+		o.CallTimeout = DefaultCallTimeout
+	}
+	if o.PullStallTimeout == 0 {
+		o.PullStallTimeout = DefaultPullStallTimeout
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	return o
 }
 
 // Client is a connection to one runtime. All methods may be called from any
@@ -95,19 +108,7 @@ func Dial(ctx context.Context, endpoint string, options Options) (*Client, error
 	if err != nil {
 		return nil, err
 	}
-	if options.ConnectTimeout <= 0 {
-		options.ConnectTimeout = DefaultConnectTimeout
-	}
-	if options.CallTimeout <= 0 {
-		options.CallTimeout = DefaultCallTimeout
-	}
-	if options.PullStallTimeout == 0 {
-		options.PullStallTimeout = DefaultPullStallTimeout
-	}
-	if options.Clock == nil {
-		options.Clock = clock.RealClock{}
-	}
-	c, err := newClient(endpoint, path, options)
+	c, err := newClient(endpoint, path, options.withDefaults())
 	if err != nil {
 		return nil, &DialError{Endpoint: endpoint, Hint: "this is a bug", Err: err}
 	}

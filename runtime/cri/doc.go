@@ -32,5 +32,5 @@
 //
 // Every failed call returns a [*Error]. Test the class with errors.Is and the
 // Err… values of package runtime. Passwords and tokens given to PullImage appear
-// in no error and in no log.
+// in no error, and the package logs nothing.
 package cri

@@ -1,0 +1,147 @@
+package cri_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
+)
+
+type containerStream = grpc.ServerStreamingServer[runtimeapi.StreamContainersResponse]
+
+// containers makes n containers of about size bytes each.
+func containers(n, size int) []*runtimeapi.Container {
+	all := make([]*runtimeapi.Container, n)
+	for i := range all {
+		all[i] = &runtimeapi.Container{
+			Id:          fmt.Sprint(i),
+			Annotations: map[string]string{"a": strings.Repeat("x", size)},
+		}
+	}
+	return all
+}
+
+// gRPC's own default of 4 MiB is a few thousand containers (spec/pleg.md B8).
+func TestLargeMessages(t *testing.T) {
+	const mib = 1 << 20
+	for _, tc := range []struct {
+		name string
+		mib  int
+		want error
+	}{
+		{"more than 4 MiB", 9, nil},
+		{"more than 16 MiB", 17, runtime.ErrExhausted},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := &server{unary: func(context.Context, string, any) (any, error) {
+				return &runtimeapi.ListContainersResponse{Containers: containers(tc.mib, mib)}, nil
+			}}
+			got, err := connect(t, s, cri.Options{}).ListContainers(t.Context(), nil)
+			if runtime.Class(err) != tc.want || err == nil && len(got) != tc.mib {
+				t.Errorf("got %d containers, %v; want class %v", len(got), err, tc.want)
+			}
+		})
+	}
+	t.Run("sent", func(t *testing.T) {
+		s := &server{unary: func(_ context.Context, _ string, request any) (any, error) {
+			config := request.(*runtimeapi.CreateContainerRequest).GetConfig()
+			return &runtimeapi.CreateContainerResponse{ContainerId: fmt.Sprint(len(config.GetAnnotations()["a"]))}, nil
+		}}
+		id, err := connect(t, s, cri.Options{}).CreateContainer(t.Context(), "s",
+			&runtimeapi.ContainerConfig{Annotations: map[string]string{"a": strings.Repeat("x", 6*mib)}}, nil)
+		if err != nil || id != fmt.Sprint(6*mib) {
+			t.Errorf("got %q, %v", id, err)
+		}
+	})
+}
+
+// Runtimes with streaming lists have no size limit (B8).
+func TestStreamedList(t *testing.T) {
+	s := &server{streamContainers: func(stream containerStream) error {
+		for _, c := range containers(20, 1<<20) {
+			if err := stream.Send(&runtimeapi.StreamContainersResponse{Containers: []*runtimeapi.Container{c}}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}
+	got, err := connect(t, s, cri.Options{}).ListContainers(t.Context(), nil)
+	if err != nil || len(got) != 20 || got[19].GetId() != "19" {
+		t.Errorf("got %d containers, %v", len(got), err)
+	}
+	if n := s.count("ListContainers"); n != 0 {
+		t.Errorf("the plain call was made %d times", n)
+	}
+}
+
+// An older runtime is asked for the stream once only.
+func TestListFallsBack(t *testing.T) {
+	s := &server{unary: func(_ context.Context, method string, _ any) (any, error) {
+		switch method {
+		case "ListContainers":
+			return &runtimeapi.ListContainersResponse{Containers: containers(3, 1)}, nil
+		case "ListPodSandbox":
+			return &runtimeapi.ListPodSandboxResponse{Items: []*runtimeapi.PodSandbox{{Id: "s"}}}, nil
+		case "ListImages":
+			return &runtimeapi.ListImagesResponse{Images: []*runtimeapi.Image{{Id: "i"}}}, nil
+		default:
+			return nil, status.Error(codes.Unimplemented, method)
+		}
+	}}
+	c := connect(t, s, cri.Options{})
+	for range 3 {
+		if got, err := c.ListContainers(t.Context(), nil); err != nil || len(got) != 3 {
+			t.Fatalf("containers: got %d, %v", len(got), err)
+		}
+		if got, err := c.ListPodSandbox(t.Context(), nil); err != nil || len(got) != 1 {
+			t.Fatalf("sandboxes: got %d, %v", len(got), err)
+		}
+		if got, err := c.ListImages(t.Context(), nil); err != nil || len(got) != 1 {
+			t.Fatalf("images: got %d, %v", len(got), err)
+		}
+	}
+	if n := s.count("StreamContainers"); n != 1 {
+		t.Errorf("asked for the stream %d times, want 1", n)
+	}
+}
+
+func TestUnaryLists(t *testing.T) {
+	s := &server{
+		unary: func(context.Context, string, any) (any, error) {
+			return &runtimeapi.ListContainersResponse{Containers: containers(1, 1)}, nil
+		},
+		streamContainers: func(containerStream) error { return nil },
+	}
+	got, err := connect(t, s, cri.Options{UnaryLists: true}).ListContainers(t.Context(), nil)
+	if err != nil || len(got) != 1 || s.count("StreamContainers") != 0 {
+		t.Errorf("got %d, %v after %d streams", len(got), err, s.count("StreamContainers"))
+	}
+}
+
+// Half a list looks like lost containers, so a broken stream is an error and is
+// not repaired by the plain call.
+func TestBrokenStreamedList(t *testing.T) {
+	s := &server{streamContainers: func(stream containerStream) error {
+		if err := stream.Send(&runtimeapi.StreamContainersResponse{Containers: containers(2, 1)}); err != nil {
+			return err
+		}
+		return status.Error(codes.Internal, "broke")
+	}}
+	got, err := connect(t, s, cri.Options{}).ListContainers(t.Context(), nil)
+	var e *cri.Error
+	if len(got) != 0 || !errors.As(err, &e) || e.Op != "StreamContainers" || e.Code != codes.Internal {
+		t.Errorf("got %d containers, %v", len(got), err)
+	}
+	if n := s.count("ListContainers"); n != 0 {
+		t.Errorf("the plain call was made %d times", n)
+	}
+}
