@@ -1,0 +1,156 @@
+package actions
+
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/restartpolicy"
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/pods/internal/meta"
+)
+
+// Compute returns what the pod needs next (spec/runtime.md 6).
+func Compute(in Input) Plan {
+	if in.Pod.DeletionTimestamp == nil {
+		if reset := resets(in); reset != nil {
+			return Plan{Reset: reset}
+		}
+	}
+	s := NeedsSandbox(in.Pod, in.Status)
+	if s.New {
+		return replaceSandbox(in, s)
+	}
+	p := Plan{SandboxID: s.ID, Attempt: s.Attempt}
+	if in.Pod.DeletionTimestamp != nil {
+		// Nothing restarts (6.1); without a running container nothing is left
+		// to wait for.
+		p.KillPod = !in.Status.Running()
+		return p
+	}
+	for i := range in.Pod.Spec.EphemeralContainers {
+		if in.Status.Container(in.Pod.Spec.EphemeralContainers[i].Name) == nil {
+			p.StartEphemeral = append(p.StartEphemeral, i)
+		}
+	}
+	if done := initContainers(in, &p); !done || p.KillPod {
+		return p
+	}
+	appContainers(in, &p)
+	return p
+}
+
+// replaceSandbox plans for a pod whose sandbox is missing or unusable
+// (spec/runtime.md 6.2).
+func replaceSandbox(in Input, s Sandbox) Plan {
+	p := Plan{KillPod: true, Attempt: s.Attempt, Replaced: s.Replaced}
+	spec := &in.Pod.Spec
+	if in.Pod.DeletionTimestamp != nil {
+		return p
+	}
+	if spec.RestartPolicy == v1.RestartPolicyNever && s.Attempt != 0 && len(in.Status.Containers) > 0 {
+		return p // 6.2a
+	}
+	var start []int
+	for i := range spec.Containers {
+		if runsInNewSandbox(in, &spec.Containers[i]) {
+			start = append(start, i)
+		}
+	}
+	if len(start) == 0 && len(spec.Containers) > 0 {
+		return p // 6.2b
+	}
+	p.CreateSandbox = true
+	if len(spec.InitContainers) > 0 {
+		p.StartInit = []int{0} // 6.2c
+		return p
+	}
+	p.StartApp = start // 6.2d
+	return p
+}
+
+// runsInNewSandbox reports whether an app container is started in a fresh
+// sandbox. Upstream leaves out only containers with policy OnFailure that
+// succeeded; here every container that has ended for good stays ended, also one
+// with its own policy Never.
+func runsInNewSandbox(in Input, c *v1.Container) bool {
+	record := in.Status.Container(c.Name)
+	if record == nil {
+		return true
+	}
+	switch record.State {
+	case runtime.Exited:
+		return restartpolicy.OnExit(in.Pod, c, record.ExitCode) != restartpolicy.Stay
+	case runtime.Running:
+		return restartpolicy.Effective(in.Pod, c) != v1.RestartPolicyNever
+	}
+	return true
+}
+
+// shouldRestart is the restart predicate for a container that does not run
+// (spec/runtime.md 6.1); the pod is not being deleted.
+func shouldRestart(pod *v1.Pod, c *v1.Container, record *runtime.ContainerStatus) bool {
+	if record == nil {
+		return true
+	}
+	switch record.State {
+	case runtime.Running:
+		return false
+	case runtime.Exited:
+		return restartpolicy.OnExit(pod, c, record.ExitCode) != restartpolicy.Stay
+	}
+	return true
+}
+
+// appContainers plans for the app containers of a kept sandbox whose init is
+// done (spec/runtime.md 6.7, 6.8).
+func appContainers(in Input, p *Plan) {
+	kept := 0
+	for i := range in.Pod.Spec.Containers {
+		c := &in.Pod.Spec.Containers[i]
+		record := in.Status.Container(c.Name)
+		if record == nil || record.State != runtime.Running {
+			if !shouldRestart(in.Pod, c, record) {
+				continue
+			}
+			if record != nil && record.State == runtime.Unknown {
+				p.Kill = append(p.Kill, Kill{Record: record, Spec: c, Reason: StateUnknown, Restart: true})
+			}
+			p.StartApp = append(p.StartApp, i)
+			continue
+		}
+		reason, restart := runningApp(in, c, record)
+		if reason == "" {
+			kept++
+			continue
+		}
+		p.Kill = append(p.Kill, Kill{Record: record, Spec: c, Reason: reason, Restart: restart})
+		if restart {
+			p.StartApp = append(p.StartApp, i)
+		}
+	}
+	if kept == 0 && len(p.StartApp) == 0 {
+		// Sidecars must not hold a pod whose work is over (6.8).
+		p.KillPod = true
+		p.Kill, p.StartInit = nil, nil
+	}
+}
+
+// runningApp returns why a running app container must go, "" if it may stay, and
+// whether it is started again.
+func runningApp(in Input, c *v1.Container, record *runtime.ContainerStatus) (reason string, restart bool) {
+	if meta.Changed(c, record) {
+		return Changed, true
+	}
+	if in.Probes == nil || (c.LivenessProbe == nil && c.StartupProbe == nil) {
+		return "", false
+	}
+	results := in.Probes[record.ID]
+	switch {
+	case c.LivenessProbe != nil && results.Liveness == ProbeFailure:
+		reason = LivenessProbe
+	case c.StartupProbe != nil && results.Startup == ProbeFailure:
+		reason = StartupProbe
+	default:
+		return "", false
+	}
+	return reason, restartpolicy.Effective(in.Pod, c) != v1.RestartPolicyNever
+}

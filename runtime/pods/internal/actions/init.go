@@ -1,0 +1,154 @@
+package actions
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/restartpolicy"
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/pods/internal/meta"
+)
+
+// oomKilled is the runtime's reason for a container the kernel killed for its
+// memory; such an exit is a failure whatever its code.
+const oomKilled = "OOMKilled"
+
+// initContainers walks the init list from its end and reports whether app
+// containers may be looked at (spec/runtime.md 6.4).
+func initContainers(in Input, p *Plan) (done bool) {
+	list := in.Pod.Spec.InitContainers
+	if len(list) == 0 {
+		return true
+	}
+	w := initWalk{in: in, p: p, prev: appBegan(in)}
+	w.done = w.prev
+	for i := len(list) - 1; i >= 0; i-- {
+		c := &list[i]
+		record := in.Status.Container(c.Name)
+		sidecar := restartpolicy.IsSidecar(c)
+		switch {
+		case record == nil:
+			if sidecar && w.prev {
+				w.start(i)
+			}
+			continue
+		case sidecar:
+			w.sidecar(i, c, record)
+		case w.prev:
+			// A later container has begun, so this one is past.
+		case !w.regular(i, c, record):
+			p.KillPod = true
+			p.Kill, p.StartInit, p.StartEphemeral = nil, nil, nil
+			return false
+		}
+		w.prev = true
+	}
+	if !w.prev {
+		w.start(0)
+	}
+	slices.Reverse(p.StartInit)
+	return w.done
+}
+
+// initWalk is the state of one walk.
+type initWalk struct {
+	in Input
+	p  *Plan
+	// prev is true once something later in the list, or an app, has begun.
+	prev bool
+	done bool
+}
+
+// start plans the start of init container i. The walk runs backwards, so
+// several indices come in descending order.
+func (w *initWalk) start(i int) { w.p.StartInit = append(w.p.StartInit, i) }
+
+// next goes on after container i has done its part.
+func (w *initWalk) next(i int) {
+	switch {
+	case i == len(w.in.Pod.Spec.InitContainers)-1:
+		w.done = true
+	case !w.prev:
+		w.start(i + 1)
+	}
+}
+
+// kill plans to stop and restart init container i.
+func (w *initWalk) kill(i int, c *v1.Container, record *runtime.ContainerStatus, reason string) {
+	w.p.Kill = append(w.p.Kill, Kill{Record: record, Spec: c, Reason: reason, Restart: true})
+	w.start(i)
+}
+
+// regular handles the run-to-completion init container that is current. False
+// means that init has failed for good.
+func (w *initWalk) regular(i int, c *v1.Container, record *runtime.ContainerStatus) bool {
+	switch record.State {
+	case runtime.Running:
+		return true
+	case runtime.Created:
+		w.start(i)
+		return true
+	case runtime.Exited:
+		if record.ExitCode == 0 && record.Reason != oomKilled {
+			w.next(i)
+			return true
+		}
+		if restartpolicy.OnExit(w.in.Pod, c, record.ExitCode) == restartpolicy.Stay {
+			return false
+		}
+		w.start(i)
+		return true
+	}
+	if restartpolicy.Effective(w.in.Pod, c) == v1.RestartPolicyNever {
+		return false
+	}
+	w.kill(i, c, record, StateUnknown)
+	return true
+}
+
+// sidecar handles a restartable init container with a record (spec/runtime.md
+// 6.4, 6.5).
+func (w *initWalk) sidecar(i int, c *v1.Container, record *runtime.ContainerStatus) {
+	switch record.State {
+	case runtime.Created, runtime.Exited:
+		w.start(i)
+		return
+	case runtime.Unknown:
+		w.kill(i, c, record, StateUnknown)
+		return
+	}
+	var results Probes
+	probed := w.in.Probes != nil
+	if probed && (c.StartupProbe != nil || c.LivenessProbe != nil) {
+		results = w.in.Probes[record.ID]
+	}
+	if probed && c.StartupProbe != nil {
+		switch results.Startup {
+		case ProbeUnknown:
+			return
+		case ProbeFailure:
+			w.kill(i, c, record, StartupProbe)
+			return
+		}
+	}
+	w.next(i)
+	switch {
+	case meta.Changed(c, record):
+		w.kill(i, c, record, Changed)
+	case probed && c.LivenessProbe != nil && results.Liveness == ProbeFailure:
+		w.kill(i, c, record, LivenessProbe)
+	}
+}
+
+// appBegan reports whether an app container is created or running. An exited one
+// does not count: it may stem from an older sandbox.
+func appBegan(in Input) bool {
+	for i := range in.Pod.Spec.Containers {
+		record := in.Status.Container(in.Pod.Spec.Containers[i].Name)
+		if record != nil && (record.State == runtime.Created || record.State == runtime.Running) {
+			return true
+		}
+	}
+	return false
+}

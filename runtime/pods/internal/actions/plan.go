@@ -1,0 +1,93 @@
+package actions
+
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// ProbeResult is what a probe last said. The zero value is no clear answer yet.
+type ProbeResult uint8
+
+// Probe results.
+const (
+	ProbeUnknown ProbeResult = iota
+	ProbeSuccess
+	ProbeFailure
+)
+
+// Probes are the latest results for one container.
+type Probes struct {
+	Startup, Liveness ProbeResult
+}
+
+// Input is everything the decision depends on. It is only read.
+type Input struct {
+	Pod *v1.Pod
+	// Status is what the runtime shows; nil means nothing exists.
+	Status *runtime.PodStatus
+	// Probes by container. Nil: nobody probes, and startup probes count as
+	// passed. A container without an entry has no result yet.
+	Probes map[runtime.ContainerID]Probes
+}
+
+// Reasons to kill a container.
+const (
+	Changed       = "ContainerChanged"
+	StateUnknown  = "ContainerStateUnknown"
+	StartupProbe  = "StartupProbe"
+	LivenessProbe = "LivenessProbe"
+)
+
+// Kill is a container to stop.
+type Kill struct {
+	Record *runtime.ContainerStatus
+	// Spec is the container's definition in the pod.
+	Spec   *v1.Container
+	Reason string
+	// Restart is true if the container is started again afterwards.
+	Restart bool
+}
+
+// Reset is a container record to remove when all containers restart.
+type Reset struct {
+	Record *runtime.ContainerStatus
+	// Source is true for a container whose exit asked for the reset.
+	Source bool
+	// Newest is true for the newest record of its name.
+	Newest bool
+	Spec   *v1.Container
+}
+
+// Plan is what to do, in the order of spec/runtime.md 7. The zero Plan means
+// that the pod is as it should be.
+type Plan struct {
+	// Reset, if not empty, is the whole plan: remove these records in order
+	// (spec/runtime.md 6.9).
+	Reset []Reset
+
+	// KillPod stops all containers and all sandboxes first.
+	KillPod bool
+	// CreateSandbox makes a new sandbox, with Attempt. Without it and with
+	// KillPod the plan ends there.
+	CreateSandbox bool
+	Attempt       uint32
+	// SandboxID is the sandbox to use when none is created.
+	SandboxID string
+	// Replaced is the former sandbox to name in messages, often empty.
+	Replaced string
+
+	// Kill lists single containers to stop when the pod is not killed.
+	Kill []Kill
+
+	// Indices into the pod's container lists, ascending.
+	StartEphemeral []int
+	StartInit      []int
+	StartApp       []int
+}
+
+// Empty reports whether there is nothing to do.
+func (p *Plan) Empty() bool {
+	return !p.KillPod && !p.CreateSandbox && len(p.Reset) == 0 && len(p.Kill) == 0 &&
+		len(p.StartEphemeral) == 0 && len(p.StartInit) == 0 && len(p.StartApp) == 0
+}

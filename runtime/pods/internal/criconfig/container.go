@@ -1,0 +1,100 @@
+package criconfig
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/runtime/pods/internal/meta"
+)
+
+// ContainerInput is what a container configuration is made of.
+type ContainerInput struct {
+	meta.Described
+	Node        Node
+	Environment *Environment
+	// ImageRef is the reference of the image in the store.
+	ImageRef  string
+	ImageUser ImageUser
+	Mounts    []*runtimeapi.Mount
+	// TargetID is the container whose processes an ephemeral container sees.
+	TargetID string
+}
+
+// LogPath returns a container's log file relative to the pod's log directory
+// (spec/runtime.md 18.1).
+func LogPath(container string, restartCount int) string {
+	return container + "/" + strconv.Itoa(restartCount) + ".log"
+}
+
+// Container returns the configuration of a container (spec/runtime.md 8), or why
+// there can be none.
+func Container(in ContainerInput) (*runtimeapi.ContainerConfig, error) {
+	c := in.Container
+	security, err := containerSecurity(in.Pod, c, in.ImageUser, in.Node)
+	if err != nil {
+		return nil, err
+	}
+	if in.TargetID != "" && security.NamespaceOptions.Pid == runtimeapi.NamespaceMode_CONTAINER {
+		security.NamespaceOptions.Pid = runtimeapi.NamespaceMode_TARGET
+		security.NamespaceOptions.TargetId = in.TargetID
+	}
+	signal, err := stopSignal(c)
+	if err != nil {
+		return nil, err
+	}
+	return &runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: c.Name, Attempt: uint32(in.RestartCount)},
+		Image: &runtimeapi.ImageSpec{
+			Image: in.ImageRef, UserSpecifiedImage: c.Image, Annotations: in.Pod.Annotations,
+		},
+		Command:     expandAll(c.Command, in.Environment),
+		Args:        expandAll(c.Args, in.Environment),
+		WorkingDir:  c.WorkingDir,
+		Envs:        in.Environment.KeyValues(),
+		Mounts:      in.Mounts,
+		Labels:      meta.ContainerLabels(in.Pod, c.Name, in.Node.Owner),
+		Annotations: meta.ContainerAnnotations(in.Described),
+		LogPath:     LogPath(c.Name, in.RestartCount),
+		Stdin:       c.Stdin,
+		StdinOnce:   c.StdinOnce,
+		Tty:         c.TTY,
+		StopSignal:  signal,
+		Linux: &runtimeapi.LinuxContainerConfig{
+			Resources:       ContainerResources(in.Pod, c, in.Node),
+			SecurityContext: security,
+		},
+	}, nil
+}
+
+func expandAll(list []string, e *Environment) []string {
+	if len(list) == 0 {
+		return nil
+	}
+	out := make([]string, len(list))
+	for i, s := range list {
+		out[i] = Expand(s, e.Lookup)
+	}
+	return out
+}
+
+// stopSignal maps by name (spec/runtime.md 8.1).
+func stopSignal(c *v1.Container) (runtimeapi.Signal, error) {
+	if c.Lifecycle == nil || c.Lifecycle.StopSignal == nil || *c.Lifecycle.StopSignal == "" {
+		return runtimeapi.Signal_SIGNAL_RUNTIME_DEFAULT, nil
+	}
+	name := string(*c.Lifecycle.StopSignal)
+	value, ok := runtimeapi.Signal_value["SIGNAL_"+signalName(name)]
+	if !ok {
+		return 0, fmt.Errorf("stopSignal %q is unknown", name)
+	}
+	return runtimeapi.Signal(value), nil
+}
+
+// signalName turns the API's SIGRTMIN+1 into the runtime's SIGRTMINPLUS1.
+func signalName(name string) string {
+	return strings.NewReplacer("+", "PLUS", "-", "MINUS").Replace(name)
+}

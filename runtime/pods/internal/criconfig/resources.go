@@ -1,0 +1,192 @@
+package criconfig
+
+import (
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/internal/restartpolicy"
+)
+
+// Numbers of spec/runtime.md 13.
+const (
+	minShares = 2
+	maxShares = 262144
+	cpuPeriod = 100000
+	minQuota  = 1000
+
+	oomGuaranteed = -997
+	oomBestEffort = 1000
+	oomLowest     = 3
+	oomHighest    = 999
+	// nodeCritical is the lowest priority of a pod the node cannot do without.
+	nodeCritical = 2000001000
+)
+
+// Shares turns milli CPUs into cgroup shares.
+func Shares(milli int64) int64 {
+	if milli <= 0 {
+		return minShares
+	}
+	if milli > maxShares {
+		// Beyond the largest share anyway, and the product below stays small.
+		return maxShares
+	}
+	return min(max(milli*1024/1000, minShares), maxShares)
+}
+
+// Quota turns a limit in milli CPUs into a quota for a period in microseconds;
+// no limit is no quota.
+func Quota(milli, period int64) int64 {
+	if milli <= 0 {
+		return 0
+	}
+	const most = 1 << 40 // far beyond any machine, keeps the product in range
+	return max(minQuota, min(milli, most)*period/1000)
+}
+
+// ContainerResources returns the container's Linux resources (spec/runtime.md 13).
+func ContainerResources(pod *v1.Pod, c *v1.Container, node Node) *runtimeapi.LinuxContainerResources {
+	cpuLimit := limit(pod, c, v1.ResourceCPU)
+	memory := limit(pod, c, v1.ResourceMemory)
+	cpu, ok := c.Resources.Requests[v1.ResourceCPU]
+	if !ok {
+		cpu = cpuLimit
+	}
+	out := linuxResources(cpu, cpuLimit, memory, node)
+	out.OomScoreAdj = OOMScoreAdj(pod, c, node.MemoryCapacity)
+	if node.CgroupV2 {
+		out.Unified = map[string]string{"memory.oom.group": "1"}
+	}
+	return out
+}
+
+func linuxResources(cpu, cpuLimit, memory resource.Quantity, node Node) *runtimeapi.LinuxContainerResources {
+	out := &runtimeapi.LinuxContainerResources{CpuShares: Shares(cpu.MilliValue())}
+	if node.CPUQuota {
+		out.CpuPeriod = cpuPeriod
+		out.CpuQuota = Quota(cpuLimit.MilliValue(), cpuPeriod)
+	}
+	if memory.Sign() > 0 {
+		out.MemoryLimitInBytes = memory.Value()
+	}
+	return out
+}
+
+// OOMScoreAdj returns how gladly the kernel may kill the container when memory
+// runs out (spec/runtime.md 13.1).
+func OOMScoreAdj(pod *v1.Pod, c *v1.Container, capacity int64) int64 {
+	if pod.Spec.Priority != nil && *pod.Spec.Priority >= nodeCritical {
+		return oomGuaranteed
+	}
+	switch QoS(pod) {
+	case v1.PodQOSGuaranteed:
+		return oomGuaranteed
+	case v1.PodQOSBestEffort:
+		return oomBestEffort
+	}
+	share := memoryShare(pod)
+	own := request(c.Resources, v1.ResourceMemory)
+	score := burstableScore(own.Value()+share, capacity)
+	if restartpolicy.IsSidecar(c) && len(pod.Spec.Containers) > 0 {
+		smallest := int64(-1)
+		for i := range pod.Spec.Containers {
+			q := request(pod.Spec.Containers[i].Resources, v1.ResourceMemory)
+			if v := q.Value(); smallest < 0 || v < smallest {
+				smallest = v
+			}
+		}
+		score = min(score, burstableScore(smallest+share, capacity))
+	}
+	return score
+}
+
+func burstableScore(bytes, capacity int64) int64 {
+	if capacity <= 0 {
+		return oomHighest
+	}
+	// In floating point: a thousand times a huge request may not fit in 64 bits.
+	score := 1000 - int64(1000*(float64(bytes)/float64(capacity)))
+	return min(max(score, oomLowest), oomHighest)
+}
+
+// memoryShare is each container's part of the pod-level memory request that no
+// container asks for.
+func memoryShare(pod *v1.Pod) int64 {
+	total, ok := podRequirements(pod).Requests[v1.ResourceMemory]
+	if !ok {
+		return 0
+	}
+	rest := total.Value()
+	n := int64(len(pod.Spec.Containers) + len(pod.Spec.InitContainers))
+	for _, list := range [][]v1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+		for i := range list {
+			q := request(list[i].Resources, v1.ResourceMemory)
+			rest -= q.Value()
+		}
+	}
+	if rest <= 0 || n == 0 {
+		return 0
+	}
+	return rest / n
+}
+
+// sandboxResources returns what the pod as a whole asks for, and its overhead
+// with request equal to limit (spec/runtime.md 3.10).
+func sandboxResources(pod *v1.Pod, node Node) (resources, overhead *runtimeapi.LinuxContainerResources) {
+	cpu := podTotal(pod, v1.ResourceCPU, request)
+	cpuLimit := podTotal(pod, v1.ResourceCPU, limitIfAll(pod, v1.ResourceCPU))
+	memory := podTotal(pod, v1.ResourceMemory, limitIfAll(pod, v1.ResourceMemory))
+	resources = linuxResources(cpu, cpuLimit, memory, node)
+	over := pod.Spec.Overhead
+	overhead = linuxResources(over[v1.ResourceCPU], over[v1.ResourceCPU], over[v1.ResourceMemory], node)
+	return resources, overhead
+}
+
+type pick func(r v1.ResourceRequirements, name v1.ResourceName) resource.Quantity
+
+// limitIfAll picks limits, or nothing if some container has none: the pod is
+// then not limited.
+func limitIfAll(pod *v1.Pod, name v1.ResourceName) pick {
+	limits := func(r v1.ResourceRequirements, name v1.ResourceName) resource.Quantity { return r.Limits[name] }
+	if _, ok := podRequirements(pod).Limits[name]; ok {
+		return limits
+	}
+	for _, list := range [][]v1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+		for i := range list {
+			if _, ok := list[i].Resources.Limits[name]; !ok {
+				return func(v1.ResourceRequirements, v1.ResourceName) resource.Quantity { return resource.Quantity{} }
+			}
+		}
+	}
+	return limits
+}
+
+// podTotal sums app containers and sidecars; init containers enter as a maximum,
+// each beside the sidecars before it (spec/runtime.md 13.4). Pod-level values win.
+func podTotal(pod *v1.Pod, name v1.ResourceName, of pick) resource.Quantity {
+	if pod.Spec.Resources != nil {
+		if q := of(*pod.Spec.Resources, name); q.Sign() > 0 {
+			return q
+		}
+	}
+	var running, peak resource.Quantity
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		q := of(c.Resources, name)
+		q.Add(running)
+		if restartpolicy.IsSidecar(c) {
+			running = q.DeepCopy()
+		}
+		if q.Cmp(peak) > 0 {
+			peak = q
+		}
+	}
+	for i := range pod.Spec.Containers {
+		running.Add(of(pod.Spec.Containers[i].Resources, name))
+	}
+	if running.Cmp(peak) > 0 {
+		return running
+	}
+	return peak
+}

@@ -1,0 +1,122 @@
+package meta
+
+import (
+	"encoding/json"
+	"maps"
+	"strconv"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// Annotations of the engine itself, beside the kubelet's (spec/runtime.md 2.7).
+// They let a pod without a manifest be stopped in order.
+const (
+	AnnotationKind        = "podwright.io/container.kind"
+	AnnotationIndex       = "podwright.io/container.index"
+	AnnotationHashVersion = "podwright.io/container.hash-version"
+	AnnotationPolicy      = "podwright.io/pod.restart-policy"
+)
+
+// Kind is what a container is in its pod.
+type Kind string
+
+// Kinds of containers.
+const (
+	App       Kind = "app"
+	Init      Kind = "init"
+	Sidecar   Kind = "sidecar"
+	Ephemeral Kind = "ephemeral"
+)
+
+// SandboxLabels returns the labels of the pod's sandbox: the pod's own, and ours
+// over them (spec/runtime.md 2.1).
+func SandboxLabels(pod *v1.Pod, owner string) map[string]string {
+	labels := make(map[string]string, len(pod.Labels)+4)
+	maps.Copy(labels, pod.Labels)
+	identify(labels, pod, owner)
+	return labels
+}
+
+// ContainerLabels returns the labels of a container: the four keys, and the
+// owner if there is one.
+func ContainerLabels(pod *v1.Pod, name, owner string) map[string]string {
+	labels := make(map[string]string, 5)
+	identify(labels, pod, owner)
+	labels[runtime.LabelContainerName] = name
+	return labels
+}
+
+func identify(labels map[string]string, pod *v1.Pod, owner string) {
+	labels[runtime.LabelPodName] = pod.Name
+	labels[runtime.LabelPodNamespace] = pod.Namespace
+	labels[runtime.LabelPodUID] = string(pod.UID)
+	if owner != "" {
+		labels[runtime.LabelOwner] = owner
+	} else {
+		// A pod label must not make the sandbox look owned by somebody.
+		delete(labels, runtime.LabelOwner)
+	}
+}
+
+// SandboxAnnotations returns the pod's annotations, verbatim (spec/runtime.md 2.2).
+func SandboxAnnotations(pod *v1.Pod) map[string]string { return maps.Clone(pod.Annotations) }
+
+// Described is what a container's annotations are made of.
+type Described struct {
+	Pod          *v1.Pod
+	Container    *v1.Container
+	Kind         Kind
+	Index        int
+	RestartCount int
+}
+
+// ContainerAnnotations returns the annotations of a new container
+// (spec/runtime.md 2.2, 2.7).
+func ContainerAnnotations(d Described) map[string]string {
+	c := d.Container
+	a := map[string]string{
+		runtime.AnnotationHash:                   strconv.FormatUint(Hash(c), 16),
+		runtime.AnnotationRestartCount:           strconv.Itoa(d.RestartCount),
+		runtime.AnnotationTerminationMessagePath: TerminationPath(c),
+		runtime.AnnotationTerminationPolicy:      string(terminationPolicy(c)),
+
+		AnnotationKind:        string(d.Kind),
+		AnnotationIndex:       strconv.Itoa(d.Index),
+		AnnotationHashVersion: HashVersion,
+		AnnotationPolicy:      string(d.Pod.Spec.RestartPolicy),
+	}
+	if c.Lifecycle != nil && c.Lifecycle.PreStop != nil {
+		if raw, err := json.Marshal(c.Lifecycle.PreStop); err == nil {
+			a[runtime.AnnotationPreStopHandler] = string(raw)
+		}
+	}
+	if len(c.Ports) > 0 {
+		if raw, err := json.Marshal(c.Ports); err == nil {
+			a[runtime.AnnotationPorts] = string(raw)
+		}
+	}
+	if g := d.Pod.DeletionGracePeriodSeconds; g != nil {
+		a[runtime.AnnotationPodDeletionGrace] = strconv.FormatInt(*g, 10)
+	}
+	if g := d.Pod.Spec.TerminationGracePeriodSeconds; g != nil {
+		a[runtime.AnnotationPodTerminationGrace] = strconv.FormatInt(*g, 10)
+	}
+	return a
+}
+
+// TerminationPath returns where the container writes its termination message.
+func TerminationPath(c *v1.Container) string {
+	if c.TerminationMessagePath == "" {
+		return v1.TerminationMessagePathDefault
+	}
+	return c.TerminationMessagePath
+}
+
+func terminationPolicy(c *v1.Container) v1.TerminationMessagePolicy {
+	if c.TerminationMessagePolicy == "" {
+		return v1.TerminationMessageReadFile
+	}
+	return c.TerminationMessagePolicy
+}

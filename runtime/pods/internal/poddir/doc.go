@@ -1,0 +1,13 @@
+// Package poddir owns the folders of pods on disk:
+//
+//	<pods>/<uid>/                                   0750
+//	    etc-hosts                                   0644
+//	    containers/<name>/<random>                  termination messages
+//	    volumes/kubernetes.io~empty-dir/<volume>/   emptyDir content
+//
+// Names come from manifests and are untrusted: every one is checked to be a
+// plain path element, and all work below the folder of the pods goes through
+// directory handles, so that neither a name nor a link planted by a container
+// leads outside. Removal never follows a link and never enters a mount point
+// (spec/cleanup.md 4).
+package poddir

@@ -1,0 +1,230 @@
+package poddir
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// ErrMounted: something is mounted below the folder to remove, so nothing more
+// of it is removed.
+var ErrMounted = errors.New("something is mounted there")
+
+// Remove removes a pod's folder: emptyDir content, then everything else. Other
+// volumes must have been unmounted and emptied by whoever made them: of them only
+// empty folders go (spec/cleanup.md OD2 to OD7). A missing folder is success.
+func (s Store) Remove(uid types.UID) error {
+	if err := CheckName("pod UID", string(uid)); err != nil {
+		return err
+	}
+	return removeChild(s.Path, string(uid), removePod)
+}
+
+// RemoveTree removes the folder name below parent under the same rules.
+func RemoveTree(parent, name string) error {
+	if err := CheckName("directory name", name); err != nil {
+		return err
+	}
+	return removeChild(parent, name, func(t tree) error { return t.remove(name) })
+}
+
+// removeChild opens parent and hands the tree of name to remove, unless
+// something is mounted in it.
+func removeChild(parent, name string, remove func(tree) error) error {
+	dir, err := os.OpenFile(parent, os.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if err := noMounts(filepath.Join(parent, name)); err != nil {
+		return err
+	}
+	var stat unix.Stat_t
+	switch err := unix.Fstatat(int(dir.Fd()), name, &stat, unix.AT_SYMLINK_NOFOLLOW); {
+	case errors.Is(err, unix.ENOENT):
+		return nil
+	case err != nil:
+		return fmt.Errorf("remove %s: %w", name, err)
+	}
+	if err := remove(tree{dir: dir, device: stat.Dev, name: name}); err != nil {
+		return fmt.Errorf("remove %s: %w", name, err)
+	}
+	return nil
+}
+
+func removePod(t tree) error {
+	return t.removeDir(t.name, func(pod tree) error {
+		err := pod.removeDir("volumes", func(volumes tree) error {
+			return errors.Join(volumes.remove(emptyDirPlugin), volumes.children(tree.removeEmpty))
+		})
+		if err != nil {
+			return err
+		}
+		return pod.children(tree.remove)
+	})
+}
+
+// tree is an open folder and the one device removal is confined to.
+type tree struct {
+	dir    *os.File
+	device uint64
+	// name of the entry this removal began with.
+	name string
+}
+
+// removeDir opens the folder name, has do empty it and removes it. A missing one
+// is success.
+func (t tree) removeDir(name string, do func(tree) error) error {
+	if err := t.sameMount(name); err != nil {
+		return ignoreMissing(err)
+	}
+	fd, err := unix.Openat(int(t.dir.Fd()), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return ignoreMissing(fmt.Errorf("open %s: %w", name, err))
+	}
+	dir := os.NewFile(uintptr(fd), name)
+	defer dir.Close()
+	var stat unix.Stat_t
+	if err := unix.Fstat(fd, &stat); err != nil {
+		return fmt.Errorf("stat %s: %w", name, err)
+	}
+	if stat.Dev != t.device {
+		return fmt.Errorf("%s: %w", name, ErrMounted)
+	}
+	if err := do(tree{dir: dir, device: t.device, name: t.name}); err != nil {
+		return err
+	}
+	return unlinkDir(t.dir, name)
+}
+
+// children runs do for every entry and joins the errors.
+func (t tree) children(do func(tree, string) error) error {
+	var problems []error
+	for {
+		// In portions: a container may have left millions of files.
+		names, err := t.dir.Readdirnames(1024)
+		for _, name := range names {
+			problems = append(problems, do(t, name))
+		}
+		if errors.Is(err, io.EOF) {
+			return errors.Join(problems...)
+		}
+		if err != nil {
+			return errors.Join(append(problems, err)...)
+		}
+	}
+}
+
+// remove removes an entry with all below it. A link is removed, never followed.
+func (t tree) remove(name string) error {
+	err := unix.Unlinkat(int(t.dir.Fd()), name, 0)
+	switch {
+	case err == nil, errors.Is(err, unix.ENOENT):
+		return nil
+	case errors.Is(err, unix.EBUSY):
+		return fmt.Errorf("%s: %w", name, ErrMounted)
+	case !errors.Is(err, unix.EISDIR) && !errors.Is(err, unix.EPERM):
+		return fmt.Errorf("unlink %s: %w", name, err)
+	}
+	return t.removeDir(name, func(sub tree) error { return sub.children(tree.remove) })
+}
+
+// removeEmpty removes a folder that holds nothing but folders.
+func (t tree) removeEmpty(name string) error {
+	return t.removeDir(name, func(sub tree) error { return sub.children(tree.removeEmpty) })
+}
+
+// sameMount reports an entry that is a mount point, where the kernel tells.
+func (t tree) sameMount(name string) error {
+	var s unix.Statx_t
+	err := unix.Statx(int(t.dir.Fd()), name, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, unix.STATX_TYPE, &s)
+	if errors.Is(err, unix.ENOSYS) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("stat %s: %w", name, err)
+	}
+	if s.Attributes_mask&s.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 {
+		return fmt.Errorf("%s: %w", name, ErrMounted)
+	}
+	return nil
+}
+
+func unlinkDir(dir *os.File, name string) error {
+	err := unix.Unlinkat(int(dir.Fd()), name, unix.AT_REMOVEDIR)
+	if err != nil {
+		return ignoreMissing(fmt.Errorf("remove %s: %w", name, err))
+	}
+	return nil
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	return err
+}
+
+// noMounts fails if the mount table has an entry at or below path, or cannot be
+// read: then it may.
+func noMounts(path string) error {
+	real, err := filepath.EvalSymlinks(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	path = filepath.Join(real, filepath.Base(path))
+	table, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return fmt.Errorf("mount table: %w", err)
+	}
+	for _, point := range mountPoints(table) {
+		if point == path || strings.HasPrefix(point, path+"/") {
+			return fmt.Errorf("%s: %w", point, ErrMounted)
+		}
+	}
+	return nil
+}
+
+// mountPoints takes the mount points out of a mountinfo table.
+func mountPoints(table []byte) []string {
+	var out []string
+	lines := bufio.NewScanner(bytes.NewReader(table))
+	lines.Buffer(nil, len(table)+1)
+	for lines.Scan() {
+		if fields := strings.Fields(lines.Text()); len(fields) > 4 {
+			out = append(out, unescape(fields[4]))
+		}
+	}
+	return out
+}
+
+// unescape undoes the octal escapes of mountinfo.
+func unescape(s string) string {
+	if !strings.Contains(s, `\`) {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+3 < len(s) {
+			if n, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
+				b.WriteByte(byte(n))
+				i += 3
+				continue
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}

@@ -1,0 +1,153 @@
+package poddir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	emptyDirPlugin = "kubernetes.io~empty-dir"
+	dirMode        = 0o750
+)
+
+// Store is the folder of all pods. Its methods are safe for concurrent use for
+// different pods.
+type Store struct {
+	// Path of the folder; absolute. It is made when first needed.
+	Path string
+}
+
+// open returns a handle of a pod's folder, made if it is missing. Nothing
+// opened below it can be outside.
+func (s Store) open(uid types.UID) (*os.Root, error) {
+	if err := CheckName("pod UID", string(uid)); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(s.Path, dirMode); err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(s.Path)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	if err := root.Mkdir(string(uid), dirMode); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	return root.OpenRoot(string(uid))
+}
+
+// Make makes the pod's folder.
+func (s Store) Make(uid types.UID) error {
+	root, err := s.open(uid)
+	if err != nil {
+		return fmt.Errorf("pod directory: %w", err)
+	}
+	return root.Close()
+}
+
+// EmptyDir makes the folder of an emptyDir volume, or finds it, and returns its
+// path. Any user may write to it; with a group the content belongs to that group.
+func (s Store) EmptyDir(uid types.UID, volume string, group *int64) (string, error) {
+	if err := CheckName("volume name", volume); err != nil {
+		return "", err
+	}
+	root, err := s.open(uid)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	name := filepath.Join("volumes", emptyDirPlugin, volume)
+	if err := root.MkdirAll(filepath.Dir(name), dirMode); err != nil {
+		return "", err
+	}
+	err = root.Mkdir(name, 0o777)
+	if err == nil {
+		// The mode of Mkdir is cut by the umask.
+		mode := fs.FileMode(0o777)
+		if group != nil {
+			if err := root.Chown(name, -1, int(*group)); err != nil {
+				return "", err
+			}
+			mode |= fs.ModeSetgid
+		}
+		err = root.Chmod(name, mode)
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", err
+	}
+	return filepath.Join(s.Path, string(uid), name), nil
+}
+
+// TerminationFile makes the file a container writes its last words to. name must
+// be fresh for every start (spec/runtime.md 12.5).
+func (s Store) TerminationFile(uid types.UID, container, name string) (string, error) {
+	if err := CheckName("container name", container); err != nil {
+		return "", err
+	}
+	root, err := s.open(uid)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	dir := filepath.Join("containers", container)
+	if err := root.MkdirAll(dir, dirMode); err != nil {
+		return "", err
+	}
+	file := filepath.Join(dir, name)
+	if err := create(root, file, nil, 0o666); err != nil {
+		return "", err
+	}
+	return filepath.Join(s.Path, string(uid), file), nil
+}
+
+// HostsFile writes the pod's hosts file in place, so that running containers
+// which have it mounted see the new content.
+func (s Store) HostsFile(uid types.UID, content []byte) (string, error) {
+	root, err := s.open(uid)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	if err := create(root, "etc-hosts", content, 0o644); err != nil {
+		return "", err
+	}
+	return filepath.Join(s.Path, string(uid), "etc-hosts"), nil
+}
+
+// create writes a file with exactly this mode.
+func create(root *os.Root, name string, content []byte, mode fs.FileMode) (err error) {
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if err := f.Chmod(mode); err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	return err
+}
+
+// List returns the UIDs that have a folder. A missing parent is an empty list.
+func (s Store) List() ([]types.UID, error) {
+	entries, err := os.ReadDir(s.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list pod directories: %w", err)
+	}
+	var uids []types.UID
+	for _, e := range entries {
+		if e.IsDir() {
+			uids = append(uids, types.UID(e.Name()))
+		}
+	}
+	return uids, nil
+}
