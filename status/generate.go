@@ -1,9 +1,11 @@
 package status
 
 import (
+	"cmp"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/runtime"
 )
@@ -95,4 +97,132 @@ const (
 type ProbeFacts struct {
 	Startup   ProbeState
 	Readiness ProbeState
+}
+
+// Generate computes the status of a pod. It is pure: no clock, no lock, no call
+// but those to the functions in the input, and none of its arguments is changed.
+// The order of Runtime.Containers for different names does not matter.
+//
+// The result may share memory with the input (resource lists, times and states
+// that did not change); treat it as read-only or copy it.
+func Generate(in Input) v1.PodStatus {
+	g := newGenerator(&in)
+	s := v1.PodStatus{
+		InitContainerStatuses:      g.containers(initial, g.old.InitContainerStatuses),
+		ContainerStatuses:          g.containers(app, g.old.ContainerStatuses),
+		EphemeralContainerStatuses: g.containers(ephemeral, g.old.EphemeralContainerStatuses),
+	}
+	g.probes(&s)
+	g.phase(&s, phaseOf(g.pod, &s, g.appCreatedIn(g.readySandbox), in.Terminal))
+	g.finish(&s)
+	return s
+}
+
+// Rejected is the status of a pod that was refused at admission: Failed for this
+// reason, and without container statuses since nothing of it ever ran
+// (spec/status.md 2.6). Of the input only Pod, Old, NodeIPs and Now count.
+func Rejected(in Input, reason, message string) v1.PodStatus {
+	in.Runtime, in.SandboxReady, in.Resize = nil, false, nil
+	in.Override, in.Amend = &Override{Reason: reason, Message: message}, nil
+	g := newGenerator(&in)
+	var s v1.PodStatus
+	g.phase(&s, v1.PodFailed)
+	g.finish(&s)
+	return s
+}
+
+// newGenerator looks up what several steps need.
+func newGenerator(in *Input) *generator {
+	g := &generator{in: in, pod: in.Pod, old: in.Old}
+	if g.old == nil {
+		g.old = &in.Pod.Status
+	}
+	if in.Runtime == nil {
+		return g
+	}
+	if len(in.Runtime.Sandboxes) > 0 {
+		g.sandbox = in.Runtime.Sandboxes[0].ID
+	}
+	for _, s := range in.Runtime.Sandboxes {
+		if s.State == runtime.Running {
+			g.readySandbox = s.ID
+			break
+		}
+	}
+	return g
+}
+
+// phase settles phase, reason and message (spec/status.md 2.4, 2.5) and the
+// DisruptionTarget condition, which it leaves as the only one in s.
+func (g *generator) phase(s *v1.PodStatus, computed v1.PodPhase) {
+	api := &g.pod.Status
+	s.Phase = computed
+	if !isTerminal(s.Phase) {
+		switch {
+		case isTerminal(g.old.Phase):
+			s.Phase = g.old.Phase
+		case isTerminal(api.Phase):
+			s.Phase = api.Phase
+		}
+	}
+	g.keepReason(s)
+	if disruption := conditionOf(g.old.Conditions, v1.DisruptionTarget); disruption != nil {
+		s.Conditions = []v1.PodCondition{*disruption}
+	}
+	if o := g.in.Override; o != nil {
+		s.Phase, s.Reason, s.Message = v1.PodFailed, o.Reason, o.Message
+		if o.DisruptionTarget != "" {
+			s.Conditions = []v1.PodCondition{{
+				Type: v1.DisruptionTarget, Status: v1.ConditionTrue,
+				Reason: v1.PodReasonTerminationByKubelet, Message: o.DisruptionTarget,
+			}}
+		}
+	}
+	if g.in.Amend != nil {
+		g.in.Amend(s)
+	}
+	if isTerminal(api.Phase) && s.Phase != api.Phase {
+		// What the API calls finished is finished in that very way.
+		s.Phase = api.Phase
+		g.keepReason(s)
+	}
+}
+
+// keepReason takes reason and message over from the status that had this phase
+// before, and drops them if none had.
+func (g *generator) keepReason(s *v1.PodStatus) {
+	s.Reason, s.Message = "", ""
+	if s.Phase == g.old.Phase {
+		s.Reason, s.Message = g.old.Reason, g.old.Message
+	}
+	if s.Phase == g.pod.Status.Phase && s.Reason == "" && s.Message == "" {
+		s.Reason, s.Message = g.pod.Status.Reason, g.pod.Status.Message
+	}
+}
+
+// finish adds everything that depends on the phase and the containers.
+func (g *generator) finish(s *v1.PodStatus) {
+	s.ObservedGeneration = max(g.pod.Generation, g.old.ObservedGeneration)
+	s.QOSClass = cmp.Or(g.old.QOSClass, g.pod.Status.QOSClass)
+	if s.QOSClass == "" {
+		s.QOSClass = QOSClass(g.pod)
+	}
+	s.StartTime = cmp.Or(g.old.StartTime, g.pod.Status.StartTime)
+	if s.StartTime == nil {
+		s.StartTime = &metav1.Time{Time: wholeSeconds(g.in.Now)}
+	}
+	s.Conditions = g.conditions(s, conditionOf(s.Conditions, v1.DisruptionTarget))
+	g.addresses(s)
+	g.foreign(s)
+	sortByName(s.ContainerStatuses)
+	sortByName(s.EphemeralContainerStatuses)
+}
+
+// foreign copies what others write (6.8).
+func (g *generator) foreign(s *v1.PodStatus) {
+	api := &g.pod.Status
+	s.NominatedNodeName = api.NominatedNodeName
+	s.ResourceClaimStatuses = api.ResourceClaimStatuses
+	s.ExtendedResourceClaimStatus = api.ExtendedResourceClaimStatus
+	s.NodeAllocatableResourceClaimStatuses = api.NodeAllocatableResourceClaimStatuses
 }

@@ -87,6 +87,8 @@ type Manager struct {
 	pods    map[types.UID]*entry
 	senders []*sender
 	history history
+	// progress, if not nil, is closed when a send has ended: somebody waits.
+	progress chan struct{}
 }
 
 // entry is the manager's record of one pod. Guarded by Manager.mu; what it
@@ -134,7 +136,7 @@ func NewManager(options Options) *Manager {
 		options: options,
 		metrics: newMetrics(options.Meter),
 		pods:    map[types.UID]*entry{},
-		history: history{limit: options.History, grown: make(chan struct{})},
+		history: history{limit: options.History},
 	}
 	for i, sink := range options.Sinks {
 		m.senders = append(m.senders, newSender(m, sink, sinkName(sink, i)))
@@ -195,4 +197,38 @@ func (m *Manager) Get(uid types.UID) (v1.PodStatus, bool) {
 		}
 	}
 	return v1.PodStatus{}, false
+}
+
+// Flush waits until every sink has every change it can take, while Run runs.
+// Changes for pods a sink does not know are not waited for. The error is that of
+// ctx, with the number of changes still unsent.
+func (m *Manager) Flush(ctx context.Context) error {
+	for {
+		m.mu.Lock()
+		pending := 0
+		for _, s := range m.senders {
+			pending += s.pending()
+		}
+		if pending > 0 && m.progress == nil {
+			m.progress = make(chan struct{})
+		}
+		progress := m.progress
+		m.mu.Unlock()
+		if pending == 0 {
+			return nil
+		}
+		select {
+		case <-progress:
+		case <-ctx.Done():
+			return fmt.Errorf("%d status changes not sent: %w", pending, ctx.Err())
+		}
+	}
+}
+
+// progressed wakes those who wait in Flush. The lock is held.
+func (m *Manager) progressed() {
+	if m.progress != nil {
+		close(m.progress)
+		m.progress = nil
+	}
 }

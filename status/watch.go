@@ -76,7 +76,10 @@ func (w *Watcher) Next(ctx context.Context) (Change, error) {
 	for {
 		w.manager.mu.Lock()
 		c, state := w.manager.history.at(w.next)
-		grown := w.manager.history.grown
+		var grown <-chan struct{}
+		if state == ahead {
+			grown = w.manager.history.growth()
+		}
 		w.manager.mu.Unlock()
 		switch state {
 		case present:
@@ -115,7 +118,7 @@ type history struct {
 	ring  []Change
 	// end is the number of changes ever added: the number of the next one.
 	end uint64
-	// grown is closed and replaced at each addition.
+	// grown, if not nil, is closed at the next addition: somebody waits.
 	grown chan struct{}
 }
 
@@ -136,8 +139,18 @@ func (h *history) add(c Change) {
 		h.ring[h.end%uint64(h.limit)] = c
 	}
 	h.end++
-	close(h.grown)
-	h.grown = make(chan struct{})
+	if h.grown != nil {
+		close(h.grown)
+		h.grown = nil
+	}
+}
+
+// growth returns a channel that is closed at the next addition.
+func (h *history) growth() <-chan struct{} {
+	if h.grown == nil {
+		h.grown = make(chan struct{})
+	}
+	return h.grown
 }
 
 // at returns change number n.

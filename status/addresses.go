@@ -1,0 +1,116 @@
+package status
+
+import (
+	"net/netip"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// addresses sets the host's and the pod's addresses (spec/status.md 6.1-6.3).
+func (g *generator) addresses(s *v1.PodStatus) {
+	hosts := onePerFamily(g.in.NodeIPs, firstIsV6(g.in.NodeIPs))
+	s.HostIP, s.HostIPs = g.old.HostIP, g.old.HostIPs // kept while the node's are not known
+	if len(hosts) > 0 {
+		s.HostIP, s.HostIPs = hosts[0], hostIPs(hosts, g.old.HostIPs)
+	}
+	var pods []string
+	switch {
+	case g.in.Runtime != nil && len(g.in.Runtime.IPs) > 0:
+		pods = onePerFamily(g.in.Runtime.IPs, firstIsV6(hosts))
+	case g.pod.Spec.HostNetwork:
+		// What was set once stays in front; only a second family can join it.
+		had := make([]string, 0, 4)
+		for i := range g.old.PodIPs {
+			had = append(had, g.old.PodIPs[i].IP)
+		}
+		all := append(had, hosts...)
+		pods = onePerFamily(all, firstIsV6(all))
+	case g.in.Terminal || g.pod.DeletionTimestamp != nil || isTerminal(s.Phase):
+		// A pod that was stopped keeps the addresses it had (1.4).
+		s.PodIP, s.PodIPs = g.old.PodIP, g.old.PodIPs
+	}
+	if len(pods) > 0 {
+		s.PodIP, s.PodIPs = pods[0], podIPs(pods, g.old.PodIPs)
+	}
+}
+
+// onePerFamily returns the first address of each family in canonical text, IPv4
+// before IPv6 or the other way round. What is not an address is left out.
+func onePerFamily(addresses []string, v6First bool) []string {
+	var v4, v6 string
+	for _, text := range addresses {
+		ip, err := netip.ParseAddr(text)
+		if err != nil {
+			continue
+		}
+		ip = ip.Unmap()
+		if ip.Is4() && v4 == "" {
+			v4 = canonical(text, ip)
+		}
+		if ip.Is6() && v6 == "" {
+			v6 = canonical(text, ip)
+		}
+	}
+	switch {
+	case v4 == "" && v6 == "":
+		return nil
+	case v6 == "":
+		return []string{v4}
+	case v4 == "":
+		return []string{v6}
+	case v6First:
+		return []string{v6, v4}
+	}
+	return []string{v4, v6}
+}
+
+// firstIsV6 reports whether the first valid address is an IPv6 address.
+func firstIsV6(addresses []string) bool {
+	for _, text := range addresses {
+		if ip, err := netip.ParseAddr(text); err == nil {
+			return ip.Unmap().Is6()
+		}
+	}
+	return false
+}
+
+// canonical is ip as text; it is text itself if that is canonical.
+func canonical(text string, ip netip.Addr) string {
+	var buffer [64]byte
+	if b := ip.AppendTo(buffer[:0]); string(b) != text {
+		return string(b)
+	}
+	return text
+}
+
+// hostIPs and podIPs wrap addresses, in the old list if it is equal.
+
+func hostIPs(ips []string, old []v1.HostIP) []v1.HostIP {
+	equal := len(ips) == len(old)
+	for i := 0; equal && i < len(ips); i++ {
+		equal = old[i].IP == ips[i]
+	}
+	if equal {
+		return old
+	}
+	out := make([]v1.HostIP, len(ips))
+	for i := range ips {
+		out[i].IP = ips[i]
+	}
+	return out
+}
+
+func podIPs(ips []string, old []v1.PodIP) []v1.PodIP {
+	equal := len(ips) == len(old)
+	for i := 0; equal && i < len(ips); i++ {
+		equal = old[i].IP == ips[i]
+	}
+	if equal {
+		return old
+	}
+	out := make([]v1.PodIP, len(ips))
+	for i := range ips {
+		out[i].IP = ips[i]
+	}
+	return out
+}

@@ -1,0 +1,358 @@
+package status
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright/internal/restartpolicy"
+	"github.com/podwright/podwright/runtime"
+)
+
+// kind is which list of the spec a container is in.
+type kind uint8
+
+const (
+	app kind = iota
+	initial
+	ephemeral
+)
+
+// generator is one run of Generate.
+type generator struct {
+	in  *Input
+	pod *v1.Pod
+	// old is never nil.
+	old *v1.PodStatus
+	// sandbox is the latest sandbox, readySandbox the latest ready one; empty
+	// if there is none.
+	sandbox, readySandbox string
+}
+
+// containers fills one list of container statuses, in the order of the spec
+// (spec/status.md 3).
+func (g *generator) containers(k kind, old []v1.ContainerStatus) []v1.ContainerStatus {
+	switch k {
+	case initial:
+		return g.list(k, len(g.pod.Spec.InitContainers), old, func(i int) *v1.Container { return &g.pod.Spec.InitContainers[i] })
+	case ephemeral:
+		return g.list(k, len(g.pod.Spec.EphemeralContainers), old, func(i int) *v1.Container {
+			return (*v1.Container)(&g.pod.Spec.EphemeralContainers[i].EphemeralContainerCommon)
+		})
+	default:
+		return g.list(k, len(g.pod.Spec.Containers), old, func(i int) *v1.Container { return &g.pod.Spec.Containers[i] })
+	}
+}
+
+func (g *generator) list(k kind, n int, old []v1.ContainerStatus, spec func(int) *v1.Container) []v1.ContainerStatus {
+	if n == 0 {
+		return nil
+	}
+	out := make([]v1.ContainerStatus, n)
+	for i := range out {
+		c := spec(i)
+		g.container(k, c, statusOf(old, i, c.Name), &out[i])
+	}
+	return out
+}
+
+// container makes the status of one container but for started and ready.
+func (g *generator) container(k kind, c *v1.Container, old, out *v1.ContainerStatus) {
+	record, previous := g.records(c.Name)
+	g.start(c, old, out)
+	switch {
+	case record != nil:
+		g.observed(c, old, record, previous, out)
+	case k == initial && g.lostInit(c, out):
+		// Its record was lost after it had done its work (3.5).
+		out.State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{Reason: reasonCompleted}}
+	case old != nil && old.State.Running != nil && out.LastTerminationState == (v1.ContainerState{}):
+		// It ran and is gone without a trace (3.4).
+		out.LastTerminationState = lost(old.ContainerID)
+		if g.pod.DeletionTimestamp == nil {
+			out.RestartCount++
+		}
+	}
+	g.waiting(k, c, old, record, out)
+}
+
+// start sets what holds before the runtime is looked at (3.1, 3.2).
+func (g *generator) start(c *v1.Container, old, out *v1.ContainerStatus) {
+	if old != nil && old.State.Terminated != nil {
+		*out = *old
+		return
+	}
+	reason := reasonCreating
+	if len(g.pod.Spec.InitContainers) > 0 {
+		reason = reasonInitial
+	}
+	out.Name = c.Name
+	out.Image = c.Image
+	out.State.Waiting = waitingState(old, reason, "")
+	if old != nil {
+		out.RestartCount = old.RestartCount
+		out.LastTerminationState = old.LastTerminationState
+	}
+}
+
+// records returns the two newest runtime records of a container.
+func (g *generator) records(name string) (newest, previous *runtime.ContainerStatus) {
+	if g.in.Runtime == nil {
+		return nil, nil
+	}
+	for _, c := range g.in.Runtime.Containers {
+		if c.Name != name {
+			continue
+		}
+		if newest != nil {
+			return newest, c
+		}
+		newest = c
+	}
+	return newest, nil
+}
+
+// observed sets what the newest record shows (3.3, 3.7, 3.9).
+func (g *generator) observed(c *v1.Container, old *v1.ContainerStatus, record, previous *runtime.ContainerStatus, out *v1.ContainerStatus) {
+	sameID := old != nil && isID(old.ContainerID, record.ID)
+	out.Image = record.Image
+	out.ImageID = record.ImageRef
+	out.ContainerID = idString(old, record.ID)
+	out.Started, out.Ready = nil, false
+	out.RestartCount = int32(record.RestartCount)
+	if old != nil {
+		out.RestartCount = max(out.RestartCount, old.RestartCount)
+	}
+	out.LastTerminationState = g.lastState(old, sameID, record, previous)
+	out.State = g.state(old, sameID, record, out)
+	out.AllocatedResources = nil
+	if len(c.Resources.Requests) > 0 {
+		out.AllocatedResources = c.Resources.Requests
+	}
+	out.Resources = resources(c, old, out.State.Running != nil && sameID)
+	out.VolumeMounts = g.volumeMounts(c, old)
+}
+
+// state translates the newest record (3.3).
+func (g *generator) state(old *v1.ContainerStatus, sameID bool, record *runtime.ContainerStatus, out *v1.ContainerStatus) v1.ContainerState {
+	switch record.State {
+	case runtime.Running:
+		return v1.ContainerState{Running: runningState(old, record.StartedAt)}
+	case runtime.Exited:
+		return v1.ContainerState{Terminated: terminatedState(old, record)}
+	case runtime.Unknown:
+		if old != nil && old.State.Running != nil {
+			out.RestartCount = max(out.RestartCount, old.RestartCount+1)
+			return lost(out.ContainerID)
+		}
+		if sameID && old.State.Terminated != nil {
+			// The end of this container is known already; that the runtime has
+			// lost it since does not bring it back.
+			return old.State
+		}
+	}
+	return v1.ContainerState{Waiting: waitingState(old, "", "")}
+}
+
+// lastState is the end of the run before the one record shows: as the runtime
+// has it, else as the engine saw it before the runtime removed it.
+func (g *generator) lastState(old *v1.ContainerStatus, sameID bool, record, previous *runtime.ContainerStatus) v1.ContainerState {
+	if previous != nil && previous.State == runtime.Exited {
+		return v1.ContainerState{Terminated: terminatedState(old, previous)}
+	}
+	switch {
+	case old == nil:
+		return v1.ContainerState{}
+	case old.State.Terminated != nil && !sameID:
+		return old.State
+	case isID(terminatedID(&old.LastTerminationState), record.ID):
+		// Waiting after this very run: its end is not the end of the run before.
+		return v1.ContainerState{}
+	}
+	return old.LastTerminationState
+}
+
+// lostInit reports whether a regular init container must have completed although
+// the runtime has no record of it: an app container was created after it, in the
+// same sandbox (3.5).
+func (g *generator) lostInit(c *v1.Container, out *v1.ContainerStatus) bool {
+	return out.State.Waiting != nil && !restartpolicy.IsSidecar(c) && g.appCreatedIn(g.sandbox)
+}
+
+// appCreatedIn reports whether an app container was created in this sandbox.
+func (g *generator) appCreatedIn(sandbox string) bool {
+	if sandbox == "" {
+		return false
+	}
+	for _, r := range g.in.Runtime.Containers {
+		if r.SandboxID != sandbox {
+			continue
+		}
+		for i := range g.pod.Spec.Containers {
+			if g.pod.Spec.Containers[i].Name == r.Name {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// waiting shows a container that is about to be restarted as waiting, with the
+// reason of its failed start (3.5, 3.6).
+func (g *generator) waiting(k kind, c *v1.Container, old *v1.ContainerStatus, record *runtime.ContainerStatus, out *v1.ContainerStatus) {
+	why, ok := g.in.Waiting[c.Name]
+	if !ok || !g.restarts(k, c, record) {
+		return
+	}
+	if out.State.Terminated != nil {
+		out.LastTerminationState = out.State
+	}
+	out.State = v1.ContainerState{Waiting: waitingState(old, why.Reason, why.Message)}
+}
+
+// restarts is the restart predicate of spec/runtime.md 6.1, with two exceptions:
+// an init container that succeeded is left alone (3.5), and an ephemeral
+// container never runs twice.
+func (g *generator) restarts(k kind, c *v1.Container, record *runtime.ContainerStatus) bool {
+	switch {
+	case g.pod.DeletionTimestamp != nil:
+		return false
+	case record == nil:
+		return true
+	case record.State == runtime.Running:
+		return false
+	case record.State != runtime.Exited:
+		return true
+	case k == ephemeral, k == initial && record.ExitCode == 0:
+		return false
+	}
+	return restartpolicy.OnExit(g.pod, c, record.ExitCode) != restartpolicy.Stay
+}
+
+// volumeMounts reports the mounts of a container; once set they stay (3.9).
+func (g *generator) volumeMounts(c *v1.Container, old *v1.ContainerStatus) []v1.VolumeMountStatus {
+	if old != nil && len(old.VolumeMounts) > 0 {
+		return old.VolumeMounts
+	}
+	if len(c.VolumeMounts) == 0 {
+		return nil
+	}
+	out := make([]v1.VolumeMountStatus, len(c.VolumeMounts))
+	for i := range c.VolumeMounts {
+		mount := &c.VolumeMounts[i]
+		out[i] = v1.VolumeMountStatus{Name: mount.Name, MountPath: mount.MountPath, ReadOnly: mount.ReadOnly}
+		if !mount.ReadOnly {
+			continue
+		}
+		mode := v1.RecursiveReadOnlyDisabled
+		if wanted := mount.RecursiveReadOnly; wanted != nil &&
+			(*wanted == v1.RecursiveReadOnlyEnabled || *wanted == v1.RecursiveReadOnlyIfPossible && g.in.RecursiveReadOnly) {
+			mode = v1.RecursiveReadOnlyEnabled
+		}
+		out[i].RecursiveReadOnly = &mode
+	}
+	return out
+}
+
+// resources reports what a container runs with: the allocated values, or what the
+// same container was already reported with (6.6).
+func resources(c *v1.Container, old *v1.ContainerStatus, sameRun bool) *v1.ResourceRequirements {
+	if sameRun && old.Resources != nil {
+		return old.Resources
+	}
+	if len(c.Resources.Requests) == 0 && len(c.Resources.Limits) == 0 && len(c.Resources.Claims) == 0 {
+		return nil
+	}
+	return &c.Resources
+}
+
+// lost is the end of a container whose real one nobody saw.
+func lost(id string) v1.ContainerState {
+	return v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
+		ExitCode:    exitUnknown,
+		Reason:      reasonUnknown,
+		Message:     "The container could not be located when the pod was looked at",
+		ContainerID: id,
+	}}
+}
+
+// The three functions below reuse the old value if it is equal, so that a status
+// that did not change costs no memory.
+
+func waitingState(old *v1.ContainerStatus, reason, message string) *v1.ContainerStateWaiting {
+	if old != nil && old.State.Waiting != nil && old.State.Waiting.Reason == reason && old.State.Waiting.Message == message {
+		return old.State.Waiting
+	}
+	return &v1.ContainerStateWaiting{Reason: reason, Message: message}
+}
+
+func runningState(old *v1.ContainerStatus, started time.Time) *v1.ContainerStateRunning {
+	at := wholeSeconds(started)
+	if old != nil && old.State.Running != nil && old.State.Running.StartedAt.Time.Equal(at) {
+		return old.State.Running
+	}
+	return &v1.ContainerStateRunning{StartedAt: metav1.Time{Time: at}}
+}
+
+func terminatedState(old *v1.ContainerStatus, record *runtime.ContainerStatus) *v1.ContainerStateTerminated {
+	started, finished := wholeSeconds(record.StartedAt), wholeSeconds(record.FinishedAt)
+	if old != nil {
+		for _, t := range [...]*v1.ContainerStateTerminated{old.State.Terminated, old.LastTerminationState.Terminated} {
+			if t != nil && isID(t.ContainerID, record.ID) && t.ExitCode == record.ExitCode && t.Reason == record.Reason &&
+				t.Message == record.Message && t.StartedAt.Time.Equal(started) && t.FinishedAt.Time.Equal(finished) {
+				return t
+			}
+		}
+	}
+	return &v1.ContainerStateTerminated{
+		ExitCode:    record.ExitCode,
+		Reason:      record.Reason,
+		Message:     record.Message,
+		StartedAt:   metav1.Time{Time: started},
+		FinishedAt:  metav1.Time{Time: finished},
+		ContainerID: record.ID.String(),
+	}
+}
+
+// idString is id as a string, the old one if it is equal.
+func idString(old *v1.ContainerStatus, id runtime.ContainerID) string {
+	if old != nil && isID(old.ContainerID, id) {
+		return old.ContainerID
+	}
+	return id.String()
+}
+
+// isID reports whether s is id as a string, without making that string.
+func isID(s string, id runtime.ContainerID) bool {
+	name, rest, ok := strings.Cut(s, "://")
+	return ok && name == id.Runtime && rest == id.ID
+}
+
+// terminatedID is the ID of the container that ended in this state, if any.
+func terminatedID(state *v1.ContainerState) string {
+	if state.Terminated == nil {
+		return ""
+	}
+	return state.Terminated.ContainerID
+}
+
+// wholeSeconds is t as statuses carry it.
+func wholeSeconds(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Time{}
+	}
+	return t.UTC().Truncate(time.Second)
+}
+
+// sortByName sorts app and ephemeral statuses (3.9). Init statuses keep the order
+// of the spec.
+func sortByName(list []v1.ContainerStatus) {
+	byName := func(a, b v1.ContainerStatus) int { return cmp.Compare(a.Name, b.Name) }
+	if !slices.IsSortedFunc(list, byName) {
+		slices.SortStableFunc(list, byName)
+	}
+}

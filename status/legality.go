@@ -1,0 +1,97 @@
+package status
+
+import (
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// TransitionError says that an update was dropped because a container cannot get
+// from its old state to the new one (spec/status.md 7.5).
+type TransitionError struct {
+	// UID is the pod's.
+	UID types.UID
+	// Container is the name of the container.
+	Container string
+	// Problem says what is wrong.
+	Problem string
+}
+
+// Error names pod, container and problem.
+func (e *TransitionError) Error() string {
+	return fmt.Sprintf("status of pod %s, container %s: %s", e.UID, e.Container, e.Problem)
+}
+
+// checkTransitions returns a *TransitionError if some container leaves
+// Terminated although nothing allows it to run again, or if the init statuses
+// are not those of the spec. Ephemeral containers are not checked.
+func checkTransitions(pod *v1.Pod, old, fresh *v1.PodStatus) error {
+	for i := range fresh.InitContainerStatuses {
+		name := fresh.InitContainerStatuses[i].Name
+		if specOf(pod.Spec.InitContainers, name) == nil {
+			return &TransitionError{UID: pod.UID, Container: name, Problem: "not an init container of the spec"}
+		}
+		if statusOf(fresh.InitContainerStatuses[:i], i, name) != nil {
+			return &TransitionError{UID: pod.UID, Container: name, Problem: "two init container statuses of this name"}
+		}
+	}
+	if pod.Spec.RestartPolicy == v1.RestartPolicyAlways || pod.Spec.RestartPolicy == "" || restartsAll(&pod.Spec) {
+		return nil
+	}
+	if err := checkLeaving(pod, pod.Spec.Containers, old.ContainerStatuses, fresh.ContainerStatuses); err != nil {
+		return err
+	}
+	return checkLeaving(pod, pod.Spec.InitContainers, old.InitContainerStatuses, fresh.InitContainerStatuses)
+}
+
+// checkLeaving checks one list of containers.
+func checkLeaving(pod *v1.Pod, spec []v1.Container, old, fresh []v1.ContainerStatus) error {
+	for i := range old {
+		end := old[i].State.Terminated
+		if end == nil {
+			continue
+		}
+		now := statusOf(fresh, i, old[i].Name)
+		if now == nil || now.State.Terminated != nil {
+			continue
+		}
+		c := specOf(spec, old[i].Name)
+		if c == nil || mayLeave(pod, c, end) {
+			continue
+		}
+		return &TransitionError{
+			UID: pod.UID, Container: old[i].Name,
+			Problem: fmt.Sprintf("left Terminated (exit code %d) although its restart policy does not allow it", end.ExitCode),
+		}
+	}
+	return nil
+}
+
+// mayLeave reports whether a container may run again after this exit. It is a
+// little wider than the restart predicate: a failure under OnFailure suffices
+// even if the container's own policy would not restart it.
+func mayLeave(pod *v1.Pod, c *v1.Container, end *v1.ContainerStateTerminated) bool {
+	return end.ExitCode != 0 && pod.Spec.RestartPolicy == v1.RestartPolicyOnFailure || restartable(pod, c, end)
+}
+
+// restartsAll reports whether some exit of some container restarts the whole pod.
+func restartsAll(spec *v1.PodSpec) bool {
+	has := func(c v1.Container) bool {
+		return slices.ContainsFunc(c.RestartPolicyRules, func(r v1.ContainerRestartRule) bool {
+			return r.Action == v1.ContainerRestartRuleActionRestartAllContainers
+		})
+	}
+	return slices.ContainsFunc(spec.InitContainers, has) || slices.ContainsFunc(spec.Containers, has)
+}
+
+// specOf finds a container of the spec by name.
+func specOf(spec []v1.Container, name string) *v1.Container {
+	for i := range spec {
+		if spec[i].Name == name {
+			return &spec[i]
+		}
+	}
+	return nil
+}

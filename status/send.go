@@ -1,0 +1,121 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// send is one send as spec/status.md 8.3-8.6 describe it: find out whom the
+// status is for, read what is there, merge, store what differs, delete what is
+// finished.
+func (s *sender) send(ctx context.Context, j job) outcome {
+	target, ok := s.target(j)
+	if !ok {
+		return outcome{outside: true} // no mirror pod: skipped and kept (8.2)
+	}
+	base, known, o := s.base(ctx, j, target)
+	if o != nil {
+		return *o
+	}
+	couldRun := s.manager.options.CouldHaveRunningContainers
+	m := merge(base.status, j.status, s.reader != nil, couldRun != nil && couldRun(j.entry.uid), s.now())
+	result := outcome{stored: m.status, target: target.UID, acked: true, outside: m.held}
+	if known && equalStatus(base.status, m.status, messageLimit(j.pod)) {
+		result.stored = base.status
+		if j.version > j.acked {
+			result.result = "skipped"
+		}
+	} else {
+		u := Update{PodRef: target, Version: j.version, Status: m.status, Finished: j.finished}
+		if known {
+			u.Base = base.status
+		}
+		stored, err := s.sink.Store(ctx, u)
+		if err != nil {
+			return outcome{err: fmt.Errorf("store status of %s at %s: %w", target, s.name, err)}
+		}
+		result.result = stored.String()
+		switch stored {
+		case Stored, Unchanged:
+		case Gone:
+			return outcome{result: result.result, outside: true}
+		case Recreated:
+			return outcome{result: result.result, closed: true}
+		case Conflict:
+			return outcome{err: fmt.Errorf("store status of %s at %s: %w", target, s.name, errConflict)}
+		default:
+			return outcome{err: fmt.Errorf("store status of %s at %s: the sink answered %s", target, s.name, stored)}
+		}
+	}
+	return s.delete(ctx, j, target, base.deleting, result)
+}
+
+// errConflict: the pod changed between read and write.
+var errConflict = errors.New("changed meanwhile")
+
+// target is whom the status goes to: the pod itself, or at an API the mirror of a
+// static pod. It is false if there is none.
+func (s *sender) target(j job) (PodRef, bool) {
+	if s.reader == nil || !isStatic(j.pod) {
+		return refOf(j.pod), true
+	}
+	if s.manager.options.Mirrors == nil {
+		return PodRef{}, false
+	}
+	mirror := s.manager.options.Mirrors.MirrorOf(j.pod)
+	if mirror == nil {
+		return PodRef{}, false
+	}
+	return refOf(mirror), true
+}
+
+func refOf(pod *v1.Pod) PodRef {
+	return PodRef{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name}
+}
+
+// atSink is what a sink has of a pod.
+type atSink struct {
+	status   *v1.PodStatus
+	deleting bool
+}
+
+// base finds what the sink has; known is false if that is not certain. A non-nil
+// outcome ends the round.
+func (s *sender) base(ctx context.Context, j job, target PodRef) (base atSink, known bool, end *outcome) {
+	deleting := j.pod.DeletionTimestamp != nil
+	if s.reader == nil {
+		if j.stored != nil && j.target == target.UID {
+			return atSink{status: j.stored, deleting: deleting}, true, nil
+		}
+		return atSink{status: &j.pod.Status, deleting: deleting}, false, nil
+	}
+	pod, err := s.reader.ReadPod(ctx, target)
+	switch {
+	case err != nil:
+		return atSink{}, false, &outcome{err: fmt.Errorf("read %s at %s: %w", target, s.name, err)}
+	case pod == nil:
+		return atSink{}, false, &outcome{result: Gone.String(), outside: true}
+	case pod.UID != target.UID && isStatic(j.pod):
+		// The mirror pod was replaced under our feet: the next look finds it.
+		return atSink{}, false, &outcome{result: Gone.String(), outside: true}
+	case pod.UID != target.UID:
+		return atSink{}, false, &outcome{result: Recreated.String(), closed: true}
+	}
+	return atSink{status: &pod.Status, deleting: deleting || pod.DeletionTimestamp != nil}, true, nil
+}
+
+// delete deletes a pod that is finished in every respect (8.6).
+func (s *sender) delete(ctx context.Context, j job, target PodRef, deleting bool, result outcome) outcome {
+	if s.deleter == nil || !deleting || !j.finished || isStatic(j.pod) || !isTerminal(result.stored.Phase) {
+		return result
+	}
+	if err := s.deleter.DeletePod(ctx, target); err != nil {
+		result.err = fmt.Errorf("delete %s at %s: %w", target, s.name, err)
+		return result
+	}
+	result.closed, result.deleted = true, true
+	return result
+}

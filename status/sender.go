@@ -1,0 +1,409 @@
+package status
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// sender brings changes to one sink. One goroutine hands out the sends, each
+// send in flight has its own, an idle pod has none. All fields but the constant
+// ones are guarded by Manager.mu.
+//
+//	enqueue ─► ready (FIFO) ─► in flight ─► acknowledged
+//	             ▲    due         │ failed, gone, held back
+//	             └── delayed ◄────┘
+//	                 (heap by time)
+type sender struct {
+	manager *Manager
+	sink    StatusSink
+	reader  PodReader  // nil if the sink cannot
+	deleter PodDeleter // nil if the sink cannot
+	name    string
+	// wake has one slot: something is ready or a send ended.
+	wake chan struct{}
+
+	pods     map[types.UID]*delivery
+	ready    []*delivery
+	delayed  delayQueue
+	inFlight int
+}
+
+// delivery is what a sender knows of one pod.
+type delivery struct {
+	entry *entry
+	// acked is the newest version the sink has, and stored that status as it was
+	// merged; nil before the first.
+	acked  uint64
+	stored *v1.PodStatus
+	// target is the UID acked and stored belong to: the pod's or its mirror's.
+	target types.UID
+
+	state deliveryState
+	// again asks for another round after the one in flight.
+	again bool
+	// due is when a delayed delivery is ready; at is its place in the heap.
+	due time.Time
+	at  int
+	// failures counts failed rounds in a row.
+	failures int
+	// outside is set while the next round waits for the outside world, not for
+	// time to pass: sink without the pod, missing mirror, phase held back.
+	outside bool
+	// closed is set once nothing may be sent any more: the pod was recreated or
+	// deleted.
+	closed bool
+	// forgotten is set once the manager dropped the entry.
+	forgotten bool
+}
+
+type deliveryState uint8
+
+const (
+	idle deliveryState = iota
+	queued
+	delayed
+	sending
+)
+
+func newSender(m *Manager, sink StatusSink, name string) *sender {
+	s := &sender{manager: m, sink: sink, name: name, wake: make(chan struct{}, 1), pods: map[types.UID]*delivery{}}
+	s.reader, _ = sink.(PodReader)
+	s.deleter, _ = sink.(PodDeleter)
+	return s
+}
+
+// enqueue asks for a round for a pod whose entry has a new version. The
+// manager's lock is held, as for all methods up to run.
+func (s *sender) enqueue(e *entry) {
+	d := s.pods[e.uid]
+	if d == nil {
+		d = &delivery{entry: e}
+		s.pods[e.uid] = d
+	} else if d.entry != e {
+		// A new life of the same UID: what is known of the old one does not count,
+		// nor does its back-off (outside lets push end that).
+		*d = delivery{entry: e, state: d.state, at: d.at, due: d.due, outside: true}
+	}
+	s.push(d)
+}
+
+// recheck asks for a round although there is no new version: the outside
+// changed.
+func (s *sender) recheck(e *entry) {
+	d := s.pods[e.uid]
+	if d == nil || d.entry != e {
+		s.enqueue(e)
+		return
+	}
+	d.acked = 0
+	s.push(d)
+}
+
+// push makes a delivery ready unless it backs off or is in flight.
+func (s *sender) push(d *delivery) {
+	switch {
+	case d.closed:
+		return
+	case d.state == sending:
+		d.again = true
+		return
+	case d.state == delayed && !d.outside, d.state == queued:
+		return
+	case d.state == delayed:
+		heap.Remove(&s.delayed, d.at)
+	}
+	d.state = queued
+	s.ready = append(s.ready, d)
+	s.notify()
+}
+
+// forget drops what is known of a pod. A change that is ready or in flight gets
+// its round, but no second one.
+func (s *sender) forget(e *entry) {
+	d := s.pods[e.uid]
+	if d == nil || d.entry != e {
+		return
+	}
+	d.forgotten = true
+	switch d.state {
+	case delayed:
+		heap.Remove(&s.delayed, d.at)
+		delete(s.pods, e.uid)
+	case idle:
+		delete(s.pods, e.uid)
+	}
+}
+
+// pending reports whether changes wait for this sink that it could take.
+func (s *sender) pending() int {
+	n := 0
+	for _, d := range s.pods {
+		if d.state == sending || !d.closed && !d.outside && d.acked < d.entry.version {
+			n++
+		}
+	}
+	return n
+}
+
+// next returns a delivery to send now, or how long to wait for one; a negative
+// wait means for as long as nothing happens.
+func (s *sender) next(now time.Time, limit int) (d *delivery, wait time.Duration) {
+	for len(s.delayed) > 0 && !s.delayed[0].due.After(now) {
+		d := heap.Pop(&s.delayed).(*delivery)
+		d.state = queued
+		s.ready = append(s.ready, d)
+	}
+	if len(s.ready) > 0 && s.inFlight < limit {
+		d := s.ready[0]
+		s.ready[0] = nil
+		s.ready = s.ready[1:]
+		if len(s.ready) == 0 {
+			s.ready = nil // let go of the array behind it
+		}
+		d.state, d.again, d.outside = sending, false, false
+		s.inFlight++
+		return d, 0
+	}
+	if len(s.delayed) > 0 {
+		return nil, s.delayed[0].due.Sub(now)
+	}
+	return nil, -1
+}
+
+// notify wakes the sender's goroutine.
+func (s *sender) notify() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run hands out sends until ctx ends, then waits for those in flight.
+func (s *sender) run(ctx context.Context) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	m := s.manager
+	for ctx.Err() == nil {
+		m.mu.Lock()
+		d, wait := s.next(m.options.Clock.Now(), m.options.MaxInFlight)
+		var job job
+		if d != nil {
+			job = s.job(d)
+		}
+		m.mu.Unlock()
+		if d != nil {
+			wg.Go(func() { s.round(ctx, d, job) })
+			continue
+		}
+		s.sleep(ctx, wait)
+	}
+}
+
+// sleep waits for work.
+func (s *sender) sleep(ctx context.Context, wait time.Duration) {
+	var due <-chan time.Time
+	if wait >= 0 {
+		timer := s.manager.options.Clock.NewTimer(wait)
+		defer timer.Stop()
+		due = timer.C()
+	}
+	select {
+	case <-s.wake:
+	case <-due:
+	case <-ctx.Done():
+	}
+}
+
+// job is a copy of what one round needs, taken under the lock.
+type job struct {
+	entry    *entry
+	pod      *v1.Pod
+	status   *v1.PodStatus
+	version  uint64
+	finished bool
+	changed  time.Time
+	acked    uint64
+	stored   *v1.PodStatus
+	target   types.UID
+}
+
+func (s *sender) job(d *delivery) job {
+	e := d.entry
+	return job{
+		entry: e, pod: e.pod, status: e.status, version: e.version, finished: e.finished, changed: e.changed,
+		acked: d.acked, stored: d.stored, target: d.target,
+	}
+}
+
+// outcome is what one round came to.
+type outcome struct {
+	// result as counted; empty if nothing was to be done.
+	result string
+	// stored is what the sink has now, if acknowledged; target whose it is.
+	stored *v1.PodStatus
+	target types.UID
+	// acked: the sink has the job's version.
+	acked bool
+	// outside: look again after ResyncPeriod.
+	outside bool
+	// closed: nothing more for this pod; deleted: because it was deleted.
+	closed, deleted bool
+	// err makes the round a failure.
+	err error
+}
+
+// round is one send with its bookkeeping.
+func (s *sender) round(ctx context.Context, d *delivery, j job) {
+	m := s.manager
+	sendCtx, cancel := context.WithCancelCause(ctx)
+	limit := m.options.Clock.AfterFunc(m.options.SendTimeout, func() { cancel(errSendTimeout) })
+	o := s.attempt(sendCtx, j)
+	limit.Stop()
+	cancel(nil)
+
+	if o.result != "" {
+		m.metrics.sent(ctx, s.name, o.result)
+	}
+	if o.err != nil && ctx.Err() == nil {
+		m.options.Logger.Error(o.err, "status not sent, will be retried", "sink", s.name, "uid", j.entry.uid,
+			"namespace", j.pod.Namespace, "name", j.pod.Name, "version", j.version)
+	}
+	if o.acked && o.result == Stored.String() {
+		m.metrics.acknowledged(ctx, s.name, m.options.Clock.Since(j.changed))
+	}
+
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s.inFlight--
+	s.settle(d, j, o)
+	s.notify()
+	m.progressed()
+}
+
+// errSendTimeout is the cause of a send ended by Options.SendTimeout.
+var errSendTimeout = errors.New("the sink did not answer in time")
+
+// attempt calls the sink, and makes a panic an error.
+func (s *sender) attempt(ctx context.Context, j job) (o outcome) {
+	defer func() {
+		if p := recover(); p != nil {
+			o = outcome{result: "error", err: fmt.Errorf("sink %s panicked: %v\n%s", s.name, p, debug.Stack())}
+		}
+	}()
+	o = s.send(ctx, j)
+	if o.err != nil {
+		o.result = "error"
+		if cause := context.Cause(ctx); cause != nil && !errors.Is(o.err, cause) {
+			o.err = fmt.Errorf("%w: %w", cause, o.err)
+		}
+	}
+	return o
+}
+
+// settle files a delivery after its round. The manager's lock is held.
+func (s *sender) settle(d *delivery, j job, o outcome) {
+	d.state = idle
+	if d.entry != j.entry { // a new life began meanwhile
+		s.push(d)
+		return
+	}
+	if o.stored != nil {
+		d.stored, d.target = o.stored, o.target
+	}
+	if o.acked {
+		d.acked = j.version
+	}
+	d.closed = o.closed
+	if o.deleted {
+		s.deleted(d)
+		return
+	}
+	if d.forgotten {
+		delete(s.pods, j.entry.uid)
+		return
+	}
+	options := &s.manager.options
+	switch {
+	case d.closed:
+	case o.err != nil:
+		d.failures++
+		s.delay(d, backoff(options.MinBackoff, options.MaxBackoff, d.failures, options.Jitter()))
+	case d.again || d.acked < d.entry.version && !o.outside:
+		d.failures = 0
+		s.push(d)
+	case o.outside:
+		d.failures, d.outside = 0, true
+		s.delay(d, options.ResyncPeriod)
+	default:
+		d.failures = 0
+	}
+}
+
+// delay makes a delivery ready after a while.
+func (s *sender) delay(d *delivery, wait time.Duration) {
+	d.state, d.due = delayed, s.manager.options.Clock.Now().Add(wait)
+	heap.Push(&s.delayed, d)
+}
+
+// deleted drops the pod's entry once every sink is done with it (8.6).
+func (s *sender) deleted(d *delivery) {
+	for _, other := range s.manager.senders {
+		if o := other.pods[d.entry.uid]; o != nil && o.entry == d.entry && !o.closed && (o.state != idle || o.acked < o.entry.version) {
+			return
+		}
+	}
+	if s.manager.pods[d.entry.uid] == d.entry {
+		s.manager.forget(d.entry.uid)
+	}
+}
+
+// backoff is the delay after so many failures in a row: doubling between the
+// bounds, plus up to a fifth so that pods that failed together spread (8.7).
+func backoff(shortest, longest time.Duration, failures int, jitter float64) time.Duration {
+	d := shortest
+	for i := 1; i < failures && d < longest; i++ {
+		d *= 2
+	}
+	d = min(d, longest)
+	return d + time.Duration(jitter*float64(d)/5)
+}
+
+// now as statuses carry it.
+func (s *sender) now() metav1.Time {
+	return metav1.Time{Time: wholeSeconds(s.manager.options.Clock.Now())}
+}
+
+// delayQueue is a heap of delayed deliveries by due time.
+type delayQueue []*delivery
+
+func (q delayQueue) Len() int           { return len(q) }
+func (q delayQueue) Less(i, j int) bool { return q[i].due.Before(q[j].due) }
+func (q delayQueue) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].at, q[j].at = i, j
+}
+
+// Push is for package heap.
+func (q *delayQueue) Push(x any) {
+	d := x.(*delivery)
+	d.at = len(*q)
+	*q = append(*q, d)
+}
+
+// Pop is for package heap.
+func (q *delayQueue) Pop() any {
+	last := len(*q) - 1
+	d := (*q)[last]
+	(*q)[last] = nil
+	*q = (*q)[:last]
+	return d
+}

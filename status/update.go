@@ -1,0 +1,374 @@
+package status
+
+import (
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/restartpolicy"
+	"github.com/podwright/podwright/runtime"
+)
+
+// SetPodStatus offers a new status of a pod. If it differs from the cached one
+// it becomes the next version and is sent to the sinks; if not, nothing happens.
+// A pod that is being deleted gets a new version in any case, so that its
+// deletion is looked at again (spec/status.md 7.2).
+//
+// The error is a [*TransitionError] if the status is dropped because a container
+// cannot have got there; the cache is unchanged then. The manager keeps pod, which
+// must not be modified afterwards, and copies status.
+func (m *Manager) SetPodStatus(pod *v1.Pod, status v1.PodStatus) error {
+	return m.update(pod, &status, pod.DeletionTimestamp != nil, false)
+}
+
+// SetContainerReadiness sets whether a container is ready and what follows for
+// the pod (7.6). It does nothing if the pod is unknown, if no app or init
+// container has this very ID, or if nothing changes: a late result of an old
+// container is not a result of its successor. A container that does not run
+// never becomes ready.
+func (m *Manager) SetContainerReadiness(uid types.UID, id runtime.ContainerID, ready bool) {
+	m.setContainer(uid, id, func(pod *v1.Pod, s *v1.PodStatus, cs *v1.ContainerStatus) bool {
+		if cs.Ready == ready || ready && cs.State.Running == nil {
+			return false
+		}
+		cs.Ready = ready
+		judgeReadiness(&pod.Spec, s)
+		return true
+	})
+}
+
+// SetContainerStartup sets whether a container's startup probe has succeeded
+// (7.7), under the conditions of [Manager.SetContainerReadiness]. Initialized
+// follows at the next sync.
+func (m *Manager) SetContainerStartup(uid types.UID, id runtime.ContainerID, started bool) {
+	m.setContainer(uid, id, func(_ *v1.Pod, _ *v1.PodStatus, cs *v1.ContainerStatus) bool {
+		if cs.Started != nil && *cs.Started == started || started && cs.State.Running == nil {
+			return false
+		}
+		cs.Started = &started
+		return true
+	})
+}
+
+// TerminatePod marks a pod as finished: its containers have stopped and all the
+// engine held for it is released (7.8). Containers whose end nobody saw get exit
+// code 137 and the reason ContainerStatusUnknown, those that never started stay
+// waiting, and a phase that is not terminal becomes Failed, but for static pods.
+// The final status is sent even if it is the cached one. The error is that of
+// [Manager.SetPodStatus].
+func (m *Manager) TerminatePod(pod *v1.Pod) error {
+	base, ok := m.Get(pod.UID)
+	if !ok {
+		base = pod.Status
+	}
+	s := base.DeepCopy()
+	finalStates(pod, s)
+	if !isStatic(pod) && !isTerminal(s.Phase) {
+		s.Phase = v1.PodFailed
+	}
+	if isTerminal(s.Phase) {
+		judgeReadiness(&pod.Spec, s)
+	}
+	return m.update(pod, s, true, true)
+}
+
+// ObservePod tells the manager what the API has of a pod or mirror pod now, as
+// when a source delivers it. If the API's status is not what the engine said, it
+// is sent again to the sinks that read before they write; a mirror pod that
+// appears gets the status that waits for it (8.1, 8.2). The manager keeps pod,
+// which must not be modified afterwards.
+func (m *Manager) ObservePod(pod *v1.Pod) {
+	uid := m.translate(pod.UID)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.pods[uid]
+	if e == nil {
+		return
+	}
+	if uid == pod.UID {
+		e.pod = pod
+	}
+	deletable := e.finished && pod.DeletionTimestamp != nil
+	if deletable || !equalStatus(e.status, &pod.Status, messageLimit(e.pod)) {
+		for _, s := range m.senders {
+			if s.reader != nil || deletable {
+				s.recheck(e)
+			}
+		}
+	}
+}
+
+// RemoveOrphanedStatuses forgets all pods but the known ones; known holds the
+// UIDs of pods and mirror pods (7.10). Nothing new is sent for a forgotten pod; a
+// change that is still on its way gets one more try.
+func (m *Manager) RemoveOrphanedStatuses(known map[types.UID]struct{}) {
+	translated := known
+	if m.options.Mirrors != nil {
+		translated = make(map[types.UID]struct{}, len(known))
+		for uid := range known {
+			translated[m.translate(uid)] = struct{}{}
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var orphans []types.UID
+	for uid := range m.pods {
+		if _, ok := translated[uid]; !ok {
+			orphans = append(orphans, uid)
+		}
+	}
+	slices.Sort(orphans)
+	for _, uid := range orphans {
+		m.forget(uid)
+	}
+}
+
+// Forget drops one pod, as before a new life of a pod whose UID is fixed.
+func (m *Manager) Forget(uid types.UID) {
+	uid = m.translate(uid)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.forget(uid)
+}
+
+func (m *Manager) forget(uid types.UID) {
+	e := m.pods[uid]
+	if e == nil {
+		return
+	}
+	delete(m.pods, uid)
+	for _, s := range m.senders {
+		s.forget(e)
+	}
+	c := e.change()
+	c.Type = Forgotten
+	m.history.add(c)
+}
+
+// translate maps a mirror UID to that of its static pod.
+func (m *Manager) translate(uid types.UID) types.UID {
+	if m.options.Mirrors == nil {
+		return uid
+	}
+	return m.options.Mirrors.TranslateUID(uid)
+}
+
+// setContainer applies a change to the container with this ID, if there is one.
+func (m *Manager) setContainer(uid types.UID, id runtime.ContainerID, change func(*v1.Pod, *v1.PodStatus, *v1.ContainerStatus) bool) {
+	uid = m.translate(uid)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.pods[uid]
+	if e == nil {
+		return
+	}
+	s := *e.status
+	s.Conditions = slices.Clone(s.Conditions)
+	s.ContainerStatuses = slices.Clone(s.ContainerStatuses)
+	s.InitContainerStatuses = slices.Clone(s.InitContainerStatuses)
+	for _, list := range [...][]v1.ContainerStatus{s.ContainerStatuses, s.InitContainerStatuses} {
+		for i := range list {
+			if !isID(list[i].ContainerID, id) {
+				continue
+			}
+			if change(e.pod, &s, &list[i]) {
+				// Only states the check does not look at have changed.
+				_ = m.updateLocked(e.pod, e, e.status, &s, false, e.finished)
+			}
+			return
+		}
+	}
+}
+
+// update runs the steps of 7.3.
+func (m *Manager) update(pod *v1.Pod, status *v1.PodStatus, force, finished bool) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.pods[pod.UID]
+	if e != nil {
+		return m.updateLocked(pod, e, e.status, status, force, finished)
+	}
+	m.mu.Unlock()
+	old := m.before(pod)
+	m.mu.Lock()
+	if e = m.pods[pod.UID]; e != nil { // somebody was faster
+		old = e.status
+	}
+	return m.updateLocked(pod, e, old, status, force, finished)
+}
+
+// before is the status of a pod nothing is cached of.
+func (m *Manager) before(pod *v1.Pod) *v1.PodStatus {
+	if m.options.Loader != nil {
+		if s, ok := m.options.Loader(pod.UID); ok && s != nil {
+			return s
+		}
+	}
+	if m.options.Mirrors != nil && isStatic(pod) {
+		if mirror := m.options.Mirrors.MirrorOf(pod); mirror != nil {
+			return &mirror.Status
+		}
+	}
+	return &pod.Status
+}
+
+// updateLocked is update with the lock held. e is nil for a new pod.
+func (m *Manager) updateLocked(pod *v1.Pod, e *entry, old, status *v1.PodStatus, force, finished bool) error {
+	if e != nil {
+		if e.finished && !finished && !isStatic(pod) {
+			m.options.Logger.Info("finished pod got a status as if it were not; it stays finished", "uid", pod.UID)
+			finished = true
+		}
+		e.pod = pod
+		if !force && finished == e.finished && m.unchanged(pod, e, status) {
+			m.metrics.unchanged.Add(1)
+			return nil
+		}
+	}
+	if err := checkTransitions(pod, old, status); err != nil {
+		m.metrics.illegal.Add(1)
+		m.options.Logger.Error(err, "status dropped", "uid", pod.UID, "namespace", pod.Namespace, "name", pod.Name)
+		return err
+	}
+	now := m.options.Clock.Now()
+	fresh := m.completed(pod, old, status, now)
+	same := e != nil && finished == e.finished && equalStatus(e.status, fresh, messageLimit(pod))
+	if same && !force {
+		m.metrics.unchanged.Add(1)
+		return nil
+	}
+	if e == nil {
+		e = &entry{uid: pod.UID, pod: pod}
+		m.pods[pod.UID] = e
+	}
+	if !same {
+		e.status = fresh
+	}
+	e.finished = finished
+	e.version++
+	e.changed = now
+	m.metrics.accepted.Add(1)
+	if !same {
+		m.history.add(e.change())
+	}
+	for _, s := range m.senders {
+		s.enqueue(e)
+	}
+	return nil
+}
+
+// unchanged is the quick look that ends nearly every update: it compares before
+// anything is copied.
+func (m *Manager) unchanged(pod *v1.Pod, e *entry, status *v1.PodStatus) bool {
+	probe := *status
+	probe.StartTime = e.status.StartTime
+	probe.ObservedGeneration = max(status.ObservedGeneration, pod.Generation, e.status.ObservedGeneration)
+	return equalStatus(e.status, &probe, messageLimit(pod))
+}
+
+// completed copies a status and makes it storable: what must not change back is
+// taken from the old one, the rest is brought into normal form.
+func (m *Manager) completed(pod *v1.Pod, old, status *v1.PodStatus, now time.Time) *v1.PodStatus {
+	s := status.DeepCopy()
+	at := metav1.Time{Time: wholeSeconds(now)}
+	if isTerminal(old.Phase) && s.Phase != old.Phase {
+		m.options.Logger.Info("status would leave a terminal phase; the phase stays", "uid", pod.UID, "phase", old.Phase, "refused", s.Phase)
+		s.Phase, s.Reason, s.Message = old.Phase, old.Reason, old.Message
+	}
+	for i := range s.Conditions {
+		c := &s.Conditions[i]
+		if !ownedOrShared(c.Type) || isResize(c.Type) {
+			continue
+		}
+		otherwise := c.LastTransitionTime
+		if otherwise.IsZero() {
+			otherwise = at
+		}
+		before := conditionOf(old.Conditions, c.Type)
+		if before != nil && before.Status != c.Status && !before.LastTransitionTime.Before(&otherwise) {
+			otherwise = at // the time given is that of the status it leaves
+		}
+		c.LastTransitionTime = transitionTime(c, before, otherwise)
+	}
+	switch {
+	case old.StartTime != nil:
+		s.StartTime = old.StartTime.DeepCopy()
+	case s.StartTime == nil:
+		s.StartTime = &at
+	}
+	s.ObservedGeneration = max(s.ObservedGeneration, pod.Generation, old.ObservedGeneration)
+	normalize(pod, s)
+	return s
+}
+
+// judgeReadiness recomputes ContainersReady and Ready from the containers. The
+// transition times follow when the status is stored.
+func judgeReadiness(spec *v1.PodSpec, s *v1.PodStatus) {
+	containers := containersReady(spec, s)
+	ready := podReady(spec, containers, s.Conditions)
+	for _, fresh := range [...]v1.PodCondition{ready, containers} {
+		if c := conditionOf(s.Conditions, fresh.Type); c != nil {
+			c.Status, c.Reason, c.Message = fresh.Status, fresh.Reason, fresh.Message
+		} else {
+			fresh.ObservedGeneration = s.ObservedGeneration
+			s.Conditions = append(s.Conditions, fresh)
+		}
+	}
+}
+
+// finalStates ends every container that was started and whose end nobody saw
+// (7.8, 7.9). It writes to s.
+func finalStates(pod *v1.Pod, s *v1.PodStatus) {
+	if everInitialized(pod, s) {
+		for i := range s.ContainerStatuses {
+			end(&s.ContainerStatuses[i])
+		}
+	}
+	started := 1
+	for i := range s.InitContainerStatuses {
+		if evidence(&s.InitContainerStatuses[i]) {
+			started = i + 1
+		}
+	}
+	for i := range min(started, len(s.InitContainerStatuses)) {
+		end(&s.InitContainerStatuses[i])
+	}
+}
+
+// end terminates a container that has no end yet.
+func end(cs *v1.ContainerStatus) {
+	cs.Ready = cs.Ready && cs.State.Terminated != nil
+	if cs.State.Terminated == nil {
+		cs.State = lost(cs.ContainerID)
+		stopped := false
+		cs.Started = &stopped
+	}
+}
+
+// everInitialized reports whether the pod ever got to its app containers.
+func everInitialized(pod *v1.Pod, s *v1.PodStatus) bool {
+	if len(pod.Spec.InitContainers) == 0 || slices.ContainsFunc(s.ContainerStatuses, func(cs v1.ContainerStatus) bool { return evidence(&cs) }) {
+		return true
+	}
+	last := &pod.Spec.InitContainers[len(pod.Spec.InitContainers)-1]
+	cs := statusOf(s.InitContainerStatuses, len(pod.Spec.InitContainers)-1, last.Name)
+	if cs == nil {
+		return false
+	}
+	if restartpolicy.IsSidecar(last) {
+		return cs.State.Running != nil && cs.Started != nil && *cs.Started
+	}
+	return succeeded(&cs.State) || succeeded(&cs.LastTerminationState)
+}
+
+// evidence reports whether a container was started once.
+func evidence(cs *v1.ContainerStatus) bool {
+	return cs.State.Waiting == nil || cs.LastTerminationState.Terminated != nil
+}
+
+func succeeded(state *v1.ContainerState) bool {
+	return state.Terminated != nil && state.Terminated.ExitCode == 0
+}
