@@ -233,11 +233,7 @@ func (f *Runtime) startContainer(c *container) error {
 	run := c.run
 	if c.log != nil {
 		for _, line := range c.script.Log {
-			f.at(c.begun.Add(line.After), func() {
-				if c.run == run {
-					f.logs.add(c.log, f.now, line)
-				}
-			})
+			f.writeAt(c, run, c.begun.Add(line.After), line)
 		}
 	}
 	if exit := c.script.Exit; exit != nil {
@@ -245,6 +241,19 @@ func (f *Runtime) startContainer(c *container) error {
 		f.settle()
 	}
 	return nil
+}
+
+// writeAt writes a line at a moment, if this run of the container still goes on.
+func (f *Runtime) writeAt(c *container, run int, moment time.Time, line Line) {
+	f.at(moment, func() {
+		if c.run != run {
+			return
+		}
+		f.logs.add(c.log, moment, line)
+		if line.Every > 0 {
+			f.writeAt(c, run, moment.Add(line.Every), line)
+		}
+	})
 }
 
 // endAt ends the container at a moment, unless it ends before.

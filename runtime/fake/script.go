@@ -79,6 +79,9 @@ type Exit struct {
 type Line struct {
 	// After is the time from the start.
 	After time.Duration
+	// Every, if positive, repeats the line in this interval until the
+	// container ends.
+	Every time.Duration
 	// Stderr selects the stream.
 	Stderr bool
 	// Text is one line without its newline. It is split into partial entries

@@ -1,12 +1,12 @@
 package runtimetest
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -232,6 +232,24 @@ func (e *env) start(s *sandbox, p Program, change ...func(*runtimeapi.ContainerC
 	return id
 }
 
+// readyLine is what startReady waits for.
+const readyLine = "ready"
+
+// startReady starts a container and waits until p has set its signal behaviour:
+// a SIGTERM that comes before finds none.
+func (e *env) startReady(s *sandbox, p Program, change ...func(*runtimeapi.ContainerConfig)) string {
+	e.Helper()
+	p.Stdout = append([]string{readyLine}, p.Stdout...)
+	id := e.start(s, p, change...)
+	path := e.status(id).GetLogPath()
+	e.eventually("program is set up", func() bool {
+		e.status(id) // a simulated runtime moves only when asked
+		content, err := os.ReadFile(path)
+		return err == nil && bytes.Contains(content, []byte(readyLine))
+	})
+	return id
+}
+
 // finish runs p to its end and returns the container's status.
 func (e *env) finish(s *sandbox, p Program, change ...func(*runtimeapi.ContainerConfig)) *runtimeapi.ContainerStatus {
 	e.Helper()
@@ -309,13 +327,4 @@ func (e *env) exec(id string, p Program, timeout time.Duration) (stdout, stderr 
 	e.Helper()
 	out, errOut, err := e.Runtime.ExecSync(e.ctx, id, e.Command(p), timeout)
 	return string(out), string(errOut), err
-}
-
-// lines splits output into lines, without the last newline.
-func lines(s string) []string {
-	s = strings.TrimSuffix(s, "\n")
-	if s == "" {
-		return nil
-	}
-	return strings.Split(s, "\n")
 }

@@ -104,6 +104,13 @@ func Cases() []Case {
 	}{
 		{"runtime", runtimeCases()},
 		{"sandbox", sandboxCases()},
+		{"container", containerCases()},
+		{"stop", stopCases()},
+		{"exec", execCases()},
+		{"log", logCases()},
+		{"image", imageCases()},
+		{"concurrent", concurrencyCases()},
+		{"event", eventCases()},
 	} {
 		for _, c := range group.cases {
 			cases = append(cases, Case{Name: group.name + "/" + c.name, Run: func(t *testing.T, factory Factory) {

@@ -59,7 +59,7 @@ func sandboxIdempotent(e *env) {
 // sandboxUnknown: a runtime may answer a stop of an unknown sandbox with
 // success or with not found, nothing else (spec/runtime.md 16.5).
 func sandboxUnknown(e *env) {
-	const id = "0000000000000000000000000000000000000000000000000000000000000000"
+	const id = unknownID
 	_, err := e.Runtime.PodSandboxStatus(e.ctx, id, false)
 	e.wantNotFound("PodSandboxStatus", err)
 	if err := e.Runtime.StopPodSandbox(e.ctx, id); err != nil && !runtime.IsNotFound(err) {
@@ -73,20 +73,22 @@ func sandboxUnknown(e *env) {
 	}
 }
 
-// awkward are label and annotation values a runtime might mangle.
-var awkwardAnnotations = map[string]string{
-	"example.com/json":      `{"a":["b",1],"c":"d\n"}`,
-	"example.com/empty":     "",
-	"example.com/multiline": "one\ntwo\n",
-	"example.com/unicode":   "größe ☃",
-	"example.com/spaces":    "  kept  ",
+// awkwardAnnotations are values a runtime might mangle.
+func awkwardAnnotations() map[string]string {
+	return map[string]string{
+		"example.com/json":      `{"a":["b",1],"c":"d\n"}`,
+		"example.com/empty":     "",
+		"example.com/multiline": "one\ntwo\n",
+		"example.com/unicode":   "größe ☃",
+		"example.com/spaces":    "  kept  ",
+	}
 }
 
 func sandboxMetadataKept(e *env) {
 	s := e.sandbox(func(c *runtimeapi.PodSandboxConfig) {
 		c.Labels["example.com/team"] = "a-b_c.d"
 		c.Labels["empty"] = ""
-		c.Annotations = maps.Clone(awkwardAnnotations)
+		c.Annotations = awkwardAnnotations()
 	})
 	status := e.sandboxStatus(s.id)
 	e.wantMap("labels in status", status.GetLabels(), s.config.GetLabels())
