@@ -136,7 +136,9 @@ func newClient(endpoint, path string, options Options) (*Client, error) {
 			Backoff: backoff.Config{
 				BaseDelay: reconnectFirst, Multiplier: 1.6, Jitter: 0.2, MaxDelay: reconnectMax,
 			},
-			MinConnectTimeout: options.ConnectTimeout,
+			// Longer than Dial waits, so that Dial sees a runtime that does
+			// not answer as just that.
+			MinConnectTimeout: 2 * options.ConnectTimeout,
 		}),
 		// The node agent must not find a service configuration elsewhere.
 		grpc.WithDisableServiceConfig(),
