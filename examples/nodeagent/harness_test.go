@@ -1,0 +1,272 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/runtime/process"
+)
+
+// asAgent makes this test binary behave as nodeagent itself, so that the agent
+// under test is built with the same flags (the race detector) as the test.
+const asAgent = "NODEAGENT_UNDER_TEST"
+
+func TestMain(m *testing.M) {
+	supervisor, done := process.Shim()
+	if done {
+		return
+	}
+	if os.Getenv(asAgent) != "" {
+		os.Exit(run(os.Args[1:], supervisor, os.Stdout, os.Stderr))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// patience bounds every wait of these tests. It is far beyond what is needed, so
+// that a loaded machine fails nothing.
+const patience = 90 * time.Second
+
+// testAgent is a nodeagent process under test.
+type testAgent struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	base string // http://host:port
+
+	mu   sync.Mutex
+	logs bytes.Buffer
+	read chan struct{} // closed when its standard error ended
+}
+
+var listening = regexp.MustCompile(`listen=(http://[^ ]+)`)
+
+// startAgent runs nodeagent and waits until it serves.
+func startAgent(t *testing.T, args ...string) *testAgent {
+	t.Helper()
+	a := launch(t, args...)
+	await(t, "the agent to serve", func() error {
+		m := listening.FindStringSubmatch(a.log())
+		if m == nil {
+			select {
+			case <-a.read:
+				t.Fatalf("the agent ended:\n%s", a.log())
+			default:
+			}
+			return errors.New("no address in its log yet")
+		}
+		a.base = m[1]
+		return nil
+	})
+	return a
+}
+
+// launch runs nodeagent on a free port.
+func launch(t *testing.T, args ...string) *testAgent {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &testAgent{t: t, read: make(chan struct{})}
+	a.cmd = exec.Command(self, append([]string{"--listen", "127.0.0.1:0", "--node-name", "n1"}, args...)...)
+	a.cmd.Env = append(os.Environ(), asAgent+"=1")
+	stderr, err := a.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(a.read)
+		lines := bufio.NewReader(stderr)
+		for {
+			line, err := lines.ReadString('\n')
+			a.mu.Lock()
+			a.logs.WriteString(line)
+			a.mu.Unlock()
+			if err != nil {
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		a.kill()
+		if t.Failed() {
+			t.Logf("log of agent %d:\n%s", a.cmd.Process.Pid, a.log())
+		}
+	})
+	return a
+}
+
+func (a *testAgent) log() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.logs.String()
+}
+
+// kill is kill -9.
+func (a *testAgent) kill() {
+	_ = a.cmd.Process.Kill() // fails only if it has ended
+	a.wait()
+}
+
+// terminate sends SIGTERM and returns the exit code.
+func (a *testAgent) terminate() int {
+	a.t.Helper()
+	if err := a.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		a.t.Fatal(err)
+	}
+	return a.wait()
+}
+
+func (a *testAgent) wait() int {
+	<-a.read
+	_ = a.cmd.Wait() // the exit code says it; a second Wait is harmless
+	return a.cmd.ProcessState.ExitCode()
+}
+
+// get fetches a path of the HTTP endpoint.
+func (a *testAgent) get(path string) (int, string) {
+	a.t.Helper()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
+	response, err := client.Get(a.base + path)
+	if err != nil {
+		a.t.Fatalf("GET %s: %v", path, err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		a.t.Fatalf("GET %s: %v", path, err)
+	}
+	return response.StatusCode, string(body)
+}
+
+// pods returns the agent's pods by name, without the node's suffix.
+func (a *testAgent) pods() map[string]*v1.Pod {
+	a.t.Helper()
+	_, body := a.get("/pods")
+	var list v1.PodList
+	if err := json.Unmarshal([]byte(body), &list); err != nil {
+		a.t.Fatalf("/pods: %v\n%s", err, body)
+	}
+	out := map[string]*v1.Pod{}
+	for i := range list.Items {
+		out[strings.TrimSuffix(list.Items[i].Name, "-n1")] = &list.Items[i]
+	}
+	return out
+}
+
+// await polls until check succeeds.
+func await(t *testing.T, what string, check func() error) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			t.Fatalf("gave up waiting for %s: %v", what, err)
+		}
+	}
+}
+
+// awaitPod waits until the pod satisfies check, and returns it.
+func (a *testAgent) awaitPod(name, what string, check func(*v1.Pod) bool) *v1.Pod {
+	a.t.Helper()
+	var found *v1.Pod
+	await(a.t, fmt.Sprintf("pod %s: %s", name, what), func() error {
+		p := a.pods()[name]
+		if p == nil {
+			return errors.New("there is no such pod")
+		}
+		if !check(p) {
+			text, err := json.Marshal(p.Status)
+			return fmt.Errorf("status %s %v", text, err)
+		}
+		found = p
+		return nil
+	})
+	return found
+}
+
+// awaitPhase waits for a phase.
+func (a *testAgent) awaitPhase(name string, phase v1.PodPhase) *v1.Pod {
+	a.t.Helper()
+	return a.awaitPod(name, "phase "+string(phase), func(p *v1.Pod) bool { return p.Status.Phase == phase })
+}
+
+// awaitGone waits until the agent does not show the pod any more.
+func (a *testAgent) awaitGone(name string) {
+	a.t.Helper()
+	await(a.t, "pod "+name+" to be gone", func() error {
+		if p := a.pods()[name]; p != nil {
+			return fmt.Errorf("it is %s", podStatus(p))
+		}
+		return nil
+	})
+}
+
+// containerIDs maps container names to their IDs.
+func containerIDs(p *v1.Pod) map[string]string {
+	out := map[string]string{}
+	for _, c := range p.Status.ContainerStatuses {
+		out[c.Name] = c.ContainerID
+	}
+	return out
+}
+
+// writeManifest puts a manifest into a folder the way editors do: under another
+// name first, then renamed.
+func writeManifest(t *testing.T, dir, name, text string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	temporary := filepath.Join(dir, "."+name+".tmp")
+	if err := os.WriteFile(temporary, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(temporary, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// remove deletes a file.
+func remove(t *testing.T, path string) {
+	t.Helper()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// pod is a manifest with one container that runs a shell script.
+func pod(name, image, script string, extra ...string) string {
+	quoted, err := json.Marshal(script)
+	if err != nil {
+		panic(err) // a string always encodes
+	}
+	return fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec:\n  containers:\n  - name: main\n    image: %s\n    imagePullPolicy: IfNotPresent\n    command: [sh, -c, %s]\n%s",
+		name, image, quoted, strings.Join(extra, "\n"))
+}

@@ -1,0 +1,231 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// manifestsCopy copies the bundled manifests, so that a test can delete some.
+func manifestsCopy(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("../manifests")); err != nil {
+		t.Fatal(err)
+	}
+	remove(t, filepath.Join(dir, "README.md"))
+	return dir
+}
+
+// drainAtEnd stops what a test left running: process containers outlive agents.
+func drainAtEnd(t *testing.T, args ...string) {
+	t.Cleanup(func() {
+		a := startAgent(t, append(args, "--drain")...)
+		if code := a.terminate(); code != 0 {
+			t.Errorf("draining: exit code %d", code)
+		}
+	})
+}
+
+// TestBundledManifests is what a new user sees first.
+func TestBundledManifests(t *testing.T) {
+	manifests := manifestsCopy(t)
+	args := []string{"--manifests", manifests, "--root", t.TempDir()}
+	drainAtEnd(t, args...)
+	a := startAgent(t, args...)
+
+	a.awaitPhase("clock", v1.PodRunning)
+	a.awaitPhase("backup", v1.PodSucceeded)
+	failing := a.awaitPhase("failing", v1.PodFailed)
+	if end := failing.Status.ContainerStatuses[0].State.Terminated; end == nil || end.ExitCode != 3 {
+		t.Errorf("failing: container state %+v, want exit code 3", failing.Status.ContainerStatuses[0].State)
+	}
+	a.awaitPod("pair", "2/2 running", func(p *v1.Pod) bool {
+		ready, total, _ := counts(p)
+		return p.Status.Phase == v1.PodRunning && ready == 2 && total == 2
+	})
+	a.awaitPhase("slowstop", v1.PodRunning)
+	crash := a.awaitPod("crashloop", "CrashLoopBackOff with a restart", func(p *v1.Pod) bool {
+		return podStatus(p) == "CrashLoopBackOff" && p.Status.ContainerStatuses[0].RestartCount >= 1
+	})
+	if crash.Status.Phase != v1.PodRunning {
+		t.Errorf("crashloop: phase %s, want Running while it is to be restarted", crash.Status.Phase)
+	}
+	if code, body := a.get("/healthz"); code != 200 || body != "ok" {
+		t.Errorf("/healthz: %d %q", code, body)
+	}
+	if code, body := a.get("/metrics"); code != 200 || !strings.Contains(body, "pod_worker_duration_seconds") {
+		t.Errorf("/metrics: %d, no pod_worker_duration_seconds in\n%.2000s", code, body)
+	}
+	if code, body := a.get("/explain/default/crashloop-n1"); code != 200 || !strings.Contains(body, `"state": "setup"`) || !strings.Contains(body, "CrashLoopBackOff") {
+		t.Errorf("/explain: %d %s", code, body)
+	}
+	if code, _ := a.get("/explain/default/nobody"); code != 404 {
+		t.Errorf("/explain of an unknown pod: %d, want 404", code)
+	}
+
+	remove(t, filepath.Join(manifests, "clock.yaml"))
+	a.awaitGone("clock")
+	remove(t, filepath.Join(manifests, "slowstop.yaml"))
+	a.awaitPod("slowstop", "Terminating", func(p *v1.Pod) bool { return podStatus(p) == "Terminating" })
+	a.awaitGone("slowstop")
+	if n := len(a.pods()); n != 4 {
+		t.Errorf("%d pods left, want 4", n)
+	}
+}
+
+// TestKillAgent: an agent that dies loses nothing and disturbs nothing.
+func TestKillAgent(t *testing.T) {
+	manifests := t.TempDir()
+	args := []string{"--manifests", manifests, "--root", t.TempDir()}
+	drainAtEnd(t, args...)
+	writeManifest(t, manifests, "steady.yaml", pod("steady", "host", "sleep 1000"))
+	writeManifest(t, manifests, "once.yaml", pod("once", "host", "exit 0", "  restartPolicy: Never"))
+	writeManifest(t, manifests, "crash.yaml", pod("crash", "host", "exit 1"))
+	writeManifest(t, manifests, "later.yaml", pod("later", "host", "while [ ! -e '"+filepath.Join(manifests, ".go")+"' ]; do sleep 0.05; done; exit 7", "  restartPolicy: Never"))
+
+	a := startAgent(t, args...)
+	steady := a.awaitPhase("steady", v1.PodRunning)
+	a.awaitPhase("once", v1.PodSucceeded)
+	a.awaitPhase("later", v1.PodRunning)
+	crash := a.awaitPod("crash", "restarted", func(p *v1.Pod) bool {
+		return len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].RestartCount >= 1
+	})
+	a.kill()
+
+	// One container ends while no agent runs.
+	writeManifest(t, manifests, ".go", "")
+	b := startAgent(t, args...)
+	later := b.awaitPhase("later", v1.PodFailed)
+	if end := later.Status.ContainerStatuses[0].State.Terminated; end == nil || end.ExitCode != 7 {
+		t.Errorf("the exit nobody saw: %+v, want exit code 7", later.Status.ContainerStatuses[0].State)
+	}
+	b.awaitPhase("once", v1.PodSucceeded)
+	again := b.awaitPhase("steady", v1.PodRunning)
+	if got, want := containerIDs(again), containerIDs(steady); !reflect.DeepEqual(got, want) {
+		t.Errorf("steady: containers %v, before the restart %v", got, want)
+	}
+	if n := again.Status.ContainerStatuses[0].RestartCount; n != 0 {
+		t.Errorf("steady: %d restarts", n)
+	}
+	after := b.awaitPod("crash", "its restarts again", func(p *v1.Pod) bool { return len(p.Status.ContainerStatuses) == 1 })
+	if got, want := after.Status.ContainerStatuses[0].RestartCount, crash.Status.ContainerStatuses[0].RestartCount; got < want {
+		t.Errorf("crash: restart count fell from %d to %d", want, got)
+	}
+	if code := b.terminate(); code != 0 {
+		t.Errorf("exit code %d after SIGTERM", code)
+	}
+}
+
+// TestBadManifests: what is wrong with one manifest is said and harms no other.
+func TestBadManifests(t *testing.T) {
+	manifests := t.TempDir()
+	args := []string{"--manifests", manifests, "--root", t.TempDir()}
+	drainAtEnd(t, args...)
+	good := writeManifest(t, manifests, "good.yaml", pod("good", "host", "sleep 1000"))
+	writeManifest(t, manifests, "malformed.yaml", "apiVersion: v1\nkind: Pod\n  oops: [")
+	writeManifest(t, manifests, "empty.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: hollow}\nspec: {}\n")
+	writeManifest(t, manifests, "traversal.yaml", pod("../../etc", "host", "true"))
+	writeManifest(t, manifests, "unknown.yaml", strings.Replace(pod("unknown", "host", "sleep 1000"), "spec:", "spec:\n  colour: red", 1))
+	writeManifest(t, manifests, "image.yaml", pod("image", "registry.example/none:1", "true"))
+	writeManifest(t, manifests, "good2.yaml", pod("good", "host", "sleep 2000"))
+
+	a := startAgent(t, args...)
+	a.awaitPhase("good", v1.PodRunning)
+	a.awaitPhase("unknown", v1.PodRunning)
+	a.awaitPod("image", "an image failure", func(p *v1.Pod) bool {
+		return podStatus(p) == "ErrImagePull" || podStatus(p) == "ImagePullBackOff"
+	})
+	for _, want := range []string{"malformed.yaml", "empty.yaml", "traversal.yaml", "colour", "good2.yaml"} {
+		await(t, "the log to mention "+want, func() error {
+			if strings.Contains(a.log(), want) {
+				return nil
+			}
+			return errors.New(a.log())
+		})
+	}
+	if n := len(a.pods()); n != 3 {
+		t.Errorf("%d pods, want 3", n)
+	}
+
+	// A manifest that goes bad never kills the pod it defined.
+	remove(t, filepath.Join(manifests, "good2.yaml"))
+	before := a.awaitPhase("good", v1.PodRunning)
+	if err := os.WriteFile(good, []byte("kind: [Pod"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the log to say that good.yaml is kept", func() error {
+		if strings.Count(a.log(), "good.yaml") > 0 {
+			return nil
+		}
+		return errors.New("not yet")
+	})
+	after := a.awaitPhase("good", v1.PodRunning)
+	if before.UID == after.UID && !reflect.DeepEqual(containerIDs(before), containerIDs(after)) {
+		t.Errorf("containers changed from %v to %v", containerIDs(before), containerIDs(after))
+	}
+}
+
+// TestRefusals: what cannot work is one clear sentence and a non-zero exit.
+func TestRefusals(t *testing.T) {
+	manifests := t.TempDir()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	notAFolder := writeManifest(t, manifests, "file", "")
+	tests := []struct {
+		name string
+		args []string
+		want string
+		code int
+	}{
+		{"no manifests", nil, "--manifests is required", 2},
+		{"missing folder", []string{"--manifests", manifests + "/none"}, "no such file", 2},
+		{"nobody listens", []string{"--manifests", manifests, "--runtime", "unix://" + manifests + "/none.sock"}, "none.sock", 1},
+		{"not a unix socket", []string{"--manifests", manifests, "--runtime", "tcp://127.0.0.1:1"}, "unix", 1},
+		{"root is a file", []string{"--manifests", manifests, "--root", notAFolder + "/x"}, notAFolder, 1},
+		{"port in use", []string{"--manifests", manifests, "--listen", taken.Addr().String()}, "in use", 1},
+		{"bad level", []string{"--manifests", manifests, "--log-level", "loud"}, "--log-level", 2},
+		{"bad node name", []string{"--manifests", manifests, "--node-name", "No Such Name"}, "No Such Name", 1},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			args := append([]string{"--root", t.TempDir()}, test.args...)
+			a := launch(t, args...)
+			if code := a.wait(); code != test.code {
+				t.Errorf("exit code %d, want %d", code, test.code)
+			}
+			if !strings.Contains(a.log(), test.want) {
+				t.Errorf("said %q, want it to contain %q", a.log(), test.want)
+			}
+		})
+	}
+}
+
+// TestDrain: with --drain nothing is left.
+func TestDrain(t *testing.T) {
+	manifests, root := t.TempDir(), t.TempDir()
+	mark := filepath.Join(t.TempDir(), "stopped")
+	writeManifest(t, manifests, "polite.yaml", pod("polite", "host", fmt.Sprintf("trap 'touch %s; exit 0' TERM; while :; do sleep 0.05; done", mark)))
+	a := startAgent(t, "--manifests", manifests, "--root", root, "--drain")
+	a.awaitPhase("polite", v1.PodRunning)
+	if code := a.terminate(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	if _, err := os.Stat(mark); err != nil {
+		t.Errorf("the container did not get SIGTERM: %v", err)
+	}
+	left, err := os.ReadDir(filepath.Join(root, "runtime", "containers"))
+	if err != nil || len(left) != 0 {
+		t.Errorf("left in the runtime: %v, %v", left, err)
+	}
+}
