@@ -81,7 +81,7 @@ func removeLeftovers(ctx context.Context, l layout, s *slot, t *tools) error {
 		errs = append(errs, ignoreAbsent(os.Remove(socket)))
 	}
 	removeCgroups(containers)
-	errs = append(errs, removeNetwork(ctx, s, t), os.RemoveAll(l.root))
+	errs = append(errs, removeNetwork(ctx, s, t, containers), os.RemoveAll(l.root))
 	return errors.Join(errs...)
 }
 
@@ -251,11 +251,16 @@ func removeCgroups(containers []string) {
 	}
 }
 
-// removeNetwork removes the bridge and the CNI library's notes about it.
-func removeNetwork(ctx context.Context, s *slot, t *tools) error {
-	notes, err := filepath.Glob("/var/lib/cni/results/" + s.network() + "-*")
+// removeNetwork removes the bridge and the CNI library's notes about it and
+// about the sandboxes' loopback interfaces.
+func removeNetwork(ctx context.Context, s *slot, t *tools, containers []string) error {
+	const folder = "/var/lib/cni/results/"
+	notes, err := filepath.Glob(folder + s.network() + "-*")
 	if err != nil {
 		return err
+	}
+	for _, id := range containers {
+		notes = append(notes, folder+"cni-loopback-"+id+"-lo")
 	}
 	var errs []error
 	for _, note := range notes {

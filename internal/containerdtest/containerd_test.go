@@ -3,11 +3,165 @@
 package containerdtest
 
 import (
+	"net"
+	"os"
+	"slices"
+	"strings"
 	"testing"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-func TestInstance(t *testing.T) {
-	i := Start(t)
-	t.Log(i.Ctr("images", "ls", "-q"))
-	t.Log(i.Log())
+// runPod starts a sandbox with one busybox container and returns the container's
+// ID.
+func runPod(t *testing.T, i *Instance, command ...string) string {
+	t.Helper()
+	conn, err := dial(i.Endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	client := runtimeapi.NewRuntimeServiceClient(conn)
+	ctx := t.Context()
+	config := &runtimeapi.PodSandboxConfig{
+		Metadata:     &runtimeapi.PodSandboxMetadata{Name: "pod", Namespace: "test", Uid: t.Name()},
+		LogDirectory: i.Root + "/logs",
+		Linux:        &runtimeapi.LinuxPodSandboxConfig{},
+	}
+	sandbox, err := client.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: config})
+	if err != nil {
+		t.Fatal(err)
+	}
+	container, err := client.CreateContainer(ctx, &runtimeapi.CreateContainerRequest{
+		PodSandboxId: sandbox.GetPodSandboxId(), SandboxConfig: config,
+		Config: &runtimeapi.ContainerConfig{
+			Metadata: &runtimeapi.ContainerMetadata{Name: "main"},
+			Image:    &runtimeapi.ImageSpec{Image: i.Image},
+			Command:  command,
+			LogPath:  "main.log",
+			Linux:    &runtimeapi.LinuxContainerConfig{},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: container.GetContainerId()}); err != nil {
+		t.Fatal(err)
+	}
+	return container.GetContainerId()
+}
+
+// requireNothingLeft checks that no trace of an instance is on the machine.
+func requireNothingLeft(t *testing.T, l layout) {
+	t.Helper()
+	processes, err := listProcesses()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range processes {
+		if !p.zombie && slices.ContainsFunc(p.args, func(a string) bool { return strings.Contains(a, l.root) }) {
+			t.Errorf("process %d is left: %q", p.pid, p.args)
+		}
+	}
+	mountinfo, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if points := mountPoints(string(mountinfo), l.root); len(points) > 0 {
+		t.Errorf("mounts are left: %q", points)
+	}
+	if _, err := os.Stat(l.root); err == nil {
+		t.Errorf("the folder %s is left", l.root)
+	}
+}
+
+func requireNoInterface(t *testing.T, name string) {
+	t.Helper()
+	if _, err := net.InterfaceByName(name); err == nil {
+		t.Errorf("the interface %s is left", name)
+	}
+}
+
+func requirePrivate(t *testing.T) {
+	t.Helper()
+	if os.Getenv(EndpointVariable) != "" {
+		t.Skipf("%s is set: this tests the private runtime", EndpointVariable)
+	}
+}
+
+// Two instances run at once, with pods that nobody stops, and leave nothing.
+func TestInstancesLeaveNothing(t *testing.T) {
+	requirePrivate(t)
+	var layouts []layout
+	t.Run("running", func(t *testing.T) {
+		a, b := Start(t), Start(t)
+		if a.slot.number == b.slot.number {
+			t.Fatal("two instances in one slot")
+		}
+		for _, i := range []*Instance{a, b} {
+			id := runPod(t, i, "sleep", "3600")
+			if tasks := i.Ctr("tasks", "ls", "-q"); !strings.Contains(tasks, id) {
+				t.Errorf("tasks %q do not show %s", tasks, id)
+			}
+			layouts = append(layouts, i.layout)
+		}
+		layouts = append(layouts, a.layout)
+	})
+	for _, l := range layouts {
+		requireNothingLeft(t, l)
+	}
+}
+
+// A daemon killed and started again still has its container; killed at the end
+// of the test, it leaves nothing either.
+func TestKill9(t *testing.T) {
+	requirePrivate(t)
+	var l layout
+	t.Run("running", func(t *testing.T) {
+		i := Start(t)
+		l = i.layout
+		id := runPod(t, i, "sleep", "3600")
+		first := i.PID()
+		i.Kill9()
+		i.Restart()
+		if i.PID() == first {
+			t.Error("same process after the restart")
+		}
+		if tasks := i.Ctr("tasks", "ls"); !strings.Contains(tasks, id) || !strings.Contains(tasks, "RUNNING") {
+			t.Errorf("tasks after the restart: %q", tasks)
+		}
+		i.Restart()
+		i.Kill9()
+	})
+	requireNothingLeft(t, l)
+}
+
+// A killed test run cleans up nothing; whoever takes its slot does.
+func TestLeftoversOfAKilledRun(t *testing.T) {
+	requirePrivate(t)
+	tools, err := thisMachine().find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead, err := newInstance(t, tools)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := dead.start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	runPod(t, dead, "sleep", "3600")
+	// What the kernel does when the process dies.
+	if err := dead.slot.lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("next", func(t *testing.T) {
+		next := Start(t)
+		if next.slot.number != dead.slot.number {
+			t.Skipf("another process took slot %d first and cleans up", dead.slot.number)
+		}
+		requireNothingLeft(t, dead.layout)
+		requireNoInterface(t, dead.slot.bridge())
+	})
+	<-dead.process.ended
 }
