@@ -209,7 +209,7 @@ func (c *cache) relisted(t runtime.Stamp, removed, open, closed []types.UID) {
 		c.removals = slices.Delete(c.removals, 0, over)
 	}
 	for _, uid := range open {
-		c.outstanding[uid] = t
+		c.mark(uid, t)
 	}
 	for _, uid := range closed {
 		delete(c.outstanding, uid)
@@ -250,12 +250,37 @@ func (c *cache) wake(uid types.UID) {
 	c.waiters[uid] = left
 }
 
-// isOutstanding reports whether the pod waits for a reading, and since when.
-func (c *cache) isOutstanding(uid types.UID) (runtime.Stamp, bool) {
+// open makes a pod outstanding outside a relist.
+func (c *cache) open(uid types.UID, stamp runtime.Stamp) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mark(uid, stamp)
+}
+
+// mark makes a pod outstanding since stamp. What T has proved of it so far stays
+// proved.
+func (c *cache) mark(uid types.UID, stamp runtime.Stamp) {
+	if _, open := c.outstanding[uid]; !open {
+		if e := c.entries[uid]; e != nil {
+			e.observed = max(e.observed, c.global)
+		}
+	}
+	c.outstanding[uid] = max(c.outstanding[uid], stamp)
+}
+
+// isOutstanding reports whether the pod waits for a reading.
+func (c *cache) isOutstanding(uid types.UID) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	since, open := c.outstanding[uid]
-	return since, open
+	_, open := c.outstanding[uid]
+	return open
+}
+
+// has reports whether the pod has an entry.
+func (c *cache) has(uid types.UID) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.entries[uid] != nil
 }
 
 // Changes is what happened to the cached statuses after some version.

@@ -1,6 +1,8 @@
 package pleg
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -18,6 +20,8 @@ type Dump struct {
 	// Malformed is the number of listed objects without ID or metadata,
 	// Foreign of those that belong to somebody else, in the last list.
 	Malformed, Foreign int
+	// Conflicts is the number of times an ID turned up in a second pod.
+	Conflicts int
 }
 
 // PodDump is what the generator knows of one pod.
@@ -37,8 +41,41 @@ type PodDump struct {
 	// Outstanding says why the pod does not profit from Global; empty if it
 	// does.
 	Outstanding string
+	// Held is true between Hold and Release, Reading while a reading is under
+	// way; Failures counts readings in a row that ran out of time.
+	Held, Reading bool
+	Failures      int
 }
 
 // Dump returns what is known of every pod. It is safe at any time and costs
 // time in proportion to the number of pods.
-func (g *Generator) Dump() Dump { return Dump{} }
+func (g *Generator) Dump() Dump {
+	g.mu.Lock()
+	defer g.unlock()
+	d := Dump{Malformed: g.scan.count.malformed, Foreign: g.scan.count.foreign, Conflicts: g.conflicts}
+	for _, r := range g.records {
+		if r.dropped {
+			continue
+		}
+		p := PodDump{
+			UID: r.uid, Name: r.name, Namespace: r.namespace, Fingerprint: r.fingerprint,
+			Held: r.holds > 0, Reading: r.busy, Failures: r.failures,
+		}
+		if r.open {
+			p.Outstanding = r.why
+		}
+		d.Pods = append(d.Pods, p)
+	}
+	slices.SortFunc(d.Pods, func(a, b PodDump) int { return cmp.Compare(a.UID, b.UID) })
+
+	g.cache.mu.RLock()
+	defer g.cache.mu.RUnlock()
+	d.Global = g.cache.global
+	for i := range d.Pods {
+		p := &d.Pods[i]
+		if e := g.cache.entries[p.UID]; e != nil {
+			p.Modified, p.Observed, p.ObservedAt, p.Err = e.modified, e.observed, e.status.ObservedAt, e.err
+		}
+	}
+	return d
+}

@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
+	"slices"
+	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -28,6 +32,51 @@ type Generator struct {
 	view    *runtime.View
 	cache   *cache
 	subs    subscribers
+	metrics *metrics
+	health  listHealth
+	stream  streamState
+	printer printer
+
+	// lostReads and lostLists count calls that never came back (B4).
+	lostReads, lostLists *lostCalls
+	// relisting is held by the one relist under way (R1).
+	relisting chan struct{}
+	// wake tells the dispatcher to look at its queues.
+	wake chan struct{}
+
+	// mu guards everything below. It is never held over I/O or foreign code.
+	mu      sync.Mutex
+	running bool
+	pods    map[types.UID]*record
+	// records are the values of pods in order of UID once sorted; dropped of
+	// them are to be taken out.
+	records []*record
+	sorted  bool
+	dropped int
+	// ids says which pod an ID belongs to; conflicts counts IDs of two (E5).
+	ids       map[objectKey]types.UID
+	conflicts int
+	// urgent and queue are the pods to be read, places how many are being read.
+	urgent, queue []*record
+	places        int
+	// round numbers the lists, changes the pods in the order they changed.
+	round, changes uint64
+	scan           scan
+	// first is done once every pod of the first list has been read.
+	first *batch
+	// asked are Relist calls to be served, early asks for a relist at once.
+	asked []*relistCall
+	early bool
+	// active is when something changed last.
+	active time.Time
+	// later is run when mu is released: logging, events.
+	later []func()
+}
+
+// objectKey identifies a container or sandbox.
+type objectKey struct {
+	id      string
+	sandbox bool
 }
 
 // New returns a generator that reads from reader. It makes no call and starts
@@ -40,19 +89,43 @@ func New(reader runtime.Reader, options Options) (*Generator, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pleg options: %w", err)
 	}
-	g := &Generator{options: options, view: options.View, cache: newCache()}
+	g := &Generator{
+		options: options, view: options.View, cache: newCache(),
+		printer:   printer{maphash.MakeSeed()},
+		relisting: make(chan struct{}, 1), wake: make(chan struct{}, 1),
+		pods: map[types.UID]*record{}, sorted: true, ids: map[objectKey]types.UID{},
+	}
+	g.lostReads, g.lostLists = newLostCalls(g.signal), newLostCalls(g.signal)
 	if g.view == nil {
 		g.view = runtime.NewView(reader, runtime.ViewOptions{OwnerID: options.OwnerID, Sequence: options.Sequence, Clock: options.Clock})
+	}
+	if g.metrics, err = newMetrics(options.Meter); err != nil {
+		return nil, fmt.Errorf("pleg metrics: %w", err)
 	}
 	return g, nil
 }
 
-// Run relists every period, serves refreshes and watches the event stream until
-// ctx ends, which is the only way it ends; it then returns nil. Every goroutine
-// it started has ended by then, except calls that ignore their context for
-// longer than Options.WriteOffAfter; [Generator.Health] counts those. A second
-// Run at the same time fails with [ErrRunning]; one after the other is fine.
-func (g *Generator) Run(ctx context.Context) error { <-ctx.Done(); return nil }
+// unlock releases mu and then runs what was put off until it is free.
+func (g *Generator) unlock() {
+	later := g.later
+	g.later = nil
+	g.mu.Unlock()
+	for _, f := range later {
+		f()
+	}
+}
+
+// ensure returns the record of a pod, a new one if need be.
+func (g *Generator) ensure(uid types.UID) *record {
+	r := g.pods[uid]
+	if r == nil {
+		r = &record{uid: uid}
+		g.pods[uid] = r
+		g.records = append(g.records, r)
+		g.sorted = false
+	}
+	return r
+}
 
 // Stamp draws a stamp from the generator's sequence: what is read later carries
 // a larger one.
@@ -77,44 +150,131 @@ func (g *Generator) GetNewerThan(ctx context.Context, uid types.UID, after runti
 // Refresh asks for a look at one pod as soon as possible and returns at once.
 // Requests for one pod merge; a pod the runtime does not know is harmless (D1,
 // D9). Call it after every own runtime call for the pod.
-func (g *Generator) Refresh(uid types.UID) {}
+func (g *Generator) Refresh(uid types.UID) {
+	stamp := g.view.Stamp()
+	g.mu.Lock()
+	r := g.ensure(uid)
+	g.metrics.requested(r.request != 0)
+	r.request = stamp
+	g.active = g.options.Clock.Now()
+	g.enqueue(r)
+	g.unlock()
+	g.signal()
+}
 
 // Reinspect makes the next relist read the pod in full even if its containers
-// look unchanged (R13), and deliver PodSync if they are.
-func (g *Generator) Reinspect(uid types.UID) {}
+// look unchanged (R13), and deliver PodSync if they are. A pod that is not known
+// or gone by then is ignored.
+func (g *Generator) Reinspect(uid types.UID) {
+	g.mu.Lock()
+	defer g.unlock()
+	if r := g.pods[uid]; r != nil && r.known {
+		r.reinspect = true
+	}
+}
 
 // Hold keeps readings of the pod back until Release: call it before a sequence of
 // runtime calls for the pod, so that no state in between is published (D8).
 // Holds nest. [Generator.ReadNow] and [Generator.Publish] pass a hold.
-func (g *Generator) Hold(uid types.UID) {}
+func (g *Generator) Hold(uid types.UID) {
+	g.mu.Lock()
+	defer g.unlock()
+	g.ensure(uid).holds++
+}
 
 // Release ends one Hold. With the last one, what was asked for or noticed
 // meanwhile is served by one refresh.
-func (g *Generator) Release(uid types.UID) {}
+func (g *Generator) Release(uid types.UID) {
+	stamp := g.view.Stamp()
+	g.mu.Lock()
+	r := g.pods[uid]
+	if r == nil || r.holds == 0 {
+		g.unlock()
+		return
+	}
+	if r.holds--; r.holds == 0 {
+		if r.open || r.request != 0 {
+			r.request = stamp
+		}
+		g.enqueue(r)
+	}
+	g.unlock()
+	g.signal()
+}
 
 // Report says that the caller saw a container or sandbox of the pod in this
 // state, usually because its own call has just put it there. If the next refresh
 // shows less (say created after a successful start) it is repeated once, 100 ms
 // later, before it is published (D7).
-func (g *Generator) Report(uid types.UID, id string, state runtime.State) {}
+func (g *Generator) Report(uid types.UID, id string, state runtime.State) {
+	if state == runtime.Unknown {
+		return
+	}
+	g.mu.Lock()
+	defer g.unlock()
+	r := g.ensure(uid)
+	if r.reports == nil {
+		r.reports = map[string]runtime.State{}
+	}
+	r.reports[id] = max(r.reports[id], state)
+}
 
 // Publish stores a status the caller has just read, as if it had been read here,
 // and reports whether it was newer than what is known (B9, C7). The status must
 // come from a [runtime.View] on the same sequence and must not be modified
 // afterwards.
-func (g *Generator) Publish(status *runtime.PodStatus) bool { return false }
+func (g *Generator) Publish(status *runtime.PodStatus) bool {
+	if status == nil || status.UID == "" {
+		return false
+	}
+	objects := statusObjects(status)
+	g.mu.Lock()
+	defer g.unlock()
+	r := g.ensure(status.UID)
+	news := g.publish(r, status, objects, g.printer.all(objects), false)
+	if r.listed == nil {
+		g.finishBatches(r)
+	}
+	return news
+}
 
 // ReadNow reads the pod in full, now, publishes the reading in the cache, and
-// returns it. Its list began after the call did. A pod the runtime does not
-// know gives an empty status with its UID. Use it after own stop calls.
+// returns it. Its list began after the call did; calls for one pod that wait at
+// the same time share a reading. A pod the runtime does not know gives an empty
+// status with its UID, and is believed gone. Use it after own stop calls. The
+// status is shared: it must not be modified.
 func (g *Generator) ReadNow(ctx context.Context, uid types.UID) (*runtime.PodStatus, error) {
-	return nil, ErrStopped
+	call := &reader{done: make(chan struct{})}
+	g.mu.Lock()
+	r := g.ensure(uid)
+	r.readers = append(r.readers, call)
+	g.active = g.options.Clock.Now()
+	g.enqueue(r)
+	g.unlock()
+	g.signal()
+	err := g.drive(ctx, call.done)
+	if err == nil {
+		return call.status, call.err
+	}
+	g.mu.Lock()
+	defer g.unlock()
+	if r := g.pods[uid]; r != nil {
+		r.readers = slices.DeleteFunc(r.readers, func(other *reader) bool { return other == call })
+	}
+	return nil, err
 }
 
 // ListRunning reads the runtime and returns the pods with a ready sandbox or a
 // running container, sorted by UID. The reading does not go into the cache. It
 // is for housekeeping, which must not act on an old list.
-func (g *Generator) ListRunning(ctx context.Context) ([]*runtime.Pod, error) { return nil, nil }
+func (g *Generator) ListRunning(ctx context.Context) ([]*runtime.Pod, error) {
+	listing, err := g.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	pods := g.view.Pods(listing)
+	return slices.DeleteFunc(pods, func(p *runtime.Pod) bool { return !p.Running() }), nil
+}
 
 // Subscribe adds a subscriber. It gets what changes from now on; subscribe
 // before Run to miss nothing, then the first relist delivers every pod (R14).
@@ -122,14 +282,21 @@ func (g *Generator) ListRunning(ctx context.Context) ([]*runtime.Pod, error) { r
 func (g *Generator) Subscribe() *Subscription { return g.subs.join() }
 
 // Synced reports whether a complete relist has been done: every pod the runtime
-// knew then has been read at least once.
-func (g *Generator) Synced() bool { return false }
-
-// Relist does one relist and waits until every pod that it showed changed has
-// been read, or ctx ends. Without Run this is the manual mode: the caller's
-// goroutine drives everything, nothing happens between two calls (B10). With
-// Run it makes a relist due at once.
-func (g *Generator) Relist(ctx context.Context) error { return nil }
+// knew then has been read, or reading it has failed.
+func (g *Generator) Synced() bool {
+	g.mu.Lock()
+	first := g.first
+	g.mu.Unlock()
+	if first == nil {
+		return false
+	}
+	select {
+	case <-first.done:
+		return true
+	default:
+		return false
+	}
+}
 
 // ChangedSince returns the pods whose cached status was written or removed
 // after version; 0 means ever (C12).

@@ -1,7 +1,11 @@
 package pleg
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -53,4 +57,69 @@ type HungPod struct {
 func (g *Generator) Healthy() error { return g.Health().Err }
 
 // Health returns the details of Healthy, and what else is wrong.
-func (g *Generator) Health() Health { return Health{Err: ErrNeverListed} }
+func (g *Generator) Health() Health {
+	now := g.options.Clock.Now()
+	h := g.health.judge(now, g.options.HealthThreshold)
+	h.WrittenOff = g.lostReads.count() + g.lostLists.count()
+	h.Paused = g.lostReads.count() >= g.options.Inspections
+	g.metrics.seen(h.LastList)
+	g.mu.Lock()
+	defer g.unlock()
+	for _, r := range g.records {
+		if r.failures > 0 && !r.dropped {
+			h.Hung = append(h.Hung, HungPod{r.uid, r.name, r.namespace, r.failures, r.failed.Add(r.backoff)})
+		}
+	}
+	slices.SortFunc(h.Hung, func(a, b HungPod) int { return cmp.Compare(a.UID, b.UID) })
+	return h
+}
+
+// listHealth remembers how lists went.
+type listHealth struct {
+	mu sync.Mutex
+	// last is when the latest successful list began, since when the one under
+	// way did, zero if none is.
+	last, since time.Time
+	err         error
+}
+
+func (h *listHealth) listing(now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.since = now
+}
+
+// listed ends a list that began then. Success counts from its start, so that a
+// relist that hangs afterwards ages (H4).
+func (h *listHealth) listed(began time.Time, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.since, h.err = time.Time{}, err
+	if err == nil {
+		h.last = began
+	}
+}
+
+// judge applies H1 and H2. A clock that went back counts as no time passed.
+func (h *listHealth) judge(now time.Time, threshold time.Duration) Health {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	health := Health{LastList: h.last, ListErr: h.err}
+	if h.last.IsZero() {
+		health.Err = ErrNeverListed
+		if h.err != nil {
+			health.Err = fmt.Errorf("%w: %w", ErrNeverListed, h.err)
+		}
+		return health
+	}
+	age := now.Sub(h.last)
+	if age <= threshold {
+		return health
+	}
+	reason := ErrListSlow
+	if h.err != nil {
+		reason = fmt.Errorf("%w: %w", ErrListFailing, h.err)
+	}
+	health.Err = fmt.Errorf("pleg was last seen active %v ago; threshold is %v: %w", age, threshold, reason)
+	return health
+}

@@ -1,0 +1,230 @@
+package pleg
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// job is one reading of one pod. It holds copies of what it needs, so that a
+// call that hangs shares nothing with the rest.
+type job struct {
+	record *record
+	// listed is the listing to read; nil means list the pod first.
+	listed *runtime.Pod
+	// force reads in full even if the listing looks unchanged.
+	force       bool
+	known       bool
+	objects     []object
+	fingerprint uint64
+	reports     map[string]runtime.State
+	readers     []*reader
+	began       time.Time
+}
+
+// reading is the result of a job.
+type reading struct {
+	// stamp was drawn before the list; 0 if there was none.
+	stamp runtime.Stamp
+	// pod as listed, nil if the runtime does not list it.
+	pod         *runtime.Pod
+	fingerprint uint64
+	// status is nil if the listing looks unchanged, or with an error.
+	status *runtime.PodStatus
+	err    error
+}
+
+// reportDelay is how long a reading that shows less than reported is put off
+// (D7).
+const reportDelay = 100 * time.Millisecond
+
+// Back-off of a pod whose reading ran out of time (B4), and how often people are
+// told (B3).
+const (
+	firstBackoff = time.Second
+	maxBackoff   = time.Minute
+	warnInterval = time.Minute
+)
+
+// enqueue puts a pod into the queue of pods to be read, unless it is there, is
+// being read, or must not be read now.
+func (g *Generator) enqueue(r *record) {
+	if r.queued || r.busy || !r.wanted() {
+		return
+	}
+	r.queued = true
+	if r.request != 0 || len(r.readers) > 0 {
+		g.urgent = append(g.urgent, r)
+	} else {
+		g.queue = append(g.queue, r)
+	}
+}
+
+// wanted reports whether there is something to read that may be read now.
+func (r *record) wanted() bool {
+	return len(r.readers) > 0 || r.holds == 0 && (r.request != 0 || r.listed != nil)
+}
+
+// pump starts readings while there are pods to read and places free. Requests
+// go before what a relist found.
+func (g *Generator) pump(ctx context.Context, running *sync.WaitGroup) {
+	for {
+		g.mu.Lock()
+		j := g.next()
+		g.unlock()
+		if j == nil {
+			return
+		}
+		running.Go(func() { g.perform(ctx, j) })
+	}
+}
+
+// next takes the next job, nil if there is none or no place.
+func (g *Generator) next() *job {
+	if g.lostReads.count() >= g.options.Inspections {
+		return nil // paused, see Health
+	}
+	for g.places < g.options.Inspections {
+		var r *record
+		switch {
+		case len(g.urgent) > 0:
+			r, g.urgent = g.urgent[0], g.urgent[1:]
+		case len(g.queue) > 0:
+			r, g.queue = g.queue[0], g.queue[1:]
+		default:
+			return nil
+		}
+		r.queued = false
+		if j := g.begin(r); j != nil {
+			g.places++
+			return j
+		}
+		if !r.busy {
+			r.listed = nil
+			g.finishBatches(r)
+		}
+	}
+	return nil
+}
+
+// begin makes the job of a pod, nil if the reason to read it has gone or the pod
+// rests.
+func (g *Generator) begin(r *record) *job {
+	if r.dropped || r.busy || !r.wanted() {
+		return nil
+	}
+	if len(r.readers) == 0 && g.resting(r, g.options.Clock.Now()) {
+		return nil // the next relist after the rest takes it up again
+	}
+	j := &job{
+		record: r, known: r.known, objects: r.objects, fingerprint: r.fingerprint,
+		force: r.reinspect || len(r.readers) > 0, readers: r.readers,
+		reports: maps.Clone(r.reports), began: g.options.Clock.Now(),
+	}
+	if len(r.readers) == 0 && r.request == 0 {
+		j.listed = r.listed
+	}
+	r.readers, r.listed, r.request, r.busy = nil, nil, 0, true
+	return j
+}
+
+// perform runs a job within its limits and settles what it found. The place is
+// kept until the call has returned or is written off (B3, B4).
+func (g *Generator) perform(ctx context.Context, j *job) {
+	l := limits{run: g.options.InspectTimeout, linger: g.options.WriteOffAfter - g.options.InspectTimeout}
+	result, end := bounded(ctx, g.options.Clock, l, g.lostReads, j.record.uid, func() { g.expired(j) }, func(ctx context.Context) (result reading) {
+		defer recovered(&result.err)
+		return g.read(ctx, j)
+	})
+	g.metrics.read(ctx, g.options.Clock.Since(j.began), j.listed == nil)
+	g.finish(ctx, j, result, end)
+	g.signal()
+}
+
+// read is the I/O of a job; it runs without any lock.
+func (g *Generator) read(ctx context.Context, j *job) reading {
+	result := g.readOnce(ctx, j, j.listed)
+	if result.err != nil || !behind(j.reports, result.pod, result.status) {
+		return result
+	}
+	timer := g.options.Clock.NewTimer(reportDelay)
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+		return g.readOnce(ctx, j, nil)
+	case <-ctx.Done():
+		return reading{err: context.Cause(ctx)}
+	}
+}
+
+func (g *Generator) readOnce(ctx context.Context, j *job, pod *runtime.Pod) (result reading) {
+	if pod == nil {
+		listing, err := g.view.List(ctx, j.record.uid)
+		if err != nil {
+			return reading{err: err}
+		}
+		result.stamp = listing.Stamp
+		for _, p := range g.view.Pods(listing) {
+			if p.UID == j.record.uid {
+				pod = p
+			}
+		}
+		if pod == nil {
+			return result
+		}
+	}
+	objects := listedObjects(pod)
+	result.pod, result.stamp, result.fingerprint = pod, pod.Stamp, g.printer.all(objects)
+	if !j.force && j.known && slices.Equal(objects, j.objects) {
+		return result
+	}
+	result.status, result.err = g.view.PodStatus(ctx, pod)
+	return result
+}
+
+// expired notes that a job ran into its limit, while its call may still hang:
+// the entry keeps its status, the pod no longer profits from relists (B3).
+func (g *Generator) expired(j *job) {
+	g.mu.Lock()
+	defer g.unlock()
+	r, now := j.record, g.options.Clock.Now()
+	r.failures++
+	r.failed = now
+	r.backoff = min(firstBackoff<<min(r.failures-1, 10), maxBackoff)
+	r.reinspect = true
+	r.open, r.why = true, "a reading ran out of time"
+	g.cache.open(r.uid, g.view.Stamp())
+	err := fmt.Errorf("%w: reading of pod %s took longer than %v", runtime.ErrDeadline, r.uid, g.options.InspectTimeout)
+	j.answer(nil, err)
+	for _, b := range r.batches {
+		b.finish()
+	}
+	r.batches = nil
+	if !r.warned.IsZero() && now.Sub(r.warned) >= 0 && now.Sub(r.warned) < warnInterval {
+		return
+	}
+	r.warned = now
+	failures, object := r.failures, &corev1.ObjectReference{Kind: "Pod", APIVersion: "v1", Namespace: r.namespace, Name: r.name, UID: r.uid}
+	g.later = append(g.later, func() {
+		g.options.Logger.Info("Inspection timed out", "uid", object.UID, "pod", object.Namespace+"/"+object.Name, "failures", failures, "limit", g.options.InspectTimeout)
+		if g.options.Recorder != nil {
+			g.options.Recorder.Eventf(object, corev1.EventTypeWarning, "InspectionTimedOut", "The container runtime did not describe the pod within %v", g.options.InspectTimeout)
+		}
+	})
+}
+
+// answer ends the ReadNow calls a job serves.
+func (j *job) answer(status *runtime.PodStatus, err error) {
+	for _, r := range j.readers {
+		r.status, r.err = status, err
+		close(r.done)
+	}
+	j.readers = nil
+}

@@ -1,0 +1,232 @@
+package pleg
+
+import (
+	"cmp"
+	"hash/maphash"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// record is everything the generator holds of one pod besides the cache entry.
+// It is guarded by Generator.mu.
+type record struct {
+	uid             types.UID
+	name, namespace string
+
+	// objects is what the published status shows, sorted; events are derived
+	// from it. known is false until a reading succeeded.
+	objects []object
+	known   bool
+	// fingerprint is that of the list which objects stand for, stamp that of
+	// the latest look of any kind that settled the pod.
+	fingerprint uint64
+	stamp       runtime.Stamp
+
+	// Scratch of the scan of a list: its number, the sum so far, whether
+	// something of the pod runs (kept between lists) and whether a sandbox is
+	// ready.
+	round   uint64
+	scanned uint64
+	alive   bool
+	ready   bool
+	// changedIn is the number of the last list that the fingerprint did not
+	// settle.
+	changedIn uint64
+	// missing counts the lists in a row that lacked a pod that was alive.
+	missing int
+
+	// What is wanted of the pod: listed is a changed listing to be read,
+	// request the stamp of the latest Refresh, readers are ReadNow calls.
+	listed    *runtime.Pod
+	request   runtime.Stamp
+	readers   []*reader
+	reinspect bool
+	// batches are the relists that wait for this pod.
+	batches []*batch
+	// order is the number of the first change not delivered yet, 0 if none.
+	order uint64
+
+	holds  int
+	queued bool
+	busy   bool
+	// open mirrors the outstanding mark in the cache; why is for Dump.
+	open bool
+	why  string
+
+	// failures in a row to read within the time limit, when the last was, and
+	// how long the pod is left alone since (B4).
+	failures int
+	failed   time.Time
+	backoff  time.Duration
+	warned   time.Time
+
+	// reports holds what a syncer says it saw, until a reading has been
+	// compared with it (D7).
+	reports map[string]runtime.State
+
+	dropped bool
+}
+
+// reader is one ReadNow call.
+type reader struct {
+	done   chan struct{}
+	status *runtime.PodStatus
+	err    error
+}
+
+// batch is the set of pods one relist waits for. It is guarded by Generator.mu.
+type batch struct {
+	left int
+	done chan struct{}
+}
+
+func (b *batch) finish() {
+	if b.left--; b.left == 0 {
+		close(b.done)
+	}
+}
+
+// idle reports whether nothing refers to the record but the cache.
+func (r *record) idle() bool {
+	return !r.busy && r.holds == 0 && r.request == 0 && len(r.readers) == 0 && r.listed == nil
+}
+
+// resting reports whether the pod is left alone after readings that ran out of
+// time. A clock that went back ends the rest.
+func (g *Generator) resting(r *record, now time.Time) bool {
+	if r.failures == 0 {
+		return false
+	}
+	since := now.Sub(r.failed)
+	return since >= 0 && since < r.backoff || g.lostReads.of(r.uid) >= maxLostPerPod
+}
+
+// maxLostPerPod bounds how many written-off calls one pod may cause, so that a
+// single pod whose calls never return cannot use up the budget of all (B4).
+const maxLostPerPod = 2
+
+// listedObjects returns the objects of a listing in record order.
+func listedObjects(pod *runtime.Pod) []object {
+	if pod == nil {
+		return nil
+	}
+	objects := make([]object, 0, len(pod.Sandboxes)+len(pod.Containers))
+	for _, s := range pod.Sandboxes {
+		objects = append(objects, object{s.ID, true, objectStateOf(s.State)})
+	}
+	for _, c := range pod.Containers {
+		objects = append(objects, object{c.ID.ID, false, objectStateOf(c.State)})
+	}
+	return normalize(objects)
+}
+
+// statusObjects returns the objects of a status in record order.
+func statusObjects(status *runtime.PodStatus) []object {
+	objects := make([]object, 0, len(status.Sandboxes)+len(status.Containers))
+	for _, s := range status.Sandboxes {
+		objects = append(objects, object{s.ID, true, objectStateOf(s.State)})
+	}
+	for _, c := range status.Containers {
+		objects = append(objects, object{c.ID.ID, false, objectStateOf(c.State)})
+	}
+	return normalize(objects)
+}
+
+// normalize sorts objects into record order and keeps one of each ID.
+func normalize(objects []object) []object {
+	slices.SortFunc(objects, func(a, b object) int {
+		switch {
+		case a.before(b):
+			return -1
+		case b.before(a):
+			return 1
+		}
+		return cmp.Compare(a.state, b.state)
+	})
+	return slices.CompactFunc(objects, func(a, b object) bool { return a.id == b.id && a.sandbox == b.sandbox })
+}
+
+func anyRunning(objects []object) bool {
+	return slices.ContainsFunc(objects, func(o object) bool { return o.state == running })
+}
+
+// printer makes fingerprints: the sum of a hash of each object, so the order of
+// a list does not matter (B6). Its seed is its own, so no runtime can prepare
+// IDs that collide.
+type printer struct{ seed maphash.Seed }
+
+func (p printer) object(id string, sandbox bool, state objectState) uint64 {
+	h := maphash.String(p.seed, id)
+	if sandbox {
+		h ^= 0x9e3779b97f4a7c15
+	}
+	// A bijective mix: without it two objects that swap states would cancel out.
+	h += uint64(state) * 0xbf58476d1ce4e5b9
+	h ^= h >> 30
+	h *= 0xbf58476d1ce4e5b9
+	h ^= h >> 27
+	h *= 0x94d049bb133111eb
+	return h ^ h>>31
+}
+
+func (p printer) all(objects []object) (sum uint64) {
+	for _, o := range objects {
+		sum += p.object(o.id, o.sandbox, o.state)
+	}
+	return sum
+}
+
+// keepIPs is rule R11: a pod without a ready sandbox and without an address
+// keeps the address it had, because a finished pod must keep it in the API.
+func keepIPs(status, cached *runtime.PodStatus) *runtime.PodStatus {
+	if len(status.IPs) > 0 || cached == nil || len(cached.IPs) == 0 {
+		return status
+	}
+	for _, s := range status.Sandboxes {
+		if s.State == runtime.Running {
+			return status
+		}
+	}
+	kept := *status
+	kept.IPs = cached.IPs
+	return &kept
+}
+
+// behind reports whether a reading shows less than was reported of some object
+// (D7): a lower state, or none at all unless it was last seen exited.
+func behind(reports map[string]runtime.State, pod *runtime.Pod, status *runtime.PodStatus) bool {
+	if len(reports) == 0 {
+		return false
+	}
+	shown := map[string]runtime.State{}
+	switch {
+	case status != nil:
+		for _, s := range status.Sandboxes {
+			shown[s.ID] = s.State
+		}
+		for _, c := range status.Containers {
+			shown[c.ID.ID] = c.State
+		}
+	case pod != nil:
+		for _, s := range pod.Sandboxes {
+			shown[s.ID] = s.State
+		}
+		for _, c := range pod.Containers {
+			shown[c.ID.ID] = c.State
+		}
+	}
+	for id, want := range reports {
+		got, ok := shown[id]
+		if !ok && want == runtime.Exited {
+			continue
+		}
+		if !ok || got < want {
+			return true
+		}
+	}
+	return false
+}

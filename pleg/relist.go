@@ -1,0 +1,310 @@
+package pleg
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// scan is the scratch of one pass over a list, kept between passes so that an
+// unchanged node allocates nothing.
+type scan struct {
+	// sandboxes and containers hold the record of each listed object, nil for
+	// foreign and malformed ones.
+	sandboxes, containers []*record
+	count                 listCount
+}
+
+// listCount is what one list shows, for gauges (section 11). Gauges come from
+// lists only, never from differences, so they cannot drift.
+type listCount struct {
+	runningPods int
+	containers  [4]int // by runtime.State
+	// doubted pods had something running and are missing; malformed objects
+	// lack ID, metadata or image; foreign ones belong to somebody else.
+	doubted, malformed, foreign int
+}
+
+// relistOnce is one relist (section 4): list, compare, settle what needs no
+// reading, queue the rest. The batch is done when the queued pods are read. Only
+// the list is I/O and no lock but the relist's own is held over it.
+func (g *Generator) relistOnce(ctx context.Context) (*batch, error) {
+	select {
+	case g.relisting <- struct{}{}: // R1
+		defer func() { <-g.relisting }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	began := g.options.Clock.Now() // R2
+	g.health.listing(began)
+	listing, err := g.list(ctx)
+	took := g.options.Clock.Since(began)
+	g.health.listed(began, err)
+	g.metrics.relisted(ctx, began, took, err)
+	if err != nil {
+		g.options.Logger.Error(err, "Relist failed", "took", took) // R3
+		return nil, err
+	}
+	b, count := g.settle(listing, g.options.Clock.Now())
+	g.metrics.counted(ctx, count)
+	g.signal()
+	return b, nil
+}
+
+// list reads all pods within the time limit. A call that does not come back is
+// given up at the limit; no third one is made while two are lost.
+func (g *Generator) list(ctx context.Context) (*runtime.Listing, error) {
+	if lost := g.lostLists.count(); lost >= maxLostLists {
+		return nil, fmt.Errorf("%w: %d list calls hang", runtime.ErrDeadline, lost)
+	}
+	type result struct {
+		listing *runtime.Listing
+		err     error
+	}
+	r, end := bounded(ctx, g.options.Clock, limits{run: g.options.ListTimeout}, g.lostLists, "", nil, func(ctx context.Context) (r result) {
+		defer recovered(&r.err)
+		r.listing, r.err = g.view.List(ctx, "")
+		return r
+	})
+	switch end {
+	case inTime:
+		return r.listing, r.err
+	case stopped:
+		return nil, context.Cause(ctx)
+	default:
+		return nil, fmt.Errorf("%w: list of all pods took longer than %v", runtime.ErrDeadline, g.options.ListTimeout)
+	}
+}
+
+// maxLostLists bounds the written-off list calls.
+const maxLostLists = 2
+
+// settle compares a list with the records. In one step under the lock it drops
+// pods that are gone, notes what changed, and moves T.
+func (g *Generator) settle(l *runtime.Listing, now time.Time) (*batch, listCount) {
+	g.mu.Lock()
+	defer g.unlock()
+	g.round++
+	g.scanList(l)
+	g.sortRecords()
+
+	var removed, opened, closed []types.UID
+	var gone []*record
+	changed := 0
+	for _, r := range g.records {
+		switch {
+		case r.stamp > l.Stamp:
+			// A later look has settled the pod already.
+		case r.round != g.round:
+			switch g.vanish(r, l.Stamp) {
+			case believed:
+				removed, gone = append(removed, r.uid), append(gone, r)
+			case doubted:
+				opened = append(opened, r.uid)
+			}
+		case r.known && r.scanned == r.fingerprint && !r.reinspect && !r.busy && r.reports == nil:
+			g.unchanged(r, l.Stamp, &closed)
+		default:
+			r.changedIn = g.round
+			changed++
+		}
+	}
+	b := &batch{done: make(chan struct{}), left: 1}
+	if changed > 0 {
+		g.divide(l, now, b, &opened, &closed)
+	}
+	g.cache.relisted(l.Stamp, removed, opened, closed)
+	for _, r := range gone {
+		g.forget(r)
+	}
+	g.compact()
+	if changed > 0 || len(gone) > 0 {
+		g.active = now
+	}
+	if g.first == nil {
+		g.first = b
+	}
+	b.finish()
+	return b, g.scan.count
+}
+
+// scanList adds up the fingerprint of every listed pod. It makes records for new
+// pods and allocates nothing for known ones.
+func (g *Generator) scanList(l *runtime.Listing) {
+	s := &g.scan
+	s.sandboxes, s.containers = s.sandboxes[:0], s.containers[:0]
+	s.count = listCount{}
+	for _, sandbox := range l.Sandboxes {
+		uid, ok := g.view.SandboxUID(sandbox)
+		if !ok {
+			s.sandboxes = append(s.sandboxes, nil)
+			g.skipped(sandbox.GetLabels())
+			continue
+		}
+		state := objectStateOf(runtime.SandboxState(sandbox.GetState()))
+		r := g.touch(uid, state == running)
+		if state == running && !r.ready {
+			r.ready = true
+			s.count.runningPods++
+		}
+		r.scanned += g.printer.object(sandbox.GetId(), true, state)
+		s.sandboxes = append(s.sandboxes, r)
+	}
+	for _, container := range l.Containers {
+		uid, ok := g.view.ContainerUID(container)
+		if !ok {
+			s.containers = append(s.containers, nil)
+			g.skipped(container.GetLabels())
+			continue
+		}
+		full := runtime.ContainerState(container.GetState())
+		s.count.containers[full]++
+		state := objectStateOf(full)
+		r := g.touch(uid, state == running)
+		r.scanned += g.printer.object(container.GetId(), false, state)
+		s.containers = append(s.containers, r)
+	}
+}
+
+// touch returns the pod's record with its scratch set up for this list.
+func (g *Generator) touch(uid types.UID, runs bool) *record {
+	r := g.ensure(uid)
+	if r.round != g.round {
+		r.round, r.scanned, r.alive, r.ready, r.missing = g.round, 0, false, false, 0
+	}
+	r.alive = r.alive || runs
+	return r
+}
+
+func (g *Generator) skipped(labels map[string]string) {
+	if g.view.Owns(labels) {
+		g.scan.count.malformed++
+	} else {
+		g.scan.count.foreign++
+	}
+}
+
+// unchanged is rule R6: the list settles the pod without a call.
+func (g *Generator) unchanged(r *record, t runtime.Stamp, closed *[]types.UID) {
+	if r.open {
+		r.open, r.why = false, ""
+		*closed = append(*closed, r.uid)
+	}
+	r.listed = nil
+	if r.request < t {
+		r.request = 0 // D3: the list was the look that was asked for
+	}
+	g.finishBatches(r)
+}
+
+// absence is what to make of a pod that a list lacks.
+type absence uint8
+
+const (
+	ignored  absence = iota
+	doubted          // keep it, but it does not profit from this list
+	believed         // it is gone
+)
+
+// vanish judges a pod that the list lacks. One that was alive is believed gone
+// only when further lists agree: a runtime that has just restarted may show an
+// empty or partial list for a while.
+func (g *Generator) vanish(r *record, t runtime.Stamp) absence {
+	r.listed = nil
+	g.finishBatches(r)
+	shown := r.known || g.cache.has(r.uid)
+	switch {
+	case shown && (r.busy || r.holds > 0 && len(r.objects) > 0):
+		r.open, r.why = true, "not listed, a reading or a hold is under way"
+		return doubted
+	case r.alive && r.missing < g.options.ConfirmVanished:
+		r.missing++
+		r.open, r.why = true, "not listed, to be confirmed"
+		g.scan.count.doubted++
+		return doubted
+	}
+	if r.holds == 0 && r.request < t {
+		r.request = 0 // D3
+	}
+	if !shown && !r.idle() {
+		return ignored
+	}
+	return believed
+}
+
+// divide takes the changed pods of a list and decides what becomes of each:
+// settled after a closer look, read now, or left outstanding (R5, R8, D8, B4).
+func (g *Generator) divide(l *runtime.Listing, now time.Time, b *batch, opened, closed *[]types.UID) {
+	for _, pod := range g.view.Pods(g.changedPart(l)) {
+		r := g.pods[pod.UID]
+		r.name, r.namespace = pod.Name, pod.Namespace
+		if r.known && !r.reinspect && !r.busy && r.reports == nil && slices.Equal(listedObjects(pod), r.objects) {
+			// Listed in another way, or the status was ahead of the list.
+			r.fingerprint = r.scanned
+			g.unchanged(r, l.Stamp, closed)
+			continue
+		}
+		r.open = true
+		*opened = append(*opened, r.uid)
+		if r.order == 0 {
+			g.changes++
+			r.order = g.changes
+		}
+		switch {
+		case r.holds > 0:
+			r.listed, r.why = nil, "held"
+		case g.resting(r, now):
+			r.listed, r.why = nil, "resting after a reading that ran out of time"
+		default:
+			r.listed, r.why = pod, "reading"
+			if r.request < l.Stamp {
+				r.request = 0
+			}
+			b.left++
+			r.batches = append(r.batches, b)
+			g.enqueue(r)
+		}
+	}
+}
+
+// changedPart returns the part of a list that belongs to pods not settled by
+// their fingerprint.
+func (g *Generator) changedPart(l *runtime.Listing) *runtime.Listing {
+	part := &runtime.Listing{Stamp: l.Stamp, Runtime: l.Runtime}
+	for i, r := range g.scan.sandboxes {
+		if r != nil && r.changedIn == g.round {
+			part.Sandboxes = append(part.Sandboxes, l.Sandboxes[i])
+		}
+	}
+	for i, r := range g.scan.containers {
+		if r != nil && r.changedIn == g.round {
+			part.Containers = append(part.Containers, l.Containers[i])
+		}
+	}
+	return part
+}
+
+// sortRecords keeps the records in order of UID, so that runs are reproducible
+// (B1).
+func (g *Generator) sortRecords() {
+	if g.sorted {
+		return
+	}
+	slices.SortFunc(g.records, func(a, b *record) int { return cmp.Compare(a.uid, b.uid) })
+	g.sorted = true
+}
+
+// compact takes dropped records out of the list of records.
+func (g *Generator) compact() {
+	if g.dropped == 0 {
+		return
+	}
+	g.records = slices.DeleteFunc(g.records, func(r *record) bool { return r.dropped })
+	g.dropped = 0
+}

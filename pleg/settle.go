@@ -1,0 +1,252 @@
+package pleg
+
+import (
+	"context"
+	"slices"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// finish settles a job: the only place, besides a relist and Publish, where
+// cache and records change.
+func (g *Generator) finish(ctx context.Context, j *job, result reading, end ending) {
+	g.mu.Lock()
+	defer g.unlock()
+	r := j.record
+	g.places--
+	r.busy = false
+	switch {
+	case ctx.Err() != nil && (end != inTime || result.err != nil):
+		g.interrupted(j)
+	case end != inTime:
+		// expired has noted it.
+	case r.holds > 0 && len(j.readers) == 0 && result.err == nil && result.status != nil:
+		r.request = g.view.Stamp() // D8: what was read in between is not published
+	case result.err != nil:
+		g.failed(j, result)
+	case result.pod == nil:
+		g.absent(j, result)
+	case result.status == nil:
+		g.observed(r, result)
+	default:
+		g.publish(r, result.status, statusObjects(result.status), result.fingerprint, j.force && len(j.readers) == 0)
+		status, err := g.cache.get(r.uid)
+		j.answer(status, err)
+	}
+	if end == inTime && result.err == nil {
+		r.failures = 0
+		g.clearReports(j)
+	}
+	g.followUp(r)
+}
+
+// interrupted puts back what a job wanted: its driver ended, not the wish.
+func (g *Generator) interrupted(j *job) {
+	r := j.record
+	r.readers = append(j.readers, r.readers...)
+	r.reinspect = true
+	if j.listed == nil && r.request == 0 {
+		r.request = g.view.Stamp()
+	}
+}
+
+// failed settles a reading that returned an error (R8, R9, C6, D5): waiters get
+// the error, the record stays, the next relist reads the pod again.
+func (g *Generator) failed(j *job, result reading) {
+	r := j.record
+	if result.stamp == 0 && j.listed != nil {
+		result.stamp = j.listed.Stamp // it panicked
+	}
+	if result.stamp != 0 {
+		r.reinspect = true
+		if g.cache.set(r.uid, nil, result.err, result.stamp) {
+			r.stamp = result.stamp
+			g.close(r, result.stamp)
+		}
+	}
+	j.answer(nil, result.err)
+	err, uid := result.err, r.uid
+	g.later = append(g.later, func() { g.options.Logger.Error(err, "Reading of pod failed", "uid", uid) })
+}
+
+// observed settles a look that found the pod as it is known (D4, C8).
+func (g *Generator) observed(r *record, result reading) {
+	if !slices.Equal(listedObjects(result.pod), r.objects) {
+		r.request = g.view.Stamp() // something was published meanwhile: look again
+		return
+	}
+	r.fingerprint = result.fingerprint
+	r.stamp = max(r.stamp, result.stamp)
+	g.cache.setObserved(r.uid, result.stamp)
+	g.close(r, result.stamp)
+}
+
+// absent settles a look at a pod that the runtime does not list. A pod that was
+// alive is left to the relists, which confirm it (D5), unless the caller of
+// ReadNow says it has just ended it.
+func (g *Generator) absent(j *job, result reading) {
+	r := j.record
+	forced := len(j.readers) > 0
+	_, failed := g.cache.get(r.uid)
+	switch {
+	case !forced && (r.alive || g.round == 0):
+		uid := r.uid
+		g.later = append(g.later, func() { g.options.Logger.V(1).Info("Refreshed pod is not listed", "uid", uid) })
+	case !forced && !r.known && failed == nil:
+		r.stamp = max(r.stamp, result.stamp)
+		g.cache.setObserved(r.uid, result.stamp)
+		g.close(r, result.stamp)
+	default:
+		status := &runtime.PodStatus{UID: r.uid, Name: r.name, Namespace: r.namespace, Stamp: result.stamp, ObservedAt: j.began}
+		g.publish(r, status, nil, 0, false)
+	}
+	status, err := g.cache.get(r.uid)
+	j.answer(status, err)
+}
+
+// publish stores a reading and delivers what happened since the last one, in
+// this order (PI2). It reports whether the reading was news.
+func (g *Generator) publish(r *record, status *runtime.PodStatus, objects []object, fingerprint uint64, sync bool) bool {
+	cached, _ := g.cache.get(r.uid)
+	status = keepIPs(status, cached)
+	if !g.cache.set(r.uid, status, nil, status.Stamp) {
+		return false
+	}
+	before := r.objects
+	kinds, died := deriveAll(before, objects)
+	if kinds == 0 && sync {
+		kinds = PodSync // R10
+	}
+	g.index(r, before, objects)
+	if status.Name != "" {
+		r.name, r.namespace = status.Name, status.Namespace
+	}
+	r.objects, r.known, r.fingerprint, r.stamp = objects, true, fingerprint, status.Stamp
+	r.alive, r.reinspect, r.missing = anyRunning(objects), false, 0
+	g.close(r, status.Stamp)
+	g.deliver(r, kinds, died, status)
+	return true
+}
+
+// deliver hands a pod's events to the subscribers and logs what died (V2, V4).
+func (g *Generator) deliver(r *record, kinds Kind, died []string, status *runtime.PodStatus) {
+	order := r.order
+	r.order = 0
+	if kinds == 0 {
+		return
+	}
+	g.active = g.options.Clock.Now()
+	if order == 0 {
+		g.changes++
+		order = g.changes
+	}
+	g.subs.deliver(r.uid, order, kinds, died)
+	if len(died) == 0 || status == nil || !g.options.Logger.Enabled() {
+		return
+	}
+	for _, c := range status.Containers {
+		if c.State == runtime.Exited && slices.Contains(died, c.ID.ID) {
+			uid := r.uid
+			g.later = append(g.later, func() {
+				g.options.Logger.Info("Container died", "uid", uid, "container", c.Name, "id", c.ID.ID, "exitCode", c.ExitCode, "reason", c.Reason)
+			})
+		}
+	}
+}
+
+// forget drops a pod that the runtime no longer has and delivers its end (R7).
+// Whatever still refers to the UID keeps an empty record.
+func (g *Generator) forget(r *record) {
+	kinds, died := deriveAll(r.objects, nil)
+	g.index(r, r.objects, nil)
+	g.deliver(r, kinds, died, nil)
+	g.finishBatches(r)
+	if !r.idle() {
+		*r = record{
+			uid: r.uid, name: r.name, namespace: r.namespace, request: r.request, readers: r.readers,
+			holds: r.holds, queued: r.queued, busy: r.busy, stamp: r.stamp, round: r.round,
+		}
+		return
+	}
+	r.dropped = true
+	g.dropped++
+	delete(g.pods, r.uid)
+}
+
+// close mirrors the cache: the pod was read at stamp and is no longer
+// outstanding, unless a later list says otherwise.
+func (g *Generator) close(r *record, stamp runtime.Stamp) {
+	if r.listed != nil && r.listed.Stamp <= stamp {
+		r.listed = nil
+	}
+	if !g.cache.isOutstanding(r.uid) {
+		r.open, r.why = false, ""
+	}
+}
+
+// followUp looks for what came in while the pod was being read: a later list,
+// which may be settled already, a request, a reader.
+func (g *Generator) followUp(r *record) {
+	if r.listed != nil && r.known && !r.reinspect && r.reports == nil && slices.Equal(listedObjects(r.listed), r.objects) {
+		stamp := r.listed.Stamp
+		g.cache.setObserved(r.uid, stamp)
+		r.stamp = max(r.stamp, stamp)
+		g.close(r, stamp)
+	}
+	g.enqueue(r)
+	if !r.queued {
+		r.listed = nil
+	}
+	if r.listed == nil {
+		g.finishBatches(r)
+	}
+}
+
+// finishBatches tells the relists that wait for this pod that it is done.
+func (g *Generator) finishBatches(r *record) {
+	if r.busy {
+		return
+	}
+	for _, b := range r.batches {
+		b.finish()
+	}
+	r.batches = nil
+}
+
+// clearReports forgets what a reading has been compared with (D7).
+func (g *Generator) clearReports(j *job) {
+	r := j.record
+	for id, state := range j.reports {
+		if r.reports[id] == state {
+			delete(r.reports, id)
+		}
+	}
+	if len(r.reports) == 0 {
+		r.reports = nil
+	}
+}
+
+// index keeps the table of all IDs and notes an ID that two pods claim: an error
+// of the runtime, both keep it (E5).
+func (g *Generator) index(r *record, before, after []object) {
+	for _, o := range before {
+		if key := (objectKey{o.id, o.sandbox}); g.ids[key] == r.uid {
+			delete(g.ids, key)
+		}
+	}
+	for _, o := range after {
+		key := objectKey{o.id, o.sandbox}
+		owner, taken := g.ids[key]
+		if !taken {
+			g.ids[key] = r.uid
+			continue
+		}
+		if owner != r.uid {
+			uid := r.uid
+			g.conflicts++
+			g.later = append(g.later, func() {
+				g.options.Logger.Info("Runtime lists one ID in two pods", "id", key.id, "uid", uid, "other", owner)
+			})
+		}
+	}
+}
