@@ -1,0 +1,190 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/process/internal/launch"
+	"github.com/podwright/podwright/runtime/process/internal/osproc"
+)
+
+// maxExecOutput is how much of each stream of a command is kept; the rest is
+// read and dropped.
+const maxExecOutput = 16 << 20
+
+// ExecSync runs cmd with the container's environment, user, root, mounts and
+// working directory, in a session of its own, and waits for it. When the time-out
+// is over, ctx ends, or the container ends, everything cmd started is killed, and
+// what it had written is returned with [runtime.ErrDeadline], a context error or
+// [runtime.ErrFailedPrecondition]. What cmd leaves in the background when it ends
+// by itself runs on, without its output being read. At most 16 MiB of each
+// stream are returned.
+func (r *Runtime) ExecSync(ctx context.Context, containerID string, cmd []string, timeout time.Duration) (stdout, stderr []byte, err error) {
+	leave, err := r.enter(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer leave()
+	c := r.container(containerID)
+	if c == nil {
+		return nil, nil, containerNotFound(containerID)
+	}
+	if len(cmd) == 0 || cmd[0] == "" {
+		return nil, nil, fmt.Errorf("exec in container %s: no command: %w", containerID, runtime.ErrInvalid)
+	}
+	r.mu.Lock()
+	u := c.run
+	r.mu.Unlock()
+	if u == nil || u.process == nil {
+		return nil, nil, notRunning(containerID)
+	}
+	j, err := r.startJob(c, u, cmd)
+	if err != nil {
+		return nil, nil, fmt.Errorf("exec in container %s: %w", containerID, err)
+	}
+	var expired <-chan time.Time
+	if timeout > 0 {
+		timer := r.clock.NewTimer(timeout)
+		defer timer.Stop()
+		expired = timer.C()
+	}
+	select {
+	case <-j.ended:
+		stdout, stderr, err = j.finish()
+	case <-expired:
+		stdout, stderr = r.abort(j)
+		err = fmt.Errorf("command %q ran longer than %v: %w", cmd[0], timeout, runtime.ErrDeadline)
+	case <-ctx.Done():
+		stdout, stderr = r.abort(j)
+		err = ctxError(ctx)
+	case <-c.exited:
+		stdout, stderr = r.abort(j)
+		err = fmt.Errorf("the container ended before command %q: %w", cmd[0], runtime.ErrFailedPrecondition)
+	case <-r.closing:
+		stdout, stderr = r.abort(j)
+		err = errClosed()
+	}
+	if err != nil {
+		err = fmt.Errorf("exec in container %s: %w", containerID, err)
+	}
+	return stdout, stderr, err
+}
+
+func notRunning(id string) error {
+	return fmt.Errorf("container %s does not run: %w", id, runtime.ErrFailedPrecondition)
+}
+
+// job is a command that runs in a container. It belongs to one call.
+type job struct {
+	process        *osproc.Process
+	stdout, stderr *capture
+	pumps          []*pump
+	ended          chan struct{}
+}
+
+func (r *Runtime) startJob(c *container, u *run, cmd []string) (_ *job, err error) {
+	var ours, theirs []*os.File
+	closeAll := func(files []*os.File) {
+		for _, f := range files {
+			f.Close()
+		}
+	}
+	defer func() { closeAll(theirs) }()
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return nil, err
+	}
+	theirs = append(theirs, null)
+	for range 2 {
+		from, to, err := os.Pipe()
+		if err != nil {
+			closeAll(ours)
+			return nil, err
+		}
+		ours, theirs = append(ours, from), append(theirs, to)
+		if user := c.record.User; user != nil {
+			// So that the command may open /dev/stdout.
+			_ = to.Chown(int(user.UID), int(user.GID))
+		}
+	}
+	spec := launchSpec(&c.record)
+	spec.Args = cmd
+	spec.Stdin, spec.Stdout, spec.Stderr = theirs[0], theirs[1], theirs[2]
+	var pid, fd int
+	start := func(container int) (err error) {
+		if c.record.privateMounts() {
+			spec.MountsOf = container
+		}
+		pid, fd, err = launch.Start(spec)
+		return err
+	}
+	j := &job{stdout: &capture{}, stderr: &capture{}, ended: make(chan struct{})}
+	if err = u.process.WithFD(start); err == nil {
+		j.process, err = osproc.Adopt(pid, fd)
+	}
+	if err != nil {
+		closeAll(ours)
+		if errors.Is(err, os.ErrProcessDone) {
+			err = errors.Join(notRunning(c.record.ID), err)
+		}
+		return nil, err
+	}
+	j.pumps = []*pump{startPump(ours[0], j.stdout), startPump(ours[1], j.stderr)}
+	if err := r.watcher.Watch(j.process, func() { close(j.ended) }); err != nil {
+		_ = j.process.KillTree()
+		reap(pid, 0)
+		j.collect()
+		return nil, errors.Join(errClosed(), err)
+	}
+	return j, nil
+}
+
+// finish reaps a command that has ended by itself.
+func (j *job) finish() (stdout, stderr []byte, err error) {
+	status, ok := reap(j.process.Identity().PID, unix.WNOHANG)
+	stdout, stderr = j.collect()
+	switch {
+	case !ok:
+		return stdout, stderr, errors.New("the exit code of the command is lost: somebody else in this program waited for it")
+	case status.Signaled():
+		return stdout, stderr, &runtime.ExitError{Code: codeSignal + int(status.Signal())}
+	case status.ExitStatus() != 0:
+		return stdout, stderr, &runtime.ExitError{Code: status.ExitStatus()}
+	}
+	return stdout, stderr, nil
+}
+
+// abort kills a command and all it started.
+func (r *Runtime) abort(j *job) (stdout, stderr []byte) {
+	_ = j.process.KillTree()
+	stdout, stderr = j.collect()
+	// The end is near, but in an uninterruptible system call it can take its
+	// time: the caller does not wait for it, Close does.
+	r.work.Go(func() { reap(j.process.Identity().PID, 0) })
+	return stdout, stderr
+}
+
+// collect ends the reading of output and gives everything back.
+func (j *job) collect() (stdout, stderr []byte) {
+	for _, p := range j.pumps {
+		p.stop(true)
+	}
+	j.process.Close()
+	return j.stdout.data, j.stderr.data
+}
+
+// capture keeps the begin of what is written to it.
+type capture struct {
+	data []byte
+}
+
+func (c *capture) Write(p []byte) (int, error) {
+	c.data = append(c.data, p[:min(len(p), maxExecOutput-len(c.data))]...)
+	return len(p), nil
+}

@@ -1,0 +1,132 @@
+package process
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// hostImage is the image that is the agent's own root file system.
+const hostImage = "host"
+
+// image is a resolved image.
+type image struct {
+	ref  string // the image's one name and ID: "host" or a path
+	root string // the folder to enter, "" for the host's root
+}
+
+// resolveImage finds the image a name means. Its errors name the image and the
+// two forms there are.
+func resolveImage(name string) (image, error) {
+	// Callers that complete image names add this tag.
+	ref := strings.TrimSuffix(name, ":latest")
+	fail := func(class error, why string) error {
+		return fmt.Errorf("image %q: %s; this runtime pulls nothing, an image is %q or, for an agent that runs as root, "+
+			"the absolute path of a folder with a root file system: %w", name, why, hostImage, class)
+	}
+	switch {
+	case ref == hostImage:
+		return image{ref: hostImage}, nil
+	case !filepath.IsAbs(ref) || strings.ContainsFunc(ref, unicode.IsControl):
+		return image{}, fail(runtime.ErrInvalid, "not a path")
+	case hasDotDot(ref) || filepath.Clean(ref) != ref || ref == "/":
+		return image{}, fail(runtime.ErrInvalid, "not a clean path of a folder other than /")
+	case os.Geteuid() != 0:
+		return image{}, fail(runtime.ErrFailedPrecondition, fmt.Sprintf("the agent runs as user %d", os.Geteuid()))
+	}
+	info, err := os.Stat(ref)
+	if err != nil {
+		return image{}, fail(runtime.ErrNotFound, err.Error())
+	}
+	if !info.IsDir() {
+		return image{}, fail(runtime.ErrNotFound, "not a folder")
+	}
+	return image{ref: ref, root: ref}, nil
+}
+
+func (i image) api() *runtimeapi.Image {
+	return &runtimeapi.Image{
+		Id: i.ref, RepoTags: []string{i.ref}, Spec: &runtimeapi.ImageSpec{Image: i.ref},
+		// Whom a container runs as unless its config says otherwise.
+		Uid:    &runtimeapi.Int64Value{Value: int64(os.Geteuid())},
+		Pinned: true, // nothing is won by removing it, and nothing would happen
+	}
+}
+
+// ListImages returns the image "host" and the folders that containers use.
+func (r *Runtime) ListImages(ctx context.Context, filter *runtimeapi.ImageFilter) ([]*runtimeapi.Image, error) {
+	leave, err := r.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	if want := filter.GetImage().GetImage(); want != "" {
+		i, err := resolveImage(want)
+		if err != nil {
+			return []*runtimeapi.Image{}, nil
+		}
+		return []*runtimeapi.Image{i.api()}, nil
+	}
+	out := []*runtimeapi.Image{image{ref: hostImage}.api()}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	seen := map[string]bool{hostImage: true}
+	for _, c := range r.containers {
+		if ref := c.record.ImageRef; !seen[ref] {
+			seen[ref] = true
+			out = append(out, image{ref: ref, root: ref}.api())
+		}
+	}
+	return out, nil
+}
+
+// ImageStatus returns the image's status, with a nil Image for a name that is no
+// image of this runtime.
+func (r *Runtime) ImageStatus(ctx context.Context, spec *runtimeapi.ImageSpec, _ bool) (*runtimeapi.ImageStatusResponse, error) {
+	leave, err := r.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	i, err := resolveImage(spec.GetImage())
+	if err != nil {
+		return &runtimeapi.ImageStatusResponse{}, nil
+	}
+	return &runtimeapi.ImageStatusResponse{Image: i.api()}, nil
+}
+
+// PullImage fetches nothing: it returns the name of an image that is there, and
+// for any other an error that names the image and the two forms this runtime
+// has ([runtime.ErrInvalid], or [runtime.ErrNotFound] for a missing folder).
+func (r *Runtime) PullImage(ctx context.Context, spec *runtimeapi.ImageSpec, _ *runtimeapi.AuthConfig, _ *runtimeapi.PodSandboxConfig) (string, error) {
+	leave, err := r.enter(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer leave()
+	i, err := resolveImage(spec.GetImage())
+	return i.ref, err
+}
+
+// RemoveImage removes nothing. It succeeds for an absent image and is
+// [runtime.ErrFailedPrecondition] for one that is there: the host's root and the
+// user's folders are not the runtime's to remove.
+func (r *Runtime) RemoveImage(ctx context.Context, spec *runtimeapi.ImageSpec) error {
+	leave, err := r.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	i, err := resolveImage(spec.GetImage())
+	if err != nil {
+		return nil
+	}
+	return fmt.Errorf("image %q is not this runtime's to remove: %w", i.ref, runtime.ErrFailedPrecondition)
+}

@@ -1,0 +1,164 @@
+package osproc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// Identity names a process for all time, across restarts of the agent and of the
+// machine.
+type Identity struct {
+	// PID is the process ID.
+	PID int `json:"pid"`
+	// StartTime is when the process started, in clock ticks since boot, as in
+	// field 22 of /proc/<pid>/stat.
+	StartTime uint64 `json:"startTime"`
+	// BootID is the kernel's random ID of the boot the process belongs to.
+	BootID string `json:"bootID"`
+}
+
+// IsZero reports whether i names no process.
+func (i Identity) IsZero() bool { return i.PID == 0 }
+
+// BootID returns the kernel's ID of the current boot.
+func BootID() (string, error) {
+	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "", fmt.Errorf("boot ID: %w", err)
+	}
+	return strings.TrimSpace(string(data)), nil
+}
+
+// Identify returns the identity of the process that has pid now. The caller must
+// know that pid cannot be reused meanwhile: the process is itself or an unreaped
+// child.
+func Identify(pid int) (Identity, error) {
+	boot, err := BootID()
+	if err != nil {
+		return Identity{}, err
+	}
+	s, err := readStat(pid)
+	if err != nil {
+		return Identity{}, err
+	}
+	return Identity{PID: pid, StartTime: s.startTime, BootID: boot}, nil
+}
+
+// stat is what /proc/<pid>/stat says, as far as it matters here.
+type stat struct {
+	pid, parent, group, session int
+	state                       byte
+	startTime                   uint64
+}
+
+// dead reports whether the process has ended and only waits to be reaped.
+func (s stat) dead() bool { return s.state == 'Z' || s.state == 'X' }
+
+// readStat reads the stat of a process; [os.ErrProcessDone] if there is none.
+func readStat(pid int) (stat, error) {
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ESRCH):
+		return stat{}, fmt.Errorf("process %d: %w", pid, os.ErrProcessDone)
+	case err != nil:
+		return stat{}, fmt.Errorf("process %d: %w", pid, err)
+	}
+	s, err := parseStat(data)
+	if err != nil {
+		return stat{}, fmt.Errorf("process %d: %w", pid, err)
+	}
+	return s, nil
+}
+
+// parseStat parses a stat line. The command name, in parentheses, may itself
+// hold spaces and parentheses: fields are counted from the last one.
+func parseStat(data []byte) (stat, error) {
+	open, end := bytes.IndexByte(data, '('), bytes.LastIndexByte(data, ')')
+	if open < 0 || end < open {
+		return stat{}, fmt.Errorf("stat line %q has no command", data)
+	}
+	// After the command come state (field 3), ppid, pgrp, session, …, starttime (22).
+	fields := strings.Fields(string(data[end+1:]))
+	if len(fields) < 20 {
+		return stat{}, fmt.Errorf("stat line %q has %d fields after the command, want 20", data, len(fields))
+	}
+	s := stat{state: fields[0][0]}
+	var err error
+	number := func(text string) int {
+		n, e := strconv.Atoi(text)
+		err = errors.Join(err, e)
+		return n
+	}
+	s.pid = number(strings.TrimSpace(string(data[:open])))
+	s.parent, s.group, s.session = number(fields[1]), number(fields[2]), number(fields[3])
+	start, e := strconv.ParseUint(fields[19], 10, 64)
+	s.startTime = start
+	if err = errors.Join(err, e); err != nil {
+		return stat{}, fmt.Errorf("stat line: %w", err)
+	}
+	return s, nil
+}
+
+// all returns the stat of every process. Processes that end meanwhile are left out.
+func all() ([]stat, error) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	var out []stat
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		if s, err := readStat(pid); err == nil {
+			out = append(out, s)
+		}
+	}
+	return out, nil
+}
+
+// FindByEnv returns the session leaders whose initial environment holds one of
+// the values of the variable, by value; of several with one value, the oldest.
+// Processes whose environment cannot be read are left out.
+func FindByEnv(variable string, values map[string]bool) (map[string]Identity, error) {
+	boot, err := BootID()
+	if err != nil {
+		return nil, err
+	}
+	processes, err := all()
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]Identity{}
+	for _, s := range processes {
+		if s.dead() || s.session != s.pid {
+			continue
+		}
+		env, err := os.ReadFile("/proc/" + strconv.Itoa(s.pid) + "/environ")
+		if err != nil {
+			continue
+		}
+		for entry := range bytes.SplitSeq(env, []byte{0}) {
+			name, value, _ := strings.Cut(string(entry), "=")
+			if name != variable || !values[value] {
+				continue
+			}
+			if known, ok := found[value]; !ok || s.startTime < known.StartTime {
+				found[value] = Identity{PID: s.pid, StartTime: s.startTime, BootID: boot}
+			}
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,212 @@
+package osproc
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// signalGroup is PIDFD_SIGNAL_PROCESS_GROUP of Linux 6.9: the signal goes to the
+// process group the pidfd's process leads or led.
+const signalGroup = 1 << 2
+
+// Process is a handle on one process that leads its own session. It is safe for
+// concurrent use.
+type Process struct {
+	id Identity
+
+	mu sync.RWMutex // read: fd in use; write: closing it
+	fd int
+}
+
+// Open returns a handle on the process that id names, and [os.ErrProcessDone] if
+// it has ended.
+func Open(id Identity) (*Process, error) {
+	boot, err := BootID()
+	if err != nil {
+		return nil, err
+	}
+	if id.BootID != boot || id.PID <= 0 {
+		return nil, fmt.Errorf("process %d: %w", id.PID, os.ErrProcessDone)
+	}
+	fd, err := unix.PidfdOpen(id.PID, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return nil, fmt.Errorf("process %d: %w", id.PID, os.ErrProcessDone)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("pidfd of process %d: %w", id.PID, err)
+	}
+	// The stat is read after the pidfd was opened: if it is still that of the
+	// process meant, the process had its pid all the time, so the pidfd is its.
+	s, err := readStat(id.PID)
+	if err == nil && (s.startTime != id.StartTime || s.dead()) {
+		err = fmt.Errorf("process %d: %w", id.PID, os.ErrProcessDone)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	return &Process{id: id, fd: fd}, nil
+}
+
+// Adopt makes a handle from a child just forked and its pidfd, which the handle
+// then owns. The child may be dead but must not be reaped yet.
+func Adopt(pid, fd int) (*Process, error) {
+	id, err := Identify(pid)
+	if err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	return &Process{id: id, fd: fd}, nil
+}
+
+// Identity returns the name of the process.
+func (p *Process) Identity() Identity { return p.id }
+
+// WithFD calls f with the pidfd, which stays open meanwhile. It fails with
+// [os.ErrProcessDone] if the handle is closed.
+func (p *Process) WithFD(f func(fd int) error) error {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if p.fd < 0 {
+		return fmt.Errorf("process %d: %w", p.id.PID, os.ErrProcessDone)
+	}
+	return f(p.fd)
+}
+
+// Close gives the pidfd back. A [Watcher] forgets the process. Closing twice is fine.
+func (p *Process) Close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.fd >= 0 {
+		unix.Close(p.fd)
+		p.fd = -1
+	}
+}
+
+// Alive reports whether the process runs. A zombie does not.
+func (p *Process) Alive() bool {
+	alive := false
+	_ = p.WithFD(func(fd int) error {
+		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		n, err := unix.Poll(fds, 0)
+		for errors.Is(err, unix.EINTR) {
+			n, err = unix.Poll(fds, 0)
+		}
+		alive = err == nil && n == 0
+		return err
+	})
+	return alive
+}
+
+// Signal sends a signal to the process; [os.ErrProcessDone] if it has ended.
+func (p *Process) Signal(sig syscall.Signal) error {
+	return p.WithFD(func(fd int) error {
+		return p.wrap(sig, unix.PidfdSendSignal(fd, sig, nil, 0))
+	})
+}
+
+// SignalGroup sends a signal to the group the process leads, even if the process
+// itself has ended; [os.ErrProcessDone] if nobody is left in it.
+func (p *Process) SignalGroup(sig syscall.Signal) error {
+	return p.WithFD(func(fd int) error {
+		err := unix.PidfdSendSignal(fd, sig, nil, signalGroup)
+		if errors.Is(err, unix.EINVAL) { // before Linux 6.9
+			err = unix.ESRCH
+			if p.owns() {
+				err = unix.Kill(-p.id.PID, sig)
+			}
+		}
+		return p.wrap(sig, err)
+	})
+}
+
+// KillTree kills the process, its group and everything in the session it leads.
+// It does not wait for anybody's end, and succeeds if nobody is left.
+func (p *Process) KillTree() error {
+	err := p.SignalGroup(unix.SIGKILL)
+	if errors.Is(err, os.ErrProcessDone) {
+		err = nil
+	}
+	// Shells with job control give every job a group of its own.
+	return errors.Join(err, KillSession(p.id))
+}
+
+// KillSession kills every process of the session that the process named by id
+// leads or led. It succeeds if nobody is left.
+func KillSession(id Identity) error {
+	boot, err := BootID()
+	if err != nil {
+		return err
+	}
+	if id.BootID != boot || id.PID <= 1 || !(&Process{id: id}).owns() {
+		return nil
+	}
+	return killAll(func(s stat) bool { return s.session == id.PID })
+}
+
+// KillChildren kills every child of the process with this pid and reports
+// whether there was a living one.
+func KillChildren(pid int) (killed bool, err error) {
+	err = killAll(func(s stat) bool {
+		if s.parent != pid || s.dead() {
+			return false
+		}
+		killed = true
+		return true
+	})
+	return killed, err
+}
+
+// killAll kills all processes that match. Each is pinned by a pidfd and looked at
+// again before the signal, so a pid reused meanwhile is spared.
+func killAll(match func(stat) bool) error {
+	processes, err := all()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, s := range processes {
+		if s.dead() || !match(s) {
+			continue
+		}
+		fd, err := unix.PidfdOpen(s.pid, 0)
+		if err != nil {
+			continue // it has ended
+		}
+		if now, err := readStat(s.pid); err == nil && now.startTime == s.startTime {
+			if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+				errs = append(errs, fmt.Errorf("kill process %d: %w", s.pid, err))
+			}
+		}
+		unix.Close(fd)
+	}
+	return errors.Join(errs...)
+}
+
+// owns reports whether the number p.id.PID still belongs to the process or to
+// the group and session it left behind. The kernel does not give a number away
+// while a group or session has it, so only another process with that pid can
+// mean another group.
+func (p *Process) owns() bool {
+	s, err := readStat(p.id.PID)
+	if errors.Is(err, os.ErrProcessDone) {
+		return true
+	}
+	return err == nil && s.startTime == p.id.StartTime
+}
+
+func (p *Process) wrap(sig syscall.Signal, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, unix.ESRCH):
+		return fmt.Errorf("process %d: %w", p.id.PID, os.ErrProcessDone)
+	default:
+		return fmt.Errorf("send %v to process %d: %w", sig, p.id.PID, err)
+	}
+}

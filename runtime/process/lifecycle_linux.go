@@ -1,0 +1,221 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/process/internal/osproc"
+)
+
+// StartContainer starts a created container. A failure ends the container, with
+// code 128 and reason "StartError". If ctx ends first, the start goes on.
+func (r *Runtime) StartContainer(ctx context.Context, containerID string) error {
+	leave, err := r.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	c := r.container(containerID)
+	if c == nil {
+		return containerNotFound(containerID)
+	}
+	if err := r.acquire(ctx, c.op); err != nil {
+		return err
+	}
+	done := make(chan struct{})
+	var started error
+	if !r.spawn(func() {
+		defer close(done)
+		defer c.op.release()
+		started = r.start(c)
+	}) {
+		c.op.release()
+		return errClosed()
+	}
+	if err := r.wait(ctx, done); err != nil {
+		return err
+	}
+	return started
+}
+
+// start starts a container; the caller holds its slot.
+func (r *Runtime) start(c *container) error {
+	r.mu.Lock()
+	known, state := r.containers[c.record.ID] == c, c.state
+	s := r.sandboxes[c.record.SandboxID]
+	ready := s != nil && !s.record.NotReady
+	r.mu.Unlock()
+	switch {
+	case !known:
+		return containerNotFound(c.record.ID)
+	case state != runtimeapi.ContainerState_CONTAINER_CREATED:
+		return fmt.Errorf("container %s is not in state created but %v: %w", c.record.ID, state, runtime.ErrFailedPrecondition)
+	case !ready:
+		return fmt.Errorf("sandbox %s of container %s is not ready: %w", c.record.SandboxID, c.record.ID, runtime.ErrFailedPrecondition)
+	}
+	// From here on the container may run: an agent that finds this file and no
+	// record of a process looks for one.
+	if err := os.WriteFile(filepath.Join(c.dir, startingFile), nil, 0o600); err != nil {
+		return fmt.Errorf("start container %s: %w", c.record.ID, err)
+	}
+	u, started, err := r.launch(c)
+	if err != nil {
+		r.ended(c, startFailed(err, r.clock.Now()))
+		return fmt.Errorf("start container %q (%s): %w", c.record.Name, c.record.ID, err)
+	}
+	r.mu.Lock()
+	c.state, c.run, c.started = runtimeapi.ContainerState_CONTAINER_RUNNING, u, started.StartedAt
+	r.mu.Unlock()
+	r.publish(c.record.SandboxID, c.record.ID, runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT)
+	r.watch(c, u)
+	return nil
+}
+
+// launch makes the container's process, with a supervisor if the runtime has that.
+func (r *Runtime) launch(c *container) (*run, startedRecord, error) {
+	var started startedRecord
+	if !r.supervisor.Enabled() {
+		process, output, err := startContainer(c.dir, &c.record, osproc.Identity{}, r.clock)
+		if err != nil {
+			return nil, started, err
+		}
+		if _, err := readRecord(c.dir, startedFile, &started); err != nil {
+			r.log.Error(err, "Cannot read back what was just recorded", "container", c.record.ID)
+		}
+		return &run{process: process, child: process.Identity().PID, output: output}, started, nil
+	}
+	started, supervisor, err := r.supervisor.start(c.dir)
+	if err != nil {
+		// It may have died after it started the container.
+		if ok, _ := readRecord(c.dir, startedFile, &started); ok {
+			err = errors.Join(err, osproc.KillSession(started.Process))
+		}
+		return nil, started, err
+	}
+	// A container that has ended already leaves no process to hold.
+	process, err := osproc.Open(started.Process)
+	if err != nil && !errors.Is(err, os.ErrProcessDone) {
+		r.log.Error(err, "Cannot hold the process of a container, only its supervisor", "container", c.record.ID)
+	}
+	return &run{process: process, supervisor: supervisor, child: supervisor.Identity().PID}, started, nil
+}
+
+// watch arranges for the end of a container to be noticed.
+func (r *Runtime) watch(c *container, u *run) {
+	process, then := u.supervisor, r.supervisorEnded
+	if process == nil {
+		process, then = u.process, r.processEnded
+	}
+	err := r.watcher.Watch(process, func() { r.spawn(func() { then(c, u) }) })
+	if err != nil && !r.isClosed() {
+		r.log.Error(err, "Cannot watch a container: its end will be noticed by the next agent only", "container", c.record.ID)
+	}
+}
+
+func (r *Runtime) isClosed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.closed
+}
+
+// supervisorEnded reads what the supervisor left. If it was killed, the agent
+// takes its place as far as possible.
+func (r *Runtime) supervisorEnded(c *container, u *run) {
+	if u.child != 0 {
+		reap(u.child, unix.WNOHANG)
+	}
+	var exit exitRecord
+	ok, err := readRecord(c.dir, exitFile, &exit)
+	if err != nil {
+		r.log.Error(err, "Cannot read the exit record of a container", "container", c.record.ID)
+	}
+	if ok {
+		r.ended(c, exit)
+		return
+	}
+	r.log.Info("A supervisor was killed, the agent takes its place; the exit code of its container will not be known",
+		"container", c.record.ID, "supervisorPid", u.supervisor.Identity().PID)
+	orphan := &run{process: u.process}
+	if u.process == nil || !u.process.Alive() {
+		r.processEnded(c, orphan)
+		return
+	}
+	u.supervisor.Close()
+	r.adopt(c, orphan)
+}
+
+// adopt copies the output of, and watches, a running process that is not a child.
+func (r *Runtime) adopt(c *container, u *run) {
+	output, err := openOutput(c.dir, &c.record, r.clock)
+	if err != nil {
+		r.log.Error(err, "The output of an adopted container is not logged", "container", c.record.ID)
+	}
+	u.output = output
+	r.mu.Lock()
+	c.run = u
+	r.mu.Unlock()
+	r.watch(c, u)
+}
+
+// processEnded finishes a container without a supervisor whose process has ended.
+func (r *Runtime) processEnded(c *container, u *run) {
+	if u.process != nil {
+		// Before the process is reaped its group cannot be anybody else's.
+		if err := u.process.KillTree(); err != nil {
+			r.log.Error(err, "Cannot kill what a container left behind", "container", c.record.ID)
+		}
+	}
+	exit := unseen("nobody who could learn its exit code was there when it ended", r.clock.Now())
+	if u.child != 0 {
+		if status, ok := reap(u.child, unix.WNOHANG); ok {
+			exit = exitOf(status, r.clock.Now())
+		}
+	}
+	if u.output != nil {
+		u.output.close(true)
+	}
+	r.ended(c, exit)
+}
+
+// ended records the end of a container and tells everybody.
+func (r *Runtime) ended(c *container, exit exitRecord) {
+	var known exitRecord
+	if ok, err := readRecord(c.dir, exitFile, &known); ok && err == nil {
+		exit = known // by a supervisor, which knows best
+	} else if err := writeRecord(c.dir, exitFile, exit); err != nil {
+		// A later agent will call it unknown, which is worse but not wrong.
+		r.log.Error(err, "Cannot record the end of a container", "container", c.record.ID)
+	}
+	r.mu.Lock()
+	u, timer := c.run, c.timer
+	c.state, c.exit, c.run, c.timer = runtimeapi.ContainerState_CONTAINER_EXITED, exit, nil, nil
+	r.mu.Unlock()
+	close(c.exited)
+	if timer != nil {
+		timer.Stop()
+	}
+	if u != nil {
+		u.release(true)
+	}
+	r.publish(c.record.SandboxID, c.record.ID, runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT)
+}
+
+// running counts the running containers.
+func (r *Runtime) running() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := 0
+	for _, c := range r.containers {
+		if c.state == runtimeapi.ContainerState_CONTAINER_RUNNING {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,218 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/runtime/process/internal/osproc"
+)
+
+// How long New waits for a supervisor that is just starting its container, and
+// how often it looks.
+const (
+	startingWait = 10 * time.Second
+	startingPoll = 10 * time.Millisecond
+)
+
+// recover reads all records and finds what still runs. A record that cannot be
+// read costs one container or sandbox, not the runtime.
+func (r *Runtime) recover() error {
+	if err := errors.Join(sweepTemporary(r.path(sandboxesDir)), sweepTemporary(r.path(containersDir))); err != nil {
+		return err
+	}
+	if err := r.readSandboxes(); err != nil {
+		return err
+	}
+	starting, err := r.readContainers()
+	if err != nil {
+		return err
+	}
+	if len(starting) > 0 {
+		return r.findStarting(starting)
+	}
+	return nil
+}
+
+func (r *Runtime) readSandboxes() error {
+	entries, err := os.ReadDir(r.path(sandboxesDir))
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		s := &sandbox{op: newSlot()}
+		id := strings.TrimSuffix(e.Name(), ".json")
+		_, err := readRecord(r.path(sandboxesDir), e.Name(), &s.record)
+		if err == nil && s.record.ID != id {
+			err = fmt.Errorf("record %s is of sandbox %q", e.Name(), s.record.ID)
+		}
+		if err != nil {
+			r.log.Error(err, "A sandbox is left out: its record cannot be read", "file", e.Name())
+			continue
+		}
+		if s.record.BootID != r.bootID {
+			s.record.NotReady = true // the machine went down in between
+		}
+		r.sandboxes[id], r.names[s.key()] = s, id
+	}
+	return nil
+}
+
+// readContainers reads all containers. It returns, by ID, those that an agent was
+// about to start when it was killed.
+func (r *Runtime) readContainers() (starting map[string]*container, err error) {
+	entries, err := os.ReadDir(r.path(containersDir))
+	if err != nil {
+		return nil, err
+	}
+	starting = map[string]*container{}
+	for _, e := range entries {
+		dir, record := r.path(containersDir, e.Name()), &containerRecord{}
+		ok, err := readRecord(dir, containerFile, record)
+		switch {
+		case err == nil && !ok: // creation or removal was interrupted
+			if err := os.RemoveAll(dir); err != nil {
+				r.log.Error(err, "Cannot remove the rest of a container", "folder", dir)
+			}
+			continue
+		case err == nil && record.ID != e.Name():
+			err = fmt.Errorf("record in %s is of container %q", dir, record.ID)
+		}
+		if err != nil {
+			r.log.Error(err, "A container is left out: its record cannot be read", "folder", dir)
+			continue
+		}
+		c := newContainer(record, dir)
+		c.visible = true
+		r.containers[record.ID], r.names[c.key()] = c, record.ID
+		if r.restore(c) {
+			starting[record.ID] = c
+		}
+	}
+	return starting, nil
+}
+
+// restore brings a container to the state it is in. It returns true if nobody
+// knows: a start was begun and there is no record of a process.
+func (r *Runtime) restore(c *container) (starting bool) {
+	var started startedRecord
+	known, err := readRecord(c.dir, startedFile, &started)
+	if err != nil {
+		r.log.Error(err, "Cannot tell which process a container is", "container", c.record.ID)
+	}
+	c.started = started.StartedAt
+	if r.restoreExit(c) {
+		return false
+	}
+	if !known {
+		_, err := os.Stat(filepath.Join(c.dir, startingFile))
+		return err == nil
+	}
+	c.state = runtimeapi.ContainerState_CONTAINER_RUNNING
+	process, errProcess := osproc.Open(started.Process)
+	if !started.Supervisor.IsZero() {
+		supervisor, err := osproc.Open(started.Supervisor)
+		if err == nil {
+			c.run = &run{process: process, supervisor: supervisor}
+			r.watch(c, c.run)
+			return false
+		}
+		// It may have ended properly since the first look.
+		if r.restoreExit(c) {
+			if process != nil {
+				process.Close()
+			}
+			return false
+		}
+	}
+	if errProcess != nil {
+		if err := osproc.KillSession(started.Process); err != nil {
+			r.log.Error(err, "Cannot kill what a container left behind", "container", c.record.ID)
+		}
+		why := "it ended while nobody who could learn its exit code was there"
+		if started.Process.BootID != r.bootID {
+			why = "the machine was restarted"
+		}
+		r.ended(c, unseen(why, r.clock.Now()))
+		return false
+	}
+	r.adopt(c, &run{process: process})
+	return false
+}
+
+// restoreExit reads how a container ended, if it has.
+func (r *Runtime) restoreExit(c *container) bool {
+	var exit exitRecord
+	ok, err := readRecord(c.dir, exitFile, &exit)
+	if err != nil {
+		r.log.Error(err, "Cannot read how a container ended", "container", c.record.ID)
+		exit, ok = unseen("the record of its end cannot be read", r.clock.Now()), true
+	}
+	if !ok {
+		return false
+	}
+	c.state, c.exit = runtimeapi.ContainerState_CONTAINER_EXITED, exit
+	close(c.exited)
+	return true
+}
+
+// findStarting settles containers whose start was under way when the agent was
+// killed: their supervisor is about to record them, or they run without a record,
+// or they do not run.
+func (r *Runtime) findStarting(starting map[string]*container) error {
+	r.awaitSupervisors(starting)
+	lost := map[string]bool{}
+	for id, c := range starting {
+		if r.restore(c) {
+			lost[id] = true
+		}
+	}
+	if len(lost) == 0 {
+		return nil
+	}
+	found, err := osproc.FindByEnv(containerEnv, lost)
+	if err != nil {
+		return fmt.Errorf("look for containers without a record: %w", err)
+	}
+	for id := range lost {
+		c := starting[id]
+		identity, ok := found[id]
+		if !ok {
+			r.ended(c, unseen("the agent was killed while it started the container", r.clock.Now()))
+			continue
+		}
+		if err := writeRecord(c.dir, startedFile, startedRecord{Process: identity, StartedAt: c.record.CreatedAt}); err != nil {
+			return err
+		}
+		r.restore(c)
+	}
+	return nil
+}
+
+// awaitSupervisors waits until each supervisor of these containers has recorded
+// what it started, or has ended. One that does neither in time hangs; what it did
+// not record is then looked for in the process table.
+func (r *Runtime) awaitSupervisors(starting map[string]*container) {
+	give := r.clock.Now().Add(startingWait)
+	for _, c := range starting {
+		for r.clock.Now().Before(give) {
+			if ok, _ := readRecord(c.dir, startedFile, &startedRecord{}); ok {
+				break
+			}
+			lock, err := lockFile(filepath.Join(c.dir, lockName))
+			if err == nil {
+				lock.Close()
+			}
+			if !errors.Is(err, unix.EWOULDBLOCK) {
+				break
+			}
+			<-r.clock.After(startingPoll)
+		}
+	}
+}

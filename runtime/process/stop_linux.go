@@ -1,0 +1,115 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// StopContainer sends the stop signal to the container's process group, kills its
+// tree after timeout seconds (0: at once), and returns when it has ended. If ctx
+// ends first, the call returns and the stop goes on. A later call may shorten the
+// time left, never lengthen it; the stop signal is sent once per agent. Stopping
+// a container that does not run succeeds.
+func (r *Runtime) StopContainer(ctx context.Context, containerID string, timeout int64) error {
+	leave, err := r.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	c := r.container(containerID)
+	if c == nil {
+		return containerNotFound(containerID)
+	}
+	const longest = int64(1<<63-1) / int64(time.Second)
+	grace := time.Duration(min(max(timeout, 0), longest)) * time.Second
+	if err := r.beginStop(ctx, c, grace); err != nil {
+		return err
+	}
+	return r.awaitStop(ctx, c)
+}
+
+// beginStop asks a container to stop and arranges for it to be killed when grace
+// is over. A start under way is waited for.
+func (r *Runtime) beginStop(ctx context.Context, c *container, grace time.Duration) error {
+	if err := r.acquire(ctx, c.op); err != nil {
+		return err
+	}
+	defer c.op.release()
+	now := r.clock.Now()
+	killAt := now.Add(grace)
+	r.mu.Lock()
+	u, old := c.run, c.timer
+	running := c.state == runtimeapi.ContainerState_CONTAINER_RUNNING
+	signal := running && !c.asked && grace > 0
+	sooner := c.timer == nil || killAt.Before(c.killAt)
+	if signal {
+		c.asked = true
+	}
+	r.mu.Unlock()
+	switch {
+	case !running || u == nil || u.process == nil:
+		return nil // it has ended, or its end is on its way
+	case grace == 0:
+		return kill(c, u)
+	}
+	if signal {
+		err := u.process.SignalGroup(syscall.Signal(c.record.StopSignal))
+		if err != nil && !errors.Is(err, os.ErrProcessDone) {
+			return fmt.Errorf("stop container %s: %w", c.record.ID, err)
+		}
+	}
+	if !sooner {
+		return nil
+	}
+	if old != nil {
+		old.Stop()
+	}
+	timer := r.clock.AfterFunc(grace, func() { r.spawn(func() { r.graceOver(c) }) })
+	r.mu.Lock()
+	late := c.state != runtimeapi.ContainerState_CONTAINER_RUNNING
+	if !late {
+		c.timer, c.killAt = timer, killAt
+	}
+	r.mu.Unlock()
+	if late {
+		timer.Stop()
+	}
+	return nil
+}
+
+// graceOver kills a container that did not stop in time.
+func (r *Runtime) graceOver(c *container) {
+	r.mu.Lock()
+	u := c.run
+	r.mu.Unlock()
+	if u == nil || u.process == nil {
+		return
+	}
+	if err := kill(c, u); err != nil {
+		r.log.Error(err, "Cannot kill a container whose grace period is over", "container", c.record.ID)
+	}
+}
+
+func kill(c *container, u *run) error {
+	if err := u.process.KillTree(); err != nil {
+		return fmt.Errorf("kill container %s: %w", c.record.ID, err)
+	}
+	return nil
+}
+
+// awaitStop waits for the end of a container that was asked to stop.
+func (r *Runtime) awaitStop(ctx context.Context, c *container) error {
+	r.mu.Lock()
+	running := c.state == runtimeapi.ContainerState_CONTAINER_RUNNING
+	r.mu.Unlock()
+	if !running {
+		return nil
+	}
+	return r.wait(ctx, c.exited)
+}

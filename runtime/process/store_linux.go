@@ -1,0 +1,201 @@
+package process
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/runtime/process/internal/launch"
+	"github.com/podwright/podwright/runtime/process/internal/osproc"
+)
+
+// Names within the runtime's root folder and within a container's folder.
+const (
+	lockName      = "lock"
+	sandboxesDir  = "sandboxes"
+	containersDir = "containers"
+	logsDir       = "logs"
+
+	containerFile = "container.json" // what to run; a folder without it is rubbish
+	startingFile  = "starting"       // exists from just before the first fork on
+	startedFile   = "started.json"
+	exitFile      = "exit.json"
+	controlFile   = "control" // the supervisor's socket
+	stdoutFile    = "stdout"
+	stderrFile    = "stderr"
+
+	temporary = ".tmp-"
+)
+
+// sandboxRecord is a sandbox on disk.
+type sandboxRecord struct {
+	ID        string            `json:"id"`
+	Name      string            `json:"name"`
+	UID       string            `json:"uid"`
+	Namespace string            `json:"namespace"`
+	Attempt   uint32            `json:"attempt"`
+	CreatedAt time.Time         `json:"createdAt"`
+	BootID    string            `json:"bootID"`
+	NotReady  bool              `json:"notReady,omitempty"`
+	LogDir    string            `json:"logDir"`
+	Labels    map[string]string `json:"labels,omitempty"`
+	// Annotations and the namespace modes are only given back.
+	Annotations map[string]string `json:"annotations,omitempty"`
+	Namespaces  *namespaceModes   `json:"namespaces,omitempty"`
+}
+
+// namespaceModes are the namespace options of a sandbox, as requested.
+type namespaceModes struct {
+	Network  runtimeapi.NamespaceMode `json:"network"`
+	PID      runtimeapi.NamespaceMode `json:"pid"`
+	IPC      runtimeapi.NamespaceMode `json:"ipc"`
+	TargetID string                   `json:"targetID,omitempty"`
+}
+
+// containerRecord is a container on disk: everything needed to start it, by the
+// agent or by a supervisor.
+type containerRecord struct {
+	ID        string    `json:"id"`
+	SandboxID string    `json:"sandboxID"`
+	Name      string    `json:"name"`
+	Attempt   uint32    `json:"attempt"`
+	CreatedAt time.Time `json:"createdAt"`
+
+	Image              string            `json:"image"`
+	UserSpecifiedImage string            `json:"userSpecifiedImage,omitempty"`
+	ImageRef           string            `json:"imageRef"`
+	Labels             map[string]string `json:"labels,omitempty"`
+	Annotations        map[string]string `json:"annotations,omitempty"`
+
+	Root       string         `json:"root,omitempty"` // "" is the host's
+	Args       []string       `json:"args"`
+	Env        []string       `json:"env,omitempty"`
+	Dir        string         `json:"dir,omitempty"`
+	User       *launch.User   `json:"user,omitempty"`
+	NoNewPrivs bool           `json:"noNewPrivs,omitempty"`
+	Mounts     []launch.Mount `json:"mounts,omitempty"`
+	StopSignal int            `json:"stopSignal"`
+
+	LogDir  string `json:"logDir,omitempty"`
+	LogName string `json:"logName,omitempty"` // relative to LogDir; "" is no log
+}
+
+func (c *containerRecord) logPath() string {
+	if c.LogName == "" {
+		return ""
+	}
+	return filepath.Join(c.LogDir, c.LogName)
+}
+
+// privateMounts reports whether the container has a mount namespace of its own.
+func (c *containerRecord) privateMounts() bool {
+	if c.Root != "" {
+		return true
+	}
+	for _, m := range c.Mounts {
+		if !m.Same() {
+			return true
+		}
+	}
+	return false
+}
+
+// startedRecord says which process a container is.
+type startedRecord struct {
+	Process osproc.Identity `json:"process"`
+	// Supervisor is zero if the agent was the parent.
+	Supervisor osproc.Identity `json:"supervisor,omitzero"`
+	StartedAt  time.Time       `json:"startedAt"`
+}
+
+// exitRecord says how a container ended.
+type exitRecord struct {
+	Code       int32     `json:"code"`
+	Reason     string    `json:"reason"`
+	Message    string    `json:"message,omitempty"`
+	FinishedAt time.Time `json:"finishedAt"`
+}
+
+// writeRecord puts value as JSON into the file name of dir: completely or, after
+// a crash at any moment, not at all. Records may hold secrets (environment), so
+// nobody else may read them.
+func writeRecord(dir, name string, value any) error {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("record %s: %w", name, err)
+	}
+	f, err := os.CreateTemp(dir, temporary+"*") // mode 0600
+	if err != nil {
+		return fmt.Errorf("record %s: %w", name, err)
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), filepath.Join(dir, name))
+	}
+	if err != nil {
+		return fmt.Errorf("record %s: %w", name, errors.Join(err, os.Remove(f.Name())))
+	}
+	return syncDir(dir)
+}
+
+// readRecord reads a record. ok is false if there is none.
+func readRecord(dir, name string, value any) (ok bool, err error) {
+	data, err := os.ReadFile(filepath.Join(dir, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, value)
+	}
+	if err != nil {
+		return false, fmt.Errorf("record %s: %w", filepath.Join(dir, name), err)
+	}
+	return true, nil
+}
+
+// removeRecord removes a record for good.
+func removeRecord(dir, name string) error {
+	if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return syncDir(dir)
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := d.Sync(); err != nil {
+		return fmt.Errorf("sync %s: %w", dir, err)
+	}
+	return nil
+}
+
+// sweepTemporary removes what writers that were killed left in dir.
+func sweepTemporary(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), temporary) {
+			err = errors.Join(err, os.Remove(filepath.Join(dir, e.Name())))
+		}
+	}
+	return err
+}
