@@ -130,11 +130,14 @@ func TestNoPackageState(t *testing.T) {
 	}
 }
 
-// constant reports whether the value of a variable is an error sentinel or a
-// compiled pattern.
+// constant reports whether the value of a variable is an error sentinel, another
+// package's or our own, or a compiled pattern.
 func constant(v *ast.ValueSpec, i int) bool {
 	if i >= len(v.Values) {
 		return false
+	}
+	if alias, ok := v.Values[i].(*ast.SelectorExpr); ok {
+		return strings.HasPrefix(alias.Sel.Name, "Err")
 	}
 	call, ok := v.Values[i].(*ast.CallExpr)
 	if !ok {

@@ -102,9 +102,15 @@ func (tr *tree) at(s *source, pos token.Pos) string {
 }
 
 // library reports whether s is code a user links: not a test, not an example,
-// not a tool, not a main package.
+// not a tool, not a main package, not a package that exists for our own tests.
 func (s *source) library() bool {
-	return !s.test && s.room() != "examples" && s.room() != "tools" && s.syntax.Name.Name != "main"
+	ours := s.room() == "internal" && strings.HasSuffix(s.syntax.Name.Name, "test")
+	return !s.test && !ours && s.room() != "examples" && s.room() != "tools" && s.syntax.Name.Name != "main"
+}
+
+// internal reports whether users cannot import the file's package.
+func (s *source) internal() bool {
+	return strings.Contains("/"+s.dir+"/", "/internal/")
 }
 
 // room is the first element of the file's path, "" for the root package.
