@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -188,29 +189,28 @@ func checkOwnUser(sc *runtimeapi.LinuxContainerSecurityContext) error {
 
 // stopSignal returns the number of the signal that asks a container to stop.
 func stopSignal(s runtimeapi.Signal) (int, error) {
-	if s == runtimeapi.Signal_RUNTIME_DEFAULT {
-		return int(unix.SIGTERM), nil
+	name := strings.TrimPrefix(s.String(), "SIGNAL_") // SIGTERM, SIGRTMINPLUS3
+	if s == runtimeapi.Signal_SIGNAL_RUNTIME_DEFAULT {
+		name = "SIGTERM"
 	}
-	name := strings.ReplaceAll(strings.ReplaceAll(s.String(), "PLUS", "+"), "MINUS", "-")
 	if n := unix.SignalNum(name); n != 0 {
 		return int(n), nil
 	}
-	// Real-time signals, counted from either end.
-	var offset int
-	switch {
-	case name == "SIGRTMIN" || name == "SIGRTMAX":
-	case strings.HasPrefix(name, "SIGRTM"):
-		if _, err := fmt.Sscanf(name[len("SIGRTMIN"):], "%d", &offset); err != nil {
-			return 0, fmt.Errorf("stop signal %s: %w", s, err)
+	// Real-time signals are counted from either end, as the C library does.
+	for prefix, base := range map[string]int{"SIGRTMINPLUS": 34, "SIGRTMAXMINUS": -64} {
+		if offset, err := strconv.Atoi(strings.TrimPrefix(name, prefix)); err == nil {
+			return max(base+offset, -(base + offset)), nil
 		}
-	default:
-		return 0, fmt.Errorf("stop signal %s is unknown", s)
 	}
-	base := 34 // SIGRTMIN as libc counts
-	if strings.HasPrefix(name, "SIGRTMAX") {
-		base = 64
+	switch name {
+	case "SIGRTMIN":
+		return 34, nil
+	case "SIGRTMAX":
+		return 64, nil
+	case "SIGCLD", "SIGPOLL", "SIGIOT": // other names
+		return int(map[string]unix.Signal{"SIGCLD": unix.SIGCHLD, "SIGPOLL": unix.SIGIO, "SIGIOT": unix.SIGABRT}[name]), nil
 	}
-	return base + offset, nil
+	return 0, fmt.Errorf("stop signal %s is unknown", s)
 }
 
 // notApplied names the requests of a config that this runtime accepts and

@@ -1,0 +1,24 @@
+//go:build linux
+
+package process
+
+import (
+	"testing"
+
+	"github.com/podwright/podwright/runtime/runtimetest"
+)
+
+// The public suite, with and without supervisors.
+func TestConformance(t *testing.T) {
+	for _, mode := range modes() {
+		t.Run(mode.name, func(t *testing.T) {
+			runtimetest.Run(t, func(t *testing.T) runtimetest.Subject {
+				r := newRuntime(t, mode.supervisor)
+				return runtimetest.Subject{
+					Runtime: r, Images: r, Image: "host", Command: runtimetest.Shell("/bin/sh"),
+					Limits: runtimetest.Limits{NoPodIP: true, NoMounts: true},
+				}
+			})
+		})
+	}
+}

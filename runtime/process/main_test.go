@@ -1,0 +1,23 @@
+//go:build linux
+
+package process
+
+import (
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// The test binary is an embedding program: it is its own supervisor, and, as
+// told by the environment, the agent of a test that kills agents.
+func TestMain(m *testing.M) {
+	supervisor, done := Shim()
+	if done {
+		return
+	}
+	if os.Getenv(agentEnv) != "" {
+		os.Exit(runAgent(supervisor))
+	}
+	goleak.VerifyTestMain(m)
+}
