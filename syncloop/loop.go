@@ -2,12 +2,37 @@ package syncloop
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel/metric"
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+)
+
+// Times of section 2 and 17.
+const (
+	defaultHousekeepingPeriod = 2 * time.Second
+	defaultStuckAfter         = 5 * time.Minute
+	// housekeepingGap is the least time between the starts of two passes (B6).
+	housekeepingGap = 200 * time.Millisecond
+	// housekeepingSettle passes between a trigger and its pass, so that whoever
+	// triggered because it is about to be done has time to be done.
+	housekeepingSettle = 10 * time.Millisecond
+	// slowPass is the duration of a pass above which it is logged.
+	slowPass = time.Second
+	// retryMin and retryMax bound the time after which held work is tried again.
+	retryMin = 100 * time.Millisecond
+	retryMax = 5 * time.Second
+	// chunk is how many pods one iteration handles at most.
+	chunk = 256
 )
 
 // Options configures a [Loop]. The zero value is a loop without sources.
@@ -33,7 +58,7 @@ type Options struct {
 	// Recorder receives events about pods. Nil drops them.
 	Recorder EventRecorder
 	// Clock is the loop's time. Nil means the real clock.
-	Clock clock.WithTicker
+	Clock clock.Clock
 	// Logger is silent by default.
 	Logger logr.Logger
 	// Meter receives metrics. Nil drops them.
@@ -42,38 +67,147 @@ type Options struct {
 
 // Loop merges sources, keeps the desired pods and dispatches work. Make one with
 // [New]; all methods are safe for concurrent use.
-type Loop struct{ store *Store }
+type Loop struct {
+	options    Options
+	dispatcher Dispatcher
+	metrics    *metrics
+	mux        *mux
+	store      *Store
+	names      []string // of the sources, in the order of the options
+
+	started atomic.Bool
+	readyC  chan struct{}
+	trigger chan struct{}
+
+	// fence is held while an operation or event is handled, and while a
+	// housekeeping pass needs pods and workers to stand still (B5).
+	fence sync.Mutex
+	held  *held
+
+	busySince atomic.Pointer[time.Time]
+	passSince atomic.Pointer[time.Time]
+
+	// What follows belongs to the goroutine of Run.
+	pending  []batch     // taken from the queue, not handled yet
+	syncs    []types.UID // pods to sync, not handled yet
+	putOff   map[types.UID]*v1.Pod
+	schedule schedule
+}
 
 // New returns a loop that hands work to dispatcher, or every problem of the
 // options at once.
-func New(dispatcher Dispatcher, options Options) (*Loop, error) { return &Loop{}, nil }
-
-// Run runs the sources and the loop until ctx ends, or until every source is
-// closed and what they delivered is handled (B1). It returns when all goroutines
-// it started have ended: nil when the sources closed, ctx's cause otherwise.
-// A second call returns [ErrRunning]. Pods are left as they are.
-func (l *Loop) Run(ctx context.Context) error { return nil }
+func New(dispatcher Dispatcher, options Options) (*Loop, error) {
+	problems := []error{}
+	if dispatcher == nil {
+		problems = append(problems, errors.New("no dispatcher"))
+	}
+	seen := map[string]bool{}
+	names := make([]string, 0, len(options.Sources))
+	for i, s := range options.Sources {
+		switch {
+		case s == nil:
+			problems = append(problems, fmt.Errorf("source %d is nil", i))
+			continue
+		case strings.TrimSpace(s.Name()) == "":
+			problems = append(problems, fmt.Errorf("source %d has no name", i))
+		case seen[s.Name()]:
+			problems = append(problems, fmt.Errorf("two sources are called %q", s.Name()))
+		}
+		seen[s.Name()] = true
+		names = append(names, s.Name())
+	}
+	if options.HousekeepingPeriod < 0 || options.StuckAfter < 0 {
+		problems = append(problems, errors.New("HousekeepingPeriod and StuckAfter must not be negative"))
+	}
+	if options.Clock == nil {
+		options.Clock = clock.RealClock{}
+	}
+	if options.HousekeepingPeriod == 0 {
+		options.HousekeepingPeriod = defaultHousekeepingPeriod
+	}
+	if options.StuckAfter == 0 {
+		options.StuckAfter = defaultStuckAfter
+	}
+	m, err := newMetrics(options.Meter)
+	if err != nil {
+		problems = append(problems, fmt.Errorf("metrics: %w", err))
+	}
+	if len(problems) > 0 {
+		return nil, fmt.Errorf("syncloop: %w", errors.Join(problems...))
+	}
+	options.Sources = slices.Clone(options.Sources)
+	l := &Loop{
+		options: options, dispatcher: dispatcher, metrics: m, names: names,
+		mux:     newMux(options.Sources, options.Clock, options.Recorder, m),
+		store:   NewStore(),
+		readyC:  make(chan struct{}),
+		trigger: make(chan struct{}, 1),
+		putOff:  map[types.UID]*v1.Pod{},
+	}
+	l.held = newHeld(l)
+	if len(options.Sources) == 0 {
+		close(l.readyC) // R2
+	}
+	return l, nil
+}
 
 // Store returns the desired pods.
 func (l *Loop) Store() *Store { return l.store }
 
 // Ready reports whether every source has been seen and consumed (R1, R2).
-func (l *Loop) Ready() bool { return false }
+func (l *Loop) Ready() bool { return l.mux.ready() }
 
 // ReadyC is closed when the loop is first ready.
-func (l *Loop) ReadyC() <-chan struct{} { return nil }
+func (l *Loop) ReadyC() <-chan struct{} { return l.readyC }
 
 // Sources returns the state of each source, in the order of the options.
-func (l *Loop) Sources() []SourceStatus { return nil }
+func (l *Loop) Sources() []SourceStatus {
+	statuses := l.mux.status(l.names)
+	for i, s := range l.options.Sources {
+		if r, ok := s.(HealthReporter); ok {
+			statuses[i].Health = r.Health()
+		}
+	}
+	return statuses
+}
 
 // Healthy returns an error while one iteration or one housekeeping pass has been
-// going on for longer than Options.StuckAfter (L6).
-func (l *Loop) Healthy() error { return nil }
+// going on for longer than Options.StuckAfter (L6). A loop that does not run is
+// healthy.
+func (l *Loop) Healthy() error {
+	for _, x := range []struct {
+		what  string
+		since *time.Time
+	}{{"iteration of the sync loop", l.busySince.Load()}, {"housekeeping pass", l.passSince.Load()}} {
+		if x.since == nil {
+			continue
+		}
+		if age := l.options.Clock.Since(*x.since); age > l.options.StuckAfter {
+			return fmt.Errorf("the current %s has taken %s, more than %s", x.what, age.Round(time.Second), l.options.StuckAfter)
+		}
+	}
+	return nil
+}
 
 // Held returns the pods whose work waits, for the gate to open or because the
 // dispatcher panicked, sorted by UID.
-func (l *Loop) Held() []types.UID { return nil }
+func (l *Loop) Held() []types.UID { return l.held.uids() }
 
 // TriggerHousekeeping asks for a housekeeping pass soon, at most one per 200 ms.
 // It never blocks (B6).
-func (l *Loop) TriggerHousekeeping() {}
+func (l *Loop) TriggerHousekeeping() {
+	select {
+	case l.trigger <- struct{}{}:
+	default:
+	}
+}
+
+// stamp notes that an iteration has begun; the returned function ends it.
+func (l *Loop) stamp(ctx context.Context, input string) func() {
+	start := l.options.Clock.Now()
+	l.busySince.Store(&start)
+	return func() {
+		l.busySince.Store(nil)
+		l.metrics.iteration(ctx, input, l.options.Clock.Since(start))
+	}
+}

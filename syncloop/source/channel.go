@@ -2,7 +2,10 @@ package source
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"slices"
+	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -31,44 +34,243 @@ type ChannelOptions struct {
 // Make one with [NewChannel]; methods are safe for concurrent use. Set, Apply
 // and Close wait until the loop runs the source and has accepted the change
 // (P1), or until their context ends, in which case nothing was changed.
-type Channel struct{}
+type Channel struct {
+	options  ChannelOptions
+	requests chan request
+
+	mu     sync.Mutex
+	closed chan struct{}
+	health syncloop.SourceHealth
+
+	// pods is the set as accepted, in the order it was given. It belongs to
+	// whoever holds the run token.
+	run  chan struct{}
+	pods []*v1.Pod
+}
+
+// request asks Run for a change; done gets its outcome.
+type request struct {
+	ctx    context.Context
+	change func(pods []*v1.Pod) []*v1.Pod
+	last   bool
+	quiet  bool
+	done   chan error
+}
 
 // NewChannel returns an empty source. The source counts as seen after the first
 // Set or Apply (P2): a program that wants no pods yet calls Set with none.
-func NewChannel(options ChannelOptions) *Channel { return &Channel{} }
+func NewChannel(options ChannelOptions) *Channel {
+	if options.Name == "" {
+		options.Name = "channel"
+	}
+	if options.Clock == nil {
+		options.Clock = clock.RealClock{}
+	}
+	return &Channel{
+		options:  options,
+		requests: make(chan request),
+		closed:   make(chan struct{}),
+		run:      make(chan struct{}, 1),
+	}
+}
 
 // Name returns the source's name.
-func (c *Channel) Name() string { return "" }
+func (c *Channel) Name() string { return c.options.Name }
 
 // Precedence returns syncloop.PrecedenceInProcess.
 func (c *Channel) Precedence() syncloop.Precedence { return syncloop.PrecedenceInProcess }
 
 // Set replaces all pods of the source. The pods stay the caller's. Pods that are
 // not valid are left out, a version of them that was accepted before stays, and
-// the error joins one [PodError] for each; the valid ones are taken over.
-func (c *Channel) Set(ctx context.Context, pods []*v1.Pod) error { return nil }
+// the error joins one [PodError] for each; the valid ones are taken over (SI9).
+func (c *Channel) Set(ctx context.Context, pods []*v1.Pod) error {
+	good, bad, refused := c.check(pods)
+	given := keysOf(good)
+	err := c.do(ctx, request{change: func(known []*v1.Pod) []*v1.Pod {
+		next := slices.Clone(good)
+		for _, p := range known {
+			if bad.has(p) && !given.has(p) {
+				next = append(next, p)
+			}
+		}
+		return next
+	}})
+	if err != nil {
+		return err
+	}
+	return refused
+}
 
 // Apply adds pods, replaces those of the same UID or the same name, and removes
 // the given UIDs; removing an unknown UID is no error. Invalid pods are treated
 // as in Set.
-func (c *Channel) Apply(ctx context.Context, upsert []*v1.Pod, remove ...types.UID) error { return nil }
+func (c *Channel) Apply(ctx context.Context, upsert []*v1.Pod, remove ...types.UID) error {
+	good, _, refused := c.check(upsert)
+	replaced := keysOf(good)
+	err := c.do(ctx, request{change: func(known []*v1.Pod) []*v1.Pod {
+		next := slices.DeleteFunc(slices.Clone(known), func(p *v1.Pod) bool {
+			return replaced.has(p) || slices.Contains(remove, p.UID)
+		})
+		return append(next, good...)
+	}})
+	if err != nil {
+		return err
+	}
+	return refused
+}
 
 // Close ends the source; its Run returns nil. The pods stay desired unless
 // removeAll is true (P3). A second Close returns ErrClosed.
-func (c *Channel) Close(ctx context.Context, removeAll bool) error { return nil }
+func (c *Channel) Close(ctx context.Context, removeAll bool) error {
+	return c.do(ctx, request{last: true, quiet: !removeAll, change: func([]*v1.Pod) []*v1.Pod { return nil }})
+}
+
+// do has Run make a change.
+func (c *Channel) do(ctx context.Context, r request) error {
+	r.ctx, r.done = ctx, make(chan error, 1)
+	select {
+	case <-c.closed:
+		return ErrClosed
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case c.requests <- r:
+		return <-r.done // Run answers every request it took
+	}
+}
 
 // Run serves Set, Apply and Close until Close or until ctx ends. At most one Run
 // at a time.
 func (c *Channel) Run(ctx context.Context, deliver func(ctx context.Context, pods []*v1.Pod) error) error {
+	select {
+	case c.run <- struct{}{}:
+		defer func() { <-c.run }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	for {
+		select {
+		case <-c.closed:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case r := <-c.requests:
+			r.done <- c.serve(ctx, r, deliver)
+		}
+	}
+}
+
+// serve makes one change, or none if the caller or Run gave up before it was
+// accepted.
+func (c *Channel) serve(ctx context.Context, r request, deliver func(context.Context, []*v1.Pod) error) error {
+	if !r.quiet {
+		next := r.change(c.pods)
+		both, cancel := context.WithCancelCause(r.ctx)
+		defer cancel(nil)
+		defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
+		if err := deliver(both, next); err != nil {
+			return err
+		}
+		c.pods = next
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.health = syncloop.SourceHealth{LastSuccess: c.options.Clock.Now()}
+	if r.last {
+		close(c.closed)
+	}
 	return nil
 }
 
 // Health reports the time of the last accepted change.
-func (c *Channel) Health() syncloop.SourceHealth { return syncloop.SourceHealth{} }
+func (c *Channel) Health() syncloop.SourceHealth {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.health
+}
+
+// check completes copies of pods and tells the valid from the others.
+func (c *Channel) check(pods []*v1.Pod) (good []*v1.Pod, bad keys, refused error) {
+	var errs []error
+	taken, bad := newKeys(), newKeys()
+	for _, given := range pods {
+		if given == nil {
+			errs = append(errs, &PodError{Err: errors.New("the pod is nil")})
+			continue
+		}
+		pod := given.DeepCopy()
+		err := c.complete(pod)
+		if err == nil && taken.has(pod) {
+			err = ErrDuplicate
+		}
+		if err != nil {
+			errs = append(errs, &PodError{Namespace: pod.Namespace, Name: pod.Name, UID: given.UID, Err: err})
+			bad.add(pod)
+			continue
+		}
+		taken.add(pod)
+		good = append(good, pod)
+	}
+	return good, bad, errors.Join(errs...)
+}
+
+// complete gives pod its identity and defaults, and checks it.
+func (c *Channel) complete(pod *v1.Pod) error {
+	if pod.UID == "" {
+		content, err := json.Marshal(pod)
+		if err != nil {
+			return err
+		}
+		if content, err = canonical(content); err != nil {
+			return err
+		}
+		pod.UID = generatedUID(content, "host:"+c.options.NodeName, "source:"+c.options.Name)
+	}
+	if pod.Spec.NodeName == "" {
+		pod.Spec.NodeName = c.options.NodeName
+	}
+	if pod.Annotations[syncloop.AnnotationHash] == "" {
+		if pod.Annotations == nil {
+			pod.Annotations = map[string]string{}
+		}
+		pod.Annotations[syncloop.AnnotationHash] = string(pod.UID)
+	}
+	Default(pod)
+	if problems := Validate(pod); len(problems) > 0 {
+		return problems.ToAggregate()
+	}
+	return nil
+}
+
+// keys are the UIDs and names of some pods. A node has room for one pod of each.
+type keys struct {
+	uids  map[types.UID]bool
+	names map[types.NamespacedName]bool
+}
+
+func newKeys() keys {
+	return keys{uids: map[types.UID]bool{}, names: map[types.NamespacedName]bool{}}
+}
+
+func keysOf(pods []*v1.Pod) keys {
+	k := newKeys()
+	for _, p := range pods {
+		k.add(p)
+	}
+	return k
+}
+
+func (k keys) add(p *v1.Pod) {
+	k.uids[p.UID] = true
+	k.names[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] = true
+}
+
+func (k keys) has(p *v1.Pod) bool {
+	return k.uids[p.UID] || k.names[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}]
+}
 
 // PodError says why one pod was refused.
 type PodError struct {
-	// Namespace, Name and UID as given.
+	// Namespace, Name and UID as given; the namespace completed.
 	Namespace, Name string
 	UID             types.UID
 	// Err lists every reason.

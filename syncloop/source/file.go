@@ -3,11 +3,18 @@ package source
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel/metric"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/syncloop"
@@ -26,12 +33,18 @@ var (
 	// ErrUnknownField: a field this version does not know, or a key given
 	// twice. The pod runs without it.
 	ErrUnknownField = errors.New("unknown or repeated field")
-	// ErrDuplicate: another manifest defines a pod of the same name and wins.
-	ErrDuplicate = errors.New("duplicate pod name")
+	// ErrDuplicate: another manifest defines a pod of the same name or UID and
+	// wins.
+	ErrDuplicate = errors.New("another pod has the same name or UID")
 )
 
 // MaxManifestSize is the size in bytes above which a manifest is refused: 10 MiB.
 const MaxManifestSize = 10 << 20
+
+const (
+	defaultFileName = "file"
+	defaultPeriod   = 20 * time.Second
+)
 
 // FileOptions configures a [File]. The zero value is ready to use.
 type FileOptions struct {
@@ -52,7 +65,7 @@ type FileOptions struct {
 	// Recorder receives an event per new problem. Nil drops them.
 	Recorder syncloop.EventRecorder
 	// Clock is the source's time. Nil means the real clock.
-	Clock clock.WithTicker
+	Clock clock.Clock
 	// Logger is silent by default.
 	Logger logr.Logger
 	// Meter receives metrics. Nil drops them.
@@ -75,30 +88,177 @@ type Problem struct {
 
 // File is a source that reads pod manifests from a folder or from a single file
 // (section 4.3). Make one with [NewFile]; methods are safe for concurrent use.
-type File struct{}
+type File struct {
+	path    string
+	node    string
+	options FileOptions
+	decoder *decoder
+	metrics *fileMetrics
+
+	// run is held by Run, and with it files.
+	run   chan struct{}
+	files map[string]*manifest
+
+	mu       sync.Mutex
+	health   syncloop.SourceHealth
+	problems map[string]Problem
+}
 
 // NewFile returns a source for the manifests in path: a folder, not searched
 // recursively, or one file. It need not exist yet; while it does not, the source
-// is empty. Pods are named and identified for nodeName (D1, D2, D4). A wrong
-// argument or option is an error; nothing is read yet.
-func NewFile(path, nodeName string, options FileOptions) (*File, error) { return nil, nil }
+// is empty. In a folder, names that begin with a dot or end with "~" are not
+// looked at.
+//
+// Pods are named and identified for nodeName (D1, D2, D4). A wrong argument or
+// option is an error that lists all problems; nothing is read yet.
+func NewFile(path, nodeName string, options FileOptions) (*File, error) {
+	var problems []error
+	if path == "" {
+		problems = append(problems, errors.New("no path"))
+	}
+	absolute, err := filepath.Abs(path) // cleans, too (F1)
+	if err != nil {
+		problems = append(problems, fmt.Errorf("path: %w", err))
+	}
+	for _, message := range validation.IsDNS1123Subdomain(strings.ToLower(nodeName)) {
+		problems = append(problems, fmt.Errorf("node name %q: %s", nodeName, message))
+	}
+	if options.Period < 0 {
+		problems = append(problems, errors.New("the period must not be negative"))
+	}
+	if options.Name == "" {
+		options.Name = defaultFileName
+	}
+	if options.Period == 0 {
+		options.Period = defaultPeriod
+	}
+	if options.Clock == nil {
+		options.Clock = clock.RealClock{}
+	}
+	d, err := newDecoder(nodeName, options.AllowAPIReferences)
+	if err != nil {
+		problems = append(problems, err)
+	}
+	m, err := newFileMetrics(options.Meter, options.Name)
+	if err != nil {
+		problems = append(problems, fmt.Errorf("metrics: %w", err))
+	}
+	if len(problems) > 0 {
+		return nil, fmt.Errorf("file source: %w", errors.Join(problems...))
+	}
+	return &File{
+		path: absolute, node: nodeName, options: options, decoder: d, metrics: m,
+		run:      make(chan struct{}, 1),
+		files:    map[string]*manifest{},
+		problems: map[string]Problem{},
+	}, nil
+}
 
 // Name returns the source's name.
-func (f *File) Name() string { return "" }
+func (f *File) Name() string { return f.options.Name }
 
 // Precedence returns syncloop.PrecedenceFile.
 func (f *File) Precedence() syncloop.Precedence { return syncloop.PrecedenceFile }
 
-// Run reads the manifests at once, every period and after changes, and delivers
-// the full set each time (F7). It returns when ctx ends, or with the error of
-// deliver. At most one Run at a time.
-func (f *File) Run(ctx context.Context, deliver func(ctx context.Context, pods []*v1.Pod) error) error {
-	return nil
-}
-
 // Health says how reading the folder or file went lately. Problems of single
 // manifests in a folder are in [File.Problems] only.
-func (f *File) Health() syncloop.SourceHealth { return syncloop.SourceHealth{} }
+func (f *File) Health() syncloop.SourceHealth {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.health
+}
 
-// Problems returns what is wrong with single manifests now, sorted by path.
-func (f *File) Problems() []Problem { return nil }
+// Problems returns what is wrong with single manifests, and with the folder
+// itself, now, sorted by path.
+func (f *File) Problems() []Problem {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	problems := slices.Collect(maps.Values(f.problems))
+	slices.SortFunc(problems, func(a, b Problem) int { return strings.Compare(a.Path, b.Path) })
+	return problems
+}
+
+// publish makes the outcome of a scan visible: health, and the problems with
+// events for the new ones.
+func (f *File) publish(ctx context.Context, now time.Time, rootErr error, found []Problem) {
+	f.mu.Lock()
+	if rootErr != nil {
+		f.health.LastError, f.health.LastErrorAt = rootErr, now
+		found = append(found, Problem{Path: f.path, Err: rootErr})
+		for path, p := range f.problems {
+			if path != f.path {
+				found = append(found, p) // as far as known nothing has changed
+			}
+		}
+	} else {
+		f.health = syncloop.SourceHealth{LastSuccess: now}
+	}
+	next := make(map[string]Problem, len(found))
+	var fresh []Problem
+	for _, p := range found {
+		old, known := f.problems[p.Path]
+		known = known && old.Err.Error() == p.Err.Error()
+		p.Since = now
+		if known {
+			p.Since = old.Since
+		} else {
+			fresh = append(fresh, p)
+		}
+		next[p.Path] = p
+	}
+	solved := []string{}
+	for path := range f.problems {
+		if _, still := next[path]; !still {
+			solved = append(solved, path)
+		}
+	}
+	f.problems = next
+	f.mu.Unlock()
+
+	for _, p := range fresh {
+		f.report(ctx, p)
+	}
+	for _, path := range solved {
+		f.options.Logger.Info("Manifest is all right again, or gone", "path", path)
+	}
+}
+
+// report tells people of a new problem.
+func (f *File) report(ctx context.Context, p Problem) {
+	reason := reasonOf(p.Err)
+	f.metrics.problem(ctx, reason)
+	fate := "no pod runs from it"
+	switch {
+	case p.Pod != nil && errors.Is(p.Err, ErrUnknownField):
+		fate = "the pod runs without it"
+	case p.Pod != nil:
+		fate = "its last good pod stays"
+	case p.Path == f.path:
+		fate = "the pods that are known stay"
+	}
+	f.options.Logger.Error(p.Err, "Manifest has a problem", "path", p.Path, "consequence", fate)
+	if f.options.Recorder == nil {
+		return
+	}
+	const format = "manifest %s: %v; %s"
+	if p.Pod != nil {
+		f.options.Recorder.Eventf(p.Pod, v1.EventTypeWarning, reason, format, p.Path, p.Err, fate)
+		return
+	}
+	node := &v1.ObjectReference{Kind: "Node", APIVersion: "v1", Name: f.node}
+	f.options.Recorder.Eventf(node, v1.EventTypeWarning, reason, format, p.Path, p.Err, fate)
+}
+
+// reasonOf is the reason of an event about err, in one word.
+func reasonOf(err error) string {
+	switch {
+	case errors.Is(err, ErrUnknownField):
+		return "UnknownField"
+	case errors.Is(err, ErrInvalid), errors.Is(err, ErrDuplicate):
+		return "FailedValidation"
+	case errors.Is(err, ErrSkipped):
+		return "ManifestSkipped"
+	default:
+		return "ManifestUnreadable"
+	}
+}

@@ -1,10 +1,330 @@
 package source
 
 import (
+	"cmp"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"unicode"
+
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
+// maxFolderName is the longest name of the log folder namespace_name_uid that a
+// file system takes.
+const maxFolderName = 255
+
 // Validate returns every reason why pod, already completed with [Default], could
-// not run. It changes nothing.
-func Validate(pod *v1.Pod) field.ErrorList { return nil }
+// not run. It changes nothing. It asks for what this module uses; an API server
+// checks more.
+func Validate(pod *v1.Pod) field.ErrorList {
+	v := &validator{}
+	v.metadata(pod)
+	v.spec(&pod.Spec, field.NewPath("spec"))
+	return v.errors
+}
+
+// validator gathers errors.
+type validator struct {
+	errors  field.ErrorList
+	volumes sets.Set[string]
+}
+
+func (v *validator) add(errors ...*field.Error) { v.errors = append(v.errors, errors...) }
+
+// name checks a name that ends up in file system paths. What could leave a folder
+// gets a sentence of its own before the general rule.
+func (v *validator) name(p *field.Path, name string, rule func(string) []string) {
+	switch {
+	case name == "":
+		v.add(field.Required(p, "must be set"))
+	case strings.Contains(name, "/"):
+		v.add(field.Invalid(p, name, `must not contain "/"`))
+	case strings.Contains(name, ".."):
+		v.add(field.Invalid(p, name, `must not contain ".."`))
+	case strings.ContainsFunc(name, unicode.IsControl):
+		v.add(field.Invalid(p, name, "must not contain control characters"))
+	default:
+		for _, message := range rule(name) {
+			v.add(field.Invalid(p, name, message))
+		}
+	}
+}
+
+func (v *validator) metadata(pod *v1.Pod) {
+	p := field.NewPath("metadata")
+	v.name(p.Child("name"), pod.Name, validation.IsDNS1123Subdomain)
+	v.name(p.Child("namespace"), pod.Namespace, validation.IsDNS1123Label)
+	if pod.UID != "" {
+		v.name(p.Child("uid"), string(pod.UID), isUID)
+	}
+	if n := len(pod.Namespace) + len(pod.Name) + len(pod.UID) + 2; n > maxFolderName {
+		v.add(field.Invalid(p.Child("name"), pod.Name,
+			"too long: no folder can be named after namespace, name and UID together"))
+	}
+	for _, k := range sorted(pod.Labels) {
+		for _, message := range validation.IsQualifiedName(k) {
+			v.add(field.Invalid(p.Child("labels"), k, message))
+		}
+		for _, message := range validation.IsValidLabelValue(pod.Labels[k]) {
+			v.add(field.Invalid(p.Child("labels").Key(k), pod.Labels[k], message))
+		}
+	}
+	for _, k := range sorted(pod.Annotations) {
+		for _, message := range validation.IsQualifiedName(strings.ToLower(k)) {
+			v.add(field.Invalid(p.Child("annotations"), k, message))
+		}
+	}
+	v.nonNegative(p.Child("deletionGracePeriodSeconds"), pod.DeletionGracePeriodSeconds)
+}
+
+// sorted returns the keys of m in order, so that errors come in one order too.
+func sorted[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
+
+// isUID allows what is safe as part of a file name and of a label value. The
+// underscore is not: it separates the UID in names of log folders.
+func isUID(uid string) []string {
+	if len(uid) > 128 || strings.ContainsFunc(uid, func(r rune) bool {
+		return r != '-' && r != '.' && (r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r))
+	}) || strings.HasPrefix(uid, ".") || strings.HasPrefix(uid, "-") {
+		return []string{"a UID has at most 128 letters, digits, '-' or '.', and begins with a letter or digit"}
+	}
+	return nil
+}
+
+func (v *validator) spec(spec *v1.PodSpec, p *field.Path) {
+	v.oneOf(p.Child("restartPolicy"), string(spec.RestartPolicy),
+		string(v1.RestartPolicyAlways), string(v1.RestartPolicyOnFailure), string(v1.RestartPolicyNever))
+	v.oneOf(p.Child("dnsPolicy"), string(spec.DNSPolicy), string(v1.DNSClusterFirst),
+		string(v1.DNSClusterFirstWithHostNet), string(v1.DNSDefault), string(v1.DNSNone))
+	v.nonNegative(p.Child("terminationGracePeriodSeconds"), spec.TerminationGracePeriodSeconds)
+	if d := spec.ActiveDeadlineSeconds; d != nil && *d < 1 {
+		v.add(field.Invalid(p.Child("activeDeadlineSeconds"), *d, "must be greater than 0"))
+	}
+	if spec.NodeName != "" {
+		v.name(p.Child("nodeName"), spec.NodeName, validation.IsDNS1123Subdomain)
+	}
+	for _, x := range []struct{ name, value string }{{"hostname", spec.Hostname}, {"subdomain", spec.Subdomain}} {
+		if x.value != "" {
+			v.name(p.Child(x.name), x.value, validation.IsDNS1123Label)
+		}
+	}
+	v.allVolumes(spec.Volumes, p.Child("volumes"))
+	v.containers(spec, p)
+}
+
+// containers checks all containers; names are unique over the three lists.
+func (v *validator) containers(spec *v1.PodSpec, p *field.Path) {
+	if len(spec.Containers) == 0 {
+		v.add(field.Required(p.Child(fieldContainers), "a pod has at least one container"))
+	}
+	names := sets.New[string]()
+	hostPorts := sets.New[v1.ContainerPort]()
+	eachContainer(spec, func(c *v1.Container, list string, i int) {
+		p := p.Child(list).Index(i)
+		v.name(p.Child("name"), c.Name, validation.IsDNS1123Label)
+		if names.Has(c.Name) && c.Name != "" {
+			v.add(field.Duplicate(p.Child("name"), c.Name))
+		}
+		names.Insert(c.Name)
+		switch {
+		case c.Image == "":
+			v.add(field.Required(p.Child("image"), "must be set"))
+		case strings.TrimSpace(c.Image) != c.Image || strings.ContainsFunc(c.Image, unicode.IsControl):
+			v.add(field.Invalid(p.Child("image"), c.Image, "must not begin or end with white space or contain control characters"))
+		}
+		v.oneOf(p.Child("imagePullPolicy"), string(c.ImagePullPolicy),
+			string(v1.PullAlways), string(v1.PullIfNotPresent), string(v1.PullNever))
+		v.oneOf(p.Child("terminationMessagePolicy"), string(c.TerminationMessagePolicy),
+			string(v1.TerminationMessageReadFile), string(v1.TerminationMessageFallbackToLogsOnError))
+		if c.RestartPolicy != nil {
+			v.oneOf(p.Child("restartPolicy"), string(*c.RestartPolicy), string(v1.ContainerRestartPolicyAlways),
+				string(v1.ContainerRestartPolicyOnFailure), string(v1.ContainerRestartPolicyNever))
+		}
+		v.ports(c.Ports, hostPorts, p.Child("ports"))
+		v.env(c, p)
+		v.mounts(c, p)
+		v.resources(&c.Resources, p.Child("resources"))
+		v.probe(c.LivenessProbe, p.Child("livenessProbe"))
+		v.probe(c.ReadinessProbe, p.Child("readinessProbe"))
+		v.probe(c.StartupProbe, p.Child("startupProbe"))
+		v.lifecycle(c.Lifecycle, p.Child("lifecycle"))
+	})
+}
+
+// ports checks a container's ports; a host port can be given once per pod.
+func (v *validator) ports(ports []v1.ContainerPort, hostPorts sets.Set[v1.ContainerPort], p *field.Path) {
+	names := sets.New[string]()
+	for i := range ports {
+		port, p := ports[i], p.Index(i)
+		if port.Name != "" {
+			for _, message := range validation.IsValidPortName(port.Name) {
+				v.add(field.Invalid(p.Child("name"), port.Name, message))
+			}
+			if names.Has(port.Name) {
+				v.add(field.Duplicate(p.Child("name"), port.Name))
+			}
+			names.Insert(port.Name)
+		}
+		for _, message := range validation.IsValidPortNum(int(port.ContainerPort)) {
+			v.add(field.Invalid(p.Child("containerPort"), port.ContainerPort, message))
+		}
+		v.oneOf(p.Child("protocol"), string(port.Protocol), string(v1.ProtocolTCP), string(v1.ProtocolUDP), string(v1.ProtocolSCTP))
+		if port.HostIP != "" {
+			v.add(validation.IsValidIP(p.Child("hostIP"), port.HostIP)...)
+		}
+		if port.HostPort == 0 {
+			continue
+		}
+		for _, message := range validation.IsValidPortNum(int(port.HostPort)) {
+			v.add(field.Invalid(p.Child("hostPort"), port.HostPort, message))
+		}
+		key := v1.ContainerPort{HostIP: port.HostIP, HostPort: port.HostPort, Protocol: port.Protocol}
+		if hostPorts.Has(key) {
+			v.add(field.Duplicate(p.Child("hostPort"), port.HostPort))
+		}
+		hostPorts.Insert(key)
+	}
+}
+
+// env checks names and that each variable has at most one origin.
+func (v *validator) env(c *v1.Container, p *field.Path) {
+	for i := range c.Env {
+		e, p := &c.Env[i], p.Child("env").Index(i)
+		if e.Name == "" {
+			v.add(field.Required(p.Child("name"), "must be set"))
+		} else {
+			for _, message := range validation.IsRelaxedEnvVarName(e.Name) {
+				v.add(field.Invalid(p.Child("name"), e.Name, message))
+			}
+		}
+		if strings.ContainsRune(e.Value, 0) {
+			v.add(field.Invalid(p.Child("value"), "", "must not contain a NUL character"))
+		}
+		if e.ValueFrom == nil {
+			continue
+		}
+		if e.Value != "" {
+			v.add(field.Invalid(p.Child("valueFrom"), "", "must not be set together with value"))
+		}
+		f := e.ValueFrom
+		v.exactlyOne(p.Child("valueFrom"), f.FieldRef != nil, f.ResourceFieldRef != nil,
+			f.ConfigMapKeyRef != nil, f.SecretKeyRef != nil, f.FileKeyRef != nil)
+	}
+	for i := range c.EnvFrom {
+		e, p := &c.EnvFrom[i], p.Child("envFrom").Index(i)
+		v.exactlyOne(p, e.ConfigMapRef != nil, e.SecretRef != nil)
+	}
+}
+
+// mounts checks that mounts name volumes and stay where they are put.
+func (v *validator) mounts(c *v1.Container, p *field.Path) {
+	paths := sets.New[string]()
+	for i := range c.VolumeMounts {
+		m, p := &c.VolumeMounts[i], p.Child("volumeMounts").Index(i)
+		if !v.volumes.Has(m.Name) {
+			v.add(field.NotFound(p.Child("name"), m.Name))
+		}
+		switch {
+		case m.MountPath == "":
+			v.add(field.Required(p.Child("mountPath"), "must be set"))
+		case strings.Contains(m.MountPath, ":") || strings.ContainsFunc(m.MountPath, unicode.IsControl):
+			v.add(field.Invalid(p.Child("mountPath"), m.MountPath, `must not contain ":" or control characters`))
+		case paths.Has(path.Clean(m.MountPath)):
+			v.add(field.Duplicate(p.Child("mountPath"), m.MountPath))
+		}
+		paths.Insert(path.Clean(m.MountPath))
+		v.below(p.Child("subPath"), m.SubPath)
+		v.below(p.Child("subPathExpr"), m.SubPathExpr)
+		if m.SubPath != "" && m.SubPathExpr != "" {
+			v.add(field.Invalid(p.Child("subPathExpr"), m.SubPathExpr, "must not be set together with subPath"))
+		}
+		if m.MountPropagation != nil {
+			v.oneOf(p.Child("mountPropagation"), string(*m.MountPropagation), string(v1.MountPropagationNone),
+				string(v1.MountPropagationHostToContainer), string(v1.MountPropagationBidirectional))
+		}
+	}
+	for i := range c.VolumeDevices {
+		d, p := &c.VolumeDevices[i], p.Child("volumeDevices").Index(i)
+		if !v.volumes.Has(d.Name) {
+			v.add(field.NotFound(p.Child("name"), d.Name))
+		}
+		if !path.IsAbs(d.DevicePath) || hasBackstep(d.DevicePath) {
+			v.add(field.Invalid(p.Child("devicePath"), d.DevicePath, `must be an absolute path without ".."`))
+		}
+	}
+}
+
+func (v *validator) resources(r *v1.ResourceRequirements, p *field.Path) {
+	for _, x := range []struct {
+		name string
+		list v1.ResourceList
+	}{{"limits", r.Limits}, {"requests", r.Requests}} {
+		for _, name := range sorted(x.list) {
+			if q := x.list[name]; q.Sign() < 0 {
+				v.add(field.Invalid(p.Child(x.name).Key(string(name)), q.String(), "must not be negative"))
+			}
+		}
+	}
+	for _, name := range sorted(r.Requests) {
+		request := r.Requests[name]
+		if limit, ok := r.Limits[name]; ok && request.Cmp(limit) > 0 {
+			v.add(field.Invalid(p.Child("requests").Key(string(name)), request.String(), "must not be more than the limit of "+limit.String()))
+		}
+	}
+}
+
+// below checks a path that must stay below where it starts.
+func (v *validator) below(p *field.Path, name string) {
+	if name == "" {
+		return
+	}
+	if path.IsAbs(name) || hasBackstep(name) {
+		v.add(field.Invalid(p, name, `must be a relative path without ".."`))
+	}
+	if strings.ContainsFunc(name, unicode.IsControl) {
+		v.add(field.Invalid(p, name, "must not contain control characters"))
+	}
+}
+
+// hasBackstep reports whether a segment of the path is "..".
+func hasBackstep(name string) bool {
+	for segment := range strings.SplitSeq(name, "/") {
+		if segment == ".." {
+			return true
+		}
+	}
+	return false
+}
+
+func (v *validator) nonNegative(p *field.Path, n *int64) {
+	if n != nil && *n < 0 {
+		v.add(field.Invalid(p, *n, "must not be negative"))
+	}
+}
+
+func (v *validator) oneOf(p *field.Path, value string, allowed ...string) {
+	for _, a := range allowed {
+		if value == a {
+			return
+		}
+	}
+	v.add(field.NotSupported(p, value, allowed))
+}
+
+// exactlyOne checks a union.
+func (v *validator) exactlyOne(p *field.Path, set ...bool) {
+	n := 0
+	for _, s := range set {
+		if s {
+			n++
+		}
+	}
+	if n != 1 {
+		v.add(field.Invalid(p, "", "exactly one kind must be given"))
+	}
+}

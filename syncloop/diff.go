@@ -1,0 +1,455 @@
+package syncloop
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// op is the kind of an operation (section 3). Sources only ever send full sets,
+// so the loop never sees one.
+type op uint8
+
+const (
+	opAdd op = iota
+	opUpdate
+	opDelete
+	opRemove
+	opReconcile
+)
+
+// outputOrder is the order of the operations one message leads to (M7).
+var outputOrder = [...]op{opRemove, opAdd, opUpdate, opDelete, opReconcile}
+
+func (o op) String() string {
+	switch o {
+	case opAdd:
+		return "ADD"
+	case opUpdate:
+		return "UPDATE"
+	case opDelete:
+		return "DELETE"
+	case opRemove:
+		return "REMOVE"
+	case opReconcile:
+		return "RECONCILE"
+	default:
+		return "UNKNOWN"
+	}
+}
+
+// operation is one step of the stream the loop handles. Its pods are immutable.
+type operation struct {
+	op     op
+	source string
+	pods   []*v1.Pod
+}
+
+// podName is a full name as a map key.
+type podName struct{ namespace, name string }
+
+func nameOf(pod *v1.Pod) podName { return podName{pod.Namespace, pod.Name} }
+
+// entry is one pod a source wants. pod is what the source said last, emitted what
+// the operations said last: nil if the pod lost to another source. Both are
+// immutable once set; next and mark belong to the message being prepared.
+type entry struct {
+	pod     *v1.Pod
+	emitted *v1.Pod
+
+	mark uint64
+	next *v1.Pod
+	wins bool
+}
+
+// desired is everything the sources want and what the operations said so far
+// (M3). It is changed by prepare and commit only: prepare works out what a
+// message means without changing what desired says, commit makes it true.
+type desired struct {
+	sources []*wanted // highest precedence first, then by name
+	// generation numbers the messages; entries of the message being prepared
+	// carry it as their mark.
+	generation uint64
+	suppressed int
+}
+
+// wanted is what one source wants.
+type wanted struct {
+	name       string
+	precedence Precedence
+	seen       bool
+	entries    map[types.UID]*entry
+	names      map[podName]types.UID
+	order      []*entry
+	suppressed int
+	// reported holds the pods whose refusal was reported and stays true.
+	reported map[refusal]struct{}
+}
+
+// refusal says that a pod was left out because of another one.
+type refusal struct {
+	uid    types.UID
+	name   podName
+	winner types.UID
+	by     string
+}
+
+// report is a refusal seen for the first time.
+type report struct {
+	pod     *v1.Pod
+	refusal refusal
+}
+
+// change is what one message means.
+type change struct {
+	source     *wanted
+	order      []*entry
+	added      []*entry
+	operations []operation
+	emits      []emit
+	reports    []report
+
+	// settled: all sources were judged again, so suppressed and refusals speak
+	// of all of them, else of source only.
+	settled    bool
+	suppressed map[*wanted]int
+	refusals   map[*wanted]map[refusal]struct{}
+}
+
+// emit is the new value of an entry's emitted.
+type emit struct {
+	entry *entry
+	pod   *v1.Pod
+}
+
+func newDesired(sources []*wanted) *desired {
+	sources = slices.Clone(sources)
+	slices.SortFunc(sources, func(a, b *wanted) int {
+		return cmp.Or(cmp.Compare(b.precedence, a.precedence), cmp.Compare(a.name, b.name))
+	})
+	for _, s := range sources {
+		s.entries = map[types.UID]*entry{}
+		s.names = map[podName]types.UID{}
+	}
+	return &desired{sources: sources}
+}
+
+// prepare compares a full set of src with the last one. It copies only pods that
+// are new or changed.
+func (d *desired) prepare(src *wanted, pods []*v1.Pod, now time.Time) *change {
+	d.generation++
+	c := &change{
+		source:     src,
+		order:      make([]*entry, 0, len(pods)),
+		suppressed: map[*wanted]int{},
+		refusals:   map[*wanted]map[refusal]struct{}{},
+	}
+	conflict := d.read(c, pods, now)
+	if c.settled = conflict || d.suppressed > 0; c.settled {
+		d.settle(c)
+	} else {
+		for _, e := range c.order {
+			e.wins = true
+		}
+		d.compare(c, src)
+	}
+	c.operations = slices.Clip(c.operations)
+	slices.SortStableFunc(c.operations, func(a, b operation) int {
+		return cmp.Compare(slices.Index(outputOrder[:], a.op), slices.Index(outputOrder[:], b.op))
+	})
+	if !src.seen && !slices.ContainsFunc(c.operations, func(o operation) bool {
+		return o.source == src.name && (o.op == opAdd || o.op == opUpdate || o.op == opDelete)
+	}) {
+		c.operations = append(c.operations, operation{op: opAdd, source: src.name}) // M8
+	}
+	return c
+}
+
+// read takes the pods of a message over into c, without what the message itself
+// contradicts (M4), and reports whether another source wants one of the same name
+// or UID.
+func (d *desired) read(c *change, pods []*v1.Pod, now time.Time) (conflict bool) {
+	src := c.source
+	newNames := map[podName]types.UID{}
+	newEntries := map[types.UID]*entry{}
+	for _, p := range pods {
+		if p == nil || p.UID == "" {
+			continue
+		}
+		e, known := src.entries[p.UID]
+		if !known {
+			e = newEntries[p.UID]
+		}
+		name := nameOf(p)
+		if known {
+			name = nameOf(e.pod) // a known UID keeps its name (M6)
+		}
+		if e != nil && e.mark == d.generation {
+			c.refuse(src, p, refusal{uid: p.UID, name: nameOf(p), winner: p.UID, by: src.name})
+			continue
+		}
+		if winner, taken := d.taken(src, newNames, name); taken {
+			c.refuse(src, p, refusal{uid: p.UID, name: name, winner: winner, by: src.name})
+			continue
+		}
+		if known {
+			e.next = merge(e.pod, p)
+		} else {
+			e = &entry{next: adopt(p, src.name, now)}
+			newEntries[p.UID], newNames[name] = e, p.UID
+			c.added = append(c.added, e)
+		}
+		e.mark = d.generation
+		c.order = append(c.order, e)
+		for _, other := range d.sources {
+			if other == src {
+				continue
+			}
+			_, sameName := other.names[name]
+			_, sameUID := other.entries[p.UID]
+			conflict = conflict || sameName || sameUID
+		}
+	}
+	return conflict
+}
+
+// taken reports whether a pod earlier in the message has this name.
+func (d *desired) taken(src *wanted, newNames map[podName]types.UID, name podName) (types.UID, bool) {
+	if uid, ok := newNames[name]; ok {
+		return uid, true
+	}
+	if uid, ok := src.names[name]; ok && src.entries[uid].mark == d.generation {
+		return uid, true
+	}
+	return "", false
+}
+
+// settle decides over all sources who has a full name and a UID (M4), and
+// compares every source with what was emitted of it.
+func (d *desired) settle(c *change) {
+	type owner struct {
+		uid    types.UID
+		source string
+	}
+	names, uids := map[podName]owner{}, map[types.UID]owner{}
+	for _, s := range d.sources {
+		for _, e := range d.orderOf(c, s) {
+			if s != c.source {
+				e.next = e.pod
+			}
+			pod := e.next
+			by, taken := names[nameOf(pod)]
+			if !taken {
+				by, taken = uids[pod.UID]
+			}
+			e.wins = !taken
+			if taken {
+				c.suppressed[s]++
+				c.refuse(s, pod, refusal{uid: pod.UID, name: nameOf(pod), winner: by.uid, by: by.source})
+				continue
+			}
+			names[nameOf(pod)] = owner{pod.UID, s.name}
+			uids[pod.UID] = owner{pod.UID, s.name}
+		}
+	}
+	for _, s := range d.sources {
+		d.compare(c, s)
+	}
+}
+
+// orderOf returns what s wants once c is committed.
+func (d *desired) orderOf(c *change, s *wanted) []*entry {
+	if s == c.source {
+		return c.order
+	}
+	return s.order
+}
+
+// compare derives the operations of one source: the table of M5.
+func (d *desired) compare(c *change, s *wanted) {
+	var groups [len(outputOrder)][]*v1.Pod
+	note := func(o op, e *entry, emitted, shown *v1.Pod) {
+		groups[o] = append(groups[o], shown)
+		c.emits = append(c.emits, emit{e, emitted})
+	}
+	for _, e := range s.order {
+		gone := s == c.source && e.mark != d.generation
+		if e.emitted != nil && (gone || !e.wins) {
+			note(opRemove, e, nil, e.emitted)
+		}
+	}
+	for _, e := range d.orderOf(c, s) {
+		switch {
+		case !e.wins || e.emitted == e.next:
+		case e.emitted == nil:
+			note(opAdd, e, e.next, e.next)
+		default:
+			note(kindOfChange(e.emitted, e.next), e, e.next, e.next)
+		}
+	}
+	for _, o := range outputOrder {
+		if len(groups[o]) > 0 {
+			c.operations = append(c.operations, operation{op: o, source: s.name, pods: groups[o]})
+		}
+	}
+}
+
+// refuse notes that a pod of s was left out, and that it must be reported if that
+// is new.
+func (c *change) refuse(s *wanted, pod *v1.Pod, r refusal) {
+	if c.refusals[s] == nil {
+		c.refusals[s] = map[refusal]struct{}{}
+	}
+	if _, twice := c.refusals[s][r]; twice {
+		return
+	}
+	c.refusals[s][r] = struct{}{}
+	if _, known := s.reported[r]; !known {
+		c.reports = append(c.reports, report{pod: pod, refusal: r})
+	}
+}
+
+// commit makes a prepared change true. Nothing else may have been prepared in
+// between.
+func (d *desired) commit(c *change) {
+	src := c.source
+	for _, e := range src.order {
+		if e.mark != d.generation {
+			delete(src.entries, e.pod.UID)
+			if name := nameOf(e.pod); src.names[name] == e.pod.UID {
+				delete(src.names, name)
+			}
+		}
+	}
+	for _, e := range c.order {
+		e.pod = e.next
+	}
+	for _, e := range c.added {
+		src.entries[e.pod.UID] = e
+		src.names[nameOf(e.pod)] = e.pod.UID
+	}
+	for _, x := range c.emits {
+		x.entry.emitted = x.pod
+	}
+	src.order, src.seen = c.order, true
+	d.suppressed = 0
+	for _, s := range d.sources {
+		if c.settled {
+			s.suppressed = c.suppressed[s]
+		}
+		d.suppressed += s.suppressed
+		switch {
+		case s == src:
+			s.reported = c.refusals[s]
+		case c.settled:
+			// What its own last message contradicted is still so.
+			maps.DeleteFunc(s.reported, func(r refusal, _ struct{}) bool { return r.by != s.name })
+			if s.reported == nil {
+				s.reported = map[refusal]struct{}{}
+			}
+			maps.Copy(s.reported, c.refusals[s])
+		}
+	}
+}
+
+// adopt returns a private copy of a new pod with the local annotations.
+func adopt(pod *v1.Pod, source string, now time.Time) *v1.Pod {
+	pod = pod.DeepCopy()
+	if pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	pod.Annotations[AnnotationSource] = source
+	pod.Annotations[AnnotationSeen] = now.Format(time.RFC3339Nano)
+	return pod
+}
+
+// merge returns what a known pod becomes when its source says said: known itself
+// if nothing differs, else a copy (M6).
+func merge(known, said *v1.Pod) *v1.Pod {
+	if changedSemantically(known, said) {
+		next := *known
+		next.Spec = *said.Spec.DeepCopy()
+		next.Status = *said.Status.DeepCopy()
+		next.Labels = maps.Clone(said.Labels)
+		next.DeletionTimestamp = said.DeletionTimestamp.DeepCopy()
+		next.DeletionGracePeriodSeconds = clonePointer(said.DeletionGracePeriodSeconds)
+		next.Generation = said.Generation
+		next.Annotations = map[string]string{}
+		for k, v := range said.Annotations {
+			if !localAnnotation(k) {
+				next.Annotations[k] = v
+			}
+		}
+		for k, v := range known.Annotations {
+			if localAnnotation(k) {
+				next.Annotations[k] = v
+			}
+		}
+		return &next
+	}
+	if !apiequality.Semantic.DeepEqual(known.Status, said.Status) {
+		next := *known
+		next.Status = *said.Status.DeepCopy()
+		return &next
+	}
+	return known
+}
+
+func clonePointer(p *int64) *int64 {
+	if p == nil {
+		return nil
+	}
+	v := *p
+	return &v
+}
+
+// kindOfChange tells which operation leads from one version to another (M5).
+func kindOfChange(from, to *v1.Pod) op {
+	switch {
+	case !changedSemantically(from, to):
+		return opReconcile
+	case to.DeletionTimestamp != nil:
+		return opDelete
+	default:
+		return opUpdate
+	}
+}
+
+// changedSemantically reports whether a pod differs in what M6 lists.
+func changedSemantically(a, b *v1.Pod) bool {
+	return !a.DeletionTimestamp.Equal(b.DeletionTimestamp) ||
+		!apiequality.Semantic.DeepEqual(a.DeletionGracePeriodSeconds, b.DeletionGracePeriodSeconds) ||
+		!maps.Equal(a.Labels, b.Labels) ||
+		!equalAnnotations(a.Annotations, b.Annotations) ||
+		!apiequality.Semantic.DeepEqual(&a.Spec, &b.Spec)
+}
+
+// equalAnnotations compares annotations without the local ones.
+func equalAnnotations(a, b map[string]string) bool {
+	count := 0
+	for k, v := range a {
+		if localAnnotation(k) {
+			continue
+		}
+		if w, ok := b[k]; !ok || v != w {
+			return false
+		}
+		count++
+	}
+	for k := range b {
+		if !localAnnotation(k) {
+			count--
+		}
+	}
+	return count == 0
+}
+
+// localAnnotation reports whether a is ours and not the source's (section 3).
+func localAnnotation(a string) bool {
+	return a == AnnotationSource || a == AnnotationSeen || a == AnnotationMirror
+}

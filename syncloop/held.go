@@ -1,0 +1,155 @@
+package syncloop
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// held passes work to the dispatcher, and keeps what must wait: setup while the
+// gate is closed (B2), anything after a panic (B9). What waits is bounded by the
+// number of pods: of each at most a kill and the setup that follows it.
+//
+// All methods but uids are called with the loop's fence held.
+type held struct {
+	loop *Loop
+
+	mu   sync.Mutex // guards work for uids
+	work map[types.UID][]Work
+
+	closedSince time.Time // zero while the gate is open
+}
+
+func newHeld(l *Loop) *held { return &held{loop: l, work: map[types.UID][]Work{}} }
+
+func (h *held) empty() bool { return len(h.work) == 0 }
+
+func (h *held) uids() []types.UID {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return sortedUIDs(h.work)
+}
+
+// idle reports whether nothing waits and the gate was open when last asked.
+func (h *held) idle() bool { return h.empty() && h.closedSince.IsZero() }
+
+// submit dispatches w now, after what waits of the same pod, or keeps it.
+func (h *held) submit(ctx context.Context, w Work) {
+	waiting := h.work[w.Pod.UID]
+	switch {
+	case len(waiting) > 0:
+		h.try(ctx, w.Pod.UID, enqueue(waiting, w))
+	case !h.send(ctx, w):
+		h.keep(w.Pod.UID, []Work{w})
+	}
+}
+
+// flush tries everything that waits.
+func (h *held) flush(ctx context.Context) {
+	for _, uid := range sortedUIDs(h.work) {
+		h.try(ctx, uid, h.work[uid])
+	}
+	if h.empty() {
+		h.gate(ctx) // notice that it has opened
+	}
+}
+
+// try dispatches queue in order and keeps what could not be.
+func (h *held) try(ctx context.Context, uid types.UID, queue []Work) {
+	for len(queue) > 0 {
+		if !h.send(ctx, queue[0]) {
+			break
+		}
+		queue = queue[1:]
+	}
+	h.keep(uid, queue)
+}
+
+func (h *held) keep(uid types.UID, queue []Work) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(queue) == 0 {
+		delete(h.work, uid)
+		return
+	}
+	h.work[uid] = queue
+}
+
+// send dispatches w unless it must wait, and reports whether it went.
+func (h *held) send(ctx context.Context, w Work) bool {
+	if isSetup(w) && h.gate(ctx) != nil {
+		return false
+	}
+	return h.dispatch(ctx, w)
+}
+
+// enqueue adds w to what waits of its pod. Work is latest-value: newer setup takes
+// the place of older setup, and a kill takes the place of all.
+func enqueue(queue []Work, w Work) []Work {
+	if w.Kind == WorkKill || len(queue) == 0 {
+		return []Work{w}
+	}
+	last := len(queue) - 1
+	if queue[last].Kind == WorkKill {
+		return append(queue[:last+1:last+1], w)
+	}
+	w.Kind = max(w.Kind, queue[last].Kind) // create before update before sync
+	w.StartTime = queue[last].StartTime
+	return append(queue[:last:last], w)
+}
+
+// isSetup reports whether w asks for containers to run. A pod that terminates is
+// never held back.
+func isSetup(w Work) bool {
+	return w.Kind != WorkKill && w.Pod.DeletionTimestamp == nil &&
+		w.Pod.Status.Phase != v1.PodSucceeded && w.Pod.Status.Phase != v1.PodFailed
+}
+
+// gate returns why setup must wait, and accounts for the time it does.
+func (h *held) gate(ctx context.Context) (err error) {
+	o := &h.loop.options
+	if o.Gate == nil {
+		return nil
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			h.loop.metrics.panicked(ctx, "gate")
+			err = fmt.Errorf("the gate panicked: %v", p)
+		}
+	}()
+	err = o.Gate()
+	now := o.Clock.Now()
+	switch {
+	case err == nil && !h.closedSince.IsZero():
+		h.loop.metrics.gateClosed.Add(ctx, now.Sub(h.closedSince).Seconds())
+		o.Logger.Info("Setup of pods goes on", "held", now.Sub(h.closedSince))
+		h.closedSince = time.Time{}
+		h.loop.schedule.retryAt, h.loop.schedule.retryDelay = now, 0 // the rest goes at once
+	case err != nil && h.closedSince.IsZero():
+		o.Logger.Error(err, "Setup of pods is held back")
+		h.closedSince = now
+	case err != nil:
+		h.loop.metrics.gateClosed.Add(ctx, now.Sub(h.closedSince).Seconds())
+		h.closedSince = now
+	}
+	return err
+}
+
+// dispatch hands w over and reports whether the dispatcher took it.
+func (h *held) dispatch(ctx context.Context, w Work) (taken bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			h.loop.metrics.panicked(ctx, "dispatcher")
+			h.loop.options.Logger.Error(fmt.Errorf("panic: %v", p), "Dispatcher panicked, the pod is tried again",
+				"namespace", w.Pod.Namespace, "name", w.Pod.Name, "uid", w.Pod.UID, "kind", w.Kind.String(),
+				"stack", string(debug.Stack()))
+		}
+	}()
+	h.loop.dispatcher.Dispatch(w)
+	return true
+}

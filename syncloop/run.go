@@ -1,0 +1,351 @@
+package syncloop
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+)
+
+// Pauses before a failed source is run again.
+const (
+	sourceRetryMin = time.Second
+	sourceRetryMax = 20 * time.Second
+)
+
+// schedule is when the loop has to look up by itself.
+type schedule struct {
+	timer clock.Timer
+
+	retryAt    time.Time // held work; zero if there is none
+	retryDelay time.Duration
+
+	passAt    time.Time // next housekeeping pass; zero without a housekeeper
+	lastPass  time.Time
+	passing   bool
+	passAgain bool // triggered while a pass was going on
+}
+
+// Run runs the sources and the loop until ctx ends, or until every source is
+// closed and what they delivered is handled (B1). It returns when all goroutines
+// it started have ended: nil when the sources closed, ctx's cause otherwise.
+// A second call returns [ErrRunning]. Pods are left as they are.
+func (l *Loop) Run(ctx context.Context) error {
+	if !l.started.CompareAndSwap(false, true) {
+		return ErrRunning
+	}
+	stop, err := l.metrics.observe(l)
+	if err != nil {
+		return fmt.Errorf("metrics: %w", err)
+	}
+	defer stop()
+
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // before wg.Wait: the goroutines end with it
+
+	var sources sync.WaitGroup
+	for _, s := range l.options.Sources {
+		sources.Add(1)
+		wg.Go(func() { defer sources.Done(); l.runSource(ctx, s) })
+	}
+	closed := make(chan struct{})
+	if len(l.options.Sources) > 0 {
+		wg.Go(func() { sources.Wait(); close(closed) })
+	}
+	return l.loop(ctx, &wg, closed)
+}
+
+// loop handles one input at a time. Operations and events take turns, and
+// whatever is due by time comes after each turn, so nothing starves.
+func (l *Loop) loop(ctx context.Context, wg *sync.WaitGroup, closed <-chan struct{}) error {
+	if l.options.Housekeeper != nil {
+		l.schedule.passAt = l.options.Clock.Now().Add(l.options.HousekeepingPeriod)
+	}
+	l.schedule.timer = l.options.Clock.NewTimer(time.Hour)
+	defer l.schedule.timer.Stop()
+	passed := make(chan struct{}, 1) // at most one pass is under way
+	var events <-chan struct{}
+	if l.options.Events != nil {
+		events = l.options.Events.Ready()
+	}
+	for {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if l.turn(ctx) {
+			select {
+			case <-passed:
+				l.passDone()
+			case <-l.trigger:
+				l.passSoon()
+			default:
+			}
+			l.due(ctx, wg, passed)
+			continue
+		}
+		if closed == nil && len(l.options.Sources) > 0 && len(l.mux.queue) == 0 && l.held.empty() {
+			return nil
+		}
+		l.arm()
+		select {
+		case <-ctx.Done():
+		case b := <-l.mux.queue:
+			l.take(ctx, b)
+		case <-events:
+			l.syncs = append(l.syncs, l.options.Events.Take()...)
+		case <-l.trigger:
+			l.passSoon()
+		case <-passed:
+			l.passDone()
+		case <-l.schedule.timer.C():
+			l.due(ctx, wg, passed)
+		case <-closed:
+			closed = nil // once what is left is handled, that is all (B1)
+		}
+	}
+}
+
+// turn handles one chunk of operations and one of events, without waiting. It
+// reports whether there was anything to do.
+func (l *Loop) turn(ctx context.Context) bool {
+	if len(l.pending) == 0 {
+		select {
+		case b := <-l.mux.queue:
+			l.take(ctx, b)
+		default:
+		}
+	}
+	if l.options.Events != nil && len(l.syncs) == 0 {
+		select {
+		case <-l.options.Events.Ready():
+			l.syncs = append(l.syncs, l.options.Events.Take()...)
+		default:
+		}
+	}
+	worked := false
+	if len(l.pending) > 0 {
+		l.handleOperations(ctx)
+		worked = true
+	}
+	if len(l.syncs) > 0 {
+		l.handleSyncs(ctx)
+		worked = true
+	}
+	return worked
+}
+
+// due does what its time has come for.
+func (l *Loop) due(ctx context.Context, wg *sync.WaitGroup, passed chan<- struct{}) {
+	l.retryHeld(ctx)
+	l.startPass(ctx, wg, passed)
+}
+
+func (l *Loop) take(ctx context.Context, b batch) {
+	l.metrics.queueAge.Record(ctx, l.options.Clock.Since(b.accepted).Seconds())
+	for _, o := range b.operations {
+		if o.op == opAdd {
+			slices.SortStableFunc(o.pods, compareAge)
+		}
+	}
+	l.pending = append(l.pending, b)
+}
+
+// arm sets the timer to the next moment the loop has to look up by itself.
+func (l *Loop) arm() {
+	s := &l.schedule
+	at := s.retryAt
+	if !s.passing && !s.passAt.IsZero() && (at.IsZero() || s.passAt.Before(at)) {
+		at = s.passAt
+	}
+	s.timer.Stop()
+	select {
+	case <-s.timer.C():
+	default:
+	}
+	if !at.IsZero() {
+		s.timer.Reset(max(0, at.Sub(l.options.Clock.Now())))
+	}
+}
+
+// retryHeld tries work that waits, if it is time.
+func (l *Loop) retryHeld(ctx context.Context) {
+	s := &l.schedule
+	if s.retryAt.IsZero() || l.options.Clock.Now().Before(s.retryAt) {
+		return
+	}
+	s.retryAt = time.Time{}
+	defer l.stamp(ctx, "held")()
+	l.fence.Lock()
+	defer l.fence.Unlock()
+	l.held.flush(ctx)
+	l.planRetry()
+}
+
+// planRetry sees to it that held work is tried again: after 100 ms, doubling up to
+// 5 s while any is left.
+func (l *Loop) planRetry() {
+	s := &l.schedule
+	switch {
+	case l.held.idle():
+		s.retryAt, s.retryDelay = time.Time{}, 0
+	case s.retryAt.IsZero():
+		s.retryDelay = min(max(2*s.retryDelay, retryMin), retryMax)
+		s.retryAt = l.options.Clock.Now().Add(s.retryDelay)
+	}
+}
+
+// passSoon moves the next housekeeping pass forward (B6).
+func (l *Loop) passSoon() {
+	s := &l.schedule
+	if l.options.Housekeeper == nil {
+		return
+	}
+	if s.passing {
+		s.passAgain = true
+		return
+	}
+	at := l.options.Clock.Now().Add(housekeepingSettle)
+	if gap := s.lastPass.Add(housekeepingGap); at.Before(gap) {
+		at = gap
+	}
+	if at.Before(s.passAt) {
+		s.passAt = at
+	}
+}
+
+// startPass starts a housekeeping pass, if it is time and all sources are ready
+// (R3, SG1).
+func (l *Loop) startPass(ctx context.Context, wg *sync.WaitGroup, passed chan<- struct{}) {
+	s := &l.schedule
+	now := l.options.Clock.Now()
+	if s.passing || s.passAt.IsZero() || now.Before(s.passAt) {
+		return
+	}
+	s.passAt = now.Add(l.options.HousekeepingPeriod)
+	if !l.Ready() {
+		return
+	}
+	s.passing, s.lastPass = true, now
+	wg.Go(func() {
+		l.pass(ctx)
+		passed <- struct{}{}
+	})
+}
+
+// passDone plans the next pass.
+func (l *Loop) passDone() {
+	s := &l.schedule
+	s.passing = false
+	s.passAt = l.options.Clock.Now().Add(l.options.HousekeepingPeriod)
+	if s.passAgain {
+		s.passAgain = false
+		l.passSoon()
+	}
+}
+
+// pass makes one housekeeping pass.
+func (l *Loop) pass(ctx context.Context) {
+	start := l.options.Clock.Now()
+	l.passSince.Store(&start)
+	defer l.passSince.Store(nil)
+	defer func() {
+		if p := recover(); p != nil {
+			l.metrics.panicked(ctx, "housekeeping")
+			l.options.Logger.Error(fmt.Errorf("panic: %v", p), "Housekeeping panicked", "stack", string(debug.Stack()))
+		}
+	}()
+	err := l.options.Housekeeper.Housekeep(ctx, func(critical func()) {
+		l.fence.Lock()
+		defer l.fence.Unlock()
+		critical()
+	})
+	took := l.options.Clock.Since(start)
+	l.metrics.passes.Record(ctx, took.Seconds())
+	if err != nil && ctx.Err() == nil {
+		l.options.Logger.Error(err, "Housekeeping is incomplete")
+	}
+	if took > slowPass {
+		l.options.Logger.Info("Housekeeping took long", "duration", took)
+	}
+}
+
+// runSource keeps one source running until it is closed or ctx ends.
+func (l *Loop) runSource(ctx context.Context, source Source) {
+	name, delay := source.Name(), time.Duration(0)
+	for {
+		var delivered atomic.Bool
+		err := l.runOnce(ctx, source, func(ctx context.Context, pods []*v1.Pod) error {
+			err := l.mux.deliver(ctx, name, pods)
+			if err == nil {
+				delivered.Store(true)
+			}
+			return err
+		})
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			l.sourceClosed(ctx, name)
+			return
+		}
+		if delivered.Load() {
+			delay = 0
+		}
+		l.mux.update(name, func(s *SourceStatus) { s.RunError = err })
+		delay = min(max(2*delay, sourceRetryMin), sourceRetryMax)
+		l.metrics.sourceFails.Add(ctx, 1, sourceAttribute(name))
+		l.options.Logger.Error(err, "Source failed, its pods stay as they are", "source", name, "retryAfter", delay)
+		timer := l.options.Clock.NewTimer(delay)
+		select {
+		case <-timer.C():
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+	}
+}
+
+// sourceClosed notes that a source will say nothing more. One that never said
+// anything wants nothing, and must not keep the loop from being ready.
+func (l *Loop) sourceClosed(ctx context.Context, name string) {
+	l.options.Logger.Info("Source closed, its pods stay as they are", "source", name)
+	seen := false
+	l.mux.update(name, func(s *SourceStatus) { s.Closed, seen = true, s.Seen })
+	if !seen {
+		_ = l.mux.deliver(ctx, name, nil) // fails only when the loop ends
+	}
+}
+
+// runOnce runs a source; a panic is its error.
+func (l *Loop) runOnce(ctx context.Context, source Source, deliver func(context.Context, []*v1.Pod) error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			l.metrics.panicked(ctx, "source")
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return source.Run(ctx, deliver)
+}
+
+// becomeReady dispatches the removals that were put off until the sources were ready
+// (B7).
+func (l *Loop) becomeReady(ctx context.Context) {
+	close(l.readyC)
+	put := l.putOff
+	l.putOff = map[types.UID]*v1.Pod{}
+	for _, uid := range sortedUIDs(put) {
+		if _, desired := l.store.Get(uid); !desired {
+			l.submit(ctx, WorkKill, put[uid], nil)
+		}
+	}
+	l.TriggerHousekeeping() // B6
+}

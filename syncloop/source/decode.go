@@ -1,0 +1,196 @@
+package source
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/md5"
+	"encoding/hex"
+	stdjson "encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/apimachinery/pkg/types"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	"github.com/podwright/podwright/syncloop"
+)
+
+// decoder turns manifests into pods. It keeps nothing between calls.
+type decoder struct {
+	serializer apiruntime.Decoder
+	node       string
+	// references allows references to objects of the API server.
+	references bool
+}
+
+func newDecoder(node string, references bool) (*decoder, error) {
+	scheme := apiruntime.NewScheme()
+	if err := v1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	return &decoder{
+		serializer: json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme,
+			json.SerializerOptions{Yaml: true, Strict: true}),
+		node: node, references: references,
+	}, nil
+}
+
+// decode returns the pod of a manifest, completed and checked. origin is what
+// tells equal manifests apart: "file:" and the path. With a pod and an error the
+// error is a warning.
+func (d *decoder) decode(data []byte, origin string) (*v1.Pod, error) {
+	document, err := single(data)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	object, kind, err := d.serializer.Decode(document, nil, nil)
+	var warning error
+	if apiruntime.IsStrictDecodingError(err) {
+		warning, err = fmt.Errorf("%w: %w", ErrUnknownField, err), nil
+	}
+	pod, isPod := object.(*v1.Pod)
+	switch {
+	case kind != nil && strings.HasSuffix(kind.Kind, "List"):
+		return nil, fmt.Errorf("%w: it is a list; one file holds one pod", ErrMalformed)
+	case kind != nil && (kind.Kind != "Pod" || kind.GroupVersion() != v1.SchemeGroupVersion):
+		return nil, fmt.Errorf("%w: it is of kind %q, version %q, not of kind \"Pod\", version \"v1\"",
+			ErrMalformed, kind.Kind, kind.GroupVersion())
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+	case !isPod:
+		return nil, fmt.Errorf("%w: it decodes to %T", ErrMalformed, object)
+	}
+	if err := d.complete(pod, document, origin); err != nil {
+		return nil, err
+	}
+	return pod, warning
+}
+
+// complete gives the pod its identity and defaults (D1-D7), and refuses it if it
+// could not run (D8).
+func (d *decoder) complete(pod *v1.Pod, document []byte, origin string) error {
+	if pod.Name == "" {
+		return fmt.Errorf("%w: metadata.name must be set", ErrInvalid)
+	}
+	if pod.UID == "" { // D9: a given one stays
+		content, err := canonical(document)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrMalformed, err)
+		}
+		pod.UID = generatedUID(content, "host:"+d.node, origin)
+	}
+	pod.Name += "-" + strings.ToLower(d.node)
+	pod.Spec.NodeName = d.node
+	if pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	pod.Annotations[syncloop.AnnotationHash] = string(pod.UID)
+	delete(pod.Annotations, syncloop.AnnotationMirror) // only an API server makes mirror pods
+	pod.Spec.Tolerations = append(pod.Spec.Tolerations, v1.Toleration{
+		Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoExecute,
+	})
+	// What only an API server or a runtime says is not the manifest's to say.
+	pod.Status = v1.PodStatus{}
+	pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = nil, nil
+	Default(pod)
+	problems := Validate(pod)
+	if !d.references {
+		problems = append(problems, apiReferences(pod)...)
+	}
+	if len(problems) > 0 {
+		return fmt.Errorf("%w: %w", ErrInvalid, problems.ToAggregate())
+	}
+	return nil
+}
+
+// single returns the only document of a manifest.
+func single(data []byte) ([]byte, error) {
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
+	var found []byte
+	for {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		if empty(document) {
+			continue
+		}
+		if found != nil {
+			return nil, errors.New("it holds more than one document; one file holds one pod")
+		}
+		found = document
+	}
+	if found == nil {
+		return nil, errors.New("it is empty")
+	}
+	return found, nil
+}
+
+// empty reports whether a document holds nothing but white space, comments and
+// separators.
+func empty(document []byte) bool {
+	for line := range bytes.Lines(document) {
+		line = bytes.TrimSpace(line)
+		if len(line) > 0 && line[0] != '#' && !bytes.Equal(line, []byte("---")) {
+			return false
+		}
+	}
+	return true
+}
+
+// canonical returns what a manifest says in one form: JSON with sorted keys and
+// without absent values and status. Neither layout, comments nor the Go types of
+// this release have a part in it, so generated UIDs outlive releases (D1).
+func canonical(document []byte) ([]byte, error) {
+	asJSON, err := yaml.YAMLToJSON(document)
+	if err != nil {
+		return nil, err
+	}
+	d := stdjson.NewDecoder(bytes.NewReader(asJSON))
+	d.UseNumber()
+	var content map[string]any
+	if err := d.Decode(&content); err != nil {
+		return nil, err
+	}
+	delete(content, "status")
+	prune(content)
+	return stdjson.Marshal(content)
+}
+
+// prune removes null values: they say nothing.
+func prune(value any) {
+	switch x := value.(type) {
+	case map[string]any:
+		for k, inner := range x {
+			if inner == nil {
+				delete(x, k)
+				continue
+			}
+			prune(inner)
+		}
+	case []any:
+		for _, inner := range x {
+			prune(inner)
+		}
+	}
+}
+
+// generatedUID is the MD5 sum of its parts as 32 hexadecimal digits. The sum
+// tells contents apart; it protects nothing.
+func generatedUID(content []byte, parts ...string) types.UID {
+	sum := md5.New()
+	sum.Write(content)
+	for _, p := range parts {
+		sum.Write([]byte(p))
+	}
+	return types.UID(hex.EncodeToString(sum.Sum(nil)))
+}

@@ -1,0 +1,260 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// trustAge is how long before it was read a file must have been changed last for
+// its time stamps to prove that it has not been changed since: file systems keep
+// times coarsely.
+const trustAge = 2 * time.Second
+
+// manifest is what is known of one file.
+type manifest struct {
+	path string
+	// info is the file as it was read, nil to read it again in any case.
+	info   os.FileInfo
+	readAt time.Time
+
+	pod *v1.Pod // last good pod, nil if there never was one
+	err error   // what is wrong with the newest content, or a warning
+	// changing: the file was written to while it was read.
+	changing bool
+}
+
+// scan reads what has changed and returns the full set. again means that a file
+// was being written and should be looked at soon. With an error the folder itself
+// could not be read, and nothing is known to have changed (SRC2).
+func (f *File) scan(ctx context.Context) (set []*v1.Pod, again bool, err error) {
+	now := f.options.Clock.Now()
+	paths, single, err := f.list()
+	if err != nil {
+		f.publish(ctx, now, err, nil)
+		return nil, false, err
+	}
+	present := make(map[string]bool, len(paths))
+	manifests := make([]*manifest, 0, len(paths))
+	for _, path := range paths {
+		m := f.read(path, now, single || !f.options.ForgetBroken)
+		if m == nil {
+			continue // removed since it was listed
+		}
+		present[path] = true
+		manifests = append(manifests, m)
+		again = again || m.changing
+	}
+	for path := range f.files {
+		if !present[path] {
+			delete(f.files, path)
+		}
+	}
+	set, problems := merge(manifests)
+	f.publish(ctx, now, nil, problems)
+	f.metrics.scanned(len(set), kept(problems), len(problems))
+	return set, again, nil
+}
+
+// kept counts the pods that stay although their manifest cannot be read.
+func kept(problems []Problem) (n int) {
+	for _, p := range problems {
+		if p.Pod != nil && !errors.Is(p.Err, ErrUnknownField) {
+			n++
+		}
+	}
+	return n
+}
+
+// list returns the paths to read, in name order (F2); single says that the source
+// is one file. A missing path is an empty source (SRC3).
+func (f *File) list() (paths []string, single bool, err error) {
+	info, err := os.Stat(f.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, false, nil
+	case err != nil:
+		return nil, false, err
+	case info.Mode().IsRegular():
+		return []string{f.path}, true, nil
+	case !info.IsDir():
+		return nil, false, fmt.Errorf("%s: %w, nor a folder, but a %s", f.path, ErrSkipped, kindOf(info.Mode()))
+	}
+	entries, err := os.ReadDir(f.path)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, e := range entries {
+		if !ignored(e.Name()) {
+			paths = append(paths, filepath.Join(f.path, e.Name()))
+		}
+	}
+	return paths, false, nil
+}
+
+// ignored reports whether a name in the folder is not a manifest's: hidden files,
+// and the copies editors leave, which would define their pods a second time.
+func ignored(name string) bool {
+	return strings.HasPrefix(name, ".") || strings.HasSuffix(name, "~")
+}
+
+// read returns what is known of the file at path after looking at it, nil if it
+// does not exist.
+func (f *File) read(path string, now time.Time, keep bool) *manifest {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, linkErr := os.Lstat(path); linkErr != nil {
+			return nil
+		}
+		err = fmt.Errorf("it is a link to nothing: %w", err)
+	}
+	m := f.files[path]
+	if m == nil {
+		m = &manifest{path: path}
+		f.files[path] = m
+	}
+	if err == nil && m.unchanged(info) {
+		return m
+	}
+	m.changing = false
+	var data []byte
+	if err == nil {
+		data, m.info, err = load(path)
+	}
+	if errors.Is(err, errChanging) {
+		m.changing = true
+		if m.pod != nil || m.err != nil {
+			return m // what was known before still holds (F8)
+		}
+	}
+	m.readAt = now
+	if err != nil {
+		m.info = nil
+		m.fail(err, keep)
+		return m
+	}
+	pod, err := f.decoder.decode(data, "file:"+path)
+	if pod == nil {
+		m.fail(err, keep)
+		return m
+	}
+	m.pod, m.err = pod, err
+	return m
+}
+
+// fail notes that the newest content is of no use.
+func (m *manifest) fail(err error, keep bool) {
+	m.err = err
+	if !keep {
+		m.pod = nil
+	}
+}
+
+// unchanged reports whether info proves that the file is as it was read.
+func (m *manifest) unchanged(info os.FileInfo) bool {
+	return m.info != nil && sameVersion(m.info, info) && m.readAt.Sub(info.ModTime()) > trustAge
+}
+
+// sameVersion reports whether two looks at a path saw the same content.
+func sameVersion(a, b os.FileInfo) bool {
+	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()) && a.Mode() == b.Mode()
+}
+
+// errChanging says that a file was written to while it was read.
+var errChanging = errors.New("it is being written")
+
+// load reads a manifest. It never blocks on what is not a regular file, nor reads
+// more than allowed.
+func load(path string) ([]byte, os.FileInfo, error) {
+	// Without O_NONBLOCK opening a FIFO would wait for its writer.
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = file.Close() }() // nothing was written
+	before, err := file.Stat()
+	if err != nil {
+		return nil, nil, err
+	}
+	if !before.Mode().IsRegular() {
+		return nil, nil, fmt.Errorf("%w but a %s", ErrSkipped, kindOf(before.Mode()))
+	}
+	data, err := io.ReadAll(io.LimitReader(file, MaxManifestSize+1))
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(data) > MaxManifestSize {
+		return nil, nil, fmt.Errorf("%w: more than %d MiB", ErrTooLarge, MaxManifestSize>>20)
+	}
+	after, err := file.Stat()
+	if err != nil {
+		return nil, nil, err
+	}
+	if !sameVersion(before, after) {
+		return nil, nil, errChanging
+	}
+	return data, after, nil
+}
+
+func kindOf(mode fs.FileMode) string {
+	switch {
+	case mode.IsDir():
+		return "folder"
+	case mode&fs.ModeNamedPipe != 0:
+		return "FIFO"
+	case mode&fs.ModeSocket != 0:
+		return "socket"
+	case mode&fs.ModeDevice != 0:
+		return "device"
+	default:
+		return "special file"
+	}
+}
+
+// merge returns the pods of all manifests, and what is wrong with them. Of two
+// with one name or UID the later one wins (F5); the other is there again as soon
+// as the winner goes, because every scan starts from all files.
+func merge(manifests []*manifest) (set []*v1.Pod, problems []Problem) {
+	names, uids := map[types.NamespacedName]*manifest{}, map[types.UID]*manifest{}
+	lost := map[*manifest]*manifest{}
+	for i := len(manifests) - 1; i >= 0; i-- {
+		m := manifests[i]
+		if m.pod == nil {
+			continue
+		}
+		name := types.NamespacedName{Namespace: m.pod.Namespace, Name: m.pod.Name}
+		winner := names[name]
+		if winner == nil {
+			winner = uids[m.pod.UID]
+		}
+		if winner != nil {
+			lost[m] = winner
+			continue
+		}
+		names[name], uids[m.pod.UID] = m, m
+	}
+	for _, m := range manifests {
+		switch winner := lost[m]; {
+		case winner != nil:
+			err := fmt.Errorf("%w: pod %s/%s is taken from %s", ErrDuplicate, m.pod.Namespace, m.pod.Name, winner.path)
+			problems = append(problems, Problem{Path: m.path, Err: errors.Join(m.err, err)})
+			continue
+		case m.err != nil:
+			problems = append(problems, Problem{Path: m.path, Pod: m.pod, Err: m.err})
+		}
+		if m.pod != nil {
+			set = append(set, m.pod)
+		}
+	}
+	return set, problems
+}
