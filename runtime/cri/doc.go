@@ -9,7 +9,8 @@
 //
 // The package decides nothing: it does not retry a call, cache an answer or
 // know pods. One call of the Client is one call of the runtime, except that
-// lists are streamed where the runtime can do that, and that a pull is watched.
+// lists are streamed where the runtime can do that, that the filter of an image
+// list is checked, and that a pull is watched.
 //
 // # Deadlines
 //

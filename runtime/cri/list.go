@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"sync/atomic"
 
 	"google.golang.org/grpc"
@@ -44,17 +45,26 @@ func (c *Client) ListContainers(ctx context.Context, filter *runtimeapi.Containe
 	return response.GetContainers(), err
 }
 
-// ListImages implements runtime.ImageService.
+// ListImages implements runtime.ImageService. Since containerd does not look at
+// the filter, an answer to a filtered list is checked with ImageStatus.
 func (c *Client) ListImages(ctx context.Context, filter *runtimeapi.ImageFilter) ([]*runtimeapi.Image, error) {
 	request := &runtimeapi.StreamImagesRequest{Filter: filter}
-	items, done, err := streamed(ctx, c, "StreamImages", &c.lists.images,
+	all, done, err := streamed(ctx, c, "StreamImages", &c.lists.images,
 		c.images.StreamImages, request, (*runtimeapi.StreamImagesResponse).GetImages)
-	if done {
-		return items, err
+	if !done {
+		var response *runtimeapi.ListImagesResponse
+		response, err = call(ctx, c, "ListImages", c.options.CallTimeout, c.images.ListImages,
+			&runtimeapi.ListImagesRequest{Filter: filter})
+		all = response.GetImages()
 	}
-	response, err := call(ctx, c, "ListImages", c.options.CallTimeout, c.images.ListImages,
-		&runtimeapi.ListImagesRequest{Filter: filter})
-	return response.GetImages(), err
+	if err != nil || len(all) == 0 || filter.GetImage().GetImage() == "" {
+		return all, err
+	}
+	wanted, err := c.ImageStatus(ctx, filter.GetImage(), false)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(all, func(i *runtimeapi.Image) bool { return i.GetId() != wanted.GetImage().GetId() }), nil
 }
 
 // streamed makes a list call that streams its answer. done is false if the

@@ -145,3 +145,31 @@ func TestBrokenStreamedList(t *testing.T) {
 		t.Errorf("the plain call was made %d times", n)
 	}
 }
+
+// containerd answers a filtered list of images with all of them.
+func TestImageFilter(t *testing.T) {
+	s := &server{unary: func(_ context.Context, method string, request any) (any, error) {
+		switch method {
+		case "ListImages":
+			return &runtimeapi.ListImagesResponse{Images: []*runtimeapi.Image{{Id: "sha256:1"}, {Id: "sha256:2"}}}, nil
+		case "ImageStatus":
+			if request.(*runtimeapi.ImageStatusRequest).GetImage().GetImage() == "two" {
+				return &runtimeapi.ImageStatusResponse{Image: &runtimeapi.Image{Id: "sha256:2"}}, nil
+			}
+			return &runtimeapi.ImageStatusResponse{}, nil
+		default:
+			return nil, status.Error(codes.Unimplemented, method)
+		}
+	}}
+	c := connect(t, s, cri.Options{})
+	for image, want := range map[string]string{"two": "[sha256:2]", "absent": "[]", "": "[sha256:1 sha256:2]"} {
+		list, err := c.ListImages(t.Context(), &runtimeapi.ImageFilter{Image: &runtimeapi.ImageSpec{Image: image}})
+		ids := make([]string, 0, len(list))
+		for _, i := range list {
+			ids = append(ids, i.GetId())
+		}
+		if got := fmt.Sprint(ids); err != nil || got != want {
+			t.Errorf("%q: got %s, %v; want %s", image, got, err, want)
+		}
+	}
+}

@@ -70,6 +70,10 @@ func eventLife(e *env) {
 				e.Errorf("event time %v is far from the container's creation at %v: are the units right?", at, time.Unix(0, created))
 			}
 		case err := <-ended:
+			// A CRI stream may be refused only after it has been opened.
+			if len(got) == 0 && runtime.Class(err) == runtime.ErrUnimplemented {
+				e.Skip("the runtime has no event stream")
+			}
 			e.Fatalf("the stream ended: %v", err)
 		case <-e.ctx.Done():
 			e.Fatalf("events %v, want %v", got, want)

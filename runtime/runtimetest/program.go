@@ -58,7 +58,9 @@ func Shell(argv ...string) func(Program) []string {
 // script renders the program for a POSIX shell. A process that is PID 1 of its
 // namespace ignores SIGTERM unless it handles it, so the handler is always set;
 // and a shell runs handlers only between commands, so the sleep is a background
-// job the shell waits for.
+// job the shell waits for. The job does not hold the output: runtimes wait for
+// its end, and containerd goes on waiting when it has killed a command that ran
+// over its timeout but not the command's children.
 func (p Program) script() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -95,7 +97,7 @@ func (p Program) renderRun(line func(format string, args ...any)) {
 	case p.Repeat != "":
 		pause := func() {
 			line(`printf '%%s\n' %s`, quote(p.Repeat))
-			line(`sleep 0.1 & job=$!; wait $job`)
+			line(`sleep 0.1 >&- 2>&- & job=$!; wait $job`)
 		}
 		if p.Run < 0 {
 			line(`while :; do`)
@@ -107,9 +109,9 @@ func (p Program) renderRun(line func(format string, args ...any)) {
 		line(`done`)
 	case p.Run < 0:
 		// Again and again: no sleep lasts for ever everywhere.
-		line(`while :; do sleep 3600 & job=$!; wait $job; done`)
+		line(`while :; do sleep 3600 >&- 2>&- & job=$!; wait $job; done`)
 	default:
-		line(`sleep %s & job=$!; wait $job`, seconds)
+		line(`sleep %s >&- 2>&- & job=$!; wait $job`, seconds)
 	}
 }
 
