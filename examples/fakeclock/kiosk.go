@@ -6,6 +6,7 @@ package fakeclock
 
 import (
 	"context"
+	"errors"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -47,12 +48,15 @@ func NewKiosk(rt runtime.RuntimeService, images runtime.ImageService, rootDir st
 
 // Run shows the pod until ctx ends.
 func (k *Kiosk) Run(ctx context.Context, pod *v1.Pod) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- k.engine.Run(ctx) }()
-	if err := k.pods.Set(ctx, []*v1.Pod{pod}); err != nil && ctx.Err() == nil {
-		return err
+	err := k.pods.Set(ctx, []*v1.Pod{pod})
+	if err != nil {
+		cancel()
 	}
-	return <-ended
+	return errors.Join(err, <-ended)
 }
 
 func restarts(s *v1.PodStatus) int32 {
