@@ -107,7 +107,7 @@ func newAgent(ctx context.Context, o options, supervisor process.Supervisor, std
 // let go of it.
 func openRuntime(ctx context.Context, o options, supervisor process.Supervisor, logger logr.Logger) (containerRuntime, func(context.Context) error, error) {
 	if o.runtime != "process" {
-		client, err := cri.Dial(ctx, o.runtime, cri.Options{Logger: logger.WithName("cri")})
+		client, err := cri.Dial(ctx, o.runtime, cri.Options{})
 		if err != nil {
 			return nil, nil, err
 		}
