@@ -1,9 +1,13 @@
 package podworkers
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/podworkers/internal/machine"
 )
 
 // Explanation says where a pod stands and what it waits for. It encodes as JSON.
@@ -12,7 +16,8 @@ type Explanation struct {
 	Name      string    `json:"name"`
 	Namespace string    `json:"namespace"`
 	Static    bool      `json:"static,omitempty"`
-	// State is queued, setup, terminating, terminated or finished.
+	// State is queued, termination queued, setup, termination requested,
+	// terminating, terminating (runtime only), terminated or finished.
 	State string `json:"state"`
 	// Since is when the pod entered State.
 	Since time.Time `json:"since"`
@@ -49,7 +54,48 @@ type Transition struct {
 }
 
 // Explain says where the pod stands, and whether it is known at all.
-func (w *Workers) Explain(uid types.UID) (Explanation, bool) { return Explanation{}, false }
+func (w *Workers) Explain(uid types.UID) (Explanation, bool) {
+	w.mu.Lock()
+	e, ok := w.machine.Explain(uid)
+	w.mu.Unlock()
+	if !ok {
+		return Explanation{}, false
+	}
+	return w.explanation(&e), true
+}
 
-// Snapshot returns all records, sorted by UID.
-func (w *Workers) Snapshot() []Explanation { return nil }
+// Snapshot explains every known pod, in order of UID. It copies under the lock
+// and formats outside of it.
+func (w *Workers) Snapshot() []Explanation {
+	w.mu.Lock()
+	all := w.machine.Snapshot()
+	w.mu.Unlock()
+	slices.SortFunc(all, func(a, b machine.Explanation) int { return cmp.Compare(a.UID, b.UID) })
+	out := make([]Explanation, 0, len(all))
+	for i := range all {
+		out = append(out, w.explanation(&all[i]))
+	}
+	return out
+}
+
+func (w *Workers) explanation(e *machine.Explanation) Explanation {
+	out := Explanation{
+		UID: e.UID, Name: e.Name, Namespace: e.Namespace, Static: e.Static,
+		State: e.State.String(), Since: w.wall(e.Since), WaitingFor: e.Waiting,
+		Failures:             e.Attempts,
+		TerminationRequested: e.Terminating, Deleted: e.Deleted, Evicted: e.Evicted, RestartRequested: e.Restart,
+		GracePeriodSeconds: e.Grace,
+	}
+	if e.LastErr != nil {
+		out.LastError = e.LastErr.Error()
+	}
+	if e.Scheduled {
+		out.NextWakeUp, out.NextWakeUpReason = w.wall(e.Due), e.Why.String()
+	}
+	for _, t := range e.Transitions {
+		out.Transitions = append(out.Transitions, Transition{
+			At: w.wall(t.At), From: t.From.String(), To: t.To.String(), Reason: t.Reason, Count: t.Count,
+		})
+	}
+	return out
+}

@@ -1,12 +1,16 @@
 package podworkers
 
 import (
+	"crypto/rand"
 	"errors"
+	mathrand "math/rand/v2"
 	"time"
 
 	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel/metric"
 	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/podworkers/internal/machine"
 )
 
 // Options configures [New]. The zero value is ready to use: no views, default
@@ -45,6 +49,10 @@ type Options struct {
 	// terminating and terminated calls go on before it cancels them. 0 means 30 s.
 	DrainTimeout time.Duration
 
+	// TerminateGrace shortens the grace periods of pods terminated by Stop with
+	// [Terminate], rounded up to seconds. 0 means it does not.
+	TerminateGrace time.Duration
+
 	// Clock measures time. Nil means the real clock.
 	Clock clock.Clock
 	// Rand returns a number in [0, 1) for jitter; it is called with a lock
@@ -56,6 +64,62 @@ type Options struct {
 	Events EventRecorder
 	// Meter makes the metrics of spec/podworkers.md 14. Nil means none.
 	Meter metric.Meter
+}
+
+// setDefaults replaces zero values; negative durations count as zero.
+func (o *Options) setDefaults() {
+	for _, d := range []struct {
+		value *time.Duration
+		def   time.Duration
+	}{
+		{&o.SyncFrequency, time.Minute},
+		{&o.SetupBackOff.Initial, time.Second},
+		{&o.SetupBackOff.Max, 300 * time.Second},
+		{&o.TerminatingBackOff.Initial, time.Second},
+		{&o.TerminatingBackOff.Max, 10 * time.Second},
+		{&o.StuckAfter, 30 * time.Second},
+		{&o.DrainTimeout, 30 * time.Second},
+		{&o.SetupDeadline, 0},
+		{&o.TerminatingDeadline, 0},
+		{&o.TerminatedDeadline, 0},
+	} {
+		if *d.value <= 0 {
+			*d.value = d.def
+		}
+	}
+	if o.MaxSetup == 0 {
+		o.MaxSetup = 32
+	}
+	if o.MaxTerminating == 0 {
+		o.MaxTerminating = 16
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.Rand == nil {
+		var seed [32]byte
+		_, _ = rand.Read(seed[:]) // never fails
+		o.Rand = mathrand.New(mathrand.NewChaCha8(seed)).Float64
+	}
+}
+
+// machine is the part of the options the pure machine works with.
+func (o *Options) machine(observe bool) machine.Config {
+	return machine.Config{
+		SyncFrequency:       o.SyncFrequency,
+		SetupSlots:          o.MaxSetup,
+		TerminatingSlots:    o.MaxTerminating,
+		SetupBackOff:        machine.BackOff(o.SetupBackOff),
+		TerminatingBackOff:  machine.BackOff(o.TerminatingBackOff),
+		SetupDeadline:       o.SetupDeadline,
+		TerminatingDeadline: o.TerminatingDeadline,
+		TerminatedDeadline:  o.TerminatedDeadline,
+		StuckAfter:          o.StuckAfter,
+		Views:               o.Views != nil,
+		Observe:             observe,
+		Journal:             o.Journal != nil,
+		Metrics:             o.Meter != nil,
+	}
 }
 
 // BackOff is the pause after failed calls: Initial after the first, twice as
@@ -74,6 +138,8 @@ var (
 	ErrStopped = errors.New("pod workers stopped")
 	// ErrRunning: Run was called a second time.
 	ErrRunning = errors.New("pod workers already run")
+	// ErrKillTimeout: KillPod waited as long as the grace period allows.
+	ErrKillTimeout = errors.New("pod did not stop in time")
 	// ErrNetworkNotReady, wrapped in a syncer's error, makes the next attempt
 	// come after a second, whatever the back-off.
 	ErrNetworkNotReady = errors.New("network is not ready")

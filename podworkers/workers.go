@@ -2,104 +2,265 @@ package podworkers
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/podworkers/internal/machine"
 )
 
-// Workers holds the record of every pod. All methods are safe for concurrent
-// use, and none but Run, Stop and KillPod waits for anything.
+// Workers holds one record per pod UID and calls the [PodSyncer]. All methods are
+// safe for concurrent use; none but Run, Stop and KillPod waits for a call or
+// for anything else that may take time.
 type Workers struct {
 	syncer  PodSyncer
 	options Options
+	peeker  StatusPeeker
+	lister  RunningLister
+	metrics *instruments
+	origin  time.Time // the machine's time 0
+
+	mu      sync.Mutex
+	machine *machine.Machine
+	elapsed time.Duration // since origin, never going back
+	lastRaw time.Duration // the same as the clock has it
+	armed   time.Duration // when Run looks at the timers again; -1: now
+	state   runState
+	root    context.Context // parent of every call's context; set by Run, see [Workers.Run]
+	idle    chan struct{}   // closed once stopping and no call is in flight
+
+	kick  chan struct{}  // wakes Run to arm its timer anew
+	done  chan struct{}  // closed when everything has ended
+	calls sync.WaitGroup // goroutines making calls
+	batch sync.Pool      // of *effects
 }
 
-// New returns workers that call syncer. Nothing happens before Run: updates
-// are taken and wait.
+// runState is how far the life of the Workers has come.
+type runState uint8
+
+const (
+	notRun runState = iota
+	running
+	ended
+)
+
+// New returns workers that call syncer. A nil syncer does nothing and succeeds.
+// Updates are taken from now on; calls begin with [Workers.Run].
 func New(syncer PodSyncer, options Options) *Workers {
-	return &Workers{syncer: syncer, options: options}
+	if syncer == nil {
+		syncer = PodSyncerFuncs{}
+	}
+	options.setDefaults()
+	w := &Workers{
+		syncer:  syncer,
+		options: options,
+		origin:  options.Clock.Now(),
+		armed:   -1,
+		idle:    make(chan struct{}),
+		kick:    make(chan struct{}, 1),
+		done:    make(chan struct{}),
+		batch:   sync.Pool{New: func() any { return new(effects) }},
+	}
+	w.peeker, _ = options.Views.(StatusPeeker)
+	w.lister, _ = options.Views.(RunningLister)
+	w.machine = machine.New(options.machine(w.peeker != nil || w.lister != nil))
+	w.metrics = newInstruments(w)
+	return w
 }
 
-// Run makes the calls until ctx ends, then stops as [Detach] does, and returns
-// when every call has ended. It can be called once; again is [ErrRunning].
+// Run makes the calls. It blocks until ctx ends or [Workers.Stop] is called, and
+// returns only when every call and goroutine it started has ended. The end of
+// ctx is a Stop with [Detach], with [Options.DrainTimeout] as its limit. ctx
+// gives its values to the calls, but cancels none of them by itself.
+//
+// It returns nil after a stop, [ErrRunning] if it was called before, and
+// [ErrStopped] if Stop was.
 func (w *Workers) Run(ctx context.Context) error {
-	<-ctx.Done()
+	root, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(CauseStopping)
+	if err := w.begin(root); err != nil {
+		return err
+	}
+	w.apply(&machine.Event{Kind: machine.EventRun}, nil)
+	w.loop(ctx)
+	w.calls.Wait()
+	w.metrics.unregister()
+	close(w.done)
 	return nil
 }
 
-// StopMode says what Stop does with the pods.
+func (w *Workers) begin(root context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch w.state {
+	case running:
+		return ErrRunning
+	case ended:
+		return ErrStopped
+	}
+	w.state, w.root = running, root
+	return nil
+}
+
+// loop waits for what is due and for the end.
+func (w *Workers) loop(ctx context.Context) {
+	timer := w.options.Clock.NewTimer(time.Hour)
+	defer timer.Stop()
+	ctxDone := ctx.Done()
+	var drained <-chan time.Time
+	for {
+		timer.Reset(w.arm())
+		select {
+		case <-w.idle:
+			return
+		case <-ctxDone:
+			ctxDone = nil
+			w.stop(Detach)
+			limit := w.options.Clock.NewTimer(w.options.DrainTimeout)
+			defer limit.Stop()
+			drained = limit.C()
+		case <-drained:
+			drained = nil
+			w.stop(Now)
+		case <-timer.C():
+			w.apply(&machine.Event{Kind: machine.EventTick}, nil)
+		case <-w.kick:
+		}
+	}
+}
+
+// arm says how long to wait for what is due next. An hour stands for nothing.
+func (w *Workers) arm() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := w.now()
+	w.armed = now + time.Hour
+	if due, ok := w.machine.NextDue(); ok {
+		w.armed = min(w.armed, max(due, now))
+	}
+	return w.armed - now
+}
+
+// now is the time since origin. It stands still while the clock goes back: all
+// that is scheduled stays as far ahead as it was. The lock is held.
+func (w *Workers) now() time.Duration {
+	raw := w.options.Clock.Since(w.origin)
+	switch {
+	case raw > w.lastRaw:
+		w.elapsed += raw - w.lastRaw
+	case raw < w.lastRaw:
+		w.rearm()
+	}
+	w.lastRaw = raw
+	return w.elapsed
+}
+
+// rearm wakes Run.
+func (w *Workers) rearm() {
+	select {
+	case w.kick <- struct{}{}:
+	default:
+	}
+}
+
+// wall is the time of day of a machine time, for people.
+func (w *Workers) wall(at time.Duration) time.Time { return w.origin.Add(at) }
+
+// StopMode says what [Workers.Stop] does with the pods.
 type StopMode uint8
 
 // Stop modes.
 const (
-	// Detach leaves the pods as they are: setup calls are cancelled, terminating
-	// and terminated calls may finish up to the drain limit.
+	// Detach leaves the pods as they are: setup calls are cancelled,
+	// terminating and terminated calls may end by themselves.
 	Detach StopMode = iota
-	// Terminate terminates every pod and waits until all are finished.
+	// Terminate requests the termination of every pod, in order of UID, and
+	// ends when all have been through their terminated step.
 	Terminate
 	// Now cancels every call.
 	Now
 )
 
-// Stop ends the workers and waits until Run's calls have all ended.
-func (w *Workers) Stop(ctx context.Context, mode StopMode) error { return nil }
-
-// UpdatePod takes an update of a pod.
-func (w *Workers) UpdatePod(update UpdateOptions) Outcome { return Queued }
-
-// KillPod terminates a pod and waits until its containers have stopped.
-func (w *Workers) KillPod(ctx context.Context, pod *v1.Pod, kill KillOptions) (KillResult, error) {
-	return KillResult{}, nil
+// StopError says which calls did not end in time, after they were cancelled.
+type StopError struct {
+	// UIDs of the pods, sorted.
+	UIDs []types.UID
+	// Err is why the wait ended.
+	Err error
 }
 
-// SyncKnownPods compares the records with the desired pods.
-func (w *Workers) SyncKnownPods(desired []*v1.Pod) map[types.UID]PodSync { return nil }
-
-// PodSync is the state of a pod after SyncKnownPods.
-type PodSync struct {
-	State State
-	// Orphan: not in the desired list.
-	Orphan bool
-	// HasConfig: a full pod is known, not only a runtime pod.
-	HasConfig bool
-	// Static: the pod does not come from the API.
-	Static bool
+// Error names the pods.
+func (e *StopError) Error() string {
+	return fmt.Sprintf("%d syncer calls ignore their cancellation, pods %v: %v", len(e.UIDs), e.UIDs, e.Err)
 }
 
-// State is the kind of work a pod needs next.
-type State uint8
+// Unwrap returns Err.
+func (e *StopError) Unwrap() error { return e.Err }
 
-// States.
-const (
-	// StateSync: setup.
-	StateSync State = iota
-	// StateTerminating: the containers have to stop.
-	StateTerminating
-	// StateTerminated: they have stopped.
-	StateTerminated
-)
+// Stop ends the workers as mode says. From now on updates are answered with
+// [Stopped]; completions still open at the end get [KillStopped]. Stop returns nil
+// when every call has ended: no syncer call runs afterwards.
+//
+// When ctx ends first, every call is cancelled, and Stop waits for another
+// [Options.StuckAfter] before it gives up with a [*StopError]; Run then goes on
+// waiting. If the calls end in that time, Stop returns nil for Detach and Now, and
+// the end of ctx for Terminate, because pods may still be running.
+func (w *Workers) Stop(ctx context.Context, mode StopMode) error {
+	if w.stop(mode) {
+		return nil
+	}
+	select {
+	case <-w.done:
+		return nil
+	case <-ctx.Done():
+	}
+	w.stop(Now)
+	limit := w.options.Clock.NewTimer(w.options.StuckAfter)
+	defer limit.Stop()
+	select {
+	case <-w.done:
+		if mode == Terminate {
+			return fmt.Errorf("terminate all pods: %w", context.Cause(ctx))
+		}
+		return nil
+	case <-limit.C():
+		return &StopError{UIDs: w.inFlight(), Err: context.Cause(ctx)}
+	}
+}
 
-// IsPodKnownTerminated reports whether the pod is known and no container of it runs or will.
-func (w *Workers) IsPodKnownTerminated(uid types.UID) bool { return false }
+// stop tells the machine, and reports whether everything has ended because
+// nothing ever ran.
+func (w *Workers) stop(mode StopMode) bool {
+	ev := machine.Event{Kind: machine.EventStop, Stop: machine.Stop{Mode: machine.StopMode(mode)}}
+	if d := w.options.TerminateGrace; d > 0 {
+		seconds := int64((d + time.Second - 1) / time.Second)
+		ev.Stop.Grace = &seconds
+	}
+	w.mu.Lock()
+	never := w.state == notRun
+	if never {
+		w.state = ended
+		ev.Stop.Mode = machine.StopNow
+	}
+	w.mu.Unlock()
+	w.apply(&ev, nil)
+	if never {
+		w.metrics.unregister()
+		close(w.done)
+	}
+	return never
+}
 
-// CouldHaveRunningContainers reports whether containers of the pod may be running.
-func (w *Workers) CouldHaveRunningContainers(uid types.UID) bool { return false }
+func (w *Workers) inFlight() []types.UID {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	uids := w.machine.Calls()
+	slices.Sort(uids)
+	return uids
+}
 
-// ShouldPodBeFinished reports whether everything held for the pod should be released.
-func (w *Workers) ShouldPodBeFinished(uid types.UID) bool { return false }
-
-// IsPodTerminationRequested reports whether the pod is known and has to stop or has stopped.
-func (w *Workers) IsPodTerminationRequested(uid types.UID) bool { return false }
-
-// ShouldPodContainersBeTerminating reports whether no container may be started any more.
-func (w *Workers) ShouldPodContainersBeTerminating(uid types.UID) bool { return false }
-
-// ShouldPodRuntimeBeRemoved reports whether sandboxes and containers may be removed.
-func (w *Workers) ShouldPodRuntimeBeRemoved(uid types.UID) bool { return false }
-
-// ShouldPodContentBeRemoved reports whether logs and dead containers may be removed.
-func (w *Workers) ShouldPodContentBeRemoved(uid types.UID) bool { return false }
-
-// IsPodForMirrorPodTerminatingByFullName reports whether the static pod that
-// owns this full name (name_namespace) is terminating.
-func (w *Workers) IsPodForMirrorPodTerminatingByFullName(fullName string) bool { return false }
+var errGoexit = errors.New("the syncer ended its goroutine")

@@ -1,0 +1,198 @@
+package podworkers
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/podworkers/internal/machine"
+)
+
+// effects is the reusable list the machine appends to.
+type effects struct{ list []machine.Effect }
+
+// apply gives an event to the machine, starts what became ready, and carries the
+// effects out. self is the call whose goroutine this is, nil on any other
+// goroutine. For a call's goroutine it returns the call to go on with, which
+// saves starting another goroutine: self if that was started again, else any.
+func (w *Workers) apply(ev *machine.Event, self *call) *call {
+	b := w.batch.Get().(*effects) //nolint:forcetypeassert // the pool holds nothing else
+	dispatch := machine.Event{Kind: machine.EventDispatch}
+
+	w.mu.Lock()
+	now := w.now()
+	list := w.machine.Apply(ev, now, w.options.Rand, b.list[:0])
+	list = w.machine.Apply(&dispatch, now, w.options.Rand, list)
+	outside := false
+	for i := range list {
+		outside = w.underLock(&list[i]) || outside
+	}
+	if due, ok := w.machine.NextDue(); ok && due < w.armed {
+		w.armed = due
+		w.rearm()
+	}
+	if w.machine.Idle() && w.state != notRun {
+		w.signalIdle()
+	}
+	root := w.root
+	w.mu.Unlock()
+
+	var next *call
+	if outside {
+		next = w.carryOut(root, list, self)
+	}
+	clear(list)
+	b.list = list
+	w.batch.Put(b)
+	return next
+}
+
+// signalIdle closes w.idle once. The lock is held.
+func (w *Workers) signalIdle() {
+	select {
+	case <-w.idle:
+	default:
+		close(w.idle)
+	}
+}
+
+// underLock does what has to keep the machine's order and reports whether more
+// is to be done without the lock.
+func (w *Workers) underLock(e *machine.Effect) bool {
+	switch e.Kind {
+	case machine.EffectStartCall:
+		if e.Call.Handle == nil {
+			e.Call.Handle = &call{Call: e.Call}
+		}
+	case machine.EffectCloseCompletion:
+		if result, ok := e.Completion.Result.(*KillResult); ok {
+			*result = KillResult{Outcome: KillOutcome(e.Completed), At: w.wall(w.elapsed), Err: e.Err}
+		}
+		closeOnce(e.Completion.Ch)
+		return false
+	case machine.EffectSchedule, machine.EffectUnschedule, machine.EffectForget, machine.EffectDrained:
+		return false
+	}
+	return true
+}
+
+// closeOnce closes a channel that may have been closed in an earlier life of its
+// pod: giving it twice is harmless (Q5).
+func closeOnce(ch chan<- struct{}) {
+	if ch == nil {
+		return
+	}
+	defer func() { _ = recover() }()
+	close(ch)
+}
+
+// carryOut does what may call foreign code.
+func (w *Workers) carryOut(root context.Context, list []machine.Effect, self *call) *call {
+	var next *call
+	for i := range list {
+		if list[i].Kind != machine.EffectStartCall {
+			continue
+		}
+		switch c := handle(list[i].Call); {
+		case self == nil:
+			w.spawn(c)
+		case c == self:
+			w.spawn(next)
+			next = c
+		case next == nil:
+			next = c
+		default:
+			w.spawn(c)
+		}
+	}
+	for i := range list {
+		switch e := &list[i]; e.Kind {
+		case machine.EffectCancelCall:
+			handle(e.Call).cancel(cause(e.Cause))
+		case machine.EffectRefresh:
+			if w.options.Views != nil {
+				w.options.Views.Refresh(e.UID)
+			}
+		case machine.EffectObserve:
+			w.observe(e)
+		case machine.EffectWarn:
+			w.warn(e)
+		case machine.EffectMetric:
+			if root != nil {
+				w.metrics.record(root, e)
+			}
+		}
+	}
+	return next
+}
+
+func (w *Workers) spawn(c *call) {
+	if c == nil {
+		return
+	}
+	w.calls.Add(1)
+	go w.work(c)
+}
+
+func handle(c *machine.Call) *call {
+	h, _ := c.Handle.(*call)
+	return h
+}
+
+// observe looks at the runtime for a static pod that wants to start, or was asked
+// to stop before it started (W6, N6).
+func (w *Workers) observe(e *machine.Effect) {
+	ev := machine.Event{Kind: machine.EventObserved, UID: e.UID}
+	o := &ev.Observed
+	o.Known = true
+	if w.peeker != nil {
+		status, err := w.peeker.Peek(e.UID)
+		o.Known = err == nil
+		o.Running = err == nil && runs(status)
+	}
+	if w.lister != nil {
+		o.Others = w.lister.RunningAs(e.Pod.Namespace, e.Pod.Name)
+	}
+	if w.options.SourcesReady != nil {
+		sourcesReady := w.options.SourcesReady()
+		o.SourcesReady = &sourcesReady
+	}
+	w.apply(&ev, nil)
+}
+
+// warn writes a Warning event and a log line.
+func (w *Workers) warn(e *machine.Effect) {
+	switch e.Warning {
+	case machine.WarnFailedSync:
+		w.options.Logger.Info("no syncer call was made", "uid", e.UID, "reason", e.Err.Error())
+		w.event(e.Pod, "FailedSync", "error determining status: %v", e.Err)
+	case machine.WarnPanic:
+		w.options.Logger.Error(e.Err, "syncer call panicked", "uid", e.UID, "count", e.Count)
+		w.event(e.Pod, "SyncPanic", "syncing the pod panicked, %d times so far: %v", e.Count, e.Err)
+	case machine.WarnStuck:
+		w.options.Logger.Info("syncer call goes on after it was cancelled", "uid", e.UID, "after", w.options.StuckAfter.String())
+		w.event(e.Pod, "SyncStuck", "a cancelled call did not end within %v", w.options.StuckAfter)
+	}
+}
+
+func (w *Workers) event(pod *v1.Pod, reason, format string, args ...any) {
+	if w.options.Events != nil && pod != nil {
+		w.options.Events.Eventf(pod, v1.EventTypeWarning, reason, format, args...)
+	}
+}
+
+// cause is the error a cancelled call's context carries.
+func cause(c machine.Cause) error {
+	switch c {
+	case machine.CauseGraceShrunk:
+		return CauseGraceShrunk
+	case machine.CauseOrphaned:
+		return CauseOrphaned
+	case machine.CauseStopping:
+		return CauseStopping
+	case machine.CauseDeadline:
+		return CauseDeadline
+	default:
+		return CauseTerminating
+	}
+}

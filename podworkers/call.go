@@ -1,0 +1,280 @@
+package podworkers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/podwright/podwright/podworkers/internal/machine"
+	"github.com/podwright/podwright/runtime"
+)
+
+// call is one syncer call, with what it takes to cancel it.
+type call struct {
+	*machine.Call
+
+	mu    sync.Mutex
+	cause error                   // set once cancelled
+	stop  context.CancelCauseFunc // of the present context, if there is one
+}
+
+// begin returns a fresh context for the call (X4).
+func (c *call) begin(root context.Context) (context.Context, context.CancelCauseFunc) {
+	ctx, stop := context.WithCancelCause(root)
+	c.mu.Lock()
+	c.stop = stop
+	why := c.cause
+	c.mu.Unlock()
+	if why != nil {
+		stop(why)
+	}
+	return ctx, stop
+}
+
+// cancel ends the present context, or the one begin is about to make.
+func (c *call) cancel(why error) {
+	c.mu.Lock()
+	c.cause = why
+	stop := c.stop
+	c.mu.Unlock()
+	if stop != nil {
+		stop(why)
+	}
+}
+
+// work makes calls until there is none to go on with.
+func (w *Workers) work(c *call) {
+	defer w.calls.Done()
+	defer func() {
+		if c != nil { // the syncer called Goexit: this goroutine is lost
+			w.spawn(w.finish(c, &machine.Result{Err: errGoexit, Failure: machine.FailurePanic, End: w.stamp()}))
+		}
+	}()
+	for c != nil {
+		c = w.attempt(c)
+	}
+}
+
+// attempt gets the view and makes the call. It returns the call to go on with.
+func (w *Workers) attempt(c *call) *call {
+	ctx, stop := c.begin(w.root)
+	defer stop(nil)
+	var view *runtime.PodStatus
+	if c.NeedsView {
+		var next *call
+		if view, next = w.view(ctx, c); next != c {
+			return next
+		}
+	}
+	result := machine.Result{}
+	if c.Record {
+		if err := w.journal(ctx, c, c.Facts); err != nil {
+			result.Err, result.Failure = err, machine.FailureJournal
+			return w.finish(c, w.judge(ctx, &result))
+		}
+		result.Recorded, result.RecordedFacts = true, c.Facts
+	}
+	w.invoke(ctx, c, view, &result)
+	result.End = w.stamp()
+	w.recordEnd(ctx, c, &result)
+	return w.finish(c, w.judge(ctx, &result))
+}
+
+// view returns a view newer than the previous call of the pod, and c; or, if
+// the call cannot go on here, another call or nil.
+func (w *Workers) view(ctx context.Context, c *call) (*runtime.PodStatus, *call) {
+	if !c.Viewed {
+		if view, ok := w.peek(c); ok {
+			return view, c
+		}
+		ev := machine.Event{Kind: machine.EventStale, Call: c.Call}
+		next := w.apply(&ev, c)
+		if !ev.Continue {
+			return nil, next
+		}
+		w.spawn(next) // the slot goes to somebody else while this one waits
+	}
+	view, err := w.wait(ctx, c)
+	if err != nil {
+		result := machine.Result{Err: err, Failure: machine.FailureView}
+		return nil, w.finish(c, w.judge(ctx, &result))
+	}
+	if !c.Viewed {
+		if next := w.apply(&machine.Event{Kind: machine.EventViewReady, Call: c.Call}, c); next != c {
+			return nil, next
+		}
+	}
+	copied := *view // the kubelet once wrote pod IPs into the shared one (V7)
+	return &copied, c
+}
+
+// wait gets a view from the source.
+func (w *Workers) wait(ctx context.Context, c *call) (view *runtime.PodStatus, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("wait for a view of the pod: %w", err)
+		}
+	}()
+	defer recovered(&err)
+	began := w.options.Clock.Now()
+	view, err = w.options.Views.GetNewerThan(ctx, c.UID, c.After)
+	w.metrics.viewWait(context.WithoutCancel(ctx), w.options.Clock.Since(began))
+	if err == nil && view == nil {
+		err = errNoView
+	}
+	return view, err
+}
+
+// journal makes facts durable.
+func (w *Workers) journal(ctx context.Context, c *call, f machine.Facts) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("record the state of the pod: %w", err)
+		}
+	}()
+	defer recovered(&err)
+	return w.options.Journal.Record(ctx, c.UID, facts(f))
+}
+
+// recovered turns a panic into an error, so that it harms one pod only (L8).
+func recovered(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+	}
+}
+
+var errNoView = errors.New("the status source returned neither a view nor an error")
+
+// peek returns the newest view if it is new enough.
+func (w *Workers) peek(c *call) (*runtime.PodStatus, bool) {
+	if w.peeker == nil {
+		return nil, false
+	}
+	view, err := w.peeker.Peek(c.UID)
+	if err != nil || view == nil || c.After > 0 && view.Stamp <= c.After {
+		return nil, false
+	}
+	copied := *view
+	return &copied, true
+}
+
+// invoke makes the syncer call. A panic becomes an error (L8).
+func (w *Workers) invoke(ctx context.Context, c *call, view *runtime.PodStatus, result *machine.Result) {
+	defer func() {
+		if p := recover(); p != nil {
+			result.Err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+			result.Failure = machine.FailurePanic
+		}
+	}()
+	switch c.Phase {
+	case machine.Setup:
+		var r SyncResult
+		r, result.Err = w.syncer.SyncPod(ctx, UpdateType(c.Type), c.Pod, c.Mirror, view)
+		result.Terminal, result.Acted = r.Terminal, r.Acted
+	case machine.Terminating:
+		result.Err = w.syncer.SyncTerminatingPod(ctx, c.Pod, view, c.Grace, c.StatusFunc)
+	case machine.TerminatingRuntime:
+		result.Err = w.syncer.SyncTerminatingRuntimePod(ctx, c.Running)
+	case machine.Terminated:
+		result.Err = w.syncer.SyncTerminatedPod(ctx, c.Pod, view)
+	}
+}
+
+// recordEnd makes the end of a phase durable before the machine knows it (L12).
+func (w *Workers) recordEnd(ctx context.Context, c *call, result *machine.Result) {
+	if w.options.Journal == nil || result.Err != nil || c.Phase == machine.TerminatingRuntime ||
+		c.Phase == machine.Setup && !result.Terminal {
+		return
+	}
+	after := c.Facts
+	after.TerminationRequested = true
+	after.Terminated = c.Phase != machine.Setup
+	after.Finished = c.Phase == machine.Terminated
+	// The call has succeeded whatever happened to its context since.
+	if err := w.journal(context.WithoutCancel(ctx), c, after); err != nil {
+		result.Err, result.Failure = err, machine.FailureJournal
+		return
+	}
+	result.Recorded, result.RecordedFacts = true, after
+}
+
+// facts are the machine's in the form of the journal.
+func facts(f machine.Facts) Facts {
+	return Facts{
+		Started: f.Started, TerminationRequested: f.TerminationRequested, GracePeriodSeconds: f.Grace,
+		Deleted: f.Deleted, Evicted: f.Evicted, Terminated: f.Terminated, Finished: f.Finished,
+	}
+}
+
+// judge classifies the error of a result (section 12).
+func (w *Workers) judge(ctx context.Context, result *machine.Result) *machine.Result {
+	err := result.Err
+	if err == nil {
+		return result
+	}
+	if why := context.Cause(ctx); why != nil {
+		result.Canceled = errors.Is(err, why) || errors.Is(err, context.Canceled) || runtime.Class(err) == runtime.ErrCanceled
+	}
+	if at, ok := earliestRetry(err); ok {
+		result.Retry, result.RetryAfter = machine.RetryExplicit, at.Sub(w.options.Clock.Now())
+	} else if errors.Is(err, ErrNetworkNotReady) || strings.Contains(err.Error(), ErrNetworkNotReady.Error()) {
+		result.Retry = machine.RetryNetwork
+	}
+	return result
+}
+
+// earliestRetry returns the earliest RetryAt in the tree of err.
+func earliestRetry(err error) (earliest time.Time, found bool) {
+	if r, ok := err.(interface{ RetryAt() time.Time }); ok { //nolint:errorlint // every node is looked at
+		earliest, found = r.RetryAt(), true
+	}
+	var causes []error
+	switch u := err.(type) { //nolint:errorlint // as above
+	case interface{ Unwrap() error }:
+		causes = []error{u.Unwrap()}
+	case interface{ Unwrap() []error }:
+		causes = u.Unwrap()
+	}
+	for _, e := range causes {
+		if e == nil {
+			continue
+		}
+		if at, ok := earliestRetry(e); ok && (!found || at.Before(earliest)) {
+			earliest, found = at, true
+		}
+	}
+	return earliest, found
+}
+
+// finish tells the machine that a call ended.
+func (w *Workers) finish(c *call, result *machine.Result) *call {
+	if result.Err != nil && !result.Canceled {
+		w.options.Logger.V(1).Info("syncer call failed", "uid", c.UID, "phase", c.Phase.String(), "error", result.Err.Error())
+	}
+	return w.apply(&machine.Event{Kind: machine.EventDone, Call: c.Call, Result: *result}, c)
+}
+
+// stamp draws the end of a call (V3).
+func (w *Workers) stamp() runtime.Stamp {
+	if w.options.Views == nil {
+		return 0
+	}
+	return w.options.Views.Stamp()
+}
+
+// runs reports whether a view shows a running container or a ready sandbox.
+func runs(status *runtime.PodStatus) bool {
+	if status == nil {
+		return false
+	}
+	for _, s := range status.Sandboxes {
+		if s.State == runtime.Running {
+			return true
+		}
+	}
+	return status.Running()
+}

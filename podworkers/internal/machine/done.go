@@ -1,0 +1,179 @@
+package machine
+
+import (
+	"errors"
+	"time"
+)
+
+var errCanceled = errors.New("canceled while waiting for the view")
+
+// done ends a call: rules C1 to C8.
+func (m *Machine) done(c *Call, result *Result) {
+	r := m.records[c.UID]
+	if r == nil || r.call != c || (r.step != calling && r.step != viewing) {
+		return
+	}
+	m.end(c)
+	m.inFlight--
+	if c.stuck {
+		m.stuck--
+	}
+	m.unschedule(r)
+	r.call, r.step = nil, idle
+	if result.End > 0 { // V3
+		r.lastEnd = result.End
+	}
+	if result.Recorded {
+		r.durableFacts, r.durable = result.RecordedFacts.bits(), result.RecordedFacts.Grace
+	}
+	m.measureDone(r, c)
+	switch {
+	case result.Err == nil:
+		m.succeeded(r, c, result)
+	case result.Canceled && c.cause != CauseNone && c.cause != CauseDeadline: // C1
+		m.note(r, reasonCanceled)
+		if result.End > 0 {
+			m.emit(EffectRefresh, r)
+		}
+		m.next(r, func() { m.schedule(r, m.jittered(m.backOff(c.Phase, 1)), WhyBackOff) })
+	default: // C2
+		m.failed(r, c, result)
+	}
+}
+
+func (m *Machine) measureDone(r *record, c *Call) {
+	if c.HasStart {
+		label := uint8(c.Type)
+		if c.Phase == Terminated {
+			label = OperationTerminated
+		}
+		m.measure(MetricDuration, r, label, (m.now - c.Start).Seconds())
+	}
+}
+
+func (m *Machine) succeeded(r *record, c *Call, result *Result) {
+	r.lastErr = nil
+	switch {
+	case c.Phase == Setup && result.Terminal: // C3
+		r.terminating, r.startedTerminating = true, true
+		m.endPhase(r, reasonSetupTerminal)
+	case c.Phase == Setup:
+		r.attempts = 0
+		m.note(r, reasonSetupOK)
+		if result.Acted || r.hasPending {
+			m.emit(EffectRefresh, r)
+		}
+		m.next(r, func() { m.schedule(r, m.jittered(m.config.SyncFrequency), WhyResync) })
+	case c.Phase == Terminating: // C4
+		m.terminatedOK(r)
+	case c.Phase == TerminatingRuntime && r.pod() != nil: // O2
+		m.terminatedOK(r)
+	case c.Phase == TerminatingRuntime: // C5
+		m.emit(EffectRefresh, r)
+		namespace, name := r.nameOf()
+		m.forget(r, CompletedDone)
+		m.wakeNext(FullName(namespace, name)) // N6
+	default: // C6
+		r.finished = true
+		r.attempts = 0
+		r.pending, r.hasPending, r.hasStart = spec{}, false, false
+		m.emit(EffectRefresh, r)
+		m.note(r, reasonTerminatedOK)
+		m.release(r)
+	}
+}
+
+// terminatedOK: no container of the pod runs any more (C4).
+func (m *Machine) terminatedOK(r *record) {
+	r.terminated = true
+	m.complete(r, CompletedDone)
+	m.endPhase(r, reasonTerminatingOK)
+}
+
+// endPhase continues in the next phase at once.
+func (m *Machine) endPhase(r *record, why reason) {
+	r.attempts = 0
+	m.note(r, why)
+	m.emit(EffectRefresh, r) // L6
+	if m.stopping {
+		m.complete(r, CompletedStopped)
+		return
+	}
+	m.replay(r)
+}
+
+// next goes on with the pending update, or leaves the record idle with a wake-up (C7).
+func (m *Machine) next(r *record, otherwise func()) {
+	switch {
+	case m.stopping:
+		m.complete(r, CompletedStopped)
+	case r.hasPending:
+		m.enqueue(r)
+	default:
+		otherwise()
+	}
+}
+
+// failed keeps the state and tries again later (C2).
+func (m *Machine) failed(r *record, c *Call, result *Result) {
+	r.lastErr = result.Err
+	if r.attempts < 255 {
+		r.attempts++
+	}
+	switch result.Failure {
+	case FailurePanic:
+		x := r.extra()
+		x.panics++
+		m.measure(MetricPanic, r, uint8(c.Phase), 1)
+		if x.panics == 1 || x.panics%10 == 0 {
+			m.warn(r, WarnPanic, result.Err, x.panics)
+		}
+	case FailureView, FailureJournal: // W10
+		m.warn(r, WarnFailedSync, result.Err, 1)
+	}
+	m.note(r, reasonFailed+reason(c.Phase))
+	if result.End > 0 {
+		m.emit(EffectRefresh, r)
+	}
+	m.next(r, func() {
+		delay, why := m.delay(r, c, result)
+		m.measure(MetricBackOff, r, uint8(c.Phase), delay.Seconds())
+		m.schedule(r, delay, why)
+	})
+}
+
+// delay is the pause after an error (section 12, L5).
+func (m *Machine) delay(r *record, c *Call, result *Result) (time.Duration, Why) {
+	switch result.Retry {
+	case RetryNetwork:
+		return m.jittered(networkDelay), WhyNetwork
+	case RetryExplicit:
+		return m.jittered(min(max(result.RetryAfter, 0), m.config.SyncFrequency)), WhyRetryAt
+	default:
+		return m.jittered(m.backOff(c.Phase, r.attempts)), WhyBackOff
+	}
+}
+
+// backOff is the pause before jitter after so many failures in a row.
+func (m *Machine) backOff(p Phase, failures uint8) time.Duration {
+	b := m.config.SetupBackOff
+	if p != Setup {
+		b = m.config.TerminatingBackOff
+	}
+	d := b.Initial
+	for i := uint8(1); i < failures && d < b.Max; i++ {
+		d *= 2
+	}
+	return min(d, b.Max)
+}
+
+func (m *Machine) deadline(p Phase) time.Duration {
+	switch p {
+	case Setup:
+		return m.config.SetupDeadline
+	case Terminated:
+		return m.config.TerminatedDeadline
+	default:
+		return m.config.TerminatingDeadline
+	}
+}

@@ -1,0 +1,138 @@
+package machine
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// EffectKind says what the caller of Apply has to do.
+type EffectKind uint8
+
+// Effects.
+const (
+	// EffectStartCall: make Call, or go on with it if it waited for its view.
+	EffectStartCall EffectKind = iota
+	// EffectCancelCall: end the context of Call with Cause.
+	EffectCancelCall
+	// EffectCloseCompletion: fill in and close Completion with Completed and Err.
+	EffectCloseCompletion
+	// EffectSchedule: the record of UID wants a tick at At because of Why. It
+	// replaces an earlier schedule. [Machine.NextDue] has the earliest of all.
+	EffectSchedule
+	// EffectUnschedule: it wants none any more.
+	EffectUnschedule
+	// EffectForget: UID has no record any more.
+	EffectForget
+	// EffectRefresh: ask for a new view of UID.
+	EffectRefresh
+	// EffectObserve: look at the runtime for Pod and answer with EventObserved.
+	EffectObserve
+	// EffectWarn: a Warning event about Pod: Warning, Err, Count.
+	EffectWarn
+	// EffectMetric: Metric has Value seconds (or a count) with label Label.
+	EffectMetric
+	// EffectDrained: stopping with StopTerminate is complete.
+	EffectDrained
+)
+
+// Effect is one thing to do.
+type Effect struct {
+	Kind       EffectKind
+	Cause      Cause
+	Completed  Completed
+	Why        Why
+	Warning    Warning
+	Metric     Metric
+	Label      uint8
+	UID        types.UID
+	Pod        *v1.Pod
+	Call       *Call
+	Completion Completion
+	At         time.Duration
+	Value      float64
+	Err        error
+	Count      int
+}
+
+// Cause is why a call is cancelled.
+type Cause uint8
+
+// Causes.
+const (
+	CauseNone Cause = iota
+	CauseTerminating
+	CauseGraceShrunk
+	CauseOrphaned
+	CauseStopping
+	CauseDeadline
+)
+
+// Completed is how a completion ended, with the numbers of podworkers.KillOutcome.
+type Completed uint8
+
+// Completions.
+const (
+	CompletedDone Completed = iota + 1
+	CompletedAlreadyTerminated
+	CompletedNeverStarted
+	CompletedNotRequested
+	_ // the time-out of KillPod is not the machine's
+	CompletedStopped
+)
+
+// Why is the reason of a scheduled tick.
+type Why uint8
+
+// Reasons.
+const (
+	WhyNothing Why = iota
+	WhyResync
+	WhyBackOff
+	WhyNetwork
+	WhyRetryAt
+	WhyNameTaken
+	WhyNameRunning
+	WhyViewUnknown
+	WhyDeadline
+	WhyStuck
+)
+
+// Warning is the reason of a Warning event.
+type Warning uint8
+
+// Warnings.
+const (
+	// WarnFailedSync: the view or the journal failed, no call was made.
+	WarnFailedSync Warning = iota
+	// WarnPanic: a syncer call panicked, for the Count-th time.
+	WarnPanic
+	// WarnStuck: a call goes on long after it was cancelled.
+	WarnStuck
+)
+
+// Metric names a measurement.
+type Metric uint8
+
+// Metrics. The meaning of Label is in brackets.
+const (
+	// MetricDuration: from the update to the end of the round [operation].
+	MetricDuration Metric = iota
+	// MetricStartDuration: from first sight to the first setup.
+	MetricStartDuration
+	// MetricContainers: containers of a pod at its first start.
+	MetricContainers
+	// MetricBackOff: seconds until the next attempt [Phase].
+	MetricBackOff
+	// MetricState: seconds spent in a state [State].
+	MetricState
+	// MetricCancel: one call cancelled [Cause].
+	MetricCancel
+	// MetricPanic: one panic [Phase].
+	MetricPanic
+)
+
+// OperationTerminated is the Label of MetricDuration for terminated work; the
+// others are the Type of the update.
+const OperationTerminated = uint8(TypeKill) + 1

@@ -1,0 +1,164 @@
+package machine
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Explanation is what is known of one record.
+type Explanation struct {
+	UID                                               types.UID
+	Namespace, Name                                   string
+	Static                                            bool
+	State                                             State
+	Since                                             time.Duration
+	Waiting                                           string
+	LastErr                                           error
+	Attempts                                          int
+	Due                                               time.Duration
+	Why                                               Why
+	Terminating, Deleted, Evicted, Restart, Scheduled bool
+	Grace                                             int64
+	Transitions                                       []Transition
+}
+
+// Transition is one history entry.
+type Transition struct {
+	At       time.Duration
+	From, To State
+	Reason   string
+	Count    int
+}
+
+// Explain says where the pod stands.
+func (m *Machine) Explain(uid types.UID) (Explanation, bool) {
+	r := m.records[uid]
+	if r == nil {
+		return Explanation{}, false
+	}
+	e := m.explain(r)
+	e.Transitions = make([]Transition, 0, len(r.history))
+	for _, h := range r.history {
+		e.Transitions = append(e.Transitions, Transition{
+			At: r.syncedAt + h.at(), From: h.from(), To: h.to(), Reason: h.why().String(), Count: h.count(),
+		})
+	}
+	return e, true
+}
+
+// Snapshot explains every record, without transitions, in no particular order.
+func (m *Machine) Snapshot() []Explanation {
+	all := make([]Explanation, 0, len(m.records))
+	for _, r := range m.records {
+		all = append(all, m.explain(r))
+	}
+	return all
+}
+
+func (m *Machine) explain(r *record) Explanation {
+	namespace, name := r.nameOf()
+	return Explanation{
+		UID: r.uid, Namespace: namespace, Name: name, Static: r.static,
+		State: r.state(), Since: r.since, Waiting: m.waiting(r),
+		LastErr: r.lastErr, Attempts: int(r.attempts),
+		Due: r.due, Why: r.why, Scheduled: r.dueSlot != 0,
+		Terminating: r.terminating, Deleted: r.deleted, Evicted: r.evicted, Restart: r.restartRequested,
+		Grace: r.grace,
+	}
+}
+
+// waiting says in words what has to happen next.
+func (m *Machine) waiting(r *record) string {
+	switch r.step {
+	case ready:
+		if !m.running {
+			return "the workers to run"
+		}
+		return "a free slot"
+	case observing:
+		return "a look at the runtime"
+	case viewing:
+		return "a view newer than the last call"
+	case calling:
+		what := r.call.Phase.method() + " to return"
+		if r.call.cause != CauseNone {
+			what += ", cancelled because " + r.call.cause.String()
+		}
+		return what
+	}
+	switch {
+	case r.finished && r.restartRequested:
+		return "the next SyncKnownPods, to begin a new life"
+	case r.finished:
+		return "the source to drop the pod"
+	case m.stopping:
+		return "nothing: the workers are stopping"
+	case r.why == WhyNameTaken:
+		return "the full name, " + m.nameHolder(r)
+	case r.why == WhyNameRunning:
+		return "another pod of its full name to stop in the runtime"
+	case r.why == WhyViewUnknown:
+		return "the first view of the runtime"
+	case r.why == WhyResync:
+		return "an update or the next resync"
+	default:
+		return "the next attempt"
+	}
+}
+
+func (m *Machine) nameHolder(r *record) string {
+	n := m.names[r.rare.fullName]
+	if n.owner != nil {
+		return fmt.Sprintf("held by pod %s", n.owner.uid)
+	}
+	if first := n.turn(); first != nil {
+		return fmt.Sprintf("pod %s comes first", first.uid)
+	}
+	return "which is free"
+}
+
+// method is the name of the syncer's method.
+func (p Phase) method() string {
+	return [...]string{"SyncPod", "SyncTerminatingPod", "SyncTerminatingRuntimePod", "SyncTerminatedPod"}[p]
+}
+
+// String is the phase in words.
+func (p Phase) String() string {
+	return [...]string{"setup", "terminating", "terminating-runtime", "terminated"}[p]
+}
+
+// String is the cause as the end of a sentence.
+func (c Cause) String() string {
+	return [...]string{
+		"nothing happened", "the pod is terminating", "the grace period got shorter", "the pod is no longer desired",
+		"the workers are stopping", "it took longer than its limit",
+	}[c]
+}
+
+// String is the reason in words.
+func (w Why) String() string {
+	return [...]string{
+		"", "resync", "back-off", "network not ready", "the error names the time", "full name taken",
+		"full name running", "view unknown", "call deadline", "report of a call that ignores its cancellation",
+	}[w]
+}
+
+// Stats are the figures of the gauges.
+type Stats struct {
+	InPhase       [Terminated + 1]int
+	Queued        int
+	WaitingStatic int
+	Stuck         int
+	Records       int
+}
+
+// Stats returns the present figures.
+func (m *Machine) Stats() Stats {
+	s := Stats{InPhase: m.inPhase, WaitingStatic: m.waitingStatic, Stuck: m.stuck, Records: len(m.records)}
+	for _, q := range m.ready {
+		s.Queued += q.len
+	}
+	return s
+}

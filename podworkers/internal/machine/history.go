@@ -1,0 +1,93 @@
+package machine
+
+import "time"
+
+// reason is why a history entry was written.
+type reason uint8
+
+const (
+	// reasonUpdate plus the type of the update.
+	reasonUpdate reason = iota
+	reasonTake   reason = iota + 3
+	reasonSetupOK
+	reasonSetupTerminal
+	reasonTerminatingOK
+	reasonTerminatedOK
+	reasonNeverStarted
+	reasonOrphaned
+	reasonBlocked
+	reasonRestart
+	reasonCanceled
+	// reasonFailed plus the phase of the call.
+	reasonFailed
+	reasons = reasonFailed + 4
+)
+
+// String is the reason in words.
+func (w reason) String() string {
+	return [reasons]string{
+		"sync requested", "updated", "created", "kill requested",
+		"round began", "setup done", "setup found the pod ended", "containers stopped", "everything released",
+		"ended before it was started", "no longer desired", "start blocked", "restart requested", "call cancelled",
+		"setup failed", "terminating failed", "terminating failed", "terminated step failed",
+	}[w]
+}
+
+// repeats reports whether the reason is worth an entry without a change of state.
+func (w reason) repeats() bool {
+	switch w {
+	case reasonSetupOK, reasonBlocked, reasonRestart, reasonCanceled:
+		return true
+	default:
+		return w >= reasonFailed
+	}
+}
+
+// maxHistory is how many entries a record keeps.
+const maxHistory = 50
+
+// entry is one history entry in eight bytes: milliseconds since the record's
+// creation (40 bits: 34 years), from and to state (4 bits each), reason (8
+// bits), and the number of repetitions (8 bits, then it stays).
+type entry uint64
+
+func newEntry(at time.Duration, from, to State, why reason) entry {
+	ms := uint64(at.Milliseconds()) & (1<<40 - 1) //nolint:gosec // never negative
+	return entry(ms<<24 | uint64(from)<<20 | uint64(to)<<16 | uint64(why)<<8 | 1)
+}
+
+func (e entry) at() time.Duration { return time.Duration(e>>24) * time.Millisecond } //nolint:gosec // 40 bits
+func (e entry) from() State       { return State(e >> 20 & 15) }
+func (e entry) to() State         { return State(e >> 16 & 15) }
+func (e entry) why() reason       { return reason(e >> 8 & 255) }
+func (e entry) count() int        { return int(e & 255) }
+
+// note keeps the history and the time of the last change of state. It is called
+// wherever the state may have changed or something worth telling happened.
+func (m *Machine) note(r *record, why reason) {
+	from, to := r.seen, r.state()
+	if from != to {
+		if from != Unknown {
+			m.leave(r)
+		}
+		r.seen, r.since = to, m.now
+	} else if !why.repeats() {
+		return
+	}
+	e := newEntry(m.now-r.syncedAt, from, to, why)
+	if n := len(r.history); n > 0 {
+		last := r.history[n-1]
+		if last&0xFFFF00 == e&0xFFFF00 {
+			if last.count() < 255 {
+				r.history[n-1]++
+			}
+			return
+		}
+		if n == maxHistory {
+			copy(r.history, r.history[1:])
+			r.history[n-1] = e
+			return
+		}
+	}
+	r.history = append(r.history, e)
+}

@@ -1,0 +1,78 @@
+package machine
+
+import (
+	"cmp"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// syncKnown compares the records with the desired pods (section 10) and yields
+// every record that stays, in no particular order. What has to be done is done
+// in order of UID.
+func (m *Machine) syncKnown(desired []*v1.Pod, yield func(types.UID, Known)) {
+	m.podsSynced = true // S1
+	m.visit++
+	for _, pod := range desired {
+		if pod == nil {
+			continue
+		}
+		if r := m.records[pod.UID]; r != nil {
+			r.visit = m.visit
+		}
+	}
+	var changed []*record
+	for uid, r := range m.records {
+		orphan := r.visit != m.visit // S2
+		if !m.stopping && (orphan || r.restartRequested && r.finished) {
+			changed = append(changed, r)
+			continue
+		}
+		yield(uid, r.known(orphan)) // S3, S5
+	}
+	slices.SortFunc(changed, func(a, b *record) int { return cmp.Compare(a.uid, b.uid) })
+	for _, r := range changed {
+		switch {
+		case r.finished: // S4
+			m.forget(r, CompletedAlreadyTerminated)
+		case !r.begun() && !r.observedRuntime: // S6a
+			m.forget(r, CompletedNeverStarted)
+		default:
+			m.orphan(r)
+			yield(r.uid, r.known(true))
+		}
+	}
+}
+
+// orphan sees to the end of a pod that is not desired (S6b, S6c).
+func (m *Machine) orphan(r *record) {
+	first := !r.deleted
+	r.deleted = true
+	if !r.terminating {
+		r.terminating = true
+		pod := r.pod()
+		r.shrinkGrace(pod, nil, pod == nil) // G6
+		m.replay(r)
+		m.cancel(r, CauseOrphaned)
+		if r.step == ready && r.class != classTerminating {
+			m.dequeue(r)
+			m.enqueue(r)
+		}
+		if r.static {
+			m.wakeNext(r.rare.fullName)
+		}
+		m.note(r, reasonOrphaned)
+		return
+	}
+	m.note(r, reasonOrphaned)
+	// The back-off decides when a failing orphan is tried again; this only
+	// makes sure that it is (S7).
+	if r.step == idle && (first || r.dueSlot == 0) {
+		m.replay(r)
+	}
+}
+
+func (r *record) known(orphan bool) Known {
+	return Known{Phase: r.phase(), Orphan: orphan, HasConfig: r.pod() != nil, Static: r.static}
+}

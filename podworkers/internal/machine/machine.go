@@ -1,0 +1,294 @@
+package machine
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Config is what a machine needs to know once. There are no defaults here; the
+// zero value of each field means none or no limit.
+type Config struct {
+	// SyncFrequency is the pause after a successful setup.
+	SyncFrequency time.Duration
+	// Slots limits calls in flight: setup, then terminating and terminated.
+	SetupSlots, TerminatingSlots int
+	// SetupBackOff and TerminatingBackOff are the pauses after errors.
+	SetupBackOff, TerminatingBackOff BackOff
+	// Deadlines limit the calls of setup, terminating (both kinds) and terminated.
+	SetupDeadline, TerminatingDeadline, TerminatedDeadline time.Duration
+	// StuckAfter is when a cancelled call that goes on is reported.
+	StuckAfter time.Duration
+	// Views: calls need views. Observe: EffectObserve gets an answer.
+	Views, Observe bool
+	// Journal: facts have to be recorded.
+	Journal bool
+	// Metrics: emit EffectMetric.
+	Metrics bool
+}
+
+// BackOff is a pause that doubles from Initial to Max.
+type BackOff struct {
+	Initial, Max time.Duration
+}
+
+// Pauses of spec/podworkers.md 12 that are not configurable.
+const (
+	networkDelay = time.Second
+	blockedDelay = 10 * time.Second
+	// runningDelay is that of a static pod whose name is still running (N6):
+	// short, because the end is seen by the view, not told by the machine.
+	runningDelay = time.Second
+	jitterFactor = 0.5
+)
+
+// Machine is the state: all records and what links them. It is not safe for
+// concurrent use.
+type Machine struct {
+	config Config
+
+	records map[types.UID]*record
+	names   map[string]*fullName
+	ready   [classes]queue
+	slots   [classes]int // in use
+	timers  timers
+
+	podsSynced    bool
+	running       bool
+	stopping      bool // Detach or Now: no new calls
+	draining      bool // Terminate: no new updates
+	waitingStatic int
+	inFlight      int
+	inPhase       [Terminated + 1]int
+	stuck         int
+	visit         uint32
+
+	// Only during Apply.
+	now     time.Duration
+	rand    func() float64
+	effects []Effect
+}
+
+// New returns a machine without records that does not run yet.
+func New(config Config) *Machine {
+	return &Machine{config: config, records: map[types.UID]*record{}, names: map[string]*fullName{}}
+}
+
+// Apply changes the records as the event says and appends what has to be done to
+// effects, in order. now must not be before that of the previous event. rand
+// returns numbers in [0, 1).
+func (m *Machine) Apply(event *Event, now time.Duration, rand func() float64, effects []Effect) []Effect {
+	m.now, m.rand, m.effects = now, rand, effects
+	switch event.Kind {
+	case EventRun:
+		m.running = true
+	case EventUpdate:
+		event.Outcome = m.update(&event.Update)
+	case EventSyncKnown:
+		m.syncKnown(event.Desired, event.Known)
+	case EventDispatch:
+		m.dispatch()
+	case EventTake:
+		if r := m.records[event.UID]; r != nil && r.step == ready && !m.stopping {
+			m.take(r)
+		}
+	case EventObserved:
+		m.observed(event.UID, &event.Observed)
+	case EventStale:
+		event.Continue = m.stale(event.Call)
+	case EventViewReady:
+		m.viewReady(event.Call)
+	case EventDone:
+		m.done(event.Call, &event.Result)
+	case EventTick:
+		m.tick()
+	case EventStop:
+		m.stop(event.Stop)
+	}
+	if m.draining && !m.stopping {
+		m.checkDrained()
+	}
+	effects = m.effects
+	m.rand, m.effects = nil, nil
+	return effects
+}
+
+// NextDue is the time of the earliest scheduled tick.
+func (m *Machine) NextDue() (time.Duration, bool) {
+	if len(m.timers.heap) == 0 {
+		return 0, false
+	}
+	return m.timers.heap[0].due, true
+}
+
+// InFlight is the number of calls started and not done, those that wait for a
+// view included.
+func (m *Machine) InFlight() int { return m.inFlight }
+
+// Idle reports whether the machine is stopping and no call is in flight: nothing
+// will happen any more.
+func (m *Machine) Idle() bool { return m.stopping && m.inFlight == 0 }
+
+// Calls returns the UIDs of calls in flight, in no particular order.
+func (m *Machine) Calls() []types.UID {
+	var uids []types.UID
+	for uid, r := range m.records {
+		if r.step == calling || r.step == viewing {
+			uids = append(uids, uid)
+		}
+	}
+	return uids
+}
+
+// emit appends an effect and returns it to be filled in.
+func (m *Machine) emit(kind EffectKind, r *record) *Effect {
+	m.effects = append(m.effects, Effect{Kind: kind, UID: r.uid})
+	return &m.effects[len(m.effects)-1]
+}
+
+func (m *Machine) measure(metric Metric, r *record, label uint8, value float64) {
+	if m.config.Metrics {
+		e := m.emit(EffectMetric, r)
+		e.Metric, e.Label, e.Value = metric, label, value
+	}
+}
+
+func (m *Machine) warn(r *record, warning Warning, err error, count int) {
+	e := m.emit(EffectWarn, r)
+	e.Warning, e.Err, e.Count, e.Pod = warning, err, count, r.pod()
+}
+
+// enqueue makes a record ready, whatever it was waiting for.
+func (m *Machine) enqueue(r *record) {
+	m.unschedule(r)
+	r.step, r.class = ready, classOf(r.phase())
+	m.ready[r.class].push(r)
+}
+
+// dequeue takes a ready record out of its queue; the caller gives it a new step.
+func (m *Machine) dequeue(r *record) { m.ready[r.class].remove(r) }
+
+// jittered adds up to half of d.
+func (m *Machine) jittered(d time.Duration) time.Duration {
+	return d + time.Duration(m.rand()*jitterFactor*float64(d))
+}
+
+func (m *Machine) schedule(r *record, after time.Duration, why Why) {
+	r.why = why
+	m.timers.set(r, m.now+after)
+	e := m.emit(EffectSchedule, r)
+	e.At, e.Why = r.due, why
+}
+
+func (m *Machine) unschedule(r *record) {
+	if r.dueSlot == 0 {
+		return
+	}
+	m.timers.remove(r)
+	r.due, r.why = 0, WhyNothing
+	m.emit(EffectUnschedule, r)
+}
+
+// tick handles everything due, in order of time, then UID.
+func (m *Machine) tick() {
+	for len(m.timers.heap) > 0 && m.timers.heap[0].due <= m.now {
+		r := m.timers.heap[0].rec
+		why := r.why
+		m.unschedule(r)
+		switch why {
+		case WhyDeadline:
+			m.cancel(r, CauseDeadline)
+		case WhyStuck:
+			r.call.stuck = true
+			m.stuck++
+			m.warn(r, WarnStuck, nil, 0)
+		default:
+			m.replay(r)
+		}
+	}
+}
+
+// replay looks at an idle record again with what is known of it (C8). A pending
+// update stays as it is.
+func (m *Machine) replay(r *record) {
+	if !r.hasPending {
+		r.pending, r.pendingType = r.active, TypeSync
+		r.hasPending, r.hasStart = true, false
+	}
+	if r.step == idle {
+		m.enqueue(r)
+	}
+}
+
+// cancel ends the call in progress, if there is one, and remembers the first cause.
+func (m *Machine) cancel(r *record, cause Cause) {
+	if r.call == nil || r.call.cause != CauseNone || (r.step != calling && r.step != viewing) {
+		return
+	}
+	r.call.cause = cause
+	e := m.emit(EffectCancelCall, r)
+	e.Call, e.Cause = r.call, cause
+	m.measure(MetricCancel, r, uint8(cause), 1)
+	if r.step == calling && m.config.StuckAfter > 0 {
+		m.schedule(r, m.config.StuckAfter, WhyStuck)
+	}
+}
+
+// complete closes every completion of the record.
+func (m *Machine) complete(r *record, how Completed) {
+	if r.rare == nil {
+		return
+	}
+	for _, c := range r.rare.completions {
+		m.closeNow(r, c, how)
+	}
+	r.rare.completions, r.rare.statusFunc = nil, nil
+	r.shrink()
+}
+
+func (m *Machine) closeNow(r *record, c Completion, how Completed) {
+	if c.Ch == nil && c.Result == nil {
+		return
+	}
+	e := m.emit(EffectCloseCompletion, r)
+	e.Completion, e.Completed = c, how
+	if how == CompletedStopped {
+		e.Err = r.lastErr
+	}
+}
+
+// forget drops the record (I20).
+func (m *Machine) forget(r *record, how Completed) {
+	m.complete(r, how)
+	if r.step == ready {
+		m.dequeue(r)
+	}
+	m.unschedule(r)
+	delete(m.records, r.uid)
+	m.emit(EffectForget, r)
+	m.leave(r)
+	m.release(r)
+}
+
+// leave measures the state a record leaves for good.
+func (m *Machine) leave(r *record) {
+	m.measure(MetricState, r, uint8(r.seen), (m.now - r.since).Seconds())
+}
+
+// nameOf is the namespace and name, for people and for full names.
+func (r *record) nameOf() (namespace, name string) {
+	if pod := r.pod(); pod != nil {
+		return pod.Namespace, pod.Name
+	}
+	for _, s := range [...]*spec{&r.active, &r.pending} {
+		if s.running != nil {
+			return s.running.Namespace, s.running.Name
+		}
+	}
+	return "", ""
+}
+
+func terminalPhase(pod *v1.Pod) bool {
+	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
+}

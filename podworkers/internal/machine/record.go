@@ -1,0 +1,200 @@
+package machine
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// step is where a record is in its round; see the picture in the package comment.
+type step uint8
+
+const (
+	idle step = iota
+	ready
+	observing
+	viewing
+	calling
+)
+
+// spec is the pod as last told: what pending and active updates hold.
+type spec struct {
+	pod     *v1.Pod
+	mirror  *v1.Pod
+	running *runtime.Pod
+}
+
+// record is everything known about one UID. Tens of thousands of them idle, so
+// it is kept small: no times but since, rare parts behind a pointer, history packed.
+type record struct {
+	uid types.UID
+
+	// pending is the newest update nobody took yet, if hasPending.
+	pending      spec
+	pendingStart time.Duration
+	// active is what was last taken. It exists once a call was started.
+	active spec
+
+	syncedAt, since time.Duration
+	grace           int64 // 0: not computed yet
+	lastEnd         runtime.Stamp
+	durable         int64 // grace last recorded in the journal
+	lastErr         error
+	call            *Call // while calling, viewing, or ready after viewing
+	rare            *rare
+	history         []entry
+
+	// The queue of its class links ready records.
+	next, prev *record
+
+	due     time.Duration
+	dueSlot int32 // index in the timer heap plus one; 0: not scheduled
+	visit   uint32
+
+	why          Why
+	step         step
+	class        class
+	pendingType  Type
+	seen         State // as of the last history entry
+	attempts     uint8
+	durableFacts uint8
+
+	hasPending, hasStart bool
+	static               bool
+	// Latched facts; they never go back within a life (I3).
+	started            bool
+	terminating        bool
+	startedTerminating bool
+	terminated         bool
+	finished           bool
+	deleted            bool
+	evicted            bool
+	restartRequested   bool
+	observedRuntime    bool
+	begunCreate        bool // the first setup of a create was counted
+}
+
+// rare is what few records have.
+type rare struct {
+	completions []Completion
+	statusFunc  func(*v1.PodStatus)
+	fullName    string // of a static pod
+	observation *Observation
+	panics      int
+}
+
+func (r *record) extra() *rare {
+	if r.rare == nil {
+		r.rare = &rare{}
+	}
+	return r.rare
+}
+
+// shrink drops the rare part once it holds nothing.
+func (r *record) shrink() {
+	x := r.rare
+	if x != nil && len(x.completions) == 0 && x.statusFunc == nil && x.fullName == "" && x.observation == nil && x.panics == 0 {
+		r.rare = nil
+	}
+}
+
+// pod is the full pod as last told, nil for a runtime-only record.
+func (r *record) pod() *v1.Pod {
+	if r.hasPending && r.pending.pod != nil {
+		return r.pending.pod
+	}
+	return r.active.pod
+}
+
+// begun reports whether calls may be made without asking the start rules again:
+// the pod was started, or its left-over containers are being terminated (W6).
+func (r *record) begun() bool {
+	return r.started || (r.startedTerminating && r.active.pod != nil)
+}
+
+// phase is the work the record needs next, always derived, never stored.
+func (r *record) phase() Phase {
+	switch {
+	case r.terminated:
+		return Terminated
+	case r.terminating && r.pod() == nil:
+		return TerminatingRuntime
+	case r.terminating:
+		return Terminating
+	default:
+		return Setup
+	}
+}
+
+// State is the state of spec/podworkers.md 4.
+type State uint8
+
+// States. Unknown is that of a UID without record.
+const (
+	Unknown State = iota
+	Queued
+	QueuedTermination
+	InSetup
+	TerminationRequested
+	InTermination
+	RuntimeOnly
+	HasTerminated
+	Finished
+)
+
+// Symbol is the state's short name in the specification.
+func (s State) Symbol() string {
+	return [...]string{"N", "Q", "Kq", "S", "T1", "T2", "R", "D", "F"}[s]
+}
+
+// String is the state in words.
+func (s State) String() string {
+	return [...]string{
+		"unknown", "queued", "termination queued", "setup", "termination requested",
+		"terminating", "terminating (runtime only)", "terminated", "finished",
+	}[s]
+}
+
+func (r *record) state() State {
+	switch {
+	case r == nil:
+		return Unknown
+	case r.finished:
+		return Finished
+	case r.terminated:
+		return HasTerminated
+	case r.terminating && r.pod() == nil:
+		return RuntimeOnly
+	case r.startedTerminating:
+		return InTermination
+	case r.terminating && r.started:
+		return TerminationRequested
+	case r.terminating:
+		return QueuedTermination
+	case r.started:
+		return InSetup
+	default:
+		return Queued
+	}
+}
+
+func (r *record) facts() Facts {
+	return Facts{
+		Started: r.begun(), TerminationRequested: r.terminating, Deleted: r.deleted, Evicted: r.evicted,
+		Terminated: r.terminated, Finished: r.finished, Grace: r.grace,
+	}
+}
+
+// bits packs the boolean facts.
+func (f Facts) bits() uint8 {
+	var b uint8
+	for i, set := range [...]bool{f.Started, f.TerminationRequested, f.Deleted, f.Evicted, f.Terminated, f.Finished} {
+		if set {
+			b |= 1 << i
+		}
+	}
+	return b
+}

@@ -1,0 +1,283 @@
+package machine
+
+import "k8s.io/apimachinery/pkg/types"
+
+// dispatch starts what is ready while there are slots. Terminating work comes
+// first; the classes do not compete for slots (L4).
+func (m *Machine) dispatch() {
+	if !m.running || m.stopping {
+		return
+	}
+	for c := int(classes) - 1; c >= 0; c-- {
+		limit := m.config.SetupSlots
+		if class(c) == classTerminating {
+			limit = m.config.TerminatingSlots
+		}
+		for m.ready[c].head != nil && (limit <= 0 || m.slots[c] < limit) {
+			m.take(m.ready[c].head)
+		}
+	}
+}
+
+// take begins or continues the round of a ready record: rules W1 to W9.
+func (m *Machine) take(r *record) {
+	m.dequeue(r)
+	r.step = idle
+	if !r.begun() && !m.start(r) {
+		return
+	}
+	if r.hasPending { // W2, W3
+		if r.pending.mirror == nil {
+			r.pending.mirror = r.active.mirror
+		}
+		r.active = r.pending
+	}
+	phase := r.phase()
+	r.startedTerminating = r.startedTerminating || r.terminating
+	c := r.call
+	if c == nil {
+		c = &Call{UID: r.uid}
+		r.call = c
+	}
+	if r.hasPending {
+		m.mergeStart(r, c)
+		r.pending, r.hasPending, r.hasStart = spec{}, false, false
+	}
+	m.fill(r, c, phase)
+	m.begin(r, c)
+	m.note(r, reasonTake)
+}
+
+// mergeStart hands the type and the age of the pending update to the call.
+func (m *Machine) mergeStart(r *record, c *Call) {
+	c.Type = r.pendingType
+	if r.hasStart && (!c.HasStart || r.pendingStart < c.Start) {
+		c.Start, c.HasStart = r.pendingStart, true
+	}
+}
+
+// fill sets what the syncer gets.
+func (m *Machine) fill(r *record, c *Call, phase Phase) {
+	c.Phase = phase
+	c.Pod, c.Mirror, c.Running = r.active.pod, r.active.mirror, r.active.running
+	c.Grace, c.StatusFunc = nil, nil
+	if phase == Terminating {
+		if r.grace > 0 { // G7
+			grace := r.grace
+			c.Grace = &grace
+		}
+		if r.rare != nil {
+			c.StatusFunc = r.rare.statusFunc
+		}
+	}
+	c.NeedsView = m.config.Views && phase != TerminatingRuntime // V4
+	c.After = r.lastEnd                                         // V1
+	c.Record = false
+	if m.config.Journal && phase != TerminatingRuntime {
+		c.Facts = r.facts()
+		c.Record = c.Facts.bits() != r.durableFacts || c.Facts.Grace != r.durable
+	}
+}
+
+// begin takes a slot and starts the call.
+func (m *Machine) begin(r *record, c *Call) {
+	r.step = calling
+	c.slot = true
+	m.slots[classOf(c.Phase)]++
+	m.inFlight++
+	m.inPhase[c.Phase]++
+	if c.Phase == Setup && c.Type == TypeCreate && !r.begunCreate {
+		r.begunCreate = true
+		m.measure(MetricStartDuration, r, 0, (m.now - r.syncedAt).Seconds())
+	}
+	if d := m.deadline(c.Phase); d > 0 {
+		m.schedule(r, d, WhyDeadline)
+	}
+	m.emit(EffectStartCall, r).Call = c
+}
+
+// end gives back what begin took.
+func (m *Machine) end(c *Call) {
+	if !c.slot {
+		return
+	}
+	c.slot = false
+	m.slots[classOf(c.Phase)]--
+	m.inPhase[c.Phase]--
+}
+
+// start decides whether a record that was never started may be (W4 to W8), and
+// reports whether its round goes on now.
+func (m *Machine) start(r *record) bool {
+	if r.phase() == TerminatingRuntime { // W4
+		return true
+	}
+	if !r.static { // W5
+		m.started(r)
+		return true
+	}
+	if m.config.Observe && (r.rare.observation == nil) {
+		r.step = observing
+		m.emit(EffectObserve, r).Pod = r.pod()
+		return false
+	}
+	seen := r.rare.observation
+	r.rare.observation = nil
+	if seen == nil {
+		seen = &Observation{Known: true}
+	}
+	if r.terminating {
+		return m.startTerminating(r, seen)
+	}
+	n := m.names[r.rare.fullName]
+	if n.owner != nil || n.turn() != r { // W7
+		m.block(r, WhyNameTaken)
+		return false
+	}
+	if m.nameRuns(r, seen) { // N6
+		m.block(r, WhyNameRunning)
+		return false
+	}
+	m.claim(r) // W8
+	m.started(r)
+	return true
+}
+
+// startTerminating decides on a static pod that was asked to stop before it was
+// started (W6). It is finished at once, unless something of it runs.
+func (m *Machine) startTerminating(r *record, seen *Observation) bool {
+	switch {
+	case r.observedRuntime || seen.Running:
+		// Left from an earlier run of the agent: it is terminated like any
+		// other, and holds the name meanwhile if nobody else does.
+		r.observedRuntime = true
+		n := m.names[r.rare.fullName]
+		if n.owner == nil {
+			m.claim(r)
+		} else {
+			m.leaveWaiting(n, r)
+		}
+		return true
+	case !seen.Known && !r.terminated:
+		m.block(r, WhyViewUnknown)
+		return false
+	}
+	r.terminated, r.startedTerminating, r.finished = true, true, true
+	if r.hasStart {
+		m.measure(MetricDuration, r, OperationTerminated, (m.now - r.pendingStart).Seconds())
+	}
+	r.active = r.pending
+	r.pending, r.hasPending, r.hasStart = spec{}, false, false
+	m.complete(r, CompletedNeverStarted)
+	m.note(r, reasonNeverStarted)
+	m.release(r)
+	return false
+}
+
+// block leaves the update pending and tries again later (W7).
+func (m *Machine) block(r *record, why Why) {
+	delay := blockedDelay
+	if why != WhyNameTaken {
+		delay = runningDelay
+	}
+	m.schedule(r, m.jittered(delay), why)
+	m.note(r, reasonBlocked)
+}
+
+// nameRuns reports whether another UID of the record's full name runs, and sees
+// to its end if nobody else does (N6).
+func (m *Machine) nameRuns(r *record, seen *Observation) bool {
+	blocked := false
+	for _, other := range seen.Others {
+		if other.UID == r.uid {
+			continue
+		}
+		o := m.records[other.UID]
+		switch {
+		case o == nil:
+			blocked = true
+			sourcesReady := m.podsSynced
+			if seen.SourcesReady != nil {
+				sourcesReady = *seen.SourcesReady
+			}
+			if sourcesReady && !m.draining {
+				m.accept(other.UID, &Update{Type: TypeKill, Running: other}, true)
+			}
+		case o.terminated:
+			// The view is older than the end of its termination.
+		case o.pod() == nil || o.terminating && o.static:
+			blocked = true
+		case o.static && !seen.Running:
+			// Both are desired, and the other is the one that runs: it goes first.
+			m.goFirst(o)
+			blocked = true
+		}
+	}
+	return blocked
+}
+
+// goFirst moves a waiter to the front of its name and wakes it.
+func (m *Machine) goFirst(r *record) {
+	n := m.names[r.rare.fullName]
+	for i, w := range n.waiting {
+		if w == r {
+			copy(n.waiting[1:i+1], n.waiting[:i])
+			n.waiting[0] = r
+		}
+	}
+	m.wakeNext(r.rare.fullName)
+}
+
+// started marks the start of a life (W9).
+func (m *Machine) started(r *record) {
+	r.started = true
+	if pod := r.pod(); pod != nil {
+		m.measure(MetricContainers, r, 0, float64(len(pod.Spec.Containers)))
+	}
+}
+
+// observed continues the round that asked for the observation.
+func (m *Machine) observed(uid types.UID, o *Observation) {
+	r := m.records[uid]
+	if r == nil || r.step != observing {
+		return
+	}
+	kept := *o
+	r.extra().observation = &kept
+	m.enqueue(r)
+}
+
+// stale takes the slot back from a call that has to wait for its view. It
+// reports false if the call was cancelled meanwhile and has ended.
+func (m *Machine) stale(c *Call) bool {
+	r := m.records[c.UID]
+	if r == nil || r.call != c || r.step != calling {
+		return false
+	}
+	m.end(c)
+	if c.cause != CauseNone {
+		m.done(c, &Result{Err: errCanceled, Failure: FailureView, Canceled: true})
+		return false
+	}
+	m.unschedule(r)
+	r.step = viewing
+	if c.After > 0 {
+		m.emit(EffectRefresh, r)
+	}
+	return true
+}
+
+// viewReady queues a call for a slot again.
+func (m *Machine) viewReady(c *Call) {
+	r := m.records[c.UID]
+	if r == nil || r.call != c || r.step != viewing {
+		return
+	}
+	if c.cause != CauseNone {
+		m.done(c, &Result{Err: errCanceled, Failure: FailureView, Canceled: true})
+		return
+	}
+	c.Viewed = true
+	m.inFlight--
+	m.enqueue(r)
+}

@@ -1,0 +1,236 @@
+package machine
+
+import (
+	"reflect"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// update applies one UpdatePod call: rules U1 to U13, in this order.
+func (m *Machine) update(u *Update) Outcome {
+	uid, runtimeOnly, ok := identify(u)
+	if !ok {
+		m.reject(uid, u, CompletedNotRequested)
+		return OutcomeIgnoredInvalid
+	}
+	if m.stopping || m.draining {
+		m.reject(uid, u, CompletedStopped)
+		return OutcomeStopped
+	}
+	return m.accept(uid, u, runtimeOnly)
+}
+
+// accept applies a valid update.
+func (m *Machine) accept(uid types.UID, u *Update, runtimeOnly bool) Outcome {
+	r := m.records[uid]
+	if r == nil { // U2
+		r = &record{uid: uid, syncedAt: m.now, since: m.now}
+		m.records[uid] = r
+		if !runtimeOnly && terminalPhase(u.Pod) && u.ViewStopped { // U3
+			r.terminating, r.terminated, r.startedTerminating = true, true, true
+		}
+	} else if r.terminating && u.Type == TypeCreate { // U5
+		r.restartRequested = true
+		m.reject(uid, u, CompletedNotRequested)
+		m.note(r, reasonRestart)
+		return OutcomeRestartRemembered
+	}
+	next := spec{pod: u.Pod, mirror: u.Mirror}
+	if runtimeOnly {
+		next = m.runtimeKill(r, u.Running)
+	}
+	if r.finished { // U6
+		m.reject(uid, u, CompletedAlreadyTerminated)
+		return OutcomeIgnoredFinished
+	}
+	began := m.requestTermination(r, u, next.pod, runtimeOnly) // U7
+	shrunk := false
+	switch {
+	case r.terminated: // U8
+		m.reject(uid, u, CompletedAlreadyTerminated)
+		if runtimeOnly {
+			return OutcomeIgnoredStale
+		}
+	case r.terminating: // U9
+		if u.Kill != nil {
+			m.addKill(r, u.Kill)
+		}
+		shrunk = r.shrinkGrace(next.pod, u.Kill, runtimeOnly)
+	default: // U10
+		m.reject(uid, u, CompletedNotRequested)
+	}
+	if next.pod != nil {
+		r.setStatic(next.pod)
+	}
+	if r.static && !r.begun() { // U11
+		m.wait(r)
+	}
+	merged := m.put(r, u, next) // U12
+	switch {                    // U13
+	case began:
+		m.cancel(r, CauseTerminating)
+	case shrunk:
+		m.cancel(r, CauseGraceShrunk)
+	}
+	if began && r.static {
+		m.wakeNext(r.rare.fullName) // it does not want its turn any more
+	}
+	m.note(r, reasonUpdate+reason(u.Type))
+	if merged {
+		return OutcomeMerged
+	}
+	return OutcomeQueued
+}
+
+// identify checks an update and drops a runtime pod given beside a pod (U1).
+func identify(u *Update) (uid types.UID, runtimeOnly, ok bool) {
+	if u.Pod != nil {
+		u.Running = nil
+		return u.Pod.UID, false, u.Pod.UID != ""
+	}
+	if u.Running == nil || u.Running.UID == "" {
+		return "", false, false
+	}
+	return u.Running.UID, true, u.Type == TypeKill
+}
+
+// reject ends the kill options of an update at once.
+func (m *Machine) reject(uid types.UID, u *Update, how Completed) {
+	if u.Kill != nil {
+		m.closeNow(&record{uid: uid}, u.Kill.Completion, how)
+	}
+}
+
+// runtimeKill is the content of an update that names only a runtime pod: the
+// full pod if one is known, because it terminates better (U4).
+func (m *Machine) runtimeKill(r *record, running *runtime.Pod) spec {
+	r.observedRuntime = true
+	if pod := r.pod(); pod != nil {
+		return spec{pod: pod}
+	}
+	return spec{running: running}
+}
+
+// requestTermination latches why the pod has to stop, and reports whether that
+// is new (U7).
+func (m *Machine) requestTermination(r *record, u *Update, pod *v1.Pod, runtimeOnly bool) bool {
+	evict := u.Kill != nil && u.Kill.Evict
+	deleting := pod != nil && pod.DeletionTimestamp != nil
+	began := !r.terminating && (runtimeOnly || deleting || pod != nil && terminalPhase(pod) || u.Type == TypeKill)
+	if began {
+		r.terminating = true
+		r.deleted = r.deleted || runtimeOnly
+	}
+	if r.terminating {
+		// Also after the beginning, unlike the kubelet, and also together:
+		// the first cause must not hide the others.
+		r.deleted = r.deleted || deleting || runtimeOnly && !r.startedTerminating
+		r.evicted = r.evicted || evict
+	}
+	return began
+}
+
+// addKill takes over the completion and the status function of a kill.
+func (m *Machine) addKill(r *record, k *Kill) {
+	if k.StatusFunc != nil {
+		r.extra().statusFunc = k.StatusFunc
+	}
+	c := k.Completion
+	if c.Ch == nil && c.Result == nil {
+		return
+	}
+	x := r.extra()
+	if c.Ch != nil && slices.ContainsFunc(x.completions, func(o Completion) bool { return o.Ch == c.Ch }) {
+		// Close it once (Q5), after this result too has been filled in.
+		if c.Result != nil {
+			x.completions = slices.Insert(x.completions, 0, Completion{Result: c.Result})
+		}
+		return
+	}
+	x.completions = append(x.completions, c)
+}
+
+// shrinkGrace computes the grace period (section 5) and reports whether a known
+// one got shorter (G4).
+func (r *record) shrinkGrace(pod *v1.Pod, k *Kill, runtimeOnly bool) bool {
+	before := r.grace
+	var candidates [3]*int64
+	if pod != nil {
+		candidates[0] = pod.DeletionGracePeriodSeconds
+	}
+	if k != nil {
+		candidates[1] = k.Grace
+	}
+	if runtimeOnly { // G8
+		one := int64(1)
+		candidates[2] = &one
+	}
+	for _, c := range candidates { // G1
+		if c == nil {
+			continue
+		}
+		if seconds := max(*c, 1); r.grace == 0 || seconds < r.grace {
+			r.grace = seconds
+		}
+	}
+	if r.grace == 0 { // G2, G3
+		r.grace = specGrace(pod)
+	}
+	return before != 0 && r.grace != before
+}
+
+// specGrace is the grace period of the pod's spec, at least 1.
+func specGrace(pod *v1.Pod) int64 {
+	if pod == nil || pod.Spec.TerminationGracePeriodSeconds == nil {
+		return 1
+	}
+	return max(*pod.Spec.TerminationGracePeriodSeconds, 1)
+}
+
+func (r *record) setStatic(pod *v1.Pod) {
+	if !r.static && Static(pod) {
+		r.static = true
+		r.extra().fullName = FullName(pod.Namespace, pod.Name)
+	}
+}
+
+// put replaces the pending update and makes the record ready (U12). It reports
+// whether an update nobody took was replaced.
+func (m *Machine) put(r *record, u *Update, next spec) bool {
+	merged := r.hasPending
+	if merged && next.mirror == nil {
+		next.mirror = r.pending.mirror
+	}
+	if !merged || !r.hasStart || u.HasStart && u.Start < r.pendingStart {
+		r.pendingStart, r.hasStart = u.Start, u.HasStart
+	}
+	if r.attempts > 0 && specChanged(r.active.pod, next.pod) { // L5
+		r.attempts = 0
+	}
+	r.pending, r.pendingType, r.hasPending = next, u.Type, true
+	switch r.step {
+	case idle:
+		m.enqueue(r)
+	case ready:
+		if r.class != classOf(r.phase()) {
+			m.dequeue(r)
+			m.enqueue(r)
+		}
+	}
+	return merged
+}
+
+// specChanged compares deeply only where no generation tells.
+func specChanged(before, after *v1.Pod) bool {
+	if before == nil || after == nil || before == after {
+		return false
+	}
+	if before.Generation != 0 || after.Generation != 0 {
+		return before.Generation != after.Generation
+	}
+	return !reflect.DeepEqual(&before.Spec, &after.Spec)
+}

@@ -1,0 +1,93 @@
+package podworkers
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/podworkers/internal/machine"
+)
+
+// UpdatePod takes an update of a pod and returns at once with what became of it.
+// Any goroutine may call it, also from within a syncer call. Rules: spec/podworkers.md
+// 4.1. An update that a newer one overtakes before the syncer saw it is not
+// shown to the syncer; what it asked for (termination, eviction, a shorter
+// grace) is never lost.
+func (w *Workers) UpdatePod(update UpdateOptions) Outcome {
+	ev := machine.Event{Kind: machine.EventUpdate}
+	u := &ev.Update
+	u.Type, u.Pod, u.Mirror, u.Running = machine.Type(update.Type), update.Pod, update.MirrorPod, update.RunningPod
+	if !update.StartTime.IsZero() {
+		u.Start, u.HasStart = update.StartTime.Sub(w.origin), true
+	}
+	if k := update.Kill; k != nil {
+		u.Kill = &machine.Kill{
+			Evict: k.Evict, StatusFunc: k.StatusFunc, Grace: k.GracePeriodSeconds,
+			Completion: machine.Completion{Ch: k.Completed},
+		}
+		if k.Result != nil {
+			u.Kill.Completion.Result = k.Result
+		}
+	}
+	if pod := update.Pod; pod != nil && w.peeker != nil && (pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed) {
+		status, err := w.peeker.Peek(pod.UID)
+		u.ViewStopped = err == nil && !runs(status)
+	}
+	w.apply(&ev, nil)
+	return Outcome(ev.Outcome)
+}
+
+// KillPod terminates a pod and waits until none of its containers runs. It is
+// for evictions, preemptions and node shutdown (spec/podworkers.md 6), and must
+// not be called from a syncer call of the same pod.
+//
+// It waits one and a half times the grace period (the override, else the spec's),
+// at least 10 s, and no longer than ctx. Then it returns [KillTimeout] with an
+// error that wraps [ErrKillTimeout] or the cause of ctx; the termination goes on. The
+// error wraps [ErrStopped] if the workers stop, and is nil otherwise.
+// kill.Completed and kill.Result are ignored.
+func (w *Workers) KillPod(ctx context.Context, pod *v1.Pod, kill KillOptions) (KillResult, error) {
+	completed := make(chan struct{})
+	var result KillResult
+	kill.Completed, kill.Result = completed, &result
+	if w.UpdatePod(UpdateOptions{Type: Kill, Pod: pod, Kill: &kill}) == IgnoredInvalid {
+		return result, fmt.Errorf("kill pod: no pod or no UID given")
+	}
+	limit := w.options.Clock.NewTimer(killLimit(pod, kill.GracePeriodSeconds))
+	defer limit.Stop()
+	var err error
+	select {
+	case <-completed:
+		if result.Outcome == KillStopped {
+			err = fmt.Errorf("kill pod %s/%s: %w", pod.Namespace, pod.Name, ErrStopped)
+		}
+		return result, err
+	case <-limit.C():
+		w.event(pod, "ExceededGracePeriod", "Container runtime did not kill the pod within specified grace period.")
+		err = fmt.Errorf("kill pod %s/%s: %w", pod.Namespace, pod.Name, ErrKillTimeout)
+	case <-ctx.Done():
+		err = fmt.Errorf("kill pod %s/%s: %w", pod.Namespace, pod.Name, context.Cause(ctx))
+	}
+	return KillResult{Outcome: KillTimeout, At: w.options.Clock.Now(), Err: w.lastError(pod)}, err
+}
+
+// killLimit is how long KillPod waits.
+func killLimit(pod *v1.Pod, override *int64) time.Duration {
+	var grace int64
+	switch {
+	case override != nil:
+		grace = *override
+	case pod.Spec.TerminationGracePeriodSeconds != nil:
+		grace = *pod.Spec.TerminationGracePeriodSeconds
+	}
+	return time.Duration(max(10, grace+grace/2)) * time.Second
+}
+
+func (w *Workers) lastError(pod *v1.Pod) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e, _ := w.machine.Explain(pod.UID)
+	return e.LastErr
+}
