@@ -35,6 +35,8 @@ type runtimeHealth struct {
 	verdict  verdict
 	// callErr is why the last call failed, nil if it did not.
 	callErr error
+	// announced is what changed was last called for.
+	announced [2]bool
 }
 
 // verdict is what a status answer says (RH1).
@@ -49,7 +51,8 @@ var errHealthUnknown = errors.New("the runtime has not been asked yet")
 func newRuntimeHealth(rt statuser, c clock.WithTicker, changed func()) *runtimeHealth {
 	return &runtimeHealth{
 		runtime: rt, clock: c, changed: changed,
-		verdict: verdict{runtime: errHealthUnknown, network: errHealthUnknown},
+		verdict:   verdict{runtime: errHealthUnknown, network: errHealthUnknown},
+		announced: [2]bool{true, true},
 	}
 }
 
@@ -78,7 +81,6 @@ func (h *runtimeHealth) ask(ctx context.Context) {
 	now := h.clock.Now()
 
 	h.mu.Lock()
-	before := h.problems(now)
 	h.callErr = err
 	if err == nil {
 		h.verdict = judge(response)
@@ -86,9 +88,11 @@ func (h *runtimeHealth) ask(ctx context.Context) {
 			h.lastGood = now
 		}
 	}
-	after := h.problems(now)
+	problems := [2]bool{h.runtimeErr(now) != nil, h.verdict.network != nil}
+	news := problems != h.announced
+	h.announced = problems
 	h.mu.Unlock()
-	if before != after {
+	if news {
 		h.changed()
 	}
 }
@@ -113,11 +117,6 @@ func judge(response *runtimeapi.StatusResponse) verdict {
 		}
 	}
 	return v
-}
-
-// problems is which of runtime and network are bad; the caller holds the lock.
-func (h *runtimeHealth) problems(now time.Time) [2]bool {
-	return [2]bool{h.runtimeErr(now) != nil, h.verdict.network != nil}
 }
 
 // runtimeErr is RH2; the caller holds the lock.

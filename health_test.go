@@ -1,0 +1,102 @@
+package podwright
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/utils/clock"
+)
+
+func conditions(list ...*runtimeapi.RuntimeCondition) *runtimeapi.StatusResponse {
+	return &runtimeapi.StatusResponse{Status: &runtimeapi.RuntimeStatus{Conditions: list}}
+}
+
+// TestJudge is RH1: missing and false conditions are errors, each its own.
+func TestJudge(t *testing.T) {
+	good := func(name string) *runtimeapi.RuntimeCondition {
+		return &runtimeapi.RuntimeCondition{Type: name, Status: true}
+	}
+	bad := func(name string) *runtimeapi.RuntimeCondition {
+		return &runtimeapi.RuntimeCondition{Type: name, Reason: "Broken", Message: "no config"}
+	}
+	tests := []struct {
+		name             string
+		response         *runtimeapi.StatusResponse
+		runtime, network string // part of the error, "" for none
+	}{
+		{"both good", conditions(good(runtimeapi.RuntimeReady), good(runtimeapi.NetworkReady)), "", ""},
+		{"network false", conditions(good(runtimeapi.RuntimeReady), bad(runtimeapi.NetworkReady)), "", "Broken no config"},
+		{"runtime false", conditions(bad(runtimeapi.RuntimeReady), good(runtimeapi.NetworkReady)), "Broken no config", ""},
+		{"network missing", conditions(good(runtimeapi.RuntimeReady)), "", "does not report"},
+		{"empty answer", &runtimeapi.StatusResponse{}, "does not report", "does not report"},
+		{"nil answer", nil, "does not report", "does not report"},
+	}
+	check := func(t *testing.T, what string, err error, want string) {
+		t.Helper()
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", what, err, want)
+		}
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			v := judge(test.response)
+			check(t, "runtime", v.runtime, test.runtime)
+			check(t, "network", v.network, test.network)
+		})
+	}
+}
+
+// answers is a runtime that answers as told.
+type answers struct {
+	response *runtimeapi.StatusResponse
+	err      error
+}
+
+func (a *answers) Status(context.Context, bool) (*runtimeapi.StatusResponse, error) {
+	return a.response, a.err
+}
+
+// TestStale is RH2: an answer counts for 30 s, and an error keeps the old one until
+// then.
+func TestStale(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := &answers{err: errors.New("connection refused")}
+		changes := 0
+		h := newRuntimeHealth(rt, clock.RealClock{}, func() { changes++ })
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); h.run(ctx) }()
+		defer func() { cancel(); <-done }()
+		pass := func(d time.Duration) { <-time.After(d); synctest.Wait() }
+
+		pass(time.Second)
+		if err := h.Runtime(); err == nil || !strings.Contains(err.Error(), "connection refused") {
+			t.Errorf("before any good answer: %v", err)
+		}
+		rt.response, rt.err = conditions(&runtimeapi.RuntimeCondition{Type: runtimeapi.RuntimeReady, Status: true}), nil
+		pass(5 * time.Second)
+		if err := h.Runtime(); err != nil {
+			t.Errorf("after a good answer: %v", err)
+		}
+		if err := h.Network(); err == nil {
+			t.Error("the network is ready without a word of it")
+		}
+		rt.err = errors.New("connection refused")
+		pass(29 * time.Second)
+		if err := h.Runtime(); err != nil {
+			t.Errorf("29 s later: %v", err)
+		}
+		pass(6 * time.Second)
+		if err := h.Runtime(); err == nil || !strings.Contains(err.Error(), "down for") {
+			t.Errorf("35 s later: %v", err)
+		}
+		if changes != 2 {
+			t.Errorf("%d changes announced, want 2: it came, it went", changes)
+		}
+	})
+}
