@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -53,12 +55,21 @@ func TestJudge(t *testing.T) {
 
 // answers is a runtime that answers as told.
 type answers struct {
+	mu       sync.Mutex
 	response *runtimeapi.StatusResponse
 	err      error
 }
 
 func (a *answers) Status(context.Context, bool) (*runtimeapi.StatusResponse, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	return a.response, a.err
+}
+
+func (a *answers) set(response *runtimeapi.StatusResponse, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.response, a.err = response, err
 }
 
 // TestStale is RH2: an answer counts for 30 s, and an error keeps the old one until
@@ -66,8 +77,8 @@ func (a *answers) Status(context.Context, bool) (*runtimeapi.StatusResponse, err
 func TestStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := &answers{err: errors.New("connection refused")}
-		changes := 0
-		h := newRuntimeHealth(rt, clock.RealClock{}, func() { changes++ })
+		var changes atomic.Int32
+		h := newRuntimeHealth(rt, clock.RealClock{}, func() { changes.Add(1) })
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { defer close(done); h.run(ctx) }()
@@ -78,7 +89,7 @@ func TestStale(t *testing.T) {
 		if err := h.Runtime(); err == nil || !strings.Contains(err.Error(), "connection refused") {
 			t.Errorf("before any good answer: %v", err)
 		}
-		rt.response, rt.err = conditions(&runtimeapi.RuntimeCondition{Type: runtimeapi.RuntimeReady, Status: true}), nil
+		rt.set(conditions(&runtimeapi.RuntimeCondition{Type: runtimeapi.RuntimeReady, Status: true}), nil)
 		pass(5 * time.Second)
 		if err := h.Runtime(); err != nil {
 			t.Errorf("after a good answer: %v", err)
@@ -86,7 +97,7 @@ func TestStale(t *testing.T) {
 		if err := h.Network(); err == nil {
 			t.Error("the network is ready without a word of it")
 		}
-		rt.err = errors.New("connection refused")
+		rt.set(nil, errors.New("connection refused"))
 		pass(29 * time.Second)
 		if err := h.Runtime(); err != nil {
 			t.Errorf("29 s later: %v", err)
@@ -95,8 +106,8 @@ func TestStale(t *testing.T) {
 		if err := h.Runtime(); err == nil || !strings.Contains(err.Error(), "down for") {
 			t.Errorf("35 s later: %v", err)
 		}
-		if changes != 2 {
-			t.Errorf("%d changes announced, want 2: it came, it went", changes)
+		if changes.Load() != 2 {
+			t.Errorf("%d changes announced, want 2: it came, it went", changes.Load())
 		}
 	})
 }
