@@ -63,7 +63,9 @@ func (g *generator) list(k kind, n int, old []v1.ContainerStatus, spec func(int)
 // container makes the status of one container but for started and ready.
 func (g *generator) container(k kind, c *v1.Container, old, out *v1.ContainerStatus) {
 	record, previous := g.records(c.Name)
-	g.start(c, old, out)
+	if record == nil {
+		g.start(c, old, out)
+	}
 	switch {
 	case record != nil:
 		g.observed(c, old, record, previous, out)
@@ -80,7 +82,7 @@ func (g *generator) container(k kind, c *v1.Container, old, out *v1.ContainerSta
 	g.waiting(k, c, old, record, out)
 }
 
-// start sets what holds before the runtime is looked at (3.1, 3.2).
+// start sets what holds without any record at the runtime (3.1, 3.2).
 func (g *generator) start(c *v1.Container, old, out *v1.ContainerStatus) {
 	if old != nil && old.State.Terminated != nil {
 		*out = *old
@@ -119,17 +121,16 @@ func (g *generator) records(name string) (newest, previous *runtime.ContainerSta
 // observed sets what the newest record shows (3.3, 3.7, 3.9).
 func (g *generator) observed(c *v1.Container, old *v1.ContainerStatus, record, previous *runtime.ContainerStatus, out *v1.ContainerStatus) {
 	sameID := old != nil && isID(old.ContainerID, record.ID)
+	out.Name = c.Name
 	out.Image = record.Image
 	out.ImageID = record.ImageRef
 	out.ContainerID = idString(old, record.ID)
-	out.Started, out.Ready = nil, false
 	out.RestartCount = int32(record.RestartCount)
 	if old != nil {
 		out.RestartCount = max(out.RestartCount, old.RestartCount)
 	}
 	out.LastTerminationState = g.lastState(old, sameID, record, previous)
 	out.State = g.state(old, sameID, record, out)
-	out.AllocatedResources = nil
 	if len(c.Resources.Requests) > 0 {
 		out.AllocatedResources = c.Resources.Requests
 	}
