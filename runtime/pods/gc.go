@@ -2,23 +2,32 @@ package pods
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/pods/internal/poddir"
+	"github.com/podwright/podwright/runtime/pods/internal/sweep"
 )
 
-// GCPolicy says which dead containers and sandboxes may go. Negative limits mean
-// no limit (spec/cleanup.md CG1).
+// GCPolicy says which dead containers and sandboxes may go.
 type GCPolicy struct {
-	// MinAge keeps containers that died (or, if never started, were created)
-	// less than this long ago.
+	// MinAge keeps containers that were created less than this long ago. One
+	// that was created and never started is kept for a minute in any case.
 	MinAge time.Duration
 	// MaxPerContainer is how many dead containers are kept per pod and
 	// container name. Zero takes the default of 1; for none use KeepNone.
+	// Negative means no limit.
 	MaxPerContainer int
 	// KeepNone makes MaxPerContainer 0.
 	KeepNone bool
-	// MaxContainers bounds all dead containers. Zero means no limit.
+	// MaxContainers bounds all dead containers. Zero and negative mean no limit.
 	MaxContainers int
 
 	// SourcesReady is the guard: while false no pod is taken for removed
@@ -41,32 +50,144 @@ type GCReport struct {
 	Sandboxes  []string
 }
 
-// GarbageCollect reads the runtime and removes dead containers and sandboxes by
-// policy, containers first (spec/cleanup.md 6, 7). It never touches a running
-// container or a ready sandbox, nor objects of another owner. One failing
-// removal does not stop the others; all errors are joined.
-func (m *Manager) GarbageCollect(ctx context.Context, policy GCPolicy) (GCReport, error) {
-	return GCReport{}, nil
+// choice returns the policy as the choosing part takes it.
+func (p *GCPolicy) choice() sweep.Policy {
+	out := sweep.Policy{MinAge: p.MinAge, MaxPerContainer: p.MaxPerContainer, MaxContainers: p.MaxContainers}
+	switch {
+	case p.KeepNone:
+		out.MaxPerContainer = 0
+	case p.MaxPerContainer == 0:
+		out.MaxPerContainer = 1
+	}
+	if out.MaxContainers == 0 {
+		out.MaxContainers = -1
+	}
+	out.Gone = func(uid types.UID) bool {
+		switch {
+		case !p.SourcesReady:
+			return false
+		case p.ContentShouldBeRemoved != nil && p.ContentShouldBeRemoved(uid):
+			return true
+		}
+		return p.Pressure && p.RuntimeShouldBeRemoved != nil && p.RuntimeShouldBeRemoved(uid)
+	}
+	return out
 }
 
-// RemovePod removes every container (with its logs), every sandbox and the log
-// directory of a pod that has ended, for pods that are gone from the desired
-// state. It fails, removing nothing, while anything of the pod runs. The pod's
-// directory is left to [Manager.RemovePodDir].
-func (m *Manager) RemovePod(ctx context.Context, uid types.UID) error { return nil }
+// GarbageCollect reads the runtime and removes dead containers (with their logs)
+// and sandboxes by policy, containers first (spec/cleanup.md 6, 7). It never
+// touches a running container or a ready sandbox, nor objects of another owner.
+// One failing removal does not stop the others; all errors are joined.
+func (m *Manager) GarbageCollect(ctx context.Context, policy GCPolicy) (GCReport, error) {
+	pods, err := m.view.ListPods(ctx)
+	if err != nil {
+		return GCReport{}, fmt.Errorf("garbage collection: %w", err)
+	}
+	var report GCReport
+	var problems []error
+	choice := policy.choice()
+	removed := map[string]bool{}
+	for _, c := range sweep.Containers(pods, choice, m.options.Clock.Now()) {
+		if err := ctx.Err(); err != nil {
+			return report, errors.Join(append(problems, err)...)
+		}
+		if err := m.collect(ctx, c.Pod, c.Container); err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		removed[c.ID.ID] = true
+		report.Containers = append(report.Containers, c.ID.ID)
+	}
+	for _, s := range sweep.Sandboxes(pods, choice.Gone, removed) {
+		if err := ctx.Err(); err != nil {
+			return report, errors.Join(append(problems, err)...)
+		}
+		if err := m.removeSandbox(ctx, s.ID); err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		report.Sandboxes = append(report.Sandboxes, s.ID)
+	}
+	return report, errors.Join(problems...)
+}
+
+// collect removes one dead container and its logs. One in an unknown state is
+// stopped first (spec/cleanup.md CG5, CG6).
+func (m *Manager) collect(ctx context.Context, pod *runtime.Pod, c *runtime.Container) error {
+	if c.State == runtime.Unknown {
+		if err := m.runtime.StopContainer(ctx, c.ID.ID, minimumGrace); err != nil && !runtime.IsNotFound(err) {
+			return fmt.Errorf("stop container %s: %w", c.Name, err)
+		}
+	}
+	if err := m.removeLogsOf(pod, c); err != nil {
+		return err
+	}
+	return m.removeRecord(ctx, pod.UID, c.Name, c.ID)
+}
+
+// removeLogsOf removes a container's log file with its rotated ones. Names come
+// from labels and are checked like any other.
+func (m *Manager) removeLogsOf(pod *runtime.Pod, c *runtime.Container) error {
+	count, err := strconv.Atoi(c.Annotations[runtime.AnnotationRestartCount])
+	if err != nil || count < 0 {
+		return nil // no log of ours
+	}
+	dir := pod.Namespace + "_" + pod.Name + "_" + string(pod.UID)
+	if poddir.CheckName("log directory", dir) != nil || poddir.CheckName("container name", c.Name) != nil {
+		return nil
+	}
+	prefix := strconv.Itoa(count) + ".log"
+	err = poddir.RemoveFiles(m.options.LogDir, filepath.Join(dir, c.Name), func(name string) bool {
+		return name == prefix || strings.HasPrefix(name, prefix+".")
+	})
+	if err != nil {
+		return fmt.Errorf("logs of container %s: %w", c.Name, err)
+	}
+	return nil
+}
+
+// RemovePod removes every container, every sandbox and the log directory of a pod
+// that has ended, for pods that are gone from the desired state. It fails,
+// removing nothing, while anything of the pod runs. The pod's directory is left
+// to [Manager.RemovePodDir].
+func (m *Manager) RemovePod(ctx context.Context, uid types.UID) error {
+	if err := poddir.CheckName("pod UID", string(uid)); err != nil {
+		return fmt.Errorf("remove pod: %w", err)
+	}
+	pod, err := m.view.ListPod(ctx, uid)
+	if err != nil {
+		return fmt.Errorf("remove pod: %w", err)
+	}
+	if pod != nil {
+		if pod.Running() {
+			return fmt.Errorf("remove pod: %w", ErrPodRunning)
+		}
+		var problems []error
+		for _, c := range pod.Containers {
+			problems = append(problems, m.collect(ctx, pod, c))
+		}
+		// A sandbox takes its containers with it, kept ones too.
+		if err := errors.Join(problems...); err != nil {
+			return fmt.Errorf("remove pod: %w", err)
+		}
+		for _, s := range pod.Sandboxes {
+			problems = append(problems, m.removeSandbox(ctx, s.ID))
+		}
+		if err := errors.Join(problems...); err != nil {
+			return fmt.Errorf("remove pod: %w", err)
+		}
+	}
+	return m.RemoveLogs(uid)
+}
+
+// ErrPodRunning is the error of [Manager.RemovePod] for a pod that still runs.
+var ErrPodRunning = errors.New("the pod still runs")
 
 // PodDirs lists the UIDs that have a directory below RootDir/pods.
-func (m *Manager) PodDirs() ([]types.UID, error) { return nil, nil }
+func (m *Manager) PodDirs() ([]types.UID, error) { return m.dirs.List() }
 
 // RemovePodDir removes a pod's directory: emptyDir content, hosts file,
 // termination files. It never follows a link, never enters another file system
 // or mount point, and fails if one is there (spec/cleanup.md 4). A missing
 // directory is success.
-func (m *Manager) RemovePodDir(uid types.UID) error { return nil }
-
-// LogDirs lists the UIDs that have a log directory.
-func (m *Manager) LogDirs() ([]types.UID, error) { return nil, nil }
-
-// RemoveLogs removes a pod's log directory (spec/cleanup.md LG1). A missing
-// directory is success.
-func (m *Manager) RemoveLogs(uid types.UID) error { return nil }
+func (m *Manager) RemovePodDir(uid types.UID) error { return m.dirs.Remove(uid) }

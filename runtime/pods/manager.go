@@ -1,75 +1,180 @@
 package pods
 
 import (
-	"context"
+	"fmt"
+	"math/rand"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/pods/internal/actions"
+	"github.com/podwright/podwright/runtime/pods/internal/crashloop"
+	"github.com/podwright/podwright/runtime/pods/internal/criconfig"
+	"github.com/podwright/podwright/runtime/pods/internal/images"
+	"github.com/podwright/podwright/runtime/pods/internal/poddir"
 )
 
 // Manager brings pods to their desired state at one runtime. See the package
 // documentation for its concurrency contract.
 type Manager struct {
 	runtime runtime.RuntimeService
-	images  runtime.ImageService
 	options Options
 	view    *runtime.View
+	node    criconfig.Node
+	puller  *images.Puller
+	dirs    poddir.Store
+	metrics metrics
+
+	// mu guards what follows. It is never held over a call.
+	mu      sync.Mutex
+	crashes *crashloop.Table
+	random  *rand.Rand
+	// waiting has the latest start failures by pod and container.
+	waiting map[types.UID]map[string]Waiting
+	// holds has until when a pod that was reset must not start anything.
+	holds map[types.UID]time.Time
+	// stopping has, per pod, the containers whose preStop hook has begun.
+	stopping map[types.UID]map[string]bool
 }
 
 // New returns a manager for one runtime. It makes no call. It fails with every
 // problem of o joined.
-func New(rt runtime.RuntimeService, images runtime.ImageService, o Options) (*Manager, error) {
+func New(rt runtime.RuntimeService, imageService runtime.ImageService, o Options) (*Manager, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	m := &Manager{runtime: rt, images: images, options: o}
-	m.view = runtime.NewView(rt, runtime.ViewOptions{OwnerID: o.OwnerID, Sequence: o.Sequence, Clock: o.Clock})
+	m := &Manager{
+		runtime: rt,
+		options: o,
+		view:    runtime.NewView(rt, runtime.ViewOptions{OwnerID: o.OwnerID, Sequence: o.Sequence, Clock: o.Clock}),
+		dirs:    poddir.Store{Path: filepath.Join(o.RootDir, "pods")},
+		node: criconfig.Node{
+			Owner:          o.OwnerID,
+			ClusterDomain:  o.ClusterDomain,
+			MemoryCapacity: o.MemoryCapacity,
+			CPUQuota:       !o.NoCPUQuota,
+			SeccompDefault: o.SeccompDefault,
+			SeccompDir:     filepath.Join(o.RootDir, "seccomp"),
+		},
+		puller: images.New(images.Options{
+			Service: imageService, Clock: o.Clock, Parallel: o.MaxParallelImagePulls,
+			Initial: o.ImageBackOff.Initial, Factor: o.ImageBackOff.Factor, Max: o.ImageBackOff.Max,
+		}),
+		crashes:  crashloop.New(crashloop.Policy(o.CrashLoopBackOff)),
+		random:   o.Rand,
+		waiting:  map[types.UID]map[string]Waiting{},
+		holds:    map[types.UID]time.Time{},
+		stopping: map[types.UID]map[string]bool{},
+	}
+	examineMachine(&m.node)
+	var err error
+	if m.metrics, err = newMetrics(o.Meter); err != nil {
+		return nil, err
+	}
 	return m, nil
 }
 
-// SyncPod compares the pod with what the runtime showed in status and does the
-// next steps towards it, in the order of spec/runtime.md 7. A nil status means
-// that the runtime shows nothing of the pod. pod and status are only read.
-//
-// It blocks for the runtime: pulls, hooks and stops included. It ends soon after
-// ctx. It must not run twice at once for the same pod.
-func (m *Manager) SyncPod(ctx context.Context, pod *v1.Pod, status *runtime.PodStatus) Result {
-	return Result{}
+// examineMachine fills in what configurations need to know of this machine.
+// What cannot be read stays zero.
+func examineMachine(node *criconfig.Node) {
+	_, err := os.Stat("/sys/fs/cgroup/cgroup.controllers")
+	node.CgroupV2 = err == nil
+	node.ThermalPaths, _ = filepath.Glob("/sys/devices/system/cpu/cpu[0-9]*/thermal_throttle")
+	slices.Sort(node.ThermalPaths)
+	if node.MemoryCapacity != 0 {
+		return
+	}
+	text, _ := os.ReadFile("/proc/meminfo")
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); len(fields) >= 2 && fields[0] == "MemTotal:" {
+			kibibytes, _ := strconv.ParseInt(fields[1], 10, 64)
+			node.MemoryCapacity = kibibytes << 10
+			return
+		}
+	}
 }
-
-// KillPod stops every container and every sandbox of a pod and returns nil once
-// the runtime shows nothing running (spec/runtime.md 16). Nothing is removed.
-//
-// status is what the runtime showed; nil means that the manager looks itself.
-// graceOverride, in seconds, wins over every grace period of the pod. A nil pod
-// makes it an orphan kill from labels and annotations. It may be called again
-// while an earlier call for the same pod still runs, with another grace.
-func (m *Manager) KillPod(ctx context.Context, pod *v1.Pod, status *runtime.PodStatus, graceOverride *int64) error {
-	return nil
-}
-
-// KillRuntimePod is KillPod for a pod of which only the runtime knows. Without an
-// override it has a grace of 1 s (spec/runtime.md 16.7).
-func (m *Manager) KillRuntimePod(ctx context.Context, pod *runtime.Pod, graceOverride *int64) error {
-	return nil
-}
-
-// Forget drops what is remembered of a pod in memory: delays and start failures.
-// Call it when the pod is gone. It does not block.
-func (m *Manager) Forget(uid types.UID) {}
-
-// WaitingReasons returns, per container name, why the latest attempt to start
-// it failed; containers that started have no entry. The map is the caller's.
-func (m *Manager) WaitingReasons(uid types.UID) map[string]Waiting { return nil }
 
 // NeedsSandbox reports whether the pod needs a new sandbox, given what the
 // runtime showed (spec/runtime.md 5). The condition PodReadyToStartContainers is
 // true exactly if it does not. A nil status means that nothing exists.
-func NeedsSandbox(pod *v1.Pod, status *runtime.PodStatus) bool { return status == nil }
+func NeedsSandbox(pod *v1.Pod, status *runtime.PodStatus) bool {
+	return actions.NeedsSandbox(pod, status).New
+}
 
-// TerminationMessage returns what an exited container left as its message
-// (spec/runtime.md 20), at most 4096 bytes, empty for a container in any other
-// state. It reads files below the root and log directories only.
-func (m *Manager) TerminationMessage(container *runtime.ContainerStatus) string { return "" }
+// Forget drops what is remembered of a pod in memory: delays and start failures.
+// Call it when the pod is gone. It does not block.
+func (m *Manager) Forget(uid types.UID) {
+	m.mu.Lock()
+	delete(m.waiting, uid)
+	delete(m.holds, uid)
+	delete(m.stopping, uid)
+	m.crashes.Forget(uid)
+	m.crashes.Prune(m.options.Clock.Now())
+	m.mu.Unlock()
+	m.puller.Forget(uid)
+}
+
+// WaitingReasons returns, per container name, why the latest attempt to start
+// it failed; containers that started have no entry. The map is the caller's.
+func (m *Manager) WaitingReasons(uid types.UID) map[string]Waiting {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := make(map[string]Waiting, len(m.waiting[uid]))
+	for name, w := range m.waiting[uid] {
+		out[name] = w
+	}
+	return out
+}
+
+// noteStart remembers the outcome of a start (spec/runtime.md 7.3).
+func (m *Manager) noteStart(uid types.UID, r StartResult) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r.Err == nil {
+		delete(m.waiting[uid], r.Container)
+		return
+	}
+	if m.waiting[uid] == nil {
+		m.waiting[uid] = map[string]Waiting{}
+	}
+	m.waiting[uid][r.Container] = Waiting{Reason: r.Reason, Message: r.Message}
+}
+
+// checkNames refuses a pod with a name that could not be part of a path.
+func checkNames(pod *v1.Pod) error {
+	for _, n := range []struct{ what, name string }{
+		{"pod UID", string(pod.UID)}, {"pod name", pod.Name}, {"pod namespace", pod.Namespace},
+	} {
+		if err := poddir.CheckName(n.what, n.name); err != nil {
+			return err
+		}
+	}
+	seen := map[string]bool{}
+	for _, c := range containersOf(pod) {
+		if err := poddir.CheckName("container name", c.spec.Name); err != nil {
+			return err
+		}
+		if seen[c.spec.Name] {
+			return fmt.Errorf("container name %q is used twice", c.spec.Name)
+		}
+		seen[c.spec.Name] = true
+	}
+	return nil
+}
+
+// logDirectory returns the pod's log directory (spec/runtime.md 3.9).
+func (m *Manager) logDirectory(pod *v1.Pod) string {
+	return filepath.Join(m.options.LogDir, logDirName(pod))
+}
+
+func logDirName(pod *v1.Pod) string {
+	return pod.Namespace + "_" + pod.Name + "_" + string(pod.UID)
+}

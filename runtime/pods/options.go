@@ -83,16 +83,15 @@ type Options struct {
 	// HostsFile is the node's hosts file, for pods on the host network.
 	// Empty: /etc/hosts.
 	HostsFile string
-	// CgroupRoot is the parent of the pods' cgroups in cgroupfs form. Empty: the
-	// runtime chooses (per-pod cgroups off).
-	CgroupRoot string
-	// SystemdCgroups writes cgroup parents in systemd form.
-	SystemdCgroups bool
 	// SeccompDefault gives containers without a seccomp profile RuntimeDefault
 	// instead of Unconfined (spec/runtime.md 14.5).
 	SeccompDefault bool
 	// NoCPUQuota drops CPU quotas (spec/runtime.md 13).
 	NoCPUQuota bool
+	// NoManagedMounts leaves out the mounts no manifest asks for: the hosts file
+	// and the termination message file. For runtimes whose containers share the
+	// node's file system.
+	NoManagedMounts bool
 	// MemoryCapacity is the node's memory in bytes, for OOM scores. 0: read
 	// from the machine.
 	MemoryCapacity int64

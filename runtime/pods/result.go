@@ -19,11 +19,11 @@ type Action struct {
 
 // Steps of an [Action].
 const (
-	StepKillPod         = "KillPod"
-	StepKillContainer   = "KillContainer"
-	StepRemoveContainer = "RemoveContainer"
-	StepCreateSandbox   = "CreateSandbox"
-	StepStartContainer  = "StartContainer"
+	stepKillPod         = "KillPod"
+	stepKillContainer   = "KillContainer"
+	stepRemoveContainer = "RemoveContainer"
+	stepCreateSandbox   = "CreateSandbox"
+	stepStartContainer  = "StartContainer"
 )
 
 // StartResult is the outcome of the attempt to start one container.
@@ -67,14 +67,14 @@ type Waiting struct {
 
 // Reasons of start results and errors (spec/runtime.md 22.1).
 const (
-	ReasonCrashLoopBackOff           = "CrashLoopBackOff"
-	ReasonCreateContainerConfigError = "CreateContainerConfigError"
-	ReasonCreateContainerError       = "CreateContainerError"
-	ReasonRunContainerError          = "RunContainerError"
-	ReasonPostStartHookError         = "PostStartHookError"
-	ReasonCreatePodSandboxError      = "CreatePodSandboxError"
-	ReasonConfigPodSandboxError      = "ConfigPodSandboxError"
-	ReasonKillPodSandboxError        = "KillPodSandboxError"
-	ReasonKillContainerError         = "KillContainerError"
-	ReasonRemoveContainerError       = "RemoveContainerError"
+	reasonCrashLoopBackOff           = "CrashLoopBackOff"
+	reasonCreateContainerConfigError = "CreateContainerConfigError"
+	reasonCreateContainerError       = "CreateContainerError"
+	reasonRunContainerError          = "RunContainerError"
+	reasonPostStartHookError         = "PostStartHookError"
+	reasonCreatePodSandboxError      = "CreatePodSandboxError"
+	reasonConfigPodSandboxError      = "ConfigPodSandboxError"
+	reasonKillPodSandboxError        = "KillPodSandboxError"
+	reasonKillContainerError         = "KillContainerError"
+	reasonRemoveContainerError       = "RemoveContainerError"
 )

@@ -1,0 +1,105 @@
+package pods
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// createContainer creates a container. As with sandboxes, a call that may have
+// taken effect unseen is settled by looking at what exists. config keeps the
+// attempt that was used.
+func (m *Manager) createContainer(ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig, sandboxConfig *runtimeapi.PodSandboxConfig) (string, error) {
+	for try := 0; ; try++ {
+		id, err := m.runtime.CreateContainer(ctx, sandboxID, config, sandboxConfig)
+		if err == nil || !unsettled(err) || ctx.Err() != nil {
+			return id, err
+		}
+		found, lookErr := m.findContainer(ctx, sandboxID, config)
+		if lookErr != nil {
+			return "", errors.Join(err, lookErr)
+		}
+		switch {
+		case found != nil && runtime.ContainerState(found.GetState()) == runtime.Running:
+			return "", fmt.Errorf("a container of this name runs already: %w", err)
+		case found != nil && adoptable(found, config):
+			m.options.Logger.Info("Took over a container whose creation had not been answered",
+				"podUID", config.Labels[runtime.LabelPodUID], "container", config.Metadata.Name)
+			return found.GetId(), nil
+		case found != nil:
+			if err := m.runtime.RemoveContainer(ctx, found.GetId()); err != nil && !runtime.IsNotFound(err) {
+				return "", err
+			}
+		case nameTaken(err):
+			config.Metadata.Attempt++
+		default:
+			return "", err
+		}
+		if try == renames {
+			return "", err
+		}
+	}
+}
+
+// adoptable reports whether the container found was created for the same
+// definition and never started.
+func adoptable(found *runtimeapi.Container, config *runtimeapi.ContainerConfig) bool {
+	return runtime.ContainerState(found.GetState()) == runtime.Created &&
+		found.GetAnnotations()[runtime.AnnotationHash] == config.Annotations[runtime.AnnotationHash]
+}
+
+// findContainer looks for the container of exactly this attempt.
+func (m *Manager) findContainer(ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig) (*runtimeapi.Container, error) {
+	list, err := m.runtime.ListContainers(ctx, &runtimeapi.ContainerFilter{
+		PodSandboxId: sandboxID,
+		LabelSelector: map[string]string{
+			runtime.LabelPodUID:        config.Labels[runtime.LabelPodUID],
+			runtime.LabelContainerName: config.Metadata.Name,
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list containers: %w", err)
+	}
+	for _, c := range list {
+		if c.GetMetadata().GetAttempt() == config.Metadata.Attempt && m.view.Owns(c.GetLabels()) {
+			return c, nil
+		}
+	}
+	return nil, nil
+}
+
+// startCreated starts a container. When the call ran out of time the container's
+// state tells whether it took effect.
+func (m *Manager) startCreated(ctx context.Context, id string) error {
+	err := m.runtime.StartContainer(ctx, id)
+	if err == nil || runtime.Class(err) != runtime.ErrDeadline || ctx.Err() != nil {
+		return err
+	}
+	response, lookErr := m.runtime.ContainerStatus(ctx, id, false)
+	if lookErr != nil {
+		return errors.Join(err, lookErr)
+	}
+	if response.GetStatus().GetStartedAt() == 0 {
+		return err
+	}
+	return nil
+}
+
+// removeRecord removes a container that does not run, its exit state having been
+// kept. Logs stay.
+func (m *Manager) removeRecord(ctx context.Context, uid types.UID, name string, id runtime.ContainerID) error {
+	if m.options.BeforeRemove != nil {
+		if err := m.options.BeforeRemove(ctx, uid, name, id); err != nil {
+			return fmt.Errorf("container %s is kept: %w", name, err)
+		}
+	}
+	if err := m.runtime.RemoveContainer(ctx, id.ID); err != nil && !runtime.IsNotFound(err) {
+		return fmt.Errorf("remove container %s: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,48 @@
+package pods
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// hook is a lifecycle hook of one container.
+type hook struct {
+	handler     *v1.LifecycleHandler
+	containerID string
+	ports       []v1.ContainerPort
+	podIP       string
+	// event raises an event on the pod.
+	event func(eventtype, reason, format string, args ...any)
+}
+
+// runHook runs a lifecycle hook to its end (spec/runtime.md 15).
+func (m *Manager) runHook(ctx context.Context, h hook) error {
+	switch {
+	case h.handler.Exec != nil:
+		_, _, err := m.runtime.ExecSync(ctx, h.containerID, h.handler.Exec.Command, 0)
+		return err
+	case h.handler.HTTPGet != nil:
+		return httpHook(ctx, h)
+	case h.handler.Sleep != nil:
+		return m.sleepHook(ctx, h.handler.Sleep.Seconds)
+	}
+	return errors.New("the hook has none of exec, httpGet and sleep")
+}
+
+func (m *Manager) sleepHook(ctx context.Context, seconds int64) error {
+	if seconds < 0 {
+		return fmt.Errorf("sleep of %d s", seconds)
+	}
+	timer := m.options.Clock.NewTimer(time.Duration(seconds) * time.Second)
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,137 @@
+package pods
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// hookAgent is the user agent of HTTP hooks; the version is that of the
+// Kubernetes modules in use.
+const hookAgent = "kube-lifecycle/1.37"
+
+// httpHook sends the request of an httpGet hook. Any answer is a success.
+func httpHook(ctx context.Context, h hook) error {
+	get := h.handler.HTTPGet
+	address, err := hookURL(get, h.ports, h.podIP)
+	if err != nil {
+		return err
+	}
+	err = sendHook(ctx, get, address, true)
+	if err == nil || address.Scheme != "https" || !isPlainAnswer(err) {
+		return err
+	}
+	// The server speaks plain http: once more so, without credentials.
+	address.Scheme = "http"
+	if sendHook(ctx, get, address, false) != nil {
+		return err
+	}
+	h.event(v1.EventTypeWarning, "LifecycleHTTPFallback",
+		"request to HTTPS lifecycle hook %s got HTTP response, retry with HTTP succeeded", address.Host)
+	return nil
+}
+
+// isPlainAnswer reports an error that says that a TLS handshake was answered in
+// plain HTTP.
+func isPlainAnswer(err error) bool {
+	var header tls.RecordHeaderError
+	return errors.Is(err, http.ErrSchemeMismatch) ||
+		(errors.As(err, &header) && string(header.RecordHeader[:]) == "HTTP/")
+}
+
+func hookURL(get *v1.HTTPGetAction, ports []v1.ContainerPort, podIP string) (*url.URL, error) {
+	host := get.Host
+	if host == "" {
+		host = podIP
+	}
+	if host == "" {
+		return nil, errors.New("httpGet hook: the pod has no address")
+	}
+	port, err := hookPort(get.Port, ports)
+	if err != nil {
+		return nil, err
+	}
+	scheme := strings.ToLower(string(get.Scheme))
+	switch scheme {
+	case "":
+		scheme = "http"
+	case "http", "https":
+	default:
+		return nil, fmt.Errorf("httpGet hook: scheme %q is neither HTTP nor HTTPS", get.Scheme)
+	}
+	address, err := url.Parse(get.Path)
+	if err != nil {
+		// What is no URL is taken as a path, as it stands.
+		address = &url.URL{Path: get.Path}
+	}
+	if !strings.HasPrefix(address.Path, "/") {
+		address.Path = "/" + address.Path
+	}
+	return &url.URL{
+		Scheme: scheme, Host: net.JoinHostPort(host, strconv.Itoa(port)),
+		Path: address.Path, RawPath: address.RawPath, RawQuery: address.RawQuery, Fragment: address.Fragment,
+	}, nil
+}
+
+func hookPort(p intstr.IntOrString, ports []v1.ContainerPort) (int, error) {
+	number := p.IntValue()
+	if p.Type == intstr.String {
+		for i := range ports {
+			if ports[i].Name == p.StrVal {
+				number = int(ports[i].ContainerPort)
+			}
+		}
+	}
+	if number < 1 || number > 65535 {
+		return 0, fmt.Errorf("httpGet hook: %q is not a port", p.String())
+	}
+	return number, nil
+}
+
+// sendHook makes one request on a connection of its own.
+func sendHook(ctx context.Context, get *v1.HTTPGetAction, address *url.URL, credentials bool) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), nil)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("User-Agent", hookAgent)
+	request.Header.Set("Accept", "*/*")
+	for _, header := range get.HTTPHeaders {
+		if strings.EqualFold(header.Name, "Host") {
+			request.Host = header.Value
+			continue
+		}
+		if credentials || !strings.EqualFold(header.Name, "Authorization") {
+			request.Header.Add(header.Name, header.Value)
+		}
+	}
+	transport := &http.Transport{
+		DisableKeepAlives: true,
+		// A pod's own certificate is rarely one the node could verify.
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+	}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{
+		Transport: transport,
+		CheckRedirect: func(next *http.Request, via []*http.Request) error {
+			if next.URL.Hostname() != via[0].URL.Hostname() || len(via) >= 10 {
+				return http.ErrUseLastResponse
+			}
+			return nil
+		},
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	return response.Body.Close()
+}

@@ -1,0 +1,228 @@
+package pods
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/pods/internal/meta"
+)
+
+// KillPod stops every container and every sandbox of a pod and returns nil once
+// the runtime shows nothing running (spec/runtime.md 16). Nothing is removed.
+//
+// status is what the runtime showed; nil means that the manager looks itself.
+// graceOverride, in seconds, wins over every grace period of the pod. A nil pod
+// makes it an orphan kill from labels and annotations. It may be called again
+// while an earlier call for the same pod still runs, with another grace.
+//
+// A pod and a status that are both nil name no pod: that is an error.
+func (m *Manager) KillPod(ctx context.Context, pod *v1.Pod, status *runtime.PodStatus, graceOverride *int64) error {
+	var k podKill
+	switch {
+	case status != nil:
+		k = killOfStatus(pod, status)
+	case pod != nil:
+		listed, err := m.view.ListPod(ctx, pod.UID)
+		if err != nil {
+			return fmt.Errorf("kill pod: %w", err)
+		}
+		k = podKill{uid: pod.UID, pod: pod}
+		if listed != nil {
+			k = killOfListed(pod, listed)
+		}
+	default:
+		return errors.New("kill pod: neither a pod nor a status is given")
+	}
+	return m.killAndCheck(ctx, k, graceOverride)
+}
+
+// KillRuntimePod is KillPod for a pod of which only the runtime knows. Without an
+// override it has a grace of 1 s (spec/runtime.md 16.7).
+func (m *Manager) KillRuntimePod(ctx context.Context, pod *runtime.Pod, graceOverride *int64) error {
+	if graceOverride == nil {
+		grace := int64(orphanGrace)
+		graceOverride = &grace
+	}
+	return m.killAndCheck(ctx, killOfListed(nil, pod), graceOverride)
+}
+
+// podKill is what there is to stop of a pod.
+type podKill struct {
+	uid        types.UID
+	name       string
+	namespace  string
+	pod        *v1.Pod // nil for an orphan
+	podIP      string
+	sandboxes  []string
+	containers []killable
+}
+
+// killable is a container that may be running.
+type killable struct {
+	id          string
+	name        string
+	state       runtime.State
+	annotations map[string]string
+}
+
+func (k *podKill) empty() bool { return len(k.sandboxes) == 0 && len(k.containers) == 0 }
+
+// mayRun reports whether a container in this state has to be stopped. One in an
+// unknown state may well run.
+func mayRun(s runtime.State) bool { return s == runtime.Running || s == runtime.Unknown }
+
+func killOfStatus(pod *v1.Pod, status *runtime.PodStatus) podKill {
+	if status == nil {
+		return podKill{uid: pod.UID, pod: pod}
+	}
+	k := podKill{
+		uid: status.UID, name: status.Name, namespace: status.Namespace, pod: pod, podIP: firstIP(status.IPs),
+	}
+	for _, s := range status.Sandboxes {
+		k.sandboxes = append(k.sandboxes, s.ID)
+	}
+	for _, c := range status.Containers {
+		if mayRun(c.State) {
+			k.containers = append(k.containers, killable{c.ID.ID, c.Name, c.State, c.Annotations})
+		}
+	}
+	return k
+}
+
+func killOfListed(pod *v1.Pod, listed *runtime.Pod) podKill {
+	k := podKill{uid: listed.UID, name: listed.Name, namespace: listed.Namespace, pod: pod}
+	for _, s := range listed.Sandboxes {
+		k.sandboxes = append(k.sandboxes, s.ID)
+	}
+	for _, c := range listed.Containers {
+		if mayRun(c.State) {
+			k.containers = append(k.containers, killable{c.ID.ID, c.Name, c.State, c.Annotations})
+		}
+	}
+	return k
+}
+
+// killAndCheck kills and then looks whether anything still runs
+// (spec/runtime.md 16.8).
+func (m *Manager) killAndCheck(ctx context.Context, k podKill, override *int64) error {
+	if err := m.kill(ctx, k, override); err != nil {
+		if k.pod != nil && ctx.Err() == nil {
+			m.podEvent(k.pod, v1.EventTypeWarning, "FailedKillPod", "Error killing pod: %v", err)
+		}
+		return err
+	}
+	running, err := m.stillRunning(ctx, k.uid)
+	if err != nil {
+		return fmt.Errorf("look for what still runs of the pod: %w", err)
+	}
+	if len(running) > 0 {
+		return fmt.Errorf("still running after the kill: %v", running)
+	}
+	return nil
+}
+
+// stillRunning names what of the pod still runs.
+func (m *Manager) stillRunning(ctx context.Context, uid types.UID) ([]string, error) {
+	var out []string
+	if m.options.Reader != nil {
+		status, err := m.options.Reader.Read(ctx, uid)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range status.Containers {
+			if c.State == runtime.Running {
+				out = append(out, "container "+c.Name)
+			}
+		}
+		for _, s := range status.Sandboxes {
+			if s.State == runtime.Running {
+				out = append(out, "sandbox "+s.ID)
+			}
+		}
+		return out, nil
+	}
+	pod, err := m.view.ListPod(ctx, uid)
+	if err != nil || pod == nil {
+		return nil, err
+	}
+	for _, c := range pod.Containers {
+		if c.State == runtime.Running {
+			out = append(out, "container "+c.Name)
+		}
+	}
+	for _, s := range pod.Sandboxes {
+		if s.State == runtime.Running {
+			out = append(out, "sandbox "+s.ID)
+		}
+	}
+	return out, nil
+}
+
+// kill stops all containers at once, sidecars in their turn, and then every
+// sandbox, even if a container would not stop (spec/runtime.md 16.4, 16.5).
+func (m *Manager) kill(ctx context.Context, k podKill, override *int64) error {
+	targets := make([]*target, len(k.containers))
+	for i, c := range k.containers {
+		targets[i] = m.targetOf(&k, c, override)
+	}
+	problems := make([]error, len(targets))
+	var wg sync.WaitGroup
+	for i, t := range targets {
+		wg.Go(func() {
+			defer close(t.finished)
+			problems[i] = m.stop(ctx, t, turnOf(t, targets))
+		})
+	}
+	wg.Wait()
+	for _, id := range k.sandboxes {
+		if ctx.Err() != nil {
+			break
+		}
+		if err := m.runtime.StopPodSandbox(ctx, id); err != nil && !runtime.IsNotFound(err) {
+			problems = append(problems, fmt.Errorf("stop sandbox %s: %w", id, err))
+		}
+	}
+	if err := errors.Join(problems...); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+// targetOf describes a container by its definition, or by its annotations where
+// there is none (spec/runtime.md 2.6, 16.3).
+func (m *Manager) targetOf(k *podKill, c killable, override *int64) *target {
+	var t *target
+	if k.pod != nil {
+		if member, ok := memberNamed(k.pod, c.name); ok {
+			t = newTarget(k.pod, member, c.id, c.state)
+			t.grace = gracePeriod(override, k.pod, nil)
+			t.podIP = k.podIP
+			return t
+		}
+	}
+	restored, err := meta.Restore(c.annotations)
+	if err != nil {
+		m.options.Logger.Error(err, "Container annotations are damaged", "podUID", k.uid, "container", c.name)
+	}
+	t = &target{
+		podUID: k.uid, id: c.id, name: c.name, kind: restored.Kind, index: restored.Index, state: c.state,
+		preStop: restored.PreStop, ports: restored.Ports, podIP: k.podIP,
+		grace: firstGrace(override, restored.DeletionGrace, restored.TerminationGrace),
+		ref: &v1.ObjectReference{
+			APIVersion: "v1", Kind: "Pod", Namespace: k.namespace, Name: k.name, UID: k.uid,
+		},
+		message: "Stopping container " + c.name, finished: make(chan struct{}),
+	}
+	if k.pod != nil {
+		t.ref = podRef(k.pod)
+		t.grace = firstGrace(override, k.pod.DeletionGracePeriodSeconds, k.pod.Spec.TerminationGracePeriodSeconds,
+			restored.TerminationGrace)
+	}
+	return t
+}

@@ -1,0 +1,217 @@
+package pods
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/pods/internal/criconfig"
+)
+
+// maxResolvConf bounds the resolver file (spec/runtime.md 4.3).
+const maxResolvConf = 10 << 20
+
+// configureSandbox builds the sandbox's configuration, which containers get too.
+func (s *podSync) configureSandbox() bool {
+	config, err := s.m.sandboxConfig(s.pod, s.plan.Attempt)
+	if err != nil {
+		s.fail(stepCreateSandbox, s.pod.Name, reasonConfigPodSandboxError, err)
+		s.m.podEvent(s.pod, v1.EventTypeWarning, "FailedCreatePodSandBox", "Failed to configure pod sandbox: %v", err)
+		return false
+	}
+	s.sandboxConfig = config
+	return true
+}
+
+func (m *Manager) sandboxConfig(pod *v1.Pod, attempt uint32) (*runtimeapi.PodSandboxConfig, error) {
+	if class := pod.Spec.RuntimeClassName; class != nil && *class != "" {
+		return nil, fmt.Errorf("runtime class %q cannot be read: no source of API objects is configured", *class)
+	}
+	var node *runtimeapi.DNSConfig
+	if pod.Spec.DNSPolicy != v1.DNSNone {
+		text, err := readBounded(m.options.ResolvConf, maxResolvConf)
+		if err != nil {
+			return nil, fmt.Errorf("resolver file: %w", err)
+		}
+		node = criconfig.ParseResolvConf(text)
+	}
+	dns, missing, dropped := criconfig.DNS(pod, node)
+	if missing {
+		m.podEvent(pod, v1.EventTypeWarning, "MissingClusterDNS", "No cluster DNS is configured. Falling back to DNS policy Default.")
+	}
+	if len(dropped) > 0 {
+		m.podEvent(pod, v1.EventTypeWarning, "DNSConfigForming", "DNS limits were exceeded, some entries have been omitted: %s",
+			strings.Join(dropped, " "))
+	}
+	return criconfig.Sandbox(criconfig.SandboxInput{
+		Pod: pod, Node: m.node, Attempt: attempt, LogDirectory: m.logDirectory(pod), DNS: dns,
+	})
+}
+
+// readBounded reads a file of at most limit bytes.
+func readBounded(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(text)) > limit {
+		err = fmt.Errorf("%s is larger than %d bytes", path, limit)
+	}
+	return text, err
+}
+
+// createSandbox makes the pod's folders and its sandbox and learns its addresses.
+func (s *podSync) createSandbox(ctx context.Context) bool {
+	m := s.m
+	if !s.configureSandbox() {
+		return false
+	}
+	if err := m.makeDirs(s.pod); err != nil {
+		s.fail(stepCreateSandbox, s.pod.Name, reasonCreatePodSandboxError, err)
+		m.podEvent(s.pod, v1.EventTypeWarning, "FailedCreatePodSandBox", "Failed to create pod sandbox: %v", err)
+		return false
+	}
+	s.result.Acted = true
+	id, err := m.runSandbox(ctx, s.sandboxConfig)
+	if err != nil && ctx.Err() != nil {
+		// Somebody wants the pod to end; that is no fault of the sandbox (7.1).
+		s.stopped(ctx.Err())
+		return false
+	}
+	m.metrics.sandbox(ctx, err)
+	if err != nil {
+		s.fail(stepCreateSandbox, s.pod.Name, reasonCreatePodSandboxError, err)
+		m.podEvent(s.pod, v1.EventTypeWarning, "FailedCreatePodSandBox", "Failed to create pod sandbox: %v", err)
+		return false
+	}
+	s.sandboxID = id
+	s.done(stepCreateSandbox, s.pod.Name, "", "")
+	if s.podIPs, err = m.sandboxIPs(ctx, id); err != nil {
+		if ctx.Err() != nil {
+			s.stopped(ctx.Err())
+			return false
+		}
+		s.fail(stepCreateSandbox, s.pod.Name, reasonCreatePodSandboxError, err)
+		m.podEvent(s.pod, v1.EventTypeWarning, "FailedPodSandBoxStatus", "Unable to get pod sandbox status: %v", err)
+		return false
+	}
+	if m.options.SandboxReady != nil {
+		m.options.SandboxReady(ctx, s.pod.UID, s.podIPs)
+	}
+	return true
+}
+
+// makeDirs makes the pod's directory and its log directory.
+func (m *Manager) makeDirs(pod *v1.Pod) error {
+	if err := m.dirs.Make(pod.UID); err != nil {
+		return err
+	}
+	return m.makeLogDir(logDirName(pod))
+}
+
+// sandboxIPs reads a new sandbox's addresses.
+func (m *Manager) sandboxIPs(ctx context.Context, id string) ([]string, error) {
+	response, err := m.runtime.PodSandboxStatus(ctx, id, false)
+	if err != nil {
+		return nil, err
+	}
+	if response.GetStatus() == nil {
+		return nil, errors.New("the runtime returned none")
+	}
+	status := runtime.NewSandboxStatus(response.GetStatus())
+	if status.IP == "" {
+		return nil, nil
+	}
+	ips := append([]string{status.IP}, status.AdditionalIPs...)
+	for _, ip := range ips {
+		if _, err := netip.ParseAddr(ip); err != nil {
+			return nil, nil // spec/runtime.md 1.7
+		}
+	}
+	return ips, nil
+}
+
+// renames bounds how often a create moves on to the next number when the name it
+// wants is taken by something that cannot be seen.
+const renames = 3
+
+// runSandbox creates the sandbox. A call that may have taken effect unseen is
+// settled by looking at what exists: a ready sandbox of this attempt is taken
+// over, a dead one removed. config keeps the attempt that was used.
+func (m *Manager) runSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig) (string, error) {
+	for try := 0; ; try++ {
+		id, err := m.runtime.RunPodSandbox(ctx, config, "")
+		if err == nil || !unsettled(err) || ctx.Err() != nil {
+			return id, err
+		}
+		found, lookErr := m.findSandbox(ctx, config)
+		if lookErr != nil {
+			return "", errors.Join(err, lookErr)
+		}
+		switch {
+		case found != nil && found.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY:
+			m.options.Logger.Info("Took over a sandbox whose creation had not been answered",
+				"podUID", config.Metadata.Uid, "sandbox", found.GetId())
+			return found.GetId(), nil
+		case found != nil:
+			if err := m.removeSandbox(ctx, found.GetId()); err != nil {
+				return "", err
+			}
+		case nameTaken(err):
+			// The name is reserved by what nobody can see, perhaps for ever.
+			config.Metadata.Attempt++
+		default:
+			return "", err
+		}
+		if try == renames {
+			return "", err
+		}
+	}
+}
+
+// unsettled reports an error after which the thing may exist nevertheless.
+func unsettled(err error) bool {
+	return runtime.Class(err) == runtime.ErrDeadline || nameTaken(err)
+}
+
+// nameTaken reports that the name is in use. containerd says so in words only.
+func nameTaken(err error) bool {
+	return runtime.Class(err) == runtime.ErrAlreadyExists || strings.Contains(err.Error(), "is reserved for")
+}
+
+// findSandbox looks for the sandbox of exactly this attempt.
+func (m *Manager) findSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig) (*runtimeapi.PodSandbox, error) {
+	list, err := m.runtime.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{
+		LabelSelector: map[string]string{runtime.LabelPodUID: config.Metadata.Uid},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list sandboxes: %w", err)
+	}
+	for _, s := range list {
+		if s.GetMetadata().GetAttempt() == config.Metadata.Attempt && m.view.Owns(s.GetLabels()) {
+			return s, nil
+		}
+	}
+	return nil, nil
+}
+
+// removeSandbox stops and removes a sandbox.
+func (m *Manager) removeSandbox(ctx context.Context, id string) error {
+	if err := m.runtime.StopPodSandbox(ctx, id); err != nil && !runtime.IsNotFound(err) {
+		return fmt.Errorf("stop sandbox %s: %w", id, err)
+	}
+	if err := m.runtime.RemovePodSandbox(ctx, id); err != nil && !runtime.IsNotFound(err) {
+		return fmt.Errorf("remove sandbox %s: %w", id, err)
+	}
+	return nil
+}

@@ -1,0 +1,291 @@
+package pods
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/pods/internal/crashloop"
+	"github.com/podwright/podwright/runtime/pods/internal/criconfig"
+	"github.com/podwright/podwright/runtime/pods/internal/images"
+	"github.com/podwright/podwright/runtime/pods/internal/meta"
+)
+
+// startFailure is why a container was not started.
+type startFailure struct {
+	reason, message string
+	// err is the cause, if there is one.
+	err error
+	// retryAt is when a back-off ends; held is true if it alone kept the
+	// container from being tried.
+	retryAt time.Time
+	held    bool
+	name    string
+}
+
+func (f *startFailure) Error() string {
+	return fmt.Sprintf("container %s: %s: %s", f.name, f.reason, f.message)
+}
+
+func (f *startFailure) Unwrap() error { return f.err }
+
+// RetryAt is when the back-off that holds the container ends, zero if none does.
+func (f *startFailure) RetryAt() time.Time { return f.retryAt }
+
+// starting is one container on its way.
+type starting struct {
+	*podSync
+	member
+	ref *v1.ObjectReference
+}
+
+// startContainer brings one container up in the order of spec/runtime.md 8.
+func (s *podSync) startContainer(ctx context.Context, c member) *startFailure {
+	st := &starting{podSync: s, member: c, ref: containerRef(s.pod, c)}
+	if f := st.checkBackOff(); f != nil {
+		return f
+	}
+	// From here on the runtime hears of it.
+	s.result.Acted = true
+	image, f := st.pull(ctx)
+	if f != nil {
+		return f
+	}
+	config, f := st.configure(ctx, image)
+	if f != nil {
+		return f
+	}
+	if err := st.dropCreated(ctx); err != nil {
+		return st.failed(ctx, reasonCreateContainerError, err, "")
+	}
+	id, err := s.m.createContainer(ctx, s.sandboxID, config, s.sandboxConfig)
+	if err != nil {
+		return st.failed(ctx, reasonCreateContainerError, err, "")
+	}
+	st.event(v1.EventTypeNormal, "Created", "Container created: %s", c.spec.Name)
+	if err := s.m.startCreated(ctx, id); err != nil {
+		return st.failed(ctx, reasonRunContainerError, err, id)
+	}
+	st.event(v1.EventTypeNormal, "Started", "Container started: %s", c.spec.Name)
+	return st.postStart(ctx, id)
+}
+
+func (st *starting) event(eventtype, reason, format string, args ...any) {
+	st.m.options.Events.Eventf(st.ref, eventtype, reason, format, args...)
+}
+
+// failed makes a failure and its event (spec/runtime.md 22.2). Once ctx has
+// ended nobody is to blame.
+func (st *starting) failed(ctx context.Context, reason string, err error, id string) *startFailure {
+	message := hideID(err.Error(), id, st.spec.Name)
+	if ctx.Err() == nil {
+		st.event(v1.EventTypeWarning, "Failed", "Error: %s", message)
+	}
+	return &startFailure{name: st.spec.Name, reason: reason, message: message, err: err}
+}
+
+// checkBackOff holds a container that crashes again and again (spec/runtime.md 17).
+func (st *starting) checkBackOff() *startFailure {
+	m := st.m
+	now := m.options.Clock.Now()
+	var until time.Time
+	var delay time.Duration
+	m.mu.Lock()
+	if hold := m.holds[st.pod.UID]; st.kind != meta.Ephemeral && now.Before(hold) {
+		until, delay = hold, hold.Sub(now)
+	} else if record := newestExited(st.status, st.spec.Name); record != nil {
+		until, delay = m.crashes.Check(crashKey(st.pod, st.spec), crashExit(st.spec, record), now)
+	}
+	m.mu.Unlock()
+	if until.IsZero() {
+		return nil
+	}
+	message := fmt.Sprintf("back-off %s restarting failed container=%s pod=%s_%s(%s)",
+		delay.Round(time.Second), st.spec.Name, st.pod.Name, st.pod.Namespace, st.pod.UID)
+	st.event(v1.EventTypeWarning, "BackOff", "Back-off restarting failed container %s in pod %s_%s(%s)",
+		st.spec.Name, st.pod.Name, st.pod.Namespace, st.pod.UID)
+	return &startFailure{
+		name: st.spec.Name, reason: reasonCrashLoopBackOff, message: message, retryAt: until, held: true,
+	}
+}
+
+// holdAfter delays the pod after a reset as its source would have been delayed
+// (spec/runtime.md 17.7): the record, and with it the usual delay, is gone then.
+func (m *Manager) holdAfter(pod *v1.Pod, c *v1.Container, record *runtime.ContainerStatus) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	until, _ := m.crashes.Check(crashKey(pod, c), crashExit(c, record), m.options.Clock.Now())
+	if until.After(m.holds[pod.UID]) {
+		m.holds[pod.UID] = until
+	}
+}
+
+// crashKey names the container's delay: another image or other resources begin
+// anew (spec/runtime.md 17.2).
+func crashKey(pod *v1.Pod, c *v1.Container) crashloop.Key {
+	resources, err := json.Marshal(c.Resources)
+	if err != nil {
+		resources = nil
+	}
+	return crashloop.Key{Pod: pod.UID, Container: c.Name, Definition: c.Image + "\n" + string(resources)}
+}
+
+func crashExit(c *v1.Container, record *runtime.ContainerStatus) crashloop.Exit {
+	return crashloop.Exit{
+		ID: record.ID.ID, StartedAt: record.StartedAt, FinishedAt: record.FinishedAt,
+		RestartCount: record.RestartCount, SameDefinition: !meta.Changed(c, record),
+	}
+}
+
+func newestExited(status *runtime.PodStatus, name string) *runtime.ContainerStatus {
+	if status == nil {
+		return nil
+	}
+	for _, c := range status.Containers {
+		if c.Name == name && c.State == runtime.Exited {
+			return c
+		}
+	}
+	return nil
+}
+
+// pull makes the image present.
+func (st *starting) pull(ctx context.Context) (images.Image, *startFailure) {
+	image, err := st.m.puller.Ensure(ctx, images.Request{
+		Pod: st.pod, Container: st.spec, Sandbox: st.sandboxConfig, Event: st.event,
+	})
+	if err == nil {
+		return image, nil
+	}
+	var e *images.Error
+	if !errors.As(err, &e) {
+		return image, &startFailure{name: st.spec.Name, reason: images.ErrImagePull, message: err.Error(), err: err}
+	}
+	if ctx.Err() == nil {
+		st.event(v1.EventTypeWarning, "Failed", "Error: %s", e.Reason)
+	}
+	return image, &startFailure{
+		name: st.spec.Name, reason: e.Reason, message: e.Message, err: err,
+		retryAt: e.RetryAt, held: e.Reason == images.ImagePullBackOff,
+	}
+}
+
+// configure builds the container's configuration; everything wrong with the
+// definition shows here.
+func (st *starting) configure(ctx context.Context, image images.Image) (*runtimeapi.ContainerConfig, *startFailure) {
+	m := st.m
+	config, err := st.containerConfig(image)
+	if err != nil {
+		return nil, st.failed(ctx, reasonCreateContainerConfigError, err, "")
+	}
+	if err := m.makeLogDir(logDirName(st.pod), st.spec.Name); err != nil {
+		return nil, st.failed(ctx, reasonCreateContainerConfigError, err, "")
+	}
+	return config, nil
+}
+
+func (st *starting) containerConfig(image images.Image) (*runtimeapi.ContainerConfig, error) {
+	m := st.m
+	target, err := st.targetID()
+	if err != nil {
+		return nil, err
+	}
+	environment, err := criconfig.NewEnvironment(st.pod, st.spec, criconfig.Addresses{
+		HostIPs: m.options.HostIPs(), PodIPs: st.podIPs,
+	})
+	if err != nil {
+		return nil, err
+	}
+	mounts, err := m.mounts(st.pod, st.spec, environment, st.podIPs)
+	if err != nil {
+		return nil, err
+	}
+	return criconfig.Container(criconfig.ContainerInput{
+		Described: meta.Described{
+			Pod: st.pod, Container: st.spec, Kind: st.kind, Index: st.index, RestartCount: st.restartCount(),
+		},
+		Node: m.node, Environment: environment, ImageRef: image.Ref,
+		ImageUser: criconfig.ImageUser{UID: image.UID, Name: image.Username},
+		Mounts:    mounts, TargetID: target,
+	})
+}
+
+// targetID finds the container an ephemeral container looks into.
+func (st *starting) targetID() (string, error) {
+	if st.target == "" {
+		return "", nil
+	}
+	record := st.status.Container(st.target)
+	if record == nil {
+		return "", fmt.Errorf("target container %q does not exist", st.target)
+	}
+	return record.ID.ID, nil
+}
+
+// restartCount is one more than the newest record's, or what the log files tell
+// when the runtime has none (spec/runtime.md 2.8).
+func (st *starting) restartCount() int {
+	if record := st.status.Container(st.spec.Name); record != nil {
+		return record.RestartCount + 1
+	}
+	return st.m.nextLog(logDirName(st.pod), st.spec.Name)
+}
+
+// dropCreated removes containers of this name that were created and never
+// started: nobody will start them any more.
+func (st *starting) dropCreated(ctx context.Context) error {
+	if st.status == nil {
+		return nil
+	}
+	for _, record := range st.status.Containers {
+		if record.Name != st.spec.Name || record.State != runtime.Created {
+			continue
+		}
+		if err := st.m.removeRecord(ctx, st.pod.UID, record.Name, record.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// postStart runs the hook; a container whose hook fails is killed
+// (spec/runtime.md 15.1).
+func (st *starting) postStart(ctx context.Context, id string) *startFailure {
+	if st.spec.Lifecycle == nil || st.spec.Lifecycle.PostStart == nil {
+		return nil
+	}
+	err := st.m.runHook(ctx, hook{
+		handler: st.spec.Lifecycle.PostStart, containerID: id, ports: st.spec.Ports, podIP: firstIP(st.podIPs),
+		event: func(eventtype, reason, format string, args ...any) {
+			st.m.podEvent(st.pod, eventtype, reason, format, args...)
+		},
+	})
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() == nil {
+		// The hook's output may hold secrets and is left out.
+		st.event(v1.EventTypeWarning, "FailedPostStartHook", "PostStartHook failed")
+	}
+	t := newTarget(st.pod, st.member, id, runtime.Running)
+	t.grace = gracePeriod(nil, st.pod, nil)
+	t.message = "FailedPostStartHook"
+	if killErr := st.m.stop(ctx, t, nil); killErr != nil {
+		err = errors.Join(err, killErr)
+	}
+	message := hideID("PostStartHook failed: "+err.Error(), id, st.spec.Name)
+	return &startFailure{name: st.spec.Name, reason: reasonPostStartHookError, message: message, err: err}
+}
+
+func firstIP(ips []string) string {
+	if len(ips) == 0 {
+		return ""
+	}
+	return ips[0]
+}

@@ -1,0 +1,156 @@
+package pods
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/pods/internal/meta"
+)
+
+const (
+	// minimumGrace is what StopContainer gets at least, in seconds.
+	minimumGrace = 2
+	// orphanGrace is the grace of a pod nobody wants any more.
+	orphanGrace = 1
+)
+
+// target is a container to stop.
+type target struct {
+	podUID   types.UID
+	id       string
+	name     string
+	kind     meta.Kind
+	index    int
+	state    runtime.State
+	preStop  *v1.LifecycleHandler
+	ports    []v1.ContainerPort
+	podIP    string
+	grace    int64
+	ref      *v1.ObjectReference
+	message  string
+	finished chan struct{}
+}
+
+// newTarget describes a container by its definition.
+func newTarget(pod *v1.Pod, c member, id string, state runtime.State) *target {
+	t := &target{
+		podUID: pod.UID, id: id, name: c.spec.Name, kind: c.kind, index: c.index, state: state,
+		ports: c.spec.Ports, ref: containerRef(pod, c),
+		message: "Stopping container " + c.spec.Name, finished: make(chan struct{}),
+	}
+	if c.spec.Lifecycle != nil {
+		t.preStop = c.spec.Lifecycle.PreStop
+	}
+	return t
+}
+
+// gracePeriod returns the seconds a container has to stop, by the first that is
+// set (spec/runtime.md 16.1).
+func gracePeriod(override *int64, pod *v1.Pod, probe *int64) int64 {
+	return firstGrace(override, pod.DeletionGracePeriodSeconds, probe, pod.Spec.TerminationGracePeriodSeconds)
+}
+
+func firstGrace(candidates ...*int64) int64 {
+	for _, g := range candidates {
+		if g != nil {
+			return max(*g, 0)
+		}
+	}
+	return minimumGrace
+}
+
+// stop stops one container: event, hook, turn, stop (spec/runtime.md 16.2, 16.3).
+// The time spent before the stop is taken off its grace. A container that is
+// gone is a success.
+func (m *Manager) stop(ctx context.Context, t *target, turn *turn) error {
+	m.options.Events.Eventf(t.ref, v1.EventTypeNormal, "Killing", "%s", t.message)
+	left := t.grace
+	if t.preStop != nil && left > 0 && t.state == runtime.Running && m.beginPreStop(t.podUID, t.id) {
+		spent, wait := m.preStop(ctx, t)
+		// A hook that outlived its time ends with its container at the latest.
+		defer wait()
+		left -= int64(spent / time.Second)
+	}
+	if turn != nil && left > 0 {
+		left -= int64(turn.wait(ctx, m.options.Clock, time.Duration(left)*time.Second) / time.Second)
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("stop container %s: %w", t.name, err)
+	}
+	if err := m.runtime.StopContainer(ctx, t.id, max(left, minimumGrace)); err != nil && !runtime.IsNotFound(err) {
+		return fmt.Errorf("stop container %s: %w", t.name, err)
+	}
+	m.forgetPreStop(t.podUID, t.id)
+	return nil
+}
+
+// beginPreStop reports whether the container's hook has still to be run: it runs
+// once, however often the kill is issued again.
+func (m *Manager) beginPreStop(uid types.UID, id string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.stopping[uid][id] {
+		return false
+	}
+	if m.stopping[uid] == nil {
+		m.stopping[uid] = map[string]bool{}
+	}
+	m.stopping[uid][id] = true
+	return true
+}
+
+// forgetPreStop drops the note that the hook has begun.
+func (m *Manager) forgetPreStop(uid types.UID, id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.stopping[uid], id)
+	if len(m.stopping[uid]) == 0 {
+		delete(m.stopping, uid)
+	}
+}
+
+// preStop runs the hook within the grace period and returns the time it took.
+// wait returns once the hook's goroutine has ended.
+func (m *Manager) preStop(ctx context.Context, t *target) (spent time.Duration, wait func()) {
+	hookCtx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ended <- m.runHook(hookCtx, hook{
+			handler: t.preStop, containerID: t.id, ports: t.ports, podIP: t.podIP,
+			event: func(eventtype, reason, format string, args ...any) {
+				ref := *t.ref
+				ref.FieldPath = ""
+				m.options.Events.Eventf(&ref, eventtype, reason, format, args...)
+			},
+		})
+	}()
+	began := m.options.Clock.Now()
+	timer := m.options.Clock.NewTimer(time.Duration(t.grace) * time.Second)
+	defer timer.Stop()
+	var err error
+	select {
+	case err = <-ended:
+	case <-timer.C():
+		err = fmt.Errorf("the hook did not end within the grace period of %d s", t.grace)
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	cancel()
+	if err != nil && ctx.Err() == nil {
+		m.options.Events.Eventf(t.ref, v1.EventTypeWarning, "FailedPreStopHook", "PreStopHook failed")
+		m.options.Logger.Info("PreStop hook failed", "podUID", t.podUID, "container", t.name, "error", err.Error())
+		if errors.Is(runtime.Class(err), runtime.ErrUnavailable) {
+			// It never reached the container.
+			m.forgetPreStop(t.podUID, t.id)
+		}
+	}
+	return m.options.Clock.Since(began), func() { <-done }
+}

@@ -1,0 +1,324 @@
+package pods
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/pods/internal/actions"
+	"github.com/podwright/podwright/runtime/pods/internal/meta"
+)
+
+// SyncPod compares the pod with what the runtime showed in status and does the
+// next steps towards it, in the order of spec/runtime.md 7. A nil status means
+// that the runtime shows nothing of the pod. pod and status are only read.
+//
+// It blocks for the runtime: pulls, hooks and stops included. It ends soon after
+// ctx. It must not run twice at once for the same pod.
+func (m *Manager) SyncPod(ctx context.Context, pod *v1.Pod, status *runtime.PodStatus) Result {
+	plan := m.computeActions(pod, status)
+	if plan.Empty() {
+		return Result{}
+	}
+	s := &podSync{m: m, pod: pod, status: status, plan: plan}
+	if err := checkNames(pod); err != nil {
+		s.fail(stepCreateSandbox, pod.Name, reasonConfigPodSandboxError, err)
+		m.podEvent(pod, v1.EventTypeWarning, "FailedCreatePodSandBox", "Invalid pod: %v", err)
+		return s.result
+	}
+	s.run(ctx)
+	return s.result
+}
+
+// computeActions decides with the probe results of now.
+func (m *Manager) computeActions(pod *v1.Pod, status *runtime.PodStatus) actions.Plan {
+	in := actions.Input{Pod: pod, Status: status}
+	if m.options.Probes != nil {
+		in.Probes = m.probeResults(pod, status)
+	}
+	return actions.Compute(in)
+}
+
+// probeResults takes a snapshot of the results that matter. It is never nil.
+func (m *Manager) probeResults(pod *v1.Pod, status *runtime.PodStatus) map[runtime.ContainerID]actions.Probes {
+	out := map[runtime.ContainerID]actions.Probes{}
+	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			if list[i].StartupProbe == nil && list[i].LivenessProbe == nil {
+				continue
+			}
+			record := status.Container(list[i].Name)
+			if record == nil || record.State != runtime.Running {
+				continue
+			}
+			startup, liveness := m.options.Probes.ProbeResults(record.ID)
+			out[record.ID] = actions.Probes{
+				Startup: actions.ProbeResult(startup), Liveness: actions.ProbeResult(liveness),
+			}
+		}
+	}
+	return out
+}
+
+// podSync is one run of SyncPod.
+type podSync struct {
+	m      *Manager
+	pod    *v1.Pod
+	status *runtime.PodStatus
+	plan   actions.Plan
+	result Result
+
+	sandboxID     string
+	sandboxConfig *runtimeapi.PodSandboxConfig
+	// podIPs are the addresses containers are told, of the node on its network.
+	podIPs []string
+}
+
+// run does the steps of spec/runtime.md 7 and stops where that says so.
+func (s *podSync) run(ctx context.Context) {
+	if len(s.plan.Reset) > 0 {
+		s.reset(ctx)
+		return
+	}
+	if s.plan.KillPod {
+		if !s.killPod(ctx) || !s.plan.CreateSandbox {
+			return
+		}
+	} else if !s.killContainers(ctx) {
+		return
+	}
+	if len(s.plan.StartInit) > 0 && !s.plan.KillPod {
+		s.pruneInit(ctx)
+	}
+	s.sandboxID = s.plan.SandboxID
+	if s.status != nil {
+		s.podIPs = s.status.IPs
+	}
+	if s.plan.CreateSandbox && !s.createSandbox(ctx) {
+		return
+	}
+	if s.pod.Spec.HostNetwork {
+		s.podIPs = s.m.options.HostIPs()
+	}
+	s.startContainers(ctx)
+}
+
+// startContainers starts what is due, one after the other.
+func (s *podSync) startContainers(ctx context.Context) {
+	if len(s.plan.StartEphemeral)+len(s.plan.StartInit)+len(s.plan.StartApp) == 0 {
+		return
+	}
+	if s.sandboxConfig == nil && !s.configureSandbox() {
+		return
+	}
+	for _, i := range s.plan.StartEphemeral {
+		s.start(ctx, ephemeralMember(s.pod, i))
+	}
+	for _, i := range s.plan.StartInit {
+		// The next containers wait for a regular init container, not for a
+		// sidecar that could not start.
+		if c := initMember(s.pod, i); s.start(ctx, c) != nil && c.kind == meta.Init {
+			return
+		}
+	}
+	for _, i := range s.plan.StartApp {
+		s.start(ctx, appMember(s.pod, i))
+	}
+}
+
+// start starts one container and records the outcome. Nothing is recorded once
+// ctx has ended: the caller has other plans for the pod.
+func (s *podSync) start(ctx context.Context, c member) error {
+	if err := ctx.Err(); err != nil {
+		s.stopped(err)
+		return err
+	}
+	failure := s.startContainer(ctx, c)
+	if err := ctx.Err(); failure != nil && err != nil {
+		s.stopped(err)
+		return err
+	}
+	r := StartResult{Container: c.spec.Name}
+	if failure != nil {
+		r.Reason, r.Message, r.RetryAt = failure.reason, failure.message, failure.retryAt
+		r.Err = failure
+		s.result.Err = errors.Join(s.result.Err, failure)
+		s.retryAt(failure.retryAt)
+	}
+	s.result.Starts = append(s.result.Starts, r)
+	s.result.Actions = append(s.result.Actions, Action{
+		Step: stepStartContainer, Target: r.Container, Reason: r.Reason, Message: r.Message, Err: r.Err,
+	})
+	s.m.noteStart(s.pod.UID, r)
+	if failure == nil || !failure.held {
+		s.m.metrics.container(ctx, c.kind, r)
+	}
+	return r.Err
+}
+
+// stopped notes, once, that the sync was cut short.
+func (s *podSync) stopped(err error) {
+	if !errors.Is(s.result.Err, err) {
+		s.result.Err = errors.Join(s.result.Err, err)
+	}
+}
+
+// retryAt keeps the earliest end of a back-off.
+func (s *podSync) retryAt(at time.Time) {
+	if !at.IsZero() && (s.result.RetryAt.IsZero() || at.Before(s.result.RetryAt)) {
+		s.result.RetryAt = at
+	}
+}
+
+// done records an action that succeeded.
+func (s *podSync) done(step, target, reason, message string) {
+	s.result.Actions = append(s.result.Actions, Action{Step: step, Target: target, Reason: reason, Message: message})
+}
+
+// fail records an action that failed.
+func (s *podSync) fail(step, target, reason string, err error) {
+	err = fmt.Errorf("%s: %s: %w", reason, target, err)
+	s.result.Actions = append(s.result.Actions, Action{
+		Step: step, Target: target, Reason: reason, Message: err.Error(), Err: err,
+	})
+	s.result.Err = errors.Join(s.result.Err, err)
+}
+
+// killPod stops everything and, if a new sandbox follows, clears the records of
+// init containers so that init begins anew (spec/runtime.md 6.2).
+func (s *podSync) killPod(ctx context.Context) bool {
+	if s.plan.CreateSandbox && s.plan.Replaced != "" {
+		s.m.podEvent(s.pod, v1.EventTypeNormal, "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
+	}
+	if k := killOfStatus(s.pod, s.status); !k.empty() {
+		s.result.Acted = true
+		if err := s.m.kill(ctx, k, nil); err != nil {
+			s.fail(stepKillPod, s.pod.Name, reasonKillPodSandboxError, err)
+			if ctx.Err() == nil {
+				s.m.podEvent(s.pod, v1.EventTypeWarning, "FailedKillPod", "Error killing pod: %v", err)
+			}
+			return false
+		}
+		s.done(stepKillPod, s.pod.Name, "", "")
+	}
+	if !s.plan.CreateSandbox || s.status == nil {
+		return true
+	}
+	for i := range s.pod.Spec.InitContainers {
+		name := s.pod.Spec.InitContainers[i].Name
+		for _, record := range s.status.Containers {
+			// A record left behind would make init look done.
+			if record.Name == name && !s.remove(ctx, record) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// killContainers stops single containers; the first error ends the sync.
+func (s *podSync) killContainers(ctx context.Context) bool {
+	for _, k := range s.plan.Kill {
+		c, _ := memberNamed(s.pod, k.Spec.Name)
+		t := newTarget(s.pod, c, k.Record.ID.ID, k.Record.State)
+		t.grace = gracePeriod(nil, s.pod, probeGrace(k))
+		t.message = killMessage(k)
+		s.result.Acted = true
+		if err := s.m.stop(ctx, t, nil); err != nil {
+			s.fail(stepKillContainer, k.Record.Name, reasonKillContainerError, err)
+			return false
+		}
+		s.done(stepKillContainer, k.Record.Name, k.Reason, t.message)
+	}
+	return true
+}
+
+// killMessage is the text of the Killing event.
+func killMessage(k actions.Kill) string {
+	why := map[string]string{
+		actions.Changed:       "definition changed",
+		actions.StateUnknown:  "is in an unknown state",
+		actions.StartupProbe:  "failed its startup probe",
+		actions.LivenessProbe: "failed its liveness probe",
+	}[k.Reason]
+	message := fmt.Sprintf("Container %s %s", k.Record.Name, why)
+	if k.Restart {
+		message += ", will be restarted"
+	}
+	return message
+}
+
+// probeGrace is the grace period of the probe that failed, if it has its own.
+func probeGrace(k actions.Kill) *int64 {
+	switch {
+	case k.Reason == actions.StartupProbe && k.Spec.StartupProbe != nil:
+		return k.Spec.StartupProbe.TerminationGracePeriodSeconds
+	case k.Reason == actions.LivenessProbe && k.Spec.LivenessProbe != nil:
+		return k.Spec.LivenessProbe.TerminationGracePeriodSeconds
+	}
+	return nil
+}
+
+// pruneInit removes old records of init containers; the newest ended one of each
+// name stays. Failures only leave a record for later.
+func (s *podSync) pruneInit(ctx context.Context) {
+	for i := range s.pod.Spec.InitContainers {
+		c := &s.pod.Spec.InitContainers[i]
+		kept := false
+		for _, record := range s.status.Containers {
+			if record.Name != c.Name || (record.State != runtime.Exited && record.State != runtime.Unknown) {
+				continue
+			}
+			if !kept {
+				kept = true
+				continue
+			}
+			if err := s.m.removeRecord(ctx, s.pod.UID, record.Name, record.ID); err != nil {
+				s.m.options.Logger.Error(err, "Old init container record stays", "podUID", s.pod.UID, "container", c.Name)
+				continue
+			}
+			s.result.Acted = true
+		}
+	}
+}
+
+// remove removes one record, as part of the plan.
+func (s *podSync) remove(ctx context.Context, record *runtime.ContainerStatus) bool {
+	s.result.Acted = true
+	if err := s.m.removeRecord(ctx, s.pod.UID, record.Name, record.ID); err != nil {
+		s.fail(stepRemoveContainer, record.Name, reasonRemoveContainerError, err)
+		return false
+	}
+	s.done(stepRemoveContainer, record.Name, "", "")
+	return true
+}
+
+// reset removes the records of all init and app containers; the next sync starts
+// the pod from its first init container (spec/runtime.md 6.9).
+func (s *podSync) reset(ctx context.Context) {
+	s.result.Again = true
+	for _, r := range s.plan.Reset {
+		if r.Source && r.Newest {
+			s.m.holdAfter(s.pod, r.Spec, r.Record)
+		}
+		if r.Record.State == runtime.Running || r.Record.State == runtime.Unknown {
+			c, _ := memberNamed(s.pod, r.Spec.Name)
+			t := newTarget(s.pod, c, r.Record.ID.ID, r.Record.State)
+			t.message = fmt.Sprintf("Stopping container %s, all containers of the pod restart", r.Record.Name)
+			s.result.Acted = true
+			if err := s.m.stop(ctx, t, nil); err != nil {
+				s.fail(stepKillContainer, r.Record.Name, reasonKillContainerError, err)
+				return
+			}
+			s.done(stepKillContainer, r.Record.Name, string(v1.ContainerRestartRuleActionRestartAllContainers), "")
+		}
+		if !s.remove(ctx, r.Record) {
+			return
+		}
+	}
+}

@@ -1,0 +1,115 @@
+package pods
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/pods/internal/poddir"
+)
+
+// Bounds of spec/runtime.md 20.
+const (
+	maxMessage     = 4096
+	maxLogMessage  = 2048
+	maxLogLines    = 80
+	logWindow      = 64 << 10
+	cannotRun      = "ContainerCannotRun"
+	messageDivider = ": "
+)
+
+// TerminationMessage returns what an exited container left as its message
+// (spec/runtime.md 20), empty for a container in any other state. What the
+// runtime itself says comes first. It reads files below the root and log
+// directories only, at most 64 KiB.
+func (m *Manager) TerminationMessage(container *runtime.ContainerStatus) string {
+	if container == nil || container.State != runtime.Exited {
+		return ""
+	}
+	left := m.leftMessage(container)
+	switch {
+	case container.Message == "":
+		return left
+	case left == "":
+		return container.Message
+	}
+	return container.Message + messageDivider + left
+}
+
+// leftMessage reads the message file, or the log where the policy says so.
+func (m *Manager) leftMessage(c *runtime.ContainerStatus) string {
+	text := ""
+	if host := c.Mounts[absolute(c.Annotations[runtime.AnnotationTerminationMessagePath])]; host != "" {
+		file, err := poddir.OpenFile(m.dirs.Path, host)
+		if err == nil {
+			text, err = tail(file, maxMessage)
+			err = errors.Join(err, file.Close())
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "Error on reading termination message: " + err.Error()
+		}
+	}
+	policy := v1.TerminationMessagePolicy(c.Annotations[runtime.AnnotationTerminationPolicy])
+	if text != "" || policy != v1.TerminationMessageFallbackToLogsOnError || c.ExitCode == 0 || c.Reason == cannotRun {
+		return text
+	}
+	if c.LogPath == "" {
+		return ""
+	}
+	file, err := poddir.OpenFile(m.options.LogDir, c.LogPath)
+	if err != nil {
+		return ""
+	}
+	defer file.Close()
+	text, err = tail(file, logWindow)
+	if err != nil {
+		return ""
+	}
+	return logTail(text)
+}
+
+// tail reads at most the last limit bytes.
+func tail(f *os.File, limit int64) (string, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return "", err
+	}
+	if size := info.Size(); size > limit {
+		if _, err := f.Seek(size-limit, io.SeekStart); err != nil {
+			return "", err
+		}
+	}
+	text, err := io.ReadAll(io.LimitReader(f, limit))
+	return string(text), err
+}
+
+// logTail takes the last lines out of a log in the runtime's format
+// (spec/runtime.md 18.3).
+func logTail(log string) string {
+	lines := strings.SplitAfter(log, "\n")
+	if len(lines) > maxLogLines+1 {
+		lines = lines[len(lines)-maxLogLines-1:]
+	}
+	var out bytes.Buffer
+	for _, line := range lines {
+		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 4)
+		if len(fields) < 4 {
+			continue // cut off at the front, or foreign
+		}
+		out.WriteString(fields[3])
+		if tag, _, _ := strings.Cut(fields[2], ":"); tag != "P" {
+			out.WriteByte('\n')
+		}
+	}
+	text := out.Bytes()
+	if len(text) > maxLogMessage {
+		text = text[len(text)-maxLogMessage:]
+	}
+	return strings.ToValidUTF8(string(text), "")
+}
