@@ -3,13 +3,13 @@
 // that never ran, kills what runs without being known, and has content of gone
 // pods removed from the runtime and from disk.
 //
-//	 desired pods ─┐ fence                                 fence
-//	 workers ──────┴─► SyncKnownPods ─┐               ┌─► restart, finish, kill orphans
-//	 runtime ──fresh list of running──┼─► MakePlan ──►┤
-//	 statuses, pod and log folders ───┘   (pure)      └─► remove content, folders, logs
-//	                                        │                (each guard asked again)
-//	                                        └─► Plan: every candidate with the reason,
-//	                                            or the rule that forbids it
+//	desired pods ─┐ fence                                 fence
+//	workers ──────┴─► SyncKnownPods ─┐               ┌─► restart, finish, kill orphans
+//	runtime ──fresh list of running──┼─► MakePlan ──►┤
+//	statuses, pod and log folders ───┘   (pure)      └─► remove content, folders, logs
+//	                                       │                (each guard asked again)
+//	                                       └─► Plan: every candidate with the reason,
+//	                                           or the rule that forbids it
 //
 // A pass first decides, then acts (HK3): [MakePlan] is a function over values,
 // [Housekeeper] reads its input, executes it and asks each guard again right

@@ -2,8 +2,14 @@ package cleanup
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
 
 	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -12,103 +18,42 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// WorkerState is the kind of work a pod needs next.
-type WorkerState uint8
-
-// States.
 const (
-	WorkerSync WorkerState = iota
-	WorkerTerminating
-	WorkerTerminated
+	// defaultCollectPeriod is the time between runs of the collector (section 1).
+	defaultCollectPeriod = time.Minute
+	// retryMin and retryMax bound the pause after a failed removal (OD10).
+	retryMin = 5 * time.Second
+	retryMax = 5 * time.Minute
+	// maxRemovals bounds how many folders of a kind one pass removes, and
+	// removalBudget how long a pass goes on to remove; what is left is for the
+	// next one (OD10).
+	maxRemovals   = 20
+	removalBudget = 200 * time.Millisecond
+	// removalTimeout bounds one removal, so that a runtime that hangs on one pod
+	// holds up the others no longer (HI12).
+	removalTimeout = 10 * time.Second
 )
-
-// Worker is what the workers know of one pod after SyncKnownPods
-// (spec/podworkers.md S8).
-type Worker struct {
-	State WorkerState
-	// Orphan: not desired. HasConfig: a full pod is known, not only a runtime
-	// pod. Static: the pod does not come from the API.
-	Orphan, HasConfig, Static bool
-}
-
-// Pods are the desired pods. Calls do not block.
-type Pods interface {
-	// Pods returns all desired pods, Mirrors all mirror pods.
-	Pods() []*v1.Pod
-	Mirrors() []*v1.Pod
-	// Get returns the desired pod with this UID, mirror pods excluded.
-	Get(uid types.UID) (*v1.Pod, bool)
-}
-
-// Workers are the pods' workers. Calls do not block; all but Knows and
-// ContentShouldBeRemoved are made inside the fence.
-type Workers interface {
-	// SyncKnownPods forgets finished pods and starts the termination of
-	// orphans (spec/podworkers.md 10).
-	SyncKnownPods(desired []*v1.Pod) map[types.UID]Worker
-	// Knows reports whether there is a record of the pod.
-	Knows(uid types.UID) bool
-	// ContentShouldBeRemoved is the predicate of spec/podworkers.md 11.
-	ContentShouldBeRemoved(uid types.UID) bool
-	// Restart starts a desired pod that the workers do not know.
-	Restart(pod *v1.Pod)
-	// Kill terminates a desired pod.
-	Kill(pod *v1.Pod)
-	// KillRuntimePod terminates a pod that is known from the runtime only.
-	KillRuntimePod(pod *runtime.Pod)
-}
-
-// RunningLister reads what runs.
-type RunningLister interface {
-	// ListRunning returns the pods that have a running container or a ready
-	// sandbox and belong to this engine, read after the call began (step 5).
-	ListRunning(ctx context.Context) ([]*runtime.Pod, error)
-}
-
-// Statuses are the locally known pod statuses. Calls do not block.
-type Statuses interface {
-	// Phase returns the phase last set for the pod.
-	Phase(uid types.UID) (v1.PodPhase, bool)
-	// RemoveOrphanedStatuses drops the status of every pod not in known.
-	RemoveOrphanedStatuses(known map[types.UID]struct{})
-}
-
-// Content is what pods leave behind in the runtime and on disk. Removing what is
-// gone is success (ID1).
-type Content interface {
-	// RemovePod removes all containers, sandboxes and logs of a pod that has
-	// ended; it fails while anything of it runs.
-	RemovePod(ctx context.Context, uid types.UID) error
-	// LogDirs and PodDirs list the pods that have a folder.
-	LogDirs() ([]types.UID, error)
-	PodDirs() ([]types.UID, error)
-	// RemoveLogs removes a pod's log folder.
-	RemoveLogs(uid types.UID) error
-	// RemovePodDir removes a pod's folder, under the rules of section 4.
-	RemovePodDir(uid types.UID) error
-}
-
-// Collector removes dead containers and sandboxes by policy (sections 6, 7).
-type Collector interface {
-	// Collect makes one run over the whole runtime. contentGoes says of which
-	// pods nothing is needed any more; it may be called at any time during the
-	// call and does not block.
-	Collect(ctx context.Context, contentGoes func(uid types.UID) bool) error
-}
 
 // Options configures a [Housekeeper]. The zero value forgets, restarts and
 // finishes pods and kills orphans, but removes nothing.
 type Options struct {
-	// SourcesReady is the guard of SG1, asked before every action. Nil means
-	// always ready.
+	// SourcesReady is the guard of SG1, asked again before every action. Nil
+	// means always ready.
 	SourcesReady func() bool
-	// Gate returns why no pod should be set up now. Nil means always open.
+	// Gate returns why no pod should be set up now. It must not block. Nil means
+	// always open.
 	Gate func() error
-	// Statuses, Content and Collector are optional; nil leaves out the steps
-	// that need them.
+	// Statuses, Content and Collector are optional; nil leaves out what needs
+	// them.
 	Statuses  Statuses
 	Content   Content
 	Collector Collector
+	// Again asks for another pass soon, because one did not get through. It must
+	// not block. Nil means that the next scheduled pass will do.
+	Again func()
+	// CollectPeriod is the time between runs of the collector and looks at the
+	// log folders. Default 1 min.
+	CollectPeriod time.Duration
 
 	// Clock is the housekeeper's time. Nil means the real clock.
 	Clock clock.PassiveClock
@@ -118,24 +63,263 @@ type Options struct {
 	Meter metric.Meter
 }
 
-// Housekeeper makes housekeeping passes. Make one with [New].
-type Housekeeper struct{}
+// Housekeeper makes housekeeping passes. Make one with [New]; all methods are
+// safe for concurrent use. It starts no goroutine: whoever owns the schedule calls
+// Housekeep.
+type Housekeeper struct {
+	pods    Pods
+	workers Workers
+	running RunningLister
+	options Options
+	metrics *metrics
 
-// New returns a housekeeper.
-func New(pods Pods, workers Workers, running RunningLister, options Options) *Housekeeper {
-	return &Housekeeper{}
+	// turn is held by a pass, and with it what follows.
+	turn        chan struct{}
+	lastWorkers map[types.UID]Worker
+	content     map[types.UID]bool // may have left content in the runtime
+	failures    map[Candidate]*failure
+	collectAt   time.Time
+
+	mu       sync.Mutex
+	finished map[types.UID]bool // noted since the last pass began
+	lastPlan Plan
+}
+
+// failure is a removal that did not work.
+type failure struct {
+	err   error
+	delay time.Duration
+	retry time.Time
+}
+
+// New returns a housekeeper, or what is wrong with the options.
+func New(pods Pods, workers Workers, running RunningLister, options Options) (*Housekeeper, error) {
+	var problems []error
+	if pods == nil || workers == nil || running == nil {
+		problems = append(problems, errors.New("pods, workers and the lister of running pods are required"))
+	}
+	if options.CollectPeriod < 0 {
+		problems = append(problems, errors.New("CollectPeriod must not be negative"))
+	}
+	m, err := newMetrics(options.Meter)
+	if err != nil {
+		problems = append(problems, fmt.Errorf("metrics: %w", err))
+	}
+	if len(problems) > 0 {
+		return nil, fmt.Errorf("cleanup: %w", errors.Join(problems...))
+	}
+	if options.CollectPeriod == 0 {
+		options.CollectPeriod = defaultCollectPeriod
+	}
+	if options.Clock == nil {
+		options.Clock = clock.RealClock{}
+	}
+	return &Housekeeper{
+		pods: pods, workers: workers, running: running, options: options, metrics: m,
+		turn:     make(chan struct{}, 1),
+		content:  map[types.UID]bool{},
+		failures: map[Candidate]*failure{},
+		finished: map[types.UID]bool{},
+	}, nil
+}
+
+// Finished notes that a pod has ended, so that the next pass looks for content
+// it left. It is a hint only: a lost one costs up to CollectPeriod. It never
+// blocks.
+func (h *Housekeeper) Finished(uid types.UID) {
+	if h.options.Content == nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.finished[uid] = true
+}
+
+// LastPlan returns the plan of the last pass: what it did, and the rule behind
+// what it did not do (DR3). The plan is shared: treat it as read-only.
+func (h *Housekeeper) LastPlan() Plan {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.lastPlan
 }
 
 // Housekeep makes one pass. fence runs its argument while no desired pod and no
 // worker changes because of a source; nil calls it directly. Passes do not
-// overlap: a second call waits for the first (HK2). The error joins what went
-// wrong; whatever did not depend on it was done (HK1, HI12).
-func (h *Housekeeper) Housekeep(ctx context.Context, fence func(critical func())) error { return nil }
+// overlap: a second call waits for the first, or for its context (HK2).
+//
+// The error joins everything that went wrong. Whatever did not depend on that was
+// done all the same (HK1, HK4, HI12), and what failed is tried again by later
+// passes.
+func (h *Housekeeper) Housekeep(ctx context.Context, fence func(critical func())) error {
+	select {
+	case h.turn <- struct{}{}:
+		defer func() { <-h.turn }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if !h.sourcesReady() {
+		h.options.Logger.V(2).Info("No housekeeping: not all sources have been seen") // SG1
+		return nil
+	}
+	if fence == nil {
+		fence = func(critical func()) { critical() }
+	}
+	now := h.options.Clock.Now()
+	in := Input{SourcesReady: true}
+	fence(func() { h.known(&in) })
+	var problems []error
+	if in.Running, in.RunningErr = h.running.ListRunning(ctx); in.RunningErr != nil {
+		problems = append(problems, fmt.Errorf("list running pods: %w", in.RunningErr))
+	}
+	problems = append(problems, h.leftovers(&in, now)...)
+	if h.options.Gate != nil {
+		in.SetupHeld = h.options.Gate()
+	}
+	plan := MakePlan(in)
+	h.mu.Lock()
+	h.lastPlan = plan
+	h.mu.Unlock()
 
-// DryRun returns what a pass would do now, touching nothing. Pods that a pass
-// would forget are judged as known (DR1).
-func (h *Housekeeper) DryRun(ctx context.Context) (Plan, error) { return Plan{}, nil }
+	fence(func() { h.executeFenced(ctx, plan, &in) })
+	h.metrics.pass(ctx, &in, plan, h.pods.Mirrors())
+	problems = append(problems, h.remove(ctx, plan, now)...)
+	problems = append(problems, h.collect(ctx, in.RunningErr, now)...)
+	return errors.Join(problems...)
+}
 
-// Finished notes that a pod has ended, so that the next pass looks for content
-// it left. It is a hint: a lost one costs up to a minute. It never blocks.
-func (h *Housekeeper) Finished(uid types.UID) {}
+func (h *Housekeeper) sourcesReady() bool {
+	return h.options.SourcesReady == nil || h.options.SourcesReady()
+}
+
+// known reads what is desired and what the workers know: steps 2 and 3. It also
+// finds out whom the workers forget: desired pods because their next life may
+// begin, others because they are gone.
+func (h *Housekeeper) known(in *Input) {
+	in.Desired = h.pods.Pods()
+	before := make(map[types.UID]bool, len(in.Desired))
+	for _, pod := range in.Desired {
+		if h.workers.Knows(pod.UID) {
+			before[pod.UID] = true
+		}
+	}
+	in.Workers = h.workers.SyncKnownPods(in.Desired)
+	in.Forgotten = map[types.UID]bool{}
+	in.Phases = map[types.UID]v1.PodPhase{}
+	desired := make(map[types.UID]bool, len(in.Desired))
+	for _, pod := range in.Desired {
+		desired[pod.UID] = true
+		if _, still := in.Workers[pod.UID]; !still && before[pod.UID] {
+			in.Forgotten[pod.UID] = true
+		}
+		if h.options.Statuses != nil {
+			if phase, ok := h.options.Statuses.Phase(pod.UID); ok {
+				in.Phases[pod.UID] = phase
+			}
+		}
+	}
+	for uid := range h.lastWorkers {
+		if _, still := in.Workers[uid]; !still && !desired[uid] {
+			h.content[uid] = true
+		}
+	}
+	h.lastWorkers = in.Workers
+}
+
+// leftovers finds what gone pods may have left. Log folders are looked at as
+// rarely as the collector runs: removing a pod's content removes its logs too.
+func (h *Housekeeper) leftovers(in *Input, now time.Time) (problems []error) {
+	if h.options.Content == nil {
+		clear(h.content)
+		return nil
+	}
+	h.mu.Lock()
+	for uid := range h.finished {
+		h.content[uid] = true
+	}
+	clear(h.finished)
+	h.mu.Unlock()
+	for uid := range h.content {
+		in.Content = append(in.Content, uid)
+	}
+	var err error
+	if in.PodDirs, err = h.options.Content.PodDirs(); err != nil {
+		problems = append(problems, fmt.Errorf("list pod folders: %w", err))
+	}
+	if !now.Before(h.collectAt) {
+		if in.LogDirs, err = h.options.Content.LogDirs(); err != nil {
+			problems = append(problems, fmt.Errorf("list log folders: %w", err))
+		}
+	}
+	in.ContentGoes = map[types.UID]bool{}
+	for _, uid := range slices.Concat(in.Content, in.LogDirs) {
+		in.ContentGoes[uid] = h.workers.ContentShouldBeRemoved(uid)
+	}
+	in.Waiting = map[Candidate]string{}
+	for c, f := range h.failures {
+		if now.Before(f.retry) {
+			in.Waiting[c] = fmt.Sprintf("OD10: failed, tried again in %s: %v", f.retry.Sub(now).Round(time.Second), f.err)
+		}
+	}
+	return problems
+}
+
+// executeFenced does steps 7 and 12 to 14. Every guard is asked again: the loop
+// went on while the plan was made.
+func (h *Housekeeper) executeFenced(ctx context.Context, plan Plan, in *Input) {
+	if !h.sourcesReady() {
+		return
+	}
+	var due []Action
+	restarts := map[types.UID]bool{}
+	for _, a := range plan.Actions {
+		_, desired := h.pods.Get(a.PodUID)
+		switch {
+		case !a.Allowed() || desired == (a.Step == StepKillOrphan):
+		case a.Step == StepRestart || a.Step == StepFinish || a.Step == StepKillOrphan:
+			if h.workers.Knows(a.PodUID) {
+				continue // the loop was faster
+			}
+			due = append(due, a)
+			restarts[a.PodUID] = restarts[a.PodUID] || a.Step == StepRestart
+		}
+	}
+	h.dropStatuses(restarts) // of the old lives, before the new ones begin
+	for _, a := range due {
+		h.log(a)
+		pod, _ := h.pods.Get(a.PodUID)
+		switch a.Step {
+		case StepRestart:
+			h.workers.Restart(pod)
+			in.Workers[a.PodUID] = Worker{State: WorkerSync, HasConfig: true, Static: isStatic(pod)}
+			h.metrics.restarts.Add(ctx, 1, metric.WithAttributes(attribute.String("static", static(isStatic(pod)))))
+		case StepFinish:
+			h.workers.Kill(pod)
+		case StepKillOrphan:
+			i := slices.IndexFunc(in.Running, func(p *runtime.Pod) bool { return p.UID == a.PodUID })
+			h.workers.KillRuntimePod(in.Running[i])
+			in.Workers[a.PodUID] = Worker{State: WorkerTerminating, Orphan: true}
+			h.metrics.killed.Add(ctx, 1)
+		}
+	}
+}
+
+// dropStatuses is step 7; except are pods whose status goes although they are
+// desired.
+func (h *Housekeeper) dropStatuses(except map[types.UID]bool) {
+	if h.options.Statuses == nil {
+		return
+	}
+	keep := map[types.UID]struct{}{}
+	for _, pods := range [][]*v1.Pod{h.pods.Pods(), h.pods.Mirrors()} {
+		for _, pod := range pods {
+			if !except[pod.UID] {
+				keep[pod.UID] = struct{}{}
+			}
+		}
+	}
+	h.options.Statuses.RemoveOrphanedStatuses(keep)
+}
+
+func (h *Housekeeper) log(a Action) {
+	h.options.Logger.Info("Housekeeping", "action", a.Step.String(), "object", a.Object, "uid", a.PodUID, "reason", a.Reason)
+}

@@ -84,6 +84,8 @@ type Problem struct {
 	Err error
 	// Since is when the problem, with the same text, was first seen.
 	Since time.Time
+
+	root bool // of the folder, not of one manifest
 }
 
 // File is a source that reads pod manifests from a folder or from a single file
@@ -184,7 +186,7 @@ func (f *File) publish(ctx context.Context, now time.Time, rootErr error, found 
 	f.mu.Lock()
 	if rootErr != nil {
 		f.health.LastError, f.health.LastErrorAt = rootErr, now
-		found = append(found, Problem{Path: f.path, Err: rootErr})
+		found = append(found, Problem{Path: f.path, Err: rootErr, root: true})
 		for path, p := range f.problems {
 			if path != f.path {
 				found = append(found, p) // as far as known nothing has changed
@@ -233,7 +235,7 @@ func (f *File) report(ctx context.Context, p Problem) {
 		fate = "the pod runs without it"
 	case p.Pod != nil:
 		fate = "its last good pod stays"
-	case p.Path == f.path:
+	case p.root:
 		fate = "the pods that are known stay"
 	}
 	f.options.Logger.Error(p.Err, "Manifest has a problem", "path", p.Path, "consequence", fate)

@@ -127,15 +127,16 @@ func (f *File) read(path string, now time.Time, keep bool) *manifest {
 		return m
 	}
 	m.changing = false
+	if err == nil {
+		err = readable(info)
+	}
 	var data []byte
 	if err == nil {
 		data, m.info, err = load(path)
 	}
 	if errors.Is(err, errChanging) {
-		m.changing = true
-		if m.pod != nil || m.err != nil {
-			return m // what was known before still holds (F8)
-		}
+		m.changing, m.info = true, nil
+		return m // what was known before still holds (F8)
 	}
 	m.readAt = now
 	if err != nil {
@@ -186,15 +187,15 @@ func load(path string) ([]byte, os.FileInfo, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if !before.Mode().IsRegular() {
-		return nil, nil, fmt.Errorf("%w but a %s", ErrSkipped, kindOf(before.Mode()))
+	if err := readable(before); err != nil { // it may have been replaced
+		return nil, nil, err
 	}
 	data, err := io.ReadAll(io.LimitReader(file, MaxManifestSize+1))
 	if err != nil {
 		return nil, nil, err
 	}
 	if len(data) > MaxManifestSize {
-		return nil, nil, fmt.Errorf("%w: more than %d MiB", ErrTooLarge, MaxManifestSize>>20)
+		return nil, nil, errChanging // it was smaller a moment ago
 	}
 	after, err := file.Stat()
 	if err != nil {
@@ -204,6 +205,17 @@ func load(path string) ([]byte, os.FileInfo, error) {
 		return nil, nil, errChanging
 	}
 	return data, after, nil
+}
+
+// readable reports why a file is not to be read.
+func readable(info os.FileInfo) error {
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%w but a %s", ErrSkipped, kindOf(info.Mode()))
+	}
+	if info.Size() > MaxManifestSize {
+		return fmt.Errorf("%w: %d bytes, more than %d MiB", ErrTooLarge, info.Size(), MaxManifestSize>>20)
+	}
+	return nil
 }
 
 func kindOf(mode fs.FileMode) string {

@@ -105,12 +105,12 @@ type watch struct {
 }
 
 // folder returns what to watch: the source itself if it is a folder, else the one
-// it is in.
+// it is, or will be, in.
 func (w *watch) folder() string {
-	if info, err := os.Stat(w.file.path); err == nil && !info.IsDir() {
-		return filepath.Dir(w.file.path)
+	if info, err := os.Stat(w.file.path); err == nil && info.IsDir() {
+		return w.file.path
 	}
-	return w.file.path
+	return filepath.Dir(w.file.path)
 }
 
 // open begins to watch, and reports whether it did. A failure is tried again.

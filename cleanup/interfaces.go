@@ -1,0 +1,108 @@
+package cleanup
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// WorkerState is the kind of work a pod needs next.
+type WorkerState uint8
+
+// States.
+const (
+	WorkerSync WorkerState = iota
+	WorkerTerminating
+	WorkerTerminated
+)
+
+// String returns the state in lower case.
+func (s WorkerState) String() string {
+	switch s {
+	case WorkerSync:
+		return "sync"
+	case WorkerTerminating:
+		return "terminating"
+	case WorkerTerminated:
+		return "terminated"
+	default:
+		return "unknown"
+	}
+}
+
+// Worker is what the workers know of one pod after SyncKnownPods
+// (spec/podworkers.md S8).
+type Worker struct {
+	State WorkerState
+	// Orphan: not desired. HasConfig: a full pod is known, not only a runtime
+	// pod. Static: the pod does not come from the API.
+	Orphan, HasConfig, Static bool
+}
+
+// Pods are the desired pods. Calls do not block.
+type Pods interface {
+	// Pods returns all desired pods, Mirrors all mirror pods.
+	Pods() []*v1.Pod
+	Mirrors() []*v1.Pod
+	// Get returns the desired pod with this UID, mirror pods excluded.
+	Get(uid types.UID) (*v1.Pod, bool)
+}
+
+// Workers are the pods' workers. Calls do not block; all but Knows and
+// ContentShouldBeRemoved are made inside the fence.
+type Workers interface {
+	// SyncKnownPods forgets finished pods and starts the termination of
+	// orphans (spec/podworkers.md 10).
+	SyncKnownPods(desired []*v1.Pod) map[types.UID]Worker
+	// Knows reports whether there is a record of the pod.
+	Knows(uid types.UID) bool
+	// ContentShouldBeRemoved is the predicate of spec/podworkers.md 11.
+	ContentShouldBeRemoved(uid types.UID) bool
+	// Restart starts a desired pod that the workers do not know.
+	Restart(pod *v1.Pod)
+	// Kill terminates a desired pod.
+	Kill(pod *v1.Pod)
+	// KillRuntimePod terminates a pod that is known from the runtime only.
+	KillRuntimePod(pod *runtime.Pod)
+}
+
+// RunningLister reads what runs.
+type RunningLister interface {
+	// ListRunning returns the pods that have a running container or a ready
+	// sandbox and belong to this engine, read after the call began (step 5).
+	ListRunning(ctx context.Context) ([]*runtime.Pod, error)
+}
+
+// Statuses are the locally known pod statuses. Calls do not block.
+type Statuses interface {
+	// Phase returns the phase last set for the pod.
+	Phase(uid types.UID) (v1.PodPhase, bool)
+	// RemoveOrphanedStatuses drops the status of every pod not in known.
+	RemoveOrphanedStatuses(known map[types.UID]struct{})
+}
+
+// Content is what pods leave behind in the runtime and on disk. Removing what is
+// gone is success (ID1).
+type Content interface {
+	// RemovePod removes all containers, sandboxes and logs of a pod that has
+	// ended; it fails while anything of it runs.
+	RemovePod(ctx context.Context, uid types.UID) error
+	// LogDirs and PodDirs list the pods that have a folder.
+	LogDirs() ([]types.UID, error)
+	PodDirs() ([]types.UID, error)
+	// RemoveLogs removes a pod's log folder.
+	RemoveLogs(uid types.UID) error
+	// RemovePodDir removes a pod's folder, under the rules of section 4.
+	RemovePodDir(uid types.UID) error
+}
+
+// Collector removes dead containers and sandboxes by policy (sections 6, 7).
+type Collector interface {
+	// Collect makes one run over the whole runtime. contentGoes says of which
+	// pods nothing is needed any more; it may be called at any time during the
+	// call and does not block.
+	Collect(ctx context.Context, contentGoes func(uid types.UID) bool) error
+}

@@ -1,0 +1,150 @@
+package cleanup
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// annotationSource is the annotation by which a pod names its source; a pod that
+// names another than the API server is static.
+const (
+	annotationSource = "kubernetes.io/config.source"
+	sourceAPI        = "api"
+)
+
+// metrics are the instruments of sections 3, 4 and 9.
+type metrics struct {
+	desired     metric.Int64Gauge
+	active      metric.Int64Gauge
+	mirrors     metric.Int64Gauge
+	working     metric.Int64Gauge
+	folders     metric.Int64Gauge
+	folderFails metric.Int64Gauge
+	restarts    metric.Int64Counter
+	killed      metric.Int64Counter
+}
+
+func newMetrics(meter metric.Meter) (*metrics, error) {
+	if meter == nil {
+		meter = noop.NewMeterProvider().Meter("")
+	}
+	var err error
+	gauge := func(name, description string) metric.Int64Gauge {
+		g, e := meter.Int64Gauge(name, metric.WithDescription(description))
+		if err == nil {
+			err = e
+		}
+		return g
+	}
+	counter := func(name, description string) metric.Int64Counter {
+		c, e := meter.Int64Counter(name, metric.WithDescription(description))
+		if err == nil {
+			err = e
+		}
+		return c
+	}
+	m := &metrics{
+		desired:     gauge("desired_pods", "Pods the sources want, by static."),
+		active:      gauge("active_pods", "Desired pods that have not ended, by static."),
+		mirrors:     gauge("mirror_pods", "Mirror pods."),
+		working:     gauge("working_pods", "Pods the workers know, by lifecycle, config and static."),
+		folders:     gauge("orphan_pod_cleaned_volumes", "Pod folders that were to be removed in the last pass."),
+		folderFails: gauge("orphan_pod_cleaned_volumes_errors", "Pod folders that could not be removed."),
+		restarts:    counter("restarted_pods_total", "Pods that came back under the same UID, by static."),
+		killed:      counter("orphaned_runtime_pods_total", "Pods found running without anybody knowing them."),
+	}
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+func static(is bool) string {
+	if is {
+		return "true"
+	}
+	return ""
+}
+
+func isStatic(pod *v1.Pod) bool {
+	source, ok := pod.Annotations[annotationSource]
+	return ok && source != sourceAPI
+}
+
+// pass writes the gauges of steps 11 and 15.
+func (m *metrics) pass(ctx context.Context, in *Input, plan Plan, mirrors []*v1.Pod) {
+	desired, active := map[string]int64{}, map[string]int64{}
+	for _, pod := range in.Desired {
+		desired[static(isStatic(pod))]++
+		if plan.Active[pod.UID] {
+			active[static(isStatic(pod))]++
+		}
+	}
+	for _, s := range []string{"", "true"} {
+		with := metric.WithAttributes(attribute.String("static", s))
+		m.desired.Record(ctx, desired[s], with)
+		m.active.Record(ctx, active[s], with)
+	}
+	m.mirrors.Record(ctx, int64(len(mirrors)))
+
+	counts := workingPods(in.Workers)
+	for _, s := range workingSeries() {
+		m.working.Record(ctx, counts[s], metric.WithAttributes(attribute.String("lifecycle", s.lifecycle),
+			attribute.String("config", s.config), attribute.String("static", s.static)))
+	}
+}
+
+// series is one line of the gauge of section 9.
+type series struct{ lifecycle, config, static string }
+
+// workingSeries returns all 15 lines; each is written every pass, zeros too.
+func workingSeries() []series {
+	var all []series
+	for _, lifecycle := range []string{"sync", "terminating", "terminated"} {
+		for _, s := range []string{"", "true"} {
+			all = append(all, series{lifecycle, "desired", s}, series{lifecycle, "orphan", s})
+		}
+		all = append(all, series{lifecycle, "runtime_only", "unknown"})
+	}
+	return all
+}
+
+// workingPods counts the workers by line. A worker without a full pod counts as
+// runtime_only, also if its UID is desired (the FIX of section 9).
+func workingPods(workers map[types.UID]Worker) map[series]int64 {
+	counts := map[series]int64{}
+	for _, w := range workers {
+		s := series{lifecycle: w.State.String(), config: "desired", static: static(w.Static)}
+		switch {
+		case !w.HasConfig:
+			s.config, s.static = "runtime_only", "unknown"
+		case w.Orphan:
+			s.config = "orphan"
+		}
+		counts[s]++
+	}
+	return counts
+}
+
+// directories writes the gauges of OD8.
+func (m *metrics) directories(ctx context.Context, plan Plan, failures map[Candidate]*failure) {
+	var candidates, failed int64
+	for _, a := range plan.Actions {
+		if a.Step != StepDirectories {
+			continue
+		}
+		if _, f := failures[Candidate{a.Step, a.PodUID}]; f {
+			failed++
+			candidates++
+		} else if a.Allowed() {
+			candidates++
+		}
+	}
+	m.folders.Record(ctx, candidates)
+	m.folderFails.Record(ctx, failed)
+}

@@ -1,0 +1,117 @@
+package cleanup
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// remove executes what removes something. Each pass does a bounded part, so that a
+// mountain of leftovers never delays the next pass for long (OD10); one failure
+// does not stop the others (HI12).
+func (h *Housekeeper) remove(ctx context.Context, plan Plan, now time.Time) (problems []error) {
+	seen := map[Candidate]bool{}
+	more := false
+	// Content goes first: it releases what the runtime still uses of a folder.
+	for _, step := range []Step{StepContent, StepLogs, StepDirectories} {
+		start, done := h.options.Clock.Now(), 0
+		for _, a := range plan.Actions {
+			if a.Step != step {
+				continue
+			}
+			c := Candidate{step, a.PodUID}
+			seen[c] = true
+			if !a.Allowed() || ctx.Err() != nil || !h.mayGo(a.PodUID) {
+				continue
+			}
+			if done > 0 && h.options.Clock.Since(start) > removalBudget || done >= maxRemovals && step != StepContent {
+				more = true
+				continue
+			}
+			done++
+			h.log(a)
+			if err := h.removeOne(ctx, c); err != nil {
+				h.failed(c, err, now)
+				problems = append(problems, fmt.Errorf("%s of %s: %w", step, a.Object, err))
+				continue
+			}
+			delete(h.failures, c)
+			if step == StepContent {
+				delete(h.content, a.PodUID)
+			}
+		}
+	}
+	h.forget(seen)
+	h.metrics.directories(ctx, plan, h.failures)
+	if more && h.options.Again != nil {
+		h.options.Again()
+	}
+	return problems
+}
+
+// forget drops notes on what is no candidate any more.
+func (h *Housekeeper) forget(seen map[Candidate]bool) {
+	for c := range h.failures {
+		if !seen[c] && c.Step != StepLogs { // log folders are not looked at in every pass
+			delete(h.failures, c)
+		}
+	}
+	for uid := range h.content {
+		if _, desired := h.pods.Get(uid); desired {
+			delete(h.content, uid) // it came back; its next end is noted anew
+		}
+	}
+}
+
+func (h *Housekeeper) removeOne(ctx context.Context, c Candidate) error {
+	ctx, cancel := context.WithTimeout(ctx, removalTimeout)
+	defer cancel()
+	switch c.Step {
+	case StepContent:
+		return h.options.Content.RemovePod(ctx, c.PodUID)
+	case StepLogs:
+		return h.options.Content.RemoveLogs(c.PodUID)
+	default:
+		return h.options.Content.RemovePodDir(c.PodUID)
+	}
+}
+
+// failed puts the next try off: 5 s, doubling up to 5 min.
+func (h *Housekeeper) failed(c Candidate, err error, now time.Time) {
+	f := h.failures[c]
+	if f == nil {
+		f = &failure{}
+		h.failures[c] = f
+	}
+	f.err = err
+	f.delay = min(max(2*f.delay, retryMin), retryMax)
+	f.retry = now.Add(f.delay)
+}
+
+// mayGo asks the guards once more right before something of a pod is removed
+// (DR1): the pod may have come back since the plan was made.
+func (h *Housekeeper) mayGo(uid types.UID) bool {
+	_, desired := h.pods.Get(uid)
+	return !desired && h.sourcesReady() && !h.workers.Knows(uid)
+}
+
+// collect has the collector make its run, at most once per period. It is judged by
+// the same guards for each pod (SG2, SG3).
+func (h *Housekeeper) collect(ctx context.Context, runningErr error, now time.Time) []error {
+	if now.Before(h.collectAt) || runningErr != nil {
+		return nil // the runtime does not answer: next pass (ND11)
+	}
+	h.collectAt = now.Add(h.options.CollectPeriod)
+	if h.options.Collector == nil {
+		return nil
+	}
+	err := h.options.Collector.Collect(ctx, func(uid types.UID) bool {
+		return h.mayGo(uid) && h.workers.ContentShouldBeRemoved(uid)
+	})
+	if err != nil {
+		return []error{fmt.Errorf("collect dead containers: %w", err)}
+	}
+	return nil
+}
