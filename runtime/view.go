@@ -255,14 +255,16 @@ func (v *View) PodStatus(ctx context.Context, pod *Pod) (*PodStatus, error) {
 // Read lists one pod and reads it in full: what the runtime shows now. A pod
 // the runtime does not know gives an empty status with its UID.
 func (v *View) Read(ctx context.Context, uid types.UID) (*PodStatus, error) {
-	pod, err := v.ListPod(ctx, uid)
+	l, err := v.List(ctx, uid)
 	if err != nil {
 		return nil, err
 	}
-	if pod == nil {
-		return &PodStatus{UID: uid, Stamp: v.options.Sequence.Next(), ObservedAt: v.options.Clock.Now()}, nil
+	for _, pod := range v.Pods(l) {
+		if pod.UID == uid {
+			return v.PodStatus(ctx, pod)
+		}
 	}
-	return v.PodStatus(ctx, pod)
+	return &PodStatus{UID: uid, Stamp: l.Stamp, ObservedAt: v.options.Clock.Now()}, nil
 }
 
 // runtimeName asks the runtime for its name once and remembers the answer.

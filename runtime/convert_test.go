@@ -1,0 +1,176 @@
+package runtime_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// spec/runtime.md 1.2: states this version does not know become Unknown.
+func TestStates(t *testing.T) {
+	for in, want := range map[runtimeapi.ContainerState]runtime.State{
+		runtimeapi.ContainerState_CONTAINER_CREATED: runtime.Created,
+		runtimeapi.ContainerState_CONTAINER_RUNNING: runtime.Running,
+		runtimeapi.ContainerState_CONTAINER_EXITED:  runtime.Exited,
+		runtimeapi.ContainerState_CONTAINER_UNKNOWN: runtime.Unknown,
+		99: runtime.Unknown,
+	} {
+		if got := runtime.ContainerState(in); got != want {
+			t.Errorf("container %v: %v, want %v", in, got, want)
+		}
+	}
+	for in, want := range map[runtimeapi.PodSandboxState]runtime.State{
+		runtimeapi.PodSandboxState_SANDBOX_READY:    runtime.Running,
+		runtimeapi.PodSandboxState_SANDBOX_NOTREADY: runtime.Exited,
+		99: runtime.Unknown,
+	} {
+		if got := runtime.SandboxState(in); got != want {
+			t.Errorf("sandbox %v: %v, want %v", in, got, want)
+		}
+	}
+}
+
+// spec/runtime.md 1.8: what a state does not allow stays zero, however much the
+// runtime says.
+func TestNewContainerStatusByState(t *testing.T) {
+	full := func(state runtimeapi.ContainerState) *runtimeapi.ContainerStatus {
+		return &runtimeapi.ContainerStatus{
+			Id: "c1", Metadata: &runtimeapi.ContainerMetadata{Name: "main"}, State: state,
+			CreatedAt: 1, StartedAt: 2, FinishedAt: 3, ExitCode: 4, Reason: "Error", Message: "m",
+			Image: &runtimeapi.ImageSpec{Image: "i:1"}, ImageRef: "sha256:r", ImageId: "sha256:i",
+			LogPath: "/log",
+		}
+	}
+	base := runtime.ContainerStatus{
+		ID: runtime.ContainerID{Runtime: "r", ID: "c1"}, Name: "main", CreatedAt: time.Unix(0, 1),
+		Image: "i:1", ImageRef: "sha256:r", ImageID: "sha256:i", LogPath: "/log",
+	}
+	created, running, exited, unknown := base, base, base, base
+	created.State = runtime.Created
+	running.State, running.StartedAt = runtime.Running, time.Unix(0, 2)
+	exited.State, exited.StartedAt, exited.FinishedAt = runtime.Exited, time.Unix(0, 2), time.Unix(0, 3)
+	exited.ExitCode, exited.Reason, exited.Message = 4, "Error", "m"
+	unknown.State, unknown.StartedAt = runtime.Unknown, time.Unix(0, 2)
+	for state, want := range map[runtimeapi.ContainerState]runtime.ContainerStatus{
+		runtimeapi.ContainerState_CONTAINER_CREATED: created,
+		runtimeapi.ContainerState_CONTAINER_RUNNING: running,
+		runtimeapi.ContainerState_CONTAINER_EXITED:  exited,
+		runtimeapi.ContainerState_CONTAINER_UNKNOWN: unknown,
+	} {
+		if diff := cmp.Diff(&want, runtime.NewContainerStatus(full(state), "r")); diff != "" {
+			t.Errorf("%v (-want +got):\n%s", state, diff)
+		}
+	}
+}
+
+// spec/runtime.md 1.8: without an image ID the reference stands for it
+// (containerd 1.6 sends none).
+func TestImageIDFallsBack(t *testing.T) {
+	got := runtime.NewContainerStatus(&runtimeapi.ContainerStatus{ImageRef: "sha256:r"}, "r")
+	if got.ImageID != "sha256:r" {
+		t.Errorf("image ID %q", got.ImageID)
+	}
+}
+
+// A time of 0 means "never", not 1970: a container that could not be started has
+// exited without having been started.
+func TestZeroTimes(t *testing.T) {
+	got := runtime.NewContainerStatus(&runtimeapi.ContainerStatus{
+		State: runtimeapi.ContainerState_CONTAINER_EXITED, FinishedAt: 5, ExitCode: 128, Reason: "StartError",
+	}, "r")
+	if !got.CreatedAt.IsZero() || !got.StartedAt.IsZero() || !got.FinishedAt.Equal(time.Unix(0, 5)) {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// spec/runtime.md 2.2, 2.3: annotations are read back; a bad value reads as
+// zero, never as an error.
+func TestAnnotations(t *testing.T) {
+	for _, tc := range []struct {
+		name, hash, count string
+		wantHash          uint64
+		wantCount         int
+	}{
+		{"written by us", "5d0e8bc9", "3", 0x5d0e8bc9, 3},
+		{"zero", "0", "0", 0, 0},
+		{"missing", "", "", 0, 0},
+		{"malformed", "xyz", "three", 0, 0},
+		{"upper case and prefix", "0x1", "1.0", 0, 0},
+		{"negative", "-1", "-1", 0, 0},
+		{"too large", "ffffffffffffffffff", "99999999999999999999", 0, 0},
+		{"64 bits", "ffffffffffffffff", "2147483647", 1<<64 - 1, 2147483647},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			annotations := map[string]string{"other": "x"}
+			if tc.hash != "" {
+				annotations[runtime.AnnotationHash] = tc.hash
+			}
+			if tc.count != "" {
+				annotations[runtime.AnnotationRestartCount] = tc.count
+			}
+			got := runtime.NewContainerStatus(&runtimeapi.ContainerStatus{Annotations: annotations}, "r")
+			if got.Hash != tc.wantHash || got.RestartCount != tc.wantCount {
+				t.Errorf("hash %x, count %d; want %x, %d", got.Hash, got.RestartCount, tc.wantHash, tc.wantCount)
+			}
+			if diff := cmp.Diff(annotations, got.Annotations); diff != "" {
+				t.Errorf("annotations (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestMounts(t *testing.T) {
+	got := runtime.NewContainerStatus(&runtimeapi.ContainerStatus{Mounts: []*runtimeapi.Mount{
+		{ContainerPath: "/dev/termination-log", HostPath: "/var/x"},
+		{ContainerPath: "/data", HostPath: "/var/y"},
+	}}, "r")
+	want := map[string]string{"/dev/termination-log": "/var/x", "/data": "/var/y"}
+	if diff := cmp.Diff(want, got.Mounts); diff != "" {
+		t.Errorf("mounts (-want +got):\n%s", diff)
+	}
+}
+
+func TestNewSandboxStatus(t *testing.T) {
+	got := runtime.NewSandboxStatus(&runtimeapi.PodSandboxStatus{
+		Id: "s1", Metadata: &runtimeapi.PodSandboxMetadata{Attempt: 2}, State: runtimeapi.PodSandboxState_SANDBOX_READY,
+		CreatedAt: 7,
+		Network: &runtimeapi.PodSandboxNetworkStatus{
+			Ip: "10.0.0.1", AdditionalIps: []*runtimeapi.PodIP{{Ip: "fd00::1"}, {Ip: "fd00::2"}},
+		},
+		Labels: map[string]string{"l": "1"}, Annotations: map[string]string{"a": "1"},
+	})
+	want := &runtime.SandboxStatus{
+		ID: "s1", State: runtime.Running, Attempt: 2, CreatedAt: time.Unix(0, 7), HasNetwork: true,
+		IP: "10.0.0.1", AdditionalIPs: []string{"fd00::1", "fd00::2"},
+		Labels: map[string]string{"l": "1"}, Annotations: map[string]string{"a": "1"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// Three answers that mean three things (spec/runtime.md 5, rows 4 and 5): no
+// network status, a network without address, the node's network.
+func TestSandboxNetwork(t *testing.T) {
+	host := &runtimeapi.LinuxPodSandboxStatus{Namespaces: &runtimeapi.Namespace{
+		Options: &runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_NODE},
+	}}
+	for _, tc := range []struct {
+		name            string
+		in              *runtimeapi.PodSandboxStatus
+		wantHost, wantN bool
+	}{
+		{"none", &runtimeapi.PodSandboxStatus{}, false, false},
+		{"no address", &runtimeapi.PodSandboxStatus{Network: &runtimeapi.PodSandboxNetworkStatus{}}, false, true},
+		{"host network", &runtimeapi.PodSandboxStatus{Linux: host}, true, false},
+	} {
+		got := runtime.NewSandboxStatus(tc.in)
+		if got.HostNetwork != tc.wantHost || got.HasNetwork != tc.wantN || got.IP != "" {
+			t.Errorf("%s: got %+v", tc.name, got)
+		}
+	}
+}

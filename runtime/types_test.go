@@ -1,0 +1,142 @@
+package runtime_test
+
+import (
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+func TestParseContainerID(t *testing.T) {
+	for _, tc := range []struct {
+		in   string
+		want runtime.ContainerID
+		ok   bool
+	}{
+		{"containerd://4f2a", runtime.ContainerID{Runtime: "containerd", ID: "4f2a"}, true},
+		{"cri-o://a://b", runtime.ContainerID{Runtime: "cri-o", ID: "a://b"}, true},
+		{"://4f2a", runtime.ContainerID{ID: "4f2a"}, true},
+		{"", runtime.ContainerID{}, true},
+		{"containerd://", runtime.ContainerID{}, false},
+		{"4f2a", runtime.ContainerID{}, false},
+		{"containerd:/4f2a", runtime.ContainerID{}, false},
+	} {
+		got, err := runtime.ParseContainerID(tc.in)
+		if got != tc.want || (err == nil) != tc.ok {
+			t.Errorf("%q: got %+v, %v; want %+v, ok %v", tc.in, got, err, tc.want, tc.ok)
+		}
+	}
+}
+
+// A container ID survives the way through a v1.PodStatus, and any text that
+// parses comes out as it went in.
+func TestContainerIDRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		id := runtime.ContainerID{
+			Runtime: rapid.StringMatching(`[a-z][a-z0-9-]*`).Draw(t, "runtime"),
+			ID:      rapid.StringMatching(`.+`).Draw(t, "id"),
+		}
+		got, err := runtime.ParseContainerID(id.String())
+		if err != nil || got != id {
+			t.Fatalf("%q: got %+v, %v", id.String(), got, err)
+		}
+		text := rapid.String().Draw(t, "text")
+		if parsed, err := runtime.ParseContainerID(text); err == nil && parsed.String() != text {
+			t.Fatalf("%q became %q", text, parsed.String())
+		}
+	})
+}
+
+func TestContainerIDIsZero(t *testing.T) {
+	if !(runtime.ContainerID{}).IsZero() || (runtime.ContainerID{Runtime: "r"}).IsZero() {
+		t.Error("IsZero is wrong")
+	}
+	if s := (runtime.ContainerID{}).String(); s != "" {
+		t.Errorf("the zero ID is shown as %q", s)
+	}
+}
+
+func TestStateString(t *testing.T) {
+	for state, want := range map[runtime.State]string{
+		runtime.Unknown: "unknown", runtime.Created: "created", runtime.Running: "running",
+		runtime.Exited: "exited", runtime.State(77): "unknown",
+	} {
+		if got := state.String(); got != want {
+			t.Errorf("State(%d) = %q, want %q", state, got, want)
+		}
+	}
+}
+
+// A pod runs as long as anything of it does: a ready sandbox without containers,
+// or a container whose sandbox is gone.
+func TestPodRunning(t *testing.T) {
+	sandbox := func(s runtime.State) []*runtime.Sandbox { return []*runtime.Sandbox{{State: s}} }
+	container := func(s runtime.State) []*runtime.Container { return []*runtime.Container{{State: s}} }
+	for _, tc := range []struct {
+		name string
+		pod  runtime.Pod
+		want bool
+	}{
+		{"ready sandbox", runtime.Pod{Sandboxes: sandbox(runtime.Running), Containers: container(runtime.Exited)}, true},
+		{"container in a dead sandbox", runtime.Pod{Sandboxes: sandbox(runtime.Exited), Containers: container(runtime.Running)}, true},
+		{"dead", runtime.Pod{Sandboxes: sandbox(runtime.Exited), Containers: container(runtime.Exited)}, false},
+		{"unknown", runtime.Pod{Sandboxes: sandbox(runtime.Unknown), Containers: container(runtime.Unknown)}, false},
+		{"created", runtime.Pod{Containers: container(runtime.Created)}, false},
+	} {
+		if got := tc.pod.Running(); got != tc.want {
+			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
+		}
+	}
+}
+
+// "The status of container X" is the newest with that name (spec/runtime.md
+// 1.3); no status at all is a valid answer to every question.
+func TestPodStatusLookups(t *testing.T) {
+	s := &runtime.PodStatus{Containers: []*runtime.ContainerStatus{
+		{Name: "b", State: runtime.Exited},
+		{Name: "a", State: runtime.Exited, ExitCode: 2},
+		{Name: "a", State: runtime.Exited, ExitCode: 1},
+	}}
+	if got := s.Container("a"); got == nil || got.ExitCode != 2 {
+		t.Errorf("Container(a) = %+v, want the newest", got)
+	}
+	if s.Container("c") != nil || s.Running() {
+		t.Error("found what is not there")
+	}
+	s.Containers[2].State = runtime.Running
+	if !s.Running() {
+		t.Error("an older container that runs does not count")
+	}
+	var none *runtime.PodStatus
+	if none.Container("a") != nil || none.Running() {
+		t.Error("a nil status shows something")
+	}
+}
+
+// Stamps drawn later are larger, whoever draws them.
+func TestSequence(t *testing.T) {
+	var (
+		sequence runtime.Sequence
+		mu       sync.Mutex
+		seen     = map[runtime.Stamp]bool{}
+		wg       sync.WaitGroup
+	)
+	for range 4 {
+		wg.Go(func() {
+			last := runtime.Stamp(0)
+			for range 100 {
+				s := sequence.Next()
+				mu.Lock()
+				if s <= last || seen[s] {
+					t.Errorf("stamp %d after %d, seen before: %v", s, last, seen[s])
+				}
+				seen[s] = true
+				mu.Unlock()
+				last = s
+			}
+		})
+	}
+	wg.Wait()
+}
