@@ -13,10 +13,14 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
 )
+
+// module is cut from package names where only we read them.
+const module = "github.com/podwright/podwright/"
 
 // event is one line of `go test -json` (cmd/test2json).
 type event struct {
@@ -33,15 +37,31 @@ type summary struct {
 	passed, failed, skipped int
 	packages                map[string]string // package -> last action
 	output                  map[string][]string
-	conformance             []string
-	skips                   []string
-	out                     io.Writer
+	// suites are the runs of runtime/runtimetest: package and test -> cases.
+	suites map[string]*suite
+	skips  []string
+	out    io.Writer
+}
+
+// suite is one run of the conformance suite for runtimes.
+type suite struct {
+	pkg, test       string
+	passed, skipped int
+	ok              bool
+}
+
+// suiteMark is how the first case of the suite is called below the test that
+// runs it.
+const suiteMark = "/runtime/version_names_the_runtime"
+
+func newSummary(out io.Writer) *summary {
+	return &summary{packages: map[string]string{}, output: map[string][]string{}, suites: map[string]*suite{}, out: out}
 }
 
 func main() {
 	log := flag.String("log", "", "also write all test output to this file")
 	flag.Parse()
-	s := &summary{packages: map[string]string{}, output: map[string][]string{}, out: os.Stdout}
+	s := newSummary(os.Stdout)
 	var w io.Writer = io.Discard
 	if *log != "" {
 		f, err := os.Create(*log)
@@ -88,8 +108,9 @@ func (s *summary) take(e event) {
 			return
 		}
 		s.output[key] = append(s.output[key], e.Output)
-		if _, text, ok := strings.Cut(e.Output, "runtimetest: "); ok {
-			s.conformance = append(s.conformance, strings.TrimSpace(text))
+	case "run":
+		if parent, ok := strings.CutSuffix(e.Test, suiteMark); ok {
+			s.suites[e.Package+" "+parent] = &suite{pkg: e.Package, test: parent}
 		}
 	case "build-fail":
 		s.packages[e.ImportPath] = "fail"
@@ -110,6 +131,7 @@ func (s *summary) finish(e event, key string) {
 		delete(s.output, key)
 		return
 	}
+	s.count(e)
 	switch e.Action {
 	case "pass":
 		s.passed++
@@ -121,6 +143,26 @@ func (s *summary) finish(e event, key string) {
 		fmt.Fprintf(s.out, "FAIL  %s\n%s", key, strings.Join(s.output[key], ""))
 	}
 	delete(s.output, key)
+}
+
+// count adds a finished test to the conformance run it is a case of.
+func (s *summary) count(e event) {
+	if run := s.suites[e.Package+" "+e.Test]; run != nil {
+		run.ok = e.Action == "pass"
+		return
+	}
+	for _, run := range s.suites {
+		rest, ok := strings.CutPrefix(e.Test, run.test+"/")
+		if !ok || run.pkg != e.Package || strings.Count(rest, "/") != 1 {
+			continue
+		}
+		switch e.Action {
+		case "pass":
+			run.passed++
+		case "skip":
+			run.skipped++
+		}
+	}
 }
 
 // print writes the closing lines and reports whether all is well.
@@ -136,9 +178,13 @@ func (s *summary) print() bool {
 	for _, name := range s.skips {
 		fmt.Fprintf(s.out, "skipped: %s\n", name)
 	}
-	slices.Sort(s.conformance)
-	for _, text := range slices.Compact(s.conformance) {
-		fmt.Fprintf(s.out, "runtimetest: %s\n", text)
+	for _, key := range slices.Sorted(maps.Keys(s.suites)) {
+		run := s.suites[key]
+		verdict := "FAILED"
+		if run.ok {
+			verdict = "passed"
+		}
+		fmt.Fprintf(s.out, "runtimetest %s: %s %s (%d cases, %d not applicable)\n", verdict, strings.TrimPrefix(run.pkg, module), run.test, run.passed, run.skipped)
 	}
 	fmt.Fprintf(s.out, "%d passed, %d failed, %d skipped\n", s.passed, s.failed, s.skipped)
 	return ok

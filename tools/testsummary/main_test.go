@@ -11,7 +11,7 @@ import (
 func run(t *testing.T, events ...string) (string, bool) {
 	t.Helper()
 	var out bytes.Buffer
-	s := &summary{packages: map[string]string{}, output: map[string][]string{}, out: &out}
+	s := newSummary(&out)
 	if err := s.read(strings.NewReader(strings.Join(events, "\n")), io.Discard); err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,12 @@ func TestSummary(t *testing.T) {
 		}, false, "b.go:1: boom\n"},
 		{"package failed without a test, as on a data race at exit", []string{pass, `{"Action":"fail","Package":"p"}`}, false, "package failed: p\n"},
 		{"build failed", []string{pass, `{"Action":"build-output","ImportPath":"q","Output":"q.go:1: undefined\n"}`, `{"Action":"build-fail","ImportPath":"q"}`}, false, "q.go:1: undefined\n"},
-		{"conformance line", []string{`{"Action":"output","Package":"p","Test":"TestA","Output":"    x.go:3: runtimetest: fake: 34 cases passed\n"}`, pass}, true, "runtimetest: fake: 34 cases passed\n"},
+		{"conformance run", []string{
+			`{"Action":"run","Package":"github.com/podwright/podwright/runtime/fake","Test":"TestC/runtime/version_names_the_runtime"}`,
+			`{"Action":"pass","Package":"github.com/podwright/podwright/runtime/fake","Test":"TestC/runtime/version_names_the_runtime"}`,
+			`{"Action":"skip","Package":"github.com/podwright/podwright/runtime/fake","Test":"TestC/event/stream"}`,
+			`{"Action":"pass","Package":"github.com/podwright/podwright/runtime/fake","Test":"TestC"}`,
+		}, true, "runtimetest passed: runtime/fake TestC (1 cases, 1 not applicable)\n"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
