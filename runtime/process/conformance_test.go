@@ -22,3 +22,19 @@ func TestConformance(t *testing.T) {
 		})
 	}
 }
+
+// The same in a root file system of its own, with mounts: for root only.
+func TestConformanceRootFS(t *testing.T) {
+	root := rootFS(t)
+	for _, mode := range modes() {
+		t.Run(mode.name, func(t *testing.T) {
+			runtimetest.Run(t, func(t *testing.T) runtimetest.Subject {
+				r := newRuntime(t, mode.supervisor)
+				return runtimetest.Subject{
+					Runtime: r, Images: r, Image: root, Command: runtimetest.Shell("/bin/busybox", "sh"),
+					Limits: runtimetest.Limits{NoPodIP: true},
+				}
+			})
+		})
+	}
+}

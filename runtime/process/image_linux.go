@@ -3,8 +3,10 @@ package process
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -60,7 +62,8 @@ func (i image) api() *runtimeapi.Image {
 	}
 }
 
-// ListImages returns the image "host" and the folders that containers use.
+// ListImages returns the image "host", the folders asked for since New, and those
+// that containers use.
 func (r *Runtime) ListImages(ctx context.Context, filter *runtimeapi.ImageFilter) ([]*runtimeapi.Image, error) {
 	leave, err := r.enter(ctx)
 	if err != nil {
@@ -74,17 +77,31 @@ func (r *Runtime) ListImages(ctx context.Context, filter *runtimeapi.ImageFilter
 		}
 		return []*runtimeapi.Image{i.api()}, nil
 	}
-	out := []*runtimeapi.Image{image{ref: hostImage}.api()}
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	seen := map[string]bool{hostImage: true}
+	refs := map[string]bool{hostImage: true}
+	maps.Copy(refs, r.folders)
 	for _, c := range r.containers {
-		if ref := c.record.ImageRef; !seen[ref] {
-			seen[ref] = true
-			out = append(out, image{ref: ref, root: ref}.api())
+		refs[c.record.ImageRef] = true
+	}
+	r.mu.Unlock()
+	out := []*runtimeapi.Image{}
+	for _, ref := range slices.Sorted(maps.Keys(refs)) {
+		if i, err := resolveImage(ref); err == nil {
+			out = append(out, i.api())
 		}
 	}
 	return out, nil
+}
+
+// image resolves a name and remembers it as one to list.
+func (r *Runtime) image(name string) (image, error) {
+	i, err := resolveImage(name)
+	if err == nil {
+		r.mu.Lock()
+		r.folders[i.ref] = true
+		r.mu.Unlock()
+	}
+	return i, err
 }
 
 // ImageStatus returns the image's status, with a nil Image for a name that is no
@@ -95,7 +112,7 @@ func (r *Runtime) ImageStatus(ctx context.Context, spec *runtimeapi.ImageSpec, _
 		return nil, err
 	}
 	defer leave()
-	i, err := resolveImage(spec.GetImage())
+	i, err := r.image(spec.GetImage())
 	if err != nil {
 		return &runtimeapi.ImageStatusResponse{}, nil
 	}
@@ -111,7 +128,7 @@ func (r *Runtime) PullImage(ctx context.Context, spec *runtimeapi.ImageSpec, _ *
 		return "", err
 	}
 	defer leave()
-	i, err := resolveImage(spec.GetImage())
+	i, err := r.image(spec.GetImage())
 	return i.ref, err
 }
 

@@ -50,6 +50,7 @@ type Runtime struct {
 	sandboxes   map[string]*sandbox
 	containers  map[string]*container
 	names       map[string]string // what must be unique, to the ID that has it
+	folders     map[string]bool   // images asked for
 	subscribers map[*subscriber]struct{}
 }
 
@@ -89,7 +90,7 @@ func New(options Options) (*Runtime, error) {
 		log: options.Logger, clock: options.Clock, rand: options.Rand, bootID: boot,
 		closing:   make(chan struct{}),
 		sandboxes: map[string]*sandbox{}, containers: map[string]*container{},
-		names: map[string]string{}, subscribers: map[*subscriber]struct{}{},
+		names: map[string]string{}, folders: map[string]bool{}, subscribers: map[*subscriber]struct{}{},
 	}
 	if err := r.open(); err != nil {
 		return nil, fmt.Errorf("process runtime at %s: %w", r.root, err)

@@ -1,0 +1,206 @@
+//go:build linux
+
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	goruntime "runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/process/internal/osproc"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// The time-out is on the injected clock and kills everything the command started;
+// what it had written is returned.
+func TestExecTimeout(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Unix(1e9, 0))
+	r, err := New(Options{Root: t.TempDir() + "/root", Clock: clock})
+	must(t, err)
+	defer func() { must(t, r.Close(context.Background())) }()
+	id := runContainer(t, r, shell("sleep 1000"))
+	defer func() { must(t, r.RemoveContainer(context.Background(), id)) }()
+	ready := t.TempDir() + "/ready"
+	type result struct {
+		stdout string
+		err    error
+	}
+	done := make(chan result, 1)
+	go func() {
+		stdout, _, err := r.ExecSync(t.Context(), id,
+			[]string{"/bin/sh", "-c", "trap '' TERM; sleep 1000 & echo $! $$; echo >" + ready + "; wait; sleep 1000"}, time.Minute)
+		done <- result{string(stdout), err}
+	}()
+	eventually(t, "the command is up", func() bool { return readFile(t, ready) != "" && clock.HasWaiters() })
+	var processes []osproc.Identity
+	clock.Step(time.Minute)
+	got := <-done
+	if runtime.Class(got.err) != runtime.ErrDeadline {
+		t.Errorf("error %v", got.err)
+	}
+	for field := range strings.FieldsSeq(got.stdout) {
+		pid, err := strconv.Atoi(field)
+		must(t, err)
+		if i, err := osproc.Identify(pid); err == nil {
+			processes = append(processes, i)
+		}
+	}
+	if !strings.Contains(got.stdout, " ") {
+		t.Fatalf("output before the time-out is lost: %q", got.stdout)
+	}
+	for _, p := range processes {
+		eventually(t, fmt.Sprintf("process %d ends", p.PID), func() bool { return gone(p) })
+	}
+}
+
+// A container's end ends the commands in it.
+func TestExecEndsWithContainer(t *testing.T) {
+	eachMode(t, func(t *testing.T, supervisor Supervisor) {
+		r := newRuntime(t, supervisor)
+		id := runContainer(t, r, shell("sleep 1000"))
+		ready := t.TempDir() + "/ready"
+		done := make(chan error, 1)
+		go func() {
+			_, _, err := r.ExecSync(t.Context(), id, []string{"/bin/sh", "-c", "echo >" + ready + "; sleep 1000"}, 0)
+			done <- err
+		}()
+		eventually(t, "the command is up", func() bool { return readFile(t, ready) != "" })
+		must(t, r.StopContainer(t.Context(), id, 0))
+		if err := <-done; runtime.Class(err) != runtime.ErrFailedPrecondition {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
+// A background process that keeps the output open does not keep the call; output
+// is bounded; what cannot run has no exit status.
+func TestExecOutput(t *testing.T) {
+	r := newRuntime(t, Supervisor{})
+	id := runContainer(t, r, shell("sleep 1000"))
+	run := func(script string) (string, error) {
+		stdout, _, err := r.ExecSync(t.Context(), id, []string{"/bin/sh", "-c", script}, 0)
+		return string(stdout), err
+	}
+	out, err := run("sleep 1000 & echo $!")
+	must(t, err)
+	pid, err := strconv.Atoi(strings.TrimSpace(out))
+	must(t, err)
+	background, err := osproc.Identify(pid)
+	must(t, err)
+	p, err := osproc.Open(background)
+	must(t, err)
+	must(t, p.Signal(9))
+	p.Close()
+
+	out, err = run(fmt.Sprintf("head -c %d /dev/zero", maxExecOutput+100_000))
+	must(t, err)
+	if len(out) != maxExecOutput {
+		t.Errorf("%d bytes of output, want the limit %d", len(out), maxExecOutput)
+	}
+	var exit *runtime.ExitError
+	if _, err = run("kill -9 $$"); !errors.As(err, &exit) || exit.Code != 137 {
+		t.Errorf("killed command: %v", err)
+	}
+	_, _, err = r.ExecSync(t.Context(), id, []string{"no-such-command"}, 0)
+	if err == nil || errors.As(err, &exit) || !strings.Contains(err.Error(), "no-such-command") {
+		t.Errorf("missing command: %v", err)
+	}
+	if _, _, err = r.ExecSync(t.Context(), id, nil, 0); runtime.Class(err) != runtime.ErrInvalid {
+		t.Errorf("no command: %v", err)
+	}
+}
+
+// A failed start is the container's end, with the words for the user.
+func TestStartFails(t *testing.T) {
+	eachMode(t, func(t *testing.T, supervisor Supervisor) {
+		r := newRuntime(t, supervisor)
+		for name, c := range map[string]struct {
+			change func(*runtimeapi.ContainerConfig)
+			says   string
+		}{
+			"missing command": {func(c *runtimeapi.ContainerConfig) { c.Command = []string{"no-such-command"} }, "no-such-command"},
+			"missing folder":  {func(c *runtimeapi.ContainerConfig) { c.WorkingDir = "/no/such/folder" }, "/no/such/folder"},
+			"too large": {func(c *runtimeapi.ContainerConfig) {
+				c.Envs = []*runtimeapi.KeyValue{{Key: "BIG", Value: []byte(strings.Repeat("x", 1<<20))}}
+			}, "too large"},
+		} {
+			t.Run(name, func(t *testing.T) {
+				id, err := r.CreateContainer(t.Context(), runSandboxNamed(t, r, name), shell("true", c.change), nil)
+				must(t, err)
+				if err := r.StartContainer(t.Context(), id); err == nil || !strings.Contains(err.Error(), c.says) {
+					t.Errorf("start: %v", err)
+				}
+				s := waitExit(t, r, id)
+				if s.GetExitCode() != codeStartError || s.GetReason() != reasonStartError || !strings.Contains(s.GetMessage(), c.says) {
+					t.Errorf("status %v", s)
+				}
+				if err := r.StartContainer(t.Context(), id); runtime.Class(err) != runtime.ErrFailedPrecondition {
+					t.Errorf("second start: %v", err)
+				}
+			})
+		}
+	})
+}
+
+func runSandboxNamed(t *testing.T, r *Runtime, name string) string {
+	t.Helper()
+	config := sandboxConfig(t)
+	config.Metadata.Name = name
+	id, err := r.RunPodSandbox(t.Context(), config, "")
+	must(t, err)
+	return id
+}
+
+// A binary that does not call Shim is not run again and again: one start fails,
+// clearly.
+func TestNoSupervisorInBinary(t *testing.T) {
+	r := newRuntime(t, Supervisor{executable: "/bin/true"})
+	id, err := r.CreateContainer(t.Context(), runSandbox(t, r), shell("true"), nil)
+	must(t, err)
+	if err := r.StartContainer(t.Context(), id); err == nil || !strings.Contains(err.Error(), "supervisor") {
+		t.Errorf("start: %v", err)
+	}
+	if s := waitExit(t, r, id); s.GetExitCode() != codeStartError {
+		t.Errorf("status %v", s)
+	}
+}
+
+// Idle supervised containers cost the agent no goroutine.
+func TestNoGoroutinePerContainer(t *testing.T) {
+	r := newRuntime(t, modes()[0].supervisor)
+	runContainer(t, r, shell("sleep 1000"))
+	before := goruntime.NumGoroutine()
+	for i := range 10 {
+		id, err := r.CreateContainer(t.Context(), runSandboxNamed(t, r, itoa(i)), shell("sleep 1000"), nil)
+		must(t, err)
+		must(t, r.StartContainer(t.Context(), id))
+	}
+	eventually(t, "goroutines end", func() bool { return goruntime.NumGoroutine() <= before })
+}
+
+// A slow reader of events is told that it missed some.
+func TestEventsOverflow(t *testing.T) {
+	r := newRuntime(t, Supervisor{})
+	events := make(chan *runtimeapi.ContainerEventResponse)
+	up, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		done <- r.GetContainerEvents(t.Context(), events, func(runtimeapi.RuntimeService_GetContainerEventsClient) { close(up) })
+	}()
+	<-up
+	for range eventBuffer + 2 {
+		r.publish("none", "none", runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT)
+	}
+	if err := <-done; runtime.Class(err) != runtime.ErrExhausted {
+		t.Errorf("error %v", err)
+	}
+}

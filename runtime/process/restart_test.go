@@ -1,0 +1,303 @@
+//go:build linux
+
+package process
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/runtime/process/internal/osproc"
+)
+
+// waitForFile is a script that waits for a file and exits with a code.
+func waitForFile(path, then string) string {
+	return "while ! [ -e " + path + " ]; do sleep 0.02; done; " + then
+}
+
+func touch(t *testing.T, path string) {
+	t.Helper()
+	must(t, os.WriteFile(path, nil, 0o600))
+}
+
+// Kill -9 of the agent, start again: same process, nothing restarted, and the
+// exit code is known, or honestly unknown.
+func TestAgentKilledContainerRuns(t *testing.T) {
+	eachMode(t, func(t *testing.T, supervisor Supervisor) {
+		dir := t.TempDir()
+		a := startAgent(t, supervisor.Enabled(), "echo before; "+
+			waitForFile(dir+"/talk", "echo after; ")+waitForFile(dir+"/exit", "echo bye; exit 7"))
+		before := processOf(t, a)
+		a.kill(t)
+		touch(t, dir+"/talk") // output while no agent reads it
+
+		r := openRuntime(t, a.root, supervisor)
+		s := status(t, r, a.container)
+		if s.GetState() != runtimeapi.ContainerState_CONTAINER_RUNNING {
+			t.Fatalf("after the agent's restart: %v", s)
+		}
+		if got := info(t, r, a.container).PID; got != before.PID {
+			t.Errorf("pid %d, before it was %d", got, before.PID)
+		}
+		waitLine(t, r, a.container, "after")
+		touch(t, dir+"/exit")
+		wantExit(t, waitExit(t, r, a.container), supervisor, 7)
+		if got := logText(t, r, a.container); got != "before\nafter\nbye\n" {
+			t.Errorf("log %q", got)
+		}
+	})
+}
+
+// The container ends while there is no agent.
+func TestAgentKilledContainerEnds(t *testing.T) {
+	eachMode(t, func(t *testing.T, supervisor Supervisor) {
+		dir := t.TempDir()
+		a := startAgent(t, supervisor.Enabled(), waitForFile(dir+"/exit", "exit 0"))
+		p := processOf(t, a)
+		started := startedOf(t, a)
+		a.kill(t)
+		touch(t, dir+"/exit")
+		eventually(t, "the container ends", func() bool { return gone(p) })
+		if supervisor.Enabled() {
+			eventually(t, "the supervisor ends", func() bool { return gone(started.Supervisor) })
+		}
+		r := openRuntime(t, a.root, supervisor)
+		s := status(t, r, a.container)
+		if s.GetState() != runtimeapi.ContainerState_CONTAINER_EXITED {
+			t.Fatalf("state %v", s.GetState())
+		}
+		wantExit(t, s, supervisor, 0)
+		// What was found stays found: a third agent reports the same.
+		must(t, r.Close(t.Context()))
+		again := status(t, openRuntime(t, a.root, supervisor), a.container)
+		if again.GetFinishedAt() != s.GetFinishedAt() || again.GetExitCode() != s.GetExitCode() {
+			t.Errorf("the end changed from %v to %v", s, again)
+		}
+	})
+}
+
+// wantExit wants the code if there was a supervisor, else an unknown end that
+// cannot be taken for success.
+func wantExit(t *testing.T, s *runtimeapi.ContainerStatus, supervisor Supervisor, code int32) {
+	t.Helper()
+	if !supervisor.Enabled() {
+		code = codeUnknown
+		if s.GetReason() != reasonUnknown {
+			t.Errorf("reason %q, want %q", s.GetReason(), reasonUnknown)
+		}
+	}
+	if s.GetExitCode() != code {
+		t.Errorf("exit code %d (%s: %s), want %d", s.GetExitCode(), s.GetReason(), s.GetMessage(), code)
+	}
+}
+
+func startedOf(t *testing.T, a *agent) startedRecord {
+	t.Helper()
+	var started startedRecord
+	ok, err := readRecord(filepath.Join(a.root, containersDir, a.container), startedFile, &started)
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	return started
+}
+
+func processOf(t *testing.T, a *agent) osproc.Identity {
+	t.Helper()
+	return startedOf(t, a).Process
+}
+
+func gone(id osproc.Identity) bool {
+	p, err := osproc.Open(id)
+	if err == nil {
+		p.Close()
+	}
+	return errors.Is(err, os.ErrProcessDone)
+}
+
+// A killed supervisor: the container runs on, is logged and can be stopped; its
+// end is unknown.
+func TestSupervisorKilled(t *testing.T) {
+	for _, agentToo := range []bool{false, true} {
+		t.Run(map[bool]string{false: "agent lives", true: "agent killed too"}[agentToo], func(t *testing.T) {
+			dir := t.TempDir()
+			supervisor := modes()[0].supervisor
+			var r *Runtime
+			var id string
+			script := "trap '' TERM; echo up; " + waitForFile(dir+"/talk", "echo after; sleep 1000")
+			if agentToo {
+				a := startAgent(t, true, script)
+				started := startedOf(t, a)
+				a.kill(t)
+				must(t, unix.Kill(started.Supervisor.PID, unix.SIGKILL))
+				eventually(t, "the supervisor ends", func() bool { return gone(started.Supervisor) })
+				r, id = openRuntime(t, a.root, supervisor), a.container
+			} else {
+				r = newRuntime(t, supervisor)
+				id = runContainer(t, r, shell(script))
+				waitLine(t, r, id, "up")
+				must(t, unix.Kill(info(t, r, id).SupervisorPID, unix.SIGKILL))
+				eventually(t, "the agent takes over", func() bool { return info(t, r, id).SupervisorPID == 0 })
+			}
+			i := info(t, r, id)
+			if i.PID == 0 || status(t, r, id).GetState() != runtimeapi.ContainerState_CONTAINER_RUNNING {
+				t.Fatalf("the container is lost: %+v", i)
+			}
+			touch(t, dir+"/talk")
+			waitLine(t, r, id, "after")
+			must(t, r.ReopenContainerLog(t.Context(), id))
+			must(t, r.StopContainer(t.Context(), id, 0))
+			wantExit(t, status(t, r, id), Supervisor{}, 0)
+		})
+	}
+}
+
+// A pid that now belongs to somebody else is not the container, and not killed.
+func TestReusedPid(t *testing.T) {
+	stranger := exec.Command("sleep", "1000")
+	stranger.SysProcAttr = &unix.SysProcAttr{Setsid: true}
+	must(t, stranger.Start())
+	defer func() { _ = stranger.Process.Kill(); _ = stranger.Wait() }()
+	id, err := osproc.Identify(stranger.Process.Pid)
+	must(t, err)
+	for _, c := range []struct {
+		name   string
+		change func(*osproc.Identity)
+	}{
+		{"same boot", func(i *osproc.Identity) { i.StartTime-- }},
+		{"other boot", func(i *osproc.Identity) { i.BootID = "other" }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRuntime(t, Supervisor{})
+			container, err := r.CreateContainer(t.Context(), runSandbox(t, r), shell("true"), nil)
+			must(t, err)
+			must(t, r.Close(t.Context()))
+			forged := id
+			c.change(&forged)
+			must(t, writeRecord(r.path(containersDir, container), startedFile, startedRecord{Process: forged}))
+
+			r = openRuntime(t, r.root, Supervisor{})
+			s := status(t, r, container)
+			if s.GetState() != runtimeapi.ContainerState_CONTAINER_EXITED {
+				t.Errorf("a stranger's process is taken for the container: %v", s)
+			}
+			wantExit(t, s, Supervisor{}, 0)
+			must(t, r.RemoveContainer(t.Context(), container))
+			if gone(id) {
+				t.Fatal("a stranger was killed")
+			}
+		})
+	}
+}
+
+// After a reboot nothing is ready and nothing runs.
+func TestReboot(t *testing.T) {
+	r := newRuntime(t, Supervisor{})
+	sandbox := runSandbox(t, r)
+	created, err := r.CreateContainer(t.Context(), sandbox, shell("true"), nil)
+	must(t, err)
+	must(t, r.Close(t.Context()))
+	record := r.sandboxes[sandbox].record
+	record.BootID = "other"
+	must(t, writeRecord(r.path(sandboxesDir), sandbox+".json", record))
+
+	r = openRuntime(t, r.root, Supervisor{})
+	response, err := r.PodSandboxStatus(t.Context(), sandbox, false)
+	must(t, err)
+	if got := response.GetStatus().GetState(); got != runtimeapi.PodSandboxState_SANDBOX_NOTREADY {
+		t.Errorf("sandbox state %v", got)
+	}
+	if err := r.StartContainer(t.Context(), created); err == nil {
+		t.Error("a container started in a sandbox of an earlier boot")
+	}
+}
+
+// The agent was killed between the fork and the record of the process.
+func TestKilledWhileStarting(t *testing.T) {
+	t.Run("process runs", func(t *testing.T) {
+		// Its child inherits the mark and leads a session too: it is not the container.
+		a := startAgent(t, false, "setsid sleep 1000 & echo up; wait")
+		p := processOf(t, a)
+		a.kill(t)
+		must(t, os.Remove(filepath.Join(a.root, containersDir, a.container, startedFile)))
+		r := openRuntime(t, a.root, Supervisor{})
+		if got := info(t, r, a.container).PID; got != p.PID {
+			t.Errorf("found pid %d, want %d", got, p.PID)
+		}
+		must(t, r.StopContainer(t.Context(), a.container, 0))
+		if !gone(p) {
+			t.Error("still runs")
+		}
+		killMarked(t, a.container)
+	})
+	t.Run("process does not run", func(t *testing.T) {
+		r := newRuntime(t, Supervisor{})
+		id, err := r.CreateContainer(t.Context(), runSandbox(t, r), shell("true"), nil)
+		must(t, err)
+		must(t, r.Close(t.Context()))
+		touch(t, r.path(containersDir, id, startingFile))
+		r = openRuntime(t, r.root, Supervisor{})
+		wantExit(t, status(t, r, id), Supervisor{}, 0)
+	})
+}
+
+// killMarked kills what escaped from a container without a supervisor.
+func killMarked(t *testing.T, container string) {
+	t.Helper()
+	for {
+		found, err := osproc.FindByEnv(containerEnv, map[string]bool{container: true})
+		must(t, err)
+		if len(found) == 0 {
+			return
+		}
+		for _, id := range found {
+			must(t, osproc.KillSession(id))
+		}
+	}
+}
+
+// Records that cannot be read cost what they describe, and nothing else.
+func TestDamagedRecords(t *testing.T) {
+	r := newRuntime(t, Supervisor{})
+	sandbox := runSandbox(t, r)
+	good, err := r.CreateContainer(t.Context(), sandbox, shell("true"), nil)
+	must(t, err)
+	must(t, r.Close(t.Context()))
+	must(t, os.WriteFile(r.path(sandboxesDir, strings.Repeat("a", 64)+".json"), []byte("{"), 0o600))
+	must(t, os.WriteFile(r.path(sandboxesDir, temporary+"1"), []byte("{"), 0o600))
+	must(t, os.Mkdir(r.path(containersDir, "half"), 0o700))
+	must(t, os.Mkdir(r.path(containersDir, "bad"), 0o700))
+	must(t, os.WriteFile(r.path(containersDir, "bad", containerFile), []byte("null"), 0o600))
+
+	r = openRuntime(t, r.root, Supervisor{})
+	list, err := r.ListContainers(t.Context(), nil)
+	must(t, err)
+	if len(list) != 1 || list[0].GetId() != good {
+		t.Errorf("containers %v, want %s", list, good)
+	}
+	if _, err := os.Stat(r.path(containersDir, "half")); !os.IsNotExist(err) {
+		t.Errorf("a half-made container stays: %v", err)
+	}
+	entries, err := os.ReadDir(r.path(sandboxesDir))
+	must(t, err)
+	if slices.ContainsFunc(entries, func(e os.DirEntry) bool { return strings.HasPrefix(e.Name(), temporary) }) {
+		t.Error("a temporary file stays")
+	}
+}
+
+// Two runtimes on one folder would fight.
+func TestFolderInUse(t *testing.T) {
+	r := newRuntime(t, Supervisor{})
+	if second, err := New(Options{Root: r.root}); err == nil {
+		_ = second.Close(t.Context())
+		t.Fatal("a second runtime opened the folder")
+	}
+	must(t, r.Close(t.Context()))
+	openRuntime(t, r.root, Supervisor{})
+}

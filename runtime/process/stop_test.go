@@ -1,0 +1,191 @@
+//go:build linux
+
+package process
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/process/internal/osproc"
+)
+
+// identities reads pids that a container logged and names the processes.
+func identities(t *testing.T, r *Runtime, id string) []osproc.Identity {
+	t.Helper()
+	var out []osproc.Identity
+	for field := range strings.FieldsSeq(logText(t, r, id)) {
+		if pid, err := strconv.Atoi(field); err == nil {
+			i, err := osproc.Identify(pid)
+			must(t, err)
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// A tree that ignores SIGTERM, with processes in groups of their own, is killed
+// to the last one.
+func TestStopKillsTree(t *testing.T) {
+	eachMode(t, func(t *testing.T, supervisor Supervisor) {
+		r := newRuntime(t, supervisor)
+		id := runContainer(t, r, shell(`trap '' TERM
+			sleep 1000 & echo $!
+			(sleep 1000 & echo $!; sleep 1000) &
+			set -m; sleep 1000 & echo $!
+			sleep 0.1; echo up; wait; sleep 1000`))
+		waitLine(t, r, id, "up")
+		processes := identities(t, r, id)
+		if len(processes) != 3 {
+			t.Fatalf("processes %v", processes)
+		}
+		must(t, r.StopContainer(t.Context(), id, 1))
+		if s := status(t, r, id); s.GetExitCode() != 137 {
+			t.Errorf("exit code %d, want 137", s.GetExitCode())
+		}
+		for _, p := range processes {
+			eventually(t, fmt.Sprintf("process %d ends", p.PID), func() bool { return gone(p) })
+		}
+	})
+}
+
+// With a supervisor not even a daemon gets away: nothing outlives the container's
+// own end.
+func TestExitKillsDaemon(t *testing.T) {
+	r := newRuntime(t, modes()[0].supervisor)
+	end := t.TempDir() + "/end"
+	id := runContainer(t, r, shell(`setsid sh -c 'setsid sleep 1000 & echo $!; sleep 1000' & echo $!
+		sleep 0.1; echo up; `+waitForFile(end, "exit 5")))
+	waitLine(t, r, id, "up")
+	processes := identities(t, r, id)
+	if len(processes) != 2 {
+		t.Fatalf("processes %v", processes)
+	}
+	touch(t, end)
+	if s := waitExit(t, r, id); s.GetExitCode() != 5 {
+		t.Errorf("exit code %d, want 5", s.GetExitCode())
+	}
+	for _, p := range processes {
+		if !gone(p) {
+			t.Errorf("process %d outlives its container", p.PID)
+		}
+	}
+}
+
+// The grace period is on the injected clock; ending the context ends the waiting,
+// not the stop.
+func TestGraceOnClock(t *testing.T) {
+	eachMode(t, func(t *testing.T, supervisor Supervisor) {
+		clock := clocktesting.NewFakeClock(time.Unix(1e9, 0))
+		r, err := New(Options{Root: t.TempDir() + "/root", Supervisor: supervisor, Clock: clock})
+		must(t, err)
+		defer func() { must(t, r.Close(context.Background())) }()
+		id := runContainer(t, r, shell("trap '' TERM; echo up; while :; do sleep 1000; done"))
+		waitLine(t, r, id, "up")
+
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- r.StopContainer(ctx, id, 3600) }()
+		eventually(t, "the stop waits", func() bool { return clock.HasWaiters() })
+		cancel()
+		if err := <-done; runtime.Class(err) != runtime.ErrCanceled {
+			t.Errorf("cancelled stop: %v", err)
+		}
+		clock.Step(3599 * time.Second)
+		if s := status(t, r, id).GetState(); s != runtimeapi.ContainerState_CONTAINER_RUNNING {
+			t.Fatalf("killed before its time: %v", s)
+		}
+		clock.Step(time.Second)
+		if s := waitExit(t, r, id); s.GetExitCode() != 137 {
+			t.Errorf("exit code %d, want 137", s.GetExitCode())
+		}
+		if clock.HasWaiters() {
+			t.Error("a timer stays")
+		}
+		must(t, r.RemoveContainer(t.Context(), id))
+	})
+}
+
+// The container's own stop signal is used, and sent once.
+func TestStopSignal(t *testing.T) {
+	eachMode(t, func(t *testing.T, supervisor Supervisor) {
+		r := newRuntime(t, supervisor)
+		id := runContainer(t, r, shell("trap 'echo usr1' USR1; trap 'echo term' TERM; echo up; while :; do sleep 1000 & wait $!; done",
+			func(c *runtimeapi.ContainerConfig) { c.StopSignal = runtimeapi.Signal_SIGNAL_SIGUSR1 }))
+		waitLine(t, r, id, "up")
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 2)
+		for range 2 {
+			go func() { done <- r.StopContainer(ctx, id, 3600) }()
+		}
+		waitLine(t, r, id, "usr1")
+		cancel()
+		<-done
+		<-done
+		must(t, r.StopContainer(t.Context(), id, 0))
+		if got := logText(t, r, id); strings.Count(got, "usr1") != 1 || strings.Contains(got, "term") {
+			t.Errorf("log %q", got)
+		}
+	})
+}
+
+func TestStopSignalNumbers(t *testing.T) {
+	for value, name := range runtimeapi.Signal_name {
+		n, err := stopSignal(runtimeapi.Signal(value))
+		if err != nil || n < 1 || n > 64 {
+			t.Errorf("%s: %d, %v", name, n, err)
+		}
+	}
+	for s, want := range map[runtimeapi.Signal]int{
+		runtimeapi.Signal_SIGNAL_RUNTIME_DEFAULT: 15, runtimeapi.Signal_SIGNAL_SIGUSR1: 10,
+		runtimeapi.Signal_SIGNAL_SIGRTMIN: 34, runtimeapi.Signal_SIGNAL_SIGRTMINPLUS3: 37,
+		runtimeapi.Signal_SIGNAL_SIGRTMAXMINUS1: 63, runtimeapi.Signal_SIGNAL_SIGRTMAX: 64,
+	} {
+		if n, _ := stopSignal(s); n != want {
+			t.Errorf("%v: %d, want %d", s, n, want)
+		}
+	}
+}
+
+// Close ends calls under way, keeps containers, and says so to later calls.
+func TestClose(t *testing.T) {
+	eachMode(t, func(t *testing.T, supervisor Supervisor) {
+		r := newRuntime(t, supervisor)
+		id := runContainer(t, r, shell("trap '' TERM; echo up; sleep 1000"))
+		waitLine(t, r, id, "up")
+		pid := info(t, r, id).PID
+		stop, exec := make(chan error, 1), make(chan error, 1)
+		go func() { stop <- r.StopContainer(t.Context(), id, 3600) }()
+		go func() {
+			_, _, err := r.ExecSync(t.Context(), id, []string{"sleep", "1000"}, 0)
+			exec <- err
+		}()
+		eventually(t, "the stop waits", func() bool {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return r.containers[id].timer != nil
+		})
+		must(t, r.Close(t.Context()))
+		for _, err := range []error{<-stop, <-exec, r.StartContainer(t.Context(), id)} {
+			if runtime.Class(err) != runtime.ErrUnavailable {
+				t.Errorf("%v, want class %v", err, runtime.ErrUnavailable)
+			}
+		}
+		must(t, r.Close(t.Context()))
+		if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); err != nil {
+			t.Errorf("the container did not survive: %v", err)
+		}
+		again := openRuntime(t, r.root, supervisor)
+		if got := info(t, again, id).PID; got != pid {
+			t.Errorf("pid %d, want %d", got, pid)
+		}
+	})
+}
