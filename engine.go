@@ -135,12 +135,12 @@ func (e *Engine) buildLoop(meter func(string) metric.Meter) error {
 	if err != nil {
 		return err
 	}
-	e.housekeeper = cleanup.New(e.loop.Store(), knownPods{e.workers, c.Clock}, e.pleg, cleanup.Options{
+	e.housekeeper, err = cleanup.New(e.loop.Store(), knownPods{e.workers, c.Clock}, e.pleg, cleanup.Options{
 		SourcesReady: e.loop.Ready, Gate: e.health.Runtime,
 		Statuses: statuses{e.status}, Content: e.pods, Collector: collector{e.pods, e.loop.Ready, e.workers},
 		Clock: c.Clock, Logger: c.Logger.WithName("cleanup"), Meter: meter("cleanup"),
 	})
-	return nil
+	return err
 }
 
 // Run brings the pods to their desired state and keeps them there until ctx

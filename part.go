@@ -13,7 +13,7 @@ type part struct {
 }
 
 // start runs a component on a goroutine of its own. If it ends by itself, why goes
-// to ended; ended may be nil.
+// to ended, which must have room for it; ended may be nil.
 func start(ctx context.Context, ended chan<- error, name string, run func(context.Context) error) *part {
 	ctx, cancel := context.WithCancel(ctx)
 	p := &part{cancel: cancel, done: make(chan struct{})}
@@ -23,12 +23,14 @@ func start(ctx context.Context, ended chan<- error, name string, run func(contex
 		if err != nil && ctx.Err() == nil {
 			p.err = fmt.Errorf("%s: %w", name, err)
 		}
-		if ended != nil && ctx.Err() == nil {
-			if err == nil {
-				p.err = fmt.Errorf("%s ended unexpectedly", name)
-			}
-			ended <- p.err
+		if ended == nil || ctx.Err() != nil {
+			return
 		}
+		why := p.err
+		if why == nil {
+			why = fmt.Errorf("%s ended unexpectedly", name)
+		}
+		ended <- why
 	}()
 	return p
 }
