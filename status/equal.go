@@ -32,7 +32,8 @@ func equalStatus(a, b *v1.PodStatus, limit int) bool {
 		equalContainers(a.EphemeralContainerStatuses, b.EphemeralContainerStatuses, limit) &&
 		equalConditions(a.Conditions, b.Conditions) &&
 		equalQuantities(a.AllocatedResources, b.AllocatedResources) &&
-		equalResources(a.Resources, b.Resources)
+		equalResources(a.Resources, b.Resources) &&
+		(len(a.VolumeHealth) == 0 && len(b.VolumeHealth) == 0 || equality.Semantic.DeepEqual(a.VolumeHealth, b.VolumeHealth))
 }
 
 // equalConditions compares what the engine owns or shares by status, reason and

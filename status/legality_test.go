@@ -1,0 +1,110 @@
+package status
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// TestLeavingTerminated is the table under spec/status.md 7.5.
+func TestLeavingTerminated(t *testing.T) {
+	restartAll := func(p *v1.Pod) {
+		p.Spec.Containers[0].RestartPolicyRules = []v1.ContainerRestartRule{{Action: v1.ContainerRestartRuleActionRestartAllContainers}}
+	}
+	restartOn0 := func(p *v1.Pod) {
+		restartOn42(p)
+		p.Spec.Containers[0].RestartPolicyRules[0].ExitCodes.Values = []int32{0}
+	}
+	for _, test := range []struct {
+		rule   string
+		policy v1.RestartPolicy
+		change podOption
+		before string
+		after  string
+		legal  bool
+	}{
+		{rule: "Always", policy: always, before: "A T0", after: "A R", legal: true},
+		{rule: "some rule restarts all", policy: never, change: restartAll, before: "A T0", after: "A R", legal: true},
+		{rule: "OnFailure, failed", policy: onFailure, before: "A T1", after: "A R", legal: true},
+		{rule: "edge 7: OnFailure, exit 0", policy: onFailure, before: "A T0", after: "A R"},
+		{rule: "edge 8: container rule", policy: onFailure, change: restartOn0, before: "A T0", after: "A R", legal: true},
+		{rule: "container rule, other code", policy: never, change: restartOn42, before: "A T1", after: "A R"},
+		{rule: "Never", policy: never, before: "A T1", after: "A W"},
+		{rule: "Never, empty state", policy: never, before: "A T1", after: "A E"},
+		{rule: "Never, second container", policy: never, before: "A R, A T1", after: "A R, A R"},
+		{rule: "Never, stays terminated", policy: never, before: "A T1", after: "A T0", legal: true},
+		{rule: "Never, status vanished", policy: never, before: "A T1, A R", after: "A -, A R", legal: true},
+		{rule: "sidecar", policy: never, before: "S T1, A R", after: "S R, A R", legal: true},
+		{rule: "regular init", policy: never, before: "I T1, A W", after: "I R, A W"},
+		{rule: "regular init, OnFailure", policy: onFailure, before: "I T1, A W", after: "I R, A W", legal: true},
+	} {
+		t.Run(test.rule, func(t *testing.T) {
+			pod := newPod(policy(test.policy))
+			before := scene(pod, test.before)
+			after := scene(newPod(), test.after)
+			if test.change != nil {
+				test.change(pod)
+			}
+			err := checkTransitions(pod, before, after)
+			if (err == nil) != test.legal {
+				t.Errorf("error %v, legal should be %t", err, test.legal)
+			}
+			var typed *TransitionError
+			if err != nil && !errors.As(fmt.Errorf("twice: %w", fmt.Errorf("wrapped: %w", err)), &typed) {
+				t.Errorf("%T is not a TransitionError", err)
+			}
+		})
+	}
+}
+
+// TestInitStatusesMatchTheSpec: below the table in 7.5.
+func TestInitStatusesMatchTheSpec(t *testing.T) {
+	pod := newPod(inits("i0", "i1"), apps("a"), debuggers("d"))
+	list := func(names ...string) *v1.PodStatus {
+		s := &v1.PodStatus{}
+		for _, n := range names {
+			s.InitContainerStatuses = append(s.InitContainerStatuses, *state(n, "R"))
+		}
+		return s
+	}
+	for _, test := range []struct {
+		names []string
+		legal bool
+	}{
+		{nil, true},
+		{[]string{"i0"}, true},
+		{[]string{"i0", "i1"}, true},
+		{[]string{"i0", "x"}, false},
+		{[]string{"i0", "i0"}, false},
+	} {
+		if err := checkTransitions(pod, &v1.PodStatus{}, list(test.names...)); (err == nil) != test.legal {
+			t.Errorf("%q: %v", test.names, err)
+		}
+	}
+	t.Run("ephemeral ones are not checked", func(t *testing.T) {
+		pod.Spec.RestartPolicy = never
+		before := &v1.PodStatus{EphemeralContainerStatuses: []v1.ContainerStatus{*state("d", "T1")}}
+		after := &v1.PodStatus{EphemeralContainerStatuses: []v1.ContainerStatus{*state("d", "R")}}
+		if err := checkTransitions(pod, before, after); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestTerminationLimit: 7.5, edge 16.
+func TestTerminationLimit(t *testing.T) {
+	for containers, want := range map[int]int{1: 12288, 3: 4096, 6: 2048} {
+		pod := newPod()
+		for i := range containers {
+			apps(fmt.Sprint(i))(pod)
+		}
+		if got := messageLimit(pod); got != want {
+			t.Errorf("%d containers: %d bytes, want %d", containers, got, want)
+		}
+	}
+	if got := cut("añb", 2); got != "a" {
+		t.Errorf("cut %q: a character was split", got)
+	}
+}
