@@ -41,13 +41,12 @@ func (s *Subscription) Ready() <-chan struct{} { return s.ready }
 func (s *Subscription) Take() []PodEvents {
 	s.mu.Lock()
 	taken := s.pods
-	if len(taken) > 0 {
-		s.pods = map[types.UID]*pending{}
-	}
-	s.mu.Unlock()
 	if len(taken) == 0 {
+		s.mu.Unlock()
 		return nil
 	}
+	s.pods = map[types.UID]*pending{}
+	s.mu.Unlock()
 	all := make([]*pending, 0, len(taken))
 	for _, p := range taken {
 		all = append(all, p)
