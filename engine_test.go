@@ -68,7 +68,13 @@ func TestLives(t *testing.T) {
 			}
 			return nil
 		})
-		if phases, _ := r.sink.of("uid-job"); !reflect.DeepEqual(phases, []v1.PodPhase{v1.PodPending, v1.PodRunning, v1.PodSucceeded}) {
+		// Pending may be overtaken by Running before it is sent; nothing else may
+		// be missing or come twice.
+		phases, _ := r.sink.of("uid-job")
+		if len(phases) == 3 && phases[0] == v1.PodPending {
+			phases = phases[1:]
+		}
+		if !reflect.DeepEqual(phases, []v1.PodPhase{v1.PodRunning, v1.PodSucceeded}) {
 			t.Errorf("job went through %v", phases)
 		}
 		if err := rt.Doubled(); err != nil {
