@@ -14,6 +14,8 @@ import (
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"k8s.io/utils/clock"
+
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/runtime/pods"
@@ -192,3 +194,6 @@ func withImages(w *world, pod *v1.Pod) {
 }
 
 const second = time.Second
+
+// pass lets virtual time pass.
+func pass(d time.Duration) { clock.RealClock{}.Sleep(d) }

@@ -86,7 +86,7 @@ func TestStartOrder(t *testing.T) {
 		})
 		for range 5 {
 			w.settle(pod)
-			time.Sleep(2 * second)
+			pass(2 * second)
 		}
 		w.wantState(pod, "init0:exited side:running init2:exited app:running app2:running")
 		want := []string{
@@ -254,11 +254,11 @@ func TestCrashLoop(t *testing.T) {
 				if s.Reason != "CrashLoopBackOff" || r.Acted || !r.RetryAt.After(time.Now()) {
 					t.Fatalf("start %+v, acted %v, retry at %v", s, r.Acted, r.RetryAt)
 				}
-				time.Sleep(time.Until(r.RetryAt))
+				pass(time.Until(r.RetryAt))
 				continue
 			}
 			starts = append(starts, time.Since(began))
-			time.Sleep(second) // the container's run
+			pass(second) // the container's run
 			if len(starts) == 6 {
 				// spec/runtime.md 17.6: a new process knows the delay again.
 				w.restart()
@@ -301,14 +301,14 @@ func TestPullBackOff(t *testing.T) {
 		if r.Starts[0].Reason != "ImagePullBackOff" || time.Until(r.RetryAt) != 10*second {
 			t.Fatalf("9.3: %+v, retry in %v", r.Starts, time.Until(r.RetryAt))
 		}
-		time.Sleep(time.Until(r.RetryAt))
+		pass(time.Until(r.RetryAt))
 		if r := w.sync(pod); r.Starts[0].Reason != "ErrImagePull" {
 			t.Fatalf("9.3: after the delay: %+v", r.Starts)
 		}
 		if r = w.sync(pod); time.Until(r.RetryAt) != 20*second {
 			t.Fatalf("9.3: second delay %v", time.Until(r.RetryAt))
 		}
-		time.Sleep(time.Until(r.RetryAt))
+		pass(time.Until(r.RetryAt))
 		w.settle(pod)
 		w.wantState(pod, "app:running")
 		for _, e := range []string{"Normal Pulling", "Warning Failed", "Normal BackOff", "Normal Pulled"} {
