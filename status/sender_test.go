@@ -1,0 +1,392 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// recorder is a sink that keeps what it got; answer, if set, decides.
+type recorder struct {
+	mu      sync.Mutex
+	updates []Update
+	times   []time.Time
+	now     func() time.Time
+	answer  func(ctx context.Context, n int, u Update) (StoreResult, error)
+}
+
+func (r *recorder) Store(ctx context.Context, u Update) (StoreResult, error) {
+	r.mu.Lock()
+	r.updates = append(r.updates, u)
+	if r.now != nil {
+		r.times = append(r.times, r.now())
+	}
+	n := len(r.updates)
+	r.mu.Unlock()
+	if r.answer != nil {
+		return r.answer(ctx, n, u)
+	}
+	return Stored, nil
+}
+
+// got returns what came for one pod.
+func (r *recorder) got(uid types.UID) (out []Update) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, u := range r.updates {
+		if u.UID == uid {
+			out = append(out, u)
+		}
+	}
+	return out
+}
+
+func (r *recorder) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.updates)
+}
+
+// versions of updates.
+func versions(updates []Update) (out []uint64) {
+	for _, u := range updates {
+		out = append(out, u.Version)
+	}
+	return out
+}
+
+// started runs a manager in a bubble until the test ends.
+func started(t *testing.T, options Options) *Manager {
+	t.Helper()
+	if options.Jitter == nil {
+		options.Jitter = func() float64 { return 0 }
+	}
+	m := NewManager(options)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := m.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	return m
+}
+
+// bubble runs a test on virtual time.
+func bubble(t *testing.T, name string, f func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
+}
+
+// advance lets virtual time pass, and everything due in it happen.
+func advance(t *testing.T, d time.Duration) {
+	t.Helper()
+	timer := time.NewTimer(d)
+	<-timer.C
+	synctest.Wait()
+}
+
+// message is a status that differs by its message.
+func message(text string) *v1.PodStatus {
+	return &v1.PodStatus{Phase: v1.PodRunning, Message: text}
+}
+
+func TestSending(t *testing.T) {
+	bubble(t, "8.1 one transition, one emission; an unchanged status none", func(t *testing.T) {
+		sink := &recorder{}
+		m := started(t, Options{Sinks: []StatusSink{sink}})
+		pod := newPod()
+		for i := range 5 {
+			for range 3 {
+				set(t, m, pod, message(fmt.Sprint(i)))
+				synctest.Wait()
+			}
+		}
+		if got := versions(sink.got(pod.UID)); !slices.Equal(got, []uint64{1, 2, 3, 4, 5}) {
+			t.Errorf("versions %v", got)
+		}
+		if u := sink.got(pod.UID)[4]; u.Status.Message != "4" || u.Base.Message != "3" || u.Namespace != "shop" || u.Name != "web" {
+			t.Errorf("%+v", u)
+		}
+	})
+
+	bubble(t, "an idle hour with 500 pods: nothing", func(t *testing.T) {
+		sink := &recorder{}
+		m := started(t, Options{Sinks: []StatusSink{sink}})
+		for i := range 500 {
+			set(t, m, newPod(uid(types.UID(fmt.Sprint(i)))), message("up"))
+		}
+		synctest.Wait()
+		before := sink.count()
+		for range 60 {
+			advance(t, time.Minute)
+			for i := range 500 {
+				set(t, m, newPod(uid(types.UID(fmt.Sprint(i)))), message("up"))
+			}
+		}
+		synctest.Wait()
+		if before != 500 || sink.count() != before {
+			t.Errorf("%d sends, then %d more", before, sink.count()-before)
+		}
+	})
+
+	bubble(t, "8.7 versions collapse while a send is in flight, never two at once", func(t *testing.T) {
+		release := make(chan struct{})
+		inFlight := map[types.UID]int{}
+		sink := &recorder{}
+		sink.answer = func(_ context.Context, _ int, u Update) (StoreResult, error) {
+			sink.mu.Lock()
+			inFlight[u.UID]++
+			if inFlight[u.UID] > 1 {
+				t.Errorf("two sends of %s at once", u.UID)
+			}
+			sink.mu.Unlock()
+			<-release
+			sink.mu.Lock()
+			inFlight[u.UID]--
+			sink.mu.Unlock()
+			return Stored, nil
+		}
+		m := started(t, Options{Sinks: []StatusSink{sink}})
+		pod := newPod()
+		for i := range 10 {
+			set(t, m, pod, message(fmt.Sprint(i)))
+			synctest.Wait()
+		}
+		if got := versions(sink.got(pod.UID)); !slices.Equal(got, []uint64{1}) {
+			t.Errorf("sent %v while the first hangs", got)
+		}
+		close(release)
+		synctest.Wait()
+		if got := versions(sink.got(pod.UID)); !slices.Equal(got, []uint64{1, 10}) {
+			t.Errorf("versions %v, want 1 and the newest", got)
+		}
+	})
+
+	bubble(t, "8.7 back-off 1 s to 30 s, then the newest version", func(t *testing.T) {
+		sink := &recorder{now: time.Now, answer: func(_ context.Context, n int, _ Update) (StoreResult, error) {
+			if n <= 8 {
+				return 0, errors.New("disk full")
+			}
+			return Stored, nil
+		}}
+		m := started(t, Options{Sinks: []StatusSink{sink}})
+		begin := time.Now()
+		pod := newPod()
+		set(t, m, pod, message("first"))
+		synctest.Wait()
+		set(t, m, pod, message("second"))
+		advance(t, 10*time.Minute)
+		var gaps []time.Duration
+		last := begin
+		for _, at := range sink.times {
+			gaps = append(gaps, at.Sub(last))
+			last = at
+		}
+		s := time.Second
+		if want := []time.Duration{0, s, 2 * s, 4 * s, 8 * s, 16 * s, 30 * s, 30 * s, 30 * s}; !slices.Equal(gaps, want) {
+			t.Errorf("sends after %v, want %v", gaps, want)
+		}
+		if got := versions(sink.updates); !slices.Equal(got, []uint64{1, 2, 2, 2, 2, 2, 2, 2, 2}) {
+			t.Errorf("versions %v", got)
+		}
+		// A success ends the row: the next failure waits 1 s again.
+		sink.answer = func(_ context.Context, n int, _ Update) (StoreResult, error) {
+			if n == 10 {
+				return 0, errors.New("once")
+			}
+			return Stored, nil
+		}
+		set(t, m, pod, message("third"))
+		advance(t, s)
+		if sink.count() != 11 {
+			t.Errorf("%d sends", sink.count())
+		}
+	})
+
+	bubble(t, "a hanging sink delays neither callers nor other sinks", func(t *testing.T) {
+		hanging := &recorder{answer: func(ctx context.Context, _ int, _ Update) (StoreResult, error) {
+			<-ctx.Done()
+			return 0, ctx.Err()
+		}}
+		panicking := &recorder{answer: func(context.Context, int, Update) (StoreResult, error) { panic("boom") }}
+		silly := &recorder{answer: func(context.Context, int, Update) (StoreResult, error) { return 0, nil }}
+		good := &recorder{}
+		m := started(t, Options{Sinks: []StatusSink{hanging, panicking, silly, good}, SendTimeout: 7 * time.Second})
+		begin := time.Now()
+		for i := range 20 {
+			set(t, m, newPod(uid(types.UID(fmt.Sprint(i)))), message("up"))
+		}
+		synctest.Wait()
+		if good.count() != 20 || !time.Now().Equal(begin) {
+			t.Errorf("the good sink got %d of 20 after %v", good.count(), time.Since(begin))
+		}
+		if hanging.count() != 4 {
+			t.Errorf("%d sends in flight, want 4", hanging.count())
+		}
+		if panicking.count() != 20 || silly.count() != 20 {
+			t.Errorf("panicking %d, silly %d", panicking.count(), silly.count())
+		}
+		advance(t, 7*time.Second)
+		if hanging.count() != 8 {
+			t.Errorf("%d sends after the time-out, want 8", hanging.count())
+		}
+		if silly.count() <= 20 || panicking.count() <= 20 {
+			t.Error("not tried again")
+		}
+	})
+
+	bubble(t, "a pod that cannot be stored delays no other pod", func(t *testing.T) {
+		sink := &recorder{answer: func(_ context.Context, _ int, u Update) (StoreResult, error) {
+			if u.UID == "bad" {
+				return 0, errors.New("rejected")
+			}
+			return Stored, nil
+		}}
+		m := started(t, Options{Sinks: []StatusSink{sink}, MaxInFlight: 1})
+		set(t, m, newPod(uid("bad")), message("up"))
+		set(t, m, newPod(uid("good")), message("up"))
+		synctest.Wait()
+		if len(sink.got("good")) != 1 {
+			t.Error("the good pod waits")
+		}
+	})
+
+	bubble(t, "8.8 results", func(t *testing.T) {
+		for result, want := range map[StoreResult]int{Stored: 1, Unchanged: 1, Conflict: 2, Gone: 2, Recreated: 1} {
+			sink := &recorder{answer: func(_ context.Context, n int, _ Update) (StoreResult, error) {
+				if n > 1 {
+					return Stored, nil
+				}
+				return result, nil
+			}}
+			m := started(t, Options{Sinks: []StatusSink{sink}})
+			set(t, m, newPod(), message("up"))
+			advance(t, time.Hour)
+			if sink.count() != want {
+				t.Errorf("%s: %d sends, want %d", result, sink.count(), want)
+			}
+		}
+	})
+
+	bubble(t, "edge 19: after recreated nothing more is sent", func(t *testing.T) {
+		sink := &recorder{answer: func(context.Context, int, Update) (StoreResult, error) { return Recreated, nil }}
+		m := started(t, Options{Sinks: []StatusSink{sink}})
+		set(t, m, newPod(), message("up"))
+		synctest.Wait()
+		set(t, m, newPod(), message("still"))
+		advance(t, time.Hour)
+		if sink.count() != 1 {
+			t.Errorf("%d sends", sink.count())
+		}
+	})
+
+	bubble(t, "a new life of a fixed UID starts anew", func(t *testing.T) {
+		sink := &recorder{answer: func(_ context.Context, n int, _ Update) (StoreResult, error) {
+			if n == 1 {
+				return Recreated, nil
+			}
+			return Stored, nil
+		}}
+		m := started(t, Options{Sinks: []StatusSink{sink}})
+		pod := newPod()
+		set(t, m, pod, message("first life"))
+		synctest.Wait()
+		m.Forget(pod.UID)
+		set(t, m, pod, message("second life"))
+		synctest.Wait()
+		got := sink.got(pod.UID)
+		if len(got) != 2 || got[1].Version != 1 || got[1].Base != nil || got[1].Status.Message != "second life" {
+			t.Errorf("%+v", got)
+		}
+	})
+
+	bubble(t, "7.10 a change on its way gets one try after the pod is forgotten", func(t *testing.T) {
+		for _, fails := range []bool{false, true} {
+			release := make(chan struct{})
+			sink := &recorder{answer: func(_ context.Context, n int, _ Update) (StoreResult, error) {
+				<-release
+				if fails {
+					return 0, errors.New("no")
+				}
+				return Stored, nil
+			}}
+			m := started(t, Options{Sinks: []StatusSink{sink}, MaxInFlight: 1})
+			set(t, m, newPod(uid("other")), message("up"))
+			synctest.Wait()
+			set(t, m, newPod(), message("last words"))
+			m.RemoveOrphanedStatuses(nil)
+			close(release)
+			advance(t, time.Hour)
+			if got := sink.got("uid-1"); len(got) != 1 || got[0].Status.Message != "last words" {
+				t.Errorf("fails %t: %+v", fails, got)
+			}
+			m.mu.Lock()
+			if left := len(m.senders[0].pods); left != 0 {
+				t.Errorf("fails %t: %d deliveries left", fails, left)
+			}
+			m.mu.Unlock()
+		}
+	})
+
+	bubble(t, "Flush waits for what can be sent", func(t *testing.T) {
+		sink := &recorder{answer: func(_ context.Context, n int, u Update) (StoreResult, error) {
+			if u.UID == "gone" {
+				return Gone, nil
+			}
+			if n < 4 {
+				return 0, errors.New("not yet")
+			}
+			return Stored, nil
+		}}
+		m := started(t, Options{Sinks: []StatusSink{sink}})
+		set(t, m, newPod(), message("up"))
+		set(t, m, newPod(uid("gone")), message("up"))
+		begin := time.Now()
+		short, cancel := context.WithTimeout(t.Context(), time.Second/2)
+		defer cancel()
+		if err := m.Flush(short); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "1 status") {
+			t.Errorf("error %v", err)
+		}
+		if err := m.Flush(t.Context()); err != nil || time.Since(begin) > 10*time.Second {
+			t.Errorf("error %v after %v", err, time.Since(begin))
+		}
+	})
+
+	bubble(t, "Run ends sends in flight and returns", func(t *testing.T) {
+		sink := &recorder{answer: func(ctx context.Context, _ int, _ Update) (StoreResult, error) {
+			<-ctx.Done()
+			return 0, ctx.Err()
+		}}
+		m := NewManager(Options{Sinks: []StatusSink{sink}})
+		set(t, m, newPod(), message("before Run"))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := m.Run(ctx); err != nil || sink.count() != 1 {
+			t.Errorf("error %v, %d sends", err, sink.count())
+		}
+	})
+}
+
+// TestBackoff: spec/status.md 8.7.
+func TestBackoff(t *testing.T) {
+	for failures, want := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second, 6: 30 * time.Second, 100: 30 * time.Second} {
+		if got := backoff(time.Second, 30*time.Second, failures, 0); got != want {
+			t.Errorf("%d failures: %v, want %v", failures, got, want)
+		}
+	}
+	if got := backoff(time.Second, 30*time.Second, 1, 0.5); got != 1100*time.Millisecond {
+		t.Errorf("with jitter: %v", got)
+	}
+}
