@@ -89,7 +89,7 @@ func newAgent(ctx context.Context, o options, supervisor process.Supervisor, std
 	}
 	a.engine, err = podwright.New(podwright.Config{
 		Runtime: rt, Images: rt, Sources: []syncloop.Source{manifests},
-		RootDir: filepath.Join(o.root, "pods"), LogDir: filepath.Join(o.root, "logs"),
+		RootDir: o.root,
 		NodeName: o.nodeName, NodeIPs: nodeIPs(),
 		Events: events, Logger: logger, MeterProvider: a.metrics.provider,
 	})

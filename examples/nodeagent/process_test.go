@@ -20,7 +20,6 @@ func manifestsCopy(t *testing.T) string {
 	if err := os.CopyFS(dir, os.DirFS("../manifests")); err != nil {
 		t.Fatal(err)
 	}
-	remove(t, filepath.Join(dir, "README.md"))
 	return dir
 }
 
