@@ -98,11 +98,34 @@ func identify(u *Update) (uid types.UID, runtimeOnly, ok bool) {
 	return u.Running.UID, true, u.Type == TypeKill
 }
 
-// reject ends the kill options of an update at once.
+// reject ends the kill options of an update at once. A channel that the record
+// has from before stays open: it will be closed in its time, once (Q5).
 func (m *Machine) reject(uid types.UID, u *Update, how Completed) {
-	if u.Kill != nil {
-		m.closeNow(&record{uid: uid}, u.Kill.Completion, how)
+	if u.Kill == nil {
+		return
 	}
+	r := m.records[uid]
+	if r == nil {
+		r = &record{uid: uid}
+	}
+	if !r.repeated(u.Kill.Completion) {
+		m.closeNow(r, u.Kill.Completion, how)
+	}
+}
+
+// repeated reports whether the record waits with this channel already, and if
+// so takes over the result.
+func (r *record) repeated(c Completion) bool {
+	if r.rare == nil || c.Ch == nil {
+		return false
+	}
+	if !slices.ContainsFunc(r.rare.completions, func(o Completion) bool { return o.Ch == c.Ch }) {
+		return false
+	}
+	if c.Result != nil { // filled in before the channel is closed
+		r.rare.completions = slices.Insert(r.rare.completions, 0, Completion{Result: c.Result})
+	}
+	return true
 }
 
 // runtimeKill is the content of an update that names only a runtime pod: the
@@ -143,15 +166,10 @@ func (m *Machine) addKill(r *record, k *Kill) {
 	if c.Ch == nil && c.Result == nil {
 		return
 	}
-	x := r.extra()
-	if c.Ch != nil && slices.ContainsFunc(x.completions, func(o Completion) bool { return o.Ch == c.Ch }) {
-		// Close it once (Q5), after this result too has been filled in.
-		if c.Result != nil {
-			x.completions = slices.Insert(x.completions, 0, Completion{Result: c.Result})
-		}
-		return
+	if !r.repeated(c) {
+		x := r.extra()
+		x.completions = append(x.completions, c)
 	}
-	x.completions = append(x.completions, c)
 }
 
 // shrinkGrace computes the grace period (section 5) and reports whether a known
