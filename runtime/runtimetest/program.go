@@ -67,7 +67,7 @@ func (p Program) script() string {
 	if p.IgnoreTERM {
 		line(`trap '' TERM`)
 	} else {
-		line(`trap 'kill $job 2>/dev/null; exit %d' TERM`, p.OnTERM)
+		line(`trap 'kill -9 $! 2>/dev/null; exit %d' TERM`, p.OnTERM)
 	}
 	for _, s := range p.Stdout {
 		line(`printf '%%s\n' %s`, quote(s))
@@ -97,7 +97,7 @@ func (p Program) renderRun(line func(format string, args ...any)) {
 	case p.Repeat != "":
 		pause := func() {
 			line(`printf '%%s\n' %s`, quote(p.Repeat))
-			line(`sleep 0.1 >&- 2>&- & job=$!; wait $job`)
+			line(`sleep 0.1 >&- 2>&- & wait $!`)
 		}
 		if p.Run < 0 {
 			line(`while :; do`)
@@ -109,9 +109,9 @@ func (p Program) renderRun(line func(format string, args ...any)) {
 		line(`done`)
 	case p.Run < 0:
 		// Again and again: no sleep lasts for ever everywhere.
-		line(`while :; do sleep 3600 >&- 2>&- & job=$!; wait $job; done`)
+		line(`while :; do sleep 3600 >&- 2>&- & wait $!; done`)
 	default:
-		line(`sleep %s >&- 2>&- & job=$!; wait $job`, seconds)
+		line(`sleep %s >&- 2>&- & wait $!`, seconds)
 	}
 }
 
