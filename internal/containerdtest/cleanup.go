@@ -75,7 +75,7 @@ func removeLeftovers(ctx context.Context, l layout, s *slot, t *tools) error {
 	containers, sockets := readBundles(l)
 	errs := []error{
 		killProcesses(ctx, l),
-		unmountBelow(l.root),
+		unmountFrom(l.root),
 	}
 	for _, socket := range sockets {
 		errs = append(errs, ignoreAbsent(os.Remove(socket)))
@@ -201,8 +201,8 @@ func cutLast(s, sep string) (before, after string, found bool) {
 	return s, "", false
 }
 
-// unmountBelow detaches every mount in folder, the last one first.
-func unmountBelow(folder string) error {
+// unmountFrom detaches every mount on and below folder, the last one first.
+func unmountFrom(folder string) error {
 	content, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return err
@@ -218,7 +218,8 @@ func unmountBelow(folder string) error {
 	return errors.Join(errs...)
 }
 
-// mountPoints returns the mount points below folder in the order of mountinfo.
+// mountPoints returns the mount points on and below folder in the order of
+// mountinfo.
 func mountPoints(mountinfo, folder string) []string {
 	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 	var out []string
@@ -227,7 +228,7 @@ func mountPoints(mountinfo, folder string) []string {
 		if len(fields) < 5 {
 			continue
 		}
-		if point := unescape.Replace(fields[4]); strings.HasPrefix(point, folder+"/") {
+		if point := unescape.Replace(fields[4]); point == folder || strings.HasPrefix(point, folder+"/") {
 			out = append(out, point)
 		}
 	}

@@ -27,6 +27,16 @@ func (l layout) bundles() string {
 // maxSocketPath is what fits into a unix socket address, final zero included.
 const maxSocketPath = 107
 
+// mount puts the instance on a file system of its own, in memory: containerd
+// starts faster without a disk to wait for, and nothing but the instance changes
+// the usage it reports. The memory is used as it is filled.
+func (l layout) mount() error {
+	if err := unix.Mount("podwright-test", l.root, "tmpfs", 0, "size=2g,mode=0711"); err != nil {
+		return fmt.Errorf("mount a tmpfs on %s: %w", l.root, err)
+	}
+	return nil
+}
+
 // write creates the folders, containerd's configuration and the CNI network.
 func (l layout) write(s *slot, t *tools) error {
 	if len(l.socket()) > maxSocketPath {

@@ -99,8 +99,8 @@ func newInstance(tb testing.TB, t *tools) (*Instance, error) {
 		return fail(errors.Join(err, os.RemoveAll(root)))
 	}
 	l := layout{root}
-	if err := l.write(s, t); err != nil {
-		return fail(errors.Join(err, os.RemoveAll(root)))
+	if err := errors.Join(l.mount(), l.write(s, t)); err != nil {
+		return fail(errors.Join(err, unmountFrom(root), os.RemoveAll(root)))
 	}
 	return &Instance{
 		Endpoint: "unix://" + l.socket(),

@@ -206,7 +206,7 @@ func TestMountPoints(t *testing.T) {
 32 22 0:42 / /tmp/podwright-11/y rw - tmpfs tmpfs rw
 33 22 0:43 / /tmp/podwright-1 rw - tmpfs tmpfs rw
 `
-	want := []string{"/tmp/podwright-1/state/x", "/tmp/podwright-1/state/x/with blank"}
+	want := []string{"/tmp/podwright-1/state/x", "/tmp/podwright-1/state/x/with blank", "/tmp/podwright-1"}
 	if got := mountPoints(mountinfo, "/tmp/podwright-1"); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}

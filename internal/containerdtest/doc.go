@@ -16,6 +16,8 @@
 // With CONTAINER_RUNTIME_ENDPOINT set, [Start] hands out that runtime instead of
 // a private one and imports the image there if it is missing.
 //
+// [ServeRegistry] is an image registry on loopback, for tests of pulls.
+//
 // Tests that use the package carry the build tag "containerd". In such a build a
 // missing runtime fails the test; it is never skipped:
 //

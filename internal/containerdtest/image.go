@@ -110,25 +110,34 @@ const (
 	mediaTypeLayer    = "application/vnd.oci.image.layer.v1.tar"
 )
 
-// writeArchive writes images as one OCI archive. The same input gives the same
-// bytes: no time or owner of the machine enters it.
-func writeArchive(w io.Writer, images ...image) error {
-	blobs := map[string][]byte{}
+// assemble returns the blobs of images by digest, and the descriptors of their
+// manifests.
+func assemble(images ...image) (blobs map[string][]byte, manifests []descriptor, err error) {
+	blobs = map[string][]byte{}
 	add := func(mediaType string, content []byte) descriptor {
 		sum := sha256.Sum256(content)
 		digest := "sha256:" + hex.EncodeToString(sum[:])
 		blobs[digest] = content
 		return descriptor{MediaType: mediaType, Digest: digest, Size: len(content)}
 	}
-	top := index{SchemaVersion: 2, MediaType: mediaTypeIndex}
 	for _, img := range images {
 		d, err := img.add(add)
 		if err != nil {
-			return fmt.Errorf("image %s: %w", img.reference, err)
+			return nil, nil, fmt.Errorf("image %s: %w", img.reference, err)
 		}
-		top.Manifests = append(top.Manifests, d)
+		manifests = append(manifests, d)
 	}
-	indexJSON, err := json.Marshal(top)
+	return blobs, manifests, nil
+}
+
+// writeArchive writes images as one OCI archive. The same input gives the same
+// bytes: no time or owner of the machine enters it.
+func writeArchive(w io.Writer, images ...image) error {
+	blobs, manifests, err := assemble(images...)
+	if err != nil {
+		return err
+	}
+	indexJSON, err := json.Marshal(index{SchemaVersion: 2, MediaType: mediaTypeIndex, Manifests: manifests})
 	if err != nil {
 		return err
 	}

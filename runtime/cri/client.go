@@ -48,11 +48,15 @@ type Options struct {
 	// CRI reports no progress of a pull, so it is read from the node: the
 	// image file systems, as ImageFsInfo names them, must change their usage,
 	// be it by what the runtime reports or by what the kernel does. Anything
-	// else that writes there counts as progress too, so the limit may come
-	// late, but it does not end a pull that downloads. A runtime that stops
-	// answering makes no progress. Where no usage can be read, on a runtime
-	// without ImageFsInfo, the limit does not apply as long as the runtime
-	// answers.
+	// else that writes to these file systems counts as progress too. So the
+	// limit never ends a pull that downloads, but it may come late, and on a
+	// disk that is never quiet it does not come: it is a backstop for
+	// runtimes without a stall limit of their own (containerd has one from
+	// 1.7, image_pull_progress_timeout).
+	//
+	// A runtime that stops answering makes no progress. Where no usage can be
+	// read, on a runtime without ImageFsInfo, the limit does not apply as long
+	// as the runtime answers.
 	PullStallTimeout time.Duration
 	// UnaryLists turns off the streaming list calls, which are otherwise used
 	// with runtimes that have them.

@@ -3,24 +3,321 @@
 package cri_test
 
 import (
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+	"google.golang.org/protobuf/testing/protocmp"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/internal/containerdtest"
+	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/runtimetest"
 )
 
-// The suite on a real containerd.
+// The suite on a real containerd, pulls from a registry on loopback included.
 func TestConformanceContainerd(t *testing.T) {
 	i := containerdtest.Start(t)
+	registry := containerdtest.ServeRegistry(t, containerdtest.RegistryOptions{})
 	c := dial(t, i.Endpoint, cri.Options{})
-	runtimetest.Run(t, func(t *testing.T) runtimetest.Subject {
+	runtimetest.Run(t, func(*testing.T) runtimetest.Subject {
 		return runtimetest.Subject{
-			Runtime: c,
-			Images:  c,
-			Image:   i.Image,
-			Command: runtimetest.Shell("/bin/sh"),
-			// containerd before 1.7 has no event stream; the suite finds out.
+			Runtime:   c,
+			Images:    c,
+			Image:     i.Image,
+			PullImage: registry.Image,
+			Command:   runtimetest.Shell("/bin/sh"),
 		}
 	})
+}
+
+// pod is a sandbox of a test on a real runtime.
+type pod struct {
+	t       *testing.T
+	c       *cri.Client
+	image   string
+	config  *runtimeapi.PodSandboxConfig
+	sandbox string
+}
+
+func runPod(t *testing.T, c *cri.Client, i *containerdtest.Instance) *pod {
+	t.Helper()
+	p := &pod{t: t, c: c, image: i.Image, config: &runtimeapi.PodSandboxConfig{
+		Metadata:     &runtimeapi.PodSandboxMetadata{Name: "pod", Namespace: "cri-test", Uid: t.Name()},
+		LogDirectory: t.TempDir(),
+		Linux:        &runtimeapi.LinuxPodSandboxConfig{},
+	}}
+	var err error
+	if p.sandbox, err = c.RunPodSandbox(t.Context(), p.config, ""); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		if err := errors.Join(c.StopPodSandbox(ctx, p.sandbox), c.RemovePodSandbox(ctx, p.sandbox)); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+func (p *pod) containerConfig(name string, command ...string) *runtimeapi.ContainerConfig {
+	return &runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: name},
+		Image:    &runtimeapi.ImageSpec{Image: p.image},
+		Command:  command,
+		LogPath:  name + ".log",
+		Linux:    &runtimeapi.LinuxContainerConfig{},
+	}
+}
+
+func (p *pod) create(name string, command ...string) string {
+	p.t.Helper()
+	id, err := p.c.CreateContainer(p.t.Context(), p.sandbox, p.containerConfig(name, command...), p.config)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return id
+}
+
+func (p *pod) start(name string, command ...string) string {
+	p.t.Helper()
+	id := p.create(name, command...)
+	if err := p.c.StartContainer(p.t.Context(), id); err != nil {
+		p.t.Fatal(err)
+	}
+	return id
+}
+
+func (p *pod) status(id string) *runtimeapi.ContainerStatus {
+	p.t.Helper()
+	response, err := p.c.ContainerStatus(p.t.Context(), id, false)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return response.GetStatus()
+}
+
+// eventually asks again until check says yes or the test runs out of time.
+func eventually(t *testing.T, what string, check func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for !check() {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			t.Fatalf("timed out: %s", what)
+		}
+	}
+}
+
+// containerd is killed and comes back: nothing about the pod has changed, what
+// ended meanwhile has ended with its own exit code, and the client needs no help
+// to find the new process.
+func TestContainerdKilled(t *testing.T) {
+	i := containerdtest.Start(t)
+	if !i.Private {
+		t.Skip("the runtime is not ours to kill")
+	}
+	c := dial(t, i.Endpoint, cri.Options{})
+	ctx := t.Context()
+	p := runPod(t, c, i)
+	runs := p.start("runs", "sleep", "3600")
+	created := p.create("created", "sleep", "3600")
+	ends := p.start("ends", "sh", "-c", "trap 'exit 5' TERM; while :; do sleep 0.05; done")
+	endsPID := taskPID(t, i, ends)
+	sandboxBefore, err := c.PodSandboxStatus(ctx, p.sandbox, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := map[string]*runtimeapi.ContainerStatus{"runs": p.status(runs), "created": p.status(created)}
+
+	i.Kill9()
+	_, err = c.ContainerStatus(ctx, runs, false)
+	if !errors.Is(err, runtime.ErrUnavailable) {
+		t.Errorf("runtime down: got %v, want ErrUnavailable", err)
+	}
+	if err := unix.Kill(endsPID, unix.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the container ends while containerd is down", func() bool {
+		return errors.Is(unix.Kill(endsPID, 0), unix.ESRCH)
+	})
+	i.Restart()
+	eventually(t, "client reconnects", func() bool {
+		_, err := c.Version(ctx, runtime.APIVersion)
+		return err == nil
+	})
+
+	after := map[string]*runtimeapi.ContainerStatus{"runs": p.status(runs), "created": p.status(created)}
+	if diff := cmp.Diff(before, after, protocmp.Transform()); diff != "" {
+		t.Errorf("containers changed (-before +after):\n%s", diff)
+	}
+	sandboxAfter, err := c.PodSandboxStatus(ctx, p.sandbox, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(sandboxBefore, sandboxAfter, protocmp.Transform()); diff != "" {
+		t.Errorf("sandbox changed, its address included (-before +after):\n%s", diff)
+	}
+	eventually(t, "the exit of a container is noticed", func() bool {
+		return p.status(ends).GetState() == runtimeapi.ContainerState_CONTAINER_EXITED
+	})
+	if got := p.status(ends).GetExitCode(); got != 5 {
+		t.Errorf("exit code %d, want 5", got)
+	}
+	if err := c.StartContainer(ctx, created); err != nil {
+		t.Errorf("start of a container created before the crash: %v", err)
+	}
+	list, err := c.ListPodSandbox(ctx, nil)
+	if err != nil || len(list) != 1 {
+		t.Errorf("got %d sandboxes, %v; want the one", len(list), err)
+	}
+}
+
+// taskPID returns the process ID of a container's first process.
+func taskPID(t *testing.T, i *containerdtest.Instance, id string) int {
+	t.Helper()
+	for line := range strings.Lines(i.Ctr("tasks", "ls")) {
+		if fields := strings.Fields(line); len(fields) == 3 && fields[0] == id {
+			pid, err := strconv.Atoi(fields[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			return pid
+		}
+	}
+	t.Fatalf("containerd runs no task %s", id)
+	return 0
+}
+
+// A create call whose answer is lost may have created the container. Its name is
+// then taken, which must be recognisable, and the container shows up in the list
+// so that it can be removed.
+func TestContainerdLostCreate(t *testing.T) {
+	i := containerdtest.Start(t)
+	c := dial(t, i.Endpoint, cri.Options{})
+	p := runPod(t, c, i)
+	first := p.create("main", "true")
+	_, err := c.CreateContainer(t.Context(), p.sandbox, p.containerConfig("main", "true"), p.config)
+	if !errors.Is(err, runtime.ErrAlreadyExists) {
+		t.Errorf("second create: got %v, want ErrAlreadyExists", err)
+	}
+	_, err = c.RunPodSandbox(t.Context(), p.config, "")
+	if !errors.Is(err, runtime.ErrAlreadyExists) {
+		t.Errorf("second sandbox: got %v, want ErrAlreadyExists", err)
+	}
+	if err := c.RemoveContainer(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	p.create("main", "true")
+}
+
+// How a container that could not be started looks: it has exited, without ever
+// having been started.
+func TestContainerdStartError(t *testing.T) {
+	i := containerdtest.Start(t)
+	c := dial(t, i.Endpoint, cri.Options{})
+	p := runPod(t, c, i)
+	id := p.create("main", "/no/such/program")
+	if err := c.StartContainer(t.Context(), id); err == nil {
+		t.Fatal("started a program that does not exist")
+	}
+	got := runtime.NewContainerStatus(p.status(id), "containerd")
+	if got.State != runtime.Exited || got.ExitCode != 128 || got.Reason != "StartError" || !got.StartedAt.IsZero() || got.FinishedAt.IsZero() {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// Credentials reach the registry, wrong ones give an error that does not show
+// them, and a pull that hangs is ended by the stall limit.
+func TestContainerdPull(t *testing.T) {
+	i := containerdtest.Start(t)
+	ctx := t.Context()
+
+	t.Run("credentials", func(t *testing.T) {
+		registry := containerdtest.ServeRegistry(t, containerdtest.RegistryOptions{Username: "bob", Password: "s3cret"})
+		c := dial(t, i.Endpoint, cri.Options{})
+		spec := &runtimeapi.ImageSpec{Image: registry.Image}
+		for name, auth := range map[string]*runtimeapi.AuthConfig{
+			"none":  nil,
+			"wrong": {Username: "bob", Password: "guessed-wrong"},
+		} {
+			_, err := c.PullImage(ctx, spec, auth, nil)
+			if err == nil || strings.Contains(err.Error(), "guessed-wrong") {
+				t.Errorf("%s credentials: %v", name, err)
+			}
+		}
+		ref, err := c.PullImage(ctx, spec, &runtimeapi.AuthConfig{Username: "bob", Password: "s3cret"}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := c.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: ref}, false)
+		if err != nil || !slices.Contains(response.GetImage().GetRepoTags(), registry.Image) {
+			t.Errorf("status of %s: %v, %v", ref, response, err)
+		}
+		if err := c.RemoveImage(ctx, spec); err != nil {
+			t.Error(err)
+		}
+	})
+
+	t.Run("stall", func(t *testing.T) {
+		if !i.Private {
+			t.Skip("others write to the image file system of this runtime")
+		}
+		stalled := make(chan struct{}, 100)
+		registry := containerdtest.ServeRegistry(t, containerdtest.RegistryOptions{Before: func(r *http.Request) {
+			if strings.Contains(r.URL.Path, "/blobs/") {
+				stalled <- struct{}{}
+				<-r.Context().Done()
+			}
+		}})
+		c := dial(t, i.Endpoint, cri.Options{PullStallTimeout: time.Second})
+		done := make(chan error, 1)
+		go func() {
+			_, err := c.PullImage(ctx, &runtimeapi.ImageSpec{Image: registry.Image}, nil, nil)
+			done <- err
+		}()
+		<-stalled
+		if err := <-done; !errors.Is(err, runtime.ErrDeadline) || !strings.Contains(err.Error(), "no progress") {
+			t.Errorf("got %v, want ErrDeadline for lack of progress", err)
+		}
+	})
+}
+
+// A local image is found by the names the store knows, not by shortened ones.
+func TestContainerdImageNames(t *testing.T) {
+	i := containerdtest.Start(t)
+	c := dial(t, i.Endpoint, cri.Options{})
+	id := ""
+	got := map[string]bool{}
+	for _, name := range []string{i.Image, "busybox:test", "busybox", "docker.io/" + i.Image, "localhost/busybox"} {
+		response, err := c.ImageStatus(t.Context(), &runtimeapi.ImageSpec{Image: name}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[name] = response.GetImage() != nil
+		if name == i.Image {
+			id = response.GetImage().GetId()
+		}
+	}
+	response, err := c.ImageStatus(t.Context(), &runtimeapi.ImageSpec{Image: id}, false)
+	if err != nil || response.GetImage().GetId() != id {
+		t.Errorf("by ID: got %v, %v", response, err)
+	}
+	found := slices.DeleteFunc(slices.Sorted(maps.Keys(got)), func(name string) bool { return !got[name] })
+	if !slices.Equal(found, []string{i.Image}) {
+		t.Errorf("found under %q", found)
+	}
 }
