@@ -25,9 +25,10 @@ const (
 	lost
 )
 
-// limits of a bounded call: it is asked to end after run and written off linger
-// later.
-type limits struct{ run, linger time.Duration }
+// limits of a bounded call: it is asked to end after run (0 means never) and
+// written off linger later; when the caller's context ends it is written off
+// after stop.
+type limits struct{ run, linger, stop time.Duration }
 
 // lostCalls counts the calls that were written off and have not returned since,
 // by the pod they read ("" for lists).
@@ -87,33 +88,32 @@ func bounded[T any](ctx context.Context, c clock.Clock, l limits, tally *lostCal
 		tally.returned()
 	}()
 
-	timer := c.NewTimer(l.run)
-	defer timer.Stop()
-	end := overdue
+	var limit <-chan time.Time
+	if l.run > 0 {
+		timer := c.NewTimer(l.run)
+		defer timer.Stop()
+		limit = timer.C()
+	}
+	end, linger := overdue, l.linger
 	select {
 	case result := <-done:
 		return result, inTime
-	case <-timer.C():
+	case <-limit:
 		cancel(fmt.Errorf("%w: time limit %v", context.DeadlineExceeded, l.run))
 		if expired != nil {
 			expired()
 		}
 	case <-ctx.Done():
-		end = stopped
+		end, linger = stopped, l.stop
 	}
 
 	var zero T
-	if end == stopped {
-		l.linger += l.run
-	}
-	if l.linger > 0 {
-		rest := c.NewTimer(l.linger)
-		defer rest.Stop()
-		select {
-		case <-done:
-			return zero, end
-		case <-rest.C():
-		}
+	rest := c.NewTimer(linger)
+	defer rest.Stop()
+	select {
+	case <-done:
+		return zero, end
+	case <-rest.C():
 	}
 	tally.mu.Lock()
 	defer tally.mu.Unlock()

@@ -37,8 +37,9 @@ type Generator struct {
 	stream  streamState
 	printer printer
 
-	// lostReads and lostLists count calls that never came back (B4).
-	lostReads, lostLists *lostCalls
+	// lostReads, lostLists and lostStreams count calls that never came back
+	// (B4).
+	lostReads, lostLists, lostStreams *lostCalls
 	// relisting is held by the one relist under way (R1).
 	relisting chan struct{}
 	// wake tells the dispatcher to look at its queues.
@@ -67,6 +68,8 @@ type Generator struct {
 	// asked are Relist calls to be served, early asks for a relist at once.
 	asked []*relistCall
 	early bool
+	// requests counts Refresh calls, merged those that joined an earlier one.
+	requests, merged int64
 	// active is when something changed last.
 	active time.Time
 	// later is run when mu is released: logging, events.
@@ -95,7 +98,7 @@ func New(reader runtime.Reader, options Options) (*Generator, error) {
 		relisting: make(chan struct{}, 1), wake: make(chan struct{}, 1),
 		pods: map[types.UID]*record{}, sorted: true, ids: map[objectKey]types.UID{},
 	}
-	g.lostReads, g.lostLists = newLostCalls(g.signal), newLostCalls(g.signal)
+	g.lostReads, g.lostLists, g.lostStreams = newLostCalls(g.signal), newLostCalls(g.signal), newLostCalls(g.signal)
 	if g.view == nil {
 		g.view = runtime.NewView(reader, runtime.ViewOptions{OwnerID: options.OwnerID, Sequence: options.Sequence, Clock: options.Clock})
 	}
@@ -154,7 +157,10 @@ func (g *Generator) Refresh(uid types.UID) {
 	stamp := g.view.Stamp()
 	g.mu.Lock()
 	r := g.ensure(uid)
-	g.metrics.requested(r.request != 0)
+	g.requests++
+	if r.request != 0 {
+		g.merged++
+	}
 	r.request = stamp
 	g.active = g.options.Clock.Now()
 	g.enqueue(r)

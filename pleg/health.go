@@ -60,9 +60,8 @@ func (g *Generator) Healthy() error { return g.Health().Err }
 func (g *Generator) Health() Health {
 	now := g.options.Clock.Now()
 	h := g.health.judge(now, g.options.HealthThreshold)
-	h.WrittenOff = g.lostReads.count() + g.lostLists.count()
+	h.WrittenOff = g.lostReads.count() + g.lostLists.count() + g.lostStreams.count()
 	h.Paused = g.lostReads.count() >= g.options.Inspections
-	g.metrics.seen(h.LastList)
 	g.mu.Lock()
 	defer g.unlock()
 	for _, r := range g.records {

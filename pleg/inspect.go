@@ -138,7 +138,7 @@ func (g *Generator) begin(r *record) *job {
 // perform runs a job within its limits and settles what it found. The place is
 // kept until the call has returned or is written off (B3, B4).
 func (g *Generator) perform(ctx context.Context, j *job) {
-	l := limits{run: g.options.InspectTimeout, linger: g.options.WriteOffAfter - g.options.InspectTimeout}
+	l := limits{run: g.options.InspectTimeout, linger: g.options.WriteOffAfter - g.options.InspectTimeout, stop: g.options.WriteOffAfter}
 	result, end := bounded(ctx, g.options.Clock, l, g.lostReads, j.record.uid, func() { g.expired(j) }, func(ctx context.Context) (result reading) {
 		defer recovered(&result.err)
 		return g.read(ctx, j)

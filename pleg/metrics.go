@@ -2,17 +2,181 @@ package pleg
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+
+	"github.com/podwright/podwright/runtime"
 )
 
-type metrics struct{}
+// metrics are the instruments of section 11. Durations are recorded as they
+// happen; everything that is a state or a running total is read when a Run's
+// meter asks.
+type metrics struct {
+	meter                                   metric.Meter
+	relistDuration, relistInterval, podRead metric.Float64Histogram
+	streamLatency                           metric.Float64Histogram
 
-func newMetrics(metric.Meter) (*metrics, error) { return &metrics{}, nil }
+	mu   sync.Mutex
+	last time.Time
+}
 
-func (m *metrics) relisted(ctx context.Context, began time.Time, took time.Duration, err error) {}
-func (m *metrics) counted(ctx context.Context, c listCount)                                     {}
-func (m *metrics) read(ctx context.Context, took time.Duration, refresh bool)                   {}
-func (m *metrics) requested(merged bool)                                                        {}
-func (m *metrics) seen(last time.Time)                                                          {}
+func newMetrics(meter metric.Meter) (*metrics, error) {
+	m := &metrics{meter: meter}
+	var problems []error
+	histogram := func(to *metric.Float64Histogram, name, description string) {
+		var err error
+		*to, err = meter.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(description),
+			metric.WithExplicitBucketBoundaries(.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30))
+		problems = append(problems, err)
+	}
+	histogram(&m.relistDuration, "pleg_relist_duration_seconds", "Time to list all pods.")
+	histogram(&m.relistInterval, "pleg_relist_interval_seconds", "Time between the starts of two relists.")
+	histogram(&m.podRead, "pleg_pod_relist_duration_seconds", "Time to read one pod, by what asked for it.")
+	histogram(&m.streamLatency, "evented_pleg_connection_latency_seconds", "Age of a container event when it is received.")
+	return m, errors.Join(problems...)
+}
+
+// relisted records one relist.
+func (m *metrics) relisted(ctx context.Context, began time.Time, took time.Duration) {
+	m.relistDuration.Record(ctx, took.Seconds())
+	m.mu.Lock()
+	last := m.last
+	m.last = began
+	m.mu.Unlock()
+	if interval := began.Sub(last); !last.IsZero() && interval >= 0 {
+		m.relistInterval.Record(ctx, interval.Seconds())
+	}
+}
+
+// read records one reading of a pod.
+func (m *metrics) read(ctx context.Context, took time.Duration, refresh bool) {
+	cause := "relist"
+	if refresh {
+		cause = "refresh"
+	}
+	m.podRead.Record(ctx, took.Seconds(), metric.WithAttributes(attribute.String("cause", cause)))
+}
+
+// streamed records the age of an event. The time comes from the runtime: it is
+// used for nothing else, and not if it cannot be right (EV5).
+func (m *metrics) streamed(ctx context.Context, now time.Time, createdAt int64) {
+	age := now.Sub(time.Unix(0, createdAt))
+	if age < 0 || age > time.Hour {
+		return
+	}
+	m.streamLatency.Record(ctx, age.Seconds())
+}
+
+// figures is one snapshot for the meter.
+type figures struct {
+	count                      listCount
+	requests, merged           int64
+	queued, reading, open      int64
+	lostReads, lostLists, hung int64
+	lastSeen                   time.Time
+	streamUp                   bool
+	connected, errors          int64
+	used, ignored              int64
+	pods, conflicts            int64
+}
+
+func (g *Generator) figures() figures {
+	health := g.Health()
+	f := figures{lastSeen: health.LastList, hung: int64(len(health.Hung)), lostReads: int64(g.lostReads.count()), lostLists: int64(g.lostLists.count())}
+	g.mu.Lock()
+	f.count, f.requests, f.merged = g.scan.count, g.requests, g.merged
+	f.queued, f.reading = int64(len(g.urgent)+len(g.queue)), int64(g.places)
+	f.pods, f.conflicts = int64(len(g.pods)), int64(g.conflicts)
+	g.mu.Unlock()
+	g.cache.mu.RLock()
+	f.open = int64(len(g.cache.outstanding))
+	g.cache.mu.RUnlock()
+	g.stream.mu.Lock()
+	defer g.stream.mu.Unlock()
+	f.streamUp, f.connected, f.errors = !g.stream.since.IsZero(), g.stream.connected, g.stream.errors
+	f.used, f.ignored = g.stream.used, g.stream.ignored
+	return f
+}
+
+// export registers what is read on demand, until withdraw is called.
+func (m *metrics) export(g *Generator) (withdraw func(), err error) {
+	var problems []error
+	var instruments []metric.Observable
+	gauge := func(name, description string) metric.Int64ObservableGauge {
+		i, err := m.meter.Int64ObservableGauge(name, metric.WithDescription(description))
+		problems, instruments = append(problems, err), append(instruments, i)
+		return i
+	}
+	counter := func(name, description string) metric.Int64ObservableCounter {
+		i, err := m.meter.Int64ObservableCounter(name, metric.WithDescription(description))
+		problems, instruments = append(problems, err), append(instruments, i)
+		return i
+	}
+	lastSeen, err := m.meter.Float64ObservableGauge("pleg_last_seen_seconds", metric.WithDescription("When the last successful list began, in seconds since 1970."))
+	problems, instruments = append(problems, err), append(instruments, lastSeen)
+	runningPods := gauge("running_pods", "Pods with a ready sandbox in the last list.")
+	runningContainers := gauge("running_containers", "Containers in the last list, by state.")
+	known := gauge("pleg_pods", "Pods the runtime shows.")
+	unchanged := gauge("pleg_unchanged_pods", "Pods that the last list settled without a call.")
+	doubted := gauge("pleg_unconfirmed_pods", "Pods the last list lacked that are not believed gone yet.")
+	malformed := gauge("pleg_malformed_objects", "Objects in the last list without ID, metadata or image.")
+	open := gauge("pleg_outstanding_pods", "Pods whose reading is outstanding.")
+	queued := gauge("pleg_queued_inspections", "Pods waiting to be read.")
+	reading := gauge("pleg_inspections_in_progress", "Pods being read.")
+	hung := gauge("pleg_hung_inspections", "Pods whose last reading ran out of time.")
+	lost := gauge("pleg_lost_calls", "Runtime calls that ignore the end of their context, by kind.")
+	requests := counter("pleg_refresh_requests", "Requests to refresh one pod.")
+	merged := counter("pleg_refresh_requests_merged", "Requests that joined one waiting already.")
+	conflicts := counter("pleg_id_conflicts", "IDs found in a second pod.")
+	streamUp := gauge("evented_pleg_connected", "1 while the event stream is up.")
+	connected := counter("evented_pleg_connection_success_count", "Connections of the event stream.")
+	failed := counter("evented_pleg_connection_error_count", "Ends of the event stream and failed tries.")
+	events := counter("evented_pleg_events", "Events received, by whether they were of use.")
+	if err := errors.Join(problems...); err != nil {
+		return nil, err
+	}
+	registration, err := m.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		f := g.figures()
+		if !f.lastSeen.IsZero() {
+			o.ObserveFloat64(lastSeen, float64(f.lastSeen.UnixNano())/1e9)
+		}
+		o.ObserveInt64(runningPods, int64(f.count.runningPods))
+		for state, n := range f.count.containers { // zero is reported too, so no state keeps an old value
+			o.ObserveInt64(runningContainers, int64(n), metric.WithAttributes(attribute.String("container_state", runtime.State(state).String())))
+		}
+		o.ObserveInt64(known, f.pods)
+		o.ObserveInt64(unchanged, int64(f.count.unchanged))
+		o.ObserveInt64(doubted, int64(f.count.doubted))
+		o.ObserveInt64(malformed, int64(f.count.malformed))
+		o.ObserveInt64(open, f.open)
+		o.ObserveInt64(queued, f.queued)
+		o.ObserveInt64(reading, f.reading)
+		o.ObserveInt64(hung, f.hung)
+		o.ObserveInt64(lost, f.lostReads, metric.WithAttributes(attribute.String("kind", "inspection")))
+		o.ObserveInt64(lost, f.lostLists, metric.WithAttributes(attribute.String("kind", "list")))
+		o.ObserveInt64(requests, f.requests)
+		o.ObserveInt64(merged, f.merged)
+		o.ObserveInt64(conflicts, f.conflicts)
+		o.ObserveInt64(streamUp, int64(boolToInt(f.streamUp)))
+		o.ObserveInt64(connected, f.connected)
+		o.ObserveInt64(failed, f.errors)
+		o.ObserveInt64(events, f.used, metric.WithAttributes(attribute.Bool("used", true)))
+		o.ObserveInt64(events, f.ignored, metric.WithAttributes(attribute.Bool("used", false)))
+		return nil
+	}, instruments...)
+	if err != nil {
+		return nil, err
+	}
+	return func() { _ = registration.Unregister() }, nil
+}
+
+func boolToInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -26,6 +26,8 @@ type scan struct {
 type listCount struct {
 	runningPods int
 	containers  [4]int // by runtime.State
+	// unchanged pods were settled by their fingerprint.
+	unchanged int
 	// doubted pods had something running and are missing; malformed objects
 	// lack ID, metadata or image; foreign ones belong to somebody else.
 	doubted, malformed, foreign int
@@ -46,13 +48,12 @@ func (g *Generator) relistOnce(ctx context.Context) (*batch, error) {
 	listing, err := g.list(ctx)
 	took := g.options.Clock.Since(began)
 	g.health.listed(began, err)
-	g.metrics.relisted(ctx, began, took, err)
+	g.metrics.relisted(ctx, began, took)
 	if err != nil {
 		g.options.Logger.Error(err, "Relist failed", "took", took) // R3
 		return nil, err
 	}
-	b, count := g.settle(listing, g.options.Clock.Now())
-	g.metrics.counted(ctx, count)
+	b := g.settle(listing, g.options.Clock.Now())
 	g.signal()
 	return b, nil
 }
@@ -67,7 +68,8 @@ func (g *Generator) list(ctx context.Context) (*runtime.Listing, error) {
 		listing *runtime.Listing
 		err     error
 	}
-	r, end := bounded(ctx, g.options.Clock, limits{run: g.options.ListTimeout}, g.lostLists, "", nil, func(ctx context.Context) (r result) {
+	l := limits{run: g.options.ListTimeout, linger: listLinger, stop: g.options.WriteOffAfter}
+	r, end := bounded(ctx, g.options.Clock, l, g.lostLists, "", nil, func(ctx context.Context) (r result) {
 		defer recovered(&r.err)
 		r.listing, r.err = g.view.List(ctx, "")
 		return r
@@ -82,12 +84,16 @@ func (g *Generator) list(ctx context.Context) (*runtime.Listing, error) {
 	}
 }
 
-// maxLostLists bounds the written-off list calls.
-const maxLostLists = 2
+// maxLostLists bounds the written-off list calls, listLinger is how long one is
+// given to come back after its limit.
+const (
+	maxLostLists = 2
+	listLinger   = time.Second
+)
 
 // settle compares a list with the records. In one step under the lock it drops
 // pods that are gone, notes what changed, and moves T.
-func (g *Generator) settle(l *runtime.Listing, now time.Time) (*batch, listCount) {
+func (g *Generator) settle(l *runtime.Listing, now time.Time) *batch {
 	g.mu.Lock()
 	defer g.unlock()
 	g.round++
@@ -109,6 +115,7 @@ func (g *Generator) settle(l *runtime.Listing, now time.Time) (*batch, listCount
 				opened = append(opened, r.uid)
 			}
 		case r.known && r.scanned == r.fingerprint && !r.reinspect && !r.busy && r.reports == nil:
+			g.scan.count.unchanged++
 			g.unchanged(r, l.Stamp, &closed)
 		default:
 			r.changedIn = g.round
@@ -131,7 +138,7 @@ func (g *Generator) settle(l *runtime.Listing, now time.Time) (*batch, listCount
 		g.first = b
 	}
 	b.finish()
-	return b, g.scan.count
+	return b
 }
 
 // scanList adds up the fingerprint of every listed pod. It makes records for new

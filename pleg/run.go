@@ -19,7 +19,7 @@ type relistCall struct {
 }
 
 // Run relists every period, serves refreshes and watches the event stream until
-// ctx ends, which is the only way it ends; it then returns nil. Every goroutine
+// ctx ends, and then returns nil. Every goroutine
 // it started has ended by then, except calls that ignore their context for
 // longer than Options.WriteOffAfter; [Generator.Health] counts those. A second
 // Run at the same time fails with [ErrRunning]; one after the other is fine.
@@ -33,6 +33,11 @@ func (g *Generator) Run(ctx context.Context) error {
 	g.mu.Unlock()
 	defer g.stop()
 
+	withdraw, err := g.metrics.export(g)
+	if err != nil {
+		return fmt.Errorf("pleg metrics: %w", err)
+	}
+	defer withdraw()
 	var started sync.WaitGroup
 	defer started.Wait()
 	if g.options.Streamer != nil {

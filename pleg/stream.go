@@ -1,9 +1,194 @@
 package pleg
 
-import "context"
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
 
-type streamState struct{}
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-func (*streamState) healthy() bool { return false }
+	"github.com/podwright/podwright/runtime"
+)
 
-func (g *Generator) watch(ctx context.Context) {}
+// Constants of the event stream (section 2, EV6).
+const (
+	streamBuffer       = 1000
+	streamFirstBackoff = time.Second
+	streamMaxBackoff   = time.Minute
+	streamHealthyAfter = time.Minute
+)
+
+// streamState is what is known of the event stream, for health and metrics.
+type streamState struct {
+	mu sync.Mutex
+	// up since the connection was made; zero if there is none.
+	since             time.Time
+	connected, errors int64
+	used, ignored     int64
+}
+
+func (s *streamState) healthy() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.since.IsZero()
+}
+
+// up notes a connection and reports whether there was one before.
+func (s *streamState) up(now time.Time) (again bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.since.IsZero() {
+		return false
+	}
+	s.since = now
+	s.connected++
+	return s.connected > 1
+}
+
+// down notes the end of a try and returns how long the stream was up.
+func (s *streamState) down(now time.Time) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.errors++
+	if s.since.IsZero() {
+		return 0
+	}
+	up := now.Sub(s.since)
+	s.since = time.Time{}
+	return up
+}
+
+func (s *streamState) count(used bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if used {
+		s.used++
+	} else {
+		s.ignored++
+	}
+}
+
+// watch keeps the event stream up until ctx ends: one watcher, for ever (EV6,
+// EV7). The stream is an accelerator; without it everything still works, only
+// later (EV4, PI13).
+func (g *Generator) watch(ctx context.Context) {
+	var backoff streamBackoff
+	for {
+		err := g.follow(ctx)
+		up := g.stream.down(g.options.Clock.Now())
+		g.signal() // the quiet period is over
+		if ctx.Err() != nil {
+			return
+		}
+		delay := backoff.next(up, errors.Is(runtime.Class(err), runtime.ErrUnimplemented), g.options.Rand)
+		g.options.Logger.V(1).Info("Event stream ended", "err", err, "up", up, "retry", delay)
+		timer := g.options.Clock.NewTimer(delay)
+		select {
+		case <-timer.C():
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+	}
+}
+
+// follow holds one connection. It returns why that ended; a stream that ends
+// without an error has failed too.
+func (g *Generator) follow(ctx context.Context) error {
+	events := make(chan *runtimeapi.ContainerEventResponse, streamBuffer)
+	ended := make(chan struct{})
+	l := limits{stop: g.options.WriteOffAfter}
+	var result error
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		defer close(ended)
+		err, end := bounded(ctx, g.options.Clock, l, g.lostStreams, "", nil, func(ctx context.Context) (err error) {
+			defer recovered(&err)
+			return g.options.Streamer.GetContainerEvents(ctx, events, func(runtimeapi.RuntimeService_GetContainerEventsClient) { g.streamUp() })
+		})
+		if end == inTime {
+			result = err
+		}
+	})
+	defer reading.Wait()
+	for {
+		select {
+		case e := <-events:
+			g.hint(ctx, e)
+		case <-ended:
+			for {
+				select {
+				case e := <-events:
+					g.hint(ctx, e)
+				default:
+					return result
+				}
+			}
+		}
+	}
+}
+
+// streamUp notes that the stream is connected. Events were lost before a
+// reconnection, so everything is looked at once (EV8).
+func (g *Generator) streamUp() {
+	if !g.stream.up(g.options.Clock.Now()) {
+		return
+	}
+	g.mu.Lock()
+	g.early = true
+	g.mu.Unlock()
+	g.signal()
+}
+
+// hint makes the one use of an event: which pod to look at. Nothing in it is
+// taken as state (EV2, EV3).
+func (g *Generator) hint(ctx context.Context, e *runtimeapi.ContainerEventResponse) {
+	uid := g.eventPod(e)
+	if e.GetContainerEventType() != runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT || uid == "" {
+		g.stream.count(false)
+		return
+	}
+	g.stream.count(true)
+	g.metrics.streamed(ctx, g.options.Clock.Now(), e.GetCreatedAt())
+	g.Refresh(uid)
+}
+
+// eventPod returns the UID of an event's pod, empty if it does not say or the
+// pod belongs to somebody else.
+func (g *Generator) eventPod(e *runtimeapi.ContainerEventResponse) types.UID {
+	if labels := e.GetPodSandboxStatus().GetLabels(); len(labels) > 0 && !g.view.Owns(labels) {
+		return ""
+	}
+	if uid := e.GetPodSandboxStatus().GetMetadata().GetUid(); uid != "" {
+		return types.UID(uid)
+	}
+	for _, c := range e.GetContainersStatuses() {
+		if c.GetId() == e.GetContainerId() && g.view.Owns(c.GetLabels()) {
+			return types.UID(c.GetLabels()[runtime.LabelPodUID])
+		}
+	}
+	return ""
+}
+
+// streamBackoff spaces the tries to connect (EV6): the first at once, then 1 s
+// doubling with jitter up to a minute; only a stream that stayed up for a minute
+// starts it over.
+type streamBackoff struct{ failures int }
+
+func (b *streamBackoff) next(up time.Duration, unimplemented bool, random func() float64) time.Duration {
+	if up >= streamHealthyAfter {
+		b.failures = 0
+	}
+	b.failures++
+	if unimplemented {
+		return streamMaxBackoff
+	}
+	if b.failures == 1 {
+		return 0
+	}
+	delay := min(streamFirstBackoff<<min(b.failures-2, 10), streamMaxBackoff)
+	// Up to a tenth less, so that the cap holds.
+	return delay - time.Duration(random()*0.1*float64(delay))
+}
