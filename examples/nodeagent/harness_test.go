@@ -54,7 +54,7 @@ type testAgent struct {
 	read chan struct{} // closed when its standard error ended
 }
 
-var listening = regexp.MustCompile(`listen=(http://[^ ]+)`)
+var listening = regexp.MustCompile(`listen=(http://\S+)`)
 
 // startAgent runs nodeagent and waits until it serves.
 func startAgent(t *testing.T, args ...string) *testAgent {
