@@ -6,7 +6,9 @@ import (
 )
 
 // Fault makes calls go wrong. Which calls: those that match, beginning with the
-// From-th match, Times of them. What happens: see Effect.
+// From-th match, Times of them. What happens: see Effect. Calls that do not reach
+// the runtime, because it is down or their context has ended before, meet no
+// fault and are not counted.
 type Fault struct {
 	Match
 	// From is the number of the first matching call to hit, from 1; 0 means 1.

@@ -120,7 +120,12 @@ func do[T any](ctx context.Context, f *Runtime, call Call, s step[T]) (T, error)
 	faults := f.faults
 	f.mu.Unlock()
 
-	answer, err := run(ctx, f, f.effectOn(faults, call), s)
+	var answer T
+	// A call that does not reach the runtime meets no fault.
+	err := f.usable(ctx)
+	if err == nil {
+		answer, err = run(ctx, f, f.effectOn(faults, call), s)
+	}
 	// The exit code of a command is an answer, not a failure of the runtime,
 	// and some callers test its type without unwrapping.
 	if _, exited := err.(*runtime.ExitError); err != nil && !exited {
@@ -146,9 +151,6 @@ func do[T any](ctx context.Context, f *Runtime, call Call, s step[T]) (T, error)
 // run applies an effect to a step.
 func run[T any](ctx context.Context, f *Runtime, e Effect, s step[T]) (T, error) {
 	var none T
-	if err := f.usable(ctx); err != nil {
-		return none, err
-	}
 	if e.Delay > 0 {
 		if err := f.pause(ctx, e.Delay); err != nil {
 			return none, err
