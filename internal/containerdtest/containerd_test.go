@@ -165,3 +165,40 @@ func TestLeftoversOfAKilledRun(t *testing.T) {
 	})
 	<-dead.process.ended
 }
+
+// A runtime that runs already is used as it is; the image is imported only if it
+// is missing.
+func TestForeignRuntime(t *testing.T) {
+	requirePrivate(t)
+	private := Start(t)
+	t.Setenv(EndpointVariable, private.Endpoint)
+	for _, prepare := range []func(){
+		func() {},
+		func() { private.Ctr("images", "rm", Image) },
+	} {
+		prepare()
+		foreign := Start(t)
+		if foreign.Private || foreign.Endpoint != private.Endpoint || foreign.Root == private.Root {
+			t.Errorf("got %+v", foreign)
+		}
+		present, err := hasImage(t.Context(), private.Endpoint)
+		if err != nil || !present {
+			t.Errorf("image present: %v, %v", present, err)
+		}
+	}
+}
+
+// The registry works for the one client that matters.
+func TestRegistry(t *testing.T) {
+	i := Start(t)
+	if !i.Private {
+		t.Skip("pulls with ctr, which only a private containerd is known to have")
+	}
+	open := ServeRegistry(t, RegistryOptions{})
+	i.Ctr("images", "pull", "--plain-http", open.Image)
+	if list := i.Ctr("images", "ls", "-q"); !strings.Contains(list, open.Image) {
+		t.Errorf("images %q do not show %s", list, open.Image)
+	}
+	closed := ServeRegistry(t, RegistryOptions{Username: "bob", Password: "s3cret"})
+	i.Ctr("images", "pull", "--plain-http", "--user", "bob:s3cret", closed.Image)
+}
