@@ -61,12 +61,12 @@ func TestHungInspection(t *testing.T) {
 							b.container(types.UID(fmt.Sprintf("p%03d", i)), "c", state)
 						}
 					}
-					time.Sleep(1100 * time.Millisecond)
+					pass(1100 * time.Millisecond)
 					synctest.Wait()
 					if got := len(b.sub.Take()); got != 99 {
 						b.t.Fatalf("round %d: %d pods changed, want 99", round, got)
 					}
-					if !b.cache.newer("p000", after) {
+					if !b.isFresh("p000", after) {
 						b.t.Fatalf("round %d: p000 is not fresh", round)
 					}
 				}
@@ -80,7 +80,7 @@ func TestHungInspection(t *testing.T) {
 				if s, err := b.Get("p042"); err != nil || !s.Running() {
 					b.t.Errorf("entry of the hung pod: %v, %v; want the old status", statesOf(s), err)
 				}
-				if b.cache.newer("p042", hungSince) {
+				if b.isFresh("p042", hungSince) {
 					b.t.Error("the hung pod looks fresh")
 				}
 				if b.Dump().Pods[42].Outstanding == "" {
@@ -98,7 +98,7 @@ func TestHungInspection(t *testing.T) {
 				}
 				close(release)
 				b.fail(nil)
-				time.Sleep(62 * time.Second)
+				pass(62 * time.Second)
 				b.expect("recovered", "p042: Died [p042/c]")
 				if h := b.Health(); len(h.Hung) != 0 || h.WrittenOff != 0 {
 					b.t.Errorf("health after recovery: %+v", h)
@@ -123,15 +123,15 @@ func TestAllPlacesHang(t *testing.T) {
 		for i := range 10 {
 			b.container(types.UID(fmt.Sprintf("p%03d", i)), "c", sExited)
 		}
-		time.Sleep(29 * time.Second)
+		pass(29 * time.Second)
 		b.expect("places taken")
-		time.Sleep(3 * time.Second)
+		pass(3 * time.Second)
 		if h := b.Health(); !h.Paused || h.WrittenOff != 2 || b.Healthy() != nil {
 			b.t.Errorf("health: %+v", h)
 		}
 		close(release)
 		b.fail(nil)
-		time.Sleep(70 * time.Second)
+		pass(70 * time.Second)
 		if got := len(b.sub.Take()); got != 10 {
 			b.t.Errorf("%d pods read after the calls returned, want 10", got)
 		}
@@ -157,7 +157,7 @@ func TestInspectionsAreBounded(t *testing.T) {
 					most = max(most, now)
 					order = append(order, id)
 					mu.Unlock()
-					time.Sleep(100 * time.Millisecond)
+					pass(100 * time.Millisecond)
 					mu.Lock()
 					now--
 					mu.Unlock()
@@ -186,7 +186,7 @@ func TestRestartWithManyPods(t *testing.T) {
 		manyPods(300)(b)
 		b.fail(func(_ context.Context, method, _ string) error {
 			if method == "ContainerStatus" {
-				time.Sleep(20 * time.Millisecond)
+				pass(20 * time.Millisecond)
 			}
 			return nil
 		})
@@ -194,11 +194,11 @@ func TestRestartWithManyPods(t *testing.T) {
 			t.Error("synced before the first relist")
 		}
 		stop := b.run()
-		time.Sleep(700 * time.Millisecond)
+		pass(700 * time.Millisecond)
 		if b.Synced() {
 			t.Error("synced before every pod was read")
 		}
-		time.Sleep(100 * time.Millisecond)
+		pass(100 * time.Millisecond)
 		if !b.Synced() || len(b.sub.Take()) != 300 {
 			t.Error("not synced after 300 / 8 inspections of 20 ms")
 		}
@@ -218,15 +218,15 @@ func TestHealth(t *testing.T) {
 			t.Errorf("11: %v", err)
 		}
 		stop := b.run()
-		time.Sleep(2500 * time.Millisecond)
+		pass(2500 * time.Millisecond)
 		if err := b.Healthy(); !errors.Is(err, ErrNeverListed) || !errors.Is(err, boom) {
 			t.Errorf("11: %v", err)
 		}
-		if b.cache.newer("p", 0) || b.Synced() {
+		if b.isFresh("p", 0) || b.Synced() {
 			t.Error("11: fresh before the first relist")
 		}
 		b.fail(nil)
-		time.Sleep(time.Second)
+		pass(time.Second)
 		if err := b.Healthy(); err != nil {
 			t.Errorf("listed: %v", err)
 		}
@@ -239,17 +239,17 @@ func TestHealth(t *testing.T) {
 			}
 			released <- time.Now()
 		}()
-		time.Sleep(3*time.Minute - 600*time.Millisecond)
+		pass(3*time.Minute - 600*time.Millisecond)
 		if err := b.Healthy(); err != nil {
 			t.Errorf("below the threshold: %v", err)
 		}
-		time.Sleep(time.Second)
+		pass(time.Second)
 		err := b.Healthy()
 		if !errors.Is(err, ErrListFailing) || !errors.Is(err, boom) || !strings.Contains(err.Error(), "3m0s") {
 			t.Errorf("10: %v", err)
 		}
 		b.fail(nil)
-		time.Sleep(time.Second)
+		pass(time.Second)
 		if err := b.Healthy(); err != nil || len(released) != 1 {
 			t.Errorf("10: after success: %v, released %d", err, len(released))
 		}
@@ -266,7 +266,7 @@ func TestHungLists(t *testing.T) {
 				release := make(chan struct{})
 				calls := b.count("ListContainers")
 				b.fail(hanging("ListContainers", "", deaf, release))
-				time.Sleep(4 * time.Minute)
+				pass(4 * time.Minute)
 				if err := b.Healthy(); err == nil || !errors.Is(err, runtime.ErrDeadline) {
 					b.t.Errorf("health: %v", err)
 				}
@@ -275,7 +275,7 @@ func TestHungLists(t *testing.T) {
 				}
 				b.fail(nil)
 				close(release)
-				time.Sleep(32 * time.Second)
+				pass(32 * time.Second)
 				if err := b.Healthy(); err != nil {
 					b.t.Errorf("healed: %v", err)
 				}
@@ -285,7 +285,7 @@ func TestHungLists(t *testing.T) {
 	t.Run("slow", func(t *testing.T) {
 		inBubble(t, Options{ListTimeout: time.Hour}, nil, func(b *bench) {
 			b.fail(hanging("ListContainers", "", false, nil))
-			time.Sleep(4 * time.Minute)
+			pass(4 * time.Minute)
 			if err := b.Healthy(); !errors.Is(err, ErrListSlow) {
 				b.t.Errorf("health: %v", err)
 			}
@@ -343,12 +343,12 @@ func TestPeriod(t *testing.T) {
 		b.fail(func(_ context.Context, method, _ string) error {
 			if method == "ListPodSandbox" {
 				starts = append(starts, time.Since(begin))
-				time.Sleep(300 * time.Millisecond)
+				pass(300 * time.Millisecond)
 			}
 			return nil
 		})
 		stop := b.run()
-		time.Sleep(3 * time.Second)
+		pass(3 * time.Second)
 		stop()
 		if want := "[0s 1.3s 2.6s]"; fmt.Sprint(starts) != want {
 			t.Errorf("relists began at %v, want %s", starts, want)

@@ -1,6 +1,7 @@
 package pleg
 
 import (
+	cryptorand "crypto/rand"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -94,7 +95,7 @@ func (o Options) complete() (Options, error) {
 	var problems []error
 	duration := func(name string, value *time.Duration, def time.Duration) {
 		if *value < 0 {
-			problems = append(problems, fmt.Errorf("%s is negative: %v", name, *value))
+			problems = append(problems, fmt.Errorf("option %s is negative: %v", name, *value))
 		}
 		if *value == 0 {
 			*value = def
@@ -107,13 +108,13 @@ func (o Options) complete() (Options, error) {
 	duration("InspectTimeout", &o.InspectTimeout, defaultInspectTimeout)
 	duration("WriteOffAfter", &o.WriteOffAfter, max(defaultWriteOffAfter, o.InspectTimeout))
 	if o.QuietPeriod > max(maxQuietPeriod, o.Period) {
-		problems = append(problems, fmt.Errorf("QuietPeriod is above %v: %v", maxQuietPeriod, o.QuietPeriod))
+		problems = append(problems, fmt.Errorf("option QuietPeriod is above %v: %v", maxQuietPeriod, o.QuietPeriod))
 	}
 	if o.WriteOffAfter < o.InspectTimeout {
-		problems = append(problems, fmt.Errorf("WriteOffAfter %v is below InspectTimeout %v", o.WriteOffAfter, o.InspectTimeout))
+		problems = append(problems, fmt.Errorf("option WriteOffAfter %v is below InspectTimeout %v", o.WriteOffAfter, o.InspectTimeout))
 	}
 	if o.Inspections < 0 {
-		problems = append(problems, fmt.Errorf("Inspections is negative: %d", o.Inspections))
+		problems = append(problems, fmt.Errorf("option Inspections is negative: %d", o.Inspections))
 	}
 	if o.Inspections == 0 {
 		o.Inspections = defaultInspections
@@ -128,7 +129,9 @@ func (o Options) complete() (Options, error) {
 		o.Clock = clock.RealClock{}
 	}
 	if o.Rand == nil {
-		o.Rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())).Float64
+		var seed [32]byte
+		_, _ = cryptorand.Read(seed[:]) // never fails
+		o.Rand = rand.New(rand.NewChaCha8(seed)).Float64
 	}
 	if o.Meter == nil {
 		o.Meter = noop.Meter{}

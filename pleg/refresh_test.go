@@ -100,7 +100,7 @@ func TestRefreshMerges(t *testing.T) {
 		if s, err := b.GetNewerThan(b.t.Context(), "unknown", after); err != nil || s.UID != "unknown" {
 			b.t.Errorf("unknown pod: %+v, %v", s, err)
 		}
-		time.Sleep(1500 * time.Millisecond)
+		pass(1500 * time.Millisecond)
 		b.expect("unknown")
 		if len(b.Dump().Pods) != 1 {
 			b.t.Error("an unknown pod left a record")
@@ -142,7 +142,7 @@ func TestRefreshOvertakesRelist(t *testing.T) {
 			}
 			return hanging("ListContainers", "", true, block)(ctx, method, id)
 		})
-		time.Sleep(time.Second) // the relist begins and hangs with its sandboxes read
+		pass(time.Second) // the relist begins and hangs with its sandboxes read
 		b.sandbox("p", 1, sReady, "10.0.0.2")
 		after := b.Stamp()
 		b.Refresh("p")
@@ -171,7 +171,7 @@ func TestRefreshFails(t *testing.T) {
 		if _, err := b.Get("p"); err != nil {
 			b.t.Errorf("a failed list of one pod is not a status: %v", err)
 		}
-		time.Sleep(1100 * time.Millisecond)
+		pass(1100 * time.Millisecond)
 		b.expect("relist", "p: Died [p/c]")
 
 		b.fail(nil)
@@ -194,7 +194,7 @@ func TestRefreshAfterRemoval(t *testing.T) {
 			b.t.Errorf("after removal: %+v, %v", s, err)
 		}
 		b.expect("removed", "p: Removed")
-		time.Sleep(1100 * time.Millisecond)
+		pass(1100 * time.Millisecond)
 		b.expect("relist")
 		if len(b.Dump().Pods) != 0 {
 			b.t.Error("record left behind")
@@ -212,15 +212,15 @@ func TestHold(t *testing.T) {
 		b.sandbox("p", 0, sReady, "10.0.0.1")
 		b.Refresh("p")
 		synctest.Wait()
-		time.Sleep(2500 * time.Millisecond)
+		pass(2500 * time.Millisecond)
 		b.container("p", "c", sCreated)
 		b.Refresh("p")
-		time.Sleep(2500 * time.Millisecond)
+		pass(2500 * time.Millisecond)
 		b.expect("held")
 		if got := b.states("p"); len(got) != 0 {
 			b.t.Errorf("published while held: %v", got)
 		}
-		if b.cache.newer("p", after) {
+		if b.isFresh("p", after) {
 			b.t.Error("a held pod that changed profits from T")
 		}
 		b.container("p", "c", sRunning)
@@ -265,14 +265,14 @@ func TestHoldNothing(t *testing.T) {
 		after := b.Stamp()
 		b.Hold("p")
 		b.Hold("nobody")
-		time.Sleep(1500 * time.Millisecond)
-		if !b.cache.newer("p", after) {
+		pass(1500 * time.Millisecond)
+		if !b.isFresh("p", after) {
 			b.t.Error("an unchanged held pod does not profit from T")
 		}
 		calls := b.count("ListPodSandbox p")
 		b.Release("p")
 		b.Release("nobody")
-		time.Sleep(1500 * time.Millisecond)
+		pass(1500 * time.Millisecond)
 		if b.count("ListPodSandbox p") != calls {
 			b.t.Error("refreshed for nothing")
 		}

@@ -119,13 +119,13 @@ func TestRelistVanishedAliveIsConfirmed(t *testing.T) {
 				if got := b.states("a"); len(got) != 2 {
 					t.Errorf("entry after %d empty lists: %v", polls, got)
 				}
-				if b.cache.newer("a", after) {
+				if b.isFresh("a", after) {
 					t.Error("an unconfirmed absence counts as fresh")
 				}
 				b.listed = nil
 				b.relist()
 				b.expect("back")
-				if !b.cache.newer("a", after) {
+				if !b.isFresh("a", after) {
 					t.Error("not fresh after the pods are back")
 				}
 				return

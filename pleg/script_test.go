@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -248,6 +249,9 @@ type bench struct {
 	*script
 	*Generator
 	sub *Subscription
+	// running is set in a bubble with Run active: events may follow the
+	// status they belong to (PI2), so expect waits for them.
+	running bool
 }
 
 func newBench(t *testing.T, options Options) *bench {
@@ -267,6 +271,7 @@ func (b *bench) run() (stop func()) {
 	done := make(chan error, 1)
 	go func() { done <- b.Run(ctx) }()
 	stopped := false
+	b.running = true
 	stop = func() {
 		if stopped {
 			return
@@ -308,6 +313,9 @@ func (b *bench) events() []string {
 // expect compares the events since the last call.
 func (b *bench) expect(what string, want ...string) {
 	b.t.Helper()
+	if b.running {
+		synctest.Wait()
+	}
 	if got := b.events(); !slices.Equal(got, want) {
 		b.t.Errorf("%s: events %q, want %q", what, got, want)
 	}
@@ -336,4 +344,14 @@ func ctxFor(t *testing.T, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	t.Cleanup(cancel)
 	return ctx
+}
+
+// pass lets d of virtual time pass; it is for synctest bubbles only.
+func pass(d time.Duration) { <-time.After(d) }
+
+// isFresh is cache.newer under the lock.
+func (b *bench) isFresh(uid types.UID, after runtime.Stamp) bool {
+	b.cache.mu.RLock()
+	defer b.cache.mu.RUnlock()
+	return b.cache.newer(uid, after)
 }

@@ -222,15 +222,15 @@ func TestStreamRefused(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			inStream(t, 0, tc.refuse, func(b *bench, s *tap) {
-				time.Sleep(10*time.Minute + time.Second)
-				if got := len(s.tries); got < tc.tries-1 || got > tc.tries+1 {
+				pass(10*time.Minute + time.Second)
+				if got := len(s.gaps(0)) + 1; got < tc.tries-1 || got > tc.tries+1 {
 					b.t.Errorf("%d tries in 10 minutes, want %d: %v", got, tc.tries, s.gaps(0))
 				}
 				if err := b.Healthy(); err != nil {
 					b.t.Errorf("EV4: %v", err)
 				}
 				b.container("p", "c", sExited)
-				time.Sleep(time.Second)
+				pass(1100 * time.Millisecond)
 				b.expect("relist", "p: Died [p/c]")
 			})
 		})
@@ -241,20 +241,19 @@ func TestStreamRefused(t *testing.T) {
 // 2 s and everything is looked at once more.
 func TestStreamReconnect(t *testing.T) {
 	inStream(t, 5*time.Second, nil, func(b *bench, s *tap) {
-		time.Sleep(90 * time.Second)
+		pass(90 * time.Second)
+		<-b.sub.Ready() // of the first relist
 		s.set(errors.New("refused"))
 		s.end <- nil // without an error
 		b.container("p", "c", sExited)
-		time.Sleep(400 * time.Millisecond)
+		pass(400 * time.Millisecond)
 		s.set(nil)
 		start, lists := time.Now(), b.count("ListContainers")
-		for len(b.sub.pods) == 0 {
-			time.Sleep(10 * time.Millisecond)
-		}
+		<-b.sub.Ready()
 		if took := time.Since(start); took > 2*time.Second {
 			b.t.Errorf("the exit during the gap was seen after %v", took)
 		}
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		if !b.stream.healthy() {
 			b.t.Error("stream is not back")
 		}
@@ -273,14 +272,14 @@ func TestStreamReconnect(t *testing.T) {
 func TestQuietPeriod(t *testing.T) {
 	lists := func(b *bench, d time.Duration) int {
 		before := b.count("ListContainers")
-		time.Sleep(d)
+		pass(d)
 		return b.count("ListContainers") - before
 	}
 	inStream(t, 5*time.Second, nil, func(b *bench, s *tap) {
 		if got := lists(b, 10*time.Second); got < 9 {
 			b.t.Errorf("%d relists in the first 10 s, want one a second", got)
 		}
-		time.Sleep(10 * time.Second)
+		pass(10*time.Second + 100*time.Millisecond)
 		if got := lists(b, time.Minute); got != 12 {
 			b.t.Errorf("%d relists in a quiet minute, want 12", got)
 		}
@@ -289,7 +288,7 @@ func TestQuietPeriod(t *testing.T) {
 		if got := lists(b, 8*time.Second); got < 7 {
 			b.t.Errorf("%d relists in 8 s after a change, want one a second", got)
 		}
-		time.Sleep(20 * time.Second)
+		pass(20 * time.Second)
 		s.set(errors.New("refused"))
 		s.end <- errors.New("reset")
 		if got := lists(b, 20*time.Second); got < 19 {
