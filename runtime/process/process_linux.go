@@ -78,9 +78,9 @@ func New(options Options) (*Runtime, error) {
 	err = errors.Join(err, checkKernel())
 	switch {
 	case options.Root == "":
-		err = errors.Join(err, errors.New("Root is empty: name the runtime's folder"))
+		err = errors.Join(err, errors.New("no Options.Root: name the folder of the runtime"))
 	case !filepath.IsAbs(options.Root):
-		err = errors.Join(err, fmt.Errorf("Root %q is not an absolute path", options.Root))
+		err = errors.Join(err, fmt.Errorf("folder %q in Options.Root is not an absolute path", options.Root))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("process runtime: %w", err)
