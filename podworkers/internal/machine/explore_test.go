@@ -17,8 +17,8 @@ import (
 )
 
 var (
-	exploreStates = flag.Int("explore.states", 60_000, "stop exploring after this many states per pair; 0: never")
-	exploreDepth  = flag.Int("explore.depth", 0, "stop exploring after this many moves; 0: never")
+	exploreStates = flag.Int("explore.states", 0, "stop exploring after this many states per pair; 0: never")
+	exploreDepth  = flag.Int("explore.depth", 9, "stop exploring after this many moves; 0: never")
 	walkSteps     = flag.Int("walk.steps", 1_000_000, "steps of the random walks, all together")
 	walkSeed      = flag.Uint64("walk.seed", 0, "seed of the random walks; 0: a new one")
 )
@@ -487,7 +487,7 @@ func TestWalk(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, uint64(k)))
 			w := p.begin()
 			var path []move
-			for range steps {
+			for done := 0; done < steps; {
 				mv := move{verb(random.IntN(int(verbs))), uint8(random.IntN(2))}
 				if mv.verb >= vStopDetach && random.IntN(50) > 0 {
 					continue // a stop ends the walk's world; not too often
@@ -496,6 +496,7 @@ func TestWalk(t *testing.T) {
 				if !ok {
 					continue
 				}
+				done++
 				path = append(path, mv)
 				if err != nil {
 					t.Fatalf("seed %d: %v\n%s", seed, err, p.script(path))

@@ -1,0 +1,695 @@
+package podworkers_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	goruntime "runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/runtime"
+)
+
+// expect compares the lines written since the last look.
+func expect(t *testing.T, l *log, want ...string) {
+	t.Helper()
+	synctest.Wait()
+	if diff := cmp.Diff(want, l.take()); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+}
+
+// A life from creation to forgetting, with every completion and predicate told.
+func TestLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l log
+		w := podworkers.New(logging(&l), podworkers.Options{})
+		pod := newPod("a")
+		if got := w.UpdatePod(create(pod)); got != podworkers.Queued {
+			t.Errorf("UpdatePod before Run: %v", got)
+		}
+		expect(t, &l) // nothing before Run
+		run(t, w)
+		expect(t, &l, "setup a create")
+		pass(89 * time.Second) // at most the 60 s of the resync and half of it
+		if calls := l.take(); len(calls) != 1 || calls[0] != "setup a sync" {
+			t.Errorf("resync: %v", calls)
+		}
+		result, err := w.KillPod(t.Context(), pod, podworkers.KillOptions{})
+		if err != nil || result.Outcome != podworkers.KillDone {
+			t.Errorf("KillPod: %v, %v", result, err)
+		}
+		expect(t, &l, "terminating a 30", "terminated a")
+		// Q2, edge case 3: at once, not after ten seconds.
+		before := time.Now()
+		result, err = w.KillPod(t.Context(), pod, podworkers.KillOptions{})
+		if err != nil || result.Outcome != podworkers.KillAlreadyTerminated || time.Since(before) != 0 {
+			t.Errorf("KillPod of a finished pod: %v, %v after %v", result, err, time.Since(before))
+		}
+		if known := w.SyncKnownPods([]*v1.Pod{pod}); known["a"].State != podworkers.StateTerminated {
+			t.Errorf("SyncKnownPods: %v", known)
+		}
+		if known := w.SyncKnownPods(nil); len(known) != 0 {
+			t.Errorf("SyncKnownPods(nil): %v", known)
+		}
+		if _, ok := w.Explain("a"); ok {
+			t.Error("a is still known")
+		}
+	})
+}
+
+// L4, edge case 31: setup calls that hang delay no kill, and slots limit them.
+func TestSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var setups, most atomic.Int32
+		release := make(chan struct{})
+		var l log
+		syncer := logging(&l)
+		syncer.Sync = func(ctx context.Context, _ podworkers.UpdateType, pod, _ *v1.Pod, _ *runtime.PodStatus) (podworkers.SyncResult, error) {
+			most.Store(max(most.Load(), setups.Add(1)))
+			defer setups.Add(-1)
+			select {
+			case <-release:
+				return podworkers.SyncResult{}, nil
+			case <-ctx.Done():
+				return podworkers.SyncResult{}, context.Cause(ctx)
+			}
+		}
+		w := podworkers.New(syncer, podworkers.Options{})
+		run(t, w)
+		for i := range 500 {
+			w.UpdatePod(create(newPod(types.UID(fmt.Sprintf("busy-%03d", i)))))
+		}
+		synctest.Wait()
+		if n := setups.Load(); n != 32 {
+			t.Errorf("%d setup calls at once, want 32", n)
+		}
+		victim := newPod("victim")
+		w.UpdatePod(create(victim))
+		began := time.Now()
+		if _, err := w.KillPod(t.Context(), victim, podworkers.KillOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if d := time.Since(began); d > 100*time.Millisecond {
+			t.Errorf("the kill took %v behind hanging setups", d)
+		}
+		expect(t, &l, "terminating victim 30", "terminated victim")
+		close(release)
+		synctest.Wait()
+		if most.Load() != 32 {
+			t.Errorf("up to %d setup calls at once", most.Load())
+		}
+	})
+}
+
+// L4: terminating calls have a limit of their own, first come first served.
+func TestTerminatingSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l log
+		release := make(chan struct{})
+		syncer := logging(&l)
+		syncer.Terminating = func(_ context.Context, pod *v1.Pod, _ *runtime.PodStatus, _ *int64, _ podworkers.PodStatusFunc) error {
+			l.add("terminating %s", pod.UID)
+			<-release
+			return nil
+		}
+		w := podworkers.New(syncer, podworkers.Options{MaxTerminating: 1})
+		run(t, w)
+		for _, uid := range []types.UID{"c", "a", "b"} {
+			w.UpdatePod(kill(newPod(uid), podworkers.KillOptions{}))
+			synctest.Wait()
+		}
+		expect(t, &l, "terminating c")
+		release <- struct{}{}
+		expect(t, &l, "terminating a")
+		release <- struct{}{}
+		expect(t, &l, "terminating b")
+		close(release)
+		expect(t, &l, "terminated c", "terminated a", "terminated b")
+	})
+}
+
+// X1, X3, L7: what cancels a call, and that the cause can be read.
+func TestCancelCauses(t *testing.T) {
+	deleting := func(grace int64) *v1.Pod {
+		pod := newPod("a")
+		pod.DeletionGracePeriodSeconds = &grace
+		return pod
+	}
+	for _, test := range []struct {
+		name string
+		rule string
+		act  func(*podworkers.Workers)
+		want error
+	}{
+		{"kill", "U13", func(w *podworkers.Workers) { w.UpdatePod(kill(newPod("a"), podworkers.KillOptions{})) }, podworkers.CauseTerminating},
+		{"orphaned", "S6b", func(w *podworkers.Workers) { w.SyncKnownPods(nil) }, podworkers.CauseOrphaned},
+		{"deadline", "L7", func(*podworkers.Workers) { pass(time.Hour) }, podworkers.CauseDeadline},
+	} {
+		t.Run(test.rule+" "+test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				causes := make(chan error, 10)
+				w := podworkers.New(podworkers.PodSyncerFuncs{
+					Sync: func(ctx context.Context, _ podworkers.UpdateType, _, _ *v1.Pod, _ *runtime.PodStatus) (podworkers.SyncResult, error) {
+						<-ctx.Done()
+						causes <- context.Cause(ctx)
+						return podworkers.SyncResult{}, fmt.Errorf("pull: %w", ctx.Err())
+					},
+				}, podworkers.Options{SetupDeadline: time.Hour})
+				run(t, w)
+				w.UpdatePod(create(newPod("a")))
+				synctest.Wait()
+				w.UpdatePod(podworkers.UpdateOptions{Type: podworkers.Update, Pod: newPod("a")})
+				synctest.Wait()
+				if len(causes) > 0 {
+					t.Fatalf("an ordinary update cancelled the call: %v", <-causes)
+				}
+				test.act(w)
+				synctest.Wait()
+				select {
+				case got := <-causes:
+					if !errors.Is(got, test.want) {
+						t.Errorf("cause %v, want %v", got, test.want)
+					}
+				default:
+					t.Error("the call was not cancelled")
+				}
+			})
+		})
+	}
+	t.Run("G4 grace shrunk, edge case 5", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var l log
+			syncer := logging(&l)
+			syncer.Terminating = func(ctx context.Context, _ *v1.Pod, _ *runtime.PodStatus, grace *int64, _ podworkers.PodStatusFunc) error {
+				l.add("terminating %d", *grace)
+				select {
+				case <-ctx.Done():
+					l.add("%v", context.Cause(ctx))
+					return ctx.Err()
+				case <-time.After(time.Minute):
+					return nil
+				}
+			}
+			w := podworkers.New(syncer, podworkers.Options{})
+			run(t, w)
+			for _, grace := range []int64{30, 10, 20} {
+				w.UpdatePod(kill(deleting(grace), podworkers.KillOptions{}))
+				synctest.Wait()
+			}
+			pass(59 * time.Second)
+			expect(t, &l, "terminating 30", podworkers.CauseGraceShrunk.Error(), "terminating 10")
+			pass(2 * time.Second)
+			expect(t, &l, "terminated a")
+		})
+	})
+}
+
+// V1, V5, edge case 25: waiting for a view obeys the context and holds no slot.
+func TestViewWait(t *testing.T) {
+	for name, peek := range map[string]bool{"plain source": false, "source that peeks": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var l log
+				views := newFakeViews()
+				options := podworkers.Options{Views: views, MaxSetup: 1}
+				if peek {
+					options.Views = peekViews{views}
+				}
+				w := podworkers.New(logging(&l), options)
+				run(t, w)
+				pod := newPod("a")
+				w.UpdatePod(create(pod))
+				expect(t, &l) // no reading yet
+				views.relist()
+				expect(t, &l, "setup a create")
+				w.UpdatePod(podworkers.UpdateOptions{Type: podworkers.Update, Pod: pod})
+				expect(t, &l) // a view from before the end of the first call does not count
+				if e, _ := w.Explain("a"); e.WaitingFor != "a view newer than the last call" {
+					t.Errorf("Explain: %q", e.WaitingFor)
+				}
+				w.UpdatePod(create(newPod("b"))) // the only slot is free
+				expect(t, &l, "setup b create")
+				w.UpdatePod(kill(pod, podworkers.KillOptions{}))
+				expect(t, &l) // the runtime is still down
+				views.relist()
+				expect(t, &l, "terminating a 30")
+				views.relist()
+				expect(t, &l, "terminated a")
+				if views.refreshes == 0 {
+					t.Error("nobody asked for a refresh (L6)")
+				}
+			})
+		})
+	}
+}
+
+// V1: each view is newer than the end of the call before, whatever the source does.
+func TestViewsAreFresh(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		views := newFakeViews()
+		var last runtime.Stamp
+		calls := 0
+		w := podworkers.New(podworkers.PodSyncerFuncs{
+			Sync: func(_ context.Context, _ podworkers.UpdateType, _, _ *v1.Pod, view *runtime.PodStatus) (podworkers.SyncResult, error) {
+				if view.Stamp <= last {
+					t.Errorf("view %d after a call that ended at %d", view.Stamp, last)
+				}
+				view.IPs = append(view.IPs, "10.0.0.1") // V7: ours to write
+				last = views.Stamp()
+				calls++
+				return podworkers.SyncResult{}, nil
+			},
+		}, podworkers.Options{Views: peekViews{views}})
+		run(t, w)
+		for range 100 {
+			w.UpdatePod(create(newPod("a")))
+			views.relist()
+			synctest.Wait()
+		}
+		if calls < 50 {
+			t.Errorf("only %d calls", calls)
+		}
+	})
+}
+
+// W10, V3, edge case 26: no view, no call, an event, back-off.
+func TestViewError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l, events log
+		views := newFakeViews()
+		views.relist()
+		views.fail(errTest)
+		w := podworkers.New(logging(&l), podworkers.Options{Views: views, Events: &events, Rand: func() float64 { return 0 }})
+		run(t, w)
+		w.UpdatePod(create(newPod("a")))
+		expect(t, &l)
+		expect(t, &events, "Warning FailedSync a")
+		e, _ := w.Explain("a")
+		if !strings.Contains(e.LastError, "broken") || e.NextWakeUp.Sub(time.Now()) != time.Second {
+			t.Errorf("Explain: %+v", e)
+		}
+		views.fail(nil)
+		pass(time.Second)
+		expect(t, &l, "setup a sync") // C8
+	})
+}
+
+// L8, edge case 29: a panic or Goexit harms one pod, is told rarely, and retried.
+func TestPanic(t *testing.T) {
+	for name, breakdown := range map[string]func(){"panic": func() { panic("boom") }, "Goexit": goruntime.Goexit} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var l, events log
+				syncer := logging(&l)
+				syncer.Sync = func(_ context.Context, _ podworkers.UpdateType, pod, _ *v1.Pod, _ *runtime.PodStatus) (podworkers.SyncResult, error) {
+					if pod.UID == "bad" {
+						breakdown()
+					}
+					l.add("setup %s", pod.UID)
+					return podworkers.SyncResult{}, nil
+				}
+				back := podworkers.BackOff{Initial: time.Second, Max: time.Second}
+				w := podworkers.New(syncer, podworkers.Options{Events: &events, MaxSetup: 1, SetupBackOff: back, Rand: func() float64 { return 0 }})
+				run(t, w)
+				w.UpdatePod(create(newPod("bad")))
+				w.UpdatePod(create(newPod("good")))
+				expect(t, &l, "setup good")
+				expect(t, &events, "Warning SyncPanic bad")
+				pass(8 * time.Second)
+				expect(t, &events) // nine panics so far
+				pass(time.Second)
+				expect(t, &events, "Warning SyncPanic bad")
+				e, _ := w.Explain("bad")
+				if e.Failures != 10 || e.LastError == "" {
+					t.Errorf("Explain: %+v", e)
+				}
+				w.UpdatePod(kill(newPod("bad"), podworkers.KillOptions{}))
+				expect(t, &l, "terminating bad 30", "terminated bad")
+			})
+		})
+	}
+}
+
+// C2, L5, section 12: when a failed call is tried again.
+func TestRetry(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		options podworkers.Options
+		err     error
+		want    []time.Duration
+	}{
+		{"L5 doubling", podworkers.Options{}, errTest, []time.Duration{1, 2, 4, 8}},
+		{"L5 limit", podworkers.Options{SetupBackOff: podworkers.BackOff{Initial: 200 * time.Second}}, errTest, []time.Duration{200, 300, 300}},
+		{"L5 kubelet", podworkers.Options{SetupBackOff: podworkers.KubeletBackOff()}, errTest, []time.Duration{10, 10, 10}},
+		{"network by type", podworkers.Options{SetupBackOff: podworkers.KubeletBackOff()}, fmt.Errorf("x: %w", podworkers.ErrNetworkNotReady), []time.Duration{1, 1}},
+		{"network by text", podworkers.Options{SetupBackOff: podworkers.KubeletBackOff()}, errors.New("cni: network is not ready: x"), []time.Duration{1, 1}},
+		{
+			"the earliest time in the tree",
+			podworkers.Options{},
+			fmt.Errorf("x: %w", errors.Join(retryIn(50*time.Second), fmt.Errorf("y: %w", retryIn(7*time.Second)), errTest)),
+			[]time.Duration{7, 7},
+		},
+		{"not beyond the resync", podworkers.Options{}, retryIn(time.Hour), []time.Duration{60, 60}},
+		{"not in the past", podworkers.Options{}, retryIn(-time.Hour), []time.Duration{0}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var at []time.Time
+				options := test.options
+				options.Rand = func() float64 { return 0 }
+				w := podworkers.New(podworkers.PodSyncerFuncs{
+					Sync: func(context.Context, podworkers.UpdateType, *v1.Pod, *v1.Pod, *runtime.PodStatus) (podworkers.SyncResult, error) {
+						at = append(at, time.Now())
+						if len(at) > len(test.want) {
+							return podworkers.SyncResult{}, nil
+						}
+						return podworkers.SyncResult{Terminal: true}, test.err // edge case 12: not terminal
+					},
+				}, options)
+				stop := run(t, w)
+				w.UpdatePod(create(newPod("a")))
+				pass(1000 * time.Second)
+				stop()
+				for i, want := range test.want {
+					if got := at[i+1].Sub(at[i]); got != want*time.Second {
+						t.Errorf("pause %d: %v, want %v", i, got, want*time.Second)
+					}
+				}
+			})
+		})
+	}
+}
+
+type retryIn time.Duration
+
+func (r retryIn) Error() string      { return "wait" }
+func (r retryIn) RetryAt() time.Time { return time.Now().Add(time.Duration(r)) }
+
+// Section 12: jitter adds up to half.
+func TestJitter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var at []time.Time
+		w := podworkers.New(podworkers.PodSyncerFuncs{
+			Sync: func(context.Context, podworkers.UpdateType, *v1.Pod, *v1.Pod, *runtime.PodStatus) (podworkers.SyncResult, error) {
+				at = append(at, time.Now())
+				return podworkers.SyncResult{}, nil
+			},
+		}, podworkers.Options{Rand: func() float64 { return 0.5 }})
+		stop := run(t, w)
+		w.UpdatePod(create(newPod("a")))
+		pass(80 * time.Second)
+		stop()
+		if len(at) != 2 || at[1].Sub(at[0]) != 75*time.Second {
+			t.Errorf("calls at %v", at)
+		}
+	})
+}
+
+// Section 6 and the outcomes of KillPod.
+func TestKillPod(t *testing.T) {
+	grace := func(n int64) *int64 { return &n }
+	for _, test := range []struct {
+		name  string
+		spec  *int64
+		over  *int64
+		limit time.Duration
+	}{
+		{"at least ten seconds", grace(2), nil, 10 * time.Second},
+		{"one and a half times the spec's", grace(31), nil, 46 * time.Second},
+		{"the override counts", grace(30), grace(20), 30 * time.Second},
+		{"no grace at all", nil, nil, 10 * time.Second},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var events log
+				w := podworkers.New(podworkers.PodSyncerFuncs{
+					Terminating: func(ctx context.Context, _ *v1.Pod, _ *runtime.PodStatus, _ *int64, _ podworkers.PodStatusFunc) error {
+						<-ctx.Done()
+						return nil
+					},
+				}, podworkers.Options{Events: &events, DrainTimeout: time.Second})
+				run(t, w)
+				pod := newPod("a")
+				pod.Spec.TerminationGracePeriodSeconds = test.spec
+				began := time.Now()
+				result, err := w.KillPod(t.Context(), pod, podworkers.KillOptions{GracePeriodSeconds: test.over})
+				if result.Outcome != podworkers.KillTimeout || !errors.Is(err, podworkers.ErrKillTimeout) {
+					t.Errorf("KillPod: %v, %v", result, err)
+				}
+				if d := time.Since(began); d != test.limit {
+					t.Errorf("waited %v, want %v", d, test.limit)
+				}
+				expect(t, &events, "Warning ExceededGracePeriod a")
+			})
+		})
+	}
+	t.Run("the caller's context", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := podworkers.New(nil, podworkers.Options{}) // not run: nothing ever stops
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if result, err := w.KillPod(ctx, newPod("a"), podworkers.KillOptions{}); result.Outcome != podworkers.KillTimeout || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("KillPod: %v, %v", result, err)
+			}
+		})
+	})
+	t.Run("never started", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := podworkers.New(nil, podworkers.Options{})
+			run(t, w)
+			w.UpdatePod(create(newStatic("a", "web")))
+			synctest.Wait()
+			w.UpdatePod(create(newStatic("b", "web")))
+			if result, err := w.KillPod(t.Context(), newStatic("b", "web"), podworkers.KillOptions{}); result.Outcome != podworkers.KillNeverStarted || err != nil {
+				t.Errorf("KillPod: %v, %v", result, err)
+			}
+			if !w.CouldHaveRunningContainers("a") {
+				t.Error("edge case 4: the other pod was affected")
+			}
+		})
+	})
+	t.Run("no pod", func(t *testing.T) {
+		w := podworkers.New(nil, podworkers.Options{})
+		if _, err := w.KillPod(t.Context(), nil, podworkers.KillOptions{}); err == nil {
+			t.Error("no error")
+		}
+	})
+}
+
+// Bad input has the outcome the rules state.
+func TestBadInput(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l log
+		w := podworkers.New(logging(&l), podworkers.Options{})
+		stop := run(t, w)
+		running := &runtime.Pod{UID: "r", Name: "n", Namespace: "ns"}
+		for _, test := range []struct {
+			name   string
+			update podworkers.UpdateOptions
+			want   podworkers.Outcome
+		}{
+			{"nil pod", podworkers.UpdateOptions{Type: podworkers.Create}, podworkers.IgnoredInvalid},
+			{"empty UID", create(newPod("")), podworkers.IgnoredInvalid},
+			{"runtime pod without UID", podworkers.UpdateOptions{Type: podworkers.Kill, RunningPod: &runtime.Pod{}}, podworkers.IgnoredInvalid},
+			{"U1, edge case 18: runtime pod with another type", podworkers.UpdateOptions{Type: podworkers.Update, RunningPod: running}, podworkers.IgnoredInvalid},
+			{"U1: both", podworkers.UpdateOptions{Type: podworkers.Update, Pod: newPod("a"), RunningPod: running}, podworkers.Queued},
+		} {
+			completed := make(chan struct{})
+			var result podworkers.KillResult
+			test.update.Kill = &podworkers.KillOptions{Completed: completed, Result: &result}
+			if got := w.UpdatePod(test.update); got != test.want {
+				t.Errorf("%s: %v, want %v", test.name, got, test.want)
+			}
+			select {
+			case <-completed: // Q1, U10
+				if result.Outcome != podworkers.KillNotRequested {
+					t.Errorf("%s: %v", test.name, result)
+				}
+			default:
+				t.Errorf("%s: the completion stays open", test.name)
+			}
+		}
+		expect(t, &l, "setup a update")
+		if _, ok := w.Explain("r"); ok {
+			t.Error("the runtime pod got a record")
+		}
+		w.SyncKnownPods([]*v1.Pod{nil, newPod("a")})
+
+		// Q5, edge case 27, and once more after it was closed.
+		completed := make(chan struct{})
+		var first, second podworkers.KillResult
+		w.UpdatePod(kill(newPod("a"), podworkers.KillOptions{Completed: completed, Result: &first}))
+		w.UpdatePod(kill(newPod("a"), podworkers.KillOptions{Completed: completed, Result: &second}))
+		<-completed
+		if first.Outcome != podworkers.KillDone || second.Outcome != podworkers.KillDone {
+			t.Errorf("results %v and %v", first, second)
+		}
+		w.UpdatePod(kill(newPod("a"), podworkers.KillOptions{Completed: completed}))
+		synctest.Wait()
+		stop()
+		if got := w.UpdatePod(create(newPod("late"))); got != podworkers.Stopped {
+			t.Errorf("update after the stop: %v", got)
+		}
+		if result, err := w.KillPod(t.Context(), newPod("late"), podworkers.KillOptions{}); result.Outcome != podworkers.KillStopped || !errors.Is(err, podworkers.ErrStopped) {
+			t.Errorf("KillPod after the stop: %v, %v", result, err)
+		}
+	})
+}
+
+// X2, edge case 14: a call that succeeds although it was cancelled has succeeded.
+func TestSuccessAfterCancel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l log
+		syncer := logging(&l)
+		syncer.Sync = func(ctx context.Context, _ podworkers.UpdateType, _, _ *v1.Pod, _ *runtime.PodStatus) (podworkers.SyncResult, error) {
+			<-ctx.Done()
+			return podworkers.SyncResult{Terminal: true}, nil
+		}
+		w := podworkers.New(syncer, podworkers.Options{})
+		run(t, w)
+		w.UpdatePod(create(newPod("a")))
+		synctest.Wait()
+		two := int64(2)
+		w.UpdatePod(kill(newPod("a"), podworkers.KillOptions{GracePeriodSeconds: &two}))
+		expect(t, &l, "terminating a 2", "terminated a") // edge case 13: once, with the kill's grace
+	})
+}
+
+// Edge case 34: a clock that goes back an hour delays nothing.
+func TestClockGoesBack(t *testing.T) {
+	var l log
+	clock := newSteppedClock()
+	w := podworkers.New(logging(&l), podworkers.Options{Clock: clock, Rand: func() float64 { return 0 }})
+	run(t, w)
+	w.UpdatePod(create(newPod("a")))
+	l.waitFor(t, "setup a create")
+	clock.SetTime(clock.Now().Add(-time.Hour))
+	w.UpdatePod(create(newPod("b")))
+	l.waitFor(t, "setup b create")
+	clock.awaitTimer(60 * time.Second)
+	clock.Step(60 * time.Second)
+	l.waitFor(t, "setup a sync")
+	e, _ := w.Explain("b")
+	if e.NextWakeUp.Before(e.Since) {
+		t.Errorf("Explain: %+v", e)
+	}
+}
+
+// Edge case 30, L3: idle pods cost no goroutine.
+func TestIdlePods(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls atomic.Int64
+		w := podworkers.New(podworkers.PodSyncerFuncs{
+			Sync: func(context.Context, podworkers.UpdateType, *v1.Pod, *v1.Pod, *runtime.PodStatus) (podworkers.SyncResult, error) {
+				calls.Add(1)
+				return podworkers.SyncResult{}, nil
+			},
+		}, podworkers.Options{})
+		run(t, w)
+		synctest.Wait()
+		before := goruntime.NumGoroutine()
+		for i := range 10_000 {
+			w.UpdatePod(create(newPod(types.UID(fmt.Sprint(i)))))
+		}
+		synctest.Wait()
+		if after := goruntime.NumGoroutine(); after != before {
+			t.Errorf("%d goroutines with 10,000 pods, %d with none", after, before)
+		}
+		pass(10 * time.Minute)
+		synctest.Wait()
+		if n := calls.Load(); n < 60_000 || n > 110_000 {
+			t.Errorf("%d calls in ten minutes", n)
+		}
+	})
+}
+
+// L11, I21: reading never waits for a syncer call.
+func TestReadingDoesNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		w := podworkers.New(podworkers.PodSyncerFuncs{
+			Sync: func(context.Context, podworkers.UpdateType, *v1.Pod, *v1.Pod, *runtime.PodStatus) (podworkers.SyncResult, error) {
+				<-release
+				return podworkers.SyncResult{}, nil
+			},
+		}, podworkers.Options{})
+		run(t, w)
+		for _, uid := range []types.UID{"c", "a", "b"} {
+			w.UpdatePod(create(newPod(uid)))
+		}
+		synctest.Wait()
+		var uids []types.UID
+		for _, e := range w.Snapshot() {
+			uids = append(uids, e.UID)
+			if e.State != "setup" || e.WaitingFor != "SyncPod to return" {
+				t.Errorf("%+v", e)
+			}
+		}
+		if !slices.Equal(uids, []types.UID{"a", "b", "c"}) {
+			t.Errorf("snapshot order %v", uids)
+		}
+		w.SyncKnownPods([]*v1.Pod{newPod("a"), newPod("b"), newPod("c")})
+		_ = w.IsPodForMirrorPodTerminatingByFullName("x_y")
+		close(release)
+	})
+}
+
+// Many pods, many callers: at most one call per UID, under the race detector.
+func TestManyCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var busy sync.Map
+		enter := func(uid types.UID) func() {
+			if _, taken := busy.LoadOrStore(uid, true); taken {
+				t.Errorf("I1: two calls of %s", uid)
+			}
+			return func() { busy.Delete(uid) }
+		}
+		w := podworkers.New(podworkers.PodSyncerFuncs{
+			Sync: func(_ context.Context, _ podworkers.UpdateType, pod, _ *v1.Pod, _ *runtime.PodStatus) (podworkers.SyncResult, error) {
+				defer enter(pod.UID)()
+				goruntime.Gosched()
+				return podworkers.SyncResult{}, nil
+			},
+			Terminating: func(_ context.Context, pod *v1.Pod, _ *runtime.PodStatus, _ *int64, _ podworkers.PodStatusFunc) error {
+				defer enter(pod.UID)()
+				goruntime.Gosched()
+				return nil
+			},
+			Terminated: func(_ context.Context, pod *v1.Pod, _ *runtime.PodStatus) error {
+				defer enter(pod.UID)()
+				return nil
+			},
+		}, podworkers.Options{})
+		run(t, w)
+		var callers sync.WaitGroup
+		for caller := range 8 {
+			callers.Go(func() {
+				for i := range 500 {
+					pod := newPod(types.UID(fmt.Sprint(i % 50)))
+					switch {
+					case i%7 == 0 && caller == 0:
+						w.SyncKnownPods([]*v1.Pod{pod})
+					case i%11 == caller:
+						w.UpdatePod(kill(pod, podworkers.KillOptions{}))
+					default:
+						w.UpdatePod(create(pod))
+					}
+				}
+			})
+		}
+		callers.Wait()
+		synctest.Wait()
+	})
+}
