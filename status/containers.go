@@ -69,7 +69,7 @@ func (g *generator) container(k kind, c *v1.Container, old, out *v1.ContainerSta
 	switch {
 	case record != nil:
 		g.observed(c, old, record, previous, out)
-	case k == initial && g.lostInit(c, out):
+	case k == initial && out.State.Waiting != nil && g.completed(c):
 		// Its record was lost after it had done its work (3.5).
 		out.State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{Reason: reasonCompleted}}
 	case old != nil && old.State.Running != nil && out.LastTerminationState == (v1.ContainerState{}):
@@ -92,13 +92,16 @@ func (g *generator) start(c *v1.Container, old, out *v1.ContainerStatus) {
 	if len(g.pod.Spec.InitContainers) > 0 {
 		reason = reasonInitial
 	}
-	out.Name = c.Name
-	out.Image = c.Image
-	out.State.Waiting = waitingState(old, reason, "")
 	if old != nil {
-		out.RestartCount = old.RestartCount
-		out.LastTerminationState = old.LastTerminationState
+		// Restart count, last state, and what belongs to the last run although
+		// the runtime has forgotten it: only what never was is empty.
+		*out = *old
 	}
+	if out.ContainerID == "" {
+		out.Image = c.Image
+	}
+	out.Name = c.Name
+	out.State = v1.ContainerState{Waiting: waitingState(old, reason, "")}
 }
 
 // records returns the two newest runtime records of a container.
@@ -150,10 +153,13 @@ func (g *generator) state(old *v1.ContainerStatus, sameID bool, record *runtime.
 			out.RestartCount = max(out.RestartCount, old.RestartCount+1)
 			return lost(out.ContainerID)
 		}
+		// The end of this run may be known already; that the runtime has lost it
+		// since does not bring the container back.
 		if sameID && old.State.Terminated != nil {
-			// The end of this container is known already; that the runtime has
-			// lost it since does not bring it back.
 			return old.State
+		}
+		if old != nil && isID(terminatedID(&old.LastTerminationState), record.ID) {
+			return old.LastTerminationState
 		}
 	}
 	return v1.ContainerState{Waiting: waitingState(old, "", "")}
@@ -177,11 +183,10 @@ func (g *generator) lastState(old *v1.ContainerStatus, sameID bool, record, prev
 	return old.LastTerminationState
 }
 
-// lostInit reports whether a regular init container must have completed although
-// the runtime has no record of it: an app container was created after it, in the
-// same sandbox (3.5).
-func (g *generator) lostInit(c *v1.Container, out *v1.ContainerStatus) bool {
-	return out.State.Waiting != nil && !restartpolicy.IsSidecar(c) && g.appCreatedIn(g.sandbox)
+// completed reports whether a regular init container must have done its work: an
+// app container was created after it, in the same sandbox (3.5).
+func (g *generator) completed(c *v1.Container) bool {
+	return !restartpolicy.IsSidecar(c) && g.appCreatedIn(g.sandbox)
 }
 
 // appCreatedIn reports whether an app container was created in this sandbox.
@@ -216,14 +221,14 @@ func (g *generator) waiting(k kind, c *v1.Container, old *v1.ContainerStatus, re
 }
 
 // restarts is the restart predicate of spec/runtime.md 6.1, with two exceptions:
-// an init container that succeeded is left alone (3.5), and an ephemeral
-// container never runs twice.
+// an init container that succeeded, or must have, is left alone (3.5), and an
+// ephemeral container never runs twice.
 func (g *generator) restarts(k kind, c *v1.Container, record *runtime.ContainerStatus) bool {
 	switch {
 	case g.pod.DeletionTimestamp != nil:
 		return false
 	case record == nil:
-		return true
+		return k != initial || !g.completed(c)
 	case record.State == runtime.Running:
 		return false
 	case record.State != runtime.Exited:
