@@ -90,7 +90,7 @@ func requirePrivate(t *testing.T) {
 }
 
 // Two instances run at once, with pods that nobody stops, and leave nothing.
-func TestInstancesLeaveNothing(t *testing.T) {
+func TestContainerdLeavesNothing(t *testing.T) {
 	requirePrivate(t)
 	var layouts []layout
 	t.Run("running", func(t *testing.T) {
@@ -114,7 +114,7 @@ func TestInstancesLeaveNothing(t *testing.T) {
 
 // A daemon killed and started again still has its container; killed at the end
 // of the test, it leaves nothing either.
-func TestKill9(t *testing.T) {
+func TestContainerdKill9(t *testing.T) {
 	requirePrivate(t)
 	var l layout
 	t.Run("running", func(t *testing.T) {
@@ -137,7 +137,7 @@ func TestKill9(t *testing.T) {
 }
 
 // A killed test run cleans up nothing; whoever takes its slot does.
-func TestLeftoversOfAKilledRun(t *testing.T) {
+func TestContainerdLeftoversOfAKilledRun(t *testing.T) {
 	requirePrivate(t)
 	tools, err := thisMachine().find()
 	if err != nil {
@@ -168,7 +168,7 @@ func TestLeftoversOfAKilledRun(t *testing.T) {
 
 // A runtime that runs already is used as it is; the image is imported only if it
 // is missing.
-func TestForeignRuntime(t *testing.T) {
+func TestContainerdForeign(t *testing.T) {
 	requirePrivate(t)
 	private := Start(t)
 	t.Setenv(EndpointVariable, private.Endpoint)
@@ -189,7 +189,7 @@ func TestForeignRuntime(t *testing.T) {
 }
 
 // The registry works for the one client that matters.
-func TestRegistry(t *testing.T) {
+func TestContainerdRegistry(t *testing.T) {
 	i := Start(t)
 	if !i.Private {
 		t.Skip("pulls with ctr, which only a private containerd is known to have")

@@ -2,6 +2,7 @@ package cri
 
 import (
 	"fmt"
+	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -52,8 +53,13 @@ func (e *Error) GRPCStatus() *status.Status { return status.New(e.Code, e.messag
 
 // message is the cause without gRPC's decoration.
 func (e *Error) message() string {
-	if s, ok := status.FromError(e.Err); ok {
-		return s.Message()
+	s, ok := status.FromError(e.Err)
+	if !ok {
+		return e.Err.Error()
 	}
-	return e.Err.Error()
+	// A failed connection comes in two more layers of quotes.
+	if _, cause, found := strings.Cut(s.Message(), "transport: Error while dialing: "); found && e.Code == codes.Unavailable {
+		return strings.TrimSuffix(cause, `"`)
+	}
+	return s.Message()
 }
