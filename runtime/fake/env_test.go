@@ -17,7 +17,7 @@ import (
 
 const (
 	uid   types.UID = "uid-1"
-	image           = "example.com/app:v1"
+	image string    = "example.com/app:v1"
 )
 
 // start is the moment the fake clock of the tests begins at.

@@ -1,0 +1,317 @@
+package runtimetest_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/fake"
+	"github.com/podwright/podwright/runtime/fake/faketest"
+	"github.com/podwright/podwright/runtime/runtimetest"
+)
+
+// defect is something wrong with a runtime and the case that must notice.
+type defect struct {
+	name   string
+	caught string
+	make   func(f *fake.Runtime) runtime.RuntimeService
+}
+
+// broken is a fake with some calls replaced.
+type broken struct {
+	*fake.Runtime
+	status   func(*runtimeapi.ContainerStatus)
+	sandbox  func(*runtimeapi.PodSandboxStatus)
+	list     func([]*runtimeapi.Container) []*runtimeapi.Container
+	filter   func(*runtimeapi.ContainerFilter)
+	create   func(*runtimeapi.ContainerConfig)
+	grace    func(int64) int64
+	stopCtx  func(context.Context) context.Context
+	exec     func([]byte, []byte, error) ([]byte, []byte, error)
+	remove   func(known bool, err error) error
+	event    func(*runtimeapi.ContainerEventResponse)
+	starting func(context.Context, *fake.Runtime, string)
+}
+
+func (b *broken) ContainerStatus(ctx context.Context, id string, verbose bool) (*runtimeapi.ContainerStatusResponse, error) {
+	r, err := b.Runtime.ContainerStatus(ctx, id, verbose)
+	if err == nil && b.status != nil {
+		b.status(r.GetStatus())
+	}
+	return r, err
+}
+
+func (b *broken) PodSandboxStatus(ctx context.Context, id string, verbose bool) (*runtimeapi.PodSandboxStatusResponse, error) {
+	r, err := b.Runtime.PodSandboxStatus(ctx, id, verbose)
+	if err == nil && b.sandbox != nil {
+		b.sandbox(r.GetStatus())
+	}
+	return r, err
+}
+
+func (b *broken) ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
+	if b.filter != nil && filter != nil {
+		b.filter(filter)
+	}
+	list, err := b.Runtime.ListContainers(ctx, filter)
+	if b.list != nil {
+		list = b.list(list)
+	}
+	return list, err
+}
+
+func (b *broken) CreateContainer(ctx context.Context, id string, config *runtimeapi.ContainerConfig, sandbox *runtimeapi.PodSandboxConfig) (string, error) {
+	if b.create != nil {
+		b.create(config)
+	}
+	return b.Runtime.CreateContainer(ctx, id, config, sandbox)
+}
+
+func (b *broken) StartContainer(ctx context.Context, id string) error {
+	err := b.Runtime.StartContainer(ctx, id)
+	if b.starting != nil {
+		b.starting(ctx, b.Runtime, id)
+	}
+	return err
+}
+
+func (b *broken) StopContainer(ctx context.Context, id string, timeout int64) error {
+	if b.stopCtx != nil {
+		ctx = b.stopCtx(ctx)
+	}
+	if b.grace != nil {
+		timeout = b.grace(timeout)
+	}
+	return b.Runtime.StopContainer(ctx, id, timeout)
+}
+
+func (b *broken) ExecSync(ctx context.Context, id string, cmd []string, timeout time.Duration) ([]byte, []byte, error) {
+	stdout, stderr, err := b.Runtime.ExecSync(ctx, id, cmd, timeout)
+	if b.exec != nil {
+		return b.exec(stdout, stderr, err)
+	}
+	return stdout, stderr, err
+}
+
+func (b *broken) RemoveContainer(ctx context.Context, id string) error {
+	_, known := b.Runtime.ContainerStatus(ctx, id, false)
+	err := b.Runtime.RemoveContainer(ctx, id)
+	if b.remove != nil {
+		return b.remove(known == nil, err)
+	}
+	return err
+}
+
+func (b *broken) GetContainerEvents(ctx context.Context, ch chan *runtimeapi.ContainerEventResponse, up func(runtimeapi.RuntimeService_GetContainerEventsClient)) error {
+	if b.event != nil {
+		b.OnEvent(func(e fake.Event) fake.Delivery { b.event(e.Response); return fake.Delivery{} })
+	}
+	return b.Runtime.GetContainerEvents(ctx, ch, up)
+}
+
+// as makes a defect of changes to a broken fake.
+func as(change func(*broken)) func(*fake.Runtime) runtime.RuntimeService {
+	return func(f *fake.Runtime) runtime.RuntimeService {
+		b := &broken{Runtime: f}
+		change(b)
+		return b
+	}
+}
+
+// defects are mistakes real runtimes and adapters have made, or may well make.
+func defects() []defect {
+	return []defect{
+		{"exit code lost", "container/exit_codes_arrive", as(func(b *broken) {
+			b.status = func(s *runtimeapi.ContainerStatus) { s.ExitCode = 0 }
+		})},
+		{"annotation lost", "container/labels_and_annotations_are_kept_verbatim", as(func(b *broken) {
+			b.status = func(s *runtimeapi.ContainerStatus) { delete(s.Annotations, "example.com/empty") }
+		})},
+		{"annotations missing in lists", "container/labels_and_annotations_are_kept_verbatim", as(func(b *broken) {
+			b.list = func(list []*runtimeapi.Container) []*runtimeapi.Container {
+				for _, c := range list {
+					c.Annotations = nil
+				}
+				return list
+			}
+		})},
+		{"attempt lost", "container/restart_counts_are_kept", as(func(b *broken) {
+			b.status = func(s *runtimeapi.ContainerStatus) { s.Metadata.Attempt = 0 }
+		})},
+		{"sandbox attempt lost", "sandbox/metadata_and_attempt_are_kept", as(func(b *broken) {
+			b.sandbox = func(s *runtimeapi.PodSandboxStatus) { s.Metadata.Attempt = 0 }
+		})},
+		{"finish time in seconds", "container/times_are_ordered", as(func(b *broken) {
+			b.status = func(s *runtimeapi.ContainerStatus) { s.FinishedAt /= int64(time.Second) }
+		})},
+		{"state filter ignored", "container/list_filters_select", as(func(b *broken) {
+			b.filter = func(f *runtimeapi.ContainerFilter) { f.State = nil }
+		})},
+		{"label filter ignored", "container/list_filters_select", as(func(b *broken) {
+			b.filter = func(f *runtimeapi.ContainerFilter) { f.LabelSelector = nil }
+		})},
+		{"listed twice", "concurrent/lists_stay_whole_while_things_change", as(func(b *broken) {
+			b.list = func(list []*runtimeapi.Container) []*runtimeapi.Container { return append(list, list...) }
+		})},
+		{"environment lost", "container/command,_args,_env_and_working_dir_reach_the_process", as(func(b *broken) {
+			b.create = func(c *runtimeapi.ContainerConfig) { c.Envs = nil }
+		})},
+		{"working dir lost in commands", "exec/the_container's_environment_is_seen", as(func(b *broken) {
+			b.create = func(c *runtimeapi.ContainerConfig) { c.WorkingDir = "" }
+		})},
+		{"no SIGTERM", "stop/SIGTERM_comes_first", as(func(b *broken) {
+			b.grace = func(int64) int64 { return 0 }
+		})},
+		{"no SIGKILL", "stop/SIGKILL_comes_after_the_grace_period", as(func(b *broken) {
+			b.grace = func(int64) int64 { return 1 << 20 }
+		})},
+		{"zero grace is a default", "stop/no_grace_is_SIGKILL", as(func(b *broken) {
+			b.grace = func(g int64) int64 {
+				if g == 0 {
+					return 1 << 20
+				}
+				return g
+			}
+		})},
+		{"stop ignores its context", "stop/a_cancelled_stop_returns_and_can_be_repeated", as(func(b *broken) {
+			b.stopCtx = context.WithoutCancel
+		})},
+		{"exit code of commands swallowed", "exec/an_exit_code_is_an_ExitStatus_error", as(func(b *broken) {
+			b.exec = func(stdout, stderr []byte, err error) ([]byte, []byte, error) {
+				if exit := (*runtime.ExitError)(nil); errors.As(err, &exit) {
+					err = nil
+				}
+				return stdout, stderr, err
+			}
+		})},
+		{"exit code without a type", "exec/an_exit_code_is_an_ExitStatus_error", as(func(b *broken) {
+			b.exec = func(stdout, stderr []byte, err error) ([]byte, []byte, error) {
+				if err != nil {
+					err = errors.New(err.Error())
+				}
+				return stdout, stderr, err
+			}
+		})},
+		{"timeout looks like a failure", "exec/a_run_over_the_timeout_is_a_deadline_error", as(func(b *broken) {
+			b.exec = func(stdout, stderr []byte, err error) ([]byte, []byte, error) {
+				if runtime.Class(err) == runtime.ErrDeadline {
+					err = &runtime.ExitError{Code: 137}
+				}
+				return stdout, stderr, err
+			}
+		})},
+		{"output of failed commands lost", "exec/an_exit_code_is_an_ExitStatus_error", as(func(b *broken) {
+			b.exec = func(stdout, stderr []byte, err error) ([]byte, []byte, error) {
+				if err != nil {
+					stdout = nil
+				}
+				return stdout, stderr, err
+			}
+		})},
+		{"second removal fails", "container/removal_is_idempotent", as(func(b *broken) {
+			b.remove = func(known bool, err error) error {
+				if !known {
+					return status.Error(codes.NotFound, "no such container")
+				}
+				return err
+			}
+		})},
+		{"event time in seconds", "event/a_container's_life_is_told_in_order", as(func(b *broken) {
+			b.event = func(r *runtimeapi.ContainerEventResponse) { r.CreatedAt /= int64(time.Second) }
+		})},
+		{"container dies with the context of its start", "container/it_outlives_the_context_that_started_it", as(func(b *broken) {
+			b.starting = func(ctx context.Context, f *fake.Runtime, id string) {
+				context.AfterFunc(ctx, func() { _ = f.StopContainer(context.WithoutCancel(ctx), id, 0) })
+			}
+		})},
+	}
+}
+
+// envDefect names the defect a child process runs the suite with.
+const envDefect = "PODWRIGHT_RUNTIMETEST_DEFECT"
+
+// TestDefective is the child: the suite on a defective runtime.
+func TestDefective(t *testing.T) {
+	name := os.Getenv(envDefect)
+	if name == "" {
+		t.Skip("runs as a child of TestDefectsAreCaught")
+	}
+	for _, d := range defects() {
+		if d.name != name {
+			continue
+		}
+		for _, c := range runtimetest.Cases() {
+			t.Run(c.Name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					c.Run(t, func(*testing.T) runtimetest.Subject {
+						f := fake.New(faketest.Options())
+						return faketest.Subject(d.make(f), f)
+					})
+				})
+			})
+		}
+	}
+}
+
+// A suite that passes everything proves nothing: each defect must fail its
+// case, in a process of its own because a failed subtest cannot be undone.
+func TestDefectsAreCaught(t *testing.T) {
+	if os.Getenv(envDefect) != "" {
+		t.Skip("this is the child")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range defects() {
+		t.Run(d.name, func(t *testing.T) {
+			cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestDefective$/"+pattern(d.caught), "-test.v")
+			cmd.Env = append(os.Environ(), envDefect+"="+d.name)
+			out, err := cmd.CombinedOutput()
+			if err == nil || !strings.Contains(string(out), "--- FAIL: TestDefective/"+d.caught) {
+				t.Errorf("not caught by %s:\n%s", d.caught, out)
+			}
+		})
+	}
+}
+
+// The fake without a defect passes the same cases, so the defect is the reason.
+func TestNoDefectPasses(t *testing.T) {
+	wanted := map[string]bool{}
+	for _, d := range defects() {
+		wanted[strings.ReplaceAll(d.caught, "_", " ")] = true
+	}
+	for _, c := range runtimetest.Cases() {
+		if !wanted[c.Name] {
+			continue
+		}
+		delete(wanted, c.Name)
+		t.Run(c.Name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c.Run(t, func(*testing.T) runtimetest.Subject {
+					f := fake.New(faketest.Options())
+					return faketest.Subject(as(func(*broken) {})(f), f)
+				})
+			})
+		})
+	}
+	for name := range wanted {
+		t.Errorf("no case is called %q", name)
+	}
+}
+
+// pattern turns the name of a case into a -test.run pattern of its levels.
+func pattern(name string) string {
+	group, rest, _ := strings.Cut(name, "/")
+	return "^" + group + "$/^" + rest + "$"
+}
