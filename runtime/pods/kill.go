@@ -61,6 +61,8 @@ type podKill struct {
 	podIP      string
 	sandboxes  []string
 	containers []killable
+	// alive is true if a container may run or a sandbox is ready.
+	alive bool
 }
 
 // killable is a container that may be running.
@@ -86,12 +88,14 @@ func killOfStatus(pod *v1.Pod, status *runtime.PodStatus) podKill {
 	}
 	for _, s := range status.Sandboxes {
 		k.sandboxes = append(k.sandboxes, s.ID)
+		k.alive = k.alive || mayRun(s.State)
 	}
 	for _, c := range status.Containers {
 		if mayRun(c.State) {
 			k.containers = append(k.containers, killable{c.ID.ID, c.Name, c.State, c.Annotations})
 		}
 	}
+	k.alive = k.alive || len(k.containers) > 0
 	return k
 }
 

@@ -120,7 +120,7 @@ func (st *starting) checkBackOff() *startFailure {
 func (m *Manager) holdAfter(pod *v1.Pod, c *v1.Container, record *runtime.ContainerStatus) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	until, _ := m.crashes.Check(crashKey(pod, c), crashExit(c, record), m.options.Clock.Now())
+	until := m.crashes.Hold(crashKey(pod, c), crashExit(c, record), m.options.Clock.Now())
 	if until.After(m.holds[pod.UID]) {
 		m.holds[pod.UID] = until
 	}

@@ -195,7 +195,9 @@ func (s *podSync) killPod(ctx context.Context) bool {
 	if s.plan.CreateSandbox && s.plan.Replaced != "" {
 		s.m.podEvent(s.pod, v1.EventTypeNormal, "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
 	}
-	if k := killOfStatus(s.pod, s.status); !k.empty() {
+	// Dead sandboxes are stopped again only to make room for a new one: what
+	// they still hold is released before they are removed in any case.
+	if k := killOfStatus(s.pod, s.status); k.alive || (s.plan.CreateSandbox && !k.empty()) {
 		s.result.Acted = true
 		if err := s.m.kill(ctx, k, nil); err != nil {
 			s.fail(stepKillPod, s.pod.Name, reasonKillPodSandboxError, err)

@@ -67,6 +67,9 @@ type entry struct {
 	// finish time in the future must not hold a container for ever.
 	exit string
 	seen time.Time
+	// held is the record that Hold was last asked about, until its answer.
+	held  string
+	until time.Time
 }
 
 // Table holds the delays of all containers. Make one with [New].
@@ -107,6 +110,22 @@ func (t *Table) Check(key Key, x Exit, now time.Time) (until time.Time, delay ti
 	}
 	t.put(key, &entry{definition: key.Definition, delay: t.policy.Initial, stamp: now, exit: x.ID, seen: now})
 	return time.Time{}, 0
+}
+
+// Hold is Check for a record that is about to be removed: the start it delays is
+// certain to come, so the delay grows at once. Asked again about the same record
+// it gives the same answer.
+func (t *Table) Hold(key Key, x Exit, now time.Time) (until time.Time) {
+	if e := t.pods[key.Pod][key.Container]; e != nil && e.held == x.ID && e.definition == key.Definition {
+		return e.until
+	}
+	until, _ = t.Check(key, x, now)
+	e := t.pods[key.Pod][key.Container]
+	e.held, e.until = x.ID, until
+	if !until.IsZero() {
+		e.delay, e.stamp = t.policy.after(e.delay), until
+	}
+	return until
 }
 
 // entry returns the container's delay, if it has one. Without any it is rebuilt

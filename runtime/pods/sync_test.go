@@ -1,0 +1,482 @@
+package pods_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/fake"
+	"github.com/podwright/podwright/runtime/pods"
+)
+
+// spec/runtime.md 5.3, 6.2: a dead sandbox is replaced, init runs again.
+func TestSandboxReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(l fake.Launch) fake.Script {
+			if l.Container == "init" {
+				return fake.Script{Exit: &fake.Exit{After: second}}
+			}
+			return fake.Script{}
+		})
+		pod := newPod(func(p *v1.Pod) { p.Spec.InitContainers = []v1.Container{container("init")} })
+		w.settle(pod)
+		pass(2 * second)
+		w.settle(pod)
+		w.wantState(pod, "init:exited app:running")
+		if err := w.fake.FailSandbox(w.read(pod).Sandboxes[0].ID); err != nil {
+			t.Fatal(err)
+		}
+		if !pods.NeedsSandbox(pod, w.read(pod)) {
+			t.Error("5.3: NeedsSandbox is false")
+		}
+		w.settle(pod)
+		w.wantState(pod, "init:running app:exited")
+		pass(2 * second)
+		w.settle(pod)
+		w.wantState(pod, "init:exited app:running")
+		status := w.read(pod)
+		if status.Sandboxes[0].Attempt != 1 || status.Container("app").RestartCount != 1 {
+			t.Errorf("5.3: attempt %d, restarts %d", status.Sandboxes[0].Attempt, status.Container("app").RestartCount)
+		}
+		if !w.events.has("Normal SandboxChanged") {
+			t.Error("22.2: no SandboxChanged event")
+		}
+		if err := w.fake.Doubled(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A restarted engine finds everything as it was and touches nothing.
+func TestEngineRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		pod := newPod(func(p *v1.Pod) { p.Spec.InitContainers = []v1.Container{sidecar("side")} })
+		for range 3 {
+			w.settle(pod)
+		}
+		w.restart()
+		if r := w.sync(pod); r.Acted || len(r.Actions) != 0 || r.Err != nil {
+			t.Errorf("2.9: %+v", r)
+		}
+	})
+}
+
+type probes map[string][2]pods.ProbeResult
+
+type probeSource struct {
+	view func() *runtime.PodStatus
+	by   probes
+}
+
+func (p probeSource) ProbeResults(id runtime.ContainerID) (startup, liveness pods.ProbeResult) {
+	for name, r := range p.by {
+		if p.view().Container(name).ID == id {
+			return r[0], r[1]
+		}
+	}
+	return pods.ProbeUnknown, pods.ProbeUnknown
+}
+
+// spec/runtime.md 6.7, 16.1: a failed probe kills with the probe's own grace, and
+// the container is started again in the same sync.
+func TestLivenessFailure(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		deletion *int64
+		want     string
+	}{{"probe grace", nil, "app 77"}, {"edge 13: deletion grace wins", ptr.To[int64](60), "app 60"}} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				results := probes{}
+				var w *world
+				pod := newPod(func(p *v1.Pod) {
+					p.Spec.Containers[0].LivenessProbe = &v1.Probe{TerminationGracePeriodSeconds: ptr.To[int64](77)}
+					p.Spec.TerminationGracePeriodSeconds = ptr.To[int64](30)
+					p.DeletionGracePeriodSeconds = tc.deletion
+				})
+				w = newWorld(t, nil, func(o *pods.Options) {
+					o.Probes = probeSource{by: results, view: func() *runtime.PodStatus { return w.read(pod) }}
+				})
+				w.settle(pod)
+				results["app"] = [2]pods.ProbeResult{pods.ProbeUnknown, pods.ProbeFailure}
+				if r := w.sync(pod); r.Err != nil || len(r.Starts) != 1 {
+					t.Fatalf("%+v", r)
+				}
+				delete(results, "app")
+				if got := w.stops(); !slices.Equal(got, []string{tc.want}) {
+					t.Errorf("16.1: stops %v, want %s", got, tc.want)
+				}
+				w.wantState(pod, "app:running")
+				if !w.events.has("Normal Killing spec.containers{app} Container app failed its liveness probe, will be restarted") {
+					t.Errorf("16.3: %v", w.events.list())
+				}
+			})
+		})
+	}
+}
+
+// spec/runtime.md 6.9, 17.7: everything starts again, sandbox and count stay; a
+// loop of resets is delayed.
+func TestRestartAllContainers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(l fake.Launch) fake.Script {
+			switch l.Container {
+			case "init":
+				return fake.Script{Exit: &fake.Exit{After: second}}
+			case "trigger":
+				return fake.Script{Exit: &fake.Exit{After: 3 * second, Code: 9}}
+			}
+			return fake.Script{}
+		})
+		pod := newPod(func(p *v1.Pod) {
+			p.Spec.InitContainers = []v1.Container{container("init")}
+			trigger := container("trigger")
+			trigger.RestartPolicy = ptr.To(v1.ContainerRestartPolicyNever)
+			trigger.RestartPolicyRules = []v1.ContainerRestartRule{{
+				Action: v1.ContainerRestartRuleActionRestartAllContainers,
+				ExitCodes: &v1.ContainerRestartRuleOnExitCodes{
+					Operator: v1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{9},
+				},
+			}}
+			p.Spec.Containers = append(p.Spec.Containers, trigger)
+			p.Spec.Containers[0].Lifecycle = preStop(v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 50}})
+			p.Spec.TerminationGracePeriodSeconds = ptr.To[int64](60)
+		})
+		var resets []time.Duration
+		began := time.Now()
+		for time.Since(began) < 2*time.Minute {
+			r := w.sync(pod)
+			if r.Again {
+				resets = append(resets, time.Since(began))
+				continue
+			}
+			if r.Acted {
+				continue
+			}
+			pass(second)
+		}
+		// A round is init 1 s and trigger 3 s; the first comes at once, the
+		// next after 10, 20, 40 s from the trigger's exit.
+		want := []time.Duration{4 * second, 8 * second, 22 * second, 46 * second, 90 * second}
+		if !slices.Equal(resets, want) {
+			t.Errorf("17.7: resets at %v, want %v", resets, want)
+		}
+		for _, s := range w.stops() {
+			if s != "app 2" {
+				t.Errorf("6.9: stop %s", s)
+			}
+		}
+		if n := w.fake.CallCount(fake.RunPodSandbox); n != 1 {
+			t.Errorf("6.9: %d sandboxes", n)
+		}
+		if err := w.fake.Doubled(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// spec/runtime.md 15.1: a failed postStart kills the container.
+func TestPostStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(fake.Launch) fake.Script {
+			return fake.Script{Exec: func(e fake.Exec) fake.ExecResult {
+				return fake.ExecResult{Took: 2 * second, Code: 3, Stdout: "the secret", Stderr: "the secret"}
+			}}
+		})
+		pod := newPod(func(p *v1.Pod) {
+			p.Spec.Containers[0].Lifecycle = &v1.Lifecycle{
+				PostStart: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"hello"}}},
+			}
+		})
+		r := w.sync(pod)
+		if len(r.Starts) != 1 || r.Starts[0].Reason != "PostStartHookError" {
+			t.Fatalf("%+v", r.Starts)
+		}
+		w.wantState(pod, "app:exited")
+		if !w.events.has("Warning FailedPostStartHook spec.containers{app}") {
+			t.Errorf("events %v", w.events.list())
+		}
+		if strings.Contains(fmt.Sprint(w.events.list(), r), "the secret") {
+			t.Error("15.1: the hook's output is told")
+		}
+		// spec/runtime.md 15: tcpSocket is no hook.
+		pod = newPod(func(p *v1.Pod) {
+			p.UID = "uid-2"
+			p.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PostStart: &v1.LifecycleHandler{TCPSocket: &v1.TCPSocketAction{}}}
+		})
+		if r := w.sync(pod); r.Starts[0].Reason != "PostStartHookError" {
+			t.Errorf("15: %+v", r.Starts)
+		}
+	})
+}
+
+// spec/runtime.md 7.1: a sandbox that failed because the pod is to end is no
+// event; any other failure is.
+func TestSandboxFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.fake.Inject(fake.Fault{Match: fake.Match{Method: fake.RunPodSandbox}, Times: 1, Effect: fake.Effect{Hang: true}})
+		ctx, cancel := context.WithTimeout(t.Context(), second)
+		defer cancel()
+		if r := w.m.SyncPod(ctx, newPod(), nil); !errors.Is(r.Err, context.DeadlineExceeded) || w.events.has("Warning") {
+			t.Errorf("7.1: err %v, events %v", r.Err, w.events.list())
+		}
+		w.fake.Inject(fake.Fault{Match: fake.Match{Method: fake.RunPodSandbox}, Times: 1, Effect: fake.Effect{Err: runtime.ErrUnavailable}})
+		r := w.m.SyncPod(t.Context(), newPod(), nil)
+		if !errors.Is(r.Err, runtime.ErrUnavailable) || r.Actions[0].Reason != "CreatePodSandboxError" || len(r.Starts) != 0 {
+			t.Errorf("%+v", r)
+		}
+		if !w.events.has("Warning FailedCreatePodSandBox") {
+			t.Errorf("22.2: events %v", w.events.list())
+		}
+	})
+}
+
+// A create whose answer was lost is taken over, not repeated; a name taken by
+// something invisible is stepped over.
+func TestUnansweredCreates(t *testing.T) {
+	reserved := errors.New(`rpc error: code = Unknown desc = failed to reserve name: name "x" is reserved for "y"`)
+	for _, tc := range []struct {
+		name   string
+		method fake.Method
+		effect fake.Effect
+		// creates is how many calls of method are made.
+		creates int
+	}{
+		{"sandbox done, deadline", fake.RunPodSandbox, fake.Effect{Err: runtime.ErrDeadline, Done: true}, 1},
+		{"sandbox name taken", fake.RunPodSandbox, fake.Effect{Err: runtime.ErrAlreadyExists}, 2},
+		{"sandbox name taken, in words", fake.RunPodSandbox, fake.Effect{Err: reserved}, 2},
+		{"container done, deadline", fake.CreateContainer, fake.Effect{Err: runtime.ErrDeadline, Done: true}, 1},
+		{"container name taken", fake.CreateContainer, fake.Effect{Err: runtime.ErrAlreadyExists}, 2},
+		{"container name taken, in words", fake.CreateContainer, fake.Effect{Err: reserved}, 2},
+		{"start done, deadline", fake.StartContainer, fake.Effect{Err: runtime.ErrDeadline, Done: true}, 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, nil)
+				w.fake.Inject(fake.Fault{Match: fake.Match{Method: tc.method}, Times: 1, Effect: tc.effect})
+				pod := newPod()
+				if r := w.sync(pod); r.Err != nil {
+					t.Errorf("err %v", r.Err)
+				}
+				w.wantState(pod, "app:running")
+				status := w.read(pod)
+				if len(status.Sandboxes) != 1 || len(status.Containers) != 1 || w.fake.CallCount(tc.method) != tc.creates {
+					t.Errorf("%d sandboxes, %d containers after %d calls",
+						len(status.Sandboxes), len(status.Containers), w.fake.CallCount(tc.method))
+				}
+				if r := w.sync(pod); r.Acted {
+					t.Errorf("not at rest: %+v", r)
+				}
+			})
+		})
+	}
+}
+
+// A create that takes effect after everybody gave up does not stay in the way.
+func TestLateCreate(t *testing.T) {
+	for _, method := range []fake.Method{fake.RunPodSandbox, fake.CreateContainer} {
+		for _, late := range []time.Duration{0, 3 * second} {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, nil)
+				pod := newPod()
+				w.fake.Inject(fake.Fault{Match: fake.Match{Method: method}, Times: 1, Effect: fake.Effect{Hang: true, Done: true, Late: late}})
+				ctx, cancel := context.WithTimeout(t.Context(), second)
+				defer cancel()
+				if r := w.m.SyncPod(ctx, pod, w.read(pod)); r.Err == nil {
+					t.Error("no error")
+				}
+				for range 20 {
+					w.sync(pod)
+					pass(second)
+				}
+				w.settle(pod)
+				w.wantState(pod, "app:running")
+				if err := w.fake.Doubled(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
+
+// Whatever single call fails, in whatever way, the pod comes up all the same,
+// never twice, and goes away again.
+func TestFaultAtEveryCall(t *testing.T) {
+	effects := map[string]fake.Effect{
+		"error":          {Err: runtime.ErrUnavailable},
+		"error but done": {Err: runtime.ErrUnavailable, Done: true},
+		"deadline":       {Err: runtime.ErrDeadline, Done: true},
+	}
+	for name, effect := range effects {
+		for containers := 1; containers <= 3; containers++ {
+			for index := 1; ; index++ {
+				hit := false
+				t.Run(fmt.Sprintf("%s/%d containers/call %d", name, containers, index), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { hit = faultAt(t, effect, containers, index) })
+				})
+				if !hit {
+					break
+				}
+			}
+		}
+	}
+}
+
+// faultAt runs a pod's life with one call broken and reports whether there was
+// such a call.
+func faultAt(t *testing.T, effect fake.Effect, containers, index int) (hit bool) {
+	w := newWorld(t, nil)
+	pod := newPod(func(p *v1.Pod) {
+		for i := 1; i < containers; i++ {
+			p.Spec.Containers = append(p.Spec.Containers, container(fmt.Sprint("app", i)))
+		}
+	})
+	n := 0
+	harness := true
+	w.fake.Inject(fake.Fault{
+		Match: fake.Match{Func: func(fake.Call) bool {
+			if harness {
+				return false
+			}
+			n++
+			return n == index
+		}},
+		Times: 1, Effect: effect,
+	})
+	// The harness's own readings are not broken.
+	sync := func() pods.Result {
+		status := w.read(pod)
+		harness = false
+		defer func() { harness = true }()
+		return w.m.SyncPod(t.Context(), pod, status)
+	}
+	for range 10 {
+		sync()
+		pass(15 * second)
+	}
+	if got := w.read(pod); len(got.Containers) < containers || strings.Contains(w.state(pod), "exited") || strings.Contains(w.state(pod), "none") {
+		t.Errorf("start: %s", w.state(pod))
+	}
+	for range 3 {
+		status := w.read(pod)
+		harness = false
+		err := w.m.KillPod(t.Context(), pod, status, nil)
+		harness = true
+		if err == nil {
+			break
+		}
+	}
+	for range 3 {
+		harness = false
+		err := w.m.RemovePod(t.Context(), pod.UID)
+		harness = true
+		if err == nil {
+			break
+		}
+	}
+	if status := w.read(pod); len(status.Sandboxes)+len(status.Containers) != 0 {
+		t.Errorf("left behind: %d sandboxes, %d containers", len(status.Sandboxes), len(status.Containers))
+	}
+	if err := w.fake.Doubled(); err != nil {
+		t.Error(err)
+	}
+	return n >= index
+}
+
+// A definition that changed restarts the container, whatever its policy.
+func TestImageChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		pod := newPod(func(p *v1.Pod) { p.Spec.RestartPolicy = v1.RestartPolicyNever })
+		w.settle(pod)
+		pod.Spec.Containers[0].Image = "example.com/app:2"
+		w.settle(pod)
+		c := w.read(pod).Container("app")
+		if c.State != runtime.Running || c.RestartCount != 1 {
+			t.Errorf("edge 6: %v count %d", c.State, c.RestartCount)
+		}
+	})
+}
+
+// spec/runtime.md 6.10, 11.5: a pod on the host network has the node's address.
+func TestHostNetwork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var env map[string]string
+		w := newWorld(t, func(l fake.Launch) fake.Script {
+			env = map[string]string{}
+			for _, kv := range l.Config.GetEnvs() {
+				env[kv.GetKey()] = string(kv.GetValue())
+			}
+			return fake.Script{}
+		})
+		pod := newPod(func(p *v1.Pod) {
+			p.Spec.HostNetwork = true
+			for _, f := range []string{"status.podIP", "status.hostIP", "metadata.uid"} {
+				p.Spec.Containers[0].Env = append(p.Spec.Containers[0].Env, v1.EnvVar{
+					Name: f, ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: f}},
+				})
+			}
+		})
+		w.settle(pod)
+		if r := w.sync(pod); r.Acted {
+			t.Errorf("6.10: not at rest: %+v", r)
+		}
+		if env["status.podIP"] != "192.0.2.7" || env["status.hostIP"] != "192.0.2.7" || env["metadata.uid"] != "uid-1" {
+			t.Errorf("11.5: %v", env)
+		}
+	})
+}
+
+// A pod that is being deleted is not brought up again.
+func TestDeletedPodStaysDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		pod := newPod()
+		w.settle(pod)
+		pod.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+		if err := w.fake.Exit(pod.UID, "app", fake.Exit{Code: 1}); err != nil {
+			t.Fatal(err)
+		}
+		w.settle(pod)
+		if n := w.fake.CallCount(fake.StartContainer); n != 1 {
+			t.Errorf("6.1: started %d times", n)
+		}
+	})
+}
+
+// Many pods start at once without waiting for each other.
+func TestConcurrentPods(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil, func(o *pods.Options) { o.MaxParallelImagePulls = -1 })
+		w.fake.Inject(fake.Fault{Effect: fake.Effect{Delay: second}})
+		const n = 50
+		done := make(chan error, n)
+		began := time.Now()
+		for i := range n {
+			pod := newPod(func(p *v1.Pod) { p.UID = types.UID(fmt.Sprint("uid-", i)); p.Name = fmt.Sprint("p", i) })
+			go func() { done <- w.m.SyncPod(t.Context(), pod, nil).Err }()
+		}
+		for range n {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+		// Sandbox, its status, image status, pull, its status, create, start.
+		if took := time.Since(began); took != 7*second {
+			t.Errorf("took %v, one pod alone takes 7s", took)
+		}
+	})
+}
