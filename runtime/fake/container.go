@@ -136,10 +136,8 @@ func (f *Runtime) createContainer(podSandboxID string, config *runtimeapi.Contai
 		return nil, fmt.Errorf("container without a name: %w", runtime.ErrInvalid)
 	}
 	name := reservedName(s, config.GetMetadata())
-	for _, other := range f.containers {
-		if reservedName(other.sandbox, other.config.GetMetadata()) == name {
-			return nil, fmt.Errorf("name %q is reserved for %q: %w", name, other.id, runtime.ErrAlreadyExists)
-		}
+	if other := f.reserved[name]; other != "" {
+		return nil, fmt.Errorf("name %q is reserved for %q: %w", name, other, runtime.ErrAlreadyExists)
 	}
 	image := f.findImage(config.GetImage().GetImage())
 	if image == nil {
@@ -155,7 +153,9 @@ func (f *Runtime) createContainer(podSandboxID string, config *runtimeapi.Contai
 		changed: make(chan struct{}),
 	}
 	f.containers = append(f.containers, c)
+	s.containers = append(s.containers, c)
 	f.byID[c.id] = c
+	f.reserved[name] = c.id
 	f.factsOf(c.key).Created++
 	f.emit(s, c, runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT)
 	return c, nil
@@ -316,8 +316,11 @@ func (f *Runtime) kill(c *container) {
 // removeContainer kills and forgets a container. The lock must be held.
 func (f *Runtime) removeContainer(c *container) {
 	f.kill(c)
-	f.containers = slices.DeleteFunc(f.containers, func(other *container) bool { return other == c })
+	same := func(other *container) bool { return other == c }
+	f.containers = slices.DeleteFunc(f.containers, same)
+	c.sandbox.containers = slices.DeleteFunc(c.sandbox.containers, same)
 	delete(f.byID, c.id)
+	delete(f.reserved, reservedName(c.sandbox, c.config.GetMetadata()))
 	c.notify()
 	f.emit(c.sandbox, c, runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT)
 }

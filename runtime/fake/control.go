@@ -169,7 +169,7 @@ func (f *Runtime) Reboot() {
 		for _, s := range f.sandboxes {
 			s.ready, s.ips = false, nil
 		}
-		clear(f.addresses.used)
+		f.addresses.clear()
 	})
 }
 
@@ -186,7 +186,8 @@ func (f *Runtime) Wipe() {
 		f.sandboxes, f.containers = nil, nil
 		clear(f.sandboxByID)
 		clear(f.byID)
-		clear(f.addresses.used)
+		clear(f.reserved)
+		f.addresses.clear()
 	})
 }
 

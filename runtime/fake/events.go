@@ -68,10 +68,8 @@ func (f *Runtime) emit(s *sandbox, c *container, kind runtimeapi.ContainerEventT
 		CreatedAt:          f.now.UnixNano(),
 		PodSandboxStatus:   f.sandboxStatus(s),
 	}
-	for _, other := range f.containers {
-		if other.sandbox == s {
-			response.ContainersStatuses = append(response.ContainersStatuses, other.status())
-		}
+	for _, other := range s.containers {
+		response.ContainersStatuses = append(response.ContainersStatuses, other.status())
 	}
 	for _, st := range f.streams {
 		event.Response = clone(response)

@@ -40,6 +40,7 @@ type Runtime struct {
 	containers  []*container // in the order of creation
 	sandboxByID map[string]*sandbox
 	byID        map[string]*container
+	reserved    map[string]string // name of a sandbox or container to its ID
 	facts       map[containerKey]*Facts
 	images      []*storedImage
 	addresses   addressPool
@@ -87,6 +88,7 @@ func New(options Options) *Runtime {
 		conditions:  map[string]bool{"RuntimeReady": true, "NetworkReady": true},
 		sandboxByID: map[string]*sandbox{},
 		byID:        map[string]*container{},
+		reserved:    map[string]string{},
 		facts:       map[containerKey]*Facts{},
 		addresses:   addressPool{prefix: options.PodIPs.Masked(), used: map[netip.Addr]bool{}},
 	}

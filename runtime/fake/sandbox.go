@@ -23,6 +23,8 @@ type sandbox struct {
 	handler string
 	ready   bool
 	created time.Time
+	// containers are those not removed, in the order of creation.
+	containers []*container
 	// ips are the addresses in order; nil on the host network and once
 	// stopped.
 	ips []netip.Addr
@@ -59,10 +61,8 @@ func (f *Runtime) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandb
 			return nil, fmt.Errorf("sandbox metadata %v is incomplete: %w", m, runtime.ErrInvalid)
 		}
 		name := sandboxName(m)
-		for _, other := range f.sandboxes {
-			if other.name() == name {
-				return nil, fmt.Errorf("name %q is reserved for %q: %w", name, other.id, runtime.ErrAlreadyExists)
-			}
+		if other := f.reserved[name]; other != "" {
+			return nil, fmt.Errorf("name %q is reserved for %q: %w", name, other, runtime.ErrAlreadyExists)
 		}
 		s := &sandbox{config: config, handler: runtimeHandler, ready: true}
 		if !s.hostNetwork() {
@@ -76,6 +76,7 @@ func (f *Runtime) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandb
 		s.id, s.created = fmt.Sprintf("sandbox-%d", f.nextID), f.creationTime()
 		f.sandboxes = append(f.sandboxes, s)
 		f.sandboxByID[s.id] = s
+		f.reserved[name] = s.id
 		f.emit(s, nil, runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT)
 		f.emit(s, nil, runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT)
 		return s, nil
@@ -104,10 +105,8 @@ func (f *Runtime) StopPodSandbox(ctx context.Context, podSandboxID string) error
 
 // stopSandbox makes a sandbox not ready. The lock must be held.
 func (f *Runtime) stopSandbox(s *sandbox) {
-	for _, c := range f.containers {
-		if c.sandbox == s {
-			f.kill(c)
-		}
+	for _, c := range s.containers {
+		f.kill(c)
 	}
 	if !s.ready {
 		return
@@ -130,13 +129,12 @@ func (f *Runtime) RemovePodSandbox(ctx context.Context, podSandboxID string) err
 			return struct{}{}, nil
 		}
 		f.stopSandbox(s)
-		for _, c := range slices.Clone(f.containers) {
-			if c.sandbox == s {
-				f.removeContainer(c)
-			}
+		for _, c := range slices.Clone(s.containers) {
+			f.removeContainer(c)
 		}
 		f.sandboxes = slices.DeleteFunc(f.sandboxes, func(other *sandbox) bool { return other == s })
 		delete(f.sandboxByID, s.id)
+		delete(f.reserved, s.name())
 		f.emit(s, nil, runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT)
 		return struct{}{}, nil
 	}})
@@ -241,13 +239,19 @@ func keepByID[T interface{ GetId() string }](list []T, keep func(id string) bool
 type addressPool struct {
 	prefix netip.Prefix
 	used   map[netip.Addr]bool
+	// low is at or below the lowest free address; invalid means the first.
+	low netip.Addr
 }
 
 // take returns a free address.
 func (p *addressPool) take() (netip.Addr, error) {
-	for ip := p.prefix.Addr().Next(); p.prefix.Contains(ip); ip = ip.Next() {
+	if !p.low.IsValid() {
+		p.low = p.prefix.Addr().Next()
+	}
+	for ip := p.low; p.prefix.Contains(ip); ip = ip.Next() {
 		if !p.used[ip] {
 			p.used[ip] = true
+			p.low = ip.Next()
 			return ip, nil
 		}
 	}
@@ -258,5 +262,14 @@ func (p *addressPool) take() (netip.Addr, error) {
 func (p *addressPool) release(ips []netip.Addr) {
 	for _, ip := range ips {
 		delete(p.used, ip)
+		if p.low.IsValid() && p.prefix.Contains(ip) && ip.Less(p.low) {
+			p.low = ip
+		}
 	}
+}
+
+// clear makes every address free.
+func (p *addressPool) clear() {
+	clear(p.used)
+	p.low = netip.Addr{}
 }

@@ -1,0 +1,58 @@
+package fake_test
+
+import (
+	"fmt"
+	"testing"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/runtime/fake"
+)
+
+// fill makes n pods of one container.
+func fill(b *testing.B, f *fake.Runtime, n int) {
+	b.Helper()
+	for i := range n {
+		pod := &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{
+			Name: "pod", Namespace: "ns", Uid: fmt.Sprint(i),
+		}}
+		s, err := f.RunPodSandbox(b.Context(), pod, "")
+		if err != nil {
+			b.Fatal(err)
+		}
+		id, err := f.CreateContainer(b.Context(), s, containerConfig("app", 0), pod)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := f.StartContainer(b.Context(), id); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkStart is the cost of one pod, so that simulations of large nodes
+// measure the engine and not its fake: it must not grow with the pods.
+func BenchmarkStart(b *testing.B) {
+	for _, n := range []int{100, 10000} {
+		b.Run(fmt.Sprintf("pods=%d", n), func(b *testing.B) {
+			for b.Loop() {
+				fill(b, fake.New(fake.Options{Images: []fake.Image{{Ref: image}}, MaxCalls: 1}), n)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/pod")
+		})
+	}
+}
+
+// BenchmarkList is the cost of the two calls of a relist.
+func BenchmarkList(b *testing.B) {
+	f := fake.New(fake.Options{Images: []fake.Image{{Ref: image}}, MaxCalls: 1})
+	fill(b, f, 1000)
+	for b.Loop() {
+		if _, err := f.ListContainers(b.Context(), nil); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := f.ListPodSandbox(b.Context(), nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
