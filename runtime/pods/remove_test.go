@@ -1,0 +1,339 @@
+package pods_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/fake"
+	"github.com/podwright/podwright/runtime/pods"
+)
+
+// crashing makes a world where a pod's container has run four times.
+func crashing(t *testing.T, opt ...func(*pods.Options)) (*world, *v1.Pod) {
+	w := newWorld(t, func(fake.Launch) fake.Script {
+		return fake.Script{Exit: &fake.Exit{After: second, Code: 1}}
+	}, opt...)
+	pod := newPod()
+	for started := 0; started < 4; {
+		if r := w.sync(pod); r.Err == nil {
+			started++
+			n := w.read(pod).Container("app").RestartCount
+			log := filepath.Join(w.opts.LogDir, "default_web_uid-1", "app", fmt.Sprint(n, ".log"))
+			for _, name := range []string{log, log + ".20260101-000000.gz"} {
+				if err := os.WriteFile(name, []byte("x"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			pass(second)
+			continue
+		}
+		pass(60 * second)
+	}
+	return w, pod
+}
+
+// spec/cleanup.md CG4, CG9, CG6: of a live pod the newest dead container stays,
+// the older ones go with their logs.
+func TestGarbageCollectLivePod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var kept []string
+		w, pod := crashing(t, func(o *pods.Options) {
+			o.BeforeRemove = func(_ context.Context, uid types.UID, name string, id runtime.ContainerID) error {
+				kept = append(kept, fmt.Sprint(uid, " ", name))
+				return nil
+			}
+		})
+		report, err := w.m.GarbageCollect(t.Context(), pods.GCPolicy{SourcesReady: true})
+		if err != nil || len(report.Containers) != 3 || len(report.Sandboxes) != 0 {
+			t.Fatalf("CG4: %+v, err %v", report, err)
+		}
+		if len(kept) != 3 || kept[0] != "uid-1 app" {
+			t.Errorf("CK3: kept %v before the removal", kept)
+		}
+		if got := w.read(pod).Containers; len(got) != 1 || got[0].RestartCount != 3 {
+			t.Errorf("CG9: %d containers left", len(got))
+		}
+		entries, err := os.ReadDir(filepath.Join(w.opts.LogDir, "default_web_uid-1", "app"))
+		if err != nil || len(entries) != 2 || entries[0].Name() != "3.log" {
+			t.Errorf("CG6: logs %v, err %v", entries, err)
+		}
+		if report, err := w.m.GarbageCollect(t.Context(), pods.GCPolicy{SourcesReady: true}); err != nil || len(report.Containers) != 0 {
+			t.Errorf("ID2: a second run does %+v, err %v", report, err)
+		}
+	})
+}
+
+// spec/cleanup.md SG2, SB2, SB5: a removed pod loses everything, but only once
+// the sources are ready.
+func TestGarbageCollectRemovedPod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, pod := crashing(t)
+		if err := w.m.KillPod(t.Context(), pod, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		policy := pods.GCPolicy{ContentShouldBeRemoved: func(types.UID) bool { return true }, MaxPerContainer: -1}
+		if report, err := w.m.GarbageCollect(t.Context(), policy); err != nil || len(report.Containers)+len(report.Sandboxes) != 0 {
+			t.Errorf("SG2: %+v, err %v", report, err)
+		}
+		policy.SourcesReady = true
+		report, err := w.m.GarbageCollect(t.Context(), policy)
+		if err != nil || len(report.Containers) != 4 || len(report.Sandboxes) != 1 {
+			t.Errorf("SB5: %+v, err %v", report, err)
+		}
+	})
+}
+
+// spec/runtime.md 19.3: what could not be recorded is kept, and so is what
+// depends on it.
+func TestGarbageCollectKeepsUnrecorded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refuse := errors.New("disk full")
+		w, pod := crashing(t, func(o *pods.Options) {
+			o.BeforeRemove = func(context.Context, types.UID, string, runtime.ContainerID) error { return refuse }
+		})
+		if err := w.m.KillPod(t.Context(), pod, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		report, err := w.m.GarbageCollect(t.Context(), pods.GCPolicy{
+			SourcesReady: true, ContentShouldBeRemoved: func(types.UID) bool { return true },
+		})
+		if !errors.Is(err, refuse) || len(report.Containers)+len(report.Sandboxes) != 0 {
+			t.Errorf("%+v, err %v", report, err)
+		}
+		if err := w.m.RemovePod(t.Context(), pod.UID); !errors.Is(err, refuse) || len(w.read(pod).Containers) != 4 {
+			t.Errorf("RemovePod: err %v", err)
+		}
+	})
+}
+
+// ND8, edge 27: what belongs to others is never touched.
+func TestForeignObjects(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		theirs := newWorld(t, nil, func(o *pods.Options) { o.OwnerID = "they" })
+		theirs.fake, theirs.events = w.fake, w.events
+		theirs.restart()
+		pod := newPod()
+		theirs.settle(pod)
+		if err := theirs.m.KillPod(t.Context(), pod, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		before := len(w.fake.Calls(fake.Match{}))
+		report, err := w.m.GarbageCollect(t.Context(), pods.GCPolicy{
+			SourcesReady: true, KeepNone: true, ContentShouldBeRemoved: func(types.UID) bool { return true },
+		})
+		if err != nil || len(report.Containers)+len(report.Sandboxes) != 0 {
+			t.Errorf("%+v, err %v", report, err)
+		}
+		if err := w.m.KillPod(t.Context(), pod, nil, nil); err != nil {
+			t.Error(err)
+		}
+		if err := w.m.RemovePod(t.Context(), pod.UID); err != nil {
+			t.Error(err)
+		}
+		for _, c := range w.fake.Calls(fake.Match{})[before:] {
+			if !strings.HasPrefix(string(c.Method), "List") && c.Method != fake.Version {
+				t.Errorf("1.9: %s on a foreign pod", c.Method)
+			}
+		}
+	})
+}
+
+// RemovePod leaves nothing at the runtime and no logs; it refuses a pod that
+// runs.
+func TestRemovePod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		pod := newPod(func(p *v1.Pod) {
+			p.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}}
+			p.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/v"}}
+		})
+		w.settle(pod)
+		if err := w.m.RemovePod(t.Context(), pod.UID); !errors.Is(err, pods.ErrPodRunning) {
+			t.Errorf("err %v", err)
+		}
+		w.wantState(pod, "app:running")
+		if err := w.m.KillPod(t.Context(), pod, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		dirs, err := w.m.PodDirs()
+		if err != nil || !slices.Equal(dirs, []types.UID{"uid-1"}) {
+			t.Errorf("PodDirs %v, err %v", dirs, err)
+		}
+		if logs, err := w.m.LogDirs(); err != nil || !slices.Equal(logs, []types.UID{"uid-1"}) {
+			t.Errorf("LogDirs %v, err %v", logs, err)
+		}
+		for range 2 {
+			if err := w.m.RemovePod(t.Context(), pod.UID); err != nil {
+				t.Error(err)
+			}
+			if err := w.m.RemovePodDir(pod.UID); err != nil {
+				t.Error(err)
+			}
+		}
+		if status := w.read(pod); len(status.Sandboxes)+len(status.Containers) != 0 {
+			t.Error("the runtime still has something")
+		}
+		for _, dir := range []string{w.opts.LogDir, filepath.Join(w.opts.RootDir, "pods")} {
+			if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
+				t.Errorf("%s holds %v, err %v", dir, entries, err)
+			}
+		}
+		for _, uid := range []types.UID{"", "..", "a/b"} {
+			if w.m.RemovePod(t.Context(), uid) == nil || w.m.RemovePodDir(uid) == nil {
+				t.Errorf("removal of %q succeeds", uid)
+			}
+		}
+	})
+}
+
+// spec/runtime.md 2.8, edge 5: with all records lost the log files tell the
+// count.
+func TestRestartCountFromLogs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		pod := newPod()
+		dir := filepath.Join(w.opts.LogDir, "default_web_uid-1", "app")
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"3.log", "3.log.20260101-000000", "2.log", "x.log", "9.txt"} {
+			if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.settle(pod)
+		if got := w.read(pod).Container("app").RestartCount; got != 4 {
+			t.Errorf("2.8: count %d, want 4", got)
+		}
+	})
+}
+
+// spec/runtime.md 12.4, 12.5, edge 21: what containers get mounted without
+// asking.
+func TestManagedMounts(t *testing.T) {
+	check := func(opt func(*pods.Options), change func(*v1.Pod), look func(t *testing.T, w *world, mounts map[string]string)) {
+		synctest.Test(t, func(t *testing.T) {
+			mounts := map[string]string{}
+			w := newWorld(t, func(l fake.Launch) fake.Script {
+				for _, m := range l.Config.GetMounts() {
+					mounts[m.GetContainerPath()] = m.GetHostPath()
+				}
+				return fake.Script{}
+			}, opt)
+			w.settle(newPod(change))
+			look(t, w, mounts)
+		})
+	}
+	none := func(*pods.Options) {}
+	check(none, func(p *v1.Pod) { p.Spec.Hostname = "h" }, func(t *testing.T, w *world, got map[string]string) {
+		dir := filepath.Join(w.opts.RootDir, "pods/uid-1")
+		text, err := os.ReadFile(filepath.Join(dir, "etc-hosts"))
+		if err != nil || got["/etc/hosts"] != filepath.Join(dir, "etc-hosts") ||
+			!strings.HasPrefix(string(text), "# Kubernetes-managed hosts file.\n") || !strings.Contains(string(text), "\th\n") {
+			t.Errorf("12.4: %v: %q, err %v", got, text, err)
+		}
+		info, err := os.Stat(got["/dev/termination-log"])
+		if err != nil || info.Mode().Perm() != 0o666 || filepath.Dir(got["/dev/termination-log"]) != filepath.Join(dir, "containers/app") {
+			t.Errorf("12.5: %v, err %v", got, err)
+		}
+	})
+	check(none, func(p *v1.Pod) {
+		p.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/mine"}}}}
+		p.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/etc/hosts"}}
+	}, func(t *testing.T, _ *world, got map[string]string) {
+		if got["/etc/hosts"] != "/mine" {
+			t.Errorf("edge 21: %v", got)
+		}
+	})
+	check(func(o *pods.Options) { o.NoManagedMounts = true }, func(*v1.Pod) {}, func(t *testing.T, _ *world, got map[string]string) {
+		if len(got) != 0 {
+			t.Errorf("NoManagedMounts: %v", got)
+		}
+	})
+}
+
+// spec/runtime.md 20.
+func TestTerminationMessage(t *testing.T) {
+	w := newWorld(t, nil)
+	file := func(dir, name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	podsDir := filepath.Join(w.opts.RootDir, "pods")
+	message := file(podsDir, "u/containers/c/1", "bye")
+	empty := file(podsDir, "u/containers/c/2", "")
+	long := file(podsDir, "u/containers/c/3", strings.Repeat("x", 9999)+"end")
+	outside := file(w.opts.RootDir, "secret", "secret")
+	link := filepath.Join(podsDir, "u/link")
+	if err := os.Symlink(outside, link); err != nil {
+		t.Fatal(err)
+	}
+	var lines strings.Builder
+	for i := range 100 {
+		fmt.Fprintf(&lines, "2026-01-01T00:00:00Z stdout F line %d\n", i)
+	}
+	log := file(w.opts.LogDir, "p/c/0.log", lines.String()+"2026-01-01T00:00:00Z stderr P the \n2026-01-01T00:00:00Z stderr F end\n")
+	wantLog := func(s string) bool {
+		return strings.HasPrefix(s, "line 22\n") && strings.HasSuffix(s, "line 99\nthe end\n")
+	}
+	is := func(want string) func(string) bool { return func(s string) bool { return s == want } }
+	const fallback = string(v1.TerminationMessageFallbackToLogsOnError)
+	for _, tc := range []struct {
+		name   string
+		mount  string
+		policy string
+		change func(*runtime.ContainerStatus)
+		want   func(string) bool
+	}{
+		{name: "file", mount: message, want: is("bye")},
+		{name: "the runtime's comes first", mount: message, change: func(c *runtime.ContainerStatus) { c.Message = "oom" }, want: is("oom: bye")},
+		{name: "edge 29: last 4096 bytes", mount: long, want: func(s string) bool { return len(s) == 4096 && strings.HasSuffix(s, "xend") }},
+		{name: "no mount", want: is("")},
+		{name: "missing file", mount: filepath.Join(podsDir, "u/none"), want: is("")},
+		{name: "not exited", mount: message, change: func(c *runtime.ContainerStatus) { c.State = runtime.Running }, want: is("")},
+		{name: "outside is not read", mount: outside, want: func(s string) bool { return !strings.Contains(s, "secret\n") && s != "secret" }},
+		{name: "nor through a link", mount: link, want: func(s string) bool { return s != "secret" }},
+		{name: "log", mount: empty, policy: fallback, want: wantLog},
+		{name: "file wins over log", mount: message, policy: fallback, want: is("bye")},
+		{name: "no log after success", mount: empty, policy: fallback, change: func(c *runtime.ContainerStatus) { c.ExitCode = 0 }, want: is("")},
+		{name: "no log if it never ran", mount: empty, policy: fallback, change: func(c *runtime.ContainerStatus) { c.Reason = "ContainerCannotRun" }, want: is("")},
+		{name: "no log by default", mount: empty, want: is("")},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := &runtime.ContainerStatus{
+				State: runtime.Exited, ExitCode: 1, LogPath: log, Mounts: map[string]string{"/dev/termination-log": tc.mount},
+				Annotations: map[string]string{
+					runtime.AnnotationTerminationMessagePath: "/dev/termination-log", runtime.AnnotationTerminationPolicy: tc.policy,
+				},
+			}
+			if tc.change != nil {
+				tc.change(c)
+			}
+			if got := w.m.TerminationMessage(c); !tc.want(got) {
+				t.Errorf("20: %d bytes: %.300q", len(got), got)
+			}
+		})
+	}
+	if _, err := os.Stat(outside); errors.Is(err, fs.ErrNotExist) {
+		t.Error("the file outside is gone")
+	}
+}
