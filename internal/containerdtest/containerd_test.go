@@ -54,6 +54,9 @@ func runPod(t *testing.T, i *Instance, command ...string) string {
 // requireNothingLeft checks that no trace of an instance is on the machine.
 func requireNothingLeft(t *testing.T, l layout) {
 	t.Helper()
+	if l.root == "" {
+		t.Fatal("no instance was started")
+	}
 	processes, err := listProcesses()
 	if err != nil {
 		t.Fatal(err)

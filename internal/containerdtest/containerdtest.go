@@ -25,6 +25,7 @@ const (
 
 const (
 	startTimeout   = 30 * time.Second
+	foreignTimeout = 5 * time.Second
 	importTimeout  = 60 * time.Second
 	stopTimeout    = 10 * time.Second
 	cleanupTimeout = 40 * time.Second

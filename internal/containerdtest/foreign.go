@@ -30,7 +30,9 @@ func prepareForeign(ctx context.Context, endpoint, root string) error {
 	if !ok {
 		return errors.New("want unix:///path/of/socket")
 	}
-	if err := probe(ctx, endpoint); err != nil {
+	probeCtx, cancel := context.WithTimeout(ctx, foreignTimeout)
+	defer cancel()
+	if err := probe(probeCtx, endpoint); err != nil {
 		return err
 	}
 	present, err := hasImage(ctx, endpoint)

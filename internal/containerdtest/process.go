@@ -144,7 +144,7 @@ func probe(ctx context.Context, endpoint string) error {
 	defer func() { _ = conn.Close() }()
 	client := runtimeapi.NewRuntimeServiceClient(conn)
 	return poll(ctx, func() (bool, error) {
-		response, err := client.Status(ctx, &runtimeapi.StatusRequest{}, grpc.WaitForReady(true))
+		response, err := client.Status(ctx, &runtimeapi.StatusRequest{})
 		if err != nil {
 			return false, err
 		}
@@ -161,22 +161,26 @@ func probe(ctx context.Context, endpoint string) error {
 	})
 }
 
-// poll calls done until it reports true; when ctx ends it returns done's last
-// error, or the context's.
+// poll calls done until it reports true. When ctx ends it returns the last error
+// that done had before, or the context's.
 func poll(ctx context.Context, done func() (bool, error)) error {
 	ticker := clock.RealClock{}.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
+	var last error
 	for {
 		ok, err := done()
 		if ok {
 			return nil
 		}
+		if ctx.Err() == nil {
+			last = err
+		}
 		select {
 		case <-ctx.Done():
-			if err == nil {
-				err = context.Cause(ctx)
+			if last == nil {
+				last = context.Cause(ctx)
 			}
-			return err
+			return last
 		case <-ticker.C():
 		}
 	}

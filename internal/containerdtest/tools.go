@@ -52,7 +52,10 @@ func (m machine) find() (*tools, error) {
 		ctr:        look("ctr", "containerd"),
 		busybox:    look("busybox", "busybox-static"),
 		ip:         look("ip", "iproute2"),
-		goTool:     look("go", "golang"),
+	}
+	var err error
+	if t.goTool, err = m.lookPath("go"); err != nil {
+		problems = append(problems, errors.New("go is not in the PATH"))
 	}
 	look("containerd-shim-runc-v2", "containerd")
 	look("runc", "runc")
