@@ -247,8 +247,9 @@ func (g *Generator) Publish(status *runtime.PodStatus) bool {
 // ReadNow reads the pod in full, now, publishes the reading in the cache, and
 // returns it. Its list began after the call did; calls for one pod that wait at
 // the same time share a reading. A pod the runtime does not know gives an empty
-// status with its UID, and is believed gone. Use it after own stop calls. The
-// status is shared: it must not be modified.
+// status with its UID, and is believed gone; if something of it ran it is looked
+// for once more, 100 ms later. Use it after own stop calls. The status is shared:
+// it must not be modified.
 func (g *Generator) ReadNow(ctx context.Context, uid types.UID) (*runtime.PodStatus, error) {
 	call := &reader{done: make(chan struct{})}
 	g.mu.Lock()

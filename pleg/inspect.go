@@ -22,6 +22,7 @@ type job struct {
 	// force reads in full even if the listing looks unchanged.
 	force       bool
 	known       bool
+	alive       bool
 	objects     []object
 	fingerprint uint64
 	reports     map[string]runtime.State
@@ -41,8 +42,7 @@ type reading struct {
 	err    error
 }
 
-// reportDelay is how long a reading that shows less than reported is put off
-// (D7).
+// reportDelay is how long a reading that is hard to believe is put off (D7).
 const reportDelay = 100 * time.Millisecond
 
 // Back-off of a pod whose reading ran out of time (B4), and how often people are
@@ -124,7 +124,7 @@ func (g *Generator) begin(r *record) *job {
 		return nil // the next relist after the rest takes it up again
 	}
 	j := &job{
-		record: r, known: r.known, objects: r.objects, fingerprint: r.fingerprint,
+		record: r, known: r.known, alive: r.alive, objects: r.objects, fingerprint: r.fingerprint,
 		force: r.reinspect || len(r.readers) > 0, readers: r.readers,
 		reports: maps.Clone(r.reports), began: g.options.Clock.Now(),
 	}
@@ -151,7 +151,10 @@ func (g *Generator) perform(ctx context.Context, j *job) {
 // read is the I/O of a job; it runs without any lock.
 func (g *Generator) read(ctx context.Context, j *job) reading {
 	result := g.readOnce(ctx, j, j.listed)
-	if result.err != nil || !behind(j.reports, result.pod, result.status) {
+	// A pod that was alive may be absent because the runtime has just
+	// restarted. Refreshes leave that to the relists; ReadNow looks twice.
+	doubtful := result.pod == nil && j.alive && len(j.readers) > 0
+	if result.err != nil || !doubtful && !behind(j.reports, result.pod, result.status) {
 		return result
 	}
 	timer := g.options.Clock.NewTimer(reportDelay)

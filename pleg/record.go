@@ -21,10 +21,13 @@ type record struct {
 	// from it. known is false until a reading succeeded.
 	objects []object
 	known   bool
-	// fingerprint is that of the list which objects stand for, stamp that of
-	// the latest look of any kind that settled the pod.
+	// fingerprint is that of a list that objects stand for, stamp that of the
+	// latest look of any kind that settled the pod.
 	fingerprint uint64
 	stamp       runtime.Stamp
+
+	// disputed is the last reading that contradicted its list.
+	disputed dispute
 
 	// Scratch of the scan of a list: its number, the sum so far, whether
 	// something of the pod runs (kept between lists) and whether a sandbox is
@@ -70,6 +73,16 @@ type record struct {
 
 	dropped bool
 }
+
+// dispute is a list and a status of one pod that show different states, and how
+// often in a row.
+type dispute struct {
+	shown, listed uint64
+	times         int
+}
+
+// maxDisputes is when a contradiction is taken for a habit of the runtime.
+const maxDisputes = 10
 
 // reader is one ReadNow call.
 type reader struct {

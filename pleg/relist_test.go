@@ -415,6 +415,37 @@ func TestRelistStatusAheadOfList(t *testing.T) {
 	}
 }
 
+// E7 has a limit: a list that shows the state from before a reading again is a
+// change. A runtime that contradicts itself for ever is read ten times more.
+func TestRelistContradiction(t *testing.T) {
+	b := newBench(t, Options{})
+	b.pod("p", "c")
+	lie := func(s []*runtimeapi.PodSandbox, c []*runtimeapi.Container) ([]*runtimeapi.PodSandbox, []*runtimeapi.Container) {
+		for _, x := range c {
+			x.State = sRunning
+		}
+		return s, c
+	}
+	b.listed = lie
+	b.container("p", "c", sExited)
+	b.relist()
+	b.expect("the reading counts", "p: Started|Died [p/c]")
+	b.container("p", "c", sRunning)
+	b.relist()
+	b.expect("the list shows the same, the reading does not", "p: Started")
+
+	b.container("p", "c", sExited)
+	b.relist() // list and status agreed: nothing to see in the list
+	b.Reinspect("p")
+	calls := b.statusCalls()
+	for range 50 {
+		b.relist()
+	}
+	if got := (b.statusCalls() - calls) / 2; got != maxDisputes+1 {
+		t.Errorf("%d readings of a pod whose list and status contradict each other, want %d", got, maxDisputes+1)
+	}
+}
+
 // ListRunning reads anew, keeps pods with something running and leaves the cache
 // alone.
 func TestListRunning(t *testing.T) {

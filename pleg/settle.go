@@ -29,7 +29,8 @@ func (g *Generator) finish(ctx context.Context, j *job, result reading, end endi
 	case result.status == nil:
 		g.observed(r, result)
 	default:
-		g.publish(r, result.status, statusObjects(result.status), result.fingerprint, j.force && len(j.readers) == 0)
+		objects := statusObjects(result.status)
+		g.publish(r, result.status, objects, g.agree(r, objects, result.fingerprint), j.force && len(j.readers) == 0)
 		status, err := g.cache.get(r.uid)
 		j.answer(status, err)
 	}
@@ -126,6 +127,23 @@ func (g *Generator) publish(r *record, status *runtime.PodStatus, objects []obje
 	g.close(r, status.Stamp)
 	g.deliver(r, kinds, died, status)
 	return true
+}
+
+// agree returns the fingerprint that the next list must have to need no reading.
+// It is that of the status: if a list showed running and the reading a moment
+// later exited, the next list to show running shows a change. A runtime whose
+// lists and statuses contradict each other all the time is believed after some
+// readings, lest the pod be read for ever (PI12).
+func (g *Generator) agree(r *record, objects []object, listed uint64) uint64 {
+	shown := g.printer.all(objects)
+	if shown == listed || shown != r.disputed.shown || listed != r.disputed.listed {
+		r.disputed = dispute{shown: shown, listed: listed}
+		return shown
+	}
+	if r.disputed.times++; r.disputed.times < maxDisputes {
+		return shown
+	}
+	return listed
 }
 
 // deliver hands a pod's events to the subscribers and logs what died (V2, V4).

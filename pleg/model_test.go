@@ -1,0 +1,260 @@
+package pleg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"pgregory.net/rapid"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// history is what a scripted runtime has shown of each pod, in order: each
+// content with the stamp from which on it was true.
+type history struct {
+	b    *bench
+	pods map[types.UID][]moment
+}
+
+type moment struct {
+	from    runtime.Stamp
+	content string
+}
+
+// note records the content of every pod as it is now.
+func (h *history) note() {
+	h.b.script.mu.Lock()
+	now := map[types.UID][]string{}
+	for id, s := range h.b.sandboxes {
+		uid := types.UID(s.Metadata.Uid)
+		now[uid] = append(now[uid], id+"="+runtime.SandboxState(s.State).String())
+	}
+	for id, c := range h.b.containers {
+		uid := h.b.owner[id]
+		now[uid] = append(now[uid], id+"="+runtime.ContainerState(c.State).String())
+	}
+	h.b.script.mu.Unlock()
+	for _, uid := range modelPods {
+		slices.Sort(now[uid])
+		content := strings.Join(now[uid], " ")
+		past := h.pods[uid]
+		if len(past) == 0 || past[len(past)-1].content != content {
+			h.pods[uid] = append(past, moment{h.b.Stamp(), content})
+		}
+	}
+}
+
+func (h *history) now(uid types.UID) string {
+	past := h.pods[uid]
+	return past[len(past)-1].content
+}
+
+// shown reports whether the runtime showed content at some moment after stamp.
+func (h *history) shown(uid types.UID, content string, after runtime.Stamp) bool {
+	past := h.pods[uid]
+	for i, m := range past {
+		if m.content == content && (i == len(past)-1 || past[i+1].from > after) {
+			return true
+		}
+	}
+	return false
+}
+
+var modelPods = []types.UID{"a", "b", "c"}
+
+// Random histories of a runtime, read by every means there is, with failures:
+// PI1, PI3, PI4, PI5, PI7, PI8, PI12, R5, R12, D8.
+func TestModel(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) { runModel(t, rt) })
+}
+
+// hasty is the real clock without the one wait that a manual mode has.
+type hasty struct{ clock.RealClock }
+
+func (c hasty) NewTimer(d time.Duration) clock.Timer {
+	if d == reportDelay {
+		d = 0
+	}
+	return c.RealClock.NewTimer(d)
+}
+
+func runModel(t *testing.T, rt *rapid.T) {
+	b := newBench(t, Options{ConfirmVanished: -1, Inspections: 2, Clock: hasty{}})
+	h := &history{b: b, pods: map[types.UID][]moment{}}
+	h.note()
+	pod := func() types.UID { return rapid.SampledFrom(modelPods).Draw(rt, "pod") }
+	told := map[types.UID][]object{} // what the subscriber has seen of each pod
+	held := map[types.UID]int{}
+	global := runtime.Stamp(0)
+
+	quietRelist := func() {
+		b.fail(nil)
+		if err := b.Relist(t.Context()); err != nil {
+			rt.Fatalf("relist: %v", err)
+		}
+		for _, uid := range modelPods {
+			if held[uid] > 0 {
+				continue
+			}
+			if got, want := strings.Join(b.states(uid), " "), h.now(uid); got != want {
+				rt.Fatalf("PI1: %s is cached as %q, the runtime shows %q", uid, got, want)
+			}
+			if h.now(uid) == "" && b.cache.has(uid) {
+				rt.Fatalf("PI4: %s is gone and has an entry", uid)
+			}
+		}
+	}
+	rt.Repeat(map[string]func(*rapid.T){
+		"container": func(rt *rapid.T) {
+			uid, name := pod(), rapid.SampledFrom([]string{"x", "y"}).Draw(rt, "name")
+			if h.now(uid) == "" {
+				b.sandbox(uid, 0, sReady, "10.0.0.1")
+			}
+			states := []func(){
+				func() { b.container(uid, name, sCreated) }, func() { b.container(uid, name, sRunning) },
+				func() { b.container(uid, name, sExited) }, func() { b.remove(uid, name) },
+			}
+			states[rapid.IntRange(0, 3).Draw(rt, "state")]()
+			h.note()
+		},
+		"sandbox": func(rt *rapid.T) {
+			uid, n := pod(), rapid.IntRange(0, 1).Draw(rt, "attempt")
+			if rapid.Bool().Draw(rt, "ready") {
+				b.sandbox(uid, n, sReady, "10.0.0.1")
+			} else {
+				b.sandbox(uid, n, sNotReady, "")
+			}
+			h.note()
+		},
+		"vanish": func(*rapid.T) { b.remove(pod()); h.note() },
+		"relist": func(*rapid.T) { quietRelist() },
+		"unchanged": func(rt *rapid.T) {
+			quietRelist()
+			for _, uid := range modelPods {
+				if held[uid] > 0 {
+					return
+				}
+			}
+			calls := b.statusCalls()
+			quietRelist()
+			if got := b.statusCalls(); got != calls {
+				rt.Fatalf("PI12: %d calls for unchanged pods", got-calls)
+			}
+		},
+		"failed list": func(rt *rapid.T) {
+			before := b.Dump()
+			b.fail(failing("ListContainers", "", errors.New("boom")))
+			if err := b.Relist(t.Context()); err == nil {
+				rt.Fatal("no error")
+			}
+			if after := b.Dump(); after.Global != before.Global || !slices.Equal(after.Pods, before.Pods) {
+				rt.Fatalf("PI5: %+v became %+v", before, after)
+			}
+			b.fail(nil)
+		},
+		"failed inspection": func(rt *rapid.T) {
+			b.fail(failing(rapid.SampledFrom([]string{"ContainerStatus", "PodSandboxStatus"}).Draw(rt, "method"), string(pod()), errors.New("boom")))
+			b.relist()
+			b.fail(nil)
+		},
+		"changes while being read": func(rt *rapid.T) {
+			victim, once := pod(), false
+			b.fail(func(_ context.Context, method, id string) error {
+				if method == "ContainerStatus" && !once && strings.HasPrefix(id, string(victim)+"/") {
+					once = true
+					b.container(victim, "x", sExited)
+					h.note()
+				}
+				return nil
+			})
+			b.relist()
+			b.fail(nil)
+		},
+		"read now": func(rt *rapid.T) {
+			uid := pod()
+			after := b.Stamp()
+			s, err := b.ReadNow(t.Context(), uid)
+			if err != nil || s.Stamp <= after || !h.shown(uid, strings.Join(statesOf(s), " "), after) {
+				rt.Fatalf("ReadNow after %d: %v at %d, %v", after, statesOf(s), s.Stamp, err)
+			}
+		},
+		"publish": func(rt *rapid.T) {
+			s, err := b.view.Read(t.Context(), pod())
+			if err != nil {
+				rt.Fatal(err)
+			}
+			if rapid.Bool().Draw(rt, "late") {
+				b.container(s.UID, "y", sRunning)
+				h.note()
+				quietRelist()
+				if held[s.UID] == 0 && b.Publish(s) {
+					rt.Fatalf("C7: a status older than T was taken")
+				}
+				return
+			}
+			b.Publish(s)
+		},
+		"refresh":   func(*rapid.T) { b.Refresh(pod()) },
+		"reinspect": func(*rapid.T) { b.Reinspect(pod()) },
+		"hold":      func(*rapid.T) { uid := pod(); b.Hold(uid); held[uid]++ },
+		"release": func(rt *rapid.T) {
+			if uid := pod(); held[uid] > 0 {
+				b.Release(uid)
+				held[uid]--
+			}
+		},
+		"take": func(rt *rapid.T) {
+			pending := map[types.UID]bool{}
+			for _, e := range b.sub.Take() {
+				pending[e.UID] = true
+			}
+			for _, uid := range modelPods {
+				s, _ := b.Get(uid)
+				now := statusObjects(s)
+				if kinds, _ := deriveAll(told[uid], now); kinds&^changed != 0 && !pending[uid] {
+					rt.Fatalf("PI3: %s went from %v to %v without a wake-up", uid, told[uid], now)
+				}
+				told[uid] = now
+			}
+		},
+		"": func(rt *rapid.T) {
+			d := b.Dump()
+			if d.Global < global {
+				rt.Fatalf("PI8: T went from %d to %d", global, d.Global)
+			}
+			global = d.Global
+			after := b.Stamp()
+			for _, uid := range modelPods {
+				past := h.pods[uid]
+				after = min(after, rapid.SampledFrom(past).Draw(rt, "after").from)
+				if !b.isFresh(uid, after) {
+					continue
+				}
+				s, err := b.GetNewerThan(t.Context(), uid, after)
+				if err == nil && !h.shown(uid, strings.Join(statesOf(s), " "), after) {
+					rt.Fatalf("PI7: %s newer than %d is %v, the runtime showed %v", uid, after, statesOf(s), past)
+				}
+			}
+			if n := len(b.records) - b.dropped; n != len(b.pods) {
+				rt.Fatalf("%d records for %d pods", n, len(b.pods))
+			}
+		},
+	})
+	for uid, n := range held {
+		for range n {
+			b.Release(uid)
+		}
+	}
+	held = map[types.UID]int{}
+	quietRelist()
+	if fmt.Sprint(b.cache.outstanding) != "map[]" {
+		rt.Fatalf("outstanding at the end: %v", b.cache.outstanding)
+	}
+}
