@@ -42,8 +42,6 @@ type container struct {
 	finished time.Time
 	exit     Exit
 
-	// stopping is set by the first SIGTERM.
-	stopping bool
 	// run tells apart what was scheduled before and after a change of state.
 	run int
 	// changed is closed and replaced when the state or a pending kill changes.

@@ -179,7 +179,7 @@ func (f *Runtime) Reboot() {
 func (f *Runtime) Wipe() {
 	f.restart(func() {
 		for _, c := range f.containers {
-			if c.running() {
+			if c.running() || c.state == runtimeapi.ContainerState_CONTAINER_UNKNOWN {
 				f.end(c, Exit{Code: codeLost, Reason: "Unknown"})
 			}
 		}

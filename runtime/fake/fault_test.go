@@ -8,6 +8,8 @@ import (
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/utils/clock"
+	testclock "k8s.io/utils/clock/testing"
 
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/fake"
@@ -134,6 +136,37 @@ func TestHangDeadline(t *testing.T) {
 	_, err := r.ListContainers(ctx, nil)
 	r.wantClass("list", err, runtime.ErrDeadline)
 	r.wantClass("list", err, context.DeadlineExceeded)
+}
+
+// racyClock steps between a call's look at the time and its timer.
+type racyClock struct {
+	*testclock.FakeClock
+	step []time.Duration // one per timer
+}
+
+func (c *racyClock) NewTimer(d time.Duration) clock.Timer {
+	if len(c.step) > 0 {
+		c.Step(c.step[0])
+		c.step = c.step[1:]
+	}
+	return c.FakeClock.NewTimer(d)
+}
+
+// A clock that moves while a wait begins does not make the wait too long: nobody
+// may step it again.
+func TestWaitOnRacyClock(t *testing.T) {
+	for _, steps := range [][]time.Duration{
+		{5 * time.Second},
+		{time.Second, 4 * time.Second},
+		{time.Hour},
+	} {
+		c := &racyClock{FakeClock: testclock.NewFakeClock(start), step: steps}
+		f := fake.New(fake.Options{Clock: c})
+		f.Inject(fake.Fault{Effect: fake.Effect{Delay: 5 * time.Second}})
+		if _, err := f.Version(t.Context(), ""); err != nil {
+			t.Errorf("steps %v: %v", steps, err)
+		}
+	}
 }
 
 func TestPartialLists(t *testing.T) {

@@ -57,10 +57,10 @@ func (f *Runtime) beginStop(c *container, grace time.Duration) pendingStop {
 	if !c.running() {
 		return stop
 	}
-	if !c.stopping && !c.script.IgnoreTERM {
+	// A second SIGTERM ends nothing sooner than the first.
+	if !c.script.IgnoreTERM {
 		f.endAt(c, f.now.Add(c.script.OnTERM.After), c.script.OnTERM)
 	}
-	c.stopping = true
 	stop.withdraw = f.endAt(c, f.now.Add(grace), Exit{Code: codeKilled})
 	f.settle()
 	return stop
