@@ -61,7 +61,7 @@ events() {
 	fi
 	# The containerd parts share one kernel's cgroups and mounts: one package
 	# at a time.
-	go test -json -timeout 15m $race -p 1 -tags containerd -run 'Containerd' ./runtime/... || true
+	go test -json -timeout 15m $race -p 1 -tags containerd -run 'Containerd' ./runtime/... ./internal/containerdtest/... || true
 	(cd examples && go test -json -timeout 15m $race -p 1 -tags containerd -run 'Containerd' ./... || true)
 }
 mkdir -p "$root/bin"
