@@ -8,24 +8,33 @@ import (
 	"github.com/podwright/podwright/podworkers/internal/machine"
 )
 
-// effects is the reusable list the machine appends to.
-type effects struct{ list []machine.Effect }
+// batch is an event and the effects the machine answers with. Batches are pooled:
+// on the stack an event would make the stack of every new goroutine grow.
+type batch struct {
+	event   machine.Event
+	effects []machine.Effect
+}
 
-// apply gives an event to the machine, starts what became ready, and carries the
-// effects out. self is the call whose goroutine this is, nil on any other
-// goroutine. For a call's goroutine it returns the call to go on with, which
-// saves starting another goroutine: self if that was started again, else any.
-func (w *Workers) apply(ev *machine.Event, self *call) *call {
-	b := w.batch.Get().(*effects) //nolint:forcetypeassert // the pool holds nothing else
-	dispatch := machine.Event{Kind: machine.EventDispatch}
+// event returns a batch with an event of this kind, to be filled in and applied.
+func (w *Workers) event(kind machine.EventKind) *batch {
+	b := w.batches.Get().(*batch) //nolint:forcetypeassert // the pool holds nothing else
+	b.event.Kind = kind
+	return b
+}
 
+// apply gives the event to the machine, starts what became ready, carries the
+// effects out, and releases the batch. self is the call whose goroutine this is,
+// nil on any other goroutine. For a call's goroutine it returns the call to go
+// on with, which saves starting another goroutine: self if that was started
+// again, else any.
+func (w *Workers) apply(b *batch, self *call) (next *call, answer machine.Answer) {
 	w.mu.Lock()
 	now := w.now()
-	list := w.machine.Apply(ev, now, w.options.Rand, b.list[:0])
-	list = w.machine.Apply(&dispatch, now, w.options.Rand, list)
+	b.effects = w.machine.Apply(&b.event, now, w.options.Rand, b.effects[:0])
+	b.effects = w.machine.Apply(&w.dispatch, now, w.options.Rand, b.effects)
 	outside := false
-	for i := range list {
-		outside = w.underLock(&list[i]) || outside
+	for i := range b.effects {
+		outside = w.underLock(&b.effects[i]) || outside
 	}
 	if due, ok := w.machine.NextDue(); ok && due < w.armed {
 		w.armed = due
@@ -37,14 +46,14 @@ func (w *Workers) apply(ev *machine.Event, self *call) *call {
 	root := w.root
 	w.mu.Unlock()
 
-	var next *call
 	if outside {
-		next = w.carryOut(root, list, self)
+		next = w.carryOut(root, b.effects, self)
 	}
-	clear(list)
-	b.list = list
-	w.batch.Put(b)
-	return next
+	answer = b.event.Answer
+	clear(b.effects)
+	b.event = machine.Event{}
+	w.batches.Put(b)
+	return next, answer
 }
 
 // signalIdle closes w.idle once. The lock is held.
@@ -60,10 +69,6 @@ func (w *Workers) signalIdle() {
 // is to be done without the lock.
 func (w *Workers) underLock(e *machine.Effect) bool {
 	switch e.Kind {
-	case machine.EffectStartCall:
-		if e.Call.Handle == nil {
-			e.Call.Handle = &call{Call: e.Call}
-		}
 	case machine.EffectCloseCompletion:
 		if result, ok := e.Completion.Result.(*KillResult); ok {
 			*result = KillResult{Outcome: KillOutcome(e.Completed), At: w.wall(w.elapsed), Err: e.Err}
@@ -142,8 +147,9 @@ func handle(c *machine.Call) *call {
 // observe looks at the runtime for a static pod that wants to start, or was asked
 // to stop before it started (W6, N6).
 func (w *Workers) observe(e *machine.Effect) {
-	ev := machine.Event{Kind: machine.EventObserved, UID: e.UID}
-	o := &ev.Observed
+	b := w.event(machine.EventObserved)
+	b.event.UID = e.UID
+	o := &b.event.Observed
 	o.Known = true
 	if w.peeker != nil {
 		status, err := w.peeker.Peek(e.UID)
@@ -157,7 +163,7 @@ func (w *Workers) observe(e *machine.Effect) {
 		sourcesReady := w.options.SourcesReady()
 		o.SourcesReady = &sourcesReady
 	}
-	w.apply(&ev, nil)
+	w.apply(b, nil)
 }
 
 // warn writes a Warning event and a log line.
@@ -165,17 +171,17 @@ func (w *Workers) warn(e *machine.Effect) {
 	switch e.Warning {
 	case machine.WarnFailedSync:
 		w.options.Logger.Info("no syncer call was made", "uid", e.UID, "reason", e.Err.Error())
-		w.event(e.Pod, "FailedSync", "error determining status: %v", e.Err)
+		w.tell(e.Pod, "FailedSync", "error determining status: %v", e.Err)
 	case machine.WarnPanic:
 		w.options.Logger.Error(e.Err, "syncer call panicked", "uid", e.UID, "count", e.Count)
-		w.event(e.Pod, "SyncPanic", "syncing the pod panicked, %d times so far: %v", e.Count, e.Err)
+		w.tell(e.Pod, "SyncPanic", "syncing the pod panicked, %d times so far: %v", e.Count, e.Err)
 	case machine.WarnStuck:
 		w.options.Logger.Info("syncer call goes on after it was cancelled", "uid", e.UID, "after", w.options.StuckAfter.String())
-		w.event(e.Pod, "SyncStuck", "a cancelled call did not end within %v", w.options.StuckAfter)
+		w.tell(e.Pod, "SyncStuck", "a cancelled call did not end within %v", w.options.StuckAfter)
 	}
 }
 
-func (w *Workers) event(pod *v1.Pod, reason, format string, args ...any) {
+func (w *Workers) tell(pod *v1.Pod, reason, format string, args ...any) {
 	if w.options.Events != nil && pod != nil {
 		w.options.Events.Eventf(pod, v1.EventTypeWarning, reason, format, args...)
 	}

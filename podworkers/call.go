@@ -15,11 +15,18 @@ import (
 
 // call is one syncer call, with what it takes to cancel it.
 type call struct {
-	*machine.Call
+	machine.Call
 
 	mu    sync.Mutex
 	cause error                   // set once cancelled
 	stop  context.CancelCauseFunc // of the present context, if there is one
+}
+
+// newCall allocates a call for the machine.
+func newCall() *machine.Call {
+	c := &call{}
+	c.Handle = c
+	return &c.Call
 }
 
 // begin returns a fresh context for the call (X4).
@@ -91,9 +98,10 @@ func (w *Workers) view(ctx context.Context, c *call) (*runtime.PodStatus, *call)
 		if view, ok := w.peek(c); ok {
 			return view, c
 		}
-		ev := machine.Event{Kind: machine.EventStale, Call: c.Call}
-		next := w.apply(&ev, c)
-		if !ev.Continue {
+		b := w.event(machine.EventStale)
+		b.event.Call = &c.Call
+		next, answer := w.apply(b, c)
+		if !answer.Continue {
 			return nil, next
 		}
 		w.spawn(next) // the slot goes to somebody else while this one waits
@@ -104,7 +112,9 @@ func (w *Workers) view(ctx context.Context, c *call) (*runtime.PodStatus, *call)
 		return nil, w.finish(c, w.judge(ctx, &result))
 	}
 	if !c.Viewed {
-		if next := w.apply(&machine.Event{Kind: machine.EventViewReady, Call: c.Call}, c); next != c {
+		b := w.event(machine.EventViewReady)
+		b.event.Call = &c.Call
+		if next, _ := w.apply(b, c); next != c {
 			return nil, next
 		}
 	}
@@ -255,7 +265,10 @@ func (w *Workers) finish(c *call, result *machine.Result) *call {
 	if result.Err != nil && !result.Canceled {
 		w.options.Logger.V(1).Info("syncer call failed", "uid", c.UID, "phase", c.Phase.String(), "error", result.Err.Error())
 	}
-	return w.apply(&machine.Event{Kind: machine.EventDone, Call: c.Call, Result: *result}, c)
+	b := w.event(machine.EventDone)
+	b.event.Call, b.event.Result = &c.Call, *result
+	next, _ := w.apply(b, c)
+	return next
 }
 
 // stamp draws the end of a call (V3).

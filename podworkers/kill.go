@@ -16,8 +16,8 @@ import (
 // shown to the syncer; what it asked for (termination, eviction, a shorter
 // grace) is never lost.
 func (w *Workers) UpdatePod(update UpdateOptions) Outcome {
-	ev := machine.Event{Kind: machine.EventUpdate}
-	u := &ev.Update
+	b := w.event(machine.EventUpdate)
+	u := &b.event.Update
 	u.Type, u.Pod, u.Mirror, u.Running = machine.Type(update.Type), update.Pod, update.MirrorPod, update.RunningPod
 	if !update.StartTime.IsZero() {
 		u.Start, u.HasStart = update.StartTime.Sub(w.origin), true
@@ -35,8 +35,8 @@ func (w *Workers) UpdatePod(update UpdateOptions) Outcome {
 		status, err := w.peeker.Peek(pod.UID)
 		u.ViewStopped = err == nil && !runs(status)
 	}
-	w.apply(&ev, nil)
-	return Outcome(ev.Outcome)
+	_, answer := w.apply(b, nil)
+	return Outcome(answer.Outcome)
 }
 
 // KillPod terminates a pod and waits until none of its containers runs. It is
@@ -65,7 +65,7 @@ func (w *Workers) KillPod(ctx context.Context, pod *v1.Pod, kill KillOptions) (K
 		}
 		return result, err
 	case <-limit.C():
-		w.event(pod, "ExceededGracePeriod", "Container runtime did not kill the pod within specified grace period.")
+		w.tell(pod, "ExceededGracePeriod", "Container runtime did not kill the pod within specified grace period.")
 		err = fmt.Errorf("kill pod %s/%s: %w", pod.Namespace, pod.Name, ErrKillTimeout)
 	case <-ctx.Done():
 		err = fmt.Errorf("kill pod %s/%s: %w", pod.Namespace, pod.Name, context.Cause(ctx))

@@ -55,19 +55,18 @@ type PodSync struct {
 // from it has to be given to UpdatePod again, with [Create].
 func (w *Workers) SyncKnownPods(desired []*v1.Pod) map[types.UID]PodSync {
 	known := make(map[types.UID]PodSync, len(desired))
-	ev := machine.Event{
-		Kind: machine.EventSyncKnown, Desired: desired,
-		Known: func(uid types.UID, k machine.Known) {
-			p := PodSync{State: StateTerminating, Orphan: k.Orphan, HasConfig: k.HasConfig, Static: k.Static}
-			switch k.Phase {
-			case machine.Setup:
-				p.State = StateSync
-			case machine.Terminated:
-				p.State = StateTerminated
-			}
-			known[uid] = p
-		},
+	b := w.event(machine.EventSyncKnown)
+	b.event.Desired = desired
+	b.event.Known = func(uid types.UID, k machine.Known) {
+		p := PodSync{State: StateTerminating, Orphan: k.Orphan, HasConfig: k.HasConfig, Static: k.Static}
+		switch k.Phase {
+		case machine.Setup:
+			p.State = StateSync
+		case machine.Terminated:
+			p.State = StateTerminated
+		}
+		known[uid] = p
 	}
-	w.apply(&ev, nil)
+	w.apply(b, nil)
 	return known
 }

@@ -119,6 +119,7 @@ func (o *Options) machine(observe bool) machine.Config {
 		Observe:             observe,
 		Journal:             o.Journal != nil,
 		Metrics:             o.Meter != nil,
+		NewCall:             newCall,
 	}
 }
 

@@ -24,19 +24,20 @@ type Workers struct {
 	metrics *instruments
 	origin  time.Time // the machine's time 0
 
-	mu      sync.Mutex
-	machine *machine.Machine
-	elapsed time.Duration // since origin, never going back
-	lastRaw time.Duration // the same as the clock has it
-	armed   time.Duration // when Run looks at the timers again; -1: now
-	state   runState
-	root    context.Context // parent of every call's context; set by Run, see [Workers.Run]
-	idle    chan struct{}   // closed once stopping and no call is in flight
+	mu       sync.Mutex
+	machine  *machine.Machine
+	elapsed  time.Duration // since origin, never going back
+	lastRaw  time.Duration // the same as the clock has it
+	armed    time.Duration // when Run looks at the timers again; -1: now
+	state    runState
+	root     context.Context // parent of every call's context; set by Run
+	dispatch machine.Event   // EventDispatch, kept so that it need not be made anew
+	idle     chan struct{}   // closed once stopping and no call is in flight
 
-	kick  chan struct{}  // wakes Run to arm its timer anew
-	done  chan struct{}  // closed when everything has ended
-	calls sync.WaitGroup // goroutines making calls
-	batch sync.Pool      // of *effects
+	kick    chan struct{}  // wakes Run to arm its timer anew
+	done    chan struct{}  // closed when everything has ended
+	calls   sync.WaitGroup // goroutines making calls
+	batches sync.Pool      // of *batch
 }
 
 // runState is how far the life of the Workers has come.
@@ -56,14 +57,15 @@ func New(syncer PodSyncer, options Options) *Workers {
 	}
 	options.setDefaults()
 	w := &Workers{
-		syncer:  syncer,
-		options: options,
-		origin:  options.Clock.Now(),
-		armed:   -1,
-		idle:    make(chan struct{}),
-		kick:    make(chan struct{}, 1),
-		done:    make(chan struct{}),
-		batch:   sync.Pool{New: func() any { return new(effects) }},
+		syncer:   syncer,
+		options:  options,
+		origin:   options.Clock.Now(),
+		armed:    -1,
+		idle:     make(chan struct{}),
+		kick:     make(chan struct{}, 1),
+		done:     make(chan struct{}),
+		dispatch: machine.Event{Kind: machine.EventDispatch},
+		batches:  sync.Pool{New: func() any { return new(batch) }},
 	}
 	w.peeker, _ = options.Views.(StatusPeeker)
 	w.lister, _ = options.Views.(RunningLister)
@@ -80,12 +82,12 @@ func New(syncer PodSyncer, options Options) *Workers {
 // It returns nil after a stop, [ErrRunning] if it was called before, and
 // [ErrStopped] if Stop was.
 func (w *Workers) Run(ctx context.Context) error {
-	root, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer cancel(CauseStopping)
-	if err := w.begin(root); err != nil {
+	// Calls are cancelled one by one. Their parent never ends, which spares
+	// them the registration with it.
+	if err := w.begin(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
-	w.apply(&machine.Event{Kind: machine.EventRun}, nil)
+	w.apply(w.event(machine.EventRun), nil)
 	w.loop(ctx)
 	w.calls.Wait()
 	w.metrics.unregister()
@@ -127,7 +129,7 @@ func (w *Workers) loop(ctx context.Context) {
 			drained = nil
 			w.stop(Now)
 		case <-timer.C():
-			w.apply(&machine.Event{Kind: machine.EventTick}, nil)
+			w.apply(w.event(machine.EventTick), nil)
 		case <-w.kick:
 		}
 	}
@@ -235,19 +237,20 @@ func (w *Workers) Stop(ctx context.Context, mode StopMode) error {
 // stop tells the machine, and reports whether everything has ended because
 // nothing ever ran.
 func (w *Workers) stop(mode StopMode) bool {
-	ev := machine.Event{Kind: machine.EventStop, Stop: machine.Stop{Mode: machine.StopMode(mode)}}
+	b := w.event(machine.EventStop)
+	b.event.Stop.Mode = machine.StopMode(mode)
 	if d := w.options.TerminateGrace; d > 0 {
 		seconds := int64((d + time.Second - 1) / time.Second)
-		ev.Stop.Grace = &seconds
+		b.event.Stop.Grace = &seconds
 	}
 	w.mu.Lock()
 	never := w.state == notRun
 	if never {
 		w.state = ended
-		ev.Stop.Mode = machine.StopNow
+		b.event.Stop.Mode = machine.StopNow
 	}
 	w.mu.Unlock()
-	w.apply(&ev, nil)
+	w.apply(b, nil)
 	if never {
 		w.metrics.unregister()
 		close(w.done)

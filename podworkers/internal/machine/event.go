@@ -51,6 +51,12 @@ type Event struct {
 	Result   Result
 	Stop     Stop
 
+	// Answer is set by Apply.
+	Answer Answer
+}
+
+// Answer is what Apply returns in the event.
+type Answer struct {
 	// Outcome is set by EventUpdate.
 	Outcome Outcome
 	// Continue is set by EventStale: go on and wait for the view. False means

@@ -89,5 +89,8 @@ func (m *Machine) note(r *record, why reason) {
 			return
 		}
 	}
+	if r.history == nil {
+		r.history = make([]entry, 0, 4) // what a pod needs until it is idle
+	}
 	r.history = append(r.history, e)
 }

@@ -26,6 +26,8 @@ type Config struct {
 	Journal bool
 	// Metrics: emit EffectMetric.
 	Metrics bool
+	// NewCall allocates a call, for a shell that keeps more beside it. Nil: new.
+	NewCall func() *Call
 }
 
 // BackOff is a pause that doubles from Initial to Max.
@@ -72,6 +74,9 @@ type Machine struct {
 
 // New returns a machine without records that does not run yet.
 func New(config Config) *Machine {
+	if config.NewCall == nil {
+		config.NewCall = func() *Call { return &Call{} }
+	}
 	return &Machine{config: config, records: map[types.UID]*record{}, names: map[string]*fullName{}}
 }
 
@@ -84,7 +89,7 @@ func (m *Machine) Apply(event *Event, now time.Duration, rand func() float64, ef
 	case EventRun:
 		m.running = true
 	case EventUpdate:
-		event.Outcome = m.update(&event.Update)
+		event.Answer.Outcome = m.update(&event.Update)
 	case EventSyncKnown:
 		m.syncKnown(event.Desired, event.Known)
 	case EventDispatch:
@@ -96,7 +101,7 @@ func (m *Machine) Apply(event *Event, now time.Duration, rand func() float64, ef
 	case EventObserved:
 		m.observed(event.UID, &event.Observed)
 	case EventStale:
-		event.Continue = m.stale(event.Call)
+		event.Answer.Continue = m.stale(event.Call)
 	case EventViewReady:
 		m.viewReady(event.Call)
 	case EventDone:

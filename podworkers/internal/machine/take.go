@@ -36,7 +36,8 @@ func (m *Machine) take(r *record) {
 	r.startedTerminating = r.startedTerminating || r.terminating
 	c := r.call
 	if c == nil {
-		c = &Call{UID: r.uid}
+		c = m.config.NewCall()
+		c.UID = r.uid
 		r.call = c
 	}
 	if r.hasPending {

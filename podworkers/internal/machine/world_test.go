@@ -369,7 +369,7 @@ func (w *world) update(u Update) (Outcome, error) {
 	}
 	ev := Event{Kind: EventUpdate, Update: u}
 	err := w.apply(&ev)
-	return ev.Outcome, err
+	return ev.Answer.Outcome, err
 }
 
 func (w *world) take(uid types.UID) (bool, error) {
