@@ -1,0 +1,177 @@
+package crashloop_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/podwright/podwright/runtime/pods/internal/crashloop"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const second = time.Second
+
+var (
+	policy = crashloop.Policy{Initial: 10 * second, Factor: 2, Max: 300 * second}
+	key    = crashloop.Key{Pod: "u", Container: "c", Definition: "image"}
+	start  = time.Unix(1_000_000, 0)
+)
+
+// life runs a container that ends after each of the runs and restarts as soon as
+// it may, and returns the delays.
+func life(t *crashloop.Table, runs ...time.Duration) (delays []time.Duration) {
+	now := start
+	for i, run := range runs {
+		x := crashloop.Exit{ID: fmt.Sprint(i), StartedAt: now, FinishedAt: now.Add(run), RestartCount: i, SameDefinition: true}
+		now = now.Add(run)
+		until, _ := t.Check(key, x, now)
+		delay := time.Duration(0)
+		if !until.IsZero() {
+			delay = until.Sub(now)
+			now = until
+			if again, _ := t.Check(key, x, now); !again.IsZero() {
+				panic("still waiting at the end of the delay")
+			}
+		}
+		delays = append(delays, delay)
+	}
+	return delays
+}
+
+func TestDelays(t *testing.T) {
+	for _, tc := range []struct {
+		rule string
+		runs []time.Duration
+		want []time.Duration
+	}{
+		{"17.5", []time.Duration{1, 1, 1, 1, 1, 1, 1, 1}, []time.Duration{0, 10, 20, 40, 80, 160, 300, 300}},
+		{"17.4, edge 25: a run of 601 s", []time.Duration{1, 1, 1, 601, 1}, []time.Duration{0, 10, 20, 0, 10}},
+		{"17.4, edge 25: a run of 599 s", []time.Duration{1, 1, 1, 599, 1}, []time.Duration{0, 10, 20, 40, 80}},
+	} {
+		t.Run(tc.rule, func(t *testing.T) {
+			for i := range tc.runs {
+				tc.runs[i] *= second
+			}
+			got := life(crashloop.New(policy), tc.runs...)
+			for i := range tc.want {
+				if got[i] != tc.want[i]*second {
+					t.Errorf("delays %v, want %v s", got, tc.want)
+					break
+				}
+			}
+		})
+	}
+}
+
+// spec/runtime.md 17.6.
+func TestRebuild(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		count int
+		run   time.Duration
+		same  bool
+		want  time.Duration
+	}{
+		{"first run", 0, second, true, 0},
+		{"one restart", 1, second, true, 10 * second},
+		{"three restarts", 3, second, true, 40 * second},
+		{"many restarts", 1000, second, true, 300 * second},
+		{"ran long", 3, 601 * second, true, 0},
+		{"17.2: another image", 3, second, false, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			x := crashloop.Exit{
+				ID: "x", StartedAt: start, FinishedAt: start.Add(tc.run), RestartCount: tc.count, SameDefinition: tc.same,
+			}
+			table := crashloop.New(policy)
+			until, delay := table.Check(key, x, x.FinishedAt)
+			if (until.IsZero() && tc.want != 0) || delay != tc.want || (!until.IsZero() && until != x.FinishedAt.Add(tc.want)) {
+				t.Errorf("until %v, delay %v; want %v", until, delay, tc.want)
+			}
+		})
+	}
+}
+
+// spec/runtime.md 17.2: another definition starts afresh, and so does coming back.
+func TestNewDefinition(t *testing.T) {
+	table := crashloop.New(policy)
+	life(table, second, second, second)
+	other := key
+	other.Definition = "image 2"
+	now := start.Add(time.Hour)
+	x := crashloop.Exit{ID: "x", StartedAt: now, FinishedAt: now, RestartCount: 3}
+	if until, _ := table.Check(other, x, now); !until.IsZero() {
+		t.Errorf("wait until %v", until)
+	}
+	if table.Len() != 1 {
+		t.Errorf("%d entries", table.Len())
+	}
+}
+
+// A finish time in the future, as after the clock was set back, delays from when
+// it was seen.
+func TestFutureFinish(t *testing.T) {
+	table := crashloop.New(policy)
+	life(table, second, second)
+	now := start.Add(30 * second)
+	x := crashloop.Exit{ID: "f", StartedAt: now, FinishedAt: now.Add(time.Hour), RestartCount: 2, SameDefinition: true}
+	if until, _ := table.Check(key, x, now); until != now.Add(20*second) {
+		t.Errorf("wait %v", until.Sub(now))
+	}
+	if until, _ := table.Check(key, x, now.Add(20*second)); !until.IsZero() {
+		t.Errorf("still waiting for %v", until)
+	}
+}
+
+// spec/runtime.md 17.7: holds grow like delays, and asking twice changes nothing.
+func TestHold(t *testing.T) {
+	table := crashloop.New(policy)
+	now := start
+	var got []time.Duration
+	for i := range 4 {
+		x := crashloop.Exit{ID: fmt.Sprint(i), StartedAt: now, FinishedAt: now, RestartCount: i, SameDefinition: true}
+		until := table.Hold(key, x, now)
+		if again := table.Hold(key, x, now.Add(second)); again != until {
+			t.Errorf("asked again: %v, before %v", again, until)
+		}
+		if until.IsZero() {
+			until = now
+		}
+		got = append(got, until.Sub(now))
+		now = until
+	}
+	if fmt.Sprint(got) != "[0s 10s 20s 40s]" {
+		t.Errorf("holds %v", got)
+	}
+}
+
+// Pruning never shortens a delay.
+func TestPrune(t *testing.T) {
+	table := crashloop.New(policy)
+	life(table, second, second, second, second, second, second, second)
+	table.Prune(start.Add(10 * time.Minute))
+	if table.Len() != 1 {
+		t.Error("a delay that may still hold is gone")
+	}
+	table.Prune(start.Add(time.Hour))
+	if table.Len() != 0 {
+		t.Error("an old delay stays")
+	}
+	life(table, second)
+	table.Forget("u")
+	if table.Len() != 0 {
+		t.Error("a forgotten pod stays")
+	}
+}
+
+func ExampleTable_Check() {
+	table := crashloop.New(crashloop.Policy{Initial: 10 * time.Second, Factor: 2, Max: 300 * time.Second})
+	now := time.Unix(0, 0)
+	_, first := table.Check(key, crashloop.Exit{ID: "1", FinishedAt: now}, now)
+	_, second := table.Check(key, crashloop.Exit{ID: "2", FinishedAt: now.Add(time.Second)}, now.Add(time.Second))
+	fmt.Println(first, second)
+	// Output: 0s 10s
+}

@@ -1,0 +1,364 @@
+package poddir_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"pgregory.net/rapid"
+
+	"github.com/podwright/podwright/runtime/pods/internal/poddir"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func newStore(t *testing.T) poddir.Store {
+	return poddir.Store{Path: filepath.Join(t.TempDir(), "pods")}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestCheckName(t *testing.T) {
+	for _, bad := range []string{"", ".", "..", "a/b", "/", "a\x00", "a\nb", "\x7f", strings.Repeat("x", 256)} {
+		if poddir.CheckName("name", bad) == nil {
+			t.Errorf("%q is accepted", bad)
+		}
+	}
+	for _, good := range []string{"a", "...", "a.b", "kube-system", strings.Repeat("x", 255)} {
+		if err := poddir.CheckName("name", good); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Whatever the names, nothing appears outside the folder of the pods.
+func TestNamesNeverEscape(t *testing.T) {
+	base := t.TempDir()
+	n := 0
+	rapid.Check(t, func(t *rapid.T) {
+		n++
+		outer := filepath.Join(base, fmt.Sprint(n))
+		s := poddir.Store{Path: filepath.Join(outer, "pods")}
+		name := rapid.OneOf(rapid.String(), rapid.StringMatching(`(\.\.|/|a|\x00){0,6}`))
+		uid, volume, container := name.Draw(t, "uid"), name.Draw(t, "volume"), name.Draw(t, "container")
+		_, _ = s.EmptyDir(types.UID(uid), volume, nil)
+		_, _ = s.TerminationFile(types.UID(uid), container, "0123abcd")
+		_, _ = s.HostsFile(types.UID(uid), nil)
+		entries, err := os.ReadDir(outer)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+		if len(entries) > 1 || (len(entries) == 1 && entries[0].Name() != "pods") {
+			t.Fatalf("entries %v", entries)
+		}
+		if err := s.Remove(types.UID(uid)); err == nil {
+			if left, err := s.List(); err != nil || len(left) != 0 {
+				t.Fatalf("left %q, err %v", left, err)
+			}
+		}
+	})
+}
+
+func TestEmptyDir(t *testing.T) {
+	s := newStore(t)
+	group := int64(os.Getgid())
+	path, err := s.EmptyDir("u", "v", &group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := filepath.Join(s.Path, "u/volumes/kubernetes.io~empty-dir/v"); path != want {
+		t.Errorf("5: path %s, want %s", path, want)
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode() != os.ModeDir|os.ModeSetgid|0o777 {
+		t.Errorf("mode %v, err %v", info.Mode(), err)
+	}
+	write(t, filepath.Join(path, "f"), "x")
+	if again, err := s.EmptyDir("u", "v", nil); err != nil || again != path {
+		t.Errorf("again: %s, err %v", again, err)
+	}
+	if _, err := os.Stat(filepath.Join(path, "f")); err != nil {
+		t.Error("content of a container's earlier run is lost")
+	}
+	if info, err := os.Stat(filepath.Join(s.Path, "u")); err != nil || info.Mode().Perm() != 0o750 {
+		t.Errorf("5: pod directory %v, err %v", info.Mode(), err)
+	}
+}
+
+// spec/cleanup.md edge 14: links are removed, what they point to stays.
+func TestRemoveFollowsNoLink(t *testing.T) {
+	s := newStore(t)
+	outside := filepath.Join(t.TempDir(), "precious")
+	write(t, filepath.Join(outside, "f"), "x")
+	path, err := s.EmptyDir("u", "v", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(path, "deep/er/f"), "x")
+	for _, link := range []string{filepath.Join(path, "l"), filepath.Join(s.Path, "u/l"), filepath.Join(s.Path, "u/containers")} {
+		if err := os.Symlink(outside, link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := syscall.Mkfifo(filepath.Join(path, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Remove("u"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(outside, "f")); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(filepath.Join(s.Path, "u")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the folder is still there: %v", err)
+	}
+	if err := s.Remove("u"); err != nil {
+		t.Errorf("ID1: a second removal: %v", err)
+	}
+}
+
+// A link in place of the pod's folder is not entered.
+func TestRemoveLinkAsPod(t *testing.T) {
+	s := newStore(t)
+	outside := t.TempDir()
+	write(t, filepath.Join(outside, "f"), "x")
+	if err := os.MkdirAll(s.Path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(outside, filepath.Join(s.Path, "u")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Remove("u"); err == nil {
+		t.Error("no error")
+	}
+	if _, err := os.Stat(filepath.Join(outside, "f")); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.EmptyDir("u", "v", nil); err == nil {
+		t.Error("a volume is made through a link that leads outside")
+	}
+}
+
+// spec/cleanup.md OD3 to OD5, edge 12: content of volumes that are not ours is
+// never removed, and keeps the folder.
+func TestRemoveKeepsForeignVolumes(t *testing.T) {
+	s := newStore(t)
+	if err := s.Make("u"); err != nil {
+		t.Fatal(err)
+	}
+	data := filepath.Join(s.Path, "u/volumes/kubernetes.io~csi/pvc/data")
+	write(t, data, "x")
+	write(t, filepath.Join(s.Path, "u/etc-hosts"), "x")
+	if err := s.Remove("u"); err == nil {
+		t.Error("no error")
+	}
+	for _, path := range []string{data, filepath.Join(s.Path, "u/etc-hosts")} {
+		if _, err := os.Stat(path); err != nil {
+			t.Errorf("OD5: %v", err)
+		}
+	}
+	if err := os.Remove(data); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Remove("u"); err != nil {
+		t.Errorf("OD3: empty folders: %v", err)
+	}
+}
+
+// spec/cleanup.md OD2, edge 17: nothing is removed below a mount point, nor
+// beside one.
+func TestRemoveStopsAtMounts(t *testing.T) {
+	s := newStore(t)
+	path, err := s.EmptyDir("u", "v", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := t.TempDir()
+	write(t, filepath.Join(source, "precious"), "x")
+	point := filepath.Join(path, "a b") // escaped in the mount table
+	if err := os.Mkdir(point, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(path, "a"), "x")
+	if err := unix.Mount(source, point, "", unix.MS_BIND, ""); err != nil {
+		t.Skipf("mounting needs root: %v", err)
+	}
+	defer func() { _ = unix.Unmount(point, unix.MNT_DETACH) }()
+	if err := s.Remove("u"); !errors.Is(err, poddir.ErrMounted) {
+		t.Errorf("OD2: err %v", err)
+	}
+	for _, path := range []string{filepath.Join(source, "precious"), filepath.Join(path, "a")} {
+		if _, err := os.Stat(path); err != nil {
+			t.Errorf("OD2: %v", err)
+		}
+	}
+	if err := unix.Unmount(point, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Remove("u"); err != nil {
+		t.Errorf("after the unmount: %v", err)
+	}
+}
+
+func TestHostPath(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	write(t, file, "x")
+	for _, tc := range []struct {
+		path string
+		kind v1.HostPathType
+		ok   bool
+	}{
+		{dir, v1.HostPathUnset, true},
+		{filepath.Join(dir, "none"), v1.HostPathUnset, true},
+		{dir, v1.HostPathDirectory, true},
+		{file, v1.HostPathDirectory, false},
+		{filepath.Join(dir, "none"), v1.HostPathDirectory, false},
+		{filepath.Join(dir, "made/deep"), v1.HostPathDirectoryOrCreate, true},
+		{file, v1.HostPathDirectoryOrCreate, false},
+		{file, v1.HostPathFile, true},
+		{dir, v1.HostPathFile, false},
+		{filepath.Join(dir, "made.txt"), v1.HostPathFileOrCreate, true},
+		{filepath.Join(dir, "no/parent.txt"), v1.HostPathFileOrCreate, false},
+		{file, v1.HostPathSocket, false},
+		{"/dev/null", v1.HostPathCharDev, true},
+		{"/dev/null", v1.HostPathBlockDev, false},
+		{"/dev/null", v1.HostPathFile, false},
+		{dir, "Cupboard", false},
+		{"relative", v1.HostPathUnset, false},
+		{dir + "/../x", v1.HostPathUnset, false},
+	} {
+		_, err := poddir.HostPath(&v1.HostPathVolumeSource{Path: tc.path, Type: ptr.To(tc.kind)})
+		if (err == nil) != tc.ok {
+			t.Errorf("%s as %q: err %v", tc.path, tc.kind, err)
+		}
+	}
+	for _, made := range []string{"made/deep", "made.txt"} {
+		if _, err := os.Stat(filepath.Join(dir, made)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// spec/runtime.md 12.1, edge 20.
+func TestSubPath(t *testing.T) {
+	outer := t.TempDir()
+	volume := filepath.Join(outer, "volume")
+	write(t, filepath.Join(outer, "secret/key"), "x")
+	write(t, filepath.Join(volume, "file"), "x")
+	write(t, filepath.Join(volume, "dir/f"), "x")
+	for link, to := range map[string]string{"in": "dir", "out": "../secret", "abs": filepath.Join(outer, "secret"), "loop": "loop"} {
+		if err := os.Symlink(to, filepath.Join(volume, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := syscall.Mkfifo(filepath.Join(volume, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for sub, want := range map[string]string{
+		"file": "file", "dir": "dir", "in": "dir", "in/f": "dir/f", "new/one": "new/one", "pipe": "pipe", ".": "",
+		"out": "-", "abs": "-", "loop": "-", "out/key": "-", "abs/new": "-", "..": "-", "dir/../..": "-", "/dir": "-", "a/../dir": "-",
+	} {
+		got, err := poddir.SubPath(volume, sub)
+		switch {
+		case want == "-":
+			if err == nil {
+				t.Errorf("%q gives %s", sub, got)
+			} else if strings.Contains(err.Error(), outer) {
+				t.Errorf("edge 20: the error tells the host path: %v", err)
+			}
+		case err != nil || got != filepath.Join(volume, want):
+			t.Errorf("%q gives %s, err %v", sub, got, err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(outer, "secret/new")); err == nil {
+		t.Error("a folder was made outside")
+	}
+}
+
+func TestHosts(t *testing.T) {
+	aliases := []v1.HostAlias{{IP: "10.9.9.9", Hostnames: []string{"x", "y"}}}
+	got := string(poddir.Hosts([]string{"10.0.0.1", "fd00::1"}, "web", "sub.ns.svc.cluster.local", aliases))
+	want := `# Kubernetes-managed hosts file.
+127.0.0.1	localhost
+::1	localhost ip6-localhost ip6-loopback
+fe00::0	ip6-localnet
+fe00::0	ip6-mcastprefix
+fe00::1	ip6-allnodes
+fe00::2	ip6-allrouters
+10.0.0.1	web.sub.ns.svc.cluster.local	web
+fd00::1	web.sub.ns.svc.cluster.local	web
+
+# Entries added by HostAliases.
+10.9.9.9	x	y
+`
+	if got != want {
+		t.Errorf("12.4:\n%s", got)
+	}
+	got = string(poddir.HostNetworkHosts([]byte("127.0.0.1 me\n"), nil))
+	if got != "# Kubernetes-managed hosts file (host network).\n127.0.0.1 me\n" {
+		t.Errorf("12.4 host network:\n%s", got)
+	}
+}
+
+// The file keeps its inode, as running containers have it mounted.
+func TestHostsFileInPlace(t *testing.T) {
+	s := newStore(t)
+	path, err := s.HostsFile("u", []byte("long content"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.HostsFile("u", []byte("short")); err != nil {
+		t.Fatal(err)
+	}
+	after, err := os.Stat(path)
+	if text, _ := os.ReadFile(path); err != nil || !os.SameFile(before, after) || string(text) != "short" || after.Mode().Perm() != 0o644 {
+		t.Errorf("content %q, mode %v, same %v", text, after.Mode(), os.SameFile(before, after))
+	}
+}
+
+func TestOpenFile(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "in/f"), "x")
+	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := poddir.OpenFile(dir, filepath.Join(dir, "in/f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	for _, bad := range []string{"/etc/passwd", filepath.Join(dir, "../x"), filepath.Join(dir, "pipe"), filepath.Join(dir, "in"), "in/f"} {
+		if f, err := poddir.OpenFile(dir, bad); err == nil {
+			f.Close()
+			t.Errorf("%s is opened", bad)
+		}
+	}
+}
+
+func ExampleHosts() {
+	text := string(poddir.Hosts([]string{"10.0.0.1"}, "web", "", nil))
+	fmt.Println(text[:strings.IndexByte(text, '\n')])
+	// Output: # Kubernetes-managed hosts file.
+}
