@@ -55,7 +55,7 @@ type Pods interface {
 // ContentShouldBeRemoved are made inside the fence.
 type Workers interface {
 	// SyncKnownPods forgets finished pods and starts the termination of
-	// orphans (spec/podworkers.md 10).
+	// orphans (spec/podworkers.md 10). The map becomes the caller's.
 	SyncKnownPods(desired []*v1.Pod) map[types.UID]Worker
 	// Knows reports whether there is a record of the pod.
 	Knows(uid types.UID) bool

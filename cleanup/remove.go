@@ -43,7 +43,7 @@ func (h *Housekeeper) remove(ctx context.Context, plan Plan, now time.Time) (pro
 			}
 		}
 	}
-	h.forget(seen)
+	h.forget(seen, now)
 	h.metrics.directories(ctx, plan, h.failures)
 	if more && h.options.Again != nil {
 		h.options.Again()
@@ -52,9 +52,10 @@ func (h *Housekeeper) remove(ctx context.Context, plan Plan, now time.Time) (pro
 }
 
 // forget drops notes on what is no candidate any more.
-func (h *Housekeeper) forget(seen map[Candidate]bool) {
-	for c := range h.failures {
-		if !seen[c] && c.Step != StepLogs { // log folders are not looked at in every pass
+func (h *Housekeeper) forget(seen map[Candidate]bool, now time.Time) {
+	for c, f := range h.failures {
+		// Log folders are not looked at in every pass.
+		if !seen[c] && (c.Step != StepLogs || now.Sub(f.retry) > retryMax) {
 			delete(h.failures, c)
 		}
 	}

@@ -55,6 +55,15 @@ type podName struct{ namespace, name string }
 
 func nameOf(pod *v1.Pod) podName { return podName{pod.Namespace, pod.Name} }
 
+// claim is what only one pod of a node can have, besides its UID. A mirror pod has
+// the name of its static pod and does not compete with it.
+type claim struct {
+	name   podName
+	mirror bool
+}
+
+func claimOf(pod *v1.Pod) claim { return claim{nameOf(pod), IsMirror(pod)} }
+
 // entry is one pod a source wants. pod is what the source said last, emitted what
 // the operations said last: nil if the pod lost to another source. Both are
 // immutable once set; next and mark belong to the message being prepared.
@@ -84,7 +93,7 @@ type wanted struct {
 	precedence Precedence
 	seen       bool
 	entries    map[types.UID]*entry
-	names      map[podName]types.UID
+	claims     map[claim]types.UID
 	order      []*entry
 	suppressed int
 	// reported holds the pods whose refusal was reported and stays true.
@@ -134,7 +143,7 @@ func newDesired(sources []*wanted) *desired {
 	})
 	for _, s := range sources {
 		s.entries = map[types.UID]*entry{}
-		s.names = map[podName]types.UID{}
+		s.claims = map[claim]types.UID{}
 	}
 	return &desired{sources: sources}
 }
@@ -175,33 +184,28 @@ func (d *desired) prepare(src *wanted, pods []*v1.Pod, now time.Time) *change {
 // or UID.
 func (d *desired) read(c *change, pods []*v1.Pod, now time.Time) (conflict bool) {
 	src := c.source
-	newNames := map[podName]types.UID{}
-	newEntries := map[types.UID]*entry{}
+	newClaims := map[claim]types.UID{}
+	newEntries := map[types.UID]bool{}
 	for _, p := range pods {
 		if p == nil || p.UID == "" {
 			continue
 		}
-		e, known := src.entries[p.UID]
-		if !known {
-			e = newEntries[p.UID]
-		}
-		name := nameOf(p)
-		if known {
-			name = nameOf(e.pod) // a known UID keeps its name (M6)
-		}
-		if e != nil && e.mark == d.generation {
+		e, wants := src.entries[p.UID], claimOf(p)
+		if newEntries[p.UID] || e != nil && e.mark == d.generation {
 			c.refuse(src, p, refusal{uid: p.UID, name: nameOf(p), winner: p.UID, by: src.name})
 			continue
 		}
-		if winner, taken := d.taken(src, newNames, name); taken {
-			c.refuse(src, p, refusal{uid: p.UID, name: name, winner: winner, by: src.name})
+		if winner, taken := d.taken(src, newClaims, wants); taken {
+			c.refuse(src, p, refusal{uid: p.UID, name: nameOf(p), winner: winner, by: src.name})
 			continue
 		}
-		if known {
+		if e != nil && claimOf(e.pod) == wants {
 			e.next = merge(e.pod, p)
 		} else {
+			// Unknown, or known under another name: the name is part of what a
+			// pod is, so that one goes and this one comes.
 			e = &entry{next: adopt(p, src.name, now)}
-			newEntries[p.UID], newNames[name] = e, p.UID
+			newEntries[p.UID], newClaims[wants] = true, p.UID
 			c.added = append(c.added, e)
 		}
 		e.mark = d.generation
@@ -210,7 +214,7 @@ func (d *desired) read(c *change, pods []*v1.Pod, now time.Time) (conflict bool)
 			if other == src {
 				continue
 			}
-			_, sameName := other.names[name]
+			_, sameName := other.claims[wants]
 			_, sameUID := other.entries[p.UID]
 			conflict = conflict || sameName || sameUID
 		}
@@ -218,12 +222,12 @@ func (d *desired) read(c *change, pods []*v1.Pod, now time.Time) (conflict bool)
 	return conflict
 }
 
-// taken reports whether a pod earlier in the message has this name.
-func (d *desired) taken(src *wanted, newNames map[podName]types.UID, name podName) (types.UID, bool) {
-	if uid, ok := newNames[name]; ok {
+// taken reports whether a pod earlier in the message has this claim.
+func (d *desired) taken(src *wanted, newClaims map[claim]types.UID, wants claim) (types.UID, bool) {
+	if uid, ok := newClaims[wants]; ok {
 		return uid, true
 	}
-	if uid, ok := src.names[name]; ok && src.entries[uid].mark == d.generation {
+	if uid, ok := src.claims[wants]; ok && src.entries[uid].mark == d.generation {
 		return uid, true
 	}
 	return "", false
@@ -236,14 +240,14 @@ func (d *desired) settle(c *change) {
 		uid    types.UID
 		source string
 	}
-	names, uids := map[podName]owner{}, map[types.UID]owner{}
+	claims, uids := map[claim]owner{}, map[types.UID]owner{}
 	for _, s := range d.sources {
 		for _, e := range d.orderOf(c, s) {
 			if s != c.source {
 				e.next = e.pod
 			}
 			pod := e.next
-			by, taken := names[nameOf(pod)]
+			by, taken := claims[claimOf(pod)]
 			if !taken {
 				by, taken = uids[pod.UID]
 			}
@@ -253,7 +257,7 @@ func (d *desired) settle(c *change) {
 				c.refuse(s, pod, refusal{uid: pod.UID, name: nameOf(pod), winner: by.uid, by: by.source})
 				continue
 			}
-			names[nameOf(pod)] = owner{pod.UID, s.name}
+			claims[claimOf(pod)] = owner{pod.UID, s.name}
 			uids[pod.UID] = owner{pod.UID, s.name}
 		}
 	}
@@ -321,8 +325,8 @@ func (d *desired) commit(c *change) {
 	for _, e := range src.order {
 		if e.mark != d.generation {
 			delete(src.entries, e.pod.UID)
-			if name := nameOf(e.pod); src.names[name] == e.pod.UID {
-				delete(src.names, name)
+			if had := claimOf(e.pod); src.claims[had] == e.pod.UID {
+				delete(src.claims, had)
 			}
 		}
 	}
@@ -331,7 +335,7 @@ func (d *desired) commit(c *change) {
 	}
 	for _, e := range c.added {
 		src.entries[e.pod.UID] = e
-		src.names[nameOf(e.pod)] = e.pod.UID
+		src.claims[claimOf(e.pod)] = e.pod.UID
 	}
 	for _, x := range c.emits {
 		x.entry.emitted = x.pod

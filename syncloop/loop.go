@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -81,7 +80,7 @@ type Loop struct {
 
 	// fence is held while an operation or event is handled, and while a
 	// housekeeping pass needs pods and workers to stand still (B5).
-	fence sync.Mutex
+	fence fence
 	held  *held
 
 	busySince atomic.Pointer[time.Time]
@@ -93,6 +92,13 @@ type Loop struct {
 	putOff   map[types.UID]*v1.Pod
 	schedule schedule
 }
+
+// fence is a lock whose waiters are seen to wait by testing/synctest, which a
+// sync.Mutex hides.
+type fence chan struct{}
+
+func (f fence) Lock()   { f <- struct{}{} }
+func (f fence) Unlock() { <-f }
 
 // New returns a loop that hands work to dispatcher, or every problem of the
 // options at once.
@@ -142,6 +148,7 @@ func New(dispatcher Dispatcher, options Options) (*Loop, error) {
 		store:   NewStore(),
 		readyC:  make(chan struct{}),
 		trigger: make(chan struct{}, 1),
+		fence:   make(fence, 1),
 		putOff:  map[types.UID]*v1.Pod{},
 	}
 	l.held = newHeld(l)

@@ -234,6 +234,7 @@ func (c *Channel) complete(pod *v1.Pod) error {
 		}
 		pod.Annotations[syncloop.AnnotationHash] = string(pod.UID)
 	}
+	delete(pod.Annotations, syncloop.AnnotationMirror) // only an API server makes mirror pods
 	Default(pod)
 	if problems := Validate(pod); len(problems) > 0 {
 		return problems.ToAggregate()
