@@ -63,10 +63,14 @@ func (g *generator) conditions(s *v1.PodStatus, disruption *v1.PodCondition) []v
 	out = append(out,
 		g.stamped(v1.PodCondition{Type: v1.PodReadyToStartContainers, Status: truth(g.in.SandboxReady)}),
 		g.stamped(g.initialized(s)))
-	return append(out,
+	out = append(out,
 		g.stamped(podReady(&g.pod.Spec, ready, out)),
 		g.stamped(ready),
 		g.stamped(v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionTrue}))
+	if g.restart.possible {
+		out = append(out, g.stamped(g.restart.condition(s.Phase)))
+	}
+	return out
 }
 
 // stamped adds the transition time and the generation (5.7, 5.8).

@@ -3,7 +3,6 @@ package status
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -31,6 +30,7 @@ type generator struct {
 	// sandbox is the latest sandbox, readySandbox the latest ready one; empty
 	// if there is none.
 	sandbox, readySandbox string
+	restart               restartAll
 }
 
 // containers fills one list of container statuses, in the order of the spec
@@ -75,9 +75,12 @@ func (g *generator) container(k kind, c *v1.Container, old, out *v1.ContainerSta
 	case old != nil && old.State.Running != nil && out.LastTerminationState == (v1.ContainerState{}):
 		// It ran and is gone without a trace (3.4).
 		out.LastTerminationState = lost(old.ContainerID)
-		if g.pod.DeletionTimestamp == nil {
+		if !g.ending() {
 			out.RestartCount++
 		}
+	}
+	if k == app || k == initial && (record != nil || !g.completed(c)) {
+		g.restart.container(old, record, out)
 	}
 	g.waiting(k, c, old, record, out)
 }
@@ -91,6 +94,9 @@ func (g *generator) start(c *v1.Container, old, out *v1.ContainerStatus) {
 	reason := reasonCreating
 	if len(g.pod.Spec.InitContainers) > 0 {
 		reason = reasonInitial
+	}
+	if old != nil && old.State.Waiting != nil && old.State.Waiting.Reason == reasonRestartAll {
+		reason = reasonRestartAll // until it is started (3.8)
 	}
 	if old != nil {
 		// Restart count, last state, and what belongs to the last run although
@@ -184,9 +190,10 @@ func (g *generator) lastState(old *v1.ContainerStatus, sameID bool, record, prev
 }
 
 // completed reports whether a regular init container must have done its work: an
-// app container was created after it, in the same sandbox (3.5).
+// app container was created after it, in the same sandbox (3.5), and nobody is
+// removing records to run it again.
 func (g *generator) completed(c *v1.Container) bool {
-	return !restartpolicy.IsSidecar(c) && g.appCreatedIn(g.sandbox)
+	return !restartpolicy.IsSidecar(c) && !g.restart.going && g.appCreatedIn(g.sandbox)
 }
 
 // appCreatedIn reports whether an app container was created in this sandbox.
@@ -225,7 +232,7 @@ func (g *generator) waiting(k kind, c *v1.Container, old *v1.ContainerStatus, re
 // ephemeral container never runs twice.
 func (g *generator) restarts(k kind, c *v1.Container, record *runtime.ContainerStatus) bool {
 	switch {
-	case g.pod.DeletionTimestamp != nil:
+	case g.ending():
 		return false
 	case record == nil:
 		return k != initial || !g.completed(c)
@@ -238,6 +245,11 @@ func (g *generator) restarts(k kind, c *v1.Container, record *runtime.ContainerS
 	}
 	return restartpolicy.OnExit(g.pod, c, record.ExitCode) != restartpolicy.Stay
 }
+
+// ending reports whether no container of the pod is started any more. That a pod
+// is being stopped shows in its deletionTimestamp if an API wants it gone, and
+// only in the caller's word if anybody else does.
+func (g *generator) ending() bool { return g.pod.DeletionTimestamp != nil || g.in.Terminal }
 
 // volumeMounts reports the mounts of a container; once set they stay (3.9).
 func (g *generator) volumeMounts(c *v1.Container, old *v1.ContainerStatus) []v1.VolumeMountStatus {
@@ -334,8 +346,8 @@ func idString(old *v1.ContainerStatus, id runtime.ContainerID) string {
 
 // isID reports whether s is id as a string, without making that string.
 func isID(s string, id runtime.ContainerID) bool {
-	name, rest, ok := strings.Cut(s, "://")
-	return ok && name == id.Runtime && rest == id.ID
+	n := len(id.Runtime)
+	return len(s) == n+len("://")+len(id.ID) && s[n+len("://"):] == id.ID && s[:n] == id.Runtime && s[n:n+len("://")] == "://"
 }
 
 // terminatedID is the ID of the container that ended in this state, if any.
@@ -351,7 +363,7 @@ func wholeSeconds(t time.Time) time.Time {
 	if t.IsZero() {
 		return time.Time{}
 	}
-	return t.UTC().Truncate(time.Second)
+	return time.Unix(t.Unix(), 0).UTC()
 }
 
 // sortByName sorts app and ephemeral statuses (3.9). Init statuses keep the order

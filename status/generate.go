@@ -107,6 +107,7 @@ type ProbeFacts struct {
 // that did not change); treat it as read-only or copy it.
 func Generate(in Input) v1.PodStatus {
 	g := newGenerator(&in)
+	g.restart = g.restartAllOf()
 	s := v1.PodStatus{
 		InitContainerStatuses:      g.containers(initial, g.old.InitContainerStatuses),
 		ContainerStatuses:          g.containers(app, g.old.ContainerStatuses),

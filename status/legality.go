@@ -2,7 +2,6 @@ package status
 
 import (
 	"fmt"
-	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -78,12 +77,16 @@ func mayLeave(pod *v1.Pod, c *v1.Container, end *v1.ContainerStateTerminated) bo
 
 // restartsAll reports whether some exit of some container restarts the whole pod.
 func restartsAll(spec *v1.PodSpec) bool {
-	has := func(c v1.Container) bool {
-		return slices.ContainsFunc(c.RestartPolicyRules, func(r v1.ContainerRestartRule) bool {
-			return r.Action == v1.ContainerRestartRuleActionRestartAllContainers
-		})
+	for _, list := range [...][]v1.Container{spec.InitContainers, spec.Containers} {
+		for i := range list {
+			for r := range list[i].RestartPolicyRules {
+				if list[i].RestartPolicyRules[r].Action == v1.ContainerRestartRuleActionRestartAllContainers {
+					return true
+				}
+			}
+		}
 	}
-	return slices.ContainsFunc(spec.InitContainers, has) || slices.ContainsFunc(spec.Containers, has)
+	return false
 }
 
 // specOf finds a container of the spec by name.

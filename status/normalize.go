@@ -59,11 +59,12 @@ func normalizeTime(t *metav1.Time) {
 // sortBySpec sorts init statuses into the order of the spec; strangers go last.
 func sortBySpec(spec []v1.Container, list []v1.ContainerStatus) {
 	index := func(name string) int {
-		i := slices.IndexFunc(spec, func(c v1.Container) bool { return c.Name == name })
-		if i < 0 {
-			return len(spec)
+		for i := range spec {
+			if spec[i].Name == name {
+				return i
+			}
 		}
-		return i
+		return len(spec)
 	}
 	sorted := len(list) <= len(spec)
 	for i := 0; sorted && i < len(list); i++ {
