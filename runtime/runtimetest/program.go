@@ -60,7 +60,9 @@ func Shell(argv ...string) func(Program) []string {
 // and a shell runs handlers only between commands, so the sleep is a background
 // job the shell waits for. The job does not hold the output: runtimes wait for
 // its end, and containerd goes on waiting when it has killed a command that ran
-// over its timeout but not the command's children.
+// over its timeout but not the command's children. The handler kills the job by
+// $! and with SIGKILL: the signal may come before the job is anything but a
+// forked shell that still has the handler.
 func (p Program) script() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
