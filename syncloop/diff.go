@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 )
 
 // op is the kind of an operation (section 3). Sources only ever send full sets,
@@ -70,6 +71,7 @@ func claimOf(pod *v1.Pod) claim { return claim{nameOf(pod), IsMirror(pod)} }
 type entry struct {
 	pod     *v1.Pod
 	emitted *v1.Pod
+	print   fingerprint // of pod
 
 	mark uint64
 	next *v1.Pod
@@ -85,6 +87,7 @@ type desired struct {
 	// carry it as their mark.
 	generation uint64
 	suppressed int
+	scratch    fingerprint
 }
 
 // wanted is what one source wants.
@@ -200,7 +203,10 @@ func (d *desired) read(c *change, pods []*v1.Pod, now time.Time) (conflict bool)
 			continue
 		}
 		if e != nil && claimOf(e.pod) == wants {
-			e.next = merge(e.pod, p)
+			e.next = e.pod
+			if changedMetadata(e.pod, p) || !d.scratch.take(p) || !d.scratch.equal(e.print) {
+				e.next = merge(e.pod, p)
+			}
 		} else {
 			// Unknown, or known under another name: the name is part of what a
 			// pod is, so that one goes and this one comes.
@@ -331,7 +337,10 @@ func (d *desired) commit(c *change) {
 		}
 	}
 	for _, e := range c.order {
-		e.pod = e.next
+		if e.pod != e.next {
+			e.pod, e.print = e.next, fingerprint{}
+			e.print.take(e.pod)
+		}
 	}
 	for _, e := range c.added {
 		src.entries[e.pod.UID] = e
@@ -381,7 +390,10 @@ func merge(known, said *v1.Pod) *v1.Pod {
 		next.Status = *said.Status.DeepCopy()
 		next.Labels = maps.Clone(said.Labels)
 		next.DeletionTimestamp = said.DeletionTimestamp.DeepCopy()
-		next.DeletionGracePeriodSeconds = clonePointer(said.DeletionGracePeriodSeconds)
+		next.DeletionGracePeriodSeconds = nil
+		if said.DeletionGracePeriodSeconds != nil {
+			next.DeletionGracePeriodSeconds = ptr.To(*said.DeletionGracePeriodSeconds)
+		}
 		next.Generation = said.Generation
 		next.Annotations = map[string]string{}
 		for k, v := range said.Annotations {
@@ -404,14 +416,6 @@ func merge(known, said *v1.Pod) *v1.Pod {
 	return known
 }
 
-func clonePointer(p *int64) *int64 {
-	if p == nil {
-		return nil
-	}
-	v := *p
-	return &v
-}
-
 // kindOfChange tells which operation leads from one version to another (M5).
 func kindOfChange(from, to *v1.Pod) op {
 	switch {
@@ -426,11 +430,14 @@ func kindOfChange(from, to *v1.Pod) op {
 
 // changedSemantically reports whether a pod differs in what M6 lists.
 func changedSemantically(a, b *v1.Pod) bool {
+	return changedMetadata(a, b) || !apiequality.Semantic.DeepEqual(&a.Spec, &b.Spec)
+}
+
+func changedMetadata(a, b *v1.Pod) bool {
 	return !a.DeletionTimestamp.Equal(b.DeletionTimestamp) ||
-		!apiequality.Semantic.DeepEqual(a.DeletionGracePeriodSeconds, b.DeletionGracePeriodSeconds) ||
+		!ptr.Equal(a.DeletionGracePeriodSeconds, b.DeletionGracePeriodSeconds) ||
 		!maps.Equal(a.Labels, b.Labels) ||
-		!equalAnnotations(a.Annotations, b.Annotations) ||
-		!apiequality.Semantic.DeepEqual(&a.Spec, &b.Spec)
+		!equalAnnotations(a.Annotations, b.Annotations)
 }
 
 // equalAnnotations compares annotations without the local ones.

@@ -26,8 +26,10 @@ type scripted struct {
 }
 
 func newScripted(name string) *scripted {
-	return &scripted{name: name, precedence: PrecedenceFile,
-		steps: make(chan func(context.Context, func(context.Context, []*v1.Pod) error) (bool, error), 100)}
+	return &scripted{
+		name: name, precedence: PrecedenceFile,
+		steps: make(chan func(context.Context, func(context.Context, []*v1.Pod) error) (bool, error), 100),
+	}
 }
 
 func (s *scripted) Name() string           { return s.name }
