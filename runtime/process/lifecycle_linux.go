@@ -151,7 +151,7 @@ func (r *Runtime) supervisorEnded(c *container, u *run) {
 	r.adopt(c, orphan)
 }
 
-// adopt copies the output of, and watches, a running process that is not a child.
+// adopt copies the output of, and watches, a running process without a supervisor.
 func (r *Runtime) adopt(c *container, u *run) {
 	output, err := openOutput(c.dir, &c.record, r.clock)
 	if err != nil {

@@ -115,35 +115,65 @@ func (r *Runtime) restore(c *container) (starting bool) {
 		return err == nil
 	}
 	c.state = runtimeapi.ContainerState_CONTAINER_RUNNING
-	process, errProcess := osproc.Open(started.Process)
-	if !started.Supervisor.IsZero() {
-		supervisor, err := osproc.Open(started.Supervisor)
-		if err == nil {
-			c.run = &run{process: process, supervisor: supervisor}
-			r.watch(c, c.run)
-			return false
-		}
-		// It may have ended properly since the first look.
-		if r.restoreExit(c) {
-			if process != nil {
-				process.Close()
-			}
-			return false
-		}
+	if started.Supervisor.IsZero() {
+		r.restoreProcess(c, started)
+	} else {
+		r.restoreSupervisor(c, started)
 	}
-	if errProcess != nil {
-		if err := osproc.KillSession(started.Process); err != nil {
-			r.log.Error(err, "Cannot kill what a container left behind", "container", c.record.ID)
-		}
-		why := "it ended while nobody who could learn its exit code was there"
-		if started.Process.BootID != r.bootID {
-			why = "the machine was restarted"
-		}
-		r.ended(c, unseen(why, r.clock.Now()))
-		return false
-	}
-	r.adopt(c, &run{process: process})
 	return false
+}
+
+// restoreSupervisor takes up a container that has, or had, a supervisor.
+func (r *Runtime) restoreSupervisor(c *container, started startedRecord) {
+	child := childPID(started.Supervisor)
+	supervisor, err := osproc.Open(started.Supervisor)
+	if err == nil {
+		process, err := osproc.Open(started.Process)
+		if err != nil && !errors.Is(err, os.ErrProcessDone) {
+			r.log.Error(err, "Cannot hold the process of a container, only its supervisor", "container", c.record.ID)
+		}
+		c.run = &run{process: process, supervisor: supervisor, child: child}
+		r.watch(c, c.run)
+		return
+	}
+	if child != 0 {
+		reap(child, unix.WNOHANG)
+	}
+	// It may have ended properly since the first look.
+	if !r.restoreExit(c) {
+		r.restoreProcess(c, started)
+	}
+}
+
+// restoreProcess takes up a container without a supervisor.
+func (r *Runtime) restoreProcess(c *container, started startedRecord) {
+	child := childPID(started.Process)
+	if process, err := osproc.Open(started.Process); err == nil {
+		r.adopt(c, &run{process: process, child: child})
+		return
+	}
+	if err := osproc.KillSession(started.Process); err != nil {
+		r.log.Error(err, "Cannot kill what a container left behind", "container", c.record.ID)
+	}
+	exit := unseen("it ended while nobody who could learn its exit code was there", r.clock.Now())
+	if started.Process.BootID != r.bootID {
+		exit.Message = "the machine was restarted"
+	}
+	if child != 0 {
+		if status, ok := reap(child, unix.WNOHANG); ok {
+			exit = exitOf(status, r.clock.Now())
+		}
+	}
+	r.ended(c, exit)
+}
+
+// childPID returns the pid of a process that is a child of this one, else 0: it is
+// if an earlier Runtime of this same program started it.
+func childPID(id osproc.Identity) int {
+	if id.IsChild() {
+		return id.PID
+	}
+	return 0
 }
 
 // restoreExit reads how a container ended, if it has.

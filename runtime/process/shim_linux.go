@@ -60,8 +60,6 @@ func (s *shim) run() {
 	unix.CloseOnExec(shimReadyFD)
 	unix.CloseOnExec(shimLockFD)
 	ready := os.NewFile(shimReadyFD, "ready")
-	// The process does nothing most of the time: keep little.
-	debug.SetGCPercent(20)
 	signals := make(chan os.Signal, 8)
 	// Caught, not ignored: a caught signal is back to its default in the child.
 	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -153,6 +154,55 @@ func TestStopSignalNumbers(t *testing.T) {
 			t.Errorf("%v: %d, want %d", s, n, want)
 		}
 	}
+}
+
+// A supervisor that is asked to end passes that on.
+func TestSupervisorPassesTerm(t *testing.T) {
+	r := newRuntime(t, modes()[0].supervisor)
+	id := runContainer(t, r, shell("trap 'exit 9' TERM; echo up; while :; do sleep 1000 & wait $!; done"))
+	waitLine(t, r, id, "up")
+	must(t, unix.Kill(info(t, r, id).SupervisorPID, unix.SIGTERM))
+	if s := waitExit(t, r, id); s.GetExitCode() != 9 {
+		t.Errorf("exit code %d, want 9", s.GetExitCode())
+	}
+}
+
+// A second Runtime in the same program is the parent still: nothing is unknown.
+func TestReopenInProcess(t *testing.T) {
+	eachMode(t, func(t *testing.T, supervisor Supervisor) {
+		r := newRuntime(t, supervisor)
+		dir := t.TempDir()
+		script := "echo up; " + waitForFile(dir+"/exit", "exit 6")
+		early := runContainer(t, r, shell(script))
+		late, err := r.CreateContainer(t.Context(), info(t, r, early).SandboxID, shell(script, func(c *runtimeapi.ContainerConfig) {
+			c.Metadata.Name, c.LogPath = "late", "late.log"
+			c.Command[2] = strings.ReplaceAll(script, "/exit", "/late")
+		}), nil)
+		must(t, err)
+		must(t, r.StartContainer(t.Context(), late))
+		p := r.containers[early].run.process.Identity()
+		child := p
+		if supervisor.Enabled() {
+			child = r.containers[early].run.supervisor.Identity()
+		}
+		must(t, r.Close(t.Context()))
+		touch(t, dir+"/exit")
+		eventually(t, "the first container ends", func() bool { return gone(p) })
+		if supervisor.Enabled() {
+			eventually(t, "its end is recorded", func() bool {
+				ok, err := readRecord(r.path(containersDir, early), exitFile, &exitRecord{})
+				return ok && err == nil
+			})
+		}
+		r = openRuntime(t, r.root, supervisor)
+		touch(t, dir+"/late")
+		for _, id := range []string{early, late} {
+			if s := waitExit(t, r, id); s.GetExitCode() != 6 {
+				t.Errorf("exit code %d (%s), want 6", s.GetExitCode(), s.GetMessage())
+			}
+		}
+		eventually(t, "no zombie stays", func() bool { return !child.IsChild() })
+	})
 }
 
 // Close ends calls under way, keeps containers, and says so to later calls.

@@ -50,6 +50,17 @@ func Identify(pid int) (Identity, error) {
 	return Identity{PID: pid, StartTime: s.startTime, BootID: boot}, nil
 }
 
+// IsChild reports whether the process that i names exists, dead or alive, as a
+// child of the calling process. If so, it stays so until the caller reaps it.
+func (i Identity) IsChild() bool {
+	boot, err := BootID()
+	if err != nil || boot != i.BootID {
+		return false
+	}
+	s, err := readStat(i.PID)
+	return err == nil && s.startTime == i.StartTime && s.parent == os.Getpid()
+}
+
 // stat is what /proc/<pid>/stat says, as far as it matters here.
 type stat struct {
 	pid, parent, group, session int
