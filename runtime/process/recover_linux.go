@@ -108,6 +108,10 @@ func (r *Runtime) restore(c *container) (starting bool) {
 	}
 	c.started = started.StartedAt
 	if r.restoreExit(c) {
+		if child := childPID(started.Supervisor); child != 0 {
+			// It has nothing left to do: it is dead, or is so in a moment.
+			r.spawn(func() { reap(child, 0) })
+		}
 		return false
 	}
 	if !known {
