@@ -1,0 +1,229 @@
+package criconfig_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/podwright/podwright/runtime/pods/internal/criconfig"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var node = criconfig.Node{ClusterDomain: "cluster.local", MemoryCapacity: 1000 << 20, CPUQuota: true, SeccompDir: "/root/seccomp"}
+
+func newPod(change ...func(*v1.Pod)) *v1.Pod {
+	p := &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "ns", UID: "u"},
+		Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "c", Image: "i"}}},
+	}
+	for _, c := range change {
+		c(p)
+	}
+	return p
+}
+
+// spec/runtime.md 3.1.
+func TestHostname(t *testing.T) {
+	for _, tc := range []struct {
+		name         string
+		change       func(*v1.Pod)
+		host, domain string
+		wantErr      bool
+	}{
+		{name: "pod name", change: func(*v1.Pod) {}, host: "web"},
+		{name: "hostname", change: func(p *v1.Pod) { p.Spec.Hostname = "h" }, host: "h"},
+		{name: "hostname is no label", change: func(p *v1.Pod) { p.Spec.Hostname = "a.b" }, wantErr: true},
+		{name: "subdomain", change: func(p *v1.Pod) { p.Spec.Subdomain = "s" }, host: "web", domain: "s.ns.svc.cluster.local"},
+		{name: "subdomain is no label", change: func(p *v1.Pod) { p.Spec.Subdomain = "S" }, wantErr: true},
+		{
+			name: "override has no domain", host: "a.b",
+			change: func(p *v1.Pod) {
+				p.Spec.HostnameOverride = ptr.To("a.b")
+				p.Spec.Subdomain = "s"
+				p.Spec.Hostname = "h"
+			},
+		},
+		{name: "override is no name", change: func(p *v1.Pod) { p.Spec.HostnameOverride = ptr.To("A_") }, wantErr: true},
+		{name: "edge 22: cut and trimmed", change: func(p *v1.Pod) { p.Name = strings.Repeat("a", 62) + "-b" }, host: strings.Repeat("a", 62)},
+		{name: "nothing left", change: func(p *v1.Pod) { p.Name = strings.Repeat("-", 64) }, wantErr: true},
+		{
+			name: "FQDN", host: "web.s.ns.svc.cluster.local", domain: "s.ns.svc.cluster.local",
+			change: func(p *v1.Pod) { p.Spec.Subdomain = "s"; p.Spec.SetHostnameAsFQDN = ptr.To(true) },
+		},
+		{name: "FQDN without domain", change: func(p *v1.Pod) { p.Spec.SetHostnameAsFQDN = ptr.To(true) }, host: "web"},
+		{
+			name: "edge 22: FQDN of 65 bytes", wantErr: true, change: func(p *v1.Pod) {
+				p.Spec.Subdomain = "s"
+				p.Spec.SetHostnameAsFQDN = ptr.To(true)
+				p.Name = strings.Repeat("a", 65-len(".s.ns.svc.cluster.local"))
+			},
+		},
+	} {
+		t.Run("3.1 "+tc.name, func(t *testing.T) {
+			host, domain, err := criconfig.Hostname(newPod(tc.change), "cluster.local")
+			if (err != nil) != tc.wantErr || host != tc.host || domain != tc.domain {
+				t.Errorf("%q %q, err %v", host, domain, err)
+			}
+		})
+	}
+}
+
+// spec/runtime.md 3.2.
+func TestPortMappings(t *testing.T) {
+	pod := newPod(func(p *v1.Pod) {
+		p.Spec.InitContainers = []v1.Container{
+			{Name: "init", Ports: []v1.ContainerPort{{ContainerPort: 1}}},
+			{Name: "side", RestartPolicy: ptr.To(v1.ContainerRestartPolicyAlways), Ports: []v1.ContainerPort{{ContainerPort: 2}}},
+		}
+		p.Spec.Containers[0].Ports = []v1.ContainerPort{
+			{Name: "a", ContainerPort: 80, HostPort: 8080, HostIP: "127.0.0.1"},
+			{Name: "a", ContainerPort: 81},
+			{ContainerPort: 53, Protocol: v1.ProtocolUDP},
+			{ContainerPort: 53, Protocol: v1.ProtocolUDP},
+			{ContainerPort: 53, Protocol: v1.ProtocolSCTP},
+			{ContainerPort: 53, Protocol: "odd"},
+		}
+	})
+	var got []string
+	for _, m := range criconfig.PortMappings(pod) {
+		got = append(got, fmt.Sprintf("%s:%d:%d/%s", m.HostIp, m.HostPort, m.ContainerPort, m.Protocol))
+	}
+	want := []string{":0:2/TCP", "127.0.0.1:8080:80/TCP", ":0:53/UDP", ":0:53/SCTP", ":0:53/TCP"}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("3.2 (-want +got):\n%s", d)
+	}
+}
+
+// spec/runtime.md 3.4, 3.5.
+func TestNamespaces(t *testing.T) {
+	const n, p, c = runtimeapi.NamespaceMode_NODE, runtimeapi.NamespaceMode_POD, runtimeapi.NamespaceMode_CONTAINER
+	for _, tc := range []struct {
+		name              string
+		change            func(*v1.Pod)
+		network, ipc, pid runtimeapi.NamespaceMode
+	}{
+		{"default, no security context", func(*v1.Pod) {}, p, p, c},
+		{"hostNetwork", func(p *v1.Pod) { p.Spec.HostNetwork = true }, n, p, c},
+		{"hostIPC", func(p *v1.Pod) { p.Spec.HostIPC = true }, p, n, c},
+		{"hostPID", func(p *v1.Pod) { p.Spec.HostPID = true; p.Spec.ShareProcessNamespace = ptr.To(true) }, p, p, n},
+		{"shared", func(p *v1.Pod) { p.Spec.ShareProcessNamespace = ptr.To(true) }, p, p, p},
+	} {
+		t.Run("3.4 "+tc.name, func(t *testing.T) {
+			config, err := criconfig.Sandbox(criconfig.SandboxInput{Pod: newPod(tc.change), Node: node})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := config.Linux.SecurityContext.NamespaceOptions
+			if got.Network != tc.network || got.Ipc != tc.ipc || got.Pid != tc.pid {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+}
+
+func TestSandbox(t *testing.T) {
+	pod := newPod(func(p *v1.Pod) {
+		p.Annotations = map[string]string{"a": "b"}
+		p.Spec.SecurityContext = &v1.PodSecurityContext{
+			RunAsUser: ptr.To[int64](5), FSGroup: ptr.To[int64](7), SupplementalGroups: []int64{8},
+			SupplementalGroupsPolicy: ptr.To(v1.SupplementalGroupsPolicyStrict),
+			Sysctls:                  []v1.Sysctl{{Name: "net/ipv4/ip_local_port_range", Value: "1"}, {Name: "net.ipv4.conf.eth0/1.x", Value: "2"}, {Name: "net/ipv4/conf/eth1.1/x", Value: "3"}},
+		}
+		p.Spec.InitContainers = []v1.Container{{Name: "i", SecurityContext: &v1.SecurityContext{Privileged: ptr.To(true)}}}
+	})
+	config, err := criconfig.Sandbox(criconfig.SandboxInput{Pod: pod, Node: node, Attempt: 3, LogDirectory: "/logs/x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := config.Metadata; m.Name != "web" || m.Namespace != "ns" || m.Uid != "u" || m.Attempt != 3 || config.LogDirectory != "/logs/x" {
+		t.Errorf("2.4: %v", config)
+	}
+	sc := config.Linux.SecurityContext
+	if !sc.Privileged || sc.RunAsUser.GetValue() != 5 || sc.SupplementalGroupsPolicy != runtimeapi.SupplementalGroupsPolicy_Strict ||
+		sc.Seccomp.ProfileType != runtimeapi.SecurityProfile_RuntimeDefault || fmt.Sprint(sc.SupplementalGroups) != "[7 8]" {
+		t.Errorf("3.5: %v", sc)
+	}
+	want := map[string]string{"net.ipv4.ip_local_port_range": "1", "net.ipv4.conf.eth0/1.x": "2", "net.ipv4.conf.eth1/1.x": "3"}
+	if d := cmp.Diff(want, config.Linux.Sysctls); d != "" {
+		t.Errorf("3.6 (-want +got):\n%s", d)
+	}
+	for name, change := range map[string]func(*v1.Pod){
+		"3.5 policy": func(p *v1.Pod) {
+			p.Spec.SecurityContext.SupplementalGroupsPolicy = ptr.To(v1.SupplementalGroupsPolicy("x"))
+		},
+		"3.7 hostUsers": func(p *v1.Pod) { p.Spec.HostUsers = ptr.To(false) },
+		"3.1 hostname":  func(p *v1.Pod) { p.Spec.Hostname = "." },
+	} {
+		bad := pod.DeepCopy()
+		change(bad)
+		if _, err := criconfig.Sandbox(criconfig.SandboxInput{Pod: bad, Node: node}); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// spec/runtime.md 4.
+func TestDNS(t *testing.T) {
+	host := criconfig.ParseResolvConf([]byte("# x\nnameserver 10.0.0.2\nnameserver 10.0.0.3\nsearch old\nsearch a. . b\noptions ndots:2 rotate\noptions ndots:3\n"))
+	want := &runtimeapi.DNSConfig{Servers: []string{"10.0.0.2", "10.0.0.3"}, Searches: []string{"a", "b"}, Options: []string{"ndots:3", "rotate"}}
+	if fmt.Sprint(host) != fmt.Sprint(want) {
+		t.Errorf("4.3: %v, want %v", host, want)
+	}
+	for _, tc := range []struct {
+		name    string
+		change  func(*v1.Pod)
+		want    string
+		missing bool
+		dropped int
+	}{
+		{name: "4 Default", change: func(p *v1.Pod) { p.Spec.DNSPolicy = v1.DNSDefault }, want: "[10.0.0.2 10.0.0.3] [a b] [ndots:3 rotate]"},
+		{name: "4 None", change: func(p *v1.Pod) { p.Spec.DNSPolicy = v1.DNSNone }, want: "[] [] []"},
+		{name: "4 ClusterFirst", change: func(p *v1.Pod) { p.Spec.DNSPolicy = v1.DNSClusterFirst }, want: "[10.0.0.2 10.0.0.3] [a b] [ndots:3 rotate]", missing: true},
+		{
+			name: "4 ClusterFirst, host network", want: "[10.0.0.2 10.0.0.3] [a b] [ndots:3 rotate]",
+			change: func(p *v1.Pod) { p.Spec.DNSPolicy = v1.DNSClusterFirst; p.Spec.HostNetwork = true },
+		},
+		{
+			name: "4.1 dnsConfig", want: "[10.0.0.2 10.0.0.3 1.1.1.1] [a b c] [ndots:9 rotate x]", change: func(p *v1.Pod) {
+				p.Spec.DNSPolicy = v1.DNSDefault
+				p.Spec.DNSConfig = &v1.PodDNSConfig{
+					Nameservers: []string{"10.0.0.3", "1.1.1.1"}, Searches: []string{"b", "c"},
+					Options: []v1.PodDNSConfigOption{{Name: "ndots", Value: ptr.To("9")}, {Name: "x"}},
+				}
+			},
+		},
+		{
+			name: "4.2 limits", want: "[1 2 3] [] []", dropped: 3, change: func(p *v1.Pod) {
+				p.Spec.DNSPolicy = v1.DNSNone
+				p.Spec.DNSConfig = &v1.PodDNSConfig{Nameservers: []string{"1", "2", "3", "4", "5"}, Searches: []string{strings.Repeat("x", 254)}}
+			},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, missing, dropped := criconfig.DNS(newPod(tc.change), host)
+			text := fmt.Sprint(got.Servers, got.Searches, got.Options)
+			if strings.ReplaceAll(text, "][", "] [") != tc.want || missing != tc.missing || len(dropped) != tc.dropped {
+				t.Errorf("%s, missing %v, dropped %v", text, missing, dropped)
+			}
+		})
+	}
+	many := newPod(func(p *v1.Pod) {
+		p.Spec.DNSPolicy = v1.DNSNone
+		p.Spec.DNSConfig = &v1.PodDNSConfig{}
+		for i := range 40 {
+			p.Spec.DNSConfig.Searches = append(p.Spec.DNSConfig.Searches, fmt.Sprintf("%0100d", i))
+		}
+	})
+	got, _, _ := criconfig.DNS(many, nil)
+	if joined := strings.Join(got.Searches, " "); len(joined) > 2048 || len(got.Searches) != 20 {
+		t.Errorf("4.2: %d entries, %d bytes", len(got.Searches), len(joined))
+	}
+}
