@@ -146,16 +146,6 @@ func (e *events) has(prefix string) bool {
 	return slices.ContainsFunc(e.list(), func(s string) bool { return strings.HasPrefix(s, prefix) })
 }
 
-func (e *events) count(prefix string) int {
-	n := 0
-	for _, s := range e.list() {
-		if strings.HasPrefix(s, prefix) {
-			n++
-		}
-	}
-	return n
-}
-
 func newPod(change ...func(*v1.Pod)) *v1.Pod {
 	pod := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: types.UID("uid-1")},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -344,15 +345,14 @@ func faultAt(t *testing.T, effect fake.Effect, containers, index int) (hit bool)
 			p.Spec.Containers = append(p.Spec.Containers, container(fmt.Sprint("app", i)))
 		}
 	})
-	n := 0
+	var n atomic.Int64
 	harness := true
 	w.fake.Inject(fake.Fault{
 		Match: fake.Match{Func: func(fake.Call) bool {
 			if harness {
 				return false
 			}
-			n++
-			return n == index
+			return n.Add(1) == int64(index)
 		}},
 		Times: 1, Effect: effect,
 	})
@@ -393,7 +393,7 @@ func faultAt(t *testing.T, effect fake.Effect, containers, index int) (hit bool)
 	if err := w.fake.Doubled(); err != nil {
 		t.Error(err)
 	}
-	return n >= index
+	return n.Load() >= int64(index)
 }
 
 // A definition that changed restarts the container, whatever its policy.

@@ -201,6 +201,12 @@ func TestContainer(t *testing.T) {
 	}
 }
 
+// oldAppArmor is the string that older runtimes read.
+func oldAppArmor(c *runtimeapi.LinuxContainerSecurityContext) string {
+	//lint:ignore SA1019 it has to be sent beside the new field
+	return c.GetApparmorProfile()
+}
+
 // spec/runtime.md 14.
 func TestSecurity(t *testing.T) {
 	pod := func(psc *v1.PodSecurityContext, sc *v1.SecurityContext) *v1.Pod {
@@ -236,8 +242,8 @@ func TestSecurity(t *testing.T) {
 		{"14.5 pod", pod(&v1.PodSecurityContext{SeccompProfile: &v1.SeccompProfile{Type: v1.SeccompProfileTypeLocalhost, LocalhostProfile: ptr.To("a/b.json")}}, nil), user(nil, ""), func(c *context) bool { return c.Seccomp.LocalhostRef == "/root/seccomp/a/b.json" }},
 		{"14.5 no name", pod(nil, &v1.SecurityContext{SeccompProfile: &v1.SeccompProfile{Type: v1.SeccompProfileTypeLocalhost}}), user(nil, ""), nil},
 		{"14.5 leaves the folder", pod(nil, &v1.SecurityContext{SeccompProfile: &v1.SeccompProfile{Type: v1.SeccompProfileTypeLocalhost, LocalhostProfile: ptr.To("../x")}}), user(nil, ""), nil},
-		{"14.6 field", pod(&v1.PodSecurityContext{AppArmorProfile: &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeLocalhost, LocalhostProfile: ptr.To("p")}}, nil), user(nil, ""), func(c *context) bool { return c.ApparmorProfile == "localhost/p" && c.Apparmor.LocalhostRef == "p" }},
-		{"14.6 none", pod(nil, nil), user(nil, ""), func(c *context) bool { return c.Apparmor == nil && c.ApparmorProfile == "" }},
+		{"14.6 field", pod(&v1.PodSecurityContext{AppArmorProfile: &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeLocalhost, LocalhostProfile: ptr.To("p")}}, nil), user(nil, ""), func(c *context) bool { return oldAppArmor(c) == "localhost/p" && c.Apparmor.LocalhostRef == "p" }},
+		{"14.6 none", pod(nil, nil), user(nil, ""), func(c *context) bool { return c.Apparmor == nil && oldAppArmor(c) == "" }},
 		{"14.7 masked", pod(nil, nil), func(in *criconfig.ContainerInput) { in.Node.ThermalPaths = []string{"/sys/t"} }, func(c *context) bool {
 			return len(c.MaskedPaths) == 13 && len(c.ReadonlyPaths) == 5 && slices.Contains(c.MaskedPaths, "/sys/t")
 		}},
@@ -262,8 +268,8 @@ func TestSecurity(t *testing.T) {
 		p.Annotations = map[string]string{"container.apparmor.security.beta.kubernetes.io/c": "unconfined"}
 		p.Spec.SecurityContext = &v1.PodSecurityContext{AppArmorProfile: &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeRuntimeDefault}}
 	})
-	if config, err := build(t, old); err != nil || config.Linux.SecurityContext.ApparmorProfile != "unconfined" {
-		t.Errorf("14.6: the annotation goes before the pod's field: %v, err %v", config.GetLinux().GetSecurityContext().GetApparmorProfile(), err)
+	if config, err := build(t, old); err != nil || oldAppArmor(config.Linux.SecurityContext) != "unconfined" {
+		t.Errorf("14.6: the annotation goes before the pod's field: %v, err %v", config, err)
 	}
 }
 

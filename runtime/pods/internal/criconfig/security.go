@@ -177,7 +177,9 @@ func setAppArmor(out *runtimeapi.LinuxContainerSecurityContext, pod *v1.Pod, c *
 	default:
 		return fmt.Errorf("AppArmor profile %q is none of runtime/default, unconfined and localhost/<name>", text)
 	}
-	out.Apparmor, out.ApparmorProfile = profile, text
+	out.Apparmor = profile
+	//lint:ignore SA1019 runtimes older than the structured field read the string
+	out.ApparmorProfile = text
 	return nil
 }
 
