@@ -326,7 +326,7 @@ func (m *liveMirrors) TranslateUID(u types.UID) types.UID {
 }
 
 func TestMirrorPods(t *testing.T) {
-	bubble(t, "8.2 edges 20, 21", func(t *testing.T) {
+	bubble(t, "8.2 edge 20, edge 21", func(t *testing.T) {
 		pod := newPod(static, apps("a0"))
 		mirror := func(u types.UID) *v1.Pod { return newPod(uid(u), apps("a0"), deleted) }
 		translate := &liveMirrors{static: pod.UID}

@@ -15,8 +15,8 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// generate runs Generate and checks what holds for every call: no argument is
-// changed, and feeding the result back in gives the same status again.
+// generate runs Generate and checks what holds for every call (spec/status.md
+// 1.3): no argument is changed, and feeding the result back in gives the same status again.
 func generate(t *testing.T, in Input) v1.PodStatus {
 	t.Helper()
 	if in.Now.IsZero() {
@@ -274,6 +274,26 @@ func TestAddresses(t *testing.T) {
 				t.Errorf("podIP %q, hostIP %q are not the first of %v, %v", s.PodIP, s.HostIP, got, hosts)
 			}
 		})
+	}
+}
+
+// TestOldStatus: without an own last status that of the API counts (1.1, 1.2).
+func TestOldStatus(t *testing.T) {
+	pod := newPod(apps("c"))
+	pod.Status = v1.PodStatus{
+		Phase: v1.PodRunning, Reason: "kept", PodIPs: []v1.PodIP{{IP: "10.0.0.9"}},
+		ContainerStatuses: []v1.ContainerStatus{*oldStatus("T3", 4)},
+	}
+	s := generate(t, Input{Pod: pod, Terminal: true})
+	if got := briefOf(&s.ContainerStatuses[0]); got != (brief{"T:003:", "", 4}) || s.PodIPs[0].IP != "10.0.0.9" {
+		t.Errorf("%+v, %v", got, s.PodIPs)
+	}
+	if s.Phase != v1.PodFailed || s.Reason != "" { // all stopped, and the reason belonged to Running
+		t.Errorf("%s (%s)", s.Phase, s.Reason)
+	}
+	s = generate(t, Input{Pod: pod, Old: &v1.PodStatus{}})
+	if got := briefOf(&s.ContainerStatuses[0]); got.Restarts != 0 {
+		t.Errorf("the API status was used beside an own one: %+v", got)
 	}
 }
 

@@ -183,6 +183,9 @@ func TestUpdateSteps(t *testing.T) {
 		if got := version(m, pod.UID); got != 2 {
 			t.Errorf("version %d, want 2", got)
 		}
+		if _, token := m.List(); token.next != 1 {
+			t.Errorf("watchers saw %d changes, want 1", token.next)
+		}
 	})
 	t.Run("2.4: a terminal phase is never left", func(t *testing.T) {
 		m, _ := managed(t, Options{})

@@ -69,6 +69,9 @@ func TestRestartAll(t *testing.T) {
 			t.Errorf("b: %+v", briefOf(&b))
 		}
 	})
+	t.Run("some old run is left", func(t *testing.T) {
+		is(step(exit, record("b", 0, runtime.Running)), v1.ConditionTrue, "RestartAllContainersStarted")
+	})
 	t.Run("unknown record", func(t *testing.T) {
 		s := step(exit, exited("a", 0, 42), record("b", 0, runtime.Unknown))
 		if b := s.ContainerStatuses[1]; briefOf(&b) != (brief{"T:137:RestartingAllContainers", "", 1}) {

@@ -89,9 +89,9 @@ func (s *sender) enqueue(e *entry) {
 		d = &delivery{entry: e}
 		s.pods[e.uid] = d
 	} else if d.entry != e {
-		// A new life of the same UID: what is known of the old one does not count,
-		// nor does its back-off (outside lets push end that).
-		*d = delivery{entry: e, state: d.state, at: d.at, due: d.due, outside: true}
+		// A new life of the same UID, while the last round of the old one is ready
+		// or in flight: nothing that is known of the old one counts.
+		*d = delivery{entry: e, state: d.state}
 	}
 	s.push(d)
 }
