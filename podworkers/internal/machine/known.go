@@ -14,22 +14,34 @@ import (
 func (m *Machine) syncKnown(desired []*v1.Pod, yield func(types.UID, Known)) {
 	m.podsSynced = true // S1
 	m.visit++
+	var changed []*record
+	visited := 0
 	for _, pod := range desired {
 		if pod == nil {
 			continue
 		}
-		if r := m.records[pod.UID]; r != nil {
-			r.visit = m.visit
+		r := m.records[pod.UID]
+		if r == nil || r.visit == m.visit {
+			continue
 		}
-	}
-	var changed []*record
-	for uid, r := range m.records {
-		orphan := r.visit != m.visit // S2
-		if !m.stopping && (orphan || r.restartRequested && r.finished) {
+		r.visit = m.visit
+		visited++
+		if r.restartRequested && r.finished && !m.stopping {
 			changed = append(changed, r)
 			continue
 		}
-		yield(uid, r.known(orphan)) // S3, S5
+		yield(pod.UID, r.known(false)) // S3, S5
+	}
+	if visited < len(m.records) { // otherwise there are no orphans to look for
+		for uid, r := range m.records {
+			switch {
+			case r.visit == m.visit:
+			case m.stopping:
+				yield(uid, r.known(true))
+			default: // S2
+				changed = append(changed, r)
+			}
+		}
 	}
 	slices.SortFunc(changed, func(a, b *record) int { return cmp.Compare(a.uid, b.uid) })
 	for _, r := range changed {

@@ -8,15 +8,18 @@ func (m *Machine) dispatch() {
 	if !m.running || m.stopping {
 		return
 	}
-	for c := int(classes) - 1; c >= 0; c-- {
-		limit := m.config.SetupSlots
-		if class(c) == classTerminating {
-			limit = m.config.TerminatingSlots
-		}
-		for m.ready[c].head != nil && (limit <= 0 || m.slots[c] < limit) {
-			m.take(m.ready[c].head)
-		}
+	for m.startOne(classTerminating, m.config.TerminatingSlots) || m.startOne(classSetup, m.config.SetupSlots) { //nolint:revive // all is in the condition
 	}
+}
+
+// startOne starts the first ready record of a class, if there is one and a slot.
+func (m *Machine) startOne(c class, limit int) bool {
+	r := m.ready[c].head
+	if r == nil || limit > 0 && m.slots[c] >= limit {
+		return false
+	}
+	m.take(r)
+	return true
 }
 
 // take begins or continues the round of a ready record: rules W1 to W9.

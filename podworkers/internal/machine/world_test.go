@@ -115,6 +115,13 @@ func (w *world) apply(ev *Event) error {
 			}
 		}
 	}
+	if ev.Kind == EventDispatch && w.m.running && !w.m.stopping {
+		for c, limit := range [classes]int{w.m.config.SetupSlots, w.m.config.TerminatingSlots} {
+			if w.m.slots[c] > limit && limit > 0 || w.m.ready[c].head != nil && (limit <= 0 || w.m.slots[c] < limit) {
+				return fmt.Errorf("L4: class %d has %d calls of %d, and %d wait", c, w.m.slots[c], limit, w.m.ready[c].len)
+			}
+		}
+	}
 	return w.check()
 }
 
@@ -130,6 +137,9 @@ func updateUID(u *Update) types.UID {
 
 // follow checks one effect and takes note of it.
 func (w *world) follow(e *Effect, ev *Event, desired []types.UID, finishedRestart map[types.UID]bool) error {
+	if e.Kind == EffectDrained {
+		return nil
+	}
 	l := w.life(e.UID)
 	switch e.Kind {
 	case EffectStartCall:

@@ -1,0 +1,475 @@
+package machine
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write what happened into the scenario files instead of comparing")
+
+// TestScenarios runs podworkers/testdata/*.txt. Lines that begin with ">" are
+// commands; the lines below are what they cause. Every invariant is checked after
+// every command. See testdata/README.md for the commands.
+func TestScenarios(t *testing.T) {
+	files, err := filepath.Glob("../../testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scenario files: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			before, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			after, err := replayScenario(before)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if bytes.Equal(before, after) {
+				return
+			}
+			if *rewrite {
+				if err := os.WriteFile(file, after, 0o644); err != nil { //nolint:gosec // a source file
+					t.Fatal(err)
+				}
+				return
+			}
+			t.Errorf("%s is not what happens (-rewrite accepts it):\n%s", file, after)
+		})
+	}
+}
+
+// replayScenario runs the commands of a file and returns the file with what they cause.
+func replayScenario(file []byte) ([]byte, error) {
+	s := &scenario{world: newWorld(defaultConfig()), channels: map[string]chan struct{}{}}
+	if err := s.apply(&Event{Kind: EventRun}); err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	for n, line := range strings.Split(strings.TrimRight(string(file), "\n"), "\n") {
+		command, isCommand := strings.CutPrefix(line, "> ")
+		if !isCommand {
+			if line == "" || line[0] == '#' {
+				out.WriteString(line + "\n")
+			}
+			continue
+		}
+		out.WriteString(line + "\n")
+		s.out = &out
+		if err := s.command(strings.Fields(command)); err != nil {
+			return nil, fmt.Errorf("line %d, %s: %w", n+1, command, err)
+		}
+	}
+	return out.Bytes(), nil
+}
+
+func defaultConfig() Config {
+	return Config{
+		SyncFrequency: time.Minute, SetupSlots: 32, TerminatingSlots: 16,
+		SetupBackOff: BackOff{time.Second, 300 * time.Second}, TerminatingBackOff: BackOff{time.Second, 10 * time.Second},
+		StuckAfter: 30 * time.Second,
+	}
+}
+
+// scenario is a world driven by text.
+type scenario struct {
+	*world
+	out      *bytes.Buffer
+	hold     bool // dispatch only on the command take
+	channels map[string]chan struct{}
+}
+
+// args are the words of a command after the first: a UID, then words and k=v.
+type args struct {
+	uid    types.UID
+	words  []string
+	values map[string]string
+}
+
+func parseArgs(fields []string) args {
+	a := args{values: map[string]string{}}
+	for i, f := range fields {
+		k, v, ok := strings.Cut(f, "=")
+		switch {
+		case ok:
+			a.values[k] = v
+		case i == 0:
+			a.uid = types.UID(f)
+		default:
+			a.words = append(a.words, f)
+			a.values[f] = ""
+		}
+	}
+	return a
+}
+
+func (a args) has(word string) bool { return slices.Contains(a.words, word) }
+
+func (s *scenario) printf(format string, values ...any) {
+	if s.out != nil {
+		fmt.Fprintf(s.out, format+"\n", values...)
+	}
+}
+
+// command runs one command, and what becomes ready by it.
+func (s *scenario) command(fields []string) error {
+	a := parseArgs(fields[1:])
+	possible, err := true, error(nil)
+	switch fields[0] {
+	case "config":
+		err = s.configure(fields[1:])
+	case "run":
+		err = s.apply(&Event{Kind: EventRun})
+	case "create", "update", "sync", "kill", "runtime-kill":
+		err = s.updatePod(fields[0], a)
+	case "take":
+		possible, err = s.take(a.uid)
+	case "observe":
+		o := Observation{Known: !a.has("unknown"), Running: a.has("running")}
+		if other := a.values["other"]; other != "" {
+			o.Others = []*runtime.Pod{{UID: types.UID(other), Name: s.nameOf(a.uid), Namespace: "default"}}
+		}
+		if a.values["sources"] != "" {
+			ready := a.values["sources"] == "ready"
+			o.SourcesReady = &ready
+		}
+		possible, err = s.observe(a.uid, o)
+	case "stale":
+		possible, err = s.stale(a.uid)
+	case "view":
+		possible, err = s.viewReady(a.uid)
+	case "ok", "fail", "panic", "canceled", "view-error":
+		possible, err = s.end(fields[0], a)
+	case "elapse":
+		possible, err = s.elapse(a.uid)
+	case "advance":
+		return s.advance(string(a.uid))
+	case "known":
+		return s.known(fields[1:])
+	case "stop":
+		err = s.apply(&Event{Kind: EventStop, Stop: Stop{Mode: map[types.UID]StopMode{"terminate": StopTerminate, "now": StopNow}[a.uid], Grace: seconds(a.values["grace"])}})
+	case "table":
+		s.table()
+		return nil
+	case "explain":
+		s.explainPod(a.uid)
+		return nil
+	default:
+		return fmt.Errorf("unknown command")
+	}
+	if !possible {
+		s.printf("not possible now")
+	}
+	s.print()
+	if err != nil || s.hold {
+		return err
+	}
+	err = s.apply(&Event{Kind: EventDispatch})
+	s.print()
+	return err
+}
+
+func (s *scenario) configure(fields []string) error {
+	a := parseArgs(append([]string{""}, fields...))
+	s.hold = a.has("hold")
+	config := defaultConfig()
+	config.Views, config.Observe = a.values["views"] == "true", a.values["observe"] == "true"
+	for k, v := range a.values {
+		n, _ := strconv.Atoi(v)
+		d, _ := time.ParseDuration(v)
+		switch k {
+		case "setup":
+			config.SetupSlots = n
+		case "terminating":
+			config.TerminatingSlots = n
+		case "deadline":
+			config.SetupDeadline = d
+		case "kubelet":
+			config.SetupBackOff = BackOff{10 * time.Second, 10 * time.Second}
+			config.TerminatingBackOff = config.SetupBackOff
+		}
+	}
+	s.world = newWorld(config)
+	return s.apply(&Event{Kind: EventRun})
+}
+
+func (s *scenario) nameOf(uid types.UID) string {
+	if r := s.m.records[uid]; r != nil {
+		_, name := r.nameOf()
+		return name
+	}
+	return string(uid)
+}
+
+func (s *scenario) updatePod(verb string, a args) error {
+	u := Update{Type: map[string]Type{"create": TypeCreate, "update": TypeUpdate, "sync": TypeSync}[verb]}
+	if verb == "kill" || verb == "runtime-kill" {
+		u.Type = TypeKill
+	}
+	attrs := map[string]string{"spec": "30"}
+	for k, v := range a.values {
+		attrs[k] = v
+	}
+	if verb == "runtime-kill" {
+		name := string(a.uid)
+		if a.values["static"] != "" {
+			name = a.values["static"]
+		}
+		u.Running = &runtime.Pod{UID: a.uid, Name: name, Namespace: "default"}
+		if a.values["type"] == "update" {
+			u.Type = TypeUpdate
+		}
+	} else {
+		u.Pod = makePod(a.uid, attrs)
+	}
+	if a.values["mirror"] != "" {
+		u.Mirror = makePod(types.UID(a.values["mirror"]), nil)
+	}
+	u.ViewStopped = a.has("stopped")
+	if at := a.values["at"]; at != "" {
+		d, err := time.ParseDuration(at)
+		if err != nil {
+			return err
+		}
+		u.Start, u.HasStart = d, true
+	}
+	k := &Kill{Evict: a.has("evict"), Grace: seconds(a.values["grace"])}
+	if a.values["status"] != "" {
+		k.StatusFunc = status(a.values["status"])
+	}
+	if name := a.values["done"]; name != "" {
+		if s.channels[name] == nil {
+			s.channels[name] = make(chan struct{})
+		}
+		k.Completion.Ch = s.channels[name]
+	}
+	if k.Evict || k.Grace != nil || k.StatusFunc != nil || k.Completion.Ch != nil {
+		u.Kill = k
+	}
+	outcome, err := s.update(u)
+	s.printf("-> %s", [...]string{
+		"", "queued", "merged", "restart remembered", "ignored: finished",
+		"ignored: invalid", "ignored: stale", "stopped",
+	}[outcome])
+	return err
+}
+
+func (s *scenario) end(verb string, a args) (bool, error) {
+	r := Result{Acted: a.has("acted"), Terminal: a.has("terminal")}
+	if verb != "ok" {
+		r.Err = errTest
+	}
+	switch verb {
+	case "panic":
+		r.Failure = FailurePanic
+	case "view-error":
+		r.Failure = FailureView
+		c := s.life(a.uid).call
+		r.Canceled = c != nil && c.cause != CauseNone
+	case "canceled":
+		r.Canceled = true
+	}
+	if a.has("network") {
+		r.Retry = RetryNetwork
+	}
+	if v := a.values["retry"]; v != "" {
+		r.Retry = RetryExplicit
+		r.RetryAfter, _ = time.ParseDuration(v)
+	}
+	return s.done(a.uid, r)
+}
+
+// advance lets time pass and everything due happen.
+func (s *scenario) advance(text string) error {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return err
+	}
+	until := s.now + d
+	for {
+		due, ok := s.m.NextDue()
+		if !ok || due > until {
+			s.now = until
+			return nil
+		}
+		s.now = max(s.now, due)
+		for _, kind := range []EventKind{EventTick, EventDispatch} {
+			if kind == EventDispatch && s.hold {
+				continue
+			}
+			if err := s.apply(&Event{Kind: kind}); err != nil {
+				return err
+			}
+			s.print()
+		}
+	}
+}
+
+func (s *scenario) known(uids []string) error {
+	ev := Event{Kind: EventSyncKnown}
+	for _, uid := range uids {
+		ev.Desired = append(ev.Desired, makePod(types.UID(uid), nil))
+	}
+	var lines []string
+	ev.Known = func(uid types.UID, k Known) {
+		line := fmt.Sprintf("-> %s %s", uid, [...]string{"sync", "terminating", "terminating", "terminated"}[k.Phase])
+		for _, word := range []struct {
+			set  bool
+			text string
+		}{{k.Orphan, " orphan"}, {!k.HasConfig, " runtime-only"}, {k.Static, " static"}} {
+			if word.set {
+				line += word.text
+			}
+		}
+		lines = append(lines, line)
+	}
+	err := s.apply(&ev)
+	slices.Sort(lines)
+	for _, line := range lines {
+		s.printf("%s", line)
+	}
+	if len(lines) == 0 {
+		s.printf("-> none")
+	}
+	s.print()
+	if err != nil || s.hold {
+		return err
+	}
+	err = s.apply(&Event{Kind: EventDispatch})
+	s.print()
+	return err
+}
+
+// print writes the effects of the last event.
+func (s *scenario) print() {
+	for i := range s.fx {
+		if line := s.effect(&s.fx[i]); line != "" {
+			s.printf("%s", line)
+		}
+	}
+	s.fx = s.fx[:0]
+}
+
+func (s *scenario) effect(e *Effect) string {
+	switch e.Kind {
+	case EffectStartCall:
+		return "call " + describe(e.Call)
+	case EffectCancelCall:
+		return fmt.Sprintf("cancel %s: %s", e.UID, e.Cause)
+	case EffectCloseCompletion:
+		for name, ch := range s.channels {
+			if e.Completion.Ch == ch {
+				return fmt.Sprintf("close %s: %s", name, [...]string{"", "done", "already terminated", "never started", "not requested", "", "stopped"}[e.Completed])
+			}
+		}
+	case EffectSchedule:
+		return fmt.Sprintf("wake %s in %v: %s", e.UID, e.At-s.now, e.Why)
+	case EffectForget:
+		return fmt.Sprintf("forget %s", e.UID)
+	case EffectRefresh:
+		return fmt.Sprintf("refresh %s", e.UID)
+	case EffectObserve:
+		return fmt.Sprintf("look at the runtime for %s", e.UID)
+	case EffectWarn:
+		return fmt.Sprintf("event %s: %s", e.UID, [...]string{"FailedSync", "SyncPanic", "SyncStuck"}[e.Warning])
+	case EffectDrained:
+		return "drained"
+	case EffectUnschedule, EffectMetric:
+	}
+	return ""
+}
+
+func describe(c *Call) string {
+	line := fmt.Sprintf("%s %s", c.Phase.method(), c.UID)
+	if c.Phase == Setup {
+		line += " type=" + [...]string{"sync", "update", "create", "kill"}[c.Type]
+	}
+	if c.Pod != nil && c.Pod.Spec.Containers[0].Image != "" {
+		line += " image=" + c.Pod.Spec.Containers[0].Image
+	}
+	if c.Mirror != nil && c.Phase == Setup {
+		line += " mirror=" + string(c.Mirror.UID)
+	}
+	if c.Phase == Terminating {
+		if c.Grace == nil {
+			line += " grace=nil"
+		} else {
+			line += fmt.Sprintf(" grace=%d", *c.Grace)
+		}
+	}
+	if reason := statusOf(c.StatusFunc); reason != "" {
+		line += " status=" + reason
+	}
+	if c.HasStart {
+		line += fmt.Sprintf(" at=%v", c.Start)
+	}
+	if c.NeedsView && c.After > 0 {
+		line += " view=fresh"
+	}
+	return line
+}
+
+// table writes the predicates of section 11 for every UID seen so far, and for
+// one that is unknown.
+func (s *scenario) table() {
+	s.printf("%-8s %-6s known-terminated could-run finished requested terminating remove-runtime remove-content name-terminating", "uid", "state")
+	var uids []types.UID
+	for i := range s.lives {
+		uids = append(uids, s.lives[i].uid)
+	}
+	slices.Sort(uids)
+	for _, uid := range append(uids, "unknown") {
+		r := s.m.records[uid]
+		name := false
+		if r != nil && r.static {
+			if n := s.m.names[r.rare.fullName]; n != nil && n.owner == r {
+				name = s.m.StaticNameTerminating(r.rare.fullName)
+			}
+		}
+		s.printf("%-8s %-6s %-16v %-9v %-8v %-9v %-11v %-14v %-14v %v", uid, r.state().Symbol(),
+			yes(s.m.KnownTerminated(uid)), yes(s.m.CouldHaveRunningContainers(uid)), yes(s.m.ShouldBeFinished(uid)),
+			yes(s.m.IsTerminationRequested(uid)), yes(s.m.ContainersShouldBeTerminating(uid)), yes(s.m.RuntimeShouldBeRemoved(uid)),
+			yes(s.m.ContentShouldBeRemoved(uid)), yes(name))
+	}
+}
+
+func yes(b bool) string {
+	if b {
+		return "T"
+	}
+	return "F"
+}
+
+func (s *scenario) explainPod(uid types.UID) {
+	e, ok := s.m.Explain(uid)
+	if !ok {
+		s.printf("unknown")
+		return
+	}
+	s.printf("%s, waiting for %s", e.State, e.Waiting)
+	if e.Attempts > 0 {
+		s.printf("%d failures, last %v", e.Attempts, e.LastErr)
+	}
+	if e.Scheduled {
+		s.printf("next look in %v: %s", e.Due-s.now, e.Why)
+	}
+	for _, t := range e.Transitions {
+		line := fmt.Sprintf("at %v %s -> %s: %s", t.At, t.From.Symbol(), t.To.Symbol(), t.Reason)
+		if t.Count > 1 {
+			line += fmt.Sprintf(" (%d times)", t.Count)
+		}
+		s.printf("%s", line)
+	}
+}
