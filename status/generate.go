@@ -214,6 +214,7 @@ func (g *generator) finish(s *v1.PodStatus) {
 	}
 	s.Conditions = g.conditions(s, conditionOf(s.Conditions, v1.DisruptionTarget))
 	g.addresses(s)
+	g.podResources(s)
 	g.foreign(s)
 	sortByName(s.ContainerStatuses)
 	sortByName(s.EphemeralContainerStatuses)
