@@ -222,8 +222,10 @@ func TestReboot(t *testing.T) {
 func TestKilledWhileStarting(t *testing.T) {
 	t.Run("process runs", func(t *testing.T) {
 		// Its child inherits the mark and leads a session too: it is not the container.
-		a := startAgent(t, false, "setsid sleep 1000 & echo up; wait")
+		ready := t.TempDir() + "/ready"
+		a := startAgent(t, false, "setsid sh -c 'echo >"+ready+"; sleep 1000' & wait")
 		p := processOf(t, a)
+		eventually(t, "the child is up", func() bool { return readFile(t, ready) != "" })
 		a.kill(t)
 		must(t, os.Remove(filepath.Join(a.root, containersDir, a.container, startedFile)))
 		r := openRuntime(t, a.root, Supervisor{})
