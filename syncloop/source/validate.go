@@ -106,7 +106,7 @@ func (v *validator) spec(spec *v1.PodSpec, p *field.Path) {
 		v.add(field.Invalid(p.Child("activeDeadlineSeconds"), *d, "must be greater than 0"))
 	}
 	if spec.NodeName != "" {
-		v.name(p.Child("nodeName"), spec.NodeName, validation.IsDNS1123Subdomain)
+		v.name(p.Child("nodeName"), strings.ToLower(spec.NodeName), validation.IsDNS1123Subdomain)
 	}
 	for _, x := range []struct{ name, value string }{{"hostname", spec.Hostname}, {"subdomain", spec.Subdomain}} {
 		if x.value != "" {

@@ -1,0 +1,210 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/syncloop"
+)
+
+// watched runs a file source in real time. Its period is an hour, so whatever it
+// delivers after the first set was seen by the watch.
+type watched struct {
+	*folder
+	sets chan []*v1.Pod
+}
+
+func watchPath(t *testing.T, path string) *watched {
+	t.Helper()
+	source, err := NewFile(path, "node", FileOptions{Period: time.Hour})
+	must(t, err)
+	w := &watched{folder: &folder{t: t, path: path, file: source}, sets: make(chan []*v1.Pod)}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		done <- source.Run(ctx, func(ctx context.Context, pods []*v1.Pod) error {
+			select {
+			case w.sets <- pods:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	return w
+}
+
+// until waits for a set of these pods; the test's own time limit is the limit.
+func (w *watched) until(what string, want ...string) {
+	w.t.Helper()
+	var got []string
+	for set := range w.sets {
+		if got = describe(set); slices.Equal(got, want) {
+			return
+		}
+		w.t.Logf("%s: passing through %q", what, got)
+	}
+}
+
+// TestWatch is F4 and F8 on a real file system.
+func TestWatch(t *testing.T) {
+	w := watchPath(t, t.TempDir())
+	w.until("start")
+	w.write("web.yaml", manifestOf("web", "app:1"))
+	w.until("created", "web-node app:1")
+	w.write("web.yaml", manifestOf("web", "app:2"))
+	w.until("written", "web-node app:2")
+
+	// An editor: a new file is renamed over the old one. The pod is never
+	// missing in between.
+	w.write(".web.yaml.swp", manifestOf("web", "app:3"))
+	must(t, os.Rename(filepath.Join(w.path, ".web.yaml.swp"), filepath.Join(w.path, "web.yaml")))
+	if got := describe(<-w.sets); !slices.Equal(got, []string{"web-node app:3"}) {
+		t.Errorf("renamed over: %q", got)
+	}
+
+	// Truncated, then written: the half-written manifest is not seen, or keeps
+	// the pod.
+	path := filepath.Join(w.path, "web.yaml")
+	must(t, os.Truncate(path, 0))
+	w.write("web.yaml", manifestOf("web", "app:4"))
+	for set := range w.sets {
+		got := describe(set)
+		if len(got) != 1 {
+			t.Fatalf("half written: %q", got)
+		}
+		if got[0] == "web-node app:4" {
+			break
+		}
+	}
+	w.write("db.yaml", manifestOf("db", "db:1"))
+	w.until("a second one", "db-node db:1", "web-node app:4")
+	w.remove("web.yaml")
+	w.until("removed", "db-node db:1")
+	must(t, os.Rename(filepath.Join(w.path, "db.yaml"), filepath.Join(t.TempDir(), "db.yaml")))
+	w.until("moved away")
+}
+
+// TestWatchFollowsTheFolder: the folder may come, go and be replaced.
+func TestWatchFollowsTheFolder(t *testing.T) {
+	parent := t.TempDir()
+	w := watchPath(t, filepath.Join(parent, "manifests"))
+	w.until("missing")
+	must(t, os.Mkdir(w.path, 0o700))
+	w.write("web.yaml", manifestOf("web", "app:1"))
+	w.until("made", "web-node app:1")
+	must(t, os.Rename(w.path, filepath.Join(parent, "old")))
+	w.until("moved away")
+	must(t, os.Mkdir(w.path, 0o700))
+	w.write("web.yaml", manifestOf("web", "app:2"))
+	w.until("made anew", "web-node app:2")
+	w.write("web.yaml", manifestOf("web", "app:3"))
+	w.until("the new folder is watched", "web-node app:3")
+}
+
+// TestWatchOfLinkedFolder: the way Kubernetes itself updates mounted files, by
+// switching a hidden link, is seen at once.
+func TestWatchOfLinkedFolder(t *testing.T) {
+	w := watchPath(t, t.TempDir())
+	w.until("start")
+	put := func(version, content string) {
+		must(t, os.Mkdir(filepath.Join(w.path, version), 0o700))
+		text(content)(t, filepath.Join(w.path, version, "web.yaml"))
+		must(t, os.Symlink(version, filepath.Join(w.path, "..tmp")))
+		must(t, os.Rename(filepath.Join(w.path, "..tmp"), filepath.Join(w.path, "..data")))
+	}
+	put("..1", manifestOf("web", "app:1"))
+	must(t, os.Symlink("..data/web.yaml", filepath.Join(w.path, "web.yaml")))
+	w.until("linked", "web-node app:1")
+	put("..2", manifestOf("web", "app:22"))
+	w.until("switched", "web-node app:22")
+}
+
+func TestWatchOfSingleFile(t *testing.T) { // F1
+	w := watchPath(t, filepath.Join(t.TempDir(), "web.yaml"))
+	w.until("missing")
+	must(t, os.WriteFile(w.path, []byte(manifestOf("web", "app:1")), 0o600))
+	w.until("written", "web-node app:1")
+	must(t, os.WriteFile(w.path+".new", []byte(manifestOf("web", "app:2")), 0o600))
+	must(t, os.Rename(w.path+".new", w.path))
+	w.until("renamed over", "web-node app:2")
+	must(t, os.Remove(w.path))
+	w.until("removed")
+}
+
+func TestPoll(t *testing.T) { // F4, F7, section 2, SRC1
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		source, err := NewFile(dir, "node", FileOptions{PollOnly: true})
+		must(t, err)
+		begin := time.Now()
+		type delivery struct {
+			At   time.Duration
+			Pods []string
+		}
+		var got []delivery
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		failing := errors.New("the loop ended")
+		go func() {
+			done <- source.Run(ctx, func(_ context.Context, pods []*v1.Pod) error {
+				got = append(got, delivery{time.Since(begin), describe(pods)})
+				if len(got) == 5 {
+					return failing
+				}
+				return nil
+			})
+		}()
+		pass := func(d time.Duration) { <-time.After(d); synctest.Wait() }
+		pass(25 * time.Second)
+		must(t, os.WriteFile(filepath.Join(dir, "web.yaml"), []byte(manifestOf("web", "app:1")), 0o600))
+		pass(20 * time.Second)
+		// An error of the folder is no delivery.
+		source.path = filepath.Join(dir, "web.yaml", "x")
+		pass(20 * time.Second)
+		source.path = dir
+		pass(20 * time.Second)
+		diff(t, "deliveries", []delivery{
+			{0, []string{}},
+			{20 * time.Second, []string{}},
+			{40 * time.Second, []string{"web-node app:1"}},
+			{80 * time.Second, []string{"web-node app:1"}},
+		}, got)
+		pass(20 * time.Second)
+		if err := <-done; !errors.Is(err, failing) {
+			t.Errorf("Run: %v, want the error of deliver", err)
+		}
+		cancel()
+		if err := source.Run(ctx, nil); !errors.Is(err, context.Canceled) {
+			t.Errorf("Run with an ended context: %v", err)
+		}
+	})
+}
+
+func TestNewFileListsAllProblems(t *testing.T) {
+	_, err := NewFile("", "node_1", FileOptions{Period: -1})
+	for _, want := range []string{"no path", `node name "node_1"`, "negative"} {
+		if err == nil || !contains(err.Error(), want) {
+			t.Errorf("error %v does not say %q", err, want)
+		}
+	}
+	f, err := NewFile("x//y/", "node", FileOptions{})
+	must(t, err)
+	if !filepath.IsAbs(f.path) || filepath.Base(f.path) != "y" || f.Name() != "file" || f.Precedence() != syncloop.PrecedenceFile {
+		t.Errorf("path %s, name %s", f.path, f.Name()) // F1
+	}
+}
