@@ -108,12 +108,14 @@ func bounded[T any](ctx context.Context, c clock.Clock, l limits, tally *lostCal
 	}
 
 	var zero T
-	rest := c.NewTimer(linger)
-	defer rest.Stop()
-	select {
-	case <-done:
-		return zero, end
-	case <-rest.C():
+	if linger > 0 {
+		rest := c.NewTimer(linger)
+		defer rest.Stop()
+		select {
+		case <-done:
+			return zero, end
+		case <-rest.C():
+		}
 	}
 	tally.mu.Lock()
 	defer tally.mu.Unlock()

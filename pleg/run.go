@@ -50,10 +50,10 @@ func (g *Generator) Run(ctx context.Context) error {
 // loop is the dispatcher (D2). It never blocks on I/O: a relist in progress
 // delays no refresh.
 func (g *Generator) loop(ctx context.Context, started *sync.WaitGroup) {
-	timer := g.options.Clock.NewTimer(0)
+	period := g.options.Period
+	timer := g.options.Clock.NewTimer(period)
 	defer timer.Stop()
-	due, relisting := false, false
-	period := time.Duration(0)
+	due, relisting := true, false
 	ended := make(chan struct{}, 1)
 	for {
 		g.pump(ctx, started)

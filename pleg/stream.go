@@ -84,6 +84,9 @@ func (g *Generator) watch(ctx context.Context) {
 		}
 		delay := backoff.next(up, errors.Is(runtime.Class(err), runtime.ErrUnimplemented), g.options.Rand)
 		g.options.Logger.V(1).Info("Event stream ended", "err", err, "up", up, "retry", delay)
+		if delay == 0 {
+			continue
+		}
 		timer := g.options.Clock.NewTimer(delay)
 		select {
 		case <-timer.C():

@@ -1,0 +1,26 @@
+package pleg
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// Proven returns how new a later [Generator.Get] of the pod is at least: the stamp
+// of the latest look of any kind that read the pod or found it unchanged (C1, C8,
+// C11). The stamp of an unchanged pod's status stays that of its reading; this one
+// moves on with every relist. 0 means that nothing is known. It never blocks.
+func (g *Generator) Proven(uid types.UID) runtime.Stamp { return g.cache.proven(uid) }
+
+func (c *cache) proven(uid types.UID) runtime.Stamp {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	var stamp runtime.Stamp
+	if e := c.entries[uid]; e != nil {
+		stamp = max(e.modified, e.observed)
+	}
+	if _, open := c.outstanding[uid]; !open {
+		stamp = max(stamp, c.global)
+	}
+	return stamp
+}

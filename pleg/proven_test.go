@@ -1,0 +1,38 @@
+package pleg
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// TestProven: it answers as getNewerThan does (C1, C8, C11), whatever made the
+// pod known.
+func TestProven(t *testing.T) {
+	c := newCache()
+	check := func(what string, uid types.UID, want runtime.Stamp) {
+		t.Helper()
+		got := c.proven(uid)
+		if got != want {
+			t.Errorf("%s: proven up to %d, want %d", what, got, want)
+		}
+		if got > 0 && !c.newer(uid, got-1) || c.newer(uid, got) {
+			t.Errorf("%s: proven up to %d, but newer says something else", what, got)
+		}
+	}
+	check("nothing known", "a", 0)
+	c.relisted(5, nil, []types.UID{"a"}, nil)
+	check("outstanding pod", "a", 0)
+	check("unknown pod after a relist", "b", 5)
+	c.set("a", &runtime.PodStatus{UID: "a", Stamp: 6}, nil, 6)
+	check("read", "a", 6)
+	c.setObserved("a", 8)
+	check("seen unchanged by a refresh", "a", 8)
+	c.relisted(10, nil, nil, nil)
+	check("seen unchanged by a relist", "a", 10)
+	c.relisted(12, nil, []types.UID{"a"}, nil)
+	check("changed in a relist", "a", 10)
+	check("pod beside it", "b", 12)
+}
