@@ -133,7 +133,11 @@ func (g *generator) observed(c *v1.Container, old *v1.ContainerStatus, record, p
 	out.Name = c.Name
 	out.Image = record.Image
 	out.ImageID = record.ImageRef
-	out.ContainerID = idString(old, record.ID)
+	if sameID {
+		out.ContainerID = old.ContainerID
+	} else {
+		out.ContainerID = record.ID.String()
+	}
 	out.RestartCount = int32(record.RestartCount)
 	if old != nil {
 		out.RestartCount = max(out.RestartCount, old.RestartCount)
@@ -334,14 +338,6 @@ func terminatedState(old *v1.ContainerStatus, record *runtime.ContainerStatus) *
 		FinishedAt:  metav1.Time{Time: finished},
 		ContainerID: record.ID.String(),
 	}
-}
-
-// idString is id as a string, the old one if it is equal.
-func idString(old *v1.ContainerStatus, id runtime.ContainerID) string {
-	if old != nil && isID(old.ContainerID, id) {
-		return old.ContainerID
-	}
-	return id.String()
 }
 
 // isID reports whether s is id as a string, without making that string.

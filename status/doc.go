@@ -38,6 +38,27 @@
 // run, and Ready is never True beside a terminal phase (8.4, 8.5). An idle pod
 // has no goroutine, no timer and no periodic work.
 //
+// # Differences from the kubelet
+//
+// Beyond what spec/status.md marks as FIX or LIB:
+//
+//   - started and ready are settled before the phase, not after, so the phase
+//     never lags one step behind a sidecar (1.1).
+//   - The end of a run stays in lastState when the runtime removes its record,
+//     and a container without any record keeps the ID of its last run (3.2, 3.3).
+//   - An Unknown record of a run whose end is known keeps that end (3.3).
+//   - A container that stopped for good shows its end and no back-off, also if the
+//     pod has no deletionTimestamp because no API knows it (3.4, 3.6).
+//   - A restart of all containers ends when no record of the old runs is left,
+//     whether or not anybody looked in between (5.9).
+//   - Addresses of the node stay when they are not known for a while (6.2).
+//   - The manager refuses to leave a terminal phase, not only the generator (2.4).
+//   - There is no pass over all pods every 10 s: what has to be looked at again
+//     has its own time, and changes at the API come in through
+//     [Manager.ObservePod] (8.1).
+//   - A pod recreated under its name makes a sink drop the status, not the
+//     manager: other sinks may still want it (8.3).
+//
 // # What it is not
 //
 // The package makes no runtime call, reads no termination message file and runs

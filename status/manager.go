@@ -232,3 +232,38 @@ func (m *Manager) progressed() {
 		m.progress = nil
 	}
 }
+
+// SinkError says that a sink does not take everything it is given.
+type SinkError struct {
+	// Sink is the name of the sink.
+	Sink string
+	// Pods is how many pods' statuses wait after a failed send.
+	Pods int
+	// Since is when the first of these failures was, without a success for all
+	// pods in between.
+	Since time.Time
+	// Err is the latest failure.
+	Err error
+}
+
+// Error names the sink and what is wrong.
+func (e *SinkError) Error() string {
+	return fmt.Sprintf("status sink %s fails for %d pods since %s: %v", e.Sink, e.Pods, e.Since.UTC().Format(time.RFC3339), e.Err)
+}
+
+// Unwrap returns Err.
+func (e *SinkError) Unwrap() error { return e.Err }
+
+// Healthy returns nil, or a [*SinkError] for each sink that fails at present.
+// Nothing has to be done about it: sends are repeated until they succeed.
+func (m *Manager) Healthy() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var problems []error
+	for _, s := range m.senders {
+		if s.failing > 0 {
+			problems = append(problems, &SinkError{Sink: s.name, Pods: s.failing, Since: s.failingSince, Err: s.lastErr})
+		}
+	}
+	return errors.Join(problems...)
+}

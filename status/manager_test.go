@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -185,6 +186,27 @@ func TestUpdateSteps(t *testing.T) {
 		}
 		if _, token := m.List(); token.next != 1 {
 			t.Errorf("watchers saw %d changes, want 1", token.next)
+		}
+	})
+	t.Run("corrections are logged, and not under the lock", func(t *testing.T) {
+		var m *Manager
+		var lines []string
+		log := funcr.New(func(_, args string) {
+			_, _ = m.Get("uid-1") // would deadlock
+			lines = append(lines, args)
+		}, funcr.Options{})
+		m, _ = managed(t, Options{Logger: log})
+		pod := newPod(policy(never), apps("a0"))
+		set(t, m, pod, withPhase(v1.PodFailed, scene(newPod(), "A T1")))
+		if err := m.SetPodStatus(pod, *scene(newPod(), "A R")); err == nil {
+			t.Error("illegal and accepted")
+		}
+		if err := m.TerminatePod(pod); err != nil {
+			t.Error(err)
+		}
+		set(t, m, pod, withPhase(v1.PodRunning, scene(newPod(), "A T1")))
+		if len(lines) != 3 || !strings.Contains(lines[0], "left Terminated") || !strings.Contains(lines[1], "stays finished") || !strings.Contains(lines[2], "the phase stays") {
+			t.Errorf("%q", lines)
 		}
 	})
 	t.Run("2.4: a terminal phase is never left", func(t *testing.T) {

@@ -43,7 +43,7 @@ func (s *sender) send(ctx context.Context, j job) outcome {
 		case Gone:
 			return outcome{result: result.result, outside: true}
 		case Recreated:
-			return outcome{result: result.result, closed: true}
+			return outcome{result: result.result, acked: true}
 		case Conflict:
 			return outcome{err: fmt.Errorf("store status of %s at %s: %w", target, s.name, errConflict)}
 		default:
@@ -102,7 +102,8 @@ func (s *sender) base(ctx context.Context, j job, target PodRef) (base atSink, k
 		// The mirror pod was replaced under our feet: the next look finds it.
 		return atSink{}, false, &outcome{result: Gone.String(), outside: true}
 	case pod.UID != target.UID:
-		return atSink{}, false, &outcome{result: Recreated.String(), closed: true}
+		// Our pod is no more: its status is for nobody (8.3).
+		return atSink{}, false, &outcome{result: Recreated.String(), acked: true}
 	}
 	return atSink{status: &pod.Status, deleting: deleting || pod.DeletionTimestamp != nil}, true, nil
 }
@@ -116,6 +117,6 @@ func (s *sender) delete(ctx context.Context, j job, target PodRef, deleting bool
 		result.err = fmt.Errorf("delete %s at %s: %w", target, s.name, err)
 		return result
 	}
-	result.closed, result.deleted = true, true
+	result.deleted = true
 	return result
 }

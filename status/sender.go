@@ -35,6 +35,12 @@ type sender struct {
 	ready    []*delivery
 	delayed  delayQueue
 	inFlight int
+
+	// failing is the number of deliveries whose last round failed, failingSince
+	// when the first of them did, lastErr what the latest said.
+	failing      int
+	failingSince time.Time
+	lastErr      error
 }
 
 // delivery is what a sender knows of one pod.
@@ -58,8 +64,7 @@ type delivery struct {
 	// outside is set while the next round waits for the outside world, not for
 	// time to pass: sink without the pod, missing mirror, phase held back.
 	outside bool
-	// closed is set once nothing may be sent any more: the pod was recreated or
-	// deleted.
+	// closed is set once the sink has deleted the pod.
 	closed bool
 	// forgotten is set once the manager dropped the entry.
 	forgotten bool
@@ -91,6 +96,7 @@ func (s *sender) enqueue(e *entry) {
 	} else if d.entry != e {
 		// A new life of the same UID, while the last round of the old one is ready
 		// or in flight: nothing that is known of the old one counts.
+		s.count(d, nil)
 		*d = delivery{entry: e, state: d.state}
 	}
 	s.push(d)
@@ -137,9 +143,9 @@ func (s *sender) forget(e *entry) {
 	switch d.state {
 	case delayed:
 		heap.Remove(&s.delayed, d.at)
-		delete(s.pods, e.uid)
+		s.drop(d)
 	case idle:
-		delete(s.pods, e.uid)
+		s.drop(d)
 	}
 }
 
@@ -255,8 +261,8 @@ type outcome struct {
 	acked bool
 	// outside: look again after ResyncPeriod.
 	outside bool
-	// closed: nothing more for this pod; deleted: because it was deleted.
-	closed, deleted bool
+	// deleted: the sink has deleted the pod.
+	deleted bool
 	// err makes the round a failure.
 	err error
 }
@@ -322,30 +328,52 @@ func (s *sender) settle(d *delivery, j job, o outcome) {
 	if o.acked {
 		d.acked = j.version
 	}
-	d.closed = o.closed
+	s.count(d, o.err)
 	if o.deleted {
+		d.closed = true
 		s.deleted(d)
 		return
 	}
 	if d.forgotten {
-		delete(s.pods, j.entry.uid)
+		s.drop(d)
 		return
 	}
 	options := &s.manager.options
 	switch {
-	case d.closed:
 	case o.err != nil:
-		d.failures++
 		s.delay(d, backoff(options.MinBackoff, options.MaxBackoff, d.failures, options.Jitter()))
 	case d.again || d.acked < d.entry.version && !o.outside:
-		d.failures = 0
 		s.push(d)
 	case o.outside:
-		d.failures, d.outside = 0, true
+		d.outside = true
 		s.delay(d, options.ResyncPeriod)
-	default:
-		d.failures = 0
 	}
+}
+
+// count keeps the number of failures in a row of a delivery, and the sender's
+// sum of it all.
+func (s *sender) count(d *delivery, err error) {
+	switch {
+	case err != nil && d.failures == 0:
+		if s.failing == 0 {
+			s.failingSince = s.manager.options.Clock.Now()
+		}
+		s.failing++
+	case err == nil && d.failures > 0:
+		s.failing--
+	}
+	if err == nil {
+		d.failures = 0
+		return
+	}
+	d.failures++
+	s.lastErr = err
+}
+
+// drop forgets a delivery.
+func (s *sender) drop(d *delivery) {
+	s.count(d, nil)
+	delete(s.pods, d.entry.uid)
 }
 
 // delay makes a delivery ready after a while.

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	goruntime "runtime"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -124,10 +126,15 @@ func TestSending(t *testing.T) {
 	bubble(t, "an idle hour with 500 pods: nothing", func(t *testing.T) {
 		sink := &recorder{}
 		m := started(t, Options{Sinks: []StatusSink{sink}})
+		synctest.Wait()
+		goroutines := goruntime.NumGoroutine()
 		for i := range 500 {
 			set(t, m, newPod(uid(types.UID(fmt.Sprint(i)))), message("up"))
 		}
 		synctest.Wait()
+		if n := goruntime.NumGoroutine(); n > goroutines {
+			t.Errorf("%d goroutines for idle pods", n-goroutines)
+		}
 		before := sink.count()
 		for range 60 {
 			advance(t, time.Minute)
@@ -280,15 +287,50 @@ func TestSending(t *testing.T) {
 		}
 	})
 
-	bubble(t, "edge 19: after recreated nothing more is sent", func(t *testing.T) {
+	bubble(t, "edge 19: a recreated pod is not asked for again without news", func(t *testing.T) {
 		sink := &recorder{answer: func(context.Context, int, Update) (StoreResult, error) { return Recreated, nil }}
 		m := started(t, Options{Sinks: []StatusSink{sink}})
 		set(t, m, newPod(), message("up"))
-		synctest.Wait()
-		set(t, m, newPod(), message("still"))
 		advance(t, time.Hour)
 		if sink.count() != 1 {
 			t.Errorf("%d sends", sink.count())
+		}
+		set(t, m, newPod(), message("still"))
+		advance(t, time.Hour)
+		if got := sink.got("uid-1"); len(got) != 2 || got[1].Base != nil {
+			t.Errorf("%+v", got)
+		}
+	})
+
+	bubble(t, "Healthy names the failing sink until it takes everything", func(t *testing.T) {
+		var mu sync.Mutex
+		full := true
+		sink := SinkFunc(func(_ context.Context, u Update) (StoreResult, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if full && u.UID != "fine" {
+				return 0, syscall.ENOSPC
+			}
+			return Stored, nil
+		})
+		m := started(t, Options{Sinks: []StatusSink{&recorder{}, sink}})
+		begin := time.Now()
+		for _, u := range []types.UID{"a", "b", "forgotten", "fine"} {
+			set(t, m, newPod(uid(u)), message("up"))
+		}
+		advance(t, time.Minute)
+		m.Forget("forgotten")
+		var failing *SinkError
+		err := m.Healthy()
+		if !errors.As(err, &failing) || failing.Pods != 2 || failing.Sink != "1:status.SinkFunc" || !failing.Since.Equal(begin) || !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("error %v: %+v", err, failing)
+		}
+		mu.Lock()
+		full = false
+		mu.Unlock()
+		advance(t, time.Minute)
+		if err := m.Healthy(); err != nil {
+			t.Errorf("after the fault: %v", err)
 		}
 	})
 

@@ -56,7 +56,8 @@ const (
 	// pod is forgotten.
 	Gone
 	// Recreated: another pod has the same namespace and name, and another UID.
-	// Nothing of the old pod is sent to this sink again.
+	// The status is dropped; should there ever be a newer one of the old pod, it
+	// is offered once in the same way.
 	Recreated
 )
 

@@ -175,30 +175,45 @@ func (m *Manager) setContainer(uid types.UID, id runtime.ContainerID, change fun
 				continue
 			}
 			if change(e.pod, &s, &list[i]) {
-				// Only states the check does not look at have changed.
-				_ = m.updateLocked(e.pod, e, e.status, &s, false, e.finished)
+				// Nothing to refuse or to remark: containers, phase and end are
+				// as they were.
+				_ = m.updateLocked(e.pod, e, e.status, &s, false, e.finished, new(remarks))
 			}
 			return
 		}
 	}
 }
 
-// update runs the steps of 7.3.
+// update runs the steps of 7.3. What there is to say is logged once the lock is
+// released.
 func (m *Manager) update(pod *v1.Pod, status *v1.PodStatus, force, finished bool) error {
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	e := m.pods[pod.UID]
-	if e != nil {
-		return m.updateLocked(pod, e, e.status, status, force, finished)
+	var old *v1.PodStatus
+	if e == nil {
+		m.mu.Unlock()
+		old = m.before(pod)
+		m.mu.Lock()
+		e = m.pods[pod.UID] // somebody may have been faster
 	}
-	m.mu.Unlock()
-	old := m.before(pod)
-	m.mu.Lock()
-	if e = m.pods[pod.UID]; e != nil { // somebody was faster
+	if e != nil {
 		old = e.status
 	}
-	return m.updateLocked(pod, e, old, status, force, finished)
+	var remarks remarks
+	err := m.updateLocked(pod, e, old, status, force, finished, &remarks)
+	m.mu.Unlock()
+
+	for _, text := range remarks {
+		m.options.Logger.Info(text, "uid", pod.UID, "namespace", pod.Namespace, "name", pod.Name)
+	}
+	if err != nil {
+		m.options.Logger.Error(err, "status dropped", "uid", pod.UID, "namespace", pod.Namespace, "name", pod.Name)
+	}
+	return err
 }
+
+// remarks are corrections made to an update, for the log.
+type remarks []string
 
 // before is the status of a pod nothing is cached of.
 func (m *Manager) before(pod *v1.Pod) *v1.PodStatus {
@@ -216,10 +231,10 @@ func (m *Manager) before(pod *v1.Pod) *v1.PodStatus {
 }
 
 // updateLocked is update with the lock held. e is nil for a new pod.
-func (m *Manager) updateLocked(pod *v1.Pod, e *entry, old, status *v1.PodStatus, force, finished bool) error {
+func (m *Manager) updateLocked(pod *v1.Pod, e *entry, old, status *v1.PodStatus, force, finished bool, remarks *remarks) error {
 	if e != nil {
 		if e.finished && !finished && !isStatic(pod) {
-			m.options.Logger.Info("finished pod got a status as if it were not; it stays finished", "uid", pod.UID)
+			*remarks = append(*remarks, "finished pod got a status as if it were not; it stays finished")
 			finished = true
 		}
 		e.pod = pod
@@ -230,11 +245,13 @@ func (m *Manager) updateLocked(pod *v1.Pod, e *entry, old, status *v1.PodStatus,
 	}
 	if err := checkTransitions(pod, old, status); err != nil {
 		m.metrics.illegal.Add(1)
-		m.options.Logger.Error(err, "status dropped", "uid", pod.UID, "namespace", pod.Namespace, "name", pod.Name)
 		return err
 	}
 	now := m.options.Clock.Now()
-	fresh := m.completed(pod, old, status, now)
+	if isTerminal(old.Phase) && status.Phase != old.Phase {
+		*remarks = append(*remarks, "status would leave a terminal phase; the phase stays")
+	}
+	fresh := completed(pod, old, status, now)
 	same := e != nil && finished == e.finished && equalStatus(e.status, fresh, messageLimit(pod))
 	if same && !force {
 		m.metrics.unchanged.Add(1)
@@ -271,11 +288,10 @@ func (m *Manager) unchanged(pod *v1.Pod, e *entry, status *v1.PodStatus) bool {
 
 // completed copies a status and makes it storable: what must not change back is
 // taken from the old one, the rest is brought into normal form.
-func (m *Manager) completed(pod *v1.Pod, old, status *v1.PodStatus, now time.Time) *v1.PodStatus {
+func completed(pod *v1.Pod, old, status *v1.PodStatus, now time.Time) *v1.PodStatus {
 	s := status.DeepCopy()
 	at := metav1.Time{Time: wholeSeconds(now)}
 	if isTerminal(old.Phase) && s.Phase != old.Phase {
-		m.options.Logger.Info("status would leave a terminal phase; the phase stays", "uid", pod.UID, "phase", old.Phase, "refused", s.Phase)
 		s.Phase, s.Reason, s.Message = old.Phase, old.Reason, old.Message
 	}
 	for i := range s.Conditions {

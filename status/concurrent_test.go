@@ -1,0 +1,120 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// TestConcurrentUse lets everything happen at once, on sinks that fail and hang
+// at random: per pod versions only rise, and once the faults end every sink has
+// what the manager has.
+func TestConcurrentUse(t *testing.T) {
+	for seed := range uint64(20) {
+		synctest.Test(t, func(t *testing.T) { concurrentUse(t, seed) })
+	}
+}
+
+// faulty is a sink with random faults until it is mended.
+type faulty struct {
+	t      *testing.T
+	mu     sync.Mutex
+	random *rand.Rand
+	mended bool
+	last   map[types.UID]Update
+}
+
+func (f *faulty) Store(ctx context.Context, u Update) (StoreResult, error) {
+	f.mu.Lock()
+	dice := f.random.IntN(8)
+	if f.mended {
+		dice = 7
+	}
+	f.mu.Unlock()
+	switch dice {
+	case 0:
+		return 0, errors.New("no")
+	case 1:
+		<-ctx.Done()
+		return 0, ctx.Err()
+	case 2:
+		panic("oh no")
+	case 3:
+		return Gone, nil
+	case 4:
+		return Conflict, nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if before, ok := f.last[u.UID]; ok && u.Version < before.Version {
+		f.t.Errorf("%s: version %d after %d", u.UID, u.Version, before.Version)
+	}
+	f.last[u.UID] = u
+	return Stored, nil
+}
+
+func concurrentUse(t *testing.T, seed uint64) {
+	var sinks []StatusSink
+	for i := range uint64(3) {
+		sinks = append(sinks, &faulty{t: t, random: rand.New(rand.NewPCG(seed, i)), last: map[types.UID]Update{}})
+	}
+	m := started(t, Options{Sinks: sinks, MaxInFlight: 3, History: 8})
+	const pods = 12
+	var writers sync.WaitGroup
+	for w := range 4 {
+		writers.Go(func() {
+			random := rand.New(rand.NewPCG(seed, uint64(100+w)))
+			for i := range 60 {
+				pod := newPod(uid(types.UID(fmt.Sprint("uid-", random.IntN(pods)))), apps("a0"))
+				switch random.IntN(6) {
+				case 0:
+					m.SetContainerReadiness(pod.UID, id("a0", 0), random.IntN(2) == 0)
+				case 1:
+					m.SetContainerStartup(pod.UID, id("a0", 0), random.IntN(2) == 0)
+				case 2:
+					m.ObservePod(pod)
+				default:
+					s := withPhase(v1.PodRunning, scene(newPod(), "A R"))
+					s.Message = fmt.Sprint(w, i)
+					if err := m.SetPodStatus(pod, *s); err != nil {
+						t.Error(err)
+					}
+				}
+				if random.IntN(4) == 0 {
+					<-time.NewTimer(time.Duration(random.IntN(3000)) * time.Millisecond).C
+				}
+			}
+		})
+	}
+	writers.Wait()
+	for _, s := range sinks {
+		f := s.(*faulty)
+		f.mu.Lock()
+		f.mended = true
+		f.mu.Unlock()
+	}
+	advance(t, 2*time.Minute) // longer than any back-off, resync or time-out
+	if err := m.Flush(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := m.Healthy(); err != nil {
+		t.Error(err)
+	}
+	list, _ := m.List()
+	for _, c := range list {
+		for i, s := range sinks {
+			got := s.(*faulty).last[c.UID]
+			if got.Version != c.Version || got.Status == nil || got.Status.Message != c.Status.Message {
+				t.Errorf("sink %d has %s at version %d, the manager at %d", i, c.UID, got.Version, c.Version)
+			}
+		}
+	}
+}
