@@ -18,7 +18,7 @@ import (
 
 var (
 	exploreStates = flag.Int("explore.states", 0, "stop exploring after this many states per pair; 0: never")
-	exploreDepth  = flag.Int("explore.depth", 9, "stop exploring after this many moves; 0: never")
+	exploreDepth  = flag.Int("explore.depth", 8, "stop exploring after this many moves; 0: never")
 	walkSteps     = flag.Int("walk.steps", 1_000_000, "steps of the random walks, all together")
 	walkSeed      = flag.Uint64("walk.seed", 0, "seed of the random walks; 0: a new one")
 )
