@@ -16,10 +16,13 @@ const (
 	hostsPath = "/etc/hosts"
 	// maxHostsFile bounds the node's hosts file.
 	maxHostsFile = 10 << 20
+	// hostImage is the ID of the one image that is the node's own root file
+	// system (package runtime/process); in a real store IDs are digests.
+	hostImage = "host"
 )
 
 // mounts prepares the container's mounts (spec/runtime.md 12).
-func (m *Manager) mounts(pod *v1.Pod, c *v1.Container, e *criconfig.Environment, podIPs []string) ([]*runtimeapi.Mount, error) {
+func (m *Manager) mounts(pod *v1.Pod, c *v1.Container, e *criconfig.Environment, podIPs []string, imageID string) ([]*runtimeapi.Mount, error) {
 	if len(c.VolumeDevices) > 0 {
 		return nil, fmt.Errorf("volumeDevices: block device %q is not supported", c.VolumeDevices[0].Name)
 	}
@@ -34,7 +37,7 @@ func (m *Manager) mounts(pod *v1.Pod, c *v1.Container, e *criconfig.Environment,
 		ownHosts = ownHosts || mount.ContainerPath == hostsPath
 		out = append(out, mount)
 	}
-	if m.options.NoManagedMounts {
+	if m.options.NoManagedMounts || imageID == hostImage {
 		return out, nil
 	}
 	if !ownHosts && (pod.Spec.HostNetwork || len(podIPs) > 0) {

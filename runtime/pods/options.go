@@ -90,7 +90,8 @@ type Options struct {
 	NoCPUQuota bool
 	// NoManagedMounts leaves out the mounts no manifest asks for: the hosts file
 	// and the termination message file. For runtimes whose containers share the
-	// node's file system.
+	// node's file system. Containers of an image whose ID is "host", as package
+	// runtime/process has it, get none in any case.
 	NoManagedMounts bool
 	// MemoryCapacity is the node's memory in bytes, for OOM scores. 0: read
 	// from the machine.

@@ -14,6 +14,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/fake"
@@ -258,11 +259,38 @@ func TestManagedMounts(t *testing.T) {
 			t.Errorf("edge 21: %v", got)
 		}
 	})
+	// A container in the node's own file system has no place for them.
+	synctest.Test(t, func(t *testing.T) {
+		asked := false
+		w := newWorld(t, func(l fake.Launch) fake.Script {
+			asked = true
+			if n := len(l.Config.GetMounts()); n != 0 {
+				t.Errorf("image host: %d mounts", n)
+			}
+			return fake.Script{}
+		})
+		pod := newPod(func(p *v1.Pod) { p.Spec.Containers[0].Image = "host" })
+		withImages(w, pod)
+		m, err := pods.New(w.fake, hostImages{w.fake}, w.opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := m.SyncPod(t.Context(), pod, nil); r.Err != nil || !asked {
+			t.Errorf("%+v", r)
+		}
+	})
 	check(func(o *pods.Options) { o.NoManagedMounts = true }, func(*v1.Pod) {}, func(t *testing.T, _ *world, got map[string]string) {
 		if len(got) != 0 {
 			t.Errorf("NoManagedMounts: %v", got)
 		}
 	})
+}
+
+// hostImages is a store as runtime/process has it: images have names for IDs.
+type hostImages struct{ *fake.Runtime }
+
+func (hostImages) ImageStatus(context.Context, *runtimeapi.ImageSpec, bool) (*runtimeapi.ImageStatusResponse, error) {
+	return &runtimeapi.ImageStatusResponse{Image: &runtimeapi.Image{Id: "host"}}, nil
 }
 
 // spec/runtime.md 20.

@@ -21,7 +21,7 @@ const maxResolvConf = 10 << 20
 
 // configureSandbox builds the sandbox's configuration, which containers get too.
 func (s *podSync) configureSandbox() bool {
-	config, err := s.m.sandboxConfig(s.pod, s.plan.Attempt)
+	config, err := s.m.sandboxConfig(s.pod, s.plan.Attempt, s.plan.CreateSandbox)
 	if err != nil {
 		s.fail(stepCreateSandbox, s.pod.Name, reasonConfigPodSandboxError, err)
 		s.m.podEvent(s.pod, v1.EventTypeWarning, "FailedCreatePodSandBox", "Failed to configure pod sandbox: %v", err)
@@ -31,7 +31,9 @@ func (s *podSync) configureSandbox() bool {
 	return true
 }
 
-func (m *Manager) sandboxConfig(pod *v1.Pod, attempt uint32) (*runtimeapi.PodSandboxConfig, error) {
+// sandboxConfig builds it; with report it tells the pod about what its DNS
+// settings became, which is worth saying once per sandbox.
+func (m *Manager) sandboxConfig(pod *v1.Pod, attempt uint32, report bool) (*runtimeapi.PodSandboxConfig, error) {
 	if class := pod.Spec.RuntimeClassName; class != nil && *class != "" {
 		return nil, fmt.Errorf("runtime class %q cannot be read: no source of API objects is configured", *class)
 	}
@@ -44,10 +46,10 @@ func (m *Manager) sandboxConfig(pod *v1.Pod, attempt uint32) (*runtimeapi.PodSan
 		node = criconfig.ParseResolvConf(text)
 	}
 	dns, missing, dropped := criconfig.DNS(pod, node)
-	if missing {
+	if missing && report {
 		m.podEvent(pod, v1.EventTypeWarning, "MissingClusterDNS", "No cluster DNS is configured. Falling back to DNS policy Default.")
 	}
-	if len(dropped) > 0 {
+	if len(dropped) > 0 && report {
 		m.podEvent(pod, v1.EventTypeWarning, "DNSConfigForming", "DNS limits were exceeded, some entries have been omitted: %s",
 			strings.Join(dropped, " "))
 	}

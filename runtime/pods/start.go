@@ -202,7 +202,7 @@ func (st *starting) containerConfig(image images.Image) (*runtimeapi.ContainerCo
 	if err != nil {
 		return nil, err
 	}
-	mounts, err := m.mounts(st.pod, st.spec, environment, st.podIPs)
+	mounts, err := m.mounts(st.pod, st.spec, environment, st.podIPs, image.Ref)
 	if err != nil {
 		return nil, err
 	}

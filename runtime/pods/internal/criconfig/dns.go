@@ -29,7 +29,9 @@ func DNS(pod *v1.Pod, node *runtimeapi.DNSConfig) (out *runtimeapi.DNSConfig, mi
 		copyDNS(out, node)
 	default:
 		copyDNS(out, node)
-		missing = pod.Spec.DNSPolicy == v1.DNSClusterFirstWithHostNet || !pod.Spec.HostNetwork
+		// Only who asked for it misses it.
+		missing = pod.Spec.DNSPolicy == v1.DNSClusterFirstWithHostNet ||
+			(pod.Spec.DNSPolicy == v1.DNSClusterFirst && !pod.Spec.HostNetwork)
 	}
 	if c := pod.Spec.DNSConfig; c != nil {
 		out.Servers = union(out.Servers, c.Nameservers)
