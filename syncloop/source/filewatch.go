@@ -48,6 +48,9 @@ func (f *File) Run(ctx context.Context, deliver func(ctx context.Context, pods [
 	defer timer.Stop()
 	scanAt := f.options.Clock.Now()
 	for {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		timer.Stop()
 		select {
 		case <-timer.C():

@@ -1,0 +1,86 @@
+package source_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/syncloop"
+	"github.com/podwright/podwright/syncloop/source"
+)
+
+// A folder of manifests becomes a set of pods; a bad manifest is reported and harms
+// no other.
+func ExampleFile() {
+	folder, err := os.MkdirTemp("", "manifests")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	for name, content := range map[string]string{
+		"web.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: main, image: \"web:1\"}]}\n",
+		"bad.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: bad}\nspec: {containers: []}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+
+	files, err := source.NewFile(folder, "node-1", source.FileOptions{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	_ = files.Run(ctx, func(_ context.Context, pods []*v1.Pod) error {
+		for _, p := range pods {
+			fmt.Println(p.Namespace, p.Name, p.Spec.RestartPolicy)
+		}
+		cancel() // one look is enough here
+		return nil
+	})
+	for _, p := range files.Problems() {
+		fmt.Println(filepath.Base(p.Path)+":", p.Err)
+	}
+	// Output:
+	// default web-node-1 Always
+	// bad.yaml: invalid pod: spec.containers: Required value: a pod has at least one container
+}
+
+// Pods handed over by the program itself. Set returns once the loop has taken them
+// over.
+func ExampleChannel() {
+	pods := source.NewChannel(source.ChannelOptions{NodeName: "node-1"})
+	loop, err := syncloop.New(syncloop.DispatcherFunc(func(w syncloop.Work) {
+		fmt.Println(w.Kind, w.Pod.Name)
+	}), syncloop.Options{Sources: []syncloop.Source{pods}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	done := make(chan error)
+	go func() { done <- loop.Run(context.Background()) }()
+
+	web := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "main", Image: "web:1"}}}}
+	web.Name = "web"
+	if err := pods.Set(context.Background(), []*v1.Pod{web}); err != nil {
+		fmt.Println(err)
+	}
+	web.Spec.Containers[0].Image = ""
+	fmt.Println(pods.Set(context.Background(), []*v1.Pod{web}))
+	if err := pods.Close(context.Background(), true); err != nil {
+		fmt.Println(err)
+	}
+	fmt.Println(<-done)
+	// Unordered output:
+	// create web
+	// pod default/web: spec.containers[0].image: Required value: must be set
+	// kill web
+	// <nil>
+}
