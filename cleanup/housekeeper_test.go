@@ -1,0 +1,518 @@
+package cleanup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// node is a small world behind all interfaces of the package. Tests change its
+// fields between passes; its methods note what is done to it.
+type node struct {
+	*Housekeeper
+	log []string
+
+	desired map[types.UID]*v1.Pod
+	mirrors []*v1.Pod
+	workers map[types.UID]Worker
+	// finished are the workers that SyncKnownPods forgets.
+	finished map[types.UID]bool
+	runs     map[types.UID]bool
+	runsErr  error
+	phases   map[types.UID]v1.PodPhase
+	content  map[types.UID]bool
+	podDirs  map[types.UID]bool
+	logDirs  map[types.UID]bool
+	notReady bool
+	gateErr  error
+	synced   bool
+
+	// during is called while the running pods are listed, outside the fence.
+	during func()
+	// removeErr fails removals, by "what uid".
+	removeErr map[string]error
+	fenced    bool
+}
+
+func newNode(t *testing.T, edit func(*Options)) *node {
+	t.Helper()
+	n := &node{
+		desired: map[types.UID]*v1.Pod{}, workers: map[types.UID]Worker{}, finished: map[types.UID]bool{},
+		runs: map[types.UID]bool{}, phases: map[types.UID]v1.PodPhase{}, content: map[types.UID]bool{},
+		podDirs: map[types.UID]bool{}, logDirs: map[types.UID]bool{}, removeErr: map[string]error{},
+	}
+	options := Options{
+		SourcesReady: func() bool { return !n.notReady },
+		Gate:         func() error { return n.gateErr },
+		Statuses:     n, Content: n, Collector: n,
+	}
+	if edit != nil {
+		edit(&options)
+	}
+	var err error
+	if n.Housekeeper, err = New(n, n, n, options); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func (n *node) note(format string, args ...any) { n.log = append(n.log, fmt.Sprintf(format, args...)) }
+
+func (n *node) Pods() []*v1.Pod {
+	pods := []*v1.Pod{}
+	for _, p := range n.desired {
+		pods = append(pods, p)
+	}
+	slices.SortFunc(pods, func(a, b *v1.Pod) int { return strings.Compare(string(a.UID), string(b.UID)) })
+	return pods
+}
+func (n *node) Mirrors() []*v1.Pod { return n.mirrors }
+func (n *node) Get(uid types.UID) (*v1.Pod, bool) {
+	p, ok := n.desired[uid]
+	return p, ok
+}
+
+func (n *node) SyncKnownPods(desired []*v1.Pod) map[types.UID]Worker {
+	if !n.fenced {
+		n.note("SyncKnownPods outside the fence")
+	}
+	n.synced = true
+	out := map[types.UID]Worker{}
+	for uid, w := range n.workers {
+		w.Orphan = n.desired[uid] == nil
+		if n.finished[uid] {
+			delete(n.workers, uid)
+			delete(n.finished, uid)
+			continue
+		}
+		out[uid] = w
+	}
+	return out
+}
+func (n *node) Knows(uid types.UID) bool                  { _, ok := n.workers[uid]; return ok }
+func (n *node) ContentShouldBeRemoved(uid types.UID) bool { return n.synced && !n.Knows(uid) }
+
+func (n *node) act(what string, uid types.UID, w Worker) {
+	if !n.fenced {
+		n.note("%s outside the fence", what)
+	}
+	n.note("%s %s", what, uid)
+	n.workers[uid] = w
+}
+func (n *node) Restart(p *v1.Pod) { n.act("restart", p.UID, Worker{HasConfig: true}) }
+func (n *node) Kill(p *v1.Pod) {
+	n.act("finish", p.UID, Worker{State: WorkerTerminating, HasConfig: true})
+}
+
+func (n *node) KillRuntimePod(p *runtime.Pod) {
+	n.act("kill", p.UID, Worker{State: WorkerTerminating, Orphan: true})
+}
+
+func (n *node) ListRunning(context.Context) ([]*runtime.Pod, error) {
+	if n.fenced {
+		n.note("runtime call inside the fence")
+	}
+	if n.runsErr != nil {
+		return nil, n.runsErr
+	}
+	pods := []*runtime.Pod{}
+	for uid := range n.runs {
+		pods = append(pods, runs(string(uid)))
+	}
+	if n.during != nil {
+		n.during()
+	}
+	return pods, nil
+}
+
+func (n *node) Phase(uid types.UID) (v1.PodPhase, bool) { p, ok := n.phases[uid]; return p, ok }
+func (n *node) RemoveOrphanedStatuses(known map[types.UID]struct{}) {
+	for uid := range n.phases {
+		if _, ok := known[uid]; !ok {
+			delete(n.phases, uid)
+			n.note("drop status %s", uid)
+		}
+	}
+}
+
+func (n *node) remove(what string, uid types.UID, from map[types.UID]bool) error {
+	if n.fenced {
+		n.note("removal inside the fence")
+	}
+	n.note("remove %s %s", what, uid)
+	if err := n.removeErr[what+" "+string(uid)]; err != nil {
+		return err
+	}
+	delete(from, uid)
+	return nil
+}
+
+func (n *node) RemovePod(_ context.Context, uid types.UID) error {
+	return n.remove("content", uid, n.content)
+}
+
+func (n *node) RemoveLogs(uid types.UID) error { return n.remove("logs", uid, n.logDirs) }
+
+func (n *node) RemovePodDir(uid types.UID) error { return n.remove("folder", uid, n.podDirs) }
+func (n *node) PodDirs() ([]types.UID, error)    { return keys(n.podDirs), nil }
+func (n *node) LogDirs() ([]types.UID, error)    { return keys(n.logDirs), nil }
+
+func keys(m map[types.UID]bool) []types.UID {
+	out := []types.UID{}
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (n *node) Collect(_ context.Context, goes func(types.UID) bool) error {
+	for _, uid := range keys(n.content) {
+		if goes(uid) {
+			n.note("collect %s", uid)
+			delete(n.content, uid)
+		}
+	}
+	return nil
+}
+
+// pass makes a pass and compares what it did.
+func (n *node) pass(t *testing.T, what string, want ...string) {
+	t.Helper()
+	if err := n.try(); err != nil {
+		t.Errorf("%s: %v", what, err)
+	}
+	n.did(t, what, want...)
+}
+
+func (n *node) try() error {
+	return n.Housekeep(context.Background(), func(critical func()) {
+		n.fenced = true
+		defer func() { n.fenced = false }()
+		critical()
+	})
+}
+
+func (n *node) did(t *testing.T, what string, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(append([]string{}, want...), append([]string{}, n.log...)); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+	n.log = nil
+}
+
+func (n *node) want(pods ...*v1.Pod) {
+	n.desired = map[types.UID]*v1.Pod{}
+	for _, p := range pods {
+		n.desired[p.UID] = p
+	}
+}
+
+// TestFixedUIDRestart is edge 5: removed and added again under one UID while the
+// old life ended; R2, HI4, HI11.
+func TestFixedUIDRestart(t *testing.T) {
+	n := newNode(t, nil)
+	n.want(newPod("a", fromFile))
+	n.workers["a"] = Worker{HasConfig: true, Static: true}
+	n.runs["a"] = true
+	n.phases["a"] = v1.PodRunning
+	n.pass(t, "it runs")
+	// Its old life has ended, its containers are still listed.
+	n.phases["a"] = v1.PodFailed
+	n.finished["a"] = true
+	n.pass(t, "restarted, not killed; the status of the old life goes first", "drop status a", "restart a")
+	n.pass(t, "once")
+	if got := workingPods(n.lastWorkers); got[series{"sync", "desired", ""}] != 1 || len(got) != 1 {
+		t.Errorf("working pods: %v", got)
+	}
+}
+
+// TestGonePod is the prompt end of a pod nobody wants: one pass after it finished
+// nothing is left (section 3, CG4, SB2).
+func TestGonePod(t *testing.T) {
+	n := newNode(t, nil)
+	n.want(newPod("a"), newPod("b"))
+	n.workers["a"], n.workers["b"] = Worker{HasConfig: true}, Worker{HasConfig: true}
+	n.runs["a"], n.content["a"], n.podDirs["a"], n.logDirs["a"] = true, true, true, true
+	n.podDirs["b"] = true
+	n.phases["a"] = v1.PodRunning
+	n.pass(t, "both run")
+	n.want(newPod("b"))
+	n.workers["a"] = Worker{State: WorkerTerminating, HasConfig: true}
+	n.pass(t, "it terminates", "drop status a")
+	delete(n.runs, "a")
+	n.workers["a"] = Worker{State: WorkerTerminated, HasConfig: true}
+	n.pass(t, "it has ended, its worker has not finished")
+	n.finished["a"] = true
+	n.pass(t, "forgotten, and everything it left goes in the same pass", "remove content a", "remove folder a")
+	n.pass(t, "converged (ID2)")
+}
+
+// TestHint: a pod that lived and died between two passes is found through Finished.
+func TestHint(t *testing.T) {
+	n := newNode(t, nil)
+	n.pass(t, "nothing")
+	n.content["a"] = true
+	n.pass(t, "nobody knows")
+	n.Finished("a")
+	n.pass(t, "with the hint", "remove content a")
+	n.want(newPod("b"))
+	n.workers["b"] = Worker{HasConfig: true}
+	n.Finished("b")
+	n.pass(t, "a hint about a desired pod does nothing")
+}
+
+// TestAgentWasDown is edge 4: a pod deleted while nobody was there.
+func TestAgentWasDown(t *testing.T) {
+	n := newNode(t, nil)
+	n.runs["a"], n.content["a"], n.podDirs["a"], n.logDirs["a"] = true, true, true, true
+	n.content["dead"], n.podDirs["dead"], n.logDirs["dead"] = true, true, true
+	n.pass(t, "the running one is killed, what is left of the dead one goes", "kill a", "remove logs dead", "remove folder dead", "collect dead")
+	n.pass(t, "edge 14: not killed again")
+	delete(n.runs, "a")
+	n.finished["a"] = true
+	n.pass(t, "then it goes too", "remove content a", "remove folder a")
+}
+
+// TestSourcesNotReady is SG1, edge 1: not even SyncKnownPods is called.
+func TestSourcesNotReady(t *testing.T) {
+	n := newNode(t, nil)
+	n.notReady = true
+	n.runs["a"], n.podDirs["a"], n.content["a"] = true, true, true
+	n.pass(t, "nothing")
+	if n.synced {
+		t.Error("SyncKnownPods was called")
+	}
+	n.notReady = false
+	n.during = func() { n.notReady = true }
+	n.podDirs["b"], n.content["b"] = true, true
+	n.pass(t, "the guard is asked again before acting (DR1)")
+}
+
+// TestListFails is edge 2, HK4: nothing is judged by a list that failed, the rest is
+// done.
+func TestListFails(t *testing.T) {
+	n := newNode(t, nil)
+	n.want(newPod("new"))
+	n.runs["orphan"], n.podDirs["gone"], n.content["gone"] = true, true, true
+	n.phases["gone"] = v1.PodFailed
+	n.runsErr = errors.New("runtime is down")
+	if err := n.try(); !errors.Is(err, n.runsErr) {
+		t.Errorf("error %v", err)
+	}
+	n.did(t, "statuses are still dropped", "drop status gone")
+	if !n.synced {
+		t.Error("SyncKnownPods was not called")
+	}
+	n.runsErr = nil
+	n.pass(t, "the list is back", "restart new", "kill orphan", "remove folder gone", "collect gone")
+}
+
+// TestTheLoopIsFaster: what changed between the list and the execution is seen
+// (B5, DR1).
+func TestTheLoopIsFaster(t *testing.T) {
+	n := newNode(t, nil)
+	n.want(newPod("lost"), newPod("gone"))
+	n.podDirs["new"], n.runs["new"] = true, true
+	n.podDirs["back"] = true
+	n.during = func() {
+		n.desired["new"] = newPod("new") // added, and its worker has started it
+		n.workers["new"] = Worker{HasConfig: true}
+		n.phases["new"] = v1.PodPending
+		n.workers["lost"] = Worker{HasConfig: true} // created by the loop meanwhile
+		delete(n.desired, "gone")                   // no longer wanted
+		n.desired["back"] = newPod("back")
+	}
+	n.pass(t, "nothing is done twice, nothing of the new pods is touched")
+}
+
+func TestRefusedAndDeleted(t *testing.T) { // edge 6, step 13
+	n := newNode(t, nil)
+	n.want(newPod("a", deleted))
+	n.phases["a"] = v1.PodFailed
+	n.pass(t, "finished once", "finish a")
+	n.pass(t, "not every pass")
+}
+
+func TestGateHoldsRestarts(t *testing.T) { // B2
+	n := newNode(t, nil)
+	n.want(newPod("a"))
+	n.runs["orphan"] = true
+	n.gateErr = errors.New("network is down")
+	n.pass(t, "kills go on", "kill orphan")
+	if got := show(n.LastPlan()); !slices.Contains(got, "restart a not B2") {
+		t.Errorf("the plan does not say why: %v", got)
+	}
+	n.gateErr = nil
+	n.pass(t, "afterwards", "restart a")
+}
+
+// TestFailedRemoval is OD10 and HI12: one failure delays no other object, and is
+// tried again with back-off.
+func TestFailedRemoval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, nil)
+		for _, uid := range []types.UID{"a", "bad", "c"} {
+			n.podDirs[uid] = true
+		}
+		busy := errors.New("device is busy")
+		n.removeErr["folder bad"] = busy
+		if err := n.try(); !errors.Is(err, busy) || !strings.Contains(err.Error(), "remove pod folder of bad") {
+			t.Errorf("error %v", err)
+		}
+		n.did(t, "the others go", "remove folder a", "remove folder bad", "remove folder c")
+		n.pass(t, "not at once again")
+		if got := n.LastPlan().Actions[0].Forbidden; !strings.HasPrefix(got, "OD10") || !strings.Contains(got, "device is busy") {
+			t.Errorf("the plan says %q", got)
+		}
+		tries := []time.Duration{}
+		begin := time.Now()
+		for range 1500 {
+			<-time.After(time.Second)
+			_ = n.try()
+			if len(n.log) > 0 {
+				tries = append(tries, time.Since(begin))
+				n.log = nil
+			}
+		}
+		want := []time.Duration{5 * time.Second, 15 * time.Second, 35 * time.Second, 75 * time.Second, 155 * time.Second, 315 * time.Second, 615 * time.Second, 915 * time.Second, 1215 * time.Second}
+		if diff := cmp.Diff(want, tries); diff != "" {
+			t.Errorf("tries (-want +got):\n%s", diff)
+		}
+		delete(n.removeErr, "folder bad")
+		<-time.After(5 * time.Minute)
+		n.pass(t, "at last", "remove folder bad")
+		n.pass(t, "converged")
+		if len(n.failures) != 0 {
+			t.Errorf("failures are remembered: %v", n.failures)
+		}
+	})
+}
+
+// TestManyLeftovers is edge 38: a mountain goes in steps.
+func TestManyLeftovers(t *testing.T) {
+	again := 0
+	n := newNode(t, func(o *Options) { o.Again = func() { again++ } })
+	const all = 95
+	for i := range all {
+		n.podDirs[types.UID(fmt.Sprint("old", i))] = true
+	}
+	for i := range 5 {
+		if err := n.try(); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := len(n.podDirs), max(0, all-(i+1)*maxRemovals); got != want {
+			t.Errorf("%d folders are left after pass %d, want %d", got, i+1, want)
+		}
+	}
+	if again != 4 {
+		t.Errorf("another pass was asked for %d times, want 4", again)
+	}
+}
+
+func TestCollectPeriod(t *testing.T) { // section 1
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, nil)
+		n.pass(t, "first")
+		n.content["a"], n.logDirs["a"] = true, true
+		<-time.After(59 * time.Second)
+		n.pass(t, "not yet")
+		<-time.After(time.Second)
+		n.pass(t, "after a minute", "remove logs a", "collect a")
+	})
+}
+
+func TestPassesAreSerial(t *testing.T) { // HK2
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, nil)
+		inside, release := 0, make(chan struct{})
+		n.during = func() {
+			inside++
+			<-release
+			inside--
+		}
+		done := make(chan error, 2)
+		for range 2 {
+			go func() { done <- n.Housekeep(t.Context(), nil) }()
+		}
+		synctest.Wait()
+		if inside != 1 {
+			t.Errorf("%d passes at once", inside)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := n.Housekeep(ctx, nil); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a third pass: %v", err)
+		}
+		close(release)
+		for range 2 {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// TestBareHousekeeper: without the optional parts the pods are still looked after.
+func TestBareHousekeeper(t *testing.T) {
+	n := newNode(t, func(o *Options) { *o = Options{} })
+	n.want(newPod("a"))
+	n.runs["b"], n.podDirs["c"], n.phases["d"] = true, true, v1.PodFailed
+	n.pass(t, "restart and kill only", "restart a", "kill b")
+	n.Finished("b")
+	if len(n.Housekeeper.finished) != 0 {
+		t.Error("hints pile up that nobody reads")
+	}
+}
+
+func TestNewListsAllProblems(t *testing.T) {
+	_, err := New(nil, nil, nil, Options{CollectPeriod: -1})
+	for _, want := range []string{"required", "negative"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v does not say %q", err, want)
+		}
+	}
+}
+
+// TestWorkingPods is section 9: the series, and the FIX for a desired UID without a
+// full pod; edge 40 through the full list of series.
+func TestWorkingPods(t *testing.T) {
+	got := workingPods(map[types.UID]Worker{
+		"1": {State: WorkerSync, HasConfig: true},
+		"2": {State: WorkerSync, HasConfig: true, Static: true},
+		"3": {State: WorkerTerminating, HasConfig: true, Orphan: true},
+		"4": {State: WorkerTerminated, HasConfig: true, Orphan: true, Static: true},
+		"5": {State: WorkerTerminating, Orphan: true},
+		"6": {State: WorkerTerminating},
+	})
+	want := map[series]int64{
+		{"sync", "desired", ""}: 1, {"sync", "desired", "true"}: 1, {"terminating", "orphan", ""}: 1,
+		{"terminated", "orphan", "true"}: 1, {"terminating", "runtime_only", "unknown"}: 2,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	seen := map[series]bool{}
+	for _, s := range workingSeries() {
+		seen[s] = true
+	}
+	if len(seen) != 15 {
+		t.Errorf("%d series, want 15", len(seen))
+	}
+	for s := range want {
+		if !seen[s] {
+			t.Errorf("%v is never written back to zero", s)
+		}
+	}
+}
