@@ -89,6 +89,14 @@
 // read-only, and the same path on both sides. Image mounts and bidirectional
 // propagation are refused.
 //
+// # Environment and output
+//
+// A container gets the environment of its config and nothing of the agent's; PATH
+// is added if missing, and PODWRIGHT_CONTAINER_ID always. Its standard input is
+// empty. Its output goes to the log path of its config, in the CRI format, or
+// nowhere if that is empty; log files have mode 0640 and are never removed here.
+// What a log file cannot take (disk full) is dropped: it never blocks a container.
+//
 // # Stopping
 //
 // StopContainer sends the stop signal to the container's process group, SIGKILL

@@ -213,6 +213,24 @@ func TestKillTree(t *testing.T) {
 	}
 }
 
+// The way of older kernels spares a group that is somebody else's.
+func TestSignalGroupByNumber(t *testing.T) {
+	cmd, p := start(t, "sh", "-c", "sleep 1000; true")
+	stranger := &Process{id: p.Identity(), fd: -1}
+	stranger.id.StartTime--
+	if err := stranger.signalGroupByNumber(syscall.SIGKILL); !errors.Is(err, os.ErrProcessDone) || !p.Alive() {
+		t.Fatalf("a stranger's group was signalled: %v", err)
+	}
+	if err := p.signalGroupByNumber(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-watch(t, p)
+	_ = cmd.Wait()
+	if err := p.signalGroupByNumber(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		t.Error(err)
+	}
+}
+
 func TestFindByEnv(t *testing.T) {
 	cmd := exec.Command("sh", "-c", "setsid sleep 1000 & sleep 1000")
 	cmd.Env = append(os.Environ(), "OSPROC_MARK=here")

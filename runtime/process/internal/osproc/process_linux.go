@@ -116,13 +116,19 @@ func (p *Process) SignalGroup(sig syscall.Signal) error {
 	return p.WithFD(func(fd int) error {
 		err := unix.PidfdSendSignal(fd, sig, nil, signalGroup)
 		if errors.Is(err, unix.EINVAL) { // before Linux 6.9
-			err = unix.ESRCH
-			if p.owns() {
-				err = unix.Kill(-p.id.PID, sig)
-			}
+			return p.signalGroupByNumber(sig)
 		}
 		return p.wrap(sig, err)
 	})
+}
+
+// signalGroupByNumber is SignalGroup for kernels that cannot do it by pidfd. The
+// number is known to be the group's a moment before the signal.
+func (p *Process) signalGroupByNumber(sig syscall.Signal) error {
+	if !p.owns() {
+		return p.wrap(sig, unix.ESRCH)
+	}
+	return p.wrap(sig, unix.Kill(-p.id.PID, sig))
 }
 
 // KillTree kills the process, its group and everything in the session it leads.
