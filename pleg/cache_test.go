@@ -17,7 +17,7 @@ func statusAt(uid types.UID, stamp runtime.Stamp) *runtime.PodStatus {
 	return &runtime.PodStatus{UID: uid, Stamp: stamp}
 }
 
-// C3, edge 12: what is newer than a stamp, every comparison strict.
+// C1, C3, edge case 12: what is newer than a stamp, every comparison strict.
 func TestCacheNewer(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
@@ -107,7 +107,7 @@ func TestCacheRefusesOlder(t *testing.T) {
 	}
 }
 
-// C4, C6, edges 12-14: who is woken by what.
+// C4, C6, edge cases 12, 13 and 14: who is woken by what.
 func TestCacheWaiters(t *testing.T) {
 	boom := errors.New("boom")
 	for _, tc := range []struct {

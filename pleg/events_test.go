@@ -110,7 +110,7 @@ func TestSubscriptionDiedIsBounded(t *testing.T) {
 	}
 }
 
-// Edge case 16, PI2, PI3: a subscriber that is away for a minute of changes finds
+// Edge case 16, H5, PI2, PI3: a subscriber that is away for a minute of changes finds
 // one entry per pod, and statuses that show the last of them.
 func TestSubscriptionAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -20,14 +20,16 @@ type job struct {
 	// listed is the listing to read; nil means list the pod first.
 	listed *runtime.Pod
 	// force reads in full even if the listing looks unchanged.
-	force       bool
+	force bool
+	// twice looks again before it believes that the pod is not listed.
+	twice       bool
 	known       bool
-	alive       bool
 	objects     []object
 	fingerprint uint64
 	reports     map[string]runtime.State
-	readers     []*reader
-	began       time.Time
+	// readers is guarded by Generator.mu; the rest is not written again.
+	readers []*reader
+	began   time.Time
 }
 
 // reading is the result of a job.
@@ -124,8 +126,8 @@ func (g *Generator) begin(r *record) *job {
 		return nil // the next relist after the rest takes it up again
 	}
 	j := &job{
-		record: r, known: r.known, alive: r.alive, objects: r.objects, fingerprint: r.fingerprint,
-		force: r.reinspect || len(r.readers) > 0, readers: r.readers,
+		record: r, known: r.known, objects: r.objects, fingerprint: r.fingerprint,
+		force: r.reinspect || len(r.readers) > 0, twice: r.alive && len(r.readers) > 0, readers: r.readers,
 		reports: maps.Clone(r.reports), began: g.options.Clock.Now(),
 	}
 	if len(r.readers) == 0 && r.request == 0 {
@@ -153,7 +155,7 @@ func (g *Generator) read(ctx context.Context, j *job) reading {
 	result := g.readOnce(ctx, j, j.listed)
 	// A pod that was alive may be absent because the runtime has just
 	// restarted. Refreshes leave that to the relists; ReadNow looks twice.
-	doubtful := result.pod == nil && j.alive && len(j.readers) > 0
+	doubtful := result.pod == nil && j.twice
 	if result.err != nil || !doubtful && !behind(j.reports, result.pod, result.status) {
 		return result
 	}

@@ -37,7 +37,7 @@ func manyPods(n int) func(*bench) {
 	}
 }
 
-// Edge cases 21, B2, B3, B5, PI14: one inspection that hangs, for ever or until
+// Edge case 21, R4, H4, B2, B3, B5, PI14: one inspection that hangs, for ever or until
 // its context ends, while 99 other pods keep changing. They are published at
 // once; health names the hung pod and stays good; its own entry keeps its status
 // and does not pretend to be fresh.
@@ -206,7 +206,7 @@ func TestRestartWithManyPods(t *testing.T) {
 	})
 }
 
-// H1, H2, B5, edge cases 10 and 11: health from never run to failing and back;
+// H1, H2, H3, B5, edge cases 10 and 11: health from never run to failing and back;
 // waiters are released with the next success.
 func TestHealth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

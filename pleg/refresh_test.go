@@ -131,7 +131,7 @@ func TestRefreshAndRelist(t *testing.T) {
 	}
 }
 
-// A list that is older than a refresh does not undo it, nor judge the pod.
+// D2: a relist in progress delays no refresh. A list that is older than a refresh does not undo it, nor judge the pod.
 func TestRefreshOvertakesRelist(t *testing.T) {
 	inBubble(t, Options{}, func(b *bench) { b.pod("p", "c") }, func(b *bench) {
 		block := make(chan struct{})

@@ -37,7 +37,7 @@ func TestRelistFirstAndUnchanged(t *testing.T) {
 	}
 }
 
-// Edge cases 1-5, 33: what each transition delivers.
+// Edge cases 1, 2, 3, 4, 5 and 33: what each transition delivers.
 func TestRelistTransitions(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -147,7 +147,7 @@ func TestRelistVanishedAliveIsConfirmed(t *testing.T) {
 	})
 }
 
-// R3, PI5: a failed list changes nothing.
+// R3, PI5, B8: a failed list changes nothing, one above the message limit included.
 func TestRelistListFails(t *testing.T) {
 	for _, method := range []string{"ListPodSandbox", "ListContainers"} {
 		t.Run(method, func(t *testing.T) {
@@ -157,10 +157,10 @@ func TestRelistListFails(t *testing.T) {
 			b.events()
 			before := b.Dump()
 			b.container("p", "c", sExited)
-			boom := errors.New("boom")
+			boom := fmt.Errorf("20,000 containers: %w", runtime.ErrExhausted)
 			b.fail(failing(method, "", boom))
-			if err := b.Relist(t.Context()); !errors.Is(err, boom) {
-				t.Fatalf("Relist: %v, want boom", err)
+			if err := b.Relist(t.Context()); !errors.Is(err, runtime.ErrExhausted) {
+				t.Fatalf("Relist: %v, want %v", err, boom)
 			}
 			b.expect("failed list")
 			if after := b.Dump(); after.Global != before.Global || !slices.Equal(after.Pods, before.Pods) {

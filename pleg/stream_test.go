@@ -98,7 +98,7 @@ func inStream(t *testing.T, quiet time.Duration, refuse error, f func(*bench, *t
 	})
 }
 
-// EV3: a stopped event leads to a refresh at once; PI13: whether the stream
+// EV3, edge case 25: a stopped event leads to a refresh at once; PI13: whether the stream
 // exists changes when, not what.
 func TestStreamStopped(t *testing.T) {
 	inStream(t, 0, nil, func(b *bench, s *tap) {
@@ -121,7 +121,7 @@ func TestStreamStopped(t *testing.T) {
 	})
 }
 
-// EV2, EV3, EV5, edge case 26: no event changes state; what is of no use is
+// EV2, EV3, EV5, edge case 26: no event changes state, as it did in EV1; what is of no use is
 // counted. The statuses it carries are not looked at.
 func TestStreamOddEvents(t *testing.T) {
 	inStream(t, 0, nil, func(b *bench, s *tap) {
@@ -208,7 +208,7 @@ func TestStreamBackoff(t *testing.T) {
 	}
 }
 
-// EV4, EV6, EV7, edges 27 and 29: streams that end at once, with or without an
+// EV4, EV6, EV7, edge cases 27 and 29: streams that end at once, with or without an
 // error, or are not implemented: one watcher, back-off, for ever, and everything
 // else as without a stream.
 func TestStreamRefused(t *testing.T) {
