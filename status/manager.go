@@ -100,7 +100,7 @@ type entry struct {
 	status   *v1.PodStatus
 	version  uint64
 	finished bool
-	// changed is when version was accepted, for the latency metric.
+	// changed is when version was accepted.
 	changed time.Time
 }
 

@@ -52,6 +52,8 @@ type delivery struct {
 	stored *v1.PodStatus
 	// target is the UID acked and stored belong to: the pod's or its mirror's.
 	target types.UID
+	// since is when the first change was accepted that the sink does not have.
+	since time.Time
 
 	state deliveryState
 	// again asks for another round after the one in flight.
@@ -99,6 +101,9 @@ func (s *sender) enqueue(e *entry) {
 		s.count(d, nil)
 		*d = delivery{entry: e, state: d.state}
 	}
+	if d.since.IsZero() {
+		d.since = e.changed
+	}
 	s.push(d)
 }
 
@@ -111,6 +116,9 @@ func (s *sender) recheck(e *entry) {
 		return
 	}
 	d.acked = 0
+	if d.since.IsZero() {
+		d.since = s.manager.options.Clock.Now()
+	}
 	s.push(d)
 }
 
@@ -201,16 +209,14 @@ func (s *sender) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		m.mu.Lock()
 		d, wait := s.next(m.options.Clock.Now(), m.options.MaxInFlight)
-		var job job
-		if d != nil {
-			job = s.job(d)
-		}
-		m.mu.Unlock()
-		if d != nil {
-			wg.Go(func() { s.round(ctx, d, job) })
+		if d == nil {
+			m.mu.Unlock()
+			s.sleep(ctx, wait)
 			continue
 		}
-		s.sleep(ctx, wait)
+		j := s.job(d)
+		m.mu.Unlock()
+		wg.Go(func() { s.round(ctx, d, j) })
 	}
 }
 
@@ -236,17 +242,18 @@ type job struct {
 	status   *v1.PodStatus
 	version  uint64
 	finished bool
-	changed  time.Time
 	acked    uint64
 	stored   *v1.PodStatus
 	target   types.UID
+	since    time.Time
+	failures int
 }
 
 func (s *sender) job(d *delivery) job {
 	e := d.entry
 	return job{
-		entry: e, pod: e.pod, status: e.status, version: e.version, finished: e.finished, changed: e.changed,
-		acked: d.acked, stored: d.stored, target: d.target,
+		entry: e, pod: e.pod, status: e.status, version: e.version, finished: e.finished,
+		acked: d.acked, stored: d.stored, target: d.target, since: d.since, failures: d.failures,
 	}
 }
 
@@ -280,11 +287,10 @@ func (s *sender) round(ctx context.Context, d *delivery, j job) {
 		m.metrics.sent(ctx, s.name, o.result)
 	}
 	if o.err != nil && ctx.Err() == nil {
-		m.options.Logger.Error(o.err, "status not sent, will be retried", "sink", s.name, "uid", j.entry.uid,
-			"namespace", j.pod.Namespace, "name", j.pod.Name, "version", j.version)
+		s.logFailure(j, o.err)
 	}
 	if o.acked && o.result == Stored.String() {
-		m.metrics.acknowledged(ctx, s.name, m.options.Clock.Since(j.changed))
+		m.metrics.acknowledged(ctx, s.name, m.options.Clock.Since(j.since))
 	}
 
 	m.mu.Lock()
@@ -293,6 +299,18 @@ func (s *sender) round(ctx context.Context, d *delivery, j job) {
 	s.settle(d, j, o)
 	s.notify()
 	m.progressed()
+}
+
+// logFailure tells of the first failure in a row loudly, of the others only to
+// those who ask: a full disk fails for every pod, twice a minute.
+func (s *sender) logFailure(j job, err error) {
+	log := s.manager.options.Logger.WithValues("sink", s.name, "uid", j.entry.uid,
+		"namespace", j.pod.Namespace, "name", j.pod.Name, "version", j.version)
+	if j.failures == 0 {
+		log.Error(err, "status not sent, will be retried")
+	} else {
+		log.V(1).Info("status still not sent, will be retried", "failures", j.failures+1, "error", err.Error())
+	}
 }
 
 // errSendTimeout is the cause of a send ended by Options.SendTimeout.
@@ -326,7 +344,10 @@ func (s *sender) settle(d *delivery, j job, o outcome) {
 		d.stored, d.target = o.stored, o.target
 	}
 	if o.acked {
-		d.acked = j.version
+		d.acked, d.since = j.version, time.Time{}
+		if d.acked < d.entry.version {
+			d.since = d.entry.changed
+		}
 	}
 	s.count(d, o.err)
 	if o.deleted {

@@ -8,11 +8,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -379,6 +381,22 @@ func TestSending(t *testing.T) {
 				t.Errorf("fails %t: %d deliveries left", fails, left)
 			}
 			m.mu.Unlock()
+		}
+	})
+
+	bubble(t, "a sink that fails all the time fills no log", func(t *testing.T) {
+		var loud atomic.Int32
+		log := funcr.New(func(_, args string) {
+			if strings.Contains(args, "status not sent") {
+				loud.Add(1)
+			}
+		}, funcr.Options{})
+		sink := SinkFunc(func(context.Context, Update) (StoreResult, error) { return 0, syscall.ENOSPC })
+		m := started(t, Options{Sinks: []StatusSink{sink}, Logger: log})
+		set(t, m, newPod(), message("up"))
+		advance(t, time.Hour)
+		if loud.Load() != 1 {
+			t.Errorf("%d lines", loud.Load())
 		}
 	})
 
