@@ -1,0 +1,113 @@
+package pods_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/fake"
+	"github.com/podwright/podwright/runtime/pods"
+)
+
+// spec/runtime.md 3.4, 6.3, 8: an ephemeral container sees its target's
+// processes; a missing target is a configuration error.
+func TestEphemeralContainer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ns *runtimeapi.NamespaceOption
+		w := newWorld(t, func(l fake.Launch) fake.Script {
+			if l.Container == "debug" {
+				ns = l.Config.GetLinux().GetSecurityContext().GetNamespaceOptions()
+			}
+			return fake.Script{}
+		})
+		pod := newPod()
+		w.settle(pod)
+		debug := func(name, target string) v1.EphemeralContainer {
+			return v1.EphemeralContainer{
+				EphemeralContainerCommon: v1.EphemeralContainerCommon(container(name)), TargetContainerName: target,
+			}
+		}
+		pod.Spec.EphemeralContainers = []v1.EphemeralContainer{debug("debug", "app"), debug("lost", "nobody")}
+		r := w.sync(pod)
+		if len(r.Starts) != 2 || r.Starts[0].Err != nil || r.Starts[1].Reason != "CreateContainerConfigError" {
+			t.Fatalf("starts %+v", r.Starts)
+		}
+		if ns.GetPid() != runtimeapi.NamespaceMode_TARGET || ns.GetTargetId() != w.read(pod).Container("app").ID.ID {
+			t.Errorf("3.4: %v", ns)
+		}
+		if !w.events.has("Normal Started spec.ephemeralContainers{debug}") {
+			t.Errorf("22.3: %v", w.events.list())
+		}
+	})
+}
+
+// spec/runtime.md 7: who waits for the sandbox hears of it before any pull.
+func TestSandboxReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var w *world
+		var told []string
+		w = newWorld(t, nil, func(o *pods.Options) {
+			o.SandboxReady = func(_ context.Context, uid types.UID, ips []string) {
+				if n := w.fake.CallCount(fake.PullImage); n != 0 {
+					t.Errorf("told after %d pulls", n)
+				}
+				told = append(ips, string(uid))
+			}
+		})
+		pod := newPod()
+		w.settle(pod)
+		if status := w.read(pod); len(told) != 2 || told[0] != status.IPs[0] || told[1] != "uid-1" {
+			t.Errorf("told %v, status %v", told, status.IPs)
+		}
+	})
+}
+
+// Only a pod that asks for cluster DNS hears that there is none, once.
+func TestMissingClusterDNS(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		pod := newPod(func(p *v1.Pod) {
+			p.Spec.DNSPolicy = v1.DNSClusterFirst
+			p.Spec.Containers = append(p.Spec.Containers, container("b"))
+		})
+		w.settle(pod)
+		pod.Spec.Containers[0].Image += "2"
+		w.settle(pod)
+		n := 0
+		for _, e := range w.events.list() {
+			if e == "Warning MissingClusterDNS  No cluster DNS is configured. Falling back to DNS policy Default." {
+				n++
+			}
+		}
+		if n != 1 {
+			t.Errorf("4: told %d times: %v", n, w.events.list())
+		}
+	})
+}
+
+// Edge 10: what is in an unknown state is killed before the new one starts, and
+// not replaced if it cannot be killed.
+func TestUnknownState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		pod := newPod()
+		w.settle(pod)
+		if err := w.fake.SetUnknown(w.read(pod).Container("app").ID.ID); err != nil {
+			t.Fatal(err)
+		}
+		w.fake.Inject(fake.Fault{Match: fake.Match{Method: fake.StopContainer}, Times: 1, Effect: fake.Effect{Err: runtime.ErrUnavailable}})
+		if r := w.sync(pod); r.Err == nil || len(r.Starts) != 0 {
+			t.Errorf("edge 10: the kill failed, and: %+v", r)
+		}
+		w.settle(pod)
+		w.wantState(pod, "app:running")
+		if err := w.fake.Doubled(); err != nil {
+			t.Error(err)
+		}
+	})
+}
