@@ -2,9 +2,11 @@ package pods
 
 import (
 	"fmt"
+	"maps"
 	"math/rand"
 	"os"
 	"path/filepath"
+	goruntime "runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +14,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/runtime"
@@ -32,6 +35,8 @@ type Manager struct {
 	puller  *images.Puller
 	dirs    poddir.Store
 	metrics metrics
+	// allocatable has at least CPU and memory.
+	allocatable v1.ResourceList
 
 	// mu guards what follows. It is never held over a call.
 	mu      sync.Mutex
@@ -75,6 +80,11 @@ func New(rt runtime.RuntimeService, imageService runtime.ImageService, o Options
 		stopping: map[types.UID]map[string]bool{},
 	}
 	examineMachine(&m.node)
+	m.allocatable = v1.ResourceList{
+		v1.ResourceCPU:    *resource.NewQuantity(int64(goruntime.NumCPU()), resource.DecimalSI),
+		v1.ResourceMemory: *resource.NewQuantity(m.node.MemoryCapacity, resource.BinarySI),
+	}
+	maps.Copy(m.allocatable, o.Allocatable)
 	var err error
 	if m.metrics, err = newMetrics(o.Meter); err != nil {
 		return nil, err

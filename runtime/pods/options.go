@@ -11,6 +11,7 @@ import (
 	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
+	v1 "k8s.io/api/core/v1"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -93,6 +94,10 @@ type Options struct {
 	// node's file system. Containers of an image whose ID is "host", as package
 	// runtime/process has it, get none in any case.
 	NoManagedMounts bool
+	// Allocatable is what containers without a limit read as theirs in
+	// resourceFieldRef. Missing CPU and memory are the machine's; anything else
+	// that is missing is unknown.
+	Allocatable v1.ResourceList
 	// MemoryCapacity is the node's memory in bytes, for OOM scores. 0: read
 	// from the machine.
 	MemoryCapacity int64

@@ -196,8 +196,8 @@ func (st *starting) containerConfig(image images.Image) (*runtimeapi.ContainerCo
 	if err != nil {
 		return nil, err
 	}
-	environment, err := criconfig.NewEnvironment(st.pod, st.spec, criconfig.Addresses{
-		HostIPs: m.options.HostIPs(), PodIPs: st.podIPs,
+	environment, err := criconfig.NewEnvironment(st.pod, st.spec, criconfig.Downward{
+		HostIPs: m.options.HostIPs(), PodIPs: st.podIPs, Allocatable: m.allocatable,
 	})
 	if err != nil {
 		return nil, err

@@ -64,8 +64,9 @@ func TestExpandUnknown(t *testing.T) {
 func environment(t *testing.T, change func(*v1.Pod)) (string, error) {
 	t.Helper()
 	pod := newPod(change)
-	e, err := criconfig.NewEnvironment(pod, &pod.Spec.Containers[0], criconfig.Addresses{
+	e, err := criconfig.NewEnvironment(pod, &pod.Spec.Containers[0], criconfig.Downward{
 		HostIPs: []string{"1.1.1.1", "::1"}, PodIPs: []string{"10.0.0.1", "fd00::1"},
+		Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse("8"), v1.ResourceMemory: resource.MustParse("16Gi")},
 	})
 	if err != nil {
 		return "", err
@@ -149,10 +150,52 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
+// spec/runtime.md 11.6.
+func TestResourceFields(t *testing.T) {
+	for _, tc := range []struct {
+		field, divisor, container string
+		r                         v1.ResourceRequirements
+		pod                       *v1.ResourceRequirements
+		want                      string
+	}{
+		{field: "limits.cpu", r: requirements("", "1500m", "", ""), want: "2"},
+		{field: "limits.cpu", divisor: "1m", r: requirements("", "1500m", "", ""), want: "1500"},
+		{field: "limits.cpu", divisor: "1k", r: requirements("", "1500m", "", ""), want: "1"},
+		{field: "requests.cpu", divisor: "1m", r: requirements("250m", "", "", ""), want: "250"},
+		{field: "requests.cpu", want: "0"},
+		{field: "limits.memory", r: requirements("", "", "", "64Mi"), want: "67108864"},
+		{field: "limits.memory", divisor: "1Mi", r: requirements("", "", "", "65000k"), want: "62"},
+		{field: "limits.cpu", want: "8"},
+		{field: "limits.memory", divisor: "1Gi", want: "16"},
+		{field: "limits.memory", divisor: "1Mi", pod: ptr.To(requirements("", "", "", "1Gi")), want: "1024"},
+		{field: "limits.ephemeral-storage", want: "!"},
+		{field: "limits.hugepages-2Mi", want: "0"},
+		{field: "limits.cpu", container: "other", want: "3"},
+		{field: "limits.cpu", container: "none", want: "!"},
+		{field: "limits.bananas", want: "!"},
+		{field: "cpu", want: "!"},
+		{field: "limits.cpu", divisor: "-1", want: "!"},
+	} {
+		got, err := environment(t, func(p *v1.Pod) {
+			p.Spec.Resources = tc.pod
+			p.Spec.InitContainers = []v1.Container{{Name: "other", Resources: requirements("", "3", "", "")}}
+			ref := &v1.ResourceFieldSelector{Resource: tc.field, ContainerName: tc.container}
+			if tc.divisor != "" {
+				ref.Divisor = resource.MustParse(tc.divisor)
+			}
+			c := &p.Spec.Containers[0]
+			c.Resources, c.Env = tc.r, []v1.EnvVar{{Name: "R", ValueFrom: &v1.EnvVarSource{ResourceFieldRef: ref}}}
+		})
+		if tc.want == "!" && err == nil || tc.want != "!" && (err != nil || got != "R="+tc.want) {
+			t.Errorf("11.6 %s / %q of %q: %s, err %v; want %s", tc.field, tc.divisor, tc.container, got, err, tc.want)
+		}
+	}
+}
+
 func build(t *testing.T, pod *v1.Pod, change ...func(*criconfig.ContainerInput)) (*runtimeapi.ContainerConfig, error) {
 	t.Helper()
 	c := &pod.Spec.Containers[0]
-	e, err := criconfig.NewEnvironment(pod, c, criconfig.Addresses{})
+	e, err := criconfig.NewEnvironment(pod, c, criconfig.Downward{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,10 +10,12 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Addresses are what the downward API tells about where a pod runs.
-type Addresses struct {
+// Downward is what the downward API tells about where a pod runs.
+type Downward struct {
 	// HostIPs and PodIPs, primary first.
 	HostIPs, PodIPs []string
+	// Allocatable is what the node can give.
+	Allocatable v1.ResourceList
 }
 
 // Environment is a container's environment in declared order.
@@ -48,7 +50,7 @@ func (e *Environment) KeyValues() []*runtimeapi.KeyValue {
 // NewEnvironment builds a container's environment (spec/runtime.md 11). Sources
 // that only an API server or a volume could answer are an error, unless they are
 // optional: then they are skipped as absent.
-func NewEnvironment(pod *v1.Pod, c *v1.Container, addresses Addresses) (*Environment, error) {
+func NewEnvironment(pod *v1.Pod, c *v1.Container, down Downward) (*Environment, error) {
 	e := &Environment{values: make(map[string]string, len(c.Env))}
 	for _, from := range c.EnvFrom {
 		if err := envFrom(from); err != nil {
@@ -67,7 +69,7 @@ func NewEnvironment(pod *v1.Pod, c *v1.Container, addresses Addresses) (*Environ
 			}
 			e.set(v.Name, Expand(v.Value, e.Lookup))
 		default:
-			value, ok, err := valueFrom(pod, v.ValueFrom, addresses)
+			value, ok, err := valueFrom(pod, c, v.ValueFrom, down)
 			if err != nil {
 				return nil, fmt.Errorf("environment variable %s: %w", v.Name, err)
 			}
@@ -91,10 +93,10 @@ func envFrom(from v1.EnvFromSource) error {
 }
 
 // valueFrom resolves one source; ok is false for an optional one that is absent.
-func valueFrom(pod *v1.Pod, from *v1.EnvVarSource, addresses Addresses) (value string, ok bool, err error) {
+func valueFrom(pod *v1.Pod, c *v1.Container, from *v1.EnvVarSource, down Downward) (value string, ok bool, err error) {
 	switch {
 	case from.FieldRef != nil:
-		value, err = FieldValue(pod, from.FieldRef.FieldPath, addresses)
+		value, err = FieldValue(pod, from.FieldRef.FieldPath, down)
 		return value, err == nil, err
 	case from.ConfigMapKeyRef != nil:
 		if isTrue(from.ConfigMapKeyRef.Optional) {
@@ -107,7 +109,8 @@ func valueFrom(pod *v1.Pod, from *v1.EnvVarSource, addresses Addresses) (value s
 		}
 		return "", false, fmt.Errorf("secret %q cannot be read: no source of API objects is configured", from.SecretKeyRef.Name)
 	case from.ResourceFieldRef != nil:
-		return "", false, errors.New("resourceFieldRef is not supported")
+		value, err = resourceValue(pod, c, from.ResourceFieldRef, down.Allocatable)
+		return value, err == nil, err
 	case from.FileKeyRef != nil:
 		return "", false, errors.New("fileKeyRef is not supported")
 	}
@@ -115,7 +118,7 @@ func valueFrom(pod *v1.Pod, from *v1.EnvVarSource, addresses Addresses) (value s
 }
 
 // FieldValue reads a field of the downward API (spec/runtime.md 11.5).
-func FieldValue(pod *v1.Pod, path string, addresses Addresses) (string, error) {
+func FieldValue(pod *v1.Pod, path string, down Downward) (string, error) {
 	switch path {
 	case "metadata.name":
 		return pod.Name, nil
@@ -128,13 +131,13 @@ func FieldValue(pod *v1.Pod, path string, addresses Addresses) (string, error) {
 	case "spec.serviceAccountName":
 		return pod.Spec.ServiceAccountName, nil
 	case "status.hostIP":
-		return first(addresses.HostIPs), nil
+		return first(down.HostIPs), nil
 	case "status.hostIPs":
-		return strings.Join(addresses.HostIPs, ","), nil
+		return strings.Join(down.HostIPs, ","), nil
 	case "status.podIP":
-		return first(addresses.PodIPs), nil
+		return first(down.PodIPs), nil
 	case "status.podIPs":
-		return strings.Join(addresses.PodIPs, ","), nil
+		return strings.Join(down.PodIPs, ","), nil
 	}
 	if key, ok := subscript(path, "metadata.labels"); ok {
 		return mapValue(pod.Labels, path, key)

@@ -1,0 +1,69 @@
+package criconfig
+
+import (
+	"fmt"
+	"math/big"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// resourceValue reads a resource of a container for its environment
+// (spec/runtime.md 11.6). A limit that is not set reads as the pod's, then as
+// what the node can give.
+func resourceValue(pod *v1.Pod, c *v1.Container, ref *v1.ResourceFieldSelector, allocatable v1.ResourceList) (string, error) {
+	if ref.ContainerName != "" && ref.ContainerName != c.Name {
+		if c = containerNamed(pod, ref.ContainerName); c == nil {
+			return "", fmt.Errorf("resourceFieldRef: the pod has no container %q", ref.ContainerName)
+		}
+	}
+	kind, text, _ := strings.Cut(ref.Resource, ".")
+	name := v1.ResourceName(text)
+	known := name == v1.ResourceCPU || name == v1.ResourceMemory || name == v1.ResourceEphemeralStorage
+	huge := strings.HasPrefix(text, v1.ResourceHugePagesPrefix)
+	if (!known && !huge) || (kind != "limits" && kind != "requests") {
+		return "", fmt.Errorf("resourceFieldRef: %q is not a resource of a container", ref.Resource)
+	}
+	var q resource.Quantity
+	if kind == "requests" {
+		q = request(c.Resources, name)
+	} else if q = c.Resources.Limits[name]; q.IsZero() && known {
+		q = limit(pod, c, name)
+		if q.IsZero() {
+			var ok bool
+			if q, ok = allocatable[name]; !ok {
+				return "", fmt.Errorf("resourceFieldRef: no limit of %s is set and the node's is not known", name)
+			}
+		}
+	}
+	return divide(q, ref.Divisor, name == v1.ResourceCPU)
+}
+
+// divide rounds up; the divisor 0 is 1. Whole CPUs would lose what is asked for
+// in thousandths, so CPUs are divided as such.
+func divide(q, divisor resource.Quantity, milli bool) (string, error) {
+	if divisor.Sign() < 0 || q.Sign() < 0 {
+		return "", fmt.Errorf("resourceFieldRef: negative amounts")
+	}
+	if divisor.IsZero() {
+		divisor = resource.MustParse("1")
+	}
+	value, by := q.Value(), divisor.Value()
+	if milli {
+		value, by = q.MilliValue(), divisor.MilliValue()
+	}
+	sum := new(big.Int).Add(big.NewInt(value), big.NewInt(by-1))
+	return sum.Div(sum, big.NewInt(by)).String(), nil
+}
+
+func containerNamed(pod *v1.Pod, name string) *v1.Container {
+	for _, list := range [][]v1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+		for i := range list {
+			if list[i].Name == name {
+				return &list[i]
+			}
+		}
+	}
+	return nil
+}
