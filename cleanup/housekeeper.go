@@ -196,25 +196,26 @@ func (h *Housekeeper) sourcesReady() bool {
 // begin, others because they are gone.
 func (h *Housekeeper) known(in *Input) {
 	in.Desired = h.pods.Pods()
-	before := make(map[types.UID]bool, len(in.Desired))
+	in.Phases = map[types.UID]v1.PodPhase{}
+	desired := make(map[types.UID]bool, len(in.Desired))
+	var ended []types.UID // by their local phase, and with a worker
 	for _, pod := range in.Desired {
-		if h.workers.Knows(pod.UID) {
-			before[pod.UID] = true
+		desired[pod.UID] = true
+		if h.options.Statuses == nil {
+			continue
+		}
+		if phase, ok := h.options.Statuses.Phase(pod.UID); ok {
+			in.Phases[pod.UID] = phase
+			if terminal(phase) && h.workers.Knows(pod.UID) {
+				ended = append(ended, pod.UID)
+			}
 		}
 	}
 	in.Workers = h.workers.SyncKnownPods(in.Desired)
 	in.Forgotten = map[types.UID]bool{}
-	in.Phases = map[types.UID]v1.PodPhase{}
-	desired := make(map[types.UID]bool, len(in.Desired))
-	for _, pod := range in.Desired {
-		desired[pod.UID] = true
-		if _, still := in.Workers[pod.UID]; !still && before[pod.UID] {
-			in.Forgotten[pod.UID] = true
-		}
-		if h.options.Statuses != nil {
-			if phase, ok := h.options.Statuses.Phase(pod.UID); ok {
-				in.Phases[pod.UID] = phase
-			}
+	for _, uid := range ended {
+		if _, still := in.Workers[uid]; !still {
+			in.Forgotten[uid] = true
 		}
 	}
 	for uid := range h.lastWorkers {

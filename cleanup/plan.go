@@ -79,7 +79,8 @@ type Input struct {
 	// Desired are the pods the sources want, mirror pods excluded.
 	Desired []*v1.Pod
 	// Workers are the pods the workers know after SyncKnownPods; Forgotten are
-	// desired pods they forgot in it, to begin a new life.
+	// desired pods they forgot in it, to begin a new life, so that their phase in
+	// Phases is of the old one.
 	Workers   map[types.UID]Worker
 	Forgotten map[types.UID]bool
 	// Phases are the locally known phases of desired pods.

@@ -3,6 +3,7 @@ package syncloop
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,25 +21,37 @@ func (f housekeeperFunc) Housekeep(ctx context.Context, fence func(func())) erro
 // passes records when passes began, relative to begin.
 type passes struct {
 	begin time.Time
-	at    []time.Duration
 	body  housekeeperFunc
+
+	mu sync.Mutex
+	at []time.Duration
 }
 
 func (p *passes) Housekeep(ctx context.Context, fence func(func())) error {
+	p.mu.Lock()
 	p.at = append(p.at, time.Since(p.begin))
+	p.mu.Unlock()
 	if p.body != nil {
 		return p.body(ctx, fence)
 	}
 	return nil
 }
 
+// take returns when passes began since the last take.
+func (p *passes) take() []time.Duration {
+	synctest.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at := p.at
+	p.at = nil
+	return at
+}
+
 func (p *passes) want(t *testing.T, what string, at ...time.Duration) {
 	t.Helper()
-	synctest.Wait()
-	if diff := cmp.Diff(at, p.at); diff != "" {
+	if diff := cmp.Diff(at, p.take()); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", what, diff)
 	}
-	p.at = nil
 }
 
 const ms = time.Millisecond
@@ -160,7 +173,7 @@ func TestTimersUnderLoad(t *testing.T) {
 		defer stop()
 		source.set()
 		pass(time.Second)
-		p.at = nil
+		p.take()
 		// Every dispatch takes 30 ms and there is always one more.
 		end := time.Now().Add(10 * time.Second)
 		l.on(func(Work) { pass(30 * ms) })
@@ -171,8 +184,7 @@ func TestTimersUnderLoad(t *testing.T) {
 			}
 		}
 		events()
-		synctest.Wait()
-		if got := len(p.at); got < 4 {
+		if got := len(p.take()); got < 4 {
 			t.Errorf("%d housekeeping passes in 10 s of load, want about 5", got)
 		}
 	})

@@ -22,7 +22,9 @@ type scripted struct {
 	name       string
 	precedence Precedence
 	steps      chan func(ctx context.Context, deliver func(context.Context, []*v1.Pod) error) (bool, error)
-	runs       []time.Time
+
+	mu   sync.Mutex
+	runs []time.Time
 }
 
 func newScripted(name string) *scripted {
@@ -36,7 +38,9 @@ func (s *scripted) Name() string           { return s.name }
 func (s *scripted) Precedence() Precedence { return s.precedence }
 
 func (s *scripted) Run(ctx context.Context, deliver func(context.Context, []*v1.Pod) error) error {
+	s.mu.Lock()
 	s.runs = append(s.runs, time.Now())
+	s.mu.Unlock()
 	for {
 		select {
 		case <-ctx.Done():
@@ -368,9 +372,11 @@ func TestSourceFailures(t *testing.T) { // SRC4, edge 16, section 2 (back-off), 
 		pass(time.Minute)
 		synctest.Wait()
 		var got []time.Duration
+		source.mu.Lock()
 		for _, at := range source.runs {
 			got = append(got, at.Sub(begin))
 		}
+		source.mu.Unlock()
 		want := []time.Duration{0, 1 * time.Second, 3 * time.Second, 7 * time.Second, 15 * time.Second, 31 * time.Second, 51 * time.Second}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("runs (-want +got):\n%s", diff)

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -147,7 +149,8 @@ func TestWatchOfSingleFile(t *testing.T) { // F1
 }
 
 func TestPoll(t *testing.T) { // F4, F7, section 2, SRC1
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "manifests")
+	must(t, os.Mkdir(dir, 0o700))
 	synctest.Test(t, func(t *testing.T) {
 		source, err := NewFile(dir, "node", FileOptions{PollOnly: true})
 		must(t, err)
@@ -156,12 +159,15 @@ func TestPoll(t *testing.T) { // F4, F7, section 2, SRC1
 			At   time.Duration
 			Pods []string
 		}
+		var mu sync.Mutex
 		var got []delivery
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		failing := errors.New("the loop ended")
 		go func() {
 			done <- source.Run(ctx, func(_ context.Context, pods []*v1.Pod) error {
+				mu.Lock()
+				defer mu.Unlock()
 				got = append(got, delivery{time.Since(begin), describe(pods)})
 				if len(got) == 5 {
 					return failing
@@ -173,17 +179,24 @@ func TestPoll(t *testing.T) { // F4, F7, section 2, SRC1
 		pass(25 * time.Second)
 		must(t, os.WriteFile(filepath.Join(dir, "web.yaml"), []byte(manifestOf("web", "app:1")), 0o600))
 		pass(20 * time.Second)
-		// An error of the folder is no delivery.
-		source.path = filepath.Join(dir, "web.yaml", "x")
+		// A folder that cannot be read is no delivery.
+		must(t, os.Rename(dir, dir+".away"))
+		must(t, os.Symlink(dir, dir))
 		pass(20 * time.Second)
-		source.path = dir
+		if h := source.Health(); !errors.Is(h.LastError, syscall.ELOOP) {
+			t.Errorf("health %+v", h)
+		}
+		must(t, os.Remove(dir))
+		must(t, os.Rename(dir+".away", dir))
 		pass(20 * time.Second)
+		mu.Lock()
 		diff(t, "deliveries", []delivery{
 			{0, []string{}},
 			{20 * time.Second, []string{}},
 			{40 * time.Second, []string{"web-node app:1"}},
 			{80 * time.Second, []string{"web-node app:1"}},
 		}, got)
+		mu.Unlock()
 		pass(20 * time.Second)
 		if err := <-done; !errors.Is(err, failing) {
 			t.Errorf("Run: %v, want the error of deliver", err)
