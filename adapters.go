@@ -34,7 +34,10 @@ func (d dispatcher) Dispatch(w syncloop.Work) {
 }
 
 // changes gives the loop the pods whose runtime state changed.
-type changes struct{ *pleg.Subscription }
+type changes struct {
+	*pleg.Subscription
+	latency *latency
+}
 
 func (c changes) Take() []types.UID {
 	events := c.Subscription.Take()
@@ -44,6 +47,7 @@ func (c changes) Take() []types.UID {
 		if e.Kinds == pleg.Removed {
 			continue
 		}
+		c.latency.delivered(e)
 		uids = append(uids, e.UID)
 	}
 	return uids
@@ -58,7 +62,16 @@ func (v views) Peek(uid types.UID) (*runtime.PodStatus, error) {
 	if !v.Synced() {
 		return nil, errNotSynced
 	}
-	return v.Get(uid)
+	// In this order: what is read in between may only make the status newer.
+	proven := v.Proven(uid)
+	status, err := v.Get(uid)
+	if err != nil || status == nil || status.Stamp >= proven {
+		return status, err
+	}
+	// A pod that relists find unchanged needs no look of its own.
+	seen := *status
+	seen.Stamp = proven
+	return &seen, nil
 }
 
 // freshReader reads a pod past the cache and into it.

@@ -70,6 +70,12 @@ type Config struct {
 	// RelistPeriod is the pause between two readings of the whole runtime.
 	// 0 means 1 s.
 	RelistPeriod time.Duration
+	// QuietRelistPeriod takes the place of RelistPeriod while the runtime's event
+	// stream is up and nothing has changed for 10 s; without a stream it is not
+	// used. It bounds how late a change is seen whose event was lost. 0 means 5 s,
+	// or RelistPeriod if that is longer; values above are refused. With the value
+	// of RelistPeriod the pause is always the same.
+	QuietRelistPeriod time.Duration
 	// HousekeepingPeriod is the time between two housekeeping passes that
 	// nothing triggered. 0 means 2 s.
 	HousekeepingPeriod time.Duration
@@ -96,6 +102,10 @@ type Config struct {
 	// MeterProvider makes the meters of the engine's parts. Nil: no metrics.
 	MeterProvider metric.MeterProvider
 }
+
+// defaultQuietRelistPeriod is the longest there is (spec/pleg.md B7): an idle node
+// should cost nothing, and the stream reports what happens.
+const defaultQuietRelistPeriod = 5 * time.Second
 
 // complete fills in defaults and reports every problem at once.
 func (c *Config) complete() error {
@@ -124,12 +134,15 @@ func (c *Config) complete() error {
 	}
 	problems = append(problems, c.completeNode()...)
 	for name, d := range map[string]time.Duration{
-		"SyncFrequency": c.SyncFrequency, "RelistPeriod": c.RelistPeriod,
+		"SyncFrequency": c.SyncFrequency, "RelistPeriod": c.RelistPeriod, "QuietRelistPeriod": c.QuietRelistPeriod,
 		"HousekeepingPeriod": c.HousekeepingPeriod, "DrainTimeout": c.DrainTimeout,
 	} {
 		if d < 0 {
 			problem("%s is negative: %v", name, d)
 		}
+	}
+	if c.QuietRelistPeriod == 0 {
+		c.QuietRelistPeriod = max(defaultQuietRelistPeriod, c.RelistPeriod)
 	}
 	problems = append(problems, c.completeDirs()...)
 	if c.Events == nil {

@@ -46,6 +46,7 @@ type Engine struct {
 	loop        *syncloop.Loop
 	housekeeper *cleanup.Housekeeper
 	health      *runtimeHealth
+	latency     *latency
 
 	ready  chan struct{}
 	drains chan *drain
@@ -81,7 +82,7 @@ func (e *Engine) build() error {
 
 	var err error
 	plegOptions := pleg.Options{
-		View: view, Sequence: sequence, Clock: c.Clock, Period: c.RelistPeriod,
+		View: view, Sequence: sequence, Clock: c.Clock, Period: c.RelistPeriod, QuietPeriod: c.QuietRelistPeriod,
 		Logger: c.Logger.WithName("pleg"), Meter: meter("pleg"), Recorder: c.Events,
 	}
 	if streamer, ok := c.Runtime.(runtime.EventStreamer); ok {
@@ -91,8 +92,11 @@ func (e *Engine) build() error {
 		return err
 	}
 	e.changes = e.pleg.Subscribe()
+	if e.latency, err = newLatency(c.MeterProvider.Meter("github.com/podwright/podwright"), c.Clock, e.pleg.Get); err != nil {
+		return fmt.Errorf("metrics: %w", err)
+	}
 
-	e.pods, err = pods.New(c.Runtime, c.Images, pods.Options{
+	e.pods, err = pods.New(timedRuntime{c.Runtime, e.latency}, c.Images, pods.Options{
 		RootDir: c.RootDir, LogDir: c.LogDir, OwnerID: c.OwnerID, NodeName: c.NodeName,
 		HostIPs:          func() []string { return c.NodeIPs },
 		CrashLoopBackOff: c.CrashLoopBackOff, ImageBackOff: c.ImageBackOff,
@@ -111,6 +115,7 @@ func (e *Engine) build() error {
 	e.syncer = &syncer{
 		pods: e.pods, reader: e.pleg, status: e.status, network: e.health.Network, nodeIPs: c.NodeIPs,
 		clock: c.Clock, events: c.Events, log: c.Logger.WithName("syncer"),
+		latency:   e.latency,
 		removable: func(uid types.UID) bool { return e.loop.Ready() && e.workers.ShouldPodContentBeRemoved(uid) },
 		tidy:      e.tidy,
 		leaving:   map[types.UID]*v1.Pod{},
@@ -128,7 +133,7 @@ func (e *Engine) buildLoop(meter func(string) metric.Meter) error {
 	c := e.config
 	var err error
 	e.loop, err = syncloop.New(dispatcher{e.workers}, syncloop.Options{
-		Sources: c.Sources, Events: changes{e.changes}, Housekeeper: housekeeping{e},
+		Sources: c.Sources, Events: changes{e.changes, e.latency}, Housekeeper: housekeeping{e},
 		Gate: e.health.Runtime, HousekeepingPeriod: c.HousekeepingPeriod,
 		Recorder: c.Events, Clock: c.Clock, Logger: c.Logger.WithName("loop"), Meter: meter("syncloop"),
 	})

@@ -70,6 +70,7 @@ type syncer struct {
 	clock   clock.PassiveClock
 	events  EventRecorder
 	log     logr.Logger
+	latency *latency
 	// removable reports whether nothing of a terminated pod is needed any more.
 	removable func(uid types.UID) bool
 	// tidy asks for a housekeeping pass.
@@ -84,6 +85,7 @@ var _ podworkers.PodSyncer = (*syncer)(nil)
 // SyncPod publishes what the runtime shows, does the next steps, and publishes
 // what they led to.
 func (s *syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v1.Pod, view *runtime.PodStatus) (podworkers.SyncResult, error) {
+	ctx = s.latency.entered(ctx, pod.UID)
 	published, err := s.publish(pod, view, false, nil)
 	if err != nil {
 		return podworkers.SyncResult{}, err
@@ -130,6 +132,7 @@ func (s *syncer) act(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus) 
 
 // SyncTerminatingPod stops the containers and publishes how they ended.
 func (s *syncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus, gracePeriodSeconds *int64, statusFunc podworkers.PodStatusFunc) error {
+	s.latency.dropped(pod.UID)
 	s.leave(pod)
 	// A pass now marks a pod that no source wants as deleted while its
 	// containers still stop, so that its remains can go right after.
