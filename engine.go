@@ -140,7 +140,8 @@ func (e *Engine) buildLoop(meter func(string) metric.Meter) error {
 	if err != nil {
 		return err
 	}
-	e.housekeeper, err = cleanup.New(e.loop.Store(), knownPods{e.workers, c.Clock}, e.pleg, cleanup.Options{
+	inventory := newInventory(e.workers, e.pleg, c.Clock, func() cleanup.Plan { return e.housekeeper.LastPlan() })
+	e.housekeeper, err = cleanup.New(e.loop.Store(), inventory, inventory, cleanup.Options{
 		SourcesReady: e.loop.Ready, Gate: e.health.Runtime,
 		Statuses: statuses{e.status}, Content: e.pods, Collector: collector{e.pods, e.loop.Ready, e.workers},
 		Clock: c.Clock, Logger: c.Logger.WithName("cleanup"), Meter: meter("cleanup"),
