@@ -440,6 +440,37 @@ func TestRunEnds(t *testing.T) { // B1, L4, P3
 	})
 }
 
+// TestDeliveryEndsWithTheLoop: a source that delivers under a context of its own
+// cannot keep Run from returning.
+func TestDeliveryEndsWithTheLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, l := newScripted("file"), &log{}
+		release := make(chan struct{})
+		l.on(func(Work) { <-release })
+		_, stop := run(t, l, Options{Sources: []Source{source}})
+		var last error
+		done := make(chan struct{})
+		source.steps <- func(_ context.Context, deliver func(context.Context, []*v1.Pod) error) (bool, error) {
+			defer close(done)
+			for n := 0; last == nil; n++ {
+				last = deliver(context.Background(), []*v1.Pod{newPod("a", "a", image(fmt.Sprint("app:", n)))})
+			}
+			return true, last
+		}
+		synctest.Wait() // the queue is full, the loop is stuck in a handler
+		ended := make(chan error)
+		go func() { ended <- stop() }()
+		<-done
+		if !errors.Is(last, context.Canceled) {
+			t.Errorf("deliver: %v", last)
+		}
+		close(release)
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("Run: %v", err)
+		}
+	})
+}
+
 func TestNewListsAllProblems(t *testing.T) { // M1, edge 33
 	_, err := New(nil, Options{
 		Sources:    []Source{newScripted("a"), newScripted(" "), nil, newScripted("a")},

@@ -283,8 +283,12 @@ func (l *Loop) runSource(ctx context.Context, source Source) {
 	name, delay := source.Name(), time.Duration(0)
 	for {
 		var delivered atomic.Bool
-		err := l.runOnce(ctx, source, func(ctx context.Context, pods []*v1.Pod) error {
-			err := l.mux.deliver(ctx, name, pods)
+		err := l.runOnce(ctx, source, func(own context.Context, pods []*v1.Pod) error {
+			// The source's context is its own affair; the end of the loop is not.
+			both, cancel := context.WithCancelCause(own)
+			defer cancel(nil)
+			defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
+			err := l.mux.deliver(both, name, pods)
 			if err == nil {
 				delivered.Store(true)
 			}

@@ -43,8 +43,14 @@ func newDecoder(node string, references bool) (*decoder, error) {
 
 // decode returns the pod of a manifest, completed and checked. origin is what
 // tells equal manifests apart: "file:" and the path. With a pod and an error the
-// error is a warning.
-func (d *decoder) decode(data []byte, origin string) (*v1.Pod, error) {
+// error is a warning. A panic of the libraries below is an error of this manifest,
+// not the end of the source (SI9).
+func (d *decoder) decode(data []byte, origin string) (decoded *v1.Pod, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			decoded, err = nil, fmt.Errorf("%w: decoding it panicked: %v", ErrMalformed, p)
+		}
+	}()
 	document, err := single(data)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)

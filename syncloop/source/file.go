@@ -109,7 +109,8 @@ type File struct {
 // NewFile returns a source for the manifests in path: a folder, not searched
 // recursively, or one file. It need not exist yet; while it does not, the source
 // is empty. In a folder, names that begin with a dot or end with "~" are not
-// looked at.
+// looked at. A change is seen at once by the watch, but a change behind a symbolic
+// link only by the next poll.
 //
 // Pods are named and identified for nodeName (D1, D2, D4). A wrong argument or
 // option is an error that lists all problems; nothing is read yet.

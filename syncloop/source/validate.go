@@ -123,7 +123,10 @@ func (v *validator) containers(spec *v1.PodSpec, p *field.Path) {
 		v.add(field.Required(p.Child(fieldContainers), "a pod has at least one container"))
 	}
 	names := sets.New[string]()
-	hostPorts := sets.New[v1.ContainerPort]()
+	// Init containers run before the others and may use the same host ports.
+	hostPorts := map[string]sets.Set[v1.ContainerPort]{
+		fieldInit: sets.New[v1.ContainerPort](), fieldContainers: sets.New[v1.ContainerPort](), fieldEphemeral: sets.New[v1.ContainerPort](),
+	}
 	eachContainer(spec, func(c *v1.Container, list string, i int) {
 		p := p.Child(list).Index(i)
 		v.name(p.Child("name"), c.Name, validation.IsDNS1123Label)
@@ -145,7 +148,10 @@ func (v *validator) containers(spec *v1.PodSpec, p *field.Path) {
 			v.oneOf(p.Child("restartPolicy"), string(*c.RestartPolicy), string(v1.ContainerRestartPolicyAlways),
 				string(v1.ContainerRestartPolicyOnFailure), string(v1.ContainerRestartPolicyNever))
 		}
-		v.ports(c.Ports, hostPorts, p.Child("ports"))
+		if list == fieldInit {
+			hostPorts[list].Clear()
+		}
+		v.ports(c.Ports, hostPorts[list], p.Child("ports"))
 		v.env(c, p)
 		v.mounts(c, p)
 		v.resources(&c.Resources, p.Child("resources"))
@@ -156,7 +162,7 @@ func (v *validator) containers(spec *v1.PodSpec, p *field.Path) {
 	})
 }
 
-// ports checks a container's ports; a host port can be given once per pod.
+// ports checks a container's ports; hostPorts are those taken already.
 func (v *validator) ports(ports []v1.ContainerPort, hostPorts sets.Set[v1.ContainerPort], p *field.Path) {
 	names := sets.New[string]()
 	for i := range ports {

@@ -121,7 +121,12 @@ func TestValidate(t *testing.T) {
 		"spec.volumes[0].image.reference":       volume(v1.VolumeSource{Image: &v1.ImageVolumeSource{}}),
 		"spec.containers[0].volumeMounts[0].su": mount(v1.VolumeMount{MountPath: "/x", SubPath: "a", SubPathExpr: "b"}),
 	}
-	ok := valid()
+	ok := valid(func(p *v1.Pod) {
+		p.Spec.HostNetwork = true
+		ports := []v1.ContainerPort{{ContainerPort: 80}}
+		p.Spec.Containers[0].Ports = ports
+		p.Spec.InitContainers = []v1.Container{{Name: "one", Image: "x", Ports: ports}, {Name: "two", Image: "x", Ports: ports}}
+	})
 	Default(ok)
 	if problems := Validate(ok); len(problems) != 0 {
 		t.Fatalf("a valid pod is refused: %v", problems)
