@@ -4,8 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/runtime"
 )
 
 // drain is one request to stop all pods.
@@ -38,33 +43,60 @@ func (e *Engine) Drain(ctx context.Context) error {
 	return <-d.result
 }
 
-// stopPods terminates all pods and removes their remains. The loop has stopped,
-// so no new pod appears.
+// stopPods terminates all pods and removes their remains: those the workers know,
+// and those only the runtime knows, because no source has been heard yet. The
+// loop has stopped, so no new pod appears.
 func (e *Engine) stopPods(ctx context.Context, d *drain) error {
 	both, cancel := context.WithCancelCause(d.ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
 
 	known := e.workers.Snapshot()
-	stopErr := e.workers.Stop(both, podworkers.Terminate)
-	if stopErr != nil {
-		stopErr = fmt.Errorf("not every pod could be stopped: %w", stopErr)
+	var problems []error
+	if err := e.workers.Stop(both, podworkers.Terminate); err != nil {
+		problems = append(problems, fmt.Errorf("not every pod could be stopped: %w", err))
 	}
-	problems := []error{stopErr}
+	remains := map[types.UID]*runtime.Pod{}
 	for _, p := range known {
-		if e.workers.CouldHaveRunningContainers(p.UID) {
-			problems = append(problems, fmt.Errorf("pod %s/%s (%s) may still run", p.Namespace, p.Name, p.UID))
-			continue
-		}
-		if err := e.pods.RemovePod(both, p.UID); err != nil {
-			problems = append(problems, fmt.Errorf("remove pod %s/%s (%s): %w", p.Namespace, p.Name, p.UID, err))
-			continue
-		}
-		if err := e.pods.RemovePodDir(p.UID); err != nil {
-			problems = append(problems, fmt.Errorf("remove the folder of pod %s/%s (%s): %w", p.Namespace, p.Name, p.UID, err))
+		remains[p.UID] = &runtime.Pod{UID: p.UID, Namespace: p.Namespace, Name: p.Name}
+	}
+	view := runtime.NewView(e.config.Runtime, runtime.ViewOptions{OwnerID: e.config.OwnerID, Clock: e.config.Clock})
+	listed, err := view.ListPods(both)
+	if err != nil {
+		problems = append(problems, fmt.Errorf("look for pods that still run: %w", err))
+	}
+	for _, p := range listed {
+		remains[p.UID] = p
+	}
+	for _, uid := range slices.Sorted(maps.Keys(remains)) {
+		p := remains[uid]
+		if err := e.removePod(both, p); err != nil {
+			problems = append(problems, fmt.Errorf("pod %s/%s (%s): %w", p.Namespace, p.Name, uid, err))
 		}
 	}
 	return errors.Join(problems...)
+}
+
+// removePod removes what is left of a pod the workers are done with. What still
+// runs has never been theirs, or they failed to stop it; it is stopped as its
+// annotations ask.
+func (e *Engine) removePod(ctx context.Context, p *runtime.Pod) error {
+	if p.Running() {
+		status, err := e.pleg.ReadNow(ctx, p.UID)
+		if err != nil {
+			return err
+		}
+		if err := e.pods.KillPod(ctx, nil, status, nil); err != nil {
+			return fmt.Errorf("stop: %w", err)
+		}
+	}
+	if err := e.pods.RemovePod(ctx, p.UID); err != nil {
+		return fmt.Errorf("remove from the runtime: %w", err)
+	}
+	if err := e.pods.RemovePodDir(p.UID); err != nil {
+		return fmt.Errorf("remove its folder: %w", err)
+	}
+	return nil
 }
 
 // flush gives the sinks a moment to take the last statuses.

@@ -14,6 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/podwright/podwright"
@@ -428,6 +429,29 @@ func TestDrain(t *testing.T) {
 			if last := phases[len(phases)-1]; last != v1.PodFailed && last != v1.PodSucceeded && last != v1.PodRunning {
 				t.Errorf("%s ended as %v", name, phases)
 			}
+		}
+	})
+}
+
+// TestDrainAtOnce: what runs from before is drained although no source has said a
+// word yet.
+func TestDrainAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := byContainer(map[string]fake.Script{"main": {OnTERM: fake.Exit{After: 2 * time.Second}}})
+		root := t.TempDir()
+		first := newRig(t, rt, root).start()
+		first.set(newPod("web"))
+		first.phase("uid-web", v1.PodRunning, 10*time.Second)
+		first.stop()
+		second := newRig(t, rt, root).start()
+		synctest.Wait()
+		if err := second.engine.Drain(t.Context()); err != nil {
+			t.Errorf("Drain: %v", err)
+		}
+		second.empty(0)
+		stops := rt.Calls(fake.Match{Method: fake.StopContainer})
+		if request, ok := stops[0].Request.(*runtimeapi.StopContainerRequest); !ok || request.Timeout != 10 {
+			t.Errorf("stopped with %+v, want the pod's own grace of 10 s", stops[0].Request)
 		}
 	})
 }
