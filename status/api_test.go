@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,6 +21,7 @@ type fakeAPI struct {
 	pods    map[string]*v1.Pod
 	stores  []Update
 	deletes []types.UID
+	reads   int
 	fail    error
 }
 
@@ -53,6 +55,7 @@ func (a *fakeAPI) Store(_ context.Context, u Update) (StoreResult, error) {
 func (a *fakeAPI) ReadPod(_ context.Context, ref PodRef) (*v1.Pod, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.reads++
 	return a.pods[ref.Name], a.fail
 }
 
@@ -223,6 +226,37 @@ func TestAPI(t *testing.T) {
 		}
 		if _, ok := m.Get("kept"); !ok {
 			t.Error("the other entry is gone")
+		}
+	})
+
+	bubble(t, "8.6 a deleted pod is left alone while another sink still wants its status", func(t *testing.T) {
+		pod := newPod(apps("a0"), deleted)
+		api := newAPI(pod)
+		var ready atomic.Bool
+		slow := &recorder{answer: func(context.Context, int, Update) (StoreResult, error) {
+			if !ready.Load() {
+				return 0, errors.New("not now")
+			}
+			return Stored, nil
+		}}
+		m := started(t, Options{Sinks: []StatusSink{api, slow}})
+		set(t, m, pod, withPhase(v1.PodFailed, scene(newPod(), "A T1")))
+		for range 2 {
+			if err := m.TerminatePod(pod); err != nil {
+				t.Fatal(err)
+			}
+			advance(t, time.Minute)
+		}
+		if len(api.deletes) != 1 || api.reads > 2 {
+			t.Errorf("%d deletes, %d reads", len(api.deletes), api.reads)
+		}
+		if _, ok := m.Get(pod.UID); !ok {
+			t.Error("dropped while a sink has not got it")
+		}
+		ready.Store(true)
+		advance(t, time.Minute)
+		if _, ok := m.Get(pod.UID); ok || slow.updates[len(slow.updates)-1].Status.Phase != v1.PodFailed {
+			t.Error("not dropped once every sink has it")
 		}
 	})
 

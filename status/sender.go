@@ -350,17 +350,14 @@ func (s *sender) settle(d *delivery, j job, o outcome) {
 		}
 	}
 	s.count(d, o.err)
-	if o.deleted {
-		d.closed = true
-		s.deleted(d)
-		return
-	}
+	d.closed = d.closed || o.deleted
 	if d.forgotten {
 		s.drop(d)
 		return
 	}
 	options := &s.manager.options
 	switch {
+	case d.closed:
 	case o.err != nil:
 		s.delay(d, backoff(options.MinBackoff, options.MaxBackoff, d.failures, options.Jitter()))
 	case d.again || d.acked < d.entry.version && !o.outside:
@@ -368,6 +365,9 @@ func (s *sender) settle(d *delivery, j job, o outcome) {
 	case o.outside:
 		d.outside = true
 		s.delay(d, options.ResyncPeriod)
+	}
+	if d.entry.finished && d.state == idle {
+		s.manager.dropDeleted(d.entry)
 	}
 }
 
@@ -403,15 +403,22 @@ func (s *sender) delay(d *delivery, wait time.Duration) {
 	heap.Push(&s.delayed, d)
 }
 
-// deleted drops the pod's entry once every sink is done with it (8.6).
-func (s *sender) deleted(d *delivery) {
-	for _, other := range s.manager.senders {
-		if o := other.pods[d.entry.uid]; o != nil && o.entry == d.entry && !o.closed && (o.state != idle || o.acked < o.entry.version) {
+// dropDeleted drops the entry of a pod that some sink has deleted and all others
+// are done with (8.6). The lock is held.
+func (m *Manager) dropDeleted(e *entry) {
+	deleted := false
+	for _, s := range m.senders {
+		d := s.pods[e.uid]
+		switch {
+		case d == nil || d.entry != e:
+		case d.closed:
+			deleted = true
+		case d.state != idle || d.acked < e.version:
 			return
 		}
 	}
-	if s.manager.pods[d.entry.uid] == d.entry {
-		s.manager.forget(d.entry.uid)
+	if deleted && m.pods[e.uid] == e {
+		m.forget(e.uid)
 	}
 }
 
