@@ -27,6 +27,8 @@ type cache struct {
 	// such list.
 	outstanding map[types.UID]runtime.Stamp
 	waiters     map[types.UID][]*waiter
+	// names holds the UIDs of the entries by the names of their pods, sorted.
+	names map[types.NamespacedName][]types.UID
 
 	// version counts changes of entries; removals remembers the latest ones
 	// (C12).
@@ -69,6 +71,7 @@ func newCache() *cache {
 		entries:     map[types.UID]*entry{},
 		outstanding: map[types.UID]runtime.Stamp{},
 		waiters:     map[types.UID][]*waiter{},
+		names:       map[types.NamespacedName][]types.UID{},
 	}
 }
 
@@ -165,6 +168,7 @@ func (c *cache) set(uid types.UID, status *runtime.PodStatus, err error, stamp r
 		c.entries[uid] = e
 	}
 	if err == nil {
+		c.rename(uid, e.status, status)
 		e.status = status
 	}
 	e.err, e.modified = err, stamp
@@ -197,9 +201,11 @@ func (c *cache) relisted(t runtime.Stamp, removed, open, closed []types.UID) {
 	defer c.mu.Unlock()
 	for _, uid := range removed {
 		delete(c.outstanding, uid)
-		if c.entries[uid] == nil {
+		e := c.entries[uid]
+		if e == nil {
 			continue
 		}
+		c.rename(uid, e.status, nil)
 		delete(c.entries, uid)
 		c.version++
 		c.removals = append(c.removals, removal{uid, c.version})

@@ -2,6 +2,7 @@ package pleg
 
 import (
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -54,6 +55,9 @@ func (k Kind) String() string {
 type PodEvents struct {
 	UID   types.UID
 	Kinds Kind
+	// Since is when the first of them was delivered. It is for latency
+	// figures, not for order.
+	Since time.Time
 	// Died holds the IDs of the containers and sandboxes that died, in the
 	// order they were noticed, each once, at most 64.
 	Died []string

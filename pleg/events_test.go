@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -67,24 +68,24 @@ func TestKindString(t *testing.T) {
 func TestSubscription(t *testing.T) {
 	var l subscribers
 	slow, quick := l.join(), l.join()
-	l.deliver("b", 1, Started, nil)
-	l.deliver("a", 2, Died|changed, []string{"x"})
-	l.deliver("b", 3, Died, []string{"y", "y"})
-	l.deliver("c", 4, changed, nil) // E1: never delivered
+	l.deliver("b", 1, time.Unix(1, 0), Started, nil)
+	l.deliver("a", 2, time.Unix(2, 0), Died|changed, []string{"x"})
+	l.deliver("b", 3, time.Unix(3, 0), Died, []string{"y", "y"})
+	l.deliver("c", 4, time.Unix(4, 0), changed, nil) // E1: never delivered
 	select {
 	case <-quick.Ready():
 	default:
 		t.Fatal("not ready")
 	}
 	got := quick.Take()
-	if len(got) != 2 || got[0].UID != "b" || got[0].Kinds != Started|Died || !slices.Equal(got[0].Died, []string{"y"}) || got[1].UID != "a" {
+	if len(got) != 2 || got[0].UID != "b" || got[0].Kinds != Started|Died || !slices.Equal(got[0].Died, []string{"y"}) || got[1].UID != "a" || got[0].Since != time.Unix(1, 0) {
 		t.Errorf("V2: taken %+v", got)
 	}
 	if quick.Take() != nil {
 		t.Error("taken twice")
 	}
 	quick.Close()
-	l.deliver("d", 5, Started, nil)
+	l.deliver("d", 5, time.Unix(5, 0), Started, nil)
 	if quick.Take() != nil {
 		t.Error("delivered after Close")
 	}
@@ -97,13 +98,13 @@ func TestSubscription(t *testing.T) {
 func TestSubscriptionDiedIsBounded(t *testing.T) {
 	s := newSubscription(func(*Subscription) {})
 	for i := range maxDied {
-		s.add("p", 1, Died, []string{fmt.Sprint(i)})
+		s.add("p", 1, time.Time{}, Died, []string{fmt.Sprint(i)})
 	}
 	if e := s.Take()[0]; len(e.Died) != maxDied || e.AllDied {
 		t.Errorf("%d IDs, all %v", len(e.Died), e.AllDied)
 	}
 	for i := range maxDied + 9 {
-		s.add("p", 1, Died, []string{fmt.Sprint(i)})
+		s.add("p", 1, time.Time{}, Died, []string{fmt.Sprint(i)})
 	}
 	if e := s.Take()[0]; e.Died != nil || !e.AllDied {
 		t.Errorf("%d IDs, all %v", len(e.Died), e.AllDied)

@@ -58,16 +58,30 @@ const (
 // enqueue puts a pod into the queue of pods to be read, unless it is there, is
 // being read, or must not be read now.
 func (g *Generator) enqueue(r *record) {
-	if r.queued || r.busy || !r.wanted() {
+	if r.busy || !r.wanted() {
 		return
 	}
-	r.queued = true
-	if r.request != 0 || len(r.readers) > 0 {
-		g.urgent = append(g.urgent, r)
-	} else {
+	switch {
+	case r.request != 0 || len(r.readers) > 0:
+		if r.queued != urgently {
+			r.queued = urgently
+			g.urgent = append(g.urgent, r)
+		}
+	case r.queued == notQueued:
+		r.queued = inTurn
 		g.queue = append(g.queue, r)
 	}
 }
+
+// queueing says in which queue a pod is. A pod that becomes urgent leaves its
+// place in the other queue behind; next skips it.
+type queueing uint8
+
+const (
+	notQueued queueing = iota
+	inTurn
+	urgently
+)
 
 // wanted reports whether there is something to read that may be read now.
 func (r *record) wanted() bool {
@@ -90,20 +104,28 @@ func (g *Generator) pump(ctx context.Context, running *sync.WaitGroup) {
 
 // next takes the next job, nil if there is none or no place.
 func (g *Generator) next() *job {
-	if g.lostReads.count() >= g.options.Inspections {
-		return nil // paused, see Health
+	if lost := g.lostReads.count(); lost >= g.options.Inspections {
+		// Paused, see Health. Who waits in a call is told so.
+		for _, r := range g.urgent { // readers are always here
+			r.refuse(fmt.Errorf("%w: reading of pods is paused, %d calls hang", runtime.ErrDeadline, lost))
+		}
+		return nil
 	}
 	for g.places < g.options.Inspections {
 		var r *record
+		from := urgently
 		switch {
 		case len(g.urgent) > 0:
 			r, g.urgent = g.urgent[0], g.urgent[1:]
 		case len(g.queue) > 0:
-			r, g.queue = g.queue[0], g.queue[1:]
+			r, g.queue, from = g.queue[0], g.queue[1:], inTurn
 		default:
 			return nil
 		}
-		r.queued = false
+		if r.queued != from {
+			continue
+		}
+		r.queued = notQueued
 		if j := g.begin(r); j != nil {
 			g.places++
 			return j
@@ -121,6 +143,9 @@ func (g *Generator) next() *job {
 func (g *Generator) begin(r *record) *job {
 	if r.dropped || r.busy || !r.wanted() {
 		return nil
+	}
+	if lost := g.lostReads.of(r.uid); lost >= maxLostPerPod {
+		r.refuse(fmt.Errorf("%w: %d readings of pod %s hang", runtime.ErrDeadline, lost, r.uid))
 	}
 	if len(r.readers) == 0 && g.resting(r, g.options.Clock.Now()) {
 		return nil // the next relist after the rest takes it up again
@@ -223,6 +248,15 @@ func (g *Generator) expired(j *job) {
 			g.options.Recorder.Eventf(object, corev1.EventTypeWarning, "InspectionTimedOut", "The container runtime did not describe the pod within %v", g.options.InspectTimeout)
 		}
 	})
+}
+
+// refuse ends the ReadNow calls that wait for a pod.
+func (r *record) refuse(err error) {
+	for _, call := range r.readers {
+		call.err = err
+		close(call.done)
+	}
+	r.readers = nil
 }
 
 // answer ends the ReadNow calls a job serves.

@@ -96,6 +96,13 @@ func TestHungInspection(t *testing.T) {
 				if n := len(log.lines); n < 1 || n > 3 || !strings.Contains(log.lines[0], "Warning InspectionTimedOut") {
 					b.t.Errorf("B3: events %q, want at most one a minute", log.lines)
 				}
+				if deaf {
+					// ReadNow must not make it worse, nor wait.
+					start := time.Now()
+					if _, err := b.ReadNow(b.t.Context(), "p042"); !errors.Is(err, runtime.ErrDeadline) || time.Since(start) != 0 {
+						b.t.Errorf("ReadNow of the hung pod: %v after %v", err, time.Since(start))
+					}
+				}
 				close(release)
 				b.fail(nil)
 				pass(62 * time.Second)
@@ -128,6 +135,9 @@ func TestAllPlacesHang(t *testing.T) {
 		pass(3 * time.Second)
 		if h := b.Health(); !h.Paused || h.WrittenOff != 2 || b.Healthy() != nil {
 			b.t.Errorf("health: %+v", h)
+		}
+		if _, err := b.ReadNow(b.t.Context(), "p007"); !errors.Is(err, runtime.ErrDeadline) {
+			b.t.Errorf("ReadNow while paused: %v", err)
 		}
 		close(release)
 		b.fail(nil)

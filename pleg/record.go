@@ -54,7 +54,7 @@ type record struct {
 	order uint64
 
 	holds  int
-	queued bool
+	queued queueing
 	busy   bool
 	// open mirrors the outstanding mark in the cache; why is for Dump.
 	open bool

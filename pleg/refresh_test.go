@@ -479,3 +479,37 @@ func TestRefreshManyWorkers(t *testing.T) {
 		}
 	})
 }
+
+// D2: who waits for a pod does not wait for the three hundred that an agent
+// restart has to read, even if the pod is among them.
+func TestRefreshOvertakesQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{Inspections: 2})
+		manyPods(300)(b)
+		b.fail(func(_ context.Context, method, _ string) error {
+			if method == "ContainerStatus" {
+				pass(100 * time.Millisecond)
+			}
+			return nil
+		})
+		stop := b.run()
+		synctest.Wait()
+		start := time.Now()
+		if _, err := b.ReadNow(t.Context(), "p299"); err != nil || time.Since(start) > 200*time.Millisecond {
+			t.Errorf("ReadNow: %v after %v", err, time.Since(start))
+		}
+		after := b.Stamp()
+		b.Refresh("p298")
+		if _, err := b.GetNewerThan(t.Context(), "p298", after); err != nil || time.Since(start) > 400*time.Millisecond {
+			t.Errorf("Refresh: %v after %v", err, time.Since(start))
+		}
+		pass(16 * time.Second)
+		if got := b.count("ContainerStatus p299/c"); got > 2 {
+			t.Errorf("p299 was read %d times", got)
+		}
+		if got := len(b.sub.Take()); got != 300 {
+			t.Errorf("%d pods delivered", got)
+		}
+		stop()
+	})
+}

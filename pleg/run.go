@@ -113,11 +113,7 @@ func (g *Generator) stop() {
 	}
 	g.asked = nil
 	for _, r := range g.pods {
-		for _, reader := range r.readers {
-			reader.err = ErrStopped
-			close(reader.done)
-		}
-		r.readers = nil
+		r.refuse(ErrStopped)
 	}
 }
 

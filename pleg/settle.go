@@ -158,7 +158,7 @@ func (g *Generator) deliver(r *record, kinds Kind, died []string, status *runtim
 		g.changes++
 		order = g.changes
 	}
-	g.subs.deliver(r.uid, order, kinds, died)
+	g.subs.deliver(r.uid, order, g.active, kinds, died)
 	if len(died) == 0 || status == nil || !g.options.Logger.Enabled() {
 		return
 	}
@@ -212,7 +212,7 @@ func (g *Generator) followUp(r *record) {
 		g.close(r, stamp)
 	}
 	g.enqueue(r)
-	if !r.queued {
+	if r.queued == notQueued {
 		r.listed = nil
 	}
 	if r.listed == nil {

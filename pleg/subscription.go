@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -66,11 +67,11 @@ func (s *Subscription) Take() []PodEvents {
 func (s *Subscription) Close() { s.leave(s) }
 
 // add merges one change of a pod into the set.
-func (s *Subscription) add(uid types.UID, order uint64, kinds Kind, died []string) {
+func (s *Subscription) add(uid types.UID, order uint64, now time.Time, kinds Kind, died []string) {
 	s.mu.Lock()
 	p := s.pods[uid]
 	if p == nil {
-		p = &pending{events: PodEvents{UID: uid}, order: order}
+		p = &pending{events: PodEvents{UID: uid, Since: now}, order: order}
 		s.pods[uid] = p
 	}
 	p.events.Kinds |= kinds
@@ -115,7 +116,7 @@ func (l *subscribers) leave(s *Subscription) {
 }
 
 // deliver adds one change of a pod to every subscriber's set.
-func (l *subscribers) deliver(uid types.UID, order uint64, kinds Kind, died []string) {
+func (l *subscribers) deliver(uid types.UID, order uint64, now time.Time, kinds Kind, died []string) {
 	kinds &^= changed
 	if kinds == 0 {
 		return
@@ -123,6 +124,6 @@ func (l *subscribers) deliver(uid types.UID, order uint64, kinds Kind, died []st
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	for _, s := range l.open {
-		s.add(uid, order, kinds, died)
+		s.add(uid, order, now, kinds, died)
 	}
 }
