@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/runtime"
@@ -76,12 +77,12 @@ type Housekeeper struct {
 	// turn is held by a pass, and with it what follows.
 	turn        chan struct{}
 	lastWorkers map[types.UID]Worker
-	content     map[types.UID]bool // may have left content in the runtime
+	content     sets.Set[types.UID] // may have left content in the runtime
 	failures    map[Candidate]*failure
 	collectAt   time.Time
 
 	mu       sync.Mutex
-	finished map[types.UID]bool // noted since the last pass began
+	finished sets.Set[types.UID] // noted since the last pass began
 	lastPlan Plan
 }
 
@@ -117,9 +118,9 @@ func New(pods Pods, workers Workers, running RunningLister, options Options) (*H
 	return &Housekeeper{
 		pods: pods, workers: workers, running: running, options: options, metrics: m,
 		turn:     make(chan struct{}, 1),
-		content:  map[types.UID]bool{},
+		content:  sets.New[types.UID](),
 		failures: map[Candidate]*failure{},
-		finished: map[types.UID]bool{},
+		finished: sets.New[types.UID](),
 	}, nil
 }
 
@@ -132,7 +133,7 @@ func (h *Housekeeper) Finished(uid types.UID) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.finished[uid] = true
+	h.finished.Insert(uid)
 }
 
 // LastPlan returns the plan of the last pass: what it did, and the rule behind
@@ -197,10 +198,10 @@ func (h *Housekeeper) sourcesReady() bool {
 func (h *Housekeeper) known(in *Input) {
 	in.Desired = h.pods.Pods()
 	in.Phases = map[types.UID]v1.PodPhase{}
-	desired := make(map[types.UID]bool, len(in.Desired))
+	desired := sets.New[types.UID]()
 	var ended []types.UID // by their local phase, and with a worker
 	for _, pod := range in.Desired {
-		desired[pod.UID] = true
+		desired.Insert(pod.UID)
 		if h.options.Statuses == nil {
 			continue
 		}
@@ -219,8 +220,8 @@ func (h *Housekeeper) known(in *Input) {
 		}
 	}
 	for uid := range h.lastWorkers {
-		if _, still := in.Workers[uid]; !still && !desired[uid] {
-			h.content[uid] = true
+		if _, still := in.Workers[uid]; !still && !desired.Has(uid) {
+			h.content.Insert(uid)
 		}
 	}
 	h.lastWorkers = in.Workers
@@ -234,14 +235,10 @@ func (h *Housekeeper) leftovers(in *Input, now time.Time) (problems []error) {
 		return nil
 	}
 	h.mu.Lock()
-	for uid := range h.finished {
-		h.content[uid] = true
-	}
+	h.content = h.content.Union(h.finished)
 	clear(h.finished)
 	h.mu.Unlock()
-	for uid := range h.content {
-		in.Content = append(in.Content, uid)
-	}
+	in.Content = h.content.UnsortedList()
 	var err error
 	if in.PodDirs, err = h.options.Content.PodDirs(); err != nil {
 		problems = append(problems, fmt.Errorf("list pod folders: %w", err))

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/podwright/podwright/runtime"
 )
@@ -40,6 +41,10 @@ type node struct {
 
 	// during is called while the running pods are listed, outside the fence.
 	during func()
+	// removing is called by every removal.
+	removing func()
+	// listErr fails the lists of folders.
+	listErr error
 	// removeErr fails removals, by "what uid".
 	removeErr map[string]error
 	fenced    bool
@@ -151,6 +156,9 @@ func (n *node) remove(what string, uid types.UID, from map[types.UID]bool) error
 		n.note("removal inside the fence")
 	}
 	n.note("remove %s %s", what, uid)
+	if n.removing != nil {
+		n.removing()
+	}
 	if err := n.removeErr[what+" "+string(uid)]; err != nil {
 		return err
 	}
@@ -165,8 +173,8 @@ func (n *node) RemovePod(_ context.Context, uid types.UID) error {
 func (n *node) RemoveLogs(uid types.UID) error { return n.remove("logs", uid, n.logDirs) }
 
 func (n *node) RemovePodDir(uid types.UID) error { return n.remove("folder", uid, n.podDirs) }
-func (n *node) PodDirs() ([]types.UID, error)    { return keys(n.podDirs), nil }
-func (n *node) LogDirs() ([]types.UID, error)    { return keys(n.logDirs), nil }
+func (n *node) PodDirs() ([]types.UID, error)    { return keys(n.podDirs), n.listErr }
+func (n *node) LogDirs() ([]types.UID, error)    { return keys(n.logDirs), n.listErr }
 
 func keys(m map[types.UID]bool) []types.UID {
 	out := []types.UID{}
@@ -232,6 +240,12 @@ func TestFixedUIDRestart(t *testing.T) {
 	n.phases["a"] = v1.PodFailed
 	n.finished["a"] = true
 	n.pass(t, "restarted, not killed; the status of the old life goes first", "drop status a", "restart a")
+	if w := n.lastWorkers["a"]; w != (Worker{HasConfig: true, Static: true}) {
+		t.Errorf("step 12 puts it into the working map as %+v", w)
+	}
+	if len(n.Housekeeper.content) != 0 {
+		t.Error("what a restarted pod left is taken for leftovers")
+	}
 	n.pass(t, "once")
 	if got := workingPods(n.lastWorkers); got[series{"sync", "desired", ""}] != 1 || len(got) != 1 {
 		t.Errorf("working pods: %v", got)
@@ -283,6 +297,11 @@ func TestAgentWasDown(t *testing.T) {
 	delete(n.runs, "a")
 	n.finished["a"] = true
 	n.pass(t, "then it goes too", "remove content a", "remove folder a")
+	n.runs["b"], n.content["b"] = true, true
+	n.pass(t, "another orphan", "kill b")
+	delete(n.runs, "b")
+	n.finished["b"] = true
+	n.pass(t, "killed and finished between two passes", "remove content b")
 }
 
 // TestSourcesNotReady is SG1, edge 1: not even SyncKnownPods is called.
@@ -393,10 +412,91 @@ func TestFailedRemoval(t *testing.T) {
 		delete(n.removeErr, "folder bad")
 		<-time.After(5 * time.Minute)
 		n.pass(t, "at last", "remove folder bad")
-		n.pass(t, "converged")
 		if len(n.failures) != 0 {
 			t.Errorf("failures are remembered: %v", n.failures)
 		}
+		n.pass(t, "converged")
+	})
+}
+
+// TestForgottenFailures: a failure is forgotten when somebody else removed the
+// object, a log folder's only once nobody can be waiting for it.
+func TestForgottenFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, nil)
+		n.podDirs["a"], n.logDirs["a"] = true, true
+		n.removeErr["folder a"], n.removeErr["logs a"] = errors.New("busy"), errors.New("busy")
+		if err := n.try(); err == nil {
+			t.Error("no error")
+		}
+		n.did(t, "both fail", "remove logs a", "remove folder a")
+		delete(n.podDirs, "a")
+		delete(n.logDirs, "a")
+		<-time.After(time.Second)
+		n.pass(t, "they are gone")
+		if len(n.failures) != 1 {
+			t.Errorf("failures: %v; log folders are not looked at in every pass", n.failures)
+		}
+		<-time.After(retryMax + time.Minute)
+		n.pass(t, "later")
+		if len(n.failures) != 0 {
+			t.Errorf("failures: %v", n.failures)
+		}
+	})
+}
+
+// TestFailedContent: what could not be removed is tried again, unless the pod came
+// back.
+func TestFailedContent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, nil)
+		n.pass(t, "first")
+		for _, uid := range []types.UID{"a", "b"} {
+			n.content[uid] = true
+			n.removeErr["content "+string(uid)] = errors.New("busy")
+			n.Finished(uid)
+		}
+		if err := n.try(); err == nil {
+			t.Error("no error")
+		}
+		n.did(t, "both fail", "remove content a", "remove content b")
+		n.want(newPod("b"))
+		n.workers["b"] = Worker{HasConfig: true}
+		n.pass(t, "one is back")
+		if !n.Housekeeper.content.Equal(sets.New[types.UID]("a")) {
+			t.Errorf("left over: %v", n.Housekeeper.content)
+		}
+		clear(n.removeErr)
+		<-time.After(5 * time.Second)
+		n.pass(t, "the other is removed", "remove content a")
+	})
+}
+
+func TestFoldersCannotBeListed(t *testing.T) { // HK1, edge 15
+	n := newNode(t, nil)
+	n.listErr = errors.New("no such folder")
+	n.runs["a"] = true
+	err := n.try()
+	if !errors.Is(err, n.listErr) || !strings.Contains(err.Error(), "list pod folders") || !strings.Contains(err.Error(), "list log folders") {
+		t.Errorf("error %v", err)
+	}
+	n.did(t, "the pass goes on", "kill a")
+}
+
+// TestRemovalBudget: a slow runtime does not make a pass long (OD10).
+func TestRemovalBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, nil)
+		n.pass(t, "first")
+		n.removing = func() { <-time.After(100 * time.Millisecond) }
+		for _, uid := range []types.UID{"a", "b", "c", "d", "e"} {
+			n.content[uid] = true
+			n.Finished(uid)
+		}
+		n.pass(t, "until 200 ms are over", "remove content a", "remove content b", "remove content c")
+		n.removing = func() { <-time.After(time.Second) }
+		n.pass(t, "at least one", "remove content d")
+		n.pass(t, "the rest", "remove content e")
 	})
 }
 
@@ -471,16 +571,32 @@ func TestBareHousekeeper(t *testing.T) {
 	n.runs["b"], n.podDirs["c"], n.phases["d"] = true, true, v1.PodFailed
 	n.pass(t, "restart and kill only", "restart a", "kill b")
 	n.Finished("b")
-	if len(n.Housekeeper.finished) != 0 {
-		t.Error("hints pile up that nobody reads")
+	n.finished["b"] = true
+	delete(n.runs, "b")
+	n.pass(t, "it ends")
+	if len(n.Housekeeper.finished) != 0 || len(n.Housekeeper.content) != 0 {
+		t.Error("notes pile up that nobody reads")
+	}
+	if err := n.Housekeep(context.Background(), nil); err != nil || !slices.Contains(n.log, "SyncKnownPods outside the fence") {
+		t.Errorf("a pass without a fence: %v, %v", err, n.log)
 	}
 }
 
 func TestNewListsAllProblems(t *testing.T) {
-	_, err := New(nil, nil, nil, Options{CollectPeriod: -1})
-	for _, want := range []string{"required", "negative"} {
+	_, err := New(nil, nil, nil, Options{CollectPeriod: -1, Meter: &meter{fail: true}})
+	for _, want := range []string{"required", "negative", "metrics"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v does not say %q", err, want)
+		}
+	}
+	n := newNode(t, nil)
+	for _, f := range []func() (*Housekeeper, error){
+		func() (*Housekeeper, error) { return New(nil, n, n, Options{}) },
+		func() (*Housekeeper, error) { return New(n, nil, n, Options{}) },
+		func() (*Housekeeper, error) { return New(n, n, nil, Options{}) },
+	} {
+		if _, err := f(); err == nil {
+			t.Error("something required is missing and nobody says so")
 		}
 	}
 }

@@ -229,7 +229,6 @@ func (p *planner) orphans() {
 	for uid, pod := range p.running {
 		if !p.known[uid] {
 			p.add(StepKillOrphan, uid, pod.Namespace+"/"+pod.Name, "runs, but nobody knows it")
-			p.known[uid] = true
 		}
 	}
 }

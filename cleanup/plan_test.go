@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -109,7 +110,7 @@ func TestMakePlan(t *testing.T) {
 		{"ND2: its last status is still read from it", Input{Content: []types.UID{"a"}, ContentGoes: set("a"), Workers: known(WorkerTerminated)}, []string{"remove content a not ND2"}},
 		{"LG1: logs of a gone pod", Input{LogDirs: []types.UID{"a"}, ContentGoes: set("a")}, []string{"remove logs a"}},
 		{"LG1 ND2: logs of a pod that is restarted now", Input{LogDirs: []types.UID{"a"}, ContentGoes: set("a"), Desired: a()}, []string{"restart a", "remove logs a not ND2"}},
-		{"a candidate twice", Input{PodDirs: []types.UID{"a", "a"}}, []string{"remove pod folder a"}},
+		{"a candidate twice", Input{PodDirs: []types.UID{"a", "b", "a"}}, []string{"remove pod folder a", "remove pod folder b"}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -134,6 +135,7 @@ func TestActive(t *testing.T) {
 		{"set up", newPod("a"), v1.PodRunning, &Worker{State: WorkerSync}, true},
 		{"ended in config", newPod("a", phase(v1.PodFailed)), "", nil, false},
 		{"ended locally", newPod("a"), v1.PodSucceeded, nil, false},
+		{"ended locally, its worker has not heard", newPod("a"), v1.PodFailed, &Worker{State: WorkerSync}, false},
 		{"ended, but containers are still terminating", newPod("a"), v1.PodFailed, &Worker{State: WorkerTerminating}, true},
 		{"known terminated", newPod("a"), v1.PodRunning, &Worker{State: WorkerTerminated}, false},
 	}
@@ -173,7 +175,12 @@ func TestPlanProperties(t *testing.T) { rapid.Check(t, planProperties) }
 
 func planProperties(t *rapid.T) {
 	in := randomInput(t)
+	slices.Reverse(in.PodDirs)
+	dirs := slices.Clone(in.PodDirs)
 	first, second := MakePlan(in), MakePlan(in)
+	if !slices.Equal(dirs, in.PodDirs) {
+		t.Fatal("the input was changed")
+	}
 	if diff := cmp.Diff(first, second); diff != "" {
 		t.Fatalf("two plans differ:\n%s", diff)
 	}

@@ -39,7 +39,7 @@ func (h *Housekeeper) remove(ctx context.Context, plan Plan, now time.Time) (pro
 			}
 			delete(h.failures, c)
 			if step == StepContent {
-				delete(h.content, a.PodUID)
+				h.content.Delete(a.PodUID)
 			}
 		}
 	}
@@ -61,7 +61,7 @@ func (h *Housekeeper) forget(seen map[Candidate]bool, now time.Time) {
 	}
 	for uid := range h.content {
 		if _, desired := h.pods.Get(uid); desired {
-			delete(h.content, uid) // it came back; its next end is noted anew
+			h.content.Delete(uid) // it came back; its next end is noted anew
 		}
 	}
 }

@@ -1,0 +1,130 @@
+package cleanup
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/go-logr/logr/funcr"
+	"github.com/google/go-cmp/cmp"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// meter keeps what is recorded, by name and attributes.
+type meter struct {
+	noop.Meter
+	values map[string]int64
+	fail   bool
+}
+
+func newMeter() *meter { return &meter{values: map[string]int64{}} }
+
+type instrument struct {
+	noop.Int64Gauge
+	name  string
+	meter *meter
+}
+
+type counter struct {
+	noop.Int64Counter
+	name  string
+	meter *meter
+}
+
+func (m *meter) err() error {
+	if m.fail {
+		return errors.New("no instrument for you")
+	}
+	return nil
+}
+
+func (m *meter) Int64Gauge(name string, _ ...metric.Int64GaugeOption) (metric.Int64Gauge, error) {
+	return instrument{name: name, meter: m}, m.err()
+}
+
+func (m *meter) Int64Counter(name string, _ ...metric.Int64CounterOption) (metric.Int64Counter, error) {
+	return counter{name: name, meter: m}, m.err()
+}
+
+func key(name string, set attribute.Set) string {
+	if set.Len() == 0 {
+		return name
+	}
+	return name + "{" + set.Encoded(attribute.DefaultEncoder()) + "}"
+}
+
+func (i instrument) Record(_ context.Context, v int64, options ...metric.RecordOption) {
+	i.meter.values[key(i.name, metric.NewRecordConfig(options).Attributes())] = v
+}
+
+func (c counter) Add(_ context.Context, v int64, options ...metric.AddOption) {
+	c.meter.values[key(c.name, metric.NewAddConfig(options).Attributes())] += v
+}
+
+// TestMetrics is steps 11, 12, 14, 15, section 9 and OD8; edge 40: series go back to
+// zero.
+func TestMetrics(t *testing.T) {
+	m := newMeter()
+	n := newNode(t, func(o *Options) { o.Meter = m })
+	n.want(newPod("a"), newPod("b", fromFile), newPod("ended", fromFile, phase(v1.PodFailed)),
+		newPod("api", func(p *v1.Pod) { p.Annotations = map[string]string{annotationSource: "api"} }))
+	n.mirrors = []*v1.Pod{newPod("m")}
+	n.workers["a"] = Worker{HasConfig: true}
+	n.workers["api"] = Worker{HasConfig: true}
+	n.workers["ended"] = Worker{State: WorkerTerminated, HasConfig: true, Static: true}
+	n.runs["orphan"] = true
+	n.podDirs["ok"], n.podDirs["bad"], n.podDirs["a"] = true, true, true
+	n.removeErr["folder bad"] = errors.New("busy")
+	_ = n.try()
+	want := map[string]int64{
+		"desired_pods{static=}": 2, "desired_pods{static=true}": 2,
+		"active_pods{static=}": 2, "active_pods{static=true}": 1,
+		"mirror_pods":                       1,
+		"restarted_pods_total{static=true}": 1, "orphaned_runtime_pods_total": 1,
+		"orphan_pod_cleaned_volumes": 2, "orphan_pod_cleaned_volumes_errors": 1,
+	}
+	for _, s := range workingSeries() {
+		want["working_pods{config="+s.config+",lifecycle="+s.lifecycle+",static="+s.static+"}"] = 0
+	}
+	want["working_pods{config=desired,lifecycle=sync,static=}"] = 2
+	want["working_pods{config=desired,lifecycle=sync,static=true}"] = 1
+	want["working_pods{config=desired,lifecycle=terminated,static=true}"] = 1
+	want["working_pods{config=runtime_only,lifecycle=terminating,static=unknown}"] = 1
+	if diff := cmp.Diff(want, m.values); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	n.want()
+	n.mirrors, n.podDirs = nil, map[types.UID]bool{}
+	clear(n.workers)
+	clear(n.runs)
+	_ = n.try()
+	for name, v := range m.values {
+		if v != 0 && name != "restarted_pods_total{static=true}" && name != "orphaned_runtime_pods_total" {
+			t.Errorf("%s is %d on an empty node", name, v)
+		}
+	}
+}
+
+// TestActionsAreLogged: every action leaves a line with its reason.
+func TestActionsAreLogged(t *testing.T) {
+	var lines []string
+	n := newNode(t, func(o *Options) {
+		o.Logger = funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
+	})
+	n.want(newPod("a"))
+	n.runs["b"], n.podDirs["c"] = true, true
+	n.pass(t, "a pass", "restart a", "kill b", "remove folder c")
+	want := []string{
+		`"level"=0 "msg"="Housekeeping" "action"="restart" "object"="ns/a" "uid"="a" "reason"="desired, but without a worker"`,
+		`"level"=0 "msg"="Housekeeping" "action"="kill orphan" "object"="ns/b" "uid"="b" "reason"="runs, but nobody knows it"`,
+		`"level"=0 "msg"="Housekeeping" "action"="remove pod folder" "object"="c" "uid"="c" "reason"="no pod has this folder"`,
+	}
+	if diff := cmp.Diff(want, slices.Clone(lines)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
