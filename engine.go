@@ -228,9 +228,9 @@ func (e *Engine) announce(ctx context.Context) error {
 
 // Healthy returns nil if the engine can do its work, else every reason why not,
 // joined: the runtime does not answer or is not ready, the loop is stuck, a source
-// cannot be read.
+// cannot be read, a sink does not take statuses.
 func (e *Engine) Healthy() error {
-	problems := []error{e.health.Runtime(), e.loop.Healthy()}
+	problems := []error{e.health.Runtime(), e.loop.Healthy(), e.status.Healthy()}
 	if problems[0] == nil {
 		problems = append(problems, e.pleg.Healthy())
 	}

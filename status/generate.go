@@ -201,6 +201,21 @@ func (g *generator) keepReason(s *v1.PodStatus) {
 	}
 }
 
+// firstSeen is when the pod's oldest sandbox was made, the best evidence of its
+// start if nobody remembers it (an engine that was restarted); now if there is
+// none.
+func firstSeen(view *runtime.PodStatus, now time.Time) time.Time {
+	if view == nil {
+		return now
+	}
+	for _, sandbox := range view.Sandboxes {
+		if !sandbox.CreatedAt.IsZero() && sandbox.CreatedAt.Before(now) {
+			now = sandbox.CreatedAt
+		}
+	}
+	return now
+}
+
 // finish adds everything that depends on the phase and the containers.
 func (g *generator) finish(s *v1.PodStatus) {
 	s.ObservedGeneration = max(g.pod.Generation, g.old.ObservedGeneration)
@@ -210,7 +225,7 @@ func (g *generator) finish(s *v1.PodStatus) {
 	}
 	s.StartTime = cmp.Or(g.old.StartTime, g.pod.Status.StartTime)
 	if s.StartTime == nil {
-		s.StartTime = &metav1.Time{Time: wholeSeconds(g.in.Now)}
+		s.StartTime = &metav1.Time{Time: wholeSeconds(firstSeen(g.in.Runtime, g.in.Now))}
 	}
 	s.Conditions = g.conditions(s, conditionOf(s.Conditions, v1.DisruptionTarget))
 	g.addresses(s)

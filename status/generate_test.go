@@ -168,6 +168,12 @@ func TestFields(t *testing.T) {
 	if s = generate(t, in); !s.StartTime.Time.Equal(t0) {
 		t.Errorf("start %v, want that of the API", s.StartTime)
 	}
+	// Nobody remembers: the oldest sandbox does.
+	pod.Status.StartTime = nil
+	in.Runtime.Sandboxes = []*runtime.SandboxStatus{{ID: "s2", CreatedAt: t1}, {ID: "s1", CreatedAt: t0}}
+	if s = generate(t, in); !s.StartTime.Time.Equal(t0) {
+		t.Errorf("start %v, want that of the oldest sandbox", s.StartTime)
+	}
 }
 
 // TestQOSClass: spec/runtime.md 13.3.
