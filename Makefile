@@ -6,7 +6,7 @@ MODULES  := . examples tools
 RACE     ?= -race
 MANIFESTS ?= examples/manifests
 
-.PHONY: help run test unit e2e lint bench verify fmt explore mutate-podworkers spec-coverage build clean
+.PHONY: help run test unit e2e lint bench verify fmt explore mutate-podworkers spec-coverage faults-pleg bench-idle build clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | expand -t 22
@@ -54,3 +54,6 @@ clean: ## remove what was built
 
 spec-coverage: ## rules of docs/spec that no test names
 	@cd tools && $(GO) run ./speccoverage -root ..
+
+faults-pleg: ## every fault of events and runtime calls with 110 pods, as a table (a minute or two)
+	PODWRIGHT_FAULTS=full $(GO) test -count=1 -run '^(TestFaultMatrix|TestHungStatus)$$' -v . | grep -v '^=== RUN'

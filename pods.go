@@ -2,7 +2,9 @@ package podwright
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -46,6 +48,10 @@ type Explanation struct {
 	Message string `json:"message,omitempty"`
 	// Held says why the pod's setup is held back, empty if it is not.
 	Held string `json:"held,omitempty"`
+	// Unreadable says that the runtime does not answer when asked about this pod,
+	// how often it did not, and when it is asked again; empty if it does. The pod stays as
+	// it is meanwhile, other pods are not affected.
+	Unreadable string `json:"unreadable,omitempty"`
 	// Containers in the order of the status, init containers first.
 	Containers []ContainerExplanation `json:"containers,omitempty"`
 	// Worker is the state of the pod's worker; nil if the workers do not know
@@ -95,6 +101,12 @@ func (e *Engine) Explain(uid types.UID) (Explanation, bool) {
 		out.Held = "waiting to be handed to the workers"
 		if err := e.health.Runtime(); err != nil {
 			out.Held = err.Error()
+		}
+	}
+	for _, p := range e.pleg.Health().Hung {
+		if p.UID == uid {
+			out.Unreadable = fmt.Sprintf("the container runtime did not describe the pod in time, %d times in a row; it is asked again at %s",
+				p.Failures, p.Retry.Format(time.RFC3339))
 		}
 	}
 	return out, pod != nil || hasStatus || hasWorker
