@@ -19,10 +19,34 @@
 //
 // It does not decide when a pod is looked at (that is package podworkers), does
 // not watch the runtime (package pleg), writes no pod status, runs no probe and
-// talks to no API server. Values from config maps and secrets, volumes other
-// than emptyDir on disk and hostPath, pull secrets, user namespaces, device
-// plugins and in-place resize are not here yet: a pod that needs one of them
-// waits with a clear reason.
+// talks to no API server.
+//
+// Not here yet: values from config maps, secrets and files; pull secrets, the
+// pull rate limit and pull records; volumes other than emptyDir on disk and
+// hostPath; block devices; user namespaces; runtime classes; cluster DNS and
+// service variables; cgroups per pod, huge pages, swap and memory QoS; in-place
+// resize; log rotation and links; restart of sidecars while a pod ends. A pod
+// that needs one of the first seven waits with a clear reason; the others are
+// left at the runtime's defaults. A sub-path is resolved inside its volume when
+// the container is created, but not held: a container that shares the volume
+// and swaps the path in the moment before the runtime mounts it wins.
+//
+// # Where it differs from the kubelet on purpose
+//
+// Beside what spec/runtime.md marks as FIX and LIB:
+//
+//   - A new sandbox starts no container that has ended for good, whatever gave
+//     it that policy; the kubelet looks only for OnFailure and exit code 0.
+//   - The record of an init container that cannot be removed ends the sync
+//     before the new sandbox, as a left record would make init look done.
+//   - A preStop hook runs once, however often the kill is issued again.
+//   - A dead sandbox is stopped again only to make room for a new one.
+//   - A container that was created and never started is removed before the next
+//     one of its name is created.
+//   - Creation that may have taken effect unseen is settled by looking, and a
+//     name that stays taken is given up for the next number.
+//   - Waiting for a pull slot has no queue limit; who waited looks again.
+//   - An image text that is an absolute path goes to the runtime as it is.
 //
 // # Concurrency
 //

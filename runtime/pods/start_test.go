@@ -311,6 +311,9 @@ func TestPullBackOff(t *testing.T) {
 		pass(time.Until(r.RetryAt))
 		w.settle(pod)
 		w.wantState(pod, "app:running")
+		if left := w.m.WaitingReasons(pod.UID); len(left) != 0 {
+			t.Errorf("22.2: waiting reasons after the start: %v", left)
+		}
 		for _, e := range []string{"Normal Pulling", "Warning Failed", "Normal BackOff", "Normal Pulled"} {
 			if !w.events.has(e) {
 				t.Errorf("9.11: no event %q", e)

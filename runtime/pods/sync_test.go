@@ -14,6 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/podwright/podwright/runtime"
@@ -284,6 +285,48 @@ func TestUnansweredCreates(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A name that stays taken for ever, by nothing anybody can see, is given up for
+// the next one.
+func TestNameTakenForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		attempt := func(c fake.Call) uint32 {
+			switch r := c.Request.(type) {
+			case *runtimeapi.RunPodSandboxRequest:
+				return r.GetConfig().GetMetadata().GetAttempt()
+			case *runtimeapi.CreateContainerRequest:
+				return r.GetConfig().GetMetadata().GetAttempt()
+			}
+			return 99
+		}
+		w.fake.Inject(fake.Fault{
+			Match:  fake.Match{Func: func(c fake.Call) bool { return attempt(c) < 2 }},
+			Effect: fake.Effect{Err: runtime.ErrAlreadyExists},
+		})
+		pod := newPod()
+		if r := w.sync(pod); r.Err != nil {
+			t.Error(r.Err)
+		}
+		w.wantState(pod, "app:running")
+		if got := w.read(pod).Sandboxes[0].Attempt; got != 2 {
+			t.Errorf("attempt %d", got)
+		}
+	})
+}
+
+// A container that was created and could not be started makes room for the next.
+func TestFailedStartLeavesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.fake.Inject(fake.Fault{Match: fake.Match{Method: fake.StartContainer}, Times: 2, Effect: fake.Effect{Err: runtime.ErrUnavailable}})
+		pod := newPod()
+		w.settle(pod)
+		if got := w.read(pod).Containers; len(got) != 1 || got[0].State != runtime.Running {
+			t.Errorf("%d records", len(got))
+		}
+	})
 }
 
 // A create that takes effect after everybody gave up does not stay in the way.

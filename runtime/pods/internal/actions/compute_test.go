@@ -85,6 +85,8 @@ func TestNewSandbox(t *testing.T) {
 		{rule: "6.2d succeeded run-once stays", pod: pod(onFailure, "", "a b"), status: "s0:dead a=exited:0 b=exited:1", want: "kill pod, sandbox 1 for s0, start b"},
 		{rule: "6.2d Always starts all", pod: pod(always, "", "a b"), status: "s0:dead a=exited:0 b=running", want: "kill pod, sandbox 1 for s0, start a, start b"},
 		{rule: "6.2d own policy Never has ended", pod: pod(always, "", "a b"), change: own(v1.ContainerRestartPolicyNever), status: "s0:dead a=exited:1 b=exited:1", want: "kill pod, sandbox 1 for s0, start b"},
+		{rule: "6.2a attempt 0 is no restart", pod: pod(never, "", "a"), status: "a=created", want: "kill pod, sandbox 0, start a"},
+		{rule: "6.2d own policy Never would run twice", pod: pod(always, "", "a b"), change: own(v1.ContainerRestartPolicyNever), status: "s0:dead a=running b=running", want: "kill pod, sandbox 1 for s0, start b"},
 		{rule: "6.2 being deleted", pod: pod(always, "", "a"), change: deleted, status: "s0:dead a=exited:1", want: "kill pod"},
 	})
 }
