@@ -170,12 +170,12 @@ func (d *desired) prepare(src *wanted, pods []*v1.Pod, now time.Time) *change {
 		}
 		d.compare(c, src)
 	}
-	c.operations = slices.Clip(c.operations)
 	slices.SortStableFunc(c.operations, func(a, b operation) int {
 		return cmp.Compare(slices.Index(outputOrder[:], a.op), slices.Index(outputOrder[:], b.op))
 	})
+	// A first set knows no pod that could be updated or deleted.
 	if !src.seen && !slices.ContainsFunc(c.operations, func(o operation) bool {
-		return o.source == src.name && (o.op == opAdd || o.op == opUpdate || o.op == opDelete)
+		return o.source == src.name && o.op == opAdd
 	}) {
 		c.operations = append(c.operations, operation{op: opAdd, source: src.name}) // M8
 	}

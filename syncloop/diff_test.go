@@ -71,6 +71,8 @@ func TestSetAfterSet(t *testing.T) {
 		{"M5 spec and status differ", []*v1.Pod{a()}, []*v1.Pod{a(image("app:2"), phase(v1.PodRunning))}, []string{"file UPDATE a"}},
 		{"M5 missing", []*v1.Pod{a()}, nil, []string{"file REMOVE a"}},
 		{"M6 grace shortened while terminating, edge 6", []*v1.Pod{a(deleted, grace(30))}, []*v1.Pod{a(deleted, grace(5))}, []string{"file DELETE a"}},
+		{"M6 grace removed", []*v1.Pod{a(deleted, grace(30))}, []*v1.Pod{a(deleted)}, []string{"file DELETE a"}},
+		{"M6 deletion taken back", []*v1.Pod{a(deleted)}, []*v1.Pod{a()}, []string{"file UPDATE a"}},
 		{"M6 labels", []*v1.Pod{a()}, []*v1.Pod{a(func(p *v1.Pod) { p.Labels = map[string]string{"x": "y"} })}, []string{"file UPDATE a"}},
 		{"M6 ordinary annotation, edge 5", []*v1.Pod{a(annotated("x", "1"))}, []*v1.Pod{a(annotated("x", "2"))}, []string{"file UPDATE a"}},
 		{"M6 annotation removed", []*v1.Pod{a(annotated("x", "1"))}, []*v1.Pod{a()}, []string{"file UPDATE a"}},
@@ -134,6 +136,57 @@ func TestLocalAnnotations(t *testing.T) { // M5 ADD, M6, SI7
 	}
 	if given.Annotations[AnnotationSeen] != "forged" || given.Annotations[AnnotationSource] != "" {
 		t.Error("the source's own object was changed")
+	}
+}
+
+func TestStoredOnChange(t *testing.T) { // M6
+	d := oneSource()
+	first := newPod("a", "web", deleted, grace(30), func(p *v1.Pod) { p.Generation, p.ResourceVersion = 1, "1" })
+	d.set("file", first)
+	second := newPod("a", "web", image("app:2"), phase(v1.PodRunning), func(p *v1.Pod) { p.Generation, p.ResourceVersion = 2, "2" })
+	got := d.set("file", second)[0].pods[0]
+	if got.Generation != 2 || got.ResourceVersion != "1" || got.DeletionTimestamp != nil || got.DeletionGracePeriodSeconds != nil || got.Status.Phase != v1.PodRunning {
+		t.Errorf("stored: generation %d, version %s, deleted %v with grace %v, phase %s", got.Generation, got.ResourceVersion,
+			got.DeletionTimestamp, got.DeletionGracePeriodSeconds, got.Status.Phase)
+	}
+}
+
+func TestRemovedAndAddedAgainIsNew(t *testing.T) { // edge 10, SI7
+	d := oneSource()
+	first := d.set("file", newPod("a", "web"))[0].pods[0]
+	d.set("file")
+	d.now = d.now.Add(time.Hour)
+	again := d.set("file", newPod("a", "web"))
+	if diff := cmp.Diff([]string{"file ADD a"}, show(again)); diff != "" {
+		t.Fatalf("(-want +got):\n%s", diff)
+	}
+	if again[0].pods[0].Annotations[AnnotationSeen] == first.Annotations[AnnotationSeen] {
+		t.Error("the new life was first seen in the old one")
+	}
+}
+
+// TestGivenUp: a message that was prepared and given up leaves no trace, neither in
+// its own source nor in the others.
+func TestGivenUp(t *testing.T) {
+	d := newDiffer(&wanted{name: "api"}, &wanted{name: "file", precedence: PrecedenceFile})
+	d.set("api", newPod("p", "web"))
+	d.set("file", newPod("f", "db"))
+	d.desired.prepare(d.source("api"), []*v1.Pod{newPod("p", "web", image("app:9")), newPod("q", "x")}, d.now)
+	d.desired.prepare(d.source("file"), []*v1.Pod{newPod("f", "web")}, d.now)
+	if got := d.set("api", newPod("p", "web")); len(got) != 0 {
+		t.Errorf("api: %v", show(got))
+	}
+	d.desired.prepare(d.source("api"), []*v1.Pod{newPod("p", "web", image("app:9"))}, d.now)
+	if diff := cmp.Diff([]string{"api REMOVE p", "file ADD g"}, show(d.set("file", newPod("f", "db"), newPod("g", "web")))); diff != "" {
+		t.Errorf("file (-want +got):\n%s", diff)
+	}
+	d.desired.prepare(d.source("api"), []*v1.Pod{newPod("p", "web", image("app:9"))}, d.now)
+	back := d.set("file", newPod("f", "db"))
+	if diff := cmp.Diff([]string{"file REMOVE g", "api ADD p"}, show(back)); diff != "" {
+		t.Fatalf("file (-want +got):\n%s", diff)
+	}
+	if got := back[1].pods[0].Spec.Containers[0].Image; got != "app:1" {
+		t.Errorf("the version that was given up is out: %s", got)
 	}
 }
 

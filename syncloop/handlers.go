@@ -60,7 +60,6 @@ func (l *Loop) handle(ctx context.Context, o op, pod *v1.Pod) {
 			l.submit(ctx, WorkUpdate, static, pod)
 		}
 	case o == opAdd:
-		delete(l.putOff, pod.UID) // it is wanted again
 		l.submit(ctx, WorkCreate, pod, l.store.MirrorOf(pod))
 	case o == opReconcile:
 		// Only pods with readiness gates depend on their status in the API.

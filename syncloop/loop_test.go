@@ -340,6 +340,25 @@ func TestDispatcherPanic(t *testing.T) { // B9, SI9
 	})
 }
 
+func TestSyncIsRetried(t *testing.T) { // B9
+	synctest.Test(t, func(t *testing.T) {
+		source, l := newScripted("file"), &log{}
+		events := newEventSet()
+		_, stop := run(t, l, Options{Sources: []Source{source}, Events: events})
+		defer stop()
+		source.set(newPod("a", "a"))
+		l.want(t, "start", "create a")
+		l.on(func(Work) { panic("dispatcher bug") })
+		events.add("a")
+		synctest.Wait()
+		l.on(nil)
+		pass(retryMin)
+		l.want(t, "a sync that panicked comes again", "sync a")
+		pass(time.Minute)
+		l.want(t, "once")
+	})
+}
+
 // TestKillIsNeverLost: a removal whose dispatch panicked comes before the new life
 // of the same UID.
 func TestKillIsNeverLost(t *testing.T) { // B9, SI10

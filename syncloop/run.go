@@ -347,7 +347,7 @@ func (l *Loop) becomeReady(ctx context.Context) {
 	put := l.putOff
 	l.putOff = map[types.UID]*v1.Pod{}
 	for _, uid := range sortedUIDs(put) {
-		if _, desired := l.store.Get(uid); !desired {
+		if _, desired := l.store.Get(uid); !desired { // else it came back
 			l.submit(ctx, WorkKill, put[uid], nil)
 		}
 	}
