@@ -26,10 +26,13 @@
 // hostPath; block devices; user namespaces; runtime classes; cluster DNS and
 // service variables; cgroups per pod, huge pages, swap and memory QoS; in-place
 // resize; log rotation and links; restart of sidecars while a pod ends. A pod
-// that needs one of the first seven waits with a clear reason; the others are
-// left at the runtime's defaults. A sub-path is resolved inside its volume when
-// the container is created, but not held: a container that shares the volume
-// and swaps the path in the moment before the runtime mounts it wins.
+// that needs a value, volume, block device, user namespace or runtime class of
+// these waits with a clear reason, one that asks for cluster DNS gets an event;
+// the rest is left at the runtime's defaults.
+//
+// A sub-path is resolved inside its volume when the container is created, but
+// not held: a container that shares the volume and swaps the path in the moment
+// before the runtime mounts it wins.
 //
 // # Where it differs from the kubelet on purpose
 //
