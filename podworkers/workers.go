@@ -116,6 +116,10 @@ func (w *Workers) loop(ctx context.Context) {
 	var drained <-chan time.Time
 	for {
 		timer.Reset(w.arm())
+		if w.overdue() {
+			w.apply(w.event(machine.EventTick), nil)
+			continue
+		}
 		select {
 		case <-w.idle:
 			return
@@ -145,6 +149,15 @@ func (w *Workers) arm() time.Duration {
 		w.armed = min(w.armed, max(due, now))
 	}
 	return w.armed - now
+}
+
+// overdue reports whether something became due before the timer was set: a fake
+// clock that was stepped just then does not fire it.
+func (w *Workers) overdue() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	due, ok := w.machine.NextDue()
+	return ok && due <= w.now()
 }
 
 // now is the time since origin. It stands still while the clock goes back: all

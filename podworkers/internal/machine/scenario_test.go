@@ -88,6 +88,8 @@ type scenario struct {
 	*world
 	out      *bytes.Buffer
 	hold     bool // dispatch only on the command take
+	verbose  bool // tell ended schedules too
+	last     map[types.UID]*Call
 	channels map[string]chan struct{}
 }
 
@@ -160,6 +162,25 @@ func (s *scenario) command(fields []string) error {
 		return s.known(fields[1:])
 	case "stop":
 		err = s.apply(&Event{Kind: EventStop, Stop: Stop{Mode: map[types.UID]StopMode{"terminate": StopTerminate, "now": StopNow}[a.uid], Grace: seconds(a.values["grace"])}})
+	case "late":
+		c := s.last[a.uid]
+		for _, kind := range []EventKind{EventDone, EventStale, EventViewReady} {
+			ev := Event{Kind: kind, Call: c}
+			if err := s.apply(&ev); err != nil {
+				return err
+			}
+			if ev.Answer.Continue {
+				return fmt.Errorf("a late call may go on")
+			}
+			s.print()
+		}
+	case "stats":
+		st := s.m.Stats()
+		uids := s.m.Calls()
+		slices.Sort(uids)
+		s.printf("setup %d, terminating %d, runtime %d, terminated %d; queued %d, static waiting %d, stuck %d, records %d; in flight %d %v",
+			st.InPhase[0], st.InPhase[1], st.InPhase[2], st.InPhase[3], st.Queued, st.WaitingStatic, st.Stuck, st.Records, s.m.InFlight(), uids)
+		return nil
 	case "table":
 		s.table()
 		return nil
@@ -183,8 +204,9 @@ func (s *scenario) command(fields []string) error {
 
 func (s *scenario) configure(fields []string) error {
 	a := parseArgs(append([]string{""}, fields...))
-	s.hold = a.has("hold")
+	s.hold, s.verbose = a.has("hold"), a.has("verbose")
 	config := defaultConfig()
+	config.Metrics, config.Journal = a.has("metrics"), a.has("journal")
 	config.Views, config.Observe = a.values["views"] == "true", a.values["observe"] == "true"
 	for k, v := range a.values {
 		n, _ := strconv.Atoi(v)
@@ -195,7 +217,9 @@ func (s *scenario) configure(fields []string) error {
 		case "terminating":
 			config.TerminatingSlots = n
 		case "deadline":
-			config.SetupDeadline = d
+			config.SetupDeadline, config.TerminatingDeadline, config.TerminatedDeadline = d, 2*d, 3*d
+		case "stuck":
+			config.StuckAfter = d
 		case "kubelet":
 			config.SetupBackOff = BackOff{10 * time.Second, 10 * time.Second}
 			config.TerminatingBackOff = config.SetupBackOff
@@ -287,6 +311,21 @@ func (s *scenario) end(verb string, a args) (bool, error) {
 	if v := a.values["retry"]; v != "" {
 		r.Retry = RetryExplicit
 		r.RetryAfter, _ = time.ParseDuration(v)
+	}
+	if c := s.life(a.uid).call; c != nil {
+		if s.last == nil {
+			s.last = map[types.UID]*Call{}
+		}
+		s.last[a.uid] = c
+		if s.m.config.Journal && (c.Record || r.Err == nil && (c.Phase != Setup || r.Terminal)) {
+			// As the shell does: before the call, and after one that ended a phase.
+			r.Recorded, r.RecordedFacts = true, c.Facts
+			if r.Err == nil && (c.Phase != Setup || r.Terminal) {
+				r.RecordedFacts.TerminationRequested = true
+				r.RecordedFacts.Terminated = c.Phase != Setup
+				r.RecordedFacts.Finished = c.Phase == Terminated
+			}
+		}
 	}
 	return s.done(a.uid, r)
 }
@@ -386,7 +425,18 @@ func (s *scenario) effect(e *Effect) string {
 		return fmt.Sprintf("event %s: %s", e.UID, [...]string{"FailedSync", "SyncPanic", "SyncStuck"}[e.Warning])
 	case EffectDrained:
 		return "drained"
-	case EffectUnschedule, EffectMetric:
+	case EffectUnschedule:
+		if s.verbose {
+			return fmt.Sprintf("no wake %s", e.UID)
+		}
+	case EffectMetric:
+		name := [...]string{"duration", "start", "containers", "back-off", "state", "cancel", "panic"}[e.Metric]
+		label := map[Metric]string{
+			MetricDuration: fmt.Sprint([]string{"sync", "update", "create", "kill", "terminated"}[min(e.Label, 4)]),
+			MetricBackOff:  Phase(min(e.Label, 3)).String(), MetricPanic: Phase(min(e.Label, 3)).String(),
+			MetricState: State(e.Label).String(), MetricCancel: Cause(min(e.Label, 5)).String(),
+		}[e.Metric]
+		return strings.TrimSpace(fmt.Sprintf("metric %s %v %s", name, e.Value, label))
 	}
 	return ""
 }
@@ -417,6 +467,9 @@ func describe(c *Call) string {
 	}
 	if c.NeedsView && c.After > 0 {
 		line += " view=fresh"
+	}
+	if c.Record {
+		line += fmt.Sprintf(" record=%06b/%d", c.Facts.bits(), c.Facts.Grace)
 	}
 	return line
 }
