@@ -23,6 +23,26 @@
 // changed pod costs one inspection, whatever changed in it. Inspections run in
 // parallel up to a bound; one that fails, hangs or panics harms its pod only.
 //
+// # Two ways to drive it
+//
+// [Generator.Run] relists, serves refreshes and watches the event stream until its
+// context ends. Without it, [Generator.Relist] and [Generator.ReadNow] do one
+// step each in the caller's goroutine, for tests and simulations.
+//
+// A worker that changes a pod wraps its calls in Hold and Release, draws a
+// [Generator.Stamp] when they are done, calls Refresh, and waits with
+// GetNewerThan: on a runtime that answers at once this takes microseconds, not a
+// relist period.
+//
+// # When the runtime misbehaves
+//
+// A list that fails changes nothing. A reading that fails is repeated with each
+// relist; waiters get its error. One that runs out of time is repeated with
+// back-off; the pod keeps its status and its waiters keep waiting. A call that
+// ignores its context is written off after a while and counted; one pod may
+// cause two of these, and with as many as there are places reading pauses.
+// [Generator.Health] names the pods. Only lists make [Generator.Healthy] fail.
+//
 // # What it is not
 //
 // It knows nothing of pod specs and decides nothing about pods. A container that
@@ -37,6 +57,9 @@
 // outstanding does not profit from a relist, and does not hold up the others. A
 // pod that had something running and vanishes as a whole is believed gone only
 // after further lists agree ([Options].ConfirmVanished): runtimes show empty lists
-// for a while after a restart. The rules are in docs/spec/pleg.md; comments cite
-// them by their ids.
+// for a while after a restart. Inspections do not hold up the next relist, and
+// refreshes do not wait for one. Watch conditions (R13 of v1.32) are replaced by
+// [Generator.Reinspect]. Lists in parts (B8) are the business of the runtime's
+// client, see package runtime/cri. The rules are in docs/spec/pleg.md; comments
+// cite them by their ids.
 package pleg
