@@ -56,6 +56,11 @@ func (c changes) Take() []types.UID {
 // views gives the workers the cache of what the runtime shows.
 type views struct{ *pleg.Generator }
 
+var (
+	_ podworkers.StatusPeeker  = views{}
+	_ podworkers.RunningLister = views{}
+)
+
 var errNotSynced = errors.New("the runtime has not been read completely yet")
 
 func (v views) Peek(uid types.UID) (*runtime.PodStatus, error) {

@@ -134,7 +134,7 @@ func (e *Engine) buildLoop(meter func(string) metric.Meter) error {
 	var err error
 	e.loop, err = syncloop.New(dispatcher{e.workers}, syncloop.Options{
 		Sources: c.Sources, Events: changes{e.changes, e.latency}, Housekeeper: housekeeping{e},
-		Gate: e.health.Runtime, HousekeepingPeriod: c.HousekeepingPeriod,
+		Gate: e.usable, HousekeepingPeriod: c.HousekeepingPeriod,
 		Recorder: c.Events, Clock: c.Clock, Logger: c.Logger.WithName("loop"), Meter: meter("syncloop"),
 	})
 	if err != nil {
@@ -142,7 +142,7 @@ func (e *Engine) buildLoop(meter func(string) metric.Meter) error {
 	}
 	inventory := newInventory(e.workers, e.pleg, c.Clock, func() cleanup.Plan { return e.housekeeper.LastPlan() })
 	e.housekeeper, err = cleanup.New(e.loop.Store(), inventory, inventory, cleanup.Options{
-		SourcesReady: e.loop.Ready, Gate: e.health.Runtime,
+		SourcesReady: e.loop.Ready, Gate: e.usable,
 		Statuses: statuses{e.status}, Content: e.pods, Collector: collector{e.pods, e.loop.Ready, e.workers},
 		Clock: c.Clock, Logger: c.Logger.WithName("cleanup"), Meter: meter("cleanup"),
 	})
@@ -240,6 +240,19 @@ func (e *Engine) Healthy() error {
 		}
 	}
 	return errors.Join(problems...)
+}
+
+// usable returns why no pod should be set up now. Before the first complete
+// reading nobody knows what runs already, such as another UID of a pod's name
+// (spec/podworkers.md N6).
+func (e *Engine) usable() error {
+	if err := e.health.Runtime(); err != nil {
+		return err
+	}
+	if !e.pleg.Synced() {
+		return errNotSynced
+	}
+	return nil
 }
 
 // healthChanged reacts to a runtime that came back or went away.
