@@ -1,6 +1,8 @@
 package actions
 
 import (
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/internal/restartpolicy"
@@ -46,7 +48,7 @@ func replaceSandbox(in Input, s Sandbox) Plan {
 	if in.Pod.DeletionTimestamp != nil {
 		return p
 	}
-	if spec.RestartPolicy == v1.RestartPolicyNever && s.Attempt != 0 && len(in.Status.Containers) > 0 {
+	if spec.RestartPolicy == v1.RestartPolicyNever && s.Attempt != 0 && everRan(in.Status) {
 		return p // 6.2a
 	}
 	var start []int
@@ -65,6 +67,13 @@ func replaceSandbox(in Input, s Sandbox) Plan {
 	}
 	p.StartApp = start // 6.2d
 	return p
+}
+
+// everRan reports whether a container of the pod may have run. One that was only
+// created has not: a pod that is never restarted would wait for ever if its sandbox
+// was lost at that moment.
+func everRan(status *runtime.PodStatus) bool {
+	return slices.ContainsFunc(status.Containers, func(c *runtime.ContainerStatus) bool { return c.State != runtime.Created })
 }
 
 // runsInNewSandbox reports whether an app container is started in a fresh
