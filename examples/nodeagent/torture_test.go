@@ -160,7 +160,7 @@ func (x *torture) round(steps int) {
 // means the same actions whatever the agent does.
 func (x *torture) act() {
 	dice, which, detail := x.rand.IntN(100), x.rand.IntN(1<<20), x.rand.IntN(1<<20)
-	present, absent := x.list(true), x.list(false)
+	present, absent := x.which(true), x.which(false)
 	switch {
 	case dice < 18 && len(present) < 12:
 		x.create()
@@ -196,8 +196,8 @@ func (x *torture) act() {
 	}
 }
 
-// list lists the pods that are desired, or those that are not, by name.
-func (x *torture) list(present bool) []*torturePod {
+// which lists the pods that are desired, or those that are not, by name.
+func (x *torture) which(present bool) []*torturePod {
 	var out []*torturePod
 	for _, name := range slices.Sorted(maps.Keys(x.pods)) {
 		if p := x.pods[name]; p.present == present {
@@ -250,7 +250,7 @@ func (x *torture) restart(politely bool, detail int) {
 	if detail%3 == 0 {
 		x.wait(time.Duration(detail%1000) * time.Millisecond)
 	}
-	if present := x.list(true); detail%4 == 0 && len(present) > 0 {
+	if present := x.which(true); detail%4 == 0 && len(present) > 0 {
 		x.remove(present[detail%len(present)])
 	}
 	x.startAgent()
@@ -274,21 +274,14 @@ func (x *torture) killTask(p *torturePod, detail int) {
 		return // the back-off of the next restart would be beyond our patience
 	}
 	var ids []string
+	containers, sandboxes := x.list(nil)
 	if detail%3 == 0 {
-		sandboxes, err := x.client.ListPodSandbox(x.t.Context(), nil)
-		if err != nil {
-			x.t.Fatal(err)
-		}
 		for _, s := range sandboxes {
 			if s.Labels[runtime.LabelPodName] == p.name+"-n1" && s.State == runtimeapi.PodSandboxState_SANDBOX_READY {
 				ids = append(ids, s.Id)
 			}
 		}
 	} else {
-		containers, err := x.client.ListContainers(x.t.Context(), nil)
-		if err != nil {
-			x.t.Fatal(err)
-		}
 		for _, c := range containers {
 			if c.Labels[runtime.LabelPodName] == p.name+"-n1" && c.State == runtimeapi.ContainerState_CONTAINER_RUNNING {
 				ids = append(ids, c.Id)
@@ -312,11 +305,11 @@ func (x *torture) killTask(p *torturePod, detail int) {
 // settle waits until every desired pod is as its manifest says, and no other is
 // shown.
 func (x *torture) settle() {
-	x.say("quiet from now on, %d pods", len(x.list(true)))
+	x.say("quiet from now on, %d pods", len(x.which(true)))
 	await(x.t, "the pods to be as their manifests say", func() error {
 		shown := x.agent.pods()
 		var problems []error
-		for _, p := range x.list(true) {
+		for _, p := range x.which(true) {
 			problems = append(problems, p.check(shown[p.name]))
 			delete(shown, p.name)
 		}
@@ -349,11 +342,11 @@ func (x *torture) checkStarts() {
 // runtime.
 func (x *torture) checkOne() {
 	desired := map[string]bool{}
-	for _, p := range x.list(true) {
+	for _, p := range x.which(true) {
 		desired[p.name+"-n1"] = true
 	}
 	await(x.t, "the runtime to hold nothing of other pods", func() error {
-		containers, sandboxes := x.owned()
+		containers, sandboxes := x.list(map[string]string{runtime.LabelOwner: "n1"})
 		var problems []error
 		for _, s := range sandboxes {
 			if name := s.Labels[runtime.LabelPodName]; !desired[name] {
@@ -369,18 +362,18 @@ func (x *torture) checkOne() {
 	})
 }
 
-// owned lists what has the agent's label.
-func (x *torture) owned() ([]*runtimeapi.Container, []*runtimeapi.PodSandbox) {
+// list lists what has these labels. Right after a restart of the runtime the
+// client may still hold that it is down.
+func (x *torture) list(labels map[string]string) (containers []*runtimeapi.Container, sandboxes []*runtimeapi.PodSandbox) {
 	x.t.Helper()
-	mine := map[string]string{runtime.LabelOwner: "n1"}
-	containers, err := x.client.ListContainers(x.t.Context(), &runtimeapi.ContainerFilter{LabelSelector: mine})
-	if err != nil {
-		x.t.Fatal(err)
-	}
-	sandboxes, err := x.client.ListPodSandbox(x.t.Context(), &runtimeapi.PodSandboxFilter{LabelSelector: mine})
-	if err != nil {
-		x.t.Fatal(err)
-	}
+	await(x.t, "the runtime to list what it has", func() (err error) {
+		containers, err = x.client.ListContainers(x.t.Context(), &runtimeapi.ContainerFilter{LabelSelector: labels})
+		if err != nil {
+			return err
+		}
+		sandboxes, err = x.client.ListPodSandbox(x.t.Context(), &runtimeapi.PodSandboxFilter{LabelSelector: labels})
+		return err
+	})
 	return containers, sandboxes
 }
 
@@ -388,7 +381,7 @@ func (x *torture) owned() ([]*runtimeapi.Container, []*runtimeapi.PodSandbox) {
 func (x *torture) checkDirs() {
 	shown := x.agent.pods()
 	uids := map[string]bool{}
-	for _, p := range x.list(true) {
+	for _, p := range x.which(true) {
 		uids[string(shown[p.name].UID)] = true
 	}
 	await(x.t, "the folders of other pods to be gone", func() error {
@@ -411,7 +404,7 @@ func (x *torture) checkDirs() {
 
 // clear deletes all manifests: only what is foreign stays.
 func (x *torture) clear() {
-	for _, p := range x.list(true) {
+	for _, p := range x.which(true) {
 		x.remove(p)
 	}
 	await(x.t, "the agent to show no pod", func() error {
