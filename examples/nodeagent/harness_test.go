@@ -10,8 +10,10 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
+	"runtime/pprof"
 	"strings"
 	"sync"
 	"syscall"
@@ -34,9 +36,48 @@ func TestMain(m *testing.M) {
 		return
 	}
 	if os.Getenv(asAgent) != "" {
-		os.Exit(run(os.Args[1:], supervisor, os.Stdout, os.Stderr))
+		stop := profileOnSignal(os.Getenv(agentProfile))
+		code := run(os.Args[1:], supervisor, os.Stdout, os.Stderr)
+		stop()
+		os.Exit(code)
 	}
 	goleak.VerifyTestMain(m)
+}
+
+// agentProfile names the file an agent writes a CPU profile to, from a SIGUSR1 to
+// its end.
+const agentProfile = "NODEAGENT_CPU_PROFILE"
+
+// profileOnSignal is the agent's side of it; stop ends the profile. Without a path
+// there is none.
+func profileOnSignal(path string) (stop func()) {
+	if path == "" {
+		return func() {}
+	}
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGUSR1)
+	go func() {
+		<-signals
+		f, err := os.Create(path)
+		if err == nil {
+			err = pprof.StartCPUProfile(f)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "no profile:", err)
+		}
+	}()
+	return pprof.StopCPUProfile
+}
+
+// profileFromNow begins the profile, if there is to be one.
+func (a *testAgent) profileFromNow() {
+	a.t.Helper()
+	if os.Getenv(agentProfile) == "" {
+		return
+	}
+	if err := a.cmd.Process.Signal(syscall.SIGUSR1); err != nil {
+		a.t.Fatal(err)
+	}
 }
 
 // patience bounds every wait of these tests. It is far beyond what is needed, so
