@@ -1,6 +1,115 @@
-// Package podworkers runs the life of every pod: one record per pod UID that
-// decides when a pod may be set up, must be stopped, and is gone. You give it
-// desired pods ([Workers.UpdatePod]) and a [PodSyncer] that does the work; it
-// calls the syncer at most once at a time per pod, in the right phase, again
-// after errors, and tells the rest of the agent what may be cleaned up.
+// Package podworkers runs the life of every pod on a node: one record per pod UID
+// that decides when a pod may be set up, has to stop, and is gone. You hand it
+// desired pods ([Workers.UpdatePod]) and a [PodSyncer] that does the work; it calls
+// the syncer at most once at a time per pod, in the right phase and again after
+// errors, and it is the authority on what the rest of an agent may clean up.
+//
+// It is the kubelet's pod worker, as a library: the same states, the same
+// predicates, the same contract of the four syncer methods, without what is known
+// to be broken there. It is useful alone, with a syncer of your own. It does not
+// know containers, images, statuses, probes or volumes, has no API client,
+// and does not decide which pods should exist.
+//
+//	 your sources                                     your PodSyncer
+//	create, update ──► UpdatePod ─┐              ┌──► SyncPod
+//	kill, evict    ──► KillPod ───┤   records    ├──► SyncTerminatingPod
+//	housekeeping ──► SyncKnownPods┼──► one per ──┼──► SyncTerminatingRuntimePod
+//	                              │     UID      └──► SyncTerminatedPod
+//	cleanup asks ◄── predicates ──┘       ▲                  │
+//	people ask   ◄── Explain, Snapshot    │ view newer than  │ Refresh
+//	                                      └── StatusSource ◄─┘ the last call
+//
+// # The life of a pod
+//
+//	             create, update                 terminal, delete, kill,
+//	                  │                         evict, not desired
+//	                  ▼          SyncPod               │
+//	(unknown) ──► queued ─────► setup ◄─┐ every        ▼
+//	                  │           │     │ 60-90 s   termination requested
+//	                  │           └─────┘              │ cancels the setup call
+//	  not desired and │                                ▼ SyncTerminatingPod
+//	  never started   │                           terminating ◄─┐ until it
+//	                  │                                │   └────┘ succeeds
+//	                  │                                ▼ SyncTerminatedPod
+//	                  │                           terminated ◄─┐ until it
+//	                  │                                │  └────┘ succeeds
+//	                  ▼       SyncKnownPods            ▼
+//	(unknown) ◄───────┴────────────────────────── finished
+//
+// Nothing goes back. A pod that was asked to stop never gets SyncPod again; to run
+// again, its UID needs a new life, which begins after the old record has been
+// forgotten. A pod known only from the runtime goes from terminating straight to
+// unknown. Updates are latest-value: one that nobody has looked at yet is replaced by
+// a newer one. What they asked for is not: termination, eviction, deletion and the
+// shortest grace period are latched.
+//
+// Static pods (annotation kubernetes.io/config.source other than "api") of the same
+// name and namespace exclude each other: a second one waits until the first is
+// finished, and until nothing of another UID of that name runs any more.
+//
+// # Who calls what
+//
+// [Workers.Run] makes the calls; it blocks, and returns only when every call and
+// goroutine has ended. Everything else may be called from any goroutine at any time,
+// also from inside a syncer call, and returns at once; the exceptions are
+// [Workers.Stop] and [Workers.KillPod], which wait. Updates given before Run are
+// kept until it runs. One housekeeping goroutine should call
+// [Workers.SyncKnownPods], about every two seconds, when all sources have been heard.
+//
+// Pods, mirror pods and runtime pods given to the workers are shared with the
+// syncer: do not modify them afterwards.
+//
+// # What a syncer can rely on
+//
+//   - One call at a time per UID; calls of different UIDs run in parallel, up
+//     to 32 setup calls and, apart from them, 16 others. A storm of starts delays no kill.
+//   - The view it gets is newer than the end of its previous call for that pod, so
+//     it never acts on a picture that does not show its own work.
+//   - Its context ends when the call is overtaken, and [context.Cause] says why:
+//     [CauseTerminating], [CauseGraceShrunk], [CauseOrphaned], [CauseStopping],
+//     [CauseDeadline]. It ends with nothing else, in particular not with the context of
+//     whoever called UpdatePod.
+//   - An error is retried: setup after 1 s doubling to 5 minutes, terminating and
+//     terminated after 1 s doubling to 10 s, each plus up to half. A new update is
+//     looked at at once all the same.
+//   - A panic is an error of that one pod.
+//
+// What it has to do in return is written at [PodSyncer].
+//
+// # Stopping
+//
+// The end of Run's context detaches: containers keep running, as they should when
+// an agent restarts. [Workers.Stop] with [Terminate] stops all pods first. Either way
+// completions that are still open end with [KillStopped].
+//
+// # Looking inside
+//
+// [Workers.Explain] tells where a pod stands, what it waits for, the last error, the
+// next wake-up and the last 50 transitions; [Workers.Snapshot] tells it of all
+// pods. [Options.Meter] gets the kubelet's worker metrics under their names,
+// and calls in flight, queue length, back-off, cancels by cause, panics and time in
+// each state under podwright_pod_worker_….
+//
+// # What makes it fast
+//
+// The kubelet has a goroutine, a channel and about 5 kB per pod. Here an idle pod is
+// one record of about 300 bytes and a slot in one timer heap:
+//
+//   - No goroutine waits for a pod. One is started with a call and goes on to the
+//     next call that is ready, so that a burst needs as many goroutines as there
+//     are slots.
+//   - All decisions are in a pure machine (internal/machine) behind one mutex,
+//     held for a fraction of a microsecond. Calls, views, events, metrics and
+//     cancellations are carried out outside of it.
+//   - Queues and the timer heap are linked through the records: making ready,
+//     scheduling and cancelling allocate nothing. A call costs one allocation
+//     and its context, which has no parent to register with because the workers cancel
+//     calls themselves.
+//   - A record keeps flags instead of times, rare parts behind a pointer, and its
+//     history in 8 bytes per entry.
+//   - SyncKnownPods touches each desired pod once, and looks for orphans only if
+//     there are more records than desired pods.
+//
+// Figures are in docs/benchmarks. The rules in brackets (U13, W6, ...) are those of
+// docs/spec/podworkers.md; testdata has a scenario file for every edge case.
 package podworkers

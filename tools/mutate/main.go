@@ -40,11 +40,11 @@ const defaultTests = "./podworkers/internal/machine,-test.run=Scenarios|Unit " +
 	"./podworkers"
 
 type config struct {
-	root, pkg, tests string
-	jobs             int
-	score            float64
-	limit            time.Duration
-	verbose, list    bool
+	root, pkg, tests, only string
+	jobs                   int
+	score                  float64
+	limit                  time.Duration
+	verbose, list          bool
 }
 
 func main() {
@@ -56,6 +56,7 @@ func main() {
 	flag.Float64Var(&c.score, "score", 95, "percentage that has to be killed")
 	flag.DurationVar(&c.limit, "limit", time.Minute, "a test run that takes longer counts as failed")
 	flag.BoolVar(&c.verbose, "v", false, "print killed mutants too")
+	flag.StringVar(&c.only, "only", "", "try only the mutants named in this file, as an earlier run printed its survivors")
 	flag.BoolVar(&c.list, "list", false, "only list the mutants")
 	flag.Parse()
 	ok, err := run(context.Background(), c)
@@ -86,6 +87,13 @@ func run(ctx context.Context, c config) (bool, error) {
 	mutants, overlay, err := prepare(c, dir)
 	if err != nil {
 		return false, err
+	}
+	if c.only != "" {
+		printed, err := os.ReadFile(c.only)
+		if err != nil {
+			return false, err
+		}
+		mutants = slices.DeleteFunc(mutants, func(m mutant) bool { return !strings.Contains(string(printed), "survivor "+m.name()+" # ") })
 	}
 	if c.list {
 		for _, m := range mutants {

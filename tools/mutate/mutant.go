@@ -99,11 +99,11 @@ func describes(f *ast.FuncDecl) bool {
 }
 
 // add records a mutant and returns its number as an expression.
-func (g *generator) add(at ast.Node, change string) ast.Expr {
+func (g *generator) add(at token.Pos, change string) ast.Expr {
 	key := g.function + change
 	m := mutant{
 		id: len(g.mutants) + 1, file: g.file, function: g.function,
-		line: g.fset.Position(at.Pos()).Line, change: change, nth: g.seen[key],
+		line: g.fset.Position(at).Line, change: change, nth: g.seen[key],
 	}
 	g.seen[key]++
 	g.mutants = append(g.mutants, m)
@@ -118,11 +118,11 @@ func (g *generator) block(b *ast.BlockStmt) {
 
 func (g *generator) list(stmts []ast.Stmt) {
 	for i, s := range stmts {
-		text := g.text(s)
+		text, pos := g.text(s), s.Pos()
 		g.stmt(s)
 		if droppable(s) {
 			stmts[i] = &ast.IfStmt{
-				Cond: call("mutantKeep", g.add(s, text+" is dropped")),
+				Cond: call("mutantKeep", g.add(pos, text+" is dropped")),
 				Body: &ast.BlockStmt{List: []ast.Stmt{s}},
 			}
 		}
@@ -190,7 +190,7 @@ var turned = map[token.Token][]token.Token{
 // condition changes an expression that decides something; it is also negated as
 // a whole, unless another change comes to the same.
 func (g *generator) condition(e *ast.Expr) {
-	text, at := g.text(*e), *e
+	text, at := g.text(*e), (*e).Pos()
 	same := false
 	switch x := (*e).(type) {
 	case *ast.BinaryExpr:
@@ -207,7 +207,7 @@ func (g *generator) condition(e *ast.Expr) {
 func (g *generator) expr(e *ast.Expr) {
 	switch x := (*e).(type) {
 	case *ast.BinaryExpr:
-		text, op, at := g.text(x), x.Op, *e
+		text, op, at := g.text(x), x.Op, x.OpPos
 		g.expr(&x.X)
 		g.expr(&x.Y)
 		var result ast.Expr = x
@@ -217,14 +217,14 @@ func (g *generator) expr(e *ast.Expr) {
 		}
 		*e = result
 	case *ast.UnaryExpr:
-		text, at := g.text(x), *e
+		text, at := g.text(x), x.Pos()
 		g.expr(&x.X)
 		if x.Op == token.NOT {
 			*e = choose(g.add(at, text+" loses its !"), x, x.X)
 		}
 	case *ast.Ident:
 		if x.Name == "true" || x.Name == "false" {
-			*e = call("mutantFlip", g.add(x, x.Name+" is turned"), ast.NewIdent(x.Name))
+			*e = call("mutantFlip", g.add(x.Pos(), x.Name+" is turned"), ast.NewIdent(x.Name))
 		}
 	case *ast.ParenExpr:
 		g.expr(&x.X)
