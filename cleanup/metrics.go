@@ -49,14 +49,14 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 		return c
 	}
 	m := &metrics{
-		desired:     gauge("desired_pods", "Pods the sources want, by static."),
-		active:      gauge("active_pods", "Desired pods that have not ended, by static."),
-		mirrors:     gauge("mirror_pods", "Mirror pods."),
-		working:     gauge("working_pods", "Pods the workers know, by lifecycle, config and static."),
-		folders:     gauge("orphan_pod_cleaned_volumes", "Pod folders that were to be removed in the last pass."),
-		folderFails: gauge("orphan_pod_cleaned_volumes_errors", "Pod folders that could not be removed."),
-		restarts:    counter("restarted_pods_total", "Pods that came back under the same UID, by static."),
-		killed:      counter("orphaned_runtime_pods_total", "Pods found running without anybody knowing them."),
+		desired:     gauge("kubelet_desired_pods", "Pods the sources want, by static."),
+		active:      gauge("kubelet_active_pods", "Desired pods that have not ended, by static."),
+		mirrors:     gauge("kubelet_mirror_pods", "Mirror pods."),
+		working:     gauge("kubelet_working_pods", "Pods the workers know, by lifecycle, config and static."),
+		folders:     gauge("kubelet_orphan_pod_cleaned_volumes", "Pod folders that were to be removed in the last pass."),
+		folderFails: gauge("kubelet_orphan_pod_cleaned_volumes_errors", "Pod folders that could not be removed."),
+		restarts:    counter("kubelet_restarted_pods_total", "Pods that came back under the same UID, by static."),
+		killed:      counter("kubelet_orphaned_runtime_pods_total", "Pods found running without anybody knowing them."),
 	}
 	if err != nil {
 		return nil, err

@@ -82,19 +82,19 @@ func TestMetrics(t *testing.T) {
 	n.removeErr["folder bad"] = errors.New("busy")
 	_ = n.try()
 	want := map[string]int64{
-		"desired_pods{static=}": 2, "desired_pods{static=true}": 2,
-		"active_pods{static=}": 2, "active_pods{static=true}": 1,
-		"mirror_pods":                       1,
-		"restarted_pods_total{static=true}": 1, "orphaned_runtime_pods_total": 1,
-		"orphan_pod_cleaned_volumes": 2, "orphan_pod_cleaned_volumes_errors": 1,
+		"kubelet_desired_pods{static=}": 2, "kubelet_desired_pods{static=true}": 2,
+		"kubelet_active_pods{static=}": 2, "kubelet_active_pods{static=true}": 1,
+		"kubelet_mirror_pods":                       1,
+		"kubelet_restarted_pods_total{static=true}": 1, "kubelet_orphaned_runtime_pods_total": 1,
+		"kubelet_orphan_pod_cleaned_volumes": 2, "kubelet_orphan_pod_cleaned_volumes_errors": 1,
 	}
 	for _, s := range workingSeries() {
-		want["working_pods{config="+s.config+",lifecycle="+s.lifecycle+",static="+s.static+"}"] = 0
+		want["kubelet_working_pods{config="+s.config+",lifecycle="+s.lifecycle+",static="+s.static+"}"] = 0
 	}
-	want["working_pods{config=desired,lifecycle=sync,static=}"] = 2
-	want["working_pods{config=desired,lifecycle=sync,static=true}"] = 1
-	want["working_pods{config=desired,lifecycle=terminated,static=true}"] = 1
-	want["working_pods{config=runtime_only,lifecycle=terminating,static=unknown}"] = 1
+	want["kubelet_working_pods{config=desired,lifecycle=sync,static=}"] = 2
+	want["kubelet_working_pods{config=desired,lifecycle=sync,static=true}"] = 1
+	want["kubelet_working_pods{config=desired,lifecycle=terminated,static=true}"] = 1
+	want["kubelet_working_pods{config=runtime_only,lifecycle=terminating,static=unknown}"] = 1
 	if diff := cmp.Diff(want, m.values); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -104,7 +104,7 @@ func TestMetrics(t *testing.T) {
 	clear(n.runs)
 	_ = n.try()
 	for name, v := range m.values {
-		if v != 0 && name != "restarted_pods_total{static=true}" && name != "orphaned_runtime_pods_total" {
+		if v != 0 && name != "kubelet_restarted_pods_total{static=true}" && name != "kubelet_orphaned_runtime_pods_total" {
 			t.Errorf("%s is %d on an empty node", name, v)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
 
+	"github.com/podwright/podwright/internal/buckets"
 	"github.com/podwright/podwright/podworkers/internal/machine"
 )
 
@@ -36,19 +37,19 @@ func newInstruments(w *Workers) *instruments {
 		meter = noop.NewMeterProvider().Meter("")
 	}
 	var errs [8]error
-	seconds := metric.WithUnit("s")
-	in.duration, errs[0] = meter.Float64Histogram("kubelet_pod_worker_duration_seconds", seconds,
+	seconds, bounds := metric.WithUnit("s"), metric.WithExplicitBucketBoundaries(buckets.Seconds()...)
+	in.duration, errs[0] = meter.Float64Histogram("kubelet_pod_worker_duration_seconds", seconds, bounds,
 		metric.WithDescription("Time from an update to the end of the round that took it."))
-	in.start, errs[1] = meter.Float64Histogram("kubelet_pod_worker_start_duration_seconds", seconds,
+	in.start, errs[1] = meter.Float64Histogram("kubelet_pod_worker_start_duration_seconds", seconds, bounds,
 		metric.WithDescription("Time from the first sight of a pod to its first setup call."))
 	in.containers, errs[2] = meter.Int64Histogram("kubelet_containers_per_pod_count",
 		metric.WithExplicitBucketBoundaries(1, 2, 4, 8, 16),
 		metric.WithDescription("Containers per pod, counted when it is first started."))
-	in.backOff, errs[3] = meter.Float64Histogram("podwright_pod_worker_backoff_seconds", seconds,
+	in.backOff, errs[3] = meter.Float64Histogram("podwright_pod_worker_backoff_seconds", seconds, bounds,
 		metric.WithDescription("Pause after a failed call."))
-	in.state, errs[4] = meter.Float64Histogram("podwright_pod_worker_state_seconds", seconds,
+	in.state, errs[4] = meter.Float64Histogram("podwright_pod_worker_state_seconds", seconds, bounds,
 		metric.WithDescription("Time pods spent in a state, counted when they leave it."))
-	in.view, errs[5] = meter.Float64Histogram("podwright_pod_worker_view_wait_seconds", seconds,
+	in.view, errs[5] = meter.Float64Histogram("podwright_pod_worker_view_wait_seconds", seconds, bounds,
 		metric.WithDescription("Time a call waited for a fresh view, if it had to wait."))
 	in.cancels, errs[6] = meter.Int64Counter("podwright_pod_worker_cancels_total",
 		metric.WithDescription("Calls cancelled, by cause."))

@@ -8,6 +8,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
+
+	"github.com/podwright/podwright/internal/buckets"
 )
 
 // metrics are the instruments of the manager:
@@ -38,6 +40,7 @@ func newMetrics(meter metric.Meter) metrics {
 		m.sends = c
 	}
 	if h, err := meter.Float64Histogram("kubelet_pod_status_sync_duration_seconds", metric.WithUnit("s"),
+		metric.WithExplicitBucketBoundaries(buckets.Seconds()...),
 		metric.WithDescription("Time from a status change to its acknowledgement by a sink.")); err == nil {
 		m.latency = h
 	}

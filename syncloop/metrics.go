@@ -7,6 +7,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
+
+	"github.com/podwright/podwright/internal/buckets"
 )
 
 // metrics are the instruments of B10. Metrics have no caller whose context could
@@ -38,23 +40,24 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 		return c
 	}
 	histogram := func(name, description string) metric.Float64Histogram {
-		h, e := meter.Float64Histogram(name, metric.WithDescription(description), metric.WithUnit("s"))
+		h, e := meter.Float64Histogram(name, metric.WithDescription(description), metric.WithUnit("s"),
+			metric.WithExplicitBucketBoundaries(buckets.Seconds()...))
 		if err == nil {
 			err = e
 		}
 		return h
 	}
-	m.operations = counter("syncloop_operations_total", "Pods in operations handled, by operation and source.")
-	m.refusals = counter("syncloop_refused_pods_total", "Pods left out because another one has their name or UID, by source.")
-	m.panics = counter("syncloop_handler_panics_total", "Panics recovered in the dispatcher, the gate and the housekeeper.")
-	m.sourceFails = counter("syncloop_source_failures_total", "Times a source's Run ended with an error, by source.")
-	m.iterations = histogram("syncloop_iteration_duration_seconds", "Time to handle one input, by input.")
-	m.queueAge = histogram("syncloop_queue_age_seconds", "Time from accepting a source's set to handling it.")
-	m.passes = histogram("syncloop_housekeeping_duration_seconds", "Duration of housekeeping passes.")
+	m.operations = counter("podwright_syncloop_operations_total", "Pods in operations handled, by operation and source.")
+	m.refusals = counter("podwright_syncloop_refused_pods_total", "Pods left out because another one has their name or UID, by source.")
+	m.panics = counter("podwright_syncloop_handler_panics_total", "Panics recovered in the dispatcher, the gate and the housekeeper.")
+	m.sourceFails = counter("podwright_syncloop_source_failures_total", "Times a source's Run ended with an error, by source.")
+	m.iterations = histogram("podwright_syncloop_iteration_duration_seconds", "Time to handle one input, by input.")
+	m.queueAge = histogram("podwright_syncloop_queue_age_seconds", "Time from accepting a source's set to handling it.")
+	m.passes = histogram("podwright_syncloop_housekeeping_duration_seconds", "Duration of housekeeping passes.")
 	if err != nil {
 		return nil, err
 	}
-	if m.gateClosed, err = meter.Float64Counter("syncloop_gate_closed_seconds_total",
+	if m.gateClosed, err = meter.Float64Counter("podwright_syncloop_gate_closed_seconds_total",
 		metric.WithDescription("Time during which setup was held back."), metric.WithUnit("s")); err != nil {
 		return nil, err
 	}
@@ -64,12 +67,12 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 // observe registers the gauges that are read from the loop; the returned function
 // ends that.
 func (m *metrics) observe(l *Loop) (stop func(), err error) {
-	age, err := m.meter.Float64ObservableGauge("syncloop_source_age_seconds",
+	age, err := m.meter.Float64ObservableGauge("podwright_syncloop_source_age_seconds",
 		metric.WithDescription("Time since the source last delivered a set."), metric.WithUnit("s"))
 	if err != nil {
 		return nil, err
 	}
-	held, err := m.meter.Int64ObservableGauge("syncloop_held_pods",
+	held, err := m.meter.Int64ObservableGauge("podwright_syncloop_held_pods",
 		metric.WithDescription("Pods whose work waits for the gate or after a panic."))
 	if err != nil {
 		return nil, err

@@ -163,11 +163,11 @@ func TestMetrics(t *testing.T) { // B10
 		}
 		source.set(newPod("a", "a"), newPod("b", "b"), newPod("c", "a"))
 		want("a set", map[string]float64{
-			"syncloop_operations_total{operation=ADD,source=file}": 2, "syncloop_refused_pods_total{source=file}": 1,
-			"syncloop_iteration_duration_seconds{input=operation}": 1, "syncloop_queue_age_seconds": 1,
+			"podwright_syncloop_operations_total{operation=ADD,source=file}": 2, "podwright_syncloop_refused_pods_total{source=file}": 1,
+			"podwright_syncloop_iteration_duration_seconds{input=operation}": 1, "podwright_syncloop_queue_age_seconds": 1,
 		})
 		events.add("a")
-		want("an event", map[string]float64{"syncloop_iteration_duration_seconds{input=event}": 1})
+		want("an event", map[string]float64{"podwright_syncloop_iteration_duration_seconds{input=event}": 1})
 
 		gate(errors.New("runtime is down"))
 		events.add("a")
@@ -181,10 +181,10 @@ func TestMetrics(t *testing.T) { // B10
 		pass(10 * time.Second)
 		synctest.Wait()
 		got := m.take()
-		if s := got["syncloop_gate_closed_seconds_total"]; s < 10 || s > 15 {
+		if s := got["podwright_syncloop_gate_closed_seconds_total"]; s < 10 || s > 15 {
 			t.Errorf("the gate was closed for %v s, measured %v", 10, s)
 		}
-		if got["syncloop_held_pods"] != 1 || got["syncloop_source_age_seconds{source=file}"] != 10 {
+		if got["podwright_syncloop_held_pods"] != 1 || got["podwright_syncloop_source_age_seconds{source=file}"] != 10 {
 			t.Errorf("gauges: %v", got)
 		}
 		pass(time.Minute)
@@ -193,7 +193,7 @@ func TestMetrics(t *testing.T) { // B10
 		l.on(func(Work) { panic("dispatcher bug") })
 		events.add("a")
 		synctest.Wait()
-		if got := m.take()["syncloop_handler_panics_total{where=dispatcher}"]; got != 1 {
+		if got := m.take()["podwright_syncloop_handler_panics_total{where=dispatcher}"]; got != 1 {
 			t.Errorf("%v panics", got)
 		}
 		l.on(nil)
@@ -201,7 +201,7 @@ func TestMetrics(t *testing.T) { // B10
 		synctest.Wait()
 		m.take()
 		source.end(errors.New("watch broke"))
-		want("a source fails", map[string]float64{"syncloop_source_failures_total{source=file}": 1})
+		want("a source fails", map[string]float64{"podwright_syncloop_source_failures_total{source=file}": 1})
 		_ = stop()
 		if m.callback != nil {
 			t.Error("the gauges outlive the loop")
@@ -211,7 +211,7 @@ func TestMetrics(t *testing.T) { // B10
 
 func TestNoInstruments(t *testing.T) {
 	for _, name := range []string{
-		"syncloop_operations_total", "syncloop_handler_panics_total", "syncloop_queue_age_seconds", "syncloop_gate_closed_seconds_total",
+		"podwright_syncloop_operations_total", "podwright_syncloop_handler_panics_total", "podwright_syncloop_queue_age_seconds", "podwright_syncloop_gate_closed_seconds_total",
 	} {
 		m := newMeter()
 		m.fail = name
@@ -219,7 +219,7 @@ func TestNoInstruments(t *testing.T) {
 			t.Errorf("New without %s succeeds", name)
 		}
 	}
-	for _, name := range []string{"syncloop_source_age_seconds", "syncloop_held_pods"} {
+	for _, name := range []string{"podwright_syncloop_source_age_seconds", "podwright_syncloop_held_pods"} {
 		m := newMeter()
 		m.fail = name
 		loop, err := New(&log{}, Options{Meter: m})

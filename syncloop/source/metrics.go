@@ -22,7 +22,7 @@ func newFileMetrics(meter metric.Meter, source string) (*fileMetrics, error) {
 	if meter == nil {
 		meter = noop.NewMeterProvider().Meter("")
 	}
-	problems, err := meter.Int64Counter("syncloop_manifest_problems_total",
+	problems, err := meter.Int64Counter("podwright_syncloop_manifest_problems_total",
 		metric.WithDescription("New problems of manifests, by source and reason."))
 	if err != nil {
 		return nil, err
@@ -36,9 +36,9 @@ func (m *fileMetrics) observe() (stop func(), err error) {
 		name, description string
 		value             *atomic.Int64
 	}{
-		{"syncloop_manifest_pods", "Pods defined by manifests.", &m.pods},
-		{"syncloop_manifest_kept_pods", "Pods kept although their manifest cannot be read.", &m.kept},
-		{"syncloop_manifest_problems", "Manifests with a problem now.", &m.broken},
+		{"podwright_syncloop_manifest_pods", "Pods defined by manifests.", &m.pods},
+		{"podwright_syncloop_manifest_kept_pods", "Pods kept although their manifest cannot be read.", &m.kept},
+		{"podwright_syncloop_manifest_problems", "Manifests with a problem now.", &m.broken},
 	}
 	stops := []func(){}
 	stop = func() {
