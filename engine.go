@@ -117,8 +117,8 @@ func (e *Engine) build() error {
 		clock: c.Clock, events: c.Events, log: c.Logger.WithName("syncer"),
 		latency:   e.latency,
 		removable: func(uid types.UID) bool { return e.loop.Ready() && e.workers.ShouldPodContentBeRemoved(uid) },
-		tidy:      e.tidy,
-		leaving:   map[types.UID]*v1.Pod{},
+		tidy:      e.tidy, ended: e.ended,
+		leaving: map[types.UID]*v1.Pod{},
 	}
 	e.workers = podworkers.New(e.syncer, podworkers.Options{
 		Views: views{e.pleg}, SourcesReady: func() bool { return e.loop.Ready() },
@@ -142,7 +142,7 @@ func (e *Engine) buildLoop(meter func(string) metric.Meter) error {
 	}
 	inventory := newInventory(e.workers, e.pleg, c.Clock, func() cleanup.Plan { return e.housekeeper.LastPlan() })
 	e.housekeeper, err = cleanup.New(e.loop.Store(), inventory, inventory, cleanup.Options{
-		SourcesReady: e.loop.Ready, Gate: e.usable,
+		SourcesReady: e.loop.Ready, Gate: e.usable, Again: e.tidy,
 		Statuses: statuses{e.status}, Content: e.pods, Collector: collector{e.pods, e.loop.Ready, e.workers},
 		Clock: c.Clock, Logger: c.Logger.WithName("cleanup"), Meter: meter("cleanup"),
 	})
@@ -261,6 +261,12 @@ func (e *Engine) healthChanged() {
 		e.config.Logger.Info("runtime is not usable; pods are left as they are", "error", err.Error())
 		return
 	}
+	e.tidy()
+}
+
+// ended makes the next housekeeping pass, soon, look for what a pod left.
+func (e *Engine) ended(uid types.UID) {
+	e.housekeeper.Finished(uid)
 	e.tidy()
 }
 

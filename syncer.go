@@ -75,6 +75,8 @@ type syncer struct {
 	removable func(uid types.UID) bool
 	// tidy asks for a housekeeping pass.
 	tidy func()
+	// ended tells housekeeping that a pod has ended.
+	ended func(uid types.UID)
 
 	mu      sync.Mutex
 	leaving map[types.UID]*v1.Pod // pods being terminated, for people
@@ -166,7 +168,7 @@ func (s *syncer) SyncTerminatingRuntimePod(ctx context.Context, pod *runtime.Pod
 	if names := running(fresh); len(names) > 0 {
 		return fmt.Errorf("%w: %v", errStillRunning, names)
 	}
-	s.tidy()
+	s.ended(pod.UID)
 	return nil
 }
 
@@ -187,7 +189,7 @@ func (s *syncer) SyncTerminatedPod(ctx context.Context, pod *v1.Pod, view *runti
 	}
 	s.pods.Forget(pod.UID)
 	s.left(pod.UID)
-	s.tidy()
+	s.ended(pod.UID)
 	return nil
 }
 
