@@ -186,10 +186,13 @@ func (m *Manager) Run(ctx context.Context) error {
 func (m *Manager) Get(uid types.UID) (v1.PodStatus, bool) {
 	uid = m.translate(uid)
 	m.mu.Lock()
-	e := m.pods[uid]
+	var known *v1.PodStatus
+	if e := m.pods[uid]; e != nil {
+		known = e.status // replaced under the lock, never changed
+	}
 	m.mu.Unlock()
-	if e != nil {
-		return *e.status, true
+	if known != nil {
+		return *known, true
 	}
 	if m.options.Loader != nil {
 		if s, ok := m.options.Loader(uid); ok && s != nil {
