@@ -29,7 +29,7 @@ func TestExitLatency(t *testing.T) {
 				measured := &edges{records: map[string][]record{}}
 				rt := byContainer(map[string]fake.Script{
 					"main": {Crashes: 1, Crash: fake.Exit{After: 3700 * time.Millisecond, Code: 1}},
-					"job":  {Exit: &fake.Exit{After: 20 * time.Second}},
+					"job":  {Exit: &fake.Exit{After: 20350 * time.Millisecond}},
 				})
 				r := newRig(t, rt, t.TempDir(), c.configure, func(c *podwright.Config) { c.MeterProvider = measured }).start()
 				job := newPod("job", "job")
