@@ -76,7 +76,7 @@ func (m *Machine) succeeded(r *record, c *Call, result *Result) {
 	default: // C6
 		r.finished = true
 		r.attempts = 0
-		r.pending, r.hasPending, r.hasStart = spec{}, false, false
+		r.pending, r.hasPending = spec{}, false
 		m.emit(EffectRefresh, r)
 		m.note(r, reasonTerminatedOK)
 		m.release(r)
@@ -117,7 +117,7 @@ func (m *Machine) next(r *record, otherwise func()) {
 // failed keeps the state and tries again later (C2).
 func (m *Machine) failed(r *record, c *Call, result *Result) {
 	r.lastErr = result.Err
-	if r.attempts < 255 {
+	if c.Phase == r.phase() && r.attempts < 255 { // a phase begins without failures
 		r.attempts++
 	}
 	switch result.Failure {

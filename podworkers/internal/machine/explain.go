@@ -39,7 +39,6 @@ func (m *Machine) Explain(uid types.UID) (Explanation, bool) {
 		return Explanation{}, false
 	}
 	e := m.explain(r)
-	e.Transitions = make([]Transition, 0, len(r.history))
 	for _, h := range r.history {
 		e.Transitions = append(e.Transitions, Transition{
 			At: r.syncedAt + h.at(), From: h.from(), To: h.to(), Reason: h.why().String(), Count: h.count(),

@@ -63,6 +63,7 @@ func (m *Machine) orphan(r *record) {
 	r.deleted = true
 	if !r.terminating {
 		r.terminating = true
+		r.attempts = 0
 		pod := r.pod()
 		r.shrinkGrace(pod, nil, pod == nil) // G6
 		m.replay(r)
@@ -71,13 +72,9 @@ func (m *Machine) orphan(r *record) {
 			m.dequeue(r)
 			m.enqueue(r)
 		}
-		if r.static {
-			m.wakeNext(r.rare.fullName)
-		}
 		m.note(r, reasonOrphaned)
 		return
 	}
-	m.note(r, reasonOrphaned)
 	// The back-off decides when a failing orphan is tried again; this only
 	// makes sure that it is (S7).
 	if r.step == idle && (first || r.dueSlot == 0) {

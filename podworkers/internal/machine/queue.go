@@ -77,9 +77,8 @@ func (t *timers) set(r *record, due time.Duration) {
 	}
 	i := int(r.dueSlot) - 1
 	t.heap[i].due = due
-	if !t.down(i) {
-		t.up(i)
-	}
+	t.down(i)
+	t.up(i)
 }
 
 func (t *timers) remove(r *record) {
@@ -91,7 +90,8 @@ func (t *timers) remove(r *record) {
 	}
 	t.heap[last] = timer{}
 	t.heap = t.heap[:last]
-	if i != last && !t.down(i) {
+	if i != last {
+		t.down(i)
 		t.up(i)
 	}
 }
@@ -113,20 +113,19 @@ func (t *timers) up(i int) {
 	}
 }
 
-func (t *timers) down(i int) bool {
-	moved := false
+func (t *timers) down(i int) {
 	for {
 		child := 2*i + 1
 		if child >= len(t.heap) {
-			return moved
+			return
 		}
 		if child+1 < len(t.heap) && t.less(child+1, child) {
 			child++
 		}
 		if !t.less(child, i) {
-			return moved
+			return
 		}
 		t.swap(i, child)
-		i, moved = child, true
+		i = child
 	}
 }

@@ -103,7 +103,7 @@ func (r *record) shrink() {
 
 // pod is the full pod as last told, nil for a runtime-only record.
 func (r *record) pod() *v1.Pod {
-	if r.hasPending && r.pending.pod != nil {
+	if r.pending.pod != nil {
 		return r.pending.pod
 	}
 	return r.active.pod

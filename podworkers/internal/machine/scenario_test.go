@@ -446,6 +446,9 @@ func describe(c *Call) string {
 	if c.Phase == Setup {
 		line += " type=" + [...]string{"sync", "update", "create", "kill"}[c.Type]
 	}
+	if c.Phase == TerminatingRuntime {
+		line += " name=" + c.Running.Name
+	}
 	if c.Pod != nil && c.Pod.Spec.Containers[0].Image != "" {
 		line += " image=" + c.Pod.Spec.Containers[0].Image
 	}

@@ -61,7 +61,7 @@ func (m *Machine) drain(grace *int64) {
 
 // checkDrained tells once that nothing is left to terminate.
 func (m *Machine) checkDrained() {
-	if m.inFlight > 0 || len(m.timers.heap) > 0 {
+	if m.inFlight > 0 {
 		return
 	}
 	for _, r := range m.records {

@@ -45,7 +45,7 @@ func (m *Machine) take(r *record) {
 	}
 	if r.hasPending {
 		m.mergeStart(r, c)
-		r.pending, r.hasPending, r.hasStart = spec{}, false, false
+		r.pending, r.hasPending = spec{}, false
 	}
 	m.fill(r, c, phase)
 	m.begin(r, c)
@@ -64,7 +64,6 @@ func (m *Machine) mergeStart(r *record, c *Call) {
 func (m *Machine) fill(r *record, c *Call, phase Phase) {
 	c.Phase = phase
 	c.Pod, c.Mirror, c.Running = r.active.pod, r.active.mirror, r.active.running
-	c.Grace, c.StatusFunc = nil, nil
 	if phase == Terminating {
 		if r.grace > 0 { // G7
 			grace := r.grace
@@ -76,7 +75,6 @@ func (m *Machine) fill(r *record, c *Call, phase Phase) {
 	}
 	c.NeedsView = m.config.Views && phase != TerminatingRuntime // V4
 	c.After = r.lastEnd                                         // V1
-	c.Record = false
 	if m.config.Journal && phase != TerminatingRuntime {
 		c.Facts = r.facts()
 		c.Record = c.Facts.bits() != r.durableFacts || c.Facts.Grace != r.durable
@@ -171,7 +169,7 @@ func (m *Machine) startTerminating(r *record, seen *Observation) bool {
 		m.measure(MetricDuration, r, OperationTerminated, (m.now - r.pendingStart).Seconds())
 	}
 	r.active = r.pending
-	r.pending, r.hasPending, r.hasStart = spec{}, false, false
+	r.pending, r.hasPending = spec{}, false
 	m.complete(r, CompletedNeverStarted)
 	m.note(r, reasonNeverStarted)
 	m.release(r)

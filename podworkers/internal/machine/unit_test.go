@@ -375,3 +375,49 @@ func TestUnitSpecChanged(t *testing.T) {
 		}
 	}
 }
+
+// Events about pods that are not known, or not in the right step, change nothing.
+func TestUnitStrayEvents(t *testing.T) {
+	w := newWorld(defaultConfig(), "a")
+	mustRun(t, w)
+	if _, err := w.update(Update{Type: TypeCreate, Pod: makePod("a", nil)}); err != nil {
+		t.Fatal(err)
+	}
+	must(t)(w.take("a"))
+	if _, err := w.update(Update{Type: TypeCreate, Pod: makePod("b", nil)}); err != nil {
+		t.Fatal(err)
+	}
+	for _, ev := range []Event{
+		{Kind: EventTake, UID: "x"},
+		{Kind: EventTake, UID: "a"},
+		{Kind: EventObserved, UID: "x"},
+		{Kind: EventObserved, UID: "a"},
+		{Kind: EventObserved, UID: "b"},
+		{Kind: EventStale, Call: &Call{UID: "x"}},
+		{Kind: EventStale, Call: &Call{UID: "a"}},
+		{Kind: EventViewReady, Call: &Call{UID: "x"}},
+		{Kind: EventViewReady, Call: w.life("a").call},
+		{Kind: EventDone, Call: &Call{UID: "x"}},
+		{Kind: EventDone, Call: &Call{UID: "a"}},
+	} {
+		if err := w.apply(&ev); err != nil || len(w.fx) > 0 {
+			t.Errorf("event %d of %s%s: %v, %v", ev.Kind, ev.UID, callUID(ev.Call), w.fx, err)
+		}
+	}
+	if err := w.apply(&Event{Kind: EventStop}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.take("b"); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.apply(&Event{Kind: EventTake, UID: "b"}); err != nil || len(w.fx) > 0 {
+		t.Errorf("take after the stop: %v, %v", w.fx, err)
+	}
+}
+
+func callUID(c *Call) types.UID {
+	if c == nil {
+		return ""
+	}
+	return c.UID
+}

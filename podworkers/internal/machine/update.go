@@ -31,7 +31,7 @@ func (m *Machine) accept(uid types.UID, u *Update, runtimeOnly bool) Outcome {
 		r = &record{uid: uid, syncedAt: m.now, since: m.now}
 		m.records[uid] = r
 		if !runtimeOnly && terminalPhase(u.Pod) && u.ViewStopped { // U3
-			r.terminating, r.terminated, r.startedTerminating = true, true, true
+			r.terminated, r.startedTerminating = true, true // U7 requests the termination
 		}
 	} else if r.terminating && u.Type == TypeCreate { // U5
 		r.restartRequested = true
@@ -146,6 +146,7 @@ func (m *Machine) requestTermination(r *record, u *Update, pod *v1.Pod, runtimeO
 	began := !r.terminating && (runtimeOnly || deleting || pod != nil && terminalPhase(pod) || u.Type == TypeKill)
 	if began {
 		r.terminating = true
+		r.attempts = 0
 		r.deleted = r.deleted || runtimeOnly
 	}
 	if r.terminating {

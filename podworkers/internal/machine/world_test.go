@@ -172,6 +172,8 @@ func (w *world) follow(e *Effect, ev *Event, desired []types.UID, finishedRestar
 func (w *world) started(l *life, c *Call) error {
 	r := w.m.records[l.uid]
 	switch {
+	case l.call == c && !c.Viewed:
+		return fmt.Errorf("V1: the call of %s waited for its view and does not know that it has one", l.uid)
 	case l.call != nil && (l.call != c || !l.away):
 		return fmt.Errorf("I1: a second call of %s", l.uid)
 	case w.stopped:
@@ -293,6 +295,8 @@ func (w *world) checkRecord(l *life, r *record) error {
 		return fmt.Errorf("I19: predicates of %s went back: %07b after %07b", r.uid, predicates, l.predicates)
 	case rank < l.rank:
 		return fmt.Errorf("I19: %s went back to %s", r.uid, r.state())
+	case l.observed && !r.observedRuntime:
+		return fmt.Errorf("I3: %s was seen in the runtime, and this is forgotten", r.uid)
 	case runtimeOnly && (r.started || r.terminated || r.finished):
 		return fmt.Errorf("I25: %s is known from the runtime only and was started or is terminated", r.uid)
 	case r.seen != r.state():
@@ -320,7 +324,7 @@ func (w *world) checkLinks() error {
 			if m.records[r.uid] != r {
 				return fmt.Errorf("I20: %s waits for %s and is not known", r.uid, name)
 			}
-			if r.started || slices.Contains(n.waiting[:i], r) {
+			if r.begun() || slices.Contains(n.waiting[:i], r) {
 				return fmt.Errorf("I8: %s waits for %s twice or although started", r.uid, name)
 			}
 		}
@@ -431,10 +435,18 @@ func (w *world) stale(uid types.UID) (bool, error) {
 	}
 	c := l.call
 	l.away = true
-	if c.cause != CauseNone {
+	ended := c.cause != CauseNone
+	if ended {
 		l.call = nil
 	}
-	return true, w.apply(&Event{Kind: EventStale, Call: c})
+	ev := Event{Kind: EventStale, Call: c}
+	if err := w.apply(&ev); err != nil {
+		return true, err
+	}
+	if ev.Answer.Continue == ended {
+		return true, fmt.Errorf("V5: the call of %s was cancelled: %v, and goes on waiting: %v", uid, ended, ev.Answer.Continue)
+	}
+	return true, nil
 }
 
 func (w *world) viewReady(uid types.UID) (bool, error) {
