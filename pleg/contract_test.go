@@ -121,7 +121,7 @@ func TestLog(t *testing.T) {
 		b.Dump() // would deadlock under the lock
 		lines.WriteString(args + "\n")
 	}, funcr.Options{Verbosity: 1})
-	b = newBench(t, Options{Logger: log})
+	b = newBench(t, Options{Logger: log, ConfirmVanished: -1})
 	b.pod("p", "c")
 	b.relist()
 	b.container("p", "c", sExited, 42)
@@ -136,6 +136,9 @@ func TestLog(t *testing.T) {
 	if !strings.Contains(lines.String(), "boom") {
 		t.Errorf("log: %s", lines.String())
 	}
+	b.remove("p")
+	b.relist()
+	b.expect("gone without a status", "p: Died|Removed [p/s0]")
 }
 
 // Edge case 34: the gauge of a state falls to zero; H3: the time of the last list

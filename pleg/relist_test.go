@@ -138,12 +138,15 @@ func TestRelistVanishedAliveIsConfirmed(t *testing.T) {
 	}
 	t.Run("switched off", func(t *testing.T) {
 		b := newBench(t, Options{ConfirmVanished: -1})
-		b.pod("a", "c")
-		b.relist()
+		for _, uid := range []types.UID{"b", "a"} {
+			b.pod(uid, "c")
+			b.relist()
+		}
 		b.events()
+		b.remove("b")
 		b.remove("a")
 		b.relist()
-		b.expect("vanished", "a: Died|Removed [a/s0 a/c]")
+		b.expect("vanished, in order of UID", "a: Died|Removed [a/s0 a/c]", "b: Died|Removed [b/s0 b/c]")
 	})
 }
 
