@@ -85,8 +85,8 @@ func (i *inventory) current() bool {
 	if i.now.version != i.then.version || !slices.Equal(i.now.desired, i.then.desired) || !maps.Equal(i.now.workers, i.then.workers) {
 		return false
 	}
-	if h := i.pleg.Health(); h.Err != nil || h.ListErr != nil {
-		return false
+	if h := i.pleg.Health(); h.Err != nil || h.ListErr != nil || len(h.Hung) > 0 {
+		return false // the cache may not show what lists would
 	}
 	// What a living pod keeps (ND2) is no reason for another look; what was done,
 	// or put off for any other reason, is.
