@@ -6,7 +6,7 @@ MODULES  := . examples tools
 RACE     ?= -race
 MANIFESTS ?= examples/manifests
 
-.PHONY: help run test unit e2e lint bench verify fmt explore mutate-podworkers spec-coverage faults-pleg bench-idle build clean
+.PHONY: help run test unit e2e lint bench verify fmt explore torture mutate-podworkers spec-coverage faults-pleg bench-idle build clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | expand -t 22
@@ -45,6 +45,9 @@ bench: ## all benchmarks, benchstat-ready on standard output
 
 explore: ## explore the worker state machine without a depth limit (stop it when you like)
 	$(GO) test ./podworkers/internal/machine -run TestExplore -v -timeout 0 -explore.depth=0
+
+torture: ## do random things to an agent on a real containerd for TORTURE (10m)
+	cd examples && $(GO) test $(RACE) -tags containerd ./nodeagent -run TestContainerdTorture -v -timeout 0 -torture.for=$(or $(TORTURE),10m) -torture.steps=60
 
 verify: lint ## what a release needs besides the tests: tidy modules, documented rules
 	@set -e; for m in $(MODULES); do (cd $$m && $(GO) mod tidy -diff); done
