@@ -68,6 +68,9 @@ func newAgent(ctx context.Context, o options, supervisor process.Supervisor, std
 		}
 	}()
 	rt, closeRuntime, err := openRuntime(ctx, o, supervisor, logger)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return nil, errInUse(o.root)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("--runtime %s: %w", o.runtime, err)
 	}
@@ -89,7 +92,7 @@ func newAgent(ctx context.Context, o options, supervisor process.Supervisor, std
 	}
 	a.engine, err = podwright.New(podwright.Config{
 		Runtime: rt, Images: rt, Sources: []syncloop.Source{manifests},
-		RootDir: o.root,
+		RootDir:  o.root,
 		NodeName: o.nodeName, NodeIPs: nodeIPs(),
 		Events: events, Logger: logger, MeterProvider: a.metrics.provider,
 	})
@@ -147,11 +150,16 @@ func (a *agent) run(ctx context.Context, signals <-chan os.Signal) error {
 	var err error
 	select {
 	case s := <-signals:
-		err = a.stop(s, signals, cancel, ended)
+		if err = a.stop(s, signals, cancel, ended); errors.Is(err, errSecondSignal) {
+			return err // nothing is waited for, and the engine still writes engineErr
+		}
 	case err = <-failed:
 		cancel()
 		<-ended
 	case <-ended:
+		if errors.Is(engineErr, podwright.ErrInUse) {
+			engineErr = errInUse(a.options.root)
+		}
 	}
 	cancel()
 	<-drawn
@@ -188,6 +196,11 @@ func (a *agent) stop(s os.Signal, signals <-chan os.Signal, cancel context.Cance
 
 // errSecondSignal makes main end without waiting for anything.
 var errSecondSignal = errors.New("ended by a second signal")
+
+// errInUse says that two agents must not share a folder.
+func errInUse(root string) error {
+	return fmt.Errorf("--root %s is in use by another nodeagent; end that one or choose another folder", root)
+}
 
 // nodeIPs returns the machine's own global addresses, IPv4 first, at most one of
 // each family.

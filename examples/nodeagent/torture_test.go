@@ -125,6 +125,9 @@ func (x *torture) startAgent() {
 func (x *torture) stopAgent(politely bool) {
 	x.watch.base.Store(nil)
 	if !politely {
+		for _, p := range x.pods {
+			p.cutOff = true
+		}
 		x.agent.kill()
 		return
 	}
@@ -205,6 +208,23 @@ func (x *torture) which(present bool) []*torturePod {
 		}
 	}
 	return out
+}
+
+// await is await that says what took long.
+func (x *torture) await(what string, check func() error) {
+	x.t.Helper()
+	began := time.Now()
+	var last error
+	await(x.t, what, func() error {
+		err := check()
+		if err != nil {
+			last = err
+		}
+		return err
+	})
+	if took := time.Since(began); took > 5*time.Second {
+		x.say("%s: took %v, until then: %v", what, took.Round(time.Millisecond), last)
+	}
 }
 
 func (x *torture) wait(d time.Duration) {
@@ -306,7 +326,7 @@ func (x *torture) killTask(p *torturePod, detail int) {
 // shown.
 func (x *torture) settle() {
 	x.say("quiet from now on, %d pods", len(x.which(true)))
-	await(x.t, "the pods to be as their manifests say", func() error {
+	x.await("the pods to be as their manifests say", func() error {
 		shown := x.agent.pods()
 		var problems []error
 		for _, p := range x.which(true) {
@@ -345,7 +365,7 @@ func (x *torture) checkOne() {
 	for _, p := range x.which(true) {
 		desired[p.name+"-n1"] = true
 	}
-	await(x.t, "the runtime to hold nothing of other pods", func() error {
+	x.await("the runtime to hold nothing of other pods", func() error {
 		containers, sandboxes := x.list(map[string]string{runtime.LabelOwner: "n1"})
 		var problems []error
 		for _, s := range sandboxes {
@@ -366,7 +386,7 @@ func (x *torture) checkOne() {
 // client may still hold that it is down.
 func (x *torture) list(labels map[string]string) (containers []*runtimeapi.Container, sandboxes []*runtimeapi.PodSandbox) {
 	x.t.Helper()
-	await(x.t, "the runtime to list what it has", func() (err error) {
+	x.await("the runtime to list what it has", func() (err error) {
 		containers, err = x.client.ListContainers(x.t.Context(), &runtimeapi.ContainerFilter{LabelSelector: labels})
 		if err != nil {
 			return err
@@ -384,7 +404,7 @@ func (x *torture) checkDirs() {
 	for _, p := range x.which(true) {
 		uids[string(shown[p.name].UID)] = true
 	}
-	await(x.t, "the folders of other pods to be gone", func() error {
+	x.await("the folders of other pods to be gone", func() error {
 		var problems []error
 		for _, dir := range []string{"pods", "logs"} {
 			entries, err := os.ReadDir(filepath.Join(x.root, dir))
@@ -407,7 +427,7 @@ func (x *torture) clear() {
 	for _, p := range x.which(true) {
 		x.remove(p)
 	}
-	await(x.t, "the agent to show no pod", func() error {
+	x.await("the agent to show no pod", func() error {
 		if n := len(x.agent.pods()); n > 0 {
 			return fmt.Errorf("%d pods", n)
 		}

@@ -115,6 +115,9 @@ type torturePod struct {
 	// lostSight: the runtime was killed in this generation's time, so ends of
 	// containers may have been lost.
 	lostSight bool
+	// cutOff: the agent was killed in this generation's time, and with it the
+	// calls it had made.
+	cutOff bool
 }
 
 func (p *torturePod) file() string { return p.name + ".json" }
@@ -124,7 +127,7 @@ func (p *torturePod) life() string { return fmt.Sprintf("%s-%d", p.name, p.gener
 
 // renew makes a new generation and its manifest.
 func (p *torturePod) renew(kind tortureKind, image, starts string) {
-	p.kind, p.generation, p.lives, p.kills, p.lostSight = kind, p.generation+1, 1, 0, false
+	p.kind, p.generation, p.lives, p.kills, p.lostSight, p.cutOff = kind, p.generation+1, 1, 0, false, false
 	spec := kind.spec()
 	spec.TerminationGracePeriodSeconds = ptr.To(int64(2))
 	spec.Volumes = []v1.Volume{
@@ -169,7 +172,7 @@ func (p *torturePod) check(pod *v1.Pod) error {
 	phase := pod.Status.Phase
 	switch p.kind.outcome {
 	case succeeds:
-		if phase == v1.PodFailed && (p.kills > 0 || p.lostSight) {
+		if phase == v1.PodFailed && (p.kills > 0 || p.lostSight || p.cutOff && startFailed(pod)) {
 			return nil
 		}
 		if phase != v1.PodSucceeded {
@@ -197,4 +200,12 @@ func (p *torturePod) check(pod *v1.Pod) error {
 		}
 	}
 	return nil
+}
+
+// startFailed reports whether the runtime gave up the start of a container, as it
+// does if the one who asked for it goes away.
+func startFailed(pod *v1.Pod) bool {
+	return slices.ContainsFunc(slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses), func(c v1.ContainerStatus) bool {
+		return c.State.Terminated != nil && c.State.Terminated.Reason == "StartError"
+	})
 }

@@ -1,0 +1,179 @@
+//go:build containerd
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/runtime/cri"
+)
+
+// TestContainerdSecondAgent: as TestSecondAgent, where only the engine's own lock
+// keeps the second agent out.
+func TestContainerdSecondAgent(t *testing.T) {
+	runtime, manifests, args := onContainerd(t)
+	writeManifest(t, manifests, "steady.yaml", pod("steady", runtime.Image, "sleep 1000"))
+	a := startAgent(t, args...)
+	a.awaitPhase("steady", v1.PodRunning)
+	second := launch(t, args...)
+	if code := second.wait(); code != 1 {
+		t.Errorf("the second agent ended with exit code %d, want 1", code)
+	}
+	if text := second.log(); !strings.Contains(text, "is in use by another nodeagent") {
+		t.Errorf("the second agent said %q", text)
+	}
+	if code, body := a.get("/healthz"); code != 200 {
+		t.Errorf("/healthz of the first: %d %q", code, body)
+	}
+}
+
+// TestContainerdStopInStorm: SIGTERM while many pods start ends the agent at once,
+// and the next one takes up where it stopped.
+func TestContainerdStopInStorm(t *testing.T) {
+	const n = 20
+	runtime, manifests, args := onContainerd(t)
+	a := startAgent(t, args...)
+	for i := range n {
+		name := fmt.Sprintf("p%d", i)
+		// A lost start would be the only one.
+		writeManifest(t, manifests, name+".yaml", pod(name, runtime.Image, "exec sleep 1000", "  restartPolicy: Never"))
+	}
+	await(t, "a pod to run", func() error {
+		for _, p := range a.pods() {
+			if p.Status.Phase == v1.PodRunning {
+				return nil
+			}
+		}
+		return errors.New("none does")
+	})
+	began := time.Now()
+	if code := a.terminate(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	took := time.Since(began)
+	t.Logf("ended after %v", took)
+	if took > 5*time.Second {
+		t.Errorf("ended after %v", took)
+	}
+	b := startAgent(t, args...)
+	await(t, "all pods to run", func() error {
+		running := 0
+		for _, p := range b.pods() {
+			if p.Status.Phase == v1.PodRunning {
+				running++
+			}
+		}
+		if running < n {
+			return fmt.Errorf("%d run", running)
+		}
+		return nil
+	})
+	client, err := cri.Dial(t.Context(), runtime.Endpoint, cri.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	await(t, "one sandbox and one running container for each pod", func() error {
+		sandboxes, err := client.ListPodSandbox(t.Context(), nil)
+		if err != nil {
+			return err
+		}
+		containers, err := client.ListContainers(t.Context(), &runtimeapi.ContainerFilter{
+			State: &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING},
+		})
+		if err != nil {
+			return err
+		}
+		if len(sandboxes) != n || len(containers) != n {
+			return fmt.Errorf("%d sandboxes, %d running containers, want %d each: %v", len(sandboxes), len(containers), n, sandboxes)
+		}
+		return nil
+	})
+	if got := len(strings.Fields(runtime.Ctr("containers", "ls", "-q"))); got != 2*n {
+		t.Errorf("containerd holds %d containers and sandboxes, want %d", got, 2*n)
+	}
+}
+
+// TestContainerdDiskFull: on a full disk a new pod does not start, those that run go
+// on, and with room again everything is well.
+func TestContainerdDiskFull(t *testing.T) {
+	runtime, manifests, args := onContainerd(t)
+	root := args[3]
+	if err := unix.Mount("podwright-test", root, "tmpfs", 0, "size=256k"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(root, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	writeManifest(t, manifests, "before.yaml", pod("before", runtime.Image, "exec sleep 1000"))
+	a := startAgent(t, args...)
+	before := a.awaitPhase("before", v1.PodRunning)
+
+	filler := filepath.Join(root, "filler")
+	f, err := os.Create(filler)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		_, err = f.Write(make([]byte, 512))
+	}
+	if !errors.Is(err, unix.ENOSPC) {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	writeManifest(t, manifests, "late.yaml", pod("late", runtime.Image, "exec sleep 1000"))
+	await(t, "the log to name the reason", func() error {
+		if strings.Contains(a.log(), "no space left on device") {
+			return nil
+		}
+		return errors.New("it does not")
+	})
+	if code, body := a.get("/healthz"); code != 200 {
+		t.Errorf("/healthz: %d %q", code, body)
+	}
+	// A restart on the full disk must not harm what runs.
+	a.kill()
+	b := startAgent(t, args...)
+	after := b.awaitPhase("before", v1.PodRunning)
+	if containerIDs(before)["main"] != containerIDs(after)["main"] {
+		t.Errorf("containers changed from %v to %v", containerIDs(before), containerIDs(after))
+	}
+	remove(t, filler)
+	b.awaitPhase("late", v1.PodRunning)
+	if code := b.terminate(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// TestContainerdDrainStubborn: --drain ends a pod that ignores SIGTERM after its
+// grace period, and leaves nothing in the runtime.
+func TestContainerdDrainStubborn(t *testing.T) {
+	runtime, manifests, args := onContainerd(t)
+	writeManifest(t, manifests, "stubborn.yaml", pod("stubborn", runtime.Image, "trap '' TERM; while :; do sleep 0.1; done", "  terminationGracePeriodSeconds: 2"))
+	writeManifest(t, manifests, "crash.yaml", pod("crash", runtime.Image, "exit 1"))
+	writeManifest(t, manifests, "none.yaml", pod("none", "localhost/none:1", "exit 1"))
+	a := startAgent(t, append(args, "--drain")...)
+	a.awaitPhase("stubborn", v1.PodRunning)
+	began := time.Now()
+	if code := a.terminate(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	t.Logf("drained after %v, grace period 2 s", time.Since(began).Round(time.Millisecond))
+	if left := strings.TrimSpace(runtime.Ctr("containers", "ls", "-q")); left != "" {
+		t.Errorf("left in the runtime:\n%s", left)
+	}
+}
