@@ -14,6 +14,7 @@ import (
 // Timing of the runtime's health (spec/syncloop.md 2).
 const (
 	healthPeriod  = 5 * time.Second
+	healthRetry   = time.Second // while it is not well: what waits should go on soon
 	healthStale   = 30 * time.Second
 	healthTimeout = 10 * time.Second
 )
@@ -23,7 +24,8 @@ type statuser interface {
 	Status(ctx context.Context, verbose bool) (*runtimeapi.StatusResponse, error)
 }
 
-// runtimeHealth asks the runtime how it is every 5 s and remembers the answer
+// runtimeHealth asks the runtime how it is every 5 s, while it is not well every
+// second, and remembers the answer
 // (spec/syncloop.md 13). Ages are measured by the clock's monotonic reading.
 type runtimeHealth struct {
 	runtime statuser
@@ -58,16 +60,27 @@ func newRuntimeHealth(rt statuser, c clock.WithTicker, changed func()) *runtimeH
 
 // run asks until ctx ends.
 func (h *runtimeHealth) run(ctx context.Context) {
-	ticker := h.clock.NewTicker(healthPeriod)
-	defer ticker.Stop()
+	timer := h.clock.NewTimer(0)
+	defer timer.Stop()
 	for {
-		h.ask(ctx)
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C():
+		case <-timer.C():
 		}
+		h.ask(ctx)
+		timer.Reset(h.pause())
 	}
+}
+
+// pause is the time until the next question.
+func (h *runtimeHealth) pause() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.callErr != nil || h.verdict.runtime != nil || h.verdict.network != nil {
+		return healthRetry
+	}
+	return healthPeriod
 }
 
 // ask takes one reading.
