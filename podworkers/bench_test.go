@@ -33,8 +33,8 @@ func (s *instantViews) GetNewerThan(_ context.Context, uid types.UID, _ runtime.
 // counting is a syncer that does nothing but count down to the end of the
 // measured part.
 type counting struct {
-	sync, terminated, unused atomic.Int64
-	done                     chan struct{}
+	sync, terminated atomic.Int64
+	done             chan struct{}
 }
 
 func (c *counting) syncer() podworkers.PodSyncerFuncs {

@@ -29,7 +29,7 @@ func (labels) Encode(i attribute.Iterator) string {
 	var all []string
 	for i.Next() {
 		kv := i.Attribute()
-		all = append(all, string(kv.Key)+"="+kv.Value.Emit())
+		all = append(all, string(kv.Key)+"="+kv.Value.String())
 	}
 	return strings.Join(all, ",")
 }

@@ -146,16 +146,22 @@ var (
 	ErrNetworkNotReady = errors.New("network is not ready")
 )
 
-// Causes of a cancelled call, read with [context.Cause].
-var (
+// Cause is why a call was cancelled: what [context.Cause] says of its context.
+type Cause string
+
+// Error returns the cause in words.
+func (c Cause) Error() string { return string(c) }
+
+// Causes.
+const (
 	// CauseTerminating: the pod has to stop.
-	CauseTerminating = errors.New("pod is terminating")
+	CauseTerminating Cause = "pod is terminating"
 	// CauseGraceShrunk: the grace period got shorter; the call is repeated.
-	CauseGraceShrunk = errors.New("grace period shortened")
+	CauseGraceShrunk Cause = "grace period shortened"
 	// CauseOrphaned: the pod is no longer desired.
-	CauseOrphaned = errors.New("pod is no longer desired")
+	CauseOrphaned Cause = "pod is no longer desired"
 	// CauseStopping: the workers are stopping.
-	CauseStopping = errors.New("pod workers are stopping")
+	CauseStopping Cause = "pod workers are stopping"
 	// CauseDeadline: the call took longer than its limit.
-	CauseDeadline = errors.New("call took longer than its limit")
+	CauseDeadline Cause = "call took longer than its limit"
 )

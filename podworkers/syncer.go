@@ -14,8 +14,8 @@ import (
 //
 // The workers call it from one goroutine per call in flight: never twice at
 // once for one UID, concurrently for different UIDs. Calls may block; they must
-// return soon after their context ends. [context.Cause] says why it ended: an
-// error that wraps one of the Cause… values of this package.
+// return soon after their context ends. [context.Cause] says why it ended: a
+// [Cause].
 //
 // Pods and views are shared: a syncer must not modify them, but may keep
 // them. An error is retried with back-off; the workers write no event for it. An

@@ -172,10 +172,9 @@ type Call struct {
 	// Handle belongs to the shell.
 	Handle any
 
-	cause      Cause
-	slot       bool
-	stuck      bool
-	fromCreate bool
+	cause Cause
+	slot  bool
+	stuck bool
 }
 
 // Facts are the latched facts of a life, as in podworkers.Facts.

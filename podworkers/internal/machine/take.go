@@ -152,7 +152,6 @@ func (m *Machine) startTerminating(r *record, seen *Observation) bool {
 	case r.observedRuntime || seen.Running:
 		// Left from an earlier run of the agent: it is terminated like any
 		// other, and holds the name meanwhile if nobody else does.
-		r.observedRuntime = true
 		n := m.names[r.rare.fullName]
 		if n.owner == nil {
 			m.claim(r)

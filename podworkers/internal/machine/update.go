@@ -86,10 +86,9 @@ func (m *Machine) accept(uid types.UID, u *Update, runtimeOnly bool) Outcome {
 	return OutcomeQueued
 }
 
-// identify checks an update and drops a runtime pod given beside a pod (U1).
+// identify checks an update. A runtime pod given beside a pod does not count (U1).
 func identify(u *Update) (uid types.UID, runtimeOnly, ok bool) {
 	if u.Pod != nil {
-		u.Running = nil
 		return u.Pod.UID, false, u.Pod.UID != ""
 	}
 	if u.Running == nil || u.Running.UID == "" {
@@ -147,7 +146,6 @@ func (m *Machine) requestTermination(r *record, u *Update, pod *v1.Pod, runtimeO
 	if began {
 		r.terminating = true
 		r.attempts = 0
-		r.deleted = r.deleted || runtimeOnly
 	}
 	if r.terminating {
 		// Also after the beginning, unlike the kubelet, and also together:

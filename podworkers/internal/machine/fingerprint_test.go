@@ -1,0 +1,138 @@
+package machine
+
+import (
+	"encoding/binary"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// clone copies a world so that both can go on. History is left out: it has no
+// influence.
+func (w *world) clone() *world {
+	m := *w.m
+	c := &world{m: &m, now: w.now, stamp: w.stamp, stopped: w.stopped, lives: slices.Clone(w.lives)}
+	m.records = make(map[types.UID]*record, len(w.m.records))
+	old := make([]*record, 0, 4)
+	replacement := make([]*record, 0, 4)
+	for uid, r := range w.m.records {
+		n := *r
+		n.history = nil
+		if r.rare != nil {
+			x := *r.rare
+			x.completions = slices.Clone(x.completions)
+			n.rare = &x
+		}
+		if r.call != nil {
+			x := *r.call
+			n.call = &x
+		}
+		m.records[uid] = &n
+		old, replacement = append(old, r), append(replacement, &n)
+	}
+	moved := func(r *record) *record {
+		if i := slices.Index(old, r); i >= 0 {
+			return replacement[i]
+		}
+		return nil
+	}
+	for _, n := range replacement {
+		n.next, n.prev = moved(n.next), moved(n.prev)
+	}
+	for i := range m.ready {
+		m.ready[i].head, m.ready[i].tail = moved(m.ready[i].head), moved(m.ready[i].tail)
+	}
+	m.timers.heap = slices.Clone(m.timers.heap)
+	for i := range m.timers.heap {
+		m.timers.heap[i].rec = moved(m.timers.heap[i].rec)
+	}
+	m.names = make(map[string]*fullName, len(w.m.names))
+	for name, n := range w.m.names {
+		x := &fullName{owner: moved(n.owner)}
+		for _, r := range n.waiting {
+			x.waiting = append(x.waiting, moved(r))
+		}
+		m.names[name] = x
+	}
+	for i := range c.lives {
+		l := &c.lives[i]
+		l.open = slices.Clone(l.open)
+		if l.call != nil {
+			l.call = m.records[l.uid].call
+		}
+	}
+	return c
+}
+
+// key is everything about the world that can influence what it does next, or
+// what is checked: two worlds with the same key behave alike. Left out are times
+// (elapse chooses), the order of the queues (take chooses), types and mirrors of
+// updates and counts of failures (they change what is told, not what happens).
+// order is the order in which the UIDs are written. full adds what matters to one
+// pod only and never to the other: flags that are only told, the grace period, the
+// status function. One pod is explored with it to the end, so pairs need it not.
+func (w *world) key(order []int, full bool, id func(any) byte, buf []byte) []byte {
+	m := w.m
+	flags := func(bits ...bool) {
+		var b uint16
+		for i, set := range bits {
+			if set {
+				b |= 1 << i
+			}
+		}
+		buf = binary.LittleEndian.AppendUint16(buf, b)
+	}
+	place := func(r *record) byte {
+		if r == nil {
+			return 0
+		}
+		for i, o := range order {
+			if w.lives[o].uid == r.uid {
+				return byte(i) + 1
+			}
+		}
+		return 255
+	}
+	flags(m.podsSynced, m.stopping, m.draining, w.stopped)
+	for _, i := range order {
+		l := &w.lives[i]
+		r := m.records[l.uid]
+		if r == nil {
+			buf = append(buf, '-', byte(len(l.open)))
+			continue
+		}
+		spec := func(pod *v1.Pod) byte {
+			if pod != nil && r.terminating {
+				return 1 // its grace has been taken, its phase and deletion too
+			}
+			return id(pod)
+		}
+		flags(r.hasPending, r.static, r.started, r.terminating, r.startedTerminating, r.terminated, r.finished,
+			r.restartRequested, r.observedRuntime, r.dueSlot != 0, r.why == WhyStuck)
+		buf = append(buf, byte(r.step), byte(len(l.open)),
+			spec(r.pending.pod), id(r.pending.running), spec(r.active.pod), id(r.active.running))
+		if full {
+			flags(r.deleted, r.evicted, l.setup, l.terminatedOK, r.lastEnd > 0)
+			buf = append(buf, byte(r.grace), byte(l.grace), byte(len(l.status)))
+		}
+		if r.rare != nil {
+			if o := r.rare.observation; o != nil {
+				flags(o.Known, o.Running, len(o.Others) > 0)
+			}
+		}
+		if c := r.call; c != nil {
+			flags(c.Viewed)
+			buf = append(buf, byte(c.Phase), byte(c.cause))
+		}
+		if r.static {
+			if n := m.names[r.rare.fullName]; n != nil {
+				buf = append(buf, place(n.owner))
+				for _, o := range n.waiting {
+					buf = append(buf, place(o))
+				}
+			}
+		}
+	}
+	return buf
+}

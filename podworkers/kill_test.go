@@ -1,0 +1,85 @@
+package podworkers_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/runtime"
+)
+
+// Section 6 and the outcomes of KillPod.
+func TestKillPod(t *testing.T) {
+	grace := func(n int64) *int64 { return &n }
+	for _, test := range []struct {
+		name  string
+		spec  *int64
+		over  *int64
+		limit time.Duration
+	}{
+		{"at least ten seconds", grace(2), nil, 10 * time.Second},
+		{"one and a half times the spec's", grace(31), nil, 46 * time.Second},
+		{"the override counts", grace(30), grace(20), 30 * time.Second},
+		{"no grace at all", nil, nil, 10 * time.Second},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var events log
+				w := podworkers.New(podworkers.PodSyncerFuncs{
+					Terminating: func(ctx context.Context, _ *v1.Pod, _ *runtime.PodStatus, _ *int64, _ podworkers.PodStatusFunc) error {
+						<-ctx.Done()
+						return nil
+					},
+				}, podworkers.Options{Events: &events, DrainTimeout: time.Second})
+				run(t, w)
+				pod := newPod("a")
+				pod.Spec.TerminationGracePeriodSeconds = test.spec
+				began := time.Now()
+				result, err := w.KillPod(t.Context(), pod, podworkers.KillOptions{GracePeriodSeconds: test.over})
+				if result.Outcome != podworkers.KillTimeout || !errors.Is(err, podworkers.ErrKillTimeout) {
+					t.Errorf("KillPod: %v, %v", result, err)
+				}
+				if d := time.Since(began); d != test.limit {
+					t.Errorf("waited %v, want %v", d, test.limit)
+				}
+				expect(t, &events, "Warning ExceededGracePeriod a")
+			})
+		})
+	}
+	t.Run("the caller's context", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := podworkers.New(nil, podworkers.Options{}) // not run: nothing ever stops
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if result, err := w.KillPod(ctx, newPod("a"), podworkers.KillOptions{}); result.Outcome != podworkers.KillTimeout || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("KillPod: %v, %v", result, err)
+			}
+		})
+	})
+	t.Run("never started", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := podworkers.New(nil, podworkers.Options{})
+			run(t, w)
+			w.UpdatePod(create(newStatic("a", "web")))
+			synctest.Wait()
+			w.UpdatePod(create(newStatic("b", "web")))
+			if result, err := w.KillPod(t.Context(), newStatic("b", "web"), podworkers.KillOptions{}); result.Outcome != podworkers.KillNeverStarted || err != nil {
+				t.Errorf("KillPod: %v, %v", result, err)
+			}
+			if !w.CouldHaveRunningContainers("a") {
+				t.Error("edge case 4: the other pod was affected")
+			}
+		})
+	})
+	t.Run("no pod", func(t *testing.T) {
+		w := podworkers.New(nil, podworkers.Options{})
+		if _, err := w.KillPod(t.Context(), nil, podworkers.KillOptions{}); err == nil {
+			t.Error("no error")
+		}
+	})
+}
