@@ -37,6 +37,8 @@ func (d dispatcher) Dispatch(w syncloop.Work) {
 type changes struct {
 	*pleg.Subscription
 	latency *latency
+	// noticed hears of each of them first.
+	noticed func(uid types.UID)
 }
 
 func (c changes) Take() []types.UID {
@@ -48,6 +50,7 @@ func (c changes) Take() []types.UID {
 			continue
 		}
 		c.latency.delivered(e)
+		c.noticed(e.UID)
 		uids = append(uids, e.UID)
 	}
 	return uids

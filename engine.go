@@ -133,7 +133,7 @@ func (e *Engine) buildLoop(meter func(string) metric.Meter) error {
 	c := e.config
 	var err error
 	e.loop, err = syncloop.New(dispatcher{e.workers}, syncloop.Options{
-		Sources: c.Sources, Events: changes{e.changes, e.latency}, Housekeeper: housekeeping{e},
+		Sources: c.Sources, Events: changes{e.changes, e.latency, e.noticed}, Housekeeper: housekeeping{e},
 		Gate: e.usable, HousekeepingPeriod: c.HousekeepingPeriod,
 		Recorder: c.Events, Clock: c.Clock, Logger: c.Logger.WithName("loop"), Meter: meter("syncloop"),
 	})
@@ -268,6 +268,22 @@ func (e *Engine) healthChanged() {
 func (e *Engine) ended(uid types.UID) {
 	e.housekeeper.Finished(uid)
 	e.tidy()
+}
+
+// noticed tells housekeeping of a pod that nobody knows and of which nothing runs,
+// such as a sandbox whose making was cut off. Without that its remains would wait
+// for the next run of garbage collection; what runs is found by each pass.
+func (e *Engine) noticed(uid types.UID) {
+	if _, desired := e.loop.Store().Get(uid); desired {
+		return
+	}
+	if _, known := e.workers.Explain(uid); known {
+		return
+	}
+	if view, err := e.pleg.Get(uid); err == nil && remains(view) {
+		e.housekeeper.Finished(uid)
+		e.tidy()
+	}
 }
 
 // tidy asks for a housekeeping pass soon.

@@ -93,20 +93,29 @@ func TestIdleCalls(t *testing.T) {
 
 // TestLeftoverOnIdleNode: a pod that nobody wants, showing up when housekeeping has
 // long stopped listing what runs, is noticed by a relist, and goes
-// (spec/cleanup.md 3.14).
+// (spec/cleanup.md 3.14); its remains too, if it does not even run.
 func TestLeftoverOnIdleNode(t *testing.T) {
+	for _, dead := range []bool{false, true} {
+		t.Run(fmt.Sprintf("dead=%v", dead), func(t *testing.T) { leftoverOnIdleNode(t, dead) })
+	}
+}
+
+func leftoverOnIdleNode(t *testing.T, dead bool) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{})
 		r := newRig(t, rt, t.TempDir()).start()
 		r.set(newPod("a"))
 		r.phase("uid-a", v1.PodRunning, time.Minute)
 		<-time.After(5 * time.Minute)
-		_, err := rt.RunPodSandbox(t.Context(), &runtimeapi.PodSandboxConfig{
+		id, err := rt.RunPodSandbox(t.Context(), &runtimeapi.PodSandboxConfig{
 			Metadata: &runtimeapi.PodSandboxMetadata{Name: "late", Namespace: "default", Uid: "uid-late"},
 			Labels: map[string]string{
 				runtime.LabelPodUID: "uid-late", runtime.LabelPodName: "late", runtime.LabelPodNamespace: "default", runtime.LabelOwner: "n1",
 			},
 		}, "")
+		if err == nil && dead {
+			err = rt.StopPodSandbox(t.Context(), id)
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

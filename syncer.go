@@ -289,6 +289,13 @@ func running(view *runtime.PodStatus) []string {
 	return names
 }
 
+// remains reports whether the runtime holds something of the pod, and nothing of it
+// runs.
+func remains(view *runtime.PodStatus) bool {
+	ready := func(s *runtime.SandboxStatus) bool { return s.State == runtime.Running }
+	return len(view.Sandboxes)+len(view.Containers) > 0 && len(running(view)) == 0 && !slices.ContainsFunc(view.Sandboxes, ready)
+}
+
 // keepIPs gives a view of a stopped pod the addresses known before the stop
 // (spec/runtime.md 1.7).
 func keepIPs(fresh, before *runtime.PodStatus) *runtime.PodStatus {
