@@ -106,7 +106,8 @@ func leftoverOnIdleNode(t *testing.T, dead bool) {
 		r := newRig(t, rt, t.TempDir()).start()
 		r.set(newPod("a"))
 		r.phase("uid-a", v1.PodRunning, time.Minute)
-		<-time.After(5 * time.Minute)
+		// Not when garbage collection is about to run anyway.
+		<-time.After(5*time.Minute + 20*time.Second)
 		id, err := rt.RunPodSandbox(t.Context(), &runtimeapi.PodSandboxConfig{
 			Metadata: &runtimeapi.PodSandboxMetadata{Name: "late", Namespace: "default", Uid: "uid-late"},
 			Labels: map[string]string{
