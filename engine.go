@@ -218,9 +218,15 @@ func (e *Engine) announce(ctx context.Context) error {
 		return nil
 	case <-e.loop.ReadyC():
 	}
-	// Any pod does: what is waited for is the first complete reading.
-	if _, err := e.pleg.GetNewerThan(ctx, "", 0); err != nil {
-		return nil
+	for after := runtime.Stamp(0); !e.pleg.Synced(); after = e.pleg.Stamp() {
+		// Any pod does: what is waited for is a list, then the readings of the
+		// pods in it.
+		if _, err := e.pleg.GetNewerThan(ctx, "", after); err != nil {
+			return nil
+		}
+		if err := e.pleg.Relist(ctx); err != nil && ctx.Err() != nil {
+			return nil
+		}
 	}
 	close(e.ready)
 	return nil
