@@ -75,7 +75,7 @@ func (w *Workers) underLock(e *machine.Effect) bool {
 		}
 		closeOnce(e.Completion.Ch)
 		return false
-	case machine.EffectSchedule, machine.EffectUnschedule, machine.EffectForget, machine.EffectDrained:
+	case machine.EffectForget, machine.EffectDrained:
 		return false
 	}
 	return true

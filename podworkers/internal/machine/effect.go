@@ -20,6 +20,7 @@ const (
 	EffectCloseCompletion
 	// EffectSchedule: the record of UID wants a tick at At because of Why. It
 	// replaces an earlier schedule. [Machine.NextDue] has the earliest of all.
+	// Only with Config.Schedules, like the next.
 	EffectSchedule
 	// EffectUnschedule: it wants none any more.
 	EffectUnschedule

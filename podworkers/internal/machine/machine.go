@@ -24,6 +24,9 @@ type Config struct {
 	Views, Observe bool
 	// Journal: facts have to be recorded.
 	Journal bool
+	// Schedules: emit EffectSchedule and EffectUnschedule. A shell that asks
+	// [Machine.NextDue] needs neither.
+	Schedules bool
 	// Metrics: emit EffectMetric.
 	Metrics bool
 	// NewCall allocates a call, for a shell that keeps more beside it. Nil: new.
@@ -182,8 +185,10 @@ func (m *Machine) jittered(d time.Duration) time.Duration {
 func (m *Machine) schedule(r *record, after time.Duration, why Why) {
 	r.why = why
 	m.timers.set(r, m.now+after)
-	e := m.emit(EffectSchedule, r)
-	e.At, e.Why = r.due, why
+	if m.config.Schedules {
+		e := m.emit(EffectSchedule, r)
+		e.At, e.Why = r.due, why
+	}
 }
 
 func (m *Machine) unschedule(r *record) {
@@ -192,7 +197,9 @@ func (m *Machine) unschedule(r *record) {
 	}
 	m.timers.remove(r)
 	r.due, r.why = 0, WhyNothing
-	m.emit(EffectUnschedule, r)
+	if m.config.Schedules {
+		m.emit(EffectUnschedule, r)
+	}
 }
 
 // tick handles everything due, in order of time, then UID.

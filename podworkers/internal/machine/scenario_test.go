@@ -79,7 +79,7 @@ func defaultConfig() Config {
 	return Config{
 		SyncFrequency: time.Minute, SetupSlots: 32, TerminatingSlots: 16,
 		SetupBackOff: BackOff{time.Second, 300 * time.Second}, TerminatingBackOff: BackOff{time.Second, 10 * time.Second},
-		StuckAfter: 30 * time.Second,
+		StuckAfter: 30 * time.Second, Schedules: true,
 	}
 }
 
