@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/complaint"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -42,6 +43,8 @@ type Generator struct {
 	lostReads, lostLists, lostStreams *lostCalls
 	// relisting is held by the one relist under way (R1).
 	relisting chan struct{}
+	// listing is what was said of failed lists; the relist under way owns it.
+	listing complaint.Complaint
 	// wake tells the dispatcher to look at its queues.
 	wake chan struct{}
 

@@ -49,8 +49,10 @@ func (g *Generator) relistOnce(ctx context.Context) (*batch, error) {
 	took := g.options.Clock.Since(began)
 	g.health.listed(began, err)
 	g.metrics.relisted(ctx, began, took)
+	if ctx.Err() == nil {
+		g.listing.Note(g.options.Logger, began.Add(took), err, "Relist failed", "Relist works again") // R3
+	}
 	if err != nil {
-		g.options.Logger.Error(err, "Relist failed", "took", took) // R3
 		return nil, err
 	}
 	b := g.settle(listing, g.options.Clock.Now())

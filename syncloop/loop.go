@@ -14,6 +14,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/internal/complaint"
 )
 
 // Times of section 2 and 17.
@@ -85,6 +87,8 @@ type Loop struct {
 
 	busySince atomic.Pointer[time.Time]
 	passSince atomic.Pointer[time.Time]
+	// passes is what was said of failed housekeeping; the pass under way owns it.
+	passes complaint.Complaint
 
 	// What follows belongs to the goroutine of Run.
 	pending  []batch     // taken from the queue, not handled yet

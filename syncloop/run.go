@@ -270,8 +270,8 @@ func (l *Loop) pass(ctx context.Context) {
 	})
 	took := l.options.Clock.Since(start)
 	l.metrics.passes.Record(ctx, took.Seconds())
-	if err != nil && ctx.Err() == nil {
-		l.options.Logger.Error(err, "Housekeeping is incomplete")
+	if ctx.Err() == nil {
+		l.passes.Note(l.options.Logger, start.Add(took), err, "Housekeeping is incomplete", "Housekeeping is complete again")
 	}
 	if took > slowPass {
 		l.options.Logger.Info("Housekeeping took long", "duration", took)

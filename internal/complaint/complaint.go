@@ -1,0 +1,44 @@
+// Package complaint keeps one lasting failure from filling the log: what is tried
+// every second says so when it begins to fail, when it fails otherwise, twice a
+// minute while it goes on, and when it is over.
+//
+//	attempt ──err──► Complaint.Note ──► "… failed" (first, changed, every 30 s)
+//	attempt ──nil──►                ──► "… works again" (once)
+package complaint
+
+import (
+	"time"
+
+	"github.com/go-logr/logr"
+)
+
+// reminder is the time between two lines about one failure.
+const reminder = 30 * time.Second
+
+// Complaint is what was said of one activity so far. The zero value is ready. It is
+// not safe for concurrent use: the activity's goroutine owns it.
+type Complaint struct {
+	text   string
+	said   time.Time
+	since  time.Time
+	silent int
+}
+
+// Note takes the outcome of an attempt at now, and logs what is worth a line: failed
+// with the error, with the attempts since the last line, or works once it is over.
+func (c *Complaint) Note(log logr.Logger, now time.Time, err error, failed, works string) {
+	switch {
+	case err == nil && c.text == "":
+	case err == nil:
+		log.Info(works, "failedFor", now.Sub(c.since))
+		*c = Complaint{}
+	case err.Error() != c.text || now.Sub(c.said) >= reminder:
+		if c.text == "" {
+			c.since = now
+		}
+		log.Error(err, failed, "failedFor", now.Sub(c.since), "unreported", c.silent)
+		c.text, c.said, c.silent = err.Error(), now, 0
+	default:
+		c.silent++
+	}
+}
