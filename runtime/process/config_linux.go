@@ -213,22 +213,28 @@ func stopSignal(s runtimeapi.Signal) (int, error) {
 	return 0, fmt.Errorf("stop signal %s is unknown", s)
 }
 
+// leastCPUShares is what a container without a CPU request gets.
+const leastCPUShares = 2
+
 // notApplied names the requests of a config that this runtime accepts and
-// ignores because they only limit the container.
+// ignores because they only limit the container. What every container gets,
+// whether or not its manifest asks (masked paths, the least CPU shares, an OOM
+// score), is not worth a word.
 func notApplied(config *runtimeapi.ContainerConfig) []string {
 	sc := config.GetLinux().GetSecurityContext()
+	resources := config.GetLinux().GetResources()
 	var out []string
 	for _, f := range []struct {
 		name string
 		set  bool
 	}{
-		{"resources", config.GetLinux().GetResources() != nil},
+		{"resources", resources.GetCpuShares() > leastCPUShares || resources.GetCpuQuota() > 0 || resources.GetMemoryLimitInBytes() > 0 ||
+			resources.GetCpusetCpus() != "" || resources.GetCpusetMems() != ""},
 		{"capabilities", len(sc.GetCapabilities().GetAddCapabilities())+len(sc.GetCapabilities().GetDropCapabilities()) > 0},
 		{"readonlyRootfs", sc.GetReadonlyRootfs()},
 		{"seccomp", sc.GetSeccomp().GetProfileType() != runtimeapi.SecurityProfile_Unconfined && sc.GetSeccomp() != nil},
 		{"apparmor", sc.GetApparmor().GetProfileType() != runtimeapi.SecurityProfile_Unconfined && sc.GetApparmor() != nil},
 		{"selinux", sc.GetSelinuxOptions() != nil},
-		{"maskedPaths", len(sc.GetMaskedPaths())+len(sc.GetReadonlyPaths()) > 0},
 	} {
 		if f.set {
 			out = append(out, f.name)

@@ -241,7 +241,7 @@ func TestUnprivilegedAgent(t *testing.T) {
 // What a config asks for and this runtime ignores is logged by name.
 func TestNotApplied(t *testing.T) {
 	got := notApplied(&runtimeapi.ContainerConfig{Linux: &runtimeapi.LinuxContainerConfig{
-		Resources: &runtimeapi.LinuxContainerResources{CpuShares: 2},
+		Resources: &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 1 << 20},
 		SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
 			Capabilities:   &runtimeapi.Capability{DropCapabilities: []string{"ALL"}},
 			ReadonlyRootfs: true, Seccomp: &runtimeapi.SecurityProfile{}, Apparmor: &runtimeapi.SecurityProfile{},
@@ -250,11 +250,19 @@ func TestNotApplied(t *testing.T) {
 	}})
 	data, err := json.Marshal(got)
 	must(t, err)
-	if want := `["resources","capabilities","readonlyRootfs","seccomp","apparmor","selinux","maskedPaths"]`; string(data) != want {
+	if want := `["resources","capabilities","readonlyRootfs","seccomp","apparmor","selinux"]`; string(data) != want {
 		t.Errorf("%s, want %s", data, want)
 	}
-	if got := notApplied(&runtimeapi.ContainerConfig{}); got != nil {
-		t.Errorf("nothing asked for, %v not applied", got)
+	for name, config := range map[string]*runtimeapi.ContainerConfig{
+		"empty": {},
+		"what every container gets": {Linux: &runtimeapi.LinuxContainerConfig{
+			Resources:       &runtimeapi.LinuxContainerResources{CpuShares: leastCPUShares, OomScoreAdj: 1000},
+			SecurityContext: &runtimeapi.LinuxContainerSecurityContext{MaskedPaths: []string{"/proc/kcore"}, ReadonlyPaths: []string{"/proc/bus"}},
+		}},
+	} {
+		if got := notApplied(config); got != nil {
+			t.Errorf("%s: nothing asked for, %v not applied", name, got)
+		}
 	}
 }
 
