@@ -13,7 +13,7 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// Section 6 and the outcomes of KillPod.
+// Section 6, Q6 and the outcomes of KillPod.
 func TestKillPod(t *testing.T) {
 	grace := func(n int64) *int64 { return &n }
 	for _, test := range []struct {

@@ -78,7 +78,7 @@ func TestReadingDoesNotWait(t *testing.T) {
 	})
 }
 
-// Many pods, many callers: at most one call per UID, under the race detector.
+// P1, many pods, many callers: at most one call per UID, under the race detector.
 func TestManyCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var busy sync.Map

@@ -66,7 +66,7 @@ func (o *outcome) expect(t *testing.T, want podworkers.KillOutcome) {
 	}
 }
 
-// L9, edge case 32: the end of Run's context detaches.
+// L9, Q6, edge case 32: the end of Run's context detaches.
 func TestDetach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l log

@@ -111,7 +111,7 @@ func TestSlots(t *testing.T) {
 	})
 }
 
-// L4: terminating calls have a limit of their own, first come first served.
+// L4, U9: terminating calls have a limit of their own, first come first served.
 func TestTerminatingSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l log
@@ -138,7 +138,7 @@ func TestTerminatingSlots(t *testing.T) {
 	})
 }
 
-// X1, X3, L7: what cancels a call, and that the cause can be read.
+// X1, X3, X5, L7: what cancels a call, and that the cause can be read.
 func TestCancelCauses(t *testing.T) {
 	deleting := func(grace int64) *v1.Pod {
 		pod := newPod("a")
@@ -253,7 +253,7 @@ func TestViewWait(t *testing.T) {
 	}
 }
 
-// V1: each view is newer than the end of the call before, whatever the source does.
+// V1, V2: each view is newer than the end of the call before, whatever the source does.
 func TestViewsAreFresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		views := newFakeViews()
