@@ -177,3 +177,53 @@ func TestContainerdDrainStubborn(t *testing.T) {
 		t.Errorf("left in the runtime:\n%s", left)
 	}
 }
+
+// TestContainerdStopWithoutRuntime: an agent whose runtime is down ends at once, and
+// one that is to drain says which pods it could not stop once it is told to give up.
+func TestContainerdStopWithoutRuntime(t *testing.T) {
+	runtime, manifests, args := onContainerd(t)
+	writeManifest(t, manifests, "steady.yaml", pod("steady", runtime.Image, "exec sleep 1000"))
+	a := startAgent(t, args...)
+	before := a.awaitPhase("steady", v1.PodRunning)
+	runtime.Kill9()
+	began := time.Now()
+	if code := a.terminate(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("ended after %v", took)
+	}
+
+	late := launch(t, args...)
+	if code := late.wait(); code != 1 {
+		t.Errorf("an agent without a runtime ended with exit code %d, want 1", code)
+	}
+	if text := late.log(); !strings.Contains(text, "is the runtime running") {
+		t.Errorf("it said %q", text)
+	}
+
+	runtime.Restart()
+	b := startAgent(t, append(args, "--drain")...)
+	after := b.awaitPhase("steady", v1.PodRunning)
+	if containerIDs(before)["main"] != containerIDs(after)["main"] {
+		t.Errorf("containers changed from %v to %v", containerIDs(before), containerIDs(after))
+	}
+	runtime.Kill9()
+	if err := b.cmd.Process.Signal(unix.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the drain to fail at first", func() error {
+		if strings.Contains(b.log(), "stopping all pods") && strings.Contains(b.log(), "unavailable") {
+			return nil
+		}
+		return errors.New("not yet")
+	})
+	runtime.Restart()
+	// It goes on trying, and ends when the pod is gone.
+	if code := b.wait(); code != 0 {
+		t.Errorf("draining: exit code %d", code)
+	}
+	if left := strings.TrimSpace(runtime.Ctr("containers", "ls", "-q")); left != "" {
+		t.Errorf("left in the runtime:\n%s", left)
+	}
+}

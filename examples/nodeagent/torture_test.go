@@ -182,10 +182,7 @@ func (x *torture) act() {
 		x.restore(p)
 	case dice < 56 && len(present) > 0:
 		p := present[which%len(present)]
-		x.say("spoil the manifest of %s", p.name)
-		writeManifest(x.t, x.manifests, p.file(), "{nonsense")
-		x.wait(time.Duration(detail%500) * time.Millisecond)
-		writeManifest(x.t, x.manifests, p.file(), p.text)
+		x.spoil(p, time.Duration(detail%500)*time.Millisecond)
 	case dice < 64:
 		x.restart(false, detail)
 	case dice < 70:
@@ -261,6 +258,22 @@ func (x *torture) restore(p *torturePod) {
 	p.present = true
 	p.lives++
 	x.watch.forgive(p.name)
+	writeManifest(x.t, x.manifests, p.file(), p.text)
+}
+
+// spoil makes a manifest unreadable for a while, which changes nothing for an agent
+// that knows its pod. One that does not, because it has just started, takes the pod
+// for removed, so it gets the time to read the manifest.
+func (x *torture) spoil(p *torturePod, d time.Duration) {
+	x.say("spoil the manifest of %s", p.name)
+	x.await("the agent to show "+p.name, func() error {
+		if x.agent.pods()[p.name] == nil {
+			return errors.New("it does not")
+		}
+		return nil
+	})
+	writeManifest(x.t, x.manifests, p.file(), "{nonsense")
+	x.wait(d)
 	writeManifest(x.t, x.manifests, p.file(), p.text)
 }
 
