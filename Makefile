@@ -49,6 +49,9 @@ explore: ## explore the worker state machine without a depth limit (stop it when
 torture: ## do random things to an agent on a real containerd for TORTURE (10m)
 	cd examples && $(GO) test $(RACE) -tags containerd ./nodeagent -run TestContainerdTorture -v -timeout 0 -torture.for=$(or $(TORTURE),10m) -torture.steps=60
 
+mutate-podworkers: ## break the state machine condition by condition; every break must be noticed
+	cd tools && $(GO) run ./mutate
+
 verify: lint ## what a release needs besides the tests: tidy modules, documented rules
 	@set -e; for m in $(MODULES); do (cd $$m && $(GO) mod tidy -diff); done
 

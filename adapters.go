@@ -89,6 +89,21 @@ func (r freshReader) Read(ctx context.Context, uid types.UID) (*runtime.PodStatu
 	return r.pleg.ReadNow(ctx, uid)
 }
 
+// exitKnown makes sure that how a container ended is in the cache before its
+// record is removed from the runtime (spec/pleg.md B12).
+func (r freshReader) exitKnown(ctx context.Context, uid types.UID, _ string, id runtime.ContainerID) error {
+	status, err := r.pleg.Get(uid)
+	if err == nil {
+		for _, c := range status.Containers {
+			if c.ID == id && c.State == runtime.Exited {
+				return nil
+			}
+		}
+	}
+	_, err = r.pleg.ReadNow(ctx, uid)
+	return err
+}
+
 // housekeeping lets the loop call the housekeeper, which is built after it.
 type housekeeping struct{ e *Engine }
 

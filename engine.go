@@ -102,7 +102,8 @@ func (e *Engine) build() error {
 		CrashLoopBackOff: c.CrashLoopBackOff, ImageBackOff: c.ImageBackOff,
 		MaxParallelImagePulls: c.MaxParallelImagePulls,
 		Reader:                freshReader{e.pleg}, Sequence: sequence,
-		Clock: c.Clock, Logger: c.Logger.WithName("pods"), Events: c.Events, Meter: meter("runtime/pods"),
+		BeforeRemove: freshReader{e.pleg}.exitKnown,
+		Clock:        c.Clock, Logger: c.Logger.WithName("pods"), Events: c.Events, Meter: meter("runtime/pods"),
 	})
 	if err != nil {
 		return err

@@ -140,6 +140,32 @@ func TestDeletedPodIsGone(t *testing.T) {
 	})
 }
 
+// TestExitIsReadBeforeRemoval: no container record leaves the runtime before the
+// engine has read how it ended (spec/pleg.md B12), even if the one reading that
+// showed it failed.
+func TestExitIsReadBeforeRemoval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := byContainer(map[string]fake.Script{"main": {OnTERM: fake.Exit{Code: 7}}})
+		r := newRig(t, rt, t.TempDir()).start()
+		r.set(newPod("web"))
+		r.phase("uid-web", v1.PodRunning, 10*time.Second)
+		r.set()
+		r.empty(30 * time.Second)
+		removed := rt.Calls(fake.Match{Method: fake.RemoveContainer})
+		if len(removed) == 0 {
+			t.Fatal("no container was removed")
+		}
+		read := false
+		for _, c := range rt.Calls(fake.Match{Method: fake.ContainerStatus}) {
+			response, ok := c.Request.(*runtimeapi.ContainerStatusRequest)
+			read = read || ok && response.ContainerId == removed[0].ContainerID && c.Seq < removed[0].Seq && c.Start.After(rt.Calls(fake.Match{Method: fake.StopContainer})[0].Start.Add(-1))
+		}
+		if !read {
+			t.Error("the container was removed before its end was read")
+		}
+	})
+}
+
 // TestAgentRestart: a new engine on the same runtime starts nothing twice and
 // shows no state in between.
 func TestAgentRestart(t *testing.T) {

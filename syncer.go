@@ -47,6 +47,7 @@ type podRuntime interface {
 // podReader is what the syncer needs from pleg.
 type podReader interface {
 	ReadNow(ctx context.Context, uid types.UID) (*runtime.PodStatus, error)
+	Get(uid types.UID) (*runtime.PodStatus, error)
 	Hold(uid types.UID)
 	Release(uid types.UID)
 }
@@ -145,7 +146,8 @@ func (s *syncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, view *runt
 	if err := s.pods.KillPod(ctx, pod, view, gracePeriodSeconds); err != nil {
 		return fmt.Errorf("stop the pod: %w", err)
 	}
-	fresh, err := s.reader.ReadNow(ctx, pod.UID)
+	// KillPod has read the pod again, past the cache and into it.
+	fresh, err := s.reader.Get(pod.UID)
 	if err != nil {
 		return fmt.Errorf("read the pod after stopping it: %w", err)
 	}
@@ -160,13 +162,6 @@ func (s *syncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, view *runt
 func (s *syncer) SyncTerminatingRuntimePod(ctx context.Context, pod *runtime.Pod) error {
 	if err := s.pods.KillRuntimePod(ctx, pod, nil); err != nil {
 		return fmt.Errorf("stop the left-over pod: %w", err)
-	}
-	fresh, err := s.reader.ReadNow(ctx, pod.UID)
-	if err != nil {
-		return fmt.Errorf("read the left-over pod after stopping it: %w", err)
-	}
-	if names := running(fresh); len(names) > 0 {
-		return fmt.Errorf("%w: %v", errStillRunning, names)
 	}
 	s.ended(pod.UID)
 	return nil
