@@ -39,8 +39,10 @@ type summary struct {
 	output                  map[string][]string
 	// suites are the runs of runtime/runtimetest: package and test -> cases.
 	suites map[string]*suite
-	skips  []string
-	out    io.Writer
+	// explored are the results of the state machine's exploration.
+	explored []string
+	skips    []string
+	out      io.Writer
 }
 
 // suite is one run of the conformance suite for runtimes.
@@ -108,6 +110,10 @@ func (s *summary) take(e event) {
 			return
 		}
 		s.output[key] = append(s.output[key], e.Output)
+		if strings.Contains(e.Output, " invariants, ") {
+			_, text, _ := strings.Cut(e.Output, ": ")
+			s.explored = append(s.explored, strings.TrimSpace(text))
+		}
 	case "run":
 		if parent, ok := strings.CutSuffix(e.Test, suiteMark); ok {
 			s.suites[e.Package+" "+parent] = &suite{pkg: e.Package, test: parent}
@@ -177,6 +183,9 @@ func (s *summary) print() bool {
 	slices.Sort(s.skips)
 	for _, name := range s.skips {
 		fmt.Fprintf(s.out, "skipped: %s\n", name)
+	}
+	for _, text := range s.explored {
+		fmt.Fprintf(s.out, "explored: %s\n", text)
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.suites)) {
 		run := s.suites[key]

@@ -35,6 +35,9 @@ func TestSummary(t *testing.T) {
 		}, false, "b.go:1: boom\n"},
 		{"package failed without a test, as on a data race at exit", []string{pass, `{"Action":"fail","Package":"p"}`}, false, "package failed: p\n"},
 		{"build failed", []string{pass, `{"Action":"build-output","ImportPath":"q","Output":"q.go:1: undefined\n"}`, `{"Action":"build-fail","ImportPath":"q"}`}, false, "q.go:1: undefined\n"},
+		{"exploration", []string{
+			`{"Action":"output","Package":"p","Test":"TestA","Output":"    explore_test.go:9: one pod: 7 states, depth 3, 25 invariants, 0 violations\n"}`, pass,
+		}, true, "explored: one pod: 7 states, depth 3, 25 invariants, 0 violations\n"},
 		{"conformance run", []string{
 			`{"Action":"run","Package":"github.com/podwright/podwright/runtime/fake","Test":"TestC/runtime/version_names_the_runtime"}`,
 			`{"Action":"pass","Package":"github.com/podwright/podwright/runtime/fake","Test":"TestC/runtime/version_names_the_runtime"}`,
