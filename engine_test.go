@@ -52,6 +52,11 @@ func TestLives(t *testing.T) {
 		}
 		r.phase("uid-job", v1.PodSucceeded, 10*time.Second)
 		r.phase("uid-fail", v1.PodFailed, 10*time.Second)
+		for _, p := range r.engine.Pods() {
+			if p.DeletionTimestamp != nil {
+				t.Errorf("%s is desired and shown as being deleted", p.Name)
+			}
+		}
 		if end := r.pod("uid-fail").Status.ContainerStatuses[0].State.Terminated; end == nil || end.ExitCode != 3 {
 			t.Errorf("fail: %+v, want exit code 3", r.pod("uid-fail").Status.ContainerStatuses[0].State)
 		}
