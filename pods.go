@@ -19,9 +19,9 @@ import (
 func (e *Engine) Pods() []v1.Pod {
 	known := e.syncer.leavingPods()
 	for _, p := range e.loop.Store().Pods() {
-		// A desired pod whose containers are stopped because it has finished is
-		// not being deleted.
-		known[p.UID] = p
+		if _, leaving := known[p.UID]; !leaving {
+			known[p.UID] = p
+		}
 	}
 	out := make([]v1.Pod, 0, len(known))
 	for uid, p := range known {

@@ -136,12 +136,15 @@ func (s *syncer) act(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus) 
 // SyncTerminatingPod stops the containers and publishes how they ended.
 func (s *syncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus, gracePeriodSeconds *int64, statusFunc podworkers.PodStatusFunc) error {
 	s.latency.dropped(pod.UID)
-	s.leave(pod)
 	// A pass now marks a pod that no source wants as deleted while its
 	// containers still stop, so that its remains can go right after.
 	s.tidy()
-	if _, err := s.publish(pod, view, false, statusFunc); err != nil {
+	published, err := s.publish(pod, view, false, statusFunc)
+	if err != nil {
 		return err
+	}
+	if !terminal(published.Phase) { // a pod that has finished leaves nowhere
+		s.leave(pod)
 	}
 	if err := s.pods.KillPod(ctx, pod, view, gracePeriodSeconds); err != nil {
 		return fmt.Errorf("stop the pod: %w", err)
