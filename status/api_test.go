@@ -265,14 +265,16 @@ func TestAPI(t *testing.T) {
 		api := newAPI(pod)
 		m := started(t, Options{Sinks: []StatusSink{api}})
 		set(t, m, pod, withPhase(v1.PodSucceeded, scene(newPod(), "A T0")))
+		synctest.Wait()
 		if err := m.TerminatePod(pod); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
+		stores := len(api.stores)
 		m.ObservePod(api.edit("web", deleted))
 		synctest.Wait()
-		if len(api.deletes) != 1 || len(api.stores) != 1 {
-			t.Errorf("%d deletes, %d stores", len(api.deletes), len(api.stores))
+		if len(api.deletes) != 1 || len(api.stores) != stores {
+			t.Errorf("%d deletes, %d stores after the deletion, %d before", len(api.deletes), len(api.stores), stores)
 		}
 	})
 
