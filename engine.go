@@ -143,7 +143,7 @@ func (e *Engine) buildLoop(meter func(string) metric.Meter) error {
 	}
 	inventory := newInventory(e.workers, e.pleg, c.Clock, func() cleanup.Plan { return e.housekeeper.LastPlan() })
 	e.housekeeper, err = cleanup.New(e.loop.Store(), inventory, inventory, cleanup.Options{
-		SourcesReady: e.loop.Ready, Gate: e.usable, Again: e.tidy,
+		SourcesReady: e.loop.Ready, Undecided: e.loop.Undecided, Gate: e.usable, Again: e.tidy,
 		Statuses: statuses{e.status}, Content: e.pods, Collector: collector{e.pods, e.loop.Ready, e.workers},
 		Clock: c.Clock, Logger: c.Logger.WithName("cleanup"), Meter: meter("cleanup"),
 	})
@@ -288,7 +288,7 @@ func (e *Engine) noticed(uid types.UID) {
 		return
 	}
 	if view, err := e.pleg.Get(uid); err == nil && remains(view) {
-		e.housekeeper.Finished(uid)
+		e.housekeeper.Found(uid)
 		e.tidy()
 	}
 }

@@ -20,6 +20,9 @@
 //   - Nothing is removed before all sources were seen (SG1).
 //   - Nothing of a desired pod, of a pod the workers still know, or of a pod
 //     that runs is removed (ND2).
+//   - Nothing is done to a pod this process has never known while a source
+//     cannot name all pods it wants, because a manifest has been unreadable
+//     since the start: the pod may be that manifest's (ND2).
 //   - A failed runtime list stops every decision that needs it and nothing else
 //     (HK4, ND11).
 //   - A restarted pod is not killed as an orphan in the same pass (HI4): both

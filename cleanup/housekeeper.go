@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/complaint"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -41,6 +42,12 @@ type Options struct {
 	// SourcesReady is the guard of SG1, asked again before every action. Nil
 	// means always ready.
 	SourcesReady func() bool
+	// Undecided returns why the sources may want pods they have not named, nil if
+	// they have named all. While it returns an error, nothing is done to a pod
+	// that was neither desired nor known to the workers since the housekeeper was
+	// made: it may be one of them. Asked again before every action; must not
+	// block. Nil means never.
+	Undecided func() error
 	// Gate returns why no pod should be set up now. It must not block. Nil means
 	// always open.
 	Gate func() error
@@ -80,9 +87,11 @@ type Housekeeper struct {
 	content     sets.Set[types.UID] // may have left content in the runtime
 	failures    map[Candidate]*failure
 	collectAt   time.Time
+	met         met
+	undecided   complaint.Complaint
 
 	mu       sync.Mutex
-	finished sets.Set[types.UID] // noted since the last pass began
+	finished map[types.UID]bool // noted since the last pass began; true: the workers knew it
 	lastPlan Plan
 }
 
@@ -120,20 +129,27 @@ func New(pods Pods, workers Workers, running RunningLister, options Options) (*H
 		turn:     make(chan struct{}, 1),
 		content:  sets.New[types.UID](),
 		failures: map[Candidate]*failure{},
-		finished: sets.New[types.UID](),
+		finished: map[types.UID]bool{},
+		met:      met{},
 	}, nil
 }
 
-// Finished notes that a pod has ended, so that the next pass looks for content
-// it left. It is a hint only: a lost one costs up to CollectPeriod. It never
-// blocks.
-func (h *Housekeeper) Finished(uid types.UID) {
+// Finished notes that a pod the workers knew has ended, so that the next pass looks
+// for content it left. It is a hint only: a lost one costs up to CollectPeriod. It
+// never blocks.
+func (h *Housekeeper) Finished(uid types.UID) { h.hint(uid, true) }
+
+// Found notes that something is left of a pod nobody knows, and is else like
+// Finished.
+func (h *Housekeeper) Found(uid types.UID) { h.hint(uid, false) }
+
+func (h *Housekeeper) hint(uid types.UID, known bool) {
 	if h.options.Content == nil {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.finished.Insert(uid)
+	h.finished[uid] = h.finished[uid] || known
 }
 
 // LastPlan returns the plan of the last pass: what it did, and the rule behind
@@ -173,6 +189,10 @@ func (h *Housekeeper) Housekeep(ctx context.Context, fence func(critical func())
 		problems = append(problems, fmt.Errorf("list running pods: %w", in.RunningErr))
 	}
 	problems = append(problems, h.leftovers(&in, now)...)
+	if len(problems) == 0 && !now.Before(h.collectAt) { // then the look was complete
+		h.met.prune(&in)
+	}
+	in.Met = h.met
 	if h.options.Gate != nil {
 		in.SetupHeld = h.options.Gate()
 	}
@@ -180,6 +200,7 @@ func (h *Housekeeper) Housekeep(ctx context.Context, fence func(critical func())
 	h.mu.Lock()
 	h.lastPlan = plan
 	h.mu.Unlock()
+	h.complain(plan, in.Undecided, now)
 
 	fence(func() { h.executeFenced(ctx, plan, &in) })
 	h.metrics.pass(ctx, &in, plan, h.pods.Mirrors())
@@ -197,6 +218,7 @@ func (h *Housekeeper) sourcesReady() bool {
 // begin, others because they are gone.
 func (h *Housekeeper) known(in *Input) {
 	in.Desired = h.pods.Pods()
+	in.Undecided = h.doubt() // of these pods
 	in.Phases = map[types.UID]v1.PodPhase{}
 	desired := sets.New[types.UID]()
 	var ended []types.UID // by their local phase, and with a worker
@@ -224,6 +246,7 @@ func (h *Housekeeper) known(in *Input) {
 			h.content.Insert(uid)
 		}
 	}
+	h.met.meet(in.Desired, h.lastWorkers, in.Workers)
 	h.lastWorkers = in.Workers
 }
 
@@ -235,7 +258,12 @@ func (h *Housekeeper) leftovers(in *Input, now time.Time) (problems []error) {
 		return nil
 	}
 	h.mu.Lock()
-	h.content = h.content.Union(h.finished)
+	for uid, known := range h.finished {
+		h.content.Insert(uid)
+		if known {
+			h.met[uid] = true
+		}
+	}
 	clear(h.finished)
 	h.mu.Unlock()
 	in.Content = h.content.UnsortedList()
@@ -267,6 +295,7 @@ func (h *Housekeeper) executeFenced(ctx context.Context, plan Plan, in *Input) {
 	if !h.sourcesReady() {
 		return
 	}
+	undecided := h.doubt()
 	var due []Action
 	restarts := map[types.UID]bool{}
 	for _, a := range plan.Actions {
@@ -276,6 +305,9 @@ func (h *Housekeeper) executeFenced(ctx context.Context, plan Plan, in *Input) {
 		case a.Step == StepRestart || a.Step == StepFinish || a.Step == StepKillOrphan:
 			if h.workers.Knows(a.PodUID) {
 				continue // the loop was faster
+			}
+			if a.Step == StepKillOrphan && undecided != nil && !h.met[a.PodUID] {
+				continue
 			}
 			due = append(due, a)
 			restarts[a.PodUID] = restarts[a.PodUID] || a.Step == StepRestart

@@ -95,6 +95,10 @@ type Input struct {
 	// Content are pods that may have left content in the runtime; LogDirs and
 	// PodDirs are those that have folders.
 	Content, LogDirs, PodDirs []types.UID
+	// Undecided, if not nil, is why the sources may want pods they have not named;
+	// Met are the pods this process has known, which are not among those.
+	Undecided error
+	Met       map[types.UID]bool
 	// Waiting are candidates whose last removal failed, and why; they are left
 	// alone until their back-off is over (OD10).
 	Waiting map[Candidate]string
@@ -228,7 +232,7 @@ func (p *planner) finishes() {
 func (p *planner) orphans() {
 	for uid, pod := range p.running {
 		if !p.known[uid] {
-			p.add(StepKillOrphan, uid, pod.Namespace+"/"+pod.Name, "runs, but nobody knows it")
+			p.add(StepKillOrphan, uid, pod.Namespace+"/"+pod.Name, "runs, but nobody knows it", p.stranger(uid))
 		}
 	}
 }
@@ -238,7 +242,7 @@ func (p *planner) removals(step Step, candidates []types.UID, reason string) {
 	candidates = slices.Clone(candidates)
 	slices.Sort(candidates)
 	for _, uid := range slices.Compact(candidates) {
-		p.add(step, uid, string(uid), reason, p.needsList(), p.keeps(step, uid), p.in.Waiting[Candidate{step, uid}])
+		p.add(step, uid, string(uid), reason, p.needsList(), p.keeps(step, uid), p.stranger(uid), p.in.Waiting[Candidate{step, uid}])
 	}
 }
 
@@ -258,5 +262,17 @@ func (p *planner) keeps(step Step, uid types.UID) string {
 	}
 	return ""
 }
+
+// stranger protects a pod this process has never known while a source cannot tell
+// whether it wants it (ND2).
+func (p *planner) stranger(uid types.UID) string {
+	if p.in.Undecided == nil || p.in.Met[uid] {
+		return ""
+	}
+	return ruleUndecided + p.in.Undecided.Error()
+}
+
+// ruleUndecided begins the rule of stranger.
+const ruleUndecided = "ND2: the pod may be wanted by a source that cannot name it yet: "
 
 func nameOf(pod *v1.Pod) string { return pod.Namespace + "/" + pod.Name }

@@ -69,6 +69,7 @@ func TestMakePlan(t *testing.T) {
 	}
 	a := func(edits ...func(*v1.Pod)) []*v1.Pod { return []*v1.Pod{newPod("a", edits...)} }
 	down := errors.New("runtime is down")
+	unread := errors.New("manifest x has been unreadable since the start")
 	tests := []struct {
 		name string
 		in   Input
@@ -110,6 +111,22 @@ func TestMakePlan(t *testing.T) {
 		{"ND2: its last status is still read from it", Input{Content: []types.UID{"a"}, ContentGoes: set("a"), Workers: known(WorkerTerminated)}, []string{"remove content a not ND2"}},
 		{"LG1: logs of a gone pod", Input{LogDirs: []types.UID{"a"}, ContentGoes: set("a")}, []string{"remove logs a"}},
 		{"LG1 ND2: logs of a pod that is restarted now", Input{LogDirs: []types.UID{"a"}, ContentGoes: set("a"), Desired: a()}, []string{"restart a", "remove logs a not ND2"}},
+		{
+			"ND2: a source is undecided, nobody has known the pods: nothing is done to them",
+			Input{
+				Undecided: unread, Met: set("b"), Running: []*runtime.Pod{runs("a")}, PodDirs: []types.UID{"a", "c"},
+				Content: []types.UID{"c"}, LogDirs: []types.UID{"c"}, ContentGoes: set("c"),
+			},
+			[]string{"remove pod folder a not ND2", "remove pod folder c not ND2", "kill orphan a not ND2", "remove content c not ND2", "remove logs c not ND2"},
+		},
+		{
+			"ND2: a source is undecided, the pods were known: all goes on",
+			Input{
+				Undecided: unread, Met: set("a", "c", "d"), Running: []*runtime.Pod{runs("a")}, PodDirs: []types.UID{"c"},
+				Content: []types.UID{"c"}, LogDirs: []types.UID{"c"}, ContentGoes: set("c"), Desired: []*v1.Pod{newPod("d")},
+			},
+			[]string{"remove pod folder c", "restart d", "kill orphan a", "remove content c", "remove logs c"},
+		},
 		{"a candidate twice", Input{PodDirs: []types.UID{"a", "b", "a"}}, []string{"remove pod folder a", "remove pod folder b"}},
 	}
 	for _, test := range tests {
@@ -167,10 +184,20 @@ func TestPlanReads(t *testing.T) {
 	}
 }
 
+// TestUndecidedReads: the plan names the manifest that keeps a pod alive (DR3).
+func TestUndecidedReads(t *testing.T) {
+	p := MakePlan(Input{SourcesReady: true, Undecided: errors.New("source file: manifest x is malformed"), Running: []*runtime.Pod{runs("a")}})
+	want := "ND2: the pod may be wanted by a source that cannot name it yet: source file: manifest x is malformed"
+	if got := p.Actions[0].Forbidden; got != want {
+		t.Errorf("forbidden by %q, want %q", got, want)
+	}
+}
+
 // TestPlanProperties: over random inputs, equal inputs give equal plans in order
 // (ID3, edge 37); everything that runs has a worker or gets one (HI2); no pod is
 // both restarted and killed (HI4); nothing of a pod that is desired, known or
-// running is removed (ND2); nothing is allowed before all sources are seen (HI1).
+// running is removed (ND2); nothing is allowed before all sources are seen (HI1);
+// while a source is undecided, only pods that were met are killed or removed (ND2).
 func TestPlanProperties(t *testing.T) { rapid.Check(t, planProperties) }
 
 func planProperties(t *rapid.T) {
@@ -204,6 +231,9 @@ func planProperties(t *rapid.T) {
 		if !in.SourcesReady && a.Allowed() {
 			t.Fatalf("%v is allowed before all sources are seen", a)
 		}
+		if in.Undecided != nil && a.Allowed() && !desired[a.PodUID] && !in.Met[a.PodUID] {
+			t.Fatalf("%v is allowed, though nobody can tell whether it is wanted", a)
+		}
 		switch a.Step {
 		case StepRestart:
 			covered[a.PodUID], restarted[a.PodUID] = true, true
@@ -230,7 +260,10 @@ func randomInput(t *rapid.T) Input {
 	in := Input{
 		SourcesReady: rapid.IntRange(0, 9).Draw(t, "ready") > 0,
 		Workers:      map[types.UID]Worker{}, Forgotten: map[types.UID]bool{},
-		Phases: map[types.UID]v1.PodPhase{}, ContentGoes: map[types.UID]bool{},
+		Phases: map[types.UID]v1.PodPhase{}, ContentGoes: map[types.UID]bool{}, Met: map[types.UID]bool{},
+	}
+	if rapid.IntRange(0, 2).Draw(t, "undecided") == 0 {
+		in.Undecided = errors.New("undecided")
 	}
 	if rapid.IntRange(0, 4).Draw(t, "list") == 0 {
 		in.RunningErr = errors.New("list failed")
@@ -259,6 +292,7 @@ func randomInput(t *rapid.T) Input {
 		}
 		in.Phases[uid] = phases.Draw(t, "local phase")
 		in.ContentGoes[uid] = yes("content goes")
+		in.Met[uid] = yes("met")
 		for _, list := range []*[]types.UID{&in.Content, &in.LogDirs, &in.PodDirs} {
 			if yes("left over") {
 				*list = append(*list, uid)

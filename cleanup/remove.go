@@ -95,7 +95,7 @@ func (h *Housekeeper) failed(c Candidate, err error, now time.Time) {
 // (DR1): the pod may have come back since the plan was made.
 func (h *Housekeeper) mayGo(uid types.UID) bool {
 	_, desired := h.pods.Get(uid)
-	return !desired && h.sourcesReady() && !h.workers.Knows(uid)
+	return !desired && h.sourcesReady() && !h.workers.Knows(uid) && (h.met[uid] || h.doubt() == nil)
 }
 
 // collect has the collector make its run, at most once per period. It is judged by

@@ -19,6 +19,8 @@
 //   - A source that fails, dies or was never heard of removes nothing; pods
 //     disappear only because their source delivered a set without them
 //     (SRC2, SRC4, SI4).
+//   - A source that cannot name all pods it wants says so ([Undecided]), and
+//     what nobody has named yet is not taken for unwanted ([Loop.Undecided]).
 //   - Until every source has delivered once and the loop has consumed it,
 //     no removal is executed and no housekeeping runs (section 6). A removal
 //     that was put off is executed the moment the last source is ready (B7).

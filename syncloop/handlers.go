@@ -30,6 +30,7 @@ func (l *Loop) handleOperations(ctx context.Context) {
 		return
 	}
 	if b.operations = b.operations[1:]; len(b.operations) == 0 {
+		l.mux.handled(*b)
 		l.pending = l.pending[1:]
 	}
 	// The mark is set after the handler, for every operation (R1).

@@ -182,6 +182,19 @@ func (l *Loop) Sources() []SourceStatus {
 	return statuses
 }
 
+// Undecided returns why sources may want pods that they have not named, joined; nil
+// if all have named theirs and the loop has handled them. What runs and was never
+// desired in this process may be such a pod, so nobody should kill it meanwhile.
+func (l *Loop) Undecided() error {
+	var problems []error
+	for _, s := range l.mux.status(l.names) {
+		if s.Undecided != nil {
+			problems = append(problems, fmt.Errorf("source %s: %w", s.Name, s.Undecided))
+		}
+	}
+	return errors.Join(problems...)
+}
+
 // Healthy returns an error while one iteration or one housekeeping pass has been
 // going on for longer than Options.StuckAfter (L6). A loop that does not run is
 // healthy.

@@ -18,6 +18,11 @@ const queueCapacity = 50
 type batch struct {
 	operations []operation
 	accepted   time.Time
+	source     string
+	// number orders messages. decides: the source was undecided before this one,
+	// and no longer is.
+	number  uint64
+	decides bool
 }
 
 // mux merges the sets of all sources into one totally ordered stream (M2).
@@ -34,18 +39,23 @@ type mux struct {
 
 	desired *desired           // owned by the holder of turn
 	sources map[string]*wanted // fixed
+	// undecided are the sources with that ability; fixed.
+	undecided map[string]Undecided
 
 	mu       sync.Mutex
 	statuses map[string]*SourceStatus
+	doubts   map[string]uint64 // number of the newest message of an undecided source
 }
 
 func newMux(sources []Source, c clock.PassiveClock, recorder EventRecorder, m *metrics) *mux {
 	x := &mux{
 		clock: c, recorder: recorder, metrics: m,
-		turn:     make(chan struct{}, 1),
-		queue:    make(chan batch, queueCapacity),
-		sources:  map[string]*wanted{},
-		statuses: map[string]*SourceStatus{},
+		turn:      make(chan struct{}, 1),
+		queue:     make(chan batch, queueCapacity),
+		sources:   map[string]*wanted{},
+		undecided: map[string]Undecided{},
+		statuses:  map[string]*SourceStatus{},
+		doubts:    map[string]uint64{},
 	}
 	all := make([]*wanted, 0, len(sources))
 	for _, s := range sources {
@@ -54,6 +64,9 @@ func newMux(sources []Source, c clock.PassiveClock, recorder EventRecorder, m *m
 			precedence = p.Precedence()
 		}
 		w := &wanted{name: s.Name(), precedence: precedence}
+		if u, ok := s.(Undecided); ok {
+			x.undecided[w.name] = u
+		}
 		x.sources[w.name] = w
 		x.statuses[w.name] = &SourceStatus{Name: w.name, Precedence: precedence}
 		all = append(all, w)
@@ -65,12 +78,16 @@ func newMux(sources []Source, c clock.PassiveClock, recorder EventRecorder, m *m
 // deliver takes over the full set of one source. It blocks while other sources
 // deliver and while the queue is full; when ctx ends first nothing has changed.
 func (x *mux) deliver(ctx context.Context, source string, pods []*v1.Pod) error {
+	var undecided error
+	if u, ok := x.undecided[source]; ok {
+		undecided = u.Undecided()
+	}
 	select {
 	case x.turn <- struct{}{}:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	reports, err := x.accept(ctx, x.sources[source], pods)
+	reports, err := x.accept(ctx, x.sources[source], pods, undecided)
 	<-x.turn
 	for _, r := range reports {
 		x.report(ctx, source, r)
@@ -79,12 +96,18 @@ func (x *mux) deliver(ctx context.Context, source string, pods []*v1.Pod) error 
 }
 
 // accept is deliver for the holder of turn.
-func (x *mux) accept(ctx context.Context, src *wanted, pods []*v1.Pod) ([]report, error) {
+func (x *mux) accept(ctx context.Context, src *wanted, pods []*v1.Pod, undecided error) ([]report, error) {
 	now := x.clock.Now()
 	c := x.desired.prepare(src, pods, now)
+	number := x.desired.generation
+	decides := x.doubt(src.name, number, undecided)
+	if decides && len(c.operations) == 0 {
+		// Nothing else carries the news past the messages that still wait.
+		c.operations = append(c.operations, operation{op: opAdd, source: src.name})
+	}
 	if len(c.operations) > 0 {
 		select {
-		case x.queue <- batch{operations: c.operations, accepted: now}:
+		case x.queue <- batch{operations: c.operations, accepted: now, source: src.name, number: number, decides: decides}:
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
@@ -100,6 +123,32 @@ func (x *mux) accept(ctx context.Context, src *wanted, pods []*v1.Pod) ([]report
 	status := x.statuses[src.name]
 	status.Seen, status.LastDelivery, status.RunError = true, now, nil
 	return c.reports, nil
+}
+
+// doubt takes over what a source says of the message with this number. That it is
+// undecided holds at once, before the loop can see the set. That it has decided
+// (decides) holds only when the loop knows the pods named since: see handled.
+func (x *mux) doubt(source string, number uint64, undecided error) (decides bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	s := x.statuses[source]
+	if undecided != nil {
+		s.Undecided, x.doubts[source] = undecided, number
+		return false
+	}
+	return s.Undecided != nil
+}
+
+// handled notes that the loop has handled all of a message.
+func (x *mux) handled(b batch) {
+	if !b.decides {
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.doubts[b.source] < b.number { // else it is undecided again
+		x.statuses[b.source].Undecided = nil
+	}
 }
 
 // report tells the pod's owner that another pod has its place (M4).

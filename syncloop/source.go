@@ -73,6 +73,20 @@ type HealthReporter interface {
 	Health() SourceHealth
 }
 
+// Undecided is an optional ability of a [Source]: to say that a set may lack pods
+// the source wants, because it cannot name them yet.
+//
+// A source that remembers pods keeps what it can no longer read. One that has just
+// started remembers nothing, and a pod it cannot name may run from before. While a
+// source is undecided, a pod no set ever named is not known to be unwanted, see
+// [Loop.Undecided]; all else goes on.
+type Undecided interface {
+	// Undecided returns why the set delivered now may lack pods that are wanted,
+	// nil if it names them all. It is asked once per delivery, by deliver, and
+	// must not block.
+	Undecided() error
+}
+
 // SourceHealth is how reading a source went lately.
 type SourceHealth struct {
 	// LastSuccess is when the source was last read completely; zero if never.
@@ -102,6 +116,9 @@ type SourceStatus struct {
 	LastDelivery time.Time
 	// RunError is why Run failed last, nil after the next delivery.
 	RunError error
+	// Undecided is why the source may want pods that it has not named, see the
+	// interface; nil from the moment the loop has handled a set that names all.
+	Undecided error
 	// Health as the source itself reports it; zero if it does not.
 	Health SourceHealth
 }

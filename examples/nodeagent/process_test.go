@@ -123,6 +123,62 @@ func TestKillAgent(t *testing.T) {
 	}
 }
 
+// TestKillAgentThenSpoil: a manifest that is unreadable when the agent starts does not
+// kill the pod it defined before, nor forget that a job has run, and keeps no other
+// pod from being stopped.
+func TestKillAgentThenSpoil(t *testing.T) {
+	manifests, notes := t.TempDir(), t.TempDir()
+	args := []string{"--manifests", manifests, "--root", t.TempDir()}
+	drainAtEnd(t, args...)
+	said := func(pod, want string) {
+		t.Helper()
+		if got, err := os.ReadFile(filepath.Join(notes, pod)); string(got) != want {
+			t.Errorf("%s wrote %q (%v), want %q", pod, got, err, want)
+		}
+	}
+	script := fmt.Sprintf("trap 'echo stopped >> %[1]s; exit 0' TERM; echo started >> %[1]s; while :; do sleep 0.05; done", filepath.Join(notes, "steady"))
+	steady, once := pod("steady", "host", script), pod("once", "host", "echo ran >> "+filepath.Join(notes, "once"), "  restartPolicy: Never")
+	writeManifest(t, manifests, "steady.yaml", steady)
+	writeManifest(t, manifests, "once.yaml", once)
+	writeManifest(t, manifests, "other.yaml", pod("other", "host", "sleep 1000"))
+	a := startAgent(t, args...)
+	before := a.awaitPhase("steady", v1.PodRunning)
+	a.awaitPhase("once", v1.PodSucceeded)
+	a.awaitPhase("other", v1.PodRunning)
+	await(t, "the note of steady", func() error { _, err := os.Stat(filepath.Join(notes, "steady")); return err })
+	a.kill()
+
+	writeManifest(t, manifests, "steady.yaml", steady[:len(steady)/2])
+	writeManifest(t, manifests, "once.yaml", "")
+	b := startAgent(t, args...)
+	b.awaitPhase("other", v1.PodRunning)
+	await(t, "the log to say that pods are left alone", func() error {
+		if !strings.Contains(b.log(), "Pods nobody knows are left alone") {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	remove(t, filepath.Join(manifests, "other.yaml"))
+	b.awaitGone("other")
+	if n := len(b.pods()); n != 0 {
+		t.Errorf("the agent shows %d pods, none of which it can know", n)
+	}
+	if code, body := b.get("/healthz"); code != 200 {
+		t.Errorf("/healthz: %d %q", code, body)
+	}
+	said("steady", "started\n")
+
+	writeManifest(t, manifests, "steady.yaml", steady)
+	writeManifest(t, manifests, "once.yaml", once)
+	after := b.awaitPhase("steady", v1.PodRunning)
+	b.awaitPhase("once", v1.PodSucceeded)
+	if before.UID != after.UID || !reflect.DeepEqual(containerIDs(before), containerIDs(after)) || after.Status.ContainerStatuses[0].RestartCount != 0 {
+		t.Errorf("steady: UID %s, status %+v, before UID %s, status %+v", after.UID, after.Status.ContainerStatuses, before.UID, before.Status.ContainerStatuses)
+	}
+	said("steady", "started\n")
+	said("once", "ran\n")
+}
+
 // TestBadManifests: what is wrong with one manifest is said and harms no other.
 func TestBadManifests(t *testing.T) {
 	manifests := t.TempDir()

@@ -12,6 +12,8 @@
 // Both satisfy syncloop.Source. A source never removes a pod because of an
 // error: a manifest that cannot be read any more keeps the pod it defined, with
 // an event and an entry in [File.Problems]; removing the file removes the pod.
+// A manifest that is unreadable when the process starts has no last good pod; until
+// it is repaired or removed, [File.Undecided] says that the set may lack a pod.
 //
 // The API server is not there to complete or refuse these pods, so this package
 // does both: [Default] fills in what the API server would, [Validate] refuses

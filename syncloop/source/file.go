@@ -101,9 +101,10 @@ type File struct {
 	run   chan struct{}
 	files map[string]*manifest
 
-	mu       sync.Mutex
-	health   syncloop.SourceHealth
-	problems map[string]Problem
+	mu        sync.Mutex
+	health    syncloop.SourceHealth
+	problems  map[string]Problem
+	undecided error
 }
 
 // NewFile returns a source for the manifests in path: a folder, not searched
@@ -171,6 +172,18 @@ func (f *File) Health() syncloop.SourceHealth {
 	return f.health
 }
 
+// Undecided returns the first manifest, as of the newest complete scan, that cannot
+// be read and of which this process has never seen a good version: it may define a
+// pod that runs since before the process began. Nil when there is none, that is,
+// when each such manifest has been repaired or removed. What is no manifest at all
+// ([ErrSkipped]) does not count, nor, with FileOptions.ForgetBroken, one that is
+// broken. It is what syncloop.Undecided asks for.
+func (f *File) Undecided() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.undecided
+}
+
 // Problems returns what is wrong with single manifests, and with the folder
 // itself, now, sorted by path.
 func (f *File) Problems() []Problem {
@@ -230,7 +243,7 @@ func (f *File) publish(ctx context.Context, now time.Time, rootErr error, found 
 func (f *File) report(ctx context.Context, p Problem) {
 	reason := reasonOf(p.Err)
 	f.metrics.problem(ctx, reason)
-	fate := "no pod runs from it"
+	fate := "no pod is started from it"
 	switch {
 	case p.Pod != nil && errors.Is(p.Err, ErrUnknownField):
 		fate = "the pod runs without it"

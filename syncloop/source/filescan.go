@@ -46,8 +46,9 @@ func (f *File) scan(ctx context.Context) (set []*v1.Pod, again bool, err error) 
 	}
 	present := make(map[string]bool, len(paths))
 	manifests := make([]*manifest, 0, len(paths))
+	keep := single || !f.options.ForgetBroken
 	for _, path := range paths {
-		m := f.read(path, now, single || !f.options.ForgetBroken)
+		m := f.read(path, now, keep)
 		if m == nil {
 			continue // removed since it was listed
 		}
@@ -61,9 +62,27 @@ func (f *File) scan(ctx context.Context) (set []*v1.Pod, again bool, err error) 
 		}
 	}
 	set, problems := merge(manifests)
+	f.mu.Lock()
+	f.undecided = undecided(manifests, keep)
+	f.mu.Unlock()
 	f.publish(ctx, now, nil, problems)
 	f.metrics.scanned(len(set), kept(problems), len(problems))
 	return set, again, nil
+}
+
+// undecided returns the first manifest that may define a pod nobody knows. keep says
+// that a broken manifest keeps its pod; what is being written does in any case (F8).
+func undecided(manifests []*manifest, keep bool) error {
+	for _, m := range manifests {
+		switch {
+		case m.pod != nil:
+		case m.err == nil: // every attempt to read it met its writer
+			return fmt.Errorf("manifest %s has not been read yet: %w", m.path, errChanging)
+		case keep && !errors.Is(m.err, ErrSkipped):
+			return fmt.Errorf("manifest %s has been unreadable since the start: %w", m.path, m.err)
+		}
+	}
+	return nil
 }
 
 // kept counts the pods that stay although their manifest cannot be read.

@@ -86,6 +86,10 @@ func TestUnusableFiles(t *testing.T) {
 			if e := f.events.take(); len(e) != 1 || !strings.Contains(e[0], path) {
 				t.Errorf("events %q", e)
 			}
+			// What cannot be a manifest hides no pod.
+			if err := f.file.Undecided(); (err == nil) != errors.Is(test.want, ErrSkipped) || err != nil && !strings.Contains(err.Error(), path) {
+				t.Errorf("undecided: %v", err)
+			}
 			f.scan()
 			if e := f.events.take(); len(e) != 0 {
 				t.Errorf("the same problem is told again: %q", e)
@@ -162,6 +166,67 @@ func TestKeepLastGood(t *testing.T) {
 			breakIt(t, filepath.Join(f.path, "web.yaml"))
 			diff(t, "as the kubelet does", []string{}, f.scan())
 		})
+	}
+}
+
+// TestUndecided: only a manifest nobody could read since the start may hide a pod.
+func TestUndecided(t *testing.T) {
+	good, bad := manifestOf("web", "app:1"), manifestOf("web", "app:1")[:40]
+	unknown := strings.Replace(good, "spec:", "spec:\n  colour: red", 1)
+	tests := []struct {
+		name  string
+		files []string // contents of web.yaml, one per scan; "-" removes it
+		want  bool     // undecided in the end
+	}{
+		{"never there", []string{"-"}, false},
+		{"good", []string{good}, false},
+		{"broken at the start", []string{bad}, true},
+		{"broken, and broken otherwise", []string{bad, ""}, true},
+		{"repaired", []string{bad, good}, false},
+		{"removed", []string{bad, "-"}, false},
+		{"good, then broken: its last good pod stays", []string{good, bad}, false},
+		{"repaired, then broken again", []string{bad, good, bad}, false},
+		{"an unknown field does not hide the pod", []string{unknown}, false},
+		{"removed while broken, and broken when it is back", []string{bad, "-", bad}, true},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			for _, forget := range []bool{false, true} {
+				f := newFolder(t, FileOptions{ForgetBroken: forget})
+				f.write("another.yaml", manifestOf("another", "app:1"))
+				for _, content := range test.files {
+					f.remove("web.yaml")
+					if content != "-" {
+						f.write("web.yaml", content)
+					}
+					f.scan()
+				}
+				if err := f.file.Undecided(); (err != nil) != (test.want && !forget) {
+					t.Errorf("forget broken %v: undecided: %v", forget, err)
+				}
+			}
+		})
+	}
+}
+
+// TestUndecidedWhileWritten: a file that is always being written when it is looked
+// at may hide a pod as a broken one does, whatever the policy for broken ones.
+func TestUndecidedWhileWritten(t *testing.T) {
+	pod := valid()
+	for _, test := range []struct {
+		name string
+		m    manifest
+		keep bool
+		want bool
+	}{
+		{"never read", manifest{changing: true}, false, true},
+		{"read before", manifest{changing: true, pod: pod}, true, false},
+		{"broken before", manifest{changing: true, err: ErrMalformed}, true, true},
+		{"broken before, and forgotten", manifest{changing: true, err: ErrMalformed}, false, false},
+	} {
+		if err := undecided([]*manifest{{pod: pod}, &test.m}, test.keep); (err != nil) != test.want {
+			t.Errorf("%s: undecided: %v", test.name, err)
+		}
 	}
 }
 

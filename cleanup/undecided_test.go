@@ -1,0 +1,119 @@
+package cleanup
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+)
+
+var errUnread = errors.New("manifest x has been unreadable since the start")
+
+// newUndecided returns a node whose sources are undecided while *why is not nil.
+func newUndecided(t *testing.T) (n *node, why *error, lines *[]string) {
+	why, lines = new(error), new([]string)
+	*why = errUnread
+	n = newNode(t, func(o *Options) {
+		o.Undecided = func() error { return *why }
+		o.Logger = funcr.New(func(_, args string) { *lines = append(*lines, args) }, funcr.Options{})
+	})
+	return n, why, lines
+}
+
+// TestUndecidedAfterStart: what ran or was left when the process began is left alone
+// while a manifest cannot be read, by every step and by the collector (ND2); it is
+// said once, and is no failure. When the manifest is gone, so is all of it.
+func TestUndecidedAfterStart(t *testing.T) {
+	n, why, lines := newUndecided(t)
+	n.runs["a"], n.content["a"], n.podDirs["a"], n.logDirs["a"] = true, true, true, true
+	n.content["dead"], n.podDirs["dead"], n.logDirs["dead"] = true, true, true
+	n.Found("dead")
+	n.pass(t, "left alone")
+	n.collectAt = time.Time{}
+	n.pass(t, "still, and by the collector")
+	for _, a := range n.LastPlan().Actions {
+		if !strings.HasPrefix(a.Forbidden, "ND2") {
+			t.Errorf("%+v", a)
+		}
+	}
+	if len(*lines) != 1 || !strings.Contains((*lines)[0], errUnread.Error()) {
+		t.Errorf("log %q", *lines)
+	}
+	*why = nil
+	n.collectAt = time.Time{}
+	n.pass(t, "decided", "kill a", "remove content dead", "remove logs dead", "remove folder dead")
+	if last := (*lines)[1]; !strings.Contains(last, "Every source can name its pods again") {
+		t.Errorf("log %q", *lines)
+	}
+}
+
+// TestUndecidedKnownPods: pods this process has known end as ever.
+func TestUndecidedKnownPods(t *testing.T) {
+	n, _, lines := newUndecided(t)
+	n.want(newPod("a"))
+	n.workers["a"], n.runs["a"], n.content["a"], n.podDirs["a"] = Worker{HasConfig: true}, true, true, true
+	n.pass(t, "it runs")
+	n.want()
+	n.workers["a"] = Worker{State: WorkerTerminated, HasConfig: true}
+	delete(n.runs, "a")
+	n.pass(t, "its manifest was deleted")
+	n.finished["a"] = true
+	n.pass(t, "all of it goes", "remove content a", "remove folder a")
+	n.runs["a"] = true
+	n.pass(t, "whatever runs of it is an orphan", "kill a")
+
+	n.content["b"] = true
+	n.Finished("b")
+	n.pass(t, "lived and died between two passes", "remove content b")
+	if len(*lines) != 4 { // one per action
+		t.Errorf("log %q", *lines)
+	}
+}
+
+// TestUndecidedMeanwhile: a source that becomes undecided after the plan was made
+// still protects (DR1).
+func TestUndecidedMeanwhile(t *testing.T) {
+	n, why, _ := newUndecided(t)
+	*why = nil
+	n.runs["a"], n.podDirs["b"], n.content["b"] = true, true, true
+	n.during = func() { *why = errUnread }
+	n.pass(t, "asked again")
+}
+
+// TestMetIsBounded: pods of which nothing is left are forgotten, others are not.
+func TestMetIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, _, _ := newUndecided(t)
+		for i := range 100 {
+			pod := newPod(fmt.Sprint("p", i))
+			n.want(pod)
+			n.workers[pod.UID] = Worker{HasConfig: true}
+			_ = n.try()
+			n.finished[pod.UID] = true
+		}
+		n.want(newPod("desired"))
+		n.workers["desired"] = Worker{HasConfig: true}
+		n.logDirs["p7"] = true
+		_ = n.try()
+		n.runsErr = errors.New("runtime is down")
+		<-time.After(2 * time.Minute)
+		_ = n.try()
+		n.log = nil
+		if len(n.met) != 101 {
+			t.Errorf("after an incomplete look %d pods are remembered, want 101", len(n.met))
+		}
+		n.runsErr = nil
+		n.removeErr["logs p7"] = errors.New("busy")
+		for range 3 {
+			<-time.After(2 * time.Minute)
+			_ = n.try()
+		}
+		if want := map[string]bool{"desired": true, "p7": true}; len(n.met) != len(want) || !n.met["p7"] || !n.met["desired"] {
+			t.Errorf("remembered: %v", n.met)
+		}
+	})
+}
