@@ -96,7 +96,7 @@ func (e *Engine) build() error {
 		return fmt.Errorf("metrics: %w", err)
 	}
 
-	e.pods, err = pods.New(timedRuntime{finishingRuntime{c.Runtime, c.Clock}, e.latency}, c.Images, pods.Options{
+	e.pods, err = pods.New(reportingRuntime{timedRuntime{finishingRuntime{c.Runtime, c.Clock}, e.latency}, e.pleg.Report}, c.Images, pods.Options{
 		RootDir: c.RootDir, LogDir: c.LogDir, OwnerID: c.OwnerID, NodeName: c.NodeName,
 		HostIPs:          func() []string { return c.NodeIPs },
 		CrashLoopBackOff: c.CrashLoopBackOff, ImageBackOff: c.ImageBackOff,

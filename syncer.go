@@ -89,6 +89,7 @@ var _ podworkers.PodSyncer = (*syncer)(nil)
 // what they led to.
 func (s *syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v1.Pod, view *runtime.PodStatus) (podworkers.SyncResult, error) {
 	ctx = s.latency.entered(ctx, pod.UID)
+	ctx = forPod(ctx, pod.UID)
 	published, err := s.publish(pod, view, false, nil)
 	if err != nil {
 		return podworkers.SyncResult{}, err
@@ -136,6 +137,7 @@ func (s *syncer) act(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus) 
 // SyncTerminatingPod stops the containers and publishes how they ended.
 func (s *syncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus, gracePeriodSeconds *int64, statusFunc podworkers.PodStatusFunc) error {
 	s.latency.dropped(pod.UID)
+	ctx = forPod(ctx, pod.UID)
 	// A pass now marks a pod that no source wants as deleted while its
 	// containers still stop, so that its remains can go right after.
 	s.tidy()
