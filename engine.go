@@ -96,7 +96,8 @@ func (e *Engine) build() error {
 		return fmt.Errorf("metrics: %w", err)
 	}
 
-	e.pods, err = pods.New(reportingRuntime{timedRuntime{finishingRuntime{c.Runtime, c.Clock}, e.latency}, e.pleg.Report}, c.Images, pods.Options{
+	unseen := newUnseen(c.Clock)
+	e.pods, err = pods.New(reportingRuntime{timedRuntime{finishingRuntime{c.Runtime, c.Clock}, e.latency}, e.pleg.Report, unseen}, c.Images, pods.Options{
 		RootDir: c.RootDir, LogDir: c.LogDir, OwnerID: c.OwnerID, NodeName: c.NodeName,
 		HostIPs:          func() []string { return c.NodeIPs },
 		CrashLoopBackOff: c.CrashLoopBackOff, ImageBackOff: c.ImageBackOff,
@@ -117,6 +118,7 @@ func (e *Engine) build() error {
 		pods: e.pods, reader: e.pleg, status: e.status, network: e.health.Network, nodeIPs: c.NodeIPs,
 		clock: c.Clock, events: c.Events, log: c.Logger.WithName("syncer"),
 		latency:   e.latency,
+		unseen:    unseen,
 		removable: func(uid types.UID) bool { return e.loop.Ready() && e.workers.ShouldPodContentBeRemoved(uid) },
 		tidy:      e.tidy, ended: e.ended,
 		leaving: map[types.UID]*v1.Pod{},

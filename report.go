@@ -15,6 +15,7 @@ import (
 type reportingRuntime struct {
 	runtime.RuntimeService
 	report func(uid types.UID, id string, state runtime.State)
+	unseen *unseen
 }
 
 // podKey is the context key of the pod a call is made for.
@@ -32,14 +33,23 @@ func (r reportingRuntime) did(ctx context.Context, err error, id string, state r
 	}
 }
 
+// made notes an object that no view may be without from now on.
+func (r reportingRuntime) made(ctx context.Context, err error, id string) {
+	if uid, ok := ctx.Value(podKey{}).(types.UID); ok && err == nil {
+		r.unseen.add(uid, id)
+	}
+}
+
 func (r reportingRuntime) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (string, error) {
 	id, err := r.RuntimeService.RunPodSandbox(ctx, config, handler)
+	r.made(ctx, err, id)
 	r.did(ctx, err, id, runtime.Running)
 	return id, err
 }
 
 func (r reportingRuntime) CreateContainer(ctx context.Context, podSandboxID string, config *runtimeapi.ContainerConfig, sandboxConfig *runtimeapi.PodSandboxConfig) (string, error) {
 	id, err := r.RuntimeService.CreateContainer(ctx, podSandboxID, config, sandboxConfig)
+	r.made(ctx, err, id)
 	r.did(ctx, err, id, runtime.Created)
 	return id, err
 }
@@ -59,5 +69,21 @@ func (r reportingRuntime) StopContainer(ctx context.Context, containerID string,
 func (r reportingRuntime) StopPodSandbox(ctx context.Context, podSandboxID string) error {
 	err := r.RuntimeService.StopPodSandbox(ctx, podSandboxID)
 	r.did(ctx, err, podSandboxID, runtime.Exited)
+	return err
+}
+
+func (r reportingRuntime) RemoveContainer(ctx context.Context, containerID string) error {
+	err := r.RuntimeService.RemoveContainer(ctx, containerID)
+	if uid, ok := ctx.Value(podKey{}).(types.UID); ok && err == nil {
+		r.unseen.gone(uid, containerID)
+	}
+	return err
+}
+
+func (r reportingRuntime) RemovePodSandbox(ctx context.Context, podSandboxID string) error {
+	err := r.RuntimeService.RemovePodSandbox(ctx, podSandboxID)
+	if uid, ok := ctx.Value(podKey{}).(types.UID); ok && err == nil {
+		r.unseen.gone(uid, podSandboxID)
+	}
 	return err
 }

@@ -72,6 +72,8 @@ type syncer struct {
 	events  EventRecorder
 	log     logr.Logger
 	latency *latency
+	// unseen are the objects the runtime has made and not shown yet.
+	unseen *unseen
 	// removable reports whether nothing of a terminated pod is needed any more.
 	removable func(uid types.UID) bool
 	// tidy asks for a housekeeping pass.
@@ -116,6 +118,9 @@ func (s *syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v
 // act brings the pod closer to its spec, and reads it again if anything was done.
 // The view is nil if that reading failed.
 func (s *syncer) act(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus) (pods.Result, *runtime.PodStatus, error) {
+	if err := s.unseen.check(pod.UID, view); err != nil {
+		return pods.Result{}, view, err
+	}
 	s.reader.Hold(pod.UID)
 	defer s.reader.Release(pod.UID)
 	for i := 0; ; i++ {
@@ -159,6 +164,9 @@ func (s *syncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, view *runt
 	if names := running(fresh); len(names) > 0 {
 		return fmt.Errorf("%w: %v", errStillRunning, names)
 	}
+	if err := s.unseen.check(pod.UID, fresh); err != nil {
+		return err // it may run
+	}
 	_, err = s.publish(pod, keepIPs(fresh, view), true, statusFunc)
 	return err
 }
@@ -188,6 +196,7 @@ func (s *syncer) SyncTerminatedPod(ctx context.Context, pod *v1.Pod, view *runti
 		}
 	}
 	s.pods.Forget(pod.UID)
+	s.unseen.gone(pod.UID, "")
 	s.left(pod.UID)
 	s.ended(pod.UID)
 	return nil
