@@ -233,6 +233,26 @@ func TestUnitManyFailures(t *testing.T) {
 	}
 }
 
+// What was scheduled and is no longer due is not given as a reason to wait.
+func TestUnitUnschedule(t *testing.T) {
+	w := newWorld(defaultConfig(), "a")
+	mustRun(t, w)
+	if _, err := w.update(Update{Type: TypeCreate, Pod: makePod("a", nil)}); err != nil {
+		t.Fatal(err)
+	}
+	must(t)(w.take("a"))
+	must(t)(w.done("a", Result{}))
+	if e, _ := w.m.Explain("a"); !e.Scheduled || e.Why != WhyResync {
+		t.Fatalf("after a success: scheduled %v, why %v", e.Scheduled, e.Why)
+	}
+	if _, err := w.update(Update{Type: TypeUpdate, Pod: makePod("a", nil)}); err != nil {
+		t.Fatal(err)
+	}
+	if e, _ := w.m.Explain("a"); e.Scheduled || e.Due != 0 || e.Why != WhyNothing {
+		t.Errorf("after an update: scheduled %v for %v, why %v", e.Scheduled, e.Due, e.Why)
+	}
+}
+
 func mustRun(t *testing.T, w *world) {
 	t.Helper()
 	if err := w.apply(&Event{Kind: EventRun}); err != nil {
