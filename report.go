@@ -26,17 +26,31 @@ func forPod(ctx context.Context, uid types.UID) context.Context {
 	return context.WithValue(ctx, podKey{}, uid)
 }
 
+// succeeded returns the pod of a call that succeeded, false if it failed or was
+// made for no pod.
+func succeeded(ctx context.Context, err error) (types.UID, bool) {
+	uid, ok := ctx.Value(podKey{}).(types.UID)
+	return uid, ok && err == nil
+}
+
 // did reports a call that succeeded.
 func (r reportingRuntime) did(ctx context.Context, err error, id string, state runtime.State) {
-	if uid, ok := ctx.Value(podKey{}).(types.UID); ok && err == nil {
+	if uid, ok := succeeded(ctx, err); ok {
 		r.report(uid, id, state)
 	}
 }
 
 // made notes an object that no view may be without from now on.
 func (r reportingRuntime) made(ctx context.Context, err error, id string) {
-	if uid, ok := ctx.Value(podKey{}).(types.UID); ok && err == nil {
+	if uid, ok := succeeded(ctx, err); ok {
 		r.unseen.add(uid, id)
+	}
+}
+
+// removed forgets such an object.
+func (r reportingRuntime) removed(ctx context.Context, err error, id string) {
+	if uid, ok := succeeded(ctx, err); ok {
+		r.unseen.gone(uid, id)
 	}
 }
 
@@ -74,16 +88,12 @@ func (r reportingRuntime) StopPodSandbox(ctx context.Context, podSandboxID strin
 
 func (r reportingRuntime) RemoveContainer(ctx context.Context, containerID string) error {
 	err := r.RuntimeService.RemoveContainer(ctx, containerID)
-	if uid, ok := ctx.Value(podKey{}).(types.UID); ok && err == nil {
-		r.unseen.gone(uid, containerID)
-	}
+	r.removed(ctx, err, containerID)
 	return err
 }
 
 func (r reportingRuntime) RemovePodSandbox(ctx context.Context, podSandboxID string) error {
 	err := r.RuntimeService.RemovePodSandbox(ctx, podSandboxID)
-	if uid, ok := ctx.Value(podKey{}).(types.UID); ok && err == nil {
-		r.unseen.gone(uid, podSandboxID)
-	}
+	r.removed(ctx, err, podSandboxID)
 	return err
 }
