@@ -116,7 +116,7 @@ func (e *Engine) build() error {
 	e.health = newRuntimeHealth(c.Runtime, c.Clock, e.healthChanged)
 	e.syncer = &syncer{
 		pods: e.pods, reader: e.pleg, status: e.status, network: e.health.Network, nodeIPs: c.NodeIPs,
-		clock: c.Clock, events: c.Events, log: c.Logger.WithName("syncer"),
+		clock: c.Clock, events: c.Events,
 		latency:   e.latency,
 		unseen:    unseen,
 		removable: func(uid types.UID) bool { return e.loop.Ready() && e.workers.ShouldPodContentBeRemoved(uid) },

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -70,7 +69,6 @@ type syncer struct {
 	nodeIPs []string
 	clock   clock.PassiveClock
 	events  EventRecorder
-	log     logr.Logger
 	latency *latency
 	// unseen are the objects the runtime has made and not shown yet.
 	unseen *unseen
