@@ -59,6 +59,9 @@ type Config struct {
 	// needs the same one after a restart. Empty: NodeName.
 	OwnerID string
 
+	// Objects gives the config maps and secrets that pods refer to. Nil: there are
+	// none, and a pod that needs one waits with a reason that says so.
+	Objects pods.ObjectGetter
 	// Sinks receive the status of every pod as it changes. Nil: nobody does;
 	// [Engine.Pods] still shows it.
 	Sinks []status.StatusSink

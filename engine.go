@@ -101,8 +101,8 @@ func (e *Engine) build() error {
 		RootDir: c.RootDir, LogDir: c.LogDir, OwnerID: c.OwnerID, NodeName: c.NodeName,
 		HostIPs:          func() []string { return c.NodeIPs },
 		CrashLoopBackOff: c.CrashLoopBackOff, ImageBackOff: c.ImageBackOff,
-		MaxParallelImagePulls: c.MaxParallelImagePulls,
-		Reader:                freshReader{e.pleg}, Sequence: sequence,
+		MaxParallelImagePulls: c.MaxParallelImagePulls, Objects: c.Objects,
+		Reader: freshReader{e.pleg}, Sequence: sequence,
 		BeforeRemove: freshReader{e.pleg}.exitKnown,
 		Clock:        c.Clock, Logger: c.Logger.WithName("pods"), Events: c.Events, Meter: meter("runtime/pods"),
 	})

@@ -112,6 +112,8 @@ type Options struct {
 	// Negative: unbounded (spec/runtime.md 9.4).
 	MaxParallelImagePulls int
 
+	// Objects gives config maps and secrets. Nil: there are none.
+	Objects ObjectGetter
 	// Probes gives probe results. Nil: nobody probes; a startup probe then
 	// counts as passed and liveness is never lost.
 	Probes ProbeSource

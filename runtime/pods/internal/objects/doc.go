@@ -1,0 +1,8 @@
+// Package objects reads the config maps and secrets of one pod for one purpose,
+// each at most once (spec/runtime.md 10, 11.1, 11.2).
+//
+//	name ──► Reader ──► known already? ──► the caller's source ──► object, or an error
+//	                                                               that names it
+//
+// What a secret holds never gets into an error.
+package objects

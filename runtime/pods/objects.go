@@ -1,0 +1,26 @@
+package pods
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// ObjectGetter reads the API objects that pods refer to by name: config maps and
+// secrets for environments and volumes, secrets with pull credentials. The caller
+// supplies it; a folder of manifests, a cache of an API server and a vault will do.
+//
+// Both methods are called from many goroutines at once, may block, and must
+// return soon after ctx ends. They are called once per container start and
+// object, so a slow source should keep what it read. The objects stay the
+// getter's and are only read; it must not change them later.
+//
+// That an object does not exist is an error that matches [runtime.ErrNotFound],
+// wrapped or not; the errors of Kubernetes clients are understood too. A
+// reference marked optional is then skipped. Every other error holds the
+// container back until a later sync. Errors are shown to people, in waiting
+// messages and events: they must not quote what a secret holds.
+type ObjectGetter interface {
+	GetConfigMap(ctx context.Context, namespace, name string) (*v1.ConfigMap, error)
+	GetSecret(ctx context.Context, namespace, name string) (*v1.Secret, error)
+}
