@@ -110,10 +110,8 @@ func (s *podSync) run(ctx context.Context) {
 
 // startContainers starts what is due, one after the other.
 func (s *podSync) startContainers(ctx context.Context) {
-	if len(s.plan.StartEphemeral)+len(s.plan.StartInit)+len(s.plan.StartApp) == 0 {
-		return
-	}
-	if s.sandboxConfig == nil && !s.configureSandbox() {
+	starts := len(s.plan.StartEphemeral) + len(s.plan.StartInit) + len(s.plan.StartApp)
+	if starts > 0 && s.sandboxConfig == nil && !s.configureSandbox() {
 		return
 	}
 	for _, i := range s.plan.StartEphemeral {
@@ -247,6 +245,7 @@ func killMessage(k actions.Kill) string {
 		actions.StateUnknown:  "is in an unknown state",
 		actions.StartupProbe:  "failed its startup probe",
 		actions.LivenessProbe: "failed its liveness probe",
+		actions.Resized:       "has new resources",
 	}[k.Reason]
 	message := fmt.Sprintf("Container %s %s", k.Record.Name, why)
 	if k.Restart {

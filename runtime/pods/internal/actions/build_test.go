@@ -120,6 +120,15 @@ func say(p actions.Plan, of *v1.Pod) string {
 	for _, i := range p.StartApp {
 		out = append(out, "start "+of.Spec.Containers[i].Name)
 	}
+	for _, i := range p.ResizeInit {
+		out = append(out, "resize "+of.Spec.InitContainers[i].Name)
+	}
+	for _, i := range p.ResizeApp {
+		out = append(out, "resize "+of.Spec.Containers[i].Name)
+	}
+	if p.ResizePod {
+		out = append(out, "resize pod")
+	}
 	return strings.Join(out, ", ")
 }
 

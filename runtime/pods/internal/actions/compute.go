@@ -129,8 +129,12 @@ func appContainers(in Input, p *Plan) {
 		reason, restart := runningApp(in, c, record)
 		if reason == "" {
 			kept++
+			if in.resize(record.ID) == ResizeInPlace {
+				p.ResizeApp = append(p.ResizeApp, i)
+			}
 			continue
 		}
+		p.ResizePod = p.ResizePod || reason == Resized
 		p.Kill = append(p.Kill, Kill{Record: record, Spec: c, Reason: reason, Restart: restart})
 		if restart {
 			p.StartApp = append(p.StartApp, i)
@@ -138,8 +142,7 @@ func appContainers(in Input, p *Plan) {
 	}
 	if kept == 0 && len(p.StartApp) == 0 {
 		// Sidecars must not hold a pod whose work is over (6.8).
-		p.KillPod = true
-		p.Kill, p.StartInit = nil, nil
+		p.dropAll()
 	}
 }
 
@@ -149,15 +152,17 @@ func runningApp(in Input, c *v1.Container, record *runtime.ContainerStatus) (rea
 	if meta.Changed(c, record) {
 		return Changed, true
 	}
-	if in.Probes == nil || (c.LivenessProbe == nil && c.StartupProbe == nil) {
-		return "", false
+	var results Probes
+	if in.Probes != nil && (c.LivenessProbe != nil || c.StartupProbe != nil) {
+		results = in.Probes[record.ID]
 	}
-	results := in.Probes[record.ID]
 	switch {
 	case c.LivenessProbe != nil && results.Liveness == ProbeFailure:
 		reason = LivenessProbe
 	case c.StartupProbe != nil && results.Startup == ProbeFailure:
 		reason = StartupProbe
+	case in.resize(record.ID) == ResizeRestart:
+		return Resized, true
 	default:
 		return "", false
 	}

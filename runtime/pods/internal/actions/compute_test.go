@@ -6,7 +6,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods/internal/actions"
 )
 
@@ -24,6 +23,8 @@ type row struct {
 	status string
 	probes map[string]actions.Probes
 	want   string
+	// resizes is what running containers ask for.
+	resizes map[string]actions.Resize
 }
 
 func check(t *testing.T, rows []row) {
@@ -37,14 +38,8 @@ func check(t *testing.T, rows []row) {
 			if r.status == "" {
 				in.Status = nil
 			}
-			if r.probes != nil {
-				in.Probes = map[runtime.ContainerID]actions.Probes{}
-				for name, p := range r.probes {
-					if c := in.Status.Container(name); c != nil {
-						in.Probes[c.ID] = p
-					}
-				}
-			}
+			in.Probes = byID(in.Status, r.probes)
+			in.Resizes = byID(in.Status, r.resizes)
 			plan := actions.Compute(in)
 			if got := say(plan, r.pod); got != r.want {
 				t.Errorf("%s\n got %q\nwant %q", r.status, got, r.want)

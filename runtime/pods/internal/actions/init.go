@@ -38,8 +38,7 @@ func initContainers(in Input, p *Plan) (done bool) {
 		case w.prev:
 			// A later container has begun, so this one is past.
 		case !w.regular(i, c, record):
-			p.KillPod = true
-			p.Kill, p.StartInit, p.StartEphemeral = nil, nil, nil
+			p.dropAll()
 			return false
 		}
 		w.prev = true
@@ -48,6 +47,7 @@ func initContainers(in Input, p *Plan) (done bool) {
 		w.start(0)
 	}
 	slices.Reverse(p.StartInit)
+	slices.Reverse(p.ResizeInit)
 	return w.done
 }
 
@@ -85,6 +85,9 @@ func (w *initWalk) kill(i int, c *v1.Container, record *runtime.ContainerStatus,
 func (w *initWalk) regular(i int, c *v1.Container, record *runtime.ContainerStatus) bool {
 	switch record.State {
 	case runtime.Running:
+		if w.in.resize(record.ID) == ResizeInPlace {
+			w.p.ResizeInit = append(w.p.ResizeInit, i)
+		}
 		return true
 	case runtime.Created:
 		w.start(i)
@@ -138,6 +141,20 @@ func (w *initWalk) sidecar(i int, c *v1.Container, record *runtime.ContainerStat
 		w.kill(i, c, record, Changed)
 	case probed && c.LivenessProbe != nil && results.Liveness == ProbeFailure:
 		w.kill(i, c, record, LivenessProbe)
+	default:
+		w.resize(i, c, record)
+	}
+}
+
+// resize handles a sidecar that may stay but for its resources (spec/runtime.md
+// 6.5 v).
+func (w *initWalk) resize(i int, c *v1.Container, record *runtime.ContainerStatus) {
+	switch w.in.resize(record.ID) {
+	case ResizeInPlace:
+		w.p.ResizeInit = append(w.p.ResizeInit, i)
+	case ResizeRestart:
+		w.p.ResizePod = true
+		w.kill(i, c, record, Resized)
 	}
 }
 

@@ -29,6 +29,8 @@ type Input struct {
 	// Probes by container. Nil: nobody probes, and startup probes count as
 	// passed. A container without an entry has no result yet.
 	Probes map[runtime.ContainerID]Probes
+	// Resizes has what running containers ask for. Nil, or no entry: nothing.
+	Resizes map[runtime.ContainerID]Resize
 }
 
 // Reasons to kill a container.
@@ -37,6 +39,7 @@ const (
 	StateUnknown  = "ContainerStateUnknown"
 	StartupProbe  = "StartupProbe"
 	LivenessProbe = "LivenessProbe"
+	Resized       = "ContainerResized"
 )
 
 // Kill is a container to stop.
@@ -84,10 +87,25 @@ type Plan struct {
 	StartEphemeral []int
 	StartInit      []int
 	StartApp       []int
+
+	// ResizeInit and ResizeApp are running containers whose resources are to be
+	// updated in place, ascending (spec/runtime.md 7, step 9).
+	ResizeInit []int
+	ResizeApp  []int
+	// ResizePod is true if a container restarts for its resources, so that the
+	// pod's own have to be brought in line.
+	ResizePod bool
+}
+
+// dropAll makes the plan one that stops the whole pod: nothing else it had in
+// mind matters any more (spec/runtime.md 6.4, 6.8; 7 starts nothing after it).
+func (p *Plan) dropAll() {
+	*p = Plan{KillPod: true, SandboxID: p.SandboxID, Attempt: p.Attempt}
 }
 
 // Empty reports whether there is nothing to do.
 func (p *Plan) Empty() bool {
 	return !p.KillPod && !p.CreateSandbox && len(p.Reset) == 0 && len(p.Kill) == 0 &&
-		len(p.StartEphemeral) == 0 && len(p.StartInit) == 0 && len(p.StartApp) == 0
+		len(p.StartEphemeral) == 0 && len(p.StartInit) == 0 && len(p.StartApp) == 0 &&
+		len(p.ResizeInit) == 0 && len(p.ResizeApp) == 0 && !p.ResizePod
 }

@@ -1,0 +1,26 @@
+package actions
+
+import "github.com/podwright/podwright/runtime"
+
+// Resize is what the resources of one running container ask for. Who compares
+// allocated with actuated resources decides it (spec/runtime.md 21); here it
+// only meets the other reasons to touch the container.
+type Resize uint8
+
+// Resizes. The zero value is that the container has what it should have.
+const (
+	ResizeNone Resize = iota
+	// ResizeInPlace: the container's resources are to be updated while it runs.
+	ResizeInPlace
+	// ResizeRestart: only a restart gives the container its new resources. A
+	// regular init container is never restarted for this: it is left to end.
+	ResizeRestart
+)
+
+// resize returns what container id asks for.
+func (in *Input) resize(id runtime.ContainerID) Resize {
+	if in.Resizes == nil {
+		return ResizeNone
+	}
+	return in.Resizes[id]
+}
