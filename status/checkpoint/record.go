@@ -1,0 +1,216 @@
+package checkpoint
+
+import (
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Record is what must be known of one pod after the agent was killed
+// (spec/cleanup.md CK1, spec/status.md 9.2). One that a [Keeper] or [Store] has
+// taken or returned is read-only, with everything it points to: whoever changes a
+// record replaces what changes.
+//
+// All times are wall clock. The zero value of each field means "not known" or
+// "did not happen".
+type Record struct {
+	// UID, Namespace and Name of the pod. A record without a UID is not valid.
+	UID       types.UID `json:"uid"`
+	Namespace string    `json:"namespace,omitempty"`
+	Name      string    `json:"name,omitempty"`
+	// Source is the name of the source that wants the pod.
+	Source string `json:"source,omitempty"`
+	// ConfigHash identifies the content of a pod that comes from no API.
+	ConfigHash string `json:"configHash,omitempty"`
+	// Generation of the pod that the record is about.
+	Generation int64 `json:"generation,omitempty"`
+	// BootID names the boot of the machine the record was last written in.
+	BootID string `json:"bootID,omitempty"`
+	// WrittenAt is when the record was last written.
+	WrittenAt time.Time `json:"writtenAt,omitzero"`
+
+	// Admission is the verdict on the pod; nil if there is none yet.
+	Admission *Admission `json:"admission,omitempty"`
+	// Allocated is what the pod was granted, Actuated what was last applied at the
+	// runtime; nil if never changed since admission.
+	Allocated *Resources `json:"allocated,omitempty"`
+	Actuated  *Resources `json:"actuated,omitempty"`
+	// StartedAt is when the first container of the pod was about to be started;
+	// zero if none ever was.
+	StartedAt time.Time `json:"startedAt,omitzero"`
+	// Termination is why and since when the pod has to stop; nil if it need not.
+	Termination *Termination `json:"termination,omitempty"`
+	// TerminatedAt is when the last container was seen stopped.
+	TerminatedAt time.Time `json:"terminatedAt,omitzero"`
+	// Finished: everything the engine held for the pod is released.
+	Finished bool `json:"finished,omitempty"`
+
+	// Status is the newest status of the pod, Version its number.
+	Status  *v1.PodStatus `json:"status,omitempty"`
+	Version uint64        `json:"version,omitempty"`
+	// Acks say what each sink has, sorted by sink.
+	Acks []Ack `json:"acks,omitempty"`
+	// Containers in the order they were first seen.
+	Containers []Container `json:"containers,omitempty"`
+	// Pod is the pod as last desired; nil if it is not remembered, or if its
+	// source does not want it any more.
+	Pod *v1.Pod `json:"pod,omitempty"`
+}
+
+// Admission is the verdict on a pod.
+type Admission struct {
+	// At is when it was given.
+	At time.Time `json:"at,omitzero"`
+	// Refused: the pod must not run; Reason and Message say why.
+	Refused bool   `json:"refused,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// Resources are the resources of a pod.
+type Resources struct {
+	// Pod are those of the pod as a whole; nil if it has none.
+	Pod *v1.ResourceRequirements `json:"pod,omitempty"`
+	// Containers by name, init containers included.
+	Containers map[string]v1.ResourceRequirements `json:"containers,omitempty"`
+}
+
+// Cause says why a pod has to stop.
+type Cause string
+
+// Causes.
+const (
+	// CauseTerminal: its phase is Succeeded or Failed.
+	CauseTerminal Cause = "terminal"
+	// CauseDeleted: nobody wants it any more.
+	CauseDeleted Cause = "deleted"
+	// CauseEvicted: it was evicted, preempted or ran over its deadline.
+	CauseEvicted Cause = "evicted"
+	// CauseKilled: for another reason.
+	CauseKilled Cause = "killed"
+)
+
+// Termination is an end that was decided and is never taken back.
+type Termination struct {
+	RequestedAt time.Time `json:"requestedAt,omitzero"`
+	// Cause is the first one; Deleted and Evicted add up.
+	Cause   Cause `json:"cause,omitempty"`
+	Deleted bool  `json:"deleted,omitempty"`
+	Evicted bool  `json:"evicted,omitempty"`
+	// GracePeriodSeconds is 0 while unknown; it only shrinks.
+	GracePeriodSeconds int64 `json:"gracePeriodSeconds,omitempty"`
+}
+
+// Ack is what one sink has taken.
+type Ack struct {
+	// Sink is its name, Target the UID it has the pod under.
+	Sink   string    `json:"sink"`
+	Target types.UID `json:"target,omitempty"`
+	// Version is the newest one it has.
+	Version uint64 `json:"version"`
+}
+
+// Container is what is remembered of one container name.
+type Container struct {
+	Name string `json:"name"`
+	// ID of the newest run, as in a status (runtime://id); Started and Ready are
+	// about this run.
+	ID      string `json:"id,omitempty"`
+	Started bool   `json:"started,omitempty"`
+	Ready   bool   `json:"ready,omitempty"`
+	// StartedAt is when this run began.
+	StartedAt time.Time `json:"startedAt,omitzero"`
+	// Probes are the last results for this run, by kind.
+	Probes map[ProbeKind]ProbeResult `json:"probes,omitempty"`
+	// RestartCount never goes down.
+	RestartCount int32 `json:"restartCount,omitempty"`
+	// Attempts counts containers made under this name, restarts and failed
+	// attempts included; 0 if nobody counts.
+	Attempts uint32 `json:"attempts,omitempty"`
+	// Ends are the newest two ends, newest first.
+	Ends []End `json:"ends,omitempty"`
+}
+
+// ProbeKind is the kind of a probe.
+type ProbeKind string
+
+// Kinds of probes.
+const (
+	Startup   ProbeKind = "startup"
+	Liveness  ProbeKind = "liveness"
+	Readiness ProbeKind = "readiness"
+)
+
+// ProbeResult is the last stored result of one probe (spec/probe.md 8).
+type ProbeResult struct {
+	// Success or failure.
+	Success bool `json:"success,omitempty"`
+	// At is when the probe last ran.
+	At time.Time `json:"at,omitzero"`
+	// LastSuccess is how the newest run ended, which Run counts; it differs from
+	// Success while a threshold is not reached.
+	LastSuccess bool `json:"lastSuccess,omitempty"`
+	// Run is how many runs in a row ended like the newest.
+	Run int `json:"run,omitempty"`
+}
+
+// End is how one run of a container ended.
+type End struct {
+	// ID as in a status.
+	ID           string    `json:"id,omitempty"`
+	ExitCode     int32     `json:"exitCode"`
+	Signal       int32     `json:"signal,omitempty"`
+	Reason       string    `json:"reason,omitempty"`
+	Message      string    `json:"message,omitempty"`
+	StartedAt    time.Time `json:"startedAt,omitzero"`
+	FinishedAt   time.Time `json:"finishedAt,omitzero"`
+	RestartCount int32     `json:"restartCount,omitempty"`
+}
+
+// Terminal reports whether the record's phase is final.
+func (r *Record) Terminal() bool {
+	return r.Status != nil && (r.Status.Phase == v1.PodSucceeded || r.Status.Phase == v1.PodFailed)
+}
+
+// Acked returns what a sink has, zero if nothing is known.
+func (r *Record) Acked(sink string) Ack {
+	for _, a := range r.Acks {
+		if a.Sink == sink {
+			return a
+		}
+	}
+	return Ack{}
+}
+
+// Container returns what is remembered of a container name.
+func (r *Record) Container(name string) (Container, bool) {
+	for i := range r.Containers {
+		if r.Containers[i].Name == name {
+			return r.Containers[i], true
+		}
+	}
+	return Container{}, false
+}
+
+// SetContainer replaces what is remembered of a container name. The record must
+// be a [Record.Clone].
+func (r *Record) SetContainer(c Container) {
+	for i := range r.Containers {
+		if r.Containers[i].Name == c.Name {
+			r.Containers[i] = c
+			return
+		}
+	}
+	r.Containers = append(r.Containers, c)
+}
+
+// Clone returns a copy whose fields and lists may be replaced; what they point to
+// is shared.
+func (r *Record) Clone() *Record {
+	c := *r
+	c.Acks = slices.Clone(r.Acks)
+	c.Containers = slices.Clone(r.Containers)
+	return &c
+}
