@@ -237,10 +237,12 @@ func (w *Workers) judge(ctx context.Context, result *machine.Result) *machine.Re
 	return result
 }
 
-// earliestRetry returns the earliest RetryAt in the tree of err.
+// earliestRetry returns the earliest RetryAt in the tree of err. A zero time names
+// no moment.
 func earliestRetry(err error) (earliest time.Time, found bool) {
 	if r, ok := err.(interface{ RetryAt() time.Time }); ok { //nolint:errorlint // every node is looked at
-		earliest, found = r.RetryAt(), true
+		earliest = r.RetryAt()
+		found = !earliest.IsZero()
 	}
 	var causes []error
 	switch u := err.(type) { //nolint:errorlint // as above

@@ -34,6 +34,8 @@ func TestRetry(t *testing.T) {
 			[]time.Duration{7, 7},
 		},
 		{"not beyond the resync", podworkers.Options{}, retryIn(time.Hour), []time.Duration{60, 60}},
+		{"a zero time is no moment", podworkers.Options{}, errors.Join(retryAt{}, fmt.Errorf("y: %w", retryIn(7*time.Second))), []time.Duration{7, 7}},
+		{"a zero time alone", podworkers.Options{}, retryAt{}, []time.Duration{1, 2, 4, 8}},
 		{"not in the past", podworkers.Options{}, retryIn(-time.Hour), []time.Duration{0}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -68,6 +70,11 @@ type retryIn time.Duration
 
 func (r retryIn) Error() string      { return "wait" }
 func (r retryIn) RetryAt() time.Time { return time.Now().Add(time.Duration(r)) }
+
+type retryAt struct{ time.Time }
+
+func (r retryAt) Error() string      { return "wait" }
+func (r retryAt) RetryAt() time.Time { return r.Time }
 
 // Section 12: jitter adds up to half.
 func TestJitter(t *testing.T) {

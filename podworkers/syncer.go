@@ -23,7 +23,8 @@ import (
 //
 //	interface{ RetryAt() time.Time }
 //
-// to name the moment of the next attempt (the earliest in the error tree counts).
+// to name the moment of the next attempt (the earliest in the error tree counts,
+// a zero time is none).
 type PodSyncer interface {
 	// SyncPod makes the containers match the spec as far as possible now. It
 	// must be re-entrant and converge. Terminal may be set only if the pod's
