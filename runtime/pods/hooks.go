@@ -33,6 +33,34 @@ func (m *Manager) runHook(ctx context.Context, h hook) error {
 	return errors.New("the hook has none of exec, httpGet and sleep")
 }
 
+// runHookWithin is runHook for at most limit, none if it is 0. A hook that is cut
+// off is cancelled; wait returns once its goroutine has ended, which the caller
+// must await.
+func (m *Manager) runHookWithin(ctx context.Context, limit time.Duration, h hook) (wait func(), err error) {
+	hookCtx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, 1)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ended <- m.runHook(hookCtx, h)
+	}()
+	var over <-chan time.Time
+	if limit > 0 {
+		timer := m.options.Clock.NewTimer(limit)
+		defer timer.Stop()
+		over = timer.C()
+	}
+	select {
+	case err = <-ended:
+	case <-over:
+		err = fmt.Errorf("the hook did not end within %s", limit)
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	return func() { <-done }, err
+}
+
 func (m *Manager) sleepHook(ctx context.Context, seconds int64) error {
 	if seconds < 0 {
 		return fmt.Errorf("sleep of %d s", seconds)

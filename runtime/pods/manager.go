@@ -46,8 +46,8 @@ type Manager struct {
 	waiting map[types.UID]map[string]Waiting
 	// holds has until when a pod that was reset must not start anything.
 	holds map[types.UID]time.Time
-	// stopping has, per pod, the containers whose preStop hook has begun.
-	stopping map[types.UID]map[string]bool
+	// stopping has what was done to containers that are being stopped.
+	stopping stopNotes
 }
 
 // New returns a manager for one runtime. It makes no call. It fails with every
@@ -77,7 +77,7 @@ func New(rt runtime.RuntimeService, imageService runtime.ImageService, o Options
 		random:   o.Rand,
 		waiting:  map[types.UID]map[string]Waiting{},
 		holds:    map[types.UID]time.Time{},
-		stopping: map[types.UID]map[string]bool{},
+		stopping: stopNotes{},
 	}
 	examineMachine(&m.node)
 	m.allocatable = v1.ResourceList{

@@ -102,6 +102,11 @@ type Options struct {
 	// from the machine.
 	MemoryCapacity int64
 
+	// PostStartTimeout bounds postStart hooks of the kinds exec and httpGet: one
+	// that takes longer has failed. 0: 10 min. Negative: no bound, as the kubelet
+	// has none. PreStop hooks are bounded by the grace period.
+	PostStartTimeout time.Duration
+
 	// CrashLoopBackOff delays container restarts. Default 10 s, 2, 300 s
 	// (spec/runtime.md 17).
 	CrashLoopBackOff BackOffPolicy
@@ -149,6 +154,8 @@ const (
 	backOffFirst  = 10 * time.Second
 	backOffMax    = 300 * time.Second
 	backOffFactor = 2
+
+	defaultPostStart = 10 * time.Minute
 )
 
 // complete fills defaults and reports every problem at once.
@@ -169,6 +176,9 @@ func (o *Options) complete() error {
 		o.CrashLoopBackOff.complete("CrashLoopBackOff"), o.ImageBackOff.complete("ImageBackOff"))
 	if o.MemoryCapacity < 0 {
 		problems = append(problems, fmt.Errorf("MemoryCapacity %d is negative", o.MemoryCapacity))
+	}
+	if o.PostStartTimeout == 0 {
+		o.PostStartTimeout = defaultPostStart
 	}
 	if o.ClusterDomain == "" {
 		o.ClusterDomain = "cluster.local"

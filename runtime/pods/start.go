@@ -260,12 +260,18 @@ func (st *starting) postStart(ctx context.Context, id string) *startFailure {
 	if st.spec.Lifecycle == nil || st.spec.Lifecycle.PostStart == nil {
 		return nil
 	}
-	err := st.m.runHook(ctx, hook{
-		handler: st.spec.Lifecycle.PostStart, containerID: id, ports: st.spec.Ports, podIP: firstIP(st.podIPs),
+	handler := st.spec.Lifecycle.PostStart
+	limit := max(st.m.options.PostStartTimeout, 0)
+	if handler.Sleep != nil {
+		limit = 0 // it ends by itself, when it says
+	}
+	wait, err := st.m.runHookWithin(ctx, limit, hook{
+		handler: handler, containerID: id, ports: st.spec.Ports, podIP: firstIP(st.podIPs),
 		event: func(eventtype, reason, format string, args ...any) {
 			st.m.podEvent(st.pod, eventtype, reason, format, args...)
 		},
 	})
+	defer wait()
 	if err == nil {
 		return nil
 	}

@@ -83,74 +83,45 @@ func (m *Manager) stop(ctx context.Context, t *target, turn *turn) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("stop container %s: %w", t.name, err)
 	}
-	if err := m.runtime.StopContainer(ctx, t.id, max(left, minimumGrace)); err != nil && !runtime.IsNotFound(err) {
+	return m.signal(ctx, t, left)
+}
+
+// signal tells the container to stop and waits until it has. The least a
+// container gets counts from the first time it is told: the grace of a kill that
+// got shorter later is not raised again (spec/runtime.md 16.2, 16.6).
+func (m *Manager) signal(ctx context.Context, t *target, left int64) error {
+	atLeast, first := m.beginSignal(t.podUID, t.id)
+	err := m.runtime.StopContainer(ctx, t.id, max(left, atLeast))
+	if err != nil && !runtime.IsNotFound(err) {
+		if first && runtime.Class(err) == runtime.ErrUnavailable {
+			// It never reached the container.
+			m.changeNote(t.podUID, t.id, func(n *stopNote) { n.signalled = time.Time{} })
+		}
 		return fmt.Errorf("stop container %s: %w", t.name, err)
 	}
-	m.forgetPreStop(t.podUID, t.id)
+	m.forgetStop(t.podUID, t.id)
 	return nil
-}
-
-// beginPreStop reports whether the container's hook has still to be run: it runs
-// once, however often the kill is issued again.
-func (m *Manager) beginPreStop(uid types.UID, id string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.stopping[uid][id] {
-		return false
-	}
-	if m.stopping[uid] == nil {
-		m.stopping[uid] = map[string]bool{}
-	}
-	m.stopping[uid][id] = true
-	return true
-}
-
-// forgetPreStop drops the note that the hook has begun.
-func (m *Manager) forgetPreStop(uid types.UID, id string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.stopping[uid], id)
-	if len(m.stopping[uid]) == 0 {
-		delete(m.stopping, uid)
-	}
 }
 
 // preStop runs the hook within the grace period and returns the time it took.
 // wait returns once the hook's goroutine has ended.
 func (m *Manager) preStop(ctx context.Context, t *target) (spent time.Duration, wait func()) {
-	hookCtx, cancel := context.WithCancel(ctx)
-	ended := make(chan error, 1)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		ended <- m.runHook(hookCtx, hook{
-			handler: t.preStop, containerID: t.id, ports: t.ports, podIP: t.podIP,
-			event: func(eventtype, reason, format string, args ...any) {
-				ref := *t.ref
-				ref.FieldPath = ""
-				m.options.Events.Eventf(&ref, eventtype, reason, format, args...)
-			},
-		})
-	}()
 	began := m.options.Clock.Now()
-	timer := m.options.Clock.NewTimer(time.Duration(t.grace) * time.Second)
-	defer timer.Stop()
-	var err error
-	select {
-	case err = <-ended:
-	case <-timer.C():
-		err = fmt.Errorf("the hook did not end within the grace period of %d s", t.grace)
-	case <-ctx.Done():
-		err = ctx.Err()
-	}
-	cancel()
+	wait, err := m.runHookWithin(ctx, time.Duration(t.grace)*time.Second, hook{
+		handler: t.preStop, containerID: t.id, ports: t.ports, podIP: t.podIP,
+		event: func(eventtype, reason, format string, args ...any) {
+			ref := *t.ref
+			ref.FieldPath = ""
+			m.options.Events.Eventf(&ref, eventtype, reason, format, args...)
+		},
+	})
 	if err != nil && ctx.Err() == nil {
 		m.options.Events.Eventf(t.ref, v1.EventTypeWarning, "FailedPreStopHook", "PreStopHook failed")
 		m.options.Logger.Info("PreStop hook failed", "podUID", t.podUID, "container", t.name, "error", err.Error())
 		if errors.Is(runtime.Class(err), runtime.ErrUnavailable) {
 			// It never reached the container.
-			m.forgetPreStop(t.podUID, t.id)
+			m.changeNote(t.podUID, t.id, func(n *stopNote) { n.hook = false })
 		}
 	}
-	return m.options.Clock.Since(began), func() { <-done }
+	return m.options.Clock.Since(began), wait
 }

@@ -1,0 +1,85 @@
+package pods
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// stopNotes remembers what has been done to the containers that are being
+// stopped, by pod and container ID, so that a kill that is issued again goes on
+// instead of beginning anew (spec/runtime.md 16.6). It may be lost: a hook then
+// runs twice and a container has two seconds more. It is guarded by Manager.mu.
+type stopNotes map[types.UID]map[string]*stopNote
+
+type stopNote struct {
+	// hook is true once the preStop hook has begun.
+	hook bool
+	// signalled is when the container was first told to stop.
+	signalled time.Time
+}
+
+// of returns the container's note.
+func (s stopNotes) of(uid types.UID, id string) *stopNote {
+	if s[uid] == nil {
+		s[uid] = map[string]*stopNote{}
+	}
+	if s[uid][id] == nil {
+		s[uid][id] = &stopNote{}
+	}
+	return s[uid][id]
+}
+
+// forget drops the container's note.
+func (s stopNotes) forget(uid types.UID, id string) {
+	delete(s[uid], id)
+	if len(s[uid]) == 0 {
+		delete(s, uid)
+	}
+}
+
+// beginPreStop reports whether the container's hook has still to be run: it runs
+// once, however often the kill is issued again.
+func (m *Manager) beginPreStop(uid types.UID, id string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	note := m.stopping.of(uid, id)
+	begun := note.hook
+	note.hook = true
+	return !begun
+}
+
+// beginSignal notes that the container is told to stop and returns the seconds
+// that has to leave it at least: the minimum counts from the first time.
+func (m *Manager) beginSignal(uid types.UID, id string) (atLeast int64, first bool) {
+	now := m.options.Clock.Now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	note := m.stopping.of(uid, id)
+	if note.signalled.IsZero() {
+		note.signalled = now
+		return minimumGrace, true
+	}
+	return minimumLeft(now.Sub(note.signalled)), false
+}
+
+// minimumLeft is what a repeated stop has to leave a container that was first
+// told so long ago, in whole seconds and at least one.
+func minimumLeft(ago time.Duration) int64 {
+	left := minimumGrace*time.Second - ago
+	return max(int64((left+time.Second-1)/time.Second), 1)
+}
+
+// changeNote lets change correct the container's note.
+func (m *Manager) changeNote(uid types.UID, id string, change func(*stopNote)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	change(m.stopping.of(uid, id))
+}
+
+// forgetStop drops the note of a container that has stopped.
+func (m *Manager) forgetStop(uid types.UID, id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.stopping.forget(uid, id)
+}
