@@ -39,6 +39,8 @@ type changes struct {
 	latency *latency
 	// noticed hears of each of them first.
 	noticed func(uid types.UID)
+	// died hears of each in which a container died.
+	died func(e pleg.PodEvents)
 }
 
 func (c changes) Take() []types.UID {
@@ -48,6 +50,9 @@ func (c changes) Take() []types.UID {
 		// A removed container is no reason to look at the pod (PE1).
 		if e.Kinds == pleg.Removed {
 			continue
+		}
+		if e.Kinds.Has(pleg.Died) {
+			c.died(e)
 		}
 		c.latency.delivered(e)
 		c.noticed(e.UID)
@@ -163,10 +168,14 @@ type collector struct {
 	pods    *pods.Manager
 	ready   func() bool
 	workers *podworkers.Workers
+	policy  DeadContainers
+	pleg    *pleg.Generator
 }
 
 func (c collector) Collect(ctx context.Context, contentGoes func(types.UID) bool) error {
 	_, err := c.pods.GarbageCollect(ctx, pods.GCPolicy{
+		MinAge: c.policy.MinAge, FinishedAt: c.finishedAt,
+		MaxPerContainer: c.policy.PerName, MaxContainers: c.policy.Total,
 		SourcesReady: c.ready(), ContentShouldBeRemoved: contentGoes,
 		RuntimeShouldBeRemoved: c.workers.ShouldPodRuntimeBeRemoved,
 	})

@@ -23,7 +23,7 @@ import (
 
 // EventRecorder takes the events of pods, in the shape of client-go's recorder.
 // object is a *v1.Pod, or a *v1.ObjectReference to one (with a field path if a
-// container is meant). Eventf is called from many goroutines and must not block.
+// container is meant) or to the node. Eventf is called from many goroutines and must not block.
 type EventRecorder interface {
 	Eventf(object apiruntime.Object, eventtype, reason, messageFmt string, args ...any)
 }
@@ -48,6 +48,16 @@ type Config struct {
 	// LogDir is the absolute path of the folder for container logs. Empty:
 	// "logs" below RootDir.
 	LogDir string
+	// LogLinkDir is the absolute path of a folder that gets one link per started
+	// container to its log, <pod>_<namespace>_<container>-<id>.log, as log
+	// collectors look for in /var/log/containers. Empty: no links.
+	LogLinkDir string
+	// LogRotation bounds the logs of running containers. Zero: a log of 10 MiB is
+	// rotated, and 5 files per container are kept.
+	LogRotation pods.LogRotation
+	// DeadContainers says how many dead containers are kept. Zero: one per pod and
+	// container name.
+	DeadContainers DeadContainers
 	// NodeName is the node's name in pod names, statuses and downward values: a
 	// DNS subdomain. Empty: the host name.
 	NodeName string
@@ -148,6 +158,7 @@ func (c *Config) complete() error {
 		c.QuietRelistPeriod = max(defaultQuietRelistPeriod, c.RelistPeriod)
 	}
 	problems = append(problems, c.completeDirs()...)
+	problems = append(problems, c.DeadContainers.complete())
 	if c.Events == nil {
 		c.Events = noEvents{}
 	}

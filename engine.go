@@ -40,6 +40,8 @@ type Engine struct {
 	pleg        *pleg.Generator
 	changes     *pleg.Subscription
 	pods        *pods.Manager
+	rotator     *pods.LogRotator
+	reaper      *pods.Reaper
 	status      *status.Manager
 	syncer      *syncer
 	workers     *podworkers.Workers
@@ -98,7 +100,7 @@ func (e *Engine) build() error {
 
 	unseen := newUnseen(c.Clock)
 	e.pods, err = pods.New(reportingRuntime{timedRuntime{finishingRuntime{c.Runtime, c.Clock}, e.latency}, e.pleg.Report, unseen}, c.Images, pods.Options{
-		RootDir: c.RootDir, LogDir: c.LogDir, OwnerID: c.OwnerID, NodeName: c.NodeName,
+		RootDir: c.RootDir, LogDir: c.LogDir, LinkDir: c.LogLinkDir, OwnerID: c.OwnerID, NodeName: c.NodeName,
 		HostIPs:          func() []string { return c.NodeIPs },
 		CrashLoopBackOff: c.CrashLoopBackOff, ImageBackOff: c.ImageBackOff,
 		MaxParallelImagePulls: c.MaxParallelImagePulls, Objects: c.Objects,
@@ -107,6 +109,9 @@ func (e *Engine) build() error {
 		Clock:        c.Clock, Logger: c.Logger.WithName("pods"), Events: c.Events, Meter: meter("runtime/pods"),
 	})
 	if err != nil {
+		return err
+	}
+	if err := e.buildTidiers(); err != nil {
 		return err
 	}
 	e.status = status.NewManager(status.Options{
@@ -136,7 +141,7 @@ func (e *Engine) buildLoop(meter func(string) metric.Meter) error {
 	c := e.config
 	var err error
 	e.loop, err = syncloop.New(dispatcher{e.workers}, syncloop.Options{
-		Sources: c.Sources, Events: changes{e.changes, e.latency, e.noticed}, Housekeeper: housekeeping{e},
+		Sources: c.Sources, Events: changes{e.changes, e.latency, e.noticed, e.died}, Housekeeper: housekeeping{e},
 		Gate: e.usable, HousekeepingPeriod: c.HousekeepingPeriod,
 		Recorder: c.Events, Clock: c.Clock, Logger: c.Logger.WithName("loop"), Meter: meter("syncloop"),
 	})
@@ -146,7 +151,7 @@ func (e *Engine) buildLoop(meter func(string) metric.Meter) error {
 	inventory := newInventory(e.workers, e.pleg, c.Clock, func() cleanup.Plan { return e.housekeeper.LastPlan() })
 	e.housekeeper, err = cleanup.New(e.loop.Store(), inventory, inventory, cleanup.Options{
 		SourcesReady: e.loop.Ready, Undecided: e.loop.Undecided, Gate: e.usable, Again: e.tidy,
-		Statuses: statuses{e.status}, Content: e.pods, Collector: collector{e.pods, e.loop.Ready, e.workers},
+		Statuses: statuses{e.status}, Content: e.pods, Collector: collector{e.pods, e.loop.Ready, e.workers, c.DeadContainers, e.pleg},
 		Clock: c.Clock, Logger: c.Logger.WithName("cleanup"), Meter: meter("cleanup"),
 	})
 	return err
@@ -181,11 +186,13 @@ func (e *Engine) Run(ctx context.Context) error {
 // the work, then what the work reads from and reports to.
 func (e *Engine) run(ctx context.Context) error {
 	base := context.WithoutCancel(ctx)
-	ended := make(chan error, 4)
+	ended := make(chan error, 6)
 	sender := start(base, ended, "status", e.status.Run)
 	reader := start(base, ended, "pleg", e.pleg.Run)
 	health := start(base, ended, "health", func(ctx context.Context) error { e.health.run(ctx); return nil })
 	workers := start(base, ended, "workers", e.workers.Run)
+	rotator := start(base, ended, "log rotation", e.rotator.Run)
+	reaper := start(base, ended, "removal of dead containers", e.reaper.Run)
 	loop := start(base, nil, "loop", e.loop.Run)
 	announce := start(base, nil, "ready", e.announce)
 
@@ -205,7 +212,7 @@ func (e *Engine) run(ctx context.Context) error {
 	if d != nil {
 		d.result <- e.stopPods(ctx, d)
 	}
-	err = errors.Join(err, workers.stop())
+	err = errors.Join(err, workers.stop(), reaper.stop(), rotator.stop())
 	e.flush(base)
 	return errors.Join(err, health.stop(), reader.stop(), sender.stop())
 }

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/runtime"
@@ -18,9 +18,14 @@ import (
 
 // GCPolicy says which dead containers and sandboxes may go.
 type GCPolicy struct {
-	// MinAge keeps containers that were created less than this long ago. One
-	// that was created and never started is kept for a minute in any case.
+	// MinAge keeps containers that ended less than this long ago; where the end is
+	// not known, those that were created less than this long ago. One that was
+	// created and never started is kept for a minute in any case. Negative is
+	// invalid.
 	MinAge time.Duration
+	// FinishedAt returns when a container ended, zero if that is not known.
+	// Asked only if there is a MinAge; must not block. Nil: never known.
+	FinishedAt func(uid types.UID, id runtime.ContainerID) time.Time
 	// MaxPerContainer is how many dead containers are kept per pod and
 	// container name. Zero takes the default of 1; for none use KeepNone.
 	// Negative means no limit.
@@ -28,6 +33,8 @@ type GCPolicy struct {
 	// KeepNone makes MaxPerContainer 0.
 	KeepNone bool
 	// MaxContainers bounds all dead containers. Zero and negative mean no limit.
+	// A limit may cost a pod the last record of a container: what was to run once
+	// then runs again if the caller does not know better from its own records.
 	MaxContainers int
 
 	// SourcesReady is the guard: while false no pod is taken for removed
@@ -62,6 +69,9 @@ func (p *GCPolicy) choice() sweep.Policy {
 	if out.MaxContainers == 0 {
 		out.MaxContainers = -1
 	}
+	if p.MinAge > 0 && p.FinishedAt != nil {
+		out.FinishedAt = p.FinishedAt
+	}
 	out.Gone = func(uid types.UID) bool {
 		switch {
 		case !p.SourcesReady:
@@ -77,12 +87,27 @@ func (p *GCPolicy) choice() sweep.Policy {
 // GarbageCollect reads the runtime and removes dead containers (with their logs)
 // and sandboxes by policy, containers first (spec/cleanup.md 6, 7). It never
 // touches a running container or a ready sandbox, nor objects of another owner.
-// One failing removal does not stop the others; all errors are joined.
+// One failing removal does not stop the others; all errors are joined. Links to logs
+// that are gone go too. A run that failed raises one Warning event
+// ContainerGCFailed on the node (CG7).
 func (m *Manager) GarbageCollect(ctx context.Context, policy GCPolicy) (GCReport, error) {
-	pods, err := m.view.ListPods(ctx)
+	report, err := m.garbageCollect(ctx, policy)
+	if err != nil && ctx.Err() == nil {
+		node := &v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: m.options.NodeName, UID: types.UID(m.options.NodeName)}
+		m.options.Events.Eventf(node, v1.EventTypeWarning, "ContainerGCFailed", "%s", err.Error())
+	}
+	return report, err
+}
+
+func (m *Manager) garbageCollect(ctx context.Context, policy GCPolicy) (GCReport, error) {
+	if policy.MinAge < 0 {
+		return GCReport{}, fmt.Errorf("garbage collection: MinAge %s is negative", policy.MinAge)
+	}
+	listing, err := m.view.List(ctx, "")
 	if err != nil {
 		return GCReport{}, fmt.Errorf("garbage collection: %w", err)
 	}
+	pods := m.view.Pods(listing)
 	var report GCReport
 	var problems []error
 	choice := policy.choice()
@@ -108,10 +133,11 @@ func (m *Manager) GarbageCollect(ctx context.Context, policy GCPolicy) (GCReport
 		}
 		report.Sandboxes = append(report.Sandboxes, s.ID)
 	}
+	problems = append(problems, m.sweepLinks(listing.Containers))
 	return report, errors.Join(problems...)
 }
 
-// collect removes one dead container and its logs. One in an unknown state is
+// collect removes one dead container with its logs and the link to them. One in an unknown state is
 // stopped first (spec/cleanup.md CG5, CG6).
 func (m *Manager) collect(ctx context.Context, pod *runtime.Pod, c *runtime.Container) error {
 	if c.State == runtime.Unknown {
@@ -119,7 +145,7 @@ func (m *Manager) collect(ctx context.Context, pod *runtime.Pod, c *runtime.Cont
 			return fmt.Errorf("stop container %s: %w", c.Name, err)
 		}
 	}
-	if err := m.removeLogsOf(pod, c); err != nil {
+	if err := errors.Join(m.removeLogsOf(pod, c), m.unlinkLog(pod, c)); err != nil {
 		return err
 	}
 	return m.removeRecord(ctx, pod.UID, c.Name, c.ID)
@@ -137,7 +163,7 @@ func (m *Manager) removeLogsOf(pod *runtime.Pod, c *runtime.Container) error {
 		return nil
 	}
 	prefix := strconv.Itoa(count) + ".log"
-	err = poddir.RemoveFiles(m.options.LogDir, filepath.Join(dir, c.Name), func(name string) bool {
+	err = poddir.RemoveFiles(m.options.LogDir, []string{dir, c.Name}, func(name string) bool {
 		return name == prefix || strings.HasPrefix(name, prefix+".")
 	})
 	if err != nil {

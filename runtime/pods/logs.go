@@ -40,23 +40,23 @@ func (m *Manager) makeLogDir(elements ...string) error {
 	if err := root.MkdirAll(filepath.Join(elements...), logDirMode); err != nil {
 		return fmt.Errorf("log directory: %w", err)
 	}
-	return nil
+	// The runtime would follow a link that a container has put there.
+	dir, err := poddir.OpenDir(m.options.LogDir, elements...)
+	if err != nil {
+		return fmt.Errorf("log directory: %w", err)
+	}
+	return dir.Close()
 }
 
 // nextLog returns the number of a container's next log file: one more than the
 // highest there is, 0 if there is none or the folder cannot be read.
 func (m *Manager) nextLog(pod, container string) int {
-	root, err := os.OpenRoot(m.options.LogDir)
-	if err != nil {
-		return 0
-	}
-	defer root.Close()
-	dir, err := root.Open(filepath.Join(pod, container))
+	dir, err := poddir.OpenDir(m.options.LogDir, pod, container)
 	if err != nil {
 		return 0
 	}
 	defer dir.Close()
-	names, err := dir.Readdirnames(-1)
+	names, err := poddir.Names(dir)
 	if err != nil {
 		return 0
 	}
@@ -89,15 +89,24 @@ func (m *Manager) LogDirs() ([]types.UID, error) {
 	return uids, nil
 }
 
+// bareUID is what a log directory of the older form is called: nothing but a UID
+// as Kubernetes makes them. Other names without an underscore are not ours.
+var bareUID = regexp.MustCompile(`^(?:[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$`)
+
 // uidOfLogDir takes the UID out of a log directory's name: what follows the last
-// underscore, as names may contain underscores of their own
-// (spec/cleanup.md LG1).
+// underscore, as names may contain underscores of their own, or in the older form
+// the whole name (spec/cleanup.md LG1). What could not be a name of ours is none.
 func uidOfLogDir(e fs.DirEntry) (types.UID, bool) {
-	i := strings.LastIndexByte(e.Name(), '_')
-	if !e.IsDir() || i < 0 || i == len(e.Name())-1 {
+	name := e.Name()
+	if !e.IsDir() || poddir.CheckName("log directory", name) != nil {
 		return "", false
 	}
-	return types.UID(e.Name()[i+1:]), true
+	i := strings.LastIndexByte(name, '_')
+	if i < 0 {
+		return types.UID(name), bareUID.MatchString(name)
+	}
+	uid := name[i+1:]
+	return types.UID(uid), poddir.CheckName("pod UID", uid) == nil
 }
 
 // RemoveLogs removes a pod's log directory (spec/cleanup.md LG1). A missing

@@ -67,6 +67,9 @@ type Options struct {
 	RootDir string
 	// LogDir holds one log directory per pod. Empty: /var/log/pods.
 	LogDir string
+	// LinkDir gets one link per started container, <pod>_<namespace>_<container>-<id>.log,
+	// to its log (spec/runtime.md 18.2). Absolute. Empty: no links.
+	LinkDir string
 	// OwnerID marks the sandboxes and containers this manager makes and limits
 	// it to those. Empty: no mark, every object with the three pod labels is
 	// ours (spec/runtime.md 1.9).
@@ -171,6 +174,9 @@ func (o *Options) complete() error {
 	}
 	if !filepath.IsAbs(o.LogDir) {
 		problems = append(problems, fmt.Errorf("LogDir %q is not absolute", o.LogDir))
+	}
+	if o.LinkDir != "" && !filepath.IsAbs(o.LinkDir) {
+		problems = append(problems, fmt.Errorf("LinkDir %q is not absolute", o.LinkDir))
 	}
 	problems = append(problems,
 		o.CrashLoopBackOff.complete("CrashLoopBackOff"), o.ImageBackOff.complete("ImageBackOff"))

@@ -73,6 +73,7 @@ func (s *podSync) startContainer(ctx context.Context, c member) *startFailure {
 		return st.failed(ctx, reasonRunContainerError, err, id)
 	}
 	st.event(v1.EventTypeNormal, "Started", "Container started: %s", c.spec.Name)
+	s.m.linkLog(s.pod, c.spec.Name, id, config.LogPath)
 	return st.postStart(ctx, id)
 }
 

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -151,62 +150,4 @@ func (s Store) List() ([]types.UID, error) {
 		}
 	}
 	return uids, nil
-}
-
-// RemoveFiles removes the files in dir, a path below parent, whose name match
-// chooses. A missing folder is success.
-func RemoveFiles(parent, dir string, match func(name string) bool) error {
-	root, err := os.OpenRoot(parent)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	f, err := root.Open(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	names, err := f.Readdirnames(-1)
-	problems := []error{err}
-	for _, name := range names {
-		if match(name) {
-			if err := root.Remove(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
-				problems = append(problems, err)
-			}
-		}
-	}
-	return errors.Join(problems...)
-}
-
-// OpenFile opens a regular file below parent for reading; path is absolute. It
-// follows no link that leads out of parent, and does not wait for a pipe's other
-// end.
-func OpenFile(parent, path string) (*os.File, error) {
-	name, err := filepath.Rel(parent, path)
-	if err != nil || !filepath.IsLocal(name) {
-		return nil, fmt.Errorf("%s is not below %s", path, parent)
-	}
-	root, err := os.OpenRoot(parent)
-	if err != nil {
-		return nil, err
-	}
-	defer root.Close()
-	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a file", path)
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
 }

@@ -21,7 +21,10 @@ const unstartedAge = time.Minute
 
 // Policy is what may go. Negative limits are none.
 type Policy struct {
-	MinAge          time.Duration
+	MinAge time.Duration
+	// FinishedAt returns when a container ended, zero if that is not known. Nil:
+	// never known.
+	FinishedAt      func(uid types.UID, id runtime.ContainerID) time.Time
 	MaxPerContainer int
 	MaxContainers   int
 	// Gone reports whether a pod loses everything that is dead.
@@ -68,11 +71,10 @@ func unitsOf(pod *runtime.Pod, policy Policy, now time.Time) [][]Container {
 	index := map[string]int{}
 	var units [][]Container
 	for _, c := range pod.Containers {
-		age := now.Sub(c.CreatedAt)
 		switch {
-		case c.State == runtime.Running, age < policy.MinAge:
+		case c.State == runtime.Running, now.Sub(policy.end(pod, c)) < policy.MinAge:
 			continue
-		case c.State == runtime.Created && age < unstartedAge:
+		case c.State == runtime.Created && now.Sub(c.CreatedAt) < unstartedAge:
 			continue
 		}
 		i, ok := index[c.Name]
@@ -84,6 +86,17 @@ func unitsOf(pod *runtime.Pod, policy Policy, now time.Time) [][]Container {
 		units[i] = append(units[i], Container{Pod: pod, Container: c})
 	}
 	return units
+}
+
+// end is when a container's age begins: its end, or its creation if its end is not
+// known (spec/cleanup.md CG2).
+func (p *Policy) end(pod *runtime.Pod, c *runtime.Container) time.Time {
+	if p.FinishedAt != nil && c.State == runtime.Exited {
+		if end := p.FinishedAt(pod.UID, c.ID); !end.IsZero() {
+			return end
+		}
+	}
+	return c.CreatedAt
 }
 
 // keep splits off what is beyond the newest n; a negative n keeps all.

@@ -1,0 +1,102 @@
+package podwright
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/pods"
+)
+
+// DeadContainers says how many containers that have ended are kept, with their
+// logs. Of a pod that is gone none is.
+type DeadContainers struct {
+	// PerName is how many are kept per pod and container name. 0 means 1; fewer is
+	// not possible, as the newest one tells how the container ended. Negative: no
+	// limit.
+	PerName int
+	// Total bounds how many there are on the node; above it the oldest go, even if
+	// they are the only ones of their name. A container that was to run only once
+	// and whose last record went may then run again. 0 or negative: no limit.
+	Total int
+	// MinAge keeps those that ended less than this long ago. Must not be negative.
+	MinAge time.Duration
+}
+
+func (d *DeadContainers) complete() error {
+	if d.MinAge < 0 {
+		return fmt.Errorf("DeadContainers.MinAge is negative: %v", d.MinAge)
+	}
+	return nil
+}
+
+// finishedAt returns when a container ended, as far as the cache knows.
+func (c collector) finishedAt(uid types.UID, id runtime.ContainerID) time.Time {
+	status, err := c.pleg.Get(uid)
+	if err != nil {
+		return time.Time{}
+	}
+	for _, s := range status.Containers {
+		if s.ID == id {
+			return s.FinishedAt
+		}
+	}
+	return time.Time{}
+}
+
+// buildTidiers makes what keeps logs and dead containers few.
+func (e *Engine) buildTidiers() (err error) {
+	if e.rotator, err = e.pods.NewLogRotator(e.config.LogRotation, e.runningPods); err != nil {
+		return fmt.Errorf("LogRotation: %w", err)
+	}
+	e.reaper = e.pods.NewReaper(pods.ReaperOptions{
+		Keep: e.config.DeadContainers.PerName, MinAge: e.config.DeadContainers.MinAge,
+		ContentShouldBeRemoved: e.contentGoes,
+	})
+	return nil
+}
+
+// contentGoes reports whether nothing of a pod is needed any more. While sources may
+// still want pods they have not named, that is not known of any (ND2).
+func (e *Engine) contentGoes(uid types.UID) bool {
+	if !e.loop.Ready() || e.loop.Undecided() != nil {
+		return false
+	}
+	_, desired := e.loop.Store().Get(uid)
+	return !desired && e.workers.ShouldPodContentBeRemoved(uid)
+}
+
+// runningPods are the pods the cache knows, for the rotation of logs: it costs no
+// runtime call.
+func (e *Engine) runningPods(context.Context) ([]*runtime.PodStatus, error) {
+	var out []*runtime.PodStatus
+	for _, uid := range e.pleg.ChangedSince(0).UIDs {
+		// A pod that could not be read lately is as it was read last.
+		if status, _ := e.pleg.Get(uid); status != nil {
+			out = append(out, status)
+		}
+	}
+	return out, nil
+}
+
+// died has the reaper look at a pod in which something died (spec/syncloop.md PE2).
+func (e *Engine) died(events pleg.PodEvents) {
+	status, err := e.pleg.Get(events.UID)
+	if err != nil || status == nil {
+		return // garbage collection sees to it
+	}
+	ids := events.Died
+	if events.AllDied {
+		ids = nil
+		for _, c := range status.Containers {
+			if c.State == runtime.Exited {
+				ids = append(ids, c.ID.ID)
+			}
+		}
+	}
+	e.reaper.Died(status, ids...)
+}

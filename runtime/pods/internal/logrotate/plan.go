@@ -1,0 +1,109 @@
+// Package logrotate rotates one container's log file (spec/runtime.md 18.4).
+//
+//	names in the folder ──► MakePlan ──► drop, compress ──► rename ──► reopen
+//	                         (pure)           (Rotation)                │ fails
+//	                                           rename back ◄────────────┘
+//
+// Rotated files are called <log>.<YYYYMMDD-HHMMSS>, with .gz once compressed; in
+// order of their names and then the log itself they are read as one. Whatever is
+// cut short leaves a state from which the next rotation goes on: no line is lost
+// and none is there twice.
+package logrotate
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	stampFormat = "20060102-150405"
+	compressed  = ".gz"
+	unfinished  = ".tmp"
+	// lastYear is where stamps end that could be made in earnest: what is later
+	// would leave no name that sorts after it.
+	lastYear = 9000
+)
+
+// Plan is what is done to rotated files before the log is rotated.
+type Plan struct {
+	// Remove and Compress have names, oldest first.
+	Remove, Compress []string
+}
+
+// MakePlan decides what happens to the rotated files of log among names so that
+// with the rotation that follows there are at most maxFiles files: files whose
+// compression was cut short go, originals that have been compressed go, then the
+// oldest. Other files in the folder are left alone.
+func MakePlan(log string, names []string, maxFiles int) Plan {
+	var plan Plan
+	zipped := map[string]bool{}
+	var rotated []string // without the suffix of compression
+	for _, name := range names {
+		if base, ok := strings.CutSuffix(name, unfinished); ok {
+			if _, ok := stampOf(log, base); ok {
+				plan.Remove = append(plan.Remove, name)
+			}
+			continue
+		}
+		base, zip := strings.CutSuffix(name, compressed)
+		if _, ok := stampOf(log, base); !ok {
+			continue
+		}
+		rotated = append(rotated, base)
+		zipped[base] = zipped[base] || zip
+	}
+	slices.Sort(plan.Remove)
+	slices.Sort(rotated)
+	all := rotated
+	rotated = slices.Compact(slices.Clone(rotated))
+	excess := max(0, len(rotated)-max(0, maxFiles-2))
+	for i, base := range rotated {
+		both := zipped[base] && count(all, base) > 1
+		if both {
+			plan.Remove = append(plan.Remove, base)
+		}
+		switch {
+		case i < excess && zipped[base]:
+			plan.Remove = append(plan.Remove, base+compressed)
+		case i < excess:
+			plan.Remove = append(plan.Remove, base)
+		case !zipped[base]:
+			plan.Compress = append(plan.Compress, base)
+		}
+	}
+	return plan
+}
+
+func count(names []string, name string) (n int) {
+	for _, other := range names {
+		if other == name {
+			n++
+		}
+	}
+	return n
+}
+
+// Name returns what log is called after its rotation at now. It sorts after every
+// rotated file there is, even if the clock was set back.
+func Name(log string, names []string, now time.Time) string {
+	stamp := now.UTC().Truncate(time.Second)
+	for _, name := range names {
+		base := strings.TrimSuffix(strings.TrimSuffix(name, unfinished), compressed)
+		if t, ok := stampOf(log, base); ok && !stamp.After(t) {
+			stamp = t.Add(time.Second)
+		}
+	}
+	return log + "." + stamp.Format(stampFormat)
+}
+
+// stampOf returns when a file was rotated, and false for a file that is not a
+// rotated one of log.
+func stampOf(log, name string) (time.Time, bool) {
+	text, ok := strings.CutPrefix(name, log+".")
+	if !ok || len(text) != len(stampFormat) {
+		return time.Time{}, false
+	}
+	t, err := time.Parse(stampFormat, text)
+	return t, err == nil && t.Year() < lastYear
+}

@@ -1,0 +1,136 @@
+package poddir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrNotPlain: a link, pipe or device stands where a folder or file should, or the
+// entry was swapped while it was opened.
+var ErrNotPlain = errors.New("not a plain folder or file")
+
+// OpenDir opens the folder parent/elements... and follows no link below parent,
+// not even one that stays inside: a container that has the folder mounted could
+// point it at another pod's. A missing folder is [fs.ErrNotExist].
+func OpenDir(parent string, elements ...string) (*os.Root, error) {
+	dir, err := os.OpenRoot(parent)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range elements {
+		sub, err := openChild(dir, name)
+		if err := errors.Join(err, dir.Close()); err != nil {
+			return nil, err
+		}
+		dir = sub
+	}
+	return dir, nil
+}
+
+// openChild opens the folder name in dir.
+func openChild(dir *os.Root, name string) (*os.Root, error) {
+	if err := CheckName("directory name", name); err != nil {
+		return nil, err
+	}
+	before, err := dir.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !before.IsDir() {
+		return nil, fmt.Errorf("%s: %w", name, ErrNotPlain)
+	}
+	sub, err := dir.OpenRoot(name)
+	if err != nil {
+		return nil, err
+	}
+	after, err := sub.Stat(".")
+	if err == nil && !os.SameFile(before, after) {
+		err = fmt.Errorf("%s: %w", name, ErrNotPlain)
+	}
+	if err != nil {
+		return nil, errors.Join(err, sub.Close())
+	}
+	return sub, nil
+}
+
+// OpenRegular opens the regular file name in dir for reading. It follows no link
+// and does not wait for a pipe's other end.
+func OpenRegular(dir *os.Root, name string) (*os.File, error) {
+	if err := CheckName("file name", name); err != nil {
+		return nil, err
+	}
+	before, err := dir.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !before.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: %w", name, ErrNotPlain)
+	}
+	f, err := dir.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	after, err := f.Stat()
+	if err == nil && !os.SameFile(before, after) {
+		err = fmt.Errorf("%s: %w", name, ErrNotPlain)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// OpenFile opens a regular file below parent for reading; path is absolute. It
+// follows no link below parent.
+func OpenFile(parent, path string) (*os.File, error) {
+	name, err := filepath.Rel(parent, path)
+	if err != nil || !filepath.IsLocal(name) || name == "." {
+		return nil, fmt.Errorf("%s is not below %s", path, parent)
+	}
+	elements := strings.Split(name, string(filepath.Separator))
+	dir, err := OpenDir(parent, elements[:len(elements)-1]...)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	return OpenRegular(dir, elements[len(elements)-1])
+}
+
+// RemoveFiles removes the files in the folder parent/elements... whose name match
+// chooses. It follows no link. A missing folder is success.
+func RemoveFiles(parent string, elements []string, match func(name string) bool) error {
+	dir, err := OpenDir(parent, elements...)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	names, err := Names(dir)
+	problems := []error{err}
+	for _, name := range names {
+		if match(name) {
+			if err := dir.Remove(name); !errors.Is(err, fs.ErrNotExist) {
+				problems = append(problems, err)
+			}
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// Names lists a folder.
+func Names(dir *os.Root) ([]string, error) {
+	f, err := dir.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	names, err := f.Readdirnames(-1)
+	return names, errors.Join(err, f.Close())
+}

@@ -1,0 +1,246 @@
+package pods
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/pods/internal/logrotate"
+	"github.com/podwright/podwright/runtime/pods/internal/poddir"
+)
+
+// LogRotation bounds the logs of running containers (spec/runtime.md 18.4).
+type LogRotation struct {
+	// MaxSize is how many bytes a log may have; a larger one is rotated at the
+	// next look. 0 means 10 MiB, negative that no log is ever rotated.
+	MaxSize int64
+	// MaxFiles is how many files a container's run may have, its current log
+	// included. At least 2; 0 means 5.
+	MaxFiles int
+	// Period is the time between two looks at the logs. 0 means 10 s.
+	Period time.Duration
+}
+
+const (
+	defaultLogSize   = 10 << 20
+	defaultLogFiles  = 5
+	defaultLogPeriod = 10 * time.Second
+	// reopenTimeout bounds one call, so that a runtime that hangs on one
+	// container holds up the logs of the others no longer.
+	reopenTimeout = 10 * time.Second
+	loglessRetry  = time.Hour
+)
+
+// complete fills in defaults and reports every problem at once.
+func (p *LogRotation) complete() error {
+	var problems []error
+	if p.MaxFiles != 0 && p.MaxFiles < 2 {
+		problems = append(problems, fmt.Errorf("log files per container %d: at least 2 are needed, the log and a rotated one", p.MaxFiles))
+	}
+	if p.Period < 0 {
+		problems = append(problems, fmt.Errorf("period of log rotation %s is negative", p.Period))
+	}
+	if p.MaxSize == 0 {
+		p.MaxSize = defaultLogSize
+	}
+	if p.MaxFiles == 0 {
+		p.MaxFiles = defaultLogFiles
+	}
+	if p.Period == 0 {
+		p.Period = defaultLogPeriod
+	}
+	return errors.Join(problems...)
+}
+
+// LogRotator keeps the logs of running containers small. Make one with
+// [Manager.NewLogRotator] and run it once; it rotates one log after the other.
+type LogRotator struct {
+	manager *Manager
+	policy  LogRotation
+	running func(ctx context.Context) ([]*runtime.PodStatus, error)
+	// logless has the running containers that reopening gave no log, and when they
+	// are asked again: some runtimes name a log and write none.
+	logless map[string]time.Time
+	// before is for tests: see logrotate.Rotation.
+	before func(step string) error
+}
+
+// NewLogRotator returns a rotator, or what is wrong with the policy. running
+// returns the pods that have running containers; others in the list are ignored.
+// Nil: the runtime is asked, with two list calls per look.
+func (m *Manager) NewLogRotator(policy LogRotation, running func(ctx context.Context) ([]*runtime.PodStatus, error)) (*LogRotator, error) {
+	if err := policy.complete(); err != nil {
+		return nil, err
+	}
+	if running == nil {
+		running = m.listed
+	}
+	return &LogRotator{manager: m, policy: policy, running: running, logless: map[string]time.Time{}}, nil
+}
+
+// Run looks at the logs every period until ctx ends, and returns nil then.
+// Problems are logged; the next look tries again.
+func (r *LogRotator) Run(ctx context.Context) error {
+	if r.policy.MaxSize < 0 {
+		<-ctx.Done()
+		return nil
+	}
+	for {
+		timer := r.manager.options.Clock.NewTimer(r.policy.Period)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-timer.C():
+		}
+		if err := r.Rotate(ctx); err != nil && ctx.Err() == nil {
+			r.manager.options.Logger.Info("Some container logs are not rotated; tried again at the next look", "error", err.Error())
+		}
+	}
+}
+
+// Rotate looks once at the log of every running container and rotates what is too
+// large. A log that is missing, because an agent ended between a rename and the
+// reopening, is opened anew by the runtime. Nothing is read of pods without a
+// running container. The error joins what went wrong; the other logs are done all
+// the same. It must not be called by two goroutines at once.
+func (r *LogRotator) Rotate(ctx context.Context) error {
+	pods, err := r.running(ctx)
+	if err != nil {
+		return fmt.Errorf("running containers: %w", err)
+	}
+	var root *os.Root
+	var problems []error
+	logless := r.logless
+	r.logless = map[string]time.Time{} // of those that still run
+	for _, pod := range pods {
+		for _, c := range pod.Containers {
+			path, ok := r.manager.logPath(pod, c)
+			if !ok || ctx.Err() != nil {
+				continue
+			}
+			if retry, ok := logless[c.ID.ID]; ok {
+				r.logless[c.ID.ID] = retry
+			}
+			if root == nil {
+				if root, err = os.OpenRoot(r.manager.options.LogDir); err != nil {
+					return fmt.Errorf("log directory: %w", err)
+				}
+				defer root.Close()
+			}
+			if err := r.look(ctx, root, path, c); err != nil {
+				problems = append(problems, fmt.Errorf("log of container %s of pod %s_%s(%s): %w", c.Name, pod.Name, pod.Namespace, pod.UID, err))
+			}
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// containerLog is where a log is: folders and file below the log directory.
+type containerLog struct{ pod, container, file string }
+
+// logPath returns where the log of a running container is, and false for a
+// container that does not run or has no log below the log directory.
+func (m *Manager) logPath(pod *runtime.PodStatus, c *runtime.ContainerStatus) (containerLog, bool) {
+	l := containerLog{
+		pod:       pod.Namespace + "_" + pod.Name + "_" + string(pod.UID),
+		container: c.Name,
+		file:      strconv.Itoa(c.RestartCount) + ".log",
+	}
+	if c.State != runtime.Running || c.RestartCount < 0 ||
+		poddir.CheckName("log directory", l.pod) != nil || poddir.CheckName("container name", l.container) != nil {
+		return l, false
+	}
+	// The runtime names the log it writes: none, or one in another place, if the
+	// configuration was another one when the container was made.
+	return l, filepath.Clean(c.LogPath) == filepath.Join(m.options.LogDir, l.pod, l.container, l.file)
+}
+
+// look rotates one log if that is due.
+func (r *LogRotator) look(ctx context.Context, root *os.Root, l containerLog, c *runtime.ContainerStatus) error {
+	info, err := root.Lstat(filepath.Join(l.pod, l.container, l.file))
+	if errors.Is(err, fs.ErrNotExist) {
+		now := r.manager.options.Clock.Now()
+		if now.Before(r.logless[c.ID.ID]) {
+			return nil
+		}
+		if err := r.reopen(ctx, c.ID.ID); err != nil {
+			return gone(err)
+		}
+		if info, err = root.Lstat(filepath.Join(l.pod, l.container, l.file)); errors.Is(err, fs.ErrNotExist) {
+			r.logless[c.ID.ID] = now.Add(loglessRetry)
+			return fmt.Errorf("the runtime has reopened it and there is none; asked again in %s", loglessRetry)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	delete(r.logless, c.ID.ID)
+	if info.Size() < r.policy.MaxSize {
+		return nil
+	}
+	dir, err := poddir.OpenDir(r.manager.options.LogDir, l.pod, l.container)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	// Of a link the size says nothing, and nobody shall be made to rename one.
+	if info, err = dir.Lstat(l.file); err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%s: %w", l.file, poddir.ErrNotPlain)
+	}
+	rotation := logrotate.Rotation{
+		Dir: dir, Log: l.file, MaxFiles: r.policy.MaxFiles, Now: r.manager.options.Clock.Now(), Before: r.before,
+		Reopen: func(ctx context.Context) error { return r.reopen(ctx, c.ID.ID) },
+	}
+	return gone(rotation.Run(ctx))
+}
+
+// reopen has the runtime open the log by its name again.
+func (r *LogRotator) reopen(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, reopenTimeout)
+	defer cancel()
+	return r.manager.runtime.ReopenContainerLog(ctx, id)
+}
+
+// gone drops the error of a container that ended meanwhile: its log has its name
+// back and grows no more.
+func gone(err error) error {
+	if runtime.IsNotFound(err) || errors.Is(runtime.Class(err), runtime.ErrFailedPrecondition) {
+		return nil
+	}
+	return err
+}
+
+// listed reads what runs from the runtime. Lists do not say where logs are: they
+// are taken to be where this manager has them made.
+func (m *Manager) listed(ctx context.Context) ([]*runtime.PodStatus, error) {
+	pods, err := m.view.ListPods(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*runtime.PodStatus, 0, len(pods))
+	for _, p := range pods {
+		status := &runtime.PodStatus{UID: p.UID, Name: p.Name, Namespace: p.Namespace}
+		for _, c := range p.Containers {
+			count, err := strconv.Atoi(c.Annotations[runtime.AnnotationRestartCount])
+			if err != nil {
+				continue
+			}
+			status.Containers = append(status.Containers, &runtime.ContainerStatus{
+				ID: c.ID, Name: c.Name, State: c.State, RestartCount: count,
+				LogPath: filepath.Join(m.options.LogDir, p.Namespace+"_"+p.Name+"_"+string(p.UID), c.Name, strconv.Itoa(count)+".log"),
+			})
+		}
+		out = append(out, status)
+	}
+	return out, nil
+}

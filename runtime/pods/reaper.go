@@ -1,0 +1,137 @@
+package pods
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// reapQueue is how many removals may wait (spec/syncloop.md PE3).
+const reapQueue = 50
+
+// ReaperOptions configures a [Reaper].
+type ReaperOptions struct {
+	// Keep is how many dead containers are kept per pod and container name. 0
+	// means 1, and less is not possible: the newest one tells how the container
+	// ended. Negative: all are kept.
+	Keep int
+	// MinAge keeps containers that ended less than this long ago.
+	MinAge time.Duration
+	// ContentShouldBeRemoved reports whether nothing of the pod is needed any
+	// more, so that all its dead containers go. Asked again before each removal;
+	// must not block. Nil: never.
+	ContentShouldBeRemoved func(uid types.UID) bool
+}
+
+// Reaper removes the older dead containers of a pod soon after another one has
+// died, so that a container that crashes again and again leaves no heap until the
+// next garbage collection (spec/syncloop.md PE2 to PE4). It is a hint's work: what
+// it misses or drops is left to [Manager.GarbageCollect]. Make one with
+// [Manager.NewReaper] and run it once.
+type Reaper struct {
+	manager *Manager
+	options ReaperOptions
+	queue   chan reap
+}
+
+// reap is one container to remove.
+type reap struct {
+	pod       *runtime.Pod
+	container *runtime.Container
+	// all: only because nothing of the pod is needed.
+	all bool
+}
+
+// NewReaper returns a reaper.
+func (m *Manager) NewReaper(o ReaperOptions) *Reaper {
+	if o.Keep == 0 {
+		o.Keep = 1
+	}
+	if o.ContentShouldBeRemoved == nil {
+		o.ContentShouldBeRemoved = func(types.UID) bool { return false }
+	}
+	return &Reaper{manager: m, options: o, queue: make(chan reap, reapQueue)}
+}
+
+// Died tells that the containers with these runtime IDs have died, and what the pod
+// looks like since. It never blocks: what the queue has no room for is dropped. It
+// may be called from many goroutines, before Run too.
+func (r *Reaper) Died(status *runtime.PodStatus, ids ...string) {
+	all := r.options.ContentShouldBeRemoved(status.UID)
+	pod := &runtime.Pod{UID: status.UID, Name: status.Name, Namespace: status.Namespace}
+	for _, c := range r.options.excess(status, ids, all, r.manager.options.Clock.Now()) {
+		victim := &runtime.Container{ID: c.ID, Name: c.Name, State: c.State, CreatedAt: c.CreatedAt, Annotations: c.Annotations}
+		select {
+		case r.queue <- reap{pod: pod, container: victim, all: all}:
+		default:
+			r.manager.options.Logger.V(1).Info("Many dead containers: one is left to garbage collection", "podUID", status.UID, "container", c.Name)
+		}
+	}
+}
+
+// excess chooses the dead containers that go after those with the given IDs died,
+// newest first: all of a pod of which nothing is needed, else those that have the
+// name of one that died, without the newest. IDs that are not in the status choose
+// nothing.
+func (o *ReaperOptions) excess(status *runtime.PodStatus, died []string, all bool, now time.Time) []*runtime.ContainerStatus {
+	if o.Keep < 0 && !all {
+		return nil
+	}
+	names := map[string]bool{}
+	for _, c := range status.Containers {
+		if slices.Contains(died, c.ID.ID) {
+			names[c.Name] = true
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	var out []*runtime.ContainerStatus
+	seen := map[string]int{}
+	for _, c := range status.Containers {
+		if c.State != runtime.Exited {
+			continue
+		}
+		seen[c.Name]++
+		switch {
+		case all:
+		case !names[c.Name], seen[c.Name] <= o.Keep, now.Sub(c.FinishedAt) < o.MinAge:
+			continue
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// Run removes what Died chose until ctx ends, one container after the other, and
+// returns nil then. How a container ended is kept first (BeforeRemove); what cannot
+// be removed is left to garbage collection.
+func (r *Reaper) Run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case v := <-r.queue:
+			if v.all && !r.options.ContentShouldBeRemoved(v.pod.UID) {
+				continue // it came back
+			}
+			if err := r.remove(ctx, v); err != nil && ctx.Err() == nil {
+				r.manager.options.Logger.Info("A dead container is left to garbage collection",
+					"podUID", v.pod.UID, "container", v.container.Name, "error", err.Error())
+			}
+		}
+	}
+}
+
+// reapTimeout bounds one removal.
+const reapTimeout = 10 * time.Second
+
+func (r *Reaper) remove(ctx context.Context, v reap) error {
+	ctx, cancel := context.WithTimeout(ctx, reapTimeout)
+	defer cancel()
+	return r.manager.collect(ctx, v.pod, v.container)
+}
