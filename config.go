@@ -64,6 +64,12 @@ type Config struct {
 	// NodeIPs are the node's addresses, primary first. They become host IPs, and
 	// pod IPs of pods on the host network. Empty: unknown.
 	NodeIPs []string
+	// ClusterDNS are the addresses of the cluster's name servers and ClusterDomain
+	// is the domain they serve, for pods with DNS policy ClusterFirst and pods with
+	// a subdomain. Empty: there is no such server, those pods get the node's
+	// settings and a warning; the domain is cluster.local.
+	ClusterDNS    []string
+	ClusterDomain string
 	// OwnerID marks the sandboxes and containers of this engine and limits it to
 	// those. Engines that share a runtime need different ones, and an engine
 	// needs the same one after a restart. Empty: NodeName.
@@ -189,6 +195,16 @@ func (c *Config) completeNode() (problems []error) {
 	for i, ip := range c.NodeIPs {
 		if _, err := netip.ParseAddr(ip); err != nil {
 			problems = append(problems, fmt.Errorf("NodeIPs[%d]: %w", i, err))
+		}
+	}
+	for i, ip := range c.ClusterDNS {
+		if _, err := netip.ParseAddr(ip); err != nil {
+			problems = append(problems, fmt.Errorf("ClusterDNS[%d]: %w", i, err))
+		}
+	}
+	if c.ClusterDomain != "" {
+		for _, msg := range validation.IsDNS1123Subdomain(c.ClusterDomain) {
+			problems = append(problems, fmt.Errorf("ClusterDomain %q: %s", c.ClusterDomain, msg))
 		}
 	}
 	return problems

@@ -101,7 +101,8 @@ func (e *Engine) build() error {
 	unseen := newUnseen(c.Clock)
 	e.pods, err = pods.New(reportingRuntime{timedRuntime{finishingRuntime{c.Runtime, c.Clock}, e.latency}, e.pleg.Report, unseen}, c.Images, pods.Options{
 		RootDir: c.RootDir, LogDir: c.LogDir, LinkDir: c.LogLinkDir, OwnerID: c.OwnerID, NodeName: c.NodeName,
-		HostIPs:          func() []string { return c.NodeIPs },
+		HostIPs:    func() []string { return c.NodeIPs },
+		ClusterDNS: c.ClusterDNS, ClusterDomain: c.ClusterDomain,
 		CrashLoopBackOff: c.CrashLoopBackOff, ImageBackOff: c.ImageBackOff,
 		MaxParallelImagePulls: c.MaxParallelImagePulls, Objects: c.Objects,
 		Reader: freshReader{e.pleg}, Sequence: sequence,

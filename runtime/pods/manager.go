@@ -4,12 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"math/rand"
-	"os"
 	"path/filepath"
 	goruntime "runtime"
-	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -61,14 +57,7 @@ func New(rt runtime.RuntimeService, imageService runtime.ImageService, o Options
 		options: o,
 		view:    runtime.NewView(rt, runtime.ViewOptions{OwnerID: o.OwnerID, Sequence: o.Sequence, Clock: o.Clock}),
 		dirs:    poddir.Store{Path: filepath.Join(o.RootDir, "pods")},
-		node: criconfig.Node{
-			Owner:          o.OwnerID,
-			ClusterDomain:  o.ClusterDomain,
-			MemoryCapacity: o.MemoryCapacity,
-			CPUQuota:       !o.NoCPUQuota,
-			SeccompDefault: o.SeccompDefault,
-			SeccompDir:     filepath.Join(o.RootDir, "seccomp"),
-		},
+		node:    o.describeNode(),
 		puller: images.New(images.Options{
 			Service: imageService, Clock: o.Clock, Parallel: o.MaxParallelImagePulls,
 			Initial: o.ImageBackOff.Initial, Factor: o.ImageBackOff.Factor, Max: o.ImageBackOff.Max,
@@ -79,37 +68,17 @@ func New(rt runtime.RuntimeService, imageService runtime.ImageService, o Options
 		holds:    map[types.UID]time.Time{},
 		stopping: stopNotes{},
 	}
-	examineMachine(&m.node)
 	m.allocatable = v1.ResourceList{
 		v1.ResourceCPU:    *resource.NewQuantity(int64(goruntime.NumCPU()), resource.DecimalSI),
 		v1.ResourceMemory: *resource.NewQuantity(m.node.MemoryCapacity, resource.BinarySI),
 	}
 	maps.Copy(m.allocatable, o.Allocatable)
+	m.node.MemoryAllocatable = m.allocatable.Memory().Value()
 	var err error
 	if m.metrics, err = newMetrics(o.Meter); err != nil {
 		return nil, err
 	}
 	return m, nil
-}
-
-// examineMachine fills in what configurations need to know of this machine.
-// What cannot be read stays zero.
-func examineMachine(node *criconfig.Node) {
-	_, err := os.Stat("/sys/fs/cgroup/cgroup.controllers")
-	node.CgroupV2 = err == nil
-	node.ThermalPaths, _ = filepath.Glob("/sys/devices/system/cpu/cpu[0-9]*/thermal_throttle")
-	slices.Sort(node.ThermalPaths)
-	if node.MemoryCapacity != 0 {
-		return
-	}
-	text, _ := os.ReadFile("/proc/meminfo")
-	for line := range strings.Lines(string(text)) {
-		if fields := strings.Fields(line); len(fields) >= 2 && fields[0] == "MemTotal:" {
-			kibibytes, _ := strconv.ParseInt(fields[1], 10, 64)
-			node.MemoryCapacity = kibibytes << 10
-			return
-		}
-	}
 }
 
 // NeedsSandbox reports whether the pod needs a new sandbox, given what the

@@ -81,9 +81,15 @@ type Options struct {
 	HostIPs func() []string
 	// ClusterDomain is the domain of pods with a subdomain. Empty: cluster.local.
 	ClusterDomain string
+	// ClusterDNS are the addresses of the cluster's name servers, for pods with
+	// DNS policy ClusterFirst. Empty: those pods get the node's settings.
+	ClusterDNS []string
 	// ResolvConf is the node's resolver file for DNS policy Default.
 	// Empty: /etc/resolv.conf.
 	ResolvConf string
+	// NoResolvConf leaves the node's resolver file out: policy Default is then
+	// the loopback address (spec/runtime.md 4).
+	NoResolvConf bool
 	// HostsFile is the node's hosts file, for pods on the host network.
 	// Empty: /etc/hosts.
 	HostsFile string
@@ -92,6 +98,28 @@ type Options struct {
 	SeccompDefault bool
 	// NoCPUQuota drops CPU quotas (spec/runtime.md 13).
 	NoCPUQuota bool
+	// CPUQuotaPeriod is the period of CPU quotas, 1 ms to 1 s. 0 means 100 ms.
+	CPUQuotaPeriod time.Duration
+	// CgroupDriver and CgroupRoot say where the groups of pods are
+	// (spec/runtime.md 3.3). Empty driver: pods get no groups of their own, the
+	// runtime puts containers where it likes. Empty root: "/".
+	CgroupDriver CgroupDriver
+	CgroupRoot   string
+	// Swap and MemoryQoS tune memory (spec/runtime.md 13.5, 13.6). Zero: no swap,
+	// nothing throttled.
+	Swap      SwapBehavior
+	MemoryQoS MemoryQoS
+	// DefaultSysctls are set in every pod that owns the namespace they belong to
+	// and does not set them itself (spec/runtime.md 3.6).
+	DefaultSysctls map[string]string
+	// RuntimeClasses knows the runtime classes. Nil: only the runtime's default
+	// handler can be used, a pod that names a class waits.
+	RuntimeClasses RuntimeClassGetter
+	// UserNamespaces is the pool of IDs for pods with hostUsers: false.
+	UserNamespaces UserNamespaces
+	// Machine describes the machine the containers run on. Nil: this one, examined
+	// by [New].
+	Machine *Machine
 	// NoManagedMounts leaves out the mounts no manifest asks for: the hosts file
 	// and the termination message file. For runtimes whose containers share the
 	// node's file system. Containers of an image whose ID is "host", as package
@@ -186,6 +214,7 @@ func (o *Options) complete() error {
 	if o.PostStartTimeout == 0 {
 		o.PostStartTimeout = defaultPostStart
 	}
+	problems = append(problems, o.completeNode())
 	if o.ClusterDomain == "" {
 		o.ClusterDomain = "cluster.local"
 	}

@@ -1,6 +1,7 @@
 package criconfig
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -20,6 +21,8 @@ type ContainerInput struct {
 	ImageRef  string
 	ImageUser ImageUser
 	Mounts    []*runtimeapi.Mount
+	// UserNamespace maps the users of a pod with hostUsers: false.
+	UserNamespace *IDMapping
 	// TargetID is the container whose processes an ephemeral container sees.
 	TargetID string
 }
@@ -34,8 +37,13 @@ func LogPath(container string, restartCount int) string {
 // there can be none.
 func Container(in ContainerInput) (*runtimeapi.ContainerConfig, error) {
 	c := in.Container
-	security, err := containerSecurity(in.Pod, c, in.ImageUser, in.Node)
+	security, err := containerSecurity(in.Pod, c, in.ImageUser, in.UserNamespace, in.Node)
 	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(
+		checkResources("pod", podRequirements(in.Pod), in.Node), checkResources("container "+c.Name, c.Resources, in.Node),
+	); err != nil {
 		return nil, err
 	}
 	if in.TargetID != "" && security.NamespaceOptions.Pid == runtimeapi.NamespaceMode_CONTAINER {
@@ -55,7 +63,7 @@ func Container(in ContainerInput) (*runtimeapi.ContainerConfig, error) {
 		Args:        expandAll(c.Args, in.Environment),
 		WorkingDir:  c.WorkingDir,
 		Envs:        in.Environment.KeyValues(),
-		Mounts:      in.Mounts,
+		Mounts:      mapUsers(in.Mounts, usersOf(in)),
 		Labels:      meta.ContainerLabels(in.Pod, c.Name, in.Node.Owner),
 		Annotations: meta.ContainerAnnotations(in.Described),
 		LogPath:     LogPath(c.Name, in.RestartCount),
@@ -68,6 +76,24 @@ func Container(in ContainerInput) (*runtimeapi.ContainerConfig, error) {
 			SecurityContext: security,
 		},
 	}, nil
+}
+
+// usersOf returns the pod's mapping, nil if it shares the node's users.
+func usersOf(in ContainerInput) *IDMapping {
+	if !usesUserNamespace(in.Pod) {
+		return nil
+	}
+	return in.UserNamespace
+}
+
+// mapUsers gives every mount the pod's view of user IDs (spec/runtime.md 3.7).
+func mapUsers(mounts []*runtimeapi.Mount, users *IDMapping) []*runtimeapi.Mount {
+	if users != nil {
+		for _, m := range mounts {
+			m.UidMappings, m.GidMappings = users.list(), users.list()
+		}
+	}
+	return mounts
 }
 
 func expandAll(list []string, e *Environment) []string {

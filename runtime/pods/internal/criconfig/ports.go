@@ -10,6 +10,8 @@ import (
 	"github.com/podwright/podwright/internal/restartpolicy"
 )
 
+const maxPort = 65535
+
 // PortMappings returns the ports of app containers and sidecars
 // (spec/runtime.md 3.2).
 func PortMappings(pod *v1.Pod) []*runtimeapi.PortMapping {
@@ -23,6 +25,24 @@ func PortMappings(pod *v1.Pod) []*runtimeapi.PortMapping {
 		out = appendPorts(out, &pod.Spec.Containers[i])
 	}
 	return out
+}
+
+// checkPorts refuses what no runtime could map.
+func checkPorts(pod *v1.Pod) error {
+	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			for _, p := range list[i].Ports {
+				if p.ContainerPort < 1 || p.ContainerPort > maxPort || p.HostPort < 0 || p.HostPort > maxPort {
+					return fmt.Errorf("container %s: port %d on host port %d: ports are numbers from 1 to %d",
+						list[i].Name, p.ContainerPort, p.HostPort, maxPort)
+				}
+				if _, err := netip.ParseAddr(p.HostIP); p.HostIP != "" && err != nil {
+					return fmt.Errorf("container %s: hostIP %q is no address", list[i].Name, p.HostIP)
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // appendPorts drops duplicates within one container.

@@ -1,6 +1,8 @@
 package criconfig
 
 import (
+	"math/bits"
+
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -12,7 +14,6 @@ import (
 const (
 	minShares = 2
 	maxShares = 262144
-	cpuPeriod = 100000
 	minQuota  = 1000
 
 	oomGuaranteed = -997
@@ -21,6 +22,12 @@ const (
 	oomHighest    = 999
 	// nodeCritical is the lowest priority of a pod the node cannot do without.
 	nodeCritical = 2000001000
+	// nodeCriticalClass and clusterCriticalClass name the priority classes of
+	// pods whose number nobody has filled in.
+	nodeCriticalClass    = "system-node-critical"
+	clusterCriticalClass = "system-cluster-critical"
+	// critical is the lowest priority of a pod that is not evicted.
+	critical = 2000000000
 )
 
 // Shares turns milli CPUs into cgroup shares.
@@ -55,20 +62,23 @@ func ContainerResources(pod *v1.Pod, c *v1.Container, node Node) *runtimeapi.Lin
 	}
 	out := linuxResources(cpu, cpuLimit, memory, node)
 	out.OomScoreAdj = OOMScoreAdj(pod, c, node.MemoryCapacity)
+	out.HugepageLimits = hugePages(pod, c, node)
 	if node.CgroupV2 {
 		out.Unified = map[string]string{"memory.oom.group": "1"}
+		throttle(out.Unified, pod, c, node)
 	}
+	limitSwap(out, pod, c, node)
 	return out
 }
 
 func linuxResources(cpu, cpuLimit, memory resource.Quantity, node Node) *runtimeapi.LinuxContainerResources {
-	out := &runtimeapi.LinuxContainerResources{CpuShares: Shares(cpu.MilliValue())}
+	out := &runtimeapi.LinuxContainerResources{CpuShares: Shares(milli(cpu))}
 	if node.CPUQuota {
-		out.CpuPeriod = cpuPeriod
-		out.CpuQuota = Quota(cpuLimit.MilliValue(), cpuPeriod)
+		out.CpuPeriod = node.CPUPeriod
+		out.CpuQuota = Quota(milli(cpuLimit), node.CPUPeriod)
 	}
 	if memory.Sign() > 0 {
-		out.MemoryLimitInBytes = memory.Value()
+		out.MemoryLimitInBytes = whole(memory)
 	}
 	return out
 }
@@ -76,7 +86,7 @@ func linuxResources(cpu, cpuLimit, memory resource.Quantity, node Node) *runtime
 // OOMScoreAdj returns how gladly the kernel may kill the container when memory
 // runs out (spec/runtime.md 13.1).
 func OOMScoreAdj(pod *v1.Pod, c *v1.Container, capacity int64) int64 {
-	if pod.Spec.Priority != nil && *pod.Spec.Priority >= nodeCritical {
+	if pod.Spec.PriorityClassName == nodeCriticalClass || (pod.Spec.Priority != nil && *pod.Spec.Priority >= nodeCritical) {
 		return oomGuaranteed
 	}
 	switch QoS(pod) {
@@ -86,28 +96,31 @@ func OOMScoreAdj(pod *v1.Pod, c *v1.Container, capacity int64) int64 {
 		return oomBestEffort
 	}
 	share := memoryShare(pod)
-	own := request(c.Resources, v1.ResourceMemory)
-	score := burstableScore(own.Value()+share, capacity)
+	score := burstableScore(whole(request(c.Resources, v1.ResourceMemory)), share, capacity)
 	if restartpolicy.IsSidecar(c) && len(pod.Spec.Containers) > 0 {
 		smallest := int64(-1)
 		for i := range pod.Spec.Containers {
-			q := request(pod.Spec.Containers[i].Resources, v1.ResourceMemory)
-			if v := q.Value(); smallest < 0 || v < smallest {
+			if v := whole(request(pod.Spec.Containers[i].Resources, v1.ResourceMemory)); smallest < 0 || v < smallest {
 				smallest = v
 			}
 		}
-		score = min(score, burstableScore(smallest+share, capacity))
+		score = min(score, burstableScore(smallest, share, capacity))
 	}
 	return score
 }
 
-func burstableScore(bytes, capacity int64) int64 {
+func burstableScore(bytes, share, capacity int64) int64 {
+	sum := uint64(max(bytes, 0)) + uint64(max(share, 0))
 	if capacity <= 0 {
 		return oomHighest
 	}
-	// In floating point: a thousand times a huge request may not fit in 64 bits.
-	score := 1000 - int64(1000*(float64(bytes)/float64(capacity)))
-	return min(max(score, oomLowest), oomHighest)
+	if sum >= uint64(capacity) {
+		return oomLowest
+	}
+	// 128 bits wide: a thousand times a huge request does not fit in 64.
+	high, low := bits.Mul64(1000, sum)
+	part, _ := bits.Div64(high, low, uint64(capacity))
+	return min(max(1000-int64(part), oomLowest), oomHighest)
 }
 
 // memoryShare is each container's part of the pod-level memory request that no
@@ -117,15 +130,17 @@ func memoryShare(pod *v1.Pod) int64 {
 	if !ok {
 		return 0
 	}
-	rest := total.Value()
+	rest := whole(total)
 	n := int64(len(pod.Spec.Containers) + len(pod.Spec.InitContainers))
 	for _, list := range [][]v1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
 		for i := range list {
-			q := request(list[i].Resources, v1.ResourceMemory)
-			rest -= q.Value()
+			// Checked each time, so that huge requests cannot make it wrap around.
+			if rest -= max(whole(request(list[i].Resources, v1.ResourceMemory)), 0); rest <= 0 {
+				return 0
+			}
 		}
 	}
-	if rest <= 0 || n == 0 {
+	if n == 0 {
 		return 0
 	}
 	return rest / n
@@ -133,12 +148,14 @@ func memoryShare(pod *v1.Pod) int64 {
 
 // sandboxResources returns what the pod as a whole asks for, and its overhead
 // with request equal to limit (spec/runtime.md 3.10).
-func sandboxResources(pod *v1.Pod, node Node) (resources, overhead *runtimeapi.LinuxContainerResources) {
+func sandboxResources(pod *v1.Pod, over v1.ResourceList, node Node) (resources, overhead *runtimeapi.LinuxContainerResources) {
 	cpu := podTotal(pod, v1.ResourceCPU, request)
 	cpuLimit := podTotal(pod, v1.ResourceCPU, limitIfAll(pod, v1.ResourceCPU))
 	memory := podTotal(pod, v1.ResourceMemory, limitIfAll(pod, v1.ResourceMemory))
 	resources = linuxResources(cpu, cpuLimit, memory, node)
-	over := pod.Spec.Overhead
+	if len(pod.Spec.Overhead) > 0 {
+		over = pod.Spec.Overhead
+	}
 	overhead = linuxResources(over[v1.ResourceCPU], over[v1.ResourceCPU], over[v1.ResourceMemory], node)
 	return resources, overhead
 }

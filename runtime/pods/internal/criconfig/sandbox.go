@@ -1,35 +1,13 @@
 package criconfig
 
 import (
-	"errors"
 	"fmt"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/runtime/pods/internal/meta"
 )
-
-// Node is what configurations take from the node.
-type Node struct {
-	// Owner is written as a label if not empty.
-	Owner string
-	// ClusterDomain ends the domain of pods with a subdomain.
-	ClusterDomain string
-	// MemoryCapacity in bytes, for OOM scores.
-	MemoryCapacity int64
-	// CPUQuota turns CPU limits into quotas.
-	CPUQuota bool
-	// CgroupV2 adds the settings only cgroup v2 has.
-	CgroupV2 bool
-	// SeccompDefault makes RuntimeDefault the profile of containers without one.
-	SeccompDefault bool
-	// SeccompDir holds the profiles of type Localhost.
-	SeccompDir string
-	// ThermalPaths are this machine's thermal_throttle files, masked in containers.
-	ThermalPaths []string
-}
 
 // SandboxInput is what a sandbox configuration is made of.
 type SandboxInput struct {
@@ -38,14 +16,22 @@ type SandboxInput struct {
 	Attempt      uint32
 	LogDirectory string
 	DNS          *runtimeapi.DNSConfig
+	// UserNamespace maps the users of a pod with hostUsers: false.
+	UserNamespace *IDMapping
+	// Overhead is the runtime class's, for a pod that names none.
+	Overhead v1.ResourceList
 }
 
 // Sandbox returns the configuration of the pod's sandbox (spec/runtime.md 3), or
 // why there can be none.
 func Sandbox(in SandboxInput) (*runtimeapi.PodSandboxConfig, error) {
 	pod := in.Pod
-	if pod.Spec.HostUsers != nil && !*pod.Spec.HostUsers {
-		return nil, errors.New("hostUsers: false: user namespaces are not supported")
+	namespaces, err := namespaces(pod, in.UserNamespace)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkPorts(pod); err != nil {
+		return nil, err
 	}
 	hostname, _, err := Hostname(pod, in.Node.ClusterDomain)
 	if err != nil {
@@ -54,11 +40,15 @@ func Sandbox(in SandboxInput) (*runtimeapi.PodSandboxConfig, error) {
 	if pod.Spec.HostNetwork {
 		hostname = ""
 	}
-	security, err := sandboxSecurity(pod)
+	security, err := sandboxSecurity(pod, namespaces)
 	if err != nil {
 		return nil, err
 	}
-	resources, overhead := sandboxResources(pod, in.Node)
+	sysctls, err := sysctls(pod, in.Node.Sysctls)
+	if err != nil {
+		return nil, err
+	}
+	resources, overhead := sandboxResources(pod, in.Overhead, in.Node)
 	return &runtimeapi.PodSandboxConfig{
 		Metadata: &runtimeapi.PodSandboxMetadata{
 			Name: pod.Name, Namespace: pod.Namespace, Uid: string(pod.UID), Attempt: in.Attempt,
@@ -70,8 +60,9 @@ func Sandbox(in SandboxInput) (*runtimeapi.PodSandboxConfig, error) {
 		Labels:       meta.SandboxLabels(pod, in.Node.Owner),
 		Annotations:  meta.SandboxAnnotations(pod),
 		Linux: &runtimeapi.LinuxPodSandboxConfig{
+			CgroupParent:    CgroupParent(pod, in.Node),
 			SecurityContext: security,
-			Sysctls:         sysctls(pod),
+			Sysctls:         sysctls,
 			Resources:       resources,
 			Overhead:        overhead,
 		},
@@ -80,17 +71,20 @@ func Sandbox(in SandboxInput) (*runtimeapi.PodSandboxConfig, error) {
 
 // sandboxSecurity follows spec/runtime.md 3.5; a pod without a security context
 // is treated as one with an empty one.
-func sandboxSecurity(pod *v1.Pod) (*runtimeapi.LinuxSandboxSecurityContext, error) {
+func sandboxSecurity(pod *v1.Pod, namespaces *runtimeapi.NamespaceOption) (*runtimeapi.LinuxSandboxSecurityContext, error) {
 	sc := pod.Spec.SecurityContext
 	if sc == nil {
 		sc = &v1.PodSecurityContext{}
+	}
+	if err := checkIDs(sc); err != nil {
+		return nil, err
 	}
 	policy, err := groupsPolicy(sc)
 	if err != nil {
 		return nil, err
 	}
 	out := &runtimeapi.LinuxSandboxSecurityContext{
-		NamespaceOptions:         Namespaces(pod),
+		NamespaceOptions:         namespaces,
 		SelinuxOptions:           selinux(sc.SELinuxOptions),
 		SupplementalGroups:       groups(sc),
 		SupplementalGroupsPolicy: policy,
@@ -100,7 +94,8 @@ func sandboxSecurity(pod *v1.Pod) (*runtimeapi.LinuxSandboxSecurityContext, erro
 	if sc.RunAsUser != nil {
 		out.RunAsUser = &runtimeapi.Int64Value{Value: *sc.RunAsUser}
 	}
-	if sc.RunAsGroup != nil {
+	// A group without a user is an error to runtimes.
+	if sc.RunAsGroup != nil && sc.RunAsUser != nil {
 		out.RunAsGroup = &runtimeapi.Int64Value{Value: *sc.RunAsGroup}
 	}
 	return out, nil
@@ -154,45 +149,4 @@ func anyPrivileged(pod *v1.Pod) bool {
 		}
 	}
 	return false
-}
-
-// Namespaces returns the pod's namespace options (spec/runtime.md 3.4).
-func Namespaces(pod *v1.Pod) *runtimeapi.NamespaceOption {
-	out := &runtimeapi.NamespaceOption{
-		Network: runtimeapi.NamespaceMode_POD,
-		Ipc:     runtimeapi.NamespaceMode_POD,
-		Pid:     runtimeapi.NamespaceMode_CONTAINER,
-	}
-	if pod.Spec.HostNetwork {
-		out.Network = runtimeapi.NamespaceMode_NODE
-	}
-	if pod.Spec.HostIPC {
-		out.Ipc = runtimeapi.NamespaceMode_NODE
-	}
-	switch {
-	case pod.Spec.HostPID:
-		out.Pid = runtimeapi.NamespaceMode_NODE
-	case pod.Spec.ShareProcessNamespace != nil && *pod.Spec.ShareProcessNamespace:
-		out.Pid = runtimeapi.NamespaceMode_POD
-	}
-	return out
-}
-
-// sysctls normalises names to dots (spec/runtime.md 3.6).
-func sysctls(pod *v1.Pod) map[string]string {
-	if pod.Spec.SecurityContext == nil || len(pod.Spec.SecurityContext.Sysctls) == 0 {
-		return nil
-	}
-	out := make(map[string]string, len(pod.Spec.SecurityContext.Sysctls))
-	for _, s := range pod.Spec.SecurityContext.Sysctls {
-		out[sysctlName(s.Name)] = s.Value
-	}
-	return out
-}
-
-func sysctlName(name string) string {
-	if i := strings.IndexAny(name, "./"); i < 0 || name[i] == '.' {
-		return name
-	}
-	return strings.NewReplacer("/", ".", ".", "/").Replace(name)
 }

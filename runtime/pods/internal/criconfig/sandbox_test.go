@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var node = criconfig.Node{ClusterDomain: "cluster.local", MemoryCapacity: 1000 << 20, CPUQuota: true, SeccompDir: "/root/seccomp"}
+var node = criconfig.Node{ClusterDomain: "cluster.local", CPUPeriod: 100000, MemoryCapacity: 1000 << 20, CPUQuota: true, SeccompDir: "/root/seccomp"}
 
 func newPod(change ...func(*v1.Pod)) *v1.Pod {
 	p := &v1.Pod{
@@ -159,8 +159,8 @@ func TestSandbox(t *testing.T) {
 		"3.5 policy": func(p *v1.Pod) {
 			p.Spec.SecurityContext.SupplementalGroupsPolicy = ptr.To(v1.SupplementalGroupsPolicy("x"))
 		},
-		"3.7 hostUsers": func(p *v1.Pod) { p.Spec.HostUsers = ptr.To(false) },
-		"3.1 hostname":  func(p *v1.Pod) { p.Spec.Hostname = "." },
+		"3.7 hostUsers without a range": func(p *v1.Pod) { p.Spec.HostUsers = ptr.To(false) },
+		"3.1 hostname":                  func(p *v1.Pod) { p.Spec.Hostname = "." },
 	} {
 		bad := pod.DeepCopy()
 		change(bad)

@@ -20,13 +20,20 @@ type ImageUser struct {
 
 // containerSecurity returns the container's security context (spec/runtime.md
 // 14). The container's field wins over the pod's.
-func containerSecurity(pod *v1.Pod, c *v1.Container, user ImageUser, node Node) (*runtimeapi.LinuxContainerSecurityContext, error) {
+func containerSecurity(pod *v1.Pod, c *v1.Container, user ImageUser, users *IDMapping, node Node) (*runtimeapi.LinuxContainerSecurityContext, error) {
 	psc, sc := pod.Spec.SecurityContext, c.SecurityContext
 	if psc == nil {
 		psc = &v1.PodSecurityContext{}
 	}
 	if sc == nil {
 		sc = &v1.SecurityContext{}
+	}
+	if err := checkSecurity(psc, sc); err != nil {
+		return nil, err
+	}
+	namespaces, err := namespaces(pod, users)
+	if err != nil {
+		return nil, err
 	}
 	runAsUser := either(sc.RunAsUser, psc.RunAsUser)
 	if nonRoot := either(sc.RunAsNonRoot, psc.RunAsNonRoot); nonRoot != nil && *nonRoot {
@@ -48,7 +55,7 @@ func containerSecurity(pod *v1.Pod, c *v1.Container, user ImageUser, node Node) 
 		NoNewPrivs:               sc.AllowPrivilegeEscalation != nil && !*sc.AllowPrivilegeEscalation,
 		Capabilities:             capabilities(sc.Capabilities),
 		SelinuxOptions:           selinux(either(sc.SELinuxOptions, psc.SELinuxOptions)),
-		NamespaceOptions:         Namespaces(pod),
+		NamespaceOptions:         namespaces,
 		SupplementalGroups:       groups(psc),
 		SupplementalGroupsPolicy: policy,
 		Seccomp:                  seccomp,
@@ -95,11 +102,9 @@ func checkNonRoot(runAsUser *int64, user ImageUser) error {
 	switch {
 	case runAsUser != nil && *runAsUser == 0:
 		return errors.New("runAsNonRoot is set, but runAsUser is 0")
-	case runAsUser != nil && *runAsUser < 0:
-		return fmt.Errorf("runAsUser %d is not a user", *runAsUser)
 	case runAsUser != nil:
 		return nil
-	case user.UID != nil && *user.UID < 0:
+	case user.UID != nil && !validID(*user.UID):
 		return fmt.Errorf("runAsNonRoot is set, and the image names user %d, which is not one", *user.UID)
 	case user.UID != nil && *user.UID > 0:
 		return nil

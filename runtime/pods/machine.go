@@ -1,0 +1,77 @@
+package pods
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Machine is what configurations depend on of the machine the containers run on.
+type Machine struct {
+	// MemoryCapacity and SwapCapacity in bytes; 0: unknown, none.
+	MemoryCapacity, SwapCapacity int64
+	// PageSize of memory in bytes. 0 means 4096.
+	PageSize int64
+	// CgroupV2 is true if containers live in the unified hierarchy.
+	CgroupV2 bool
+	// SwapController is true if the kernel can limit swap.
+	SwapController bool
+	// HugePageSizes lists the sizes of huge pages in bytes, ascending.
+	HugePageSizes []int64
+	// MaskedPaths are files of this machine's hardware that containers must not
+	// see, beside those that are the same everywhere.
+	MaskedPaths []string
+}
+
+// ExamineMachine describes the machine it runs on. What cannot be read stays zero.
+func ExamineMachine() Machine {
+	memory := readMemory()
+	m := Machine{
+		MemoryCapacity: memory["MemTotal:"], SwapCapacity: memory["SwapTotal:"], PageSize: int64(os.Getpagesize()),
+		HugePageSizes: hugePageSizes("/sys/kernel/mm/hugepages"),
+	}
+	m.CgroupV2 = exists("/sys/fs/cgroup/cgroup.controllers")
+	// The root group of version 2 has no such file, the slices below it have.
+	swapFiles := []string{"/sys/fs/cgroup/memory/memory.memsw.limit_in_bytes"}
+	if m.CgroupV2 {
+		swapFiles, _ = filepath.Glob("/sys/fs/cgroup/*/memory.swap.max")
+	}
+	m.SwapController = slices.ContainsFunc(swapFiles, exists)
+	m.MaskedPaths, _ = filepath.Glob("/sys/devices/system/cpu/cpu[0-9]*/thermal_throttle")
+	slices.Sort(m.MaskedPaths)
+	return m
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// readMemory reads the kernel's table of memory, in bytes.
+func readMemory() map[string]int64 {
+	text, _ := os.ReadFile("/proc/meminfo")
+	out := map[string]int64{}
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); len(fields) == 3 && fields[2] == "kB" {
+			kibibytes, _ := strconv.ParseInt(fields[1], 10, 64)
+			out[fields[0]] = kibibytes << 10
+		}
+	}
+	return out
+}
+
+// hugePageSizes reads a folder with one entry hugepages-2048kB per size.
+func hugePageSizes(dir string) []int64 {
+	entries, _ := os.ReadDir(dir)
+	var out []int64
+	for _, e := range entries {
+		text := strings.TrimSuffix(strings.TrimPrefix(e.Name(), "hugepages-"), "kB")
+		if kibibytes, err := strconv.ParseInt(text, 10, 64); err == nil && kibibytes > 0 {
+			out = append(out, kibibytes<<10)
+		}
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,191 @@
+package pods
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/runtime/pods/internal/criconfig"
+)
+
+// RuntimeClass is a way of running pods that the runtime offers.
+type RuntimeClass struct {
+	// Handler is the runtime's name for it. Empty: its default.
+	Handler string
+	// Overhead is what a pod of this class costs beside its containers. It holds
+	// for pods whose spec names none.
+	Overhead v1.ResourceList
+}
+
+// RuntimeClassGetter knows the runtime classes. It is asked when a pod's sandbox
+// is made, from many goroutines, and must not block.
+type RuntimeClassGetter interface {
+	// RuntimeClass returns the class of this name, or an error that says why
+	// there is none.
+	RuntimeClass(name string) (RuntimeClass, error)
+}
+
+// CgroupDriver is who manages control groups.
+type CgroupDriver string
+
+// Cgroup drivers. The empty driver leaves out groups for pods.
+const (
+	CgroupDriverCgroupfs CgroupDriver = "cgroupfs"
+	CgroupDriverSystemd  CgroupDriver = "systemd"
+)
+
+// SwapBehavior is what containers may use of the node's swap.
+type SwapBehavior string
+
+// Swap behaviours (spec/runtime.md 13.5). The empty one is NoSwap.
+const (
+	NoSwap SwapBehavior = "NoSwap"
+	// LimitedSwap gives the containers of Burstable pods a share of the swap in
+	// proportion to their memory request. Cgroup v2 only.
+	LimitedSwap SwapBehavior = "LimitedSwap"
+)
+
+// MemoryQoS throttles and protects memory on cgroup v2 (spec/runtime.md 13.6).
+type MemoryQoS struct {
+	Enabled bool
+	// ThrottlingFactor says where between request and limit a container is slowed
+	// down: above 0, at most 1. 0 means 0.9.
+	ThrottlingFactor float64
+	// TieredReservation protects requests from reclaim: hard for Guaranteed pods,
+	// softly for Burstable ones.
+	TieredReservation bool
+}
+
+// UserNamespaces is the pool of user IDs for pods with hostUsers: false
+// (spec/runtime.md 3.7). Every pod gets one range of Length IDs.
+type UserNamespaces struct {
+	// Length of a range, a multiple of 65536. 0 means 65536.
+	Length uint32
+	// First ID of the pool, a multiple of Length. 0 means Length: lower IDs are
+	// the node's own and never given.
+	First uint32
+	// Pods is the number of ranges, which should cover the node's pod limit. 0
+	// means 1024.
+	Pods int
+}
+
+const (
+	defaultCPUQuotaPeriod   = 100 * time.Millisecond
+	minCPUQuotaPeriod       = time.Millisecond
+	maxCPUQuotaPeriod       = time.Second
+	defaultThrottlingFactor = 0.9
+	defaultUserRange        = 65536
+	defaultUserPods         = 1024
+)
+
+// completeNode fills in and checks what describes the node.
+func (o *Options) completeNode() error {
+	var problems []error
+	problem := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	for i, s := range o.ClusterDNS {
+		if _, err := netip.ParseAddr(s); err != nil {
+			problem("ClusterDNS[%d]: %w", i, err)
+		}
+	}
+	switch o.CgroupDriver {
+	case "", CgroupDriverCgroupfs, CgroupDriverSystemd:
+	default:
+		problem("CgroupDriver %q is neither cgroupfs nor systemd", o.CgroupDriver)
+	}
+	if o.CgroupRoot == "" {
+		o.CgroupRoot = "/"
+	}
+	if !filepath.IsAbs(o.CgroupRoot) || filepath.Clean(o.CgroupRoot) != o.CgroupRoot {
+		problem("CgroupRoot %q is not a clean absolute path", o.CgroupRoot)
+	}
+	if o.CPUQuotaPeriod == 0 {
+		o.CPUQuotaPeriod = defaultCPUQuotaPeriod
+	}
+	if o.CPUQuotaPeriod < minCPUQuotaPeriod || o.CPUQuotaPeriod > maxCPUQuotaPeriod {
+		problem("CPUQuotaPeriod %s is not between %s and %s", o.CPUQuotaPeriod, minCPUQuotaPeriod, maxCPUQuotaPeriod)
+	}
+	switch o.Swap {
+	case "", NoSwap, LimitedSwap:
+	default:
+		problem("Swap %q is neither NoSwap nor LimitedSwap", o.Swap)
+	}
+	if o.MemoryQoS.ThrottlingFactor == 0 {
+		o.MemoryQoS.ThrottlingFactor = defaultThrottlingFactor
+	}
+	if f := o.MemoryQoS.ThrottlingFactor; !(f > 0 && f <= 1) {
+		problem("MemoryQoS.ThrottlingFactor %v is not above 0 and at most 1", f)
+	}
+	problems = append(problems, o.UserNamespaces.complete())
+	return errors.Join(problems...)
+}
+
+func (u *UserNamespaces) complete() error {
+	if u.Length == 0 {
+		u.Length = defaultUserRange
+	}
+	if u.Length%defaultUserRange != 0 {
+		return fmt.Errorf("UserNamespaces.Length %d is not a multiple of %d", u.Length, defaultUserRange)
+	}
+	if u.First == 0 {
+		u.First = u.Length
+	}
+	if u.First%u.Length != 0 {
+		return fmt.Errorf("UserNamespaces.First %d is not a multiple of Length %d", u.First, u.Length)
+	}
+	// The last 32-bit ID means "none" to the kernel.
+	room := (1<<32 - 1 - int64(u.First)) / int64(u.Length)
+	switch {
+	case u.Pods < 0:
+		return fmt.Errorf("UserNamespaces.Pods %d is negative", u.Pods)
+	case u.Pods == 0:
+		u.Pods = int(min(defaultUserPods, room))
+	}
+	if int64(u.Pods) > room || room == 0 {
+		return fmt.Errorf("UserNamespaces: %d ranges of %d IDs from %d on are more than there are user IDs", u.Pods, u.Length, u.First)
+	}
+	return nil
+}
+
+// describeNode gathers what configurations take from the node.
+func (o *Options) describeNode() criconfig.Node {
+	machine := o.Machine
+	if machine == nil {
+		examined := ExamineMachine()
+		machine = &examined
+	}
+	node := criconfig.Node{
+		Owner:          o.OwnerID,
+		ClusterDomain:  o.ClusterDomain,
+		MemoryCapacity: o.MemoryCapacity,
+		CPUQuota:       !o.NoCPUQuota,
+		CPUPeriod:      o.CPUQuotaPeriod.Microseconds(),
+		CgroupV2:       machine.CgroupV2,
+		HugePageSizes:  machine.HugePageSizes,
+		SwapCapacity:   machine.SwapCapacity,
+		LimitedSwap:    o.Swap == LimitedSwap,
+		SwapController: machine.SwapController,
+		PageSize:       machine.PageSize,
+		SeccompDefault: o.SeccompDefault,
+		SeccompDir:     filepath.Join(o.RootDir, "seccomp"),
+		ThermalPaths:   machine.MaskedPaths,
+		Sysctls:        o.DefaultSysctls,
+		CgroupRoot:     o.CgroupRoot,
+		PodCgroups:     o.CgroupDriver != "",
+		SystemdCgroups: o.CgroupDriver == CgroupDriverSystemd,
+	}
+	if node.MemoryCapacity == 0 {
+		node.MemoryCapacity = machine.MemoryCapacity
+	}
+	if node.PageSize == 0 {
+		node.PageSize = 4096
+	}
+	if o.MemoryQoS.Enabled {
+		node.MemoryFactor = o.MemoryQoS.ThrottlingFactor
+		node.TieredReservation = o.MemoryQoS.TieredReservation
+	}
+	return node
+}
