@@ -70,6 +70,7 @@ func NewContainerStatus(s *runtimeapi.ContainerStatus, runtimeName string) *Cont
 		LogPath:     s.GetLogPath(),
 		Labels:      s.GetLabels(),
 		Annotations: s.GetAnnotations(),
+		Resources:   resourcesOf(s),
 	}
 	if out.ImageID == "" {
 		out.ImageID = out.ImageRef

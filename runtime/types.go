@@ -217,4 +217,6 @@ type ContainerStatus struct {
 	Annotations map[string]string
 	// Mounts: container path to host path.
 	Mounts map[string]string
+	// Resources are what the runtime reports; zero if it does not.
+	Resources Resources
 }

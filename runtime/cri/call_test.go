@@ -55,6 +55,9 @@ func TestDeadlinePerCall(t *testing.T) {
 			return err
 		}, T + 2*time.Second},
 		{"reopen log", "ReopenContainerLog", func(ctx context.Context) error { return c.ReopenContainerLog(ctx, "c") }, T},
+		{"update resources", "UpdateContainerResources", func(ctx context.Context) error { return c.UpdateContainerResources(ctx, "c", nil) }, T},
+		{"update sandbox resources", "UpdatePodSandboxResources", func(ctx context.Context) error { _, err := c.UpdatePodSandboxResources(ctx, nil); return err }, T},
+		{"container stats", "ContainerStats", func(ctx context.Context) error { _, err := c.ContainerStats(ctx, "c"); return err }, T},
 		{"list images", "ListImages", func(ctx context.Context) error { _, err := c.ListImages(ctx, nil); return err }, T},
 		{"image status", "ImageStatus", func(ctx context.Context) error { _, err := c.ImageStatus(ctx, nil, false); return err }, T},
 		{"pull", "PullImage", func(ctx context.Context) error { _, err := c.PullImage(ctx, nil, nil, nil); return err }, none},

@@ -32,6 +32,10 @@ const (
 	ImageStatus        Method = "ImageStatus"
 	PullImage          Method = "PullImage"
 	RemoveImage        Method = "RemoveImage"
+
+	UpdateContainerResources  Method = "UpdateContainerResources"
+	UpdatePodSandboxResources Method = "UpdatePodSandboxResources"
+	ContainerStats            Method = "ContainerStats"
 )
 
 // Call is one call the fake received.

@@ -49,6 +49,11 @@ type container struct {
 	// ends are the scheduled ends, of which the earliest comes about.
 	ends []*scheduledEnd
 	log  *logFile
+
+	// resources are the limits of now; never changed, only replaced.
+	resources *runtimeapi.LinuxContainerResources
+	// memory is what it is said to use.
+	memory uint64
 }
 
 func (c *container) name() string { return c.config.GetMetadata().GetName() }
@@ -148,7 +153,7 @@ func (f *Runtime) createContainer(podSandboxID string, config *runtimeapi.Contai
 		sandbox: s, config: config, script: script, image: image,
 		state:   runtimeapi.ContainerState_CONTAINER_CREATED,
 		created: f.creationTime(),
-		changed: make(chan struct{}),
+		changed: make(chan struct{}), resources: config.GetLinux().GetResources(),
 	}
 	f.containers = append(f.containers, c)
 	s.containers = append(s.containers, c)
@@ -368,8 +373,8 @@ func (c *container) status() *runtimeapi.ContainerStatus {
 	for _, m := range c.config.GetMounts() {
 		status.Mounts = append(status.Mounts, clone(m))
 	}
-	if r := c.config.GetLinux().GetResources(); r != nil {
-		status.Resources = &runtimeapi.ContainerResources{Linux: clone(r)}
+	if c.resources != nil {
+		status.Resources = &runtimeapi.ContainerResources{Linux: clone(c.resources)}
 	}
 	if !c.started.IsZero() {
 		status.StartedAt = c.started.UnixNano()

@@ -129,6 +129,20 @@ func (s *runtimeServer) ReopenContainerLog(ctx context.Context, r *runtimeapi.Re
 	return answer(&runtimeapi.ReopenContainerLogResponse{}, s.f.ReopenContainerLog(ctx, r.GetContainerId()))
 }
 
+func (s *runtimeServer) UpdateContainerResources(ctx context.Context, r *runtimeapi.UpdateContainerResourcesRequest) (*runtimeapi.UpdateContainerResourcesResponse, error) {
+	resources := &runtimeapi.ContainerResources{Linux: r.GetLinux(), Windows: r.GetWindows()}
+	return answer(&runtimeapi.UpdateContainerResourcesResponse{}, s.f.UpdateContainerResources(ctx, r.GetContainerId(), resources))
+}
+
+func (s *runtimeServer) UpdatePodSandboxResources(ctx context.Context, r *runtimeapi.UpdatePodSandboxResourcesRequest) (*runtimeapi.UpdatePodSandboxResourcesResponse, error) {
+	return answer(s.f.UpdatePodSandboxResources(ctx, r))
+}
+
+func (s *runtimeServer) ContainerStats(ctx context.Context, r *runtimeapi.ContainerStatsRequest) (*runtimeapi.ContainerStatsResponse, error) {
+	stats, err := s.f.ContainerStats(ctx, r.GetContainerId())
+	return answer(&runtimeapi.ContainerStatsResponse{Stats: stats}, err)
+}
+
 // GetContainerEvents runs the stream in a goroutine and sends what it delivers.
 // It returns when that goroutine has ended.
 func (s *runtimeServer) GetContainerEvents(_ *runtimeapi.GetEventsRequest, server grpc.ServerStreamingServer[runtimeapi.ContainerEventResponse]) error {

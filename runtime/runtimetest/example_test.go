@@ -31,5 +31,5 @@ func ExampleCases() {
 		seen[group]++
 	}
 	fmt.Println(groups)
-	// Output: [runtime sandbox container stop exec log image concurrent event]
+	// Output: [runtime sandbox container stop exec log image resources concurrent event]
 }

@@ -109,6 +109,7 @@ func Cases() []Case {
 		{"exec", execCases()},
 		{"log", logCases()},
 		{"image", imageCases()},
+		{"resources", resourceCases()},
 		{"concurrent", concurrencyCases()},
 		{"event", eventCases()},
 	} {

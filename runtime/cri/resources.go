@@ -1,0 +1,43 @@
+package cri
+
+import (
+	"context"
+	"errors"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+var (
+	_ runtime.ResourceUpdater = (*Client)(nil)
+	_ runtime.StatsReader     = (*Client)(nil)
+)
+
+// UpdateContainerResources implements runtime.ResourceUpdater.
+func (c *Client) UpdateContainerResources(ctx context.Context, containerID string, resources *runtimeapi.ContainerResources) error {
+	_, err := call(ctx, c, "UpdateContainerResources", c.options.CallTimeout, c.runtime.UpdateContainerResources,
+		&runtimeapi.UpdateContainerResourcesRequest{ContainerId: containerID, Linux: resources.GetLinux(), Windows: resources.GetWindows()})
+	return err
+}
+
+// UpdatePodSandboxResources implements runtime.ResourceUpdater.
+func (c *Client) UpdatePodSandboxResources(ctx context.Context, request *runtimeapi.UpdatePodSandboxResourcesRequest) (*runtimeapi.UpdatePodSandboxResourcesResponse, error) {
+	return call(ctx, c, "UpdatePodSandboxResources", c.options.CallTimeout, c.runtime.UpdatePodSandboxResources, request)
+}
+
+// ContainerStats implements runtime.StatsReader.
+func (c *Client) ContainerStats(ctx context.Context, containerID string) (*runtimeapi.ContainerStats, error) {
+	const op = "ContainerStats"
+	response, err := call(ctx, c, op, c.options.CallTimeout, c.runtime.ContainerStats,
+		&runtimeapi.ContainerStatsRequest{ContainerId: containerID})
+	if err != nil {
+		return nil, err
+	}
+	if response.GetStats() == nil {
+		return nil, c.failure(op, errNoStats)
+	}
+	return response.GetStats(), nil
+}
+
+var errNoStats = errors.New("the runtime returned no stats")

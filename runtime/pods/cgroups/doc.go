@@ -1,0 +1,29 @@
+// Package cgroups keeps one Linux cgroup per pod, for pods.Options.Cgroups:
+//
+//	                 kubepods            all pods
+//	                /    |     \
+//	  pod<uid>           |      \        class Guaranteed
+//	             burstable     besteffort
+//	                 |              |
+//	             pod<uid>       pod<uid>
+//	                 |
+//	           <container>               made by the runtime
+//
+//	runtime/pods ──Create, SetResources──► Hierarchy ──► cgroup.procs, cpu.*, memory.*
+//	cleanup ───────List, ReduceCPU, Destroy───┘              (v1: one tree per controller)
+//
+// Names are those of spec/runtime.md 3.3, in the form of either driver. Both
+// versions of cgroups work; on version 1 the controllers cpu, cpuacct, memory and
+// pids are managed, the runtime makes the others' folders itself and Destroy removes
+// them as well.
+//
+// # What it is not
+//
+// It decides no value (runtime/pods does), is no runtime, and talks to no systemd:
+// with the names of the systemd driver the folders are made by hand all the same,
+// which only suits a systemd that leaves this part of the tree alone.
+//
+// A pod's UID comes from a manifest. It becomes part of one folder's name and is
+// refused if it could not; everything is opened below a handle of the root, so no
+// name or link leads out of it.
+package cgroups

@@ -1,0 +1,191 @@
+package cgroups
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/runtime/pods"
+	"github.com/podwright/podwright/runtime/pods/internal/poddir"
+)
+
+// ErrNoController, wrapped in errors of [New]: the machine lacks a controller that
+// pods' cgroups need.
+var ErrNoController = errors.New("no such cgroup controller")
+
+// Options configures a [Hierarchy]. The zero value is that of most machines.
+type Options struct {
+	// Root is where cgroups are mounted: the one tree of version 2, or the folder
+	// with one mount per controller of version 1. Absolute. Empty: /sys/fs/cgroup.
+	Root string
+	// Parent names the cgroup of all pods below the root, in levels separated by
+	// slashes. Empty: kubepods.
+	Parent string
+	// Systemd makes names as the systemd cgroup driver has them; it must be the
+	// runtime's driver too.
+	Systemd bool
+	// Clock paces the wait for killed processes. Nil: the real clock.
+	Clock clock.WithTicker
+}
+
+// Hierarchy is the cgroups of all pods. Its methods are safe for concurrent use for
+// different pods.
+type Hierarchy struct {
+	root    string
+	parent  []string
+	systemd bool
+	clock   clock.WithTicker
+	// v1 has, on version 1, the folder of each managed controller below root; nil
+	// on version 2.
+	v1 map[string]string
+	// trees are the folders whose trees hold pods, the one List reads last; on
+	// version 2 that is just ".".
+	trees []string
+}
+
+var _ pods.Cgroups = (*Hierarchy)(nil)
+
+// managed are the controllers that get a pod's folder on version 1. The first two
+// must exist.
+var managed = []string{"cpu", "memory", "cpuacct", "pids"}
+
+// New examines the root and returns its hierarchy. It changes nothing.
+func New(o Options) (*Hierarchy, error) {
+	if o.Root == "" {
+		o.Root = "/sys/fs/cgroup"
+	}
+	if !filepath.IsAbs(o.Root) {
+		return nil, fmt.Errorf("cgroups: Root %q is not absolute", o.Root)
+	}
+	if o.Parent == "" {
+		o.Parent = "kubepods"
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	h := &Hierarchy{root: o.Root, parent: strings.Split(o.Parent, "/"), systemd: o.Systemd, clock: o.Clock}
+	for _, part := range h.parent {
+		if err := poddir.CheckName("cgroups: Parent level", part); err != nil {
+			return nil, err
+		}
+	}
+	return h, h.examine()
+}
+
+// examine finds out which version the root holds.
+func (h *Hierarchy) examine() error {
+	if _, err := os.Stat(filepath.Join(h.root, "cgroup.controllers")); err == nil {
+		h.trees = []string{"."}
+		return nil
+	}
+	entries, err := os.ReadDir(h.root)
+	if err != nil {
+		return fmt.Errorf("cgroups: %w", err)
+	}
+	h.v1 = map[string]string{}
+	for _, e := range entries {
+		if !e.IsDir() { // a link is another name of a tree that is there too
+			continue
+		}
+		h.trees = append(h.trees, e.Name())
+		for name := range strings.SplitSeq(e.Name(), ",") {
+			if slices.Contains(managed, name) {
+				h.v1[name] = e.Name()
+			}
+		}
+	}
+	for _, name := range managed[:2] {
+		if h.v1[name] == "" {
+			return fmt.Errorf("cgroups: %w: %s in %s", ErrNoController, name, h.root)
+		}
+	}
+	anchor := h.anchor()
+	h.trees = append(slices.DeleteFunc(h.trees, func(t string) bool { return t == anchor }), anchor)
+	return nil
+}
+
+// anchor is the tree that tells which pods have cgroups: the last one that Destroy
+// empties.
+func (h *Hierarchy) anchor() string {
+	if h.v1 == nil {
+		return "."
+	}
+	return h.v1["memory"]
+}
+
+// folders returns the managed trees, the anchor last.
+func (h *Hierarchy) folders() []string {
+	if h.v1 == nil {
+		return []string{"."}
+	}
+	var out []string
+	for _, tree := range h.trees {
+		for _, name := range managed {
+			if h.v1[name] == tree && !slices.Contains(out, tree) {
+				out = append(out, tree)
+			}
+		}
+	}
+	return out
+}
+
+// Setup makes the levels that all pods are below: the one of all pods and one per
+// class. Best-effort pods get the smallest weight there is. Repeating it is harmless.
+func (h *Hierarchy) Setup() error {
+	root, err := os.OpenRoot(h.root)
+	if err != nil {
+		return fmt.Errorf("cgroups: %w", err)
+	}
+	defer root.Close()
+	for _, level := range []string{burstable, besteffort} {
+		if err := h.mkdir(root, h.level(level)); err != nil {
+			return err
+		}
+	}
+	return h.set(root, h.level(besteffort), pods.CgroupResources{CPUShares: minShares})
+}
+
+// SetBurstableShares weighs all burstable pods together against the others: the sum
+// of what they request, in cgroup shares.
+func (h *Hierarchy) SetBurstableShares(shares int64) error {
+	root, err := os.OpenRoot(h.root)
+	if err != nil {
+		return fmt.Errorf("cgroups: %w", err)
+	}
+	defer root.Close()
+	return h.set(root, h.level(burstable), pods.CgroupResources{CPUShares: min(max(shares, minShares), maxShares)})
+}
+
+// List returns the UIDs that have a cgroup in any level, sorted.
+func (h *Hierarchy) List() ([]types.UID, error) {
+	root, err := os.OpenRoot(h.root)
+	if err != nil {
+		return nil, fmt.Errorf("cgroups: %w", err)
+	}
+	defer root.Close()
+	var out []types.UID
+	for _, level := range []string{"", burstable, besteffort} {
+		entries, err := fs.ReadDir(root.FS(), path.Join(h.anchor(), h.level(level)))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list cgroups of pods: %w", err)
+		}
+		for _, e := range entries {
+			if uid, ok := h.uidOf(level, e.Name()); ok && e.IsDir() {
+				out = append(out, uid)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
