@@ -1,6 +1,7 @@
 package pods
 
 import (
+	"errors"
 	"fmt"
 	"path"
 
@@ -134,14 +135,14 @@ func checkRecursiveReadOnly(vm *v1.VolumeMount) error {
 // (spec/runtime.md 12.1).
 func expandSubPath(expr string, e *criconfig.Environment) (string, error) {
 	var missing error
-	out := criconfig.Expand(expr, func(name string) (string, bool) {
+	out, err := criconfig.Expand(expr, func(name string) (string, bool) {
 		value, ok := e.Lookup(name)
 		if (!ok || value == "") && missing == nil {
 			missing = fmt.Errorf("subPathExpr %q: variable %q has no value", expr, name)
 		}
 		return value, ok
 	})
-	return out, missing
+	return out, errors.Join(missing, err)
 }
 
 // volume makes a volume ready and returns where it is on the node.

@@ -150,6 +150,9 @@ type Options struct {
 
 	// Objects gives config maps and secrets. Nil: there are none.
 	Objects ObjectGetter
+	// Services gives the services whose addresses containers find in their
+	// environment. Nil: containers are told of none (spec/runtime.md 11.8).
+	Services ServiceLister
 	// Probes gives probe results. Nil: nobody probes; a startup probe then
 	// counts as passed and liveness is never lost.
 	Probes ProbeSource

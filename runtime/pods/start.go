@@ -43,6 +43,8 @@ type starting struct {
 	*podSync
 	member
 	ref *v1.ObjectReference
+	// environment is nil until it is built.
+	environment *criconfig.Environment
 }
 
 // startContainer brings one container up in the order of spec/runtime.md 8.
@@ -85,6 +87,10 @@ func (st *starting) event(eventtype, reason, format string, args ...any) {
 // ended nobody is to blame.
 func (st *starting) failed(ctx context.Context, reason string, err error, id string) *startFailure {
 	message := hideID(err.Error(), id, st.spec.Name)
+	if redacted := st.environment.Redact(message); redacted != message {
+		// What is below quotes a secret and goes; its class stays.
+		message, err = redacted, runtime.Class(err)
+	}
 	if ctx.Err() == nil {
 		st.event(v1.EventTypeWarning, "Failed", "Error: %s", message)
 	}
@@ -181,7 +187,7 @@ func (st *starting) pull(ctx context.Context) (images.Image, *startFailure) {
 // definition shows here.
 func (st *starting) configure(ctx context.Context, image images.Image) (*runtimeapi.ContainerConfig, *startFailure) {
 	m := st.m
-	config, err := st.containerConfig(image)
+	config, err := st.containerConfig(ctx, image)
 	if err != nil {
 		return nil, st.failed(ctx, reasonCreateContainerConfigError, err, "")
 	}
@@ -191,19 +197,16 @@ func (st *starting) configure(ctx context.Context, image images.Image) (*runtime
 	return config, nil
 }
 
-func (st *starting) containerConfig(image images.Image) (*runtimeapi.ContainerConfig, error) {
+func (st *starting) containerConfig(ctx context.Context, image images.Image) (*runtimeapi.ContainerConfig, error) {
 	m := st.m
 	target, err := st.targetID()
 	if err != nil {
 		return nil, err
 	}
-	environment, err := criconfig.NewEnvironment(st.pod, st.spec, criconfig.Downward{
-		HostIPs: m.options.HostIPs(), PodIPs: st.podIPs, Allocatable: m.allocatable,
-	})
-	if err != nil {
+	if err := st.buildEnvironment(ctx); err != nil {
 		return nil, err
 	}
-	mounts, err := m.mounts(st.pod, st.spec, environment, st.podIPs, image.Ref)
+	mounts, err := m.mounts(st.pod, st.spec, st.environment, st.podIPs, image.Ref)
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +214,7 @@ func (st *starting) containerConfig(image images.Image) (*runtimeapi.ContainerCo
 		Described: meta.Described{
 			Pod: st.pod, Container: st.spec, Kind: st.kind, Index: st.index, RestartCount: st.restartCount(),
 		},
-		Node: m.node, Environment: environment, ImageRef: image.Ref,
+		Node: m.node, Environment: st.environment, ImageRef: image.Ref,
 		ImageUser: criconfig.ImageUser{UID: image.UID, Name: image.Username},
 		Mounts:    mounts, TargetID: target,
 	})

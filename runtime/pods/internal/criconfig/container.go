@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -54,13 +55,21 @@ func Container(in ContainerInput) (*runtimeapi.ContainerConfig, error) {
 	if err != nil {
 		return nil, err
 	}
+	command, err := expandAll("command", c.Command, in.Environment)
+	if err != nil {
+		return nil, err
+	}
+	args, err := expandAll("args", c.Args, in.Environment)
+	if err != nil {
+		return nil, err
+	}
 	return &runtimeapi.ContainerConfig{
 		Metadata: &runtimeapi.ContainerMetadata{Name: c.Name, Attempt: uint32(in.RestartCount)},
 		Image: &runtimeapi.ImageSpec{
 			Image: in.ImageRef, UserSpecifiedImage: c.Image, Annotations: in.Pod.Annotations,
 		},
-		Command:     expandAll(c.Command, in.Environment),
-		Args:        expandAll(c.Args, in.Environment),
+		Command:     command,
+		Args:        args,
 		WorkingDir:  c.WorkingDir,
 		Envs:        in.Environment.KeyValues(),
 		Mounts:      mapUsers(in.Mounts, usersOf(in)),
@@ -96,15 +105,25 @@ func mapUsers(mounts []*runtimeapi.Mount, users *IDMapping) []*runtimeapi.Mount 
 	return mounts
 }
 
-func expandAll(list []string, e *Environment) []string {
+func expandAll(field string, list []string, e *Environment) ([]string, error) {
 	if len(list) == 0 {
-		return nil
+		return nil, nil
 	}
 	out := make([]string, len(list))
+	size := 0
 	for i, s := range list {
-		out[i] = Expand(s, e.Lookup)
+		var err error
+		if out[i], err = Expand(s, e.Lookup); err != nil {
+			return nil, fmt.Errorf("%s[%d]: %w", field, i, err)
+		}
+		if size += len(out[i]); size > maxTotal {
+			return nil, fmt.Errorf("%s: more than the %d bytes a program can take", field, maxTotal)
+		}
+		if !utf8.ValidString(out[i]) {
+			return nil, fmt.Errorf("%s[%d]: not valid UTF-8 once variables are expanded", field, i)
+		}
 	}
-	return out
+	return out, nil
 }
 
 // stopSignal maps by name (spec/runtime.md 8.1).

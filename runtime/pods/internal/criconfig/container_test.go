@@ -43,9 +43,9 @@ func TestExpand(t *testing.T) {
 		"$(U)$(A)":      "$(U)a",
 		"100%$(A)$ $$ ": "100%a$ $ ",
 	} {
-		got := criconfig.Expand(in, func(name string) (string, bool) { v, ok := known[name]; return v, ok })
-		if got != want {
-			t.Errorf("11.4: %q gives %q, want %q", in, got, want)
+		got, err := criconfig.Expand(in, func(name string) (string, bool) { v, ok := known[name]; return v, ok })
+		if err != nil || got != want {
+			t.Errorf("11.4: %q gives %q, err %v; want %q", in, got, err, want)
 		}
 	}
 }
@@ -54,7 +54,10 @@ func TestExpand(t *testing.T) {
 func TestExpandUnknown(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := rapid.StringMatching(`[$()ab]{0,12}`).Draw(t, "in")
-		got := criconfig.Expand(in, func(string) (string, bool) { return "", false })
+		got, err := criconfig.Expand(in, func(string) (string, bool) { return "", false })
+		if err != nil {
+			t.Fatal(err)
+		}
 		if !strings.Contains(in, "$$") && got != in {
 			t.Fatalf("%q gives %q", in, got)
 		}
@@ -64,9 +67,12 @@ func TestExpandUnknown(t *testing.T) {
 func environment(t *testing.T, change func(*v1.Pod)) (string, error) {
 	t.Helper()
 	pod := newPod(change)
-	e, err := criconfig.NewEnvironment(pod, &pod.Spec.Containers[0], criconfig.Downward{
-		HostIPs: []string{"1.1.1.1", "::1"}, PodIPs: []string{"10.0.0.1", "fd00::1"},
-		Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse("8"), v1.ResourceMemory: resource.MustParse("16Gi")},
+	e, err := criconfig.NewEnvironment(criconfig.EnvInput{
+		Pod: pod, Container: &pod.Spec.Containers[0], Sources: noSources{},
+		Down: criconfig.Downward{
+			HostIPs: []string{"1.1.1.1", "::1"}, PodIPs: []string{"10.0.0.1", "fd00::1"},
+			Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse("8"), v1.ResourceMemory: resource.MustParse("16Gi")},
+		},
 	})
 	if err != nil {
 		return "", err
@@ -93,10 +99,10 @@ func TestEnvironment(t *testing.T) {
 		return v1.EnvVar{Name: "F", ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: path}}}
 	}
 	secret := func(optional *bool) v1.EnvVar {
-		return v1.EnvVar{Name: "S", ValueFrom: &v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{Optional: optional}}}
+		return v1.EnvVar{Name: "S", ValueFrom: &v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{LocalObjectReference: v1.LocalObjectReference{Name: "s"}, Optional: optional}}}
 	}
 	configMap := func(optional *bool) v1.EnvVar {
-		return v1.EnvVar{Name: "C", ValueFrom: &v1.EnvVarSource{ConfigMapKeyRef: &v1.ConfigMapKeySelector{Optional: optional}}}
+		return v1.EnvVar{Name: "C", ValueFrom: &v1.EnvVarSource{ConfigMapKeyRef: &v1.ConfigMapKeySelector{LocalObjectReference: v1.LocalObjectReference{Name: "c"}, Optional: optional}}}
 	}
 	from := func(f v1.EnvFromSource) func(*v1.Pod) {
 		return func(p *v1.Pod) { p.Spec.Containers[0].EnvFrom = []v1.EnvFromSource{f} }
@@ -126,12 +132,12 @@ func TestEnvironment(t *testing.T) {
 		{"11.5 pods", env(field("status.podIPs")), "F=10.0.0.1,fd00::1"},
 		{"11.5 unknown", env(field("status.phase")), "!status.phase"},
 		{"11.5 broken key", env(field("metadata.labels['a b']")), "!labels"},
-		{"11.2 secret", env(secret(nil)), "!secret"},
+		{"11.2 secret", env(secret(nil)), "!secret s: not found"},
 		{"11.2 optional secret", env(secret(ptr.To(true)), v1.EnvVar{Name: "A", Value: "x"}), "A=x"},
-		{"11.2 config map", env(configMap(ptr.To(false))), "!config map"},
+		{"11.2 config map", env(configMap(ptr.To(false))), "!config map c: not found"},
 		{"11.2 optional config map", env(configMap(ptr.To(true))), ""},
-		{"11.2 envFrom secret", from(v1.EnvFromSource{SecretRef: &v1.SecretEnvSource{}}), "!secret"},
-		{"11.2 envFrom config map", from(v1.EnvFromSource{ConfigMapRef: &v1.ConfigMapEnvSource{}}), "!config map"},
+		{"11.2 envFrom secret", from(v1.EnvFromSource{SecretRef: &v1.SecretEnvSource{LocalObjectReference: v1.LocalObjectReference{Name: "s"}}}), "!secret s: not found"},
+		{"11.2 envFrom config map", from(v1.EnvFromSource{ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: v1.LocalObjectReference{Name: "c"}}}), "!config map c: not found"},
 		{"11.2 envFrom optional", from(v1.EnvFromSource{SecretRef: &v1.SecretEnvSource{Optional: ptr.To(true)}}), ""},
 		{"no source", env(v1.EnvVar{Name: "A", ValueFrom: &v1.EnvVarSource{}}), "!names no source"},
 		{"bad name", env(v1.EnvVar{Name: "A=B"}), "!not a usable name"},
@@ -195,7 +201,7 @@ func TestResourceFields(t *testing.T) {
 func build(t *testing.T, pod *v1.Pod, change ...func(*criconfig.ContainerInput)) (*runtimeapi.ContainerConfig, error) {
 	t.Helper()
 	c := &pod.Spec.Containers[0]
-	e, err := criconfig.NewEnvironment(pod, c, criconfig.Downward{})
+	e, err := criconfig.NewEnvironment(criconfig.EnvInput{Pod: pod, Container: c})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -471,5 +477,5 @@ func ExampleExpand() {
 	fmt.Println(criconfig.Expand("$(GREETING), $$(GREETING)", func(name string) (string, bool) {
 		return "hello", name == "GREETING"
 	}))
-	// Output: hello, $(GREETING)
+	// Output: hello, $(GREETING) <nil>
 }

@@ -3,170 +3,236 @@ package criconfig
 import (
 	"errors"
 	"fmt"
-	"strings"
+	"maps"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/runtime/pods/internal/objects"
 )
 
-// Downward is what the downward API tells about where a pod runs.
-type Downward struct {
-	// HostIPs and PodIPs, primary first.
-	HostIPs, PodIPs []string
-	// Allocatable is what the node can give.
-	Allocatable v1.ResourceList
+// maxTotal is the most memory Linux gives a program for its arguments and its
+// environment together, whatever the size of its stack.
+const maxTotal = 6 << 20
+
+// EnvSources gives an environment what is not in the pod itself.
+type EnvSources interface {
+	// ConfigMap and Secret read an object of the pod's namespace. The error of an
+	// object that does not exist is one for [objects.IsNotFound].
+	ConfigMap(name string) (*v1.ConfigMap, error)
+	Secret(name string) (*v1.Secret, error)
+	// File reads a file of a volume of the pod; ok is false if there is none.
+	File(volume, path string) (content string, ok bool, err error)
 }
 
-// Environment is a container's environment in declared order.
-type Environment struct {
-	names  []string
-	values map[string]string
+// EnvInput is what an environment is made of.
+type EnvInput struct {
+	Pod       *v1.Pod
+	Container *v1.Container
+	Down      Downward
+	Sources   EnvSources
+	// Services are the variables that tell where services are.
+	Services []Variable
 }
 
-// set keeps the place of the first declaration and the value of the last.
-func (e *Environment) set(name, value string) {
-	if _, ok := e.values[name]; !ok {
-		e.names = append(e.names, name)
-	}
-	e.values[name] = value
-}
+// Variable is one environment variable.
+type Variable struct{ Name, Value string }
 
-// Lookup returns a variable.
-func (e *Environment) Lookup(name string) (string, bool) {
-	value, ok := e.values[name]
-	return value, ok
-}
-
-// KeyValues returns the environment as the runtime takes it.
-func (e *Environment) KeyValues() []*runtimeapi.KeyValue {
-	out := make([]*runtimeapi.KeyValue, 0, len(e.names))
-	for _, name := range e.names {
-		out = append(out, &runtimeapi.KeyValue{Key: name, Value: []byte(e.values[name])})
-	}
-	return out
-}
-
-// NewEnvironment builds a container's environment (spec/runtime.md 11). Sources
-// that only an API server or a volume could answer are an error, unless they are
-// optional: then they are skipped as absent.
-func NewEnvironment(pod *v1.Pod, c *v1.Container, down Downward) (*Environment, error) {
-	e := &Environment{values: make(map[string]string, len(c.Env))}
-	for _, from := range c.EnvFrom {
-		if err := envFrom(from); err != nil {
-			return nil, err
+// NewEnvironment builds a container's environment (spec/runtime.md 11): envFrom,
+// env, then services, where a later one replaces an earlier one's value; services
+// only fill in. Its errors name what is missing or wrong; they never quote a value.
+func NewEnvironment(in EnvInput) (*Environment, error) {
+	e := &Environment{values: make(map[string]string, len(in.Container.Env)), secret: map[string]bool{}}
+	for i := range in.Container.EnvFrom {
+		if err := e.addAll(&in.Container.EnvFrom[i], in.Sources); err != nil {
+			return nil, fmt.Errorf("envFrom[%d]: %w", i, err)
 		}
 	}
-	for i := range c.Env {
-		v := &c.Env[i]
-		if v.Name == "" || strings.ContainsAny(v.Name, "=\x00") {
-			return nil, fmt.Errorf("environment variable %q: not a usable name", v.Name)
+	services := make(map[string]string, len(in.Services))
+	for _, s := range in.Services {
+		services[s.Name] = s.Value
+	}
+	for i := range in.Container.Env {
+		if err := e.add(&in.Container.Env[i], in, services); err != nil {
+			return nil, fmt.Errorf("environment variable %s: %w", shown(in.Container.Env[i].Name), err)
 		}
-		switch {
-		case v.Value != "" || v.ValueFrom == nil:
-			if strings.ContainsRune(v.Value, 0) {
-				return nil, fmt.Errorf("environment variable %s: the value holds a zero byte", v.Name)
-			}
-			e.set(v.Name, Expand(v.Value, e.Lookup))
-		default:
-			value, ok, err := valueFrom(pod, c, v.ValueFrom, down)
-			if err != nil {
-				return nil, fmt.Errorf("environment variable %s: %w", v.Name, err)
-			}
-			if ok {
-				e.set(v.Name, value)
-			}
+	}
+	for _, s := range in.Services {
+		if _, ok := e.values[s.Name]; ok {
+			continue
+		}
+		if err := e.set(s.Name, s.Value); err != nil {
+			return nil, fmt.Errorf("environment variable %s: %w", s.Name, err)
 		}
 	}
 	return e, nil
 }
 
-// envFrom skips optional sources; nobody here can read the others.
-func envFrom(from v1.EnvFromSource) error {
+// addAll adds every key of a config map or a secret, sorted, so that the order is
+// the same at every start.
+func (e *Environment) addAll(from *v1.EnvFromSource, sources EnvSources) error {
+	var kind, name string
+	values := map[string]string{}
 	switch {
-	case from.ConfigMapRef != nil && !isTrue(from.ConfigMapRef.Optional):
-		return fmt.Errorf("envFrom: config map %q cannot be read: no source of API objects is configured", from.ConfigMapRef.Name)
-	case from.SecretRef != nil && !isTrue(from.SecretRef.Optional):
-		return fmt.Errorf("envFrom: secret %q cannot be read: no source of API objects is configured", from.SecretRef.Name)
+	case from.ConfigMapRef != nil:
+		kind, name = "ConfigMap", from.ConfigMapRef.Name
+		object, err := sources.ConfigMap(name)
+		if err != nil {
+			return unlessOptional(err, from.ConfigMapRef.Optional)
+		}
+		maps.Copy(values, object.Data)
+	case from.SecretRef != nil:
+		kind, name = "Secret", from.SecretRef.Name
+		object, err := sources.Secret(name)
+		if err != nil {
+			return unlessOptional(err, from.SecretRef.Optional)
+		}
+		for key, value := range object.Data {
+			values[key] = string(value)
+		}
+	default:
+		return errors.New("it names neither a config map nor a secret")
+	}
+	skipped := Skipped{Kind: kind, Name: name}
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		variable := from.Prefix + key
+		if !usableName(variable) {
+			skipped.Keys = append(skipped.Keys, shown(variable))
+			continue
+		}
+		if err := e.set(variable, values[key]); err != nil {
+			return fmt.Errorf("key %s of %s %s: %w", key, kind, name, err)
+		}
+		e.secret[variable] = kind == "Secret"
+	}
+	if len(skipped.Keys) > 0 {
+		e.Skipped = append(e.Skipped, skipped)
 	}
 	return nil
 }
 
+// unlessOptional forgives an optional object that it does not exist, and nothing
+// else (spec/runtime.md 11.2).
+func unlessOptional(err error, optional *bool) error {
+	if isTrue(optional) && objects.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// usableName allows what a program can be given as a name: printable ASCII
+// without '='.
+func usableName(name string) bool {
+	for i := range len(name) {
+		if c := name[i]; c < ' ' || c > '~' || c == '=' {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// shown makes a name fit for a message.
+func shown(name string) string {
+	const most = 100
+	if len(name) > most {
+		name = name[:most] + "..."
+	}
+	if usableName(name) {
+		return name
+	}
+	return fmt.Sprintf("%q", name)
+}
+
+// add adds one entry of env (spec/runtime.md 11.3).
+func (e *Environment) add(v *v1.EnvVar, in EnvInput, services map[string]string) error {
+	if !usableName(v.Name) {
+		return errors.New("not a usable name: it must be printable ASCII without '='")
+	}
+	if v.Value != "" || v.ValueFrom == nil {
+		tainted := false
+		value, err := Expand(v.Value, func(name string) (string, bool) {
+			if value, ok := e.values[name]; ok {
+				tainted = tainted || e.secret[name]
+				return value, true
+			}
+			value, ok := services[name]
+			return value, ok
+		})
+		if err != nil {
+			return err
+		}
+		e.secret[v.Name] = tainted
+		return e.set(v.Name, value)
+	}
+	value, ok, err := e.valueFrom(v.ValueFrom, in)
+	if err != nil || !ok {
+		return err
+	}
+	e.secret[v.Name] = v.ValueFrom.SecretKeyRef != nil || v.ValueFrom.FileKeyRef != nil
+	return e.set(v.Name, value)
+}
+
 // valueFrom resolves one source; ok is false for an optional one that is absent.
-func valueFrom(pod *v1.Pod, c *v1.Container, from *v1.EnvVarSource, down Downward) (value string, ok bool, err error) {
+func (e *Environment) valueFrom(from *v1.EnvVarSource, in EnvInput) (value string, ok bool, err error) {
 	switch {
 	case from.FieldRef != nil:
-		value, err = FieldValue(pod, from.FieldRef.FieldPath, down)
+		value, err = FieldValue(in.Pod, from.FieldRef.FieldPath, in.Down)
+		return value, err == nil, err
+	case from.ResourceFieldRef != nil:
+		value, err = resourceValue(in.Pod, in.Container, from.ResourceFieldRef, in.Down.Allocatable)
 		return value, err == nil, err
 	case from.ConfigMapKeyRef != nil:
-		if isTrue(from.ConfigMapKeyRef.Optional) {
-			return "", false, nil
-		}
-		return "", false, fmt.Errorf("config map %q cannot be read: no source of API objects is configured", from.ConfigMapKeyRef.Name)
+		return configMapValue(in.Sources, from.ConfigMapKeyRef)
 	case from.SecretKeyRef != nil:
-		if isTrue(from.SecretKeyRef.Optional) {
-			return "", false, nil
-		}
-		return "", false, fmt.Errorf("secret %q cannot be read: no source of API objects is configured", from.SecretKeyRef.Name)
-	case from.ResourceFieldRef != nil:
-		value, err = resourceValue(pod, c, from.ResourceFieldRef, down.Allocatable)
-		return value, err == nil, err
+		return secretValue(in.Sources, from.SecretKeyRef)
 	case from.FileKeyRef != nil:
-		return "", false, errors.New("fileKeyRef is not supported")
+		return fileValue(in.Sources, from.FileKeyRef)
 	}
 	return "", false, errors.New("valueFrom names no source")
 }
 
-// FieldValue reads a field of the downward API (spec/runtime.md 11.5).
-func FieldValue(pod *v1.Pod, path string, down Downward) (string, error) {
-	switch path {
-	case "metadata.name":
-		return pod.Name, nil
-	case "metadata.namespace":
-		return pod.Namespace, nil
-	case "metadata.uid":
-		return string(pod.UID), nil
-	case "spec.nodeName":
-		return pod.Spec.NodeName, nil
-	case "spec.serviceAccountName":
-		return pod.Spec.ServiceAccountName, nil
-	case "status.hostIP":
-		return first(down.HostIPs), nil
-	case "status.hostIPs":
-		return strings.Join(down.HostIPs, ","), nil
-	case "status.podIP":
-		return first(down.PodIPs), nil
-	case "status.podIPs":
-		return strings.Join(down.PodIPs, ","), nil
+func configMapValue(sources EnvSources, ref *v1.ConfigMapKeySelector) (value string, ok bool, err error) {
+	object, err := sources.ConfigMap(ref.Name)
+	if err != nil {
+		return "", false, unlessOptional(err, ref.Optional)
 	}
-	if key, ok := subscript(path, "metadata.labels"); ok {
-		return mapValue(pod.Labels, path, key)
+	if value, ok = object.Data[ref.Key]; !ok && !isTrue(ref.Optional) {
+		return "", false, fmt.Errorf("couldn't find key %s in ConfigMap %s", shown(ref.Key), ref.Name)
 	}
-	if key, ok := subscript(path, "metadata.annotations"); ok {
-		return mapValue(pod.Annotations, path, key)
-	}
-	return "", fmt.Errorf("fieldRef %q is not a field the downward API has", path)
+	return value, ok, nil
 }
 
-func first(list []string) string {
-	if len(list) == 0 {
-		return ""
+func secretValue(sources EnvSources, ref *v1.SecretKeySelector) (value string, ok bool, err error) {
+	object, err := sources.Secret(ref.Name)
+	if err != nil {
+		return "", false, unlessOptional(err, ref.Optional)
 	}
-	return list[0]
+	data, ok := object.Data[ref.Key]
+	if !ok && !isTrue(ref.Optional) {
+		return "", false, fmt.Errorf("couldn't find key %s in Secret %s", shown(ref.Key), ref.Name)
+	}
+	return string(data), ok, nil
 }
 
-// subscript takes key out of name['key'].
-func subscript(path, name string) (key string, ok bool) {
-	rest, ok := strings.CutPrefix(path, name+"['")
-	if !ok {
-		return "", false
+// fileValue takes a value from a file a container of the pod has written. An
+// empty value counts as absent (spec/runtime.md 11.7).
+func fileValue(sources EnvSources, ref *v1.FileKeySelector) (value string, ok bool, err error) {
+	content, ok, err := sources.File(ref.VolumeName, ref.Path)
+	if err != nil {
+		return "", false, err
 	}
-	return strings.CutSuffix(rest, "']")
-}
-
-func mapValue(m map[string]string, path, key string) (string, error) {
-	if problems := validation.IsQualifiedName(strings.ToLower(key)); len(problems) > 0 {
-		return "", fmt.Errorf("fieldRef %q: %s", path, strings.Join(problems, "; "))
+	if ok {
+		if value, err = FileKey(content, ref.Key); err != nil {
+			return "", false, fmt.Errorf("file %q of volume %q: %w", ref.Path, ref.VolumeName, err)
+		}
 	}
-	return m[key], nil
+	switch {
+	case value != "":
+		return value, true, nil
+	case isTrue(ref.Optional):
+		return "", false, nil
+	case !ok:
+		return "", false, fmt.Errorf("volume %q has no file %q", ref.VolumeName, ref.Path)
+	}
+	return "", false, fmt.Errorf("couldn't find key %s in file %q of volume %q", shown(ref.Key), ref.Path, ref.VolumeName)
 }

@@ -1,15 +1,26 @@
 package criconfig
 
-import "strings"
+import (
+	"fmt"
+	"os"
+	"strings"
+)
+
+// maxString is how long one argument or one NAME=value of a program can be on
+// Linux: 32 pages, with a zero byte at its end. It also bounds expansion, where
+// every reference may multiply what was written.
+func maxString() int { return 32*os.Getpagesize() - 1 }
 
 // Expand replaces $(NAME) by what lookup knows (spec/runtime.md 11.4). Values are
 // not expanded again, unknown names stay as written, and $$ is a literal $.
-func Expand(text string, lookup func(name string) (string, bool)) string {
-	if !strings.Contains(text, "$") {
-		return text
+// A result longer than any program could take is an error.
+func Expand(text string, lookup func(name string) (string, bool)) (string, error) {
+	limit := maxString()
+	if !strings.Contains(text, "$") && len(text) <= limit {
+		return text, nil
 	}
 	var out strings.Builder
-	for i := 0; i < len(text); i++ {
+	for i := 0; i < len(text) && out.Len() <= limit; i++ {
 		if text[i] != '$' || i+1 == len(text) {
 			out.WriteByte(text[i])
 			continue
@@ -37,5 +48,8 @@ func Expand(text string, lookup func(name string) (string, bool)) string {
 			out.WriteByte('$')
 		}
 	}
-	return out.String()
+	if out.Len() > limit {
+		return "", fmt.Errorf("longer than the %d bytes a program can take", limit)
+	}
+	return out.String(), nil
 }
