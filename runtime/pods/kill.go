@@ -117,7 +117,7 @@ func killOfListed(pod *v1.Pod, listed *runtime.Pod) podKill {
 func (m *Manager) killAndCheck(ctx context.Context, k podKill, override *int64) error {
 	if err := m.kill(ctx, k, override); err != nil {
 		if k.pod != nil && ctx.Err() == nil {
-			m.podEvent(k.pod, v1.EventTypeWarning, "FailedKillPod", "Error killing pod: %v", err)
+			m.killFailed(k, err)
 		}
 		return err
 	}

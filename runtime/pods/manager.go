@@ -38,8 +38,8 @@ type Manager struct {
 	mu      sync.Mutex
 	crashes *crashloop.Table
 	random  *rand.Rand
-	// waiting has the latest start failures by pod and container.
-	waiting map[types.UID]map[string]Waiting
+	// waiting has the latest start failures.
+	waiting reasons
 	// holds has until when a pod that was reset must not start anything.
 	holds map[types.UID]time.Time
 	// stopping has what was done to containers that are being stopped.
@@ -62,9 +62,8 @@ func New(rt runtime.RuntimeService, imageService runtime.ImageService, o Options
 			Service: imageService, Clock: o.Clock, Parallel: o.MaxParallelImagePulls,
 			Initial: o.ImageBackOff.Initial, Factor: o.ImageBackOff.Factor, Max: o.ImageBackOff.Max,
 		}),
-		crashes:  crashloop.New(crashloop.Policy(o.CrashLoopBackOff)),
+		crashes:  crashloop.New(o.crashPolicies()),
 		random:   o.Rand,
-		waiting:  map[types.UID]map[string]Waiting{},
 		holds:    map[types.UID]time.Time{},
 		stopping: stopNotes{},
 	}
@@ -92,7 +91,7 @@ func NeedsSandbox(pod *v1.Pod, status *runtime.PodStatus) bool {
 // Call it when the pod is gone. It does not block.
 func (m *Manager) Forget(uid types.UID) {
 	m.mu.Lock()
-	delete(m.waiting, uid)
+	m.waiting.forget(uid)
 	delete(m.holds, uid)
 	delete(m.stopping, uid)
 	m.crashes.Forget(uid)
@@ -102,15 +101,12 @@ func (m *Manager) Forget(uid types.UID) {
 }
 
 // WaitingReasons returns, per container name, why the latest attempt to start
-// it failed; containers that started have no entry. The map is the caller's.
+// it failed; containers that started have no entry. Of all pods together the
+// latest 1000 failures are kept (spec/runtime.md 22.2). The map is the caller's.
 func (m *Manager) WaitingReasons(uid types.UID) map[string]Waiting {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	out := make(map[string]Waiting, len(m.waiting[uid]))
-	for name, w := range m.waiting[uid] {
-		out[name] = w
-	}
-	return out
+	return m.waiting.of(uid)
 }
 
 // noteStart remembers the outcome of a start (spec/runtime.md 7.3).
@@ -118,13 +114,10 @@ func (m *Manager) noteStart(uid types.UID, r StartResult) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if r.Err == nil {
-		delete(m.waiting[uid], r.Container)
+		m.waiting.clear(uid, r.Container)
 		return
 	}
-	if m.waiting[uid] == nil {
-		m.waiting[uid] = map[string]Waiting{}
-	}
-	m.waiting[uid][r.Container] = Waiting{Reason: r.Reason, Message: r.Message}
+	m.waiting.note(uid, r.Container, Waiting{Reason: r.Reason, Message: r.Message, RetryAt: r.RetryAt})
 }
 
 // checkNames refuses a pod with a name that could not be part of a path.

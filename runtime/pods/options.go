@@ -50,17 +50,6 @@ type ProbeSource interface {
 	ProbeResults(id runtime.ContainerID) (startup, liveness ProbeResult)
 }
 
-// BackOffPolicy describes a delay that doubles (or grows by Factor) with every
-// failure. A zero field takes the default of the field it is used in.
-type BackOffPolicy struct {
-	// Initial is the first delay.
-	Initial time.Duration
-	// Factor multiplies the delay after every further failure; at least 1.
-	Factor float64
-	// Max bounds the delay. An Initial above Max is lowered to Max.
-	Max time.Duration
-}
-
 // Options configures a [Manager].
 type Options struct {
 	// RootDir holds the pods' directories, in RootDir/pods. Required, absolute.
@@ -140,7 +129,12 @@ type Options struct {
 
 	// CrashLoopBackOff delays container restarts. Default 10 s, 2, 300 s
 	// (spec/runtime.md 17).
+	// Reduced delays, as the kubelet's alpha gate has them, are {Initial: 1 s, Max: 60 s}.
 	CrashLoopBackOff BackOffPolicy
+	// CrashLoopByExit has other delays for some classes of exits. A zero field
+	// takes that of CrashLoopBackOff. How many restarts came in a row is counted
+	// over all classes. Nil: all exits are alike.
+	CrashLoopByExit map[ExitClass]BackOffPolicy
 	// ImageBackOff delays pulls after a failed pull. Default 10 s, 2, 300 s
 	// (spec/runtime.md 9.3).
 	ImageBackOff BackOffPolicy
@@ -179,16 +173,17 @@ type Options struct {
 	Logger logr.Logger
 	// Events receives the pods' events. Nil: dropped.
 	Events EventRecorder
+	// EveryEvent also passes on events that repeat an earlier one word for word,
+	// for recorders that count themselves, as client-go's does. Otherwise such an
+	// event is passed on when it has come 1, 2, 4, 8... times, with that number,
+	// until it has stayed away for 10 min.
+	EveryEvent bool
 	// Meter makes the instruments. Nil: nothing is measured.
 	Meter metric.Meter
 }
 
 const (
-	defaultLogDir = "/var/log/pods"
-	backOffFirst  = 10 * time.Second
-	backOffMax    = 300 * time.Second
-	backOffFactor = 2
-
+	defaultLogDir    = "/var/log/pods"
 	defaultPostStart = 10 * time.Minute
 )
 
@@ -210,7 +205,8 @@ func (o *Options) complete() error {
 		problems = append(problems, fmt.Errorf("LinkDir %q is not absolute", o.LinkDir))
 	}
 	problems = append(problems,
-		o.CrashLoopBackOff.complete("CrashLoopBackOff"), o.ImageBackOff.complete("ImageBackOff"))
+		o.CrashLoopBackOff.complete("CrashLoopBackOff", standardBackOff()), o.ImageBackOff.complete("ImageBackOff", standardBackOff()),
+		o.completeExits())
 	if o.MemoryCapacity < 0 {
 		problems = append(problems, fmt.Errorf("MemoryCapacity %d is negative", o.MemoryCapacity))
 	}
@@ -238,6 +234,8 @@ func (o *Options) complete() error {
 	}
 	if o.Events == nil {
 		o.Events = noEvents{}
+	} else if !o.EveryEvent {
+		o.Events = newAggregator(o.Events, o.Clock)
 	}
 	if o.Meter == nil {
 		o.Meter = noop.Meter{}
@@ -245,31 +243,6 @@ func (o *Options) complete() error {
 	if o.Sequence == nil {
 		o.Sequence = &runtime.Sequence{}
 	}
-	return errors.Join(problems...)
-}
-
-// complete fills the defaults of a policy.
-func (p *BackOffPolicy) complete(field string) error {
-	var problems []error
-	if p.Initial < 0 {
-		problems = append(problems, fmt.Errorf("%s.Initial %s is negative", field, p.Initial))
-	}
-	if p.Max < 0 {
-		problems = append(problems, fmt.Errorf("%s.Max %s is negative", field, p.Max))
-	}
-	if p.Factor != 0 && p.Factor < 1 {
-		problems = append(problems, fmt.Errorf("%s.Factor %v is below 1", field, p.Factor))
-	}
-	if p.Initial == 0 {
-		p.Initial = backOffFirst
-	}
-	if p.Factor == 0 {
-		p.Factor = backOffFactor
-	}
-	if p.Max == 0 {
-		p.Max = backOffMax
-	}
-	p.Initial = min(p.Initial, p.Max)
 	return errors.Join(problems...)
 }
 

@@ -60,9 +60,10 @@ type Result struct {
 
 // Waiting is why a container is not running.
 type Waiting struct {
-	// Reason and Message as in [StartResult].
+	// Reason, Message and RetryAt as in [StartResult].
 	Reason  string
 	Message string
+	RetryAt time.Time
 }
 
 // Reasons of start results and errors (spec/runtime.md 22.1).

@@ -146,7 +146,7 @@ func crashKey(pod *v1.Pod, c *v1.Container) crashloop.Key {
 func crashExit(c *v1.Container, record *runtime.ContainerStatus) crashloop.Exit {
 	return crashloop.Exit{
 		ID: record.ID.ID, StartedAt: record.StartedAt, FinishedAt: record.FinishedAt,
-		RestartCount: record.RestartCount, SameDefinition: !meta.Changed(c, record),
+		RestartCount: record.RestartCount, Class: string(classOf(record)), SameDefinition: !meta.Changed(c, record),
 	}
 }
 

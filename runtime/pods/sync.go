@@ -200,7 +200,7 @@ func (s *podSync) killPod(ctx context.Context) bool {
 		if err := s.m.kill(ctx, k, nil); err != nil {
 			s.fail(stepKillPod, s.pod.Name, reasonKillPodSandboxError, err)
 			if ctx.Err() == nil {
-				s.m.podEvent(s.pod, v1.EventTypeWarning, "FailedKillPod", "Error killing pod: %v", err)
+				s.m.killFailed(k, err)
 			}
 			return false
 		}

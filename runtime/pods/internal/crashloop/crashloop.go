@@ -13,27 +13,47 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// calm is how long a container must run for its delay to start afresh
-// (spec/runtime.md 17.4).
-const calm = 600 * time.Second
-
-// Policy is how delays grow.
+// Policy is how delays grow. All fields are to be set.
 type Policy struct {
 	Initial time.Duration
 	Factor  float64
 	Max     time.Duration
+	// Reset is how long a container must run for its delay to start afresh
+	// (spec/runtime.md 17.4).
+	Reset time.Duration
 }
 
-// after returns the delay that follows d.
-func (p Policy) after(d time.Duration) time.Duration {
-	return p.bound(float64(d) * p.Factor)
-}
-
-func (p Policy) bound(d float64) time.Duration {
+// Delay returns the n-th delay in a row, from 1.
+func (p Policy) Delay(n int) time.Duration {
+	d := float64(p.Initial) * math.Pow(p.Factor, float64(n-1))
 	if d >= float64(p.Max) {
 		return p.Max
 	}
 	return time.Duration(d)
+}
+
+// Policies chooses a policy by how the container ended.
+type Policies struct {
+	// Default is for every class that has no policy of its own.
+	Default Policy
+	// ByClass has the others. Nil: none.
+	ByClass map[string]Policy
+}
+
+func (p Policies) of(x Exit) Policy {
+	if own, ok := p.ByClass[x.Class]; ok {
+		return own
+	}
+	return p.Default
+}
+
+// longest returns how long an entry may matter.
+func (p Policies) longest() time.Duration {
+	d := p.Default.Reset + p.Default.Max
+	for _, own := range p.ByClass {
+		d = max(d, own.Reset+own.Max)
+	}
+	return d
 }
 
 // Exit is the newest exited record of a container.
@@ -44,6 +64,8 @@ type Exit struct {
 	StartedAt, FinishedAt time.Time
 	// RestartCount of the record.
 	RestartCount int
+	// Class is what kind of end it was, for [Policies].
+	Class string
 	// SameDefinition is true if the record was made of the container's present
 	// definition.
 	SameDefinition bool
@@ -60,8 +82,9 @@ type Key struct {
 
 type entry struct {
 	definition string
-	delay      time.Duration
-	// stamp is when the delay was last changed.
+	// steps is how many delays in a row the next one makes.
+	steps int
+	// stamp is when steps was last changed.
 	stamp time.Time
 	// exit is the record last seen and when that was, by our own clock: a
 	// finish time in the future must not hold a container for ever.
@@ -74,19 +97,20 @@ type entry struct {
 
 // Table holds the delays of all containers. Make one with [New].
 type Table struct {
-	policy Policy
-	pods   map[types.UID]map[string]*entry
+	policies Policies
+	pods     map[types.UID]map[string]*entry
 }
 
 // New returns an empty table.
-func New(policy Policy) *Table {
-	return &Table{policy: policy, pods: map[types.UID]map[string]*entry{}}
+func New(policies Policies) *Table {
+	return &Table{policies: policies, pods: map[types.UID]map[string]*entry{}}
 }
 
 // Check reports until when the container must wait. A zero time means that it
 // may start now; the start counts, so Check is to be called once per start
 // (spec/runtime.md 17.3).
 func (t *Table) Check(key Key, x Exit, now time.Time) (until time.Time, delay time.Duration) {
+	policy := t.policies.of(x)
 	e := t.entry(key, x)
 	if e != nil {
 		if e.exit != x.ID {
@@ -96,19 +120,18 @@ func (t *Table) Check(key Key, x Exit, now time.Time) (until time.Time, delay ti
 		if finished.After(e.seen) {
 			finished = e.seen
 		}
-		expired := finished.Sub(e.stamp) > calm
-		if !expired && now.Sub(finished) < e.delay {
-			return finished.Add(e.delay), e.delay
+		expired := finished.Sub(e.stamp) > policy.Reset
+		if delay := policy.Delay(e.steps); !expired && now.Sub(finished) < delay {
+			return finished.Add(delay), delay
 		}
 		if expired {
-			e.delay = t.policy.Initial
-		} else {
-			e.delay = t.policy.after(e.delay)
+			e.steps = 0
 		}
+		e.steps++
 		e.stamp = now
 		return time.Time{}, 0
 	}
-	t.put(key, &entry{definition: key.Definition, delay: t.policy.Initial, stamp: now, exit: x.ID, seen: now})
+	t.put(key, &entry{definition: key.Definition, steps: 1, stamp: now, exit: x.ID, seen: now})
 	return time.Time{}, 0
 }
 
@@ -123,7 +146,8 @@ func (t *Table) Hold(key Key, x Exit, now time.Time) (until time.Time) {
 	e := t.pods[key.Pod][key.Container]
 	e.held, e.until = x.ID, until
 	if !until.IsZero() {
-		e.delay, e.stamp = t.policy.after(e.delay), until
+		e.steps++
+		e.stamp = until
 	}
 	return until
 }
@@ -138,14 +162,14 @@ func (t *Table) entry(key Key, x Exit) *entry {
 		}
 		return nil
 	}
-	if x.RestartCount < 1 || !x.SameDefinition || x.FinishedAt.Sub(x.StartedAt) > calm {
+	began := x.StartedAt
+	if began.IsZero() {
+		began = x.FinishedAt // it failed to start: a run of no length
+	}
+	if x.RestartCount < 1 || !x.SameDefinition || x.FinishedAt.Sub(began) > t.policies.of(x).Reset {
 		return nil
 	}
-	e := &entry{
-		definition: key.Definition,
-		delay:      t.policy.bound(float64(t.policy.Initial) * math.Pow(t.policy.Factor, float64(x.RestartCount-1))),
-		stamp:      x.StartedAt,
-	}
+	e := &entry{definition: key.Definition, steps: x.RestartCount, stamp: began}
 	t.put(key, e)
 	return e
 }
@@ -165,9 +189,10 @@ func (t *Table) Forget(pod types.UID) { delete(t.pods, pod) }
 // Prune drops delays that no longer matter: a container that exits now would
 // start afresh (spec/runtime.md 17.3).
 func (t *Table) Prune(now time.Time) {
+	longest := t.policies.longest()
 	for uid, containers := range t.pods {
 		for name, e := range containers {
-			if now.Sub(e.stamp) > calm+t.policy.Max {
+			if now.Sub(e.stamp) > longest {
 				delete(containers, name)
 			}
 		}

@@ -15,7 +15,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const second = time.Second
 
 var (
-	policy = crashloop.Policy{Initial: 10 * second, Factor: 2, Max: 300 * second}
+	policy = crashloop.Policies{Default: crashloop.Policy{Initial: 10 * second, Factor: 2, Max: 300 * second, Reset: 600 * second}}
 	key    = crashloop.Key{Pod: "u", Container: "c", Definition: "image"}
 	start  = time.Unix(1_000_000, 0)
 )
@@ -168,10 +168,79 @@ func TestPrune(t *testing.T) {
 }
 
 func ExampleTable_Check() {
-	table := crashloop.New(crashloop.Policy{Initial: 10 * time.Second, Factor: 2, Max: 300 * time.Second})
+	table := crashloop.New(policy)
 	now := time.Unix(0, 0)
 	_, first := table.Check(key, crashloop.Exit{ID: "1", FinishedAt: now}, now)
 	_, second := table.Check(key, crashloop.Exit{ID: "2", FinishedAt: now.Add(time.Second)}, now.Add(time.Second))
 	fmt.Println(first, second)
 	// Output: 0s 10s
+}
+
+// spec/runtime.md 17.1: policies of every kind; a delay never passes its maximum,
+// and the initial delay neither.
+func TestPolicies(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		policy crashloop.Policy
+		want   []time.Duration
+	}{
+		{"17.1 default", policy.Default, []time.Duration{10, 20, 40, 80, 160, 300, 300}},
+		{"17.1 reduced", crashloop.Policy{Initial: second, Factor: 2, Max: 60 * second}, []time.Duration{1, 2, 4, 8, 16, 32, 60, 60}},
+		{"factor 1", crashloop.Policy{Initial: second, Factor: 1, Max: 60 * second}, []time.Duration{1, 1, 1}},
+		{"factor 3", crashloop.Policy{Initial: second, Factor: 3, Max: 20 * second}, []time.Duration{1, 3, 9, 20}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			for i, want := range tc.want {
+				if got := tc.policy.Delay(i + 1); got != want*second {
+					t.Errorf("delay %d is %v, want %v", i+1, got, want*second)
+				}
+			}
+			if got := tc.policy.Delay(1 << 30); got > tc.policy.Max {
+				t.Errorf("delay %v", got)
+			}
+		})
+	}
+}
+
+// Each class of exits has its delays; how often in a row counts over all of them.
+func TestExitClasses(t *testing.T) {
+	p := policy
+	p.ByClass = map[string]crashloop.Policy{
+		"quick": {Initial: second, Factor: 2, Max: 3 * second, Reset: 5 * second},
+	}
+	table := crashloop.New(p)
+	now := start
+	for i, step := range []struct {
+		class string
+		run   time.Duration
+		want  time.Duration
+	}{
+		{"", second, 0},
+		{"quick", second, second},           // the first delay, as this class has it
+		{"", second, 20 * second},           // the second
+		{"quick", second, 3 * second},       // the third, at its maximum
+		{"quick", 6 * second, 0},            // it ran for longer than its reset
+		{"", second, 10 * second},           // and so the count begins anew
+		{"unheard of", second, 20 * second}, // as the default has it
+	} {
+		x := crashloop.Exit{ID: fmt.Sprint(i), StartedAt: now, FinishedAt: now.Add(step.run), RestartCount: i, SameDefinition: true, Class: step.class}
+		now = now.Add(step.run)
+		until, delay := table.Check(key, x, now)
+		if delay != step.want {
+			t.Errorf("step %d: delay %v, want %v", i, delay, step.want)
+		}
+		if !until.IsZero() {
+			now = until
+			table.Check(key, x, now)
+		}
+	}
+}
+
+// spec/runtime.md 17.6: a container that could never be started has its delay
+// again after a restart of the engine.
+func TestRebuildWithoutStart(t *testing.T) {
+	x := crashloop.Exit{ID: "x", FinishedAt: start, RestartCount: 3, SameDefinition: true}
+	if _, delay := crashloop.New(policy).Check(key, x, start.Add(second)); delay != 40*second {
+		t.Errorf("delay %v, want 40s", delay)
+	}
 }

@@ -1,0 +1,98 @@
+package pods_test
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/fake"
+	"github.com/podwright/podwright/runtime/pods"
+)
+
+// spec/runtime.md 17.1, 17.6: delays are a matter of policy, by class of exit, and
+// the next start is visible while it is waited for.
+func TestBackOffPolicies(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		change func(*pods.Options)
+		script fake.Script
+		want   []time.Duration // pauses between exit and start
+	}{
+		{"17.1 default", nil, exits(1), []time.Duration{0, 10, 20, 40, 80, 160, 300, 300}},
+		{
+			"17.1 the node's maximum", func(o *pods.Options) { o.CrashLoopBackOff.Max = 5 * second },
+			exits(1),
+			[]time.Duration{0, 5, 5},
+		},
+		{
+			"17.1 reduced", func(o *pods.Options) { o.CrashLoopBackOff = pods.BackOffPolicy{Initial: second, Max: 60 * second} },
+			exits(1),
+			[]time.Duration{0, 1, 2, 4, 8, 16, 32, 60, 60},
+		},
+		{
+			"17.1 the explicit maximum wins over the reduced one", func(o *pods.Options) {
+				o.CrashLoopBackOff = pods.BackOffPolicy{Initial: second, Max: 3 * second}
+			}, exits(1), []time.Duration{0, 1, 2, 3, 3},
+		},
+		{"success has its own", ofClass(pods.ExitSuccess), exits(0), []time.Duration{0, 3, 3}},
+		{"failure has not", ofClass(pods.ExitSuccess), exits(1), []time.Duration{0, 10}},
+		{"out of memory, with code 0", ofClass(pods.ExitOOMKilled), fake.Script{Exit: &fake.Exit{After: second, Reason: "OOMKilled"}}, []time.Duration{0, 3, 3}},
+		{"start errors", ofClass(pods.ExitStartError), fake.Script{Exit: &fake.Exit{After: second, Code: 128, Reason: "StartError"}}, []time.Duration{0, 3, 3}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, func(fake.Launch) fake.Script { return tc.script }, func(o *pods.Options) {
+					if tc.change != nil {
+						tc.change(o)
+					}
+				})
+				if got := w.pauses(len(tc.want)); !slices.Equal(got, seconds(tc.want)) {
+					t.Errorf("pauses %v, want %v s", got, tc.want)
+				}
+			})
+		})
+	}
+}
+
+func exits(code int32) fake.Script { return fake.Script{Exit: &fake.Exit{After: second, Code: code}} }
+
+func ofClass(c pods.ExitClass) func(*pods.Options) {
+	return func(o *pods.Options) {
+		o.CrashLoopByExit = map[pods.ExitClass]pods.BackOffPolicy{c: {Initial: 3 * second, Factor: 1}}
+	}
+}
+
+func seconds(n []time.Duration) (out []time.Duration) {
+	for _, d := range n {
+		out = append(out, d*second)
+	}
+	return out
+}
+
+// pauses runs a pod whose container exits after a second and returns how long
+// each restart was put off.
+func (w *world) pauses(n int) (out []time.Duration) {
+	w.t.Helper()
+	pod := newPod()
+	w.settle(pod)
+	for len(out) < n {
+		pass(second)
+		exited := time.Now()
+		r := w.sync(pod)
+		if !r.RetryAt.IsZero() {
+			waiting := w.m.WaitingReasons(pod.UID)["app"]
+			if waiting.Reason != "CrashLoopBackOff" || !waiting.RetryAt.Equal(r.RetryAt) {
+				w.t.Fatalf("17.6: next start at %v, shown is %+v", r.RetryAt, waiting)
+			}
+			pass(time.Until(r.RetryAt))
+			r = w.sync(pod)
+		}
+		if w.read(pod).Container("app").State != runtime.Running {
+			w.t.Fatalf("not running after %+v", r)
+		}
+		out = append(out, time.Since(exited))
+	}
+	return out
+}
