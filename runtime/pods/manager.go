@@ -42,6 +42,8 @@ type Manager struct {
 	waiting reasons
 	// holds has until when a pod that was reset must not start anything.
 	holds map[types.UID]time.Time
+	// attempts has what is tried again and again, by pod.
+	attempts map[types.UID]*attempts
 	// stopping has what was done to containers that are being stopped.
 	stopping stopNotes
 }
@@ -65,6 +67,7 @@ func New(rt runtime.RuntimeService, imageService runtime.ImageService, o Options
 		crashes:  crashloop.New(o.crashPolicies()),
 		random:   o.Rand,
 		holds:    map[types.UID]time.Time{},
+		attempts: map[types.UID]*attempts{},
 		stopping: stopNotes{},
 	}
 	m.allocatable = v1.ResourceList{
@@ -94,6 +97,7 @@ func (m *Manager) Forget(uid types.UID) {
 	m.waiting.forget(uid)
 	delete(m.holds, uid)
 	delete(m.stopping, uid)
+	delete(m.attempts, uid)
 	m.crashes.Forget(uid)
 	m.crashes.Prune(m.options.Clock.Now())
 	m.mu.Unlock()

@@ -84,7 +84,7 @@ func readAtMost(r io.Reader, limit int64) ([]byte, error) {
 // createSandbox makes the pod's folders and its sandbox and learns its addresses.
 func (s *podSync) createSandbox(ctx context.Context) bool {
 	m := s.m
-	if !s.configureSandbox() {
+	if s.held || !s.configureSandbox() {
 		return false
 	}
 	if err := m.makeDirs(s.pod); err != nil {
@@ -105,6 +105,7 @@ func (s *podSync) createSandbox(ctx context.Context) bool {
 		m.podEvent(s.pod, v1.EventTypeWarning, "FailedCreatePodSandBox", "Failed to create pod sandbox: %v", err)
 		return false
 	}
+	m.tried(s.pod.UID, "")
 	s.sandboxID = id
 	s.done(stepCreateSandbox, s.pod.Name, "", "")
 	if s.podIPs, err = m.sandboxIPs(ctx, id); err != nil {

@@ -50,6 +50,9 @@ type starting struct {
 // startContainer brings one container up in the order of spec/runtime.md 8.
 func (s *podSync) startContainer(ctx context.Context, c member) *startFailure {
 	st := &starting{podSync: s, member: c, ref: containerRef(s.pod, c)}
+	if f := st.checkPace(); f != nil {
+		return f
+	}
 	if f := st.checkBackOff(); f != nil {
 		return f
 	}

@@ -72,6 +72,8 @@ type podSync struct {
 	status *runtime.PodStatus
 	plan   actions.Plan
 	result Result
+	// held is true if the pod must not have a new sandbox yet.
+	held bool
 
 	sandboxID     string
 	sandboxConfig *runtimeapi.PodSandboxConfig
@@ -83,6 +85,9 @@ type podSync struct {
 func (s *podSync) run(ctx context.Context) {
 	if len(s.plan.Reset) > 0 {
 		s.reset(ctx)
+		return
+	}
+	if s.plan.CreateSandbox && !s.checkSandboxPace() && !s.anythingRuns() {
 		return
 	}
 	if s.plan.KillPod {
@@ -153,6 +158,7 @@ func (s *podSync) start(ctx context.Context, c member) error {
 		Step: stepStartContainer, Target: r.Container, Reason: r.Reason, Message: r.Message, Err: r.Err,
 	})
 	s.m.noteStart(s.pod.UID, r)
+	s.m.notePace(s.pod.UID, r.Container, failure)
 	if failure == nil || !failure.held {
 		s.m.metrics.container(ctx, c.kind, r)
 	}

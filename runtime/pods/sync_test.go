@@ -322,6 +322,8 @@ func TestFailedStartLeavesNothing(t *testing.T) {
 		w := newWorld(t, nil)
 		w.fake.Inject(fake.Fault{Match: fake.Match{Method: fake.StartContainer}, Times: 2, Effect: fake.Effect{Err: runtime.ErrUnavailable}})
 		pod := newPod()
+		r := w.settle(pod) // two attempts at once, the next after a pause
+		<-time.After(time.Until(r.RetryAt))
 		w.settle(pod)
 		if got := w.read(pod).Containers; len(got) != 1 || got[0].State != runtime.Running {
 			t.Errorf("%d records", len(got))

@@ -1,0 +1,134 @@
+package pods
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// What an attempt left behind is news, and news make the pod be looked at again at
+// once. So that a start that fails, or a sandbox that dies as soon as it is made,
+// is not tried at the pace of the runtime, both have pauses of their own: the
+// second attempt comes at once, then 1 s, 2 s, 4 s, … apart.
+const (
+	paceInitial = time.Second
+	paceMax     = 5 * time.Minute
+	// paceCalm is how long it must go well for the pauses to start afresh.
+	paceCalm = time.Minute
+)
+
+// attempt is how often something was tried in a row.
+type attempt struct {
+	count int
+	last  time.Time
+}
+
+// next is when the attempt may be repeated.
+func (a attempt) next() time.Time { return a.last.Add(a.pause()) }
+
+func (a attempt) pause() time.Duration {
+	if a.count < 2 {
+		return 0
+	}
+	return min(paceInitial<<min(a.count-2, 16), paceMax)
+}
+
+// again counts one more attempt.
+func (a attempt) again(now time.Time) attempt {
+	if now.Sub(a.next()) > paceCalm {
+		a.count = 0
+	}
+	return attempt{count: a.count + 1, last: now}
+}
+
+// attempts are a pod's failed container starts, by name, and its sandboxes.
+type attempts struct {
+	starts    map[string]attempt
+	sandboxes attempt
+}
+
+// tried counts the start of a container, or with no name of a sandbox.
+func (m *Manager) tried(uid types.UID, container string) {
+	now := m.options.Clock.Now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	a := m.attempts[uid]
+	if a == nil {
+		a = &attempts{starts: map[string]attempt{}}
+		m.attempts[uid] = a
+	}
+	if container == "" {
+		a.sandboxes = a.sandboxes.again(now)
+	} else {
+		a.starts[container] = a.starts[container].again(now)
+	}
+}
+
+// paced returns until when the next attempt has to wait, zero if it has not.
+func (m *Manager) paced(uid types.UID, container string) time.Time {
+	now := m.options.Clock.Now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	a := m.attempts[uid]
+	if a == nil {
+		return time.Time{}
+	}
+	last := a.sandboxes
+	if container != "" {
+		last = a.starts[container]
+	}
+	if at := last.next(); now.Before(at) {
+		return at
+	}
+	return time.Time{}
+}
+
+// checkPace holds a container whose starts fail at the runtime; it keeps the
+// reason it waits for.
+func (st *starting) checkPace() *startFailure {
+	at := st.m.paced(st.pod.UID, st.spec.Name)
+	if at.IsZero() {
+		return nil
+	}
+	w := st.m.WaitingReasons(st.pod.UID)[st.spec.Name]
+	return &startFailure{name: st.spec.Name, reason: w.Reason, message: w.Message, retryAt: at, held: true}
+}
+
+// notePace remembers how the start of a container ended.
+func (m *Manager) notePace(uid types.UID, name string, f *startFailure) {
+	switch {
+	case f == nil:
+		m.mu.Lock()
+		if a := m.attempts[uid]; a != nil {
+			delete(a.starts, name)
+		}
+		m.mu.Unlock()
+	case !f.held && (f.reason == reasonRunContainerError || f.reason == reasonCreateContainerError):
+		m.tried(uid, name)
+	}
+}
+
+// checkSandboxPace reports whether the pod may have a new sandbox now: not if its
+// sandboxes do not last.
+func (s *podSync) checkSandboxPace() bool {
+	at := s.m.paced(s.pod.UID, "")
+	if at.IsZero() {
+		return true
+	}
+	s.held = true
+	s.fail(stepCreateSandbox, s.pod.Name, reasonCreatePodSandboxError,
+		fmt.Errorf("the latest sandbox did not last; the next one is made at %s", at.Format(time.TimeOnly)))
+	s.retryAt(at)
+	return false
+}
+
+// anythingRuns reports whether there is something left to stop.
+func (s *podSync) anythingRuns() bool {
+	return s.status != nil && (slices.ContainsFunc(s.status.Containers, func(c *runtime.ContainerStatus) bool {
+		return c.State == runtime.Running || c.State == runtime.Unknown
+	}) || slices.ContainsFunc(s.status.Sandboxes, func(b *runtime.SandboxStatus) bool { return b.State == runtime.Running }))
+}
