@@ -10,9 +10,9 @@ import (
 	"github.com/podwright/podwright/runtime/pods"
 )
 
-// pauses syncs a pod whenever it may be tried again, n times, and returns the pauses
+// attempts syncs a pod whenever it may be tried again, n times, and returns the pauses
 // in between.
-func (w *world) pauses(n int, attempt func() pods.Result) []time.Duration {
+func (w *world) attempts(n int, attempt func() pods.Result) []time.Duration {
 	w.t.Helper()
 	var out []time.Duration
 	last := time.Now()
@@ -47,7 +47,7 @@ func TestStartsThatFailHavePauses(t *testing.T) {
 		w := newWorld(t, nil)
 		w.fake.Inject(fake.Fault{Match: fake.Match{Method: fake.StartContainer}, Times: 5, Effect: fake.Effect{Err: runtime.ErrUnavailable}})
 		pod := newPod()
-		got := w.pauses(6, func() pods.Result {
+		got := w.attempts(6, func() pods.Result {
 			r := w.sync(pod)
 			if reason := w.m.WaitingReasons(pod.UID)["app"].Reason; reason != "RunContainerError" && r.Err != nil {
 				t.Errorf("waits for %q", reason)
@@ -74,8 +74,8 @@ func TestSandboxesThatDieHavePauses(t *testing.T) {
 			}
 			return r
 		}
-		wantPauses(t, w.pauses(5, lost), 0, 0, 1, 2, 4)
+		wantPauses(t, w.attempts(5, lost), 0, 0, 1, 2, 4)
 		<-time.After(2 * time.Minute)
-		wantPauses(t, w.pauses(2, lost), 0, 0)
+		wantPauses(t, w.attempts(2, lost), 0, 0)
 	})
 }
