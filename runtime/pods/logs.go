@@ -48,6 +48,26 @@ func (m *Manager) makeLogDir(elements ...string) error {
 	return dir.Close()
 }
 
+// makeLogFolder makes the folder of a container's logs and clears the way for one:
+// what stands there and is no file was put there by a container, and the runtime
+// would write through it.
+func (m *Manager) makeLogFolder(pod, container, log string) error {
+	if err := m.makeLogDir(pod, container); err != nil {
+		return err
+	}
+	dir, err := poddir.OpenDir(m.options.LogDir, pod, container)
+	if err != nil {
+		return fmt.Errorf("log directory: %w", err)
+	}
+	defer dir.Close()
+	if info, err := dir.Lstat(log); err == nil && !info.Mode().IsRegular() {
+		if err := dir.Remove(log); err != nil {
+			return fmt.Errorf("log file: %w", err)
+		}
+	}
+	return nil
+}
+
 // nextLog returns the number of a container's next log file: one more than the
 // highest there is, 0 if there is none or the folder cannot be read.
 func (m *Manager) nextLog(pod, container string) int {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -194,7 +195,7 @@ func (st *starting) configure(ctx context.Context, image images.Image) (*runtime
 	if err != nil {
 		return nil, st.failed(ctx, reasonCreateContainerConfigError, err, "")
 	}
-	if err := m.makeLogDir(logDirName(st.pod), st.spec.Name); err != nil {
+	if err := m.makeLogFolder(logDirName(st.pod), st.spec.Name, filepath.Base(config.LogPath)); err != nil {
 		return nil, st.failed(ctx, reasonCreateContainerConfigError, err, "")
 	}
 	return config, nil

@@ -72,8 +72,10 @@ func unitsOf(pod *runtime.Pod, policy Policy, now time.Time) [][]Container {
 	var units [][]Container
 	for _, c := range pod.Containers {
 		switch {
-		case c.State == runtime.Running, now.Sub(policy.end(pod, c)) < policy.MinAge:
+		case c.State == runtime.Running:
 			continue
+		case policy.MinAge > 0 && now.Sub(policy.end(pod, c)) < policy.MinAge:
+			continue // without a minimum it does not matter what the clock says
 		case c.State == runtime.Created && now.Sub(c.CreatedAt) < unstartedAge:
 			continue
 		}

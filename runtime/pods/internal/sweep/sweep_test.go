@@ -81,6 +81,7 @@ func TestContainers(t *testing.T) {
 		{"CG4a but not what runs", []*runtime.Pod{pod("u", "c=running@10 d=exited@20")}, sweep.Policy{MaxPerContainer: 1, MaxContainers: -1, Gone: goneIs("u")}, "ud20"},
 		{"CG4b no limit", []*runtime.Pod{pod("u", "c=exited@10 c=exited@20")}, sweep.Policy{MaxPerContainer: -1, MaxContainers: -1}, ""},
 		{"CG1 min age", []*runtime.Pod{pod("u", "c=exited@10 c=exited@20 c=exited@3700 c=exited@3800")}, sweep.Policy{MinAge: time.Hour, MaxPerContainer: 1, MaxContainers: -1}, "uc3800"},
+		{"CG1 no min age: whatever the clock says", []*runtime.Pod{pod("u", "c=exited@-20 c=exited@-10")}, sweep.Policy{MaxPerContainer: 1, MaxContainers: -1}, "uc-10"},
 		{"CG2 edge 21: created just now", []*runtime.Pod{pod("u", "c=created@59 d=created@61")}, sweep.Policy{MaxPerContainer: 0, MaxContainers: -1}, "ud61"},
 		{"CG8 total 0", []*runtime.Pod{pod("u", "c=exited@10 d=exited@20")}, sweep.Policy{MaxPerContainer: -1, MaxContainers: 0}, "ud20 uc10"},
 		{"CG8 total 4 of 6", []*runtime.Pod{pod("u", "c=exited@1 c=exited@2 c=exited@3 c=exited@4 c=exited@5 c=exited@6")}, sweep.Policy{MaxPerContainer: -1, MaxContainers: 4}, "uc6 uc5"},

@@ -1,0 +1,361 @@
+package pods_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/fake"
+	"github.com/podwright/podwright/runtime/pods"
+)
+
+// spec/runtime.md 19.1, 19.2, spec/cleanup.md CG1, CG2: a container's age counts from
+// its end where that is known, and a negative age is refused.
+func TestGarbageCollectMinAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, pod := crashing(t) // runs of a second, a minute apart at least
+		status := w.read(pod)
+		finished := func(_ types.UID, id runtime.ContainerID) time.Time {
+			for _, c := range status.Containers {
+				if c.ID == id {
+					return c.FinishedAt
+				}
+			}
+			return time.Time{}
+		}
+		oldest := status.Containers[len(status.Containers)-1]
+		age := time.Since(oldest.CreatedAt)
+		policy := pods.GCPolicy{SourcesReady: true, MinAge: age, FinishedAt: finished, KeepNone: true}
+		if report, err := w.m.GarbageCollect(t.Context(), policy); err != nil || len(report.Containers) != 0 {
+			t.Errorf("CG2: it ended a second after its creation: %+v, err %v", report, err)
+		}
+		policy.FinishedAt = nil
+		if report, err := w.m.GarbageCollect(t.Context(), policy); err != nil || !slices.Equal(report.Containers, []string{oldest.ID.ID}) {
+			t.Errorf("CG2, 19.1: its end is not known: %+v, err %v", report, err)
+		}
+		if _, err := w.m.GarbageCollect(t.Context(), pods.GCPolicy{MinAge: -1}); err == nil {
+			t.Error("CG1: a negative age is accepted")
+		}
+	})
+}
+
+// spec/runtime.md 19.2, spec/cleanup.md CG5, edge case 22: a container in an unknown
+// state is killed before it is removed; if it cannot be killed it stays, and others
+// go all the same, oldest first.
+func TestGarbageCollectUnknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, pod := crashing(t)
+		unknown := w.read(pod).Containers[1]
+		if err := w.fake.SetUnknown(unknown.ID.ID); err != nil {
+			t.Fatal(err)
+		}
+		remove := w.fake.Inject(fake.Fault{Match: fake.Match{Method: fake.StopContainer}, Effect: fake.Effect{Err: errors.New("busy")}})
+		policy := pods.GCPolicy{SourcesReady: true}
+		report, err := w.m.GarbageCollect(t.Context(), policy)
+		if err == nil || len(report.Containers) != 2 || slices.Contains(report.Containers, unknown.ID.ID) {
+			t.Errorf("edge 22: %+v, err %v", report, err)
+		}
+		var order []uint64
+		for _, c := range w.fake.Calls(fake.Match{Method: fake.RemoveContainer}) {
+			order = append(order, uint64(c.Start.UnixNano()))
+		}
+		if len(order) != 2 || order[0] > order[1] {
+			t.Errorf("CG5: removals %v", order)
+		}
+		remove()
+		report, err = w.m.GarbageCollect(t.Context(), policy)
+		if err != nil || !slices.Equal(report.Containers, []string{unknown.ID.ID}) {
+			t.Errorf("edge 22: then %+v, err %v", report, err)
+		}
+		calls := w.fake.Calls(fake.Match{Func: func(c fake.Call) bool { return c.ContainerID == unknown.ID.ID && c.Err == nil }})
+		if n := len(calls); n < 2 || calls[n-2].Method != fake.StopContainer || calls[n-1].Method != fake.RemoveContainer {
+			t.Errorf("CG5: not killed first: %v", calls)
+		}
+	})
+}
+
+// spec/cleanup.md CG7: a run that fails raises one event about the node, a run that
+// does not or was cancelled none.
+func TestContainerGCFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := crashing(t)
+		count := func() (n int) {
+			for _, e := range w.events.list() {
+				if strings.HasPrefix(e, "Warning ContainerGCFailed ") {
+					n++
+				}
+			}
+			return n
+		}
+		remove := w.fake.Inject(fake.Fault{Match: fake.Match{Method: fake.RemoveContainer}, Effect: fake.Effect{Err: errors.New("busy")}})
+		for run := 1; run < 3; run++ {
+			if report, err := w.m.GarbageCollect(t.Context(), pods.GCPolicy{}); err == nil || len(report.Containers) != 0 {
+				t.Errorf("%+v, err %v", report, err)
+			}
+			if n := count(); n != run {
+				t.Errorf("CG7: %d events after %d runs in which three removals failed", n, run)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := w.m.GarbageCollect(ctx, pods.GCPolicy{}); err == nil || count() != 2 {
+			t.Errorf("CG7: an event of a run that was cancelled; err %v", err)
+		}
+		remove()
+		if _, err := w.m.GarbageCollect(t.Context(), pods.GCPolicy{}); err != nil || count() != 2 {
+			t.Errorf("CG7: an event of a run that went well; err %v", err)
+		}
+	})
+}
+
+// spec/runtime.md 19.4, spec/cleanup.md SB1 to SB4, edge case 23: sandboxes are
+// stopped, then removed; one that cannot be stopped stays; one with containers stays
+// until they have gone, and so does the newest of a live pod.
+func TestGarbageCollectSandboxes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		pod := newPod()
+		for range 2 { // a lost sandbox, then one more
+			w.settle(pod)
+			if err := w.fake.FailSandbox(w.read(pod).Sandboxes[0].ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.settle(pod)
+		pass(time.Minute)
+		w.settle(pod) // its back-off is over
+		boxes := w.read(pod).Sandboxes
+		if len(boxes) != 3 {
+			t.Fatalf("%d sandboxes", len(boxes))
+		}
+		remove := w.fake.Inject(fake.Fault{Match: fake.Match{Method: fake.StopPodSandbox}, Effect: fake.Effect{Err: errors.New("busy")}})
+		report, err := w.m.GarbageCollect(t.Context(), pods.GCPolicy{SourcesReady: true})
+		if err == nil || len(report.Sandboxes) != 0 || len(w.calls(fake.RemovePodSandbox)) != 0 {
+			t.Errorf("SB4: %+v, err %v", report, err)
+		}
+		remove()
+		report, err = w.m.GarbageCollect(t.Context(), pods.GCPolicy{SourcesReady: true})
+		// The middle one holds the newest dead container (edge 23).
+		if err != nil || !slices.Equal(report.Sandboxes, []string{boxes[2].ID}) {
+			t.Errorf("SB3, 19.4: %+v, err %v", report, err)
+		}
+		if err := w.m.KillPod(t.Context(), pod, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		report, err = w.m.GarbageCollect(t.Context(), pods.GCPolicy{SourcesReady: true})
+		if err != nil || !slices.Equal(report.Sandboxes, []string{boxes[1].ID}) {
+			t.Errorf("ND4: of a live pod: %+v, err %v", report, err)
+		}
+		gone := func(types.UID) bool { return true }
+		report, err = w.m.GarbageCollect(t.Context(), pods.GCPolicy{SourcesReady: true, ContentShouldBeRemoved: gone})
+		if err != nil || !slices.Equal(report.Sandboxes, []string{boxes[0].ID}) {
+			t.Errorf("SB2, 19.4: of a removed pod: %+v, err %v", report, err)
+		}
+	})
+}
+
+// spec/cleanup.md CG4, CG8, edge case 20: limits as the engine's settings give
+// them, on a real list.
+func TestGarbageCollectLimits(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		policy pods.GCPolicy
+		left   int
+	}{
+		{"zero: one per name", pods.GCPolicy{}, 2},
+		{"edge 20: none", pods.GCPolicy{KeepNone: true}, 0},
+		{"edge 20: no limit", pods.GCPolicy{MaxPerContainer: -1, MaxContainers: -1}, 8},
+		{"edge 20: two per name", pods.GCPolicy{MaxPerContainer: 2}, 4},
+		{"edge 20: total below the number of units", pods.GCPolicy{MaxContainers: 1}, 1},
+		{"edge 20: total alone", pods.GCPolicy{MaxPerContainer: -1, MaxContainers: 5}, 4}, // 2 per unit
+		{"edge 20: min age 1 h", pods.GCPolicy{MinAge: time.Hour}, 8},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, nil)
+				pod := newPod(func(p *v1.Pod) { p.Spec.Containers = append(p.Spec.Containers, container("other")) })
+				for range 4 {
+					w.settle(pod)
+					for _, name := range []string{"app", "other"} {
+						if w.read(pod).Container(name).State == runtime.Running {
+							if err := w.fake.Exit(pod.UID, name, fake.Exit{}); err != nil {
+								t.Fatal(err)
+							}
+						}
+					}
+					pass(time.Minute)
+				}
+				w.settle(pod) // 4 dead of each and one that runs
+				tc.policy.SourcesReady = true
+				if _, err := w.m.GarbageCollect(t.Context(), tc.policy); err != nil {
+					t.Fatal(err)
+				}
+				dead := 0
+				for _, c := range w.read(pod).Containers {
+					if c.State == runtime.Exited {
+						dead++
+					}
+				}
+				if dead != tc.left {
+					t.Errorf("%d dead containers left, want %d", dead, tc.left)
+				}
+			})
+		})
+	}
+}
+
+// edge case 21: a container that was created and has not started yet stays, even of
+// a pod that is gone.
+func TestGarbageCollectCreated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		pod := newPod()
+		defer w.fake.Inject(fake.Fault{Match: fake.Match{Method: fake.StartContainer}, Effect: fake.Effect{Hang: true}})()
+		ctx, cancel := context.WithTimeout(t.Context(), second)
+		defer cancel()
+		w.m.SyncPod(ctx, pod, w.read(pod))
+		w.wantState(pod, "app:created")
+		gone := pods.GCPolicy{SourcesReady: true, ContentShouldBeRemoved: func(types.UID) bool { return true }}
+		for _, tc := range []struct {
+			after time.Duration
+			want  int
+		}{{0, 0}, {58 * second, 0}, {2 * second, 1}} {
+			pass(tc.after)
+			report, err := w.m.GarbageCollect(t.Context(), gone)
+			if err != nil || len(report.Containers) != tc.want {
+				t.Errorf("edge 21: %+v, err %v", report, err)
+			}
+		}
+	})
+}
+
+// reaping makes a pod with n dead containers named app, the newest first, and a
+// reaper that runs until the end.
+func reaping(t *testing.T, n int, o pods.ReaperOptions, opt ...func(*pods.Options)) (*world, *runtime.PodStatus, *pods.Reaper, func() []string) {
+	t.Helper()
+	w := newWorld(t, nil, opt...)
+	pod := newPod()
+	for range n {
+		w.settle(pod)
+		if err := w.fake.Exit(pod.UID, "app", fake.Exit{Code: 1}); err != nil {
+			t.Fatal(err)
+		}
+		pass(10 * time.Minute)
+	}
+	status := w.read(pod)
+	r := w.m.NewReaper(o)
+	// removed runs the reaper until it has nothing to do and tells what is gone, in
+	// order.
+	removed := func() (out []string) {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- r.Run(ctx) }()
+		synctest.Wait()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		for _, c := range w.fake.Calls(fake.Match{Method: fake.RemoveContainer}) {
+			if i := slices.IndexFunc(status.Containers, func(s *runtime.ContainerStatus) bool { return s.ID.ID == c.ContainerID }); c.Err == nil {
+				out = append(out, fmt.Sprint(i))
+			}
+		}
+		return out
+	}
+	return w, status, r, removed
+}
+
+// spec/syncloop.md PE2, spec/runtime.md 19.6: after a death the older dead containers
+// of that name go, newest first; of a pod that is gone all. syncloop.md edge 29: an
+// unknown ID deletes nothing.
+func TestReaper(t *testing.T) {
+	gone := func(types.UID) bool { return true }
+	for _, tc := range []struct {
+		name    string
+		options pods.ReaperOptions
+		died    int // index of the container that died, -1: one nobody knows
+		want    string
+	}{
+		{"PE2: all but the newest, newest first", pods.ReaperOptions{}, 0, "1 2 3"},
+		{"PE2: whichever of the name died", pods.ReaperOptions{}, 3, "1 2 3"},
+		{"PE2: two are kept", pods.ReaperOptions{Keep: 2}, 0, "2 3"},
+		{"PE2: all are kept", pods.ReaperOptions{Keep: -1}, 0, ""},
+		{"PE2: of a gone pod all", pods.ReaperOptions{ContentShouldBeRemoved: gone}, 0, "0 1 2 3"},
+		{"edge 29: unknown", pods.ReaperOptions{}, -1, ""},
+		{"edge 29: unknown of a gone pod", pods.ReaperOptions{ContentShouldBeRemoved: gone}, -1, ""},
+		{"young ones stay", pods.ReaperOptions{MinAge: 25 * time.Minute}, 0, "2 3"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				_, status, reaper, removed := reaping(t, 4, tc.options)
+				id := "unknown"
+				if tc.died >= 0 {
+					id = status.Containers[tc.died].ID.ID
+				}
+				reaper.Died(status, id)
+				if got := strings.Join(removed(), " "); got != tc.want {
+					t.Errorf("removed %q, want %q", got, tc.want)
+				}
+			})
+		})
+	}
+}
+
+// spec/syncloop.md PE3, edge 30: the queue holds 50; what has no room is dropped
+// without blocking and left to garbage collection.
+func TestReaperQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, status, reaper, removed := reaping(t, 60, pods.ReaperOptions{})
+		for range 3 {
+			reaper.Died(status, status.Containers[0].ID.ID)
+		}
+		if n := len(removed()); n != 50 {
+			t.Errorf("PE3: %d removed, want 50", n)
+		}
+		report, err := w.m.GarbageCollect(t.Context(), pods.GCPolicy{})
+		if err != nil || len(report.Containers) != 9 {
+			t.Errorf("edge 30: the rest: %+v, err %v", report, err)
+		}
+	})
+}
+
+// spec/syncloop.md PE4, spec/runtime.md 19.3: how a container ended is kept first; if
+// that fails, it stays. A pod that comes back meanwhile keeps its containers.
+func TestReaperKeepsUnrecorded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fails := errors.New("disk full")
+		var asked []string
+		_, status, reaper, removed := reaping(t, 3, pods.ReaperOptions{}, func(o *pods.Options) {
+			o.BeforeRemove = func(_ context.Context, uid types.UID, name string, id runtime.ContainerID) error {
+				asked = append(asked, fmt.Sprint(uid, name))
+				return fails
+			}
+		})
+		reaper.Died(status, status.Containers[0].ID.ID)
+		if got := removed(); len(got) != 0 || len(asked) != 2 {
+			t.Errorf("PE4: removed %q, asked for %q", got, asked)
+		}
+		fails = nil
+		reaper.Died(status, status.Containers[0].ID.ID)
+		if got := removed(); len(got) != 2 {
+			t.Errorf("PE4: then removed %q", got)
+		}
+
+		goes := true
+		_, status, reaper, removed = reaping(t, 3, pods.ReaperOptions{ContentShouldBeRemoved: func(types.UID) bool { return goes }})
+		reaper.Died(status, status.Containers[0].ID.ID)
+		goes = false
+		if got := removed(); len(got) != 0 {
+			t.Errorf("DR1: the pod came back, and yet %q are removed", got)
+		}
+	})
+}
