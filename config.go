@@ -78,6 +78,9 @@ type Config struct {
 	// Objects gives the config maps and secrets that pods refer to. Nil: there are
 	// none, and a pod that needs one waits with a reason that says so.
 	Objects pods.ObjectGetter
+	// Volumes makes the volumes that the engine does not make itself, such as
+	// CSI's. Nil: pods that need one wait, with a reason that says so.
+	Volumes pods.VolumeManager
 	// Sinks receive the status of every pod as it changes. Nil: nobody does;
 	// [Engine.Pods] still shows it.
 	Sinks []status.StatusSink

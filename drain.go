@@ -93,7 +93,7 @@ func (e *Engine) removePod(ctx context.Context, p *runtime.Pod) error {
 	if err := e.pods.RemovePod(ctx, p.UID); err != nil {
 		return fmt.Errorf("remove from the runtime: %w", err)
 	}
-	if err := e.pods.RemovePodDir(p.UID); err != nil {
+	if err := e.pods.RemovePodDir(ctx, p.UID); err != nil {
 		return fmt.Errorf("remove its folder: %w", err)
 	}
 	return nil

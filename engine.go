@@ -104,7 +104,7 @@ func (e *Engine) build() error {
 		HostIPs:    func() []string { return c.NodeIPs },
 		ClusterDNS: c.ClusterDNS, ClusterDomain: c.ClusterDomain,
 		CrashLoopBackOff: c.CrashLoopBackOff, ImageBackOff: c.ImageBackOff,
-		MaxParallelImagePulls: c.MaxParallelImagePulls, Objects: c.Objects,
+		MaxParallelImagePulls: c.MaxParallelImagePulls, Objects: c.Objects, Volumes: c.Volumes,
 		Reader: freshReader{e.pleg}, Sequence: sequence,
 		BeforeRemove: freshReader{e.pleg}.exitKnown,
 		Clock:        c.Clock, Logger: c.Logger.WithName("pods"), Events: c.Events, Meter: meter("runtime/pods"),

@@ -38,6 +38,7 @@ type podRuntime interface {
 	KillPod(ctx context.Context, pod *v1.Pod, status *runtime.PodStatus, graceOverride *int64) error
 	KillRuntimePod(ctx context.Context, pod *runtime.Pod, graceOverride *int64) error
 	RemovePod(ctx context.Context, uid types.UID) error
+	TearDownVolumes(ctx context.Context, uid types.UID) error
 	WaitingReasons(uid types.UID) map[string]pods.Waiting
 	TerminationMessage(container *runtime.ContainerStatus) string
 	Forget(uid types.UID)
@@ -181,6 +182,10 @@ func (s *syncer) SyncTerminatingRuntimePod(ctx context.Context, pod *runtime.Pod
 // SyncTerminatedPod publishes the last status and lets go of the pod.
 func (s *syncer) SyncTerminatedPod(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus) error {
 	if _, err := s.publish(pod, view, true, nil); err != nil {
+		return err
+	}
+	// Memory and mounts are given back as soon as nobody can use them.
+	if err := s.pods.TearDownVolumes(ctx, pod.UID); err != nil {
 		return err
 	}
 	if err := s.status.TerminatePod(pod); err != nil {

@@ -172,9 +172,12 @@ func (n *node) RemovePod(_ context.Context, uid types.UID) error {
 
 func (n *node) RemoveLogs(uid types.UID) error { return n.remove("logs", uid, n.logDirs) }
 
-func (n *node) RemovePodDir(uid types.UID) error { return n.remove("folder", uid, n.podDirs) }
-func (n *node) PodDirs() ([]types.UID, error)    { return keys(n.podDirs), n.listErr }
-func (n *node) LogDirs() ([]types.UID, error)    { return keys(n.logDirs), n.listErr }
+func (n *node) RemovePodDir(_ context.Context, uid types.UID) error {
+	return n.remove("folder", uid, n.podDirs)
+}
+
+func (n *node) PodDirs() ([]types.UID, error) { return keys(n.podDirs), n.listErr }
+func (n *node) LogDirs() ([]types.UID, error) { return keys(n.logDirs), n.listErr }
 
 func keys(m map[types.UID]bool) []types.UID {
 	out := []types.UID{}

@@ -96,7 +96,7 @@ type Content interface {
 	// RemoveLogs removes a pod's log folder.
 	RemoveLogs(uid types.UID) error
 	// RemovePodDir removes a pod's folder, under the rules of section 4.
-	RemovePodDir(uid types.UID) error
+	RemovePodDir(ctx context.Context, uid types.UID) error
 }
 
 // Collector removes dead containers and sandboxes by policy (sections 6, 7).

@@ -75,7 +75,7 @@ func (h *Housekeeper) removeOne(ctx context.Context, c Candidate) error {
 	case StepLogs:
 		return h.options.Content.RemoveLogs(c.PodUID)
 	default:
-		return h.options.Content.RemovePodDir(c.PodUID)
+		return h.options.Content.RemovePodDir(ctx, c.PodUID)
 	}
 }
 

@@ -161,7 +161,7 @@ func TestContainerd(t *testing.T) {
 	if err != nil || len(report.Containers) != 3 || len(report.Sandboxes) != 1 {
 		t.Errorf("GC: %+v, err %v", report, err)
 	}
-	if err := errors.Join(r.m.RemovePod(t.Context(), pod.UID), r.m.RemovePodDir(pod.UID)); err != nil {
+	if err := errors.Join(r.m.RemovePod(t.Context(), pod.UID), r.m.RemovePodDir(t.Context(), pod.UID)); err != nil {
 		t.Error(err)
 	}
 	if left, err := r.m.PodDirs(); err != nil || len(left) != 0 {

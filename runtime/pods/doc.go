@@ -22,17 +22,26 @@
 // talks to no API server.
 //
 // Not here yet: values from config maps, secrets and files; pull secrets, the
-// pull rate limit and pull records; volumes other than emptyDir on disk and
-// hostPath; block devices; user namespaces; runtime classes; cluster DNS and
-// service variables; cgroups per pod, huge pages, swap and memory QoS; in-place
-// resize; log rotation and links; restart of sidecars while a pod ends. A pod
-// that needs a value, volume, block device, user namespace or runtime class of
-// these waits with a clear reason, one that asks for cluster DNS gets an event;
-// the rest is left at the runtime's defaults.
+// pull rate limit and pull records; emptyDir in huge pages; user namespaces;
+// runtime classes; cluster DNS and service variables; cgroups per pod, huge
+// pages, swap and memory QoS; in-place resize; log rotation and links; restart of
+// sidecars while a pod ends. A pod that needs a value, volume, user namespace or
+// runtime class of these waits with a clear reason, one that asks for cluster DNS
+// gets an event; the rest is left at the runtime's defaults.
 //
-// A sub-path is resolved inside its volume when the container is created, but
-// not held: a container that shares the volume and swaps the path in the moment
-// before the runtime mounts it wins.
+// # Volumes
+//
+// The volumes that containers use are made before the sandbox and before every
+// start, by the caller's [VolumeManager] if it handles them, else by the engine:
+// emptyDir, hostPath, image, configMap, secret, downwardAPI, projected. One that
+// cannot be made keeps only the containers waiting that use it. Files of config maps and
+// secrets follow their objects with every sync. [Manager.TearDownVolumes] undoes
+// all of it after the containers have stopped; what is on disk and mounted is
+// found again after a restart of the engine.
+//
+// A sub-path is opened inside its volume and held by a bind mount until the
+// container has started, so whatever swaps the path in between comes too late.
+// That, and volumes in memory, need root; without it pods that ask for them wait.
 //
 // # Where it differs from the kubelet on purpose
 //

@@ -101,10 +101,11 @@ func (s envSources) File(volume, path string) (string, bool, error) {
 	if !filepath.IsLocal(path) {
 		return "", false, fmt.Errorf("fileKeyRef: path %q must be relative and stay in the volume", path)
 	}
-	root, err := s.st.m.volume(s.st.pod, volume)
+	ready, err := s.st.volumes.get(s.st.pod, volume)
 	if err != nil {
 		return "", false, fmt.Errorf("volume %q: %w", volume, err)
 	}
+	root := ready.HostPath
 	f, err := poddir.OpenFile(root, filepath.Join(root, path))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", false, nil

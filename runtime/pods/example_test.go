@@ -53,7 +53,7 @@ func Example() {
 		}
 	}
 	fmt.Println("stopped:", manager.KillPod(ctx, pod, nil, nil))
-	fmt.Println("removed:", manager.RemovePod(ctx, pod.UID), manager.RemovePodDir(pod.UID))
+	fmt.Println("removed:", manager.RemovePod(ctx, pod.UID), manager.RemovePodDir(ctx, pod.UID))
 	// Output:
 	// CreateSandbox web
 	// StartContainer app

@@ -211,9 +211,3 @@ var ErrPodRunning = errors.New("the pod still runs")
 
 // PodDirs lists the UIDs that have a directory below RootDir/pods.
 func (m *Manager) PodDirs() ([]types.UID, error) { return m.dirs.List() }
-
-// RemovePodDir removes a pod's directory: emptyDir content, hosts file,
-// termination files. It never follows a link, never enters another file system
-// or mount point, and fails if one is there (spec/cleanup.md 4). A missing
-// directory is success.
-func (m *Manager) RemovePodDir(uid types.UID) error { return m.dirs.Remove(uid) }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand"
+	"os"
 	"path/filepath"
 	goruntime "runtime"
 	"sync"
@@ -31,6 +32,8 @@ type Manager struct {
 	puller  *images.Puller
 	dirs    poddir.Store
 	metrics metrics
+	// selinux: the machine labels files.
+	selinux bool
 	// allocatable has at least CPU and memory.
 	allocatable v1.ResourceList
 
@@ -44,6 +47,8 @@ type Manager struct {
 	holds map[types.UID]time.Time
 	// attempts has what is tried again and again, by pod.
 	attempts map[types.UID]*attempts
+	// mounted has the volumes made ready, by pod and name.
+	mounted map[types.UID]map[string]MountedVolume
 	// stopping has what was done to containers that are being stopped.
 	stopping stopNotes
 }
@@ -69,14 +74,16 @@ func New(rt runtime.RuntimeService, imageService runtime.ImageService, o Options
 		holds:    map[types.UID]time.Time{},
 		attempts: map[types.UID]*attempts{},
 		stopping: stopNotes{},
+		mounted:  map[types.UID]map[string]MountedVolume{},
 	}
+	_, err := os.Stat("/sys/fs/selinux/enforce")
+	m.selinux = err == nil
 	m.allocatable = v1.ResourceList{
 		v1.ResourceCPU:    *resource.NewQuantity(int64(goruntime.NumCPU()), resource.DecimalSI),
 		v1.ResourceMemory: *resource.NewQuantity(m.node.MemoryCapacity, resource.BinarySI),
 	}
 	maps.Copy(m.allocatable, o.Allocatable)
 	m.node.MemoryAllocatable = m.allocatable.Memory().Value()
-	var err error
 	if m.metrics, err = newMetrics(o.Meter); err != nil {
 		return nil, err
 	}
@@ -98,6 +105,7 @@ func (m *Manager) Forget(uid types.UID) {
 	delete(m.holds, uid)
 	delete(m.stopping, uid)
 	delete(m.attempts, uid)
+	delete(m.mounted, uid)
 	m.crashes.Forget(uid)
 	m.crashes.Prune(m.options.Clock.Now())
 	m.mu.Unlock()

@@ -1,6 +1,7 @@
 package pods
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path"
@@ -22,36 +23,45 @@ const (
 	hostImage = "host"
 )
 
-// mounts prepares the container's mounts (spec/runtime.md 12).
-func (m *Manager) mounts(pod *v1.Pod, c *v1.Container, e *criconfig.Environment, podIPs []string, imageID string) ([]*runtimeapi.Mount, error) {
-	if len(c.VolumeDevices) > 0 {
-		return nil, fmt.Errorf("volumeDevices: block device %q is not supported", c.VolumeDevices[0].Name)
+// mounts prepares the container's mounts (spec/runtime.md 12). Sub-paths are held
+// from here until releaseSubPaths.
+func (st *starting) mounts(ctx context.Context, e *criconfig.Environment, imageID string) ([]*runtimeapi.Mount, error) {
+	m := st.m
+	features, err := st.mountFeatures(ctx)
+	if err != nil {
+		return nil, err
 	}
 	var out []*runtimeapi.Mount
 	ownHosts := false
-	for i := range c.VolumeMounts {
-		vm := &c.VolumeMounts[i]
-		mount, err := m.mount(pod, vm, e)
+	relabelled := map[string]bool{}
+	for i := range st.spec.VolumeMounts {
+		vm := &st.spec.VolumeMounts[i]
+		mount, err := st.mount(vm, i, e, features)
 		if err != nil {
 			return nil, fmt.Errorf("volume mount %q: %w", vm.Name, err)
 		}
+		// Once per volume is enough: files have one label.
+		mount.SelinuxRelabel = mount.SelinuxRelabel && !relabelled[vm.Name]
+		relabelled[vm.Name] = true
 		ownHosts = ownHosts || mount.ContainerPath == hostsPath
 		out = append(out, mount)
 	}
 	if m.options.NoManagedMounts || imageID == hostImage {
 		return out, nil
 	}
-	if !ownHosts && (pod.Spec.HostNetwork || len(podIPs) > 0) {
-		file, err := m.hostsFile(pod, podIPs)
+	if !ownHosts && (st.pod.Spec.HostNetwork || len(st.podIPs) > 0) {
+		file, err := m.hostsFile(st.pod, st.podIPs)
 		if err != nil {
 			return nil, fmt.Errorf("hosts file: %w", err)
 		}
-		out = append(out, &runtimeapi.Mount{ContainerPath: hostsPath, HostPath: file})
+		out = append(out, &runtimeapi.Mount{ContainerPath: hostsPath, HostPath: file, SelinuxRelabel: m.selinux})
 	}
-	if file, err := m.dirs.TerminationFile(pod.UID, c.Name, m.randomName()); err == nil {
-		out = append(out, &runtimeapi.Mount{ContainerPath: absolute(meta.TerminationPath(c)), HostPath: file})
+	if file, err := m.dirs.TerminationFile(st.pod.UID, st.spec.Name, m.randomName()); err == nil {
+		out = append(out, &runtimeapi.Mount{
+			ContainerPath: absolute(meta.TerminationPath(st.spec)), HostPath: file, SelinuxRelabel: m.selinux,
+		})
 	} else {
-		m.options.Logger.Error(err, "No termination message file", "podUID", pod.UID, "container", c.Name)
+		m.options.Logger.Error(err, "No termination message file", "podUID", st.pod.UID, "container", st.spec.Name)
 	}
 	return out, nil
 }
@@ -66,8 +76,8 @@ func (m *Manager) randomName() string {
 	return fmt.Sprintf("%08x", m.random.Uint32())
 }
 
-// mount prepares one volume mount.
-func (m *Manager) mount(pod *v1.Pod, vm *v1.VolumeMount, e *criconfig.Environment) (*runtimeapi.Mount, error) {
+// mount prepares one volume mount, the container's number index.
+func (st *starting) mount(vm *v1.VolumeMount, index int, e *criconfig.Environment, features mountFeatures) (*runtimeapi.Mount, error) {
 	if vm.MountPath == "" {
 		return nil, fmt.Errorf("mountPath is empty")
 	}
@@ -75,7 +85,12 @@ func (m *Manager) mount(pod *v1.Pod, vm *v1.VolumeMount, e *criconfig.Environmen
 	if err != nil {
 		return nil, err
 	}
-	if err := checkRecursiveReadOnly(vm); err != nil {
+	recursive, err := recursiveReadOnly(vm, features)
+	if err != nil {
+		return nil, err
+	}
+	options, err := bindMountOptions(vm, features)
+	if err != nil {
 		return nil, err
 	}
 	sub := vm.SubPath
@@ -84,18 +99,41 @@ func (m *Manager) mount(pod *v1.Pod, vm *v1.VolumeMount, e *criconfig.Environmen
 			return nil, err
 		}
 	}
-	host, err := m.volume(pod, vm.Name)
+	volume, err := st.volumes.get(st.pod, vm.Name)
 	if err != nil {
 		return nil, err
 	}
-	if sub != "" {
-		if host, err = poddir.SubPath(host, sub); err != nil {
-			return nil, err
-		}
+	out := &runtimeapi.Mount{
+		ContainerPath: absolute(vm.MountPath), HostPath: volume.HostPath, Propagation: propagation,
+		Readonly: vm.ReadOnly || volume.ReadOnly, RecursiveReadOnly: recursive, MountOptions: options,
+		SelinuxRelabel: volume.SELinuxRelabel && st.m.selinux,
 	}
-	return &runtimeapi.Mount{
-		ContainerPath: absolute(vm.MountPath), HostPath: host, Readonly: vm.ReadOnly, Propagation: propagation,
-	}, nil
+	switch {
+	case volume.Image != "":
+		out.Image, out.ImageSubPath = &runtimeapi.ImageSpec{Image: volume.Image}, sub
+		return out, poddir.CheckSubPath(sub)
+	case volume.HostPath == "":
+		return nil, fmt.Errorf("it is a block device: name it under volumeDevices")
+	case sub != "":
+		st.holding = true
+		out.HostPath, err = st.m.dirs.HoldSubPath(st.pod.UID, poddir.SubPath{
+			Volume: vm.Name, Host: volume.HostPath, Container: st.spec.Name, Index: index, Path: sub,
+			Shared: propagation == runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL,
+		})
+	}
+	return out, err
+}
+
+// releaseSubPaths lets go of what mounts has held, once the runtime has mounted it.
+func (st *starting) releaseSubPaths() {
+	if !st.holding {
+		return
+	}
+	st.holding = false
+	if err := st.m.dirs.ReleaseSubPaths(st.pod.UID, st.spec.Name); err != nil {
+		// The next start, or the pod's end, tries again.
+		st.m.options.Logger.Error(err, "A sub-path is still held", "podUID", st.pod.UID, "container", st.spec.Name)
+	}
 }
 
 // mountPropagation follows spec/runtime.md 12.2.
@@ -114,23 +152,6 @@ func mountPropagation(vm *v1.VolumeMount) (runtimeapi.MountPropagation, error) {
 	return 0, fmt.Errorf("mountPropagation %q is unknown", *vm.MountPropagation)
 }
 
-// checkRecursiveReadOnly follows spec/runtime.md 12.3 for a runtime that is not
-// known to support it.
-func checkRecursiveReadOnly(vm *v1.VolumeMount) error {
-	if vm.RecursiveReadOnly == nil || *vm.RecursiveReadOnly == v1.RecursiveReadOnlyDisabled {
-		return nil
-	}
-	switch {
-	case !vm.ReadOnly:
-		return fmt.Errorf("recursiveReadOnly needs readOnly")
-	case vm.MountPropagation != nil && *vm.MountPropagation != v1.MountPropagationNone:
-		return fmt.Errorf("recursiveReadOnly needs mountPropagation None")
-	case *vm.RecursiveReadOnly == v1.RecursiveReadOnlyIfPossible:
-		return nil
-	}
-	return fmt.Errorf("recursiveReadOnly %q is not supported", *vm.RecursiveReadOnly)
-}
-
 // expandSubPath expands a subPathExpr; every variable must have a value
 // (spec/runtime.md 12.1).
 func expandSubPath(expr string, e *criconfig.Environment) (string, error) {
@@ -143,30 +164,6 @@ func expandSubPath(expr string, e *criconfig.Environment) (string, error) {
 		return value, ok
 	})
 	return out, errors.Join(missing, err)
-}
-
-// volume makes a volume ready and returns where it is on the node.
-func (m *Manager) volume(pod *v1.Pod, name string) (string, error) {
-	for i := range pod.Spec.Volumes {
-		v := &pod.Spec.Volumes[i]
-		if v.Name != name {
-			continue
-		}
-		switch {
-		case v.EmptyDir != nil && v.EmptyDir.Medium == v1.StorageMediumDefault:
-			var group *int64
-			if pod.Spec.SecurityContext != nil {
-				group = pod.Spec.SecurityContext.FSGroup
-			}
-			return m.dirs.EmptyDir(pod.UID, name, group)
-		case v.EmptyDir != nil:
-			return "", fmt.Errorf("emptyDir with medium %q is not supported", v.EmptyDir.Medium)
-		case v.HostPath != nil:
-			return poddir.HostPath(v.HostPath)
-		}
-		return "", fmt.Errorf("only emptyDir and hostPath volumes are supported")
-	}
-	return "", fmt.Errorf("the pod has no volume of this name")
 }
 
 // hostsFile writes the pod's hosts file (spec/runtime.md 12.4).

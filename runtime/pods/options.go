@@ -147,6 +147,9 @@ type Options struct {
 	// Services gives the services whose addresses containers find in their
 	// environment. Nil: containers are told of none (spec/runtime.md 11.8).
 	Services ServiceLister
+	// Volumes makes the volumes that the engine does not make itself. Nil: pods
+	// that need one wait, with a reason that says so.
+	Volumes VolumeManager
 	// Probes gives probe results. Nil: nobody probes; a startup probe then
 	// counts as passed and liveness is never lost.
 	Probes ProbeSource

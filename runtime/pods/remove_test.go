@@ -180,7 +180,7 @@ func TestRemovePod(t *testing.T) {
 			if err := w.m.RemovePod(t.Context(), pod.UID); err != nil {
 				t.Error(err)
 			}
-			if err := w.m.RemovePodDir(pod.UID); err != nil {
+			if err := w.m.RemovePodDir(t.Context(), pod.UID); err != nil {
 				t.Error(err)
 			}
 		}
@@ -193,7 +193,7 @@ func TestRemovePod(t *testing.T) {
 			}
 		}
 		for _, uid := range []types.UID{"", "..", "a/b"} {
-			if w.m.RemovePod(t.Context(), uid) == nil || w.m.RemovePodDir(uid) == nil {
+			if w.m.RemovePod(t.Context(), uid) == nil || w.m.RemovePodDir(t.Context(), uid) == nil {
 				t.Errorf("removal of %q succeeds", uid)
 			}
 		}

@@ -27,6 +27,8 @@ func (s *podSync) configureSandbox() bool {
 		s.m.podEvent(s.pod, v1.EventTypeWarning, "FailedCreatePodSandBox", "Failed to configure pod sandbox: %v", err)
 		return false
 	}
+	security := config.Linux.SecurityContext
+	security.SupplementalGroups = withVolumeGroups(s.pod, security.SupplementalGroups, s.volumes.groups())
 	s.sandboxConfig = config
 	return true
 }

@@ -46,6 +46,8 @@ type starting struct {
 	ref *v1.ObjectReference
 	// environment is nil until it is built.
 	environment *criconfig.Environment
+	// holding: sub-paths of volumes are held for the runtime to mount.
+	holding bool
 }
 
 // startContainer brings one container up in the order of spec/runtime.md 8.
@@ -59,10 +61,14 @@ func (s *podSync) startContainer(ctx context.Context, c member) *startFailure {
 	}
 	// From here on the runtime hears of it.
 	s.result.Acted = true
+	if f := st.imageVolumeFailure(); f != nil {
+		return f
+	}
 	image, f := st.pull(ctx)
 	if f != nil {
 		return f
 	}
+	defer st.releaseSubPaths()
 	config, f := st.configure(ctx, image)
 	if f != nil {
 		return f
@@ -72,12 +78,13 @@ func (s *podSync) startContainer(ctx context.Context, c member) *startFailure {
 	}
 	id, err := s.m.createContainer(ctx, s.sandboxID, config, s.sandboxConfig)
 	if err != nil {
-		return st.failed(ctx, reasonCreateContainerError, err, "")
+		return st.failed(ctx, reasonCreateContainerError, aboutImageVolumes(config, err), "")
 	}
 	st.event(v1.EventTypeNormal, "Created", "Container created: %s", c.spec.Name)
 	if err := s.m.startCreated(ctx, id); err != nil {
 		return st.failed(ctx, reasonRunContainerError, err, id)
 	}
+	st.releaseSubPaths() // a hook may take long
 	st.event(v1.EventTypeNormal, "Started", "Container started: %s", c.spec.Name)
 	s.m.linkLog(s.pod, c.spec.Name, id, config.LogPath)
 	return st.postStart(ctx, id)
@@ -174,14 +181,21 @@ func (st *starting) pull(ctx context.Context) (images.Image, *startFailure) {
 	if err == nil {
 		return image, nil
 	}
+	f := st.pullFailure(err)
 	var e *images.Error
-	if !errors.As(err, &e) {
-		return image, &startFailure{name: st.spec.Name, reason: images.ErrImagePull, message: err.Error(), err: err}
-	}
-	if ctx.Err() == nil {
+	if errors.As(err, &e) && ctx.Err() == nil {
 		st.event(v1.EventTypeWarning, "Failed", "Error: %s", e.Reason)
 	}
-	return image, &startFailure{
+	return image, f
+}
+
+// pullFailure is what an image that is not there does to the container.
+func (st *starting) pullFailure(err error) *startFailure {
+	var e *images.Error
+	if !errors.As(err, &e) {
+		return &startFailure{name: st.spec.Name, reason: images.ErrImagePull, message: err.Error(), err: err}
+	}
+	return &startFailure{
 		name: st.spec.Name, reason: e.Reason, message: e.Message, err: err,
 		retryAt: e.RetryAt, held: e.Reason == images.ImagePullBackOff,
 	}
@@ -210,11 +224,15 @@ func (st *starting) containerConfig(ctx context.Context, image images.Image) (*r
 	if err := st.buildEnvironment(ctx); err != nil {
 		return nil, err
 	}
-	mounts, err := m.mounts(st.pod, st.spec, st.environment, st.podIPs, image.Ref)
+	mounts, err := st.mounts(ctx, st.environment, image.Ref)
 	if err != nil {
 		return nil, err
 	}
-	return criconfig.Container(criconfig.ContainerInput{
+	devices, err := st.devices()
+	if err != nil {
+		return nil, err
+	}
+	config, err := criconfig.Container(criconfig.ContainerInput{
 		Described: meta.Described{
 			Pod: st.pod, Container: st.spec, Kind: st.kind, Index: st.index, RestartCount: st.restartCount(),
 		},
@@ -222,6 +240,13 @@ func (st *starting) containerConfig(ctx context.Context, image images.Image) (*r
 		ImageUser: criconfig.ImageUser{UID: image.UID, Name: image.Username},
 		Mounts:    mounts, TargetID: target,
 	})
+	if err != nil {
+		return nil, err
+	}
+	config.Devices = devices
+	security := config.Linux.SecurityContext
+	security.SupplementalGroups = withVolumeGroups(st.pod, security.SupplementalGroups, st.volumes.groups())
+	return config, nil
 }
 
 // targetID finds the container an ephemeral container looks into.

@@ -23,6 +23,7 @@ import (
 func (m *Manager) SyncPod(ctx context.Context, pod *v1.Pod, status *runtime.PodStatus) Result {
 	plan := m.computeActions(pod, status)
 	if plan.Empty() {
+		m.refreshVolumes(ctx, pod)
 		return Result{}
 	}
 	s := &podSync{m: m, pod: pod, status: status, plan: plan}
@@ -78,7 +79,8 @@ type podSync struct {
 	sandboxID     string
 	sandboxConfig *runtimeapi.PodSandboxConfig
 	// podIPs are the addresses containers are told, of the node on its network.
-	podIPs []string
+	podIPs  []string
+	volumes volumeState
 }
 
 // run does the steps of spec/runtime.md 7 and stops where that says so.
@@ -104,6 +106,9 @@ func (s *podSync) run(ctx context.Context) {
 	if s.status != nil {
 		s.podIPs = s.status.IPs
 	}
+	if s.plan.CreateSandbox || s.plan.Starts() {
+		s.setUpVolumes(ctx)
+	}
 	if s.plan.CreateSandbox && !s.createSandbox(ctx) {
 		return
 	}
@@ -115,9 +120,11 @@ func (s *podSync) run(ctx context.Context) {
 
 // startContainers starts what is due, one after the other.
 func (s *podSync) startContainers(ctx context.Context) {
-	starts := len(s.plan.StartEphemeral) + len(s.plan.StartInit) + len(s.plan.StartApp)
-	if starts > 0 && s.sandboxConfig == nil && !s.configureSandbox() {
+	if s.plan.Starts() && s.sandboxConfig == nil && !s.configureSandbox() {
 		return
+	}
+	if s.plan.Starts() {
+		s.pullImageVolumes(ctx)
 	}
 	for _, i := range s.plan.StartEphemeral {
 		s.start(ctx, ephemeralMember(s.pod, i))

@@ -103,6 +103,11 @@ func (p *Plan) dropAll() {
 	*p = Plan{KillPod: true, SandboxID: p.SandboxID, Attempt: p.Attempt}
 }
 
+// Starts reports whether it starts any container.
+func (p *Plan) Starts() bool {
+	return len(p.StartEphemeral)+len(p.StartInit)+len(p.StartApp) > 0
+}
+
 // Empty reports whether there is nothing to do.
 func (p *Plan) Empty() bool {
 	return !p.KillPod && !p.CreateSandbox && len(p.Reset) == 0 && len(p.Kill) == 0 &&

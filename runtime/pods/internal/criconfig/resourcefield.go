@@ -9,6 +9,16 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
+// ResourceValue reads a resource of the container that ref names, for a volume
+// (spec/runtime.md 11.6).
+func ResourceValue(pod *v1.Pod, ref *v1.ResourceFieldSelector, allocatable v1.ResourceList) (string, error) {
+	c := containerNamed(pod, ref.ContainerName)
+	if c == nil {
+		return "", fmt.Errorf("resourceFieldRef: the pod has no container %q", ref.ContainerName)
+	}
+	return resourceValue(pod, c, ref, allocatable)
+}
+
 // resourceValue reads a resource of a container for its environment
 // (spec/runtime.md 11.6). A limit that is not set reads as the pod's, then as
 // what the node can give.

@@ -25,6 +25,11 @@ func newStore(t *testing.T) poddir.Store {
 	return poddir.Store{Path: filepath.Join(t.TempDir(), "pods")}
 }
 
+// emptyDir makes an emptyDir volume on disk.
+func emptyDir(s poddir.Store, uid types.UID, volume string, group *int64) (string, error) {
+	return s.MakeVolume(uid, poddir.VolumeDir{Plugin: poddir.EmptyDir, Name: volume, Mode: 0o777, Group: group})
+}
+
 func write(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -58,7 +63,7 @@ func TestNamesNeverEscape(t *testing.T) {
 		s := poddir.Store{Path: filepath.Join(outer, "pods")}
 		name := rapid.OneOf(rapid.String(), rapid.StringMatching(`(\.\.|/|a|\x00){0,6}`))
 		uid, volume, container := name.Draw(t, "uid"), name.Draw(t, "volume"), name.Draw(t, "container")
-		_, _ = s.EmptyDir(types.UID(uid), volume, nil)
+		_, _ = emptyDir(s, types.UID(uid), volume, nil)
 		_, _ = s.TerminationFile(types.UID(uid), container, "0123abcd")
 		_, _ = s.HostsFile(types.UID(uid), nil)
 		entries, err := os.ReadDir(outer)
@@ -79,7 +84,7 @@ func TestNamesNeverEscape(t *testing.T) {
 func TestEmptyDir(t *testing.T) {
 	s := newStore(t)
 	group := int64(os.Getgid())
-	path, err := s.EmptyDir("u", "v", &group)
+	path, err := emptyDir(s, "u", "v", &group)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +96,7 @@ func TestEmptyDir(t *testing.T) {
 		t.Errorf("mode %v, err %v", info.Mode(), err)
 	}
 	write(t, filepath.Join(path, "f"), "x")
-	if again, err := s.EmptyDir("u", "v", nil); err != nil || again != path {
+	if again, err := emptyDir(s, "u", "v", nil); err != nil || again != path {
 		t.Errorf("again: %s, err %v", again, err)
 	}
 	if _, err := os.Stat(filepath.Join(path, "f")); err != nil {
@@ -107,7 +112,7 @@ func TestRemoveFollowsNoLink(t *testing.T) {
 	s := newStore(t)
 	outside := filepath.Join(t.TempDir(), "precious")
 	write(t, filepath.Join(outside, "f"), "x")
-	path, err := s.EmptyDir("u", "v", nil)
+	path, err := emptyDir(s, "u", "v", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +156,7 @@ func TestRemoveLinkAsPod(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(outside, "f")); err != nil {
 		t.Error(err)
 	}
-	if _, err := s.EmptyDir("u", "v", nil); err == nil {
+	if _, err := emptyDir(s, "u", "v", nil); err == nil {
 		t.Error("a volume is made through a link that leads outside")
 	}
 }
@@ -186,7 +191,7 @@ func TestRemoveKeepsForeignVolumes(t *testing.T) {
 // beside one.
 func TestRemoveStopsAtMounts(t *testing.T) {
 	s := newStore(t)
-	path, err := s.EmptyDir("u", "v", nil)
+	path, err := emptyDir(s, "u", "v", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +281,7 @@ func TestSubPath(t *testing.T) {
 		"file": "file", "dir": "dir", "in": "dir", "in/f": "dir/f", "new/one": "new/one", "pipe": "pipe", ".": "",
 		"out": "-", "abs": "-", "loop": "-", "out/key": "-", "abs/new": "-", "..": "-", "dir/../..": "-", "/dir": "-", "a/../dir": "-",
 	} {
-		got, err := poddir.SubPath(volume, sub)
+		got, err := poddir.OpenSubPath(volume, sub)
 		switch {
 		case want == "-":
 			if err == nil {

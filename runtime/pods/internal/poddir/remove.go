@@ -19,11 +19,11 @@ import (
 // of it is removed.
 var ErrMounted = errors.New("something is mounted there")
 
-// Remove removes a pod's folder: emptyDir content, then everything else. Other
-// volumes must have been unmounted and emptied by whoever made them: of them only
-// empty folders go (spec/cleanup.md OD2 to OD7). A missing folder is success.
+// Remove removes a pod's folder: the engine's own volumes, then everything else.
+// Other volumes must have been unmounted and emptied by whoever made them: of them
+// only empty folders go (spec/cleanup.md OD2 to OD7). A missing folder is success.
 func (s Store) Remove(uid types.UID) error {
-	if err := CheckName("pod UID", string(uid)); err != nil {
+	if err := s.TearDown(uid); err != nil {
 		return err
 	}
 	return removeChild(s.Path, string(uid), removePod)
@@ -66,9 +66,7 @@ func removeChild(parent, name string, remove func(tree) error) error {
 
 func removePod(t tree) error {
 	return t.removeDir(t.name, func(pod tree) error {
-		err := pod.removeDir("volumes", func(volumes tree) error {
-			return errors.Join(volumes.remove(emptyDirPlugin), volumes.children(tree.removeEmpty))
-		})
+		err := pod.removeDir("volumes", func(volumes tree) error { return volumes.children(tree.removeEmpty) })
 		if err != nil {
 			return err
 		}
@@ -177,24 +175,43 @@ func ignoreMissing(err error) error {
 	return err
 }
 
+// mountTable lists what this process sees mounted.
+const mountTable = "/proc/self/mountinfo"
+
 // noMounts fails if the mount table has an entry at or below path, or cannot be
 // read: then it may.
 func noMounts(path string) error {
-	real, err := filepath.EvalSymlinks(filepath.Dir(path))
+	points, err := mountsBelow(path)
 	if err != nil {
 		return err
 	}
-	path = filepath.Join(real, filepath.Base(path))
-	table, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return fmt.Errorf("mount table: %w", err)
-	}
-	for _, point := range mountPoints(table) {
-		if point == path || strings.HasPrefix(point, path+"/") {
-			return fmt.Errorf("%s: %w", point, ErrMounted)
-		}
+	if len(points) > 0 {
+		return fmt.Errorf("%s: %w", points[0], ErrMounted)
 	}
 	return nil
+}
+
+// mountsBelow lists the mount points at or below path.
+func mountsBelow(path string) ([]string, error) {
+	real, err := filepath.EvalSymlinks(filepath.Dir(path))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	path = filepath.Join(real, filepath.Base(path))
+	table, err := os.ReadFile(mountTable)
+	if err != nil {
+		return nil, fmt.Errorf("mount table: %w", err)
+	}
+	var out []string
+	for _, point := range mountPoints(table) {
+		if point == path || strings.HasPrefix(point, path+"/") {
+			out = append(out, point)
+		}
+	}
+	return out, nil
 }
 
 // mountPoints takes the mount points out of a mountinfo table.

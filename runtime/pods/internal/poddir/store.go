@@ -10,10 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-const (
-	emptyDirPlugin = "kubernetes.io~empty-dir"
-	dirMode        = 0o750
-)
+const dirMode = 0o750
 
 // Store is the folder of all pods. Its methods are safe for concurrent use for
 // different pods.
@@ -49,39 +46,6 @@ func (s Store) Make(uid types.UID) error {
 		return fmt.Errorf("pod directory: %w", err)
 	}
 	return root.Close()
-}
-
-// EmptyDir makes the folder of an emptyDir volume, or finds it, and returns its
-// path. Any user may write to it; with a group the content belongs to that group.
-func (s Store) EmptyDir(uid types.UID, volume string, group *int64) (string, error) {
-	if err := CheckName("volume name", volume); err != nil {
-		return "", err
-	}
-	root, err := s.open(uid)
-	if err != nil {
-		return "", err
-	}
-	defer root.Close()
-	name := filepath.Join("volumes", emptyDirPlugin, volume)
-	if err := root.MkdirAll(filepath.Dir(name), dirMode); err != nil {
-		return "", err
-	}
-	err = root.Mkdir(name, 0o777)
-	if err == nil {
-		// The mode of Mkdir is cut by the umask.
-		mode := fs.FileMode(0o777)
-		if group != nil {
-			if err := root.Chown(name, -1, int(*group)); err != nil {
-				return "", err
-			}
-			mode |= fs.ModeSetgid
-		}
-		err = root.Chmod(name, mode)
-	}
-	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", err
-	}
-	return filepath.Join(s.Path, string(uid), name), nil
 }
 
 // TerminationFile makes the file a container writes its last words to. name must

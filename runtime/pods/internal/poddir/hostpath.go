@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 )
 
@@ -64,49 +63,4 @@ func HostPath(source *v1.HostPathVolumeSource) (string, error) {
 		return "", fmt.Errorf("hostPath %q is not a %s", path, kind)
 	}
 	return path, nil
-}
-
-// errSubPath hides host paths, which users must not see (spec/runtime.md 12.1).
-var errSubPath = errors.New("it leads outside the volume or cannot be opened")
-
-// SubPath returns the path of sub below a volume, made as a folder if nothing is
-// there. Links inside the volume are followed as long as they stay in it; the
-// path returned has none left.
-func SubPath(volume, sub string) (string, error) {
-	if filepath.IsAbs(sub) || slices.Contains(strings.Split(sub, "/"), "..") {
-		return "", fmt.Errorf("subPath %q must be relative and without '..'", sub)
-	}
-	root, err := os.OpenRoot(volume)
-	if err != nil {
-		return "", fmt.Errorf("subPath %q: the volume is not a directory", sub)
-	}
-	defer root.Close()
-	real, err := handlePath(root, ".")
-	if err != nil {
-		return "", fmt.Errorf("subPath %q: %w", sub, errSubPath)
-	}
-	if _, err := root.Stat(sub); errors.Is(err, fs.ErrNotExist) {
-		info, err := root.Stat(".")
-		if err == nil {
-			err = root.MkdirAll(sub, info.Mode().Perm())
-		}
-		if err != nil {
-			return "", fmt.Errorf("subPath %q: %w", sub, errSubPath)
-		}
-	}
-	path, err := handlePath(root, sub)
-	if err != nil || (path != real && !strings.HasPrefix(path, real+"/")) {
-		return "", fmt.Errorf("subPath %q: %w", sub, errSubPath)
-	}
-	return path, nil
-}
-
-// handlePath opens name and asks the kernel where the handle really is.
-func handlePath(root *os.Root, name string) (string, error) {
-	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	return os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
 }

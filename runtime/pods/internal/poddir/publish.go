@@ -1,0 +1,217 @@
+package poddir
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// File is a file to publish.
+type File struct {
+	Data []byte
+	// Mode has permission bits only.
+	Mode fs.FileMode
+}
+
+const (
+	dataLink = "..data"
+	newLink  = "..data_tmp"
+)
+
+// CheckFileName reports why a path cannot name a published file, nil if it can.
+func CheckFileName(path string) error {
+	switch {
+	case path == "" || filepath.IsAbs(path) || strings.ContainsRune(path, 0):
+		return fmt.Errorf("path %q must be relative and not empty", path)
+	case slices.Contains(strings.Split(path, "/"), ".."):
+		return fmt.Errorf("path %q must not contain '..'", path)
+	case strings.HasPrefix(path, ".."):
+		return fmt.Errorf("path %q must not begin with '..'", path)
+	case filepath.Clean(path) != path || path == ".":
+		return fmt.Errorf("path %q is not in its short form %q", path, filepath.Clean(path))
+	}
+	for part := range strings.SplitSeq(path, "/") {
+		if err := CheckName("path element", part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Publish makes files the whole content of a volume in one step: readers see all
+// old or all new files, never a mix. The files live in a folder of their own,
+// named fresh, which the link ..data points to; links at the top lead through it.
+// With a group they belong to it and it may read them. It reports whether
+// anything changed.
+func Publish(volume, fresh string, files map[string]File, group *int64) (changed bool, err error) {
+	for path := range files {
+		if err := CheckFileName(path); err != nil {
+			return false, err
+		}
+	}
+	root, err := os.OpenRoot(volume)
+	if err != nil {
+		return false, fmt.Errorf("publish: %w", bare(err))
+	}
+	defer root.Close()
+	files = withGroup(files, group)
+	current, _ := root.Readlink(dataLink)
+	if current != "" && filepath.IsLocal(current) && same(root, current, files) {
+		// A crash may have left links or an old folder.
+		return false, settle(root, current, files)
+	}
+	if err := writeFiles(root, fresh, files, group); err != nil {
+		return false, errors.Join(fmt.Errorf("publish: %w", bare(err)), root.RemoveAll(fresh))
+	}
+	if err := root.Remove(newLink); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	if err := root.Symlink(fresh, newLink); err != nil {
+		return false, err
+	}
+	if err := root.Rename(newLink, dataLink); err != nil {
+		return false, err
+	}
+	return true, settle(root, fresh, files)
+}
+
+// Published reports whether a volume has content.
+func Published(volume string) bool {
+	info, err := os.Lstat(filepath.Join(volume, dataLink))
+	return err == nil && info.Mode()&fs.ModeSymlink != 0
+}
+
+// withGroup lets the group read.
+func withGroup(files map[string]File, group *int64) map[string]File {
+	if group == nil {
+		return files
+	}
+	out := make(map[string]File, len(files))
+	for path, f := range files {
+		f.Mode |= 0o440
+		out[path] = f
+	}
+	return out
+}
+
+// writeFiles writes a new folder; what a crash left there goes first.
+func writeFiles(root *os.Root, dir string, files map[string]File, group *int64) error {
+	if err := root.RemoveAll(dir); err != nil {
+		return err
+	}
+	own := func(path string, mode fs.FileMode) error {
+		if group != nil {
+			if err := root.Lchown(path, -1, int(*group)); err != nil {
+				return err
+			}
+		}
+		return root.Chmod(path, mode) // cut by the umask otherwise
+	}
+	folder := func(path string) error {
+		if err := root.Mkdir(path, 0o700); err != nil {
+			if errors.Is(err, fs.ErrExist) {
+				return nil
+			}
+			return err
+		}
+		return own(path, 0o755)
+	}
+	if err := folder(dir); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		path := dir
+		parts := strings.Split(name, "/")
+		for _, part := range parts[:len(parts)-1] {
+			path = filepath.Join(path, part)
+			if err := folder(path); err != nil {
+				return err
+			}
+		}
+		path = filepath.Join(path, parts[len(parts)-1])
+		// Exclusive: two names may mean one file.
+		f, err := root.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return err
+		}
+		_, err = f.Write(files[name].Data)
+		if err := errors.Join(err, f.Close()); err != nil {
+			return err
+		}
+		if err := own(path, files[name].Mode.Perm()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// same reports whether dir holds exactly these files.
+func same(root *os.Root, dir string, files map[string]File) bool {
+	found := 0
+	err := fs.WalkDir(root.FS(), dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		want, ok := files[strings.TrimPrefix(path, dir+"/")]
+		if !ok || !holds(root, path, want) {
+			return errors.New("differs")
+		}
+		found++
+		return nil
+	})
+	return err == nil && found == len(files)
+}
+
+func holds(root *os.Root, path string, want File) bool {
+	f, err := root.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || info.Mode() != want.Mode.Perm() || info.Size() != int64(len(want.Data)) {
+		return false
+	}
+	data, err := io.ReadAll(f)
+	return err == nil && bytes.Equal(data, want.Data)
+}
+
+// settle makes the links at the top lead to the current files and removes what
+// was published before.
+func settle(root *os.Root, current string, files map[string]File) error {
+	want := map[string]string{}
+	for name := range files {
+		first, _, _ := strings.Cut(name, "/")
+		want[first] = dataLink + "/" + first
+	}
+	dir, err := root.Open(".")
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	problems := []error{err}
+	for _, name := range names {
+		switch {
+		case name == dataLink || name == current:
+		case strings.HasPrefix(name, ".."):
+			problems = append(problems, root.RemoveAll(name))
+		case want[name] == "":
+			problems = append(problems, root.Remove(name))
+		}
+	}
+	for name, target := range want {
+		if got, err := root.Readlink(name); err == nil && got == target {
+			continue
+		}
+		problems = append(problems, root.RemoveAll(name), root.Symlink(target, name))
+	}
+	return errors.Join(problems...)
+}

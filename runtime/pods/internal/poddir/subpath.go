@@ -1,0 +1,205 @@
+package poddir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const subPathsDir = "volume-subpaths"
+
+// errSubPath hides host paths, which users must not see (spec/runtime.md 12.1).
+var errSubPath = errors.New("it leads outside the volume or cannot be opened")
+
+// CheckSubPath reports why a sub-path cannot be one, nil if it can.
+func CheckSubPath(sub string) error {
+	if filepath.IsAbs(sub) || slices.Contains(strings.Split(sub, "/"), "..") || strings.ContainsRune(sub, 0) {
+		return fmt.Errorf("subPath %q must be relative and without '..'", sub)
+	}
+	return nil
+}
+
+// SubPath is one use of a part of a volume.
+type SubPath struct {
+	// Volume is the volume's name, Host where it is on the node.
+	Volume, Host string
+	// Container and Index name the mount that uses it.
+	Container string
+	Index     int
+	// Path below the volume; what is missing is made.
+	Path string
+	// Shared lets what is mounted in the container appear on the node.
+	Shared bool
+}
+
+// HoldSubPath resolves a sub-path inside its volume and holds it with a bind
+// mount of its own, so that whatever happens to the path now, the runtime mounts
+// what was resolved. It returns the place of that mount, which stays until
+// [Store.ReleaseSubPaths] or [Store.TearDown].
+func (s Store) HoldSubPath(uid types.UID, p SubPath) (string, error) {
+	if err := errors.Join(CheckName("volume name", p.Volume), CheckName("container name", p.Container)); err != nil {
+		return "", err
+	}
+	source, err := openSubPath(p.Host, p.Path)
+	if err != nil {
+		return "", err
+	}
+	defer source.Close()
+	root, err := s.open(uid)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	name := filepath.Join(subPathsDir, p.Volume, p.Container, strconv.Itoa(p.Index))
+	if err := hold(root, name, source, p.Shared); err != nil {
+		return "", fmt.Errorf("subPath %q: %w", p.Path, err)
+	}
+	return filepath.Join(s.Path, string(uid), name), nil
+}
+
+// hold binds source to name below root, where an earlier start may have left its
+// own mount.
+func hold(root *os.Root, name string, source *os.File, shared bool) error {
+	if err := root.MkdirAll(filepath.Dir(name), dirMode); err != nil {
+		return bare(err)
+	}
+	dir, err := root.OpenFile(filepath.Dir(name), os.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return bare(err)
+	}
+	defer dir.Close()
+	base := filepath.Base(name)
+	if err := dropSubPath(dir, base); err != nil {
+		return err
+	}
+	info, err := source.Stat()
+	if err != nil {
+		return bare(err)
+	}
+	if info.IsDir() {
+		err = root.Mkdir(name, 0o700)
+	} else {
+		err = create(root, name, nil, 0o600)
+	}
+	if err != nil {
+		return bare(err)
+	}
+	target := filepath.Join(handle(dir), base)
+	if err := mount(handle(source), target, "", unix.MS_BIND, ""); err != nil {
+		return errors.Join(err, dropSubPath(dir, base))
+	}
+	if shared {
+		return nil
+	}
+	// A slave hears of mounts on the node, as containers may ask for, and never
+	// takes one away there.
+	if err := mount("", target, "", unix.MS_SLAVE, ""); err != nil {
+		return errors.Join(err, dropSubPath(dir, base))
+	}
+	return nil
+}
+
+// ReleaseSubPaths lets go of the sub-paths of one container, once it has been
+// started or has failed to.
+func (s Store) ReleaseSubPaths(uid types.UID, container string) error {
+	if err := errors.Join(CheckName("pod UID", string(uid)), CheckName("container name", container)); err != nil {
+		return err
+	}
+	pod, err := openDir(nil, filepath.Join(s.Path, string(uid)))
+	if err != nil {
+		return ignoreMissing(err)
+	}
+	defer pod.Close()
+	return dropSubPaths(pod, container)
+}
+
+// dropSubPaths drops those of one container, or of all.
+func dropSubPaths(pod *os.File, container string) error {
+	return eachEntry(pod, subPathsDir, func(all *os.File, volume string) error {
+		return eachEntry(all, volume, func(dir *os.File, name string) error {
+			if container != "" && name != container {
+				return nil
+			}
+			return eachEntry(dir, name, dropSubPath)
+		})
+	})
+}
+
+// dropSubPath unmounts one and removes the file or empty folder it was mounted
+// on (spec/cleanup.md OD3).
+func dropSubPath(dir *os.File, name string) error {
+	if err := unmount(dir, name, nil); err != nil {
+		return err
+	}
+	err := unix.Unlinkat(int(dir.Fd()), name, 0)
+	if errors.Is(err, unix.EISDIR) || errors.Is(err, unix.EPERM) {
+		return unlinkDir(dir, name)
+	}
+	if err != nil {
+		return ignoreMissing(fmt.Errorf("remove %s: %w", name, err))
+	}
+	return nil
+}
+
+// openSubPath opens sub below a volume, made as folders if nothing is there.
+// Links inside the volume are followed as long as they stay in it. What is opened
+// is only named by the handle, not used: a device or pipe does not notice.
+func openSubPath(volume, sub string) (*os.File, error) {
+	if err := CheckSubPath(sub); err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(volume)
+	if err != nil {
+		return nil, fmt.Errorf("subPath %q: the volume is not a directory", sub)
+	}
+	defer root.Close()
+	if _, err := root.Stat(sub); errors.Is(err, fs.ErrNotExist) {
+		if err := makeSubPath(root, sub); err != nil {
+			return nil, fmt.Errorf("subPath %q: %w", sub, errSubPath)
+		}
+	}
+	dir, err := root.Open(".")
+	if err != nil {
+		return nil, fmt.Errorf("subPath %q: %w", sub, errSubPath)
+	}
+	defer dir.Close()
+	fd, err := unix.Openat2(int(dir.Fd()), filepath.Clean(sub), &unix.OpenHow{
+		Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS,
+	})
+	if errors.Is(err, unix.ENOSYS) {
+		return nil, fmt.Errorf("subPath %q: this kernel cannot open it safely: Linux 5.6 is needed", sub)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("subPath %q: %w", sub, errSubPath)
+	}
+	return os.NewFile(uintptr(fd), sub), nil
+}
+
+// makeSubPath makes folders with the mode of the volume's own.
+func makeSubPath(root *os.Root, sub string) error {
+	info, err := root.Stat(".")
+	if err != nil {
+		return err
+	}
+	path := ""
+	for part := range strings.SplitSeq(filepath.Clean(sub), "/") {
+		path = filepath.Join(path, part)
+		err := root.Mkdir(path, info.Mode().Perm())
+		if err == nil {
+			// The mode of Mkdir is cut by the umask.
+			err = root.Chmod(path, info.Mode()&(fs.ModePerm|fs.ModeSetgid))
+		}
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	return nil
+}

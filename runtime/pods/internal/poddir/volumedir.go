@@ -1,0 +1,220 @@
+package poddir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// The folders of the volumes the engine makes, as they are named on disk.
+const (
+	EmptyDir    = "kubernetes.io~empty-dir"
+	ConfigMap   = "kubernetes.io~configmap"
+	Secret      = "kubernetes.io~secret"
+	DownwardAPI = "kubernetes.io~downward-api"
+	Projected   = "kubernetes.io~projected"
+)
+
+// ownPlugins are the folders whose content is the engine's to remove.
+var ownPlugins = []string{EmptyDir, ConfigMap, Secret, DownwardAPI, Projected}
+
+// unfinished is the mode of a volume's folder until it is ready: a crash in
+// between shows, and the next try goes on.
+const unfinished fs.FileMode = 0
+
+// VolumeDir describes the folder of a volume.
+type VolumeDir struct {
+	// Plugin is one of the constants above, Name the volume's name.
+	Plugin, Name string
+	// Mode of the folder, without the set-group-ID bit.
+	Mode fs.FileMode
+	// Group owns the folder and everything made in it; nil: the agent's.
+	Group *int64
+	// Memory makes it a file system in memory of at most Size bytes (0: half of
+	// the machine's).
+	Memory bool
+	Size   int64
+}
+
+// MakeVolume makes the folder of a volume, or finds it as it was left, and
+// returns its path. It fails with [ErrNoMounts] if it would have to mount and may
+// not.
+func (s Store) MakeVolume(uid types.UID, v VolumeDir) (string, error) {
+	if err := CheckName("volume name", v.Name); err != nil {
+		return "", err
+	}
+	root, err := s.open(uid)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	name := filepath.Join("volumes", v.Plugin, v.Name)
+	if err := root.MkdirAll(filepath.Dir(name), dirMode); err != nil {
+		return "", err
+	}
+	if err := root.Mkdir(name, unfinished); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", err
+	}
+	if v.Memory {
+		err = mountMemory(root, name, v)
+	} else {
+		err = finish(root, name, v)
+	}
+	if err != nil {
+		return "", fmt.Errorf("volume directory: %w", err)
+	}
+	return filepath.Join(s.Path, string(uid), name), nil
+}
+
+// VolumePath returns where the folder of a volume is or would be, empty if there
+// can be none of this name.
+func (s Store) VolumePath(uid types.UID, plugin, name string) string {
+	if CheckName("pod UID", string(uid)) != nil || CheckName("volume name", name) != nil {
+		return ""
+	}
+	return filepath.Join(s.Path, string(uid), "volumes", plugin, name)
+}
+
+// Mounted names the places below the pod's folder on which something is mounted.
+func (s Store) Mounted(uid types.UID) ([]string, error) {
+	if err := CheckName("pod UID", string(uid)); err != nil {
+		return nil, err
+	}
+	return mountsBelow(filepath.Join(s.Path, string(uid)))
+}
+
+// finish gives a new folder its owner and then its mode. Later it belongs to the
+// containers and stays as they left it.
+func finish(root *os.Root, name string, v VolumeDir) error {
+	info, err := root.Lstat(name)
+	switch {
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return fmt.Errorf("%s is not a directory", v.Name)
+	case info.Mode().Perm() != unfinished:
+		return nil
+	}
+	mode := v.Mode
+	if v.Group != nil {
+		if err := root.Lchown(name, -1, int(*v.Group)); err != nil {
+			return fmt.Errorf("fsGroup %d: %w", *v.Group, bare(err))
+		}
+		mode |= fs.ModeSetgid
+	}
+	return root.Chmod(name, mode)
+}
+
+// mountMemory mounts a file system in memory, unless it is there already: its
+// content outlives the agent.
+func mountMemory(root *os.Root, name string, v VolumeDir) error {
+	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if errors.Is(err, fs.ErrPermission) {
+		return ErrNoMounts // mode 0 stops only those who may not mount either
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	mounted, err := isMountRoot(f)
+	if err != nil || mounted {
+		return err
+	}
+	mode := uint32(v.Mode.Perm())
+	data := ""
+	if v.Group != nil {
+		mode |= unix.S_ISGID
+		data = fmt.Sprintf(",gid=%d", *v.Group)
+	}
+	data = fmt.Sprintf("mode=%o", mode) + data
+	if v.Size > 0 {
+		data += fmt.Sprintf(",size=%d", v.Size)
+	}
+	return mount("tmpfs", handle(f), "tmpfs", 0, data)
+}
+
+// bare takes the path out of an error, which users must not see.
+func bare(err error) error {
+	var e *fs.PathError
+	if errors.As(err, &e) {
+		return e.Err
+	}
+	return err
+}
+
+// TearDown undoes what was made for a pod's volumes: sub-path mounts, memory, and
+// the content of the engine's own volumes. Everybody else's is left as it is.
+// What something is mounted on stays and is an error. Nothing there is success.
+func (s Store) TearDown(uid types.UID) error {
+	if err := CheckName("pod UID", string(uid)); err != nil {
+		return err
+	}
+	pod, err := openDir(nil, filepath.Join(s.Path, string(uid)))
+	if err != nil {
+		return ignoreMissing(err)
+	}
+	defer pod.Close()
+	if err := dropSubPaths(pod, ""); err != nil {
+		return err // they hold the volumes
+	}
+	volumes, err := openDir(pod, "volumes")
+	if err != nil {
+		return ignoreMissing(err)
+	}
+	defer volumes.Close()
+	var problems []error
+	for _, plugin := range ownPlugins {
+		problems = append(problems, eachEntry(volumes, plugin, func(dir *os.File, name string) error {
+			if err := unmount(dir, name, isTmpfs); err != nil {
+				return err
+			}
+			if unix.Unlinkat(int(dir.Fd()), name, unix.AT_REMOVEDIR) == nil {
+				return nil // empty, and an unfinished one cannot be opened by everybody
+			}
+			return RemoveTree(filepath.Join(s.Path, string(uid), "volumes", plugin), name)
+		}))
+	}
+	return errors.Join(problems...)
+}
+
+// openDir opens a folder, below dir if that is not nil, and follows no link.
+func openDir(dir *os.File, name string) (*os.File, error) {
+	at := unix.AT_FDCWD
+	if dir != nil {
+		at = int(dir.Fd())
+	}
+	fd, err := unix.Openat(at, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", filepath.Base(name), err)
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// eachEntry runs do for every entry of the folder name in parent, in order, and
+// removes the folder if it is empty then.
+func eachEntry(parent *os.File, name string, do func(dir *os.File, name string) error) error {
+	dir, err := openDir(parent, name)
+	if err != nil {
+		return ignoreMissing(err)
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	problems := []error{err}
+	slices.Sort(names)
+	for _, n := range names {
+		problems = append(problems, do(dir, n))
+	}
+	if err := errors.Join(problems...); err != nil {
+		return err
+	}
+	if err := unlinkDir(parent, name); !errors.Is(err, unix.ENOTEMPTY) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,200 @@
+package pods
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/restartpolicy"
+	"github.com/podwright/podwright/runtime/pods/internal/criconfig"
+	"github.com/podwright/podwright/runtime/pods/internal/objects"
+	"github.com/podwright/podwright/runtime/pods/internal/payload"
+	"github.com/podwright/podwright/runtime/pods/internal/poddir"
+)
+
+// ownVolumes makes the volumes that need nobody's help.
+type ownVolumes struct{ m *Manager }
+
+var _ VolumeManager = ownVolumes{}
+
+func (o ownVolumes) Handles(_ *v1.Pod, v *v1.Volume) bool {
+	return v.EmptyDir != nil || v.HostPath != nil || v.Image != nil || payload.Handles(v)
+}
+
+func (o ownVolumes) SetUp(ctx context.Context, pod *v1.Pod, v *v1.Volume) (MountedVolume, error) {
+	switch {
+	case v.EmptyDir != nil:
+		return o.emptyDir(pod, v)
+	case v.HostPath != nil:
+		path, err := poddir.HostPath(v.HostPath)
+		return MountedVolume{HostPath: path}, err
+	case v.Image != nil:
+		return MountedVolume{Image: v.Image.Reference, ReadOnly: true}, nil
+	}
+	return o.files(ctx, pod, v)
+}
+
+func (o ownVolumes) TearDown(_ context.Context, uid types.UID) error {
+	return o.m.dirs.TearDown(uid)
+}
+
+// Mounted is not asked for by the engine: removal looks at the mount table.
+func (o ownVolumes) Mounted(_ context.Context, uid types.UID) ([]string, error) {
+	return o.m.dirs.Mounted(uid)
+}
+
+// emptyDir makes an emptyDir volume (spec/cleanup.md 5); it belongs to fsGroup
+// from the start, and what is made in it too.
+func (o ownVolumes) emptyDir(pod *v1.Pod, v *v1.Volume) (MountedVolume, error) {
+	var limit int64
+	if v.EmptyDir.SizeLimit != nil {
+		limit = v.EmptyDir.SizeLimit.Value()
+	}
+	if limit < 0 {
+		return MountedVolume{}, fmt.Errorf("emptyDir: sizeLimit %d is negative", limit)
+	}
+	dir := poddir.VolumeDir{Plugin: poddir.EmptyDir, Name: v.Name, Mode: 0o777, Group: fsGroup(pod)}
+	switch v.EmptyDir.Medium {
+	case v1.StorageMediumDefault:
+	case v1.StorageMediumMemory:
+		allocatable := o.m.allocatable[v1.ResourceMemory]
+		limit = memorySize(pod, limit, allocatable.Value())
+		dir.Memory, dir.Size = true, limit
+	default:
+		return MountedVolume{}, fmt.Errorf("emptyDir: medium %q is not supported", v.EmptyDir.Medium)
+	}
+	path, err := o.m.dirs.MakeVolume(pod.UID, dir)
+	if errors.Is(err, poddir.ErrNoMounts) {
+		err = fmt.Errorf("emptyDir with medium Memory: %w", err)
+	}
+	return MountedVolume{HostPath: path, SELinuxRelabel: true, SizeLimit: limit}, err
+}
+
+// memorySize bounds a memory volume: by its limit, by what the pod may use, as
+// its content is charged to it, and by the node's memory.
+func memorySize(pod *v1.Pod, limit, allocatable int64) int64 {
+	size := allocatable
+	for _, bound := range []int64{limit, podMemoryLimit(pod)} {
+		if bound > 0 && (size <= 0 || bound < size) {
+			size = bound
+		}
+	}
+	return max(size, 0)
+}
+
+// podMemoryLimit is the pod's memory limit, 0 if it has none: its own, or the sum
+// of its containers' if each has one.
+func podMemoryLimit(pod *v1.Pod) int64 {
+	if pod.Spec.Resources != nil {
+		if q, ok := pod.Spec.Resources.Limits[v1.ResourceMemory]; ok {
+			return q.Value()
+		}
+	}
+	sum, highest := int64(0), int64(0)
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		q := c.Resources.Limits.Memory().Value()
+		if q == 0 {
+			return 0
+		}
+		if restartpolicy.IsSidecar(c) {
+			sum += q
+			highest = max(highest, sum)
+		} else {
+			highest = max(highest, sum+q) // beside the sidecars before it
+		}
+	}
+	for i := range pod.Spec.Containers {
+		q := pod.Spec.Containers[i].Resources.Limits.Memory().Value()
+		if q == 0 {
+			return 0
+		}
+		sum += q
+	}
+	return max(sum, highest)
+}
+
+func fsGroup(pod *v1.Pod) *int64 {
+	if pod.Spec.SecurityContext == nil {
+		return nil
+	}
+	return pod.Spec.SecurityContext.FSGroup
+}
+
+// files makes a volume of config maps, secrets and fields of the pod, or brings
+// it up to date. What was there stays if it cannot be: containers that start
+// again find what they had.
+func (o ownVolumes) files(ctx context.Context, pod *v1.Pod, v *v1.Volume) (MountedVolume, error) {
+	in := payload.Input{
+		Pod: pod, Objects: objects.NewReader(o.m.options.Objects, pod.Namespace),
+		Down: criconfig.Downward{Allocatable: o.m.allocatable},
+	}
+	files, err := payload.Files(ctx, in, v)
+	known, published := o.m.publishedVolume(pod, v)
+	if err != nil && published {
+		o.m.options.Logger.Info("A volume keeps its old content", "podUID", pod.UID, "volume", v.Name, "error", err.Error())
+		return known, nil
+	}
+	if err != nil {
+		return MountedVolume{}, err
+	}
+	dir := poddir.VolumeDir{Plugin: filesPlugin(v), Name: v.Name, Mode: 0o755, Group: fsGroup(pod)}
+	dir.Memory = payload.HoldsSecrets(v)
+	path, err := o.m.dirs.MakeVolume(pod.UID, dir)
+	if errors.Is(err, poddir.ErrNoMounts) {
+		// Without the right to mount, secrets are on disk, below a folder that
+		// nobody else can enter.
+		dir.Memory = false
+		path, err = o.m.dirs.MakeVolume(pod.UID, dir)
+	}
+	if err != nil {
+		return MountedVolume{}, err
+	}
+	fresh := ".." + o.m.options.Clock.Now().UTC().Format("2006_01_02_15_04_05.") + o.m.randomName()
+	if _, err := poddir.Publish(path, fresh, files, fsGroup(pod)); err != nil {
+		return MountedVolume{}, err
+	}
+	return filesAt(path), nil
+}
+
+// filesAt describes a volume of files: nobody but its maker writes to it.
+func filesAt(path string) MountedVolume {
+	return MountedVolume{HostPath: path, ReadOnly: true, SELinuxRelabel: true}
+}
+
+func filesPlugin(v *v1.Volume) string {
+	switch {
+	case v.ConfigMap != nil:
+		return poddir.ConfigMap
+	case v.Secret != nil:
+		return poddir.Secret
+	case v.DownwardAPI != nil:
+		return poddir.DownwardAPI
+	}
+	return poddir.Projected
+}
+
+// publishedVolume returns a volume of files that has content already.
+func (m *Manager) publishedVolume(pod *v1.Pod, v *v1.Volume) (MountedVolume, bool) {
+	path := m.dirs.VolumePath(pod.UID, filesPlugin(v), v.Name)
+	return filesAt(path), path != "" && poddir.Published(path)
+}
+
+// volumeType names a volume's kind as its manifest does.
+func volumeType(v *v1.Volume) string {
+	text, err := json.Marshal(v.VolumeSource)
+	if err != nil {
+		return "unknown"
+	}
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(text, &fields) != nil || len(fields) == 0 {
+		return "no type"
+	}
+	return slices.Sorted(maps.Keys(fields))[0]
+}

@@ -1,0 +1,239 @@
+package pods
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/runtime/pods/internal/payload"
+	"github.com/podwright/podwright/runtime/pods/internal/poddir"
+)
+
+// errNoVolumeMaker: the volume is of a kind nobody here makes.
+var errNoVolumeMaker = errors.New("the engine does not make volumes of this type, and no volume manager that does is configured")
+
+// volumeState is what a sync knows of the pod's volumes.
+type volumeState struct {
+	ready  map[string]MountedVolume
+	failed map[string]error
+}
+
+// get returns a volume that was made.
+func (v volumeState) get(pod *v1.Pod, name string) (MountedVolume, error) {
+	if err, ok := v.failed[name]; ok {
+		return MountedVolume{}, err
+	}
+	if ready, ok := v.ready[name]; ok {
+		return ready, nil
+	}
+	return MountedVolume{}, errors.New("the pod has no volume of this name")
+}
+
+// groups are the groups that users of the volumes need (spec/runtime.md 14.8).
+func (v volumeState) groups() []int64 {
+	var out []int64
+	for _, name := range slices.Sorted(maps.Keys(v.ready)) {
+		for _, g := range v.ready[name].Groups {
+			if !slices.Contains(out, g) {
+				out = append(out, g)
+			}
+		}
+	}
+	return out
+}
+
+// withVolumeGroups puts the volumes' groups after fsGroup (spec/runtime.md 3.5).
+func withVolumeGroups(pod *v1.Pod, groups, ofVolumes []int64) []int64 {
+	if len(ofVolumes) == 0 {
+		return groups
+	}
+	at := 0
+	if fsGroup(pod) != nil {
+		at = 1
+	}
+	return slices.Insert(slices.Clone(groups), at, ofVolumes...)
+}
+
+// setUpVolumes makes every volume that a container of the pod uses. A volume that
+// cannot be made keeps only the containers that use it.
+func (s *podSync) setUpVolumes(ctx context.Context) {
+	s.volumes = volumeState{ready: map[string]MountedVolume{}, failed: map[string]error{}}
+	used := usedVolumes(s.pod)
+	for i := range s.pod.Spec.Volumes {
+		v := &s.pod.Spec.Volumes[i]
+		if !used[v.Name] || ctx.Err() != nil {
+			continue
+		}
+		ready, err := s.m.setUpVolume(ctx, s.pod, v)
+		if _, twice := s.volumes.ready[v.Name]; err == nil && twice {
+			err = errors.New("another volume has the same name")
+		}
+		if err == nil {
+			s.volumes.ready[v.Name] = ready
+			continue
+		}
+		err = fmt.Errorf("type %s: %w", volumeType(v), err)
+		s.volumes.failed[v.Name] = err
+		if ctx.Err() == nil {
+			s.m.podEvent(s.pod, v1.EventTypeWarning, "FailedMount", "MountVolume.SetUp failed for volume %q of %v", v.Name, err)
+		}
+	}
+	s.m.noteVolumes(s.pod.UID, s.volumes.ready)
+}
+
+// usedVolumes names the volumes that containers mount, use as devices or take
+// variables from.
+func usedVolumes(pod *v1.Pod) map[string]bool {
+	used := map[string]bool{}
+	for _, c := range containersOf(pod) {
+		for _, m := range c.spec.VolumeMounts {
+			used[m.Name] = true
+		}
+		for _, d := range c.spec.VolumeDevices {
+			used[d.Name] = true
+		}
+		for _, e := range c.spec.Env {
+			if e.ValueFrom != nil && e.ValueFrom.FileKeyRef != nil {
+				used[e.ValueFrom.FileKeyRef.VolumeName] = true
+			}
+		}
+	}
+	return used
+}
+
+// volumeMaker returns who makes a volume: the caller's manager before our own.
+func (m *Manager) volumeMaker(pod *v1.Pod, v *v1.Volume) VolumeManager {
+	own := ownVolumes{m}
+	switch {
+	case m.options.Volumes != nil && m.options.Volumes.Handles(pod, v):
+		return m.options.Volumes
+	case own.Handles(pod, v):
+		return own
+	}
+	return nil
+}
+
+// setUpVolume makes one volume ready.
+func (m *Manager) setUpVolume(ctx context.Context, pod *v1.Pod, v *v1.Volume) (MountedVolume, error) {
+	if err := poddir.CheckName("volume name", v.Name); err != nil {
+		return MountedVolume{}, err
+	}
+	maker := m.volumeMaker(pod, v)
+	if maker == nil {
+		return MountedVolume{}, errNoVolumeMaker
+	}
+	ready, err := maker.SetUp(ctx, pod, v)
+	if err != nil {
+		return MountedVolume{}, err
+	}
+	for _, path := range []string{ready.HostPath, ready.DevicePath} {
+		if path != "" && !filepath.IsAbs(path) {
+			return MountedVolume{}, fmt.Errorf("its manager gives the path %q, which is not absolute", path)
+		}
+	}
+	if ready.HostPath == "" && ready.DevicePath == "" && ready.Image == "" {
+		return MountedVolume{}, errors.New("its manager gives no path")
+	}
+	return ready, m.giveToGroup(pod, v, ready)
+}
+
+// giveToGroup applies fsGroup to a volume that is not its maker's concern, once
+// as long as this process lives.
+func (m *Manager) giveToGroup(pod *v1.Pod, v *v1.Volume, ready MountedVolume) error {
+	group := fsGroup(pod)
+	if !ready.FSGroup || ready.HostPath == "" || group == nil {
+		return nil
+	}
+	if _, done := m.MountedVolumes(pod.UID)[v.Name]; done {
+		return nil
+	}
+	policy := pod.Spec.SecurityContext.FSGroupChangePolicy
+	onMismatch := policy != nil && *policy == v1.FSGroupChangeOnRootMismatch
+	return poddir.GiveToGroup(ready.HostPath, *group, ready.ReadOnly, onMismatch)
+}
+
+// MountedVolumes returns the volumes this process has made ready for a pod, by
+// name, with their limits. A new process knows them once the pod starts
+// something. The map is the caller's.
+func (m *Manager) MountedVolumes(uid types.UID) map[string]MountedVolume {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.mounted[uid])
+}
+
+func (m *Manager) noteVolumes(uid types.UID, ready map[string]MountedVolume) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(ready) == 0 {
+		delete(m.mounted, uid)
+		return
+	}
+	m.mounted[uid] = ready
+}
+
+// refreshVolumes brings volumes of config maps, secrets and the pod's fields up to
+// date, if the pod has any that containers may have mounted. What cannot be read
+// keeps its old content.
+func (m *Manager) refreshVolumes(ctx context.Context, pod *v1.Pod) {
+	own := ownVolumes{m}
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		if !payload.Handles(v) || (m.options.Volumes != nil && m.options.Volumes.Handles(pod, v)) {
+			continue
+		}
+		if _, published := m.publishedVolume(pod, v); !published || ctx.Err() != nil {
+			continue
+		}
+		if _, err := own.SetUp(ctx, pod, v); err != nil {
+			m.options.Logger.Error(err, "A volume could not be brought up to date", "podUID", pod.UID, "volume", v.Name)
+		}
+	}
+}
+
+// TearDownVolumes undoes what was made for a pod's volumes: mounts, memory, and
+// the content of emptyDir, configMap, secret, downwardAPI and projected volumes.
+// Call it once the pod's containers have stopped and are not to start again; it
+// may be called any number of times. It fails while something is still mounted,
+// and is worth another try then. hostPath volumes stay as they are.
+func (m *Manager) TearDownVolumes(ctx context.Context, uid types.UID) error {
+	var problems []error
+	// Sub-paths are held by ourselves, of everybody's volumes, and go first.
+	problems = append(problems, ownVolumes{m}.TearDown(ctx, uid))
+	if m.options.Volumes != nil {
+		problems = append(problems, m.options.Volumes.TearDown(ctx, uid))
+	}
+	if err := errors.Join(problems...); err != nil {
+		return fmt.Errorf("tear down volumes: %w", err)
+	}
+	m.noteVolumes(uid, nil)
+	return nil
+}
+
+// RemovePodDir removes a pod's directory: its volumes are torn down, then hosts
+// file, termination files and everything else go. It never follows a link, never
+// enters another file system or mount point, never removes content of volumes
+// that are not the engine's, and fails if any is there (spec/cleanup.md 4). A
+// missing directory is success.
+func (m *Manager) RemovePodDir(ctx context.Context, uid types.UID) error {
+	if err := m.TearDownVolumes(ctx, uid); err != nil {
+		return err
+	}
+	if m.options.Volumes != nil {
+		// Not knowing is taken for mounted (spec/cleanup.md OD2).
+		names, err := m.options.Volumes.Mounted(ctx, uid)
+		if err != nil {
+			return fmt.Errorf("remove pod directory: mounted volumes: %w", err)
+		}
+		if len(names) > 0 {
+			return fmt.Errorf("remove pod directory: volumes %s are still mounted", strings.Join(names, ", "))
+		}
+	}
+	return m.dirs.Remove(uid)
+}
