@@ -84,6 +84,7 @@ func allowedFor(dir string) (allowed []string, room string) {
 var pure = map[string][]string{
 	"podworkers/internal/machine": {"context", "sync", "net", "os", "io", "k8s.io/utils/clock", "google.golang.org/grpc"},
 	"internal/restartpolicy":      {"context", "sync", "net", "os", "time"},
+	"probe/internal/decide":       {"context", "sync", "net", "os", "io", "k8s.io/utils/clock", "google.golang.org/grpc"},
 }
 
 func TestPureCoresStayPure(t *testing.T) {

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/internal/expand"
 )
 
 // Environment is a container's environment in declared order.
@@ -42,8 +44,8 @@ func (e *Environment) set(name, value string) error {
 	switch {
 	case strings.ContainsRune(value, 0):
 		return errors.New("the value holds a zero byte")
-	case len(name)+1+len(value) > maxString():
-		return fmt.Errorf("with its value of %d bytes it is longer than the %d bytes a program can take", len(value), maxString())
+	case len(name)+1+len(value) > expand.MaxString():
+		return fmt.Errorf("with its value of %d bytes it is longer than the %d bytes a program can take", len(value), expand.MaxString())
 	case e.size > maxTotal:
 		return fmt.Errorf("with it the environment is larger than the %d bytes a program can take", maxTotal)
 	}

@@ -1,55 +1,9 @@
 package criconfig
 
-import (
-	"fmt"
-	"os"
-	"strings"
-)
+import "github.com/podwright/podwright/internal/expand"
 
-// maxString is how long one argument or one NAME=value of a program can be on
-// Linux: 32 pages, with a zero byte at its end. It also bounds expansion, where
-// every reference may multiply what was written.
-func maxString() int { return 32*os.Getpagesize() - 1 }
-
-// Expand replaces $(NAME) by what lookup knows (spec/runtime.md 11.4). Values are
-// not expanded again, unknown names stay as written, and $$ is a literal $.
-// A result longer than any program could take is an error.
+// Expand replaces $(NAME) by what lookup knows (spec/runtime.md 11.4). A result longer
+// than any program could take is an error.
 func Expand(text string, lookup func(name string) (string, bool)) (string, error) {
-	limit := maxString()
-	if !strings.Contains(text, "$") && len(text) <= limit {
-		return text, nil
-	}
-	var out strings.Builder
-	for i := 0; i < len(text) && out.Len() <= limit; i++ {
-		if text[i] != '$' || i+1 == len(text) {
-			out.WriteByte(text[i])
-			continue
-		}
-		switch text[i+1] {
-		case '$':
-			out.WriteByte('$')
-			i++
-		case '(':
-			end := strings.IndexByte(text[i:], ')')
-			if end < 0 {
-				// Unclosed: only the opening is settled, later references
-				// are none either, as no bracket follows.
-				out.WriteByte('$')
-				continue
-			}
-			reference := text[i : i+end+1]
-			if value, ok := lookup(reference[2 : len(reference)-1]); ok {
-				out.WriteString(value)
-			} else {
-				out.WriteString(reference)
-			}
-			i += end
-		default:
-			out.WriteByte('$')
-		}
-	}
-	if out.Len() > limit {
-		return "", fmt.Errorf("longer than the %d bytes a program can take", limit)
-	}
-	return out.String(), nil
+	return expand.Text(text, lookup)
 }

@@ -1,0 +1,57 @@
+// Package expand replaces references to variables in commands, arguments and paths,
+// for the reconciler and for exec probes alike (spec/runtime.md 11.4).
+package expand
+
+import (
+	"fmt"
+	"os"
+	"strings"
+)
+
+// MaxString is how long one argument or one NAME=value of a program can be on
+// Linux: 32 pages, with a zero byte at its end. It also bounds expansion, where
+// every reference may multiply what was written.
+func MaxString() int { return 32*os.Getpagesize() - 1 }
+
+// Text replaces $(NAME) by what lookup knows. Values are not expanded again, unknown
+// names stay as written, and $$ is a literal $. A result longer than any program
+// could take is an error.
+func Text(text string, lookup func(name string) (string, bool)) (string, error) {
+	limit := MaxString()
+	if !strings.Contains(text, "$") && len(text) <= limit {
+		return text, nil
+	}
+	var out strings.Builder
+	for i := 0; i < len(text) && out.Len() <= limit; i++ {
+		if text[i] != '$' || i+1 == len(text) {
+			out.WriteByte(text[i])
+			continue
+		}
+		switch text[i+1] {
+		case '$':
+			out.WriteByte('$')
+			i++
+		case '(':
+			end := strings.IndexByte(text[i:], ')')
+			if end < 0 {
+				// Unclosed: only the opening is settled, later references
+				// are none either, as no bracket follows.
+				out.WriteByte('$')
+				continue
+			}
+			reference := text[i : i+end+1]
+			if value, ok := lookup(reference[2 : len(reference)-1]); ok {
+				out.WriteString(value)
+			} else {
+				out.WriteString(reference)
+			}
+			i += end
+		default:
+			out.WriteByte('$')
+		}
+	}
+	if out.Len() > limit {
+		return "", fmt.Errorf("longer than the %d bytes a program can take", limit)
+	}
+	return out.String(), nil
+}

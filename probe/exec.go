@@ -1,0 +1,76 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/expand"
+	"github.com/podwright/podwright/runtime"
+)
+
+// execHandler runs a command in the container (5.2).
+type execHandler struct{ runtime Executor }
+
+// Probe runs the command. It failed if it ended with another code than 0, or not in
+// time; any other error of the runtime says nothing of the container.
+func (h execHandler) Probe(ctx context.Context, t Target) (Outcome, error) {
+	cmd, err := command(t)
+	if err != nil {
+		return Outcome{}, err
+	}
+	stdout, stderr, err := h.runtime.ExecSync(ctx, t.ID.ID, cmd, wholeSeconds(t.Timeout))
+	output := joined(stdout, stderr)
+	var exit interface{ ExitStatus() int }
+	switch {
+	case err == nil:
+		return Outcome{Verdict: VerdictSuccess, Output: output}, nil
+	case errors.As(err, &exit):
+		if exit.ExitStatus() == 0 {
+			return Outcome{Verdict: VerdictSuccess, Output: output}, nil
+		}
+		return failed("exit code %d: %s", exit.ExitStatus(), output), nil
+	case ctx.Err() == nil && runtime.Class(err) == runtime.ErrDeadline:
+		return failed("command did not end within %v", t.Timeout), nil
+	}
+	return Outcome{}, err
+}
+
+// wholeSeconds rounds up, since CRI takes seconds: 0 would mean no limit.
+func wholeSeconds(d time.Duration) time.Duration {
+	return max((d+time.Second-1)/time.Second, 1) * time.Second
+}
+
+// command expands references to variables whose value is written in the spec.
+func command(t Target) ([]string, error) {
+	lookup := func(name string) (value string, ok bool) {
+		for i := range t.Container.Env {
+			if v := &t.Container.Env[i]; v.Name == name && literal(v) {
+				value, ok = v.Value, true // the last one counts
+			}
+		}
+		return value, ok
+	}
+	out := make([]string, len(t.Probe.Exec.Command))
+	for i, element := range t.Probe.Exec.Command {
+		var err error
+		if out[i], err = expand.Text(element, lookup); err != nil {
+			return nil, fmt.Errorf("command[%d]: %w", i, err)
+		}
+	}
+	return out, nil
+}
+
+func literal(v *v1.EnvVar) bool { return v.ValueFrom == nil }
+
+// joined is stdout, then stderr, cut.
+func joined(stdout, stderr []byte) string {
+	var b strings.Builder
+	b.Write(stdout[:min(len(stdout), maxOutput)])
+	b.Write(stderr[:min(len(stderr), maxOutput-b.Len())])
+	return strings.ToValidUTF8(b.String(), "\uFFFD")
+}

@@ -1,0 +1,68 @@
+package probe
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"strconv"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
+)
+
+// maxGRPCAnswer bounds an answer of a health service, which is a few bytes.
+const maxGRPCAnswer = 64 << 10
+
+// grpcHandler asks the health service (5.9).
+type grpcHandler struct {
+	dial DialFunc
+	tls  bool
+}
+
+// Probe asks once. Everything but SERVING is a failure, never an error.
+func (h grpcHandler) Probe(ctx context.Context, t Target) (Outcome, error) {
+	g := t.Probe.GRPC
+	if g.Port < 1 || g.Port > 65535 {
+		return failed("port %d is not in 1-65535", g.Port), nil
+	}
+	if t.PodIP == "" {
+		return failed(noAddress), nil
+	}
+	secure := insecure.NewCredentials()
+	if h.tls && g.Mode != nil && *g.Mode == v1.GRPCProbeModeTLS {
+		// A pod's own certificate is rarely one the node could verify.
+		secure = credentials.NewTLS(&tls.Config{InsecureSkipVerify: true})
+	}
+	address := net.JoinHostPort(t.PodIP, strconv.Itoa(int(g.Port)))
+	client, err := grpc.NewClient("passthrough:///"+address,
+		grpc.WithTransportCredentials(secure), grpc.WithUserAgent(userAgent), grpc.WithNoProxy(),
+		grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxGRPCAnswer)),
+		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+			return connect(ctx, h.dial, t.Pod, "tcp", address)
+		}))
+	if err != nil {
+		return failed("%v", err), nil
+	}
+	defer client.Close() //nolint:errcheck // nothing is left to lose
+	request := &grpc_health_v1.HealthCheckRequest{}
+	if g.Service != nil {
+		request.Service = *g.Service
+	}
+	answer, err := grpc_health_v1.NewHealthClient(client).Check(ctx, request)
+	switch s, _ := status.FromError(err); {
+	case err == nil && answer.GetStatus() == grpc_health_v1.HealthCheckResponse_SERVING:
+		return Outcome{Verdict: VerdictSuccess, Output: "SERVING"}, nil
+	case err == nil:
+		return failed("the service answers %v", answer.GetStatus()), nil
+	case s.Code() == codes.Unimplemented:
+		return failed("the server has no health service"), nil
+	default:
+		return failed("health check: %s: %s", s.Code(), cut(s.Message(), maxOutput)), nil
+	}
+}

@@ -1,0 +1,170 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// maxOutput is how much of a command's output or of a body is kept (5.2, 5.6).
+const maxOutput = 10240
+
+// userAgent of http and grpc probes; the version is that of the Kubernetes modules in
+// use (5.3, 5.9).
+const userAgent = "kube-probe/1.37"
+
+// Verdict is what a handler found.
+type Verdict uint8
+
+// Verdicts. The zero value is unknown: it counts as a failure without an event (4.1).
+const (
+	VerdictUnknown Verdict = iota
+	VerdictSuccess
+	// VerdictWarning is a success with an event.
+	VerdictWarning
+	VerdictFailure
+)
+
+// Outcome is what one attempt came to.
+type Outcome struct {
+	Verdict Verdict
+	// Output for events and people. Of a failure it goes to whoever sees events:
+	// it must not hold secrets.
+	Output string
+}
+
+// Target is what is to be probed. What it points to is shared: it is read-only.
+type Target struct {
+	// Pod as desired now, and the container of it.
+	Pod       *v1.Pod
+	Container *v1.Container
+	Kind      Kind
+	Probe     *v1.Probe
+	ID        runtime.ContainerID
+	// PodIP is the pod's primary address, the node's for a pod on its network;
+	// empty if there is none yet.
+	PodIP string
+	// Timeout of the attempt. The context ends with it, for exec 0.5 s later.
+	Timeout time.Duration
+}
+
+// Handler executes probes of some type. Probe is called from many goroutines. It must
+// return soon after its context ends; one that does not loses its slot 1 s after the
+// timeout. An error means that the probe could not be executed and says nothing of
+// the container: it is tried again, three times in all (4.1). A panic is an error
+// that is not tried again.
+type Handler interface {
+	Probe(ctx context.Context, t Target) (Outcome, error)
+}
+
+// errNoHandler is 5.12.
+var errNoHandler = errors.New("the probe has none of exec, httpGet, tcpSocket and grpc")
+
+// handler returns the package's own handler of a probe.
+func (m *Manager) handler(p *v1.Probe) (Handler, error) {
+	switch {
+	case p.Exec != nil && m.options.Runtime != nil:
+		return execHandler{m.options.Runtime}, nil
+	case p.Exec != nil:
+		return nil, errors.New("exec probes are not possible here: no runtime is configured for them")
+	case p.HTTPGet != nil:
+		return httpHandler{dial: m.options.Dial, http2: m.options.HTTP2}, nil
+	case p.TCPSocket != nil:
+		return tcpHandler{dial: m.options.Dial}, nil
+	case p.GRPC != nil:
+		return grpcHandler{dial: m.options.Dial, tls: m.options.GRPCTLS}, nil
+	}
+	return nil, errNoHandler
+}
+
+// target collects what a handler needs, from the pod as it is now.
+func (m *Manager) target(r *run) (Target, error) {
+	w := r.worker
+	view, ok := m.options.Pods.View(w.pod.uid)
+	if !ok {
+		return Target{}, errors.New("the pod is gone")
+	}
+	c := specOf(view.Pod, w.name)
+	if c == nil {
+		return Target{}, fmt.Errorf("the pod has no container %q", w.name)
+	}
+	return Target{
+		Pod: view.Pod, Container: c, Kind: w.kind, Probe: w.probe, ID: r.id,
+		PodIP: view.Status.PodIP, Timeout: w.timing.Timeout,
+	}, nil
+}
+
+// port resolves a port (5.1): a number as it is, a name among the container's ports,
+// else read as a number.
+func port(p intstr.IntOrString, c *v1.Container) (int, error) {
+	number := int(p.IntVal)
+	if p.Type == intstr.String {
+		var err error
+		if number, err = strconv.Atoi(p.StrVal); err != nil {
+			number = 0
+		}
+		for i := range c.Ports {
+			if c.Ports[i].Name == p.StrVal {
+				number = int(c.Ports[i].ContainerPort)
+				break
+			}
+		}
+		if number == 0 {
+			return 0, fmt.Errorf("container %q has no port named %q", c.Name, p.StrVal)
+		}
+	}
+	if number < 1 || number > 65535 {
+		return 0, fmt.Errorf("port %d is not in 1-65535", number)
+	}
+	return number, nil
+}
+
+// errNoAddress: edge case 22.
+const noAddress = "the pod has no address yet"
+
+// failed is a failure with a text.
+func failed(format string, args ...any) Outcome {
+	return Outcome{Verdict: VerdictFailure, Output: fmt.Sprintf(format, args...)}
+}
+
+// connect dials a probe's address. A connection lingers for 1 s when it is closed, so
+// that TIME_WAIT does not pile up (5.4).
+func connect(ctx context.Context, dial DialFunc, pod *v1.Pod, network, address string) (net.Conn, error) {
+	if dial == nil {
+		dial = func(ctx context.Context, _ *v1.Pod, network, address string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, address)
+		}
+	}
+	conn, err := dial(ctx, pod, network, address)
+	if err != nil {
+		return nil, err
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		if err := tcp.SetLinger(1); err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
+	}
+	return conn, nil
+}
+
+// cut shortens a text to whole characters in at most limit bytes. The result does not
+// keep the long text alive.
+func cut(text string, limit int) string {
+	if len(text) > limit {
+		for limit > 0 && !utf8.RuneStart(text[limit]) {
+			limit--
+		}
+		text = strings.Clone(text[:limit])
+	}
+	return strings.ToValidUTF8(text, "\uFFFD")
+}

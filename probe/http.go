@@ -1,0 +1,158 @@
+package probe
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+const (
+	// maxRedirects of a chain; the one that reaches it is a failure (5.5).
+	maxRedirects = 10
+	// maxHeaders is how many bytes of headers an answer may have.
+	maxHeaders = 256 << 10
+)
+
+var errRedirects = fmt.Errorf("stopped after %d redirects", maxRedirects)
+
+// httpHandler sends a GET request (5.3-5.7).
+type httpHandler struct {
+	dial  DialFunc
+	http2 bool
+}
+
+// Probe sends the request and judges the answer by its status code.
+func (h httpHandler) Probe(ctx context.Context, t Target) (Outcome, error) {
+	get := t.Probe.HTTPGet
+	if cmp.Or(get.Host, t.PodIP) == "" {
+		return failed(noAddress), nil
+	}
+	request, err := request(ctx, t)
+	if err != nil {
+		return Outcome{}, err
+	}
+	transport := h.transport(t)
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport, CheckRedirect: checkRedirect}
+	answer, err := client.Do(request)
+	if err != nil {
+		return failed("%v", bare(err)), nil
+	}
+	defer answer.Body.Close() //nolint:errcheck // nothing is left to lose
+	return judgeAnswer(answer)
+}
+
+// checkRedirect follows to the same host name only; the request is checked against
+// the address that was dialled first, not against a Host header.
+func checkRedirect(next *http.Request, via []*http.Request) error {
+	if next.URL.Hostname() != via[0].URL.Hostname() {
+		return http.ErrUseLastResponse
+	}
+	if len(via) >= maxRedirects {
+		return errRedirects
+	}
+	return nil
+}
+
+// bare is an error without the URL, whose query may hold secrets.
+func bare(err error) error {
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		return wrapped.Err
+	}
+	return err
+}
+
+// judgeAnswer reads as much of the body as is kept. A body that breaks off before is
+// an error; that it goes on is not.
+func judgeAnswer(answer *http.Response) (Outcome, error) {
+	body, err := io.ReadAll(io.LimitReader(answer.Body, maxOutput))
+	if err != nil {
+		return Outcome{}, fmt.Errorf("read the body: %w", err)
+	}
+	switch code := answer.StatusCode; {
+	case code >= 200 && code < 300:
+		return Outcome{Verdict: VerdictSuccess, Output: string(body)}, nil
+	case code >= 300 && code < 400:
+		return Outcome{Verdict: VerdictWarning, Output: fmt.Sprintf("the probe ended in a redirect, status code %d", code)}, nil
+	default:
+		return failed("HTTP status code %d", code), nil // the body may hold secrets
+	}
+}
+
+// transport makes one connection: no proxy, no reuse, nothing verified (5.4).
+func (h httpHandler) transport(t Target) *http.Transport {
+	protocols := new(http.Protocols)
+	if p := t.Probe.HTTPGet.Protocol; h.http2 && p != nil && *p == v1.HTTPProtocolHTTP2 && scheme(t.Probe.HTTPGet) == "http" {
+		protocols.SetUnencryptedHTTP2(true) // 5.7
+	} else {
+		protocols.SetHTTP1(true)
+		protocols.SetHTTP2(true) // by ALPN
+	}
+	return &http.Transport{
+		Protocols: protocols, DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxHeaders,
+		// A pod's own certificate is rarely one the node could verify.
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			return connect(ctx, h.dial, t.Pod, network, address)
+		},
+	}
+}
+
+func scheme(get *v1.HTTPGetAction) string { return cmp.Or(strings.ToLower(string(get.Scheme)), "http") }
+
+// request builds the request (5.3).
+func request(ctx context.Context, t Target) (*http.Request, error) {
+	get := t.Probe.HTTPGet
+	number, err := port(get.Port, t.Container)
+	if err != nil {
+		return nil, err
+	}
+	scheme := scheme(get)
+	if scheme != "http" && scheme != "https" {
+		return nil, fmt.Errorf("scheme %q is neither HTTP nor HTTPS", get.Scheme)
+	}
+	address, err := url.Parse(get.Path)
+	if err != nil {
+		address = &url.URL{Path: get.Path} // as it stands
+	}
+	address.Scheme, address.User, address.Opaque = scheme, nil, ""
+	address.Host = net.JoinHostPort(strings.Trim(cmp.Or(get.Host, t.PodIP), "[]"), strconv.Itoa(number))
+	if !strings.HasPrefix(address.Path, "/") {
+		address.Path, address.RawPath = "/"+address.Path, ""
+	}
+	out, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), nil)
+	if err != nil {
+		return nil, fmt.Errorf("bad URL: %w", bare(err))
+	}
+	setHeaders(out, get.HTTPHeaders)
+	return out, nil
+}
+
+func setHeaders(request *http.Request, headers []v1.HTTPHeader) {
+	for _, h := range headers {
+		if strings.EqualFold(h.Name, "Host") {
+			request.Host = h.Value
+			continue
+		}
+		request.Header.Add(h.Name, h.Value)
+	}
+	if _, given := request.Header["User-Agent"]; !given {
+		request.Header.Set("User-Agent", userAgent)
+	}
+	if accept, given := request.Header["Accept"]; !given {
+		request.Header.Set("Accept", "*/*")
+	} else if len(accept) == 1 && accept[0] == "" {
+		request.Header.Del("Accept")
+	}
+}

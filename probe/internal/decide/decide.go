@@ -1,0 +1,232 @@
+// Package decide holds the decisions of probing as functions over values: what one
+// look at a container leads to, what a result leads to, and what is kept of the time
+// before a restart of the engine.
+//
+//	what the worker remembers ─┐
+//	what the pod shows ────────┼─► Tick ──► wait, end, or run ──► Judge ──► store, hold
+//	what was recorded ─► Restore ┘
+//
+// There is no clock, lock, goroutine or call in it; numbers are those of
+// spec/probe.md.
+package decide
+
+import (
+	"math"
+	"time"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// Kind is a kind of probe.
+type Kind uint8
+
+// Kinds.
+const (
+	Startup Kind = iota
+	Liveness
+	Readiness
+	// Kinds is how many there are.
+	Kinds = 3
+)
+
+// String returns the name as events and metrics show it.
+func (k Kind) String() string {
+	switch k {
+	case Startup:
+		return "Startup"
+	case Liveness:
+		return "Liveness"
+	case Readiness:
+		return "Readiness"
+	default:
+		return "Unknown"
+	}
+}
+
+// Result is what probing knows of a container.
+type Result uint8
+
+// Results. The zero value is no clear answer yet.
+const (
+	Unknown Result = iota
+	Success
+	Failure
+)
+
+// String returns the result as people see it.
+func (r Result) String() string {
+	switch r {
+	case Success:
+		return "Success"
+	case Failure:
+		return "Failure"
+	default:
+		return "Unknown"
+	}
+}
+
+// Initial is the result of a container nothing is known of (section 1).
+func Initial(k Kind) Result {
+	switch k {
+	case Liveness:
+		return Success
+	case Readiness:
+		return Failure
+	default:
+		return Unknown
+	}
+}
+
+// State is what a worker remembers of its container.
+type State struct {
+	// ID is the container; zero before one was seen.
+	ID runtime.ContainerID
+	// Last is the last executed result, and Run how often it came in a row; 0
+	// means that Last says nothing.
+	Last Result
+	Run  int32
+	// Hold: nothing is executed until another container shows up (4.4).
+	Hold bool
+}
+
+// Container is what the pod's status shows of the container.
+type Container struct {
+	ID runtime.ContainerID
+	// Running as opposed to waiting or ended.
+	Running bool
+	// Stays: it ended and will not be run again. Never true of a sidecar, nor
+	// during a restart of all containers (section 3, row 6).
+	Stays bool
+	// Started is the flag of the status.
+	Started   bool
+	StartedAt time.Time
+}
+
+// Look is what one look at a pod shows.
+type Look struct {
+	Kind Kind
+	// Known is false without any status of the pod.
+	Known bool
+	// Ended: the phase is Succeeded or Failed.
+	Ended bool
+	// Deleting: the pod is being deleted.
+	Deleting bool
+	// Container is nil without a status that has a container ID.
+	Container *Container
+	// Before is what was kept of the container, see [Restore]. Nil: nothing.
+	Before *Before
+	// InitialDelay of the probe.
+	InitialDelay time.Duration
+	Now          time.Time
+}
+
+// Step is what to do next.
+type Step uint8
+
+// Steps.
+const (
+	// Wait for the next tick.
+	Wait Step = iota
+	// End the worker.
+	End
+	// Execute the probe.
+	Execute
+)
+
+// Outcome is what one look leads to.
+type Outcome struct {
+	State State
+	Step  Step
+	// Drop names the container whose result goes; zero: none.
+	Drop runtime.ContainerID
+	// Store: Result becomes the result of State.ID. Quiet: without telling
+	// anybody, because nobody was told otherwise.
+	Store, Quiet bool
+	Result       Result
+	// After is when a look is worth while before the next tick; 0: not before.
+	After time.Duration
+	// Why the probe is not executed, for people.
+	Why string
+}
+
+// Tick is section 3: the first row that matches decides.
+func Tick(s State, l Look) Outcome {
+	out := Outcome{State: s}
+	switch {
+	case !l.Known: // 1
+		out.Why = "the pod has no status yet"
+		return out
+	case l.Ended: // 2
+		out.Step, out.Why = End, "the pod has ended"
+		return out
+	case l.Container == nil: // 3
+		out.Why = "the container has not been created"
+		return out
+	}
+	c := l.Container
+	if c.ID != s.ID { // 4
+		out.adopt(c, &l)
+	}
+	switch {
+	case out.State.Hold: // 5
+		out.Why = "decided for this container"
+	case !c.Running: // 6
+		out.Store, out.Quiet, out.Result = true, false, Failure
+		out.Why = "the container does not run"
+		if c.Stays {
+			out.Step = End
+		}
+	case l.Deleting && l.Kind != Readiness: // 7
+		out.Store, out.Quiet, out.Result = true, false, Success
+		out.Step, out.Why = End, "the pod is being deleted"
+	case age(l.Now, c.StartedAt) < l.InitialDelay: // 8
+		out.After = l.InitialDelay - age(l.Now, c.StartedAt)
+		out.Why = "initial delay"
+	case c.Started != (l.Kind != Startup): // 9
+		out.Why = "the startup probe comes first"
+		if l.Kind == Startup {
+			out.Why = "the container has started"
+		}
+	default: // 10
+		out.Step = Execute
+	}
+	return out
+}
+
+// adopt turns to another container.
+func (out *Outcome) adopt(c *Container, l *Look) {
+	out.Drop = out.State.ID
+	out.State = State{ID: c.ID}
+	out.Store, out.Result = true, Initial(l.Kind)
+	if b := l.Before; b != nil && c.Running {
+		out.Quiet = true
+		out.Result = b.Result
+		out.State.Last, out.State.Run, out.State.Hold = b.Last, b.Run, b.Hold
+	}
+}
+
+// age is the time since a container started; a clock that was set back makes it 0
+// (9.7).
+func age(now, started time.Time) time.Duration {
+	return max(now.Sub(started), 0)
+}
+
+// Thresholds are how often a result must come in a row to count.
+type Thresholds struct{ Success, Failure int32 }
+
+// Judge is section 4: takes an executed result, and says whether it is to be stored.
+func Judge(k Kind, t Thresholds, s State, r Result) (next State, store bool) {
+	switch {
+	case s.Run == 0 || s.Last != r:
+		s.Last, s.Run = r, 1
+	case s.Run < math.MaxInt32:
+		s.Run++
+	}
+	if r == Success && s.Run < t.Success || r == Failure && s.Run < t.Failure {
+		return s, false // 4.2
+	}
+	if k == Startup || k == Liveness && r == Failure { // 4.4
+		s.Hold, s.Run = true, 0
+	}
+	return s, true
+}

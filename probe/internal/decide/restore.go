@@ -1,0 +1,109 @@
+package decide
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// Fact is what was recorded of one kind of probe of a container.
+type Fact struct {
+	// Stored is the result that counted.
+	Stored Result
+	// Last is the last executed result, and Run how often it had come in a row; 0:
+	// nothing is known of it.
+	Last Result
+	Run  int32
+	// At is when Last came.
+	At time.Time
+}
+
+// Record is what was known of a container before the engine was restarted (8.3).
+type Record struct {
+	// Started is the flag of the container's status, and Ready too; Ready counts
+	// only if Status is set, else the readiness fact does.
+	Started, Ready bool
+	// Facts by kind.
+	Facts [Kinds]Fact
+	// Status: it comes from the status an API keeps, which knows started and
+	// ready only (8.5).
+	Status bool
+}
+
+// Rules are what [Restore] needs of a probe.
+type Rules struct {
+	Kind    Kind
+	Period  time.Duration
+	Failure int32 // the failure threshold
+	// MaxAge is how old a fact may be (8.6); that a container has started stays true.
+	MaxAge time.Duration
+	// Lost: somebody has declared the pod's node lost; see [DeclaredLost].
+	Lost bool
+}
+
+// Before is what a worker begins with.
+type Before struct {
+	Result Result
+	Last   Result
+	Run    int32
+	Hold   bool
+}
+
+// Restore is 8.3 to 8.6 for a container that still runs under the recorded ID.
+func Restore(r Rules, rec *Record, now time.Time) Before {
+	fact := rec.Facts[r.Kind]
+	ready := fact.Stored == Success
+	if rec.Status {
+		fact, ready = Fact{}, rec.Ready
+	} else if age(now, fact.At) > r.MaxAge {
+		fact, ready = Fact{}, false
+	}
+	b := Before{Result: Initial(r.Kind)}
+	if fact.Run > 0 && fact.Last == Failure && age(now, fact.At) < 2*r.Period {
+		b.Last, b.Run = Failure, fact.Run
+	}
+	switch {
+	case r.Kind == Startup && rec.Started:
+		return Before{Result: Success, Hold: true}
+	case r.Kind == Readiness && ready && !r.Lost:
+		b.Result = Success
+	case r.Kind == Liveness && fact.Stored == Failure:
+		b.Last, b.Run = Failure, r.Failure-1 // 8.4
+	}
+	return b
+}
+
+// FromStatus is what a status from an API says of a container (8.5); nil if it does
+// not know this very one.
+func FromStatus(status *v1.PodStatus, container string, id runtime.ContainerID) *Record {
+	for _, list := range [...][]v1.ContainerStatus{status.ContainerStatuses, status.InitContainerStatuses} {
+		for i := range list {
+			c := &list[i]
+			if c.Name != container || c.State.Running == nil {
+				continue
+			}
+			if known, err := runtime.ParseContainerID(c.ContainerID); err == nil && known == id && !id.IsZero() {
+				return &Record{Status: true, Started: c.Started != nil && *c.Started, Ready: c.Ready}
+			}
+		}
+	}
+	return nil
+}
+
+// DeclaredLost reports whether somebody else made the pod not ready at the API, as
+// is done to the pods of a node that is not heard of (8.5, 8.6).
+func DeclaredLost(status *v1.PodStatus) bool {
+	var ready, containers *v1.PodCondition
+	for i := range status.Conditions {
+		switch c := &status.Conditions[i]; c.Type {
+		case v1.PodReady:
+			ready = c
+		case v1.ContainersReady:
+			containers = c
+		}
+	}
+	return ready != nil && containers != nil && ready.Status == v1.ConditionFalse &&
+		containers.Status == v1.ConditionTrue && ready.Reason != "ReadinessGatesNotReady"
+}

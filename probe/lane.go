@@ -1,0 +1,108 @@
+package probe
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// lane is the pool of one kind of handler: network or exec (9.2).
+type lane struct {
+	free  int
+	queue timeline
+}
+
+// laneOf is the index of a worker's lane.
+func laneOf(w *worker) int {
+	if w.probe.Exec != nil {
+		return 1
+	}
+	return 0
+}
+
+// enqueue puts a worker that is to run into its queue, by the time it was due at. A
+// run that is not on the grid begins a new one (2.5). The caller holds the lock.
+func (m *Manager) enqueue(w *worker, now time.Duration) {
+	w.why = ""
+	if now < w.grid {
+		w.restart(now)
+	}
+	w.stage = queued
+	m.lanes[laneOf(w)].queue.add(w)
+}
+
+// unqueue takes a queued worker out.
+func (m *Manager) unqueue(w *worker) {
+	if w.place >= 0 {
+		m.lanes[laneOf(w)].queue.drop(w)
+		return
+	}
+	w.pod.parked = slices.DeleteFunc(w.pod.parked, func(other *worker) bool { return other == w })
+}
+
+// dispatch starts what may start. Each run goes on in a goroutine of its slot, which
+// takes the next one when it is done and ends when there is none.
+func (m *Manager) dispatch(ctx context.Context) {
+	for i := range m.lanes {
+		for {
+			m.mu.Lock()
+			r, effects := m.next(ctx, i)
+			m.mu.Unlock()
+			effects.run()
+			if r == nil {
+				break
+			}
+			go m.work(ctx, r)
+		}
+	}
+}
+
+// next takes a slot of a lane for the queued worker that was due first; nil if there
+// is none or no slot is free. The caller holds the lock.
+func (m *Manager) next(ctx context.Context, i int) (*run, effects) {
+	l := &m.lanes[i]
+	var effects effects
+	for l.free > 0 && len(l.queue) > 0 && !m.stopping {
+		w := l.queue.take()
+		now := m.now()
+		switch {
+		case w.lost != nil: // 9.5: no second call beside one that hangs
+			w.advance(now)
+			effects = append(effects, m.judge(w, m.timedOut(w), nil, now)...)
+		case w.pod.running >= m.options.PodSlots:
+			w.pod.parked = append(w.pod.parked, w)
+		default:
+			l.free--
+			w.pod.running++
+			m.inFlight++
+			return m.begin(ctx, w, i, now), effects
+		}
+	}
+	return nil, effects
+}
+
+// begin makes the run of a worker that has a slot.
+func (m *Manager) begin(ctx context.Context, w *worker, lane int, now time.Duration) *run {
+	late := max(now-w.due, 0)
+	m.lateness = max(m.lateness, late)
+	m.metrics.late.Record(ctx, late.Seconds())
+	w.advance(now)
+	r := &run{worker: w, lane: lane, id: w.state.ID, began: now, end: now + w.timing.Period}
+	r.ctx, r.cancel = context.WithCancelCause(ctx)
+	w.run = r
+	w.stage, w.due = running, now+patience(w)
+	m.due.add(w)
+	return r
+}
+
+// release gives a run's slot back, and lets the pod's parked workers try again. The
+// caller holds the lock.
+func (m *Manager) release(r *run) {
+	m.lanes[r.lane].free++
+	p := r.worker.pod
+	p.running--
+	for _, w := range p.parked {
+		m.lanes[laneOf(w)].queue.add(w)
+	}
+	p.parked = nil
+}

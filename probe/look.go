@@ -1,0 +1,101 @@
+package probe
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/restartpolicy"
+	"github.com/podwright/podwright/probe/internal/decide"
+	"github.com/podwright/podwright/runtime"
+)
+
+// look collects what a decision needs. It is called without the lock, before the
+// worker is shared or by the scheduler, who alone changes the worker's container.
+func (m *Manager) look(w *worker, view View, known bool, now time.Time) decide.Look {
+	l := decide.Look{Kind: w.kind, Known: known, InitialDelay: w.timing.InitialDelay, Now: now}
+	if !known {
+		return l
+	}
+	l.Ended = view.Status.Phase == v1.PodSucceeded || view.Status.Phase == v1.PodFailed
+	l.Deleting = view.Leaving || view.Pod.DeletionTimestamp != nil
+	l.Container = containerOf(view, w.name)
+	if l.Container != nil && l.Container.Running && w.state.ID.IsZero() {
+		l.Before = m.before(view.Pod, w.name, w.kind, w.probe, w.timing.Period, l.Container.ID)
+	}
+	return l
+}
+
+// before is what is known of a running container from before a restart: the record,
+// else the API's status (8.3-8.6). Nil: nothing.
+func (m *Manager) before(pod *v1.Pod, container string, k Kind, p *v1.Probe, period time.Duration, id runtime.ContainerID) *decide.Before {
+	record := m.options.Memory.Recall(pod.UID, container, id)
+	if record == nil {
+		record = decide.FromStatus(&pod.Status, container, id)
+	}
+	if record == nil {
+		return nil
+	}
+	before := decide.Restore(decide.Rules{
+		Kind: k, Period: period, Failure: thresholdsOf(k, p).Failure,
+		MaxAge: m.options.RecordMaxAge, Lost: decide.DeclaredLost(&pod.Status),
+	}, record, m.options.Clock.Now())
+	return &before
+}
+
+// containerOf reads a container's status: app containers first (section 3, row 3).
+// Nil without a container ID.
+func containerOf(view View, name string) *decide.Container {
+	for _, list := range [...][]v1.ContainerStatus{view.Status.ContainerStatuses, view.Status.InitContainerStatuses} {
+		for i := range list {
+			if c := &list[i]; c.Name == name {
+				return readStatus(view, c)
+			}
+		}
+	}
+	return nil
+}
+
+func readStatus(view View, c *v1.ContainerStatus) *decide.Container {
+	id, err := runtime.ParseContainerID(c.ContainerID)
+	if err != nil || id.IsZero() {
+		return nil
+	}
+	out := &decide.Container{ID: id, Started: c.Started != nil && *c.Started}
+	switch {
+	case c.State.Running != nil:
+		out.Running, out.StartedAt = true, c.State.Running.StartedAt.Time
+		if exact := view.Runtime.Container(c.Name); exact != nil && exact.ID == id && !exact.StartedAt.IsZero() {
+			out.StartedAt = exact.StartedAt
+		}
+	case c.State.Terminated != nil:
+		out.Stays = stays(view, c.Name, c.State.Terminated.ExitCode)
+	}
+	return out
+}
+
+// stays reports whether a container that ended is not run again (section 3, row 6).
+func stays(view View, name string, code int32) bool {
+	for i := range view.Status.Conditions {
+		if c := &view.Status.Conditions[i]; c.Type == v1.AllContainersRestarting && c.Status == v1.ConditionTrue {
+			return false // 7.8
+		}
+	}
+	c := specOf(view.Pod, name)
+	return c != nil && !restartpolicy.IsSidecar(c) && restartpolicy.OnExit(view.Pod, c, code) == restartpolicy.Stay
+}
+
+// specOf returns an app container or a sidecar by name, or nil.
+func specOf(pod *v1.Pod, name string) *v1.Container {
+	for i := range pod.Spec.Containers {
+		if pod.Spec.Containers[i].Name == name {
+			return &pod.Spec.Containers[i]
+		}
+	}
+	for i := range pod.Spec.InitContainers {
+		if c := &pod.Spec.InitContainers[i]; c.Name == name && restartpolicy.IsSidecar(c) {
+			return c
+		}
+	}
+	return nil
+}

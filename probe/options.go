@@ -1,0 +1,177 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+	v1 "k8s.io/api/core/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/clock"
+)
+
+// Defaults and limits of section 9.
+const (
+	defaultNetworkSlots = 64
+	defaultExecSlots    = 16
+	defaultPodSlots     = 8
+	defaultMinPeriod    = 100 * time.Millisecond
+	lowestMinPeriod     = 10 * time.Millisecond
+	defaultRecordMaxAge = 5 * time.Minute
+)
+
+// EventRecorder takes events about containers, in the shape of client-go's recorder.
+// Eventf must not block.
+type EventRecorder interface {
+	Eventf(object apiruntime.Object, eventtype, reason, messageFmt string, args ...any)
+}
+
+// DialFunc connects to an address that a probe of pod asks for.
+type DialFunc func(ctx context.Context, pod *v1.Pod, network, address string) (net.Conn, error)
+
+// Options configures a [Manager]. Pods is required; every other field has a useful
+// zero value.
+type Options struct {
+	// Pods shows the pods. Required.
+	Pods Pods
+	// Runtime runs commands. Nil: exec probes give an error.
+	Runtime Executor
+	// Memory keeps results across restarts. Nil: nothing is kept.
+	Memory Memory
+	// OnResult hears of every new result, from one goroutine per kind. It may
+	// block: meanwhile only the latest result of each container is kept for it
+	// (6.4). Nil: nobody hears.
+	OnResult func(ctx context.Context, a Announcement)
+
+	// Handler returns the handler of a probe instead of the package's own, or nil
+	// for that one. It runs before each attempt and must not block. Nil: always
+	// the package's own.
+	Handler func(Target) Handler
+	// Dial connects http, tcp and grpc probes, such as from inside a pod's network
+	// namespace (5.11). It must return soon after its context ends. Nil: dialled
+	// from the node's network.
+	Dial DialFunc
+	// HTTP2 honours httpGet.protocol HTTP2 (5.7), and GRPCTLS grpc.mode TLS (5.9):
+	// both are alpha in Kubernetes. False: HTTP/1.1 and plaintext.
+	HTTP2, GRPCTLS bool
+
+	// Timing may override when a probe runs, in less than seconds too (9.6); false
+	// leaves it as the pod says. It is asked once per worker and must not block.
+	// Out of bounds is brought into bounds. Nil: never.
+	Timing func(pod *v1.Pod, container string, kind Kind, timing Timing) (Timing, bool)
+	// MinPeriod is the shortest period Timing may give. 0 means 100 ms; less than
+	// 10 ms is refused.
+	MinPeriod time.Duration
+	// SubSecondExec allows exec probes with periods below 1 s.
+	SubSecondExec bool
+	// FastUntilReady, if not 0, is the period of a readiness probe until its first
+	// success in a container, if that is shorter than its own. The bounds of
+	// Timing hold for it.
+	FastUntilReady time.Duration
+	// StartSpread bounds the random wait before the first run of a probe that is
+	// added early in the engine's life (2.3). 0 means one period.
+	StartSpread time.Duration
+	// RecordMaxAge is how old a record of Memory may be to say more than that a
+	// container has started (8.6). 0 means 5 min.
+	RecordMaxAge time.Duration
+
+	// NetworkSlots and ExecSlots bound what runs at once of a kind, PodSlots what
+	// runs of one pod (9.2). 0 means 64, 16 and 8.
+	NetworkSlots, ExecSlots, PodSlots int
+
+	// Events receives Unhealthy and ProbeWarning. Nil drops them.
+	Events EventRecorder
+	// Clock is the manager's time. Nil means the real clock.
+	Clock clock.WithTicker
+	// Random gives numbers in [0, 1) for the wait of 2.3. It is called under a
+	// lock. Nil: everything waits half the time it might.
+	Random func() float64
+	// Logger is silent by default.
+	Logger logr.Logger
+	// Meter receives the metrics of section 10. Nil drops them.
+	Meter metric.Meter
+}
+
+// complete fills in defaults and reports every problem at once.
+func (o *Options) complete() error {
+	var problems []error
+	if o.Pods == nil {
+		problems = append(problems, errors.New("Pods is required"))
+	}
+	for _, d := range []struct {
+		name  string
+		value *time.Duration
+		zero  time.Duration
+	}{
+		{"MinPeriod", &o.MinPeriod, defaultMinPeriod},
+		{"FastUntilReady", &o.FastUntilReady, 0},
+		{"StartSpread", &o.StartSpread, 0},
+		{"RecordMaxAge", &o.RecordMaxAge, defaultRecordMaxAge},
+	} {
+		if *d.value < 0 {
+			problems = append(problems, fmt.Errorf("%s is negative: %v", d.name, *d.value))
+		}
+		if *d.value == 0 {
+			*d.value = d.zero
+		}
+	}
+	if o.MinPeriod > 0 && o.MinPeriod < lowestMinPeriod {
+		problems = append(problems, fmt.Errorf("MinPeriod is %v, less than %v", o.MinPeriod, lowestMinPeriod))
+	}
+	for _, n := range []struct {
+		name  string
+		value *int
+		zero  int
+	}{
+		{"NetworkSlots", &o.NetworkSlots, defaultNetworkSlots},
+		{"ExecSlots", &o.ExecSlots, defaultExecSlots},
+		{"PodSlots", &o.PodSlots, defaultPodSlots},
+	} {
+		if *n.value < 0 {
+			problems = append(problems, fmt.Errorf("%s is negative: %d", n.name, *n.value))
+		}
+		if *n.value == 0 {
+			*n.value = n.zero
+		}
+	}
+	o.fill()
+	if len(problems) > 0 {
+		return fmt.Errorf("probe: %w", errors.Join(problems...))
+	}
+	return nil
+}
+
+// fill replaces what is nil.
+func (o *Options) fill() {
+	if o.Memory == nil {
+		o.Memory = noMemory{}
+	}
+	if o.OnResult == nil {
+		o.OnResult = func(context.Context, Announcement) {}
+	}
+	if o.Handler == nil {
+		o.Handler = func(Target) Handler { return nil }
+	}
+	if o.Events == nil {
+		o.Events = noEvents{}
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.Random == nil {
+		o.Random = func() float64 { return 0.5 }
+	}
+	if o.Meter == nil {
+		o.Meter = noop.NewMeterProvider().Meter("")
+	}
+}
+
+// noEvents drops events.
+type noEvents struct{}
+
+func (noEvents) Eventf(apiruntime.Object, string, string, string, ...any) {}

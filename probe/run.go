@@ -1,0 +1,334 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/podwright/podwright/probe/internal/decide"
+	"github.com/podwright/podwright/runtime"
+)
+
+const (
+	// hungGrace is how long after its timeout a run keeps its slot (9.5).
+	hungGrace = time.Second
+	// execGrace is how long a runtime has, after the timeout it was given, to say so
+	// itself: it knows what the command wrote.
+	execGrace = 500 * time.Millisecond
+	// stopGrace is how long the end of Run waits for probes that run (9.8).
+	stopGrace = 2 * time.Second
+	// maxTries of one tick (4.1).
+	maxTries = 3
+)
+
+// Why a run's context ended.
+var (
+	errTimeout = errors.New("the probe timed out")
+	errEnded   = errors.New("the probe is not wanted any more")
+	errPanic   = errors.New("the handler panicked")
+)
+
+// run is one tick's execution.
+type run struct {
+	worker *worker
+	lane   int
+	id     runtime.ContainerID
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	began  time.Duration // the present attempt
+	end    time.Duration // no attempt begins later
+	// gone: its slot was given away; what it says comes to nothing. Guarded by the
+	// manager's lock.
+	gone bool
+}
+
+// Run probes until ctx ends. It returns when what it started has ended, probes that
+// run at that time being cancelled without a result; a handler that does not heed its
+// context is waited for 2 s at most (9.8). The error is that of a second call.
+func (m *Manager) Run(ctx context.Context) error {
+	m.mu.Lock()
+	if m.begun {
+		m.mu.Unlock()
+		return errors.New("probe: Run was called before")
+	}
+	m.begun = true
+	m.mu.Unlock()
+	withdraw, err := m.metrics.export(m)
+	if err != nil {
+		m.options.Logger.Error(err, "some metrics are not available")
+	} else {
+		defer withdraw()
+	}
+	var consumers sync.WaitGroup
+	for _, r := range m.results {
+		consumers.Go(func() { r.deliver(ctx, m.options.OnResult) })
+	}
+	m.schedule(ctx)
+	m.stop()
+	consumers.Wait()
+	return nil
+}
+
+// stop takes no more work and waits for what runs.
+func (m *Manager) stop() {
+	idle := make(chan struct{})
+	m.mu.Lock()
+	m.stopping = true
+	if m.inFlight == 0 {
+		close(idle)
+	} else {
+		m.idle = idle
+	}
+	effects := m.flush()
+	m.mu.Unlock()
+	effects.run()
+	timer := m.options.Clock.NewTimer(stopGrace)
+	defer timer.Stop()
+	select {
+	case <-idle:
+	case <-timer.C():
+		m.options.Logger.Info("Probes still run although they were cancelled; not waiting for them")
+	}
+}
+
+// patience is how long an attempt may take before it is cancelled. A command has its
+// timeout at the runtime, in whole seconds (5.2).
+func patience(w *worker) time.Duration {
+	if t := w.timing.Timeout; w.probe.Exec == nil || t%time.Second != 0 {
+		return t
+	}
+	return w.timing.Timeout + execGrace
+}
+
+// work executes a run and those that follow in its slot.
+func (m *Manager) work(ctx context.Context, r *run) {
+	for r != nil {
+		out, err := m.execute(ctx, r)
+		r.cancel(nil)
+		r = m.finish(ctx, r, out, err)
+	}
+}
+
+// execute makes up to three attempts.
+func (m *Manager) execute(ctx context.Context, r *run) (Outcome, error) {
+	for try := 1; ; try++ {
+		out, err := m.attempt(r)
+		if context.Cause(r.ctx) == errTimeout && (err != nil || out.Verdict == VerdictFailure) {
+			return m.timedOut(r.worker), nil
+		}
+		if err == nil || errors.Is(err, errPanic) || try == maxTries || !m.retry(ctx, r) {
+			return out, err
+		}
+	}
+}
+
+// retry prepares another attempt in the same slot, if there is time for one (9.5).
+func (m *Manager) retry(ctx context.Context, r *run) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.now()
+	if r.gone || m.stopping || r.worker.stage != running || now >= r.end || r.ctx.Err() != nil {
+		return false
+	}
+	r.cancel(nil)
+	r.ctx, r.cancel = context.WithCancelCause(ctx)
+	r.began = now
+	r.worker.due = now + patience(r.worker)
+	m.due.place(r.worker)
+	return true
+}
+
+// attempt runs the handler once.
+func (m *Manager) attempt(r *run) (out Outcome, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %v", errPanic, p)
+			m.panicked(r.worker, p)
+		}
+	}()
+	target, err := m.target(r)
+	if err != nil {
+		return Outcome{}, err
+	}
+	handler := m.options.Handler(target)
+	if handler == nil {
+		if handler, err = m.handler(target.Probe); err != nil {
+			return Outcome{}, err
+		}
+	}
+	return handler.Probe(r.ctx, target)
+}
+
+// panicked notes a panic (2.8).
+func (m *Manager) panicked(w *worker, p any) {
+	m.mu.Lock()
+	m.panics++
+	m.mu.Unlock()
+	m.options.Logger.Error(fmt.Errorf("%v", p), "A probe handler panicked", "namespace", w.pod.namespace, "name", w.pod.name,
+		"uid", w.pod.uid, "container", w.name, "kind", w.kind.String(), "stack", string(debug.Stack()))
+}
+
+// timedOut is the outcome of a run that took too long.
+func (m *Manager) timedOut(w *worker) Outcome {
+	return Outcome{Verdict: VerdictFailure, Output: fmt.Sprintf("no answer within %v", w.timing.Timeout)}
+}
+
+// impatient deals with a run whose time is over: first it is cancelled, then its slot
+// is given away (9.5). The worker has just left the heap. The caller holds the lock.
+func (m *Manager) impatient(w *worker) effects {
+	r, now := w.run, m.now()
+	if r == nil || w.place >= 0 {
+		return nil // it ended, or another one began, in the meantime
+	}
+	if over := r.began + w.timing.Timeout + hungGrace; w.stage == running && now < over {
+		r.cancel(errTimeout)
+		w.due = over
+		m.due.add(w)
+		return nil
+	}
+	r.cancel(errTimeout)
+	r.gone = true
+	m.release(r)
+	w.run, w.lost = nil, r
+	if w.stage == ended {
+		return nil
+	}
+	return m.judge(w, m.timedOut(w), nil, now)
+}
+
+// finish takes what a run came to, and returns the next run of its slot.
+func (m *Manager) finish(ctx context.Context, r *run, out Outcome, err error) *run {
+	m.mu.Lock()
+	m.inFlight--
+	if m.inFlight == 0 && m.idle != nil {
+		close(m.idle)
+		m.idle = nil
+	}
+	w := r.worker
+	if r.gone {
+		if w.lost == r {
+			w.lost = nil
+		}
+		m.mu.Unlock()
+		return nil
+	}
+	if w.place >= 0 {
+		m.due.drop(w)
+	}
+	w.run = nil
+	m.release(r)
+	if m.stopping || ctx.Err() != nil || w.stage != running {
+		m.mu.Unlock()
+		return nil
+	}
+	now := m.now()
+	if err == nil && out.Verdict != VerdictFailure {
+		m.metrics.took(ctx, w, now-r.began)
+	}
+	todo := m.judge(w, out, err, now)
+	next, more := m.next(ctx, r.lane)
+	urgent := m.due[0] == w || m.due[0].due <= now
+	for i := range m.lanes {
+		urgent = urgent || m.lanes[i].free > 0 && len(m.lanes[i].queue) > 0
+	}
+	m.mu.Unlock()
+	todo.run()
+	more.run()
+	if urgent {
+		m.poke()
+	}
+	return next
+}
+
+// judge takes an outcome: counts it, remembers it, and puts the worker back to wait.
+// The caller holds the lock; what it returns is to be run without.
+func (m *Manager) judge(w *worker, out Outcome, err error, now time.Duration) effects {
+	w.output, w.executed = cut(out.Output, explainOutput), now
+	todo := m.report(w, out, err)
+	if err == nil {
+		result := Success
+		if out.Verdict == VerdictFailure || out.Verdict == VerdictUnknown {
+			result = Failure
+		}
+		before := w.state
+		var store bool
+		w.state, store = decide.Judge(w.kind, thresholdsOf(w.kind, w.probe), w.state, result)
+		changed := false
+		if store {
+			changed = m.results[w.kind].set(w.pod.uid, w.state.ID, result, false)
+			w.ready = w.ready || result == Success
+		}
+		if changed || result == Failure || before.Last != w.state.Last || m.stale(w, now) {
+			todo = append(todo, m.remember(w, now))
+		}
+		if w.state.Hold {
+			w.why = "decided for this container"
+		}
+	} else {
+		w.output = cut(err.Error(), explainOutput)
+	}
+	wanted := w.again
+	w.again = nothing
+	current, _ := m.results[w.kind].get(w.state.ID)
+	switch {
+	case wanted == afresh, wanted == another && current != Success, w.grid <= now:
+		w.due = now
+	default:
+		w.due = w.grid
+	}
+	if fast := m.fast(w, current); fast > 0 && w.due > now+fast {
+		w.due = now + fast
+		w.grid = w.due
+	}
+	m.wait(w)
+	return todo
+}
+
+// fast is the pause after which a container that has never been ready is asked again,
+// 0 if it is the probe's own.
+func (m *Manager) fast(w *worker, current Result) time.Duration {
+	if m.options.FastUntilReady == 0 || w.kind != Readiness || w.ready || current == Success {
+		return 0
+	}
+	return max(m.options.FastUntilReady, m.options.shortest(w.probe))
+}
+
+// stale reports whether a record would soon be too old to be believed (8.6).
+func (m *Manager) stale(w *worker, now time.Duration) bool {
+	return w.remembered == 0 || now-w.remembered > m.options.RecordMaxAge/2
+}
+
+// remember writes down what is known of a worker's container.
+func (m *Manager) remember(w *worker, now time.Duration) func() {
+	w.remembered = max(now, 1)
+	stored, _ := m.results[w.kind].get(w.state.ID)
+	fact := Fact{Stored: stored, Last: w.state.Last, Run: w.state.Run, At: m.epoch.Add(w.executed)}
+	uid, name, id, kind := w.pod.uid, w.name, w.state.ID, w.kind
+	return func() { m.options.Memory.Remember(uid, name, id, kind, fact) }
+}
+
+// flush writes down what has been probed, at the end of a run (9.8).
+func (m *Manager) flush() effects {
+	var todo effects
+	now := m.now()
+	for _, p := range m.pods {
+		for _, w := range p.workers {
+			if _, ok := m.results[w.kind].get(w.state.ID); ok && w.executed > 0 {
+				todo = append(todo, m.remember(w, now))
+			}
+		}
+	}
+	return todo
+}
+
+// effects are calls to others, made without the lock.
+type effects []func()
+
+func (e effects) run() {
+	for _, f := range e {
+		f()
+	}
+}

@@ -1,0 +1,31 @@
+package probe
+
+import (
+	"cmp"
+	"context"
+	"net"
+	"strconv"
+)
+
+// tcpHandler connects and closes, without a word (5.8).
+type tcpHandler struct{ dial DialFunc }
+
+// Probe connects. Only a bad port is an error.
+func (h tcpHandler) Probe(ctx context.Context, t Target) (Outcome, error) {
+	number, err := port(t.Probe.TCPSocket.Port, t.Container)
+	if err != nil {
+		return Outcome{}, err
+	}
+	host := cmp.Or(t.Probe.TCPSocket.Host, t.PodIP)
+	if host == "" {
+		return failed(noAddress), nil
+	}
+	conn, err := connect(ctx, h.dial, t.Pod, "tcp", net.JoinHostPort(host, strconv.Itoa(number)))
+	if err != nil {
+		return failed("%v", err), nil
+	}
+	if err := conn.Close(); err != nil {
+		return Outcome{Verdict: VerdictSuccess, Output: err.Error()}, nil
+	}
+	return Outcome{Verdict: VerdictSuccess}, nil
+}

@@ -1,0 +1,74 @@
+package probe
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/probe/internal/decide"
+)
+
+// Defaults of section 1.
+const (
+	defaultPeriod  = 10 * time.Second
+	defaultTimeout = time.Second
+	defaultFailure = 3
+)
+
+// maxTimeoutPeriods bounds an overridden timeout (9.6).
+const maxTimeoutPeriods = 10
+
+// timingOf reads a probe. What is zero or negative is the default: the API server
+// would have set it (1.3).
+func timingOf(p *v1.Probe) Timing {
+	seconds := func(n int32, zero time.Duration) time.Duration {
+		if n <= 0 {
+			return zero
+		}
+		return time.Duration(n) * time.Second
+	}
+	return Timing{
+		InitialDelay: seconds(p.InitialDelaySeconds, 0),
+		Period:       seconds(p.PeriodSeconds, defaultPeriod),
+		Timeout:      seconds(p.TimeoutSeconds, defaultTimeout),
+	}
+}
+
+// thresholdsOf reads a probe; startup and liveness need one success (1.3).
+func thresholdsOf(k Kind, p *v1.Probe) decide.Thresholds {
+	t := decide.Thresholds{Success: max(p.SuccessThreshold, 1), Failure: p.FailureThreshold}
+	if k != Readiness {
+		t.Success = 1
+	}
+	if t.Failure <= 0 {
+		t.Failure = defaultFailure
+	}
+	return t
+}
+
+// shortest is the shortest period a probe may have that is not as the pod says.
+func (o *Options) shortest(p *v1.Probe) time.Duration {
+	if p.Exec != nil && !o.SubSecondExec {
+		return max(o.MinPeriod, time.Second)
+	}
+	return o.MinPeriod
+}
+
+// timing is that of a worker, overridden within bounds (9.6).
+func (o *Options) timing(pod *v1.Pod, container string, k Kind, p *v1.Probe) Timing {
+	own := timingOf(p)
+	if o.Timing == nil {
+		return own
+	}
+	t, ok := o.Timing(pod, container, k, own)
+	if !ok {
+		return own
+	}
+	t.InitialDelay = max(t.InitialDelay, 0)
+	t.Period = max(t.Period, o.shortest(p))
+	if t.Timeout <= 0 {
+		t.Timeout = own.Timeout
+	}
+	t.Timeout = min(t.Timeout, maxTimeoutPeriods*t.Period)
+	return t
+}

@@ -1,0 +1,93 @@
+package probe
+
+import (
+	"context"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/probe/internal/decide"
+	"github.com/podwright/podwright/runtime"
+)
+
+// Kind is a kind of probe.
+type Kind = decide.Kind
+
+// Kinds of probes.
+const (
+	Startup   = decide.Startup
+	Liveness  = decide.Liveness
+	Readiness = decide.Readiness
+)
+
+// Result is what probing knows of a container. The zero value is no clear answer
+// yet.
+type Result = decide.Result
+
+// Results.
+const (
+	Unknown = decide.Unknown
+	Success = decide.Success
+	Failure = decide.Failure
+)
+
+// Fact is what was recorded of one kind of probe of a container.
+type Fact = decide.Fact
+
+// Record is what is kept of a container across restarts of the engine
+// (spec/probe.md 8.3). Facts are indexed by [Kind].
+type Record = decide.Record
+
+// View is what is known of a pod now. What it points to is shared: it is read-only.
+type View struct {
+	// Pod is the pod as desired now. Required.
+	Pod *v1.Pod
+	// Status is the pod's last status, with the engine's own started flags.
+	// Required.
+	Status *v1.PodStatus
+	// Runtime, if known, has the exact times containers started at: those in a
+	// status are cut to whole seconds.
+	Runtime *runtime.PodStatus
+	// Leaving: the pod is being stopped, with or without a deletionTimestamp.
+	Leaving bool
+}
+
+// Pods shows pods as they are now. Calls come from several goroutines and must not
+// block.
+type Pods interface {
+	// View returns the pod, and false if there is no status of it.
+	View(uid types.UID) (View, bool)
+}
+
+// Memory keeps what must survive a restart of the engine (spec/probe.md 8). Calls
+// come from several goroutines and must not block: Remember may write later.
+type Memory interface {
+	// Recall returns what was kept of a container in an earlier run, or nil.
+	Recall(uid types.UID, container string, id runtime.ContainerID) *Record
+	// Remember takes one kind's newest facts of a container.
+	Remember(uid types.UID, container string, id runtime.ContainerID, kind Kind, fact Fact)
+}
+
+// Executor runs commands in containers; every runtime.RuntimeService is one.
+type Executor interface {
+	// ExecSync is that of runtime.ContainerManager.
+	ExecSync(ctx context.Context, containerID string, cmd []string, timeout time.Duration) (stdout, stderr []byte, err error)
+}
+
+// Announcement says that a container has a new result (6.2). The pod may be gone by
+// the time it is read.
+type Announcement struct {
+	UID    types.UID
+	ID     runtime.ContainerID
+	Kind   Kind
+	Result Result
+}
+
+// Timing is when and how long a probe runs.
+type Timing struct {
+	// InitialDelay is counted from the start of the container.
+	InitialDelay time.Duration
+	// Period between two runs, and Timeout of one.
+	Period, Timeout time.Duration
+}

@@ -1,0 +1,98 @@
+package probe
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/probe/internal/decide"
+)
+
+// stage is where a worker is (2.2); a held one waits.
+type stage uint8
+
+const (
+	looking stage = iota // in no heap: it is being looked at
+	waiting              // in the heap of due times
+	queued               // in the queue of its lane, or parked at its pod
+	running              // in the heap of due times, for its timeout
+	ended
+)
+
+// wish is what somebody wants of a worker that is busy. Wishes coalesce (2.5).
+type wish uint8
+
+const (
+	nothing wish = iota
+	another      // a run, unless the present one succeeds (2.6)
+	afresh       // a look: what the pod shows has changed
+)
+
+// worker is one probe: of a kind, of a container, of a pod. The manager's lock
+// guards it. There may be ten thousand of them, so it is kept small.
+type worker struct {
+	pod   *podEntry
+	name  string // of the container
+	probe *v1.Probe
+	kind  Kind
+	stage stage
+	// again is what was asked for while the worker was busy.
+	again wish
+	// ready: the container has been ready once.
+	ready bool
+
+	timing Timing
+	state  decide.State
+	why    string // it is not executed
+
+	// Times since the manager's epoch. due is when the worker is looked at, grid
+	// the next point of its grid, earliest the end of its first wait (2.3).
+	due, grid, earliest time.Duration
+	place               int // in the heap it is in
+	number              uint64
+
+	run *run // while it runs
+	// lost is a run that was given up and has not come back (9.5).
+	lost *run
+
+	// output of the last run, cut, and when that was.
+	output   string
+	executed time.Duration
+	// remembered is when the record was last written, 0 if never.
+	remembered time.Duration
+	complaint  *complaint
+	counts     [3]uint32 // by Result: unknown, successful, failed
+}
+
+// podEntry is a pod with workers.
+type podEntry struct {
+	uid             types.UID
+	namespace, name string
+	workers         []*worker
+	// running probes, and queued ones that wait until fewer run.
+	running int
+	parked  []*worker
+}
+
+// find returns the pod's worker for a container and kind, or nil.
+func (p *podEntry) find(container string, kind Kind) *worker {
+	for _, w := range p.workers {
+		if w.name == container && w.kind == kind {
+			return w
+		}
+	}
+	return nil
+}
+
+// advance takes the grid point that has come (2.4): a look at now uses up every
+// point up to now.
+func (w *worker) advance(now time.Duration) {
+	if w.grid > now {
+		return
+	}
+	w.grid += w.timing.Period * ((now-w.grid)/w.timing.Period + 1)
+}
+
+// restart begins the grid anew at now (2.5).
+func (w *worker) restart(now time.Duration) { w.grid = now + w.timing.Period }
