@@ -220,7 +220,8 @@ func (f *Runtime) Version(ctx context.Context, apiVersion string) (*runtimeapi.V
 	}})
 }
 
-// Status returns the conditions, see SetConditions.
+// Status returns the conditions, see SetConditions, and what the options say the
+// runtime can do.
 func (f *Runtime) Status(ctx context.Context, verbose bool) (*runtimeapi.StatusResponse, error) {
 	call := Call{Method: Status, Request: &runtimeapi.StatusRequest{Verbose: verbose}}
 	return do(ctx, f, call, step[*runtimeapi.StatusResponse]{effect: func() (*runtimeapi.StatusResponse, error) {
@@ -232,7 +233,7 @@ func (f *Runtime) Status(ctx context.Context, verbose bool) (*runtimeapi.StatusR
 			}
 			status.Conditions = append(status.Conditions, condition)
 		}
-		return &runtimeapi.StatusResponse{Status: status}, nil
+		return &runtimeapi.StatusResponse{Status: status, RuntimeHandlers: f.options.Handlers, Features: f.options.Features}, nil
 	}})
 }
 

@@ -29,6 +29,11 @@ type Options struct {
 	// concurrently. Nil means every pull succeeds at once.
 	Registry func(ref string, auth *runtimeapi.AuthConfig) Pull
 
+	// Handlers and Features are what Status says the runtime can do. Both are
+	// read-only from now on. Nil: it says nothing, as runtimes before CRI 1.30 did.
+	Handlers []*runtimeapi.RuntimeHandler
+	Features *runtimeapi.RuntimeFeatures
+
 	// PodIPs is the range pod addresses come from, in order; the first
 	// address is never given. The zero prefix means 10.88.0.0/16.
 	PodIPs netip.Prefix

@@ -22,12 +22,10 @@
 // talks to no API server.
 //
 // Not here yet: values from config maps, secrets and files; pull secrets, the
-// pull rate limit and pull records; emptyDir in huge pages; user namespaces;
-// runtime classes; cluster DNS and service variables; cgroups per pod, huge
-// pages, swap and memory QoS; in-place resize; log rotation and links; restart of
-// sidecars while a pod ends. A pod that needs a value, volume, user namespace or
-// runtime class of these waits with a clear reason, one that asks for cluster DNS
-// gets an event; the rest is left at the runtime's defaults.
+// pull rate limit and pull records; emptyDir in huge pages; service variables;
+// cgroups per pod; in-place resize; log rotation and links; restart of sidecars
+// while a pod ends. A pod that needs a value or volume of these waits with a
+// clear reason; the rest is left at the runtime's defaults.
 //
 // # Volumes
 //

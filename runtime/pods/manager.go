@@ -20,6 +20,7 @@ import (
 	"github.com/podwright/podwright/runtime/pods/internal/criconfig"
 	"github.com/podwright/podwright/runtime/pods/internal/images"
 	"github.com/podwright/podwright/runtime/pods/internal/poddir"
+	"github.com/podwright/podwright/runtime/pods/internal/userns"
 )
 
 // Manager brings pods to their desired state at one runtime. See the package
@@ -31,6 +32,7 @@ type Manager struct {
 	node    criconfig.Node
 	puller  *images.Puller
 	dirs    poddir.Store
+	users   *userns.Pool
 	metrics metrics
 	// selinux: the machine labels files.
 	selinux bool
@@ -53,8 +55,8 @@ type Manager struct {
 	stopping stopNotes
 }
 
-// New returns a manager for one runtime. It makes no call. It fails with every
-// problem of o joined.
+// New returns a manager for one runtime. It makes no call; it reads which user IDs
+// pods have got. It fails with every problem of o joined.
 func New(rt runtime.RuntimeService, imageService runtime.ImageService, o Options) (*Manager, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
@@ -84,6 +86,9 @@ func New(rt runtime.RuntimeService, imageService runtime.ImageService, o Options
 	}
 	maps.Copy(m.allocatable, o.Allocatable)
 	m.node.MemoryAllocatable = m.allocatable.Memory().Value()
+	if m.users, err = openUsers(m.dirs, o.UserNamespaces); err != nil {
+		return nil, err
+	}
 	if m.metrics, err = newMetrics(o.Meter); err != nil {
 		return nil, err
 	}
@@ -98,7 +103,8 @@ func NeedsSandbox(pod *v1.Pod, status *runtime.PodStatus) bool {
 }
 
 // Forget drops what is remembered of a pod in memory: delays and start failures.
-// Call it when the pod is gone. It does not block.
+// Its user IDs go to other pods from now on (spec/runtime.md 3.7), so none of its
+// containers may run any more. Call it when the pod is gone. It does not block.
 func (m *Manager) Forget(uid types.UID) {
 	m.mu.Lock()
 	m.waiting.forget(uid)
@@ -110,6 +116,7 @@ func (m *Manager) Forget(uid types.UID) {
 	m.crashes.Prune(m.options.Clock.Now())
 	m.mu.Unlock()
 	m.puller.Forget(uid)
+	m.freeUsers(uid)
 }
 
 // WaitingReasons returns, per container name, why the latest attempt to start

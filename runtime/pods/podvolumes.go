@@ -235,5 +235,9 @@ func (m *Manager) RemovePodDir(ctx context.Context, uid types.UID) error {
 			return fmt.Errorf("remove pod directory: volumes %s are still mounted", strings.Join(names, ", "))
 		}
 	}
-	return m.dirs.Remove(uid)
+	if err := m.dirs.Remove(uid); err != nil {
+		return err
+	}
+	m.freeUsers(uid)
+	return nil
 }

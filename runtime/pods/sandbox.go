@@ -4,89 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/netip"
-	"os"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/runtime"
-	"github.com/podwright/podwright/runtime/pods/internal/criconfig"
 )
-
-// maxResolvConf bounds the resolver file (spec/runtime.md 4.3).
-const maxResolvConf = 10 << 20
-
-// configureSandbox builds the sandbox's configuration, which containers get too.
-func (s *podSync) configureSandbox() bool {
-	config, err := s.m.sandboxConfig(s.pod, s.plan.Attempt, s.plan.CreateSandbox)
-	if err != nil {
-		s.fail(stepCreateSandbox, s.pod.Name, reasonConfigPodSandboxError, err)
-		s.m.podEvent(s.pod, v1.EventTypeWarning, "FailedCreatePodSandBox", "Failed to configure pod sandbox: %v", err)
-		return false
-	}
-	security := config.Linux.SecurityContext
-	security.SupplementalGroups = withVolumeGroups(s.pod, security.SupplementalGroups, s.volumes.groups())
-	s.sandboxConfig = config
-	return true
-}
-
-// sandboxConfig builds it; with report it tells the pod about what its DNS
-// settings became, which is worth saying once per sandbox.
-func (m *Manager) sandboxConfig(pod *v1.Pod, attempt uint32, report bool) (*runtimeapi.PodSandboxConfig, error) {
-	if class := pod.Spec.RuntimeClassName; class != nil && *class != "" {
-		return nil, fmt.Errorf("runtime class %q cannot be read: no source of API objects is configured", *class)
-	}
-	var node *runtimeapi.DNSConfig
-	if pod.Spec.DNSPolicy != v1.DNSNone {
-		text, err := readBounded(m.options.ResolvConf, maxResolvConf)
-		if err != nil {
-			return nil, fmt.Errorf("resolver file: %w", err)
-		}
-		node = criconfig.ParseResolvConf(text)
-	}
-	dns, missing, dropped := criconfig.DNS(pod, node)
-	if missing && report {
-		m.podEvent(pod, v1.EventTypeWarning, "MissingClusterDNS", "No cluster DNS is configured. Falling back to DNS policy Default.")
-	}
-	if len(dropped) > 0 && report {
-		m.podEvent(pod, v1.EventTypeWarning, "DNSConfigForming", "DNS limits were exceeded, some entries have been omitted: %s",
-			strings.Join(dropped, " "))
-	}
-	return criconfig.Sandbox(criconfig.SandboxInput{
-		Pod: pod, Node: m.node, Attempt: attempt, LogDirectory: m.logDirectory(pod), DNS: dns,
-	})
-}
-
-// readBounded reads a file of at most limit bytes.
-func readBounded(path string, limit int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := readAtMost(f, limit)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return text, nil
-}
-
-// readAtMost reads to the end; more than limit bytes are an error.
-func readAtMost(r io.Reader, limit int64) ([]byte, error) {
-	text, err := io.ReadAll(io.LimitReader(r, limit+1))
-	if err == nil && int64(len(text)) > limit {
-		err = fmt.Errorf("larger than %d bytes", limit)
-	}
-	return text, err
-}
 
 // createSandbox makes the pod's folders and its sandbox and learns its addresses.
 func (s *podSync) createSandbox(ctx context.Context) bool {
 	m := s.m
-	if s.held || !s.configureSandbox() {
+	if s.held || !s.configureSandbox(ctx) {
 		return false
 	}
 	if err := m.makeDirs(s.pod); err != nil {
@@ -95,7 +25,7 @@ func (s *podSync) createSandbox(ctx context.Context) bool {
 		return false
 	}
 	s.result.Acted = true
-	id, err := m.runSandbox(ctx, s.sandboxConfig)
+	id, err := m.runSandbox(ctx, s.sandboxConfig, s.handler)
 	if err != nil && ctx.Err() != nil {
 		// Somebody wants the pod to end; that is no fault of the sandbox (7.1).
 		s.stopped(ctx.Err())
@@ -162,9 +92,9 @@ const renames = 3
 // runSandbox creates the sandbox. A call that may have taken effect unseen is
 // settled by looking at what exists: a ready sandbox of this attempt is taken
 // over, a dead one removed. config keeps the attempt that was used.
-func (m *Manager) runSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig) (string, error) {
+func (m *Manager) runSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (string, error) {
 	for try := 0; ; try++ {
-		id, err := m.runtime.RunPodSandbox(ctx, config, "")
+		id, err := m.runtime.RunPodSandbox(ctx, config, handler)
 		if err == nil || !unsettled(err) || ctx.Err() != nil {
 			return id, err
 		}

@@ -238,7 +238,7 @@ func (st *starting) containerConfig(ctx context.Context, image images.Image) (*r
 		},
 		Node: m.node, Environment: st.environment, ImageRef: image.Ref,
 		ImageUser: criconfig.ImageUser{UID: image.UID, Name: image.Username},
-		Mounts:    mounts, TargetID: target,
+		Mounts:    mounts, TargetID: target, UserNamespace: st.users,
 	})
 	if err != nil {
 		return nil, err

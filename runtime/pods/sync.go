@@ -11,6 +11,7 @@ import (
 
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods/internal/actions"
+	"github.com/podwright/podwright/runtime/pods/internal/criconfig"
 	"github.com/podwright/podwright/runtime/pods/internal/meta"
 )
 
@@ -78,6 +79,10 @@ type podSync struct {
 
 	sandboxID     string
 	sandboxConfig *runtimeapi.PodSandboxConfig
+	// handler is the runtime class's, users the range of the pod's own user
+	// namespace, nil if it shares the node's.
+	handler string
+	users   *criconfig.IDMapping
 	// podIPs are the addresses containers are told, of the node on its network.
 	podIPs  []string
 	volumes volumeState
@@ -120,7 +125,7 @@ func (s *podSync) run(ctx context.Context) {
 
 // startContainers starts what is due, one after the other.
 func (s *podSync) startContainers(ctx context.Context) {
-	if s.plan.Starts() && s.sandboxConfig == nil && !s.configureSandbox() {
+	if s.plan.Starts() && s.sandboxConfig == nil && !s.configureSandbox(ctx) {
 		return
 	}
 	if s.plan.Starts() {

@@ -3,6 +3,7 @@ package criconfig
 import (
 	"bufio"
 	"bytes"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -17,40 +18,94 @@ const (
 	maxSearch     = 253
 )
 
-// DNS returns the pod's resolver settings (spec/runtime.md 4). node is the
-// node's resolver file, already parsed. There is no cluster DNS: the cluster
-// policies read as Default, and missing reports that, so that an event can say
-// so. dropped names what the limits cut.
-func DNS(pod *v1.Pod, node *runtimeapi.DNSConfig) (out *runtimeapi.DNSConfig, missing bool, dropped []string) {
-	out = &runtimeapi.DNSConfig{}
-	switch pod.Spec.DNSPolicy {
+// DNSInput is what a pod's resolver settings are made of.
+type DNSInput struct {
+	Pod *v1.Pod
+	// Node is the node's resolver file, parsed. Nil: it has none.
+	Node *runtimeapi.DNSConfig
+	// Loopback takes the place of a file that is missing.
+	Loopback []string
+	// Cluster has the cluster's servers, ClusterDomain its domain.
+	Cluster       []string
+	ClusterDomain string
+}
+
+// DNSResult is what became of them.
+type DNSResult struct {
+	Config *runtimeapi.DNSConfig
+	// MissingCluster tells that the pod asked for cluster DNS and there is none.
+	MissingCluster bool
+	// UnknownPolicy tells that the policy read as ClusterFirst.
+	UnknownPolicy bool
+	// Exceeded says, per limit that was hit, what was applied.
+	Exceeded []string
+}
+
+// DNS returns the pod's resolver settings (spec/runtime.md 4).
+func DNS(in DNSInput) DNSResult {
+	out := DNSResult{Config: &runtimeapi.DNSConfig{}}
+	c := out.Config
+	cluster := false
+	switch in.Pod.Spec.DNSPolicy {
 	case v1.DNSNone:
 	case v1.DNSDefault:
-		copyDNS(out, node)
+		nodeDNS(c, in)
+	case v1.DNSClusterFirst, "":
+		if in.Pod.Spec.HostNetwork {
+			nodeDNS(c, in)
+		} else {
+			cluster = true
+		}
+	case v1.DNSClusterFirstWithHostNet:
+		cluster = true
 	default:
-		copyDNS(out, node)
-		// Only who asked for it misses it.
-		missing = pod.Spec.DNSPolicy == v1.DNSClusterFirstWithHostNet ||
-			(pod.Spec.DNSPolicy == v1.DNSClusterFirst && !pod.Spec.HostNetwork)
+		out.UnknownPolicy, cluster = true, true
 	}
-	if c := pod.Spec.DNSConfig; c != nil {
-		out.Servers = union(out.Servers, c.Nameservers)
-		out.Searches = union(out.Searches, c.Searches)
-		for _, o := range c.Options {
+	switch {
+	case cluster && len(in.Cluster) > 0:
+		clusterDNS(c, in)
+	case cluster:
+		nodeDNS(c, in)
+		// A pod that says nothing has not asked for it.
+		out.MissingCluster = in.Pod.Spec.DNSPolicy != ""
+	}
+	if d := in.Pod.Spec.DNSConfig; d != nil {
+		c.Servers = union(c.Servers, d.Nameservers)
+		c.Searches = union(c.Searches, d.Searches)
+		for _, o := range d.Options {
 			text := o.Name
 			if o.Value != nil && *o.Value != "" {
 				text += ":" + *o.Value
 			}
-			out.Options = setOption(out.Options, text)
+			c.Options = setOption(c.Options, text)
 		}
 	}
-	return out, missing, limitDNS(out)
+	out.Exceeded = limitDNS(c)
+	return out
+}
+
+// nodeDNS takes the node's settings.
+func nodeDNS(c *runtimeapi.DNSConfig, in DNSInput) {
+	if in.Node == nil {
+		c.Servers, c.Searches = slices.Clone(in.Loopback), []string{"."}
+		return
+	}
+	copyDNS(c, in.Node)
+}
+
+// clusterDNS asks the cluster's servers only; short names are the cluster's
+// first, then the node's.
+func clusterDNS(c *runtimeapi.DNSConfig, in DNSInput) {
+	services := "svc." + in.ClusterDomain
+	c.Servers = slices.Clone(in.Cluster)
+	c.Searches = []string{in.Pod.Namespace + "." + services, services, in.ClusterDomain}
+	if in.Node != nil {
+		c.Searches = union(c.Searches, in.Node.Searches)
+	}
+	c.Options = []string{"ndots:5"}
 }
 
 func copyDNS(to, from *runtimeapi.DNSConfig) {
-	if from == nil {
-		return
-	}
 	to.Servers = append(to.Servers, from.Servers...)
 	to.Searches = append(to.Searches, from.Searches...)
 	to.Options = append(to.Options, from.Options...)
@@ -83,24 +138,33 @@ func setOption(options []string, text string) []string {
 	return append(options, text)
 }
 
-// limitDNS cuts what resolvers do not take and returns what went.
-func limitDNS(c *runtimeapi.DNSConfig) (dropped []string) {
+// limitDNS cuts from the end what resolvers do not take and says what is left.
+func limitDNS(c *runtimeapi.DNSConfig) (exceeded []string) {
 	if len(c.Servers) > maxServers {
-		dropped = append(dropped, c.Servers[maxServers:]...)
 		c.Servers = c.Servers[:maxServers]
+		exceeded = append(exceeded, "nameserver limits were exceeded, some have been omitted, the applied nameserver line is: "+
+			strings.Join(c.Servers, " "))
 	}
-	var kept []string
-	length := 0
+	kept := make([]string, 0, min(len(c.Searches), maxSearches))
+	length, cut := 0, false
 	for _, s := range c.Searches {
-		if len(s) > maxSearch || len(kept) == maxSearches || length+len(s) > maxSearchText {
-			dropped = append(dropped, s)
+		if len(s) > maxSearch {
+			cut = true
 			continue
 		}
+		if length += len(s); len(kept) == maxSearches || length > maxSearchText {
+			cut = true
+			break
+		}
+		length++ // the space before the next
 		kept = append(kept, s)
-		length += len(s) + 1
 	}
 	c.Searches = kept
-	return dropped
+	if cut {
+		exceeded = append(exceeded, "search line limits were exceeded, some paths have been omitted, the applied search line is: "+
+			strings.Join(kept, " "))
+	}
+	return exceeded
 }
 
 // ParseResolvConf reads a resolver file (spec/runtime.md 4.3).

@@ -1,0 +1,109 @@
+package poddir
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// maxRecord bounds a record that is read: those written are far smaller.
+const maxRecord = 64 << 10
+
+// Records keeps one file of the same name in each pod's folder. It is written
+// whole or not at all, and on the disk when Write returns.
+type Records struct {
+	Store Store
+	// Name of the file; one path element.
+	Name string
+}
+
+// Pods lists the pods that have a folder.
+func (r Records) Pods() ([]types.UID, error) { return r.Store.List() }
+
+// Read returns a pod's record; fs.ErrNotExist if it has none.
+func (r Records) Read(uid types.UID) (_ []byte, err error) {
+	root, err := r.Store.existing(uid)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	f, err := root.Open(r.Name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxRecord+1))
+	if err == nil && len(text) > maxRecord {
+		err = fmt.Errorf("%s is larger than %d bytes", r.Name, maxRecord)
+	}
+	return text, err
+}
+
+// Write replaces a pod's record, whose folder is made if it is missing.
+func (r Records) Write(uid types.UID, record []byte) error {
+	root, err := r.Store.open(uid)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	temporary := r.Name + ".tmp"
+	f, err := root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(record)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := root.Rename(temporary, r.Name); err != nil {
+		return err
+	}
+	return syncDir(root)
+}
+
+// Remove removes a pod's record; a missing one is success.
+func (r Records) Remove(uid types.UID) error {
+	root, err := r.Store.existing(uid)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if err := root.Remove(r.Name); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	return syncDir(root)
+}
+
+// existing opens a pod's folder; fs.ErrNotExist if there is none.
+func (s Store) existing(uid types.UID) (*os.Root, error) {
+	if err := CheckName("pod UID", string(uid)); err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(s.Path)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	return root.OpenRoot(string(uid))
+}
+
+func syncDir(root *os.Root) error {
+	dir, err := root.Open(".")
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}

@@ -1,0 +1,202 @@
+package userns
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Records keeps one small record per pod. A record that was written survives a
+// crash of the machine.
+type Records interface {
+	// Pods lists the pods that may have a record.
+	Pods() ([]types.UID, error)
+	// Read returns a pod's record; fs.ErrNotExist if it has none.
+	Read(uid types.UID) ([]byte, error)
+	Write(uid types.UID, record []byte) error
+	// Remove removes a record; a missing one is success.
+	Remove(uid types.UID) error
+}
+
+// Options describe the IDs there are: Pods ranges of Length from First on. Length
+// divides First, and all of it fits into 32 bits.
+type Options struct {
+	First, Length uint32
+	Pods          int
+}
+
+// Pool hands out ranges. It is safe for concurrent use; a pod's own calls must
+// come one after another.
+type Pool struct {
+	records Records
+	options Options
+
+	// mu guards what follows. It is not held over a read or write of records.
+	mu   sync.Mutex
+	used map[types.UID]Mapping
+	// taken has the owner of each range of the pool.
+	taken map[int]types.UID
+	// broken has the pods whose record cannot be used, and why.
+	broken map[types.UID]error
+	// next is where the search for a free range begins: the one freed last is
+	// used again last.
+	next int
+}
+
+// Open reads the records of all pods. A record that cannot be used costs its pod
+// the mapping and, as nobody knows which IDs it means, every other pod a new one,
+// until it is repaired or its pod is gone.
+func Open(records Records, o Options) (*Pool, error) {
+	p := &Pool{
+		records: records, options: o,
+		used: map[types.UID]Mapping{}, taken: map[int]types.UID{}, broken: map[types.UID]error{},
+	}
+	uids, err := records.Pods()
+	if err != nil {
+		return nil, fmt.Errorf("user namespaces: %w", err)
+	}
+	slices.Sort(uids)
+	for _, uid := range uids {
+		text, err := records.Read(uid)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		var m Mapping
+		if err == nil {
+			m, err = decode(text)
+		}
+		if err == nil {
+			err = p.overlap(uid, m)
+		}
+		if err != nil {
+			p.broken[uid] = err
+			continue
+		}
+		p.take(uid, m)
+	}
+	return p, nil
+}
+
+// overlap reports which pod already has some of the IDs.
+func (p *Pool) overlap(uid types.UID, m Mapping) error {
+	for other, o := range p.used {
+		if other != uid && int64(m.HostID) < o.end() && int64(o.HostID) < m.end() {
+			return fmt.Errorf("its IDs %d to %d are also pod %s's", m.HostID, m.end()-1, other)
+		}
+	}
+	return nil
+}
+
+// Get returns the pod's mapping, if it has one.
+func (p *Pool) Get(uid types.UID) (Mapping, bool, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.broken[uid]; err != nil {
+		return Mapping{}, false, fmt.Errorf("the record of the pod's user namespace cannot be used: %w", err)
+	}
+	m, ok := p.used[uid]
+	return m, ok, nil
+}
+
+// Acquire returns the pod's mapping, a new one if it has none. It returns once
+// the mapping is safe on disk.
+func (p *Pool) Acquire(uid types.UID) (Mapping, error) {
+	m, fresh, err := p.reserve(uid)
+	if err != nil || !fresh {
+		return m, err
+	}
+	text, err := m.encode()
+	if err == nil {
+		err = p.records.Write(uid, text)
+	}
+	if err != nil {
+		p.mu.Lock()
+		p.drop(uid)
+		p.mu.Unlock()
+		return Mapping{}, fmt.Errorf("record the pod's user namespace: %w", err)
+	}
+	return m, nil
+}
+
+// reserve finds a range and marks it as taken.
+func (p *Pool) reserve(uid types.UID) (m Mapping, fresh bool, err error) {
+	m, ok, err := p.Get(uid)
+	if err != nil || ok {
+		return m, false, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.broken) > 0 {
+		return Mapping{}, false, fmt.Errorf("no user IDs are given out while the records of these pods cannot be read: %v",
+			slices.Sorted(maps.Keys(p.broken)))
+	}
+	for i := range p.options.Pods {
+		n := (p.next + i) % p.options.Pods
+		if _, taken := p.taken[n]; taken {
+			continue
+		}
+		p.next = n + 1
+		m = Mapping{HostID: p.options.First + uint32(n)*p.options.Length, Length: p.options.Length}
+		p.take(uid, m)
+		return m, true, nil
+	}
+	return Mapping{}, false, fmt.Errorf("all %d ranges of user IDs are in use", p.options.Pods)
+}
+
+// Release frees the pod's range once its record is gone. A pod without one is
+// success.
+func (p *Pool) Release(uid types.UID) error {
+	p.mu.Lock()
+	_, used := p.used[uid]
+	known := used || p.broken[uid] != nil
+	p.mu.Unlock()
+	if !known {
+		return nil
+	}
+	if err := p.records.Remove(uid); err != nil {
+		return fmt.Errorf("free the pod's user IDs: %w", err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.drop(uid)
+	return nil
+}
+
+// take marks a mapping as the pod's, and every range it touches. A record may
+// stem from times when the pool was cut differently.
+func (p *Pool) take(uid types.UID, m Mapping) {
+	p.used[uid] = m
+	for _, n := range p.touched(m) {
+		p.taken[n] = uid
+	}
+}
+
+func (p *Pool) drop(uid types.UID) {
+	for _, n := range p.touched(p.used[uid]) {
+		if p.taken[n] == uid {
+			delete(p.taken, n)
+		}
+	}
+	delete(p.used, uid)
+	delete(p.broken, uid)
+}
+
+// touched lists the ranges of the pool that a mapping overlaps.
+func (p *Pool) touched(m Mapping) []int {
+	if m.Length == 0 {
+		return nil
+	}
+	first, length := int64(p.options.First), int64(p.options.Length)
+	from := max((int64(m.HostID)-first)/length, 0)
+	to := min((m.end()-1-first)/length, int64(p.options.Pods)-1)
+	var out []int
+	for n := from; n <= to && m.end() > first; n++ {
+		out = append(out, int(n))
+	}
+	return out
+}

@@ -1,0 +1,208 @@
+package pods
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/runtime/pods/internal/criconfig"
+	"github.com/podwright/podwright/runtime/pods/internal/poddir"
+	"github.com/podwright/podwright/runtime/pods/internal/userns"
+)
+
+// maxResolvConf bounds the resolver file (spec/runtime.md 4.3).
+const maxResolvConf = 10 << 20
+
+// configureSandbox builds the sandbox's configuration, which containers get too.
+func (s *podSync) configureSandbox(ctx context.Context) bool {
+	config, err := s.buildSandboxConfig(ctx)
+	if err != nil && ctx.Err() != nil {
+		s.stopped(ctx.Err())
+		return false
+	}
+	if err != nil {
+		s.fail(stepCreateSandbox, s.pod.Name, reasonConfigPodSandboxError, err)
+		s.m.podEvent(s.pod, v1.EventTypeWarning, "FailedCreatePodSandBox", "Failed to configure pod sandbox: %v", err)
+		return false
+	}
+	security := config.Linux.SecurityContext
+	security.SupplementalGroups = withVolumeGroups(s.pod, security.SupplementalGroups, s.volumes.groups())
+	s.sandboxConfig = config
+	return true
+}
+
+func (s *podSync) buildSandboxConfig(ctx context.Context) (*runtimeapi.PodSandboxConfig, error) {
+	class, err := s.m.runtimeClass(s.pod)
+	if err != nil && s.plan.CreateSandbox {
+		// A sandbox that exists has its handler.
+		return nil, err
+	}
+	s.handler = class.Handler
+	if s.users, err = s.userNamespace(ctx); err != nil {
+		return nil, err
+	}
+	dns, err := s.m.dns(s.pod, s.plan.CreateSandbox)
+	if err != nil {
+		return nil, err
+	}
+	return criconfig.Sandbox(criconfig.SandboxInput{
+		Pod: s.pod, Node: s.m.node, Attempt: s.plan.Attempt, LogDirectory: s.m.logDirectory(s.pod), DNS: dns,
+		UserNamespace: s.users, Overhead: class.Overhead,
+	})
+}
+
+// runtimeClass looks up the pod's class (spec/runtime.md 3.8).
+func (m *Manager) runtimeClass(pod *v1.Pod) (RuntimeClass, error) {
+	name := pod.Spec.RuntimeClassName
+	if name == nil || *name == "" {
+		return RuntimeClass{}, nil
+	}
+	if m.options.RuntimeClasses == nil {
+		return RuntimeClass{}, fmt.Errorf("runtime class %q: no runtime classes are configured on this node", *name)
+	}
+	class, err := m.options.RuntimeClasses.RuntimeClass(*name)
+	if err != nil {
+		return RuntimeClass{}, fmt.Errorf("runtime class %q: %w", *name, err)
+	}
+	return class, nil
+}
+
+// userNamespace returns the pod's range of user IDs, nil if it shares the node's
+// (spec/runtime.md 3.7). A sandbox that exists keeps the range it was made with.
+func (s *podSync) userNamespace(ctx context.Context) (*criconfig.IDMapping, error) {
+	if s.pod.Spec.HostUsers == nil || *s.pod.Spec.HostUsers {
+		return nil, nil
+	}
+	if s.plan.CreateSandbox {
+		if err := s.checkUserNamespaces(ctx); err != nil {
+			return nil, err
+		}
+		mapping, err := s.m.users.Acquire(s.pod.UID)
+		if err != nil {
+			return nil, err
+		}
+		return (*criconfig.IDMapping)(&mapping), nil
+	}
+	mapping, ok, err := s.m.users.Get(s.pod.UID)
+	if err == nil && !ok {
+		err = errors.New("the record of the pod's user IDs is lost: delete the pod and create it again")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return (*criconfig.IDMapping)(&mapping), nil
+}
+
+// usersFile is the record of a pod's user IDs in its directory.
+const usersFile = "userns"
+
+// openUsers reads which pods have which user IDs.
+func openUsers(dirs poddir.Store, o UserNamespaces) (*userns.Pool, error) {
+	return userns.Open(poddir.Records{Store: dirs, Name: usersFile},
+		userns.Options{First: o.First, Length: o.Length, Pods: o.Pods})
+}
+
+// freeUsers lets go of a pod's user IDs. What cannot be freed stays taken.
+func (m *Manager) freeUsers(uid types.UID) {
+	if err := m.users.Release(uid); err != nil {
+		m.options.Logger.Error(err, "The user IDs of a pod that is gone stay in use", "podUID", uid)
+	}
+}
+
+// checkUserNamespaces asks the runtime whether the pod's handler can do it.
+func (s *podSync) checkUserNamespaces(ctx context.Context) error {
+	status, err := s.m.runtime.Status(ctx, false)
+	if err != nil {
+		return fmt.Errorf("hostUsers: false: what the runtime can do is unknown: %w", err)
+	}
+	handlers := status.GetRuntimeHandlers()
+	able := slices.ContainsFunc(handlers, func(h *runtimeapi.RuntimeHandler) bool {
+		return h.GetName() == s.handler && h.GetFeatures().GetUserNamespaces()
+	})
+	if !able {
+		return fmt.Errorf("hostUsers: false: the runtime's handler %q does not support user namespaces", s.handler)
+	}
+	if s.pod.Spec.HostNetwork && !status.GetFeatures().GetUserNamespacesHostNetwork() {
+		return errors.New("hostUsers: false: the runtime does not support user namespaces for pods on the host network")
+	}
+	return nil
+}
+
+// dns builds the pod's resolver settings; with report it tells the pod what
+// became of them, which is worth saying once per sandbox.
+func (m *Manager) dns(pod *v1.Pod, report bool) (*runtimeapi.DNSConfig, error) {
+	in := criconfig.DNSInput{Pod: pod, Cluster: m.options.ClusterDNS, ClusterDomain: m.node.ClusterDomain}
+	switch {
+	case m.options.NoResolvConf:
+		in.Loopback = loopback(m.options.HostIPs())
+	case pod.Spec.DNSPolicy != v1.DNSNone:
+		text, err := readBounded(m.options.ResolvConf, maxResolvConf)
+		if err != nil {
+			return nil, fmt.Errorf("resolver file: %w", err)
+		}
+		in.Node = criconfig.ParseResolvConf(text)
+	}
+	dns := criconfig.DNS(in)
+	if !report {
+		return dns.Config, nil
+	}
+	if dns.UnknownPolicy {
+		m.options.Logger.Info("The DNS policy is unknown and read as ClusterFirst", "podUID", pod.UID, "policy", pod.Spec.DNSPolicy)
+	}
+	if dns.MissingCluster {
+		m.podEvent(pod, v1.EventTypeWarning, "MissingClusterDNS", "No cluster DNS is configured. Falling back to DNS policy Default.")
+	}
+	for _, e := range dns.Exceeded {
+		m.podEvent(pod, v1.EventTypeWarning, "DNSConfigForming", "DNS %s", e)
+	}
+	return dns.Config, nil
+}
+
+// loopback names this host in each address family the node has.
+func loopback(nodeIPs []string) []string {
+	var out []string
+	for _, text := range nodeIPs {
+		local := "127.0.0.1"
+		if ip, err := netip.ParseAddr(text); err == nil && ip.Unmap().Is6() {
+			local = "::1"
+		}
+		if !slices.Contains(out, local) {
+			out = append(out, local)
+		}
+	}
+	if len(out) == 0 {
+		return []string{"127.0.0.1"}
+	}
+	return out
+}
+
+// readBounded reads a file of at most limit bytes.
+func readBounded(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := readAtMost(f, limit)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return text, nil
+}
+
+// readAtMost reads to the end; more than limit bytes are an error.
+func readAtMost(r io.Reader, limit int64) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err == nil && int64(len(text)) > limit {
+		err = fmt.Errorf("larger than %d bytes", limit)
+	}
+	return text, err
+}
