@@ -27,6 +27,8 @@ type decoder struct {
 	node       string
 	// references allows references to objects of the API server.
 	references bool
+	// remote: the manifests do not come from a file (D6).
+	remote bool
 }
 
 func newDecoder(node string, references bool) (*decoder, error) {
@@ -42,7 +44,7 @@ func newDecoder(node string, references bool) (*decoder, error) {
 }
 
 // decode returns the pod of a manifest, completed and checked. origin is what
-// tells equal manifests apart: "file:" and the path. With a pod and an error the
+// tells equal manifests apart: "file:" and the path, or "url:" and the URL. With a pod and an error the
 // error is a warning. A panic of the libraries below is an error of this manifest,
 // not the end of the source (SI9).
 func (d *decoder) decode(data []byte, origin string) (decoded *v1.Pod, err error) {
@@ -98,9 +100,11 @@ func (d *decoder) complete(pod *v1.Pod, document []byte, origin string) error {
 	}
 	pod.Annotations[syncloop.AnnotationHash] = string(pod.UID)
 	delete(pod.Annotations, syncloop.AnnotationMirror) // only an API server makes mirror pods
-	pod.Spec.Tolerations = append(pod.Spec.Tolerations, v1.Toleration{
-		Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoExecute,
-	})
+	if !d.remote {                                     // D6
+		pod.Spec.Tolerations = append(pod.Spec.Tolerations, v1.Toleration{
+			Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoExecute,
+		})
+	}
 	// What only an API server or a runtime says is not the manifest's to say.
 	pod.Status = v1.PodStatus{}
 	pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = nil, nil

@@ -1,15 +1,16 @@
 // Package source has the places desired pods come from: [File], a folder of
-// manifests (or one manifest) that is polled and watched, and [Channel], pods
-// handed over by the program itself.
+// manifests (or one manifest) that is polled and watched, [HTTP], a URL that is
+// polled, and [Channel], pods handed over by the program itself.
 //
 //	folder ──poll 20 s──┐
 //	   └─── fsnotify ───┤ scan ─► decode ─► default, validate ─► identity ─► full set
 //	                    │           (a bad file keeps its last good pod)        │
+//	URL ─────poll 20 s──┤            (a bad answer keeps the last good set)       │
 //	Channel.Set, Apply ─┴── default, validate ──────────────────────────────────┤
 //	                                                                            ▼
 //	                                                        deliver (syncloop's mux)
 //
-// Both satisfy syncloop.Source. A source never removes a pod because of an
+// All satisfy syncloop.Source. A source never removes a pod because of an
 // error: a manifest that cannot be read any more keeps the pod it defined, with
 // an event and an entry in [File.Problems]; removing the file removes the pod.
 // A manifest that is unreadable when the process starts has no last good pod; until
@@ -23,6 +24,6 @@
 // # What it is not
 //
 // Nothing here starts a pod or compares sets; that is the mux in package
-// syncloop. There is no HTTP source and no API source in this package.
+// syncloop. There is no API source in this package.
 // Rules are numbered as in docs/spec/syncloop.md.
 package source

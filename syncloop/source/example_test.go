@@ -3,6 +3,8 @@ package source_test
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 
@@ -83,4 +85,28 @@ func ExampleChannel() {
 	// pod default/web: spec.containers[0].image: Required value: must be set
 	// kill web
 	// <nil>
+}
+
+// A server tells the node what to run.
+func ExampleHTTP() {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"},"spec":{"containers":[{"name":"main","image":"web:1"}]}}`)
+	}))
+	defer server.Close()
+	pods, err := source.NewHTTP(server.URL, "node-1", source.HTTPOptions{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	_ = pods.Run(ctx, func(_ context.Context, pods []*v1.Pod) error {
+		for _, p := range pods {
+			fmt.Println(p.Namespace, p.Name, p.Spec.RestartPolicy)
+		}
+		cancel()
+		return nil
+	})
+	// Output:
+	// default web-node-1 Always
 }

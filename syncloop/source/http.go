@@ -1,0 +1,327 @@
+package source
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel/metric"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/syncloop"
+)
+
+const (
+	defaultHTTPName    = "http"
+	defaultHTTPTimeout = 10 * time.Second
+	// loudFailures are reported one by one; then there is one note, and silence
+	// until the next success (H5).
+	loudFailures = 3
+)
+
+// ErrUnavailable is wrapped in the error of a server that did not answer with a
+// manifest: it cannot be reached, or its status is not 200.
+var ErrUnavailable = errors.New("the server did not answer with a manifest")
+
+// HTTPOptions configures an [HTTP] source. The zero value is useful.
+type HTTPOptions struct {
+	// Name of the source. Default "http".
+	Name string
+	// Period between polls. Default 20 s.
+	Period time.Duration
+	// Timeout of one request, with its body. Default 10 s.
+	Timeout time.Duration
+	// Header is sent with every request, and never to another host.
+	Header http.Header
+	// Transport makes the requests. Nil: one of the source's own that uses no
+	// proxy and is closed when Run ends.
+	Transport http.RoundTripper
+	// AllowAPIReferences as in [FileOptions].
+	AllowAPIReferences bool
+
+	// Recorder receives an event per reported problem. Nil drops them.
+	Recorder syncloop.EventRecorder
+	// Clock is the source's time. Nil means the real clock.
+	Clock clock.Clock
+	// Logger is silent by default.
+	Logger logr.Logger
+	// Meter receives metrics. Nil drops them.
+	Meter metric.Meter
+}
+
+// HTTP is a source that polls one URL for a pod or a pod list, in JSON or YAML
+// (section 4.4). Make one with [NewHTTP]; methods are safe for concurrent use.
+//
+// An answer that cannot be used, or none, changes nothing: the last good set
+// stays. A body that is empty says that there are no pods. One invalid pod refuses
+// the whole list.
+type HTTP struct {
+	url     string
+	shown   string // the URL without what may be secret
+	node    string
+	options HTTPOptions
+	decoder *decoder
+	metrics *fileMetrics
+
+	// run is held by Run, and with it what follows.
+	run      chan struct{}
+	last     []byte // the body of the last good set, nil before
+	problem  error  // what was said of it
+	failures int
+
+	mu     sync.Mutex
+	health syncloop.SourceHealth
+}
+
+// NewHTTP returns a source for the manifests at rawURL, http or https. Pods are
+// named and identified for nodeName (D1, D2, D4). A wrong argument or option is an
+// error that lists all problems; no request is made yet.
+func NewHTTP(rawURL, nodeName string, options HTTPOptions) (*HTTP, error) {
+	var problems []error
+	parsed, err := url.Parse(rawURL)
+	switch {
+	case err != nil: // its text quotes the URL, which may hold a password
+		problems = append(problems, errors.New("the URL cannot be parsed"))
+		parsed = &url.URL{}
+	case parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Host == "":
+		problems = append(problems, fmt.Errorf("the URL must be http://host/path or https://host/path, not scheme %q and host %q", parsed.Scheme, parsed.Host))
+	}
+	for _, message := range validation.IsDNS1123Subdomain(strings.ToLower(nodeName)) {
+		problems = append(problems, fmt.Errorf("node name %q: %s", nodeName, message))
+	}
+	if options.Period < 0 || options.Timeout < 0 {
+		problems = append(problems, errors.New("period and timeout must not be negative"))
+	}
+	if options.Name == "" {
+		options.Name = defaultHTTPName
+	}
+	if options.Period == 0 {
+		options.Period = defaultPeriod
+	}
+	if options.Timeout == 0 {
+		options.Timeout = defaultHTTPTimeout
+	}
+	if options.Clock == nil {
+		options.Clock = clock.RealClock{}
+	}
+	options.Header = options.Header.Clone()
+	d, err := newDecoder(nodeName, options.AllowAPIReferences)
+	if err != nil {
+		problems = append(problems, err)
+	}
+	m, err := newFileMetrics(options.Meter, options.Name)
+	if err != nil {
+		problems = append(problems, fmt.Errorf("metrics: %w", err))
+	}
+	if len(problems) > 0 {
+		return nil, fmt.Errorf("HTTP source: %w", errors.Join(problems...))
+	}
+	d.remote = true
+	shown := url.URL{Scheme: parsed.Scheme, Host: parsed.Host, Path: parsed.Path}
+	return &HTTP{
+		url: rawURL, shown: shown.String(), node: nodeName, options: options, decoder: d, metrics: m,
+		run: make(chan struct{}, 1),
+	}, nil
+}
+
+// Name returns the source's name.
+func (h *HTTP) Name() string { return h.options.Name }
+
+// Precedence returns syncloop.PrecedenceHTTP.
+func (h *HTTP) Precedence() syncloop.Precedence { return syncloop.PrecedenceHTTP }
+
+// Health says how polling went lately.
+func (h *HTTP) Health() syncloop.SourceHealth {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.health
+}
+
+// Run polls until ctx ends. It delivers the first good answer and every good one
+// whose body differs from the last (H3).
+func (h *HTTP) Run(ctx context.Context, deliver func(ctx context.Context, pods []*v1.Pod) error) error {
+	select {
+	case h.run <- struct{}{}:
+		defer func() { <-h.run }()
+	default:
+		return errors.New("HTTP source: it runs already")
+	}
+	stop, err := h.metrics.observe()
+	if err != nil {
+		return fmt.Errorf("metrics: %w", err)
+	}
+	defer stop()
+	client, done := h.client()
+	defer done()
+	for {
+		if err := h.poll(ctx, client, deliver); err != nil {
+			return err
+		}
+		timer := h.options.Clock.NewTimer(h.options.Period)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		case <-timer.C():
+		}
+	}
+}
+
+// client returns the client of one Run. It follows redirects on the same host
+// only, as headers may hold credentials.
+func (h *HTTP) client() (client *http.Client, done func()) {
+	transport, done := h.options.Transport, func() {}
+	if transport == nil {
+		own := &http.Transport{MaxIdleConns: 1, IdleConnTimeout: 2 * h.options.Period, MaxResponseHeaderBytes: 1 << 20}
+		transport, done = own, own.CloseIdleConnections
+	}
+	return &http.Client{Transport: transport, CheckRedirect: func(r *http.Request, via []*http.Request) error {
+		switch {
+		case r.URL.Host != via[0].URL.Host || r.URL.Scheme != via[0].URL.Scheme:
+			return errors.New("it redirects to another server")
+		case len(via) >= 10:
+			return errors.New("it redirects in circles")
+		}
+		return nil
+	}}, done
+}
+
+// poll asks once. Only an error of deliver is an error.
+func (h *HTTP) poll(ctx context.Context, client *http.Client, deliver func(context.Context, []*v1.Pod) error) error {
+	body, err := h.get(ctx, client)
+	if err != nil {
+		h.failed(ctx, err)
+		return nil
+	}
+	if h.last != nil && bytes.Equal(body, h.last) {
+		h.succeeded(ctx, h.problem, false)
+		return nil
+	}
+	set, problem, err := h.decodeSet(body)
+	if err != nil {
+		h.failed(ctx, err)
+		return nil
+	}
+	if err := deliver(ctx, set); err != nil {
+		return err
+	}
+	h.last, h.problem = append([]byte{}, body...), problem
+	h.metrics.scanned(len(set), 0, 0)
+	h.succeeded(ctx, problem, true)
+	return nil
+}
+
+// get makes one request. What its error says holds neither headers nor query.
+func (h *HTTP) get(ctx context.Context, client *http.Client) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, h.options.Timeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, h.url, nil)
+	if err != nil {
+		return nil, fmt.Errorf("%w: the request cannot be made", ErrUnavailable)
+	}
+	if h.options.Header != nil {
+		request.Header = h.options.Header.Clone()
+	}
+	if host := request.Header.Get("Host"); host != "" {
+		request.Host = host
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		var wrapped *url.Error
+		if errors.As(err, &wrapped) {
+			err = wrapped.Err
+		}
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%w: status %d, want 200", ErrUnavailable, response.StatusCode)
+	}
+	body, err := io.ReadAll(io.LimitReader(response.Body, MaxManifestSize+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: its answer broke off: %w", ErrUnavailable, err)
+	case len(body) > MaxManifestSize:
+		return nil, fmt.Errorf("%w: it is larger than %d bytes", ErrMalformed, MaxManifestSize)
+	}
+	return body, nil
+}
+
+// decodeSet returns the pods of an answer. A problem beside them is what is said
+// of pods that run all the same.
+func (h *HTTP) decodeSet(body []byte) (set []*v1.Pod, problem, err error) {
+	if len(bytes.TrimSpace(body)) == 0 { // nothing there (SRC3, H2)
+		return nil, errors.New("its answer is empty"), nil
+	}
+	documents, err := items(body)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, document := range documents {
+		pod, err := h.decoder.decode(document, "url:"+h.url)
+		if pod == nil {
+			if len(documents) > 1 {
+				err = fmt.Errorf("pod %d of %d: %w", i+1, len(documents), err)
+			}
+			return nil, nil, err
+		}
+		problem = errors.Join(problem, err)
+		set = append(set, pod)
+	}
+	return set, problem, nil
+}
+
+// succeeded notes a good answer, and what is to be said of it all the same.
+func (h *HTTP) succeeded(ctx context.Context, problem error, fresh bool) {
+	if h.failures > 0 {
+		h.options.Logger.Info("Manifest can be read again", "url", h.shown, "failures", h.failures)
+	}
+	h.failures = 0
+	now := h.options.Clock.Now()
+	h.mu.Lock()
+	h.health = syncloop.SourceHealth{LastSuccess: now}
+	if problem != nil {
+		h.health.LastError, h.health.LastErrorAt = problem, now
+	}
+	h.mu.Unlock()
+	if problem != nil && fresh {
+		h.report(ctx, problem)
+	}
+}
+
+// failed notes an answer that changes nothing; the first few are loud (H5).
+func (h *HTTP) failed(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return // nobody's fault
+	}
+	h.mu.Lock()
+	h.health.LastError, h.health.LastErrorAt = err, h.options.Clock.Now()
+	h.mu.Unlock()
+	h.failures++
+	switch {
+	case h.failures <= loudFailures:
+		h.report(ctx, err)
+	case h.failures == loudFailures+1:
+		h.options.Logger.Info("Further failures are not logged until the next success", "url", h.shown)
+	}
+}
+
+func (h *HTTP) report(ctx context.Context, err error) {
+	reason := reasonOf(err)
+	h.metrics.problem(ctx, reason)
+	h.options.Logger.Error(err, "Manifest has a problem", "url", h.shown)
+	if h.options.Recorder != nil {
+		node := &v1.ObjectReference{Kind: "Node", APIVersion: "v1", Name: h.node}
+		h.options.Recorder.Eventf(node, v1.EventTypeWarning, reason, "manifest %s: %v", h.shown, err)
+	}
+}

@@ -1,0 +1,247 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/syncloop"
+)
+
+// answers is a server in memory: one answer per poll, the last one for ever.
+type answers struct {
+	list     []answer
+	requests []*http.Request
+}
+
+type answer struct {
+	status int
+	body   string
+	err    error
+	hang   bool
+}
+
+func (a *answers) RoundTrip(r *http.Request) (*http.Response, error) {
+	a.requests = append(a.requests, r)
+	next := a.list[0]
+	if len(a.list) > 1 {
+		a.list = a.list[1:]
+	}
+	if next.hang {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	if next.err != nil {
+		return nil, next.err
+	}
+	return &http.Response{StatusCode: next.status, Body: io.NopCloser(strings.NewReader(next.body)), Request: r}, nil
+}
+
+func ok(body string) answer { return answer{status: 200, body: body} }
+
+// polled is what polls of a list of answers led to.
+type polled struct {
+	sets    [][]string // each as "name image"
+	events  []string
+	health  syncloop.SourceHealth
+	pods    []*v1.Pod // the last set
+	took    time.Duration
+	answers *answers
+}
+
+// poll runs a source for n polls in virtual time.
+func poll(t *testing.T, n int, options HTTPOptions, list ...answer) (p polled) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		p.answers = &answers{list: list}
+		recorded := &events{}
+		options.Transport, options.Recorder = p.answers, recorded
+		h, err := NewHTTP("https://user:hidden@config.example:8443/pods?token=hidden", "Node-1", options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(n-1)*h.options.Period+h.options.Period/2)
+		defer cancel()
+		err = h.Run(ctx, func(_ context.Context, pods []*v1.Pod) error {
+			p.sets, p.pods = append(p.sets, describe(pods)), pods
+			return nil
+		})
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Run: %v", err)
+		}
+		p.took, p.events, p.health = time.Since(begin), recorded.take(), h.Health()
+		if len(p.answers.requests) < n {
+			t.Errorf("%d requests, want %d", len(p.answers.requests), n)
+		}
+	})
+	return p
+}
+
+func podJSON(name string) string {
+	return fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q},"spec":{"containers":[{"name":"main","image":"app:1"}]}}`, name)
+}
+
+func listJSON(items ...string) string {
+	return `{"apiVersion":"v1","kind":"PodList","items":[` + strings.Join(items, ",") + `]}`
+}
+
+// TestHTTP: H1-H4 and edge case 15, answer by answer.
+func TestHTTP(t *testing.T) {
+	web, db := []string{"web-node-1 app:1"}, []string{"db-node-1 app:1", "web-node-1 app:1"}
+	bare := strings.ReplaceAll(podJSON("web"), `"apiVersion":"v1","kind":"Pod",`, "")
+	for _, tc := range []struct {
+		name    string
+		answers []answer
+		sets    [][]string
+		// events are how many problems are reported, and a word of the last.
+		events int
+		says   string
+	}{
+		{"one pod", []answer{ok(podJSON("web"))}, [][]string{web}, 0, ""},
+		{"one pod in YAML", []answer{ok(manifestOf("web", "app:1"))}, [][]string{web}, 0, ""},
+		{"a list", []answer{ok(listJSON(podJSON("web"), podJSON("db")))}, [][]string{db}, 0, ""},
+		{"items without kind", []answer{ok(listJSON(bare))}, [][]string{web}, 0, ""},
+		{"an empty list", []answer{ok(podJSON("web")), ok(listJSON())}, [][]string{web, {}}, 0, ""},
+		{"H1 status 500", []answer{ok(podJSON("web")), {status: 500, body: podJSON("db")}, ok(podJSON("web"))}, [][]string{web}, 1, "status 500"},
+		{"H1 no connection", []answer{{err: errors.New("refused")}, ok(podJSON("web"))}, [][]string{web}, 1, "refused"},
+		{"H1 no answer in time", []answer{{hang: true}, ok(podJSON("web"))}, [][]string{web}, 1, "deadline exceeded"},
+		{"H2 empty body", []answer{ok(podJSON("web")), ok("\n"), ok("\n")}, [][]string{web, {}}, 1, "empty"},
+		{"H3 the same body", []answer{ok(podJSON("web")), ok(podJSON("web"))}, [][]string{web}, 0, ""},
+		{"H3 a bad body twice is reported twice", []answer{ok(podJSON("web")), ok("{"), ok("{")}, [][]string{web}, 2, "not a pod manifest"},
+		{"H3 and the good one again is nothing new", []answer{ok(podJSON("web")), ok("{"), ok(podJSON("web"))}, [][]string{web}, 1, "not a pod manifest"},
+		{"H4 one bad pod refuses the list", []answer{ok(podJSON("web")), ok(listJSON(podJSON("db"), `{"metadata":{"name":"x"},"spec":{}}`))}, [][]string{web}, 2, "pod 2 of 2"},
+		{"a list of null", []answer{ok(`{"apiVersion":"v1","kind":"PodList","items":[null]}`)}, nil, 3, "null"},
+		{"a list of another version", []answer{ok(`{"apiVersion":"v2","kind":"PodList","items":[]}`)}, nil, 3, "version"},
+		{"no pod", []answer{ok(`{"apiVersion":"v1","kind":"Service","metadata":{"name":"x"}}`)}, nil, 3, "Service"},
+		{"garbage", []answer{ok("\x00\xff<html>")}, nil, 3, "not a pod manifest"},
+		{"items that are no list", []answer{ok(`{"apiVersion":"v1","kind":"PodList","items":"x"}`)}, nil, 3, "list"},
+		{"too large", []answer{ok(strings.Repeat("#", MaxManifestSize+1))}, nil, 3, "larger"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got := poll(t, 3, HTTPOptions{}, tc.answers...)
+			if !slices.EqualFunc(got.sets, tc.sets, slices.Equal) {
+				t.Errorf("sets %v, want %v", got.sets, tc.sets)
+			}
+			if len(got.events) != tc.events {
+				t.Fatalf("events %q, want %d", got.events, tc.events)
+			}
+			if tc.events > 0 && !strings.Contains(got.events[tc.events-1], tc.says) {
+				t.Errorf("event %q says nothing of %q", got.events[tc.events-1], tc.says)
+			}
+			for _, e := range got.events {
+				if strings.Contains(e, "hidden") {
+					t.Errorf("event %q tells a secret", e)
+				}
+			}
+		})
+	}
+}
+
+// D1, D2, D4, D6, D7: who the pods are.
+func TestHTTPIdentity(t *testing.T) {
+	a := poll(t, 1, HTTPOptions{}, ok(podJSON("web"))).pods[0]
+	if len(a.UID) != 32 || a.Annotations[syncloop.AnnotationHash] != string(a.UID) {
+		t.Errorf("UID %q, hash %q", a.UID, a.Annotations[syncloop.AnnotationHash])
+	}
+	if a.Spec.NodeName != "Node-1" || a.Namespace != "default" || len(a.Spec.Tolerations) != 0 {
+		t.Errorf("pod %+v", a)
+	}
+	spaced := poll(t, 1, HTTPOptions{}, ok(" "+podJSON("web")+"\n")).pods[0]
+	if spaced.UID != a.UID {
+		t.Error("white space changes the UID")
+	}
+	inList := poll(t, 1, HTTPOptions{}, ok(listJSON(podJSON("web")))).pods[0]
+	if inList.UID != a.UID {
+		t.Error("the list changes the UID")
+	}
+	file, err := newDecoder("Node-1", false)
+	must(t, err)
+	other, err := file.decode([]byte(podJSON("web")), "file:/x")
+	must(t, err)
+	if other.UID == a.UID {
+		t.Error("a file and a URL give the same UID")
+	}
+}
+
+// TestHTTPHeader: the headers go along, a Host header names the host, and no other
+// server gets to see them.
+func TestHTTPHeader(t *testing.T) {
+	got := poll(t, 1, HTTPOptions{Header: http.Header{"X-Token": {"secret"}, "Host": {"other.example"}}}, ok(podJSON("web")))
+	r := got.answers.requests[0]
+	if r.Header.Get("X-Token") != "secret" || r.Host != "other.example" || r.Method != http.MethodGet {
+		t.Errorf("request %v %v %v", r.Method, r.Host, r.Header)
+	}
+
+	stranger := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("another server was asked") }))
+	defer stranger.Close()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/away":
+			http.Redirect(w, r, stranger.URL, http.StatusFound)
+		case "/here":
+			http.Redirect(w, r, "/pods", http.StatusFound)
+		default:
+			fmt.Fprint(w, podJSON("web"))
+		}
+	}))
+	defer server.Close()
+	for path, want := range map[string]bool{"/away": false, "/here": true, "/pods": true} {
+		h, err := NewHTTP(server.URL+path, "node-1", HTTPOptions{Header: http.Header{"X-Token": {"secret"}}})
+		must(t, err)
+		client, done := h.client()
+		_, err = h.get(t.Context(), client)
+		done()
+		if (err == nil) != want {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+// H5: three failures are loud, one note, then silence; success makes loud again.
+func TestHTTPQuiet(t *testing.T) {
+	bad := answer{status: 404}
+	got := poll(t, 9, HTTPOptions{}, bad, bad, bad, bad, bad, bad, ok(podJSON("web")), bad)
+	if len(got.events) != 5 { // three, and the two after the success
+		t.Errorf("%d events: %q", len(got.events), got.events)
+	}
+	if got.health.LastSuccess.IsZero() || got.health.LastError == nil || !errors.Is(got.health.LastError, ErrUnavailable) {
+		t.Errorf("health %+v", got.health)
+	}
+}
+
+// A set that could not be delivered is delivered again by the next Run.
+func TestHTTPDeliverFails(t *testing.T) {
+	h, err := NewHTTP("http://config.example/", "node-1", HTTPOptions{Transport: &answers{list: []answer{ok(podJSON("web"))}}})
+	must(t, err)
+	refused := errors.New("refused")
+	for range 2 {
+		if err := h.Run(t.Context(), func(context.Context, []*v1.Pod) error { return refused }); !errors.Is(err, refused) {
+			t.Errorf("Run: %v", err)
+		}
+	}
+}
+
+func TestNewHTTPRefuses(t *testing.T) {
+	for name, f := range map[string]func() error{
+		"scheme":   func() error { _, err := NewHTTP("ftp://x/", "n", HTTPOptions{}); return err },
+		"host":     func() error { _, err := NewHTTP("http://", "n", HTTPOptions{}); return err },
+		"text":     func() error { _, err := NewHTTP("http://u:hidden@x y/", "n", HTTPOptions{}); return err },
+		"node":     func() error { _, err := NewHTTP("http://x/", "a b", HTTPOptions{}); return err },
+		"negative": func() error { _, err := NewHTTP("http://x/", "n", HTTPOptions{Period: -1}); return err },
+	} {
+		if err := f(); err == nil || strings.Contains(err.Error(), "hidden") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
