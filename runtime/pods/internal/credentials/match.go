@@ -1,0 +1,84 @@
+package credentials
+
+import (
+	"path"
+	"strings"
+)
+
+// normalize brings a key into the form of spec/runtime.md 10.2: host and path,
+// without scheme and API version.
+func normalize(key string) string {
+	for _, scheme := range []string{"http://", "https://"} {
+		key = strings.TrimPrefix(key, scheme)
+	}
+	host, rest, _ := strings.Cut(key, "/")
+	rest = "/" + rest
+	for _, version := range []string{"/v1/", "/v2/"} {
+		if strings.HasPrefix(rest, version) {
+			rest = rest[len(version)-1:]
+			break
+		}
+	}
+	if rest == "/" {
+		return host
+	}
+	return host + rest
+}
+
+// Repository returns the name keys are matched with: the registry's host and the
+// path, without tag and digest, "docker.io/library/x" for "x".
+func Repository(image string) string {
+	name, _, _ := strings.Cut(image, "@")
+	if i := strings.LastIndexByte(name, ':'); i > strings.LastIndexByte(name, '/') {
+		name = name[:i]
+	}
+	host, rest, ok := strings.Cut(name, "/")
+	switch {
+	case !ok:
+		return "docker.io/library/" + name
+	case host == "index.docker.io", host == "docker.io":
+		if !strings.Contains(rest, "/") {
+			rest = "library/" + rest
+		}
+		return "docker.io/" + rest
+	case !strings.ContainsAny(host, ".:") && host != "localhost" && strings.ToLower(host) == host:
+		return "docker.io/" + name
+	}
+	return name
+}
+
+// matches reports whether a key stands for a repository (spec/runtime.md 10.3):
+// the ports are equal, the hosts have as many labels, each label of the
+// repository matches the pattern in the key, and the key's path begins that of
+// the repository.
+func matches(key, repository string) bool {
+	keyHost, keyPath, _ := strings.Cut(key, "/")
+	host, rest, _ := strings.Cut(repository, "/")
+	if !strings.HasPrefix(rest, keyPath) {
+		return false
+	}
+	keyHost, keyPort := splitPort(keyHost)
+	host, port := splitPort(host)
+	if keyPort != port {
+		return false
+	}
+	patterns, labels := strings.Split(keyHost, "."), strings.Split(host, ".")
+	if len(patterns) != len(labels) {
+		return false
+	}
+	for i, pattern := range patterns {
+		if ok, err := path.Match(pattern, labels[i]); pattern != labels[i] && (err != nil || !ok) {
+			return false
+		}
+	}
+	return true
+}
+
+// splitPort cuts the port off; the colons of an IPv6 address stand in brackets.
+func splitPort(host string) (name, port string) {
+	i := strings.LastIndexByte(host, ':')
+	if i < 0 || strings.ContainsRune(host[i:], ']') {
+		return host, ""
+	}
+	return host[:i], host[i+1:]
+}

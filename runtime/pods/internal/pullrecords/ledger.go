@@ -1,0 +1,187 @@
+package pullrecords
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"github.com/go-logr/logr"
+
+	"github.com/podwright/podwright/runtime/pods/internal/credentials"
+)
+
+// Ledger keeps the records while images come and go. It is safe for concurrent
+// use; a writer waits for its turn, readers do not.
+type Ledger struct {
+	policy Policy
+	store  Store
+	logger logr.Logger
+
+	// turn is held by the one who writes, and guards what follows. It is a
+	// channel so that waiting for a slow disk can be given up.
+	turn    chan struct{}
+	pulling map[string]int
+	// left are the images being pulled whose intent was there before.
+	left map[string]bool
+	// written are the records saved since the last [Ledger.Prune] began, absent
+	// those whose image it did not find.
+	written, absent map[string]bool
+}
+
+// New returns a ledger over a store.
+func New(policy Policy, store Store, logger logr.Logger) *Ledger {
+	return &Ledger{
+		policy: policy, store: store, logger: logger,
+		turn: make(chan struct{}, 1), pulling: map[string]int{}, left: map[string]bool{},
+		written: map[string]bool{}, absent: map[string]bool{},
+	}
+}
+
+// take waits for the turn; done gives it back.
+func (l *Ledger) take(ctx context.Context) error {
+	select {
+	case l.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (l *Ledger) done() { <-l.turn }
+
+// Begin notes that an image is about to be pulled; every Begin that succeeds is
+// followed by one [Ledger.End].
+func (l *Ledger) Begin(ctx context.Context, image string) error {
+	if err := l.take(ctx); err != nil {
+		return err
+	}
+	defer l.done()
+	if l.pulling[image] == 0 {
+		left, err := l.store.Intents()
+		if err == nil {
+			err = l.store.AddIntent(image)
+		}
+		if err != nil {
+			return fmt.Errorf("note the pull of image %q: %w", image, err)
+		}
+		l.left[image] = slices.Contains(left, image)
+	}
+	l.pulling[image]++
+	return nil
+}
+
+// Outcome is how a pull ended.
+type Outcome struct {
+	// ID of the image, empty if it was not pulled.
+	ID string
+	// Unknown is true if nobody can tell whether it was.
+	Unknown bool
+	// By is the credential it was pulled with, nil for none.
+	By *credentials.Credential
+}
+
+// End notes how a pull ended. After an unknown outcome with a pod's credential
+// the intent stays, and so does one that was left from such a pull or a crash, until
+// the image is pulled or [Ledger.Prune] looks: should it be there, nobody may use it
+// unseen.
+func (l *Ledger) End(image, repository string, o Outcome) {
+	l.turn <- struct{}{}
+	defer l.done()
+	l.pulling[image]--
+	keep := l.left[image] || (o.Unknown && o.By != nil && o.By.Secret != nil)
+	if o.ID != "" {
+		err := l.add(o.ID, repository, o.By)
+		if err != nil {
+			l.logger.Error(err, "No record of a pull, the image will be pulled again", "image", image)
+		}
+		keep = err != nil
+	}
+	l.left[image] = keep
+	if l.pulling[image] > 0 {
+		return
+	}
+	delete(l.pulling, image)
+	delete(l.left, image)
+	if keep {
+		return
+	}
+	if err := l.store.RemoveIntent(image); err != nil {
+		l.logger.Error(err, "The note of a pull stays, the image may be pulled again", "image", image)
+	}
+}
+
+// add adds a use to the image's record; a record that cannot be read begins anew.
+// The turn must be held.
+func (l *Ledger) add(id, repository string, by *credentials.Credential) error {
+	r, err := l.store.Load(id)
+	if err != nil {
+		r = &Record{Image: id}
+	}
+	if err := l.store.Save(r.With(repository, by)); err != nil {
+		return err
+	}
+	l.written[id] = true
+	return nil
+}
+
+// MayUse reports whether a pod may use an image that is in the store, without
+// pulling it. have gives the pod's credentials for the image; it is asked only if
+// they matter. Its error means that they are not known.
+func (l *Ledger) MayUse(ctx context.Context, image, repository, id string, have func() ([]credentials.Credential, error)) (bool, error) {
+	if l.policy.Verify == Nothing {
+		return true, nil
+	}
+	r, err := l.store.Load(id)
+	pulled := true
+	if errors.Is(err, fs.ErrNotExist) {
+		if pulled, err = l.begun(ctx, image); err != nil {
+			return false, err
+		}
+	} else if err != nil {
+		l.logger.Error(err, "The record of a pull cannot be read, the image will be pulled again", "image", image)
+	}
+	switch {
+	case !l.policy.applies(repository, pulled):
+		return true, nil
+	case r == nil:
+		return false, nil
+	case !r.NeedsCredentials(repository):
+		ok, _ := r.Allows(repository, nil)
+		return ok, nil
+	}
+	mine, err := have()
+	if err != nil {
+		return false, err
+	}
+	ok, by := r.Allows(repository, mine)
+	if ok && !r.has(repository, *by) {
+		l.renew(ctx, id, repository, by)
+	}
+	return ok, nil
+}
+
+// renew notes that a secret has changed, or that another holds the same.
+func (l *Ledger) renew(ctx context.Context, id, repository string, by *credentials.Credential) {
+	if l.take(ctx) != nil {
+		return // a later start will do
+	}
+	defer l.done()
+	if err := l.add(id, repository, by); err != nil {
+		l.logger.Error(err, "A record of a pull is out of date, the image may be pulled again", "image", id)
+	}
+}
+
+// begun reports whether a pull of the image has begun and was not seen to end.
+func (l *Ledger) begun(ctx context.Context, image string) (bool, error) {
+	if err := l.take(ctx); err != nil {
+		return false, err
+	}
+	defer l.done()
+	if l.pulling[image] > 0 {
+		return true, nil
+	}
+	intents, err := l.store.Intents()
+	return err != nil || slices.Contains(intents, image), nil
+}

@@ -1,0 +1,90 @@
+package pullrecords
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+)
+
+// Images shows what is in the store of the runtime.
+type Images interface {
+	// IDs lists all images.
+	IDs(ctx context.Context) (map[string]bool, error)
+	// ID returns the ID of the image of a name, empty if there is none.
+	ID(ctx context.Context, image string) (string, error)
+}
+
+// Prune drops the records of images that are gone, and settles the intents of
+// pulls whose end nobody saw: an image that is there gets a record that lets
+// nobody use it unseen. It asks the runtime for nothing while there is nothing to
+// settle. An image counts as gone when two calls in a row do not find it, and not
+// while the runtime lists no image at all: one that has just started may do so,
+// and without records private images would be everybody's.
+func (l *Ledger) Prune(ctx context.Context, images Images) error {
+	if err := l.take(ctx); err != nil {
+		return err
+	}
+	clear(l.written)
+	l.done()
+	records, err1 := l.store.Records()
+	intents, err2 := l.store.Intents()
+	if err := errors.Join(err1, err2); err != nil || len(records)+len(intents) == 0 {
+		return err
+	}
+	present, err := images.IDs(ctx)
+	if err != nil {
+		return err
+	}
+	problems := []error{l.dropAbsent(ctx, records, present)}
+	for _, image := range intents {
+		problems = append(problems, l.settle(ctx, image, images))
+	}
+	return errors.Join(problems...)
+}
+
+// dropAbsent removes the records of images that were not found twice.
+func (l *Ledger) dropAbsent(ctx context.Context, records []string, present map[string]bool) error {
+	if err := l.take(ctx); err != nil {
+		return err
+	}
+	defer l.done()
+	before := l.absent
+	l.absent = map[string]bool{}
+	if len(present) == 0 {
+		return nil
+	}
+	var problems []error
+	for _, id := range records {
+		switch {
+		case present[id], l.written[id]:
+		case before[id]:
+			problems = append(problems, l.store.Delete(id))
+		default:
+			l.absent[id] = true
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// settle decides about an intent that no pull in flight holds.
+func (l *Ledger) settle(ctx context.Context, image string, images Images) error {
+	id, err := images.ID(ctx, image)
+	if err != nil {
+		return err
+	}
+	if err := l.take(ctx); err != nil {
+		return err
+	}
+	defer l.done()
+	if l.pulling[image] > 0 {
+		return nil
+	}
+	if id != "" {
+		if _, err := l.store.Load(id); errors.Is(err, fs.ErrNotExist) {
+			if err := l.store.Save(&Record{Image: id}); err != nil {
+				return err
+			}
+		}
+	}
+	return l.store.RemoveIntent(image)
+}

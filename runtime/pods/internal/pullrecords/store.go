@@ -1,0 +1,217 @@
+package pullrecords
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+)
+
+// Store keeps records and intents. What does not exist is an fs.ErrNotExist.
+// Writes are made one at a time and are durable when they return; reads may come
+// at any time and show what was written before or after.
+type Store interface {
+	// Load returns the record of an image ID, Records the IDs of all.
+	Load(id string) (*Record, error)
+	Save(r *Record) error
+	Delete(id string) error
+	Records() ([]string, error)
+
+	// AddIntent notes that an image is about to be pulled.
+	AddIntent(image string) error
+	RemoveIntent(image string) error
+	Intents() ([]string, error)
+}
+
+// FileStore keeps one file per record and intent, below Dir, which is made when it
+// is first written to. Only its owner can read them: hashes tell which pods share a
+// credential.
+type FileStore struct {
+	// Dir is an absolute path.
+	Dir string
+}
+
+var _ Store = FileStore{}
+
+// Folders below Dir, and the mark of a file's format.
+const (
+	pulledDir  = "pulled"
+	pullingDir = "pulling"
+	version    = 1
+	// maxFile bounds what is read.
+	maxFile = 1 << 20
+)
+
+// document is what a file holds.
+type document struct {
+	Version int     `json:"version"`
+	Image   string  `json:"image,omitempty"`
+	Record  *Record `json:"record,omitempty"`
+}
+
+// fileOf names the file of an image; names of images are no names of files.
+func fileOf(folder, image string) string {
+	sum := sha256.Sum256([]byte(image))
+	return path.Join(folder, hex.EncodeToString(sum[:])+".json")
+}
+
+// Load implements [Store].
+func (s FileStore) Load(id string) (*Record, error) {
+	root, err := os.OpenRoot(s.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	d, err := read(root, fileOf(pulledDir, id))
+	if err != nil {
+		return nil, err
+	}
+	if d.Record == nil || d.Record.Image != id {
+		return nil, fmt.Errorf("the record of image %s is one of another image", id)
+	}
+	return d.Record, nil
+}
+
+// Save implements [Store].
+func (s FileStore) Save(r *Record) error {
+	return s.write(fileOf(pulledDir, r.Image), document{Version: version, Record: r})
+}
+
+// Delete implements [Store].
+func (s FileStore) Delete(id string) error { return s.remove(fileOf(pulledDir, id)) }
+
+// Records implements [Store]. A file that cannot be read has no ID and stays.
+func (s FileStore) Records() ([]string, error) {
+	return s.list(pulledDir, func(d document) string {
+		if d.Record == nil {
+			return ""
+		}
+		return d.Record.Image
+	})
+}
+
+// AddIntent implements [Store].
+func (s FileStore) AddIntent(image string) error {
+	return s.write(fileOf(pullingDir, image), document{Version: version, Image: image})
+}
+
+// RemoveIntent implements [Store].
+func (s FileStore) RemoveIntent(image string) error { return s.remove(fileOf(pullingDir, image)) }
+
+// Intents implements [Store].
+func (s FileStore) Intents() ([]string, error) {
+	return s.list(pullingDir, func(d document) string { return d.Image })
+}
+
+func read(root *os.Root, name string) (document, error) {
+	f, err := root.Open(name)
+	if err != nil {
+		return document{}, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxFile))
+	if err != nil {
+		return document{}, err
+	}
+	var d document
+	if err := json.Unmarshal(text, &d); err != nil {
+		return document{}, fmt.Errorf("%s: %w", name, err)
+	}
+	if d.Version != version {
+		return document{}, fmt.Errorf("%s: version %d is not known", name, d.Version)
+	}
+	return d, nil
+}
+
+// write replaces a file as a whole: a crash leaves the old one or the new one.
+func (s FileStore) write(name string, d document) error {
+	text, err := json.Marshal(d)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(s.Dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if err := root.Mkdir(path.Dir(name), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	temporary := name + ".tmp"
+	f, err := root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return errors.Join(err, root.Remove(temporary))
+	}
+	if err := root.Rename(temporary, name); err != nil {
+		return err
+	}
+	return syncDir(root, path.Dir(name))
+}
+
+// remove removes a file; one that is not there is removed.
+func (s FileStore) remove(name string) error {
+	root, err := os.OpenRoot(s.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if err := root.Remove(name); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	return syncDir(root, path.Dir(name))
+}
+
+// syncDir makes the names in a folder durable.
+func syncDir(root *os.Root, dir string) error {
+	f, err := root.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// list returns what the files of a folder are about.
+func (s FileStore) list(folder string, about func(document) string) ([]string, error) {
+	root, err := os.OpenRoot(s.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	entries, err := fs.ReadDir(root.FS(), folder)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var out []string
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".json") {
+			continue
+		}
+		d, err := read(root, path.Join(folder, e.Name()))
+		if image := about(d); err == nil && image != "" && fileOf(folder, image) == path.Join(folder, e.Name()) {
+			out = append(out, image)
+		}
+	}
+	return out, nil
+}
