@@ -8,45 +8,16 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/pods/internal/credentials"
+	"github.com/podwright/podwright/runtime/pods/internal/pullrecords"
 )
 
-// Reasons of an [Error] (spec/runtime.md 22.1).
-const (
-	ErrImagePull              = "ErrImagePull"
-	ImagePullBackOff          = "ImagePullBackOff"
-	ErrImageNeverPull         = "ErrImageNeverPull"
-	ImageInspectError         = "ImageInspectError"
-	InvalidImageName          = "InvalidImageName"
-	RegistryUnavailable       = "RegistryUnavailable"
-	SignatureValidationFailed = "SignatureValidationFailed"
-)
-
-// Error is why an image is not there.
-type Error struct {
-	Reason  string
-	Message string
-	// RetryAt is the end of the back-off, if one holds the pull.
-	RetryAt time.Time
-	Err     error
-}
-
-// Error is the message with its reason.
-func (e *Error) Error() string { return e.Reason + ": " + e.Message }
-
-// Unwrap returns the runtime's error, if there was one.
-func (e *Error) Unwrap() error { return e.Err }
-
-// forgetAfter is how long after its last failure a delay is forgotten.
-const forgetAfter = 600 * time.Second
-
-// Options configures a [Puller]; all fields but Parallel are required.
+// Options configures a [Puller]. Service, Clock and the back-off are required.
 type Options struct {
 	Service runtime.ImageService
 	Clock   clock.PassiveClock
@@ -55,6 +26,14 @@ type Options struct {
 	Max     time.Duration
 	// Parallel bounds concurrent pulls; negative is unbounded.
 	Parallel int
+	// Rate bounds how many pulls begin per second, Burst how many at once. Rate
+	// 0 is no limit.
+	Rate  float64
+	Burst int
+	// Ledger knows who may use what is there. Nil: everybody may.
+	Ledger *pullrecords.Ledger
+	// NodeDir has the node's own credentials. Empty: it has none.
+	NodeDir string
 }
 
 // Puller makes images present. It is safe for concurrent use.
@@ -62,24 +41,18 @@ type Puller struct {
 	options Options
 	slots   chan struct{}
 
-	mu     sync.Mutex
-	failed map[failureKey]*failure
-}
-
-type failureKey struct {
-	pod   types.UID
-	image string
-}
-
-type failure struct {
-	delay time.Duration
-	last  time.Time
-	err   error
+	mu      sync.Mutex
+	failed  map[failureKey]*failure
+	flights map[flightKey]*flight
+	limiter limiter
 }
 
 // New returns a puller.
 func New(o Options) *Puller {
-	p := &Puller{options: o, failed: map[failureKey]*failure{}}
+	p := &Puller{
+		options: o, failed: map[failureKey]*failure{}, flights: map[flightKey]*flight{},
+		limiter: newLimiter(o.Rate, o.Burst),
+	}
 	if o.Parallel >= 0 {
 		p.slots = make(chan struct{}, max(o.Parallel, 1))
 	}
@@ -91,6 +64,12 @@ type Request struct {
 	Pod       *v1.Pod
 	Container *v1.Container
 	Sandbox   *runtimeapi.PodSandboxConfig
+	// Handler is the runtime handler the image is for, empty for the default
+	// (spec/runtime.md 9.8).
+	Handler string
+	// Secrets gives the pod's pull secrets; it is called only if they matter.
+	// Nil: there are none.
+	Secrets func(ctx context.Context) []*v1.Secret
 	// Event reports progress in the words of spec/runtime.md 9.11.
 	Event func(eventtype, reason, format string, args ...any)
 }
@@ -102,24 +81,35 @@ type Image struct {
 	// UID and Username are the image's user.
 	UID      *int64
 	Username string
+	// Size in bytes, 0 if unknown.
+	Size uint64
 	// Pulled is true if it was pulled for this request.
 	Pulled bool
 }
 
-// Ensure returns the image, pulled if its policy says so. It waits for a slot
-// and for the pull; both end with ctx. Every error but that of ctx is an [Error].
+// Ensure returns the image, pulled if its policy says so or if the pod has not
+// shown yet that it may use it. It waits for a slot and for the pull; both end with
+// ctx, a pull only with the last who waits for it. Every error but that of ctx is an
+// [Error].
 func (p *Puller) Ensure(ctx context.Context, r Request) (Image, error) {
 	ref, err := Parse(r.Container.Image)
 	if err != nil {
 		r.Event(v1.EventTypeWarning, "InspectFailed", "Failed to apply default image tag: %v", err)
 		return Image{}, &Error{Reason: InvalidImageName, Message: err.Error(), Err: err}
 	}
-	spec := &runtimeapi.ImageSpec{
-		Image: ref.Text, UserSpecifiedImage: r.Container.Image, Annotations: r.Pod.Annotations,
+	f := &flight{
+		spec: &runtimeapi.ImageSpec{
+			Image: ref.Text, UserSpecifiedImage: r.Container.Image, Annotations: r.Pod.Annotations, RuntimeHandler: r.Handler,
+		},
+		sandbox: r.Sandbox,
 	}
+	if !strings.HasPrefix(ref.Text, "/") {
+		f.repository = credentials.Repository(ref.Text)
+	}
+	lookup := sync.OnceValues(func() ([]credentials.Credential, error) { return p.lookup(ctx, r, f.repository) })
 	policy := Policy(r.Container)
 	if policy != v1.PullAlways {
-		image, err := p.present(ctx, r, spec)
+		image, err := p.present(ctx, r, f, lookup)
 		if err != nil || image.Ref != "" {
 			return image, err
 		}
@@ -129,29 +119,50 @@ func (p *Puller) Ensure(ctx context.Context, r Request) (Image, error) {
 			return Image{}, &Error{Reason: ErrImageNeverPull, Message: message}
 		}
 	}
-	key := failureKey{r.Pod.UID, ref.Text}
-	if until, last := p.backOff(key); !until.IsZero() {
-		message := fmt.Sprintf("Back-off pulling image %q: %v", ref.Text, last)
-		r.Event(v1.EventTypeNormal, "BackOff", "%s", message)
-		return Image{}, &Error{Reason: ImagePullBackOff, Message: message, RetryAt: until, Err: last}
-	}
-	return p.pull(ctx, r, spec, key, policy)
+	return p.pull(ctx, r, f, lookup)
 }
 
-// present looks for the image; an empty Ref means that it is absent.
-func (p *Puller) present(ctx context.Context, r Request, spec *runtimeapi.ImageSpec) (Image, error) {
-	image, err := p.status(ctx, spec)
+// lookup returns the pod's credentials for the repository.
+func (p *Puller) lookup(ctx context.Context, r Request, repository string) ([]credentials.Credential, error) {
+	var secrets []*v1.Secret
+	if r.Secrets != nil {
+		secrets = r.Secrets(ctx)
+	}
+	node, err := credentials.ReadNodeConfig(p.options.NodeDir)
+	if err != nil {
+		return nil, err
+	}
+	keyring, err := credentials.New(secrets, node)
+	if err != nil {
+		return nil, err
+	}
+	return keyring.Lookup(repository), nil
+}
+
+// present looks for the image; an empty Ref means that it is absent, or that the
+// pod has not shown that it may use it.
+func (p *Puller) present(ctx context.Context, r Request, f *flight, lookup func() ([]credentials.Credential, error)) (Image, error) {
+	image, err := p.status(ctx, f.spec)
 	if err != nil {
 		if ctx.Err() != nil {
 			return Image{}, err
 		}
-		r.Event(v1.EventTypeWarning, "InspectFailed", "Failed to inspect image %q: %v", spec.Image, err)
-		message := fmt.Sprintf("Failed to inspect image %q: %v", spec.Image, err)
-		return Image{}, &Error{Reason: ImageInspectError, Message: message, Err: err}
+		r.Event(v1.EventTypeWarning, "InspectFailed", "Failed to inspect image %q: %v", f.spec.Image, err)
+		return Image{}, inspectError(f.spec.Image, err)
 	}
-	if image.Ref != "" {
-		r.Event(v1.EventTypeNormal, "Pulled", "Container image %q already present on machine", spec.Image)
+	if image.Ref == "" {
+		return Image{}, nil
 	}
+	if p.options.Ledger != nil && f.repository != "" {
+		ok, err := p.options.Ledger.MayUse(ctx, f.spec.Image, f.repository, image.Ref, lookup)
+		if ctx.Err() != nil {
+			return Image{}, ctx.Err()
+		}
+		if err != nil || !ok {
+			return Image{}, nil // a pull shows why
+		}
+	}
+	r.Event(v1.EventTypeNormal, "Pulled", "Container image %q already present on machine", f.spec.Image)
 	return image, nil
 }
 
@@ -167,7 +178,7 @@ func (p *Puller) status(ctx context.Context, spec *runtimeapi.ImageSpec) (Image,
 	if i.GetId() == "" {
 		return Image{}, errors.New("the runtime returned an image without ID")
 	}
-	image := Image{Ref: i.GetId(), Username: i.GetUsername()}
+	image := Image{Ref: i.GetId(), Username: i.GetUsername(), Size: i.GetSize()}
 	if i.GetUid() != nil {
 		uid := i.GetUid().GetValue()
 		image.UID = &uid
@@ -175,140 +186,38 @@ func (p *Puller) status(ctx context.Context, spec *runtimeapi.ImageSpec) (Image,
 	return image, nil
 }
 
-// pull waits for its turn and pulls.
-func (p *Puller) pull(ctx context.Context, r Request, spec *runtimeapi.ImageSpec, key failureKey, policy v1.PullPolicy) (Image, error) {
+// pull pulls, unless a failure was too recently.
+func (p *Puller) pull(ctx context.Context, r Request, f *flight, lookup func() ([]credentials.Credential, error)) (Image, error) {
+	key := failureKey{r.Pod.UID, f.spec.Image}
+	if until, last := p.backOff(key); !until.IsZero() {
+		message := fmt.Sprintf("Back-off pulling image %q: %v", f.spec.Image, last)
+		r.Event(v1.EventTypeNormal, "BackOff", "%s", message)
+		return Image{}, &Error{Reason: ImagePullBackOff, Message: message, RetryAt: until, Err: last}
+	}
 	asked := p.options.Clock.Now()
-	waited, err := p.acquire(ctx)
-	if err != nil {
+	var err error
+	f.credentials, err = lookup()
+	if err == nil {
+		f.key = keyOf(f.spec.Image, f.credentials)
+		r.Event(v1.EventTypeNormal, "Pulling", "Pulling image %q", f.spec.Image)
+		if f, err = p.share(ctx, r, f); err != nil {
+			return Image{}, err // given up, not failed: no delay
+		}
+		err = f.err
+	}
+	var inspect *Error
+	switch {
+	case errors.As(err, &inspect):
+		return f.image, inspect
+	case err != nil && ctx.Err() != nil:
 		return Image{}, err
-	}
-	defer p.release()
-	if waited && policy == v1.PullIfNotPresent {
-		// Whoever held the slot may have pulled just this image.
-		if image, err := p.present(ctx, r, spec); err != nil || image.Ref != "" {
-			return image, err
-		}
-	}
-	r.Event(v1.EventTypeNormal, "Pulling", "Pulling image %q", spec.Image)
-	began := p.options.Clock.Now()
-	ref, err := p.options.Service.PullImage(ctx, spec, nil, r.Sandbox)
-	now := p.options.Clock.Now()
-	if err == nil && ref == "" {
-		err = errors.New("the runtime returned no image reference")
-	}
-	if err != nil {
-		if ctx.Err() != nil {
-			// Given up, not failed: no delay.
-			return Image{}, err
-		}
-		p.fail(key, err, now)
-		r.Event(v1.EventTypeWarning, "Failed", "Failed to pull image %q: %v", spec.Image, err)
+	case err != nil:
+		p.fail(key, err, p.options.Clock.Now())
+		r.Event(v1.EventTypeWarning, "Failed", "Failed to pull image %q: %v", f.spec.Image, err)
 		return Image{}, &Error{Reason: class(err), Message: message(err), Err: err}
 	}
 	p.succeed(key)
-	r.Event(v1.EventTypeNormal, "Pulled", "Successfully pulled image %q in %s (%s including waiting)",
-		spec.Image, now.Sub(began).Round(time.Millisecond), now.Sub(asked).Round(time.Millisecond))
-	// The pull does not tell the image's user.
-	image, err := p.status(ctx, &runtimeapi.ImageSpec{
-		Image: ref, UserSpecifiedImage: spec.UserSpecifiedImage, Annotations: spec.Annotations,
-	})
-	if err != nil && ctx.Err() == nil {
-		err = &Error{Reason: ImageInspectError, Message: fmt.Sprintf("Failed to inspect image %q: %v", spec.Image, err), Err: err}
-	}
-	image.Ref, image.Pulled = ref, true
-	return image, err
-}
-
-// acquire waits for a slot and reports whether it had to wait.
-func (p *Puller) acquire(ctx context.Context) (waited bool, err error) {
-	if p.slots == nil {
-		return false, ctx.Err()
-	}
-	select {
-	case p.slots <- struct{}{}:
-		return false, nil
-	default:
-	}
-	select {
-	case p.slots <- struct{}{}:
-		return true, nil
-	case <-ctx.Done():
-		return true, ctx.Err()
-	}
-}
-
-func (p *Puller) release() {
-	if p.slots != nil {
-		<-p.slots
-	}
-}
-
-// backOff returns until when the pull must wait and the error that caused it.
-func (p *Puller) backOff(key failureKey) (until time.Time, last error) {
-	now := p.options.Clock.Now()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	f := p.failed[key]
-	if f == nil || now.Sub(f.last) >= f.delay {
-		return time.Time{}, nil
-	}
-	return f.last.Add(f.delay), f.err
-}
-
-func (p *Puller) fail(key failureKey, err error, now time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	f := p.failed[key]
-	if f == nil || now.Sub(f.last) > forgetAfter {
-		p.failed[key] = &failure{delay: p.options.Initial, last: now, err: err}
-		return
-	}
-	next := float64(f.delay) * p.options.Factor
-	f.delay = time.Duration(min(next, float64(p.options.Max)))
-	f.last, f.err = now, err
-}
-
-func (p *Puller) succeed(key failureKey) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.failed, key)
-}
-
-// Forget drops the delays of a pod.
-func (p *Puller) Forget(uid types.UID) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for key := range p.failed {
-		if key.pod == uid {
-			delete(p.failed, key)
-		}
-	}
-}
-
-// class returns the reason for a failed pull (spec/runtime.md 9.7).
-func class(err error) string {
-	text := message(err)
-	for _, reason := range []string{RegistryUnavailable, SignatureValidationFailed} {
-		if strings.HasPrefix(text, reason) {
-			return reason
-		}
-	}
-	return ErrImagePull
-}
-
-// message is the runtime's own text, without what the transport put before it.
-func message(err error) string {
-	var transported interface{ GRPCStatus() *status.Status }
-	if errors.As(err, &transported) && transported.GRPCStatus() != nil {
-		return transported.GRPCStatus().Message()
-	}
-	innermost := err
-	for e := err; e != nil; e = errors.Unwrap(e) {
-		innermost = e
-	}
-	if class := runtime.Class(err); class != nil && errors.Is(innermost, class) {
-		// Only a class is left at the bottom: the text is above it.
-		return err.Error()
-	}
-	return innermost.Error()
+	r.Event(v1.EventTypeNormal, "Pulled", "Successfully pulled image %q in %s (%s including waiting). Image size: %d bytes.",
+		f.spec.Image, f.pulled.Round(time.Millisecond), p.options.Clock.Since(asked).Round(time.Millisecond), f.image.Size)
+	return f.image, nil
 }

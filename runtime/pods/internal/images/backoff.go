@@ -1,0 +1,64 @@
+package images
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// forgetAfter is how long after its last failure a delay is forgotten.
+const forgetAfter = 600 * time.Second
+
+// failureKey is who waits for what (spec/runtime.md 9.3).
+type failureKey struct {
+	pod   types.UID
+	image string
+}
+
+type failure struct {
+	delay time.Duration
+	last  time.Time
+	err   error
+}
+
+// backOff returns until when the pull must wait and the error that caused it.
+func (p *Puller) backOff(key failureKey) (until time.Time, last error) {
+	now := p.options.Clock.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f := p.failed[key]
+	if f == nil || now.Sub(f.last) >= f.delay {
+		return time.Time{}, nil
+	}
+	return f.last.Add(f.delay), f.err
+}
+
+func (p *Puller) fail(key failureKey, err error, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f := p.failed[key]
+	if f == nil || now.Sub(f.last) > forgetAfter {
+		p.failed[key] = &failure{delay: p.options.Initial, last: now, err: err}
+		return
+	}
+	next := float64(f.delay) * p.options.Factor
+	f.delay = time.Duration(min(next, float64(p.options.Max)))
+	f.last, f.err = now, err
+}
+
+func (p *Puller) succeed(key failureKey) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.failed, key)
+}
+
+// Forget drops the delays of a pod.
+func (p *Puller) Forget(uid types.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for key := range p.failed {
+		if key.pod == uid {
+			delete(p.failed, key)
+		}
+	}
+}

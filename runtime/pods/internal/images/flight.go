@@ -1,0 +1,250 @@
+package images
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/pods/internal/credentials"
+	"github.com/podwright/podwright/runtime/pods/internal/pullrecords"
+)
+
+// flightKey tells pulls apart: who shows other credentials must show them to the
+// registry himself.
+type flightKey struct{ image, credentials string }
+
+func keyOf(image string, list []credentials.Credential) flightKey {
+	key := flightKey{image: image}
+	for _, c := range list {
+		key.credentials += c.Hash()
+		if c.Secret != nil {
+			key.credentials += fmt.Sprintf(" %q %q %q", c.Secret.UID, c.Secret.Namespace, c.Secret.Name)
+		}
+	}
+	return key
+}
+
+// flight is one pull, shared by all who want it. It goes on while somebody waits
+// for it; the last to leave cancels it and waits for its end.
+type flight struct {
+	key         flightKey
+	spec        *runtimeapi.ImageSpec
+	sandbox     *runtimeapi.PodSandboxConfig
+	repository  string
+	credentials []credentials.Credential
+	cancel      context.CancelFunc
+	// done is closed when what follows is set.
+	done   chan struct{}
+	image  Image
+	err    error
+	pulled time.Duration // the pull alone, without waiting
+
+	// Guarded by Puller.mu.
+	waiters map[*waiter]bool
+	since   time.Time
+	began   bool // it has its slot
+}
+
+// waiter is a container that waits for a flight.
+type waiter struct {
+	pod  types.UID
+	name string
+}
+
+// Progress is a pull that a container waits for.
+type Progress struct {
+	// Container is the name of the container, or of the volume.
+	Container, Image string
+	// Since is when the pull was asked for first.
+	Since time.Time
+	// Queued is true while it waits for its turn.
+	Queued bool
+	// Waiters is how many containers wait for it, this one included.
+	Waiters int
+}
+
+// Pulling returns what the pod waits for. It does not block.
+func (p *Puller) Pulling(uid types.UID) []Progress {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var out []Progress
+	for _, f := range p.flights {
+		for w := range f.waiters {
+			if w.pod == uid {
+				out = append(out, Progress{
+					Container: w.name, Image: f.key.image, Since: f.since, Queued: !f.began, Waiters: len(f.waiters),
+				})
+			}
+		}
+	}
+	return out
+}
+
+// share joins the flight that is under way, or starts it, and waits for its end
+// or for that of ctx.
+func (p *Puller) share(ctx context.Context, r Request, f *flight) (*flight, error) {
+	w := &waiter{r.Pod.UID, r.Container.Name}
+	p.mu.Lock()
+	if other := p.flights[f.key]; other != nil {
+		f = other
+	} else {
+		var flightCtx context.Context
+		flightCtx, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
+		f.done, f.waiters, f.since = make(chan struct{}), map[*waiter]bool{}, p.options.Clock.Now()
+		p.flights[f.key] = f
+		go p.fly(flightCtx, f)
+	}
+	f.waiters[w] = true
+	p.mu.Unlock()
+	select {
+	case <-f.done:
+		return f, nil
+	case <-ctx.Done():
+	}
+	if p.leave(f, w) {
+		f.cancel()
+		<-f.done
+	}
+	return f, ctx.Err()
+}
+
+// leave takes a waiter out and reports whether it was the last.
+func (p *Puller) leave(f *flight, w *waiter) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(f.waiters, w)
+	if len(f.waiters) > 0 {
+		return false
+	}
+	// Who comes now begins anew.
+	p.land(f)
+	return true
+}
+
+// land takes the flight from the board. The lock must be held.
+func (p *Puller) land(f *flight) {
+	if p.flights[f.key] == f {
+		delete(p.flights, f.key)
+	}
+}
+
+// fly waits for a slot and pulls.
+func (p *Puller) fly(ctx context.Context, f *flight) {
+	defer func() {
+		p.mu.Lock()
+		p.land(f)
+		p.mu.Unlock()
+		f.cancel()
+		close(f.done)
+	}()
+	if f.err = p.acquire(ctx); f.err != nil {
+		return
+	}
+	defer p.release()
+	p.mu.Lock()
+	began := p.options.Clock.Now()
+	f.began = true
+	token := p.limiter.take(began)
+	p.mu.Unlock()
+	if !token {
+		f.err = errors.New("pull QPS exceeded")
+		return
+	}
+	ref, err := p.pullRecorded(ctx, f)
+	f.pulled = p.options.Clock.Since(began)
+	if err != nil {
+		f.err = err
+		return
+	}
+	// The pull does not tell the image's user.
+	f.image, err = p.status(ctx, &runtimeapi.ImageSpec{
+		Image: ref, UserSpecifiedImage: f.spec.UserSpecifiedImage, Annotations: f.spec.Annotations,
+		RuntimeHandler: f.spec.RuntimeHandler,
+	})
+	f.image.Ref, f.image.Pulled = ref, true
+	if err != nil && ctx.Err() == nil {
+		err = inspectError(f.spec.Image, err)
+	}
+	f.err = err
+}
+
+// pullRecorded pulls with what comes first of the credentials that works, and
+// keeps the records of it.
+func (p *Puller) pullRecorded(ctx context.Context, f *flight) (string, error) {
+	if f.repository == "" || p.options.Ledger == nil {
+		ref, _, err := p.try(ctx, f)
+		return ref, err
+	}
+	if err := p.options.Ledger.Begin(ctx, f.spec.Image); err != nil {
+		return "", err
+	}
+	ref, by, err := p.try(ctx, f)
+	p.options.Ledger.End(f.spec.Image, f.repository, pullrecords.Outcome{
+		ID: ref, By: by, Unknown: err != nil && (ctx.Err() != nil || uncertain(err)),
+	})
+	return ref, err
+}
+
+// try pulls with one credential after the other, or with none if there are none
+// (spec/runtime.md 9.6). It returns the credential that was used last.
+func (p *Puller) try(ctx context.Context, f *flight) (ref string, by *credentials.Credential, err error) {
+	if len(f.credentials) == 0 {
+		ref, err := p.pullOnce(ctx, f, nil)
+		return ref, nil, err
+	}
+	var refused []error
+	for i := range f.credentials {
+		by = &f.credentials[i]
+		ref, err := p.pullOnce(ctx, f, by.Auth)
+		if err == nil {
+			return ref, by, nil
+		}
+		refused = append(refused, err)
+		if ctx.Err() != nil || uncertain(err) {
+			break
+		}
+	}
+	return "", by, refusals(refused, f.credentials)
+}
+
+func (p *Puller) pullOnce(ctx context.Context, f *flight, auth *runtimeapi.AuthConfig) (string, error) {
+	ref, err := p.options.Service.PullImage(ctx, f.spec, auth, f.sandbox)
+	if err == nil && ref == "" {
+		err = errors.New("the runtime returned no image reference")
+	}
+	return ref, err
+}
+
+// uncertain reports whether a pull that ended so may have taken effect. Another
+// credential would not help either.
+func uncertain(err error) bool {
+	switch runtime.Class(err) {
+	case runtime.ErrDeadline, runtime.ErrCanceled, runtime.ErrUnavailable:
+		return true
+	}
+	return false
+}
+
+// acquire waits for a slot.
+func (p *Puller) acquire(ctx context.Context) error {
+	if p.slots == nil {
+		return ctx.Err()
+	}
+	select {
+	case p.slots <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (p *Puller) release() {
+	if p.slots != nil {
+		<-p.slots
+	}
+}
