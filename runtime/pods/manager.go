@@ -20,6 +20,7 @@ import (
 	"github.com/podwright/podwright/runtime/pods/internal/criconfig"
 	"github.com/podwright/podwright/runtime/pods/internal/images"
 	"github.com/podwright/podwright/runtime/pods/internal/poddir"
+	"github.com/podwright/podwright/runtime/pods/internal/pullrecords"
 	"github.com/podwright/podwright/runtime/pods/internal/userns"
 )
 
@@ -31,9 +32,12 @@ type Manager struct {
 	view    *runtime.View
 	node    criconfig.Node
 	puller  *images.Puller
-	dirs    poddir.Store
 	users   *userns.Pool
-	metrics metrics
+	// pullRecords are who may use what was pulled into imageStore.
+	pullRecords *pullrecords.Ledger
+	imageStore  imageStore
+	dirs        poddir.Store
+	metrics     metrics
 	// selinux: the machine labels files.
 	selinux bool
 	// allocatable has at least CPU and memory.
@@ -62,15 +66,11 @@ func New(rt runtime.RuntimeService, imageService runtime.ImageService, o Options
 		return nil, err
 	}
 	m := &Manager{
-		runtime: rt,
-		options: o,
-		view:    runtime.NewView(rt, runtime.ViewOptions{OwnerID: o.OwnerID, Sequence: o.Sequence, Clock: o.Clock}),
-		dirs:    poddir.Store{Path: filepath.Join(o.RootDir, "pods")},
-		node:    o.describeNode(),
-		puller: images.New(images.Options{
-			Service: imageService, Clock: o.Clock, Parallel: o.MaxParallelImagePulls,
-			Initial: o.ImageBackOff.Initial, Factor: o.ImageBackOff.Factor, Max: o.ImageBackOff.Max,
-		}),
+		runtime:  rt,
+		options:  o,
+		view:     runtime.NewView(rt, runtime.ViewOptions{OwnerID: o.OwnerID, Sequence: o.Sequence, Clock: o.Clock}),
+		dirs:     poddir.Store{Path: filepath.Join(o.RootDir, "pods")},
+		node:     o.describeNode(),
 		crashes:  crashloop.New(o.crashPolicies()),
 		random:   o.Rand,
 		holds:    map[types.UID]time.Time{},
@@ -78,6 +78,7 @@ func New(rt runtime.RuntimeService, imageService runtime.ImageService, o Options
 		stopping: stopNotes{},
 		mounted:  map[types.UID]map[string]MountedVolume{},
 	}
+	m.newPuller(imageService)
 	_, err := os.Stat("/sys/fs/selinux/enforce")
 	m.selinux = err == nil
 	m.allocatable = v1.ResourceList{

@@ -141,6 +141,8 @@ type Options struct {
 	// MaxParallelImagePulls bounds concurrent pulls. 0 or 1: one at a time.
 	// Negative: unbounded (spec/runtime.md 9.4).
 	MaxParallelImagePulls int
+	// ImagePull says the rest about pulls.
+	ImagePull ImagePullOptions
 
 	// Objects gives config maps and secrets. Nil: there are none.
 	Objects ObjectGetter
@@ -208,7 +210,7 @@ func (o *Options) complete() error {
 		problems = append(problems, fmt.Errorf("LinkDir %q is not absolute", o.LinkDir))
 	}
 	problems = append(problems,
-		o.CrashLoopBackOff.complete("CrashLoopBackOff", standardBackOff()), o.ImageBackOff.complete("ImageBackOff", standardBackOff()),
+		o.CrashLoopBackOff.complete("CrashLoopBackOff", standardBackOff()), o.ImageBackOff.complete("ImageBackOff", standardBackOff()), o.ImagePull.complete(),
 		o.completeExits())
 	if o.MemoryCapacity < 0 {
 		problems = append(problems, fmt.Errorf("MemoryCapacity %d is negative", o.MemoryCapacity))

@@ -173,34 +173,6 @@ func newestExited(status *runtime.PodStatus, name string) *runtime.ContainerStat
 	return nil
 }
 
-// pull makes the image present.
-func (st *starting) pull(ctx context.Context) (images.Image, *startFailure) {
-	image, err := st.m.puller.Ensure(ctx, images.Request{
-		Pod: st.pod, Container: st.spec, Sandbox: st.sandboxConfig, Event: st.event,
-	})
-	if err == nil {
-		return image, nil
-	}
-	f := st.pullFailure(err)
-	var e *images.Error
-	if errors.As(err, &e) && ctx.Err() == nil {
-		st.event(v1.EventTypeWarning, "Failed", "Error: %s", e.Reason)
-	}
-	return image, f
-}
-
-// pullFailure is what an image that is not there does to the container.
-func (st *starting) pullFailure(err error) *startFailure {
-	var e *images.Error
-	if !errors.As(err, &e) {
-		return &startFailure{name: st.spec.Name, reason: images.ErrImagePull, message: err.Error(), err: err}
-	}
-	return &startFailure{
-		name: st.spec.Name, reason: e.Reason, message: e.Message, err: err,
-		retryAt: e.RetryAt, held: e.Reason == images.ImagePullBackOff,
-	}
-}
-
 // configure builds the container's configuration; everything wrong with the
 // definition shows here.
 func (st *starting) configure(ctx context.Context, image images.Image) (*runtimeapi.ContainerConfig, *startFailure) {

@@ -77,6 +77,10 @@ type podSync struct {
 	// held is true if the pod must not have a new sandbox yet.
 	held bool
 
+	// secrets are the pod's pull secrets, once secretsRead.
+	secrets     []*v1.Secret
+	secretsRead bool
+
 	sandboxID     string
 	sandboxConfig *runtimeapi.PodSandboxConfig
 	// handler is the runtime class's, users the range of the pod's own user

@@ -180,11 +180,12 @@ func (p *Puller) pullRecorded(ctx context.Context, f *flight) (string, error) {
 		ref, _, err := p.try(ctx, f)
 		return ref, err
 	}
-	if err := p.options.Ledger.Begin(ctx, f.spec.Image); err != nil {
+	pull, err := p.options.Ledger.Begin(ctx, f.spec.Image, f.repository, f.credentials)
+	if err != nil {
 		return "", err
 	}
 	ref, by, err := p.try(ctx, f)
-	p.options.Ledger.End(f.spec.Image, f.repository, pullrecords.Outcome{
+	pull.End(pullrecords.Outcome{
 		ID: ref, By: by, Unknown: err != nil && (ctx.Err() != nil || uncertain(err)),
 	})
 	return ref, err

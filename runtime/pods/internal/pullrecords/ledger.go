@@ -51,11 +51,24 @@ func (l *Ledger) take(ctx context.Context) error {
 
 func (l *Ledger) done() { <-l.turn }
 
-// Begin notes that an image is about to be pulled; every Begin that succeeds is
-// followed by one [Ledger.End].
-func (l *Ledger) Begin(ctx context.Context, image string) error {
+// Pull is a pull that has begun.
+type Pull struct {
+	ledger            *Ledger
+	image, repository string
+	guarded           bool
+}
+
+// Begin notes that an image is about to be pulled with some of the credentials;
+// every Begin that succeeds is followed by one [Pull.End]. What everybody on the
+// node can pull needs no note: should nobody see the end of the pull, the image is
+// nobody's secret.
+func (l *Ledger) Begin(ctx context.Context, image, repository string, with []credentials.Credential) (*Pull, error) {
+	p := &Pull{l, image, repository, slices.ContainsFunc(with, func(c credentials.Credential) bool { return c.Secret != nil })}
+	if !p.guarded {
+		return p, nil
+	}
 	if err := l.take(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	defer l.done()
 	if l.pulling[image] == 0 {
@@ -64,12 +77,12 @@ func (l *Ledger) Begin(ctx context.Context, image string) error {
 			err = l.store.AddIntent(image)
 		}
 		if err != nil {
-			return fmt.Errorf("note the pull of image %q: %w", image, err)
+			return nil, fmt.Errorf("note the pull of image %q: %w", image, err)
 		}
 		l.left[image] = slices.Contains(left, image)
 	}
 	l.pulling[image]++
-	return nil
+	return p, nil
 }
 
 // Outcome is how a pull ended.
@@ -82,24 +95,35 @@ type Outcome struct {
 	By *credentials.Credential
 }
 
-// End notes how a pull ended. After an unknown outcome with a pod's credential
+// End notes how the pull ended. After an unknown outcome with a pod's credential
 // the intent stays, and so does one that was left from such a pull or a crash, until
 // the image is pulled or [Ledger.Prune] looks: should it be there, nobody may use it
 // unseen.
-func (l *Ledger) End(image, repository string, o Outcome) {
+func (p *Pull) End(o Outcome) {
+	l := p.ledger
+	if !p.guarded && o.ID == "" {
+		return
+	}
 	l.turn <- struct{}{}
 	defer l.done()
-	l.pulling[image]--
-	keep := l.left[image] || (o.Unknown && o.By != nil && o.By.Secret != nil)
+	keep := l.left[p.image] || (o.Unknown && o.By != nil && o.By.Secret != nil)
 	if o.ID != "" {
-		err := l.add(o.ID, repository, o.By)
+		err := l.add(o.ID, p.repository, o.By)
 		if err != nil {
-			l.logger.Error(err, "No record of a pull, the image will be pulled again", "image", image)
+			l.logger.Error(err, "No record of a pull, the image will be pulled again", "image", p.image)
 		}
 		keep = err != nil
 	}
+	if p.guarded {
+		l.endIntent(p.image, keep)
+	}
+}
+
+// endIntent counts a pull down; the last one takes its intent away or leaves it.
+// The turn must be held.
+func (l *Ledger) endIntent(image string, keep bool) {
 	l.left[image] = keep
-	if l.pulling[image] > 0 {
+	if l.pulling[image]--; l.pulling[image] > 0 {
 		return
 	}
 	delete(l.pulling, image)

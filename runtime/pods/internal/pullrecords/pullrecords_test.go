@@ -56,17 +56,27 @@ func newBench(t *testing.T, p pullrecords.Policy) *bench {
 
 func (b *bench) restart(p pullrecords.Policy) { b.l = pullrecords.New(p, b.store, logr.Discard()) }
 
-func (b *bench) begin() {
+// begin begins a pull with a secret.
+func (b *bench) begin() *pullrecords.Pull {
 	b.t.Helper()
-	if err := b.l.Begin(b.t.Context(), image); err != nil {
+	p, err := b.l.Begin(b.t.Context(), image, repository, []credentials.Credential{from(b.t, "a", "1", "pw")})
+	if err != nil {
 		b.t.Fatal(err)
 	}
+	return p
 }
 
 func (b *bench) pull(by *credentials.Credential) {
 	b.t.Helper()
-	b.begin()
-	b.l.End(image, repository, pullrecords.Outcome{ID: id, By: by})
+	var with []credentials.Credential
+	if by != nil {
+		with = append(with, *by)
+	}
+	p, err := b.l.Begin(b.t.Context(), image, repository, with)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	p.End(pullrecords.Outcome{ID: id, By: by})
 }
 
 func (b *bench) may(have ...credentials.Credential) bool {
@@ -189,16 +199,15 @@ func TestIntents(t *testing.T) {
 		{"pulled", pullrecords.Outcome{ID: id}, false},
 	} {
 		b := newBench(t, pullrecords.Policy{})
-		b.begin()
-		b.begin()
+		first, second := b.begin(), b.begin()
 		if b.may(a) || b.intents() != 1 {
 			t.Errorf("9.9: %s: usable while it is pulled, or %d intents", tc.name, b.intents())
 		}
-		b.l.End(image, repository, tc.outcome)
+		first.End(tc.outcome)
 		if b.intents() != 1 {
 			t.Errorf("9.9: %s: the intent of the second pull is gone", tc.name)
 		}
-		b.l.End(image, repository, tc.outcome)
+		second.End(tc.outcome)
 		if b.intents() != map[bool]int{true: 1}[tc.stays] {
 			t.Errorf("9.9: %s: %d intents at the end", tc.name, b.intents())
 		}
@@ -206,13 +215,12 @@ func TestIntents(t *testing.T) {
 			t.Errorf("9.9: %s: usable %v", tc.name, !tc.stays)
 		}
 		// A pull that fails later does not hide what was left.
-		b.begin()
-		b.l.End(image, repository, pullrecords.Outcome{})
+		b.begin().End(pullrecords.Outcome{})
 		if tc.stays == b.may() {
 			t.Errorf("9.9: %s, and then failed: usable %v", tc.name, !tc.stays)
 		}
-		b.pull(nil)
-		if b.intents() != 0 || !b.may() {
+		b.pull(&a)
+		if b.intents() != 0 || b.may() != (tc.outcome.ID != "") || !b.may(a) {
 			t.Errorf("9.9: %s, and then pulled: %d intents", tc.name, b.intents())
 		}
 	}
@@ -305,10 +313,9 @@ func TestUnreadable(t *testing.T) {
 func TestFiles(t *testing.T) {
 	b := newBench(t, pullrecords.Policy{})
 	a := from(t, "a", "1", "hunter2")
-	b.begin()
-	b.l.End(image, repository, pullrecords.Outcome{Unknown: true, By: &a})
+	b.begin().End(pullrecords.Outcome{Unknown: true, By: &a})
 	b.pull(&a)
-	b.begin()
+	last := b.begin()
 	dir := b.store.(pullrecords.FileStore).Dir
 	files := 0
 	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
@@ -332,15 +339,20 @@ func TestFiles(t *testing.T) {
 	if err != nil || files != 2 {
 		t.Errorf("%d files, err %v", files, err)
 	}
-	b.l.End(image, repository, pullrecords.Outcome{})
+	last.End(pullrecords.Outcome{})
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(dir, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.l.Begin(t.Context(), image); err == nil {
+	if _, err := b.l.Begin(t.Context(), image, repository, []credentials.Credential{a}); err == nil {
 		t.Error("a pull may begin without a note")
+	}
+	if p, err := b.l.Begin(t.Context(), image, repository, nil); err != nil {
+		t.Errorf("a pull of what everybody may have needs no note: %v", err)
+	} else {
+		p.End(pullrecords.Outcome{ID: id})
 	}
 }
 
@@ -349,11 +361,15 @@ func TestGiveUpWaiting(t *testing.T) {
 	store := &slowStore{held: make(chan struct{}), free: make(chan struct{})}
 	l := pullrecords.New(pullrecords.Policy{}, store, logr.Discard())
 	done := make(chan error)
-	go func() { done <- l.Begin(t.Context(), image) }()
+	with := []credentials.Credential{from(t, "a", "1", "pw")}
+	go func() {
+		_, err := l.Begin(t.Context(), image, repository, with)
+		done <- err
+	}()
 	<-store.held
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := l.Begin(ctx, image); !errors.Is(err, context.Canceled) {
+	if _, err := l.Begin(ctx, image, repository, with); !errors.Is(err, context.Canceled) {
 		t.Errorf("err %v", err)
 	}
 	close(store.free)

@@ -14,8 +14,9 @@ import (
 )
 
 // Store keeps records and intents. What does not exist is an fs.ErrNotExist.
-// Writes are made one at a time and are durable when they return; reads may come
-// at any time and show what was written before or after.
+// Writes are made one at a time; reads may come at any time and show what was
+// written before or after. Where a loss would give somebody access, writes are
+// durable when they return: intents, and records of what is not node-wide.
 type Store interface {
 	// Load returns the record of an image ID, Records the IDs of all.
 	Load(id string) (*Record, error)
@@ -80,7 +81,11 @@ func (s FileStore) Load(id string) (*Record, error) {
 
 // Save implements [Store].
 func (s FileStore) Save(r *Record) error {
-	return s.write(fileOf(pulledDir, r.Image), document{Version: version, Record: r})
+	guarded := len(r.Repositories) == 0
+	for _, a := range r.Repositories {
+		guarded = guarded || !a.NodeWide
+	}
+	return s.write(fileOf(pulledDir, r.Image), document{Version: version, Record: r}, guarded)
 }
 
 // Delete implements [Store].
@@ -98,7 +103,7 @@ func (s FileStore) Records() ([]string, error) {
 
 // AddIntent implements [Store].
 func (s FileStore) AddIntent(image string) error {
-	return s.write(fileOf(pullingDir, image), document{Version: version, Image: image})
+	return s.write(fileOf(pullingDir, image), document{Version: version, Image: image}, true)
 }
 
 // RemoveIntent implements [Store].
@@ -129,8 +134,9 @@ func read(root *os.Root, name string) (document, error) {
 	return d, nil
 }
 
-// write replaces a file as a whole: a crash leaves the old one or the new one.
-func (s FileStore) write(name string, d document) error {
+// write replaces a file as a whole: a crash leaves the old one or the new one; if
+// it is durable, a loss of power does too.
+func (s FileStore) write(name string, d document, durable bool) error {
 	text, err := json.Marshal(d)
 	if err != nil {
 		return err
@@ -152,10 +158,13 @@ func (s FileStore) write(name string, d document) error {
 		return err
 	}
 	_, err = f.Write(text)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+	if durable && err == nil {
+		err = f.Sync()
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
 		return errors.Join(err, root.Remove(temporary))
 	}
-	if err := root.Rename(temporary, name); err != nil {
+	if err := root.Rename(temporary, name); err != nil || !durable {
 		return err
 	}
 	return syncDir(root, path.Dir(name))
@@ -171,13 +180,10 @@ func (s FileStore) remove(name string) error {
 		return err
 	}
 	defer root.Close()
-	if err := root.Remove(name); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
+	if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return syncDir(root, path.Dir(name))
+	return nil
 }
 
 // syncDir makes the names in a folder durable.

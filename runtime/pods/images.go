@@ -1,0 +1,222 @@
+package pods
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/pods/internal/images"
+	"github.com/podwright/podwright/runtime/pods/internal/objects"
+	"github.com/podwright/podwright/runtime/pods/internal/pullrecords"
+)
+
+// ImagePullOptions says how images are pulled and who may use what was pulled. The
+// zero value is useful.
+type ImagePullOptions struct {
+	// Rate bounds how many pulls begin per second; a pull above it fails and is
+	// delayed like any that failed. 0: no limit. Burst is how many may begin at
+	// once; 0 means 10 (spec/runtime.md 9.5).
+	Rate  float64
+	Burst int
+	// CredentialsDir is a folder with the node's own registry credentials, in a
+	// config.json or, if there is none, a .dockercfg. It is read for every pull.
+	// Empty: the node has none. Folders of users are never looked at
+	// (spec/runtime.md 10.5).
+	CredentialsDir string
+	// Verify says for which images that are present a pod must have credentials
+	// that pulled them before; without, it pulls them itself (spec/runtime.md
+	// 9.9). One of the Verify constants; empty: [VerifyPulled].
+	Verify string
+	// Exempt are the repositories of [VerifyExceptExempt]: names without tag and
+	// digest, "docker.io/library/x" for "x", or prefixes that end with "/*".
+	Exempt []string
+}
+
+// Values of [ImagePullOptions].Verify, in the words of the kubelet's configuration.
+const (
+	// VerifyNothing lets every pod use every image that is present.
+	VerifyNothing = pullrecords.Nothing
+	// VerifyPulled verifies the images the engine has pulled.
+	VerifyPulled = pullrecords.PreloadedExempt
+	// VerifyExceptExempt verifies all images but those of exempt repositories.
+	VerifyExceptExempt = pullrecords.Allowlisted
+	// VerifyEverything verifies every image.
+	VerifyEverything = pullrecords.Everything
+)
+
+const defaultPullBurst = 10
+
+func (o *ImagePullOptions) complete() error {
+	var problems []error
+	if o.Rate < 0 {
+		problems = append(problems, fmt.Errorf("ImagePull.Rate %v is negative", o.Rate))
+	}
+	if o.Burst < 0 {
+		problems = append(problems, fmt.Errorf("ImagePull.Burst %d is negative", o.Burst))
+	}
+	o.Burst = cmp.Or(o.Burst, defaultPullBurst)
+	if o.CredentialsDir != "" && !filepath.IsAbs(o.CredentialsDir) {
+		problems = append(problems, fmt.Errorf("ImagePull.CredentialsDir %q is not absolute", o.CredentialsDir))
+	}
+	if err := o.policy().Check(); err != nil {
+		problems = append(problems, fmt.Errorf("ImagePull.Verify: %w", err))
+	}
+	return errors.Join(problems...)
+}
+
+func (o *ImagePullOptions) policy() pullrecords.Policy {
+	return pullrecords.Policy{Verify: o.Verify, Exempt: o.Exempt}
+}
+
+// newPuller makes the puller with its records below RootDir.
+func (m *Manager) newPuller(service runtime.ImageService) {
+	o := &m.options
+	m.pullRecords = pullrecords.New(o.ImagePull.policy(),
+		pullrecords.FileStore{Dir: filepath.Join(o.RootDir, "images")}, o.Logger)
+	m.imageStore = imageStore{service}
+	m.puller = images.New(images.Options{
+		Service: service, Clock: o.Clock, Parallel: o.MaxParallelImagePulls,
+		Initial: o.ImageBackOff.Initial, Factor: o.ImageBackOff.Factor, Max: o.ImageBackOff.Max,
+		Rate: o.ImagePull.Rate, Burst: o.ImagePull.Burst,
+		Ledger: m.pullRecords, NodeDir: o.ImagePull.CredentialsDir,
+	})
+}
+
+// pull makes the image present.
+func (st *starting) pull(ctx context.Context) (images.Image, *startFailure) {
+	image, err := st.m.puller.Ensure(ctx, images.Request{
+		Pod: st.pod, Container: st.spec, Sandbox: st.sandboxConfig, Secrets: st.pullSecrets, Event: st.event,
+	})
+	if err == nil {
+		return image, nil
+	}
+	f := st.pullFailure(err)
+	var e *images.Error
+	if errors.As(err, &e) && ctx.Err() == nil {
+		st.event(v1.EventTypeWarning, "Failed", "Error: %s", e.Reason)
+	}
+	return image, f
+}
+
+// pullFailure is what an image that is not there does to the container.
+func (st *starting) pullFailure(err error) *startFailure {
+	var e *images.Error
+	if !errors.As(err, &e) {
+		return &startFailure{name: st.spec.Name, reason: images.ErrImagePull, message: err.Error(), err: err}
+	}
+	return &startFailure{
+		name: st.spec.Name, reason: e.Reason, message: e.Message, err: err,
+		retryAt: e.RetryAt, held: e.Reason == images.ImagePullBackOff,
+	}
+}
+
+// pullSecrets reads the pod's pull secrets, once per sync. What cannot be read is
+// told and left out (spec/runtime.md 9.11).
+func (s *podSync) pullSecrets(ctx context.Context) []*v1.Secret {
+	if s.secretsRead {
+		return s.secrets
+	}
+	reader := objects.NewReader(s.m.options.Objects, s.pod.Namespace)
+	var missing []string
+	for _, ref := range s.pod.Spec.ImagePullSecrets {
+		if ref.Name == "" {
+			continue
+		}
+		secret, err := reader.Secret(ctx, ref.Name)
+		if err != nil {
+			missing = append(missing, ref.Name)
+			continue
+		}
+		s.secrets = append(s.secrets, secret)
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	s.secretsRead = true
+	if len(missing) > 0 {
+		s.m.podEvent(s.pod, v1.EventTypeWarning, "FailedToRetrieveImagePullSecret",
+			"Unable to retrieve some image pull secrets (%s); attempting to pull the image may not succeed.", strings.Join(missing, ", "))
+	}
+	return s.secrets
+}
+
+// Pull is an image that a pod waits for.
+type Pull struct {
+	// Container that waits.
+	Container string
+	Image     string
+	// Since is when the pull was asked for, by this pod or by another.
+	Since time.Time
+	// Queued is true as long as other pulls come first.
+	Queued bool
+	// Waiters is how many containers wait for this pull, this one included.
+	Waiters int
+}
+
+// String tells people what is going on.
+func (p Pull) String() string {
+	what := "Pulling"
+	if p.Queued {
+		what = "Waiting to pull"
+	}
+	text := fmt.Sprintf("%s image %q since %s", what, p.Image, p.Since.UTC().Format(time.RFC3339))
+	if p.Waiters > 1 {
+		text += fmt.Sprintf(", %d containers wait for it", p.Waiters)
+	}
+	return text
+}
+
+// Pulling returns what the pod's containers wait for right now, sorted by
+// container. It does not block.
+func (m *Manager) Pulling(uid types.UID) []Pull {
+	var out []Pull
+	for _, p := range m.puller.Pulling(uid) {
+		out = append(out, Pull(p))
+	}
+	slices.SortFunc(out, func(a, b Pull) int { return strings.Compare(a.Container, b.Container) })
+	return out
+}
+
+// PruneImageRecords drops what is remembered about images that are no longer in
+// the store, and settles pulls that a crash has interrupted (spec/runtime.md 9.9).
+// Call it every few minutes, best after images were removed. It makes no call while
+// nothing is remembered.
+func (m *Manager) PruneImageRecords(ctx context.Context) error {
+	if err := m.pullRecords.Prune(ctx, m.imageStore); err != nil {
+		return fmt.Errorf("records of image pulls: %w", err)
+	}
+	return nil
+}
+
+// imageStore shows the runtime's images to the records.
+type imageStore struct{ service runtime.ImageService }
+
+func (s imageStore) IDs(ctx context.Context) (map[string]bool, error) {
+	list, err := s.service.ListImages(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]bool, len(list))
+	for _, i := range list {
+		out[i.GetId()] = true
+	}
+	return out, nil
+}
+
+func (s imageStore) ID(ctx context.Context, image string) (string, error) {
+	response, err := s.service.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: image}, false)
+	if err != nil {
+		return "", err
+	}
+	return response.GetImage().GetId(), nil
+}
