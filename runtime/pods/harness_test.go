@@ -38,11 +38,14 @@ func newWorld(t *testing.T, script func(fake.Launch) fake.Script, opt ...func(*p
 	f := fake.New(fake.Options{Script: script})
 	w := &world{t: t, fake: f, events: &events{}}
 	w.opts = pods.Options{
-		RootDir: t.TempDir(), LogDir: t.TempDir(), OwnerID: "test", NodeName: "node",
+		OwnerID: "test", NodeName: "node",
 		HostIPs: func() []string { return []string{"192.0.2.7"} }, Events: w.events,
 	}
 	for _, o := range opt {
 		o(&w.opts)
+	}
+	if w.opts.RootDir == "" {
+		w.opts.RootDir, w.opts.LogDir = t.TempDir(), t.TempDir()
 	}
 	w.restart()
 	return w

@@ -81,6 +81,10 @@ func (s *podSync) startContainer(ctx context.Context, c member) *startFailure {
 		return st.failed(ctx, reasonCreateContainerError, aboutImageVolumes(config, err), "")
 	}
 	st.event(v1.EventTypeNormal, "Created", "Container created: %s", c.spec.Name)
+	if err := ctx.Err(); err != nil {
+		// The pod is to end: what was made in the meantime is not started.
+		return st.failed(ctx, reasonRunContainerError, err, id)
+	}
 	if err := s.m.startCreated(ctx, id); err != nil {
 		return st.failed(ctx, reasonRunContainerError, err, id)
 	}

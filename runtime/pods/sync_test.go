@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -356,89 +355,6 @@ func TestLateCreate(t *testing.T) {
 			})
 		}
 	}
-}
-
-// Whatever single call fails, in whatever way, the pod comes up all the same,
-// never twice, and goes away again.
-func TestFaultAtEveryCall(t *testing.T) {
-	effects := map[string]fake.Effect{
-		"error":          {Err: runtime.ErrUnavailable},
-		"error but done": {Err: runtime.ErrUnavailable, Done: true},
-		"deadline":       {Err: runtime.ErrDeadline, Done: true},
-	}
-	for name, effect := range effects {
-		for containers := 1; containers <= 3; containers++ {
-			for index := 1; ; index++ {
-				hit := false
-				t.Run(fmt.Sprintf("%s/%d containers/call %d", name, containers, index), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) { hit = faultAt(t, effect, containers, index) })
-				})
-				if !hit {
-					break
-				}
-			}
-		}
-	}
-}
-
-// faultAt runs a pod's life with one call broken and reports whether there was
-// such a call.
-func faultAt(t *testing.T, effect fake.Effect, containers, index int) (hit bool) {
-	w := newWorld(t, nil)
-	pod := newPod(func(p *v1.Pod) {
-		for i := 1; i < containers; i++ {
-			p.Spec.Containers = append(p.Spec.Containers, container(fmt.Sprint("app", i)))
-		}
-	})
-	var n atomic.Int64
-	harness := true
-	w.fake.Inject(fake.Fault{
-		Match: fake.Match{Func: func(fake.Call) bool {
-			if harness {
-				return false
-			}
-			return n.Add(1) == int64(index)
-		}},
-		Times: 1, Effect: effect,
-	})
-	// The harness's own readings are not broken.
-	sync := func() pods.Result {
-		status := w.read(pod)
-		harness = false
-		defer func() { harness = true }()
-		return w.m.SyncPod(t.Context(), pod, status)
-	}
-	for range 10 {
-		sync()
-		pass(15 * second)
-	}
-	if got := w.read(pod); len(got.Containers) < containers || strings.Contains(w.state(pod), "exited") || strings.Contains(w.state(pod), "none") {
-		t.Errorf("start: %s", w.state(pod))
-	}
-	for range 3 {
-		status := w.read(pod)
-		harness = false
-		err := w.m.KillPod(t.Context(), pod, status, nil)
-		harness = true
-		if err == nil {
-			break
-		}
-	}
-	for range 3 {
-		harness = false
-		err := w.m.RemovePod(t.Context(), pod.UID)
-		harness = true
-		if err == nil {
-			break
-		}
-	}
-	if status := w.read(pod); len(status.Sandboxes)+len(status.Containers) != 0 {
-		t.Errorf("left behind: %d sandboxes, %d containers", len(status.Sandboxes), len(status.Containers))
-	}
-	if err := w.fake.Doubled(); err != nil {
-		t.Error(err)
-	}
-	return n.Load() >= int64(index)
 }
 
 // A definition that changed restarts the container, whatever its policy.
