@@ -94,6 +94,7 @@ func newAgent(ctx context.Context, o options, supervisor process.Supervisor, std
 		Runtime: rt, Images: rt, Sources: []syncloop.Source{manifests},
 		RootDir:  o.root,
 		NodeName: o.nodeName, NodeIPs: nodeIPs(),
+		LogLinkDir: o.logs.links, LogRotation: o.logs.rotation,
 		Events: events, Logger: logger, MeterProvider: a.metrics.provider,
 	})
 	if err != nil {

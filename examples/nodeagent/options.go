@@ -19,6 +19,7 @@ type options struct {
 	listen    string
 	nodeName  string
 	drain     bool
+	logs      logOptions
 	logLevel  slog.Level
 	logJSON   bool
 }
@@ -35,6 +36,7 @@ func parse(args []string, usage io.Writer) (options, error) {
 	flags.StringVar(&o.listen, "listen", "127.0.0.1:10255", "address of the HTTP endpoint; it is neither encrypted nor authenticated, keep it on loopback")
 	flags.StringVar(&o.nodeName, "node-name", "", "name of this node (default: the host name)")
 	flags.BoolVar(&o.drain, "drain", false, "stop all pods before ending")
+	o.logs.register(flags)
 	flags.StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	flags.StringVar(&format, "log-format", "text", "text or json")
 	if err := flags.Parse(args); err != nil {
@@ -64,6 +66,7 @@ func (o *options) complete(level, format string, rest []string) error {
 		problems = append(problems, fmt.Errorf("--log-format %q: want text or json", format))
 	}
 	o.logJSON = format == "json"
+	problems = append(problems, o.logs.complete())
 	if o.nodeName == "" {
 		name, err := os.Hostname()
 		if err != nil {
