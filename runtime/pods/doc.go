@@ -23,9 +23,16 @@
 //
 // Not here yet: values from config maps, secrets and files; pull secrets, the
 // pull rate limit and pull records; emptyDir in huge pages; service variables;
-// cgroups per pod; in-place resize; log rotation and links; restart of sidecars
-// while a pod ends. A pod that needs a value or volume of these waits with a
-// clear reason; the rest is left at the runtime's defaults.
+// cgroups per pod; in-place resize; restart of sidecars while a pod ends. A pod
+// that needs a value or volume of these waits with a clear reason; the rest is
+// left at the runtime's defaults.
+//
+// # Logs and the dead
+//
+// A [LogRotator] bounds the logs of running containers, a [Reaper] removes the
+// older dead containers of a pod right after a death, and
+// [Manager.GarbageCollect] whatever else may go. A container can have its own log
+// folder mounted: no link in it is followed.
 //
 // # Volumes
 //
