@@ -6,11 +6,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/pods/internal/logrotate"
 	"github.com/podwright/podwright/runtime/pods/internal/poddir"
 )
 
@@ -27,7 +29,7 @@ const (
 // TerminationMessage returns what an exited container left as its message
 // (spec/runtime.md 20), empty for a container in any other state. What the
 // runtime itself says comes first. It reads files below the root and log
-// directories only, at most 64 KiB.
+// directories only, at most 128 KiB.
 func (m *Manager) TerminationMessage(container *runtime.ContainerStatus) string {
 	if container == nil || container.State != runtime.Exited {
 		return ""
@@ -62,16 +64,44 @@ func (m *Manager) leftMessage(c *runtime.ContainerStatus) string {
 	if c.LogPath == "" {
 		return ""
 	}
-	file, err := poddir.OpenFile(m.options.LogDir, c.LogPath)
+	log, err := m.tailLog(c.LogPath)
 	if err != nil {
 		return ""
 	}
-	defer file.Close()
-	text, err = tail(file, logWindow)
+	return logTail(log)
+}
+
+// tailLog reads the end of a log. If it was rotated, what the latest rotated file
+// ends with comes first: that one is not compressed yet.
+func (m *Manager) tailLog(path string) (string, error) {
+	file, err := poddir.OpenFile(m.options.LogDir, path)
 	if err != nil {
-		return ""
+		return "", err
 	}
-	return logTail(text)
+	text, err := tail(file, logWindow)
+	if err := errors.Join(err, file.Close()); err != nil || len(text) == logWindow {
+		return text, err
+	}
+	folder, name := filepath.Split(path)
+	elements, err := filepath.Rel(m.options.LogDir, folder)
+	if err != nil || elements == "." {
+		return text, err
+	}
+	dir, err := poddir.OpenDir(m.options.LogDir, strings.Split(elements, string(filepath.Separator))...)
+	if err != nil {
+		return text, err
+	}
+	defer dir.Close()
+	names, err := poddir.Names(dir)
+	rotated, ok := logrotate.Newest(name, names)
+	if err != nil || !ok {
+		return text, err
+	}
+	if file, err = poddir.OpenRegular(dir, rotated); err != nil {
+		return text, nil // a link, or gone meanwhile
+	}
+	before, err := tail(file, logWindow)
+	return before + text, errors.Join(err, file.Close())
 }
 
 // tail reads at most the last limit bytes.

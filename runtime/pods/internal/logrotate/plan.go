@@ -97,6 +97,19 @@ func Name(log string, names []string, now time.Time) string {
 	return log + "." + stamp.Format(stampFormat)
 }
 
+// Newest returns the latest rotated file of log, and false if that is compressed or
+// there is none.
+func Newest(log string, names []string) (string, bool) {
+	newest := ""
+	for _, name := range names {
+		base := strings.TrimSuffix(name, compressed)
+		if _, ok := stampOf(log, base); ok && name > newest {
+			newest = name
+		}
+	}
+	return newest, newest != "" && !strings.HasSuffix(newest, compressed)
+}
+
 // stampOf returns when a file was rotated, and false for a file that is not a
 // rotated one of log.
 func stampOf(log, name string) (time.Time, bool) {

@@ -113,3 +113,19 @@ func ExampleMakePlan() {
 	// remove   [0.log.20260103-000000.tmp 0.log.20260101-000000.gz]
 	// compress [0.log.20260102-000000]
 }
+
+// What was written right before the log itself is in the latest rotated file.
+func TestNewest(t *testing.T) {
+	for names, want := range map[string]string{
+		"0.log":                         "",
+		"0.log 1.log.20260101-000000":   "",
+		"0.log.20260101-000000 0.log.x": "0.log.20260101-000000",
+		"0.log.20260103-000000 0.log.20260101-000000 0.log.20260102-000000.gz": "0.log.20260103-000000",
+		"0.log.20260101-000000 0.log.20260102-000000.gz":                       "",
+		"0.log.20260102-000000.tmp 0.log.20260101-000000":                      "0.log.20260101-000000",
+	} {
+		if got, ok := logrotate.Newest("0.log", strings.Fields(names)); ok != (want != "") || ok && got != want {
+			t.Errorf("of %q: %q, %v", names, got, ok)
+		}
+	}
+}

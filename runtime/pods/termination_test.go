@@ -1,0 +1,110 @@
+package pods_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"unicode/utf8"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// lines makes a log in the runtime's format.
+func lines(from, to int, format string) string {
+	var b strings.Builder
+	for i := from; i < to; i++ {
+		fmt.Fprintf(&b, "2026-01-01T00:00:00.000000000Z stdout F "+format+"\n", i)
+	}
+	return b.String()
+}
+
+// spec/runtime.md 20: what of a log becomes the message: at most 80 lines and 2048
+// bytes, also of lines that were split, and across a rotation.
+func TestMessageFromLog(t *testing.T) {
+	for _, tc := range []struct {
+		name         string
+		log, rotated string
+		want         func(string) bool
+	}{
+		{"80 lines", lines(0, 1000, "%d"), "", func(s string) bool { return strings.HasPrefix(s, "920\n") && strings.HasSuffix(s, "\n999\n") }},
+		{"2048 bytes", lines(0, 1000, "%d "+strings.Repeat("x", 100)), "", func(s string) bool { return len(s) == 2048 && strings.HasSuffix(s, "x\n") }},
+		{"not within a character", lines(0, 100, "%d "+strings.Repeat("é", 1001)), "", func(s string) bool {
+			return utf8.ValidString(s) && len(s) >= 2046 && len(s) <= 2048
+		}},
+		{"an empty line", "t stdout F a\nt stdout F \nt stdout F b\n", "", func(s string) bool { return s == "a\n\nb\n" }},
+		{"split lines and tags", "t stdout P:x he\nt stdout F:y llo\n", "", func(s string) bool { return s == "hello\n" }},
+		{"what is no entry is left out", "garbage\nt stdout F a\n\nt stderr F b", "", func(s string) bool { return s == "a\nb\n" }},
+		{"a line of 1 MiB", "t stdout P " + strings.Repeat("x", 1<<20) + "\nt stdout F end\n", "", func(s string) bool {
+			return strings.HasSuffix(s, "end\n") && len(s) <= 2048
+		}},
+		{"empty", "", "", func(s string) bool { return s == "" }},
+		{"rotated right before the end", lines(99, 100, "%d"), lines(0, 99, "%d"), func(s string) bool { return strings.HasPrefix(s, "20\n21\n") && strings.HasSuffix(s, "\n99\n") }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			log := filepath.Join(w.opts.LogDir, "default_web_uid-1/app/0.log")
+			if err := os.MkdirAll(filepath.Dir(log), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			for path, text := range map[string]string{log: tc.log, log + ".20260101-000000": tc.rotated} {
+				if text == "" && path != log {
+					continue
+				}
+				if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got := w.m.TerminationMessage(&runtime.ContainerStatus{
+				State: runtime.Exited, ExitCode: 1, LogPath: log,
+				Annotations: map[string]string{runtime.AnnotationTerminationPolicy: string(v1.TerminationMessageFallbackToLogsOnError)},
+			})
+			if !tc.want(got) {
+				t.Errorf("20: %d bytes: %.100q ... %q", len(got), got, got[max(0, len(got)-50):])
+			}
+		})
+	}
+}
+
+// spec/runtime.md 20: a message that cannot be read gives the error's text, and what a
+// container puts in place of its file is neither followed nor waited for.
+func TestMessageFileReplaced(t *testing.T) {
+	w := newWorld(t, nil)
+	podsDir := filepath.Join(w.opts.RootDir, "pods")
+	dir := filepath.Join(podsDir, "uid-1/volumes/kubernetes.io~empty-dir/v")
+	other := filepath.Join(podsDir, "uid-2/containers/app/0")
+	for _, d := range []string{dir, filepath.Dir(other)} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(other, []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, make := range map[string]func(path string) error{
+		"link to another pod's file": func(path string) error { return os.Symlink("../../../../uid-2/containers/app/0", path) },
+		"link to another folder":     func(path string) error { return os.Symlink("../../../../uid-2/containers/app", path) },
+		"pipe":                       func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"folder":                     func(path string) error { return os.Mkdir(path, 0o755) },
+	} {
+		path := filepath.Join(dir, strings.ReplaceAll(name, " ", "-"))
+		if err := make(path); err != nil {
+			t.Fatal(err)
+		}
+		mount := path
+		if name == "link to another folder" {
+			mount = filepath.Join(path, "0")
+		}
+		got := w.m.TerminationMessage(&runtime.ContainerStatus{
+			State: runtime.Exited, Mounts: map[string]string{"/message": mount},
+			Annotations: map[string]string{runtime.AnnotationTerminationMessagePath: "/message"},
+		})
+		if !strings.HasPrefix(got, "Error on reading termination message: ") || strings.Contains(got, "secret") {
+			t.Errorf("20: %s: %q", name, got)
+		}
+	}
+}
