@@ -2,10 +2,34 @@
 // the runtime is on the disk before anybody acts on it (spec/status.md 9,
 // spec/cleanup.md 10).
 //
-//	changes ─► records in memory ── batches ──► Store ──► state/pods/<uid>
-//	                             ◄─── Load ───
+//	changes ─► Keeper ── batches ──► Store ──► FS: state/pods/<uid>
+//	          (memory,  ◄── Load ──  (files:    temp file, sync, rename,
+//	           classes,               checksum,  sync of the folder
+//	           retries)               sizes)
+//
+// # Record
 //
 // A [Record] is about one pod UID: admission, first start, termination with its
 // cause and grace, the newest status with what each sink has of it, and per
 // container its readiness, probe results, restart count and newest two ends.
+//
+// # Keeper
+//
+// [Keeper] holds all records in memory and decides when one is written. A change
+// is [Durable] (an end, a terminal phase, an admission) or [Lazy] (readiness,
+// acknowledgements). Durable changes are written at once; [Keeper.Sync] waits for
+// them. Lazy ones wait for company, at most a second. What has piled up while one
+// batch is written goes in the next, so that many pods share the cost of one.
+// A change that changes nothing is never written.
+//
+// # Files
+//
+// [Files] is a [Store] in a folder, one small file per pod with a checksum. Every
+// operation on the disk goes through [FS], so that a test can fail each, or end the
+// process before and after it.
+//
+// # Merging
+//
+// What is right when the record, the runtime and an API disagree after a restart is
+// decided by pure functions: [Protect], [Record.Remembered], [Interrupted], [Termination.RemainingGrace].
 package checkpoint

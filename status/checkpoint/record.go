@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -54,9 +55,10 @@ type Record struct {
 	Acks []Ack `json:"acks,omitempty"`
 	// Containers in the order they were first seen.
 	Containers []Container `json:"containers,omitempty"`
-	// Pod is the pod as last desired; nil if it is not remembered, or if its
-	// source does not want it any more.
+	// Pod is the pod as last desired; nil if it is not remembered.
 	Pod *v1.Pod `json:"pod,omitempty"`
+	// Unwanted: its source has answered without naming it since.
+	Unwanted bool `json:"unwanted,omitempty"`
 }
 
 // Admission is the verdict on a pod.
@@ -182,6 +184,16 @@ func (r *Record) Acked(sink string) Ack {
 		}
 	}
 	return Ack{}
+}
+
+// SetAck notes what a sink has. The record must be a [Record.Clone].
+func (r *Record) SetAck(a Ack) {
+	at, found := slices.BinarySearchFunc(r.Acks, a.Sink, func(have Ack, sink string) int { return cmp.Compare(have.Sink, sink) })
+	if found {
+		r.Acks[at] = a
+		return
+	}
+	r.Acks = slices.Insert(r.Acks, at, a)
 }
 
 // Container returns what is remembered of a container name.

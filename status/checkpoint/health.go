@@ -1,0 +1,90 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// FaultError says that the store does not take, or give, what it should.
+type FaultError struct {
+	// Pending is how many pods have changes that are not on the disk.
+	Pending int
+	// Since is when it began.
+	Since time.Time
+	// Err is the newest failure.
+	Err error
+}
+
+// Error says what is wrong and since when.
+func (e *FaultError) Error() string {
+	return fmt.Sprintf("checkpoints fail since %s, changes of %d pods wait: %v", e.Since.UTC().Format(time.RFC3339), e.Pending, e.Err)
+}
+
+// Unwrap returns Err.
+func (e *FaultError) Unwrap() error { return e.Err }
+
+// Healthy returns nil, or what is wrong at present: a [*FaultError] while the
+// store fails, and each record that could not be used and was not replaced by a
+// new one since (see [Keeper.Dismiss]).
+func (k *Keeper) Healthy() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var problems []error
+	if k.fault.err != nil {
+		problems = append(problems, &FaultError{Pending: len(k.dirty), Since: k.fault.since, Err: k.fault.err})
+	}
+	for _, name := range slices.Sorted(maps.Keys(k.bad)) {
+		problems = append(problems, fmt.Errorf("checkpoint %s", k.bad[name]))
+	}
+	return errors.Join(problems...)
+}
+
+// ReadOnly reports whether the store does not take the pod's record, because one of
+// a newer version is in its place.
+func (k *Keeper) ReadOnly(uid types.UID) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	e := k.entries[uid]
+	return e != nil && e.readOnly
+}
+
+// Problem says what is wrong with the record of one pod, nil if nothing is.
+func (k *Keeper) Problem(uid types.UID) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if b, ok := k.bad[fileName(uid)]; ok {
+		return fmt.Errorf("checkpoint %s", b)
+	}
+	if e := k.dirty[uid]; e != nil && e.err != nil {
+		return e.err
+	}
+	return nil
+}
+
+// Dismiss forgets unusable records set aside of pods that nobody wants: it keeps
+// those for which keep returns true, and those that still lie in the way.
+func (k *Keeper) Dismiss(keep func(uid types.UID) bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	maps.DeleteFunc(k.bad, func(_ string, b Bad) bool { return b.Aside != "" && (b.UID == "" || !keep(b.UID)) })
+}
+
+// Stats are the keeper's figures.
+type Stats struct {
+	// Records in memory, Pending of them with changes that are not on the disk.
+	Records, Pending int
+	// Failures is how many batches failed since the start.
+	Failures int64
+}
+
+// Stats returns the figures of this moment.
+func (k *Keeper) Stats() Stats {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return Stats{Records: len(k.entries), Pending: len(k.dirty), Failures: k.fault.count}
+}

@@ -1,0 +1,261 @@
+package checkpoint
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// ErrRunning: [Keeper.Run] was called a second time.
+var ErrRunning = errors.New("checkpoint keeper: Run was called before")
+
+// Keeper holds all records in memory and brings their changes to the store. Make
+// one with [NewKeeper], call [Keeper.Load] once it may read, and [Keeper.Run] for
+// anything to be written. Methods are safe for concurrent use; only Load, Sync and
+// Run block.
+type Keeper struct {
+	options Options
+	metrics *metrics
+	wake    chan struct{} // one slot: there is something to write
+
+	mu      sync.Mutex
+	running bool
+	loaded  bool
+	entries map[types.UID]*entry
+	// dirty are the entries with anything unwritten.
+	dirty map[types.UID]*entry
+	bad   map[string]Bad // troubles that last, by name
+	fault fault
+}
+
+// entry is one pod. Guarded by Keeper.mu.
+type entry struct {
+	uid types.UID
+	// record is nil once the pod was deleted; it is replaced, never changed.
+	record *Record
+	// disk is what the store has, nil if nothing.
+	disk *Record
+	// seq counts changes; durable is that of the newest durable one, written what
+	// the store has.
+	seq, durable, written uint64
+	// since is when the oldest unwritten change was made.
+	since time.Time
+	// erase, if not 0, is the change since which what the store has is of an
+	// earlier life and goes first.
+	erase uint64
+	// urgent: somebody waits, whatever the back-off.
+	urgent bool
+	// readOnly: the store will not take it.
+	readOnly bool
+	// failures counts failed attempts, err is the newest unless one succeeded
+	// since; the next is at retry, pause after it. tried, if not nil, is closed
+	// after the next attempt.
+	failures int
+	err      error
+	pause    time.Duration
+	retry    time.Time
+	tried    chan struct{}
+}
+
+// fault is a store that does not take, or give, what it should.
+type fault struct {
+	err   error // the newest; nil while all is well
+	since time.Time
+	count int64 // in all
+}
+
+// NewKeeper returns an empty keeper. It panics without a store.
+func NewKeeper(options Options) *Keeper {
+	if options.Store == nil {
+		panic("checkpoint: Options.Store is required")
+	}
+	options.setDefaults()
+	k := &Keeper{
+		options: options, wake: make(chan struct{}, 1),
+		entries: map[types.UID]*entry{}, dirty: map[types.UID]*entry{}, bad: map[string]Bad{},
+	}
+	k.metrics = newMetrics(k)
+	return k
+}
+
+// Load takes over what the store has (spec/status.md 9.5). It is called until it
+// succeeds, before any other method but Healthy.
+func (k *Keeper) Load(ctx context.Context) (Loaded, error) {
+	loaded, err := k.options.Store.Load(ctx)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err != nil {
+		k.fail(fmt.Errorf("load: %w", err))
+		return Loaded{}, err
+	}
+	k.fault.err, k.loaded = nil, true
+	for _, r := range loaded.Records {
+		k.entries[r.UID] = &entry{uid: r.UID, record: r, disk: r}
+	}
+	for _, b := range loaded.Bad {
+		if b.Trouble != Foreign {
+			k.bad[b.Name] = b
+		}
+	}
+	return loaded, nil
+}
+
+// Get returns the record of a pod, nil if there is none. It is read-only.
+func (k *Keeper) Get(uid types.UID) *Record {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if e := k.entries[uid]; e != nil {
+		return e.record
+	}
+	return nil
+}
+
+// Stored returns the record of a pod as the store has it, nil if it has none.
+func (k *Keeper) Stored(uid types.UID) *Record {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if e := k.entries[uid]; e != nil {
+		return e.disk
+	}
+	return nil
+}
+
+// All returns all records, sorted by UID. They are read-only.
+func (k *Keeper) All() []*Record {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	out := make([]*Record, 0, len(k.entries))
+	for _, e := range k.entries {
+		if e.record != nil {
+			out = append(out, e.record)
+		}
+	}
+	slices.SortFunc(out, func(a, b *Record) int { return cmp.Compare(a.UID, b.UID) })
+	return out
+}
+
+// Update lets change edit a clone of the pod's record and takes it over unless it
+// is [Unchanged]. It does nothing for a pod without record. change must be quick,
+// call nothing of the keeper, and replace what it changes, see [Record.Clone].
+func (k *Keeper) Update(uid types.UID, change func(r *Record) Class) {
+	k.change(uid, false, change)
+}
+
+// Ensure is Update, for a pod that may have no record yet; change then gets an
+// empty one.
+func (k *Keeper) Ensure(uid types.UID, change func(r *Record) Class) {
+	k.change(uid, true, change)
+}
+
+func (k *Keeper) change(uid types.UID, create bool, change func(r *Record) Class) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	e := k.entries[uid]
+	if e == nil || e.record == nil {
+		if !create {
+			return
+		}
+		if e == nil {
+			e = &entry{uid: uid}
+		}
+	}
+	next := &Record{UID: uid}
+	if e.record != nil {
+		next = e.record.Clone()
+	}
+	class := change(next)
+	if class == Unchanged {
+		return
+	}
+	next.UID, next.BootID, next.WrittenAt = uid, k.options.BootID, k.options.Clock.Now()
+	k.entries[uid] = e
+	e.record = next
+	k.touch(e, class == Durable)
+}
+
+// Delete removes the record of a pod (CK7). What is noted of this UID later is a
+// new life, and is written only once this record is gone.
+func (k *Keeper) Delete(uid types.UID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	e := k.entries[uid]
+	if e == nil || e.record == nil {
+		return
+	}
+	e.record = nil
+	k.touch(e, true)
+	e.erase = e.seq
+}
+
+// touch notes a change. The lock is held.
+func (k *Keeper) touch(e *entry, durable bool) {
+	e.seq++
+	if durable {
+		e.durable = e.seq
+	}
+	if k.dirty[e.uid] == nil {
+		e.since = k.options.Clock.Now()
+		k.dirty[e.uid] = e
+	}
+	k.notify()
+}
+
+// notify wakes Run.
+func (k *Keeper) notify() {
+	select {
+	case k.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Sync returns once every durable change of the pod is on the disk, or with the
+// error of the next attempt, or with ctx. A pod whose record is of a newer version
+// (CK2) lives without one: its Sync succeeds.
+func (k *Keeper) Sync(ctx context.Context, uid types.UID) error {
+	k.mu.Lock()
+	e := k.entries[uid]
+	if e == nil {
+		k.mu.Unlock()
+		return nil
+	}
+	goal, failures := e.durable, e.failures
+	for {
+		switch {
+		case e.written >= goal || e.readOnly:
+			k.mu.Unlock()
+			return nil
+		case e.failures > failures:
+			err := e.err
+			k.mu.Unlock()
+			return fmt.Errorf("the checkpoint cannot be written: %w", err)
+		}
+		if !e.urgent {
+			e.urgent = true
+			k.notify()
+		}
+		if e.tried == nil {
+			e.tried = make(chan struct{})
+		}
+		tried := e.tried
+		k.mu.Unlock()
+		select {
+		case <-tried:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		k.mu.Lock()
+	}
+}
+
+// Settled reports whether everything known of the pod is on the disk.
+func (k *Keeper) Settled(uid types.UID) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.dirty[uid] == nil
+}

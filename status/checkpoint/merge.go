@@ -1,0 +1,212 @@
+package checkpoint
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const exitUnknown = 137
+
+// Protect returns the status a record may take over, given a new one
+// (spec/status.md 9.4): a terminal phase never turns into one that is not, nor into
+// the other terminal one, and an end that is known never into a guess. What it
+// returns may share memory with both.
+func Protect(r *Record, next *v1.PodStatus) *v1.PodStatus {
+	out := *next
+	if r.Terminal() && next.Phase != r.Status.Phase {
+		out.Phase, out.Reason, out.Message = r.Status.Phase, r.Status.Reason, r.Status.Message
+	}
+	eachList(&out, func(cs *v1.ContainerStatus) bool {
+		return r.restoreEnd(cs.Name, &cs.State) || r.restoreEnd(cs.Name, &cs.LastTerminationState)
+	})
+	return &out
+}
+
+// eachList lets edit change container statuses, copying a list before its first
+// change: edit is called on a copy and reports whether it changed it.
+func eachList(s *v1.PodStatus, edit func(*v1.ContainerStatus) bool) {
+	for _, list := range [...]*[]v1.ContainerStatus{&s.InitContainerStatuses, &s.ContainerStatuses, &s.EphemeralContainerStatuses} {
+		copied := false
+		for i := range *list {
+			cs := (*list)[i]
+			if !edit(&cs) {
+				continue
+			}
+			if !copied {
+				*list, copied = append([]v1.ContainerStatus(nil), *list...), true
+			}
+			(*list)[i] = cs
+		}
+	}
+}
+
+// restoreEnd replaces a guess by what is recorded of that run.
+func (r *Record) restoreEnd(name string, state *v1.ContainerState) bool {
+	if state.Terminated == nil || state.Terminated.Reason != reasonUnknown {
+		return false
+	}
+	end, ok := r.EndOf(name, state.Terminated.ContainerID)
+	if !ok || end.Guess() {
+		return false
+	}
+	state.Terminated = end.State().Terminated
+	return true
+}
+
+// State is the end as a status shows it.
+func (e End) State() v1.ContainerState {
+	return v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
+		ExitCode: e.ExitCode, Signal: e.Signal, Reason: e.Reason, Message: e.Message, ContainerID: e.ID,
+		StartedAt: metav1.NewTime(e.StartedAt), FinishedAt: metav1.NewTime(e.FinishedAt),
+	}}
+}
+
+// Remembered returns the status to go on from after a restart, nil if there is
+// none: the recorded one, with the ends that were recorded after it was
+// (spec/status.md 9.6: for one run an end beats everything else). rebooted says
+// that the machine was started anew since; then no container is ready or started
+// (9.7).
+func (r *Record) Remembered(rebooted bool) *v1.PodStatus {
+	if r.Status == nil {
+		return nil
+	}
+	out := *r.Status
+	eachList(&out, func(cs *v1.ContainerStatus) bool {
+		changed := false
+		c, _ := r.Container(cs.Name)
+		if c.RestartCount > cs.RestartCount {
+			cs.RestartCount, changed = c.RestartCount, true
+		}
+		if cs.State.Terminated == nil && len(c.Ends) > 0 {
+			end := c.Ends[0]
+			switch {
+			case end.ID != "" && end.ID == cs.ContainerID && cs.State.Running != nil,
+				end.RestartCount > cs.RestartCount: // of a run the status never showed
+				cs.State, cs.ContainerID = end.State(), end.ID
+				cs.RestartCount = max(cs.RestartCount, end.RestartCount)
+				changed = true
+			}
+		}
+		if (rebooted || cs.State.Terminated != nil) && (cs.Ready || cs.Started != nil && *cs.Started) && cs.State.Waiting == nil {
+			if cs.State.Running != nil || changed {
+				no := false
+				cs.Ready, cs.Started, changed = false, &no, true
+			}
+		}
+		return changed
+	})
+	return &out
+}
+
+// AtMostOnce reports whether a container of the pod must not be run a second time
+// after it may have run: its policy, or that of the pod, is Never.
+func AtMostOnce(pod *v1.Pod) bool {
+	if pod.Spec.RestartPolicy == v1.RestartPolicyNever {
+		return true
+	}
+	for _, list := range [...][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			if p := list[i].RestartPolicy; p != nil && *p == v1.ContainerRestartPolicyNever {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Interrupted returns the status to go on from of a pod whose containers were
+// started and of which the runtime has nothing any more: after a reboot, or a
+// wiped runtime (CK5). Containers with policy Never that have no end get exit code
+// 137 and the reason ContainerStatusUnknown, and are not run again; what may run
+// again is left to the rules of generation (spec/status.md 3.4).
+func Interrupted(pod *v1.Pod, status *v1.PodStatus) *v1.PodStatus {
+	out := *status
+	if len(out.ContainerStatuses) == 0 {
+		out.ContainerStatuses = waitingStatuses(pod.Spec.Containers)
+	}
+	if len(out.InitContainerStatuses) == 0 {
+		out.InitContainerStatuses = waitingStatuses(pod.Spec.InitContainers)
+	}
+	initialized := true
+	for i := range out.InitContainerStatuses {
+		initialized = initialized && over(&out.InitContainerStatuses[i], specOf(pod.Spec.InitContainers, out.InitContainerStatuses[i].Name))
+	}
+	lose := func(cs *v1.ContainerStatus, c *v1.Container, may bool) bool {
+		if c == nil || !never(pod, c) || cs.State.Terminated != nil || !may && cs.State.Running == nil {
+			return false
+		}
+		no := false
+		cs.Ready, cs.Started = false, &no
+		cs.State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
+			ExitCode: exitUnknown, Reason: reasonUnknown, ContainerID: cs.ContainerID,
+			Message: "The container was started and the runtime does not have it any more",
+		}}
+		return true
+	}
+	first := true // the init container that was next may have run
+	apps := out
+	apps.InitContainerStatuses = nil
+	eachList(&apps, func(cs *v1.ContainerStatus) bool {
+		return lose(cs, specOf(pod.Spec.Containers, cs.Name), initialized)
+	})
+	inits := v1.PodStatus{InitContainerStatuses: out.InitContainerStatuses}
+	eachList(&inits, func(cs *v1.ContainerStatus) bool {
+		c := specOf(pod.Spec.InitContainers, cs.Name)
+		may := first && c != nil && !over(cs, c)
+		if may {
+			first = false
+		}
+		return lose(cs, c, may)
+	})
+	apps.InitContainerStatuses = inits.InitContainerStatuses
+	return &apps
+}
+
+// over reports whether an init container lets the next one start.
+func over(cs *v1.ContainerStatus, c *v1.Container) bool {
+	if c != nil && c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways {
+		return cs.State.Waiting == nil || cs.LastTerminationState.Terminated != nil
+	}
+	done := func(s *v1.ContainerState) bool { return s.Terminated != nil && s.Terminated.ExitCode == 0 }
+	return done(&cs.State) || done(&cs.LastTerminationState)
+}
+
+// never reports whether a container is not run again whatever its exit code.
+func never(pod *v1.Pod, c *v1.Container) bool {
+	if c.RestartPolicy != nil {
+		return *c.RestartPolicy == v1.ContainerRestartPolicyNever
+	}
+	return pod.Spec.RestartPolicy == v1.RestartPolicyNever
+}
+
+func specOf(list []v1.Container, name string) *v1.Container {
+	for i := range list {
+		if list[i].Name == name {
+			return &list[i]
+		}
+	}
+	return nil
+}
+
+func waitingStatuses(list []v1.Container) []v1.ContainerStatus {
+	var out []v1.ContainerStatus
+	for i := range list {
+		out = append(out, v1.ContainerStatus{
+			Name: list[i].Name, Image: list[i].Image,
+			State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "ContainerCreating"}},
+		})
+	}
+	return out
+}
+
+// RemainingGrace is what is left of the grace period of a termination, in seconds,
+// at least 1 (CK6); 0 if its grace is not known.
+func (t *Termination) RemainingGrace(now time.Time) int64 {
+	if t.GracePeriodSeconds <= 0 {
+		return 0
+	}
+	passed := max(0, now.Sub(t.RequestedAt))
+	return max(1, t.GracePeriodSeconds-int64(passed/time.Second))
+}

@@ -1,0 +1,125 @@
+package checkpoint
+
+import (
+	"reflect"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+)
+
+// reasonUnknown is the reason of an end that nobody saw: a guess.
+const reasonUnknown = "ContainerStatusUnknown"
+
+// Observe takes a new status into a record, which must be a [Record.Clone], and
+// returns how soon that has to be on the disk (spec/status.md 9.2): a phase that
+// becomes terminal at once, all else lazily. The ends it shows are kept per
+// container, newest two.
+func (r *Record) Observe(status *v1.PodStatus, version uint64) Class {
+	next := Protect(r, status)
+	ended := (next.Phase == v1.PodSucceeded || next.Phase == v1.PodFailed) && !r.Terminal()
+	same := r.Status != nil && equality.Semantic.DeepEqual(r.Status, next)
+	if same && r.Version == version {
+		return Unchanged
+	}
+	r.Status, r.Version = next, version
+	eachStatus(next, r.observeContainer)
+	if ended {
+		return Durable
+	}
+	return Lazy
+}
+
+// eachStatus calls f for every container status.
+func eachStatus(s *v1.PodStatus, f func(*v1.ContainerStatus)) {
+	for _, list := range [...][]v1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses} {
+		for i := range list {
+			f(&list[i])
+		}
+	}
+}
+
+// observeContainer notes what a status says of one container.
+func (r *Record) observeContainer(cs *v1.ContainerStatus) {
+	c, _ := r.Container(cs.Name)
+	if c.ID != cs.ContainerID && cs.ContainerID != "" {
+		c.ID, c.Probes = cs.ContainerID, nil
+	}
+	c.Name, c.Ready = cs.Name, cs.Ready
+	c.Started = cs.Started != nil && *cs.Started
+	c.RestartCount = max(c.RestartCount, cs.RestartCount)
+	if cs.State.Running != nil {
+		c.StartedAt = cs.State.Running.StartedAt.Time
+	}
+	if t := cs.LastTerminationState.Terminated; t != nil {
+		c.AddEnd(endOf(t, max(0, cs.RestartCount-1)))
+	}
+	if t := cs.State.Terminated; t != nil {
+		c.AddEnd(endOf(t, cs.RestartCount))
+	}
+	r.SetContainer(c)
+}
+
+func endOf(t *v1.ContainerStateTerminated, count int32) End {
+	return End{
+		ID: t.ContainerID, ExitCode: t.ExitCode, Signal: t.Signal, Reason: t.Reason, Message: t.Message,
+		StartedAt: t.StartedAt.Time, FinishedAt: t.FinishedAt.Time, RestartCount: count,
+	}
+}
+
+// AddEnd notes how a run ended and reports whether that is news. An end that is
+// known is not replaced by a guess (spec/status.md 9.4); of one run the later word
+// counts.
+func (c *Container) AddEnd(e End) bool {
+	e.Message = cut(e.Message, maxMessage)
+	for i := range c.Ends {
+		if c.Ends[i].ID != e.ID {
+			continue
+		}
+		if c.Ends[i] == e || e.Guess() && !c.Ends[i].Guess() {
+			return false
+		}
+		if e.Message == "" {
+			e.Message = c.Ends[i].Message
+		}
+		e.RestartCount = max(e.RestartCount, c.Ends[i].RestartCount)
+		if reflect.DeepEqual(c.Ends[i], e) {
+			return false
+		}
+		c.Ends = slices.Clone(c.Ends)
+		c.Ends[i] = e
+		return true
+	}
+	ends := append([]End{e}, c.Ends...)
+	slices.SortStableFunc(ends, newerFirst)
+	if len(ends) > 2 {
+		ends = ends[:2]
+	}
+	news := slices.ContainsFunc(ends, func(kept End) bool { return kept.ID == e.ID })
+	c.Ends = ends
+	return news
+}
+
+// newerFirst orders ends by their restart count, then by time.
+func newerFirst(a, b End) int {
+	switch {
+	case a.RestartCount != b.RestartCount:
+		return int(b.RestartCount) - int(a.RestartCount)
+	default:
+		return b.FinishedAt.Compare(a.FinishedAt)
+	}
+}
+
+// Guess reports whether nobody saw this end.
+func (e End) Guess() bool { return e.Reason == reasonUnknown }
+
+// EndOf returns the recorded end of a run, given its ID as in a status.
+func (r *Record) EndOf(name, id string) (End, bool) {
+	c, _ := r.Container(name)
+	for _, e := range c.Ends {
+		if e.ID == id && id != "" {
+			return e, true
+		}
+	}
+	return End{}, false
+}

@@ -1,0 +1,65 @@
+package checkpoint
+
+import (
+	"time"
+
+	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel/metric"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+)
+
+// Class says how soon a change of a record has to be on the disk
+// (spec/status.md 9.2).
+type Class uint8
+
+// Classes, in ascending order.
+const (
+	// Unchanged: there is nothing to write.
+	Unchanged Class = iota
+	// Lazy: soon, together with others; lost if the process ends before.
+	Lazy
+	// Durable: at once, and before anybody acts on it.
+	Durable
+)
+
+// Options configures a [Keeper].
+type Options struct {
+	// Store keeps the records. Required.
+	Store Store
+	// BootID is written into every record.
+	BootID string
+	// Clock dates records and times writes. Nil means the real clock.
+	Clock clock.WithDelayedExecution
+	// LazyDelay is how long a lazy change waits for company. 0 means 1 s.
+	LazyDelay time.Duration
+	// RetryMin and RetryMax bound the pause after a failed write; it doubles in
+	// between. 0 means 1 s and 60 s (spec/status.md 9.11).
+	RetryMin, RetryMax time.Duration
+	// Written is called after a record was written, from the keeper's goroutine,
+	// without a lock. It must not block. Nil: nobody wants to know.
+	Written func(uid types.UID)
+	// Logger gets failures, and their end. Zero: silent.
+	Logger logr.Logger
+	// Meter makes the instruments named in metrics.go. Nil: none.
+	Meter metric.Meter
+}
+
+func (o *Options) setDefaults() {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.LazyDelay <= 0 {
+		o.LazyDelay = time.Second
+	}
+	if o.RetryMin <= 0 {
+		o.RetryMin = time.Second
+	}
+	if o.RetryMax <= 0 {
+		o.RetryMax = time.Minute
+	}
+	o.RetryMax = max(o.RetryMax, o.RetryMin)
+	if o.Written == nil {
+		o.Written = func(types.UID) {}
+	}
+}

@@ -1,0 +1,66 @@
+package checkpoint
+
+import (
+	v1 "k8s.io/api/core/v1"
+)
+
+// messageSteps are the lengths messages are cut to, one after the other, while a
+// record is too long.
+var messageSteps = [...]int{2048, 256, 0}
+
+// shrink returns a shorter copy of a record, nil if there is nothing left to leave
+// out: messages first, then the pod (spec/status.md 9.11).
+func shrink(r *Record, step int) *Record {
+	switch {
+	case step < len(messageSteps):
+		return cutMessages(r, messageSteps[step])
+	case r.Pod != nil:
+		c := r.Clone()
+		c.Pod = nil
+		return c
+	}
+	return nil
+}
+
+// cutMessages returns a copy in which no message is longer than limit.
+func cutMessages(r *Record, limit int) *Record {
+	c := r.Clone()
+	for i := range c.Containers {
+		ends := make([]End, len(c.Containers[i].Ends))
+		for j, e := range c.Containers[i].Ends {
+			e.Message = cut(e.Message, limit)
+			ends[j] = e
+		}
+		c.Containers[i].Ends = ends
+	}
+	if c.Status == nil {
+		return c
+	}
+	s := c.Status.DeepCopy()
+	s.Message = cut(s.Message, limit)
+	for i := range s.Conditions {
+		s.Conditions[i].Message = cut(s.Conditions[i].Message, limit)
+	}
+	for _, list := range [...][]v1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses} {
+		for i := range list {
+			for _, state := range [...]*v1.ContainerState{&list[i].State, &list[i].LastTerminationState} {
+				if state.Terminated != nil {
+					state.Terminated.Message = cut(state.Terminated.Message, limit)
+				}
+				if state.Waiting != nil {
+					state.Waiting.Message = cut(state.Waiting.Message, limit)
+				}
+			}
+		}
+	}
+	c.Status = s
+	return c
+}
+
+// cut keeps the end of a text, where the reason of a failure is.
+func cut(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	return s[len(s)-limit:]
+}

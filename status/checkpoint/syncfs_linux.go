@@ -1,0 +1,12 @@
+package checkpoint
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// syncFileSystem makes durable all that was written to the file system of f.
+func syncFileSystem(f *os.File) error {
+	return os.NewSyscallError("syncfs", unix.Syncfs(int(f.Fd())))
+}

@@ -1,0 +1,265 @@
+package checkpoint
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// maxBatch bounds the records of one batch, maxLazy those in it that nobody waits
+// for: a wait stays short.
+const (
+	maxBatch = 1024
+	maxLazy  = 128
+)
+
+// job is one record on its way.
+type job struct {
+	entry  *entry
+	record *Record // nil: delete
+	erase  uint64  // 0: nothing to delete first
+	seq    uint64
+}
+
+// Run writes until ctx ends, then everything that is left, once. A second Run
+// returns [ErrRunning].
+func (k *Keeper) Run(ctx context.Context) error {
+	k.mu.Lock()
+	if k.running {
+		k.mu.Unlock()
+		return ErrRunning
+	}
+	k.running = true
+	k.mu.Unlock()
+	last := context.WithoutCancel(ctx)
+	for ctx.Err() == nil {
+		k.mu.Lock()
+		jobs, wait := k.next(k.options.Clock.Now(), false)
+		k.mu.Unlock()
+		if len(jobs) == 0 {
+			k.sleep(ctx, wait)
+			continue
+		}
+		k.write(last, jobs)
+	}
+	for {
+		k.mu.Lock()
+		jobs, _ := k.next(k.options.Clock.Now(), true)
+		k.mu.Unlock()
+		if len(jobs) == 0 || !k.write(last, jobs) {
+			return nil
+		}
+	}
+}
+
+// sleep waits for work.
+func (k *Keeper) sleep(ctx context.Context, wait time.Duration) {
+	var due <-chan time.Time
+	if wait >= 0 {
+		timer := k.options.Clock.NewTimer(wait)
+		defer timer.Stop()
+		due = timer.C()
+	}
+	select {
+	case <-k.wake:
+	case <-due:
+	case <-ctx.Done():
+	}
+}
+
+// next returns what to write now, or how long to wait; negative means until
+// something happens. The lock is held.
+func (k *Keeper) next(now time.Time, all bool) (jobs []job, wait time.Duration) {
+	wait = -1
+	var lazy []*entry
+	for _, e := range k.dirty {
+		wakeAt := e.since.Add(k.options.LazyDelay)
+		if e.durable > e.written {
+			wakeAt = e.since
+		}
+		if wakeAt.Before(e.retry) {
+			wakeAt = e.retry
+		}
+		switch {
+		case e.urgent, !wakeAt.After(now) && e.durable > e.written:
+			jobs = append(jobs, e.job())
+		case all, !wakeAt.After(now):
+			lazy = append(lazy, e)
+		default:
+			if left := wakeAt.Sub(now); wait < 0 || left < wait {
+				wait = left
+			}
+		}
+	}
+	room := maxLazy
+	if all || len(jobs) == 0 {
+		room = maxBatch
+	}
+	slices.SortFunc(lazy, func(a, b *entry) int { return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.uid, b.uid)) })
+	for _, e := range lazy[:min(room, len(lazy))] {
+		jobs = append(jobs, e.job())
+	}
+	slices.SortFunc(jobs, func(a, b job) int { return cmp.Compare(a.entry.uid, b.entry.uid) })
+	return jobs[:min(maxBatch, len(jobs))], wait
+}
+
+func (e *entry) job() job { return job{entry: e, record: e.record, erase: e.erase, seq: e.seq} }
+
+// write brings one batch to the store, and reports whether all of it went well.
+func (k *Keeper) write(ctx context.Context, jobs []job) bool {
+	began := k.options.Clock.Now()
+	var erase []types.UID
+	for _, j := range jobs {
+		if j.erase != 0 {
+			erase = append(erase, j.entry.uid)
+		}
+	}
+	var problems error
+	if len(erase) > 0 {
+		problems = k.options.Store.Delete(ctx, erase)
+	}
+	bad := byPod(problems)
+	var records []*Record
+	for _, j := range jobs {
+		if j.record != nil && bad[j.entry.uid] == nil {
+			records = append(records, j.record)
+		}
+	}
+	if len(records) > 0 {
+		err := k.options.Store.Write(ctx, records)
+		problems = errors.Join(problems, err)
+		for uid, err := range byPod(err) {
+			bad[uid] = err
+		}
+	}
+	if len(bad) == 0 && problems != nil { // a store that does not say which
+		for _, j := range jobs {
+			bad[j.entry.uid] = problems
+		}
+	}
+	k.metrics.wrote(ctx, len(jobs)-len(bad), len(bad), k.options.Clock.Since(began))
+	written := k.settle(jobs, bad)
+	for _, uid := range written {
+		k.options.Written(uid)
+	}
+	return len(bad) == 0
+}
+
+// byPod takes the errors of single pods out of a joined error.
+func byPod(err error) map[types.UID]error {
+	out := map[types.UID]error{}
+	var walk func(error)
+	walk = func(err error) {
+		switch e := err.(type) { //nolint:errorlint // every node is looked at
+		case nil:
+		case *RecordError:
+			out[e.UID] = e
+		case interface{ Unwrap() []error }:
+			for _, inner := range e.Unwrap() {
+				walk(inner)
+			}
+		case interface{ Unwrap() error }:
+			walk(e.Unwrap())
+		}
+	}
+	walk(err)
+	return out
+}
+
+// settle notes how a batch went, and returns the pods that were written.
+func (k *Keeper) settle(jobs []job, bad map[types.UID]error) (written []types.UID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var failure error
+	for _, j := range jobs {
+		e := j.entry
+		e.urgent = false
+		switch err := bad[e.uid]; {
+		case err == nil:
+			k.succeeded(e, j)
+			written = append(written, e.uid)
+		case errors.Is(err, ErrReadOnly):
+			e.readOnly = true
+			k.succeeded(e, j)
+			e.disk = nil
+		default:
+			failure = err
+			k.failed(e, err)
+		}
+		if e.tried != nil {
+			close(e.tried)
+			e.tried = nil
+		}
+	}
+	if failure != nil {
+		k.fail(failure)
+		return written
+	}
+	k.recover()
+	return written
+}
+
+// succeeded notes that a record is on the disk, and takes it off the list if
+// nothing of it is unwritten. The lock is held.
+func (k *Keeper) succeeded(e *entry, j job) {
+	e.written, e.disk, e.err, e.pause, e.retry = j.seq, j.record, nil, 0, time.Time{}
+	if e.erase == j.erase {
+		e.erase = 0
+	}
+	e.since = k.options.Clock.Now() // of what came meanwhile
+	if e.written < e.seq {
+		return
+	}
+	delete(k.dirty, e.uid)
+	if !e.readOnly {
+		delete(k.bad, fileName(e.uid)) // it is replaced
+	}
+	if e.record == nil {
+		delete(k.entries, e.uid)
+	}
+}
+
+// failed notes that a record could not be written. The lock is held.
+func (k *Keeper) failed(e *entry, err error) {
+	e.err = err
+	e.failures++
+	e.pause = min(max(2*e.pause, k.options.RetryMin), k.options.RetryMax)
+	e.retry = k.options.Clock.Now().Add(e.pause)
+}
+
+// fail notes that the store fails. The lock is held.
+func (k *Keeper) fail(err error) {
+	if k.fault.err == nil {
+		k.fault.since = k.options.Clock.Now()
+		k.options.Logger.Error(err, "checkpoints fail; nothing is removed from the runtime that they should hold")
+	}
+	k.fault.err = err
+	k.fault.count++
+}
+
+// recover notes that the store took all of a batch: the rest need not wait as long
+// as it would have had to. The lock is held.
+func (k *Keeper) recover() {
+	if k.fault.err == nil {
+		return
+	}
+	soon := k.options.Clock.Now().Add(k.options.RetryMin)
+	failing := false
+	for _, e := range k.dirty {
+		if e.err == nil {
+			continue
+		}
+		failing = true
+		if e.retry.After(soon) {
+			e.retry = soon
+		}
+	}
+	if !failing {
+		k.options.Logger.Info("checkpoints are written again", "failedFor", k.options.Clock.Since(k.fault.since).String())
+		k.fault.err = nil
+	}
+}
