@@ -59,6 +59,12 @@ type Options struct {
 	// stands in for the cached status until the first own update (9.6, 9.12).
 	// It must not block and must not call the manager back. Nil means none.
 	Loader func(uid types.UID) (*v1.PodStatus, bool)
+	// Journal remembers statuses across a restart. Nil means nobody does; then
+	// [Manager.Restore] is of no use either.
+	Journal Journal
+	// HoldTerminal is how long a terminal status is kept from the sinks while the
+	// journal cannot write it. 0 means 60 s (9.11).
+	HoldTerminal time.Duration
 	// MaxInFlight bounds the sends in flight per sink. 0 means 4.
 	MaxInFlight int
 	// SendTimeout ends the context of one send. 0 means 30 s.
@@ -100,8 +106,11 @@ type entry struct {
 	status   *v1.PodStatus
 	version  uint64
 	finished bool
-	// changed is when version was accepted.
-	changed time.Time
+	// changed is when version was accepted, ended when the phase became terminal.
+	changed, ended time.Time
+	// restored: the status is from before a restart, and no source has named the
+	// pod since.
+	restored bool
 }
 
 // NewManager returns a manager. It is usable at once; nothing is sent before
@@ -112,6 +121,9 @@ func NewManager(options Options) *Manager {
 	}
 	if options.Jitter == nil {
 		options.Jitter = newJitter()
+	}
+	if options.HoldTerminal <= 0 {
+		options.HoldTerminal = time.Minute
 	}
 	if options.MaxInFlight <= 0 {
 		options.MaxInFlight = 4
@@ -157,6 +169,15 @@ func sinkName(sink StatusSink, index int) string {
 		return named.Name()
 	}
 	return fmt.Sprintf("%d:%T", index, sink)
+}
+
+// Sinks returns the names of the sinks, as in [Journal].
+func (m *Manager) Sinks() []string {
+	names := make([]string, len(m.senders))
+	for i, s := range m.senders {
+		names[i] = s.name
+	}
+	return names
 }
 
 // Run sends until ctx ends and returns once every goroutine it started has

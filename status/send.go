@@ -12,6 +12,9 @@ import (
 // status is for, read what is there, merge, store what differs, delete what is
 // finished.
 func (s *sender) send(ctx context.Context, j job) outcome {
+	if hold := s.manager.holdFor(j); hold > 0 {
+		return outcome{outside: true, hold: hold}
+	}
 	target, ok := s.target(j)
 	if !ok {
 		return outcome{outside: true} // no mirror pod: skipped and kept (8.2)
@@ -21,7 +24,7 @@ func (s *sender) send(ctx context.Context, j job) outcome {
 		return *o
 	}
 	couldRun := s.manager.options.CouldHaveRunningContainers
-	m := merge(base.status, j.status, s.reader != nil, couldRun != nil && couldRun(j.entry.uid), s.now())
+	m := merge(base.status, j.status, s.reader != nil, !j.restored && couldRun != nil && couldRun(j.entry.uid), s.now())
 	result := outcome{stored: m.status, target: target.UID, acked: true, outside: m.held}
 	if known && equalStatus(base.status, m.status, messageLimit(j.pod)) {
 		result.stored = base.status
@@ -112,6 +115,12 @@ func (s *sender) base(ctx context.Context, j job, target PodRef) (base atSink, k
 func (s *sender) delete(ctx context.Context, j job, target PodRef, deleting bool, result outcome) outcome {
 	if s.deleter == nil || !deleting || !j.finished || isStatic(j.pod) || !isTerminal(result.stored.Phase) {
 		return result
+	}
+	if journal := s.manager.options.Journal; journal != nil && !journal.Durable(j.entry.uid, true) {
+		if hold := s.manager.options.HoldTerminal - s.manager.options.Clock.Since(j.changed); hold > 0 {
+			result.outside, result.hold = true, hold
+			return result
+		}
 	}
 	if err := s.deleter.DeletePod(ctx, target); err != nil {
 		result.err = fmt.Errorf("delete %s at %s: %w", target, s.name, err)

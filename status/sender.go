@@ -28,6 +28,8 @@ type sender struct {
 	reader  PodReader  // nil if the sink cannot
 	deleter PodDeleter // nil if the sink cannot
 	name    string
+	// persistent: the sink has after a restart what it had before.
+	persistent bool
 	// wake has one slot: something is ready or a send ended.
 	wake chan struct{}
 
@@ -66,6 +68,8 @@ type delivery struct {
 	// outside is set while the next round waits for the outside world, not for
 	// time to pass: sink without the pod, missing mirror, phase held back.
 	outside bool
+	// held is set while a terminal status waits for the journal.
+	held bool
 	// closed is set once the sink has deleted the pod.
 	closed bool
 	// forgotten is set once the manager dropped the entry.
@@ -85,6 +89,11 @@ func newSender(m *Manager, sink StatusSink, name string) *sender {
 	s := &sender{manager: m, sink: sink, name: name, wake: make(chan struct{}, 1), pods: map[types.UID]*delivery{}}
 	s.reader, _ = sink.(PodReader)
 	s.deleter, _ = sink.(PodDeleter)
+	if p, ok := sink.(Persistent); ok {
+		s.persistent = p.Persistent()
+	} else {
+		s.persistent = s.reader != nil
+	}
 	return s
 }
 
@@ -183,7 +192,7 @@ func (s *sender) next(now time.Time, limit int) (d *delivery, wait time.Duration
 		if len(s.ready) == 0 {
 			s.ready = nil // let go of the array behind it
 		}
-		d.state, d.again, d.outside = sending, false, false
+		d.state, d.again, d.outside, d.held = sending, false, false, false
 		s.inFlight++
 		return d, 0
 	}
@@ -246,6 +255,9 @@ type job struct {
 	stored   *v1.PodStatus
 	target   types.UID
 	since    time.Time
+	ended    time.Time
+	changed  time.Time
+	restored bool
 	failures int
 }
 
@@ -254,6 +266,7 @@ func (s *sender) job(d *delivery) job {
 	return job{
 		entry: e, pod: e.pod, status: e.status, version: e.version, finished: e.finished,
 		acked: d.acked, stored: d.stored, target: d.target, since: d.since, failures: d.failures,
+		ended: e.ended, changed: e.changed, restored: e.restored,
 	}
 }
 
@@ -266,8 +279,10 @@ type outcome struct {
 	target types.UID
 	// acked: the sink has the job's version.
 	acked bool
-	// outside: look again after ResyncPeriod.
+	// outside: look again after ResyncPeriod, or after hold, if not 0: then the
+	// journal is waited for.
 	outside bool
+	hold    time.Duration
 	// deleted: the sink has deleted the pod.
 	deleted bool
 	// err makes the round a failure.
@@ -345,6 +360,9 @@ func (s *sender) settle(d *delivery, j job, o outcome) {
 	}
 	if o.acked {
 		d.acked, d.since = j.version, time.Time{}
+		if journal := s.manager.options.Journal; journal != nil && j.version != j.acked && !d.forgotten {
+			journal.Acknowledged(j.entry.uid, s.name, o.target, j.version)
+		}
 		if d.acked < d.entry.version {
 			d.since = d.entry.changed
 		}
@@ -362,6 +380,14 @@ func (s *sender) settle(d *delivery, j job, o outcome) {
 		s.delay(d, backoff(options.MinBackoff, options.MaxBackoff, d.failures, options.Jitter()))
 	case d.again || d.acked < d.entry.version && !o.outside:
 		s.push(d)
+	case o.hold > 0:
+		// What is waited for may have been written since the look.
+		if options.Journal.Durable(j.entry.uid, o.acked) {
+			s.push(d)
+			break
+		}
+		d.outside, d.held = true, true
+		s.delay(d, o.hold)
 	case o.outside:
 		d.outside = true
 		s.delay(d, options.ResyncPeriod)

@@ -25,7 +25,7 @@ import (
 // sink takes it or the pod is forgotten. A panic counts as an error.
 //
 // Abilities beyond this are separate interfaces, found by type assertion:
-// [PodReader], [PodDeleter].
+// [PodReader], [PodDeleter], [Persistent].
 type StatusSink interface {
 	// Store takes a status. With a nil error the result says what became of it;
 	// with an error the result is ignored and the status is offered again.
@@ -95,8 +95,9 @@ func (r PodRef) String() string { return r.Namespace + "/" + r.Name + "(" + stri
 // Update is one status on its way to a sink.
 type Update struct {
 	PodRef
-	// Version counts the accepted changes of the pod, from 1. It starts anew
-	// when the engine restarts or the pod is forgotten and comes back.
+	// Version counts the accepted changes of the pod, from 1. It goes on after a
+	// restart of the engine if that remembers statuses ([Journal]), and starts
+	// anew if not, or if the pod is forgotten and comes back.
 	Version uint64
 	// Status is the whole status to be stored, already merged with what the sink
 	// has (spec/status.md 8.4). Read-only.
@@ -121,6 +122,14 @@ type PodReader interface {
 	// result stays the sink's; the manager does not modify it. Concurrency and
 	// time limits are those of Store.
 	ReadPod(ctx context.Context, ref PodRef) (*v1.Pod, error)
+}
+
+// Persistent is an optional ability of a [StatusSink]: it still has after a restart
+// of the process what it took before. A sink without it, or [PodReader], is told of
+// every pod once more.
+type Persistent interface {
+	// Persistent never changes its answer.
+	Persistent() bool
 }
 
 // PodDeleter is an optional ability of a [StatusSink] whose pods are deleted once

@@ -66,6 +66,7 @@ func (m *Manager) ObservePod(pod *v1.Pod) {
 		return
 	}
 	if uid == pod.UID {
+		m.adopt(e, pod)
 		e.pod = pod
 	}
 	deletable := e.finished && pod.DeletionTimestamp != nil
@@ -174,6 +175,7 @@ func (m *Manager) update(pod *v1.Pod, status *v1.PodStatus, force, finished bool
 		e = m.pods[pod.UID] // somebody may have been faster
 	}
 	if e != nil {
+		m.adopt(e, pod)
 		old = e.status
 	}
 	var remarks remarks
@@ -244,6 +246,10 @@ func (m *Manager) updateLocked(pod *v1.Pod, e *entry, old, status *v1.PodStatus,
 	e.finished = finished
 	e.version++
 	e.changed = now
+	if isTerminal(e.status.Phase) && e.ended.IsZero() {
+		e.ended = now
+	}
+	m.record(e)
 	m.metrics.accepted.Add(1)
 	if !same {
 		m.history.add(e.change())
