@@ -21,16 +21,21 @@ import (
 // that another room declared.
 
 // dispatcher hands the loop's work to the workers.
-type dispatcher struct{ workers *podworkers.Workers }
+type dispatcher struct {
+	workers *podworkers.Workers
+	// sight completes the first update of a pod by what is remembered of it.
+	sight func(podworkers.UpdateOptions) []podworkers.UpdateOptions
+}
 
 func (d dispatcher) Dispatch(w syncloop.Work) {
 	kinds := map[syncloop.WorkKind]podworkers.UpdateType{
 		syncloop.WorkSync: podworkers.Sync, syncloop.WorkUpdate: podworkers.Update,
 		syncloop.WorkCreate: podworkers.Create, syncloop.WorkKill: podworkers.Kill,
 	}
-	d.workers.UpdatePod(podworkers.UpdateOptions{
-		Type: kinds[w.Kind], Pod: w.Pod, MirrorPod: w.MirrorPod, StartTime: w.StartTime,
-	})
+	update := podworkers.UpdateOptions{Type: kinds[w.Kind], Pod: w.Pod, MirrorPod: w.MirrorPod, StartTime: w.StartTime}
+	for _, options := range d.sight(update) {
+		d.workers.UpdatePod(options)
+	}
 }
 
 // changes gives the loop the pods whose runtime state changed.
@@ -94,19 +99,28 @@ func (r freshReader) Read(ctx context.Context, uid types.UID) (*runtime.PodStatu
 	return r.pleg.ReadNow(ctx, uid)
 }
 
-// exitKnown makes sure that how a container ended is in the cache before its
-// record is removed from the runtime (spec/pleg.md B12).
-func (r freshReader) exitKnown(ctx context.Context, uid types.UID, _ string, id runtime.ContainerID) error {
-	status, err := r.pleg.Get(uid)
-	if err == nil {
+// exitOf returns a container, after making sure that how it ended is in the cache
+// before its record is removed from the runtime (spec/pleg.md B12). It is nil if
+// the runtime does not have it.
+func (r freshReader) exitOf(ctx context.Context, uid types.UID, id runtime.ContainerID) (*runtime.ContainerStatus, error) {
+	find := func(status *runtime.PodStatus) *runtime.ContainerStatus {
 		for _, c := range status.Containers {
-			if c.ID == id && c.State == runtime.Exited {
-				return nil
+			if c.ID == id {
+				return c
 			}
 		}
+		return nil
 	}
-	_, err = r.pleg.ReadNow(ctx, uid)
-	return err
+	status, err := r.pleg.Get(uid)
+	if err == nil {
+		if c := find(status); c != nil && c.State == runtime.Exited {
+			return c, nil
+		}
+	}
+	if status, err = r.pleg.ReadNow(ctx, uid); err != nil {
+		return nil, err
+	}
+	return find(status), nil
 }
 
 // housekeeping lets the loop call the housekeeper, which is built after it.
@@ -120,6 +134,9 @@ func (h housekeeping) Housekeep(ctx context.Context, fence func(func())) error {
 type knownPods struct {
 	workers *podworkers.Workers
 	clock   clock.PassiveClock
+	// sight and orphan bring in what is remembered of a pod.
+	sight  func(podworkers.UpdateOptions) []podworkers.UpdateOptions
+	orphan func(*runtime.Pod) podworkers.UpdateOptions
 }
 
 func (k knownPods) SyncKnownPods(desired []*v1.Pod) map[types.UID]cleanup.Worker {
@@ -145,18 +162,24 @@ func (k knownPods) ContentShouldBeRemoved(uid types.UID) bool {
 	return k.workers.ShouldPodContentBeRemoved(uid)
 }
 
-func (k knownPods) Restart(pod *v1.Pod) { k.update(podworkers.Create, pod, nil) }
+func (k knownPods) Restart(pod *v1.Pod) { k.update(podworkers.Create, pod) }
 
-func (k knownPods) Kill(pod *v1.Pod) { k.update(podworkers.Kill, pod, nil) }
+func (k knownPods) Kill(pod *v1.Pod) { k.update(podworkers.Kill, pod) }
 
-func (k knownPods) KillRuntimePod(pod *runtime.Pod) { k.update(podworkers.Kill, nil, pod) }
+func (k knownPods) KillRuntimePod(pod *runtime.Pod) { k.workers.UpdatePod(k.orphan(pod)) }
 
-func (k knownPods) update(t podworkers.UpdateType, pod *v1.Pod, running *runtime.Pod) {
-	k.workers.UpdatePod(podworkers.UpdateOptions{Type: t, Pod: pod, RunningPod: running, StartTime: k.clock.Now()})
+func (k knownPods) update(t podworkers.UpdateType, pod *v1.Pod) {
+	for _, options := range k.sight(podworkers.UpdateOptions{Type: t, Pod: pod, StartTime: k.clock.Now()}) {
+		k.workers.UpdatePod(options)
+	}
 }
 
 // statuses shows the status manager to the housekeeper.
-type statuses struct{ *status.Manager }
+type statuses struct {
+	*status.Manager
+	engine *Engine
+	sinks  []string // names
+}
 
 func (s statuses) Phase(uid types.UID) (v1.PodPhase, bool) {
 	st, ok := s.Get(uid)

@@ -18,6 +18,7 @@ import (
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods"
 	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/status/checkpoint"
 	"github.com/podwright/podwright/syncloop"
 )
 
@@ -44,6 +45,16 @@ type Config struct {
 	// hosts files. Required; created with mode 0750 if missing. It belongs to
 	// one running engine at a time.
 	RootDir string
+
+	// Checkpoints keeps what must survive the agent, see package status/checkpoint.
+	// Nil: one small file per pod in "state/pods" below RootDir.
+	Checkpoints checkpoint.Store
+	// ForgetDesired: pods of a source that does not answer after the start are not
+	// run as they were last desired. They go on if they run.
+	ForgetDesired bool
+	// BootID names this boot of the machine; containers of an earlier one cannot
+	// run any more. Empty: what the machine says.
+	BootID string
 
 	// LogDir is the absolute path of the folder for container logs. Empty:
 	// "logs" below RootDir.
@@ -232,6 +243,12 @@ func (c *Config) completeDirs() (problems []error) {
 		if err := writable(dir.path); err != nil {
 			problems = append(problems, fmt.Errorf("%s: %w", dir.field, err))
 		}
+	}
+	if c.Checkpoints == nil {
+		c.Checkpoints = checkpoint.NewFiles(checkpoint.Dir(filepath.Join(c.RootDir, "state", "pods")))
+	}
+	if c.BootID == "" {
+		c.BootID = readBootID()
 	}
 	return problems
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods"
 	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/status/checkpoint"
 	"github.com/podwright/podwright/syncloop"
 )
 
@@ -49,6 +50,7 @@ type Engine struct {
 	housekeeper *cleanup.Housekeeper
 	health      *runtimeHealth
 	latency     *latency
+	journal     *journal
 
 	ready  chan struct{}
 	drains chan *drain
@@ -56,6 +58,11 @@ type Engine struct {
 	mu      sync.Mutex
 	started bool
 	stopped chan struct{} // closed when Run returns; nil before Run
+	// loaded: the records are known, and badRecords what was found among them.
+	// recovery is nil until they were compared with the runtime.
+	loaded     bool
+	badRecords []checkpoint.Bad
+	recovery   *Recovery
 }
 
 // New checks the configuration and builds an engine. It creates the folders of
@@ -98,15 +105,17 @@ func (e *Engine) build() error {
 		return fmt.Errorf("metrics: %w", err)
 	}
 
+	e.buildJournal(meter("status/checkpoint"))
 	unseen := newUnseen(c.Clock)
-	e.pods, err = pods.New(reportingRuntime{timedRuntime{finishingRuntime{c.Runtime, c.Clock}, e.latency}, e.pleg.Report, unseen}, c.Images, pods.Options{
+	calls := startingRuntime{timedRuntime{finishingRuntime{c.Runtime, c.Clock}, e.latency}, e.journal.starting}
+	e.pods, err = pods.New(reportingRuntime{calls, e.pleg.Report, unseen}, c.Images, pods.Options{
 		RootDir: c.RootDir, LogDir: c.LogDir, LinkDir: c.LogLinkDir, OwnerID: c.OwnerID, NodeName: c.NodeName,
 		HostIPs:    func() []string { return c.NodeIPs },
 		ClusterDNS: c.ClusterDNS, ClusterDomain: c.ClusterDomain,
 		CrashLoopBackOff: c.CrashLoopBackOff, ImageBackOff: c.ImageBackOff,
 		MaxParallelImagePulls: c.MaxParallelImagePulls, Objects: c.Objects, Volumes: c.Volumes,
 		Reader: freshReader{e.pleg}, Sequence: sequence,
-		BeforeRemove: freshReader{e.pleg}.exitKnown,
+		BeforeRemove: e.journal.beforeRemove,
 		Clock:        c.Clock, Logger: c.Logger.WithName("pods"), Events: c.Events, Meter: meter("runtime/pods"),
 	})
 	if err != nil {
@@ -117,6 +126,7 @@ func (e *Engine) build() error {
 	}
 	e.status = status.NewManager(status.Options{
 		Sinks: c.Sinks, Clock: c.Clock, Logger: c.Logger.WithName("status"), Meter: meter("status"),
+		Journal:                    e.journal,
 		CouldHaveRunningContainers: func(uid types.UID) bool { return e.workers.CouldHaveRunningContainers(uid) },
 	})
 	e.health = newRuntimeHealth(c.Runtime, c.Clock, e.healthChanged)
@@ -126,11 +136,13 @@ func (e *Engine) build() error {
 		latency:   e.latency,
 		unseen:    unseen,
 		removable: func(uid types.UID) bool { return e.loop.Ready() && e.workers.ShouldPodContentBeRemoved(uid) },
+		wiped:     e.journal.wiped,
 		tidy:      e.tidy, ended: e.ended,
 		leaving: map[types.UID]*v1.Pod{},
 	}
 	e.workers = podworkers.New(e.syncer, podworkers.Options{
 		Views: views{e.pleg}, SourcesReady: func() bool { return e.loop.Ready() },
+		Journal:       e.journal,
 		SyncFrequency: c.SyncFrequency, MaxSetup: c.MaxSetup, DrainTimeout: c.DrainTimeout,
 		Clock: c.Clock, Logger: c.Logger.WithName("workers"), Events: c.Events, Meter: meter("podworkers"),
 	})
@@ -141,18 +153,18 @@ func (e *Engine) build() error {
 func (e *Engine) buildLoop(meter func(string) metric.Meter) error {
 	c := e.config
 	var err error
-	e.loop, err = syncloop.New(dispatcher{e.workers}, syncloop.Options{
-		Sources: c.Sources, Events: changes{e.changes, e.latency, e.noticed, e.died}, Housekeeper: housekeeping{e},
+	e.loop, err = syncloop.New(dispatcher{e.workers, e.sight}, syncloop.Options{
+		Sources: e.sources(), Events: changes{e.changes, e.latency, e.noticed, e.died}, Housekeeper: housekeeping{e},
 		Gate: e.usable, HousekeepingPeriod: c.HousekeepingPeriod,
 		Recorder: c.Events, Clock: c.Clock, Logger: c.Logger.WithName("loop"), Meter: meter("syncloop"),
 	})
 	if err != nil {
 		return err
 	}
-	inventory := newInventory(e.workers, e.pleg, c.Clock, func() cleanup.Plan { return e.housekeeper.LastPlan() })
+	inventory := newInventory(knownPods{e.workers, c.Clock, e.sight, e.orphan}, e.pleg, c.Clock, func() cleanup.Plan { return e.housekeeper.LastPlan() })
 	e.housekeeper, err = cleanup.New(e.loop.Store(), inventory, inventory, cleanup.Options{
 		SourcesReady: e.loop.Ready, Undecided: e.loop.Undecided, Gate: e.usable, Again: e.tidy,
-		Statuses: statuses{e.status}, Content: e.pods, Collector: collector{e.pods, e.loop.Ready, e.workers, c.DeadContainers, e.pleg},
+		Statuses: statuses{e.status, e, e.status.Sinks()}, Content: e.pods, Collector: collector{e.pods, e.loop.Ready, e.workers, c.DeadContainers, e.pleg},
 		Clock: c.Clock, Logger: c.Logger.WithName("cleanup"), Meter: meter("cleanup"),
 	})
 	return err
@@ -187,7 +199,11 @@ func (e *Engine) Run(ctx context.Context) error {
 // the work, then what the work reads from and reports to.
 func (e *Engine) run(ctx context.Context) error {
 	base := context.WithoutCancel(ctx)
-	ended := make(chan error, 6)
+	ended := make(chan error, 7)
+	if err := e.load(base); err != nil {
+		e.config.Logger.Error(err, "no pod is set up")
+	}
+	keeper := start(base, ended, "checkpoint", e.keep)
 	sender := start(base, ended, "status", e.status.Run)
 	reader := start(base, ended, "pleg", e.pleg.Run)
 	health := start(base, ended, "health", func(ctx context.Context) error { e.health.run(ctx); return nil })
@@ -215,7 +231,7 @@ func (e *Engine) run(ctx context.Context) error {
 	}
 	err = errors.Join(err, workers.stop(), reaper.stop(), rotator.stop())
 	e.flush(base)
-	return errors.Join(err, health.stop(), reader.stop(), sender.stop())
+	return errors.Join(err, health.stop(), reader.stop(), sender.stop(), keeper.stop())
 }
 
 // Ready is closed once the runtime has been read completely and every source has
@@ -245,9 +261,10 @@ func (e *Engine) announce(ctx context.Context) error {
 
 // Healthy returns nil if the engine can do its work, else every reason why not,
 // joined: the runtime does not answer or is not ready, the loop is stuck, a source
-// cannot be read, a sink does not take statuses.
+// cannot be read, a sink does not take statuses, a checkpoint cannot be written or
+// read.
 func (e *Engine) Healthy() error {
-	problems := []error{e.health.Runtime(), e.loop.Healthy(), e.status.Healthy()}
+	problems := []error{e.health.Runtime(), e.loop.Healthy(), e.status.Healthy(), e.journal.keeper.Healthy()}
 	if problems[0] == nil {
 		problems = append(problems, e.pleg.Healthy())
 	}
@@ -266,7 +283,10 @@ func (e *Engine) usable() error {
 	if err := e.health.Runtime(); err != nil {
 		return err
 	}
-	if !e.pleg.Synced() {
+	if !e.isLoaded() {
+		return errNotLoaded
+	}
+	if !e.recovered() {
 		return errNotSynced
 	}
 	return nil

@@ -13,7 +13,6 @@ import (
 
 	"github.com/podwright/podwright/cleanup"
 	"github.com/podwright/podwright/pleg"
-	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -50,8 +49,8 @@ type snapshot struct {
 	version uint64
 }
 
-func newInventory(workers *podworkers.Workers, reader *pleg.Generator, c clock.PassiveClock, lastPlan func() cleanup.Plan) *inventory {
-	return &inventory{knownPods: knownPods{workers, c}, pleg: reader, lastPlan: lastPlan, clock: c}
+func newInventory(known knownPods, reader *pleg.Generator, c clock.PassiveClock, lastPlan func() cleanup.Plan) *inventory {
+	return &inventory{knownPods: known, pleg: reader, lastPlan: lastPlan, clock: c}
 }
 
 // SyncKnownPods is the first thing a pass does, inside the fence.

@@ -52,6 +52,9 @@ type Explanation struct {
 	// how often it did not, and when it is asked again; empty if it does. The pod stays as
 	// it is meanwhile, other pods are not affected.
 	Unreadable string `json:"unreadable,omitempty"`
+	// Checkpoint says what is wrong with the pod's record on the disk; empty if
+	// nothing is.
+	Checkpoint string `json:"checkpoint,omitempty"`
 	// Containers in the order of the status, init containers first.
 	Containers []ContainerExplanation `json:"containers,omitempty"`
 	// Worker is the state of the pod's worker; nil if the workers do not know
@@ -108,6 +111,9 @@ func (e *Engine) Explain(uid types.UID) (Explanation, bool) {
 			out.Unreadable = fmt.Sprintf("the container runtime did not describe the pod in time, %d times in a row; it is asked again at %s",
 				p.Failures, p.Retry.Format(time.RFC3339))
 		}
+	}
+	if err := e.journal.keeper.Problem(uid); err != nil {
+		out.Checkpoint = err.Error()
 	}
 	return out, pod != nil || hasStatus || hasWorker
 }

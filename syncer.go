@@ -18,6 +18,7 @@ import (
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods"
 	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/status/checkpoint"
 )
 
 // Why a call of the syncer failed although the runtime did what it was told.
@@ -75,6 +76,9 @@ type syncer struct {
 	unseen *unseen
 	// removable reports whether nothing of a terminated pod is needed any more.
 	removable func(uid types.UID) bool
+	// wiped reports whether containers of the pod were started and are all lost,
+	// as far as the runtime's view of it goes.
+	wiped func(pod *v1.Pod, view *runtime.PodStatus) bool
 	// tidy asks for a housekeeping pass.
 	tidy func()
 	// ended tells housekeeping that a pod has ended.
@@ -217,6 +221,12 @@ func (s *syncer) publish(pod *v1.Pod, view *runtime.PodStatus, ended bool, amend
 	}
 	if old, ok := s.status.Get(pod.UID); ok {
 		in.Old = &old
+	}
+	if s.wiped(pod, view) {
+		if in.Old == nil {
+			in.Old = &pod.Status
+		}
+		in.Old = checkpoint.Interrupted(pod, in.Old) // CK5
 	}
 	for name, w := range s.pods.WaitingReasons(pod.UID) {
 		in.Waiting[name] = status.WaitingReason{Reason: w.Reason, Message: w.Message}

@@ -1,0 +1,317 @@
+package podwright
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/status/checkpoint"
+	"github.com/podwright/podwright/syncloop"
+)
+
+// Recovery is what an engine found at its start: its records compared with what
+// the runtime has (spec/cleanup.md CK9). It encodes as JSON. UIDs are sorted.
+type Recovery struct {
+	// At is when the comparison was made, Rebooted whether records are from before
+	// the machine was started.
+	At       time.Time `json:"at"`
+	Rebooted bool      `json:"rebooted"`
+	// Records is how many records could be used.
+	Records int `json:"records"`
+	// Resumed pods go on: something of them runs.
+	Resumed []types.UID `json:"resumed,omitempty"`
+	// Ended pods have a terminal phase or are finished, and stay so.
+	Ended []types.UID `json:"ended,omitempty"`
+	// Stopping pods were asked to stop before, and something of them still runs.
+	Stopping []types.UID `json:"stopping,omitempty"`
+	// Lost pods had been started and nothing of them runs.
+	Lost []types.UID `json:"lost,omitempty"`
+	// Waiting pods had been admitted and not started.
+	Waiting []types.UID `json:"waiting,omitempty"`
+	// Unknown pods are in the runtime, and there is no record of them.
+	Unknown []types.UID `json:"unknown,omitempty"`
+	// Bad is what was found among the records and could not be used.
+	Bad []checkpoint.Bad `json:"bad,omitempty"`
+}
+
+// String is one line for a log or an event.
+func (r Recovery) String() string {
+	text := fmt.Sprintf("%d pod records: %d pods resumed, %d ended, %d stopping, %d lost, %d waiting; %d without record",
+		r.Records, len(r.Resumed), len(r.Ended), len(r.Stopping), len(r.Lost), len(r.Waiting), len(r.Unknown))
+	if r.Rebooted {
+		text += "; the machine was restarted"
+	}
+	if len(r.Bad) > 0 {
+		names := make([]string, len(r.Bad))
+		for i, b := range r.Bad {
+			names[i] = b.String()
+		}
+		text += "; unusable: " + strings.Join(names, ", ")
+	}
+	return text
+}
+
+// Recovery returns what the engine found at its start, false until the runtime has
+// been read completely. Before that nothing is started, stopped or removed.
+func (e *Engine) Recovery() (Recovery, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.recovery == nil {
+		return Recovery{}, false
+	}
+	return *e.recovery, true
+}
+
+// compare sorts what is remembered by what runs.
+func compare(records []*checkpoint.Record, inRuntime map[types.UID]bool, bootID string) Recovery {
+	out := Recovery{Records: len(records)}
+	known := map[types.UID]bool{}
+	for _, r := range records {
+		known[r.UID] = true
+		runs, listed := inRuntime[r.UID]
+		out.Rebooted = out.Rebooted || rebooted(r, bootID)
+		switch {
+		case r.Finished, r.Terminal() && !runs:
+			out.Ended = append(out.Ended, r.UID)
+		case r.Termination != nil:
+			out.Stopping = append(out.Stopping, r.UID)
+		case runs:
+			out.Resumed = append(out.Resumed, r.UID)
+		case !r.StartedAt.IsZero() || listed:
+			out.Lost = append(out.Lost, r.UID)
+		default:
+			out.Waiting = append(out.Waiting, r.UID)
+		}
+	}
+	for uid := range inRuntime {
+		if !known[uid] {
+			out.Unknown = append(out.Unknown, uid)
+		}
+	}
+	for _, list := range [][]types.UID{out.Resumed, out.Ended, out.Stopping, out.Lost, out.Waiting, out.Unknown} {
+		slices.Sort(list)
+	}
+	return out
+}
+
+// rebooted reports whether the machine was started anew since a record was
+// written.
+func rebooted(r *checkpoint.Record, bootID string) bool {
+	return bootID != "" && r.BootID != "" && r.BootID != bootID
+}
+
+// readBootID names this boot of the machine, "" if the machine does not say.
+func readBootID() string {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(id))
+}
+
+// load takes over what is remembered: first of all, before anything is asked or
+// done (spec/status.md 9.5). Statuses are known from then on, and what a sink has
+// not acknowledged is sent.
+func (e *Engine) load(ctx context.Context) error {
+	loaded, err := e.journal.keeper.Load(ctx)
+	if err != nil {
+		return fmt.Errorf("the checkpoints cannot be read; pods stay as they are until they can: %w", err)
+	}
+	for _, r := range loaded.Records {
+		if r.Status == nil {
+			continue
+		}
+		acked := map[string]status.Acked{}
+		for _, a := range r.Acks {
+			acked[a.Sink] = status.Acked{Version: a.Version, Target: a.Target}
+		}
+		e.status.Restore(status.Restored{
+			Pod: podOf(r), Status: r.Remembered(rebooted(r, e.journal.bootID)), Version: r.Version, Finished: r.Finished, Acked: acked,
+		})
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.loaded, e.badRecords = true, loaded.Bad
+	return nil
+}
+
+// podOf is the pod a record is about, as far as it is remembered.
+func podOf(r *checkpoint.Record) *v1.Pod {
+	if r.Pod != nil {
+		return r.Pod
+	}
+	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{
+		UID: r.UID, Namespace: r.Namespace, Name: r.Name, Generation: r.Generation,
+		Annotations: map[string]string{syncloop.AnnotationSource: r.Source, syncloop.AnnotationHash: r.ConfigHash},
+	}}
+}
+
+var errNotLoaded = errors.New("the checkpoints have not been read yet")
+
+// Pauses between attempts to read the checkpoints.
+const (
+	loadRetryMin = time.Second
+	loadRetryMax = time.Minute
+)
+
+// keep runs the keeper of the records, once they could be read.
+func (e *Engine) keep(ctx context.Context) error {
+	for delay := loadRetryMin; !e.isLoaded(); delay = min(2*delay, loadRetryMax) {
+		timer := e.config.Clock.NewTimer(delay)
+		select {
+		case <-timer.C():
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		}
+		if err := e.load(ctx); err != nil {
+			e.config.Logger.Error(err, "no pod is set up", "retryAfter", min(2*delay, loadRetryMax).String())
+		}
+	}
+	return e.journal.keeper.Run(ctx)
+}
+
+func (e *Engine) isLoaded() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.loaded
+}
+
+// recovered reports whether the engine knows what there is: records are loaded and
+// the runtime was read. The first time it is, it says so.
+func (e *Engine) recovered() bool {
+	e.mu.Lock()
+	done, loaded := e.recovery != nil, e.loaded
+	e.mu.Unlock()
+	if done || !loaded || !e.pleg.Synced() {
+		return done
+	}
+	inRuntime := map[types.UID]bool{}
+	for _, p := range e.pleg.Dump().Pods {
+		if view, err := e.pleg.Get(p.UID); err == nil && view != nil && len(view.Sandboxes)+len(view.Containers) > 0 {
+			inRuntime[p.UID] = podRuns(view)
+		}
+	}
+	report := compare(e.journal.keeper.All(), inRuntime, e.journal.bootID)
+	report.At = e.config.Clock.Now()
+	e.mu.Lock()
+	report.Bad = e.badRecords
+	first := e.recovery == nil
+	if first {
+		e.recovery = &report
+	}
+	e.mu.Unlock()
+	if first {
+		e.announceRecovery(report)
+	}
+	return true
+}
+
+// announceRecovery tells people what was found.
+func (e *Engine) announceRecovery(report Recovery) {
+	e.config.Logger.Info("recovered", "report", report.String())
+	kind := v1.EventTypeNormal
+	if len(report.Bad) > 0 {
+		kind = v1.EventTypeWarning
+	}
+	e.config.Events.Eventf(&v1.ObjectReference{Kind: "Node", APIVersion: "v1", Name: e.config.NodeName, UID: types.UID(e.config.NodeName)},
+		kind, "Recovered", "%s", report.String())
+}
+
+// podRuns reports whether something of a pod runs.
+func podRuns(view *runtime.PodStatus) bool {
+	return len(running(view)) > 0 || slices.ContainsFunc(view.Sandboxes, func(s *runtime.SandboxStatus) bool { return s.State == runtime.Running })
+}
+
+// sight completes an update before the workers get it. The first time the pod is
+// handed over in this process, what is remembered of it counts: a pod that has
+// ended stays so (CK4), one that had to stop goes on stopping, with what is left
+// of its grace (CK6).
+func (e *Engine) sight(options podworkers.UpdateOptions) []podworkers.UpdateOptions {
+	all := []podworkers.UpdateOptions{options}
+	pod := options.Pod
+	if pod == nil || !e.journal.meet(pod) {
+		return all
+	}
+	e.status.Adopt(pod)
+	r := e.journal.keeper.Get(pod.UID)
+	if r == nil {
+		return all
+	}
+	if r.Terminal() && !terminal(pod.Status.Phase) {
+		ended := *pod
+		ended.Status = *r.Status
+		all[0].Pod = &ended
+	}
+	if r.Termination == nil || options.Type == podworkers.Kill || r.Finished {
+		return all
+	}
+	kill := all[0]
+	kill.Type, kill.Kill = podworkers.Kill, &podworkers.KillOptions{Evict: r.Termination.Evicted}
+	if left := r.Termination.RemainingGrace(e.config.Clock.Now()); left > 0 {
+		kill.Kill.GracePeriodSeconds = &left
+	}
+	if !r.Terminal() && !r.Termination.Evicted && syncloop.IsStatic(pod) && pod.DeletionTimestamp == nil {
+		// It was removed and has come back: its next life begins after this end.
+		again := all[0]
+		again.Type = podworkers.Create
+		return []podworkers.UpdateOptions{kill, again}
+	}
+	return []podworkers.UpdateOptions{kill}
+}
+
+// orphan is the update for a pod that runs and nobody wants: with the pod as it was
+// last desired if that is remembered, because it ends better that way.
+func (e *Engine) orphan(pod *runtime.Pod) podworkers.UpdateOptions {
+	options := podworkers.UpdateOptions{Type: podworkers.Kill, RunningPod: pod, StartTime: e.config.Clock.Now()}
+	r := e.journal.keeper.Get(pod.UID)
+	if r == nil || r.Pod == nil {
+		return options
+	}
+	grace := int64(1)
+	if r.Termination != nil {
+		grace = max(grace, r.Termination.RemainingGrace(e.config.Clock.Now()))
+	}
+	e.journal.remember(r.Pod)
+	options.Pod, options.Kill = r.Pod, &podworkers.KillOptions{GracePeriodSeconds: &grace}
+	return options
+}
+
+// endOf returns a container with the message it ended with, nil if the runtime
+// does not have it.
+func (e *Engine) endOf(ctx context.Context, uid types.UID, id runtime.ContainerID) (*runtime.ContainerStatus, error) {
+	c, err := freshReader{e.pleg}.exitOf(ctx, uid, id)
+	if err != nil || c == nil {
+		return nil, err
+	}
+	if text := e.pods.TerminationMessage(c); text != "" && text != c.Message {
+		changed := *c
+		changed.Message = text
+		c = &changed
+	}
+	return c, nil
+}
+
+// sources wraps the configured sources, so that what is remembered stands in for
+// those that do not answer.
+func (e *Engine) sources() []syncloop.Source {
+	out := make([]syncloop.Source, len(e.config.Sources))
+	for i, s := range e.config.Sources {
+		out[i] = &rememberedSource{
+			Source: s, journal: e.journal, clock: e.config.Clock, standIn: !e.config.ForgetDesired,
+			loopReady: func() bool { return e.loop.Ready() }, turn: make(chan struct{}, 1),
+		}
+	}
+	return out
+}

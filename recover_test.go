@@ -1,0 +1,91 @@
+package podwright_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/runtime/fake"
+)
+
+// boot names a boot of the machine.
+func boot(id string) func(*podwright.Config) {
+	return func(c *podwright.Config) { c.BootID = id }
+}
+
+// withPolicy returns the pod with a restart policy.
+func withPolicy(p *v1.Pod, policy v1.RestartPolicy) *v1.Pod {
+	p.Spec.RestartPolicy = policy
+	return p
+}
+
+// starts counts how often a container of a pod was started.
+func starts(rt *fake.Runtime, uid types.UID) int {
+	return len(rt.Calls(fake.Match{Method: fake.StartContainer, PodUID: uid}))
+}
+
+// TestReboot: CK5, HI8, HI9, status.md 9.7, cleanup edge case 32. The runtime is
+// empty after it: a pod with policy Never that had started is reported with exit
+// code 137 and not run again, one with Always runs again with a higher restart
+// count, and what had finished stays finished.
+func TestReboot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		scripts := map[string]fake.Script{"job": {Exit: &fake.Exit{After: time.Second}}}
+		root := t.TempDir()
+		pods := func() []*v1.Pod {
+			return []*v1.Pod{
+				newPod("web"), withPolicy(newPod("once"), v1.RestartPolicyNever),
+				withPolicy(newPod("retry"), v1.RestartPolicyOnFailure), withPolicy(newPod("done", "job"), v1.RestartPolicyNever),
+			}
+		}
+		before := newRig(t, byContainer(scripts), root, boot("first")).start()
+		before.set(pods()...)
+		for _, uid := range []types.UID{"uid-web", "uid-once", "uid-retry"} {
+			before.phase(uid, v1.PodRunning, 10*time.Second)
+		}
+		before.phase("uid-done", v1.PodSucceeded, 10*time.Second)
+		<-time.After(5 * time.Second)
+		before.stop()
+
+		wiped := byContainer(scripts)
+		r := newRig(t, wiped, root, boot("second")).start()
+		r.set(pods()...)
+		r.phase("uid-web", v1.PodRunning, 10*time.Second)
+		r.phase("uid-retry", v1.PodRunning, 10*time.Second)
+		r.phase("uid-once", v1.PodFailed, 10*time.Second)
+		r.phase("uid-done", v1.PodSucceeded, 10*time.Second)
+		<-time.After(5 * time.Minute)
+
+		for uid, want := range map[types.UID]int{"uid-web": 1, "uid-retry": 1, "uid-once": 0, "uid-done": 0} {
+			if n := starts(wiped, uid); n != want {
+				t.Errorf("%s was started %d times after the reboot, want %d", uid, n, want)
+			}
+		}
+		once := r.pod("uid-once").Status.ContainerStatuses[0]
+		if end := once.State.Terminated; end == nil || end.ExitCode != 137 || end.Reason != "ContainerStatusUnknown" {
+			t.Errorf("once: %+v", once.State)
+		}
+		done := r.pod("uid-done").Status.ContainerStatuses[0]
+		if end := done.State.Terminated; end == nil || end.ExitCode != 0 || end.Reason != "Completed" {
+			t.Errorf("done: %+v", done.State)
+		}
+		for _, uid := range []types.UID{"uid-web", "uid-retry"} {
+			c := r.pod(uid).Status.ContainerStatuses[0]
+			if c.RestartCount != 1 || c.LastTerminationState.Terminated == nil || c.LastTerminationState.Terminated.ExitCode != 137 {
+				t.Errorf("%s: restart count %d, last state %+v", uid, c.RestartCount, c.LastTerminationState)
+			}
+		}
+		report, ok := r.engine.Recovery()
+		if !ok || !report.Rebooted || fmt.Sprint(report.Lost) != "[uid-once uid-retry uid-web]" || fmt.Sprint(report.Ended) != "[uid-done]" {
+			t.Errorf("recovery: %v %+v", ok, report)
+		}
+		if r.events.count("n1 Recovered") != 1 {
+			t.Errorf("events: %v", r.events.seen)
+		}
+	})
+}
