@@ -18,6 +18,8 @@ type Machine struct {
 	CgroupV2 bool
 	// SwapController is true if the kernel can limit swap.
 	SwapController bool
+	// SELinux is true if the kernel labels files.
+	SELinux bool
 	// HugePageSizes lists the sizes of huge pages in bytes, ascending.
 	HugePageSizes []int64
 	// MaskedPaths are files of this machine's hardware that containers must not
@@ -32,6 +34,7 @@ func ExamineMachine() Machine {
 		MemoryCapacity: memory["MemTotal:"], SwapCapacity: memory["SwapTotal:"], PageSize: int64(os.Getpagesize()),
 		HugePageSizes: hugePageSizes("/sys/kernel/mm/hugepages"),
 	}
+	m.SELinux = exists("/sys/fs/selinux/enforce")
 	m.CgroupV2 = exists("/sys/fs/cgroup/cgroup.controllers")
 	// The root group of version 2 has no such file, the slices below it have.
 	swapFiles := []string{"/sys/fs/cgroup/memory/memory.memsw.limit_in_bytes"}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand"
-	"os"
 	"path/filepath"
 	goruntime "runtime"
 	"sync"
@@ -79,14 +78,14 @@ func New(rt runtime.RuntimeService, imageService runtime.ImageService, o Options
 		mounted:  map[types.UID]map[string]MountedVolume{},
 	}
 	m.newPuller(imageService)
-	_, err := os.Stat("/sys/fs/selinux/enforce")
-	m.selinux = err == nil
+	m.selinux = o.Machine.SELinux
 	m.allocatable = v1.ResourceList{
 		v1.ResourceCPU:    *resource.NewQuantity(int64(goruntime.NumCPU()), resource.DecimalSI),
 		v1.ResourceMemory: *resource.NewQuantity(m.node.MemoryCapacity, resource.BinarySI),
 	}
 	maps.Copy(m.allocatable, o.Allocatable)
 	m.node.MemoryAllocatable = m.allocatable.Memory().Value()
+	var err error
 	if m.users, err = openUsers(m.dirs, o.UserNamespaces); err != nil {
 		return nil, err
 	}

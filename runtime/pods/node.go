@@ -120,6 +120,10 @@ func (o *Options) completeNode() error {
 		problem("MemoryQoS.ThrottlingFactor %v is not above 0 and at most 1", f)
 	}
 	problems = append(problems, o.UserNamespaces.complete())
+	if o.Machine == nil {
+		machine := ExamineMachine()
+		o.Machine = &machine
+	}
 	return errors.Join(problems...)
 }
 
@@ -153,10 +157,6 @@ func (u *UserNamespaces) complete() error {
 // describeNode gathers what configurations take from the node.
 func (o *Options) describeNode() criconfig.Node {
 	machine := o.Machine
-	if machine == nil {
-		examined := ExamineMachine()
-		machine = &examined
-	}
 	node := criconfig.Node{
 		Owner:          o.OwnerID,
 		ClusterDomain:  o.ClusterDomain,
