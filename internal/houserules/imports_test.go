@@ -27,6 +27,7 @@ var rooms = map[string][]string{
 	"status":              {"runtime"},
 	"probe":               {"runtime"},
 	"cleanup":             {"runtime"},
+	"cleanup/imagegc":     {},
 }
 
 // forbidden are modules the library must never depend on.

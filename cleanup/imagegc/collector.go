@@ -1,0 +1,328 @@
+package imagegc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+	v1 "k8s.io/api/core/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/utils/clock"
+)
+
+const (
+	// period is the time between two runs (cleanup.md 1).
+	period = 5 * time.Minute
+	// removeTimeout bounds the removal of one image.
+	removeTimeout = 2 * time.Minute
+	// perSecond bounds removals, so that they never starve the runtime (DR6).
+	perSecond = 5
+)
+
+// Store is the runtime's image store.
+type Store interface {
+	ListImages(ctx context.Context, filter *runtimeapi.ImageFilter) ([]*runtimeapi.Image, error)
+	RemoveImage(ctx context.Context, image *runtimeapi.ImageSpec) error
+}
+
+// Containers lists all containers, also dead ones and those of others.
+type Containers interface {
+	ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error)
+}
+
+// EventRecorder takes events about the node, in the shape of client-go's recorder.
+type EventRecorder interface {
+	Eventf(object apiruntime.Object, eventtype, reason, messageFmt string, args ...any)
+}
+
+// Options configures a [Collector]. Store and Containers are required.
+type Options struct {
+	Store      Store
+	Containers Containers
+	// Disk reads the usage of the file system the images are on. Nil: only age
+	// counts.
+	Disk func(ctx context.Context) (Disk, error)
+	// Policy says when images go.
+	Policy Policy
+	// Desired returns the image names of desired pods, started or not (IG11). It
+	// must not block. Nil means none.
+	Desired func() []string
+	// Keep returns names of images that stay in any case, such as the one
+	// sandboxes are made of if the runtime does not pin it. Nil means none.
+	Keep func(ctx context.Context) ([]string, error)
+	// Left hears of the images that are left after a run, by name and ID, so that
+	// records of the others can be dropped (IG9). Nil: nobody wants to know.
+	Left func(names []string)
+
+	// NodeName is the node events are about.
+	NodeName string
+	// Recorder receives events. Nil drops them.
+	Recorder EventRecorder
+	// Clock is the collector's time. Nil means the real clock.
+	Clock clock.WithTicker
+	// Logger is silent by default.
+	Logger logr.Logger
+	// Meter receives metrics. Nil drops them.
+	Meter metric.Meter
+}
+
+// Report is what one run did.
+type Report struct {
+	// Plan of the run.
+	Plan Plan
+	// Removed are the keys of the images that were removed; Freed is their size.
+	Removed []string
+	Freed   uint64
+}
+
+// Collector removes unused images. Make one with [New]; all methods are safe for
+// concurrent use.
+type Collector struct {
+	options Options
+	removed metric.Int64Counter
+
+	// turn is held by a run, and with it failures.
+	turn     chan struct{}
+	failures int // runs in a row that failed
+
+	mu      sync.Mutex
+	started time.Time
+	seen    map[string]memory
+}
+
+// memory is what is remembered of an image.
+type memory struct{ firstSeen, lastUsed time.Time }
+
+// New returns a collector, or every problem of the options.
+func New(o Options) (*Collector, error) {
+	var problems []error
+	if o.Store == nil || o.Containers == nil {
+		problems = append(problems, errors.New("Store and Containers are required"))
+	}
+	var err error
+	if o.Policy, err = o.Policy.complete(); err != nil {
+		problems = append(problems, err)
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.Meter == nil {
+		o.Meter = noop.NewMeterProvider().Meter("")
+	}
+	removed, err := o.Meter.Int64Counter("kubelet_image_garbage_collected_total",
+		metric.WithDescription("Images removed because nobody used them, by reason."))
+	if err != nil {
+		problems = append(problems, fmt.Errorf("metrics: %w", err))
+	}
+	if len(problems) > 0 {
+		return nil, fmt.Errorf("image garbage collection: %w", errors.Join(problems...))
+	}
+	return &Collector{
+		options: o, removed: removed, turn: make(chan struct{}, 1),
+		started: o.Clock.Now(), seen: map[string]memory{},
+	}, nil
+}
+
+// Run looks at the images at once, to learn since when they are there, and then
+// collects every 5 min until ctx ends. What goes wrong is logged and tried again.
+// It does nothing if the policy removes nothing ever.
+func (c *Collector) Run(ctx context.Context) error {
+	if c.options.Policy.HighPercent == 100 && c.options.Policy.MaxAge == 0 {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	if _, err := c.observe(ctx); err != nil && ctx.Err() == nil {
+		c.options.Logger.Error(err, "Images cannot be listed")
+	}
+	ticker := c.options.Clock.NewTicker(period)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C():
+			if _, err := c.Collect(ctx); err != nil && ctx.Err() == nil {
+				c.options.Logger.Error(err, "Image garbage collection failed")
+			}
+		}
+	}
+}
+
+// Plan says what a run would do now, and why (DR1). It removes nothing.
+func (c *Collector) Plan(ctx context.Context) (Plan, error) {
+	in, err := c.input(ctx, false)
+	return Decide(in), err
+}
+
+// Collect makes one run. The error joins everything that went wrong; one image
+// that cannot be removed does not keep the others (IG6).
+func (c *Collector) Collect(ctx context.Context) (Report, error) { return c.run(ctx, false) }
+
+// Reclaim removes all images that may go, however empty the disk is: it is what an
+// eviction manager calls before it evicts (IG8).
+func (c *Collector) Reclaim(ctx context.Context) (Report, error) { return c.run(ctx, true) }
+
+func (c *Collector) run(ctx context.Context, pressure bool) (Report, error) {
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-ctx.Done():
+		return Report{}, ctx.Err()
+	}
+	in, err := c.input(ctx, pressure)
+	r := Report{Plan: Decide(in)}
+	problems := []error{err}
+	if in.Images != nil {
+		problems = append(problems, c.execute(ctx, &r, in))
+	}
+	err = errors.Join(problems...)
+	c.account(ctx, err)
+	return r, err
+}
+
+// account counts failed runs; the first in a row makes no event (IG7).
+func (c *Collector) account(ctx context.Context, err error) {
+	if err == nil {
+		c.failures = 0
+		return
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	if c.failures++; c.failures > 1 {
+		c.event("ImageGCFailed", "image garbage collection failed %d times in a row: %v", c.failures, err)
+	}
+}
+
+// input reads everything a plan needs. A failed list of images leaves none; a disk
+// that cannot be read leaves age.
+func (c *Collector) input(ctx context.Context, pressure bool) (Input, error) {
+	in := Input{Policy: c.options.Policy, Pressure: pressure, Started: c.started}
+	var err error
+	if in.Images, err = c.observe(ctx); err != nil {
+		return in, err
+	}
+	if c.options.Disk != nil {
+		disk, diskErr := c.options.Disk(ctx)
+		switch {
+		case diskErr != nil:
+			err = fmt.Errorf("usage of the image file system: %w", diskErr)
+		case disk.Capacity == 0:
+			err = errors.New("usage of the image file system: its capacity is 0")
+			c.event("InvalidDiskCapacity", "the image file system reports a capacity of 0")
+		default:
+			in.Disk = &disk
+		}
+	}
+	in.Now = c.options.Clock.Now()
+	return in, err
+}
+
+// execute removes in the order of the plan. A spare goes only for one that could
+// not be removed.
+func (c *Collector) execute(ctx context.Context, r *Report, in Input) error {
+	var problems []error
+	removals := 0
+	for _, choice := range r.Plan.Choices {
+		if !choice.Remove && !choice.Spare {
+			break // the rest stays
+		}
+		if choice.Cause == CauseSpace && !in.Pressure && r.Freed >= r.Plan.ToFree {
+			break
+		}
+		if c.wanted(choice.Image) {
+			continue
+		}
+		if removals++; removals > perSecond && !c.pause(ctx) {
+			return ctx.Err()
+		}
+		if err := c.remove(ctx, choice); err != nil {
+			problems = append(problems, fmt.Errorf("remove image %s: %w", title(choice.Image), err))
+			continue
+		}
+		r.Removed = append(r.Removed, choice.Image.Key)
+		r.Freed += choice.Image.Size
+	}
+	if r.Plan.ToFree > r.Freed && !in.Pressure {
+		problems = append(problems, fmt.Errorf("%d bytes were to be freed, %d could be", r.Plan.ToFree, r.Freed))
+		c.event("FreeDiskSpaceFailed", "the image file system is fuller than %d %%: %d bytes were to be freed, %d could be",
+			in.Policy.HighPercent, r.Plan.ToFree, r.Freed)
+	}
+	if len(r.Removed) > 0 {
+		c.options.Logger.Info("Images removed", "images", len(r.Removed), "bytes", r.Freed)
+	}
+	c.left(r)
+	return errors.Join(problems...)
+}
+
+// pause keeps to the rate of removals.
+func (c *Collector) pause(ctx context.Context) bool {
+	timer := c.options.Clock.NewTimer(time.Second / perSecond)
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// wanted asks once more, right before an image goes, whether a pod wants it now
+// (DR1).
+func (c *Collector) wanted(i Image) bool {
+	return c.options.Desired != nil && slices.ContainsFunc(c.options.Desired(), func(name string) bool { return matches(i, name) })
+}
+
+func (c *Collector) remove(ctx context.Context, choice Choice) error {
+	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
+	defer cancel()
+	id, handler, _ := strings.Cut(choice.Image.Key, ",")
+	c.options.Logger.Info("Removing image", "image", title(choice.Image), "size", choice.Image.Size, "reason", choice.Reason)
+	if err := c.options.Store.RemoveImage(ctx, &runtimeapi.ImageSpec{Image: id, RuntimeHandler: handler}); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	delete(c.seen, choice.Image.Key)
+	c.mu.Unlock()
+	c.removed.Add(ctx, 1, metric.WithAttributes(attribute.String("reason", string(choice.Cause))))
+	return nil
+}
+
+// left tells which images remain.
+func (c *Collector) left(r *Report) {
+	if c.options.Left == nil {
+		return
+	}
+	var names []string
+	for _, choice := range r.Plan.Choices {
+		if !slices.Contains(r.Removed, choice.Image.Key) {
+			id, _, _ := strings.Cut(choice.Image.Key, ",")
+			names = append(append(names, id), choice.Image.Names...)
+		}
+	}
+	c.options.Left(names)
+}
+
+func (c *Collector) event(reason, format string, args ...any) {
+	if c.options.Recorder != nil {
+		node := &v1.ObjectReference{Kind: "Node", APIVersion: "v1", Name: c.options.NodeName}
+		c.options.Recorder.Eventf(node, v1.EventTypeWarning, reason, format, args...)
+	}
+}
+
+// title is how people know an image.
+func title(i Image) string {
+	if len(i.Names) > 0 {
+		return i.Names[0]
+	}
+	return i.Key
+}

@@ -1,0 +1,309 @@
+package imagegc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// node is an image store with containers, a disk of 100 GiB and what was reported.
+type node struct {
+	images     []*runtimeapi.Image
+	containers []*runtimeapi.Container
+	desired    []string
+	keep       []string
+	free       float64 // GiB
+	diskErr    error
+	capacity   uint64
+	listErr    error
+	stuck      map[string]bool
+
+	removed []string
+	events  []string
+	left    []string
+}
+
+func (n *node) ListImages(context.Context, *runtimeapi.ImageFilter) ([]*runtimeapi.Image, error) {
+	return n.images, n.listErr
+}
+
+func (n *node) RemoveImage(_ context.Context, i *runtimeapi.ImageSpec) error {
+	if n.stuck[i.Image] {
+		return errors.New("stuck")
+	}
+	n.removed = append(n.removed, strings.TrimSuffix(i.Image+","+i.RuntimeHandler, ","))
+	n.images = slices.DeleteFunc(n.images, func(l *runtimeapi.Image) bool { return l.Id == i.Image })
+	return nil
+}
+
+func (n *node) ListContainers(context.Context, *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
+	return n.containers, n.listErr
+}
+
+func (n *node) Eventf(_ apiruntime.Object, _, reason, format string, args ...any) {
+	n.events = append(n.events, reason+": "+fmt.Sprintf(format, args...))
+}
+
+func (n *node) reasons() []string {
+	var out []string
+	for _, e := range n.events {
+		reason, _, _ := strings.Cut(e, ":")
+		out = append(out, reason)
+	}
+	return out
+}
+
+// image is an image of 1 GiB.
+func image(id string, tags ...string) *runtimeapi.Image {
+	return &runtimeapi.Image{Id: id, RepoTags: tags, Size: gib}
+}
+
+func newNode(images ...*runtimeapi.Image) *node {
+	return &node{images: images, free: 50, capacity: 100 * gib}
+}
+
+func (n *node) collector(t *testing.T, policy Policy) *Collector {
+	t.Helper()
+	c, err := New(Options{
+		Store: n, Containers: n, Policy: policy, Recorder: n, NodeName: "n1",
+		Desired: func() []string { return n.desired },
+		Keep:    func(context.Context) ([]string, error) { return n.keep, nil },
+		Left:    func(names []string) { n.left = names },
+		Disk: func(context.Context) (Disk, error) {
+			return Disk{Capacity: n.capacity, Available: uint64(n.free * gib)}, n.diskErr
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// IG2, IG11, ND5: who uses an image, by whatever name.
+func TestUsers(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		image *runtimeapi.Image
+		use   func(*node)
+		used  bool
+	}{
+		{"nobody", image("a"), func(*node) {}, false},
+		{"a container by image ID", image("a"), func(n *node) { n.containers = []*runtimeapi.Container{{Id: "c", ImageId: "a"}} }, true},
+		{"edge 28: a dead container by reference", image("a"), func(n *node) {
+			n.containers = []*runtimeapi.Container{{Id: "c", ImageRef: "a", State: runtimeapi.ContainerState_CONTAINER_EXITED}}
+		}, true},
+		{"a container by tag", image("a", "x/y:1"), func(n *node) {
+			n.containers = []*runtimeapi.Container{{Id: "c", Image: &runtimeapi.ImageSpec{Image: "x/y:1"}}}
+		}, true},
+		{"IG11: a desired pod", image("a", "x/y:1"), func(n *node) { n.desired = []string{"x/y:1"} }, true},
+		{"IG11: a desired pod without tag", image("a", "x/y:latest"), func(n *node) { n.desired = []string{"x/y"} }, true},
+		{"IG11: a desired pod by short name", image("a", "docker.io/library/y:latest"), func(n *node) { n.desired = []string{"y"} }, true},
+		{"a desired pod of another tag", image("a", "x/y:2"), func(n *node) { n.desired = []string{"x/y:1"} }, false},
+		{"a port is no tag", image("a", "x:5000/y:latest"), func(n *node) { n.desired = []string{"x:5000/y"} }, true},
+		{"the node", image("a", "pause:3"), func(n *node) { n.keep = []string{"pause:3"} }, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNode(tc.image)
+				tc.use(n)
+				c := n.collector(t, Policy{HighPercent: 85, LowPercent: 84})
+				if _, err := c.observe(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				<-time.After(time.Hour)
+				n.free = 15
+				if _, err := c.Collect(t.Context()); tc.used == (err == nil) {
+					t.Errorf("error %v", err) // too little can be freed if the image stays
+				}
+				if gone := len(n.removed) == 1; gone == tc.used {
+					t.Errorf("removed %v", n.removed)
+				}
+			})
+		})
+	}
+}
+
+// IG2, IG4: an image counts from the last time it was found in use, and one that was
+// gone for a while begins anew.
+func TestMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(image("a"), image("b"))
+		c := n.collector(t, Policy{MaxAge: time.Hour})
+		collect := func() {
+			t.Helper()
+			if _, err := c.Collect(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n.containers = []*runtimeapi.Container{{Id: "c", ImageId: "b"}}
+		collect()
+		<-time.After(30 * time.Minute)
+		collect()
+		n.containers = nil
+		<-time.After(31 * time.Minute)
+		collect()
+		if !slices.Equal(n.removed, []string{"a"}) {
+			t.Errorf("removed %v, want a alone", n.removed)
+		}
+		saved := n.images
+		n.images = nil
+		collect() // b vanishes
+		n.images = saved
+		<-time.After(40 * time.Minute)
+		collect()
+		if len(n.removed) != 1 {
+			t.Errorf("removed %v: the image had come back a moment ago", n.removed)
+		}
+	})
+}
+
+// IG5, IG6: one image that cannot be removed gives its place to another.
+func TestSpare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(image("a"), image("b"), image("c"), image("d"))
+		n.stuck = map[string]bool{"b": true}
+		c := n.collector(t, Policy{MinAge: -1, HighPercent: 85, LowPercent: 83})
+		n.free = 15
+		r, err := c.Collect(t.Context())
+		if err == nil || !slices.Equal(n.removed, []string{"a", "c"}) || r.Freed != 2*gib {
+			t.Errorf("removed %v, freed %d, %v", n.removed, r.Freed, err)
+		}
+		if !slices.Equal(n.left, []string{"b", "d"}) { // IG9
+			t.Errorf("left %v", n.left)
+		}
+		if len(n.events) != 0 { // IG7: it is the first failure, and enough was freed
+			t.Errorf("events %v", n.events)
+		}
+	})
+}
+
+// IG5, IG7, edge 26, edge 29: what the operator reads.
+func TestEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pinned := image("a")
+		pinned.Pinned = true
+		n := newNode(pinned)
+		c := n.collector(t, Policy{MinAge: -1})
+		n.free = 1
+		run := func(want ...string) {
+			t.Helper()
+			n.events = nil
+			_, err := c.Collect(t.Context())
+			if (err == nil) != (len(want) == 1 && want[0] == "") {
+				t.Errorf("error %v", err)
+			}
+			if got := strings.Join(n.reasons(), " "); got != strings.Join(want, " ") {
+				t.Errorf("events %q, want %q", got, want)
+			}
+		}
+		run("FreeDiskSpaceFailed")
+		run("FreeDiskSpaceFailed", "ImageGCFailed")
+		n.free = 50
+		run("")
+		n.diskErr = errors.New("no stats")
+		if _, err := c.Collect(t.Context()); err == nil || len(n.removed) != 0 {
+			t.Errorf("%v, removed %v", err, n.removed)
+		}
+		n.diskErr, n.capacity = nil, 0
+		run("InvalidDiskCapacity", "ImageGCFailed")
+		n.capacity, n.listErr = 100*gib, errors.New("no list")
+		run("ImageGCFailed")
+		if len(n.removed) != 0 {
+			t.Errorf("removed %v", n.removed)
+		}
+	})
+}
+
+// IG8: pressure removes all unused ones, at 5 a second (DR6), and never what a pod
+// has come to want meanwhile (DR1).
+func TestReclaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode()
+		for i := range 12 {
+			n.images = append(n.images, image(fmt.Sprintf("i%02d", i)))
+		}
+		c := n.collector(t, Policy{MinAge: -1})
+		go func() {
+			<-time.After(time.Second)
+			n.desired = []string{"i11"}
+		}()
+		begin := time.Now()
+		r, err := c.Reclaim(t.Context())
+		if err != nil || len(r.Removed) != 11 {
+			t.Errorf("removed %v, %v", r.Removed, err)
+		}
+		if took := time.Since(begin); took < time.Second || took > 2*time.Second {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
+// IG2: images kept per runtime handler are different ones.
+func TestHandlers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := image("a")
+		i.Spec = &runtimeapi.ImageSpec{RuntimeHandler: "vm"}
+		n := newNode(i)
+		c := n.collector(t, Policy{MinAge: -1})
+		if _, err := c.Reclaim(t.Context()); err != nil || !slices.Equal(n.removed, []string{"a,vm"}) {
+			t.Errorf("removed %v, %v", n.removed, err)
+		}
+	})
+}
+
+// Run learns ages from the start, and collects every 5 min.
+func TestRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(image("a"))
+		n.free = 15
+		c := n.collector(t, Policy{HighPercent: 85, LowPercent: 84, MinAge: 4 * time.Minute})
+		ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
+		defer cancel()
+		if err := c.Run(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		if len(n.removed) != 1 {
+			t.Errorf("removed %v", n.removed)
+		}
+		off := n.collector(t, Policy{HighPercent: 100})
+		n.listErr = errors.New("asked for nothing")
+		ctx, cancel = context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		_ = off.Run(ctx)
+		if len(n.events) != 0 {
+			t.Errorf("events %v of a collector that is off", n.events)
+		}
+	})
+}
+
+// A dry run and the run that follows agree (DR2), and it removes nothing.
+func TestPlan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(image("a"), image("b"))
+		n.free = 10
+		c := n.collector(t, Policy{MinAge: -1})
+		plan, err := c.Plan(t.Context())
+		if err != nil || choices(plan) != "-a -b" || len(n.removed) != 0 {
+			t.Errorf("%s, %v, removed %v", choices(plan), err, n.removed)
+		}
+	})
+}
+
+func TestNewRefuses(t *testing.T) {
+	for _, o := range []Options{{}, {Store: newNode(), Containers: newNode(), Policy: Policy{HighPercent: 200}}} {
+		if _, err := New(o); err == nil {
+			t.Errorf("%+v was accepted", o)
+		}
+	}
+}

@@ -1,0 +1,169 @@
+package imagegc
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Disk is the file system the images are on, in bytes.
+type Disk struct {
+	Capacity, Available uint64
+}
+
+// full reports whether at least so many percent are used. It is exact: with whole
+// percents, as the kubelet counts, 84.1 % would be 85 % (IG5, edge case 26).
+func (d Disk) full(percent int) bool {
+	return float64(d.Capacity-d.available())*100 >= float64(d.Capacity)*float64(percent)
+}
+
+// available is never more than there is.
+func (d Disk) available() uint64 { return min(d.Available, d.Capacity) }
+
+// Image is what is known of one image.
+type Image struct {
+	// Key is the image's ID, with the runtime handler after a comma if the
+	// runtime keeps images per handler (IG2).
+	Key string
+	// Names are its tags and digests, for people.
+	Names []string
+	// Size in bytes.
+	Size uint64
+	// Pinned images are never removed.
+	Pinned bool
+	// FirstSeen is when this process first saw the image, LastUsed when it was
+	// last found in use; zero if never.
+	FirstSeen, LastUsed time.Time
+	// UsedBy says what uses the image now, empty if nothing does.
+	UsedBy string
+}
+
+// idleSince is when the image was last good for anything. One that was never used
+// counts from when it was first seen (IG4).
+func (i Image) idleSince() time.Time {
+	if i.LastUsed.After(i.FirstSeen) {
+		return i.LastUsed
+	}
+	return i.FirstSeen
+}
+
+// Input is everything a plan is made from.
+type Input struct {
+	Policy Policy
+	Images []Image
+	// Disk is the usage now; nil if it is not known, so that only age counts.
+	Disk *Disk
+	// Pressure removes whatever may go, however full the disk is (IG8).
+	Pressure bool
+	// Started is when this process began to look.
+	Started time.Time
+	Now     time.Time
+}
+
+// Cause is why an image goes, as the metric has it (IG10).
+type Cause string
+
+// Causes.
+const (
+	CauseAge   Cause = "age"
+	CauseSpace Cause = "space"
+)
+
+// Choice is what becomes of one image.
+type Choice struct {
+	Image Image `json:"image"`
+	// Remove: the image goes, for Cause. One that stays may still be a Spare:
+	// it goes if others cannot be removed.
+	Remove bool  `json:"remove"`
+	Spare  bool  `json:"spare,omitempty"`
+	Cause  Cause `json:"cause,omitempty"`
+	// Reason says why it goes or stays.
+	Reason string `json:"reason"`
+}
+
+// Plan says of every image what becomes of it, in the order of removal: those that
+// go for their age, those that go for space with their spares, those that stay.
+type Plan struct {
+	Choices []Choice `json:"choices"`
+	// ToFree is how many bytes have to be freed for space; 0 if enough is free.
+	ToFree uint64 `json:"toFree"`
+}
+
+// Decide makes a plan. It is pure, and the order of the images does not matter.
+// The policy must be complete, as [New] makes it.
+func Decide(in Input) Plan {
+	plan := Plan{ToFree: toFree(in)}
+	images := slices.Clone(in.Images)
+	slices.SortFunc(images, func(a, b Image) int { // IG3
+		return cmp.Or(a.LastUsed.Compare(b.LastUsed), a.FirstSeen.Compare(b.FirstSeen), cmp.Compare(a.Key, b.Key))
+	})
+	var stay, space []Choice
+	freed := uint64(0)
+	for _, i := range images {
+		if rule := protected(i); rule != "" {
+			stay = append(stay, Choice{Image: i, Reason: rule})
+			continue
+		}
+		if old(in, i) {
+			plan.Choices = append(plan.Choices, Choice{
+				Image: i, Remove: true, Cause: CauseAge, Reason: fmt.Sprintf("not used for %s", in.Now.Sub(i.idleSince()).Round(time.Second)),
+			})
+			freed += i.Size
+			continue
+		}
+		space = append(space, Choice{Image: i})
+	}
+	for _, c := range space {
+		young := in.Now.Sub(c.Image.FirstSeen) < in.Policy.MinAge
+		switch {
+		case young:
+			c.Reason = fmt.Sprintf("first seen less than %s ago", in.Policy.MinAge)
+			stay = append(stay, c)
+			continue
+		case in.Pressure:
+			c.Remove, c.Cause, c.Reason = true, CauseSpace, "the disk is under pressure"
+		case plan.ToFree == 0:
+			c.Reason = "unused; the disk is not full"
+			stay = append(stay, c)
+			continue
+		case freed >= plan.ToFree:
+			c.Spare, c.Cause, c.Reason = true, CauseSpace, "unused; enough is freed without it"
+		default:
+			c.Remove, c.Cause, c.Reason = true, CauseSpace, "unused, and the disk is full"
+			freed += c.Image.Size
+		}
+		plan.Choices = append(plan.Choices, c)
+	}
+	plan.Choices = append(plan.Choices, stay...)
+	return plan
+}
+
+// protected returns why an image must stay whatever happens (ND5).
+func protected(i Image) string {
+	switch {
+	case i.Pinned:
+		return "pinned"
+	case i.UsedBy != "":
+		return "in use: " + i.UsedBy
+	}
+	return ""
+}
+
+// old reports whether an image goes for its age (IG4).
+func old(in Input, i Image) bool {
+	return in.Policy.MaxAge > 0 && in.Now.Sub(in.Started) > in.Policy.MaxAge && in.Now.Sub(i.idleSince()) > in.Policy.MaxAge
+}
+
+// toFree is how many bytes bring the disk down to the low mark, 0 below the high
+// one (IG5).
+func toFree(in Input) uint64 {
+	if in.Disk == nil || in.Disk.Capacity == 0 || in.Policy.HighPercent == 100 || !in.Disk.full(in.Policy.HighPercent) {
+		return 0
+	}
+	want := in.Disk.Capacity / 100 * uint64(100-in.Policy.LowPercent)
+	if want <= in.Disk.available() {
+		return 0
+	}
+	return want - in.Disk.available()
+}
