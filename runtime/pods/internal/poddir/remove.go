@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,6 +19,10 @@ import (
 // ErrMounted: something is mounted below the folder to remove, so nothing more
 // of it is removed.
 var ErrMounted = errors.New("something is mounted there")
+
+// ErrLeftover: a volume that is not the engine's holds data though nothing is
+// mounted. Somebody has to look at it and move it away.
+var ErrLeftover = errors.New("left-over data of a volume, which is never removed")
 
 // Remove removes a pod's folder: the engine's own volumes, then everything else.
 // Other volumes must have been unmounted and emptied by whoever made them: of them
@@ -70,7 +75,12 @@ func removePod(t tree) error {
 		if err != nil {
 			return err
 		}
-		return pod.children(tree.remove)
+		return pod.children(func(t tree, name string) error {
+			if name == "volumes" { // somebody made it anew (OD6)
+				return fmt.Errorf("%s: volumes are made while the pod is removed", name)
+			}
+			return t.remove(name)
+		})
 	})
 }
 
@@ -141,7 +151,26 @@ func (t tree) remove(name string) error {
 
 // removeEmpty removes a folder that holds nothing but folders.
 func (t tree) removeEmpty(name string) error {
-	return t.removeDir(name, func(sub tree) error { return sub.children(tree.removeEmpty) })
+	err := t.removeDir(name, func(sub tree) error { return sub.children(tree.removeEmpty) })
+	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+		return t.leftover(name)
+	}
+	return err
+}
+
+// leftover describes data in a volume that nobody tore down; it is never removed
+// (spec/cleanup.md OD9).
+func (t tree) leftover(name string) error {
+	var s unix.Stat_t
+	if err := unix.Fstatat(int(t.dir.Fd()), name, &s, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return fmt.Errorf("stat %s: %w", name, err)
+	}
+	path, err := os.Readlink(handle(t.dir))
+	if err != nil {
+		return fmt.Errorf("left-over data %s: %w", name, err)
+	}
+	return fmt.Errorf("%s, last changed %s: %w", filepath.Join(path, name),
+		time.Unix(s.Mtim.Unix()).UTC().Format(time.RFC3339), ErrLeftover)
 }
 
 // sameMount reports an entry that is a mount point, where the kernel tells.

@@ -24,6 +24,9 @@ func CheckSubPath(sub string) error {
 	if filepath.IsAbs(sub) || slices.Contains(strings.Split(sub, "/"), "..") || strings.ContainsRune(sub, 0) {
 		return fmt.Errorf("subPath %q must be relative and without '..'", sub)
 	}
+	if len(sub) >= unix.PathMax {
+		return fmt.Errorf("subPath has %d bytes, more than a path can have", len(sub))
+	}
 	return nil
 }
 
@@ -184,22 +187,37 @@ func openSubPath(volume, sub string) (*os.File, error) {
 }
 
 // makeSubPath makes folders with the mode of the volume's own.
-func makeSubPath(root *os.Root, sub string) error {
-	info, err := root.Stat(".")
+func makeSubPath(volume *os.Root, sub string) error {
+	info, err := volume.Stat(".")
 	if err != nil {
 		return err
 	}
+	at, err := volume.OpenRoot(".")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = at.Close() }()
 	path := ""
 	for part := range strings.SplitSeq(filepath.Clean(sub), "/") {
 		path = filepath.Join(path, part)
-		err := root.Mkdir(path, info.Mode().Perm())
-		if err == nil {
-			// The mode of Mkdir is cut by the umask.
-			err = root.Chmod(path, info.Mode()&(fs.ModePerm|fs.ModeSetgid))
+		err := at.Mkdir(path, info.Mode().Perm())
+		if errors.Is(err, fs.ErrExist) {
+			continue
 		}
-		if err != nil && !errors.Is(err, fs.ErrExist) {
+		if err != nil {
 			return err
 		}
+		// The mode of Mkdir is cut by the umask.
+		if err := at.Chmod(path, info.Mode()&(fs.ModePerm|fs.ModeSetgid)); err != nil {
+			return err
+		}
+		// Nothing is below it: go on from here, as paths may be long.
+		next, err := at.OpenRoot(path)
+		if err != nil {
+			return err
+		}
+		_ = at.Close()
+		at, path = next, ""
 	}
 	return nil
 }

@@ -1,0 +1,181 @@
+package poddir_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podwright/podwright/runtime/pods/internal/poddir"
+)
+
+// volumeWithSecret makes a volume beside a folder nobody may reach from it.
+func volumeWithSecret(t *testing.T) (volume, outside string) {
+	t.Helper()
+	dir := t.TempDir()
+	volume, outside = filepath.Join(dir, "volume"), filepath.Join(dir, "outside")
+	write(t, filepath.Join(outside, "f"), "secret")
+	write(t, filepath.Join(volume, "dir/f"), "mine")
+	return volume, outside
+}
+
+// spec/runtime.md 12.1: what was resolved is mounted, whatever the path is later; and
+// releasing it takes nothing from the volume.
+func TestHeldSubPath(t *testing.T) {
+	s := mountStore(t)
+	volume, outside := volumeWithSecret(t)
+	var held []string
+	for i, path := range []string{"dir", "dir/f", "new/deep"} {
+		h, err := s.HoldSubPath("u", poddir.SubPath{Volume: "v", Host: volume, Container: "app", Index: i, Path: path, Shared: i == 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		held = append(held, h)
+	}
+	if want := filepath.Join(s.Path, "u/volume-subpaths/v/app/0"); held[0] != want {
+		t.Errorf("5: held at %s, want %s", held[0], want)
+	}
+	if err := errors.Join(
+		os.Rename(filepath.Join(volume, "dir"), filepath.Join(volume, "was")),
+		os.Symlink(outside, filepath.Join(volume, "dir")),
+	); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{filepath.Join(held[0], "f"), held[1]} {
+		if text, err := os.ReadFile(file); err != nil || string(text) != "mine" {
+			t.Errorf("%s holds %q, err %v", file, text, err)
+		}
+	}
+	if _, err := s.HoldSubPath("u", poddir.SubPath{Volume: "v", Host: volume, Container: "other", Path: "was"}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := s.ReleaseSubPaths("u", "app"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := mounted(t, s, "u"); n != 1 {
+		t.Errorf("%d are held, want that of the other container", n)
+	}
+	if err := s.TearDown("u"); err != nil || mounted(t, s, "u") != 0 {
+		t.Errorf("err %v, %d mounts", err, mounted(t, s, "u"))
+	}
+	if text, err := os.ReadFile(filepath.Join(volume, "was/f")); err != nil || string(text) != "mine" {
+		t.Errorf("ND1: %q, err %v", text, err)
+	}
+}
+
+// What a crash left held is replaced, not mounted upon.
+func TestHoldAgain(t *testing.T) {
+	s := mountStore(t)
+	volume, _ := volumeWithSecret(t)
+	for _, path := range []string{"dir", "dir/f", "dir"} {
+		held, err := s.HoldSubPath("u", poddir.SubPath{Volume: "v", Host: volume, Container: "app", Path: path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(held); err != nil || info.IsDir() != (path == "dir") || mounted(t, s, "u") != 1 {
+			t.Errorf("%s: %v, err %v, %d mounts", path, info, err, mounted(t, s, "u"))
+		}
+	}
+}
+
+// spec/runtime.md 12.1: a container that swaps the path all the time never gets
+// anything outside mounted.
+func TestSubPathRace(t *testing.T) {
+	s := mountStore(t)
+	volume, outside := volumeWithSecret(t)
+	path, spare := filepath.Join(volume, "dir"), filepath.Join(volume, "spare")
+	if err := os.Symlink(outside, spare); err != nil {
+		t.Fatal(err)
+	}
+	var swapper sync.WaitGroup
+	stop := make(chan struct{})
+	swapper.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				_ = unix.Renameat2(unix.AT_FDCWD, path, unix.AT_FDCWD, spare, unix.RENAME_EXCHANGE)
+			}
+		}
+	})
+	defer swapper.Wait()
+	defer close(stop)
+	inside, refused := 0, 0
+	for i := 0; i < 20000 && (inside < 20 || refused < 20); i++ {
+		held, err := s.HoldSubPath("u", poddir.SubPath{Volume: "v", Host: volume, Container: "app", Path: "dir"})
+		if err != nil {
+			refused++
+			continue
+		}
+		inside++
+		if text, err := os.ReadFile(filepath.Join(held, "f")); err != nil || string(text) != "mine" {
+			t.Fatalf("held: %q, err %v", text, err)
+		}
+	}
+	if inside == 0 || refused == 0 {
+		t.Errorf("%d inside, %d refused: there was no race", inside, refused)
+	}
+}
+
+// Folders that are made have the volume's mode and group, also on a umask.
+func TestSubPathMode(t *testing.T) {
+	volume := t.TempDir()
+	mode := fs.ModeSetgid | 0o777
+	if err := os.Chmod(volume, mode); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := poddir.OpenSubPath(volume, "a/b"); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"a", "a/b"} {
+		if info, err := os.Stat(filepath.Join(volume, dir)); err != nil || info.Mode() != fs.ModeDir|mode {
+			t.Errorf("12.1: %s has %v, err %v", dir, info.Mode(), err)
+		}
+	}
+}
+
+// A sub-path, and links in the volume with any target, never lead outside, and
+// nothing is made there.
+func FuzzSubPath(f *testing.F) {
+	for _, seed := range [][2]string{
+		{"a", "b"}, {"../x", ""}, {"l", ".."}, {"l/x", "../outside"}, {"l/f", "/"}, {"d/l/../x", "l"}, {"l/new", "/etc"},
+		{".", "."}, {"l//x", "/proc/self/root"}, {"l/cwd", "/proc/self"}, {"d/../l", "d"}, {"\x00", "a"}, {"l/l", "l"},
+		{"d/l", "../../outside/f"}, {strings.Repeat("a/", 1000), "x"}, {strings.Repeat("a/", 3000), "x"},
+	} {
+		f.Add(seed[0], seed[1])
+	}
+	f.Fuzz(func(t *testing.T, sub, target string) {
+		base, err := filepath.EvalSymlinks(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		volume, outside := filepath.Join(base, "volume"), filepath.Join(base, "outside")
+		write(t, filepath.Join(outside, "f"), "secret")
+		if err := os.MkdirAll(filepath.Join(volume, "d"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for _, link := range []string{"l", "d/l"} {
+			_ = os.Symlink(target, filepath.Join(volume, link)) // not every text is a target
+		}
+		path, err := poddir.OpenSubPath(volume, sub)
+		if err == nil && path != volume && !strings.HasPrefix(path, volume+"/") {
+			t.Errorf("%q with a link to %q leads to %s", sub, target, path)
+		}
+		if err != nil && strings.Contains(err.Error(), base) {
+			t.Errorf("the error tells the host path: %v", err)
+		}
+		for dir, want := range map[string]int{base: 2, outside: 1} {
+			if entries, err := os.ReadDir(dir); err != nil || len(entries) != want {
+				t.Errorf("%s holds %v, err %v", dir, entries, err)
+			}
+		}
+	})
+}

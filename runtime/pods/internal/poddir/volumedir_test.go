@@ -1,0 +1,283 @@
+package poddir_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/podwright/podwright/runtime/pods/internal/poddir"
+)
+
+// mountStore is a store whose mounts end with the test.
+func mountStore(t *testing.T) poddir.Store {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("mounting needs root")
+	}
+	s := newStore(t)
+	t.Cleanup(func() {
+		for {
+			uids, err := s.List()
+			left := []string{}
+			for _, uid := range uids {
+				points, mountErr := s.Mounted(uid)
+				err = errors.Join(err, mountErr)
+				left = append(left, points...)
+			}
+			if err != nil || len(left) == 0 {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			// The last one is the topmost.
+			if err := unix.Unmount(left[len(left)-1], unix.MNT_DETACH); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	return s
+}
+
+func memory(t *testing.T, s poddir.Store, v poddir.VolumeDir) string {
+	t.Helper()
+	v.Plugin, v.Name, v.Mode, v.Memory = poddir.EmptyDir, "m", 0o777, true
+	path, err := s.MakeVolume("u", v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func mounted(t *testing.T, s poddir.Store, uid types.UID) int {
+	t.Helper()
+	points, err := s.Mounted(uid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(points)
+}
+
+// A volume in memory is a file system of the size asked for, with its owner and
+// mode from the start; another look, as after a restart of the agent, finds it.
+func TestMemoryVolume(t *testing.T) {
+	s := mountStore(t)
+	path := memory(t, s, poddir.VolumeDir{Size: 1 << 20, Group: ptr.To[int64](4321)})
+	var fs_ unix.Statfs_t
+	if err := unix.Statfs(path, &fs_); err != nil {
+		t.Fatal(err)
+	}
+	if fs_.Type != unix.TMPFS_MAGIC || int64(fs_.Blocks)*fs_.Bsize != 1<<20 {
+		t.Errorf("type %x, %d bytes", fs_.Type, int64(fs_.Blocks)*fs_.Bsize)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if gid := info.Sys().(*syscall.Stat_t).Gid; gid != 4321 || info.Mode() != fs.ModeDir|fs.ModeSetgid|0o777 {
+		t.Errorf("14.8: group %d, mode %v", gid, info.Mode())
+	}
+	if err := os.WriteFile(filepath.Join(path, "big"), make([]byte, 2<<20), 0o600); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("more than sizeLimit: %v", err)
+	}
+	if err := os.Remove(filepath.Join(path, "big")); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(path, "f"), "x")
+	if again := memory(t, s, poddir.VolumeDir{Size: 1 << 20}); again != path || mounted(t, s, "u") != 1 {
+		t.Errorf("again: %s, %d mounts", again, mounted(t, s, "u"))
+	}
+	if _, err := os.Stat(filepath.Join(path, "f")); err != nil {
+		t.Error(err)
+	}
+	for range 2 {
+		if err := s.TearDown("u"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) || mounted(t, s, "u") != 0 {
+		t.Errorf("after the end: %v, %d mounts", err, mounted(t, s, "u"))
+	}
+}
+
+// A folder whose making was cut short by a crash is finished by the next try; one
+// that a container has changed is left as it is.
+func TestUnfinishedVolume(t *testing.T) {
+	s := newStore(t)
+	path, err := emptyDir(s, "u", "v", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct{ left, want fs.FileMode }{{0, 0o777}, {0o700, 0o700}} {
+		if err := os.Chmod(path, step.left); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := emptyDir(s, "u", "v", nil); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != step.want {
+			t.Errorf("%o becomes %o, want %o, err %v", step.left, info.Mode().Perm(), step.want, err)
+		}
+	}
+}
+
+// The end of a pod removes the content of the engine's own volumes and of nobody
+// else's (ND1).
+func TestTearDownLeavesOthers(t *testing.T) {
+	s := newStore(t)
+	for _, plugin := range []string{poddir.EmptyDir, poddir.Secret, poddir.ConfigMap, poddir.DownwardAPI, poddir.Projected} {
+		path, err := s.MakeVolume("u", poddir.VolumeDir{Plugin: plugin, Name: "v", Mode: 0o755})
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(path, "deep/f"), "x")
+	}
+	foreign := filepath.Join(s.Path, "u/volumes/example.com~disk/v/f")
+	write(t, foreign, "x")
+	if err := s.TearDown("u"); err != nil {
+		t.Fatal(err)
+	}
+	left, err := os.ReadDir(filepath.Join(s.Path, "u/volumes"))
+	if err != nil || len(left) != 1 || left[0].Name() != "example.com~disk" {
+		t.Errorf("left %v, err %v", left, err)
+	}
+	if _, err := os.Stat(foreign); err != nil {
+		t.Errorf("ND1: %v", err)
+	}
+}
+
+// OD1 to OD7, OD9, OD11 and the edge cases of spec/cleanup.md that are about folders:
+// what is in the way of a removal, what happens to it, and that all goes once it
+// is out of the way.
+func TestRemoveRules(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		// prepare puts something into the pod's folder and returns what must
+		// survive and how to get it out of the way; nil: nothing is.
+		prepare func(t *testing.T, s poddir.Store, pod string) (precious string, clear func() error)
+		err     error
+		says    string
+	}{
+		{"edge 10, OD2: a volume of somebody is still mounted", func(t *testing.T, s poddir.Store, pod string) (string, func() error) {
+			return bind(t, filepath.Join(pod, "volumes/kubernetes.io~csi/pvc/mount"))
+		}, poddir.ErrMounted, ""},
+		{"edge 10: something is mounted below a volume in memory", func(t *testing.T, s poddir.Store, pod string) (string, func() error) {
+			return bind(t, filepath.Join(memory(t, s, poddir.VolumeDir{}), "sub"))
+		}, unix.EBUSY, ""},
+		{"OD2: another file system where a volume in memory would be", func(t *testing.T, s poddir.Store, pod string) (string, func() error) {
+			return bind(t, filepath.Join(pod, "volumes", poddir.EmptyDir, "other"))
+		}, poddir.ErrMounted, ""},
+		{"edge 12, OD3, OD9: data of a volume that is not mounted", func(t *testing.T, s poddir.Store, pod string) (string, func() error) {
+			file := filepath.Join(pod, "volumes/kubernetes.io~csi/pvc/data")
+			write(t, file, "x")
+			return file, func() error { return os.Remove(file) }
+		}, poddir.ErrLeftover, "kubernetes.io~csi/pvc/data, last changed 20"},
+		{"OD4: a link among the volumes", func(t *testing.T, s poddir.Store, pod string) (string, func() error) {
+			target, link := filepath.Join(t.TempDir(), "f"), filepath.Join(pod, "volumes/example.com~x")
+			write(t, target, "x")
+			return target, func() error { return os.Remove(link) }
+		}, nil, ""},
+		{"OD6: volumes is no folder", func(t *testing.T, s poddir.Store, pod string) (string, func() error) {
+			file := filepath.Join(pod, "volumes")
+			write(t, file, "x")
+			return file, func() error { return os.Remove(file) }
+		}, unix.ENOTDIR, ""},
+		{"edge 13: a sub-path with content", func(t *testing.T, s poddir.Store, pod string) (string, func() error) {
+			file := filepath.Join(pod, "volume-subpaths/v/app/0/data")
+			write(t, file, "x")
+			return file, func() error { return os.Remove(file) }
+		}, unix.ENOTEMPTY, ""},
+		{"edge 13, OD3: the file a sub-path was mounted on", func(t *testing.T, s poddir.Store, pod string) (string, func() error) {
+			write(t, filepath.Join(pod, "volume-subpaths/v/app/0"), "")
+			return "", nil
+		}, nil, ""},
+		{"edge 14, OD11: links out of the folder", func(t *testing.T, s poddir.Store, pod string) (string, func() error) {
+			target := filepath.Join(t.TempDir(), "f")
+			write(t, target, "x")
+			for _, link := range []string{"link", "plugins", "volume-subpaths"} {
+				if err := os.Symlink(filepath.Dir(target), filepath.Join(pod, link)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return target, func() error { return os.Remove(filepath.Join(pod, "volume-subpaths")) }
+		}, unix.ENOTDIR, ""},
+		{"edge 16: a CSI volume without its mount", func(t *testing.T, s poddir.Store, pod string) (string, func() error) {
+			if err := os.MkdirAll(filepath.Join(pod, "volumes/kubernetes.io~csi/pvc"), 0o750); err != nil {
+				t.Fatal(err)
+			}
+			return "", nil
+		}, nil, ""},
+		{"edge 17, OD6: a mount outside the volumes", func(t *testing.T, s poddir.Store, pod string) (string, func() error) {
+			return bind(t, filepath.Join(pod, "plugins/x"))
+		}, poddir.ErrMounted, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := mountStore(t)
+			if err := s.Make("u"); err != nil {
+				t.Fatal(err)
+			}
+			pod := filepath.Join(s.Path, "u")
+			precious, clear := tc.prepare(t, s, pod)
+			if tc.err != nil {
+				err := s.Remove("u")
+				if !errors.Is(err, tc.err) || !strings.Contains(err.Error(), tc.says) {
+					t.Errorf("err %v, want %v saying %q", err, tc.err, tc.says)
+				}
+				if _, err := os.Lstat(pod); err != nil {
+					t.Errorf("OD5: the folder is gone: %v", err)
+				}
+				if _, err := os.Stat(precious); err != nil {
+					t.Errorf("ND1: %v", err)
+				}
+				if err := clear(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := s.Remove("u"); err != nil {
+				t.Errorf("OD7: nothing is in the way: %v", err)
+			}
+			if _, err := os.Lstat(pod); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("OD7: the folder stays: %v", err)
+			}
+		})
+	}
+}
+
+// bind mounts a folder with a precious file on point.
+func bind(t *testing.T, point string) (precious string, clear func() error) {
+	t.Helper()
+	precious = filepath.Join(t.TempDir(), "precious")
+	write(t, precious, "x")
+	if err := os.MkdirAll(point, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount(filepath.Dir(precious), point, "", unix.MS_BIND, ""); err != nil {
+		t.Fatal(err)
+	}
+	return precious, func() error { return unix.Unmount(point, 0) }
+}
+
+// OD1, edge 15: plain files are no candidates; without the folder of all pods there
+// is none.
+func TestListCandidates(t *testing.T) {
+	s := newStore(t)
+	if uids, err := s.List(); err != nil || len(uids) != 0 {
+		t.Errorf("edge 15: %v, err %v", uids, err)
+	}
+	write(t, filepath.Join(s.Path, "file"), "x")
+	if err := s.Make("u"); err != nil {
+		t.Fatal(err)
+	}
+	if uids, err := s.List(); err != nil || len(uids) != 1 || uids[0] != "u" {
+		t.Errorf("OD1: %v, err %v", uids, err)
+	}
+}
