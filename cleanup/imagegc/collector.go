@@ -44,9 +44,11 @@ type EventRecorder interface {
 	Eventf(object apiruntime.Object, eventtype, reason, messageFmt string, args ...any)
 }
 
-// Options configures a [Collector]. Store and Containers are required.
+// Options configures a [Collector].
 type Options struct {
-	Store      Store
+	// Store is where the images are. Required.
+	Store Store
+	// Containers says which images are in use. Required.
 	Containers Containers
 	// Disk reads the usage of the file system the images are on. Nil: only age
 	// counts.
