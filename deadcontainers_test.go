@@ -151,3 +151,38 @@ func TestLogConfigProblems(t *testing.T) {
 		}
 	}
 }
+
+// spec/syncloop.md PE3, PE4, edge case 30: a removal that hangs holds up nothing: the
+// queue fills, the container is started again as ever, and garbage collection gets the
+// rest later, how each of them ended being known.
+func TestRemovalsHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := fake.New(fake.Options{Script: func(fake.Launch) fake.Script {
+			return fake.Script{Exit: &fake.Exit{After: time.Second, Code: 1}}
+		}})
+		r := newRig(t, rt, t.TempDir(), func(c *podwright.Config) {
+			c.CrashLoopBackOff = pods.BackOffPolicy{Initial: time.Second, Max: time.Second}
+		}).start()
+		release := rt.Inject(fake.Fault{Match: fake.Match{Method: fake.RemoveContainer}, Effect: fake.Effect{Hang: true}})
+		pod := newPod("crashing")
+		r.set(pod)
+		r.phase(pod.UID, v1.PodRunning, time.Minute)
+		<-time.After(3 * time.Minute)
+		synctest.Wait()
+		restarts := r.pod(pod.UID).Status.ContainerStatuses[0].RestartCount
+		if n := len(r.records(pod)); restarts < 60 || n < 60 {
+			t.Errorf("PE3: %d restarts and %d containers in 3 min: something waited for the removals", restarts, n)
+		}
+		release()
+		r.within(10*time.Minute, "edge 30: the rest goes", func() error {
+			if n := len(r.records(pod)); n > 3 {
+				return fmt.Errorf("%d containers", n)
+			}
+			return nil
+		})
+		status := r.pod(pod.UID).Status.ContainerStatuses[0]
+		if status.LastTerminationState.Terminated == nil || status.LastTerminationState.Terminated.ExitCode != 1 {
+			t.Errorf("PE4: how it ended is lost: %+v", status)
+		}
+	})
+}
