@@ -193,6 +193,7 @@ type collector struct {
 	workers *podworkers.Workers
 	policy  DeadContainers
 	pleg    *pleg.Generator
+	records *imageRecords
 }
 
 func (c collector) Collect(ctx context.Context, contentGoes func(types.UID) bool) error {
@@ -202,5 +203,5 @@ func (c collector) Collect(ctx context.Context, contentGoes func(types.UID) bool
 		SourcesReady: c.ready(), ContentShouldBeRemoved: contentGoes,
 		RuntimeShouldBeRemoved: c.workers.ShouldPodRuntimeBeRemoved,
 	})
-	return err
+	return errors.Join(err, c.records.prune(ctx))
 }

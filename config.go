@@ -89,6 +89,9 @@ type Config struct {
 	// Objects gives the config maps and secrets that pods refer to. Nil: there are
 	// none, and a pod that needs one waits with a reason that says so.
 	Objects pods.ObjectGetter
+	// Services gives the services whose addresses containers find in their
+	// environment. Nil: they are told of none.
+	Services pods.ServiceLister
 	// Volumes makes the volumes that the engine does not make itself, such as
 	// CSI's. Nil: pods that need one wait, with a reason that says so.
 	Volumes pods.VolumeManager
@@ -121,6 +124,10 @@ type Config struct {
 	// MaxParallelImagePulls bounds concurrent pulls. 0: one at a time; negative:
 	// no bound.
 	MaxParallelImagePulls int
+	// ImagePull says the rest about pulls: their rate, the node's credentials, and
+	// which images need credentials even if they are present. The zero value has
+	// no limit, no node credentials, and verifies what was pulled with a secret.
+	ImagePull pods.ImagePullOptions
 	// MaxSetup bounds the pods being set up at the same time. 0 means 32,
 	// negative no bound. Pods being stopped have their own bound.
 	MaxSetup int

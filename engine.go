@@ -113,7 +113,7 @@ func (e *Engine) build() error {
 		HostIPs:    func() []string { return c.NodeIPs },
 		ClusterDNS: c.ClusterDNS, ClusterDomain: c.ClusterDomain,
 		CrashLoopBackOff: c.CrashLoopBackOff, ImageBackOff: c.ImageBackOff,
-		MaxParallelImagePulls: c.MaxParallelImagePulls, Objects: c.Objects, Volumes: c.Volumes,
+		MaxParallelImagePulls: c.MaxParallelImagePulls, ImagePull: c.ImagePull, Objects: c.Objects, Services: c.Services, Volumes: c.Volumes,
 		Reader: freshReader{e.pleg}, Sequence: sequence,
 		BeforeRemove: e.journal.beforeRemove,
 		Clock:        c.Clock, Logger: c.Logger.WithName("pods"), Events: c.Events, Meter: meter("runtime/pods"),
@@ -164,8 +164,9 @@ func (e *Engine) buildLoop(meter func(string) metric.Meter) error {
 	inventory := newInventory(knownPods{e.workers, c.Clock, e.sight, e.orphan}, e.pleg, c.Clock, func() cleanup.Plan { return e.housekeeper.LastPlan() })
 	e.housekeeper, err = cleanup.New(e.loop.Store(), inventory, inventory, cleanup.Options{
 		SourcesReady: e.loop.Ready, Undecided: e.loop.Undecided, Gate: e.usable, Again: e.tidy,
-		Statuses: statuses{e.status, e, e.status.Sinks()}, Content: e.pods, Collector: collector{e.pods, e.loop.Ready, e.workers, c.DeadContainers, e.pleg},
-		Clock: c.Clock, Logger: c.Logger.WithName("cleanup"), Meter: meter("cleanup"),
+		Statuses: statuses{e.status, e, e.status.Sinks()}, Content: e.pods,
+		Collector: collector{e.pods, e.loop.Ready, e.workers, c.DeadContainers, e.pleg, &imageRecords{pods: e.pods, clock: c.Clock}},
+		Clock:     c.Clock, Logger: c.Logger.WithName("cleanup"), Meter: meter("cleanup"),
 	})
 	return err
 }

@@ -28,6 +28,7 @@ func (e *Engine) Pods() []v1.Pod {
 		pod := p.DeepCopy()
 		if s, ok := e.status.Get(uid); ok {
 			pod.Status = *s.DeepCopy()
+			e.showPulls(pod)
 		}
 		out = append(out, *pod)
 	}
@@ -73,6 +74,8 @@ type ContainerExplanation struct {
 	ExitCode     *int32 `json:"exitCode,omitempty"`
 	Ready        bool   `json:"ready"`
 	RestartCount int32  `json:"restartCount"`
+	// Pull is the image it waits for, nil if it waits for none.
+	Pull *PullExplanation `json:"pull,omitempty"`
 }
 
 // Explain says where the pod with this UID stands, and whether anything is known
@@ -94,6 +97,7 @@ func (e *Engine) Explain(uid types.UID) (Explanation, bool) {
 				out.Containers = append(out.Containers, explainContainer(&list[i]))
 			}
 		}
+		e.explainPulls(uid, out.Containers)
 	}
 	worker, hasWorker := e.workers.Explain(uid)
 	if hasWorker {

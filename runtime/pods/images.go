@@ -189,8 +189,8 @@ func (m *Manager) Pulling(uid types.UID) []Pull {
 
 // PruneImageRecords drops what is remembered about images that are no longer in
 // the store, and settles pulls that a crash has interrupted (spec/runtime.md 9.9).
-// Call it every few minutes, best after images were removed. It makes no call while
-// nothing is remembered.
+// Call it now and then, not more than once a minute: an image must be missing twice.
+// It makes no call while nothing was pulled since all was found in order.
 func (m *Manager) PruneImageRecords(ctx context.Context) error {
 	if err := m.pullRecords.Prune(ctx, m.imageStore); err != nil {
 		return fmt.Errorf("records of image pulls: %w", err)

@@ -28,6 +28,8 @@ type Ledger struct {
 	// written are the records saved since the last [Ledger.Prune] began, absent
 	// those whose image it did not find.
 	written, absent map[string]bool
+	// due is true if something was noted since then.
+	due bool
 }
 
 // New returns a ledger over a store.
@@ -35,7 +37,7 @@ func New(policy Policy, store Store, logger logr.Logger) *Ledger {
 	return &Ledger{
 		policy: policy, store: store, logger: logger,
 		turn: make(chan struct{}, 1), pulling: map[string]int{}, left: map[string]bool{},
-		written: map[string]bool{}, absent: map[string]bool{},
+		written: map[string]bool{}, absent: map[string]bool{}, due: true,
 	}
 }
 
@@ -82,6 +84,7 @@ func (l *Ledger) Begin(ctx context.Context, image, repository string, with []cre
 		l.left[image] = slices.Contains(left, image)
 	}
 	l.pulling[image]++
+	l.due = true
 	return p, nil
 }
 
@@ -122,7 +125,7 @@ func (p *Pull) End(o Outcome) {
 // endIntent counts a pull down; the last one takes its intent away or leaves it.
 // The turn must be held.
 func (l *Ledger) endIntent(image string, keep bool) {
-	l.left[image] = keep
+	l.left[image], l.due = keep, true
 	if l.pulling[image]--; l.pulling[image] > 0 {
 		return
 	}
@@ -147,6 +150,7 @@ func (l *Ledger) add(id, repository string, by *credentials.Credential) error {
 		return err
 	}
 	l.written[id] = true
+	l.due = true
 	return nil
 }
 

@@ -17,7 +17,8 @@ type Images interface {
 // Prune drops the records of images that are gone, and settles the intents of
 // pulls whose end nobody saw: an image that is there gets a record that lets
 // nobody use it unseen. It asks the runtime for nothing while there is nothing to
-// settle. An image counts as gone when two calls in a row do not find it, and not
+// settle, or nothing was noted since everything was found in order: an image that
+// goes unnoticed leaves a record that is right when it comes back. An image counts as gone when two calls in a row do not find it, and not
 // while the runtime lists no image at all: one that has just started may do so,
 // and without records private images would be everybody's.
 func (l *Ledger) Prune(ctx context.Context, images Images) error {
@@ -25,33 +26,52 @@ func (l *Ledger) Prune(ctx context.Context, images Images) error {
 		return err
 	}
 	clear(l.written)
+	due := l.due
+	l.due = false
 	l.done()
+	if !due {
+		return nil
+	}
+	settled, err := l.prune(ctx, images)
+	if settled && err == nil {
+		return nil
+	}
+	l.turn <- struct{}{}
+	defer l.done()
+	l.due = true
+	return err
+}
+
+// prune reports whether everything is in order afterwards.
+func (l *Ledger) prune(ctx context.Context, images Images) (settled bool, err error) {
 	records, err1 := l.store.Records()
 	intents, err2 := l.store.Intents()
 	if err := errors.Join(err1, err2); err != nil || len(records)+len(intents) == 0 {
-		return err
+		return true, err
 	}
 	present, err := images.IDs(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
-	problems := []error{l.dropAbsent(ctx, records, present)}
+	sure, err := l.dropAbsent(ctx, records, present)
+	problems := []error{err}
 	for _, image := range intents {
 		problems = append(problems, l.settle(ctx, image, images))
 	}
-	return errors.Join(problems...)
+	return sure, errors.Join(problems...)
 }
 
-// dropAbsent removes the records of images that were not found twice.
-func (l *Ledger) dropAbsent(ctx context.Context, records []string, present map[string]bool) error {
+// dropAbsent removes the records of images that were not found twice, and reports
+// whether it is sure of all others.
+func (l *Ledger) dropAbsent(ctx context.Context, records []string, present map[string]bool) (sure bool, err error) {
 	if err := l.take(ctx); err != nil {
-		return err
+		return false, err
 	}
 	defer l.done()
 	before := l.absent
 	l.absent = map[string]bool{}
 	if len(present) == 0 {
-		return nil
+		return false, nil
 	}
 	var problems []error
 	for _, id := range records {
@@ -63,7 +83,7 @@ func (l *Ledger) dropAbsent(ctx context.Context, records []string, present map[s
 			l.absent[id] = true
 		}
 	}
-	return errors.Join(problems...)
+	return len(l.absent) == 0, errors.Join(problems...)
 }
 
 // settle decides about an intent that no pull in flight holds.

@@ -261,6 +261,11 @@ func TestPrune(t *testing.T) {
 	if b.intents() != 0 || b.may() {
 		t.Error("9.9: an image of unknown origin is usable")
 	}
+	settled := &images{ids: map[string]bool{id: true}}
+	b.prune(settled)
+	if settled.calls != 0 {
+		t.Errorf("%d calls with nothing new", settled.calls)
+	}
 	a := from(t, "a", "1", "pw")
 	b.pull(&a)
 	for _, ids := range []map[string]bool{{}, {}, {"x": true}, {id: true}, {"x": true}} {
@@ -269,6 +274,8 @@ func TestPrune(t *testing.T) {
 			t.Errorf("9.9: record lost with images %v", ids)
 		}
 	}
+	b.pull(&a) // something is due again
+	b.prune(&images{ids: map[string]bool{"x": true}})
 	b.prune(&images{ids: map[string]bool{"x": true}})
 	if _, err := b.store.Load(id); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("9.9: the record of an image that is gone: %v", err)
