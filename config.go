@@ -11,6 +11,7 @@ import (
 	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
+	v1 "k8s.io/api/core/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/clock"
@@ -134,6 +135,14 @@ type Config struct {
 	// DrainTimeout is how long Run, once its context has ended, lets calls that
 	// stop pods finish. 0 means 30 s.
 	DrainTimeout time.Duration
+
+	// Allocatable is the CPU and memory that pods may request together, which limits
+	// how far running pods may grow. What is missing is the machine's.
+	Allocatable v1.ResourceList
+	// Cgroups keeps one cgroup per pod, such as package runtime/pods/cgroups does on
+	// Linux. Nil: pods have none of their own. Pods that run when it is first used
+	// are restarted once.
+	Cgroups pods.Cgroups
 
 	// Clock is the engine's time. Nil means the real clock.
 	Clock clock.WithTickerAndDelayedExecution

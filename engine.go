@@ -51,6 +51,7 @@ type Engine struct {
 	health      *runtimeHealth
 	latency     *latency
 	journal     *journal
+	resizer     *resizer
 
 	ready  chan struct{}
 	drains chan *drain
@@ -105,10 +106,13 @@ func (e *Engine) build() error {
 		return fmt.Errorf("metrics: %w", err)
 	}
 
+	if err := e.buildResizer(); err != nil {
+		return err
+	}
 	e.buildJournal(meter("status/checkpoint"))
 	unseen := newUnseen(c.Clock)
 	calls := startingRuntime{timedRuntime{finishingRuntime{c.Runtime, c.Clock}, e.latency}, e.journal.starting}
-	e.pods, err = pods.New(reportingRuntime{calls, e.pleg.Report, unseen}, c.Images, pods.Options{
+	e.pods, err = pods.New(reportingRuntime{calls, e.pleg.Report, unseen}, c.Images, e.resizer.configure(pods.Options{
 		RootDir: c.RootDir, LogDir: c.LogDir, LinkDir: c.LogLinkDir, OwnerID: c.OwnerID, NodeName: c.NodeName,
 		HostIPs:    func() []string { return c.NodeIPs },
 		ClusterDNS: c.ClusterDNS, ClusterDomain: c.ClusterDomain,
@@ -117,7 +121,7 @@ func (e *Engine) build() error {
 		Reader: freshReader{e.pleg}, Sequence: sequence,
 		BeforeRemove: e.journal.beforeRemove,
 		Clock:        c.Clock, Logger: c.Logger.WithName("pods"), Events: c.Events, Meter: meter("runtime/pods"),
-	})
+	}))
 	if err != nil {
 		return err
 	}
@@ -133,6 +137,7 @@ func (e *Engine) build() error {
 	e.syncer = &syncer{
 		pods: e.pods, reader: e.pleg, status: e.status, network: e.health.Network, nodeIPs: c.NodeIPs,
 		clock: c.Clock, events: c.Events,
+		resizer:   e.resizer,
 		latency:   e.latency,
 		unseen:    unseen,
 		removable: func(uid types.UID) bool { return e.loop.Ready() && e.workers.ShouldPodContentBeRemoved(uid) },
@@ -193,6 +198,9 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 	defer lock.Release()
 	defer e.changes.Close()
+	if err := e.resizer.prepare(); err != nil {
+		return fmt.Errorf("podwright: %w", err)
+	}
 	return e.run(ctx)
 }
 
@@ -200,7 +208,7 @@ func (e *Engine) Run(ctx context.Context) error {
 // the work, then what the work reads from and reports to.
 func (e *Engine) run(ctx context.Context) error {
 	base := context.WithoutCancel(ctx)
-	ended := make(chan error, 7)
+	ended := make(chan error, 8)
 	if err := e.load(base); err != nil {
 		e.config.Logger.Error(err, "no pod is set up")
 	}
@@ -211,6 +219,7 @@ func (e *Engine) run(ctx context.Context) error {
 	workers := start(base, ended, "workers", e.workers.Run)
 	rotator := start(base, ended, "log rotation", e.rotator.Run)
 	reaper := start(base, ended, "removal of dead containers", e.reaper.Run)
+	resizer := start(base, ended, "resizing", e.resizer.run)
 	loop := start(base, nil, "loop", e.loop.Run)
 	announce := start(base, nil, "ready", e.announce)
 
@@ -230,7 +239,7 @@ func (e *Engine) run(ctx context.Context) error {
 	if d != nil {
 		d.result <- e.stopPods(ctx, d)
 	}
-	err = errors.Join(err, workers.stop(), reaper.stop(), rotator.stop())
+	err = errors.Join(err, workers.stop(), resizer.stop(), reaper.stop(), rotator.stop())
 	e.flush(base)
 	return errors.Join(err, health.stop(), reader.stop(), sender.stop(), keeper.stop())
 }
@@ -304,6 +313,7 @@ func (e *Engine) healthChanged() {
 
 // ended makes the next housekeeping pass, soon, look for what a pod left.
 func (e *Engine) ended(uid types.UID) {
+	e.resizer.kick()
 	e.housekeeper.Finished(uid)
 	e.tidy()
 }

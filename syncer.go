@@ -43,6 +43,7 @@ type podRuntime interface {
 	WaitingReasons(uid types.UID) map[string]pods.Waiting
 	TerminationMessage(container *runtime.ContainerStatus) string
 	Forget(uid types.UID)
+	DestroyCgroup(ctx context.Context, uid types.UID) error
 }
 
 // podReader is what the syncer needs from pleg.
@@ -71,6 +72,7 @@ type syncer struct {
 	nodeIPs []string
 	clock   clock.PassiveClock
 	events  EventRecorder
+	resizer *resizer
 	latency *latency
 	// unseen are the objects the runtime has made and not shown yet.
 	unseen *unseen
@@ -95,6 +97,8 @@ var _ podworkers.PodSyncer = (*syncer)(nil)
 func (s *syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v1.Pod, view *runtime.PodStatus) (podworkers.SyncResult, error) {
 	ctx = s.latency.entered(ctx, pod.UID)
 	ctx = forPod(ctx, pod.UID)
+	desired := pod
+	pod = s.resizer.allocations.Allocated(pod)
 	published, err := s.publish(pod, view, false, nil)
 	if err != nil {
 		return podworkers.SyncResult{}, err
@@ -105,6 +109,9 @@ func (s *syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v
 	if err := s.network(); err != nil && !pod.Spec.HostNetwork {
 		s.events.Eventf(pod, v1.EventTypeWarning, "NetworkNotReady", "network is not ready: %v", err)
 		return podworkers.SyncResult{}, fmt.Errorf("%w: %w", podworkers.ErrNetworkNotReady, err)
+	}
+	if pod, err = s.allocate(desired, view); err != nil {
+		return podworkers.SyncResult{}, err
 	}
 	result, view, err := s.act(ctx, pod, view)
 	if view == nil {
@@ -146,6 +153,7 @@ func (s *syncer) act(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus) 
 func (s *syncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus, gracePeriodSeconds *int64, statusFunc podworkers.PodStatusFunc) error {
 	s.latency.dropped(pod.UID)
 	ctx = forPod(ctx, pod.UID)
+	pod = s.resizer.allocations.Allocated(pod)
 	// A pass now marks a pod that no source wants as deleted while its
 	// containers still stop, so that its remains can go right after.
 	s.tidy()
@@ -179,12 +187,16 @@ func (s *syncer) SyncTerminatingRuntimePod(ctx context.Context, pod *runtime.Pod
 	if err := s.pods.KillRuntimePod(ctx, pod, nil); err != nil {
 		return fmt.Errorf("stop the left-over pod: %w", err)
 	}
+	if err := s.release(ctx, pod.UID); err != nil {
+		return err
+	}
 	s.ended(pod.UID)
 	return nil
 }
 
 // SyncTerminatedPod publishes the last status and lets go of the pod.
 func (s *syncer) SyncTerminatedPod(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus) error {
+	pod = s.resizer.allocations.Allocated(pod)
 	if _, err := s.publish(pod, view, true, nil); err != nil {
 		return err
 	}
@@ -202,6 +214,9 @@ func (s *syncer) SyncTerminatedPod(ctx context.Context, pod *v1.Pod, view *runti
 			return fmt.Errorf("remove the pod from the runtime: %w", err)
 		}
 	}
+	if err := s.release(ctx, pod.UID); err != nil {
+		return err
+	}
 	s.pods.Forget(pod.UID)
 	s.unseen.gone(pod.UID, "")
 	s.left(pod.UID)
@@ -216,6 +231,8 @@ func (s *syncer) publish(pod *v1.Pod, view *runtime.PodStatus, ended bool, amend
 		Waiting:      map[string]status.WaitingReason{},
 		SandboxReady: !pods.NeedsSandbox(pod, view),
 		NodeIPs:      s.nodeIPs,
+		Resize:       s.resizer.allocations.Conditions(pod.UID),
+		Actuated:     s.resizer.allocations.Actuated(pod.UID),
 		Amend:        amend,
 		Now:          s.clock.Now(),
 	}

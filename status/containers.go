@@ -147,7 +147,7 @@ func (g *generator) observed(c *v1.Container, old *v1.ContainerStatus, record, p
 	if len(c.Resources.Requests) > 0 {
 		out.AllocatedResources = c.Resources.Requests
 	}
-	out.Resources = resources(c, old, out.State.Running != nil && sameID)
+	out.Resources = g.resources(c, old, record, out.State.Running != nil, sameID)
 	out.VolumeMounts = g.volumeMounts(c, old)
 }
 
@@ -278,18 +278,6 @@ func (g *generator) volumeMounts(c *v1.Container, old *v1.ContainerStatus) []v1.
 		out[i].RecursiveReadOnly = &mode
 	}
 	return out
-}
-
-// resources reports what a container runs with: the allocated values, or what the
-// same container was already reported with (6.6).
-func resources(c *v1.Container, old *v1.ContainerStatus, sameRun bool) *v1.ResourceRequirements {
-	if sameRun && old.Resources != nil {
-		return old.Resources
-	}
-	if len(c.Resources.Requests) == 0 && len(c.Resources.Limits) == 0 && len(c.Resources.Claims) == 0 {
-		return nil
-	}
-	return &c.Resources
 }
 
 // lost is the end of a container whose real one nobody saw.

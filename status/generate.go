@@ -47,6 +47,9 @@ type Input struct {
 	// for containers that ran before a restart of the engine too, before their
 	// first new result (probe.md 8.8).
 	Probes func(container string, id runtime.ContainerID) ProbeFacts
+	// Actuated is what running containers were last given (spec/runtime.md 21.2), by
+	// name, for what the runtime does not report (6.6). Nil: unknown.
+	Actuated map[string]runtime.Resources
 	// Resize holds the resize conditions (PodResizePending, PodResizeInProgress)
 	// as resize admission set them; other types are ignored (5.6).
 	Resize []v1.PodCondition

@@ -11,8 +11,9 @@ import (
 // sum of the requests, and the pod-level resources if the spec has any.
 func (g *generator) podResources(s *v1.PodStatus) {
 	s.Resources = g.pod.Spec.Resources
-	if g.pod.Generation != 0 && g.pod.Generation == g.old.ObservedGeneration && g.old.AllocatedResources != nil {
-		s.AllocatedResources = g.old.AllocatedResources // the same spec, the same sum
+	// The same spec has the same sum, unless some of it is not allocated yet.
+	if g.pod.Generation != 0 && g.pod.Generation == g.old.ObservedGeneration && g.old.AllocatedResources != nil && len(g.in.Resize) == 0 {
+		s.AllocatedResources = g.old.AllocatedResources
 		return
 	}
 	if sum := podRequests(&g.pod.Spec); len(sum) > 0 {

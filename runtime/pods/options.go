@@ -169,6 +169,19 @@ type Options struct {
 	// Nil: nobody wants to know.
 	SandboxReady func(ctx context.Context, uid types.UID, ips []string)
 
+	// Cgroups keeps a cgroup per pod. Nil: pods have none of their own. It names the
+	// sandboxes' parents itself, so CgroupDriver stays empty.
+	Cgroups Cgroups
+	// Allocations remembers what containers were given, and with it running
+	// containers are resized (spec/runtime.md 21); pods given to the manager must
+	// then be as allocated. Nil: new resources take effect when a container is next
+	// started.
+	Allocations *Allocations
+	// Updater changes the resources of running containers, Stats measures them
+	// first. Nil: the runtime, if it can.
+	Updater runtime.ResourceUpdater
+	Stats   runtime.StatsReader
+
 	// Clock is the time source. Nil: the real clock.
 	Clock clock.Clock
 	// Rand gives random numbers for file names. Nil: the manager seeds its own.
@@ -219,6 +232,9 @@ func (o *Options) complete() error {
 		o.PostStartTimeout = defaultPostStart
 	}
 	problems = append(problems, o.completeNode())
+	if o.Cgroups != nil && o.CgroupDriver != "" {
+		problems = append(problems, errors.New("CgroupDriver must be empty: Cgroups names the cgroups of pods"))
+	}
 	if o.ClusterDomain == "" {
 		o.ClusterDomain = "cluster.local"
 	}

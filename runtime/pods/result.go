@@ -5,7 +5,7 @@ import "time"
 // Action is one thing a sync did or tried (spec/runtime.md 7.3).
 type Action struct {
 	// Step names what was done: KillPod, KillContainer, RemoveContainer,
-	// CreateSandbox, StartContainer.
+	// CreateSandbox, StartContainer, ResizePod.
 	Step string
 	// Target is the container's name, or the pod's for pod-level steps.
 	Target string
@@ -24,6 +24,7 @@ const (
 	stepRemoveContainer = "RemoveContainer"
 	stepCreateSandbox   = "CreateSandbox"
 	stepStartContainer  = "StartContainer"
+	stepResizePod       = "ResizePod"
 )
 
 // StartResult is the outcome of the attempt to start one container.
@@ -78,4 +79,5 @@ const (
 	reasonKillPodSandboxError        = "KillPodSandboxError"
 	reasonKillContainerError         = "KillContainerError"
 	reasonRemoveContainerError       = "RemoveContainerError"
+	reasonResizePodInPlaceError      = "ResizePodInPlaceError"
 )

@@ -11,6 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/pods/internal/criconfig"
 )
 
 // createSandbox makes the pod's folders and its sandbox and learns its addresses.
@@ -39,6 +40,9 @@ func (s *podSync) createSandbox(ctx context.Context) bool {
 	}
 	m.tried(s.pod.UID, "")
 	s.sandboxID = id
+	if m.options.Allocations != nil {
+		m.options.Allocations.noteGivenPod(s.pod.UID, criconfig.PodTotals(s.pod))
+	}
 	s.done(stepCreateSandbox, s.pod.Name, "", "")
 	if s.podIPs, err = m.sandboxIPs(ctx, id); err != nil {
 		if ctx.Err() != nil {

@@ -53,10 +53,14 @@ func (s *podSync) buildSandboxConfig(ctx context.Context) (*runtimeapi.PodSandbo
 	if err != nil {
 		return nil, err
 	}
-	return criconfig.Sandbox(criconfig.SandboxInput{
+	config, err := criconfig.Sandbox(criconfig.SandboxInput{
 		Pod: s.pod, Node: s.m.node, Attempt: s.plan.Attempt, LogDirectory: s.m.logDirectory(s.pod), DNS: dns,
 		UserNamespace: s.users, Overhead: class.Overhead,
 	})
+	if err == nil && s.m.options.Cgroups != nil {
+		config.Linux.CgroupParent, err = s.m.options.Cgroups.Parent(podCgroup(s.pod))
+	}
+	return config, err
 }
 
 // runtimeClass looks up the pod's class (spec/runtime.md 3.8).

@@ -76,6 +76,9 @@ func (s *podSync) startContainer(ctx context.Context, c member) *startFailure {
 	if err := st.dropCreated(ctx); err != nil {
 		return st.failed(ctx, reasonCreateContainerError, err, "")
 	}
+	if err := s.m.noteActuated(s.pod, c); err != nil {
+		return st.failed(ctx, reasonCreateContainerError, err, "")
+	}
 	id, err := s.m.createContainer(ctx, s.sandboxID, config, s.sandboxConfig)
 	if err != nil {
 		return st.failed(ctx, reasonCreateContainerError, aboutImageVolumes(config, err), "")

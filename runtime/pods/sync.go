@@ -23,17 +23,21 @@ import (
 // ctx. It must not run twice at once for the same pod.
 func (m *Manager) SyncPod(ctx context.Context, pod *v1.Pod, status *runtime.PodStatus) Result {
 	plan := m.computeActions(pod, status)
-	if plan.Empty() {
-		m.refreshVolumes(ctx, pod)
-		return Result{}
-	}
 	s := &podSync{m: m, pod: pod, status: status, plan: plan}
+	if plan.Empty() && m.hasCgroup(pod) {
+		m.refreshVolumes(ctx, pod)
+		s.finishResize()
+		return s.result
+	}
 	if err := checkNames(pod); err != nil {
 		s.fail(stepCreateSandbox, pod.Name, reasonConfigPodSandboxError, err)
 		m.podEvent(pod, v1.EventTypeWarning, "FailedCreatePodSandBox", "Invalid pod: %v", err)
 		return s.result
 	}
-	s.run(ctx)
+	if s.ensureCgroup(ctx) {
+		s.run(ctx)
+		s.finishResize()
+	}
 	return s.result
 }
 
@@ -43,7 +47,12 @@ func (m *Manager) computeActions(pod *v1.Pod, status *runtime.PodStatus) actions
 	if m.options.Probes != nil {
 		in.Probes = m.probeResults(pod, status)
 	}
-	return actions.Compute(in)
+	in.Resizes = m.resizes(pod, status)
+	plan := actions.Compute(in)
+	if plan.SandboxID != "" && !plan.KillPod && len(plan.Reset) == 0 && m.podResized(pod) {
+		plan.ResizePod = true
+	}
+	return plan
 }
 
 // probeResults takes a snapshot of the results that matter. It is never nil.
@@ -145,6 +154,7 @@ func (s *podSync) startContainers(ctx context.Context) {
 			return
 		}
 	}
+	s.resize(ctx)
 	for _, i := range s.plan.StartApp {
 		s.start(ctx, appMember(s.pod, i))
 	}

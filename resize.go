@@ -1,0 +1,202 @@
+package podwright
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"path/filepath"
+	goruntime "runtime"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/pods"
+)
+
+// cgroupLevels is an optional ability of [Config.Cgroups]: what is common to all pods.
+type cgroupLevels interface {
+	// Setup makes the cgroups that pods' are below.
+	Setup() error
+	// SetBurstableShares weighs all burstable pods together.
+	SetBurstableShares(shares int64) error
+}
+
+// resizer ties resources that change while pods run to the engine
+// (spec/runtime.md 21): it tries deferred resizes again when something has changed,
+// and after some time. While none waits it has nothing to do.
+type resizer struct {
+	allocations *pods.Allocations
+	cgroups     pods.Cgroups
+	levels      cgroupLevels // nil if there are none
+	updater     runtime.ResourceUpdater
+	stats       runtime.StatsReader
+	allocatable v1.ResourceList
+	clock       clock.WithTicker
+	failed      func(error)
+
+	// active are the pods that have resources; orphan reports a UID that nobody
+	// wants and that is over.
+	active func() []*v1.Pod
+	orphan func(uid types.UID) bool
+
+	kicked chan struct{}
+}
+
+// buildResizer makes the resizer of an engine.
+func (e *Engine) buildResizer() error {
+	c := e.config
+	r := &resizer{
+		cgroups: c.Cgroups, clock: c.Clock, active: e.activePods, orphan: e.orphaned, kicked: make(chan struct{}, 1),
+		failed: func(err error) { c.Logger.Error(err, "resources of pods") },
+	}
+	r.levels, _ = c.Cgroups.(cgroupLevels)
+	r.updater, _ = c.Runtime.(runtime.ResourceUpdater)
+	r.stats, _ = c.Runtime.(runtime.StatsReader)
+	r.allocatable = v1.ResourceList{
+		v1.ResourceCPU:    *resource.NewQuantity(int64(goruntime.NumCPU()), resource.DecimalSI),
+		v1.ResourceMemory: *resource.NewQuantity(pods.ExamineMachine().MemoryCapacity, resource.BinarySI),
+	}
+	maps.Copy(r.allocatable, c.Allocatable)
+	var err error
+	r.allocations, err = pods.NewAllocations(pods.AllocationOptions{
+		Store:       pods.ResourceFiles{Dir: filepath.Join(c.RootDir, "state", "resources")},
+		Allocatable: r.allocatable, NoUpdate: r.updater == nil,
+		Active: e.activePods, Wake: e.wake, Clock: c.Clock, Events: c.Events,
+	})
+	e.resizer = r
+	return err
+}
+
+// activePods returns the pods that have resources of this node: those that are
+// desired or being stopped, and have not finished.
+func (e *Engine) activePods() []*v1.Pod {
+	known := e.syncer.leavingPods()
+	for _, p := range e.loop.Store().Pods() {
+		if _, leaving := known[p.UID]; !leaving {
+			known[p.UID] = p
+		}
+	}
+	out := make([]*v1.Pod, 0, len(known))
+	for uid, p := range known {
+		if s, ok := e.status.Get(uid); !ok || !terminal(s.Phase) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// orphaned reports that nobody wants or knows the pod.
+func (e *Engine) orphaned(uid types.UID) bool {
+	if !e.loop.Ready() {
+		return false
+	}
+	if _, desired := e.loop.Store().Get(uid); desired {
+		return false
+	}
+	_, known := e.workers.Explain(uid)
+	return !known
+}
+
+// wake asks for a sync of a desired pod.
+func (e *Engine) wake(uid types.UID) {
+	if pod, ok := e.loop.Store().Get(uid); ok {
+		e.workers.UpdatePod(podworkers.UpdateOptions{Type: podworkers.Sync, Pod: pod, StartTime: e.config.Clock.Now()})
+	}
+}
+
+// configure adds what resizing needs to the options of runtime/pods.
+func (r *resizer) configure(o pods.Options) pods.Options {
+	o.Cgroups, o.Allocations, o.Updater, o.Stats, o.Allocatable = r.cgroups, r.allocations, r.updater, r.stats, r.allocatable
+	return o
+}
+
+// prepare reads what was stored and makes the cgroups all pods are below.
+func (r *resizer) prepare() error {
+	if err := r.allocations.Load(); err != nil {
+		return err
+	}
+	if r.levels == nil {
+		return nil
+	}
+	if err := r.levels.Setup(); err != nil {
+		return fmt.Errorf("cgroups of pods: %w", err)
+	}
+	return nil
+}
+
+// kick says that something has changed. It does not block.
+func (r *resizer) kick() {
+	select {
+	case r.kicked <- struct{}{}:
+	default:
+	}
+}
+
+// run serves until ctx ends.
+func (r *resizer) run(ctx context.Context) error {
+	for {
+		due, stop := r.timer()
+		timed := false
+		select {
+		case <-ctx.Done():
+			stop()
+			return nil
+		case <-r.kicked:
+		case <-due:
+			timed = true
+		}
+		stop()
+		for _, uid := range r.allocations.Known() {
+			if r.orphan(uid) {
+				r.report(r.allocations.Forget(uid))
+			}
+		}
+		if r.levels != nil {
+			r.report(r.levels.SetBurstableShares(pods.BurstableShares(r.active())))
+		}
+		r.allocations.Retry(timed)
+	}
+}
+
+// timer fires when deferred resizes are due; never if there are none.
+func (r *resizer) timer() (due <-chan time.Time, stop func()) {
+	at := r.allocations.NextRetry()
+	if at.IsZero() {
+		return nil, func() {}
+	}
+	t := r.clock.NewTimer(at.Sub(r.clock.Now()))
+	return t.C(), func() { t.Stop() }
+}
+
+func (r *resizer) report(err error) {
+	if err != nil {
+		r.failed(err)
+	}
+}
+
+// allocate gives the pod the resources it may have now, and publishes what was decided
+// over those it asks for.
+func (s *syncer) allocate(desired *v1.Pod, view *runtime.PodStatus) (*v1.Pod, error) {
+	pod, changed, err := s.resizer.allocations.Allocate(desired)
+	if err != nil {
+		return pod, err
+	}
+	if changed {
+		s.resizer.kick()
+		_, err = s.publish(pod, view, false, nil)
+	}
+	return pod, err
+}
+
+// release lets go of what a pod had apart from its containers.
+func (s *syncer) release(ctx context.Context, uid types.UID) error {
+	if err := s.pods.DestroyCgroup(ctx, uid); err != nil {
+		return err
+	}
+	return s.resizer.allocations.Forget(uid)
+}

@@ -1,0 +1,262 @@
+package pods
+
+import (
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/runtime/pods/internal/resize"
+)
+
+// When deferred resizes are tried again without any change (spec/runtime.md 21.4).
+const (
+	firstResizeRetry = 30 * time.Second
+	resizeRetry      = 3 * time.Minute
+)
+
+// Allocate returns the pod with the resources it may have now. A pod seen for the
+// first time gets what it asks for; if it asks for something else later, that is
+// admitted, deferred or refused (spec/runtime.md 21.4), which shows in
+// [Allocations.Conditions]. changed tells that the conditions or the allocation did.
+// An error means that nothing could be stored; the pod must not be acted on.
+func (a *Allocations) Allocate(pod *v1.Pod) (allocated *v1.Pod, changed bool, err error) {
+	a.mu.Lock()
+	p := a.pods[pod.UID]
+	if p != nil && p.seen == pod && p.applied == pod && p.granted == nil && p.refused == nil && !p.dirty {
+		a.mu.Unlock()
+		return pod, false, nil
+	}
+	desired := resize.Of(pod)
+	if p == nil {
+		p = &allocation{record: record{Allocated: desired}}
+		a.pods[pod.UID] = p
+		a.mu.Unlock()
+		return pod, false, a.first(pod.UID, desired)
+	}
+	p.record.Allocated, p.seen = p.record.Allocated.Follow(desired), nil
+	asks := !desired.Equal(p.record.Allocated)
+	decided := p.granted != nil && desired.Equal(*p.granted) || p.refused != nil && desired.Equal(*p.refused)
+	if !asks && (p.granted != nil || p.refused != nil) { // taken back
+		p.granted, p.refused, p.pod = nil, nil, nil
+		p.record.Conditions, p.dirty = without(p.record.Conditions, v1.PodResizePending), true
+	}
+	if asks && !decided {
+		p.granted, p.refused = nil, nil
+		if p.pod == nil {
+			p.since = a.options.Clock.Now()
+			if c := condition(p.record.Conditions, v1.PodResizePending); c != nil {
+				p.since = c.LastTransitionTime.Time
+			}
+		}
+		p.pod = pod
+	}
+	a.mu.Unlock()
+	if asks && !decided {
+		a.decide(pod.UID, false)
+	}
+	return a.settle(pod)
+}
+
+// first stores the first allocation of a pod. One that asks for nothing has no
+// record: zero is what a missing one means.
+func (a *Allocations) first(uid types.UID, desired resize.Allocation) error {
+	if desired.None() {
+		return nil
+	}
+	err := a.save(uid, func(r *record) { r.Allocated = desired })
+	if err != nil {
+		a.mu.Lock()
+		delete(a.pods, uid)
+		a.mu.Unlock()
+	}
+	return err
+}
+
+// settle stores what was decided over a pod, in the pod's own sync.
+func (a *Allocations) settle(pod *v1.Pod) (*v1.Pod, bool, error) {
+	a.mu.Lock()
+	p := a.pods[pod.UID]
+	granted, generation, dirty := p.granted, p.grantedGeneration, p.dirty
+	p.dirty = false
+	allocated := p.apply(pod)
+	a.mu.Unlock()
+	if granted == nil && !dirty {
+		return allocated, false, nil
+	}
+	now := a.options.Clock.Now()
+	err := a.save(pod.UID, func(r *record) {
+		if granted == nil {
+			return
+		}
+		r.Allocated = *granted
+		r.Conditions = with(without(r.Conditions, v1.PodResizePending),
+			v1.PodCondition{Type: v1.PodResizeInProgress, ObservedGeneration: generation}, now)
+	})
+	a.mu.Lock()
+	if err != nil {
+		p.dirty = p.dirty || dirty
+	} else if p.granted == granted {
+		p.granted = nil
+	}
+	allocated = p.apply(pod)
+	a.mu.Unlock()
+	if err == nil && granted != nil {
+		a.options.Events.Eventf(podRef(pod), v1.EventTypeNormal, "ResizeStarted", "The pod is being resized to what it asks for")
+	}
+	return allocated, true, err
+}
+
+// Retry tries deferred resizes again: call it after any change that may have made
+// room, and at the time [Allocations.NextRetry] says, with timed. Pods that were
+// admitted are woken.
+func (a *Allocations) Retry(timed bool) {
+	a.decide("", timed)
+}
+
+// NextRetry is when deferred resizes are due without any change; the zero time if
+// none waits.
+func (a *Allocations) NextRetry() time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.retry
+}
+
+// told is an event to be raised once the lock is released.
+type told struct {
+	pod             *v1.Pod
+	reason, message string
+}
+
+// decide goes through the queue. self, if not empty, is the pod whose sync this is,
+// which needs no waking.
+func (a *Allocations) decide(self types.UID, timed bool) {
+	active := a.options.Active()
+	a.mu.Lock()
+	now := a.options.Clock.Now()
+	queue := a.queue(self)
+	var wake []types.UID
+	var events []told
+	deferred := false
+	for _, r := range queue {
+		p := a.pods[r.UID]
+		node := resize.Node{
+			Allocatable: a.options.Allocatable, StaticCPU: a.options.StaticCPU, StaticMemory: a.options.StaticMemory,
+			Swap: a.options.Swap, NoUpdate: a.options.NoUpdate,
+		}
+		desired := resize.Of(r.To)
+		v := resize.Admit(r.From, r.To, a.others(r.UID, active), node)
+		if v.Reason == "" {
+			p.granted, p.grantedGeneration, p.refused, p.pod = &desired, r.To.Generation, nil, nil
+			wake = append(wake, r.UID)
+			continue
+		}
+		deferred = deferred || v.Reason == v1.PodReasonDeferred
+		old := condition(p.record.Conditions, v1.PodResizePending)
+		news := old == nil || old.Reason != v.Reason || old.Message != v.Message || old.ObservedGeneration != r.To.Generation
+		if news || timed {
+			p.record.Conditions = with(p.record.Conditions, v1.PodCondition{
+				Type: v1.PodResizePending, Reason: v.Reason, Message: v.Message, ObservedGeneration: r.To.Generation,
+			}, now)
+			p.dirty = true
+		}
+		if news {
+			events = append(events, told{r.To, "Resize" + v.Reason, v.Message})
+			wake = append(wake, r.UID)
+		}
+		p.refused, p.pod = &desired, r.To
+	}
+	switch {
+	case !deferred:
+		a.retry = time.Time{}
+	case timed:
+		a.retry = now.Add(resizeRetry)
+	case a.retry.IsZero():
+		a.retry = now.Add(firstResizeRetry)
+	}
+	a.mu.Unlock()
+	for _, e := range events {
+		a.options.Events.Eventf(podRef(e.pod), v1.EventTypeWarning, e.reason, "%s", e.message)
+	}
+	for _, uid := range wake {
+		if uid != self {
+			a.options.Wake(uid)
+		}
+	}
+}
+
+// queue returns what waits for admission, in order: infeasible resizes only if their
+// own spec has just changed. The lock must be held.
+func (a *Allocations) queue(self types.UID) []resize.Request {
+	var list []resize.Request
+	for uid, p := range a.pods {
+		if p.pod == nil || p.granted != nil {
+			continue
+		}
+		c := condition(p.record.Conditions, v1.PodResizePending)
+		if uid != self && p.refused != nil && c != nil && c.Reason == v1.PodReasonInfeasible {
+			continue
+		}
+		list = append(list, resize.Request{UID: uid, From: resize.Apply(p.pod, p.record.Allocated), To: p.pod, Since: p.since})
+	}
+	resize.Sort(list)
+	return list
+}
+
+// others returns what all other pods request as they have been, or are just being,
+// allocated. A pod that is not active but has a record counts too: an agent that has
+// just started has not heard of all pods yet. The lock must be held.
+func (a *Allocations) others(uid types.UID, active []*v1.Pod) v1.ResourceList {
+	list := make([]*v1.Pod, 0, len(active))
+	seen := map[types.UID]bool{uid: true}
+	for _, pod := range active {
+		if seen[pod.UID] {
+			continue
+		}
+		seen[pod.UID] = true
+		if p := a.pods[pod.UID]; p != nil {
+			allocated := p.record.Allocated
+			if p.granted != nil {
+				allocated = *p.granted
+			}
+			pod = resize.Apply(pod, allocated)
+		}
+		list = append(list, pod)
+	}
+	sum := resize.Sum(list)
+	for other, p := range a.pods {
+		if given := p.record.Pod; !seen[other] && given != nil {
+			resize.Add(sum, *given)
+		}
+	}
+	return sum
+}
+
+// failed notes that a step of a resize went wrong (spec/status.md 5.6).
+func (a *Allocations) failed(pod *v1.Pod, cause error) error {
+	a.options.Events.Eventf(podRef(pod), v1.EventTypeWarning, "ResizeError", "The resize went wrong: %v", cause)
+	now := a.options.Clock.Now()
+	return a.save(pod.UID, func(r *record) {
+		c := v1.PodCondition{Type: v1.PodResizeInProgress, ObservedGeneration: pod.Generation}
+		if old := condition(r.Conditions, v1.PodResizeInProgress); old != nil {
+			c.ObservedGeneration = old.ObservedGeneration
+		}
+		c.Reason, c.Message = v1.PodReasonError, fmt.Sprint(cause)
+		r.Conditions = with(r.Conditions, c, now)
+	})
+}
+
+// inProgress reports whether a resize of the pod has not been completed.
+func (a *Allocations) inProgress(uid types.UID) bool {
+	return condition(a.Conditions(uid), v1.PodResizeInProgress) != nil
+}
+
+// completed clears the condition (spec/runtime.md 21.9).
+func (a *Allocations) completed(pod *v1.Pod) error {
+	err := a.save(pod.UID, func(r *record) { r.Conditions = without(r.Conditions, v1.PodResizeInProgress) })
+	if err == nil {
+		a.options.Events.Eventf(podRef(pod), v1.EventTypeNormal, "ResizeCompleted", "The pod has been resized")
+	}
+	return err
+}

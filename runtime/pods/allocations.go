@@ -1,0 +1,264 @@
+package pods
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/pods/internal/resize"
+)
+
+// AllocationOptions configures [Allocations]. Store is required.
+type AllocationOptions struct {
+	// Store keeps what was allocated and given across restarts.
+	Store ResourceStore
+	// Allocatable is the CPU and memory all pods together may request. What is
+	// missing is not checked.
+	Allocatable v1.ResourceList
+	// Active returns the pods that have, or are about to have, resources of this
+	// node, as their sources want them. Called without a lock. Nil: none but the
+	// pod at hand.
+	Active func() []*v1.Pod
+	// Wake asks for a sync of a pod that was admitted by the sync of another one.
+	// Called without a lock; it must not block. Nil: it waits for its next sync.
+	Wake func(uid types.UID)
+	// NoUpdate: the runtime is no [runtime.ResourceUpdater], so only resizes that
+	// restart the container are possible.
+	NoUpdate bool
+	// StaticCPU and StaticMemory: Guaranteed pods have CPUs or memory of their own
+	// and are not resized. Swap: containers may swap (spec/runtime.md 21.4).
+	StaticCPU, StaticMemory, Swap bool
+
+	// Clock is the time source. Nil: the real clock.
+	Clock clock.PassiveClock
+	// Events receives the pods' events. Nil: dropped.
+	Events EventRecorder
+}
+
+// Allocations decides over the resources of pods that change while they run, and
+// remembers what was decided and done (spec/runtime.md 21.1-21.4):
+//
+//	desired (spec) ──Allocate──► allocated ──Manager──► actuated ──runtime──► actual
+//
+// Give it to a [Manager], and give the Manager pods as they were allocated. A pod
+// that asks for no CPU and no memory costs no record. Methods may be called from many
+// goroutines; the caller serialises those that take one pod per pod, as it does
+// [Manager.SyncPod].
+type Allocations struct {
+	options AllocationOptions
+
+	// mu guards what follows. It is never held over a call.
+	mu   sync.Mutex
+	pods map[types.UID]*allocation
+	// retry is when deferred resizes are due again, zero if there are none.
+	retry time.Time
+}
+
+// allocation is what is known of one pod.
+type allocation struct {
+	record record
+	// granted is admitted and not stored yet; only the pod's own sync stores it.
+	granted *resize.Allocation
+	// grantedGeneration is the generation of the spec granted is from.
+	grantedGeneration int64
+	// refused is what the verdict in the condition is about; nil if there is none.
+	refused *resize.Allocation
+	// pod is the newest version that was refused, since when it waits.
+	pod   *v1.Pod
+	since time.Time
+	// dirty is set while conditions have changed that are not stored.
+	dirty bool
+	// applied is the pod seen last, as it was allocated.
+	seen, applied *v1.Pod
+}
+
+// apply returns the pod as it was allocated. The lock must be held.
+func (p *allocation) apply(pod *v1.Pod) *v1.Pod {
+	if p.seen != pod {
+		p.seen, p.applied = pod, resize.Apply(pod, p.record.Allocated)
+	}
+	return p.applied
+}
+
+// record is what a store keeps. What it points to is never changed, only replaced.
+type record struct {
+	Allocated resize.Allocation            `json:"allocated"`
+	Actuated  map[string]runtime.Resources `json:"actuated,omitempty"`
+	// Pod is what the pod as a whole was given.
+	Pod        *runtime.Resources `json:"pod,omitempty"`
+	Conditions []v1.PodCondition  `json:"conditions,omitempty"`
+}
+
+// NewAllocations returns an empty one; see [Allocations.Load].
+func NewAllocations(o AllocationOptions) (*Allocations, error) {
+	if o.Store == nil {
+		return nil, errors.New("allocations need a Store")
+	}
+	if o.Active == nil {
+		o.Active = func() []*v1.Pod { return nil }
+	}
+	if o.Wake == nil {
+		o.Wake = func(types.UID) {}
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.Events == nil {
+		o.Events = noEvents{}
+	}
+	return &Allocations{options: o, pods: map[types.UID]*allocation{}}, nil
+}
+
+// Load reads what was stored. Call it once, before anything else. What cannot be read
+// is an error, and nobody should start then: pods would be resized to what somebody
+// refused (spec/runtime.md 21.1).
+func (a *Allocations) Load() error {
+	records, err := a.options.Store.Load()
+	if err != nil {
+		return fmt.Errorf("the records of allocated resources cannot be read: %w", err)
+	}
+	loaded := make(map[types.UID]*allocation, len(records))
+	for uid, text := range records {
+		var r record
+		if err := json.Unmarshal(text, &r); err != nil {
+			return fmt.Errorf("the record of the resources allocated to pod %s is damaged: repair it, or remove it to allocate what the pod's spec asks for: %w", uid, err)
+		}
+		loaded[uid] = &allocation{record: r}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.pods = loaded
+	return nil
+}
+
+// Allocated returns the pod with the resources it was allocated; the pod itself if
+// those are what it asks for, or if nothing was allocated yet.
+func (a *Allocations) Allocated(pod *v1.Pod) *v1.Pod {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p := a.pods[pod.UID]
+	if p == nil {
+		return pod
+	}
+	return p.apply(pod)
+}
+
+// Conditions returns the conditions PodResizePending and PodResizeInProgress of the
+// pod, as far as it has them. They are shared: do not change them.
+func (a *Allocations) Conditions(uid types.UID) []v1.PodCondition {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if p := a.pods[uid]; p != nil {
+		return p.record.Conditions
+	}
+	return nil
+}
+
+// Actuated returns what the pod's containers were last given, by name; no entry means
+// unknown. The map is shared: do not change it.
+func (a *Allocations) Actuated(uid types.UID) map[string]runtime.Resources {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if p := a.pods[uid]; p != nil {
+		return p.record.Actuated
+	}
+	return nil
+}
+
+// Forget drops everything of a pod that is gone.
+func (a *Allocations) Forget(uid types.UID) error {
+	a.mu.Lock()
+	p := a.pods[uid]
+	delete(a.pods, uid)
+	a.mu.Unlock()
+	if p == nil {
+		return nil
+	}
+	if err := a.options.Store.Remove(uid); err != nil {
+		return fmt.Errorf("remove the record of the pod's resources: %w", err)
+	}
+	return nil
+}
+
+// Known returns the UIDs of all pods there is a record of.
+func (a *Allocations) Known() []types.UID {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	out := make([]types.UID, 0, len(a.pods))
+	for uid := range a.pods {
+		out = append(out, uid)
+	}
+	return out
+}
+
+// save stores a pod's record with change applied, then keeps it. The caller is the
+// pod's own sync, so nobody else writes it.
+func (a *Allocations) save(uid types.UID, change func(*record)) error {
+	a.mu.Lock()
+	p := a.pods[uid]
+	if p == nil {
+		p = &allocation{}
+		a.pods[uid] = p
+	}
+	next := p.record
+	change(&next)
+	a.mu.Unlock()
+	text, err := json.Marshal(next)
+	if err == nil {
+		err = a.options.Store.Save(uid, text)
+	}
+	if err != nil {
+		return fmt.Errorf("store the pod's resources: %w", err)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	// Conditions may have been set meanwhile by a retry; those are newer.
+	if p.dirty {
+		next.Conditions = merge(next.Conditions, p.record.Conditions)
+	}
+	p.record, p.seen = next, nil
+	return nil
+}
+
+// merge takes the pending condition from newer.
+func merge(conditions, newer []v1.PodCondition) []v1.PodCondition {
+	out := without(conditions, v1.PodResizePending)
+	if c := condition(newer, v1.PodResizePending); c != nil {
+		out = append(out, *c)
+	}
+	return out
+}
+
+func condition(list []v1.PodCondition, t v1.PodConditionType) *v1.PodCondition {
+	for i := range list {
+		if list[i].Type == t {
+			return &list[i]
+		}
+	}
+	return nil
+}
+
+// without returns a new list that lacks one type.
+func without(list []v1.PodCondition, t v1.PodConditionType) []v1.PodCondition {
+	return slices.DeleteFunc(slices.Clone(list), func(c v1.PodCondition) bool { return c.Type == t })
+}
+
+// with returns a new list in which c takes the place of its type; the time of the
+// transition moves only with the reason (spec/status.md 5.6).
+func with(list []v1.PodCondition, c v1.PodCondition, now time.Time) []v1.PodCondition {
+	c.Status = v1.ConditionTrue
+	c.LastProbeTime, c.LastTransitionTime = metav1.NewTime(now), metav1.NewTime(now)
+	if old := condition(list, c.Type); old != nil && old.Reason == c.Reason {
+		c.LastTransitionTime = old.LastTransitionTime
+	}
+	return append(without(list, c.Type), c)
+}

@@ -1,0 +1,101 @@
+package pods
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/runtime/pods/internal/criconfig"
+)
+
+func podCgroup(pod *v1.Pod) PodCgroup {
+	return PodCgroup{UID: pod.UID, Class: criconfig.QoS(pod)}
+}
+
+// cgroupResources is what a pod's cgroup is set to (spec/runtime.md 13.4).
+func cgroupResources(r *runtimeapi.LinuxContainerResources) CgroupResources {
+	out := CgroupResources{CPUShares: r.GetCpuShares(), MemoryLimit: r.GetMemoryLimitInBytes(), Unified: r.GetUnified()}
+	if r.GetCpuQuota() != 0 {
+		out.CPUQuota, out.CPUPeriod = r.GetCpuQuota(), r.GetCpuPeriod()
+	}
+	return out
+}
+
+// hasCgroup reports whether nothing has to be done about the pod's cgroup.
+func (m *Manager) hasCgroup(pod *v1.Pod) bool {
+	if m.options.Cgroups == nil {
+		return true
+	}
+	exists, err := m.options.Cgroups.Exists(podCgroup(pod))
+	return exists && err == nil
+}
+
+// ensureCgroup makes the pod's cgroup before anything is put into it. One that is
+// missing while containers run has been taken away, or never was: they are outside of
+// it, so they are killed, once (spec/runtime.md 7.2). False ends the sync.
+func (s *podSync) ensureCgroup(ctx context.Context) bool {
+	m := s.m
+	if m.options.Cgroups == nil || s.plan.KillPod && !s.plan.CreateSandbox {
+		return true
+	}
+	pod := podCgroup(s.pod)
+	exists, err := m.options.Cgroups.Exists(pod)
+	if err != nil {
+		s.cgroupFailed(err)
+		return false
+	}
+	if exists {
+		return true
+	}
+	killed := s.status.Running()
+	if killed {
+		s.result.Acted, s.result.Again = true, true
+		if err := m.kill(ctx, killOfStatus(s.pod, s.status), nil); err != nil {
+			s.fail(stepKillPod, s.pod.Name, reasonKillPodSandboxError, fmt.Errorf("the pod's cgroup is missing: %w", err))
+			return false
+		}
+		s.done(stepKillPod, s.pod.Name, "", "the pod's cgroup is missing")
+		if s.pod.Spec.RestartPolicy == v1.RestartPolicyNever {
+			return false // nothing will run in it
+		}
+	}
+	if err := m.options.Cgroups.Create(pod, cgroupResources(criconfig.PodCgroup(s.pod, m.node))); err != nil {
+		s.cgroupFailed(err)
+		return false
+	}
+	return !killed // what the plan was made for is gone
+}
+
+func (s *podSync) cgroupFailed(err error) {
+	err = fmt.Errorf("the pod's cgroup: %w", err)
+	s.fail(stepCreateSandbox, s.pod.Name, reasonCreatePodSandboxError, err)
+	s.m.podEvent(s.pod, v1.EventTypeWarning, "FailedCreatePodContainer", "Unable to ensure the pod's cgroup: %v", err)
+}
+
+// DestroyCgroup removes the cgroup of a pod of which nothing runs any more, killing
+// what is left in it. Without [Options.Cgroups] it does nothing. It may be repeated.
+func (m *Manager) DestroyCgroup(ctx context.Context, uid types.UID) error {
+	if m.options.Cgroups == nil {
+		return nil
+	}
+	if err := m.options.Cgroups.Destroy(ctx, uid); err != nil {
+		return fmt.Errorf("remove the pod's cgroup: %w", err)
+	}
+	return nil
+}
+
+// BurstableShares returns the CPU shares of all Burstable pods among these together:
+// what they request, and at least as much as one pod that requests nothing.
+func BurstableShares(list []*v1.Pod) int64 {
+	var milli int64
+	for _, pod := range list {
+		if criconfig.QoS(pod) == v1.PodQOSBurstable {
+			// Bounded, so that no sum of requests can wrap around.
+			milli += min(criconfig.PodTotals(pod).MilliCPURequest, 1<<32)
+		}
+	}
+	return criconfig.Shares(milli)
+}

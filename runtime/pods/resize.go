@@ -1,0 +1,314 @@
+package pods
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/pods/internal/actions"
+	"github.com/podwright/podwright/runtime/pods/internal/criconfig"
+	"github.com/podwright/podwright/runtime/pods/internal/meta"
+	"github.com/podwright/podwright/runtime/pods/internal/resize"
+)
+
+// given returns what a container was last given: as remembered, else what the runtime
+// reports if that means the same as what is wanted, else nothing (spec/runtime.md
+// 21.2).
+func (m *Manager) given(actuated map[string]runtime.Resources, record *runtime.ContainerStatus, want runtime.Resources) runtime.Resources {
+	have, known := actuated[record.Name]
+	if !known && resize.Reported(want, record.Resources) {
+		return want
+	}
+	return have
+}
+
+// resizes says what the running containers of an allocated pod need (spec/runtime.md
+// 21.3, 21.5). Nil: nothing.
+func (m *Manager) resizes(pod *v1.Pod, status *runtime.PodStatus) map[runtime.ContainerID]actions.Resize {
+	if m.options.Allocations == nil || status == nil {
+		return nil
+	}
+	actuated := m.options.Allocations.Actuated(pod.UID)
+	var out map[runtime.ContainerID]actions.Resize
+	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			c := &list[i]
+			record := status.Container(c.Name)
+			if record == nil || record.State != runtime.Running {
+				continue
+			}
+			want := resize.Wanted(pod, c)
+			action := resize.Decide(c, want, m.given(actuated, record, want))
+			if action == resize.None || action == resize.InPlace && m.options.Updater == nil {
+				continue
+			}
+			if out == nil {
+				out = map[runtime.ContainerID]actions.Resize{}
+			}
+			out[record.ID] = actions.ResizeInPlace
+			if action == resize.Restart {
+				out[record.ID] = actions.ResizeRestart
+			}
+		}
+	}
+	return out
+}
+
+// podResized reports whether the pod as a whole was given something else than it has
+// been allocated (spec/runtime.md 21.10).
+func (m *Manager) podResized(pod *v1.Pod) bool {
+	if m.options.Allocations == nil {
+		return false
+	}
+	given := m.options.Allocations.givenPod(pod.UID)
+	return given != nil && *given != criconfig.PodTotals(pod)
+}
+
+// noteActuated remembers what a container is about to be created with (spec/runtime.md
+// 21.2). Ephemeral containers are never resized.
+func (m *Manager) noteActuated(pod *v1.Pod, c member) error {
+	if m.options.Allocations == nil || c.kind == meta.Ephemeral {
+		return nil
+	}
+	return m.options.Allocations.setActuated(pod.UID, c.spec.Name, resize.Wanted(pod, c.spec))
+}
+
+// resize changes running containers and the pod's own limits (spec/runtime.md 7,
+// step 9; 21.6-21.8). A failure leaves what was done; the next sync goes on.
+func (s *podSync) resize(ctx context.Context) {
+	a := s.m.options.Allocations
+	if a == nil || len(s.plan.ResizeInit)+len(s.plan.ResizeApp) == 0 && !s.plan.ResizePod {
+		return
+	}
+	if err := ctx.Err(); err != nil {
+		s.stopped(err)
+		return
+	}
+	s.result.Acted = true
+	r := &resizing{m: s.m, pod: s.pod, sandboxID: s.sandboxID, ids: map[string]string{}}
+	actuated := a.Actuated(s.pod.UID)
+	add := func(c member) {
+		record := s.status.Container(c.spec.Name)
+		r.ids[c.spec.Name] = record.ID.ID
+		want := resize.Wanted(s.pod, c.spec)
+		r.changes = append(r.changes, resize.Change{Name: c.spec.Name, Have: s.m.given(actuated, record, want), Want: want})
+	}
+	for _, i := range s.plan.ResizeInit {
+		add(initMember(s.pod, i))
+	}
+	for _, i := range s.plan.ResizeApp {
+		add(appMember(s.pod, i))
+	}
+	err := r.run(ctx)
+	if err == nil {
+		s.done(stepResizePod, s.pod.Name, "", "")
+		return
+	}
+	if ctx.Err() != nil {
+		s.stopped(ctx.Err())
+		return
+	}
+	s.fail(stepResizePod, s.pod.Name, reasonResizePodInPlaceError, errors.Join(err, a.failed(s.pod, err)))
+}
+
+// finishResize ends a resize once every running container has what it was allocated
+// (spec/runtime.md 21.9).
+func (s *podSync) finishResize() {
+	a := s.m.options.Allocations
+	if a == nil || s.result.Err != nil || !a.inProgress(s.pod.UID) {
+		return
+	}
+	if s.m.podResized(s.pod) || len(s.m.resizes(s.pod, s.status)) > 0 {
+		return
+	}
+	if err := a.completed(s.pod); err != nil {
+		s.fail(stepResizePod, s.pod.Name, reasonResizePodInPlaceError, err)
+		return
+	}
+	s.result.Acted = true // the pod is looked at again
+}
+
+// resizing is one change of a running pod.
+type resizing struct {
+	m         *Manager
+	pod       *v1.Pod
+	sandboxID string
+	changes   []resize.Change
+	ids       map[string]string // by container name
+}
+
+// run checks, then takes the steps in order; the first error ends it.
+func (r *resizing) run(ctx context.Context) error {
+	m := r.m
+	settings := criconfig.PodCgroup(r.pod, m.node)
+	var have, want *resize.Limits
+	if m.options.Cgroups != nil {
+		now, err := m.options.Cgroups.Resources(podCgroup(r.pod))
+		if err != nil {
+			return err
+		}
+		have = &resize.Limits{Shares: now.CPUShares, Quota: quotaFor(now, settings.GetCpuPeriod()), Memory: now.MemoryLimit}
+		want = &resize.Limits{Shares: settings.GetCpuShares(), Quota: settings.GetCpuQuota(), Memory: settings.GetMemoryLimitInBytes()}
+	}
+	if err := r.checkMemory(ctx, have, want); err != nil {
+		return err
+	}
+	totals := criconfig.PodTotals(r.pod)
+	before := m.options.Allocations.givenPod(r.pod.UID)
+	r.tellSandbox(ctx, totals)
+	for _, step := range resize.Steps(r.changes, have, want) {
+		if step.Container != "" {
+			if err := r.update(ctx, step); err != nil {
+				return err
+			}
+			continue
+		}
+		limits := CgroupResources{CPUShares: step.Pod.Shares, MemoryLimit: step.Pod.Memory, CPUQuota: step.Pod.Quota}
+		if limits.CPUQuota != 0 {
+			limits.CPUPeriod = settings.GetCpuPeriod()
+		}
+		if err := m.options.Cgroups.SetResources(podCgroup(r.pod), limits); err != nil {
+			if before != nil {
+				r.tellSandbox(ctx, *before) // it is not so after all (21.8)
+			}
+			return err
+		}
+	}
+	if m.options.Cgroups != nil && len(settings.GetUnified()) > 0 {
+		if err := m.options.Cgroups.SetResources(podCgroup(r.pod), CgroupResources{Unified: settings.GetUnified()}); err != nil {
+			return err
+		}
+	}
+	return m.options.Allocations.setGivenPod(r.pod.UID, totals)
+}
+
+// quotaFor returns the quota as it would be for another period.
+func quotaFor(now CgroupResources, period int64) int64 {
+	if now.CPUQuota <= 0 || now.CPUPeriod <= 0 || period <= 0 {
+		return now.CPUQuota
+	}
+	return now.CPUQuota * period / now.CPUPeriod
+}
+
+// update changes one container and remembers it.
+func (r *resizing) update(ctx context.Context, step resize.Step) error {
+	m := r.m
+	c, _ := memberNamed(r.pod, step.Container)
+	linux := criconfig.LinuxResources(step.Resources, m.node)
+	full := criconfig.ContainerResources(r.pod, c.spec, m.node)
+	linux.Unified = full.GetUnified()
+	if full.GetMemorySwapLimitInBytes() > 0 {
+		linux.MemorySwapLimitInBytes = linux.MemoryLimitInBytes // 13.5
+	}
+	if err := m.options.Updater.UpdateContainerResources(ctx, r.ids[step.Container], &runtimeapi.ContainerResources{Linux: linux}); err != nil {
+		return fmt.Errorf("update container %s: %w", step.Container, err)
+	}
+	return m.options.Allocations.setActuated(r.pod.UID, step.Container, step.Resources)
+}
+
+// tellSandbox tells the runtime what the pod as a whole may use; nobody needs it to
+// succeed (spec/runtime.md 21.8).
+func (r *resizing) tellSandbox(ctx context.Context, totals runtime.Resources) {
+	m := r.m
+	if m.options.Updater == nil {
+		return
+	}
+	over := r.pod.Spec.Overhead
+	request := &runtimeapi.UpdatePodSandboxResourcesRequest{
+		PodSandboxId: r.sandboxID,
+		Resources:    criconfig.LinuxResources(totals, m.node),
+		Overhead: criconfig.LinuxResources(runtime.Resources{
+			MilliCPURequest: resize.Milli(over[v1.ResourceCPU]), MilliCPULimit: resize.Milli(over[v1.ResourceCPU]),
+			MemoryLimit: resize.Bytes(over[v1.ResourceMemory]),
+		}, m.node),
+	}
+	_, err := m.options.Updater.UpdatePodSandboxResources(ctx, request)
+	if err != nil && runtime.Class(err) != runtime.ErrUnimplemented {
+		m.options.Logger.Info("The runtime did not take the resources of a pod", "podUID", r.pod.UID, "error", err.Error())
+	}
+}
+
+// checkMemory refuses to lower a limit below what is in use: the kernel would kill
+// instead (spec/runtime.md 21.7).
+func (r *resizing) checkMemory(ctx context.Context, have, want *resize.Limits) error {
+	m := r.m
+	if want != nil && want.Memory > 0 && (have.Memory <= 0 || want.Memory < have.Memory) {
+		usage, err := m.options.Cgroups.MemoryUsage(podCgroup(r.pod))
+		if err != nil {
+			return err
+		}
+		if usage >= want.Memory {
+			return fmt.Errorf("the pod uses %d bytes of memory, its new limit is %d", usage, want.Memory)
+		}
+	}
+	if m.options.Stats == nil {
+		return nil
+	}
+	for _, c := range r.changes {
+		if c.Want.MemoryLimit == 0 || c.Have.MemoryLimit > 0 && c.Want.MemoryLimit >= c.Have.MemoryLimit {
+			continue
+		}
+		stats, err := m.options.Stats.ContainerStats(ctx, r.ids[c.Name])
+		if err != nil && runtime.Class(err) == runtime.ErrUnimplemented {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("memory of container %s: %w", c.Name, err)
+		}
+		usage := stats.GetMemory().GetUsageBytes().GetValue()
+		if usage == 0 {
+			usage = stats.GetMemory().GetWorkingSetBytes().GetValue()
+		}
+		if usage >= uint64(c.Want.MemoryLimit) {
+			return fmt.Errorf("container %s uses %d bytes of memory, its new limit is %d", c.Name, usage, c.Want.MemoryLimit)
+		}
+	}
+	return nil
+}
+
+// setActuated remembers what a container was given.
+func (a *Allocations) setActuated(uid types.UID, name string, r runtime.Resources) error {
+	if a.Actuated(uid)[name] == r {
+		return nil // zero is what a missing record means
+	}
+	return a.save(uid, func(rec *record) {
+		next := make(map[string]runtime.Resources, len(rec.Actuated)+1)
+		for n, old := range rec.Actuated {
+			next[n] = old
+		}
+		next[name] = r
+		rec.Actuated = next
+	})
+}
+
+// givenPod returns what the pod as a whole was given, nil if unknown.
+func (a *Allocations) givenPod(uid types.UID) *runtime.Resources {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if p := a.pods[uid]; p != nil {
+		return p.record.Pod
+	}
+	return nil
+}
+
+// setGivenPod remembers it.
+func (a *Allocations) setGivenPod(uid types.UID, totals runtime.Resources) error {
+	if given := a.givenPod(uid); given != nil && *given == totals {
+		return nil
+	}
+	return a.save(uid, func(r *record) { r.Pod = &totals })
+}
+
+// noteGivenPod remembers it until the next container's record is stored with it.
+func (a *Allocations) noteGivenPod(uid types.UID, totals runtime.Resources) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if p := a.pods[uid]; p != nil {
+		p.record.Pod = &totals
+	}
+}

@@ -1,0 +1,154 @@
+package pods
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/runtime/pods/internal/poddir"
+)
+
+// ResourceStore keeps one small record per pod across restarts: the resources it was
+// allocated and those its containers were given (spec/runtime.md 21.1). Save and
+// Remove are called from many goroutines, never at once for one pod; what they have
+// returned nil for outlives a crash.
+type ResourceStore interface {
+	// Load returns every record. It is called once, before anything else.
+	Load() (map[types.UID][]byte, error)
+	// Save replaces a pod's record.
+	Save(uid types.UID, record []byte) error
+	// Remove drops a pod's record. Removing one that is not there succeeds.
+	Remove(uid types.UID) error
+}
+
+// ResourceFiles is a [ResourceStore] of one file per pod.
+type ResourceFiles struct {
+	// Dir is the absolute path of the folder, which is made with mode 0700 when
+	// first needed and should hold nothing else.
+	Dir string
+}
+
+var _ ResourceStore = ResourceFiles{}
+
+// What follows a pod's UID in the names of its file, and of one half written.
+const (
+	recordSuffix  = ".json"
+	partialSuffix = ".json.tmp"
+	// maxRecord bounds a record that is read.
+	maxRecord = 4 << 20
+)
+
+// Load reads all files. What a crash left half written is ignored.
+func (f ResourceFiles) Load() (map[types.UID][]byte, error) {
+	root, err := os.OpenRoot(f.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	entries, err := fs.ReadDir(root.FS(), ".")
+	if err != nil {
+		return nil, err
+	}
+	out := map[types.UID][]byte{}
+	for _, e := range entries {
+		uid, ok := strings.CutSuffix(e.Name(), recordSuffix)
+		if !ok {
+			continue
+		}
+		record, err := readRecord(root, e.Name())
+		if err != nil {
+			return nil, err
+		}
+		out[types.UID(uid)] = record
+	}
+	return out, nil
+}
+
+func readRecord(root *os.Root, name string) ([]byte, error) {
+	file, err := root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	record, err := io.ReadAll(io.LimitReader(file, maxRecord+1))
+	if err == nil && len(record) > maxRecord {
+		err = fmt.Errorf("%s has more than %d bytes", filepath.Join(root.Name(), name), maxRecord)
+	}
+	return record, err
+}
+
+// open returns a handle of the folder.
+func (f ResourceFiles) open(uid types.UID) (*os.Root, error) {
+	if err := poddir.CheckName("pod UID", string(uid)); err != nil {
+		return nil, err
+	}
+	if err := poddir.CheckName("record of the pod's resources", string(uid)+partialSuffix); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(f.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	return os.OpenRoot(f.Dir)
+}
+
+// Save writes the record beside the old one, then puts it in its place.
+func (f ResourceFiles) Save(uid types.UID, record []byte) error {
+	root, err := f.open(uid)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	partial := string(uid) + partialSuffix
+	if err := writeSynced(root, partial, record); err != nil {
+		return err
+	}
+	if err := root.Rename(partial, string(uid)+recordSuffix); err != nil {
+		return err
+	}
+	return syncDir(root)
+}
+
+func writeSynced(root *os.Root, name string, content []byte) (err error) {
+	file, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	if _, err := file.Write(content); err != nil {
+		return err
+	}
+	return file.Sync()
+}
+
+func syncDir(root *os.Root) error {
+	dir, err := root.Open(".")
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// Remove deletes the file.
+func (f ResourceFiles) Remove(uid types.UID) error {
+	if _, err := os.Stat(f.Dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	root, err := f.open(uid)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if err := root.Remove(string(uid) + recordSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
