@@ -63,6 +63,9 @@ func containerSecurity(pod *v1.Pod, c *v1.Container, user ImageUser, users *IDMa
 	if err := setAppArmor(out, pod, c, either(sc.AppArmorProfile, psc.AppArmorProfile)); err != nil {
 		return nil, err
 	}
+	if runAsUser == nil && user.UID != nil && !validID(*user.UID) {
+		return nil, fmt.Errorf("the image names user %d, which is not one: set runAsUser", *user.UID)
+	}
 	setUser(out, runAsUser, user)
 	if g := either(sc.RunAsGroup, psc.RunAsGroup); g != nil {
 		out.RunAsGroup = &runtimeapi.Int64Value{Value: *g}
@@ -104,9 +107,7 @@ func checkNonRoot(runAsUser *int64, user ImageUser) error {
 		return errors.New("runAsNonRoot is set, but runAsUser is 0")
 	case runAsUser != nil:
 		return nil
-	case user.UID != nil && !validID(*user.UID):
-		return fmt.Errorf("runAsNonRoot is set, and the image names user %d, which is not one", *user.UID)
-	case user.UID != nil && *user.UID > 0:
+	case user.UID != nil && *user.UID != 0:
 		return nil
 	case user.UID == nil && user.Name != "":
 		return fmt.Errorf("runAsNonRoot is set, and the image names its user %q, which cannot be checked: set runAsUser to a number", user.Name)
