@@ -29,6 +29,8 @@ type real struct {
 	view  *runtime.View
 	image string
 	opts  pods.Options
+	// client is the connection to it.
+	client *cri.Client
 }
 
 func newReal(t *testing.T) *real {
@@ -38,7 +40,7 @@ func newReal(t *testing.T) *real {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Close() })
-	r := &real{t: t, image: i.Image, opts: pods.Options{RootDir: t.TempDir(), LogDir: t.TempDir(), OwnerID: "test"}}
+	r := &real{t: t, image: i.Image, client: client, opts: pods.Options{RootDir: t.TempDir(), LogDir: t.TempDir(), OwnerID: "test"}}
 	if r.m, err = pods.New(client, client, r.opts); err != nil {
 		t.Fatal(err)
 	}
