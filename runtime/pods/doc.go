@@ -23,9 +23,8 @@
 //
 // Not here yet: values from config maps, secrets and files; pull secrets, the
 // pull rate limit and pull records; emptyDir in huge pages; service variables;
-// cgroups per pod; in-place resize; restart of sidecars while a pod ends. A pod
-// that needs a value or volume of these waits with a clear reason; the rest is
-// left at the runtime's defaults.
+// cgroups per pod; in-place resize. A pod that needs a value or volume of these
+// waits with a clear reason; the rest is left at the runtime's defaults.
 //
 // # Logs and the dead
 //
@@ -56,6 +55,9 @@
 //     it that policy; the kubelet looks only for OnFailure and exit code 0.
 //   - The record of an init container that cannot be removed ends the sync
 //     before the new sandbox, as a left record would make init look done.
+//   - What a container gets at least to stop (2 s) counts from the first stop
+//     signal: a kill whose grace shrinks is not raised to it again.
+//   - PostStart hooks of the kinds exec and httpGet have a bound.
 //   - A preStop hook runs once, however often the kill is issued again.
 //   - A dead sandbox is stopped again only to make room for a new one.
 //   - A container that was created and never started is removed before the next

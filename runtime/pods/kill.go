@@ -24,6 +24,13 @@ import (
 // A pod and a status that are both nil name no pod: that is an error.
 func (m *Manager) KillPod(ctx context.Context, pod *v1.Pod, status *runtime.PodStatus, graceOverride *int64) error {
 	var k podKill
+	if status == nil && pod != nil && hasSidecar(pod) {
+		// To keep its sidecars up takes more than lists tell.
+		var err error
+		if status, err = m.view.Read(ctx, pod.UID); err != nil {
+			return fmt.Errorf("kill pod: %w", err)
+		}
+	}
 	switch {
 	case status != nil:
 		k = killOfStatus(pod, status)
@@ -39,6 +46,7 @@ func (m *Manager) KillPod(ctx context.Context, pod *v1.Pod, status *runtime.PodS
 	default:
 		return errors.New("kill pod: neither a pod nor a status is given")
 	}
+	k.status = status
 	return m.killAndCheck(ctx, k, graceOverride)
 }
 
@@ -54,10 +62,13 @@ func (m *Manager) KillRuntimePod(ctx context.Context, pod *runtime.Pod, graceOve
 
 // podKill is what there is to stop of a pod.
 type podKill struct {
-	uid        types.UID
-	name       string
-	namespace  string
-	pod        *v1.Pod // nil for an orphan
+	uid       types.UID
+	name      string
+	namespace string
+	pod       *v1.Pod // nil for an orphan
+	// status is what the runtime showed, for sidecars that are kept up while
+	// the pod ends; nil: none is.
+	status     *runtime.PodStatus
 	podIP      string
 	sandboxes  []string
 	containers []killable
@@ -175,6 +186,9 @@ func (m *Manager) kill(ctx context.Context, k podKill, override *int64) error {
 	for i, c := range k.containers {
 		targets[i] = m.targetOf(&k, c, override)
 	}
+	serial := m.beginKill(k.uid)
+	defer m.endKill(k.uid, serial)
+	m.keepSidecars(k, k.status, targets, serial)
 	problems := make([]error, len(targets))
 	var wg sync.WaitGroup
 	for i, t := range targets {

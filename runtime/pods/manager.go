@@ -56,6 +56,9 @@ type Manager struct {
 	mounted map[types.UID]map[string]MountedVolume
 	// stopping has what was done to containers that are being stopped.
 	stopping stopNotes
+	// kills has the number of each pod's latest kill under way.
+	kills      map[types.UID]uint64
+	killSerial uint64
 }
 
 // New returns a manager for one runtime. It makes no call; it reads which user IDs
@@ -75,6 +78,7 @@ func New(rt runtime.RuntimeService, imageService runtime.ImageService, o Options
 		holds:    map[types.UID]time.Time{},
 		attempts: map[types.UID]*attempts{},
 		stopping: stopNotes{},
+		kills:    map[types.UID]uint64{},
 		mounted:  map[types.UID]map[string]MountedVolume{},
 	}
 	m.newPuller(imageService)

@@ -54,6 +54,16 @@ func ephemeralMember(pod *v1.Pod, i int) member {
 	}
 }
 
+// hasSidecar reports whether the pod has a restartable init container.
+func hasSidecar(pod *v1.Pod) bool {
+	for i := range pod.Spec.InitContainers {
+		if restartpolicy.IsSidecar(&pod.Spec.InitContainers[i]) {
+			return true
+		}
+	}
+	return false
+}
+
 // memberNamed finds a container by name.
 func memberNamed(pod *v1.Pod, name string) (member, bool) {
 	for _, c := range containersOf(pod) {

@@ -127,6 +127,11 @@ type Options struct {
 	// has none. PreStop hooks are bounded by the grace period.
 	PostStartTimeout time.Duration
 
+	// NoSidecarRestart leaves a sidecar alone that exits while its pod ends.
+	// Otherwise it is started again, without hooks, as long as an app container
+	// still runs (spec/runtime.md 16.9).
+	NoSidecarRestart bool
+
 	// CrashLoopBackOff delays container restarts. Default 10 s, 2, 300 s
 	// (spec/runtime.md 17).
 	// Reduced delays, as the kubelet's alpha gate has them, are {Initial: 1 s, Max: 60 s}.

@@ -91,6 +91,7 @@ func (s *podSync) startContainer(ctx context.Context, c member) *startFailure {
 	if err := s.m.startCreated(ctx, id); err != nil {
 		return st.failed(ctx, reasonRunContainerError, err, id)
 	}
+	s.startedID = id
 	st.releaseSubPaths() // a hook may take long
 	st.event(v1.EventTypeNormal, "Started", "Container started: %s", c.spec.Name)
 	s.m.linkLog(s.pod, c.spec.Name, id, config.LogPath)

@@ -35,6 +35,10 @@ type target struct {
 	ref      *v1.ObjectReference
 	message  string
 	finished chan struct{}
+	// keeper, if there is one, keeps a sidecar up until its turn; restarted is
+	// true if it had to. Such an instance is not asked to stop but killed.
+	keeper    *keeper
+	restarted bool
 }
 
 // newTarget describes a container by its definition.
@@ -78,7 +82,7 @@ func (m *Manager) stop(ctx context.Context, t *target, turn *turn) error {
 		left -= int64(spent / time.Second)
 	}
 	if turn != nil && left > 0 {
-		left -= int64(turn.wait(ctx, m.options.Clock, time.Duration(left)*time.Second) / time.Second)
+		left -= int64(m.awaitTurn(ctx, t, turn, time.Duration(left)*time.Second) / time.Second)
 	}
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("stop container %s: %w", t.name, err)
@@ -86,12 +90,25 @@ func (m *Manager) stop(ctx context.Context, t *target, turn *turn) error {
 	return m.signal(ctx, t, left)
 }
 
+// awaitTurn waits until the container may be stopped, at most limit, and returns
+// how long that took.
+func (m *Manager) awaitTurn(ctx context.Context, t *target, turn *turn, limit time.Duration) time.Duration {
+	if t.keeper != nil {
+		return t.keeper.await(ctx, t, turn, limit)
+	}
+	return turn.wait(ctx, m.options.Clock, limit)
+}
+
 // signal tells the container to stop and waits until it has. The least a
 // container gets counts from the first time it is told: the grace of a kill that
 // got shorter later is not raised again (spec/runtime.md 16.2, 16.6).
 func (m *Manager) signal(ctx context.Context, t *target, left int64) error {
 	atLeast, first := m.beginSignal(t.podUID, t.id)
-	err := m.runtime.StopContainer(ctx, t.id, max(left, atLeast))
+	grace := max(left, atLeast)
+	if t.restarted {
+		grace = 0 // spec/runtime.md 16.9
+	}
+	err := m.runtime.StopContainer(ctx, t.id, grace)
 	if err != nil && !runtime.IsNotFound(err) {
 		if first && runtime.Class(err) == runtime.ErrUnavailable {
 			// It never reached the container.

@@ -90,6 +90,8 @@ type podSync struct {
 	secrets     []*v1.Secret
 	secretsRead bool
 
+	// startedID is the container started last, empty if none was.
+	startedID     string
 	sandboxID     string
 	sandboxConfig *runtimeapi.PodSandboxConfig
 	// handler is the runtime class's, users the range of the pod's own user
