@@ -67,7 +67,8 @@ func refusals(errs []error, tried []credentials.Credential) error {
 	return err
 }
 
-// several stands for more than one error, or for one that must not be shown.
+// several stands for more than one error, or for one whose text is not the one to
+// show.
 type several struct {
 	text, reason string
 	last         error
@@ -76,6 +77,11 @@ type several struct {
 func (e *several) Error() string { return e.text }
 
 func (e *several) Unwrap() error { return e.last }
+
+// ours makes an error of the engine's own, whose text is shown as it is.
+func ours(err error) error {
+	return &several{text: err.Error(), reason: ErrImagePull, last: err}
+}
 
 // class returns the reason for a failed pull (spec/runtime.md 9.7).
 func class(err error) string {

@@ -182,7 +182,7 @@ func (p *Puller) pullRecorded(ctx context.Context, f *flight) (string, error) {
 	}
 	pull, err := p.options.Ledger.Begin(ctx, f.spec.Image, f.repository, f.credentials)
 	if err != nil {
-		return "", err
+		return "", ours(err)
 	}
 	ref, by, err := p.try(ctx, f)
 	pull.End(pullrecords.Outcome{

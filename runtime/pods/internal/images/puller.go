@@ -196,8 +196,9 @@ func (p *Puller) pull(ctx context.Context, r Request, f *flight, lookup func() (
 	}
 	asked := p.options.Clock.Now()
 	var err error
-	f.credentials, err = lookup()
-	if err == nil {
+	if f.credentials, err = lookup(); err != nil {
+		err = ours(err)
+	} else {
 		f.key = keyOf(f.spec.Image, f.credentials)
 		r.Event(v1.EventTypeNormal, "Pulling", "Pulling image %q", f.spec.Image)
 		if f, err = p.share(ctx, r, f); err != nil {
