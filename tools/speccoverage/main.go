@@ -31,7 +31,7 @@ var pages = []page{
 	{"podworkers.md", []string{"U", "W", "C", "G", "X", "Q", "V", "S", "N", "R", "O", "E", "P", "I", "L"}, []string{"podworkers"}},
 	{"pleg.md", []string{"S", "R", "E", "H", "C", "D", "V", "EV", "B", "PI"}, []string{"pleg", "."}},
 	{"syncloop.md", []string{"SRC", "D", "F", "H", "A", "P", "M", "R", "PM", "MC", "L", "AD", "W", "RH", "PR", "PE", "B", "SI"}, []string{"syncloop", "."}},
-	{"cleanup.md", []string{"SG", "HK", "OD", "CG", "SB", "LG", "IG", "CK", "ND", "ID", "DR", "HI"}, []string{"cleanup", "runtime/pods", "status"}},
+	{"cleanup.md", []string{"SG", "HK", "OD", "CG", "SB", "LG", "IG", "CK", "ND", "ID", "DR", "HI"}, []string{"cleanup", "runtime/pods", "status", "."}},
 	{"status.md", nil, []string{"status", "."}},
 	{"runtime.md", nil, []string{"runtime", "runtime/pods", "runtime/cri", "internal/restartpolicy", "."}},
 	{"probe.md", nil, []string{"probe"}},

@@ -1,0 +1,54 @@
+package checkpoint_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/status/checkpoint"
+	"github.com/podwright/podwright/status/checkpoint/checkpointtest"
+)
+
+// BenchmarkGroupCommit is 1,000 pods starting at once on this machine's disk: how
+// long the disk is waited for in all, and by the last pod.
+func BenchmarkGroupCommit(b *testing.B) {
+	for range b.N {
+		var syncs time.Duration
+		var began time.Time
+		points := &checkpointtest.Points{
+			FS:     checkpoint.Dir(b.TempDir()),
+			Before: func(checkpointtest.Op) error { began = time.Now(); return nil },
+			After: func(op checkpointtest.Op) error {
+				if strings.HasPrefix(op.Kind, "sync") {
+					syncs += time.Since(began)
+				}
+				return nil
+			},
+		}
+		keeper := checkpoint.NewKeeper(checkpoint.Options{Store: checkpoint.NewFiles(points)})
+		ctx, cancel := context.WithCancel(b.Context())
+		done := make(chan error, 1)
+		go func() { done <- keeper.Run(ctx) }()
+		begin := time.Now()
+		var wg sync.WaitGroup
+		for i := range 1000 {
+			r := record(types.UID(fmt.Sprint("pod-", i)), 1)
+			keeper.Ensure(r.UID, func(to *checkpoint.Record) checkpoint.Class { *to = *r; return checkpoint.Durable })
+			wg.Go(func() {
+				if err := keeper.Sync(ctx, r.UID); err != nil {
+					b.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		b.ReportMetric(float64(time.Since(begin).Milliseconds()), "ms/1000pods")
+		b.ReportMetric(float64(syncs.Microseconds())/1000, "sync-ms/1000pods")
+		cancel()
+		<-done
+	}
+}

@@ -1,0 +1,37 @@
+package checkpointtest_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/podwright/podwright/status/checkpoint"
+	"github.com/podwright/podwright/status/checkpoint/checkpointtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// A write that was not followed by a sync is lost with the power, one that was is
+// not.
+func Example() {
+	disk := &checkpointtest.Disk{}
+	full := errors.New("no space left")
+	points := &checkpointtest.Points{FS: disk, Before: func(op checkpointtest.Op) error {
+		if op.Kind == "write" && op.Name == "second" {
+			return full
+		}
+		return nil
+	}}
+	var folder checkpoint.FS = points
+	fmt.Println(folder.Write("first", []byte("1")), folder.Sync([]string{"first"}), folder.SyncDir())
+	fmt.Println(folder.Write("second", []byte("2")))
+	fmt.Println(folder.Write("third", []byte("3")))
+	fmt.Println(disk.Names(), disk.LosePower(nil).Names())
+	// Output:
+	// <nil> <nil> <nil>
+	// no space left
+	// <nil>
+	// [first third] [first]
+}

@@ -1,0 +1,351 @@
+package checkpoint_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/status/checkpoint"
+	"github.com/podwright/podwright/status/checkpoint/checkpointtest"
+)
+
+// bench is a keeper on a disk in memory, in a bubble of virtual time.
+type bench struct {
+	t      *testing.T
+	disk   *checkpointtest.Disk
+	keeper *checkpoint.Keeper
+	stop   func()
+
+	mu      sync.Mutex
+	fail    error // of every write
+	writes  int   // record files
+	batches int
+	hold    chan struct{} // a sync waits for it, if not nil
+}
+
+func newBench(t *testing.T, disk *checkpointtest.Disk) *bench {
+	b := &bench{t: t, disk: disk}
+	points := &checkpointtest.Points{FS: disk, Before: b.before}
+	b.keeper = checkpoint.NewKeeper(checkpoint.Options{Store: checkpoint.NewFiles(points), BootID: "boot"})
+	if _, err := b.keeper.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- b.keeper.Run(ctx) }()
+	b.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(b.stop)
+	return b
+}
+
+func (b *bench) before(op checkpointtest.Op) error {
+	b.mu.Lock()
+	fail, hold := b.fail, b.hold
+	switch op.Kind {
+	case "write":
+		b.writes++
+	case "sync":
+		b.batches++
+	}
+	b.mu.Unlock()
+	if op.Kind == "sync" && hold != nil {
+		<-hold
+	}
+	if op.Kind == "write" || op.Kind == "remove" && !strings.HasPrefix(op.Name, ".tmp-") {
+		return fail
+	}
+	return nil
+}
+
+func (b *bench) set(fail error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.fail = fail
+}
+
+func (b *bench) counts() (writes, batches int) {
+	synctest.Wait()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.writes, b.batches
+}
+
+// note changes the version of a pod's record.
+func (b *bench) note(uid types.UID, class checkpoint.Class, version uint64) {
+	b.keeper.Ensure(uid, func(r *checkpoint.Record) checkpoint.Class {
+		r.Version = version
+		return class
+	})
+}
+
+// onDisk is the version that survives a loss of power, 0 for none.
+func (b *bench) onDisk(uid types.UID) uint64 {
+	for _, r := range load(b.t, b.disk.LosePower(nil)).Records {
+		if r.UID == uid {
+			return r.Version
+		}
+	}
+	return 0
+}
+
+// TestLazyAndDurable: status.md 9.2, 9.3: lazy changes wait a second for company, a
+// durable one takes them along at once, a change of nothing is not written, and on
+// stop what is left is written.
+func TestLazyAndDurable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, &checkpointtest.Disk{})
+		for v := range uint64(10) {
+			b.note("a", checkpoint.Lazy, v+1)
+			<-time.After(50 * time.Millisecond)
+		}
+		if n, _ := b.counts(); n != 0 {
+			t.Errorf("%d writes in the first half second", n)
+		}
+		<-time.After(600 * time.Millisecond)
+		if n, _ := b.counts(); n != 1 || b.onDisk("a") != 10 {
+			t.Errorf("%d writes after a second, version %d", n, b.onDisk("a"))
+		}
+		b.note("a", checkpoint.Lazy, 11)
+		b.note("a", checkpoint.Durable, 12)
+		if err := b.keeper.Sync(t.Context(), "a"); err != nil || b.onDisk("a") != 12 {
+			t.Errorf("Sync: %v, version %d", err, b.onDisk("a"))
+		}
+		b.note("a", checkpoint.Unchanged, 13)
+		<-time.After(time.Hour)
+		if n, _ := b.counts(); n != 2 || b.keeper.Get("a").Version != 12 {
+			t.Errorf("%d writes, version in memory %d", n, b.keeper.Get("a").Version)
+		}
+		b.note("a", checkpoint.Lazy, 14)
+		b.stop()
+		if b.onDisk("a") != 14 || b.keeper.Get("a").BootID != "boot" {
+			t.Errorf("after stop: version %d of %+v", b.onDisk("a"), b.keeper.Get("a"))
+		}
+	})
+}
+
+// TestGroupCommit: CK10: what comes while the disk is busy goes in one batch.
+func TestGroupCommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, &checkpointtest.Disk{})
+		b.hold = make(chan struct{})
+		var wg sync.WaitGroup
+		for i := range 1000 {
+			wg.Go(func() {
+				uid := types.UID(fmt.Sprint("pod-", i))
+				b.note(uid, checkpoint.Durable, 1)
+				if err := b.keeper.Sync(t.Context(), uid); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		close(b.hold)
+		wg.Wait()
+		if writes, batches := b.counts(); writes != 1000 || batches > 2 {
+			t.Errorf("%d writes in %d batches", writes, batches)
+		}
+		if n := len(load(t, b.disk.LosePower(nil)).Records); n != 1000 {
+			t.Errorf("%d records", n)
+		}
+	})
+}
+
+// TestFullDisk: status.md 9.11, CK8: Sync says why, the change is tried again after
+// 1 s, 2 s ... 60 s without anybody asking, health and figures tell of it, one pod's
+// Sync does not wait for another's, and all is well once there is room.
+func TestFullDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, &checkpointtest.Disk{})
+		b.set(syscall.ENOSPC)
+		b.note("a", checkpoint.Durable, 1)
+		if err := b.keeper.Sync(t.Context(), "a"); !errors.Is(err, syscall.ENOSPC) {
+			t.Fatalf("Sync on a full disk: %v", err)
+		}
+		var fault *checkpoint.FaultError
+		if err := b.keeper.Healthy(); !errors.As(err, &fault) || fault.Pending != 1 || !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("Healthy: %v", err)
+		}
+		if b.keeper.Problem("a") == nil || b.keeper.Problem("b") != nil || b.keeper.Stats().Failures == 0 {
+			t.Errorf("problem %v, stats %+v", b.keeper.Problem("a"), b.keeper.Stats())
+		}
+		var pauses []time.Duration
+		last, begin := 0, time.Now()
+		for len(pauses) < 10 {
+			<-time.After(100 * time.Millisecond)
+			if n, _ := b.counts(); n != last {
+				pauses, last, begin = append(pauses, time.Since(begin).Round(time.Second)), n, time.Now()
+			}
+		}
+		if want := []time.Duration{1, 2, 4, 8, 16, 32, 60, 60}; !slices.Equal(pauses[1:9], scaled(want)) {
+			t.Errorf("pauses %v", pauses)
+		}
+		b.set(nil)
+		if err := b.keeper.Sync(t.Context(), "a"); err != nil || b.onDisk("a") != 1 {
+			t.Errorf("with room again: %v", err)
+		}
+		if err := errors.Join(b.keeper.Healthy(), b.keeper.Problem("a")); err != nil {
+			t.Errorf("with room again: %v", err)
+		}
+	})
+}
+
+func scaled(seconds []time.Duration) []time.Duration {
+	for i := range seconds {
+		seconds[i] *= time.Second
+	}
+	return seconds
+}
+
+// TestOneBadRecord: CK8: a record that cannot be written harms no other.
+func TestOneBadRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, &checkpointtest.Disk{})
+		b.keeper.Ensure("huge", func(r *checkpoint.Record) checkpoint.Class {
+			r.Source = strings.Repeat("x", checkpoint.MaxSize)
+			return checkpoint.Durable
+		})
+		if err := b.keeper.Sync(t.Context(), "huge"); err == nil {
+			t.Error("a record over the limit was written")
+		}
+		for v := range uint64(20) {
+			b.note("a", checkpoint.Durable, v+1)
+			if err := b.keeper.Sync(t.Context(), "a"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := b.keeper.Healthy(); err == nil || b.onDisk("a") != 20 {
+			t.Errorf("health %v, version %d", err, b.onDisk("a"))
+		}
+	})
+}
+
+// TestDelete: CK7, cleanup edge case 36: a record goes for good, and a new life of
+// the same UID is written only once it is gone.
+func TestDelete(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, &checkpointtest.Disk{})
+		b.note("a", checkpoint.Durable, 1)
+		if err := b.keeper.Sync(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		b.keeper.Delete("a")
+		if b.keeper.Get("a") != nil || len(b.keeper.All()) != 0 {
+			t.Error("a deleted record is still there")
+		}
+		b.keeper.Update("a", func(*checkpoint.Record) checkpoint.Class {
+			t.Error("a late acknowledgement reached a deleted record")
+			return checkpoint.Lazy
+		})
+		if err := b.keeper.Sync(t.Context(), "a"); err != nil || b.onDisk("a") != 0 {
+			t.Errorf("%v, version %d", err, b.onDisk("a"))
+		}
+
+		b.note("a", checkpoint.Durable, 2)
+		_ = b.keeper.Sync(t.Context(), "a")
+		b.set(syscall.EIO)
+		b.keeper.Delete("a")
+		b.keeper.Ensure("a", func(r *checkpoint.Record) checkpoint.Class {
+			if r.Version != 0 {
+				t.Errorf("the new life began with version %d", r.Version)
+			}
+			r.Name = "second life"
+			return checkpoint.Durable
+		})
+		if err := b.keeper.Sync(t.Context(), "a"); !errors.Is(err, syscall.EIO) || b.onDisk("a") != 2 {
+			t.Errorf("%v, version %d", err, b.onDisk("a"))
+		}
+		b.set(nil)
+		if err := b.keeper.Sync(t.Context(), "a"); err != nil || load(t, b.disk).Records[0].Name != "second life" {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// TestSyncGivesUp: a caller that gives up does not wait for a hanging disk, and
+// neither loses its change.
+func TestSyncGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, &checkpointtest.Disk{})
+		b.hold = make(chan struct{})
+		b.note("a", checkpoint.Durable, 1)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := b.keeper.Sync(ctx, "a"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v", err)
+		}
+		close(b.hold)
+		if err := b.keeper.Sync(t.Context(), "a"); err != nil || b.onDisk("a") != 1 {
+			t.Errorf("%v", err)
+		}
+		if err := b.keeper.Run(t.Context()); !errors.Is(err, checkpoint.ErrRunning) {
+			t.Errorf("second Run: %v", err)
+		}
+	})
+}
+
+// TestTroubles: CK2, status.md 9.5: a damaged record is in the health until it was
+// replaced or nobody wants the pod; a newer one for as long as it lies there, and its
+// pod goes on without a record.
+func TestTroubles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := &checkpointtest.Disk{}
+		for _, name := range []string{"uid-wanted", "uid-gone"} {
+			disk.Put(name, nil, 0)
+		}
+		disk.Put("uid-newer", newer(t), 0)
+		b := newBench(t, disk)
+		text := b.keeper.Healthy().Error()
+		for _, name := range []string{"uid-wanted: corrupt", "uid-gone: corrupt", "uid-newer: newer format"} {
+			if !strings.Contains(text, name) {
+				t.Errorf("health says nothing of %s: %s", name, text)
+			}
+		}
+		if b.keeper.Problem("uid-wanted") == nil {
+			t.Error("no problem of uid-wanted")
+		}
+		b.note("uid-wanted", checkpoint.Durable, 1)
+		b.note("uid-newer", checkpoint.Durable, 1)
+		if err := errors.Join(b.keeper.Sync(t.Context(), "uid-wanted"), b.keeper.Sync(t.Context(), "uid-newer")); err != nil {
+			t.Errorf("Sync: %v", err)
+		}
+		b.keeper.Dismiss(func(uid types.UID) bool { return uid == "uid-wanted" })
+		if text = b.keeper.Healthy().Error(); strings.Contains(text, "corrupt") || !strings.Contains(text, "newer") {
+			t.Errorf("health: %s", text)
+		}
+		if !b.keeper.ReadOnly("uid-newer") || b.keeper.Get("uid-newer").Version != 1 {
+			t.Error("the pod with the newer record lost its memory")
+		}
+	})
+}
+
+// TestLoadFails: status.md 9.5: a store that cannot be read is no empty store.
+func TestLoadFails(t *testing.T) {
+	disk := &checkpointtest.Disk{}
+	disk.Put("uid-1", file(t, record("uid-1", 1)), 0)
+	points := &checkpointtest.Points{FS: disk, OnRead: func(string) error { return syscall.EIO }}
+	keeper := checkpoint.NewKeeper(checkpoint.Options{Store: checkpoint.NewFiles(points)})
+	if _, err := keeper.Load(t.Context()); !errors.Is(err, syscall.EIO) || keeper.Healthy() == nil {
+		t.Errorf("Load: %v, health %v", err, keeper.Healthy())
+	}
+	points.OnRead = nil
+	if _, err := keeper.Load(t.Context()); err != nil || keeper.Healthy() != nil || keeper.Get("uid-1").Version != 1 {
+		t.Errorf("second Load: %v, health %v", err, keeper.Healthy())
+	}
+	if keeper.Stored("uid-1").Version != 1 || keeper.Stored("x") != nil {
+		t.Error("Stored")
+	}
+}

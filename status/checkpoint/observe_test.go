@@ -1,0 +1,51 @@
+package checkpoint_test
+
+import (
+	"fmt"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/status/checkpoint"
+)
+
+// TestObserve: status.md 9.2, 9.4: what a status says of containers is kept per
+// container, the newest two ends of each; a phase that ends is durable.
+func TestObserve(t *testing.T) {
+	ended := func(id string, code int32, count int32) v1.ContainerStatus {
+		return v1.ContainerStatus{
+			Name: "main", ContainerID: id, RestartCount: count,
+			State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ContainerID: id, ExitCode: code, Reason: "Error"}},
+		}
+	}
+	r := &checkpoint.Record{UID: "a"}
+	see := func(phase v1.PodPhase, version uint64, cs v1.ContainerStatus) checkpoint.Class {
+		return r.Observe(&v1.PodStatus{Phase: phase, ContainerStatuses: []v1.ContainerStatus{cs}}, version)
+	}
+	for i := range int32(4) {
+		if class := see(v1.PodRunning, uint64(i+1), ended(fmt.Sprint("fake://", i), i+1, i)); class != checkpoint.Lazy {
+			t.Errorf("class %d", class)
+		}
+	}
+	c, _ := r.Container("main")
+	if len(c.Ends) != 2 || c.Ends[0].ExitCode != 4 || c.Ends[1].ExitCode != 3 || c.RestartCount != 3 {
+		t.Errorf("%+v", c)
+	}
+	if class := see(v1.PodRunning, 4, ended("fake://3", 4, 3)); class != checkpoint.Unchanged {
+		t.Errorf("the same status: class %d", class)
+	}
+	if class := see(v1.PodFailed, 5, ended("fake://3", 4, 3)); class != checkpoint.Durable {
+		t.Errorf("the end: class %d", class)
+	}
+	if class := see(v1.PodFailed, 6, ended("fake://3", 4, 3)); class != checkpoint.Lazy {
+		t.Errorf("after the end: class %d", class)
+	}
+	yes := true
+	see(v1.PodRunning, 7, v1.ContainerStatus{
+		Name: "main", ContainerID: "fake://4", Ready: true, Started: &yes, RestartCount: 4,
+		State: v1.ContainerState{Running: &v1.ContainerStateRunning{}},
+	})
+	if c, _ = r.Container("main"); !c.Ready || !c.Started || c.ID != "fake://4" || r.Status.Phase != v1.PodFailed {
+		t.Errorf("%+v, phase %s", c, r.Status.Phase)
+	}
+}
