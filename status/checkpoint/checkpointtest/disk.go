@@ -1,8 +1,3 @@
-// Package checkpointtest has disks for tests of checkpoints: one in memory that
-// loses power, and a wrapper around any other that fails or ends the process at a
-// chosen operation.
-//
-//	Files ──► Points (numbers, fails, kills) ──► Disk (memory) or checkpoint.Dir
 package checkpointtest
 
 import (
