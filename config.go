@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods"
 	"github.com/podwright/podwright/status"
@@ -129,6 +130,10 @@ type Config struct {
 	// which images need credentials even if they are present. The zero value has
 	// no limit, no node credentials, and verifies what was pulled with a secret.
 	ImagePull pods.ImagePullOptions
+	// Probes configures probing. Its Pods, Runtime, Memory, OnResult, Events, Clock,
+	// Logger and Meter are the engine's own, and a zero StartSpread means 1 s. The zero
+	// value probes exactly as pods say.
+	Probes probe.Options
 	// MaxSetup bounds the pods being set up at the same time. 0 means 32,
 	// negative no bound. Pods being stopped have their own bound.
 	MaxSetup int

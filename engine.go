@@ -14,6 +14,7 @@ import (
 	"github.com/podwright/podwright/internal/dirlock"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods"
 	"github.com/podwright/podwright/status"
@@ -48,6 +49,7 @@ type Engine struct {
 	workers     *podworkers.Workers
 	loop        *syncloop.Loop
 	housekeeper *cleanup.Housekeeper
+	probes      *probe.Manager
 	health      *runtimeHealth
 	latency     *latency
 	journal     *journal
@@ -119,8 +121,8 @@ func (e *Engine) build() error {
 		CrashLoopBackOff: c.CrashLoopBackOff, ImageBackOff: c.ImageBackOff,
 		MaxParallelImagePulls: c.MaxParallelImagePulls, ImagePull: c.ImagePull, Objects: c.Objects, Services: c.Services, Volumes: c.Volumes,
 		Reader: freshReader{e.pleg}, Sequence: sequence,
-		BeforeRemove: e.journal.beforeRemove,
-		Clock:        c.Clock, Logger: c.Logger.WithName("pods"), Events: c.Events, Meter: meter("runtime/pods"),
+		BeforeRemove: e.journal.beforeRemove, Probes: probeSource{e},
+		Clock: c.Clock, Logger: c.Logger.WithName("pods"), Events: c.Events, Meter: meter("runtime/pods"),
 	}))
 	if err != nil {
 		return err
@@ -134,11 +136,14 @@ func (e *Engine) build() error {
 		CouldHaveRunningContainers: func(uid types.UID) bool { return e.workers.CouldHaveRunningContainers(uid) },
 	})
 	e.health = newRuntimeHealth(c.Runtime, c.Clock, e.healthChanged)
+	if err := e.buildProbes(meter("probe")); err != nil {
+		return err
+	}
 	e.syncer = &syncer{
 		pods: e.pods, reader: e.pleg, status: e.status, network: e.health.Network, nodeIPs: c.NodeIPs,
 		clock: c.Clock, events: c.Events,
-		resizer:   e.resizer,
-		latency:   e.latency,
+		resizer: e.resizer,
+		probes:  e.probes, latency: e.latency,
 		unseen:    unseen,
 		removable: func(uid types.UID) bool { return e.loop.Ready() && e.workers.ShouldPodContentBeRemoved(uid) },
 		wiped:     e.journal.wiped,
@@ -169,7 +174,7 @@ func (e *Engine) buildLoop(meter func(string) metric.Meter) error {
 	inventory := newInventory(knownPods{e.workers, c.Clock, e.sight, e.orphan}, e.pleg, c.Clock, func() cleanup.Plan { return e.housekeeper.LastPlan() })
 	e.housekeeper, err = cleanup.New(e.loop.Store(), inventory, inventory, cleanup.Options{
 		SourcesReady: e.loop.Ready, Undecided: e.loop.Undecided, Gate: e.usable, Again: e.tidy,
-		Statuses: statuses{e.status, e, e.status.Sinks()}, Content: e.pods,
+		Statuses: statuses{e.status, e, e.status.Sinks()}, Probes: e.probes, Content: e.pods,
 		Collector: collector{e.pods, e.loop.Ready, e.workers, c.DeadContainers, e.pleg, &imageRecords{pods: e.pods, clock: c.Clock}},
 		Clock:     c.Clock, Logger: c.Logger.WithName("cleanup"), Meter: meter("cleanup"),
 	})
@@ -216,6 +221,7 @@ func (e *Engine) run(ctx context.Context) error {
 	sender := start(base, ended, "status", e.status.Run)
 	reader := start(base, ended, "pleg", e.pleg.Run)
 	health := start(base, ended, "health", func(ctx context.Context) error { e.health.run(ctx); return nil })
+	probes := start(base, ended, "probe", e.probes.Run)
 	workers := start(base, ended, "workers", e.workers.Run)
 	rotator := start(base, ended, "log rotation", e.rotator.Run)
 	reaper := start(base, ended, "removal of dead containers", e.reaper.Run)
@@ -239,7 +245,7 @@ func (e *Engine) run(ctx context.Context) error {
 	if d != nil {
 		d.result <- e.stopPods(ctx, d)
 	}
-	err = errors.Join(err, workers.stop(), resizer.stop(), reaper.stop(), rotator.stop())
+	err = errors.Join(err, workers.stop(), probes.stop(), resizer.stop(), reaper.stop(), rotator.stop())
 	e.flush(base)
 	return errors.Join(err, health.stop(), reader.stop(), sender.stop(), keeper.stop())
 }

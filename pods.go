@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/probe"
 )
 
 // Pods returns every pod the engine has to do with, with its newest status,
@@ -58,6 +59,8 @@ type Explanation struct {
 	Checkpoint string `json:"checkpoint,omitempty"`
 	// Containers in the order of the status, init containers first.
 	Containers []ContainerExplanation `json:"containers,omitempty"`
+	// Probes of the pod's containers, with what they last said and when they run next.
+	Probes []probe.Explanation `json:"probes,omitempty"`
 	// Worker is the state of the pod's worker; nil if the workers do not know
 	// the pod.
 	Worker *podworkers.Explanation `json:"worker,omitempty"`
@@ -99,6 +102,7 @@ func (e *Engine) Explain(uid types.UID) (Explanation, bool) {
 		}
 		e.explainPulls(uid, out.Containers)
 	}
+	out.Probes = e.probes.Explain(uid)
 	worker, hasWorker := e.workers.Explain(uid)
 	if hasWorker {
 		out.Worker = &worker

@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods"
 	"github.com/podwright/podwright/status"
@@ -61,6 +62,15 @@ type statusStore interface {
 	Get(uid types.UID) (v1.PodStatus, bool)
 }
 
+// prober is what the syncer needs from probe.
+type prober interface {
+	AddPod(pod *v1.Pod)
+	StopLivenessAndStartup(uid types.UID)
+	RemovePod(uid types.UID)
+	Observed(pod *v1.Pod, status *v1.PodStatus)
+	Status(kind probe.Kind, pod *v1.Pod, container string, id runtime.ContainerID) (probe.Result, bool)
+}
+
 // syncer is the transaction script of one pod: what happens, in order, in each
 // phase of its life (spec/podworkers.md 13). It holds no truth: the runtime and
 // the status manager do.
@@ -68,6 +78,7 @@ type syncer struct {
 	pods    podRuntime
 	reader  podReader
 	status  statusStore
+	probes  prober
 	network func() error
 	nodeIPs []string
 	clock   clock.PassiveClock
@@ -113,6 +124,7 @@ func (s *syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v
 	if pod, err = s.allocate(desired, view); err != nil {
 		return podworkers.SyncResult{}, err
 	}
+	s.probes.AddPod(pod)
 	result, view, err := s.act(ctx, pod, view)
 	if view == nil {
 		return podworkers.SyncResult{}, errors.Join(retryAt(result), err)
@@ -164,6 +176,7 @@ func (s *syncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, view *runt
 	if !terminal(published.Phase) { // a pod that has finished leaves nowhere
 		s.leave(pod)
 	}
+	s.probes.StopLivenessAndStartup(pod.UID)
 	if err := s.pods.KillPod(ctx, pod, view, gracePeriodSeconds); err != nil {
 		return fmt.Errorf("stop the pod: %w", err)
 	}
@@ -178,6 +191,7 @@ func (s *syncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, view *runt
 	if err := s.unseen.check(pod.UID, fresh); err != nil {
 		return err // it may run
 	}
+	s.probes.RemovePod(pod.UID)
 	_, err = s.publish(pod, keepIPs(fresh, view), true, statusFunc)
 	return err
 }
@@ -234,6 +248,7 @@ func (s *syncer) publish(pod *v1.Pod, view *runtime.PodStatus, ended bool, amend
 		Resize:       s.resizer.allocations.Conditions(pod.UID),
 		Actuated:     s.resizer.allocations.Actuated(pod.UID),
 		Amend:        amend,
+		Probes:       probeFacts(s.probes, pod),
 		Now:          s.clock.Now(),
 	}
 	if old, ok := s.status.Get(pod.UID); ok {
@@ -252,6 +267,7 @@ func (s *syncer) publish(pod *v1.Pod, view *runtime.PodStatus, ended bool, amend
 	if err := s.status.SetPodStatus(pod, generated); err != nil {
 		return generated, fmt.Errorf("store the status: %w", err)
 	}
+	s.probes.Observed(pod, &generated)
 	return generated, nil
 }
 
@@ -310,6 +326,14 @@ func (s *syncer) leavingPods() map[types.UID]*v1.Pod {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.leaving)
+}
+
+// leavingPod returns a pod that is being stopped, and whether it is.
+func (s *syncer) leavingPod(uid types.UID) (*v1.Pod, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	pod, ok := s.leaving[uid]
+	return pod, ok
 }
 
 // terminal reports whether a phase is final.

@@ -51,9 +51,10 @@ type Options struct {
 	// Gate returns why no pod should be set up now. It must not block. Nil means
 	// always open.
 	Gate func() error
-	// Statuses, Content and Collector are optional; nil leaves out what needs
-	// them.
+	// Statuses, Probes, Content and Collector are optional; nil leaves out what
+	// needs them.
 	Statuses  Statuses
+	Probes    Probes
 	Content   Content
 	Collector Collector
 	// Again asks for another pass soon, because one did not get through. It must
@@ -235,6 +236,7 @@ func (h *Housekeeper) known(in *Input) {
 		}
 	}
 	in.Workers = h.workers.SyncKnownPods(in.Desired)
+	h.cleanProbes(in.Workers)
 	in.Forgotten = map[types.UID]bool{}
 	for _, uid := range ended {
 		if _, still := in.Workers[uid]; !still {
@@ -248,6 +250,21 @@ func (h *Housekeeper) known(in *Input) {
 	}
 	h.met.meet(in.Desired, h.lastWorkers, in.Workers)
 	h.lastWorkers = in.Workers
+}
+
+// cleanProbes is step 6. It is done inside the first fence, when nobody can have been
+// added to the workers since they were read.
+func (h *Housekeeper) cleanProbes(workers map[types.UID]Worker) {
+	if h.options.Probes == nil {
+		return
+	}
+	keep := make(map[types.UID]struct{}, len(workers))
+	for uid, w := range workers {
+		if w.State != WorkerTerminated {
+			keep[uid] = struct{}{}
+		}
+	}
+	h.options.Probes.CleanupPods(keep)
 }
 
 // leftovers finds what gone pods may have left. Log folders are looked at as

@@ -43,7 +43,7 @@ func Example() {
 	}}
 	heard := make(chan probe.Announcement, 3)
 	manager, err := probe.New(probe.Options{
-		Pods: shop{pod}, Runtime: shop{pod}, Random: func() float64 { return 0 },
+		Pods: shop{pod}, Runtime: shop{pod}, Rand: func() float64 { return 0 },
 		OnResult: func(_ context.Context, a probe.Announcement) { heard <- a },
 	})
 	if err != nil {

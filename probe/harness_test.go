@@ -60,7 +60,7 @@ func newRig(t *testing.T, configure ...func(*probe.Options)) *rig {
 		Pods: r, Memory: r, Events: r,
 		Handler:  func(probe.Target) probe.Handler { return r },
 		OnResult: r.hear,
-		Random:   func() float64 { return 0 },
+		Rand:     func() float64 { return 0 },
 	}
 	for _, c := range configure {
 		c(&options)

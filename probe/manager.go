@@ -133,7 +133,7 @@ func (m *Manager) enter(w *worker, look decide.Look, now time.Duration) {
 		spread = min(spread, defaultPeriod)
 	}
 	if w.timing.Period > now {
-		w.earliest = now + time.Duration(m.options.Random()*float64(spread))
+		w.earliest = now + time.Duration(m.options.Rand()*float64(spread))
 		w.grid = w.earliest
 	}
 	w.due = now

@@ -90,7 +90,7 @@ func TestGrid(t *testing.T) {
 	bubble(t, "2.3 the first run is put off by chance in the engine's first period", func(t *testing.T) {
 		chance := []float64{0.3, 0.75}
 		r := newRig(t, func(o *probe.Options) {
-			o.Random = func() float64 { c := chance[0]; chance = chance[1:]; return c }
+			o.Rand = func() float64 { c := chance[0]; chance = chance[1:]; return c }
 		}).start()
 		begin := time.Now()
 		a, b := newPod("a", liveness()), newPod("b", liveness())
@@ -109,7 +109,7 @@ func TestGrid(t *testing.T) {
 		wantTimes(t, "later", times(r.take(), probe.Liveness, begin), 19)
 	})
 	bubble(t, "2.3 a stop ends the wait", func(t *testing.T) {
-		r := newRig(t, func(o *probe.Options) { o.Random = func() float64 { return 0.99 } }).start()
+		r := newRig(t, func(o *probe.Options) { o.Rand = func() float64 { return 0.99 } }).start()
 		p := newPod("a", liveness(func(p *v1.Probe) { p.PeriodSeconds = 3600 }))
 		r.set(p, up("1", true, time.Now()))
 		r.m.AddPod(p)
@@ -122,7 +122,7 @@ func TestGrid(t *testing.T) {
 	})
 	bubble(t, "2.3 StartSpread bounds it", func(t *testing.T) {
 		r := newRig(t, func(o *probe.Options) {
-			o.Random, o.StartSpread = func() float64 { return 0.5 }, time.Second
+			o.Rand, o.StartSpread = func() float64 { return 0.5 }, time.Second
 		}).start()
 		begin := time.Now()
 		p := newPod("a", liveness())

@@ -2,8 +2,10 @@ package probe
 
 import (
 	"context"
+	cryptorand "crypto/rand"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"time"
 
@@ -88,9 +90,9 @@ type Options struct {
 	Events EventRecorder
 	// Clock is the manager's time. Nil means the real clock.
 	Clock clock.WithTicker
-	// Random gives numbers in [0, 1) for the wait of 2.3. It is called under a
-	// lock. Nil: everything waits half the time it might.
-	Random func() float64
+	// Rand gives numbers in [0, 1) for the wait of 2.3; calls do not overlap. Nil: a
+	// generator of its own.
+	Rand func() float64
 	// Logger is silent by default.
 	Logger logr.Logger
 	// Meter receives the metrics of section 10. Nil drops them.
@@ -163,8 +165,10 @@ func (o *Options) fill() {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	if o.Random == nil {
-		o.Random = func() float64 { return 0.5 }
+	if o.Rand == nil {
+		var seed [32]byte
+		_, _ = cryptorand.Read(seed[:]) // never fails
+		o.Rand = rand.New(rand.NewChaCha8(seed)).Float64
 	}
 	if o.Meter == nil {
 		o.Meter = noop.NewMeterProvider().Meter("")
