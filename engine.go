@@ -213,7 +213,7 @@ func (e *Engine) Run(ctx context.Context) error {
 // the work, then what the work reads from and reports to.
 func (e *Engine) run(ctx context.Context) error {
 	base := context.WithoutCancel(ctx)
-	ended := make(chan error, 8)
+	ended := make(chan error, 9)
 	if err := e.load(base); err != nil {
 		e.config.Logger.Error(err, "no pod is set up")
 	}
