@@ -19,6 +19,7 @@ import (
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/cri"
+	"github.com/podwright/podwright/runtime/pods/cgroups"
 	"github.com/podwright/podwright/runtime/process"
 	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/source"
@@ -90,14 +91,19 @@ func newAgent(ctx context.Context, o options, supervisor process.Supervisor, std
 	if err != nil {
 		return nil, fmt.Errorf("--manifests: %w", err)
 	}
-	a.engine, err = podwright.New(podwright.Config{
+	config := podwright.Config{
 		Runtime: rt, Images: rt, Sources: []syncloop.Source{manifests},
 		RootDir:  o.root,
 		NodeName: o.nodeName, NodeIPs: nodeIPs(),
 		LogLinkDir: o.logs.links, LogRotation: o.logs.rotation,
 		Events: events, Logger: logger, MeterProvider: a.metrics.provider,
-	})
-	if err != nil {
+	}
+	if o.podCgroup != "" {
+		if config.Cgroups, err = cgroups.New(cgroups.Options{Parent: o.podCgroup}); err != nil {
+			return nil, fmt.Errorf("--pod-cgroups: %w", err)
+		}
+	}
+	if a.engine, err = podwright.New(config); err != nil {
 		return nil, err
 	}
 	a.server = &http.Server{

@@ -19,6 +19,7 @@ type options struct {
 	listen    string
 	nodeName  string
 	drain     bool
+	podCgroup string
 	logs      logOptions
 	logLevel  slog.Level
 	logJSON   bool
@@ -37,6 +38,7 @@ func parse(args []string, usage io.Writer) (options, error) {
 	flags.StringVar(&o.nodeName, "node-name", "", "name of this node (default: the host name)")
 	flags.BoolVar(&o.drain, "drain", false, "stop all pods before ending")
 	o.logs.register(flags)
+	flags.StringVar(&o.podCgroup, "pod-cgroups", "", "give each pod a cgroup of its own below this one, such as kubepods; needs a CRI runtime with the cgroupfs driver, and root (default: none)")
 	flags.StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	flags.StringVar(&format, "log-format", "text", "text or json")
 	if err := flags.Parse(args); err != nil {
@@ -61,6 +63,9 @@ func (o *options) complete(level, format string, rest []string) error {
 	}
 	if err := o.logLevel.UnmarshalText([]byte(level)); err != nil {
 		problems = append(problems, fmt.Errorf("--log-level %q: want debug, info, warn or error", level))
+	}
+	if o.podCgroup != "" && o.runtime == "process" {
+		problems = append(problems, errors.New("--pod-cgroups needs a CRI runtime: plain processes are in no cgroup of their pod"))
 	}
 	if format != "text" && format != "json" {
 		problems = append(problems, fmt.Errorf("--log-format %q: want text or json", format))

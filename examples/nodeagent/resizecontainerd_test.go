@@ -1,0 +1,191 @@
+//go:build containerd
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// resizable is a manifest of a pod with a UID of its own, so that a change of the
+// file is an update of the pod.
+func resizable(name, image, policy, cpu, limit, memory string) string {
+	return fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: %[1]s, uid: uid-%[1]s}
+spec:
+  terminationGracePeriodSeconds: 2
+  containers:
+  - name: main
+    image: %[2]s
+    imagePullPolicy: IfNotPresent
+    command: [sleep, "1000"]
+    resizePolicy:
+    - {resourceName: cpu, restartPolicy: NotRequired}
+    - {resourceName: memory, restartPolicy: %[3]s}
+    resources:
+      requests: {cpu: %[4]s, memory: 16Mi}
+      limits: {cpu: %[5]s, memory: %[6]s}
+`, name, image, policy, cpu, limit, memory)
+}
+
+// cgroupParent names a cgroup for the pods of one test, which are gone at its end.
+func cgroupParent(t *testing.T) string {
+	parent := fmt.Sprintf("podwright-agent-%d", os.Getpid())
+	t.Cleanup(func() {
+		for _, pattern := range []string{"*/" + parent, parent} {
+			found, _ := filepath.Glob("/sys/fs/cgroup/" + pattern)
+			for _, dir := range found {
+				removeCgroups(t, dir)
+			}
+		}
+	})
+	return parent
+}
+
+// removeCgroups removes a cgroup and those below it, as far as they are empty.
+func removeCgroups(t *testing.T, dir string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			removeCgroups(t, filepath.Join(dir, e.Name()))
+		}
+	}
+	if err := os.Remove(dir); err != nil {
+		t.Errorf("a cgroup stays: %v", err)
+	}
+}
+
+// cgroupOf finds the cgroup of a container in a controller's tree, below its pod's.
+func cgroupOf(t *testing.T, controller, parent, uid, id string) (container, pod string) {
+	t.Helper()
+	base := filepath.Join("/sys/fs/cgroup", controller)
+	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
+		base = "/sys/fs/cgroup"
+	}
+	pod = filepath.Join(base, parent, "burstable", "pod"+uid)
+	container = filepath.Join(pod, id)
+	if _, err := os.Stat(container); err != nil {
+		t.Fatalf("the container is not below its pod's cgroup: %v", err)
+	}
+	return container, pod
+}
+
+// wantCgroup compares the settings of a cgroup, which are those of version 1.
+func wantCgroup(t *testing.T, dir string, want map[string]string) {
+	t.Helper()
+	for file, value := range want {
+		text, err := os.ReadFile(filepath.Join(dir, file))
+		if err != nil {
+			t.Error(err)
+		} else if got := strings.TrimSpace(string(text)); got != value {
+			t.Errorf("%s: %s is %s, want %s", dir, file, got, value)
+		}
+	}
+}
+
+func onlyV1(t *testing.T) {
+	t.Helper()
+	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
+		t.Skip("the file names in this test are those of cgroup version 1")
+	}
+}
+
+// TestContainerdResize: an edited manifest changes the limits of the running container
+// and of its pod (runtime.md 21.2-21.6, 3.3, 13.4); where the policy says so the
+// container restarts, once (21.5). An agent that was killed goes on from what it had
+// allocated (21.1).
+func TestContainerdResize(t *testing.T) {
+	onlyV1(t)
+	runtime, manifests, args := onContainerd(t)
+	parent := cgroupParent(t)
+	args = append(args, "--pod-cgroups", parent)
+	a := startAgent(t, args...)
+	writeManifest(t, manifests, "live.yaml", resizable("live", runtime.Image, "NotRequired", "100m", "500m", "64Mi"))
+	writeManifest(t, manifests, "again.yaml", resizable("again", runtime.Image, "RestartContainer", "100m", "500m", "64Mi"))
+	before := map[string]*v1.Pod{}
+	for _, name := range []string{"live", "again"} {
+		before[name] = a.awaitPhase(name, v1.PodRunning)
+	}
+	id := func(p *v1.Pod) string {
+		return strings.TrimPrefix(p.Status.ContainerStatuses[0].ContainerID, "containerd://")
+	}
+	memory, podMemory := cgroupOf(t, "memory", parent, "uid-live", id(before["live"]))
+	cpu, podCPU := cgroupOf(t, "cpu", parent, "uid-live", id(before["live"]))
+	for _, dir := range []string{memory, podMemory} {
+		wantCgroup(t, dir, map[string]string{"memory.limit_in_bytes": "67108864"})
+	}
+	for _, dir := range []string{cpu, podCPU} {
+		wantCgroup(t, dir, map[string]string{"cpu.shares": "102", "cpu.cfs_quota_us": "50000"})
+	}
+
+	writeManifest(t, manifests, "live.yaml", resizable("live", runtime.Image, "NotRequired", "250m", "700m", "96Mi"))
+	writeManifest(t, manifests, "again.yaml", resizable("again", runtime.Image, "RestartContainer", "100m", "500m", "96Mi"))
+	resized := func(p *v1.Pod) bool {
+		c := p.Status.ContainerStatuses[0]
+		for _, condition := range p.Status.Conditions {
+			if condition.Type == v1.PodResizeInProgress || condition.Type == v1.PodResizePending {
+				return false
+			}
+		}
+		return c.State.Running != nil && c.Resources != nil && c.Resources.Limits.Memory().Cmp(resource.MustParse("96Mi")) == 0
+	}
+	live := a.awaitPod("live", "96Mi", resized)
+	if id(live) != id(before["live"]) || live.Status.ContainerStatuses[0].RestartCount != 0 {
+		t.Errorf("the container was restarted: %+v", live.Status.ContainerStatuses[0])
+	}
+	for _, dir := range []string{memory, podMemory} {
+		wantCgroup(t, dir, map[string]string{"memory.limit_in_bytes": "100663296"})
+	}
+	for _, dir := range []string{cpu, podCPU} {
+		wantCgroup(t, dir, map[string]string{"cpu.shares": "256", "cpu.cfs_quota_us": "70000"})
+	}
+	again := a.awaitPod("again", "96Mi", resized)
+	if id(again) == id(before["again"]) || again.Status.ContainerStatuses[0].RestartCount != 1 {
+		t.Errorf("the container was not restarted once: %+v", again.Status.ContainerStatuses[0])
+	}
+	_, podAgain := cgroupOf(t, "memory", parent, "uid-again", id(again))
+	wantCgroup(t, podAgain, map[string]string{"memory.limit_in_bytes": "100663296"})
+
+	// What never fits changes nothing, also after the agent was killed meanwhile.
+	a.kill()
+	writeManifest(t, manifests, "live.yaml", resizable("live", runtime.Image, "NotRequired", "100", "200", "96Mi"))
+	b := startAgent(t, args...)
+	refused := b.awaitPod("live", "Infeasible", func(p *v1.Pod) bool {
+		for _, c := range p.Status.Conditions {
+			if c.Type == v1.PodResizePending {
+				return c.Reason == v1.PodReasonInfeasible
+			}
+		}
+		return false
+	})
+	if id(refused) != id(live) {
+		t.Error("the container was replaced")
+	}
+	wantCgroup(t, cpu, map[string]string{"cpu.shares": "256", "cpu.cfs_quota_us": "70000"})
+
+	remove(t, filepath.Join(manifests, "live.yaml"))
+	remove(t, filepath.Join(manifests, "again.yaml"))
+	b.awaitGone("live")
+	b.awaitGone("again")
+	await(t, "the cgroups of the pods to be gone", func() error {
+		left, err := filepath.Glob("/sys/fs/cgroup/*/" + parent + "/burstable/pod*")
+		if err != nil || len(left) > 0 {
+			return errors.New(strings.Join(left, " "))
+		}
+		return nil
+	})
+	if left, _ := filepath.Glob(filepath.Join(args[3], "state", "resources", "*")); len(left) > 0 {
+		t.Errorf("records stay: %v", left)
+	}
+}
