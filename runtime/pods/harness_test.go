@@ -35,7 +35,13 @@ type world struct {
 // newWorld makes one; opt may change the manager's options.
 func newWorld(t *testing.T, script func(fake.Launch) fake.Script, opt ...func(*pods.Options)) *world {
 	t.Helper()
-	f := fake.New(fake.Options{Script: script})
+	return newWorldOn(t, fake.Options{Script: script}, opt...)
+}
+
+// newWorldOn makes one on a fake of its own.
+func newWorldOn(t *testing.T, o fake.Options, opt ...func(*pods.Options)) *world {
+	t.Helper()
+	f := fake.New(o)
 	w := &world{t: t, fake: f, events: &events{}}
 	w.opts = pods.Options{
 		OwnerID: "test", NodeName: "node",
