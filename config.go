@@ -83,6 +83,22 @@ type Config struct {
 	// settings and a warning; the domain is cluster.local.
 	ClusterDNS    []string
 	ClusterDomain string
+	// RuntimeClasses knows the runtime classes. Nil: only the runtime's default
+	// handler can be used, a pod that names a class waits.
+	RuntimeClasses pods.RuntimeClassGetter
+	// UserNamespaces is the pool of user IDs for pods with hostUsers: false. Zero:
+	// 1024 ranges of 65536 IDs from 65536 on.
+	UserNamespaces pods.UserNamespaces
+	// SeccompDefault gives containers without a seccomp profile the runtime's
+	// default instead of none.
+	SeccompDefault bool
+	// Swap and MemoryQoS tune the memory of containers. Zero: no swap, nothing
+	// throttled.
+	Swap      pods.SwapBehavior
+	MemoryQoS pods.MemoryQoS
+	// DefaultSysctls are set in every pod that owns the namespace they belong to
+	// and does not set them itself.
+	DefaultSysctls map[string]string
 	// OwnerID marks the sandboxes and containers of this engine and limits it to
 	// those. Engines that share a runtime need different ones, and an engine
 	// needs the same one after a restart. Empty: NodeName.

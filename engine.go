@@ -118,6 +118,8 @@ func (e *Engine) build() error {
 		RootDir: c.RootDir, LogDir: c.LogDir, LinkDir: c.LogLinkDir, OwnerID: c.OwnerID, NodeName: c.NodeName,
 		HostIPs:    func() []string { return c.NodeIPs },
 		ClusterDNS: c.ClusterDNS, ClusterDomain: c.ClusterDomain,
+		RuntimeClasses: c.RuntimeClasses, UserNamespaces: c.UserNamespaces,
+		SeccompDefault: c.SeccompDefault, Swap: c.Swap, MemoryQoS: c.MemoryQoS, DefaultSysctls: c.DefaultSysctls,
 		CrashLoopBackOff: c.CrashLoopBackOff, ImageBackOff: c.ImageBackOff,
 		MaxParallelImagePulls: c.MaxParallelImagePulls, ImagePull: c.ImagePull, Objects: c.Objects, Services: c.Services, Volumes: c.Volumes,
 		Reader: freshReader{e.pleg}, Sequence: sequence,
