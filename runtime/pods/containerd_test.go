@@ -31,16 +31,31 @@ type real struct {
 	opts  pods.Options
 	// client is the connection to it.
 	client *cri.Client
+	// endpoint is the socket, as a URL.
+	endpoint string
 }
 
-func newReal(t *testing.T) *real {
+// with is the same in a part of the test.
+func (r *real) with(t *testing.T) *real {
+	part := *r
+	part.t = t
+	return &part
+}
+
+func newReal(t *testing.T, opt ...func(*pods.Options)) *real {
 	i := containerdtest.Start(t)
 	client, err := cri.Dial(t.Context(), i.Endpoint, cri.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Close() })
-	r := &real{t: t, image: i.Image, client: client, opts: pods.Options{RootDir: t.TempDir(), LogDir: t.TempDir(), OwnerID: "test"}}
+	r := &real{
+		t: t, image: i.Image, client: client, endpoint: i.Endpoint,
+		opts: pods.Options{RootDir: t.TempDir(), LogDir: t.TempDir(), OwnerID: "test"},
+	}
+	for _, o := range opt {
+		o(&r.opts)
+	}
 	if r.m, err = pods.New(client, client, r.opts); err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ func (s *podSync) pullImageVolumes(ctx context.Context) {
 			continue
 		}
 		image, err := s.m.puller.Ensure(ctx, images.Request{
-			Pod: s.pod, Sandbox: s.sandboxConfig, Secrets: s.pullSecrets,
+			Pod: s.pod, Sandbox: s.sandboxConfig, Handler: s.handler, Secrets: s.pullSecrets,
 			Container: &v1.Container{Name: v.Name, Image: ready.Image, ImagePullPolicy: v.Image.PullPolicy},
 			Event: func(eventtype, reason, format string, args ...any) {
 				s.m.podEvent(s.pod, eventtype, reason, format, args...)

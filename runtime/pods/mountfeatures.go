@@ -29,7 +29,7 @@ func (st *starting) mountFeatures(ctx context.Context) (mountFeatures, error) {
 	}
 	f := mountFeatures{options: status.GetFeatures().GetMountOptions()}
 	for _, h := range status.GetRuntimeHandlers() {
-		if h.GetName() == "" { // the default one
+		if h.GetName() == st.handler {
 			f.recursiveReadOnly = h.GetFeatures().GetRecursiveReadOnlyMounts()
 		}
 	}
