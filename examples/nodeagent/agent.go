@@ -17,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/examples/nodeagent/objects"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/pods/cgroups"
@@ -97,6 +98,9 @@ func newAgent(ctx context.Context, o options, supervisor process.Supervisor, std
 		NodeName: o.nodeName, NodeIPs: nodeIPs(),
 		LogLinkDir: o.logs.links, LogRotation: o.logs.rotation,
 		Events: events, Logger: logger, MeterProvider: a.metrics.provider,
+	}
+	if o.objects != "" {
+		config.Objects = objects.Dir{Path: o.objects}
 	}
 	if o.podCgroup != "" {
 		if config.Cgroups, err = cgroups.New(cgroups.Options{Parent: o.podCgroup}); err != nil {

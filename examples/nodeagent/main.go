@@ -2,7 +2,7 @@
 // of manifests on an embedded process runtime or on any CRI runtime, shows them
 // as a live table, and answers questions over HTTP on the loopback interface.
 //
-//	nodeagent --manifests DIR [--runtime process|unix:///run/containerd/containerd.sock]
+//	nodeagent --manifests DIR [--objects DIR] [--runtime process|unix:///run/containerd/containerd.sock]
 //
 // SIGTERM or SIGINT ends it and leaves the pods running (or stops them first, with
 // --drain); a second signal ends it at once.

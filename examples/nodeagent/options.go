@@ -14,6 +14,7 @@ import (
 // options are the command line.
 type options struct {
 	manifests string
+	objects   string
 	runtime   string
 	root      string
 	listen    string
@@ -32,6 +33,7 @@ func parse(args []string, usage io.Writer) (options, error) {
 	flags := flag.NewFlagSet("nodeagent", flag.ContinueOnError)
 	flags.SetOutput(usage)
 	flags.StringVar(&o.manifests, "manifests", "", "folder of pod manifests (YAML or JSON), or one manifest; required")
+	flags.StringVar(&o.objects, "objects", "", "folder of ConfigMap and Secret manifests that pods may refer to (default: there are none)")
 	flags.StringVar(&o.runtime, "runtime", "process", `where containers run: "process" (plain processes of this machine), or the CRI socket of a runtime, such as unix:///run/containerd/containerd.sock`)
 	flags.StringVar(&o.root, "root", defaultRoot(), "folder for volumes, logs and records")
 	flags.StringVar(&o.listen, "listen", "127.0.0.1:10255", "address of the HTTP endpoint; it is neither encrypted nor authenticated, keep it on loopback")
@@ -60,6 +62,13 @@ func (o *options) complete(level, format string, rest []string) error {
 		problems = append(problems, errors.New("--manifests is required: name a folder of pod manifests"))
 	} else if _, err := os.Stat(o.manifests); err != nil {
 		problems = append(problems, fmt.Errorf("--manifests: %w", err))
+	}
+	if o.objects != "" {
+		if info, err := os.Stat(o.objects); err != nil {
+			problems = append(problems, fmt.Errorf("--objects: %w", err))
+		} else if !info.IsDir() {
+			problems = append(problems, fmt.Errorf("--objects %s is not a folder", o.objects))
+		}
 	}
 	if err := o.logLevel.UnmarshalText([]byte(level)); err != nil {
 		problems = append(problems, fmt.Errorf("--log-level %q: want debug, info, warn or error", level))
