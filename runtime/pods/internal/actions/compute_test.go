@@ -56,7 +56,7 @@ func TestSandboxRows(t *testing.T) {
 	host := func(p *v1.Pod) { p.Spec.HostNetwork = true }
 	check(t, []row{
 		{rule: "5.1 none", pod: pod(always, "", "a"), want: "kill pod, sandbox 0, start a"},
-		{rule: "5.2 two ready", pod: pod(always, "", "a"), status: "s0:ready s1:ready", want: "kill pod, sandbox 2 for s1, start a"},
+		{rule: "5.2 edge 2: two ready", pod: pod(always, "", "a"), status: "s0:ready s1:ready", want: "kill pod, sandbox 2 for s1, start a"},
 		{rule: "5.3 not ready", pod: pod(always, "", "a"), status: "s4:dead", want: "kill pod, sandbox 5 for s4, start a"},
 		{rule: "5.3 older ready", pod: pod(always, "", "a"), status: "s4:ready s5:dead", want: "kill pod, sandbox 6 for s5, start a"},
 		{rule: "5.4 network mode", pod: pod(always, "", "a"), change: host, status: "s0:ready", want: "kill pod, sandbox 1, start a"},
@@ -104,6 +104,14 @@ func rules(policy v1.ContainerRestartPolicy, action v1.ContainerRestartRuleActio
 	}
 }
 
+// notIn gives container a a rule on every other exit code.
+func notIn(policy v1.ContainerRestartPolicy, codes ...int32) func(*v1.Pod) {
+	return func(p *v1.Pod) {
+		rules(policy, v1.ContainerRestartRuleActionRestart, codes...)(p)
+		p.Spec.Containers[0].RestartPolicyRules[0].ExitCodes.Operator = v1.ContainerRestartRuleOnExitCodesOpNotIn
+	}
+}
+
 // spec/runtime.md 6.1, seen through app containers of a kept sandbox (6.7); a
 // second container keeps the pod alive.
 func TestRestartPredicate(t *testing.T) {
@@ -124,6 +132,25 @@ func TestRestartPredicate(t *testing.T) {
 		{rule: "6.1 own Never", pod: pod(always, "", "a b"), change: own(v1.ContainerRestartPolicyNever), status: "s0:ready a=exited:1 b=running"},
 		{rule: "6.1 rule matches", pod: pod(never, "", "a b"), change: rules(v1.ContainerRestartPolicyNever, restart, 42), status: "s0:ready a=exited:42 b=running", want: "start a"},
 		{rule: "6.1 rule does not match", pod: pod(never, "", "a b"), change: rules(v1.ContainerRestartPolicyNever, restart, 42), status: "s0:ready a=exited:41 b=running"},
+		{rule: "6.1 NotIn matches what is not listed", pod: pod(never, "", "a b"), change: notIn(v1.ContainerRestartPolicyNever, 42), status: "s0:ready a=exited:41 b=running", want: "start a"},
+		{rule: "6.1 NotIn does not match what is", pod: pod(never, "", "a b"), change: notIn(v1.ContainerRestartPolicyNever, 42), status: "s0:ready a=exited:42 b=running"},
+		{rule: "6.1 no rule matches: own policy", pod: pod(never, "", "a b"), change: rules(v1.ContainerRestartPolicyOnFailure, restart, 42), status: "s0:ready a=exited:1 b=running", want: "start a"},
+		{rule: "6.1 a rule without codes never matches", pod: pod(never, "", "a b"), change: func(p *v1.Pod) {
+			rules(v1.ContainerRestartPolicyNever, restart)(p)
+			p.Spec.Containers[0].RestartPolicyRules[0].ExitCodes = nil
+		}, status: "s0:ready a=exited:0 b=running"},
+		{rule: "6.1 rules without own policy are not considered", pod: pod(never, "", "a b"), change: func(p *v1.Pod) {
+			rules(v1.ContainerRestartPolicyNever, restart, 42)(p)
+			p.Spec.Containers[0].RestartPolicy = nil
+		}, status: "s0:ready a=exited:42 b=running"},
+		{rule: "6.1 the first rule that matches decides", pod: pod(never, "", "a b"), change: func(p *v1.Pod) {
+			rules(v1.ContainerRestartPolicyNever, restart, 42)(p)
+			p.Spec.Containers[0].RestartPolicyRules = append(p.Spec.Containers[0].RestartPolicyRules, v1.ContainerRestartRule{
+				Action:    v1.ContainerRestartRuleActionRestartAllContainers,
+				ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: v1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{42}},
+			})
+		}, status: "s0:ready a=exited:42 b=running", want: "start a"},
+		{rule: "6.1 own OnFailure", pod: pod(always, "", "a b"), change: own(v1.ContainerRestartPolicyOnFailure), status: "s0:ready a=exited:0 b=running"},
 		{rule: "6.1 the newest record counts", pod: pod(onFailure, "", "a b"), status: "s0:ready a=exited:1 a=exited:0 b=running"},
 	})
 }

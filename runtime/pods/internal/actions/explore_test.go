@@ -28,6 +28,28 @@ type model struct {
 	// strict also checks what only holds for a pod that began from nothing.
 	strict bool
 	trace  []string
+	// ephemeral has the ephemeral containers that were started.
+	ephemeral map[string]bool
+	// probes and resizes are what the next plan is told.
+	probes  map[runtime.ContainerID]actions.Probes
+	resizes map[runtime.ContainerID]actions.Resize
+}
+
+// newModel returns a runtime that shows nothing.
+func newModel(t *rapid.T) *model {
+	return &model{
+		t: t, pod: randomPod(t), status: &runtime.PodStatus{}, now: time.Unix(0, 0), ended: map[string]bool{},
+		ephemeral: map[string]bool{}, resizes: map[runtime.ContainerID]actions.Resize{},
+	}
+}
+
+// resized wants a container that was asked to be resized in place to run.
+func (m *model) resized(name string) {
+	c := m.status.Container(name)
+	if c == nil || c.State != runtime.Running || m.resizes[c.ID] != actions.ResizeInPlace {
+		m.fatal("7, step 9: %s is resized, which it did not ask for", name)
+	}
+	delete(m.resizes, c.ID)
 }
 
 func (m *model) fatal(format string, args ...any) {
@@ -80,15 +102,32 @@ func (m *model) apply(p actions.Plan) (changed bool) {
 	}
 	if p.KillPod && !p.CreateSandbox {
 		if len(p.StartApp)+len(p.StartInit)+len(p.StartEphemeral) > 0 {
-			m.fatal("7.2: starts without a sandbox")
+			m.fatal("7, step 2: starts without a sandbox")
 		}
 		return changed
 	}
 	if p.CreateSandbox {
 		m.newSandbox(p.Attempt)
 	}
+	for _, i := range p.StartEphemeral {
+		c := (*v1.Container)(&m.pod.Spec.EphemeralContainers[i].EphemeralContainerCommon)
+		if m.ephemeral[c.Name] {
+			m.fatal("6.3: ephemeral container %s is started again", c.Name)
+		}
+		m.ephemeral[c.Name] = true
+		m.start(c)
+		changed = true
+	}
 	for _, i := range p.StartInit {
 		m.start(&m.pod.Spec.InitContainers[i])
+		changed = true
+	}
+	for _, i := range p.ResizeInit {
+		m.resized(m.pod.Spec.InitContainers[i].Name)
+		changed = true
+	}
+	for _, i := range p.ResizeApp {
+		m.resized(m.pod.Spec.Containers[i].Name)
 		changed = true
 	}
 	for _, i := range p.StartApp {
@@ -173,7 +212,7 @@ func (m *model) wantInitDone(app *v1.Container) {
 }
 
 func (m *model) compute() actions.Plan {
-	return actions.Compute(actions.Input{Pod: m.pod, Status: m.status})
+	return actions.Compute(actions.Input{Pod: m.pod, Status: m.status, Probes: m.probes, Resizes: m.resizes})
 }
 
 // disturb lets something happen at the runtime.
@@ -195,6 +234,7 @@ func (m *model) disturb() {
 			}
 		}
 	}
+	m.probe()
 	if len(m.status.Sandboxes) > 0 && rapid.IntRange(0, 6).Draw(m.t, "sandbox") == 0 {
 		// A sandbox takes its containers with it.
 		m.trace = append(m.trace, "sandbox dies")
@@ -202,8 +242,34 @@ func (m *model) disturb() {
 	}
 }
 
+// probe lets probes and new resources say something about what runs, or nobody
+// probe at all.
+func (m *model) probe() {
+	m.probes = nil
+	if rapid.IntRange(0, 2).Draw(m.t, "nobody probes") == 0 {
+		return
+	}
+	m.probes = map[runtime.ContainerID]actions.Probes{}
+	for _, c := range m.status.Containers {
+		if c.State != runtime.Running {
+			continue
+		}
+		if rapid.IntRange(0, 2).Draw(m.t, "result") > 0 {
+			m.probes[c.ID] = actions.Probes{
+				Startup:  actions.ProbeResult(rapid.IntRange(0, 2).Draw(m.t, "startup")),
+				Liveness: actions.ProbeResult(rapid.IntRange(0, 2).Draw(m.t, "liveness")),
+			}
+		}
+		if rapid.IntRange(0, 4).Draw(m.t, "resize") == 0 {
+			m.resizes[c.ID] = actions.Resize(rapid.IntRange(1, 2).Draw(m.t, "how"))
+		}
+	}
+}
+
 // calm lets everything that ends by itself succeed.
 func (m *model) calm() {
+	// Probes succeed from now on, also those of what is yet to start.
+	m.probes = nil
 	for _, c := range m.status.Containers {
 		if c.State != runtime.Running {
 			continue
@@ -257,6 +323,21 @@ func randomPod(t *rapid.T) *v1.Pod {
 		}
 		p.Spec.Containers = append(p.Spec.Containers, c)
 	}
+	for _, list := range [][]v1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+		for i := range list {
+			if rapid.IntRange(0, 2).Draw(t, "startup probe") == 0 {
+				list[i].StartupProbe = &v1.Probe{}
+			}
+			if rapid.IntRange(0, 2).Draw(t, "liveness probe") == 0 {
+				list[i].LivenessProbe = &v1.Probe{}
+			}
+		}
+	}
+	if rapid.IntRange(0, 3).Draw(t, "ephemeral") == 0 {
+		p.Spec.EphemeralContainers = []v1.EphemeralContainer{
+			{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "e", Image: "x"}},
+		}
+	}
 	return p
 }
 
@@ -264,7 +345,8 @@ func randomPod(t *rapid.T) *v1.Pod {
 // never an app before init is done, never two of one name, and comes to rest.
 func TestExploreLife(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := &model{t: t, pod: randomPod(t), status: &runtime.PodStatus{}, now: time.Unix(0, 0), ended: map[string]bool{}, strict: true}
+		m := newModel(t)
+		m.strict = true
 		for range rapid.IntRange(1, 25).Draw(t, "steps") {
 			m.apply(m.compute())
 			m.disturb()
@@ -277,7 +359,7 @@ func TestExploreLife(t *testing.T) {
 // running two of one name or what has ended.
 func TestExploreStates(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := &model{t: t, pod: randomPod(t), status: &runtime.PodStatus{}, now: time.Unix(0, 0), ended: map[string]bool{}}
+		m := newModel(t)
 		for i := range rapid.IntRange(0, 3).Draw(t, "sandboxes") {
 			m.status.Sandboxes = slices.Insert(m.status.Sandboxes, 0, &runtime.SandboxStatus{
 				ID: fmt.Sprint("old", i), Attempt: uint32(i), CreatedAt: m.next(), HasNetwork: true,
