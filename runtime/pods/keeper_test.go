@@ -161,16 +161,20 @@ func TestSidecarNotKeptUp(t *testing.T) {
 	}
 	t.Run("a later kill", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			var hooks []string
-			w, pod := sidecarWorld(t, &hooks)
+			// The sidecar ends at once when told to, long before the app.
+			w := newWorld(t, func(l fake.Launch) fake.Script { return fake.Script{IgnoreTERM: l.Container == "app"} })
+			pod := newPod(func(p *v1.Pod) { p.Spec.InitContainers = []v1.Container{sidecar("side")} })
+			for range 3 {
+				w.settle(pod)
+			}
+			status := w.read(pod)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			var wg sync.WaitGroup
-			status := w.read(pod)
-			wg.Go(func() { _ = w.m.KillPod(ctx, pod, status, nil) })
+			wg.Go(func() { _ = w.m.KillPod(ctx, pod, status, ptr.To[int64](60)) })
 			pass(second / 2)
 			before := w.fake.CallCount(fake.StartContainer)
-			if err := w.m.KillPod(t.Context(), pod, status, ptr.To[int64](4)); err != nil {
+			if err := w.m.KillPod(t.Context(), pod, status, ptr.To[int64](0)); err != nil {
 				t.Error(err)
 			}
 			wg.Wait()
