@@ -196,3 +196,6 @@ const second = time.Second
 
 // pass lets virtual time pass.
 func pass(d time.Duration) { clock.RealClock{}.Sleep(d) }
+
+// clockNow is the virtual time.
+func clockNow() time.Time { return clock.RealClock{}.Now() }

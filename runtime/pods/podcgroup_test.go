@@ -1,0 +1,126 @@
+package pods_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/fake"
+	"github.com/podwright/podwright/runtime/pods"
+)
+
+// 3.3: the sandbox is put below the pod's cgroup, which exists by then; without
+// cgroups for pods the parent is empty.
+func TestCgroupParent(t *testing.T) {
+	for _, with := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newResizeWorld(t, with)
+			w.to(apps("1 1000"))
+			request := w.fake.Calls(fake.Match{Method: fake.RunPodSandbox})[0].Request.(*runtimeapi.RunPodSandboxRequest)
+			want := ""
+			if with {
+				want = "/kubepods/burstable/poduid-1"
+			}
+			if got := request.GetConfig().GetLinux().GetCgroupParent(); got != want {
+				t.Errorf("3.3: parent %q, want %q", got, want)
+			}
+			if _, made := w.cgroups.set["uid-1"]; made != with {
+				t.Errorf("3.3: the cgroup was made: %v", made)
+			}
+			if err := w.m.DestroyCgroup(t.Context(), "uid-1"); err != nil || len(w.cgroups.set) > 0 {
+				t.Errorf("%v, left %v", err, w.cgroups.set)
+			}
+		})
+	}
+}
+
+// 7.2: containers whose pod's cgroup is missing are killed once, and run in a new one;
+// a run-once pod gets no new one.
+func TestCgroupMissing(t *testing.T) {
+	for _, policy := range []v1.RestartPolicy{v1.RestartPolicyAlways, v1.RestartPolicyNever} {
+		t.Run(string(policy), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newResizeWorld(t, true)
+				pod := apps("1 1000", "1 1000")
+				pod.Spec.RestartPolicy = policy
+				w.to(pod)
+				w.wantState(pod, "a:running b:running")
+				delete(w.cgroups.set, pod.UID)
+				r := w.sync(pod)
+				if !r.Acted || !r.Again || r.Err != nil {
+					t.Errorf("7.2: %+v", r)
+				}
+				w.wantState(pod, "a:exited b:exited")
+				_, exists := w.cgroups.set[pod.UID]
+				if exists != (policy == v1.RestartPolicyAlways) {
+					t.Errorf("7.2: the cgroup exists: %v", exists)
+				}
+				if policy == v1.RestartPolicyNever {
+					return
+				}
+				w.settle(pod)
+				w.wantState(pod, "a:running b:running")
+				if got := w.calls(fake.StopContainer); !slices.Equal(got, []string{"StopContainer a", "StopContainer b"}) && !slices.Equal(got, []string{"StopContainer b", "StopContainer a"}) {
+					t.Errorf("7.2: killed once: %v", got)
+				}
+			})
+		})
+	}
+}
+
+// brokenCgroups cannot tell or make anything.
+type brokenCgroups struct{ *memoryCgroups }
+
+func (brokenCgroups) Exists(pods.PodCgroup) (bool, error) { return false, errors.New("broken") }
+
+// 7.2: while nobody knows whether there is a cgroup, nothing is started and nothing is
+// killed.
+func TestCgroupUnknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newResizeWorld(t, true)
+		w.to(apps("1 1000"))
+		w.opts.Cgroups = brokenCgroups{w.cgroups}
+		w.restart()
+		r := w.sync(apps("1 1000"))
+		if r.Err == nil || !strings.Contains(r.Err.Error(), "broken") || !w.events.has("Warning FailedCreatePodContainer") {
+			t.Errorf("%+v, events %v", r, w.events.list())
+		}
+		w.wantState(apps("1 1000"), "a:running")
+	})
+}
+
+// A UID with a slash or dots reaches neither the cgroups nor the store of resources.
+func TestResizeUID(t *testing.T) {
+	for _, uid := range []types.UID{"../x", "a/b", "..", ""} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newResizeWorld(t, true)
+			pod := apps("1 1000")
+			pod.UID = uid
+			if r := w.m.SyncPod(t.Context(), pod, &runtime.PodStatus{UID: uid}); r.Err == nil {
+				t.Errorf("UID %q was taken", uid)
+			}
+			if len(w.cgroups.set) > 0 {
+				t.Errorf("UID %q has a cgroup", uid)
+			}
+		})
+	}
+}
+
+func TestBurstableShares(t *testing.T) {
+	guaranteed := apps("2 1000")
+	guaranteed.Spec.Containers[0].Resources.Requests = nil
+	burstable := apps("1 1000", "500m 1000")
+	if got := pods.BurstableShares([]*v1.Pod{guaranteed, burstable, burstable, newPod()}); got != 3072 {
+		t.Errorf("%d shares, want 3072", got)
+	}
+	if got := pods.BurstableShares(nil); got != 2 {
+		t.Errorf("%d shares without pods, want 2", got)
+	}
+}
