@@ -154,7 +154,7 @@ func (m *memoryCgroups) Exists(p pods.PodCgroup) (bool, error) {
 
 func (m *memoryCgroups) Create(p pods.PodCgroup, r pods.CgroupResources) error {
 	m.set[p.UID] = r
-	return m.w.did("create pod %s", describe(r))
+	return m.w.did("create pod %s", settingsText(r))
 }
 
 func (m *memoryCgroups) Resources(p pods.PodCgroup) (pods.CgroupResources, error) {
@@ -162,7 +162,7 @@ func (m *memoryCgroups) Resources(p pods.PodCgroup) (pods.CgroupResources, error
 }
 
 func (m *memoryCgroups) SetResources(p pods.PodCgroup, r pods.CgroupResources) error {
-	if err := m.w.did("set pod %s", describe(r)); err != nil {
+	if err := m.w.did("set pod %s", settingsText(r)); err != nil {
 		return err
 	}
 	now := m.set[p.UID]
@@ -184,8 +184,8 @@ func (m *memoryCgroups) Destroy(_ context.Context, uid types.UID) error {
 	return nil
 }
 
-// describe names what is set.
-func describe(r pods.CgroupResources) string {
+// settingsText names what is set.
+func settingsText(r pods.CgroupResources) string {
 	var out []string
 	for _, f := range []struct {
 		name  string
