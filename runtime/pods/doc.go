@@ -21,9 +21,8 @@
 // not watch the runtime (package pleg), writes no pod status, runs no probe and
 // talks to no API server.
 //
-// Not here yet: values from config maps, secrets and files; pull secrets, the
-// pull rate limit and pull records; emptyDir in huge pages; service variables;
-// cgroups per pod; in-place resize. A pod that needs a value or volume of these
+// Not here yet: credential plugins and service account tokens for pulls; emptyDir in
+// huge pages; cgroups per pod; in-place resize. A pod that needs a volume of these
 // waits with a clear reason; the rest is left at the runtime's defaults.
 //
 // # Logs and the dead
@@ -47,6 +46,15 @@
 // container has started, so whatever swaps the path in between comes too late.
 // That, and volumes in memory, need root; without it pods that ask for them wait.
 //
+// # Images and objects
+//
+// An image that is present but was pulled with another pod's secret is used only by
+// pods that have that secret or an equal one; others pull by themselves. The records
+// of it are files below RootDir. [Manager.Pulling] tells what a pod waits for.
+// Config maps and secrets come from the caller's [ObjectGetter]; what a secret holds
+// gets into no event, error, waiting message or log, not even where a runtime quotes
+// an argument or a path that was made with it.
+//
 // # Where it differs from the kubelet on purpose
 //
 // Beside what spec/runtime.md marks as FIX and LIB:
@@ -64,7 +72,12 @@
 //     one of its name is created.
 //   - Creation that may have taken effect unseen is settled by looking, and a
 //     name that stays taken is given up for the next number.
-//   - Waiting for a pull slot has no queue limit; who waited looks again.
+//   - Waiting for a pull slot has no queue limit. Containers that want the same
+//     image with the same credentials share one pull, which ends with the last of
+//     them; who has other credentials pulls by himself.
+//   - A pull with a pod's secret whose end nobody saw leaves its note behind, so
+//     that the image is nobody's until it is pulled again. An anonymous pull makes
+//     no such note.
 //   - An image text that is an absolute path goes to the runtime as it is.
 //
 // # Concurrency

@@ -1,8 +1,11 @@
 // Package images makes sure that a container's image is in the store before the
 // container is created (spec/runtime.md 9).
 //
-//	policy, present? ──► use it
-//	                └──► back-off? ──► slot ──► PullImage ──► reference and user
+//	policy, present, may use? ──► use it
+//	                         └──► back-off? ──► credentials ──► flight ──► reference and user
+//	                                                              │
+//	   one per image and credentials, shared by all who wait: slot ──► rate ──► PullImage
 //
-// It knows no credentials: every pull is anonymous.
+// What may be shown to registries is chosen by package credentials, who may use what
+// is there is kept by package pullrecords.
 package images
