@@ -76,9 +76,9 @@ func (o *overlay) set(name v1.ResourceName, limit bool, amount, least int64) {
 		o.replace(name, limit, was)
 	case amount == wanted, amount <= least && wanted <= least:
 	case name == v1.ResourceCPU:
-		o.replace(name, limit, *resource.NewMilliQuantity(amount, resource.DecimalSI))
+		o.replace(name, limit, *resource.NewMilliQuantity(amount, allocated.Format))
 	default:
-		o.replace(name, limit, *resource.NewQuantity(amount, resource.BinarySI))
+		o.replace(name, limit, *resource.NewQuantity(amount, allocated.Format))
 	}
 }
 

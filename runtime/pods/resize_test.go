@@ -345,8 +345,10 @@ func TestActuatedFirst(t *testing.T) {
 	})
 	for _, row := range []struct{ record, want string }{
 		{`{"allocated":{"containers":{"a":{"requests":{"cpu":"1","memory":"10"},"limits":{"cpu":"1","memory":"1000"}}}}}`, ""},
-		{`{"allocated":{"containers":{"a":{"requests":{"cpu":"1","memory":"10"},"limits":{"cpu":"1","memory":"1000"}}}},"actuated":{"a":{}}}`,
-			"sandbox shares 1024 memory 1000; a shares 2 memory 1000; a shares 1024 memory 1000"},
+		{
+			`{"allocated":{"containers":{"a":{"requests":{"cpu":"1","memory":"10"},"limits":{"cpu":"1","memory":"1000"}}}},"actuated":{"a":{}}}`,
+			"sandbox shares 1024 memory 1000; a shares 2 memory 1000; a shares 1024 memory 1000",
+		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newResizeWorld(t, false)

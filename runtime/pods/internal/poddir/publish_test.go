@@ -164,8 +164,16 @@ func TestPublishToGroup(t *testing.T) {
 // No file name leads out of a volume.
 func FuzzPublish(f *testing.F) {
 	for _, seed := range [][2]string{
-		{"a", "b"}, {"../x", "a"}, {"/etc/x", "a"}, {"..data", "a"}, {"..data/../../x", "a"}, {"a", "a/b"}, {"a/../../x", ""},
-		{"a//b", "a/./b"}, {"a\x00", "."}, {"..", "/"},
+		{"a", "b"},
+		{"../x", "a"},
+		{"/etc/x", "a"},
+		{"..data", "a"},
+		{"..data/../../x", "a"},
+		{"a", "a/b"},
+		{"a/../../x", ""},
+		{"a//b", "a/./b"},
+		{"a\x00", "."},
+		{"..", "/"},
 	} {
 		f.Add(seed[0], seed[1])
 	}

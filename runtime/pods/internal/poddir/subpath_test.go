@@ -146,9 +146,22 @@ func TestSubPathMode(t *testing.T) {
 // nothing is made there.
 func FuzzSubPath(f *testing.F) {
 	for _, seed := range [][2]string{
-		{"a", "b"}, {"../x", ""}, {"l", ".."}, {"l/x", "../outside"}, {"l/f", "/"}, {"d/l/../x", "l"}, {"l/new", "/etc"},
-		{".", "."}, {"l//x", "/proc/self/root"}, {"l/cwd", "/proc/self"}, {"d/../l", "d"}, {"\x00", "a"}, {"l/l", "l"},
-		{"d/l", "../../outside/f"}, {strings.Repeat("a/", 1000), "x"}, {strings.Repeat("a/", 3000), "x"},
+		{"a", "b"},
+		{"../x", ""},
+		{"l", ".."},
+		{"l/x", "../outside"},
+		{"l/f", "/"},
+		{"d/l/../x", "l"},
+		{"l/new", "/etc"},
+		{".", "."},
+		{"l//x", "/proc/self/root"},
+		{"l/cwd", "/proc/self"},
+		{"d/../l", "d"},
+		{"\x00", "a"},
+		{"l/l", "l"},
+		{"d/l", "../../outside/f"},
+		{strings.Repeat("a/", 1000), "x"},
+		{strings.Repeat("a/", 3000), "x"},
 	} {
 		f.Add(seed[0], seed[1])
 	}
