@@ -22,8 +22,8 @@
 // talks to no API server.
 //
 // Not here yet: credential plugins and service account tokens for pulls; emptyDir in
-// huge pages; cgroups per pod; in-place resize. A pod that needs a volume of these
-// waits with a clear reason; the rest is left at the runtime's defaults.
+// huge pages. A pod that needs a volume of these waits with a clear reason; the rest is
+// left at the runtime's defaults.
 //
 // # Logs and the dead
 //
@@ -31,6 +31,18 @@
 // older dead containers of a pod right after a death, and
 // [Manager.GarbageCollect] whatever else may go. A container can have its own log
 // folder mounted: no link in it is followed.
+//
+// # Resources
+//
+// With [Options.Cgroups] each pod has a cgroup of its own, made before its sandbox.
+// With [Options.Allocations] CPU and memory change while a pod runs:
+//
+//	spec ──Allocate──► allocated pod ──SyncPod──► UpdateContainerResources, or a restart
+//	        │  (stored)                    │ (stored)
+//	        └─ PodResizePending            └─ PodResizeInProgress
+//
+// The caller then gives the manager pods as they were allocated, and tries what was
+// deferred again with [Allocations.Retry].
 //
 // # Volumes
 //
