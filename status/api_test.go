@@ -407,3 +407,34 @@ func TestMirrorPods(t *testing.T) {
 		}
 	})
 }
+
+// A sink that only listens hears that a pod is finished, also if its status is the
+// one it has (7.8).
+func TestFinishedIsNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sink := &recorder{}
+		m := started(t, Options{Sinks: []StatusSink{sink}})
+		pod := newPod(static)
+		s := v1.PodStatus{Phase: v1.PodRunning, ContainerStatuses: []v1.ContainerStatus{{
+			Name: "app", State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: 3}},
+		}}}
+		for range 2 {
+			if err := m.SetPodStatus(pod, s); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		if got := sink.got(pod.UID); len(got) != 1 || got[0].Finished {
+			t.Errorf("before the end: %+v", got)
+		}
+		for range 2 {
+			if err := m.TerminatePod(pod); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		if got := sink.got(pod.UID); len(got) != 2 || !got[1].Finished || got[1].Status.ContainerStatuses[0].State.Terminated.ExitCode != 3 {
+			t.Errorf("after the end: %+v", got)
+		}
+	})
+}

@@ -26,7 +26,9 @@ func (s *sender) send(ctx context.Context, j job) outcome {
 	couldRun := s.manager.options.CouldHaveRunningContainers
 	m := merge(base.status, j.status, s.reader != nil, !j.restored && couldRun != nil && couldRun(j.entry.uid), s.now())
 	result := outcome{stored: m.status, target: target.UID, acked: true, outside: m.held}
-	if known && equalStatus(base.status, m.status, messageLimit(j.pod)) {
+	// That a pod is finished is news to a sink that only listens.
+	news := s.reader == nil && j.finished != j.told
+	if known && !news && equalStatus(base.status, m.status, messageLimit(j.pod)) {
 		result.stored = base.status
 		if j.version > j.acked {
 			result.result = "skipped"

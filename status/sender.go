@@ -52,6 +52,8 @@ type delivery struct {
 	// merged; nil before the first.
 	acked  uint64
 	stored *v1.PodStatus
+	// told: the sink knows that the pod is finished.
+	told bool
 	// target is the UID acked and stored belong to: the pod's or its mirror's.
 	target types.UID
 	// since is when the first change was accepted that the sink does not have.
@@ -253,6 +255,7 @@ type job struct {
 	finished bool
 	acked    uint64
 	stored   *v1.PodStatus
+	told     bool
 	target   types.UID
 	since    time.Time
 	ended    time.Time
@@ -265,7 +268,7 @@ func (s *sender) job(d *delivery) job {
 	e := d.entry
 	return job{
 		entry: e, pod: e.pod, status: e.status, version: e.version, finished: e.finished,
-		acked: d.acked, stored: d.stored, target: d.target, since: d.since, failures: d.failures,
+		acked: d.acked, stored: d.stored, told: d.told, target: d.target, since: d.since, failures: d.failures,
 		ended: e.ended, changed: e.changed, restored: e.restored,
 	}
 }
@@ -356,7 +359,7 @@ func (s *sender) settle(d *delivery, j job, o outcome) {
 		return
 	}
 	if o.stored != nil {
-		d.stored, d.target = o.stored, o.target
+		d.stored, d.told, d.target = o.stored, j.finished, o.target
 	}
 	if o.acked {
 		d.acked, d.since = j.version, time.Time{}
