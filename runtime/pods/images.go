@@ -95,7 +95,8 @@ func (m *Manager) newPuller(service runtime.ImageService) {
 // pull makes the image present.
 func (st *starting) pull(ctx context.Context) (images.Image, *startFailure) {
 	image, err := st.m.puller.Ensure(ctx, images.Request{
-		Pod: st.pod, Container: st.spec, Sandbox: st.sandboxConfig, Secrets: st.pullSecrets, Event: st.event,
+		Pod: st.pod, Container: st.spec, Sandbox: st.sandboxConfig, Handler: st.handler,
+		Secrets: st.pullSecrets, Event: st.event,
 	})
 	if err == nil {
 		return image, nil
