@@ -301,3 +301,10 @@ func times(runs []ran, kind probe.Kind, begin time.Time) (out []float64) {
 	}
 	return out
 }
+
+type typesUID = types.UID
+
+// runtimeView is a reading of the runtime that shows the container named main.
+func runtimeView(id string, started time.Time) *runtime.PodStatus {
+	return &runtime.PodStatus{Containers: []*runtime.ContainerStatus{{ID: cid(id), Name: "main", State: runtime.Running, StartedAt: started}}}
+}
