@@ -131,7 +131,7 @@ func TestThresholds(t *testing.T) {
 		r.pass(35 * time.Second) // down
 		r.take()
 		r.does(func(ctx context.Context, target probe.Target) (probe.Outcome, error) {
-			_, _ = slow(500 * time.Millisecond)(ctx, target)
+			_, _ = slow(500*time.Millisecond)(ctx, target)
 			return bad, nil
 		})
 		for range 50 {
@@ -487,7 +487,10 @@ func TestRestart(t *testing.T) {
 		r.publish(p, up("1", true, time.Now()))
 		r.m.AddPod(p)
 		r.pass(time.Second)
-		if f := r.facts["1 Readiness"]; f.Stored != probe.Success || f.Run != 1 || f.Last != probe.Success {
+		r.mu.Lock()
+		f := r.facts["1 Readiness"]
+		r.mu.Unlock()
+		if f.Stored != probe.Success || f.Run != 1 || f.Last != probe.Success {
 			t.Errorf("%+v", f)
 		}
 		r.pass(time.Hour)
