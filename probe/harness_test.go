@@ -308,3 +308,5 @@ type typesUID = types.UID
 func runtimeView(id string, started time.Time) *runtime.PodStatus {
 	return &runtime.PodStatus{Containers: []*runtime.ContainerStatus{{ID: cid(id), Name: "main", State: runtime.Running, StartedAt: started}}}
 }
+
+type containerID = runtime.ContainerID
