@@ -148,8 +148,8 @@ func (o ownVolumes) files(ctx context.Context, pod *v1.Pod, v *v1.Volume) (Mount
 	dir.Memory = payload.HoldsSecrets(v)
 	path, err := o.m.dirs.MakeVolume(pod.UID, dir)
 	if errors.Is(err, poddir.ErrNoMounts) {
-		// Without the right to mount, secrets are on disk, below a folder that
-		// nobody else can enter.
+		// Without the right to mount, secrets are on disk, in a folder that only
+		// the agent's user can enter.
 		dir.Memory = false
 		path, err = o.m.dirs.MakeVolume(pod.UID, dir)
 	}

@@ -3,7 +3,11 @@
 //	<pods>/<uid>/                                   0750
 //	    etc-hosts                                   0644
 //	    containers/<name>/<random>                  termination messages
-//	    volumes/kubernetes.io~empty-dir/<volume>/   emptyDir content
+//	    volumes/kubernetes.io~empty-dir/<volume>/   emptyDir content, or memory
+//	    volumes/kubernetes.io~secret/<volume>/      likewise configmap, downward-api
+//	        ..data -> ..<time>/                     and projected: files that
+//	        <key> -> ..data/<key>                   change in one step
+//	    volume-subpaths/<volume>/<container>/<n>    held sub-paths
 //
 // Names come from manifests and are untrusted: every one is checked to be a
 // plain path element, and all work below the folder of the pods goes through

@@ -55,7 +55,14 @@ func (s Store) MakeVolume(uid types.UID, v VolumeDir) (string, error) {
 	}
 	defer root.Close()
 	name := filepath.Join("volumes", v.Plugin, v.Name)
-	if err := root.MkdirAll(filepath.Dir(name), dirMode); err != nil {
+	if err := root.MkdirAll("volumes", dirMode); err != nil {
+		return "", err
+	}
+	pluginMode := fs.FileMode(dirMode)
+	if v.Plugin == Secret || v.Plugin == Projected {
+		pluginMode = 0o700 // whatever the modes of the files are
+	}
+	if err := root.Mkdir(filepath.Dir(name), pluginMode); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", err
 	}
 	if err := root.Mkdir(name, unfinished); err != nil && !errors.Is(err, fs.ErrExist) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -279,5 +280,62 @@ func TestListCandidates(t *testing.T) {
 	}
 	if uids, err := s.List(); err != nil || len(uids) != 1 || uids[0] != "u" {
 		t.Errorf("OD1: %v, err %v", uids, err)
+	}
+}
+
+// Without the right to mount, what needs a mount says so and everything else works.
+func TestWithoutRoot(t *testing.T) {
+	if dir := os.Getenv("PODDIR_TEST_AS_NOBODY"); dir != "" {
+		withoutRoot(t, dir)
+		return
+	}
+	if os.Geteuid() != 0 {
+		withoutRoot(t, t.TempDir())
+		return
+	}
+	dir := t.TempDir()
+	for _, path := range []string{dir, filepath.Dir(dir)} {
+		if err := os.Chmod(path, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The test's binary may lie where nobody else can look.
+	binary, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "poddir.test")
+	if err := os.WriteFile(path, binary, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	child := exec.CommandContext(t.Context(), path, "-test.run=^TestWithoutRoot$", "-test.v")
+	child.Dir, child.Env = dir, []string{"PODDIR_TEST_AS_NOBODY=" + filepath.Join(dir, "work")}
+	child.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	if out, err := child.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestWithoutRoot") {
+		t.Errorf("err %v\n%s", err, out)
+	}
+}
+
+func withoutRoot(t *testing.T, dir string) {
+	s := poddir.Store{Path: filepath.Join(dir, "pods")}
+	volume, err := emptyDir(s, "u", "v", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.MakeVolume("u", poddir.VolumeDir{Plugin: poddir.EmptyDir, Name: "m", Memory: true}); !errors.Is(err, poddir.ErrNoMounts) {
+		t.Errorf("memory: %v", err)
+	}
+	held := poddir.SubPath{Volume: "v", Host: volume, Container: "app", Path: "a"}
+	if _, err := s.HoldSubPath("u", held); !errors.Is(err, poddir.ErrNoMounts) {
+		t.Errorf("sub-path: %v", err)
+	}
+	if _, err := emptyDir(s, "u", "g", ptr.To[int64](1)); err == nil || !strings.Contains(err.Error(), "fsGroup 1") {
+		t.Errorf("fsGroup: %v", err)
+	}
+	if _, err := poddir.Publish(volume, "..1", map[string]poddir.File{"f": text("x")}, nil); err != nil {
+		t.Error(err)
+	}
+	if err := s.Remove("u"); err != nil {
+		t.Error(err)
 	}
 }
