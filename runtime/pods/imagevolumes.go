@@ -31,7 +31,7 @@ func (s *podSync) pullImageVolumes(ctx context.Context) {
 		})
 		s.result.Acted = s.result.Acted || image.Pulled
 		if err != nil {
-			s.volumes.failed[v.Name] = imageVolumeError{fmt.Errorf("volume %q: %w", v.Name, err)}
+			s.volumes.failed[v.Name] = imageVolumeError{err}
 			continue
 		}
 		ready.Image = image.Ref
@@ -45,16 +45,23 @@ type imageVolumeError struct{ error }
 // Unwrap returns the puller's error.
 func (e imageVolumeError) Unwrap() error { return e.error }
 
-// imageVolumeFailure holds a container whose image volume has no image; it shows
-// the same reasons as an image of its own would.
-func (st *starting) imageVolumeFailure() *startFailure {
+// volumeFailure holds a container one of whose volumes is not ready, before
+// anything is pulled for it. An image that is not there shows the reasons an image
+// of the container's own would.
+func (st *starting) volumeFailure(ctx context.Context) *startFailure {
 	for _, vm := range st.spec.VolumeMounts {
+		err := st.volumes.failed[vm.Name]
+		if err == nil {
+			continue
+		}
+		err = fmt.Errorf("volume mount %q: %w", vm.Name, err)
 		var e imageVolumeError
-		if errors.As(st.volumes.failed[vm.Name], &e) {
+		if errors.As(err, &e) {
 			f := st.pullFailure(e)
 			f.message = fmt.Sprintf("volume %q: %s", vm.Name, f.message)
 			return f
 		}
+		return st.failed(ctx, reasonCreateContainerConfigError, err, "")
 	}
 	return nil
 }

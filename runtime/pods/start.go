@@ -59,11 +59,11 @@ func (s *podSync) startContainer(ctx context.Context, c member) *startFailure {
 	if f := st.checkBackOff(); f != nil {
 		return f
 	}
-	// From here on the runtime hears of it.
-	s.result.Acted = true
-	if f := st.imageVolumeFailure(); f != nil {
+	if f := st.volumeFailure(ctx); f != nil {
 		return f
 	}
+	// From here on the runtime hears of it.
+	s.result.Acted = true
 	image, f := st.pull(ctx)
 	if f != nil {
 		return f
