@@ -38,6 +38,7 @@ type agent struct {
 	listener net.Listener
 	server   *http.Server
 	metrics  *metrics
+	statuses io.Closer
 	close    func(context.Context) error // the runtime
 }
 
@@ -92,12 +93,17 @@ func newAgent(ctx context.Context, o options, supervisor process.Supervisor, std
 	if err != nil {
 		return nil, fmt.Errorf("--manifests: %w", err)
 	}
+	sinks, statuses, err := openStatuses(o.statuses)
+	if err != nil {
+		return nil, err
+	}
+	a.statuses = statuses
 	config := podwright.Config{
 		Runtime: rt, Images: rt, Sources: []syncloop.Source{manifests},
 		RootDir:  o.root,
 		NodeName: o.nodeName, NodeIPs: nodeIPs(),
 		LogLinkDir: o.logs.links, LogRotation: o.logs.rotation,
-		Events: events, Logger: logger, MeterProvider: a.metrics.provider,
+		Sinks: sinks, Events: events, Logger: logger, MeterProvider: a.metrics.provider,
 	}
 	if o.objects != "" {
 		config.Objects = objects.Dir{Path: o.objects}
@@ -178,7 +184,7 @@ func (a *agent) run(ctx context.Context, signals <-chan os.Signal) error {
 	defer done()
 	shutdownErr := a.server.Shutdown(final)
 	<-served
-	return errors.Join(err, engineErr, shutdownErr, a.close(final), a.metrics.close(final))
+	return errors.Join(err, engineErr, shutdownErr, a.close(final), a.metrics.close(final), a.statuses.Close())
 }
 
 // stop ends the engine after a signal; a second signal ends the process.

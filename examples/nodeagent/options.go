@@ -18,6 +18,7 @@ type options struct {
 	runtime   string
 	root      string
 	listen    string
+	statuses  string
 	nodeName  string
 	drain     bool
 	podCgroup string
@@ -37,6 +38,7 @@ func parse(args []string, usage io.Writer) (options, error) {
 	flags.StringVar(&o.runtime, "runtime", "process", `where containers run: "process" (plain processes of this machine), or the CRI socket of a runtime, such as unix:///run/containerd/containerd.sock`)
 	flags.StringVar(&o.root, "root", defaultRoot(), "folder for volumes, logs and records")
 	flags.StringVar(&o.listen, "listen", "127.0.0.1:10255", "address of the HTTP endpoint; it is neither encrypted nor authenticated, keep it on loopback")
+	flags.StringVar(&o.statuses, "statuses", "", "file to append every change of a pod's status to, as JSON lines (default: none)")
 	flags.StringVar(&o.nodeName, "node-name", "", "name of this node (default: the host name)")
 	flags.BoolVar(&o.drain, "drain", false, "stop all pods before ending")
 	o.logs.register(flags)
