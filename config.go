@@ -118,6 +118,10 @@ type Config struct {
 	Sinks []status.StatusSink
 	// Events receives events about pods. Nil drops them.
 	Events EventRecorder
+	// EveryEvent also passes on events of containers that repeat an earlier one
+	// word for word, for recorders that count themselves, as client-go's does.
+	// Otherwise such an event is passed on when it has come 1, 2, 4, 8... times.
+	EveryEvent bool
 
 	// SyncFrequency is the pause between two looks at a healthy pod. 0 means 60 s.
 	SyncFrequency time.Duration
@@ -136,6 +140,14 @@ type Config struct {
 	// CrashLoopBackOff delays restarts of containers that keep exiting. Zero:
 	// 10 s doubling to 300 s.
 	CrashLoopBackOff pods.BackOffPolicy
+	// CrashLoopByExit has other delays for some classes of exits; see
+	// [pods.Options]. Nil: all exits are alike.
+	CrashLoopByExit map[pods.ExitClass]pods.BackOffPolicy
+	// PostStartTimeout bounds postStart hooks. 0 means 10 min, negative no bound.
+	PostStartTimeout time.Duration
+	// NoSidecarRestart leaves a sidecar alone that exits while its pod ends.
+	// Otherwise it is started again as long as an app container runs.
+	NoSidecarRestart bool
 	// ImageBackOff delays pulls of images that could not be pulled. Zero: 10 s
 	// doubling to 300 s.
 	ImageBackOff pods.BackOffPolicy

@@ -121,6 +121,8 @@ func (e *Engine) build() error {
 		RuntimeClasses: c.RuntimeClasses, UserNamespaces: c.UserNamespaces,
 		SeccompDefault: c.SeccompDefault, Swap: c.Swap, MemoryQoS: c.MemoryQoS, DefaultSysctls: c.DefaultSysctls,
 		CrashLoopBackOff: c.CrashLoopBackOff, ImageBackOff: c.ImageBackOff,
+		CrashLoopByExit: c.CrashLoopByExit, PostStartTimeout: c.PostStartTimeout, NoSidecarRestart: c.NoSidecarRestart,
+		EveryEvent:            c.EveryEvent,
 		MaxParallelImagePulls: c.MaxParallelImagePulls, ImagePull: c.ImagePull, Objects: c.Objects, Services: c.Services, Volumes: c.Volumes,
 		Reader: freshReader{e.pleg}, Sequence: sequence,
 		BeforeRemove: e.journal.beforeRemove, Probes: probeSource{e},

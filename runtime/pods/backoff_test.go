@@ -96,3 +96,21 @@ func (w *world) pauses(n int) (out []time.Duration) {
 	}
 	return out
 }
+
+// spec/runtime.md 9.3: an image's delay is forgotten when its reset time has
+// passed since the last failure.
+func TestImageBackOffReset(t *testing.T) {
+	for pause, want := range map[time.Duration]time.Duration{59 * second: 20 * second, 61 * second: 10 * second} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, nil, func(o *pods.Options) { o.ImageBackOff.Reset = 60 * second })
+			w.fake.Inject(fake.Fault{Match: fake.Match{Method: fake.PullImage}, Effect: fake.Effect{Err: runtime.ErrInvalid}})
+			pod := newPod()
+			w.sync(pod)
+			pass(pause)
+			w.sync(pod)
+			if got := time.Until(w.sync(pod).RetryAt); got != want {
+				t.Errorf("after %v: delay %v, want %v", pause, got, want)
+			}
+		})
+	}
+}

@@ -86,7 +86,7 @@ func (m *Manager) newPuller(service runtime.ImageService) {
 	m.imageStore = imageStore{service}
 	m.puller = images.New(images.Options{
 		Service: service, Clock: o.Clock, Parallel: o.MaxParallelImagePulls,
-		Initial: o.ImageBackOff.Initial, Factor: o.ImageBackOff.Factor, Max: o.ImageBackOff.Max,
+		Initial: o.ImageBackOff.Initial, Factor: o.ImageBackOff.Factor, Max: o.ImageBackOff.Max, Reset: o.ImageBackOff.Reset,
 		Rate: o.ImagePull.Rate, Burst: o.ImagePull.Burst,
 		Ledger: m.pullRecords, NodeDir: o.ImagePull.CredentialsDir,
 	})

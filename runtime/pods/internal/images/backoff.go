@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// forgetAfter is how long after its last failure a delay is forgotten.
+// forgetAfter is Options.Reset by default.
 const forgetAfter = 600 * time.Second
 
 // failureKey is who waits for what (spec/runtime.md 9.3).
@@ -37,7 +37,7 @@ func (p *Puller) fail(key failureKey, err error, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f := p.failed[key]
-	if f == nil || now.Sub(f.last) > forgetAfter {
+	if f == nil || now.Sub(f.last) > p.options.Reset {
 		p.failed[key] = &failure{delay: p.options.Initial, last: now, err: err}
 		return
 	}

@@ -24,6 +24,8 @@ type Options struct {
 	Initial time.Duration
 	Factor  float64
 	Max     time.Duration
+	// Reset is how long after its last failure a delay is forgotten. 0: 600 s.
+	Reset time.Duration
 	// Parallel bounds concurrent pulls; negative is unbounded.
 	Parallel int
 	// Rate bounds how many pulls begin per second, Burst how many at once. Rate
@@ -49,6 +51,9 @@ type Puller struct {
 
 // New returns a puller.
 func New(o Options) *Puller {
+	if o.Reset == 0 {
+		o.Reset = forgetAfter
+	}
 	p := &Puller{
 		options: o, failed: map[failureKey]*failure{}, flights: map[flightKey]*flight{},
 		limiter: newLimiter(o.Rate, o.Burst),
