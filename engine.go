@@ -137,7 +137,7 @@ func (e *Engine) build() error {
 	e.status = status.NewManager(status.Options{
 		Sinks: c.Sinks, Clock: c.Clock, Logger: c.Logger.WithName("status"), Meter: meter("status"),
 		Journal:                    e.journal,
-		CouldHaveRunningContainers: func(uid types.UID) bool { return e.workers.CouldHaveRunningContainers(uid) },
+		CouldHaveRunningContainers: e.couldRun,
 	})
 	e.health = newRuntimeHealth(c.Runtime, c.Clock, e.healthChanged)
 	if err := e.buildProbes(meter("probe")); err != nil {

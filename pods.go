@@ -110,7 +110,7 @@ func (e *Engine) Explain(uid types.UID) (Explanation, bool) {
 	}
 	if slices.Contains(e.loop.Held(), uid) {
 		out.Held = "waiting to be handed to the workers"
-		if err := e.health.Runtime(); err != nil {
+		if err := e.usable(); err != nil {
 			out.Held = err.Error()
 		}
 	}

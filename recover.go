@@ -315,3 +315,17 @@ func (e *Engine) sources() []syncloop.Source {
 	}
 	return out
 }
+
+// couldRun reports whether a container of the pod may run. A worker that cannot
+// write down the end of its pod stays where it is (CK4); what the runtime shows
+// counts then, so that the end is told in time all the same (spec/status.md 9.11).
+func (e *Engine) couldRun(uid types.UID) bool {
+	if !e.workers.CouldHaveRunningContainers(uid) {
+		return false
+	}
+	if e.journal.Durable(uid, false) {
+		return true
+	}
+	view, err := e.pleg.Get(uid)
+	return err != nil || !e.pleg.Synced() || len(running(view)) > 0
+}
