@@ -61,12 +61,15 @@ func killedAt(t *testing.T, at int) (points int) {
 	if end := r.pod("uid-job").Status.ContainerStatuses[0].State.Terminated; end == nil || end.ExitCode != 7 {
 		t.Errorf("the job: %+v", end)
 	}
-	crash := r.pod("uid-crash").Status.ContainerStatuses[0]
-	if last := crash.LastTerminationState.Terminated; crash.RestartCount != 1 || last == nil || last.ExitCode != 3 {
-		t.Errorf("restart count %d, last state %+v", crash.RestartCount, last)
-	}
-	if jobs, crashes := starts(n.rt, "uid-job"), starts(n.rt, "uid-crash"); jobs != 1 || crashes != 2 {
+	jobs, crashes := starts(n.rt, "uid-job"), starts(n.rt, "uid-crash")
+	if jobs != 1 || crashes > 2 {
 		t.Errorf("%d starts of the job, %d of the other", jobs, crashes)
+	}
+	// A container that was made and not started before the kill is replaced: that
+	// is a restart to the runtime, and the fake's one crash is spent on it.
+	crash := r.pod("uid-crash").Status.ContainerStatuses[0]
+	if last := crash.LastTerminationState.Terminated; crash.RestartCount != 1 || crashes == 2 && (last == nil || last.ExitCode != 3) {
+		t.Errorf("restart count %d, last state %+v", crash.RestartCount, last)
 	}
 	if err := r.engine.Healthy(); err != nil {
 		t.Error(err)
