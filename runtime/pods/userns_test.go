@@ -76,7 +76,7 @@ func (w *world) lastContainer() *runtimeapi.CreateContainerRequest {
 // mounts, survives a restart of the agent and is free when the pod is finished.
 func TestUserNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, nil)
+		w := newWorld(t, nil, func(o *pods.Options) { o.UserNamespaces.Pods = 2 })
 		w.withStatus(userNamespaces(false, ""), nil)
 		pod := newPod(ownUsers)
 		w.settle(pod)
@@ -126,13 +126,14 @@ func TestUserNamespace(t *testing.T) {
 		if err := errors.Join(w.m.RemovePod(t.Context(), other.UID), w.m.RemovePodDir(t.Context(), other.UID)); err != nil {
 			t.Fatal(err)
 		}
-		w.opts.UserNamespaces = pods.UserNamespaces{Pods: 1}
-		w.withStatus(userNamespaces(false, ""), nil)
 		third := newPod(ownUsers, func(p *v1.Pod) { p.UID, p.Name = "uid-3", "third" })
 		w.settle(third)
 		check("third pod", 65536)
-		w.sync(newPod(ownUsers, func(p *v1.Pod) { p.UID, p.Name = "uid-4", "fourth" }))
-		if !w.events.has("Warning FailedCreatePodSandBox  Failed to configure pod sandbox: all 1 ranges") {
+		fourth := newPod(ownUsers, func(p *v1.Pod) { p.UID, p.Name = "uid-4", "fourth" })
+		w.settle(fourth)
+		check("fourth pod", 131072)
+		w.sync(newPod(ownUsers, func(p *v1.Pod) { p.UID, p.Name = "uid-5", "fifth" }))
+		if !w.events.has("Warning FailedCreatePodSandBox  Failed to configure pod sandbox: all 2 ranges") {
 			t.Errorf("3.7: events %q", w.events.list())
 		}
 	})
@@ -144,6 +145,7 @@ func TestUserNamespaceUnsupported(t *testing.T) {
 	class := func(p *v1.Pod) { p.Spec.RuntimeClassName = ptr.To("kata") }
 	onHost := func(p *v1.Pod) { p.Spec.HostNetwork = true }
 	shared := func(p *v1.Pod) { p.Spec.HostPID = true }
+	ipc := func(p *v1.Pod) { p.Spec.HostIPC = true }
 	for _, tc := range []struct {
 		name   string
 		change func(*v1.Pod)
@@ -158,6 +160,7 @@ func TestUserNamespaceUnsupported(t *testing.T) {
 		{"host network", onHost, userNamespaces(false, ""), nil, "on the host network"},
 		{"host network that can", onHost, userNamespaces(true, ""), nil, ""},
 		{"node's processes", shared, userNamespaces(false, ""), nil, "hostPID"},
+		{"node's IPC", ipc, userNamespaces(false, ""), nil, "hostIPC"},
 		{"runtime is down", nil, nil, errors.New("connection refused"), "connection refused"},
 	} {
 		t.Run("3.7 "+tc.name, func(t *testing.T) {
