@@ -137,6 +137,14 @@ func (r *resizer) kick() {
 	}
 }
 
+// acted says that a pod was changed, as when its first container was started: what all
+// pods weigh together may be another.
+func (r *resizer) acted() {
+	if r.levels != nil {
+		r.kick()
+	}
+}
+
 // run serves until ctx ends.
 func (r *resizer) run(ctx context.Context) error {
 	for {

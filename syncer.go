@@ -126,6 +126,9 @@ func (s *syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v
 	}
 	s.probes.AddPod(pod)
 	result, view, err := s.act(ctx, pod, view)
+	if result.Acted {
+		s.resizer.acted()
+	}
 	if view == nil {
 		return podworkers.SyncResult{}, errors.Join(retryAt(result), err)
 	}

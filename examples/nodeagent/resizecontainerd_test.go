@@ -94,6 +94,18 @@ func wantCgroup(t *testing.T, dir string, want map[string]string) {
 	}
 }
 
+// awaitNoCgroup waits until no pod has a cgroup: that is the last thing to go.
+func awaitNoCgroup(t *testing.T, parent string) {
+	t.Helper()
+	await(t, "the cgroups of the pods to be gone", func() error {
+		left, err := filepath.Glob("/sys/fs/cgroup/*/" + parent + "/burstable/pod*")
+		if err != nil || len(left) > 0 {
+			return errors.New(strings.Join(left, " "))
+		}
+		return nil
+	})
+}
+
 func onlyV1(t *testing.T) {
 	t.Helper()
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
@@ -176,16 +188,33 @@ func TestContainerdResize(t *testing.T) {
 
 	remove(t, filepath.Join(manifests, "live.yaml"))
 	remove(t, filepath.Join(manifests, "again.yaml"))
-	b.awaitGone("live")
-	b.awaitGone("again")
-	await(t, "the cgroups of the pods to be gone", func() error {
-		left, err := filepath.Glob("/sys/fs/cgroup/*/" + parent + "/burstable/pod*")
-		if err != nil || len(left) > 0 {
+	awaitNoCgroup(t, parent)
+	await(t, "the records of the pods to be gone", func() error {
+		if left, _ := filepath.Glob(filepath.Join(args[3], "state", "resources", "*")); len(left) > 0 {
 			return errors.New(strings.Join(left, " "))
 		}
 		return nil
 	})
-	if left, _ := filepath.Glob(filepath.Join(args[3], "state", "resources", "*")); len(left) > 0 {
-		t.Errorf("records stay: %v", left)
-	}
+}
+
+// TestContainerdPodCgroupsLater: pods that run outside of the cgroups they should be in
+// are killed once and come back inside (runtime.md 7.2).
+func TestContainerdPodCgroupsLater(t *testing.T) {
+	onlyV1(t)
+	runtime, manifests, args := onContainerd(t)
+	parent := cgroupParent(t)
+	writeManifest(t, manifests, "late.yaml", resizable("late", runtime.Image, "NotRequired", "100m", "500m", "64Mi"))
+	a := startAgent(t, args...)
+	a.awaitPhase("late", v1.PodRunning)
+	a.kill()
+	b := startAgent(t, append(args, "--pod-cgroups", parent)...)
+	late := b.awaitPod("late", "one restart", func(p *v1.Pod) bool {
+		c := p.Status.ContainerStatuses
+		return len(c) == 1 && c[0].RestartCount == 1 && c[0].State.Running != nil
+	})
+	id := strings.TrimPrefix(late.Status.ContainerStatuses[0].ContainerID, "containerd://")
+	_, pod := cgroupOf(t, "memory", parent, "uid-late", id)
+	wantCgroup(t, pod, map[string]string{"memory.limit_in_bytes": "67108864"})
+	remove(t, filepath.Join(manifests, "late.yaml"))
+	awaitNoCgroup(t, parent)
 }
