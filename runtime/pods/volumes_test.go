@@ -358,6 +358,15 @@ func TestRemovePodDirAsksTheManager(t *testing.T) {
 		w, _ := volumeWorld(t, func(o *pods.Options) { o.Volumes = disk })
 		pod := newPod(mounting(nfs))
 		w.settle(pod)
+		var others []string // ND9
+		for _, dir := range []string{"plugins", "plugins_registry", "pod-resources", "checkpoints"} {
+			others = append(others, filepath.Join(w.opts.RootDir, dir, "uid-1"))
+		}
+		for _, path := range others {
+			if err := errors.Join(os.Mkdir(filepath.Dir(path), 0o750), os.WriteFile(path, nil, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
 		for _, step := range []struct {
 			name    string
 			prepare func()
@@ -381,6 +390,11 @@ func TestRemovePodDirAsksTheManager(t *testing.T) {
 		}
 		if dirs, err := w.m.PodDirs(); err != nil || len(dirs) != 0 || !slices.Contains(disk.torn, pod.UID) {
 			t.Errorf("OD7: folders %v, err %v, torn down %v", dirs, err, disk.torn)
+		}
+		for _, path := range others {
+			if _, err := os.Stat(path); err != nil {
+				t.Errorf("ND9: %v", err)
+			}
 		}
 	})
 }
