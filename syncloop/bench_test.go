@@ -84,9 +84,9 @@ func BenchmarkBurst(b *testing.B) {
 			b.Fatal(err)
 		}
 		loop.take(ctx, <-loop.mux.queue)
-		for len(loop.pending) > 0 {
+		for !loop.pending.empty() {
 			begin := time.Now()
-			loop.handleOperations(ctx)
+			loop.handle(ctx, laneChange, chunk)
 			durations = append(durations, time.Since(begin))
 		}
 		<-done

@@ -140,15 +140,21 @@ type emit struct {
 }
 
 func newDesired(sources []*wanted) *desired {
-	sources = slices.Clone(sources)
-	slices.SortFunc(sources, func(a, b *wanted) int {
+	d := &desired{}
+	for _, s := range sources {
+		d.add(s)
+	}
+	return d
+}
+
+// add makes room for what a source wants.
+func (d *desired) add(s *wanted) {
+	s.entries = map[types.UID]*entry{}
+	s.claims = map[claim]types.UID{}
+	d.sources = append(d.sources, s)
+	slices.SortFunc(d.sources, func(a, b *wanted) int {
 		return cmp.Or(cmp.Compare(b.precedence, a.precedence), cmp.Compare(a.name, b.name))
 	})
-	for _, s := range sources {
-		s.entries = map[types.UID]*entry{}
-		s.claims = map[claim]types.UID{}
-	}
-	return &desired{sources: sources}
 }
 
 // prepare compares a full set of src with the last one. It copies only pods that

@@ -3,6 +3,7 @@ package syncloop
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 
@@ -10,34 +11,40 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// handleOperations handles up to a chunk of pods of the oldest operation.
-func (l *Loop) handleOperations(ctx context.Context) {
+// handle handles the next pods of a lane, at most limit, and returns how many.
+func (l *Loop) handle(ctx context.Context, from lane, limit int) int {
+	if from == laneSync {
+		return l.handleSyncs(ctx, limit)
+	}
+	return l.handleOperations(ctx, from, limit)
+}
+
+// handleOperations handles the oldest operation of a lane: up to limit pods of it,
+// or fewer if that takes long.
+func (l *Loop) handleOperations(ctx context.Context, from lane, limit int) int {
 	defer l.stamp(ctx, "operation")()
 	l.fence.Lock()
 	defer l.fence.Unlock()
 
-	b := &l.pending[0]
-	o := &b.operations[0]
-	n := min(chunk, len(o.pods))
-	part := operation{op: o.op, source: o.source, pods: o.pods[:n]}
-	o.pods = o.pods[n:]
+	part, begin := l.pending.take(from, limit), l.options.Clock.Now()
+	for i, pod := range part.pods {
+		l.handlePod(ctx, part.op, pod)
+		if l.options.Clock.Since(begin) > longIteration {
+			part.pods = part.pods[:i+1]
+			break
+		}
+	}
 	l.metrics.operation(ctx, part)
-	l.options.Logger.V(3).Info("Handling operation", "operation", part.op.String(), "source", part.source, "pods", n)
-	for _, pod := range part.pods {
-		l.handle(ctx, part.op, pod)
-	}
-	if len(o.pods) > 0 {
-		return
-	}
-	if b.operations = b.operations[1:]; len(b.operations) == 0 {
-		l.mux.handled(*b)
-		l.pending = l.pending[1:]
-	}
-	// The mark is set after the handler, for every operation (R1).
-	if l.mux.consumed(part.source) {
-		l.becomeReady(ctx)
+	l.options.Logger.V(3).Info("Handled operation", "operation", part.op.String(), "source", part.source, "pods", len(part.pods))
+	for _, m := range l.pending.handled(from, part.pods) {
+		l.mux.handled(m.batch)
+		// The mark is set after the handler, for every operation (R1).
+		if l.mux.consumed(m.sources) {
+			l.becomeReady(ctx)
+		}
 	}
 	l.planRetry()
+	return max(1, len(part.pods))
 }
 
 // compareAge orders pods as ADD handles them: oldest first, without a creation
@@ -46,40 +53,58 @@ func compareAge(a, b *v1.Pod) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
 }
 
-// handle handles one pod of an operation (section 10).
-func (l *Loop) handle(ctx context.Context, o op, pod *v1.Pod) {
+// handlePod handles one pod of an operation (section 10).
+func (l *Loop) handlePod(ctx context.Context, o op, pod *v1.Pod) {
 	if o == opRemove {
 		l.remove(ctx, pod)
 		return
 	}
 	l.store.Set(pod)
-	mirror := IsMirror(pod)
-	switch {
-	case mirror && o == opReconcile:
-	case mirror:
-		if static := l.store.StaticOf(pod); static != nil {
-			l.submit(ctx, WorkUpdate, static, pod)
+	if IsMirror(pod) {
+		if static := l.store.StaticOf(pod); static != nil && o != opReconcile {
+			l.change(ctx, WorkUpdate, static, pod)
 		}
-	case o == opAdd:
-		l.submit(ctx, WorkCreate, pod, l.store.MirrorOf(pod))
-	case o == opReconcile:
+		return
+	}
+	switch o {
+	case opAdd:
+		l.enter(ctx, pod)
+	case opUpdate, opDelete:
+		l.change(ctx, WorkUpdate, pod, l.store.MirrorOf(pod))
+	case opReconcile:
+		if l.options.Evicted != nil && pod.Status.Phase == v1.PodFailed && pod.Status.Reason == reasonEvicted {
+			l.options.Evicted(pod)
+		}
 		// Only pods with readiness gates depend on their status in the API.
 		if len(pod.Spec.ReadinessGates) > 0 {
-			l.submit(ctx, WorkSync, pod, l.store.MirrorOf(pod))
+			l.change(ctx, WorkSync, pod, l.store.MirrorOf(pod))
 		}
 	default:
-		l.submit(ctx, WorkUpdate, pod, l.store.MirrorOf(pod))
+		l.options.Logger.Error(errUnknownOperation, "Operation ignored", "operation", int(o), "uid", pod.UID) // L4
+	}
+}
+
+// reasonEvicted is the reason in the status of a pod that was evicted.
+const reasonEvicted = "Evicted"
+
+var errUnknownOperation = errors.New("no operation has this number")
+
+// change dispatches work for a pod that is known, if it may run.
+func (l *Loop) change(ctx context.Context, kind WorkKind, pod, mirror *v1.Pod) {
+	if !l.door.closed(pod.UID) {
+		l.submit(ctx, kind, pod, mirror)
 	}
 }
 
 // remove handles a pod that no source wants any more.
 func (l *Loop) remove(ctx context.Context, pod *v1.Pod) {
 	l.store.Remove(pod.UID)
+	l.door.forget(pod.UID)
 	switch {
 	case IsMirror(pod):
 		// The static pod runs on, without this mirror (MC5).
 		if static := l.store.StaticOf(pod); static != nil {
-			l.submit(ctx, WorkUpdate, static, nil)
+			l.change(ctx, WorkUpdate, static, nil)
 		}
 	case !l.Ready():
 		l.putOff[pod.UID] = pod // R3, B7
@@ -88,23 +113,23 @@ func (l *Loop) remove(ctx context.Context, pod *v1.Pod) {
 	}
 }
 
-// handleSyncs has the workers look at up to a chunk of pods the runtime or others
-// named.
-func (l *Loop) handleSyncs(ctx context.Context) {
+// handleSyncs has the workers look at up to limit pods the runtime or others named.
+func (l *Loop) handleSyncs(ctx context.Context, limit int) int {
 	defer l.stamp(ctx, "event")()
 	l.fence.Lock()
 	defer l.fence.Unlock()
 
-	n := min(chunk, len(l.syncs))
+	n := min(limit, len(l.syncs))
 	for _, uid := range l.syncs[:n] {
 		if pod, ok := l.store.Get(uid); ok { // PE1, PR4: others are nobody's
-			l.submit(ctx, WorkSync, pod, l.store.MirrorOf(pod))
+			l.change(ctx, WorkSync, pod, l.store.MirrorOf(pod))
 		}
 	}
 	if l.syncs = l.syncs[n:]; len(l.syncs) == 0 {
 		l.syncs = nil
 	}
 	l.planRetry()
+	return n
 }
 
 // submit dispatches work, or holds it.

@@ -4,8 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -32,8 +31,6 @@ const (
 	// retryMin and retryMax bound the time after which held work is tried again.
 	retryMin = 100 * time.Millisecond
 	retryMax = 5 * time.Second
-	// chunk is how many pods one iteration handles at most.
-	chunk = 256
 )
 
 // Options configures a [Loop]. The zero value is a loop without sources.
@@ -49,6 +46,17 @@ type Options struct {
 	// is called often, from the loop's goroutine, and must not block. Nil means
 	// always open (B2).
 	Gate func() error
+	// Admission decides which new pods may run. Nil: all may.
+	Admission Admission
+	// Evicted hears of a pod that its API says was evicted, each time the API's
+	// status of it changes (section 10); with the fence held, so it must not block.
+	// Nil: nobody does.
+	Evicted func(pod *v1.Pod)
+	// SourceDeadline is how long after it was started a source may stay silent
+	// before it counts as heard, as if it had said that it wants no pod: what it may
+	// want is stopped then, if it runs. 0: there is no such time, which is safe (R5).
+	SourceDeadline time.Duration
+
 	// HousekeepingPeriod is the time between passes that nothing triggered.
 	// Default 2 s.
 	HousekeepingPeriod time.Duration
@@ -74,9 +82,10 @@ type Loop struct {
 	metrics    *metrics
 	mux        *mux
 	store      *Store
-	names      []string // of the sources, in the order of the options
+	sources    *sources
 
 	started atomic.Bool
+	first   sync.Once // closes readyC
 	readyC  chan struct{}
 	trigger chan struct{}
 
@@ -91,8 +100,12 @@ type Loop struct {
 	passes complaint.Complaint
 
 	// What follows belongs to the goroutine of Run.
-	pending  []batch     // taken from the queue, not handled yet
-	syncs    []types.UID // pods to sync, not handled yet
+	pending pending
+	syncs   []types.UID // pods to sync, not handled yet
+	turns   turns
+	door    door
+	// doubts is what was said of an admission that does not answer.
+	doubts   complaint.Complaint
 	putOff   map[types.UID]*v1.Pod
 	schedule schedule
 }
@@ -111,23 +124,13 @@ func New(dispatcher Dispatcher, options Options) (*Loop, error) {
 	if dispatcher == nil {
 		problems = append(problems, errors.New("no dispatcher"))
 	}
-	seen := map[string]bool{}
-	names := make([]string, 0, len(options.Sources))
 	for i, s := range options.Sources {
-		switch {
-		case s == nil:
-			problems = append(problems, fmt.Errorf("source %d is nil", i))
-			continue
-		case strings.TrimSpace(s.Name()) == "":
-			problems = append(problems, fmt.Errorf("source %d has no name", i))
-		case seen[s.Name()]:
-			problems = append(problems, fmt.Errorf("two sources are called %q", s.Name()))
+		if err := checkSource(s, options.Sources[:i]); err != nil {
+			problems = append(problems, fmt.Errorf("source %d: %w", i, err))
 		}
-		seen[s.Name()] = true
-		names = append(names, s.Name())
 	}
-	if options.HousekeepingPeriod < 0 || options.StuckAfter < 0 {
-		problems = append(problems, errors.New("HousekeepingPeriod and StuckAfter must not be negative"))
+	if options.HousekeepingPeriod < 0 || options.StuckAfter < 0 || options.SourceDeadline < 0 {
+		problems = append(problems, errors.New("HousekeepingPeriod, StuckAfter and SourceDeadline must not be negative"))
 	}
 	if options.Clock == nil {
 		options.Clock = clock.RealClock{}
@@ -145,19 +148,20 @@ func New(dispatcher Dispatcher, options Options) (*Loop, error) {
 	if len(problems) > 0 {
 		return nil, fmt.Errorf("syncloop: %w", errors.Join(problems...))
 	}
-	options.Sources = slices.Clone(options.Sources)
 	l := &Loop{
-		options: options, dispatcher: dispatcher, metrics: m, names: names,
+		options: options, dispatcher: dispatcher, metrics: m,
+		sources: newSources(options.Sources),
 		mux:     newMux(options.Sources, options.Clock, options.Recorder, m),
 		store:   NewStore(),
 		readyC:  make(chan struct{}),
 		trigger: make(chan struct{}, 1),
 		fence:   make(fence, 1),
 		putOff:  map[types.UID]*v1.Pod{},
+		door:    door{refused: map[types.UID]bool{}},
 	}
 	l.held = newHeld(l)
 	if len(options.Sources) == 0 {
-		close(l.readyC) // R2
+		l.first.Do(func() { close(l.readyC) }) // R2
 	}
 	return l, nil
 }
@@ -165,16 +169,19 @@ func New(dispatcher Dispatcher, options Options) (*Loop, error) {
 // Store returns the desired pods.
 func (l *Loop) Store() *Store { return l.store }
 
-// Ready reports whether every source has been seen and consumed (R1, R2).
+// Ready reports whether every source has been seen and consumed (R1, R2). It is
+// false again from the moment a source is added until that one is (R4).
 func (l *Loop) Ready() bool { return l.mux.ready() }
 
 // ReadyC is closed when the loop is first ready.
 func (l *Loop) ReadyC() <-chan struct{} { return l.readyC }
 
-// Sources returns the state of each source, in the order of the options.
+// Sources returns the state of each source, in the order of the options, then as
+// they were added.
 func (l *Loop) Sources() []SourceStatus {
-	statuses := l.mux.status(l.names)
-	for i, s := range l.options.Sources {
+	all := l.sources.list()
+	statuses := l.mux.status(all)
+	for i, s := range all {
 		if r, ok := s.(HealthReporter); ok {
 			statuses[i].Health = r.Health()
 		}
@@ -187,7 +194,7 @@ func (l *Loop) Sources() []SourceStatus {
 // desired in this process may be such a pod, so nobody should kill it meanwhile.
 func (l *Loop) Undecided() error {
 	var problems []error
-	for _, s := range l.mux.status(l.names) {
+	for _, s := range l.mux.status(l.sources.list()) {
 		if s.Undecided != nil {
 			problems = append(problems, fmt.Errorf("source %s: %w", s.Name, s.Undecided))
 		}
@@ -214,7 +221,8 @@ func (l *Loop) Healthy() error {
 }
 
 // Held returns the pods whose work waits, for the gate to open or because the
-// dispatcher panicked, sorted by UID.
+// dispatcher panicked, sorted by UID. Pods that wait for their admission are not
+// among them.
 func (l *Loop) Held() []types.UID { return l.held.uids() }
 
 // TriggerHousekeeping asks for a housekeeping pass soon, at most one per 200 ms.

@@ -185,7 +185,7 @@ func TestHandlers(t *testing.T) { // section 10
 		l.want(t, "ADD comes oldest first, then by UID", "create unset", "create old", "create a", "create b")
 
 		source.set(newPod("a", "a", image("app:2")), newPod("b", "b", deleted))
-		l.want(t, "REMOVE, UPDATE, DELETE", "kill old", "kill unset", "update a", "update b")
+		l.want(t, "REMOVE, DELETE, UPDATE (B3)", "kill old", "kill unset", "update b", "update a")
 		if _, ok := loop.Store().Get("old"); ok {
 			t.Error("a removed pod is still desired")
 		}
@@ -495,7 +495,7 @@ func TestNewListsAllProblems(t *testing.T) { // M1, edge 33
 		Sources:    []Source{newScripted("a"), newScripted(" "), nil, newScripted("a")},
 		StuckAfter: -1,
 	})
-	for _, want := range []string{"no dispatcher", "source 1 has no name", "source 2 is nil", `two sources are called "a"`, "negative"} {
+	for _, want := range []string{"no dispatcher", "source 1: it has no name", "source 2: it is nil", `two sources are called "a"`, "negative"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v does not say %q", err, want)
 		}

@@ -2,6 +2,7 @@ package syncloop
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -37,14 +38,14 @@ type mux struct {
 	turn     chan struct{}
 	queue    chan batch
 
-	desired *desired           // owned by the holder of turn
-	sources map[string]*wanted // fixed
-	// undecided are the sources with that ability; fixed.
-	undecided map[string]Undecided
+	desired *desired // owned by the holder of turn
 
-	mu       sync.Mutex
-	statuses map[string]*SourceStatus
-	doubts   map[string]uint64 // number of the newest message of an undecided source
+	mu      sync.Mutex
+	sources map[string]*wanted
+	// undecided are the sources with that ability.
+	undecided map[string]Undecided
+	statuses  map[string]*SourceStatus
+	doubts    map[string]uint64 // number of the newest message of an undecided source
 }
 
 func newMux(sources []Source, c clock.PassiveClock, recorder EventRecorder, m *metrics) *mux {
@@ -57,42 +58,114 @@ func newMux(sources []Source, c clock.PassiveClock, recorder EventRecorder, m *m
 		statuses:  map[string]*SourceStatus{},
 		doubts:    map[string]uint64{},
 	}
-	all := make([]*wanted, 0, len(sources))
+	x.desired = newDesired(nil)
 	for _, s := range sources {
-		precedence := PrecedenceInProcess
-		if p, ok := s.(Preceded); ok {
-			precedence = p.Precedence()
-		}
-		w := &wanted{name: s.Name(), precedence: precedence}
-		if u, ok := s.(Undecided); ok {
-			x.undecided[w.name] = u
-		}
-		x.sources[w.name] = w
-		x.statuses[w.name] = &SourceStatus{Name: w.name, Precedence: precedence}
-		all = append(all, w)
+		x.register(s)
 	}
-	x.desired = newDesired(all)
 	return x
+}
+
+// register makes room for a source. The caller holds turn, or nobody knows x yet.
+func (x *mux) register(s Source) {
+	precedence := PrecedenceInProcess
+	if p, ok := s.(Preceded); ok {
+		precedence = p.Precedence()
+	}
+	w := &wanted{name: s.Name(), precedence: precedence}
+	x.desired.add(w)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if u, ok := s.(Undecided); ok {
+		x.undecided[w.name] = u
+	}
+	x.sources[w.name] = w
+	x.statuses[w.name] = &SourceStatus{Name: w.name, Precedence: precedence}
+}
+
+// add makes room for a source and then has it started, in its turn (R4).
+func (x *mux) add(ctx context.Context, s Source, start func() error) error {
+	if err := x.take(ctx); err != nil {
+		return err
+	}
+	defer func() { <-x.turn }()
+	if x.lookup(s.Name()) != nil {
+		return fmt.Errorf("syncloop: source cannot be added: two sources are called %q", s.Name())
+	}
+	x.register(s)
+	err := start()
+	if err != nil {
+		x.unregister(s.Name())
+	}
+	return err
+}
+
+// unregister takes back register for a source that has delivered nothing.
+func (x *mux) unregister(name string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.desired.sources = slices.DeleteFunc(x.desired.sources, func(w *wanted) bool { return w.name == name })
+	delete(x.sources, name)
+	delete(x.undecided, name)
+	delete(x.statuses, name)
+}
+
+// take takes the turn.
+func (x *mux) take(ctx context.Context) error {
+	select {
+	case x.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// lookup returns what a source wants; the holder of turn may look into it.
+func (x *mux) lookup(source string) *wanted {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.sources[source]
+}
+
+// declare lets a source that was never heard count as heard (R5). It reports whether
+// it did.
+func (x *mux) declare(ctx context.Context, source string) (bool, error) {
+	if err := x.take(ctx); err != nil {
+		return false, err
+	}
+	defer func() { <-x.turn }()
+	src := x.lookup(source)
+	if src.seen {
+		return false, nil
+	}
+	if _, err := x.accept(ctx, src, nil, nil); err != nil {
+		return false, err
+	}
+	x.update(source, func(s *SourceStatus) { s.Declared, s.LastDelivery = true, time.Time{} })
+	return true, nil
 }
 
 // deliver takes over the full set of one source. It blocks while other sources
 // deliver and while the queue is full; when ctx ends first nothing has changed.
 func (x *mux) deliver(ctx context.Context, source string, pods []*v1.Pod) error {
 	var undecided error
-	if u, ok := x.undecided[source]; ok {
+	if u := x.undecidedOf(source); u != nil {
 		undecided = u.Undecided()
 	}
-	select {
-	case x.turn <- struct{}{}:
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	if err := x.take(ctx); err != nil {
+		return err
 	}
-	reports, err := x.accept(ctx, x.sources[source], pods, undecided)
+	reports, err := x.accept(ctx, x.lookup(source), pods, undecided)
 	<-x.turn
 	for _, r := range reports {
 		x.report(ctx, source, r)
 	}
 	return err
+}
+
+func (x *mux) undecidedOf(source string) Undecided {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.undecided[source]
 }
 
 // accept is deliver for the holder of turn.
@@ -121,7 +194,7 @@ func (x *mux) accept(ctx context.Context, src *wanted, pods []*v1.Pod, undecided
 		x.statuses[s.name].Suppressed = s.suppressed
 	}
 	status := x.statuses[src.name]
-	status.Seen, status.LastDelivery, status.RunError = true, now, nil
+	status.Seen, status.Declared, status.LastDelivery, status.RunError = true, false, now, nil
 	return c.reports, nil
 }
 
@@ -166,17 +239,18 @@ func (x *mux) report(ctx context.Context, source string, r report) {
 		r.refusal.name.namespace, r.refusal.name.name, r.refusal.uid, source, what, r.refusal.winner, r.refusal.by)
 }
 
-// consumed notes that the loop has handled an operation of source, and reports
-// whether that made the last source ready (R1b).
-func (x *mux) consumed(source string) (nowReady bool) {
+// consumed notes that the loop has handled a message with operations of these
+// sources, and reports whether that made the last source ready (R1b).
+func (x *mux) consumed(sources []string) (nowReady bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	s := x.statuses[source]
-	if s == nil || s.Ready {
-		return false
+	news := false
+	for _, name := range sources {
+		if s := x.statuses[name]; s != nil && !s.Ready {
+			s.Ready, news = true, true
+		}
 	}
-	s.Ready = true
-	return x.readyLocked()
+	return news && x.readyLocked()
 }
 
 // ready reports whether every source is (R1, R2).
@@ -202,13 +276,13 @@ func (x *mux) update(source string, f func(*SourceStatus)) {
 	f(x.statuses[source])
 }
 
-// status returns copies of the statuses, in the order of names.
-func (x *mux) status(names []string) []SourceStatus {
+// status returns copies of the statuses, in the order of the sources.
+func (x *mux) status(sources []Source) []SourceStatus {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	out := make([]SourceStatus, 0, len(names))
-	for _, n := range names {
-		out = append(out, *x.statuses[n])
+	out := make([]SourceStatus, 0, len(sources))
+	for _, s := range sources {
+		out = append(out, *x.statuses[s.Name()])
 	}
-	return slices.Clip(out)
+	return out
 }

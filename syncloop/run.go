@@ -4,20 +4,12 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
-	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
-)
-
-// Pauses before a failed source is run again.
-const (
-	sourceRetryMin = time.Second
-	sourceRetryMax = 20 * time.Second
 )
 
 // schedule is when the loop has to look up by itself.
@@ -51,22 +43,22 @@ func (l *Loop) Run(ctx context.Context) error {
 	defer wg.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // before wg.Wait: the goroutines end with it
-
-	var sources sync.WaitGroup
-	for _, s := range l.options.Sources {
-		sources.Add(1)
-		wg.Go(func() { defer sources.Done(); l.runSource(ctx, s) })
-	}
-	closed := make(chan struct{})
-	if len(l.options.Sources) > 0 {
-		wg.Go(func() { sources.Wait(); close(closed) })
-	}
-	return l.loop(ctx, &wg, closed)
+	l.sources.start(func(s Source) {
+		wg.Go(func() {
+			defer l.sources.ended()
+			l.runSource(ctx, s)
+		})
+		if l.options.SourceDeadline > 0 {
+			wg.Go(func() { l.awaitSource(ctx, s) })
+		}
+	})
+	defer l.sources.stop() // from here on none is added to wg
+	return l.loop(ctx, &wg)
 }
 
-// loop handles one input at a time. Operations and events take turns, and
-// whatever is due by time comes after each turn, so nothing starves.
-func (l *Loop) loop(ctx context.Context, wg *sync.WaitGroup, closed <-chan struct{}) error {
+// loop handles one input at a time, the most urgent first, and whatever is due by
+// time after each, so nothing starves.
+func (l *Loop) loop(ctx context.Context, wg *sync.WaitGroup) error {
 	if l.options.Housekeeper != nil {
 		l.schedule.passAt = l.options.Clock.Now().Add(l.options.HousekeepingPeriod)
 	}
@@ -92,7 +84,8 @@ func (l *Loop) loop(ctx context.Context, wg *sync.WaitGroup, closed <-chan struc
 			l.due(ctx, wg, passed)
 			continue
 		}
-		if closed == nil && len(l.options.Sources) > 0 && len(l.mux.queue) == 0 && l.held.empty() {
+		// Once what is left is handled, that is all (B1).
+		if l.sources.allEnded() && len(l.mux.queue) == 0 && l.held.empty() && len(l.door.waiting) == 0 {
 			return nil
 		}
 		l.arm()
@@ -108,20 +101,33 @@ func (l *Loop) loop(ctx context.Context, wg *sync.WaitGroup, closed <-chan struc
 			l.passDone()
 		case <-l.schedule.timer.C():
 			l.due(ctx, wg, passed)
-		case <-closed:
-			closed = nil // once what is left is handled, that is all (B1)
+		case <-l.sources.news:
 		}
 	}
 }
 
-// turn handles one chunk of operations and one of events, without waiting. It
-// reports whether there was anything to do.
+// turn handles some pods of one lane, without waiting. It reports whether there was
+// anything to do.
 func (l *Loop) turn(ctx context.Context) bool {
-	if len(l.pending) == 0 {
+	waits := l.gather(ctx)
+	from, any := l.turns.next(waits)
+	if !any {
+		return false
+	}
+	n := l.handle(ctx, from, chunk)
+	l.turns.took(from, n, waits)
+	return true
+}
+
+// gather takes what has arrived, as far as there is room for it, and reports which
+// lanes have something.
+func (l *Loop) gather(ctx context.Context) (waits [lanes]bool) {
+	for more := true; more && !l.pending.full(); {
 		select {
 		case b := <-l.mux.queue:
 			l.take(ctx, b)
 		default:
+			more = false
 		}
 	}
 	if l.options.Events != nil && len(l.syncs) == 0 {
@@ -131,16 +137,8 @@ func (l *Loop) turn(ctx context.Context) bool {
 		default:
 		}
 	}
-	worked := false
-	if len(l.pending) > 0 {
-		l.handleOperations(ctx)
-		worked = true
-	}
-	if len(l.syncs) > 0 {
-		l.handleSyncs(ctx)
-		worked = true
-	}
-	return worked
+	waits[laneUrgent], waits[laneChange], waits[laneSync] = len(l.pending.urgent) > 0, len(l.pending.changes) > 0, len(l.syncs) > 0
+	return waits
 }
 
 // due does what its time has come for.
@@ -151,12 +149,7 @@ func (l *Loop) due(ctx context.Context, wg *sync.WaitGroup, passed chan<- struct
 
 func (l *Loop) take(ctx context.Context, b batch) {
 	l.metrics.queueAge.Record(ctx, l.options.Clock.Since(b.accepted).Seconds())
-	for _, o := range b.operations {
-		if o.op == opAdd {
-			slices.SortStableFunc(o.pods, compareAge)
-		}
-	}
-	l.pending = append(l.pending, b)
+	l.pending.add(b)
 }
 
 // arm sets the timer to the next moment the loop has to look up by itself.
@@ -186,6 +179,7 @@ func (l *Loop) retryHeld(ctx context.Context) {
 	defer l.stamp(ctx, "held")()
 	l.fence.Lock()
 	defer l.fence.Unlock()
+	l.judge(ctx)
 	l.held.flush(ctx)
 	l.planRetry()
 }
@@ -195,7 +189,7 @@ func (l *Loop) retryHeld(ctx context.Context) {
 func (l *Loop) planRetry() {
 	s := &l.schedule
 	switch {
-	case l.held.idle():
+	case l.held.idle() && len(l.door.waiting) == 0:
 		s.retryAt, s.retryDelay = time.Time{}, 0
 	case s.retryAt.IsZero():
 		s.retryDelay = min(max(2*s.retryDelay, retryMin), retryMax)
@@ -278,72 +272,10 @@ func (l *Loop) pass(ctx context.Context) {
 	}
 }
 
-// runSource keeps one source running until it is closed or ctx ends.
-func (l *Loop) runSource(ctx context.Context, source Source) {
-	name, delay := source.Name(), time.Duration(0)
-	for {
-		var delivered atomic.Bool
-		err := l.runOnce(ctx, source, func(own context.Context, pods []*v1.Pod) error {
-			// The source's context is its own affair; the end of the loop is not.
-			both, cancel := context.WithCancelCause(own)
-			defer cancel(nil)
-			defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
-			err := l.mux.deliver(both, name, pods)
-			if err == nil {
-				delivered.Store(true)
-			}
-			return err
-		})
-		if ctx.Err() != nil {
-			return
-		}
-		if err == nil {
-			l.sourceClosed(ctx, name)
-			return
-		}
-		if delivered.Load() {
-			delay = 0
-		}
-		l.mux.update(name, func(s *SourceStatus) { s.RunError = err })
-		delay = min(max(2*delay, sourceRetryMin), sourceRetryMax)
-		l.metrics.sourceFails.Add(ctx, 1, sourceAttribute(name))
-		l.options.Logger.Error(err, "Source failed, its pods stay as they are", "source", name, "retryAfter", delay)
-		timer := l.options.Clock.NewTimer(delay)
-		select {
-		case <-timer.C():
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		}
-	}
-}
-
-// sourceClosed notes that a source will say nothing more. One that never said
-// anything wants nothing, and must not keep the loop from being ready.
-func (l *Loop) sourceClosed(ctx context.Context, name string) {
-	l.options.Logger.Info("Source closed, its pods stay as they are", "source", name)
-	seen := false
-	l.mux.update(name, func(s *SourceStatus) { s.Closed, seen = true, s.Seen })
-	if !seen {
-		_ = l.mux.deliver(ctx, name, nil) // fails only when the loop ends
-	}
-}
-
-// runOnce runs a source; a panic is its error.
-func (l *Loop) runOnce(ctx context.Context, source Source, deliver func(context.Context, []*v1.Pod) error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			l.metrics.panicked(ctx, "source")
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-		}
-	}()
-	return source.Run(ctx, deliver)
-}
-
 // becomeReady dispatches the removals that were put off until the sources were ready
 // (B7).
 func (l *Loop) becomeReady(ctx context.Context) {
-	close(l.readyC)
+	l.first.Do(func() { close(l.readyC) })
 	put := l.putOff
 	l.putOff = map[types.UID]*v1.Pod{}
 	for _, uid := range sortedUIDs(put) {

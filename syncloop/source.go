@@ -107,6 +107,9 @@ type SourceStatus struct {
 	Seen bool
 	// Ready: seen, and the loop has consumed what it delivered first (R1b).
 	Ready bool
+	// Declared: seen only because the operator's deadline for it has passed; it has
+	// said nothing (R5).
+	Declared bool
 	// Closed: Run returned nil, the source will deliver nothing more.
 	Closed bool
 	// Pods is the number of pods the source wants, those that lost to another

@@ -2,6 +2,7 @@ package syncloop
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync"
 
@@ -100,6 +101,19 @@ func (s *Store) Pods() []*v1.Pod {
 	return s.pods.sorted()
 }
 
+// each calls f with every pod, mirror pods excluded, in no order, until it returns
+// false. No lock is held meanwhile.
+func (s *Store) each(f func(*v1.Pod) bool) {
+	s.mu.RLock()
+	pods := slices.AppendSeq(make([]*v1.Pod, 0, len(s.pods.byUID)), maps.Values(s.pods.byUID))
+	s.mu.RUnlock()
+	for _, pod := range pods {
+		if !f(pod) {
+			return
+		}
+	}
+}
+
 // Mirrors returns all mirror pods, sorted by UID.
 func (s *Store) Mirrors() []*v1.Pod {
 	s.mu.RLock()
@@ -113,6 +127,45 @@ func (s *Store) MirrorOf(pod *v1.Pod) *v1.Pod {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.mirrors.byName[nameOf(pod)]
+}
+
+// OrphanedMirrors returns the mirror pods whose full name no pod has, sorted by UID
+// (PM4).
+func (s *Store) OrphanedMirrors() []*v1.Pod {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.DeleteFunc(s.mirrors.sorted(), func(m *v1.Pod) bool { return s.pods.byName[nameOf(m)] != nil })
+}
+
+// TranslateUID returns the UID of the static pod that a mirror pod stands for, any
+// other UID unchanged (PM6).
+func (s *Store) TranslateUID(uid types.UID) types.UID {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if m := s.mirrors.byUID[uid]; m != nil {
+		if static := s.pods.byName[nameOf(m)]; static != nil {
+			return static.UID
+		}
+	}
+	return uid
+}
+
+// Translations returns the UID of the mirror pod of each static pod, empty for one
+// that has none (PM7).
+func (s *Store) Translations() map[types.UID]types.UID {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	out := map[types.UID]types.UID{}
+	for uid, pod := range s.pods.byUID {
+		if !IsStatic(pod) {
+			continue
+		}
+		out[uid] = ""
+		if m := s.mirrors.byName[nameOf(pod)]; m != nil {
+			out[uid] = m.UID
+		}
+	}
+	return out
 }
 
 // StaticOf returns the pod a mirror pod belongs to, nil if there is none (PM5).

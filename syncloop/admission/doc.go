@@ -1,0 +1,24 @@
+// Package admission judges whether a pod may run on this node, before anything of
+// it exists.
+//
+//	                       ┌─ Memory: verdicts given before a restart ─┐
+//	new pod ──► Gate.Admit ┤                                           ├──► admitted: to its worker
+//	                       └─ Handlers in order, first refusal wins ───┘└──► refused: status, event, metric
+//
+// A [Handler] is a function over values: the pod and the pods that have a place on
+// the node already. The ready-made ones test
+//
+//   - [Resources]: requests against what the node can give,
+//   - [PodCount]: the number of pods,
+//   - [HostPorts]: ports of the node that another pod has,
+//   - [Sysctls]: kernel settings that need permission,
+//   - [NodeMatch]: node name, operating system and architecture,
+//   - [Shutdown]: a node that is about to stop.
+//
+// A [Gate] asks them once in the life of a pod, and what it has decided holds: a
+// pod that runs is not refused because the agent was restarted on a node with less
+// memory. A handler may also be asked softly, before every setup of a pod; then
+// its refusal blocks the pod for as long as it lasts. That is the caller's affair.
+//
+// Rules are numbered as in docs/spec/syncloop.md 11.
+package admission

@@ -1,0 +1,178 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+	v1 "k8s.io/api/core/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Memory keeps verdicts over a restart (AD5). It is called by one goroutine at a
+// time and must not block.
+type Memory interface {
+	// Verdict returns what was decided on a pod before, known false if nothing was.
+	// An error says that this cannot be told yet; the pod waits.
+	Verdict(uid types.UID) (v Verdict, known bool, err error)
+	// Remember takes a verdict before anybody acts on it. That it is on a disk
+	// before the pod is set up, or its refusal published, is the memory's affair.
+	Remember(pod *v1.Pod, v Verdict) error
+}
+
+// EventRecorder takes events about pods, in the shape of client-go's recorder. It
+// must not block.
+type EventRecorder interface {
+	Eventf(object apiruntime.Object, eventtype, reason, messageFmt string, args ...any)
+}
+
+// Options configures a [Gate]. The zero value admits every pod.
+type Options struct {
+	// Handlers are asked in this order (AD2).
+	Handlers []Handler
+	// Memory keeps verdicts. Nil: nothing is remembered, and a pod is judged
+	// whenever it is new to the process.
+	Memory Memory
+	// Exempt reports a pod that is not judged, because it will not be set up or
+	// has been already: its end was requested or its phase is terminal. Nil: what
+	// the pod itself shows counts.
+	Exempt func(pod *v1.Pod) bool
+	// Active returns a pod that has a place on the node, with the resources it was
+	// granted, and false for one that has none (AD4). Nil: a pod has one until its
+	// own phase is terminal.
+	Active func(pod *v1.Pod) (*v1.Pod, bool)
+	// Rejected publishes the status of a refused pod, also of one that was refused
+	// before a restart. It must not block. Nil: nobody does.
+	Rejected func(pod *v1.Pod, v Verdict)
+
+	// Recorder gets a Warning per refusal. Nil drops it.
+	Recorder EventRecorder
+	// Logger is silent if zero.
+	Logger logr.Logger
+	// Meter counts refusals. Nil: nobody does.
+	Meter metric.Meter
+}
+
+// Gate judges each pod once in its life. Admit is for one goroutine at a time,
+// RefuseLate for any.
+type Gate struct {
+	options    Options
+	rejections metric.Int64Counter
+}
+
+// NewGate returns a gate, or what is wrong with the options.
+func NewGate(options Options) (*Gate, error) {
+	for i, h := range options.Handlers {
+		if h == nil {
+			return nil, fmt.Errorf("admission: handler %d is nil", i)
+		}
+	}
+	if options.Meter == nil {
+		options.Meter = noop.NewMeterProvider().Meter("")
+	}
+	rejections, err := options.Meter.Int64Counter("kubelet_admission_rejections_total",
+		metric.WithDescription("Pods refused at admission, by reason."))
+	if err != nil {
+		return nil, fmt.Errorf("admission: metrics: %w", err)
+	}
+	return &Gate{options: options, rejections: rejections}, nil
+}
+
+// Admit reports whether a pod may be handed to its worker. all yields the pods of
+// the node, in which the candidate does not count (AD1). What was decided before
+// holds (AD5). An error says that the verdict is not known: ask again.
+func (g *Gate) Admit(ctx context.Context, pod *v1.Pod, all iter.Seq[*v1.Pod]) (bool, error) {
+	if g.exempt(pod) {
+		return true, nil
+	}
+	if m := g.options.Memory; m != nil {
+		v, known, err := m.Verdict(pod.UID)
+		if err != nil {
+			return false, err
+		}
+		if known {
+			if !v.Admitted() && g.options.Rejected != nil {
+				g.options.Rejected(pod, v)
+			}
+			return v.Admitted(), nil
+		}
+	}
+	v := Judge(g.options.Handlers, Request{Pod: pod, Others: g.active(pod.UID, all)})
+	if m := g.options.Memory; m != nil {
+		if err := m.Remember(pod, v); err != nil {
+			return false, fmt.Errorf("the verdict cannot be remembered: %w", err)
+		}
+	}
+	if v.Admitted() {
+		return true, nil
+	}
+	if g.options.Rejected != nil {
+		g.options.Rejected(pod, v)
+	}
+	g.tell(ctx, pod, v)
+	return false, nil
+}
+
+// RefuseLate notes a refusal that came out of setup (AD8): it is remembered, told and
+// counted as any other. Publishing the status is left to the caller, who knows
+// what of the pod exists.
+func (g *Gate) RefuseLate(ctx context.Context, pod *v1.Pod, v Verdict) error {
+	if v.Admitted() {
+		return errors.New("admission: a refusal needs a reason")
+	}
+	if m := g.options.Memory; m != nil {
+		if err := m.Remember(pod, v); err != nil {
+			return fmt.Errorf("the refusal cannot be remembered: %w", err)
+		}
+	}
+	g.tell(ctx, pod, v)
+	return nil
+}
+
+// tell lets people know of a refusal (AD3).
+func (g *Gate) tell(ctx context.Context, pod *v1.Pod, v Verdict) {
+	g.options.Logger.Info("Pod refused", "namespace", pod.Namespace, "name", pod.Name, "uid", pod.UID, "reason", v.Reason, "message", v.Message)
+	if g.options.Recorder != nil {
+		g.options.Recorder.Eventf(pod, v1.EventTypeWarning, v.Reason, "%s", v.Message)
+	}
+	g.rejections.Add(ctx, 1, metric.WithAttributes(attribute.String("reason", metricReason(v.Reason))))
+}
+
+// exempt reports whether the pod is not judged.
+func (g *Gate) exempt(pod *v1.Pod) bool {
+	if pod.DeletionTimestamp != nil || terminal(pod.Status.Phase) {
+		return true
+	}
+	return g.options.Exempt != nil && g.options.Exempt(pod)
+}
+
+// active yields the pods that count, without the candidate.
+func (g *Gate) active(candidate types.UID, all iter.Seq[*v1.Pod]) iter.Seq[*v1.Pod] {
+	return func(yield func(*v1.Pod) bool) {
+		for pod := range all {
+			if pod.UID == candidate {
+				continue
+			}
+			if g.options.Active != nil {
+				granted, ok := g.options.Active(pod)
+				if !ok {
+					continue
+				}
+				pod = granted
+			} else if terminal(pod.Status.Phase) {
+				continue
+			}
+			if !yield(pod) {
+				return
+			}
+		}
+	}
+}
+
+func terminal(phase v1.PodPhase) bool { return phase == v1.PodSucceeded || phase == v1.PodFailed }

@@ -1,0 +1,232 @@
+package admission_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/syncloop/admission"
+)
+
+func pod(name string, edits ...func(*v1.Pod)) *v1.Pod {
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(name)}}
+	p.Spec.Containers = []v1.Container{{Name: "main"}}
+	for _, e := range edits {
+		e(p)
+	}
+	return p
+}
+
+// memory is a Memory that tells what it is asked.
+type memory struct {
+	verdicts map[types.UID]admission.Verdict
+	err      error
+}
+
+func (m *memory) Verdict(uid types.UID) (admission.Verdict, bool, error) {
+	v, ok := m.verdicts[uid]
+	return v, ok, m.err
+}
+
+func (m *memory) Remember(pod *v1.Pod, v admission.Verdict) error {
+	m.verdicts[pod.UID] = v
+	return nil
+}
+
+// told collects what a gate publishes.
+type told []string
+
+func (t *told) Eventf(object apiruntime.Object, kind, reason, format string, args ...any) {
+	*t = append(*t, fmt.Sprintf("%s %s %s: %s", object.(*v1.Pod).Name, kind, reason, fmt.Sprintf(format, args...)))
+}
+
+func (t *told) rejected(pod *v1.Pod, v admission.Verdict) {
+	*t = append(*t, "status "+pod.Name+" "+v.Reason)
+}
+
+// counter counts rejections by reason.
+type counter struct {
+	noop.Int64Counter
+	reasons []string
+}
+
+func (c *counter) Add(_ context.Context, _ int64, options ...metric.AddOption) {
+	set := metric.NewAddConfig(options).Attributes()
+	reason, _ := set.Value("reason")
+	c.reasons = append(c.reasons, reason.AsString())
+}
+
+type meter struct {
+	noop.Meter
+	counter *counter
+}
+
+func (m meter) Int64Counter(string, ...metric.Int64CounterOption) (metric.Int64Counter, error) {
+	return m.counter, nil
+}
+
+func newGate(t *testing.T, o admission.Options) *admission.Gate {
+	t.Helper()
+	g, err := admission.NewGate(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func refuse(name, reason string) admission.Handler {
+	return admission.HandlerFunc(func(r admission.Request) admission.Verdict {
+		if r.Pod.Name != name {
+			return admission.Verdict{}
+		}
+		return admission.Refuse(reason, "no room for %s", name)
+	})
+}
+
+// TestChain: AD2, AD3. Handlers are asked in order, the first refusal wins and is
+// told: status, Warning event, metric with the reasons it knows.
+func TestChain(t *testing.T) {
+	var out told
+	count := &counter{}
+	g := newGate(t, admission.Options{
+		Handlers: []admission.Handler{refuse("b", "OutOfgold/nuggets"), refuse("b", "Later"), refuse("c", "MadeUp"), refuse("d", "OutOfcpu")},
+		Rejected: out.rejected, Recorder: &out, Meter: meter{counter: count},
+	})
+	var admitted []string
+	for _, name := range []string{"a", "b", "c", "d"} {
+		if ok, err := g.Admit(t.Context(), pod(name), slices.Values([]*v1.Pod(nil))); err != nil {
+			t.Fatal(err)
+		} else if ok {
+			admitted = append(admitted, name)
+		}
+	}
+	if want := []string{"a"}; !slices.Equal(admitted, want) {
+		t.Errorf("admitted %v, want %v", admitted, want)
+	}
+	if want := []string{
+		"status b OutOfgold/nuggets", "b Warning OutOfgold/nuggets: no room for b",
+		"status c MadeUp", "c Warning MadeUp: no room for c", "status d OutOfcpu", "d Warning OutOfcpu: no room for d",
+	}; !slices.Equal(out, want) {
+		t.Errorf("told:\n%s", strings.Join(out, "\n"))
+	}
+	if want := []string{"OutOfExtendedResources", "Other", "OutOfcpu"}; !slices.Equal(count.reasons, want) {
+		t.Errorf("metric reasons %v, want %v", count.reasons, want)
+	}
+}
+
+// TestRemembered: AD5, edge case 19. A verdict given before a restart holds: handlers
+// are not asked, a refusal gets its status again, and no second event.
+func TestRemembered(t *testing.T) {
+	var out told
+	m := &memory{verdicts: map[types.UID]admission.Verdict{"runs": {}, "refused": {Reason: "OutOfcpu", Message: "full"}}}
+	asked := []string{}
+	g := newGate(t, admission.Options{
+		Handlers: []admission.Handler{admission.HandlerFunc(func(r admission.Request) admission.Verdict {
+			asked = append(asked, r.Pod.Name)
+			return admission.Refuse("OutOfmemory", "the node has shrunk")
+		})},
+		Memory: m, Rejected: out.rejected, Recorder: &out,
+	})
+	for name, want := range map[string]bool{"runs": true, "refused": false, "new": false} {
+		if ok, err := g.Admit(t.Context(), pod(name), nil); ok != want || err != nil {
+			t.Errorf("%s: %v, %v", name, ok, err)
+		}
+	}
+	if !slices.Equal(asked, []string{"new"}) {
+		t.Errorf("asked about %v", asked)
+	}
+	slices.Sort(out)
+	if want := []string{"new Warning OutOfmemory: the node has shrunk", "status new OutOfmemory", "status refused OutOfcpu"}; !slices.Equal(out, want) {
+		t.Errorf("told:\n%s", strings.Join(out, "\n"))
+	}
+	if m.verdicts["new"].Reason != "OutOfmemory" {
+		t.Errorf("remembered %v", m.verdicts)
+	}
+
+	m.err = errors.New("disk")
+	if ok, err := g.Admit(t.Context(), pod("runs"), nil); ok || !errors.Is(err, m.err) {
+		t.Errorf("without memory: %v, %v", ok, err)
+	}
+}
+
+// TestWhoCounts: AD1, AD4. Others are the active pods without the candidate, as
+// they were granted.
+func TestWhoCounts(t *testing.T) {
+	granted := pod("granted")
+	var seen []*v1.Pod
+	g := newGate(t, admission.Options{
+		Handlers: []admission.Handler{admission.HandlerFunc(func(r admission.Request) admission.Verdict {
+			seen = slices.Collect(r.Others)
+			return admission.Verdict{}
+		})},
+		Active: func(p *v1.Pod) (*v1.Pod, bool) {
+			if p.Name == "x" {
+				return granted, true
+			}
+			return p, p.Name != "ended"
+		},
+	})
+	new, x := pod("new"), pod("x")
+	if _, err := g.Admit(t.Context(), new, slices.Values([]*v1.Pod{new, pod("ended"), x})); err != nil {
+		t.Fatal(err)
+	}
+	if len(seen) != 1 || seen[0] != granted {
+		t.Errorf("others: %v", seen)
+	}
+}
+
+// TestExempt: section 10. Who is about to end is not judged.
+func TestExempt(t *testing.T) {
+	g := newGate(t, admission.Options{
+		Handlers: []admission.Handler{refuse("a", "No")},
+		Exempt:   func(p *v1.Pod) bool { return p.Labels["worker"] == "terminating" },
+	})
+	deleted := func(p *v1.Pod) { now := metav1.Now(); p.DeletionTimestamp = &now }
+	done := func(p *v1.Pod) { p.Status.Phase = v1.PodSucceeded }
+	terminating := func(p *v1.Pod) { p.Labels = map[string]string{"worker": "terminating"} }
+	for what, edit := range map[string]func(*v1.Pod){"deleted": deleted, "done": done, "terminating": terminating} {
+		if ok, err := g.Admit(t.Context(), pod("a", edit), nil); !ok || err != nil {
+			t.Errorf("%s: %v, %v", what, ok, err)
+		}
+	}
+	if ok, _ := g.Admit(t.Context(), pod("a"), nil); ok {
+		t.Error("the pod is admitted otherwise")
+	}
+}
+
+// TestRefuseLate: AD8. A refusal out of setup is remembered, told and counted.
+func TestRefuseLate(t *testing.T) {
+	var out told
+	m := &memory{verdicts: map[types.UID]admission.Verdict{}}
+	g := newGate(t, admission.Options{Memory: m, Recorder: &out})
+	err := fmt.Errorf("set up: %w", &admission.Refusal{Verdict: admission.Refuse("VolumeAttachmentLimitExceeded", "no slot")})
+	var refusal *admission.Refusal
+	if !errors.As(err, &refusal) {
+		t.Fatal(err)
+	}
+	if err := g.RefuseLate(t.Context(), pod("a"), refusal.Verdict); err != nil {
+		t.Fatal(err)
+	}
+	if m.verdicts["a"].Reason != "VolumeAttachmentLimitExceeded" || len(out) != 1 {
+		t.Errorf("remembered %v, told %v", m.verdicts, out)
+	}
+	if g.RefuseLate(t.Context(), pod("a"), admission.Verdict{}) == nil {
+		t.Error("a refusal without a reason")
+	}
+}
+
+func TestNewGateRefusesNil(t *testing.T) {
+	if _, err := admission.NewGate(admission.Options{Handlers: []admission.Handler{nil}}); err == nil || !strings.Contains(err.Error(), "handler 0") {
+		t.Error(err)
+	}
+}

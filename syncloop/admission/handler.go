@@ -1,0 +1,93 @@
+package admission
+
+import (
+	"fmt"
+	"iter"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Request is one question: may this pod run beside those?
+type Request struct {
+	// Pod is the candidate. Read-only.
+	Pod *v1.Pod
+	// Others yields the pods that have a place on the node (AD1, AD4), the candidate
+	// excluded, with the resources they were granted. Going through them costs; a
+	// handler does so only if the candidate makes it necessary. Nil: there are none.
+	Others iter.Seq[*v1.Pod]
+}
+
+// others is Others, never nil.
+func (r Request) others() iter.Seq[*v1.Pod] {
+	if r.Others == nil {
+		return func(func(*v1.Pod) bool) {}
+	}
+	return r.Others
+}
+
+// Verdict is an answer. The zero value admits the pod.
+type Verdict struct {
+	// Reason is one word in upper camel case, such as OutOfcpu; empty if the pod
+	// is admitted.
+	Reason string
+	// Message says to people what is missing and what they can do. It must hold no
+	// secret: it is published.
+	Message string
+}
+
+// Admitted reports whether the pod may run.
+func (v Verdict) Admitted() bool { return v.Reason == "" }
+
+// Refuse returns a refusal.
+func Refuse(reason, format string, args ...any) Verdict {
+	return Verdict{Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+// Handler judges pods. Admit is called with locks of the caller held: it must not
+// block nor call back, and is called by one goroutine at a time per chain. A
+// handler that is also asked softly is called by many goroutines at once.
+type Handler interface {
+	Admit(Request) Verdict
+}
+
+// HandlerFunc adapts a function to [Handler].
+type HandlerFunc func(Request) Verdict
+
+// Admit calls f.
+func (f HandlerFunc) Admit(r Request) Verdict { return f(r) }
+
+// Judge asks the handlers in order; the first refusal wins (AD2).
+func Judge(handlers []Handler, r Request) Verdict {
+	for _, h := range handlers {
+		if v := h.Admit(r); !v.Admitted() {
+			return v
+		}
+	}
+	return Verdict{}
+}
+
+// Refusal is a verdict as an error. What sets a pod up returns it, wrapped or not,
+// to refuse the pod so late (AD8), for instance because its volume cannot be
+// attached to this node any more.
+type Refusal struct{ Verdict }
+
+// Error is the reason and the message.
+func (r *Refusal) Error() string { return r.Reason + ": " + r.Message }
+
+// metricReason is the reason as the metric's label (AD3): what others make up must
+// not make up time series.
+func metricReason(reason string) string {
+	switch reason {
+	case "AppArmor", "PodOSSelectorNodeLabelDoesNotMatch", "PodOSNotSupported", "InvalidNodeInfo",
+		"InitContainerRestartPolicyForbidden", "SupplementalGroupsPolicyNotSupported", "PodLevelResourcesNotSupported",
+		"UnexpectedAdmissionError", "UnknownReason", "UnexpectedPredicateFailureType", "Evicted", "TopologyAffinityError",
+		"VolumeAttachmentLimitExceeded",
+		ReasonCPU, ReasonMemory, ReasonEphemeralStorage, ReasonPods, ReasonHostPorts, ReasonSysctl, ReasonShutdown, ReasonNodeName:
+		return reason
+	}
+	if strings.HasPrefix(reason, outOf) {
+		return "OutOfExtendedResources"
+	}
+	return "Other"
+}

@@ -1,0 +1,143 @@
+package admission
+
+import (
+	"cmp"
+	"net/netip"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Reasons of the handlers about the node.
+const (
+	ReasonHostPorts = "NodePorts"
+	ReasonSysctl    = "SysctlForbidden"
+	ReasonShutdown  = "NodeShutdown"
+	ReasonNodeName  = "NodeName"
+
+	reasonOS       = "PodOSNotSupported"
+	reasonOSLabel  = "PodOSSelectorNodeLabelDoesNotMatch"
+	reasonAffinity = "NodeAffinity"
+)
+
+// HostPorts refuses a pod that wants a port of the node that an active pod has: same
+// protocol, same port, and addresses of which one includes the other.
+func HostPorts() Handler {
+	return HandlerFunc(func(r Request) Verdict {
+		wanted := hostPorts(r.Pod)
+		if len(wanted) == 0 {
+			return Verdict{}
+		}
+		for p := range r.others() {
+			for _, has := range hostPorts(p) {
+				for _, want := range wanted {
+					if want.collides(has) {
+						return Refuse(ReasonHostPorts, "Node didn't have free ports for the requested pod ports: %s %d belongs to pod %s/%s",
+							want.protocol, want.port, p.Namespace, p.Name)
+					}
+				}
+			}
+		}
+		return Verdict{}
+	})
+}
+
+// hostPort is a port of the node that a pod has.
+type hostPort struct {
+	protocol v1.Protocol
+	port     int32
+	address  netip.Addr // the zero value: all of them
+}
+
+func (p hostPort) collides(q hostPort) bool {
+	return p.protocol == q.protocol && p.port == q.port &&
+		(p.address == q.address || !p.address.IsValid() || !q.address.IsValid())
+}
+
+// hostPorts returns the ports of the node that the pod's containers have: those
+// that name one, and on the host network all they name.
+func hostPorts(pod *v1.Pod) []hostPort {
+	var out []hostPort
+	note := func(c *v1.Container) {
+		for _, p := range c.Ports {
+			port := p.HostPort
+			if port == 0 && pod.Spec.HostNetwork {
+				port = p.ContainerPort
+			}
+			if port == 0 {
+				continue
+			}
+			x := hostPort{protocol: cmp.Or(p.Protocol, v1.ProtocolTCP), port: port}
+			if a, err := netip.ParseAddr(p.HostIP); err == nil && !a.IsUnspecified() {
+				x.address = a
+			}
+			out = append(out, x)
+		}
+	}
+	for i := range pod.Spec.Containers {
+		note(&pod.Spec.Containers[i])
+	}
+	for i := range pod.Spec.InitContainers {
+		// Others end before the containers above begin, or are a fault of their pod.
+		if c := &pod.Spec.InitContainers[i]; c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways {
+			note(c)
+		}
+	}
+	return out
+}
+
+// Sysctls refuses a pod that sets kernel parameters which check does not allow; the
+// error of check tells which.
+func Sysctls(check func(pod *v1.Pod) error) Handler {
+	return HandlerFunc(func(r Request) Verdict {
+		if r.Pod.Spec.SecurityContext == nil || len(r.Pod.Spec.SecurityContext.Sysctls) == 0 {
+			return Verdict{}
+		}
+		if err := check(r.Pod); err != nil {
+			return Refuse(ReasonSysctl, "%v", err)
+		}
+		return Verdict{}
+	})
+}
+
+// Shutdown refuses every pod while down reports that the node is about to stop.
+// Pods in except, such as those the node needs until its end, may still come; nil
+// means none.
+func Shutdown(down func() bool, except func(pod *v1.Pod) bool) Handler {
+	return HandlerFunc(func(r Request) Verdict {
+		if !down() || except != nil && except(r.Pod) {
+			return Verdict{}
+		}
+		return Refuse(ReasonShutdown, "Pod was rejected as the node is shutting down.")
+	})
+}
+
+// Node is what [NodeMatch] compares pods with. An empty field is not compared.
+type Node struct {
+	// Name of the node.
+	Name string
+	// OS as Go names it, such as linux, and Arch, such as arm64.
+	OS, Arch string
+}
+
+// NodeMatch refuses a pod that is meant for another node, operating system or
+// architecture, as far as its node name, its OS field and its node selector say.
+func NodeMatch(node Node) Handler {
+	return HandlerFunc(func(r Request) Verdict {
+		spec := &r.Pod.Spec
+		selects := func(label string) string { return spec.NodeSelector[label] }
+		differs := func(wants, has string) bool { return wants != "" && has != "" && wants != has }
+		switch {
+		case differs(spec.NodeName, node.Name):
+			return Refuse(ReasonNodeName, "Pod is meant for node %q, this is %q", spec.NodeName, node.Name)
+		case spec.OS != nil && differs(string(spec.OS.Name), node.OS):
+			return Refuse(reasonOS, "Failed to admit pod as the OS field doesn't match node OS: %q, not %q", spec.OS.Name, node.OS)
+		case differs(selects(v1.LabelOSStable), node.OS):
+			return Refuse(reasonOSLabel, "Failed to admit pod as the `%s` label doesn't match node label: %q, not %q",
+				v1.LabelOSStable, selects(v1.LabelOSStable), node.OS)
+		case differs(selects(v1.LabelArchStable), node.Arch):
+			return Refuse(reasonAffinity, "Predicate NodeAffinity failed: pod selects architecture %q, this node has %q",
+				selects(v1.LabelArchStable), node.Arch)
+		}
+		return Verdict{}
+	})
+}

@@ -1,0 +1,122 @@
+package syncloop
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// pending holds what the loop has taken from the queue and not handled yet, sorted
+// by urgency. Removals and deletions overtake additions and updates, but never one
+// of the same pod: operations of one UID keep their order (SI10). It belongs to the
+// goroutine of the loop. The zero value is ready to use.
+type pending struct {
+	urgent, changes []*piece
+	// messages in the order they came, until all of them and of those before them
+	// is handled.
+	messages []*message
+	// waiting counts, per pod, the changes that wait.
+	waiting map[types.UID]int
+}
+
+// piece is an operation of a message, or the part of it in one lane.
+type piece struct {
+	operation
+	of *message
+}
+
+// message is an accepted message that is being handled.
+type message struct {
+	batch
+	sources []string // of its operations
+	left    int      // pieces not handled yet
+}
+
+// full reports whether enough is taken: the rest stays in the queue, and whoever
+// sends waits (M2).
+func (p *pending) full() bool { return len(p.messages) >= queueCapacity }
+
+func (p *pending) empty() bool { return len(p.messages) == 0 }
+
+// add takes a message.
+func (p *pending) add(b batch) {
+	if p.waiting == nil {
+		p.waiting = map[types.UID]int{}
+	}
+	m := &message{batch: b}
+	for _, o := range b.operations {
+		if !slices.Contains(m.sources, o.source) {
+			m.sources = append(m.sources, o.source)
+		}
+		rest := o
+		if o.op == opRemove || o.op == opDelete {
+			rest.pods = nil
+			urgent := o
+			urgent.pods = nil
+			for _, pod := range o.pods {
+				if p.waiting[pod.UID] > 0 {
+					rest.pods = append(rest.pods, pod)
+				} else {
+					urgent.pods = append(urgent.pods, pod)
+				}
+			}
+			if len(urgent.pods) > 0 {
+				p.urgent = append(p.urgent, &piece{urgent, m})
+				m.left++
+			}
+			if len(rest.pods) == 0 {
+				continue
+			}
+		}
+		if rest.op == opAdd {
+			rest.pods = slices.SortedStableFunc(slices.Values(rest.pods), compareAge)
+		}
+		for _, pod := range rest.pods {
+			p.waiting[pod.UID]++
+		}
+		p.changes = append(p.changes, &piece{rest, m})
+		m.left++
+	}
+	p.messages = append(p.messages, m)
+}
+
+// queue returns the pieces of a lane, oldest first.
+func (p *pending) queue(l lane) *[]*piece {
+	if l == laneUrgent {
+		return &p.urgent
+	}
+	return &p.changes
+}
+
+// take returns up to limit pods of the oldest piece of a lane, which must not be
+// empty, as an operation of their own.
+func (p *pending) take(l lane, limit int) operation {
+	x := (*p.queue(l))[0]
+	return operation{op: x.op, source: x.source, pods: x.pods[:min(limit, len(x.pods))]}
+}
+
+// handled notes that the first pods of the oldest piece of a lane were handled. It
+// returns the messages that this completes.
+func (p *pending) handled(l lane, pods []*v1.Pod) (complete []*message) {
+	q := p.queue(l)
+	x := (*q)[0]
+	x.pods = x.pods[len(pods):]
+	if l == laneChange {
+		for _, pod := range pods {
+			if p.waiting[pod.UID]--; p.waiting[pod.UID] == 0 {
+				delete(p.waiting, pod.UID)
+			}
+		}
+	}
+	if len(x.pods) > 0 {
+		return nil
+	}
+	*q = (*q)[1:]
+	x.of.left--
+	for len(p.messages) > 0 && p.messages[0].left == 0 {
+		complete = append(complete, p.messages[0])
+		p.messages = p.messages[1:]
+	}
+	return complete
+}

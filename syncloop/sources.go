@@ -1,0 +1,209 @@
+package syncloop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Pauses before a failed source is run again.
+const (
+	sourceRetryMin = time.Second
+	sourceRetryMax = 20 * time.Second
+)
+
+// sources are the sources of a loop, and whoever runs them.
+type sources struct {
+	mu  sync.Mutex
+	all []Source
+	// run starts the goroutines of a source; nil while the loop does not run.
+	run  func(Source)
+	over bool // the loop has ended
+	open int  // sources whose goroutine runs
+
+	// news is readable after a source has ended or was added.
+	news chan struct{}
+}
+
+func newSources(all []Source) *sources {
+	return &sources{all: slices.Clone(all), news: make(chan struct{}, 1)}
+}
+
+// checkSource returns what is wrong with a source that joins others.
+func checkSource(s Source, others []Source) error {
+	if s == nil {
+		return errors.New("it is nil")
+	}
+	if strings.TrimSpace(s.Name()) == "" {
+		return errors.New("it has no name")
+	}
+	if slices.ContainsFunc(others, func(o Source) bool { return o != nil && o.Name() == s.Name() }) {
+		return fmt.Errorf("two sources are called %q", s.Name())
+	}
+	return nil
+}
+
+// list returns the sources; the caller must not change it.
+func (x *sources) list() []Source {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return slices.Clip(x.all)
+}
+
+// start runs the sources, and from now on those that are added.
+func (x *sources) start(run func(Source)) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.run = run
+	for _, s := range x.all {
+		x.open++
+		run(s)
+	}
+}
+
+// stop says that no source can be run any more.
+func (x *sources) stop() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.run, x.over = nil, true
+}
+
+// ended notes that the goroutine of a source has come to its end.
+func (x *sources) ended() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.open--
+	x.tell()
+}
+
+// allEnded reports whether no source will say anything any more.
+func (x *sources) allEnded() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return len(x.all) > 0 && x.open == 0
+}
+
+func (x *sources) tell() {
+	select {
+	case x.news <- struct{}{}:
+	default:
+	}
+}
+
+// AddSource adds a source, before or while the loop runs. Until it has been heard the
+// loop is not ready: nothing is removed (R4). It waits for deliveries under way and
+// ends with ctx. Sources cannot be taken away; one that ends keeps its pods.
+//
+// The error tells what is wrong with the source, or wraps [ErrRunning] if the loop
+// has ended.
+func (l *Loop) AddSource(ctx context.Context, s Source) error {
+	x := l.sources
+	if err := checkSource(s, x.list()); err != nil {
+		return fmt.Errorf("syncloop: source cannot be added: %w", err)
+	}
+	return l.mux.add(ctx, s, func() error {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		if err := checkSource(s, x.all); err != nil {
+			return fmt.Errorf("syncloop: source cannot be added: %w", err)
+		}
+		if x.over {
+			return fmt.Errorf("syncloop: source %q cannot be added: %w", s.Name(), ErrRunning)
+		}
+		x.all = append(x.all, s)
+		if x.run != nil {
+			x.open++
+			x.run(s)
+		}
+		x.tell()
+		return nil
+	})
+}
+
+// awaitSource declares a source heard that stays silent for too long (R5).
+func (l *Loop) awaitSource(ctx context.Context, s Source) {
+	timer := l.options.Clock.NewTimer(l.options.SourceDeadline)
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+	case <-ctx.Done():
+		return
+	}
+	declared, err := l.mux.declare(ctx, s.Name())
+	if declared && err == nil {
+		l.options.Logger.Error(errSilentSource, "Source counts as heard, as configured: what it may want is not desired",
+			"source", s.Name(), "deadline", l.options.SourceDeadline)
+	}
+}
+
+var errSilentSource = errors.New("the source has said nothing since it was started")
+
+// runSource keeps one source running until it is closed or ctx ends.
+func (l *Loop) runSource(ctx context.Context, source Source) {
+	name, delay := source.Name(), time.Duration(0)
+	for {
+		var delivered atomic.Bool
+		err := l.runOnce(ctx, source, func(own context.Context, pods []*v1.Pod) error {
+			// The source's context is its own affair; the end of the loop is not.
+			both, cancel := context.WithCancelCause(own)
+			defer cancel(nil)
+			defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
+			err := l.mux.deliver(both, name, pods)
+			if err == nil {
+				delivered.Store(true)
+			}
+			return err
+		})
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			l.sourceClosed(ctx, name)
+			return
+		}
+		if delivered.Load() {
+			delay = 0
+		}
+		l.mux.update(name, func(s *SourceStatus) { s.RunError = err })
+		delay = min(max(2*delay, sourceRetryMin), sourceRetryMax)
+		l.metrics.sourceFails.Add(ctx, 1, sourceAttribute(name))
+		l.options.Logger.Error(err, "Source failed, its pods stay as they are", "source", name, "retryAfter", delay)
+		timer := l.options.Clock.NewTimer(delay)
+		select {
+		case <-timer.C():
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+	}
+}
+
+// sourceClosed notes that a source will say nothing more. One that never said
+// anything wants nothing, and must not keep the loop from being ready.
+func (l *Loop) sourceClosed(ctx context.Context, name string) {
+	l.options.Logger.Info("Source closed, its pods stay as they are", "source", name)
+	seen := false
+	l.mux.update(name, func(s *SourceStatus) { s.Closed, seen = true, s.Seen })
+	if !seen {
+		_ = l.mux.deliver(ctx, name, nil) // fails only when the loop ends
+	}
+}
+
+// runOnce runs a source; a panic is its error.
+func (l *Loop) runOnce(ctx context.Context, source Source, deliver func(context.Context, []*v1.Pod) error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			l.metrics.panicked(ctx, "source")
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return source.Run(ctx, deliver)
+}
