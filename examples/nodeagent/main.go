@@ -2,6 +2,7 @@
 // of manifests on an embedded process runtime or on any CRI runtime, shows them
 // as a live table, and answers questions over HTTP on the loopback interface.
 //
+//	nodeagent checkpoint list|show UID [--root DIR]
 //	nodeagent --manifests DIR [--objects DIR] [--runtime process|unix:///run/containerd/containerd.sock]
 //
 // SIGTERM or SIGINT ends it and leaves the pods running (or stops them first, with
@@ -31,6 +32,9 @@ func main() {
 
 // run is main without the process: it returns the exit code.
 func run(args []string, supervisor process.Supervisor, stdout, stderr io.Writer) int {
+	if len(args) > 0 && args[0] == "checkpoint" {
+		return checkpoints(args[1:], stdout, stderr)
+	}
 	options, err := parse(args, stderr)
 	if errors.Is(err, flag.ErrHelp) {
 		return 0

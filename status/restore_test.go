@@ -1,0 +1,279 @@
+package status
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+)
+
+// notebook is a [Journal] in memory.
+type notebook struct {
+	mu      sync.Mutex
+	changed map[types.UID]uint64
+	acked   map[types.UID]uint64
+	durable bool
+}
+
+func newNotebook(durable bool) *notebook {
+	return &notebook{changed: map[types.UID]uint64{}, acked: map[types.UID]uint64{}, durable: durable}
+}
+
+func (n *notebook) Changed(pod *v1.Pod, _ *v1.PodStatus, version uint64, _ bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.changed[pod.UID] = version
+}
+
+func (n *notebook) Acknowledged(uid types.UID, _ string, _ types.UID, version uint64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.acked[uid] = version
+}
+
+func (n *notebook) Durable(types.UID, bool) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.durable
+}
+
+func (n *notebook) write() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.durable = true
+}
+
+func (n *notebook) got(uid types.UID) (changed, acked uint64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.changed[uid], n.acked[uid]
+}
+
+// persistent is a recorder that keeps what it has.
+type persistent struct{ *recorder }
+
+func (persistent) Name() string     { return "kept" }
+func (persistent) Persistent() bool { return true }
+
+// container returns a status with one container.
+func oneContainer(phase v1.PodPhase, cs v1.ContainerStatus) *v1.PodStatus {
+	cs.Name = "main"
+	return &v1.PodStatus{Phase: phase, ContainerStatuses: []v1.ContainerStatus{cs}}
+}
+
+func ended(id string, code int32) v1.ContainerStatus {
+	return v1.ContainerStatus{ContainerID: id, State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: code, ContainerID: id}}}
+}
+
+func goesOn(id string, ready bool) v1.ContainerStatus {
+	return v1.ContainerStatus{ContainerID: id, Ready: ready, Started: ptr.To(true), State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}}
+}
+
+// TestRestored: 9.9 and 9.12: a status from before a restart is known at once, what no
+// sink has acknowledged is sent at once, what one has is not sent again, and
+// acknowledgements and versions go on.
+func TestRestored(t *testing.T) {
+	bubble(t, "restored", func(t *testing.T) {
+		journal := newNotebook(true)
+		sink := &recorder{}
+		m := NewManager(Options{Sinks: []StatusSink{persistent{sink}}, Journal: journal})
+		m.Restore(Restored{Pod: newPod(uid("sent"), apps("main")), Status: message("known"), Version: 5, Acked: map[string]Acked{"kept": {Version: 5}}})
+		m.Restore(Restored{Pod: newPod(uid("unsent"), apps("main")), Status: message("news"), Version: 7, Acked: map[string]Acked{"kept": {Version: 6}}})
+		if s, ok := m.Get("sent"); !ok || s.Message != "known" {
+			t.Errorf("9.12: Get before Run: %v %v", s.Message, ok)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- m.Run(ctx) }()
+		advance(t, 0)
+		if got := sink.got("unsent"); len(got) != 1 || got[0].Version != 7 || len(sink.got("sent")) != 0 {
+			t.Errorf("9.9: sent %v and %v", versions(got), versions(sink.got("sent")))
+		}
+		if _, acked := journal.got("unsent"); acked != 7 {
+			t.Errorf("acknowledged %d", acked)
+		}
+		pod := newPod(uid("sent"), apps("main"))
+		pod.Status = v1.PodStatus{} // its source has none
+		set(t, m, pod, message("changed"))
+		advance(t, 0)
+		if changed, acked := journal.got("sent"); changed != 6 || acked != 6 {
+			t.Errorf("version %d, acknowledged %d, want 6", changed, acked)
+		}
+		m.Restore(Restored{Pod: newPod(uid("sent")), Status: message("late"), Version: 1})
+		if s, _ := m.Get("sent"); s.Message != "changed" {
+			t.Errorf("a restored status replaced a new one: %s", s.Message)
+		}
+		cancel()
+		<-done
+	})
+}
+
+// TestHeldForJournal: 9.11, CK4: a terminal status is sent when it would survive a
+// crash, or after 60 s; any other is sent at once.
+func TestHeldForJournal(t *testing.T) {
+	for _, written := range []bool{true, false} {
+		name := "never written"
+		if written {
+			name = "written after 20 s"
+		}
+		bubble(t, name, func(t *testing.T) {
+			journal, sink := newNotebook(false), &recorder{}
+			m := started(t, Options{Sinks: []StatusSink{sink}, Journal: journal})
+			pod := newPod(apps("main"), policy(v1.RestartPolicyNever))
+			set(t, m, pod, oneContainer(v1.PodRunning, goesOn("x://1", true)))
+			advance(t, 0)
+			if sink.count() != 1 {
+				t.Fatalf("%d sends of a running pod", sink.count())
+			}
+			set(t, m, pod, oneContainer(v1.PodFailed, ended("x://1", 3)))
+			advance(t, 20*time.Second)
+			if sink.count() != 1 {
+				t.Fatal("the end was sent before it was safe")
+			}
+			if written {
+				journal.write()
+				m.Persisted(pod.UID)
+				advance(t, 0)
+			} else {
+				advance(t, 39*time.Second)
+				if sink.count() != 1 {
+					t.Fatal("the end was sent before the minute was over")
+				}
+				advance(t, 2*time.Second)
+			}
+			if got := sink.got(pod.UID); len(got) != 2 || got[1].Status.Phase != v1.PodFailed {
+				t.Errorf("sent: %v", versions(got))
+			}
+		})
+	}
+}
+
+// TestAfterRestart: 9.6 and 9.8, row by row.
+func TestAfterRestart(t *testing.T) {
+	conditions := func(s *v1.PodStatus, c ...v1.PodCondition) *v1.PodStatus { s.Conditions = c; return s }
+	is := func(kind v1.PodConditionType, status v1.ConditionStatus, reason string) v1.PodCondition {
+		return v1.PodCondition{Type: kind, Status: status, Reason: reason}
+	}
+	running := oneContainer(v1.PodRunning, goesOn("x://1", true))
+	for _, tc := range []struct {
+		name        string
+		record, api *v1.PodStatus
+		prefer      bool
+		phase       v1.PodPhase
+		code        int32 // of the container; -1: it runs, -2: it waits
+		ready       bool
+	}{
+		{"nobody else writes it", running, &v1.PodStatus{}, false, v1.PodRunning, -1, true},
+		{"only the record has ended", oneContainer(v1.PodFailed, ended("x://1", 3)), running, false, v1.PodFailed, 3, false},
+		{"only the API has", running, oneContainer(v1.PodSucceeded, ended("x://1", 0)), true, v1.PodSucceeded, 0, false},
+		{"both, in different ways", oneContainer(v1.PodFailed, ended("x://1", 3)), oneContainer(v1.PodSucceeded, goesOn("x://1", false)), true, v1.PodSucceeded, 3, false},
+		{"the API has no details", oneContainer(v1.PodFailed, ended("x://1", 3)), &v1.PodStatus{Phase: v1.PodFailed}, true, v1.PodFailed, 3, false},
+		{"the record is newer", running, oneContainer(v1.PodPending, v1.ContainerStatus{}), true, v1.PodRunning, -1, true},
+		{"the API is newer", oneContainer(v1.PodPending, v1.ContainerStatus{}), running, false, v1.PodRunning, -1, true},
+		{"an end in the API beats running in the record", running, oneContainer(v1.PodRunning, ended("x://1", 9)), true, v1.PodRunning, 9, false},
+		{"but not of another run", oneContainer(v1.PodRunning, goesOn("x://2", true)), oneContainer(v1.PodRunning, ended("x://1", 9)), true, v1.PodRunning, -1, true},
+		{
+			"9.8: somebody declared the node lost", running,
+			conditions(oneContainer(v1.PodRunning, goesOn("x://1", true)), is(v1.PodReady, v1.ConditionFalse, "NodeLost"), is(v1.ContainersReady, v1.ConditionTrue, "")),
+			true, v1.PodRunning, -1, false,
+		},
+		{
+			"9.8: a gate is no such word", running,
+			conditions(oneContainer(v1.PodRunning, goesOn("x://1", true)), is(v1.PodReady, v1.ConditionFalse, reasonGatesNotReady), is(v1.ContainersReady, v1.ConditionTrue, "")),
+			true, v1.PodRunning, -1, true,
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			record, api := tc.record.DeepCopy(), tc.api.DeepCopy()
+			got := afterRestart(tc.record, tc.api, tc.prefer)
+			cs := got.ContainerStatuses[0]
+			code := int32(-2)
+			switch {
+			case cs.State.Running != nil:
+				code = -1
+			case cs.State.Terminated != nil:
+				code = cs.State.Terminated.ExitCode
+			}
+			if got.Phase != tc.phase || code != tc.code || cs.Ready != tc.ready {
+				t.Errorf("phase %s, code %d, ready %v", got.Phase, code, cs.Ready)
+			}
+			if !equalStatus(record, tc.record, 1<<20) || !equalStatus(api, tc.api, 1<<20) {
+				t.Error("an argument was changed")
+			}
+		})
+	}
+
+	// Always: the higher count, the API's start, foreign conditions and 6.8 from it.
+	record := oneContainer(v1.PodRunning, v1.ContainerStatus{RestartCount: 4})
+	record.StartTime = &metav1.Time{Time: t1}
+	record.Conditions = []v1.PodCondition{is("example.com/old", v1.ConditionTrue, "")}
+	api := oneContainer(v1.PodRunning, v1.ContainerStatus{RestartCount: 2})
+	api.StartTime, api.NominatedNodeName = &metav1.Time{Time: t0}, "n2"
+	api.Conditions = []v1.PodCondition{is("example.com/new", v1.ConditionTrue, "")}
+	got := afterRestart(record, api, true)
+	if got.ContainerStatuses[0].RestartCount != 4 || !got.StartTime.Equal(&metav1.Time{Time: t0}) || got.NominatedNodeName != "n2" ||
+		conditionOf(got.Conditions, "example.com/new") == nil || conditionOf(got.Conditions, "example.com/old") != nil {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestAdopt: 9.6: the merge happens once, when the source names the pod, and makes a
+// version only if it changes something.
+func TestAdopt(t *testing.T) {
+	journal := newNotebook(true)
+	m := NewManager(Options{Journal: journal})
+	m.Restore(Restored{Pod: newPod(apps("main")), Status: oneContainer(v1.PodRunning, goesOn("x://1", true)), Version: 3})
+	api := newPod(apps("main"))
+	api.Status = *oneContainer(v1.PodFailed, ended("x://1", 4))
+	m.Adopt(api)
+	if s, _ := m.Get("uid-1"); s.Phase != v1.PodFailed || version(m, "uid-1") != 4 {
+		t.Errorf("phase %s, version %d", s.Phase, version(m, "uid-1"))
+	}
+	if changed, _ := journal.got("uid-1"); changed != 4 {
+		t.Errorf("the journal has version %d", changed)
+	}
+	again := newPod(apps("main"))
+	m.Adopt(again)
+	if version(m, "uid-1") != 4 {
+		t.Error("it was merged twice")
+	}
+	m.Adopt(newPod(uid("unknown")))
+}
+
+// TestDeleteWaitsForJournal: 9.2: a pod is deleted once that it is finished would
+// survive a crash.
+func TestDeleteWaitsForJournal(t *testing.T) {
+	bubble(t, "delete", func(t *testing.T) {
+		journal := newNotebook(false)
+		api := &deleting{recorder: &recorder{}}
+		m := started(t, Options{Sinks: []StatusSink{api}, Journal: journal, HoldTerminal: time.Hour})
+		pod := newPod(apps("main"), deleted)
+		set(t, m, pod, oneContainer(v1.PodFailed, ended("x://1", 3)))
+		if err := m.TerminatePod(pod); err != nil {
+			t.Fatal(err)
+		}
+		advance(t, time.Minute)
+		if api.deleted != 0 {
+			t.Error("deleted before it was safe")
+		}
+		journal.write()
+		m.Persisted(pod.UID)
+		advance(t, 11*time.Second)
+		if api.deleted != 1 {
+			t.Errorf("deleted %d times", api.deleted)
+		}
+	})
+}
+
+// deleting is a recorder that deletes pods.
+type deleting struct {
+	*recorder
+	deleted int
+}
+
+func (d *deleting) DeletePod(context.Context, PodRef) error { d.deleted++; return nil }
