@@ -34,7 +34,7 @@ var pages = []page{
 	{"cleanup.md", []string{"SG", "HK", "OD", "CG", "SB", "LG", "IG", "CK", "ND", "ID", "DR", "HI"}, []string{"cleanup", "runtime/pods", "status", "."}},
 	{"status.md", nil, []string{"status", "."}},
 	{"runtime.md", nil, []string{"runtime", "runtime/pods", "runtime/cri", "internal/restartpolicy", "."}},
-	{"probe.md", nil, []string{"probe"}},
+	{"probe.md", nil, []string{"probe", "."}},
 }
 
 func main() {
