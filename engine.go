@@ -50,6 +50,7 @@ type Engine struct {
 	loop        *syncloop.Loop
 	housekeeper *cleanup.Housekeeper
 	probes      *probe.Manager
+	proven      *proven
 	health      *runtimeHealth
 	latency     *latency
 	journal     *journal
@@ -147,7 +148,7 @@ func (e *Engine) build() error {
 		pods: e.pods, reader: e.pleg, status: e.status, network: e.health.Network, nodeIPs: c.NodeIPs,
 		clock: c.Clock, events: c.Events,
 		resizer: e.resizer,
-		probes:  e.probes, latency: e.latency,
+		probes:  e.probes, proven: e.proven, latency: e.latency,
 		unseen:    unseen,
 		removable: func(uid types.UID) bool { return e.loop.Ready() && e.workers.ShouldPodContentBeRemoved(uid) },
 		wiped:     e.journal.wiped,

@@ -23,8 +23,9 @@ const defaultStartSpread = time.Second
 
 // buildProbes makes the probe manager. It needs the parts built before it.
 func (e *Engine) buildProbes(meter metric.Meter) error {
+	e.proven = &proven{journal: e.journal, unwritten: map[provenKey]types.UID{}}
 	o := e.config.Probes
-	o.Pods, o.Runtime, o.Memory, o.OnResult = probedPods{e}, e.config.Runtime, probeMemory{e.journal}, e.probed
+	o.Pods, o.Runtime, o.Memory, o.OnResult = probedPods{e}, e.config.Runtime, e.proven, e.probed
 	if o.StartSpread == 0 {
 		o.StartSpread = defaultStartSpread
 	}
@@ -58,7 +59,10 @@ func (p probedPods) View(uid types.UID) (probe.View, bool) {
 
 // probed hears of a new result (spec/probe.md 6.2). Pods that are gone are unknown to
 // whom it tells.
-func (e *Engine) probed(_ context.Context, a probe.Announcement) {
+func (e *Engine) probed(ctx context.Context, a probe.Announcement) {
+	if a.Result == probe.Success {
+		e.proven.wait(ctx, a)
+	}
 	switch a.Kind {
 	case probe.Startup:
 		e.status.SetContainerStartup(a.UID, a.ID, a.Result == probe.Success)
@@ -89,7 +93,7 @@ func (s probeSource) ProbeResults(id runtime.ContainerID) (startup, liveness pod
 }
 
 // probeFacts tells the status generator what the probes know of a pod's containers.
-func probeFacts(m prober, pod *v1.Pod) func(container string, id runtime.ContainerID) status.ProbeFacts {
+func probeFacts(m prober, proven *proven, pod *v1.Pod) func(container string, id runtime.ContainerID) status.ProbeFacts {
 	states := map[probe.Result]status.ProbeState{
 		probe.Unknown: status.ProbePending, probe.Success: status.ProbeSuccess, probe.Failure: status.ProbeFailure,
 	}
@@ -97,6 +101,9 @@ func probeFacts(m prober, pod *v1.Pod) func(container string, id runtime.Contain
 		r, has := m.Status(k, pod, container, id)
 		if !has {
 			return status.ProbeNone
+		}
+		if r == probe.Success && proven.open(k, id) {
+			return status.ProbePending
 		}
 		return states[r]
 	}

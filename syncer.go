@@ -79,6 +79,7 @@ type syncer struct {
 	reader  podReader
 	status  statusStore
 	probes  prober
+	proven  *proven
 	network func() error
 	nodeIPs []string
 	clock   clock.PassiveClock
@@ -195,6 +196,7 @@ func (s *syncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, view *runt
 		return err // it may run
 	}
 	s.probes.RemovePod(pod.UID)
+	s.proven.forget(pod.UID)
 	_, err = s.publish(pod, keepIPs(fresh, view), true, statusFunc)
 	return err
 }
@@ -251,7 +253,7 @@ func (s *syncer) publish(pod *v1.Pod, view *runtime.PodStatus, ended bool, amend
 		Resize:       s.resizer.allocations.Conditions(pod.UID),
 		Actuated:     s.resizer.allocations.Actuated(pod.UID),
 		Amend:        amend,
-		Probes:       probeFacts(s.probes, pod),
+		Probes:       probeFacts(s.probes, s.proven, pod),
 		Now:          s.clock.Now(),
 	}
 	if old, ok := s.status.Get(pod.UID); ok {

@@ -143,7 +143,7 @@ func (r *rig) Recall(_ types.UID, _ string, id runtime.ContainerID) *probe.Recor
 	return nil
 }
 
-func (r *rig) Remember(_ types.UID, _ string, id runtime.ContainerID, kind probe.Kind, f probe.Fact) {
+func (r *rig) Remember(_ types.UID, _ string, id runtime.ContainerID, kind probe.Kind, f probe.Fact, _ bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.facts[id.ID+" "+kind.String()] = f

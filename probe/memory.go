@@ -11,4 +11,4 @@ type noMemory struct{}
 
 func (noMemory) Recall(types.UID, string, runtime.ContainerID) *Record { return nil }
 
-func (noMemory) Remember(types.UID, string, runtime.ContainerID, Kind, Fact) {}
+func (noMemory) Remember(types.UID, string, runtime.ContainerID, Kind, Fact, bool) {}

@@ -65,7 +65,7 @@ type remembers struct{ ran chan struct{} }
 
 func (remembers) Recall(typesUID, string, containerID) *probe.Record { return nil }
 
-func (m remembers) Remember(typesUID, string, containerID, probe.Kind, probe.Fact) {
+func (m remembers) Remember(typesUID, string, containerID, probe.Kind, probe.Fact, bool) {
 	select {
 	case m.ran <- struct{}{}:
 	default:

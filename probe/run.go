@@ -82,9 +82,8 @@ func (m *Manager) stop() {
 	} else {
 		m.idle = idle
 	}
-	effects := m.flush()
+	m.flush()
 	m.mu.Unlock()
-	effects.run()
 	timer := m.options.Clock.NewTimer(stopGrace)
 	defer timer.Stop()
 	select {
@@ -253,16 +252,20 @@ func (m *Manager) judge(w *worker, out Outcome, err error, now time.Duration) ef
 		if out.Verdict == VerdictFailure || out.Verdict == VerdictUnknown {
 			result = Failure
 		}
-		before := w.state
+		before, results := w.state, m.results[w.kind]
+		stored, _ := results.get(w.state.ID)
 		var store bool
 		w.state, store = decide.Judge(w.kind, thresholdsOf(w.kind, w.probe), w.state, result)
-		changed := false
+		changed := store && stored != result
 		if store {
-			changed = m.results[w.kind].set(w.pod.uid, w.state.ID, result, false)
+			stored = result
 			w.ready = w.ready || result == Success
 		}
 		if changed || result == Failure || before.Last != w.state.Last || m.stale(w, now) {
-			todo = append(todo, m.remember(w, now))
+			m.remember(w, stored, changed, now) // before anybody can act on it
+		}
+		if store {
+			results.set(w.pod.uid, w.state.ID, result, false)
 		}
 		if w.state.Hold {
 			w.why = "decided for this container"
@@ -302,26 +305,22 @@ func (m *Manager) stale(w *worker, now time.Duration) bool {
 }
 
 // remember writes down what is known of a worker's container.
-func (m *Manager) remember(w *worker, now time.Duration) func() {
+func (m *Manager) remember(w *worker, stored Result, news bool, now time.Duration) {
 	w.remembered = max(now, 1)
-	stored, _ := m.results[w.kind].get(w.state.ID)
-	fact := Fact{Stored: stored, Last: w.state.Last, Run: w.state.Run, At: m.epoch.Add(w.executed)}
-	uid, name, id, kind := w.pod.uid, w.name, w.state.ID, w.kind
-	return func() { m.options.Memory.Remember(uid, name, id, kind, fact) }
+	m.options.Memory.Remember(w.pod.uid, w.name, w.state.ID, w.kind,
+		Fact{Stored: stored, Last: w.state.Last, Run: w.state.Run, At: m.epoch.Add(w.executed)}, news)
 }
 
 // flush writes down what has been probed, at the end of a run (9.8).
-func (m *Manager) flush() effects {
-	var todo effects
+func (m *Manager) flush() {
 	now := m.now()
 	for _, p := range m.pods {
 		for _, w := range p.workers {
-			if _, ok := m.results[w.kind].get(w.state.ID); ok && w.executed > 0 {
-				todo = append(todo, m.remember(w, now))
+			if stored, ok := m.results[w.kind].get(w.state.ID); ok && w.executed > 0 {
+				m.remember(w, stored, false, now)
 			}
 		}
 	}
-	return todo
 }
 
 // effects are calls to others, made without the lock.

@@ -61,12 +61,15 @@ type Pods interface {
 }
 
 // Memory keeps what must survive a restart of the engine (spec/probe.md 8). Calls
-// come from several goroutines and must not block: Remember may write later.
+// come from several goroutines and must not block: Remember may write later. It is
+// called before its fact can be seen in any other way, with a lock held: it must not
+// call the manager.
 type Memory interface {
 	// Recall returns what was kept of a container in an earlier run, or nil.
 	Recall(uid types.UID, container string, id runtime.ContainerID) *Record
-	// Remember takes one kind's newest facts of a container.
-	Remember(uid types.UID, container string, id runtime.ContainerID, kind Kind, fact Fact)
+	// Remember takes one kind's newest facts of a container. With news the stored
+	// result is another one than before, and will be announced.
+	Remember(uid types.UID, container string, id runtime.ContainerID, kind Kind, fact Fact, news bool)
 }
 
 // Executor runs commands in containers; every runtime.RuntimeService is one.
