@@ -82,8 +82,8 @@ func failing(context.Context, status.Update) (status.StoreResult, error) {
 	return 0, errors.New("no API")
 }
 
-// TestEndIsTold: CK4, HI7, HI9, ND10, status.md 9.1, 9.9, edge case 22, cleanup edge
-// case 31. The agent is killed twice around the end of a pod while no API answers,
+// TestEndIsTold: CK4, HI7, HI9, ND10, status.md 9.1, 9.9, edge case 22, and of
+// cleanup.md edge case 31. The agent is killed twice around the end of a pod while no API answers,
 // and the runtime loses the pod: its exit code arrives unchanged all the same, as
 // soon as an API answers, and it is not run again.
 func TestEndIsTold(t *testing.T) {
@@ -217,7 +217,7 @@ func TestCrashBetweenAgents(t *testing.T) {
 	})
 }
 
-// TestGoneBetweenAgents: HI7, HI10: a pod that was deleted, and whose containers
+// TestGoneBetweenAgents: HI7, HI10, status.md 9.10: a pod that was deleted, and whose containers
 // vanished, while no agent was there: its end is told, its record goes.
 func TestGoneBetweenAgents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -44,6 +44,11 @@
 //   - Every step compares desired with observed. Events and timers are hints to
 //     look again; losing one costs time, never the outcome.
 //   - An idle pod has no goroutine and no timer of its own.
+//   - What cannot be read back from the runtime is on the disk before anybody
+//     acts on it (package status/checkpoint). An agent killed at any moment, and
+//     the machine with it, loses no exit code, runs nothing twice that must run
+//     once, and reports no pod unready that was ready. [Engine.Recovery] says what
+//     was found; nothing is started, stopped or removed before.
 //   - Nothing is global: any number of engines live in one process and share
 //     nothing, as long as each has its own RootDir, and its own OwnerID where
 //     they share a runtime.

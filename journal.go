@@ -45,6 +45,9 @@ type journal struct {
 	mu sync.Mutex
 	// met are the pods that this process has been handed, as they were last.
 	met map[types.UID]*v1.Pod
+	// waiting are pods whose worker could not go on because their record could not
+	// be written.
+	waiting map[types.UID]bool
 }
 
 var (
@@ -96,6 +99,7 @@ func (j *journal) forget(uid types.UID) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	delete(j.met, uid)
+	delete(j.waiting, uid)
 }
 
 // knows reports whether this process was handed the pod.
@@ -128,7 +132,22 @@ func (j *journal) Record(ctx context.Context, uid types.UID, f podworkers.Facts)
 		j.logger.Error(err, "pod is stopped without a checkpoint", "uid", uid)
 		return nil
 	}
+	j.mu.Lock()
+	j.waiting[uid] = true
+	j.mu.Unlock()
 	return err
+}
+
+// served returns the pod if its worker waits for its record, and forgets that it
+// does.
+func (j *journal) served(uid types.UID) *v1.Pod {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.waiting[uid] {
+		return nil
+	}
+	delete(j.waiting, uid)
+	return j.met[uid]
 }
 
 // requestedFor is how long ago the pod was asked to stop.
@@ -341,10 +360,22 @@ func (r startingRuntime) StartContainer(ctx context.Context, containerID string)
 // buildJournal makes what remembers pods.
 func (e *Engine) buildJournal(meter metric.Meter) {
 	c := e.config
-	j := &journal{clock: c.Clock, logger: c.Logger.WithName("checkpoint"), bootID: c.BootID, met: map[types.UID]*v1.Pod{}, end: e.endOf}
+	j := &journal{
+		clock: c.Clock, logger: c.Logger.WithName("checkpoint"), bootID: c.BootID, end: e.endOf,
+		met: map[types.UID]*v1.Pod{}, waiting: map[types.UID]bool{},
+	}
 	j.keeper = checkpoint.NewKeeper(checkpoint.Options{
 		Store: c.Checkpoints, BootID: c.BootID, Clock: c.Clock, Logger: j.logger, Meter: meter,
-		Written: func(uid types.UID) { e.status.Persisted(uid) },
+		Written: e.recordWritten,
 	})
 	e.journal = j
+}
+
+// recordWritten lets go on what waited for a pod's record: its status, and its
+// worker, whose own back-off may be minutes by now.
+func (e *Engine) recordWritten(uid types.UID) {
+	e.status.Persisted(uid)
+	if pod := e.journal.served(uid); pod != nil {
+		e.workers.UpdatePod(podworkers.UpdateOptions{Type: podworkers.Sync, Pod: pod, StartTime: e.config.Clock.Now()})
+	}
 }

@@ -33,8 +33,9 @@ func TestReadySurvivesAgent(t *testing.T) {
 		n.kill(first)
 		for range 3 {
 			r := n.agent()
-			if p, ok := r.engine.Explain("uid-web"); !ok || len(p.Containers) != 1 || !p.Containers[0].Ready {
-				synctest.Wait() // Run loads first
+			synctest.Wait()
+			if e, ok := r.engine.Explain("uid-web"); !ok || len(e.Containers) != 1 || !e.Containers[0].Ready {
+				t.Errorf("before its source has named it: %v %+v", ok, e.Containers)
 			}
 			r.set(pod())
 			<-time.After(3 * time.Minute)

@@ -38,6 +38,14 @@
 // run, and Ready is never True beside a terminal phase (8.4, 8.5). An idle pod
 // has no goroutine, no timer and no periodic work.
 //
+// # Restarts
+//
+// A [Journal] is told of every change and acknowledgement, and holds back a
+// terminal phase until that would survive a crash, for a minute at most (9.11).
+// [Manager.Restore] brings back what it kept: lookups find it at once (9.12), what no
+// sink acknowledged is sent at once (9.9), and [Manager.Adopt] merges what the pod's
+// source says (9.6). Package status/checkpoint keeps it on the disk.
+//
 // # Differences from the kubelet
 //
 // Beyond what spec/status.md marks as FIX or LIB:

@@ -55,10 +55,6 @@ type Options struct {
 	// Mirrors translates between static and mirror pods. Nil means there are no
 	// mirror pods, and sinks with [PodReader] get no static pods.
 	Mirrors Mirrors
-	// Loader returns the last status of a pod known from before a restart. It
-	// stands in for the cached status until the first own update (9.6, 9.12).
-	// It must not block and must not call the manager back. Nil means none.
-	Loader func(uid types.UID) (*v1.PodStatus, bool)
 	// Journal remembers statuses across a restart. Nil means nobody does; then
 	// [Manager.Restore] is of no use either.
 	Journal Journal
@@ -214,11 +210,6 @@ func (m *Manager) Get(uid types.UID) (v1.PodStatus, bool) {
 	m.mu.Unlock()
 	if known != nil {
 		return *known, true
-	}
-	if m.options.Loader != nil {
-		if s, ok := m.options.Loader(uid); ok && s != nil {
-			return *s, true
-		}
 	}
 	return v1.PodStatus{}, false
 }

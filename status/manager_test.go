@@ -103,11 +103,13 @@ func TestUpdateSteps(t *testing.T) {
 			t.Error("a container left Terminated")
 		}
 	})
-	t.Run("step 1, 9.12: a loaded status is the old one and the one to get", func(t *testing.T) {
+	t.Run("step 1, 9.12: a restored status is the old one and the one to get", func(t *testing.T) {
 		loaded := scene(newPod(), "A T1")
 		loaded.StartTime = &metav1.Time{Time: t0}
-		m, _ := managed(t, Options{Loader: func(uid types.UID) (*v1.PodStatus, bool) { return loaded, uid == "uid-1" }})
+		m, _ := managed(t, Options{})
 		pod := newPod(policy(never), apps("a0"))
+		pod.Status = v1.PodStatus{} // nobody else writes it
+		m.Restore(Restored{Pod: pod, Status: loaded, Version: 3})
 		if got, ok := m.Get(pod.UID); !ok || got.ContainerStatuses[0].State.Terminated == nil {
 			t.Error("not to be got")
 		}

@@ -196,11 +196,6 @@ type remarks []string
 
 // before is the status of a pod nothing is cached of.
 func (m *Manager) before(pod *v1.Pod) *v1.PodStatus {
-	if m.options.Loader != nil {
-		if s, ok := m.options.Loader(pod.UID); ok && s != nil {
-			return s
-		}
-	}
 	if m.options.Mirrors != nil && isStatic(pod) {
 		if mirror := m.options.Mirrors.MirrorOf(pod); mirror != nil {
 			return &mirror.Status
