@@ -13,6 +13,7 @@ import (
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods"
 	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/status/checkpoint"
 )
 
 // defaultStartSpread bounds how long the first run of a probe is put off in the
@@ -111,6 +112,29 @@ func probeFacts(m prober, proven *proven, pod *v1.Pod) func(container string, id
 		return status.ProbeFacts{
 			Startup:   fact(probe.Startup, container, id),
 			Readiness: fact(probe.Readiness, container, id),
+		}
+	}
+}
+
+// restoreProbes brings a remembered status up to what the probes are remembered to
+// have found, which is written first: so the status that is sent after a restart is
+// the one that is generated next (spec/probe.md 8.8).
+func (e *Engine) restoreProbes(r *checkpoint.Record) {
+	if r.Pod == nil || r.Terminal() {
+		return
+	}
+	for _, list := range [...][]v1.ContainerStatus{r.Status.InitContainerStatuses, r.Status.ContainerStatuses} {
+		for i := range list {
+			id, err := runtime.ParseContainerID(list[i].ContainerID)
+			if err != nil || list[i].State.Running == nil {
+				continue
+			}
+			if result, has := e.probes.Status(probe.Startup, r.Pod, list[i].Name, id); has && result == probe.Success {
+				e.status.SetContainerStartup(r.UID, id, true)
+			}
+			if result, has := e.probes.Status(probe.Readiness, r.Pod, list[i].Name, id); has {
+				e.status.SetContainerReadiness(r.UID, id, result == probe.Success)
+			}
 		}
 	}
 }

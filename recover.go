@@ -139,6 +139,7 @@ func (e *Engine) load(ctx context.Context) error {
 		e.status.Restore(status.Restored{
 			Pod: podOf(r), Status: r.Remembered(rebooted(r, e.journal.bootID)), Version: r.Version, Finished: r.Finished, Acked: acked,
 		})
+		e.restoreProbes(r)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
