@@ -81,6 +81,16 @@ func (m *Manager) next(ctx context.Context, i int) (*run, effects) {
 	return nil, effects
 }
 
+// startable reports whether something queued finds a free slot.
+func (m *Manager) startable() bool {
+	for i := range m.lanes {
+		if m.lanes[i].free > 0 && len(m.lanes[i].queue) > 0 && !m.stopping {
+			return true
+		}
+	}
+	return false
+}
+
 // begin makes the run of a worker that has a slot.
 func (m *Manager) begin(ctx context.Context, w *worker, lane int, now time.Duration) *run {
 	late := max(now-w.due, 0)

@@ -29,6 +29,9 @@ type Manager struct {
 	lanes    [2]lane
 	numbers  uint64
 	inFlight int
+	// armed is when the scheduler will wake up; 0 while it is awake, and will look
+	// at everything before it sleeps.
+	armed time.Duration
 	// idle is closed when nothing is in flight any more; nil while nobody waits.
 	idle     chan struct{}
 	begun    bool
@@ -216,6 +219,7 @@ func (m *Manager) end(w *worker) {
 		w.run.cancel(errEnded)
 		w.due = m.now() + hungGrace // by then its slot is free again
 		m.due.place(w)
+		m.poke()
 	case ended:
 		return
 	}

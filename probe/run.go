@@ -229,10 +229,7 @@ func (m *Manager) finish(ctx context.Context, r *run, out Outcome, err error) *r
 	}
 	todo := m.judge(w, out, err, now)
 	next, more := m.next(ctx, r.lane)
-	urgent := m.due[0] == w || m.due[0].due <= now
-	for i := range m.lanes {
-		urgent = urgent || m.lanes[i].free > 0 && len(m.lanes[i].queue) > 0
-	}
+	urgent := m.armed != 0 && (m.due[0].due < m.armed || m.startable())
 	m.mu.Unlock()
 	todo.run()
 	more.run()

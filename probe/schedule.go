@@ -2,6 +2,7 @@ package probe
 
 import (
 	"context"
+	"math"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -54,13 +55,19 @@ func (m *Manager) schedule(ctx context.Context) {
 	}
 }
 
-// pause is the time until the next worker is due; false if none waits.
+// pause is the time until the next worker is due; false if none waits. From then on
+// the scheduler has to be told of what cannot wait that long.
 func (m *Manager) pause() (time.Duration, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.startable() {
+		return 0, true
+	}
 	if len(m.due) == 0 {
+		m.armed = math.MaxInt64
 		return 0, false
 	}
+	m.armed = m.due[0].due
 	return max(m.due[0].due-m.now(), 0), true
 }
 
@@ -73,6 +80,7 @@ func (m *Manager) takeDue(batch []*worker) []*worker {
 	now := m.now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.armed = 0
 	for len(m.due) > 0 && len(batch) < maxBatch && m.due[0].due <= now {
 		w := m.due.take()
 		if w.stage == waiting {
