@@ -5,8 +5,10 @@ package dirlock
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // ErrInUse is returned by [Acquire] while somebody else holds the lock.
@@ -21,7 +23,19 @@ type Lock struct{ file *os.File }
 
 // Acquire locks dir, which must exist, without waiting.
 func Acquire(dir string) (*Lock, error) {
-	f, err := os.OpenFile(filepath.Join(dir, fileName), os.O_CREATE|os.O_RDWR, 0o600)
+	path := filepath.Join(dir, fileName)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		// On a disk that takes nothing the file of an earlier time does as well, and
+		// without one the folder itself.
+		var openErr error
+		if f, openErr = os.Open(path); errors.Is(openErr, fs.ErrNotExist) {
+			f, openErr = os.Open(dir)
+		}
+		if openErr == nil {
+			err = nil
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", dir, err)
 	}
