@@ -3,6 +3,7 @@ package podwright
 import (
 	"context"
 	"errors"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -137,6 +138,8 @@ type knownPods struct {
 	// sight and orphan bring in what is remembered of a pod.
 	sight  func(podworkers.UpdateOptions) []podworkers.UpdateOptions
 	orphan func(*runtime.Pod) podworkers.UpdateOptions
+	// held are the pods that the loop is about to hand over itself.
+	held func() []types.UID
 }
 
 func (k knownPods) SyncKnownPods(desired []*v1.Pod) map[types.UID]cleanup.Worker {
@@ -162,7 +165,13 @@ func (k knownPods) ContentShouldBeRemoved(uid types.UID) bool {
 	return k.workers.ShouldPodContentBeRemoved(uid)
 }
 
-func (k knownPods) Restart(pod *v1.Pod) { k.update(podworkers.Create, pod) }
+// Restart leaves out what the loop still holds: that pod has no worker because it
+// was never handed over, and a second Create would ask for a second life (U5).
+func (k knownPods) Restart(pod *v1.Pod) {
+	if !slices.Contains(k.held(), pod.UID) {
+		k.update(podworkers.Create, pod)
+	}
+}
 
 func (k knownPods) Kill(pod *v1.Pod) { k.update(podworkers.Kill, pod) }
 

@@ -298,3 +298,41 @@ func TestWrites(t *testing.T) {
 		}
 	})
 }
+
+// TestHeldAtHousekeeping: HI8: a pod that no worker has yet when the first housekeeping
+// pass looks, because the runtime was slow to answer, is not taken for one whose life
+// is over.
+func TestHeldAtHousekeeping(t *testing.T) {
+	for _, slow := range []time.Duration{0, 50 * time.Millisecond, 150 * time.Millisecond, time.Second, 3 * time.Second} {
+		t.Run(slow.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newHost(t, fake.New(fake.Options{}))
+				pods := func() []*v1.Pod {
+					return []*v1.Pod{newPod("web"), withPolicy(newPod("once"), v1.RestartPolicyNever)}
+				}
+				first := n.agent()
+				first.set(pods()...)
+				first.phase("uid-web", v1.PodRunning, time.Minute)
+				first.phase("uid-once", v1.PodRunning, time.Minute)
+				<-time.After(2 * time.Second)
+				n.kill(first)
+				n.rt.Wipe()
+				remove := n.rt.Inject(fake.Fault{
+					Match: fake.Match{Method: fake.ListContainers}, Effect: fake.Effect{Delay: slow},
+				})
+				r := n.agent()
+				r.set(pods()...)
+				r.phase("uid-once", v1.PodFailed, time.Minute)
+				r.phase("uid-web", v1.PodRunning, time.Minute)
+				remove()
+				<-time.After(time.Minute)
+				if s := starts(n.rt, "uid-once"); s != 1 {
+					t.Errorf("a pod that runs once was started %d times", s)
+				}
+				if c := r.pod("uid-web").Status.ContainerStatuses[0]; c.RestartCount != 1 {
+					t.Errorf("restart count %d", c.RestartCount)
+				}
+			})
+		})
+	}
+}

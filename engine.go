@@ -176,7 +176,7 @@ func (e *Engine) buildLoop(meter func(string) metric.Meter) error {
 	if err != nil {
 		return err
 	}
-	inventory := newInventory(knownPods{e.workers, c.Clock, e.sight, e.orphan}, e.pleg, c.Clock, func() cleanup.Plan { return e.housekeeper.LastPlan() })
+	inventory := newInventory(knownPods{e.workers, c.Clock, e.sight, e.orphan, e.loop.Held}, e.pleg, c.Clock, func() cleanup.Plan { return e.housekeeper.LastPlan() })
 	e.housekeeper, err = cleanup.New(e.loop.Store(), inventory, inventory, cleanup.Options{
 		SourcesReady: e.loop.Ready, Undecided: e.loop.Undecided, Gate: e.usable, Again: e.tidy,
 		Statuses: statuses{e.status, e, e.status.Sinks()}, Probes: e.probes, Content: e.pods,

@@ -32,6 +32,17 @@ func (s statuses) RemoveOrphanedStatuses(desired map[types.UID]struct{}) {
 			continue
 		}
 		met := e.journal.knows(r.UID)
+		if _, wanted := e.loop.Store().Get(r.UID); wanted {
+			// The housekeeper starts it. After an end that is a new life, with a
+			// record of its own; before any worker has had it, it is still the old one.
+			if met && r.Finished {
+				e.journal.keeper.Delete(r.UID)
+				e.journal.forget(r.UID)
+			} else {
+				known[r.UID] = struct{}{}
+			}
+			continue
+		}
 		view, err := e.pleg.Get(r.UID)
 		switch {
 		case err != nil || undecided && !met:

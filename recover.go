@@ -250,6 +250,14 @@ func (e *Engine) sight(options podworkers.UpdateOptions) []podworkers.UpdateOpti
 	if r == nil {
 		return all
 	}
+	if r.Finished && !r.Terminal() {
+		// It was removed, has ended and is back: a new life.
+		e.journal.keeper.Delete(pod.UID)
+		e.journal.forget(pod.UID)
+		e.status.Forget(pod.UID)
+		e.journal.meet(pod)
+		return all
+	}
 	if r.Terminal() && !terminal(pod.Status.Phase) {
 		ended := *pod
 		ended.Status = *r.Status

@@ -9,14 +9,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/runtime/fake"
 )
-
-// boot names a boot of the machine.
-func boot(id string) func(*podwright.Config) {
-	return func(c *podwright.Config) { c.BootID = id }
-}
 
 // withPolicy returns the pod with a restart policy.
 func withPolicy(p *v1.Pod, policy v1.RestartPolicy) *v1.Pod {
@@ -35,25 +29,25 @@ func starts(rt *fake.Runtime, uid types.UID) int {
 // count, and what had finished stays finished.
 func TestReboot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		scripts := map[string]fake.Script{"job": {Exit: &fake.Exit{After: time.Second}}}
-		root := t.TempDir()
+		n := newHost(t, byContainer(map[string]fake.Script{"job": {Exit: &fake.Exit{After: time.Second}}}))
 		pods := func() []*v1.Pod {
 			return []*v1.Pod{
 				newPod("web"), withPolicy(newPod("once"), v1.RestartPolicyNever),
 				withPolicy(newPod("retry"), v1.RestartPolicyOnFailure), withPolicy(newPod("done", "job"), v1.RestartPolicyNever),
 			}
 		}
-		before := newRig(t, byContainer(scripts), root, boot("first")).start()
+		before := n.agent()
 		before.set(pods()...)
 		for _, uid := range []types.UID{"uid-web", "uid-once", "uid-retry"} {
 			before.phase(uid, v1.PodRunning, 10*time.Second)
 		}
 		before.phase("uid-done", v1.PodSucceeded, 10*time.Second)
 		<-time.After(5 * time.Second)
-		before.stop()
+		n.kill(before)
 
-		wiped := byContainer(scripts)
-		r := newRig(t, wiped, root, boot("second")).start()
+		n.rt.Wipe()
+		n.boot = "boot-2"
+		r := n.agent()
 		r.set(pods()...)
 		r.phase("uid-web", v1.PodRunning, 10*time.Second)
 		r.phase("uid-retry", v1.PodRunning, 10*time.Second)
@@ -61,9 +55,9 @@ func TestReboot(t *testing.T) {
 		r.phase("uid-done", v1.PodSucceeded, 10*time.Second)
 		<-time.After(5 * time.Minute)
 
-		for uid, want := range map[types.UID]int{"uid-web": 1, "uid-retry": 1, "uid-once": 0, "uid-done": 0} {
-			if n := starts(wiped, uid); n != want {
-				t.Errorf("%s was started %d times after the reboot, want %d", uid, n, want)
+		for uid, want := range map[types.UID]int{"uid-web": 2, "uid-retry": 2, "uid-once": 1, "uid-done": 1} {
+			if got := starts(n.rt, uid); got != want {
+				t.Errorf("%s was started %d times in all, want %d", uid, got, want)
 			}
 		}
 		once := r.pod("uid-once").Status.ContainerStatuses[0]
