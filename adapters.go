@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
@@ -156,6 +159,22 @@ func (k knownPods) SyncKnownPods(desired []*v1.Pod) map[types.UID]cleanup.Worker
 	return out
 }
 
+// Known is for dry runs: it changes nothing.
+func (k knownPods) Known() map[types.UID]cleanup.Worker {
+	out := map[types.UID]cleanup.Worker{}
+	for _, x := range k.workers.Snapshot() {
+		w := cleanup.Worker{State: cleanup.WorkerSync, HasConfig: true, Static: x.Static}
+		switch {
+		case k.workers.IsPodKnownTerminated(x.UID):
+			w.State = cleanup.WorkerTerminated
+		case x.TerminationRequested:
+			w.State = cleanup.WorkerTerminating
+		}
+		out[x.UID] = w
+	}
+	return out
+}
+
 func (k knownPods) Knows(uid types.UID) bool {
 	_, known := k.workers.Explain(uid)
 	return known
@@ -205,12 +224,46 @@ type collector struct {
 	records *imageRecords
 }
 
-func (c collector) Collect(ctx context.Context, contentGoes func(types.UID) bool) error {
-	_, err := c.pods.GarbageCollect(ctx, pods.GCPolicy{
+func (c collector) gcPolicy(contentGoes func(types.UID) bool) pods.GCPolicy {
+	return pods.GCPolicy{
 		MinAge: c.policy.MinAge, FinishedAt: c.finishedAt,
 		MaxPerContainer: c.policy.PerName, MaxContainers: c.policy.Total,
 		SourcesReady: c.ready(), ContentShouldBeRemoved: contentGoes,
 		RuntimeShouldBeRemoved: c.workers.ShouldPodRuntimeBeRemoved,
-	})
+	}
+}
+
+func (c collector) Plan(ctx context.Context, contentGoes func(types.UID) bool) ([]cleanup.Action, error) {
+	list, err := c.pods.PlanGarbageCollect(ctx, c.gcPolicy(contentGoes))
+	var out []cleanup.Action
+	for _, a := range list {
+		// A ready sandbox is no candidate.
+		if !a.Sandbox || !strings.HasPrefix(a.Kept, "HI6") {
+			out = append(out, gcAction(a))
+		}
+	}
+	return out, err
+}
+
+func (c collector) Collect(ctx context.Context, contentGoes func(types.UID) bool, permits func(cleanup.Action) bool, done func(cleanup.Action, error)) error {
+	policy := c.gcPolicy(contentGoes)
+	policy.Permits = func(a pods.GCAction) bool { return permits(gcAction(a)) }
+	policy.Done = func(a pods.GCAction, err error) { done(gcAction(a), err) }
+	_, err := c.pods.GarbageCollect(ctx, policy)
 	return errors.Join(err, c.records.prune(ctx))
+}
+
+// gcAction gives the choice of a container or sandbox the shape of a plan.
+func gcAction(a pods.GCAction) cleanup.Action {
+	out := cleanup.Action{
+		Step: cleanup.StepContainers, PodUID: a.PodUID, Object: a.Namespace + "/" + a.Pod + "/" + a.Container + " " + a.ID,
+		Reason: a.Reason, Forbidden: a.Kept, Age: metav1.Duration{Duration: a.Age.Truncate(time.Second)},
+	}
+	if a.Sandbox {
+		out.Step, out.Object = cleanup.StepSandboxes, a.Namespace+"/"+a.Pod+" "+a.ID
+	}
+	if out.Reason == "" {
+		out.Reason = "it does not run"
+	}
+	return out
 }

@@ -72,6 +72,10 @@ type Config struct {
 	// DeadContainers says how many dead containers are kept. Zero: one per pod and
 	// container name.
 	DeadContainers DeadContainers
+	// ImageGC removes unused images. Nil: none is ever removed.
+	ImageGC *ImageGC
+	// Cleanup tunes housekeeping.
+	Cleanup Cleanup
 	// NodeName is the node's name in pod names, statuses and downward values: a
 	// DNS subdomain. Empty: the host name.
 	NodeName string

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/pleg"
@@ -48,8 +49,8 @@ func (c collector) finishedAt(uid types.UID, id runtime.ContainerID) time.Time {
 	return time.Time{}
 }
 
-// buildTidiers makes what keeps logs and dead containers few.
-func (e *Engine) buildTidiers() (err error) {
+// buildTidiers makes what keeps logs, dead containers, cgroups and images few.
+func (e *Engine) buildTidiers(images metric.Meter) (err error) {
 	if e.rotator, err = e.pods.NewLogRotator(e.config.LogRotation, e.runningPods); err != nil {
 		return fmt.Errorf("LogRotation: %w", err)
 	}
@@ -57,7 +58,9 @@ func (e *Engine) buildTidiers() (err error) {
 		Keep: e.config.DeadContainers.PerName, MinAge: e.config.DeadContainers.MinAge,
 		ContentShouldBeRemoved: e.contentGoes,
 	})
-	return nil
+	e.records = &imageRecords{pods: e.pods, clock: e.config.Clock}
+	e.cgroupRemover = newCgroupRemover(e.pods.DestroyCgroup, e.orphaned, e.config.Logger.WithName("cgroups"))
+	return e.buildImageGC(images)
 }
 
 // contentGoes reports whether nothing of a pod is needed any more. While sources may

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cleanup"
+	"github.com/podwright/podwright/cleanup/imagegc"
 	"github.com/podwright/podwright/internal/dirlock"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
@@ -55,6 +56,10 @@ type Engine struct {
 	latency     *latency
 	journal     *journal
 	resizer     *resizer
+	// records are of pulls; images is nil if images are not collected.
+	records       *imageRecords
+	images        *imagegc.Collector
+	cgroupRemover *cgroupRemover
 
 	ready  chan struct{}
 	drains chan *drain
@@ -132,7 +137,7 @@ func (e *Engine) build() error {
 	if err != nil {
 		return err
 	}
-	if err := e.buildTidiers(); err != nil {
+	if err := e.buildTidiers(meter("cleanup/imagegc")); err != nil {
 		return err
 	}
 	e.status = status.NewManager(status.Options{
@@ -147,8 +152,8 @@ func (e *Engine) build() error {
 	e.syncer = &syncer{
 		pods: e.pods, reader: e.pleg, status: e.status, network: e.health.Network, nodeIPs: c.NodeIPs,
 		clock: c.Clock, events: c.Events,
-		resizer: e.resizer,
-		probes:  e.probes, proven: e.proven, latency: e.latency,
+		resizer: e.resizer, cgroups: e.cgroupRemover,
+		probes: e.probes, proven: e.proven, latency: e.latency,
 		unseen:    unseen,
 		removable: func(uid types.UID) bool { return e.loop.Ready() && e.workers.ShouldPodContentBeRemoved(uid) },
 		wiped:     e.journal.wiped,
@@ -179,9 +184,11 @@ func (e *Engine) buildLoop(meter func(string) metric.Meter) error {
 	inventory := newInventory(knownPods{e.workers, c.Clock, e.sight, e.orphan, e.loop.Held}, e.pleg, c.Clock, func() cleanup.Plan { return e.housekeeper.LastPlan() })
 	e.housekeeper, err = cleanup.New(e.loop.Store(), inventory, inventory, cleanup.Options{
 		SourcesReady: e.loop.Ready, Undecided: e.loop.Undecided, Gate: e.usable, Again: e.tidy,
-		Statuses: statuses{e.status, e, e.status.Sinks()}, Probes: e.probes, Content: e.pods,
-		Collector: collector{e.pods, e.loop.Ready, e.workers, c.DeadContainers, e.pleg, &imageRecords{pods: e.pods, clock: c.Clock}},
-		Clock:     c.Clock, Logger: c.Logger.WithName("cleanup"), Meter: meter("cleanup"),
+		Statuses: statuses{e.status, e, e.status.Sinks()}, Probes: e.probes, Content: contents{e.pods},
+		Collector: collector{e.pods, e.loop.Ready, e.workers, c.DeadContainers, e.pleg, e.records},
+		Cgroups:   e.cgroupsLeft(), UserRanges: e.pods, BackOffs: e.pods,
+		Veto: c.Cleanup.Veto, Rates: c.Cleanup.Rates, Rule: pods.RemovalRule,
+		Clock: c.Clock, Logger: c.Logger.WithName("cleanup"), Meter: meter("cleanup"),
 	})
 	return err
 }
@@ -218,7 +225,7 @@ func (e *Engine) Run(ctx context.Context) error {
 // the work, then what the work reads from and reports to.
 func (e *Engine) run(ctx context.Context) error {
 	base := context.WithoutCancel(ctx)
-	ended := make(chan error, 9)
+	ended := make(chan error, 11)
 	if err := e.load(base); err != nil {
 		e.config.Logger.Error(err, "no pod is set up")
 	}
@@ -231,6 +238,8 @@ func (e *Engine) run(ctx context.Context) error {
 	rotator := start(base, ended, "log rotation", e.rotator.Run)
 	reaper := start(base, ended, "removal of dead containers", e.reaper.Run)
 	resizer := start(base, ended, "resizing", e.resizer.run)
+	cgroups := start(base, ended, "removal of cgroups", e.cgroupRemover.run)
+	images := start(base, ended, "collection of images", e.runImageGC)
 	loop := start(base, nil, "loop", e.loop.Run)
 	announce := start(base, nil, "ready", e.announce)
 
@@ -250,7 +259,7 @@ func (e *Engine) run(ctx context.Context) error {
 	if d != nil {
 		d.result <- e.stopPods(ctx, d)
 	}
-	err = errors.Join(err, workers.stop(), probes.stop(), resizer.stop(), reaper.stop(), rotator.stop())
+	err = errors.Join(err, workers.stop(), probes.stop(), resizer.stop(), reaper.stop(), rotator.stop(), cgroups.stop(), images.stop())
 	e.flush(base)
 	return errors.Join(err, health.stop(), reader.stop(), sender.stop(), keeper.stop())
 }

@@ -2,6 +2,7 @@ package podwright
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -53,18 +54,26 @@ func (e *Engine) showPulls(pod *v1.Pod) {
 // most; nothing happens while nothing is pulled.
 const pruneRecordsEvery = time.Minute
 
-// imageRecords keeps the records of pulls small. Only housekeeping calls it.
+// imageRecords keeps the records of pulls small, after collections of containers and
+// of images.
 type imageRecords struct {
 	pods  *pods.Manager
 	clock clock.PassiveClock
-	last  time.Time
+
+	mu   sync.Mutex
+	last time.Time
 }
 
 func (r *imageRecords) prune(ctx context.Context) error {
+	r.mu.Lock()
 	now := r.clock.Now()
-	if !r.last.IsZero() && now.Sub(r.last) < pruneRecordsEvery {
+	due := r.last.IsZero() || now.Sub(r.last) >= pruneRecordsEvery
+	if due {
+		r.last = now
+	}
+	r.mu.Unlock()
+	if !due {
 		return nil
 	}
-	r.last = now
 	return r.pods.PruneImageRecords(ctx)
 }

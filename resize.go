@@ -203,6 +203,9 @@ func (s *syncer) allocate(desired *v1.Pod, view *runtime.PodStatus) (*v1.Pod, er
 
 // release lets go of what a pod had apart from its containers.
 func (s *syncer) release(ctx context.Context, uid types.UID) error {
+	if err := s.cgroups.settle(ctx, uid); err != nil {
+		return err
+	}
 	if err := s.pods.DestroyCgroup(ctx, uid); err != nil {
 		return err
 	}

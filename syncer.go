@@ -85,6 +85,8 @@ type syncer struct {
 	clock   clock.PassiveClock
 	events  EventRecorder
 	resizer *resizer
+	// cgroups destroys those of pods that are gone.
+	cgroups *cgroupRemover
 	latency *latency
 	// unseen are the objects the runtime has made and not shown yet.
 	unseen *unseen
@@ -121,6 +123,9 @@ func (s *syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v
 	if err := s.network(); err != nil && !pod.Spec.HostNetwork {
 		s.events.Eventf(pod, v1.EventTypeWarning, "NetworkNotReady", "network is not ready: %v", err)
 		return podworkers.SyncResult{}, fmt.Errorf("%w: %w", podworkers.ErrNetworkNotReady, err)
+	}
+	if err := s.cgroups.settle(ctx, pod.UID); err != nil {
+		return podworkers.SyncResult{}, err
 	}
 	if pod, err = s.allocate(desired, view); err != nil {
 		return podworkers.SyncResult{}, err

@@ -3,17 +3,21 @@
 // that never ran, kills what runs without being known, and has content of gone
 // pods removed from the runtime and from disk.
 //
-//	desired pods ─┐ fence                                 fence
-//	workers ──────┴─► SyncKnownPods ─┐               ┌─► restart, finish, kill orphans
-//	runtime ──fresh list of running──┼─► MakePlan ──►┤
-//	statuses, pod and log folders ───┘   (pure)      └─► remove content, folders, logs
-//	                                       │                (each guard asked again)
-//	                                       └─► Plan: every candidate with the reason,
-//	                                           or the rule that forbids it
+//	cgroups ───────┐
+//	desired pods ──┤ fence                                 fence
+//	workers ───────┴─► SyncKnownPods ─┐               ┌─► restart, finish, kill orphans
+//	runtime ──fresh list of running───┼─► MakePlan ──►┤
+//	statuses, folders, user IDs,      │   (pure)      ├─► remove content, folders, logs,
+//	mirror pods, what runtime/pods ───┘      │        │   user IDs, cgroups, mirror pods
+//	would collect                            │        └─► dead containers and sandboxes
+//	                                         │            (guard, veto and rate asked again)
+//	                                         └─► Plan: every candidate with the reason,
+//	                                             or the rule that forbids it
 //
 // A pass first decides, then acts (HK3): [MakePlan] is a function over values,
-// [Housekeeper] reads its input, executes it and asks each guard again right
-// before acting. A dry run is the same code without the last step (DR2).
+// [Housekeeper] reads its input, executes it and asks the guard again right
+// before acting. A dry run ([Housekeeper.Plan]) is the same code without the last
+// step (DR2); it also lists what living pods keep.
 //
 // # What is never done
 //
@@ -31,6 +35,8 @@
 // # What it is not
 //
 // Which dead containers of a live pod are kept is decided by the collector
-// (package runtime/pods). There are no cgroups, images, user namespaces or
-// mirror pods here. Rules are numbered as in docs/spec/cleanup.md.
+// (package runtime/pods), and which images go by package cleanup/imagegc. Who keeps
+// cgroups, user IDs, mirror pods or delays shows them through the small interfaces
+// [Cgroups], [UserRanges], [Mirrors] and [BackOffs]. Rules are numbered as in
+// docs/spec/cleanup.md.
 package cleanup

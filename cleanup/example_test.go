@@ -16,6 +16,7 @@ func ExampleMakePlan() {
 	web := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "uid-web"}}
 	plan := cleanup.MakePlan(cleanup.Input{
 		SourcesReady: true,
+		Explain:      true,
 		Desired:      []*v1.Pod{web},
 		Running:      []*runtime.Pod{{UID: "uid-old", Namespace: "default", Name: "old"}},
 		PodDirs:      []types.UID{"uid-gone", "uid-web"},

@@ -26,10 +26,8 @@ const (
 	// retryMin and retryMax bound the pause after a failed removal (OD10).
 	retryMin = 5 * time.Second
 	retryMax = 5 * time.Minute
-	// maxRemovals bounds how many folders of a kind one pass removes, and
-	// removalBudget how long a pass goes on to remove; what is left is for the
-	// next one (OD10).
-	maxRemovals   = 20
+	// removalBudget is how long a pass goes on to remove things of a kind; what is
+	// left is for the next one (OD10). How many go is bounded by Rates.
 	removalBudget = 200 * time.Millisecond
 	// removalTimeout bounds one removal, so that a runtime that hangs on one pod
 	// holds up the others no longer (HI12).
@@ -57,6 +55,20 @@ type Options struct {
 	Probes    Probes
 	Content   Content
 	Collector Collector
+	// Cgroups, UserRanges, Mirrors and BackOffs are what steps 1, 8, 10, 16 and 17
+	// are about; nil leaves out what needs them.
+	Cgroups    Cgroups
+	UserRanges UserRanges
+	Mirrors    Mirrors
+	BackOffs   BackOffs
+	// Veto is asked before every action; an error keeps it from being done now
+	// (DR5). It must not block. Nil: no veto.
+	Veto func(a Action) error
+	// Rule returns the name of the rule behind an error of Content, empty if it is
+	// none's. Nil: never.
+	Rule func(err error) string
+	// Rates bounds removals (DR6).
+	Rates Rates
 	// Again asks for another pass soon, because one did not get through. It must
 	// not block. Nil means that the next scheduled pass will do.
 	Again func()
@@ -87,13 +99,17 @@ type Housekeeper struct {
 	lastWorkers map[types.UID]Worker
 	content     sets.Set[types.UID] // may have left content in the runtime
 	failures    map[Candidate]*failure
+	reduced     map[types.UID]bool // cgroups whose CPU is at the minimum
 	collectAt   time.Time
 	met         met
 	undecided   complaint.Complaint
+	buckets     map[Step]*bucket
+	outcomes    []Outcome // of this pass
 
-	mu       sync.Mutex
-	finished map[types.UID]bool // noted since the last pass began; true: the workers knew it
-	lastPlan Plan
+	mu           sync.Mutex
+	finished     map[types.UID]bool // noted since the last pass began; true: the workers knew it
+	lastPlan     Plan
+	lastOutcomes []Outcome
 }
 
 // failure is a removal that did not work.
@@ -112,12 +128,13 @@ func New(pods Pods, workers Workers, running RunningLister, options Options) (*H
 	if options.CollectPeriod < 0 {
 		problems = append(problems, errors.New("CollectPeriod must not be negative"))
 	}
+	problems = append(problems, options.Rates.complete())
 	m, err := newMetrics(options.Meter)
 	if err != nil {
 		problems = append(problems, fmt.Errorf("metrics: %w", err))
 	}
-	if len(problems) > 0 {
-		return nil, fmt.Errorf("cleanup: %w", errors.Join(problems...))
+	if err := errors.Join(problems...); err != nil {
+		return nil, fmt.Errorf("cleanup: %w", err)
 	}
 	if options.CollectPeriod == 0 {
 		options.CollectPeriod = defaultCollectPeriod
@@ -132,6 +149,7 @@ func New(pods Pods, workers Workers, running RunningLister, options Options) (*H
 		failures: map[Candidate]*failure{},
 		finished: map[types.UID]bool{},
 		met:      met{},
+		buckets:  options.Rates.buckets(),
 	}, nil
 }
 
@@ -184,30 +202,86 @@ func (h *Housekeeper) Housekeep(ctx context.Context, fence func(critical func())
 	}
 	now := h.options.Clock.Now()
 	in := Input{SourcesReady: true}
+	if err := h.listCgroups(&in); err != nil {
+		return err // HK1: step 1 aborts
+	}
 	fence(func() { h.known(&in) })
-	var problems []error
+	problems := h.look(ctx, &in, now)
+	if len(problems) == 0 && !now.Before(h.collectAt) { // then the look was complete
+		h.met.prune(&in)
+	}
+	plan := MakePlan(in)
+	h.outcomes = nil
+	h.complain(plan, in.Undecided, now)
+
+	fence(func() { h.executeFenced(ctx, plan, &in) })
+	h.metrics.pass(ctx, &in, plan, h.pods.Mirrors())
+	h.deleteMirrors(plan)
+	problems = append(problems, h.remove(ctx, plan, now)...)
+	problems = append(problems, h.reduceCPU(plan)...)
+	problems = append(problems, h.collect(ctx, in.RunningErr, now)...)
+	if h.options.BackOffs != nil {
+		h.options.BackOffs.PruneBackOffs()
+	}
+	h.mu.Lock()
+	h.lastPlan, h.lastOutcomes = plan, h.outcomes
+	h.mu.Unlock()
+	return errors.Join(problems...)
+}
+
+// Plan says what a pass would do now, and the rule behind everything that would
+// stay, without touching anything (DR1, DR3). What the decision lacks, such as a
+// list that failed, is in the plan as the rule that forbids, and in the error.
+func (h *Housekeeper) Plan(ctx context.Context) (Plan, error) {
+	select {
+	case h.turn <- struct{}{}:
+		defer func() { <-h.turn }()
+	case <-ctx.Done():
+		return Plan{}, context.Cause(ctx)
+	}
+	now := h.options.Clock.Now()
+	in := Input{SourcesReady: h.sourcesReady(), Explain: true}
+	problems := []error{h.listCgroups(&in)}
+	h.desired(&in)
+	in.Workers = h.workers.Known()
+	problems = append(problems, h.look(ctx, &in, time.Time{})...)
+	plan := MakePlan(in)
+	h.describe(&plan, now)
+	if h.options.Collector != nil {
+		actions, err := h.options.Collector.Plan(ctx, h.contentGoes)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("dead containers: %w", err))
+		}
+		plan.Add(actions...)
+	}
+	return plan, errors.Join(problems...)
+}
+
+// look reads what the plan needs besides what is desired and known: step 5, and
+// what may be left of pods. Log folders are looked at if now is zero or it is time.
+func (h *Housekeeper) look(ctx context.Context, in *Input, now time.Time) (problems []error) {
 	if in.Running, in.RunningErr = h.running.ListRunning(ctx); in.RunningErr != nil {
 		problems = append(problems, fmt.Errorf("list running pods: %w", in.RunningErr))
 	}
-	problems = append(problems, h.leftovers(&in, now)...)
-	if len(problems) == 0 && !now.Before(h.collectAt) { // then the look was complete
-		h.met.prune(&in)
+	problems = append(problems, h.leftovers(in, now)...)
+	if h.options.Cgroups != nil {
+		h.volumesOf(ctx, in)
+	}
+	if h.options.UserRanges != nil {
+		in.UserRanges = h.options.UserRanges.UserRanges()
+	}
+	if h.options.Mirrors != nil {
+		in.Mirrors = h.options.Mirrors.OrphanedMirrors()
+		in.Terminating = map[types.NamespacedName]bool{}
+		for _, name := range in.Mirrors {
+			in.Terminating[name] = h.options.Mirrors.StaticTerminating(name)
+		}
 	}
 	in.Met = h.met
 	if h.options.Gate != nil {
 		in.SetupHeld = h.options.Gate()
 	}
-	plan := MakePlan(in)
-	h.mu.Lock()
-	h.lastPlan = plan
-	h.mu.Unlock()
-	h.complain(plan, in.Undecided, now)
-
-	fence(func() { h.executeFenced(ctx, plan, &in) })
-	h.metrics.pass(ctx, &in, plan, h.pods.Mirrors())
-	problems = append(problems, h.remove(ctx, plan, now)...)
-	problems = append(problems, h.collect(ctx, in.RunningErr, now)...)
-	return errors.Join(problems...)
+	return problems
 }
 
 func (h *Housekeeper) sourcesReady() bool {
@@ -218,21 +292,13 @@ func (h *Housekeeper) sourcesReady() bool {
 // finds out whom the workers forget: desired pods because their next life may
 // begin, others because they are gone.
 func (h *Housekeeper) known(in *Input) {
-	in.Desired = h.pods.Pods()
-	in.Undecided = h.doubt() // of these pods
-	in.Phases = map[types.UID]v1.PodPhase{}
+	h.desired(in)
 	desired := sets.New[types.UID]()
 	var ended []types.UID // by their local phase, and with a worker
 	for _, pod := range in.Desired {
 		desired.Insert(pod.UID)
-		if h.options.Statuses == nil {
-			continue
-		}
-		if phase, ok := h.options.Statuses.Phase(pod.UID); ok {
-			in.Phases[pod.UID] = phase
-			if terminal(phase) && h.workers.Knows(pod.UID) {
-				ended = append(ended, pod.UID)
-			}
+		if terminal(in.Phases[pod.UID]) && h.workers.Knows(pod.UID) {
+			ended = append(ended, pod.UID)
 		}
 	}
 	in.Workers = h.workers.SyncKnownPods(in.Desired)
@@ -250,6 +316,21 @@ func (h *Housekeeper) known(in *Input) {
 	}
 	h.met.meet(in.Desired, h.lastWorkers, in.Workers)
 	h.lastWorkers = in.Workers
+}
+
+// desired reads what is desired: step 2.
+func (h *Housekeeper) desired(in *Input) {
+	in.Desired = h.pods.Pods()
+	in.Undecided = h.doubt() // of these pods
+	in.Phases = map[types.UID]v1.PodPhase{}
+	if h.options.Statuses == nil {
+		return
+	}
+	for _, pod := range in.Desired {
+		if phase, ok := h.options.Statuses.Phase(pod.UID); ok {
+			in.Phases[pod.UID] = phase
+		}
+	}
 }
 
 // cleanProbes is step 6. It is done inside the first fence, when nobody can have been
@@ -288,7 +369,7 @@ func (h *Housekeeper) leftovers(in *Input, now time.Time) (problems []error) {
 	if in.PodDirs, err = h.options.Content.PodDirs(); err != nil {
 		problems = append(problems, fmt.Errorf("list pod folders: %w", err))
 	}
-	if !now.Before(h.collectAt) {
+	if now.IsZero() || !now.Before(h.collectAt) {
 		if in.LogDirs, err = h.options.Content.LogDirs(); err != nil {
 			problems = append(problems, fmt.Errorf("list log folders: %w", err))
 		}
@@ -298,9 +379,10 @@ func (h *Housekeeper) leftovers(in *Input, now time.Time) (problems []error) {
 		in.ContentGoes[uid] = h.workers.ContentShouldBeRemoved(uid)
 	}
 	in.Waiting = map[Candidate]string{}
+	clock := h.options.Clock.Now()
 	for c, f := range h.failures {
-		if now.Before(f.retry) {
-			in.Waiting[c] = fmt.Sprintf("OD10: failed, tried again in %s: %v", f.retry.Sub(now).Round(time.Second), f.err)
+		if clock.Before(f.retry) {
+			in.Waiting[c] = h.waiting(f, clock)
 		}
 	}
 	return problems
@@ -312,41 +394,47 @@ func (h *Housekeeper) executeFenced(ctx context.Context, plan Plan, in *Input) {
 	if !h.sourcesReady() {
 		return
 	}
-	undecided := h.doubt()
 	var due []Action
 	restarts := map[types.UID]bool{}
 	for _, a := range plan.Actions {
+		if a.Step != StepRestart && a.Step != StepFinish && a.Step != StepKillOrphan || !a.Allowed() {
+			continue
+		}
 		_, desired := h.pods.Get(a.PodUID)
 		switch {
-		case !a.Allowed() || desired == (a.Step == StepKillOrphan):
-		case a.Step == StepRestart || a.Step == StepFinish || a.Step == StepKillOrphan:
-			if h.workers.Knows(a.PodUID) {
-				continue // the loop was faster
-			}
-			if a.Step == StepKillOrphan && undecided != nil && !h.met[a.PodUID] {
-				continue
-			}
+		case desired == (a.Step == StepKillOrphan):
+			h.skip(a, "DR1: the sources have changed their mind")
+		case h.workers.Knows(a.PodUID):
+			h.skip(a, "DR1: the pod has got a worker meanwhile")
+		case a.Step == StepKillOrphan && h.guard(a.PodUID) != "":
+			h.skip(a, h.guard(a.PodUID))
+		case h.permits(a):
 			due = append(due, a)
 			restarts[a.PodUID] = restarts[a.PodUID] || a.Step == StepRestart
 		}
 	}
 	h.dropStatuses(restarts) // of the old lives, before the new ones begin
 	for _, a := range due {
-		h.log(a)
-		pod, _ := h.pods.Get(a.PodUID)
-		switch a.Step {
-		case StepRestart:
-			h.workers.Restart(pod)
-			in.Workers[a.PodUID] = Worker{State: WorkerSync, HasConfig: true, Static: isStatic(pod)}
-			h.metrics.restarts.Add(ctx, 1, metric.WithAttributes(attribute.String("static", static(isStatic(pod)))))
-		case StepFinish:
-			h.workers.Kill(pod)
-		case StepKillOrphan:
-			i := slices.IndexFunc(in.Running, func(p *runtime.Pod) bool { return p.UID == a.PodUID })
-			h.workers.KillRuntimePod(in.Running[i])
-			in.Workers[a.PodUID] = Worker{State: WorkerTerminating, Orphan: true}
-			h.metrics.killed.Add(ctx, 1)
-		}
+		h.carryOut(ctx, a, in)
+		h.done(a, nil)
+	}
+}
+
+// carryOut hands one pod to the workers.
+func (h *Housekeeper) carryOut(ctx context.Context, a Action, in *Input) {
+	pod, _ := h.pods.Get(a.PodUID)
+	switch a.Step {
+	case StepRestart:
+		h.workers.Restart(pod)
+		in.Workers[a.PodUID] = Worker{State: WorkerSync, HasConfig: true, Static: isStatic(pod)}
+		h.metrics.restarts.Add(ctx, 1, metric.WithAttributes(attribute.String("static", static(isStatic(pod)))))
+	case StepFinish:
+		h.workers.Kill(pod)
+	case StepKillOrphan:
+		i := slices.IndexFunc(in.Running, func(p *runtime.Pod) bool { return p.UID == a.PodUID })
+		h.workers.KillRuntimePod(in.Running[i])
+		in.Workers[a.PodUID] = Worker{State: WorkerTerminating, Orphan: true}
+		h.metrics.killed.Add(ctx, 1)
 	}
 }
 
@@ -365,8 +453,4 @@ func (h *Housekeeper) dropStatuses(except map[types.UID]bool) {
 		}
 	}
 	h.options.Statuses.RemoveOrphanedStatuses(keep)
-}
-
-func (h *Housekeeper) log(a Action) {
-	h.options.Logger.Info("Housekeeping", "action", a.Step.String(), "object", a.Object, "uid", a.PodUID, "reason", a.Reason)
 }

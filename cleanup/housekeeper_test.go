@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -45,6 +46,8 @@ type node struct {
 	removing func()
 	// listErr fails the lists of folders.
 	listErr error
+	// planErr fails the plan of the collector.
+	planErr error
 	// removeErr fails removals, by "what uid".
 	removeErr map[string]error
 	fenced    bool
@@ -60,7 +63,7 @@ func newNode(t *testing.T, edit func(*Options)) *node {
 	options := Options{
 		SourcesReady: func() bool { return !n.notReady },
 		Gate:         func() error { return n.gateErr },
-		Statuses:     n, Content: n, Collector: n,
+		Statuses:     n, Content: n, Collector: collecting{n},
 	}
 	if edit != nil {
 		edit(&options)
@@ -105,6 +108,7 @@ func (n *node) SyncKnownPods(desired []*v1.Pod) map[types.UID]Worker {
 	}
 	return out
 }
+func (n *node) Known() map[types.UID]Worker               { return maps.Clone(n.workers) }
 func (n *node) Knows(uid types.UID) bool                  { _, ok := n.workers[uid]; return ok }
 func (n *node) ContentShouldBeRemoved(uid types.UID) bool { return n.synced && !n.Knows(uid) }
 
@@ -188,12 +192,30 @@ func keys(m map[types.UID]bool) []types.UID {
 	return out
 }
 
-func (n *node) Collect(_ context.Context, goes func(types.UID) bool) error {
+// collecting is the node as a collector.
+type collecting struct{ *node }
+
+func (n collecting) Plan(_ context.Context, goes func(types.UID) bool) ([]Action, error) {
+	var out []Action
 	for _, uid := range keys(n.content) {
-		if goes(uid) {
-			n.note("collect %s", uid)
-			delete(n.content, uid)
+		a := Action{Step: StepContainers, PodUID: uid, Object: "ns/" + string(uid) + "/main", Reason: "nothing of its pod is needed any more", Size: 7}
+		if !goes(uid) {
+			a.Forbidden = "ND3: the newest of its name tells how it ended"
 		}
+		out = append(out, a)
+	}
+	return out, n.planErr
+}
+
+func (n collecting) Collect(ctx context.Context, goes func(types.UID) bool, permits func(Action) bool, done func(Action, error)) error {
+	actions, _ := n.Plan(ctx, goes)
+	for _, a := range actions {
+		if !a.Allowed() || !permits(a) {
+			continue
+		}
+		n.note("collect %s", a.PodUID)
+		delete(n.content, a.PodUID)
+		done(a, nil)
 	}
 	return nil
 }
@@ -503,25 +525,30 @@ func TestRemovalBudget(t *testing.T) {
 	})
 }
 
-// TestManyLeftovers is edge 38: a mountain goes in steps.
+// TestManyLeftovers is edge 38, DR6, OD10: a mountain goes in steps, 10 folders per
+// second, without an error and without asking for more passes.
 func TestManyLeftovers(t *testing.T) {
-	again := 0
-	n := newNode(t, func(o *Options) { o.Again = func() { again++ } })
-	const all = 95
-	for i := range all {
-		n.podDirs[types.UID(fmt.Sprint("old", i))] = true
-	}
-	for i := range 5 {
-		if err := n.try(); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		again := 0
+		n := newNode(t, func(o *Options) { o.Again = func() { again++ } })
+		const all = 5000
+		for i := range all {
+			n.podDirs[types.UID(fmt.Sprint("old", i))] = true
 		}
-		if got, want := len(n.podDirs), max(0, all-(i+1)*maxRemovals); got != want {
-			t.Errorf("%d folders are left after pass %d, want %d", got, i+1, want)
+		begin := time.Now()
+		for passes := 1; len(n.podDirs) > 0; passes++ {
+			if err := n.try(); err != nil {
+				t.Fatal(err)
+			}
+			if got, want := len(n.podDirs), all-passes*2*defaultDirectoryRate; got != want {
+				t.Fatalf("%d folders are left after pass %d, want %d", got, passes, want)
+			}
+			<-time.After(2 * time.Second)
 		}
-	}
-	if again != 4 {
-		t.Errorf("another pass was asked for %d times, want 4", again)
-	}
+		if took := time.Since(begin); took != all/defaultDirectoryRate*time.Second || again > 0 {
+			t.Errorf("all gone after %v, asked %d times for another pass", took, again)
+		}
+	})
 }
 
 func TestCollectPeriod(t *testing.T) { // section 1

@@ -2,6 +2,7 @@ package cleanup
 
 import (
 	"context"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -51,12 +52,15 @@ type Pods interface {
 	Get(uid types.UID) (*v1.Pod, bool)
 }
 
-// Workers are the pods' workers. Calls do not block; all but Knows and
+// Workers are the pods' workers. Calls do not block; all but Known, Knows and
 // ContentShouldBeRemoved are made inside the fence.
 type Workers interface {
 	// SyncKnownPods forgets finished pods and starts the termination of
 	// orphans (spec/podworkers.md 10). The map becomes the caller's.
 	SyncKnownPods(desired []*v1.Pod) map[types.UID]Worker
+	// Known returns what the workers know and changes nothing, for a dry run. The
+	// map becomes the caller's.
+	Known() map[types.UID]Worker
 	// Knows reports whether there is a record of the pod.
 	Knows(uid types.UID) bool
 	// ContentShouldBeRemoved is the predicate of spec/podworkers.md 11.
@@ -106,9 +110,19 @@ type Content interface {
 }
 
 // Collector removes dead containers and sandboxes by policy (sections 6, 7).
+// contentGoes says of which pods nothing is needed any more; it may be called at any
+// time during a call and does not block.
 type Collector interface {
-	// Collect makes one run over the whole runtime. contentGoes says of which
-	// pods nothing is needed any more; it may be called at any time during the
-	// call and does not block.
-	Collect(ctx context.Context, contentGoes func(uid types.UID) bool) error
+	// Plan says what a run would remove, and why the rest stays. It changes nothing.
+	Plan(ctx context.Context, contentGoes func(uid types.UID) bool) ([]Action, error)
+	// Collect makes one run over the whole runtime. permits is asked right before
+	// each removal, and done is told how it went.
+	Collect(ctx context.Context, contentGoes func(uid types.UID) bool, permits func(a Action) bool, done func(a Action, err error)) error
+}
+
+// Dated is an optional ability of [Content]: how old things are.
+type Dated interface {
+	// Changed returns when the folder that the step removes last changed; zero if
+	// that is not known.
+	Changed(step Step, uid types.UID) time.Time
 }

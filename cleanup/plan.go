@@ -1,7 +1,6 @@
 package cleanup
 
 import (
-	"cmp"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -9,66 +8,6 @@ import (
 
 	"github.com/podwright/podwright/runtime"
 )
-
-// Step orders the actions of a plan. Values up to 17 are the step numbers of
-// spec/cleanup.md 3.
-type Step int
-
-// Steps.
-const (
-	// StepDirectories removes folders of pods (step 9, section 4).
-	StepDirectories Step = 9
-	// StepRestart starts desired pods the workers do not know (step 12).
-	StepRestart Step = 12
-	// StepFinish finishes deleted pods that never ran (step 13).
-	StepFinish Step = 13
-	// StepKillOrphan kills what runs and nobody knows (step 14).
-	StepKillOrphan Step = 14
-	// StepContent removes containers and sandboxes of gone pods (CG4 a, SB2).
-	StepContent Step = 20
-	// StepLogs removes log folders of gone pods (LG1).
-	StepLogs Step = 21
-)
-
-// String says what the step does.
-func (s Step) String() string {
-	switch s {
-	case StepDirectories:
-		return "remove pod folder"
-	case StepRestart:
-		return "restart"
-	case StepFinish:
-		return "finish"
-	case StepKillOrphan:
-		return "kill orphan"
-	case StepContent:
-		return "remove content"
-	case StepLogs:
-		return "remove logs"
-	default:
-		return "unknown"
-	}
-}
-
-// MarshalText returns String, so that a plan in JSON reads like its table (DR4).
-func (s Step) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// Action is one thing a pass would do, or is kept from doing (DR1, DR3).
-type Action struct {
-	Step Step `json:"step"`
-	// PodUID is the pod concerned.
-	PodUID types.UID `json:"podUID"`
-	// Object names what is acted on: namespace/name if known, else the UID.
-	Object string `json:"object"`
-	// Reason says why the object is a candidate.
-	Reason string `json:"reason"`
-	// Forbidden names the rule that forbids the action, and why; empty if it is
-	// allowed.
-	Forbidden string `json:"forbidden,omitempty"`
-}
-
-// Allowed reports whether no rule forbids the action.
-func (a Action) Allowed() bool { return a.Forbidden == "" }
 
 // Input is everything a plan is made from, read at one moment (HK3).
 type Input struct {
@@ -99,9 +38,23 @@ type Input struct {
 	// Met are the pods this process has known, which are not among those.
 	Undecided error
 	Met       map[types.UID]bool
+	// Cgroups are the pods that have a cgroup, listed before Desired was read;
+	// Volumes says of which of them nobody needs why it has to stay nevertheless
+	// (ND6).
+	Cgroups []types.UID
+	Volumes map[types.UID]string
+	// UserRanges are the pods that have a range of user IDs.
+	UserRanges []types.UID
+	// Mirrors are the mirror pods without a desired static pod; those in
+	// Terminating have one that is being terminated.
+	Mirrors     []types.NamespacedName
+	Terminating map[types.NamespacedName]bool
 	// Waiting are candidates whose last removal failed, and why; they are left
 	// alone until their back-off is over (OD10).
 	Waiting map[Candidate]string
+	// Explain also lists what stays because a living pod has it. Without it those
+	// are no candidates (OD1), and the plan of a converged node is empty.
+	Explain bool
 }
 
 // Candidate is what may be removed in one step.
@@ -145,9 +98,10 @@ func MakePlan(in Input) Plan {
 	p.removals(StepContent, in.Content, "its life is over")
 	p.removals(StepLogs, in.LogDirs, "no pod needs these logs")
 	p.removals(StepDirectories, in.PodDirs, "no pod has this folder")
-	slices.SortFunc(p.plan.Actions, func(a, b Action) int {
-		return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(a.PodUID, b.PodUID))
-	})
+	p.removals(StepUserRanges, in.UserRanges, "no pod uses these user IDs")
+	p.removals(StepCgroups, in.Cgroups, "no pod uses this cgroup")
+	p.mirrors()
+	p.plan.sort()
 	return p.plan
 }
 
@@ -163,9 +117,13 @@ type planner struct {
 
 // add plans an action, or notes the first rule that forbids it.
 func (p *planner) add(step Step, uid types.UID, object, reason string, rules ...string) {
-	a := Action{Step: step, PodUID: uid, Object: object, Reason: reason}
+	p.append(Action{Step: step, PodUID: uid, Object: object, Reason: reason}, rules...)
+}
+
+func (p *planner) append(a Action, rules ...string) {
+	a.Kind = a.Step.kind()
 	if !p.in.SourcesReady {
-		a.Forbidden = "SG1: not all sources have been seen"
+		a.Forbidden = ruleSources
 	}
 	for _, rule := range rules {
 		if a.Forbidden == "" {
@@ -239,10 +197,23 @@ func (p *planner) orphans() {
 
 // removals plans the removal of something pods leave behind.
 func (p *planner) removals(step Step, candidates []types.UID, reason string) {
-	candidates = slices.Clone(candidates)
-	slices.Sort(candidates)
-	for _, uid := range slices.Compact(candidates) {
-		p.add(step, uid, string(uid), reason, p.needsList(), p.keeps(step, uid), p.stranger(uid), p.in.Waiting[Candidate{step, uid}])
+	if !slices.IsSorted(candidates) {
+		candidates = slices.Sorted(slices.Values(candidates))
+	}
+	for i, uid := range candidates {
+		if i > 0 && candidates[i-1] == uid {
+			continue
+		}
+		keeps := p.keeps(step, uid)
+		if keeps != "" && !p.in.Explain && p.desired[uid] != nil {
+			continue // no candidate (OD1)
+		}
+		volumes := p.in.Volumes[uid]
+		if step != StepCgroups || volumes == "" {
+			p.add(step, uid, string(uid), reason, p.needsList(), keeps, p.stranger(uid), p.in.Waiting[Candidate{step, uid}])
+			continue
+		}
+		p.add(step, uid, string(uid), reason, p.needsList(), keeps, p.stranger(uid), "ND6: "+volumes)
 	}
 }
 
@@ -257,10 +228,22 @@ func (p *planner) keeps(step Step, uid types.UID) string {
 		return "ND2: the pod is desired"
 	case p.known[uid]:
 		return "ND2: the pod's worker has not finished"
-	case step != StepDirectories && !p.in.ContentGoes[uid]:
+	case (step == StepContent || step == StepLogs) && !p.in.ContentGoes[uid]:
 		return "ND2: the workers have not released what is left of the pod"
 	}
 	return ""
+}
+
+// mirrors is step 10. It needs no list (HK4).
+func (p *planner) mirrors() {
+	for _, name := range p.in.Mirrors {
+		a := Action{Step: StepMirrors, Object: name.String(), Reason: "no static pod has this name"}
+		if p.in.Terminating[name] {
+			p.append(a, "ND7: the static pod is being terminated")
+			continue
+		}
+		p.append(a)
+	}
 }
 
 // stranger protects a pod this process has never known while a source cannot tell
@@ -272,7 +255,11 @@ func (p *planner) stranger(uid types.UID) string {
 	return ruleUndecided + p.in.Undecided.Error()
 }
 
-// ruleUndecided begins the rule of stranger.
-const ruleUndecided = "ND2: the pod may be wanted by a source that cannot name it yet: "
+// Rules that are said in more than one place.
+const (
+	ruleSources = "SG1: not all sources have been seen"
+	// ruleUndecided begins the rule of stranger.
+	ruleUndecided = "ND2: the pod may be wanted by a source that cannot name it yet: "
+)
 
 func nameOf(pod *v1.Pod) string { return pod.Namespace + "/" + pod.Name }

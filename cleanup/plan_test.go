@@ -132,6 +132,7 @@ func TestMakePlan(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			test.in.SourcesReady = !strings.HasPrefix(test.name, "SG1")
+			test.in.Explain = true
 			if diff := cmp.Diff(test.want, show(MakePlan(test.in))); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -171,14 +172,14 @@ func TestActive(t *testing.T) {
 
 // TestPlanReads: a plan in JSON tells what and why (DR3, DR4).
 func TestPlanReads(t *testing.T) {
-	p := MakePlan(Input{SourcesReady: true, Desired: []*v1.Pod{newPod("a")}, PodDirs: []types.UID{"a"}, SetupHeld: errors.New("runtime is down")})
+	p := MakePlan(Input{SourcesReady: true, Desired: []*v1.Pod{newPod("a")}, PodDirs: []types.UID{"a"}, SetupHeld: errors.New("runtime is down"), Explain: true})
 	got, err := json.Marshal(p)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := `{"actions":[` +
-		`{"step":"remove pod folder","podUID":"a","object":"a","reason":"no pod has this folder","forbidden":"ND2: the pod is desired"},` +
-		`{"step":"restart","podUID":"a","object":"ns/a","reason":"desired, but without a worker","forbidden":"B2: setup is held back: runtime is down"}]}`
+		`{"step":"remove pod folder","kind":"pod folder","podUID":"a","object":"a","reason":"no pod has this folder","forbidden":"ND2: the pod is desired"},` +
+		`{"step":"restart","kind":"pod","podUID":"a","object":"ns/a","reason":"desired, but without a worker","forbidden":"B2: setup is held back: runtime is down"}]}`
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -15,24 +15,33 @@ func (h *Housekeeper) remove(ctx context.Context, plan Plan, now time.Time) (pro
 	seen := map[Candidate]bool{}
 	more := false
 	// Content goes first: it releases what the runtime still uses of a folder.
-	for _, step := range []Step{StepContent, StepLogs, StepDirectories} {
-		start, done := h.options.Clock.Now(), 0
+	for _, step := range []Step{StepContent, StepLogs, StepDirectories, StepUserRanges, StepCgroups} {
+		start, acted := h.options.Clock.Now(), 0
 		for _, a := range plan.Actions {
 			if a.Step != step {
 				continue
 			}
 			c := Candidate{step, a.PodUID}
 			seen[c] = true
-			if !a.Allowed() || ctx.Err() != nil || !h.mayGo(a.PodUID) {
+			if !a.Allowed() || ctx.Err() != nil {
 				continue
 			}
-			if done > 0 && h.options.Clock.Since(start) > removalBudget || done >= maxRemovals && step != StepContent {
+			if rule := h.guard(a.PodUID); rule != "" {
+				h.skip(a, rule)
+				continue
+			}
+			if acted > 0 && h.options.Clock.Since(start) > removalBudget {
 				more = true
+				h.skip(a, "OD10: the pass has taken long enough")
 				continue
 			}
-			done++
-			h.log(a)
-			if err := h.removeOne(ctx, c); err != nil {
+			if !h.permits(a) {
+				continue
+			}
+			acted++
+			err := h.removeOne(ctx, c)
+			h.done(a, err)
+			if err != nil {
 				h.failed(c, err, now)
 				problems = append(problems, fmt.Errorf("%s of %s: %w", step, a.Object, err))
 				continue
@@ -74,6 +83,11 @@ func (h *Housekeeper) removeOne(ctx context.Context, c Candidate) error {
 		return h.options.Content.RemovePod(ctx, c.PodUID)
 	case StepLogs:
 		return h.options.Content.RemoveLogs(c.PodUID)
+	case StepUserRanges:
+		return h.options.UserRanges.ReleaseUserRange(c.PodUID)
+	case StepCgroups:
+		h.options.Cgroups.Destroy(c.PodUID)
+		return nil
 	default:
 		return h.options.Content.RemovePodDir(ctx, c.PodUID)
 	}
@@ -91,15 +105,20 @@ func (h *Housekeeper) failed(c Candidate, err error, now time.Time) {
 	f.retry = now.Add(f.delay)
 }
 
-// mayGo asks the guards once more right before something of a pod is removed
-// (DR1): the pod may have come back since the plan was made.
-func (h *Housekeeper) mayGo(uid types.UID) bool {
-	_, desired := h.pods.Get(uid)
-	return !desired && h.sourcesReady() && !h.workers.Knows(uid) && (h.met[uid] || h.doubt() == nil)
+// waiting says why a candidate whose removal failed is left alone for now.
+func (h *Housekeeper) waiting(f *failure, now time.Time) string {
+	rule := ""
+	if h.options.Rule != nil {
+		rule = h.options.Rule(f.err)
+	}
+	if rule == "" {
+		rule = "OD10"
+	}
+	return fmt.Sprintf("%s: failed, tried again in %s: %v", rule, f.retry.Sub(now).Round(time.Second), f.err)
 }
 
 // collect has the collector make its run, at most once per period. It is judged by
-// the same guards for each pod (SG2, SG3).
+// the same guard for each pod (SG2, SG3).
 func (h *Housekeeper) collect(ctx context.Context, runningErr error, now time.Time) []error {
 	if now.Before(h.collectAt) || runningErr != nil {
 		return nil // the runtime does not answer: next pass (ND11)
@@ -108,11 +127,27 @@ func (h *Housekeeper) collect(ctx context.Context, runningErr error, now time.Ti
 	if h.options.Collector == nil {
 		return nil
 	}
-	err := h.options.Collector.Collect(ctx, func(uid types.UID) bool {
-		return h.mayGo(uid) && h.workers.ContentShouldBeRemoved(uid)
+	permits := func(a Action) bool {
+		a.Kind = a.Step.kind()
+		return h.permits(a)
+	}
+	held := len(h.outcomes)
+	err := h.options.Collector.Collect(ctx, h.contentGoes, permits, func(a Action, err error) {
+		a.Kind = a.Step.kind()
+		h.done(a, err)
 	})
+	for _, o := range h.outcomes[held:] {
+		if o.Result == Skipped {
+			h.collectAt = now // the next pass goes on
+		}
+	}
 	if err != nil {
 		return []error{fmt.Errorf("collect dead containers: %w", err)}
 	}
 	return nil
+}
+
+// contentGoes reports whether nothing of a pod is needed any more.
+func (h *Housekeeper) contentGoes(uid types.UID) bool {
+	return h.guard(uid) == "" && h.workers.ContentShouldBeRemoved(uid)
 }

@@ -63,7 +63,7 @@ type Options struct {
 	Keep func(ctx context.Context) ([]string, error)
 	// Left hears of the images that are left after a run, by name and ID, so that
 	// records of the others can be dropped (IG9). Nil: nobody wants to know.
-	Left func(names []string)
+	Left func(ctx context.Context, names []string)
 
 	// NodeName is the node events are about.
 	NodeName string
@@ -262,7 +262,7 @@ func (c *Collector) execute(ctx context.Context, r *Report, in Input) error {
 	if len(r.Removed) > 0 {
 		c.options.Logger.Info("Images removed", "images", len(r.Removed), "bytes", r.Freed)
 	}
-	c.left(r)
+	c.left(ctx, r)
 	return errors.Join(problems...)
 }
 
@@ -300,7 +300,7 @@ func (c *Collector) remove(ctx context.Context, choice Choice) error {
 }
 
 // left tells which images remain.
-func (c *Collector) left(r *Report) {
+func (c *Collector) left(ctx context.Context, r *Report) {
 	if c.options.Left == nil {
 		return
 	}
@@ -311,7 +311,7 @@ func (c *Collector) left(r *Report) {
 			names = append(append(names, id), choice.Image.Names...)
 		}
 	}
-	c.options.Left(names)
+	c.options.Left(ctx, names)
 }
 
 func (c *Collector) event(reason, format string, args ...any) {

@@ -79,7 +79,7 @@ func (n *node) collector(t *testing.T, policy Policy) *Collector {
 		Store: n, Containers: n, Policy: policy, Recorder: n, NodeName: "n1",
 		Desired: func() []string { return n.desired },
 		Keep:    func(context.Context) ([]string, error) { return n.keep, nil },
-		Left:    func(names []string) { n.left = names },
+		Left:    func(_ context.Context, names []string) { n.left = names },
 		Disk: func(context.Context) (Disk, error) {
 			return Disk{Capacity: n.capacity, Available: uint64(n.free * gib)}, n.diskErr
 		},

@@ -80,6 +80,21 @@ type Choice struct {
 	Cause  Cause `json:"cause,omitempty"`
 	// Reason says why it goes or stays.
 	Reason string `json:"reason"`
+
+	young bool
+}
+
+// Rule is the name of the rule of spec/cleanup.md that keeps an image that stays.
+func (c Choice) Rule() string {
+	switch {
+	case c.Remove:
+		return ""
+	case protected(c.Image) != "":
+		return "ND5"
+	case c.young:
+		return "IG1"
+	}
+	return "IG5"
 }
 
 // Plan says of every image what becomes of it, in the order of removal: those that
@@ -118,6 +133,7 @@ func Decide(in Input) Plan {
 		young := in.Now.Sub(c.Image.FirstSeen) < in.Policy.MinAge
 		switch {
 		case young:
+			c.young = true
 			c.Reason = fmt.Sprintf("first seen less than %s ago", in.Policy.MinAge)
 			stay = append(stay, c)
 			continue

@@ -48,6 +48,28 @@ type GCPolicy struct {
 	// RuntimeShouldBeRemoved reports whether the pod has ended, though it may
 	// still be desired. Nil: never.
 	RuntimeShouldBeRemoved func(uid types.UID) bool
+
+	// Permits is asked right before each removal; what it refuses stays until a
+	// later run. Done hears how each one went. Both are called by one goroutine at
+	// a time and must not block. Nil: everything is permitted, nobody wants to know.
+	Permits func(GCAction) bool
+	Done    func(GCAction, error)
+}
+
+// GCAction is what becomes of one container that does not run, or of one sandbox.
+type GCAction struct {
+	// Sandbox: it is a sandbox, else a container.
+	Sandbox bool
+	// ID is the runtime's. Container is the container's name, empty for a sandbox.
+	ID, Container string
+	// Namespace, Pod and PodUID name its pod.
+	Namespace, Pod string
+	PodUID         types.UID
+	// Age since it was created.
+	Age time.Duration
+	// Reason says why it goes; Kept is the rule that keeps it, with its name first.
+	// One of them is empty.
+	Reason, Kept string
 }
 
 // GCReport is what one collection did.
@@ -107,16 +129,29 @@ func (m *Manager) garbageCollect(ctx context.Context, policy GCPolicy) (GCReport
 	if err != nil {
 		return GCReport{}, fmt.Errorf("garbage collection: %w", err)
 	}
+	if policy.Permits == nil {
+		policy.Permits = func(GCAction) bool { return true }
+	}
+	if policy.Done == nil {
+		policy.Done = func(GCAction, error) {}
+	}
 	pods := m.view.Pods(listing)
 	var report GCReport
 	var problems []error
 	choice := policy.choice()
+	now := m.options.Clock.Now()
 	removed := map[string]bool{}
-	for _, c := range sweep.Containers(pods, choice, m.options.Clock.Now()) {
+	for _, c := range sweep.Containers(pods, choice, now) {
 		if err := ctx.Err(); err != nil {
 			return report, errors.Join(append(problems, err)...)
 		}
-		if err := m.collect(ctx, c.Pod, c.Container); err != nil {
+		action := containerAction(c, now)
+		if action.Kept != "" || !policy.Permits(action) {
+			continue
+		}
+		err := m.collect(ctx, c.Pod, c.Container)
+		policy.Done(action, err)
+		if err != nil {
 			problems = append(problems, err)
 			continue
 		}
@@ -127,7 +162,13 @@ func (m *Manager) garbageCollect(ctx context.Context, policy GCPolicy) (GCReport
 		if err := ctx.Err(); err != nil {
 			return report, errors.Join(append(problems, err)...)
 		}
-		if err := m.removeSandbox(ctx, s.ID); err != nil {
+		action := sandboxAction(s, now)
+		if action.Kept != "" || !policy.Permits(action) {
+			continue
+		}
+		err := m.removeSandbox(ctx, s.ID)
+		policy.Done(action, err)
+		if err != nil {
 			problems = append(problems, err)
 			continue
 		}
@@ -135,6 +176,45 @@ func (m *Manager) garbageCollect(ctx context.Context, policy GCPolicy) (GCReport
 	}
 	problems = append(problems, m.sweepLinks(listing.Containers))
 	return report, errors.Join(problems...)
+}
+
+// PlanGarbageCollect says what GarbageCollect would remove now, and by which rule
+// the rest stays, without removing anything (spec/cleanup.md 12). The same code
+// decides both (DR2).
+func (m *Manager) PlanGarbageCollect(ctx context.Context, policy GCPolicy) ([]GCAction, error) {
+	if policy.MinAge < 0 {
+		return nil, fmt.Errorf("garbage collection: MinAge %s is negative", policy.MinAge)
+	}
+	listing, err := m.view.List(ctx, "")
+	if err != nil {
+		return nil, fmt.Errorf("garbage collection: %w", err)
+	}
+	pods := m.view.Pods(listing)
+	choice, now := policy.choice(), m.options.Clock.Now()
+	var out []GCAction
+	removed := map[string]bool{}
+	for _, c := range sweep.Containers(pods, choice, now) {
+		removed[c.ID.ID] = c.Kept == ""
+		out = append(out, containerAction(c, now))
+	}
+	for _, s := range sweep.Sandboxes(pods, choice.Gone, removed) {
+		out = append(out, sandboxAction(s, now))
+	}
+	return out, nil
+}
+
+func containerAction(c sweep.Container, now time.Time) GCAction {
+	return GCAction{
+		ID: c.ID.ID, Container: c.Name, Namespace: c.Pod.Namespace, Pod: c.Pod.Name, PodUID: c.Pod.UID,
+		Age: now.Sub(c.CreatedAt), Reason: c.Reason, Kept: c.Kept,
+	}
+}
+
+func sandboxAction(s sweep.Sandbox, now time.Time) GCAction {
+	return GCAction{
+		Sandbox: true, ID: s.ID, Namespace: s.Pod.Namespace, Pod: s.Pod.Name, PodUID: s.Pod.UID,
+		Age: now.Sub(s.CreatedAt), Reason: s.Reason, Kept: s.Kept,
+	}
 }
 
 // collect removes one dead container with its logs and the link to them. One in an unknown state is
@@ -210,4 +290,4 @@ func (m *Manager) RemovePod(ctx context.Context, uid types.UID) error {
 var ErrPodRunning = errors.New("the pod still runs")
 
 // PodDirs lists the UIDs that have a directory below RootDir/pods.
-func (m *Manager) PodDirs() ([]types.UID, error) { return m.dirs.List() }
+func (m *Manager) PodDirs() ([]types.UID, error) { return m.podDirs.List() }

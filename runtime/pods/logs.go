@@ -93,7 +93,7 @@ func (m *Manager) nextLog(pod, container string) int {
 
 // LogDirs lists the UIDs that have a log directory.
 func (m *Manager) LogDirs() ([]types.UID, error) {
-	entries, err := os.ReadDir(m.options.LogDir)
+	entries, err := m.logDirs.Read()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -36,7 +36,9 @@ type Manager struct {
 	pullRecords *pullrecords.Ledger
 	imageStore  imageStore
 	dirs        poddir.Store
-	metrics     metrics
+	// podDirs and logDirs list the folders of all pods.
+	podDirs, logDirs *poddir.Listing
+	metrics          metrics
 	// selinux: the machine labels files.
 	selinux bool
 	// allocatable has at least CPU and memory.
@@ -81,6 +83,8 @@ func New(rt runtime.RuntimeService, imageService runtime.ImageService, o Options
 		kills:    map[types.UID]uint64{},
 		mounted:  map[types.UID]map[string]MountedVolume{},
 	}
+	m.podDirs = &poddir.Listing{Path: m.dirs.Path, Clock: o.Clock}
+	m.logDirs = &poddir.Listing{Path: o.LogDir, Clock: o.Clock}
 	m.newPuller(imageService)
 	m.selinux = o.Machine.SELinux
 	m.allocatable = v1.ResourceList{

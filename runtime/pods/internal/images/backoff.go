@@ -62,3 +62,14 @@ func (p *Puller) Forget(uid types.UID) {
 		}
 	}
 }
+
+// Prune drops delays that no longer matter: a pull that fails now would start afresh.
+func (p *Puller) Prune(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for key, f := range p.failed {
+		if now.Sub(f.last) > max(p.options.Reset, f.delay) {
+			delete(p.failed, key)
+		}
+	}
+}

@@ -31,52 +31,96 @@ type Policy struct {
 	Gone func(uid types.UID) bool
 }
 
-// Container is a container to remove.
+// Container is a container that does not run, and what becomes of it.
 type Container struct {
 	Pod *runtime.Pod
 	*runtime.Container
+	// Reason says why it goes; Kept names the rule that keeps it. One of them is
+	// empty.
+	Reason, Kept string
 }
 
-// Containers returns the containers to remove, oldest first. It never returns a
-// running one.
+// Why containers and sandboxes go or stay.
+const (
+	becauseGone    = "nothing of its pod is needed any more"
+	becauseMore    = "more of its name are kept than allowed"
+	becauseTotal   = "more are kept than allowed in total"
+	keptNewest     = "ND3: the newest of its name tells how it ended"
+	keptYoung      = "CG1: it ended too short ago"
+	keptUnstarted  = "CG2: it may be about to start"
+	keptLimit      = "CG1: as many of its name may be kept"
+	becauseOld     = "a newer sandbox has taken its place"
+	keptReady      = "HI6: it is ready"
+	keptUsed       = "ND4: containers belong to it"
+	keptNewSandbox = "ND4: the newest sandbox of a living pod"
+)
+
+// Containers returns the containers to remove, oldest first, then those that do not
+// run and stay. It never returns a running one.
 func Containers(pods []*runtime.Pod, policy Policy, now time.Time) []Container {
-	var victims []Container
+	var victims, stay []Container
 	var units [][]Container
 	for _, pod := range pods {
-		of := unitsOf(pod, policy, now)
+		of, young := unitsOf(pod, policy, now)
+		stay = append(stay, young...)
 		if policy.Gone(pod.UID) {
 			for _, u := range of {
-				victims = append(victims, u...)
+				victims = append(victims, because(u, becauseGone)...)
 			}
 			continue
 		}
 		for _, u := range of {
 			var cut []Container
 			u, cut = keep(u, policy.MaxPerContainer)
-			victims = append(victims, cut...)
+			victims = append(victims, because(cut, becauseMore)...)
 			if len(u) > 0 {
 				units = append(units, u)
 			}
 		}
 	}
-	victims = append(victims, overTotal(units, policy.MaxContainers)...)
+	cut := overTotal(units, policy.MaxContainers)
+	victims = append(victims, because(cut, becauseTotal)...)
+	goes := map[string]bool{}
+	for _, c := range cut {
+		goes[c.ID.ID] = true
+	}
+	for _, u := range units {
+		for i, c := range u {
+			if c.Kept = keptLimit; i == 0 {
+				c.Kept = keptNewest
+			}
+			if !goes[c.ID.ID] {
+				stay = append(stay, c)
+			}
+		}
+	}
 	slices.SortStableFunc(victims, func(a, b Container) int {
 		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID.ID, b.ID.ID))
 	})
-	return victims
+	return append(victims, stay...)
 }
 
-// unitsOf groups a pod's candidates by container name, newest first in each.
-func unitsOf(pod *runtime.Pod, policy Policy, now time.Time) [][]Container {
+func because(list []Container, reason string) []Container {
+	for i := range list {
+		list[i].Reason = reason
+	}
+	return list
+}
+
+// unitsOf groups a pod's candidates by container name, newest first in each, and
+// returns besides those that are too young to be any.
+func unitsOf(pod *runtime.Pod, policy Policy, now time.Time) (units [][]Container, young []Container) {
 	index := map[string]int{}
-	var units [][]Container
 	for _, c := range pod.Containers {
 		switch {
 		case c.State == runtime.Running:
 			continue
 		case policy.MinAge > 0 && now.Sub(policy.end(pod, c)) < policy.MinAge:
-			continue // without a minimum it does not matter what the clock says
+			// Without a minimum it does not matter what the clock says.
+			young = append(young, Container{Pod: pod, Container: c, Kept: keptYoung})
+			continue
 		case c.State == runtime.Created && now.Sub(c.CreatedAt) < unstartedAge:
+			young = append(young, Container{Pod: pod, Container: c, Kept: keptUnstarted})
 			continue
 		}
 		i, ok := index[c.Name]
@@ -87,7 +131,7 @@ func unitsOf(pod *runtime.Pod, policy Policy, now time.Time) [][]Container {
 		}
 		units[i] = append(units[i], Container{Pod: pod, Container: c})
 	}
-	return units
+	return units, young
 }
 
 // end is when a container's age begins: its end, or its creation if its end is not
@@ -135,12 +179,19 @@ func overTotal(units [][]Container, total int) (victims []Container) {
 	return victims
 }
 
-// Sandboxes returns the sandboxes to remove, given the containers that have been
-// removed since the list was read. It never returns a ready one, one that still
-// has a container, or the newest of a pod that is not gone (spec/cleanup.md SB1
-// to SB3).
-func Sandboxes(pods []*runtime.Pod, gone func(uid types.UID) bool, removed map[string]bool) []*runtime.Sandbox {
-	var victims []*runtime.Sandbox
+// Sandbox is a sandbox and what becomes of it.
+type Sandbox struct {
+	Pod *runtime.Pod
+	*runtime.Sandbox
+	// Reason and Kept are as in Container.
+	Reason, Kept string
+}
+
+// Sandboxes returns what becomes of each sandbox, given the containers that have
+// been removed since the list was read. A ready one stays, one that still has a
+// container, and the newest of a pod that is not gone (spec/cleanup.md SB1 to SB3).
+func Sandboxes(pods []*runtime.Pod, gone func(uid types.UID) bool, removed map[string]bool) []Sandbox {
+	var out []Sandbox
 	for _, pod := range pods {
 		used := map[string]bool{}
 		for _, c := range pod.Containers {
@@ -150,12 +201,21 @@ func Sandboxes(pods []*runtime.Pod, gone func(uid types.UID) bool, removed map[s
 		}
 		all := gone(pod.UID)
 		for i, s := range pod.Sandboxes {
-			newest := i == 0
-			if s.State == runtime.Running || used[s.ID] || (newest && !all) {
-				continue
+			choice := Sandbox{Pod: pod, Sandbox: s}
+			switch newest := i == 0; {
+			case s.State == runtime.Running:
+				choice.Kept = keptReady
+			case used[s.ID]:
+				choice.Kept = keptUsed
+			case newest && !all:
+				choice.Kept = keptNewSandbox
+			case all:
+				choice.Reason = becauseGone
+			default:
+				choice.Reason = becauseOld
 			}
-			victims = append(victims, s)
+			out = append(out, choice)
 		}
 	}
-	return victims
+	return out
 }

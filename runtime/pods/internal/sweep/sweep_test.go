@@ -2,6 +2,7 @@ package sweep_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -94,7 +95,12 @@ func TestContainers(t *testing.T) {
 			}
 			var got []string
 			for _, c := range sweep.Containers(tc.pods, tc.policy, now) {
-				got = append(got, c.ID.ID)
+				if (c.Kept == "") == (c.Reason == "") {
+					t.Errorf("%s: goes %q, stays %q", c.ID.ID, c.Reason, c.Kept)
+				}
+				if c.Kept == "" {
+					got = append(got, c.ID.ID)
+				}
 			}
 			if s := strings.Join(got, " "); s != tc.want {
 				t.Errorf("\n got %s\nwant %s", s, tc.want)
@@ -126,12 +132,31 @@ func TestSandboxes(t *testing.T) {
 			}
 			var got []string
 			for _, s := range sweep.Sandboxes([]*runtime.Pod{tc.pod}, func(types.UID) bool { return tc.gone }, removed) {
-				got = append(got, s.ID)
+				if s.Kept == "" {
+					got = append(got, s.ID)
+				}
 			}
 			if s := strings.Join(got, " "); s != tc.want {
 				t.Errorf("got %q, want %q", s, tc.want)
 			}
 		})
+	}
+}
+
+// TestKept is DR3: everything that is dead and stays has the rule that keeps it.
+func TestKept(t *testing.T) {
+	p := pod("u", "s0:dead s1:dead s2:ready a/s0=exited@50 a=exited@60 b=created@5 c=exited@30")
+	policy := sweep.Policy{MaxPerContainer: 2, MaxContainers: -1, Gone: nobody, MinAge: 40 * time.Second}
+	got := map[string]string{}
+	for _, c := range sweep.Containers([]*runtime.Pod{p}, policy, now) {
+		got[c.ID.ID], _, _ = strings.Cut(c.Kept, ":")
+	}
+	for _, s := range sweep.Sandboxes([]*runtime.Pod{p}, nobody, nil) {
+		got[s.ID], _, _ = strings.Cut(s.Kept, ":")
+	}
+	want := map[string]string{"ua50": "ND3", "ua60": "CG1", "ub5": "CG1", "uc30": "CG1", "us0": "ND4", "us1": "", "us2": "HI6"}
+	if !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
@@ -156,6 +181,9 @@ func TestContainersRandom(t *testing.T) {
 		}
 		gone := map[string]bool{}
 		for _, c := range sweep.Containers(pods, policy, now) {
+			if c.Kept != "" {
+				continue
+			}
 			if c.State == runtime.Running {
 				t.Fatalf("HI6: %s runs", c.ID.ID)
 			}
@@ -177,8 +205,10 @@ func TestContainersRandom(t *testing.T) {
 			}
 			p.Containers = slices.DeleteFunc(p.Containers, func(c *runtime.Container) bool { return gone[c.ID.ID] })
 		}
-		if again := sweep.Containers(pods, policy, now); len(again) != 0 {
-			t.Fatalf("ID2: a second choice has %d more", len(again))
+		for _, c := range sweep.Containers(pods, policy, now) {
+			if c.Kept == "" {
+				t.Fatalf("ID2: a second choice has %s too", c.ID.ID)
+			}
 		}
 	})
 }
@@ -186,7 +216,9 @@ func TestContainersRandom(t *testing.T) {
 func ExampleContainers() {
 	policy := sweep.Policy{MaxPerContainer: 1, MaxContainers: -1, Gone: nobody}
 	for _, c := range sweep.Containers([]*runtime.Pod{pod("web-", "app=running@1 app=exited@20 app=exited@30")}, policy, now) {
-		fmt.Println(c.ID.ID)
+		fmt.Println(c.ID.ID, c.Reason+c.Kept)
 	}
-	// Output: web-app30
+	// Output:
+	// web-app30 more of its name are kept than allowed
+	// web-app20 ND3: the newest of its name tells how it ended
 }

@@ -167,6 +167,16 @@ func (p *Pool) Release(uid types.UID) error {
 	return nil
 }
 
+// Holders returns the pods that have a range, sorted, those included whose record
+// cannot be used.
+func (p *Pool) Holders() []types.UID {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := slices.AppendSeq(slices.Collect(maps.Keys(p.used)), maps.Keys(p.broken))
+	slices.Sort(out)
+	return out
+}
+
 // take marks a mapping as the pod's, and every range it touches. A record may
 // stem from times when the pool was cut differently.
 func (p *Pool) take(uid types.UID, m Mapping) {

@@ -1,0 +1,167 @@
+package cleanup
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Step orders the actions of a plan. Values up to 17 are the step numbers of
+// spec/cleanup.md 3.
+type Step int
+
+// Steps.
+const (
+	// StepUserRanges gives back ranges of user IDs (step 8).
+	StepUserRanges Step = 8
+	// StepDirectories removes folders of pods (step 9, section 4).
+	StepDirectories Step = 9
+	// StepMirrors deletes mirror pods without a static pod (step 10).
+	StepMirrors Step = 10
+	// StepRestart starts desired pods the workers do not know (step 12).
+	StepRestart Step = 12
+	// StepFinish finishes deleted pods that never ran (step 13).
+	StepFinish Step = 13
+	// StepKillOrphan kills what runs and nobody knows (step 14).
+	StepKillOrphan Step = 14
+	// StepCgroups removes cgroups of gone pods (step 16).
+	StepCgroups Step = 16
+	// StepContent removes containers and sandboxes of gone pods (CG4 a, SB2).
+	StepContent Step = 20
+	// StepLogs removes log folders of gone pods (LG1).
+	StepLogs Step = 21
+	// StepContainers and StepSandboxes remove dead ones by policy (sections 6, 7).
+	StepContainers Step = 22
+	StepSandboxes  Step = 23
+	// StepImages removes unused images (section 8.2).
+	StepImages Step = 24
+)
+
+// String says what the step does.
+func (s Step) String() string {
+	switch s {
+	case StepUserRanges:
+		return "release user IDs"
+	case StepDirectories:
+		return "remove pod folder"
+	case StepMirrors:
+		return "delete mirror pod"
+	case StepRestart:
+		return "restart"
+	case StepFinish:
+		return "finish"
+	case StepKillOrphan:
+		return "kill orphan"
+	case StepCgroups:
+		return "remove cgroup"
+	case StepContent:
+		return "remove content"
+	case StepLogs:
+		return "remove logs"
+	case StepContainers:
+		return "remove container"
+	case StepSandboxes:
+		return "remove sandbox"
+	case StepImages:
+		return "remove image"
+	default:
+		return "unknown"
+	}
+}
+
+// MarshalText returns String, so that a plan in JSON reads like its table (DR4).
+func (s Step) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// kind is what a step acts on.
+func (s Step) kind() string {
+	switch s {
+	case StepUserRanges:
+		return "user IDs"
+	case StepDirectories:
+		return "pod folder"
+	case StepMirrors:
+		return "mirror pod"
+	case StepCgroups:
+		return "cgroup"
+	case StepLogs:
+		return "log folder"
+	case StepContainers:
+		return "container"
+	case StepSandboxes:
+		return "sandbox"
+	case StepImages:
+		return "image"
+	default:
+		return "pod"
+	}
+}
+
+// Action is one thing a pass would do, or is kept from doing (DR1, DR3).
+type Action struct {
+	Step Step `json:"step"`
+	// Kind is what the object is: pod, pod folder, log folder, container, sandbox,
+	// image, cgroup, user IDs or mirror pod. A plan fills it in.
+	Kind string `json:"kind"`
+	// PodUID is the pod concerned; empty for images and mirror pods.
+	PodUID types.UID `json:"podUID,omitempty"`
+	// Object names what is acted on: namespace/name if known, else the UID or ID.
+	Object string `json:"object"`
+	// Reason says why the object is a candidate.
+	Reason string `json:"reason"`
+	// Age and Size in bytes of the object; 0 if not known.
+	Age  metav1.Duration `json:"age,omitzero"`
+	Size int64           `json:"size,omitempty"`
+	// Forbidden names the rule that forbids the action, and why; empty if it is
+	// allowed.
+	Forbidden string `json:"forbidden,omitempty"`
+}
+
+// Allowed reports whether no rule forbids the action.
+func (a Action) Allowed() bool { return a.Forbidden == "" }
+
+// rule is the name of the rule that forbids the action.
+func (a Action) rule() string {
+	name, _, _ := strings.Cut(a.Forbidden, ":")
+	return name
+}
+
+// sort orders actions by step, UID and object (ID3).
+func (p *Plan) sort() {
+	slices.SortStableFunc(p.Actions, func(a, b Action) int {
+		return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(a.PodUID, b.PodUID), cmp.Compare(a.Object, b.Object))
+	})
+}
+
+// Add puts actions that were decided elsewhere into the plan.
+func (p *Plan) Add(actions ...Action) {
+	for _, a := range actions {
+		a.Kind = a.Step.kind()
+		p.Actions = append(p.Actions, a)
+	}
+	p.sort()
+}
+
+// Result is what became of an allowed action.
+type Result string
+
+// Results.
+const (
+	// Done: it was done, or there was nothing left to do (ID1).
+	Done Result = "done"
+	// Skipped: a guard that was asked again right before, a veto or a rate held it
+	// back; a later pass decides anew.
+	Skipped Result = "skipped"
+	// Failed: it did not work, and is tried again.
+	Failed Result = "failed"
+)
+
+// Outcome is an action with what became of it (DR1).
+type Outcome struct {
+	Action
+	Result Result `json:"result"`
+	// Why it was skipped or how it failed.
+	Why string `json:"why,omitempty"`
+}

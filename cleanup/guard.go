@@ -1,0 +1,91 @@
+package cleanup
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// guard returns the rule that protects what is left of a pod, empty if none does.
+// Every destructive action asks it right before it acts, as the pod may have come
+// back since the plan was made (SG3, DR1).
+func (h *Housekeeper) guard(uid types.UID) string {
+	if !h.sourcesReady() {
+		return ruleSources
+	}
+	if _, desired := h.pods.Get(uid); desired {
+		return "ND2: the pod is desired"
+	}
+	if h.workers.Knows(uid) {
+		return "ND2: the pod has a worker"
+	}
+	if h.met[uid] {
+		return ""
+	}
+	if doubt := h.doubt(); doubt != nil {
+		return ruleUndecided + doubt.Error()
+	}
+	return ""
+}
+
+// permits asks the host and the rate limits, and logs what is about to be done.
+// What is held back is tried again by a later pass (DR5, DR6).
+func (h *Housekeeper) permits(a Action) bool {
+	bucket, now := h.buckets[a.Step], h.options.Clock.Now()
+	if !bucket.has(now) {
+		// No line for each of what may be thousands.
+		h.outcomes = append(h.outcomes, Outcome{Action: a, Result: Skipped, Why: "DR6: as many as may go for now have gone"})
+		return false
+	}
+	if h.options.Veto != nil {
+		if err := h.options.Veto(a); err != nil {
+			h.options.Logger.Info("Housekeeping vetoed", "action", a.Step.String(), "object", a.Object, "uid", a.PodUID, "veto", err.Error())
+			h.skip(a, "DR5: vetoed: "+err.Error())
+			return false
+		}
+	}
+	bucket.take()
+	h.options.Logger.Info("Housekeeping", "action", a.Step.String(), "object", a.Object, "uid", a.PodUID, "reason", a.Reason)
+	return true
+}
+
+// skip notes that an allowed action was not done, and why.
+func (h *Housekeeper) skip(a Action, rule string) {
+	h.options.Logger.V(1).Info("Housekeeping held back", "action", a.Step.String(), "object", a.Object, "uid", a.PodUID, "rule", rule)
+	h.outcomes = append(h.outcomes, Outcome{Action: a, Result: Skipped, Why: rule})
+}
+
+// done notes how an action went.
+func (h *Housekeeper) done(a Action, err error) {
+	o := Outcome{Action: a, Result: Done}
+	if err != nil {
+		o.Result, o.Why = Failed, err.Error()
+	}
+	h.outcomes = append(h.outcomes, o)
+}
+
+// LastOutcomes returns what became of the allowed actions of the last pass, those of
+// the collector included. The slice is shared: treat it as read-only.
+func (h *Housekeeper) LastOutcomes() []Outcome {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.lastOutcomes
+}
+
+// describe adds ages where they are known.
+func (h *Housekeeper) describe(plan *Plan, now time.Time) {
+	dated, ok := h.options.Content.(Dated)
+	if !ok {
+		return
+	}
+	for i := range plan.Actions {
+		a := &plan.Actions[i]
+		if a.Step != StepDirectories && a.Step != StepLogs {
+			continue
+		}
+		if at := dated.Changed(a.Step, a.PodUID); !at.IsZero() {
+			a.Age = metav1.Duration{Duration: now.Sub(at).Truncate(time.Second)}
+		}
+	}
+}

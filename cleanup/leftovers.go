@@ -1,0 +1,121 @@
+package cleanup
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Cgroups are the pods' cgroups (steps 1 and 16). Calls wait for nothing but the
+// file system.
+type Cgroups interface {
+	// List returns the pods that have a cgroup.
+	List() ([]types.UID, error)
+	// HasVolumes reports whether volumes of the pod are still there, whose memory
+	// may be charged to its cgroup. Not knowing is an error, and taken for yes.
+	HasVolumes(ctx context.Context, uid types.UID) (bool, error)
+	// ReduceCPU gives the pod's cgroup the smallest weight there is.
+	ReduceCPU(uid types.UID) error
+	// Destroy asks for the end of the pod's cgroup and does not wait for it. It may
+	// be asked again and again; whoever does it makes sure once more that nobody
+	// needs the cgroup.
+	Destroy(uid types.UID)
+}
+
+// UserRanges are the ranges of user IDs that pods have (step 8). Calls wait for
+// nothing but the disk.
+type UserRanges interface {
+	// UserRanges returns the pods that have a range. It reads no disk.
+	UserRanges() []types.UID
+	// ReleaseUserRange gives the range to others. A pod without one is success.
+	ReleaseUserRange(uid types.UID) error
+}
+
+// Mirrors are the mirror pods without a static pod (step 10). Calls do not block.
+type Mirrors interface {
+	// OrphanedMirrors returns the full names of mirror pods whose static pod nobody
+	// desires.
+	OrphanedMirrors() []types.NamespacedName
+	// StaticTerminating reports whether a static pod of this name is still being
+	// terminated: its mirror is what people see of that (ND7).
+	StaticTerminating(name types.NamespacedName) bool
+	// DeleteMirror asks for the deletion of the mirror pod of this name, whatever
+	// its UID.
+	DeleteMirror(name types.NamespacedName)
+}
+
+// BackOffs are tables of delays (step 17). PruneBackOffs drops what no longer
+// delays anything; it does not block.
+type BackOffs interface{ PruneBackOffs() }
+
+// listCgroups is step 1: before the desired pods are read, so that no pod that is
+// added meanwhile is taken for an orphan.
+func (h *Housekeeper) listCgroups(in *Input) error {
+	if h.options.Cgroups == nil {
+		return nil
+	}
+	var err error
+	if in.Cgroups, err = h.options.Cgroups.List(); err != nil {
+		return fmt.Errorf("list cgroups of pods: %w", err)
+	}
+	return nil
+}
+
+// volumesOf finds out which of the cgroups that nobody uses have volumes.
+func (h *Housekeeper) volumesOf(ctx context.Context, in *Input) {
+	in.Volumes = map[types.UID]string{}
+	for _, uid := range in.Cgroups {
+		if _, desired := h.pods.Get(uid); desired || h.workers.Knows(uid) {
+			continue
+		}
+		switch has, err := h.options.Cgroups.HasVolumes(ctx, uid); {
+		case err != nil:
+			in.Volumes[uid] = "it is not known whether volumes of the pod are still there: " + err.Error()
+		case has:
+			in.Volumes[uid] = "volumes of the pod are still there"
+		}
+	}
+}
+
+// reduceCPU is the other half of step 16: a cgroup that has to stay disturbs nobody.
+// Once is enough as long as it stays.
+func (h *Housekeeper) reduceCPU(plan Plan) (problems []error) {
+	kept := map[types.UID]bool{}
+	for _, a := range plan.Actions {
+		if a.Step != StepCgroups || a.rule() != "ND6" || h.guard(a.PodUID) != "" {
+			continue
+		}
+		kept[a.PodUID] = true
+		if h.reduced[a.PodUID] {
+			continue
+		}
+		if err := h.options.Cgroups.ReduceCPU(a.PodUID); err != nil {
+			problems = append(problems, fmt.Errorf("reduce CPU of pod %s: %w", a.PodUID, err))
+			delete(kept, a.PodUID)
+		}
+	}
+	h.reduced = kept
+	return problems
+}
+
+// deleteMirrors is step 10. It needs no list of what runs.
+func (h *Housekeeper) deleteMirrors(plan Plan) {
+	for _, a := range plan.Actions {
+		if a.Step != StepMirrors || !a.Allowed() {
+			continue
+		}
+		namespace, name, _ := strings.Cut(a.Object, "/")
+		mirror := types.NamespacedName{Namespace: namespace, Name: name}
+		switch {
+		case !h.sourcesReady():
+			h.skip(a, ruleSources)
+		case h.options.Mirrors.StaticTerminating(mirror):
+			h.skip(a, "ND7: the static pod is being terminated")
+		case h.permits(a):
+			h.options.Mirrors.DeleteMirror(mirror)
+			h.done(a, nil)
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package cleanup
+
+import (
+	"errors"
+	"time"
+)
+
+// Rates bounds how much is removed per second, so that housekeeping never starves
+// the runtime or the disk (DR6). What does not fit waits for a later pass. The zero
+// value takes the defaults.
+type Rates struct {
+	// Containers bounds the removal of dead containers and sandboxes, and of
+	// contents of gone pods. 0 means 50, negative no bound.
+	Containers int
+	// Directories bounds the removal of pods' folders, and of log folders. 0 means
+	// 10, negative no bound.
+	Directories int
+}
+
+// Defaults of [Rates].
+const (
+	defaultContainerRate = 50
+	defaultDirectoryRate = 10
+	// rateSpan is how long an unused rate adds up: about the time between passes.
+	rateSpan = 2 * time.Second
+)
+
+func (r *Rates) complete() error {
+	if r.Containers == 0 {
+		r.Containers = defaultContainerRate
+	}
+	if r.Directories == 0 {
+		r.Directories = defaultDirectoryRate
+	}
+	if r.Containers > 1e6 || r.Directories > 1e6 {
+		return errors.New("Rates above a million per second are none: use a negative number for no bound")
+	}
+	return nil
+}
+
+// buckets has one for each step that is bounded.
+func (r *Rates) buckets() map[Step]*bucket {
+	out := map[Step]*bucket{}
+	for step, rate := range map[Step]int{
+		StepContent: r.Containers, StepContainers: r.Containers, StepSandboxes: r.Containers,
+		StepLogs: r.Directories, StepDirectories: r.Directories,
+	} {
+		if rate > 0 {
+			out[step] = &bucket{rate: float64(rate)}
+		}
+	}
+	return out
+}
+
+// bucket fills with rate tokens a second, for at most rateSpan.
+type bucket struct {
+	rate, tokens float64
+	filled       time.Time
+}
+
+// has reports whether there is a token. A nil bucket has always one.
+func (b *bucket) has(now time.Time) bool {
+	if b == nil {
+		return true
+	}
+	since := now.Sub(b.filled)
+	if b.filled.IsZero() || since < 0 || since > rateSpan {
+		since = rateSpan
+	}
+	b.tokens, b.filled = min(b.rate*rateSpan.Seconds(), b.tokens+b.rate*since.Seconds()), now
+	return b.tokens >= 1
+}
+
+// take takes the token that has found.
+func (b *bucket) take() {
+	if b != nil {
+		b.tokens--
+	}
+}

@@ -1,0 +1,98 @@
+package pods
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/runtime/pods/internal/poddir"
+)
+
+// UserRanges returns the pods that have a range of user IDs, sorted. It reads no
+// disk.
+func (m *Manager) UserRanges() []types.UID { return m.users.Holders() }
+
+// ReleaseUserRange gives a pod's range of user IDs to others (spec/cleanup.md 3.8).
+// Nothing of the pod may run any more. A pod without one is success.
+func (m *Manager) ReleaseUserRange(uid types.UID) error { return m.users.Release(uid) }
+
+// PruneBackOffs drops delays of containers and images that no longer delay anything
+// (spec/cleanup.md 3.17). It does not block.
+func (m *Manager) PruneBackOffs() {
+	now := m.options.Clock.Now()
+	m.mu.Lock()
+	m.crashes.Prune(now)
+	m.mu.Unlock()
+	m.puller.Prune(now)
+}
+
+// HasVolumes reports whether volumes of the pod are still there: made by this
+// process, or mounted (spec/cleanup.md 3.16). An error is best taken for yes.
+func (m *Manager) HasVolumes(ctx context.Context, uid types.UID) (bool, error) {
+	if len(m.MountedVolumes(uid)) > 0 {
+		return true, nil
+	}
+	if m.options.Volumes != nil {
+		names, err := m.options.Volumes.Mounted(ctx, uid)
+		if err != nil {
+			return true, fmt.Errorf("mounted volumes: %w", err)
+		}
+		if len(names) > 0 {
+			return true, nil
+		}
+	}
+	mounts, err := m.dirs.Mounted(uid)
+	if err != nil {
+		return true, fmt.Errorf("mounted volumes: %w", err)
+	}
+	return len(mounts) > 0, nil
+}
+
+// RemovalRule returns the name of the rule of spec/cleanup.md 4 behind an error of
+// [Manager.RemovePodDir], empty if it is none's: OD2 for a mount, OD9 for left-over
+// data of a volume.
+func RemovalRule(err error) string {
+	switch {
+	case errors.Is(err, poddir.ErrMounted):
+		return "OD2"
+	case errors.Is(err, poddir.ErrLeftover):
+		return "OD9"
+	}
+	return ""
+}
+
+// PodDirChanged and LogDirChanged return when the folder last changed, zero if there
+// is none or that is not known.
+func (m *Manager) PodDirChanged(uid types.UID) time.Time {
+	if poddir.CheckName("pod UID", string(uid)) != nil {
+		return time.Time{}
+	}
+	return changed(filepath.Join(m.dirs.Path, string(uid)))
+}
+
+// LogDirChanged is like PodDirChanged.
+func (m *Manager) LogDirChanged(uid types.UID) time.Time {
+	entries, err := os.ReadDir(m.options.LogDir)
+	if err != nil {
+		return time.Time{}
+	}
+	for _, e := range entries {
+		if found, ok := uidOfLogDir(e); ok && found == uid {
+			return changed(filepath.Join(m.options.LogDir, e.Name()))
+		}
+	}
+	return time.Time{}
+}
+
+func changed(path string) time.Time {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
+}
