@@ -94,7 +94,7 @@ func TestForgetDesired(t *testing.T) {
 		r.phase("uid-a", v1.PodRunning, 10*time.Second)
 		<-time.After(2 * time.Second)
 		n.kill(r)
-		r = n.agent(forget)
+		n.agent(forget)
 		<-time.After(10 * time.Minute)
 		if n.rt.Running("uid-a", "main") != 1 {
 			t.Error("a pod of a silent source was stopped")

@@ -38,7 +38,7 @@ func BenchmarkGenerate(b *testing.B) {
 	pod, runtimeStatus := tenContainers()
 	in := Input{Pod: pod, Runtime: runtimeStatus, SandboxReady: true, NodeIPs: []string{"192.168.0.1"}, Now: t1}
 	old := Generate(in)
-	in.Old = &old
+	in.Old = old.DeepCopy() // as the manager keeps it
 	b.ReportAllocs()
 	for b.Loop() {
 		Generate(in)

@@ -97,16 +97,31 @@ func pick(r *v1.ResourceRequirements, limit bool) v1.ResourceList {
 }
 
 func sameResources(a, b *v1.ResourceRequirements) bool {
-	same := func(a, b v1.ResourceList) bool {
-		if len(a) != len(b) {
-			return false
-		}
-		for name, q := range a {
+	return a == b || len(a.Claims) == len(b.Claims) && sameAmounts(a.Requests, b.Requests) && sameAmounts(a.Limits, b.Limits)
+}
+
+// sameAmounts compares two lists. Nearly all have CPU and memory only, and asking
+// for a name is much cheaper than going through a map.
+func sameAmounts(a, b v1.ResourceList) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	found := 0
+	for _, name := range [...]v1.ResourceName{v1.ResourceMemory, v1.ResourceCPU} {
+		if q, ok := a[name]; ok {
+			found++
 			if other, ok := b[name]; !ok || q.Cmp(other) != 0 {
 				return false
 			}
 		}
+	}
+	if found == len(a) {
 		return true
 	}
-	return len(a.Claims) == len(b.Claims) && same(a.Requests, b.Requests) && same(a.Limits, b.Limits)
+	for name, q := range a {
+		if other, ok := b[name]; !ok || q.Cmp(other) != 0 {
+			return false
+		}
+	}
+	return true
 }
