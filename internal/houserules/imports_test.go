@@ -28,6 +28,7 @@ var rooms = map[string][]string{
 	"probe":               {"runtime"},
 	"cleanup":             {"runtime"},
 	"cleanup/imagegc":     {},
+	"cleanup/eviction":    {},
 }
 
 // forbidden are modules the library must never depend on.

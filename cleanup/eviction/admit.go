@@ -1,0 +1,56 @@
+package eviction
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Admit judges a new pod by the conditions of its node (section 16): without pressure
+// and for a critical pod yes; under memory pressure alone yes, unless the pod
+// is BestEffort and does not tolerate it; else no, and message says why.
+func Admit(pressure []v1.NodeConditionType, pod *v1.Pod, class v1.PodQOSClass, critical bool) (admitted bool, message string) {
+	if len(pressure) == 0 || critical {
+		return true, ""
+	}
+	if len(pressure) == 1 && pressure[0] == v1.NodeMemoryPressure {
+		if class != v1.PodQOSBestEffort || slices.ContainsFunc(pod.Spec.Tolerations, toleratesMemoryPressure) {
+			return true, ""
+		}
+	}
+	names := make([]string, len(pressure))
+	for i, c := range pressure {
+		names[i] = string(c)
+	}
+	return false, fmt.Sprintf("The node had condition: [%s].", strings.Join(names, " "))
+}
+
+// toleratesMemoryPressure reports whether a toleration is for the taint that a node
+// under memory pressure has.
+func toleratesMemoryPressure(t v1.Toleration) bool {
+	if t.Effect != "" && t.Effect != v1.TaintEffectNoSchedule {
+		return false
+	}
+	switch t.Operator {
+	case v1.TolerationOpExists:
+		return t.Key == "" || t.Key == v1.TaintNodeMemoryPressure
+	case v1.TolerationOpEqual, "":
+		return t.Key == v1.TaintNodeMemoryPressure && t.Value == ""
+	}
+	return false
+}
+
+// ByPriority reports whether a pod's priority, or priority class, makes it one that
+// the node needs: 2000000000 or more. Static pods are judged alike; on a node without
+// an API server all pods are static.
+func ByPriority(pod *v1.Pod) bool {
+	if pod.Spec.Priority != nil {
+		return *pod.Spec.Priority >= systemCritical
+	}
+	return pod.Spec.PriorityClassName == "system-node-critical" || pod.Spec.PriorityClassName == "system-cluster-critical"
+}
+
+// systemCritical is the least priority of a critical pod.
+const systemCritical = 2_000_000_000

@@ -1,0 +1,70 @@
+package eviction
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Conditions returns MemoryPressure, DiskPressure and PIDPressure, in this order, as a
+// node's status shows them; empty before the first pass. The list is the
+// caller's.
+func (m *Manager) Conditions() []v1.NodeCondition {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.conditions)
+}
+
+// Pressure returns the conditions that are true, in the order of Conditions.
+func (m *Manager) Pressure() []v1.NodeConditionType {
+	var out []v1.NodeConditionType
+	for _, c := range m.Conditions() {
+		if c.Status == v1.ConditionTrue {
+			out = append(out, c.Type)
+		}
+	}
+	return out
+}
+
+// Admit judges a new pod by the node's present conditions; see the function [Admit].
+// It does not block.
+func (m *Manager) Admit(pod *v1.Pod) (admitted bool, message string) {
+	return Admit(m.Pressure(), pod, m.options.Class(pod), m.options.Critical(pod))
+}
+
+// publish notes which conditions are true.
+func (m *Manager) publish(active []v1.NodeConditionType) {
+	now := metav1.NewTime(m.options.Clock.Now())
+	words := []struct {
+		kind       v1.NodeConditionType
+		bad, good  string
+		badMessage string
+		message    string
+	}{
+		{v1.NodeMemoryPressure, "NodeHasInsufficientMemory", "NodeHasSufficientMemory", "the node is low on memory", "the node has sufficient memory available"},
+		{v1.NodeDiskPressure, "NodeHasDiskPressure", "NodeHasNoDiskPressure", "the node is low on disk space or inodes", "the node has no disk pressure"},
+		{v1.NodePIDPressure, "NodeHasInsufficientPID", "NodeHasSufficientPID", "the node is low on process IDs", "the node has sufficient process IDs available"},
+	}
+	next := make([]v1.NodeCondition, len(words))
+	changed := false
+	m.mu.Lock()
+	for i, w := range words {
+		c := v1.NodeCondition{Type: w.kind, Status: v1.ConditionFalse, Reason: w.good, Message: w.message, LastHeartbeatTime: now, LastTransitionTime: now}
+		if slices.Contains(active, w.kind) {
+			c.Status, c.Reason, c.Message = v1.ConditionTrue, w.bad, w.badMessage
+		}
+		switch {
+		case len(m.conditions) > 0 && m.conditions[i].Status == c.Status:
+			c.LastTransitionTime = m.conditions[i].LastTransitionTime
+		case len(m.conditions) > 0 || c.Status == v1.ConditionTrue:
+			changed = true
+		}
+		next[i] = c
+	}
+	m.conditions = next
+	m.mu.Unlock()
+	if changed && m.options.Changed != nil {
+		m.options.Changed()
+	}
+}

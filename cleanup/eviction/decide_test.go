@@ -1,0 +1,239 @@
+package eviction_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/podwright/podwright/cleanup/eviction"
+)
+
+func pod(name string, edits ...func(*v1.Pod)) *v1.Pod {
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(name)}}
+	for _, e := range edits {
+		e(p)
+	}
+	return p
+}
+
+func withPriority(n int32) func(*v1.Pod) { return func(p *v1.Pod) { p.Spec.Priority = &n } }
+
+func withGrace(n int64) func(*v1.Pod) {
+	return func(p *v1.Pod) { p.Spec.TerminationGracePeriodSeconds = ptr.To(n) }
+}
+
+func thresholds(t *testing.T, text eviction.Text) []eviction.Threshold {
+	t.Helper()
+	out, err := text.Parse()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestAssess: section 16, eviction. Each step is a reading of memory (of 1000) and
+// of nodefs (of 1000), -1 for none, at a second, and what it leads to.
+func TestAssess(t *testing.T) {
+	type step struct {
+		at           int
+		memory, disk int
+		want         string // due signals, then conditions
+	}
+	tests := []struct {
+		name  string
+		text  eviction.Text
+		steps []step
+	}{
+		{"hard limits are due at once", eviction.Text{Hard: "memory.available<100"}, []step{
+			{0, 100, -1, "[] []"}, {10, 99, -1, "[memory.available] [MemoryPressure]"},
+		}},
+		{"percentages", eviction.Text{Hard: "memory.available<10%"}, []step{{0, 100, -1, "[] []"}, {10, 99, -1, "[memory.available] [MemoryPressure]"}}},
+		{"a condition stays for the transition", eviction.Text{Hard: "memory.available<100"}, []step{
+			{0, 99, -1, "[memory.available] [MemoryPressure]"}, {10, 200, -1, "[] [MemoryPressure]"}, {59, 200, -1, "[] [MemoryPressure]"}, {60, 200, -1, "[] []"},
+		}},
+		{"soft limits wait for their grace, the condition does not", eviction.Text{Soft: "memory.available<100", SoftGrace: "memory.available=30s"}, []step{
+			{0, 99, -1, "[] [MemoryPressure]"}, {29, 99, -1, "[] [MemoryPressure]"}, {30, 99, -1, "[memory.available] [MemoryPressure]"},
+		}},
+		{"a break starts the grace anew", eviction.Text{Soft: "memory.available<100", SoftGrace: "memory.available=30s"}, []step{
+			{0, 99, -1, "[] [MemoryPressure]"}, {20, 100, -1, "[] [MemoryPressure]"}, {30, 99, -1, "[] [MemoryPressure]"}, {60, 99, -1, "[memory.available] [MemoryPressure]"},
+		}},
+		{"minimum reclaim holds only what was acted on", eviction.Text{Hard: "memory.available<100", MinReclaim: "memory.available=50"}, []step{
+			{0, 120, -1, "[] []"},
+			{10, 99, -1, "[memory.available] [MemoryPressure]"},
+			{20, 149, -1, "[memory.available] [MemoryPressure]"},
+			{30, 150, -1, "[] [MemoryPressure]"},
+			{40, 149, -1, "[] [MemoryPressure]"},
+		}},
+		{"memory before disk", eviction.Text{Hard: "memory.available<100,nodefs.available<100"}, []step{
+			{0, 50, 50, "[memory.available nodefs.available] [DiskPressure MemoryPressure]"}, {10, 500, 50, "[nodefs.available] [DiskPressure MemoryPressure]"},
+		}},
+		{"hard before soft", eviction.Text{Hard: "memory.available<100", Soft: "memory.available<200", SoftGrace: "memory.available=1s"}, []step{
+			{0, 150, -1, "[] [MemoryPressure]"}, {10, 50, -1, "[memory.available memory.available 1s] [MemoryPressure]"},
+		}},
+		{"a signal that cannot be read decides nothing", eviction.Text{Soft: "memory.available<100", SoftGrace: "memory.available=30s"}, []step{
+			{0, 99, -1, "[] [MemoryPressure]"}, {10, -1, -1, "[] [MemoryPressure]"}, {30, 99, -1, "[memory.available] [MemoryPressure]"}, {40, -1, -1, "[] [MemoryPressure]"},
+		}},
+		{"no limits", eviction.Text{}, []step{{0, 0, 0, "[] []"}}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			policy := eviction.Policy{Thresholds: thresholds(t, test.text), Transition: time.Minute}
+			var state eviction.State
+			for _, s := range test.steps {
+				readings := map[eviction.Signal]eviction.Observation{}
+				for signal, n := range map[eviction.Signal]int{eviction.MemoryAvailable: s.memory, eviction.NodeFsAvailable: s.disk} {
+					if n >= 0 {
+						readings[signal] = eviction.Observation{Available: uint64(n), Capacity: 1000}
+					}
+				}
+				v := eviction.Assess(policy, state, readings, time.Unix(int64(s.at), 0))
+				state = v.State
+				due := []string{}
+				for i, b := range v.Due {
+					due = append(due, string(b.Signal))
+					if i > 0 && !b.Hard() {
+						due = append(due, b.Grace.String())
+					}
+				}
+				if got := fmt.Sprint(due, " ", v.Conditions); got != s.want {
+					t.Errorf("second %d: %s, want %s", s.at, got, s.want)
+				}
+			}
+		})
+	}
+}
+
+// TestDefaults: the hard limits of section 16.
+func TestDefaults(t *testing.T) {
+	parsed := thresholds(t, eviction.Text{Hard: "memory.available<100Mi,nodefs.available<10%,nodefs.inodesFree<5%,imagefs.available<15%,imagefs.inodesFree<5%"})
+	defaults := eviction.DefaultThresholds()
+	for _, list := range [][]eviction.Threshold{parsed, defaults} {
+		slices.SortFunc(list, func(a, b eviction.Threshold) int { return strings.Compare(string(a.Signal), string(b.Signal)) })
+	}
+	if !slices.Equal(parsed, defaults) {
+		t.Errorf("defaults %+v, want %+v", defaults, parsed)
+	}
+}
+
+func TestParse(t *testing.T) {
+	tests := []struct {
+		name, err string
+		text      eviction.Text
+	}{
+		{"unknown signal", "want a signal", eviction.Text{Hard: "memory.free<1"}},
+		{"no value", "want a signal", eviction.Text{Hard: "memory.available<"}},
+		{"wrong operator", "want a signal", eviction.Text{Hard: "memory.available>1"}},
+		{"twice", "given twice", eviction.Text{Hard: "memory.available<1,memory.available<2"}},
+		{"no amount", "neither an amount", eviction.Text{Hard: "memory.available<lots"}},
+		{"negative", "neither an amount", eviction.Text{Hard: "memory.available<-1"}},
+		{"percentage above 100", "not between", eviction.Text{Hard: "memory.available<101%"}},
+		{"percentage that is none", "not between", eviction.Text{Hard: "memory.available<NaN%"}},
+		{"soft without grace", "needs a grace", eviction.Text{Soft: "memory.available<1"}},
+		{"soft with grace 0", "needs a grace", eviction.Text{Soft: "memory.available<1", SoftGrace: "memory.available=0s"}},
+		{"grace without limit", "no soft limit", eviction.Text{SoftGrace: "memory.available=1s"}},
+		{"reclaim without limit", "no limit", eviction.Text{MinReclaim: "memory.available=1"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			if _, err := test.text.Parse(); err == nil || !strings.Contains(err.Error(), test.err) {
+				t.Errorf("error %v, want %q", err, test.err)
+			}
+		})
+	}
+	if got := thresholds(t, eviction.Text{Hard: " memory.available < 0% , "}); len(got) != 0 {
+		t.Errorf("a limit of 0 %%: %+v, want none", got)
+	}
+}
+
+// TestRank: section 16, eviction: the order in which pods go.
+func TestRank(t *testing.T) {
+	list := func(memory string) v1.ResourceList {
+		return v1.ResourceList{v1.ResourceMemory: resource.MustParse(memory)}
+	}
+	c := func(name string, class v1.PodQOSClass, used uint64, request string, edits ...func(*v1.Pod)) eviction.Candidate {
+		out := eviction.Candidate{Pod: pod(name, edits...), Class: class, Usage: eviction.Usage{Memory: used, Disk: used, Inodes: used, PIDs: used}}
+		if request != "" {
+			out.Requests = list(request)
+		}
+		return out
+	}
+	be, bu, gu := v1.PodQOSBestEffort, v1.PodQOSBurstable, v1.PodQOSGuaranteed
+	tests := []struct {
+		name   string
+		signal eviction.Signal
+		pods   []eviction.Candidate
+		want   string
+	}{
+		{"above the request first", eviction.MemoryAvailable, []eviction.Candidate{c("within", gu, 900, "1000"), c("above", bu, 20, "10"), c("none", be, 5, "")}, "above none within"},
+		{"then priority", eviction.MemoryAvailable, []eviction.Candidate{c("high", be, 500, "", withPriority(10)), c("low", be, 5, "", withPriority(-1)), c("zero", be, 50, "")}, "low zero high"},
+		{"a high priority does not save one that uses too much", eviction.MemoryAvailable, []eviction.Candidate{c("within", gu, 900, "1000"), c("above", bu, 11, "10", withPriority(1000))}, "above within"},
+		{"then the excess", eviction.MemoryAvailable, []eviction.Candidate{c("small", bu, 110, "100"), c("large", bu, 60, "10")}, "large small"},
+		{"then the class", eviction.MemoryAvailable, []eviction.Candidate{c("gu", gu, 0, ""), c("bu", bu, 0, ""), c("be", be, 0, "")}, "be bu gu"},
+		{"unknown usage counts as none", eviction.MemoryAvailable, []eviction.Candidate{c("unknown", be, 0, ""), c("known", bu, 20, "10")}, "known unknown"},
+		{"nobody requests process IDs", eviction.PIDAvailable, []eviction.Candidate{c("few", be, 5, "1000"), c("many", gu, 50, "1000")}, "many few"},
+		{"disk", eviction.NodeFsAvailable, []eviction.Candidate{c("few", be, 5, ""), c("many", gu, 50, "1000")}, "many few"},
+		{"inodes", eviction.ImageFsInodesFree, []eviction.Candidate{c("few", be, 5, ""), c("many", gu, 50, "1000")}, "many few"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			for range 2 { // also from the other order
+				var names []string
+				eviction.Rank(test.signal, test.pods)
+				for _, c := range test.pods {
+					names = append(names, c.Pod.Name)
+				}
+				if got := strings.Join(names, " "); got != test.want {
+					t.Errorf("order %s, want %s", got, test.want)
+				}
+				slices.Reverse(test.pods)
+			}
+		})
+	}
+}
+
+// TestAdmit: section 16, eviction admission; AD7.
+func TestAdmit(t *testing.T) {
+	memory, disk := []v1.NodeConditionType{v1.NodeMemoryPressure}, []v1.NodeConditionType{v1.NodeDiskPressure}
+	tolerates := func(tol v1.Toleration) func(*v1.Pod) {
+		return func(p *v1.Pod) { p.Spec.Tolerations = []v1.Toleration{tol} }
+	}
+	key := v1.TaintNodeMemoryPressure
+	tests := []struct {
+		name     string
+		pressure []v1.NodeConditionType
+		pod      *v1.Pod
+		class    v1.PodQOSClass
+		want     bool
+	}{
+		{"no pressure", nil, pod("a"), v1.PodQOSBestEffort, true},
+		{"critical", disk, pod("a", withPriority(2_000_000_000)), v1.PodQOSBestEffort, true},
+		{"critical by class", disk, pod("a", func(p *v1.Pod) { p.Spec.PriorityClassName = "system-node-critical" }), v1.PodQOSBestEffort, true},
+		{"not quite critical", disk, pod("a", withPriority(1_999_999_999)), v1.PodQOSGuaranteed, false},
+		{"memory, burstable", memory, pod("a"), v1.PodQOSBurstable, true},
+		{"memory, best effort", memory, pod("a"), v1.PodQOSBestEffort, false},
+		{"memory, tolerated", memory, pod("a", tolerates(v1.Toleration{Key: key, Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoSchedule})), v1.PodQOSBestEffort, true},
+		{"memory, everything tolerated", memory, pod("a", tolerates(v1.Toleration{Operator: v1.TolerationOpExists})), v1.PodQOSBestEffort, true},
+		{"memory, equal", memory, pod("a", tolerates(v1.Toleration{Key: key})), v1.PodQOSBestEffort, true},
+		{"memory, another effect", memory, pod("a", tolerates(v1.Toleration{Key: key, Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoExecute})), v1.PodQOSBestEffort, false},
+		{"memory, another key", memory, pod("a", tolerates(v1.Toleration{Key: "x", Operator: v1.TolerationOpExists})), v1.PodQOSBestEffort, false},
+		{"memory, an operator nobody knows", memory, pod("a", tolerates(v1.Toleration{Key: key, Operator: "Near"})), v1.PodQOSBestEffort, false},
+		{"disk", disk, pod("a"), v1.PodQOSGuaranteed, false},
+		{"disk and memory", append(slices.Clone(disk), memory...), pod("a"), v1.PodQOSGuaranteed, false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			ok, text := eviction.Admit(test.pressure, test.pod, test.class, eviction.ByPriority(test.pod))
+			if ok != test.want || ok != (text == "") {
+				t.Errorf("admitted %v (%q), want %v", ok, text, test.want)
+			}
+		})
+	}
+}

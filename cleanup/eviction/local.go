@@ -1,0 +1,91 @@
+package eviction
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// Volume is a folder of a pod that may hold no more than Limit bytes.
+type Volume struct {
+	Name, Path string
+	Limit      uint64
+}
+
+// Exceeded says to people that a volume holds more than it may, "" if it does not.
+func Exceeded(v Volume, used uint64) string {
+	if v.Limit == 0 || used <= v.Limit {
+		return ""
+	}
+	return fmt.Sprintf("Usage of EmptyDir volume %q exceeds the limit %q.", v.Name,
+		resource.NewQuantity(int64(min(v.Limit, 1<<62)), resource.BinarySI).String())
+}
+
+// maxFiles bounds one walk of a folder: a pod may make as many files as it likes.
+const maxFiles = 200_000
+
+// size returns how much of its disk a folder takes: blocks, and files and folders
+// in it. Links are not followed, other file systems in it not entered, and a file
+// with several names counts once. The walk ends early once it has found more than
+// enough bytes (0: never) or maxFiles files; then it is more than that. A
+// folder that is not there is empty; what goes away during the walk does not count.
+func size(ctx context.Context, dir string, enough uint64) (bytes, files uint64, err error) {
+	root, err := os.OpenRoot(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, 0, nil
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	defer root.Close()
+	var device uint64
+	linked := map[uint64]bool{}
+	err = fs.WalkDir(root.FS(), ".", func(_ string, d fs.DirEntry, err error) error {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			return skip(d)
+		}
+		info, err := d.Info()
+		if err != nil {
+			return skip(d)
+		}
+		st, ok := info.Sys().(*syscall.Stat_t)
+		if !ok {
+			return fmt.Errorf("%s: no file numbers on this system", dir)
+		}
+		if device == 0 {
+			device = uint64(st.Dev)
+		}
+		if uint64(st.Dev) != device {
+			return skip(d)
+		}
+		if !d.IsDir() && st.Nlink > 1 {
+			if linked[st.Ino] {
+				return nil
+			}
+			linked[st.Ino] = true
+		}
+		bytes += uint64(st.Blocks) * 512
+		files++
+		if enough > 0 && bytes > enough || files >= maxFiles {
+			return fs.SkipAll
+		}
+		return nil
+	})
+	return bytes, files, err
+}
+
+// skip leaves out what cannot be read; of a folder, what is in it too.
+func skip(d fs.DirEntry) error {
+	if d != nil && d.IsDir() {
+		return fs.SkipDir
+	}
+	return nil
+}

@@ -1,0 +1,313 @@
+package eviction
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// MachineOptions configures a [Machine]. The zero value reads memory and process IDs
+// of the whole machine, and no disk.
+type MachineOptions struct {
+	// Proc is where procfs is mounted. Empty: /proc.
+	Proc string
+	// Cgroups is where cgroups are mounted: the one tree of version 2, or the
+	// folder with one mount per controller of version 1. Empty: /sys/fs/cgroup.
+	Cgroups string
+	// Cgroup is a cgroup, below the root, whose limits are those of all pods, such
+	// as kubepods: what it has left counts if that is less than what the machine
+	// has. Empty: the machine's counts alone.
+	Cgroup string
+	// NodeFs is a folder on the file system of volumes and logs, ImageFs one on that
+	// of images and container layers. Empty: those signals are not read.
+	NodeFs, ImageFs string
+
+	// PodCgroup returns the cgroup of a pod below the root. Nil, and with an empty
+	// answer: what pods use of memory and process IDs is not known from there.
+	PodCgroup func(pod *v1.Pod) (string, error)
+	// PodDirs returns the folders whose content counts as the pod's disk usage. Nil:
+	// none.
+	PodDirs func(pod *v1.Pod) []string
+	// PodLayers adds what a pod uses beside its cgroup and folders: the layers of its
+	// containers, and what the runtime measures where there is no cgroup. Nil:
+	// nothing.
+	PodLayers func(ctx context.Context, pod *v1.Pod) (Usage, error)
+}
+
+// Machine reads a Linux machine. It holds nothing, and is safe for concurrent use.
+type Machine struct{ options MachineOptions }
+
+var _ Stats = (*Machine)(nil)
+
+// NewMachine returns a reader, or what is wrong with the options.
+func NewMachine(o MachineOptions) (*Machine, error) {
+	if o.Proc == "" {
+		o.Proc = "/proc"
+	}
+	if o.Cgroups == "" {
+		o.Cgroups = "/sys/fs/cgroup"
+	}
+	for _, dir := range []string{o.Proc, o.Cgroups, o.NodeFs, o.ImageFs} {
+		if dir != "" && !filepath.IsAbs(dir) {
+			return nil, fmt.Errorf("eviction: %q is not an absolute path", dir)
+		}
+	}
+	if o.Cgroup = strings.Trim(o.Cgroup, "/"); o.Cgroup != "" && !filepath.IsLocal(o.Cgroup) {
+		return nil, fmt.Errorf("eviction: cgroup %q leads out of the tree", o.Cgroup)
+	}
+	return &Machine{options: o}, nil
+}
+
+// Node reads every signal it can.
+func (m *Machine) Node(ctx context.Context) (map[Signal]Observation, error) {
+	out := map[Signal]Observation{}
+	var problems []error
+	note := func(signal Signal, o Observation, err error) {
+		if err != nil {
+			problems = append(problems, fmt.Errorf("%s: %w", signal, err))
+			return
+		}
+		out[signal] = o
+	}
+	memory, err := m.memory()
+	note(MemoryAvailable, memory, err)
+	ids, err := m.ids()
+	note(PIDAvailable, ids, err)
+	for _, d := range []struct {
+		path          string
+		bytes, inodes Signal
+	}{{m.options.NodeFs, NodeFsAvailable, NodeFsInodesFree}, {m.options.ImageFs, ImageFsAvailable, ImageFsInodesFree}} {
+		if d.path == "" {
+			continue
+		}
+		var s syscall.Statfs_t
+		if err := syscall.Statfs(d.path, &s); err != nil {
+			problems = append(problems, fmt.Errorf("%s: statfs %s: %w", d.bytes, d.path, err))
+			continue
+		}
+		out[d.bytes] = Observation{Available: s.Bavail * uint64(s.Bsize), Capacity: s.Blocks * uint64(s.Bsize)}
+		if s.Files > 0 { // some file systems have no fixed number
+			out[d.inodes] = Observation{Available: s.Ffree, Capacity: s.Files}
+		}
+	}
+	return out, errors.Join(append(problems, ctx.Err())...)
+}
+
+// Pod reads what a pod uses.
+func (m *Machine) Pod(ctx context.Context, pod *v1.Pod, signal Signal) (Usage, error) {
+	var out Usage
+	var problems []error
+	if m.options.PodLayers != nil {
+		layers, err := m.options.PodLayers(ctx, pod)
+		problems = append(problems, err)
+		out = layers
+	}
+	if signal.kind().disk {
+		if m.options.PodDirs != nil {
+			for _, dir := range m.options.PodDirs(pod) {
+				bytes, files, err := size(ctx, dir, 0)
+				problems = append(problems, err)
+				out.Disk, out.Inodes = out.Disk+bytes, out.Inodes+files
+			}
+		}
+		return out, errors.Join(problems...)
+	}
+	if m.options.PodCgroup == nil {
+		return out, errors.Join(problems...)
+	}
+	cgroup, err := m.options.PodCgroup(pod)
+	if err == nil && cgroup != "" {
+		var used uint64
+		switch signal {
+		case MemoryAvailable:
+			if used, err = m.workingSet(cgroup); err == nil {
+				out.Memory = used
+			}
+		case PIDAvailable:
+			if used, err = m.number("pids", cgroup, "pids.current"); err == nil {
+				out.PIDs = used
+			}
+		}
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil // it has none yet, or none any more
+	}
+	return out, errors.Join(append(problems, err)...)
+}
+
+// memory is what can be used without pushing out anything that is in use: the
+// machine's, or the cgroup's if that is less.
+func (m *Machine) memory() (Observation, error) {
+	info, err := m.memInfo()
+	if err != nil {
+		return Observation{}, err
+	}
+	total := info["MemTotal"]
+	out := Observation{Available: min(info["MemFree"]+info["Inactive(file)"], total), Capacity: total}
+	if m.options.Cgroup == "" {
+		return out, nil
+	}
+	limit, err := m.number("memory", m.options.Cgroup, m.choose("memory.limit_in_bytes", "memory.max"))
+	if err != nil || limit >= total {
+		return out, err // no limit of its own
+	}
+	used, err := m.workingSet(m.options.Cgroup)
+	if err != nil {
+		return Observation{}, err
+	}
+	return Observation{Available: min(out.Available, limit-min(used, limit)), Capacity: limit}, nil
+}
+
+// memInfo reads /proc/meminfo, in bytes.
+func (m *Machine) memInfo() (map[string]uint64, error) {
+	text, err := os.ReadFile(filepath.Join(m.options.Proc, "meminfo"))
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]uint64{}
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(line, ":")
+		kilo, err := strconv.ParseUint(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(value), "kB")), 10, 54)
+		if err == nil {
+			out[name] = kilo << 10
+		}
+	}
+	for _, name := range []string{"MemTotal", "MemFree", "Inactive(file)"} {
+		if _, ok := out[name]; !ok {
+			return nil, fmt.Errorf("meminfo has no %s", name)
+		}
+	}
+	return out, nil
+}
+
+// ids is how many more processes and threads can be: of the machine, or of the
+// cgroup if those are fewer.
+func (m *Machine) ids() (Observation, error) {
+	out := Observation{Capacity: math.MaxUint64}
+	for _, name := range []string{"pid_max", "threads-max"} {
+		text, err := os.ReadFile(filepath.Join(m.options.Proc, "sys", "kernel", name))
+		if err != nil {
+			return Observation{}, err
+		}
+		n, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
+		if err != nil {
+			return Observation{}, fmt.Errorf("%s: %w", name, err)
+		}
+		out.Capacity = min(out.Capacity, n)
+	}
+	text, err := os.ReadFile(filepath.Join(m.options.Proc, "loadavg"))
+	if err != nil {
+		return Observation{}, err
+	}
+	fields := strings.Fields(string(text)) // the fourth is running/existing
+	if len(fields) < 4 {
+		return Observation{}, fmt.Errorf("loadavg has %d fields", len(fields))
+	}
+	_, existing, _ := strings.Cut(fields[3], "/")
+	used, err := strconv.ParseUint(existing, 10, 64)
+	if err != nil {
+		return Observation{}, fmt.Errorf("loadavg: %w", err)
+	}
+	out.Available = out.Capacity - min(used, out.Capacity)
+	if m.options.Cgroup == "" {
+		return out, nil
+	}
+	limit, err := m.number("pids", m.options.Cgroup, "pids.max")
+	if err != nil || limit >= out.Capacity {
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil // the controller is not in use
+		}
+		return out, err
+	}
+	if used, err = m.number("pids", m.options.Cgroup, "pids.current"); err != nil {
+		return Observation{}, err
+	}
+	return Observation{Available: min(out.Available, limit-min(used, limit)), Capacity: limit}, nil
+}
+
+// workingSet is the memory of a cgroup and those below it that cannot be dropped.
+func (m *Machine) workingSet(cgroup string) (uint64, error) {
+	used, err := m.number("memory", cgroup, m.choose("memory.usage_in_bytes", "memory.current"))
+	if err != nil {
+		return 0, err
+	}
+	text, err := m.read("memory", cgroup, "memory.stat")
+	if err != nil {
+		return 0, err
+	}
+	name := m.choose("total_inactive_file ", "inactive_file ")
+	for line := range strings.Lines(text) {
+		if value, ok := strings.CutPrefix(line, name); ok {
+			idle, err := strconv.ParseUint(strings.TrimSpace(value), 10, 64)
+			if err != nil {
+				return 0, fmt.Errorf("memory.stat of %s: %w", cgroup, err)
+			}
+			return used - min(idle, used), nil
+		}
+	}
+	return used, nil
+}
+
+// choose returns the word of the cgroup version that is mounted.
+func (m *Machine) choose(first, second string) string {
+	if m.unified() {
+		return second
+	}
+	return first
+}
+
+func (m *Machine) unified() bool {
+	_, err := os.Stat(filepath.Join(m.options.Cgroups, "cgroup.controllers"))
+	return err == nil
+}
+
+// number reads a file with one number; "max" is the largest.
+func (m *Machine) number(controller, cgroup, file string) (uint64, error) {
+	text, err := m.read(controller, cgroup, file)
+	if err != nil {
+		return 0, err
+	}
+	text = strings.TrimSpace(text)
+	if text == "max" {
+		return math.MaxUint64, nil
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%s of cgroup %s: %w", file, cgroup, err)
+	}
+	return n, nil
+}
+
+// maxControl bounds what is read of a cgroup file.
+const maxControl = 1 << 20
+
+// read reads a file of a cgroup. Names of pods' cgroups come from manifests; none
+// leads out of the tree.
+func (m *Machine) read(controller, cgroup, file string) (string, error) {
+	root, err := os.OpenRoot(m.options.Cgroups)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	if m.unified() {
+		controller = ""
+	}
+	f, err := root.Open(path.Join(controller, strings.Trim(cgroup, "/"), file))
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxControl))
+	return string(text), err
+}

@@ -1,0 +1,165 @@
+package eviction_test
+
+import (
+	"context"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/cleanup/eviction"
+)
+
+// files makes a tree.
+func files(t *testing.T, content map[string]string) string {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range content {
+		name = filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+// proc is a machine with 1000 KiB and 100 process IDs.
+func proc(t *testing.T) string {
+	return files(t, map[string]string{
+		"meminfo":                "MemTotal:     1000 kB\nMemFree:   200 kB\nInactive(file):  100 kB\nHugePages_Total:       0\n",
+		"sys/kernel/pid_max":     "4194304\n",
+		"sys/kernel/threads-max": "100\n",
+		"loadavg":                "0.1 0.2 0.3 2/40 12345\n",
+	})
+}
+
+func machine(t *testing.T, o eviction.MachineOptions) *eviction.Machine {
+	t.Helper()
+	m, err := eviction.NewMachine(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// TestMachine reads trees of either version of cgroups.
+func TestMachine(t *testing.T) {
+	v1Tree := map[string]string{
+		"memory/kubepods/memory.limit_in_bytes": "512000\n", "memory/kubepods/memory.usage_in_bytes": "500000\n",
+		"memory/kubepods/memory.stat": "inactive_file 1\ntotal_inactive_file 90000\n",
+		"pids/kubepods/pids.max":      "50\n", "pids/kubepods/pids.current": "45\n",
+		"memory/kubepods/poda/memory.usage_in_bytes": "300000\n", "memory/kubepods/poda/memory.stat": "total_inactive_file 100000\n",
+		"pids/kubepods/poda/pids.current": "7\n",
+	}
+	v2Tree := map[string]string{
+		"cgroup.controllers":  "memory pids\n",
+		"kubepods/memory.max": "512000\n", "kubepods/memory.current": "500000\n", "kubepods/memory.stat": "anon 1\ninactive_file 90000\n",
+		"kubepods/pids.max": "50\n", "kubepods/pids.current": "45\n",
+		"kubepods/poda/memory.current": "300000\n", "kubepods/poda/memory.stat": "inactive_file 100000\n", "kubepods/poda/pids.current": "7\n",
+	}
+	unlimited := maps.Clone(v2Tree)
+	unlimited["kubepods/memory.max"], unlimited["kubepods/pids.max"] = "max\n", "max\n"
+	tests := []struct {
+		name         string
+		tree         map[string]string
+		cgroup       string
+		memory, pids eviction.Observation
+	}{
+		{"the machine", v1Tree, "", eviction.Observation{Available: 300 << 10, Capacity: 1000 << 10}, eviction.Observation{Available: 60, Capacity: 100}},
+		{"version 1", v1Tree, "/kubepods", eviction.Observation{Available: 102000, Capacity: 512000}, eviction.Observation{Available: 5, Capacity: 50}},
+		{"version 2", v2Tree, "kubepods", eviction.Observation{Available: 102000, Capacity: 512000}, eviction.Observation{Available: 5, Capacity: 50}},
+		{"without a limit", unlimited, "kubepods", eviction.Observation{Available: 300 << 10, Capacity: 1000 << 10}, eviction.Observation{Available: 60, Capacity: 100}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			m := machine(t, eviction.MachineOptions{
+				Proc: proc(t), Cgroups: files(t, test.tree), Cgroup: test.cgroup,
+				PodCgroup: func(p *v1.Pod) (string, error) { return "/kubepods/pod" + p.Name, nil },
+			})
+			got, err := m.Node(t.Context())
+			if err != nil || len(got) != 2 || got[eviction.MemoryAvailable] != test.memory || got[eviction.PIDAvailable] != test.pids {
+				t.Errorf("read %+v, %v; want %+v and %+v", got, err, test.memory, test.pids)
+			}
+			for signal, want := range map[eviction.Signal]eviction.Usage{eviction.MemoryAvailable: {Memory: 200000}, eviction.PIDAvailable: {PIDs: 7}} {
+				if used, err := m.Pod(t.Context(), pod("a"), signal); err != nil || used != want {
+					t.Errorf("pod: %+v, %v; want %+v", used, err, want)
+				}
+			}
+			if used, err := m.Pod(t.Context(), pod("gone"), eviction.MemoryAvailable); err != nil || used != (eviction.Usage{}) {
+				t.Errorf("a pod without cgroup: %+v, %v", used, err)
+			}
+			if _, err := m.Pod(t.Context(), pod("a/../../../../../../etc"), eviction.MemoryAvailable); err == nil {
+				t.Error("a name led out of the tree")
+			}
+		})
+	}
+}
+
+// TestMachineUnreadable: what cannot be read is missing and named; the rest is there.
+func TestMachineUnreadable(t *testing.T) {
+	root := proc(t)
+	if err := os.WriteFile(filepath.Join(root, "meminfo"), []byte("MemTotal: many kB\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := machine(t, eviction.MachineOptions{Proc: root, NodeFs: "/no/such/folder", ImageFs: root}).Node(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "memory.available: meminfo has no MemTotal") || !strings.Contains(err.Error(), "nodefs.available: statfs") {
+		t.Errorf("error %v", err)
+	}
+	if _, ok := got[eviction.MemoryAvailable]; ok {
+		t.Error("memory was read")
+	}
+	if o := got[eviction.ImageFsAvailable]; o.Capacity == 0 || o.Available > o.Capacity {
+		t.Errorf("image file system: %+v", o)
+	}
+	for _, o := range []eviction.MachineOptions{{Proc: "proc"}, {NodeFs: "x"}, {Cgroup: "../x"}} {
+		if _, err := eviction.NewMachine(o); err == nil {
+			t.Errorf("%+v was accepted", o)
+		}
+	}
+}
+
+// TestThisMachine reads the real thing.
+func TestThisMachine(t *testing.T) {
+	got, err := machine(t, eviction.MachineOptions{NodeFs: t.TempDir()}).Node(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, signal := range []eviction.Signal{eviction.MemoryAvailable, eviction.PIDAvailable, eviction.NodeFsAvailable} {
+		if o := got[signal]; o.Available == 0 || o.Available > o.Capacity {
+			t.Errorf("%s: %+v", signal, o)
+		}
+	}
+}
+
+// TestPodDisk: what pods have in their folders counts once, and nothing outside.
+func TestPodDisk(t *testing.T) {
+	outside := files(t, map[string]string{"secret": strings.Repeat("x", 1<<20)})
+	dir := files(t, map[string]string{"a": strings.Repeat("x", 8192), "sub/b": "x"})
+	for _, err := range []error{os.Symlink(outside, filepath.Join(dir, "link")), os.Link(filepath.Join(dir, "a"), filepath.Join(dir, "again"))} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := machine(t, eviction.MachineOptions{
+		PodDirs: func(*v1.Pod) []string { return []string{dir, filepath.Join(dir, "none")} },
+		PodLayers: func(context.Context, *v1.Pod) (eviction.Usage, error) {
+			return eviction.Usage{Disk: 1 << 30, Inodes: 1000}, nil
+		},
+	})
+	used, err := m.Pod(t.Context(), pod("a"), eviction.NodeFsAvailable)
+	// ., a, sub, sub/b and the link itself.
+	if err != nil || used.Inodes != 1005 || used.Disk < 1<<30+8192 || used.Disk >= 1<<30+1<<20 {
+		t.Errorf("used %+v, %v", used, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := m.Pod(ctx, pod("a"), eviction.NodeFsAvailable); err == nil {
+		t.Error("the walk went on after its context had ended")
+	}
+}

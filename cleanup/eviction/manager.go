@@ -1,0 +1,334 @@
+package eviction
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+	v1 "k8s.io/api/core/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+)
+
+// Reason is that of evicted pods, and of pods refused under pressure.
+const Reason = "Evicted"
+
+// Timing of a manager.
+const (
+	// cleanupWait is how long the next pass waits for what an evicted pod held, and
+	// cleanupPoll how often it looks.
+	cleanupWait = 30 * time.Second
+	cleanupPoll = time.Second
+	// localPeriod is the time between two looks at the sizes of volumes.
+	localPeriod = time.Minute
+)
+
+// Killer stops pods for good. It is called by one goroutine at a time.
+type Killer interface {
+	// Kill evicts the pod and returns when none of its containers runs. graceSeconds
+	// nil means its own grace. amend edits the status that is published; it may be
+	// called any number of times, on other goroutines.
+	Kill(ctx context.Context, pod *v1.Pod, graceSeconds *int64, amend func(*v1.PodStatus)) error
+	// Finished reports whether everything held for the pod is released. It must not
+	// block.
+	Finished(uid types.UID) bool
+}
+
+// EventRecorder takes events, in the shape of client-go's recorder. It must not block.
+type EventRecorder interface {
+	Eventf(object apiruntime.Object, eventtype, reason, messageFmt string, args ...any)
+}
+
+// Options configures a [Manager]. Stats, Killer, Pods and Class are required. None of
+// the functions may call back into the manager, except for Pressure and Admit.
+type Options struct {
+	Stats  Stats
+	Killer Killer
+	// Pods returns the pods that run or are about to, each with its status. They are
+	// treated as read-only.
+	Pods func() []*v1.Pod
+	// Class returns the QoS class of a pod, Requests what it takes from its node. Nil
+	// Requests: nothing.
+	Class    func(pod *v1.Pod) v1.PodQOSClass
+	Requests func(pod *v1.Pod) v1.ResourceList
+	// Critical pods are never evicted. Nil: [ByPriority].
+	Critical func(pod *v1.Pod) bool
+	// Volumes returns the pod's folders that have a limit. Nil: none.
+	Volumes func(pod *v1.Pod) []Volume
+	// Reclaim frees disk space without stopping a pod: dead containers, unused images.
+	// Nil: there is nothing to reclaim.
+	Reclaim func(ctx context.Context) error
+	// Changed is called, without a lock, after the node's conditions changed. Nil:
+	// nobody wants to know.
+	Changed func()
+
+	Policy Policy
+	// NodeName is the node events are about.
+	NodeName string
+	// Recorder gets events. Nil drops them.
+	Recorder EventRecorder
+	// Clock is the manager's time. Nil: the real clock.
+	Clock clock.WithTicker
+	// Logger is silent if zero.
+	Logger logr.Logger
+	// Meter counts evictions. Nil: nobody does.
+	Meter metric.Meter
+}
+
+// Manager watches a node and evicts pods. Make one with [New]. Run is for one
+// goroutine, the other methods for any.
+type Manager struct {
+	options   Options
+	evictions metric.Int64Counter
+
+	// Of the goroutine of Run.
+	state     State
+	nextLocal time.Time
+	lastError string
+
+	mu         sync.Mutex
+	conditions []v1.NodeCondition
+}
+
+// New returns a manager, or every problem of the options.
+func New(o Options) (*Manager, error) {
+	var problems []error
+	if o.Stats == nil || o.Killer == nil || o.Pods == nil || o.Class == nil {
+		problems = append(problems, errors.New("eviction: Stats, Killer, Pods and Class are required"))
+	}
+	var err error
+	if o.Policy, err = o.Policy.complete(); err != nil {
+		problems = append(problems, fmt.Errorf("eviction: %w", err))
+	}
+	if o.Requests == nil {
+		o.Requests = func(*v1.Pod) v1.ResourceList { return nil }
+	}
+	if o.Critical == nil {
+		o.Critical = ByPriority
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.Meter == nil {
+		o.Meter = noop.NewMeterProvider().Meter("")
+	}
+	m := &Manager{options: o}
+	if m.evictions, err = o.Meter.Int64Counter("kubelet_evictions", metric.WithDescription("Pods evicted, by the signal that was low.")); err != nil {
+		problems = append(problems, fmt.Errorf("eviction: metrics: %w", err))
+	}
+	return m, errors.Join(problems...)
+}
+
+// Run makes a pass every 10 s until ctx ends. After an eviction the next pass comes as
+// soon as everything the pod held is released, at the latest 30 s later. It returns nil.
+func (m *Manager) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		evicted, err := m.pass(ctx)
+		m.log(err)
+		if evicted != nil && err == nil {
+			m.await(ctx, evicted.UID)
+			continue
+		}
+		m.sleep(ctx, Period)
+	}
+	return nil
+}
+
+// log reports a failure when it is new, and when it is over.
+func (m *Manager) log(err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if text == m.lastError {
+		return
+	}
+	m.lastError = text
+	if err != nil {
+		m.options.Logger.Error(err, "The node's resources cannot be watched completely")
+		return
+	}
+	m.options.Logger.Info("The node's resources can be watched again")
+}
+
+// sleep returns false if ctx ended.
+func (m *Manager) sleep(ctx context.Context, d time.Duration) bool {
+	timer := m.options.Clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// await waits until an evicted pod holds nothing any more, so that the next pass does
+// not judge what it is about to give back.
+func (m *Manager) await(ctx context.Context, uid types.UID) {
+	begin := m.options.Clock.Now()
+	for !m.options.Killer.Finished(uid) && m.options.Clock.Since(begin) < cleanupWait {
+		if !m.sleep(ctx, cleanupPoll) {
+			return
+		}
+	}
+}
+
+// pass looks once, and evicts at most one pod, which it returns. A panic of a hook is
+// an error.
+func (m *Manager) pass(ctx context.Context) (evicted *v1.Pod, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("eviction: panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	due, err := m.look(ctx)
+	if pod, localErr := m.passLocal(ctx); pod != nil || localErr != nil {
+		return pod, errors.Join(err, localErr)
+	}
+	if len(due) == 0 {
+		return nil, err
+	}
+	first := due[0]
+	m.options.Logger.Info("The node is low on a resource", "signal", first.Signal, "available", first.Observed.Available, "capacity", first.Observed.Capacity)
+	m.event(v1.EventTypeWarning, "EvictionThresholdMet", "Attempting to reclaim %s", first.Signal.kind().resource)
+	if first.Signal.kind().disk && m.options.Reclaim != nil {
+		reclaimErr := m.options.Reclaim(ctx)
+		if reclaimErr != nil {
+			reclaimErr = fmt.Errorf("reclaim: %w", reclaimErr)
+		}
+		due, err = m.look(ctx)
+		if err = errors.Join(err, reclaimErr); len(due) == 0 {
+			return nil, err
+		}
+		first = due[0]
+	}
+	pod, evictErr := m.passNode(ctx, first)
+	return pod, errors.Join(err, evictErr)
+}
+
+// look reads the node and judges what it reads.
+func (m *Manager) look(ctx context.Context) ([]Breach, error) {
+	readings, err := m.options.Stats.Node(ctx)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	verdict := Assess(m.options.Policy, m.state, readings, m.options.Clock.Now())
+	m.state = verdict.State
+	m.publish(verdict.Conditions)
+	return verdict.Due, err
+}
+
+// passNode evicts the first pod that may be, for a limit that is due.
+func (m *Manager) passNode(ctx context.Context, b Breach) (*v1.Pod, error) {
+	var candidates []Candidate
+	var problems []error
+	for _, pod := range m.options.Pods() {
+		if m.options.Critical(pod) || ended(pod) {
+			continue
+		}
+		usage, err := m.options.Stats.Pod(ctx, pod, b.Signal)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("usage of pod %s/%s: %w", pod.Namespace, pod.Name, err))
+		}
+		candidates = append(candidates, Candidate{Pod: pod, Class: m.options.Class(pod), Requests: m.options.Requests(pod), Usage: usage})
+	}
+	for _, err := range problems { // the pod counts as using nothing
+		m.options.Logger.Error(err, "Not everything a pod uses could be read")
+	}
+	if len(candidates) == 0 {
+		m.options.Logger.Info("No pod may be evicted", "signal", b.Signal)
+		return nil, nil
+	}
+	Rank(b.Signal, candidates)
+	victim := candidates[0]
+	return victim.Pod, m.evict(ctx, victim.Pod, string(b.Signal), message(b, victim), m.grace(b.Threshold, victim.Pod))
+}
+
+// grace is what a limit leaves a pod: nil for its own grace.
+func (m *Manager) grace(t Threshold, pod *v1.Pod) *int64 {
+	seconds := int64(hardGrace)
+	if !t.Hard() {
+		bound := m.options.Policy.MaxPodGrace
+		if bound == 0 {
+			return nil
+		}
+		seconds = int64((bound + time.Second - 1) / time.Second)
+		if own := pod.Spec.TerminationGracePeriodSeconds; own != nil && *own < seconds {
+			return nil
+		}
+	}
+	return &seconds
+}
+
+// passLocal evicts the first pod of which a volume is larger than it may be.
+func (m *Manager) passLocal(ctx context.Context) (*v1.Pod, error) {
+	now := m.options.Clock.Now()
+	if m.options.Volumes == nil || now.Before(m.nextLocal) {
+		return nil, nil
+	}
+	for _, pod := range m.options.Pods() {
+		if m.options.Critical(pod) || ended(pod) {
+			continue
+		}
+		for _, v := range m.options.Volumes(pod) {
+			used, _, err := size(ctx, v.Path, v.Limit)
+			if err != nil { // one pod's trouble leaves the others alone
+				m.options.Logger.Error(err, "A volume cannot be measured", "namespace", pod.Namespace, "name", pod.Name, "volume", v.Name)
+				continue
+			}
+			if text := Exceeded(v, used); text != "" {
+				grace := int64(hardGrace)
+				return pod, m.evict(ctx, pod, "emptydirfs.limit", text, &grace)
+			}
+		}
+	}
+	m.nextLocal = now.Add(localPeriod) // the next pass looks at once if this one evicted
+	return nil, nil
+}
+
+// evict stops a pod for good.
+func (m *Manager) evict(ctx context.Context, pod *v1.Pod, signal, text string, grace *int64) error {
+	m.options.Logger.Info("Evicting a pod", "namespace", pod.Namespace, "name", pod.Name, "uid", pod.UID, "signal", signal, "message", text)
+	if m.options.Recorder != nil {
+		m.options.Recorder.Eventf(pod, v1.EventTypeWarning, Reason, "%s", text)
+	}
+	m.evictions.Add(ctx, 1, metric.WithAttributes(attribute.String("eviction_signal", signal)))
+	err := m.options.Killer.Kill(ctx, pod, grace, Amend(Reason, text))
+	if err != nil {
+		return fmt.Errorf("evict pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return nil
+}
+
+// Amend returns an edit of the status of a pod that the node stops for a reason of
+// its own: phase Failed, and the condition DisruptionTarget.
+func Amend(reason, message string) func(*v1.PodStatus) {
+	return func(s *v1.PodStatus) {
+		s.Phase, s.Reason, s.Message = v1.PodFailed, reason, message
+		s.Conditions = append(slices.DeleteFunc(s.Conditions, func(c v1.PodCondition) bool { return c.Type == v1.DisruptionTarget }),
+			v1.PodCondition{Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonTerminationByKubelet, Message: message})
+	}
+}
+
+// ended reports whether nothing of the pod will run any more.
+func ended(pod *v1.Pod) bool {
+	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
+}
+
+func (m *Manager) event(kind, reason, format string, args ...any) {
+	if m.options.Recorder == nil {
+		return
+	}
+	node := &v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: m.options.NodeName, UID: types.UID(m.options.NodeName)}
+	m.options.Recorder.Eventf(node, kind, reason, format, args...)
+}

@@ -1,0 +1,301 @@
+package eviction_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/cleanup/eviction"
+)
+
+// node is a machine in memory, with the hooks of a manager.
+type node struct {
+	mu       sync.Mutex
+	begin    time.Time
+	readings map[eviction.Signal]eviction.Observation
+	pods     []*v1.Pod
+	usage    map[types.UID]eviction.Usage
+	volumes  map[types.UID][]eviction.Volume
+	log      []string
+	// frees is what an evicted pod, and a reclaim, give back.
+	frees, reclaims uint64
+	// holds is how long an evicted pod holds something.
+	holds    time.Duration
+	released time.Time
+	err      error
+	panics   bool
+}
+
+func (n *node) Node(context.Context) (map[eviction.Signal]eviction.Observation, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.panics {
+		panic("stats")
+	}
+	out := map[eviction.Signal]eviction.Observation{}
+	for s, o := range n.readings {
+		out[s] = o
+	}
+	return out, n.err
+}
+
+func (n *node) Pod(_ context.Context, p *v1.Pod, _ eviction.Signal) (eviction.Usage, error) {
+	return n.usage[p.UID], nil
+}
+
+func (n *node) Kill(_ context.Context, p *v1.Pod, grace *int64, amend func(*v1.PodStatus)) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var s v1.PodStatus
+	amend(&s)
+	amend(&s) // any number of times
+	text := "own"
+	if grace != nil {
+		text = fmt.Sprint(*grace)
+	}
+	n.note("kill %s grace %s: %s %s %s", p.Name, text, s.Phase, s.Reason, s.Conditions[0].Type)
+	if len(s.Conditions) != 1 {
+		n.note("%d conditions", len(s.Conditions))
+	}
+	for i, q := range n.pods {
+		if q.UID == p.UID {
+			n.pods = append(n.pods[:i:i], n.pods[i+1:]...)
+		}
+	}
+	n.give(n.frees)
+	n.released = time.Now().Add(n.holds)
+	return nil
+}
+
+func (n *node) give(amount uint64) {
+	for s, o := range n.readings {
+		o.Available += amount
+		n.readings[s] = o
+	}
+}
+
+func (n *node) Finished(types.UID) bool { return !time.Now().Before(n.released) }
+
+func (n *node) Eventf(object apiruntime.Object, kind, reason, format string, args ...any) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	name := "node"
+	if p, ok := object.(*v1.Pod); ok {
+		name = p.Name
+	}
+	n.note("event %s %s %s: %s", name, kind, reason, fmt.Sprintf(format, args...))
+}
+
+func (n *node) note(format string, args ...any) {
+	n.log = append(n.log, fmt.Sprintf("%ds ", int(time.Since(n.begin).Seconds()))+fmt.Sprintf(format, args...))
+}
+
+// run runs a manager for a time and returns what happened.
+func (n *node) run(t *testing.T, d time.Duration, policy eviction.Policy) (*eviction.Manager, string) {
+	t.Helper()
+	n.begin = time.Now()
+	m, err := eviction.New(eviction.Options{
+		Stats: n, Killer: n, Policy: policy, Recorder: n, NodeName: "n1",
+		Pods: func() []*v1.Pod {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			return append([]*v1.Pod(nil), n.pods...)
+		},
+		Class:   func(*v1.Pod) v1.PodQOSClass { return v1.PodQOSBestEffort },
+		Volumes: func(p *v1.Pod) []eviction.Volume { return n.volumes[p.UID] },
+		Reclaim: func(context.Context) error {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			n.note("reclaim")
+			n.give(n.reclaims)
+			return nil
+		},
+		Changed: func() {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			n.note("conditions changed")
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	if err := m.Run(ctx); err != nil {
+		t.Errorf("Run: %v", err)
+	}
+	return m, strings.Join(n.log, "\n")
+}
+
+func reading(signal eviction.Signal, available uint64) map[eviction.Signal]eviction.Observation {
+	return map[eviction.Signal]eviction.Observation{signal: {Available: available, Capacity: 1000}}
+}
+
+func expect(t *testing.T, got string, want ...string) {
+	t.Helper()
+	if got != strings.Join(want, "\n") {
+		t.Errorf("happened:\n%s\nwant:\n%s", got, strings.Join(want, "\n"))
+	}
+}
+
+// TestHardLimit: section 16, eviction: at most one pod per pass, grace 1 s, the next
+// pass when the pod holds nothing any more; a critical pod never.
+func TestHardLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &node{
+			readings: reading(eviction.MemoryAvailable, 10), frees: 50, holds: 5 * time.Second,
+			pods:  []*v1.Pod{pod("critical", withPriority(2_000_000_000)), pod("small"), pod("hog", withGrace(600))},
+			usage: map[types.UID]eviction.Usage{"critical": {Memory: 900}, "small": {Memory: 10}, "hog": {Memory: 90}},
+		}
+		m, got := n.run(t, 9*time.Second, eviction.Policy{Thresholds: thresholds(t, eviction.Text{Hard: "memory.available<100"})})
+		expect(t, got,
+			"0s conditions changed",
+			"0s event node Warning EvictionThresholdMet: Attempting to reclaim memory",
+			"0s event hog Warning Evicted: The node was low on resource: memory. Threshold quantity: 100, available: 10. The pod was using 90, its request is 0.",
+			"0s kill hog grace 1: Failed Evicted DisruptionTarget",
+			"5s event node Warning EvictionThresholdMet: Attempting to reclaim memory",
+			"5s event small Warning Evicted: The node was low on resource: memory. Threshold quantity: 100, available: 60. The pod was using 10, its request is 0.",
+			"5s kill small grace 1: Failed Evicted DisruptionTarget")
+		if ok, _ := m.Admit(pod("new")); ok || len(m.Pressure()) != 1 || m.Conditions()[0].Status != v1.ConditionTrue {
+			t.Errorf("a BestEffort pod is admitted: %v, conditions %+v", ok, m.Conditions())
+		}
+	})
+}
+
+// TestCriticalPodsStay: section 16: nobody but critical pods is left.
+func TestCriticalPodsStay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		finished := pod("finished")
+		finished.Status.Phase = v1.PodFailed
+		n := &node{readings: reading(eviction.MemoryAvailable, 10), pods: []*v1.Pod{pod("critical", withPriority(2_000_000_000)), finished}}
+		_, got := n.run(t, 15*time.Second, eviction.Policy{})
+		if strings.Contains(got, "kill") || strings.Count(got, "EvictionThresholdMet") != 2 {
+			t.Errorf("happened:\n%s", got)
+		}
+	})
+}
+
+// TestSoftLimit: section 16: a soft limit leaves min(configured max, spec).
+func TestSoftLimit(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		own  []func(*v1.Pod)
+		max  time.Duration
+		want string
+	}{
+		{"the pod's is shorter", []func(*v1.Pod){withGrace(5)}, time.Minute, "own"},
+		{"the limit is shorter", []func(*v1.Pod){withGrace(600)}, 1500 * time.Millisecond, "2"},
+		{"the pod has none", nil, time.Minute, "60"},
+		{"no limit", []func(*v1.Pod){withGrace(600)}, 0, "own"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := &node{readings: reading(eviction.MemoryAvailable, 10), frees: 500, pods: []*v1.Pod{pod("hog", test.own...)}}
+				_, got := n.run(t, 25*time.Second, eviction.Policy{
+					MaxPodGrace: test.max,
+					Thresholds:  thresholds(t, eviction.Text{Soft: "memory.available<100", SoftGrace: "memory.available=15s"}),
+				})
+				if !strings.Contains(got, "20s kill hog grace "+test.want+":") {
+					t.Errorf("happened:\n%s", got)
+				}
+			})
+		})
+	}
+}
+
+// TestReclaimFirst: section 16: what nobody needs goes before a pod does, and only
+// for disks.
+func TestReclaimFirst(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		signal   eviction.Signal
+		reclaims uint64
+		want     []string
+	}{
+		{"enough", eviction.NodeFsAvailable, 500, []string{"reclaim"}},
+		{"not enough", eviction.NodeFsInodesFree, 5, []string{"reclaim", "kill"}},
+		{"memory", eviction.MemoryAvailable, 500, []string{"kill"}},
+		{"process IDs", eviction.PIDAvailable, 500, []string{"kill"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := &node{readings: reading(test.signal, 10), frees: 500, reclaims: test.reclaims, pods: []*v1.Pod{pod("a")}}
+				n.run(t, time.Second, eviction.Policy{Thresholds: thresholds(t, eviction.Text{Hard: string(test.signal) + "<100"})})
+				var acts []string
+				for _, line := range n.log {
+					if f := strings.Fields(line); f[1] == "reclaim" || f[1] == "kill" {
+						acts = append(acts, f[1])
+					}
+				}
+				if fmt.Sprint(acts) != fmt.Sprint(test.want) {
+					t.Errorf("did %v, want %v", acts, test.want)
+				}
+			})
+		})
+	}
+}
+
+// TestWaitIsBounded: section 16: a pod that never lets go holds the next pass up for
+// 30 s.
+func TestWaitIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &node{readings: reading(eviction.MemoryAvailable, 10), holds: time.Hour, pods: []*v1.Pod{pod("a"), pod("b")}}
+		_, got := n.run(t, 45*time.Second, eviction.Policy{})
+		if !strings.Contains(got, "0s kill a") || !strings.Contains(got, "30s kill b") {
+			t.Errorf("happened:\n%s", got)
+		}
+	})
+}
+
+// TestLocalVolumes: a volume over its limit costs its pod, whatever the node has left.
+func TestLocalVolumes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		full := files(t, map[string]string{"data": strings.Repeat("x", 64<<10)})
+		missing := full + "/none"
+		n := &node{
+			readings: reading(eviction.MemoryAvailable, 900), pods: []*v1.Pod{pod("fits"), pod("fresh"), pod("over"), pod("odd")},
+			volumes: map[types.UID][]eviction.Volume{
+				"fits": {{Name: "cache", Path: full, Limit: 1 << 20}}, "fresh": {{Name: "cache", Path: missing, Limit: 1}},
+				"over": {{Name: "cache", Path: full, Limit: 10 << 10}}, "odd": {{Name: "none", Path: full, Limit: 0}},
+			},
+		}
+		_, got := n.run(t, 50*time.Second, eviction.Policy{Thresholds: []eviction.Threshold{}})
+		expect(t, got,
+			`0s event over Warning Evicted: Usage of EmptyDir volume "cache" exceeds the limit "10Ki".`,
+			"0s kill over grace 1: Failed Evicted DisruptionTarget")
+	})
+}
+
+// TestSurvives: section 16, last line: a panic of a hook ends a pass, not the manager,
+// and a failed reading decides nothing.
+func TestSurvives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &node{readings: map[eviction.Signal]eviction.Observation{}, err: errors.New("no cgroup"), panics: true, pods: []*v1.Pod{pod("a")}}
+		time.AfterFunc(15*time.Second, func() { n.mu.Lock(); n.panics = false; n.mu.Unlock() })
+		time.AfterFunc(25*time.Second, func() { n.mu.Lock(); n.readings = reading(eviction.MemoryAvailable, 1); n.mu.Unlock() })
+		_, got := n.run(t, 35*time.Second, eviction.Policy{})
+		if strings.Count(got, "kill a") != 1 || !strings.Contains(got, "30s kill a") {
+			t.Errorf("happened:\n%s", got)
+		}
+	})
+}
+
+func TestNewRefuses(t *testing.T) {
+	_, err := eviction.New(eviction.Options{Policy: eviction.Policy{MaxPodGrace: -1, Thresholds: []eviction.Threshold{
+		{Signal: "x"}, {Signal: eviction.PIDAvailable, Value: eviction.Value{Percent: 101}, Grace: -1},
+	}}})
+	for _, want := range []string{"required", "MaxPodGrace", `no such signal "x"`, "101", "Grace is negative"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v lacks %q", err, want)
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package eviction
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// Value is an amount, or a share of the capacity if Percent is set.
+type Value struct {
+	Quantity uint64
+	// Percent of the capacity, up to 100; 0: Quantity counts.
+	Percent float64
+}
+
+// of returns the amount it is of a capacity.
+func (v Value) of(capacity uint64) uint64 {
+	if v.Percent == 0 {
+		return v.Quantity
+	}
+	return uint64(float64(capacity) * v.Percent / 100)
+}
+
+// Threshold is a limit: less than Value available is too little.
+type Threshold struct {
+	Signal Signal
+	Value  Value
+	// Grace is how long a soft limit has to be met before anything is done. 0
+	// makes the limit hard: at once, and with a second for the pod.
+	Grace time.Duration
+	// MinReclaim has to be available on top of Value before a limit that was acted
+	// on counts as kept again.
+	MinReclaim Value
+}
+
+// Hard reports whether nothing is waited for.
+func (t Threshold) Hard() bool { return t.Grace == 0 }
+
+// Defaults of [Policy] (section 16), and its fixed figures.
+const (
+	DefaultTransition = 5 * time.Minute
+
+	// Period is the time between two passes.
+	Period = 10 * time.Second
+	// hardGrace is the grace, in seconds, of a pod evicted by a hard limit.
+	hardGrace = 1
+)
+
+// DefaultThresholds are the hard limits of a node: memory 100Mi, nodefs 10 % and 5 %
+// of its inodes, imagefs 15 % and 5 % of its inodes.
+func DefaultThresholds() []Threshold {
+	return []Threshold{
+		{Signal: MemoryAvailable, Value: Value{Quantity: 100 << 20}},
+		{Signal: NodeFsAvailable, Value: Value{Percent: 10}},
+		{Signal: NodeFsInodesFree, Value: Value{Percent: 5}},
+		{Signal: ImageFsAvailable, Value: Value{Percent: 15}},
+		{Signal: ImageFsInodesFree, Value: Value{Percent: 5}},
+	}
+}
+
+// Policy says when pods are evicted and how.
+type Policy struct {
+	// Thresholds are the limits. Nil: [DefaultThresholds]; empty: none.
+	Thresholds []Threshold
+	// MaxPodGrace bounds the grace of a pod that a soft limit evicts. 0: the pod's
+	// own counts alone. Whole seconds, rounded up.
+	MaxPodGrace time.Duration
+	// Transition is how long a node condition stays after the last reading that
+	// called for it. 0 means 5 min, negative not at all.
+	Transition time.Duration
+}
+
+// complete fills in defaults and reports every problem.
+func (p Policy) complete() (Policy, error) {
+	if p.Thresholds == nil {
+		p.Thresholds = DefaultThresholds()
+	}
+	if p.Transition == 0 {
+		p.Transition = DefaultTransition
+	}
+	var problems []error
+	for i, t := range p.Thresholds {
+		if err := t.check(); err != nil {
+			problems = append(problems, fmt.Errorf("Thresholds[%d]: %w", i, err))
+		}
+	}
+	if p.MaxPodGrace < 0 {
+		problems = append(problems, fmt.Errorf("MaxPodGrace is negative: %v", p.MaxPodGrace))
+	}
+	return p, errors.Join(problems...)
+}
+
+func (t Threshold) check() error {
+	var problems []error
+	if _, known := kinds()[t.Signal]; !known {
+		problems = append(problems, fmt.Errorf("no such signal %q", t.Signal))
+	}
+	for _, v := range []Value{t.Value, t.MinReclaim} {
+		if !(v.Percent >= 0 && v.Percent <= 100) || v.Percent != 0 && v.Quantity != 0 {
+			problems = append(problems, fmt.Errorf("%s: want an amount or 0 to 100 percent, not %d and %v %%", t.Signal, v.Quantity, v.Percent))
+		}
+	}
+	if t.Grace < 0 {
+		problems = append(problems, fmt.Errorf("%s: Grace is negative: %v", t.Signal, t.Grace))
+	}
+	return errors.Join(problems...)
+}
+
+// amount prints an amount of what the signal is about.
+func (k kind) amount(n uint64) string {
+	if !k.bytes {
+		return fmt.Sprint(n)
+	}
+	return resource.NewQuantity(int64(min(n, 1<<62)), resource.BinarySI).String()
+}
