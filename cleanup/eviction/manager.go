@@ -51,6 +51,7 @@ type EventRecorder interface {
 // Options configures a [Manager]. Stats, Killer, Pods and Class are required. None of
 // the functions may call back into the manager, except for Pressure and Admit.
 type Options struct {
+	// Stats reads the node, Killer stops pods.
 	Stats  Stats
 	Killer Killer
 	// Pods returns the pods that run or are about to, each with its status. They are

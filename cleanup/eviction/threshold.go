@@ -83,7 +83,7 @@ func (p Policy) complete() (Policy, error) {
 	var problems []error
 	for i, t := range p.Thresholds {
 		if err := t.check(); err != nil {
-			problems = append(problems, fmt.Errorf("Thresholds[%d]: %w", i, err))
+			problems = append(problems, fmt.Errorf("threshold %d: %w", i, err))
 		}
 	}
 	if p.MaxPodGrace < 0 {
