@@ -17,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/cleanup/imagegc"
 	"github.com/podwright/podwright/examples/nodeagent/objects"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/cri"
@@ -107,6 +108,9 @@ func newAgent(ctx context.Context, o options, supervisor process.Supervisor, std
 	}
 	if o.objects != "" {
 		config.Objects = objects.Dir{Path: o.objects}
+	}
+	if o.imageHigh > 0 {
+		config.ImageGC = &podwright.ImageGC{Policy: imagegc.Policy{HighPercent: o.imageHigh, LowPercent: max(o.imageHigh-5, 1)}}
 	}
 	if o.podCgroup != "" {
 		if config.Cgroups, err = cgroups.New(cgroups.Options{Parent: o.podCgroup}); err != nil {

@@ -4,6 +4,10 @@
 //
 //	nodeagent checkpoint list|show UID [--root DIR]
 //	nodeagent --manifests DIR [--objects DIR] [--runtime process|unix:///run/containerd/containerd.sock]
+//	nodeagent cleanup --plan [-o json]
+//
+// The second form asks the running agent what it would clean up now, and by which
+// rule the rest stays.
 //
 // SIGTERM or SIGINT ends it and leaves the pods running (or stops them first, with
 // --drain); a second signal ends it at once.
@@ -34,6 +38,11 @@ func main() {
 func run(args []string, supervisor process.Supervisor, stdout, stderr io.Writer) int {
 	if len(args) > 0 && args[0] == "checkpoint" {
 		return checkpoints(args[1:], stdout, stderr)
+	}
+	if len(args) > 0 && args[0] == "cleanup" {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+		defer stop()
+		return cleanupCommand(ctx, args[1:], stdout, stderr)
 	}
 	options, err := parse(args, stderr)
 	if errors.Is(err, flag.ErrHelp) {

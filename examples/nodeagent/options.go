@@ -22,10 +22,14 @@ type options struct {
 	nodeName  string
 	drain     bool
 	podCgroup string
+	imageHigh int
 	logs      logOptions
 	logLevel  slog.Level
 	logJSON   bool
 }
+
+// defaultListen is the address of the HTTP endpoint.
+const defaultListen = "127.0.0.1:10255"
 
 // parse reads the command line and reports every problem at once.
 func parse(args []string, usage io.Writer) (options, error) {
@@ -37,12 +41,13 @@ func parse(args []string, usage io.Writer) (options, error) {
 	flags.StringVar(&o.objects, "objects", "", "folder of ConfigMap and Secret manifests that pods may refer to (default: there are none)")
 	flags.StringVar(&o.runtime, "runtime", "process", `where containers run: "process" (plain processes of this machine), or the CRI socket of a runtime, such as unix:///run/containerd/containerd.sock`)
 	flags.StringVar(&o.root, "root", defaultRoot(), "folder for volumes, logs and records")
-	flags.StringVar(&o.listen, "listen", "127.0.0.1:10255", "address of the HTTP endpoint; it is neither encrypted nor authenticated, keep it on loopback")
+	flags.StringVar(&o.listen, "listen", defaultListen, "address of the HTTP endpoint; it is neither encrypted nor authenticated, keep it on loopback")
 	flags.StringVar(&o.statuses, "statuses", "", "file to append every change of a pod's status to, as JSON lines (default: none)")
 	flags.StringVar(&o.nodeName, "node-name", "", "name of this node (default: the host name)")
 	flags.BoolVar(&o.drain, "drain", false, "stop all pods before ending")
 	o.logs.register(flags)
 	flags.StringVar(&o.podCgroup, "pod-cgroups", "", "give each pod a cgroup of its own below this one, such as kubepods; needs a CRI runtime with the cgroupfs driver, and root (default: none)")
+	flags.IntVar(&o.imageHigh, "image-gc-high", 0, "remove images nobody uses when their disk is so many percent full, such as 85, until it is 5 less; needs a CRI runtime (default: never)")
 	flags.StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	flags.StringVar(&format, "log-format", "text", "text or json")
 	if err := flags.Parse(args); err != nil {
@@ -77,6 +82,9 @@ func (o *options) complete(level, format string, rest []string) error {
 	}
 	if o.podCgroup != "" && o.runtime == "process" {
 		problems = append(problems, errors.New("--pod-cgroups needs a CRI runtime: plain processes are in no cgroup of their pod"))
+	}
+	if o.imageHigh < 0 || o.imageHigh > 100 {
+		problems = append(problems, fmt.Errorf("--image-gc-high %d: want a percentage", o.imageHigh))
 	}
 	if format != "text" && format != "json" {
 		problems = append(problems, fmt.Errorf("--log-format %q: want text or json", format))

@@ -15,6 +15,7 @@ func (a *agent) handler() http.Handler {
 	mux.HandleFunc("GET /healthz", a.healthz)
 	mux.HandleFunc("GET /pods", a.pods)
 	mux.HandleFunc("GET /explain/{namespace}/{name}", a.explain)
+	mux.HandleFunc("GET /cleanup/plan", a.cleanupPlan)
 	mux.Handle("GET /metrics", a.metrics.handler)
 	return mux
 }

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// ask runs "nodeagent cleanup" in this process.
+func ask(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, problems bytes.Buffer
+	code = cleanupCommand(t.Context(), args, &out, &problems)
+	return code, out.String(), problems.String()
+}
+
+// TestCleanupPlan: the plan names what stays and the rule behind it, as a table and
+// as JSON (cleanup.md DR3, DR4, OD9, edge case 12): here data of a volume whose owner
+// is gone, which is never removed, and a pod's folder that is in use.
+func TestCleanupPlan(t *testing.T) {
+	root, manifests := t.TempDir(), t.TempDir()
+	leftover := filepath.Join(root, "pods", "0badcafe-0000-0000-0000-000000000000", "volumes", "example.com~disk", "data", "precious")
+	if err := os.MkdirAll(filepath.Dir(leftover), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(leftover, []byte("data"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	writeManifest(t, manifests, "steady.yaml", pod("steady", "host", "sleep 1000"))
+	a := startAgent(t, "--manifests", manifests, "--root", root, "--drain")
+	a.awaitPhase("steady", v1.PodRunning)
+	listen := strings.TrimPrefix(a.base, "http://")
+	var table string
+	await(t, "the plan to know of the left-over data", func() error {
+		code, out, problems := ask(t, "--plan", "--listen", listen)
+		if code != 0 || problems != "" {
+			t.Fatalf("exit code %d: %s", code, problems)
+		}
+		if table = out; !strings.Contains(table, "OD9") {
+			return errors.New(table)
+		}
+		return nil
+	})
+	for _, want := range []string{"remove pod folder", "keep", "left-over data of a volume, which is never removed", "precious", "ND2: the pod runs"} {
+		if !strings.Contains(table, want) {
+			t.Errorf("the table lacks %q:\n%s", want, table)
+		}
+	}
+	code, out, _ := ask(t, "--plan", "-o", "json", "--listen", listen)
+	var plan struct {
+		Actions []struct{ Step, Kind, PodUID, Object, Reason, Forbidden, Age string }
+	}
+	if err := json.Unmarshal([]byte(out), &plan); code != 0 || err != nil || len(plan.Actions) < 2 {
+		t.Fatalf("exit code %d, %v: %s", code, err, out)
+	}
+	for _, action := range plan.Actions {
+		if action.Step == "" || action.Kind == "" || action.Object == "" || action.Forbidden == "" {
+			t.Errorf("%+v", action)
+		}
+	}
+	if _, err := os.Stat(leftover); err != nil {
+		t.Error(err)
+	}
+	if code := a.terminate(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	if code, _, problems := ask(t, "--plan", "--listen", listen); code != 1 || !strings.Contains(problems, "does the agent run with --listen") {
+		t.Errorf("without an agent: exit code %d, %s", code, problems)
+	}
+}
+
+// TestCleanupUsage: it is never guessed what was meant.
+func TestCleanupUsage(t *testing.T) {
+	for _, args := range [][]string{{}, {"--plan", "-o", "yaml"}, {"--plan", "now"}, {"--force"}} {
+		if code, _, problems := ask(t, args...); code != 2 || !strings.Contains(problems, "nodeagent cleanup") && !strings.Contains(problems, "flag") {
+			t.Errorf("%q: exit code %d, %s", args, code, problems)
+		}
+	}
+}
