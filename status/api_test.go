@@ -186,7 +186,7 @@ func TestAPI(t *testing.T) {
 		m := started(t, Options{Sinks: []StatusSink{sink}})
 		set(t, m, pod, withPhase(v1.PodFailed, scene(newPod(), "A R")))
 		synctest.Wait()
-		if got := sink.got(pod.UID); got[0].Status.Phase != v1.PodPending {
+		if got := sink.got(pod.UID); got[0].Status.Phase != v1.PodRunning {
 			t.Errorf("%s", got[0].Status.Phase)
 		}
 		if err := m.TerminatePod(pod); err != nil {

@@ -107,6 +107,9 @@ type entry struct {
 	// restored: the status is from before a restart, and no source has named the
 	// pod since.
 	restored bool
+	// stale: the status is from before a restart and may be older than what a sink
+	// was told; it is not sent.
+	stale bool
 }
 
 // NewManager returns a manager. It is usable at once; nothing is sent before

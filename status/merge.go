@@ -1,6 +1,8 @@
 package status
 
 import (
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -24,6 +26,10 @@ func merge(base, ours *v1.PodStatus, others, couldRun bool, now metav1.Time) mer
 		out.Phase, out.Reason, out.Message = base.Phase, base.Reason, base.Message
 		if out.Phase == "" {
 			out.Phase = v1.PodPending
+		}
+		if out.Phase == v1.PodPending && hasRun(ours) {
+			// What the sink has, or what is remembered of it, is older than the run.
+			out.Phase = v1.PodRunning
 		}
 	}
 	out.Conditions = mergeConditions(base, ours, others, ending && !held, now)
@@ -89,6 +95,13 @@ func unready(s *v1.PodStatus, now metav1.Time) {
 			c.Status, c.Reason, c.Message, c.LastTransitionTime = v1.ConditionFalse, reason, "", now
 		}
 	}
+}
+
+// hasRun reports whether an app container runs or did.
+func hasRun(s *v1.PodStatus) bool {
+	return slices.ContainsFunc(s.ContainerStatuses, func(c v1.ContainerStatus) bool {
+		return c.State.Running != nil || c.LastTerminationState.Terminated != nil || c.State.Terminated != nil && c.ContainerID != ""
+	})
 }
 
 // anyRunning reports whether some container runs.

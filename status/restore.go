@@ -41,8 +41,11 @@ type Acked struct {
 }
 
 // Restore takes over what is known from before a restart: lookups return it from
-// now on (9.12), versions go on from it, and what a sink has not acknowledged, or may
-// have lost with the process, is sent as soon as Run runs (9.9). A pod that has a status already keeps that.
+// now on (9.12), and versions go on from it. The end of a pod that a sink has not
+// acknowledged, or may have lost with the process, is sent as soon as Run runs (9.9).
+// Any other status may be up to a second older than the last one that was sent: sinks
+// get it once a first status of this process confirms or replaces it, and are never
+// told that a pod is back where it was. A pod that has a status already keeps that.
 // [Manager.Adopt] brings it together with what the pod's source says.
 func (m *Manager) Restore(r Restored) {
 	m.mu.Lock()
@@ -53,10 +56,10 @@ func (m *Manager) Restore(r Restored) {
 	now := m.options.Clock.Now()
 	e := &entry{
 		uid: r.Pod.UID, pod: r.Pod, status: r.Status, version: max(1, r.Version), finished: r.Finished,
-		changed: now, restored: true,
+		changed: now, restored: true, stale: true,
 	}
 	if isTerminal(r.Status.Phase) {
-		e.ended = now
+		e.ended, e.stale = now, false
 	}
 	m.pods[e.uid] = e
 	m.history.add(e.change())
@@ -106,6 +109,19 @@ func (m *Manager) adopt(e *entry, pod *v1.Pod) {
 	m.history.add(e.change())
 	for _, s := range m.senders {
 		s.enqueue(e)
+	}
+}
+
+// confirm lets the sinks have a pod's status: it is of this process. The lock is held.
+func (m *Manager) confirm(e *entry) {
+	if !e.stale {
+		return
+	}
+	e.stale = false
+	for _, s := range m.senders {
+		if d := s.pods[e.uid]; d != nil && d.entry == e && d.acked < e.version {
+			s.push(d)
+		}
 	}
 }
 

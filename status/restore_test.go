@@ -74,16 +74,20 @@ func goesOn(id string, ready bool) v1.ContainerStatus {
 	return v1.ContainerStatus{ContainerID: id, Ready: ready, Started: ptr.To(true), State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}}
 }
 
-// TestRestored: 9.9 and 9.12: a status from before a restart is known at once, what no
-// sink has acknowledged is sent at once, what one has is not sent again, and
-// acknowledgements and versions go on.
+// TestRestored: 9.3, 9.9 and 9.12: a status from before a restart is known at once, an
+// end that no sink has acknowledged is sent at once and any other once it is confirmed,
+// what a sink has is not sent again, and acknowledgements and versions go on.
 func TestRestored(t *testing.T) {
 	bubble(t, "restored", func(t *testing.T) {
 		journal := newNotebook(true)
 		sink := &recorder{}
 		m := NewManager(Options{Sinks: []StatusSink{persistent{sink}}, Journal: journal})
 		m.Restore(Restored{Pod: newPod(uid("sent"), apps("main")), Status: message("known"), Version: 5, Acked: map[string]Acked{"kept": {Version: 5}}})
-		m.Restore(Restored{Pod: newPod(uid("unsent"), apps("main")), Status: message("news"), Version: 7, Acked: map[string]Acked{"kept": {Version: 6}}})
+		m.Restore(Restored{Pod: newPod(uid("running"), apps("main")), Status: message("older"), Version: 3})
+		m.Restore(Restored{Pod: newPod(uid("same"), apps("main")), Status: message("as it was"), Version: 3})
+		news := message("news")
+		news.Phase = v1.PodFailed
+		m.Restore(Restored{Pod: newPod(uid("unsent"), apps("main")), Status: news, Version: 7, Acked: map[string]Acked{"kept": {Version: 6}}})
 		if s, ok := m.Get("sent"); !ok || s.Message != "known" {
 			t.Errorf("9.12: Get before Run: %v %v", s.Message, ok)
 		}
@@ -96,6 +100,21 @@ func TestRestored(t *testing.T) {
 		}
 		if _, acked := journal.got("unsent"); acked != 7 {
 			t.Errorf("acknowledged %d", acked)
+		}
+		// What runs may have got further than the record: nothing is taken back.
+		m.Adopt(newPod(uid("running"), apps("main")))
+		advance(t, time.Minute)
+		if got := sink.got("running"); len(got) != 0 {
+			t.Errorf("9.3: sent %v before anybody looked", versions(got))
+		}
+		set(t, m, newPod(uid("running"), apps("main")), message("newer"))
+		set(t, m, newPod(uid("same"), apps("main")), message("as it was"))
+		advance(t, 0)
+		if got := sink.got("running"); len(got) != 1 || got[0].Status.Message != "newer" || got[0].Version != 4 {
+			t.Errorf("9.3: sent %v", versions(got))
+		}
+		if got := sink.got("same"); len(got) != 1 {
+			t.Errorf("9.9: sent %v of what is confirmed", versions(got))
 		}
 		pod := newPod(uid("sent"), apps("main"))
 		pod.Status = v1.PodStatus{} // its source has none

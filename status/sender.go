@@ -133,10 +133,11 @@ func (s *sender) recheck(e *entry) {
 	s.push(d)
 }
 
-// push makes a delivery ready unless it backs off or is in flight.
+// push makes a delivery ready unless it backs off, is in flight, or has nothing but a
+// status of an earlier process.
 func (s *sender) push(d *delivery) {
 	switch {
-	case d.closed:
+	case d.closed, d.entry.stale:
 		return
 	case d.state == sending:
 		d.again = true

@@ -180,6 +180,9 @@ func (m *Manager) update(pod *v1.Pod, status *v1.PodStatus, force, finished bool
 	}
 	var remarks remarks
 	err := m.updateLocked(pod, e, old, status, force, finished, &remarks)
+	if e != nil {
+		m.confirm(e)
+	}
 	m.mu.Unlock()
 
 	for _, text := range remarks {
