@@ -200,6 +200,27 @@ func TestRemovePod(t *testing.T) {
 	})
 }
 
+// spec/runtime.md 2.8, edge case 9: a container that was created and not started, because
+// the engine died in between, is replaced under its own number: it was no run.
+func TestRestartCountOfCreated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		pod := newPod()
+		never := w.fake.Inject(fake.Fault{Match: fake.Match{Method: fake.StartContainer}, Effect: fake.Effect{Hang: true}})
+		ctx, cancel := context.WithTimeout(t.Context(), second)
+		defer cancel()
+		w.m.SyncPod(ctx, pod, w.read(pod))
+		w.wantState(pod, "app:created")
+		never()
+		w.restart()
+		w.settle(pod)
+		w.wantState(pod, "app:running")
+		if got := w.read(pod).Container("app").RestartCount; got != 0 {
+			t.Errorf("2.8: count %d, want 0", got)
+		}
+	})
+}
+
 // spec/runtime.md 2.8, edge 5: with all records lost the log files tell the
 // count.
 func TestRestartCountFromLogs(t *testing.T) {

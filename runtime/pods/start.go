@@ -242,9 +242,13 @@ func (st *starting) targetID() (string, error) {
 }
 
 // restartCount is one more than the newest record's, or what the log files tell
-// when the runtime has none (spec/runtime.md 2.8).
+// when the runtime has none (spec/runtime.md 2.8). A container that was created and
+// never started has not run: the next one takes its place and its number.
 func (st *starting) restartCount() int {
 	if record := st.status.Container(st.spec.Name); record != nil {
+		if record.State == runtime.Created {
+			return record.RestartCount
+		}
 		return record.RestartCount + 1
 	}
 	return st.m.nextLog(logDirName(st.pod), st.spec.Name)
