@@ -281,19 +281,20 @@ func (e *Engine) sight(options podworkers.UpdateOptions) []podworkers.UpdateOpti
 }
 
 // orphan is the update for a pod that runs and nobody wants: with the pod as it was
-// last desired if that is remembered, because it ends better that way.
+// last desired if that is remembered, because it ends better that way: with its own grace,
+// or with what is left of it if it was to stop before.
 func (e *Engine) orphan(pod *runtime.Pod) podworkers.UpdateOptions {
 	options := podworkers.UpdateOptions{Type: podworkers.Kill, RunningPod: pod, StartTime: e.config.Clock.Now()}
 	r := e.journal.keeper.Get(pod.UID)
 	if r == nil || r.Pod == nil {
 		return options
 	}
-	grace := int64(1)
-	if r.Termination != nil {
-		grace = max(grace, r.Termination.RemainingGrace(e.config.Clock.Now()))
-	}
 	e.journal.remember(r.Pod)
-	options.Pod, options.Kill = r.Pod, &podworkers.KillOptions{GracePeriodSeconds: &grace}
+	options.Pod, options.Kill = r.Pod, &podworkers.KillOptions{}
+	if r.Termination != nil {
+		grace := max(1, r.Termination.RemainingGrace(e.config.Clock.Now()))
+		options.Kill.GracePeriodSeconds = &grace
+	}
 	return options
 }
 

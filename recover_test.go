@@ -1,6 +1,7 @@
 package podwright_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/runtime/fake"
+	"github.com/podwright/podwright/status"
 )
 
 // withPolicy returns the pod with a restart policy.
@@ -80,6 +82,33 @@ func TestReboot(t *testing.T) {
 		}
 		if r.events.count("n1 Recovered") != 1 {
 			t.Errorf("events: %v", r.events.seen)
+		}
+	})
+}
+
+// TestRemovedMeanwhile: CK6, HI7: a pod that its source took back while no agent was
+// there has the grace it would have had, and its own exit code is told.
+func TestRemovedMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newHost(t, byContainer(map[string]fake.Script{"slow": {OnTERM: fake.Exit{After: 5 * time.Second, Code: 4}}}))
+		first := n.agent()
+		first.set(newPod("web", "slow")) // grace 10 s
+		first.phase("uid-web", v1.PodRunning, time.Minute)
+		<-time.After(2 * time.Second)
+		n.kill(first)
+
+		codes := map[int32]bool{}
+		r := n.agent(sinks(status.SinkFunc(func(_ context.Context, u status.Update) (status.StoreResult, error) {
+			if end := u.Status.ContainerStatuses[0].State.Terminated; end != nil {
+				codes[end.ExitCode] = true
+			}
+			return status.Stored, nil
+		})))
+		r.set()
+		r.empty(time.Minute)
+		<-time.After(5 * time.Second)
+		if len(codes) != 1 || !codes[4] {
+			t.Errorf("told of the exit codes %v, want 4", codes)
 		}
 	})
 }
