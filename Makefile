@@ -6,7 +6,7 @@ MODULES  := . examples tools
 RACE     ?= -race
 MANIFESTS ?= examples/manifests
 
-.PHONY: help run test unit e2e lint bench verify fmt explore torture probes-kill mutate-podworkers spec-coverage faults-pleg bench-idle build clean
+.PHONY: help run test unit e2e lint bench verify fmt explore torture crash probes-kill mutate-podworkers spec-coverage faults-pleg bench-idle build clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | expand -t 22
@@ -51,6 +51,10 @@ torture: ## do random things to an agent on a real containerd for TORTURE (10m)
 
 probes-kill: ## kill -9 an agent with 30 probed pods KILLS (50) times on a private containerd: no pod's Ready may change
 	cd examples && $(GO) test -tags containerd ./nodeagent -run 'TestContainerdProbesKill$$' -v -timeout 30m -probes.kills=$(or $(KILLS),50)
+
+crash: ## kill the engine at every operation of some pods' lives and compare what is seen of them (minutes)
+	@mkdir -p bin; PODWRIGHT_CRASH=full $(GO) test -count=1 -timeout 0 -run '^TestCrash$$' -v . >bin/crash.log 2>&1; code=$$?; \
+	  grep -v -e '^=== ' -e '^ *--- PASS' bin/crash.log; exit $$code
 
 mutate-podworkers: ## break the state machine condition by condition; every break must be noticed
 	cd tools && $(GO) run ./mutate
