@@ -2,6 +2,7 @@ package podwright_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -20,9 +21,12 @@ func withPolicy(p *v1.Pod, policy v1.RestartPolicy) *v1.Pod {
 	return p
 }
 
-// starts counts how often a container of a pod was started.
+// starts counts how often a container of a pod was started. A start whose caller
+// was killed before it reached the runtime is none.
 func starts(rt *fake.Runtime, uid types.UID) int {
-	return len(rt.Calls(fake.Match{Method: fake.StartContainer, PodUID: uid}))
+	return len(rt.Calls(fake.Match{Method: fake.StartContainer, PodUID: uid, Func: func(c fake.Call) bool {
+		return !errors.Is(c.Err, context.Canceled)
+	}}))
 }
 
 // TestReboot: CK5, HI8, HI9, status.md 9.7, cleanup edge case 32. The runtime is
