@@ -182,6 +182,12 @@ type Config struct {
 	// are restarted once.
 	Cgroups pods.Cgroups
 
+	// Eviction stops pods when the node runs out of memory, disk or process IDs. Nil: no
+	// pod is stopped for that.
+	Eviction *Eviction
+	// NodeHooks are called for the node as a whole. Zero: nothing is.
+	NodeHooks NodeHooks
+
 	// Clock is the engine's time. Nil means the real clock.
 	Clock clock.WithTickerAndDelayedExecution
 	// Logger is silent if zero.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cleanup"
+	"github.com/podwright/podwright/cleanup/eviction"
 	"github.com/podwright/podwright/cleanup/imagegc"
 	"github.com/podwright/podwright/internal/dirlock"
 	"github.com/podwright/podwright/pleg"
@@ -60,12 +61,18 @@ type Engine struct {
 	records       *imageRecords
 	images        *imagegc.Collector
 	cgroupRemover *cgroupRemover
+	evictor       *eviction.Manager // nil without Config.Eviction
 
 	ready  chan struct{}
 	drains chan *drain
+	// runtimeGood is closed when the runtime has been well once; nodeNews has room for
+	// one.
+	runtimeGood chan struct{}
+	nodeNews    chan struct{}
 
 	mu      sync.Mutex
 	started bool
+	down    bool          // the node shuts down
 	stopped chan struct{} // closed when Run returns; nil before Run
 	// loaded: the records are known, and badRecords what was found among them.
 	// recovery is nil until they were compared with the runtime.
@@ -81,7 +88,10 @@ func New(config Config) (*Engine, error) {
 	if err := config.complete(); err != nil {
 		return nil, fmt.Errorf("podwright: invalid configuration:\n%w", err)
 	}
-	e := &Engine{config: config, ready: make(chan struct{}), drains: make(chan *drain), stopped: make(chan struct{})}
+	e := &Engine{
+		config: config, ready: make(chan struct{}), drains: make(chan *drain), stopped: make(chan struct{}),
+		runtimeGood: make(chan struct{}), nodeNews: make(chan struct{}, 1),
+	}
 	if err := e.build(); err != nil {
 		return nil, fmt.Errorf("podwright: invalid configuration:\n%w", err)
 	}
@@ -145,6 +155,9 @@ func (e *Engine) build() error {
 		Journal:                    e.journal,
 		CouldHaveRunningContainers: e.couldRun,
 	})
+	if err := e.buildEviction(meter("cleanup/eviction")); err != nil {
+		return fmt.Errorf("Eviction: %w", err)
+	}
 	e.health = newRuntimeHealth(c.Runtime, c.Clock, e.healthChanged)
 	if err := e.buildProbes(meter("probe")); err != nil {
 		return err
@@ -175,7 +188,7 @@ func (e *Engine) buildLoop(meter func(string) metric.Meter) error {
 	var err error
 	e.loop, err = syncloop.New(dispatcher{e.workers, e.sight}, syncloop.Options{
 		Sources: e.sources(), Events: changes{e.changes, e.latency, e.noticed, e.died}, Housekeeper: housekeeping{e},
-		Gate: e.usable, HousekeepingPeriod: c.HousekeepingPeriod,
+		Gate: e.open, HousekeepingPeriod: c.HousekeepingPeriod,
 		Recorder: c.Events, Clock: c.Clock, Logger: c.Logger.WithName("loop"), Meter: meter("syncloop"),
 	})
 	if err != nil {
@@ -215,6 +228,9 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 	defer lock.Release()
 	defer e.changes.Close()
+	if err := e.initialise(ctx); err != nil {
+		return fmt.Errorf("podwright: %w", err)
+	}
 	if err := e.resizer.prepare(); err != nil {
 		return fmt.Errorf("podwright: %w", err)
 	}
@@ -225,7 +241,7 @@ func (e *Engine) Run(ctx context.Context) error {
 // the work, then what the work reads from and reports to.
 func (e *Engine) run(ctx context.Context) error {
 	base := context.WithoutCancel(ctx)
-	ended := make(chan error, 11)
+	ended := make(chan error, 15)
 	if err := e.load(base); err != nil {
 		e.config.Logger.Error(err, "no pod is set up")
 	}
@@ -240,6 +256,8 @@ func (e *Engine) run(ctx context.Context) error {
 	resizer := start(base, ended, "resizing", e.resizer.run)
 	cgroups := start(base, ended, "removal of cgroups", e.cgroupRemover.run)
 	images := start(base, ended, "collection of images", e.runImageGC)
+	evictor := start(base, ended, "eviction", e.runEviction)
+	hooks := start(base, ended, "node hooks", e.runNodeHooks)
 	loop := start(base, nil, "loop", e.loop.Run)
 	announce := start(base, nil, "ready", e.announce)
 
@@ -253,6 +271,7 @@ func (e *Engine) run(ctx context.Context) error {
 	case d = <-e.drains:
 	}
 	announce.stop()
+	err = errors.Join(err, hooks.stop(), evictor.stop())
 	if stopErr := loop.stop(); err == nil && stopErr != nil && !errors.Is(stopErr, context.Canceled) {
 		err = stopErr
 	}
@@ -324,9 +343,15 @@ func (e *Engine) usable() error {
 
 // healthChanged reacts to a runtime that came back or went away.
 func (e *Engine) healthChanged() {
+	e.nodeChanged()
 	if err := e.health.Runtime(); err != nil {
 		e.config.Logger.Info("runtime is not usable; pods are left as they are", "error", err.Error())
 		return
+	}
+	select {
+	case <-e.runtimeGood:
+	default:
+		close(e.runtimeGood)
 	}
 	e.tidy()
 }

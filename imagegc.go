@@ -78,22 +78,30 @@ func (e *Engine) runImageGC(ctx context.Context) error {
 	return nil
 }
 
-// imageDisk reads the usage of the file system the images are on.
-func (e *Engine) imageDisk(ctx context.Context) (imagegc.Disk, error) {
-	dir := e.config.ImageGC.Dir
-	if dir == "" {
-		response, err := e.config.Images.(imageFs).ImageFsInfo(ctx)
+// imageDir returns a path on the file system the images are on.
+func (e *Engine) imageDir(ctx context.Context) (string, error) {
+	if dir := e.config.ImageGC.Dir; dir != "" {
+		return dir, nil
+	}
+	if images, ok := e.config.Images.(imageFs); ok {
+		response, err := images.ImageFsInfo(ctx)
 		if err != nil {
-			return imagegc.Disk{}, err
+			return "", err
 		}
 		for _, fs := range response.GetImageFilesystems() {
-			if dir = fs.GetFsId().GetMountpoint(); dir != "" {
-				break
+			if dir := fs.GetFsId().GetMountpoint(); dir != "" {
+				return dir, nil
 			}
 		}
-		if dir == "" {
-			return imagegc.Disk{}, errors.New("the runtime names no file system of its images; set ImageGC.Dir")
-		}
+	}
+	return "", errors.New("the runtime names no file system of its images; set ImageGC.Dir")
+}
+
+// imageDisk reads the usage of the file system the images are on.
+func (e *Engine) imageDisk(ctx context.Context) (imagegc.Disk, error) {
+	dir, err := e.imageDir(ctx)
+	if err != nil {
+		return imagegc.Disk{}, err
 	}
 	var stat unix.Statfs_t
 	if err := unix.Statfs(dir, &stat); err != nil {

@@ -250,8 +250,9 @@ func (e *Engine) sight(options podworkers.UpdateOptions) []podworkers.UpdateOpti
 	if r == nil {
 		return all
 	}
-	if r.Finished && !r.Terminal() {
-		// It was removed, has ended and is back: a new life.
+	if r.Finished && !r.Terminal() || begunAnew(pod, r) {
+		// It was removed, has ended and is back, or ended because the node did: a new
+		// life.
 		e.journal.keeper.Delete(pod.UID)
 		e.journal.forget(pod.UID)
 		e.status.Forget(pod.UID)

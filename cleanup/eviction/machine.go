@@ -29,9 +29,12 @@ type MachineOptions struct {
 	// as kubepods: what it has left counts if that is less than what the machine
 	// has. Empty: the machine's counts alone.
 	Cgroup string
-	// NodeFs is a folder on the file system of volumes and logs, ImageFs one on that
-	// of images and container layers. Empty: those signals are not read.
-	NodeFs, ImageFs string
+	// NodeFs is a folder on the file system of volumes and logs. Empty: its signals are
+	// not read.
+	NodeFs string
+	// ImageFs returns a folder on the file system of images and container layers. Nil:
+	// its signals are not read.
+	ImageFs func(ctx context.Context) (string, error)
 
 	// PodCgroup returns the cgroup of a pod below the root. Nil, and with an empty
 	// answer: what pods use of memory and process IDs is not known from there.
@@ -58,7 +61,7 @@ func NewMachine(o MachineOptions) (*Machine, error) {
 	if o.Cgroups == "" {
 		o.Cgroups = "/sys/fs/cgroup"
 	}
-	for _, dir := range []string{o.Proc, o.Cgroups, o.NodeFs, o.ImageFs} {
+	for _, dir := range []string{o.Proc, o.Cgroups, o.NodeFs} {
 		if dir != "" && !filepath.IsAbs(dir) {
 			return nil, fmt.Errorf("eviction: %q is not an absolute path", dir)
 		}
@@ -84,21 +87,26 @@ func (m *Machine) Node(ctx context.Context) (map[Signal]Observation, error) {
 	note(MemoryAvailable, memory, err)
 	ids, err := m.ids()
 	note(PIDAvailable, ids, err)
-	for _, d := range []struct {
-		path          string
-		bytes, inodes Signal
-	}{{m.options.NodeFs, NodeFsAvailable, NodeFsInodesFree}, {m.options.ImageFs, ImageFsAvailable, ImageFsInodesFree}} {
-		if d.path == "" {
-			continue
-		}
+	disk := func(path string, bytes, inodes Signal) {
 		var s syscall.Statfs_t
-		if err := syscall.Statfs(d.path, &s); err != nil {
-			problems = append(problems, fmt.Errorf("%s: statfs %s: %w", d.bytes, d.path, err))
-			continue
+		if err := syscall.Statfs(path, &s); err != nil {
+			problems = append(problems, fmt.Errorf("%s: statfs %s: %w", bytes, path, err))
+			return
 		}
-		out[d.bytes] = Observation{Available: s.Bavail * uint64(s.Bsize), Capacity: s.Blocks * uint64(s.Bsize)}
+		out[bytes] = Observation{Available: s.Bavail * uint64(s.Frsize), Capacity: s.Blocks * uint64(s.Frsize)}
 		if s.Files > 0 { // some file systems have no fixed number
-			out[d.inodes] = Observation{Available: s.Ffree, Capacity: s.Files}
+			out[inodes] = Observation{Available: s.Ffree, Capacity: s.Files}
+		}
+	}
+	if m.options.NodeFs != "" {
+		disk(m.options.NodeFs, NodeFsAvailable, NodeFsInodesFree)
+	}
+	if m.options.ImageFs != nil {
+		path, err := m.options.ImageFs(ctx)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("%s: %w", ImageFsAvailable, err))
+		} else {
+			disk(path, ImageFsAvailable, ImageFsInodesFree)
 		}
 	}
 	return out, errors.Join(append(problems, ctx.Err())...)

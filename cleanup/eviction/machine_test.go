@@ -107,7 +107,7 @@ func TestMachineUnreadable(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(root, "meminfo"), []byte("MemTotal: many kB\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got, err := machine(t, eviction.MachineOptions{Proc: root, NodeFs: "/no/such/folder", ImageFs: root}).Node(t.Context())
+	got, err := machine(t, eviction.MachineOptions{Proc: root, NodeFs: "/no/such/folder", ImageFs: func(context.Context) (string, error) { return root, nil }}).Node(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "memory.available: meminfo has no MemTotal") || !strings.Contains(err.Error(), "nodefs.available: statfs") {
 		t.Errorf("error %v", err)
 	}
