@@ -155,9 +155,6 @@ func (e *Engine) build() error {
 		Journal:                    e.journal,
 		CouldHaveRunningContainers: e.couldRun,
 	})
-	if err := e.buildEviction(meter("cleanup/eviction")); err != nil {
-		return fmt.Errorf("Eviction: %w", err)
-	}
 	e.health = newRuntimeHealth(c.Runtime, c.Clock, e.healthChanged)
 	if err := e.buildProbes(meter("probe")); err != nil {
 		return err
@@ -185,6 +182,9 @@ func (e *Engine) build() error {
 // buildLoop makes the loop and the housekeeper, which need each other.
 func (e *Engine) buildLoop(meter func(string) metric.Meter) error {
 	c := e.config
+	if err := e.buildEviction(meter("cleanup/eviction")); err != nil {
+		return fmt.Errorf("Eviction: %w", err)
+	}
 	var err error
 	e.loop, err = syncloop.New(dispatcher{e.workers, e.sight}, syncloop.Options{
 		Sources: e.sources(), Events: changes{e.changes, e.latency, e.noticed, e.died}, Housekeeper: housekeeping{e},
