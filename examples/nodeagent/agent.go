@@ -104,6 +104,7 @@ func newAgent(ctx context.Context, o options, supervisor process.Supervisor, std
 		RootDir:  o.root,
 		NodeName: o.nodeName, NodeIPs: nodeIPs(),
 		LogLinkDir: o.logs.links, LogRotation: o.logs.rotation,
+		Eviction: o.eviction.config(o.podCgroup),
 		Sinks: sinks, Events: events, Logger: logger, MeterProvider: a.metrics.provider,
 	}
 	if o.objects != "" {

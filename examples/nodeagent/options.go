@@ -23,6 +23,7 @@ type options struct {
 	drain     bool
 	podCgroup string
 	imageHigh int
+	eviction  evictionOptions
 	logs      logOptions
 	logLevel  slog.Level
 	logJSON   bool
@@ -48,6 +49,7 @@ func parse(args []string, usage io.Writer) (options, error) {
 	o.logs.register(flags)
 	flags.StringVar(&o.podCgroup, "pod-cgroups", "", "give each pod a cgroup of its own below this one, such as kubepods; needs a CRI runtime with the cgroupfs driver, and root (default: none)")
 	flags.IntVar(&o.imageHigh, "image-gc-high", 0, "remove images nobody uses when their disk is so many percent full, such as 85, until it is 5 less; needs a CRI runtime (default: never)")
+	o.eviction.register(flags)
 	flags.StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	flags.StringVar(&format, "log-format", "text", "text or json")
 	if err := flags.Parse(args); err != nil {
@@ -90,7 +92,7 @@ func (o *options) complete(level, format string, rest []string) error {
 		problems = append(problems, fmt.Errorf("--log-format %q: want text or json", format))
 	}
 	o.logJSON = format == "json"
-	problems = append(problems, o.logs.complete())
+	problems = append(problems, o.logs.complete(), o.eviction.complete())
 	if o.nodeName == "" {
 		name, err := os.Hostname()
 		if err != nil {

@@ -1,0 +1,77 @@
+//go:build containerd
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// TestContainerdEviction: syncloop.md 16: memory runs out in a limited cgroup, and the
+// pod that took it goes; the Guaranteed one is not touched.
+func TestContainerdEviction(t *testing.T) {
+	onlyV1(t)
+	runtime, manifests, args := onContainerd(t)
+	parent := cgroupParent(t)
+	a := startAgent(t, append(args, "--pod-cgroups", parent, "--eviction-hard", "memory.available<96Mi")...)
+	limit := filepath.Join("/sys/fs/cgroup/memory", parent, "memory.limit_in_bytes")
+	await(t, "the limited cgroup", func() error { return os.WriteFile(limit, []byte(fmt.Sprint(192<<20)), 0o600) })
+
+	writeManifest(t, manifests, "quiet.yaml", pod("quiet", runtime.Image, "sleep 1000")+`    resources:
+      requests: {cpu: 100m, memory: 32Mi}
+      limits: {cpu: 100m, memory: 32Mi}
+`)
+	quiet := a.awaitPhase("quiet", v1.PodRunning)
+	if quiet.Status.QOSClass != v1.PodQOSGuaranteed {
+		t.Fatalf("QoS class %s", quiet.Status.QOSClass)
+	}
+	// What tail keeps of zeros that do not end is 120 MiB of the hog's own memory.
+	writeManifest(t, manifests, "hog.yaml", pod("hog", runtime.Image, "(head -c 125829120 /dev/zero; sleep 1000) | tail -c 125829120"))
+	hog := a.awaitPod("hog", "Failed for the reason Evicted", func(p *v1.Pod) bool {
+		return p.Status.Phase == v1.PodFailed && p.Status.Reason == "Evicted"
+	})
+	if m := hog.Status.Message; !strings.Contains(m, "low on resource: memory. Threshold quantity: 96Mi") || !strings.Contains(m, "its request is 0") {
+		t.Errorf("message %q", m)
+	}
+	disrupted := false
+	for _, c := range hog.Status.Conditions {
+		disrupted = disrupted || c.Type == v1.DisruptionTarget && c.Status == v1.ConditionTrue
+	}
+	if !disrupted {
+		t.Errorf("no condition DisruptionTarget: %+v", hog.Status.Conditions)
+	}
+	a.awaitPod("hog", "its container ended", func(p *v1.Pod) bool {
+		return p.Status.Phase == v1.PodFailed && p.Status.ContainerStatuses[0].State.Terminated != nil
+	})
+	await(t, "the hog's memory to be free", func() error {
+		left, err := filepath.Glob(filepath.Join("/sys/fs/cgroup/memory", parent, "besteffort", "pod*"))
+		if err != nil || len(left) > 0 {
+			return errors.New(strings.Join(left, " "))
+		}
+		return nil
+	})
+	after := a.awaitPhase("quiet", v1.PodRunning)
+	if containerIDs(after)["main"] != containerIDs(quiet)["main"] || after.Status.ContainerStatuses[0].RestartCount != 0 {
+		t.Errorf("the other pod was touched: %+v", after.Status.ContainerStatuses[0])
+	}
+	if text := a.log(); !strings.Contains(text, "Evicted") || strings.Count(text, "Evicting a pod") != 1 {
+		t.Error("want exactly one eviction in the log")
+	}
+	remove(t, filepath.Join(manifests, "hog.yaml"))
+	remove(t, filepath.Join(manifests, "quiet.yaml"))
+	a.awaitGone("hog")
+	a.awaitGone("quiet")
+	await(t, "the cgroups of the pods to be gone", func() error {
+		left, err := filepath.Glob(filepath.Join("/sys/fs/cgroup/memory", parent, "pod*"))
+		if err != nil || len(left) > 0 {
+			return errors.New(strings.Join(left, " "))
+		}
+		return nil
+	})
+}
