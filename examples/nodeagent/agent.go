@@ -105,7 +105,7 @@ func newAgent(ctx context.Context, o options, supervisor process.Supervisor, std
 		NodeName: o.nodeName, NodeIPs: nodeIPs(),
 		LogLinkDir: o.logs.links, LogRotation: o.logs.rotation,
 		Eviction: o.eviction.config(o.podCgroup),
-		Sinks: sinks, Events: events, Logger: logger, MeterProvider: a.metrics.provider,
+		Sinks:    sinks, Events: events, Logger: logger, MeterProvider: a.metrics.provider,
 	}
 	if o.objects != "" {
 		config.Objects = objects.Dir{Path: o.objects}
