@@ -6,7 +6,7 @@ MODULES  := . examples tools
 RACE     ?= -race
 MANIFESTS ?= examples/manifests
 
-.PHONY: help run test unit e2e lint bench verify fmt explore torture crash probes-kill mutate-podworkers spec-coverage faults-pleg bench-idle build clean
+.PHONY: help run test unit e2e lint bench verify fmt explore torture crash probes-kill mutate-podworkers spec-coverage faults-pleg bench-idle build clean leak-hunt
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | expand -t 22
@@ -48,6 +48,9 @@ explore: ## explore the worker state machine without a depth limit (stop it when
 
 torture: ## do random things to an agent on a real containerd for TORTURE (10m)
 	cd examples && $(GO) test $(RACE) -tags containerd ./nodeagent -run TestContainerdTorture -v -timeout 0 -torture.for=$(or $(TORTURE),10m) -torture.steps=60
+
+leak-hunt: ## SCHEDULES (100000) random lives of pods with 5 % faults on the fake runtime: nothing may be left over (an hour)
+	$(GO) test -count=1 -run '^TestLeakHunt$$' -v -timeout 0 . -leak.schedules=$(or $(SCHEDULES),100000) -leak.seed=$(or $(SEED),0)
 
 probes-kill: ## kill -9 an agent with 30 probed pods KILLS (50) times on a private containerd: no pod's Ready may change
 	cd examples && $(GO) test -tags containerd ./nodeagent -run 'TestContainerdProbesKill$$' -v -timeout 30m -probes.kills=$(or $(KILLS),50)
