@@ -6,7 +6,7 @@ MODULES  := . examples tools
 RACE     ?= -race
 MANIFESTS ?= examples/manifests
 
-.PHONY: help run test unit e2e lint bench verify fmt explore torture crash probes-kill mutate-podworkers spec-coverage faults-pleg bench-idle build clean leak-hunt
+.PHONY: help run test unit e2e lint bench verify fmt explore torture crash probes-kill mutate-podworkers spec-coverage rewrites faults-pleg bench-idle build clean leak-hunt
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | expand -t 22
@@ -67,6 +67,9 @@ verify: lint ## what a release needs besides the tests: tidy modules, documented
 
 clean: ## remove what was built
 	rm -rf bin dist
+
+rewrites: ## 10,000 random rewrites of manifests while their pods terminate (some minutes); REWRITES=n for another number
+	PODWRIGHT_REWRITES=$(or $(REWRITES),10000) $(GO) test -count=1 -timeout 60m -run '^TestRewrites$$' .
 
 spec-coverage: ## rules of docs/spec that no test names
 	@cd tools && $(GO) run ./speccoverage -root ..

@@ -3,7 +3,6 @@ package podwright
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
@@ -141,8 +140,8 @@ type knownPods struct {
 	// sight and orphan bring in what is remembered of a pod.
 	sight  func(podworkers.UpdateOptions) []podworkers.UpdateOptions
 	orphan func(*runtime.Pod) podworkers.UpdateOptions
-	// held are the pods that the loop is about to hand over itself.
-	held func() []types.UID
+	// withheld reports a pod that the loop has not handed over yet, or never will.
+	withheld func(types.UID) bool
 }
 
 func (k knownPods) SyncKnownPods(desired []*v1.Pod) map[types.UID]cleanup.Worker {
@@ -185,9 +184,10 @@ func (k knownPods) ContentShouldBeRemoved(uid types.UID) bool {
 }
 
 // Restart leaves out what the loop still holds: that pod has no worker because it
-// was never handed over, and a second Create would ask for a second life (U5).
+// was never handed over, and a second Create would ask for a second life (U5). A
+// pod that was not admitted stays out too.
 func (k knownPods) Restart(pod *v1.Pod) {
-	if !slices.Contains(k.held(), pod.UID) {
+	if !k.withheld(pod.UID) {
 		k.update(podworkers.Create, pod)
 	}
 }

@@ -49,6 +49,16 @@ type Config struct {
 	// one running engine at a time.
 	RootDir string
 
+	// Admission says which pods may run. Zero: those that could not work are refused,
+	// for a port of the node or a kernel parameter.
+	Admission Admission
+	// Mirrors says where the twins of static pods are kept. Zero: nowhere.
+	Mirrors Mirrors
+	// SourceDeadline is how long after it was started a source may stay silent before
+	// it counts as heard, as if it wanted no pod: what it wanted before is stopped
+	// then, unless it is run from memory. 0: for ever, which is safe.
+	SourceDeadline time.Duration
+
 	// Checkpoints keeps what must survive the agent, see package status/checkpoint.
 	// Nil: one small file per pod in "state/pods" below RootDir.
 	Checkpoints checkpoint.Store
@@ -228,7 +238,7 @@ func (c *Config) complete() error {
 	problems = append(problems, c.completeNode()...)
 	for name, d := range map[string]time.Duration{
 		"SyncFrequency": c.SyncFrequency, "RelistPeriod": c.RelistPeriod, "QuietRelistPeriod": c.QuietRelistPeriod,
-		"HousekeepingPeriod": c.HousekeepingPeriod, "DrainTimeout": c.DrainTimeout,
+		"HousekeepingPeriod": c.HousekeepingPeriod, "DrainTimeout": c.DrainTimeout, "SourceDeadline": c.SourceDeadline,
 	} {
 		if d < 0 {
 			problem("%s is negative: %v", name, d)

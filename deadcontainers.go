@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/pleg"
@@ -85,6 +86,10 @@ func (e *Engine) runningPods(context.Context) ([]*runtime.PodStatus, error) {
 	}
 	return out, nil
 }
+
+// evicted has the reaper look at everything that has ended of a pod whose API says
+// that it was evicted (spec/syncloop.md 10, edge case 29).
+func (e *Engine) evicted(pod *v1.Pod) { e.died(pleg.PodEvents{UID: pod.UID, AllDied: true}) }
 
 // died has the reaper look at a pod in which something died (spec/syncloop.md PE2).
 func (e *Engine) died(events pleg.PodEvents) {

@@ -22,6 +22,8 @@ import (
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/status/checkpoint"
 	"github.com/podwright/podwright/syncloop"
+	"github.com/podwright/podwright/syncloop/admission"
+	"github.com/podwright/podwright/syncloop/mirror"
 )
 
 // Errors a caller can act on.
@@ -62,6 +64,9 @@ type Engine struct {
 	images        *imagegc.Collector
 	cgroupRemover *cgroupRemover
 	evictor       *eviction.Manager // nil without Config.Eviction
+	gate          *admission.Gate
+	deadlines     *deadlines
+	mirrors       *mirror.Reconciler
 
 	ready  chan struct{}
 	drains chan *drain
@@ -74,10 +79,12 @@ type Engine struct {
 	started bool
 	down    bool          // the node shuts down
 	stopped chan struct{} // closed when Run returns; nil before Run
-	// loaded: the records are known, and badRecords what was found among them.
+	// loaded: the records are known; found are whose there were, and badRecords what
+	// else.
 	// recovery is nil until they were compared with the runtime.
 	loaded     bool
 	badRecords []checkpoint.Bad
+	found      map[types.UID]bool
 	recovery   *Recovery
 }
 
@@ -150,17 +157,18 @@ func (e *Engine) build() error {
 	if err := e.buildTidiers(meter("cleanup/imagegc")); err != nil {
 		return err
 	}
-	e.status = status.NewManager(status.Options{
-		Sinks: c.Sinks, Clock: c.Clock, Logger: c.Logger.WithName("status"), Meter: meter("status"),
-		Journal:                    e.journal,
-		CouldHaveRunningContainers: e.couldRun,
-	})
+	e.buildStatus(meter("status"))
 	e.health = newRuntimeHealth(c.Runtime, c.Clock, e.healthChanged)
 	if err := e.buildProbes(meter("probe")); err != nil {
 		return err
 	}
+	if err := e.buildScreen(meter); err != nil {
+		return err
+	}
 	e.syncer = &syncer{
-		pods: e.pods, reader: e.pleg, status: e.status, network: e.health.Network, nodeIPs: c.NodeIPs,
+		deadlines: e.deadlines, mirrors: e.mirrors, twin: mirrored{e}.MirrorOf,
+		screen: &screen{soft: c.Admission.Soft, others: e.others, late: e.gate.RefuseLate},
+		pods:   e.pods, reader: e.pleg, status: e.status, network: e.health.Network, nodeIPs: c.NodeIPs,
 		clock: c.Clock, events: c.Events,
 		resizer: e.resizer, cgroups: e.cgroupRemover,
 		probes: e.probes, proven: e.proven, latency: e.latency,
@@ -179,6 +187,17 @@ func (e *Engine) build() error {
 	return e.buildLoop(meter)
 }
 
+// buildStatus makes the status manager.
+func (e *Engine) buildStatus(meter metric.Meter) {
+	c := e.config
+	e.status = status.NewManager(status.Options{
+		Sinks: c.Sinks, Clock: c.Clock, Logger: c.Logger.WithName("status"), Meter: meter,
+		Journal:                    e.journal,
+		CouldHaveRunningContainers: e.couldRun,
+		Mirrors:                    mirrored{e},
+	})
+}
+
 // buildLoop makes the loop and the housekeeper, which need each other.
 func (e *Engine) buildLoop(meter func(string) metric.Meter) error {
 	c := e.config
@@ -189,17 +208,18 @@ func (e *Engine) buildLoop(meter func(string) metric.Meter) error {
 	e.loop, err = syncloop.New(dispatcher{e.workers, e.sight}, syncloop.Options{
 		Sources: e.sources(), Events: changes{e.changes, e.latency, e.noticed, e.died}, Housekeeper: housekeeping{e},
 		Gate: e.open, HousekeepingPeriod: c.HousekeepingPeriod,
+		Admission: e.gate, Observed: e.observed, Evicted: e.evicted, SourceDeadline: c.SourceDeadline,
 		Recorder: c.Events, Clock: c.Clock, Logger: c.Logger.WithName("loop"), Meter: meter("syncloop"),
 	})
 	if err != nil {
 		return err
 	}
-	inventory := newInventory(knownPods{e.workers, c.Clock, e.sight, e.orphan, e.loop.Held}, e.pleg, c.Clock, func() cleanup.Plan { return e.housekeeper.LastPlan() })
+	inventory := newInventory(knownPods{e.workers, c.Clock, e.sight, e.orphan, e.withheld}, e.pleg, c.Clock, func() cleanup.Plan { return e.housekeeper.LastPlan() })
 	e.housekeeper, err = cleanup.New(e.loop.Store(), inventory, inventory, cleanup.Options{
 		SourcesReady: e.loop.Ready, Undecided: e.loop.Undecided, Gate: e.usable, Again: e.tidy,
 		Statuses: statuses{e.status, e, e.status.Sinks()}, Probes: e.probes, Content: contents{e.pods},
 		Collector: collector{e.pods, e.loop.Ready, e.workers, c.DeadContainers, e.pleg, e.records},
-		Cgroups:   e.cgroupsLeft(), UserRanges: e.pods, BackOffs: e.pods,
+		Cgroups:   e.cgroupsLeft(), UserRanges: e.pods, BackOffs: e.pods, Mirrors: orphanedMirrors{e},
 		Veto: c.Cleanup.Veto, Rates: c.Cleanup.Rates, Rule: pods.RemovalRule,
 		Clock: c.Clock, Logger: c.Logger.WithName("cleanup"), Meter: meter("cleanup"),
 	})
@@ -241,7 +261,7 @@ func (e *Engine) Run(ctx context.Context) error {
 // the work, then what the work reads from and reports to.
 func (e *Engine) run(ctx context.Context) error {
 	base := context.WithoutCancel(ctx)
-	ended := make(chan error, 15)
+	ended := make(chan error, 17)
 	if err := e.load(base); err != nil {
 		e.config.Logger.Error(err, "no pod is set up")
 	}
@@ -258,6 +278,8 @@ func (e *Engine) run(ctx context.Context) error {
 	images := start(base, ended, "collection of images", e.runImageGC)
 	evictor := start(base, ended, "eviction", e.runEviction)
 	hooks := start(base, ended, "node hooks", e.runNodeHooks)
+	deadlines := start(base, ended, "deadlines", e.deadlines.run)
+	mirrors := start(base, ended, "mirror pods", e.mirrors.Run)
 	loop := start(base, nil, "loop", e.loop.Run)
 	announce := start(base, nil, "ready", e.announce)
 
@@ -278,7 +300,7 @@ func (e *Engine) run(ctx context.Context) error {
 	if d != nil {
 		d.result <- e.stopPods(ctx, d)
 	}
-	err = errors.Join(err, workers.stop(), probes.stop(), resizer.stop(), reaper.stop(), rotator.stop(), cgroups.stop(), images.stop())
+	err = errors.Join(err, workers.stop(), probes.stop(), mirrors.stop(), deadlines.stop(), resizer.stop(), reaper.stop(), rotator.stop(), cgroups.stop(), images.stop())
 	e.flush(base)
 	return errors.Join(err, health.stop(), reader.stop(), sender.stop(), keeper.stop())
 }

@@ -18,7 +18,8 @@ func conditions(list ...*runtimeapi.RuntimeCondition) *runtimeapi.StatusResponse
 	return &runtimeapi.StatusResponse{Status: &runtimeapi.RuntimeStatus{Conditions: list}}
 }
 
-// TestJudge is RH1: missing and false conditions are errors, each its own.
+// TestJudge is RH1 and RH4: missing and false conditions are errors, each its own; what
+// the runtime says of its storage or of anything else stops nothing.
 func TestJudge(t *testing.T) {
 	good := func(name string) *runtimeapi.RuntimeCondition {
 		return &runtimeapi.RuntimeCondition{Type: name, Status: true}
@@ -34,6 +35,7 @@ func TestJudge(t *testing.T) {
 		{"both good", conditions(good(runtimeapi.RuntimeReady), good(runtimeapi.NetworkReady)), "", ""},
 		{"network false", conditions(good(runtimeapi.RuntimeReady), bad(runtimeapi.NetworkReady)), "", "Broken no config"},
 		{"runtime false", conditions(bad(runtimeapi.RuntimeReady), good(runtimeapi.NetworkReady)), "Broken no config", ""},
+		{"storage false (RH4)", conditions(good(runtimeapi.RuntimeReady), good(runtimeapi.NetworkReady), bad("StorageReady")), "", ""},
 		{"network missing", conditions(good(runtimeapi.RuntimeReady)), "", "does not report"},
 		{"empty answer", &runtimeapi.StatusResponse{}, "does not report", "does not report"},
 		{"nil answer", nil, "does not report", "does not report"},

@@ -27,6 +27,10 @@ func (s statuses) RemoveOrphanedStatuses(desired map[types.UID]struct{}) {
 		if _, ok := known[r.UID]; ok {
 			continue
 		}
+		if _, desired := e.loop.Store().Get(r.UID); desired && !e.journal.knows(r.UID) {
+			known[r.UID] = struct{}{} // it came since the pass began, and is not handed over yet
+			continue
+		}
 		if _, busy := e.workers.Explain(r.UID); busy {
 			known[r.UID] = struct{}{}
 			continue

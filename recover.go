@@ -143,7 +143,10 @@ func (e *Engine) load(ctx context.Context) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.loaded, e.badRecords = true, loaded.Bad
+	e.loaded, e.badRecords, e.found = true, loaded.Bad, map[types.UID]bool{}
+	for _, r := range loaded.Records {
+		e.found[r.UID] = true
+	}
 	return nil
 }
 
@@ -204,7 +207,8 @@ func (e *Engine) recovered() bool {
 			inRuntime[p.UID] = podRuns(view)
 		}
 	}
-	report := compare(e.journal.keeper.All(), inRuntime, e.journal.bootID)
+	records := slices.DeleteFunc(e.journal.keeper.All(), func(r *checkpoint.Record) bool { return !e.found[r.UID] })
+	report := compare(records, inRuntime, e.journal.bootID)
 	report.At = e.config.Clock.Now()
 	e.mu.Lock()
 	report.Bad = e.badRecords
@@ -319,12 +323,29 @@ func (e *Engine) endOf(ctx context.Context, uid types.UID, id runtime.ContainerI
 func (e *Engine) sources() []syncloop.Source {
 	out := make([]syncloop.Source, len(e.config.Sources))
 	for i, s := range e.config.Sources {
-		out[i] = &rememberedSource{
-			Source: s, journal: e.journal, clock: e.config.Clock, standIn: !e.config.ForgetDesired,
-			loopReady: func() bool { return e.loop.Ready() }, turn: make(chan struct{}, 1),
-		}
+		out[i] = e.remembering(s)
 	}
 	return out
+}
+
+func (e *Engine) remembering(s syncloop.Source) syncloop.Source {
+	return &rememberedSource{
+		Source: s, journal: e.journal, clock: e.config.Clock, standIn: !e.config.ForgetDesired,
+		loopReady: func() bool { return e.loop.Ready() }, turn: make(chan struct{}, 1),
+	}
+}
+
+// AddSource adds a source to the engine, before or while it runs (spec/syncloop.md
+// R4). Until the source has been heard nothing is removed. It ends with ctx; the
+// error says what is wrong with the source, or that the engine has ended.
+func (e *Engine) AddSource(ctx context.Context, s syncloop.Source) error {
+	if s == nil {
+		return errors.New("podwright: source is nil")
+	}
+	if err := e.loop.AddSource(ctx, e.remembering(s)); err != nil {
+		return fmt.Errorf("podwright: %w", err)
+	}
+	return nil
 }
 
 // couldRun reports whether a container of the pod may run. A worker that cannot

@@ -20,6 +20,7 @@ import (
 	"github.com/podwright/podwright/runtime/pods"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/status/checkpoint"
+	"github.com/podwright/podwright/syncloop/mirror"
 )
 
 // Why a call of the syncer failed although the runtime did what it was told.
@@ -88,6 +89,11 @@ type syncer struct {
 	// cgroups destroys those of pods that are gone.
 	cgroups *cgroupRemover
 	latency *latency
+	// deadlines are when pods have been active for too long.
+	deadlines *deadlines
+	mirrors   *mirror.Reconciler
+	twin      func(static *v1.Pod) *v1.Pod
+	screen    *screen
 	// unseen are the objects the runtime has made and not shown yet.
 	unseen *unseen
 	// removable reports whether nothing of a terminated pod is needed any more.
@@ -120,6 +126,13 @@ func (s *syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v
 	if terminal(published.Phase) {
 		return podworkers.SyncResult{Terminal: true}, nil
 	}
+	if ended, err := s.expire(pod, view, &published); ended || err != nil {
+		return podworkers.SyncResult{Terminal: ended}, err
+	}
+	s.mirror(desired)
+	if v := s.screen.ask(pod); !v.Admitted() {
+		return s.block(ctx, pod, view, v)
+	}
 	if err := s.network(); err != nil && !pod.Spec.HostNetwork {
 		s.events.Eventf(pod, v1.EventTypeWarning, "NetworkNotReady", "network is not ready: %v", err)
 		return podworkers.SyncResult{}, fmt.Errorf("%w: %w", podworkers.ErrNetworkNotReady, err)
@@ -137,6 +150,9 @@ func (s *syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v
 	}
 	if view == nil {
 		return podworkers.SyncResult{}, errors.Join(retryAt(result), err)
+	}
+	if result, refused, err := s.refuseLate(ctx, pod, view, errors.Join(result.Err, err)); refused {
+		return result, err
 	}
 	// Start failures count as news even if nothing was done.
 	published, publishErr := s.publish(pod, view, false, nil)
@@ -173,6 +189,8 @@ func (s *syncer) act(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus) 
 // SyncTerminatingPod stops the containers and publishes how they ended.
 func (s *syncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus, gracePeriodSeconds *int64, statusFunc podworkers.PodStatusFunc) error {
 	s.latency.dropped(pod.UID)
+	s.deadlines.forget(pod.UID)
+	s.mirrors.Forget(pod.UID)
 	ctx = forPod(ctx, pod.UID)
 	pod = s.resizer.allocations.Allocated(pod)
 	// A pass now marks a pod that no source wants as deleted while its
@@ -250,6 +268,11 @@ func (s *syncer) SyncTerminatedPod(ctx context.Context, pod *v1.Pod, view *runti
 
 // publish generates the pod's status from a view and stores it.
 func (s *syncer) publish(pod *v1.Pod, view *runtime.PodStatus, ended bool, amend podworkers.PodStatusFunc) (v1.PodStatus, error) {
+	return s.put(pod, s.input(pod, view, ended, amend))
+}
+
+// input is what the status of a pod is made of.
+func (s *syncer) input(pod *v1.Pod, view *runtime.PodStatus, ended bool, amend podworkers.PodStatusFunc) status.Input {
 	in := status.Input{
 		Pod: pod, Runtime: s.withMessages(view), Terminal: ended,
 		Waiting:      map[string]status.WaitingReason{},
@@ -273,6 +296,11 @@ func (s *syncer) publish(pod *v1.Pod, view *runtime.PodStatus, ended bool, amend
 	for name, w := range s.pods.WaitingReasons(pod.UID) {
 		in.Waiting[name] = status.WaitingReason{Reason: w.Reason, Message: w.Message}
 	}
+	return in
+}
+
+// put generates the pod's status and stores it.
+func (s *syncer) put(pod *v1.Pod, in status.Input) (v1.PodStatus, error) {
 	generated := status.Generate(in)
 	if err := s.status.SetPodStatus(pod, generated); err != nil {
 		return generated, fmt.Errorf("store the status: %w", err)

@@ -1,7 +1,6 @@
 package syncloop
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -47,12 +46,6 @@ func (l *Loop) handleOperations(ctx context.Context, from lane, limit int) int {
 	return max(1, len(part.pods))
 }
 
-// compareAge orders pods as ADD handles them: oldest first, without a creation
-// time before all, then by UID (section 10).
-func compareAge(a, b *v1.Pod) int {
-	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
-}
-
 // handlePod handles one pod of an operation (section 10).
 func (l *Loop) handlePod(ctx context.Context, o op, pod *v1.Pod) {
 	if o == opRemove {
@@ -60,6 +53,9 @@ func (l *Loop) handlePod(ctx context.Context, o op, pod *v1.Pod) {
 		return
 	}
 	l.store.Set(pod)
+	if l.options.Observed != nil {
+		l.options.Observed(pod)
+	}
 	if IsMirror(pod) {
 		if static := l.store.StaticOf(pod); static != nil && o != opReconcile {
 			l.change(ctx, WorkUpdate, static, pod)

@@ -85,7 +85,7 @@ func TestHousekeepingSchedule(t *testing.T) { // R3, SG1, B6, section 2
 	})
 }
 
-func TestPassesDoNotOverlap(t *testing.T) { // HK2, B5
+func TestPassesDoNotOverlap(t *testing.T) { // HK2, B5, L5
 	synctest.Test(t, func(t *testing.T) {
 		source, l := newScripted("file"), &log{}
 		running, release := 0, make(chan struct{})

@@ -45,6 +45,7 @@ func (t *turns) next(waits [lanes]bool) (lane, bool) {
 			return l, true
 		}
 	}
+	t.passed = [lanes]int{}
 	return 0, false
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,6 +49,10 @@ type Options struct {
 	Gate func() error
 	// Admission decides which new pods may run. Nil: all may.
 	Admission Admission
+	// Observed hears of each pod and mirror pod as its source shows it now, except
+	// when it is removed; with the fence held, so it must not block. Nil: nobody
+	// does.
+	Observed func(pod *v1.Pod)
 	// Evicted hears of a pod that its API says was evicted, each time the API's
 	// status of it changes (section 10); with the fence held, so it must not block.
 	// Nil: nobody does.
@@ -159,6 +164,9 @@ func New(dispatcher Dispatcher, options Options) (*Loop, error) {
 		putOff:  map[types.UID]*v1.Pod{},
 		door:    door{refused: map[types.UID]bool{}},
 	}
+	if r, ok := options.Admission.(Rememberer); ok {
+		l.pending.remembered = r.Remembered
+	}
 	l.held = newHeld(l)
 	if len(options.Sources) == 0 {
 		l.first.Do(func() { close(l.readyC) }) // R2
@@ -220,10 +228,13 @@ func (l *Loop) Healthy() error {
 	return nil
 }
 
-// Held returns the pods whose work waits, for the gate to open or because the
-// dispatcher panicked, sorted by UID. Pods that wait for their admission are not
-// among them.
-func (l *Loop) Held() []types.UID { return l.held.uids() }
+// Held returns the pods whose work waits, for the gate to open, for their admission or
+// because the dispatcher panicked, sorted by UID.
+func (l *Loop) Held() []types.UID {
+	all := append(l.held.uids(), l.door.queue()...)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
 
 // TriggerHousekeeping asks for a housekeeping pass soon, at most one per 200 ms.
 // It never blocks (B6).

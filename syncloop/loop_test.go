@@ -263,7 +263,7 @@ func TestRemovalBeforeReady(t *testing.T) { // R3, B7, SI4, edge 17
 	})
 }
 
-func TestGateHoldsSetupOnly(t *testing.T) { // B2, edge 24
+func TestGateHoldsSetupOnly(t *testing.T) { // B2 instead of L1, edge 24
 	synctest.Test(t, func(t *testing.T) {
 		source, l := newScripted("file"), &log{}
 		var mu sync.Mutex
@@ -510,7 +510,7 @@ func TestNoSourceIsReady(t *testing.T) { // R2
 	<-loop.ReadyC()
 }
 
-func TestHealthy(t *testing.T) { // L6, edge 31
+func TestHealthy(t *testing.T) { // L2, L6, edge 31
 	synctest.Test(t, func(t *testing.T) {
 		source, l := newScripted("file"), &log{}
 		loop, err := New(l, Options{Sources: []Source{source}})

@@ -1,6 +1,7 @@
 package syncloop
 
 import (
+	"cmp"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -16,6 +17,8 @@ type pending struct {
 	// messages in the order they came, until all of them and of those before them
 	// is handled.
 	messages []*message
+	// remembered reports a pod that was admitted before; nil: nobody knows of any.
+	remembered func(types.UID) bool
 	// waiting counts, per pod, the changes that wait.
 	waiting map[types.UID]int
 }
@@ -70,7 +73,7 @@ func (p *pending) add(b batch) {
 			}
 		}
 		if rest.op == opAdd {
-			rest.pods = slices.SortedStableFunc(slices.Values(rest.pods), compareAge)
+			rest.pods = slices.SortedStableFunc(slices.Values(rest.pods), p.compare)
 		}
 		for _, pod := range rest.pods {
 			p.waiting[pod.UID]++
@@ -79,6 +82,19 @@ func (p *pending) add(b batch) {
 		m.left++
 	}
 	p.messages = append(p.messages, m)
+}
+
+// compare orders pods as ADD handles them (section 10): oldest first, without a
+// creation time before all, then by UID. Who was admitted before a restart comes
+// before all others, so that nobody new gets the room that is taken (AD5).
+func (p *pending) compare(a, b *v1.Pod) int {
+	known := func(pod *v1.Pod) int {
+		if p.remembered != nil && p.remembered(pod.UID) {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(known(a), known(b)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
 }
 
 // queue returns the pieces of a lane, oldest first.

@@ -85,7 +85,7 @@ func (l *Loop) loop(ctx context.Context, wg *sync.WaitGroup) error {
 			continue
 		}
 		// Once what is left is handled, that is all (B1).
-		if l.sources.allEnded() && len(l.mux.queue) == 0 && l.held.empty() && len(l.door.waiting) == 0 {
+		if l.sources.allEnded() && len(l.mux.queue) == 0 && l.held.empty() && l.door.empty() {
 			return nil
 		}
 		l.arm()
@@ -189,7 +189,7 @@ func (l *Loop) retryHeld(ctx context.Context) {
 func (l *Loop) planRetry() {
 	s := &l.schedule
 	switch {
-	case l.held.idle() && len(l.door.waiting) == 0:
+	case l.held.idle() && l.door.empty():
 		s.retryAt, s.retryDelay = time.Time{}, 0
 	case s.retryAt.IsZero():
 		s.retryDelay = min(max(2*s.retryDelay, retryMin), retryMax)

@@ -23,7 +23,19 @@ const (
 	AnnotationMirror = "kubernetes.io/config.mirror"
 )
 
-// SourceAPI is the name of the source whose pods are not static.
+// SourceAPI is the name of the source whose pods are not static: the adapter of an API
+// server, which the user writes, as this module knows no client of one. It is a [Source]
+// like any other and has to keep to this (spec/syncloop.md 4.5):
+//
+//   - It lists and watches the pods of this node in all namespaces, beginning only
+//     when the node object is known, and delivers the full set after every event (A1,
+//     A2).
+//   - It keeps its set when the watch breaks: Run returns the error, the loop runs it
+//     again, and its next full list is the truth (A3). It never delivers part of a list.
+//   - It delivers a pod under the UID the API gave it; a new UID under an old name is
+//     another pod (A4). The status it delivers is the API's, mirror pods among the rest
+//     carry [AnnotationMirror].
+//   - It has [PrecedenceAPI].
 const SourceAPI = "api"
 
 // Source delivers the pods that one place desires.

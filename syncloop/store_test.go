@@ -71,6 +71,37 @@ func TestStoreIndexes(t *testing.T) { // PM1, PM2, PM3, PM5
 	s.Remove("nobody")
 }
 
+// TestTranslation: PM4, PM6, PM7. Whichever comes first, a mirror's UID leads to its
+// static pod; a mirror without one is an orphan.
+func TestTranslation(t *testing.T) {
+	static := newPod("a", "web", annotated(AnnotationSource, "file"))
+	alone := newPod("b", "alone", annotated(AnnotationSource, "file"))
+	fromAPI := newPod("c", "api", annotated(AnnotationSource, SourceAPI))
+	mirror := newPod("m", "web", annotated(AnnotationMirror, "x"))
+	orphan := newPod("o", "gone", annotated(AnnotationMirror, "y"))
+	for _, order := range [][]*v1.Pod{{static, alone, fromAPI, mirror, orphan}, {orphan, mirror, fromAPI, alone, static}} {
+		s := NewStore()
+		for _, p := range order {
+			s.Set(p)
+		}
+		for from, to := range map[types.UID]types.UID{"m": "a", "a": "a", "o": "o", "nobody": "nobody"} {
+			if got := s.TranslateUID(from); got != to {
+				t.Errorf("%s leads to %s, want %s", from, got, to)
+			}
+		}
+		if diff := cmp.Diff(map[types.UID]types.UID{"a": "m", "b": ""}, s.Translations()); diff != "" {
+			t.Errorf("translations (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff([]types.UID{"o"}, uids(s.OrphanedMirrors())); diff != "" {
+			t.Errorf("orphans (-want +got):\n%s", diff)
+		}
+		s.Remove("a")
+		if diff := cmp.Diff([]types.UID{"m", "o"}, uids(s.OrphanedMirrors())); diff != "" {
+			t.Errorf("orphans without the static pod (-want +got):\n%s", diff)
+		}
+	}
+}
+
 func TestNames(t *testing.T) { // section 3
 	pod := newPod("a", "web")
 	if got := FullName(pod); got != "web_default" {

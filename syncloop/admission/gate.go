@@ -2,7 +2,6 @@ package admission
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 
@@ -119,21 +118,20 @@ func (g *Gate) Admit(ctx context.Context, pod *v1.Pod, all iter.Seq[*v1.Pod]) (b
 	return false, nil
 }
 
-// RefuseLate notes a refusal that came out of setup (AD8): it is remembered, told and
-// counted as any other. Publishing the status is left to the caller, who knows
-// what of the pod exists.
-func (g *Gate) RefuseLate(ctx context.Context, pod *v1.Pod, v Verdict) error {
-	if v.Admitted() {
-		return errors.New("admission: a refusal needs a reason")
+// Remembered reports a pod that was admitted before.
+func (g *Gate) Remembered(uid types.UID) bool {
+	if g.options.Memory == nil {
+		return false
 	}
-	if m := g.options.Memory; m != nil {
-		if err := m.Remember(pod, v); err != nil {
-			return fmt.Errorf("the refusal cannot be remembered: %w", err)
-		}
-	}
-	g.tell(ctx, pod, v)
-	return nil
+	v, known, err := g.options.Memory.Verdict(uid)
+	return err == nil && known && v.Admitted()
 }
+
+// RefuseLate tells and counts a refusal that came out of setup (AD8). Publishing the
+// status, which ends the pod for good, is left to the caller, who knows what of the
+// pod exists. The memory is not asked: that the pod was admitted once stays true,
+// and whatever exists of it must go.
+func (g *Gate) RefuseLate(ctx context.Context, pod *v1.Pod, v Verdict) { g.tell(ctx, pod, v) }
 
 // tell lets people know of a refusal (AD3).
 func (g *Gate) tell(ctx context.Context, pod *v1.Pod, v Verdict) {

@@ -153,6 +153,9 @@ func TestRemembered(t *testing.T) {
 		t.Errorf("remembered %v", m.verdicts)
 	}
 
+	if !g.Remembered("runs") || g.Remembered("refused") || g.Remembered("unheard") {
+		t.Error("only who was admitted comes first")
+	}
 	m.err = errors.New("disk")
 	if ok, err := g.Admit(t.Context(), pod("runs"), nil); ok || !errors.Is(err, m.err) {
 		t.Errorf("without memory: %v, %v", ok, err)
@@ -204,7 +207,7 @@ func TestExempt(t *testing.T) {
 	}
 }
 
-// TestRefuseLate: AD8. A refusal out of setup is remembered, told and counted.
+// TestRefuseLate: AD8. A refusal out of setup is told and counted.
 func TestRefuseLate(t *testing.T) {
 	var out told
 	m := &memory{verdicts: map[types.UID]admission.Verdict{}}
@@ -214,14 +217,9 @@ func TestRefuseLate(t *testing.T) {
 	if !errors.As(err, &refusal) {
 		t.Fatal(err)
 	}
-	if err := g.RefuseLate(t.Context(), pod("a"), refusal.Verdict); err != nil {
-		t.Fatal(err)
-	}
-	if m.verdicts["a"].Reason != "VolumeAttachmentLimitExceeded" || len(out) != 1 {
-		t.Errorf("remembered %v, told %v", m.verdicts, out)
-	}
-	if g.RefuseLate(t.Context(), pod("a"), admission.Verdict{}) == nil {
-		t.Error("a refusal without a reason")
+	g.RefuseLate(t.Context(), pod("a"), refusal.Verdict)
+	if want := []string{"a Warning VolumeAttachmentLimitExceeded: no slot"}; !slices.Equal(out, want) || len(m.verdicts) != 0 {
+		t.Errorf("told %v, remembered %v", out, m.verdicts)
 	}
 }
 

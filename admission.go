@@ -1,0 +1,284 @@
+package podwright
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/pods"
+	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/status/checkpoint"
+	"github.com/podwright/podwright/syncloop"
+	"github.com/podwright/podwright/syncloop/admission"
+)
+
+// Admission says which pods may run on this node (spec/syncloop.md 11). A pod is
+// judged once, when its source first names it; a refused one gets phase Failed with
+// the reason and is not tried again. The verdict survives a restart of the agent.
+//
+// The zero value refuses pods that could not work: those that want a port of the
+// node another pod has, and those that set kernel parameters which are neither safe
+// nor allowed. It neither counts pods nor adds up what they request. A node that shuts
+// down, or runs out of what [Config.Eviction] watches, takes no new pods either.
+type Admission struct {
+	// MaxPods bounds the pods that run. 0 or negative: no bound.
+	MaxPods int
+	// FitResources refuses a pod whose requests do not fit into
+	// [Config.Allocatable] beside those of the others.
+	FitResources bool
+	// AllowedSysctls are kernel parameters pods may set besides the safe ones; a
+	// name, or a prefix that ends in *.
+	AllowedSysctls []string
+	// Handlers are asked after those above, in this order. Package
+	// syncloop/admission has more of them.
+	Handlers []admission.Handler
+	// Soft handlers are asked before every setup of a pod (AD6). While one refuses,
+	// the pod's containers are stopped and wait with the reason Blocked; it is asked
+	// again every 10 s.
+	Soft []admission.Handler
+}
+
+// blockedRetry is how long a pod that was refused softly waits for the next question.
+const blockedRetry = 10 * time.Second
+
+// reasonBlocked is the waiting reason of containers whose pod is refused softly.
+const reasonBlocked = "Blocked"
+
+var errBlocked = errors.New("the pod may not run now")
+
+// buildAdmission makes what judges pods.
+func (e *Engine) buildAdmission(meter metric.Meter) (err error) {
+	a := e.config.Admission
+	kernel := kernelRelease()
+	handlers := []admission.Handler{
+		admission.Shutdown(e.shuttingDown, nil),
+		admission.HandlerFunc(e.pressed),
+		admission.PodCount(a.MaxPods),
+		admission.Sysctls(func(pod *v1.Pod) error { return pods.CheckSysctls(pod, a.AllowedSysctls, kernel) }),
+		admission.HostPorts(),
+	}
+	if a.FitResources {
+		handlers = append(handlers, admission.Resources(func() v1.ResourceList { return e.resizer.allocatable }))
+	}
+	e.gate, err = admission.NewGate(admission.Options{
+		Handlers: append(handlers, a.Handlers...), Memory: verdicts{e}, Exempt: e.ending, Active: e.active, Rejected: e.rejected,
+		Recorder: e.config.Events, Logger: e.config.Logger.WithName("admission"), Meter: meter,
+	})
+	if err != nil {
+		return err
+	}
+	if i := slices.Index(a.Soft, nil); i >= 0 {
+		return fmt.Errorf("Admission.Soft[%d] is nil", i)
+	}
+	return nil
+}
+
+// buildScreen makes what stands between the sources and the setup of a pod, and what
+// ends it.
+func (e *Engine) buildScreen(meter func(room string) metric.Meter) error {
+	e.deadlines = newDeadlines(e.config.Clock, e.wake)
+	if err := e.buildMirrors(); err != nil {
+		return err
+	}
+	return e.buildAdmission(meter("syncloop/admission"))
+}
+
+// kernelRelease is what uname -r prints, "" if the machine does not say.
+func kernelRelease() string {
+	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(release))
+}
+
+// pressed refuses pods that the node must not take while it runs out of something
+// (section 16).
+func (e *Engine) pressed(r admission.Request) admission.Verdict {
+	if e.evictor == nil {
+		return admission.Verdict{}
+	}
+	if admitted, message := e.evictor.Admit(r.Pod); !admitted {
+		return admission.Refuse("Evicted", "%s", message)
+	}
+	return admission.Verdict{}
+}
+
+// verdicts keeps verdicts in the pods' records (AD5).
+type verdicts struct{ e *Engine }
+
+func (m verdicts) Verdict(uid types.UID) (admission.Verdict, bool, error) {
+	if !m.e.isLoaded() {
+		return admission.Verdict{}, false, errNotLoaded
+	}
+	r := m.e.journal.keeper.Get(uid)
+	if r == nil || r.Admission == nil {
+		return admission.Verdict{}, false, nil
+	}
+	if !r.Admission.Refused {
+		return admission.Verdict{}, true, nil
+	}
+	return admission.Verdict{Reason: r.Admission.Reason, Message: r.Admission.Message}, true, nil
+}
+
+// Remember puts the verdict on the disk soon. Setup waits for that (CK5), and so do
+// the sinks for the status of a refused pod.
+func (m verdicts) Remember(pod *v1.Pod, v admission.Verdict) error {
+	m.e.journal.judged(pod, checkpoint.Admission{
+		At: m.e.config.Clock.Now(), Refused: !v.Admitted(), Reason: v.Reason, Message: v.Message,
+	})
+	return nil
+}
+
+// ending reports whether the pod's end was requested or is behind it, other than by
+// refusal.
+func (e *Engine) ending(pod *v1.Pod) bool {
+	if r := e.journal.keeper.Get(pod.UID); r != nil && r.Admission != nil && r.Admission.Refused {
+		return false
+	}
+	s, _ := e.status.Get(pod.UID)
+	return terminal(s.Phase) || e.workers.IsPodTerminationRequested(pod.UID)
+}
+
+// active returns the pod with what it was granted, and whether it has a place on the
+// node (AD4).
+func (e *Engine) active(pod *v1.Pod) (*v1.Pod, bool) {
+	if e.workers.IsPodKnownTerminated(pod.UID) {
+		return nil, false
+	}
+	s, _ := e.status.Get(pod.UID)
+	if (terminal(pod.Status.Phase) || terminal(s.Phase)) && !e.workers.IsPodTerminationRequested(pod.UID) {
+		return nil, false
+	}
+	return e.resizer.allocations.Allocated(pod), true
+}
+
+// withheld reports a pod that has no worker because the loop keeps it: it was refused,
+// or waits for its admission or for the gate.
+func (e *Engine) withheld(uid types.UID) bool {
+	return e.loop.Withheld(uid) || slices.Contains(e.loop.Held(), uid)
+}
+
+// others yields the active pods without one, for soft handlers.
+func (e *Engine) others(except types.UID) iter.Seq[*v1.Pod] {
+	return func(yield func(*v1.Pod) bool) {
+		for _, pod := range e.loop.Store().Pods() {
+			if pod.UID == except || e.loop.Withheld(pod.UID) {
+				continue
+			}
+			if granted, ok := e.active(pod); ok && !yield(granted) {
+				return
+			}
+		}
+	}
+}
+
+// rejected publishes the status of a refused pod (AD3).
+func (e *Engine) rejected(pod *v1.Pod, v admission.Verdict) {
+	in := status.Input{Pod: pod, NodeIPs: e.config.NodeIPs, Now: e.config.Clock.Now()}
+	if old, ok := e.status.Get(pod.UID); ok {
+		in.Old = &old
+	}
+	if err := e.status.SetPodStatus(pod, status.Rejected(in, v.Reason, rejectedMessage(v))); err != nil {
+		e.config.Logger.Error(err, "the refusal of a pod cannot be told", "uid", pod.UID)
+	}
+}
+
+func rejectedMessage(v admission.Verdict) string { return "Pod was rejected: " + v.Message }
+
+// judged notes a verdict in the pod's record.
+func (j *journal) judged(pod *v1.Pod, verdict checkpoint.Admission) {
+	j.keeper.Ensure(pod.UID, func(r *checkpoint.Record) checkpoint.Class {
+		r.Namespace, r.Name, r.Generation = pod.Namespace, pod.Name, pod.Generation
+		r.Source, r.ConfigHash = pod.Annotations[syncloop.AnnotationSource], pod.Annotations[syncloop.AnnotationHash]
+		r.Pod, r.Unwanted = stored(pod), false
+		r.Admission = &verdict
+		return checkpoint.Durable
+	})
+}
+
+// screen is what the syncer asks before and after it sets a pod up.
+type screen struct {
+	soft   []admission.Handler
+	others func(except types.UID) iter.Seq[*v1.Pod]
+	// late hears of refusals that come out of setup.
+	late func(ctx context.Context, pod *v1.Pod, v admission.Verdict)
+}
+
+// ask asks the soft handlers; one that panics refuses (B9).
+func (s *screen) ask(pod *v1.Pod) (v admission.Verdict) {
+	if len(s.soft) == 0 {
+		return v
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			v = admission.Refuse("UnexpectedAdmissionError", "a handler panicked: %v", p)
+		}
+	}()
+	return admission.Judge(s.soft, admission.Request{Pod: pod, Others: s.others(pod.UID)})
+}
+
+// block stops what runs of a pod that may not run now, and says so (AD6).
+func (s *syncer) block(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus, v admission.Verdict) (podworkers.SyncResult, error) {
+	acted := false
+	if podRuns(view) {
+		acted = true
+		if err := s.pods.KillPod(ctx, pod, view, nil); err != nil {
+			return podworkers.SyncResult{}, fmt.Errorf("stop the blocked pod: %w", err)
+		}
+		fresh, err := s.reader.Get(pod.UID)
+		if err != nil {
+			return podworkers.SyncResult{}, fmt.Errorf("read the blocked pod: %w", err)
+		}
+		view = fresh
+	}
+	waiting := map[string]status.WaitingReason{}
+	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			waiting[list[i].Name] = status.WaitingReason{Reason: reasonBlocked, Message: v.Message}
+		}
+	}
+	in := s.input(pod, view, false, func(st *v1.PodStatus) {
+		if !terminal(st.Phase) {
+			st.Phase, st.Reason, st.Message = v1.PodPending, v.Reason, v.Message
+		}
+	})
+	in.Waiting = waiting
+	published, err := s.put(pod, in)
+	if err != nil {
+		return podworkers.SyncResult{}, err
+	}
+	if terminal(published.Phase) {
+		return podworkers.SyncResult{Acted: acted, Terminal: true}, nil
+	}
+	return podworkers.SyncResult{}, retryError{
+		error: fmt.Errorf("%w: %s: %s", errBlocked, v.Reason, v.Message), at: s.clock.Now().Add(blockedRetry),
+	}
+}
+
+// refuseLate ends a pod whose setup ended with a refusal (AD8); false if err is none.
+func (s *syncer) refuseLate(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus, err error) (podworkers.SyncResult, bool, error) {
+	var refusal *admission.Refusal
+	if !errors.As(err, &refusal) || refusal.Admitted() {
+		return podworkers.SyncResult{}, false, nil
+	}
+	_, publishErr := s.publish(pod, view, false, func(st *v1.PodStatus) {
+		st.Phase, st.Reason, st.Message = v1.PodFailed, refusal.Reason, rejectedMessage(refusal.Verdict)
+	})
+	if publishErr != nil {
+		return podworkers.SyncResult{}, true, publishErr
+	}
+	s.screen.late(ctx, pod, refusal.Verdict)
+	return podworkers.SyncResult{Terminal: true}, true, nil
+}

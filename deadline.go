@@ -1,0 +1,135 @@
+package podwright
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// What a pod that ran for too long is told (spec/syncloop.md W4).
+const (
+	reasonDeadline  = "DeadlineExceeded"
+	messageDeadline = "Pod was active on the node longer than the specified deadline"
+)
+
+// deadlineOf returns when a pod has been active for as long as it may; false if it
+// may be for ever, or has not begun (W3).
+func deadlineOf(pod *v1.Pod, s *v1.PodStatus) (time.Time, bool) {
+	start := s.StartTime
+	if start == nil {
+		start = pod.Status.StartTime
+	}
+	if pod.Spec.ActiveDeadlineSeconds == nil || start == nil {
+		return time.Time{}, false
+	}
+	return start.Add(time.Duration(*pod.Spec.ActiveDeadlineSeconds) * time.Second), true
+}
+
+// expire fails a pod whose deadline has passed, and sees to it that one whose
+// deadline is to come is looked at in that very moment (W5). It reports whether the
+// pod has ended.
+func (s *syncer) expire(pod *v1.Pod, view *runtime.PodStatus, published *v1.PodStatus) (bool, error) {
+	at, has := deadlineOf(pod, published)
+	if !has {
+		s.deadlines.forget(pod.UID)
+		return false, nil
+	}
+	if s.clock.Now().Before(at) {
+		s.deadlines.set(pod.UID, at)
+		return false, nil
+	}
+	s.deadlines.forget(pod.UID)
+	_, err := s.publish(pod, view, false, func(st *v1.PodStatus) {
+		st.Phase, st.Reason, st.Message = v1.PodFailed, reasonDeadline, messageDeadline
+	})
+	if err != nil {
+		return false, err
+	}
+	// Its phase is terminal from now on: this is said once in its life.
+	s.events.Eventf(pod, v1.EventTypeNormal, reasonDeadline, messageDeadline)
+	return true, nil
+}
+
+// deadlines wakes the workers of pods at the times they asked for.
+type deadlines struct {
+	clock clock.WithTicker
+	wake  func(uid types.UID)
+	// changed is readable after the earliest time may have changed.
+	changed chan struct{}
+
+	mu sync.Mutex
+	at map[types.UID]time.Time
+}
+
+func newDeadlines(c clock.WithTicker, wake func(uid types.UID)) *deadlines {
+	return &deadlines{clock: c, wake: wake, changed: make(chan struct{}, 1), at: map[types.UID]time.Time{}}
+}
+
+// set has a pod looked at at this time; it replaces an earlier wish.
+func (d *deadlines) set(uid types.UID, at time.Time) {
+	d.mu.Lock()
+	known := d.at[uid].Equal(at)
+	d.at[uid] = at
+	d.mu.Unlock()
+	if known {
+		return
+	}
+	select {
+	case d.changed <- struct{}{}:
+	default:
+	}
+}
+
+// forget drops the wish of a pod.
+func (d *deadlines) forget(uid types.UID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.at, uid)
+}
+
+// take removes and returns the pods that are due, and when the next one is; zero if
+// none is.
+func (d *deadlines) take(now time.Time) (due []types.UID, next time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for uid, at := range d.at {
+		switch {
+		case !now.Before(at):
+			due = append(due, uid)
+			delete(d.at, uid)
+		case next.IsZero() || at.Before(next):
+			next = at
+		}
+	}
+	return due, next
+}
+
+// run serves until ctx ends.
+func (d *deadlines) run(ctx context.Context) error {
+	for {
+		due, next := d.take(d.clock.Now())
+		for _, uid := range due {
+			d.wake(uid)
+		}
+		var timer <-chan time.Time
+		stop := func() bool { return true }
+		if !next.IsZero() {
+			t := d.clock.NewTimer(next.Sub(d.clock.Now()))
+			timer, stop = t.C(), t.Stop
+		}
+		select {
+		case <-ctx.Done():
+			stop()
+			return nil
+		case <-d.changed:
+		case <-timer:
+		}
+		stop()
+	}
+}

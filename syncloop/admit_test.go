@@ -1,0 +1,157 @@
+package syncloop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// judge is an Admission for tests: it has room for a number of pods.
+type judge struct {
+	mu    sync.Mutex
+	room  int
+	fail  func() error
+	asked []string
+	known map[types.UID]bool
+}
+
+func (j *judge) Admit(_ context.Context, pod *v1.Pod, others iter.Seq[*v1.Pod]) (bool, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.fail != nil {
+		if err := j.fail(); err != nil {
+			return false, err
+		}
+	}
+	n := 0
+	for range others {
+		n++
+	}
+	j.asked = append(j.asked, fmt.Sprintf("%s beside %d", pod.UID, n))
+	return n < j.room, nil
+}
+
+func (j *judge) Remembered(uid types.UID) bool { return j.known[uid] }
+
+func (j *judge) take() []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	asked := j.asked
+	j.asked = nil
+	return asked
+}
+
+func (j *judge) failing(f func() error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.fail = f
+}
+
+// TestAdmissionOrder: AD1, AD2, SI5, edge case 18. Pods of one batch are asked about
+// oldest first, those admitted before a restart before all; later ones do not count.
+// A refused pod is never dispatched but to be killed.
+func TestAdmissionOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, l, j := newScripted("file"), &log{}, &judge{room: 2, known: map[types.UID]bool{"c": true}}
+		events := newEventSet()
+		loop, stop := run(t, l, Options{Sources: []Source{source}, Events: events, Admission: j})
+		defer stop()
+		pods := []*v1.Pod{newPod("a", "a", created(start.Add(time.Hour))), newPod("b", "b", created(start)), newPod("c", "c", created(start.Add(2*time.Hour)))}
+		source.set(pods...)
+		l.want(t, "the remembered one, then the oldest", "create c", "create b")
+		if want := []string{"c beside 0", "b beside 1", "a beside 2"}; !slices.Equal(j.take(), want) {
+			t.Errorf("want %v", want)
+		}
+		if !loop.Withheld("a") || loop.Withheld("b") {
+			t.Error("a is refused, b is not")
+		}
+		changed := newPod("a", "a", image("app:2"))
+		source.set(changed, pods[1], pods[2])
+		events.add("a", "b")
+		l.want(t, "updates and syncs of a refused pod go nowhere", "sync b")
+		gone := newPod("a", "a", image("app:2"), deleted)
+		source.set(gone, pods[1], pods[2])
+		l.want(t, "nor does its deletion: housekeeping finishes it")
+		source.set(pods[1], pods[2])
+		l.want(t, "removed", "kill a")
+		if loop.Withheld("a") {
+			t.Error("a removed pod is withheld")
+		}
+	})
+}
+
+// TestAdmissionWaits: B9, SI9. Without a verdict, after an error or a panic, new pods
+// wait in order, and nobody else does.
+func TestAdmissionWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, other, l, j := newScripted("file"), newScripted("other"), &log{}, &judge{room: 9}
+		loop, stop := run(t, l, Options{Sources: []Source{source, other}, Admission: j})
+		defer stop()
+		other.set(newPod("x", "x"))
+		l.want(t, "admitted", "create x")
+		j.failing(func() error { return errors.New("not loaded") })
+		source.set(newPod("b", "b"), newPod("a", "a"))
+		l.want(t, "no verdict yet")
+		j.failing(func() error { panic("handler") })
+		pass(10 * time.Second)
+		other.set()
+		l.want(t, "the others go on", "kill x")
+		source.set(newPod("b", "b", image("app:2")), newPod("a", "a"), newPod("c", "c"))
+		l.want(t, "changed while it waits")
+		if !loop.Withheld("a") || !loop.Withheld("b") {
+			t.Error("a pod without verdict may be dispatched")
+		}
+		j.take()
+		j.failing(nil)
+		pass(6 * time.Second)
+		l.want(t, "judged in order", "create a", "create b", "create c")
+		if want := []string{"a beside 0", "b beside 1", "c beside 2"}; !slices.Equal(j.take(), want) {
+			t.Errorf("want %v", want)
+		}
+	})
+}
+
+// TestRemovedWhileWaiting: who is removed before its verdict is killed, in case it
+// runs from before, and not judged.
+func TestRemovedWhileWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, l, j := newScripted("file"), &log{}, &judge{room: 9, fail: func() error { return errors.New("x") }}
+		_, stop := run(t, l, Options{Sources: []Source{source}, Admission: j})
+		defer stop()
+		source.set(newPod("a", "a"), newPod("b", "b"))
+		source.set(newPod("b", "b"))
+		l.want(t, "removed", "kill a")
+		j.failing(nil)
+		pass(6 * time.Second)
+		l.want(t, "the rest", "create b")
+	})
+}
+
+// TestObservedAndEvicted: section 10, RECONCILE. What the API says is passed on, and
+// that it says a pod was evicted too.
+func TestObservedAndEvicted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, l := newScripted("api"), &log{}
+		_, stop := run(t, l, Options{
+			Sources:  []Source{source},
+			Observed: func(p *v1.Pod) { l.add("observed " + string(p.UID)) },
+			Evicted:  func(p *v1.Pod) { l.add("evicted " + string(p.UID)) },
+		})
+		defer stop()
+		source.set(newPod("a", "a"))
+		l.want(t, "ADD", "observed a", "create a")
+		source.set(newPod("a", "a", phase(v1.PodRunning)))
+		l.want(t, "RECONCILE", "observed a")
+		source.set(newPod("a", "a", phase(v1.PodFailed), func(p *v1.Pod) { p.Status.Reason = "Evicted" }))
+		l.want(t, "RECONCILE of an evicted pod", "observed a", "evicted a")
+	})
+}

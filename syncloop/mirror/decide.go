@@ -1,0 +1,74 @@
+package mirror
+
+import (
+	"errors"
+	"maps"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+// Annotations of static and mirror pods, as in package syncloop.
+const (
+	annotationHash   = "kubernetes.io/config.hash"
+	annotationMirror = "kubernetes.io/config.mirror"
+)
+
+// errNodeUnknown: the owner of a mirror pod must have a UID (MC1).
+var errNodeUnknown = errors.New("the node object is not known yet")
+
+// Of returns the mirror pod of a static pod on a node (MC1): its copy, marked with
+// its hash, owned by the node. The node must be known.
+func Of(static *v1.Pod, node *v1.Node) (*v1.Pod, error) {
+	if node == nil || node.UID == "" {
+		return nil, errNodeUnknown
+	}
+	pod := static.DeepCopy()
+	pod.UID, pod.ResourceVersion = "", ""
+	pod.Annotations = maps.Clone(static.Annotations)
+	if pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	pod.Annotations[annotationMirror] = hashOf(static)
+	pod.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID, Controller: ptr.To(true),
+	}}
+	return pod, nil
+}
+
+// hashOf identifies the content of a static pod.
+func hashOf(static *v1.Pod) string {
+	if h := static.Annotations[annotationHash]; h != "" {
+		return h
+	}
+	return string(static.UID)
+}
+
+// step is what has to be done about one mirror pod.
+type step struct {
+	// delete the mirror pod that is there; create one.
+	delete, create bool
+	// wait: one should be created, and the node is not there to own it.
+	wait bool
+}
+
+// decide compares a static pod with its mirror (MC4): mirror is nil if there is none,
+// node if it is not known.
+func decide(static, mirror *v1.Pod, node *v1.Node) step {
+	var s step
+	if mirror != nil && !matches(static, mirror) {
+		s.delete = true
+	}
+	if mirror == nil || s.delete {
+		known := node != nil && node.UID != "" && node.DeletionTimestamp == nil
+		s.create, s.wait = known, !known
+	}
+	return s
+}
+
+// matches reports whether a mirror pod is the one its static pod should have.
+func matches(static, mirror *v1.Pod) bool {
+	return mirror.DeletionTimestamp == nil && mirror.Name == static.Name && mirror.Namespace == static.Namespace &&
+		mirror.Annotations[annotationMirror] == hashOf(static)
+}

@@ -1,0 +1,215 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func static(name, hash string) *v1.Pod {
+	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Name: name, Namespace: "default", UID: types.UID(hash),
+		Annotations: map[string]string{annotationHash: hash, "kubernetes.io/config.source": "file", "mine": "x"},
+	}}
+}
+
+func newNode(edits ...func(*v1.Node)) *v1.Node {
+	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "node-uid"}}
+	for _, e := range edits {
+		e(n)
+	}
+	return n
+}
+
+func leaving(n *v1.Node) { now := metav1.Now(); n.DeletionTimestamp = &now }
+
+// TestOf: MC1. A mirror pod is a copy with its annotations, its hash and its node as
+// the owner.
+func TestOf(t *testing.T) {
+	pod := static("web", "h1")
+	m, err := Of(pod, newNode())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.UID != "" || m.Annotations[annotationMirror] != "h1" || m.Annotations["mine"] != "x" || pod.Annotations[annotationMirror] != "" {
+		t.Errorf("mirror %v, static %v", m.ObjectMeta, pod.Annotations)
+	}
+	if len(m.OwnerReferences) != 1 || m.OwnerReferences[0].UID != "node-uid" || m.OwnerReferences[0].Kind != "Node" || !*m.OwnerReferences[0].Controller {
+		t.Errorf("owners %v", m.OwnerReferences)
+	}
+	if _, err := Of(pod, nil); !errors.Is(err, errNodeUnknown) {
+		t.Errorf("unknown node: %v", err)
+	}
+}
+
+// TestDecide: MC4, edge case 23.
+func TestDecide(t *testing.T) {
+	pod := static("web", "h1")
+	right, _ := Of(pod, newNode())
+	right.UID = "m"
+	edited := func(f func(*v1.Pod)) *v1.Pod { p := right.DeepCopy(); f(p); return p }
+	for name, test := range map[string]struct {
+		mirror *v1.Pod
+		node   *v1.Node
+		want   step
+	}{
+		"none":                    {nil, newNode(), step{create: true}},
+		"the right one":           {right, newNode(), step{}},
+		"being deleted":           {edited(func(p *v1.Pod) { now := metav1.Now(); p.DeletionTimestamp = &now }), newNode(), step{delete: true, create: true}},
+		"another content":         {edited(func(p *v1.Pod) { p.Annotations[annotationMirror] = "h0" }), newNode(), step{delete: true, create: true}},
+		"another namespace":       {edited(func(p *v1.Pod) { p.Namespace = "x" }), newNode(), step{delete: true, create: true}},
+		"node unknown":            {nil, nil, step{wait: true}},
+		"node without UID":        {nil, &v1.Node{}, step{wait: true}},
+		"node deleted":            {nil, newNode(leaving), step{wait: true}},
+		"wrong one, node deleted": {edited(func(p *v1.Pod) { p.Annotations[annotationMirror] = "h0" }), newNode(leaving), step{delete: true, wait: true}},
+	} {
+		if got := decide(pod, test.mirror, test.node); got != test.want {
+			t.Errorf("%s: %+v, want %+v", name, got, test.want)
+		}
+	}
+}
+
+// rig is a reconciler in a bubble with its API.
+type rig struct {
+	*Reconciler
+	api  *Memory
+	node *v1.Node
+}
+
+func start(t *testing.T, node *v1.Node) *rig {
+	t.Helper()
+	x := &rig{api: &Memory{}, node: node}
+	var err error
+	if x.Reconciler, err = New(Options{Client: x.api, Node: func() *v1.Node { return x.node }}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- x.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	return x
+}
+
+// has compares what the API has, as "name hash".
+func (x *rig) has(t *testing.T, what string, want ...string) []*v1.Pod {
+	t.Helper()
+	synctest.Wait()
+	pods, _ := x.api.Pods()
+	got := []string{}
+	for _, p := range pods {
+		got = append(got, p.Name+" "+p.Annotations[annotationMirror])
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%s: %v, want %v", what, got, want)
+	}
+	return pods
+}
+
+// TestReconcile: MC1, MC4, MC5, edge case 21. A mirror is made, made again after
+// somebody deleted it, and replaced when the content changes.
+func TestReconcile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := start(t, newNode())
+		pod := static("web", "h1")
+		x.Want(pod, nil)
+		made := x.has(t, "made", "web h1")
+		x.Want(pod, nil) // the watch is late: it exists with the same hash (MC1)
+		if again := x.has(t, "still", "web h1"); again[0].UID != made[0].UID {
+			t.Error("it was made anew")
+		}
+		if !x.Delete(t.Context(), "default", "web", made[0].UID) {
+			t.Error("not deleted")
+		}
+		x.has(t, "deleted by somebody")
+		x.Want(pod, nil)
+		second := x.has(t, "back", "web h1")
+		x.Want(static("web", "h2"), second[0])
+		x.has(t, "a new content", "web h2")
+		x.Want(static("web", "h3"), nil) // the watch has not shown h2 yet
+		<-time.After(2 * time.Second)
+		x.has(t, "a stale one in the way goes", "web h3")
+	})
+}
+
+// TestNodeComesLate: MC1, MC6, section 2. Mirror pods wait for their node, and are made at
+// once when it is known; a node that is going gets none (edge case 23).
+func TestNodeComesLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := start(t, nil)
+		x.Want(static("a", "ha"), nil)
+		x.Want(static("b", "hb"), nil)
+		<-time.After(time.Hour)
+		x.has(t, "no node")
+		x.node = newNode()
+		x.NodeKnown()
+		x.has(t, "all at once", "a ha", "b hb")
+
+		x.node = newNode(leaving)
+		x.Want(static("c", "hc"), nil)
+		<-time.After(time.Hour)
+		x.has(t, "the node is going", "a ha", "b hb")
+		x.node = newNode()
+		<-time.After(nodePoll)
+		x.has(t, "seen by itself", "a ha", "b hb", "c hc")
+	})
+}
+
+// TestAPIFails: MC2, MC4. Errors of the API are tried again, and never anybody else's.
+func TestAPIFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := start(t, newNode())
+		x.api.Fail(errors.New("no route"))
+		x.Want(static("a", "ha"), nil)
+		<-time.After(time.Minute)
+		x.has(t, "down")
+		if x.Delete(t.Context(), "default", "a", "") {
+			t.Error("deleted at an API that is down")
+		}
+		x.api.Fail(nil)
+		<-time.After(retryMax)
+		pods := x.has(t, "up", "a ha")
+		// MC2: not there, or another one, is no error.
+		if x.Delete(t.Context(), "default", "b", "") || x.Delete(t.Context(), "default", "a", "other") {
+			t.Error("deleted what was not meant")
+		}
+		x.has(t, "still there", "a ha")
+		if !x.Delete(t.Context(), "default", "a", pods[0].UID) {
+			t.Error("not deleted")
+		}
+
+		// A pod of somebody else with this name stays; the mirror waits.
+		x.api.Put(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "mine", UID: "u"}})
+		x.Want(static("mine", "h"), nil)
+		<-time.After(time.Minute)
+		x.has(t, "not ours", "mine ")
+		x.Forget("h")
+	})
+}
+
+// TestNoClient: MC3.
+func TestNoClient(t *testing.T) {
+	r, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Want(static("a", "ha"), nil)
+	if uid, w, at := r.next(time.Now()); w != nil || !at.IsZero() || uid != "" {
+		t.Error("something is to be done")
+	}
+	if r.Delete(t.Context(), "default", "a", "") {
+		t.Error("deleted")
+	}
+	if _, err := New(Options{Client: &Memory{}}); err == nil {
+		t.Error("a client without a node was accepted")
+	}
+}

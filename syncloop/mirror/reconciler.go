@@ -1,0 +1,302 @@
+package mirror
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+)
+
+// Times of mirror pods.
+const (
+	// nodePoll is the pause between two looks for a node that is waited for.
+	nodePoll = 100 * time.Millisecond
+	// retryMin and retryMax bound the pause after the API refused.
+	retryMin = time.Second
+	retryMax = 30 * time.Second
+	// callTimeout bounds one call of the client.
+	callTimeout = 30 * time.Second
+)
+
+// Options configures a [Reconciler].
+type Options struct {
+	// Client is the API. Nil: mirror pods are nobody's business, and the reconciler
+	// does nothing (MC3).
+	Client Client
+	// Node returns the node that owns the mirror pods. Required with a client.
+	Node NodeGetter
+	// Clock is the real clock if nil.
+	Clock clock.WithTicker
+	// Logger gets what the API refuses; it is silent if zero.
+	Logger logr.Logger
+}
+
+// Reconciler brings mirror pods into line with static pods, on its own goroutine.
+// Make one with [New]; all methods are safe for concurrent use, and only Run and
+// Delete block.
+type Reconciler struct {
+	options Options
+	kick    chan struct{}
+
+	mu sync.Mutex
+	// wanted are the static pods to be looked at, oldest wish first.
+	wanted map[types.UID]*wish
+	order  []types.UID
+	// orphans are mirror pods that have to go.
+	orphans map[types.NamespacedName]struct{}
+	calls   chan struct{} // one call of the client at a time
+}
+
+// wish is one static pod whose mirror is to be looked at.
+type wish struct {
+	static, mirror *v1.Pod
+	at             time.Time // not before; zero means now
+	delay          time.Duration
+	// node: it waits for the node to be known.
+	node bool
+}
+
+// New returns a reconciler, or what is wrong with the options.
+func New(options Options) (*Reconciler, error) {
+	if options.Client != nil && options.Node == nil {
+		return nil, errors.New("mirror: a client needs Node: mirror pods are owned by their node")
+	}
+	if options.Clock == nil {
+		options.Clock = clock.RealClock{}
+	}
+	return &Reconciler{options: options, kick: make(chan struct{}, 1), wanted: map[types.UID]*wish{}, orphans: map[types.NamespacedName]struct{}{}, calls: make(chan struct{}, 1)}, nil
+}
+
+// Want says that a setup round of a static pod has found this mirror pod, nil if
+// none (MC4). It returns at once. The pods are read-only.
+func (r *Reconciler) Want(static, mirror *v1.Pod) {
+	if r.options.Client == nil || mirror != nil && matches(static, mirror) {
+		r.Forget(static.UID)
+		return
+	}
+	r.mu.Lock()
+	w := r.wanted[static.UID]
+	if w == nil {
+		w = &wish{}
+		r.wanted[static.UID] = w
+		r.order = append(r.order, static.UID)
+	}
+	w.static, w.mirror = static, mirror
+	r.mu.Unlock()
+	r.wake()
+}
+
+// Forget drops what is wanted for a static pod, which has ended.
+func (r *Reconciler) Forget(uid types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, ok := r.wanted[uid]; ok {
+		delete(r.wanted, uid)
+		r.order = slices.DeleteFunc(r.order, func(u types.UID) bool { return u == uid })
+	}
+}
+
+// Orphaned asks for the deletion of the mirror pod of this name: its static pod is gone
+// (MC7). It returns at once; what fails is logged, and asked for again by who asked.
+func (r *Reconciler) Orphaned(name types.NamespacedName) {
+	if r.options.Client == nil {
+		return
+	}
+	r.mu.Lock()
+	r.orphans[name] = struct{}{}
+	r.mu.Unlock()
+	r.wake()
+}
+
+// deleteOrphans deletes who has to go.
+func (r *Reconciler) deleteOrphans(ctx context.Context) {
+	r.mu.Lock()
+	names := slices.SortedFunc(maps.Keys(r.orphans), func(a, b types.NamespacedName) int { return cmp.Compare(a.String(), b.String()) })
+	clear(r.orphans)
+	r.mu.Unlock()
+	for _, name := range names {
+		r.Delete(ctx, name.Namespace, name.Name, "")
+	}
+}
+
+// NodeKnown says that the node may be known now: who waits for it is looked at
+// at once (MC6). Without it that takes up to 100 ms.
+func (r *Reconciler) NodeKnown() { r.wake() }
+
+func (r *Reconciler) wake() {
+	select {
+	case r.kick <- struct{}{}:
+	default:
+	}
+}
+
+// Run serves until ctx ends.
+func (r *Reconciler) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		r.deleteOrphans(ctx)
+		uid, w, at := r.next(r.options.Clock.Now())
+		if w != nil {
+			r.done(uid, w, r.reconcile(ctx, w))
+			continue
+		}
+		var due <-chan time.Time
+		stop := func() {}
+		if !at.IsZero() {
+			timer := r.options.Clock.NewTimer(at.Sub(r.options.Clock.Now()))
+			due, stop = timer.C(), func() { timer.Stop() }
+		}
+		select {
+		case <-ctx.Done():
+		case <-r.kick:
+		case <-due:
+		}
+		stop()
+	}
+	return nil
+}
+
+// next returns a wish whose time has come, else the time of the next one, zero if
+// there is none.
+func (r *Reconciler) next(now time.Time) (types.UID, *wish, time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var at time.Time
+	ready := r.nodeReady()
+	for _, uid := range r.order {
+		w := r.wanted[uid]
+		if !w.at.After(now) || w.node && ready {
+			copied := *w
+			return uid, &copied, time.Time{}
+		}
+		if at.IsZero() || w.at.Before(at) {
+			at = w.at
+		}
+	}
+	return "", nil, at
+}
+
+// nodeReady reports whether mirror pods can have an owner.
+func (r *Reconciler) nodeReady() bool {
+	if r.options.Client == nil {
+		return false
+	}
+	node := r.options.Node()
+	return node != nil && node.UID != "" && node.DeletionTimestamp == nil
+}
+
+// done notes how it went. What was wanted anew meanwhile is looked at again.
+func (r *Reconciler) done(uid types.UID, tried *wish, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w := r.wanted[uid]
+	if w == nil {
+		return
+	}
+	now := r.options.Clock.Now()
+	switch {
+	case errors.Is(err, errNodeUnknown):
+		w.node, w.at = true, now.Add(nodePoll)
+	case err != nil:
+		w.node, w.delay = false, min(max(2*w.delay, retryMin), retryMax)
+		w.at = now.Add(w.delay)
+		r.options.Logger.Error(err, "Mirror pod", "namespace", w.static.Namespace, "name", w.static.Name, "retryAfter", w.delay)
+	case w.static == tried.static && w.mirror == tried.mirror:
+		delete(r.wanted, uid)
+		r.order = slices.DeleteFunc(r.order, func(u types.UID) bool { return u == uid })
+	default:
+		w.node, w.at, w.delay = false, time.Time{}, 0
+	}
+}
+
+// reconcile does what one mirror pod needs. Errors are for the log: they change
+// nothing about the static pod (MC4).
+func (r *Reconciler) reconcile(ctx context.Context, w *wish) error {
+	node := r.options.Node()
+	s := decide(w.static, w.mirror, node)
+	if s.delete {
+		if _, err := r.remove(ctx, w.mirror.Namespace, w.mirror.Name, w.mirror.UID); err != nil {
+			return err
+		}
+	}
+	if s.wait {
+		return errNodeUnknown
+	}
+	if !s.create {
+		return nil
+	}
+	return r.create(ctx, w.static, node)
+}
+
+// create makes a mirror pod; one that is there with the same hash will do (MC1).
+func (r *Reconciler) create(ctx context.Context, static *v1.Pod, node *v1.Node) error {
+	pod, err := Of(static, node)
+	if err != nil {
+		return err
+	}
+	return r.call(ctx, func(ctx context.Context) error {
+		err := r.options.Client.Create(ctx, pod)
+		if !errors.Is(err, ErrExists) {
+			return err
+		}
+		there, err := r.options.Client.Get(ctx, static.Namespace, static.Name)
+		switch {
+		case err != nil:
+			return err
+		case there.Annotations[annotationMirror] == hashOf(static) && there.DeletionTimestamp == nil:
+			return nil
+		case there.Annotations[annotationMirror] == "":
+			return fmt.Errorf("%w, and is no mirror pod", ErrExists)
+		}
+		// One of an earlier content: it goes, and this one comes next time.
+		err = r.options.Client.Delete(ctx, there.Namespace, there.Name, there.UID)
+		return errors.Join(errStale, err)
+	})
+}
+
+var errStale = errors.New("a mirror pod of an earlier content was in the way")
+
+// Delete removes the mirror pod of a full name; if uid is not empty only that one
+// (MC2). It reports whether it did: one that is not there, or is another one, is
+// fine, and what else the API says is logged. Housekeeping calls it for orphaned
+// mirror pods (MC7). Without a client it does nothing (MC3).
+func (r *Reconciler) Delete(ctx context.Context, namespace, name string, uid types.UID) bool {
+	if r.options.Client == nil {
+		return false
+	}
+	deleted, err := r.remove(ctx, namespace, name, uid)
+	if err != nil {
+		r.options.Logger.Error(err, "Mirror pod is not deleted", "namespace", namespace, "name", name, "uid", uid)
+	}
+	return deleted
+}
+
+// remove is Delete with its error.
+func (r *Reconciler) remove(ctx context.Context, namespace, name string, uid types.UID) (bool, error) {
+	err := r.call(ctx, func(ctx context.Context) error { return r.options.Client.Delete(ctx, namespace, name, uid) })
+	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrPrecondition) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// call makes one call of the client at a time, for a limited time.
+func (r *Reconciler) call(ctx context.Context, f func(context.Context) error) error {
+	select {
+	case r.calls <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-r.calls }()
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return f(ctx)
+}

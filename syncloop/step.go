@@ -1,0 +1,93 @@
+package syncloop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Stepper drives a loop one pod at a time instead of [Loop.Run], for simulators
+// (B8): nothing happens but in its methods, and the order in which waiting inputs are
+// handled follows from a seed alone. No goroutine is started, except that a
+// housekeeping pass runs to its end within a step; sources are not run, the host
+// delivers in their place. It is for one goroutine.
+type Stepper struct {
+	loop   *Loop
+	random *rand.Rand
+}
+
+// Stepper takes the loop over, which cannot be run any more. It fails with
+// [ErrRunning] if the loop runs or has run.
+func (l *Loop) Stepper(seed uint64) (*Stepper, error) {
+	if !l.started.CompareAndSwap(false, true) {
+		return nil, ErrRunning
+	}
+	l.sources.stop()
+	if l.options.Housekeeper != nil {
+		l.schedule.passAt = l.options.Clock.Now().Add(l.options.HousekeepingPeriod)
+	}
+	return &Stepper{loop: l, random: rand.New(rand.NewPCG(seed, seed))}, nil
+}
+
+// ErrFull is returned by [Stepper.Deliver] while as much waits as a queue takes.
+var ErrFull = errors.New("the queue of the loop is full")
+
+// Deliver hands over the full set of a source, as the source would. It does not
+// block; it fails with [ErrFull] if the next Step must come first.
+func (s *Stepper) Deliver(ctx context.Context, source string, pods []*v1.Pod) error {
+	if s.loop.mux.lookup(source) == nil {
+		return fmt.Errorf("syncloop: no source is called %q", source)
+	}
+	if len(s.loop.mux.queue) == cap(s.loop.mux.queue) {
+		return ErrFull
+	}
+	return s.loop.mux.deliver(ctx, source, pods)
+}
+
+// Step handles one pod of one input that waits: an operation, an event, held work or
+// housekeeping that is due by the clock. Which one the seed decides, but operations
+// of one source keep their order. It reports whether there was any.
+func (s *Stepper) Step(ctx context.Context) bool {
+	l := s.loop
+	waits := l.gather(ctx)
+	var choices []func()
+	for from := range lanes {
+		if waits[from] {
+			choices = append(choices, func() { l.handle(ctx, from, 1) })
+		}
+	}
+	now := l.options.Clock.Now()
+	if at := l.schedule.retryAt; !at.IsZero() && !now.Before(at) {
+		choices = append(choices, func() { l.retryHeld(ctx) })
+	}
+	select {
+	case <-l.trigger:
+		l.passSoon()
+	default:
+	}
+	if at := l.schedule.passAt; !at.IsZero() && !now.Before(at) && l.Ready() {
+		choices = append(choices, func() { s.pass(ctx) })
+	}
+	if len(choices) == 0 {
+		return false
+	}
+	choices[s.random.IntN(len(choices))]()
+	return true
+}
+
+// pass makes one housekeeping pass.
+func (s *Stepper) pass(ctx context.Context) {
+	var wg sync.WaitGroup
+	done := make(chan struct{}, 1)
+	s.loop.startPass(ctx, &wg, done)
+	wg.Wait()
+	select {
+	case <-done:
+		s.loop.passDone()
+	default:
+	}
+}
