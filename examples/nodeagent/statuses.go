@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/podwright/podwright/status"
 )
@@ -14,9 +13,9 @@ func openStatuses(path string) ([]status.StatusSink, io.Closer, error) {
 	if path == "" {
 		return nil, io.NopCloser(nil), nil
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	sink, err := status.OpenJSONLinesSink(path, nil)
 	if err != nil {
 		return nil, nil, fmt.Errorf("--statuses: %w", err)
 	}
-	return []status.StatusSink{status.NewJSONLinesSink(f, nil)}, f, nil
+	return []status.StatusSink{sink}, sink, nil
 }

@@ -1,0 +1,212 @@
+//go:build containerd
+
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/containerdtest"
+	"github.com/podwright/podwright/runtime/cri"
+)
+
+var (
+	killCount = flag.Int("kills", 10, "how often TestContainerdKills kills the agent")
+	killSeed  = flag.Uint64("kills.seed", 0, "seed of the moments (default: a new one)")
+)
+
+// killedPods is how many pods are somewhere in their lives at every moment.
+const killedPods = 20
+
+// killedKind is a kind of pod: what its container does, and what must be told of it
+// however often the agent is killed.
+type killedKind struct {
+	name, script, policy string
+	// starts is how often its container is started, ends the exit code of each run.
+	starts int
+	ends   []int32
+	// enough reports whether it may be deleted.
+	enough func(*podTale) bool
+}
+
+func killedKinds() []killedKind {
+	ended := func(t *podTale) bool { return t.phase == v1.PodSucceeded || t.phase == v1.PodFailed }
+	again := func(t *podTale) bool {
+		return t.phase == v1.PodRunning && t.ready && slices.Equal(t.codes(), []int32{3})
+	}
+	return []killedKind{
+		{"never", "sleep 1; exit 7", "Never", 1, []int32{7}, ended},
+		{"done", "sleep 2; exit 0", "OnFailure", 1, []int32{0}, ended},
+		{"crash", "[ $(wc -l <$MARK) = 1 ] && { sleep 1; exit 3; }; trap 'exit 4' TERM; while :; do sleep 0.2; done", "Always", 2, []int32{3, 4}, again},
+		{"server", "trap 'exit 5' TERM; while :; do sleep 0.2; done", "Always", 1, []int32{5}, func(t *podTale) bool { return t.ready }},
+	}
+}
+
+// killing is one run of the test.
+type killing struct {
+	t         *testing.T
+	rand      *rand.Rand
+	runtime   *containerdtest.Instance
+	manifests string
+	marks     string
+	statuses  string
+	args      []string
+
+	agent *testAgent
+	kinds map[string]killedKind // of every pod there ever was, by name
+	live  map[string]bool       // those whose manifest is there
+}
+
+// TestContainerdKills: status.md 9.1, CK11, HI7, HI8, HI9: an agent is killed with
+// SIGKILL at random moments while pods start, crash, complete and are deleted. No
+// container is started once too often, every exit code is told, no status goes back,
+// and nothing is left.
+func TestContainerdKills(t *testing.T) {
+	seed := *killSeed
+	if seed == 0 {
+		seed = rand.Uint64N(1_000_000) + 1
+	}
+	t.Logf("repeat with -kills=%d -kills.seed=%d", *killCount, seed)
+	runtime, manifests, args := onContainerd(t)
+	k := &killing{
+		t: t, rand: rand.New(rand.NewPCG(seed, 3)), runtime: runtime, manifests: manifests, marks: t.TempDir(),
+		statuses: filepath.Join(t.TempDir(), "statuses"), kinds: map[string]killedKind{}, live: map[string]bool{},
+	}
+	k.args = append(args, "--statuses", k.statuses)
+	k.agent = launch(t, k.args...)
+	for range *killCount {
+		k.turn(readTales(t, k.statuses))
+		longest := 2500
+		if k.rand.IntN(5) == 0 {
+			longest = 8000 // time to get on
+		}
+		timer := time.NewTimer(time.Duration(k.rand.IntN(longest)) * time.Millisecond)
+		<-timer.C
+		k.agent.kill()
+		k.agent = launch(t, k.args...)
+	}
+	k.settle()
+	k.check()
+}
+
+// turn deletes pods that have lived enough, and makes new ones in their place.
+func (k *killing) turn(tales map[string]*podTale) {
+	for _, name := range slices.Sorted(maps.Keys(k.live)) {
+		if tale := tales[name]; tale != nil && k.kinds[name].enough(tale) {
+			remove(k.t, filepath.Join(k.manifests, name+".yaml"))
+			delete(k.live, name)
+		}
+	}
+	kinds := killedKinds()
+	for len(k.live) < killedPods {
+		kind := kinds[len(k.kinds)%len(kinds)]
+		name := fmt.Sprintf("%s-%d", kind.name, len(k.kinds))
+		mark := "/marks/" + name
+		script := fmt.Sprintf("echo started >>%s; MARK=%s; %s", mark, mark, kind.script)
+		writeManifest(k.t, k.manifests, name+".yaml", pod(name, k.runtime.Image, script,
+			"    volumeMounts: [{name: marks, mountPath: /marks}]",
+			"  restartPolicy: "+kind.policy, "  terminationGracePeriodSeconds: 20", "  hostNetwork: true",
+			"  volumes: [{name: marks, hostPath: {path: "+k.marks+"}}]"))
+		k.kinds[name], k.live[name] = kind, true
+	}
+}
+
+// settle lets all pods come to where they may be deleted, deletes them, and waits for
+// the runtime to be empty.
+func (k *killing) settle() {
+	await(k.t, "every pod to have lived enough", func() error {
+		tales := readTales(k.t, k.statuses)
+		for name := range k.live {
+			if tale := tales[name]; tale == nil || !k.kinds[name].enough(tale) {
+				return fmt.Errorf("%s: %+v", name, tale)
+			}
+		}
+		return nil
+	})
+	for name := range k.live {
+		remove(k.t, filepath.Join(k.manifests, name+".yaml"))
+	}
+	client, err := cri.Dial(k.t.Context(), k.runtime.Endpoint, cri.Options{})
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	defer func() { _ = client.Close() }()
+	await(k.t, "an empty runtime", func() error {
+		sandboxes, err := client.ListPodSandbox(k.t.Context(), nil)
+		if err != nil {
+			return err
+		}
+		containers, err := client.ListContainers(k.t.Context(), nil)
+		if err != nil {
+			return err
+		}
+		if len(sandboxes)+len(containers) > 0 {
+			return fmt.Errorf("%d sandboxes, %d containers", len(sandboxes), len(containers))
+		}
+		return nil
+	})
+	await(k.t, "the end of every pod to be told", func() error {
+		tales := readTales(k.t, k.statuses)
+		for name := range k.kinds {
+			if tale := tales[name]; tale == nil || !tale.finished {
+				return fmt.Errorf("%s: %+v", name, tale)
+			}
+		}
+		return nil
+	})
+}
+
+// check counts what is wrong.
+func (k *killing) check() {
+	starts, extra, lost, flaps, cutOff := 0, 0, 0, 0, 0
+	tales := readTales(k.t, k.statuses)
+	for _, name := range slices.Sorted(maps.Keys(k.kinds)) {
+		kind, tale := k.kinds[name], tales[name]
+		marks, err := os.ReadFile(filepath.Join(k.marks, name))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			k.t.Fatal(err)
+		}
+		n := strings.Count(string(marks), "\n")
+		starts += n
+		// containerd kills what it is starting when its caller goes away, and says
+		// so: that container has an honest end of its own.
+		cutOff += len(tale.cutOff)
+		if kind.policy == "Never" && len(tale.cutOff) == 1 {
+			kind.ends = nil
+		}
+		if n > kind.starts {
+			extra += n - kind.starts
+			k.t.Errorf("%s was started %d times, want %d: %+v", name, n, kind.starts, tale)
+		}
+		if codes := tale.codes(); !slices.Equal(codes, kind.ends) {
+			lost++
+			k.t.Errorf("%s: told of exit codes %v, want %v: %+v", name, codes, kind.ends, tale)
+		}
+		flaps += len(tale.flaps)
+		for _, text := range tale.flaps {
+			k.t.Errorf("%s: %s", name, text)
+		}
+	}
+	leaked := 0
+	for what, ids := range map[string][]string{
+		"containers": strings.Fields(k.runtime.Ctr("containers", "ls", "-q")), "tasks": strings.Fields(k.runtime.Ctr("tasks", "ls", "-q")),
+	} {
+		leaked += len(ids)
+		if len(ids) > 0 {
+			k.t.Errorf("%s left: %v", what, ids)
+		}
+	}
+	k.t.Logf("kills: %d, pods: %d, starts: %d, extra starts: %d, lost exit codes: %d, status flaps: %d, leaked sandboxes and containers: %d, starts cut off by containerd: %d",
+		*killCount, len(k.kinds), starts, extra, lost, flaps, leaked, cutOff)
+}

@@ -1,0 +1,145 @@
+//go:build containerd
+
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// podTale is what a file of statuses tells of a pod with one container.
+type podTale struct {
+	phase    v1.PodPhase
+	restarts int32
+	ready    bool
+	finished bool
+	// ends are the exit codes by restart count. cutOff are the runs that the runtime
+	// gave up while it started them, as it does when its caller goes away.
+	ends   map[int32]int32
+	cutOff map[int32]bool
+	// flaps are statuses that took back what was told before.
+	flaps []string
+
+	stage  int             // how far the current run is
+	wasOff map[string]bool // container IDs that were ready and are not any more
+}
+
+// readTales reads a file of statuses, by pod name without the node's suffix.
+func readTales(t *testing.T, path string) map[string]*podTale {
+	t.Helper()
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	tales := map[string]*podTale{}
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var line struct {
+			Name     string        `json:"name"`
+			Finished bool          `json:"finished"`
+			Status   *v1.PodStatus `json:"status"`
+		}
+		if json.Unmarshal(lines.Bytes(), &line) != nil || line.Status == nil {
+			continue // cut off by a kill; it is told again
+		}
+		name := strings.TrimSuffix(line.Name, "-n1")
+		if tales[name] == nil {
+			tales[name] = &podTale{ends: map[int32]int32{}, cutOff: map[int32]bool{}, wasOff: map[string]bool{}}
+		}
+		tales[name].hear(line.Status, line.Finished)
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return tales
+}
+
+// hear takes in a status.
+func (p *podTale) hear(s *v1.PodStatus, finished bool) {
+	flap := func(format string, args ...any) { p.flaps = append(p.flaps, fmt.Sprintf(format, args...)) }
+	rank := map[v1.PodPhase]int{v1.PodPending: 1, v1.PodRunning: 2, v1.PodSucceeded: 3, v1.PodFailed: 3}
+	if rank[s.Phase] < rank[p.phase] || rank[p.phase] == 3 && s.Phase != p.phase {
+		flap("phase %s after %s", s.Phase, p.phase)
+	}
+	p.phase = s.Phase
+	if p.finished && !finished {
+		flap("not finished any more")
+	}
+	p.finished = p.finished || finished
+	if len(s.ContainerStatuses) == 0 {
+		return
+	}
+	c := s.ContainerStatuses[0]
+	stage := stageOf(c)
+	if c.RestartCount < p.restarts || c.RestartCount == p.restarts && stage < p.stage {
+		flap("run %d is at stage %d after run %d at %d: %+v", c.RestartCount, stage, p.restarts, p.stage, c.State)
+	}
+	p.restarts, p.stage = c.RestartCount, stage
+	if p.ready && !c.Ready {
+		p.wasOff[c.ContainerID] = true
+		if stage == 2 && s.Phase == v1.PodRunning {
+			flap("a container that runs is not ready any more")
+		}
+	}
+	if c.Ready && p.wasOff[c.ContainerID] {
+		flap("container %s is ready again", c.ContainerID)
+	}
+	p.ready = c.Ready
+	p.hearEnd(c.RestartCount, c.State.Terminated)
+	if c.State.Terminated == nil && c.State.Waiting != nil && stage == 3 {
+		p.hearEnd(c.RestartCount, c.LastTerminationState.Terminated) // it waits for its back-off
+	} else {
+		p.hearEnd(c.RestartCount-1, c.LastTerminationState.Terminated)
+	}
+}
+
+// hearEnd takes in how a run ended.
+func (p *podTale) hearEnd(run int32, end *v1.ContainerStateTerminated) {
+	if end == nil {
+		return
+	}
+	before, known := p.ends[run]
+	if known && before != end.ExitCode {
+		p.flaps = append(p.flaps, fmt.Sprintf("run %d ended with %d (%s) after it had ended with %d", run, end.ExitCode, end.Reason, before))
+	}
+	if end.Reason == "StartError" {
+		p.cutOff[run] = true
+	}
+	p.ends[run] = end.ExitCode
+}
+
+// stageOf is how far a run is: waiting, running, ended.
+func stageOf(c v1.ContainerStatus) int {
+	switch {
+	case c.State.Running != nil:
+		return 2
+	case c.State.Terminated != nil, c.State.Waiting != nil && c.State.Waiting.Reason == "CrashLoopBackOff":
+		return 3
+	}
+	return 1
+}
+
+// codes are the exit codes of the runs that were started, in their order.
+func (p *podTale) codes() []int32 {
+	var codes []int32
+	for _, run := range slices.Sorted(maps.Keys(p.ends)) {
+		if !p.cutOff[run] {
+			codes = append(codes, p.ends[run])
+		}
+	}
+	return codes
+}
