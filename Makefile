@@ -6,7 +6,7 @@ MODULES  := . examples tools
 RACE     ?= -race
 MANIFESTS ?= examples/manifests
 
-.PHONY: help run test unit e2e lint bench verify fmt explore torture crash probes-kill mutate-podworkers spec-coverage rewrites faults-pleg bench-idle build clean leak-hunt
+.PHONY: help run test unit e2e lint bench verify fmt explore torture crash crash-containerd probes-kill mutate-podworkers spec-coverage rewrites faults-pleg bench-idle build clean leak-hunt
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | expand -t 22
@@ -58,6 +58,9 @@ probes-kill: ## kill -9 an agent with 30 probed pods KILLS (50) times on a priva
 crash: ## kill the engine at every operation of some pods' lives and compare what is seen of them (minutes)
 	@mkdir -p bin; PODWRIGHT_CRASH=full $(GO) test -count=1 -timeout 0 -run '^TestCrash$$' -v . >bin/crash.log 2>&1; code=$$?; \
 	  grep -v -e '^=== ' -e '^ *--- PASS' bin/crash.log; exit $$code
+
+crash-containerd: ## kill -9 an agent on a real containerd KILLS (200) times while pods come and go
+	cd examples && $(GO) test $(RACE) -count=1 -tags containerd -timeout 0 -run '^TestContainerdKills$$' -v ./nodeagent -kills=$(or $(KILLS),200)
 
 mutate-podworkers: ## break the state machine condition by condition; every break must be noticed
 	cd tools && $(GO) run ./mutate

@@ -25,18 +25,25 @@ type tale struct {
 	// ends are the exits that were told of, by pod, container and restart count.
 	ends map[string]string
 	// views are the objects of the runtime, starts how often containers were started.
-	views  []string
-	starts map[string]int
+	views []string
+	// sandbox is the newest word on whether a pod has one that works.
+	sandbox map[types.UID]v1.ConditionStatus
+	starts  map[string]int
 }
 
 func newTale() *tale {
-	return &tale{statuses: map[types.UID][]string{}, ends: map[string]string{}, starts: map[string]int{}}
+	return &tale{statuses: map[types.UID][]string{}, ends: map[string]string{}, starts: map[string]int{}, sandbox: map[types.UID]v1.ConditionStatus{}}
 }
 
 // Store makes a tale the sink of every agent of a life.
 func (t *tale) Store(_ context.Context, u status.Update) (status.StoreResult, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	for _, c := range u.Status.Conditions {
+		if c.Type == v1.PodReadyToStartContainers {
+			t.sandbox[u.UID] = c.Status
+		}
+	}
 	text := essence(u.Status)
 	if restarting(u.Status) {
 		text = "" // nobody is told of this moment unless an agent dies in it
@@ -147,6 +154,9 @@ func (t *tale) differences(twin *tale) (all []string) {
 	}
 	if !maps.Equal(t.ends, twin.ends) {
 		differ("ends of containers: %v\nthe twin's: %v", t.ends, twin.ends)
+	}
+	if !maps.Equal(t.sandbox, twin.sandbox) {
+		differ("PodReadyToStartContainers in the end: %v\nthe twin's: %v", t.sandbox, twin.sandbox)
 	}
 	if !maps.Equal(t.starts, twin.starts) {
 		differ("starts: %v\nthe twin's: %v", t.starts, twin.starts)

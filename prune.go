@@ -24,6 +24,11 @@ func (s statuses) RemoveOrphanedStatuses(desired map[types.UID]struct{}) {
 	undecided := e.loop.Undecided() != nil
 	now := e.config.Clock.Now()
 	for _, r := range e.journal.keeper.All() {
+		if e.overlooked(r) {
+			if view, err := e.pleg.Get(r.UID); err == nil && !podRuns(view) {
+				e.concluded(r, view)
+			}
+		}
 		if _, ok := known[r.UID]; ok {
 			continue
 		}
@@ -69,6 +74,17 @@ func (s statuses) RemoveOrphanedStatuses(desired map[types.UID]struct{}) {
 	s.Manager.RemoveOrphanedStatuses(known)
 }
 
+// overlooked reports whether a pod is over and its last status was never told: the
+// agent was killed after the end of its containers, and no worker takes a step for a
+// static pod that had ended before this process met it (spec/podworkers.md W6).
+func (e *Engine) overlooked(r *checkpoint.Record) bool {
+	if !r.Terminal() || r.Finished || r.Pod == nil {
+		return false
+	}
+	worker, known := e.workers.Explain(r.UID)
+	return known && worker.State == "finished"
+}
+
 // settledAt reports whether every sink has the end of a pod, if it has one.
 func settledAt(r *checkpoint.Record, sinks []string) bool {
 	if !r.Terminal() && !r.Finished {
@@ -82,8 +98,8 @@ func settledAt(r *checkpoint.Record, sinks []string) bool {
 	return true
 }
 
-// concluded publishes the end of a pod that nobody wants, of which nothing runs and
-// that no worker knows.
+// concluded publishes the end of a pod of which nothing runs and for which no worker
+// will do it.
 func (e *Engine) concluded(r *checkpoint.Record, view *runtime.PodStatus) {
 	e.journal.remember(r.Pod)
 	if _, err := e.syncer.publish(r.Pod, view, true, nil); err != nil {
