@@ -56,10 +56,10 @@ func (m *Manager) Restore(r Restored) {
 	now := m.options.Clock.Now()
 	e := &entry{
 		uid: r.Pod.UID, pod: r.Pod, status: r.Status, version: max(1, r.Version), finished: r.Finished,
-		changed: now, restored: true, stale: true,
+		changed: now, restored: true, stale: !isTerminal(r.Status.Phase) && !r.Finished,
 	}
 	if isTerminal(r.Status.Phase) {
-		e.ended, e.stale = now, false
+		e.ended = now
 	}
 	m.pods[e.uid] = e
 	m.history.add(e.change())

@@ -85,6 +85,7 @@ func TestRestored(t *testing.T) {
 		m.Restore(Restored{Pod: newPod(uid("sent"), apps("main")), Status: message("known"), Version: 5, Acked: map[string]Acked{"kept": {Version: 5}}})
 		m.Restore(Restored{Pod: newPod(uid("running"), apps("main")), Status: message("older"), Version: 3})
 		m.Restore(Restored{Pod: newPod(uid("same"), apps("main")), Status: message("as it was"), Version: 3})
+		m.Restore(Restored{Pod: newPod(uid("over"), apps("main")), Status: message("never ran"), Version: 2, Finished: true})
 		news := message("news")
 		news.Phase = v1.PodFailed
 		m.Restore(Restored{Pod: newPod(uid("unsent"), apps("main")), Status: news, Version: 7, Acked: map[string]Acked{"kept": {Version: 6}}})
@@ -97,6 +98,9 @@ func TestRestored(t *testing.T) {
 		advance(t, 0)
 		if got := sink.got("unsent"); len(got) != 1 || got[0].Version != 7 || len(sink.got("sent")) != 0 {
 			t.Errorf("9.9: sent %v and %v", versions(got), versions(sink.got("sent")))
+		}
+		if got := sink.got("over"); len(got) != 1 || !got[0].Finished {
+			t.Errorf("9.9: sent %v of a pod that is finished", versions(got))
 		}
 		if _, acked := journal.got("unsent"); acked != 7 {
 			t.Errorf("acknowledged %d", acked)
