@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -83,14 +84,15 @@ func TestDecide(t *testing.T) {
 type rig struct {
 	*Reconciler
 	api  *Memory
-	node *v1.Node
+	node atomic.Pointer[v1.Node]
 }
 
 func start(t *testing.T, node *v1.Node) *rig {
 	t.Helper()
-	x := &rig{api: &Memory{}, node: node}
+	x := &rig{api: &Memory{}}
+	x.node.Store(node)
 	var err error
-	if x.Reconciler, err = New(Options{Client: x.api, Node: func() *v1.Node { return x.node }}); err != nil {
+	if x.Reconciler, err = New(Options{Client: x.api, Node: x.node.Load}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -150,15 +152,15 @@ func TestNodeComesLate(t *testing.T) {
 		x.Want(static("b", "hb"), nil)
 		<-time.After(time.Hour)
 		x.has(t, "no node")
-		x.node = newNode()
+		x.node.Store(newNode())
 		x.NodeKnown()
 		x.has(t, "all at once", "a ha", "b hb")
 
-		x.node = newNode(leaving)
+		x.node.Store(newNode(leaving))
 		x.Want(static("c", "hc"), nil)
 		<-time.After(time.Hour)
 		x.has(t, "the node is going", "a ha", "b hb")
-		x.node = newNode()
+		x.node.Store(newNode())
 		<-time.After(nodePoll)
 		x.has(t, "seen by itself", "a ha", "b hb", "c hc")
 	})
