@@ -14,6 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/cleanup/eviction"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods"
@@ -61,18 +62,19 @@ var errBlocked = errors.New("the pod may not run now")
 func (e *Engine) buildAdmission(meter metric.Meter) (err error) {
 	a := e.config.Admission
 	kernel := kernelRelease()
-	handlers := []admission.Handler{
+	own := []admission.Handler{
 		admission.Shutdown(e.shuttingDown, nil),
 		admission.HandlerFunc(e.pressed),
-		admission.PodCount(a.MaxPods),
 		admission.Sysctls(func(pod *v1.Pod) error { return pods.CheckSysctls(pod, a.AllowedSysctls, kernel) }),
 		admission.HostPorts(),
 	}
+	room := []admission.Handler{admission.PodCount(a.MaxPods)}
 	if a.FitResources {
-		handlers = append(handlers, admission.Resources(func() v1.ResourceList { return e.resizer.allocatable }))
+		room = append(room, admission.Resources(func() v1.ResourceList { return e.resizer.allocatable }))
 	}
+	e.preempting = &preempting{e: e, rest: slices.Concat(own, a.Handlers), going: map[types.UID]bool{}}
 	e.gate, err = admission.NewGate(admission.Options{
-		Handlers: append(handlers, a.Handlers...), Memory: verdicts{e}, Exempt: e.ending, Active: e.active, Rejected: e.rejected,
+		Handlers: slices.Concat(own, room, a.Handlers), Memory: verdicts{e}, Exempt: e.ending, Active: e.active, Rejected: e.rejected,
 		Recorder: e.config.Events, Logger: e.config.Logger.WithName("admission"), Meter: meter,
 	})
 	if err != nil {
@@ -110,7 +112,7 @@ func (e *Engine) pressed(r admission.Request) admission.Verdict {
 		return admission.Verdict{}
 	}
 	if admitted, message := e.evictor.Admit(r.Pod); !admitted {
-		return admission.Refuse("Evicted", "%s", message)
+		return admission.Refuse(eviction.Reason, "%s", message)
 	}
 	return admission.Verdict{}
 }
@@ -123,7 +125,7 @@ func (m verdicts) Verdict(uid types.UID) (admission.Verdict, bool, error) {
 		return admission.Verdict{}, false, errNotLoaded
 	}
 	r := m.e.journal.keeper.Get(uid)
-	if r == nil || r.Admission == nil {
+	if r == nil || r.Admission == nil || turnedAway(r) && !m.e.shuttingDown() {
 		return admission.Verdict{}, false, nil
 	}
 	if !r.Admission.Refused {

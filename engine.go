@@ -65,6 +65,7 @@ type Engine struct {
 	cgroupRemover *cgroupRemover
 	evictor       *eviction.Manager // nil without Config.Eviction
 	gate          *admission.Gate
+	preempting    *preempting
 	deadlines     *deadlines
 	mirrors       *mirror.Reconciler
 
@@ -208,7 +209,7 @@ func (e *Engine) buildLoop(meter func(string) metric.Meter) error {
 	e.loop, err = syncloop.New(dispatcher{e.workers, e.sight}, syncloop.Options{
 		Sources: e.sources(), Events: changes{e.changes, e.latency, e.noticed, e.died}, Housekeeper: housekeeping{e},
 		Gate: e.open, HousekeepingPeriod: c.HousekeepingPeriod,
-		Admission: e.gate, Observed: e.observed, Evicted: e.evicted, SourceDeadline: c.SourceDeadline,
+		Admission: e.preempting, Observed: e.observed, Evicted: e.evicted, SourceDeadline: c.SourceDeadline,
 		Recorder: c.Events, Clock: c.Clock, Logger: c.Logger.WithName("loop"), Meter: meter("syncloop"),
 	})
 	if err != nil {

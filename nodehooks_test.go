@@ -25,7 +25,9 @@ type hookCalls struct {
 	last  podwright.NodeStatus
 }
 
-func newHookCalls() *hookCalls { return &hookCalls{begin: time.Now(), at: map[string][]time.Duration{}} }
+func newHookCalls() *hookCalls {
+	return &hookCalls{begin: time.Now(), at: map[string][]time.Duration{}}
+}
 
 func (c *hookCalls) note(name string) int {
 	c.mu.Lock()

@@ -18,6 +18,7 @@ import (
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/status/checkpoint"
 	"github.com/podwright/podwright/syncloop"
+	"github.com/podwright/podwright/syncloop/admission"
 	"github.com/podwright/podwright/syncloop/shutdown"
 )
 
@@ -246,9 +247,15 @@ func endedByShutdown(s *v1.PodStatus) bool {
 }
 
 // begunAnew reports whether a remembered end of a pod is none: nobody would make a
-// static pod again that ended because the node did.
+// static pod again that ended, or was turned away, because the node did.
 func begunAnew(pod *v1.Pod, r *checkpoint.Record) bool {
-	return r.Terminal() && syncloop.IsStatic(pod) && endedByShutdown(r.Status)
+	return r.Terminal() && syncloop.IsStatic(pod) && (endedByShutdown(r.Status) || r.Status.Reason == admission.ReasonShutdown)
+}
+
+// turnedAway reports whether a static pod was refused only because its node was about
+// to stop.
+func turnedAway(r *checkpoint.Record) bool {
+	return r.Admission.Refused && r.Admission.Reason == admission.ReasonShutdown && r.Pod != nil && syncloop.IsStatic(r.Pod)
 }
 
 // shutdownFile keeps the times of the last shutdown, below RootDir.
