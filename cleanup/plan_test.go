@@ -313,6 +313,9 @@ func BenchmarkPlan(b *testing.B) {
 		in.Workers[types.UID(uid)] = Worker{HasConfig: true}
 		in.Phases[types.UID(uid)] = v1.PodRunning
 		in.Running = append(in.Running, runs(uid))
+		for _, list := range []*[]types.UID{&in.PodDirs, &in.LogDirs, &in.Cgroups, &in.UserRanges} {
+			*list = append(*list, types.UID(uid))
+		}
 	}
 	b.Run(fmt.Sprintf("pods=%d", n), func(b *testing.B) {
 		b.ReportAllocs()
@@ -321,5 +324,6 @@ func BenchmarkPlan(b *testing.B) {
 				b.Fatalf("%d actions", len(p.Actions))
 			}
 		}
+		b.ReportMetric(0, "actions")
 	})
 }
