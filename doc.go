@@ -37,6 +37,15 @@
 // with the reasons Kubernetes users know go to Config.Events; metrics, under the
 // kubelet's names, go to Config.MeterProvider.
 //
+// # The node
+//
+// Off unless asked for: Config.Eviction stops pods when the node runs out of memory,
+// disk or process IDs (package cleanup/eviction), and [Engine.NodeConditions] says how
+// the node is. A critical pod that lacks only room has it made (package
+// syncloop/preemption). [Engine.Shutdown] stops pods by priority before the machine
+// does (package syncloop/shutdown). Config.NodeHooks are called for what an agent does
+// for its node as a whole: registering it, its status, its lease.
+//
 // # What holds
 //
 //   - At most one thing happens to a pod at a time, and one bad pod harms one

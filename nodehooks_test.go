@@ -191,8 +191,11 @@ func TestPublishStatus(t *testing.T) {
 		}
 		rt.SetConditions(true, true)
 		<-time.After(1200 * time.Millisecond) // the runtime is asked every second, the node looked at every 100 ms
-		if fmt.Sprint(attempts) != "[0 1 2 3 4]" || ready() != v1.ConditionTrue {
-			t.Errorf("attempts %v, Ready %q", attempts, ready())
+		c.mu.Lock()
+		tried := fmt.Sprint(attempts)
+		c.mu.Unlock()
+		if tried != "[0 1 2 3 4]" || ready() != v1.ConditionTrue {
+			t.Errorf("attempts %s, Ready %q", tried, ready())
 		}
 		<-time.After(4 * time.Minute)
 		if n := len(c.of("status")); n != 5 {
