@@ -114,6 +114,9 @@ func (e *Engine) evictable() []*v1.Pod {
 		if !ok || terminal(s.Phase) || e.workers.IsPodTerminationRequested(p.UID) {
 			continue
 		}
+		if _, known := e.workers.Explain(p.UID); !known {
+			continue // the loop still keeps it
+		}
 		pod := *p
 		pod.Status = s
 		out = append(out, &pod)

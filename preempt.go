@@ -75,6 +75,9 @@ func (p *preempting) Admit(ctx context.Context, pod *v1.Pod, others iter.Seq[*v1
 		p.e.config.Logger.Info("No room can be made for a critical pod", "uid", pod.UID, "error", err.Error())
 		return p.e.gate.Admit(ctx, pod, others)
 	}
+	if err := p.e.usable(); err != nil && len(victims) > 0 {
+		return false, fmt.Errorf("room for critical pod %s/%s has to wait: %w", pod.Namespace, pod.Name, err)
+	}
 	for _, v := range victims {
 		p.stop(v, pod)
 	}
