@@ -54,6 +54,7 @@ func TestCgroupRemover(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 		<-time.After(10 * time.Second)
+		synctest.Wait()
 		if want := []types.UID{"bad", "a"}; !slices.Equal(destroyed, want) {
 			t.Errorf("destroyed %v, want %v", destroyed, want)
 		}
