@@ -83,7 +83,7 @@ func lives() []life {
 			scripts: map[string]func(fake.Launch) fake.Script{"deaf": always(fake.Script{IgnoreTERM: true})},
 		},
 		{
-			name: "early", removed: 3 * time.Second, end: 60 * time.Second, looks: []time.Duration{59 * time.Second},
+			name: "early", removed: 5 * time.Second, end: 60 * time.Second, looks: []time.Duration{59 * time.Second},
 			pods: func() []*v1.Pod {
 				p := newPod("early", "main")
 				p.Spec.InitContainers = []v1.Container{{Name: "setup", Image: "app:1"}}

@@ -214,7 +214,7 @@ func (st *starting) containerConfig(ctx context.Context, image images.Image) (*r
 	}
 	config, err := criconfig.Container(criconfig.ContainerInput{
 		Described: meta.Described{
-			Pod: st.pod, Container: st.spec, Kind: st.kind, Index: st.index, RestartCount: st.restartCount(),
+			Pod: st.pod, Container: st.spec, Kind: st.kind, Index: st.index, RestartCount: st.restartCount(ctx),
 		},
 		Node: m.node, Environment: st.environment, ImageRef: image.Ref,
 		ImageUser: criconfig.ImageUser{UID: image.UID, Name: image.Username},
@@ -243,15 +243,23 @@ func (st *starting) targetID() (string, error) {
 
 // restartCount is one more than the newest record's, or what the log files tell
 // when the runtime has none (spec/runtime.md 2.8). A container that was created and
-// never started has not run: the next one takes its place and its number.
-func (st *starting) restartCount() int {
+// never started has not run: the next one takes its place and its number, unless the
+// start of it that an engine before this one asked for has failed meanwhile.
+func (st *starting) restartCount(ctx context.Context) int {
 	if record := st.status.Container(st.spec.Name); record != nil {
-		if record.State == runtime.Created {
+		if record.State == runtime.Created && !st.startedSince(ctx, record) {
 			return record.RestartCount
 		}
 		return record.RestartCount + 1
 	}
 	return st.m.nextLog(logDirName(st.pod), st.spec.Name)
+}
+
+// startedSince reports whether a container that the view shows as created is, or may
+// be, further by now.
+func (st *starting) startedSince(ctx context.Context, record *runtime.ContainerStatus) bool {
+	now, err := st.m.runtime.ContainerStatus(ctx, record.ID.ID, false)
+	return err != nil || runtime.ContainerState(now.GetStatus().GetState()) != runtime.Created
 }
 
 // dropCreated removes containers of this name that were created and never
