@@ -26,6 +26,7 @@ type podTale struct {
 	// gave up while it started them, as it does when its caller goes away.
 	ends   map[int32]int32
 	cutOff map[int32]bool
+	runs   map[string]int32 // by container ID
 	// flaps are statuses that took back what was told before.
 	flaps []string
 
@@ -58,7 +59,7 @@ func readTales(t *testing.T, path string) map[string]*podTale {
 		}
 		name := strings.TrimSuffix(line.Name, "-n1")
 		if tales[name] == nil {
-			tales[name] = &podTale{ends: map[int32]int32{}, cutOff: map[int32]bool{}, wasOff: map[string]bool{}}
+			tales[name] = &podTale{ends: map[int32]int32{}, cutOff: map[int32]bool{}, runs: map[string]int32{}, wasOff: map[string]bool{}}
 		}
 		tales[name].hear(line.Status, line.Finished)
 	}
@@ -85,6 +86,11 @@ func (p *podTale) hear(s *v1.PodStatus, finished bool) {
 	}
 	c := s.ContainerStatuses[0]
 	stage := stageOf(c)
+	if last := c.LastTerminationState.Terminated; stage == 3 && c.State.Waiting != nil && last != nil {
+		if run, known := p.runs[last.ContainerID]; known && run < c.RestartCount {
+			stage = 1 // the next container was created already
+		}
+	}
 	if c.RestartCount < p.restarts || c.RestartCount == p.restarts && stage < p.stage {
 		flap("run %d is at stage %d after run %d at %d: %+v", c.RestartCount, stage, p.restarts, p.stage, c.State)
 	}
@@ -112,6 +118,10 @@ func (p *podTale) hearEnd(run int32, end *v1.ContainerStateTerminated) {
 	if end == nil {
 		return
 	}
+	if at, known := p.runs[end.ContainerID]; known {
+		run = at
+	}
+	p.runs[end.ContainerID] = run
 	before, known := p.ends[run]
 	if known && before != end.ExitCode {
 		p.flaps = append(p.flaps, fmt.Sprintf("run %d ended with %d (%s) after it had ended with %d", run, end.ExitCode, end.Reason, before))
