@@ -55,14 +55,6 @@ func (f *fate) pass(name string) error {
 	return nil
 }
 
-// die ends the agent where it is.
-func (f *fate) die() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.dead = true
-	f.cancel()
-}
-
 func (f *fate) isDead() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
