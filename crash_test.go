@@ -65,11 +65,12 @@ func killedAt(t *testing.T, at int) (points int) {
 	if jobs != 1 || crashes > 2 {
 		t.Errorf("%d starts of the job, %d of the other", jobs, crashes)
 	}
-	// A container that was made and not started before the kill is replaced: that
-	// is a restart to the runtime, and the fake's one crash is spent on it.
+	// A container that was made and not started before the kill is replaced and no
+	// restart, but the fake's one crash is spent on it.
 	crash := r.pod("uid-crash").Status.ContainerStatuses[0]
-	if last := crash.LastTerminationState.Terminated; crash.RestartCount != 1 || crashes == 2 && (last == nil || last.ExitCode != 3) {
-		t.Errorf("restart count %d, last state %+v", crash.RestartCount, last)
+	last := crash.LastTerminationState.Terminated
+	if int(crash.RestartCount) != crashes-1 || crashes == 2 && (last == nil || last.ExitCode != 3) {
+		t.Errorf("%d starts, restart count %d, last state %+v", crashes, crash.RestartCount, last)
 	}
 	if err := r.engine.Healthy(); err != nil {
 		t.Error(err)

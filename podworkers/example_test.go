@@ -69,8 +69,9 @@ func Example() {
 	defer start(w)()
 
 	pod := examplePod("1", "web")
-	fmt.Println(w.UpdatePod(podworkers.UpdateOptions{Type: podworkers.Create, Pod: pod}))
+	outcome := w.UpdatePod(podworkers.UpdateOptions{Type: podworkers.Create, Pod: pod})
 	wait(func() bool { e, _ := w.Explain(pod.UID); return e.NextWakeUpReason == "resync" })
+	fmt.Println("the create was", outcome)
 
 	result, err := w.KillPod(context.Background(), pod, podworkers.KillOptions{})
 	wait(func() bool { return w.ShouldPodBeFinished(pod.UID) })
@@ -78,8 +79,8 @@ func Example() {
 
 	fmt.Println("known pods:", len(w.SyncKnownPods(nil)))
 	// Output:
-	// queued
 	// web: make the containers match the spec (create)
+	// the create was queued
 	// web: stop the containers within 30 s (status reason "")
 	// web: release volumes, publish the last status
 	// done <nil>

@@ -22,6 +22,8 @@ type node struct {
 	images     []*runtimeapi.Image
 	containers []*runtimeapi.Container
 	desired    []string
+	begun      time.Time
+	later      []string // desired from one second after begun on
 	keep       []string
 	free       float64 // GiB
 	diskErr    error
@@ -64,6 +66,14 @@ func (n *node) reasons() []string {
 	return out
 }
 
+// wanted are the images of desired pods now.
+func (n *node) wanted() []string {
+	if n.later != nil && time.Since(n.begun) >= time.Second {
+		return n.later
+	}
+	return n.desired
+}
+
 // image is an image of 1 GiB.
 func image(id string, tags ...string) *runtimeapi.Image {
 	return &runtimeapi.Image{Id: id, RepoTags: tags, Size: gib}
@@ -77,7 +87,7 @@ func (n *node) collector(t *testing.T, policy Policy) *Collector {
 	t.Helper()
 	c, err := New(Options{
 		Store: n, Containers: n, Policy: policy, Recorder: n, NodeName: "n1",
-		Desired: func() []string { return n.desired },
+		Desired: func() []string { return n.wanted() },
 		Keep:    func(context.Context) ([]string, error) { return n.keep, nil },
 		Left:    func(_ context.Context, names []string) { n.left = names },
 		Disk: func(context.Context) (Disk, error) {
@@ -234,11 +244,8 @@ func TestReclaim(t *testing.T) {
 			n.images = append(n.images, image(fmt.Sprintf("i%02d", i)))
 		}
 		c := n.collector(t, Policy{MinAge: -1})
-		go func() {
-			<-time.After(time.Second)
-			n.desired = []string{"i11"}
-		}()
 		begin := time.Now()
+		n.begun, n.later = begin, []string{"i11"}
 		r, err := c.Reclaim(t.Context())
 		if err != nil || len(r.Removed) != 11 {
 			t.Errorf("removed %v, %v", r.Removed, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -94,14 +95,11 @@ func (v life) faultAt(t *testing.T, dir string, effect fake.Effect, index int) (
 		return fake.Script{OnTERM: fake.Exit{After: second}}
 	}, func(o *pods.Options) { o.RootDir, o.LogDir, o.MaxParallelImagePulls = dir, dir, -1 })
 	pod := newPod(v.pod, func(p *v1.Pod) { p.Spec.TerminationGracePeriodSeconds = ptr.To[int64](5) })
-	calls, harness := 0, true
+	var calls atomic.Int64 // stops are issued side by side
+	var engine atomic.Bool
 	w.fake.Inject(fake.Fault{
 		Match: fake.Match{Func: func(fake.Call) bool {
-			if harness {
-				return false
-			}
-			calls++
-			return calls == index
+			return engine.Load() && calls.Add(1) == int64(index)
 		}},
 		Times: 1, Effect: effect,
 	})
@@ -109,8 +107,8 @@ func (v life) faultAt(t *testing.T, dir string, effect fake.Effect, index int) (
 	try := func(do func(ctx context.Context) error) error {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*second)
 		defer cancel()
-		harness = false
-		defer func() { harness = true }()
+		engine.Store(true)
+		defer engine.Store(false)
 		return do(ctx)
 	}
 	for range 8 {
@@ -138,10 +136,10 @@ func (v life) faultAt(t *testing.T, dir string, effect fake.Effect, index int) (
 	if err := w.fake.Doubled(); err != nil {
 		t.Error(err)
 	}
-	if calls > 100 {
-		t.Errorf("%d calls: something goes round in circles", calls)
+	if n := calls.Load(); n > 100 {
+		t.Errorf("%d calls: something goes round in circles", n)
 	}
-	return calls >= index
+	return int(calls.Load()) >= index
 }
 
 // checkUp wants the pod up, at rest, and made once.
