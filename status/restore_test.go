@@ -111,6 +111,10 @@ func TestRestored(t *testing.T) {
 		if got := sink.got("running"); len(got) != 0 {
 			t.Errorf("9.3: sent %v before anybody looked", versions(got))
 		}
+		// Nobody who stops the engine waits for it.
+		if err := m.Flush(t.Context()); err != nil {
+			t.Errorf("Flush: %v", err)
+		}
 		set(t, m, newPod(uid("running"), apps("main")), message("newer"))
 		set(t, m, newPod(uid("same"), apps("main")), message("as it was"))
 		advance(t, 0)

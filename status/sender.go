@@ -169,11 +169,11 @@ func (s *sender) forget(e *entry) {
 	}
 }
 
-// pending reports whether changes wait for this sink that it could take.
+// pending is how many changes wait for this sink that it could take.
 func (s *sender) pending() int {
 	n := 0
 	for _, d := range s.pods {
-		if d.state == sending || !d.closed && !d.outside && d.acked < d.entry.version {
+		if d.state == sending || !d.closed && !d.outside && !d.entry.stale && d.acked < d.entry.version {
 			n++
 		}
 	}
