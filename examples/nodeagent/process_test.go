@@ -75,8 +75,8 @@ func TestBundledManifests(t *testing.T) {
 	remove(t, filepath.Join(manifests, "slowstop.yaml"))
 	a.awaitPod("slowstop", "Terminating", func(p *v1.Pod) bool { return podStatus(p) == "Terminating" })
 	a.awaitGone("slowstop")
-	if n := len(a.pods()); n != 4 {
-		t.Errorf("%d pods left, want 4", n)
+	if n := len(a.pods()); n != 5 {
+		t.Errorf("%d pods left, want 5", n)
 	}
 }
 
