@@ -132,8 +132,9 @@ func TestContainerdLogRotation(t *testing.T) {
 			r.finish(pod, control)
 			lines, names := logLines(t, dir)
 			wantSequence(t, lines, files == 100)
-			if len(names) > files || len(names) < 3 {
-				t.Errorf("18.4: %d files, at most %d wanted", len(names), files)
+			// It may have been stopped after the oldest went and before the next rotation.
+			if least := min(files-1, 3); len(names) > files || len(names) < least {
+				t.Errorf("18.4: %d files, want %d to %d", len(names), least, files)
 			}
 			compressed := 0
 			for _, name := range names {
