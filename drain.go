@@ -6,11 +6,19 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
+)
+
+// drainRetryMin and drainRetryMax bound the pauses in which a drain asks a runtime
+// that does not answer.
+const (
+	drainRetryMin = 100 * time.Millisecond
+	drainRetryMax = 5 * time.Second
 )
 
 // drain is one request to stop all pods.
@@ -60,8 +68,7 @@ func (e *Engine) stopPods(ctx context.Context, d *drain) error {
 	for _, p := range known {
 		remains[p.UID] = &runtime.Pod{UID: p.UID, Namespace: p.Namespace, Name: p.Name}
 	}
-	view := runtime.NewView(e.config.Runtime, runtime.ViewOptions{OwnerID: e.config.OwnerID, Clock: e.config.Clock})
-	listed, err := view.ListPods(both)
+	listed, err := e.listPods(both)
 	if err != nil {
 		problems = append(problems, fmt.Errorf("look for pods that still run: %w", err))
 	}
@@ -75,6 +82,25 @@ func (e *Engine) stopPods(ctx context.Context, d *drain) error {
 		}
 	}
 	return errors.Join(problems...)
+}
+
+// listPods asks what the runtime has until it answers or ctx ends: one that is down
+// may still run pods that nobody has seen yet.
+func (e *Engine) listPods(ctx context.Context) ([]*runtime.Pod, error) {
+	view := runtime.NewView(e.config.Runtime, runtime.ViewOptions{OwnerID: e.config.OwnerID, Clock: e.config.Clock})
+	for pause := drainRetryMin; ; pause = min(2*pause, drainRetryMax) {
+		listed, err := view.ListPods(ctx)
+		if err == nil || ctx.Err() != nil {
+			return listed, err
+		}
+		timer := e.config.Clock.NewTimer(pause)
+		select {
+		case <-timer.C():
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, err
+		}
+	}
 }
 
 // removePod removes what is left of a pod the workers are done with. What still

@@ -487,6 +487,34 @@ func TestDrainAtOnce(t *testing.T) {
 	})
 }
 
+// TestDrainWaitsForRuntime: a drain that finds the runtime down goes on asking; what
+// runs there is stopped when it is back.
+func TestDrainWaitsForRuntime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := fake.New(fake.Options{})
+		root := t.TempDir()
+		first := newRig(t, rt, root).start()
+		first.set(newPod("web"))
+		first.phase("uid-web", v1.PodRunning, 10*time.Second)
+		first.stop()
+		rt.SetDown(true)
+		second := newRig(t, rt, root).start()
+		synctest.Wait()
+		drained := make(chan error)
+		go func() { drained <- second.engine.Drain(t.Context()) }()
+		select {
+		case err := <-drained:
+			t.Errorf("gave up: %v", err)
+		case <-time.After(time.Minute):
+		}
+		rt.SetDown(false)
+		if err := <-drained; err != nil {
+			t.Errorf("Drain: %v", err)
+		}
+		second.empty(0)
+	})
+}
+
 // TestDrainGivesUp: a pod that cannot be stopped is named.
 func TestDrainGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

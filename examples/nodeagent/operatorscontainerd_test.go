@@ -142,9 +142,12 @@ func TestContainerdDiskFull(t *testing.T) {
 		}
 		return errors.New("it does not")
 	})
-	if code, body := a.get("/healthz"); code != 200 {
-		t.Errorf("/healthz: %d %q", code, body)
-	}
+	await(t, "/healthz to say what is wrong", func() error {
+		if code, body := a.get("/healthz"); code != 500 || !strings.Contains(body, "checkpoints fail") {
+			return fmt.Errorf("%d %q", code, body)
+		}
+		return nil
+	})
 	// A restart on the full disk must not harm what runs.
 	a.kill()
 	b := startAgent(t, args...)
@@ -154,6 +157,12 @@ func TestContainerdDiskFull(t *testing.T) {
 	}
 	remove(t, filler)
 	b.awaitPhase("late", v1.PodRunning)
+	await(t, "/healthz to be well again", func() error {
+		if code, body := b.get("/healthz"); code != 200 {
+			return fmt.Errorf("%d %q", code, body)
+		}
+		return nil
+	})
 	if code := b.terminate(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
