@@ -69,11 +69,12 @@ func TestDeletedWhileLagging(t *testing.T) {
 		rt := laggingRuntime(5 * time.Second)
 		r := newRig(t, rt, t.TempDir()).start()
 		r.set(newPod("web"))
-		<-time.After(10 * time.Millisecond)
-		synctest.Wait()
-		if f := rt.Facts("uid-web", "main"); f.Created != 1 {
-			t.Fatalf("%+v, want one container already", f)
-		}
+		r.within(time.Second, "a container that is not listed yet", func() error {
+			if f := rt.Facts("uid-web", "main"); f.Created != 1 {
+				return fmt.Errorf("%+v", f)
+			}
+			return nil
+		})
 		r.set()
 		r.within(time.Minute, "the container to stop", func() error {
 			if n := rt.Running("uid-web", "main"); n != 0 {
