@@ -15,6 +15,7 @@ import (
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
@@ -31,7 +32,15 @@ type decoder struct {
 	remote bool
 }
 
+// newDecoder refuses a node name that no pod could carry.
 func newDecoder(node string, references bool) (*decoder, error) {
+	var problems []error
+	for _, message := range validation.IsDNS1123Subdomain(strings.ToLower(node)) {
+		problems = append(problems, fmt.Errorf("node name %q: %s", node, message))
+	}
+	if len(problems) > 0 {
+		return nil, errors.Join(problems...)
+	}
 	scheme := apiruntime.NewScheme()
 	if err := v1.AddToScheme(scheme); err != nil {
 		return nil, err

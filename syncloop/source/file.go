@@ -14,7 +14,6 @@ import (
 	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel/metric"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/syncloop"
@@ -123,9 +122,6 @@ func NewFile(path, nodeName string, options FileOptions) (*File, error) {
 	absolute, err := filepath.Abs(path) // cleans, too (F1)
 	if err != nil {
 		problems = append(problems, fmt.Errorf("path: %w", err))
-	}
-	for _, message := range validation.IsDNS1123Subdomain(strings.ToLower(nodeName)) {
-		problems = append(problems, fmt.Errorf("node name %q: %s", nodeName, message))
 	}
 	if options.Period < 0 {
 		problems = append(problems, errors.New("the period must not be negative"))

@@ -8,14 +8,12 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel/metric"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/syncloop"
@@ -95,9 +93,6 @@ func NewHTTP(rawURL, nodeName string, options HTTPOptions) (*HTTP, error) {
 		parsed = &url.URL{}
 	case parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Host == "":
 		problems = append(problems, fmt.Errorf("the URL must be http://host/path or https://host/path, not scheme %q and host %q", parsed.Scheme, parsed.Host))
-	}
-	for _, message := range validation.IsDNS1123Subdomain(strings.ToLower(nodeName)) {
-		problems = append(problems, fmt.Errorf("node name %q: %s", nodeName, message))
 	}
 	if options.Period < 0 || options.Timeout < 0 {
 		problems = append(problems, errors.New("period and timeout must not be negative"))
