@@ -10,6 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
 	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -180,13 +183,14 @@ func newPod(name string, containers ...string) *v1.Pod {
 	return p
 }
 
-// events records events as "pod reason".
+// events records events as "pod reason", and what they say.
 type events struct {
-	mu   sync.Mutex
-	seen []string
+	mu    sync.Mutex
+	seen  []string
+	texts []string // of seen
 }
 
-func (e *events) Eventf(object apiruntime.Object, _, reason, _ string, _ ...any) {
+func (e *events) Eventf(object apiruntime.Object, _, reason, format string, args ...any) {
 	name := ""
 	switch o := object.(type) {
 	case *v1.Pod:
@@ -197,6 +201,20 @@ func (e *events) Eventf(object apiruntime.Object, _, reason, _ string, _ ...any)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.seen = append(e.seen, name+" "+reason)
+	e.texts = append(e.texts, fmt.Sprintf(format, args...))
+}
+
+// said returns what events of one kind, such as "web Killing", said, oldest first.
+func (e *events) said(event string) []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var texts []string
+	for i, s := range e.seen {
+		if s == event {
+			texts = append(texts, e.texts[i])
+		}
+	}
+	return texts
 }
 
 func (e *events) count(event string) int {
@@ -242,6 +260,49 @@ func (h *history) of(uid types.UID) (phases []v1.PodPhase, ready []v1.ConditionS
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.phases[uid], h.ready[uid]
+}
+
+// counters is a meter provider that adds up what counters count, by name and labels.
+type counters struct {
+	noop.MeterProvider
+	mu   sync.Mutex
+	sums map[string]int64
+}
+
+// get returns a sum; labels are in the order of their names, as in "a=1,b=2".
+func (c *counters) get(name, labels string) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sums[name+"{"+labels+"}"]
+}
+
+func (c *counters) Meter(string, ...metric.MeterOption) metric.Meter {
+	return countingMeter{counters: c}
+}
+
+type countingMeter struct {
+	noop.Meter
+	counters *counters
+}
+
+func (m countingMeter) Int64Counter(name string, _ ...metric.Int64CounterOption) (metric.Int64Counter, error) {
+	return counter{name: name, counters: m.counters}, nil
+}
+
+type counter struct {
+	noop.Int64Counter
+	name     string
+	counters *counters
+}
+
+func (c counter) Add(_ context.Context, n int64, options ...metric.AddOption) {
+	labels := metric.NewAddConfig(options).Attributes()
+	c.counters.mu.Lock()
+	defer c.counters.mu.Unlock()
+	if c.counters.sums == nil {
+		c.counters.sums = map[string]int64{}
+	}
+	c.counters.sums[c.name+"{"+labels.Encoded(attribute.DefaultEncoder())+"}"] += n
 }
 
 // writeFile makes an empty file.
