@@ -12,6 +12,7 @@ import (
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods"
+	"github.com/podwright/podwright/syncloop"
 )
 
 // DeadContainers says how many containers that have ended are kept, with their
@@ -65,13 +66,18 @@ func (e *Engine) buildTidiers(images metric.Meter) (err error) {
 }
 
 // contentGoes reports whether nothing of a pod is needed any more. While sources may
-// still want pods they have not named, that is not known of any (ND2).
+// still want pods they have not named, that is not known of any (ND2). Of those that
+// are desired it is known of those only whose API says that they were evicted: they
+// never run again, and were evicted for the room they take. One that is evicted here
+// is removed when it has ended.
 func (e *Engine) contentGoes(uid types.UID) bool {
 	if !e.loop.Ready() || e.loop.Undecided() != nil {
 		return false
 	}
-	_, desired := e.loop.Store().Get(uid)
-	return !desired && e.workers.ShouldPodContentBeRemoved(uid)
+	if pod, desired := e.loop.Store().Get(uid); desired {
+		return syncloop.IsEvicted(&pod.Status)
+	}
+	return e.workers.ShouldPodContentBeRemoved(uid)
 }
 
 // runningPods are the pods the cache knows, for the rotation of logs: it costs no

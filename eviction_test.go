@@ -114,6 +114,12 @@ func TestEviction(t *testing.T) {
 		if got := fmt.Sprint(phases); !strings.HasSuffix(got, "Running Failed]") {
 			t.Errorf("phases %s", got)
 		}
+		if left := r.records(hog); len(left) != 0 {
+			t.Errorf("syncloop.md edge case 29: the evicted pod has containers: %v", left)
+		}
+		if c := r.pod(hog.UID).Status.ContainerStatuses; len(c) != 1 || c[0].State.Terminated == nil || c[0].State.Terminated.Reason != "Completed" {
+			t.Errorf("how its container ended is lost: %+v", c)
+		}
 		r.stop()
 
 		again := newRig(t, rt, root, evict)

@@ -68,7 +68,7 @@ func (l *Loop) handlePod(ctx context.Context, o op, pod *v1.Pod) {
 	case opUpdate, opDelete:
 		l.change(ctx, WorkUpdate, pod, l.store.MirrorOf(pod))
 	case opReconcile:
-		if l.options.Evicted != nil && pod.Status.Phase == v1.PodFailed && pod.Status.Reason == reasonEvicted {
+		if l.options.Evicted != nil && IsEvicted(&pod.Status) {
 			l.options.Evicted(pod)
 		}
 		// Only pods with readiness gates depend on their status in the API.
@@ -80,8 +80,8 @@ func (l *Loop) handlePod(ctx context.Context, o op, pod *v1.Pod) {
 	}
 }
 
-// reasonEvicted is the reason in the status of a pod that was evicted.
-const reasonEvicted = "Evicted"
+// IsEvicted reports whether a status is that of a pod that was evicted.
+func IsEvicted(s *v1.PodStatus) bool { return s.Phase == v1.PodFailed && s.Reason == "Evicted" }
 
 var errUnknownOperation = errors.New("no operation has this number")
 
