@@ -8,7 +8,8 @@ import (
 
 // addresses sets the host's and the pod's addresses (spec/status.md 6.1-6.3).
 func (g *generator) addresses(s *v1.PodStatus) {
-	hosts := onePerFamily(g.in.NodeIPs, firstIsV6(g.in.NodeIPs))
+	var space [2][2]string // so that nothing is allocated
+	hosts := onePerFamily(space[0][:0], g.in.NodeIPs, g.in.NodeIPs)
 	s.HostIP, s.HostIPs = g.old.HostIP, g.old.HostIPs // kept while the node's are not known
 	if len(hosts) > 0 {
 		s.HostIP, s.HostIPs = hosts[0], hostIPs(hosts, g.old.HostIPs)
@@ -16,7 +17,7 @@ func (g *generator) addresses(s *v1.PodStatus) {
 	var pods []string
 	switch {
 	case g.in.Runtime != nil && len(g.in.Runtime.IPs) > 0:
-		pods = onePerFamily(g.in.Runtime.IPs, firstIsV6(hosts))
+		pods = onePerFamily(space[1][:0], g.in.Runtime.IPs, hosts)
 	case g.pod.Spec.HostNetwork:
 		// What was set once stays in front; only a second family can join it.
 		had := make([]string, 0, 4)
@@ -24,7 +25,7 @@ func (g *generator) addresses(s *v1.PodStatus) {
 			had = append(had, g.old.PodIPs[i].IP)
 		}
 		all := append(had, hosts...)
-		pods = onePerFamily(all, firstIsV6(all))
+		pods = onePerFamily(space[1][:0], all, all)
 	case g.in.Terminal || g.pod.DeletionTimestamp != nil || isTerminal(s.Phase):
 		// A pod that was stopped keeps the addresses it had (1.4).
 		s.PodIP, s.PodIPs = g.old.PodIP, g.old.PodIPs
@@ -34,9 +35,10 @@ func (g *generator) addresses(s *v1.PodStatus) {
 	}
 }
 
-// onePerFamily returns the first address of each family in canonical text, IPv4
-// before IPv6 or the other way round. What is not an address is left out.
-func onePerFamily(addresses []string, v6First bool) []string {
+// onePerFamily appends to out the first address of each family in canonical text,
+// IPv6 before IPv4 if the addresses in leader begin so. What is not an address is
+// left out.
+func onePerFamily(out, addresses, leader []string) []string {
 	var v4, v6 string
 	for _, text := range addresses {
 		ip, err := netip.ParseAddr(text)
@@ -53,15 +55,15 @@ func onePerFamily(addresses []string, v6First bool) []string {
 	}
 	switch {
 	case v4 == "" && v6 == "":
-		return nil
+		return out
 	case v6 == "":
-		return []string{v4}
+		return append(out, v4)
 	case v4 == "":
-		return []string{v6}
-	case v6First:
-		return []string{v6, v4}
+		return append(out, v6)
+	case firstIsV6(leader):
+		return append(out, v6, v4)
 	}
-	return []string{v4, v6}
+	return append(out, v4, v6)
 }
 
 // firstIsV6 reports whether the first valid address is an IPv6 address.

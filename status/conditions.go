@@ -43,7 +43,7 @@ func isResize(t v1.PodConditionType) bool {
 // conditions assembles all conditions in their fixed order (5.2). disruption is
 // the DisruptionTarget condition, nil if there is none.
 func (g *generator) conditions(s *v1.PodStatus, disruption *v1.PodCondition) []v1.PodCondition {
-	out := make([]v1.PodCondition, 0, len(g.pod.Status.Conditions)+6)
+	out := make([]v1.PodCondition, 0, max(len(g.old.Conditions), 5)) // nearly always as many as last time
 	for i := range g.pod.Status.Conditions {
 		if c := &g.pod.Status.Conditions[i]; !ownedOrShared(c.Type) {
 			out = append(out, *c)
@@ -56,28 +56,23 @@ func (g *generator) conditions(s *v1.PodStatus, disruption *v1.PodCondition) []v
 			}
 		}
 	}
+	made := len(out) // what follows gets its time and generation here (5.7, 5.8)
 	if disruption != nil {
-		out = append(out, g.stamped(*disruption))
+		out = append(out, *disruption)
 	}
+	out = append(out, v1.PodCondition{Type: v1.PodReadyToStartContainers, Status: truth(g.in.SandboxReady)}, g.initialized(s))
 	ready := containersReady(&g.pod.Spec, s)
-	out = append(out,
-		g.stamped(v1.PodCondition{Type: v1.PodReadyToStartContainers, Status: truth(g.in.SandboxReady)}),
-		g.stamped(g.initialized(s)))
-	out = append(out,
-		g.stamped(podReady(&g.pod.Spec, ready, out)),
-		g.stamped(ready),
-		g.stamped(v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionTrue}))
+	out = append(out, podReady(&g.pod.Spec, ready, out), ready, v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionTrue})
 	if g.restart.possible {
-		out = append(out, g.stamped(g.restart.condition(s.Phase)))
+		out = append(out, g.restart.condition(s.Phase))
+	}
+	now := metav1.Time{Time: wholeSeconds(g.in.Now)}
+	for i := made; i < len(out); i++ {
+		c := &out[i]
+		c.ObservedGeneration = g.pod.Generation
+		c.LastTransitionTime = transitionTime(c, conditionOf(g.old.Conditions, c.Type), now)
 	}
 	return out
-}
-
-// stamped adds the transition time and the generation (5.7, 5.8).
-func (g *generator) stamped(c v1.PodCondition) v1.PodCondition {
-	c.ObservedGeneration = g.pod.Generation
-	c.LastTransitionTime = transitionTime(&c, conditionOf(g.old.Conditions, c.Type), metav1.Time{Time: wholeSeconds(g.in.Now)})
-	return c
 }
 
 // transitionTime is when the condition took its present status value: the old

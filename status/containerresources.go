@@ -1,6 +1,8 @@
 package status
 
 import (
+	"maps"
+
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -39,7 +41,7 @@ func (g *generator) resources(c *v1.Container, old *v1.ContainerStatus, record *
 	o.set(v1.ResourceCPU, true, first(have.MilliCPULimit, given.MilliCPULimit), leastMilliLimit)
 	o.set(v1.ResourceMemory, false, first(have.MemoryRequest, given.MemoryRequest), 0)
 	o.set(v1.ResourceMemory, true, first(have.MemoryLimit, given.MemoryLimit), 0)
-	if o.old != nil && sameResources(o.old, o.out) {
+	if o.old != nil && o.agrees() {
 		return o.old
 	}
 	return o.out
@@ -51,35 +53,62 @@ type overlay struct {
 	old       *v1.ResourceRequirements // of the same run, nil if there are none
 	// out is allocated until something differs, then a copy.
 	out *v1.ResourceRequirements
+	// same is how many amounts of out were found to be those of old.
+	same int
 }
 
 // set reports one amount: amount, in thousandths of a CPU or bytes, if it is known.
 // Amounts that are at most least on both sides are the same.
 func (o *overlay) set(name v1.ResourceName, limit bool, amount, least int64) {
-	allocated, ok := pick(o.allocated, limit)[name]
+	shown, ok := pick(o.allocated, limit)[name]
 	if !ok {
 		return
 	}
+	var was resource.Quantity
+	had := false
+	if o.old != nil {
+		was, had = pick(o.old, limit)[name]
+	}
+	same := had && was.Cmp(shown) == 0
+	if amount == 0 && had && !same {
+		o.replace(name, limit, was)
+		same = true
+	}
+	if amount != 0 && !means(amount, shown, name, least) {
+		shown = quantity(amount, name, shown.Format)
+		o.replace(name, limit, shown)
+		same = had && was.Cmp(shown) == 0
+	}
+	if same {
+		o.same++
+	}
+}
+
+// agrees reports whether out says what old says. Nearly always set has compared
+// everything there is; to ask the maps again would cost as much once more.
+func (o *overlay) agrees() bool {
+	a, b := o.old, o.out
+	if len(a.Requests) != len(b.Requests) || len(a.Limits) != len(b.Limits) || len(a.Claims) != len(b.Claims) {
+		return false
+	}
+	return o.same == len(b.Requests)+len(b.Limits) || sameAmounts(a.Requests, b.Requests) && sameAmounts(a.Limits, b.Limits)
+}
+
+// means reports whether amount stands for allocated.
+func means(amount int64, allocated resource.Quantity, name v1.ResourceName, least int64) bool {
 	wanted := allocated.Value()
 	if name == v1.ResourceCPU {
 		wanted = allocated.MilliValue()
 	}
-	switch {
-	case amount == 0:
-		if o.old == nil {
-			return
-		}
-		was, ok := pick(o.old, limit)[name]
-		if !ok || was.Cmp(allocated) == 0 {
-			return
-		}
-		o.replace(name, limit, was)
-	case amount == wanted, amount <= least && wanted <= least:
-	case name == v1.ResourceCPU:
-		o.replace(name, limit, *resource.NewMilliQuantity(amount, allocated.Format))
-	default:
-		o.replace(name, limit, *resource.NewQuantity(amount, allocated.Format))
+	return amount == wanted || amount <= least && wanted <= least
+}
+
+// quantity is an amount in the unit of its resource.
+func quantity(amount int64, name v1.ResourceName, format resource.Format) resource.Quantity {
+	if name == v1.ResourceCPU {
+		return *resource.NewMilliQuantity(amount, format)
 	}
+	return *resource.NewQuantity(amount, format)
 }
 
 func (o *overlay) replace(name v1.ResourceName, limit bool, q resource.Quantity) {
@@ -96,32 +125,6 @@ func pick(r *v1.ResourceRequirements, limit bool) v1.ResourceList {
 	return r.Requests
 }
 
-func sameResources(a, b *v1.ResourceRequirements) bool {
-	return a == b || len(a.Claims) == len(b.Claims) && sameAmounts(a.Requests, b.Requests) && sameAmounts(a.Limits, b.Limits)
-}
-
-// sameAmounts compares two lists. Nearly all have CPU and memory only, and asking
-// for a name is much cheaper than going through a map.
 func sameAmounts(a, b v1.ResourceList) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	found := 0
-	for _, name := range [...]v1.ResourceName{v1.ResourceMemory, v1.ResourceCPU} {
-		if q, ok := a[name]; ok {
-			found++
-			if other, ok := b[name]; !ok || q.Cmp(other) != 0 {
-				return false
-			}
-		}
-	}
-	if found == len(a) {
-		return true
-	}
-	for name, q := range a {
-		if other, ok := b[name]; !ok || q.Cmp(other) != 0 {
-			return false
-		}
-	}
-	return true
+	return maps.EqualFunc(a, b, func(x, y resource.Quantity) bool { return x.Cmp(y) == 0 })
 }

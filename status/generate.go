@@ -183,7 +183,9 @@ func (g *generator) phase(s *v1.PodStatus, computed v1.PodPhase) {
 		}
 	}
 	if g.in.Amend != nil {
-		g.in.Amend(s)
+		amended := *s // a copy, so that s is allocated for pods that are amended only
+		g.in.Amend(&amended)
+		*s = amended
 	}
 	if isTerminal(api.Phase) && s.Phase != api.Phase {
 		// What the API calls finished is finished in that very way.
