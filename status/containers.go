@@ -145,10 +145,7 @@ func (g *generator) observed(c *v1.Container, old *v1.ContainerStatus, record, p
 	} else {
 		out.ContainerID = record.ID.String()
 	}
-	out.RestartCount = int32(record.RestartCount)
-	if old != nil {
-		out.RestartCount = max(out.RestartCount, old.RestartCount)
-	}
+	out.RestartCount = restartCount(old, record, previous)
 	out.LastTerminationState = g.lastState(old, sameID, record, previous)
 	out.State = g.state(old, sameID, record, out)
 	if len(c.Resources.Requests) > 0 {
@@ -156,6 +153,25 @@ func (g *generator) observed(c *v1.Container, old *v1.ContainerStatus, record, p
 	}
 	out.Resources = g.resources(c, old, record, out.State.Running != nil, sameID)
 	out.VolumeMounts = g.volumeMounts(c, old)
+}
+
+// restartCount is the number of the newest run (3.7). A container that is only created
+// has not run: should it never do so, another one takes its place and its number, so
+// until it is started the number is that of the run before it.
+func restartCount(old *v1.ContainerStatus, record, previous *runtime.ContainerStatus) int32 {
+	n := record.RestartCount
+	if record.State == runtime.Created {
+		switch {
+		case previous != nil:
+			n = min(n, previous.RestartCount)
+		case old != nil:
+			n = min(n, int(old.RestartCount))
+		}
+	}
+	if old != nil {
+		n = max(n, int(old.RestartCount))
+	}
+	return int32(n)
 }
 
 // state translates the newest record (3.3).

@@ -217,9 +217,15 @@ func (a *testAgent) pods() map[string]*v1.Pod {
 // await polls until check succeeds.
 func await(t *testing.T, what string, check func() error) {
 	t.Helper()
+	awaitWithin(t, patience, what, check)
+}
+
+// awaitWithin is await with a limit of its own.
+func awaitWithin(t *testing.T, limit time.Duration, what string, check func() error) {
+	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.NewTimer(patience)
+	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
 	for {
 		err := check()

@@ -29,6 +29,10 @@ var (
 // killedPods is how many pods are somewhere in their lives at every moment.
 const killedPods = 20
 
+// longestBackOff is how long a container waits whose start was cut off again and
+// again.
+const longestBackOff = 5 * time.Minute
+
 // killedKind is a kind of pod: what its container does, and what must be told of it
 // however often the agent is killed.
 type killedKind struct {
@@ -129,7 +133,7 @@ func (k *killing) turn(tales map[string]*podTale) {
 // settle lets all pods come to where they may be deleted, deletes them, and waits for
 // the runtime to be empty.
 func (k *killing) settle() {
-	await(k.t, "every pod to have lived enough", func() error {
+	awaitWithin(k.t, patience+longestBackOff, "every pod to have lived enough", func() error {
 		tales := readTales(k.t, k.statuses)
 		for name := range k.live {
 			if tale := tales[name]; tale == nil || !k.kinds[name].enough(tale) {

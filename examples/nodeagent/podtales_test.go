@@ -86,11 +86,6 @@ func (p *podTale) hear(s *v1.PodStatus, finished bool) {
 	}
 	c := s.ContainerStatuses[0]
 	stage := stageOf(c)
-	if last := c.LastTerminationState.Terminated; stage == 3 && c.State.Waiting != nil && last != nil {
-		if run, known := p.runs[last.ContainerID]; known && run < c.RestartCount {
-			stage = 1 // the next container was created already
-		}
-	}
 	if c.RestartCount < p.restarts || c.RestartCount == p.restarts && stage < p.stage {
 		flap("run %d is at stage %d after run %d at %d: %+v", c.RestartCount, stage, p.restarts, p.stage, c.State)
 	}
@@ -106,8 +101,8 @@ func (p *podTale) hear(s *v1.PodStatus, finished bool) {
 	}
 	p.ready = c.Ready
 	p.hearEnd(c.RestartCount, c.State.Terminated)
-	if c.State.Terminated == nil && c.State.Waiting != nil && stage == 3 {
-		p.hearEnd(c.RestartCount, c.LastTerminationState.Terminated) // it waits for its back-off
+	if c.State.Waiting != nil && stage == 3 {
+		p.hearEnd(c.RestartCount, c.LastTerminationState.Terminated)
 	} else {
 		p.hearEnd(c.RestartCount-1, c.LastTerminationState.Terminated)
 	}
@@ -132,12 +127,15 @@ func (p *podTale) hearEnd(run int32, end *v1.ContainerStateTerminated) {
 	p.ends[run] = end.ExitCode
 }
 
-// stageOf is how far a run is: waiting, running, ended.
+// stageOf is how far the run is that the restart count names: waiting, running,
+// ended. What waits after a run is counted when it is started; a guess at how a run
+// ended is counted at once.
 func stageOf(c v1.ContainerStatus) int {
+	last := c.LastTerminationState.Terminated
 	switch {
 	case c.State.Running != nil:
 		return 2
-	case c.State.Terminated != nil, c.State.Waiting != nil && c.State.Waiting.Reason == "CrashLoopBackOff":
+	case c.State.Terminated != nil, last != nil && last.Reason != "ContainerStatusUnknown":
 		return 3
 	}
 	return 1

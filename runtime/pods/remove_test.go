@@ -221,6 +221,35 @@ func TestRestartCountOfCreated(t *testing.T) {
 	})
 }
 
+// spec/runtime.md 2.8, 6.1: the start that an engine asked for before it died may still
+// be under way when the next one looks. The container is not taken for one that never ran:
+// it is neither removed nor doubled.
+func TestStartedMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		pod := newPod()
+		never := w.fake.Inject(fake.Fault{Match: fake.Match{Method: fake.StartContainer}, Effect: fake.Effect{Hang: true}})
+		ctx, cancel := context.WithTimeout(t.Context(), second)
+		defer cancel()
+		w.m.SyncPod(ctx, pod, w.read(pod))
+		never()
+		w.restart()
+		view := w.read(pod)
+		created := view.Container("app")
+		if err := w.fake.StartContainer(t.Context(), created.ID.ID); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.m.SyncPod(t.Context(), pod, view).Err; err == nil || !strings.Contains(err.Error(), "started after all") {
+			t.Errorf("the sync returned %v", err)
+		}
+		w.settle(pod)
+		w.wantState(pod, "app:running")
+		if now := w.read(pod).Container("app"); now.ID != created.ID {
+			t.Errorf("container %s took the place of %s, which runs", now.ID, created.ID)
+		}
+	})
+}
+
 // spec/runtime.md 2.8, edge 5: with all records lost the log files tell the
 // count.
 func TestRestartCountFromLogs(t *testing.T) {

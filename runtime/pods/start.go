@@ -69,12 +69,12 @@ func (s *podSync) startContainer(ctx context.Context, c member) *startFailure {
 		return f
 	}
 	defer st.releaseSubPaths()
+	if err := st.dropCreated(ctx); err != nil {
+		return st.failed(ctx, reasonCreateContainerError, err, "")
+	}
 	config, f := st.configure(ctx, image)
 	if f != nil {
 		return f
-	}
-	if err := st.dropCreated(ctx); err != nil {
-		return st.failed(ctx, reasonCreateContainerError, err, "")
 	}
 	if err := s.m.noteActuated(s.pod, c); err != nil {
 		return st.failed(ctx, reasonCreateContainerError, err, "")
@@ -214,7 +214,7 @@ func (st *starting) containerConfig(ctx context.Context, image images.Image) (*r
 	}
 	config, err := criconfig.Container(criconfig.ContainerInput{
 		Described: meta.Described{
-			Pod: st.pod, Container: st.spec, Kind: st.kind, Index: st.index, RestartCount: st.restartCount(ctx),
+			Pod: st.pod, Container: st.spec, Kind: st.kind, Index: st.index, RestartCount: st.restartCount(),
 		},
 		Node: m.node, Environment: st.environment, ImageRef: image.Ref,
 		ImageUser: criconfig.ImageUser{UID: image.UID, Name: image.Username},
@@ -243,27 +243,25 @@ func (st *starting) targetID() (string, error) {
 
 // restartCount is one more than the newest record's, or what the log files tell
 // when the runtime has none (spec/runtime.md 2.8). A container that was created and
-// never started has not run: the next one takes its place and its number, unless the
-// start of it that an engine before this one asked for has failed meanwhile.
-func (st *starting) restartCount(ctx context.Context) int {
-	if record := st.status.Container(st.spec.Name); record != nil {
-		if record.State == runtime.Created && !st.startedSince(ctx, record) {
-			return record.RestartCount
-		}
-		return record.RestartCount + 1
+// never started has not run: the next one, which follows dropCreated, takes its number.
+func (st *starting) restartCount() int {
+	record := st.status.Container(st.spec.Name)
+	switch {
+	case record == nil:
+		return st.m.nextLog(logDirName(st.pod), st.spec.Name)
+	case record.State == runtime.Created:
+		return record.RestartCount
 	}
-	return st.m.nextLog(logDirName(st.pod), st.spec.Name)
+	return record.RestartCount + 1
 }
 
-// startedSince reports whether a container that the view shows as created is, or may
-// be, further by now.
-func (st *starting) startedSince(ctx context.Context, record *runtime.ContainerStatus) bool {
-	now, err := st.m.runtime.ContainerStatus(ctx, record.ID.ID, false)
-	return err != nil || runtime.ContainerState(now.GetStatus().GetState()) != runtime.Created
-}
+// errStartedMeanwhile is a container that is further than the view shows.
+var errStartedMeanwhile = errors.New("the container that an interrupted start has left was started after all")
 
-// dropCreated removes containers of this name that were created and never
-// started: nobody will start them any more.
+// dropCreated removes containers of this name that were created and never started:
+// nobody will start them any more. But an engine before this one may have asked for
+// the start, and a runtime that is still at it shows the container as created: how it
+// ends is a run, so the container is left for the next look at the pod.
 func (st *starting) dropCreated(ctx context.Context) error {
 	if st.status == nil {
 		return nil
@@ -272,9 +270,26 @@ func (st *starting) dropCreated(ctx context.Context) error {
 		if record.Name != st.spec.Name || record.State != runtime.Created {
 			continue
 		}
-		if err := st.m.removeRecord(ctx, st.pod.UID, record.Name, record.ID); err != nil {
-			return err
+		if err := st.dropOne(ctx, record.ID.ID); err != nil {
+			return fmt.Errorf("remove container %s: %w", record.Name, err)
 		}
+	}
+	return nil
+}
+
+// dropOne looks right before it removes.
+func (st *starting) dropOne(ctx context.Context, id string) error {
+	now, err := st.m.runtime.ContainerStatus(ctx, id, false)
+	switch {
+	case runtime.IsNotFound(err):
+		return nil
+	case err != nil:
+		return err
+	case runtime.ContainerState(now.GetStatus().GetState()) != runtime.Created:
+		return errStartedMeanwhile
+	}
+	if err := st.m.runtime.RemoveContainer(ctx, id); err != nil && !runtime.IsNotFound(err) {
+		return err
 	}
 	return nil
 }

@@ -11,6 +11,9 @@ import (
 // reasonUnknown is the reason of an end that nobody saw: a guess.
 const reasonUnknown = "ContainerStatusUnknown"
 
+// reasonRestartAll is the reason of an end that a restart of all containers made.
+const reasonRestartAll = "RestartingAllContainers"
+
 // Observe takes a new status into a record, which must be a [Record.Clone], and
 // returns how soon that has to be on the disk (spec/status.md 9.2): a phase that
 // becomes terminal at once, all else lazily. The ends it shows are kept per
@@ -52,12 +55,24 @@ func (r *Record) observeContainer(cs *v1.ContainerStatus) {
 		c.StartedAt = cs.State.Running.StartedAt.Time
 	}
 	if t := cs.LastTerminationState.Terminated; t != nil {
-		c.AddEnd(endOf(t, max(0, cs.RestartCount-1)))
+		c.AddEnd(endOf(t, lastRun(cs)))
 	}
 	if t := cs.State.Terminated; t != nil {
 		c.AddEnd(endOf(t, cs.RestartCount))
 	}
 	r.SetContainer(c)
+}
+
+// lastRun is the number of the run whose end is the last state: the one before the
+// newest, unless the container waits for the next one, which is counted when it runs.
+// A guess, and the end that a restart of all containers makes, were counted as soon as
+// they were told.
+func lastRun(cs *v1.ContainerStatus) int32 {
+	last := cs.LastTerminationState.Terminated
+	if cs.State.Waiting != nil && last.Reason != reasonUnknown && last.Reason != reasonRestartAll {
+		return cs.RestartCount
+	}
+	return max(0, cs.RestartCount-1)
 }
 
 func endOf(t *v1.ContainerStateTerminated, count int32) End {

@@ -49,3 +49,29 @@ func TestObserve(t *testing.T) {
 		t.Errorf("%+v, phase %s", c, r.Status.Phase)
 	}
 }
+
+// TestObserveLastRun: status.md 3.7, 9.4: the end of a container that waits belongs to the
+// run its restart count names; a guess, and what a restart of all containers ended, to
+// the run before it.
+func TestObserveLastRun(t *testing.T) {
+	for _, tc := range []struct {
+		state  v1.ContainerState
+		reason string
+		want   int32
+	}{
+		{v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}, "Error", 2},
+		{v1.ContainerState{Waiting: &v1.ContainerStateWaiting{}}, "Error", 2},
+		{v1.ContainerState{Running: &v1.ContainerStateRunning{}}, "Error", 1},
+		{v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "ContainerCreating"}}, "ContainerStatusUnknown", 1},
+		{v1.ContainerState{Waiting: &v1.ContainerStateWaiting{}}, "RestartingAllContainers", 1},
+	} {
+		r := &checkpoint.Record{UID: "a"}
+		r.Observe(&v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{
+			Name: "main", ContainerID: "fake://new", RestartCount: 2, State: tc.state,
+			LastTerminationState: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ContainerID: "fake://old", Reason: tc.reason}},
+		}}}, 1)
+		if end, ok := r.EndOf("main", "fake://old"); !ok || end.RestartCount != tc.want {
+			t.Errorf("%+v after %s: run %d, want %d", tc.state, tc.reason, end.RestartCount, tc.want)
+		}
+	}
+}
