@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,6 +57,10 @@ func (f *File) scan(ctx context.Context) (set []*v1.Pod, again bool, err error) 
 		manifests = append(manifests, m)
 		again = again || m.changing
 	}
+	if err := f.noFolder(single, manifests); err != nil {
+		f.publish(ctx, now, err, nil)
+		return nil, false, err
+	}
 	for path := range f.files {
 		if !present[path] {
 			delete(f.files, path)
@@ -68,6 +73,15 @@ func (f *File) scan(ctx context.Context) (set []*v1.Pod, again bool, err error) 
 	f.publish(ctx, now, nil, problems)
 	f.metrics.scanned(len(set), kept(problems), len(problems))
 	return set, again, nil
+}
+
+// noFolder returns an error if the folder was replaced by a file of which no pod can be
+// read: that does not say that there are no pods (F3, SRC4).
+func (f *File) noFolder(single bool, manifests []*manifest) error {
+	if !single || len(manifests) == 0 || manifests[0].pod != nil || len(f.files) == 1 {
+		return nil
+	}
+	return fmt.Errorf("%s, which was a folder, is a file that cannot be read: %w", f.path, cmp.Or(manifests[0].err, errChanging))
 }
 
 // undecided returns the first manifest that may define a pod nobody knows. keep says
