@@ -101,15 +101,24 @@ type Housekeeper struct {
 	failures    map[Candidate]*failure
 	reduced     map[types.UID]bool // cgroups whose CPU is at the minimum
 	collectAt   time.Time
-	met         met
-	undecided   complaint.Complaint
-	buckets     map[Step]*bucket
-	outcomes    []Outcome // of this pass
+	// tried are the objects that could not be removed in this run of the collector,
+	// which may take several passes.
+	tried     map[object]bool
+	met       met
+	undecided complaint.Complaint
+	buckets   map[Step]*bucket
+	outcomes  []Outcome // of this pass
 
 	mu           sync.Mutex
 	finished     map[types.UID]bool // noted since the last pass began; true: the workers knew it
 	lastPlan     Plan
 	lastOutcomes []Outcome
+}
+
+// object is what the collector acts on.
+type object struct {
+	step Step
+	name string
 }
 
 // failure is a removal that did not work.
@@ -147,6 +156,7 @@ func New(pods Pods, workers Workers, running RunningLister, options Options) (*H
 		turn:     make(chan struct{}, 1),
 		content:  sets.New[types.UID](),
 		failures: map[Candidate]*failure{},
+		tried:    map[object]bool{},
 		finished: map[types.UID]bool{},
 		met:      met{},
 		buckets:  options.Rates.buckets(),

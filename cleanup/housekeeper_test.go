@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -214,8 +215,14 @@ func (n collecting) Collect(ctx context.Context, goes func(types.UID) bool, perm
 			continue
 		}
 		n.note("collect %s", a.PodUID)
-		delete(n.content, a.PodUID)
-		done(a, nil)
+		if n.removing != nil {
+			n.removing()
+		}
+		err := n.removeErr["collect "+string(a.PodUID)]
+		if err == nil {
+			delete(n.content, a.PodUID)
+		}
+		done(a, err)
 	}
 	return nil
 }
@@ -525,6 +532,30 @@ func TestRemovalBudget(t *testing.T) {
 	})
 }
 
+// TestCollectBudget: nor does garbage collection on a slow runtime: what is left has its
+// turn in the passes that it asks for (OD10, HI12, section 1).
+func TestCollectBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		again := 0
+		n := newNode(t, func(o *Options) { o.Again = func() { again++ } })
+		n.removing = func() { <-time.After(100 * time.Millisecond) }
+		for _, uid := range []types.UID{"a", "b", "c", "d", "e"} {
+			n.content[uid] = true
+		}
+		n.pass(t, "until 200 ms are over", "collect a", "collect b", "collect c")
+		if last := n.LastOutcomes()[len(n.LastOutcomes())-1]; last.Result != Skipped || !strings.HasPrefix(last.Why, "OD10") || again != 1 {
+			t.Errorf("%+v, asked %d times for another pass", last, again)
+		}
+		n.removing = func() { <-time.After(time.Second) }
+		n.pass(t, "at least one", "collect d")
+		n.pass(t, "the rest", "collect e")
+		n.pass(t, "all is collected, the next run is in a minute")
+		if again != 2 {
+			t.Errorf("asked %d times for another pass", again)
+		}
+	})
+}
+
 // TestManyLeftovers is edge 38, DR6, OD10: a mountain goes in steps, 10 folders per
 // second, without an error and without asking for more passes.
 func TestManyLeftovers(t *testing.T) {
@@ -547,6 +578,84 @@ func TestManyLeftovers(t *testing.T) {
 		}
 		if took := time.Since(begin); took != all/defaultDirectoryRate*time.Second || again > 0 {
 			t.Errorf("all gone after %v, asked %d times for another pass", took, again)
+		}
+	})
+}
+
+// TestManyFailures is OD10, HI12, edge 38: however many folders cannot be removed, and
+// whatever they are called, each of the others gets its turn, and so does the one that
+// has waited longest. The log has one line per try, no more than may be tried.
+func TestManyFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lines := 0
+		const rate, bad, good = 1, 500, 10 // as 5000 at the default rate
+		n := newNode(t, func(o *Options) {
+			o.Rates = Rates{Directories: rate}
+			o.Logger = funcr.New(func(_, _ string) { lines++ }, funcr.Options{})
+		})
+		for i := range bad {
+			uid := types.UID(fmt.Sprintf("bad%03d", i))
+			n.podDirs[uid], n.removeErr["folder "+string(uid)] = true, errors.New("busy")
+		}
+		for i := range good {
+			n.podDirs[types.UID(fmt.Sprintf("good%02d", i))] = true
+		}
+		const span = 20 * time.Minute // a round over all of them takes 8 min 20 s
+		begin, tried := time.Now(), map[string]int{}
+		for time.Since(begin) < span {
+			_ = n.try()
+			for _, line := range n.log {
+				tried[line]++
+			}
+			n.log = nil
+			<-time.After(2 * time.Second)
+		}
+		if len(n.podDirs) != bad {
+			t.Errorf("%d folders that could go are still there", len(n.podDirs)-bad)
+		}
+		for i := range bad {
+			if times := tried[fmt.Sprintf("remove folder bad%03d", i)]; times < 2 || times > 4 {
+				t.Fatalf("folder %d was tried %d times", i, times)
+			}
+		}
+		if most := int(span.Seconds()) * rate; lines > most {
+			t.Errorf("%d lines in the log of %v, want at most %d", lines, span, most)
+		}
+	})
+}
+
+// TestManyFailedContainers is DR6, HI12: containers that cannot be removed do not use up
+// what may be removed per second: each is tried once per run of garbage collection, the
+// others go, and then a run is over.
+func TestManyFailedContainers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, func(o *Options) { o.Rates = Rates{Containers: 5} })
+		const bad, good = 25, 15
+		for i := range bad {
+			uid := types.UID(fmt.Sprintf("bad%02d", i))
+			n.content[uid], n.removeErr["collect "+string(uid)] = true, errors.New("busy")
+		}
+		for i := range good {
+			n.content[types.UID(fmt.Sprintf("good%02d", i))] = true
+		}
+		begin, tries := time.Now(), map[string]int{}
+		for run := 1; run <= 3; run++ {
+			for time.Since(begin) < time.Duration(run)*defaultCollectPeriod {
+				_ = n.try()
+				for _, line := range n.log {
+					tries[line]++
+				}
+				n.log = nil
+				<-time.After(2 * time.Second)
+			}
+			if len(n.content) != bad {
+				t.Fatalf("run %d: %d containers that could go are still there", run, len(n.content)-bad)
+			}
+			for i := range bad {
+				if got := tries[fmt.Sprintf("collect bad%02d", i)]; got != run {
+					t.Errorf("run %d: container %d was tried %d times", run, i, got)
+				}
+			}
 		}
 	})
 }

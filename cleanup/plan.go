@@ -258,6 +258,7 @@ func (p *planner) stranger(uid types.UID) string {
 // Rules that are said in more than one place.
 const (
 	ruleSources = "SG1: not all sources have been seen"
+	ruleBudget  = "OD10: the pass has taken long enough"
 	// ruleUndecided begins the rule of stranger.
 	ruleUndecided = "ND2: the pod may be wanted by a source that cannot name it yet: "
 )

@@ -3,6 +3,7 @@ package cleanup
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -17,10 +18,7 @@ func (h *Housekeeper) remove(ctx context.Context, plan Plan, now time.Time) (pro
 	// Content goes first: it releases what the runtime still uses of a folder.
 	for _, step := range []Step{StepContent, StepLogs, StepDirectories, StepUserRanges, StepCgroups} {
 		start, acted := h.options.Clock.Now(), 0
-		for _, a := range plan.Actions {
-			if a.Step != step {
-				continue
-			}
+		for _, a := range h.turns(plan, step) {
 			c := Candidate{step, a.PodUID}
 			seen[c] = true
 			if !a.Allowed() || ctx.Err() != nil {
@@ -32,7 +30,7 @@ func (h *Housekeeper) remove(ctx context.Context, plan Plan, now time.Time) (pro
 			}
 			if acted > 0 && h.options.Clock.Since(start) > removalBudget {
 				more = true
-				h.skip(a, "OD10: the pass has taken long enough")
+				h.skip(a, ruleBudget)
 				continue
 			}
 			if !h.permits(a) {
@@ -54,10 +52,36 @@ func (h *Housekeeper) remove(ctx context.Context, plan Plan, now time.Time) (pro
 	}
 	h.forget(seen, now)
 	h.metrics.directories(ctx, plan, h.failures)
-	if more && h.options.Again != nil {
-		h.options.Again()
+	if more {
+		h.again()
 	}
 	return problems
+}
+
+// again asks for another pass soon.
+func (h *Housekeeper) again() {
+	if h.options.Again != nil {
+		h.options.Again()
+	}
+}
+
+// turns are the actions of a step in the order in which they have their turn: what has
+// not failed, then what was to be tried again first. Else those that fail and come first
+// in the plan would use up the rates, and the others would wait for ever (OD10, HI12).
+func (h *Housekeeper) turns(plan Plan, step Step) (actions []Action) {
+	for _, a := range plan.Actions {
+		if a.Step == step {
+			actions = append(actions, a)
+		}
+	}
+	retry := func(a Action) (at time.Time) {
+		if f := h.failures[Candidate{step, a.PodUID}]; f != nil {
+			at = f.retry
+		}
+		return at
+	}
+	slices.SortStableFunc(actions, func(a, b Action) int { return retry(a).Compare(retry(b)) })
+	return actions
 }
 
 // forget drops notes on what is no candidate any more.
@@ -127,19 +151,35 @@ func (h *Housekeeper) collect(ctx context.Context, runningErr error, now time.Ti
 	if h.options.Collector == nil {
 		return nil
 	}
+	held, start, acted, more := len(h.outcomes), h.options.Clock.Now(), 0, false
 	permits := func(a Action) bool {
 		a.Kind = a.Step.kind()
+		switch {
+		case h.tried[object{a.Step, a.Object}]:
+			return false // what failed has had its turn in this run; it must not take others' (HI12)
+		case acted > 0 && h.options.Clock.Since(start) > removalBudget:
+			more = true
+			h.skip(a, ruleBudget)
+			return false
+		}
 		return h.permits(a)
 	}
-	held := len(h.outcomes)
-	err := h.options.Collector.Collect(ctx, h.contentGoes, permits, func(a Action, err error) {
+	done := func(a Action, err error) {
+		acted++
 		a.Kind = a.Step.kind()
-		h.done(a, err)
-	})
-	for _, o := range h.outcomes[held:] {
-		if o.Result == Skipped {
-			h.collectAt = now // the next pass goes on
+		if err != nil {
+			h.tried[object{a.Step, a.Object}] = true
 		}
+		h.done(a, err)
+	}
+	err := h.options.Collector.Collect(ctx, h.contentGoes, permits, done)
+	if slices.ContainsFunc(h.outcomes[held:], func(o Outcome) bool { return o.Result == Skipped }) {
+		h.collectAt = now // the next pass goes on
+	} else {
+		clear(h.tried)
+	}
+	if more {
+		h.again()
 	}
 	if err != nil {
 		return []error{fmt.Errorf("collect dead containers: %w", err)}
