@@ -166,7 +166,7 @@ func (m *Manager) garbageCollect(ctx context.Context, policy GCPolicy) (GCReport
 		if action.Kept != "" || !policy.Permits(action) {
 			continue
 		}
-		err := m.removeSandbox(ctx, s.ID)
+		err := m.collectSandbox(ctx, s.ID)
 		policy.Done(action, err)
 		if err != nil {
 			problems = append(problems, err)
@@ -217,9 +217,15 @@ func sandboxAction(s sweep.Sandbox, now time.Time) GCAction {
 	}
 }
 
+// removalTimeout bounds the removal of one object, so that a runtime that hangs on it
+// holds up the others no longer (spec/cleanup.md HI12).
+const removalTimeout = 10 * time.Second
+
 // collect removes one dead container with its logs and the link to them. One in an unknown state is
 // stopped first (spec/cleanup.md CG5, CG6).
 func (m *Manager) collect(ctx context.Context, pod *runtime.Pod, c *runtime.Container) error {
+	ctx, cancel := context.WithTimeout(ctx, removalTimeout)
+	defer cancel()
 	if c.State == runtime.Unknown {
 		if err := m.runtime.StopContainer(ctx, c.ID.ID, minimumGrace); err != nil && !runtime.IsNotFound(err) {
 			return fmt.Errorf("stop container %s: %w", c.Name, err)
@@ -229,6 +235,12 @@ func (m *Manager) collect(ctx context.Context, pod *runtime.Pod, c *runtime.Cont
 		return err
 	}
 	return m.removeRecord(ctx, pod.UID, c.Name, c.ID)
+}
+
+func (m *Manager) collectSandbox(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, removalTimeout)
+	defer cancel()
+	return m.removeSandbox(ctx, id)
 }
 
 // removeLogsOf removes a container's log file with its rotated ones. Names come

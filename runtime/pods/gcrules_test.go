@@ -83,6 +83,44 @@ func TestGarbageCollectUnknown(t *testing.T) {
 	})
 }
 
+// spec/cleanup.md HI12: a runtime that hangs on one container, or on one sandbox, holds
+// up the others for 10 s, and the error says which one it is.
+func TestGarbageCollectHangs(t *testing.T) {
+	for _, method := range []fake.Method{fake.RemoveContainer, fake.RemovePodSandbox} {
+		t.Run(string(method), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, pod := crashing(t)
+				other := newPod(func(p *v1.Pod) { p.UID, p.Name = "uid-2", "other" })
+				w.settle(other)
+				for _, p := range []*v1.Pod{pod, other} {
+					if err := w.m.KillPod(t.Context(), p, nil, nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+				defer w.fake.Inject(fake.Fault{Match: fake.Match{Method: method, PodUID: pod.UID}, Times: 1, Effect: fake.Effect{Hang: true}})()
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				began := time.Now()
+				gone := pods.GCPolicy{SourcesReady: true, ContentShouldBeRemoved: func(types.UID) bool { return true }}
+				report, err := w.m.GarbageCollect(ctx, gone)
+				if took := time.Since(began); took < 10*time.Second || took > 11*time.Second {
+					t.Errorf("it took %v", took)
+				}
+				if !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("err %v", err)
+				}
+				left := w.read(pod)
+				if n := len(left.Containers) + len(left.Sandboxes); n == 0 || n > 2 {
+					t.Errorf("left %+v of the one that hangs; removed %+v", left, report)
+				}
+				if left := w.read(other); len(left.Containers)+len(left.Sandboxes) > 0 {
+					t.Errorf("left %+v of the other", left)
+				}
+			})
+		})
+	}
+}
+
 // spec/cleanup.md CG7: a run that fails raises one event about the node, a run that
 // does not or was cancelled none.
 func TestContainerGCFailed(t *testing.T) {

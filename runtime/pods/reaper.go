@@ -119,19 +119,10 @@ func (r *Reaper) Run(ctx context.Context) error {
 			if v.all && !r.options.ContentShouldBeRemoved(v.pod.UID) {
 				continue // it came back
 			}
-			if err := r.remove(ctx, v); err != nil && ctx.Err() == nil {
+			if err := r.manager.collect(ctx, v.pod, v.container); err != nil && ctx.Err() == nil {
 				r.manager.options.Logger.Info("A dead container is left to garbage collection",
 					"podUID", v.pod.UID, "container", v.container.Name, "error", err.Error())
 			}
 		}
 	}
-}
-
-// reapTimeout bounds one removal.
-const reapTimeout = 10 * time.Second
-
-func (r *Reaper) remove(ctx context.Context, v reap) error {
-	ctx, cancel := context.WithTimeout(ctx, reapTimeout)
-	defer cancel()
-	return r.manager.collect(ctx, v.pod, v.container)
 }
