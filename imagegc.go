@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"go.opentelemetry.io/otel/metric"
 	"golang.org/x/sys/unix"
@@ -23,6 +24,8 @@ type ImageGC struct {
 	// unused go until it is 80 % full, but none that was first seen less than two
 	// minutes ago.
 	Policy imagegc.Policy
+	// Period is the time between two looks at the images. 0: 5 min.
+	Period time.Duration
 	// Dir is any path on the file system the images are on. Empty: the runtime is
 	// asked for it (ImageFsInfo); the answer must then be a path of this machine.
 	Dir string
@@ -43,7 +46,7 @@ func (e *Engine) buildImageGC(meter metric.Meter) error {
 		return nil
 	}
 	options := imagegc.Options{
-		Store: c.Images, Containers: c.Runtime, Policy: c.ImageGC.Policy,
+		Store: c.Images, Containers: c.Runtime, Policy: c.ImageGC.Policy, Period: c.ImageGC.Period,
 		Disk: e.imageDisk, Desired: e.desiredImages, Keep: e.keptImages,
 		Left: func(ctx context.Context, _ []string) {
 			if err := e.records.prune(ctx); err != nil && ctx.Err() == nil {

@@ -20,8 +20,6 @@ import (
 )
 
 const (
-	// period is the time between two runs (cleanup.md 1).
-	period = 5 * time.Minute
 	// removeTimeout bounds the removal of one image.
 	removeTimeout = 2 * time.Minute
 	// perSecond bounds removals, so that they never starve the runtime (DR6).
@@ -55,6 +53,8 @@ type Options struct {
 	Disk func(ctx context.Context) (Disk, error)
 	// Policy says when images go.
 	Policy Policy
+	// Period is the time between two runs. 0 takes the default of 5 min.
+	Period time.Duration
 	// Desired returns the image names of desired pods, started or not (IG11). It
 	// must not block. Nil means none.
 	Desired func() []string
@@ -114,6 +114,12 @@ func New(o Options) (*Collector, error) {
 	if o.Policy, err = o.Policy.complete(); err != nil {
 		problems = append(problems, err)
 	}
+	if o.Period < 0 {
+		problems = append(problems, fmt.Errorf("a period of %v is negative", o.Period))
+	}
+	if o.Period == 0 {
+		o.Period = DefaultPeriod
+	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
@@ -135,7 +141,7 @@ func New(o Options) (*Collector, error) {
 }
 
 // Run looks at the images at once, to learn since when they are there, and then
-// collects every 5 min until ctx ends. What goes wrong is logged and tried again.
+// collects every Period until ctx ends. What goes wrong is logged and tried again.
 // It does nothing if the policy removes nothing ever.
 func (c *Collector) Run(ctx context.Context) error {
 	if c.options.Policy.HighPercent == 100 && c.options.Policy.MaxAge == 0 {
@@ -145,7 +151,7 @@ func (c *Collector) Run(ctx context.Context) error {
 	if _, err := c.observe(ctx); err != nil && ctx.Err() == nil {
 		c.options.Logger.Error(err, "Images cannot be listed")
 	}
-	ticker := c.options.Clock.NewTicker(period)
+	ticker := c.options.Clock.NewTicker(c.options.Period)
 	defer ticker.Stop()
 	for {
 		select {

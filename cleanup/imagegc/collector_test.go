@@ -283,6 +283,21 @@ func TestRun(t *testing.T) {
 		if len(n.removed) != 1 {
 			t.Errorf("removed %v", n.removed)
 		}
+		often, err := New(Options{
+			Store: n, Containers: n, Period: 10 * time.Second, Policy: Policy{MinAge: -1},
+			Disk: func(context.Context) (Disk, error) {
+				return Disk{Capacity: n.capacity, Available: uint64(n.free * gib)}, nil
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.images = []*runtimeapi.Image{image("b")}
+		ctx, cancel = context.WithTimeout(t.Context(), 11*time.Second)
+		defer cancel()
+		if _ = often.Run(ctx); len(n.removed) != 2 {
+			t.Errorf("with a period of 10 s, removed %v", n.removed)
+		}
 		off := n.collector(t, Policy{HighPercent: 100})
 		n.listErr = errors.New("asked for nothing")
 		ctx, cancel = context.WithTimeout(t.Context(), time.Hour)
@@ -308,7 +323,7 @@ func TestPlan(t *testing.T) {
 }
 
 func TestNewRefuses(t *testing.T) {
-	for _, o := range []Options{{}, {Store: newNode(), Containers: newNode(), Policy: Policy{HighPercent: 200}}} {
+	for _, o := range []Options{{}, {Store: newNode(), Containers: newNode(), Policy: Policy{HighPercent: 200}}, {Store: newNode(), Containers: newNode(), Period: -1}} {
 		if _, err := New(o); err == nil {
 			t.Errorf("%+v was accepted", o)
 		}

@@ -6,11 +6,12 @@ import (
 	"time"
 )
 
-// Defaults of [Policy] (IG1).
+// Defaults of [Policy] and [Options] (IG1).
 const (
 	DefaultHighPercent = 85
 	DefaultLowPercent  = 80
 	DefaultMinAge      = 2 * time.Minute
+	DefaultPeriod      = 5 * time.Minute // cleanup.md 1
 )
 
 // Policy says when images go. The zero value takes the defaults.
