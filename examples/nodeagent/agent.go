@@ -17,7 +17,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/podwright/podwright"
-	"github.com/podwright/podwright/cleanup/imagegc"
 	"github.com/podwright/podwright/examples/nodeagent/objects"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/cri"
@@ -104,14 +103,12 @@ func newAgent(ctx context.Context, o options, supervisor process.Supervisor, std
 		RootDir:  o.root,
 		NodeName: o.nodeName, NodeIPs: nodeIPs(),
 		LogLinkDir: o.logs.links, LogRotation: o.logs.rotation,
+		DeadContainers: o.dead.config(), ImageGC: o.images.config(),
 		Eviction: o.eviction.config(o.podCgroup),
 		Sinks:    sinks, Events: events, Logger: logger, MeterProvider: a.metrics.provider,
 	}
 	if o.objects != "" {
 		config.Objects = objects.Dir{Path: o.objects}
-	}
-	if o.imageHigh > 0 {
-		config.ImageGC = &podwright.ImageGC{Policy: imagegc.Policy{HighPercent: o.imageHigh, LowPercent: max(o.imageHigh-5, 1)}}
 	}
 	if o.podCgroup != "" {
 		if config.Cgroups, err = cgroups.New(cgroups.Options{Parent: o.podCgroup}); err != nil {

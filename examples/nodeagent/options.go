@@ -22,7 +22,8 @@ type options struct {
 	nodeName  string
 	drain     bool
 	podCgroup string
-	imageHigh int
+	images    imageOptions
+	dead      deadOptions
 	eviction  evictionOptions
 	logs      logOptions
 	logLevel  slog.Level
@@ -48,7 +49,8 @@ func parse(args []string, usage io.Writer) (options, error) {
 	flags.BoolVar(&o.drain, "drain", false, "stop all pods before ending")
 	o.logs.register(flags)
 	flags.StringVar(&o.podCgroup, "pod-cgroups", "", "give each pod a cgroup of its own below this one, such as kubepods; needs a CRI runtime with the cgroupfs driver, and root (default: none)")
-	flags.IntVar(&o.imageHigh, "image-gc-high", 0, "remove images nobody uses when their disk is so many percent full, such as 85, until it is 5 less; needs a CRI runtime (default: never)")
+	o.images.register(flags)
+	o.dead.register(flags)
 	o.eviction.register(flags)
 	flags.StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	flags.StringVar(&format, "log-format", "text", "text or json")
@@ -85,14 +87,11 @@ func (o *options) complete(level, format string, rest []string) error {
 	if o.podCgroup != "" && o.runtime == "process" {
 		problems = append(problems, errors.New("--pod-cgroups needs a CRI runtime: plain processes are in no cgroup of their pod"))
 	}
-	if o.imageHigh < 0 || o.imageHigh > 100 {
-		problems = append(problems, fmt.Errorf("--image-gc-high %d: want a percentage", o.imageHigh))
-	}
 	if format != "text" && format != "json" {
 		problems = append(problems, fmt.Errorf("--log-format %q: want text or json", format))
 	}
 	o.logJSON = format == "json"
-	problems = append(problems, o.logs.complete(), o.eviction.complete())
+	problems = append(problems, o.logs.complete(), o.images.complete(o.runtime), o.dead.complete(), o.eviction.complete())
 	if o.nodeName == "" {
 		name, err := os.Hostname()
 		if err != nil {

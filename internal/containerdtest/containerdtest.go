@@ -2,12 +2,17 @@ package containerdtest
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -195,6 +200,42 @@ func (i *Instance) Log() string {
 		i.tb.Fatalf("containerdtest: %v", err)
 	}
 	return string(content)
+}
+
+// AddImage makes an image that is like [Image] but for size bytes that no other image
+// has, so that removing it frees them, and imports it under this name.
+func (i *Instance) AddImage(reference string, size int) {
+	i.tb.Helper()
+	i.mustBePrivate("AddImage")
+	busybox, err := os.ReadFile(i.tools.busybox)
+	if err != nil {
+		i.tb.Fatalf("containerdtest: %v", err)
+	}
+	img := busyboxImage(reference, busybox, []string{"sh", "sleep"})
+	// From a seed, as equal layers would be stored once.
+	seed := sha256.Sum256([]byte(reference))
+	filler := make([]byte, size)
+	_, _ = rand.NewChaCha8(seed).Read(filler) // never fails
+	img.files = append(img.files, file{name: "filler", mode: 0o644, content: filler})
+	archive := filepath.Join(i.tb.TempDir(), "image.tar")
+	f, err := os.Create(archive)
+	if err != nil {
+		i.tb.Fatalf("containerdtest: %v", err)
+	}
+	if err := errors.Join(writeArchive(f, img), f.Close()); err != nil {
+		i.tb.Fatalf("containerdtest: %v", err)
+	}
+	i.Ctr("images", "import", archive)
+}
+
+// Shrink makes the file system the instance is on as small as size bytes, which must
+// be more than is used.
+func (i *Instance) Shrink(size int64) {
+	i.tb.Helper()
+	i.mustBePrivate("Shrink")
+	if err := unix.Mount("podwright-test", i.Root, "", unix.MS_REMOUNT, fmt.Sprintf("size=%d", size)); err != nil {
+		i.tb.Fatalf("containerdtest: remount %s with %d bytes: %v", i.Root, size, err)
+	}
 }
 
 func (i *Instance) mustBePrivate(method string) {
