@@ -7,7 +7,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 )
@@ -51,33 +50,6 @@ type operation struct {
 	pods   []*v1.Pod
 }
 
-// podName is a full name as a map key.
-type podName struct{ namespace, name string }
-
-func nameOf(pod *v1.Pod) podName { return podName{pod.Namespace, pod.Name} }
-
-// claim is what only one pod of a node can have, besides its UID. A mirror pod has
-// the name of its static pod and does not compete with it.
-type claim struct {
-	name   podName
-	mirror bool
-}
-
-func claimOf(pod *v1.Pod) claim { return claim{nameOf(pod), IsMirror(pod)} }
-
-// entry is one pod a source wants. pod is what the source said last, emitted what
-// the operations said last: nil if the pod lost to another source. Both are
-// immutable once set; next and mark belong to the message being prepared.
-type entry struct {
-	pod     *v1.Pod
-	emitted *v1.Pod
-	print   fingerprint // of pod
-
-	mark uint64
-	next *v1.Pod
-	wins bool
-}
-
 // desired is everything the sources want and what the operations said so far
 // (M3). It is changed by prepare and commit only: prepare works out what a
 // message means without changing what desired says, commit makes it true.
@@ -87,7 +59,6 @@ type desired struct {
 	// carry it as their mark.
 	generation uint64
 	suppressed int
-	scratch    fingerprint
 }
 
 // wanted is what one source wants.
@@ -204,40 +175,47 @@ func (d *desired) read(c *change, pods []*v1.Pod, now time.Time) (conflict bool)
 			c.refuse(src, p, refusal{uid: p.UID, name: nameOf(p), winner: p.UID, by: src.name})
 			continue
 		}
-		if winner, taken := d.taken(src, newClaims, wants); taken {
+		kept := e != nil && e.claim == wants
+		if winner, taken := d.taken(src, newClaims, wants, kept); taken {
 			c.refuse(src, p, refusal{uid: p.UID, name: nameOf(p), winner: winner, by: src.name})
 			continue
 		}
-		if e != nil && claimOf(e.pod) == wants {
+		if kept {
 			e.next = e.pod
-			if changedMetadata(e.pod, p) || !d.scratch.take(p) || !d.scratch.equal(e.print) {
+			if !e.says(p) {
 				e.next = merge(e.pod, p)
 			}
 		} else {
 			// Unknown, or known under another name: the name is part of what a
 			// pod is, so that one goes and this one comes.
-			e = &entry{next: adopt(p, src.name, now)}
+			e = &entry{next: adopt(p, src.name, now), claim: wants}
 			newEntries[p.UID], newClaims[wants] = true, p.UID
 			c.added = append(c.added, e)
+			conflict = conflict || d.contested(src, p.UID, wants)
 		}
 		e.mark = d.generation
 		c.order = append(c.order, e)
-		for _, other := range d.sources {
-			if other == src {
-				continue
-			}
-			_, sameName := other.claims[wants]
-			_, sameUID := other.entries[p.UID]
-			conflict = conflict || sameName || sameUID
-		}
 	}
 	return conflict
 }
 
-// taken reports whether a pod earlier in the message has this claim.
-func (d *desired) taken(src *wanted, newClaims map[claim]types.UID, wants claim) (types.UID, bool) {
-	if uid, ok := newClaims[wants]; ok {
-		return uid, true
+// contested reports whether another source wants a new pod's name or UID. A pod that
+// is kept needs no such look: if it is contested, some pod is suppressed already, and
+// everything is settled anew anyway.
+func (d *desired) contested(src *wanted, uid types.UID, wants claim) bool {
+	return slices.ContainsFunc(d.sources, func(other *wanted) bool {
+		_, sameName := other.claims[wants]
+		_, sameUID := other.entries[uid]
+		return other != src && (sameName || sameUID)
+	})
+}
+
+// taken reports whether a pod earlier in the message has this claim. That of a pod
+// which is kept can only be taken by a new one: of those that are known it is its own.
+func (d *desired) taken(src *wanted, newClaims map[claim]types.UID, wants claim, kept bool) (types.UID, bool) {
+	uid, ok := newClaims[wants]
+	if ok || kept {
+		return uid, ok
 	}
 	if uid, ok := src.claims[wants]; ok && src.entries[uid].mark == d.generation {
 		return uid, true
@@ -259,7 +237,7 @@ func (d *desired) settle(c *change) {
 				e.next = e.pod
 			}
 			pod := e.next
-			by, taken := claims[claimOf(pod)]
+			by, taken := claims[e.claim]
 			if !taken {
 				by, taken = uids[pod.UID]
 			}
@@ -269,7 +247,7 @@ func (d *desired) settle(c *change) {
 				c.refuse(s, pod, refusal{uid: pod.UID, name: nameOf(pod), winner: by.uid, by: by.source})
 				continue
 			}
-			claims[claimOf(pod)] = owner{pod.UID, s.name}
+			claims[e.claim] = owner{pod.UID, s.name}
 			uids[pod.UID] = owner{pod.UID, s.name}
 		}
 	}
@@ -337,20 +315,17 @@ func (d *desired) commit(c *change) {
 	for _, e := range src.order {
 		if e.mark != d.generation {
 			delete(src.entries, e.pod.UID)
-			if had := claimOf(e.pod); src.claims[had] == e.pod.UID {
-				delete(src.claims, had)
+			if src.claims[e.claim] == e.pod.UID {
+				delete(src.claims, e.claim)
 			}
 		}
 	}
 	for _, e := range c.order {
-		if e.pod != e.next {
-			e.pod, e.print = e.next, fingerprint{}
-			e.print.take(e.pod)
-		}
+		e.keep(e.next)
 	}
 	for _, e := range c.added {
 		src.entries[e.pod.UID] = e
-		src.claims[claimOf(e.pod)] = e.pod.UID
+		src.claims[e.claim] = e.pod.UID
 	}
 	for _, x := range c.emits {
 		x.entry.emitted = x.pod
@@ -414,7 +389,7 @@ func merge(known, said *v1.Pod) *v1.Pod {
 		}
 		return &next
 	}
-	if !apiequality.Semantic.DeepEqual(known.Status, said.Status) {
+	if !sameStatus(&known.Status, &said.Status) {
 		next := *known
 		next.Status = *said.Status.DeepCopy()
 		return &next
@@ -436,7 +411,7 @@ func kindOfChange(from, to *v1.Pod) op {
 
 // changedSemantically reports whether a pod differs in what M6 lists.
 func changedSemantically(a, b *v1.Pod) bool {
-	return changedMetadata(a, b) || !apiequality.Semantic.DeepEqual(&a.Spec, &b.Spec)
+	return changedMetadata(a, b) || !sameSpec(&a.Spec, &b.Spec)
 }
 
 func changedMetadata(a, b *v1.Pod) bool {
@@ -446,7 +421,8 @@ func changedMetadata(a, b *v1.Pod) bool {
 		!equalAnnotations(a.Annotations, b.Annotations)
 }
 
-// equalAnnotations compares annotations without the local ones.
+// equalAnnotations compares annotations without the local ones. It is quick if a is
+// ours and b what a source said: that has no local ones.
 func equalAnnotations(a, b map[string]string) bool {
 	count := 0
 	for k, v := range a {
@@ -457,6 +433,9 @@ func equalAnnotations(a, b map[string]string) bool {
 			return false
 		}
 		count++
+	}
+	if count == len(b) {
+		return true
 	}
 	for k := range b {
 		if !localAnnotation(k) {
