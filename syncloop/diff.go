@@ -85,6 +85,7 @@ type refusal struct {
 // report is a refusal seen for the first time.
 type report struct {
 	pod     *v1.Pod
+	source  string // the pod's, which need not be the one that delivered
 	refusal refusal
 }
 
@@ -304,7 +305,7 @@ func (c *change) refuse(s *wanted, pod *v1.Pod, r refusal) {
 	}
 	c.refusals[s][r] = struct{}{}
 	if _, known := s.reported[r]; !known {
-		c.reports = append(c.reports, report{pod: pod, refusal: r})
+		c.reports = append(c.reports, report{pod: pod, source: s.name, refusal: r})
 	}
 }
 

@@ -48,8 +48,12 @@ func (l *Loop) handleOperations(ctx context.Context, from lane, limit int) int {
 
 // handlePod handles one pod of an operation (section 10).
 func (l *Loop) handlePod(ctx context.Context, o op, pod *v1.Pod) {
-	if o == opRemove {
+	switch {
+	case o == opRemove:
 		l.remove(ctx, pod)
+		return
+	case o > opReconcile:
+		l.options.Logger.Error(errUnknownOperation, "Operation ignored", "operation", int(o), "uid", pod.UID) // L4
 		return
 	}
 	l.store.Set(pod)
@@ -75,8 +79,6 @@ func (l *Loop) handlePod(ctx context.Context, o op, pod *v1.Pod) {
 		if len(pod.Spec.ReadinessGates) > 0 {
 			l.change(ctx, WorkSync, pod, l.store.MirrorOf(pod))
 		}
-	default:
-		l.options.Logger.Error(errUnknownOperation, "Operation ignored", "operation", int(o), "uid", pod.UID) // L4
 	}
 }
 

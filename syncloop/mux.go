@@ -157,7 +157,7 @@ func (x *mux) deliver(ctx context.Context, source string, pods []*v1.Pod) error 
 	reports, err := x.accept(ctx, x.lookup(source), pods, undecided)
 	<-x.turn
 	for _, r := range reports {
-		x.report(ctx, source, r)
+		x.report(ctx, r)
 	}
 	return err
 }
@@ -225,8 +225,8 @@ func (x *mux) handled(b batch) {
 }
 
 // report tells the pod's owner that another pod has its place (M4).
-func (x *mux) report(ctx context.Context, source string, r report) {
-	x.metrics.refused(ctx, source)
+func (x *mux) report(ctx context.Context, r report) {
+	x.metrics.refused(ctx, r.source)
 	if x.recorder == nil {
 		return
 	}
@@ -236,7 +236,7 @@ func (x *mux) report(ctx context.Context, source string, r report) {
 	}
 	x.recorder.Eventf(r.pod.DeepCopy(), v1.EventTypeWarning, "FailedValidation",
 		"pod %s/%s (UID %s) of source %q is left out: its %s belongs to a pod (UID %s) of source %q",
-		r.refusal.name.namespace, r.refusal.name.name, r.refusal.uid, source, what, r.refusal.winner, r.refusal.by)
+		r.refusal.name.namespace, r.refusal.name.name, r.refusal.uid, r.source, what, r.refusal.winner, r.refusal.by)
 }
 
 // consumed notes that the loop has handled a message with operations of these
