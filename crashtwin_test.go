@@ -29,10 +29,15 @@ type tale struct {
 	// sandbox is the newest word on whether a pod has one that works.
 	sandbox map[types.UID]v1.ConditionStatus
 	starts  map[string]int
+	// finished pods, and restart counts by pod and container, as told last; takenBack is
+	// what was told after that and cannot be.
+	finished  map[types.UID]bool
+	restarts  map[string]int32
+	takenBack []string
 }
 
 func newTale() *tale {
-	return &tale{statuses: map[types.UID][]string{}, ends: map[string]string{}, starts: map[string]int{}, sandbox: map[types.UID]v1.ConditionStatus{}}
+	return &tale{statuses: map[types.UID][]string{}, ends: map[string]string{}, starts: map[string]int{}, sandbox: map[types.UID]v1.ConditionStatus{}, finished: map[types.UID]bool{}, restarts: map[string]int32{}}
 }
 
 // Store makes a tale the sink of every agent of a life.
@@ -52,6 +57,7 @@ func (t *tale) Store(_ context.Context, u status.Update) (status.StoreResult, er
 		t.statuses[u.UID] = append(seen, text)
 	}
 	for _, c := range slices.Concat(u.Status.InitContainerStatuses, u.Status.ContainerStatuses) {
+		t.counted(u.UID, c)
 		run := c.RestartCount
 		for _, state := range []v1.ContainerState{c.State, c.LastTerminationState} {
 			if end := state.Terminated; end != nil {
@@ -62,16 +68,31 @@ func (t *tale) Store(_ context.Context, u status.Update) (status.StoreResult, er
 				}
 				t.ends[key] = value
 			}
-			run--
+			if last := c.LastTerminationState.Terminated; c.State.Waiting == nil || last != nil && last.Reason == "ContainerStatusUnknown" {
+				run-- // else it waits after this very run
+			}
 		}
 	}
+	if !u.Finished && t.finished[u.UID] {
+		t.takenBack = append(t.takenBack, fmt.Sprintf("%s: finished, and then not", u.UID))
+	}
+	t.finished[u.UID] = u.Finished
 	return status.Stored, nil
+}
+
+// counted notes the restart count of a container, which never goes down.
+func (t *tale) counted(uid types.UID, c v1.ContainerStatus) {
+	name := string(uid) + "/" + c.Name
+	if before := t.restarts[name]; c.RestartCount < before {
+		t.takenBack = append(t.takenBack, fmt.Sprintf("%s: restart count %d after %d", name, c.RestartCount, before))
+	}
+	t.restarts[name] = c.RestartCount
 }
 
 // restarting reports whether a container was created for another run and not started.
 func restarting(s *v1.PodStatus) bool {
 	return slices.ContainsFunc(slices.Concat(s.InitContainerStatuses, s.ContainerStatuses), func(c v1.ContainerStatus) bool {
-		return c.RestartCount > 0 && c.State.Waiting != nil && c.State.Waiting.Reason == ""
+		return c.LastTerminationState.Terminated != nil && c.State.Waiting != nil && c.State.Waiting.Reason == ""
 	})
 }
 
@@ -143,6 +164,7 @@ func (t *tale) count(rt *fake.Runtime, pods []*v1.Pod) {
 // lasts, and what it was told is never taken back.
 func (t *tale) differences(twin *tale) (all []string) {
 	differ := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
+	all = append(all, t.takenBack...)
 	for uid, told := range twin.statuses {
 		seen := t.statuses[uid]
 		if at := strays(seen, told); at >= 0 {

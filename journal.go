@@ -251,7 +251,7 @@ func (j *journal) Durable(uid types.UID, finished bool) bool {
 		return true
 	}
 	disk := j.keeper.Stored(uid)
-	return disk != nil && disk.Terminal() && (!finished || disk.Finished)
+	return disk != nil && (disk.Terminal() || finished && !r.Terminal()) && (!finished || disk.Finished)
 }
 
 // starting makes sure that it is known, before it happens, that a container of the

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/runtime/fake"
@@ -115,4 +116,68 @@ func TestRemovedMeanwhile(t *testing.T) {
 			t.Errorf("told of the exit codes %v, want 4", codes)
 		}
 	})
+}
+
+// TestFinishedStaysFinished: status.md 9.1, 9.6, HI7: the end of a pod was told, and the
+// agent is killed before what is left of it is removed. The next ones tell nothing new of
+// the pod, whether it is still desired or not, and remove what is left when they can.
+func TestFinishedStaysFinished(t *testing.T) {
+	for _, tc := range []struct {
+		container string
+		policy    v1.RestartPolicy
+		desired   bool
+	}{{"ended", v1.RestartPolicyNever, true}, {"ended", v1.RestartPolicyNever, false}, {"stopped", v1.RestartPolicyAlways, false}} {
+		t.Run(fmt.Sprintf("%s,desired=%t", tc.container, tc.desired), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newHost(t, byContainer(map[string]fake.Script{
+					"ended": {Exit: &fake.Exit{After: 2 * time.Second, Code: 7}}, "stopped": {OnTERM: fake.Exit{After: time.Second, Code: 5}},
+				}))
+				var told []status.Update
+				sink := sinks(status.SinkFunc(func(_ context.Context, u status.Update) (status.StoreResult, error) {
+					told = append(told, u)
+					return status.Stored, nil
+				}))
+				busy := n.rt.Inject(
+					fake.Fault{Match: fake.Match{Method: fake.RemoveContainer}, Effect: fake.Effect{Err: errors.New("busy")}},
+					fake.Fault{Match: fake.Match{Method: fake.RemovePodSandbox}, Effect: fake.Effect{Err: errors.New("busy")}},
+				)
+				pod := func() *v1.Pod { return withPolicy(newPod("web", tc.container), tc.policy) }
+				set := func(r *rig) {
+					if tc.desired {
+						r.set(pod())
+						return
+					}
+					r.set()
+				}
+				first := n.agent(sink)
+				first.set(pod())
+				first.phase("uid-web", v1.PodRunning, time.Minute)
+				<-time.After(5 * time.Second)
+				set(first)
+				<-time.After(10 * time.Second)
+				n.kill(first)
+				if !told[len(told)-1].Finished {
+					t.Fatalf("the end of the pod was not told: %+v", told)
+				}
+				end := told[len(told)-1].Status
+
+				for range 3 {
+					told = nil
+					r := n.agent(sink)
+					set(r)
+					<-time.After(10 * time.Second)
+					n.kill(r)
+					for _, u := range told {
+						if !u.Finished || !equality.Semantic.DeepEqual(u.Status, end) {
+							t.Errorf("told after the end: finished %t, %s, %+v", u.Finished, u.Status.Phase, u.Status.ContainerStatuses)
+						}
+					}
+				}
+				busy()
+				r := n.agent(sink)
+				r.set()
+				r.empty(time.Minute)
+			})
+		})
+	}
 }

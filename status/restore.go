@@ -145,12 +145,15 @@ func (m *Manager) Persisted(uid types.UID) {
 	}
 }
 
-// holdFor is how much longer a terminal status waits for the journal; 0 or less
-// if it need not (9.11).
+// holdFor is how much longer the end of a pod waits for the journal, be it a terminal
+// phase or that it is finished; 0 or less if it need not (9.11).
 func (m *Manager) holdFor(j job) time.Duration {
 	journal := m.options.Journal
-	if journal == nil || !isTerminal(j.status.Phase) || journal.Durable(j.entry.uid, false) {
+	switch {
+	case journal == nil, !j.finished && !isTerminal(j.status.Phase), journal.Durable(j.entry.uid, j.finished):
 		return 0
+	case j.finished:
+		return m.options.HoldTerminal - m.options.Clock.Since(j.changed)
 	}
 	return m.options.HoldTerminal - m.options.Clock.Since(j.ended)
 }

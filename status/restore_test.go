@@ -18,6 +18,8 @@ type notebook struct {
 	changed map[types.UID]uint64
 	acked   map[types.UID]uint64
 	durable bool
+	// unfinished: that a pod is finished is not written.
+	unfinished bool
 }
 
 func newNotebook(durable bool) *notebook {
@@ -36,10 +38,10 @@ func (n *notebook) Acknowledged(uid types.UID, _ string, _ types.UID, version ui
 	n.acked[uid] = version
 }
 
-func (n *notebook) Durable(types.UID, bool) bool {
+func (n *notebook) Durable(_ types.UID, finished bool) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.durable
+	return n.durable && !(finished && n.unfinished)
 }
 
 func (n *notebook) write() {
@@ -270,6 +272,45 @@ func TestAdopt(t *testing.T) {
 		t.Error("it was merged twice")
 	}
 	m.Adopt(newPod(uid("unknown")))
+}
+
+// TestFinishedWaitsForJournal: 9.1, 9.11: that a pod is finished is told once it would
+// survive a crash, be its phase terminal or not; its phase need not wait for that. A
+// journal that never writes delays it for a time only.
+func TestFinishedWaitsForJournal(t *testing.T) {
+	for _, phase := range []v1.PodPhase{v1.PodFailed, v1.PodRunning} {
+		bubble(t, string(phase), func(t *testing.T) {
+			for _, written := range []bool{true, false} {
+				journal := newNotebook(true)
+				journal.unfinished = true
+				sink := &recorder{}
+				m := started(t, Options{Sinks: []StatusSink{sink}, Journal: journal, HoldTerminal: time.Hour})
+				pod := newPod(apps("main"), static)
+				set(t, m, pod, oneContainer(phase, ended("x://1", 3)))
+				advance(t, 11*time.Second)
+				if err := m.TerminatePod(pod); err != nil {
+					t.Fatal(err)
+				}
+				advance(t, time.Minute)
+				last := func() Update { told := sink.got(pod.UID); return told[len(told)-1] }
+				if u := last(); u.Finished || u.Status.Phase != phase {
+					t.Errorf("%s: told too soon: %+v", phase, u)
+				}
+				if written {
+					journal.mu.Lock()
+					journal.unfinished = false
+					journal.mu.Unlock()
+					m.Persisted(pod.UID)
+					advance(t, time.Second)
+				} else {
+					advance(t, time.Hour)
+				}
+				if u := last(); !u.Finished {
+					t.Errorf("%s: not told: %+v", phase, u)
+				}
+			}
+		})
+	}
 }
 
 // TestDeleteWaitsForJournal: 9.2: a pod is deleted once that it is finished would

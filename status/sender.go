@@ -386,7 +386,7 @@ func (s *sender) settle(d *delivery, j job, o outcome) {
 		s.push(d)
 	case o.hold > 0:
 		// What is waited for may have been written since the look.
-		if options.Journal.Durable(j.entry.uid, o.acked) {
+		if options.Journal.Durable(j.entry.uid, j.finished) {
 			s.push(d)
 			break
 		}

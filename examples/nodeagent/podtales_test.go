@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 )
@@ -27,8 +28,9 @@ type podTale struct {
 	ends   map[int32]int32
 	cutOff map[int32]bool
 	runs   map[string]int32 // by container ID
-	// flaps are statuses that took back what was told before.
-	flaps []string
+	// flaps are statuses that took back what was told before, heard is everything in
+	// short.
+	flaps, heard []string
 
 	stage  int             // how far the current run is
 	wasOff map[string]bool // container IDs that were ready and are not any more
@@ -50,6 +52,8 @@ func readTales(t *testing.T, path string) map[string]*podTale {
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		var line struct {
+			Time     time.Time     `json:"time"`
+			Version  uint64        `json:"version"`
 			Name     string        `json:"name"`
 			Finished bool          `json:"finished"`
 			Status   *v1.PodStatus `json:"status"`
@@ -61,12 +65,35 @@ func readTales(t *testing.T, path string) map[string]*podTale {
 		if tales[name] == nil {
 			tales[name] = &podTale{ends: map[int32]int32{}, cutOff: map[int32]bool{}, runs: map[string]int32{}, wasOff: map[string]bool{}}
 		}
+		tales[name].heard = append(tales[name].heard, fmt.Sprintf("%s %d %s", line.Time.Format(time.StampMilli), line.Version, briefly(line.Status, line.Finished)))
 		tales[name].hear(line.Status, line.Finished)
 	}
 	if err := lines.Err(); err != nil {
 		t.Fatal(err)
 	}
 	return tales
+}
+
+// briefly is a status in a few words.
+func briefly(s *v1.PodStatus, finished bool) string {
+	text := string(s.Phase)
+	if finished {
+		text += ", finished"
+	}
+	for _, c := range s.ContainerStatuses {
+		text += fmt.Sprintf(", %s run %d", c.Name, c.RestartCount)
+		for _, state := range [...]v1.ContainerState{c.State, c.LastTerminationState} {
+			switch {
+			case state.Waiting != nil:
+				text += " waiting " + state.Waiting.Reason
+			case state.Running != nil:
+				text += " running"
+			case state.Terminated != nil:
+				text += fmt.Sprintf(" ended %d %s", state.Terminated.ExitCode, state.Terminated.Reason)
+			}
+		}
+	}
+	return text
 }
 
 // hear takes in a status.
