@@ -70,7 +70,10 @@ type Config struct {
 	BootID string
 
 	// LogDir is the absolute path of the folder for container logs. Empty:
-	// "logs" below RootDir.
+	// "logs" below RootDir. It belongs to one running engine at a time, and to nobody
+	// else: a folder in it that is called like one for the logs of a pod, and whose pod
+	// the engine does not know, is taken for what a gone pod left, and removed. So it
+	// must not be that of a kubelet.
 	LogDir string
 	// LogLinkDir is the absolute path of a folder that gets one link per started
 	// container to its log, <pod>_<namespace>_<container>-<id>.log, as log

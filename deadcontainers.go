@@ -23,8 +23,8 @@ type DeadContainers struct {
 	// limit.
 	PerName int
 	// Total bounds how many there are on the node; above it the oldest go, even if
-	// they are the only ones of their name. A container that was to run only once
-	// and whose last record went may then run again. 0 or negative: no limit.
+	// they are the only ones of their name. How those ended stays known. 0 or
+	// negative: no limit.
 	Total int
 	// MinAge keeps those that ended less than this long ago. Must not be negative.
 	MinAge time.Duration

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"sync"
 
 	"go.opentelemetry.io/otel/metric"
@@ -231,7 +232,7 @@ func (e *Engine) buildLoop(meter func(string) metric.Meter) error {
 // ends, Drain is called, or every source is closed. It returns when every
 // goroutine it started has ended; the pods keep running. It returns nil for an
 // end that was asked for, else what went wrong. A second call returns
-// [ErrRunning]; a RootDir in use by another engine gives an error that wraps
+// [ErrRunning]; a RootDir or LogDir in use by another engine gives an error that wraps
 // [ErrInUse].
 func (e *Engine) Run(ctx context.Context) error {
 	e.mu.Lock()
@@ -248,6 +249,11 @@ func (e *Engine) Run(ctx context.Context) error {
 		return fmt.Errorf("podwright: %w", err)
 	}
 	defer lock.Release()
+	unlockLogs, err := e.lockLogs()
+	if err != nil {
+		return fmt.Errorf("podwright: %w", err)
+	}
+	defer unlockLogs()
 	defer e.changes.Close()
 	if err := e.initialise(ctx); err != nil {
 		return fmt.Errorf("podwright: %w", err)
@@ -256,6 +262,19 @@ func (e *Engine) Run(ctx context.Context) error {
 		return fmt.Errorf("podwright: %w", err)
 	}
 	return e.run(ctx)
+}
+
+// lockLogs keeps other engines off a folder for logs that is not below RootDir: each
+// would take the other's logs for those of gone pods (ND8).
+func (e *Engine) lockLogs() (unlock func(), err error) {
+	if inside, err := filepath.Rel(e.config.RootDir, e.config.LogDir); err == nil && filepath.IsLocal(inside) {
+		return func() {}, nil
+	}
+	lock, err := dirlock.Acquire(e.config.LogDir)
+	if err != nil {
+		return nil, err
+	}
+	return func() { _ = lock.Release() }, nil
 }
 
 // run starts the parts and stops them in order: first what brings new work, then

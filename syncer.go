@@ -144,7 +144,7 @@ func (s *syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v
 		return podworkers.SyncResult{}, err
 	}
 	s.probes.AddPod(pod)
-	result, view, err := s.act(ctx, pod, view)
+	result, view, err := s.act(ctx, pod, view, &published)
 	if result.Acted {
 		s.resizer.acted()
 	}
@@ -163,15 +163,15 @@ func (s *syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v
 }
 
 // act brings the pod closer to its spec, and reads it again if anything was done.
-// The view is nil if that reading failed.
-func (s *syncer) act(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus) (pods.Result, *runtime.PodStatus, error) {
+// The view is nil if that reading failed. shown is the pod's status as it was before.
+func (s *syncer) act(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus, shown *v1.PodStatus) (pods.Result, *runtime.PodStatus, error) {
 	if err := s.unseen.check(pod.UID, view); err != nil {
 		return pods.Result{}, view, err
 	}
 	s.reader.Hold(pod.UID)
 	defer s.reader.Release(pod.UID)
 	for i := 0; ; i++ {
-		result := s.pods.SyncPod(ctx, pod, view)
+		result := s.pods.SyncPod(ctx, pod, recall(pod, view, shown))
 		if !result.Acted {
 			return result, view, nil
 		}

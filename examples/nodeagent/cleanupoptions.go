@@ -18,7 +18,7 @@ type deadOptions struct {
 
 func (o *deadOptions) register(flags *flag.FlagSet) {
 	flags.IntVar(&o.perName, "dead-containers-per-name", 1, "how many ended containers are kept, with their logs, per pod and container name, at least 1; negative: all")
-	flags.IntVar(&o.total, "dead-containers-total", -1, "how many ended containers are kept on the node; above it the oldest go, and a container that was to run once may run again; negative: no limit")
+	flags.IntVar(&o.total, "dead-containers-total", -1, "how many ended containers are kept on the node; above it the oldest go; negative: no limit")
 	flags.DurationVar(&o.minAge, "dead-containers-min-age", 0, "keep containers that ended less than this long ago, whatever the limits")
 }
 

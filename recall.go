@@ -1,0 +1,80 @@
+package podwright
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/restartpolicy"
+	"github.com/podwright/podwright/runtime"
+)
+
+// recall completes what the runtime shows of a pod by the containers that have ended for
+// good and whose records are gone, because somebody removed them, or the runtime lost
+// them: without that they would be run again (spec/cleanup.md CK3, HI8). What is known
+// of them is in the pod's status. The view is shared, so what changes is copied.
+func recall(pod *v1.Pod, view *runtime.PodStatus, shown *v1.PodStatus) *runtime.PodStatus {
+	if restartsAll(pod) {
+		return view // then it may be the reset that has removed them
+	}
+	var lost []*runtime.ContainerStatus
+	find := func(name string, statuses []v1.ContainerStatus, again func(code int32) bool) {
+		if view.Container(name) != nil {
+			return
+		}
+		for i := range statuses {
+			if end := statuses[i].State.Terminated; statuses[i].Name == name && end != nil && !again(end.ExitCode) {
+				lost = append(lost, recordOf(&statuses[i], end))
+			}
+		}
+	}
+	for _, part := range []struct {
+		containers []v1.Container
+		statuses   []v1.ContainerStatus
+	}{{pod.Spec.InitContainers, shown.InitContainerStatuses}, {pod.Spec.Containers, shown.ContainerStatuses}} {
+		for i := range part.containers {
+			c := &part.containers[i]
+			find(c.Name, part.statuses, func(code int32) bool { return restartpolicy.OnExit(pod, c, code) != restartpolicy.Stay })
+		}
+	}
+	for i := range pod.Spec.EphemeralContainers {
+		find(pod.Spec.EphemeralContainers[i].Name, shown.EphemeralContainerStatuses, func(int32) bool { return false })
+	}
+	if len(lost) == 0 {
+		return view
+	}
+	out := runtime.PodStatus{UID: pod.UID, Name: pod.Name, Namespace: pod.Namespace}
+	if view != nil {
+		out = *view
+	}
+	out.Containers = append(slices.Clone(out.Containers), lost...)
+	return &out
+}
+
+// restartsAll reports whether the end of some container may have all of the pod run
+// again, also those that have ended for good.
+func restartsAll(pod *v1.Pod) bool {
+	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			if slices.ContainsFunc(list[i].RestartPolicyRules, func(r v1.ContainerRestartRule) bool {
+				return r.Action == v1.ContainerRestartRuleActionRestartAllContainers
+			}) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// recordOf is the record that a runtime would have of an end.
+func recordOf(status *v1.ContainerStatus, end *v1.ContainerStateTerminated) *runtime.ContainerStatus {
+	id, err := runtime.ParseContainerID(end.ContainerID)
+	if err != nil {
+		id = runtime.ContainerID{} // nobody will find it, which is so
+	}
+	return &runtime.ContainerStatus{
+		ID: id, Name: status.Name, State: runtime.Exited, RestartCount: int(status.RestartCount),
+		CreatedAt: end.StartedAt.Time, StartedAt: end.StartedAt.Time, FinishedAt: end.FinishedAt.Time,
+		ExitCode: end.ExitCode, Reason: end.Reason, Message: end.Message,
+	}
+}
