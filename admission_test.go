@@ -3,6 +3,7 @@ package podwright_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -36,7 +37,7 @@ func roomFor(cpus string) func(*podwright.Config) {
 func (r *rig) rejected(uid types.UID, reason string) {
 	r.t.Helper()
 	r.phase(uid, v1.PodFailed, 10*time.Second)
-	if s := r.pod(uid).Status; s.Reason != reason || len(s.ContainerStatuses) != 0 {
+	if s := r.pod(uid).Status; s.Reason != reason || len(s.ContainerStatuses) != 0 || !strings.HasPrefix(s.Message, "Pod was rejected: ") {
 		r.t.Errorf("%s: reason %q, message %q, containers %v", uid, s.Reason, s.Message, s.ContainerStatuses)
 	}
 }
@@ -47,18 +48,21 @@ func (r *rig) rejected(uid types.UID, reason string) {
 // refused pod that is deleted finishes without any setup.
 func TestAdmission(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rt, root := fake.New(fake.Options{}), t.TempDir()
+		rt, root, counted := fake.New(fake.Options{}), t.TempDir(), &counters{}
 		pods := []*v1.Pod{asking(newPod("a"), "1"), asking(newPod("b"), "1"), asking(newPod("c"), "1")}
 		for i, p := range pods { // c is the youngest
 			p.CreationTimestamp = metav1.NewTime(time.Unix(int64(1000+i), 0))
 		}
-		r := newRig(t, rt, root, roomFor("2")).start()
+		r := newRig(t, rt, root, roomFor("2"), func(c *podwright.Config) { c.MeterProvider = counted }).start()
 		r.set(pods[2], pods[1], pods[0])
 		r.phase("uid-a", v1.PodRunning, 10*time.Second)
 		r.phase("uid-b", v1.PodRunning, 10*time.Second)
 		r.rejected("uid-c", "OutOfcpu")
-		if n := r.events.count("c OutOfcpu"); n != 1 {
-			t.Errorf("%d events, want 1", n)
+		if said := r.events.said("c OutOfcpu"); len(said) != 1 || "Pod was rejected: "+said[0] != r.pod("uid-c").Status.Message {
+			t.Errorf("events %q, status %q", said, r.pod("uid-c").Status.Message)
+		}
+		if n := counted.get("kubelet_admission_rejections_total", "reason=OutOfcpu"); n != 1 {
+			t.Errorf("counted %d times", n)
 		}
 		// The next batch sees only two (AD1): what was refused takes no room.
 		r.set(append(pods, asking(newPod("tiny"), "0"), asking(newPod("d"), "1"))...)
@@ -90,8 +94,16 @@ func TestAdmission(t *testing.T) {
 		gone := pods[2].DeepCopy()
 		now := metav1.Now()
 		gone.DeletionTimestamp = &now
+		if again.sink.finished("uid-c") {
+			t.Error("a refused pod is finished before it is deleted")
+		}
 		again.set(pods[0], pods[1], gone)
-		<-time.After(10 * time.Second)
+		again.within(10*time.Second, "edge case 20: finished", func() error {
+			if !again.sink.finished("uid-c") {
+				return errors.New("the sink has not heard of it")
+			}
+			return nil
+		})
 		again.set(pods[0], pods[1])
 		again.within(10*time.Second, "the refused pod gone", func() error {
 			if again.pod("uid-c") != nil || again.pod("uid-new") != nil {

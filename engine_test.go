@@ -21,6 +21,7 @@ import (
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/syncloop"
+	"github.com/podwright/podwright/syncloop/admission"
 	"github.com/podwright/podwright/syncloop/source"
 )
 
@@ -370,7 +371,7 @@ func TestOneBadPod(t *testing.T) {
 	})
 }
 
-// TestRuntimeDown: an engine starts without its runtime, says so, and goes on when
+// TestRuntimeDown: edge case 24. An engine starts without its runtime, says so, and goes on when
 // it comes; a deletion in between is not lost.
 func TestRuntimeDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -411,25 +412,47 @@ func TestRuntimeDown(t *testing.T) {
 	})
 }
 
-// TestNetworkNotReady: pods on the host network start, the others wait for the
-// network (RH3), and no longer.
+// TestNetworkNotReady: RH3, edge case 25. Pods on the host network start, the others wait
+// for the network, are told so, try again every 1 to 1.5 s, and wait no longer.
 func TestNetworkNotReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rt := fake.New(fake.Options{})
+		rt, tries := fake.New(fake.Options{}), make(chan time.Time, 1000)
 		rt.SetConditions(true, false)
-		r := newRig(t, rt, t.TempDir()).start()
+		r := newRig(t, rt, t.TempDir(), func(c *podwright.Config) {
+			c.Admission.Soft = []admission.Handler{admission.HandlerFunc(func(q admission.Request) admission.Verdict {
+				if q.Pod.Name == "web" {
+					tries <- time.Now()
+				}
+				return admission.Verdict{}
+			})}
+		}).start()
 		host := newPod("host")
 		host.Spec.HostNetwork = true
 		r.set(host, newPod("web"))
 		r.phase("uid-host", v1.PodRunning, 10*time.Second)
-		if p := r.pod("uid-web"); p.Status.Phase != v1.PodPending {
-			t.Errorf("web is %s without a network", p.Status.Phase)
+		<-time.After(time.Minute)
+		synctest.Wait()
+		if p := r.pod("uid-web"); p.Status.Phase != v1.PodPending || rt.CallCount(fake.RunPodSandbox) != 1 {
+			t.Errorf("web is %s without a network, %d sandboxes", p.Status.Phase, rt.CallCount(fake.RunPodSandbox))
+		}
+		if e, _ := r.engine.Explain("uid-web"); e.Worker == nil || !strings.Contains(e.Worker.LastError, "network is not ready") {
+			t.Errorf("explained as %+v", e.Worker)
+		}
+		if said := r.events.said("web NetworkNotReady"); len(said) == 0 || !strings.HasPrefix(said[0], "network is not ready: ") {
+			t.Errorf("events %q", said)
+		}
+		if err := r.engine.Healthy(); err != nil {
+			t.Errorf("RH3: a network that is not ready stops the engine: %v", err)
+		}
+		for last := <-tries; len(tries) > 0; {
+			next := <-tries
+			if gap := next.Sub(last); gap < time.Second || gap > 1500*time.Millisecond {
+				t.Errorf("tried again after %v", gap)
+			}
+			last = next
 		}
 		rt.SetConditions(true, true)
 		r.phase("uid-web", v1.PodRunning, 8*time.Second)
-		if r.events.count("web NetworkNotReady") == 0 {
-			t.Error("no event NetworkNotReady")
-		}
 	})
 }
 
@@ -566,7 +589,7 @@ func TestClosedSource(t *testing.T) {
 	})
 }
 
-// TestAPIDeletion: a deletionTimestamp from the source shortens the grace period of
+// TestAPIDeletion: edge case 6. A deletionTimestamp from the source shortens the grace period of
 // a termination under way (spec/podworkers.md G1).
 func TestAPIDeletion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -234,14 +234,16 @@ type history struct {
 	mu     sync.Mutex
 	phases map[types.UID][]v1.PodPhase
 	ready  map[types.UID][]v1.ConditionStatus
+	over   map[types.UID]bool
 }
 
 func (h *history) Store(_ context.Context, u status.Update) (status.StoreResult, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.phases == nil {
-		h.phases, h.ready = map[types.UID][]v1.PodPhase{}, map[types.UID][]v1.ConditionStatus{}
+		h.phases, h.ready, h.over = map[types.UID][]v1.PodPhase{}, map[types.UID][]v1.ConditionStatus{}, map[types.UID]bool{}
 	}
+	h.over[u.UID] = h.over[u.UID] || u.Finished
 	if seen := h.phases[u.UID]; len(seen) == 0 || seen[len(seen)-1] != u.Status.Phase {
 		h.phases[u.UID] = append(seen, u.Status.Phase)
 	}
@@ -260,6 +262,13 @@ func (h *history) of(uid types.UID) (phases []v1.PodPhase, ready []v1.ConditionS
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.phases[uid], h.ready[uid]
+}
+
+// finished reports whether the sink heard that nothing more will come of a pod.
+func (h *history) finished(uid types.UID) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.over[uid]
 }
 
 // counters is a meter provider that adds up what counters count, by name and labels.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -51,7 +52,7 @@ func (s apiSource) Run(ctx context.Context, deliver func(context.Context, []*v1.
 // pod runs on.
 func TestMirrorPods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		api, rt := &mirror.Memory{}, fake.New(fake.Options{})
+		api, rt := &mirror.Memory{}, byContainer(map[string]fake.Script{"main": {OnTERM: fake.Exit{After: 5 * time.Second}}})
 		node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "node-uid"}}
 		r := newRig(t, rt, t.TempDir(), func(c *podwright.Config) {
 			c.Sources = append(c.Sources, apiSource{api: api})
@@ -81,11 +82,15 @@ func TestMirrorPods(t *testing.T) {
 		r.within(2*time.Second, "the mirror back within one round", twin)
 
 		r.set() // the static pod goes; its mirror stays until it has ended
+		for range 45 {
+			<-time.After(100 * time.Millisecond)
+			synctest.Wait()
+			if err := twin(); err != nil || rt.Running("uid-web", "main") != 1 {
+				t.Fatalf("edge case 22: while the pod ends: %v, %d containers run", err, rt.Running("uid-web", "main"))
+			}
+		}
 		r.within(time.Minute, "the orphaned mirror gone (MC7)", func() error {
 			if pods, _ := api.Pods(); len(pods) > 0 {
-				if n, err := rt.ListContainers(t.Context(), nil); err != nil || len(n) > 0 {
-					return fmt.Errorf("the pod still ends: %v", err)
-				}
 				return errors.New("still there")
 			}
 			return nil
@@ -128,8 +133,8 @@ func TestAPISource(t *testing.T) {
 		if rt.Running("uid-db", "main") != 1 || rt.Running("uid-web-2", "main") != 1 {
 			t.Error("a broken watch removed a pod")
 		}
-		if err := r.engine.Healthy(); err == nil {
-			t.Error("nobody is told of the broken watch")
+		if err := r.engine.Healthy(); err == nil || !strings.Contains(err.Error(), "source api: the watch is broken") {
+			t.Errorf("healthy: %v", err)
 		}
 		down.Store(false)
 		r.within(time.Minute, "db gone", func() error {
@@ -141,6 +146,12 @@ func TestAPISource(t *testing.T) {
 		<-time.After(time.Minute)
 		if starts(rt, "uid-db") != 1 || rt.Running("uid-web-2", "main") != 1 {
 			t.Errorf("db was started %d times", starts(rt, "uid-db"))
+		}
+		if stops := rt.Calls(fake.Match{Method: fake.StopContainer, PodUID: "uid-db"}); len(stops) != 1 {
+			t.Errorf("db was stopped %d times", len(stops))
+		}
+		if err := r.engine.Healthy(); err != nil {
+			t.Errorf("after the relist: %v", err)
 		}
 	})
 }
