@@ -40,10 +40,7 @@ var (
 // MaxManifestSize is the size in bytes above which a manifest is refused: 10 MiB.
 const MaxManifestSize = 10 << 20
 
-const (
-	defaultFileName = "file"
-	defaultPeriod   = 20 * time.Second
-)
+const defaultFileName = "file"
 
 // FileOptions configures a [File]. The zero value is ready to use.
 type FileOptions struct {
@@ -123,26 +120,8 @@ func NewFile(path, nodeName string, options FileOptions) (*File, error) {
 	if err != nil {
 		problems = append(problems, fmt.Errorf("path: %w", err))
 	}
-	if options.Period < 0 {
-		problems = append(problems, errors.New("the period must not be negative"))
-	}
-	if options.Name == "" {
-		options.Name = defaultFileName
-	}
-	if options.Period == 0 {
-		options.Period = defaultPeriod
-	}
-	if options.Clock == nil {
-		options.Clock = clock.RealClock{}
-	}
-	d, err := newDecoder(nodeName, options.AllowAPIReferences)
-	if err != nil {
-		problems = append(problems, err)
-	}
-	m, err := newFileMetrics(options.Meter, options.Name)
-	if err != nil {
-		problems = append(problems, fmt.Errorf("metrics: %w", err))
-	}
+	d, m, wrong := basics{&options.Name, &options.Period, &options.Clock}.complete(defaultFileName, nodeName, options.AllowAPIReferences, options.Meter)
+	problems = append(problems, wrong...)
 	if len(problems) > 0 {
 		return nil, fmt.Errorf("file source: %w", errors.Join(problems...))
 	}

@@ -94,30 +94,15 @@ func NewHTTP(rawURL, nodeName string, options HTTPOptions) (*HTTP, error) {
 	case parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Host == "":
 		problems = append(problems, fmt.Errorf("the URL must be http://host/path or https://host/path, not scheme %q and host %q", parsed.Scheme, parsed.Host))
 	}
-	if options.Period < 0 || options.Timeout < 0 {
-		problems = append(problems, errors.New("period and timeout must not be negative"))
-	}
-	if options.Name == "" {
-		options.Name = defaultHTTPName
-	}
-	if options.Period == 0 {
-		options.Period = defaultPeriod
+	if options.Timeout < 0 {
+		problems = append(problems, errors.New("the timeout must not be negative"))
 	}
 	if options.Timeout == 0 {
 		options.Timeout = defaultHTTPTimeout
 	}
-	if options.Clock == nil {
-		options.Clock = clock.RealClock{}
-	}
 	options.Header = options.Header.Clone()
-	d, err := newDecoder(nodeName, options.AllowAPIReferences)
-	if err != nil {
-		problems = append(problems, err)
-	}
-	m, err := newFileMetrics(options.Meter, options.Name)
-	if err != nil {
-		problems = append(problems, fmt.Errorf("metrics: %w", err))
-	}
+	d, m, wrong := basics{&options.Name, &options.Period, &options.Clock}.complete(defaultHTTPName, nodeName, options.AllowAPIReferences, options.Meter)
+	problems = append(problems, wrong...)
 	if len(problems) > 0 {
 		return nil, fmt.Errorf("HTTP source: %w", errors.Join(problems...))
 	}

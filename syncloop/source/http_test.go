@@ -14,6 +14,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/podwright/podwright/syncloop"
 )
@@ -232,6 +233,50 @@ func TestHTTPDeliverFails(t *testing.T) {
 	}
 }
 
+// TestHTTPTimeout: edge case 15, section 2. A server that does not answer is given 10 s,
+// and asked again 20 s later.
+func TestHTTPTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hanging := &answers{list: []answer{{hang: true}}}
+		h, err := NewHTTP("http://config.example/", "node-1", HTTPOptions{Transport: hanging})
+		must(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 45*time.Second)
+		defer cancel()
+		begin := time.Now()
+		if err := h.Run(ctx, nil); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Run: %v", err)
+		}
+		if len(hanging.requests) != 2 {
+			t.Errorf("%d requests in 45 s, want one at 0 s and one at 30 s", len(hanging.requests))
+		}
+		if s := h.Health(); s.LastErrorAt.Sub(begin) != 40*time.Second || !errors.Is(s.LastError, ErrUnavailable) {
+			t.Errorf("health %+v: the second request failed %v after the begin, want 40 s", s, s.LastErrorAt.Sub(begin))
+		}
+	})
+}
+
+// TestDefaultsOfSources: section 2. What is left out of the options has the same default
+// in both sources; what is given stays.
+func TestDefaultsOfSources(t *testing.T) {
+	file, err := NewFile("/x", "n", FileOptions{})
+	must(t, err)
+	polled, err := NewHTTP("http://x/", "n", HTTPOptions{})
+	must(t, err)
+	diff(t, "names", []string{"file", "http"}, []string{file.Name(), polled.Name()})
+	diff(t, "times", []time.Duration{20 * time.Second, 20 * time.Second, 10 * time.Second},
+		[]time.Duration{file.options.Period, polled.options.Period, polled.options.Timeout})
+	fake := clocktesting.NewFakeClock(time.Unix(0, 0))
+	file, err = NewFile("/x", "n", FileOptions{Name: "a", Period: 1, Clock: fake})
+	must(t, err)
+	polled, err = NewHTTP("http://x/", "n", HTTPOptions{Name: "b", Period: 2, Timeout: 3, Clock: fake})
+	must(t, err)
+	diff(t, "names", []string{"a", "b"}, []string{file.Name(), polled.Name()})
+	diff(t, "times", []time.Duration{1, 2, 3}, []time.Duration{file.options.Period, polled.options.Period, polled.options.Timeout})
+	if file.options.Clock != fake || polled.options.Clock != fake {
+		t.Error("another clock than the given one")
+	}
+}
+
 func TestNewHTTPRefuses(t *testing.T) {
 	for name, f := range map[string]func() error{
 		"scheme":   func() error { _, err := NewHTTP("ftp://x/", "n", HTTPOptions{}); return err },
@@ -239,9 +284,16 @@ func TestNewHTTPRefuses(t *testing.T) {
 		"text":     func() error { _, err := NewHTTP("http://u:hidden@x y/", "n", HTTPOptions{}); return err },
 		"node":     func() error { _, err := NewHTTP("http://x/", "a b", HTTPOptions{}); return err },
 		"negative": func() error { _, err := NewHTTP("http://x/", "n", HTTPOptions{Period: -1}); return err },
+		"timeout":  func() error { _, err := NewHTTP("http://x/", "n", HTTPOptions{Timeout: -1}); return err },
 	} {
 		if err := f(); err == nil || strings.Contains(err.Error(), "hidden") {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+	_, err := NewHTTP("ftp://x/", "a b", HTTPOptions{Period: -1, Timeout: -1})
+	for _, want := range []string{`scheme "ftp"`, `node name "a b"`, "the period must not", "the timeout must not"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v does not say %q", err, want)
 		}
 	}
 }

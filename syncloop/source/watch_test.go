@@ -99,6 +99,18 @@ func TestWatch(t *testing.T) {
 	w.until("removed", "db-node db:1")
 	must(t, os.Rename(filepath.Join(w.path, "db.yaml"), filepath.Join(t.TempDir(), "db.yaml")))
 	w.until("moved away")
+
+	// F6, edge 12: in an emptied folder only what is new is there.
+	w.write("new.yaml", manifestOf("new", "app:1"))
+	for set := range w.sets {
+		got := describe(set)
+		if len(got) > 1 || len(got) == 1 && got[0] != "new-node app:1" {
+			t.Fatalf("emptied, then one new file: %q", got)
+		}
+		if len(got) == 1 {
+			break
+		}
+	}
 }
 
 // TestWatchFollowsTheFolder: the folder may come, go and be replaced.

@@ -1,0 +1,43 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+	"k8s.io/utils/clock"
+)
+
+// defaultPeriod is the time between polls.
+const defaultPeriod = 20 * time.Second
+
+// basics are the options that all sources of manifests have a default for.
+type basics struct {
+	name   *string
+	period *time.Duration
+	clock  *clock.Clock
+}
+
+// complete fills in the options that were left out, and makes what all sources of
+// manifests work with; it returns everything that is wrong with them.
+func (b basics) complete(defaultName, node string, references bool, meter metric.Meter) (*decoder, *fileMetrics, []error) {
+	var problems []error
+	if *b.period < 0 {
+		problems = append(problems, errors.New("the period must not be negative"))
+	}
+	setDefault(b.name, defaultName)
+	setDefault(b.period, defaultPeriod)
+	if *b.clock == nil {
+		*b.clock = clock.RealClock{}
+	}
+	d, err := newDecoder(node, references)
+	if err != nil {
+		problems = append(problems, err)
+	}
+	m, err := newFileMetrics(meter, *b.name)
+	if err != nil {
+		problems = append(problems, fmt.Errorf("metrics: %w", err))
+	}
+	return d, m, problems
+}
