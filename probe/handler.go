@@ -87,12 +87,17 @@ func (m *Manager) handler(p *v1.Probe) (Handler, error) {
 	return nil, errNoHandler
 }
 
-// target collects what a handler needs, from the pod as it is now.
+// target collects what a handler needs: of the first attempt what the look that led to
+// it showed, so that container and address belong together, of others the pod as it
+// is now.
 func (m *Manager) target(r *run) (Target, error) {
-	w := r.worker
-	view, ok := m.options.Pods.View(w.pod.uid)
-	if !ok {
-		return Target{}, errors.New("the pod is gone")
+	w, view := r.worker, r.view
+	r.view = View{}
+	if view.Pod == nil {
+		var ok bool
+		if view, ok = m.options.Pods.View(w.pod.uid); !ok {
+			return Target{}, errors.New("the pod is gone")
+		}
 	}
 	c := specOf(view.Pod, w.name)
 	if c == nil {

@@ -1,57 +1,45 @@
 package probe
 
-import (
-	"cmp"
-	"container/heap"
-)
-
 // timeline is a heap of workers by due time. At the same time startup and liveness
-// come before readiness (9.4), then who was there first.
+// come before readiness (9.4), then who was there first. Every run goes through it six
+// times, so it is written out for its one type.
 type timeline []*worker
 
-// Len is for container/heap.
-func (t timeline) Len() int { return len(t) }
-
-// Less is for container/heap.
-func (t timeline) Less(i, j int) bool {
-	a, b := t[i], t[j]
+func (a *worker) before(b *worker) bool {
 	if a.due != b.due {
 		return a.due < b.due
 	}
 	if a.kind != b.kind && (a.kind == Readiness || b.kind == Readiness) {
 		return b.kind == Readiness
 	}
-	return cmp.Less(a.number, b.number)
+	return a.number < b.number
 }
 
-// Swap is for container/heap.
-func (t timeline) Swap(i, j int) {
-	t[i], t[j] = t[j], t[i]
-	t[i].place, t[j].place = i, j
-}
-
-// Push is for container/heap.
-func (t *timeline) Push(x any) {
-	w := x.(*worker)
+func (t *timeline) add(w *worker) {
 	w.place = len(*t)
 	*t = append(*t, w)
+	t.rise(w)
 }
 
-// Pop is for container/heap.
-func (t *timeline) Pop() any {
-	last := len(*t) - 1
-	w := (*t)[last]
-	(*t)[last] = nil
-	*t = (*t)[:last]
-	w.place = -1
+func (t *timeline) take() *worker {
+	w := (*t)[0]
+	t.drop(w)
 	return w
 }
 
-func (t *timeline) add(w *worker) { heap.Push(t, w) }
-
-func (t *timeline) take() *worker { return heap.Pop(t).(*worker) }
-
-func (t *timeline) drop(w *worker) { heap.Remove(t, w.place) }
+// drop takes a worker out, wherever it is.
+func (t *timeline) drop(w *worker) {
+	h := *t
+	last := h[len(h)-1]
+	h[len(h)-1] = nil
+	*t = h[:len(h)-1]
+	if last != w {
+		last.place = w.place
+		h[last.place] = last
+		t.place(last)
+	}
+	w.place = -1
+}
 
 // place puts a worker where its new due time belongs, whether it is in the heap or not.
 func (t *timeline) place(w *worker) {
@@ -59,5 +47,39 @@ func (t *timeline) place(w *worker) {
 		t.add(w)
 		return
 	}
-	heap.Fix(t, w.place)
+	t.rise(w)
+	t.sink(w)
+}
+
+// rise moves a worker up past those that are due after it.
+func (t timeline) rise(w *worker) {
+	i := w.place
+	for i > 0 {
+		parent := (i - 1) / 2
+		if !w.before(t[parent]) {
+			break
+		}
+		t[i] = t[parent]
+		t[i].place = i
+		i = parent
+	}
+	t[i], w.place = w, i
+}
+
+// sink moves a worker down past those that are due before it.
+func (t timeline) sink(w *worker) {
+	i := w.place
+	for {
+		child := 2*i + 1
+		if child+1 < len(t) && t[child+1].before(t[child]) {
+			child++
+		}
+		if child >= len(t) || !t[child].before(w) {
+			break
+		}
+		t[i] = t[child]
+		t[i].place = i
+		i = child
+	}
+	t[i], w.place = w, i
 }

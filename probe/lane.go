@@ -40,21 +40,33 @@ func (m *Manager) unqueue(w *worker) {
 	w.pod.parked = slices.DeleteFunc(w.pod.parked, func(other *worker) bool { return other == w })
 }
 
-// dispatch starts what may start. Each run goes on in a goroutine of its slot, which
-// takes the next one when it is done and ends when there is none.
+// dispatch starts what may start now. Each run goes on in a goroutine of its slot,
+// which takes the next one when it is done and ends when there is none: so a long
+// queue needs no more goroutines than there were free slots.
 func (m *Manager) dispatch(ctx context.Context) {
+	for _, r := range m.startAll(ctx) {
+		go m.work(ctx, r)
+	}
+	clear(m.starting)
+}
+
+func (m *Manager) startAll(ctx context.Context) []*run {
+	var todo effects
+	defer func() { todo.run() }()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.starting = m.starting[:0]
 	for i := range m.lanes {
 		for {
-			m.mu.Lock()
 			r, effects := m.next(ctx, i)
-			m.mu.Unlock()
-			effects.run()
+			todo = append(todo, effects...)
 			if r == nil {
 				break
 			}
-			go m.work(ctx, r)
+			m.starting = append(m.starting, r)
 		}
 	}
+	return m.starting
 }
 
 // next takes a slot of a lane for the queued worker that was due first; nil if there
@@ -67,6 +79,7 @@ func (m *Manager) next(ctx context.Context, i int) (*run, effects) {
 		now := m.now()
 		switch {
 		case w.lost != nil: // 9.5: no second call beside one that hangs
+			w.view = View{}
 			w.advance(now)
 			effects = append(effects, m.judge(w, m.timedOut(w), nil, now)...)
 		case w.pod.running >= m.options.PodSlots:
@@ -97,7 +110,8 @@ func (m *Manager) begin(ctx context.Context, w *worker, lane int, now time.Durat
 	m.lateness = max(m.lateness, late)
 	m.metrics.late.Record(ctx, late.Seconds())
 	w.advance(now)
-	r := &run{worker: w, lane: lane, id: w.state.ID, began: now, end: now + w.timing.Period}
+	r := &run{worker: w, lane: lane, id: w.state.ID, began: now, end: now + w.timing.Period, view: w.view}
+	w.view = View{}
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	w.run = r
 	w.stage, w.due = running, now+patience(w)

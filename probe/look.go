@@ -11,17 +11,23 @@ import (
 )
 
 // look collects what a decision needs. It is called without the lock, before the
-// worker is shared or by the scheduler, who alone changes the worker's container.
-func (m *Manager) look(w *worker, view View, known bool, now time.Time) decide.Look {
+// worker is shared or by the scheduler, who alone changes the worker's container. It
+// writes to seen, if there is a container.
+func (m *Manager) look(w *worker, view View, known bool, now time.Time, seen *decide.Container) decide.Look {
 	l := decide.Look{Kind: w.kind, Known: known, InitialDelay: w.timing.InitialDelay, Now: now}
 	if !known {
 		return l
 	}
 	l.Ended = view.Status.Phase == v1.PodSucceeded || view.Status.Phase == v1.PodFailed
 	l.Deleting = view.Leaving || view.Pod.DeletionTimestamp != nil
-	l.Container = containerOf(view, w.name)
-	if l.Container != nil && l.Container.Running && w.state.ID.IsZero() {
-		l.Before = m.before(view.Pod, w.name, w.kind, w.probe, w.timing.Period, l.Container.ID)
+	c, ok := containerOf(view, w.name)
+	if !ok {
+		return l
+	}
+	*seen = c
+	l.Container = seen
+	if c.Running && w.state.ID.IsZero() {
+		l.Before = m.before(view.Pod, w.name, w.kind, w.probe, w.timing.Period, c.ID)
 	}
 	return l
 }
@@ -44,8 +50,8 @@ func (m *Manager) before(pod *v1.Pod, container string, k Kind, p *v1.Probe, per
 }
 
 // containerOf reads a container's status: app containers first (section 3, row 3).
-// Nil without a container ID.
-func containerOf(view View, name string) *decide.Container {
+// False without a container ID.
+func containerOf(view View, name string) (out decide.Container, ok bool) {
 	for _, list := range [...][]v1.ContainerStatus{view.Status.ContainerStatuses, view.Status.InitContainerStatuses} {
 		for i := range list {
 			if c := &list[i]; c.Name == name {
@@ -53,15 +59,15 @@ func containerOf(view View, name string) *decide.Container {
 			}
 		}
 	}
-	return nil
+	return out, false
 }
 
-func readStatus(view View, c *v1.ContainerStatus) *decide.Container {
+func readStatus(view View, c *v1.ContainerStatus) (out decide.Container, ok bool) {
 	id, err := runtime.ParseContainerID(c.ContainerID)
 	if err != nil || id.IsZero() {
-		return nil
+		return out, false
 	}
-	out := &decide.Container{ID: id, Started: c.Started != nil && *c.Started}
+	out = decide.Container{ID: id, Started: c.Started != nil && *c.Started}
 	switch {
 	case c.State.Running != nil:
 		out.Running, out.StartedAt = true, c.State.Running.StartedAt.Time
@@ -71,7 +77,7 @@ func readStatus(view View, c *v1.ContainerStatus) *decide.Container {
 	case c.State.Terminated != nil:
 		out.Stays = stays(view, c.Name, c.State.Terminated.ExitCode)
 	}
-	return out
+	return out, true
 }
 
 // stays reports whether a container that ended is not run again (section 3, row 6).

@@ -23,6 +23,10 @@ type Manager struct {
 	results [decide.Kinds]*results
 	wake    chan struct{} // one slot: the scheduler has something new
 
+	// What the scheduler looks at and starts, kept so that it allocates nothing.
+	looked   decide.Container
+	starting []*run
+
 	mu       sync.Mutex
 	pods     map[types.UID]*podEntry
 	due      timeline
@@ -77,7 +81,7 @@ func (m *Manager) AddPod(pod *v1.Pod) {
 	looks := make([]decide.Look, len(fresh))
 	for i, w := range fresh {
 		w.timing = m.options.timing(pod, w.name, w.kind, w.probe)
-		looks[i] = m.look(w, view, known, wall)
+		looks[i] = m.look(w, view, known, wall, new(decide.Container))
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -17,13 +17,13 @@ import (
 type metrics struct {
 	meter          metric.Meter
 	duration, late metric.Float64Histogram
-	kinds          [decide.Kinds]metric.MeasurementOption
+	kinds          [decide.Kinds][]metric.RecordOption
 }
 
 func newMetrics(m *Manager) (*metrics, error) {
 	out := &metrics{meter: m.options.Meter}
 	for k := range out.kinds {
-		out.kinds[k] = metric.WithAttributes(attribute.String("probe_type", Kind(k).String())) //nolint:gosec // three kinds
+		out.kinds[k] = []metric.RecordOption{metric.WithAttributes(attribute.String("probe_type", Kind(k).String()))} //nolint:gosec // three kinds
 	}
 	var errs [2]error
 	seconds, bounds := metric.WithUnit("s"), metric.WithExplicitBucketBoundaries(buckets.Seconds()...)

@@ -84,5 +84,5 @@ func (m *Manager) event(p *podEntry, container, reason, text string) {
 
 // took records how long a probe took that did not fail (10.1).
 func (m *metrics) took(ctx context.Context, w *worker, took time.Duration) {
-	m.duration.Record(ctx, took.Seconds(), m.kinds[w.kind])
+	m.duration.Record(ctx, took.Seconds(), m.kinds[w.kind]...)
 }

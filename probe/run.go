@@ -40,6 +40,7 @@ type run struct {
 	cancel context.CancelCauseFunc
 	began  time.Duration // the present attempt
 	end    time.Duration // no attempt begins later
+	view   View          // what the look showed; empty once an attempt was made of it
 	// gone: its slot was given away; what it says comes to nothing. Guarded by the
 	// manager's lock.
 	gone bool
@@ -177,11 +178,8 @@ func (m *Manager) timedOut(w *worker) Outcome {
 
 // impatient deals with a run whose time is over: first it is cancelled, then its slot
 // is given away (9.5). The worker has just left the heap. The caller holds the lock.
-func (m *Manager) impatient(w *worker) effects {
-	r, now := w.run, m.now()
-	if r == nil || w.place >= 0 {
-		return nil // it ended, or another one began, in the meantime
-	}
+func (m *Manager) impatient(w *worker, now time.Duration) effects {
+	r := w.run
 	if over := r.began + w.timing.Timeout + hungGrace; w.stage == running && now < over {
 		r.cancel(errTimeout)
 		w.due = over
@@ -244,13 +242,14 @@ func (m *Manager) finish(ctx context.Context, r *run, out Outcome, err error) *r
 func (m *Manager) judge(w *worker, out Outcome, err error, now time.Duration) effects {
 	w.output, w.executed = cut(out.Output, explainOutput), now
 	todo := m.report(w, out, err)
+	results := m.results[w.kind]
+	stored, _ := results.get(w.state.ID)
 	if err == nil {
 		result := Success
 		if out.Verdict == VerdictFailure || out.Verdict == VerdictUnknown {
 			result = Failure
 		}
-		before, results := w.state, m.results[w.kind]
-		stored, _ := results.get(w.state.ID)
+		before := w.state
 		var store bool
 		w.state, store = decide.Judge(w.kind, thresholdsOf(w.kind, w.probe), w.state, result)
 		changed := store && stored != result
@@ -261,7 +260,7 @@ func (m *Manager) judge(w *worker, out Outcome, err error, now time.Duration) ef
 		if changed || result == Failure || before.Last != w.state.Last || m.stale(w, now) {
 			m.remember(w, stored, changed, now) // before anybody can act on it
 		}
-		if store {
+		if changed {
 			results.set(w.pod.uid, w.state.ID, result, false)
 		}
 		if w.state.Hold {
@@ -272,14 +271,13 @@ func (m *Manager) judge(w *worker, out Outcome, err error, now time.Duration) ef
 	}
 	wanted := w.again
 	w.again = nothing
-	current, _ := m.results[w.kind].get(w.state.ID)
 	switch {
-	case wanted == afresh, wanted == another && current != Success, w.grid <= now:
+	case wanted == afresh, wanted == another && stored != Success, w.grid <= now:
 		w.due = now
 	default:
 		w.due = w.grid
 	}
-	if fast := m.fast(w, current); fast > 0 && w.due > now+fast {
+	if fast := m.fast(w, stored); fast > 0 && w.due > now+fast {
 		w.due = now + fast
 		w.grid = w.due
 	}

@@ -25,26 +25,27 @@ func (m *Manager) schedule(ctx context.Context) {
 	defer timer.Stop()
 	var batch []*worker
 	for {
+		fired := false
 		select {
 		case <-ctx.Done():
 			return
 		case <-timer.C():
+			fired = true
 		case <-m.wake:
 		}
-		for {
-			batch = m.takeDue(batch[:0])
-			if len(batch) == 0 {
-				break
-			}
+		for more := true; more; {
+			var effects effects
+			batch, effects = m.takeDue(batch[:0])
+			effects.run()
 			for _, w := range batch {
 				m.attend(w)
 			}
+			more = len(batch) == maxBatch
 			clear(batch)
 			m.dispatch(ctx)
 		}
-		m.dispatch(ctx)
 		if pause, ok := m.pause(); ok {
-			if !timer.Stop() {
+			if !fired && !timer.Stop() {
 				select {
 				case <-timer.C():
 				default:
@@ -55,8 +56,13 @@ func (m *Manager) schedule(ctx context.Context) {
 	}
 }
 
-// pause is the time until the next worker is due; false if none waits. From then on
-// the scheduler has to be told of what cannot wait that long.
+// together is how far apart due times may be that the scheduler wakes up for once: with
+// thousands of probes, most of what a run costs is to wake up for it alone.
+const together = time.Millisecond
+
+// pause is the time until the next worker is due, or a little longer if that is very
+// soon; false if none waits. From then on the scheduler has to be told of what cannot
+// wait until then.
 func (m *Manager) pause() (time.Duration, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -68,46 +74,48 @@ func (m *Manager) pause() (time.Duration, bool) {
 		return 0, false
 	}
 	m.armed = m.due[0].due
-	return max(m.due[0].due-m.now(), 0), true
+	if due := m.due[0].due - m.now(); due > 0 {
+		return max(due, together), true
+	}
+	return 0, true
 }
 
 // maxBatch bounds how many workers are taken at once, so that runs begin before all
 // are looked at.
 const maxBatch = 256
 
-// takeDue takes the workers whose time has come, in order.
-func (m *Manager) takeDue(batch []*worker) []*worker {
+// takeDue takes the workers whose time has come and who are to be looked at, in order,
+// and deals with those whose runs take too long.
+func (m *Manager) takeDue(batch []*worker) ([]*worker, effects) {
 	now := m.now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.armed = 0
+	var todo effects
 	for len(m.due) > 0 && len(batch) < maxBatch && m.due[0].due <= now {
 		w := m.due.take()
-		if w.stage == waiting {
-			w.stage = looking
+		if w.stage != waiting {
+			todo = append(todo, m.impatient(w, now)...)
+			continue
 		}
+		w.stage = looking
 		batch = append(batch, w)
 	}
-	return batch
+	return batch, todo
 }
 
-// attend deals with a worker whose time has come: a look, or the end of patience
-// with its run.
+// attend looks at a worker.
 func (m *Manager) attend(w *worker) {
-	m.mu.Lock()
-	if w.stage != looking {
-		effects := m.impatient(w)
-		m.mu.Unlock()
-		effects.run()
-		return
-	}
-	m.mu.Unlock()
 	view, known := m.options.Pods.View(w.pod.uid)
-	look := m.look(w, view, known, m.options.Clock.Now())
+	wall := m.options.Clock.Now()
+	look := m.look(w, view, known, wall, &m.looked)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if w.stage == looking {
-		m.settle(w, look, m.now())
+	if w.stage != looking {
+		return
+	}
+	if m.settle(w, look, wall.Sub(m.epoch)); w.stage == queued {
+		w.view = view
 	}
 }
 
@@ -170,9 +178,9 @@ func (m *Manager) Observed(pod *v1.Pod, status *v1.PodStatus) {
 	view := View{Pod: pod, Status: status}
 	poke := false
 	for _, w := range entry.workers {
-		c := containerOf(view, w.name)
+		c, ok := containerOf(view, w.name)
 		switch {
-		case c == nil:
+		case !ok:
 			continue
 		case c.ID != w.state.ID || w.stage == waiting && w.why != "" && !w.state.Hold, !c.Running:
 			poke = m.ask(w, afresh) || poke

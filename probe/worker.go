@@ -52,7 +52,8 @@ type worker struct {
 	place               int // in the heap it is in
 	number              uint64
 
-	run *run // while it runs
+	view View // what the look showed, while it is queued
+	run  *run // while it runs
 	// lost is a run that was given up and has not come back (9.5).
 	lost *run
 
