@@ -352,9 +352,11 @@ func TestSourcesNotReady(t *testing.T) {
 }
 
 // TestListFails is edge 2, HK4: nothing is judged by a list that failed, the rest is
-// done.
+// done: statuses, probes and gauges.
 func TestListFails(t *testing.T) {
-	n := newNode(t, nil)
+	m, probes := newMeter(), &keeper{}
+	n := newNode(t, func(o *Options) { o.Meter, o.Probes = m, probes })
+	n.workers["ending"] = Worker{State: WorkerTerminating, HasConfig: true}
 	n.want(newPod("new"))
 	n.runs["orphan"], n.podDirs["gone"], n.content["gone"] = true, true, true
 	n.phases["gone"] = v1.PodFailed
@@ -365,6 +367,13 @@ func TestListFails(t *testing.T) {
 	n.did(t, "statuses are still dropped", "drop status gone")
 	if !n.synced {
 		t.Error("SyncKnownPods was not called")
+	}
+	if want := []types.UID{"ending"}; !slices.Equal(probes.pods, want) {
+		t.Errorf("probes are kept of %v, want %v", probes.pods, want)
+	}
+	if m.values["kubelet_desired_pods{static=}"] != 1 || m.values["kubelet_active_pods{static=}"] != 1 ||
+		m.values["kubelet_working_pods{config=orphan,lifecycle=terminating,static=}"] != 1 {
+		t.Errorf("gauges %v", m.values)
 	}
 	n.runsErr = nil
 	n.pass(t, "the list is back", "restart new", "kill orphan", "remove folder gone", "collect gone")

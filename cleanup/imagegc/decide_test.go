@@ -74,7 +74,7 @@ func TestDecide(t *testing.T) {
 		{"edge 29: capacity 0", Input{Policy: policy, Disk: &Disk{}, Images: []Image{unused("a", 1)}}, "a", 0},
 		{"usage unknown", Input{Policy: policy, Images: []Image{unused("a", 1)}}, "a", 0},
 		{"IG1: off at 100 %", Input{Policy: off, Disk: disk(0), Images: []Image{unused("a", 1)}}, "a", 0},
-		{"ND5, IG3: pinned, used and young stay", Input{Policy: policy, Disk: disk(0), Images: []Image{pinned, used, young, unused("a", 1)}}, "-a pinned used young", 20 * gib},
+		{"ND5, IG3, edge 27: pinned, used and young stay", Input{Policy: policy, Disk: disk(0), Images: []Image{pinned, used, young, unused("a", 1)}}, "-a pinned used young", 20 * gib},
 		{"IG8: pressure takes all but those", Input{Policy: policy, Pressure: true, Disk: disk(90), Images: []Image{pinned, used, young, unused("a", 1), unused("b", 2)}}, "-a -b pinned used young", 0},
 		{"IG4: old ones go, young in use stay", Input{Policy: aged, Disk: disk(90), Images: []Image{unused("a", 49), unused("b", 51), used}}, "-a used b", 0},
 		{"IG4, edge 27: a never used one is as old as it is known", Input{Policy: aged, Disk: disk(90), Images: []Image{

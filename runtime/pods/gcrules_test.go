@@ -201,6 +201,80 @@ func TestGarbageCollectSandboxes(t *testing.T) {
 	})
 }
 
+// spec/cleanup.md SB1 to SB3, SB5, edge case 23: of a live pod both sandboxes stay, the
+// old one for its container and the new one for being the newest; the plan says so. Of
+// a pod that is gone only the empty one goes while the container of the other cannot be
+// removed, and the other in the same run as that.
+func TestGarbageCollectTwoSandboxes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		pod := newPod()
+		w.settle(pod)
+		if err := w.fake.FailSandbox(w.read(pod).Sandboxes[0].ID); err != nil {
+			t.Fatal(err)
+		}
+		creates := w.fake.Inject(fake.Fault{Match: fake.Match{Method: fake.CreateContainer}, Effect: fake.Effect{Err: errors.New("no")}})
+		for range 2 {
+			w.sync(pod)
+			pass(time.Minute)
+		}
+		creates()
+		boxes := w.read(pod).Sandboxes
+		if len(boxes) != 2 || len(w.read(pod).Containers) != 1 {
+			t.Fatalf("%d sandboxes, containers %v", len(boxes), w.read(pod).Containers)
+		}
+		if err := w.fake.StopPodSandbox(t.Context(), boxes[0].ID); err != nil { // dead, as the old one is
+			t.Fatal(err)
+		}
+		live := pods.GCPolicy{SourcesReady: true}
+		kept := map[string]string{}
+		plan, err := w.m.PlanGarbageCollect(t.Context(), live)
+		for _, a := range plan {
+			kept[a.ID] = a.Kept
+		}
+		if err != nil || kept[boxes[0].ID] != "ND4: the newest sandbox of a living pod" || kept[boxes[1].ID] != "ND4: containers belong to it" {
+			t.Errorf("DR3: %v, err %v", kept, err)
+		}
+		if report, err := w.m.GarbageCollect(t.Context(), live); err != nil || len(report.Containers)+len(report.Sandboxes) > 0 {
+			t.Errorf("edge 23: of a live pod %+v, err %v", report, err)
+		}
+		gone := pods.GCPolicy{SourcesReady: true, ContentShouldBeRemoved: func(types.UID) bool { return true }}
+		repair := w.fake.Inject(fake.Fault{Match: fake.Match{Method: fake.RemoveContainer}, Effect: fake.Effect{Err: errors.New("busy")}})
+		report, err := w.m.GarbageCollect(t.Context(), gone)
+		if err == nil || len(report.Containers) > 0 || !slices.Equal(report.Sandboxes, []string{boxes[0].ID}) {
+			t.Errorf("edge 23: of a gone pod %+v, err %v", report, err)
+		}
+		repair()
+		report, err = w.m.GarbageCollect(t.Context(), gone)
+		if err != nil || len(report.Containers) != 1 || !slices.Equal(report.Sandboxes, []string{boxes[1].ID}) {
+			t.Errorf("edge 23: then %+v, err %v", report, err)
+		}
+	})
+}
+
+// spec/cleanup.md ID1, edge case 37: what somebody else has removed since the list was
+// read counts as removed.
+func TestGarbageCollectVanished(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, pod := crashing(t)
+		if err := w.m.KillPod(t.Context(), pod, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range []fake.Method{fake.RemoveContainer, fake.StopPodSandbox, fake.RemovePodSandbox} {
+			w.fake.Inject(fake.Fault{Match: fake.Match{Method: m}, Effect: fake.Effect{Err: fmt.Errorf("no such thing: %w", runtime.ErrNotFound)}})
+		}
+		var done []error
+		gone := pods.GCPolicy{
+			SourcesReady: true, ContentShouldBeRemoved: func(types.UID) bool { return true },
+			Done: func(_ pods.GCAction, err error) { done = append(done, err) },
+		}
+		report, err := w.m.GarbageCollect(t.Context(), gone)
+		if err != nil || errors.Join(done...) != nil || len(done) != 5 || len(report.Containers) != 4 || len(report.Sandboxes) != 1 {
+			t.Errorf("edge 37: %+v, err %v, told %v", report, err, done)
+		}
+	})
+}
+
 // spec/cleanup.md CG4, CG8, edge case 20: limits as the engine's settings give
 // them, on a real list.
 func TestGarbageCollectLimits(t *testing.T) {

@@ -53,12 +53,26 @@ func (m *Manager) HasVolumes(ctx context.Context, uid types.UID) (bool, error) {
 	return len(mounts) > 0, nil
 }
 
+// mountDoubt is an error because of which a volume may be mounted: its manager says so,
+// or cannot tell.
+type mountDoubt struct{ error }
+
+func (d mountDoubt) Unwrap() error { return d.error }
+
+func maybeMounted(err error) error {
+	if err == nil {
+		return nil
+	}
+	return mountDoubt{err}
+}
+
 // RemovalRule returns the name of the rule of spec/cleanup.md 4 behind an error of
-// [Manager.RemovePodDir], empty if it is none's: OD2 for a mount, OD9 for left-over
-// data of a volume.
+// [Manager.RemovePodDir], empty if it is none's: OD2 for what is or may be mounted, OD9
+// for left-over data of a volume.
 func RemovalRule(err error) string {
+	var doubt mountDoubt
 	switch {
-	case errors.Is(err, poddir.ErrMounted):
+	case errors.Is(err, poddir.ErrMounted), errors.As(err, &doubt):
 		return "OD2"
 	case errors.Is(err, poddir.ErrLeftover):
 		return "OD9"

@@ -207,7 +207,7 @@ func (m *Manager) TearDownVolumes(ctx context.Context, uid types.UID) error {
 	// Sub-paths are held by ourselves, of everybody's volumes, and go first.
 	problems = append(problems, ownVolumes{m}.TearDown(ctx, uid))
 	if m.options.Volumes != nil {
-		problems = append(problems, m.options.Volumes.TearDown(ctx, uid))
+		problems = append(problems, maybeMounted(m.options.Volumes.TearDown(ctx, uid)))
 	}
 	if err := errors.Join(problems...); err != nil {
 		return fmt.Errorf("tear down volumes: %w", err)
@@ -229,10 +229,10 @@ func (m *Manager) RemovePodDir(ctx context.Context, uid types.UID) error {
 		// Not knowing is taken for mounted (spec/cleanup.md OD2).
 		names, err := m.options.Volumes.Mounted(ctx, uid)
 		if err != nil {
-			return fmt.Errorf("remove pod directory: mounted volumes: %w", err)
+			return fmt.Errorf("remove pod directory: mounted volumes: %w", maybeMounted(err))
 		}
 		if len(names) > 0 {
-			return fmt.Errorf("remove pod directory: volumes %s are still mounted", strings.Join(names, ", "))
+			return maybeMounted(fmt.Errorf("remove pod directory: volumes %s are still mounted", strings.Join(names, ", ")))
 		}
 	}
 	if err := m.dirs.Remove(uid); err != nil {

@@ -377,8 +377,12 @@ func TestRemovePodDirAsksTheManager(t *testing.T) {
 			{"edge 11: it does not know", func() { disk.mounted, disk.mountedErr = nil, errors.New("no idea") }, "no idea"},
 		} {
 			step.prepare()
-			if err := w.m.RemovePodDir(t.Context(), pod.UID); err == nil || !strings.Contains(err.Error(), step.says) {
+			err := w.m.RemovePodDir(t.Context(), pod.UID)
+			if err == nil || !strings.Contains(err.Error(), step.says) {
 				t.Errorf("%s: err %v", step.name, err)
+			}
+			if rule := pods.RemovalRule(err); rule != "OD2" {
+				t.Errorf("%s: operators read the rule %q for %v", step.name, rule, err)
 			}
 			if dirs, err := w.m.PodDirs(); err != nil || len(dirs) != 1 {
 				t.Errorf("%s: OD5: folders %v, err %v", step.name, dirs, err)

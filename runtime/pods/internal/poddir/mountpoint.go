@@ -57,7 +57,11 @@ func unmount(dir *os.File, name string, expect func(*os.File) error) error {
 		if err != nil || !mounted {
 			return err
 		}
-		if err := unix.Unmount(filepath.Join(handle(dir), name), unix.UMOUNT_NOFOLLOW); err != nil {
+		err = unix.Unmount(filepath.Join(handle(dir), name), unix.UMOUNT_NOFOLLOW)
+		if errors.Is(err, unix.EBUSY) {
+			return fmt.Errorf("unmount %s: %w, or used (%w)", name, ErrMounted, err)
+		}
+		if err != nil {
 			return fmt.Errorf("unmount %s: %w", name, err)
 		}
 	}

@@ -144,7 +144,10 @@ func dropSubPath(dir *os.File, name string) error {
 	}
 	err := unix.Unlinkat(int(dir.Fd()), name, 0)
 	if errors.Is(err, unix.EISDIR) || errors.Is(err, unix.EPERM) {
-		return unlinkDir(dir, name)
+		if err = unlinkDir(dir, name); errors.Is(err, unix.ENOTEMPTY) {
+			return tree{dir: dir}.leftover(name)
+		}
+		return err
 	}
 	if err != nil {
 		return ignoreMissing(fmt.Errorf("remove %s: %w", name, err))

@@ -173,7 +173,29 @@ func TestRemoveRules(t *testing.T) {
 		}, poddir.ErrMounted, ""},
 		{"edge 10: something is mounted below a volume in memory", func(t *testing.T, s poddir.Store, pod string) (string, func() error) {
 			return bind(t, filepath.Join(memory(t, s, poddir.VolumeDir{}), "sub"))
-		}, unix.EBUSY, ""},
+		}, poddir.ErrMounted, "device or resource busy"},
+		{"OD2: a process uses a volume in memory", func(t *testing.T, s poddir.Store, pod string) (string, func() error) {
+			file := filepath.Join(memory(t, s, poddir.VolumeDir{}), "data")
+			write(t, file, "x")
+			f, err := os.Open(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return file, f.Close
+		}, poddir.ErrMounted, "device or resource busy"},
+		{"OD2: a process works in the folder: that is no reason to keep it", func(t *testing.T, s poddir.Store, pod string) (string, func() error) {
+			dir := filepath.Join(pod, "containers/app")
+			if err := os.MkdirAll(dir, 0o750); err != nil {
+				t.Fatal(err)
+			}
+			worker := exec.CommandContext(t.Context(), "sleep", "1000")
+			worker.Dir = dir
+			if err := worker.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _, _ = worker.Process.Kill(), worker.Wait() })
+			return "", nil
+		}, nil, ""},
 		{"OD2: another file system where a volume in memory would be", func(t *testing.T, s poddir.Store, pod string) (string, func() error) {
 			return bind(t, filepath.Join(pod, "volumes", poddir.EmptyDir, "other"))
 		}, poddir.ErrMounted, ""},
@@ -196,7 +218,7 @@ func TestRemoveRules(t *testing.T) {
 			file := filepath.Join(pod, "volume-subpaths/v/app/0/data")
 			write(t, file, "x")
 			return file, func() error { return os.Remove(file) }
-		}, unix.ENOTEMPTY, ""},
+		}, poddir.ErrLeftover, "volume-subpaths/v/app/0, last changed 20"},
 		{"edge 13, OD3: the file a sub-path was mounted on", func(t *testing.T, s poddir.Store, pod string) (string, func() error) {
 			write(t, filepath.Join(pod, "volume-subpaths/v/app/0"), "")
 			return "", nil
