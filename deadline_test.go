@@ -70,8 +70,7 @@ func TestActiveDeadline(t *testing.T) {
 	})
 }
 
-// TestDueInOrder: W1, W2, edge case 34. A later time replaces an earlier one; due is
-// who has reached the time, at that moment.
+// TestDueInOrder: W1, W2. A pod whose deadline was moved fails when the new one passes.
 func TestDueInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, fake.New(fake.Options{}), t.TempDir()).start()

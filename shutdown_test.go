@@ -52,6 +52,9 @@ func TestShutdown(t *testing.T) {
 		if strings.Join(got, "\n") != strings.Join(want, "\n") {
 			t.Errorf("report:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
+		if took := report.Ended.Sub(report.Began); took > time.Minute {
+			t.Errorf("edge case 35: it took %v, the group without pods has an hour", took)
+		}
 		for _, p := range r.engine.Pods() {
 			if p.Status.Reason != "Terminated" || p.Status.Message != shutdown.Message || !disrupted(&p) {
 				t.Errorf("%s: %+v", p.Name, p.Status)

@@ -115,7 +115,7 @@ func TestUnitHistory(t *testing.T) {
 }
 
 // The heap gives the records back in order of time, then UID, whatever was
-// moved and removed in between.
+// moved and removed in between (syncloop.md W1, W2, edge case 34).
 func TestUnitTimers(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	for range 200 {
