@@ -200,6 +200,23 @@ func TestMirrors(t *testing.T) {
 	o.pass(t, "SG1: a source is missing all of a sudden")
 }
 
+// TestMirrorMeanwhile is ND7, DR1, edge 18: a static pod that begins to be terminated
+// after the plan was made keeps its mirror.
+func TestMirrorMeanwhile(t *testing.T) {
+	o := newOutback(t, nil)
+	o.mirrors = []types.NamespacedName{{Namespace: "ns", Name: "m"}}
+	fences := 0
+	err := o.Housekeep(t.Context(), func(critical func()) {
+		critical()
+		fences++
+		o.terminating["ns/m"] = fences == 2 // the plan is made before
+	})
+	last := o.LastOutcomes()
+	if err != nil || len(o.mirrors) != 1 || len(last) != 1 || last[0].Result != Skipped || !strings.HasPrefix(last[0].Why, "ND7") {
+		t.Errorf("%v, left %v, outcomes %+v", err, o.mirrors, last)
+	}
+}
+
 // TestConverged is HI5 and ID2: after two passes nothing of gone pods is left, and the
 // plan of what remains is empty.
 func TestConverged(t *testing.T) {

@@ -205,10 +205,12 @@ func TestRemoveRules(t *testing.T) {
 			return file, func() error { return os.Remove(file) }
 		}, poddir.ErrLeftover, "kubernetes.io~csi/pvc/data, last changed 20"},
 		{"OD4: a link among the volumes", func(t *testing.T, s poddir.Store, pod string) (string, func() error) {
-			target, link := filepath.Join(t.TempDir(), "f"), filepath.Join(pod, "volumes/example.com~x")
-			write(t, target, "x")
+			target, link := filepath.Join(t.TempDir(), "empty"), filepath.Join(pod, "volumes/example.com~x")
+			if err := errors.Join(os.Mkdir(target, 0o750), os.Mkdir(filepath.Dir(link), 0o750), os.Symlink(filepath.Dir(target), link)); err != nil {
+				t.Fatal(err)
+			}
 			return target, func() error { return os.Remove(link) }
-		}, nil, ""},
+		}, poddir.ErrLeftover, "volumes/example.com~x, last changed 20"},
 		{"OD6: volumes is no folder", func(t *testing.T, s poddir.Store, pod string) (string, func() error) {
 			file := filepath.Join(pod, "volumes")
 			write(t, file, "x")
