@@ -13,6 +13,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/status"
 )
@@ -259,7 +260,9 @@ func TestRecordsOfNobody(t *testing.T) {
 		n.kill(first)
 		n.rt.Wipe()
 
-		r := n.agent()
+		r := n.agent(func(c *podwright.Config) { // nothing happens in this day: it need not be looked at every second
+			c.HousekeepingPeriod, c.RelistPeriod = 10*time.Minute, 10*time.Minute
+		})
 		r.set()
 		<-time.After(20 * time.Hour)
 		if len(n.records()) != 1 {
