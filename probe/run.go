@@ -199,13 +199,9 @@ func (m *Manager) impatient(w *worker, now time.Duration) effects {
 // finish takes what a run came to, and returns the next run of its slot.
 func (m *Manager) finish(ctx context.Context, r *run, out Outcome, err error) *run {
 	m.mu.Lock()
-	m.inFlight--
-	if m.inFlight == 0 && m.idle != nil {
-		close(m.idle)
-		m.idle = nil
-	}
 	w := r.worker
 	if r.gone {
+		m.leave()
 		if w.lost == r {
 			w.lost = nil
 		}
@@ -218,6 +214,7 @@ func (m *Manager) finish(ctx context.Context, r *run, out Outcome, err error) *r
 	w.run = nil
 	m.release(r)
 	if m.stopping || ctx.Err() != nil || w.stage != running {
+		m.leave()
 		m.mu.Unlock()
 		return nil
 	}
@@ -228,13 +225,30 @@ func (m *Manager) finish(ctx context.Context, r *run, out Outcome, err error) *r
 	todo := m.judge(w, out, err, now)
 	next, more := m.next(ctx, r.lane)
 	urgent := m.armed != 0 && (m.due[0].due < m.armed || m.startable())
+	todo = append(todo, more...)
+	if len(todo) == 0 {
+		m.leave()
+	}
 	m.mu.Unlock()
-	todo.run()
-	more.run()
+	if len(todo) > 0 { // what it says is part of the run: the end of Run waits for it
+		todo.run()
+		m.mu.Lock()
+		m.leave()
+		m.mu.Unlock()
+	}
 	if urgent {
 		m.poke()
 	}
 	return next
+}
+
+// leave counts a run as ended. The caller holds the lock.
+func (m *Manager) leave() {
+	m.inFlight--
+	if m.inFlight == 0 && m.idle != nil {
+		close(m.idle)
+		m.idle = nil
+	}
 }
 
 // judge takes an outcome: counts it, remembers it, and puts the worker back to wait.
