@@ -60,7 +60,7 @@ crash: ## kill the engine at every operation of some pods' lives and compare wha
 	  grep -v -e '^=== ' -e '^ *--- PASS' bin/crash.log; exit $$code
 
 crash-containerd: ## kill -9 an agent on a real containerd KILLS (200) times while pods come and go
-	cd examples && $(GO) test $(RACE) -count=1 -tags containerd -timeout 0 -run '^TestKillMarathon$$' -v ./nodeagent -kills=$(or $(KILLS),200)
+	cd examples && $(GO) test $(RACE) -count=1 -tags containerd -timeout 0 -run '^TestContainerdKills$$' -v ./nodeagent -kills=$(or $(KILLS),200)
 
 mutate-podworkers: ## break the state machine condition by condition; every break must be noticed
 	cd tools && $(GO) run ./mutate

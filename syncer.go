@@ -119,6 +119,7 @@ func (s *syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v
 	ctx = forPod(ctx, pod.UID)
 	desired := pod
 	pod = s.resizer.allocations.Allocated(pod)
+	view = uncut(view)
 	published, err := s.publish(pod, view, false, nil)
 	if err != nil {
 		return podworkers.SyncResult{}, err
@@ -179,6 +180,7 @@ func (s *syncer) act(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus, 
 		if err != nil {
 			return result, nil, fmt.Errorf("read the pod after changing it: %w", err)
 		}
+		fresh = uncut(fresh)
 		if !result.Again || i == maxResets {
 			return result, fresh, nil
 		}

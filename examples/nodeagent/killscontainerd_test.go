@@ -74,15 +74,11 @@ type killing struct {
 	live        map[string]bool       // those whose manifest is there
 }
 
-// TestKillMarathon is not part of the suite: make crash-containerd runs it. It finds
-// what is still open of rules 3.7 and 9.1 on containerd, mostly starts that containerd
-// gives up when their caller is killed.
-//
-// status.md 9.1, CK11, HI7, HI8, HI9: an agent is killed with
+// TestContainerdKills: status.md 9.1, CK11, HI7, HI8, HI9: an agent is killed with
 // SIGKILL at random moments while pods start, crash, complete and are deleted. No
 // container is started once too often, every exit code is told, no status goes back,
 // and nothing is left.
-func TestKillMarathon(t *testing.T) {
+func TestContainerdKills(t *testing.T) {
 	seed := *killSeed
 	if seed == 0 {
 		seed = rand.Uint64N(1_000_000) + 1

@@ -219,7 +219,6 @@ func (f *Runtime) createdContainer(id string) (*container, error) {
 // startContainer lets the script begin. The lock must be held.
 func (f *Runtime) startContainer(c *container) error {
 	if c.script.StartErr != nil {
-		c.started = c.created
 		f.end(c, Exit{Code: codeStartError, Reason: "StartError", Message: c.script.StartErr.Error()})
 		return c.script.StartErr
 	}

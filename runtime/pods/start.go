@@ -46,6 +46,8 @@ type starting struct {
 	ref *v1.ObjectReference
 	// environment is nil until it is built.
 	environment *criconfig.Environment
+	// stays: a container that never ran is still there.
+	stays bool
 	// holding: sub-paths of volumes are held for the runtime to mount.
 	holding bool
 }
@@ -243,13 +245,14 @@ func (st *starting) targetID() (string, error) {
 
 // restartCount is one more than the newest record's, or what the log files tell
 // when the runtime has none (spec/runtime.md 2.8). A container that was created and
-// never started has not run: the next one, which follows dropCreated, takes its number.
+// never started has not run: the next one, which follows dropCreated, takes its number
+// unless that is still in use.
 func (st *starting) restartCount() int {
 	record := st.status.Container(st.spec.Name)
 	switch {
 	case record == nil:
 		return st.m.nextLog(logDirName(st.pod), st.spec.Name)
-	case record.State == runtime.Created:
+	case record.State == runtime.Created && !st.stays:
 		return record.RestartCount
 	}
 	return record.RestartCount + 1
@@ -277,21 +280,32 @@ func (st *starting) dropCreated(ctx context.Context) error {
 	return nil
 }
 
-// dropOne looks right before it removes.
+// dropOne looks right before it removes. containerd may be unable to remove a container
+// whose start it has cut off (it knows of a task that the container does not): that
+// one is left behind, and keeps its number.
 func (st *starting) dropOne(ctx context.Context, id string) error {
-	now, err := st.m.runtime.ContainerStatus(ctx, id, false)
+	response, err := st.m.runtime.ContainerStatus(ctx, id, false)
 	switch {
 	case runtime.IsNotFound(err):
 		return nil
 	case err != nil:
 		return err
-	case runtime.ContainerState(now.GetStatus().GetState()) != runtime.Created:
+	}
+	now := runtime.NewContainerStatus(response.GetStatus(), "")
+	if now.State != runtime.Created && !now.CutOff() {
 		return errStartedMeanwhile
 	}
-	if err := st.m.runtime.RemoveContainer(ctx, id); err != nil && !runtime.IsNotFound(err) {
-		return err
+	err = st.m.runtime.RemoveContainer(ctx, id)
+	switch {
+	case runtime.IsNotFound(err):
+		return nil
+	case err != nil && now.CutOff() && ctx.Err() == nil:
+		st.m.options.Logger.Info("A container whose start was cut off cannot be removed; another one takes its place",
+			"podUID", st.pod.UID, "container", st.spec.Name, "id", id, "error", err.Error())
+		st.stays = true
+		return nil
 	}
-	return nil
+	return err
 }
 
 // postStart runs the hook; a container whose hook fails is killed

@@ -1,0 +1,28 @@
+package podwright
+
+import (
+	"slices"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// uncut returns a view that shows the containers whose start was cut off as what they
+// are: created, and never run. So an agent that is killed while it starts a pod fails no
+// pod that runs once, and no restart is counted and no crash held against it (HI8). The
+// view is shared, so what changes is copied.
+func uncut(view *runtime.PodStatus) *runtime.PodStatus {
+	if view == nil || !slices.ContainsFunc(view.Containers, (*runtime.ContainerStatus).CutOff) {
+		return view
+	}
+	out := *view
+	out.Containers = slices.Clone(view.Containers)
+	for i, c := range out.Containers {
+		if c.CutOff() {
+			created := *c
+			created.State, created.ExitCode, created.Reason, created.Message = runtime.Created, 0, "", ""
+			created.FinishedAt = created.StartedAt
+			out.Containers[i] = &created
+		}
+	}
+	return &out
+}

@@ -1,0 +1,34 @@
+package runtime_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// TestCutOff: HI8: only a start that was given up before the container had a task is no
+// run of it.
+func TestCutOff(t *testing.T) {
+	said := "failed to create containerd task: failed to create shim task: context canceled: unknown"
+	exited := runtime.ContainerStatus{State: runtime.Exited, ExitCode: 128, Reason: "StartError", Message: said}
+	for name, tc := range map[string]struct {
+		change func(*runtime.ContainerStatus)
+		want   bool
+	}{
+		"cut off":             {func(*runtime.ContainerStatus) {}, true},
+		"before the shim":     {func(s *runtime.ContainerStatus) { s.Message = "failed to create containerd task: context canceled" }, true},
+		"running":             {func(s *runtime.ContainerStatus) { s.State = runtime.Running }, false},
+		"it had begun":        {func(s *runtime.ContainerStatus) { s.StartedAt = time.Unix(1, 0) }, false},
+		"another end":         {func(s *runtime.ContainerStatus) { s.Reason = "Error" }, false},
+		"a bad command":       {func(s *runtime.ContainerStatus) { s.Message = "failed to create containerd task: exec: not found" }, false},
+		"out of time":         {func(s *runtime.ContainerStatus) { s.Message = "failed to create containerd task: context deadline exceeded" }, false},
+		"given up at the end": {func(s *runtime.ContainerStatus) { s.Message = "failed to start containerd task: context canceled" }, false},
+	} {
+		s := exited
+		tc.change(&s)
+		if got := s.CutOff(); got != tc.want {
+			t.Errorf("%s: %t, want %t", name, got, tc.want)
+		}
+	}
+}
