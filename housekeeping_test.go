@@ -23,6 +23,7 @@ import (
 
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/cleanup"
+	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/runtime/pods"
 	"github.com/podwright/podwright/status"
@@ -346,6 +347,50 @@ func errText(err error) string {
 		return ""
 	}
 	return err.Error()
+}
+
+// TestRunningRemovedByHand: HI8, cleanup edge case 30, status.md 3.4: somebody removes a
+// container that runs, of a pod whose containers run once. How it ended is not known, and
+// it is not run again, by this agent or the next one.
+func TestRunningRemovedByHand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newHost(t, fake.New(fake.Options{}))
+		pod := func() *v1.Pod { return withPolicy(newPod("web", "job", "server"), v1.RestartPolicyNever) }
+		r := n.agent()
+		r.set(pod())
+		r.phase("uid-web", v1.PodRunning, time.Minute)
+		<-time.After(5 * time.Second)
+		list, err := n.rt.ListContainers(t.Context(), &runtimeapi.ContainerFilter{LabelSelector: map[string]string{runtime.LabelContainerName: "job"}})
+		if err != nil || len(list) != 1 {
+			t.Fatal(list, err)
+		}
+		if err := n.rt.RemoveContainer(t.Context(), list[0].Id); err != nil {
+			t.Fatal(err)
+		}
+		lost := func() error {
+			for _, c := range r.pod("uid-web").Status.ContainerStatuses {
+				end := c.State.Terminated
+				if c.Name == "job" && (end == nil || end.ExitCode != 137 || end.Reason != "ContainerStatusUnknown") || c.Name == "server" && !c.Ready {
+					return fmt.Errorf("%+v", c)
+				}
+			}
+			return nil
+		}
+		for range 2 {
+			r.within(time.Minute, "its end to be known", lost)
+			<-time.After(5 * time.Minute)
+			if err := lost(); err != nil {
+				t.Error(err)
+			}
+			n.kill(r)
+			r = n.agent()
+			r.set(pod())
+			r.phase("uid-web", v1.PodRunning, time.Minute)
+		}
+		if got := starts(n.rt, "uid-web"); got != 2 {
+			t.Errorf("%d starts", got)
+		}
+	})
 }
 
 // TestRecordRemovedByHand: cleanup edge case 30, CK3, HI8, HI9: somebody removes a

@@ -312,14 +312,15 @@ func (s *syncer) put(pod *v1.Pod, in status.Input) (v1.PodStatus, error) {
 }
 
 // withMessages returns the view with the termination messages of its exited
-// containers filled in. The view is shared, so what changes is copied.
+// containers filled in, as far as a status shows them: the newest two of each name. The
+// view is shared, so what changes is copied.
 func (s *syncer) withMessages(view *runtime.PodStatus) *runtime.PodStatus {
 	if view == nil {
 		return nil
 	}
 	out := view
 	for i, c := range view.Containers {
-		if c.State != runtime.Exited {
+		if c.State != runtime.Exited || newerOf(c.Name, view.Containers[:i]) >= 2 {
 			continue
 		}
 		text := s.pods.TerminationMessage(c)
@@ -336,6 +337,16 @@ func (s *syncer) withMessages(view *runtime.PodStatus) *runtime.PodStatus {
 		out.Containers[i] = &changed
 	}
 	return out
+}
+
+// newerOf counts the containers of a name.
+func newerOf(name string, newer []*runtime.ContainerStatus) (n int) {
+	for _, c := range newer {
+		if c.Name == name {
+			n++
+		}
+	}
+	return n
 }
 
 // leave remembers a pod that is being stopped: it may be desired by nobody any

@@ -16,13 +16,15 @@ func TestCutOff(t *testing.T) {
 		change func(*runtime.ContainerStatus)
 		want   bool
 	}{
-		"cut off":             {func(*runtime.ContainerStatus) {}, true},
-		"before the shim":     {func(s *runtime.ContainerStatus) { s.Message = "failed to create containerd task: context canceled" }, true},
-		"running":             {func(s *runtime.ContainerStatus) { s.State = runtime.Running }, false},
-		"it had begun":        {func(s *runtime.ContainerStatus) { s.StartedAt = time.Unix(1, 0) }, false},
-		"another end":         {func(s *runtime.ContainerStatus) { s.Reason = "Error" }, false},
-		"a bad command":       {func(s *runtime.ContainerStatus) { s.Message = "failed to create containerd task: exec: not found" }, false},
-		"out of time":         {func(s *runtime.ContainerStatus) { s.Message = "failed to create containerd task: context deadline exceeded" }, false},
+		"cut off":         {func(*runtime.ContainerStatus) {}, true},
+		"before the shim": {func(s *runtime.ContainerStatus) { s.Message = "failed to create containerd task: context canceled" }, true},
+		"running":         {func(s *runtime.ContainerStatus) { s.State = runtime.Running }, false},
+		"it had begun":    {func(s *runtime.ContainerStatus) { s.StartedAt = time.Unix(1, 0) }, false},
+		"another end":     {func(s *runtime.ContainerStatus) { s.Reason = "Error" }, false},
+		"a bad command":   {func(s *runtime.ContainerStatus) { s.Message = "failed to create containerd task: exec: not found" }, false},
+		"out of time": {func(s *runtime.ContainerStatus) {
+			s.Message = "failed to create containerd task: context deadline exceeded"
+		}, false},
 		"given up at the end": {func(s *runtime.ContainerStatus) { s.Message = "failed to start containerd task: context canceled" }, false},
 	} {
 		s := exited

@@ -72,6 +72,10 @@ func (g *generator) container(k kind, c *v1.Container, old, out *v1.ContainerSta
 	case k == initial && out.State.Waiting != nil && g.completed(c):
 		// Its record was lost after it had done its work (3.5).
 		out.State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{Reason: reasonCompleted}}
+	case old != nil && old.State.Running != nil && g.staysEnded(c, exitUnknown):
+		// It ran and is gone without a trace, and is not run twice (HI8); unless it is
+		// the restart of all containers that has removed it.
+		out.State = lost(old.ContainerID)
 	case old != nil && old.State.Running != nil && out.LastTerminationState == (v1.ContainerState{}):
 		// It ran and is gone without a trace (3.4).
 		out.LastTerminationState = lost(old.ContainerID)
@@ -245,7 +249,7 @@ func (g *generator) appCreatedIn(sandbox string) bool {
 // reason of its failed start (3.5, 3.6).
 func (g *generator) waiting(k kind, c *v1.Container, old *v1.ContainerStatus, record *runtime.ContainerStatus, out *v1.ContainerStatus) {
 	why, ok := g.in.Waiting[c.Name]
-	if !ok || !g.restarts(k, c, record) {
+	if !ok || !g.restarts(k, c, record, out) {
 		return
 	}
 	if out.State.Terminated != nil {
@@ -257,10 +261,12 @@ func (g *generator) waiting(k kind, c *v1.Container, old *v1.ContainerStatus, re
 // restarts is the restart predicate of spec/runtime.md 6.1, with two exceptions:
 // an init container that succeeded, or must have, is left alone (3.5), and an
 // ephemeral container never runs twice.
-func (g *generator) restarts(k kind, c *v1.Container, record *runtime.ContainerStatus) bool {
+func (g *generator) restarts(k kind, c *v1.Container, record *runtime.ContainerStatus, out *v1.ContainerStatus) bool {
 	switch {
 	case g.ending():
 		return false
+	case record == nil && out.State.Terminated != nil && g.staysEnded(c, out.State.Terminated.ExitCode):
+		return false // its end is known, though the runtime has forgotten it
 	case record == nil:
 		return k != initial || !g.completed(c)
 	case record.State == runtime.Running:
@@ -271,6 +277,12 @@ func (g *generator) restarts(k kind, c *v1.Container, record *runtime.ContainerS
 		return false
 	}
 	return restartpolicy.OnExit(g.pod, c, record.ExitCode) != restartpolicy.Stay
+}
+
+// staysEnded reports whether a container that ended like this is not run again, not
+// even by a restart of all containers.
+func (g *generator) staysEnded(c *v1.Container, code int32) bool {
+	return !g.restart.possible && restartpolicy.OnExit(g.pod, c, code) == restartpolicy.Stay
 }
 
 // ending reports whether no container of the pod is started any more. That a pod

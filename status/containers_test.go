@@ -74,6 +74,8 @@ func TestContainerState(t *testing.T) {
 		{rule: "3.3 unknown, end known", old: oldStatus("T3", 0), records: []*runtime.ContainerStatus{unknown}, want: brief{State: "T:003:"}},
 		{rule: "3.4 edge 3", old: oldStatus("R", 2), want: brief{State: "W:ContainerCreating", Last: "T:137:ContainerStatusUnknown", Restarts: 3}},
 		{rule: "3.4 edge 4", options: []podOption{deleted}, old: oldStatus("R", 2), want: brief{State: "W:ContainerCreating", Last: "T:137:ContainerStatusUnknown", Restarts: 2}},
+		{rule: "3.4, HI8 it runs once", options: []podOption{policy(never)}, old: oldStatus("R", 0), waiting: backoff, want: brief{State: "T:137:ContainerStatusUnknown"}},
+		{rule: "3.4, HI8 it runs once, deleted", options: []podOption{policy(never), deleted}, old: oldStatus("R", 0), want: brief{State: "T:137:ContainerStatusUnknown"}},
 		{rule: "3.6 exited", records: []*runtime.ContainerStatus{exited("c", 0, 1)}, waiting: backoff, want: brief{State: "W:CrashLoopBackOff", Last: "T:001:Error"}},
 		{rule: "3.6 no entry", records: []*runtime.ContainerStatus{exited("c", 0, 1)}, want: brief{State: "T:001:Error"}},
 		{rule: "3.6 never created", waiting: map[string]WaitingReason{"c": {Reason: "ErrImagePull"}}, want: brief{State: "W:ErrImagePull"}},
