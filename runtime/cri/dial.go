@@ -85,8 +85,12 @@ func (c *Client) connect(parent context.Context, path string) error {
 			return last
 		case <-timer.C():
 		}
-		if last = c.attempt(ctx, path); last == nil {
+		failed := c.attempt(ctx, path)
+		if failed == nil {
 			return nil
+		}
+		if last == nil || !cutShort(failed.Err) {
+			last = failed
 		}
 		if !worthWaiting(last.Err) {
 			return last
@@ -142,6 +146,13 @@ func (e notSocketError) Error() string {
 	default:
 		return "this is not a socket"
 	}
+}
+
+// cutShort reports whether an attempt to connect met the end of its time, which says
+// less than what went wrong before.
+func cutShort(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && (errors.Is(op, context.DeadlineExceeded) || errors.Is(op, context.Canceled))
 }
 
 // worthWaiting reports whether a runtime that is just starting may look like

@@ -10,6 +10,7 @@ import (
 	goruntime "runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -133,6 +134,19 @@ func TestDialGivesUp(t *testing.T) {
 			}
 		})
 	}
+}
+
+// When the time is up during an attempt, the error still tells what was wrong before.
+func TestDialTellsWhatWasWrong(t *testing.T) {
+	missing := newSocket(t)
+	synctest.Test(t, func(t *testing.T) {
+		for range 30 { // an attempt is due at the very end, and may or may not be made
+			_, err := cri.Dial(t.Context(), missing, cri.Options{ConnectTimeout: 300 * time.Millisecond})
+			if !errors.Is(err, fs.ErrNotExist) {
+				t.Fatal(err)
+			}
+		}
+	})
 }
 
 func TestDialEndsWithContext(t *testing.T) {
