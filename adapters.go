@@ -140,8 +140,6 @@ type knownPods struct {
 	// sight and orphan bring in what is remembered of a pod.
 	sight  func(podworkers.UpdateOptions) []podworkers.UpdateOptions
 	orphan func(*runtime.Pod) podworkers.UpdateOptions
-	// withheld reports a pod that the loop has not handed over yet, or never will.
-	withheld func(types.UID) bool
 }
 
 func (k knownPods) SyncKnownPods(desired []*v1.Pod) map[types.UID]cleanup.Worker {
@@ -183,14 +181,7 @@ func (k knownPods) ContentShouldBeRemoved(uid types.UID) bool {
 	return k.workers.ShouldPodContentBeRemoved(uid)
 }
 
-// Restart leaves out what the loop still holds: that pod has no worker because it
-// was never handed over, and a second Create would ask for a second life (U5). A
-// pod that was not admitted stays out too.
-func (k knownPods) Restart(pod *v1.Pod) {
-	if !k.withheld(pod.UID) {
-		k.update(podworkers.Create, pod)
-	}
-}
+func (k knownPods) Restart(pod *v1.Pod) { k.update(podworkers.Create, pod) }
 
 func (k knownPods) Kill(pod *v1.Pod) { k.update(podworkers.Kill, pod) }
 

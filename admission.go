@@ -167,9 +167,10 @@ func (e *Engine) active(pod *v1.Pod) (*v1.Pod, bool) {
 }
 
 // withheld reports a pod that has no worker because the loop keeps it: it was refused,
-// or waits for its admission or for the gate.
+// or waits for its admission or for the gate. To restart it, a second Create, would be
+// to ask for a second life (U5).
 func (e *Engine) withheld(uid types.UID) bool {
-	return e.loop.Withheld(uid) || slices.Contains(e.loop.Held(), uid)
+	return e.loop.Withheld(uid) || e.loop.Holds(uid)
 }
 
 // others yields the active pods without one, for soft handlers.

@@ -216,9 +216,9 @@ func (e *Engine) buildLoop(meter func(string) metric.Meter) error {
 	if err != nil {
 		return err
 	}
-	inventory := newInventory(knownPods{e.workers, c.Clock, e.sight, e.orphan, e.withheld}, e.pleg, c.Clock, func() cleanup.Plan { return e.housekeeper.LastPlan() })
+	inventory := newInventory(knownPods{e.workers, c.Clock, e.sight, e.orphan}, e.pleg, c.Clock, func() cleanup.Plan { return e.housekeeper.LastPlan() })
 	e.housekeeper, err = cleanup.New(e.loop.Store(), inventory, inventory, cleanup.Options{
-		SourcesReady: e.loop.Ready, Undecided: e.loop.Undecided, Gate: e.usable, Again: e.tidy,
+		SourcesReady: e.loop.Ready, Undecided: e.loop.Undecided, Gate: e.usable, Withheld: e.withheld, Again: e.tidy,
 		Statuses: statuses{e.status, e, e.status.Sinks()}, Probes: e.probes, Content: contents{e.pods},
 		Collector: collector{e.pods, e.loop.Ready, e.workers, c.DeadContainers, e.pleg, e.records},
 		Cgroups:   e.cgroupsLeft(), UserRanges: e.pods, BackOffs: e.pods, Mirrors: orphanedMirrors{e},

@@ -108,7 +108,7 @@ func (e *Engine) Explain(uid types.UID) (Explanation, bool) {
 		out.Worker = &worker
 		out.Namespace, out.Name = cmp.Or(out.Namespace, worker.Namespace), cmp.Or(out.Name, worker.Name)
 	}
-	if slices.Contains(e.loop.Held(), uid) {
+	if e.loop.Holds(uid) {
 		out.Held = "waiting to be handed to the workers"
 		if err := e.usable(); err != nil {
 			out.Held = err.Error()

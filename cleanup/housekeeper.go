@@ -49,6 +49,10 @@ type Options struct {
 	// Gate returns why no pod should be set up now. It must not block. Nil means
 	// always open.
 	Gate func() error
+	// Withheld reports a desired pod that has no worker because whoever hands pods to
+	// the workers keeps it for now, or for good: it is not restarted. Asked again
+	// before every restart; must not block. Nil means never.
+	Withheld func(uid types.UID) bool
 	// Statuses, Probes, Content and Collector are optional; nil leaves out what
 	// needs them.
 	Statuses  Statuses
@@ -291,7 +295,17 @@ func (h *Housekeeper) look(ctx context.Context, in *Input, now time.Time) (probl
 	if h.options.Gate != nil {
 		in.SetupHeld = h.options.Gate()
 	}
+	in.Withheld = map[types.UID]bool{}
+	for _, pod := range in.Desired {
+		if _, known := in.Workers[pod.UID]; !known && h.withheld(pod.UID) {
+			in.Withheld[pod.UID] = true
+		}
+	}
 	return problems
+}
+
+func (h *Housekeeper) withheld(uid types.UID) bool {
+	return h.options.Withheld != nil && h.options.Withheld(uid)
 }
 
 func (h *Housekeeper) sourcesReady() bool {
@@ -416,6 +430,8 @@ func (h *Housekeeper) executeFenced(ctx context.Context, plan Plan, in *Input) {
 			h.skip(a, "DR1: the sources have changed their mind")
 		case h.workers.Knows(a.PodUID):
 			h.skip(a, "DR1: the pod has got a worker meanwhile")
+		case a.Step == StepRestart && h.withheld(a.PodUID):
+			h.skip(a, ruleWithheld)
 		case a.Step == StepKillOrphan && h.guard(a.PodUID) != "":
 			h.skip(a, h.guard(a.PodUID))
 		case h.permits(a):

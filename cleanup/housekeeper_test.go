@@ -418,6 +418,28 @@ func TestGateHoldsRestarts(t *testing.T) { // B2
 	n.pass(t, "afterwards", "restart a")
 }
 
+// TestWithheld: B2, DR1: who has no worker because nobody has handed it over yet is not
+// restarted, nor does its status go; it may have become so while the plan was made.
+func TestWithheld(t *testing.T) {
+	withheld, asked := map[types.UID]bool{"waits": true}, 0
+	n := newNode(t, func(o *Options) {
+		o.Withheld = func(uid types.UID) bool {
+			if uid == "late" {
+				asked++
+				return asked == 2 // not while the plan is made
+			}
+			return withheld[uid]
+		}
+	})
+	n.want(newPod("waits"), newPod("lost"))
+	n.phases["waits"] = v1.PodRunning
+	n.pass(t, "only the other", "restart lost")
+	withheld["waits"] = false
+	n.want(newPod("waits"), newPod("lost"), newPod("late"))
+	n.pass(t, "lost after all", "drop status waits", "restart waits")
+	n.pass(t, "later", "restart late")
+}
+
 // TestFailedRemoval is OD10 and HI12: one failure delays no other object, and is
 // tried again with back-off.
 func TestFailedRemoval(t *testing.T) {

@@ -15,6 +15,9 @@ type Input struct {
 	SourcesReady bool
 	// SetupHeld, if not nil, is why no pod may be set up now.
 	SetupHeld error
+	// Withheld are desired pods that have no worker because they were not handed to
+	// one yet.
+	Withheld map[types.UID]bool
 	// Desired are the pods the sources want, mirror pods excluded.
 	Desired []*v1.Pod
 	// Workers are the pods the workers know after SyncKnownPods; Forgotten are
@@ -158,6 +161,8 @@ func (p *planner) active() {
 	}
 }
 
+const ruleWithheld = "B2: the pod is about to be handed to a worker"
+
 // restarts is step 12.
 func (p *planner) restarts() {
 	for uid := range p.plan.Active {
@@ -165,8 +170,11 @@ func (p *planner) restarts() {
 			continue
 		}
 		held := ""
-		if p.in.SetupHeld != nil {
+		switch {
+		case p.in.SetupHeld != nil:
 			held = "B2: setup is held back: " + p.in.SetupHeld.Error()
+		case p.in.Withheld[uid]:
+			held = ruleWithheld
 		}
 		p.add(StepRestart, uid, nameOf(p.desired[uid]), "desired, but without a worker", p.needsList(), held)
 		// Known from here on even if it has to wait: what runs of it is not an

@@ -84,6 +84,7 @@ func TestMakePlan(t *testing.T) {
 		{"12 B2: setup is held back", Input{Desired: a(), SetupHeld: down}, []string{"restart a not B2"}},
 		{"12 HK4: no list", Input{Desired: a(), RunningErr: down}, []string{"restart a not ND11"}},
 		{"12 held back, and 14: it is no orphan either", Input{Desired: a(), SetupHeld: down, Running: []*runtime.Pod{runs("a")}}, []string{"restart a not B2"}},
+		{"12 B2: not handed over yet, and 14: no orphan", Input{Desired: a(), Withheld: set("a"), Running: []*runtime.Pod{runs("a")}}, []string{"restart a not B2"}},
 		{"13 edge 6: refused, then deleted", Input{Desired: a(deleted), Phases: map[types.UID]v1.PodPhase{"a": v1.PodFailed}}, []string{"finish a"}},
 		{"13 ended by config, deleted", Input{Desired: a(deleted, phase(v1.PodFailed))}, []string{"finish a"}},
 		{"13 edge 6: not every pass", Input{Desired: a(deleted, phase(v1.PodFailed)), Workers: known(WorkerTerminated)}, []string{}},

@@ -58,6 +58,13 @@ func (d *door) closed(uid types.UID) bool {
 	return d.refused[uid] || slices.Contains(d.waiting, uid)
 }
 
+// waits reports whether a pod waits for its verdict.
+func (d *door) waits(uid types.UID) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Contains(d.waiting, uid)
+}
+
 // first returns the pod that has waited longest.
 func (d *door) first() (types.UID, bool) {
 	d.mu.Lock()

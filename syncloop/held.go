@@ -15,7 +15,7 @@ import (
 // gate is closed (B2), anything after a panic (B9). What waits is bounded by the
 // number of pods: of each at most a kill and the setup that follows it.
 //
-// All methods but uids are called with the loop's fence held.
+// All methods but uids and has are called with the loop's fence held.
 type held struct {
 	loop *Loop
 
@@ -33,6 +33,12 @@ func (h *held) uids() []types.UID {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return sortedUIDs(h.work)
+}
+
+func (h *held) has(uid types.UID) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.work[uid]) > 0
 }
 
 // idle reports whether nothing waits and the gate was open when last asked.

@@ -236,6 +236,9 @@ func (l *Loop) Held() []types.UID {
 	return slices.Compact(all)
 }
 
+// Holds reports whether a pod is among those of [Loop.Held], at less cost.
+func (l *Loop) Holds(uid types.UID) bool { return l.held.has(uid) || l.door.waits(uid) }
+
 // TriggerHousekeeping asks for a housekeeping pass soon, at most one per 200 ms.
 // It never blocks (B6).
 func (l *Loop) TriggerHousekeeping() {

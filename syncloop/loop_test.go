@@ -289,6 +289,9 @@ func TestGateHoldsSetupOnly(t *testing.T) { // B2 instead of L1, edge 24
 		events.add("a")
 		source.set(newPod("a", "a", image("app:2")), newPod("b", "b", deleted), newPod("d", "d", deleted))
 		l.want(t, "deletion and removal pass", "kill c", "create b")
+		if !loop.Holds("a") || loop.Holds("b") {
+			t.Errorf("Holds says a %v, b %v", loop.Holds("a"), loop.Holds("b"))
+		}
 		if diff := cmp.Diff([]types.UID{"a"}, loop.Held()); diff != "" {
 			t.Errorf("held (-want +got):\n%s", diff)
 		}
