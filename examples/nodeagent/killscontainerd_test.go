@@ -64,7 +64,7 @@ type killing struct {
 	runtime   *containerdtest.Instance
 	manifests string
 	marks     string
-	statuses  string
+	statuses  storybook
 	args      []string
 
 	agent *testAgent
@@ -87,12 +87,12 @@ func TestContainerdKills(t *testing.T) {
 	runtime, manifests, args := onContainerd(t)
 	k := &killing{
 		t: t, rand: rand.New(rand.NewPCG(seed, 3)), runtime: runtime, manifests: manifests, marks: t.TempDir(),
-		statuses: filepath.Join(t.TempDir(), "statuses"), kinds: map[string]killedKind{}, live: map[string]bool{},
+		statuses: storybook{path: filepath.Join(t.TempDir(), "statuses"), tales: map[string]*podTale{}}, kinds: map[string]killedKind{}, live: map[string]bool{},
 	}
-	k.args = append(args, "--statuses", k.statuses)
+	k.args = append(args, "--statuses", k.statuses.path)
 	k.agent = launch(t, k.args...)
 	for range *killCount {
-		k.turn(readTales(t, k.statuses))
+		k.turn(k.statuses.open(t))
 		longest := 1500
 		if k.rand.IntN(5) == 0 {
 			longest = 5000 // time to get on
@@ -133,7 +133,7 @@ func (k *killing) turn(tales map[string]*podTale) {
 // the runtime to be empty.
 func (k *killing) settle() {
 	awaitWithin(k.t, patience+longestBackOff, "every pod to have lived enough", func() error {
-		tales := readTales(k.t, k.statuses)
+		tales := k.statuses.open(k.t)
 		for name := range k.live {
 			if tale := tales[name]; tale == nil || !k.kinds[name].enough(tale) {
 				return fmt.Errorf("%s: %+v", name, tale)
@@ -168,7 +168,7 @@ func (k *killing) settle() {
 		return nil
 	})
 	await(k.t, "the end of every pod to be told", func() error {
-		tales := readTales(k.t, k.statuses)
+		tales := k.statuses.open(k.t)
 		for name := range k.kinds {
 			if tale := tales[name]; tale == nil || !tale.finished {
 				return fmt.Errorf("%s: %+v", name, tale)
@@ -196,7 +196,7 @@ func (k *killing) wake() {
 // check counts what is wrong.
 func (k *killing) check() {
 	starts, extra, lost, flaps, cutOff := 0, 0, 0, 0, 0
-	tales := readTales(k.t, k.statuses)
+	tales := k.statuses.open(k.t)
 	for _, name := range slices.Sorted(maps.Keys(k.kinds)) {
 		kind, tale := k.kinds[name], tales[name]
 		marks, err := os.ReadFile(filepath.Join(k.marks, name))

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"slices"
@@ -28,18 +29,27 @@ type podTale struct {
 	ends   map[int32]int32
 	cutOff map[int32]bool
 	runs   map[string]int32 // by container ID
-	// flaps are statuses that took back what was told before, heard is everything in
-	// short.
+	// flaps are statuses that took back what was told before, heard is everything but
+	// repeats in short, latest the latest of it.
 	flaps, heard []string
+	latest       string
 
 	stage  int             // how far the current run is
 	wasOff map[string]bool // container IDs that were ready and are not any more
 }
 
-// readTales reads a file of statuses, by pod name without the node's suffix.
-func readTales(t *testing.T, path string) map[string]*podTale {
+// storybook reads a file of statuses as it grows.
+type storybook struct {
+	path string
+	read int64
+	// tales by pod name without the node's suffix.
+	tales map[string]*podTale
+}
+
+// open returns the tales with what has been written since the last look.
+func (b *storybook) open(t *testing.T) map[string]*podTale {
 	t.Helper()
-	f, err := os.Open(path)
+	f, err := os.Open(b.path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
@@ -47,31 +57,46 @@ func readTales(t *testing.T, path string) map[string]*podTale {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	tales := map[string]*podTale{}
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		var line struct {
-			Time     time.Time     `json:"time"`
-			Version  uint64        `json:"version"`
-			Name     string        `json:"name"`
-			Finished bool          `json:"finished"`
-			Status   *v1.PodStatus `json:"status"`
-		}
-		if json.Unmarshal(lines.Bytes(), &line) != nil || line.Status == nil {
-			continue // cut off by a kill; it is told again
-		}
-		name := strings.TrimSuffix(line.Name, "-n1")
-		if tales[name] == nil {
-			tales[name] = &podTale{ends: map[int32]int32{}, cutOff: map[int32]bool{}, runs: map[string]int32{}, wasOff: map[string]bool{}}
-		}
-		tales[name].heard = append(tales[name].heard, fmt.Sprintf("%s %d %s", line.Time.Format(time.StampMilli), line.Version, briefly(line.Status, line.Finished)))
-		tales[name].hear(line.Status, line.Finished)
-	}
-	if err := lines.Err(); err != nil {
+	if _, err := f.Seek(b.read, io.SeekStart); err != nil {
 		t.Fatal(err)
 	}
-	return tales
+	for lines := bufio.NewReader(f); ; {
+		line, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return b.tales // a line without its end is read again
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.read += int64(len(line))
+		b.add(line)
+	}
+}
+
+// add takes in a line. One that a kill has cut off does not count: it is told again.
+func (b *storybook) add(text []byte) {
+	var line struct {
+		Time     time.Time     `json:"time"`
+		Version  uint64        `json:"version"`
+		Name     string        `json:"name"`
+		Finished bool          `json:"finished"`
+		Status   *v1.PodStatus `json:"status"`
+	}
+	if json.Unmarshal(text, &line) != nil || line.Status == nil {
+		return
+	}
+	name := strings.TrimSuffix(line.Name, "-n1")
+	tale := b.tales[name]
+	if tale == nil {
+		tale = &podTale{ends: map[int32]int32{}, cutOff: map[int32]bool{}, runs: map[string]int32{}, wasOff: map[string]bool{}}
+		b.tales[name] = tale
+	}
+	heard := fmt.Sprintf("%d %s", line.Version, briefly(line.Status, line.Finished))
+	if heard != tale.latest {
+		tale.latest = heard
+		tale.heard = append(tale.heard, line.Time.Format(time.StampMilli)+" "+heard)
+	}
+	tale.hear(line.Status, line.Finished)
 }
 
 // briefly is a status in a few words.
