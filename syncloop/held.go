@@ -137,7 +137,7 @@ func (h *held) gate(ctx context.Context) (err error) {
 		h.closedSince = time.Time{}
 		h.loop.schedule.retryAt, h.loop.schedule.retryDelay = now, 0 // the rest goes at once
 	case err != nil && h.closedSince.IsZero():
-		o.Logger.Error(err, "Setup of pods is held back")
+		o.Logger.Info("Setup of pods is held back", "reason", err.Error())
 		h.closedSince = now
 	case err != nil:
 		h.loop.metrics.gateClosed.Add(ctx, now.Sub(h.closedSince).Seconds())

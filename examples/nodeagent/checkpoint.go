@@ -34,6 +34,10 @@ var errCheckpointUsage = errors.New("want checkpoint list, or checkpoint show UI
 func checkpointCommand(args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("nodeagent checkpoint", flag.ContinueOnError)
 	flags.SetOutput(stderr)
+	flags.Usage = func() {
+		fmt.Fprintln(stderr, "Usage: nodeagent checkpoint list|show UID [--root DIR]")
+		flags.PrintDefaults()
+	}
 	root := flags.String("root", defaultRoot(), "the agent's folder")
 	var words []string
 	for len(args) > 0 { // flags may stand anywhere

@@ -28,21 +28,24 @@ func (r recorder) Eventf(object apiruntime.Object, eventtype, reason, messageFmt
 	if eventtype == v1.EventTypeWarning {
 		level = slog.LevelWarn
 	}
-	pod, field := describe(object)
-	attrs := []any{"reason", reason, "pod", pod}
+	kind, name, field := describe(object)
+	attrs := []any{"reason", reason, kind, name}
 	if field != "" {
 		attrs = append(attrs, "object", field)
 	}
 	r.log.Log(context.Background(), level, fmt.Sprintf(messageFmt, args...), attrs...)
 }
 
-// describe names the object of an event.
-func describe(object apiruntime.Object) (name, field string) {
+// describe names the object of an event: a pod, a part of one, or the node.
+func describe(object apiruntime.Object) (kind, name, field string) {
 	switch o := object.(type) {
 	case *v1.Pod:
-		return o.Namespace + "/" + o.Name, ""
+		return "pod", o.Namespace + "/" + o.Name, ""
 	case *v1.ObjectReference:
-		return o.Namespace + "/" + o.Name, o.FieldPath
+		if o.Kind == "Node" {
+			return "node", o.Name, o.FieldPath
+		}
+		return "pod", o.Namespace + "/" + o.Name, o.FieldPath
 	}
-	return "", ""
+	return "pod", "", ""
 }

@@ -2,12 +2,13 @@
 // of manifests on an embedded process runtime or on any CRI runtime, shows them
 // as a live table, and answers questions over HTTP on the loopback interface.
 //
-//	nodeagent checkpoint list|show UID [--root DIR]
 //	nodeagent --manifests DIR [--objects DIR] [--runtime process|unix:///run/containerd/containerd.sock]
+//	nodeagent checkpoint list|show UID [--root DIR]
 //	nodeagent cleanup --plan [-o json]
 //
-// The second form asks the running agent what it would clean up now, and by which
-// rule the rest stays.
+// The second form shows what is on the disk of the pods, whether the agent runs or
+// not; the third asks the running agent what it would clean up now, and by which rule
+// the rest stays.
 //
 // SIGTERM or SIGINT ends it and leaves the pods running (or stops them first, with
 // --drain); a second signal ends it at once.

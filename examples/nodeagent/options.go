@@ -33,12 +33,25 @@ type options struct {
 // defaultListen is the address of the HTTP endpoint.
 const defaultListen = "127.0.0.1:10255"
 
+// usageText comes before the flags.
+const usageText = `Usage:
+  nodeagent --manifests DIR [flags]             run the pods of a folder of manifests
+  nodeagent checkpoint list|show UID [--root DIR]
+                                                what is remembered of the pods, agent or not
+  nodeagent cleanup --plan [-o json]            what the running agent would clean up now
+
+While it runs, http://127.0.0.1:10255 has /pods, /explain/NAMESPACE/NAME, /healthz,
+/metrics and /cleanup/plan.
+
+Flags:
+`
+
 // parse reads the command line and reports every problem at once.
 func parse(args []string, usage io.Writer) (options, error) {
 	var o options
 	var level, format string
 	flags := flag.NewFlagSet("nodeagent", flag.ContinueOnError)
-	flags.SetOutput(usage)
+	flags.SetOutput(io.Discard) // a mistake is not to drown in the list of flags
 	flags.StringVar(&o.manifests, "manifests", "", "folder of pod manifests (YAML or JSON), or one manifest; required")
 	flags.StringVar(&o.objects, "objects", "", "folder of ConfigMap and Secret manifests that pods may refer to (default: there are none)")
 	flags.StringVar(&o.runtime, "runtime", "process", `where containers run: "process" (plain processes of this machine), or the CRI socket of a runtime, such as unix:///run/containerd/containerd.sock`)
@@ -56,9 +69,12 @@ func parse(args []string, usage io.Writer) (options, error) {
 	flags.StringVar(&format, "log-format", "text", "text or json")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
+			fmt.Fprint(usage, usageText)
+			flags.SetOutput(usage)
+			flags.PrintDefaults()
 			return o, err
 		}
-		return o, errors.New("see nodeagent --help")
+		return o, fmt.Errorf("%w; see nodeagent --help", err)
 	}
 	return o, o.complete(level, format, flags.Args())
 }
