@@ -10,6 +10,11 @@ import "strings"
 // Only what containerd says of a task it had not created yet counts: of a start that
 // failed later, or otherwise, some of the container may have run.
 func (s *ContainerStatus) CutOff() bool {
-	return s.State == Exited && s.StartedAt.IsZero() && s.Reason == "StartError" &&
-		strings.HasPrefix(s.Message, "failed to create containerd task: ") && strings.Contains(s.Message, "context canceled")
+	if s.State != Exited || !s.StartedAt.IsZero() || s.Reason != "StartError" {
+		return false
+	}
+	why, ok := strings.CutPrefix(s.Message, "failed to create containerd task: ")
+	// Its shim may be killed with the call, too.
+	return ok && (strings.Contains(why, "context canceled") ||
+		strings.HasPrefix(why, "failed to start shim: ") && strings.Contains(why, "signal: killed"))
 }

@@ -18,6 +18,12 @@ func TestCutOff(t *testing.T) {
 	}{
 		"cut off":         {func(*runtime.ContainerStatus) {}, true},
 		"before the shim": {func(s *runtime.ContainerStatus) { s.Message = "failed to create containerd task: context canceled" }, true},
+		"with its shim": {func(s *runtime.ContainerStatus) {
+			s.Message = "failed to create containerd task: failed to start shim: start failed: : signal: killed: unknown"
+		}, true},
+		"no shim": {func(s *runtime.ContainerStatus) {
+			s.Message = "failed to create containerd task: failed to start shim: exec: not found"
+		}, false},
 		"running":         {func(s *runtime.ContainerStatus) { s.State = runtime.Running }, false},
 		"it had begun":    {func(s *runtime.ContainerStatus) { s.StartedAt = time.Unix(1, 0) }, false},
 		"another end":     {func(s *runtime.ContainerStatus) { s.Reason = "Error" }, false},
