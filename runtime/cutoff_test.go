@@ -24,10 +24,10 @@ func TestCutOff(t *testing.T) {
 		"no shim": {func(s *runtime.ContainerStatus) {
 			s.Message = "failed to create containerd task: failed to start shim: exec: not found"
 		}, false},
-		"running":         {func(s *runtime.ContainerStatus) { s.State = runtime.Running }, false},
-		"it had begun":    {func(s *runtime.ContainerStatus) { s.StartedAt = time.Unix(1, 0) }, false},
-		"another end":     {func(s *runtime.ContainerStatus) { s.Reason = "Error" }, false},
-		"a bad command":   {func(s *runtime.ContainerStatus) { s.Message = "failed to create containerd task: exec: not found" }, false},
+		"running":       {func(s *runtime.ContainerStatus) { s.State = runtime.Running }, false},
+		"it had begun":  {func(s *runtime.ContainerStatus) { s.StartedAt = time.Unix(1, 0) }, false},
+		"another end":   {func(s *runtime.ContainerStatus) { s.Reason = "Error" }, false},
+		"a bad command": {func(s *runtime.ContainerStatus) { s.Message = "failed to create containerd task: exec: not found" }, false},
 		"out of time": {func(s *runtime.ContainerStatus) {
 			s.Message = "failed to create containerd task: context deadline exceeded"
 		}, false},
