@@ -33,7 +33,9 @@ type EventRecorder interface {
 }
 
 // Config configures an [Engine]. Runtime, Images, Sources and RootDir are
-// required; every other field has a useful zero value.
+// required; every other field has a useful zero value. What it points to is shared with
+// the engine and must not be changed after [New]. Durations below 0 are refused, except
+// where a field says what they mean.
 type Config struct {
 	// Runtime runs the containers. Required. If it is also a
 	// [runtime.EventStreamer], its events make reactions faster.

@@ -336,8 +336,9 @@ func (e *Engine) remembering(s syncloop.Source) syncloop.Source {
 }
 
 // AddSource adds a source to the engine, before or while it runs (spec/syncloop.md
-// R4). Until the source has been heard nothing is removed. It ends with ctx; the
-// error says what is wrong with the source, or that the engine has ended.
+// R4). Until the source has been heard nothing is removed. ctx bounds the call, not
+// the source. The error says what is wrong with the source, or that the engine has
+// ended.
 func (e *Engine) AddSource(ctx context.Context, s syncloop.Source) error {
 	if s == nil {
 		return errors.New("podwright: source is nil")

@@ -15,8 +15,12 @@ type WorkerState uint8
 
 // States.
 const (
+	// WorkerSync: it is to run.
 	WorkerSync WorkerState = iota
+	// WorkerTerminating: its containers are being stopped.
 	WorkerTerminating
+	// WorkerTerminated: no container of it runs any more; the rest is released, or has
+	// been.
 	WorkerTerminated
 )
 
@@ -120,7 +124,8 @@ type Collector interface {
 	Collect(ctx context.Context, contentGoes func(uid types.UID) bool, permits func(a Action) bool, done func(a Action, err error)) error
 }
 
-// Dated is an optional ability of [Content]: how old things are.
+// Dated is an optional ability of [Content]: how old things are. It waits for
+// nothing but the file system.
 type Dated interface {
 	// Changed returns when the folder that the step removes last changed; zero if
 	// that is not known.

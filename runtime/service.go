@@ -43,7 +43,8 @@ type SandboxManager interface {
 	RemovePodSandbox(ctx context.Context, podSandboxID string) error
 }
 
-// ContainerManager changes containers.
+// ContainerManager changes containers. An unknown sandbox or container is
+// [ErrNotFound] where nothing else is said.
 type ContainerManager interface {
 	// CreateContainer creates a container in a sandbox and returns its ID.
 	CreateContainer(ctx context.Context, podSandboxID string, config *runtimeapi.ContainerConfig, sandboxConfig *runtimeapi.PodSandboxConfig) (string, error)
@@ -51,7 +52,7 @@ type ContainerManager interface {
 	StartContainer(ctx context.Context, containerID string) error
 	// StopContainer signals the container to stop and kills it after timeout
 	// seconds. It returns once the container has stopped. Stopping a stopped
-	// container succeeds.
+	// container succeeds; one that is unknown may succeed too.
 	StopContainer(ctx context.Context, containerID string, timeout int64) error
 	// RemoveContainer removes a container, stopping it by force if it runs.
 	// Removing an unknown container succeeds.
@@ -71,7 +72,8 @@ type ContainerManager interface {
 //
 // All methods may be called from any number of goroutines at once, may block,
 // and must return soon after their context ends. Arguments stay the caller's:
-// an implementation must not modify or retain them after returning.
+// an implementation must not modify or retain them after returning. What it returns is
+// the caller's, who may keep it. Errors should be such that [Class] understands them.
 type RuntimeService interface {
 	Versioner
 	Lister

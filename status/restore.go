@@ -36,8 +36,11 @@ type Restored struct {
 
 // Acked is what one sink has of a pod.
 type Acked struct {
+	// Version is the newest one it has.
 	Version uint64
-	Target  types.UID
+	// Target is the UID it has the pod under: that of the mirror pod for a static pod at
+	// a sink with [PodReader].
+	Target types.UID
 }
 
 // Restore takes over what is known from before a restart: lookups return it from

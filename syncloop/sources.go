@@ -99,8 +99,8 @@ func (x *sources) tell() {
 }
 
 // AddSource adds a source, before or while the loop runs. Until it has been heard the
-// loop is not ready: nothing is removed (R4). It waits for deliveries under way and
-// ends with ctx. Sources cannot be taken away; one that ends keeps its pods.
+// loop is not ready: nothing is removed (R4). It waits for deliveries under way;
+// ctx bounds that, not the source. Sources cannot be taken away; one that ends keeps its pods.
 //
 // The error tells what is wrong with the source, or wraps [ErrRunning] if the loop
 // has ended.

@@ -36,7 +36,8 @@ const (
 type Killer interface {
 	// Kill evicts the pod and returns when none of its containers runs. graceSeconds
 	// nil means its own grace. amend edits the status that is published; it may be
-	// called any number of times, on other goroutines.
+	// called any number of times, on other goroutines. After an error the next pass
+	// decides anew.
 	Kill(ctx context.Context, pod *v1.Pod, graceSeconds *int64, amend func(*v1.PodStatus)) error
 	// Finished reports whether everything held for the pod is released. It must not
 	// block.

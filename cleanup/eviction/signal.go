@@ -19,7 +19,7 @@ const (
 	PIDAvailable      Signal = "pid.available"
 )
 
-// Observation is one reading of a signal.
+// Observation is one reading of a signal, in its unit: bytes or pieces.
 type Observation struct {
 	Available, Capacity uint64
 }

@@ -10,6 +10,7 @@ import (
 
 // Value is an amount, or a share of the capacity if Percent is set.
 type Value struct {
+	// Quantity in the unit of the signal: bytes or pieces.
 	Quantity uint64
 	// Percent of the capacity, up to 100; 0: Quantity counts.
 	Percent float64

@@ -26,18 +26,22 @@ const (
 	perSecond = 5
 )
 
-// Store is the runtime's image store.
+// Store is the runtime's image store, such as a runtime.ImageService. Calls may
+// come from several goroutines at once and may block; they should end with ctx. Removing
+// an image that is gone is success.
 type Store interface {
 	ListImages(ctx context.Context, filter *runtimeapi.ImageFilter) ([]*runtimeapi.Image, error)
 	RemoveImage(ctx context.Context, image *runtimeapi.ImageSpec) error
 }
 
-// Containers lists all containers, also dead ones and those of others.
+// Containers lists all containers, also dead ones and those of others; the filter is
+// nil. It is called as [Store] is.
 type Containers interface {
 	ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error)
 }
 
-// EventRecorder takes events about the node, in the shape of client-go's recorder.
+// EventRecorder takes events about the node, in the shape of client-go's recorder. It
+// must not block.
 type EventRecorder interface {
 	Eventf(object apiruntime.Object, eventtype, reason, messageFmt string, args ...any)
 }
@@ -142,7 +146,7 @@ func New(o Options) (*Collector, error) {
 
 // Run looks at the images at once, to learn since when they are there, and then
 // collects every Period until ctx ends. What goes wrong is logged and tried again.
-// It does nothing if the policy removes nothing ever.
+// It does nothing if the policy removes nothing ever. The error is that of ctx.
 func (c *Collector) Run(ctx context.Context) error {
 	if c.options.Policy.HighPercent == 100 && c.options.Policy.MaxAge == 0 {
 		<-ctx.Done()

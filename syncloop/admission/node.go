@@ -101,7 +101,7 @@ func Sysctls(check func(pod *v1.Pod) error) Handler {
 
 // Shutdown refuses every pod while down reports that the node is about to stop.
 // Pods in except, such as those the node needs until its end, may still come; nil
-// means none.
+// means none. Neither may block.
 func Shutdown(down func() bool, except func(pod *v1.Pod) bool) Handler {
 	return HandlerFunc(func(r Request) Verdict {
 		if !down() || except != nil && except(r.Pod) {

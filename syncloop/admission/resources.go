@@ -19,7 +19,8 @@ const (
 
 // Resources refuses a pod whose requests do not fit into what the active pods leave
 // of allocatable: the CPU, memory, ephemeral storage and extended resources that
-// pods may have together. allocatable is asked for every pod, so it may change. What is not in it is not limited,
+// pods may have together. allocatable is asked for every pod, so it may change; it must
+// not block, and what it returns is not modified. What is not in it is not limited,
 // except extended resources (with a domain in their names): of those the node has
 // none. Pods that are active already are never asked to go.
 func Resources(allocatable func() v1.ResourceList) Handler {

@@ -19,7 +19,8 @@ const (
 var errNodeUnknown = errors.New("the node object is not known yet")
 
 // Of returns the mirror pod of a static pod on a node (MC1): its copy, marked with
-// its hash, owned by the node. The node must be known.
+// its hash, owned by the node. It fails only if the node is not known: nil, or without
+// a UID.
 func Of(static *v1.Pod, node *v1.Node) (*v1.Pod, error) {
 	if node == nil || node.UID == "" {
 		return nil, errNodeUnknown

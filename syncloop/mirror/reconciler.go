@@ -139,7 +139,7 @@ func (r *Reconciler) wake() {
 	}
 }
 
-// Run serves until ctx ends.
+// Run serves until ctx ends, and then returns nil. It is to be called once.
 func (r *Reconciler) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		r.deleteOrphans(ctx)
