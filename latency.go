@@ -27,6 +27,8 @@ import (
 // follows; a pod that changes again on its way is measured from the newest change.
 type latency struct {
 	clock clock.PassiveClock
+	// made is when the engine was: nobody was there to see what ended before.
+	made time.Time
 	// view is what is known of a pod, without waiting.
 	view func(uid types.UID) (*runtime.PodStatus, error)
 
@@ -49,12 +51,12 @@ type exit struct {
 // will sync, such as a pod that has finished already.
 const pendingTimeout = 5 * time.Minute
 
-// maxExitAge is the age above which an exit is not counted as seen: it was before
-// the engine's start, or the runtime's word for its time cannot be right.
+// maxExitAge is the age above which an exit is not counted as seen: the runtime's word
+// for its time cannot be right.
 const maxExitAge = 10 * time.Minute
 
 func newLatency(meter metric.Meter, c clock.PassiveClock, view func(types.UID) (*runtime.PodStatus, error)) (*latency, error) {
-	l := &latency{clock: c, view: view, pending: map[types.UID]exit{}}
+	l := &latency{clock: c, made: c.Now(), view: view, pending: map[types.UID]exit{}}
 	var problems []error
 	histogram := func(to *metric.Float64Histogram, name, description string) {
 		var err error
@@ -111,7 +113,7 @@ func (l *latency) entered(ctx context.Context, uid types.UID) context.Context {
 		return ctx
 	}
 	now := l.clock.Now()
-	if age := news.read.Sub(news.happened); age >= 0 && age <= maxExitAge {
+	if age := news.read.Sub(news.happened); age >= 0 && age <= maxExitAge && !news.happened.Before(l.made) {
 		l.seen.Record(ctx, age.Seconds())
 	}
 	l.refreshed.Record(ctx, max(0, news.delivered.Sub(news.read).Seconds()))

@@ -56,3 +56,33 @@ func TestExitLatency(t *testing.T) {
 		})
 	}
 }
+
+// TestExitWhileNobodyLooked: how long ago a container ended while there was no agent says
+// nothing of how soon the next one sees what ends.
+func TestExitWhileNobodyLooked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newHost(t, byContainer(map[string]fake.Script{"main": {}}))
+		first := n.agent()
+		first.set(newPod("web"))
+		first.phase("uid-web", v1.PodRunning, time.Minute)
+		n.kill(first)
+		if err := n.rt.Exit("uid-web", "main", fake.Exit{Code: 1}); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(30 * time.Second)
+		measured := &edges{records: map[string][]record{}}
+		r := n.agent(func(c *podwright.Config) { c.MeterProvider = measured })
+		r.set(newPod("web"))
+		r.within(time.Minute, "the next container", func() error {
+			if starts(n.rt, "uid-web") < 2 {
+				return errBusy
+			}
+			return nil
+		})
+		<-time.After(time.Second)
+		if seen, worker := measured.values("podwright_exit_seen_seconds"), measured.values("podwright_exit_worker_seconds"); len(seen) != 0 || len(worker) != 1 {
+			t.Errorf("measured as seen %v, as worked on %v", seen, worker)
+		}
+		r.stop()
+	})
+}
