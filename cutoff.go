@@ -8,8 +8,8 @@ import (
 
 // uncut returns a view that shows the containers whose start was cut off as what they
 // are: created, and never run. So an agent that is killed while it starts a pod fails no
-// pod that runs once, and no restart is counted and no crash held against it (HI8). The
-// view is shared, so what changes is copied.
+// pod that runs once, and no crash is held against it, nor a restart counted unless the
+// runtime cannot remove the container (HI8). The view is shared, so what changes is copied.
 func uncut(view *runtime.PodStatus) *runtime.PodStatus {
 	if view == nil || !slices.ContainsFunc(view.Containers, (*runtime.ContainerStatus).CutOff) {
 		return view

@@ -23,8 +23,9 @@ type DeadContainers struct {
 	// limit.
 	PerName int
 	// Total bounds how many there are on the node; above it the oldest go, even if
-	// they are the only ones of their name. How those ended stays known. 0 or
-	// negative: no limit.
+	// they are the only ones of their name. How those ended stays known, but for pods
+	// in which the end of some container may restart all: there a container that was to
+	// run once, and whose last record went, may run again. 0 or negative: no limit.
 	Total int
 	// MinAge keeps those that ended less than this long ago. Must not be negative.
 	MinAge time.Duration

@@ -232,8 +232,8 @@ func (e *Engine) buildLoop(meter func(string) metric.Meter) error {
 // ends, Drain is called, or every source is closed. It returns when every
 // goroutine it started has ended; the pods keep running. It returns nil for an
 // end that was asked for, else what went wrong. A second call returns
-// [ErrRunning]; a RootDir or LogDir in use by another engine gives an error that wraps
-// [ErrInUse].
+// [ErrRunning]; a RootDir, or a LogDir outside of it, that another engine has as its own
+// gives an error that wraps [ErrInUse].
 func (e *Engine) Run(ctx context.Context) error {
 	e.mu.Lock()
 	if e.started {

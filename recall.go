@@ -28,15 +28,16 @@ func recall(pod *v1.Pod, view *runtime.PodStatus, shown *v1.PodStatus) *runtime.
 			}
 		}
 	}
-	for _, part := range []struct {
-		containers []v1.Container
-		statuses   []v1.ContainerStatus
-	}{{pod.Spec.InitContainers, shown.InitContainerStatuses}, {pod.Spec.Containers, shown.ContainerStatuses}} {
-		for i := range part.containers {
-			c := &part.containers[i]
-			find(c.Name, part.statuses, func(code int32) bool { return restartpolicy.OnExit(pod, c, code) != restartpolicy.Stay })
+	list := func(containers []v1.Container, statuses []v1.ContainerStatus) {
+		for i := range containers {
+			c := &containers[i]
+			find(c.Name, statuses, func(code int32) bool { return restartpolicy.OnExit(pod, c, code) != restartpolicy.Stay })
 		}
 	}
+	if inFirstSandbox(view) {
+		list(pod.Spec.InitContainers, shown.InitContainerStatuses)
+	}
+	list(pod.Spec.Containers, shown.ContainerStatuses)
 	for i := range pod.Spec.EphemeralContainers {
 		find(pod.Spec.EphemeralContainers[i].Name, shown.EphemeralContainerStatuses, func(int32) bool { return false })
 	}
@@ -49,6 +50,13 @@ func recall(pod *v1.Pod, view *runtime.PodStatus, shown *v1.PodStatus) *runtime.
 	}
 	out.Containers = append(slices.Clone(out.Containers), lost...)
 	return &out
+}
+
+// inFirstSandbox reports whether the pod has not lost a sandbox yet, as far as the
+// runtime shows: in another one its init containers run again, and their records have been
+// removed for that (spec/runtime.md 6.2).
+func inFirstSandbox(view *runtime.PodStatus) bool {
+	return view == nil || len(view.Sandboxes) == 0 || view.Sandboxes[0].Attempt == 0 && view.Sandboxes[0].State == runtime.Running
 }
 
 // restartsAll reports whether the end of some container may have all of the pod run

@@ -276,7 +276,7 @@ func (s *syncer) publish(pod *v1.Pod, view *runtime.PodStatus, ended bool, amend
 // input is what the status of a pod is made of.
 func (s *syncer) input(pod *v1.Pod, view *runtime.PodStatus, ended bool, amend podworkers.PodStatusFunc) status.Input {
 	in := status.Input{
-		Pod: pod, Runtime: s.withMessages(view), Terminal: ended,
+		Pod: pod, Runtime: s.withMessages(uncut(view)), Terminal: ended,
 		Waiting:      map[string]status.WaitingReason{},
 		SandboxReady: !pods.NeedsSandbox(pod, view),
 		NodeIPs:      s.nodeIPs,

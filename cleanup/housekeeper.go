@@ -107,11 +107,12 @@ type Housekeeper struct {
 	collectAt   time.Time
 	// tried are the objects that could not be removed in this run of the collector,
 	// which may take several passes.
-	tried     map[object]bool
-	met       met
-	undecided complaint.Complaint
-	buckets   map[Step]*bucket
-	outcomes  []Outcome // of this pass
+	tried        map[object]bool
+	collectBegan time.Time
+	met          met
+	undecided    complaint.Complaint
+	buckets      map[Step]*bucket
+	outcomes     []Outcome // of this pass
 
 	mu           sync.Mutex
 	finished     map[types.UID]bool // noted since the last pass began; true: the workers knew it

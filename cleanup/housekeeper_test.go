@@ -691,6 +691,33 @@ func TestManyFailedContainers(t *testing.T) {
 	})
 }
 
+// TestFailedBesideVeto: HI12, DR5: a host that vetoes one removal for ever does not keep
+// another one, which failed once, from being tried again.
+func TestFailedBesideVeto(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, func(o *Options) {
+			o.Veto = func(a Action) error {
+				if a.PodUID == "kept" {
+					return errors.New("mine")
+				}
+				return nil
+			}
+		})
+		n.content["kept"], n.content["late"] = true, true
+		n.removeErr["collect late"] = errors.New("busy")
+		_ = n.try()
+		<-time.After(10 * time.Second)
+		delete(n.removeErr, "collect late")
+		for range 40 {
+			_ = n.try()
+			<-time.After(2 * time.Second)
+		}
+		if n.content["late"] || !n.content["kept"] {
+			t.Errorf("left: %v", n.content)
+		}
+	})
+}
+
 func TestCollectPeriod(t *testing.T) { // section 1
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, nil)

@@ -161,7 +161,7 @@ func (p *planner) active() {
 	}
 }
 
-const ruleWithheld = "B2: the pod is about to be handed to a worker"
+const ruleWithheld = "B2: the pod is kept by whoever hands pods to the workers"
 
 // restarts is step 12.
 func (p *planner) restarts() {

@@ -148,6 +148,10 @@ func (h *Housekeeper) collect(ctx context.Context, runningErr error, now time.Ti
 		return nil // the runtime does not answer: next pass (ND11)
 	}
 	h.collectAt = now.Add(h.options.CollectPeriod)
+	if now.Sub(h.collectBegan) >= h.options.CollectPeriod {
+		h.collectBegan = now
+		clear(h.tried) // a veto may keep a run from ever being complete
+	}
 	if h.options.Collector == nil {
 		return nil
 	}

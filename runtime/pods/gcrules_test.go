@@ -386,6 +386,23 @@ func reaping(t *testing.T, n int, o pods.ReaperOptions, opt ...func(*pods.Option
 	return w, status, r, removed
 }
 
+// TestReaperLeavesCutOff: PE2, HI8: a container whose start was cut off is not the last
+// run of its name: the last run stays, with its log, and the other one is replaced by
+// whoever starts the next. Of a gone pod it goes as well.
+func TestReaperLeavesCutOff(t *testing.T) {
+	for want, gone := range map[string]bool{"2 3": false, "0 1 2 3": true} {
+		synctest.Test(t, func(t *testing.T) {
+			_, status, reaper, removed := reaping(t, 4, pods.ReaperOptions{ContentShouldBeRemoved: func(types.UID) bool { return gone }})
+			cut := status.Containers[0]
+			cut.StartedAt, cut.Reason, cut.Message = time.Time{}, "StartError", "failed to create containerd task: context canceled"
+			reaper.Died(status, cut.ID.ID)
+			if got := strings.Join(removed(), " "); got != want {
+				t.Errorf("removed %q, want %q", got, want)
+			}
+		})
+	}
+}
+
 // spec/syncloop.md PE2, spec/runtime.md 19.6: after a death the older dead containers
 // of that name go, newest first; of a pod that is gone all. syncloop.md edge 29: an
 // unknown ID deletes nothing.

@@ -93,8 +93,8 @@ func (o *ReaperOptions) excess(status *runtime.PodStatus, died []string, all boo
 	var out []*runtime.ContainerStatus
 	seen := map[string]int{}
 	for _, c := range status.Containers {
-		if c.State != runtime.Exited {
-			continue
+		if c.State != runtime.Exited || c.CutOff() && !all {
+			continue // one whose start was cut off is replaced, and is nobody's last run
 		}
 		seen[c.Name]++
 		switch {

@@ -71,12 +71,18 @@ func (s *podSync) startContainer(ctx context.Context, c member) *startFailure {
 		return f
 	}
 	defer st.releaseSubPaths()
-	if err := st.dropCreated(ctx); err != nil {
-		return st.failed(ctx, reasonCreateContainerError, err, "")
-	}
 	config, f := st.configure(ctx, image)
 	if f != nil {
 		return f
+	}
+	if err := st.dropCreated(ctx); err != nil {
+		return st.failed(ctx, reasonCreateContainerError, err, "")
+	}
+	if st.stays {
+		st.releaseSubPaths()
+		if config, f = st.configure(ctx, image); f != nil { // under another number
+			return f
+		}
 	}
 	if err := s.m.noteActuated(s.pod, c); err != nil {
 		return st.failed(ctx, reasonCreateContainerError, err, "")
@@ -245,8 +251,8 @@ func (st *starting) targetID() (string, error) {
 
 // restartCount is one more than the newest record's, or what the log files tell
 // when the runtime has none (spec/runtime.md 2.8). A container that was created and
-// never started has not run: the next one, which follows dropCreated, takes its number
-// unless that is still in use.
+// never started has not run: the next one takes its place and its number, unless
+// dropCreated could not remove it.
 func (st *starting) restartCount() int {
 	record := st.status.Container(st.spec.Name)
 	switch {

@@ -36,14 +36,18 @@ func pod(policy v1.RestartPolicy, inits, apps string) *v1.Pod {
 
 // status makes what the runtime shows, in words: "s1:ready app=running
 // init=exited:1 side=exited:0:OOMKilled". Later words are newer; sandboxes are
-// s<attempt>.
+// s<attempt>, and containers are in the newest one before them.
 func status(words string) *runtime.PodStatus {
 	s := &runtime.PodStatus{}
 	at := time.Unix(1000, 0)
 	for i, word := range strings.Fields(words) {
 		created := at.Add(time.Duration(i) * time.Second)
 		if name, state, ok := strings.Cut(word, "="); ok {
-			s.Containers = append([]*runtime.ContainerStatus{record(name, state, created)}, s.Containers...)
+			c := record(name, state, created)
+			if len(s.Sandboxes) > 0 {
+				c.SandboxID = s.Sandboxes[0].ID
+			}
+			s.Containers = append([]*runtime.ContainerStatus{c}, s.Containers...)
 			continue
 		}
 		name, state, _ := strings.Cut(word, ":")

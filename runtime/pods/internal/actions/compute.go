@@ -29,7 +29,8 @@ func Compute(in Input) Plan {
 		return p
 	}
 	for i := range in.Pod.Spec.EphemeralContainers {
-		if in.Status.Container(in.Pod.Spec.EphemeralContainers[i].Name) == nil {
+		record := in.Status.Container(in.Pod.Spec.EphemeralContainers[i].Name)
+		if record == nil || record.State == runtime.Created {
 			p.StartEphemeral = append(p.StartEphemeral, i)
 		}
 	}

@@ -165,6 +165,7 @@ func TestEphemeral(t *testing.T) {
 	check(t, []row{
 		{rule: "6.3 no status", pod: pod(always, "", "a"), change: add, status: "s0:ready a=running", want: "ephemeral e"},
 		{rule: "6.3 never again", pod: pod(always, "", "a"), change: add, status: "s0:ready a=running e=exited:1"},
+		{rule: "6.3 created, never started", pod: pod(always, "", "a"), change: add, status: "s0:ready a=running e=created", want: "ephemeral e"},
 		{rule: "6.3 before init is done", pod: pod(always, "i", "a"), change: add, status: "s0:ready i=running", want: "ephemeral e"},
 		{rule: "6.3 not into a pod that ends", pod: pod(never, "i", "a"), change: add, status: "s0:ready i=exited:1", want: "kill pod"},
 	})
@@ -187,6 +188,7 @@ func TestInit(t *testing.T) {
 		{rule: "edge 7: record lost after apps began", pod: pod(always, "i", "a"), status: "s0:ready a=running"},
 		{rule: "edge 7: a lost sidecar starts", pod: pod(always, "i s*", "a"), status: "s0:ready i=exited:0 a=running", want: "start s"},
 		{rule: "6.4 created app counts as begun", pod: pod(always, "i", "a"), status: "s0:ready a=created", want: "start a"},
+		{rule: "6.4 app created in an older sandbox does not", pod: pod(always, "i", "a"), status: "s0:dead a=created s1:ready", want: "start i"},
 		{rule: "6.4 exited app does not", pod: pod(always, "i", "a"), status: "s0:ready a=exited:1", want: "start i"},
 		{rule: "6.4 failed init restarts by the pod's policy", pod: pod(always, "i", "a"), status: "s0:ready i=exited:3", want: "start i"},
 	})

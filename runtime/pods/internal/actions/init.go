@@ -158,12 +158,15 @@ func (w *initWalk) resize(i int, c *v1.Container, record *runtime.ContainerStatu
 	}
 }
 
-// appBegan reports whether an app container is created or running. An exited one
-// does not count: it may stem from an older sandbox.
+// appBegan reports whether an app container is created or running. One that has exited,
+// or was created in an older sandbox, does not count: there init has not been done.
 func appBegan(in Input) bool {
 	for i := range in.Pod.Spec.Containers {
 		record := in.Status.Container(in.Pod.Spec.Containers[i].Name)
-		if record != nil && (record.State == runtime.Created || record.State == runtime.Running) {
+		switch {
+		case record == nil:
+		case record.State == runtime.Running,
+			record.State == runtime.Created && record.SandboxID == in.Status.Sandboxes[0].ID:
 			return true
 		}
 	}
