@@ -14,7 +14,7 @@ import (
 // them: without that they would be run again (spec/cleanup.md CK3, HI8). What is known
 // of them is in the pod's status. The view is shared, so what changes is copied.
 func recall(pod *v1.Pod, view *runtime.PodStatus, shown *v1.PodStatus) *runtime.PodStatus {
-	if restartsAll(pod) {
+	if restartpolicy.RestartsAll(&pod.Spec) {
 		return view // then it may be the reset that has removed them
 	}
 	var lost []*runtime.ContainerStatus
@@ -57,21 +57,6 @@ func recall(pod *v1.Pod, view *runtime.PodStatus, shown *v1.PodStatus) *runtime.
 // removed for that (spec/runtime.md 6.2).
 func inFirstSandbox(view *runtime.PodStatus) bool {
 	return view == nil || len(view.Sandboxes) == 0 || view.Sandboxes[0].Attempt == 0 && view.Sandboxes[0].State == runtime.Running
-}
-
-// restartsAll reports whether the end of some container may have all of the pod run
-// again, also those that have ended for good.
-func restartsAll(pod *v1.Pod) bool {
-	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			if slices.ContainsFunc(list[i].RestartPolicyRules, func(r v1.ContainerRestartRule) bool {
-				return r.Action == v1.ContainerRestartRuleActionRestartAllContainers
-			}) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // recordOf is the record that a runtime would have of an end.

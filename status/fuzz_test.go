@@ -174,7 +174,7 @@ func (w *world) checkMade(in Input, made *v1.PodStatus) {
 	again.Old = made
 	// A restart of all containers in an impossible order (new runs beside old
 	// ones) may take two looks to settle; possible orders are in TestRestartAll.
-	if got := encode(w.T, ptrTo(Generate(again))); !bytes.Equal(got, want) && !restartsAll(&w.pod.Spec) {
+	if got := encode(w.T, ptrTo(Generate(again))); !bytes.Equal(got, want) && !restartpolicy.RestartsAll(&w.pod.Spec) {
 		w.Fatalf("not stable:\n%s\n%s", want, got)
 	}
 	other := in
@@ -248,7 +248,7 @@ func (w *world) checkCached(m *Manager) {
 			if after.RestartCount < before.RestartCount {
 				w.Fatalf("restart count of %s went from %d to %d", before.Name, before.RestartCount, after.RestartCount)
 			}
-			if w.pod.Spec.RestartPolicy == never && !restartsAll(&w.pod.Spec) && before.State.Terminated != nil && after.State.Terminated == nil && !w.isSidecar(before.Name) {
+			if w.pod.Spec.RestartPolicy == never && !restartpolicy.RestartsAll(&w.pod.Spec) && before.State.Terminated != nil && after.State.Terminated == nil && !w.isSidecar(before.Name) {
 				w.Fatalf("%s left Terminated under Never", before.Name)
 			}
 		}

@@ -5,6 +5,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/restartpolicy"
 )
 
 // TransitionError says that an update was dropped because a container cannot get
@@ -36,7 +38,7 @@ func checkTransitions(pod *v1.Pod, old, fresh *v1.PodStatus) error {
 			return &TransitionError{UID: pod.UID, Container: name, Problem: "two init container statuses of this name"}
 		}
 	}
-	if pod.Spec.RestartPolicy == v1.RestartPolicyAlways || pod.Spec.RestartPolicy == "" || restartsAll(&pod.Spec) {
+	if pod.Spec.RestartPolicy == v1.RestartPolicyAlways || pod.Spec.RestartPolicy == "" || restartpolicy.RestartsAll(&pod.Spec) {
 		return nil
 	}
 	if err := checkLeaving(pod, pod.Spec.Containers, old.ContainerStatuses, fresh.ContainerStatuses); err != nil {
@@ -73,20 +75,6 @@ func checkLeaving(pod *v1.Pod, spec []v1.Container, old, fresh []v1.ContainerSta
 // even if the container's own policy would not restart it.
 func mayLeave(pod *v1.Pod, c *v1.Container, end *v1.ContainerStateTerminated) bool {
 	return end.ExitCode != 0 && pod.Spec.RestartPolicy == v1.RestartPolicyOnFailure || restartable(pod, c, end)
-}
-
-// restartsAll reports whether some exit of some container restarts the whole pod.
-func restartsAll(spec *v1.PodSpec) bool {
-	for _, list := range [...][]v1.Container{spec.InitContainers, spec.Containers} {
-		for i := range list {
-			for r := range list[i].RestartPolicyRules {
-				if list[i].RestartPolicyRules[r].Action == v1.ContainerRestartRuleActionRestartAllContainers {
-					return true
-				}
-			}
-		}
-	}
-	return false
 }
 
 // specOf finds a container of the spec by name.

@@ -29,7 +29,7 @@ type restartAll struct {
 // status knows their IDs, so it is recognised even if nobody looked between
 // the removal of the last old record and the first new start.
 func (g *generator) restartAllOf() restartAll {
-	r := restartAll{possible: restartsAll(&g.pod.Spec)}
+	r := restartAll{possible: restartpolicy.RestartsAll(&g.pod.Spec)}
 	if !r.possible || g.pod.DeletionTimestamp != nil {
 		return r
 	}

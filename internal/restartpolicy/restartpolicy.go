@@ -85,3 +85,18 @@ func matches(codes *v1.ContainerRestartRuleOnExitCodes, code int32) bool {
 	}
 	return false
 }
+
+// RestartsAll reports whether some exit of some container runs all of the pod again,
+// also the containers that had ended for good.
+func RestartsAll(spec *v1.PodSpec) bool {
+	for _, list := range [...][]v1.Container{spec.InitContainers, spec.Containers} {
+		for i := range list {
+			for r := range list[i].RestartPolicyRules {
+				if list[i].RestartPolicyRules[r].Action == v1.ContainerRestartRuleActionRestartAllContainers {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
