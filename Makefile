@@ -50,13 +50,13 @@ torture: ## do random things to an agent on a real containerd for TORTURE (10m)
 	cd examples && $(GO) test $(RACE) -tags containerd ./nodeagent -run TestContainerdTorture -v -timeout 0 -torture.for=$(or $(TORTURE),10m) -torture.steps=60
 
 leak-hunt: ## SCHEDULES (100000) random lives of pods with 5 % faults on the fake runtime: nothing may be left over (an hour)
-	$(GO) test -count=1 -run '^TestLeakHunt$$' -v -timeout 0 . -leak.schedules=$(or $(SCHEDULES),100000) -leak.seed=$(or $(SEED),0)
+	$(GO) test -count=1 -run '^TestLeakHunt$$' -v -timeout 0 ./internal/enginetest -leak.schedules=$(or $(SCHEDULES),100000) -leak.seed=$(or $(SEED),0)
 
 probes-kill: ## kill -9 an agent with 30 probed pods KILLS (50) times on a private containerd: no pod's Ready may change
 	cd examples && $(GO) test -tags containerd ./nodeagent -run 'TestContainerdProbesKill$$' -v -timeout 30m -probes.kills=$(or $(KILLS),50)
 
 crash: ## kill the engine at every operation of some pods' lives and compare what is seen of them (minutes)
-	@mkdir -p bin; PODWRIGHT_CRASH=full $(GO) test -count=1 -timeout 0 -run '^TestCrash$$' -v . >bin/crash.log 2>&1; code=$$?; \
+	@mkdir -p bin; PODWRIGHT_CRASH=full $(GO) test -count=1 -timeout 0 -run '^TestCrash$$' -v ./internal/enginetest >bin/crash.log 2>&1; code=$$?; \
 	  grep -v -e '^=== ' -e '^ *--- PASS' bin/crash.log; exit $$code
 
 crash-containerd: ## kill -9 an agent on a real containerd KILLS (200) times while pods come and go
@@ -72,13 +72,13 @@ clean: ## remove what was built
 	rm -rf bin dist
 
 rewrites: ## 10,000 random rewrites of manifests while their pods terminate (some minutes); REWRITES=n for another number
-	PODWRIGHT_REWRITES=$(or $(REWRITES),10000) $(GO) test -count=1 -timeout 60m -run '^TestRewrites$$' .
+	PODWRIGHT_REWRITES=$(or $(REWRITES),10000) $(GO) test -count=1 -timeout 60m -run '^TestRewrites$$' ./internal/enginetest
 
 spec-coverage: ## rules of docs/spec that no test names
 	@cd tools && $(GO) run ./speccoverage -root ..
 
 faults-pleg: ## every fault of events and runtime calls with 110 pods, as a table (a minute or two)
-	@mkdir -p bin; PODWRIGHT_FAULTS=full $(GO) test -count=1 -run '^(TestFaultMatrix|TestHungStatus)$$' -v . >bin/faults-pleg.log 2>&1; code=$$?; \
+	@mkdir -p bin; PODWRIGHT_FAULTS=full $(GO) test -count=1 -run '^(TestFaultMatrix|TestHungStatus)$$' -v ./internal/enginetest >bin/faults-pleg.log 2>&1; code=$$?; \
 	  grep -v -e '^=== ' -e '^    --- PASS' bin/faults-pleg.log; exit $$code
 
 bench-idle: ## CPU of nodeagent with 100 idle pods on a private containerd, as root (some minutes); KUBELET_CPU_SECONDS_PER_MINUTE=2.22 shows a kubelet's beside it

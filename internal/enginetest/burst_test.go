@@ -1,0 +1,81 @@
+package enginetest_test
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/runtime/fake"
+)
+
+// TestBurst: 200 pods that start at once make as many calls at a time as pods may
+// be set up at a time, no more; and they do make use of that.
+func TestBurst(t *testing.T) {
+	for _, limit := range []int{8, 32} {
+		t.Run(fmt.Sprint("MaxSetup ", limit), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rt := fake.New(fake.Options{})
+				setup := []fake.Method{
+					fake.RunPodSandbox, fake.CreateContainer, fake.StartContainer, fake.ImageStatus, fake.PullImage,
+				}
+				for _, m := range setup {
+					rt.Inject(fake.Fault{Match: fake.Match{Method: m}, Effect: fake.Effect{Delay: 20 * time.Millisecond}})
+				}
+				r := newRig(t, rt, t.TempDir(), func(c *podwright.Config) {
+					c.MaxSetup, c.MaxParallelImagePulls = limit, -1
+				}).start()
+				pods := make([]*v1.Pod, 200)
+				for i := range pods {
+					pods[i] = newPod(fmt.Sprint("p", i))
+				}
+				r.set(pods...)
+				r.within(time.Minute, "200 running containers", func() error {
+					for _, p := range pods {
+						if rt.Facts(p.UID, "main").Running != 1 {
+							return fmt.Errorf("%s does not run", p.Name)
+						}
+					}
+					return nil
+				})
+				var calls []fake.Call
+				for _, m := range setup {
+					calls = append(calls, rt.Calls(fake.Match{Method: m})...)
+				}
+				most := atOneTime(calls)
+				t.Logf("%d calls, at most %d at a time", len(calls), most)
+				if most != limit {
+					t.Errorf("%d calls at a time, want %d", most, limit)
+				}
+				if err := rt.Doubled(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// atOneTime returns the most calls that were in flight at one time.
+func atOneTime(calls []fake.Call) (most int) {
+	type edge struct {
+		at   time.Time
+		step int
+	}
+	var edges []edge
+	for _, c := range calls {
+		edges = append(edges, edge{c.Start, 1}, edge{c.End, -1})
+	}
+	// A call that ends when another begins makes room for it.
+	slices.SortFunc(edges, func(a, b edge) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.step, b.step)) })
+	now := 0
+	for _, e := range edges {
+		now += e.step
+		most = max(most, now)
+	}
+	return most
+}

@@ -1,0 +1,342 @@
+package enginetest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/runtime/fake"
+	"github.com/podwright/podwright/status"
+)
+
+// TestKilledAtEveryPoint: CK2-CK6, CK11, HI7, HI8, HI9, status.md 9.1. The agent is
+// killed before and after each operation on the disk in the life of a pod that must
+// run once and of one that crashes once; the next agent ends with the same truth, and
+// nothing was started a second time.
+func TestKilledAtEveryPoint(t *testing.T) {
+	points := 0
+	synctest.Test(t, func(t *testing.T) { points = killedAt(t, 0) })
+	if points < 20 {
+		t.Fatalf("only %d points", points)
+	}
+	for at := 1; at <= points; at++ {
+		t.Run(fmt.Sprint(at), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { killedAt(t, at) })
+		})
+	}
+}
+
+func killedAt(t *testing.T, at int) (points int) {
+	n := newHost(t, byContainer(map[string]fake.Script{
+		"job":   {Exit: &fake.Exit{After: 3 * time.Second, Code: 7}},
+		"crash": {Crashes: 1, Crash: fake.Exit{After: 2 * time.Second, Code: 3}},
+	}))
+	pods := func() []*v1.Pod {
+		return []*v1.Pod{withPolicy(newPod("job", "job"), v1.RestartPolicyNever), newPod("crash", "crash")}
+	}
+	n.killAt = at
+	first := n.agent()
+	first.set(pods()...)
+	select {
+	case <-n.killed:
+	case <-time.After(40 * time.Second):
+	}
+	n.kill(first)
+	points = n.points
+
+	n.killAt = 0
+	r := n.agent()
+	r.set(pods()...)
+	r.phase("uid-job", v1.PodFailed, time.Minute)
+	r.phase("uid-crash", v1.PodRunning, time.Minute)
+	<-time.After(time.Minute)
+	if end := r.pod("uid-job").Status.ContainerStatuses[0].State.Terminated; end == nil || end.ExitCode != 7 {
+		t.Errorf("the job: %+v", end)
+	}
+	jobs, crashes := starts(n.rt, "uid-job"), starts(n.rt, "uid-crash")
+	if jobs != 1 || crashes > 2 {
+		t.Errorf("%d starts of the job, %d of the other", jobs, crashes)
+	}
+	// A container that was made and not started before the kill is replaced and no
+	// restart, but the fake's one crash is spent on it.
+	crash := r.pod("uid-crash").Status.ContainerStatuses[0]
+	last := crash.LastTerminationState.Terminated
+	if int(crash.RestartCount) != crashes-1 || crashes == 2 && (last == nil || last.ExitCode != 3) {
+		t.Errorf("%d starts, restart count %d, last state %+v", crashes, crash.RestartCount, last)
+	}
+	if err := r.engine.Healthy(); err != nil {
+		t.Error(err)
+	}
+	return points
+}
+
+// failing is a sink that takes nothing.
+func failing(context.Context, status.Update) (status.StoreResult, error) {
+	return 0, errors.New("no API")
+}
+
+// TestEndIsTold: CK4, HI7, HI9, ND10, status.md 9.1, 9.9, edge case 22, and of
+// cleanup.md edge case 31. The agent is killed twice around the end of a pod while no API answers,
+// and the runtime loses the pod: its exit code arrives unchanged all the same, as
+// soon as an API answers, and it is not run again.
+func TestEndIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newHost(t, byContainer(map[string]fake.Script{"job": {Exit: &fake.Exit{After: time.Second, Code: 7}}}))
+		job := func() *v1.Pod { return withPolicy(newPod("job", "job"), v1.RestartPolicyNever) }
+		first := n.agent(sinks(status.SinkFunc(failing)))
+		first.set(job())
+		first.phase("uid-job", v1.PodFailed, time.Minute)
+		n.kill(first)
+		n.rt.Wipe()
+
+		second := n.agent(sinks(status.SinkFunc(failing)))
+		second.set(job())
+		<-time.After(10 * time.Minute)
+		if second.engine.Healthy() == nil {
+			t.Error("a sink that takes nothing is healthy")
+		}
+		n.kill(second)
+
+		// The third one is not even told of the pod by its source.
+		var got []*v1.PodStatus
+		third := n.agent(sinks(status.SinkFunc(func(_ context.Context, u status.Update) (status.StoreResult, error) {
+			got = append(got, u.Status)
+			return status.Stored, nil
+		})))
+		synctest.Wait()
+		if len(got) != 1 || got[0].Phase != v1.PodFailed || got[0].ContainerStatuses[0].State.Terminated.ExitCode != 7 {
+			t.Errorf("told: %+v", got)
+		}
+		third.set(job())
+		<-time.After(time.Minute)
+		if n := starts(n.rt, "uid-job"); n != 1 {
+			t.Errorf("started %d times", n)
+		}
+		third.set()
+		third.within(time.Minute, "no record of a pod that is gone (CK7)", func() error {
+			if left := n.records(); len(left) > 0 {
+				return fmt.Errorf("%v", left)
+			}
+			return nil
+		})
+	})
+}
+
+// TestKilledWhileStopping: CK6, cleanup edge case 33. 25 s of a grace of 30 s have
+// passed when the agent is killed: the next one gives the rest, although its source
+// does not name the pod any more, and says how it ended.
+func TestKilledWhileStopping(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newHost(t, byContainer(map[string]fake.Script{"deaf": {IgnoreTERM: true}}))
+		pod := newPod("slow", "deaf")
+		pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](30)
+		first := n.agent()
+		first.set(pod)
+		first.phase("uid-slow", v1.PodRunning, time.Minute)
+		<-time.After(2 * time.Second)
+		first.set()
+		<-time.After(25 * time.Second)
+		n.kill(first)
+
+		r := n.agent()
+		r.set()
+		r.empty(20 * time.Second)
+		stops := n.rt.Calls(fake.Match{Method: fake.StopContainer})
+		last := stops[len(stops)-1].Request.(*runtimeapi.StopContainerRequest)
+		if last.Timeout < 3 || last.Timeout > 5 {
+			t.Errorf("stopped with %d s, want the 5 s that were left", last.Timeout)
+		}
+		if starts(n.rt, "uid-slow") != 1 {
+			t.Error("a pod that was to stop was started again")
+		}
+		r.sink.mu.Lock()
+		defer r.sink.mu.Unlock()
+		if len(r.sink.phases["uid-slow"]) == 0 {
+			t.Error("nobody was told of its end")
+		}
+	})
+}
+
+// TestRemovedAndBack: CK6, CK7, cleanup edge case 36: a pod of a fixed UID that was
+// to stop when the agent was killed, and is desired again by then, comes to its end
+// first and then begins a new life with a record of its own.
+func TestRemovedAndBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newHost(t, byContainer(map[string]fake.Script{"deaf": {IgnoreTERM: true}}))
+		first := n.agent()
+		first.set(newPod("web", "deaf"))
+		first.phase("uid-web", v1.PodRunning, time.Minute)
+		<-time.After(2 * time.Second)
+		begun := n.records()["uid-web"].Admission.At
+		first.set()
+		<-time.After(3 * time.Second)
+		n.kill(first)
+
+		r := n.agent()
+		r.set(newPod("web", "deaf"))
+		r.within(2*time.Minute, "a second life", func() error {
+			if s := starts(n.rt, "uid-web"); s != 2 || n.rt.Running("uid-web", "deaf") != 1 {
+				return fmt.Errorf("%d starts, %s", s, r.explain("uid-web"))
+			}
+			return nil
+		})
+		<-time.After(2 * time.Second)
+		if rec := n.records()["uid-web"]; rec == nil || rec.Termination != nil || !rec.Admission.At.After(begun) {
+			t.Errorf("the record of the new life: %+v", rec)
+		}
+	})
+}
+
+// TestCrashBetweenAgents: status.md 9.6, 9.7: a container that ended while no agent
+// was there has the exit code the runtime found.
+func TestCrashBetweenAgents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newHost(t, fake.New(fake.Options{}))
+		pod := func() *v1.Pod { return withPolicy(newPod("web"), v1.RestartPolicyNever) }
+		first := n.agent()
+		first.set(pod())
+		first.phase("uid-web", v1.PodRunning, time.Minute)
+		<-time.After(2 * time.Second)
+		n.kill(first)
+		if err := n.rt.Exit("uid-web", "main", fake.Exit{Code: 42}); err != nil {
+			t.Fatal(err)
+		}
+		r := n.agent()
+		r.set(pod())
+		r.phase("uid-web", v1.PodFailed, time.Minute)
+		if end := r.pod("uid-web").Status.ContainerStatuses[0].State.Terminated; end.ExitCode != 42 {
+			t.Errorf("%+v", end)
+		}
+	})
+}
+
+// TestGoneBetweenAgents: HI7, HI10, status.md 9.10: a pod that was deleted, and whose containers
+// vanished, while no agent was there: its end is told, its record goes.
+func TestGoneBetweenAgents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newHost(t, fake.New(fake.Options{}))
+		first := n.agent()
+		first.set(newPod("web"))
+		first.phase("uid-web", v1.PodRunning, time.Minute)
+		<-time.After(2 * time.Second)
+		n.kill(first)
+		n.rt.Wipe()
+
+		r := n.agent()
+		r.set()
+		r.within(time.Minute, "its end to be told", func() error {
+			if rec := n.records()["uid-web"]; rec != nil && !rec.Finished {
+				return fmt.Errorf("%+v", rec)
+			}
+			return nil
+		})
+		r.within(time.Minute, "no record", func() error {
+			if left := n.records(); len(left) > 0 {
+				return fmt.Errorf("%v", left)
+			}
+			return nil
+		})
+	})
+}
+
+// TestRecordsOfNobody: CK7, HI10: a finished record that nobody ever asks for is kept
+// for a day.
+func TestRecordsOfNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newHost(t, byContainer(map[string]fake.Script{"job": {Exit: &fake.Exit{After: time.Second}}}))
+		first := n.agent()
+		first.set(withPolicy(newPod("job", "job"), v1.RestartPolicyNever))
+		first.phase("uid-job", v1.PodSucceeded, time.Minute)
+		<-time.After(5 * time.Second)
+		n.kill(first)
+		n.rt.Wipe()
+
+		r := n.agent(func(c *podwright.Config) { // nothing happens in this day: it need not be looked at every second
+			c.HousekeepingPeriod, c.RelistPeriod = 10*time.Minute, 10*time.Minute
+		})
+		r.set()
+		<-time.After(20 * time.Hour)
+		if len(n.records()) != 1 {
+			t.Error("the record went before its time")
+		}
+		<-time.After(5 * time.Hour)
+		if left := n.records(); len(left) != 0 {
+			t.Errorf("left after a day: %v", left)
+		}
+	})
+}
+
+// TestWrites: CK10, status.md 9.3: at most six writes in the life of a pod, none for
+// looking at it again.
+func TestWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newHost(t, byContainer(map[string]fake.Script{"job": {Exit: &fake.Exit{After: 5 * time.Second}}}))
+		job := withPolicy(newPod("job", "job"), v1.RestartPolicyNever)
+		web := newPod("web")
+		r := n.agent()
+		r.set(job, web)
+		r.phase("uid-job", v1.PodSucceeded, time.Minute)
+		<-time.After(5 * time.Second)
+		before := n.written("uid-web")
+		<-time.After(time.Hour)
+		if w := n.written("uid-web") - before; w != 0 {
+			t.Errorf("%d writes in an hour in which nothing happened", w)
+		}
+		r.set()
+		r.empty(time.Minute)
+		<-time.After(time.Minute)
+		for _, uid := range []types.UID{"uid-job", "uid-web"} {
+			if w := n.written(uid); w < 3 || w > 6 {
+				t.Errorf("%s: %d writes in its life", uid, w)
+			}
+			t.Logf("%s: %d writes", uid, n.written(uid))
+		}
+	})
+}
+
+// TestHeldAtHousekeeping: HI8: a pod that no worker has yet when the first housekeeping
+// pass looks, because the runtime was slow to answer, is not taken for one whose life
+// is over.
+func TestHeldAtHousekeeping(t *testing.T) {
+	for _, slow := range []time.Duration{0, 50 * time.Millisecond, 150 * time.Millisecond, time.Second, 3 * time.Second} {
+		t.Run(slow.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newHost(t, fake.New(fake.Options{}))
+				pods := func() []*v1.Pod {
+					return []*v1.Pod{newPod("web"), withPolicy(newPod("once"), v1.RestartPolicyNever)}
+				}
+				first := n.agent()
+				first.set(pods()...)
+				first.phase("uid-web", v1.PodRunning, time.Minute)
+				first.phase("uid-once", v1.PodRunning, time.Minute)
+				<-time.After(2 * time.Second)
+				n.kill(first)
+				n.rt.Wipe()
+				remove := n.rt.Inject(fake.Fault{
+					Match: fake.Match{Method: fake.ListContainers}, Effect: fake.Effect{Delay: slow},
+				})
+				r := n.agent()
+				r.set(pods()...)
+				r.phase("uid-once", v1.PodFailed, time.Minute)
+				r.phase("uid-web", v1.PodRunning, time.Minute)
+				remove()
+				<-time.After(time.Minute)
+				if s := starts(n.rt, "uid-once"); s != 1 {
+					t.Errorf("a pod that runs once was started %d times", s)
+				}
+				if c := r.pod("uid-web").Status.ContainerStatuses[0]; c.RestartCount != 1 {
+					t.Errorf("restart count %d", c.RestartCount)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,103 @@
+package enginetest_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/runtime/fake"
+)
+
+// remembering prepares a machine that runs two pods, then loses its runtime's
+// records and its agent.
+func remembering(t *testing.T) *host {
+	n := newHost(t, fake.New(fake.Options{}))
+	first := n.agent()
+	first.set(newPod("a"), newPod("b"))
+	first.phase("uid-a", v1.PodRunning, time.Minute)
+	first.phase("uid-b", v1.PodRunning, time.Minute)
+	<-time.After(2 * time.Second)
+	n.kill(first)
+	n.rt.Wipe()
+	return n
+}
+
+// TestLastDesired: architecture decision 6. A source that says nothing for 10 s: its pods run
+// as they were last desired. What it says then counts.
+func TestLastDesired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := remembering(t)
+		r := n.agent()
+		<-time.After(9 * time.Second)
+		if n.rt.Running("uid-a", "main") != 0 {
+			t.Error("a source was given less than 10 s")
+		}
+		r.phase("uid-a", v1.PodRunning, 10*time.Second)
+		r.phase("uid-b", v1.PodRunning, 10*time.Second)
+		if r.engine.Healthy() == nil {
+			t.Error("nobody is told that the source is silent")
+		}
+		r.set(newPod("b"), newPod("c"))
+		r.phase("uid-c", v1.PodRunning, 10*time.Second)
+		r.within(time.Minute, "the pod nobody wants to go", func() error {
+			if r.pod("uid-a") != nil || n.rt.Running("uid-a", "main") != 0 {
+				return errBusy
+			}
+			return nil
+		})
+		if starts(n.rt, "uid-b") != 2 || n.rt.Running("uid-b", "main") != 1 {
+			t.Errorf("the pod that stayed was started %d times", starts(n.rt, "uid-b"))
+		}
+		if err := r.engine.Healthy(); err != nil {
+			t.Errorf("after the source spoke: %v", err)
+		}
+	})
+}
+
+// TestSourceAnswersFirst: what a source does not name is never started from memory,
+// not by this agent and not by the next one, which its source leaves alone.
+func TestSourceAnswersFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := remembering(t)
+		r := n.agent()
+		<-time.After(5 * time.Second)
+		r.set(newPod("b"))
+		r.phase("uid-b", v1.PodRunning, 10*time.Second)
+		<-time.After(2 * time.Second)
+		n.kill(r)
+		r = n.agent()
+		<-time.After(time.Minute)
+		if s := starts(n.rt, "uid-a"); s != 1 {
+			t.Errorf("a pod nobody wants was started %d times", s)
+		}
+		if n.rt.Running("uid-b", "main") != 1 || r.pod("uid-b") == nil {
+			t.Error("the pod that is wanted does not run")
+		}
+	})
+}
+
+// TestForgetDesired: without the option nothing is started for a silent source, and
+// nothing of it is stopped.
+func TestForgetDesired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := remembering(t)
+		forget := func(c *podwright.Config) { c.ForgetDesired = true }
+		r := n.agent(forget)
+		<-time.After(time.Minute)
+		if s := starts(n.rt, "uid-a"); s != 1 {
+			t.Errorf("started %d times", s)
+		}
+		r.set(newPod("a"))
+		r.phase("uid-a", v1.PodRunning, 10*time.Second)
+		<-time.After(2 * time.Second)
+		n.kill(r)
+		n.agent(forget)
+		<-time.After(10 * time.Minute)
+		if n.rt.Running("uid-a", "main") != 1 {
+			t.Error("a pod of a silent source was stopped")
+		}
+	})
+}

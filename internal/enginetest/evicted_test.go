@@ -1,0 +1,81 @@
+package enginetest_test
+
+import (
+	"maps"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/runtime/fake"
+	"github.com/podwright/podwright/runtime/pods"
+	"github.com/podwright/podwright/syncloop"
+	"github.com/podwright/podwright/syncloop/mirror"
+)
+
+// TestEvictedPodKeepsNoContainers: section 10, PE2, PE4, edge case 29. Of a pod that was
+// evicted, by its API's word or by this node, every exited container goes at once, though
+// the pod is still desired; how each of them ended stays known, by the next agent too. A
+// pod that only failed keeps the newest of each name.
+func TestEvictedPodKeepsNoContainers(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		reason string // of the status that the API has
+		keeps  bool
+	}{
+		{"the API says that it was evicted", "Evicted", false},
+		{"the API says that it failed otherwise", "DeadlineExceeded", true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				api, root := &mirror.Memory{}, t.TempDir()
+				rt := byContainer(map[string]fake.Script{"job": {Exit: &fake.Exit{After: time.Second, Code: 3}, OnTERM: fake.Exit{Code: 3}}})
+				configure := func(c *podwright.Config) {
+					c.Sources = []syncloop.Source{apiSource{api: api}}
+					c.CrashLoopBackOff = pods.BackOffPolicy{Initial: time.Second, Max: time.Second}
+				}
+				r := newRig(t, rt, root, configure).start()
+				pod, other := newPod("web", "job", "app"), newPod("other", "job")
+				api.Put(pod)
+				api.Put(other)
+				r.phase(pod.UID, v1.PodRunning, time.Minute)
+				r.phase(other.UID, v1.PodRunning, time.Minute)
+				<-time.After(20 * time.Second)
+				ended := pod.DeepCopy()
+				ended.Status.Phase, ended.Status.Reason = v1.PodFailed, tc.reason
+				api.Put(ended)
+				r.phase(pod.UID, v1.PodFailed, time.Minute)
+				<-time.After(3 * time.Second)
+				synctest.Wait()
+				if n := len(r.records(pod)); tc.keeps != (n == 2) || !tc.keeps && n != 0 {
+					t.Errorf("%d containers are left", n)
+				}
+				if len(r.records(other)) == 0 {
+					t.Error("another pod lost its containers")
+				}
+				told(t, r, pod)
+				r.stop()
+				again := newRig(t, rt, root, configure).start()
+				again.phase(pod.UID, v1.PodFailed, time.Minute)
+				<-time.After(time.Minute)
+				told(t, again, pod)
+			})
+		})
+	}
+}
+
+// told checks what is known of the ends of a pod's containers "job" and "app".
+func told(t *testing.T, r *rig, pod *v1.Pod) {
+	t.Helper()
+	codes := map[string]int32{}
+	for _, c := range r.pod(pod.UID).Status.ContainerStatuses {
+		if end := c.State.Terminated; end != nil && end.Reason != "ContainerStatusUnknown" {
+			codes[c.Name] = end.ExitCode
+		}
+	}
+	if want := map[string]int32{"job": 3, "app": 0}; !maps.Equal(codes, want) {
+		t.Errorf("the containers ended with %v, want %v: %s", codes, want, r.explain(pod.UID))
+	}
+}

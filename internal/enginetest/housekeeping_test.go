@@ -1,0 +1,690 @@
+package enginetest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/cleanup"
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/fake"
+	"github.com/podwright/podwright/runtime/pods"
+	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/syncloop/source"
+)
+
+// The edge cases of spec/cleanup.md that concern the whole engine, on a fake runtime
+// and real folders.
+
+// forbidden is what an operator reads in the plan: by step and pod the rule that
+// forbids an action, "" if it is allowed.
+func (r *rig) forbidden() map[string]string {
+	r.t.Helper()
+	plan, err := r.engine.CleanupPlan(r.t.Context())
+	if err != nil {
+		r.t.Log("the plan is incomplete:", err)
+	}
+	out := map[string]string{}
+	for _, a := range plan.Actions {
+		out[a.Step.String()+" "+string(a.PodUID)] = a.Forbidden
+	}
+	return out
+}
+
+// reads fails unless the plan keeps these for reasons that begin like this.
+func (r *rig) reads(want map[string]string) {
+	r.t.Helper()
+	got := r.forbidden()
+	for action, rule := range want {
+		if have, planned := got[action]; !planned || !strings.HasPrefix(have, rule) || rule == "" && have != "" {
+			r.t.Errorf("the plan says of %q: %q (planned: %v), want %q; all of it: %q", action, have, planned, rule, got)
+		}
+	}
+}
+
+// changing counts the calls that stop or remove something.
+func changing(rt *fake.Runtime) (n int) {
+	for _, m := range []fake.Method{fake.StopContainer, fake.RemoveContainer, fake.StopPodSandbox, fake.RemovePodSandbox} {
+		n += rt.CallCount(m)
+	}
+	return n
+}
+
+// TestSilentSource: cleanup edge case 1, SG1-SG3, HI1: of three sources one never
+// reports. What runs goes on, and nothing of any pod is stopped, collected or removed,
+// neither one that nobody names, nor what is left of dead ones. The plan says why, and
+// what is waited for. Once the source has spoken all of it goes.
+func TestSilentSource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt, root := byContainer(map[string]fake.Script{"job": {Exit: &fake.Exit{After: time.Second}}}), t.TempDir()
+		first := newRig(t, rt, root).start()
+		first.set(newPod("web"), newPod("unnamed"), withPolicy(newPod("dead", "job"), v1.RestartPolicyNever))
+		first.phase("uid-web", v1.PodRunning, time.Minute)
+		first.phase("uid-unnamed", v1.PodRunning, time.Minute)
+		first.phase("uid-dead", v1.PodSucceeded, time.Minute)
+		<-time.After(5 * time.Second)
+		first.stop()
+		if err := os.MkdirAll(filepath.Join(root, "pods", "uid-left", "containers"), 0o750); err != nil {
+			t.Fatal(err)
+		}
+
+		more := map[string]*source.Channel{}
+		r := newRig(t, rt, root, func(c *podwright.Config) {
+			for _, name := range []string{"empty", "silent"} {
+				more[name] = source.NewChannel(source.ChannelOptions{Name: name, NodeName: "n1"})
+				c.Sources = append(c.Sources, more[name])
+			}
+		}).start()
+		before := changing(rt)
+		r.set(newPod("web"))
+		if err := more["empty"].Set(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(10 * time.Minute)
+		synctest.Wait()
+		if n := changing(rt) - before; n > 0 || rt.Running("uid-web", "main") != 1 || rt.Running("uid-unnamed", "main") != 1 || starts(rt, "uid-web") != 1 {
+			t.Errorf("%d calls that stop or remove, web was started %d times", n, starts(rt, "uid-web"))
+		}
+		if left := leftOf(r, "uid-dead"); len(left) != 3 { // sandbox, folder, logs
+			t.Errorf("left of the dead pod: %v", left)
+		}
+		r.reads(map[string]string{
+			"remove pod folder uid-left": "SG1: ", "remove pod folder uid-dead": "SG1: ",
+			"remove logs uid-dead": "SG1: ", "remove container uid-dead": "ND3: ", "remove sandbox uid-dead": "ND4: ",
+		})
+		select {
+		case <-r.engine.Ready():
+			t.Error("an engine that has not heard a source is ready")
+		default:
+		}
+
+		if err := more["silent"].Set(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		r.within(2*time.Minute, "what nobody names to go", func() error {
+			var left []string
+			for _, uid := range []string{"uid-unnamed", "uid-dead", "uid-left"} {
+				left = append(left, leftOf(r, uid)...)
+			}
+			if len(left) > 0 {
+				return errors.New(strings.Join(left, ", "))
+			}
+			return nil
+		})
+		if starts(rt, "uid-web") != 1 || rt.Running("uid-web", "main") != 1 {
+			t.Error("web was touched")
+		}
+	})
+}
+
+// TestListFailsMidway: cleanup edge cases 2 and 4, HK4, ND11: while either of the two
+// lists of the runtime fails, what runs without a manifest is neither killed nor judged
+// dead, and folders stay; health and the plan say why. Afterwards the orphan gets 1 s, as nobody knows its
+// own grace, and all that is left of it goes.
+func TestListFailsMidway(t *testing.T) {
+	for _, method := range []fake.Method{fake.ListPodSandbox, fake.ListContainers} {
+		t.Run(string(method), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rt, root := byContainer(map[string]fake.Script{"deaf": {IgnoreTERM: true}}), t.TempDir()
+				first := newRig(t, rt, root).start()
+				orphan := newPod("orphan", "deaf")
+				orphan.Spec.TerminationGracePeriodSeconds = ptr.To[int64](600)
+				first.set(newPod("web"), orphan)
+				first.phase("uid-web", v1.PodRunning, time.Minute)
+				first.phase("uid-orphan", v1.PodRunning, time.Minute)
+				<-time.After(5 * time.Second)
+				first.stop()
+				if err := os.RemoveAll(filepath.Join(root, "state")); err != nil { // nobody knows it
+					t.Fatal(err)
+				}
+				if err := os.MkdirAll(filepath.Join(root, "pods", "uid-left"), 0o750); err != nil {
+					t.Fatal(err)
+				}
+
+				r := newRig(t, rt, root).start()
+				before := changing(rt)
+				repair := rt.Inject(fake.Fault{Match: fake.Match{Method: method}, Effect: fake.Effect{Err: errors.New("the list is broken")}})
+				r.set(newPod("web"))
+				<-time.After(5 * time.Minute)
+				synctest.Wait()
+				if n := changing(rt) - before; n > 0 || rt.Running("uid-orphan", "deaf") != 1 || rt.Running("uid-web", "main") != 1 {
+					t.Errorf("%d calls that stop or remove", n)
+				}
+				if err := r.engine.Healthy(); err == nil || !strings.Contains(err.Error(), "the list is broken") {
+					t.Errorf("health %v", err)
+				}
+				if _, err := r.engine.CleanupPlan(t.Context()); err == nil || !strings.Contains(err.Error(), "the list is broken") {
+					t.Errorf("the plan hides why it is incomplete: %v", err)
+				}
+				r.reads(map[string]string{"remove pod folder uid-left": "ND11: the list of running pods failed: ", "remove pod folder uid-orphan": "ND11: "})
+
+				repair()
+				r.within(2*time.Minute, "the orphan and the folder to go", func() error {
+					if left := append(leftOf(r, "uid-orphan"), leftOf(r, "uid-left")...); len(left) > 0 {
+						return errors.New(strings.Join(left, ", "))
+					}
+					return r.engine.Healthy()
+				})
+				for _, c := range rt.Calls(fake.Match{Method: fake.StopContainer, PodUID: "uid-orphan"}) {
+					if grace := c.Request.(*runtimeapi.StopContainerRequest).Timeout; grace > 2 {
+						t.Errorf("edge 4: stopped with %d s of grace", grace)
+					}
+				}
+				if starts(rt, "uid-web") != 1 || rt.Running("uid-web", "main") != 1 {
+					t.Error("web was touched")
+				}
+			})
+		})
+	}
+}
+
+// TestForcedDeletion: cleanup edge case 3: a pod that is being terminated vanishes from
+// its source. It comes to its end as before, with what is left of its grace, nothing of
+// it is removed until then, and everything afterwards; its end is told.
+func TestForcedDeletion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := byContainer(map[string]fake.Script{"slow": {OnTERM: fake.Exit{After: 20 * time.Second, Code: 3}}})
+		var told v1.PodStatus
+		r := newRig(t, rt, t.TempDir(), sinks(status.SinkFunc(func(_ context.Context, u status.Update) (status.StoreResult, error) {
+			told = *u.Status
+			return status.Stored, nil
+		}))).start()
+		pod := newPod("web", "slow")
+		pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](30)
+		r.set(pod)
+		r.phase(pod.UID, v1.PodRunning, time.Minute)
+		<-time.After(5 * time.Second)
+		deleted := pod.DeepCopy()
+		deleted.DeletionTimestamp, deleted.DeletionGracePeriodSeconds = ptr.To(metav1.Now()), ptr.To[int64](30)
+		r.set(deleted)
+		begun := time.Now()
+		<-time.After(5 * time.Second)
+		r.set() // by force
+		<-time.After(10 * time.Second)
+		synctest.Wait()
+		if left := leftOf(r, "uid-web"); len(left) != 3 || rt.Running(pod.UID, "slow") != 1 {
+			t.Errorf("15 s into its grace there is left of it: %v", left)
+		}
+		r.reads(map[string]string{"remove pod folder uid-web": "ND2: the pod runs"})
+		r.within(time.Minute, "all of it to go", func() error {
+			if left := leftOf(r, "uid-web"); len(left) > 0 {
+				return errors.New(strings.Join(left, ", "))
+			}
+			return nil
+		})
+		if took := time.Since(begun); took < 20*time.Second || took > 25*time.Second {
+			t.Errorf("gone after %v, it needs 20 s to end", took)
+		}
+		if end := told.ContainerStatuses[0].State.Terminated; end == nil || end.ExitCode != 3 {
+			t.Errorf("told: %+v", told.ContainerStatuses)
+		}
+		if r.forbidden()["remove pod folder uid-web"] != "" {
+			t.Error("the plan still speaks of it")
+		}
+	})
+}
+
+// mountedDisks is a volume manager that has what it is told mounted.
+type mountedDisks struct {
+	mu      sync.Mutex
+	mounted []string
+	err     error
+}
+
+func (m *mountedDisks) set(err error, names ...string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mounted, m.err = names, err
+}
+
+func (m *mountedDisks) Handles(*v1.Pod, *v1.Volume) bool { return false }
+
+func (m *mountedDisks) SetUp(context.Context, *v1.Pod, *v1.Volume) (pods.MountedVolume, error) {
+	return pods.MountedVolume{}, errors.New("not mine")
+}
+func (m *mountedDisks) TearDown(context.Context, types.UID) error { return nil }
+func (m *mountedDisks) Mounted(context.Context, types.UID) ([]string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.mounted, m.err
+}
+
+// leftTree is a tree of cgroups that shows what is left in it.
+type leftTree struct {
+	*cgroupTree
+	mu      sync.Mutex
+	reduced map[types.UID]int
+}
+
+func (l *leftTree) List() (uids []types.UID, _ error) {
+	l.locked(func() { uids = slices.Sorted(maps.Keys(l.pods)) })
+	return uids, nil
+}
+
+func (l *leftTree) ReduceCPU(uid types.UID) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.reduced[uid]++
+	return nil
+}
+
+func (l *leftTree) times(uid types.UID) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.reduced[uid]
+}
+
+// TestVolumeStillMounted: cleanup edge cases 10 and 11, OD2, ND6: what an agent before
+// this one left has a volume that is, or may be, mounted. The folder stays and the
+// cgroup too, with the smallest weight, set once; the plan names the volume or what
+// went wrong. When it is known to be unmounted, both go.
+func TestVolumeStillMounted(t *testing.T) {
+	for name, tc := range map[string]struct {
+		mounted  []string
+		err      error
+		dir, cpu string
+	}{
+		"edge 10: mounted":          {[]string{"data"}, nil, "OD2: failed, tried again in ", "ND6: volumes of the pod are still there"},
+		"edge 11: it does not know": {nil, errors.New("no table of mounts"), "OD2: failed, tried again in ", "ND6: it is not known whether volumes of the pod are still there: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const uid = types.UID("uid-left")
+				disks := &mountedDisks{}
+				disks.set(tc.err, tc.mounted...)
+				tree := &leftTree{cgroupTree: &cgroupTree{pods: map[types.UID]pods.CgroupResources{uid: {}}}, reduced: map[types.UID]int{}}
+				root := t.TempDir()
+				if err := os.MkdirAll(filepath.Join(root, "pods", string(uid), "volumes", "example.com~disk", "data"), 0o750); err != nil {
+					t.Fatal(err)
+				}
+				r := newRig(t, fake.New(fake.Options{}), root, func(c *podwright.Config) { c.Cgroups, c.Volumes = tree, disks }).start()
+				r.set(newPod("web"))
+				r.phase("uid-web", v1.PodRunning, time.Minute)
+				<-time.After(20 * time.Minute)
+				synctest.Wait()
+				there, _ := tree.Exists(pods.PodCgroup{UID: uid})
+				if left := leftOf(r, string(uid)); len(left) != 1 || !there || tree.times(uid) != 1 || tree.times("uid-web") != 0 {
+					t.Errorf("left %v, its cgroup there %v, reduced %v", left, there, tree.reduced)
+				}
+				r.reads(map[string]string{"remove pod folder uid-left": tc.dir, "remove cgroup uid-left": tc.cpu})
+				for _, why := range append(tc.mounted, errText(tc.err)) {
+					if got := r.forbidden()["remove pod folder uid-left"]; !strings.Contains(got, why) {
+						t.Errorf("the plan does not say %q: %q", why, got)
+					}
+				}
+				disks.set(nil)
+				r.within(6*time.Minute, "both to go", func() error {
+					there, _ := tree.Exists(pods.PodCgroup{UID: uid})
+					if left := leftOf(r, string(uid)); len(left) > 0 || there {
+						return fmt.Errorf("left %v, its cgroup there %v", left, there)
+					}
+					return nil
+				})
+			})
+		})
+	}
+}
+
+func errText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// TestRunningRemovedByHand: HI8, cleanup edge case 30, status.md 3.4: somebody removes a
+// container that runs, of a pod whose containers run once. How it ended is not known, and
+// it is not run again, by this agent or the next one.
+func TestRunningRemovedByHand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newHost(t, fake.New(fake.Options{}))
+		pod := func() *v1.Pod { return withPolicy(newPod("web", "job", "server"), v1.RestartPolicyNever) }
+		r := n.agent()
+		r.set(pod())
+		r.phase("uid-web", v1.PodRunning, time.Minute)
+		<-time.After(5 * time.Second)
+		list, err := n.rt.ListContainers(t.Context(), &runtimeapi.ContainerFilter{LabelSelector: map[string]string{runtime.LabelContainerName: "job"}})
+		if err != nil || len(list) != 1 {
+			t.Fatal(list, err)
+		}
+		if err := n.rt.RemoveContainer(t.Context(), list[0].Id); err != nil {
+			t.Fatal(err)
+		}
+		lost := func() error {
+			for _, c := range r.pod("uid-web").Status.ContainerStatuses {
+				end := c.State.Terminated
+				if c.Name == "job" && (end == nil || end.ExitCode != 137 || end.Reason != "ContainerStatusUnknown") || c.Name == "server" && !c.Ready {
+					return fmt.Errorf("%+v", c)
+				}
+			}
+			return nil
+		}
+		for range 2 {
+			r.within(time.Minute, "its end to be known", lost)
+			<-time.After(5 * time.Minute)
+			if err := lost(); err != nil {
+				t.Error(err)
+			}
+			n.kill(r)
+			r = n.agent()
+			r.set(pod())
+			r.phase("uid-web", v1.PodRunning, time.Minute)
+		}
+		if got := starts(n.rt, "uid-web"); got != 2 {
+			t.Errorf("%d starts", got)
+		}
+	})
+}
+
+// TestRecordRemovedByHand: cleanup edge case 30, CK3, HI8, HI9: somebody removes a
+// container, or all of its pod, from the runtime as soon as it has died. The status
+// goes on to show its own exit code, also with the next agent, and it is not run again.
+func TestRecordRemovedByHand(t *testing.T) {
+	for name, remove := range map[string]func(t *testing.T, rt *fake.Runtime, pod types.UID){
+		"container": func(t *testing.T, rt *fake.Runtime, pod types.UID) { removeEnded(t, rt, pod) },
+		"pod": func(t *testing.T, rt *fake.Runtime, pod types.UID) {
+			removeEnded(t, rt, pod)
+			boxes, err := rt.ListPodSandbox(t.Context(), nil)
+			if err != nil || len(boxes) != 1 {
+				t.Fatal(boxes, err)
+			}
+			if err := errors.Join(rt.StopPodSandbox(t.Context(), boxes[0].Id), rt.RemovePodSandbox(t.Context(), boxes[0].Id)); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				scripts := map[string]fake.Script{"job": {Exit: &fake.Exit{After: 5 * time.Second, Code: 7}}}
+				pod := func() *v1.Pod { return withPolicy(newPod("web", "job", "server"), v1.RestartPolicyNever) }
+				if name == "pod" {
+					pod = func() *v1.Pod { return withPolicy(newPod("web", "job"), v1.RestartPolicyNever) }
+				}
+				n := newHost(t, byContainer(scripts))
+				first := n.agent()
+				first.set(pod())
+				ended := func(r *rig) func() error {
+					return func() error {
+						p := r.pod("uid-web")
+						if p == nil || len(p.Status.ContainerStatuses) == 0 {
+							return errors.New("no status")
+						}
+						for _, c := range p.Status.ContainerStatuses {
+							if end := c.State.Terminated; c.Name == "job" && (end == nil || end.ExitCode != 7 || end.Reason != "Error" || c.RestartCount != 0) {
+								return fmt.Errorf("%+v", c)
+							}
+						}
+						return nil
+					}
+				}
+				first.within(time.Minute, "its end to be known", ended(first))
+				remove(t, n.rt, "uid-web")
+				stays := func(r *rig) {
+					t.Helper()
+					for range 60 {
+						<-time.After(5 * time.Second)
+						synctest.Wait()
+						if err := ended(r)(); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				stays(first)
+				n.kill(first)
+				second := n.agent()
+				second.set(pod())
+				second.within(time.Minute, "the next agent to know it", ended(second))
+				stays(second)
+				if got := starts(n.rt, "uid-web"); got != len(pod().Spec.Containers) {
+					t.Errorf("%d starts", got)
+				}
+			})
+		})
+	}
+}
+
+// removeEnded removes the containers of a pod that have ended.
+func removeEnded(t *testing.T, rt *fake.Runtime, pod types.UID) {
+	t.Helper()
+	list, err := rt.ListContainers(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	removed := 0
+	for _, c := range list {
+		if c.State == runtimeapi.ContainerState_CONTAINER_EXITED {
+			if err := rt.RemoveContainer(t.Context(), c.Id); err != nil {
+				t.Fatal(err)
+			}
+			removed++
+		}
+	}
+	if removed != 1 {
+		t.Fatalf("%d containers of %s have ended", removed, pod)
+	}
+}
+
+// TestRefusedIsDeleted: cleanup edge cases 6 to 9, step 13: housekeeping finishes a
+// refused pod that is being deleted, once, and never starts it; nor does it start one
+// that its source says has ended. A pending one that comes with a deletion is not
+// finished behind its worker's back.
+func TestRefusedIsDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt, vetoed := fake.New(fake.Options{}), map[string]int{}
+		r := newRig(t, rt, t.TempDir(), roomFor("1"), func(c *podwright.Config) {
+			c.Cleanup.Veto = func(a cleanup.Action) error { vetoed[a.Step.String()+" "+string(a.PodUID)]++; return nil }
+		}).start()
+		over := newPod("over")
+		over.Status.Phase = v1.PodSucceeded
+		refused := asking(newPod("refused"), "5")
+		r.set(refused, over, newPod("web"))
+		r.rejected("uid-refused", "OutOfcpu")
+		r.phase("uid-web", v1.PodRunning, time.Minute)
+		<-time.After(3 * time.Minute)
+		refused = refused.DeepCopy()
+		refused.DeletionTimestamp, refused.DeletionGracePeriodSeconds = ptr.To(metav1.Now()), ptr.To[int64](0)
+		pending := newPod("pending")
+		pending.DeletionTimestamp, pending.DeletionGracePeriodSeconds = ptr.To(metav1.Now()), ptr.To[int64](0)
+		r.set(refused, over, newPod("web"), pending)
+		<-time.After(5 * time.Minute)
+		synctest.Wait()
+		if n := len(rt.Calls(fake.Match{Method: fake.RunPodSandbox, Func: func(c fake.Call) bool { return c.PodUID != "uid-web" }})); n != 0 {
+			t.Errorf("%d sandboxes of pods that are not to run", n)
+		}
+		for _, step := range []string{"restart uid-refused", "restart uid-over", "finish uid-pending", "finish uid-over"} {
+			if vetoed[step] != 0 {
+				t.Errorf("housekeeping did %q %d times", step, vetoed[step])
+			}
+		}
+		if n := vetoed["finish uid-refused"]; n > 1 {
+			t.Errorf("it was finished %d times", n)
+		}
+		r.set(newPod("web"))
+		r.within(time.Minute, "those that were deleted to be gone", func() error {
+			for _, uid := range []types.UID{"uid-refused", "uid-over", "uid-pending"} {
+				if r.pod(uid) != nil {
+					return fmt.Errorf("%s is still known", uid)
+				}
+			}
+			return nil
+		})
+	})
+}
+
+// TestPodsFolderIsLost: cleanup edge case 15, HK1: the folder of all pods is gone, or
+// something else is in its place. What runs goes on, and pods are stopped as ever. While
+// nobody can tell what volumes a stopped pod has, it is not done with; the plan, the log
+// and Explain say what is wrong, and with the folder back all of it goes.
+func TestPodsFolderIsLost(t *testing.T) {
+	for _, replaced := range []bool{false, true} {
+		t.Run(fmt.Sprint("by a file: ", replaced), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rt, root := fake.New(fake.Options{}), t.TempDir()
+				var lines safeLines
+				r := newRig(t, rt, root, func(c *podwright.Config) { c.Logger = funcr.New(lines.add, funcr.Options{}) }).start()
+				r.set(newPod("web"), newPod("gone"))
+				r.phase("uid-web", v1.PodRunning, time.Minute)
+				r.phase("uid-gone", v1.PodRunning, time.Minute)
+				folder := filepath.Join(root, "pods")
+				if err := os.RemoveAll(folder); err != nil {
+					t.Fatal(err)
+				}
+				if replaced {
+					if err := writeFile(folder); err != nil {
+						t.Fatal(err)
+					}
+				}
+				r.set(newPod("web"))
+				r.within(time.Minute, "the other pod to be stopped", func() error {
+					if n := rt.Running("uid-gone", "main"); n > 0 {
+						return errors.New("it runs")
+					}
+					return nil
+				})
+				<-time.After(time.Minute)
+				synctest.Wait()
+				if starts(rt, "uid-web") != 1 || rt.Running("uid-web", "main") != 1 {
+					t.Error("web was touched")
+				}
+				const says = "list pod folders: list pod directories: "
+				_, err := r.engine.CleanupPlan(t.Context())
+				if said := err != nil && strings.Contains(err.Error(), says); said != replaced {
+					t.Errorf("the plan's error is %v", err)
+				}
+				if n := lines.count(says); (n > 0) != replaced || n > 10 {
+					t.Errorf("%d lines in the log", n)
+				}
+				if replaced {
+					if e, _ := r.engine.Explain("uid-gone"); e.Worker == nil || !strings.Contains(e.Worker.LastError, "not a directory") {
+						t.Errorf("Explain: %+v", e.Worker)
+					}
+					if err := os.Remove(folder); err != nil {
+						t.Fatal(err)
+					}
+				}
+				r.within(10*time.Minute, "all of the other pod to go", func() error {
+					if left := leftOf(r, "uid-gone"); len(left) > 0 {
+						return errors.New(strings.Join(left, ", "))
+					}
+					_, err := r.engine.CleanupPlan(t.Context())
+					return err
+				})
+			})
+		})
+	}
+}
+
+// safeLines are the lines of a log.
+type safeLines struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (l *safeLines) add(prefix, args string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, prefix+" "+args)
+}
+
+func (l *safeLines) count(part string) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, line := range l.lines {
+		if strings.Contains(line, part) {
+			n++
+		}
+	}
+	return n
+}
+
+// TestSharedLogFolder: ND8: two engines that write their logs into one folder would each
+// take the other's for those of gone pods. The second one says so and does not run; on
+// a folder of its own it does, and touches nothing of the first one's pods.
+func TestSharedLogFolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt, logs := fake.New(fake.Options{WriteLogs: true}), t.TempDir()
+		r := newRig(t, rt, t.TempDir(), func(c *podwright.Config) { c.LogDir = logs }).start()
+		r.set(newPod("web"))
+		r.phase("uid-web", v1.PodRunning, time.Minute)
+		second := newRig(t, rt, t.TempDir(), func(c *podwright.Config) { c.LogDir, c.NodeName = logs, "n2" })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := second.engine.Run(ctx); !errors.Is(err, podwright.ErrInUse) || !strings.Contains(err.Error(), logs) {
+			t.Errorf("the second engine: %v", err)
+		}
+		other := newRig(t, rt, t.TempDir(), func(c *podwright.Config) { c.NodeName = "n2" }).start()
+		other.set(newPod("foreign"))
+		other.phase("uid-foreign", v1.PodRunning, time.Minute)
+		other.set()
+		<-time.After(5 * time.Minute)
+		synctest.Wait()
+		if rt.Running("uid-web", "main") != 1 || starts(rt, "uid-web") != 1 || rt.Running("uid-foreign", "main") != 0 {
+			t.Error("a pod of the other engine was touched")
+		}
+		if left, err := filepath.Glob(filepath.Join(logs, "*_uid-web", "main", "0.log")); err != nil || len(left) != 1 {
+			t.Errorf("logs %v, err %v", left, err)
+		}
+	})
+}
+
+// TestTotalOfDeadContainers: cleanup edge case 20, CG4, CG9, HI8: a limit for all of the
+// node costs pods the last records of their containers, and no more than that: what was
+// to run once is not run again, and the statuses tell how all of them ended.
+func TestTotalOfDeadContainers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newHost(t, byContainer(map[string]fake.Script{"job": {Exit: &fake.Exit{After: time.Second, Code: 3}}}))
+		limited := func(c *podwright.Config) { c.DeadContainers.Total = 2 }
+		var wanted []*v1.Pod
+		for i := range 6 {
+			wanted = append(wanted, withPolicy(newPod(fmt.Sprint("p", i), "job", "server"), v1.RestartPolicyNever))
+		}
+		check := func(r *rig) {
+			t.Helper()
+			r.within(5*time.Minute, "two records of dead containers", func() error {
+				list, err := n.rt.ListContainers(t.Context(), &runtimeapi.ContainerFilter{State: &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_EXITED}})
+				if len(list) != 2 {
+					return fmt.Errorf("%d, %v", len(list), err)
+				}
+				return nil
+			})
+			<-time.After(5 * time.Minute)
+			synctest.Wait()
+			for _, p := range wanted {
+				c := r.pod(p.UID).Status.ContainerStatuses[0]
+				if end := c.State.Terminated; end == nil || end.ExitCode != 3 || starts(n.rt, p.UID) != 2 || n.rt.Running(p.UID, "server") != 1 {
+					t.Errorf("%s: %d starts, %+v", p.Name, starts(n.rt, p.UID), c)
+				}
+			}
+		}
+		first := n.agent(limited)
+		first.set(wanted...)
+		for _, p := range wanted {
+			first.phase(p.UID, v1.PodRunning, time.Minute)
+		}
+		check(first)
+		n.kill(first)
+		second := n.agent(limited)
+		second.set(wanted...)
+		for _, p := range wanted {
+			second.phase(p.UID, v1.PodRunning, time.Minute)
+		}
+		check(second)
+	})
+}

@@ -1,0 +1,96 @@
+package enginetest_test
+
+import (
+	"reflect"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/runtime/fake"
+)
+
+// TestReadySurvivesAgent: status.md 9.1 (b), 9.8, 9.12, edge case 23, probe.md 8.3: a
+// ready pod with a slow readiness probe is not reported unready by the next agent,
+// whether the last one was killed or stopped.
+func TestReadySurvivesAgent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newHost(t, fake.New(fake.Options{Script: func(fake.Launch) fake.Script {
+			return fake.Script{Exec: func(fake.Exec) fake.ExecResult { return fake.ExecResult{} }}
+		}}))
+		pod := func() *v1.Pod {
+			p := newPod("web")
+			p.Spec.Containers[0].ReadinessProbe = check("ready")
+			p.Spec.Containers[0].ReadinessProbe.PeriodSeconds = 60
+			return p
+		}
+		first := n.agent()
+		first.set(pod())
+		first.within(2*time.Minute, "ready", func() error { return readyIs(first, pod(), v1.ConditionTrue) })
+		<-time.After(2 * time.Second)
+		n.kill(first)
+		for range 3 {
+			r := n.agent()
+			synctest.Wait()
+			if e, ok := r.engine.Explain("uid-web"); !ok || len(e.Containers) != 1 || !e.Containers[0].Ready {
+				t.Errorf("before its source has named it: %v %+v", ok, e.Containers)
+			}
+			r.set(pod())
+			<-time.After(3 * time.Minute)
+			if _, ready := r.sink.of("uid-web"); !reflect.DeepEqual(ready, []v1.ConditionStatus{v1.ConditionTrue}) {
+				t.Errorf("reported as %v", ready)
+			}
+			r.stop()
+		}
+	})
+}
+
+// TestReadyOfAnotherContainer: edge case 24, probe.md edge case 25: a container that
+// took the place of the ready one while no agent was there has to earn it.
+func TestReadyOfAnotherContainer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var well atomic.Bool
+		well.Store(true)
+		n := newHost(t, fake.New(fake.Options{Script: func(fake.Launch) fake.Script {
+			return fake.Script{Exec: func(fake.Exec) fake.ExecResult {
+				if well.Load() {
+					return fake.ExecResult{}
+				}
+				return fake.ExecResult{Code: 1}
+			}}
+		}}))
+		pod := func() *v1.Pod {
+			p := newPod("web")
+			p.Spec.Containers[0].ReadinessProbe = check("ready")
+			return p
+		}
+		first := n.agent()
+		first.set(pod())
+		first.within(2*time.Minute, "ready", func() error { return readyIs(first, pod(), v1.ConditionTrue) })
+		<-time.After(2 * time.Second)
+		n.kill(first)
+		well.Store(false)
+		if err := n.rt.Exit("uid-web", "main", fake.Exit{Code: 1}); err != nil {
+			t.Fatal(err)
+		}
+
+		r := n.agent()
+		r.set(pod())
+		r.within(time.Minute, "the next container", func() error {
+			if starts(n.rt, "uid-web") < 2 {
+				return errBusy
+			}
+			return nil
+		})
+		<-time.After(10 * time.Second)
+		if err := readyIs(r, pod(), v1.ConditionFalse); err != nil {
+			t.Error(err)
+		}
+		_, ready := r.sink.of("uid-web")
+		if len(ready) > 0 && ready[len(ready)-1] != v1.ConditionFalse {
+			t.Errorf("reported as %v", ready)
+		}
+	})
+}

@@ -1,0 +1,183 @@
+package enginetest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/runtime/fake"
+	"github.com/podwright/podwright/status"
+)
+
+// withPolicy returns the pod with a restart policy.
+func withPolicy(p *v1.Pod, policy v1.RestartPolicy) *v1.Pod {
+	p.Spec.RestartPolicy = policy
+	return p
+}
+
+// starts counts how often a container of a pod was started. A start whose caller
+// was killed before it reached the runtime is none.
+func starts(rt *fake.Runtime, uid types.UID) int {
+	return len(rt.Calls(fake.Match{Method: fake.StartContainer, PodUID: uid, Func: func(c fake.Call) bool {
+		return !errors.Is(c.Err, context.Canceled)
+	}}))
+}
+
+// TestReboot: CK5, HI8, HI9, status.md 9.7, cleanup edge case 32. The runtime is
+// empty after it: a pod with policy Never that had started is reported with exit
+// code 137 and not run again, one with Always runs again with a higher restart
+// count, and what had finished stays finished.
+func TestReboot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newHost(t, byContainer(map[string]fake.Script{"job": {Exit: &fake.Exit{After: time.Second}}}))
+		pods := func() []*v1.Pod {
+			return []*v1.Pod{
+				newPod("web"), withPolicy(newPod("once"), v1.RestartPolicyNever),
+				withPolicy(newPod("retry"), v1.RestartPolicyOnFailure), withPolicy(newPod("done", "job"), v1.RestartPolicyNever),
+			}
+		}
+		before := n.agent()
+		before.set(pods()...)
+		for _, uid := range []types.UID{"uid-web", "uid-once", "uid-retry"} {
+			before.phase(uid, v1.PodRunning, 10*time.Second)
+		}
+		before.phase("uid-done", v1.PodSucceeded, 10*time.Second)
+		<-time.After(5 * time.Second)
+		n.kill(before)
+
+		n.rt.Wipe()
+		n.boot = "boot-2"
+		r := n.agent()
+		r.set(pods()...)
+		r.phase("uid-web", v1.PodRunning, 10*time.Second)
+		r.phase("uid-retry", v1.PodRunning, 10*time.Second)
+		r.phase("uid-once", v1.PodFailed, 10*time.Second)
+		r.phase("uid-done", v1.PodSucceeded, 10*time.Second)
+		<-time.After(5 * time.Minute)
+
+		for uid, want := range map[types.UID]int{"uid-web": 2, "uid-retry": 2, "uid-once": 1, "uid-done": 1} {
+			if got := starts(n.rt, uid); got != want {
+				t.Errorf("%s was started %d times in all, want %d", uid, got, want)
+			}
+		}
+		once := r.pod("uid-once").Status.ContainerStatuses[0]
+		if end := once.State.Terminated; end == nil || end.ExitCode != 137 || end.Reason != "ContainerStatusUnknown" {
+			t.Errorf("once: %+v", once.State)
+		}
+		done := r.pod("uid-done").Status.ContainerStatuses[0]
+		if end := done.State.Terminated; end == nil || end.ExitCode != 0 || end.Reason != "Completed" {
+			t.Errorf("done: %+v", done.State)
+		}
+		for _, uid := range []types.UID{"uid-web", "uid-retry"} {
+			c := r.pod(uid).Status.ContainerStatuses[0]
+			if c.RestartCount != 1 || c.LastTerminationState.Terminated == nil || c.LastTerminationState.Terminated.ExitCode != 137 {
+				t.Errorf("%s: restart count %d, last state %+v", uid, c.RestartCount, c.LastTerminationState)
+			}
+		}
+		report, ok := r.engine.Recovery()
+		if !ok || !report.Rebooted || fmt.Sprint(report.Lost) != "[uid-once uid-retry uid-web]" || fmt.Sprint(report.Ended) != "[uid-done]" {
+			t.Errorf("recovery: %v %+v", ok, report)
+		}
+		if r.events.count("n1 Recovered") != 1 {
+			t.Errorf("events: %v", r.events.seen)
+		}
+	})
+}
+
+// TestRemovedMeanwhile: CK6, HI7: a pod that its source took back while no agent was
+// there has the grace it would have had, and its own exit code is told.
+func TestRemovedMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newHost(t, byContainer(map[string]fake.Script{"slow": {OnTERM: fake.Exit{After: 5 * time.Second, Code: 4}}}))
+		first := n.agent()
+		first.set(newPod("web", "slow")) // grace 10 s
+		first.phase("uid-web", v1.PodRunning, time.Minute)
+		<-time.After(2 * time.Second)
+		n.kill(first)
+
+		codes := map[int32]bool{}
+		r := n.agent(sinks(status.SinkFunc(func(_ context.Context, u status.Update) (status.StoreResult, error) {
+			if end := u.Status.ContainerStatuses[0].State.Terminated; end != nil {
+				codes[end.ExitCode] = true
+			}
+			return status.Stored, nil
+		})))
+		r.set()
+		r.empty(time.Minute)
+		<-time.After(5 * time.Second)
+		if len(codes) != 1 || !codes[4] {
+			t.Errorf("told of the exit codes %v, want 4", codes)
+		}
+	})
+}
+
+// TestFinishedStaysFinished: status.md 9.1, 9.6, HI7: the end of a pod was told, and the
+// agent is killed before what is left of it is removed. The next ones tell nothing new of
+// the pod, whether it is still desired or not, and remove what is left when they can.
+func TestFinishedStaysFinished(t *testing.T) {
+	for _, tc := range []struct {
+		container string
+		policy    v1.RestartPolicy
+		desired   bool
+	}{{"ended", v1.RestartPolicyNever, true}, {"ended", v1.RestartPolicyNever, false}, {"stopped", v1.RestartPolicyAlways, false}} {
+		t.Run(fmt.Sprintf("%s,desired=%t", tc.container, tc.desired), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newHost(t, byContainer(map[string]fake.Script{
+					"ended": {Exit: &fake.Exit{After: 2 * time.Second, Code: 7}}, "stopped": {OnTERM: fake.Exit{After: time.Second, Code: 5}},
+				}))
+				var told []status.Update
+				sink := sinks(status.SinkFunc(func(_ context.Context, u status.Update) (status.StoreResult, error) {
+					told = append(told, u)
+					return status.Stored, nil
+				}))
+				busy := n.rt.Inject(
+					fake.Fault{Match: fake.Match{Method: fake.RemoveContainer}, Effect: fake.Effect{Err: errors.New("busy")}},
+					fake.Fault{Match: fake.Match{Method: fake.RemovePodSandbox}, Effect: fake.Effect{Err: errors.New("busy")}},
+				)
+				pod := func() *v1.Pod { return withPolicy(newPod("web", tc.container), tc.policy) }
+				set := func(r *rig) {
+					if tc.desired {
+						r.set(pod())
+						return
+					}
+					r.set()
+				}
+				first := n.agent(sink)
+				first.set(pod())
+				first.phase("uid-web", v1.PodRunning, time.Minute)
+				<-time.After(5 * time.Second)
+				set(first)
+				<-time.After(10 * time.Second)
+				n.kill(first)
+				if !told[len(told)-1].Finished {
+					t.Fatalf("the end of the pod was not told: %+v", told)
+				}
+				end := told[len(told)-1].Status
+
+				for range 3 {
+					told = nil
+					r := n.agent(sink)
+					set(r)
+					<-time.After(10 * time.Second)
+					n.kill(r)
+					for _, u := range told {
+						if !u.Finished || !equality.Semantic.DeepEqual(u.Status, end) {
+							t.Errorf("told after the end: finished %t, %s, %+v", u.Finished, u.Status.Phase, u.Status.ContainerStatuses)
+						}
+					}
+				}
+				busy()
+				r := n.agent(sink)
+				r.set()
+				r.empty(time.Minute)
+			})
+		})
+	}
+}

@@ -1,0 +1,117 @@
+package enginetest_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/runtime/fake"
+	"github.com/podwright/podwright/syncloop"
+	"github.com/podwright/podwright/syncloop/source"
+)
+
+// undecided is a source that cannot name all its pods, until it is told that it can.
+type undecided struct {
+	*source.Channel
+	mu  sync.Mutex
+	why error
+}
+
+func (u *undecided) Undecided() error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.why
+}
+
+func (u *undecided) decide() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.why = nil
+}
+
+// TestUnreadableAtStart: what an engine finds running, or finished, stays as it is
+// while a source may want it but cannot say so yet: a manifest that becomes
+// unreadable never kills the pod it defined (spec/syncloop.md F3). Pods that the
+// engine knows end as ever.
+func TestUnreadableAtStart(t *testing.T) {
+	for _, wanted := range []bool{true, false} {
+		t.Run(fmt.Sprintf("wanted in the end: %v", wanted), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { unreadableAtStart(t, wanted) })
+		})
+	}
+}
+
+func unreadableAtStart(t *testing.T, wanted bool) {
+	rt := byContainer(map[string]fake.Script{"job": {Exit: &fake.Exit{After: time.Second}}})
+	root := t.TempDir()
+	job := newPod("job", "job")
+	job.Spec.RestartPolicy = v1.RestartPolicyNever
+	old := newRig(t, rt, root).start()
+	old.set(newPod("hidden"), newPod("known"), job)
+	old.phase("uid-hidden", v1.PodRunning, 10*time.Second)
+	old.phase("uid-known", v1.PodRunning, 10*time.Second)
+	old.phase("uid-job", v1.PodSucceeded, 10*time.Second)
+	old.stop()
+
+	hidden := &undecided{why: errors.New("a manifest is unreadable")}
+	r := newRig(t, rt, root, func(c *podwright.Config) {
+		hidden.Channel = c.Sources[0].(*source.Channel)
+		c.Sources = []syncloop.Source{hidden}
+	}).start()
+	r.set(newPod("known"))
+	r.phase("uid-known", v1.PodRunning, 10*time.Second)
+	<-time.After(3 * time.Minute) // several runs of garbage collection
+	r.set()
+	sandboxes := func(want ...types.UID) func() error {
+		return func() error {
+			list, err := rt.ListPodSandbox(t.Context(), nil)
+			left := map[types.UID]bool{}
+			for _, s := range list {
+				left[types.UID(s.Metadata.Uid)] = true
+			}
+			for _, uid := range want {
+				if !left[uid] {
+					return fmt.Errorf("%s is gone, left: %v", uid, left)
+				}
+			}
+			if len(left) != len(want) {
+				return fmt.Errorf("left: %v, %v", left, err)
+			}
+			return nil
+		}
+	}
+	r.within(30*time.Second, "the pod it knows to go", sandboxes("uid-hidden", "uid-job"))
+	if rt.Running("uid-hidden", "main") != 1 {
+		t.Fatal("a pod that its source could not name was stopped")
+	}
+	if err := r.engine.Healthy(); err != nil {
+		t.Errorf("health: %v", err)
+	}
+
+	hidden.decide()
+	if !wanted {
+		r.set()
+		r.empty(2 * time.Minute)
+		return
+	}
+	r.set(newPod("hidden"), job)
+	hiddenPod, jobPod := types.UID("uid-hidden"), types.UID("uid-job")
+	r.phase(hiddenPod, v1.PodRunning, 10*time.Second)
+	r.phase(jobPod, v1.PodSucceeded, 10*time.Second)
+	<-time.After(3 * time.Minute)
+	for _, uid := range []types.UID{hiddenPod, jobPod} {
+		if n := len(rt.Calls(fake.Match{Method: fake.StartContainer, PodUID: uid})); n != 1 {
+			t.Errorf("%s was started %d times", uid, n)
+		}
+	}
+	if rt.Running(hiddenPod, "main") != 1 {
+		t.Error("the pod does not run any more")
+	}
+}
