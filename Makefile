@@ -6,7 +6,7 @@ MODULES  := . examples tools
 RACE     ?= -race
 MANIFESTS ?= examples/manifests
 
-.PHONY: help run test unit e2e lint bench verify fmt explore torture crash crash-containerd probes-kill mutate-podworkers spec-coverage rewrites faults-pleg bench-idle build clean leak-hunt
+.PHONY: help run test unit e2e lint bench verify fmt explore torture crash crash-containerd probes-kill mutate-podworkers spec-coverage rewrites faults-pleg bench-idle build clean leak-hunt api
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | expand -t 22
@@ -29,13 +29,17 @@ unit: ## the tests that need nothing but Go
 e2e: ## only the tests on a real containerd
 	@tools/ci/test.sh --e2e
 
-lint: ## vet, staticcheck, gofumpt
+lint: ## vet, staticcheck, gofumpt, and the exported API as recorded below api/
 	@set -e; for m in $(MODULES); do \
 	  echo "lint $$m"; \
 	  unformatted=$$(cd $$m && $(TOOL) gofumpt -l .); \
 	  if [ -n "$$unformatted" ]; then echo "gofumpt wants to change:"; echo "$$unformatted"; exit 1; fi; \
 	  (cd $$m && $(GO) vet -tags containerd ./... && $(TOOL) staticcheck -tags containerd ./...); \
 	done
+	@cd tools && $(GO) run ./api -root .. -check
+
+api: ## record the exported API of every public package below api/; make lint fails on a difference
+	@cd tools && $(GO) run ./api -root ..
 
 fmt: ## format everything
 	$(TOOL) gofumpt -w .
