@@ -75,8 +75,9 @@ func newCache() *cache {
 	}
 }
 
-// get returns the entry's last good status and the error of the last reading;
-// without an entry an empty status (C2).
+// get returns the entry's last good status and the error of the last reading. Without
+// an entry it returns an empty status if a list has shown that there is no such pod,
+// and [ErrNotRead] if that is not known (C2).
 func (c *cache) get(uid types.UID) (*runtime.PodStatus, error) {
 	c.mu.RLock()
 	e := c.entries[uid]
@@ -86,7 +87,11 @@ func (c *cache) get(uid types.UID) (*runtime.PodStatus, error) {
 		return status, err
 	}
 	t := c.global
+	_, listed := c.outstanding[uid]
 	c.mu.RUnlock()
+	if t == 0 || listed {
+		return nil, ErrNotRead
+	}
 	return &runtime.PodStatus{UID: uid, Stamp: t}, nil
 }
 

@@ -70,9 +70,11 @@ func TestCacheNewer(t *testing.T) {
 	}
 }
 
-// C2, PI9: Get of an unknown pod is an empty status with the UID.
+// C2, PI9: Get of a pod the runtime does not have is an empty status with the UID.
 func TestCacheGetUnknown(t *testing.T) {
-	status, err := newCache().get("p")
+	c := newCache()
+	c.relisted(1, nil, nil, nil)
+	status, err := c.get("p")
 	if err != nil || status.UID != "p" || len(status.Containers) != 0 {
 		t.Errorf("get: %+v, %v", status, err)
 	}

@@ -21,6 +21,9 @@ var (
 	ErrRunning = errors.New("pleg: already running")
 	// ErrStopped: Run ended while the caller waited for a reading.
 	ErrStopped = errors.New("pleg: stopped")
+	// ErrNotRead: whether the runtime has the pod, or what it has of it, is not known
+	// yet.
+	ErrNotRead = errors.New("the runtime has not been read for this pod yet")
 )
 
 // Generator reads the runtime and keeps one status per pod. Make one with [New].
@@ -138,9 +141,10 @@ func (g *Generator) ensure(uid types.UID) *record {
 func (g *Generator) Stamp() runtime.Stamp { return g.view.Stamp() }
 
 // Get returns the last good status of the pod and, if the latest reading
-// failed, the error of that. A pod without an entry has an empty status that
-// carries its UID. Get never blocks. The status is shared: it must not be
-// modified (C2, C9).
+// failed, the error of that. A pod that the runtime does not have has an empty status
+// that carries its UID; a pod that was never read, although a list showed it or because
+// there has been no list, has none and [ErrNotRead]. Get never blocks. The status is
+// shared: it must not be modified (C2, C9).
 func (g *Generator) Get(uid types.UID) (*runtime.PodStatus, error) { return g.cache.get(uid) }
 
 // GetNewerThan waits until what is known of the pod is newer than after, and

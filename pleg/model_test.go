@@ -216,7 +216,10 @@ func runModel(t *testing.T, rt *rapid.T) {
 				pending[e.UID] = true
 			}
 			for _, uid := range modelPods {
-				s, _ := b.Get(uid)
+				s, err := b.Get(uid)
+				if errors.Is(err, ErrNotRead) {
+					s = &runtime.PodStatus{UID: uid}
+				}
 				now := statusObjects(s)
 				if kinds, _ := deriveAll(told[uid], now); kinds&^changed != 0 && !pending[uid] {
 					rt.Fatalf("PI3: %s went from %v to %v without a wake-up", uid, told[uid], now)

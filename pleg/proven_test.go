@@ -1,6 +1,7 @@
 package pleg
 
 import (
+	"errors"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -35,4 +36,28 @@ func TestProven(t *testing.T) {
 	c.relisted(12, nil, []types.UID{"a"}, nil)
 	check("changed in a relist", "a", 10)
 	check("pod beside it", "b", 12)
+}
+
+// C2: an empty status says that the runtime does not know the pod. A pod that a list
+// showed and that has not been read is not such a pod.
+func TestGetOfPodThatWasNeverReadIsAnError(t *testing.T) {
+	c := newCache()
+	if status, err := c.get("a"); status != nil || !errors.Is(err, ErrNotRead) {
+		t.Errorf("before the first relist: %+v, %v", status, err)
+	}
+	c.relisted(5, nil, []types.UID{"a"}, nil)
+	if status, err := c.get("a"); status != nil || !errors.Is(err, ErrNotRead) {
+		t.Errorf("listed and not read: %+v, %v", status, err)
+	}
+	if status, err := c.get("b"); err != nil || status == nil || status.UID != "b" || status.Stamp != 5 {
+		t.Errorf("not listed: %+v, %v", status, err)
+	}
+	c.set("a", &runtime.PodStatus{UID: "a", Stamp: 6}, nil, 6)
+	if status, err := c.get("a"); err != nil || status == nil {
+		t.Errorf("read: %+v, %v", status, err)
+	}
+	c.relisted(7, nil, []types.UID{"a"}, nil)
+	if status, err := c.get("a"); err != nil || status == nil {
+		t.Errorf("changed since it was read: %+v, %v", status, err)
+	}
 }

@@ -2,6 +2,7 @@ package pleg
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -321,9 +322,13 @@ func (b *bench) expect(what string, want ...string) {
 	}
 }
 
-// states returns the cached containers and sandboxes as "id=state".
+// states returns the cached containers and sandboxes as "id=state", none for a pod that
+// was never read.
 func (b *bench) states(uid types.UID) []string {
-	status, _ := b.Get(uid)
+	status, err := b.Get(uid)
+	if errors.Is(err, ErrNotRead) {
+		return nil
+	}
 	return statesOf(status)
 }
 
