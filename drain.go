@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
 )
@@ -132,7 +133,7 @@ func (e *Engine) removePod(ctx context.Context, p *runtime.Pod) error {
 
 // flush gives the sinks a moment to take the last statuses.
 func (e *Engine) flush(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
+	ctx, cancel := timing.WithTimeout(ctx, e.config.Clock, flushTimeout)
 	defer cancel()
 	if err := e.status.Flush(ctx); err != nil {
 		e.config.Logger.Info("some statuses did not reach every sink before the end", "error", err.Error())

@@ -9,6 +9,8 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/internal/timing"
 )
 
 // Timing of the runtime's health (spec/syncloop.md 2).
@@ -85,7 +87,7 @@ func (h *runtimeHealth) pause() time.Duration {
 
 // ask takes one reading.
 func (h *runtimeHealth) ask(ctx context.Context) {
-	callCtx, cancel := context.WithTimeout(ctx, healthTimeout)
+	callCtx, cancel := timing.WithTimeout(ctx, h.clock, healthTimeout)
 	defer cancel()
 	response, err := h.runtime.Status(callCtx, false)
 	if ctx.Err() != nil {

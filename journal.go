@@ -35,7 +35,7 @@ const causeTimeout = time.Minute
 //	runtime ───── starting ───────────┘
 type journal struct {
 	keeper *checkpoint.Keeper
-	clock  clock.PassiveClock
+	clock  clock.Clock
 	logger logr.Logger
 	// bootID names this boot of the machine.
 	bootID string

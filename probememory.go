@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/status/checkpoint"
@@ -47,7 +48,7 @@ func (m *proven) wait(ctx context.Context, a probe.Announcement) {
 	if !m.open(a.Kind, a.ID) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
+	ctx, cancel := timing.WithTimeout(ctx, m.journal.clock, recordTimeout)
 	defer cancel()
 	if err := m.journal.keeper.Sync(ctx, a.UID); err != nil {
 		m.journal.logger.Error(err, "a container starts or gets ready without a checkpoint", "uid", a.UID, "container", a.ID.String(), "probe", a.Kind.String())

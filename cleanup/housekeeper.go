@@ -81,7 +81,7 @@ type Options struct {
 	CollectPeriod time.Duration
 
 	// Clock is the housekeeper's time. Nil means the real clock.
-	Clock clock.PassiveClock
+	Clock clock.Clock
 	// Logger is silent by default.
 	Logger logr.Logger
 	// Meter receives the metrics of sections 3 and 9. Nil drops them.

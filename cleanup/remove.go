@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/timing"
 )
 
 // remove executes what removes something. Each pass does a bounded part, so that a
@@ -100,7 +102,7 @@ func (h *Housekeeper) forget(seen map[Candidate]bool, now time.Time) {
 }
 
 func (h *Housekeeper) removeOne(ctx context.Context, c Candidate) error {
-	ctx, cancel := context.WithTimeout(ctx, removalTimeout)
+	ctx, cancel := timing.WithTimeout(ctx, h.options.Clock, removalTimeout)
 	defer cancel()
 	switch c.Step {
 	case StepContent:

@@ -17,6 +17,8 @@ import (
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/internal/timing"
 )
 
 const (
@@ -295,7 +297,7 @@ func (c *Collector) wanted(i Image) bool {
 }
 
 func (c *Collector) remove(ctx context.Context, choice Choice) error {
-	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
+	ctx, cancel := timing.WithTimeout(ctx, c.options.Clock, removeTimeout)
 	defer cancel()
 	id, handler, _ := strings.Cut(choice.Image.Key, ",")
 	c.options.Logger.Info("Removing image", "image", title(choice.Image), "size", choice.Image.Size, "reason", choice.Reason)

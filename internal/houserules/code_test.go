@@ -31,6 +31,26 @@ func TestNoWallClock(t *testing.T) {
 	}
 }
 
+// timeoutOwners may limit contexts by the machine's time, and why.
+var timeoutOwners = map[string]string{
+	"internal/timing":     "chooses between the machine's clock and any other",
+	"runtime/runtimetest": "waits for a runtime under test, which is outside any clock",
+}
+
+// TestTimeoutsUseTheInjectedClock: context.WithTimeout counts real time even if the
+// clock in the options is virtual.
+func TestTimeoutsUseTheInjectedClock(t *testing.T) {
+	tr := load(t)
+	for _, s := range tr.files {
+		if !s.library() || timeoutOwners[s.dir] != "" {
+			continue
+		}
+		tr.calls(s, "context", set("WithTimeout", "WithDeadline", "WithTimeoutCause", "WithDeadlineCause"), func(pos token.Pos, name string) {
+			t.Errorf("%s: context.%s; use timing.WithTimeout with the clock of the options", tr.at(s, pos), name)
+		})
+	}
+}
+
 func TestNoSleepInTests(t *testing.T) {
 	tr := load(t)
 	for _, s := range tr.files {

@@ -14,6 +14,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -61,7 +62,8 @@ type Options struct {
 	// UnaryLists turns off the streaming list calls, which are otherwise used
 	// with runtimes that have them.
 	UnaryLists bool
-	// Clock drives the stall limit of pulls. Nil means the real clock.
+	// Clock drives the limits of connecting, of calls and of stalled pulls. Nil means
+	// the real clock.
 	Clock clock.WithTicker
 
 	// intercept watches calls in tests.
@@ -182,7 +184,7 @@ func call[Req, Resp any](
 ) (Resp, error) {
 	if limit > noLimit {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, limit)
+		ctx, cancel = timing.WithTimeout(ctx, c.options.Clock, limit)
 		defer cancel()
 	}
 	response, err := method(ctx, request)

@@ -10,8 +10,7 @@ import (
 	"strings"
 	"syscall"
 
-	"k8s.io/utils/clock"
-
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -68,9 +67,9 @@ func socketPath(endpoint string) (string, error) {
 // connect tries until the runtime has told its version, the time is up, or it is
 // clear that waiting does not help.
 func (c *Client) connect(parent context.Context, path string) error {
-	ctx, cancel := context.WithTimeout(parent, c.options.ConnectTimeout)
+	ctx, cancel := timing.WithTimeout(parent, c.options.Clock, c.options.ConnectTimeout)
 	defer cancel()
-	timer := clock.RealClock{}.NewTimer(0)
+	timer := c.options.Clock.NewTimer(0)
 	defer timer.Stop()
 	var last *DialError
 	for {

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -79,7 +80,7 @@ func streamed[Req, Message, Item any](
 	if c.options.UnaryLists || missing.Load() {
 		return nil, false, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.options.CallTimeout)
+	ctx, cancel := timing.WithTimeout(ctx, c.options.Clock, c.options.CallTimeout)
 	defer cancel()
 	stream, err := open(ctx, request)
 	for err == nil {

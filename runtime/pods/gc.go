@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods/internal/poddir"
 	"github.com/podwright/podwright/runtime/pods/internal/sweep"
@@ -224,7 +225,7 @@ const removalTimeout = 10 * time.Second
 // collect removes one dead container with its logs and the link to them. One in an unknown state is
 // stopped first (spec/cleanup.md CG5, CG6).
 func (m *Manager) collect(ctx context.Context, pod *runtime.Pod, c *runtime.Container) error {
-	ctx, cancel := context.WithTimeout(ctx, removalTimeout)
+	ctx, cancel := timing.WithTimeout(ctx, m.options.Clock, removalTimeout)
 	defer cancel()
 	if c.State == runtime.Unknown {
 		if err := m.runtime.StopContainer(ctx, c.ID.ID, minimumGrace); err != nil && !runtime.IsNotFound(err) {
@@ -238,7 +239,7 @@ func (m *Manager) collect(ctx context.Context, pod *runtime.Pod, c *runtime.Cont
 }
 
 func (m *Manager) collectSandbox(ctx context.Context, id string) error {
-	ctx, cancel := context.WithTimeout(ctx, removalTimeout)
+	ctx, cancel := timing.WithTimeout(ctx, m.options.Clock, removalTimeout)
 	defer cancel()
 	return m.removeSandbox(ctx, id)
 }

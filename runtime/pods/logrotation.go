@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods/internal/logrotate"
 	"github.com/podwright/podwright/runtime/pods/internal/poddir"
@@ -206,7 +207,7 @@ func (r *LogRotator) look(ctx context.Context, root *os.Root, l containerLog, c 
 
 // reopen has the runtime open the log by its name again.
 func (r *LogRotator) reopen(ctx context.Context, id string) error {
-	ctx, cancel := context.WithTimeout(ctx, reopenTimeout)
+	ctx, cancel := timing.WithTimeout(ctx, r.manager.options.Clock, reopenTimeout)
 	defer cancel()
 	return r.manager.runtime.ReopenContainerLog(ctx, id)
 }

@@ -14,6 +14,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/internal/timing"
 )
 
 // Times of mirror pods.
@@ -296,7 +298,7 @@ func (r *Reconciler) call(ctx context.Context, f func(context.Context) error) er
 		return context.Cause(ctx)
 	}
 	defer func() { <-r.calls }()
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := timing.WithTimeout(ctx, r.options.Clock, callTimeout)
 	defer cancel()
 	return f(ctx)
 }

@@ -16,6 +16,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/syncloop"
 )
 
@@ -203,7 +204,7 @@ func (h *HTTP) poll(ctx context.Context, client *http.Client, deliver func(conte
 
 // get makes one request. What its error says holds neither headers nor query.
 func (h *HTTP) get(ctx context.Context, client *http.Client) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, h.options.Timeout)
+	ctx, cancel := timing.WithTimeout(ctx, h.options.Clock, h.options.Timeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, h.url, nil)
 	if err != nil {

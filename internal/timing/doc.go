@@ -1,0 +1,6 @@
+// Package timing gives contexts a time limit on an injected clock.
+//
+// context.WithTimeout counts the machine's time, also in a program whose clock is
+// virtual. Everything in the module that limits a call by time uses [WithTimeout]
+// instead.
+package timing
