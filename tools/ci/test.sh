@@ -53,17 +53,28 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 (cd tools && go build -o "$work/testsummary" ./testsummary)
 
+# tests runs go test in a module and tells the summary how the command ended.
+tests() {
+	local dir=$1 code=0
+	shift
+	(cd "$dir" && go test -json -timeout 15m "$@") || code=$?
+	echo "{\"Action\":\"exit\",\"Code\":$code}"
+}
+
 # One stream of events from every module; the exit code is the summary's.
 events() {
 	if ! $only_e2e; then
-		go test -json -timeout 15m $race ./... || true
-		(cd examples && go test -json -timeout 15m $race ./... || true)
-		(cd tools && go test -json ./... || true)
+		tests . $race ./...
+		tests examples $race ./...
+		tests tools ./...
 	fi
 	# The containerd parts share one kernel's cgroups and mounts: one package
-	# at a time.
-	go test -json -timeout 15m $race -p 1 -tags containerd -run 'Containerd' ./runtime/... ./internal/containerdtest/... || true
-	(cd examples && go test -json -timeout 15m $race -p 1 -tags containerd -run 'Containerd' ./... || true)
+	# at a time. They are not cached: the kernel and containerd are part of them.
+	tests . $race -count=1 -p 1 -tags containerd -run 'Containerd' ./runtime/... ./internal/containerdtest/...
+	tests examples $race -count=1 -p 1 -tags containerd -run 'Containerd' ./...
 }
 mkdir -p "$root/bin"
-events 2>&1 | "$work/testsummary" -log "$root/bin/test.log"
+rerun=()
+# Only continuous integration asks for further runs of what failed (docs/testing.md).
+[ -z "${PODWRIGHT_RERUN:-}" ] || rerun=(-rerun "$root" -- -timeout 15m $race)
+events 2>&1 | "$work/testsummary" -log "$root/bin/test.log" "${rerun[@]}"

@@ -35,6 +35,10 @@ func TestSummary(t *testing.T) {
 		}, false, "b.go:1: boom\n"},
 		{"package failed without a test, as on a data race at exit", []string{pass, `{"Action":"fail","Package":"p"}`}, false, "package failed: p\n"},
 		{"build failed", []string{pass, `{"Action":"build-output","ImportPath":"q","Output":"q.go:1: undefined\n"}`, `{"Action":"build-fail","ImportPath":"q"}`}, false, "q.go:1: undefined\n"},
+		{"a failed package stays failed when a later command passes it", []string{
+			pass, `{"Action":"fail","Package":"p"}`, `{"Action":"exit","Code":1}`, pass, `{"Action":"pass","Package":"p"}`, `{"Action":"exit"}`,
+		}, false, "package failed: p\n"},
+		{"a command that fails before any package", []string{pass, `{"Action":"pass","Package":"p"}`, `{"Action":"exit"}`, `go: no such module`, `{"Action":"exit","Code":1}`}, false, "1 go test commands failed"},
 		{"exploration", []string{
 			`{"Action":"output","Package":"p","Test":"TestA","Output":"    explore_test.go:9: one pod: 7 states, depth 3, 25 invariants, 0 violations\n"}`, pass,
 		}, true, "explored: one pod: 7 states, depth 3, 25 invariants, 0 violations\n"},

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// Limits of what a second and third run may excuse.
+const (
+	maxFlaky  = 3 // tests
+	moreTries = 2 // runs of each
+)
+
+// failure is a top-level test that failed.
+type failure struct {
+	pkg, test string
+	// output is that of the test and its subtests.
+	output string
+}
+
+// fail notes a failed test under its top-level test: only that can run alone.
+func (s *summary) fail(pkg, test, output string) {
+	top, _, _ := strings.Cut(test, "/")
+	for _, f := range s.failures {
+		if f.pkg == pkg && f.test == top {
+			f.output += output
+			return
+		}
+	}
+	s.failures = append(s.failures, &failure{pkg: pkg, test: top, output: output})
+}
+
+func (s *summary) failedIn(pkg string) bool {
+	for _, f := range s.failures {
+		if f.pkg == pkg {
+			return true
+		}
+	}
+	return false
+}
+
+// marks are outputs after which a repetition would prove nothing: a race is there
+// whether or not it shows again, and a process that died left tests out.
+var marks = []struct{ prefix, reason string }{
+	{"WARNING: DATA RACE", "data race"},
+	{"panic: ", "panic or timeout: the package's other tests did not run"},
+	{"fatal error: ", "crash: the package's other tests did not run"},
+	{"exit status 2", "the test process died: its other tests did not run"},
+	{"signal: ", "the test process was killed: its other tests did not run"},
+	{"goleak: ", "goroutine leak"},
+}
+
+// watch notes outputs that forbid a repetition.
+func (s *summary) watch(e event) {
+	for _, m := range marks {
+		if strings.HasPrefix(e.Output, m.prefix) {
+			s.hard[e.Package] = m.reason
+		}
+	}
+}
+
+// tester runs one test alone and reports whether it passed.
+type tester interface {
+	run(pkg, test string) (passed bool, output string)
+}
+
+// rerun repeats the failed tests and reports whether the run may pass: at most
+// maxFlaky tests failed, nothing but tests failed, and each passes every one of
+// its further runs. The first failure's output stays in dir.
+func (s *summary) rerun(again tester, dir string) bool {
+	if reason := s.final(); reason != "" {
+		fmt.Fprintf(s.out, "no second run: %s\n", reason)
+		return false
+	}
+	ok := true
+	var lines []string
+	for _, f := range s.failures {
+		failed := 1
+		for range moreTries {
+			passed, output := again.run(f.pkg, f.test)
+			if !passed {
+				failed++
+				fmt.Fprintf(s.out, "FAIL  %s %s, alone\n%s", f.pkg, f.test, output)
+			}
+		}
+		log := filepath.Join(dir, "flaky-"+f.test+".log")
+		if err := os.WriteFile(log, []byte(f.output), 0o644); err != nil {
+			fmt.Fprintln(s.out, "testsummary:", err)
+			ok = false
+		}
+		word := "FLAKY"
+		if failed > 1 {
+			word, ok = "FAILED", false
+		}
+		lines = append(lines, fmt.Sprintf("%s %s %s: failed %d of %d runs (log: %s)\n", word, f.pkg, f.test, failed, 1+moreTries, log))
+		fmt.Fprintf(s.out, "\nthe output of the first run of %s:\n%s", f.test, f.output)
+	}
+	bar := strings.Repeat("=", 100) + "\n"
+	fmt.Fprint(s.out, "\n"+bar+strings.Join(lines, ""))
+	if ok {
+		fmt.Fprint(s.out, "The run passes because each of them passed twice alone. Each is a bug of the test or of the code: mend it.\n")
+	}
+	fmt.Fprint(s.out, bar)
+	return ok
+}
+
+// final says why further runs cannot make this run pass, "" if they can.
+func (s *summary) final() string {
+	switch {
+	case s.unnamed > 0:
+		return "a go test command failed without naming a package"
+	case s.passed == 0:
+		return "no test passed"
+	case len(s.failures) > maxFlaky:
+		return fmt.Sprintf("%d tests failed, more than %d", len(s.failures), maxFlaky)
+	}
+	for name, action := range s.packages {
+		if action == "fail" && s.hard[name] != "" {
+			return name + ": " + s.hard[name]
+		}
+	}
+	return ""
+}
+
+// goTest runs tests with the go command.
+type goTest struct {
+	root  string
+	flags []string
+}
+
+func (g goTest) run(pkg, test string) (bool, string) {
+	args := append([]string{"test", "-json", "-count=1", "-tags", "containerd"}, g.flags...)
+	cmd := exec.Command("go", append(args, "-run", "^"+test+"$", pkg)...)
+	cmd.Dir = filepath.Join(g.root, moduleOf(pkg))
+	out, err := cmd.CombinedOutput()
+	passed, text := verdict(out, test)
+	return passed && err == nil, text
+}
+
+// moduleOf returns the folder of the module that holds a package.
+func moduleOf(pkg string) string {
+	inner, _, _ := strings.Cut(strings.TrimPrefix(pkg, module), "/")
+	if inner == "examples" || inner == "tools" {
+		return inner
+	}
+	return "."
+}
+
+// verdict reads the events of one test's run: a test that did not run or was
+// skipped has not passed.
+func verdict(events []byte, test string) (passed bool, text string) {
+	var b strings.Builder
+	for line := range bytes.Lines(events) {
+		var e event
+		if err := json.Unmarshal(line, &e); err != nil {
+			b.Write(line)
+			continue
+		}
+		b.WriteString(e.Output)
+		if e.Action == "pass" && e.Test == test {
+			passed = true
+		}
+	}
+	return passed, b.String()
+}

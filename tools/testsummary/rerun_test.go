@@ -1,0 +1,115 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// results answers further runs of tests from a list, by test.
+type results map[string][]bool
+
+func (r results) run(_, test string) (bool, string) {
+	passed := r[test][0]
+	r[test] = r[test][1:]
+	return passed, "output of another run\n"
+}
+
+const (
+	passA    = `{"Action":"pass","Package":"p","Test":"TestA"}`
+	outB     = `{"Action":"output","Package":"p","Test":"TestB","Output":"b.go:1: boom\\n"}`
+	failB    = `{"Action":"fail","Package":"p","Test":"TestB"}`
+	packageP = `{"Action":"fail","Package":"p"}`
+	exit1    = `{"Action":"exit","Code":1}`
+)
+
+func output(text string) string {
+	return `{"Action":"output","Package":"p","Test":"TestB","Output":"` + text + `\\n"}`
+}
+
+func TestOnlyRareFailuresOfTestsAreExcused(t *testing.T) {
+	twice := func(first, second bool) results { return results{"TestB": {first, second}} }
+	tests := []struct {
+		name   string
+		events []string
+		more   results
+		ok     bool
+		want   string
+	}{
+		{"passes twice alone", []string{passA, outB, failB, packageP, exit1}, twice(true, true), true, "FLAKY p TestB: failed 1 of 3 runs (log: "},
+		{"fails the second run", []string{passA, outB, failB, packageP, exit1}, twice(false, true), false, "FAILED p TestB: failed 2 of 3 runs"},
+		{"fails the third run", []string{passA, outB, failB, packageP, exit1}, twice(true, false), false, "FAILED p TestB: failed 2 of 3 runs"},
+		{"subtests count as their test", []string{
+			passA, outB, `{"Action":"fail","Package":"p","Test":"TestB/one"}`, `{"Action":"fail","Package":"p","Test":"TestB/two"}`, failB, packageP, exit1,
+		}, twice(true, true), true, "FLAKY p TestB"},
+		{"data race", []string{passA, output("WARNING: DATA RACE"), failB, packageP, exit1}, nil, false, "no second run: p: data race"},
+		{"panic", []string{passA, output("panic: boom"), failB, packageP, exit1}, nil, false, "no second run: p: panic or timeout"},
+		{"process died", []string{
+			passA, failB, `{"Action":"output","Package":"p","Output":"exit status 2\n"}`, packageP, exit1,
+		}, nil, false, "no second run: p: the test process died"},
+		{"goroutine leak", []string{passA, `{"Action":"output","Package":"p","Output":"goleak: Errors on successful test run\n"}`, packageP, exit1}, nil, false, "no second run: p: goroutine leak"},
+		{"package without a failed test", []string{passA, packageP, exit1}, nil, false, "no second run: p: failed without a failing test"},
+		{"leak in another package", []string{passA, failB, packageP, `{"Action":"fail","Package":"q"}`, exit1}, nil, false, "no second run: q: failed without a failing test"},
+		{"build failure", []string{passA, failB, packageP, `{"Action":"build-fail","ImportPath":"q"}`, exit1}, nil, false, "no second run: q: does not build"},
+		{"command failure", []string{passA, failB, packageP, exit1, exit1}, nil, false, "no second run: a go test command failed"},
+		{"nothing passed", []string{failB, packageP, exit1}, nil, false, "no second run: no test passed"},
+		{"four tests", []string{
+			passA, failB, `{"Action":"fail","Package":"p","Test":"TestC"}`, `{"Action":"fail","Package":"p","Test":"TestD"}`,
+			`{"Action":"fail","Package":"q","Test":"TestB"}`, packageP, exit1,
+		}, nil, false, "no second run: 4 tests failed, more than 3"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			var out bytes.Buffer
+			s := newSummary(&out)
+			if err := s.read(strings.NewReader(strings.Join(test.events, "\n")), io.Discard); err != nil {
+				t.Fatal(err)
+			}
+			if s.print() {
+				t.Fatalf("the first run passed:\n%s", &out)
+			}
+			out.Reset()
+			if ok := s.rerun(test.more, t.TempDir()); ok != test.ok || !strings.Contains(out.String(), test.want) {
+				t.Errorf("ok = %v, output:\n%swant ok = %v and %q", ok, &out, test.ok, test.want)
+			}
+		})
+	}
+}
+
+func TestFlakyTestKeepsItsFirstOutput(t *testing.T) {
+	var out bytes.Buffer
+	s := newSummary(&out)
+	if err := s.read(strings.NewReader(strings.Join([]string{passA, outB, failB, packageP}, "\n")), io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if !s.rerun(results{"TestB": {true, true}}, dir) {
+		t.Errorf("the run failed:\n%s", &out)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "flaky-TestB.log"))
+	if err != nil || !strings.Contains(string(text), "b.go:1: boom") || !strings.Contains(out.String(), "b.go:1: boom") {
+		t.Errorf("%v: log %q, printed %q: want the failure in both", err, text, &out)
+	}
+}
+
+func TestTestThatDidNotRunHasNotPassed(t *testing.T) {
+	pass, skip, other := passA, `{"Action":"skip","Package":"p","Test":"TestA"}`, `{"Action":"pass","Package":"p"}`
+	for events, want := range map[string]bool{pass: true, skip: false, other: false, "no such thing": false} {
+		if got, _ := verdict([]byte(events), "TestA"); got != want {
+			t.Errorf("verdict of %s = %v, want %v", events, got, want)
+		}
+	}
+}
+
+func TestModuleOfAPackage(t *testing.T) {
+	for pkg, want := range map[string]string{
+		module + "runtime/cri": ".", "github.com/podwright/podwright": ".", module + "examples/nodeagent": "examples", module + "tools/api": "tools",
+	} {
+		if got := moduleOf(pkg); got != want {
+			t.Errorf("moduleOf(%s) = %s, want %s", pkg, got, want)
+		}
+	}
+}
