@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/backoff"
 	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
@@ -89,7 +90,7 @@ func (e *Engine) stopPods(ctx context.Context, d *drain) error {
 // may still run pods that nobody has seen yet.
 func (e *Engine) listPods(ctx context.Context) ([]*runtime.Pod, error) {
 	view := runtime.NewView(e.config.Runtime, runtime.ViewOptions{OwnerID: e.config.OwnerID, Clock: e.config.Clock})
-	for pause := drainRetryMin; ; pause = min(2*pause, drainRetryMax) {
+	for pause := drainRetryMin; ; pause = backoff.Next(drainRetryMin, drainRetryMax, pause) {
 		listed, err := view.ListPods(ctx)
 		if err == nil || ctx.Err() != nil {
 			return listed, err

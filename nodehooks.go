@@ -13,6 +13,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright/internal/backoff"
 )
 
 // NodeHooks are what an agent does for its node as a whole (spec/syncloop.md 16). Each
@@ -147,7 +149,7 @@ func (e *Engine) register(ctx context.Context) bool {
 	if hook == nil {
 		return ctx.Err() == nil
 	}
-	for delay := registerRetryMin; ; delay = min(2*delay, registerRetryMax) {
+	for delay := registerRetryMin; ; delay = backoff.Next(registerRetryMin, registerRetryMax, delay) {
 		err := guard("NodeHooks.Register", func() error { return hook(ctx) })
 		if err == nil {
 			return true

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/backoff"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/status"
@@ -171,7 +172,7 @@ const (
 
 // keep runs the keeper of the records, once they could be read.
 func (e *Engine) keep(ctx context.Context) error {
-	for delay := loadRetryMin; !e.isLoaded(); delay = min(2*delay, loadRetryMax) {
+	for delay := loadRetryMin; !e.isLoaded(); delay = backoff.Next(loadRetryMin, loadRetryMax, delay) {
 		timer := e.config.Clock.NewTimer(delay)
 		select {
 		case <-timer.C():
@@ -180,7 +181,7 @@ func (e *Engine) keep(ctx context.Context) error {
 			return nil
 		}
 		if err := e.load(ctx); err != nil {
-			e.config.Logger.Error(err, "no pod is set up", "retryAfter", min(2*delay, loadRetryMax).String())
+			e.config.Logger.Error(err, "no pod is set up", "retryAfter", backoff.Next(loadRetryMin, loadRetryMax, delay).String())
 		}
 	}
 	return e.journal.keeper.Run(ctx)

@@ -15,6 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/durable"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/status/checkpoint"
 	"github.com/podwright/podwright/syncloop"
@@ -267,23 +268,11 @@ func (e *Engine) noteShutdown(report ShutdownReport) {
 	report.Pods = nil
 	text, err := json.Marshal(report)
 	if err == nil {
-		err = replaceFile(filepath.Join(e.config.RootDir, shutdownFile), text)
+		err = durable.WriteFile(filepath.Join(e.config.RootDir, shutdownFile), text)
 	}
 	if err != nil {
 		e.config.Logger.Error(err, "The times of the shutdown cannot be kept")
 	}
-}
-
-// replaceFile writes a small file whole or not at all.
-func replaceFile(path string, text []byte) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	fresh := path + ".new"
-	if err := os.WriteFile(fresh, text, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(fresh, path)
 }
 
 // LastShutdown returns when the last shutdown of the node in this RootDir began and

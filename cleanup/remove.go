@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/backoff"
 	"github.com/podwright/podwright/internal/timing"
 )
 
@@ -127,7 +128,7 @@ func (h *Housekeeper) failed(c Candidate, err error, now time.Time) {
 		h.failures[c] = f
 	}
 	f.err = err
-	f.delay = min(max(2*f.delay, retryMin), retryMax)
+	f.delay = backoff.Next(retryMin, retryMax, f.delay)
 	f.retry = now.Add(f.delay)
 }
 

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/backoff"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -227,7 +228,7 @@ func (g *Generator) expired(j *job) {
 	r, now := j.record, g.options.Clock.Now()
 	r.failures++
 	r.failed = now
-	r.backoff = min(firstBackoff<<min(r.failures-1, 10), maxBackoff)
+	r.backoff = backoff.Delay(firstBackoff, maxBackoff, r.failures)
 	r.reinspect = true
 	r.open, r.why = true, "a reading ran out of time"
 	g.cache.open(r.uid, g.view.Stamp())

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/internal/backoff"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -188,10 +189,7 @@ func (b *streamBackoff) next(up time.Duration, unimplemented bool, random func()
 	if unimplemented {
 		return streamMaxBackoff
 	}
-	if b.failures == 1 {
-		return 0
-	}
-	delay := min(streamFirstBackoff<<min(b.failures-2, 10), streamMaxBackoff)
+	delay := backoff.Delay(streamFirstBackoff, streamMaxBackoff, b.failures-1)
 	// Up to a tenth less, so that the cap holds.
 	return delay - time.Duration(random()*0.1*float64(delay))
 }

@@ -12,6 +12,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/backoff"
 )
 
 // sender brings changes to one sink. One goroutine hands out the sends, each
@@ -381,7 +383,7 @@ func (s *sender) settle(d *delivery, j job, o outcome) {
 	switch {
 	case d.closed:
 	case o.err != nil:
-		s.delay(d, backoff(options.MinBackoff, options.MaxBackoff, d.failures, options.Jitter()))
+		s.delay(d, retryDelay(options.MinBackoff, options.MaxBackoff, d.failures, options.Jitter()))
 	case d.again || d.acked < d.entry.version && !o.outside:
 		s.push(d)
 	case o.hold > 0:
@@ -452,14 +454,10 @@ func (m *Manager) dropDeleted(e *entry) {
 	}
 }
 
-// backoff is the delay after so many failures in a row: doubling between the
+// retryDelay is the delay after so many failures in a row: doubling between the
 // bounds, plus up to a fifth so that pods that failed together spread (8.7).
-func backoff(shortest, longest time.Duration, failures int, jitter float64) time.Duration {
-	d := shortest
-	for i := 1; i < failures && d < longest; i++ {
-		d *= 2
-	}
-	d = min(d, longest)
+func retryDelay(shortest, longest time.Duration, failures int, jitter float64) time.Duration {
+	d := backoff.Delay(shortest, longest, failures)
 	return d + time.Duration(jitter*float64(d)/5)
 }
 

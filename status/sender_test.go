@@ -439,14 +439,14 @@ func TestSending(t *testing.T) {
 	})
 }
 
-// TestBackoff: spec/status.md 8.7.
-func TestBackoff(t *testing.T) {
+// TestRetryDelay: spec/status.md 8.7.
+func TestRetryDelay(t *testing.T) {
 	for failures, want := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second, 6: 30 * time.Second, 100: 30 * time.Second} {
-		if got := backoff(time.Second, 30*time.Second, failures, 0); got != want {
+		if got := retryDelay(time.Second, 30*time.Second, failures, 0); got != want {
 			t.Errorf("%d failures: %v, want %v", failures, got, want)
 		}
 	}
-	if got := backoff(time.Second, 30*time.Second, 1, 0.5); got != 1100*time.Millisecond {
+	if got := retryDelay(time.Second, 30*time.Second, 1, 0.5); got != 1100*time.Millisecond {
 		t.Errorf("with jitter: %v", got)
 	}
 }

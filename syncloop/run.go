@@ -10,6 +10,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/internal/backoff"
 )
 
 // schedule is when the loop has to look up by itself.
@@ -192,7 +194,7 @@ func (l *Loop) planRetry() {
 	case l.held.idle() && l.door.empty():
 		s.retryAt, s.retryDelay = time.Time{}, 0
 	case s.retryAt.IsZero():
-		s.retryDelay = min(max(2*s.retryDelay, retryMin), retryMax)
+		s.retryDelay = backoff.Next(retryMin, retryMax, s.retryDelay)
 		s.retryAt = l.options.Clock.Now().Add(s.retryDelay)
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/backoff"
 )
 
 // Pauses before a failed source is run again.
@@ -173,7 +175,7 @@ func (l *Loop) runSource(ctx context.Context, source Source) {
 			delay = 0
 		}
 		l.mux.update(name, func(s *SourceStatus) { s.RunError = err })
-		delay = min(max(2*delay, sourceRetryMin), sourceRetryMax)
+		delay = backoff.Next(sourceRetryMin, sourceRetryMax, delay)
 		l.metrics.sourceFails.Add(ctx, 1, sourceAttribute(name))
 		l.options.Logger.Error(err, "Source failed, its pods stay as they are", "source", name, "retryAfter", delay)
 		timer := l.options.Clock.NewTimer(delay)

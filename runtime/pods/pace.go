@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/backoff"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -31,10 +32,7 @@ type attempt struct {
 func (a attempt) next() time.Time { return a.last.Add(a.pause()) }
 
 func (a attempt) pause() time.Duration {
-	if a.count < 2 {
-		return 0
-	}
-	return min(paceInitial<<min(a.count-2, 16), paceMax)
+	return backoff.Delay(paceInitial, paceMax, a.count-1)
 }
 
 // again counts one more attempt.

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/durable"
 	"github.com/podwright/podwright/runtime/pods/internal/poddir"
 )
 
@@ -36,10 +37,9 @@ type ResourceFiles struct {
 
 var _ ResourceStore = ResourceFiles{}
 
-// What follows a pod's UID in the names of its file, and of one half written.
 const (
-	recordSuffix  = ".json"
-	partialSuffix = ".json.tmp"
+	// recordSuffix follows a pod's UID in the name of its file.
+	recordSuffix = ".json"
 	// maxRecord bounds a record that is read.
 	maxRecord = 4 << 20
 )
@@ -91,50 +91,23 @@ func (f ResourceFiles) open(uid types.UID) (*os.Root, error) {
 	if err := poddir.CheckName("pod UID", string(uid)); err != nil {
 		return nil, err
 	}
-	if err := poddir.CheckName("record of the pod's resources", string(uid)+partialSuffix); err != nil {
+	if err := poddir.CheckName("record of the pod's resources", string(uid)+recordSuffix+durable.Suffix); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(f.Dir, 0o700); err != nil {
+	if err := durable.MakeFolder(f.Dir); err != nil {
 		return nil, err
 	}
 	return os.OpenRoot(f.Dir)
 }
 
-// Save writes the record beside the old one, then puts it in its place.
+// Save replaces the file as a whole.
 func (f ResourceFiles) Save(uid types.UID, record []byte) error {
 	root, err := f.open(uid)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
-	partial := string(uid) + partialSuffix
-	if err := writeSynced(root, partial, record); err != nil {
-		return err
-	}
-	if err := root.Rename(partial, string(uid)+recordSuffix); err != nil {
-		return err
-	}
-	return syncDir(root)
-}
-
-func writeSynced(root *os.Root, name string, content []byte) (err error) {
-	file, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	if _, err := file.Write(content); err != nil {
-		return err
-	}
-	return file.Sync()
-}
-
-func syncDir(root *os.Root) error {
-	dir, err := root.Open(".")
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return durable.Write(root, string(uid)+recordSuffix, record)
 }
 
 // Remove deletes the file.
@@ -147,8 +120,5 @@ func (f ResourceFiles) Remove(uid types.UID) error {
 		return err
 	}
 	defer root.Close()
-	if err := root.Remove(string(uid) + recordSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
+	return durable.Remove(root, string(uid)+recordSuffix)
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/internal/durable"
 	"github.com/podwright/podwright/runtime/process/internal/osproc"
 )
 
@@ -24,7 +25,7 @@ const (
 // recover reads all records and finds what still runs. A record that cannot be
 // read costs one container or sandbox, not the runtime.
 func (r *Runtime) recover() error {
-	if err := errors.Join(sweepTemporary(r.path(sandboxesDir)), sweepTemporary(r.path(containersDir))); err != nil {
+	if err := in(r.path(sandboxesDir), durable.Sweep); err != nil {
 		return err
 	}
 	if err := r.readSandboxes(); err != nil {

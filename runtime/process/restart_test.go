@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/internal/durable"
 	"github.com/podwright/podwright/runtime/process/internal/osproc"
 )
 
@@ -272,7 +273,7 @@ func TestDamagedRecords(t *testing.T) {
 	must(t, err)
 	must(t, r.Close(t.Context()))
 	must(t, os.WriteFile(r.path(sandboxesDir, strings.Repeat("a", 64)+".json"), []byte("{"), 0o600))
-	must(t, os.WriteFile(r.path(sandboxesDir, temporary+"1"), []byte("{"), 0o600))
+	must(t, os.WriteFile(r.path(sandboxesDir, "b.json"+durable.Suffix), []byte("{"), 0o600))
 	must(t, os.Mkdir(r.path(containersDir, "half"), 0o700))
 	must(t, os.Mkdir(r.path(containersDir, "bad"), 0o700))
 	must(t, os.WriteFile(r.path(containersDir, "bad", containerFile), []byte("null"), 0o600))
@@ -288,7 +289,7 @@ func TestDamagedRecords(t *testing.T) {
 	}
 	entries, err := os.ReadDir(r.path(sandboxesDir))
 	must(t, err)
-	if slices.ContainsFunc(entries, func(e os.DirEntry) bool { return strings.HasPrefix(e.Name(), temporary) }) {
+	if slices.ContainsFunc(entries, func(e os.DirEntry) bool { return strings.HasSuffix(e.Name(), durable.Suffix) }) {
 		t.Error("a temporary file stays")
 	}
 }

@@ -7,11 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/internal/durable"
 	"github.com/podwright/podwright/runtime/process/internal/launch"
 	"github.com/podwright/podwright/runtime/process/internal/osproc"
 )
@@ -30,8 +30,6 @@ const (
 	controlFile   = "control" // the supervisor's socket
 	stdoutFile    = "stdout"
 	stderrFile    = "stderr"
-
-	temporary = ".tmp-"
 )
 
 // sandboxRecord is a sandbox on disk.
@@ -125,30 +123,16 @@ type exitRecord struct {
 
 // writeRecord puts value as JSON into the file name of dir: completely or, after
 // a crash at any moment, not at all. Records may hold secrets (environment), so
-// nobody else may read them.
+// only the owner may read them.
 func writeRecord(dir, name string, value any) error {
 	data, err := json.Marshal(value)
 	if err != nil {
 		return fmt.Errorf("record %s: %w", name, err)
 	}
-	f, err := os.CreateTemp(dir, temporary+"*") // mode 0600
-	if err != nil {
+	if err := in(dir, func(root *os.Root) error { return durable.Write(root, name, data) }); err != nil {
 		return fmt.Errorf("record %s: %w", name, err)
 	}
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), filepath.Join(dir, name))
-	}
-	if err != nil {
-		return fmt.Errorf("record %s: %w", name, errors.Join(err, os.Remove(f.Name())))
-	}
-	return syncDir(dir)
+	return nil
 }
 
 // readRecord reads a record. ok is false if there is none.
@@ -168,34 +152,14 @@ func readRecord(dir, name string, value any) (ok bool, err error) {
 
 // removeRecord removes a record for good.
 func removeRecord(dir, name string) error {
-	if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return syncDir(dir)
+	return in(dir, func(root *os.Root) error { return durable.Remove(root, name) })
 }
 
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
+// in runs f with the folder open.
+func in(dir string, f func(*os.Root) error) error {
+	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
 	}
-	defer d.Close()
-	if err := d.Sync(); err != nil {
-		return fmt.Errorf("sync %s: %w", dir, err)
-	}
-	return nil
-}
-
-// sweepTemporary removes what writers that were killed left in dir.
-func sweepTemporary(dir string) error {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), temporary) {
-			err = errors.Join(err, os.Remove(filepath.Join(dir, e.Name())))
-		}
-	}
-	return err
+	return errors.Join(f(root), root.Close())
 }

@@ -6,8 +6,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"sync"
+
+	"github.com/podwright/podwright/internal/durable"
 )
 
 // FS is the folder of a [Files] store: every operation on the disk is one call. A
@@ -83,24 +84,10 @@ func (d dir) Write(name string, data []byte) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := d.make(); err != nil {
+	if err := durable.MakeFolder(string(d)); err != nil {
 		return err
 	}
 	return d.in(write)
-}
-
-// make creates the folder and makes its name durable.
-func (d dir) make() error {
-	if err := os.MkdirAll(string(d), 0o700); err != nil {
-		return err
-	}
-	for path, i := string(d), 0; i < 2; i++ { // state/pods: both may be new
-		path = filepath.Dir(path)
-		if err := syncFolder(path); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (d dir) Sync(names []string) error {

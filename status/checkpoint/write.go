@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/backoff"
 )
 
 // maxBatch bounds the records of one batch, maxLazy those in it that nobody waits
@@ -227,7 +229,7 @@ func (k *Keeper) succeeded(e *entry, j job) {
 func (k *Keeper) failed(e *entry, err error) {
 	e.err = err
 	e.failures++
-	e.pause = min(max(2*e.pause, k.options.RetryMin), k.options.RetryMax)
+	e.pause = backoff.Next(k.options.RetryMin, k.options.RetryMax, e.pause)
 	e.retry = k.options.Clock.Now().Add(e.pause)
 }
 

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/backoff"
 	"github.com/podwright/podwright/internal/timing"
 )
 
@@ -208,7 +209,7 @@ func (r *Reconciler) done(uid types.UID, tried *wish, err error) {
 	case errors.Is(err, errNodeUnknown):
 		w.node, w.at = true, now.Add(nodePoll)
 	case err != nil:
-		w.node, w.delay = false, min(max(2*w.delay, retryMin), retryMax)
+		w.node, w.delay = false, backoff.Next(retryMin, retryMax, w.delay)
 		w.at = now.Add(w.delay)
 		r.options.Logger.Error(err, "Mirror pod", "namespace", w.static.Namespace, "name", w.static.Name, "retryAfter", w.delay)
 	case w.static == tried.static && w.mirror == tried.mirror:

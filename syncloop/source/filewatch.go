@@ -11,6 +11,8 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/backoff"
 )
 
 const (
@@ -123,7 +125,7 @@ func (w *watch) open(now time.Time) bool {
 		w.retryAt, w.retryDelay = time.Time{}, 0
 		return true
 	}
-	w.retryDelay = min(max(2*w.retryDelay, watchRetryMin), watchRetryMax)
+	w.retryDelay = backoff.Next(watchRetryMin, watchRetryMax, w.retryDelay)
 	if errors.Is(err, fs.ErrNotExist) {
 		w.retryDelay = watchRetryMin // nothing is wrong, it is only not there yet
 	} else {

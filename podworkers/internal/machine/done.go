@@ -3,6 +3,8 @@ package machine
 import (
 	"errors"
 	"time"
+
+	"github.com/podwright/podwright/internal/backoff"
 )
 
 var errCanceled = errors.New("canceled while waiting for the view")
@@ -162,11 +164,7 @@ func (m *Machine) backOff(p Phase, failures uint8) time.Duration {
 	if p != Setup {
 		b = m.config.TerminatingBackOff
 	}
-	d := b.Initial
-	for i := uint8(1); i < failures && d < b.Max; i++ {
-		d *= 2
-	}
-	return min(d, b.Max)
+	return backoff.Delay(b.Initial, b.Max, int(failures))
 }
 
 func (m *Machine) deadline(p Phase) time.Duration {

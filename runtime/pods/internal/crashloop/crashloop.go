@@ -7,10 +7,11 @@
 package crashloop
 
 import (
-	"math"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/backoff"
 )
 
 // Policy is how delays grow. All fields are to be set.
@@ -25,11 +26,7 @@ type Policy struct {
 
 // Delay returns the n-th delay in a row, from 1.
 func (p Policy) Delay(n int) time.Duration {
-	d := float64(p.Initial) * math.Pow(p.Factor, float64(n-1))
-	if d >= float64(p.Max) {
-		return p.Max
-	}
-	return time.Duration(d)
+	return backoff.Grow(p.Initial, p.Max, p.Factor, n)
 }
 
 // Policies chooses a policy by how the container ended.

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/backoff"
 )
 
 // forgetAfter is Options.Reset by default.
@@ -16,6 +18,8 @@ type failureKey struct {
 }
 
 type failure struct {
+	// count is how many pulls failed in a row, delay is what follows from it.
+	count int
 	delay time.Duration
 	last  time.Time
 	err   error
@@ -38,11 +42,11 @@ func (p *Puller) fail(key failureKey, err error, now time.Time) {
 	defer p.mu.Unlock()
 	f := p.failed[key]
 	if f == nil || now.Sub(f.last) > p.options.Reset {
-		p.failed[key] = &failure{delay: p.options.Initial, last: now, err: err}
-		return
+		f = &failure{}
+		p.failed[key] = f
 	}
-	next := float64(f.delay) * p.options.Factor
-	f.delay = time.Duration(min(next, float64(p.options.Max)))
+	f.count++
+	f.delay = backoff.Grow(p.options.Initial, p.options.Max, p.options.Factor, f.count)
 	f.last, f.err = now, err
 }
 

@@ -8,6 +8,8 @@ import (
 	"os"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/durable"
 )
 
 // maxRecord bounds a record that is read: those written are far smaller.
@@ -50,22 +52,7 @@ func (r Records) Write(uid types.UID, record []byte) error {
 		return err
 	}
 	defer root.Close()
-	temporary := r.Name + ".tmp"
-	f, err := root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(record)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if err := root.Rename(temporary, r.Name); err != nil {
-		return err
-	}
-	return syncDir(root)
+	return durable.Write(root, r.Name, record)
 }
 
 // Remove removes a pod's record; a missing one is success.
@@ -78,13 +65,7 @@ func (r Records) Remove(uid types.UID) error {
 		return err
 	}
 	defer root.Close()
-	if err := root.Remove(r.Name); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		return err
-	}
-	return syncDir(root)
+	return durable.Remove(root, r.Name)
 }
 
 // existing opens a pod's folder; fs.ErrNotExist if there is none.
@@ -98,12 +79,4 @@ func (s Store) existing(uid types.UID) (*os.Root, error) {
 	}
 	defer root.Close()
 	return root.OpenRoot(string(uid))
-}
-
-func syncDir(root *os.Root) error {
-	dir, err := root.Open(".")
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }

@@ -10,7 +10,10 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"strings"
+
+	"github.com/podwright/podwright/internal/durable"
 )
 
 // Store keeps records and intents. What does not exist is an fs.ErrNotExist.
@@ -135,13 +138,13 @@ func read(root *os.Root, name string) (document, error) {
 }
 
 // write replaces a file as a whole: a crash leaves the old one or the new one; if
-// it is durable, a loss of power does too.
-func (s FileStore) write(name string, d document, durable bool) error {
+// it is synced, a loss of power does too.
+func (s FileStore) write(name string, d document, synced bool) error {
 	text, err := json.Marshal(d)
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+	if err := durable.MakeFolder(filepath.Join(s.Dir, path.Dir(name))); err != nil {
 		return err
 	}
 	root, err := os.OpenRoot(s.Dir)
@@ -149,25 +152,10 @@ func (s FileStore) write(name string, d document, durable bool) error {
 		return err
 	}
 	defer root.Close()
-	if err := root.Mkdir(path.Dir(name), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
+	if synced {
+		return durable.Write(root, name, text)
 	}
-	temporary := name + ".tmp"
-	f, err := root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if durable && err == nil {
-		err = f.Sync()
-	}
-	if err := errors.Join(err, f.Close()); err != nil {
-		return errors.Join(err, root.Remove(temporary))
-	}
-	if err := root.Rename(temporary, name); err != nil || !durable {
-		return err
-	}
-	return syncDir(root, path.Dir(name))
+	return durable.WriteUnsynced(root, name, text)
 }
 
 // remove removes a file; one that is not there is removed.
@@ -180,19 +168,7 @@ func (s FileStore) remove(name string) error {
 		return err
 	}
 	defer root.Close()
-	if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
-}
-
-// syncDir makes the names in a folder durable.
-func syncDir(root *os.Root, dir string) error {
-	f, err := root.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
+	return durable.Remove(root, name)
 }
 
 // list returns what the files of a folder are about.

@@ -1,0 +1,124 @@
+// Package durable replaces and removes small files so that a crash never leaves
+// half of one. A file is written under a temporary name in the same folder, synced
+// and renamed, then the folder is synced: when the call has returned nil, a loss of
+// power keeps the result as well.
+//
+// It is for files written one at a time. The store of checkpoints groups the syncs
+// of many files and has its own steps.
+package durable
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+// Suffix ends the name of a file that is being written. A crash may leave one; the
+// next write of the same file replaces it, [Sweep] removes it.
+const Suffix = ".tmp"
+
+const (
+	fileMode   = 0o600 // contents may be secret
+	folderMode = 0o700
+)
+
+// WriteFile replaces the file at path, whose folder is made if it is missing. Only
+// the owner can read it. Calls for one path must not overlap.
+func WriteFile(path string, data []byte) error {
+	dir := filepath.Dir(path)
+	if err := MakeFolder(dir); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(Write(root, filepath.Base(path), data), root.Close())
+}
+
+// MakeFolder makes a folder for its owner alone, with those above it that are
+// missing, and syncs the folder above each that it made.
+func MakeFolder(path string) error {
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	above := filepath.Dir(path)
+	if err := MakeFolder(above); err != nil {
+		return err
+	}
+	if err := os.Mkdir(path, folderMode); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	root, err := os.OpenRoot(above)
+	if err != nil {
+		return err
+	}
+	return errors.Join(syncDir(root, "."), root.Close())
+}
+
+// Write replaces the file name below root, whose folder exists.
+func Write(root *os.Root, name string, data []byte) error {
+	if err := write(root, name, data, (*os.File).Sync); err != nil {
+		return err
+	}
+	return syncDir(root, path.Dir(name))
+}
+
+// WriteUnsynced is [Write] without the syncs: a crash of the process leaves the old
+// or the new file, a loss of power may lose both.
+func WriteUnsynced(root *os.Root, name string, data []byte) error {
+	return write(root, name, data, func(*os.File) error { return nil })
+}
+
+func write(root *os.Root, name string, data []byte, sync func(*os.File) error) error {
+	temporary := name + Suffix
+	f, err := root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, fileMode)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = sync(f)
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = root.Rename(temporary, name)
+	}
+	if err != nil {
+		return errors.Join(err, root.Remove(temporary))
+	}
+	return nil
+}
+
+// Remove removes the file name below root. A missing file is success.
+func Remove(root *os.Root, name string) error {
+	switch err := root.Remove(name); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	}
+	return syncDir(root, path.Dir(name))
+}
+
+// Sweep removes the temporary files that a crash left directly below root.
+func Sweep(root *os.Root) error {
+	entries, err := fs.ReadDir(root.FS(), ".")
+	problems := []error{err}
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), Suffix) && e.Type().IsRegular() {
+			problems = append(problems, root.Remove(e.Name()))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+func syncDir(root *os.Root, dir string) error {
+	f, err := root.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
