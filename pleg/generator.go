@@ -51,6 +51,9 @@ type Generator struct {
 	// wake tells the dispatcher to look at its queues.
 	wake chan struct{}
 
+	// synced is closed once every pod of the first list has been read.
+	synced chan struct{}
+
 	// mu guards everything below. It is never held over I/O or foreign code.
 	mu      sync.Mutex
 	running bool
@@ -69,8 +72,8 @@ type Generator struct {
 	// round numbers the lists, changes the pods in the order they changed.
 	round, changes uint64
 	scan           scan
-	// first is done once every pod of the first list has been read.
-	first *batch
+	// everListed: there has been a list.
+	everListed bool
 	// asked are Relist calls to be served, early asks for a relist at once.
 	asked []*relistCall
 	early bool
@@ -101,7 +104,7 @@ func New(reader runtime.Reader, options Options) (*Generator, error) {
 	g := &Generator{
 		options: options, view: options.View, cache: newCache(),
 		printer:   printer{maphash.MakeSeed()},
-		relisting: make(chan struct{}, 1), wake: make(chan struct{}, 1),
+		relisting: make(chan struct{}, 1), wake: make(chan struct{}, 1), synced: make(chan struct{}),
 		pods: map[types.UID]*record{}, sorted: true, ids: map[objectKey]types.UID{},
 	}
 	g.lostReads, g.lostLists, g.lostStreams = newLostCalls(g.signal), newLostCalls(g.signal), newLostCalls(g.signal)
@@ -298,19 +301,16 @@ func (g *Generator) Subscribe() *Subscription { return g.subs.join() }
 // Synced reports whether a complete relist has been done: every pod the runtime
 // knew then has been read, or reading it has failed.
 func (g *Generator) Synced() bool {
-	g.mu.Lock()
-	first := g.first
-	g.mu.Unlock()
-	if first == nil {
-		return false
-	}
 	select {
-	case <-first.done:
+	case <-g.synced:
 		return true
 	default:
 		return false
 	}
 }
+
+// SyncedC is closed once [Generator.Synced] is true, which it then stays.
+func (g *Generator) SyncedC() <-chan struct{} { return g.synced }
 
 // ChangedSince returns the pods whose cached status was written or removed
 // after version; 0 means ever (C12).

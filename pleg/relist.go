@@ -125,6 +125,9 @@ func (g *Generator) settle(l *runtime.Listing, now time.Time) *batch {
 		}
 	}
 	b := &batch{done: make(chan struct{}), left: 1}
+	if !g.everListed {
+		g.everListed, b.done = true, g.synced
+	}
 	if changed > 0 {
 		g.divide(l, now, b, &opened, &closed)
 	}
@@ -135,9 +138,6 @@ func (g *Generator) settle(l *runtime.Listing, now time.Time) *batch {
 	g.compact()
 	if changed > 0 || len(gone) > 0 {
 		g.active = now
-	}
-	if g.first == nil {
-		g.first = b
 	}
 	b.finish()
 	return b

@@ -45,7 +45,7 @@ type Options struct {
 	Housekeeper Housekeeper
 	// Gate returns why no pod should be set up now, nil when all is well. It
 	// is called often, from the loop's goroutine, and must not block. Nil means
-	// always open (B2).
+	// always open (B2). [Loop.GateChanged] makes the loop ask at once.
 	Gate func() error
 	// Admission decides which new pods may run. Nil: all may.
 	Admission Admission
@@ -93,6 +93,8 @@ type Loop struct {
 	first   sync.Once // closes readyC
 	readyC  chan struct{}
 	trigger chan struct{}
+	// gateChanged has one slot: the gate may have opened.
+	gateChanged chan struct{}
 
 	// fence is held while an operation or event is handled, and while a
 	// housekeeping pass needs pods and workers to stand still (B5).
@@ -159,10 +161,10 @@ func New(dispatcher Dispatcher, options Options) (*Loop, error) {
 		mux:     newMux(options.Sources, options.Clock, options.Recorder, m),
 		store:   NewStore(),
 		readyC:  make(chan struct{}),
-		trigger: make(chan struct{}, 1),
-		fence:   make(fence, 1),
-		putOff:  map[types.UID]*v1.Pod{},
-		door:    door{refused: map[types.UID]bool{}},
+		trigger: make(chan struct{}, 1), gateChanged: make(chan struct{}, 1),
+		fence:  make(fence, 1),
+		putOff: map[types.UID]*v1.Pod{},
+		door:   door{refused: map[types.UID]bool{}},
 	}
 	if r, ok := options.Admission.(Rememberer); ok {
 		l.pending.remembered = r.Remembered
@@ -244,6 +246,16 @@ func (l *Loop) Holds(uid types.UID) bool { return l.held.has(uid) || l.door.wait
 func (l *Loop) TriggerHousekeeping() {
 	select {
 	case l.trigger <- struct{}{}:
+	default:
+	}
+}
+
+// GateChanged makes the loop ask its gate, and its admission, again at once if any work
+// waits for them. Without it the loop finds out by asking every few seconds. It never
+// blocks.
+func (l *Loop) GateChanged() {
+	select {
+	case l.gateChanged <- struct{}{}:
 	default:
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -315,6 +316,32 @@ func TestGateHoldsSetupOnly(t *testing.T) { // B2 instead of L1, edge 24
 		if diff := cmp.Diff([]string{"create e", "update a"}, got); diff != "" {
 			t.Errorf("new work shows that the gate is open, the rest follows at once (-want +got):\n%s", diff)
 		}
+	})
+}
+
+func TestGateChangedSetsUpHeldPodsAtOnce(t *testing.T) { // B2
+	synctest.Test(t, func(t *testing.T) {
+		source, l := newScripted("file"), &log{}
+		var open atomic.Bool
+		loop, stop := run(t, l, Options{Sources: []Source{source}, Gate: func() error {
+			if open.Load() {
+				return nil
+			}
+			return errors.New("closed")
+		}})
+		defer stop()
+
+		loop.GateChanged()
+		source.set(newPod("a", "a"))
+		pass(time.Minute)
+		loop.GateChanged()
+		l.want(t, "the gate is still closed")
+		if got := loop.Held(); len(got) != 1 {
+			t.Errorf("held: %v", got)
+		}
+		open.Store(true)
+		loop.GateChanged()
+		l.want(t, "in the same moment", "create a")
 	})
 }
 

@@ -81,6 +81,8 @@ func (l *Loop) loop(ctx context.Context, wg *sync.WaitGroup) error {
 				l.passDone()
 			case <-l.trigger:
 				l.passSoon()
+			case <-l.gateChanged:
+				l.retryNow()
 			default:
 			}
 			l.due(ctx, wg, passed)
@@ -99,6 +101,9 @@ func (l *Loop) loop(ctx context.Context, wg *sync.WaitGroup) error {
 			l.syncs = append(l.syncs, l.options.Events.Take()...)
 		case <-l.trigger:
 			l.passSoon()
+		case <-l.gateChanged:
+			l.retryNow()
+			l.due(ctx, wg, passed)
 		case <-passed:
 			l.passDone()
 		case <-l.schedule.timer.C():
@@ -184,6 +189,13 @@ func (l *Loop) retryHeld(ctx context.Context) {
 	l.judge(ctx)
 	l.held.flush(ctx)
 	l.planRetry()
+}
+
+// retryNow makes work that waits due.
+func (l *Loop) retryNow() {
+	if s := &l.schedule; !s.retryAt.IsZero() {
+		s.retryAt, s.retryDelay = l.options.Clock.Now(), 0
+	}
 }
 
 // planRetry sees to it that held work is tried again: after 100 ms, doubling up to
