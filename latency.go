@@ -2,7 +2,6 @@ package podwright
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -13,6 +12,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/instrument"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/runtime"
 )
@@ -57,21 +57,18 @@ const maxExitAge = 10 * time.Minute
 
 func newLatency(meter metric.Meter, c clock.PassiveClock, view func(types.UID) (*runtime.PodStatus, error)) (*latency, error) {
 	l := &latency{clock: c, made: c.Now(), view: view, pending: map[types.UID]exit{}}
-	var problems []error
-	histogram := func(to *metric.Float64Histogram, name, description string) {
-		var err error
-		*to, err = meter.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(description),
-			metric.WithExplicitBucketBoundaries(.0005, .001, .0025, .005, .01, .02, .05, .1, .25, .5, 1, 1.5, 2.5, 5, 10, 30, 60))
-		problems = append(problems, err)
+	set := instrument.New(meter)
+	durations := func(name, description string) metric.Float64Histogram {
+		return set.Durations(name, description, .0005, .001, .0025, .005, .01, .02, .05, .1, .25, .5, 1, 1.5, 2.5, 5, 10, 30, 60)
 	}
-	histogram(&l.seen, "podwright_exit_seen_seconds",
+	l.seen = durations("podwright_exit_seen_seconds",
 		"Time from a container's exit, by the runtime's clock, to the beginning of the reading that showed it.")
-	histogram(&l.refreshed, "podwright_exit_refreshed_seconds",
+	l.refreshed = durations("podwright_exit_refreshed_seconds",
 		"Time from the beginning of that reading to the pod's turn in the sync loop.")
-	histogram(&l.worker, "podwright_exit_worker_seconds", "Time from there to the beginning of the pod's next sync.")
-	histogram(&l.call, "podwright_exit_call_seconds",
+	l.worker = durations("podwright_exit_worker_seconds", "Time from there to the beginning of the pod's next sync.")
+	l.call = durations("podwright_exit_call_seconds",
 		"Time from there to the first call that changes something in the runtime, of syncs that make one at once.")
-	return l, errors.Join(problems...)
+	return l, set.Err()
 }
 
 // delivered notes that the loop takes a pod of which containers died.

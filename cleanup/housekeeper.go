@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,6 +16,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/internal/complaint"
+	"github.com/podwright/podwright/internal/instrument"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -454,7 +454,7 @@ func (h *Housekeeper) carryOut(ctx context.Context, a Action, in *Input) {
 	case StepRestart:
 		h.workers.Restart(pod)
 		in.Workers[a.PodUID] = Worker{State: WorkerSync, HasConfig: true, Static: isStatic(pod)}
-		h.metrics.restarts.Add(ctx, 1, metric.WithAttributes(attribute.String("static", static(isStatic(pod)))))
+		h.metrics.restarts.Add(ctx, 1, instrument.Labels("static", static(isStatic(pod))))
 	case StepFinish:
 		h.workers.Kill(pod)
 	case StepKillOrphan:

@@ -3,11 +3,11 @@ package cleanup
 import (
 	"context"
 
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/metric/noop"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/instrument"
 )
 
 // annotationSource is the annotation by which a pod names its source; a pod that
@@ -30,38 +30,18 @@ type metrics struct {
 }
 
 func newMetrics(meter metric.Meter) (*metrics, error) {
-	if meter == nil {
-		meter = noop.NewMeterProvider().Meter("")
-	}
-	var err error
-	gauge := func(name, description string) metric.Int64Gauge {
-		g, e := meter.Int64Gauge(name, metric.WithDescription(description))
-		if err == nil {
-			err = e
-		}
-		return g
-	}
-	counter := func(name, description string) metric.Int64Counter {
-		c, e := meter.Int64Counter(name, metric.WithDescription(description))
-		if err == nil {
-			err = e
-		}
-		return c
-	}
+	set := instrument.New(meter)
 	m := &metrics{
-		desired:     gauge("kubelet_desired_pods", "Pods the sources want, by static."),
-		active:      gauge("kubelet_active_pods", "Desired pods that have not ended, by static."),
-		mirrors:     gauge("kubelet_mirror_pods", "Mirror pods."),
-		working:     gauge("kubelet_working_pods", "Pods the workers know, by lifecycle, config and static."),
-		folders:     gauge("kubelet_orphan_pod_cleaned_volumes", "Pod folders that were to be removed in the last pass."),
-		folderFails: gauge("kubelet_orphan_pod_cleaned_volumes_errors", "Pod folders that could not be removed."),
-		restarts:    counter("kubelet_restarted_pods_total", "Pods that came back under the same UID, by static."),
-		killed:      counter("kubelet_orphaned_runtime_pods_total", "Pods found running without anybody knowing them."),
+		desired:     set.Gauge("kubelet_desired_pods", "Pods the sources want, by static."),
+		active:      set.Gauge("kubelet_active_pods", "Desired pods that have not ended, by static."),
+		mirrors:     set.Gauge("kubelet_mirror_pods", "Mirror pods."),
+		working:     set.Gauge("kubelet_working_pods", "Pods the workers know, by lifecycle, config and static."),
+		folders:     set.Gauge("kubelet_orphan_pod_cleaned_volumes", "Pod folders that were to be removed in the last pass."),
+		folderFails: set.Gauge("kubelet_orphan_pod_cleaned_volumes_errors", "Pod folders that could not be removed."),
+		restarts:    set.Counter("kubelet_restarted_pods_total", "Pods that came back under the same UID, by static."),
+		killed:      set.Counter("kubelet_orphaned_runtime_pods_total", "Pods that ran although neither a source nor a worker knew them."),
 	}
-	if err != nil {
-		return nil, err
-	}
-	return m, nil
+	return m, set.Err()
 }
 
 func static(is bool) string {
@@ -86,7 +66,7 @@ func (m *metrics) pass(ctx context.Context, in *Input, plan Plan, mirrors []*v1.
 		}
 	}
 	for _, s := range []string{"", "true"} {
-		with := metric.WithAttributes(attribute.String("static", s))
+		with := instrument.Labels("static", s)
 		m.desired.Record(ctx, desired[s], with)
 		m.active.Record(ctx, active[s], with)
 	}
@@ -94,8 +74,8 @@ func (m *metrics) pass(ctx context.Context, in *Input, plan Plan, mirrors []*v1.
 
 	counts := workingPods(in.Workers)
 	for _, s := range workingSeries() {
-		m.working.Record(ctx, counts[s], metric.WithAttributes(attribute.String("lifecycle", s.lifecycle),
-			attribute.String("config", s.config), attribute.String("static", s.static)))
+		m.working.Record(ctx, counts[s], instrument.Labels(
+			"lifecycle", s.lifecycle, "config", s.config, "static", s.static))
 	}
 }
 

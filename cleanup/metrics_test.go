@@ -24,7 +24,7 @@ type meter struct {
 
 func newMeter() *meter { return &meter{values: map[string]int64{}} }
 
-type instrument struct {
+type gauge struct {
 	noop.Int64Gauge
 	name  string
 	meter *meter
@@ -44,7 +44,7 @@ func (m *meter) err() error {
 }
 
 func (m *meter) Int64Gauge(name string, _ ...metric.Int64GaugeOption) (metric.Int64Gauge, error) {
-	return instrument{name: name, meter: m}, m.err()
+	return gauge{name: name, meter: m}, m.err()
 }
 
 func (m *meter) Int64Counter(name string, _ ...metric.Int64CounterOption) (metric.Int64Counter, error) {
@@ -58,7 +58,7 @@ func key(name string, set attribute.Set) string {
 	return name + "{" + set.Encoded(attribute.DefaultEncoder()) + "}"
 }
 
-func (i instrument) Record(_ context.Context, v int64, options ...metric.RecordOption) {
+func (i gauge) Record(_ context.Context, v int64, options ...metric.RecordOption) {
 	i.meter.values[key(i.name, metric.NewRecordConfig(options).Attributes())] = v
 }
 

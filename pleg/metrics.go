@@ -2,13 +2,13 @@ package pleg
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/podwright/podwright/internal/instrument"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -16,28 +16,54 @@ import (
 // happen; everything that is a state or a running total is read when a Run's
 // meter asks.
 type metrics struct {
-	meter                                   metric.Meter
+	set                                     *instrument.Set
 	relistDuration, relistInterval, podRead metric.Float64Histogram
 	streamLatency                           metric.Float64Histogram
+
+	lastSeen                                  metric.Float64Observable
+	runningPods, runningContainers            metric.Int64Observable
+	known, unchanged, unconfirmed, malformed  metric.Int64Observable
+	open, queued, reading, hung, lost         metric.Int64Observable
+	requests, merged, conflicts               metric.Int64Observable
+	streamUp, connected, disconnected, events metric.Int64Observable
 
 	mu   sync.Mutex
 	last time.Time
 }
 
 func newMetrics(meter metric.Meter) (*metrics, error) {
-	m := &metrics{meter: meter}
-	var problems []error
-	histogram := func(to *metric.Float64Histogram, name, description string) {
-		var err error
-		*to, err = meter.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(description),
-			metric.WithExplicitBucketBoundaries(.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30))
-		problems = append(problems, err)
+	set := instrument.New(meter)
+	durations := func(name, description string) metric.Float64Histogram {
+		return set.Durations(name, description, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30)
 	}
-	histogram(&m.relistDuration, "kubelet_pleg_relist_duration_seconds", "Time to list all pods.")
-	histogram(&m.relistInterval, "kubelet_pleg_relist_interval_seconds", "Time between the starts of two relists.")
-	histogram(&m.podRead, "kubelet_pleg_pod_relist_duration_seconds", "Time to read one pod, by what asked for it.")
-	histogram(&m.streamLatency, "kubelet_evented_pleg_connection_latency_seconds", "Age of a container event when it is received.")
-	return m, errors.Join(problems...)
+	m := &metrics{
+		set:            set,
+		relistDuration: durations("kubelet_pleg_relist_duration_seconds", "Time to list all pods."),
+		relistInterval: durations("kubelet_pleg_relist_interval_seconds", "Time between the starts of two relists."),
+		podRead:        durations("kubelet_pleg_pod_relist_duration_seconds", "Time to read one pod, by what asked for it."),
+		streamLatency:  durations("kubelet_evented_pleg_connection_latency_seconds", "Age of a container event when it is received."),
+
+		lastSeen:          set.ReadSeconds("kubelet_pleg_last_seen_seconds", "When the last successful list began, in seconds since 1970."),
+		runningPods:       set.ReadGauge("kubelet_running_pods", "Pods with a ready sandbox in the last list."),
+		runningContainers: set.ReadGauge("kubelet_running_containers", "Containers in the last list, by state."),
+		known:             set.ReadGauge("podwright_pleg_pods", "Pods the runtime shows."),
+		unchanged:         set.ReadGauge("podwright_pleg_unchanged_pods", "Pods of the last list that needed no call."),
+		unconfirmed:       set.ReadGauge("podwright_pleg_unconfirmed_pods", "Pods the last list lacked that are not believed gone yet."),
+		malformed:         set.ReadGauge("podwright_pleg_malformed_objects", "Objects in the last list without ID, metadata or image."),
+		open:              set.ReadGauge("podwright_pleg_outstanding_pods", "Pods whose reading is outstanding."),
+		queued:            set.ReadGauge("podwright_pleg_queued_inspections", "Pods waiting to be read."),
+		reading:           set.ReadGauge("podwright_pleg_inspections_in_progress", "Pods being read."),
+		hung:              set.ReadGauge("podwright_pleg_hung_inspections", "Pods whose last reading ran out of time."),
+		lost:              set.ReadGauge("podwright_pleg_lost_calls", "Runtime calls that ignore the end of their context, by kind."),
+		requests:          set.ReadCounter("podwright_pleg_refresh_requests", "Requests to refresh one pod."),
+		merged:            set.ReadCounter("podwright_pleg_refresh_requests_merged", "Requests that joined one waiting already."),
+		conflicts:         set.ReadCounter("podwright_pleg_id_conflicts", "IDs found in a second pod."),
+		streamUp:          set.ReadGauge("podwright_evented_pleg_connected", "1 while the event stream is up."),
+		connected:         set.ReadCounter("kubelet_evented_pleg_connection_success_count", "Connections of the event stream."),
+		disconnected:      set.ReadCounter("kubelet_evented_pleg_connection_error_count", "Ends of the event stream and failed tries."),
+		events:            set.ReadCounter("podwright_evented_pleg_events", "Events received, by whether they were of use."),
+	}
+	return m, set.Err()
 }
 
 // relisted records one relist.
@@ -58,7 +84,7 @@ func (m *metrics) read(ctx context.Context, took time.Duration, refresh bool) {
 	if refresh {
 		cause = "refresh"
 	}
-	m.podRead.Record(ctx, took.Seconds(), metric.WithAttributes(attribute.String("cause", cause)))
+	m.podRead.Record(ctx, took.Seconds(), instrument.Labels("cause", cause))
 }
 
 // streamed records the age of an event. The time comes from the runtime: it is
@@ -104,74 +130,34 @@ func (g *Generator) figures() figures {
 
 // export registers what is read on demand, until withdraw is called.
 func (m *metrics) export(g *Generator) (withdraw func(), err error) {
-	var problems []error
-	var instruments []metric.Observable
-	gauge := func(name, description string) metric.Int64ObservableGauge {
-		i, err := m.meter.Int64ObservableGauge(name, metric.WithDescription(description))
-		problems, instruments = append(problems, err), append(instruments, i)
-		return i
-	}
-	counter := func(name, description string) metric.Int64ObservableCounter {
-		i, err := m.meter.Int64ObservableCounter(name, metric.WithDescription(description))
-		problems, instruments = append(problems, err), append(instruments, i)
-		return i
-	}
-	lastSeen, err := m.meter.Float64ObservableGauge("kubelet_pleg_last_seen_seconds", metric.WithDescription("When the last successful list began, in seconds since 1970."))
-	problems, instruments = append(problems, err), append(instruments, lastSeen)
-	runningPods := gauge("kubelet_running_pods", "Pods with a ready sandbox in the last list.")
-	runningContainers := gauge("kubelet_running_containers", "Containers in the last list, by state.")
-	known := gauge("podwright_pleg_pods", "Pods the runtime shows.")
-	unchanged := gauge("podwright_pleg_unchanged_pods", "Pods that the last list settled without a call.")
-	doubted := gauge("podwright_pleg_unconfirmed_pods", "Pods the last list lacked that are not believed gone yet.")
-	malformed := gauge("podwright_pleg_malformed_objects", "Objects in the last list without ID, metadata or image.")
-	open := gauge("podwright_pleg_outstanding_pods", "Pods whose reading is outstanding.")
-	queued := gauge("podwright_pleg_queued_inspections", "Pods waiting to be read.")
-	reading := gauge("podwright_pleg_inspections_in_progress", "Pods being read.")
-	hung := gauge("podwright_pleg_hung_inspections", "Pods whose last reading ran out of time.")
-	lost := gauge("podwright_pleg_lost_calls", "Runtime calls that ignore the end of their context, by kind.")
-	requests := counter("podwright_pleg_refresh_requests", "Requests to refresh one pod.")
-	merged := counter("podwright_pleg_refresh_requests_merged", "Requests that joined one waiting already.")
-	conflicts := counter("podwright_pleg_id_conflicts", "IDs found in a second pod.")
-	streamUp := gauge("podwright_evented_pleg_connected", "1 while the event stream is up.")
-	connected := counter("kubelet_evented_pleg_connection_success_count", "Connections of the event stream.")
-	failed := counter("kubelet_evented_pleg_connection_error_count", "Ends of the event stream and failed tries.")
-	events := counter("podwright_evented_pleg_events", "Events received, by whether they were of use.")
-	if err := errors.Join(problems...); err != nil {
-		return nil, err
-	}
-	registration, err := m.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+	return m.set.Export(func(o metric.Observer) {
 		f := g.figures()
 		if !f.lastSeen.IsZero() {
-			o.ObserveFloat64(lastSeen, float64(f.lastSeen.UnixNano())/1e9)
+			o.ObserveFloat64(m.lastSeen, float64(f.lastSeen.UnixNano())/1e9)
 		}
-		o.ObserveInt64(runningPods, int64(f.count.runningPods))
+		o.ObserveInt64(m.runningPods, int64(f.count.runningPods))
 		for state, n := range f.count.containers { // zero is reported too, so no state keeps an old value
-			o.ObserveInt64(runningContainers, int64(n), metric.WithAttributes(attribute.String("container_state", runtime.State(state).String())))
+			o.ObserveInt64(m.runningContainers, int64(n), instrument.Labels("container_state", runtime.State(state).String()))
 		}
-		o.ObserveInt64(known, f.pods)
-		o.ObserveInt64(unchanged, int64(f.count.unchanged))
-		o.ObserveInt64(doubted, int64(f.count.doubted))
-		o.ObserveInt64(malformed, int64(f.count.malformed))
-		o.ObserveInt64(open, f.open)
-		o.ObserveInt64(queued, f.queued)
-		o.ObserveInt64(reading, f.reading)
-		o.ObserveInt64(hung, f.hung)
-		o.ObserveInt64(lost, f.lostReads, metric.WithAttributes(attribute.String("kind", "inspection")))
-		o.ObserveInt64(lost, f.lostLists, metric.WithAttributes(attribute.String("kind", "list")))
-		o.ObserveInt64(requests, f.requests)
-		o.ObserveInt64(merged, f.merged)
-		o.ObserveInt64(conflicts, f.conflicts)
-		o.ObserveInt64(streamUp, int64(boolToInt(f.streamUp)))
-		o.ObserveInt64(connected, f.connected)
-		o.ObserveInt64(failed, f.errors)
-		o.ObserveInt64(events, f.used, metric.WithAttributes(attribute.Bool("used", true)))
-		o.ObserveInt64(events, f.ignored, metric.WithAttributes(attribute.Bool("used", false)))
-		return nil
-	}, instruments...)
-	if err != nil {
-		return nil, err
-	}
-	return func() { _ = registration.Unregister() }, nil
+		o.ObserveInt64(m.known, f.pods)
+		o.ObserveInt64(m.unchanged, int64(f.count.unchanged))
+		o.ObserveInt64(m.unconfirmed, int64(f.count.doubted))
+		o.ObserveInt64(m.malformed, int64(f.count.malformed))
+		o.ObserveInt64(m.open, f.open)
+		o.ObserveInt64(m.queued, f.queued)
+		o.ObserveInt64(m.reading, f.reading)
+		o.ObserveInt64(m.hung, f.hung)
+		o.ObserveInt64(m.lost, f.lostReads, instrument.Labels("kind", "inspection"))
+		o.ObserveInt64(m.lost, f.lostLists, instrument.Labels("kind", "list"))
+		o.ObserveInt64(m.requests, f.requests)
+		o.ObserveInt64(m.merged, f.merged)
+		o.ObserveInt64(m.conflicts, f.conflicts)
+		o.ObserveInt64(m.streamUp, int64(boolToInt(f.streamUp)))
+		o.ObserveInt64(m.connected, f.connected)
+		o.ObserveInt64(m.disconnected, f.errors)
+		o.ObserveInt64(m.events, f.used, metric.WithAttributes(attribute.Bool("used", true)))
+		o.ObserveInt64(m.events, f.ignored, metric.WithAttributes(attribute.Bool("used", false)))
+	})
 }
 
 func boolToInt(b bool) int {

@@ -90,7 +90,7 @@ func (w *Workers) Run(ctx context.Context) error {
 	w.apply(w.event(machine.EventRun), nil)
 	w.loop(ctx)
 	w.calls.Wait()
-	w.metrics.unregister()
+	w.metrics.withdraw()
 	close(w.done)
 	return nil
 }
@@ -265,7 +265,7 @@ func (w *Workers) stop(mode StopMode) bool {
 	w.mu.Unlock()
 	w.apply(b, nil)
 	if never {
-		w.metrics.unregister()
+		w.metrics.withdraw()
 		close(w.done)
 	}
 	return never

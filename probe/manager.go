@@ -58,7 +58,7 @@ func New(options Options) (*Manager, error) {
 		m.results[k] = newResults(Kind(k)) //nolint:gosec // three kinds
 	}
 	var err error
-	if m.metrics, err = newMetrics(m); err != nil {
+	if m.metrics, err = newMetrics(options.Meter); err != nil {
 		return nil, fmt.Errorf("probe: metrics: %w", err)
 	}
 	return m, nil

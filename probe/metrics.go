@@ -1,13 +1,9 @@
 package probe
 
 import (
-	"context"
-	"errors"
-
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/podwright/podwright/internal/buckets"
+	"github.com/podwright/podwright/internal/instrument"
 	"github.com/podwright/podwright/probe/internal/decide"
 )
 
@@ -15,68 +11,51 @@ import (
 // when the meter asks, so its series vanish with them. An API without observable
 // histograms cannot do that for durations: those are by type only.
 type metrics struct {
-	meter          metric.Meter
+	set            *instrument.Set
 	duration, late metric.Float64Histogram
 	kinds          [decide.Kinds][]metric.RecordOption
+
+	total, queued, running, workers, panics metric.Int64Observable
+	lateness                                metric.Float64Observable
 }
 
-func newMetrics(m *Manager) (*metrics, error) {
-	out := &metrics{meter: m.options.Meter}
-	for k := range out.kinds {
-		out.kinds[k] = []metric.RecordOption{metric.WithAttributes(attribute.String("probe_type", Kind(k).String()))} //nolint:gosec // three kinds
+func newMetrics(meter metric.Meter) (*metrics, error) {
+	set := instrument.New(meter)
+	x := &metrics{
+		set:      set,
+		duration: set.Durations("prober_probe_duration_seconds", "Time a probe took that did not fail."),
+		late:     set.Durations("podwright_probe_lateness_seconds", "Time from the moment a probe was due to the moment it began."),
+		total:    set.ReadCounter("prober_probe_total", "Executed probes, by result."),
+		panics:   set.ReadCounter("podwright_probe_panics_total", "Panics of probe handlers."),
+		queued:   set.ReadGauge("podwright_probe_queue_length", "Probes that are due and wait for a slot."),
+		running:  set.ReadGauge("podwright_probe_running", "Probes that run."),
+		workers:  set.ReadGauge("podwright_probe_workers", "Probes there are."),
+		lateness: set.ReadSeconds("podwright_probe_max_lateness_seconds",
+			"The longest time from when a probe was due to when it began, since this was last read."),
 	}
-	var errs [2]error
-	seconds, bounds := metric.WithUnit("s"), metric.WithExplicitBucketBoundaries(buckets.Seconds()...)
-	out.duration, errs[0] = out.meter.Float64Histogram("prober_probe_duration_seconds", seconds, bounds,
-		metric.WithDescription("Time a probe took that did not fail."))
-	out.late, errs[1] = out.meter.Float64Histogram("podwright_probe_lateness_seconds", seconds, bounds,
-		metric.WithDescription("Time from the moment a probe was due to the moment it began."))
-	return out, errors.Join(errs[:]...)
+	for k := range x.kinds {
+		x.kinds[k] = []metric.RecordOption{instrument.Labels("probe_type", Kind(k).String())} //nolint:gosec // three kinds
+	}
+	return x, set.Err()
 }
 
 // export registers what is read on demand, until withdraw is called.
 func (x *metrics) export(m *Manager) (withdraw func(), err error) {
-	var problems []error
-	gauge := func(name, description string) metric.Int64ObservableGauge {
-		i, err := x.meter.Int64ObservableGauge(name, metric.WithDescription(description))
-		problems = append(problems, err)
-		return i
-	}
-	counter := func(name, description string) metric.Int64ObservableCounter {
-		i, err := x.meter.Int64ObservableCounter(name, metric.WithDescription(description))
-		problems = append(problems, err)
-		return i
-	}
-	total := counter("prober_probe_total", "Executed probes, by result.")
-	panics := counter("podwright_probe_panics_total", "Panics of probe handlers.")
-	queued := gauge("podwright_probe_queue_length", "Probes that are due and wait for a slot.")
-	running := gauge("podwright_probe_running", "Probes that run.")
-	workers := gauge("podwright_probe_workers", "Probes there are.")
-	lateness, err := x.meter.Float64ObservableGauge("podwright_probe_max_lateness_seconds", metric.WithUnit("s"),
-		metric.WithDescription("The longest time from when a probe was due to when it began, since this was last read."))
-	if err := errors.Join(append(problems, err)...); err != nil {
-		return nil, err
-	}
-	registration, err := x.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+	return x.set.Export(func(o metric.Observer) {
 		f := m.figures()
-		o.ObserveInt64(queued, f.queued)
-		o.ObserveInt64(running, f.running)
-		o.ObserveInt64(workers, f.workers)
-		o.ObserveInt64(panics, f.panics)
-		o.ObserveFloat64(lateness, f.lateness)
+		o.ObserveInt64(x.queued, f.queued)
+		o.ObserveInt64(x.running, f.running)
+		o.ObserveInt64(x.workers, f.workers)
+		o.ObserveInt64(x.panics, f.panics)
+		o.ObserveFloat64(x.lateness, f.lateness)
 		for _, s := range f.series {
 			for result, n := range s.counts {
 				if n > 0 {
-					o.ObserveInt64(total, int64(n), s.attributes(Result(result))) //nolint:gosec // three results
+					o.ObserveInt64(x.total, int64(n), s.labels(Result(result))) //nolint:gosec // three results
 				}
 			}
 		}
-		return nil
-	}, total, queued, running, workers, panics, lateness)
-	if err != nil {
-		return nil, err
-	}
-	return func() { _ = registration.Unregister() }, nil
+	})
 }
 
 // figures is one snapshot for the meter.
@@ -94,12 +73,10 @@ type series struct {
 	counts              [3]uint32
 }
 
-func (s *series) attributes(r Result) metric.MeasurementOption {
+func (s *series) labels(r Result) metric.MeasurementOption {
 	names := [...]string{Unknown: "unknown", Success: "successful", Failure: "failed"}
-	return metric.WithAttributes(
-		attribute.String("probe_type", s.kind.String()), attribute.String("result", names[r]),
-		attribute.String("container", s.container), attribute.String("pod", s.pod),
-		attribute.String("namespace", s.namespace), attribute.String("pod_uid", s.uid))
+	return instrument.Labels("probe_type", s.kind.String(), "result", names[r],
+		"container", s.container, "pod", s.pod, "namespace", s.namespace, "pod_uid", s.uid)
 }
 
 func (m *Manager) figures() figures {

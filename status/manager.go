@@ -82,7 +82,7 @@ type Options struct {
 // All methods are safe for concurrent use; none but Run and Flush blocks.
 type Manager struct {
 	options Options
-	metrics metrics
+	metrics *metrics
 
 	mu      sync.Mutex
 	running bool
@@ -152,6 +152,7 @@ func NewManager(options Options) *Manager {
 	for i, sink := range options.Sinks {
 		m.senders = append(m.senders, newSender(m, sink, sinkName(sink, i)))
 	}
+	m.export()
 	return m
 }
 
@@ -190,6 +191,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 	m.running = true
 	m.mu.Unlock()
+	defer m.metrics.withdraw()
 
 	var wg sync.WaitGroup
 	for _, s := range m.senders {

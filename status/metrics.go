@@ -2,14 +2,13 @@ package status
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/metric/noop"
 
-	"github.com/podwright/podwright/internal/buckets"
+	"github.com/podwright/podwright/internal/instrument"
 )
 
 // metrics are the instruments of the manager:
@@ -18,53 +17,53 @@ import (
 //	podwright_status_sends_total{sink,result}      sends: a StoreResult, skipped (no difference) or error
 //	kubelet_pod_status_sync_duration_seconds{sink} from the change to its acknowledgement
 type metrics struct {
+	set     *instrument.Set
 	sends   metric.Int64Counter
 	latency metric.Float64Histogram
-	// Offered statuses are counted here and read when somebody collects:
-	// SetPodStatus has no context to count with, and must cost nothing.
-	accepted, unchanged, illegal *atomic.Int64
+	updates metric.Int64Observable
+	// Offered statuses are counted here and read on demand: SetPodStatus has no context
+	// to count with, and must cost nothing.
+	accepted, unchanged, illegal atomic.Int64
+
+	// withdraw stops the reading of updates.
+	withdraw func()
 }
 
-// newMetrics makes the instruments. One that cannot be made is replaced by one
-// that does nothing: a status must not depend on its metrics.
-func newMetrics(meter metric.Meter) metrics {
-	m := metrics{
-		sends: noop.Int64Counter{}, latency: noop.Float64Histogram{},
-		accepted: &atomic.Int64{}, unchanged: &atomic.Int64{}, illegal: &atomic.Int64{},
+func newMetrics(meter metric.Meter) *metrics {
+	set := instrument.New(meter)
+	return &metrics{
+		set:     set,
+		sends:   set.Counter("podwright_status_sends_total", "Statuses handed to a sink, by sink and result."),
+		latency: set.Durations("kubelet_pod_status_sync_duration_seconds", "Time from a status change to its acknowledgement by a sink."),
+		updates: set.ReadCounter("podwright_status_updates_total", "Statuses offered to the status manager, by what became of them."),
+
+		withdraw: func() {},
 	}
-	if meter == nil {
-		return m
+}
+
+// export registers what is read on demand until Run ends.
+func (m *Manager) export() {
+	x := m.metrics
+	accepted, unchanged, illegal := instrument.Labels("result", "accepted"), instrument.Labels("result", "unchanged"), instrument.Labels("result", "illegal")
+	withdraw, err := x.set.Export(func(o metric.Observer) {
+		o.ObserveInt64(x.updates, x.accepted.Load(), accepted)
+		o.ObserveInt64(x.updates, x.unchanged.Load(), unchanged)
+		o.ObserveInt64(x.updates, x.illegal.Load(), illegal)
+	})
+	if err == nil {
+		x.withdraw = withdraw
 	}
-	if c, err := meter.Int64Counter("podwright_status_sends_total",
-		metric.WithDescription("Statuses handed to a sink, by sink and result.")); err == nil {
-		m.sends = c
+	if err := errors.Join(x.set.Err(), err); err != nil {
+		m.options.Logger.Error(err, "some metrics are not available")
 	}
-	if h, err := meter.Float64Histogram("kubelet_pod_status_sync_duration_seconds", metric.WithUnit("s"),
-		metric.WithExplicitBucketBoundaries(buckets.Seconds()...),
-		metric.WithDescription("Time from a status change to its acknowledgement by a sink.")); err == nil {
-		m.latency = h
-	}
-	result := func(name string) metric.ObserveOption {
-		return metric.WithAttributeSet(attribute.NewSet(attribute.String("result", name)))
-	}
-	accepted, unchanged, illegal := result("accepted"), result("unchanged"), result("illegal")
-	_, _ = meter.Int64ObservableCounter("podwright_status_updates_total",
-		metric.WithDescription("Statuses offered to the status manager, by what became of them."),
-		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
-			o.Observe(m.accepted.Load(), accepted)
-			o.Observe(m.unchanged.Load(), unchanged)
-			o.Observe(m.illegal.Load(), illegal)
-			return nil
-		}))
-	return m
 }
 
 // sent counts one send.
 func (m *metrics) sent(ctx context.Context, sink, result string) {
-	m.sends.Add(ctx, 1, metric.WithAttributes(attribute.String("sink", sink), attribute.String("result", result)))
+	m.sends.Add(ctx, 1, instrument.Labels("sink", sink, "result", result))
 }
 
 // acknowledged measures one acknowledged change.
 func (m *metrics) acknowledged(ctx context.Context, sink string, took time.Duration) {
-	m.latency.Record(ctx, took.Seconds(), metric.WithAttributes(attribute.String("sink", sink)))
+	m.latency.Record(ctx, took.Seconds(), instrument.Labels("sink", sink))
 }

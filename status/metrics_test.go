@@ -16,7 +16,7 @@ import (
 type meter struct {
 	noop.Meter
 	counts   map[string]int64 // by name and attributes
-	observed []metric.Int64Callback
+	observed []metric.Callback
 }
 
 func (m *meter) Int64Counter(name string, _ ...metric.Int64CounterOption) (metric.Int64Counter, error) {
@@ -27,9 +27,9 @@ func (m *meter) Float64Histogram(name string, _ ...metric.Float64HistogramOption
 	return histogram{meter: m, name: name}, nil
 }
 
-func (m *meter) Int64ObservableCounter(_ string, options ...metric.Int64ObservableCounterOption) (metric.Int64ObservableCounter, error) {
-	m.observed = append(m.observed, metric.NewInt64ObservableCounterConfig(options...).Callbacks()...)
-	return noop.Int64ObservableCounter{}, nil
+func (m *meter) RegisterCallback(f metric.Callback, _ ...metric.Observable) (metric.Registration, error) {
+	m.observed = append(m.observed, f)
+	return noop.Registration{}, nil
 }
 
 type counter struct {
@@ -55,11 +55,11 @@ func (h histogram) Record(_ context.Context, _ float64, options ...metric.Record
 }
 
 type observer struct {
-	noop.Int64Observer
+	noop.Observer
 	counts map[string]int64
 }
 
-func (o observer) Observe(n int64, options ...metric.ObserveOption) {
+func (o observer) ObserveInt64(_ metric.Int64Observable, n int64, options ...metric.ObserveOption) {
 	set := metric.NewObserveConfig(options).Attributes()
 	o.counts[text(set)] = n
 }

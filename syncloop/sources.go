@@ -14,6 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/internal/backoff"
+	"github.com/podwright/podwright/internal/instrument"
 )
 
 // Pauses before a failed source is run again.
@@ -176,7 +177,7 @@ func (l *Loop) runSource(ctx context.Context, source Source) {
 		}
 		l.mux.update(name, func(s *SourceStatus) { s.RunError = err })
 		delay = backoff.Next(sourceRetryMin, sourceRetryMax, delay)
-		l.metrics.sourceFails.Add(ctx, 1, sourceAttribute(name))
+		l.metrics.sourceFails.Add(ctx, 1, instrument.Labels("source", name))
 		l.options.Logger.Error(err, "Source failed, its pods stay as they are", "source", name, "retryAfter", delay)
 		timer := l.options.Clock.NewTimer(delay)
 		select {

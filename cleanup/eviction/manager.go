@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/metric/noop"
 	v1 "k8s.io/api/core/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/internal/instrument"
 )
 
 // Reason is that of evicted pods, and of pods refused under pressure.
@@ -120,11 +120,9 @@ func New(o Options) (*Manager, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	if o.Meter == nil {
-		o.Meter = noop.NewMeterProvider().Meter("")
-	}
-	m := &Manager{options: o}
-	if m.evictions, err = o.Meter.Int64Counter("kubelet_evictions", metric.WithDescription("Pods evicted, by the signal that was low.")); err != nil {
+	set := instrument.New(o.Meter)
+	m := &Manager{options: o, evictions: set.Counter("kubelet_evictions", "Pods evicted, by the signal that was low.")}
+	if err := set.Err(); err != nil {
 		problems = append(problems, fmt.Errorf("eviction: metrics: %w", err))
 	}
 	return m, errors.Join(problems...)
@@ -304,7 +302,7 @@ func (m *Manager) evict(ctx context.Context, pod *v1.Pod, signal, text string, g
 	if m.options.Recorder != nil {
 		m.options.Recorder.Eventf(pod, v1.EventTypeWarning, Reason, "%s", text)
 	}
-	m.evictions.Add(ctx, 1, metric.WithAttributes(attribute.String("eviction_signal", signal)))
+	m.evictions.Add(ctx, 1, instrument.Labels("eviction_signal", signal))
 	err := m.options.Killer.Kill(ctx, pod, grace, Amend(Reason, text))
 	if err != nil {
 		return fmt.Errorf("evict pod %s/%s: %w", pod.Namespace, pod.Name, err)

@@ -10,14 +10,13 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/metric/noop"
 	v1 "k8s.io/api/core/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/instrument"
 	"github.com/podwright/podwright/internal/timing"
 )
 
@@ -129,12 +128,9 @@ func New(o Options) (*Collector, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	if o.Meter == nil {
-		o.Meter = noop.NewMeterProvider().Meter("")
-	}
-	removed, err := o.Meter.Int64Counter("kubelet_image_garbage_collected_total",
-		metric.WithDescription("Images removed because nobody used them, by reason."))
-	if err != nil {
+	set := instrument.New(o.Meter)
+	removed := set.Counter("kubelet_image_garbage_collected_total", "Unused images removed, by reason.")
+	if err := set.Err(); err != nil {
 		problems = append(problems, fmt.Errorf("metrics: %w", err))
 	}
 	if len(problems) > 0 {
@@ -307,7 +303,7 @@ func (c *Collector) remove(ctx context.Context, choice Choice) error {
 	c.mu.Lock()
 	delete(c.seen, choice.Image.Key)
 	c.mu.Unlock()
-	c.removed.Add(ctx, 1, metric.WithAttributes(attribute.String("reason", string(choice.Cause))))
+	c.removed.Add(ctx, 1, instrument.Labels("reason", string(choice.Cause)))
 	return nil
 }
 

@@ -80,7 +80,8 @@ func NewKeeper(options Options) *Keeper {
 		options: options, wake: make(chan struct{}, 1),
 		entries: map[types.UID]*entry{}, dirty: map[types.UID]*entry{}, bad: map[string]Bad{},
 	}
-	k.metrics = newMetrics(k)
+	k.metrics = newMetrics(&k.options)
+	k.export()
 	return k
 }
 

@@ -2,13 +2,12 @@ package checkpoint
 
 import (
 	"context"
+	"errors"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/metric/noop"
 
-	"github.com/podwright/podwright/internal/buckets"
+	"github.com/podwright/podwright/internal/instrument"
 )
 
 // metrics are the instruments of a keeper (CK8):
@@ -19,53 +18,61 @@ import (
 //	podwright_checkpoint_pending                 of them with changes not on the disk
 //	podwright_checkpoint_bytes_total             bytes written, if the store counts them
 type metrics struct {
-	writes   metric.Int64Counter
-	duration metric.Float64Histogram
+	set              *instrument.Set
+	writes           metric.Int64Counter
+	duration         metric.Float64Histogram
+	records, pending metric.Int64Observable
+	bytes            metric.Int64Observable // nil: the store does not count them
+
+	// withdraw stops the reading of the gauges.
+	withdraw func()
 }
 
-// newMetrics makes the instruments. One that cannot be made is replaced by one
-// that does nothing.
-func newMetrics(k *Keeper) *metrics {
-	m := &metrics{writes: noop.Int64Counter{}, duration: noop.Float64Histogram{}}
-	meter := k.options.Meter
-	if meter == nil {
-		return m
+// countingStore is a store that counts what it writes.
+type countingStore interface{ Written() (files, bytes int64) }
+
+func newMetrics(o *Options) *metrics {
+	set := instrument.New(o.Meter)
+	m := &metrics{
+		set:      set,
+		writes:   set.Counter("podwright_checkpoint_writes_total", "Pod records written or deleted, by result."),
+		duration: set.Durations("podwright_checkpoint_write_duration_seconds", "Time of one batch of pod records."),
+		records:  set.ReadGauge("podwright_checkpoint_records", "Pod records in memory."),
+		pending:  set.ReadGauge("podwright_checkpoint_pending", "Pod records with changes that are not on the disk."),
+
+		withdraw: func() {},
 	}
-	if c, err := meter.Int64Counter("podwright_checkpoint_writes_total",
-		metric.WithDescription("Pod records written or deleted, by result.")); err == nil {
-		m.writes = c
-	}
-	if h, err := meter.Float64Histogram("podwright_checkpoint_write_duration_seconds", metric.WithUnit("s"),
-		metric.WithExplicitBucketBoundaries(buckets.Seconds()...),
-		metric.WithDescription("Time of one batch of pod records.")); err == nil {
-		m.duration = h
-	}
-	gauge := func(name, description string, value func(Stats) int) {
-		_, _ = meter.Int64ObservableGauge(name, metric.WithDescription(description),
-			metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
-				o.Observe(int64(value(k.Stats())))
-				return nil
-			}))
-	}
-	gauge("podwright_checkpoint_records", "Pod records in memory.", func(s Stats) int { return s.Records })
-	gauge("podwright_checkpoint_pending", "Pod records with changes that are not on the disk.", func(s Stats) int { return s.Pending })
-	if counting, ok := k.options.Store.(interface{ Written() (files, bytes int64) }); ok {
-		_, _ = meter.Int64ObservableCounter("podwright_checkpoint_bytes_total", metric.WithUnit("By"),
-			metric.WithDescription("Bytes of pod records written."),
-			metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
-				_, bytes := counting.Written()
-				o.Observe(bytes)
-				return nil
-			}))
+	if _, counts := o.Store.(countingStore); counts {
+		m.bytes = set.ReadCounter("podwright_checkpoint_bytes_total", "Bytes of pod records written.")
 	}
 	return m
 }
 
+// export registers what is read on demand until Run ends.
+func (k *Keeper) export() {
+	m := k.metrics
+	withdraw, err := m.set.Export(func(o metric.Observer) {
+		stats := k.Stats()
+		o.ObserveInt64(m.records, int64(stats.Records))
+		o.ObserveInt64(m.pending, int64(stats.Pending))
+		if m.bytes != nil {
+			_, bytes := k.options.Store.(countingStore).Written()
+			o.ObserveInt64(m.bytes, bytes)
+		}
+	})
+	if err == nil {
+		m.withdraw = withdraw
+	}
+	if err := errors.Join(m.set.Err(), err); err != nil {
+		k.options.Logger.Error(err, "some metrics are not available")
+	}
+}
+
 // wrote counts a batch.
 func (m *metrics) wrote(ctx context.Context, good, bad int, took time.Duration) {
-	m.writes.Add(ctx, int64(good), metric.WithAttributes(attribute.String("result", "ok")))
+	m.writes.Add(ctx, int64(good), instrument.Labels("result", "ok"))
 	if bad > 0 {
-		m.writes.Add(ctx, int64(bad), metric.WithAttributes(attribute.String("result", "error")))
+		m.writes.Add(ctx, int64(bad), instrument.Labels("result", "error"))
 	}
 	m.duration.Record(ctx, took.Seconds())
 }

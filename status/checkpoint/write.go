@@ -37,6 +37,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 	k.running = true
 	k.mu.Unlock()
+	defer k.metrics.withdraw()
 	last := context.WithoutCancel(ctx)
 	for ctx.Err() == nil {
 		k.mu.Lock()

@@ -6,12 +6,12 @@ import (
 	"iter"
 
 	"github.com/go-logr/logr"
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/metric/noop"
 	v1 "k8s.io/api/core/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/instrument"
 )
 
 // Memory keeps verdicts over a restart (AD5). It is called by one goroutine at a
@@ -72,12 +72,9 @@ func NewGate(options Options) (*Gate, error) {
 			return nil, fmt.Errorf("admission: handler %d is nil", i)
 		}
 	}
-	if options.Meter == nil {
-		options.Meter = noop.NewMeterProvider().Meter("")
-	}
-	rejections, err := options.Meter.Int64Counter("kubelet_admission_rejections_total",
-		metric.WithDescription("Pods refused at admission, by reason."))
-	if err != nil {
+	set := instrument.New(options.Meter)
+	rejections := set.Counter("kubelet_admission_rejections_total", "Pods refused at admission, by reason.")
+	if err := set.Err(); err != nil {
 		return nil, fmt.Errorf("admission: metrics: %w", err)
 	}
 	return &Gate{options: options, rejections: rejections}, nil
@@ -139,7 +136,7 @@ func (g *Gate) tell(ctx context.Context, pod *v1.Pod, v Verdict) {
 	if g.options.Recorder != nil {
 		g.options.Recorder.Eventf(pod, v1.EventTypeWarning, v.Reason, "%s", v.Message)
 	}
-	g.rejections.Add(ctx, 1, metric.WithAttributes(attribute.String("reason", metricReason(v.Reason))))
+	g.rejections.Add(ctx, 1, instrument.Labels("reason", metricReason(v.Reason)))
 }
 
 // exempt reports whether the pod is not judged.
