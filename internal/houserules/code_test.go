@@ -3,30 +3,19 @@ package houserules
 import (
 	"go/ast"
 	"go/token"
-	"strings"
-	"testing"
 )
 
 // wallClock are the functions of package time that read or wait on the machine's
 // clock. Library code takes a k8s.io/utils/clock instead.
 var wallClock = set("Now", "Sleep", "After", "Since", "Until", "Tick", "NewTimer", "NewTicker", "AfterFunc")
 
-// clockOwners may use the wall clock, and why.
-var clockOwners = map[string]string{
-	"runtime/process/shim": "the supervisor of one container is a process of its own, outside any engine's clock",
-}
-
-func TestNoWallClock(t *testing.T) {
-	tr := load(t)
+func noWallClock(tr *tree, report report) {
 	for _, s := range tr.files {
 		if !s.library() {
 			continue
 		}
-		if _, ok := clockOwners[strings.TrimSuffix(s.path, ".go")]; ok {
-			continue
-		}
 		tr.calls(s, "time", wallClock, func(pos token.Pos, name string) {
-			t.Errorf("%s: time.%s; take a clock in the options", tr.at(s, pos), name)
+			report("%s: time.%s; take a clock in the options", tr.at(s, pos), name)
 		})
 	}
 }
@@ -37,287 +26,80 @@ var timeoutOwners = map[string]string{
 	"runtime/runtimetest": "waits for a runtime under test, which is outside any clock",
 }
 
-// TestTimeoutsUseTheInjectedClock: context.WithTimeout counts real time even if the
+// timeoutsUseTheInjectedClock: context.WithTimeout counts real time even if the
 // clock in the options is virtual.
-func TestTimeoutsUseTheInjectedClock(t *testing.T) {
-	tr := load(t)
+func timeoutsUseTheInjectedClock(tr *tree, report report) {
 	for _, s := range tr.files {
 		if !s.library() || timeoutOwners[s.dir] != "" {
 			continue
 		}
 		tr.calls(s, "context", set("WithTimeout", "WithDeadline", "WithTimeoutCause", "WithDeadlineCause"), func(pos token.Pos, name string) {
-			t.Errorf("%s: context.%s; use timing.WithTimeout with the clock of the options", tr.at(s, pos), name)
+			report("%s: context.%s; use timing.WithTimeout with the clock of the options", tr.at(s, pos), name)
 		})
 	}
 }
 
-func TestNoSleepInTests(t *testing.T) {
-	tr := load(t)
+func noSleepInTests(tr *tree, report report) {
 	for _, s := range tr.files {
 		if !s.test {
 			continue
 		}
 		tr.calls(s, "time", set("Sleep"), func(pos token.Pos, _ string) {
-			t.Errorf("%s: time.Sleep in a test; wait for the event, or use virtual time", tr.at(s, pos))
+			report("%s: time.Sleep in a test; wait for the event, or use virtual time", tr.at(s, pos))
 		})
 	}
 }
 
-func TestNoBackgroundContext(t *testing.T) {
-	tr := load(t)
+func noBackgroundContext(tr *tree, report report) {
 	for _, s := range tr.files {
 		if !s.library() {
 			continue
 		}
 		tr.calls(s, "context", set("Background", "TODO"), func(pos token.Pos, name string) {
-			t.Errorf("%s: context.%s; contexts come from the caller", tr.at(s, pos), name)
+			report("%s: context.%s; contexts come from the caller", tr.at(s, pos), name)
 		})
 	}
 }
 
-func TestNoGlobalRandomness(t *testing.T) {
-	tr := load(t)
+// randomSources are the names of package math/rand that do not use its process-wide
+// source.
+var randomSources = set("New", "NewPCG", "NewChaCha8", "NewSource", "NewZipf", "Rand", "Source", "Source64", "PCG", "ChaCha8", "Zipf")
+
+func noGlobalRandomness(tr *tree, report report) {
 	for _, s := range tr.files {
 		if !s.library() {
 			continue
 		}
 		for _, p := range []string{"math/rand", "math/rand/v2"} {
-			names := set("Int", "IntN", "Intn", "Int63", "Int63n", "Int64", "Int64N", "Float64", "Float32", "Uint32", "Uint64", "Perm", "Shuffle", "N", "Seed")
-			tr.calls(s, p, names, func(pos token.Pos, name string) {
-				t.Errorf("%s: rand.%s of the process-wide source; take a source in the options", tr.at(s, pos), name)
+			tr.uses(s, p, func(pos token.Pos, name string) {
+				if !randomSources[name] {
+					report("%s: rand.%s of the process-wide source; take a source in the options", tr.at(s, pos), name)
+				}
 			})
 		}
 	}
 }
 
-func TestNoProcessExit(t *testing.T) {
-	tr := load(t)
+func noProcessExit(tr *tree, report report) {
 	for _, s := range tr.files {
 		if !s.library() {
-			continue
-		}
-		if _, ok := clockOwners[strings.TrimSuffix(s.path, ".go")]; ok {
 			continue
 		}
 		tr.calls(s, "os", set("Exit"), func(pos token.Pos, _ string) {
-			t.Errorf("%s: os.Exit in the library", tr.at(s, pos))
+			report("%s: os.Exit in the library", tr.at(s, pos))
 		})
 		tr.calls(s, "log", set("Fatal", "Fatalf", "Fatalln", "Panic", "Panicf"), func(pos token.Pos, name string) {
-			t.Errorf("%s: log.%s in the library", tr.at(s, pos), name)
+			report("%s: log.%s in the library", tr.at(s, pos), name)
 		})
 	}
 }
 
-func TestNoInit(t *testing.T) {
-	tr := load(t)
+func noInit(tr *tree, report report) {
 	for _, s := range tr.files {
 		for _, d := range s.syntax.Decls {
 			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.Name == "init" {
-				t.Errorf("%s: func init", tr.at(s, f.Pos()))
+				report("%s: func init", tr.at(s, f.Pos()))
 			}
 		}
 	}
-}
-
-// TestNoPackageState allows package variables that cannot change: interface
-// checks, error sentinels, compiled patterns, and unexported tables that no code
-// of the package assigns to or takes the address of.
-func TestNoPackageState(t *testing.T) {
-	tr := load(t)
-	written := writes(tr)
-	for _, s := range tr.files {
-		if !s.library() {
-			continue
-		}
-		for _, d := range s.syntax.Decls {
-			g, ok := d.(*ast.GenDecl)
-			if !ok || g.Tok != token.VAR {
-				continue
-			}
-			for _, spec := range g.Specs {
-				v := spec.(*ast.ValueSpec)
-				for i, name := range v.Names {
-					if name.Name == "_" || constant(v, i) {
-						continue
-					}
-					if table(v, i) && !name.IsExported() && !written[s.dir+"."+name.Name] {
-						continue
-					}
-					t.Errorf("%s: package variable %s holds state", tr.at(s, name.Pos()), name.Name)
-				}
-			}
-		}
-	}
-}
-
-// constant reports whether the value of a variable is an error sentinel, another
-// package's or our own, or a compiled pattern.
-func constant(v *ast.ValueSpec, i int) bool {
-	if i >= len(v.Values) {
-		return false
-	}
-	if alias, ok := v.Values[i].(*ast.SelectorExpr); ok {
-		return strings.HasPrefix(alias.Sel.Name, "Err")
-	}
-	call, ok := v.Values[i].(*ast.CallExpr)
-	if !ok {
-		return false
-	}
-	sel, ok := call.Fun.(*ast.SelectorExpr)
-	if !ok {
-		return false
-	}
-	pkg, ok := sel.X.(*ast.Ident)
-	if !ok {
-		return false
-	}
-	switch pkg.Name + "." + sel.Sel.Name {
-	case "errors.New", "fmt.Errorf", "regexp.MustCompile", "template.Must", "resource.MustParse":
-		return true
-	}
-	return false
-}
-
-// table reports whether a variable is initialised with a literal.
-func table(v *ast.ValueSpec, i int) bool {
-	if i >= len(v.Values) {
-		return false
-	}
-	switch e := v.Values[i].(type) {
-	case *ast.CompositeLit, *ast.BasicLit:
-		return true
-	case *ast.CallExpr:
-		// A conversion or a builder of a set: no selector, so a function of
-		// this package over literals.
-		_, ok := e.Fun.(*ast.Ident)
-		return ok
-	}
-	return false
-}
-
-// writes returns the package-level names, as dir.name, that some statement
-// assigns to, takes the address of, increments, deletes from or clears.
-func writes(tr *tree) map[string]bool {
-	out := map[string]bool{}
-	for _, s := range tr.files {
-		if s.test {
-			continue
-		}
-		mark := func(e ast.Expr) {
-			for {
-				switch x := e.(type) {
-				case *ast.IndexExpr:
-					e = x.X
-				case *ast.SelectorExpr:
-					e = x.X
-				case *ast.StarExpr:
-					e = x.X
-				case *ast.Ident:
-					out[s.dir+"."+x.Name] = true
-					return
-				default:
-					return
-				}
-			}
-		}
-		for _, d := range s.syntax.Decls {
-			f, ok := d.(*ast.FuncDecl)
-			if !ok || f.Body == nil {
-				continue
-			}
-			local := locals(f)
-			ast.Inspect(f.Body, func(n ast.Node) bool {
-				switch x := n.(type) {
-				case *ast.AssignStmt:
-					if x.Tok != token.DEFINE {
-						for _, l := range x.Lhs {
-							if !local[rootName(l)] {
-								mark(l)
-							}
-						}
-					}
-				case *ast.IncDecStmt:
-					if !local[rootName(x.X)] {
-						mark(x.X)
-					}
-				case *ast.UnaryExpr:
-					if x.Op == token.AND && !local[rootName(x.X)] {
-						mark(x.X)
-					}
-				}
-				return true
-			})
-		}
-	}
-	return out
-}
-
-// locals returns the names a function declares itself.
-func locals(f *ast.FuncDecl) map[string]bool {
-	out := map[string]bool{}
-	fields := func(list *ast.FieldList) {
-		if list == nil {
-			return
-		}
-		for _, field := range list.List {
-			for _, n := range field.Names {
-				out[n.Name] = true
-			}
-		}
-	}
-	fields(f.Recv)
-	fields(f.Type.Params)
-	fields(f.Type.Results)
-	ast.Inspect(f.Body, func(n ast.Node) bool {
-		switch x := n.(type) {
-		case *ast.AssignStmt:
-			if x.Tok == token.DEFINE {
-				for _, l := range x.Lhs {
-					out[rootName(l)] = true
-				}
-			}
-		case *ast.RangeStmt:
-			for _, e := range []ast.Expr{x.Key, x.Value} {
-				if e != nil {
-					out[rootName(e)] = true
-				}
-			}
-		case *ast.ValueSpec:
-			for _, n := range x.Names {
-				out[n.Name] = true
-			}
-		case *ast.FuncLit:
-			fields(x.Type.Params)
-			fields(x.Type.Results)
-		}
-		return true
-	})
-	return out
-}
-
-func rootName(e ast.Expr) string {
-	for {
-		switch x := e.(type) {
-		case *ast.IndexExpr:
-			e = x.X
-		case *ast.SelectorExpr:
-			e = x.X
-		case *ast.StarExpr:
-			e = x.X
-		case *ast.ParenExpr:
-			e = x.X
-		case *ast.Ident:
-			return x.Name
-		default:
-			return ""
-		}
-	}
-}
-
-func set(names ...string) map[string]bool {
-	m := make(map[string]bool, len(names))
-	for _, n := range names {
-		m[n] = true
-	}
-	return m
 }

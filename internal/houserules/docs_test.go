@@ -2,18 +2,17 @@ package houserules
 
 import (
 	"go/ast"
-	"go/token"
+	"maps"
 	"path"
+	"slices"
 	"strings"
-	"testing"
 )
 
-// TestExportedNamesAreDocumented wants a comment on every exported type,
+// exportedNamesAreDocumented wants a comment on every exported type,
 // function, method, constant and variable of the library, and on every exported
 // field of an options or config struct. A comment on a group of constants or
 // variables counts for its members.
-func TestExportedNamesAreDocumented(t *testing.T) {
-	tr := load(t)
+func exportedNamesAreDocumented(tr *tree, report report) {
 	for _, s := range tr.files {
 		if !s.library() {
 			continue
@@ -22,16 +21,16 @@ func TestExportedNamesAreDocumented(t *testing.T) {
 			switch d := d.(type) {
 			case *ast.FuncDecl:
 				if d.Name.IsExported() && exportedReceiver(d) && d.Doc == nil {
-					t.Errorf("%s: %s has no comment", tr.at(s, d.Pos()), d.Name.Name)
+					report("%s: %s has no comment", tr.at(s, d.Pos()), d.Name.Name)
 				}
 			case *ast.GenDecl:
-				checkDocs(t, tr, s, d)
+				checkDocs(report, tr, s, d)
 			}
 		}
 	}
 }
 
-func checkDocs(t *testing.T, tr *tree, s *source, d *ast.GenDecl) {
+func checkDocs(report report, tr *tree, s *source, d *ast.GenDecl) {
 	for _, spec := range d.Specs {
 		switch spec := spec.(type) {
 		case *ast.TypeSpec:
@@ -39,23 +38,23 @@ func checkDocs(t *testing.T, tr *tree, s *source, d *ast.GenDecl) {
 				continue
 			}
 			if d.Doc == nil && spec.Doc == nil {
-				t.Errorf("%s: type %s has no comment", tr.at(s, spec.Pos()), spec.Name.Name)
+				report("%s: type %s has no comment", tr.at(s, spec.Pos()), spec.Name.Name)
 			}
 			name := spec.Name.Name
 			if !s.internal() && (strings.HasSuffix(name, "Options") || strings.HasSuffix(name, "Config")) {
-				checkFields(t, tr, s, spec)
+				checkFields(report, tr, s, spec)
 			}
 		case *ast.ValueSpec:
 			for _, n := range spec.Names {
 				if n.IsExported() && d.Doc == nil && spec.Doc == nil && spec.Comment == nil {
-					t.Errorf("%s: %s has no comment", tr.at(s, n.Pos()), n.Name)
+					report("%s: %s has no comment", tr.at(s, n.Pos()), n.Name)
 				}
 			}
 		}
 	}
 }
 
-func checkFields(t *testing.T, tr *tree, s *source, spec *ast.TypeSpec) {
+func checkFields(report report, tr *tree, s *source, spec *ast.TypeSpec) {
 	st, ok := spec.Type.(*ast.StructType)
 	if !ok {
 		return
@@ -66,7 +65,7 @@ func checkFields(t *testing.T, tr *tree, s *source, spec *ast.TypeSpec) {
 		documented = f.Doc != nil || f.Comment != nil || documented
 		for _, n := range f.Names {
 			if n.IsExported() && !documented {
-				t.Errorf("%s: %s.%s has no comment", tr.at(s, n.Pos()), spec.Name.Name, n.Name)
+				report("%s: %s.%s has no comment", tr.at(s, n.Pos()), spec.Name.Name, n.Name)
 			}
 		}
 	}
@@ -91,20 +90,22 @@ func exportedReceiver(f *ast.FuncDecl) bool {
 	}
 }
 
-// TestPackagesHaveDocAndExample wants a doc.go in every package, and a runnable
+// packagesHaveDocAndExample wants a doc.go in every package, and a runnable
 // example with checked output in every package users import.
-func TestPackagesHaveDocAndExample(t *testing.T) {
-	tr := load(t)
-	docs, examples, public := map[string]bool{}, map[string]bool{}, map[string]bool{}
+func packagesHaveDocAndExample(tr *tree, report report) {
+	docs, examples, public, packages := map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, s := range tr.files {
 		if s.room() == "examples" || s.room() == "tools" {
 			continue
 		}
+		if path.Base(s.path) == "doc.go" && s.syntax.Doc != nil {
+			docs[s.dir] = true
+		}
+		if !s.test && s.syntax.Name.Name != "main" {
+			packages[s.dir] = true
+		}
 		if s.library() && !s.internal() {
 			public[s.dir] = true
-			if path.Base(s.path) == "doc.go" && s.syntax.Doc != nil {
-				docs[s.dir] = true
-			}
 			continue
 		}
 		if !s.test {
@@ -116,12 +117,12 @@ func TestPackagesHaveDocAndExample(t *testing.T) {
 			}
 		}
 	}
-	for dir := range public {
+	for _, dir := range slices.Sorted(maps.Keys(packages)) {
 		if !docs[dir] {
-			t.Errorf("%s has no doc.go", dir)
+			report("%s has no doc.go", dir)
 		}
-		if !examples[dir] {
-			t.Errorf("%s has no example with checked output", dir)
+		if public[dir] && !examples[dir] {
+			report("%s has no example with checked output", dir)
 		}
 	}
 }
@@ -137,66 +138,4 @@ func checked(tr *tree, s *source, f *ast.FuncDecl) bool {
 		}
 	}
 	return false
-}
-
-// Budgets of the library's code.
-const (
-	maxFileLines     = 500
-	maxFunctionLines = 80
-)
-
-func TestSizeBudgets(t *testing.T) {
-	tr := load(t)
-	for _, s := range tr.files {
-		if !s.library() {
-			continue
-		}
-		if s.lines > maxFileLines {
-			t.Errorf("%s has %d lines, budget %d", s.path, s.lines, maxFileLines)
-		}
-		for _, d := range s.syntax.Decls {
-			f, ok := d.(*ast.FuncDecl)
-			if !ok || f.Body == nil {
-				continue
-			}
-			if n := tr.lines(f.Pos(), f.End()); n > maxFunctionLines {
-				t.Errorf("%s: %s has %d lines, budget %d", tr.at(s, f.Pos()), f.Name.Name, n, maxFunctionLines)
-			}
-		}
-	}
-}
-
-func (tr *tree) lines(from, to token.Pos) int {
-	return tr.fset.Position(to).Line - tr.fset.Position(from).Line + 1
-}
-
-// TestGoleak wants every package with tests that start goroutines to verify that
-// none is left: a TestMain that calls goleak.
-func TestGoleak(t *testing.T) {
-	tr := load(t)
-	tests, verified := map[string]bool{}, map[string]bool{}
-	for _, s := range tr.files {
-		if !s.test || s.room() == "tools" {
-			continue
-		}
-		tests[s.dir] = true
-		for _, imported := range s.imports {
-			if imported == "go.uber.org/goleak" {
-				verified[s.dir] = true
-			}
-		}
-	}
-	for dir := range tests {
-		if verified[dir] || goleakExempt[dir] != "" {
-			continue
-		}
-		t.Errorf("%s has tests but no goleak check", dir)
-	}
-}
-
-// goleakExempt are packages whose tests start no goroutine, and why.
-var goleakExempt = map[string]string{
-	"internal/houserules":         "parses files",
-	"internal/restartpolicy":      "pure functions",
-	"podworkers/internal/machine": "pure functions; imports nothing that could start one",
 }

@@ -5,9 +5,11 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -31,9 +33,17 @@ type tree struct {
 	root  string
 	fset  *token.FileSet
 	files []*source
+	texts []text // every file, Go or not
 }
 
-// load parses the repository. Test data and hidden folders are left out.
+// text is one file of the repository as it is.
+type text struct{ path, content string }
+
+// maxText is the size up to which files are read.
+const maxText = 1 << 20
+
+// load reads the repository and parses its Go files. Test data and hidden folders
+// count as text only.
 func load(t *testing.T) *tree {
 	t.Helper()
 	root, err := filepath.Abs(filepath.Join("..", ".."))
@@ -45,17 +55,27 @@ func load(t *testing.T) *tree {
 		if err != nil {
 			return err
 		}
+		name := d.Name()
 		if d.IsDir() {
-			name := d.Name()
-			if p != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "bin" || name == "dist") {
+			if name == ".git" || name == "bin" || name == "dist" {
 				return filepath.SkipDir
 			}
 			return nil
 		}
-		if !strings.HasSuffix(p, ".go") {
-			return nil
+		info, err := d.Info()
+		// In a linked work tree .git is a file that names the repository.
+		if err != nil || !info.Mode().IsRegular() || info.Size() > maxText || name == ".git" {
+			return err
 		}
-		return tr.add(p)
+		content, err := os.ReadFile(p)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, p)
+		if err != nil {
+			return err
+		}
+		return tr.add(filepath.ToSlash(rel), string(content))
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -66,24 +86,32 @@ func load(t *testing.T) *tree {
 	return tr
 }
 
-func (tr *tree) add(p string) error {
-	text, err := os.ReadFile(p)
+// loadFiles is a tree of the given files by path.
+func loadFiles(t *testing.T, files map[string]string) *tree {
+	t.Helper()
+	tr := &tree{fset: token.NewFileSet()}
+	for _, p := range slices.Sorted(maps.Keys(files)) {
+		if err := tr.add(p, files[p]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return tr
+}
+
+func (tr *tree) add(p, content string) error {
+	tr.texts = append(tr.texts, text{p, content})
+	hidden := strings.HasPrefix(p, ".") || strings.Contains(p, "/.")
+	if !strings.HasSuffix(p, ".go") || hidden || strings.Contains("/"+p, "/testdata/") {
+		return nil
+	}
+	syntax, err := parser.ParseFile(tr.fset, p, content, parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
 		return err
 	}
-	syntax, err := parser.ParseFile(tr.fset, p, text, parser.ParseComments|parser.SkipObjectResolution)
-	if err != nil {
-		return err
-	}
-	rel, err := filepath.Rel(tr.root, p)
-	if err != nil {
-		return err
-	}
-	rel = filepath.ToSlash(rel)
 	s := &source{
-		path: rel, dir: path.Dir(rel), syntax: syntax,
-		test:  strings.HasSuffix(rel, "_test.go"),
-		lines: strings.Count(string(text), "\n"),
+		path: p, dir: path.Dir(p), syntax: syntax,
+		test:  strings.HasSuffix(p, "_test.go"),
+		lines: strings.Count(content, "\n"),
 	}
 	for _, spec := range syntax.Imports {
 		imported, err := strconv.Unquote(spec.Path.Value)
@@ -127,13 +155,22 @@ func within(dir, base string) bool {
 	return dir == base || strings.HasPrefix(dir, base+"/")
 }
 
-// calls reports each use of a selector pkg.name where pkg is imported from
+// calls reports each use of pkg.name, one of names, where pkg is imported from
 // importPath.
 func (tr *tree) calls(s *source, importPath string, names map[string]bool, report func(pos token.Pos, name string)) {
+	tr.uses(s, importPath, func(pos token.Pos, name string) {
+		if names[name] {
+			report(pos, name)
+		}
+	})
+}
+
+// uses reports each use of pkg.name where pkg is imported from importPath.
+func (tr *tree) uses(s *source, importPath string, report func(pos token.Pos, name string)) {
 	local := ""
 	for _, spec := range s.syntax.Imports {
 		if p, _ := strconv.Unquote(spec.Path.Value); p == importPath {
-			local = path.Base(importPath)
+			local = baseName(importPath)
 			if spec.Name != nil {
 				local = spec.Name.Name
 			}
@@ -147,9 +184,27 @@ func (tr *tree) calls(s *source, importPath string, names map[string]bool, repor
 		if !ok {
 			return true
 		}
-		if id, ok := sel.X.(*ast.Ident); ok && id.Name == local && names[sel.Sel.Name] {
+		if id, ok := sel.X.(*ast.Ident); ok && id.Name == local {
 			report(sel.Pos(), sel.Sel.Name)
 		}
 		return true
 	})
+}
+
+// baseName is the name a package has by default: the path's last element that is
+// not a version.
+func baseName(importPath string) string {
+	base := path.Base(importPath)
+	if len(base) > 1 && base[0] == 'v' && strings.Trim(base[1:], "0123456789") == "" {
+		return path.Base(path.Dir(importPath))
+	}
+	return base
+}
+
+func set(names ...string) map[string]bool {
+	m := make(map[string]bool, len(names))
+	for _, n := range names {
+		m[n] = true
+	}
+	return m
 }

@@ -1,0 +1,36 @@
+package houserules
+
+import (
+	"maps"
+	"slices"
+)
+
+// testsCheckForLeaks wants every package with tests that start goroutines to verify that
+// none is left: a TestMain that calls goleak.
+func testsCheckForLeaks(tr *tree, report report) {
+	tests, verified := map[string]bool{}, map[string]bool{}
+	for _, s := range tr.files {
+		if !s.test || s.room() == "tools" {
+			continue
+		}
+		tests[s.dir] = true
+		for _, imported := range s.imports {
+			if imported == "go.uber.org/goleak" {
+				verified[s.dir] = true
+			}
+		}
+	}
+	for _, dir := range slices.Sorted(maps.Keys(tests)) {
+		if verified[dir] || goleakExempt[dir] != "" {
+			continue
+		}
+		report("%s has tests but no goleak check", dir)
+	}
+}
+
+// goleakExempt are packages whose tests start no goroutine, and why.
+var goleakExempt = map[string]string{
+	"internal/houserules":         "parses files",
+	"internal/restartpolicy":      "pure functions",
+	"podworkers/internal/machine": "pure functions; imports nothing that could start one",
+}

@@ -1,0 +1,97 @@
+package houserules
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// report is called for each breach of a rule.
+type report func(format string, args ...any)
+
+// rule is one house rule.
+type rule struct {
+	name  string
+	check func(tr *tree, report report)
+	// breach are files by path that break the rule; keeps are files that do not.
+	breach, keeps map[string]string
+	// finds are parts of the reports on the breach, one for each.
+	finds []string
+	// pending says why the repository is not checked yet.
+	pending string
+}
+
+// TestHouseRules checks the repository.
+func TestHouseRules(t *testing.T) {
+	tr := load(t)
+	for _, r := range rules() {
+		t.Run(r.name, func(t *testing.T) {
+			if r.pending != "" {
+				t.Skip(r.pending)
+			}
+			r.check(tr, t.Errorf)
+		})
+	}
+}
+
+// TestEveryRuleNoticesItsBreach checks the rules: each reports what breaks it and
+// nothing else.
+func TestEveryRuleNoticesItsBreach(t *testing.T) {
+	for _, r := range rules() {
+		t.Run(r.name, func(t *testing.T) {
+			if len(r.breach) == 0 || len(r.finds) == 0 {
+				t.Fatal("the rule has no breach")
+			}
+			found := reports(r, loadFiles(t, r.breach))
+			if len(found) != len(r.finds) {
+				t.Errorf("reports %q, want %q", found, r.finds)
+			}
+			for _, want := range r.finds {
+				if !strings.Contains(strings.Join(found, "\n"), want) {
+					t.Errorf("reports %q, none has %q", found, want)
+				}
+			}
+			if found := reports(r, loadFiles(t, r.keeps)); len(found) > 0 {
+				t.Errorf("reports %q on files that keep the rule", found)
+			}
+		})
+	}
+}
+
+func reports(r rule, tr *tree) []string {
+	var out []string
+	r.check(tr, func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) })
+	return out
+}
+
+// TestTablesNameWhatExists: an exception for something that is gone hides the next
+// breach of that name.
+func TestTablesNameWhatExists(t *testing.T) {
+	dirs, interfaceNames := map[string]bool{}, map[string]bool{}
+	for _, s := range load(t).files {
+		dirs[s.dir] = true
+		for name := range interfaces(s) {
+			interfaceNames[s.dir+"."+name] = true
+		}
+	}
+	check := func(table, name string, exists bool) {
+		if !exists {
+			t.Errorf("%s names %s, which does not exist", table, name)
+		}
+	}
+	for name := range timeoutOwners {
+		check("timeoutOwners", name, dirs[name])
+	}
+	for name := range rooms {
+		check("rooms", name, dirs[name])
+	}
+	for name := range pure {
+		check("pure", name, dirs[name])
+	}
+	for name := range goleakExempt {
+		check("goleakExempt", name, dirs[name])
+	}
+	for name := range interfaceExempt {
+		check("interfaceExempt", name, interfaceNames[name])
+	}
+}

@@ -1,0 +1,158 @@
+package houserules
+
+import "strings"
+
+// file is a map of one file.
+func file(path, content string) map[string]string { return map[string]string{path: content} }
+
+// body is a file of package p that imports a package and has one statement.
+func body(imported, statement string) string {
+	return "package p\n\nimport \"" + imported + "\"\n\nfunc f() { " + statement + " }\n"
+}
+
+// rules lists every rule with files that break it and files that keep it.
+func rules() []rule {
+	return append(codeRules(), append(shapeRules(), textRules()...)...)
+}
+
+func codeRules() []rule {
+	return []rule{
+		{
+			name: "no wall clock", check: noWallClock,
+			breach: file("pleg/a.go", body("time", "_ = time.Now()")),
+			keeps:  map[string]string{"pleg/a_test.go": body("time", "_ = time.Now()"), "pleg/a.go": body("time", "_ = time.Second")},
+			finds:  []string{"pleg/a.go:5: time.Now"},
+		},
+		{
+			name: "timeouts on the injected clock", check: timeoutsUseTheInjectedClock,
+			breach: file("pleg/a.go", body("context", "_, _ = context.WithTimeout(nil, 0)")),
+			keeps:  file("internal/timing/a.go", body("context", "_, _ = context.WithTimeout(nil, 0)")),
+			finds:  []string{"pleg/a.go:5: context.WithTimeout"},
+		},
+		{
+			name: "no sleep in tests", check: noSleepInTests,
+			breach: file("pleg/a_test.go", body("time", "time.Sleep(1)")),
+			finds:  []string{"pleg/a_test.go:5: time.Sleep"},
+		},
+		{
+			name: "no background context", check: noBackgroundContext,
+			breach: file("pleg/a.go", body("context", "_, _ = context.Background(), context.TODO()")),
+			keeps:  file("examples/a/a.go", body("context", "_ = context.Background()")),
+			finds:  []string{"context.Background", "context.TODO"},
+		},
+		{
+			name: "no global randomness", check: noGlobalRandomness, pending: "until the root is small",
+			breach: map[string]string{
+				"pleg/a.go": body("math/rand", "_ = rand.Intn(3)"), "pleg/b.go": body("math/rand/v2", "_ = rand.Float64()"),
+				"pleg/c.go": "package p\n\nimport chance \"math/rand/v2\"\n\nvar f = chance.Float64\n",
+			},
+			keeps: file("pleg/a.go", body("math/rand/v2", "_ = rand.New(rand.NewPCG(1, 2)).Float64()")),
+			finds: []string{"pleg/a.go:5: rand.Intn", "pleg/b.go:5: rand.Float64", "pleg/c.go:5: rand.Float64"},
+		},
+		{
+			name: "no process exit", check: noProcessExit,
+			breach: map[string]string{"pleg/a.go": body("os", "os.Exit(1)"), "pleg/b.go": body("log", "log.Fatal(1)")},
+			keeps:  file("examples/a/main.go", "package main\n\nimport \"os\"\n\nfunc main() { os.Exit(1) }\n"),
+			finds:  []string{"pleg/a.go:5: os.Exit", "pleg/b.go:5: log.Fatal"},
+		},
+		{
+			name: "no init", check: noInit,
+			breach: file("pleg/a.go", "package p\n\nfunc init() {}\n"),
+			keeps:  file("pleg/a.go", "package p\n\ntype a int\n\nfunc (a) init() {}\n"),
+			finds:  []string{"pleg/a.go:3: func init"},
+		},
+		{
+			name: "no package state", check: noPackageState,
+			breach: file("pleg/a.go", "package p\n\nvar n int\n\nvar m = map[string]int{}\n\nfunc f() { m[\"a\"] = 1 }\n"),
+			keeps: file("pleg/a.go", "package p\n\nimport \"errors\"\n\nvar (\n\terrA = errors.New(\"a\")\n\tm = map[string]int{\"a\": 1}\n)\n\n"+
+				"func f(m map[string]int) { m[\"a\"] = 1 }\n"),
+			finds: []string{"pleg/a.go:3: package variable n", "pleg/a.go:5: package variable m"},
+		},
+	}
+}
+
+func shapeRules() []rule {
+	const m = module + "/"
+	imports := func(pkg, imported string) string { return "package " + pkg + "\n\nimport _ \"" + imported + "\"\n" }
+	methods := func(n int) string { return strings.Repeat("F()\n", n) }
+	return []rule{
+		{
+			name: "allowed imports", check: allowedImports,
+			breach: map[string]string{
+				"pleg/a.go": imports("pleg", m+"status"), "probe/a.go": imports("probe", module),
+				"status/a.go": imports("status", "k8s.io/client-go/rest"), "a.go": imports("podwright", m+"examples/minimal"),
+			},
+			keeps: map[string]string{
+				"pleg/a.go": imports("pleg", m+"runtime"), "pleg/a_test.go": imports("pleg", m+"status"), "a.go": imports("podwright", m+"pleg"),
+				"examples/a.go": imports("a", module),
+			},
+			finds: []string{
+				"pleg/a.go imports " + m + "status", "probe/a.go imports " + module, "status/a.go imports k8s.io/client-go/rest",
+				"a.go imports " + m + "examples/minimal",
+			},
+		},
+		{
+			name: "pure cores stay pure", check: pureCoresStayPure,
+			breach: file("podworkers/internal/machine/a.go", imports("machine", "sync/atomic")),
+			keeps:  file("podworkers/internal/machine/a.go", imports("machine", "time")),
+			finds:  []string{"podworkers/internal/machine/a.go imports sync/atomic"},
+		},
+		{
+			name: "no back-reference to Engine", check: noBackReference, pending: "until the root is small",
+			breach: map[string]string{
+				"a.go": "package podwright\n\ntype Engine struct{}\n\ntype part struct{ e *Engine }\n\nfunc wire(e *Engine) {}\n\ntype user interface{ Use(Engine) }\n",
+				"b.go": "package podwright\n\ntype embeds struct{ *Engine }\n",
+			},
+			keeps: file("a.go", "package podwright\n\ntype Engine struct{ *parts }\n\ntype parts struct{}\n\nfunc New() (*Engine, error) { return nil, nil }\n\nfunc (e *Engine) Run() {}\n"),
+			finds: []string{"a.go:5: ", "a.go:7: ", "a.go:9: ", "b.go:3: "},
+		},
+		{
+			name: "interfaces are small", check: interfacesAreSmall, pending: "until the root is small",
+			breach: file("pleg/a.go", "package p\n\ntype A interface {\n"+methods(8)+"}\n\ntype B interface {\nC\n"+methods(4)+"}\n\ntype C interface {\n"+methods(4)+"}\n"),
+			keeps:  file("pleg/a.go", "package p\n\ntype A interface {\n"+methods(7)+"}\n"),
+			finds:  []string{"interface A has 8 methods", "interface B has 8 methods"},
+		},
+		{
+			name: "size of files and functions", check: sizeBudgets,
+			breach: map[string]string{
+				"pleg/a.go": "package p\n" + strings.Repeat("\n", 500),
+				"pleg/b.go": "package p\n\nfunc f() {\n" + strings.Repeat("\n", 79) + "}\n",
+			},
+			keeps: file("pleg/a.go", "package p\n"+strings.Repeat("\n", 400)+"func f() {\n"+strings.Repeat("\n", 78)+"}\n"),
+			finds: []string{"pleg/a.go has 501 lines", "f has 81 lines"},
+		},
+		{
+			name: "tests check for goroutine leaks", check: testsCheckForLeaks,
+			breach: file("pleg/a_test.go", "package p\n"),
+			keeps:  map[string]string{"pleg/a_test.go": "package p\n", "pleg/b_test.go": imports("p_test", "go.uber.org/goleak")},
+			finds:  []string{"pleg has tests but no goleak check"},
+		},
+	}
+}
+
+func textRules() []rule {
+	example := "package p_test\n\nfunc ExampleF() {\n\tprintln()\n\t// Output: 1\n}\n"
+	return []rule{
+		{
+			name: "exported names are documented", check: exportedNamesAreDocumented,
+			breach: file("pleg/a.go", "package p\n\ntype A struct{}\n\nfunc (A) F() {}\n\nconst C = 1\n\n// Options are options.\ntype Options struct{ N int }\n"),
+			keeps:  file("pleg/a.go", "package p\n\n// A is a thing.\ntype A struct{}\n\n// F does.\nfunc (A) F() {}\n\nfunc f() {}\n"),
+			finds:  []string{"type A has no comment", "F has no comment", "C has no comment", "Options.N has no comment"},
+		},
+		{
+			name: "packages have doc.go and an example", check: packagesHaveDocAndExample, pending: "until the root is small",
+			breach: map[string]string{"pleg/a.go": "package p\n", "pleg/internal/b/b.go": "package b\n"},
+			keeps: map[string]string{
+				"pleg/a.go": "package p\n", "pleg/doc.go": "// Package p.\npackage p\n", "pleg/a_test.go": example,
+				"pleg/internal/b/b.go": "package b\n", "pleg/internal/b/doc.go": "// Package b.\npackage b\n",
+			},
+			finds: []string{"pleg has no doc.go", "pleg has no example", "pleg/internal/b has no doc.go"},
+		},
+		{
+			name: "no paths of a machine", check: noWorkplacePaths,
+			breach: file("README.md", "see /wo"+"rk/main\n"),
+			keeps:  file("README.md", "see docs\n"),
+			finds:  []string{"README.md mentions /wo" + "rk/main"},
+		},
+	}
+}
