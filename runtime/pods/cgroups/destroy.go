@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/runtime/pods/internal/cgroupname"
 )
 
 // How often, and how soon again, a cgroup is looked at whose processes were killed.
@@ -32,7 +34,7 @@ func (h *Hierarchy) Destroy(ctx context.Context, uid types.UID) error {
 	}
 	defer root.Close()
 	var others, anchors []string // the anchors go last: they tell what is left
-	for _, level := range []string{"", burstable, besteffort} {
+	for _, level := range cgroupname.Levels() {
 		name, err := h.podPath(level, uid)
 		if err != nil {
 			return err

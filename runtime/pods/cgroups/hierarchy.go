@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/runtime/pods"
+	"github.com/podwright/podwright/runtime/pods/internal/cgroupname"
 	"github.com/podwright/podwright/runtime/pods/internal/poddir"
 )
 
@@ -39,10 +40,9 @@ type Options struct {
 // Hierarchy is the cgroups of all pods. Its methods are safe for concurrent use for
 // different pods.
 type Hierarchy struct {
-	root    string
-	parent  []string
-	systemd bool
-	clock   clock.WithTicker
+	root  string
+	names cgroupname.Scheme
+	clock clock.WithTicker
 	// v1 has, on version 1, the folder of each managed controller below root; nil
 	// on version 2.
 	v1 map[string]string
@@ -66,13 +66,13 @@ func New(o Options) (*Hierarchy, error) {
 		return nil, fmt.Errorf("cgroups: Root %q is not absolute", o.Root)
 	}
 	if o.Parent == "" {
-		o.Parent = "kubepods"
+		o.Parent = cgroupname.Pods
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	h := &Hierarchy{root: o.Root, parent: strings.Split(o.Parent, "/"), systemd: o.Systemd, clock: o.Clock}
-	for _, part := range h.parent {
+	h := &Hierarchy{root: o.Root, names: cgroupname.Scheme{Parent: strings.Split(o.Parent, "/"), Systemd: o.Systemd}, clock: o.Clock}
+	for _, part := range h.names.Parent {
 		if err := poddir.CheckName("cgroups: Parent level", part); err != nil {
 			return nil, err
 		}
@@ -145,12 +145,12 @@ func (h *Hierarchy) Setup() error {
 		return fmt.Errorf("cgroups: %w", err)
 	}
 	defer root.Close()
-	for _, level := range []string{burstable, besteffort} {
-		if err := h.mkdir(root, h.level(level)); err != nil {
+	for _, level := range []cgroupname.Level{cgroupname.Burstable, cgroupname.BestEffort} {
+		if err := h.mkdir(root, h.names.Level(level)); err != nil {
 			return err
 		}
 	}
-	return h.set(root, h.level(besteffort), pods.CgroupResources{CPUShares: minShares})
+	return h.set(root, h.names.Level(cgroupname.BestEffort), pods.CgroupResources{CPUShares: minShares})
 }
 
 // SetBurstableShares weighs all burstable pods together against the others: the sum
@@ -161,7 +161,7 @@ func (h *Hierarchy) SetBurstableShares(shares int64) error {
 		return fmt.Errorf("cgroups: %w", err)
 	}
 	defer root.Close()
-	return h.set(root, h.level(burstable), pods.CgroupResources{CPUShares: min(max(shares, minShares), maxShares)})
+	return h.set(root, h.names.Level(cgroupname.Burstable), pods.CgroupResources{CPUShares: min(max(shares, minShares), maxShares)})
 }
 
 // List returns the UIDs that have a cgroup in any level, sorted.
@@ -172,8 +172,8 @@ func (h *Hierarchy) List() ([]types.UID, error) {
 	}
 	defer root.Close()
 	var out []types.UID
-	for _, level := range []string{"", burstable, besteffort} {
-		entries, err := fs.ReadDir(root.FS(), path.Join(h.anchor(), h.level(level)))
+	for _, level := range cgroupname.Levels() {
+		entries, err := fs.ReadDir(root.FS(), path.Join(h.anchor(), h.names.Level(level)))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -181,7 +181,7 @@ func (h *Hierarchy) List() ([]types.UID, error) {
 			return nil, fmt.Errorf("list cgroups of pods: %w", err)
 		}
 		for _, e := range entries {
-			if uid, ok := h.uidOf(level, e.Name()); ok && e.IsDir() {
+			if uid, ok := h.names.UID(level, e.Name()); ok && e.IsDir() {
 				out = append(out, uid)
 			}
 		}

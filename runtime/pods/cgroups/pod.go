@@ -6,19 +6,37 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/runtime/pods"
+	"github.com/podwright/podwright/runtime/pods/internal/cgroupname"
+	"github.com/podwright/podwright/runtime/pods/internal/poddir"
 )
 
 // path returns where the pod's cgroup is, below each tree.
 func (h *Hierarchy) path(pod pods.PodCgroup) (string, error) {
-	level, err := levelOf(pod.Class)
+	level, err := cgroupname.LevelOf(pod.Class)
 	if err != nil {
 		return "", err
 	}
 	return h.podPath(level, pod.UID)
+}
+
+// podPath returns the path of a pod's cgroup in a level (spec/runtime.md 3.3).
+func (h *Hierarchy) podPath(level cgroupname.Level, uid types.UID) (string, error) {
+	if err := poddir.CheckName("pod UID", string(uid)); err != nil {
+		return "", err
+	}
+	if h.names.Systemd && strings.Contains(string(uid), "_") {
+		return "", fmt.Errorf("pod UID %q contains an underscore, which stands for a dash in names of systemd", uid)
+	}
+	name := h.names.Pod(level, uid)
+	if err := poddir.CheckName("cgroup of the pod", path.Base(name)); err != nil {
+		return "", err
+	}
+	return name, nil
 }
 
 // Parent returns the text for the sandbox's configuration (spec/runtime.md 3.3).
@@ -128,7 +146,7 @@ func (h *Hierarchy) ReduceCPU(uid types.UID) error {
 	}
 	defer root.Close()
 	var problems []error
-	for _, level := range []string{"", burstable, besteffort} {
+	for _, level := range cgroupname.Levels() {
 		name, err := h.podPath(level, uid)
 		if err != nil {
 			return err

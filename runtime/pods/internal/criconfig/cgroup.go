@@ -1,14 +1,12 @@
 package criconfig
 
 import (
-	"path"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-)
 
-// podsCgroup is the group of all pods below the node's root.
-const podsCgroup = "kubepods"
+	"github.com/podwright/podwright/runtime/pods/internal/cgroupname"
+)
 
 // CgroupParent returns the path of the pod's control group below the mount of the
 // hierarchy (spec/runtime.md 3.3); empty if pods get no groups of their own. The
@@ -17,25 +15,11 @@ func CgroupParent(pod *v1.Pod, node Node) string {
 	if !node.PodCgroups {
 		return ""
 	}
-	parts := append(strings.FieldsFunc(node.CgroupRoot, func(r rune) bool { return r == '/' }), podsCgroup)
-	switch QoS(pod) {
-	case v1.PodQOSBurstable:
-		parts = append(parts, "burstable")
-	case v1.PodQOSBestEffort:
-		parts = append(parts, "besteffort")
+	level, err := cgroupname.LevelOf(QoS(pod))
+	if err != nil {
+		return ""
 	}
-	parts = append(parts, "pod"+string(pod.UID))
-	if !node.SystemdCgroups {
-		return "/" + path.Join(parts...)
-	}
-	// A slice is named after all slices it is in, and lies in them.
-	name, full := "", ""
-	for _, part := range parts {
-		if name != "" {
-			name += "-"
-		}
-		name += strings.ReplaceAll(part, "-", "_")
-		full += "/" + name + ".slice"
-	}
-	return full
+	parent := strings.FieldsFunc(node.CgroupRoot, func(r rune) bool { return r == '/' })
+	scheme := cgroupname.Scheme{Parent: append(parent, cgroupname.Pods), Systemd: node.SystemdCgroups}
+	return "/" + scheme.Pod(level, pod.UID)
 }
