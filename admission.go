@@ -75,7 +75,7 @@ func (e *Engine) buildAdmission(meter metric.Meter) (err error) {
 	e.preempting = &preempting{e: e, rest: slices.Concat(own, a.Handlers), going: map[types.UID]bool{}}
 	e.gate, err = admission.NewGate(admission.Options{
 		Handlers: slices.Concat(own, room, a.Handlers), Memory: verdicts{e}, Exempt: e.ending, Active: e.active, Rejected: e.rejected,
-		Recorder: e.config.Events, Logger: e.config.Logger.WithName("admission"), Meter: meter,
+		Recorder: e.config.Observe.Events, Logger: e.config.Observe.Logger.WithName("admission"), Meter: meter,
 	})
 	if err != nil {
 		return err
@@ -189,12 +189,12 @@ func (e *Engine) others(except types.UID) iter.Seq[*v1.Pod] {
 
 // rejected publishes the status of a refused pod (AD3).
 func (e *Engine) rejected(pod *v1.Pod, v admission.Verdict) {
-	in := status.Input{Pod: pod, NodeIPs: e.config.NodeIPs, Now: e.config.Clock.Now()}
+	in := status.Input{Pod: pod, NodeIPs: e.config.Node.IPs, Now: e.config.Clock.Now()}
 	if old, ok := e.status.Get(pod.UID); ok {
 		in.Old = &old
 	}
 	if err := e.status.SetPodStatus(pod, status.Rejected(in, v.Reason, rejectedMessage(v))); err != nil {
-		e.config.Logger.Error(err, "the refusal of a pod cannot be told", "uid", pod.UID)
+		e.config.Observe.Logger.Error(err, "the refusal of a pod cannot be told", "uid", pod.UID)
 	}
 }
 

@@ -37,7 +37,7 @@ func (l leftCgroups) Destroy(uid types.UID) { l.remover.Destroy(uid) }
 
 // cgroupsLeft returns what the housekeeper sees of cgroups, nil if there are none.
 func (e *Engine) cgroupsLeft() cleanup.Cgroups {
-	tree, ok := e.config.Cgroups.(cgroupTree)
+	tree, ok := e.config.Pods.Cgroups.(cgroupTree)
 	if !ok {
 		return nil
 	}

@@ -13,16 +13,6 @@ import (
 	"github.com/podwright/podwright/runtime/pods"
 )
 
-// Cleanup tunes housekeeping. The zero value vetoes nothing.
-type Cleanup struct {
-	// Veto is asked right before housekeeping does anything; an error keeps it from
-	// being done for now, and is logged. It is called from one goroutine at a time
-	// and must not block. Nil: nothing is vetoed.
-	Veto func(a cleanup.Action) error
-	// Rates bounds removals per second. Zero: 50 containers, 10 folders.
-	Rates cleanup.Rates
-}
-
 // CleanupPlan says what housekeeping and garbage collection would do now, and the
 // rule behind everything that stays, without touching anything. What it could not
 // find out is in the plan as a rule that forbids, and in the error; the plan is good

@@ -54,15 +54,15 @@ func (c collector) finishedAt(uid types.UID, id runtime.ContainerID) time.Time {
 
 // buildTidiers makes what keeps logs, dead containers, cgroups and images few.
 func (e *Engine) buildTidiers(images metric.Meter) (err error) {
-	if e.rotator, err = e.pods.NewLogRotator(e.config.LogRotation, e.runningPods); err != nil {
+	if e.rotator, err = e.pods.NewLogRotator(e.config.Storage.LogRotation, e.runningPods); err != nil {
 		return fmt.Errorf("LogRotation: %w", err)
 	}
 	e.reaper = e.pods.NewReaper(pods.ReaperOptions{
-		Keep: e.config.DeadContainers.PerName, MinAge: e.config.DeadContainers.MinAge,
+		Keep: e.config.Storage.DeadContainers.PerName, MinAge: e.config.Storage.DeadContainers.MinAge,
 		ContentShouldBeRemoved: e.contentGoes,
 	})
 	e.records = &imageRecords{pods: e.pods, clock: e.config.Clock}
-	e.cgroupRemover = newCgroupRemover(e.pods.DestroyCgroup, e.orphaned, e.config.Logger.WithName("cgroups"))
+	e.cgroupRemover = newCgroupRemover(e.pods.DestroyCgroup, e.orphaned, e.config.Observe.Logger.WithName("cgroups"))
 	return e.buildImageGC(images)
 }
 

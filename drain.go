@@ -89,7 +89,7 @@ func (e *Engine) stopPods(ctx context.Context, d *drain) error {
 // listPods asks what the runtime has until it answers or ctx ends: one that is down
 // may still run pods that nobody has seen yet.
 func (e *Engine) listPods(ctx context.Context) ([]*runtime.Pod, error) {
-	view := runtime.NewView(e.config.Runtime, runtime.ViewOptions{OwnerID: e.config.OwnerID, Clock: e.config.Clock})
+	view := runtime.NewView(e.config.Runtime, runtime.ViewOptions{OwnerID: e.config.Node.OwnerID, Clock: e.config.Clock})
 	for pause := drainRetryMin; ; pause = backoff.Next(drainRetryMin, drainRetryMax, pause) {
 		listed, err := view.ListPods(ctx)
 		if err == nil || ctx.Err() != nil {
@@ -137,6 +137,6 @@ func (e *Engine) flush(ctx context.Context) {
 	ctx, cancel := timing.WithTimeout(ctx, e.config.Clock, flushTimeout)
 	defer cancel()
 	if err := e.status.Flush(ctx); err != nil {
-		e.config.Logger.Info("some statuses did not reach every sink before the end", "error", err.Error())
+		e.config.Observe.Logger.Info("some statuses did not reach every sink before the end", "error", err.Error())
 	}
 }

@@ -112,24 +112,21 @@ func New(config Config) (*Engine, error) {
 func (e *Engine) build() error {
 	c := e.config
 	sequence := &runtime.Sequence{}
-	view := runtime.NewView(c.Runtime, runtime.ViewOptions{OwnerID: c.OwnerID, Sequence: sequence, Clock: c.Clock})
+	view := runtime.NewView(c.Runtime, runtime.ViewOptions{OwnerID: c.Node.OwnerID, Sequence: sequence, Clock: c.Clock})
 	meter := func(room string) metric.Meter {
-		return c.MeterProvider.Meter("github.com/podwright/podwright/" + room)
+		return c.Observe.MeterProvider.Meter("github.com/podwright/podwright/" + room)
 	}
 
 	var err error
-	plegOptions := pleg.Options{
-		View: view, Sequence: sequence, Clock: c.Clock, Period: c.RelistPeriod, QuietPeriod: c.QuietRelistPeriod,
-		Logger: c.Logger.WithName("pleg"), Meter: meter("pleg"), Recorder: c.Events,
-	}
-	if streamer, ok := c.Runtime.(runtime.EventStreamer); ok {
-		plegOptions.Streamer = streamer
-	}
+	plegOptions := c.PLEG
+	plegOptions.View, plegOptions.Sequence, plegOptions.Clock = view, sequence, c.Clock
+	plegOptions.Logger, plegOptions.Meter, plegOptions.Recorder = c.Observe.Logger.WithName("pleg"), meter("pleg"), c.Observe.Events
+	plegOptions.Streamer, _ = c.Runtime.(runtime.EventStreamer)
 	if e.pleg, err = pleg.New(c.Runtime, plegOptions); err != nil {
 		return err
 	}
 	e.changes = e.pleg.Subscribe()
-	if e.latency, err = newLatency(c.MeterProvider.Meter("github.com/podwright/podwright"), c.Clock, e.pleg.Get); err != nil {
+	if e.latency, err = newLatency(c.Observe.MeterProvider.Meter("github.com/podwright/podwright"), c.Clock, e.pleg.Get); err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
 
@@ -139,20 +136,7 @@ func (e *Engine) build() error {
 	e.buildJournal(meter("status/checkpoint"))
 	unseen := newUnseen(c.Clock)
 	calls := startingRuntime{timedRuntime{finishingRuntime{c.Runtime, c.Clock}, e.latency}, e.journal.starting}
-	e.pods, err = pods.New(reportingRuntime{calls, e.pleg.Report, unseen}, c.Images, e.resizer.configure(pods.Options{
-		RootDir: c.RootDir, LogDir: c.LogDir, LinkDir: c.LogLinkDir, OwnerID: c.OwnerID, NodeName: c.NodeName,
-		HostIPs:    func() []string { return c.NodeIPs },
-		ClusterDNS: c.ClusterDNS, ClusterDomain: c.ClusterDomain,
-		RuntimeClasses: c.RuntimeClasses, UserNamespaces: c.UserNamespaces,
-		SeccompDefault: c.SeccompDefault, Swap: c.Swap, MemoryQoS: c.MemoryQoS, DefaultSysctls: c.DefaultSysctls,
-		CrashLoopBackOff: c.CrashLoopBackOff, ImageBackOff: c.ImageBackOff,
-		CrashLoopByExit: c.CrashLoopByExit, PostStartTimeout: c.PostStartTimeout, NoSidecarRestart: c.NoSidecarRestart,
-		EveryEvent:            c.EveryEvent,
-		MaxParallelImagePulls: c.MaxParallelImagePulls, ImagePull: c.ImagePull, Objects: c.Objects, Services: c.Services, Volumes: c.Volumes,
-		Reader: freshReader{e.pleg}, Sequence: sequence,
-		BeforeRemove: e.journal.beforeRemove, Probes: probeSource{e},
-		Clock: c.Clock, Logger: c.Logger.WithName("pods"), Events: c.Events, Meter: meter("runtime/pods"),
-	}))
+	e.pods, err = pods.New(reportingRuntime{calls, e.pleg.Report, unseen}, c.Images, e.podOptions(sequence, meter("runtime/pods")))
 	if err != nil {
 		return err
 	}
@@ -170,8 +154,8 @@ func (e *Engine) build() error {
 	e.syncer = &syncer{
 		deadlines: e.deadlines, mirrors: e.mirrors, twin: mirrored{e}.MirrorOf,
 		screen: &screen{soft: c.Admission.Soft, others: e.others, late: e.gate.RefuseLate},
-		pods:   e.pods, reader: e.pleg, status: e.status, network: e.health.Network, nodeIPs: c.NodeIPs,
-		clock: c.Clock, events: c.Events,
+		pods:   e.pods, reader: e.pleg, status: e.status, network: e.health.Network, nodeIPs: c.Node.IPs,
+		clock: c.Clock, events: c.Observe.Events,
 		resizer: e.resizer, cgroups: e.cgroupRemover,
 		probes: e.probes, proven: e.proven, latency: e.latency,
 		unseen:    unseen,
@@ -180,24 +164,32 @@ func (e *Engine) build() error {
 		tidy:      e.tidy, ended: e.ended,
 		leaving: map[types.UID]*v1.Pod{},
 	}
-	e.workers = podworkers.New(e.syncer, podworkers.Options{
-		Views: views{e.pleg}, SourcesReady: func() bool { return e.loop.Ready() },
-		Journal:       e.journal,
-		SyncFrequency: c.SyncFrequency, MaxSetup: c.MaxSetup, DrainTimeout: c.DrainTimeout,
-		Clock: c.Clock, Logger: c.Logger.WithName("workers"), Events: c.Events, Meter: meter("podworkers"),
-	})
+	workers := c.Workers
+	workers.Views, workers.SourcesReady, workers.Journal = views{e.pleg}, func() bool { return e.loop.Ready() }, e.journal
+	workers.Clock, workers.Logger, workers.Events, workers.Meter = c.Clock, c.Observe.Logger.WithName("workers"), c.Observe.Events, meter("podworkers")
+	e.workers = podworkers.New(e.syncer, workers)
 	return e.buildLoop(meter)
+}
+
+// podOptions completes the options of the part that turns pods into containers.
+func (e *Engine) podOptions(sequence *runtime.Sequence, meter metric.Meter) pods.Options {
+	c, o := e.config, e.config.Pods
+	o.RootDir, o.LogDir, o.LinkDir = c.RootDir, c.Storage.LogDir, c.Storage.LogLinkDir
+	o.OwnerID, o.NodeName, o.HostIPs = c.Node.OwnerID, c.Node.Name, func() []string { return c.Node.IPs }
+	o.ClusterDNS, o.ClusterDomain = c.Node.ClusterDNS, c.Node.ClusterDomain
+	o.Allocations, o.Allocatable = e.resizer.allocations, e.resizer.allocatable
+	o.Reader, o.Sequence = freshReader{e.pleg}, sequence
+	o.BeforeRemove, o.Probes = e.journal.beforeRemove, probeSource{e}
+	o.Clock, o.Logger, o.Events, o.Meter = c.Clock, c.Observe.Logger.WithName("pods"), c.Observe.Events, meter
+	return o
 }
 
 // buildStatus makes the status manager.
 func (e *Engine) buildStatus(meter metric.Meter) {
-	c := e.config
-	e.status = status.NewManager(status.Options{
-		Sinks: c.Sinks, Clock: c.Clock, Logger: c.Logger.WithName("status"), Meter: meter,
-		Journal:                    e.journal,
-		CouldHaveRunningContainers: e.couldRun,
-		Mirrors:                    mirrored{e},
-	})
+	c, o := e.config, e.config.Status
+	o.Sinks, o.Clock, o.Logger, o.Meter = c.Observe.Sinks, c.Clock, c.Observe.Logger.WithName("status"), meter
+	o.Journal, o.CouldHaveRunningContainers, o.Mirrors = e.journal, e.couldRun, mirrored{e}
+	e.status = status.NewManager(o)
 }
 
 // buildLoop makes the loop and the housekeeper, which need each other.
@@ -207,24 +199,21 @@ func (e *Engine) buildLoop(meter func(string) metric.Meter) error {
 		return fmt.Errorf("Eviction: %w", err)
 	}
 	var err error
-	e.loop, err = syncloop.New(dispatcher{e.workers, e.sight}, syncloop.Options{
-		Sources: e.sources(), Events: changes{e.changes, e.latency, e.noticed, e.died}, Housekeeper: housekeeping{e},
-		Gate: e.open, HousekeepingPeriod: c.HousekeepingPeriod,
-		Admission: e.preempting, Observed: e.observed, Evicted: e.evicted, SourceDeadline: c.SourceDeadline,
-		Recorder: c.Events, Clock: c.Clock, Logger: c.Logger.WithName("loop"), Meter: meter("syncloop"),
-	})
-	if err != nil {
+	o := c.Loop
+	o.Sources, o.Events, o.Housekeeper = e.sources(), changes{e.changes, e.latency, e.noticed, e.died}, housekeeping{e}
+	o.Gate, o.Admission, o.Observed, o.Evicted = e.open, e.preempting, e.observed, e.evicted
+	o.Recorder, o.Clock, o.Logger, o.Meter = c.Observe.Events, c.Clock, c.Observe.Logger.WithName("loop"), meter("syncloop")
+	if e.loop, err = syncloop.New(dispatcher{e.workers, e.sight}, o); err != nil {
 		return err
 	}
 	inventory := newInventory(knownPods{e.workers, c.Clock, e.sight, e.orphan}, e.pleg, c.Clock, func() cleanup.Plan { return e.housekeeper.LastPlan() })
-	e.housekeeper, err = cleanup.New(e.loop.Store(), inventory, inventory, cleanup.Options{
-		SourcesReady: e.loop.Ready, Undecided: e.loop.Undecided, Gate: e.usable, Withheld: e.withheld, Again: e.tidy,
-		Statuses: statuses{e.status, e, e.status.Sinks()}, Probes: e.probes, Content: contents{e.pods},
-		Collector: collector{e.pods, e.loop.Ready, e.workers, c.DeadContainers, e.pleg, e.records},
-		Cgroups:   e.cgroupsLeft(), UserRanges: e.pods, BackOffs: e.pods, Mirrors: orphanedMirrors{e},
-		Veto: c.Cleanup.Veto, Rates: c.Cleanup.Rates, Rule: pods.RemovalRule,
-		Clock: c.Clock, Logger: c.Logger.WithName("cleanup"), Meter: meter("cleanup"),
-	})
+	h := c.Cleanup
+	h.SourcesReady, h.Undecided, h.Gate, h.Withheld, h.Again = e.loop.Ready, e.loop.Undecided, e.usable, e.withheld, e.tidy
+	h.Statuses, h.Probes, h.Content = statuses{e.status, e, e.status.Sinks()}, e.probes, contents{e.pods}
+	h.Collector = collector{e.pods, e.loop.Ready, e.workers, c.Storage.DeadContainers, e.pleg, e.records}
+	h.Cgroups, h.UserRanges, h.BackOffs, h.Mirrors, h.Rule = e.cgroupsLeft(), e.pods, e.pods, orphanedMirrors{e}, pods.RemovalRule
+	h.Clock, h.Logger, h.Meter = c.Clock, c.Observe.Logger.WithName("cleanup"), meter("cleanup")
+	e.housekeeper, err = cleanup.New(e.loop.Store(), inventory, inventory, h)
 	return err
 }
 
@@ -267,10 +256,10 @@ func (e *Engine) Run(ctx context.Context) error {
 // lockLogs keeps other engines off a folder for logs that is not below RootDir: each
 // would take the other's logs for those of gone pods (ND8).
 func (e *Engine) lockLogs() (unlock func(), err error) {
-	if inside, err := filepath.Rel(e.config.RootDir, e.config.LogDir); err == nil && filepath.IsLocal(inside) {
+	if inside, err := filepath.Rel(e.config.RootDir, e.config.Storage.LogDir); err == nil && filepath.IsLocal(inside) {
 		return func() {}, nil
 	}
-	lock, err := dirlock.Acquire(e.config.LogDir)
+	lock, err := dirlock.Acquire(e.config.Storage.LogDir)
 	if err != nil {
 		return nil, err
 	}
@@ -283,7 +272,7 @@ func (e *Engine) run(ctx context.Context) error {
 	base := context.WithoutCancel(ctx)
 	ended := make(chan error, 17)
 	if err := e.load(base); err != nil {
-		e.config.Logger.Error(err, "no pod is set up")
+		e.config.Observe.Logger.Error(err, "no pod is set up")
 	}
 	keeper := start(base, ended, "checkpoint", e.keep)
 	sender := start(base, ended, "status", e.status.Run)
@@ -387,7 +376,7 @@ func (e *Engine) usable() error {
 func (e *Engine) healthChanged() {
 	e.nodeChanged()
 	if err := e.health.Runtime(); err != nil {
-		e.config.Logger.Info("runtime is not usable; pods are left as they are", "error", err.Error())
+		e.config.Observe.Logger.Info("runtime is not usable; pods are left as they are", "error", err.Error())
 		return
 	}
 	select {

@@ -49,9 +49,9 @@ func (e *Engine) buildEviction(meter metric.Meter) error {
 			Cgroup: c.Eviction.Cgroup, NodeFs: c.RootDir, ImageFs: e.imageFolder(),
 			PodDirs: e.pods.PodFolders, PodLayers: e.podLayers,
 		}
-		if c.Cgroups != nil {
+		if c.Pods.Cgroups != nil {
 			options.PodCgroup = func(pod *v1.Pod) (string, error) {
-				return c.Cgroups.Parent(pods.PodCgroup{UID: pod.UID, Class: status.QOSClass(pod)})
+				return c.Pods.Cgroups.Parent(pods.PodCgroup{UID: pod.UID, Class: status.QOSClass(pod)})
 			}
 		}
 		var err error
@@ -63,8 +63,8 @@ func (e *Engine) buildEviction(meter metric.Meter) error {
 	e.evictor, err = eviction.New(eviction.Options{
 		Stats: stats, Killer: evictions{e}, Pods: e.evictable, Class: status.QOSClass, Requests: admission.PodRequests,
 		Critical: c.Eviction.Critical, Volumes: e.limitedVolumes, Reclaim: e.reclaim, Changed: e.nodeChanged,
-		Policy: c.Eviction.Policy, NodeName: c.NodeName, Recorder: c.Events, Clock: c.Clock,
-		Logger: c.Logger.WithName("eviction"), Meter: meter,
+		Policy: c.Eviction.Policy, NodeName: c.Node.Name, Recorder: c.Observe.Events, Clock: c.Clock,
+		Logger: c.Observe.Logger.WithName("eviction"), Meter: meter,
 	})
 	return err
 }
@@ -165,8 +165,8 @@ func (e *Engine) reclaim(ctx context.Context) error {
 // nothing.
 func (e *Engine) podLayers(ctx context.Context, pod *v1.Pod) (eviction.Usage, error) {
 	var out eviction.Usage
-	reader, ok := e.config.Runtime.(runtime.StatsReader)
-	if !ok {
+	reader := e.config.Pods.Stats
+	if reader == nil {
 		return out, nil
 	}
 	view, err := e.pleg.Get(pod.UID)

@@ -29,8 +29,8 @@ func Example() {
 	pods := source.NewChannel(source.ChannelOptions{NodeName: "edge-1"})
 	running := make(chan struct{})
 	engine, err := podwright.New(podwright.Config{
-		Runtime: rt, Images: rt, Sources: []syncloop.Source{pods}, RootDir: root, NodeName: "edge-1",
-		Sinks: []status.StatusSink{status.SinkFunc(func(_ context.Context, u status.Update) (status.StoreResult, error) {
+		Runtime: rt, Images: rt, Sources: []syncloop.Source{pods}, RootDir: root, Node: podwright.Node{Name: "edge-1"},
+		Observe: podwright.Observe{Sinks: []status.StatusSink{status.SinkFunc(func(_ context.Context, u status.Update) (status.StoreResult, error) {
 			if u.Version == 1 || u.Status.Phase == v1.PodRunning {
 				fmt.Println(u.Name, u.Status.Phase)
 			}
@@ -38,7 +38,7 @@ func Example() {
 				close(running)
 			}
 			return status.Stored, nil
-		})},
+		})}},
 	})
 	if err != nil {
 		fmt.Println(err)

@@ -50,11 +50,11 @@ func (e *Engine) buildImageGC(meter metric.Meter) error {
 		Disk: e.imageDisk, Desired: e.desiredImages, Keep: e.keptImages,
 		Left: func(ctx context.Context, _ []string) {
 			if err := e.records.prune(ctx); err != nil && ctx.Err() == nil {
-				c.Logger.Error(err, "Records of images that are gone stay")
+				c.Observe.Logger.Error(err, "Records of images that are gone stay")
 			}
 		},
-		NodeName: c.NodeName, Recorder: c.Events,
-		Clock: c.Clock, Logger: c.Logger.WithName("images"), Meter: meter,
+		NodeName: c.Node.Name, Recorder: c.Observe.Events,
+		Clock: c.Clock, Logger: c.Observe.Logger.WithName("images"), Meter: meter,
 	}
 	if _, ok := c.Images.(imageFs); !ok && c.ImageGC.Dir == "" {
 		if c.ImageGC.Policy.MaxAge == 0 {

@@ -361,13 +361,12 @@ func (r startingRuntime) StartContainer(ctx context.Context, containerID string)
 func (e *Engine) buildJournal(meter metric.Meter) {
 	c := e.config
 	j := &journal{
-		clock: c.Clock, logger: c.Logger.WithName("checkpoint"), bootID: c.BootID, end: e.endOf,
+		clock: c.Clock, logger: c.Observe.Logger.WithName("checkpoint"), bootID: c.Node.BootID, end: e.endOf,
 		met: map[types.UID]*v1.Pod{}, waiting: map[types.UID]bool{},
 	}
-	j.keeper = checkpoint.NewKeeper(checkpoint.Options{
-		Store: c.Checkpoints, BootID: c.BootID, Clock: c.Clock, Logger: j.logger, Meter: meter,
-		Written: e.recordWritten,
-	})
+	o := c.Checkpoints
+	o.BootID, o.Clock, o.Logger, o.Meter, o.Written = c.Node.BootID, c.Clock, j.logger, meter, e.recordWritten
+	j.keeper = checkpoint.NewKeeper(o)
 	e.journal = j
 }
 

@@ -8,27 +8,15 @@ import (
 	"github.com/podwright/podwright/syncloop/mirror"
 )
 
-// Mirrors says where the twins of static pods are kept for people to see
-// (spec/syncloop.md 8). The zero value keeps none (MC3).
-type Mirrors struct {
-	// Client is the API they are kept at. Its watch should come back as a source
-	// called [syncloop.SourceAPI]; see package syncloop/mirror.
-	Client mirror.Client
-	// Node returns this node's object, which owns them, nil while it is not known.
-	// It must not block. Required with Client.
-	Node mirror.NodeGetter
-}
-
-// NodeKnown tells the engine that [Mirrors.Node] has an answer now: the mirror pods
+// NodeKnown tells the engine that the Node of [Config.Mirrors] has an answer now: the mirror pods
 // that wait for it are made at once (MC6). Without it that takes up to 100 ms.
 func (e *Engine) NodeKnown() { e.mirrors.NodeKnown() }
 
 // buildMirrors makes what keeps mirror pods.
 func (e *Engine) buildMirrors() (err error) {
-	e.mirrors, err = mirror.New(mirror.Options{
-		Client: e.config.Mirrors.Client, Node: e.config.Mirrors.Node,
-		Clock: e.config.Clock, Logger: e.config.Logger.WithName("mirror"),
-	})
+	o := e.config.Mirrors
+	o.Clock, o.Logger = e.config.Clock, e.config.Observe.Logger.WithName("mirror")
+	e.mirrors, err = mirror.New(o)
 	return err
 }
 

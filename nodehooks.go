@@ -117,7 +117,7 @@ func (e *Engine) runNodeHooks(ctx context.Context) error {
 // hookFailed logs the error of a hook, if it is one.
 func (e *Engine) hookFailed(ctx context.Context, err error) {
 	if err != nil && ctx.Err() == nil {
-		e.config.Logger.Error(err, "A hook of the node failed")
+		e.config.Observe.Logger.Error(err, "A hook of the node failed")
 	}
 }
 

@@ -72,7 +72,7 @@ func (p *preempting) Admit(ctx context.Context, pod *v1.Pod, others iter.Seq[*v1
 	}
 	victims, err := preemption.Select(pod, staying, node)
 	if err != nil {
-		p.e.config.Logger.Info("No room can be made for a critical pod", "uid", pod.UID, "error", err.Error())
+		p.e.config.Observe.Logger.Info("No room can be made for a critical pod", "uid", pod.UID, "error", err.Error())
 		return p.e.gate.Admit(ctx, pod, others)
 	}
 	if err := p.e.usable(); err != nil && len(victims) > 0 {
@@ -118,8 +118,8 @@ func (p *preempting) stop(victim, critical *v1.Pod) {
 	if desired, ok := p.e.loop.Store().Get(victim.UID); ok {
 		victim = desired
 	}
-	p.e.config.Logger.Info("Preempting a pod", "namespace", victim.Namespace, "name", victim.Name, "uid", victim.UID, "for", critical.Namespace+"/"+critical.Name)
-	p.e.config.Events.Eventf(victim, v1.EventTypeWarning, reasonPreempting, "%s", preemptedMessage)
+	p.e.config.Observe.Logger.Info("Preempting a pod", "namespace", victim.Namespace, "name", victim.Name, "uid", victim.UID, "for", critical.Namespace+"/"+critical.Name)
+	p.e.config.Observe.Events.Eventf(victim, v1.EventTypeWarning, reasonPreempting, "%s", preemptedMessage)
 	p.e.workers.UpdatePod(podworkers.UpdateOptions{Type: podworkers.Kill, Pod: victim, Kill: &podworkers.KillOptions{
 		Evict: true, StatusFunc: eviction.Amend(reasonPreempting, preemptedMessage),
 	}})

@@ -2,7 +2,6 @@ package podwright
 
 import (
 	"context"
-	"time"
 
 	"go.opentelemetry.io/otel/metric"
 	v1 "k8s.io/api/core/v1"
@@ -16,10 +15,6 @@ import (
 	"github.com/podwright/podwright/status/checkpoint"
 )
 
-// defaultStartSpread bounds how long the first run of a probe is put off in the
-// engine's first seconds; runs are bounded by their slots anyway.
-const defaultStartSpread = time.Second
-
 // The joints of package probe: what it sees of pods, and where its results go.
 
 // buildProbes makes the probe manager. It needs the parts built before it.
@@ -27,11 +22,8 @@ func (e *Engine) buildProbes(meter metric.Meter) error {
 	e.proven = &proven{journal: e.journal, unwritten: map[provenKey]types.UID{}}
 	o := e.config.Probes
 	o.Pods, o.Runtime, o.Memory, o.OnResult = probedPods{e}, e.config.Runtime, e.proven, e.probed
-	if o.StartSpread == 0 {
-		o.StartSpread = defaultStartSpread
-	}
-	o.Events, o.Clock = e.config.Events, e.config.Clock
-	o.Logger, o.Meter = e.config.Logger.WithName("probe"), meter
+	o.Events, o.Clock = e.config.Observe.Events, e.config.Clock
+	o.Logger, o.Meter = e.config.Observe.Logger.WithName("probe"), meter
 	var err error
 	e.probes, err = probe.New(o)
 	return err

@@ -103,9 +103,9 @@ func settledAt(r *checkpoint.Record, sinks []string) bool {
 func (e *Engine) concluded(r *checkpoint.Record, view *runtime.PodStatus) {
 	e.journal.remember(r.Pod)
 	if _, err := e.syncer.publish(r.Pod, view, true, nil); err != nil {
-		e.config.Logger.Error(err, "the end of a pod cannot be told", "uid", r.UID)
+		e.config.Observe.Logger.Error(err, "the end of a pod cannot be told", "uid", r.UID)
 	}
 	if err := e.status.TerminatePod(r.Pod); err != nil {
-		e.config.Logger.Error(err, "the end of a pod cannot be told", "uid", r.UID)
+		e.config.Observe.Logger.Error(err, "the end of a pod cannot be told", "uid", r.UID)
 	}
 }

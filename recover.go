@@ -181,7 +181,7 @@ func (e *Engine) keep(ctx context.Context) error {
 			return nil
 		}
 		if err := e.load(ctx); err != nil {
-			e.config.Logger.Error(err, "no pod is set up", "retryAfter", backoff.Next(loadRetryMin, loadRetryMax, delay).String())
+			e.config.Observe.Logger.Error(err, "no pod is set up", "retryAfter", backoff.Next(loadRetryMin, loadRetryMax, delay).String())
 		}
 	}
 	return e.journal.keeper.Run(ctx)
@@ -226,12 +226,12 @@ func (e *Engine) recovered() bool {
 
 // announceRecovery tells people what was found.
 func (e *Engine) announceRecovery(report Recovery) {
-	e.config.Logger.Info("recovered", "report", report.String())
+	e.config.Observe.Logger.Info("recovered", "report", report.String())
 	kind := v1.EventTypeNormal
 	if len(report.Bad) > 0 {
 		kind = v1.EventTypeWarning
 	}
-	e.config.Events.Eventf(&v1.ObjectReference{Kind: "Node", APIVersion: "v1", Name: e.config.NodeName, UID: types.UID(e.config.NodeName)},
+	e.config.Observe.Events.Eventf(&v1.ObjectReference{Kind: "Node", APIVersion: "v1", Name: e.config.Node.Name, UID: types.UID(e.config.Node.Name)},
 		kind, "Recovered", "%s", report.String())
 }
 
@@ -331,7 +331,7 @@ func (e *Engine) sources() []syncloop.Source {
 
 func (e *Engine) remembering(s syncloop.Source) syncloop.Source {
 	return &rememberedSource{
-		Source: s, journal: e.journal, clock: e.config.Clock, standIn: !e.config.ForgetDesired,
+		Source: s, journal: e.journal, clock: e.config.Clock, standIn: !e.config.Storage.ForgetDesired,
 		loopReady: func() bool { return e.loop.Ready() }, turn: make(chan struct{}, 1),
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
@@ -33,8 +34,6 @@ type resizer struct {
 	allocations *pods.Allocations
 	cgroups     pods.Cgroups
 	levels      cgroupLevels // nil if there are none
-	updater     runtime.ResourceUpdater
-	stats       runtime.StatsReader
 	allocatable v1.ResourceList
 	clock       clock.WithTicker
 	failed      func(error)
@@ -51,23 +50,25 @@ type resizer struct {
 func (e *Engine) buildResizer() error {
 	c := e.config
 	r := &resizer{
-		cgroups: c.Cgroups, clock: c.Clock, active: e.activePods, orphan: e.orphaned, kicked: make(chan struct{}, 1),
-		failed: func(err error) { c.Logger.Error(err, "resources of pods") },
+		cgroups: c.Pods.Cgroups, clock: c.Clock, active: e.activePods, orphan: e.orphaned, kicked: make(chan struct{}, 1),
+		failed: func(err error) { c.Observe.Logger.Error(err, "resources of pods") },
 	}
-	r.levels, _ = c.Cgroups.(cgroupLevels)
-	r.updater, _ = c.Runtime.(runtime.ResourceUpdater)
-	r.stats, _ = c.Runtime.(runtime.StatsReader)
+	r.levels, _ = c.Pods.Cgroups.(cgroupLevels)
+	machine := ptr.Deref(c.Pods.Machine, pods.Machine{})
+	if c.Pods.Machine == nil {
+		machine = pods.ExamineMachine()
+	}
 	r.allocatable = v1.ResourceList{
 		v1.ResourceCPU:    *resource.NewQuantity(int64(goruntime.NumCPU()), resource.DecimalSI),
-		v1.ResourceMemory: *resource.NewQuantity(pods.ExamineMachine().MemoryCapacity, resource.BinarySI),
+		v1.ResourceMemory: *resource.NewQuantity(machine.MemoryCapacity, resource.BinarySI),
 	}
-	maps.Copy(r.allocatable, c.Allocatable)
+	maps.Copy(r.allocatable, c.Node.Allocatable)
+	o := c.Resizes
+	o.Store = pods.ResourceFiles{Dir: filepath.Join(c.RootDir, "state", "resources")}
+	o.Allocatable, o.NoUpdate, o.Active, o.Wake = r.allocatable, c.Pods.Updater == nil, e.activePods, e.wake
+	o.Clock, o.Events = c.Clock, c.Observe.Events
 	var err error
-	r.allocations, err = pods.NewAllocations(pods.AllocationOptions{
-		Store:       pods.ResourceFiles{Dir: filepath.Join(c.RootDir, "state", "resources")},
-		Allocatable: r.allocatable, NoUpdate: r.updater == nil,
-		Active: e.activePods, Wake: e.wake, Clock: c.Clock, Events: c.Events,
-	})
+	r.allocations, err = pods.NewAllocations(o)
 	e.resizer = r
 	return err
 }
@@ -107,12 +108,6 @@ func (e *Engine) wake(uid types.UID) {
 	if pod, ok := e.loop.Store().Get(uid); ok {
 		e.workers.UpdatePod(podworkers.UpdateOptions{Type: podworkers.Sync, Pod: pod, StartTime: e.config.Clock.Now()})
 	}
-}
-
-// configure adds what resizing needs to the options of runtime/pods.
-func (r *resizer) configure(o pods.Options) pods.Options {
-	o.Cgroups, o.Allocations, o.Updater, o.Stats, o.Allocatable = r.cgroups, r.allocations, r.updater, r.stats, r.allocatable
-	return o
 }
 
 // prepare reads what was stored and makes the cgroups all pods are below.

@@ -92,7 +92,7 @@ func (e *Engine) Shutdown(ctx context.Context, plan shutdown.Plan) (ShutdownRepo
 	})
 	report := ShutdownReport{Began: e.config.Clock.Now()}
 	e.noteShutdown(report)
-	e.config.Logger.Info("The node shuts down", "groups", len(plan.Groups))
+	e.config.Observe.Logger.Info("The node shuts down", "groups", len(plan.Groups))
 	for _, batch := range plan.Batches(e.stoppable()) {
 		report.Pods = append(report.Pods, e.stopBatch(ctx, batch)...)
 	}
@@ -105,7 +105,7 @@ func (e *Engine) Shutdown(ctx context.Context, plan shutdown.Plan) (ShutdownRepo
 	}
 	report.Ended = e.config.Clock.Now()
 	e.noteShutdown(report)
-	e.config.Logger.Info("All pods were stopped", "pods", len(report.Pods))
+	e.config.Observe.Logger.Info("All pods were stopped", "pods", len(report.Pods))
 	return report, nil
 }
 
@@ -136,7 +136,7 @@ func (e *Engine) endShutdown() {
 	e.mu.Unlock()
 	e.nodeChanged()
 	e.tidy()
-	e.config.Logger.Info("The shutdown of the node was cancelled")
+	e.config.Observe.Logger.Info("The shutdown of the node was cancelled")
 }
 
 // shuttingDown reports whether no new pod may come.
@@ -271,7 +271,7 @@ func (e *Engine) noteShutdown(report ShutdownReport) {
 		err = durable.WriteFile(filepath.Join(e.config.RootDir, shutdownFile), text)
 	}
 	if err != nil {
-		e.config.Logger.Error(err, "The times of the shutdown cannot be kept")
+		e.config.Observe.Logger.Error(err, "The times of the shutdown cannot be kept")
 	}
 }
 

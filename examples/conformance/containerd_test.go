@@ -21,6 +21,7 @@ import (
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/internal/containerdtest"
 	"github.com/podwright/podwright/runtime/cri"
+	"github.com/podwright/podwright/runtime/pods"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/source"
@@ -93,9 +94,10 @@ func startNode(t *testing.T) *node {
 	}
 	n.engine, err = podwright.New(podwright.Config{
 		Runtime: client, Images: client, Sources: []syncloop.Source{files},
-		RootDir: t.TempDir(), LogDir: n.logs, NodeName: nodeName, NodeIPs: []string{nodeIP},
-		Sinks: []status.StatusSink{n}, Events: n, Objects: readObjects(t, address),
-		MaxParallelImagePulls: 4,
+		RootDir: t.TempDir(), Storage: podwright.Storage{LogDir: n.logs},
+		Node:    podwright.Node{Name: nodeName, IPs: []string{nodeIP}},
+		Observe: podwright.Observe{Sinks: []status.StatusSink{n}, Events: n},
+		Pods:    pods.Options{Objects: readObjects(t, address), MaxParallelImagePulls: 4},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -33,15 +33,15 @@ func NewKiosk(rt runtime.RuntimeService, images runtime.ImageService, rootDir st
 	k := &Kiosk{pods: source.NewChannel(source.ChannelOptions{NodeName: "kiosk"})}
 	var err error
 	k.engine, err = podwright.New(podwright.Config{
-		Runtime: rt, Images: images, RootDir: rootDir, NodeName: "kiosk",
+		Runtime: rt, Images: images, RootDir: rootDir, Node: podwright.Node{Name: "kiosk"},
 		Sources: []syncloop.Source{k.pods},
-		Sinks: []status.StatusSink{status.SinkFunc(func(_ context.Context, u status.Update) (status.StoreResult, error) {
+		Observe: podwright.Observe{Sinks: []status.StatusSink{status.SinkFunc(func(_ context.Context, u status.Update) (status.StoreResult, error) {
 			if n := restarts(u.Status); n >= limit && !k.alarmed {
 				k.alarmed = true
 				alarm(n)
 			}
 			return status.Stored, nil
-		})},
+		})}},
 	})
 	return k, err
 }

@@ -24,7 +24,7 @@ func main() {
 	manifests, err := source.NewFile("manifests", "edge-1", source.FileOptions{})
 	check(err)
 	engine, err := podwright.New(podwright.Config{
-		Runtime: rt, Images: rt, Sources: []syncloop.Source{manifests}, RootDir: "/tmp/minimal/pods", NodeName: "edge-1",
+		Runtime: rt, Images: rt, Sources: []syncloop.Source{manifests}, RootDir: "/tmp/minimal/pods", Node: podwright.Node{Name: "edge-1"},
 	})
 	check(err)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)

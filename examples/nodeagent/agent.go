@@ -100,18 +100,17 @@ func newAgent(ctx context.Context, o options, supervisor process.Supervisor, std
 	a.statuses = statuses
 	config := podwright.Config{
 		Runtime: rt, Images: rt, Sources: []syncloop.Source{manifests},
-		RootDir:  o.root,
-		NodeName: o.nodeName, NodeIPs: nodeIPs(),
-		LogLinkDir: o.logs.links, LogRotation: o.logs.rotation,
-		DeadContainers: o.dead.config(), ImageGC: o.images.config(),
-		Eviction: o.eviction.config(o.podCgroup),
-		Sinks:    sinks, Events: events, Logger: logger, MeterProvider: a.metrics.provider,
+		RootDir: o.root,
+		Node:    podwright.Node{Name: o.nodeName, IPs: nodeIPs()},
+		Storage: podwright.Storage{LogLinkDir: o.logs.links, LogRotation: o.logs.rotation, DeadContainers: o.dead.config()},
+		ImageGC: o.images.config(), Eviction: o.eviction.config(o.podCgroup),
+		Observe: podwright.Observe{Sinks: sinks, Events: events, Logger: logger, MeterProvider: a.metrics.provider},
 	}
 	if o.objects != "" {
-		config.Objects = objects.Dir{Path: o.objects}
+		config.Pods.Objects = objects.Dir{Path: o.objects}
 	}
 	if o.podCgroup != "" {
-		if config.Cgroups, err = cgroups.New(cgroups.Options{Parent: o.podCgroup}); err != nil {
+		if config.Pods.Cgroups, err = cgroups.New(cgroups.Options{Parent: o.podCgroup}); err != nil {
 			return nil, fmt.Errorf("--pod-cgroups: %w", err)
 		}
 	}

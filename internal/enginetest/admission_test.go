@@ -28,7 +28,7 @@ func asking(p *v1.Pod, cpu string) *v1.Pod {
 // roomFor fits pods into a number of CPUs.
 func roomFor(cpus string) func(*podwright.Config) {
 	return func(c *podwright.Config) {
-		c.Allocatable = v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpus)}
+		c.Node.Allocatable = v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpus)}
 		c.Admission.FitResources = true
 	}
 }
@@ -53,7 +53,7 @@ func TestAdmission(t *testing.T) {
 		for i, p := range pods { // c is the youngest
 			p.CreationTimestamp = metav1.NewTime(time.Unix(int64(1000+i), 0))
 		}
-		r := newRig(t, rt, root, roomFor("2"), func(c *podwright.Config) { c.MeterProvider = counted }).start()
+		r := newRig(t, rt, root, roomFor("2"), func(c *podwright.Config) { c.Observe.MeterProvider = counted }).start()
 		r.set(pods[2], pods[1], pods[0])
 		r.phase("uid-a", v1.PodRunning, 10*time.Second)
 		r.phase("uid-b", v1.PodRunning, 10*time.Second)
@@ -122,7 +122,7 @@ func TestAdmission(t *testing.T) {
 func TestAdmissionDefaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, fake.New(fake.Options{}), t.TempDir(), func(c *podwright.Config) {
-			c.Allocatable = v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")}
+			c.Node.Allocatable = v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")}
 		}).start()
 		port := func(p *v1.Pod) *v1.Pod {
 			p.Spec.Containers[0].Ports = []v1.ContainerPort{{ContainerPort: 80, HostPort: 80, Protocol: v1.ProtocolTCP}}
@@ -153,7 +153,7 @@ func TestSoftAdmission(t *testing.T) {
 		var open atomic.Bool
 		rt := fake.New(fake.Options{})
 		r := newRig(t, rt, t.TempDir(), func(c *podwright.Config) {
-			c.SyncFrequency = 10 * time.Second
+			c.Workers.SyncFrequency = 10 * time.Second
 			c.Admission.Soft = []admission.Handler{admission.HandlerFunc(func(admission.Request) admission.Verdict {
 				if open.Load() {
 					return admission.Verdict{}

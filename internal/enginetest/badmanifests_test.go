@@ -33,7 +33,7 @@ func newFed(t *testing.T, rt *fake.Runtime, root, folder string, options ...func
 	t.Helper()
 	f := &fed{folder: folder, counted: &counters{}}
 	f.rig = newRig(t, rt, root, func(c *podwright.Config) {
-		o := source.FileOptions{PollOnly: true, Period: time.Second, Recorder: c.Events, Meter: f.counted.Meter("")}
+		o := source.FileOptions{PollOnly: true, Period: time.Second, Recorder: c.Observe.Events, Meter: f.counted.Meter("")}
 		for _, option := range options {
 			option(&o)
 		}
@@ -41,7 +41,7 @@ func newFed(t *testing.T, rt *fake.Runtime, root, folder string, options ...func
 		if f.file, err = source.NewFile(folder, "n1", o); err != nil {
 			t.Fatal(err)
 		}
-		c.Sources, c.MeterProvider = []syncloop.Source{f.file}, f.counted
+		c.Sources, c.Observe.MeterProvider = []syncloop.Source{f.file}, f.counted
 	})
 	f.start()
 	return f

@@ -28,7 +28,7 @@ type lines struct {
 }
 
 func (l *lines) configure(c *podwright.Config) {
-	c.Logger = funcr.New(func(prefix, args string) {
+	c.Observe.Logger = funcr.New(func(prefix, args string) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.text = append(l.text, prefix+" "+args)

@@ -98,7 +98,7 @@ func badAnswer(t *testing.T, answer func(r *http.Request) (*http.Response, error
 	s, counted := &server{answer: body(200, podList("web"))}, &counters{}
 	r := newRig(t, fake.New(fake.Options{}), t.TempDir(), func(c *podwright.Config) {
 		polled, err := source.NewHTTP("https://user:hidden@config.example/pods?token=hidden", "n1", source.HTTPOptions{
-			Transport: s, Recorder: c.Events, Meter: counted.Meter(""),
+			Transport: s, Recorder: c.Observe.Events, Meter: counted.Meter(""),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -147,7 +147,7 @@ func TestEmptyAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{answer: body(200, podList("web"))}
 		r := newRig(t, fake.New(fake.Options{}), t.TempDir(), func(c *podwright.Config) {
-			polled, err := source.NewHTTP("http://config.example/pods", "n1", source.HTTPOptions{Transport: s, Recorder: c.Events})
+			polled, err := source.NewHTTP("http://config.example/pods", "n1", source.HTTPOptions{Transport: s, Recorder: c.Observe.Events})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -216,7 +216,7 @@ func TestSourcesDie(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				dying, counted := &frail{name: "dying", pods: []*v1.Pod{newPod("db")}, then: make(chan func(context.Context) error, 1)}, &counters{}
 				r := newRig(t, fake.New(fake.Options{}), t.TempDir(), func(c *podwright.Config) {
-					c.Sources, c.MeterProvider = append(c.Sources, dying), counted
+					c.Sources, c.Observe.MeterProvider = append(c.Sources, dying), counted
 				}).start()
 				r.set(newPod("web"))
 				r.phase("uid-web", v1.PodRunning, 10*time.Second)

@@ -57,10 +57,10 @@ func newNode(b *testing.B, n int, connect func(*fake.Runtime) containerRuntime) 
 	wanted := source.NewChannel(source.ChannelOptions{NodeName: "n1"})
 	var err error
 	e.engine, err = podwright.New(podwright.Config{
-		Runtime: rt, Images: rt, Sources: []syncloop.Source{wanted}, RootDir: b.TempDir(), NodeName: "n1",
+		Runtime: rt, Images: rt, Sources: []syncloop.Source{wanted}, RootDir: b.TempDir(), Node: podwright.Node{Name: "n1"},
 		// Restarts are measured, not the pauses between them.
-		CrashLoopBackOff: pods.BackOffPolicy{Initial: 1, Factor: 1, Max: 1},
-		MeterProvider:    e.edges,
+		Pods:    pods.Options{CrashLoopBackOff: pods.BackOffPolicy{Initial: 1, Factor: 1, Max: 1}},
+		Observe: podwright.Observe{MeterProvider: e.edges},
 	})
 	if err != nil {
 		b.Fatal(err)

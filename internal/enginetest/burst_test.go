@@ -28,7 +28,7 @@ func TestBurst(t *testing.T) {
 					rt.Inject(fake.Fault{Match: fake.Match{Method: m}, Effect: fake.Effect{Delay: 20 * time.Millisecond}})
 				}
 				r := newRig(t, rt, t.TempDir(), func(c *podwright.Config) {
-					c.MaxSetup, c.MaxParallelImagePulls = limit, -1
+					c.Workers.MaxSetup, c.Pods.MaxParallelImagePulls = limit, -1
 				}).start()
 				pods := make([]*v1.Pod, 200)
 				for i := range pods {

@@ -199,7 +199,7 @@ func TestUnreadableStore(t *testing.T) {
 		var broken atomic.Bool
 		broken.Store(true)
 		r := n.agent(func(c *podwright.Config) {
-			c.Checkpoints = checkpoint.NewFiles(&checkpointtest.Points{FS: n.disk, OnRead: func(string) error {
+			c.Checkpoints.Store = checkpoint.NewFiles(&checkpointtest.Points{FS: n.disk, OnRead: func(string) error {
 				if broken.Load() {
 					return syscall.EIO
 				}
@@ -334,7 +334,7 @@ func TestLyingReaders(t *testing.T) {
 				n := newHost(t, fake.New(fake.Options{}))
 				api := &bad{read: read, have: map[types.UID]*v1.PodStatus{}}
 				configure := func(c *podwright.Config) {
-					c.Sinks = []status.StatusSink{reading{api}}
+					c.Observe.Sinks = []status.StatusSink{reading{api}}
 				}
 				r := n.agent(configure)
 				r.set(newPod("web"))

@@ -261,7 +261,7 @@ func TestRecordsOfNobody(t *testing.T) {
 		n.rt.Wipe()
 
 		r := n.agent(func(c *podwright.Config) { // nothing happens in this day: it need not be looked at every second
-			c.HousekeepingPeriod, c.RelistPeriod = 10*time.Minute, 10*time.Minute
+			c.Loop.HousekeepingPeriod, c.PLEG.Period = 10*time.Minute, 10*time.Minute
 		})
 		r.set()
 		<-time.After(20 * time.Hour)

@@ -95,10 +95,10 @@ func (w *world) start() {
 	way := mortal{w.rt, w.fate}
 	w.agent = newRig(w.t, w.rt, w.root, func(c *podwright.Config) {
 		c.Runtime, c.Images = way, way
-		c.Checkpoints, c.BootID = checkpoint.NewFiles(w.fate.disk(w.disk)), "boot-1"
-		c.Sinks = []status.StatusSink{w.fate.sink(w.tale)}
-		c.Events = silentIn{&events{}, w.fate}
-		c.DrainTimeout = time.Millisecond // whoever is killed finishes nothing
+		c.Checkpoints.Store, c.Node.BootID = checkpoint.NewFiles(w.fate.disk(w.disk)), "boot-1"
+		c.Observe.Sinks = []status.StatusSink{w.fate.sink(w.tale)}
+		c.Observe.Events = silentIn{&events{}, w.fate}
+		c.Workers.DrainTimeout = time.Millisecond // whoever is killed finishes nothing
 	}).start()
 	w.tell()
 }

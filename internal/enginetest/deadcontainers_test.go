@@ -44,8 +44,8 @@ func TestDeadContainersGoSoon(t *testing.T) {
 					return fake.Script{Exit: &fake.Exit{After: time.Second, Code: 1}}
 				}})
 				r := newRig(t, rt, t.TempDir(), func(c *podwright.Config) {
-					c.CrashLoopBackOff = pods.BackOffPolicy{Initial: time.Second, Max: time.Second}
-					c.DeadContainers.PerName = keep
+					c.Pods.CrashLoopBackOff = pods.BackOffPolicy{Initial: time.Second, Max: time.Second}
+					c.Storage.DeadContainers.PerName = keep
 				}).start()
 				pod := newPod("crashing")
 				r.set(pod)
@@ -86,8 +86,8 @@ func TestEngineRotatesLogs(t *testing.T) {
 		}})
 		root, links := t.TempDir(), filepath.Join(t.TempDir(), "links")
 		r := newRig(t, rt, root, func(c *podwright.Config) {
-			c.LogRotation = pods.LogRotation{MaxSize: 15_000, MaxFiles: 3}
-			c.LogLinkDir = links
+			c.Storage.LogRotation = pods.LogRotation{MaxSize: 15_000, MaxFiles: 3}
+			c.Storage.LogLinkDir = links
 		}).start()
 		pod := newPod("talks")
 		r.set(pod)
@@ -125,7 +125,7 @@ func TestGarbageCollectionFails(t *testing.T) {
 		rt := fake.New(fake.Options{Script: func(fake.Launch) fake.Script {
 			return fake.Script{Exit: &fake.Exit{After: time.Second, Code: 1}}
 		}})
-		r := newRig(t, rt, t.TempDir(), func(c *podwright.Config) { c.DeadContainers.MinAge = time.Minute }).start()
+		r := newRig(t, rt, t.TempDir(), func(c *podwright.Config) { c.Storage.DeadContainers.MinAge = time.Minute }).start()
 		defer rt.Inject(fake.Fault{Match: fake.Match{Method: fake.RemoveContainer}, Effect: fake.Effect{Err: errors.New("busy")}})()
 		r.set(newPod("crashing"))
 		<-time.After(5 * time.Minute)
@@ -140,11 +140,11 @@ func TestGarbageCollectionFails(t *testing.T) {
 func TestLogConfigProblems(t *testing.T) {
 	rt := fake.New(fake.Options{})
 	for want, change := range map[string]func(*podwright.Config){
-		"LogRotation":           func(c *podwright.Config) { c.LogRotation.MaxFiles = 1 },
-		"LinkDir":               func(c *podwright.Config) { c.LogLinkDir = "relative" },
-		"DeadContainers.MinAge": func(c *podwright.Config) { c.DeadContainers.MinAge = -1 },
+		"LogRotation":           func(c *podwright.Config) { c.Storage.LogRotation.MaxFiles = 1 },
+		"LinkDir":               func(c *podwright.Config) { c.Storage.LogLinkDir = "relative" },
+		"DeadContainers.MinAge": func(c *podwright.Config) { c.Storage.DeadContainers.MinAge = -1 },
 	} {
-		config := podwright.Config{Runtime: rt, Images: rt, Sources: []syncloop.Source{source.NewChannel(source.ChannelOptions{NodeName: "n1"})}, RootDir: t.TempDir(), NodeName: "n1"}
+		config := podwright.Config{Runtime: rt, Images: rt, Sources: []syncloop.Source{source.NewChannel(source.ChannelOptions{NodeName: "n1"})}, RootDir: t.TempDir(), Node: podwright.Node{Name: "n1"}}
 		change(&config)
 		if _, err := podwright.New(config); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: err %v", want, err)
@@ -161,7 +161,7 @@ func TestRemovalsHang(t *testing.T) {
 			return fake.Script{Exit: &fake.Exit{After: time.Second, Code: 1}}
 		}})
 		r := newRig(t, rt, t.TempDir(), func(c *podwright.Config) {
-			c.CrashLoopBackOff = pods.BackOffPolicy{Initial: time.Second, Max: time.Second}
+			c.Pods.CrashLoopBackOff = pods.BackOffPolicy{Initial: time.Second, Max: time.Second}
 		}).start()
 		release := rt.Inject(fake.Fault{Match: fake.Match{Method: fake.RemoveContainer}, Effect: fake.Effect{Hang: true}})
 		pod := newPod("crashing")

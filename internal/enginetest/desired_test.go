@@ -84,7 +84,7 @@ func TestSourceAnswersFirst(t *testing.T) {
 func TestForgetDesired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := remembering(t)
-		forget := func(c *podwright.Config) { c.ForgetDesired = true }
+		forget := func(c *podwright.Config) { c.Storage.ForgetDesired = true }
 		r := n.agent(forget)
 		<-time.After(time.Minute)
 		if s := starts(n.rt, "uid-a"); s != 1 {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/syncloop"
@@ -280,7 +281,7 @@ func TestLeftovers(t *testing.T) {
 		old.set(newPod("gone"), newPod("stays"))
 		old.phase("uid-gone", v1.PodRunning, 10*time.Second)
 		old.phase("uid-stays", v1.PodRunning, 10*time.Second)
-		foreign := newRig(t, rt, t.TempDir(), func(c *podwright.Config) { c.OwnerID = "somebody else" }).start()
+		foreign := newRig(t, rt, t.TempDir(), func(c *podwright.Config) { c.Node.OwnerID = "somebody else" }).start()
 		foreign.set(newPod("foreign"))
 		foreign.phase("uid-foreign", v1.PodRunning, 10*time.Second)
 		old.stop()
@@ -314,7 +315,7 @@ func TestTwentyEngines(t *testing.T) {
 		var rigs []*rig
 		for i := range 20 {
 			owner := fmt.Sprintf("engine-%d", i)
-			r := newRig(t, rt, filepath.Join(root, owner), func(c *podwright.Config) { c.OwnerID = owner }).start()
+			r := newRig(t, rt, filepath.Join(root, owner), func(c *podwright.Config) { c.Node.OwnerID = owner }).start()
 			r.set(newPod(owner), newPod(owner+"-b"))
 			rigs = append(rigs, r)
 		}
@@ -542,7 +543,7 @@ func TestDrainWaitsForRuntime(t *testing.T) {
 func TestDrainGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{})
-		r := newRig(t, rt, t.TempDir(), func(c *podwright.Config) { c.DrainTimeout = time.Second }).start()
+		r := newRig(t, rt, t.TempDir(), func(c *podwright.Config) { c.Workers.DrainTimeout = time.Second }).start()
 		r.set(newPod("stuck"))
 		r.phase("uid-stuck", v1.PodRunning, 10*time.Second)
 		rt.Inject(fake.Fault{Match: fake.Match{Method: fake.StopContainer}, Effect: fake.Effect{Hang: true}})
@@ -619,13 +620,14 @@ func TestAPIDeletion(t *testing.T) {
 func TestConfigReportsEveryProblem(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	_, err := podwright.New(podwright.Config{
-		RootDir: "relative", NodeName: "Not A Name", NodeIPs: []string{"10.0.0.256"}, SyncFrequency: -1,
-		Sinks: []status.StatusSink{nil},
+		RootDir: "relative", Node: podwright.Node{Name: "Not A Name", IPs: []string{"10.0.0.256"}},
+		Workers: podworkers.Options{SyncFrequency: -1, Events: &events{}},
+		Observe: podwright.Observe{Sinks: []status.StatusSink{nil}},
 	})
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, want := range []string{"Runtime is required", "Images is required", "Sources is empty", "Sinks[0]", `RootDir "relative"`, "Not A Name", "NodeIPs[0]", "SyncFrequency"} {
+	for _, want := range []string{"Runtime is required", "Images is required", "Sources is empty", "Sinks[0]", `RootDir "relative"`, "Not A Name", "Node.IPs[0]", "Workers.SyncFrequency is negative", "Workers.Events is set by the engine: use Observe.Events"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in:\n%v", want, err)
 		}
@@ -636,7 +638,7 @@ func TestConfigReportsEveryProblem(t *testing.T) {
 	}
 	_, err = podwright.New(podwright.Config{
 		Runtime: rt, Images: rt, Sources: []syncloop.Source{source.NewChannel(source.ChannelOptions{})},
-		RootDir: filepath.Join(file, "below"), NodeName: "n1",
+		RootDir: filepath.Join(file, "below"), Node: podwright.Node{Name: "n1"},
 	})
 	if err == nil || !strings.Contains(err.Error(), file) {
 		t.Errorf("a folder below a file: %v", err)

@@ -34,7 +34,7 @@ func TestEvictedPodKeepsNoContainers(t *testing.T) {
 				rt := byContainer(map[string]fake.Script{"job": {Exit: &fake.Exit{After: time.Second, Code: 3}, OnTERM: fake.Exit{Code: 3}}})
 				configure := func(c *podwright.Config) {
 					c.Sources = []syncloop.Source{apiSource{api: api}}
-					c.CrashLoopBackOff = pods.BackOffPolicy{Initial: time.Second, Max: time.Second}
+					c.Pods.CrashLoopBackOff = pods.BackOffPolicy{Initial: time.Second, Max: time.Second}
 				}
 				r := newRig(t, rt, root, configure).start()
 				pod, other := newPod("web", "job", "app"), newPod("other", "job")

@@ -171,7 +171,7 @@ func TestEvictionByVolume(t *testing.T) {
 func TestEvictionRefused(t *testing.T) {
 	rt := fake.New(fake.Options{})
 	_, err := podwright.New(podwright.Config{
-		Runtime: rt, Images: rt, Sources: []syncloop.Source{source.NewChannel(source.ChannelOptions{})}, RootDir: t.TempDir(), NodeName: "n1",
+		Runtime: rt, Images: rt, Sources: []syncloop.Source{source.NewChannel(source.ChannelOptions{})}, RootDir: t.TempDir(), Node: podwright.Node{Name: "n1"},
 		Eviction: &podwright.Eviction{Policy: eviction.Policy{Thresholds: []eviction.Threshold{{Signal: "x"}}}},
 	})
 	if err == nil || !strings.Contains(err.Error(), `Eviction: eviction: threshold 0: no such signal "x"`) {

@@ -146,7 +146,7 @@ func (f fault) run(t *testing.T, share, pods int) cell {
 	rt := fake.New(fake.Options{Script: all.script})
 	f.inject(rt, chance)
 	ends := &endings{at: map[types.UID]time.Time{}}
-	r := newRig(t, rt, t.TempDir(), func(c *podwright.Config) { c.Sinks = append(c.Sinks, ends) }).start()
+	r := newRig(t, rt, t.TempDir(), func(c *podwright.Config) { c.Observe.Sinks = append(c.Observe.Sinks, ends) }).start()
 	r.set(all.wanted(false)...)
 	<-time.After(40 * time.Second)
 	r.set(all.wanted(true)...) // some go, some come

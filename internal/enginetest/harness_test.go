@@ -55,8 +55,8 @@ func newRig(t *testing.T, rt *fake.Runtime, root string, configure ...func(*podw
 		ended:  make(chan struct{}),
 	}
 	config := podwright.Config{
-		Runtime: rt, Images: rt, Sources: []syncloop.Source{r.source}, RootDir: root, NodeName: "n1",
-		Events: r.events, Sinks: []status.StatusSink{r.sink},
+		Runtime: rt, Images: rt, Sources: []syncloop.Source{r.source}, RootDir: root, Node: podwright.Node{Name: "n1"},
+		Observe: podwright.Observe{Events: r.events, Sinks: []status.StatusSink{r.sink}},
 	}
 	for _, c := range configure {
 		c(&config)

@@ -29,7 +29,7 @@ func TestHeldAtTheStart(t *testing.T) {
 		})
 		counts := &counters{}
 		r := n.agent(func(c *podwright.Config) {
-			c.HousekeepingPeriod, c.MeterProvider = 10*time.Millisecond, counts // many passes before held work is tried again
+			c.Loop.HousekeepingPeriod, c.Observe.MeterProvider = 10*time.Millisecond, counts // many passes before held work is tried again
 		})
 		r.set(newPod("web"))
 		for range 1000 {

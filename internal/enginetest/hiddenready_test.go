@@ -46,7 +46,7 @@ func readyIsHidden(t *testing.T, answers bool) {
 			return fake.ExecResult{Code: 1}
 		}}
 	}})
-	r := newRig(t, rt, t.TempDir(), func(c *podwright.Config) { c.Checkpoints = checkpoint.NewFiles(disk) }).start()
+	r := newRig(t, rt, t.TempDir(), func(c *podwright.Config) { c.Checkpoints.Store = checkpoint.NewFiles(disk) }).start()
 	t.Cleanup(let) // before the engine is stopped
 	p := newPod("web")
 	p.Spec.Containers[0].StartupProbe, p.Spec.Containers[0].ReadinessProbe = check("started"), check("ready")

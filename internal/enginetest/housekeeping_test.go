@@ -314,7 +314,7 @@ func TestVolumeStillMounted(t *testing.T) {
 				if err := os.MkdirAll(filepath.Join(root, "pods", string(uid), "volumes", "example.com~disk", "data"), 0o750); err != nil {
 					t.Fatal(err)
 				}
-				r := newRig(t, fake.New(fake.Options{}), root, func(c *podwright.Config) { c.Cgroups, c.Volumes = tree, disks }).start()
+				r := newRig(t, fake.New(fake.Options{}), root, func(c *podwright.Config) { c.Pods.Cgroups, c.Pods.Volumes = tree, disks }).start()
 				r.set(newPod("web"))
 				r.phase("uid-web", v1.PodRunning, time.Minute)
 				<-time.After(20 * time.Minute)
@@ -538,7 +538,7 @@ func TestPodsFolderIsLost(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				rt, root := fake.New(fake.Options{}), t.TempDir()
 				var lines safeLines
-				r := newRig(t, rt, root, func(c *podwright.Config) { c.Logger = funcr.New(lines.add, funcr.Options{}) }).start()
+				r := newRig(t, rt, root, func(c *podwright.Config) { c.Observe.Logger = funcr.New(lines.add, funcr.Options{}) }).start()
 				r.set(newPod("web"), newPod("gone"))
 				r.phase("uid-web", v1.PodRunning, time.Minute)
 				r.phase("uid-gone", v1.PodRunning, time.Minute)
@@ -620,16 +620,16 @@ func (l *safeLines) count(part string) (n int) {
 func TestSharedLogFolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, logs := fake.New(fake.Options{WriteLogs: true}), t.TempDir()
-		r := newRig(t, rt, t.TempDir(), func(c *podwright.Config) { c.LogDir = logs }).start()
+		r := newRig(t, rt, t.TempDir(), func(c *podwright.Config) { c.Storage.LogDir = logs }).start()
 		r.set(newPod("web"))
 		r.phase("uid-web", v1.PodRunning, time.Minute)
-		second := newRig(t, rt, t.TempDir(), func(c *podwright.Config) { c.LogDir, c.NodeName = logs, "n2" })
+		second := newRig(t, rt, t.TempDir(), func(c *podwright.Config) { c.Storage.LogDir, c.Node.Name = logs, "n2" })
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if err := second.engine.Run(ctx); !errors.Is(err, podwright.ErrInUse) || !strings.Contains(err.Error(), logs) {
 			t.Errorf("the second engine: %v", err)
 		}
-		other := newRig(t, rt, t.TempDir(), func(c *podwright.Config) { c.NodeName = "n2" }).start()
+		other := newRig(t, rt, t.TempDir(), func(c *podwright.Config) { c.Node.Name = "n2" }).start()
 		other.set(newPod("foreign"))
 		other.phase("uid-foreign", v1.PodRunning, time.Minute)
 		other.set()
@@ -650,7 +650,7 @@ func TestSharedLogFolder(t *testing.T) {
 func TestTotalOfDeadContainers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, byContainer(map[string]fake.Script{"job": {Exit: &fake.Exit{After: time.Second, Code: 3}}}))
-		limited := func(c *podwright.Config) { c.DeadContainers.Total = 2 }
+		limited := func(c *podwright.Config) { c.Storage.DeadContainers.Total = 2 }
 		var wanted []*v1.Pod
 		for i := range 6 {
 			wanted = append(wanted, withPolicy(newPod(fmt.Sprint("p", i), "job", "server"), v1.RestartPolicyNever))

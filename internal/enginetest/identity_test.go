@@ -188,7 +188,7 @@ func TestNamesakes(t *testing.T) {
 		rt := byContainer(map[string]fake.Script{"main": {OnTERM: fake.Exit{After: 3 * time.Second}}})
 		file, api, counted := &frail{name: "file-like", pods: []*v1.Pod{withUID(newPod("web"), "uid-low")}, then: make(chan func(context.Context) error)}, newPod("web"), &counters{}
 		r := newRig(t, rt, t.TempDir(), func(c *podwright.Config) {
-			c.Sources, c.MeterProvider = append(c.Sources, file), counted
+			c.Sources, c.Observe.MeterProvider = append(c.Sources, file), counted
 		}).start()
 		r.set()
 		r.phase("uid-low", v1.PodRunning, 10*time.Second)

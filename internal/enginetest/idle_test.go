@@ -80,7 +80,7 @@ func TestIdleCalls(t *testing.T) {
 	}{
 		{"stream", 110, func(*podwright.Config) {}, 2*12 + 4},
 		{"no stream", 10, func(c *podwright.Config) { c.Runtime = struct{ runtime.RuntimeService }{c.Runtime} }, 2*60 + 4},
-		{"stream, constant period", 10, func(c *podwright.Config) { c.QuietRelistPeriod = time.Second }, 2*60 + 4},
+		{"stream, constant period", 10, func(c *podwright.Config) { c.PLEG.QuietPeriod = time.Second }, 2*60 + 4},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := idleCalls(t, c.pods, 5*time.Minute, c.configure)

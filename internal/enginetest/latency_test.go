@@ -31,7 +31,7 @@ func TestExitLatency(t *testing.T) {
 					"main": {Crashes: 1, Crash: fake.Exit{After: 3700 * time.Millisecond, Code: 1}},
 					"job":  {Exit: &fake.Exit{After: 20350 * time.Millisecond}},
 				})
-				r := newRig(t, rt, t.TempDir(), c.configure, func(c *podwright.Config) { c.MeterProvider = measured }).start()
+				r := newRig(t, rt, t.TempDir(), c.configure, func(c *podwright.Config) { c.Observe.MeterProvider = measured }).start()
 				job := newPod("job", "job")
 				job.Spec.RestartPolicy = v1.RestartPolicyNever
 				r.set(newPod("web"), newPod("leaver"), job)
@@ -71,7 +71,7 @@ func TestExitWhileNobodyLooked(t *testing.T) {
 		}
 		<-time.After(30 * time.Second)
 		measured := &edges{records: map[string][]record{}}
-		r := n.agent(func(c *podwright.Config) { c.MeterProvider = measured })
+		r := n.agent(func(c *podwright.Config) { c.Observe.MeterProvider = measured })
 		r.set(newPod("web"))
 		r.within(time.Minute, "the next container", func() error {
 			if starts(n.rt, "uid-web") < 2 {

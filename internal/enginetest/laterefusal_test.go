@@ -104,7 +104,7 @@ func (r *rig) refusedLate(pod *v1.Pod) {
 func TestLateRefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, root, disks, counted := fake.New(fake.Options{}), t.TempDir(), newSlots(1), &counters{}
-		configure := func(c *podwright.Config) { c.Volumes, c.MeterProvider = disks, counted }
+		configure := func(c *podwright.Config) { c.Pods.Volumes, c.Observe.MeterProvider = disks, counted }
 		holder, late := withDisk("holder"), withDisk("late")
 		r := newRig(t, rt, root, configure).start()
 		r.set(holder)
@@ -159,7 +159,7 @@ func TestLateRefusal(t *testing.T) {
 func TestLateRefusalIsNotForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, root, disks := fake.New(fake.Options{}), t.TempDir(), newSlots(1)
-		configure := func(c *podwright.Config) { c.Volumes = disks }
+		configure := func(c *podwright.Config) { c.Pods.Volumes = disks }
 		pod := withDisk("late")
 		r := newRig(t, rt, root, configure).start()
 		r.set(pod)

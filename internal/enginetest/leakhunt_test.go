@@ -71,7 +71,7 @@ func newHunt(t *testing.T, seed uint64) *hunt {
 func (h *hunt) agent(root string) {
 	h.rig = newRig(h.t, h.rt, root, func(c *podwright.Config) {
 		quick := pods.BackOffPolicy{Initial: time.Second, Max: 4 * time.Second}
-		c.CrashLoopBackOff, c.ImageBackOff = quick, quick
+		c.Pods.CrashLoopBackOff, c.Pods.ImageBackOff = quick, quick
 	}).start()
 	h.deliver()
 }

@@ -47,8 +47,8 @@ func (n *host) agent(configure ...func(*podwright.Config)) *rig {
 	n.mu.Unlock()
 	disk := &checkpointtest.Points{FS: n.disk, Before: n.point, After: n.point}
 	own := func(c *podwright.Config) {
-		c.Checkpoints, c.BootID = checkpoint.NewFiles(disk), n.boot
-		c.DrainTimeout = time.Millisecond // whoever is killed finishes nothing
+		c.Checkpoints.Store, c.Node.BootID = checkpoint.NewFiles(disk), n.boot
+		c.Workers.DrainTimeout = time.Millisecond // whoever is killed finishes nothing
 	}
 	return newRig(n.t, n.rt, n.root, append([]func(*podwright.Config){own}, configure...)...).start()
 }
@@ -112,5 +112,5 @@ func (n *host) records() map[types.UID]*checkpoint.Record {
 
 // sinks sets the sinks of an agent.
 func sinks(s ...status.StatusSink) func(*podwright.Config) {
-	return func(c *podwright.Config) { c.Sinks = s }
+	return func(c *podwright.Config) { c.Observe.Sinks = s }
 }

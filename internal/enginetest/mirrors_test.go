@@ -56,7 +56,7 @@ func TestMirrorPods(t *testing.T) {
 		node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "node-uid"}}
 		r := newRig(t, rt, t.TempDir(), func(c *podwright.Config) {
 			c.Sources = append(c.Sources, apiSource{api: api})
-			c.Mirrors = podwright.Mirrors{Client: api, Node: func() *v1.Node { return node }}
+			c.Mirrors = mirror.Options{Client: api, Node: func() *v1.Node { return node }}
 		}).start()
 		twin := func() error {
 			pods, _ := api.Pods()

@@ -73,7 +73,7 @@ func TestPodCgroups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tree := &cgroupTree{pods: map[types.UID]pods.CgroupResources{}}
 		rt := byContainer(nil)
-		r := newRig(t, rt, t.TempDir(), func(c *podwright.Config) { c.Cgroups = tree }).start()
+		r := newRig(t, rt, t.TempDir(), func(c *podwright.Config) { c.Pods.Cgroups = tree }).start()
 		web := sized(newPod("web"), "500m", "64Mi")
 		r.set(web)
 		r.phase(web.UID, v1.PodRunning, 10*time.Second)
@@ -113,7 +113,7 @@ func TestPodCgroups(t *testing.T) {
 // An engine that cannot make the levels does not run: every pod would fail.
 func TestPodCgroupsImpossible(t *testing.T) {
 	r := newRig(t, byContainer(nil), t.TempDir(), func(c *podwright.Config) {
-		c.Cgroups = &cgroupTree{setup: errors.New("read-only file system")}
+		c.Pods.Cgroups = &cgroupTree{setup: errors.New("read-only file system")}
 	})
 	if err := r.engine.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "read-only file system") {
 		t.Errorf("Run: %v", err)
@@ -124,7 +124,7 @@ func TestPodCgroupsImpossible(t *testing.T) {
 func TestBurstableWeight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tree := &cgroupTree{pods: map[types.UID]pods.CgroupResources{}}
-		r := newRig(t, byContainer(nil), t.TempDir(), func(c *podwright.Config) { c.Cgroups = tree }).start()
+		r := newRig(t, byContainer(nil), t.TempDir(), func(c *podwright.Config) { c.Pods.Cgroups = tree }).start()
 		weighs := func(want int64) {
 			t.Helper()
 			r.within(time.Minute, "the weight of all pods", func() error {

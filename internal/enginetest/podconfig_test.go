@@ -41,9 +41,9 @@ func TestPodConfiguration(t *testing.T) {
 			},
 		})
 		configure := func(c *podwright.Config) {
-			c.ClusterDNS, c.ClusterDomain = []string{"10.96.0.10"}, "c.example"
-			c.RuntimeClasses, c.UserNamespaces = oneClass{}, pods.UserNamespaces{Pods: 1}
-			c.SeccompDefault, c.DefaultSysctls = true, map[string]string{"net.core.somaxconn": "7"}
+			c.Node.ClusterDNS, c.Node.ClusterDomain = []string{"10.96.0.10"}, "c.example"
+			c.Pods.RuntimeClasses, c.Pods.UserNamespaces = oneClass{}, pods.UserNamespaces{Pods: 1}
+			c.Pods.SeccompDefault, c.Pods.DefaultSysctls = true, map[string]string{"net.core.somaxconn": "7"}
 		}
 		pod := func(name string) *v1.Pod {
 			p := newPod(name)

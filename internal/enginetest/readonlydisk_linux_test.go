@@ -42,7 +42,7 @@ func TestReadOnlyDiskAtStart(t *testing.T) {
 		n := newHost(t, fake.New(fake.Options{}))
 		n.root = root
 		onDisk := func(c *podwright.Config) {
-			c.Checkpoints = checkpoint.NewFiles(checkpoint.Dir(filepath.Join(root, "state", "pods")))
+			c.Checkpoints.Store = checkpoint.NewFiles(checkpoint.Dir(filepath.Join(root, "state", "pods")))
 		}
 		first := n.agent(onDisk)
 		first.set(newPod("web"))

@@ -33,7 +33,7 @@ func sized(p *v1.Pod, cpu, memory string) *v1.Pod {
 // allocatable limits what pods may request together.
 func allocatable(cpu string) func(*podwright.Config) {
 	return func(c *podwright.Config) {
-		c.Allocatable = v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse("64Gi")}
+		c.Node.Allocatable = v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse("64Gi")}
 	}
 }
 

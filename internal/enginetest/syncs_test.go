@@ -17,7 +17,7 @@ import (
 // countingSyncs counts the setup rounds of all pods.
 func countingSyncs(n *atomic.Int64) func(*podwright.Config) {
 	return func(c *podwright.Config) {
-		c.SyncFrequency = time.Hour
+		c.Workers.SyncFrequency = time.Hour
 		c.Admission.Soft = append(c.Admission.Soft, admission.HandlerFunc(func(admission.Request) admission.Verdict {
 			n.Add(1)
 			return admission.Verdict{}

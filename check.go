@@ -1,0 +1,255 @@
+package podwright
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"syscall"
+	"time"
+
+	"go.opentelemetry.io/otel/metric/noop"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/status/checkpoint"
+)
+
+// defaultQuietPeriod is the longest there is (spec/pleg.md B7): an idle node
+// should cost nothing, and the stream reports what happens.
+const defaultQuietPeriod = 5 * time.Second
+
+// defaultStartSpread bounds the delay of a probe's first run in the engine's first
+// seconds; the probes' slots bound the runs in any case.
+const defaultStartSpread = time.Second
+
+// complete fills in defaults and reports every problem at once.
+func (c *Config) complete() error {
+	var problems []error
+	problem := func(format string, args ...any) {
+		problems = append(problems, fmt.Errorf(format, args...))
+	}
+	if c.Runtime == nil {
+		problem("Runtime is required")
+	}
+	if c.Images == nil {
+		problem("Images is required")
+	}
+	if len(c.Sources) == 0 {
+		problem("Sources is empty: at least one source must say which pods are desired")
+	}
+	for i, s := range c.Sources {
+		if s == nil {
+			problem("Sources[%d] is nil", i)
+		}
+	}
+	for i, s := range c.Observe.Sinks {
+		if s == nil {
+			problem("Observe.Sinks[%d] is nil", i)
+		}
+	}
+	problems = append(problems, c.completeNode()...)
+	problems = append(problems, c.completeDirs()...)
+	problems = append(problems, c.Storage.DeadContainers.complete())
+	problems = append(problems, c.checkParts()...)
+	c.completeParts()
+	return errors.Join(problems...)
+}
+
+// completeParts fills in the defaults that differ from those of the parts.
+func (c *Config) completeParts() {
+	if c.Observe.Events == nil {
+		c.Observe.Events = noEvents{}
+	}
+	if c.Observe.MeterProvider == nil {
+		c.Observe.MeterProvider = noop.NewMeterProvider()
+	}
+	if c.Clock == nil {
+		c.Clock = clock.RealClock{}
+	}
+	if c.PLEG.QuietPeriod == 0 {
+		c.PLEG.QuietPeriod = max(defaultQuietPeriod, c.PLEG.Period)
+	}
+	if c.Probes.StartSpread == 0 {
+		c.Probes.StartSpread = defaultStartSpread
+	}
+	if c.Pods.Updater == nil {
+		c.Pods.Updater, _ = c.Runtime.(runtime.ResourceUpdater)
+	}
+	if c.Pods.Stats == nil {
+		c.Pods.Stats, _ = c.Runtime.(runtime.StatsReader)
+	}
+}
+
+// partOptions are the options of one part as the user gave them.
+type partOptions struct {
+	group   string // the field of Config
+	options any
+	// engine are the fields that the engine sets, with the field of Config to use
+	// instead, empty if there is none.
+	engine map[string]string
+	// negative are the durations that may be negative.
+	negative []string
+}
+
+// engineFields lists, for each part, the options that the engine sets.
+func (c *Config) engineFields() []partOptions {
+	return []partOptions{
+		{group: "Pods", options: c.Pods, engine: map[string]string{
+			"RootDir": "RootDir", "LogDir": "Storage.LogDir", "LinkDir": "Storage.LogLinkDir", "OwnerID": "Node.OwnerID",
+			"NodeName": "Node.Name", "HostIPs": "Node.IPs", "ClusterDNS": "Node.ClusterDNS", "ClusterDomain": "Node.ClusterDomain",
+			"Allocatable": "Node.Allocatable", "Allocations": "Resizes", "Probes": "Probes",
+			"Reader": "", "Sequence": "", "BeforeRemove": "",
+			"Clock": "Clock", "Logger": "Observe.Logger", "Events": "Observe.Events", "Meter": "Observe.MeterProvider",
+		}, negative: []string{"PostStartTimeout"}},
+		{group: "Resizes", options: c.Resizes, engine: map[string]string{
+			"Store": "", "Allocatable": "Node.Allocatable", "Active": "", "Wake": "", "NoUpdate": "Pods.Updater",
+			"Clock": "Clock", "Events": "Observe.Events",
+		}},
+		{group: "Workers", options: c.Workers, engine: map[string]string{
+			"Views": "", "SourcesReady": "", "Journal": "",
+			"Clock": "Clock", "Logger": "Observe.Logger", "Events": "Observe.Events", "Meter": "Observe.MeterProvider",
+		}},
+		{group: "PLEG", options: c.PLEG, engine: map[string]string{
+			"View": "", "OwnerID": "Node.OwnerID", "Sequence": "", "Streamer": "Runtime",
+			"Clock": "Clock", "Logger": "Observe.Logger", "Recorder": "Observe.Events", "Meter": "Observe.MeterProvider",
+		}},
+		{group: "Loop", options: c.Loop, engine: map[string]string{
+			"Sources": "Sources", "Admission": "Admission", "Events": "", "Housekeeper": "", "Gate": "", "Observed": "", "Evicted": "",
+			"Clock": "Clock", "Logger": "Observe.Logger", "Recorder": "Observe.Events", "Meter": "Observe.MeterProvider",
+		}},
+		{group: "Status", options: c.Status, engine: map[string]string{
+			"Sinks": "Observe.Sinks", "CouldHaveRunningContainers": "", "Mirrors": "Mirrors", "Journal": "",
+			"Clock": "Clock", "Logger": "Observe.Logger", "Meter": "Observe.MeterProvider",
+		}},
+		{group: "Probes", options: c.Probes, engine: map[string]string{
+			"Pods": "", "Runtime": "Runtime", "Memory": "", "OnResult": "",
+			"Clock": "Clock", "Logger": "Observe.Logger", "Events": "Observe.Events", "Meter": "Observe.MeterProvider",
+		}},
+		{group: "Checkpoints", options: c.Checkpoints, engine: map[string]string{
+			"BootID": "Node.BootID", "Written": "",
+			"Clock": "Clock", "Logger": "Observe.Logger", "Meter": "Observe.MeterProvider",
+		}},
+		{group: "Cleanup", options: c.Cleanup, engine: map[string]string{
+			"SourcesReady": "", "Undecided": "", "Gate": "", "Withheld": "", "Statuses": "", "Probes": "", "Content": "",
+			"Collector": "", "Cgroups": "", "UserRanges": "", "Mirrors": "", "BackOffs": "", "Rule": "", "Again": "",
+			"Clock": "Clock", "Logger": "Observe.Logger", "Meter": "Observe.MeterProvider",
+		}},
+		{group: "Mirrors", options: c.Mirrors, engine: map[string]string{"Clock": "Clock", "Logger": "Observe.Logger"}},
+	}
+}
+
+// checkParts refuses options that the engine sets, and negative durations.
+func (c *Config) checkParts() (problems []error) {
+	for _, part := range c.engineFields() {
+		v := reflect.ValueOf(part.options)
+		for i := range v.NumField() {
+			name, field := v.Type().Field(i).Name, v.Field(i)
+			instead, engines := part.engine[name]
+			d, isDuration := field.Interface().(time.Duration)
+			switch {
+			case engines && !field.IsZero() && instead != "":
+				problems = append(problems, fmt.Errorf("%s.%s is set by the engine: use %s", part.group, name, instead))
+			case engines && !field.IsZero():
+				problems = append(problems, fmt.Errorf("%s.%s is set by the engine: leave it empty", part.group, name))
+			case isDuration && d < 0 && !slices.Contains(part.negative, name):
+				problems = append(problems, fmt.Errorf("%s.%s is negative: %v", part.group, name, d))
+			}
+		}
+	}
+	return problems
+}
+
+// completeNode fills in and checks what describes the node.
+func (c *Config) completeNode() (problems []error) {
+	if c.Node.Name == "" {
+		name, err := os.Hostname()
+		if err != nil {
+			problems = append(problems, fmt.Errorf("Node.Name is empty and the host name cannot be read: %w", err))
+		}
+		c.Node.Name = name
+	}
+	for _, msg := range validation.IsDNS1123Subdomain(c.Node.Name) {
+		problems = append(problems, fmt.Errorf("Node.Name %q: %s", c.Node.Name, msg))
+	}
+	if c.Node.OwnerID == "" {
+		c.Node.OwnerID = c.Node.Name
+	}
+	for i, ip := range c.Node.IPs {
+		if _, err := netip.ParseAddr(ip); err != nil {
+			problems = append(problems, fmt.Errorf("Node.IPs[%d]: %w", i, err))
+		}
+	}
+	for i, ip := range c.Node.ClusterDNS {
+		if _, err := netip.ParseAddr(ip); err != nil {
+			problems = append(problems, fmt.Errorf("Node.ClusterDNS[%d]: %w", i, err))
+		}
+	}
+	if c.Node.ClusterDomain != "" {
+		for _, msg := range validation.IsDNS1123Subdomain(c.Node.ClusterDomain) {
+			problems = append(problems, fmt.Errorf("Node.ClusterDomain %q: %s", c.Node.ClusterDomain, msg))
+		}
+	}
+	return problems
+}
+
+// completeDirs fills in and checks the folders, and creates them.
+func (c *Config) completeDirs() (problems []error) {
+	if c.RootDir == "" {
+		return []error{errors.New("RootDir is required")}
+	}
+	if !filepath.IsAbs(c.RootDir) {
+		return []error{fmt.Errorf("RootDir %q is not absolute", c.RootDir)}
+	}
+	c.RootDir = filepath.Clean(c.RootDir)
+	if c.Storage.LogDir == "" {
+		c.Storage.LogDir = filepath.Join(c.RootDir, "logs")
+	}
+	if !filepath.IsAbs(c.Storage.LogDir) {
+		return []error{fmt.Errorf("Storage.LogDir %q is not absolute", c.Storage.LogDir)}
+	}
+	for _, dir := range []struct{ field, path string }{{"RootDir", c.RootDir}, {"Storage.LogDir", c.Storage.LogDir}} {
+		if err := writable(dir.path); err != nil {
+			problems = append(problems, fmt.Errorf("%s: %w", dir.field, err))
+		}
+	}
+	if c.Checkpoints.Store == nil {
+		c.Checkpoints.Store = checkpoint.NewFiles(checkpoint.Dir(filepath.Join(c.RootDir, "state", "pods")))
+	}
+	if c.Node.BootID == "" {
+		c.Node.BootID = readBootID()
+	}
+	return problems
+}
+
+// writable creates a folder and proves that files can be made in it.
+func writable(dir string) error {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return fmt.Errorf("cannot be created: %w", err)
+	}
+	f, err := os.CreateTemp(dir, ".write-test-")
+	if diskFault(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("cannot be written: %w", err)
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// diskFault reports whether an error is the disk's state, not a mistake in the
+// configuration: an agent starts on a full or read-only disk too, to look after what
+// runs, and says what is wrong (spec/cleanup.md CK8).
+func diskFault(err error) bool {
+	return errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EIO)
+}
+
+// noEvents drops events.
+type noEvents struct{}
+
+func (noEvents) Eventf(apiruntime.Object, string, string, string, ...any) {}

@@ -1,0 +1,109 @@
+package podwright
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// userOptions are the options of each part that a user may set, by group of Config.
+var userOptions = map[string]string{
+	"Pods": `ResolvConf NoResolvConf HostsFile SeccompDefault NoCPUQuota CPUQuotaPeriod CgroupDriver CgroupRoot Swap MemoryQoS
+		DefaultSysctls RuntimeClasses UserNamespaces Machine NoManagedMounts MemoryCapacity PostStartTimeout NoSidecarRestart
+		CrashLoopBackOff CrashLoopByExit ImageBackOff MaxParallelImagePulls ImagePull Objects Services Volumes SandboxReady
+		Cgroups Updater Stats Rand EveryEvent`,
+	"Resizes": "StaticCPU StaticMemory Swap",
+	"Workers": `SyncFrequency MaxSetup MaxTerminating SetupBackOff TerminatingBackOff SetupDeadline TerminatingDeadline
+		TerminatedDeadline StuckAfter DrainTimeout TerminateGrace Rand`,
+	"PLEG":   "Period QuietPeriod HealthThreshold Inspections ListTimeout InspectTimeout WriteOffAfter ConfirmVanished Rand",
+	"Loop":   "SourceDeadline HousekeepingPeriod StuckAfter",
+	"Status": "Jitter HoldTerminal MaxInFlight SendTimeout MinBackoff MaxBackoff ResyncPeriod History",
+	"Probes": `Handler Dial HTTP2 GRPCTLS Timing MinPeriod SubSecondExec FastUntilReady StartSpread RecordMaxAge NetworkSlots
+		ExecSlots PodSlots Rand`,
+	"Checkpoints": "Store LazyDelay RetryMin RetryMax",
+	"Cleanup":     "Veto Rates CollectPeriod",
+	"Mirrors":     "Client Node",
+}
+
+// Every option of a part belongs either to the user or to the engine. A new option fails
+// this test until it is listed here or in engineFields.
+func TestEveryOptionHasOneOwner(t *testing.T) {
+	for _, part := range (&Config{}).engineFields() {
+		users := strings.Fields(userOptions[part.group])
+		options := reflect.TypeOf(part.options)
+		var names []string
+		for i := range options.NumField() {
+			name := options.Field(i).Name
+			names = append(names, name)
+			_, engines := part.engine[name]
+			if users := slices.Contains(users, name); users == engines {
+				t.Errorf("%s.%s: user's %v, engine's %v: list it once", part.group, name, users, engines)
+			}
+		}
+		for name := range part.engine {
+			users = append(users, name)
+		}
+		for _, name := range append(users, part.negative...) {
+			if !slices.Contains(names, name) {
+				t.Errorf("%s.%s is listed, but does not exist", part.group, name)
+			}
+		}
+		if group, ok := reflect.TypeFor[Config]().FieldByName(part.group); !ok || group.Type != options {
+			t.Errorf("Config has no %s of type %v", part.group, options)
+		}
+		for name, instead := range part.engine {
+			if instead != "" && !hasField(reflect.TypeFor[Config](), instead) {
+				t.Errorf("%s.%s: Config has no %s to use instead", part.group, name, instead)
+			}
+		}
+	}
+}
+
+// hasField reports whether a struct has the field of a dotted path.
+func hasField(t reflect.Type, path string) bool {
+	name, rest, nested := strings.Cut(path, ".")
+	field, ok := t.FieldByName(name)
+	return ok && (!nested || hasField(field.Type, rest))
+}
+
+// An option that the engine sets is refused with the name of the field to use.
+func TestEngineOptionsAreRefused(t *testing.T) {
+	for _, empty := range (&Config{}).engineFields() {
+		for name, instead := range empty.engine {
+			var c Config
+			field := reflect.ValueOf(&c).Elem().FieldByName(empty.group).FieldByName(name)
+			if !setAnything(field) {
+				continue // an interface of several methods: the check is the same
+			}
+			want := empty.group + "." + name + " is set by the engine: "
+			if instead != "" {
+				want += "use " + instead
+			}
+			if problems := c.checkParts(); len(problems) != 1 || !strings.HasPrefix(problems[0].Error(), want) {
+				t.Errorf("%s.%s: %v", empty.group, name, problems)
+			}
+		}
+	}
+}
+
+// setAnything gives a field a value that is not its zero value, if it finds one.
+func setAnything(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString("x")
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+	case reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+	case reflect.Func:
+		v.Set(reflect.MakeFunc(v.Type(), func([]reflect.Value) []reflect.Value { return nil }))
+	default:
+		return false
+	}
+	return true
+}
