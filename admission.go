@@ -1,22 +1,17 @@
 package podwright
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"go.opentelemetry.io/otel/metric"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cleanup/eviction"
-	"github.com/podwright/podwright/podworkers"
-	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/status/checkpoint"
@@ -50,14 +45,6 @@ type Admission struct {
 	Soft []admission.Handler
 }
 
-// blockedRetry is how long a pod that was refused softly waits for the next question.
-const blockedRetry = 10 * time.Second
-
-// reasonBlocked is the waiting reason of containers whose pod is refused softly.
-const reasonBlocked = "Blocked"
-
-var errBlocked = errors.New("the pod may not run now")
-
 // buildAdmission makes what judges pods.
 func (e *Engine) buildAdmission(meter metric.Meter) (err error) {
 	a := e.config.Admission
@@ -86,10 +73,8 @@ func (e *Engine) buildAdmission(meter metric.Meter) (err error) {
 	return nil
 }
 
-// buildScreen makes what stands between the sources and the setup of a pod, and what
-// ends it.
-func (e *Engine) buildScreen(meter func(room string) metric.Meter) error {
-	e.deadlines = newDeadlines(e.config.Clock, e.wake)
+// buildSetupGates makes what stands between the sources and the setup of a pod.
+func (e *Engine) buildSetupGates(meter func(room string) metric.Meter) error {
 	if err := e.buildMirrors(); err != nil {
 		return err
 	}
@@ -193,12 +178,10 @@ func (e *Engine) rejected(pod *v1.Pod, v admission.Verdict) {
 	if old, ok := e.status.Get(pod.UID); ok {
 		in.Old = &old
 	}
-	if err := e.status.SetPodStatus(pod, status.Rejected(in, v.Reason, rejectedMessage(v))); err != nil {
+	if err := e.status.SetPodStatus(pod, status.Rejected(in, v.Reason, v.StatusMessage())); err != nil {
 		e.config.Observe.Logger.Error(err, "the refusal of a pod cannot be told", "uid", pod.UID)
 	}
 }
-
-func rejectedMessage(v admission.Verdict) string { return "Pod was rejected: " + v.Message }
 
 // judged notes a verdict in the pod's record.
 func (j *journal) judged(pod *v1.Pod, verdict checkpoint.Admission) {
@@ -209,79 +192,4 @@ func (j *journal) judged(pod *v1.Pod, verdict checkpoint.Admission) {
 		r.Admission = &verdict
 		return checkpoint.Durable
 	})
-}
-
-// screen is what the syncer asks before and after it sets a pod up.
-type screen struct {
-	soft   []admission.Handler
-	others func(except types.UID) iter.Seq[*v1.Pod]
-	// late hears of refusals that come out of setup.
-	late func(ctx context.Context, pod *v1.Pod, v admission.Verdict)
-}
-
-// ask asks the soft handlers; one that panics refuses (B9).
-func (s *screen) ask(pod *v1.Pod) (v admission.Verdict) {
-	if len(s.soft) == 0 {
-		return v
-	}
-	defer func() {
-		if p := recover(); p != nil {
-			v = admission.Refuse("UnexpectedAdmissionError", "a handler panicked: %v", p)
-		}
-	}()
-	return admission.Judge(s.soft, admission.Request{Pod: pod, Others: s.others(pod.UID)})
-}
-
-// block stops what runs of a pod that may not run now, and says so (AD6).
-func (s *syncer) block(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus, v admission.Verdict) (podworkers.SyncResult, error) {
-	acted := false
-	if podRuns(view) {
-		acted = true
-		if err := s.pods.KillPod(ctx, pod, view, nil); err != nil {
-			return podworkers.SyncResult{}, fmt.Errorf("stop the blocked pod: %w", err)
-		}
-		fresh, err := s.reader.Get(pod.UID)
-		if err != nil {
-			return podworkers.SyncResult{}, fmt.Errorf("read the blocked pod: %w", err)
-		}
-		view = fresh
-	}
-	waiting := map[string]status.WaitingReason{}
-	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			waiting[list[i].Name] = status.WaitingReason{Reason: reasonBlocked, Message: v.Message}
-		}
-	}
-	in := s.input(pod, view, false, func(st *v1.PodStatus) {
-		if !terminal(st.Phase) {
-			st.Phase, st.Reason, st.Message = v1.PodPending, v.Reason, v.Message
-		}
-	})
-	in.Waiting = waiting
-	published, err := s.put(pod, in)
-	if err != nil {
-		return podworkers.SyncResult{}, err
-	}
-	if terminal(published.Phase) {
-		return podworkers.SyncResult{Acted: acted, Terminal: true}, nil
-	}
-	return podworkers.SyncResult{}, retryError{
-		error: fmt.Errorf("%w: %s: %s", errBlocked, v.Reason, v.Message), at: s.clock.Now().Add(blockedRetry),
-	}
-}
-
-// refuseLate ends a pod whose setup ended with a refusal (AD8); false if err is none.
-func (s *syncer) refuseLate(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus, err error) (podworkers.SyncResult, bool, error) {
-	var refusal *admission.Refusal
-	if !errors.As(err, &refusal) || refusal.Admitted() {
-		return podworkers.SyncResult{}, false, nil
-	}
-	_, publishErr := s.publish(pod, view, false, func(st *v1.PodStatus) {
-		st.Phase, st.Reason, st.Message = v1.PodFailed, refusal.Reason, rejectedMessage(refusal.Verdict)
-	})
-	if publishErr != nil {
-		return podworkers.SyncResult{}, true, publishErr
-	}
-	s.screen.late(ctx, pod, refusal.Verdict)
-	return podworkers.SyncResult{Terminal: true}, true, nil
 }

@@ -140,3 +140,6 @@ func (e *Engine) flush(ctx context.Context) {
 		e.config.Observe.Logger.Info("some statuses did not reach every sink before the end", "error", err.Error())
 	}
 }
+
+// flushTimeout is how long the end of a run waits for the sinks.
+const flushTimeout = 5 * time.Second

@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"go.opentelemetry.io/otel/metric"
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cleanup"
@@ -17,6 +16,7 @@ import (
 	"github.com/podwright/podwright/internal/dirlock"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/podworkers/podsync"
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods"
@@ -50,7 +50,7 @@ type Engine struct {
 	rotator     *pods.LogRotator
 	reaper      *pods.Reaper
 	status      *status.Manager
-	syncer      *syncer
+	syncer      *podsync.Syncer
 	workers     *podworkers.Workers
 	loop        *syncloop.Loop
 	housekeeper *cleanup.Housekeeper
@@ -67,7 +67,6 @@ type Engine struct {
 	evictor       *eviction.Manager // nil without Config.Eviction
 	gate          *admission.Gate
 	preempting    *preempting
-	deadlines     *deadlines
 	mirrors       *mirror.Reconciler
 
 	ready  chan struct{}
@@ -134,9 +133,10 @@ func (e *Engine) build() error {
 		return err
 	}
 	e.buildJournal(meter("status/checkpoint"))
-	unseen := newUnseen(c.Clock)
-	calls := startingRuntime{timedRuntime{finishingRuntime{c.Runtime, c.Clock}, e.latency}, e.journal.starting}
-	e.pods, err = pods.New(reportingRuntime{calls, e.pleg.Report, unseen}, c.Images, e.podOptions(sequence, meter("runtime/pods")))
+	calls := podsync.NewCalls(timedRuntime{c.Runtime, e.latency}, podsync.CallOptions{
+		Report: e.pleg.Report, BeforeStart: e.journal.starting, Clock: c.Clock,
+	})
+	e.pods, err = pods.New(calls, c.Images, e.podOptions(sequence, meter("runtime/pods")))
 	if err != nil {
 		return err
 	}
@@ -148,22 +148,10 @@ func (e *Engine) build() error {
 	if err := e.buildProbes(meter("probe")); err != nil {
 		return err
 	}
-	if err := e.buildScreen(meter); err != nil {
+	if err := e.buildSetupGates(meter); err != nil {
 		return err
 	}
-	e.syncer = &syncer{
-		deadlines: e.deadlines, mirrors: e.mirrors, twin: mirrored{e}.MirrorOf,
-		screen: &screen{soft: c.Admission.Soft, others: e.others, late: e.gate.RefuseLate},
-		pods:   e.pods, reader: e.pleg, status: e.status, network: e.health.Network, nodeIPs: c.Node.IPs,
-		clock: c.Clock, events: c.Observe.Events,
-		resizer: e.resizer, cgroups: e.cgroupRemover,
-		probes: e.probes, proven: e.proven, latency: e.latency,
-		unseen:    unseen,
-		removable: func(uid types.UID) bool { return e.loop.Ready() && e.workers.ShouldPodContentBeRemoved(uid) },
-		wiped:     e.journal.wiped,
-		tidy:      e.tidy, ended: e.ended,
-		leaving: map[types.UID]*v1.Pod{},
-	}
+	e.buildSyncer(calls)
 	workers := c.Workers
 	workers.Views, workers.SourcesReady, workers.Journal = views{e.pleg}, func() bool { return e.loop.Ready() }, e.journal
 	workers.Clock, workers.Logger, workers.Events, workers.Meter = c.Clock, c.Observe.Logger.WithName("workers"), c.Observe.Events, meter("podworkers")
@@ -182,6 +170,30 @@ func (e *Engine) podOptions(sequence *runtime.Sequence, meter metric.Meter) pods
 	o.BeforeRemove, o.Probes = e.journal.beforeRemove, probeSource{e}
 	o.Clock, o.Logger, o.Events, o.Meter = c.Clock, c.Observe.Logger.WithName("pods"), c.Observe.Events, meter
 	return o
+}
+
+// buildSyncer makes what carries out the steps of pods.
+func (e *Engine) buildSyncer(calls *podsync.Calls) {
+	c := e.config
+	e.syncer = podsync.New(e.pods, e.pleg, e.status, podsync.Options{
+		Calls: calls, Content: e.pods, Probes: e.probes, Mirrors: wantedMirrors{e},
+		Records:      syncRecords{e.journal, e.proven},
+		Allocations:  grants{e.resizer.allocations, e.resizer.kick},
+		Admission:    podsync.Admission{Handlers: c.Admission.Soft, Others: e.others, Refused: e.gate.RefuseLate},
+		Network:      e.health.Network,
+		Removable:    func(uid types.UID) bool { return e.loop.Ready() && e.workers.ShouldPodContentBeRemoved(uid) },
+		AwaitRemoval: e.cgroupRemover.settle,
+		Wake:         e.wake,
+		NodeIPs:      c.Node.IPs, Clock: c.Clock, Events: c.Observe.Events,
+		Hooks: podsync.Hooks{
+			Syncing: e.latency.entered,
+			Changed: func(types.UID) { e.resizer.acted() },
+			// A pass now marks a pod that no source wants as deleted while its containers
+			// still stop, so that its remains can go right after.
+			Terminating: func(uid types.UID) { e.latency.dropped(uid); e.tidy() },
+			Released:    e.ended,
+		},
+	})
 }
 
 // buildStatus makes the status manager.
@@ -287,7 +299,7 @@ func (e *Engine) run(ctx context.Context) error {
 	images := start(base, ended, "collection of images", e.runImageGC)
 	evictor := start(base, ended, "eviction", e.runEviction)
 	hooks := start(base, ended, "node hooks", e.runNodeHooks)
-	deadlines := start(base, ended, "deadlines", e.deadlines.run)
+	deadlines := start(base, ended, "deadlines", e.syncer.Run)
 	mirrors := start(base, ended, "mirror pods", e.mirrors.Run)
 	loop := start(base, nil, "loop", e.loop.Run)
 	announce := start(base, nil, "ready", e.announce)
@@ -404,7 +416,7 @@ func (e *Engine) noticed(uid types.UID) {
 	if _, known := e.workers.Explain(uid); known {
 		return
 	}
-	if view, err := e.pleg.Get(uid); err == nil && remains(view) {
+	if view, err := e.pleg.Get(uid); err == nil && len(view.Sandboxes)+len(view.Containers) > 0 && !view.Running() {
 		e.housekeeper.Found(uid)
 		e.tidy()
 	}

@@ -32,7 +32,7 @@ const causeTimeout = time.Minute
 //	workers ───── Record ─────────────┤
 //	status ────── Changed, Durable ───┼──► checkpoint.Keeper
 //	runtime/pods  beforeRemove ───────┤
-//	runtime ───── starting ───────────┘
+//	podsync ───── starting ───────────┘
 type journal struct {
 	keeper *checkpoint.Keeper
 	clock  clock.Clock
@@ -332,29 +332,19 @@ func critical(pod *v1.Pod) bool {
 		(pod.Spec.PriorityClassName == "system-node-critical" || pod.Spec.PriorityClassName == "system-cluster-critical")
 }
 
-// wiped reports whether containers of the pod were started and the runtime has
-// nothing of it any more.
-func (j *journal) wiped(pod *v1.Pod, view *runtime.PodStatus) bool {
+// Previous returns old, or, if containers of the pod were started and the runtime has
+// nothing of it any more, what is known of how they ended (CK5).
+func (j *journal) Previous(pod *v1.Pod, view *runtime.PodStatus, old *v1.PodStatus) *v1.PodStatus {
 	if view == nil || len(view.Sandboxes)+len(view.Containers) > 0 || !checkpoint.AtMostOnce(pod) {
-		return false
+		return old
 	}
-	r := j.keeper.Get(pod.UID)
-	return r != nil && !r.StartedAt.IsZero()
-}
-
-// startingRuntime tells of the first start of a pod before it happens.
-type startingRuntime struct {
-	runtime.RuntimeService
-	starting func(ctx context.Context, uid types.UID) error
-}
-
-func (r startingRuntime) StartContainer(ctx context.Context, containerID string) error {
-	if uid, ok := ctx.Value(podKey{}).(types.UID); ok {
-		if err := r.starting(ctx, uid); err != nil {
-			return err
-		}
+	if r := j.keeper.Get(pod.UID); r == nil || r.StartedAt.IsZero() {
+		return old
 	}
-	return r.RuntimeService.StartContainer(ctx, containerID)
+	if old == nil {
+		old = &pod.Status
+	}
+	return checkpoint.Interrupted(pod, old)
 }
 
 // buildJournal makes what remembers pods.

@@ -26,14 +26,16 @@ type mirrored struct{ e *Engine }
 func (m mirrored) TranslateUID(uid types.UID) types.UID { return m.e.loop.Store().TranslateUID(uid) }
 func (m mirrored) MirrorOf(static *v1.Pod) *v1.Pod      { return m.e.loop.Store().MirrorOf(static) }
 
-// mirror sees to the mirror pod of a static pod that is being set up, without
-// waiting for it (MC4). Which one there is the store knows best: the workers remember
-// the last one they were given, and one that is gone must come back (MC5).
-func (s *syncer) mirror(static *v1.Pod) {
-	if syncloop.IsStatic(static) && static.DeletionTimestamp == nil {
-		s.mirrors.Want(static, s.twin(static))
-	}
+// wantedMirrors takes the static pods that the syncer sets up (MC4).
+type wantedMirrors struct{ e *Engine }
+
+// Want takes the mirror pod there is from the store: the workers remember the last one
+// they were given, and one that is gone must come back (MC5).
+func (m wantedMirrors) Want(static *v1.Pod) {
+	m.e.mirrors.Want(static, m.e.loop.Store().MirrorOf(static))
 }
+
+func (m wantedMirrors) Forget(uid types.UID) { m.e.mirrors.Forget(uid) }
 
 // orphanedMirrors shows housekeeping the mirror pods of static pods that are gone
 // (MC7, PM4).

@@ -18,7 +18,7 @@ import (
 // being stopped because they no longer are (with a deletionTimestamp). The
 // pods are the caller's.
 func (e *Engine) Pods() []v1.Pod {
-	known := e.syncer.leavingPods()
+	known := e.syncer.Stopping()
 	for _, p := range e.loop.Store().Pods() {
 		if _, leaving := known[p.UID]; !leaving {
 			known[p.UID] = p
@@ -87,7 +87,7 @@ func (e *Engine) Explain(uid types.UID) (Explanation, bool) {
 	out := Explanation{UID: uid}
 	pod, desired := e.loop.Store().Get(uid)
 	if !desired {
-		pod = e.syncer.leavingPods()[uid]
+		pod = e.syncer.Stopping()[uid]
 	}
 	if pod != nil {
 		out.Namespace, out.Name = pod.Namespace, pod.Name
@@ -139,4 +139,9 @@ func explainContainer(c *v1.ContainerStatus) ContainerExplanation {
 		out.Reason, out.Message = c.State.Waiting.Reason, c.State.Waiting.Message
 	}
 	return out
+}
+
+// terminal reports whether a phase is final.
+func terminal(phase v1.PodPhase) bool {
+	return phase == v1.PodSucceeded || phase == v1.PodFailed
 }

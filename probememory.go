@@ -35,6 +35,18 @@ type provenKey struct {
 
 var _ probe.Memory = (*proven)(nil)
 
+// syncRecords is what the syncer needs of the records.
+type syncRecords struct {
+	*journal
+	proven *proven
+}
+
+func (r syncRecords) ProbeUnwritten(k probe.Kind, id runtime.ContainerID) bool {
+	return r.proven.open(k, id)
+}
+
+func (r syncRecords) ForgetProbes(uid types.UID) { r.proven.forget(uid) }
+
 // open reports whether a success is still to be written.
 func (m *proven) open(k probe.Kind, id runtime.ContainerID) bool {
 	m.mu.Lock()

@@ -11,7 +11,6 @@ import (
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods"
-	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/status/checkpoint"
 )
 
@@ -38,7 +37,7 @@ func (p probedPods) View(uid types.UID) (probe.View, bool) {
 		return probe.View{}, false
 	}
 	out := probe.View{Status: &st}
-	if out.Pod, out.Leaving = p.e.syncer.leavingPod(uid); !out.Leaving {
+	if out.Pod, out.Leaving = p.e.syncer.StoppingPod(uid); !out.Leaving {
 		if out.Pod, ok = p.e.loop.Store().Get(uid); !ok {
 			return probe.View{}, false
 		}
@@ -83,29 +82,6 @@ func (s probeSource) ProbeResults(id runtime.ContainerID) (startup, liveness pod
 	startupResult, _ := s.e.probes.Result(probe.Startup, id)
 	livenessResult, _ := s.e.probes.Result(probe.Liveness, id)
 	return results[startupResult], results[livenessResult]
-}
-
-// probeFacts tells the status generator what the probes know of a pod's containers.
-func probeFacts(m prober, proven *proven, pod *v1.Pod) func(container string, id runtime.ContainerID) status.ProbeFacts {
-	states := map[probe.Result]status.ProbeState{
-		probe.Unknown: status.ProbePending, probe.Success: status.ProbeSuccess, probe.Failure: status.ProbeFailure,
-	}
-	fact := func(k probe.Kind, container string, id runtime.ContainerID) status.ProbeState {
-		r, has := m.Status(k, pod, container, id)
-		if !has {
-			return status.ProbeNone
-		}
-		if r == probe.Success && proven.open(k, id) {
-			return status.ProbePending
-		}
-		return states[r]
-	}
-	return func(container string, id runtime.ContainerID) status.ProbeFacts {
-		return status.ProbeFacts{
-			Startup:   fact(probe.Startup, container, id),
-			Readiness: fact(probe.Readiness, container, id),
-		}
-	}
 }
 
 // restoreProbes brings a remembered status up to what the probes are remembered to

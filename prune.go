@@ -25,7 +25,7 @@ func (s statuses) RemoveOrphanedStatuses(desired map[types.UID]struct{}) {
 	now := e.config.Clock.Now()
 	for _, r := range e.journal.keeper.All() {
 		if e.overlooked(r) {
-			if view, err := e.pleg.Get(r.UID); err == nil && !podRuns(view) {
+			if view, err := e.pleg.Get(r.UID); err == nil && !view.Running() {
 				e.concluded(r, view)
 			}
 		}
@@ -56,7 +56,7 @@ func (s statuses) RemoveOrphanedStatuses(desired map[types.UID]struct{}) {
 		switch {
 		case err != nil || undecided && !met:
 			known[r.UID] = struct{}{}
-		case podRuns(view):
+		case view.Running():
 			known[r.UID] = struct{}{} // until it was stopped
 		case !r.Finished && r.Pod != nil && !met:
 			// It ended while no agent was there to see it, and no worker will ever
@@ -102,10 +102,7 @@ func settledAt(r *checkpoint.Record, sinks []string) bool {
 // will do it.
 func (e *Engine) concluded(r *checkpoint.Record, view *runtime.PodStatus) {
 	e.journal.remember(r.Pod)
-	if _, err := e.syncer.publish(r.Pod, view, true, nil); err != nil {
-		e.config.Observe.Logger.Error(err, "the end of a pod cannot be told", "uid", r.UID)
-	}
-	if err := e.status.TerminatePod(r.Pod); err != nil {
+	if err := e.syncer.PublishEnd(r.Pod, view); err != nil {
 		e.config.Observe.Logger.Error(err, "the end of a pod cannot be told", "uid", r.UID)
 	}
 }

@@ -205,7 +205,7 @@ func (e *Engine) recovered() bool {
 	inRuntime := map[types.UID]bool{}
 	for _, p := range e.pleg.Dump().Pods {
 		if view, err := e.pleg.Get(p.UID); err == nil && view != nil && len(view.Sandboxes)+len(view.Containers) > 0 {
-			inRuntime[p.UID] = podRuns(view)
+			inRuntime[p.UID] = view.Running()
 		}
 	}
 	records := slices.DeleteFunc(e.journal.keeper.All(), func(r *checkpoint.Record) bool { return !e.found[r.UID] })
@@ -233,11 +233,6 @@ func (e *Engine) announceRecovery(report Recovery) {
 	}
 	e.config.Observe.Events.Eventf(&v1.ObjectReference{Kind: "Node", APIVersion: "v1", Name: e.config.Node.Name, UID: types.UID(e.config.Node.Name)},
 		kind, "Recovered", "%s", report.String())
-}
-
-// podRuns reports whether something of a pod runs.
-func podRuns(view *runtime.PodStatus) bool {
-	return len(running(view)) > 0 || slices.ContainsFunc(view.Sandboxes, func(s *runtime.SandboxStatus) bool { return s.State == runtime.Running })
 }
 
 // sight completes an update before the workers get it. The first time the pod is
@@ -361,5 +356,5 @@ func (e *Engine) couldRun(uid types.UID) bool {
 		return true
 	}
 	view, err := e.pleg.Get(uid)
-	return err != nil || !e.pleg.Synced() || len(running(view)) > 0
+	return err != nil || !e.pleg.Synced() || view.ContainersRunning()
 }

@@ -15,7 +15,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/podwright/podwright/podworkers"
-	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods"
 )
 
@@ -76,7 +75,7 @@ func (e *Engine) buildResizer() error {
 // activePods returns the pods that have resources of this node: those that are
 // desired or being stopped, and have not finished.
 func (e *Engine) activePods() []*v1.Pod {
-	known := e.syncer.leavingPods()
+	known := e.syncer.Stopping()
 	for _, p := range e.loop.Store().Pods() {
 		if _, leaving := known[p.UID]; !leaving {
 			known[p.UID] = p
@@ -122,6 +121,21 @@ func (r *resizer) prepare() error {
 		return fmt.Errorf("cgroups of pods: %w", err)
 	}
 	return nil
+}
+
+// grants are the resizer's allocations, as the syncer uses them: what it decides may change
+// what other pods get.
+type grants struct {
+	*pods.Allocations
+	kick func()
+}
+
+func (g grants) Allocate(pod *v1.Pod) (*v1.Pod, bool, error) {
+	allocated, changed, err := g.Allocations.Allocate(pod)
+	if changed && err == nil {
+		g.kick()
+	}
+	return allocated, changed, err
 }
 
 // kick says that something has changed. It does not block.
@@ -180,29 +194,4 @@ func (r *resizer) report(err error) {
 	if err != nil {
 		r.failed(err)
 	}
-}
-
-// allocate gives the pod the resources it may have now, and publishes what was decided
-// over those it asks for.
-func (s *syncer) allocate(desired *v1.Pod, view *runtime.PodStatus) (*v1.Pod, error) {
-	pod, changed, err := s.resizer.allocations.Allocate(desired)
-	if err != nil {
-		return pod, err
-	}
-	if changed {
-		s.resizer.kick()
-		_, err = s.publish(pod, view, false, nil)
-	}
-	return pod, err
-}
-
-// release lets go of what a pod had apart from its containers.
-func (s *syncer) release(ctx context.Context, uid types.UID) error {
-	if err := s.cgroups.settle(ctx, uid); err != nil {
-		return err
-	}
-	if err := s.pods.DestroyCgroup(ctx, uid); err != nil {
-		return err
-	}
-	return s.resizer.allocations.Forget(uid)
 }

@@ -157,7 +157,7 @@ func (e *Engine) open() error {
 // stoppable returns the pods that have a worker and have not finished, by namespace and
 // name.
 func (e *Engine) stoppable() []*v1.Pod {
-	known := e.syncer.leavingPods()
+	known := e.syncer.Stopping()
 	for _, p := range e.loop.Store().Pods() {
 		known[p.UID] = p
 	}

@@ -136,7 +136,7 @@ func TestSubscriptionAway(t *testing.T) {
 			if e.Kinds != Started|Died || len(e.Died) != 1 {
 				t.Errorf("%+v", e)
 			}
-			if s, _ := b.Get(e.UID); !s.Running() {
+			if s, _ := b.Get(e.UID); !s.ContainersRunning() {
 				t.Errorf("%s: status is older than its event", e.UID)
 			}
 		}

@@ -96,7 +96,7 @@ func (a *agent) work(ctx context.Context, uid types.UID, wake <-chan struct{}) {
 		if entered != nil {
 			entered(uid, status)
 		}
-		if status.Running() {
+		if status.ContainersRunning() {
 			continue
 		}
 		a.pleg.Hold(uid)
@@ -368,7 +368,7 @@ func BenchmarkIdleCalls(b *testing.B) {
 		}
 		shown := func() (n int) {
 			for _, p := range a.pleg.Dump().Pods {
-				if s, err := a.pleg.Get(p.UID); err == nil && s.Running() {
+				if s, err := a.pleg.Get(p.UID); err == nil && s.ContainersRunning() {
 					n++
 				}
 			}
@@ -393,7 +393,7 @@ func BenchmarkEventToSync(b *testing.B) {
 	a := newAgent(b, f, pleg.Options{Streamer: f})
 	seen := make(chan types.UID, 1000)
 	a.entered = func(uid types.UID, status *runtime.PodStatus) {
-		if len(status.Containers) > 0 && !status.Running() {
+		if len(status.Containers) > 0 && !status.ContainersRunning() {
 			seen <- uid
 		}
 	}

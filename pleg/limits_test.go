@@ -77,7 +77,7 @@ func TestHungInspection(t *testing.T) {
 				if len(h.Hung) != 1 || h.Hung[0].UID != "p042" || h.Hung[0].Name != "pod-p042" || h.Paused {
 					b.t.Errorf("health: %+v", h)
 				}
-				if s, err := b.Get("p042"); err != nil || !s.Running() {
+				if s, err := b.Get("p042"); err != nil || !s.ContainersRunning() {
 					b.t.Errorf("entry of the hung pod: %v, %v; want the old status", statesOf(s), err)
 				}
 				if b.isFresh("p042", hungSince) {
@@ -419,7 +419,7 @@ func TestClockSteps(t *testing.T) {
 				}
 				b.container("p", "c", sExited)
 				start := time.Now()
-				if s, err := b.GetNewerThan(b.t.Context(), "p", after); err != nil || s.Running() {
+				if s, err := b.GetNewerThan(b.t.Context(), "p", after); err != nil || s.ContainersRunning() {
 					b.t.Errorf("GetNewerThan: %v, %v", s, err)
 				}
 				if took := time.Since(start); took != time.Second {

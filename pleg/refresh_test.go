@@ -230,7 +230,7 @@ func TestHold(t *testing.T) {
 		calls, start := b.count("ListPodSandbox p"), time.Now()
 		b.Release("p")
 		s, err := b.GetNewerThan(b.t.Context(), "p", after)
-		if err != nil || !s.Running() || time.Since(start) != 0 {
+		if err != nil || !s.ContainersRunning() || time.Since(start) != 0 {
 			b.t.Errorf("after Release: %v, %v, %v", s, err, time.Since(start))
 		}
 		b.expect("released", "p: Started")

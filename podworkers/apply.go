@@ -154,7 +154,7 @@ func (w *Workers) observe(e *machine.Effect) {
 	if w.peeker != nil {
 		status, err := w.peeker.Peek(e.UID)
 		o.Known = err == nil
-		o.Running = err == nil && runs(status)
+		o.Running = err == nil && status.Running()
 	}
 	if w.lister != nil {
 		o.Others = w.lister.RunningAs(e.Pod.Namespace, e.Pod.Name)

@@ -280,16 +280,3 @@ func (w *Workers) stamp() runtime.Stamp {
 	}
 	return w.options.Views.Stamp()
 }
-
-// runs reports whether a view shows a running container or a ready sandbox.
-func runs(status *runtime.PodStatus) bool {
-	if status == nil {
-		return false
-	}
-	for _, s := range status.Sandboxes {
-		if s.State == runtime.Running {
-			return true
-		}
-	}
-	return status.Running()
-}

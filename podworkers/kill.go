@@ -33,7 +33,7 @@ func (w *Workers) UpdatePod(update UpdateOptions) Outcome {
 	}
 	if pod := update.Pod; pod != nil && w.peeker != nil && (pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed) {
 		status, err := w.peeker.Peek(pod.UID)
-		u.ViewStopped = err == nil && !runs(status)
+		u.ViewStopped = err == nil && !status.Running()
 	}
 	_, answer := w.apply(b, nil)
 	return Outcome(answer.Outcome)

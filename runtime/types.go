@@ -153,8 +153,21 @@ func (s *PodStatus) Container(name string) *ContainerStatus {
 	return nil
 }
 
-// Running returns whether any container runs.
+// Running reports whether the pod has a running container or a ready sandbox.
 func (s *PodStatus) Running() bool {
+	if s == nil {
+		return false
+	}
+	for _, b := range s.Sandboxes {
+		if b.State == Running {
+			return true
+		}
+	}
+	return s.ContainersRunning()
+}
+
+// ContainersRunning reports whether a container runs.
+func (s *PodStatus) ContainersRunning() bool {
 	if s == nil {
 		return false
 	}

@@ -102,15 +102,19 @@ func TestPodStatusLookups(t *testing.T) {
 	if got := s.Container("a"); got == nil || got.ExitCode != 2 {
 		t.Errorf("Container(a) = %+v, want the newest", got)
 	}
-	if s.Container("c") != nil || s.Running() {
+	if s.Container("c") != nil || s.Running() || s.ContainersRunning() {
 		t.Error("found what is not there")
 	}
 	s.Containers[2].State = runtime.Running
-	if !s.Running() {
+	if !s.Running() || !s.ContainersRunning() {
 		t.Error("an older container that runs does not count")
 	}
+	ready := &runtime.PodStatus{Sandboxes: []*runtime.SandboxStatus{{State: runtime.Exited}, {State: runtime.Running}}}
+	if !ready.Running() || ready.ContainersRunning() {
+		t.Error("a ready sandbox makes the pod run, and is no container")
+	}
 	var none *runtime.PodStatus
-	if none.Container("a") != nil || none.Running() {
+	if none.Container("a") != nil || none.Running() || none.ContainersRunning() {
 		t.Error("a nil status shows something")
 	}
 }

@@ -181,7 +181,7 @@ func TestSidecarNotKeptUp(t *testing.T) {
 			if n := w.fake.CallCount(fake.StartContainer) - before; n != 0 {
 				t.Errorf("16.6, 16.9: %d starts", n)
 			}
-			if w.read(pod).Running() {
+			if w.read(pod).ContainersRunning() {
 				t.Error("something runs")
 			}
 		})

@@ -79,7 +79,7 @@ func TestKillGrace(t *testing.T) {
 					t.Errorf("16.3: no Killing event in %v", w.events.list())
 				}
 				status := w.read(pod)
-				if status.Running() || status.Sandboxes[0].State == runtime.Running {
+				if status.ContainersRunning() || status.Sandboxes[0].State == runtime.Running {
 					t.Error("16.5: something still runs")
 				}
 			})
@@ -263,7 +263,7 @@ func TestKillContainerNotInSpec(t *testing.T) {
 		if err := w.m.KillPod(t.Context(), pod, w.read(pod), nil); err != nil {
 			t.Fatal(err)
 		}
-		if w.read(pod).Running() {
+		if w.read(pod).ContainersRunning() {
 			t.Error("it still runs")
 		}
 	})

@@ -50,7 +50,7 @@ func (s *podSync) ensureCgroup(ctx context.Context) bool {
 	if exists {
 		return true
 	}
-	killed := s.status.Running()
+	killed := s.status.ContainersRunning()
 	if killed {
 		s.result.Acted, s.result.Again = true, true
 		if err := m.kill(ctx, killOfStatus(s.pod, s.status), nil); err != nil {

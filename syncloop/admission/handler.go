@@ -39,6 +39,9 @@ type Verdict struct {
 // Admitted reports whether the pod may run.
 func (v Verdict) Admitted() bool { return v.Reason == "" }
 
+// StatusMessage is the message of a pod that is refused.
+func (v Verdict) StatusMessage() string { return "Pod was rejected: " + v.Message }
+
 // Refuse returns a refusal.
 func Refuse(reason, format string, args ...any) Verdict {
 	return Verdict{Reason: reason, Message: fmt.Sprintf(format, args...)}

@@ -25,7 +25,7 @@ func Compute(in Input) Plan {
 	if in.Pod.DeletionTimestamp != nil {
 		// Nothing restarts (6.1); without a running container nothing is left
 		// to wait for.
-		p.KillPod = !in.Status.Running()
+		p.KillPod = !in.Status.ContainersRunning()
 		return p
 	}
 	for i := range in.Pod.Spec.EphemeralContainers {

@@ -1,4 +1,4 @@
-package podwright
+package podsync
 
 import (
 	"testing"
@@ -9,9 +9,9 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// TestRecall: CK3, HI8: which containers are counted as ended although the runtime has
+// TestEndedContainersAreNotRunAgain: CK3, HI8: which containers are counted as ended although the runtime has
 // no record of them: those whose status shows an end after which they are not run again.
-func TestRecall(t *testing.T) {
+func TestEndedContainersAreNotRunAgain(t *testing.T) {
 	sidecar := v1.ContainerRestartPolicyAlways
 	all := []v1.ContainerRestartRule{{Action: v1.ContainerRestartRuleActionRestartAllContainers}}
 	ended := func(code int32) v1.ContainerState {
@@ -34,7 +34,7 @@ func TestRecall(t *testing.T) {
 		{name: "OnFailure, succeeded", policy: v1.RestartPolicyOnFailure, state: ended(0), want: true},
 		{name: "OnFailure, failed: it is run again", policy: v1.RestartPolicyOnFailure, state: ended(1)},
 		{name: "Always: it is run again", state: ended(0)},
-		{name: "Never, running as far as anybody knows", policy: v1.RestartPolicyNever, state: running},
+		{name: "Never, running as far as is known", policy: v1.RestartPolicyNever, state: running},
 		{name: "Never, not started yet", policy: v1.RestartPolicyNever, state: waiting},
 		{name: "its own policy", state: ended(0), want: true, spec: func(s *v1.PodSpec) {
 			s.Containers[0].RestartPolicy = ptr.To(v1.ContainerRestartPolicyNever)
@@ -77,7 +77,7 @@ func TestRecall(t *testing.T) {
 			if view != nil {
 				before = len(view.Containers)
 			}
-			got := recall(pod, view, status)
+			got := withLostEnds(pod, view, status)
 			c := got.Container("c")
 			if !tc.want {
 				if got != view {

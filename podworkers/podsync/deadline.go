@@ -1,4 +1,4 @@
-package podwright
+package podsync
 
 import (
 	"context"
@@ -12,14 +12,14 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// What a pod that ran for too long is told (spec/syncloop.md W4).
+// The reason and message of a pod that ran for too long (spec/syncloop.md W4).
 const (
 	reasonDeadline  = "DeadlineExceeded"
 	messageDeadline = "Pod was active on the node longer than the specified deadline"
 )
 
-// deadlineOf returns when a pod has been active for as long as it may; false if it
-// may be for ever, or has not begun (W3).
+// deadlineOf returns when a pod has been active for as long as it may; false if it has
+// no deadline, or has not started (W3).
 func deadlineOf(pod *v1.Pod, s *v1.PodStatus) (time.Time, bool) {
 	start := s.StartTime
 	if start == nil {
@@ -31,16 +31,15 @@ func deadlineOf(pod *v1.Pod, s *v1.PodStatus) (time.Time, bool) {
 	return start.Add(time.Duration(*pod.Spec.ActiveDeadlineSeconds) * time.Second), true
 }
 
-// expire fails a pod whose deadline has passed, and sees to it that one whose
-// deadline is to come is looked at in that very moment (W5). It reports whether the
-// pod has ended.
-func (s *syncer) expire(pod *v1.Pod, view *runtime.PodStatus, published *v1.PodStatus) (bool, error) {
+// expire fails a pod whose deadline has passed, and has a pod whose deadline is to come
+// woken at that moment (W5). It reports whether the pod has ended.
+func (s *Syncer) expire(pod *v1.Pod, view *runtime.PodStatus, published *v1.PodStatus) (bool, error) {
 	at, has := deadlineOf(pod, published)
 	if !has {
 		s.deadlines.forget(pod.UID)
 		return false, nil
 	}
-	if s.clock.Now().Before(at) {
+	if s.o.Clock.Now().Before(at) {
 		s.deadlines.set(pod.UID, at)
 		return false, nil
 	}
@@ -51,12 +50,12 @@ func (s *syncer) expire(pod *v1.Pod, view *runtime.PodStatus, published *v1.PodS
 	if err != nil {
 		return false, err
 	}
-	// Its phase is terminal from now on: this is said once in its life.
-	s.events.Eventf(pod, v1.EventTypeNormal, reasonDeadline, messageDeadline)
+	// Its phase is terminal from now on, so this event comes once in its life.
+	s.o.Events.Eventf(pod, v1.EventTypeNormal, reasonDeadline, messageDeadline)
 	return true, nil
 }
 
-// deadlines wakes the workers of pods at the times they asked for.
+// deadlines wakes pods when their deadline has come.
 type deadlines struct {
 	clock clock.WithTicker
 	wake  func(uid types.UID)
@@ -71,7 +70,7 @@ func newDeadlines(c clock.WithTicker, wake func(uid types.UID)) *deadlines {
 	return &deadlines{clock: c, wake: wake, changed: make(chan struct{}, 1), at: map[types.UID]time.Time{}}
 }
 
-// set has a pod looked at at this time; it replaces an earlier wish.
+// set has a pod woken at this time, instead of the time set before.
 func (d *deadlines) set(uid types.UID, at time.Time) {
 	d.mu.Lock()
 	known := d.at[uid].Equal(at)
@@ -86,7 +85,7 @@ func (d *deadlines) set(uid types.UID, at time.Time) {
 	}
 }
 
-// forget drops the wish of a pod.
+// forget lets a pod sleep.
 func (d *deadlines) forget(uid types.UID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -110,7 +109,11 @@ func (d *deadlines) take(now time.Time) (due []types.UID, next time.Time) {
 	return due, next
 }
 
-// run serves until ctx ends.
+// Run wakes pods when their deadline has come ([Options.Wake]), until ctx ends. It returns
+// nil.
+func (s *Syncer) Run(ctx context.Context) error { return s.deadlines.run(ctx) }
+
+// run wakes pods until ctx ends.
 func (d *deadlines) run(ctx context.Context) error {
 	for {
 		due, next := d.take(d.clock.Now())

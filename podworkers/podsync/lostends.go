@@ -1,4 +1,4 @@
-package podwright
+package podsync
 
 import (
 	"slices"
@@ -9,11 +9,11 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// recall completes what the runtime shows of a pod by the containers that have ended for
-// good and whose records are gone, because somebody removed them, or the runtime lost
+// withLostEnds completes what the runtime shows of a pod by the containers that have ended for
+// good and whose records are gone, because they were removed, or the runtime lost
 // them: without that they would be run again (spec/cleanup.md CK3, HI8). What is known
 // of them is in the pod's status. The view is shared, so what changes is copied.
-func recall(pod *v1.Pod, view *runtime.PodStatus, shown *v1.PodStatus) *runtime.PodStatus {
+func withLostEnds(pod *v1.Pod, view *runtime.PodStatus, shown *v1.PodStatus) *runtime.PodStatus {
 	if restartpolicy.RestartsAll(&pod.Spec) {
 		return view // then it may be the reset that has removed them
 	}
@@ -63,7 +63,7 @@ func inFirstSandbox(view *runtime.PodStatus) bool {
 func recordOf(status *v1.ContainerStatus, end *v1.ContainerStateTerminated) *runtime.ContainerStatus {
 	id, err := runtime.ParseContainerID(end.ContainerID)
 	if err != nil {
-		id = runtime.ContainerID{} // nobody will find it, which is so
+		id = runtime.ContainerID{} // it will not be found, because it no longer exists
 	}
 	return &runtime.ContainerStatus{
 		ID: id, Name: status.Name, State: runtime.Exited, RestartCount: int(status.RestartCount),

@@ -1,4 +1,4 @@
-package podwright
+package podsync
 
 import (
 	"slices"
@@ -6,11 +6,12 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// uncut returns a view that shows the containers whose start was cut off as what they
-// are: created, and never run. So an agent that is killed while it starts a pod fails no
-// pod that runs once, and no crash is held against it, nor a restart counted unless the
-// runtime cannot remove the container (HI8). The view is shared, so what changes is copied.
-func uncut(view *runtime.PodStatus) *runtime.PodStatus {
+// abortedAsCreated returns a view that shows the containers whose start was aborted as
+// what they are: created, and never run. So an agent that is killed while it starts a pod
+// fails no pod that runs once, and no crash is held against it, nor a restart counted
+// unless the runtime cannot remove the container (HI8). The view is shared, so what changes
+// is copied.
+func abortedAsCreated(view *runtime.PodStatus) *runtime.PodStatus {
 	if view == nil || !slices.ContainsFunc(view.Containers, (*runtime.ContainerStatus).CutOff) {
 		return view
 	}

@@ -1,4 +1,4 @@
-package podwright
+package podsync
 
 import (
 	"slices"

@@ -1,0 +1,89 @@
+package podsync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/syncloop/admission"
+)
+
+// blockedRetry is how long a blocked pod waits for the next question.
+const blockedRetry = 10 * time.Second
+
+// reasonBlocked is the waiting reason of a blocked pod's containers.
+const reasonBlocked = "Blocked"
+
+// judge asks the handlers whether the pod may run now; one that panics refuses
+// (spec/syncloop.md B9).
+func (s *Syncer) judge(pod *v1.Pod) (v admission.Verdict) {
+	if len(s.o.Admission.Handlers) == 0 {
+		return v
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			v = admission.Refuse("UnexpectedAdmissionError", "a handler panicked: %v", p)
+		}
+	}()
+	return admission.Judge(s.o.Admission.Handlers, admission.Request{Pod: pod, Others: s.o.Admission.Others(pod.UID)})
+}
+
+// block stops what runs of a pod that may not run now, and says so (AD6).
+func (s *Syncer) block(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus, v admission.Verdict) (podworkers.SyncResult, error) {
+	acted := false
+	if view.Running() {
+		acted = true
+		if err := s.pods.KillPod(ctx, pod, view, nil); err != nil {
+			return podworkers.SyncResult{}, fmt.Errorf("stop the blocked pod: %w", err)
+		}
+		fresh, err := s.reader.Get(pod.UID)
+		if err != nil {
+			return podworkers.SyncResult{}, fmt.Errorf("read the blocked pod: %w", err)
+		}
+		view = fresh
+	}
+	waiting := map[string]status.WaitingReason{}
+	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			waiting[list[i].Name] = status.WaitingReason{Reason: reasonBlocked, Message: v.Message}
+		}
+	}
+	in := s.input(pod, view, false, func(st *v1.PodStatus) {
+		if !terminal(st.Phase) {
+			st.Phase, st.Reason, st.Message = v1.PodPending, v.Reason, v.Message
+		}
+	})
+	in.Waiting = waiting
+	published, err := s.store(pod, in)
+	if err != nil {
+		return podworkers.SyncResult{}, err
+	}
+	if terminal(published.Phase) {
+		return podworkers.SyncResult{Acted: acted, Terminal: true}, nil
+	}
+	return podworkers.SyncResult{}, retryError{
+		error: fmt.Errorf("%w: %s: %s", ErrBlocked, v.Reason, v.Message), at: s.o.Clock.Now().Add(blockedRetry),
+	}
+}
+
+// refuseLate ends a pod whose setup ended with a refusal (AD8); false if err is none.
+func (s *Syncer) refuseLate(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus, err error) (podworkers.SyncResult, bool, error) {
+	var refusal *admission.Refusal
+	if !errors.As(err, &refusal) || refusal.Admitted() {
+		return podworkers.SyncResult{}, false, nil
+	}
+	_, publishErr := s.publish(pod, view, false, func(st *v1.PodStatus) {
+		st.Phase, st.Reason, st.Message = v1.PodFailed, refusal.Reason, refusal.StatusMessage()
+	})
+	if publishErr != nil {
+		return podworkers.SyncResult{}, true, publishErr
+	}
+	s.o.Admission.Refused(ctx, pod, refusal.Verdict)
+	return podworkers.SyncResult{Terminal: true}, true, nil
+}

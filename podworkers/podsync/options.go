@@ -1,0 +1,227 @@
+package podsync
+
+import (
+	"context"
+	"errors"
+	"iter"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/probe"
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/pods"
+	"github.com/podwright/podwright/syncloop/admission"
+)
+
+// Errors a step may return, besides those of the parts it works with. Both are retried by
+// the workers.
+var (
+	// ErrStillRunning: containers run although the runtime said that it stopped them.
+	ErrStillRunning = errors.New("containers still run after they were stopped")
+	// ErrBlocked: an admission handler keeps the pod from running for now.
+	ErrBlocked = errors.New("the pod may not run now")
+)
+
+// Pods makes the runtime calls for a pod; [pods.Manager] does. Calls for different pods
+// run in parallel, those for one pod do not.
+type Pods interface {
+	SyncPod(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus) pods.Result
+	// KillPod stops the pod and leaves a fresh reading of it in the cache.
+	KillPod(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus, graceOverride *int64) error
+	KillRuntimePod(ctx context.Context, pod *runtime.Pod, graceOverride *int64) error
+	// WaitingReasons and TerminationMessage complete what the status of a pod tells.
+	WaitingReasons(uid types.UID) map[string]pods.Waiting
+	TerminationMessage(container *runtime.ContainerStatus) string
+}
+
+// Content gives back what a stopped pod still holds; [pods.Manager] does.
+type Content interface {
+	TearDownVolumes(ctx context.Context, uid types.UID) error
+	// RemovePod removes the pod's containers and sandboxes from the runtime.
+	RemovePod(ctx context.Context, uid types.UID) error
+	DestroyCgroup(ctx context.Context, uid types.UID) error
+	// Forget drops what is kept in memory of the pod.
+	Forget(uid types.UID)
+}
+
+// Reader shows what the runtime has of a pod; [pleg.Generator] does.
+type Reader interface {
+	// ReadNow reads the pod past the cache and into it.
+	ReadNow(ctx context.Context, uid types.UID) (*runtime.PodStatus, error)
+	// Get returns the cached reading.
+	Get(uid types.UID) (*runtime.PodStatus, error)
+	// Hold keeps a pod's changes from being announced until Release.
+	Hold(uid types.UID)
+	Release(uid types.UID)
+}
+
+// Statuses keeps and sends the statuses of pods; [status.Manager] does.
+type Statuses interface {
+	SetPodStatus(pod *v1.Pod, status v1.PodStatus) error
+	// TerminatePod makes the pod's status final.
+	TerminatePod(pod *v1.Pod) error
+	Get(uid types.UID) (v1.PodStatus, bool)
+}
+
+// Prober probes the containers of a pod; [probe.Manager] does.
+type Prober interface {
+	AddPod(pod *v1.Pod)
+	StopLivenessAndStartup(uid types.UID)
+	RemovePod(uid types.UID)
+	// Observed tells of a new status of the pod.
+	Observed(pod *v1.Pod, status *v1.PodStatus)
+	Status(kind probe.Kind, pod *v1.Pod, container string, id runtime.ContainerID) (probe.Result, bool)
+}
+
+// Allocations grants pods their CPU and memory (spec/runtime.md 21);
+// [pods.Allocations] does.
+type Allocations interface {
+	// Allocate decides over what the pod asks for. changed: there is something new to
+	// tell in its status.
+	Allocate(pod *v1.Pod) (allocated *v1.Pod, changed bool, err error)
+	// Allocated returns the pod with what it was granted.
+	Allocated(pod *v1.Pod) *v1.Pod
+	Conditions(uid types.UID) []v1.PodCondition
+	Actuated(uid types.UID) map[string]runtime.Resources
+	Forget(uid types.UID) error
+}
+
+// Records is what the caller has written down about pods, for an agent that outlives its
+// process.
+type Records interface {
+	// Previous returns the status that the next one of the pod is generated from: old, or
+	// one that tells how containers ended that were started and that the runtime, which
+	// shows view, has lost (spec/cleanup.md CK5). old is nil if no status is known.
+	Previous(pod *v1.Pod, view *runtime.PodStatus, old *v1.PodStatus) *v1.PodStatus
+	// ProbeUnwritten reports whether a success of a probe is not written down yet. The
+	// status does not show it before (spec/probe.md 8.3).
+	ProbeUnwritten(kind probe.Kind, id runtime.ContainerID) bool
+	// ForgetProbes drops the results of a pod whose containers have stopped.
+	ForgetProbes(uid types.UID)
+}
+
+// Mirrors keeps the mirror pods of static pods (spec/syncloop.md 8). Its methods do not
+// block.
+type Mirrors interface {
+	// Want says that a static pod is set up and should have a mirror pod.
+	Want(static *v1.Pod)
+	Forget(uid types.UID)
+}
+
+// Admission decides whether a pod may run beyond its first admission (spec/syncloop.md
+// AD6, AD8). The zero value admits every pod.
+type Admission struct {
+	// Handlers are asked before every sync of a pod. While one refuses, the pod's
+	// containers are stopped and wait with the reason Blocked; it is asked again every 10 s.
+	// A handler that panics refuses.
+	Handlers []admission.Handler
+	// Others yields the active pods without one, for the handlers. Nil: there are none.
+	Others func(except types.UID) iter.Seq[*v1.Pod]
+	// Refused hears of a pod that failed because its setup returned an
+	// [admission.Refusal].
+	Refused func(ctx context.Context, pod *v1.Pod, v admission.Verdict)
+}
+
+// Hooks follow a pod through its steps. Nil functions are skipped. They run on the
+// goroutine of the step and must not block.
+type Hooks struct {
+	// Syncing is called first in SyncPod; the step goes on with the context it returns.
+	Syncing func(ctx context.Context, uid types.UID) context.Context
+	// Changed is called after SyncPod has changed something in the runtime.
+	Changed func(uid types.UID)
+	// Terminating is called first in every attempt of SyncTerminatingPod.
+	Terminating func(uid types.UID)
+	// Released is called last, when the pod holds nothing any more.
+	Released func(uid types.UID)
+}
+
+// Options configures [New]. The zero value works: no probes, no volumes or cgroups to
+// give back, no resources to grant, all pods admitted, the real clock.
+type Options struct {
+	// Calls are the runtime calls made for pods, if they were made with [NewCalls]. Nil:
+	// a runtime that lists an object later than it made it may get the object twice.
+	Calls *Calls
+	// Content gives back what a stopped pod holds. Nil: nothing is given back.
+	Content Content
+	// Removable reports whether the records of a terminated pod's containers may go from
+	// the runtime. Nil: they stay.
+	Removable func(uid types.UID) bool
+	// AwaitRemoval returns when nothing of the pod, such as its cgroup, is being removed
+	// elsewhere. Nil: nothing ever is.
+	AwaitRemoval func(ctx context.Context, uid types.UID) error
+
+	Probes      Prober      // nil: nothing is probed
+	Allocations Allocations // nil: pods get what they ask for
+	Records     Records     // nil: nothing outlives the process
+	Mirrors     Mirrors     // nil: static pods have no mirror pods
+	Admission   Admission
+
+	// Network returns why pods get no network now, nil if they do. A nil function: they
+	// always do.
+	Network func() error
+	// Wake asks the workers for a sync of the pod, when its deadline has come (see
+	// [Syncer.Run]). Nil: the deadline is noticed by the next sync.
+	Wake func(uid types.UID)
+
+	// NodeIPs are the node's addresses, for the statuses of pods.
+	NodeIPs []string
+	Hooks   Hooks
+
+	Clock  clock.WithTicker         // nil: the real clock
+	Events podworkers.EventRecorder // nil: events are dropped
+}
+
+// setDefaults replaces what is not set.
+func (o *Options) setDefaults() {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.Events == nil {
+		o.Events = noEvents{}
+	}
+	if o.Probes == nil {
+		o.Probes = noProbes{}
+	}
+	if o.Allocations == nil {
+		o.Allocations = asDesired{}
+	}
+	if o.Records == nil {
+		o.Records = noRecords{}
+	}
+	if o.Mirrors == nil {
+		o.Mirrors = noMirrors{}
+	}
+	if o.Content == nil {
+		o.Content = noContent{}
+	}
+	if o.Removable == nil {
+		o.Removable = func(types.UID) bool { return false }
+	}
+	if o.AwaitRemoval == nil {
+		o.AwaitRemoval = func(context.Context, types.UID) error { return nil }
+	}
+	if o.Network == nil {
+		o.Network = func() error { return nil }
+	}
+	if o.Admission.Others == nil {
+		o.Admission.Others = func(types.UID) iter.Seq[*v1.Pod] { return func(func(*v1.Pod) bool) {} }
+	}
+	if o.Admission.Refused == nil {
+		o.Admission.Refused = func(context.Context, *v1.Pod, admission.Verdict) {}
+	}
+	o.Hooks.setDefaults()
+}
+
+func (h *Hooks) setDefaults() {
+	if h.Syncing == nil {
+		h.Syncing = func(ctx context.Context, _ types.UID) context.Context { return ctx }
+	}
+	for _, f := range []*func(types.UID){&h.Changed, &h.Terminating, &h.Released} {
+		if *f == nil {
+			*f = func(types.UID) {}
+		}
+	}
+}

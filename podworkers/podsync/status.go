@@ -1,0 +1,133 @@
+package podsync
+
+import (
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/probe"
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/pods"
+	"github.com/podwright/podwright/status"
+)
+
+// PublishEnd publishes and finishes the status of a pod of which nothing runs and for
+// which no worker will do it, because it ended while no agent was there.
+func (s *Syncer) PublishEnd(pod *v1.Pod, view *runtime.PodStatus) error {
+	_, err := s.publish(pod, view, true, nil)
+	if final := s.statuses.TerminatePod(pod); final != nil && err == nil {
+		err = fmt.Errorf("publish the final status: %w", final)
+	}
+	return err
+}
+
+// publish generates the pod's status from a view and stores it.
+func (s *Syncer) publish(pod *v1.Pod, view *runtime.PodStatus, ended bool, amend podworkers.PodStatusFunc) (v1.PodStatus, error) {
+	return s.store(pod, s.input(pod, view, ended, amend))
+}
+
+// input is what the status of a pod is made of.
+func (s *Syncer) input(pod *v1.Pod, view *runtime.PodStatus, ended bool, amend podworkers.PodStatusFunc) status.Input {
+	in := status.Input{
+		Pod: pod, Runtime: s.withMessages(abortedAsCreated(view)), Terminal: ended,
+		Waiting:      map[string]status.WaitingReason{},
+		SandboxReady: !pods.NeedsSandbox(pod, view),
+		NodeIPs:      s.o.NodeIPs,
+		Resize:       s.o.Allocations.Conditions(pod.UID),
+		Actuated:     s.o.Allocations.Actuated(pod.UID),
+		Amend:        amend,
+		Probes:       s.probeFacts(pod),
+		Now:          s.o.Clock.Now(),
+	}
+	if old, ok := s.statuses.Get(pod.UID); ok {
+		in.Old = &old
+	}
+	in.Old = s.o.Records.Previous(pod, view, in.Old)
+	for name, w := range s.pods.WaitingReasons(pod.UID) {
+		in.Waiting[name] = status.WaitingReason{Reason: w.Reason, Message: w.Message}
+	}
+	return in
+}
+
+// store generates the pod's status and hands it on.
+func (s *Syncer) store(pod *v1.Pod, in status.Input) (v1.PodStatus, error) {
+	generated := status.Generate(in)
+	if err := s.statuses.SetPodStatus(pod, generated); err != nil {
+		return generated, fmt.Errorf("store the status: %w", err)
+	}
+	s.o.Probes.Observed(pod, &generated)
+	return generated, nil
+}
+
+// probeFacts tells the status generator what the probes know of a pod's containers.
+func (s *Syncer) probeFacts(pod *v1.Pod) func(container string, id runtime.ContainerID) status.ProbeFacts {
+	fact := func(k probe.Kind, container string, id runtime.ContainerID) status.ProbeState {
+		r, has := s.o.Probes.Status(k, pod, container, id)
+		switch {
+		case !has:
+			return status.ProbeNone
+		case r == probe.Failure:
+			return status.ProbeFailure
+		case r == probe.Success && !s.o.Records.ProbeUnwritten(k, id):
+			return status.ProbeSuccess
+		}
+		return status.ProbePending
+	}
+	return func(container string, id runtime.ContainerID) status.ProbeFacts {
+		return status.ProbeFacts{
+			Startup:   fact(probe.Startup, container, id),
+			Readiness: fact(probe.Readiness, container, id),
+		}
+	}
+}
+
+// withMessages returns the view with the termination messages of its exited
+// containers filled in, as far as a status shows them: the newest two of each name. The
+// view is shared, so what changes is copied.
+func (s *Syncer) withMessages(view *runtime.PodStatus) *runtime.PodStatus {
+	if view == nil {
+		return nil
+	}
+	out := view
+	for i, c := range view.Containers {
+		if c.State != runtime.Exited || named(c.Name, view.Containers[:i]) >= 2 {
+			continue
+		}
+		text := s.pods.TerminationMessage(c)
+		if text == "" || text == c.Message {
+			continue
+		}
+		if out == view {
+			shallow := *view
+			shallow.Containers = slices.Clone(view.Containers)
+			out = &shallow
+		}
+		changed := *c
+		changed.Message = text
+		out.Containers[i] = &changed
+	}
+	return out
+}
+
+// named counts the containers of a name.
+func named(name string, containers []*runtime.ContainerStatus) (n int) {
+	for _, c := range containers {
+		if c.Name == name {
+			n++
+		}
+	}
+	return n
+}
+
+// keepIPs gives a view of a stopped pod the addresses known before the stop
+// (spec/runtime.md 1.7).
+func keepIPs(fresh, before *runtime.PodStatus) *runtime.PodStatus {
+	if len(fresh.IPs) > 0 || before == nil || len(before.IPs) == 0 {
+		return fresh
+	}
+	out := *fresh
+	out.IPs = before.IPs
+	return &out
+}

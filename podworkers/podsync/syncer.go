@@ -1,0 +1,159 @@
+package podsync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/pods"
+	"github.com/podwright/podwright/syncloop"
+)
+
+// maxResets bounds how often one sync starts over because the whole pod was reset
+// (spec/runtime.md 6.9).
+const maxResets = 3
+
+// Syncer is the reference [podworkers.PodSyncer]. Make one with [New]. All methods are
+// safe for concurrent use as far as the contract of PodSyncer allows it: one step at a time
+// per pod.
+type Syncer struct {
+	pods      Pods
+	reader    Reader
+	statuses  Statuses
+	o         Options
+	deadlines *deadlines
+	stopping  stopping
+}
+
+var _ podworkers.PodSyncer = (*Syncer)(nil)
+
+// New makes a syncer. It starts nothing.
+func New(pods Pods, reader Reader, statuses Statuses, options Options) *Syncer {
+	options.setDefaults()
+	return &Syncer{
+		pods: pods, reader: reader, statuses: statuses, o: options,
+		deadlines: newDeadlines(options.Clock, options.Wake),
+		stopping:  newStopping(options.Clock),
+	}
+}
+
+// SyncPod publishes what the runtime shows, does the next steps, and publishes
+// what they led to.
+func (s *Syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v1.Pod, view *runtime.PodStatus) (podworkers.SyncResult, error) {
+	ctx = s.o.Hooks.Syncing(ctx, pod.UID)
+	ctx = forPod(ctx, pod.UID)
+	desired := pod
+	pod = s.o.Allocations.Allocated(pod)
+	view = abortedAsCreated(view)
+	published, err := s.publish(pod, view, false, nil)
+	if err != nil {
+		return podworkers.SyncResult{}, err
+	}
+	if terminal(published.Phase) {
+		return podworkers.SyncResult{Terminal: true}, nil
+	}
+	if ended, err := s.expire(pod, view, &published); ended || err != nil {
+		return podworkers.SyncResult{Terminal: ended}, err
+	}
+	if syncloop.IsStatic(desired) && desired.DeletionTimestamp == nil {
+		s.o.Mirrors.Want(desired)
+	}
+	if v := s.judge(pod); !v.Admitted() {
+		return s.block(ctx, pod, view, v)
+	}
+	if err := s.o.Network(); err != nil && !pod.Spec.HostNetwork {
+		s.o.Events.Eventf(pod, v1.EventTypeWarning, "NetworkNotReady", "network is not ready: %v", err)
+		return podworkers.SyncResult{}, fmt.Errorf("%w: %w", podworkers.ErrNetworkNotReady, err)
+	}
+	if err := s.o.AwaitRemoval(ctx, pod.UID); err != nil {
+		return podworkers.SyncResult{}, err
+	}
+	if pod, err = s.allocate(desired, view); err != nil {
+		return podworkers.SyncResult{}, err
+	}
+	s.o.Probes.AddPod(pod)
+	result, view, err := s.act(ctx, pod, view, &published)
+	if result.Acted {
+		s.o.Hooks.Changed(pod.UID)
+	}
+	if view == nil {
+		return podworkers.SyncResult{}, errors.Join(retryAt(result), err)
+	}
+	if result, refused, err := s.refuseLate(ctx, pod, view, errors.Join(result.Err, err)); refused {
+		return result, err
+	}
+	// Start failures count as news even if nothing was done.
+	published, publishErr := s.publish(pod, view, false, nil)
+	if err := errors.Join(retryAt(result), err, publishErr); err != nil {
+		return podworkers.SyncResult{Acted: result.Acted}, err
+	}
+	return podworkers.SyncResult{Acted: result.Acted, Terminal: terminal(published.Phase)}, nil
+}
+
+// allocate gives the pod the resources it may have now, and publishes what was decided
+// over those it asks for.
+func (s *Syncer) allocate(desired *v1.Pod, view *runtime.PodStatus) (*v1.Pod, error) {
+	pod, changed, err := s.o.Allocations.Allocate(desired)
+	if err != nil {
+		return pod, err
+	}
+	if changed {
+		_, err = s.publish(pod, view, false, nil)
+	}
+	return pod, err
+}
+
+// act brings the pod closer to its spec, and reads it again if anything was done.
+// The view is nil if that reading failed. shown is the pod's status as it was before.
+func (s *Syncer) act(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus, shown *v1.PodStatus) (pods.Result, *runtime.PodStatus, error) {
+	if err := s.o.Calls.awaitListed(pod.UID, view); err != nil {
+		return pods.Result{}, view, err
+	}
+	s.reader.Hold(pod.UID)
+	defer s.reader.Release(pod.UID)
+	for i := 0; ; i++ {
+		result := s.pods.SyncPod(ctx, pod, withLostEnds(pod, view, shown))
+		if !result.Acted {
+			return result, view, nil
+		}
+		fresh, err := s.reader.ReadNow(ctx, pod.UID)
+		if err != nil {
+			return result, nil, fmt.Errorf("read the pod after changing it: %w", err)
+		}
+		fresh = abortedAsCreated(fresh)
+		if !result.Again || i == maxResets {
+			return result, fresh, nil
+		}
+		view = fresh
+	}
+}
+
+// terminal reports whether a phase is final.
+func terminal(phase v1.PodPhase) bool {
+	return phase == v1.PodSucceeded || phase == v1.PodFailed
+}
+
+// retryError is the error of a sync that is held by a back-off with a known end.
+type retryError struct {
+	error
+	at time.Time
+}
+
+// RetryAt is when another attempt makes sense; see [podworkers.PodSyncer].
+func (e retryError) RetryAt() time.Time { return e.at }
+
+// Unwrap returns the error without its time.
+func (e retryError) Unwrap() error { return e.error }
+
+// retryAt returns the result's error, with the end of its back-off if it has one.
+func retryAt(result pods.Result) error {
+	if result.Err == nil || result.RetryAt.IsZero() {
+		return result.Err
+	}
+	return retryError{error: result.Err, at: result.RetryAt}
+}

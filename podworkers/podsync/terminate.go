@@ -1,0 +1,169 @@
+package podsync
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/runtime"
+)
+
+// SyncTerminatingPod stops the containers and publishes how they ended.
+func (s *Syncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus, gracePeriodSeconds *int64, statusFunc podworkers.PodStatusFunc) error {
+	s.o.Hooks.Terminating(pod.UID)
+	s.deadlines.forget(pod.UID)
+	s.o.Mirrors.Forget(pod.UID)
+	ctx = forPod(ctx, pod.UID)
+	pod = s.o.Allocations.Allocated(pod)
+	published, err := s.publish(pod, view, false, statusFunc)
+	if err != nil {
+		return err
+	}
+	if !terminal(published.Phase) { // a pod that has finished is not shown as being stopped
+		s.stopping.add(pod)
+	}
+	s.o.Probes.StopLivenessAndStartup(pod.UID)
+	if err := s.pods.KillPod(ctx, pod, view, gracePeriodSeconds); err != nil {
+		return fmt.Errorf("stop the pod: %w", err)
+	}
+	// KillPod has read the pod again, past the cache and into it.
+	fresh, err := s.reader.Get(pod.UID)
+	if err != nil {
+		return fmt.Errorf("read the pod after stopping it: %w", err)
+	}
+	if names := running(fresh); len(names) > 0 {
+		return fmt.Errorf("%w: %v", ErrStillRunning, names)
+	}
+	if err := s.o.Calls.awaitListed(pod.UID, fresh); err != nil {
+		return err // it may run
+	}
+	s.o.Probes.RemovePod(pod.UID)
+	s.o.Records.ForgetProbes(pod.UID)
+	_, err = s.publish(pod, keepIPs(fresh, view), true, statusFunc)
+	return err
+}
+
+// SyncTerminatingRuntimePod stops a pod that no source wants and whose spec is unknown.
+func (s *Syncer) SyncTerminatingRuntimePod(ctx context.Context, pod *runtime.Pod) error {
+	if err := s.pods.KillRuntimePod(ctx, pod, nil); err != nil {
+		return fmt.Errorf("stop the left-over pod: %w", err)
+	}
+	if err := s.release(ctx, pod.UID); err != nil {
+		return err
+	}
+	s.o.Hooks.Released(pod.UID)
+	return nil
+}
+
+// SyncTerminatedPod publishes the last status and lets go of the pod.
+func (s *Syncer) SyncTerminatedPod(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus) error {
+	pod = s.o.Allocations.Allocated(pod)
+	if _, err := s.publish(pod, view, true, nil); err != nil {
+		return err
+	}
+	// Memory and mounts are given back as soon as nothing can use them.
+	if err := s.o.Content.TearDownVolumes(ctx, pod.UID); err != nil {
+		return err
+	}
+	if err := s.statuses.TerminatePod(pod); err != nil {
+		return fmt.Errorf("publish the final status: %w", err)
+	}
+	if s.o.Removable(pod.UID) {
+		// Housekeeping would do this too; doing it now leaves nothing behind
+		// for the seconds until its next pass.
+		if err := s.o.Content.RemovePod(ctx, pod.UID); err != nil {
+			return fmt.Errorf("remove the pod from the runtime: %w", err)
+		}
+	}
+	if err := s.release(ctx, pod.UID); err != nil {
+		return err
+	}
+	s.o.Content.Forget(pod.UID)
+	s.o.Calls.forget(pod.UID)
+	s.stopping.remove(pod.UID)
+	s.o.Hooks.Released(pod.UID)
+	return nil
+}
+
+// release lets go of what a pod had apart from its containers.
+func (s *Syncer) release(ctx context.Context, uid types.UID) error {
+	if err := s.o.AwaitRemoval(ctx, uid); err != nil {
+		return err
+	}
+	if err := s.o.Content.DestroyCgroup(ctx, uid); err != nil {
+		return err
+	}
+	return s.o.Allocations.Forget(uid)
+}
+
+// Stopping returns the pods that are being stopped and had not finished by themselves,
+// each with a deletionTimestamp. They may be desired no more. The map is the caller's, the
+// pods are shared.
+func (s *Syncer) Stopping() map[types.UID]*v1.Pod { return s.stopping.all() }
+
+// StoppingPod returns one of the pods of Stopping, and whether it is one.
+func (s *Syncer) StoppingPod(uid types.UID) (*v1.Pod, bool) { return s.stopping.get(uid) }
+
+// stopping are the pods being stopped.
+type stopping struct {
+	clock clock.PassiveClock
+
+	mu   *sync.Mutex
+	pods map[types.UID]*v1.Pod
+}
+
+func newStopping(c clock.PassiveClock) stopping {
+	return stopping{clock: c, mu: &sync.Mutex{}, pods: map[types.UID]*v1.Pod{}}
+}
+
+// add remembers a pod as it is when its end begins.
+func (s stopping) add(pod *v1.Pod) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.pods[pod.UID]; ok {
+		return
+	}
+	p := *pod
+	if p.DeletionTimestamp == nil {
+		now := metav1.NewTime(s.clock.Now())
+		p.DeletionTimestamp = &now
+	}
+	s.pods[pod.UID] = &p
+}
+
+func (s stopping) remove(uid types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.pods, uid)
+}
+
+func (s stopping) all() map[types.UID]*v1.Pod {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.pods)
+}
+
+func (s stopping) get(uid types.UID) (*v1.Pod, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	pod, ok := s.pods[uid]
+	return pod, ok
+}
+
+// running names the containers that run.
+func running(view *runtime.PodStatus) []string {
+	var names []string
+	for _, c := range view.Containers {
+		if c.State == runtime.Running {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
