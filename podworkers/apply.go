@@ -36,6 +36,7 @@ func (w *Workers) apply(b *batch, self *call) (next *call, answer machine.Answer
 	for i := range b.effects {
 		outside = w.underLock(&b.effects[i]) || outside
 	}
+	w.releaseWaiting()
 	if due, ok := w.machine.NextDue(); ok && due < w.armed {
 		w.armed = due
 		w.rearm()

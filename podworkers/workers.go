@@ -30,9 +30,10 @@ type Workers struct {
 	lastRaw  time.Duration // the same as the clock has it
 	armed    time.Duration // when Run looks at the timers again; -1: now
 	state    runState
-	root     context.Context // parent of every call's context; set by Run
-	dispatch machine.Event   // EventDispatch, kept so that it need not be made anew
-	idle     chan struct{}   // closed once stopping and no call is in flight
+	root     context.Context             // parent of every call's context; set by Run
+	dispatch machine.Event               // EventDispatch, kept so that it need not be made anew
+	idle     chan struct{}               // closed once stopping and no call is in flight
+	waiting  map[chan struct{}]types.UID // calls of WaitFinished
 
 	kick    chan struct{}  // wakes Run to arm its timer anew
 	done    chan struct{}  // closed when everything has ended
@@ -62,6 +63,7 @@ func New(syncer PodSyncer, options Options) *Workers {
 		origin:   options.Clock.Now(),
 		armed:    -1,
 		idle:     make(chan struct{}),
+		waiting:  map[chan struct{}]types.UID{},
 		kick:     make(chan struct{}, 1),
 		done:     make(chan struct{}),
 		dispatch: machine.Event{Kind: machine.EventDispatch},

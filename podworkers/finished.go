@@ -1,0 +1,46 @@
+package podworkers
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// WaitFinished returns nil once the pod's terminated step is done or the pod is not
+// known (any more), and the cause of ctx if that ends first. It asks nothing of the
+// pod: request its termination before, as with [Workers.KillPod].
+func (w *Workers) WaitFinished(ctx context.Context, uid types.UID) error {
+	done := make(chan struct{})
+	w.mu.Lock()
+	if w.over(uid) {
+		w.mu.Unlock()
+		return nil
+	}
+	w.waiting[done] = uid
+	w.mu.Unlock()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.waiting, done)
+		return context.Cause(ctx)
+	}
+}
+
+// over reports whether nothing of the pod's life is left to do. The lock is held.
+func (w *Workers) over(uid types.UID) bool {
+	_, known := w.machine.Explain(uid)
+	return !known || w.machine.ShouldBeFinished(uid)
+}
+
+// releaseWaiting ends the calls of WaitFinished whose pod has finished. The lock is held.
+func (w *Workers) releaseWaiting() {
+	for done, uid := range w.waiting {
+		if w.over(uid) {
+			close(done)
+			delete(w.waiting, done)
+		}
+	}
+}

@@ -1,0 +1,73 @@
+package podworkers_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/runtime"
+)
+
+// TestWaitFinishedReturnsAtTheEndOfTheTerminatedStep, not before and not later.
+func TestWaitFinishedReturnsAtTheEndOfTheTerminatedStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := podworkers.New(podworkers.PodSyncerFuncs{
+			Terminated: func(context.Context, *v1.Pod, *runtime.PodStatus) error {
+				<-time.After(7 * time.Second)
+				return nil
+			},
+		}, podworkers.Options{})
+		run(t, w)
+		w.UpdatePod(create(newPod("a")))
+		w.UpdatePod(create(newPod("b")))
+		synctest.Wait()
+		began := time.Now()
+		w.UpdatePod(kill(newPod("a"), podworkers.KillOptions{}))
+		for range 2 { // the second finds it finished
+			if err := w.WaitFinished(t.Context(), "a"); err != nil {
+				t.Errorf("WaitFinished: %v", err)
+			}
+			if d := time.Since(began); d != 7*time.Second {
+				t.Errorf("after %v, want 7s", d)
+			}
+		}
+	})
+}
+
+// TestWaitFinishedReturnsForUnknownPods: also for one that is forgotten meanwhile.
+func TestWaitFinishedReturnsForUnknownPods(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := podworkers.New(nil, podworkers.Options{})
+		if err := w.WaitFinished(t.Context(), "unknown"); err != nil {
+			t.Errorf("an unknown pod: %v", err)
+		}
+		w.UpdatePod(create(newPod("a"))) // no call begins without Run
+		waited := make(chan error, 1)
+		go func() { waited <- w.WaitFinished(t.Context(), "a") }()
+		synctest.Wait()
+		w.SyncKnownPods(nil)
+		if err := <-waited; err != nil {
+			t.Errorf("a forgotten pod: %v", err)
+		}
+	})
+}
+
+// TestWaitFinishedEndsWithItsContext and tells the cause.
+func TestWaitFinishedEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := podworkers.New(nil, podworkers.Options{})
+		run(t, w)
+		w.UpdatePod(create(newPod("a")))
+		why := errors.New("why")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Minute, func() { cancel(why) })
+		if err := w.WaitFinished(ctx, "a"); !errors.Is(err, why) {
+			t.Errorf("WaitFinished: %v", err)
+		}
+	})
+}
