@@ -17,6 +17,7 @@ import (
 	"github.com/podwright/podwright/status/checkpoint"
 	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/mirror"
+	"github.com/podwright/podwright/syncloop/nodehooks"
 )
 
 // EventRecorder takes the events of pods, in the shape of client-go's recorder.
@@ -66,7 +67,7 @@ type Config struct {
 	// ImageGC removes unused images. Nil: no image is ever removed.
 	ImageGC *ImageGC
 	// NodeHooks are called for the node as a whole. Zero: no hook is called.
-	NodeHooks NodeHooks
+	NodeHooks nodehooks.Hooks
 
 	// Pods configures how pods become containers: backoffs, pulls, volumes, objects,
 	// cgroups, security. A nil Updater or Stats is the Runtime, if it can do that.

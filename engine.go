@@ -8,12 +8,14 @@ import (
 	"sync"
 
 	"go.opentelemetry.io/otel/metric"
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cleanup"
 	"github.com/podwright/podwright/cleanup/eviction"
 	"github.com/podwright/podwright/cleanup/imagegc"
 	"github.com/podwright/podwright/internal/dirlock"
+	"github.com/podwright/podwright/internal/node"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/podworkers/podsync"
@@ -56,7 +58,9 @@ type Engine struct {
 	housekeeper *cleanup.Housekeeper
 	probes      *probe.Manager
 	proven      *proven
-	health      *runtimeHealth
+	health      *node.Health
+	state       node.State
+	hooks       *node.Hooks
 	latency     *latency
 	journal     *journal
 	resizer     *resizer
@@ -71,10 +75,6 @@ type Engine struct {
 
 	ready  chan struct{}
 	drains chan *drain
-	// runtimeGood is closed when the runtime has been well once; nodeNews has room for
-	// one.
-	runtimeGood chan struct{}
-	nodeNews    chan struct{}
 
 	mu      sync.Mutex
 	started bool
@@ -98,7 +98,6 @@ func New(config Config) (*Engine, error) {
 	}
 	e := &Engine{
 		config: config, ready: make(chan struct{}), drains: make(chan *drain), stopped: make(chan struct{}),
-		runtimeGood: make(chan struct{}), nodeNews: make(chan struct{}, 1),
 	}
 	if err := e.build(); err != nil {
 		return nil, fmt.Errorf("podwright: invalid configuration:\n%w", err)
@@ -144,7 +143,7 @@ func (e *Engine) build() error {
 		return err
 	}
 	e.buildStatus(meter("status"))
-	e.health = newRuntimeHealth(c.Runtime, c.Clock, e.healthChanged)
+	e.buildNode()
 	if err := e.buildProbes(meter("probe")); err != nil {
 		return err
 	}
@@ -194,6 +193,24 @@ func (e *Engine) buildSyncer(calls *podsync.Calls) {
 			Released:    e.ended,
 		},
 	})
+}
+
+// buildNode makes what knows how the node is, and tells others.
+func (e *Engine) buildNode() {
+	c := e.config
+	e.health = node.NewHealth(node.HealthOptions{Runtime: c.Runtime, Clock: c.Clock, Changed: e.healthChanged, Logger: c.Observe.Logger})
+	e.state = node.State{Health: e.health, ShuttingDown: e.shuttingDown, Pressure: e.pressure, Clock: c.Clock}
+	e.hooks = node.NewHooks(node.HookOptions{
+		Hooks: c.NodeHooks, RuntimeWell: e.health.WellOnce(), State: e.state, Clock: c.Clock, Logger: c.Observe.Logger,
+	})
+}
+
+// pressure returns the conditions of what the node may run out of.
+func (e *Engine) pressure() []v1.NodeCondition {
+	if e.evictor == nil {
+		return nil
+	}
+	return e.evictor.Conditions()
 }
 
 // buildStatus makes the status manager.
@@ -256,7 +273,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 	defer unlockLogs()
 	defer e.changes.Close()
-	if err := e.initialise(ctx); err != nil {
+	if err := e.hooks.Initialise(ctx); err != nil {
 		return fmt.Errorf("podwright: %w", err)
 	}
 	if err := e.resizer.prepare(); err != nil {
@@ -289,7 +306,7 @@ func (e *Engine) run(ctx context.Context) error {
 	keeper := start(base, ended, "checkpoint", e.keep)
 	sender := start(base, ended, "status", e.status.Run)
 	reader := start(base, ended, "pleg", e.pleg.Run)
-	health := start(base, ended, "health", func(ctx context.Context) error { e.health.run(ctx); return nil })
+	health := start(base, ended, "health", e.health.Run)
 	probes := start(base, ended, "probe", e.probes.Run)
 	workers := start(base, ended, "workers", e.workers.Run)
 	rotator := start(base, ended, "log rotation", e.rotator.Run)
@@ -298,7 +315,7 @@ func (e *Engine) run(ctx context.Context) error {
 	cgroups := start(base, ended, "removal of cgroups", e.cgroupRemover.run)
 	images := start(base, ended, "collection of images", e.runImageGC)
 	evictor := start(base, ended, "eviction", e.runEviction)
-	hooks := start(base, ended, "node hooks", e.runNodeHooks)
+	hooks := start(base, ended, "node hooks", e.hooks.Run)
 	deadlines := start(base, ended, "deadlines", e.syncer.Run)
 	mirrors := start(base, ended, "mirror pods", e.mirrors.Run)
 	loop := start(base, nil, "loop", e.loop.Run)
@@ -386,17 +403,10 @@ func (e *Engine) usable() error {
 
 // healthChanged reacts to a runtime that came back or went away.
 func (e *Engine) healthChanged() {
-	e.nodeChanged()
-	if err := e.health.Runtime(); err != nil {
-		e.config.Observe.Logger.Info("runtime is not usable; pods are left as they are", "error", err.Error())
-		return
+	e.hooks.Changed()
+	if e.health.Runtime() == nil {
+		e.tidy()
 	}
-	select {
-	case <-e.runtimeGood:
-	default:
-		close(e.runtimeGood)
-	}
-	e.tidy()
 }
 
 // ended makes the next housekeeping pass, soon, look for what a pod left.

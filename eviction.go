@@ -62,7 +62,7 @@ func (e *Engine) buildEviction(meter metric.Meter) error {
 	var err error
 	e.evictor, err = eviction.New(eviction.Options{
 		Stats: stats, Killer: evictions{e}, Pods: e.evictable, Class: status.QOSClass, Requests: admission.PodRequests,
-		Critical: c.Eviction.Critical, Volumes: e.limitedVolumes, Reclaim: e.reclaim, Changed: e.nodeChanged,
+		Critical: c.Eviction.Critical, Volumes: e.limitedVolumes, Reclaim: e.reclaim, Changed: e.hooks.Changed,
 		Policy: c.Eviction.Policy, NodeName: c.Node.Name, Recorder: c.Observe.Events, Clock: c.Clock,
 		Logger: c.Observe.Logger.WithName("eviction"), Meter: meter,
 	})

@@ -28,9 +28,6 @@ var ErrShuttingDown = errors.New("the node is shutting down already")
 
 var errShuttingDown = errors.New("the node is shutting down")
 
-// releasePoll is how often the end of a pod's last step is looked for.
-const releasePoll = 100 * time.Millisecond
-
 // ShutdownReport is what a shutdown of the node did. It encodes as JSON.
 type ShutdownReport struct {
 	Began time.Time `json:"began"`
@@ -125,7 +122,7 @@ func (e *Engine) beginShutdown() error {
 		return ErrShuttingDown
 	}
 	e.down = true
-	e.nodeChanged()
+	e.hooks.Changed()
 	return nil
 }
 
@@ -134,7 +131,7 @@ func (e *Engine) endShutdown() {
 	e.mu.Lock()
 	e.down = false
 	e.mu.Unlock()
-	e.nodeChanged()
+	e.hooks.Changed()
 	e.tidy()
 	e.config.Observe.Logger.Info("The shutdown of the node was cancelled")
 }
@@ -201,11 +198,9 @@ func (e *Engine) stopOne(ctx context.Context, group shutdown.Group, pod *v1.Pod)
 		return r
 	}
 	r.Stopped = true
-	for !(evictions{e}).Finished(pod.UID) {
-		if !e.pause(ctx, releasePoll) {
-			r.Problem = fmt.Sprintf("not everything it held is released: %v", context.Cause(ctx))
-			return r
-		}
+	if err := e.workers.WaitFinished(ctx, pod.UID); err != nil {
+		r.Problem = fmt.Sprintf("not everything it held is released: %v", err)
+		return r
 	}
 	r.Released = true
 	return r

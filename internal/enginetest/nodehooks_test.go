@@ -15,6 +15,7 @@ import (
 
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/runtime/fake"
+	"github.com/podwright/podwright/syncloop/nodehooks"
 )
 
 // hookCalls notes when hooks were called, since the start.
@@ -22,7 +23,7 @@ type hookCalls struct {
 	mu    sync.Mutex
 	begin time.Time
 	at    map[string][]time.Duration
-	last  podwright.NodeStatus
+	last  nodehooks.Status
 }
 
 func newHookCalls() *hookCalls {
@@ -42,7 +43,7 @@ func (c *hookCalls) of(name string) []time.Duration {
 	return slices.Clone(c.at[name])
 }
 
-func hooked(t *testing.T, hooks podwright.NodeHooks, rt *fake.Runtime) *rig {
+func hooked(t *testing.T, hooks nodehooks.Hooks, rt *fake.Runtime) *rig {
 	return newRig(t, rt, t.TempDir(), func(c *podwright.Config) { c.NodeHooks = hooks })
 }
 
@@ -56,7 +57,7 @@ func TestInitialise(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				rt := fake.New(fake.Options{})
-				r := hooked(t, podwright.NodeHooks{Initialise: hook}, rt)
+				r := hooked(t, nodehooks.Hooks{Initialise: hook}, rt)
 				err := r.engine.Run(t.Context())
 				if err == nil || !strings.Contains(err.Error(), "NodeHooks.Initialise: ") || !strings.Contains(err.Error(), "no data directory") {
 					t.Errorf("Run: %v", err)
@@ -70,7 +71,7 @@ func TestInitialise(t *testing.T) {
 	t.Run("succeeds", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c, rt := newHookCalls(), fake.New(fake.Options{})
-			r := hooked(t, podwright.NodeHooks{Initialise: func(context.Context) error {
+			r := hooked(t, nodehooks.Hooks{Initialise: func(context.Context) error {
 				if n := len(rt.Calls(fake.Match{})); n != 0 {
 					t.Errorf("%d runtime calls before", n)
 				}
@@ -92,7 +93,7 @@ func TestRuntimeReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, rt := newHookCalls(), fake.New(fake.Options{})
 		rt.SetConditions(false, true)
-		r := hooked(t, podwright.NodeHooks{RuntimeReady: func(context.Context) error {
+		r := hooked(t, nodehooks.Hooks{RuntimeReady: func(context.Context) error {
 			c.note("ready")
 			panic("failure is only logged")
 		}}, rt).start()
@@ -117,7 +118,7 @@ func TestRuntimeReady(t *testing.T) {
 func TestRegister(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newHookCalls()
-		r := hooked(t, podwright.NodeHooks{
+		r := hooked(t, nodehooks.Hooks{
 			Register: func(context.Context) error {
 				switch n := c.note("register"); {
 				case n == 2:
@@ -136,7 +137,7 @@ func TestRegister(t *testing.T) {
 				}
 				return nil
 			},
-			PublishStatus: func(context.Context, podwright.NodeStatus) error { c.note("status"); return nil },
+			PublishStatus: func(context.Context, nodehooks.Status) error { c.note("status"); return nil },
 		}, fake.New(fake.Options{})).start()
 		<-time.After(50 * time.Second)
 		const want = "[0s 100ms 300ms 700ms 1.5s 3.1s 6.3s 12.7s 19.7s]"
@@ -166,7 +167,7 @@ func TestPublishStatus(t *testing.T) {
 		c, rt := newHookCalls(), fake.New(fake.Options{})
 		rt.SetConditions(false, true)
 		var attempts []int
-		hooked(t, podwright.NodeHooks{PublishStatus: func(_ context.Context, s podwright.NodeStatus) error {
+		hooked(t, nodehooks.Hooks{PublishStatus: func(_ context.Context, s nodehooks.Status) error {
 			c.note("status")
 			c.mu.Lock()
 			defer c.mu.Unlock()
@@ -218,7 +219,7 @@ func TestFastStatusEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, rt := newHookCalls(), fake.New(fake.Options{})
 		rt.SetConditions(false, true)
-		hooked(t, podwright.NodeHooks{PublishStatus: func(context.Context, podwright.NodeStatus) error { c.note("status"); return nil }}, rt).start()
+		hooked(t, nodehooks.Hooks{PublishStatus: func(context.Context, nodehooks.Status) error { c.note("status"); return nil }}, rt).start()
 		<-time.After(3 * time.Minute)
 		if got := c.of("status"); len(got) != 1 || got[0] != 2*time.Minute {
 			t.Errorf("status at %v, want once at 2 min", got)

@@ -28,7 +28,11 @@ var rooms = map[string][]string{
 	"cleanup":             {"runtime"},
 	"cleanup/imagegc":     {},
 	"cleanup/eviction":    {},
+	"internal/node":       nodeRooms,
 }
+
+// nodeRooms are what the node as a whole is made of.
+var nodeRooms = []string{"syncloop/nodehooks"}
 
 // forbidden are modules the library must never depend on.
 var forbidden = []string{

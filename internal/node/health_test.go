@@ -1,4 +1,4 @@
-package podwright
+package node
 
 import (
 	"context"
@@ -80,10 +80,10 @@ func TestStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := &answers{err: errors.New("connection refused")}
 		var changes atomic.Int32
-		h := newRuntimeHealth(rt, clock.RealClock{}, func() { changes.Add(1) })
+		h := NewHealth(HealthOptions{Runtime: rt, Clock: clock.RealClock{}, Changed: func() { changes.Add(1) }})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
-		go func() { defer close(done); h.run(ctx) }()
+		go func() { defer close(done); _ = h.Run(ctx) }()
 		defer func() { cancel(); <-done }()
 		pass := func(d time.Duration) { <-time.After(d); synctest.Wait() }
 

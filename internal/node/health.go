@@ -1,4 +1,4 @@
-package podwright
+package node
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/clock"
 
@@ -21,27 +22,39 @@ const (
 	healthTimeout = 10 * time.Second
 )
 
-// statuser is the part of the runtime that says how it is.
-type statuser interface {
+// RuntimeStatus is the part of the runtime that says how it is.
+type RuntimeStatus interface {
 	Status(ctx context.Context, verbose bool) (*runtimeapi.StatusResponse, error)
 }
 
-// runtimeHealth asks the runtime how it is every 5 s, while it is not well every
-// second, and remembers the answer
-// (spec/syncloop.md 13). Ages are measured by the clock's monotonic reading.
-type runtimeHealth struct {
-	runtime statuser
-	clock   clock.WithTicker
-	changed func() // called without a lock after the verdict changed
+// HealthOptions configures [NewHealth].
+type HealthOptions struct {
+	Runtime RuntimeStatus
+	Clock   clock.WithTicker
+	// Changed is called after the runtime or its network became usable or unusable.
+	Changed func()
+	Logger  logr.Logger
+}
+
+// Health asks the runtime how it is every 5 s, every second while it is not well, and
+// remembers the answer (spec/syncloop.md 13). Ages are measured by the clock's monotonic
+// reading.
+type Health struct {
+	options HealthOptions
+	// wellOnce is closed when the runtime is well for the first time.
+	wellOnce chan struct{}
 
 	mu       sync.Mutex
 	lastGood time.Time
 	verdict  verdict
 	// callErr is why the last call failed, nil if it did not.
 	callErr error
-	// announced is what changed was last called for.
-	announced [2]bool
+	// announced are the problems that Changed was last called for.
+	announced problems
 }
+
+// problems says what cannot be used.
+type problems struct{ runtime, network bool }
 
 // verdict is what a status answer says (RH1).
 type verdict struct {
@@ -50,24 +63,24 @@ type verdict struct {
 
 var errHealthUnknown = errors.New("the runtime has not been asked yet")
 
-// newRuntimeHealth starts out not knowing: nothing is set up before the first
-// good answer (RH2, RH3).
-func newRuntimeHealth(rt statuser, c clock.WithTicker, changed func()) *runtimeHealth {
-	return &runtimeHealth{
-		runtime: rt, clock: c, changed: changed,
+// NewHealth starts out not knowing: nothing is set up before the first good answer
+// (RH2, RH3).
+func NewHealth(options HealthOptions) *Health {
+	return &Health{
+		options: options, wellOnce: make(chan struct{}),
 		verdict:   verdict{runtime: errHealthUnknown, network: errHealthUnknown},
-		announced: [2]bool{true, true},
+		announced: problems{runtime: true, network: true},
 	}
 }
 
-// run asks until ctx ends.
-func (h *runtimeHealth) run(ctx context.Context) {
-	timer := h.clock.NewTimer(0)
+// Run asks until ctx ends.
+func (h *Health) Run(ctx context.Context) error {
+	timer := h.options.Clock.NewTimer(0)
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-timer.C():
 		}
 		h.ask(ctx)
@@ -76,7 +89,7 @@ func (h *runtimeHealth) run(ctx context.Context) {
 }
 
 // pause is the time until the next question.
-func (h *runtimeHealth) pause() time.Duration {
+func (h *Health) pause() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.callErr != nil || h.verdict.runtime != nil || h.verdict.network != nil {
@@ -86,14 +99,14 @@ func (h *runtimeHealth) pause() time.Duration {
 }
 
 // ask takes one reading.
-func (h *runtimeHealth) ask(ctx context.Context) {
-	callCtx, cancel := timing.WithTimeout(ctx, h.clock, healthTimeout)
+func (h *Health) ask(ctx context.Context) {
+	callCtx, cancel := timing.WithTimeout(ctx, h.options.Clock, healthTimeout)
 	defer cancel()
-	response, err := h.runtime.Status(callCtx, false)
+	response, err := h.options.Runtime.Status(callCtx, false)
 	if ctx.Err() != nil {
 		return
 	}
-	now := h.clock.Now()
+	now := h.options.Clock.Now()
 
 	h.mu.Lock()
 	h.callErr = err
@@ -103,14 +116,32 @@ func (h *runtimeHealth) ask(ctx context.Context) {
 			h.lastGood = now
 		}
 	}
-	problems := [2]bool{h.runtimeErr(now) != nil, h.verdict.network != nil}
-	news := problems != h.announced
-	h.announced = problems
+	why := h.runtimeErr(now)
+	found := problems{runtime: why != nil, network: h.verdict.network != nil}
+	changed := found != h.announced
+	h.announced = found
 	h.mu.Unlock()
-	if news {
-		h.changed()
+	if changed {
+		h.announce(why)
 	}
 }
+
+// announce tells of a change. It is called by Run's goroutine only.
+func (h *Health) announce(why error) {
+	if why != nil {
+		h.options.Logger.Info("runtime is not usable; pods are left as they are", "error", why.Error())
+	} else {
+		select {
+		case <-h.wellOnce:
+		default:
+			close(h.wellOnce)
+		}
+	}
+	h.options.Changed()
+}
+
+// WellOnce is closed when the runtime is well for the first time.
+func (h *Health) WellOnce() <-chan struct{} { return h.wellOnce }
 
 // judge reads the conditions of a status answer. A missing condition is a
 // problem, as is an empty answer.
@@ -135,7 +166,7 @@ func judge(response *runtimeapi.StatusResponse) verdict {
 }
 
 // runtimeErr is RH2; the caller holds the lock.
-func (h *runtimeHealth) runtimeErr(now time.Time) error {
+func (h *Health) runtimeErr(now time.Time) error {
 	switch {
 	case h.lastGood.IsZero() && h.callErr != nil:
 		return fmt.Errorf("the container runtime does not answer: %w", h.callErr)
@@ -148,15 +179,15 @@ func (h *runtimeHealth) runtimeErr(now time.Time) error {
 }
 
 // Runtime returns why the runtime cannot be used, nil if it can.
-func (h *runtimeHealth) Runtime() error {
-	now := h.clock.Now()
+func (h *Health) Runtime() error {
+	now := h.options.Clock.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.runtimeErr(now)
 }
 
 // Network returns why the pod network cannot be used, nil if it can (RH3).
-func (h *runtimeHealth) Network() error {
+func (h *Health) Network() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.verdict.network

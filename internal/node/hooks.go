@@ -1,0 +1,249 @@
+package node
+
+import (
+	"context"
+	cryptorand "crypto/rand"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/internal/backoff"
+	"github.com/podwright/podwright/syncloop/nodehooks"
+)
+
+// The schedule of section 16.
+const (
+	registerRetryMin   = 100 * time.Millisecond
+	registerRetryMax   = 7 * time.Second
+	nodeStatusPeriod   = 10 * time.Second
+	nodeStatusJitter   = 0.04
+	nodeStatusAnyway   = 5 * time.Minute
+	nodeStatusAttempts = 5
+	firstStatusLimit   = 120 * time.Second
+)
+
+// guard calls a hook; a panic is an error (section 16, last line).
+func guard(name string, hook func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%s: panic: %v\n%s", name, p, debug.Stack())
+		}
+	}()
+	if err := hook(); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// NodeState says how the node is.
+type NodeState interface {
+	// Ready returns why the node is not ready for pods, nil if it is.
+	Ready() error
+	// Conditions continues the transition times of last.
+	Conditions(last []v1.NodeCondition) []v1.NodeCondition
+}
+
+// HookOptions configures [NewHooks].
+type HookOptions struct {
+	Hooks nodehooks.Hooks
+	// RuntimeWell is closed when the runtime is well for the first time.
+	RuntimeWell <-chan struct{}
+	State       NodeState
+	Clock       clock.WithTicker
+	Logger      logr.Logger
+}
+
+// Hooks calls the hooks of an agent when they are due.
+type Hooks struct {
+	options HookOptions
+	// changed has room for one: the node's conditions are other ones.
+	changed chan struct{}
+}
+
+// NewHooks returns the caller of an agent's hooks.
+func NewHooks(options HookOptions) *Hooks {
+	if options.Hooks.Rand == nil {
+		var seed [32]byte
+		_, _ = cryptorand.Read(seed[:]) // never fails
+		options.Hooks.Rand = rand.New(rand.NewChaCha8(seed)).Float64
+	}
+	return &Hooks{options: options, changed: make(chan struct{}, 1)}
+}
+
+// Changed has the node's status published soon. It does not block.
+func (h *Hooks) Changed() {
+	select {
+	case h.changed <- struct{}{}:
+	default: // it is about to be looked at
+	}
+}
+
+// Initialise runs the first hook.
+func (h *Hooks) Initialise(ctx context.Context) error {
+	if hook := h.options.Hooks.Initialise; hook != nil {
+		return guard("NodeHooks.Initialise", func() error { return hook(ctx) })
+	}
+	return nil
+}
+
+// Run calls the others until ctx ends.
+func (h *Hooks) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	hooks := h.options.Hooks
+	if hooks.RuntimeReady != nil {
+		wg.Go(func() {
+			if h.untilRuntimeWell(ctx) {
+				h.failed(ctx, guard("NodeHooks.RuntimeReady", func() error { return hooks.RuntimeReady(ctx) }))
+			}
+		})
+	}
+	wg.Go(func() {
+		if !h.register(ctx) {
+			return
+		}
+		if hooks.RenewLease != nil {
+			wg.Go(func() { h.renewLease(ctx) })
+		}
+		if hooks.PublishStatus != nil {
+			h.publish(ctx)
+		}
+	})
+	<-ctx.Done()
+	return nil
+}
+
+// failed logs the error of a hook, if it is one.
+func (h *Hooks) failed(ctx context.Context, err error) {
+	if err != nil && ctx.Err() == nil {
+		h.options.Logger.Error(err, "A hook of the node failed")
+	}
+}
+
+// pause returns false if ctx ended.
+func (h *Hooks) pause(ctx context.Context, d time.Duration) bool {
+	timer := h.options.Clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// untilRuntimeWell returns false if ctx ended.
+func (h *Hooks) untilRuntimeWell(ctx context.Context) bool {
+	select {
+	case <-h.options.RuntimeWell:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// register registers the node; false if ctx ended before that.
+func (h *Hooks) register(ctx context.Context) bool {
+	hook := h.options.Hooks.Register
+	if hook == nil {
+		return ctx.Err() == nil
+	}
+	for delay := registerRetryMin; ; delay = backoff.Next(registerRetryMin, registerRetryMax, delay) {
+		err := guard("NodeHooks.Register", func() error { return hook(ctx) })
+		if err == nil {
+			return true
+		}
+		h.failed(ctx, err)
+		if !h.pause(ctx, delay) {
+			return false
+		}
+	}
+}
+
+// renewLease renews the lease until ctx ends.
+func (h *Hooks) renewLease(ctx context.Context) {
+	for {
+		h.failed(ctx, guard("NodeHooks.RenewLease", func() error {
+			return h.options.Hooks.RenewLease(ctx, nodehooks.LeaseDuration)
+		}))
+		if !h.pause(ctx, nodehooks.LeasePeriod) {
+			return
+		}
+	}
+}
+
+// publish publishes the node's status until ctx ends: as soon as it is ready for the
+// first time, then on schedule and when a condition changes.
+func (h *Hooks) publish(ctx context.Context) {
+	if !h.untilReady(ctx) {
+		return
+	}
+	var last []v1.NodeCondition
+	var at time.Time
+	for {
+		now := h.options.Clock.Now()
+		conditions := h.options.State.Conditions(last)
+		if !sameConditions(conditions, last) || now.Sub(at) >= nodeStatusAnyway {
+			if err := h.publishOnce(ctx, conditions); err != nil {
+				h.failed(ctx, err)
+			} else {
+				last, at = conditions, now
+			}
+		}
+		timer := h.options.Clock.NewTimer(nodeStatusPeriod + time.Duration(h.options.Hooks.Rand()*nodeStatusJitter*float64(nodeStatusPeriod)))
+		select {
+		case <-timer.C():
+		case <-h.changed:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+		timer.Stop()
+	}
+}
+
+// untilReady waits until the node is ready, but not for ever; false if ctx ended.
+func (h *Hooks) untilReady(ctx context.Context) bool {
+	limit := h.options.Clock.NewTimer(firstStatusLimit)
+	defer limit.Stop()
+	for h.options.State.Ready() != nil {
+		select {
+		case <-h.changed:
+		case <-limit.C():
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return ctx.Err() == nil
+}
+
+// publishOnce tries to publish one status.
+func (h *Hooks) publishOnce(ctx context.Context, conditions []v1.NodeCondition) (err error) {
+	for attempt := range nodeStatusAttempts {
+		err = guard("NodeHooks.PublishStatus", func() error {
+			return h.options.Hooks.PublishStatus(ctx, nodehooks.Status{Conditions: slices.Clone(conditions), Attempt: attempt})
+		})
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// sameConditions compares all but heartbeats.
+func sameConditions(a, b []v1.NodeCondition) bool {
+	return slices.EqualFunc(a, b, func(x, y v1.NodeCondition) bool {
+		x.LastHeartbeatTime, y.LastHeartbeatTime = metav1.Time{}, metav1.Time{}
+		return reflect.DeepEqual(x, y)
+	})
+}

@@ -1,0 +1,52 @@
+package nodehooks
+
+import (
+	"context"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Hooks are what an agent does for its node as a whole (spec/syncloop.md 16). Each is
+// optional; the zero value does nothing. The engine calls them on its own goroutines
+// with a context that ends with Run, and they should return soon after it. A hook that
+// panics has failed with an error; neither stops the engine, except for Initialise.
+type Hooks struct {
+	// Initialise runs once, before anything else of Run. Its error ends Run.
+	Initialise func(ctx context.Context) error
+	// RuntimeReady runs once, when the runtime is well for the first time: the place
+	// to start what needs one. An error is logged.
+	RuntimeReady func(ctx context.Context) error
+	// Register makes the node known. It is repeated after 100 ms, doubling up to 7 s,
+	// until it returns nil; never concurrently, and not again after that.
+	Register func(ctx context.Context) error
+	// PublishStatus tells others how the node is, once it is registered: as soon as it
+	// is Ready, and then, looking every 10 s (up to 4 % later), if anything but the
+	// heartbeat changed, and every 5 min anyway. A failed call is repeated at once, up to
+	// 5 attempts in all. See [Status] for what attempts mean.
+	PublishStatus func(ctx context.Context, s Status) error
+	// RenewLease shows others that the node lives, once it is registered: at once and
+	// then every [LeasePeriod], for a lease of the given duration ([LeaseDuration]).
+	RenewLease func(ctx context.Context, duration time.Duration) error
+
+	// Rand returns a number in [0, 1) for the jitter of PublishStatus. It is called from
+	// one goroutine. Nil: a source of its own, with a random seed.
+	Rand func() float64
+}
+
+// Status is how the node is.
+type Status struct {
+	// Conditions are MemoryPressure, DiskPressure and PIDPressure, if the engine watches
+	// the node's resources, and last Ready. LastTransitionTime is filled in.
+	Conditions []v1.NodeCondition
+	// Attempt counts the calls for one status, from 0. On the first a client may read
+	// the node from a cache; after the second has failed it should make new
+	// connections.
+	Attempt int
+}
+
+// The lease of the node.
+const (
+	LeaseDuration = 40 * time.Second
+	LeasePeriod   = LeaseDuration / 4
+)
