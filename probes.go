@@ -76,12 +76,9 @@ func (e *Engine) probed(ctx context.Context, a probe.Announcement) {
 type probeSource struct{ e *Engine }
 
 func (s probeSource) ProbeResults(id runtime.ContainerID) (startup, liveness pods.ProbeResult) {
-	results := map[probe.Result]pods.ProbeResult{
-		probe.Unknown: pods.ProbeUnknown, probe.Success: pods.ProbeSuccess, probe.Failure: pods.ProbeFailure,
-	}
-	startupResult, _ := s.e.probes.Result(probe.Startup, id)
-	livenessResult, _ := s.e.probes.Result(probe.Liveness, id)
-	return results[startupResult], results[livenessResult]
+	startup, _ = s.e.probes.Result(probe.Startup, id)
+	liveness, _ = s.e.probes.Result(probe.Liveness, id)
+	return startup, liveness
 }
 
 // restoreProbes brings a remembered status up to what the probes are remembered to
@@ -97,10 +94,10 @@ func (e *Engine) restoreProbes(r *checkpoint.Record) {
 			if err != nil || list[i].State.Running == nil {
 				continue
 			}
-			if result, has := e.probes.Status(probe.Startup, r.Pod, list[i].Name, id); has && result == probe.Success {
+			if e.probes.Status(probe.Startup, r.Pod, list[i].Name, id) == probe.Success {
 				e.status.SetContainerStartup(r.UID, id, true)
 			}
-			if result, has := e.probes.Status(probe.Readiness, r.Pod, list[i].Name, id); has {
+			if result := e.probes.Status(probe.Readiness, r.Pod, list[i].Name, id); result != probe.None {
 				e.status.SetContainerReadiness(r.UID, id, result == probe.Success)
 			}
 		}

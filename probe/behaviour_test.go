@@ -382,11 +382,11 @@ func TestRestart(t *testing.T) {
 			rec.Facts[probe.Readiness] = probe.Fact{Stored: probe.Success, Last: probe.Success, Run: 7, At: time.Now().Add(-time.Minute)}
 			r.records[cid(id)] = rec
 			// 8.8: before there is a worker.
-			if got, ok := r.m.Status(probe.Readiness, p, "main", cid(id)); !ok || got != probe.Success {
-				t.Fatalf("8.8: %v %v", got, ok)
+			if got := r.m.Status(probe.Readiness, p, "main", cid(id)); got != probe.Success {
+				t.Fatalf("8.8: %v", got)
 			}
-			if got, ok := r.m.Status(probe.Startup, p, "main", cid(id)); !ok || got != probe.Success {
-				t.Fatalf("8.8: %v %v", got, ok)
+			if got := r.m.Status(probe.Startup, p, "main", cid(id)); got != probe.Success {
+				t.Fatalf("8.8: %v", got)
 			}
 			r.set(p, up(id, true, time.Now().Add(-time.Hour)))
 			r.m.AddPod(p)
@@ -448,7 +448,7 @@ func TestRestart(t *testing.T) {
 		if got := r.result(probe.Readiness, "2"); got != "Failure" {
 			t.Errorf("%s", got)
 		}
-		if got, _ := r.m.Status(probe.Readiness, p, "main", cid("3")); got != probe.Unknown {
+		if got := r.m.Status(probe.Readiness, p, "main", cid("3")); got != probe.Unknown {
 			t.Errorf("status of yet another: %v", got)
 		}
 	})

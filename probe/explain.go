@@ -72,30 +72,30 @@ func (s stage) String() string {
 	}
 }
 
-// Status returns what a pod's status is to say of a probe of a running container, and
-// false if the container has no probe of that kind (1.2). It answers before the pod
+// Status returns what a pod's status is to say of a probe of a running container, [None]
+// if the container has no probe of that kind (1.2). It answers before the pod
 // has workers too, from what was kept of the time before a restart (8.8).
-func (m *Manager) Status(kind Kind, pod *v1.Pod, container string, id runtime.ContainerID) (Result, bool) {
+func (m *Manager) Status(kind Kind, pod *v1.Pod, container string, id runtime.ContainerID) Result {
 	c := specOf(pod, container)
 	if c == nil {
-		return Unknown, false
+		return None
 	}
 	p := probesOf(c)[kind]
 	if p == nil {
-		return Unknown, false
+		return None
 	}
 	if r, ok := m.results[kind].get(id); ok {
-		return r, true
+		return r
 	}
 	m.mu.Lock()
 	entry := m.pods[pod.UID]
 	settled := entry != nil && entry.find(container, kind) != nil && !entry.find(container, kind).state.ID.IsZero()
 	m.mu.Unlock()
 	if settled {
-		return Unknown, true // it belongs to another run of the container
+		return Unknown // it belongs to another run of the container
 	}
 	if b := m.before(pod, container, kind, p, timingOf(p).Period, id); b != nil {
-		return b.Result, true
+		return b.Result
 	}
-	return Unknown, true
+	return Unknown
 }

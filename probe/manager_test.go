@@ -66,7 +66,7 @@ func TestWhoIsProbed(t *testing.T) {
 			if got := r.result(k, "1"); got != "none" {
 				t.Errorf("%v: %s", k, got)
 			}
-			if _, ok := r.m.Status(k, p, "main", cid("1")); ok {
+			if got := r.m.Status(k, p, "main", cid("1")); got != probe.None {
 				t.Errorf("%v has a status", k)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/proberesult"
 	"github.com/podwright/podwright/probe/internal/decide"
 	"github.com/podwright/podwright/runtime"
 )
@@ -23,13 +24,14 @@ const (
 
 // Result is what probing knows of a container. The zero value is no clear answer
 // yet.
-type Result = decide.Result
+type Result = proberesult.Result
 
-// Results.
+// Results. None says that the container has no probe of that kind.
 const (
-	Unknown = decide.Unknown
-	Success = decide.Success
-	Failure = decide.Failure
+	Unknown = proberesult.Unknown
+	Success = proberesult.Success
+	Failure = proberesult.Failure
+	None    = proberesult.None
 )
 
 // Fact is what was recorded of one kind of probe of a container.

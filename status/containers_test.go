@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/podwright/podwright/internal/proberesult"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -243,7 +244,7 @@ func TestContainerFields(t *testing.T) {
 
 // TestStartedAndReady: spec/status.md 4.
 func TestStartedAndReady(t *testing.T) {
-	facts := func(startup, readiness ProbeState) *ProbeFacts { return &ProbeFacts{startup, readiness} }
+	facts := func(startup, readiness proberesult.Result) *ProbeFacts { return &ProbeFacts{startup, readiness} }
 	for _, test := range []struct {
 		rule           string
 		old            *v1.ContainerStatus
@@ -251,17 +252,17 @@ func TestStartedAndReady(t *testing.T) {
 		facts          *ProbeFacts
 		started, ready bool
 	}{
-		{rule: "4.1 not running", record: exited("c", 0, 0), facts: facts(ProbeSuccess, ProbeSuccess)},
+		{rule: "4.1 not running", record: exited("c", 0, 0), facts: facts(proberesult.Success, proberesult.Success)},
 		{rule: "4.1 no probes at all", record: record("c", 0, runtime.Running), started: true, ready: true},
-		{rule: "4.1 no probe of this container", record: record("c", 0, runtime.Running), facts: facts(ProbeNone, ProbeNone), started: true, ready: true},
-		{rule: "4.1 startup failed", record: record("c", 0, runtime.Running), facts: facts(ProbeFailure, ProbeSuccess)},
-		{rule: "4.1 startup pending", record: record("c", 0, runtime.Running), facts: facts(ProbePending, ProbeSuccess)},
-		{rule: "4.1 startup pending, was started", old: oldStatus("R", 0), record: record("c", 0, runtime.Running), facts: facts(ProbePending, ProbeSuccess), started: true, ready: true},
-		{rule: "4.1 was started, but another run", old: oldStatus("R", 0), record: record("c", 1, runtime.Running), facts: facts(ProbePending, ProbeSuccess)},
-		{rule: "4.1 result beats what was", old: oldStatus("R", 0), record: record("c", 0, runtime.Running), facts: facts(ProbeFailure, ProbeSuccess)},
-		{rule: "4.2 ready", record: record("c", 0, runtime.Running), facts: facts(ProbeSuccess, ProbeSuccess), started: true, ready: true},
-		{rule: "4.2 readiness pending", record: record("c", 0, runtime.Running), facts: facts(ProbeSuccess, ProbePending), started: true},
-		{rule: "4.2 readiness failed", record: record("c", 0, runtime.Running), facts: facts(ProbeNone, ProbeFailure), started: true},
+		{rule: "4.1 no probe of this container", record: record("c", 0, runtime.Running), facts: facts(proberesult.None, proberesult.None), started: true, ready: true},
+		{rule: "4.1 startup failed", record: record("c", 0, runtime.Running), facts: facts(proberesult.Failure, proberesult.Success)},
+		{rule: "4.1 startup pending", record: record("c", 0, runtime.Running), facts: facts(proberesult.Unknown, proberesult.Success)},
+		{rule: "4.1 startup pending, was started", old: oldStatus("R", 0), record: record("c", 0, runtime.Running), facts: facts(proberesult.Unknown, proberesult.Success), started: true, ready: true},
+		{rule: "4.1 was started, but another run", old: oldStatus("R", 0), record: record("c", 1, runtime.Running), facts: facts(proberesult.Unknown, proberesult.Success)},
+		{rule: "4.1 result beats what was", old: oldStatus("R", 0), record: record("c", 0, runtime.Running), facts: facts(proberesult.Failure, proberesult.Success)},
+		{rule: "4.2 ready", record: record("c", 0, runtime.Running), facts: facts(proberesult.Success, proberesult.Success), started: true, ready: true},
+		{rule: "4.2 readiness pending", record: record("c", 0, runtime.Running), facts: facts(proberesult.Success, proberesult.Unknown), started: true},
+		{rule: "4.2 readiness failed", record: record("c", 0, runtime.Running), facts: facts(proberesult.None, proberesult.Failure), started: true},
 	} {
 		t.Run(test.rule, func(t *testing.T) {
 			in := Input{Pod: newPod(apps("c")), Runtime: view(test.record), Old: &v1.PodStatus{}}

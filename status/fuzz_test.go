@@ -15,6 +15,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"pgregory.net/rapid"
 
+	"github.com/podwright/podwright/internal/proberesult"
 	"github.com/podwright/podwright/internal/restartpolicy"
 	"github.com/podwright/podwright/runtime"
 )
@@ -160,7 +161,7 @@ func (w *world) input() Input {
 	if rapid.Bool().Draw(w.T, "probes") {
 		facts := map[string]ProbeFacts{}
 		for _, name := range w.names() {
-			facts[name] = ProbeFacts{Startup: ProbeState(rapid.IntRange(0, 3).Draw(w.T, "startup")), Readiness: ProbeState(rapid.IntRange(0, 3).Draw(w.T, "readiness"))}
+			facts[name] = ProbeFacts{Startup: proberesult.Result(rapid.IntRange(0, 3).Draw(w.T, "startup")), Readiness: proberesult.Result(rapid.IntRange(0, 3).Draw(w.T, "readiness"))}
 		}
 		in.Probes = func(name string, _ runtime.ContainerID) ProbeFacts { return facts[name] }
 	}

@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podwright/podwright/internal/proberesult"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -81,25 +82,9 @@ type Override struct {
 	DisruptionTarget string
 }
 
-// ProbeState is what probing knows of one container for one kind of probe.
-type ProbeState uint8
-
-// Probe states. The zero value means that nobody probes the container.
-const (
-	// ProbeNone: no probe of this kind runs against the container.
-	ProbeNone ProbeState = iota
-	// ProbePending: a probe is set up and has no result for this container yet.
-	ProbePending
-	// ProbeSuccess: the last decided result was success.
-	ProbeSuccess
-	// ProbeFailure: the last decided result was failure.
-	ProbeFailure
-)
-
-// ProbeFacts is what probing knows of one container.
+// ProbeFacts is what probing knows of one container, in the values of package probe.
 type ProbeFacts struct {
-	Startup   ProbeState
-	Readiness ProbeState
+	Startup, Readiness proberesult.Result
 }
 
 // Generate computes the status of a pod. It is pure: no clock, no lock, no call

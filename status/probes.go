@@ -3,6 +3,7 @@ package status
 import (
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/proberesult"
 	"github.com/podwright/podwright/internal/restartpolicy"
 	"github.com/podwright/podwright/runtime"
 )
@@ -29,7 +30,7 @@ func (g *generator) probed(k kind, c *v1.Container, old, cs *v1.ContainerStatus)
 		cs.Started, cs.Ready = nil, false // 4.3
 		return
 	}
-	var facts ProbeFacts
+	facts := ProbeFacts{Startup: proberesult.None, Readiness: proberesult.None}
 	running := cs.State.Running != nil
 	if running && g.in.Probes != nil {
 		if id, err := runtime.ParseContainerID(cs.ContainerID); err == nil {
@@ -42,21 +43,21 @@ func (g *generator) probed(k kind, c *v1.Container, old, cs *v1.ContainerStatus)
 		cs.Ready = cs.State.Terminated != nil && cs.State.Terminated.ExitCode == 0 // 4.3
 		return
 	}
-	cs.Ready = started && (facts.Readiness == ProbeSuccess || facts.Readiness == ProbeNone) // 4.2
+	cs.Ready = started && (facts.Readiness == proberesult.Success || facts.Readiness == proberesult.None) // 4.2
 }
 
 // started decides for a running container (4.1).
-func (g *generator) started(probe ProbeState, old, cs *v1.ContainerStatus) bool {
+func (g *generator) started(probe proberesult.Result, old, cs *v1.ContainerStatus) bool {
 	switch probe {
-	case ProbeSuccess:
+	case proberesult.Success:
 		return true
-	case ProbeFailure:
+	case proberesult.Failure:
 		return false
 	}
 	if old != nil && old.Started != nil && *old.Started && old.ContainerID == cs.ContainerID && old.State.Running != nil {
 		return true
 	}
-	return probe == ProbeNone
+	return probe == proberesult.None
 }
 
 // boolPointer points to value, through the old pointer if it can.

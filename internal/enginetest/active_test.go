@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/status"
 )
@@ -47,7 +48,7 @@ func TestActiveContainers(t *testing.T) {
 			Pod: pod, Now: now,
 			Runtime: &runtime.PodStatus{UID: pod.UID, Sandboxes: tc.sandboxes, Containers: []*runtime.ContainerStatus{side, tc.app}},
 			Probes: func(string, runtime.ContainerID) status.ProbeFacts {
-				return status.ProbeFacts{Startup: status.ProbePending}
+				return status.ProbeFacts{Startup: probe.Unknown}
 			},
 		})
 		if got.Phase != tc.want {

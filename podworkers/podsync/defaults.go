@@ -23,8 +23,8 @@ func (noProbes) AddPod(*v1.Pod)                   {}
 func (noProbes) StopLivenessAndStartup(types.UID) {}
 func (noProbes) RemovePod(types.UID)              {}
 func (noProbes) Observed(*v1.Pod, *v1.PodStatus)  {}
-func (noProbes) Status(probe.Kind, *v1.Pod, string, runtime.ContainerID) (probe.Result, bool) {
-	return probe.Unknown, false
+func (noProbes) Status(probe.Kind, *v1.Pod, string, runtime.ContainerID) probe.Result {
+	return probe.None
 }
 
 // asDesired grants every pod what it asks for.

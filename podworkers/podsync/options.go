@@ -73,7 +73,7 @@ type Prober interface {
 	RemovePod(uid types.UID)
 	// Observed tells of a new status of the pod.
 	Observed(pod *v1.Pod, status *v1.PodStatus)
-	Status(kind probe.Kind, pod *v1.Pod, container string, id runtime.ContainerID) (probe.Result, bool)
+	Status(kind probe.Kind, pod *v1.Pod, container string, id runtime.ContainerID) probe.Result
 }
 
 // Allocations grants pods their CPU and memory (spec/runtime.md 21);

@@ -63,17 +63,12 @@ func (s *Syncer) store(pod *v1.Pod, in status.Input) (v1.PodStatus, error) {
 
 // probeFacts tells the status generator what the probes know of a pod's containers.
 func (s *Syncer) probeFacts(pod *v1.Pod) func(container string, id runtime.ContainerID) status.ProbeFacts {
-	fact := func(k probe.Kind, container string, id runtime.ContainerID) status.ProbeState {
-		r, has := s.o.Probes.Status(k, pod, container, id)
-		switch {
-		case !has:
-			return status.ProbeNone
-		case r == probe.Failure:
-			return status.ProbeFailure
-		case r == probe.Success && !s.o.Records.ProbeUnwritten(k, id):
-			return status.ProbeSuccess
+	fact := func(k probe.Kind, container string, id runtime.ContainerID) probe.Result {
+		r := s.o.Probes.Status(k, pod, container, id)
+		if r == probe.Success && s.o.Records.ProbeUnwritten(k, id) {
+			return probe.Unknown
 		}
-		return status.ProbePending
+		return r
 	}
 	return func(container string, id runtime.ContainerID) status.ProbeFacts {
 		return status.ProbeFacts{

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/proberesult"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -33,16 +34,8 @@ type Reader interface {
 	Read(ctx context.Context, uid types.UID) (*runtime.PodStatus, error)
 }
 
-// ProbeResult is what a probe last said.
-type ProbeResult uint8
-
-// Probe results. The zero value means that the probe has not given a clear
-// answer yet.
-const (
-	ProbeUnknown ProbeResult = iota
-	ProbeSuccess
-	ProbeFailure
-)
+// ProbeResult is what a probe last said, in the values of package probe.
+type ProbeResult = proberesult.Result
 
 // ProbeSource knows the latest probe results of a container. It is called from
 // many goroutines and must not block.

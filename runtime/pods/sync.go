@@ -68,9 +68,7 @@ func (m *Manager) probeResults(pod *v1.Pod, status *runtime.PodStatus) map[runti
 				continue
 			}
 			startup, liveness := m.options.Probes.ProbeResults(record.ID)
-			out[record.ID] = actions.Probes{
-				Startup: actions.ProbeResult(startup), Liveness: actions.ProbeResult(liveness),
-			}
+			out[record.ID] = actions.Probes{Startup: startup, Liveness: liveness}
 		}
 	}
 	return out

@@ -16,6 +16,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/podwright/podwright/internal/proberesult"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/runtime/pods"
@@ -87,7 +88,7 @@ func (p probeSource) ProbeResults(id runtime.ContainerID) (startup, liveness pod
 			return r[0], r[1]
 		}
 	}
-	return pods.ProbeUnknown, pods.ProbeUnknown
+	return proberesult.Unknown, proberesult.Unknown
 }
 
 // spec/runtime.md 6.7, 16.1: a failed probe kills with the probe's own grace, and
@@ -111,7 +112,7 @@ func TestLivenessFailure(t *testing.T) {
 					o.Probes = probeSource{by: results, view: func() *runtime.PodStatus { return w.read(pod) }}
 				})
 				w.settle(pod)
-				results["app"] = [2]pods.ProbeResult{pods.ProbeUnknown, pods.ProbeFailure}
+				results["app"] = [2]pods.ProbeResult{proberesult.Unknown, proberesult.Failure}
 				if r := w.sync(pod); r.Err != nil || len(r.Starts) != 1 {
 					t.Fatalf("%+v", r)
 				}

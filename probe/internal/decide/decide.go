@@ -14,6 +14,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/podwright/podwright/internal/proberesult"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -44,26 +45,14 @@ func (k Kind) String() string {
 }
 
 // Result is what probing knows of a container.
-type Result uint8
+type Result = proberesult.Result
 
-// Results. The zero value is no clear answer yet.
+// Results.
 const (
-	Unknown Result = iota
-	Success
-	Failure
+	Unknown = proberesult.Unknown
+	Success = proberesult.Success
+	Failure = proberesult.Failure
 )
-
-// String returns the result as people see it.
-func (r Result) String() string {
-	switch r {
-	case Success:
-		return "Success"
-	case Failure:
-		return "Failure"
-	default:
-		return "Unknown"
-	}
-}
 
 // Initial is the result of a container nothing is known of (section 1).
 func Initial(k Kind) Result {

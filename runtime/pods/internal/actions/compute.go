@@ -5,6 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/proberesult"
 	"github.com/podwright/podwright/internal/restartpolicy"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods/internal/meta"
@@ -158,9 +159,9 @@ func runningApp(in Input, c *v1.Container, record *runtime.ContainerStatus) (rea
 		results = in.Probes[record.ID]
 	}
 	switch {
-	case c.LivenessProbe != nil && results.Liveness == ProbeFailure:
+	case c.LivenessProbe != nil && results.Liveness == proberesult.Failure:
 		reason = LivenessProbe
-	case c.StartupProbe != nil && results.Startup == ProbeFailure:
+	case c.StartupProbe != nil && results.Startup == proberesult.Failure:
 		reason = StartupProbe
 	case in.resize(record.ID) == ResizeRestart:
 		return Resized, true

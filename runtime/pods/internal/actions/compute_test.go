@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/proberesult"
 	"github.com/podwright/podwright/runtime/pods/internal/actions"
 )
 
@@ -198,10 +199,10 @@ func TestInit(t *testing.T) {
 func TestSidecars(t *testing.T) {
 	startup := func(p *v1.Pod) { p.Spec.InitContainers[0].StartupProbe = &v1.Probe{} }
 	liveness := func(p *v1.Pod) { p.Spec.InitContainers[0].LivenessProbe = &v1.Probe{} }
-	result := func(startup, liveness actions.ProbeResult) map[string]actions.Probes {
+	result := func(startup, liveness proberesult.Result) map[string]actions.Probes {
 		return map[string]actions.Probes{"s": {Startup: startup, Liveness: liveness}}
 	}
-	const unknown, success, failure = actions.ProbeUnknown, actions.ProbeSuccess, actions.ProbeFailure
+	const unknown, success, failure = proberesult.Unknown, proberesult.Success, proberesult.Failure
 	check(t, []row{
 		{rule: "6.5 running: next", pod: pod(always, "s* i", "a"), status: "s0:ready s=running", want: "start i"},
 		{rule: "6.5 last: done", pod: pod(always, "i s*", "a"), status: "s0:ready i=exited:0 s=running", want: "start a"},
@@ -227,10 +228,10 @@ func TestApps(t *testing.T) {
 	probes := func(p *v1.Pod) {
 		p.Spec.Containers[0].LivenessProbe, p.Spec.Containers[0].StartupProbe = &v1.Probe{}, &v1.Probe{}
 	}
-	result := func(startup, liveness actions.ProbeResult) map[string]actions.Probes {
+	result := func(startup, liveness proberesult.Result) map[string]actions.Probes {
 		return map[string]actions.Probes{"a": {Startup: startup, Liveness: liveness}}
 	}
-	const unknown, success, failure = actions.ProbeUnknown, actions.ProbeSuccess, actions.ProbeFailure
+	const unknown, success, failure = proberesult.Unknown, proberesult.Success, proberesult.Failure
 	check(t, []row{
 		{rule: "6.6 init not done", pod: pod(always, "i", "a"), status: "s0:ready i=running a=exited:1"},
 		{rule: "6.7 edge 6: changed under Never", pod: pod(never, "", "a"), status: "s0:ready a=changed", want: "kill a ContainerChanged+, start a"},

@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 
+	"github.com/podwright/podwright/internal/proberesult"
 	"github.com/podwright/podwright/internal/restartpolicy"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods/internal/actions"
@@ -256,8 +257,8 @@ func (m *model) probe() {
 		}
 		if rapid.IntRange(0, 2).Draw(m.t, "result") > 0 {
 			m.probes[c.ID] = actions.Probes{
-				Startup:  actions.ProbeResult(rapid.IntRange(0, 2).Draw(m.t, "startup")),
-				Liveness: actions.ProbeResult(rapid.IntRange(0, 2).Draw(m.t, "liveness")),
+				Startup:  proberesult.Result(rapid.IntRange(0, 2).Draw(m.t, "startup")),
+				Liveness: proberesult.Result(rapid.IntRange(0, 2).Draw(m.t, "liveness")),
 			}
 		}
 		if rapid.IntRange(0, 4).Draw(m.t, "resize") == 0 {

@@ -5,6 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/proberesult"
 	"github.com/podwright/podwright/internal/restartpolicy"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods/internal/meta"
@@ -128,9 +129,9 @@ func (w *initWalk) sidecar(i int, c *v1.Container, record *runtime.ContainerStat
 	}
 	if probed && c.StartupProbe != nil {
 		switch results.Startup {
-		case ProbeUnknown:
+		case proberesult.Unknown:
 			return
-		case ProbeFailure:
+		case proberesult.Failure:
 			w.kill(i, c, record, StartupProbe)
 			return
 		}
@@ -139,7 +140,7 @@ func (w *initWalk) sidecar(i int, c *v1.Container, record *runtime.ContainerStat
 	switch {
 	case meta.Changed(c, record):
 		w.kill(i, c, record, Changed)
-	case probed && c.LivenessProbe != nil && results.Liveness == ProbeFailure:
+	case probed && c.LivenessProbe != nil && results.Liveness == proberesult.Failure:
 		w.kill(i, c, record, LivenessProbe)
 	default:
 		w.resize(i, c, record)

@@ -3,22 +3,13 @@ package actions
 import (
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/proberesult"
 	"github.com/podwright/podwright/runtime"
-)
-
-// ProbeResult is what a probe last said. The zero value is no clear answer yet.
-type ProbeResult uint8
-
-// Probe results.
-const (
-	ProbeUnknown ProbeResult = iota
-	ProbeSuccess
-	ProbeFailure
 )
 
 // Probes are the latest results for one container.
 type Probes struct {
-	Startup, Liveness ProbeResult
+	Startup, Liveness proberesult.Result
 }
 
 // Input is everything the decision depends on. It is only read.

@@ -5,6 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/proberesult"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods/internal/actions"
 )
@@ -20,7 +21,7 @@ func TestResize(t *testing.T) {
 		}
 	}
 	failed := func(name string) map[string]actions.Probes {
-		return map[string]actions.Probes{name: {Liveness: actions.ProbeFailure}}
+		return map[string]actions.Probes{name: {Liveness: proberesult.Failure}}
 	}
 	check(t, []row{
 		{rule: "6.7 in place", pod: pod(always, "", "a b"), status: "s0:ready a=running b=running", want: "resize b", resizes: map[string]actions.Resize{"b": place}},
