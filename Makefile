@@ -6,7 +6,7 @@ MODULES  := . examples tools
 RACE     ?= -race
 MANIFESTS ?= examples/manifests
 
-.PHONY: help run test unit e2e lint bench verify fmt explore torture crash crash-containerd probes-kill mutate-podworkers spec-coverage rewrites faults-pleg bench-idle build clean leak-hunt api
+.PHONY: help run test unit e2e lint bench verify fmt explore torture crash crash-containerd probes-kill mutate-podworkers spec-coverage rewrites faults-pleg bench-idle build clean leak-hunt api deletions faults-hour marathon flake
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | expand -t 22
@@ -47,8 +47,8 @@ fmt: ## format everything
 bench: ## all benchmarks, benchstat-ready on standard output
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
-explore: ## explore the worker state machine without a depth limit (stop it when you like)
-	$(GO) test ./podworkers/internal/machine -run TestExplore -v -timeout 0 -explore.depth=0
+explore: ## explore the worker state machine without a depth limit, up to STATES per pair (stop it when you like)
+	$(GO) test ./podworkers/internal/machine -run TestExplore -v -timeout 0 -explore.depth=0 -explore.states=$(or $(STATES),0)
 
 torture: ## do random things to an agent on a real containerd for TORTURE (10m)
 	cd examples && $(GO) test $(RACE) -tags containerd ./nodeagent -run TestContainerdTorture -v -timeout 0 -torture.for=$(or $(TORTURE),10m) -torture.steps=60
@@ -84,6 +84,18 @@ spec-coverage: ## rules of docs/spec that no test names
 faults-pleg: ## every fault of events and runtime calls with 110 pods, as a table (a minute or two)
 	@mkdir -p bin; PODWRIGHT_FAULTS=full $(GO) test -count=1 -run '^(TestFaultMatrix|TestHungStatus)$$' -v ./internal/enginetest >bin/faults-pleg.log 2>&1; code=$$?; \
 	  grep -v -e '^=== ' -e '^    --- PASS' bin/faults-pleg.log; exit $$code
+
+faults-hour: ## the fault matrix of the PLEG, each cell for a virtual hour (minutes)
+	$(GO) test -count=1 -timeout 0 -run '^TestFaultMatrix$$' -v ./pleg -faults.hour
+
+deletions: ## 10,000 pods deleted at a random moment of a pull that hangs (a minute)
+	$(GO) test -count=1 -timeout 0 -run '^TestDeleteDuringPull$$' ./internal/enginetest
+
+marathon: ## every long run above and below, one after the other, with a table at the end (most of a day)
+	@tools/ci/marathon.sh
+
+flake: ## every test COUNT (50) times in random order, alone and beside a CPU hog (hours); PACKAGES, RUN, E2E=1 choose
+	@tools/ci/flake.sh
 
 bench-idle: ## CPU of nodeagent with 100 idle pods on a private containerd, as root (some minutes); KUBELET_CPU_SECONDS_PER_MINUTE=2.22 shows a kubelet's beside it
 	cd examples && NODEAGENT_IDLE_PODS=$${NODEAGENT_IDLE_PODS:-100} $(GO) test -count=1 -timeout 30m -tags containerd -run '^TestIdleCPU$$' -v ./nodeagent
