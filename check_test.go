@@ -5,6 +5,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/podwright/podwright/runtime/fake"
+	"github.com/podwright/podwright/syncloop"
+	"github.com/podwright/podwright/syncloop/source"
 )
 
 // userOptions are the options of each part that a user may set, by group of Config.
@@ -106,4 +110,18 @@ func setAnything(v reflect.Value) bool {
 		return false
 	}
 	return true
+}
+
+// minimalEngine returns an engine on a fake runtime that is not started.
+func minimalEngine(t *testing.T) *Engine {
+	t.Helper()
+	rt := fake.New(fake.Options{})
+	e, err := New(Config{
+		Runtime: rt, Images: rt, RootDir: t.TempDir(), Node: Node{Name: "n1"},
+		Sources: []syncloop.Source{source.NewChannel(source.ChannelOptions{NodeName: "n1"})},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
 }

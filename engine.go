@@ -1,10 +1,8 @@
 package podwright
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"sync"
 
 	"go.opentelemetry.io/otel/metric"
@@ -246,127 +244,9 @@ func (e *Engine) buildLoop(meter func(string) metric.Meter) error {
 	return err
 }
 
-// Run brings the pods to their desired state and keeps them there until ctx
-// ends, Drain is called, or every source is closed. It returns when every
-// goroutine it started has ended; the pods keep running. It returns nil for an
-// end that was asked for, else what went wrong. A second call returns
-// [ErrRunning]; a RootDir, or a LogDir outside of it, that another engine has as its own
-// gives an error that wraps [ErrInUse].
-func (e *Engine) Run(ctx context.Context) error {
-	e.mu.Lock()
-	if e.started {
-		e.mu.Unlock()
-		return ErrRunning
-	}
-	e.started = true
-	e.mu.Unlock()
-	defer close(e.stopped)
-
-	lock, err := dirlock.Acquire(e.config.RootDir)
-	if err != nil {
-		return fmt.Errorf("podwright: %w", err)
-	}
-	defer lock.Release()
-	unlockLogs, err := e.lockLogs()
-	if err != nil {
-		return fmt.Errorf("podwright: %w", err)
-	}
-	defer unlockLogs()
-	defer e.changes.Close()
-	if err := e.hooks.Initialise(ctx); err != nil {
-		return fmt.Errorf("podwright: %w", err)
-	}
-	if err := e.resizer.prepare(); err != nil {
-		return fmt.Errorf("podwright: %w", err)
-	}
-	return e.run(ctx)
-}
-
-// lockLogs keeps other engines off a folder for logs that is not below RootDir: each
-// would take the other's logs for those of gone pods (ND8).
-func (e *Engine) lockLogs() (unlock func(), err error) {
-	if inside, err := filepath.Rel(e.config.RootDir, e.config.Storage.LogDir); err == nil && filepath.IsLocal(inside) {
-		return func() {}, nil
-	}
-	lock, err := dirlock.Acquire(e.config.Storage.LogDir)
-	if err != nil {
-		return nil, err
-	}
-	return func() { _ = lock.Release() }, nil
-}
-
-// run starts the parts and stops them in order: first what brings new work, then
-// the work, then what the work reads from and reports to.
-func (e *Engine) run(ctx context.Context) error {
-	base := context.WithoutCancel(ctx)
-	ended := make(chan error, 17)
-	if err := e.load(base); err != nil {
-		e.config.Observe.Logger.Error(err, "no pod is set up")
-	}
-	keeper := start(base, ended, "checkpoint", e.keep)
-	sender := start(base, ended, "status", e.status.Run)
-	reader := start(base, ended, "pleg", e.pleg.Run)
-	health := start(base, ended, "health", e.health.Run)
-	probes := start(base, ended, "probe", e.probes.Run)
-	workers := start(base, ended, "workers", e.workers.Run)
-	rotator := start(base, ended, "log rotation", e.rotator.Run)
-	reaper := start(base, ended, "removal of dead containers", e.reaper.Run)
-	resizer := start(base, ended, "resizing", e.resizer.run)
-	cgroups := start(base, ended, "removal of cgroups", e.cgroupRemover.run)
-	images := start(base, ended, "collection of images", e.runImageGC)
-	evictor := start(base, ended, "eviction", e.runEviction)
-	hooks := start(base, ended, "node hooks", e.hooks.Run)
-	deadlines := start(base, ended, "deadlines", e.syncer.Run)
-	mirrors := start(base, ended, "mirror pods", e.mirrors.Run)
-	loop := start(base, nil, "loop", e.loop.Run)
-	announce := start(base, nil, "ready", e.announce)
-
-	var err error
-	var d *drain
-	select {
-	case <-ctx.Done():
-	case err = <-ended:
-	case <-loop.done:
-		err = loop.err
-	case d = <-e.drains:
-	}
-	announce.stop()
-	err = errors.Join(err, hooks.stop(), evictor.stop())
-	if stopErr := loop.stop(); err == nil && stopErr != nil && !errors.Is(stopErr, context.Canceled) {
-		err = stopErr
-	}
-	if d != nil {
-		d.result <- e.stopPods(ctx, d)
-	}
-	err = errors.Join(err, workers.stop(), probes.stop(), mirrors.stop(), deadlines.stop(), resizer.stop(), reaper.stop(), rotator.stop(), cgroups.stop(), images.stop())
-	e.flush(base)
-	return errors.Join(err, health.stop(), reader.stop(), sender.stop(), keeper.stop())
-}
-
 // Ready is closed once the runtime has been read completely and every source has
 // been heard: from then on Pods shows everything there is.
 func (e *Engine) Ready() <-chan struct{} { return e.ready }
-
-// announce closes ready when the engine is.
-func (e *Engine) announce(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return nil
-	case <-e.loop.ReadyC():
-	}
-	for after := runtime.Stamp(0); !e.pleg.Synced(); after = e.pleg.Stamp() {
-		// Any pod does: what is waited for is a list, then the readings of the
-		// pods in it.
-		if _, err := e.pleg.GetNewerThan(ctx, "", after); err != nil {
-			return nil
-		}
-		if err := e.pleg.Relist(ctx); err != nil && ctx.Err() != nil {
-			return nil
-		}
-	}
-	close(e.ready)
-	return nil
-}
 
 // Healthy returns nil if the engine can do its work, else every reason why not,
 // joined: the runtime does not answer or is not ready, the loop is stuck, a source
