@@ -12,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cleanup/eviction"
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime/pods"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/status/checkpoint"
-	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/admission"
 )
 
@@ -135,7 +135,7 @@ func (e *Engine) ending(pod *v1.Pod) bool {
 		return false
 	}
 	s, _ := e.status.Get(pod.UID)
-	return terminal(s.Phase) || e.workers.IsPodTerminationRequested(pod.UID)
+	return podinfo.Terminal(s.Phase) || e.workers.IsPodTerminationRequested(pod.UID)
 }
 
 // active returns the pod with what it was granted, and whether it has a place on the
@@ -145,7 +145,7 @@ func (e *Engine) active(pod *v1.Pod) (*v1.Pod, bool) {
 		return nil, false
 	}
 	s, _ := e.status.Get(pod.UID)
-	if (terminal(pod.Status.Phase) || terminal(s.Phase)) && !e.workers.IsPodTerminationRequested(pod.UID) {
+	if (podinfo.Terminal(pod.Status.Phase) || podinfo.Terminal(s.Phase)) && !e.workers.IsPodTerminationRequested(pod.UID) {
 		return nil, false
 	}
 	return e.resizer.allocations.Allocated(pod), true
@@ -187,7 +187,7 @@ func (e *Engine) rejected(pod *v1.Pod, v admission.Verdict) {
 func (j *journal) judged(pod *v1.Pod, verdict checkpoint.Admission) {
 	j.keeper.Ensure(pod.UID, func(r *checkpoint.Record) checkpoint.Class {
 		r.Namespace, r.Name, r.Generation = pod.Namespace, pod.Name, pod.Generation
-		r.Source, r.ConfigHash = pod.Annotations[syncloop.AnnotationSource], pod.Annotations[syncloop.AnnotationHash]
+		r.Source, r.ConfigHash = pod.Annotations[podinfo.AnnotationSource], pod.Annotations[podinfo.AnnotationHash]
 		r.Pod, r.Unwanted = stored(pod), false
 		r.Admission = &verdict
 		return checkpoint.Durable

@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/metric/noop"
-	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/status/checkpoint"
 )
@@ -64,7 +64,7 @@ func (c *Config) complete() error {
 // completeParts fills in the defaults that differ from those of the parts.
 func (c *Config) completeParts() {
 	if c.Observe.Events == nil {
-		c.Observe.Events = noEvents{}
+		c.Observe.Events = podinfo.DiscardEvents{}
 	}
 	if c.Observe.MeterProvider == nil {
 		c.Observe.MeterProvider = noop.NewMeterProvider()
@@ -248,8 +248,3 @@ func writable(dir string) error {
 func diskFault(err error) bool {
 	return errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EIO)
 }
-
-// noEvents drops events.
-type noEvents struct{}
-
-func (noEvents) Eventf(apiruntime.Object, string, string, string, ...any) {}

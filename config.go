@@ -2,12 +2,8 @@ package podwright
 
 import (
 	"github.com/go-logr/logr"
-	"go.opentelemetry.io/otel/metric"
-	v1 "k8s.io/api/core/v1"
-	apiruntime "k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/utils/clock"
-
 	"github.com/podwright/podwright/cleanup"
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/probe"
@@ -18,14 +14,16 @@ import (
 	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/mirror"
 	"github.com/podwright/podwright/syncloop/nodehooks"
+	"go.opentelemetry.io/otel/metric"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
 )
 
-// EventRecorder takes the events of pods, in the shape of client-go's recorder.
-// object is a *v1.Pod, or a *v1.ObjectReference to one (with a field path if a
-// container is meant) or to the node. Eventf is called from many goroutines and must not block.
-type EventRecorder interface {
-	Eventf(object apiruntime.Object, eventtype, reason, messageFmt string, args ...any)
-}
+// EventRecorder takes the events of pods and of the node, in the shape of client-go's
+// recorder. object is a *v1.Pod, or a *v1.ObjectReference to one (with a field path if a
+// container is meant) or to the node. Eventf is called from many goroutines and must not
+// block.
+type EventRecorder = podinfo.EventRecorder
 
 // Config configures an [Engine]. Runtime, Images, Sources, and RootDir are
 // required; every other field has a useful zero value. [New] copies the Config, but

@@ -10,11 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cleanup/eviction"
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods"
-	"github.com/podwright/podwright/status"
-	"github.com/podwright/podwright/syncloop/admission"
 )
 
 // Eviction stops pods when the node runs out of memory, disk or process IDs, and pods
@@ -51,7 +50,7 @@ func (e *Engine) buildEviction(meter metric.Meter) error {
 		}
 		if c.Pods.Cgroups != nil {
 			options.PodCgroup = func(pod *v1.Pod) (string, error) {
-				return c.Pods.Cgroups.Parent(pods.PodCgroup{UID: pod.UID, Class: status.QOSClass(pod)})
+				return c.Pods.Cgroups.Parent(pods.PodCgroup{UID: pod.UID, Class: podinfo.QoS(pod)})
 			}
 		}
 		var err error
@@ -61,7 +60,7 @@ func (e *Engine) buildEviction(meter metric.Meter) error {
 	}
 	var err error
 	e.evictor, err = eviction.New(eviction.Options{
-		Stats: stats, Killer: evictions{e}, Pods: e.evictable, Class: status.QOSClass, Requests: admission.PodRequests,
+		Stats: stats, Killer: evictions{e}, Pods: e.evictable, Class: podinfo.QoS, Requests: podinfo.Requests,
 		Critical: c.Eviction.Critical, Volumes: e.limitedVolumes, Reclaim: e.reclaim, Changed: e.hooks.Changed,
 		Policy: c.Eviction.Policy, NodeName: c.Node.Name, Recorder: c.Observe.Events, Clock: c.Clock,
 		Logger: c.Observe.Logger.WithName("eviction"), Meter: meter,
@@ -111,7 +110,7 @@ func (e *Engine) evictable() []*v1.Pod {
 	var out []*v1.Pod
 	for _, p := range e.loop.Store().Pods() {
 		s, ok := e.status.Get(p.UID)
-		if !ok || terminal(s.Phase) || e.workers.IsPodTerminationRequested(p.UID) {
+		if !ok || podinfo.Terminal(s.Phase) || e.workers.IsPodTerminationRequested(p.UID) {
 			continue
 		}
 		if _, known := e.workers.Explain(p.UID); !known {

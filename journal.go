@@ -13,11 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/status/checkpoint"
-	"github.com/podwright/podwright/syncloop"
 )
 
 // causeTimeout is how long a termination waits for a disk that does not take its
@@ -71,7 +71,7 @@ func (j *journal) meet(pod *v1.Pod) (first bool) {
 			r.Pod, r.Unwanted, class = wanted, false, checkpoint.Lazy
 		}
 		r.Namespace, r.Name, r.Generation = pod.Namespace, pod.Name, pod.Generation
-		r.Source, r.ConfigHash = pod.Annotations[syncloop.AnnotationSource], pod.Annotations[syncloop.AnnotationHash]
+		r.Source, r.ConfigHash = pod.Annotations[podinfo.AnnotationSource], pod.Annotations[podinfo.AnnotationHash]
 		if r.Admission == nil {
 			r.Admission, class = &checkpoint.Admission{At: j.clock.Now()}, checkpoint.Durable
 		}
@@ -123,7 +123,7 @@ func (j *journal) Record(ctx context.Context, uid types.UID, f podworkers.Facts)
 		return nil
 	case ctx.Err() != nil:
 		return err
-	case !f.TerminationRequested && pod != nil && critical(pod):
+	case !f.TerminationRequested && pod != nil && podinfo.Static(pod) && podinfo.Critical(pod):
 		// CK8: a node without its most important pods is worse off than one that
 		// remembers nothing of them.
 		j.logger.Error(err, "critical static pod runs without a checkpoint", "uid", uid)
@@ -164,7 +164,7 @@ func noteFacts(r *checkpoint.Record, pod *v1.Pod, f podworkers.Facts, now time.T
 	class := checkpoint.Unchanged
 	if pod != nil && r.Name == "" {
 		r.Namespace, r.Name, r.Pod = pod.Namespace, pod.Name, stored(pod)
-		r.Source, r.ConfigHash = pod.Annotations[syncloop.AnnotationSource], pod.Annotations[syncloop.AnnotationHash]
+		r.Source, r.ConfigHash = pod.Annotations[podinfo.AnnotationSource], pod.Annotations[podinfo.AnnotationHash]
 	}
 	if r.Admission == nil {
 		r.Admission, class = &checkpoint.Admission{At: now}, checkpoint.Durable
@@ -324,12 +324,6 @@ func newerThanKept(c checkpoint.Container, id string) bool {
 		}
 	}
 	return true
-}
-
-// critical reports whether the node cannot do without a pod.
-func critical(pod *v1.Pod) bool {
-	return syncloop.IsStatic(pod) &&
-		(pod.Spec.PriorityClassName == "system-node-critical" || pod.Spec.PriorityClassName == "system-cluster-critical")
 }
 
 // Previous returns old, or, if containers of the pod were started and the runtime has

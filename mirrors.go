@@ -4,7 +4,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podwright/podwright/syncloop"
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/syncloop/mirror"
 )
 
@@ -50,14 +50,14 @@ func (m orphanedMirrors) OrphanedMirrors() []types.NamespacedName {
 }
 
 func (m orphanedMirrors) StaticTerminating(name types.NamespacedName) bool {
-	return m.e.workers.IsPodForMirrorPodTerminatingByFullName(name.Name + "_" + name.Namespace)
+	return m.e.workers.IsPodForMirrorPodTerminatingByFullName(podinfo.FullName(name.Namespace, name.Name))
 }
 
 func (m orphanedMirrors) DeleteMirror(name types.NamespacedName) { m.e.mirrors.Orphaned(name) }
 
 // observed tells the status manager what an API has of a pod (spec/status.md 8.1).
 func (e *Engine) observed(pod *v1.Pod) {
-	if syncloop.IsMirror(pod) || !syncloop.IsStatic(pod) {
+	if podinfo.Mirror(pod) || !podinfo.Static(pod) {
 		e.status.ObservePod(pod)
 	}
 }

@@ -140,8 +140,3 @@ func explainContainer(c *v1.ContainerStatus) ContainerExplanation {
 	}
 	return out
 }
-
-// terminal reports whether a phase is final.
-func terminal(phase v1.PodPhase) bool {
-	return phase == v1.PodSucceeded || phase == v1.PodFailed
-}

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cleanup/eviction"
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/podworkers"
-	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/admission"
 	"github.com/podwright/podwright/syncloop/preemption"
@@ -23,7 +23,7 @@ func (e *Engine) criticalPod(pod *v1.Pod) bool {
 	if c := e.config.Eviction; c != nil && c.Critical != nil {
 		return c.Critical(pod)
 	}
-	return eviction.ByPriority(pod)
+	return podinfo.Critical(pod)
 }
 
 // reasonPreempting is that of pods that had to make room, preemptedMessage what people
@@ -92,7 +92,7 @@ var _ syncloop.Rememberer = (*preempting)(nil)
 // decided reports whether nobody will judge the pod: it was judged before, or ends.
 func (p *preempting) decided(pod *v1.Pod) bool {
 	_, known, err := (verdicts{p.e}).Verdict(pod.UID)
-	return known || err != nil || pod.DeletionTimestamp != nil || terminal(pod.Status.Phase) || p.e.ending(pod)
+	return known || err != nil || pod.DeletionTimestamp != nil || podinfo.Terminal(pod.Status.Phase) || p.e.ending(pod)
 }
 
 // places returns the pods that have a place on the node, and those of them that were not
@@ -103,7 +103,7 @@ func (p *preempting) places(others iter.Seq[*v1.Pod]) (all, staying []preemption
 		if !active || p.e.loop.Withheld(o.UID) {
 			continue
 		}
-		place := preemption.Pod{Pod: granted, Class: status.QOSClass(granted), Critical: p.e.criticalPod(o)}
+		place := preemption.Pod{Pod: granted, Class: podinfo.QoS(granted), Critical: p.e.criticalPod(o)}
 		all = append(all, place)
 		if !p.going[o.UID] {
 			staying = append(staying, place)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/backoff"
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/status"
@@ -158,7 +159,7 @@ func podOf(r *checkpoint.Record) *v1.Pod {
 	}
 	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{
 		UID: r.UID, Namespace: r.Namespace, Name: r.Name, Generation: r.Generation,
-		Annotations: map[string]string{syncloop.AnnotationSource: r.Source, syncloop.AnnotationHash: r.ConfigHash},
+		Annotations: map[string]string{podinfo.AnnotationSource: r.Source, podinfo.AnnotationHash: r.ConfigHash},
 	}}
 }
 
@@ -231,7 +232,7 @@ func (e *Engine) announceRecovery(report Recovery) {
 	if len(report.Bad) > 0 {
 		kind = v1.EventTypeWarning
 	}
-	e.config.Observe.Events.Eventf(&v1.ObjectReference{Kind: "Node", APIVersion: "v1", Name: e.config.Node.Name, UID: types.UID(e.config.Node.Name)},
+	e.config.Observe.Events.Eventf(podinfo.NodeReference(e.config.Node.Name),
 		kind, "Recovered", "%s", report.String())
 }
 
@@ -259,7 +260,7 @@ func (e *Engine) sight(options podworkers.UpdateOptions) []podworkers.UpdateOpti
 		e.journal.meet(pod)
 		return all
 	}
-	if r.Terminal() && !terminal(pod.Status.Phase) {
+	if r.Terminal() && !podinfo.Terminal(pod.Status.Phase) {
 		ended := *pod
 		ended.Status = *r.Status
 		all[0].Pod = &ended
@@ -272,7 +273,7 @@ func (e *Engine) sight(options podworkers.UpdateOptions) []podworkers.UpdateOpti
 	if left := r.Termination.RemainingGrace(e.config.Clock.Now()); left > 0 {
 		kill.Kill.GracePeriodSeconds = &left
 	}
-	if !r.Terminal() && !r.Termination.Evicted && syncloop.IsStatic(pod) && pod.DeletionTimestamp == nil {
+	if !r.Terminal() && !r.Termination.Evicted && podinfo.Static(pod) && pod.DeletionTimestamp == nil {
 		// It was removed and has come back: its next life begins after this end.
 		again := all[0]
 		again.Type = podworkers.Create

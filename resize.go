@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime/pods"
 )
@@ -83,7 +84,7 @@ func (e *Engine) activePods() []*v1.Pod {
 	}
 	out := make([]*v1.Pod, 0, len(known))
 	for uid, p := range known {
-		if s, ok := e.status.Get(uid); !ok || !terminal(s.Phase) {
+		if s, ok := e.status.Get(uid); !ok || !podinfo.Terminal(s.Phase) {
 			out = append(out, p)
 		}
 	}

@@ -16,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/durable"
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/status/checkpoint"
-	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/admission"
 	"github.com/podwright/podwright/syncloop/shutdown"
 )
@@ -222,7 +222,7 @@ func (e *Engine) settle(ctx context.Context, report *ShutdownReport) {
 		if p.Released && !p.Acknowledged {
 			p.Problem = fmt.Sprintf("a sink has not taken the final status: %v", err)
 		}
-		if pod, ok := e.loop.Store().Get(p.UID); ok && p.Released && syncloop.IsStatic(pod) && endedByShutdown(&s) {
+		if pod, ok := e.loop.Store().Get(p.UID); ok && p.Released && podinfo.Static(pod) && endedByShutdown(&s) {
 			if err := e.pods.RemovePod(ctx, p.UID); err != nil {
 				p.Problem = fmt.Sprintf("its containers could not be removed: %v", err)
 			}
@@ -245,13 +245,13 @@ func endedByShutdown(s *v1.PodStatus) bool {
 // begunAnew reports whether a remembered end of a pod is none: nobody would make a
 // static pod again that ended, or was turned away, because the node did.
 func begunAnew(pod *v1.Pod, r *checkpoint.Record) bool {
-	return r.Terminal() && syncloop.IsStatic(pod) && (endedByShutdown(r.Status) || r.Status.Reason == admission.ReasonShutdown)
+	return r.Terminal() && podinfo.Static(pod) && (endedByShutdown(r.Status) || r.Status.Reason == admission.ReasonShutdown)
 }
 
 // turnedAway reports whether a static pod was refused only because its node was about
 // to stop.
 func turnedAway(r *checkpoint.Record) bool {
-	return r.Admission.Refused && r.Admission.Reason == admission.ReasonShutdown && r.Pod != nil && syncloop.IsStatic(r.Pod)
+	return r.Admission.Refused && r.Admission.Reason == admission.ReasonShutdown && r.Pod != nil && podinfo.Static(r.Pod)
 }
 
 // shutdownFile keeps the times of the last shutdown, below RootDir.

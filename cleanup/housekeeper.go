@@ -17,6 +17,7 @@ import (
 
 	"github.com/podwright/podwright/internal/complaint"
 	"github.com/podwright/podwright/internal/instrument"
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -322,7 +323,7 @@ func (h *Housekeeper) known(in *Input) {
 	var ended []types.UID // by their local phase, and with a worker
 	for _, pod := range in.Desired {
 		desired.Insert(pod.UID)
-		if terminal(in.Phases[pod.UID]) && h.workers.Knows(pod.UID) {
+		if podinfo.Terminal(in.Phases[pod.UID]) && h.workers.Knows(pod.UID) {
 			ended = append(ended, pod.UID)
 		}
 	}
@@ -453,8 +454,8 @@ func (h *Housekeeper) carryOut(ctx context.Context, a Action, in *Input) {
 	switch a.Step {
 	case StepRestart:
 		h.workers.Restart(pod)
-		in.Workers[a.PodUID] = Worker{State: WorkerSync, HasConfig: true, Static: isStatic(pod)}
-		h.metrics.restarts.Add(ctx, 1, instrument.Labels("static", static(isStatic(pod))))
+		in.Workers[a.PodUID] = Worker{State: WorkerSync, HasConfig: true, Static: podinfo.Static(pod)}
+		h.metrics.restarts.Add(ctx, 1, instrument.Labels("static", static(podinfo.Static(pod))))
 	case StepFinish:
 		h.workers.Kill(pod)
 	case StepKillOrphan:

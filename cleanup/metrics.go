@@ -8,13 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/instrument"
-)
-
-// annotationSource is the annotation by which a pod names its source; a pod that
-// names another than the API server is static.
-const (
-	annotationSource = "kubernetes.io/config.source"
-	sourceAPI        = "api"
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // metrics are the instruments of sections 3, 4 and 9.
@@ -51,18 +45,13 @@ func static(is bool) string {
 	return ""
 }
 
-func isStatic(pod *v1.Pod) bool {
-	source, ok := pod.Annotations[annotationSource]
-	return ok && source != sourceAPI
-}
-
 // pass writes the gauges of steps 11 and 15.
 func (m *metrics) pass(ctx context.Context, in *Input, plan Plan, mirrors []*v1.Pod) {
 	desired, active := map[string]int64{}, map[string]int64{}
 	for _, pod := range in.Desired {
-		desired[static(isStatic(pod))]++
+		desired[static(podinfo.Static(pod))]++
 		if plan.Active[pod.UID] {
-			active[static(isStatic(pod))]++
+			active[static(podinfo.Static(pod))]++
 		}
 	}
 	for _, s := range []string{"", "true"} {

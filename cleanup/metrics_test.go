@@ -13,6 +13,8 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // meter keeps what is recorded, by name and attributes.
@@ -72,7 +74,7 @@ func TestMetrics(t *testing.T) {
 	m := newMeter()
 	n := newNode(t, func(o *Options) { o.Meter = m })
 	n.want(newPod("a"), newPod("b", fromFile), newPod("ended", fromFile, phase(v1.PodFailed)),
-		newPod("api", func(p *v1.Pod) { p.Annotations = map[string]string{annotationSource: "api"} }))
+		newPod("api", func(p *v1.Pod) { p.Annotations = map[string]string{podinfo.AnnotationSource: "api"} }))
 	n.mirrors = []*v1.Pod{newPod("m")}
 	n.workers["a"] = Worker{HasConfig: true}
 	n.workers["api"] = Worker{HasConfig: true}

@@ -6,6 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -144,14 +145,12 @@ func (p *planner) needsList() string {
 	return "ND11: the list of running pods failed: " + p.in.RunningErr.Error()
 }
 
-func terminal(phase v1.PodPhase) bool { return phase == v1.PodSucceeded || phase == v1.PodFailed }
-
 // active works out which desired pods are active (syncloop.md AD4). The local
 // phase of a pod that was forgotten to begin anew belongs to its old life.
 func (p *planner) active() {
 	for uid, pod := range p.desired {
 		worker, known := p.in.Workers[uid]
-		ended := terminal(pod.Status.Phase) || terminal(p.in.Phases[uid]) && !p.in.Forgotten[uid]
+		ended := podinfo.Terminal(pod.Status.Phase) || podinfo.Terminal(p.in.Phases[uid]) && !p.in.Forgotten[uid]
 		switch {
 		case known && worker.State == WorkerTerminated:
 		case ended && !(known && worker.State == WorkerTerminating):
@@ -187,7 +186,7 @@ func (p *planner) restarts() {
 func (p *planner) finishes() {
 	for uid, pod := range p.desired {
 		if pod.DeletionTimestamp == nil || p.known[uid] || p.running[uid] != nil ||
-			!terminal(pod.Status.Phase) && !terminal(p.in.Phases[uid]) {
+			!podinfo.Terminal(pod.Status.Phase) && !podinfo.Terminal(p.in.Phases[uid]) {
 			continue
 		}
 		p.add(StepFinish, uid, nameOf(pod), "deleted and ended, but without a worker", p.needsList())

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -34,7 +35,7 @@ func phase(phase v1.PodPhase) func(*v1.Pod) {
 	return func(p *v1.Pod) { p.Status.Phase = phase }
 }
 
-func fromFile(p *v1.Pod) { p.Annotations = map[string]string{annotationSource: "file"} }
+func fromFile(p *v1.Pod) { p.Annotations = map[string]string{podinfo.AnnotationSource: "file"} }
 
 func runs(uid string) *runtime.Pod {
 	return &runtime.Pod{UID: types.UID(uid), Name: uid, Namespace: "ns", Sandboxes: []*runtime.Sandbox{{State: runtime.Running}}}

@@ -10,18 +10,14 @@ import (
 	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
-	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime"
 )
 
-// EventRecorder records events about Kubernetes objects for people to read. Its
-// shape is client-go's. Eventf is called with locks held by nobody, from several
-// goroutines, and should not block.
-type EventRecorder interface {
-	Eventf(object apiruntime.Object, eventtype, reason, messageFmt string, args ...any)
-}
+// EventRecorder takes events about pods that the runtime does not describe in time.
+type EventRecorder = podinfo.EventRecorder
 
 // Options configures a [Generator]. The zero value is ready to use.
 type Options struct {

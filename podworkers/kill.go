@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/podworkers/internal/machine"
 )
 
@@ -31,7 +32,7 @@ func (w *Workers) UpdatePod(update UpdateOptions) Outcome {
 			u.Kill.Completion.Result = k.Result
 		}
 	}
-	if pod := update.Pod; pod != nil && w.peeker != nil && (pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed) {
+	if pod := update.Pod; pod != nil && w.peeker != nil && podinfo.Terminal(pod.Status.Phase) {
 		status, err := w.peeker.Peek(pod.UID)
 		u.ViewStopped = err == nil && !status.Running()
 	}

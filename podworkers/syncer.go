@@ -4,9 +4,9 @@ import (
 	"context"
 
 	v1 "k8s.io/api/core/v1"
-	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -181,8 +181,5 @@ type Facts struct {
 	Finished bool
 }
 
-// EventRecorder takes events about pods. It has the shape of client-go's
-// recorder. It is called from many goroutines and must not block for long.
-type EventRecorder interface {
-	Eventf(object apiruntime.Object, eventtype, reason, messageFmt string, args ...any)
-}
+// EventRecorder takes events about pods.
+type EventRecorder = podinfo.EventRecorder

@@ -5,6 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/restartpolicy"
 	"github.com/podwright/podwright/probe/internal/decide"
 	"github.com/podwright/podwright/runtime"
@@ -18,7 +19,7 @@ func (m *Manager) look(w *worker, view View, known bool, now time.Time, seen *de
 	if !known {
 		return l
 	}
-	l.Ended = view.Status.Phase == v1.PodSucceeded || view.Status.Phase == v1.PodFailed
+	l.Ended = podinfo.Terminal(view.Status.Phase)
 	l.Deleting = view.Leaving || view.Pod.DeletionTimestamp != nil
 	c, ok := containerOf(view, w.name)
 	if !ok {

@@ -13,8 +13,9 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
 	v1 "k8s.io/api/core/v1"
-	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // Defaults and limits of section 9.
@@ -27,11 +28,8 @@ const (
 	defaultRecordMaxAge = 5 * time.Minute
 )
 
-// EventRecorder takes events about containers, in the shape of client-go's recorder.
-// Eventf must not block.
-type EventRecorder interface {
-	Eventf(object apiruntime.Object, eventtype, reason, messageFmt string, args ...any)
-}
+// EventRecorder takes events about containers whose probes fail.
+type EventRecorder = podinfo.EventRecorder
 
 // DialFunc connects to an address that a probe of pod asks for.
 type DialFunc func(ctx context.Context, pod *v1.Pod, network, address string) (net.Conn, error)
@@ -160,7 +158,7 @@ func (o *Options) fill() {
 		o.Handler = func(Target) Handler { return nil }
 	}
 	if o.Events == nil {
-		o.Events = noEvents{}
+		o.Events = podinfo.DiscardEvents{}
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -174,8 +172,3 @@ func (o *Options) fill() {
 		o.Meter = noop.NewMeterProvider().Meter("")
 	}
 }
-
-// noEvents drops events.
-type noEvents struct{}
-
-func (noEvents) Eventf(apiruntime.Object, string, string, string, ...any) {}

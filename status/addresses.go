@@ -4,6 +4,8 @@ import (
 	"net/netip"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // addresses sets the host's and the pod's addresses (spec/status.md 6.1-6.3).
@@ -26,7 +28,7 @@ func (g *generator) addresses(s *v1.PodStatus) {
 		}
 		all := append(had, hosts...)
 		pods = onePerFamily(space[1][:0], all, all)
-	case g.in.Terminal || g.pod.DeletionTimestamp != nil || isTerminal(s.Phase):
+	case g.in.Terminal || g.pod.DeletionTimestamp != nil || podinfo.Terminal(s.Phase):
 		// A pod that was stopped keeps the addresses it had (1.4).
 		s.PodIP, s.PodIPs = g.old.PodIP, g.old.PodIPs
 	}

@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/restartpolicy"
 )
 
@@ -49,7 +50,7 @@ func (g *generator) conditions(s *v1.PodStatus, disruption *v1.PodCondition) []v
 			out = append(out, *c)
 		}
 	}
-	if !isTerminal(s.Phase) {
+	if !podinfo.Terminal(s.Phase) {
 		for i := range g.in.Resize {
 			if isResize(g.in.Resize[i].Type) {
 				out = append(out, g.in.Resize[i])

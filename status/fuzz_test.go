@@ -15,6 +15,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"pgregory.net/rapid"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/proberesult"
 	"github.com/podwright/podwright/internal/restartpolicy"
 	"github.com/podwright/podwright/runtime"
@@ -186,7 +187,7 @@ func (w *world) checkMade(in Input, made *v1.PodStatus) {
 	if got := encode(w.T, ptrTo(Generate(other))); !bytes.Equal(got, want) {
 		w.Fatalf("depends on the order of the records:\n%s\n%s", want, got)
 	}
-	if w.old != nil && isTerminal(w.old.Phase) && made.Phase != w.old.Phase && in.Override == nil && !isTerminal(made.Phase) {
+	if w.old != nil && podinfo.Terminal(w.old.Phase) && made.Phase != w.old.Phase && in.Override == nil && !podinfo.Terminal(made.Phase) {
 		w.Fatalf("phase went from %s to %s", w.old.Phase, made.Phase)
 	}
 	w.checkReady(made)
@@ -234,7 +235,7 @@ func (w *world) checkCached(m *Manager) {
 	if old == nil {
 		return
 	}
-	if isTerminal(old.Phase) && now.Phase != old.Phase {
+	if podinfo.Terminal(old.Phase) && now.Phase != old.Phase {
 		w.Fatalf("cached phase went from %s to %s", old.Phase, now.Phase)
 	}
 	if !now.StartTime.Equal(old.StartTime) || now.ObservedGeneration < old.ObservedGeneration {
@@ -275,11 +276,11 @@ func (w *world) isSidecar(name string) bool {
 func (w *world) checkSent(now *v1.PodStatus) {
 	next := merge(w.sent, now, false, rapid.IntRange(0, 4).Draw(w.T, "could run") == 0, metav1.Time{Time: w.now})
 	s := next.status
-	if isTerminal(w.sent.Phase) && s.Phase != w.sent.Phase {
+	if podinfo.Terminal(w.sent.Phase) && s.Phase != w.sent.Phase {
 		w.Fatalf("sent phase went from %s to %s", w.sent.Phase, s.Phase)
 	}
-	if isTerminal(s.Phase) {
-		if !isTerminal(w.sent.Phase) && anyRunning(s) {
+	if podinfo.Terminal(s.Phase) {
+		if !podinfo.Terminal(w.sent.Phase) && anyRunning(s) {
 			w.Fatal("terminal with a running container")
 		}
 		if condition(s, v1.PodReady).Status == v1.ConditionTrue || condition(s, v1.ContainersReady).Status == v1.ConditionTrue {

@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/proberesult"
 	"github.com/podwright/podwright/runtime"
 )
@@ -146,11 +147,11 @@ func newGenerator(in *Input) *generator {
 func (g *generator) phase(s *v1.PodStatus, computed v1.PodPhase) {
 	api := &g.pod.Status
 	s.Phase = computed
-	if !isTerminal(s.Phase) {
+	if !podinfo.Terminal(s.Phase) {
 		switch {
-		case isTerminal(g.old.Phase):
+		case podinfo.Terminal(g.old.Phase):
 			s.Phase = g.old.Phase
-		case isTerminal(api.Phase):
+		case podinfo.Terminal(api.Phase):
 			s.Phase = api.Phase
 		}
 	}
@@ -172,7 +173,7 @@ func (g *generator) phase(s *v1.PodStatus, computed v1.PodPhase) {
 		g.in.Amend(&amended)
 		*s = amended
 	}
-	if isTerminal(api.Phase) && s.Phase != api.Phase {
+	if podinfo.Terminal(api.Phase) && s.Phase != api.Phase {
 		// What the API calls finished is finished in that very way.
 		s.Phase = api.Phase
 		g.keepReason(s)
@@ -211,7 +212,7 @@ func (g *generator) finish(s *v1.PodStatus) {
 	s.ObservedGeneration = max(g.pod.Generation, g.old.ObservedGeneration)
 	s.QOSClass = cmp.Or(g.old.QOSClass, g.pod.Status.QOSClass)
 	if s.QOSClass == "" {
-		s.QOSClass = QOSClass(g.pod)
+		s.QOSClass = podinfo.QoS(g.pod)
 	}
 	s.StartTime = cmp.Or(g.old.StartTime, g.pod.Status.StartTime)
 	if s.StartTime == nil {

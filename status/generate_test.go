@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -174,56 +173,6 @@ func TestFields(t *testing.T) {
 	if s = generate(t, in); !s.StartTime.Time.Equal(t0) {
 		t.Errorf("start %v, want that of the oldest sandbox", s.StartTime)
 	}
-}
-
-// TestQOSClass: spec/runtime.md 13.3.
-func TestQOSClass(t *testing.T) {
-	list := func(cpu, memory string) v1.ResourceList {
-		l := v1.ResourceList{}
-		if cpu != "" {
-			l[v1.ResourceCPU] = resource.MustParse(cpu)
-		}
-		if memory != "" {
-			l[v1.ResourceMemory] = resource.MustParse(memory)
-		}
-		return l
-	}
-	type rr = v1.ResourceRequirements
-	for _, test := range []struct {
-		name      string
-		resources []rr
-		pod       *rr
-		want      v1.PodQOSClass
-	}{
-		{name: "nothing", resources: []rr{{}}, want: v1.PodQOSBestEffort},
-		{name: "zero does not count", resources: []rr{{Requests: list("0", "0")}}, want: v1.PodQOSBestEffort},
-		{name: "equal", resources: []rr{{Requests: list("1", "1Gi"), Limits: list("1000m", "1024Mi")}}, want: v1.PodQOSGuaranteed},
-		{name: "limits alone", resources: []rr{{Limits: list("1", "1Gi")}}, want: v1.PodQOSGuaranteed},
-		{name: "request below limit", resources: []rr{{Requests: list("500m", "1Gi"), Limits: list("1", "1Gi")}}, want: v1.PodQOSBurstable},
-		{name: "zero request below limit", resources: []rr{{Requests: list("0", "1Gi"), Limits: list("1", "1Gi")}}, want: v1.PodQOSBurstable},
-		{name: "no memory limit", resources: []rr{{Requests: list("1", ""), Limits: list("1", "")}}, want: v1.PodQOSBurstable},
-		{name: "request only", resources: []rr{{Requests: list("1", "")}}, want: v1.PodQOSBurstable},
-		{name: "one container without", resources: []rr{{Limits: list("1", "1Gi")}, {}}, want: v1.PodQOSBurstable},
-		{name: "13.2 pod level alone", resources: []rr{{}}, pod: &rr{Limits: list("1", "1Gi")}, want: v1.PodQOSGuaranteed},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			pod := newPod()
-			for i := range test.resources {
-				pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{Resources: test.resources[i]})
-			}
-			pod.Spec.Resources = test.pod
-			if got := QOSClass(pod); got != test.want {
-				t.Errorf("%s, want %s", got, test.want)
-			}
-		})
-	}
-	t.Run("init containers count", func(t *testing.T) {
-		pod := newPod(apps("a"), inits("i"))
-		pod.Spec.Containers[0].Resources = rr{Limits: list("1", "1Gi")}
-		if got := QOSClass(pod); got != v1.PodQOSBurstable {
-			t.Errorf("%s", got)
-		}
-	})
 }
 
 // TestAddresses: spec/status.md 6.1-6.3, 1.4.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -41,7 +42,7 @@ func newPod(options ...podOption) *v1.Pod {
 
 func uid(u types.UID) podOption           { return func(p *v1.Pod) { p.UID = u } }
 func policy(r v1.RestartPolicy) podOption { return func(p *v1.Pod) { p.Spec.RestartPolicy = r } }
-func static(p *v1.Pod)                    { p.Annotations = map[string]string{annotationSource: "file"} }
+func static(p *v1.Pod)                    { p.Annotations = map[string]string{podinfo.AnnotationSource: "file"} }
 func deleted(p *v1.Pod)                   { p.DeletionTimestamp = &metav1.Time{Time: t0} }
 func hostNetwork(p *v1.Pod)               { p.Spec.HostNetwork = true }
 

@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // managed is a manager without sinks on a fake clock.
@@ -343,7 +345,7 @@ func TestTerminatePod(t *testing.T) {
 			later := got
 			later.Message = "late"
 			set(t, m, pod, &later)
-			if list, _ = m.List(); (list[0].Type == Finished) == isStatic(pod) {
+			if list, _ = m.List(); (list[0].Type == Finished) == podinfo.Static(pod) {
 				t.Errorf("after a late status: %+v", list[0])
 			}
 		})

@@ -5,6 +5,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // merged is a status ready to be sent.
@@ -20,7 +22,7 @@ type merged struct {
 // The result shares memory with both.
 func merge(base, ours *v1.PodStatus, others, couldRun bool, now metav1.Time) merged {
 	out := *ours
-	ending := !isTerminal(base.Phase) && isTerminal(ours.Phase)
+	ending := !podinfo.Terminal(base.Phase) && podinfo.Terminal(ours.Phase)
 	held := ending && (couldRun || anyRunning(ours))
 	if held {
 		out.Phase, out.Reason, out.Message = base.Phase, base.Reason, base.Message
@@ -34,7 +36,7 @@ func merge(base, ours *v1.PodStatus, others, couldRun bool, now metav1.Time) mer
 	}
 	out.Conditions = mergeConditions(base, ours, others, ending && !held, now)
 	if others {
-		if isTerminal(base.Phase) {
+		if podinfo.Terminal(base.Phase) {
 			// Finished at the API is finished, in that very way (2.4).
 			out.Phase = base.Phase
 			if ours.Phase != base.Phase {
@@ -46,7 +48,7 @@ func merge(base, ours *v1.PodStatus, others, couldRun bool, now metav1.Time) mer
 		out.ExtendedResourceClaimStatus = base.ExtendedResourceClaimStatus
 		out.NodeAllocatableResourceClaimStatuses = base.NodeAllocatableResourceClaimStatuses
 	}
-	if isTerminal(out.Phase) {
+	if podinfo.Terminal(out.Phase) {
 		unready(&out, now)
 	}
 	return merged{status: &out, held: held}

@@ -3,12 +3,9 @@ package status
 import (
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/restartpolicy"
 )
-
-// annotationSource says where a pod came from; "api" is the API, any other value
-// makes the pod static.
-const annotationSource = "kubernetes.io/config.source"
 
 // Reasons in container states that the engine itself puts there.
 const (
@@ -21,17 +18,6 @@ const (
 	// exitUnknown is the exit code of a container whose real one is lost.
 	exitUnknown = 137
 )
-
-// isStatic reports whether no API knows the pod.
-func isStatic(pod *v1.Pod) bool {
-	source, ok := pod.Annotations[annotationSource]
-	return ok && source != "api"
-}
-
-// isTerminal reports whether a pod in this phase never leaves it.
-func isTerminal(phase v1.PodPhase) bool {
-	return phase == v1.PodSucceeded || phase == v1.PodFailed
-}
 
 // census counts the containers of a pod by what they mean for its phase
 // (spec/status.md 2.1). Ephemeral containers never count.
@@ -50,7 +36,7 @@ type census struct {
 // comes on top. initialized is true if an app container was created in the
 // latest ready sandbox.
 func phaseOf(pod *v1.Pod, status *v1.PodStatus, initialized, terminal bool) v1.PodPhase {
-	n := census{initialized: initialized, terminal: terminal, static: isStatic(pod)}
+	n := census{initialized: initialized, terminal: terminal, static: podinfo.Static(pod)}
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
 		cs := statusOf(status.InitContainerStatuses, i, c.Name)

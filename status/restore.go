@@ -5,6 +5,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // Journal remembers statuses across a restart of the process (spec/status.md 9).
@@ -59,9 +61,9 @@ func (m *Manager) Restore(r Restored) {
 	now := m.options.Clock.Now()
 	e := &entry{
 		uid: r.Pod.UID, pod: r.Pod, status: r.Status, version: max(1, r.Version), finished: r.Finished,
-		changed: now, restored: true, stale: !isTerminal(r.Status.Phase) && !r.Finished,
+		changed: now, restored: true, stale: !podinfo.Terminal(r.Status.Phase) && !r.Finished,
 	}
-	if isTerminal(r.Status.Phase) {
+	if podinfo.Terminal(r.Status.Phase) {
 		e.ended = now
 	}
 	m.pods[e.uid] = e
@@ -99,7 +101,7 @@ func (m *Manager) adopt(e *entry, pod *v1.Pod) {
 		unsent = unsent || d != nil && d.acked < e.version
 	}
 	merged := afterRestart(e.status, &pod.Status, unsent || e.status.ObservedGeneration >= pod.Generation)
-	if isTerminal(merged.Phase) && e.ended.IsZero() {
+	if podinfo.Terminal(merged.Phase) && e.ended.IsZero() {
 		e.ended = m.options.Clock.Now()
 	}
 	if equalStatus(e.status, &merged, messageLimit(pod)) {
@@ -153,7 +155,7 @@ func (m *Manager) Persisted(uid types.UID) {
 func (m *Manager) holdFor(j job) time.Duration {
 	journal := m.options.Journal
 	switch {
-	case journal == nil, !j.finished && !isTerminal(j.status.Phase), journal.Durable(j.entry.uid, j.finished):
+	case journal == nil, !j.finished && !podinfo.Terminal(j.status.Phase), journal.Durable(j.entry.uid, j.finished):
 		return 0
 	case j.finished:
 		return m.options.HoldTerminal - m.options.Clock.Since(j.changed)
@@ -169,7 +171,7 @@ func afterRestart(record, api *v1.PodStatus, preferRecord bool) v1.PodStatus {
 	if empty(api) {
 		return *record
 	}
-	recordEnded, apiEnded := isTerminal(record.Phase), isTerminal(api.Phase)
+	recordEnded, apiEnded := podinfo.Terminal(record.Phase), podinfo.Terminal(api.Phase)
 	base, other := record, api
 	if !recordEnded && (apiEnded || !preferRecord) {
 		base, other = api, record

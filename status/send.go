@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // send is one send as spec/status.md 8.3-8.6 describe it: find out whom the
@@ -64,7 +66,7 @@ var errConflict = errors.New("changed meanwhile")
 // target is whom the status goes to: the pod itself, or at an API the mirror of a
 // static pod. It is false if there is none.
 func (s *sender) target(j job) (PodRef, bool) {
-	if s.reader == nil || !isStatic(j.pod) {
+	if s.reader == nil || !podinfo.Static(j.pod) {
 		return refOf(j.pod), true
 	}
 	if s.manager.options.Mirrors == nil {
@@ -103,7 +105,7 @@ func (s *sender) base(ctx context.Context, j job, target PodRef) (base atSink, k
 		return atSink{}, false, &outcome{err: fmt.Errorf("read %s at %s: %w", target, s.name, err)}
 	case pod == nil:
 		return atSink{}, false, &outcome{result: Gone.String(), outside: true}
-	case pod.UID != target.UID && isStatic(j.pod):
+	case pod.UID != target.UID && podinfo.Static(j.pod):
 		// The mirror pod was replaced under our feet: the next look finds it.
 		return atSink{}, false, &outcome{result: Gone.String(), outside: true}
 	case pod.UID != target.UID:
@@ -115,7 +117,7 @@ func (s *sender) base(ctx context.Context, j job, target PodRef) (base atSink, k
 
 // delete deletes a pod that is finished in every respect (8.6).
 func (s *sender) delete(ctx context.Context, j job, target PodRef, deleting bool, result outcome) outcome {
-	if s.deleter == nil || !deleting || !j.finished || isStatic(j.pod) || !isTerminal(result.stored.Phase) {
+	if s.deleter == nil || !deleting || !j.finished || podinfo.Static(j.pod) || !podinfo.Terminal(result.stored.Phase) {
 		return result
 	}
 	if journal := s.manager.options.Journal; journal != nil && !journal.Durable(j.entry.uid, true) {

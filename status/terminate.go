@@ -5,6 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/restartpolicy"
 )
 
@@ -21,10 +22,10 @@ func (m *Manager) TerminatePod(pod *v1.Pod) error {
 	}
 	s := base.DeepCopy()
 	finalStates(pod, s)
-	if !isStatic(pod) && !isTerminal(s.Phase) {
+	if !podinfo.Static(pod) && !podinfo.Terminal(s.Phase) {
 		s.Phase = v1.PodFailed
 	}
-	if isTerminal(s.Phase) {
+	if podinfo.Terminal(s.Phase) {
 		judgeReadiness(&pod.Spec, s)
 	}
 	return m.update(pod, s, true, true)

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -199,7 +200,7 @@ type remarks []string
 
 // before is the status of a pod nothing is cached of.
 func (m *Manager) before(pod *v1.Pod) *v1.PodStatus {
-	if m.options.Mirrors != nil && isStatic(pod) {
+	if m.options.Mirrors != nil && podinfo.Static(pod) {
 		if mirror := m.options.Mirrors.MirrorOf(pod); mirror != nil {
 			return &mirror.Status
 		}
@@ -210,7 +211,7 @@ func (m *Manager) before(pod *v1.Pod) *v1.PodStatus {
 // updateLocked is update with the lock held. e is nil for a new pod.
 func (m *Manager) updateLocked(pod *v1.Pod, e *entry, old, status *v1.PodStatus, force, finished bool, remarks *remarks) error {
 	if e != nil {
-		if e.finished && !finished && !isStatic(pod) {
+		if e.finished && !finished && !podinfo.Static(pod) {
 			*remarks = append(*remarks, "finished pod got a status as if it were not; it stays finished")
 			finished = true
 		}
@@ -225,7 +226,7 @@ func (m *Manager) updateLocked(pod *v1.Pod, e *entry, old, status *v1.PodStatus,
 		return err
 	}
 	now := m.options.Clock.Now()
-	if isTerminal(old.Phase) && status.Phase != old.Phase {
+	if podinfo.Terminal(old.Phase) && status.Phase != old.Phase {
 		*remarks = append(*remarks, "status would leave a terminal phase; the phase stays")
 	}
 	fresh := completed(pod, old, status, now)
@@ -244,7 +245,7 @@ func (m *Manager) updateLocked(pod *v1.Pod, e *entry, old, status *v1.PodStatus,
 	e.finished = finished
 	e.version++
 	e.changed = now
-	if isTerminal(e.status.Phase) && e.ended.IsZero() {
+	if podinfo.Terminal(e.status.Phase) && e.ended.IsZero() {
 		e.ended = now
 	}
 	m.record(e)
@@ -272,7 +273,7 @@ func (m *Manager) unchanged(pod *v1.Pod, e *entry, status *v1.PodStatus) bool {
 func completed(pod *v1.Pod, old, status *v1.PodStatus, now time.Time) *v1.PodStatus {
 	s := status.DeepCopy()
 	at := metav1.Time{Time: wholeSeconds(now)}
-	if isTerminal(old.Phase) && s.Phase != old.Phase {
+	if podinfo.Terminal(old.Phase) && s.Phase != old.Phase {
 		s.Phase, s.Reason, s.Message = old.Phase, old.Reason, old.Message
 	}
 	for i := range s.Conditions {

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
+
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // newPods returns n pods of a usual size.
@@ -19,7 +21,7 @@ func newPods(n int) []*v1.Pod {
 	for i := range pods {
 		pods[i] = newPod(fmt.Sprintf("%032x", i), fmt.Sprintf("pod-%d", i), func(p *v1.Pod) {
 			p.Labels = map[string]string{"app": "web", "tier": "front"}
-			p.Annotations = map[string]string{"note": "x", AnnotationHash: string(p.UID)}
+			p.Annotations = map[string]string{"note": "x", podinfo.AnnotationHash: string(p.UID)}
 			p.Spec.TerminationGracePeriodSeconds = ptr.To[int64](30)
 			p.Spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}}
 			c := &p.Spec.Containers[0]

@@ -9,6 +9,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // op is the kind of an operation (section 3). Sources only ever send full sets,
@@ -358,8 +360,8 @@ func adopt(pod *v1.Pod, source string, now time.Time) *v1.Pod {
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
 	}
-	pod.Annotations[AnnotationSource] = source
-	pod.Annotations[AnnotationSeen] = now.Format(time.RFC3339Nano)
+	pod.Annotations[podinfo.AnnotationSource] = source
+	pod.Annotations[podinfo.AnnotationSeen] = now.Format(time.RFC3339Nano)
 	return pod
 }
 
@@ -448,5 +450,5 @@ func equalAnnotations(a, b map[string]string) bool {
 
 // localAnnotation reports whether a is ours and not the source's (section 3).
 func localAnnotation(a string) bool {
-	return a == AnnotationSource || a == AnnotationSeen || a == AnnotationMirror
+	return a == podinfo.AnnotationSource || a == podinfo.AnnotationSeen || a == podinfo.AnnotationMirror
 }

@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
+
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // differ drives desired as the mux does, without queue and goroutines.
@@ -76,8 +78,8 @@ func TestSetAfterSet(t *testing.T) {
 		{"M6 labels", []*v1.Pod{a()}, []*v1.Pod{a(func(p *v1.Pod) { p.Labels = map[string]string{"x": "y"} })}, []string{"file UPDATE a"}},
 		{"M6 ordinary annotation, edge 5", []*v1.Pod{a(annotated("x", "1"))}, []*v1.Pod{a(annotated("x", "2"))}, []string{"file UPDATE a"}},
 		{"M6 annotation removed", []*v1.Pod{a(annotated("x", "1"))}, []*v1.Pod{a()}, []string{"file UPDATE a"}},
-		{"M6 local annotations", []*v1.Pod{a()}, []*v1.Pod{a(annotated(AnnotationSource, "x"), annotated(AnnotationSeen, "y"))}, []string{}},
-		{"M6 mirror hash", []*v1.Pod{a(annotated(AnnotationMirror, "1"))}, []*v1.Pod{a(annotated(AnnotationMirror, "2"))}, []string{}},
+		{"M6 local annotations", []*v1.Pod{a()}, []*v1.Pod{a(annotated(podinfo.AnnotationSource, "x"), annotated(podinfo.AnnotationSeen, "y"))}, []string{}},
+		{"M6 mirror hash", []*v1.Pod{a(annotated(podinfo.AnnotationMirror, "1"))}, []*v1.Pod{a(annotated(podinfo.AnnotationMirror, "2"))}, []string{}},
 		{"M6 other metadata, edge 5", []*v1.Pod{a()}, []*v1.Pod{a(func(p *v1.Pod) {
 			p.ResourceVersion = "7"
 			p.OwnerReferences = []metav1.OwnerReference{{Name: "set"}}
@@ -119,9 +121,9 @@ func TestFirstSetIsNeverSilent(t *testing.T) { // M8, edge 1
 
 func TestLocalAnnotations(t *testing.T) { // M5 ADD, M6, SI7
 	d := oneSource()
-	given := newPod("a", "web", annotated("x", "1"), annotated(AnnotationSeen, "forged"))
+	given := newPod("a", "web", annotated("x", "1"), annotated(podinfo.AnnotationSeen, "forged"))
 	added := d.set("file", given)[0].pods[0]
-	want := map[string]string{"x": "1", AnnotationSource: "file", AnnotationSeen: "2026-03-01T12:00:00Z"}
+	want := map[string]string{"x": "1", podinfo.AnnotationSource: "file", podinfo.AnnotationSeen: "2026-03-01T12:00:00Z"}
 	if diff := cmp.Diff(want, added.Annotations); diff != "" {
 		t.Errorf("annotations (-want +got):\n%s", diff)
 	}
@@ -134,7 +136,7 @@ func TestLocalAnnotations(t *testing.T) { // M5 ADD, M6, SI7
 	if added.Annotations["x"] != "1" || added.Spec.Containers[0].Image != "app:1" {
 		t.Error("an update changed the pod of an earlier operation")
 	}
-	if given.Annotations[AnnotationSeen] != "forged" || given.Annotations[AnnotationSource] != "" {
+	if given.Annotations[podinfo.AnnotationSeen] != "forged" || given.Annotations[podinfo.AnnotationSource] != "" {
 		t.Error("the source's own object was changed")
 	}
 }
@@ -160,7 +162,7 @@ func TestRemovedAndAddedAgainIsNew(t *testing.T) { // edge 10, SI7
 	if diff := cmp.Diff([]string{"file ADD a"}, show(again)); diff != "" {
 		t.Fatalf("(-want +got):\n%s", diff)
 	}
-	if again[0].pods[0].Annotations[AnnotationSeen] == first.Annotations[AnnotationSeen] {
+	if again[0].pods[0].Annotations[podinfo.AnnotationSeen] == first.Annotations[podinfo.AnnotationSeen] {
 		t.Error("the new life was first seen in the old one")
 	}
 }
@@ -356,7 +358,7 @@ func (m *model) apply(t *rapid.T, operations []operation) {
 				if !known || old.source != o.source {
 					t.Fatalf("%s of %s by %s, which it has not added", o.op, p.UID, o.source)
 				}
-				if old.pod.Annotations[AnnotationSeen] != p.Annotations[AnnotationSeen] {
+				if old.pod.Annotations[podinfo.AnnotationSeen] != p.Annotations[podinfo.AnnotationSeen] {
 					t.Fatalf("first-seen of %s changed", p.UID)
 				}
 			}

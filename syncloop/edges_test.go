@@ -12,6 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 func TestRefusalIsAnEvent(t *testing.T) { // M4, edge 7
@@ -108,7 +110,7 @@ func TestSuccessor(t *testing.T) { // PM8, M7, SI10, edge 3, edge 4
 				t.Errorf("%d mirrors look orphaned", len(orphans))
 			}
 		}
-		api.set(newPod("m", "web", annotated(AnnotationMirror, "hash")))
+		api.set(newPod("m", "web", annotated(podinfo.AnnotationMirror, "hash")))
 		l.want(t, "the mirror comes first")
 		file.set(newPod("old", "web"))
 		l.want(t, "the old one", "create old mirror m")

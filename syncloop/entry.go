@@ -3,6 +3,8 @@ package syncloop
 import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // podName is a full name as a map key.
@@ -17,7 +19,7 @@ type claim struct {
 	mirror bool
 }
 
-func claimOf(pod *v1.Pod) claim { return claim{nameOf(pod), IsMirror(pod)} }
+func claimOf(pod *v1.Pod) claim { return claim{nameOf(pod), podinfo.Mirror(pod)} }
 
 // entry is one pod a source wants. pod is what the source said last, emitted what
 // the operations said last: nil if the pod lost to another source. Both are

@@ -8,6 +8,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // handle handles the next pods of a lane, at most limit, and returns how many.
@@ -60,7 +62,7 @@ func (l *Loop) handlePod(ctx context.Context, o op, pod *v1.Pod) {
 	if l.options.Observed != nil {
 		l.options.Observed(pod)
 	}
-	if IsMirror(pod) {
+	if podinfo.Mirror(pod) {
 		if static := l.store.StaticOf(pod); static != nil && o != opReconcile {
 			l.change(ctx, WorkUpdate, static, pod)
 		}
@@ -99,7 +101,7 @@ func (l *Loop) remove(ctx context.Context, pod *v1.Pod) {
 	l.store.Remove(pod.UID)
 	l.door.forget(pod.UID)
 	switch {
-	case IsMirror(pod):
+	case podinfo.Mirror(pod):
 		// The static pod runs on, without this mirror (MC5).
 		if static := l.store.StaticOf(pod); static != nil {
 			l.change(ctx, WorkUpdate, static, nil)

@@ -7,8 +7,9 @@ import (
 	"sync"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // held passes work to the dispatcher, and keeps what must wait: setup while the
@@ -113,7 +114,7 @@ func enqueue(queue []Work, w Work) []Work {
 // never held back.
 func isSetup(w Work) bool {
 	return w.Kind != WorkKill && w.Pod.DeletionTimestamp == nil &&
-		w.Pod.Status.Phase != v1.PodSucceeded && w.Pod.Status.Phase != v1.PodFailed
+		!podinfo.Terminal(w.Pod.Status.Phase)
 }
 
 // gate returns why setup must wait, and accounts for the time it does.

@@ -16,6 +16,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // scripted is a source that does what the test says.
@@ -212,7 +214,7 @@ func TestMirrorPods(t *testing.T) { // section 10, MC5, PM2, SI6, edge 22
 		loop, stop := run(t, l, Options{Sources: []Source{api, file}, Events: events})
 		defer stop()
 		mirror := func(edits ...func(*v1.Pod)) *v1.Pod {
-			return newPod("m", "web", append(edits, annotated(AnnotationMirror, "hash"))...)
+			return newPod("m", "web", append(edits, annotated(podinfo.AnnotationMirror, "hash"))...)
 		}
 
 		api.set(mirror())

@@ -5,22 +5,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	apiruntime "k8s.io/apimachinery/pkg/runtime"
-)
 
-// Annotations that are written on pods locally. They are never compared when a
-// source delivers a pod again (spec/syncloop.md 3).
-const (
-	// AnnotationSource names the source a pod came from. The mux writes it.
-	AnnotationSource = "kubernetes.io/config.source"
-	// AnnotationSeen is the RFC 3339 time, with nanoseconds, at which the pod
-	// was first seen. The mux writes it; it stays while the UID is known (SI7).
-	AnnotationSeen = "kubernetes.io/config.seen"
-	// AnnotationHash identifies the content of a static pod. Sources write it.
-	AnnotationHash = "kubernetes.io/config.hash"
-	// AnnotationMirror marks a mirror pod, the API's twin of a static pod; its
-	// value is the static pod's AnnotationHash.
-	AnnotationMirror = "kubernetes.io/config.mirror"
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // SourceAPI is the name of the source whose pods are not static: the adapter of an API
@@ -34,9 +20,9 @@ const (
 //     again, and its next full list is the truth (A3). It never delivers part of a list.
 //   - It delivers a pod under the UID the API gave it; a new UID under an old name is
 //     another pod (A4). The status it delivers is the API's, mirror pods among the rest
-//     carry [AnnotationMirror].
+//     carry the annotation kubernetes.io/config.mirror.
 //   - It has [PrecedenceAPI].
-const SourceAPI = "api"
+const SourceAPI = podinfo.SourceAPI
 
 // Source delivers the pods that one place desires.
 //
@@ -52,7 +38,7 @@ const SourceAPI = "api"
 // before deliver returns. deliver must not be called after Run has returned;
 // calls from several goroutines are serialised.
 type Source interface {
-	// Name identifies the source, in AnnotationSource too. It never changes,
+	// Name identifies the source, in the annotation kubernetes.io/config.source too. It never changes,
 	// is not empty and is unique within a loop.
 	Name() string
 	// Run delivers sets until ctx ends or the source is closed.
@@ -138,24 +124,5 @@ type SourceStatus struct {
 	Health SourceHealth
 }
 
-// EventRecorder receives events about pods, in the shape of client-go's
-// recorder. Eventf is called from the loop's goroutines and must not block.
-type EventRecorder interface {
-	Eventf(object apiruntime.Object, eventtype, reason, messageFmt string, args ...any)
-}
-
-// FullName returns the name that may exist once on a node: pod name, underscore,
-// namespace.
-func FullName(pod *v1.Pod) string { return pod.Name + "_" + pod.Namespace }
-
-// IsMirror reports whether pod is the API's twin of a static pod.
-func IsMirror(pod *v1.Pod) bool {
-	_, ok := pod.Annotations[AnnotationMirror]
-	return ok
-}
-
-// IsStatic reports whether pod came from a source other than the API.
-func IsStatic(pod *v1.Pod) bool {
-	source, ok := pod.Annotations[AnnotationSource]
-	return ok && source != SourceAPI
-}
+// EventRecorder takes events about pods that sources deliver, and about the sources.
+type EventRecorder = podinfo.EventRecorder

@@ -8,6 +8,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // Store holds the desired pods by UID and by full name, and the mirror pods
@@ -62,7 +64,7 @@ func NewStore() *Store { return &Store{pods: newIndex(), mirrors: newIndex()} }
 func (s *Store) Set(pod *v1.Pod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if IsMirror(pod) {
+	if podinfo.Mirror(pod) {
 		s.mirrors.set(pod)
 	} else {
 		s.pods.set(pod)
@@ -157,7 +159,7 @@ func (s *Store) Translations() map[types.UID]types.UID {
 	defer s.mu.RUnlock()
 	out := map[types.UID]types.UID{}
 	for uid, pod := range s.pods.byUID {
-		if !IsStatic(pod) {
+		if !podinfo.Static(pod) {
 			continue
 		}
 		out[uid] = ""

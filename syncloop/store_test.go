@@ -6,6 +6,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 func uids(pods []*v1.Pod) []types.UID {
@@ -25,7 +27,7 @@ func TestStoreKeepsNamesOfNewerPods(t *testing.T) { // PM8, edge 3, edge 4
 		t.Run(name, func(t *testing.T) {
 			s := NewStore()
 			s.Set(oldPod)
-			s.Set(newPod("m", "web", annotated(AnnotationMirror, "x")))
+			s.Set(newPod("m", "web", annotated(podinfo.AnnotationMirror, "x")))
 			steps(s)
 			if p, ok := s.ByName("default", "web"); !ok || p.UID != "new" {
 				t.Errorf("the name finds %v", p)
@@ -46,7 +48,7 @@ func TestStoreKeepsNamesOfNewerPods(t *testing.T) { // PM8, edge 3, edge 4
 
 func TestStoreIndexes(t *testing.T) { // PM1, PM2, PM3, PM5
 	s := NewStore()
-	mirror := newPod("m", "web", annotated(AnnotationMirror, "x"))
+	mirror := newPod("m", "web", annotated(podinfo.AnnotationMirror, "x"))
 	s.Set(mirror)
 	s.Set(newPod("z", "other"))
 	s.Set(newPod("a", "web"))
@@ -74,11 +76,11 @@ func TestStoreIndexes(t *testing.T) { // PM1, PM2, PM3, PM5
 // TestTranslation: PM4, PM6, PM7. Whichever comes first, a mirror's UID leads to its
 // static pod; a mirror without one is an orphan.
 func TestTranslation(t *testing.T) {
-	static := newPod("a", "web", annotated(AnnotationSource, "file"))
-	alone := newPod("b", "alone", annotated(AnnotationSource, "file"))
-	fromAPI := newPod("c", "api", annotated(AnnotationSource, SourceAPI))
-	mirror := newPod("m", "web", annotated(AnnotationMirror, "x"))
-	orphan := newPod("o", "gone", annotated(AnnotationMirror, "y"))
+	static := newPod("a", "web", annotated(podinfo.AnnotationSource, "file"))
+	alone := newPod("b", "alone", annotated(podinfo.AnnotationSource, "file"))
+	fromAPI := newPod("c", "api", annotated(podinfo.AnnotationSource, SourceAPI))
+	mirror := newPod("m", "web", annotated(podinfo.AnnotationMirror, "x"))
+	orphan := newPod("o", "gone", annotated(podinfo.AnnotationMirror, "y"))
 	for _, order := range [][]*v1.Pod{{static, alone, fromAPI, mirror, orphan}, {orphan, mirror, fromAPI, alone, static}} {
 		s := NewStore()
 		for _, p := range order {
@@ -104,11 +106,11 @@ func TestTranslation(t *testing.T) {
 
 func TestNames(t *testing.T) { // section 3
 	pod := newPod("a", "web")
-	if got := FullName(pod); got != "web_default" {
+	if got := podinfo.FullName(pod.Namespace, pod.Name); got != "web_default" {
 		t.Errorf("full name %q", got)
 	}
-	if IsStatic(pod) || IsStatic(newPod("a", "web", annotated(AnnotationSource, SourceAPI))) ||
-		!IsStatic(newPod("a", "web", annotated(AnnotationSource, "file"))) {
+	if podinfo.Static(pod) || podinfo.Static(newPod("a", "web", annotated(podinfo.AnnotationSource, SourceAPI))) ||
+		!podinfo.Static(newPod("a", "web", annotated(podinfo.AnnotationSource, "file"))) {
 		t.Error("static is who comes from another source than the API")
 	}
 }

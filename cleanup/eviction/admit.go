@@ -41,16 +41,3 @@ func toleratesMemoryPressure(t v1.Toleration) bool {
 	}
 	return false
 }
-
-// ByPriority reports whether a pod's priority, or priority class, makes it one that
-// the node needs: 2000000000 or more. Static pods are judged alike; on a node without
-// an API server all pods are static.
-func ByPriority(pod *v1.Pod) bool {
-	if pod.Spec.Priority != nil {
-		return *pod.Spec.Priority >= systemCritical
-	}
-	return pod.Spec.PriorityClassName == "system-node-critical" || pod.Spec.PriorityClassName == "system-cluster-critical"
-}
-
-// systemCritical is the least priority of a critical pod.
-const systemCritical = 2_000_000_000

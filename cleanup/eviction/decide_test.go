@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/podwright/podwright/cleanup/eviction"
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 func pod(name string, edits ...func(*v1.Pod)) *v1.Pod {
@@ -230,7 +231,7 @@ func TestAdmit(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			ok, text := eviction.Admit(test.pressure, test.pod, test.class, eviction.ByPriority(test.pod))
+			ok, text := eviction.Admit(test.pressure, test.pod, test.class, podinfo.Critical(test.pod))
 			if ok != test.want || ok != (text == "") {
 				t.Errorf("admitted %v (%q), want %v", ok, text, test.want)
 			}

@@ -12,11 +12,11 @@ import (
 	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel/metric"
 	v1 "k8s.io/api/core/v1"
-	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/internal/instrument"
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // Reason is that of evicted pods, and of pods refused under pressure.
@@ -44,10 +44,8 @@ type Killer interface {
 	Finished(uid types.UID) bool
 }
 
-// EventRecorder takes events, in the shape of client-go's recorder. It must not block.
-type EventRecorder interface {
-	Eventf(object apiruntime.Object, eventtype, reason, messageFmt string, args ...any)
-}
+// EventRecorder takes events about evicted pods and about the node.
+type EventRecorder = podinfo.EventRecorder
 
 // Options configures a [Manager]. Stats, Killer, Pods and Class are required. None of
 // the functions may call back into the manager, except for Pressure and Admit.
@@ -62,7 +60,7 @@ type Options struct {
 	// Requests: nothing.
 	Class    func(pod *v1.Pod) v1.PodQOSClass
 	Requests func(pod *v1.Pod) v1.ResourceList
-	// Critical pods are never evicted. Nil: [ByPriority].
+	// Critical pods are never evicted. Nil: system-critical priority decides.
 	Critical func(pod *v1.Pod) bool
 	// Volumes returns the pod's folders that have a limit. Nil: none.
 	Volumes func(pod *v1.Pod) []Volume
@@ -115,7 +113,7 @@ func New(o Options) (*Manager, error) {
 		o.Requests = func(*v1.Pod) v1.ResourceList { return nil }
 	}
 	if o.Critical == nil {
-		o.Critical = ByPriority
+		o.Critical = podinfo.Critical
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -233,7 +231,7 @@ func (m *Manager) passNode(ctx context.Context, b Breach) (*v1.Pod, error) {
 	var candidates []Candidate
 	var problems []error
 	for _, pod := range m.options.Pods() {
-		if m.options.Critical(pod) || ended(pod) {
+		if m.options.Critical(pod) || podinfo.Terminal(pod.Status.Phase) {
 			continue
 		}
 		usage, err := m.options.Stats.Pod(ctx, pod, b.Signal)
@@ -277,7 +275,7 @@ func (m *Manager) passLocal(ctx context.Context) (*v1.Pod, error) {
 		return nil, nil
 	}
 	for _, pod := range m.options.Pods() {
-		if m.options.Critical(pod) || ended(pod) {
+		if m.options.Critical(pod) || podinfo.Terminal(pod.Status.Phase) {
 			continue
 		}
 		for _, v := range m.options.Volumes(pod) {
@@ -320,15 +318,10 @@ func Amend(reason, message string) func(*v1.PodStatus) {
 	}
 }
 
-// ended reports whether nothing of the pod will run any more.
-func ended(pod *v1.Pod) bool {
-	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
-}
-
 func (m *Manager) event(kind, reason, format string, args ...any) {
 	if m.options.Recorder == nil {
 		return
 	}
-	node := &v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: m.options.NodeName, UID: types.UID(m.options.NodeName)}
+	node := podinfo.NodeReference(m.options.NodeName)
 	m.options.Recorder.Eventf(node, kind, reason, format, args...)
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel/metric"
 	v1 "k8s.io/api/core/v1"
-	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/internal/instrument"
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/timing"
 )
 
@@ -41,11 +41,8 @@ type Containers interface {
 	ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error)
 }
 
-// EventRecorder takes events about the node, in the shape of client-go's recorder. It
-// must not block.
-type EventRecorder interface {
-	Eventf(object apiruntime.Object, eventtype, reason, messageFmt string, args ...any)
-}
+// EventRecorder takes events about the node.
+type EventRecorder = podinfo.EventRecorder
 
 // Options configures a [Collector].
 type Options struct {
@@ -324,7 +321,7 @@ func (c *Collector) left(ctx context.Context, r *Report) {
 
 func (c *Collector) event(reason, format string, args ...any) {
 	if c.options.Recorder != nil {
-		node := &v1.ObjectReference{Kind: "Node", APIVersion: "v1", Name: c.options.NodeName}
+		node := podinfo.NodeReference(c.options.NodeName)
 		c.options.Recorder.Eventf(node, v1.EventTypeWarning, reason, format, args...)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/mirror"
@@ -60,7 +61,7 @@ func TestMirrorPods(t *testing.T) {
 		}).start()
 		twin := func() error {
 			pods, _ := api.Pods()
-			if len(pods) != 1 || pods[0].Annotations[syncloop.AnnotationMirror] == "" || pods[0].DeletionTimestamp != nil {
+			if len(pods) != 1 || pods[0].Annotations[podinfo.AnnotationMirror] == "" || pods[0].DeletionTimestamp != nil {
 				return fmt.Errorf("%d pods at the API", len(pods))
 			}
 			return nil

@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/status"
@@ -55,7 +56,7 @@ func (s *Syncer) block(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus
 		}
 	}
 	in := s.input(pod, view, false, func(st *v1.PodStatus) {
-		if !terminal(st.Phase) {
+		if !podinfo.Terminal(st.Phase) {
 			st.Phase, st.Reason, st.Message = v1.PodPending, v.Reason, v.Message
 		}
 	})
@@ -64,7 +65,7 @@ func (s *Syncer) block(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus
 	if err != nil {
 		return podworkers.SyncResult{}, err
 	}
-	if terminal(published.Phase) {
+	if podinfo.Terminal(published.Phase) {
 		return podworkers.SyncResult{Acted: acted, Terminal: true}, nil
 	}
 	return podworkers.SyncResult{}, retryError{

@@ -4,17 +4,11 @@ import (
 	"context"
 
 	v1 "k8s.io/api/core/v1"
-	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/runtime"
 )
-
-// noEvents drops events.
-type noEvents struct{}
-
-func (noEvents) Eventf(apiruntime.Object, string, string, string, ...any) {}
 
 // noProbes probes nothing.
 type noProbes struct{}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/runtime"
@@ -180,7 +181,7 @@ func (o *Options) setDefaults() {
 		o.Clock = clock.RealClock{}
 	}
 	if o.Events == nil {
-		o.Events = noEvents{}
+		o.Events = podinfo.DiscardEvents{}
 	}
 	if o.Probes == nil {
 		o.Probes = noProbes{}

@@ -8,10 +8,10 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods"
-	"github.com/podwright/podwright/syncloop"
 )
 
 // maxResets bounds how often one sync starts over because the whole pod was reset
@@ -54,13 +54,13 @@ func (s *Syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v
 	if err != nil {
 		return podworkers.SyncResult{}, err
 	}
-	if terminal(published.Phase) {
+	if podinfo.Terminal(published.Phase) {
 		return podworkers.SyncResult{Terminal: true}, nil
 	}
 	if ended, err := s.expire(pod, view, &published); ended || err != nil {
 		return podworkers.SyncResult{Terminal: ended}, err
 	}
-	if syncloop.IsStatic(desired) && desired.DeletionTimestamp == nil {
+	if podinfo.Static(desired) && desired.DeletionTimestamp == nil {
 		s.o.Mirrors.Want(desired)
 	}
 	if v := s.judge(pod); !v.Admitted() {
@@ -92,7 +92,7 @@ func (s *Syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v
 	if err := errors.Join(retryAt(result), err, publishErr); err != nil {
 		return podworkers.SyncResult{Acted: result.Acted}, err
 	}
-	return podworkers.SyncResult{Acted: result.Acted, Terminal: terminal(published.Phase)}, nil
+	return podworkers.SyncResult{Acted: result.Acted, Terminal: podinfo.Terminal(published.Phase)}, nil
 }
 
 // allocate gives the pod the resources it may have now, and publishes what was decided
@@ -131,11 +131,6 @@ func (s *Syncer) act(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus, 
 		}
 		view = fresh
 	}
-}
-
-// terminal reports whether a phase is final.
-func terminal(phase v1.PodPhase) bool {
-	return phase == v1.PodSucceeded || phase == v1.PodFailed
 }
 
 // retryError is the error of a sync that is held by a back-off with a known end.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
 )
@@ -26,7 +27,7 @@ func (s *Syncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, view *runt
 	if err != nil {
 		return err
 	}
-	if !terminal(published.Phase) { // a pod that has finished is not shown as being stopped
+	if !podinfo.Terminal(published.Phase) { // a pod that has finished is not shown as being stopped
 		s.stopping.add(pod)
 	}
 	s.o.Probes.StopLivenessAndStartup(pod.UID)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods/internal/resize"
 )
@@ -113,7 +114,7 @@ func NewAllocations(o AllocationOptions) (*Allocations, error) {
 		o.Clock = clock.RealClock{}
 	}
 	if o.Events == nil {
-		o.Events = noEvents{}
+		o.Events = podinfo.DiscardEvents{}
 	}
 	return &Allocations{options: o, pods: map[types.UID]*allocation{}}, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime/pods/internal/criconfig"
 	"github.com/podwright/podwright/runtime/pods/internal/objects"
 	"github.com/podwright/podwright/runtime/pods/internal/poddir"
@@ -65,18 +66,12 @@ func (st *starting) services() ([]criconfig.Variable, error) {
 	var all []*v1.Service
 	for _, namespace := range namespaces {
 		list, synced := lister.Services(namespace)
-		if !synced && !isStatic(st.pod) {
+		if !synced && !podinfo.Static(st.pod) {
 			return nil, errors.New("services have not yet been read at least once, cannot construct envs")
 		}
 		all = append(all, list...)
 	}
 	return criconfig.ServiceVariables(st.pod, all), nil
-}
-
-// isStatic tells pods that no API server knows.
-func isStatic(pod *v1.Pod) bool {
-	source, ok := pod.Annotations["kubernetes.io/config.source"]
-	return ok && source != "api"
 }
 
 // envSources reads for one environment.

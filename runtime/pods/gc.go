@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods/internal/poddir"
@@ -116,7 +117,7 @@ func (p *GCPolicy) choice() sweep.Policy {
 func (m *Manager) GarbageCollect(ctx context.Context, policy GCPolicy) (GCReport, error) {
 	report, err := m.garbageCollect(ctx, policy)
 	if err != nil && ctx.Err() == nil {
-		node := &v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: m.options.NodeName, UID: types.UID(m.options.NodeName)}
+		node := podinfo.NodeReference(m.options.NodeName)
 		m.options.Events.Eventf(node, v1.EventTypeWarning, "ContainerGCFailed", "%s", err.Error())
 	}
 	return report, err

@@ -12,21 +12,17 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
 	v1 "k8s.io/api/core/v1"
-	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/proberesult"
 	"github.com/podwright/podwright/runtime"
 )
 
-// EventRecorder receives the events of pods. It has the shape of client-go's
-// recorder. object is a *v1.ObjectReference to the pod, with a field path for a
-// container's event. Eventf is called from many goroutines at once and must not
-// block.
-type EventRecorder interface {
-	Eventf(object k8sruntime.Object, eventtype, reason, messageFmt string, args ...any)
-}
+// EventRecorder takes the events of pods. object is a *v1.ObjectReference, with a field
+// path if a container is meant.
+type EventRecorder = podinfo.EventRecorder
 
 // Reader reads one pod fresh from the runtime. [runtime.View] is one; an engine
 // passes a reader that also publishes what it read.
@@ -252,7 +248,7 @@ func (o *Options) complete() error {
 		o.Rand = rand.New(rand.NewSource(o.Clock.Now().UnixNano()))
 	}
 	if o.Events == nil {
-		o.Events = noEvents{}
+		o.Events = podinfo.DiscardEvents{}
 	} else if !o.EveryEvent {
 		o.Events = newAggregator(o.Events, o.Clock)
 	}
@@ -264,8 +260,3 @@ func (o *Options) complete() error {
 	}
 	return errors.Join(problems...)
 }
-
-// noEvents drops every event.
-type noEvents struct{}
-
-func (noEvents) Eventf(k8sruntime.Object, string, string, string, ...any) {}

@@ -8,11 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime/pods/internal/criconfig"
 )
 
 func podCgroup(pod *v1.Pod) PodCgroup {
-	return PodCgroup{UID: pod.UID, Class: criconfig.QoS(pod)}
+	return PodCgroup{UID: pod.UID, Class: podinfo.QoS(pod)}
 }
 
 // cgroupResources is what a pod's cgroup is set to (spec/runtime.md 13.4).
@@ -92,7 +93,7 @@ func (m *Manager) DestroyCgroup(ctx context.Context, uid types.UID) error {
 func BurstableShares(list []*v1.Pod) int64 {
 	var milli int64
 	for _, pod := range list {
-		if criconfig.QoS(pod) == v1.PodQOSBurstable {
+		if podinfo.QoS(pod) == v1.PodQOSBurstable {
 			// Bounded, so that no sum of requests can wrap around.
 			milli += min(criconfig.PodTotals(pod).MilliCPURequest, 1<<32)
 		}

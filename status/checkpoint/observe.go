@@ -6,6 +6,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // reasonUnknown is the reason of an end that nobody saw: a guess.
@@ -20,7 +22,7 @@ const reasonRestartAll = "RestartingAllContainers"
 // container, newest two.
 func (r *Record) Observe(status *v1.PodStatus, version uint64) Class {
 	next := Protect(r, status)
-	ended := (next.Phase == v1.PodSucceeded || next.Phase == v1.PodFailed) && !r.Terminal()
+	ended := podinfo.Terminal(next.Phase) && !r.Terminal()
 	same := r.Status != nil && equality.Semantic.DeepEqual(r.Status, next)
 	if same && r.Version == version {
 		return Unchanged

@@ -7,6 +7,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // Record is what must be known of one pod after the agent was killed
@@ -173,7 +175,7 @@ type End struct {
 
 // Terminal reports whether the record's phase is final.
 func (r *Record) Terminal() bool {
-	return r.Status != nil && (r.Status.Phase == v1.PodSucceeded || r.Status.Phase == v1.PodFailed)
+	return r.Status != nil && podinfo.Terminal(r.Status.Phase)
 }
 
 // Acked returns what a sink has, zero if nothing is known.

@@ -8,10 +8,10 @@ import (
 	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel/metric"
 	v1 "k8s.io/api/core/v1"
-	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/instrument"
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // Memory keeps verdicts over a restart (AD5). It is called by one goroutine at a
@@ -25,11 +25,8 @@ type Memory interface {
 	Remember(pod *v1.Pod, v Verdict) error
 }
 
-// EventRecorder takes events about pods, in the shape of client-go's recorder. It
-// must not block.
-type EventRecorder interface {
-	Eventf(object apiruntime.Object, eventtype, reason, messageFmt string, args ...any)
-}
+// EventRecorder takes events about refused pods.
+type EventRecorder = podinfo.EventRecorder
 
 // Options configures a [Gate]. The zero value admits every pod.
 type Options struct {
@@ -141,7 +138,7 @@ func (g *Gate) tell(ctx context.Context, pod *v1.Pod, v Verdict) {
 
 // exempt reports whether the pod is not judged.
 func (g *Gate) exempt(pod *v1.Pod) bool {
-	if pod.DeletionTimestamp != nil || terminal(pod.Status.Phase) {
+	if pod.DeletionTimestamp != nil || podinfo.Terminal(pod.Status.Phase) {
 		return true
 	}
 	return g.options.Exempt != nil && g.options.Exempt(pod)
@@ -160,7 +157,7 @@ func (g *Gate) active(candidate types.UID, all iter.Seq[*v1.Pod]) iter.Seq[*v1.P
 					continue
 				}
 				pod = granted
-			} else if terminal(pod.Status.Phase) {
+			} else if podinfo.Terminal(pod.Status.Phase) {
 				continue
 			}
 			if !yield(pod) {
@@ -169,5 +166,3 @@ func (g *Gate) active(candidate types.UID, all iter.Seq[*v1.Pod]) iter.Seq[*v1.P
 		}
 	}
 }
-
-func terminal(phase v1.PodPhase) bool { return phase == v1.PodSucceeded || phase == v1.PodFailed }

@@ -5,6 +5,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // Reasons of the resource handlers: "OutOf" and the name of the resource.
@@ -25,13 +27,13 @@ const (
 // none. Pods that are active already are never asked to go.
 func Resources(allocatable func() v1.ResourceList) Handler {
 	return HandlerFunc(func(r Request) Verdict {
-		wanted := PodRequests(r.Pod)
+		wanted := podinfo.Requests(r.Pod)
 		if len(wanted) == 0 {
 			return Verdict{}
 		}
 		used := v1.ResourceList{}
 		for p := range r.others() {
-			add(used, PodRequests(p))
+			add(used, podinfo.Requests(p))
 		}
 		total := allocatable()
 		for _, name := range sortedNames(wanted) {
@@ -63,53 +65,12 @@ func extended(name v1.ResourceName) bool {
 	return slices.Contains([]byte(name), '/')
 }
 
-// PodRequests is what a pod takes from its node: the sum over its containers and
-// sidecars, or more if an init container needs more while it runs; the pod's own
-// requests where it states them; and its overhead.
-func PodRequests(pod *v1.Pod) v1.ResourceList {
-	total := v1.ResourceList{}
-	for i := range pod.Spec.Containers {
-		add(total, pod.Spec.Containers[i].Resources.Requests)
-	}
-	sidecars, peak := v1.ResourceList{}, v1.ResourceList{}
-	for i := range pod.Spec.InitContainers {
-		c := &pod.Spec.InitContainers[i]
-		if c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways {
-			add(sidecars, c.Resources.Requests)
-			raise(peak, sidecars)
-			continue
-		}
-		during := v1.ResourceList{}
-		add(during, sidecars)
-		add(during, c.Resources.Requests)
-		raise(peak, during)
-	}
-	add(total, sidecars)
-	raise(total, peak)
-	if own := pod.Spec.Resources; own != nil {
-		for name, q := range own.Requests {
-			total[name] = q.DeepCopy()
-		}
-	}
-	add(total, pod.Spec.Overhead)
-	return total
-}
-
 // add adds b to a.
 func add(a, b v1.ResourceList) {
 	for name, q := range b {
 		sum := a[name].DeepCopy()
 		sum.Add(q)
 		a[name] = sum
-	}
-}
-
-// raise makes a at least b.
-func raise(a, b v1.ResourceList) {
-	for name, q := range b {
-		if has, ok := a[name]; !ok || has.Cmp(q) < 0 {
-			a[name] = q.DeepCopy()
-		}
 	}
 }
 

@@ -7,12 +7,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-)
 
-// Annotations of static and mirror pods, as in package syncloop.
-const (
-	annotationHash   = "kubernetes.io/config.hash"
-	annotationMirror = "kubernetes.io/config.mirror"
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // errNodeUnknown: the owner of a mirror pod must have a UID (MC1).
@@ -31,7 +27,7 @@ func Of(static *v1.Pod, node *v1.Node) (*v1.Pod, error) {
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
 	}
-	pod.Annotations[annotationMirror] = hashOf(static)
+	pod.Annotations[podinfo.AnnotationMirror] = hashOf(static)
 	pod.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID, Controller: ptr.To(true),
 	}}
@@ -40,7 +36,7 @@ func Of(static *v1.Pod, node *v1.Node) (*v1.Pod, error) {
 
 // hashOf identifies the content of a static pod.
 func hashOf(static *v1.Pod) string {
-	if h := static.Annotations[annotationHash]; h != "" {
+	if h := static.Annotations[podinfo.AnnotationHash]; h != "" {
 		return h
 	}
 	return string(static.UID)
@@ -71,5 +67,5 @@ func decide(static, mirror *v1.Pod, node *v1.Node) step {
 // matches reports whether a mirror pod is the one its static pod should have.
 func matches(static, mirror *v1.Pod) bool {
 	return mirror.DeletionTimestamp == nil && mirror.Name == static.Name && mirror.Namespace == static.Namespace &&
-		mirror.Annotations[annotationMirror] == hashOf(static)
+		mirror.Annotations[podinfo.AnnotationMirror] == hashOf(static)
 }

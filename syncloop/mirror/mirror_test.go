@@ -13,6 +13,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -20,7 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func static(name, hash string) *v1.Pod {
 	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Name: name, Namespace: "default", UID: types.UID(hash),
-		Annotations: map[string]string{annotationHash: hash, "kubernetes.io/config.source": "file", "mine": "x"},
+		Annotations: map[string]string{podinfo.AnnotationHash: hash, podinfo.AnnotationSource: "file", "mine": "x"},
 	}}
 }
 
@@ -42,7 +44,7 @@ func TestOf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.UID != "" || m.Annotations[annotationMirror] != "h1" || m.Annotations["mine"] != "x" || pod.Annotations[annotationMirror] != "" {
+	if m.UID != "" || m.Annotations[podinfo.AnnotationMirror] != "h1" || m.Annotations["mine"] != "x" || pod.Annotations[podinfo.AnnotationMirror] != "" {
 		t.Errorf("mirror %v, static %v", m.ObjectMeta, pod.Annotations)
 	}
 	if len(m.OwnerReferences) != 1 || m.OwnerReferences[0].UID != "node-uid" || m.OwnerReferences[0].Kind != "Node" || !*m.OwnerReferences[0].Controller {
@@ -67,12 +69,12 @@ func TestDecide(t *testing.T) {
 		"none":                    {nil, newNode(), step{create: true}},
 		"the right one":           {right, newNode(), step{}},
 		"being deleted":           {edited(func(p *v1.Pod) { now := metav1.Now(); p.DeletionTimestamp = &now }), newNode(), step{delete: true, create: true}},
-		"another content":         {edited(func(p *v1.Pod) { p.Annotations[annotationMirror] = "h0" }), newNode(), step{delete: true, create: true}},
+		"another content":         {edited(func(p *v1.Pod) { p.Annotations[podinfo.AnnotationMirror] = "h0" }), newNode(), step{delete: true, create: true}},
 		"another namespace":       {edited(func(p *v1.Pod) { p.Namespace = "x" }), newNode(), step{delete: true, create: true}},
 		"node unknown":            {nil, nil, step{wait: true}},
 		"node without UID":        {nil, &v1.Node{}, step{wait: true}},
 		"node deleted":            {nil, newNode(leaving), step{wait: true}},
-		"wrong one, node deleted": {edited(func(p *v1.Pod) { p.Annotations[annotationMirror] = "h0" }), newNode(leaving), step{delete: true, wait: true}},
+		"wrong one, node deleted": {edited(func(p *v1.Pod) { p.Annotations[podinfo.AnnotationMirror] = "h0" }), newNode(leaving), step{delete: true, wait: true}},
 	} {
 		if got := decide(pod, test.mirror, test.node); got != test.want {
 			t.Errorf("%s: %+v, want %+v", name, got, test.want)
@@ -109,7 +111,7 @@ func (x *rig) has(t *testing.T, what string, want ...string) []*v1.Pod {
 	pods, _ := x.api.Pods()
 	got := []string{}
 	for _, p := range pods {
-		got = append(got, p.Name+" "+p.Annotations[annotationMirror])
+		got = append(got, p.Name+" "+p.Annotations[podinfo.AnnotationMirror])
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%s: %v, want %v", what, got, want)

@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/internal/backoff"
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/timing"
 )
 
@@ -254,9 +255,9 @@ func (r *Reconciler) create(ctx context.Context, static *v1.Pod, node *v1.Node) 
 		switch {
 		case err != nil:
 			return err
-		case there.Annotations[annotationMirror] == hashOf(static) && there.DeletionTimestamp == nil:
+		case there.Annotations[podinfo.AnnotationMirror] == hashOf(static) && there.DeletionTimestamp == nil:
 			return nil
-		case there.Annotations[annotationMirror] == "":
+		case there.Annotations[podinfo.AnnotationMirror] == "":
 			return fmt.Errorf("%w, and is no mirror pod", ErrExists)
 		}
 		// One of an earlier content: it goes, and this one comes next time.

@@ -9,7 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/podwright/podwright/syncloop/admission"
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // ErrNoRoom, wrapped in errors of [Select]: even without every pod that may go the
@@ -101,7 +101,7 @@ func missing(pod *v1.Pod, active []Pod, node Node) amounts {
 
 // requests is what a pod takes, its place among the pods included.
 func requests(pod *v1.Pod) v1.ResourceList {
-	out := admission.PodRequests(pod)
+	out := podinfo.Requests(pod)
 	out[v1.ResourcePods] = resource.MustParse("1")
 	return out
 }

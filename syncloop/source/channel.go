@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/syncloop"
 )
 
@@ -228,13 +229,13 @@ func (c *Channel) complete(pod *v1.Pod) error {
 	if pod.Spec.NodeName == "" {
 		pod.Spec.NodeName = c.options.NodeName
 	}
-	if pod.Annotations[syncloop.AnnotationHash] == "" {
+	if pod.Annotations[podinfo.AnnotationHash] == "" {
 		if pod.Annotations == nil {
 			pod.Annotations = map[string]string{}
 		}
-		pod.Annotations[syncloop.AnnotationHash] = string(pod.UID)
+		pod.Annotations[podinfo.AnnotationHash] = string(pod.UID)
 	}
-	delete(pod.Annotations, syncloop.AnnotationMirror) // only an API server makes mirror pods
+	delete(pod.Annotations, podinfo.AnnotationMirror) // only an API server makes mirror pods
 	Default(pod)
 	if problems := Validate(pod); len(problems) > 0 {
 		return problems.ToAggregate()

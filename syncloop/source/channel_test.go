@@ -11,6 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/syncloop"
 )
 
@@ -88,7 +89,7 @@ func TestChannelIdentity(t *testing.T) { // D3, D4, D5 for in-process pods
 		if len(a.UID) != 32 || b.UID != "fixed" || a.Namespace != "default" || a.Spec.NodeName != "node" || a.Name != "a" {
 			t.Errorf("identity: %s %s/%s on %s, %s", a.UID, a.Namespace, a.Name, a.Spec.NodeName, b.UID)
 		}
-		diff(t, "hash", string(a.UID), a.Annotations[syncloop.AnnotationHash])
+		diff(t, "hash", string(a.UID), a.Annotations[podinfo.AnnotationHash])
 		diff(t, "the caller's pod is not touched", named("a", "x:1"), given)
 		must(t, c.Apply(t.Context(), []*v1.Pod{named("a", "x:1")}))
 		if again := c.pods[len(c.pods)-1]; again.UID != a.UID {
@@ -207,7 +208,7 @@ func TestChannelInALoop(t *testing.T) {
 			t.Errorf("Run after the only source closed: %v (B1)", err)
 		}
 		diff(t, "work", []string{"create a", "kill a", "create a"}, work)
-		if loop.Store().Pods()[0].Annotations[syncloop.AnnotationSource] != "channel" {
+		if loop.Store().Pods()[0].Annotations[podinfo.AnnotationSource] != "channel" {
 			t.Error("source annotation")
 		}
 	})

@@ -19,7 +19,7 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
-	"github.com/podwright/podwright/syncloop"
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // decoder turns manifests into pods. It keeps nothing between calls.
@@ -107,9 +107,9 @@ func (d *decoder) complete(pod *v1.Pod, document []byte, origin string) error {
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
 	}
-	pod.Annotations[syncloop.AnnotationHash] = string(pod.UID)
-	delete(pod.Annotations, syncloop.AnnotationMirror) // only an API server makes mirror pods
-	if !d.remote {                                     // D6
+	pod.Annotations[podinfo.AnnotationHash] = string(pod.UID)
+	delete(pod.Annotations, podinfo.AnnotationMirror) // only an API server makes mirror pods
+	if !d.remote {                                    // D6
 		pod.Spec.Tolerations = append(pod.Spec.Tolerations, v1.Toleration{
 			Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoExecute,
 		})

@@ -16,6 +16,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/syncloop"
 )
 
@@ -236,7 +237,7 @@ func (f *File) report(ctx context.Context, p Problem) {
 		f.options.Recorder.Eventf(p.Pod, v1.EventTypeWarning, reason, format, p.Path, p.Err, fate)
 		return
 	}
-	node := &v1.ObjectReference{Kind: "Node", APIVersion: "v1", Name: f.node}
+	node := podinfo.NodeReference(f.node)
 	f.options.Recorder.Eventf(node, v1.EventTypeWarning, reason, format, p.Path, p.Err, fate)
 }
 

@@ -16,6 +16,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/syncloop"
 )
@@ -302,7 +303,7 @@ func (h *HTTP) report(ctx context.Context, err error) {
 	h.metrics.problem(ctx, reason)
 	h.options.Logger.Error(err, "Manifest has a problem", "url", h.shown)
 	if h.options.Recorder != nil {
-		node := &v1.ObjectReference{Kind: "Node", APIVersion: "v1", Name: h.node}
+		node := podinfo.NodeReference(h.node)
 		h.options.Recorder.Eventf(node, v1.EventTypeWarning, reason, "manifest %s: %v", h.shown, err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/syncloop"
 )
 
@@ -152,8 +153,8 @@ func TestHTTP(t *testing.T) {
 // D1, D2, D4, D6, D7: who the pods are.
 func TestHTTPIdentity(t *testing.T) {
 	a := poll(t, 1, HTTPOptions{}, ok(podJSON("web"))).pods[0]
-	if len(a.UID) != 32 || a.Annotations[syncloop.AnnotationHash] != string(a.UID) {
-		t.Errorf("UID %q, hash %q", a.UID, a.Annotations[syncloop.AnnotationHash])
+	if len(a.UID) != 32 || a.Annotations[podinfo.AnnotationHash] != string(a.UID) {
+		t.Errorf("UID %q, hash %q", a.UID, a.Annotations[podinfo.AnnotationHash])
 	}
 	if a.Spec.NodeName != "Node-1" || a.Namespace != "default" || len(a.Spec.Tolerations) != 0 {
 		t.Errorf("pod %+v", a)

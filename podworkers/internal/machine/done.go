@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/podwright/podwright/internal/backoff"
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 var errCanceled = errors.New("canceled while waiting for the view")
@@ -74,7 +75,7 @@ func (m *Machine) succeeded(r *record, c *Call, result *Result) {
 		m.emit(EffectRefresh, r)
 		namespace, name := r.nameOf()
 		m.forget(r, CompletedDone)
-		m.wakeNext(FullName(namespace, name)) // N6
+		m.wakeNext(podinfo.FullName(namespace, name)) // N6
 	default: // C6
 		r.finished = true
 		r.attempts = 0

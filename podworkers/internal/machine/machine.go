@@ -3,7 +3,6 @@ package machine
 import (
 	"time"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -299,8 +298,4 @@ func (r *record) nameOf() (namespace, name string) {
 		}
 	}
 	return "", ""
-}
-
-func terminalPhase(pod *v1.Pod) bool {
-	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
 }

@@ -2,8 +2,6 @@ package machine
 
 import (
 	"slices"
-
-	v1 "k8s.io/api/core/v1"
 )
 
 // fullName holds the static pods of one full name (N1, N2).
@@ -13,15 +11,6 @@ type fullName struct {
 	// waiting are the others that want to start, in order of their first
 	// update, those already asked to terminate included.
 	waiting []*record
-}
-
-// FullName is the pod's name, an underscore, and its namespace.
-func FullName(namespace, name string) string { return name + "_" + namespace }
-
-// Static reports whether the pod comes from a source other than the API.
-func Static(pod *v1.Pod) bool {
-	source, ok := pod.Annotations["kubernetes.io/config.source"]
-	return ok && source != "api"
 }
 
 // wait puts a static pod at the end of the waiting list of its name (U11).

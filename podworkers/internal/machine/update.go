@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -30,7 +31,7 @@ func (m *Machine) accept(uid types.UID, u *Update, runtimeOnly bool) Outcome {
 	if r == nil { // U2
 		r = &record{uid: uid, syncedAt: m.now, since: m.now}
 		m.records[uid] = r
-		if !runtimeOnly && terminalPhase(u.Pod) && u.ViewStopped { // U3
+		if !runtimeOnly && podinfo.Terminal(u.Pod.Status.Phase) && u.ViewStopped { // U3
 			r.terminated, r.startedTerminating = true, true // U7 requests the termination
 		}
 	} else if r.terminating && u.Type == TypeCreate { // U5
@@ -142,7 +143,7 @@ func (m *Machine) runtimeKill(r *record, running *runtime.Pod) spec {
 func (m *Machine) requestTermination(r *record, u *Update, pod *v1.Pod, runtimeOnly bool) bool {
 	evict := u.Kill != nil && u.Kill.Evict
 	deleting := pod != nil && pod.DeletionTimestamp != nil
-	began := !r.terminating && (runtimeOnly || deleting || pod != nil && terminalPhase(pod) || u.Type == TypeKill)
+	began := !r.terminating && (runtimeOnly || deleting || pod != nil && podinfo.Terminal(pod.Status.Phase) || u.Type == TypeKill)
 	if began {
 		r.terminating = true
 		r.attempts = 0
@@ -209,9 +210,9 @@ func specGrace(pod *v1.Pod) int64 {
 }
 
 func (r *record) setStatic(pod *v1.Pod) {
-	if !r.static && Static(pod) {
+	if !r.static && podinfo.Static(pod) {
 		r.static = true
-		r.extra().fullName = FullName(pod.Namespace, pod.Name)
+		r.extra().fullName = podinfo.FullName(pod.Namespace, pod.Name)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -255,8 +256,8 @@ func (w *world) update(u Update) (Outcome, error) {
 	if u.Kill != nil && u.Kill.StatusFunc != nil && !w.m.stopping && !w.m.draining {
 		// The last status function counts while the pod is asked to stop and
 		// has not stopped (I18).
-		willStop := r != nil && r.terminating || u.Type == TypeKill || u.Pod != nil && (u.Pod.DeletionTimestamp != nil || terminalPhase(u.Pod))
-		terminated := r != nil && r.terminated || r == nil && u.ViewStopped && terminalPhase(u.Pod)
+		willStop := r != nil && r.terminating || u.Type == TypeKill || u.Pod != nil && (u.Pod.DeletionTimestamp != nil || podinfo.Terminal(u.Pod.Status.Phase))
+		terminated := r != nil && r.terminated || r == nil && u.ViewStopped && podinfo.Terminal(u.Pod.Status.Phase)
 		create := r != nil && r.terminating && u.Type == TypeCreate
 		if willStop && !terminated && !create {
 			l.status = statusOf(u.Kill.StatusFunc)

@@ -5,6 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime/pods/internal/cgroupname"
 )
 
@@ -15,7 +16,7 @@ func CgroupParent(pod *v1.Pod, node Node) string {
 	if !node.PodCgroups {
 		return ""
 	}
-	level, err := cgroupname.LevelOf(QoS(pod))
+	level, err := cgroupname.LevelOf(podinfo.QoS(pod))
 	if err != nil {
 		return ""
 	}

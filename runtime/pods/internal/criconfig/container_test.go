@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime/pods/internal/criconfig"
 	"github.com/podwright/podwright/runtime/pods/internal/meta"
 )
@@ -401,11 +402,11 @@ func TestQoS(t *testing.T) {
 				p.Spec.Containers = append(p.Spec.Containers, v1.Container{Resources: r})
 			}
 		})
-		if got := criconfig.QoS(pod); got != tc.want {
+		if got := podinfo.QoS(pod); got != tc.want {
 			t.Errorf("13.3 %s: %s, want %s", tc.name, got, tc.want)
 		}
 	}
-	if got := criconfig.QoS(newPod(func(p *v1.Pod) { p.Status.QOSClass = v1.PodQOSGuaranteed })); got != v1.PodQOSGuaranteed {
+	if got := podinfo.QoS(newPod(func(p *v1.Pod) { p.Status.QOSClass = v1.PodQOSGuaranteed })); got != v1.PodQOSGuaranteed {
 		t.Errorf("13.3: the status wins: %s", got)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // whole returns a quantity in whole units, the largest number if it has more.
@@ -85,10 +87,10 @@ func limitSwap(out *runtimeapi.LinuxContainerResources, pod *v1.Pod, c *v1.Conta
 }
 
 func swapShare(pod *v1.Pod, c *v1.Container, node Node) int64 {
-	if !node.LimitedSwap || QoS(pod) != v1.PodQOSBurstable || isCritical(pod) {
+	if !node.LimitedSwap || podinfo.QoS(pod) != v1.PodQOSBurstable || podinfo.Critical(pod) {
 		return 0
 	}
-	wanted, limited := request(c.Resources, v1.ResourceMemory), c.Resources.Limits[v1.ResourceMemory]
+	wanted, limited := podinfo.ContainerRequest(&c.Resources, v1.ResourceMemory), c.Resources.Limits[v1.ResourceMemory]
 	if wanted.Cmp(limited) == 0 {
 		return 0
 	}
@@ -99,19 +101,13 @@ func swapShare(pod *v1.Pod, c *v1.Container, node Node) int64 {
 	return int64(float64(n) / float64(node.MemoryCapacity) * float64(node.SwapCapacity))
 }
 
-// isCritical reports whether the pod must run even when memory is short.
-func isCritical(pod *v1.Pod) bool {
-	return pod.Spec.PriorityClassName == nodeCriticalClass || pod.Spec.PriorityClassName == clusterCriticalClass ||
-		(pod.Spec.Priority != nil && *pod.Spec.Priority >= critical)
-}
-
 // throttle slows a container down on its way from request to limit and protects
 // its request (spec/runtime.md 13.6).
 func throttle(unified map[string]string, pod *v1.Pod, c *v1.Container, node Node) {
 	if node.MemoryFactor == 0 {
 		return
 	}
-	wanted := whole(request(c.Resources, v1.ResourceMemory))
+	wanted := whole(podinfo.ContainerRequest(&c.Resources, v1.ResourceMemory))
 	most := limit(pod, c, v1.ResourceMemory)
 	upper := whole(most)
 	if wanted != upper {
@@ -127,7 +123,7 @@ func throttle(unified map[string]string, pod *v1.Pod, c *v1.Container, node Node
 	if !node.TieredReservation {
 		return
 	}
-	switch QoS(pod) {
+	switch podinfo.QoS(pod) {
 	case v1.PodQOSGuaranteed:
 		unified["memory.min"] = strconv.FormatInt(wanted, 10)
 	case v1.PodQOSBurstable:

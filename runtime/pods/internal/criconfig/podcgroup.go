@@ -4,9 +4,9 @@ import (
 	"strconv"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -14,15 +14,15 @@ import (
 // (spec/runtime.md 13.4): shares from what the pod requests, and limits where every
 // container, or the pod, has one. What is zero is not set.
 func PodCgroup(pod *v1.Pod, node Node) *runtimeapi.LinuxContainerResources {
-	cpu := PodRequest(pod, v1.ResourceCPU)
-	out := linuxResources(cpu, podLimit(pod, v1.ResourceCPU), podLimit(pod, v1.ResourceMemory), node)
-	if QoS(pod) == v1.PodQOSBestEffort {
+	cpu := podinfo.Request(pod, v1.ResourceCPU)
+	out := linuxResources(cpu, podinfo.Limit(pod, v1.ResourceCPU), podinfo.Limit(pod, v1.ResourceMemory), node)
+	if podinfo.QoS(pod) == v1.PodQOSBestEffort {
 		out.CpuShares = minShares
 	}
 	if node.CgroupV2 && node.TieredReservation { // 13.6
-		memory := strconv.FormatInt(whole(PodRequest(pod, v1.ResourceMemory)), 10)
+		memory := strconv.FormatInt(whole(podinfo.Request(pod, v1.ResourceMemory)), 10)
 		out.Unified = map[string]string{"memory.min": "0", "memory.low": "0"}
-		switch QoS(pod) {
+		switch podinfo.QoS(pod) {
 		case v1.PodQOSGuaranteed:
 			out.Unified["memory.min"] = memory
 		case v1.PodQOSBurstable:
@@ -32,29 +32,11 @@ func PodCgroup(pod *v1.Pod, node Node) *runtimeapi.LinuxContainerResources {
 	return out
 }
 
-// PodRequest returns what the pod as a whole requests of a resource, overhead
-// included.
-func PodRequest(pod *v1.Pod, name v1.ResourceName) resource.Quantity {
-	q := podTotal(pod, name, request)
-	q.Add(pod.Spec.Overhead[name])
-	return q
-}
-
-// podLimit returns the limit of the pod as a whole, overhead included; zero if it is
-// not limited.
-func podLimit(pod *v1.Pod, name v1.ResourceName) resource.Quantity {
-	q := podTotal(pod, name, limitIfAll(pod, name))
-	if q.Sign() > 0 {
-		q.Add(pod.Spec.Overhead[name])
-	}
-	return q
-}
-
 // PodTotals returns the CPU and memory of the pod as a whole, overhead included.
 func PodTotals(pod *v1.Pod) runtime.Resources {
 	return runtime.Resources{
-		MilliCPURequest: milli(PodRequest(pod, v1.ResourceCPU)), MilliCPULimit: milli(podLimit(pod, v1.ResourceCPU)),
-		MemoryRequest: whole(PodRequest(pod, v1.ResourceMemory)), MemoryLimit: whole(podLimit(pod, v1.ResourceMemory)),
+		MilliCPURequest: milli(podinfo.Request(pod, v1.ResourceCPU)), MilliCPULimit: milli(podinfo.Limit(pod, v1.ResourceCPU)),
+		MemoryRequest: whole(podinfo.Request(pod, v1.ResourceMemory)), MemoryLimit: whole(podinfo.Limit(pod, v1.ResourceMemory)),
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime/pods/internal/criconfig"
 )
 
@@ -49,7 +50,7 @@ func TestPodCgroup(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			pod := &v1.Pod{Spec: row.spec}
-			if got := criconfig.QoS(pod); got != row.class {
+			if got := podinfo.QoS(pod); got != row.class {
 				t.Errorf("13.3: class %s, want %s", got, row.class)
 			}
 			node := criconfig.Node{CPUQuota: true, CPUPeriod: 100000, CgroupV2: true, MemoryFactor: 0.9, TieredReservation: true}

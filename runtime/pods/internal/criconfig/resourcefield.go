@@ -7,6 +7,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // ResourceValue reads a resource of the container that ref names, for a volume
@@ -37,7 +39,7 @@ func resourceValue(pod *v1.Pod, c *v1.Container, ref *v1.ResourceFieldSelector, 
 	}
 	var q resource.Quantity
 	if kind == "requests" {
-		q = request(c.Resources, name)
+		q = podinfo.ContainerRequest(&c.Resources, name)
 	} else if q = c.Resources.Limits[name]; q.IsZero() && known {
 		q = limit(pod, c, name)
 		if q.IsZero() {

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/restartpolicy"
 )
 
@@ -20,14 +21,6 @@ const (
 	oomBestEffort = 1000
 	oomLowest     = 3
 	oomHighest    = 999
-	// nodeCritical is the lowest priority of a pod the node cannot do without.
-	nodeCritical = 2000001000
-	// nodeCriticalClass and clusterCriticalClass name the priority classes of
-	// pods whose number nobody has filled in.
-	nodeCriticalClass    = "system-node-critical"
-	clusterCriticalClass = "system-cluster-critical"
-	// critical is the lowest priority of a pod that is not evicted.
-	critical = 2000000000
 )
 
 // Shares turns milli CPUs into cgroup shares.
@@ -86,21 +79,21 @@ func linuxResources(cpu, cpuLimit, memory resource.Quantity, node Node) *runtime
 // OOMScoreAdj returns how gladly the kernel may kill the container when memory
 // runs out (spec/runtime.md 13.1).
 func OOMScoreAdj(pod *v1.Pod, c *v1.Container, capacity int64) int64 {
-	if pod.Spec.PriorityClassName == nodeCriticalClass || (pod.Spec.Priority != nil && *pod.Spec.Priority >= nodeCritical) {
+	if podinfo.NodeCritical(pod) {
 		return oomGuaranteed
 	}
-	switch QoS(pod) {
+	switch podinfo.QoS(pod) {
 	case v1.PodQOSGuaranteed:
 		return oomGuaranteed
 	case v1.PodQOSBestEffort:
 		return oomBestEffort
 	}
 	share := memoryShare(pod)
-	score := burstableScore(whole(request(c.Resources, v1.ResourceMemory)), share, capacity)
+	score := burstableScore(whole(podinfo.ContainerRequest(&c.Resources, v1.ResourceMemory)), share, capacity)
 	if restartpolicy.IsSidecar(c) && len(pod.Spec.Containers) > 0 {
 		smallest := int64(-1)
 		for i := range pod.Spec.Containers {
-			if v := whole(request(pod.Spec.Containers[i].Resources, v1.ResourceMemory)); smallest < 0 || v < smallest {
+			if v := whole(podinfo.ContainerRequest(&pod.Spec.Containers[i].Resources, v1.ResourceMemory)); smallest < 0 || v < smallest {
 				smallest = v
 			}
 		}
@@ -135,7 +128,7 @@ func memoryShare(pod *v1.Pod) int64 {
 	for _, list := range [][]v1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
 		for i := range list {
 			// Checked each time, so that huge requests cannot make it wrap around.
-			if rest -= max(whole(request(list[i].Resources, v1.ResourceMemory)), 0); rest <= 0 {
+			if rest -= max(whole(podinfo.ContainerRequest(&list[i].Resources, v1.ResourceMemory)), 0); rest <= 0 {
 				return 0
 			}
 		}
@@ -149,9 +142,9 @@ func memoryShare(pod *v1.Pod) int64 {
 // sandboxResources returns what the pod as a whole asks for, and its overhead
 // with request equal to limit (spec/runtime.md 3.10).
 func sandboxResources(pod *v1.Pod, over v1.ResourceList, node Node) (resources, overhead *runtimeapi.LinuxContainerResources) {
-	cpu := podTotal(pod, v1.ResourceCPU, request)
-	cpuLimit := podTotal(pod, v1.ResourceCPU, limitIfAll(pod, v1.ResourceCPU))
-	memory := podTotal(pod, v1.ResourceMemory, limitIfAll(pod, v1.ResourceMemory))
+	cpu := podinfo.RequestWithoutOverhead(pod, v1.ResourceCPU)
+	cpuLimit := podinfo.LimitWithoutOverhead(pod, v1.ResourceCPU)
+	memory := podinfo.LimitWithoutOverhead(pod, v1.ResourceMemory)
 	resources = linuxResources(cpu, cpuLimit, memory, node)
 	if len(pod.Spec.Overhead) > 0 {
 		over = pod.Spec.Overhead
@@ -161,49 +154,3 @@ func sandboxResources(pod *v1.Pod, over v1.ResourceList, node Node) (resources, 
 }
 
 type pick func(r v1.ResourceRequirements, name v1.ResourceName) resource.Quantity
-
-// limitIfAll picks limits, or nothing if some container has none: the pod is
-// then not limited.
-func limitIfAll(pod *v1.Pod, name v1.ResourceName) pick {
-	limits := func(r v1.ResourceRequirements, name v1.ResourceName) resource.Quantity { return r.Limits[name] }
-	if _, ok := podRequirements(pod).Limits[name]; ok {
-		return limits
-	}
-	for _, list := range [][]v1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
-		for i := range list {
-			if _, ok := list[i].Resources.Limits[name]; !ok {
-				return func(v1.ResourceRequirements, v1.ResourceName) resource.Quantity { return resource.Quantity{} }
-			}
-		}
-	}
-	return limits
-}
-
-// podTotal sums app containers and sidecars; init containers enter as a maximum,
-// each beside the sidecars before it (spec/runtime.md 13.4). Pod-level values win.
-func podTotal(pod *v1.Pod, name v1.ResourceName, of pick) resource.Quantity {
-	if pod.Spec.Resources != nil {
-		if q := of(*pod.Spec.Resources, name); q.Sign() > 0 {
-			return q
-		}
-	}
-	var running, peak resource.Quantity
-	for i := range pod.Spec.InitContainers {
-		c := &pod.Spec.InitContainers[i]
-		q := of(c.Resources, name)
-		q.Add(running)
-		if restartpolicy.IsSidecar(c) {
-			running = q.DeepCopy()
-		}
-		if q.Cmp(peak) > 0 {
-			peak = q
-		}
-	}
-	for i := range pod.Spec.Containers {
-		running.Add(of(pod.Spec.Containers[i].Resources, name))
-	}
-	if running.Cmp(peak) > 0 {
-		return running
-	}
-	return peak
-}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime/pods/internal/criconfig"
 )
 
@@ -186,8 +187,8 @@ func TestPodLevelLimits(t *testing.T) {
 	} {
 		pod := newPod(func(p *v1.Pod) { p.Spec.Containers[0].Resources, p.Spec.Resources = tc.container, &tc.pod })
 		r := criconfig.ContainerResources(pod, &pod.Spec.Containers[0], node)
-		if got := fmt.Sprint(r.CpuQuota, r.MemoryLimitInBytes); got != tc.want || criconfig.QoS(pod) != tc.qos {
-			t.Errorf("13.2 %s: %s, %s; want %s, %s", tc.name, got, criconfig.QoS(pod), tc.want, tc.qos)
+		if got := fmt.Sprint(r.CpuQuota, r.MemoryLimitInBytes); got != tc.want || podinfo.QoS(pod) != tc.qos {
+			t.Errorf("13.2 %s: %s, %s; want %s, %s", tc.name, got, podinfo.QoS(pod), tc.want, tc.qos)
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime"
-	"github.com/podwright/podwright/runtime/pods/internal/criconfig"
 )
 
 // Node is what admission knows of the node.
@@ -41,7 +41,7 @@ func Admit(from, to *v1.Pod, others v1.ResourceList, node Node) Verdict {
 	}
 	for _, name := range resizable {
 		capacity, ok := node.Allocatable[name]
-		before, after := criconfig.PodRequest(from, name), criconfig.PodRequest(to, name)
+		before, after := podinfo.Request(from, name), podinfo.Request(to, name)
 		if !ok || after.Cmp(before) <= 0 {
 			continue // less always fits
 		}
@@ -60,8 +60,8 @@ func Admit(from, to *v1.Pod, others v1.ResourceList, node Node) Verdict {
 
 // infeasible says why this can never be done, "" if it can.
 func infeasible(from, to *v1.Pod, node Node) string {
-	class := criconfig.QoS(from)
-	if other := criconfig.QoS(to); other != class {
+	class := podinfo.QoS(from)
+	if other := podinfo.QoS(to); other != class {
 		return fmt.Sprintf("the QoS class of a pod cannot change, from %s to %s", class, other)
 	}
 	before, after := Of(from), Of(to)
@@ -159,7 +159,7 @@ func Sort(list []Request) {
 		}
 		return 1
 	}
-	guaranteed := func(r Request) bool { return criconfig.QoS(r.From) == v1.PodQOSGuaranteed }
+	guaranteed := func(r Request) bool { return podinfo.QoS(r.From) == v1.PodQOSGuaranteed }
 	slices.SortStableFunc(list, func(a, b Request) int {
 		return cmp.Or(
 			first(!increases(a), !increases(b)),
@@ -173,7 +173,7 @@ func Sort(list []Request) {
 
 func increases(r Request) bool {
 	for _, name := range resizable {
-		before, after := criconfig.PodRequest(r.From, name), criconfig.PodRequest(r.To, name)
+		before, after := podinfo.Request(r.From, name), podinfo.Request(r.To, name)
 		if after.Cmp(before) > 0 {
 			return true
 		}
@@ -194,7 +194,7 @@ func Sum(pods []*v1.Pod) v1.ResourceList {
 	for _, name := range resizable {
 		var sum resource.Quantity
 		for _, p := range pods {
-			sum.Add(criconfig.PodRequest(p, name))
+			sum.Add(podinfo.Request(p, name))
 		}
 		out[name] = sum
 	}

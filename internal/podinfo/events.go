@@ -1,0 +1,27 @@
+package podinfo
+
+import (
+	v1 "k8s.io/api/core/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// EventRecorder takes events, in the shape of client-go's recorder. object is a
+// *v1.Pod, or a *v1.ObjectReference to a pod (with a field path if a container is
+// meant) or to the node. Eventf is called from many goroutines at once and must not
+// block.
+type EventRecorder interface {
+	Eventf(object apiruntime.Object, eventtype, reason, messageFmt string, args ...any)
+}
+
+// DiscardEvents is an [EventRecorder] that drops every event.
+type DiscardEvents struct{}
+
+// Eventf implements [EventRecorder].
+func (DiscardEvents) Eventf(apiruntime.Object, string, string, string, ...any) {}
+
+// NodeReference returns the object of an event about a node. Its UID is the node's
+// name, which is how events about nodes are found.
+func NodeReference(name string) *v1.ObjectReference {
+	return &v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: name, UID: types.UID(name)}
+}

@@ -1,0 +1,41 @@
+package podinfo
+
+import v1 "k8s.io/api/core/v1"
+
+// Annotations that are written on pods locally (spec/syncloop.md 3).
+const (
+	// AnnotationSource names the source a pod came from.
+	AnnotationSource = "kubernetes.io/config.source"
+	// AnnotationSeen is the RFC 3339 time, with nanoseconds, at which the pod was
+	// first seen.
+	AnnotationSeen = "kubernetes.io/config.seen"
+	// AnnotationHash identifies the content of a static pod.
+	AnnotationHash = "kubernetes.io/config.hash"
+	// AnnotationMirror marks a mirror pod; its value is the static pod's
+	// AnnotationHash.
+	AnnotationMirror = "kubernetes.io/config.mirror"
+)
+
+// SourceAPI is the value of AnnotationSource on pods that an API server knows.
+const SourceAPI = "api"
+
+// Static reports whether the pod came from a source other than the API. A pod
+// without a source is not static.
+func Static(pod *v1.Pod) bool {
+	source, ok := pod.Annotations[AnnotationSource]
+	return ok && source != SourceAPI
+}
+
+// Mirror reports whether the pod is the API's copy of a static pod.
+func Mirror(pod *v1.Pod) bool {
+	_, ok := pod.Annotations[AnnotationMirror]
+	return ok
+}
+
+// Terminal reports whether a pod never leaves this phase.
+func Terminal(phase v1.PodPhase) bool {
+	return phase == v1.PodSucceeded || phase == v1.PodFailed
+}
+
+// FullName returns the name that may exist once on a node.
+func FullName(namespace, name string) string { return name + "_" + namespace }

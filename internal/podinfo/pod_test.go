@@ -1,0 +1,78 @@
+package podinfo
+
+import (
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+func TestStaticPodsHaveASourceOtherThanTheAPI(t *testing.T) {
+	for _, test := range []struct {
+		annotations    map[string]string
+		static, mirror bool
+	}{
+		{nil, false, false},
+		{map[string]string{AnnotationSource: "api"}, false, false},
+		{map[string]string{AnnotationSource: "file"}, true, false},
+		{map[string]string{AnnotationSource: ""}, true, false},
+		{map[string]string{AnnotationHash: "h"}, false, false},
+		{map[string]string{AnnotationSource: "api", AnnotationMirror: "h"}, false, true},
+		{map[string]string{AnnotationMirror: ""}, false, true},
+	} {
+		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: test.annotations}}
+		if Static(pod) != test.static || Mirror(pod) != test.mirror {
+			t.Errorf("%v: static %v, mirror %v", test.annotations, Static(pod), Mirror(pod))
+		}
+	}
+}
+
+func TestSucceededAndFailedAreTerminal(t *testing.T) {
+	for phase, want := range map[v1.PodPhase]bool{
+		"": false, v1.PodPending: false, v1.PodRunning: false, v1.PodUnknown: false, v1.PodSucceeded: true, v1.PodFailed: true,
+	} {
+		if Terminal(phase) != want {
+			t.Errorf("%q: %v", phase, !want)
+		}
+	}
+}
+
+func TestFullNameIsNameThenNamespace(t *testing.T) {
+	if got := FullName("default", "web"); got != "web_default" {
+		t.Error(got)
+	}
+}
+
+func TestResolvedPriorityOutweighsTheClassName(t *testing.T) {
+	for _, test := range []struct {
+		name           string
+		priority       *int32
+		class          string
+		critical, node bool
+	}{
+		{"ordinary", nil, "", false, false},
+		{"another class", nil, "gold", false, false},
+		{"cluster class", nil, "system-cluster-critical", true, false},
+		{"node class", nil, "system-node-critical", true, true},
+		{"just below", ptr.To[int32](1_999_999_999), "", false, false},
+		{"system critical", ptr.To[int32](2_000_000_000), "", true, false},
+		{"just below node critical", ptr.To[int32](2_000_000_999), "", true, false},
+		{"node critical", ptr.To[int32](2_000_001_000), "", true, true},
+		{"the number decides", ptr.To[int32](0), "system-node-critical", false, false},
+		{"the number decides upwards", ptr.To[int32](2_000_001_000), "gold", true, true},
+	} {
+		pod := &v1.Pod{Spec: v1.PodSpec{Priority: test.priority, PriorityClassName: test.class}}
+		if Critical(pod) != test.critical || NodeCritical(pod) != test.node {
+			t.Errorf("%s: critical %v, node critical %v", test.name, Critical(pod), NodeCritical(pod))
+		}
+	}
+}
+
+func TestDiscardEventsDrops(t *testing.T) {
+	var r EventRecorder = DiscardEvents{}
+	r.Eventf(NodeReference("n1"), v1.EventTypeNormal, "Reason", "%d", 1)
+	if ref := NodeReference("n1"); ref.Kind != "Node" || ref.UID != "n1" {
+		t.Errorf("%v", ref)
+	}
+}

@@ -1,0 +1,148 @@
+package podinfo
+
+import (
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/podwright/podwright/internal/restartpolicy"
+)
+
+// ContainerRequest returns what a container requests of a resource: its request or,
+// without one, its limit, as the API server would have filled it in.
+func ContainerRequest(r *v1.ResourceRequirements, name v1.ResourceName) resource.Quantity {
+	if q, ok := r.Requests[name]; ok {
+		return q.DeepCopy()
+	}
+	return r.Limits[name].DeepCopy()
+}
+
+// Requests returns everything the pod requests of its node, overhead included
+// (spec/runtime.md 13.4).
+func Requests(pod *v1.Pod) v1.ResourceList {
+	out := v1.ResourceList{}
+	collect := func(list v1.ResourceList) {
+		for name := range list {
+			if _, ok := out[name]; !ok {
+				out[name] = Request(pod, name)
+			}
+		}
+	}
+	each(&pod.Spec, func(c *v1.Container) {
+		collect(c.Resources.Requests)
+		collect(c.Resources.Limits)
+	})
+	if level := pod.Spec.Resources; level != nil {
+		collect(level.Requests)
+		collect(level.Limits)
+	}
+	collect(pod.Spec.Overhead)
+	return out
+}
+
+// Request returns what the pod requests of one resource, overhead included.
+func Request(pod *v1.Pod, name v1.ResourceName) resource.Quantity {
+	q := RequestWithoutOverhead(pod, name)
+	q.Add(pod.Spec.Overhead[name])
+	return q
+}
+
+// RequestWithoutOverhead returns what the pod requests of one resource: the pod-level
+// request if there is one, else the total of its containers.
+func RequestWithoutOverhead(pod *v1.Pod, name v1.ResourceName) resource.Quantity {
+	if q, ok := levelRequest(pod, name); ok {
+		return q
+	}
+	return total(&pod.Spec, func(r *v1.ResourceRequirements) resource.Quantity { return ContainerRequest(r, name) })
+}
+
+// levelRequest returns the pod-level request. A request of 0 is a request. A limit
+// stands for a missing request only if no container mentions the resource, as in API
+// defaulting.
+func levelRequest(pod *v1.Pod, name v1.ResourceName) (q resource.Quantity, ok bool) {
+	level := pod.Spec.Resources
+	if level == nil {
+		return q, false
+	}
+	if q, ok = level.Requests[name]; ok {
+		return q.DeepCopy(), true
+	}
+	if q = level.Limits[name]; q.Sign() <= 0 || mentioned(&pod.Spec, name) {
+		return resource.Quantity{}, false
+	}
+	return q.DeepCopy(), true
+}
+
+// mentioned reports whether a container requests or limits the resource.
+func mentioned(spec *v1.PodSpec, name v1.ResourceName) bool {
+	found := false
+	each(spec, func(c *v1.Container) {
+		_, requested := c.Resources.Requests[name]
+		_, limited := c.Resources.Limits[name]
+		found = found || requested || limited
+	})
+	return found
+}
+
+// Limit returns the limit of the pod as a whole, overhead included. Zero means that
+// the pod is not limited.
+func Limit(pod *v1.Pod, name v1.ResourceName) resource.Quantity {
+	q := LimitWithoutOverhead(pod, name)
+	if q.Sign() > 0 {
+		q.Add(pod.Spec.Overhead[name])
+	}
+	return q
+}
+
+// LimitWithoutOverhead returns the pod-level limit or, without one, the total of the
+// containers' limits, provided that every container has one. A limit of 0 is none.
+func LimitWithoutOverhead(pod *v1.Pod, name v1.ResourceName) resource.Quantity {
+	if level := pod.Spec.Resources; level != nil {
+		if q := level.Limits[name]; q.Sign() > 0 {
+			return q.DeepCopy()
+		}
+	}
+	limited := true
+	each(&pod.Spec, func(c *v1.Container) {
+		q := c.Resources.Limits[name]
+		limited = limited && q.Sign() > 0
+	})
+	if !limited {
+		return resource.Quantity{}
+	}
+	return total(&pod.Spec, func(r *v1.ResourceRequirements) resource.Quantity { return r.Limits[name].DeepCopy() })
+}
+
+// total adds up app containers and sidecars, which run together. A regular init
+// container runs beside the sidecars before it; the total is at least the highest of
+// these peaks. of returns a copy of the amount to count.
+func total(spec *v1.PodSpec, of func(*v1.ResourceRequirements) resource.Quantity) resource.Quantity {
+	var running, peak resource.Quantity
+	for i := range spec.InitContainers {
+		c := &spec.InitContainers[i]
+		q := of(&c.Resources)
+		q.Add(running)
+		if restartpolicy.IsSidecar(c) {
+			running = q.DeepCopy()
+		}
+		if q.Cmp(peak) > 0 {
+			peak = q
+		}
+	}
+	for i := range spec.Containers {
+		running.Add(of(&spec.Containers[i].Resources))
+	}
+	if running.Cmp(peak) >= 0 {
+		return running
+	}
+	return peak
+}
+
+// each calls f for every init and app container.
+func each(spec *v1.PodSpec, f func(*v1.Container)) {
+	for i := range spec.InitContainers {
+		f(&spec.InitContainers[i])
+	}
+	for i := range spec.Containers {
+		f(&spec.Containers[i])
+	}
+}
