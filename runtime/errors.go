@@ -50,7 +50,7 @@ func Class(err error) error {
 		}
 	}
 	if s, ok := status.FromError(err); ok {
-		if class := ClassOf(s.Code()); class != nil {
+		if class := classOf(s.Code()); class != nil {
 			return class
 		}
 	}
@@ -63,8 +63,8 @@ func Class(err error) error {
 	return nil
 }
 
-// ClassOf returns the error class of a gRPC code, or nil if it has none.
-func ClassOf(code codes.Code) error {
+// classOf returns the error class of a gRPC code, or nil if it has none.
+func classOf(code codes.Code) error {
 	switch code {
 	case codes.NotFound:
 		return ErrNotFound
@@ -89,7 +89,7 @@ func ClassOf(code codes.Code) error {
 }
 
 // CodeOf returns the gRPC code of an error class, codes.Unknown for any other
-// error and codes.OK for nil. It is the inverse of [ClassOf], for runtimes that
+// error and codes.OK for nil. It is the inverse of [Class], for runtimes that
 // are served over gRPC.
 func CodeOf(err error) codes.Code {
 	switch Class(err) {

@@ -69,8 +69,8 @@ func TestClass(t *testing.T) {
 // A runtime served over gRPC keeps its classes: to a code and back.
 func TestCodes(t *testing.T) {
 	for code, class := range classes() {
-		if got := runtime.ClassOf(code); got != class {
-			t.Errorf("ClassOf(%v) = %v", code, got)
+		if got := runtime.Class(status.Error(code, "")); got != class {
+			t.Errorf("classOf(%v) = %v", code, got)
 		}
 		if got := runtime.CodeOf(fmt.Errorf("x: %w", class)); got != code {
 			t.Errorf("CodeOf(%v) = %v, want %v", class, got, code)
@@ -82,8 +82,8 @@ func TestCodes(t *testing.T) {
 	if got := runtime.CodeOf(errors.New("x")); got != codes.Unknown {
 		t.Errorf("CodeOf(unclassified) = %v", got)
 	}
-	if got := runtime.ClassOf(codes.OK); got != nil {
-		t.Errorf("ClassOf(OK) = %v", got)
+	if got := runtime.Class(status.Error(codes.OK, "")); got != nil {
+		t.Errorf("classOf(OK) = %v", got)
 	}
 }
 

@@ -13,15 +13,9 @@ const (
 	LabelOwner = "podwright.io/owner"
 )
 
-// Annotations on containers: what a later process must know to judge or stop a
-// container without its pod's spec (spec/runtime.md 2.2).
+// Annotations on containers that a [ContainerStatus] repeats as fields
+// (spec/runtime.md 2.2).
 const (
-	AnnotationHash                   = "io.kubernetes.container.hash"
-	AnnotationRestartCount           = "io.kubernetes.container.restartCount"
-	AnnotationTerminationMessagePath = "io.kubernetes.container.terminationMessagePath"
-	AnnotationTerminationPolicy      = "io.kubernetes.container.terminationMessagePolicy"
-	AnnotationPreStopHandler         = "io.kubernetes.container.preStopHandler"
-	AnnotationPorts                  = "io.kubernetes.container.ports"
-	AnnotationPodDeletionGrace       = "io.kubernetes.pod.deletionGracePeriod"
-	AnnotationPodTerminationGrace    = "io.kubernetes.pod.terminationGracePeriod"
+	AnnotationHash         = "io.kubernetes.container.hash"
+	AnnotationRestartCount = "io.kubernetes.container.restartCount"
 )

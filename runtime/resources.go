@@ -41,9 +41,9 @@ type Resources struct {
 	MemoryLimit   int64 `json:"memoryLimit,omitempty"`
 }
 
-// MilliFromShares turns cgroup CPU shares into thousandths of a CPU
+// milliFromShares turns cgroup CPU shares into thousandths of a CPU
 // (spec/runtime.md 13).
-func MilliFromShares(shares int64) int64 {
+func milliFromShares(shares int64) int64 {
 	if shares < minShares {
 		return 0
 	}
@@ -53,9 +53,9 @@ func MilliFromShares(shares int64) int64 {
 	return (shares*1000 + 1023) / 1024
 }
 
-// MilliFromQuota turns a CPU quota per period, both in microseconds, into
+// milliFromQuota turns a CPU quota per period, both in microseconds, into
 // thousandths of a CPU; no quota is 0 (spec/runtime.md 13).
-func MilliFromQuota(quota, period int64) int64 {
+func milliFromQuota(quota, period int64) int64 {
 	const most = 1 << 50 // keeps the product in range
 	if quota <= 0 || period <= 0 {
 		return 0
@@ -77,8 +77,8 @@ func resourcesOf(s *runtimeapi.ContainerStatus) Resources {
 		return Resources{}
 	}
 	return Resources{
-		MilliCPURequest: MilliFromShares(linux.GetCpuShares()),
-		MilliCPULimit:   MilliFromQuota(linux.GetCpuQuota(), linux.GetCpuPeriod()),
+		MilliCPURequest: milliFromShares(linux.GetCpuShares()),
+		MilliCPULimit:   milliFromQuota(linux.GetCpuQuota(), linux.GetCpuPeriod()),
 		MemoryLimit:     max(linux.GetMemoryLimitInBytes(), 0),
 	}
 }

@@ -7,24 +7,18 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Versioner asks a runtime who it is.
-type Versioner interface {
+// Reader reads what a runtime holds: the part of a [RuntimeService] that a [View]
+// needs.
+type Reader interface {
 	// Version returns the runtime's name and versions. apiVersion is the CRI
 	// version the caller speaks, [APIVersion].
 	Version(ctx context.Context, apiVersion string) (*runtimeapi.VersionResponse, error)
-}
-
-// Lister reads all sandboxes and containers. A nil filter means everything,
-// dead objects included.
-type Lister interface {
-	// ListPodSandbox returns the sandboxes that match filter.
+	// ListPodSandbox returns the sandboxes that match filter, stopped ones
+	// included. A nil filter matches all.
 	ListPodSandbox(ctx context.Context, filter *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error)
-	// ListContainers returns the containers that match filter.
+	// ListContainers returns the containers that match filter, exited ones
+	// included. A nil filter matches all.
 	ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error)
-}
-
-// Inspector reads one object in full.
-type Inspector interface {
 	// PodSandboxStatus returns the sandbox's status, [ErrNotFound] if it does not exist.
 	PodSandboxStatus(ctx context.Context, podSandboxID string, verbose bool) (*runtimeapi.PodSandboxStatusResponse, error)
 	// ContainerStatus returns the container's status, [ErrNotFound] if it does not exist.
@@ -75,9 +69,7 @@ type ContainerManager interface {
 // an implementation must not modify or retain them after returning. What it returns is
 // the caller's, who may keep it. Errors should be such that [Class] understands them.
 type RuntimeService interface {
-	Versioner
-	Lister
-	Inspector
+	Reader
 	SandboxManager
 	ContainerManager
 

@@ -14,13 +14,6 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Reader is the part of a [RuntimeService] a [View] reads from.
-type Reader interface {
-	Versioner
-	Lister
-	Inspector
-}
-
 // ViewOptions configures a [View]. The zero value is ready to use.
 type ViewOptions struct {
 	// OwnerID, if set, limits the view to objects whose [LabelOwner] has this

@@ -27,7 +27,7 @@ type Error struct {
 // Error names call, class and cause; the endpoint only where it matters, which
 // is when nobody answers there.
 func (e *Error) Error() string {
-	class := runtime.ClassOf(e.Code)
+	class := e.class()
 	switch {
 	case class == nil:
 		return fmt.Sprintf("%s: %s", e.Op, e.message())
@@ -41,9 +41,12 @@ func (e *Error) Error() string {
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
+// class is what the code says, nil if nothing.
+func (e *Error) class() error { return runtime.Class(status.Error(e.Code, "")) }
+
 // Is reports whether target is the class of the error.
 func (e *Error) Is(target error) bool {
-	class := runtime.ClassOf(e.Code)
+	class := e.class()
 	return class != nil && class == target
 }
 

@@ -20,7 +20,7 @@ type listing struct {
 	sandboxes, containers, images atomic.Bool
 }
 
-// ListPodSandbox implements runtime.Lister.
+// ListPodSandbox implements runtime.Reader.
 func (c *Client) ListPodSandbox(ctx context.Context, filter *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error) {
 	request := &runtimeapi.StreamPodSandboxesRequest{Filter: filter}
 	items, done, err := streamed(ctx, c, "StreamPodSandboxes", &c.lists.sandboxes,
@@ -33,7 +33,7 @@ func (c *Client) ListPodSandbox(ctx context.Context, filter *runtimeapi.PodSandb
 	return response.GetItems(), err
 }
 
-// ListContainers implements runtime.Lister.
+// ListContainers implements runtime.Reader.
 func (c *Client) ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
 	request := &runtimeapi.StreamContainersRequest{Filter: filter}
 	items, done, err := streamed(ctx, c, "StreamContainers", &c.lists.containers,

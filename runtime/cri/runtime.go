@@ -18,7 +18,7 @@ func versionRequest(apiVersion string) *runtimeapi.VersionRequest {
 	return &runtimeapi.VersionRequest{Version: apiVersion}
 }
 
-// Version implements runtime.Versioner.
+// Version implements runtime.Reader.
 func (c *Client) Version(ctx context.Context, apiVersion string) (*runtimeapi.VersionResponse, error) {
 	return call(ctx, c, "Version", c.options.CallTimeout, c.runtime.Version, versionRequest(apiVersion))
 }
@@ -58,7 +58,7 @@ func (c *Client) RemovePodSandbox(ctx context.Context, podSandboxID string) erro
 	return missingIsFine(err)
 }
 
-// PodSandboxStatus implements runtime.Inspector.
+// PodSandboxStatus implements runtime.Reader.
 func (c *Client) PodSandboxStatus(ctx context.Context, podSandboxID string, verbose bool) (*runtimeapi.PodSandboxStatusResponse, error) {
 	return call(ctx, c, "PodSandboxStatus", c.options.CallTimeout, c.runtime.PodSandboxStatus,
 		&runtimeapi.PodSandboxStatusRequest{PodSandboxId: podSandboxID, Verbose: verbose})
@@ -100,7 +100,7 @@ func (c *Client) RemoveContainer(ctx context.Context, containerID string) error 
 	return missingIsFine(err)
 }
 
-// ContainerStatus implements runtime.Inspector.
+// ContainerStatus implements runtime.Reader.
 func (c *Client) ContainerStatus(ctx context.Context, containerID string, verbose bool) (*runtimeapi.ContainerStatusResponse, error) {
 	return call(ctx, c, "ContainerStatus", c.options.CallTimeout, c.runtime.ContainerStatus,
 		&runtimeapi.ContainerStatusRequest{ContainerId: containerID, Verbose: verbose})

@@ -17,6 +17,7 @@ import (
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/runtime/pods"
+	"github.com/podwright/podwright/runtime/pods/internal/meta"
 )
 
 // linking makes a world with a folder for links.
@@ -284,7 +285,7 @@ func TestHostileLogFolders(t *testing.T) {
 		_, _ = w.m.GarbageCollect(t.Context(), pods.GCPolicy{SourcesReady: true})
 		exited := *status.Containers[0]
 		exited.State, exited.ExitCode = runtime.Exited, 1
-		exited.Annotations = map[string]string{runtime.AnnotationTerminationPolicy: string(v1.TerminationMessageFallbackToLogsOnError)}
+		exited.Annotations = map[string]string{meta.AnnotationTerminationPolicy: string(v1.TerminationMessageFallbackToLogsOnError)}
 		if text := w.m.TerminationMessage(&exited); strings.Contains(text, "secret") {
 			r.Fatalf("read from outside: %q", text)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/runtime/pods"
+	"github.com/podwright/podwright/runtime/pods/internal/meta"
 )
 
 // logging makes a world whose containers write a line of 100 bytes and more every
@@ -282,7 +283,7 @@ func TestPlantedLogLinks(t *testing.T) {
 				_ = w.rotatorOf(pods.LogRotation{MaxSize: 10}, running).Rotate(t.Context())
 				exited := *running.Containers[0]
 				exited.State, exited.ExitCode = runtime.Exited, 1
-				exited.Annotations = map[string]string{runtime.AnnotationTerminationPolicy: string(v1.TerminationMessageFallbackToLogsOnError)}
+				exited.Annotations = map[string]string{meta.AnnotationTerminationPolicy: string(v1.TerminationMessageFallbackToLogsOnError)}
 				if text := w.m.TerminationMessage(&exited); strings.Contains(text, "secret") {
 					t.Errorf("another pod's log becomes a message: %q", text)
 				}

@@ -19,6 +19,7 @@ import (
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/runtime/pods"
+	"github.com/podwright/podwright/runtime/pods/internal/meta"
 )
 
 // crashing makes a world where a pod's container has run four times.
@@ -400,7 +401,7 @@ func TestTerminationMessage(t *testing.T) {
 			c := &runtime.ContainerStatus{
 				State: runtime.Exited, ExitCode: 1, LogPath: log, Mounts: map[string]string{"/dev/termination-log": tc.mount},
 				Annotations: map[string]string{
-					runtime.AnnotationTerminationMessagePath: "/dev/termination-log", runtime.AnnotationTerminationPolicy: tc.policy,
+					meta.AnnotationTerminationMessagePath: "/dev/termination-log", meta.AnnotationTerminationPolicy: tc.policy,
 				},
 			}
 			if tc.change != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods/internal/logrotate"
+	"github.com/podwright/podwright/runtime/pods/internal/meta"
 	"github.com/podwright/podwright/runtime/pods/internal/poddir"
 )
 
@@ -47,7 +48,7 @@ func (m *Manager) TerminationMessage(container *runtime.ContainerStatus) string 
 // leftMessage reads the message file, or the log where the policy says so.
 func (m *Manager) leftMessage(c *runtime.ContainerStatus) string {
 	text := ""
-	if host := c.Mounts[absolute(c.Annotations[runtime.AnnotationTerminationMessagePath])]; host != "" {
+	if host := c.Mounts[absolute(c.Annotations[meta.AnnotationTerminationMessagePath])]; host != "" {
 		file, err := poddir.OpenFile(m.dirs.Path, host)
 		if err == nil {
 			text, err = tail(file, maxMessage)
@@ -57,7 +58,7 @@ func (m *Manager) leftMessage(c *runtime.ContainerStatus) string {
 			return "Error on reading termination message: " + err.Error()
 		}
 	}
-	policy := v1.TerminationMessagePolicy(c.Annotations[runtime.AnnotationTerminationPolicy])
+	policy := v1.TerminationMessagePolicy(c.Annotations[meta.AnnotationTerminationPolicy])
 	if text != "" || policy != v1.TerminationMessageFallbackToLogsOnError || c.ExitCode == 0 || c.Reason == cannotRun {
 		return text
 	}

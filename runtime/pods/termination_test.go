@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/pods/internal/meta"
 )
 
 // lines makes a log in the runtime's format.
@@ -61,7 +62,7 @@ func TestMessageFromLog(t *testing.T) {
 			}
 			got := w.m.TerminationMessage(&runtime.ContainerStatus{
 				State: runtime.Exited, ExitCode: 1, LogPath: log,
-				Annotations: map[string]string{runtime.AnnotationTerminationPolicy: string(v1.TerminationMessageFallbackToLogsOnError)},
+				Annotations: map[string]string{meta.AnnotationTerminationPolicy: string(v1.TerminationMessageFallbackToLogsOnError)},
 			})
 			if !tc.want(got) {
 				t.Errorf("20: %d bytes: %.100q ... %q", len(got), got, got[max(0, len(got)-50):])
@@ -101,7 +102,7 @@ func TestMessageFileReplaced(t *testing.T) {
 		}
 		got := w.m.TerminationMessage(&runtime.ContainerStatus{
 			State: runtime.Exited, Mounts: map[string]string{"/message": mount},
-			Annotations: map[string]string{runtime.AnnotationTerminationMessagePath: "/message"},
+			Annotations: map[string]string{meta.AnnotationTerminationMessagePath: "/message"},
 		})
 		if !strings.HasPrefix(got, "Error on reading termination message: ") || strings.Contains(got, "secret") {
 			t.Errorf("20: %s: %q", name, got)

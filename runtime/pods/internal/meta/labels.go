@@ -10,6 +10,17 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
+// Annotations of the kubelet that a later process needs to judge or stop a container
+// without its pod's spec (spec/runtime.md 2.2).
+const (
+	AnnotationTerminationMessagePath = "io.kubernetes.container.terminationMessagePath"
+	AnnotationTerminationPolicy      = "io.kubernetes.container.terminationMessagePolicy"
+	AnnotationPreStopHandler         = "io.kubernetes.container.preStopHandler"
+	AnnotationPorts                  = "io.kubernetes.container.ports"
+	AnnotationPodDeletionGrace       = "io.kubernetes.pod.deletionGracePeriod"
+	AnnotationPodTerminationGrace    = "io.kubernetes.pod.terminationGracePeriod"
+)
+
 // Annotations of the engine itself, beside the kubelet's (spec/runtime.md 2.7).
 // They let a pod without a manifest be stopped in order.
 const (
@@ -55,7 +66,7 @@ func identify(labels map[string]string, pod *v1.Pod, owner string) {
 	if owner != "" {
 		labels[runtime.LabelOwner] = owner
 	} else {
-		// A pod label must not make the sandbox look owned by somebody.
+		// A pod label must not give the sandbox an owner.
 		delete(labels, runtime.LabelOwner)
 	}
 }
@@ -77,10 +88,10 @@ type Described struct {
 func ContainerAnnotations(d Described) map[string]string {
 	c := d.Container
 	a := map[string]string{
-		runtime.AnnotationHash:                   strconv.FormatUint(Hash(c), 16),
-		runtime.AnnotationRestartCount:           strconv.Itoa(d.RestartCount),
-		runtime.AnnotationTerminationMessagePath: TerminationPath(c),
-		runtime.AnnotationTerminationPolicy:      string(terminationPolicy(c)),
+		runtime.AnnotationHash:           strconv.FormatUint(Hash(c), 16),
+		runtime.AnnotationRestartCount:   strconv.Itoa(d.RestartCount),
+		AnnotationTerminationMessagePath: TerminationPath(c),
+		AnnotationTerminationPolicy:      string(terminationPolicy(c)),
 
 		AnnotationKind:        string(d.Kind),
 		AnnotationIndex:       strconv.Itoa(d.Index),
@@ -89,19 +100,19 @@ func ContainerAnnotations(d Described) map[string]string {
 	}
 	if c.Lifecycle != nil && c.Lifecycle.PreStop != nil {
 		if raw, err := json.Marshal(c.Lifecycle.PreStop); err == nil {
-			a[runtime.AnnotationPreStopHandler] = string(raw)
+			a[AnnotationPreStopHandler] = string(raw)
 		}
 	}
 	if len(c.Ports) > 0 {
 		if raw, err := json.Marshal(c.Ports); err == nil {
-			a[runtime.AnnotationPorts] = string(raw)
+			a[AnnotationPorts] = string(raw)
 		}
 	}
 	if g := d.Pod.DeletionGracePeriodSeconds; g != nil {
-		a[runtime.AnnotationPodDeletionGrace] = strconv.FormatInt(*g, 10)
+		a[AnnotationPodDeletionGrace] = strconv.FormatInt(*g, 10)
 	}
 	if g := d.Pod.Spec.TerminationGracePeriodSeconds; g != nil {
-		a[runtime.AnnotationPodTerminationGrace] = strconv.FormatInt(*g, 10)
+		a[AnnotationPodTerminationGrace] = strconv.FormatInt(*g, 10)
 	}
 	return a
 }

@@ -154,8 +154,8 @@ func TestAnnotationsOptional(t *testing.T) {
 	pod.Spec.TerminationGracePeriodSeconds = nil
 	a := meta.ContainerAnnotations(meta.Described{Pod: pod, Container: &v1.Container{Name: "c"}, Kind: meta.App})
 	for _, key := range []string{
-		runtime.AnnotationPreStopHandler, runtime.AnnotationPorts,
-		runtime.AnnotationPodDeletionGrace, runtime.AnnotationPodTerminationGrace,
+		meta.AnnotationPreStopHandler, meta.AnnotationPorts,
+		meta.AnnotationPodDeletionGrace, meta.AnnotationPodTerminationGrace,
 	} {
 		if v, ok := a[key]; ok {
 			t.Errorf("2.2 %s = %q written without a reason", key, v)
@@ -166,17 +166,17 @@ func TestAnnotationsOptional(t *testing.T) {
 // spec/runtime.md 2.3: broken values read as nothing and are named.
 func TestRestoreMalformed(t *testing.T) {
 	got, err := meta.Restore(map[string]string{
-		runtime.AnnotationPodDeletionGrace:    "soon",
-		runtime.AnnotationPodTerminationGrace: "9",
-		runtime.AnnotationPreStopHandler:      "{",
-		runtime.AnnotationPorts:               "[1]",
-		meta.AnnotationKind:                   "boss",
+		meta.AnnotationPodDeletionGrace:    "soon",
+		meta.AnnotationPodTerminationGrace: "9",
+		meta.AnnotationPreStopHandler:      "{",
+		meta.AnnotationPorts:               "[1]",
+		meta.AnnotationKind:                "boss",
 	})
 	want := meta.Restored{TerminationGrace: ptr.To[int64](9), Kind: meta.App, Index: -1}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("2.3 (-want +got):\n%s", d)
 	}
-	for _, key := range []string{runtime.AnnotationPodDeletionGrace, runtime.AnnotationPreStopHandler, runtime.AnnotationPorts} {
+	for _, key := range []string{meta.AnnotationPodDeletionGrace, meta.AnnotationPreStopHandler, meta.AnnotationPorts} {
 		if err == nil || !strings.Contains(err.Error(), key) {
 			t.Errorf("2.3 error %v does not name %s", err, key)
 		}

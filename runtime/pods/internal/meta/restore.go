@@ -28,7 +28,7 @@ type Restored struct {
 // too; err then names them, and the rest is still good (spec/runtime.md 2.3).
 func Restore(a map[string]string) (r Restored, err error) {
 	var problems []error
-	r = Restored{Kind: App, Index: -1, TerminationPath: a[runtime.AnnotationTerminationMessagePath]}
+	r = Restored{Kind: App, Index: -1, TerminationPath: a[AnnotationTerminationMessagePath]}
 	number := func(key string) *int64 {
 		s, ok := a[key]
 		if !ok {
@@ -41,8 +41,8 @@ func Restore(a map[string]string) (r Restored, err error) {
 		}
 		return &n
 	}
-	r.DeletionGrace = number(runtime.AnnotationPodDeletionGrace)
-	r.TerminationGrace = number(runtime.AnnotationPodTerminationGrace)
+	r.DeletionGrace = number(AnnotationPodDeletionGrace)
+	r.TerminationGrace = number(AnnotationPodTerminationGrace)
 	if i := number(AnnotationIndex); i != nil {
 		r.Index = int(*i)
 	}
@@ -50,16 +50,16 @@ func Restore(a map[string]string) (r Restored, err error) {
 	case App, Init, Sidecar, Ephemeral:
 		r.Kind = k
 	}
-	if s, ok := a[runtime.AnnotationPreStopHandler]; ok {
+	if s, ok := a[AnnotationPreStopHandler]; ok {
 		r.PreStop = &v1.LifecycleHandler{}
 		if err := json.Unmarshal([]byte(s), r.PreStop); err != nil {
-			problems = append(problems, fmt.Errorf("annotation %s: %w", runtime.AnnotationPreStopHandler, err))
+			problems = append(problems, fmt.Errorf("annotation %s: %w", AnnotationPreStopHandler, err))
 			r.PreStop = nil
 		}
 	}
-	if s, ok := a[runtime.AnnotationPorts]; ok {
+	if s, ok := a[AnnotationPorts]; ok {
 		if err := json.Unmarshal([]byte(s), &r.Ports); err != nil {
-			problems = append(problems, fmt.Errorf("annotation %s: %w", runtime.AnnotationPorts, err))
+			problems = append(problems, fmt.Errorf("annotation %s: %w", AnnotationPorts, err))
 			r.Ports = nil
 		}
 	}
