@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/cleanup"
+	"github.com/podwright/podwright/internal/latency"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
@@ -44,7 +45,7 @@ func (d dispatcher) Dispatch(w syncloop.Work) {
 // changes gives the loop the pods whose runtime state changed.
 type changes struct {
 	*pleg.Subscription
-	latency *latency
+	exits *latency.Exits
 	// noticed hears of each of them first.
 	noticed func(uid types.UID)
 	// died hears of each in which a container died.
@@ -62,7 +63,7 @@ func (c changes) Take() []types.UID {
 		if e.Kinds.Has(pleg.Died) {
 			c.died(e)
 		}
-		c.latency.delivered(e)
+		c.exits.Delivered(e)
 		c.noticed(e.UID)
 		uids = append(uids, e.UID)
 	}

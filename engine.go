@@ -13,6 +13,7 @@ import (
 	"github.com/podwright/podwright/cleanup/eviction"
 	"github.com/podwright/podwright/cleanup/imagegc"
 	"github.com/podwright/podwright/internal/dirlock"
+	"github.com/podwright/podwright/internal/latency"
 	"github.com/podwright/podwright/internal/node"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
@@ -59,7 +60,7 @@ type Engine struct {
 	health      *node.Health
 	state       node.State
 	hooks       *node.Hooks
-	latency     *latency
+	exits       *latency.Exits
 	journal     *journal
 	resizer     *resizer
 	// records are of pulls; images is nil if images are not collected.
@@ -122,7 +123,7 @@ func (e *Engine) build() error {
 		return err
 	}
 	e.changes = e.pleg.Subscribe()
-	if e.latency, err = newLatency(c.Observe.MeterProvider.Meter("github.com/podwright/podwright"), c.Clock, e.pleg.Get); err != nil {
+	if e.exits, err = latency.New(c.Observe.MeterProvider.Meter("github.com/podwright/podwright"), c.Clock, e.pleg.Get); err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
 
@@ -130,7 +131,7 @@ func (e *Engine) build() error {
 		return err
 	}
 	e.buildJournal(meter("status/checkpoint"))
-	calls := podsync.NewCalls(timedRuntime{c.Runtime, e.latency}, podsync.CallOptions{
+	calls := podsync.NewCalls(e.exits.Runtime(c.Runtime), podsync.CallOptions{
 		Report: e.pleg.Report, BeforeStart: e.journal.starting, Clock: c.Clock,
 	})
 	e.pods, err = pods.New(calls, c.Images, e.podOptions(sequence, meter("runtime/pods")))
@@ -183,11 +184,11 @@ func (e *Engine) buildSyncer(calls *podsync.Calls) {
 		Wake:         e.wake,
 		NodeIPs:      c.Node.IPs, Clock: c.Clock, Events: c.Observe.Events,
 		Hooks: podsync.Hooks{
-			Syncing: e.latency.entered,
+			Syncing: e.exits.Entered,
 			Changed: func(types.UID) { e.resizer.acted() },
 			// A pass now marks a pod that no source wants as deleted while its containers
 			// still stop, so that its remains can go right after.
-			Terminating: func(uid types.UID) { e.latency.dropped(uid); e.tidy() },
+			Terminating: func(uid types.UID) { e.exits.Dropped(uid); e.tidy() },
 			Released:    e.ended,
 		},
 	})
@@ -227,7 +228,7 @@ func (e *Engine) buildLoop(meter func(string) metric.Meter) error {
 	}
 	var err error
 	o := c.Loop
-	o.Sources, o.Events, o.Housekeeper = e.sources(), changes{e.changes, e.latency, e.noticed, e.died}, housekeeping{e}
+	o.Sources, o.Events, o.Housekeeper = e.sources(), changes{e.changes, e.exits, e.noticed, e.died}, housekeeping{e}
 	o.Gate, o.Admission, o.Observed, o.Evicted = e.open, e.preempting, e.observed, e.evicted
 	o.Recorder, o.Clock, o.Logger, o.Meter = c.Observe.Events, c.Clock, c.Observe.Logger.WithName("loop"), meter("syncloop")
 	if e.loop, err = syncloop.New(dispatcher{e.workers, e.sight}, o); err != nil {

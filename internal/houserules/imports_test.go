@@ -28,6 +28,7 @@ var rooms = map[string][]string{
 	"cleanup":             {"runtime"},
 	"cleanup/imagegc":     {},
 	"cleanup/eviction":    {},
+	"internal/latency":    {"pleg", "runtime"},
 	"internal/node":       nodeRooms,
 }
 

@@ -1,0 +1,135 @@
+package latency
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/internal/instrument"
+	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/runtime"
+)
+
+// Exits follows the exits of containers. Make one with New; all methods are safe for
+// concurrent use.
+type Exits struct {
+	clock clock.PassiveClock
+	// made is when the engine was made: it could not see earlier exits.
+	made time.Time
+	// view returns what is known of a pod, without waiting.
+	view func(uid types.UID) (*runtime.PodStatus, error)
+
+	seen, refreshed, worker, call metric.Float64Histogram
+
+	mu sync.Mutex
+	// pending are the pods whose exit the loop has and no sync has taken up yet.
+	pending map[types.UID]exit
+}
+
+// exit is how far the news of a container's exit has come.
+type exit struct {
+	// happened by the runtime's clock, read when the reading that showed it began,
+	// delivered when the loop took it.
+	happened, read, delivered time.Time
+}
+
+// pendingTimeout is when no sync is expected any more, such as of a pod that has
+// finished already.
+const pendingTimeout = 5 * time.Minute
+
+// maxExitAge is the age above which an exit is not counted as seen: the runtime's time
+// of it cannot be right.
+const maxExitAge = 10 * time.Minute
+
+// New returns the histograms of a meter. view shows a pod from the cache.
+func New(meter metric.Meter, c clock.PassiveClock, view func(types.UID) (*runtime.PodStatus, error)) (*Exits, error) {
+	x := &Exits{clock: c, made: c.Now(), view: view, pending: map[types.UID]exit{}}
+	set := instrument.New(meter)
+	durations := func(name, description string) metric.Float64Histogram {
+		return set.Durations(name, description, .0005, .001, .0025, .005, .01, .02, .05, .1, .25, .5, 1, 1.5, 2.5, 5, 10, 30, 60)
+	}
+	x.seen = durations("podwright_exit_seen_seconds",
+		"Time from a container's exit, by the runtime's clock, to the beginning of the reading that showed it.")
+	x.refreshed = durations("podwright_exit_refreshed_seconds",
+		"Time from the beginning of that reading to the pod's turn in the sync loop.")
+	x.worker = durations("podwright_exit_worker_seconds", "Time from there to the beginning of the pod's next sync.")
+	x.call = durations("podwright_exit_call_seconds",
+		"Time from there to the first call that changes something in the runtime, of syncs that make one at once.")
+	return x, set.Err()
+}
+
+// Delivered notes that the loop takes a pod of which containers died.
+func (x *Exits) Delivered(e pleg.PodEvents) {
+	if e.Kinds&pleg.Died == 0 {
+		return
+	}
+	view, err := x.view(e.UID)
+	if err != nil || view == nil {
+		return
+	}
+	news := exit{read: view.ObservedAt, delivered: x.clock.Now()}
+	for _, c := range view.Containers {
+		if c.State == runtime.Exited && c.FinishedAt.After(news.happened) && (e.AllDied || slices.Contains(e.Died, c.ID.ID)) {
+			news.happened = c.FinishedAt
+		}
+	}
+	if news.happened.IsZero() {
+		return // a sandbox
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for uid, other := range x.pending {
+		if news.delivered.Sub(other.delivered) > pendingTimeout {
+			delete(x.pending, uid)
+		}
+	}
+	x.pending[e.UID] = news
+}
+
+// Entered notes that a sync of the pod begins. The context it returns is the one
+// to make the sync's calls with.
+func (x *Exits) Entered(ctx context.Context, uid types.UID) context.Context {
+	x.mu.Lock()
+	news, ok := x.pending[uid]
+	delete(x.pending, uid)
+	x.mu.Unlock()
+	if !ok {
+		return ctx
+	}
+	now := x.clock.Now()
+	if age := news.read.Sub(news.happened); age >= 0 && age <= maxExitAge && !news.happened.Before(x.made) {
+		x.seen.Record(ctx, age.Seconds())
+	}
+	x.refreshed.Record(ctx, max(0, news.delivered.Sub(news.read).Seconds()))
+	x.worker.Record(ctx, max(0, now.Sub(news.delivered).Seconds()))
+	return context.WithValue(ctx, syncKey{}, &syncMark{began: now})
+}
+
+// Dropped notes that no sync of the pod will follow: it is being stopped.
+func (x *Exits) Dropped(uid types.UID) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.pending, uid)
+}
+
+// calls notes that a call is made that changes something.
+func (x *Exits) calls(ctx context.Context) {
+	if mark, ok := ctx.Value(syncKey{}).(*syncMark); ok && !mark.called.Swap(true) {
+		x.call.Record(ctx, x.clock.Since(mark.began).Seconds())
+	}
+}
+
+// syncKey is the context key of a syncMark.
+type syncKey struct{}
+
+// syncMark is a sync that an exit led to.
+type syncMark struct {
+	began  time.Time
+	called atomic.Bool
+}
