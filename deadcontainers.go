@@ -69,16 +69,23 @@ func (e *Engine) buildTidiers(images metric.Meter) (err error) {
 // contentGoes reports whether nothing of a pod is needed any more. While sources may
 // still want pods they have not named, that is not known of any (ND2). Of those that
 // are desired it is known of those only whose API says that they were evicted: they
-// never run again, and were evicted for the room they take. One that is evicted here
-// is removed when it has ended.
+// never run again, and were evicted for the room they take, as soon as they have stopped.
+// One that is evicted here is removed when it has ended.
 func (e *Engine) contentGoes(uid types.UID) bool {
 	if !e.loop.Ready() || e.loop.Undecided() != nil {
 		return false
 	}
 	if pod, desired := e.loop.Store().Get(uid); desired {
-		return syncloop.IsEvicted(&pod.Status)
+		return syncloop.IsEvicted(&pod.Status) && e.workers.IsPodKnownTerminated(uid)
 	}
-	return e.workers.ShouldPodContentBeRemoved(uid)
+	return e.containersGo(uid)
+}
+
+// containersGo reports whether the containers of a pod may be removed. Those of an evicted
+// pod may go before the source drops it, but not while the pod still stops: the status
+// that tells how they ended is made of them when all have (PE4).
+func (e *Engine) containersGo(uid types.UID) bool {
+	return e.workers.ShouldPodContentBeRemoved(uid) && !e.workers.CouldHaveRunningContainers(uid)
 }
 
 // runningPods are the pods the cache knows, for the rotation of logs: it costs no

@@ -294,6 +294,9 @@ func (e *Engine) healthChanged() {
 func (e *Engine) ended(uid types.UID) {
 	e.resizer.kick()
 	e.housekeeper.Finished(uid)
+	if pod, desired := e.loop.Store().Get(uid); desired && syncloop.IsEvicted(&pod.Status) {
+		e.evicted(pod)
+	}
 	e.tidy()
 }
 

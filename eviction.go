@@ -147,7 +147,7 @@ func (e *Engine) limitedVolumes(pod *v1.Pod) []eviction.Volume {
 func (e *Engine) reclaim(ctx context.Context) error {
 	_, err := e.pods.GarbageCollect(ctx, pods.GCPolicy{
 		SourcesReady: e.loop.Ready(), Pressure: true,
-		ContentShouldBeRemoved: e.workers.ShouldPodContentBeRemoved, RuntimeShouldBeRemoved: e.workers.ShouldPodRuntimeBeRemoved,
+		ContentShouldBeRemoved: e.containersGo, RuntimeShouldBeRemoved: e.workers.ShouldPodRuntimeBeRemoved,
 	})
 	if err != nil {
 		err = fmt.Errorf("dead containers: %w", err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/runtime/fake"
@@ -78,4 +79,40 @@ func told(t *testing.T, r *rig, pod *v1.Pod) {
 	if want := map[string]int32{"job": 3, "app": 0}; !maps.Equal(codes, want) {
 		t.Errorf("the containers ended with %v, want %v: %s", codes, want, r.explain(pod.UID))
 	}
+}
+
+// TestEvictedPodKeepsExitCodesWhileItStops: section 10, PE4: a container of an evicted pod
+// that has ended stays in the runtime until the end of the whole pod is published, however
+// long another container takes to stop.
+func TestEvictedPodKeepsExitCodesWhileItStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := &mirror.Memory{}
+		rt := byContainer(map[string]fake.Script{
+			"job": {OnTERM: fake.Exit{Code: 3}},
+			"app": {OnTERM: fake.Exit{After: 20 * time.Second}},
+		})
+		r := newRig(t, rt, t.TempDir(), func(c *podwright.Config) {
+			c.Sources = []syncloop.Source{apiSource{api: api}}
+		}).start()
+		pod := newPod("web", "job", "app")
+		pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](30)
+		api.Put(pod)
+		r.phase(pod.UID, v1.PodRunning, time.Minute)
+		<-time.After(10 * time.Second)
+		evicted := pod.DeepCopy()
+		evicted.Status.Phase, evicted.Status.Reason = v1.PodFailed, "Evicted"
+		evicted.Labels = map[string]string{"evicted": "yes"} // a change that reaches the worker
+		api.Put(evicted)
+		<-time.After(10 * time.Second)
+		synctest.Wait()
+		if rt.Running(pod.UID, "app") == 0 || rt.Running(pod.UID, "job") > 0 {
+			t.Fatal("the pod is not being stopped")
+		}
+		<-time.After(time.Minute)
+		synctest.Wait()
+		told(t, r, pod)
+		if n := len(r.records(pod)); n != 0 {
+			t.Errorf("%d containers are left", n)
+		}
+	})
 }
