@@ -1,0 +1,202 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/cleanup"
+	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/pods"
+	"github.com/podwright/podwright/syncloop"
+)
+
+// GarbageCollector removes dead containers; [pods.Manager] does.
+type GarbageCollector interface {
+	GarbageCollect(ctx context.Context, policy pods.GCPolicy) (pods.GCReport, error)
+	PlanGarbageCollect(ctx context.Context, policy pods.GCPolicy) ([]pods.GCAction, error)
+}
+
+// Reaper removes a container as soon as it has ended, if it may; [pods.Reaper] does.
+type Reaper interface {
+	Died(status *runtime.PodStatus, ids ...string)
+}
+
+// Views shows what the runtime has, as it was read last; [pleg.Generator] does.
+type Views interface {
+	Get(uid types.UID) (*runtime.PodStatus, error)
+	ChangedSince(version uint64) pleg.Changes
+}
+
+// Removals says what may be removed of a pod; [podworkers.Workers] does.
+type Removals interface {
+	CouldHaveRunningContainers(uid types.UID) bool
+	IsPodKnownTerminated(uid types.UID) bool
+	ShouldPodContentBeRemoved(uid types.UID) bool
+	ShouldPodRuntimeBeRemoved(uid types.UID) bool
+}
+
+// Keep says how many dead containers are kept. Its zero value is that of
+// [pods.GCPolicy].
+type Keep struct {
+	// PerName is how many are kept per pod and container name, Total how many in all.
+	PerName, Total int
+	// MinAge keeps those that ended less than this long ago.
+	MinAge time.Duration
+}
+
+// DeadContainers removes containers that have ended: those of the policy in the passes of
+// housekeeping, more when the disk is full, and some as soon as they end. Every field
+// but Undecided must be set before a method is called.
+type DeadContainers struct {
+	Collector GarbageCollector
+	Reaper    Reaper
+	Views     Views
+	Removals  Removals
+	Desired   Desired
+	// Heard reports whether every source has named its pods, Undecided why sources may
+	// still want pods that they have not named.
+	Heard     func() bool
+	Undecided func() error
+	Keep      Keep
+	Records   *PullRecords
+}
+
+var _ cleanup.Collector = (*DeadContainers)(nil)
+
+// ContentGoes reports whether nothing of a pod is needed any more. While sources may
+// still want pods that they have not named, that is not known of any (ND2). A desired pod
+// keeps its content unless its API says that it was evicted: then it goes as soon as the
+// pod has stopped, because it never runs again and was evicted for the room it takes. A
+// pod that is evicted here keeps its content until it has ended.
+func (d *DeadContainers) ContentGoes(uid types.UID) bool {
+	if !d.Heard() || d.Undecided() != nil {
+		return false
+	}
+	if pod, desired := d.Desired.Get(uid); desired {
+		return syncloop.IsEvicted(&pod.Status) && d.Removals.IsPodKnownTerminated(uid)
+	}
+	return d.ContainersGo(uid)
+}
+
+// ContainersGo reports whether the containers of a pod may be removed. Those of an evicted
+// pod may go before the source drops it, but not while the pod still stops: the status
+// that tells how they ended is made of them when all have (PE4).
+func (d *DeadContainers) ContainersGo(uid types.UID) bool {
+	return d.Removals.ShouldPodContentBeRemoved(uid) && !d.Removals.CouldHaveRunningContainers(uid)
+}
+
+// Running returns the pods as they were read last, for the rotation of logs: it costs no
+// runtime call.
+func (d *DeadContainers) Running(context.Context) ([]*runtime.PodStatus, error) {
+	var out []*runtime.PodStatus
+	for _, uid := range d.Views.ChangedSince(0).UIDs {
+		// A pod that could not be read lately is as it was read before.
+		if status, _ := d.Views.Get(uid); status != nil {
+			out = append(out, status)
+		}
+	}
+	return out, nil
+}
+
+// Evicted has the reaper look at everything that has ended of a pod whose API says
+// that it was evicted (spec/syncloop.md 10, edge case 29).
+func (d *DeadContainers) Evicted(pod *v1.Pod) {
+	d.Died(pleg.PodEvents{UID: pod.UID, AllDied: true})
+}
+
+// Died has the reaper look at a pod in which something died (spec/syncloop.md PE2).
+func (d *DeadContainers) Died(events pleg.PodEvents) {
+	status, err := d.Views.Get(events.UID)
+	if err != nil || status == nil {
+		return // the next collection finds it
+	}
+	ids := events.Died
+	if events.AllDied {
+		ids = nil
+		for _, c := range status.Containers {
+			if c.State == runtime.Exited {
+				ids = append(ids, c.ID.ID)
+			}
+		}
+	}
+	d.Reaper.Died(status, ids...)
+}
+
+// Reclaim frees disk space without stopping a pod: it also removes what a pod that goes on
+// could still show of its earlier containers.
+func (d *DeadContainers) Reclaim(ctx context.Context) error {
+	_, err := d.Collector.GarbageCollect(ctx, pods.GCPolicy{
+		SourcesReady: d.Heard(), Pressure: true,
+		ContentShouldBeRemoved: d.ContentGoes, RuntimeShouldBeRemoved: d.Removals.ShouldPodRuntimeBeRemoved,
+	})
+	return err
+}
+
+// Plan says what a collection would do.
+func (d *DeadContainers) Plan(ctx context.Context, contentGoes func(types.UID) bool) ([]cleanup.Action, error) {
+	list, err := d.Collector.PlanGarbageCollect(ctx, d.policy(contentGoes))
+	var out []cleanup.Action
+	for _, a := range list {
+		// A ready sandbox is no candidate.
+		if !a.Sandbox || !strings.HasPrefix(a.Kept, "HI6") {
+			out = append(out, gcAction(a))
+		}
+	}
+	return out, err
+}
+
+// Collect removes the dead containers that the policy does not keep.
+func (d *DeadContainers) Collect(
+	ctx context.Context, contentGoes func(types.UID) bool, permits func(cleanup.Action) bool, done func(cleanup.Action, error),
+) error {
+	policy := d.policy(contentGoes)
+	policy.Permits = func(a pods.GCAction) bool { return permits(gcAction(a)) }
+	policy.Done = func(a pods.GCAction, err error) { done(gcAction(a), err) }
+	_, err := d.Collector.GarbageCollect(ctx, policy)
+	return errors.Join(err, d.Records.Prune(ctx))
+}
+
+func (d *DeadContainers) policy(contentGoes func(types.UID) bool) pods.GCPolicy {
+	return pods.GCPolicy{
+		MinAge: d.Keep.MinAge, FinishedAt: d.finishedAt,
+		MaxPerContainer: d.Keep.PerName, MaxContainers: d.Keep.Total,
+		SourcesReady: d.Heard(), ContentShouldBeRemoved: contentGoes,
+		RuntimeShouldBeRemoved: d.Removals.ShouldPodRuntimeBeRemoved,
+	}
+}
+
+// finishedAt returns when a container ended, zero if that was not read.
+func (d *DeadContainers) finishedAt(uid types.UID, id runtime.ContainerID) time.Time {
+	status, err := d.Views.Get(uid)
+	if err != nil {
+		return time.Time{}
+	}
+	for _, s := range status.Containers {
+		if s.ID == id {
+			return s.FinishedAt
+		}
+	}
+	return time.Time{}
+}
+
+// gcAction gives the choice of a container or sandbox the shape of a plan.
+func gcAction(a pods.GCAction) cleanup.Action {
+	out := cleanup.Action{
+		Step: cleanup.StepContainers, PodUID: a.PodUID, Object: a.Namespace + "/" + a.Pod + "/" + a.Container + " " + a.ID,
+		Reason: a.Reason, Forbidden: a.Kept, Age: metav1.Duration{Duration: a.Age.Truncate(time.Second)},
+	}
+	if a.Sandbox {
+		out.Step, out.Object = cleanup.StepSandboxes, a.Namespace+"/"+a.Pod+" "+a.ID
+	}
+	if out.Reason == "" {
+		out.Reason = "it does not run"
+	}
+	return out
+}

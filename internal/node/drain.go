@@ -1,0 +1,128 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/internal/backoff"
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/runtime"
+)
+
+// drainRetryMin and drainRetryMax bound the pauses in which a drain asks a runtime
+// that does not answer.
+const (
+	drainRetryMin = 100 * time.Millisecond
+	drainRetryMax = 5 * time.Second
+)
+
+// StoppableWorkers end with all their pods; [podworkers.Workers] do.
+type StoppableWorkers interface {
+	Snapshot() []podworkers.Explanation
+	Stop(ctx context.Context, mode podworkers.StopMode) error
+}
+
+// PodLister lists the pods in the runtime; [runtime.View] does.
+type PodLister interface {
+	ListPods(ctx context.Context) ([]*runtime.Pod, error)
+}
+
+// PodReader reads a pod past the cache; [pleg.Generator] does.
+type PodReader interface {
+	ReadNow(ctx context.Context, uid types.UID) (*runtime.PodStatus, error)
+}
+
+// PodRemover removes pods from the node; [pods.Manager] does.
+type PodRemover interface {
+	KillPod(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus, graceOverride *int64) error
+	RemovePod(ctx context.Context, uid types.UID) error
+	RemovePodDir(ctx context.Context, uid types.UID) error
+}
+
+// Drain terminates all pods and removes what is left of them.
+type Drain struct {
+	Workers StoppableWorkers
+	Runtime PodLister
+	Reader  PodReader
+	Pods    PodRemover
+	// Forget drops the memory of a pod that ended only because of the drain.
+	Forget func(uid types.UID)
+	Clock  clock.Clock
+}
+
+// Run terminates all pods and removes their remains: those the workers know, and those
+// only the runtime knows, because no source has named them yet. It ends with ctx; the
+// error names the pods that are left. No new pod may come meanwhile.
+func (d Drain) Run(ctx context.Context) error {
+	known := d.Workers.Snapshot()
+	var problems []error
+	if err := d.Workers.Stop(ctx, podworkers.Terminate); err != nil {
+		problems = append(problems, fmt.Errorf("not every pod could be stopped: %w", err))
+	}
+	remains := map[types.UID]*runtime.Pod{}
+	for _, p := range known {
+		remains[p.UID] = &runtime.Pod{UID: p.UID, Namespace: p.Namespace, Name: p.Name}
+	}
+	listed, err := d.list(ctx)
+	if err != nil {
+		problems = append(problems, fmt.Errorf("look for pods that still run: %w", err))
+	}
+	for _, p := range listed {
+		remains[p.UID] = p
+	}
+	for _, uid := range slices.Sorted(maps.Keys(remains)) {
+		p := remains[uid]
+		if err := d.remove(ctx, p); err != nil {
+			problems = append(problems, fmt.Errorf("pod %s/%s (%s): %w", p.Namespace, p.Name, uid, err))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// list asks what the runtime has until it answers or ctx ends: one that is down may still
+// run pods that were never seen.
+func (d Drain) list(ctx context.Context) ([]*runtime.Pod, error) {
+	for pause := drainRetryMin; ; pause = backoff.Next(drainRetryMin, drainRetryMax, pause) {
+		listed, err := d.Runtime.ListPods(ctx)
+		if err == nil || ctx.Err() != nil {
+			return listed, err
+		}
+		timer := d.Clock.NewTimer(pause)
+		select {
+		case <-timer.C():
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, err
+		}
+	}
+}
+
+// remove removes what is left of a pod after the workers have ended. A pod that still runs
+// was never theirs, or they failed to stop it; it is stopped as its annotations ask.
+func (d Drain) remove(ctx context.Context, p *runtime.Pod) error {
+	if p.Running() {
+		status, err := d.Reader.ReadNow(ctx, p.UID)
+		if err != nil {
+			return err
+		}
+		if err := d.Pods.KillPod(ctx, nil, status, nil); err != nil {
+			return fmt.Errorf("stop: %w", err)
+		}
+	}
+	if err := d.Pods.RemovePod(ctx, p.UID); err != nil {
+		return fmt.Errorf("remove from the runtime: %w", err)
+	}
+	if err := d.Pods.RemovePodDir(ctx, p.UID); err != nil {
+		return fmt.Errorf("remove its folder: %w", err)
+	}
+	d.Forget(p.UID)
+	return nil
+}

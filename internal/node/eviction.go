@@ -1,0 +1,143 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/cleanup/eviction"
+	"github.com/podwright/podwright/cleanup/imagegc"
+	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/pods"
+)
+
+// PodKiller stops pods; [podworkers.Workers] does.
+type PodKiller interface {
+	KillPod(ctx context.Context, pod *v1.Pod, kill podworkers.KillOptions) (podworkers.KillResult, error)
+}
+
+// PodDisk knows what pods have on the disk; [pods.Manager] does.
+type PodDisk interface {
+	PodFolders(pod *v1.Pod) []string
+	MountedVolumes(uid types.UID) map[string]pods.MountedVolume
+}
+
+// ImageReclaimer removes unused images at once; [imagegc.Collector] does.
+type ImageReclaimer interface {
+	Reclaim(ctx context.Context) (imagegc.Report, error)
+}
+
+// Evictions are what an [eviction.Manager] needs of the node. Every field but the optional
+// ones must be set before a pod is evicted.
+type Evictions struct {
+	Residents *Residents
+	Killer    PodKiller
+	Disk      PodDisk
+	Views     Views
+	Dead      *DeadContainers
+	Images    ImageReclaimer      // optional
+	Usage     runtime.StatsReader // optional
+	Cgroups   pods.Cgroups        // optional
+}
+
+// Manager makes what evicts pods. stats may be nil: then machine says what is read of this
+// machine; its NodeFs, ImageFs and Cgroup are used.
+func (e *Evictions) Manager(o eviction.Options, stats eviction.Stats, machine eviction.MachineOptions) (*eviction.Manager, error) {
+	if stats == nil {
+		machine.PodDirs, machine.PodLayers = e.Disk.PodFolders, e.containerUsage
+		if e.Cgroups != nil {
+			machine.PodCgroup = func(pod *v1.Pod) (string, error) {
+				return e.Cgroups.Parent(pods.PodCgroup{UID: pod.UID, Class: podinfo.QoS(pod)})
+			}
+		}
+		var err error
+		if stats, err = eviction.NewMachine(machine); err != nil {
+			return nil, err
+		}
+	}
+	o.Stats, o.Killer, o.Pods, o.Class, o.Requests = stats, e, e.Residents.Evictable, podinfo.QoS, podinfo.Requests
+	o.Volumes, o.Reclaim = e.limitedVolumes, e.reclaim
+	return eviction.New(o)
+}
+
+// Kill stops a pod for good.
+func (e *Evictions) Kill(ctx context.Context, pod *v1.Pod, grace *int64, amend func(*v1.PodStatus)) error {
+	if desired, ok := e.Residents.Desired.Get(pod.UID); ok {
+		pod = desired // without the engine's own status
+	}
+	_, err := e.Killer.KillPod(ctx, pod, podworkers.KillOptions{Evict: true, GracePeriodSeconds: grace, StatusFunc: amend})
+	return err
+}
+
+// Finished reports whether a pod holds nothing of the node any more.
+func (e *Evictions) Finished(uid types.UID) bool { return e.Residents.Finished(uid) }
+
+// limitedVolumes returns the emptyDirs on the disk that have a limit. Those in memory
+// cannot grow beyond theirs.
+func (e *Evictions) limitedVolumes(pod *v1.Pod) []eviction.Volume {
+	var out []eviction.Volume
+	var mounted map[string]pods.MountedVolume
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		if v.EmptyDir == nil || v.EmptyDir.SizeLimit == nil || v.EmptyDir.Medium != v1.StorageMediumDefault {
+			continue
+		}
+		if mounted == nil {
+			mounted = e.Disk.MountedVolumes(pod.UID)
+		}
+		if m, ok := mounted[v.Name]; ok && m.SizeLimit > 0 && m.HostPath != "" {
+			out = append(out, eviction.Volume{Name: v.Name, Path: m.HostPath, Limit: uint64(m.SizeLimit)})
+		}
+	}
+	return out
+}
+
+// reclaim frees disk space without stopping a pod.
+func (e *Evictions) reclaim(ctx context.Context) error {
+	err := e.Dead.Reclaim(ctx)
+	if err != nil {
+		err = fmt.Errorf("dead containers: %w", err)
+	}
+	if e.Images != nil {
+		if _, imageErr := e.Images.Reclaim(ctx); imageErr != nil {
+			err = errors.Join(err, fmt.Errorf("images: %w", imageErr))
+		}
+	}
+	return err
+}
+
+// containerUsage is what the runtime measures of a pod's containers, nothing if it
+// measures nothing.
+func (e *Evictions) containerUsage(ctx context.Context, pod *v1.Pod) (eviction.Usage, error) {
+	var out eviction.Usage
+	if e.Usage == nil {
+		return out, nil
+	}
+	view, err := e.Views.Get(pod.UID)
+	if err != nil {
+		return out, err
+	}
+	var problems []error
+	for _, c := range view.Containers {
+		if c.State != runtime.Running {
+			continue
+		}
+		stats, err := e.Usage.ContainerStats(ctx, c.ID.ID)
+		if errors.Is(err, runtime.ErrUnimplemented) || errors.Is(err, runtime.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			problems = append(problems, fmt.Errorf("container %s: %w", c.Name, err))
+			continue
+		}
+		out.Memory += stats.GetMemory().GetWorkingSetBytes().GetValue()
+		out.Disk += stats.GetWritableLayer().GetUsedBytes().GetValue()
+		out.Inodes += stats.GetWritableLayer().GetInodesUsed().GetValue()
+	}
+	return out, errors.Join(problems...)
+}

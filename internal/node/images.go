@@ -1,0 +1,140 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cleanup/imagegc"
+)
+
+// ImageFs is an optional ability of an image store: it says where the images are.
+type ImageFs interface {
+	ImageFsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error)
+}
+
+// Images knows the images of the node: which file system they are on, and which are
+// needed.
+type Images struct {
+	// Runtime may name the image its sandboxes are made of.
+	Runtime RuntimeStatus
+	// Fs is nil if the store does not say where its images are.
+	Fs ImageFs
+	// Path is any path on the file system of the images. Empty: Fs is asked.
+	Path string
+	// Pods returns the desired pods.
+	Pods func() []*v1.Pod
+	// Kept are names of images that stay in any case.
+	Kept []string
+}
+
+// NewImageCollector makes a collector of the images; o has what this package does not
+// know. If the file system of the images is unknown, images go by age only.
+func (i Images) NewImageCollector(o imagegc.Options) (*imagegc.Collector, error) {
+	o.Disk, o.Desired, o.Keep = i.Disk, i.Desired, i.Keep
+	if i.Fs == nil && i.Path == "" {
+		if o.Policy.MaxAge == 0 {
+			return nil, errors.New("ImageGC.Dir is required: the runtime does not say where its images are")
+		}
+		o.Disk = nil
+	}
+	collector, err := imagegc.New(o)
+	if err != nil {
+		return nil, fmt.Errorf("ImageGC: %w", err)
+	}
+	return collector, nil
+}
+
+// Dir returns a path on the file system the images are on.
+func (i Images) Dir(ctx context.Context) (string, error) {
+	if i.Path != "" {
+		return i.Path, nil
+	}
+	if i.Fs != nil {
+		response, err := i.Fs.ImageFsInfo(ctx)
+		if err != nil {
+			return "", err
+		}
+		for _, fs := range response.GetImageFilesystems() {
+			if dir := fs.GetFsId().GetMountpoint(); dir != "" {
+				return dir, nil
+			}
+		}
+	}
+	return "", errors.New("the runtime names no file system of its images; set ImageGC.Dir")
+}
+
+// Disk reads the usage of the file system the images are on.
+func (i Images) Disk(ctx context.Context) (imagegc.Disk, error) {
+	dir, err := i.Dir(ctx)
+	if err != nil {
+		return imagegc.Disk{}, err
+	}
+	var stat unix.Statfs_t
+	if err := unix.Statfs(dir, &stat); err != nil {
+		return imagegc.Disk{}, fmt.Errorf("usage of %s: %w", dir, err)
+	}
+	size := uint64(stat.Frsize)
+	return imagegc.Disk{Capacity: stat.Blocks * size, Available: stat.Bavail * size}, nil
+}
+
+// Desired names the images of the desired pods, started or not (IG11).
+func (i Images) Desired() []string {
+	var names []string
+	for _, pod := range i.Pods() {
+		names = append(names, imagesOf(pod)...)
+	}
+	return names
+}
+
+// imagesOf names the images of a pod's containers and volumes.
+func imagesOf(pod *v1.Pod) []string {
+	var names []string
+	add := func(name string) {
+		if name != "" {
+			names = append(names, name)
+		}
+	}
+	for i := range pod.Spec.InitContainers {
+		add(pod.Spec.InitContainers[i].Image)
+	}
+	for i := range pod.Spec.Containers {
+		add(pod.Spec.Containers[i].Image)
+	}
+	for i := range pod.Spec.EphemeralContainers {
+		add(pod.Spec.EphemeralContainers[i].Image)
+	}
+	for i := range pod.Spec.Volumes {
+		if image := pod.Spec.Volumes[i].Image; image != nil {
+			add(image.Reference)
+		}
+	}
+	return names
+}
+
+// Keep names the images that stay in any case. A runtime that does not pin the image its
+// sandboxes are made of, such as containerd 1.6, tells its name when asked for everything.
+func (i Images) Keep(ctx context.Context) ([]string, error) {
+	response, err := i.Runtime.Status(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	return append(sandboxImages(response.GetInfo()), i.Kept...), nil
+}
+
+// sandboxImages finds the name of the sandboxes' image in what a runtime says of its
+// configuration. A text of another form names no image.
+func sandboxImages(info map[string]string) []string {
+	var config struct {
+		SandboxImage string `json:"sandboxImage"`
+	}
+	if json.Unmarshal([]byte(info["config"]), &config) != nil || config.SandboxImage == "" {
+		return nil
+	}
+	return []string{config.SandboxImage}
+}

@@ -1,0 +1,43 @@
+package node
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// pruneRecordsEvery is the least time between two looks for records of images that are
+// gone; nothing happens while nothing is pulled.
+const pruneRecordsEvery = time.Minute
+
+// PullRecords keeps the records of pulls small, after collections of containers and of
+// images.
+type PullRecords struct {
+	prune func(ctx context.Context) error
+	clock clock.PassiveClock
+
+	mu   sync.Mutex
+	last time.Time
+}
+
+// NewPullRecords returns records that prune makes small.
+func NewPullRecords(prune func(ctx context.Context) error, c clock.PassiveClock) *PullRecords {
+	return &PullRecords{prune: prune, clock: c}
+}
+
+// Prune removes the records of images that are gone, at most once a minute.
+func (r *PullRecords) Prune(ctx context.Context) error {
+	r.mu.Lock()
+	now := r.clock.Now()
+	due := r.last.IsZero() || now.Sub(r.last) >= pruneRecordsEvery
+	if due {
+		r.last = now
+	}
+	r.mu.Unlock()
+	if !due {
+		return nil
+	}
+	return r.prune(ctx)
+}

@@ -1,0 +1,130 @@
+package node
+
+import (
+	"cmp"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/podworkers"
+)
+
+// Desired are the pods that sources want; [syncloop.Store] has them.
+type Desired interface {
+	Pods() []*v1.Pod
+	Get(uid types.UID) (*v1.Pod, bool)
+}
+
+// Statuses has the newest status of each pod; [status.Manager] does.
+type Statuses interface {
+	Get(uid types.UID) (v1.PodStatus, bool)
+}
+
+// Lives says how far the life of a pod has come; [podworkers.Workers] does.
+type Lives interface {
+	Explain(uid types.UID) (podworkers.Explanation, bool)
+	IsPodTerminationRequested(uid types.UID) bool
+	ShouldPodBeFinished(uid types.UID) bool
+}
+
+// Residents are the pods that the node has to do with: those that are desired, and those
+// that are being stopped because they no longer are. Every field must be set before a
+// method is called.
+type Residents struct {
+	Desired  Desired
+	Statuses Statuses
+	Lives    Lives
+	// Stopping returns the pods that are being stopped, with a deletionTimestamp.
+	Stopping func() map[types.UID]*v1.Pod
+	// Heard reports whether every source has named its pods.
+	Heard func() bool
+}
+
+// All returns every pod. One that is being stopped is as its worker has it.
+func (r *Residents) All() map[types.UID]*v1.Pod {
+	all := r.Stopping()
+	for _, p := range r.Desired.Pods() {
+		if _, stopping := all[p.UID]; !stopping {
+			all[p.UID] = p
+		}
+	}
+	return all
+}
+
+// Get returns the pod with this UID as it is desired, or else as it is being stopped; nil
+// if it is neither.
+func (r *Residents) Get(uid types.UID) *v1.Pod {
+	if pod, desired := r.Desired.Get(uid); desired {
+		return pod
+	}
+	return r.Stopping()[uid]
+}
+
+// Active returns the pods that have resources of this node: those that have not ended.
+func (r *Residents) Active() []*v1.Pod {
+	all := r.All()
+	out := make([]*v1.Pod, 0, len(all))
+	for uid, p := range all {
+		if s, ok := r.Statuses.Get(uid); !ok || !podinfo.Terminal(s.Phase) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// Evictable returns the pods that run or are about to, each with its newest status.
+func (r *Residents) Evictable() []*v1.Pod {
+	var out []*v1.Pod
+	for _, p := range r.Desired.Pods() {
+		s, ok := r.Statuses.Get(p.UID)
+		if !ok || podinfo.Terminal(s.Phase) || r.Lives.IsPodTerminationRequested(p.UID) || !r.Known(p.UID) {
+			continue
+		}
+		pod := *p
+		pod.Status = s
+		out = append(out, &pod)
+	}
+	return out
+}
+
+// Unfinished returns the pods that have a worker and hold something, by namespace and
+// name.
+func (r *Residents) Unfinished() []*v1.Pod {
+	all := r.Stopping()
+	for _, p := range r.Desired.Pods() {
+		all[p.UID] = p // without the status of its end
+	}
+	var out []*v1.Pod
+	for uid, p := range all {
+		if !r.Finished(uid) {
+			out = append(out, p)
+		}
+	}
+	slices.SortFunc(out, func(a, b *v1.Pod) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+	})
+	return out
+}
+
+// Known reports whether the pod has a worker.
+func (r *Residents) Known(uid types.UID) bool {
+	_, known := r.Lives.Explain(uid)
+	return known
+}
+
+// Finished reports whether the pod holds nothing of the node any more.
+func (r *Residents) Finished(uid types.UID) bool {
+	return !r.Known(uid) || r.Lives.ShouldPodBeFinished(uid)
+}
+
+// Orphaned reports whether no source wants the pod and no worker knows it. Until every
+// source was heard that is not known of any pod.
+func (r *Residents) Orphaned(uid types.UID) bool {
+	if !r.Heard() {
+		return false
+	}
+	_, desired := r.Desired.Get(uid)
+	return !desired && !r.Known(uid)
+}

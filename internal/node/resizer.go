@@ -1,0 +1,168 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	goruntime "runtime"
+	"time"
+
+	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/runtime/pods"
+)
+
+// CgroupLevels is an optional ability of what keeps pods' cgroups: the levels that all
+// pods share.
+type CgroupLevels interface {
+	// Setup makes the cgroups that pods' are below.
+	Setup() error
+	// SetBurstableShares weighs all burstable pods together.
+	SetBurstableShares(shares int64) error
+}
+
+// Allocations knows what pods were granted, and the resizes that wait;
+// [pods.Allocations] does.
+type Allocations interface {
+	// Load reads what was stored.
+	Load() error
+	// Known returns the pods that were granted something.
+	Known() []types.UID
+	Forget(uid types.UID) error
+	// Retry decides over deferred resizes again; timed if only time has passed.
+	Retry(timed bool)
+	// NextRetry is when time alone is a reason to; zero if no resize is deferred.
+	NextRetry() time.Time
+}
+
+// ResizerOptions configures [NewResizer].
+type ResizerOptions struct {
+	Allocations Allocations
+	Levels      CgroupLevels // nil if there are none
+	// Active returns the pods that have resources of this node.
+	Active func() []*v1.Pod
+	// Orphaned reports a UID that no source wants and no worker knows.
+	Orphaned func(uid types.UID) bool
+	Clock    clock.WithTicker
+	Logger   logr.Logger
+}
+
+// Resizer looks after resources that change while pods run (spec/runtime.md 21): it tries
+// deferred resizes again when something has changed, and after some time. It is idle
+// while no resize is deferred.
+type Resizer struct {
+	options ResizerOptions
+	changed chan struct{}
+}
+
+// NewResizer returns a resizer.
+func NewResizer(options ResizerOptions) *Resizer {
+	return &Resizer{options: options, changed: make(chan struct{}, 1)}
+}
+
+// Allocatable is what pods may request together: the machine's CPU and memory, unless set
+// says otherwise. A nil machine is examined.
+func Allocatable(machine *pods.Machine, set v1.ResourceList) v1.ResourceList {
+	if machine == nil {
+		examined := pods.ExamineMachine()
+		machine = &examined
+	}
+	out := v1.ResourceList{
+		v1.ResourceCPU:    *resource.NewQuantity(int64(goruntime.NumCPU()), resource.DecimalSI),
+		v1.ResourceMemory: *resource.NewQuantity(machine.MemoryCapacity, resource.BinarySI),
+	}
+	maps.Copy(out, set)
+	return out
+}
+
+// Prepare reads what was stored and makes the cgroups all pods are below.
+func (r *Resizer) Prepare() error {
+	if err := r.options.Allocations.Load(); err != nil {
+		return err
+	}
+	if r.options.Levels == nil {
+		return nil
+	}
+	if err := r.options.Levels.Setup(); err != nil {
+		return fmt.Errorf("cgroups of pods: %w", err)
+	}
+	return nil
+}
+
+// Grants are the allocations as the syncer uses them: what is granted to one pod may
+// change what others get.
+type Grants struct {
+	*pods.Allocations
+	Resizer *Resizer
+}
+
+// Allocate decides over what the pod asks for.
+func (g Grants) Allocate(pod *v1.Pod) (*v1.Pod, bool, error) {
+	allocated, changed, err := g.Allocations.Allocate(pod)
+	if changed && err == nil {
+		g.Resizer.Changed()
+	}
+	return allocated, changed, err
+}
+
+// Changed says that something has changed. It does not block.
+func (r *Resizer) Changed() {
+	select {
+	case r.changed <- struct{}{}:
+	default:
+	}
+}
+
+// PodChanged says that a pod was changed, such as by the start of its first container:
+// the pods may have another weight together.
+func (r *Resizer) PodChanged() {
+	if r.options.Levels != nil {
+		r.Changed()
+	}
+}
+
+// Run decides until ctx ends.
+func (r *Resizer) Run(ctx context.Context) error {
+	for {
+		due, stop := r.timer()
+		timed := false
+		select {
+		case <-ctx.Done():
+			stop()
+			return nil
+		case <-r.changed:
+		case <-due:
+			timed = true
+		}
+		stop()
+		for _, uid := range r.options.Allocations.Known() {
+			if r.options.Orphaned(uid) {
+				r.report(r.options.Allocations.Forget(uid))
+			}
+		}
+		if r.options.Levels != nil {
+			r.report(r.options.Levels.SetBurstableShares(pods.BurstableShares(r.options.Active())))
+		}
+		r.options.Allocations.Retry(timed)
+	}
+}
+
+// timer fires when deferred resizes are due; never if there are none.
+func (r *Resizer) timer() (due <-chan time.Time, stop func()) {
+	at := r.options.Allocations.NextRetry()
+	if at.IsZero() {
+		return nil, func() {}
+	}
+	t := r.options.Clock.NewTimer(at.Sub(r.options.Clock.Now()))
+	return t.C(), func() { t.Stop() }
+}
+
+func (r *Resizer) report(err error) {
+	if err != nil {
+		r.options.Logger.Error(err, "resources of pods")
+	}
+}

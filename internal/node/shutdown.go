@@ -1,0 +1,226 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/internal/durable"
+	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/internal/timing"
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/syncloop/shutdown"
+)
+
+// ErrShuttingDown: the node shuts down already, or has.
+var ErrShuttingDown = errors.New("the node is shutting down already")
+
+// flushTimeout is how long a shutdown waits for the sinks.
+const flushTimeout = 5 * time.Second
+
+// PodStopper stops pods and waits for their end; [podworkers.Workers] does.
+type PodStopper interface {
+	KillPod(ctx context.Context, pod *v1.Pod, kill podworkers.KillOptions) (podworkers.KillResult, error)
+	WaitFinished(ctx context.Context, uid types.UID) error
+}
+
+// FinalStatuses sends the statuses of pods; [status.Manager] does.
+type FinalStatuses interface {
+	Get(uid types.UID) (v1.PodStatus, bool)
+	// Flush returns when every sink has the newest statuses.
+	Flush(ctx context.Context) error
+}
+
+// ShutdownOptions configures [NewShutdown].
+type ShutdownOptions struct {
+	// File keeps the times of the last shutdown.
+	File      string
+	Residents *Residents
+	Stopper   PodStopper
+	Statuses  FinalStatuses
+	// Acknowledged reports whether every sink has the newest status of a pod.
+	Acknowledged func(uid types.UID) bool
+	// RemovePod removes the containers of a pod from the runtime.
+	RemovePod func(ctx context.Context, uid types.UID) error
+	// Changed is called when a shutdown has begun, or was cancelled.
+	Changed func()
+	Clock   clock.WithTickerAndDelayedExecution
+	Logger  logr.Logger
+}
+
+// Shutdown stops all pods because the node is about to stop (spec/syncloop.md 16).
+type Shutdown struct {
+	options ShutdownOptions
+
+	mu     sync.Mutex
+	active bool
+}
+
+// NewShutdown returns what shuts the node down.
+func NewShutdown(options ShutdownOptions) *Shutdown { return &Shutdown{options: options} }
+
+// Active reports whether the node shuts down or has, so that no new pod may come.
+func (s *Shutdown) Active() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.active
+}
+
+// Err returns an error while the node shuts down.
+func (s *Shutdown) Err() error {
+	if s.Active() {
+		return errShuttingDown
+	}
+	return nil
+}
+
+// Run stops the pods group by group. It returns [ErrShuttingDown] for a second call, or
+// the cause of ctx, whose end cancels the shutdown; a pod's trouble is in the report
+// alone.
+func (s *Shutdown) Run(ctx context.Context, plan shutdown.Plan) (shutdown.Report, error) {
+	if !s.begin() {
+		return shutdown.Report{}, ErrShuttingDown
+	}
+	report := shutdown.Report{Began: s.options.Clock.Now()}
+	s.note(report)
+	s.options.Logger.Info("The node shuts down", "groups", len(plan.Groups))
+	for _, batch := range plan.Batches(s.options.Residents.Unfinished()) {
+		report.Pods = append(report.Pods, s.stopBatch(ctx, batch)...)
+	}
+	if ctx.Err() == nil {
+		s.complete(ctx, &report)
+	}
+	if ctx.Err() != nil {
+		s.cancelled()
+		return report, context.Cause(ctx)
+	}
+	report.Ended = s.options.Clock.Now()
+	s.note(report)
+	s.options.Logger.Info("All pods were stopped", "pods", len(report.Pods))
+	return report, nil
+}
+
+// begin refuses new pods from now on; false if they are refused already.
+func (s *Shutdown) begin() bool {
+	s.mu.Lock()
+	if s.active {
+		s.mu.Unlock()
+		return false
+	}
+	s.active = true
+	s.mu.Unlock()
+	s.options.Changed()
+	return true
+}
+
+// cancelled takes new pods again.
+func (s *Shutdown) cancelled() {
+	s.mu.Lock()
+	s.active = false
+	s.mu.Unlock()
+	s.options.Changed()
+	s.options.Logger.Info("The shutdown of the node was cancelled")
+}
+
+// stopBatch stops the pods of one group at once and waits for them no longer than the
+// group's time.
+func (s *Shutdown) stopBatch(ctx context.Context, batch shutdown.Batch) []shutdown.PodReport {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	limit := s.options.Clock.AfterFunc(batch.Time, func() {
+		cancel(fmt.Errorf("the %v of its group are over", batch.Time))
+	})
+	defer limit.Stop()
+	results := make([]shutdown.PodReport, len(batch.Pods))
+	var wg sync.WaitGroup
+	for i, pod := range batch.Pods {
+		wg.Go(func() { results[i] = s.stopPod(ctx, batch.Group, pod) })
+	}
+	wg.Wait()
+	return results
+}
+
+// stopPod stops a pod and waits until what it held is released.
+func (s *Shutdown) stopPod(ctx context.Context, group shutdown.Group, pod *v1.Pod) shutdown.PodReport {
+	grace := group.Grace(pod)
+	r := shutdown.PodReport{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Group: group.Priority, Grace: grace}
+	_, err := s.options.Stopper.KillPod(ctx, pod, podworkers.KillOptions{GracePeriodSeconds: &grace, StatusFunc: shutdown.Amend})
+	if err != nil {
+		r.Problem = err.Error()
+		return r
+	}
+	r.Stopped = true
+	if err := s.options.Stopper.WaitFinished(ctx, pod.UID); err != nil {
+		r.Problem = fmt.Sprintf("not everything it held is released: %v", err)
+		return r
+	}
+	r.Released = true
+	return r
+}
+
+// complete waits for the sinks, fills in what became of each pod, and removes the
+// containers of static pods that are to run again.
+func (s *Shutdown) complete(ctx context.Context, report *shutdown.Report) {
+	limited, cancel := timing.WithTimeout(ctx, s.options.Clock, flushTimeout)
+	defer cancel()
+	err := s.options.Statuses.Flush(limited)
+	for i := range report.Pods {
+		p := &report.Pods[i]
+		final, _ := s.options.Statuses.Get(p.UID)
+		p.Phase = final.Phase
+		p.Acknowledged = p.Released && (err == nil || s.options.Acknowledged(p.UID))
+		if p.Released && !p.Acknowledged {
+			p.Problem = fmt.Sprintf("a sink has not taken the final status: %v", err)
+		}
+		if pod, ok := s.options.Residents.Desired.Get(p.UID); ok && p.Released && podinfo.Static(pod) && endedByShutdown(&final) {
+			if err := s.options.RemovePod(ctx, p.UID); err != nil {
+				p.Problem = fmt.Sprintf("its containers could not be removed: %v", err)
+			}
+		}
+	}
+}
+
+// note writes down when the shutdown began and ended; what became of pods is in their
+// records.
+func (s *Shutdown) note(report shutdown.Report) {
+	report.Pods = nil
+	text, err := json.Marshal(report)
+	if err == nil {
+		err = durable.WriteFile(s.options.File, text)
+	}
+	if err != nil {
+		s.options.Logger.Error(err, "The times of the shutdown cannot be kept")
+	}
+}
+
+// Last returns when the last shutdown that was written down began and ended, zero if
+// there was none. Pods are not in it.
+func (s *Shutdown) Last() (shutdown.Report, error) {
+	var report shutdown.Report
+	text, err := os.ReadFile(s.options.File)
+	if errors.Is(err, os.ErrNotExist) {
+		return report, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &report)
+	}
+	if err != nil {
+		return shutdown.Report{}, fmt.Errorf("the times of the last shutdown: %w", err)
+	}
+	return report, nil
+}
+
+// endedByShutdown reports whether a pod ended for no other reason than that its node
+// stopped.
+func endedByShutdown(s *v1.PodStatus) bool {
+	return s.Phase == v1.PodFailed && s.Reason == shutdown.Reason && s.Message == shutdown.Message
+}
