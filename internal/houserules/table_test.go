@@ -1,6 +1,9 @@
 package houserules
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // file is a map of one file.
 func file(path, content string) map[string]string { return map[string]string{path: content} }
@@ -12,7 +15,7 @@ func body(imported, statement string) string {
 
 // rules lists every rule with files that break it and files that keep it.
 func rules() []rule {
-	return append(codeRules(), append(shapeRules(), textRules()...)...)
+	return slices.Concat(codeRules(), shapeRules(), textRules(), walkRules())
 }
 
 func codeRules() []rule {
