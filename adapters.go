@@ -13,6 +13,7 @@ import (
 
 	"github.com/podwright/podwright/cleanup"
 	"github.com/podwright/podwright/internal/latency"
+	"github.com/podwright/podwright/internal/recovery"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
@@ -27,8 +28,8 @@ import (
 // dispatcher hands the loop's work to the workers.
 type dispatcher struct {
 	workers *podworkers.Workers
-	// sight completes the first update of a pod by what is remembered of it.
-	sight func(podworkers.UpdateOptions) []podworkers.UpdateOptions
+	// complete completes the first update of a pod by what is remembered of it.
+	complete func(podworkers.UpdateOptions) []podworkers.UpdateOptions
 }
 
 func (d dispatcher) Dispatch(w syncloop.Work) {
@@ -37,7 +38,7 @@ func (d dispatcher) Dispatch(w syncloop.Work) {
 		syncloop.WorkCreate: podworkers.Create, syncloop.WorkKill: podworkers.Kill,
 	}
 	update := podworkers.UpdateOptions{Type: kinds[w.Kind], Pod: w.Pod, MirrorPod: w.MirrorPod, StartTime: w.StartTime}
-	for _, options := range d.sight(update) {
+	for _, options := range d.complete(update) {
 		d.workers.UpdatePod(options)
 	}
 }
@@ -138,9 +139,9 @@ func (h housekeeping) Housekeep(ctx context.Context, fence func(func())) error {
 type knownPods struct {
 	workers *podworkers.Workers
 	clock   clock.PassiveClock
-	// sight and orphan bring in what is remembered of a pod.
-	sight  func(podworkers.UpdateOptions) []podworkers.UpdateOptions
-	orphan func(*runtime.Pod) podworkers.UpdateOptions
+	// complete and orphan bring in what is remembered of a pod.
+	complete func(podworkers.UpdateOptions) []podworkers.UpdateOptions
+	orphan   func(*runtime.Pod) podworkers.UpdateOptions
 }
 
 func (k knownPods) SyncKnownPods(desired []*v1.Pod) map[types.UID]cleanup.Worker {
@@ -189,7 +190,7 @@ func (k knownPods) Kill(pod *v1.Pod) { k.update(podworkers.Kill, pod) }
 func (k knownPods) KillRuntimePod(pod *runtime.Pod) { k.workers.UpdatePod(k.orphan(pod)) }
 
 func (k knownPods) update(t podworkers.UpdateType, pod *v1.Pod) {
-	for _, options := range k.sight(podworkers.UpdateOptions{Type: t, Pod: pod, StartTime: k.clock.Now()}) {
+	for _, options := range k.complete(podworkers.UpdateOptions{Type: t, Pod: pod, StartTime: k.clock.Now()}) {
 		k.workers.UpdatePod(options)
 	}
 }
@@ -197,8 +198,11 @@ func (k knownPods) update(t podworkers.UpdateType, pod *v1.Pod) {
 // statuses shows the status manager to the housekeeper.
 type statuses struct {
 	*status.Manager
-	engine *Engine
-	sinks  []string // names
+	pruner *recovery.Pruner
+}
+
+func (s statuses) RemoveOrphanedStatuses(desired map[types.UID]struct{}) {
+	s.pruner.RemoveOrphanedStatuses(desired)
 }
 
 func (s statuses) Phase(uid types.UID) (v1.PodPhase, bool) {

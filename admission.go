@@ -15,7 +15,6 @@ import (
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime/pods"
 	"github.com/podwright/podwright/status"
-	"github.com/podwright/podwright/status/checkpoint"
 	"github.com/podwright/podwright/syncloop/admission"
 )
 
@@ -61,7 +60,7 @@ func (e *Engine) buildAdmission(meter metric.Meter) (err error) {
 	}
 	e.preempting = &preempting{e: e, rest: slices.Concat(own, a.Handlers), going: map[types.UID]bool{}}
 	e.gate, err = admission.NewGate(admission.Options{
-		Handlers: slices.Concat(own, room, a.Handlers), Memory: verdicts{e}, Exempt: e.ending, Active: e.active, Rejected: e.rejected,
+		Handlers: slices.Concat(own, room, a.Handlers), Memory: e.recovery.Verdicts(e.shuttingDown), Exempt: e.ending, Active: e.active, Rejected: e.rejected,
 		Recorder: e.config.Observe.Events, Logger: e.config.Observe.Logger.WithName("admission"), Meter: meter,
 	})
 	if err != nil {
@@ -102,36 +101,10 @@ func (e *Engine) pressed(r admission.Request) admission.Verdict {
 	return admission.Verdict{}
 }
 
-// verdicts keeps verdicts in the pods' records (AD5).
-type verdicts struct{ e *Engine }
-
-func (m verdicts) Verdict(uid types.UID) (admission.Verdict, bool, error) {
-	if !m.e.isLoaded() {
-		return admission.Verdict{}, false, errNotLoaded
-	}
-	r := m.e.journal.keeper.Get(uid)
-	if r == nil || r.Admission == nil || turnedAway(r) && !m.e.shuttingDown() {
-		return admission.Verdict{}, false, nil
-	}
-	if !r.Admission.Refused {
-		return admission.Verdict{}, true, nil
-	}
-	return admission.Verdict{Reason: r.Admission.Reason, Message: r.Admission.Message}, true, nil
-}
-
-// Remember puts the verdict on the disk soon. Setup waits for that (CK5), and so do
-// the sinks for the status of a refused pod.
-func (m verdicts) Remember(pod *v1.Pod, v admission.Verdict) error {
-	m.e.journal.judged(pod, checkpoint.Admission{
-		At: m.e.config.Clock.Now(), Refused: !v.Admitted(), Reason: v.Reason, Message: v.Message,
-	})
-	return nil
-}
-
 // ending reports whether the pod's end was requested or is behind it, other than by
 // refusal.
 func (e *Engine) ending(pod *v1.Pod) bool {
-	if r := e.journal.keeper.Get(pod.UID); r != nil && r.Admission != nil && r.Admission.Refused {
+	if e.journal.Refused(pod.UID) {
 		return false
 	}
 	s, _ := e.status.Get(pod.UID)
@@ -181,15 +154,4 @@ func (e *Engine) rejected(pod *v1.Pod, v admission.Verdict) {
 	if err := e.status.SetPodStatus(pod, status.Rejected(in, v.Reason, v.StatusMessage())); err != nil {
 		e.config.Observe.Logger.Error(err, "the refusal of a pod cannot be told", "uid", pod.UID)
 	}
-}
-
-// judged notes a verdict in the pod's record.
-func (j *journal) judged(pod *v1.Pod, verdict checkpoint.Admission) {
-	j.keeper.Ensure(pod.UID, func(r *checkpoint.Record) checkpoint.Class {
-		r.Namespace, r.Name, r.Generation = pod.Namespace, pod.Name, pod.Generation
-		r.Source, r.ConfigHash = pod.Annotations[podinfo.AnnotationSource], pod.Annotations[podinfo.AnnotationHash]
-		r.Pod, r.Unwanted = stored(pod), false
-		r.Admission = &verdict
-		return checkpoint.Durable
-	})
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/internal/recovery"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/status/checkpoint"
 )
@@ -222,7 +223,7 @@ func (c *Config) completeDirs() (problems []error) {
 		c.Checkpoints.Store = checkpoint.NewFiles(checkpoint.Dir(filepath.Join(c.RootDir, "state", "pods")))
 	}
 	if c.Node.BootID == "" {
-		c.Node.BootID = readBootID()
+		c.Node.BootID = recovery.ReadBootID()
 	}
 	return problems
 }

@@ -124,11 +124,7 @@ func (e *Engine) removePod(ctx context.Context, p *runtime.Pod) error {
 	if err := e.pods.RemovePodDir(ctx, p.UID); err != nil {
 		return fmt.Errorf("remove its folder: %w", err)
 	}
-	// What ended because the node is drained begins anew when it is back; what had
-	// ended by itself does not.
-	if r := e.journal.keeper.Get(p.UID); r != nil && !r.Terminal() {
-		e.journal.keeper.Delete(p.UID)
-	}
+	e.journal.Drained(p.UID)
 	return nil
 }
 

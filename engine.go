@@ -15,6 +15,7 @@ import (
 	"github.com/podwright/podwright/internal/dirlock"
 	"github.com/podwright/podwright/internal/latency"
 	"github.com/podwright/podwright/internal/node"
+	"github.com/podwright/podwright/internal/recovery"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/podworkers/podsync"
@@ -22,7 +23,6 @@ import (
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods"
 	"github.com/podwright/podwright/status"
-	"github.com/podwright/podwright/status/checkpoint"
 	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/admission"
 	"github.com/podwright/podwright/syncloop/mirror"
@@ -56,12 +56,13 @@ type Engine struct {
 	loop        *syncloop.Loop
 	housekeeper *cleanup.Housekeeper
 	probes      *probe.Manager
-	proven      *proven
+	probeMemory *recovery.ProbeMemory
 	health      *node.Health
 	state       node.State
 	hooks       *node.Hooks
 	exits       *latency.Exits
-	journal     *journal
+	journal     *recovery.Journal
+	recovery    *recovery.Recovery
 	resizer     *resizer
 	// records are of pulls; images is nil if images are not collected.
 	records       *imageRecords
@@ -79,13 +80,6 @@ type Engine struct {
 	started bool
 	down    bool          // the node shuts down
 	stopped chan struct{} // closed when Run returns; nil before Run
-	// loaded: the records are known; found are whose there were, and badRecords what
-	// else.
-	// recovery is nil until they were compared with the runtime.
-	loaded     bool
-	badRecords []checkpoint.Bad
-	found      map[types.UID]bool
-	recovery   *Recovery
 }
 
 // New checks the configuration and builds an engine. It creates the folders of
@@ -132,7 +126,7 @@ func (e *Engine) build() error {
 	}
 	e.buildJournal(meter("status/checkpoint"))
 	calls := podsync.NewCalls(e.exits.Runtime(c.Runtime), podsync.CallOptions{
-		Report: e.pleg.Report, BeforeStart: e.journal.starting, Clock: c.Clock,
+		Report: e.pleg.Report, BeforeStart: e.journal.Starting, Clock: c.Clock,
 	})
 	e.pods, err = pods.New(calls, c.Images, e.podOptions(sequence, meter("runtime/pods")))
 	if err != nil {
@@ -146,6 +140,7 @@ func (e *Engine) build() error {
 	if err := e.buildProbes(meter("probe")); err != nil {
 		return err
 	}
+	e.buildRecovery()
 	if err := e.buildSetupGates(meter); err != nil {
 		return err
 	}
@@ -165,7 +160,7 @@ func (e *Engine) podOptions(sequence *runtime.Sequence, meter metric.Meter) pods
 	o.ClusterDNS, o.ClusterDomain = c.Node.ClusterDNS, c.Node.ClusterDomain
 	o.Allocations, o.Allocatable = e.resizer.allocations, e.resizer.allocatable
 	o.Reader, o.Sequence = freshReader{e.pleg}, sequence
-	o.BeforeRemove, o.Probes = e.journal.beforeRemove, probeSource{e}
+	o.BeforeRemove, o.Probes = e.journal.BeforeRemove, probeSource{e}
 	o.Clock, o.Logger, o.Events, o.Meter = c.Clock, c.Observe.Logger.WithName("pods"), c.Observe.Events, meter
 	return o
 }
@@ -175,7 +170,7 @@ func (e *Engine) buildSyncer(calls *podsync.Calls) {
 	c := e.config
 	e.syncer = podsync.New(e.pods, e.pleg, e.status, podsync.Options{
 		Calls: calls, Content: e.pods, Probes: e.probes, Mirrors: wantedMirrors{e},
-		Records:      syncRecords{e.journal, e.proven},
+		Records:      recovery.Records{Journal: e.journal, ProbeMemory: e.probeMemory},
 		Allocations:  grants{e.resizer.allocations, e.resizer.kick},
 		Admission:    podsync.Admission{Handlers: c.Admission.Soft, Others: e.others, Refused: e.gate.RefuseLate},
 		Network:      e.health.Network,
@@ -231,13 +226,13 @@ func (e *Engine) buildLoop(meter func(string) metric.Meter) error {
 	o.Sources, o.Events, o.Housekeeper = e.sources(), changes{e.changes, e.exits, e.noticed, e.died}, housekeeping{e}
 	o.Gate, o.Admission, o.Observed, o.Evicted = e.open, e.preempting, e.observed, e.evicted
 	o.Recorder, o.Clock, o.Logger, o.Meter = c.Observe.Events, c.Clock, c.Observe.Logger.WithName("loop"), meter("syncloop")
-	if e.loop, err = syncloop.New(dispatcher{e.workers, e.sight}, o); err != nil {
+	if e.loop, err = syncloop.New(dispatcher{e.workers, e.recovery.Complete}, o); err != nil {
 		return err
 	}
-	inventory := newInventory(knownPods{e.workers, c.Clock, e.sight, e.orphan}, e.pleg, c.Clock, func() cleanup.Plan { return e.housekeeper.LastPlan() })
+	inventory := newInventory(knownPods{e.workers, c.Clock, e.recovery.Complete, e.recovery.KillOrphan}, e.pleg, c.Clock, func() cleanup.Plan { return e.housekeeper.LastPlan() })
 	h := c.Cleanup
 	h.SourcesReady, h.Undecided, h.Gate, h.Withheld, h.Again = e.loop.Ready, e.loop.Undecided, e.usable, e.withheld, e.tidy
-	h.Statuses, h.Probes, h.Content = statuses{e.status, e, e.status.Sinks()}, e.probes, contents{e.pods}
+	h.Statuses, h.Probes, h.Content = statuses{e.status, e.pruner()}, e.probes, contents{e.pods}
 	h.Collector = collector{e.pods, e.loop.Ready, e.workers, c.Storage.DeadContainers, e.pleg, e.records}
 	h.Cgroups, h.UserRanges, h.BackOffs, h.Mirrors, h.Rule = e.cgroupsLeft(), e.pods, e.pods, orphanedMirrors{e}, pods.RemovalRule
 	h.Clock, h.Logger, h.Meter = c.Clock, c.Observe.Logger.WithName("cleanup"), meter("cleanup")
@@ -254,7 +249,7 @@ func (e *Engine) Ready() <-chan struct{} { return e.ready }
 // cannot be read, a sink does not take statuses, a checkpoint cannot be written or
 // read.
 func (e *Engine) Healthy() error {
-	problems := []error{e.health.Runtime(), e.loop.Healthy(), e.status.Healthy(), e.journal.keeper.Healthy()}
+	problems := []error{e.health.Runtime(), e.loop.Healthy(), e.status.Healthy(), e.journal.Healthy()}
 	if problems[0] == nil {
 		problems = append(problems, e.pleg.Healthy())
 	}
@@ -273,18 +268,13 @@ func (e *Engine) usable() error {
 	if err := e.health.Runtime(); err != nil {
 		return err
 	}
-	if !e.isLoaded() {
-		return errNotLoaded
-	}
-	if !e.recovered() {
-		return errNotSynced
-	}
-	return nil
+	return e.recovery.Gate()
 }
 
 // healthChanged reacts to a runtime that came back or went away.
 func (e *Engine) healthChanged() {
 	e.hooks.Changed()
+	e.loop.GateChanged()
 	if e.health.Runtime() == nil {
 		e.tidy()
 	}

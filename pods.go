@@ -120,7 +120,7 @@ func (e *Engine) Explain(uid types.UID) (Explanation, bool) {
 				p.Failures, p.Retry.Format(time.RFC3339))
 		}
 	}
-	if err := e.journal.keeper.Problem(uid); err != nil {
+	if err := e.journal.Problem(uid); err != nil {
 		out.Checkpoint = err.Error()
 	}
 	return out, pod != nil || hasStatus || hasWorker

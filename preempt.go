@@ -91,7 +91,7 @@ var _ syncloop.Rememberer = (*preempting)(nil)
 
 // decided reports whether nobody will judge the pod: it was judged before, or ends.
 func (p *preempting) decided(pod *v1.Pod) bool {
-	_, known, err := (verdicts{p.e}).Verdict(pod.UID)
+	_, known, err := p.e.recovery.Verdicts(p.e.shuttingDown).Verdict(pod.UID)
 	return known || err != nil || pod.DeletionTimestamp != nil || podinfo.Terminal(pod.Status.Phase) || p.e.ending(pod)
 }
 

@@ -4,23 +4,20 @@ import (
 	"context"
 
 	"go.opentelemetry.io/otel/metric"
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods"
-	"github.com/podwright/podwright/status/checkpoint"
 )
 
 // The joints of package probe: what it sees of pods, and where its results go.
 
 // buildProbes makes the probe manager. It needs the parts built before it.
 func (e *Engine) buildProbes(meter metric.Meter) error {
-	e.proven = &proven{journal: e.journal, unwritten: map[provenKey]types.UID{}}
 	o := e.config.Probes
-	o.Pods, o.Runtime, o.Memory, o.OnResult = probedPods{e}, e.config.Runtime, e.proven, e.probed
+	o.Pods, o.Runtime, o.Memory, o.OnResult = probedPods{e}, e.config.Runtime, e.probeMemory, e.probed
 	o.Events, o.Clock = e.config.Observe.Events, e.config.Clock
 	o.Logger, o.Meter = e.config.Observe.Logger.WithName("probe"), meter
 	var err error
@@ -53,7 +50,7 @@ func (p probedPods) View(uid types.UID) (probe.View, bool) {
 // whom it tells.
 func (e *Engine) probed(ctx context.Context, a probe.Announcement) {
 	if a.Result == probe.Success {
-		e.proven.wait(ctx, a)
+		e.probeMemory.Wait(ctx, a)
 	}
 	switch a.Kind {
 	case probe.Startup:
@@ -79,27 +76,4 @@ func (s probeSource) ProbeResults(id runtime.ContainerID) (startup, liveness pod
 	startup, _ = s.e.probes.Result(probe.Startup, id)
 	liveness, _ = s.e.probes.Result(probe.Liveness, id)
 	return startup, liveness
-}
-
-// restoreProbes brings a remembered status up to what the probes are remembered to
-// have found, which is written first: so the status that is sent after a restart is
-// the one that is generated next (spec/probe.md 8.8).
-func (e *Engine) restoreProbes(r *checkpoint.Record) {
-	if r.Pod == nil || r.Terminal() {
-		return
-	}
-	for _, list := range [...][]v1.ContainerStatus{r.Status.InitContainerStatuses, r.Status.ContainerStatuses} {
-		for i := range list {
-			id, err := runtime.ParseContainerID(list[i].ContainerID)
-			if err != nil || list[i].State.Running == nil {
-				continue
-			}
-			if e.probes.Status(probe.Startup, r.Pod, list[i].Name, id) == probe.Success {
-				e.status.SetContainerStartup(r.UID, id, true)
-			}
-			if result := e.probes.Status(probe.Readiness, r.Pod, list[i].Name, id); result != probe.None {
-				e.status.SetContainerReadiness(r.UID, id, result == probe.Success)
-			}
-		}
-	}
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/podwright/podwright/internal/dirlock"
-	"github.com/podwright/podwright/runtime"
 )
 
 // component is a part of an engine that runs on a goroutine of its own.
@@ -47,7 +46,7 @@ const (
 // stops in the reverse order.
 func (e *Engine) components() []component {
 	return []component{
-		{"checkpoint", e.keep, stopRecords, endIsFault},
+		{"checkpoint", e.recovery.KeepRecords, stopRecords, endIsFault},
 		{"status", e.status.Run, stopRecords, endIsFault},
 		{"pleg", e.pleg.Run, stopRecords, endIsFault},
 		{"health", e.health.Run, stopRecords, endIsFault},
@@ -62,6 +61,7 @@ func (e *Engine) components() []component {
 		{"probe", e.probes.Run, stopWork, endIsFault},
 		{"workers", e.workers.Run, stopWork, endIsFault},
 
+		{"recovery", e.recovery.Run, stopInput, endIsFine},
 		{"loop", e.loop.Run, stopInput, endIsDone},
 		{"eviction", e.runEviction, stopInput, endIsFault},
 		{"node hooks", e.hooks.Run, stopInput, endIsFault},
@@ -102,7 +102,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	if err := e.resizer.prepare(); err != nil {
 		return fmt.Errorf("podwright: %w", err)
 	}
-	if err := e.load(context.WithoutCancel(ctx)); err != nil {
+	if err := e.recovery.Load(context.WithoutCancel(ctx)); err != nil {
 		e.config.Observe.Logger.Error(err, "no pod is set up")
 	}
 	return e.serve(ctx)
@@ -208,15 +208,10 @@ func (e *Engine) announce(ctx context.Context) error {
 		return nil
 	case <-e.loop.ReadyC():
 	}
-	for after := runtime.Stamp(0); !e.pleg.Synced(); after = e.pleg.Stamp() {
-		// Any pod does: what is waited for is a list, then the readings of the
-		// pods in it.
-		if _, err := e.pleg.GetNewerThan(ctx, "", after); err != nil {
-			return nil
-		}
-		if err := e.pleg.Relist(ctx); err != nil && ctx.Err() != nil {
-			return nil
-		}
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-e.pleg.SyncedC():
 	}
 	close(e.ready)
 	return nil

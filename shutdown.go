@@ -18,8 +18,6 @@ import (
 	"github.com/podwright/podwright/internal/durable"
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/podworkers"
-	"github.com/podwright/podwright/status/checkpoint"
-	"github.com/podwright/podwright/syncloop/admission"
 	"github.com/podwright/podwright/syncloop/shutdown"
 )
 
@@ -218,40 +216,16 @@ func (e *Engine) settle(ctx context.Context, report *ShutdownReport) {
 		p := &report.Pods[i]
 		s, _ := e.status.Get(p.UID)
 		p.Phase = s.Phase
-		p.Acknowledged = p.Released && (err == nil || e.acknowledged(p.UID))
+		p.Acknowledged = p.Released && (err == nil || e.journal.AcknowledgedBy(p.UID, e.status.Sinks()))
 		if p.Released && !p.Acknowledged {
 			p.Problem = fmt.Sprintf("a sink has not taken the final status: %v", err)
 		}
-		if pod, ok := e.loop.Store().Get(p.UID); ok && p.Released && podinfo.Static(pod) && endedByShutdown(&s) {
+		if pod, ok := e.loop.Store().Get(p.UID); ok && p.Released && podinfo.Static(pod) && shutdown.Ended(&s) {
 			if err := e.pods.RemovePod(ctx, p.UID); err != nil {
 				p.Problem = fmt.Sprintf("its containers could not be removed: %v", err)
 			}
 		}
 	}
-}
-
-// acknowledged reports whether every sink has the newest status of a pod.
-func (e *Engine) acknowledged(uid types.UID) bool {
-	r := e.journal.keeper.Get(uid)
-	return r != nil && !slices.ContainsFunc(e.status.Sinks(), func(sink string) bool { return r.Acked(sink).Version < r.Version })
-}
-
-// endedByShutdown reports whether a pod ended for no other reason than that its node
-// stopped.
-func endedByShutdown(s *v1.PodStatus) bool {
-	return s.Phase == v1.PodFailed && s.Reason == shutdown.Reason && s.Message == shutdown.Message
-}
-
-// begunAnew reports whether a remembered end of a pod is none: nobody would make a
-// static pod again that ended, or was turned away, because the node did.
-func begunAnew(pod *v1.Pod, r *checkpoint.Record) bool {
-	return r.Terminal() && podinfo.Static(pod) && (endedByShutdown(r.Status) || r.Status.Reason == admission.ReasonShutdown)
-}
-
-// turnedAway reports whether a static pod was refused only because its node was about
-// to stop.
-func turnedAway(r *checkpoint.Record) bool {
-	return r.Admission.Refused && r.Admission.Reason == admission.ReasonShutdown && r.Pod != nil && podinfo.Static(r.Pod)
 }
 
 // shutdownFile keeps the times of the last shutdown, below RootDir.

@@ -30,6 +30,8 @@ var rooms = map[string][]string{
 	"cleanup/eviction":    {},
 	"internal/latency":    {"pleg", "runtime"},
 	"internal/node":       nodeRooms,
+	// It speaks the words of each room that writes into the records.
+	"internal/recovery": {"podworkers", "runtime", "status", "status/checkpoint", "probe", "syncloop", "syncloop/admission", "syncloop/shutdown"},
 }
 
 // nodeRooms are what the node as a whole is made of.

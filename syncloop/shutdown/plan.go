@@ -97,6 +97,11 @@ func (g Group) Grace(pod *v1.Pod) int64 {
 	return seconds
 }
 
+// Ended reports whether a pod ended for no other reason than that its node stopped.
+func Ended(s *v1.PodStatus) bool {
+	return s.Phase == v1.PodFailed && s.Reason == Reason && s.Message == Message
+}
+
 // Amend edits the status of a pod that is stopped: Failed with the reason, unless it
 // has succeeded, and with the condition DisruptionTarget in any case. It may be called
 // any number of times.

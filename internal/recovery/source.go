@@ -1,4 +1,4 @@
-package podwright
+package recovery
 
 import (
 	"context"
@@ -20,17 +20,17 @@ const standInAfter = 10 * time.Second
 
 var errSilent = errors.New("the source has not answered since the start; its pods run as they were last desired")
 
-// rememberedSource stands in for a source that does not answer. Whatever the
-// source says, and as soon as it says it, counts instead; meanwhile the source is
-// undecided, so that nobody takes a pod it may want for left over.
-type rememberedSource struct {
+// source is a source for which the records stand in while it does not answer. Whatever
+// the source says counts as soon as it says it. While the records stand in, the source
+// is undecided, so that no pod it may want is taken for left over.
+type source struct {
 	syncloop.Source
-	journal *journal
-	clock   clock.WithDelayedExecution
-	// standIn: pods are remembered at all.
+	journal *Journal
+	clock   clock.WithTickerAndDelayedExecution
+	// standIn: the records stand in at all.
 	standIn bool
-	// loopReady reports whether all sources have been heard.
-	loopReady func() bool
+	// sourcesReady reports whether every source has been heard.
+	sourcesReady func() bool
 
 	turn chan struct{} // one delivery at a time
 	mu   sync.Mutex
@@ -39,13 +39,20 @@ type rememberedSource struct {
 }
 
 var (
-	_ syncloop.Preceded       = (*rememberedSource)(nil)
-	_ syncloop.HealthReporter = (*rememberedSource)(nil)
-	_ syncloop.Undecided      = (*rememberedSource)(nil)
+	_ syncloop.Preceded       = (*source)(nil)
+	_ syncloop.HealthReporter = (*source)(nil)
+	_ syncloop.Undecided      = (*source)(nil)
 )
 
+// Remembering wraps a source: the journal notes which pods it no longer wants, and with
+// standIn its remembered pods run if it does not answer. sourcesReady reports whether
+// every source of the loop has been heard.
+func (j *Journal) Remembering(s syncloop.Source, standIn bool, sourcesReady func() bool) syncloop.Source {
+	return &source{Source: s, journal: j, clock: j.clock, standIn: standIn, sourcesReady: sourcesReady, turn: make(chan struct{}, 1)}
+}
+
 // Run runs the source, and delivers in its place if it does not.
-func (s *rememberedSource) Run(ctx context.Context, deliver func(ctx context.Context, pods []*v1.Pod) error) error {
+func (s *source) Run(ctx context.Context, deliver func(ctx context.Context, pods []*v1.Pod) error) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	ctx, cancel := context.WithCancel(ctx)
@@ -69,14 +76,14 @@ func (s *rememberedSource) Run(ctx context.Context, deliver func(ctx context.Con
 			return err
 		}
 		if first {
-			s.journal.unwanted(s.Name(), pods, s.loopReady())
+			s.journal.noteUnwanted(s.Name(), pods, s.sourcesReady())
 		}
 		return nil
 	})
 }
 
 // replace delivers what is remembered if the source stays silent.
-func (s *rememberedSource) replace(ctx context.Context, deliver func(ctx context.Context, pods []*v1.Pod) error) {
+func (s *source) replace(ctx context.Context, deliver func(ctx context.Context, pods []*v1.Pod) error) {
 	timer := s.clock.NewTimer(standInAfter)
 	defer timer.Stop()
 	select {
@@ -88,18 +95,18 @@ func (s *rememberedSource) replace(ctx context.Context, deliver func(ctx context
 		return
 	}
 	defer func() { <-s.turn }()
-	pods := s.journal.remembered(s.Name())
+	pods := lastDesired(s.journal.keeper.All(), s.Name())
 	s.mu.Lock()
 	silent := !s.answered && len(pods) > 0
 	s.stoodIn = silent
 	s.mu.Unlock()
 	if silent {
-		_ = deliver(ctx, pods) // fails only when the engine ends
+		_ = deliver(ctx, pods) // fails only when the loop ends
 	}
 }
 
 // take takes the turn to deliver.
-func (s *rememberedSource) take(ctx context.Context) error {
+func (s *source) take(ctx context.Context) error {
 	select {
 	case s.turn <- struct{}{}:
 		return nil
@@ -108,14 +115,14 @@ func (s *rememberedSource) take(ctx context.Context) error {
 	}
 }
 
-func (s *rememberedSource) hasAnswered() bool {
+func (s *source) hasAnswered() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.answered
 }
 
 // Undecided is the source's own word once it has spoken.
-func (s *rememberedSource) Undecided() error {
+func (s *source) Undecided() error {
 	s.mu.Lock()
 	silent := s.stoodIn && !s.answered
 	s.mu.Unlock()
@@ -129,7 +136,7 @@ func (s *rememberedSource) Undecided() error {
 }
 
 // Precedence is the source's.
-func (s *rememberedSource) Precedence() syncloop.Precedence {
+func (s *source) Precedence() syncloop.Precedence {
 	if p, ok := s.Source.(syncloop.Preceded); ok {
 		return p.Precedence()
 	}
@@ -137,7 +144,7 @@ func (s *rememberedSource) Precedence() syncloop.Precedence {
 }
 
 // Health is the source's.
-func (s *rememberedSource) Health() syncloop.SourceHealth {
+func (s *source) Health() syncloop.SourceHealth {
 	var health syncloop.SourceHealth
 	if h, ok := s.Source.(syncloop.HealthReporter); ok {
 		health = h.Health()
@@ -150,11 +157,11 @@ func (s *rememberedSource) Health() syncloop.SourceHealth {
 	return health
 }
 
-// remembered returns the pods that a source was last known to want.
-func (j *journal) remembered(source string) []*v1.Pod {
+// lastDesired returns the pods that a source was last known to want.
+func lastDesired(records []*checkpoint.Record, source string) []*v1.Pod {
 	var pods []*v1.Pod
-	for _, r := range j.keeper.All() {
-		// One that was to be stopped has been taken back by its source, unless it
+	for _, r := range records {
+		// A pod that was to be stopped is no longer wanted by its source, unless it
 		// ended by itself or was evicted.
 		stopped := r.Termination != nil && !r.Terminal() && !r.Termination.Evicted
 		if r.Source == source && r.Pod != nil && !r.Unwanted && !stopped {
@@ -164,10 +171,10 @@ func (j *journal) remembered(source string) []*v1.Pod {
 	return pods
 }
 
-// unwanted notes which pods a source does not name in its first word after the
-// start: they are never started from memory again. At once, unless they are about
-// to be stopped anyway, which is written too.
-func (j *journal) unwanted(source string, named []*v1.Pod, stopping bool) {
+// noteUnwanted notes which pods a source does not name in its first word after the
+// start: they are never started from memory again. That is written at once, unless they
+// are about to be stopped, because then their end is written too.
+func (j *Journal) noteUnwanted(source string, named []*v1.Pod, stopping bool) {
 	wants := map[types.UID]bool{}
 	for _, p := range named {
 		wants[p.UID] = true

@@ -1,4 +1,4 @@
-package podwright
+package recovery
 
 import (
 	"context"
@@ -14,75 +14,76 @@ import (
 	"github.com/podwright/podwright/status/checkpoint"
 )
 
-// recordTimeout is how long a success waits for a disk that does not take it.
-const recordTimeout = 5 * time.Second
+// announceTimeout is how long the announcement of a success waits for a disk that does
+// not take it.
+const announceTimeout = 5 * time.Second
 
-// proven keeps what probes found in the pods' records (spec/probe.md 8.3). That a
-// container has started or is ready is said to nobody before it is on the disk: who was
-// told so must not hear otherwise only because the agent was killed.
-type proven struct {
-	journal *journal
+// ProbeMemory keeps what probes found in the pods' records (spec/probe.md 8.3). That a
+// container has started or is ready is not announced before it is on the disk: it must
+// not be taken back only because the agent was killed.
+type ProbeMemory struct {
+	journal *Journal
 
 	mu sync.Mutex
-	// unwritten are successes that are not on the disk yet, and whose they are.
-	unwritten map[provenKey]types.UID
+	// unwritten are successes that are not on the disk yet, with their pods.
+	unwritten map[probeKey]types.UID
 }
 
-type provenKey struct {
+// Records is what the reference syncer sees of the records; see podsync.Records.
+type Records struct {
+	*Journal
+	*ProbeMemory
+}
+
+type probeKey struct {
 	kind probe.Kind
 	id   runtime.ContainerID
 }
 
-var _ probe.Memory = (*proven)(nil)
+var _ probe.Memory = (*ProbeMemory)(nil)
 
-// syncRecords is what the syncer needs of the records.
-type syncRecords struct {
-	*journal
-	proven *proven
+// NewProbeMemory returns the memory of the probes.
+func NewProbeMemory(j *Journal) *ProbeMemory {
+	return &ProbeMemory{journal: j, unwritten: map[probeKey]types.UID{}}
 }
 
-func (r syncRecords) ProbeUnwritten(k probe.Kind, id runtime.ContainerID) bool {
-	return r.proven.open(k, id)
-}
-
-func (r syncRecords) ForgetProbes(uid types.UID) { r.proven.forget(uid) }
-
-// open reports whether a success is still to be written.
-func (m *proven) open(k probe.Kind, id runtime.ContainerID) bool {
+// ProbeUnwritten reports whether a success is not on the disk yet.
+func (m *ProbeMemory) ProbeUnwritten(k probe.Kind, id runtime.ContainerID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	_, unwritten := m.unwritten[provenKey{k, id}]
+	_, unwritten := m.unwritten[probeKey{k, id}]
 	return unwritten
 }
 
-// wait returns once a success is on the disk. A disk that fails holds up nothing.
-func (m *proven) wait(ctx context.Context, a probe.Announcement) {
-	if !m.open(a.Kind, a.ID) {
+// Wait returns once the success is on the disk. A disk that fails holds up nothing.
+func (m *ProbeMemory) Wait(ctx context.Context, a probe.Announcement) {
+	if !m.ProbeUnwritten(a.Kind, a.ID) {
 		return
 	}
-	ctx, cancel := timing.WithTimeout(ctx, m.journal.clock, recordTimeout)
+	ctx, cancel := timing.WithTimeout(ctx, m.journal.clock, announceTimeout)
 	defer cancel()
 	if err := m.journal.keeper.Sync(ctx, a.UID); err != nil {
-		m.journal.logger.Error(err, "a container starts or gets ready without a checkpoint", "uid", a.UID, "container", a.ID.String(), "probe", a.Kind.String())
+		m.journal.logger.Error(err, "A container starts or gets ready without a checkpoint",
+			"uid", a.UID, "container", a.ID.String(), "probe", a.Kind.String())
 	}
 	m.note(a.UID, a.Kind, a.ID, false)
 }
 
-func (m *proven) note(uid types.UID, k probe.Kind, id runtime.ContainerID, unwritten bool) {
+func (m *ProbeMemory) note(uid types.UID, k probe.Kind, id runtime.ContainerID, unwritten bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if unwritten {
-		m.unwritten[provenKey{k, id}] = uid
+		m.unwritten[probeKey{k, id}] = uid
 	} else {
-		delete(m.unwritten, provenKey{k, id})
+		delete(m.unwritten, probeKey{k, id})
 	}
 }
 
-// forget drops what waits of a pod whose containers have stopped.
-func (m *proven) forget(uid types.UID) {
+// ForgetProbes drops what waits of a pod whose containers have stopped.
+func (m *ProbeMemory) ForgetProbes(uid types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	maps.DeleteFunc(m.unwritten, func(_ provenKey, owner types.UID) bool { return owner == uid })
+	maps.DeleteFunc(m.unwritten, func(_ probeKey, owner types.UID) bool { return owner == uid })
 }
 
 // probeKinds are the names of the kinds in a record.
@@ -92,9 +93,9 @@ func probeKinds() [3]checkpoint.ProbeKind {
 	}
 }
 
-// Recall reads what is recorded of this very run of a container; nothing counts that
-// is from before the machine was started (8.6).
-func (m *proven) Recall(uid types.UID, container string, id runtime.ContainerID) *probe.Record {
+// Recall reads what is recorded of this run of a container. What is from before the
+// machine was started does not count (8.6).
+func (m *ProbeMemory) Recall(uid types.UID, container string, id runtime.ContainerID) *probe.Record {
 	r := m.journal.keeper.Get(uid)
 	if r == nil || rebooted(r, m.journal.bootID) {
 		return nil
@@ -122,7 +123,7 @@ func resultOf(success bool) probe.Result {
 }
 
 // Remember notes a result, unless the record is about another run by now.
-func (m *proven) Remember(uid types.UID, container string, id runtime.ContainerID, kind probe.Kind, f probe.Fact, news bool) {
+func (m *ProbeMemory) Remember(uid types.UID, container string, id runtime.ContainerID, kind probe.Kind, f probe.Fact, news bool) {
 	name := probeKinds()[kind]
 	fresh := checkpoint.ProbeResult{
 		Success: f.Stored == probe.Success, LastSuccess: f.Last == probe.Success, Run: int(f.Run), At: f.At,

@@ -1,0 +1,101 @@
+package recovery
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/status/checkpoint"
+)
+
+// Starting notes that a container of the pod is about to be started. If none of its
+// containers may run twice, that is on the disk when it returns (CK5, HI8).
+func (j *Journal) Starting(ctx context.Context, uid types.UID) error {
+	r := j.keeper.Get(uid)
+	if r == nil {
+		return nil
+	}
+	once := r.Pod != nil && checkpoint.AtMostOnce(r.Pod)
+	if r.StartedAt.IsZero() {
+		now := j.clock.Now()
+		j.keeper.Update(uid, func(r *checkpoint.Record) checkpoint.Class {
+			r.StartedAt = now
+			if once {
+				return checkpoint.Durable
+			}
+			return checkpoint.Lazy
+		})
+	}
+	if !once {
+		return nil
+	}
+	if err := j.keeper.Sync(ctx, uid); err != nil {
+		return fmt.Errorf("a container that must not run twice is not started: %w", err)
+	}
+	return nil
+}
+
+// Previous returns the status that the next one of the pod is generated from: old, unless
+// containers that must not run twice were started and the view shows nothing of the pod,
+// after a reboot or in a runtime that lost its data. Then it is one that says how these
+// containers ended (CK5).
+func (j *Journal) Previous(pod *v1.Pod, view *runtime.PodStatus, old *v1.PodStatus) *v1.PodStatus {
+	if view == nil || len(view.Sandboxes)+len(view.Containers) > 0 || !checkpoint.AtMostOnce(pod) {
+		return old
+	}
+	if r := j.keeper.Get(pod.UID); r == nil || r.StartedAt.IsZero() {
+		return old
+	}
+	if old == nil {
+		old = &pod.Status
+	}
+	return checkpoint.Interrupted(pod, old)
+}
+
+// BeforeRemove makes the end of a container durable before its record goes from the
+// runtime, whatever removes it (CK3). Nothing is remembered of a pod that was never
+// desired.
+func (j *Journal) BeforeRemove(ctx context.Context, uid types.UID, name string, id runtime.ContainerID) error {
+	c, err := j.options.End(ctx, uid, id)
+	if err != nil {
+		return err
+	}
+	if c == nil || c.State != runtime.Exited {
+		return nil
+	}
+	disk := j.keeper.Stored(uid)
+	if disk != nil {
+		if end, ok := disk.EndOf(name, id.String()); ok && !end.Guess() {
+			return nil
+		}
+	}
+	j.keeper.Update(uid, func(r *checkpoint.Record) checkpoint.Class {
+		kept, _ := r.Container(name)
+		kept.Name = name
+		news := kept.AddEnd(checkpoint.End{
+			ID: id.String(), ExitCode: c.ExitCode, Reason: c.Reason, Message: c.Message,
+			StartedAt: c.StartedAt, FinishedAt: c.FinishedAt, RestartCount: int32(c.RestartCount),
+		})
+		kept.RestartCount = max(kept.RestartCount, int32(c.RestartCount))
+		if !news && disk != nil && !keepsEnd(kept, id.String()) {
+			return checkpoint.Unchanged
+		}
+		r.SetContainer(kept)
+		return checkpoint.Durable
+	})
+	return j.keeper.Sync(ctx, uid)
+}
+
+// keepsEnd reports whether the end of a run is among those that are kept. If it is not,
+// two newer ones are, and it is never asked for.
+func keepsEnd(c checkpoint.Container, id string) bool {
+	for _, e := range c.Ends {
+		if e.ID == id {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,116 @@
+package recovery
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/status/checkpoint"
+	"github.com/podwright/podwright/syncloop/admission"
+	"github.com/podwright/podwright/syncloop/shutdown"
+)
+
+// Complete returns the updates to hand to the workers in the place of one. They differ
+// from it for the first update of a pod in this process: then what is remembered of the
+// pod counts too.
+func (r *Recovery) Complete(update podworkers.UpdateOptions) []podworkers.UpdateOptions {
+	pod := update.Pod
+	if pod == nil || !r.journal.Desired(pod) {
+		return []podworkers.UpdateOptions{update}
+	}
+	r.options.Statuses.Adopt(pod)
+	record := r.journal.Get(pod.UID)
+	if record == nil {
+		return []podworkers.UpdateOptions{update}
+	}
+	next := continuationOf(pod, record, r.options.Clock.Now())
+	if next.newLife {
+		r.journal.Delete(pod.UID)
+		r.options.Statuses.Forget(pod.UID)
+		r.journal.Desired(pod)
+		return []podworkers.UpdateOptions{update}
+	}
+	return next.complete(update)
+}
+
+// continuation is how a pod goes on that is handed over for the first time in this
+// process and has a record.
+type continuation struct {
+	// newLife: the record is of an earlier life of the UID.
+	newLife bool
+	// ended is the status of a pod that has ended and stays so (CK4); nil for others.
+	ended *v1.PodStatus
+	// kill is for a pod that had to stop and has not finished (CK6); nil for others.
+	kill *podworkers.KillOptions
+	// again: when it has stopped, it starts again.
+	again bool
+}
+
+// continuationOf decides how a pod goes on, given its record.
+func continuationOf(pod *v1.Pod, r *checkpoint.Record, now time.Time) continuation {
+	var c continuation
+	if r.Finished && !r.Terminal() || endedWithNode(pod, r) {
+		c.newLife = true
+		return c
+	}
+	if r.Terminal() && !podinfo.Terminal(pod.Status.Phase) {
+		c.ended = r.Status
+	}
+	if r.Termination == nil || r.Finished {
+		return c
+	}
+	c.kill = &podworkers.KillOptions{Evict: r.Termination.Evicted}
+	if left := r.Termination.RemainingGrace(now); left > 0 {
+		c.kill.GracePeriodSeconds = &left
+	}
+	// A pod that was removed and is desired again: its next life begins after this end.
+	c.again = !r.Terminal() && !r.Termination.Evicted && podinfo.Static(pod) && pod.DeletionTimestamp == nil
+	return c
+}
+
+// endedWithNode reports whether a static pod ended, or was refused, only because its
+// node stopped: then it starts again when the node is back.
+func endedWithNode(pod *v1.Pod, r *checkpoint.Record) bool {
+	return r.Terminal() && podinfo.Static(pod) && (shutdown.Ended(r.Status) || r.Status.Reason == admission.ReasonShutdown)
+}
+
+// complete applies a continuation to the first update of the pod.
+func (c continuation) complete(update podworkers.UpdateOptions) []podworkers.UpdateOptions {
+	if c.ended != nil {
+		ended := *update.Pod
+		ended.Status = *c.ended
+		update.Pod = &ended
+	}
+	if c.kill == nil || update.Type == podworkers.Kill {
+		return []podworkers.UpdateOptions{update}
+	}
+	kill, again := update, update
+	kill.Type, kill.Kill = podworkers.Kill, c.kill
+	if !c.again {
+		return []podworkers.UpdateOptions{kill}
+	}
+	again.Type = podworkers.Create
+	return []podworkers.UpdateOptions{kill, again}
+}
+
+// KillOrphan returns the update that stops a pod which runs and no source wants. If the
+// pod is remembered as it was last desired, it ends with its own grace, or with what is
+// left of it if it had to stop before.
+func (r *Recovery) KillOrphan(pod *runtime.Pod) podworkers.UpdateOptions {
+	now := r.options.Clock.Now()
+	update := podworkers.UpdateOptions{Type: podworkers.Kill, RunningPod: pod, StartTime: now}
+	record := r.journal.Get(pod.UID)
+	if record == nil || record.Pod == nil {
+		return update
+	}
+	r.journal.Adopt(record.Pod)
+	update.Pod, update.Kill = record.Pod, &podworkers.KillOptions{}
+	if record.Termination != nil {
+		grace := max(1, record.Termination.RemainingGrace(now))
+		update.Kill.GracePeriodSeconds = &grace
+	}
+	return update
+}

@@ -1,0 +1,65 @@
+package recovery
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/status/checkpoint"
+)
+
+// noteFacts takes what a worker knows of a pod's life into its record.
+func noteFacts(r *checkpoint.Record, pod *v1.Pod, f podworkers.Facts, now time.Time) checkpoint.Class {
+	class := checkpoint.Unchanged
+	if pod != nil && r.Name == "" {
+		describe(r, pod)
+	}
+	if r.Admission == nil {
+		r.Admission, class = &checkpoint.Admission{At: now}, checkpoint.Durable
+	}
+	if f.TerminationRequested {
+		class = max(class, noteTermination(r, f, now))
+	}
+	if f.Terminated && r.TerminatedAt.IsZero() {
+		// What has to survive of it, the ends of its containers, is written before
+		// these are removed (CK3).
+		r.TerminatedAt, class = now, max(class, checkpoint.Lazy)
+	}
+	if f.Finished && !r.Finished {
+		r.Finished, class = true, checkpoint.Durable
+	}
+	return class
+}
+
+// noteTermination takes the cause and the grace of a termination into a record.
+func noteTermination(r *checkpoint.Record, f podworkers.Facts, now time.Time) checkpoint.Class {
+	before := r.Termination
+	t := checkpoint.Termination{RequestedAt: now, Cause: checkpoint.CauseKilled}
+	switch {
+	case before != nil:
+		t = *before
+	case f.Evicted:
+		t.Cause = checkpoint.CauseEvicted
+	case f.Deleted:
+		t.Cause = checkpoint.CauseDeleted
+	case r.Terminal():
+		t.Cause = checkpoint.CauseTerminal
+	}
+	t.Deleted, t.Evicted = t.Deleted || f.Deleted, t.Evicted || f.Evicted
+	if g := f.GracePeriodSeconds; g > 0 && (t.GracePeriodSeconds == 0 || g < t.GracePeriodSeconds) {
+		if before != nil && before.GracePeriodSeconds > 0 {
+			// It shrank now: what is left is counted from here.
+			t.RequestedAt = now
+		}
+		t.GracePeriodSeconds = g
+	}
+	switch {
+	case before != nil && *before == t:
+		return checkpoint.Unchanged
+	case t.Cause == checkpoint.CauseTerminal && !t.Deleted && !t.Evicted && before != nil:
+		return checkpoint.Lazy // nothing of it has to be stopped in time
+	}
+	r.Termination = &t
+	return checkpoint.Durable
+}

@@ -1,0 +1,203 @@
+package recovery
+
+import (
+	"context"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/status/checkpoint"
+)
+
+// causeTimeout is how long a termination waits for a disk that does not take its
+// cause. A pod that has to stop has to stop: it may be the one that fills the disk.
+const causeTimeout = time.Minute
+
+// JournalOptions configures a [Journal]. All of it is required but Logger.
+type JournalOptions struct {
+	// Checkpoints configures the keeper of the records. Its Clock, Logger, BootID and
+	// Written are set by the journal.
+	Checkpoints checkpoint.Options
+	// BootID names this boot of the machine; empty if the machine does not say.
+	BootID string
+	// End returns a container as it ended, with its message; nil if the runtime does
+	// not have it. An error means that this is not known.
+	End func(ctx context.Context, uid types.UID, id runtime.ContainerID) (*runtime.ContainerStatus, error)
+	// Written hears of each record that was written. waiting is the pod if its worker
+	// could not go on before, nil otherwise. It must not block.
+	Written func(uid types.UID, waiting *v1.Pod)
+	Clock   clock.WithTickerAndDelayedExecution
+	Logger  logr.Logger
+}
+
+// Journal writes down what cannot be read back from the runtime, before anyone acts on
+// it (spec/cleanup.md 10).
+type Journal struct {
+	keeper  *checkpoint.Keeper
+	options JournalOptions
+	bootID  string
+	clock   clock.WithTickerAndDelayedExecution
+	logger  logr.Logger
+
+	mu sync.Mutex
+	// handed are the pods that this process was handed, as they were last.
+	handed map[types.UID]*v1.Pod
+	// waiting are pods whose worker could not go on because their record could not
+	// be written.
+	waiting map[types.UID]bool
+}
+
+var (
+	_ podworkers.Journal = (*Journal)(nil)
+	_ status.Journal     = (*Journal)(nil)
+)
+
+// NewJournal returns a journal without records; [Recovery.Load] brings them.
+func NewJournal(options JournalOptions) *Journal {
+	j := &Journal{
+		options: options, bootID: options.BootID, clock: options.Clock, logger: options.Logger,
+		handed: map[types.UID]*v1.Pod{}, waiting: map[types.UID]bool{},
+	}
+	o := options.Checkpoints
+	o.BootID, o.Clock, o.Logger = options.BootID, options.Clock, options.Logger
+	o.Written = func(uid types.UID) { options.Written(uid, j.resume(uid)) }
+	j.keeper = checkpoint.NewKeeper(o)
+	return j
+}
+
+// Get returns the record of a pod, nil if there is none. It is read-only.
+func (j *Journal) Get(uid types.UID) *checkpoint.Record { return j.keeper.Get(uid) }
+
+// Problem returns what is wrong with the record of a pod on the disk, nil if nothing is.
+func (j *Journal) Problem(uid types.UID) error { return j.keeper.Problem(uid) }
+
+// Healthy returns why records cannot be read or written, nil if they can.
+func (j *Journal) Healthy() error { return j.keeper.Healthy() }
+
+// Desired notes the pod as it is desired now, and reports whether this process is
+// handed it for the first time. Nothing is written for a pod that did not change.
+func (j *Journal) Desired(pod *v1.Pod) (first bool) {
+	j.mu.Lock()
+	last, known := j.handed[pod.UID]
+	j.handed[pod.UID] = pod
+	j.mu.Unlock()
+	if last == pod {
+		return false
+	}
+	j.keeper.Ensure(pod.UID, func(r *checkpoint.Record) checkpoint.Class {
+		class := checkpoint.Unchanged
+		if wanted := stored(pod); r.Unwanted || r.Pod == nil || !reflect.DeepEqual(r.Pod, wanted) {
+			class = checkpoint.Lazy
+		}
+		describe(r, pod)
+		if r.Admission == nil {
+			r.Admission, class = &checkpoint.Admission{At: j.clock.Now()}, checkpoint.Durable
+		}
+		return class
+	})
+	return !known
+}
+
+// describe takes the pod as it is desired into its record.
+func describe(r *checkpoint.Record, pod *v1.Pod) {
+	r.Pod, r.Unwanted = stored(pod), false
+	r.Namespace, r.Name, r.Generation = pod.Namespace, pod.Name, pod.Generation
+	r.Source, r.ConfigHash = pod.Annotations[podinfo.AnnotationSource], pod.Annotations[podinfo.AnnotationHash]
+}
+
+// stored is a pod as it is kept: without what others fill in.
+func stored(pod *v1.Pod) *v1.Pod {
+	p := *pod
+	p.ManagedFields, p.Status = nil, v1.PodStatus{}
+	return &p
+}
+
+// Adopt notes a pod that no source wants and that has to be stopped.
+func (j *Journal) Adopt(pod *v1.Pod) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.handed[pod.UID] = pod
+}
+
+// Delete removes the record of a pod that is gone, or of an earlier life of its UID, and
+// forgets that the pod was handed over.
+func (j *Journal) Delete(uid types.UID) {
+	j.keeper.Delete(uid)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	delete(j.handed, uid)
+	delete(j.waiting, uid)
+}
+
+// Drained removes the record of a pod that was stopped by a drain, so that it starts
+// again when the node returns. The record of a pod that had ended by itself stays.
+func (j *Journal) Drained(uid types.UID) {
+	if r := j.keeper.Get(uid); r != nil && !r.Terminal() {
+		j.Delete(uid)
+	}
+}
+
+// Handed reports whether this process was handed the pod.
+func (j *Journal) Handed(uid types.UID) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.handed[uid] != nil
+}
+
+// Record makes the facts of a pod's life durable: CK5 before the first setup, CK6
+// before the first terminating call, CK4 after a phase has ended.
+func (j *Journal) Record(ctx context.Context, uid types.UID, f podworkers.Facts) error {
+	j.mu.Lock()
+	pod := j.handed[uid]
+	j.mu.Unlock()
+	now := j.clock.Now()
+	j.keeper.Ensure(uid, func(r *checkpoint.Record) checkpoint.Class { return noteFacts(r, pod, f, now) })
+	err := j.keeper.Sync(ctx, uid)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return err
+	case !f.TerminationRequested && pod != nil && podinfo.Static(pod) && podinfo.Critical(pod):
+		// CK8: a node without its most important pods is worse off than one that
+		// remembers nothing of them.
+		j.logger.Error(err, "Critical static pod runs without a checkpoint", "uid", uid)
+		return nil
+	case f.TerminationRequested && !f.Terminated && j.requestedFor(uid) >= causeTimeout:
+		j.logger.Error(err, "Pod is stopped without a checkpoint", "uid", uid)
+		return nil
+	}
+	j.mu.Lock()
+	j.waiting[uid] = true
+	j.mu.Unlock()
+	return err
+}
+
+// resume returns the pod if its worker waits for its record, and forgets that it does.
+func (j *Journal) resume(uid types.UID) *v1.Pod {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.waiting[uid] {
+		return nil
+	}
+	delete(j.waiting, uid)
+	return j.handed[uid]
+}
+
+// requestedFor is how long ago the pod was asked to stop.
+func (j *Journal) requestedFor(uid types.UID) time.Duration {
+	r := j.keeper.Get(uid)
+	if r == nil || r.Termination == nil {
+		return 0
+	}
+	return j.clock.Since(r.Termination.RequestedAt)
+}

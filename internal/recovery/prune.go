@@ -1,0 +1,170 @@
+package recovery
+
+import (
+	"maps"
+	"time"
+
+	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/status/checkpoint"
+)
+
+// leftoverAge is how long the record of a pod is kept that is unknown otherwise and
+// that this process was never handed (spec/cleanup.md CK7).
+const leftoverAge = 24 * time.Hour
+
+// Desired are the pods that sources want.
+type Desired interface {
+	// Get returns the pod if a source wants it.
+	Get(uid types.UID) (*v1.Pod, bool)
+}
+
+// Workers are the pods' workers.
+type Workers interface {
+	// Explain says where the pod stands, false if it has no worker.
+	Explain(uid types.UID) (podworkers.Explanation, bool)
+	// ShouldPodBeFinished reports whether the worker of the pod has done its last step.
+	ShouldPodBeFinished(uid types.UID) bool
+}
+
+// PrunerOptions configures a [Pruner]. All of it is required but Logger.
+type PrunerOptions struct {
+	Journal *Journal
+	Desired Desired
+	Workers Workers
+	// Undecided returns why sources may want pods that they have not named, nil if all
+	// have named theirs.
+	Undecided func() error
+	// View returns what the runtime has of a pod; an error means that this is not known.
+	View func(uid types.UID) (*runtime.PodStatus, error)
+	// TellEnd makes the final status of a pod of which nothing runs and for which no
+	// worker will do so.
+	TellEnd func(pod *v1.Pod, view *runtime.PodStatus) error
+	// Forget drops the statuses of all pods but the known ones.
+	Forget func(known map[types.UID]struct{})
+	// Sinks are the names of those that take statuses.
+	Sinks  []string
+	Clock  clock.PassiveClock
+	Logger logr.Logger
+}
+
+// Pruner removes the records that are of no more use.
+type Pruner struct{ options PrunerOptions }
+
+// NewPruner returns a pruner.
+func NewPruner(options PrunerOptions) *Pruner { return &Pruner{options} }
+
+// RemoveOrphanedStatuses is the housekeeper's step 7: statuses and records of pods go
+// that neither the sources nor the workers know (spec/status.md 7.10, CK7). The end of a
+// pod that ended unseen is told first (HI7).
+func (p *Pruner) RemoveOrphanedStatuses(desired map[types.UID]struct{}) {
+	j := p.options.Journal
+	known := maps.Clone(desired)
+	undecided := p.options.Undecided() != nil
+	for _, r := range j.keeper.All() {
+		_, inSnapshot := desired[r.UID]
+		if inSnapshot && (!r.Terminal() || r.Finished) {
+			continue // the usual case, at no cost
+		}
+		s, view := p.situation(r, undecided)
+		s.inSnapshot = inSnapshot
+		fate := fateOf(r, s)
+		if fate.tellEnd {
+			p.tellEnd(r, view)
+		}
+		if fate.known {
+			known[r.UID] = struct{}{}
+		}
+		if fate.remove {
+			j.Delete(r.UID)
+		}
+	}
+	j.keeper.Dismiss(func(uid types.UID) bool { _, ok := known[uid]; return ok })
+	p.options.Forget(known)
+}
+
+// situation is what decides about a record, besides the record.
+type situation struct {
+	// inSnapshot: the pod was desired when the pass began; desired: it is now.
+	inSnapshot, desired bool
+	// handed: this process was handed the pod.
+	handed bool
+	// hasWorker: it has a worker; workerFinished: which has done its last step.
+	hasWorker, workerFinished bool
+	// readable: it is known what the runtime has of the pod; runs: something runs.
+	readable, runs bool
+	// undecided: sources may want pods that they have not named.
+	undecided bool
+	// acknowledged: every sink has the end of the pod, if it has one.
+	acknowledged bool
+	// age of the record.
+	age time.Duration
+}
+
+func (p *Pruner) situation(r *checkpoint.Record, undecided bool) (situation, *runtime.PodStatus) {
+	s := situation{
+		handed: p.options.Journal.Handed(r.UID), undecided: undecided,
+		acknowledged: !r.Terminal() && !r.Finished || acknowledgedBy(r, p.options.Sinks),
+		age:          p.options.Clock.Now().Sub(r.WrittenAt),
+	}
+	_, s.desired = p.options.Desired.Get(r.UID)
+	_, s.hasWorker = p.options.Workers.Explain(r.UID)
+	s.workerFinished = s.hasWorker && p.options.Workers.ShouldPodBeFinished(r.UID)
+	view, err := p.options.View(r.UID)
+	s.readable = err == nil
+	s.runs = err == nil && view.Running()
+	return s, view
+}
+
+// fate is what happens to a record.
+type fate struct {
+	// tellEnd: the end of the pod is told now.
+	tellEnd bool
+	// known: the status of the pod stays; remove: its record goes.
+	known, remove bool
+}
+
+// fateOf decides what happens to a record (CK7, HI7). Where a source may want pods that
+// it has not named, nothing goes that this process was not handed.
+func fateOf(r *checkpoint.Record, s situation) fate {
+	// A pod is over and its last status was never told: the agent was killed after the
+	// end of its containers, and a worker takes no step for a static pod that had ended
+	// before this process was handed it (spec/podworkers.md W6).
+	overlooked := s.workerFinished && r.Terminal() && !r.Finished && r.Pod != nil && s.readable && !s.runs
+	keep := fate{tellEnd: overlooked, known: true}
+	old := s.age >= leftoverAge
+	switch {
+	case s.inSnapshot:
+		return keep
+	case s.desired && !s.handed: // it came since the pass began, and is not handed over yet
+		return keep
+	case s.hasWorker:
+		return keep
+	case s.desired && r.Finished: // the housekeeper starts its next life, which has a record of its own
+		return fate{remove: true}
+	case s.desired: // no worker has had it: it is still the old life
+		return keep
+	case !s.readable || s.undecided && !s.handed:
+		return keep
+	case s.runs: // until it is stopped
+		return keep
+	case !r.Finished && r.Pod != nil && !s.handed: // no worker will ever look at it
+		return fate{tellEnd: true, known: true}
+	case !s.acknowledged && !old: // ND10
+		return keep
+	}
+	return fate{remove: s.handed || old}
+}
+
+// tellEnd makes the final status of a pod.
+func (p *Pruner) tellEnd(r *checkpoint.Record, view *runtime.PodStatus) {
+	p.options.Journal.Adopt(r.Pod)
+	if err := p.options.TellEnd(r.Pod, view); err != nil {
+		p.options.Logger.Error(err, "The end of a pod cannot be told", "uid", r.UID)
+	}
+}

@@ -1,0 +1,102 @@
+package recovery
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/status/checkpoint"
+)
+
+// Report is what an agent found at its start: its records compared with what the
+// runtime has (spec/cleanup.md CK9). It encodes as JSON. UIDs are sorted.
+type Report struct {
+	// At is when the comparison was made, Rebooted whether records are from before
+	// the machine was started.
+	At       time.Time `json:"at"`
+	Rebooted bool      `json:"rebooted"`
+	// Records is how many records could be used.
+	Records int `json:"records"`
+	// Resumed pods go on: something of them runs.
+	Resumed []types.UID `json:"resumed,omitempty"`
+	// Ended pods have a terminal phase or are finished, and stay so.
+	Ended []types.UID `json:"ended,omitempty"`
+	// Stopping pods were asked to stop before, and something of them still runs.
+	Stopping []types.UID `json:"stopping,omitempty"`
+	// Lost pods had been started and nothing of them runs.
+	Lost []types.UID `json:"lost,omitempty"`
+	// Waiting pods had been admitted and not started.
+	Waiting []types.UID `json:"waiting,omitempty"`
+	// Unknown pods are in the runtime, and there is no record of them.
+	Unknown []types.UID `json:"unknown,omitempty"`
+	// Bad is what was found among the records and could not be used.
+	Bad []checkpoint.Bad `json:"bad,omitempty"`
+}
+
+// String is one line for a log or an event.
+func (r Report) String() string {
+	text := fmt.Sprintf("%d pod records: %d pods resumed, %d ended, %d stopping, %d lost, %d waiting; %d without record",
+		r.Records, len(r.Resumed), len(r.Ended), len(r.Stopping), len(r.Lost), len(r.Waiting), len(r.Unknown))
+	if r.Rebooted {
+		text += "; the machine was restarted"
+	}
+	if len(r.Bad) > 0 {
+		names := make([]string, len(r.Bad))
+		for i, b := range r.Bad {
+			names[i] = b.String()
+		}
+		text += "; unusable: " + strings.Join(names, ", ")
+	}
+	return text
+}
+
+// compare sorts the records by what the runtime has of their pods. inRuntime has the
+// pods of which the runtime has anything, and whether anything of them runs.
+func compare(records []*checkpoint.Record, inRuntime map[types.UID]bool, bootID string) Report {
+	out := Report{Records: len(records)}
+	known := map[types.UID]bool{}
+	for _, r := range records {
+		known[r.UID] = true
+		runs, listed := inRuntime[r.UID]
+		out.Rebooted = out.Rebooted || rebooted(r, bootID)
+		switch {
+		case r.Finished, r.Terminal() && !runs:
+			out.Ended = append(out.Ended, r.UID)
+		case r.Termination != nil:
+			out.Stopping = append(out.Stopping, r.UID)
+		case runs:
+			out.Resumed = append(out.Resumed, r.UID)
+		case !r.StartedAt.IsZero() || listed:
+			out.Lost = append(out.Lost, r.UID)
+		default:
+			out.Waiting = append(out.Waiting, r.UID)
+		}
+	}
+	for uid := range inRuntime {
+		if !known[uid] {
+			out.Unknown = append(out.Unknown, uid)
+		}
+	}
+	for _, list := range [][]types.UID{out.Resumed, out.Ended, out.Stopping, out.Lost, out.Waiting, out.Unknown} {
+		slices.Sort(list)
+	}
+	return out
+}
+
+// rebooted reports whether the machine was started after a record was written.
+func rebooted(r *checkpoint.Record, bootID string) bool {
+	return bootID != "" && r.BootID != "" && r.BootID != bootID
+}
+
+// ReadBootID names this boot of the machine, "" if the machine does not say.
+func ReadBootID() string {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(id))
+}

@@ -1,0 +1,288 @@
+package recovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/internal/backoff"
+	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/probe"
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/status/checkpoint"
+)
+
+// Why the gate is closed.
+var (
+	ErrNotLoaded = errors.New("the checkpoints have not been read yet")
+	ErrNotRead   = errors.New("the runtime has not been read completely yet")
+)
+
+// Pauses between attempts to read the checkpoints.
+const (
+	loadRetryMin = time.Second
+	loadRetryMax = time.Minute
+)
+
+// Runtime is what recovery reads of the container runtime.
+type Runtime interface {
+	// SyncedC is closed once every pod has been read.
+	SyncedC() <-chan struct{}
+	// Known returns the pods that the runtime has.
+	Known() []types.UID
+	// Get returns what the runtime has of a pod; an error means that this is not known.
+	Get(uid types.UID) (*runtime.PodStatus, error)
+}
+
+// Statuses is the status manager.
+type Statuses interface {
+	Restore(r status.Restored)
+	Adopt(pod *v1.Pod)
+	Forget(uid types.UID)
+	SetContainerStartup(uid types.UID, id runtime.ContainerID, started bool)
+	SetContainerReadiness(uid types.UID, id runtime.ContainerID, ready bool)
+}
+
+// Probes is the probe manager.
+type Probes interface {
+	Status(kind probe.Kind, pod *v1.Pod, container string, id runtime.ContainerID) probe.Result
+}
+
+// Options configures a [Recovery]. All of it is required but Logger.
+type Options struct {
+	Journal  *Journal
+	Runtime  Runtime
+	Statuses Statuses
+	Probes   Probes
+	// NodeName is the node that the report is about.
+	NodeName string
+	Events   podinfo.EventRecorder
+	// Opened is called once, when the gate opens. It must not block.
+	Opened func()
+	Clock  clock.WithTickerAndDelayedExecution
+	Logger logr.Logger
+}
+
+// Recovery takes an agent from its start to the moment in which it may set up pods.
+type Recovery struct {
+	options Options
+	journal *Journal
+	// loaded is closed once the records are known, opened once they were compared with
+	// the runtime.
+	loaded, opened chan struct{}
+
+	mu sync.Mutex
+	// found are the pods that had a record at the start, bad what else there was.
+	found  map[types.UID]bool
+	bad    []checkpoint.Bad
+	report Report
+}
+
+// New returns a recovery that has done nothing yet.
+func New(options Options) *Recovery {
+	return &Recovery{options: options, journal: options.Journal, loaded: make(chan struct{}), opened: make(chan struct{})}
+}
+
+// Run takes the steps of the start and returns, or when ctx ends. Records that cannot be
+// loaded are tried again; until they are, and until the runtime has been read, the gate
+// stays closed and every pod as it is.
+func (r *Recovery) Run(ctx context.Context) error {
+	if !r.retryLoad(ctx) || !r.readRuntime(ctx) {
+		return nil
+	}
+	report := r.compare()
+	r.publish(report)
+	r.open()
+	return nil
+}
+
+// KeepRecords brings changes of the records to the disk until ctx ends. It begins once
+// they are loaded.
+func (r *Recovery) KeepRecords(ctx context.Context) error {
+	select {
+	case <-r.loaded:
+		return r.journal.keeper.Run(ctx)
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// Load takes over what is remembered. It is called before anything is asked or done
+// (spec/status.md 9.5): statuses are known from then on, and what a sink has not
+// acknowledged is sent. After an error [Recovery.Run] tries again.
+func (r *Recovery) Load(ctx context.Context) error {
+	loaded, err := r.journal.keeper.Load(ctx)
+	if err != nil {
+		return fmt.Errorf("the checkpoints cannot be read; pods stay as they are until they can: %w", err)
+	}
+	found := map[types.UID]bool{}
+	for _, record := range loaded.Records {
+		found[record.UID] = true
+		r.restore(record)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.found, r.bad = found, loaded.Bad
+	close(r.loaded)
+	return nil
+}
+
+// retryLoad loads the records unless that has been done, and reports whether they are
+// loaded; if not, ctx has ended.
+func (r *Recovery) retryLoad(ctx context.Context) bool {
+	for delay := loadRetryMin; !isClosed(r.loaded); {
+		timer := r.options.Clock.NewTimer(delay)
+		select {
+		case <-timer.C():
+		case <-ctx.Done():
+			timer.Stop()
+			return false
+		}
+		delay = backoff.Next(loadRetryMin, loadRetryMax, delay)
+		if err := r.Load(ctx); err != nil {
+			r.options.Logger.Error(err, "No pod is set up", "retryAfter", delay.String())
+		}
+	}
+	return true
+}
+
+// restore gives the status manager what was known of a pod.
+func (r *Recovery) restore(record *checkpoint.Record) {
+	if record.Status == nil {
+		return
+	}
+	acked := map[string]status.Acked{}
+	for _, a := range record.Acks {
+		acked[a.Sink] = status.Acked{Version: a.Version, Target: a.Target}
+	}
+	r.options.Statuses.Restore(status.Restored{
+		Pod: podOf(record), Status: record.Remembered(rebooted(record, r.journal.bootID)), Version: record.Version,
+		Finished: record.Finished, Acked: acked,
+	})
+	r.restoreProbes(record)
+}
+
+// restoreProbes brings a remembered status up to what the probes are remembered to
+// have found, which is written first: so the status that is sent after a restart is
+// the one that is generated next (spec/probe.md 8.8).
+func (r *Recovery) restoreProbes(record *checkpoint.Record) {
+	if record.Pod == nil || record.Terminal() {
+		return
+	}
+	for _, list := range [...][]v1.ContainerStatus{record.Status.InitContainerStatuses, record.Status.ContainerStatuses} {
+		for i := range list {
+			id, err := runtime.ParseContainerID(list[i].ContainerID)
+			if err != nil || list[i].State.Running == nil {
+				continue
+			}
+			if r.options.Probes.Status(probe.Startup, record.Pod, list[i].Name, id) == probe.Success {
+				r.options.Statuses.SetContainerStartup(record.UID, id, true)
+			}
+			if result := r.options.Probes.Status(probe.Readiness, record.Pod, list[i].Name, id); result != probe.None {
+				r.options.Statuses.SetContainerReadiness(record.UID, id, result == probe.Success)
+			}
+		}
+	}
+}
+
+// podOf is the pod a record is about, as far as it is remembered.
+func podOf(r *checkpoint.Record) *v1.Pod {
+	if r.Pod != nil {
+		return r.Pod
+	}
+	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{
+		UID: r.UID, Namespace: r.Namespace, Name: r.Name, Generation: r.Generation,
+		Annotations: map[string]string{podinfo.AnnotationSource: r.Source, podinfo.AnnotationHash: r.ConfigHash},
+	}}
+}
+
+// readRuntime waits until the runtime has been read completely: before that it is not
+// known what runs already, such as another UID of a pod's name (spec/podworkers.md N6).
+// It reports false if ctx ended first.
+func (r *Recovery) readRuntime(ctx context.Context) bool {
+	select {
+	case <-r.options.Runtime.SyncedC():
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// compare compares the records that were found with what the runtime has.
+func (r *Recovery) compare() Report {
+	inRuntime := map[types.UID]bool{}
+	for _, uid := range r.options.Runtime.Known() {
+		view, err := r.options.Runtime.Get(uid)
+		switch {
+		case err != nil:
+			inRuntime[uid] = true // it is listed, and nothing says that it has stopped
+		case view != nil && len(view.Sandboxes)+len(view.Containers) > 0:
+			inRuntime[uid] = view.Running()
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	records := slices.DeleteFunc(r.journal.keeper.All(), func(record *checkpoint.Record) bool { return !r.found[record.UID] })
+	report := compare(records, inRuntime, r.journal.bootID)
+	report.At, report.Bad = r.options.Clock.Now(), r.bad
+	return report
+}
+
+// publish keeps the report, logs it and makes an event of it.
+func (r *Recovery) publish(report Report) {
+	r.mu.Lock()
+	r.report = report
+	r.mu.Unlock()
+	r.options.Logger.Info("Recovered", "report", report.String())
+	kind := v1.EventTypeNormal
+	if len(report.Bad) > 0 {
+		kind = v1.EventTypeWarning
+	}
+	r.options.Events.Eventf(podinfo.NodeReference(r.options.NodeName), kind, "Recovered", "%s", report.String())
+}
+
+// open lets pods be set up.
+func (r *Recovery) open() {
+	close(r.opened)
+	r.options.Opened()
+}
+
+// Report returns what was found at the start, false until the gate is open.
+func (r *Recovery) Report() (Report, bool) {
+	if !isClosed(r.opened) {
+		return Report{}, false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.report, true
+}
+
+// Gate returns why no pod may be set up yet, nil once the gate is open.
+func (r *Recovery) Gate() error {
+	switch {
+	case !isClosed(r.loaded):
+		return ErrNotLoaded
+	case !isClosed(r.opened):
+		return ErrNotRead
+	}
+	return nil
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

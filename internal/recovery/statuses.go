@@ -1,0 +1,61 @@
+package recovery
+
+import (
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/status/checkpoint"
+)
+
+// Changed takes a new status. The end of a pod is its own reason to stop.
+func (j *Journal) Changed(pod *v1.Pod, s *v1.PodStatus, version uint64, finished bool) {
+	now := j.clock.Now()
+	j.keeper.Update(pod.UID, func(r *checkpoint.Record) checkpoint.Class {
+		class := r.Observe(s, version)
+		if r.Terminal() && r.Termination == nil {
+			r.Termination, class = &checkpoint.Termination{RequestedAt: now, Cause: checkpoint.CauseTerminal}, checkpoint.Durable
+		}
+		if finished && !r.Finished {
+			r.Finished, class = true, checkpoint.Durable
+		}
+		return class
+	})
+}
+
+// Acknowledged notes which version of a pod's status a sink has.
+func (j *Journal) Acknowledged(uid types.UID, sink string, target types.UID, version uint64) {
+	j.keeper.Update(uid, func(r *checkpoint.Record) checkpoint.Class {
+		ack := checkpoint.Ack{Sink: sink, Target: target, Version: version}
+		if r.Acked(sink) == ack {
+			return checkpoint.Unchanged
+		}
+		r.SetAck(ack)
+		return checkpoint.Lazy
+	})
+}
+
+// AcknowledgedBy reports whether each of these sinks has the newest status of the pod.
+func (j *Journal) AcknowledgedBy(uid types.UID, sinks []string) bool {
+	r := j.keeper.Get(uid)
+	return r != nil && acknowledgedBy(r, sinks)
+}
+
+func acknowledgedBy(r *checkpoint.Record, sinks []string) bool {
+	for _, sink := range sinks {
+		if r.Acked(sink).Version < r.Version {
+			return false
+		}
+	}
+	return true
+}
+
+// Durable reports whether the pod's terminal phase, or its being finished, is on the
+// disk. A pod without a record waits for nothing.
+func (j *Journal) Durable(uid types.UID, finished bool) bool {
+	r := j.keeper.Get(uid)
+	if r == nil || j.keeper.ReadOnly(uid) {
+		return true
+	}
+	disk := j.keeper.Stored(uid)
+	return disk != nil && (disk.Terminal() || finished && !r.Terminal()) && (!finished || disk.Finished)
+}

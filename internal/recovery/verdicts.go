@@ -1,0 +1,62 @@
+package recovery
+
+import (
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/status/checkpoint"
+	"github.com/podwright/podwright/syncloop/admission"
+)
+
+// verdicts keeps the verdicts of admission in the pods' records.
+type verdicts struct {
+	recovery     *Recovery
+	shuttingDown func() bool
+}
+
+// Verdicts returns the memory of admission (spec/syncloop.md AD5). shuttingDown reports
+// whether the node is about to stop.
+func (r *Recovery) Verdicts(shuttingDown func() bool) admission.Memory {
+	return verdicts{r, shuttingDown}
+}
+
+// Verdict returns what was decided on a pod, which is not known before the records are.
+func (v verdicts) Verdict(uid types.UID) (admission.Verdict, bool, error) {
+	if !isClosed(v.recovery.loaded) {
+		return admission.Verdict{}, false, ErrNotLoaded
+	}
+	r := v.recovery.journal.Get(uid)
+	switch {
+	case r == nil || r.Admission == nil, refusedForShutdown(r) && !v.shuttingDown():
+		return admission.Verdict{}, false, nil
+	case !r.Admission.Refused:
+		return admission.Verdict{}, true, nil
+	}
+	return admission.Verdict{Reason: r.Admission.Reason, Message: r.Admission.Message}, true, nil
+}
+
+// Remember notes a verdict, which is on the disk soon. Setup waits for that (CK5), and
+// so do the sinks for the status of a refused pod.
+func (v verdicts) Remember(pod *v1.Pod, verdict admission.Verdict) error {
+	j := v.recovery.journal
+	at := j.clock.Now()
+	j.keeper.Ensure(pod.UID, func(r *checkpoint.Record) checkpoint.Class {
+		describe(r, pod)
+		r.Admission = &checkpoint.Admission{At: at, Refused: !verdict.Admitted(), Reason: verdict.Reason, Message: verdict.Message}
+		return checkpoint.Durable
+	})
+	return nil
+}
+
+// Refused reports whether the pod was refused.
+func (j *Journal) Refused(uid types.UID) bool {
+	r := j.keeper.Get(uid)
+	return r != nil && r.Admission != nil && r.Admission.Refused
+}
+
+// refusedForShutdown reports whether a static pod was refused only because its node was
+// about to stop: it is judged again when the node is back.
+func refusedForShutdown(r *checkpoint.Record) bool {
+	return r.Admission.Refused && r.Admission.Reason == admission.ReasonShutdown && r.Pod != nil && podinfo.Static(r.Pod)
+}
