@@ -245,7 +245,7 @@ func (c collector) Collect(ctx context.Context, contentGoes func(types.UID) bool
 	policy := c.gcPolicy(contentGoes)
 	policy.Permits = func(a pods.GCAction) bool { return permits(gcAction(a)) }
 	policy.Done = func(a pods.GCAction, err error) { done(gcAction(a), err) }
-	_, err := c.pods.GarbageCollect(ctx, policy)
+	err := c.pods.GarbageCollect(ctx, policy)
 	return errors.Join(err, c.records.prune(ctx))
 }
 

@@ -13,7 +13,7 @@ import (
 
 // userOptions are the options of each part that a user may set, by group of Config.
 var userOptions = map[string]string{
-	"Pods": `ResolvConf NoResolvConf HostsFile SeccompDefault NoCPUQuota CPUQuotaPeriod CgroupDriver CgroupRoot Swap MemoryQoS
+	"Pods": `ResolvConf NoResolvConf HostsFile SeccompDefault NoCPUQuota CPUQuotaPeriod CgroupDriver CgroupRoot LimitedSwap MemoryQoS
 		DefaultSysctls RuntimeClasses UserNamespaces Machine NoManagedMounts MemoryCapacity PostStartTimeout NoSidecarRestart
 		CrashLoopBackOff CrashLoopByExit ImageBackOff MaxParallelImagePulls ImagePull Objects Services Volumes SandboxReady
 		Cgroups Updater Stats Rand EveryEvent`,

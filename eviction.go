@@ -145,7 +145,7 @@ func (e *Engine) limitedVolumes(pod *v1.Pod) []eviction.Volume {
 
 // reclaim frees disk space without stopping a pod.
 func (e *Engine) reclaim(ctx context.Context) error {
-	_, err := e.pods.GarbageCollect(ctx, pods.GCPolicy{
+	err := e.pods.GarbageCollect(ctx, pods.GCPolicy{
 		SourcesReady: e.loop.Ready(), Pressure: true,
 		ContentShouldBeRemoved: e.containersGo, RuntimeShouldBeRemoved: e.workers.ShouldPodRuntimeBeRemoved,
 	})

@@ -19,7 +19,7 @@ import (
 
 // GarbageCollector removes dead containers; [pods.Manager] does.
 type GarbageCollector interface {
-	GarbageCollect(ctx context.Context, policy pods.GCPolicy) (pods.GCReport, error)
+	GarbageCollect(ctx context.Context, policy pods.GCPolicy) error
 	PlanGarbageCollect(ctx context.Context, policy pods.GCPolicy) ([]pods.GCAction, error)
 }
 
@@ -132,7 +132,7 @@ func (d *DeadContainers) Died(events pleg.PodEvents) {
 // Reclaim frees disk space without stopping a pod: it also removes what a pod that goes on
 // could still show of its earlier containers.
 func (d *DeadContainers) Reclaim(ctx context.Context) error {
-	_, err := d.Collector.GarbageCollect(ctx, pods.GCPolicy{
+	err := d.Collector.GarbageCollect(ctx, pods.GCPolicy{
 		SourcesReady: d.Heard(), Pressure: true,
 		ContentShouldBeRemoved: d.ContentGoes, RuntimeShouldBeRemoved: d.Removals.ShouldPodRuntimeBeRemoved,
 	})
@@ -159,7 +159,7 @@ func (d *DeadContainers) Collect(
 	policy := d.policy(contentGoes)
 	policy.Permits = func(a pods.GCAction) bool { return permits(gcAction(a)) }
 	policy.Done = func(a pods.GCAction, err error) { done(gcAction(a), err) }
-	_, err := d.Collector.GarbageCollect(ctx, policy)
+	err := d.Collector.GarbageCollect(ctx, policy)
 	return errors.Join(err, d.Records.Prune(ctx))
 }
 

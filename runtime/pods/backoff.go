@@ -1,14 +1,16 @@
 package pods
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
+
+	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods/internal/crashloop"
+	"github.com/podwright/podwright/runtime/pods/internal/meta"
 )
 
 // BackOffPolicy describes a delay that doubles (or grows by Factor) with every
@@ -20,9 +22,8 @@ type BackOffPolicy struct {
 	Factor float64
 	// Max bounds the delay. An Initial above Max is lowered to Max.
 	Max time.Duration
-	// Reset is how long a container must run for its delay to start afresh, and
-	// how long after its last failure that of an image is forgotten. Default
-	// 600 s, whatever Max is.
+	// Reset is how long a container must run, or an image must not fail, for the
+	// delays to start again at Initial. Default 600 s, whatever Max is.
 	Reset time.Duration
 }
 
@@ -58,59 +59,111 @@ func (p *BackOffPolicy) complete(field string, defaults BackOffPolicy) error {
 	return errors.Join(problems...)
 }
 
-// ExitClass sorts the ends of containers for crash-loop back-off.
-type ExitClass string
-
-// Exit classes; every end belongs to exactly one.
-const (
-	// ExitSuccess is exit code 0.
-	ExitSuccess ExitClass = "Success"
-	// ExitFailure is every end that is none of the others.
-	ExitFailure ExitClass = "Failure"
-	// ExitOOMKilled is an end for want of memory, whatever the code.
-	ExitOOMKilled ExitClass = "OOMKilled"
-	// ExitStartError is that of a container that could not be started at all.
-	ExitStartError ExitClass = "StartError"
-)
-
-// completeExits fills and checks the policies of exit classes. The map is cloned:
-// it stays the caller's.
-func (o *Options) completeExits() error {
-	var problems []error
-	o.CrashLoopByExit = maps.Clone(o.CrashLoopByExit)
-	for _, class := range slices.Sorted(maps.Keys(o.CrashLoopByExit)) {
-		switch class {
-		case ExitSuccess, ExitFailure, ExitOOMKilled, ExitStartError:
-		default:
-			problems = append(problems, fmt.Errorf("CrashLoopByExit: %q is no class of exits", class))
-		}
-		policy := o.CrashLoopByExit[class]
-		problems = append(problems, policy.complete(fmt.Sprintf("CrashLoopByExit[%s]", class), o.CrashLoopBackOff))
-		o.CrashLoopByExit[class] = policy
-	}
-	return errors.Join(problems...)
+// CrashLoopByExit has the delays after each way in which a container can end. A zero
+// field takes that of Options.CrashLoopBackOff. How many restarts came in a row is
+// counted over all of them.
+type CrashLoopByExit struct {
+	// Success is for exit code 0.
+	Success BackOffPolicy
+	// OOMKilled is for containers that the kernel killed for want of memory,
+	// whatever the code.
+	OOMKilled BackOffPolicy
+	// StartError is for containers that could not be started.
+	StartError BackOffPolicy
+	// Failure is for all other ends.
+	Failure BackOffPolicy
 }
 
-// crashPolicies is what the table of delays takes.
-func (o *Options) crashPolicies() crashloop.Policies {
-	out := crashloop.Policies{
-		Default: crashloop.Policy(o.CrashLoopBackOff), ByClass: make(map[string]crashloop.Policy, len(o.CrashLoopByExit)),
-	}
-	for class, policy := range o.CrashLoopByExit {
-		out.ByClass[string(class)] = crashloop.Policy(policy)
-	}
+// complete fills and checks the policies.
+func (c *CrashLoopByExit) complete(defaults BackOffPolicy) error {
+	return errors.Join(
+		c.Success.complete("CrashLoopByExit.Success", defaults), c.OOMKilled.complete("CrashLoopByExit.OOMKilled", defaults),
+		c.StartError.complete("CrashLoopByExit.StartError", defaults), c.Failure.complete("CrashLoopByExit.Failure", defaults),
+	)
+}
+
+// policies is what the table of delays takes.
+func (c *CrashLoopByExit) policies() (out crashloop.Policies) {
+	out[crashloop.Success], out[crashloop.OOMKilled] = crashloop.Policy(c.Success), crashloop.Policy(c.OOMKilled)
+	out[crashloop.StartError], out[crashloop.Failure] = crashloop.Policy(c.StartError), crashloop.Policy(c.Failure)
 	return out
 }
 
-// classOf returns the class of an exited container.
-func classOf(c *runtime.ContainerStatus) ExitClass {
+// exitClass returns how an exited container ended.
+func exitClass(c *runtime.ContainerStatus) crashloop.Class {
 	switch {
 	case c.Reason == "OOMKilled":
-		return ExitOOMKilled
+		return crashloop.OOMKilled
 	case c.StartedAt.IsZero() || c.Reason == "StartError":
-		return ExitStartError
+		return crashloop.StartError
 	case c.ExitCode == 0:
-		return ExitSuccess
+		return crashloop.Success
 	}
-	return ExitFailure
+	return crashloop.Failure
+}
+
+// checkBackOff decides whether a container that has exited must wait before it
+// starts again (spec/runtime.md 17). The delays are those of package crashloop.
+func (st *starting) checkBackOff() *startFailure {
+	m := st.m
+	now := m.options.Clock.Now()
+	var until time.Time
+	var delay time.Duration
+	m.mu.Lock()
+	if hold := m.holds[st.pod.UID]; st.kind != meta.Ephemeral && now.Before(hold) {
+		until, delay = hold, hold.Sub(now)
+	} else if record := newestExited(st.status, st.spec.Name); record != nil {
+		until, delay = m.crashes.Check(crashKey(st.pod, st.spec), crashExit(st.spec, record), now)
+	}
+	m.mu.Unlock()
+	if until.IsZero() {
+		return nil
+	}
+	message := fmt.Sprintf("back-off %s restarting failed container=%s pod=%s_%s(%s)",
+		delay.Round(time.Second), st.spec.Name, st.pod.Name, st.pod.Namespace, st.pod.UID)
+	st.event(v1.EventTypeWarning, "BackOff", "Back-off restarting failed container %s in pod %s_%s(%s)",
+		st.spec.Name, st.pod.Name, st.pod.Namespace, st.pod.UID)
+	return &startFailure{
+		name: st.spec.Name, reason: reasonCrashLoopBackOff, message: message, retryAt: until, held: true,
+	}
+}
+
+// holdAfter delays the pod after a reset as its source would have been delayed
+// (spec/runtime.md 17.7): the record, and with it the usual delay, is gone then.
+func (m *Manager) holdAfter(pod *v1.Pod, c *v1.Container, record *runtime.ContainerStatus) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	until := m.crashes.Hold(crashKey(pod, c), crashExit(c, record), m.options.Clock.Now())
+	if until.After(m.holds[pod.UID]) {
+		m.holds[pod.UID] = until
+	}
+}
+
+// crashKey names the container's delays: with another image or other resources they
+// start again (spec/runtime.md 17.2).
+func crashKey(pod *v1.Pod, c *v1.Container) crashloop.Key {
+	resources, err := json.Marshal(c.Resources)
+	if err != nil {
+		resources = nil
+	}
+	return crashloop.Key{Pod: pod.UID, Container: c.Name, Definition: c.Image + "\n" + string(resources)}
+}
+
+func crashExit(c *v1.Container, record *runtime.ContainerStatus) crashloop.Exit {
+	return crashloop.Exit{
+		ID: record.ID.ID, StartedAt: record.StartedAt, FinishedAt: record.FinishedAt,
+		RestartCount: record.RestartCount, Class: exitClass(record), SameDefinition: !meta.Changed(c, record),
+	}
+}
+
+func newestExited(status *runtime.PodStatus, name string) *runtime.ContainerStatus {
+	if status == nil {
+		return nil
+	}
+	for _, c := range status.Containers {
+		if c.Name == name && c.State == runtime.Exited {
+			return c
+		}
+	}
+	return nil
 }

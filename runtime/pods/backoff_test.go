@@ -36,10 +36,10 @@ func TestBackOffPolicies(t *testing.T) {
 				o.CrashLoopBackOff = pods.BackOffPolicy{Initial: second, Max: 3 * second}
 			}, exits(1), []time.Duration{0, 1, 2, 3, 3},
 		},
-		{"success has its own", ofClass(pods.ExitSuccess), exits(0), []time.Duration{0, 3, 3}},
-		{"failure has not", ofClass(pods.ExitSuccess), exits(1), []time.Duration{0, 10}},
-		{"out of memory, with code 0", ofClass(pods.ExitOOMKilled), fake.Script{Exit: &fake.Exit{After: second, Reason: "OOMKilled"}}, []time.Duration{0, 3, 3}},
-		{"start errors", ofClass(pods.ExitStartError), fake.Script{Exit: &fake.Exit{After: second, Code: 128, Reason: "StartError"}}, []time.Duration{0, 3, 3}},
+		{"success has its own", own(func(c *pods.CrashLoopByExit) *pods.BackOffPolicy { return &c.Success }), exits(0), []time.Duration{0, 3, 3}},
+		{"failure has not", own(func(c *pods.CrashLoopByExit) *pods.BackOffPolicy { return &c.Success }), exits(1), []time.Duration{0, 10}},
+		{"out of memory, with code 0", own(func(c *pods.CrashLoopByExit) *pods.BackOffPolicy { return &c.OOMKilled }), fake.Script{Exit: &fake.Exit{After: second, Reason: "OOMKilled"}}, []time.Duration{0, 3, 3}},
+		{"start errors", own(func(c *pods.CrashLoopByExit) *pods.BackOffPolicy { return &c.StartError }), fake.Script{Exit: &fake.Exit{After: second, Code: 128, Reason: "StartError"}}, []time.Duration{0, 3, 3}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -58,9 +58,10 @@ func TestBackOffPolicies(t *testing.T) {
 
 func exits(code int32) fake.Script { return fake.Script{Exit: &fake.Exit{After: second, Code: code}} }
 
-func ofClass(c pods.ExitClass) func(*pods.Options) {
+// own gives one way to end delays of its own.
+func own(of func(*pods.CrashLoopByExit) *pods.BackOffPolicy) func(*pods.Options) {
 	return func(o *pods.Options) {
-		o.CrashLoopByExit = map[pods.ExitClass]pods.BackOffPolicy{c: {Initial: 3 * second, Factor: 1}}
+		*of(&o.CrashLoopByExit) = pods.BackOffPolicy{Initial: 3 * second, Factor: 1}
 	}
 }
 

@@ -174,7 +174,7 @@ func TestContainerd(t *testing.T) {
 			t.Errorf("15: hook: %v", err)
 		}
 	}
-	report, err := r.m.GarbageCollect(t.Context(), pods.GCPolicy{SourcesReady: true, ContentShouldBeRemoved: func(types.UID) bool { return true }})
+	report, err := collect(t.Context(), r.m, pods.GCPolicy{SourcesReady: true, ContentShouldBeRemoved: func(types.UID) bool { return true }})
 	if err != nil || len(report.Containers) != 3 || len(report.Sandboxes) != 1 {
 		t.Errorf("GC: %+v, err %v", report, err)
 	}

@@ -34,8 +34,8 @@ func TestEphemeralContainer(t *testing.T) {
 		}
 		pod.Spec.EphemeralContainers = []v1.EphemeralContainer{debug("debug", "app"), debug("lost", "nobody")}
 		r := w.sync(pod)
-		if len(r.Starts) != 2 || r.Starts[0].Err != nil || r.Starts[1].Reason != "CreateContainerConfigError" {
-			t.Fatalf("starts %+v", r.Starts)
+		if len(starts(r)) != 2 || starts(r)[0].Err != nil || starts(r)[1].Reason != "CreateContainerConfigError" {
+			t.Fatalf("starts %+v", starts(r))
 		}
 		if ns.GetPid() != runtimeapi.NamespaceMode_TARGET || ns.GetTargetId() != w.read(pod).Container("app").ID.ID {
 			t.Errorf("3.4: %v", ns)
@@ -101,7 +101,7 @@ func TestUnknownState(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.fake.Inject(fake.Fault{Match: fake.Match{Method: fake.StopContainer}, Times: 1, Effect: fake.Effect{Err: runtime.ErrUnavailable}})
-		if r := w.sync(pod); r.Err == nil || len(r.Starts) != 0 {
+		if r := w.sync(pod); r.Err == nil || len(starts(r)) != 0 {
 			t.Errorf("edge 10: the kill failed, and: %+v", r)
 		}
 		w.settle(pod)

@@ -98,8 +98,8 @@ func TestNoIDsInEvents(t *testing.T) {
 				if !w.events.tells(`container "app" of image `+digest) || w.events.tells(id) {
 					t.Errorf("8.2: %q", w.events.list())
 				}
-				if strings.Contains(r.Starts[0].Message, id) || !strings.Contains(r.Starts[0].Message, digest) {
-					t.Errorf("8.2: message %q", r.Starts[0].Message)
+				if strings.Contains(starts(r)[0].Message, id) || !strings.Contains(starts(r)[0].Message, digest) {
+					t.Errorf("8.2: message %q", starts(r)[0].Message)
 				}
 			})
 		})

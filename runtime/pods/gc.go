@@ -74,13 +74,6 @@ type GCAction struct {
 	Reason, Kept string
 }
 
-// GCReport is what one collection did.
-type GCReport struct {
-	// Containers and Sandboxes removed, by runtime ID.
-	Containers []string
-	Sandboxes  []string
-}
-
 // choice returns the policy as the choosing part takes it.
 func (p *GCPolicy) choice() sweep.Policy {
 	out := sweep.Policy{MinAge: p.MinAge, MaxPerContainer: p.MaxPerContainer, MaxContainers: p.MaxContainers}
@@ -114,22 +107,22 @@ func (p *GCPolicy) choice() sweep.Policy {
 // One failing removal does not stop the others; all errors are joined. Links to logs
 // that are gone go too. A run that failed raises one Warning event
 // ContainerGCFailed on the node (CG7).
-func (m *Manager) GarbageCollect(ctx context.Context, policy GCPolicy) (GCReport, error) {
-	report, err := m.garbageCollect(ctx, policy)
+func (m *Manager) GarbageCollect(ctx context.Context, policy GCPolicy) error {
+	err := m.garbageCollect(ctx, policy)
 	if err != nil && ctx.Err() == nil {
 		node := podinfo.NodeReference(m.options.NodeName)
 		m.options.Events.Eventf(node, v1.EventTypeWarning, "ContainerGCFailed", "%s", err.Error())
 	}
-	return report, err
+	return err
 }
 
-func (m *Manager) garbageCollect(ctx context.Context, policy GCPolicy) (GCReport, error) {
+func (m *Manager) garbageCollect(ctx context.Context, policy GCPolicy) error {
 	if policy.MinAge < 0 {
-		return GCReport{}, fmt.Errorf("garbage collection: MinAge %s is negative", policy.MinAge)
+		return fmt.Errorf("garbage collection: MinAge %s is negative", policy.MinAge)
 	}
 	listing, err := m.view.List(ctx, "")
 	if err != nil {
-		return GCReport{}, fmt.Errorf("garbage collection: %w", err)
+		return fmt.Errorf("garbage collection: %w", err)
 	}
 	if policy.Permits == nil {
 		policy.Permits = func(GCAction) bool { return true }
@@ -138,14 +131,13 @@ func (m *Manager) garbageCollect(ctx context.Context, policy GCPolicy) (GCReport
 		policy.Done = func(GCAction, error) {}
 	}
 	pods := m.view.Pods(listing)
-	var report GCReport
 	var problems []error
 	choice := policy.choice()
 	now := m.options.Clock.Now()
 	removed := map[string]bool{}
 	for _, c := range sweep.Containers(pods, choice, now) {
 		if err := ctx.Err(); err != nil {
-			return report, errors.Join(append(problems, err)...)
+			return errors.Join(append(problems, err)...)
 		}
 		action := containerAction(c, now)
 		if action.Kept != "" || !policy.Permits(action) {
@@ -158,11 +150,10 @@ func (m *Manager) garbageCollect(ctx context.Context, policy GCPolicy) (GCReport
 			continue
 		}
 		removed[c.ID.ID] = true
-		report.Containers = append(report.Containers, c.ID.ID)
 	}
 	for _, s := range sweep.Sandboxes(pods, choice.Gone, removed) {
 		if err := ctx.Err(); err != nil {
-			return report, errors.Join(append(problems, err)...)
+			return errors.Join(append(problems, err)...)
 		}
 		action := sandboxAction(s, now)
 		if action.Kept != "" || !policy.Permits(action) {
@@ -172,12 +163,10 @@ func (m *Manager) garbageCollect(ctx context.Context, policy GCPolicy) (GCReport
 		policy.Done(action, err)
 		if err != nil {
 			problems = append(problems, err)
-			continue
 		}
-		report.Sandboxes = append(report.Sandboxes, s.ID)
 	}
 	problems = append(problems, m.sweepLinks(listing.Containers))
-	return report, errors.Join(problems...)
+	return errors.Join(problems...)
 }
 
 // PlanGarbageCollect says what GarbageCollect would remove now, and by which rule

@@ -18,6 +18,29 @@ import (
 	"github.com/podwright/podwright/runtime/pods"
 )
 
+// removed are the runtime IDs that a collection removed.
+type removed struct{ Containers, Sandboxes []string }
+
+// collect collects garbage by policy.
+func collect(ctx context.Context, m *pods.Manager, policy pods.GCPolicy) (removed, error) {
+	var report removed
+	done := policy.Done
+	policy.Done = func(a pods.GCAction, err error) {
+		if done != nil {
+			done(a, err)
+		}
+		switch {
+		case err != nil:
+		case a.Sandbox:
+			report.Sandboxes = append(report.Sandboxes, a.ID)
+		default:
+			report.Containers = append(report.Containers, a.ID)
+		}
+	}
+	err := m.GarbageCollect(ctx, policy)
+	return report, err
+}
+
 // spec/runtime.md 19.1, 19.2, spec/cleanup.md CG1, CG2: a container's age counts from
 // its end where that is known, and a negative age is refused.
 func TestGarbageCollectMinAge(t *testing.T) {
@@ -35,14 +58,14 @@ func TestGarbageCollectMinAge(t *testing.T) {
 		oldest := status.Containers[len(status.Containers)-1]
 		age := time.Since(oldest.CreatedAt)
 		policy := pods.GCPolicy{SourcesReady: true, MinAge: age, FinishedAt: finished, KeepNone: true}
-		if report, err := w.m.GarbageCollect(t.Context(), policy); err != nil || len(report.Containers) != 0 {
+		if report, err := collect(t.Context(), w.m, policy); err != nil || len(report.Containers) != 0 {
 			t.Errorf("CG2: it ended a second after its creation: %+v, err %v", report, err)
 		}
 		policy.FinishedAt = nil
-		if report, err := w.m.GarbageCollect(t.Context(), policy); err != nil || !slices.Equal(report.Containers, []string{oldest.ID.ID}) {
+		if report, err := collect(t.Context(), w.m, policy); err != nil || !slices.Equal(report.Containers, []string{oldest.ID.ID}) {
 			t.Errorf("CG2, 19.1: its end is not known: %+v, err %v", report, err)
 		}
-		if _, err := w.m.GarbageCollect(t.Context(), pods.GCPolicy{MinAge: -1}); err == nil {
+		if _, err := collect(t.Context(), w.m, pods.GCPolicy{MinAge: -1}); err == nil {
 			t.Error("CG1: a negative age is accepted")
 		}
 	})
@@ -60,7 +83,7 @@ func TestGarbageCollectUnknown(t *testing.T) {
 		}
 		remove := w.fake.Inject(fake.Fault{Match: fake.Match{Method: fake.StopContainer}, Effect: fake.Effect{Err: errors.New("busy")}})
 		policy := pods.GCPolicy{SourcesReady: true}
-		report, err := w.m.GarbageCollect(t.Context(), policy)
+		report, err := collect(t.Context(), w.m, policy)
 		if err == nil || len(report.Containers) != 2 || slices.Contains(report.Containers, unknown.ID.ID) {
 			t.Errorf("edge 22: %+v, err %v", report, err)
 		}
@@ -72,7 +95,7 @@ func TestGarbageCollectUnknown(t *testing.T) {
 			t.Errorf("CG5: removals %v", order)
 		}
 		remove()
-		report, err = w.m.GarbageCollect(t.Context(), policy)
+		report, err = collect(t.Context(), w.m, policy)
 		if err != nil || !slices.Equal(report.Containers, []string{unknown.ID.ID}) {
 			t.Errorf("edge 22: then %+v, err %v", report, err)
 		}
@@ -102,7 +125,7 @@ func TestGarbageCollectHangs(t *testing.T) {
 				defer cancel()
 				began := time.Now()
 				gone := pods.GCPolicy{SourcesReady: true, ContentShouldBeRemoved: func(types.UID) bool { return true }}
-				report, err := w.m.GarbageCollect(ctx, gone)
+				report, err := collect(ctx, w.m, gone)
 				if took := time.Since(began); took < 10*time.Second || took > 11*time.Second {
 					t.Errorf("it took %v", took)
 				}
@@ -136,7 +159,7 @@ func TestContainerGCFailed(t *testing.T) {
 		}
 		remove := w.fake.Inject(fake.Fault{Match: fake.Match{Method: fake.RemoveContainer}, Effect: fake.Effect{Err: errors.New("busy")}})
 		for run := 1; run < 3; run++ {
-			if report, err := w.m.GarbageCollect(t.Context(), pods.GCPolicy{}); err == nil || len(report.Containers) != 0 {
+			if report, err := collect(t.Context(), w.m, pods.GCPolicy{}); err == nil || len(report.Containers) != 0 {
 				t.Errorf("%+v, err %v", report, err)
 			}
 			if n := count(); n != run {
@@ -145,11 +168,11 @@ func TestContainerGCFailed(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := w.m.GarbageCollect(ctx, pods.GCPolicy{}); err == nil || count() != 2 {
+		if _, err := collect(ctx, w.m, pods.GCPolicy{}); err == nil || count() != 2 {
 			t.Errorf("CG7: an event of a run that was cancelled; err %v", err)
 		}
 		remove()
-		if _, err := w.m.GarbageCollect(t.Context(), pods.GCPolicy{}); err != nil || count() != 2 {
+		if _, err := collect(t.Context(), w.m, pods.GCPolicy{}); err != nil || count() != 2 {
 			t.Errorf("CG7: an event of a run that went well; err %v", err)
 		}
 	})
@@ -176,12 +199,12 @@ func TestGarbageCollectSandboxes(t *testing.T) {
 			t.Fatalf("%d sandboxes", len(boxes))
 		}
 		remove := w.fake.Inject(fake.Fault{Match: fake.Match{Method: fake.StopPodSandbox}, Effect: fake.Effect{Err: errors.New("busy")}})
-		report, err := w.m.GarbageCollect(t.Context(), pods.GCPolicy{SourcesReady: true})
+		report, err := collect(t.Context(), w.m, pods.GCPolicy{SourcesReady: true})
 		if err == nil || len(report.Sandboxes) != 0 || len(w.calls(fake.RemovePodSandbox)) != 0 {
 			t.Errorf("SB4: %+v, err %v", report, err)
 		}
 		remove()
-		report, err = w.m.GarbageCollect(t.Context(), pods.GCPolicy{SourcesReady: true})
+		report, err = collect(t.Context(), w.m, pods.GCPolicy{SourcesReady: true})
 		// The middle one holds the newest dead container (edge 23).
 		if err != nil || !slices.Equal(report.Sandboxes, []string{boxes[2].ID}) {
 			t.Errorf("SB3, 19.4: %+v, err %v", report, err)
@@ -189,12 +212,12 @@ func TestGarbageCollectSandboxes(t *testing.T) {
 		if err := w.m.KillPod(t.Context(), pod, nil, nil); err != nil {
 			t.Fatal(err)
 		}
-		report, err = w.m.GarbageCollect(t.Context(), pods.GCPolicy{SourcesReady: true})
+		report, err = collect(t.Context(), w.m, pods.GCPolicy{SourcesReady: true})
 		if err != nil || !slices.Equal(report.Sandboxes, []string{boxes[1].ID}) {
 			t.Errorf("ND4: of a live pod: %+v, err %v", report, err)
 		}
 		gone := func(types.UID) bool { return true }
-		report, err = w.m.GarbageCollect(t.Context(), pods.GCPolicy{SourcesReady: true, ContentShouldBeRemoved: gone})
+		report, err = collect(t.Context(), w.m, pods.GCPolicy{SourcesReady: true, ContentShouldBeRemoved: gone})
 		if err != nil || !slices.Equal(report.Sandboxes, []string{boxes[0].ID}) {
 			t.Errorf("SB2, 19.4: of a removed pod: %+v, err %v", report, err)
 		}
@@ -235,17 +258,17 @@ func TestGarbageCollectTwoSandboxes(t *testing.T) {
 		if err != nil || kept[boxes[0].ID] != "ND4: the newest sandbox of a living pod" || kept[boxes[1].ID] != "ND4: containers belong to it" {
 			t.Errorf("DR3: %v, err %v", kept, err)
 		}
-		if report, err := w.m.GarbageCollect(t.Context(), live); err != nil || len(report.Containers)+len(report.Sandboxes) > 0 {
+		if report, err := collect(t.Context(), w.m, live); err != nil || len(report.Containers)+len(report.Sandboxes) > 0 {
 			t.Errorf("edge 23: of a live pod %+v, err %v", report, err)
 		}
 		gone := pods.GCPolicy{SourcesReady: true, ContentShouldBeRemoved: func(types.UID) bool { return true }}
 		repair := w.fake.Inject(fake.Fault{Match: fake.Match{Method: fake.RemoveContainer}, Effect: fake.Effect{Err: errors.New("busy")}})
-		report, err := w.m.GarbageCollect(t.Context(), gone)
+		report, err := collect(t.Context(), w.m, gone)
 		if err == nil || len(report.Containers) > 0 || !slices.Equal(report.Sandboxes, []string{boxes[0].ID}) {
 			t.Errorf("edge 23: of a gone pod %+v, err %v", report, err)
 		}
 		repair()
-		report, err = w.m.GarbageCollect(t.Context(), gone)
+		report, err = collect(t.Context(), w.m, gone)
 		if err != nil || len(report.Containers) != 1 || !slices.Equal(report.Sandboxes, []string{boxes[1].ID}) {
 			t.Errorf("edge 23: then %+v, err %v", report, err)
 		}
@@ -268,7 +291,7 @@ func TestGarbageCollectVanished(t *testing.T) {
 			SourcesReady: true, ContentShouldBeRemoved: func(types.UID) bool { return true },
 			Done: func(_ pods.GCAction, err error) { done = append(done, err) },
 		}
-		report, err := w.m.GarbageCollect(t.Context(), gone)
+		report, err := collect(t.Context(), w.m, gone)
 		if err != nil || errors.Join(done...) != nil || len(done) != 5 || len(report.Containers) != 4 || len(report.Sandboxes) != 1 {
 			t.Errorf("edge 37: %+v, err %v, told %v", report, err, done)
 		}
@@ -308,7 +331,7 @@ func TestGarbageCollectLimits(t *testing.T) {
 				}
 				w.settle(pod) // 4 dead of each and one that runs
 				tc.policy.SourcesReady = true
-				if _, err := w.m.GarbageCollect(t.Context(), tc.policy); err != nil {
+				if _, err := collect(t.Context(), w.m, tc.policy); err != nil {
 					t.Fatal(err)
 				}
 				dead := 0
@@ -342,7 +365,7 @@ func TestGarbageCollectCreated(t *testing.T) {
 			want  int
 		}{{0, 0}, {58 * second, 0}, {2 * second, 1}} {
 			pass(tc.after)
-			report, err := w.m.GarbageCollect(t.Context(), gone)
+			report, err := collect(t.Context(), w.m, gone)
 			if err != nil || len(report.Containers) != tc.want {
 				t.Errorf("edge 21: %+v, err %v", report, err)
 			}
@@ -450,7 +473,7 @@ func TestReaperQueue(t *testing.T) {
 		if n := len(removed()); n != 50 {
 			t.Errorf("PE3: %d removed, want 50", n)
 		}
-		report, err := w.m.GarbageCollect(t.Context(), pods.GCPolicy{})
+		report, err := collect(t.Context(), w.m, pods.GCPolicy{})
 		if err != nil || len(report.Containers) != 9 {
 			t.Errorf("edge 30: the rest: %+v, err %v", report, err)
 		}

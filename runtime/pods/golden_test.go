@@ -138,7 +138,7 @@ func goldenSetting(t *testing.T, o *pods.Options, name string) {
 	settings := map[string]func(){
 		"cgroup-root": func() { o.CgroupRoot = "/own/part-of" },
 		"cgroup-v2":   func() { o.Machine.CgroupV2 = true },
-		"cgroupfs":    func() { o.CgroupDriver = pods.CgroupDriverCgroupfs },
+		"cgroupfs":    func() { o.CgroupDriver = "cgroupfs" },
 		"classes": func() {
 			o.RuntimeClasses = classes{"vm": {Handler: "kata", Overhead: v1.ResourceList{v1.ResourceMemory: resource.MustParse("120Mi")}}}
 		},
@@ -147,7 +147,7 @@ func goldenSetting(t *testing.T, o *pods.Options, name string) {
 			o.DefaultSysctls = map[string]string{"net.core.somaxconn": "512", "net.ipv4.tcp_syncookies": "1", "kernel.shmmax": "1"}
 		},
 		"hugepages":         func() { o.Machine.HugePageSizes = []int64{64 << 10, 2 << 20, 1 << 30} },
-		"limited-swap":      func() { o.Swap = pods.LimitedSwap },
+		"limited-swap":      func() { o.LimitedSwap = true },
 		"memory-qos":        func() { o.MemoryQoS.Enabled = true },
 		"no-managed-mounts": func() { o.NoManagedMounts = true },
 		"no-quota":          func() { o.NoCPUQuota = true },
@@ -156,7 +156,7 @@ func goldenSetting(t *testing.T, o *pods.Options, name string) {
 		"quota-period":      func() { o.CPUQuotaPeriod = 20 * time.Millisecond },
 		"seccomp-default":   func() { o.SeccompDefault = true },
 		"swap-controller":   func() { o.Machine.SwapController = true },
-		"systemd":           func() { o.CgroupDriver = pods.CgroupDriverSystemd },
+		"systemd":           func() { o.CgroupDriver = "systemd" },
 		"tiered":            func() { o.MemoryQoS.TieredReservation = true },
 		"user-namespaces":   func() {}, // see goldenHandlers
 	}

@@ -92,8 +92,8 @@ func TestHTTPHook(t *testing.T) {
 				}
 			})
 			r := w.sync(pod)
-			if failed := r.Starts[0].Reason == "PostStartHookError"; failed != tc.fails {
-				t.Fatalf("start %+v", r.Starts)
+			if failed := starts(r)[0].Reason == "PostStartHookError"; failed != tc.fails {
+				t.Fatalf("start %+v", starts(r))
 			}
 			want := strings.Replace(tc.want, "HOST", "127.0.0.1:"+strconv.Itoa(address.Port), 1)
 			if last := append([]string{""}, got.all...); last[len(last)-1] != want {

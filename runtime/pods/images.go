@@ -35,24 +35,15 @@ type ImagePullOptions struct {
 	CredentialsDir string
 	// Verify says for which images that are present a pod must have credentials
 	// that pulled them before; without, it pulls them itself (spec/runtime.md
-	// 9.9). One of the Verify constants; empty: [VerifyPulled].
+	// 9.9), in the words of the kubelet's configuration: NeverVerify,
+	// NeverVerifyPreloadedImages (only images that the engine pulled),
+	// NeverVerifyAllowlistedImages (all but those of Exempt) or AlwaysVerify.
+	// Empty: NeverVerifyPreloadedImages.
 	Verify string
-	// Exempt are the repositories of [VerifyExceptExempt]: names without tag and
-	// digest, "docker.io/library/x" for "x", or prefixes that end with "/*".
+	// Exempt are the repositories of NeverVerifyAllowlistedImages: names without tag
+	// and digest, "docker.io/library/x" for "x", or prefixes that end with "/*".
 	Exempt []string
 }
-
-// Values of [ImagePullOptions].Verify, in the words of the kubelet's configuration.
-const (
-	// VerifyNothing lets every pod use every image that is present.
-	VerifyNothing = pullrecords.Nothing
-	// VerifyPulled verifies the images the engine has pulled.
-	VerifyPulled = pullrecords.PreloadedExempt
-	// VerifyExceptExempt verifies all images but those of exempt repositories.
-	VerifyExceptExempt = pullrecords.Allowlisted
-	// VerifyEverything verifies every image.
-	VerifyEverything = pullrecords.Everything
-)
 
 const defaultPullBurst = 10
 

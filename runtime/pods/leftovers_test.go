@@ -68,7 +68,7 @@ func TestPlanGarbageCollect(t *testing.T) {
 			t.Fatalf("plan %+v", plan)
 		}
 		policy.Permits = func(pods.GCAction) bool { return false }
-		if report, err := w.m.GarbageCollect(t.Context(), policy); err != nil || len(report.Containers)+len(report.Sandboxes) > 0 {
+		if report, err := collect(t.Context(), w.m, policy); err != nil || len(report.Containers)+len(report.Sandboxes) > 0 {
 			t.Errorf("DR5: %+v, err %v", report, err)
 		}
 		var done []string
@@ -79,7 +79,7 @@ func TestPlanGarbageCollect(t *testing.T) {
 			}
 			done = append(done, a.ID)
 		}
-		if _, err := w.m.GarbageCollect(t.Context(), policy); err != nil || !slices.Equal(done, goes) {
+		if _, err := collect(t.Context(), w.m, policy); err != nil || !slices.Equal(done, goes) {
 			t.Errorf("done %v, planned %v, err %v", done, goes, err)
 		}
 		if _, err := w.m.PlanGarbageCollect(t.Context(), pods.GCPolicy{MinAge: -1}); err == nil {

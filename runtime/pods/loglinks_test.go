@@ -149,7 +149,7 @@ func TestDanglingLinks(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := w.m.GarbageCollect(t.Context(), pods.GCPolicy{SourcesReady: true}); err != nil {
+		if _, err := collect(t.Context(), w.m, pods.GCPolicy{SourcesReady: true}); err != nil {
 			t.Fatal(err)
 		}
 		link := func(container string) string {
@@ -171,7 +171,7 @@ func TestDanglingLinks(t *testing.T) {
 		if err := os.Symlink(nowhere, filepath.Join(w.opts.LinkDir, "gone.log")); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.m.GarbageCollect(t.Context(), pods.GCPolicy{SourcesReady: true}); err != nil || !slices.Contains(w.links(), "gone.log") {
+		if _, err := collect(t.Context(), w.m, pods.GCPolicy{SourcesReady: true}); err != nil || !slices.Contains(w.links(), "gone.log") {
 			t.Errorf("LG2: a link that leads somewhere is removed; err %v", err)
 		}
 
@@ -180,7 +180,7 @@ func TestDanglingLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer w.fake.Inject(fake.Fault{Match: fake.Match{Method: fake.ListContainers}, Effect: fake.Effect{Err: errors.New("busy")}})()
-		if _, err := w.m.GarbageCollect(t.Context(), pods.GCPolicy{SourcesReady: true}); err == nil || !slices.Contains(w.links(), "gone.log") {
+		if _, err := collect(t.Context(), w.m, pods.GCPolicy{SourcesReady: true}); err == nil || !slices.Contains(w.links(), "gone.log") {
 			t.Errorf("ND11: judged by a list that failed; err %v", err)
 		}
 	})
@@ -282,7 +282,7 @@ func TestHostileLogFolders(t *testing.T) {
 		for _, uid := range append(uids, status.UID, "..") {
 			_ = w.m.RemoveLogs(uid)
 		}
-		_, _ = w.m.GarbageCollect(t.Context(), pods.GCPolicy{SourcesReady: true})
+		_, _ = collect(t.Context(), w.m, pods.GCPolicy{SourcesReady: true})
 		exited := *status.Containers[0]
 		exited.State, exited.ExitCode = runtime.Exited, 1
 		exited.Annotations = map[string]string{meta.AnnotationTerminationPolicy: string(v1.TerminationMessageFallbackToLogsOnError)}

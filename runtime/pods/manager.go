@@ -75,7 +75,7 @@ func New(rt runtime.RuntimeService, imageService runtime.ImageService, o Options
 		view:     runtime.NewView(rt, runtime.ViewOptions{OwnerID: o.OwnerID, Sequence: o.Sequence, Clock: o.Clock}),
 		dirs:     poddir.Store{Path: filepath.Join(o.RootDir, "pods")},
 		node:     o.describeNode(),
-		crashes:  crashloop.New(o.crashPolicies()),
+		crashes:  crashloop.New(o.CrashLoopByExit.policies()),
 		random:   o.Rand,
 		holds:    map[types.UID]time.Time{},
 		attempts: map[types.UID]*attempts{},
@@ -137,14 +137,14 @@ func (m *Manager) WaitingReasons(uid types.UID) map[string]Waiting {
 }
 
 // noteStart remembers the outcome of a start (spec/runtime.md 7.3).
-func (m *Manager) noteStart(uid types.UID, r StartResult) {
+func (m *Manager) noteStart(uid types.UID, start Action) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if r.Err == nil {
-		m.waiting.clear(uid, r.Container)
+	if start.Err == nil {
+		m.waiting.clear(uid, start.Target)
 		return
 	}
-	m.waiting.note(uid, r.Container, Waiting{Reason: r.Reason, Message: r.Message, RetryAt: r.RetryAt})
+	m.waiting.note(uid, start.Target, Waiting{Reason: start.Reason, Message: start.Message, RetryAt: start.RetryAt})
 }
 
 // checkNames refuses a pod with a name that could not be part of a path.

@@ -33,10 +33,10 @@ func (m *metrics) sandbox(ctx context.Context, err error) {
 	}
 }
 
-func (m *metrics) container(ctx context.Context, kind meta.Kind, r StartResult) {
+func (m *metrics) container(ctx context.Context, kind meta.Kind, start Action) {
 	labels := instrument.Labels("container_type", string(kind))
 	m.containers.Add(ctx, 1, labels)
-	if r.Err != nil {
-		m.containerErrors.Add(ctx, 1, labels, instrument.Labels("code", r.Reason))
+	if start.Err != nil {
+		m.containerErrors.Add(ctx, 1, labels, instrument.Labels("code", start.Reason))
 	}
 }

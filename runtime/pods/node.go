@@ -29,24 +29,10 @@ type RuntimeClassGetter interface {
 	RuntimeClass(name string) (RuntimeClass, error)
 }
 
-// CgroupDriver is who manages control groups.
-type CgroupDriver string
-
-// Cgroup drivers. The empty driver leaves out groups for pods.
+// Values of Options.CgroupDriver.
 const (
-	CgroupDriverCgroupfs CgroupDriver = "cgroupfs"
-	CgroupDriverSystemd  CgroupDriver = "systemd"
-)
-
-// SwapBehavior is what containers may use of the node's swap.
-type SwapBehavior string
-
-// Swap behaviours (spec/runtime.md 13.5). The empty one is NoSwap.
-const (
-	NoSwap SwapBehavior = "NoSwap"
-	// LimitedSwap gives the containers of Burstable pods a share of the swap in
-	// proportion to their memory request. Cgroup v2 only.
-	LimitedSwap SwapBehavior = "LimitedSwap"
+	cgroupfsDriver = "cgroupfs"
+	systemdDriver  = "systemd"
 )
 
 // MemoryQoS throttles and protects memory on cgroup v2 (spec/runtime.md 13.6).
@@ -92,7 +78,7 @@ func (o *Options) completeNode() error {
 		}
 	}
 	switch o.CgroupDriver {
-	case "", CgroupDriverCgroupfs, CgroupDriverSystemd:
+	case "", cgroupfsDriver, systemdDriver:
 	default:
 		problem("CgroupDriver %q is neither cgroupfs nor systemd", o.CgroupDriver)
 	}
@@ -107,11 +93,6 @@ func (o *Options) completeNode() error {
 	}
 	if o.CPUQuotaPeriod < minCPUQuotaPeriod || o.CPUQuotaPeriod > maxCPUQuotaPeriod {
 		problem("CPUQuotaPeriod %s is not between %s and %s", o.CPUQuotaPeriod, minCPUQuotaPeriod, maxCPUQuotaPeriod)
-	}
-	switch o.Swap {
-	case "", NoSwap, LimitedSwap:
-	default:
-		problem("Swap %q is neither NoSwap nor LimitedSwap", o.Swap)
 	}
 	if o.MemoryQoS.ThrottlingFactor == 0 {
 		o.MemoryQoS.ThrottlingFactor = defaultThrottlingFactor
@@ -166,7 +147,7 @@ func (o *Options) describeNode() criconfig.Node {
 		CgroupV2:       machine.CgroupV2,
 		HugePageSizes:  machine.HugePageSizes,
 		SwapCapacity:   machine.SwapCapacity,
-		LimitedSwap:    o.Swap == LimitedSwap,
+		LimitedSwap:    o.LimitedSwap,
 		SwapController: machine.SwapController,
 		PageSize:       machine.PageSize,
 		SeccompDefault: o.SeccompDefault,
@@ -175,7 +156,7 @@ func (o *Options) describeNode() criconfig.Node {
 		Sysctls:        o.DefaultSysctls,
 		CgroupRoot:     o.CgroupRoot,
 		PodCgroups:     o.CgroupDriver != "",
-		SystemdCgroups: o.CgroupDriver == CgroupDriverSystemd,
+		SystemdCgroups: o.CgroupDriver == systemdDriver,
 	}
 	if node.MemoryCapacity == 0 {
 		node.MemoryCapacity = machine.MemoryCapacity

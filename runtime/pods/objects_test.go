@@ -102,7 +102,7 @@ func TestEnvironmentSources(t *testing.T) {
 		fails := func(message string) {
 			t.Helper()
 			r := w.sync(pod)
-			if got := r.Starts[0]; got.Reason != "CreateContainerConfigError" || got.Message != message {
+			if got := starts(r)[0]; got.Reason != "CreateContainerConfigError" || got.Message != message {
 				t.Errorf("11.2: %s: %s, want %s", got.Reason, got.Message, message)
 			}
 			if !w.events.has("Warning Failed spec.containers{app} Error: " + message) {
@@ -195,8 +195,8 @@ func TestFileKeyStaysInVolume(t *testing.T) {
 			bad.Spec.Containers = append(bad.Spec.Containers, container(fmt.Sprint("bad", i)))
 			bad.Spec.Containers[1].Env = []v1.EnvVar{{Name: "A", ValueFrom: &v1.EnvVarSource{FileKeyRef: &ref}}}
 			r := w.sync(bad)
-			if len(r.Starts) != 1 || r.Starts[0].Reason != "CreateContainerConfigError" {
-				t.Errorf("11.7: %s of %s: %+v", ref.Path, ref.VolumeName, r.Starts)
+			if len(starts(r)) != 1 || starts(r)[0].Reason != "CreateContainerConfigError" {
+				t.Errorf("11.7: %s of %s: %+v", ref.Path, ref.VolumeName, starts(r))
 			}
 			if text := fmt.Sprint(r.Err, w.events.list()); strings.Contains(text, "hunter2") || strings.Contains(strings.ReplaceAll(text, fmt.Sprintf("%q", outside), ""), w.opts.RootDir) {
 				t.Errorf("11.7: a path of the node or a value is shown: %s", text)
@@ -283,7 +283,7 @@ func TestNoSecretIsShown(t *testing.T) {
 					}
 				})
 				r := w.sync(pod)
-				if r.Err == nil || len(r.Starts) != 1 || r.Starts[0].Err == nil {
+				if r.Err == nil || len(starts(r)) != 1 || starts(r)[0].Err == nil {
 					t.Fatalf("nothing went wrong: %+v", r)
 				}
 				text := fmt.Sprintf("%v %+v %v %v %v", r.Err, r, w.m.WaitingReasons(pod.UID), w.events.list(), logs.text())
@@ -295,7 +295,7 @@ func TestNoSecretIsShown(t *testing.T) {
 				if len(text) > 10000 {
 					t.Errorf("%d bytes of messages", len(text))
 				}
-				t.Logf("%s: %s", r.Starts[0].Reason, r.Starts[0].Message)
+				t.Logf("%s: %s", starts(r)[0].Reason, starts(r)[0].Message)
 			})
 		})
 	}
@@ -314,7 +314,7 @@ func TestPullSecrets(t *testing.T) {
 			return fake.Pull{Err: fmt.Errorf("pull access denied")}
 		}}
 		w := newWorldOn(t, rt, func(o *pods.Options) { o.Objects = objects })
-		start := func(uid types.UID, policy v1.PullPolicy, secrets ...string) pods.StartResult {
+		start := func(uid types.UID, policy v1.PullPolicy, secrets ...string) pods.Action {
 			t.Helper()
 			r := w.sync(newPod(func(p *v1.Pod) {
 				p.UID, p.Name = uid, string(uid)
@@ -323,7 +323,7 @@ func TestPullSecrets(t *testing.T) {
 					p.Spec.ImagePullSecrets = append(p.Spec.ImagePullSecrets, v1.LocalObjectReference{Name: s})
 				}
 			}))
-			return r.Starts[0]
+			return starts(r)[0]
 		}
 		if r := start("none", v1.PullIfNotPresent); r.Reason != "ErrImagePull" {
 			t.Errorf("10: without a secret: %+v", r)

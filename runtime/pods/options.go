@@ -78,14 +78,17 @@ type Options struct {
 	NoCPUQuota bool
 	// CPUQuotaPeriod is the period of CPU quotas, 1 ms to 1 s. 0 means 100 ms.
 	CPUQuotaPeriod time.Duration
-	// CgroupDriver and CgroupRoot say where the groups of pods are
-	// (spec/runtime.md 3.3). Empty driver: pods get no groups of their own, the
-	// runtime puts containers where it likes. Empty root: "/".
-	CgroupDriver CgroupDriver
+	// CgroupDriver and CgroupRoot name the cgroups in which the runtime makes pods,
+	// for nodes where Cgroups is nil (spec/runtime.md 3.3). The driver is cgroupfs,
+	// systemd, or empty: the runtime chooses. Empty root: "/".
+	CgroupDriver string
 	CgroupRoot   string
-	// Swap and MemoryQoS tune memory (spec/runtime.md 13.5, 13.6). Zero: no swap,
-	// nothing throttled.
-	Swap      SwapBehavior
+	// LimitedSwap gives the containers of Burstable pods a share of the node's swap
+	// in proportion to their memory request, on cgroup v2 (spec/runtime.md 13.5).
+	// False: containers do not swap.
+	LimitedSwap bool
+	// MemoryQoS throttles and protects memory (spec/runtime.md 13.6). Zero: nothing
+	// is throttled.
 	MemoryQoS MemoryQoS
 	// DefaultSysctls are set in every pod that owns the namespace they belong to
 	// and does not set them itself (spec/runtime.md 3.6).
@@ -125,10 +128,8 @@ type Options struct {
 	// (spec/runtime.md 17).
 	// Reduced delays, as the kubelet's alpha gate has them, are {Initial: 1 s, Max: 60 s}.
 	CrashLoopBackOff BackOffPolicy
-	// CrashLoopByExit has other delays for some classes of exits. A zero field
-	// takes that of CrashLoopBackOff. How many restarts came in a row is counted
-	// over all classes. Nil: all exits are alike.
-	CrashLoopByExit map[ExitClass]BackOffPolicy
+	// CrashLoopByExit has other delays for some ways to end. Zero: all are alike.
+	CrashLoopByExit CrashLoopByExit
 	// ImageBackOff delays pulls after a failed pull. Default 10 s, 2, 300 s
 	// (spec/runtime.md 9.3).
 	ImageBackOff BackOffPolicy
@@ -217,8 +218,8 @@ func (o *Options) complete() error {
 		problems = append(problems, fmt.Errorf("LinkDir %q is not absolute", o.LinkDir))
 	}
 	problems = append(problems,
-		o.CrashLoopBackOff.complete("CrashLoopBackOff", standardBackOff()), o.ImageBackOff.complete("ImageBackOff", standardBackOff()), o.ImagePull.complete(),
-		o.completeExits())
+		o.CrashLoopBackOff.complete("CrashLoopBackOff", standardBackOff()), o.ImageBackOff.complete("ImageBackOff", standardBackOff()), o.ImagePull.complete())
+	problems = append(problems, o.CrashLoopByExit.complete(o.CrashLoopBackOff)) // after CrashLoopBackOff is complete
 	if o.MemoryCapacity < 0 {
 		problems = append(problems, fmt.Errorf("MemoryCapacity %d is negative", o.MemoryCapacity))
 	}

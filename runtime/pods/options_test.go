@@ -16,16 +16,14 @@ func TestBadOptions(t *testing.T) {
 		LogDir: "logs", MemoryCapacity: -1,
 		CrashLoopBackOff: pods.BackOffPolicy{Initial: -time.Second, Factor: 0.5},
 		ImageBackOff:     pods.BackOffPolicy{Max: -1},
-		CrashLoopByExit: map[pods.ExitClass]pods.BackOffPolicy{
-			"Bored": {}, pods.ExitSuccess: {Reset: -1},
-		},
+		CrashLoopByExit:  pods.CrashLoopByExit{Success: pods.BackOffPolicy{Reset: -1}},
 	})
 	if err == nil {
 		t.Fatal("no error")
 	}
 	for _, part := range []string{
 		"RootDir is required", `LogDir "logs"`, "MemoryCapacity", "CrashLoopBackOff.Initial", "CrashLoopBackOff.Factor", "ImageBackOff.Max",
-		`"Bored"`, "CrashLoopByExit[Success].Reset",
+		"CrashLoopByExit.Success.Reset",
 	} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%q is not told: %v", part, err)

@@ -79,8 +79,8 @@ func TestContainerdPulls(t *testing.T) {
 	} {
 		t.Run(tc.rule, func(t *testing.T) {
 			result := r.m.SyncPod(t.Context(), tc.pod, r.read(tc.pod))
-			if len(result.Starts) != 1 || result.Starts[0].Reason != tc.want {
-				t.Errorf("starts %+v, err %v; want %q", result.Starts, result.Err, tc.want)
+			if len(starts(result)) != 1 || starts(result)[0].Reason != tc.want {
+				t.Errorf("starts %+v, err %v; want %q", starts(result), result.Err, tc.want)
 			}
 			if tc.want == "" {
 				r.until(tc.pod, "runs", func(s *runtime.PodStatus) bool {
@@ -130,7 +130,7 @@ func TestContainerdPullIsCancelled(t *testing.T) {
 	began := time.Now()
 	cancel()
 	for range 2 {
-		if result := <-done; !errors.Is(result.Err, context.Canceled) || len(result.Starts) != 0 {
+		if result := <-done; !errors.Is(result.Err, context.Canceled) || len(starts(result)) != 0 {
 			t.Errorf("%+v", result)
 		}
 	}

@@ -57,7 +57,7 @@ func TestGarbageCollectLivePod(t *testing.T) {
 				return nil
 			}
 		})
-		report, err := w.m.GarbageCollect(t.Context(), pods.GCPolicy{SourcesReady: true})
+		report, err := collect(t.Context(), w.m, pods.GCPolicy{SourcesReady: true})
 		if err != nil || len(report.Containers) != 3 || len(report.Sandboxes) != 0 {
 			t.Fatalf("CG4: %+v, err %v", report, err)
 		}
@@ -71,7 +71,7 @@ func TestGarbageCollectLivePod(t *testing.T) {
 		if err != nil || len(entries) != 2 || entries[0].Name() != "3.log" {
 			t.Errorf("CG6: logs %v, err %v", entries, err)
 		}
-		if report, err := w.m.GarbageCollect(t.Context(), pods.GCPolicy{SourcesReady: true}); err != nil || len(report.Containers) != 0 {
+		if report, err := collect(t.Context(), w.m, pods.GCPolicy{SourcesReady: true}); err != nil || len(report.Containers) != 0 {
 			t.Errorf("ID2: a second run does %+v, err %v", report, err)
 		}
 	})
@@ -86,11 +86,11 @@ func TestGarbageCollectRemovedPod(t *testing.T) {
 			t.Fatal(err)
 		}
 		policy := pods.GCPolicy{ContentShouldBeRemoved: func(types.UID) bool { return true }, MaxPerContainer: -1}
-		if report, err := w.m.GarbageCollect(t.Context(), policy); err != nil || len(report.Containers)+len(report.Sandboxes) != 0 {
+		if report, err := collect(t.Context(), w.m, policy); err != nil || len(report.Containers)+len(report.Sandboxes) != 0 {
 			t.Errorf("SG2: %+v, err %v", report, err)
 		}
 		policy.SourcesReady = true
-		report, err := w.m.GarbageCollect(t.Context(), policy)
+		report, err := collect(t.Context(), w.m, policy)
 		if err != nil || len(report.Containers) != 4 || len(report.Sandboxes) != 1 {
 			t.Errorf("SB5: %+v, err %v", report, err)
 		}
@@ -108,7 +108,7 @@ func TestGarbageCollectKeepsUnrecorded(t *testing.T) {
 		if err := w.m.KillPod(t.Context(), pod, nil, nil); err != nil {
 			t.Fatal(err)
 		}
-		report, err := w.m.GarbageCollect(t.Context(), pods.GCPolicy{
+		report, err := collect(t.Context(), w.m, pods.GCPolicy{
 			SourcesReady: true, ContentShouldBeRemoved: func(types.UID) bool { return true },
 		})
 		if !errors.Is(err, refuse) || len(report.Containers)+len(report.Sandboxes) != 0 {
@@ -133,7 +133,7 @@ func TestForeignObjects(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := len(w.fake.Calls(fake.Match{}))
-		report, err := w.m.GarbageCollect(t.Context(), pods.GCPolicy{
+		report, err := collect(t.Context(), w.m, pods.GCPolicy{
 			SourcesReady: true, KeepNone: true, ContentShouldBeRemoved: func(types.UID) bool { return true },
 		})
 		if err != nil || len(report.Containers)+len(report.Sandboxes) != 0 {

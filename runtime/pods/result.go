@@ -11,10 +11,12 @@ type Action struct {
 	Target string
 	// Reason is why, or the error's reason (spec/runtime.md 22.1) if Err is set.
 	Reason string
-	// Message says more, for people.
+	// Message says more, for a reader.
 	Message string
 	// Err is nil if the action succeeded.
 	Err error
+	// RetryAt is when a back-off that holds the container ends, zero if none does.
+	RetryAt time.Time
 }
 
 // Steps of an [Action].
@@ -27,26 +29,10 @@ const (
 	stepResizePod       = "ResizePod"
 )
 
-// StartResult is the outcome of the attempt to start one container.
-type StartResult struct {
-	// Container is the container's name, unique in the pod.
-	Container string
-	// Reason is the waiting reason of spec/runtime.md 22.1, empty if started.
-	Reason string
-	// Message says more, for people.
-	Message string
-	// Err is nil if the container was started.
-	Err error
-	// RetryAt is when a back-off ends, zero if none holds the container.
-	RetryAt time.Time
-}
-
 // Result is the outcome of one [Manager.SyncPod].
 type Result struct {
-	// Actions in the order they were taken. Empty: there was nothing to do.
+	// Actions in the order they were taken. Empty: nothing was to be done.
 	Actions []Action
-	// Starts has one entry per container that was to be started, in order.
-	Starts []StartResult
 	// Err joins all errors. A container held by a back-off is one of them.
 	Err error
 	// Acted is true if the runtime was asked to change anything, successfully
@@ -61,13 +47,13 @@ type Result struct {
 
 // Waiting is why a container is not running.
 type Waiting struct {
-	// Reason, Message and RetryAt as in [StartResult].
+	// Reason, Message and RetryAt are those of the last attempt, as in [Action].
 	Reason  string
 	Message string
 	RetryAt time.Time
 }
 
-// Reasons of start results and errors (spec/runtime.md 22.1).
+// Reasons of failed actions (spec/runtime.md 22.1).
 const (
 	reasonCrashLoopBackOff           = "CrashLoopBackOff"
 	reasonCreateContainerConfigError = "CreateContainerConfigError"

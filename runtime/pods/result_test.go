@@ -13,7 +13,18 @@ import (
 
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/fake"
+	"github.com/podwright/podwright/runtime/pods"
 )
+
+// starts are the actions that started a container or tried to.
+func starts(r pods.Result) (out []pods.Action) {
+	for _, a := range r.Actions {
+		if a.Step == "StartContainer" {
+			out = append(out, a)
+		}
+	}
+	return out
+}
 
 // spec/runtime.md 7.3: every step is reported with what it did it to and how it
 // went; a failed start is remembered until the next, and the result is the sum.

@@ -137,8 +137,8 @@ func TestPostStartBound(t *testing.T) {
 				if took := time.Since(began); took != tc.took {
 					t.Errorf("took %v, want %v", took, tc.took)
 				}
-				if r.Starts[0].Reason != tc.reason {
-					t.Errorf("start %+v", r.Starts[0])
+				if starts(r)[0].Reason != tc.reason {
+					t.Errorf("start %+v", starts(r)[0])
 				}
 				if failed := tc.reason != ""; failed != strings.HasPrefix(w.state(pod), "app:exited") {
 					t.Errorf("15.1: state %s", w.state(pod))

@@ -2,7 +2,6 @@ package pods
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -12,7 +11,6 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/runtime"
-	"github.com/podwright/podwright/runtime/pods/internal/crashloop"
 	"github.com/podwright/podwright/runtime/pods/internal/criconfig"
 	"github.com/podwright/podwright/runtime/pods/internal/images"
 	"github.com/podwright/podwright/runtime/pods/internal/meta"
@@ -122,71 +120,6 @@ func (st *starting) failed(ctx context.Context, reason string, err error, id str
 		st.event(v1.EventTypeWarning, "Failed", "Error: %s", message)
 	}
 	return &startFailure{name: st.spec.Name, reason: reason, message: message, err: err}
-}
-
-// checkBackOff holds a container that crashes again and again (spec/runtime.md 17).
-func (st *starting) checkBackOff() *startFailure {
-	m := st.m
-	now := m.options.Clock.Now()
-	var until time.Time
-	var delay time.Duration
-	m.mu.Lock()
-	if hold := m.holds[st.pod.UID]; st.kind != meta.Ephemeral && now.Before(hold) {
-		until, delay = hold, hold.Sub(now)
-	} else if record := newestExited(st.status, st.spec.Name); record != nil {
-		until, delay = m.crashes.Check(crashKey(st.pod, st.spec), crashExit(st.spec, record), now)
-	}
-	m.mu.Unlock()
-	if until.IsZero() {
-		return nil
-	}
-	message := fmt.Sprintf("back-off %s restarting failed container=%s pod=%s_%s(%s)",
-		delay.Round(time.Second), st.spec.Name, st.pod.Name, st.pod.Namespace, st.pod.UID)
-	st.event(v1.EventTypeWarning, "BackOff", "Back-off restarting failed container %s in pod %s_%s(%s)",
-		st.spec.Name, st.pod.Name, st.pod.Namespace, st.pod.UID)
-	return &startFailure{
-		name: st.spec.Name, reason: reasonCrashLoopBackOff, message: message, retryAt: until, held: true,
-	}
-}
-
-// holdAfter delays the pod after a reset as its source would have been delayed
-// (spec/runtime.md 17.7): the record, and with it the usual delay, is gone then.
-func (m *Manager) holdAfter(pod *v1.Pod, c *v1.Container, record *runtime.ContainerStatus) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	until := m.crashes.Hold(crashKey(pod, c), crashExit(c, record), m.options.Clock.Now())
-	if until.After(m.holds[pod.UID]) {
-		m.holds[pod.UID] = until
-	}
-}
-
-// crashKey names the container's delay: another image or other resources begin
-// anew (spec/runtime.md 17.2).
-func crashKey(pod *v1.Pod, c *v1.Container) crashloop.Key {
-	resources, err := json.Marshal(c.Resources)
-	if err != nil {
-		resources = nil
-	}
-	return crashloop.Key{Pod: pod.UID, Container: c.Name, Definition: c.Image + "\n" + string(resources)}
-}
-
-func crashExit(c *v1.Container, record *runtime.ContainerStatus) crashloop.Exit {
-	return crashloop.Exit{
-		ID: record.ID.ID, StartedAt: record.StartedAt, FinishedAt: record.FinishedAt,
-		RestartCount: record.RestartCount, Class: string(classOf(record)), SameDefinition: !meta.Changed(c, record),
-	}
-}
-
-func newestExited(status *runtime.PodStatus, name string) *runtime.ContainerStatus {
-	if status == nil {
-		return nil
-	}
-	for _, c := range status.Containers {
-		if c.Name == name && c.State == runtime.Exited {
-			return c
-		}
-	}
-	return nil
 }
 
 // configure builds the container's configuration; everything wrong with the

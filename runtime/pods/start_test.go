@@ -195,14 +195,14 @@ func TestStartFailures(t *testing.T) {
 					}
 				})
 				r := w.sync(pod)
-				if len(r.Starts) != 2 || r.Starts[0].Reason != tc.reason || r.Starts[0].Err == nil || r.Err == nil {
-					t.Fatalf("starts %+v, err %v; want reason %s", r.Starts, r.Err, tc.reason)
+				if len(starts(r)) != 2 || starts(r)[0].Reason != tc.reason || starts(r)[0].Err == nil || r.Err == nil {
+					t.Fatalf("starts %+v, err %v; want reason %s", starts(r), r.Err, tc.reason)
 				}
 				if got := w.m.WaitingReasons(pod.UID); got["app"].Reason != tc.reason || len(got) != 1 {
 					t.Errorf("22.2: waiting reasons %v", got)
 				}
-				if r.Starts[1].Err != nil {
-					t.Errorf("the other container suffers: %v", r.Starts[1].Err)
+				if starts(r)[1].Err != nil {
+					t.Errorf("the other container suffers: %v", starts(r)[1].Err)
 				}
 				if !w.events.has(tc.event) {
 					t.Errorf("no event %q in %v", tc.event, w.events.list())
@@ -243,30 +243,30 @@ func TestCrashLoop(t *testing.T) {
 			return fake.Script{Exit: &fake.Exit{After: second, Code: 1}}
 		})
 		pod := newPod()
-		var starts []time.Duration
+		var started []time.Duration
 		began := time.Now()
-		for time.Since(began) < 30*time.Minute && len(starts) < 9 {
+		for time.Since(began) < 30*time.Minute && len(started) < 9 {
 			r := w.sync(pod)
-			if len(r.Starts) != 1 {
-				t.Fatalf("starts %+v", r.Starts)
+			if len(starts(r)) != 1 {
+				t.Fatalf("starts %+v", starts(r))
 			}
-			if s := r.Starts[0]; s.Err != nil {
+			if s := starts(r)[0]; s.Err != nil {
 				if s.Reason != "CrashLoopBackOff" || r.Acted || !r.RetryAt.After(time.Now()) {
 					t.Fatalf("start %+v, acted %v, retry at %v", s, r.Acted, r.RetryAt)
 				}
 				pass(time.Until(r.RetryAt))
 				continue
 			}
-			starts = append(starts, time.Since(began))
+			started = append(started, time.Since(began))
 			pass(second) // the container's run
-			if len(starts) == 6 {
+			if len(started) == 6 {
 				// spec/runtime.md 17.6: a new process knows the delay again.
 				w.restart()
 			}
 		}
 		var gaps []time.Duration
-		for i := 1; i < len(starts); i++ {
-			gaps = append(gaps, starts[i]-starts[i-1])
+		for i := 1; i < len(started); i++ {
+			gaps = append(gaps, started[i]-started[i-1])
 		}
 		// Each run takes a second.
 		want := []time.Duration{1, 11, 21, 41, 81, 161, 301, 301}
@@ -294,16 +294,16 @@ func TestPullBackOff(t *testing.T) {
 			Effect: fake.Effect{Err: runtime.ErrUnavailable},
 		})
 		pod := newPod()
-		if r := w.sync(pod); r.Starts[0].Reason != "ErrImagePull" {
-			t.Fatalf("9.7: %+v", r.Starts)
+		if r := w.sync(pod); starts(r)[0].Reason != "ErrImagePull" {
+			t.Fatalf("9.7: %+v", starts(r))
 		}
 		r := w.sync(pod)
-		if r.Starts[0].Reason != "ImagePullBackOff" || time.Until(r.RetryAt) != 10*second {
-			t.Fatalf("9.3: %+v, retry in %v", r.Starts, time.Until(r.RetryAt))
+		if starts(r)[0].Reason != "ImagePullBackOff" || time.Until(r.RetryAt) != 10*second {
+			t.Fatalf("9.3: %+v, retry in %v", starts(r), time.Until(r.RetryAt))
 		}
 		pass(time.Until(r.RetryAt))
-		if r := w.sync(pod); r.Starts[0].Reason != "ErrImagePull" {
-			t.Fatalf("9.3: after the delay: %+v", r.Starts)
+		if r := w.sync(pod); starts(r)[0].Reason != "ErrImagePull" {
+			t.Fatalf("9.3: after the delay: %+v", starts(r))
 		}
 		if r = w.sync(pod); time.Until(r.RetryAt) != 20*second {
 			t.Fatalf("9.3: second delay %v", time.Until(r.RetryAt))
@@ -335,8 +335,8 @@ func TestCancelDuringPull(t *testing.T) {
 		if took := time.Since(began); took != 5*second {
 			t.Errorf("returned after %v", took)
 		}
-		if r.Err == nil || len(r.Starts) != 0 {
-			t.Errorf("err %v, starts %v", r.Err, r.Starts)
+		if r.Err == nil || len(starts(r)) != 0 {
+			t.Errorf("err %v, starts %v", r.Err, starts(r))
 		}
 		if n := w.fake.CallCount(fake.CreateContainer); n != 0 {
 			t.Errorf("%d containers created", n)

@@ -172,19 +172,16 @@ func (s *podSync) start(ctx context.Context, c member) error {
 		s.stopped(err)
 		return err
 	}
-	r := StartResult{Container: c.spec.Name}
+	r := Action{Step: stepStartContainer, Target: c.spec.Name}
 	if failure != nil {
 		r.Reason, r.Message, r.RetryAt = failure.reason, failure.message, failure.retryAt
 		r.Err = failure
 		s.result.Err = errors.Join(s.result.Err, failure)
 		s.retryAt(failure.retryAt)
 	}
-	s.result.Starts = append(s.result.Starts, r)
-	s.result.Actions = append(s.result.Actions, Action{
-		Step: stepStartContainer, Target: r.Container, Reason: r.Reason, Message: r.Message, Err: r.Err,
-	})
+	s.result.Actions = append(s.result.Actions, r)
 	s.m.noteStart(s.pod.UID, r)
-	s.m.notePace(s.pod.UID, r.Container, failure)
+	s.m.notePace(s.pod.UID, r.Target, failure)
 	if failure == nil || !failure.held {
 		s.m.metrics.container(ctx, c.kind, r)
 	}

@@ -113,7 +113,7 @@ func TestLivenessFailure(t *testing.T) {
 				})
 				w.settle(pod)
 				results["app"] = [2]pods.ProbeResult{proberesult.Unknown, proberesult.Failure}
-				if r := w.sync(pod); r.Err != nil || len(r.Starts) != 1 {
+				if r := w.sync(pod); r.Err != nil || len(starts(r)) != 1 {
 					t.Fatalf("%+v", r)
 				}
 				delete(results, "app")
@@ -203,8 +203,8 @@ func TestPostStart(t *testing.T) {
 			}
 		})
 		r := w.sync(pod)
-		if len(r.Starts) != 1 || r.Starts[0].Reason != "PostStartHookError" {
-			t.Fatalf("%+v", r.Starts)
+		if len(starts(r)) != 1 || starts(r)[0].Reason != "PostStartHookError" {
+			t.Fatalf("%+v", starts(r))
 		}
 		w.wantState(pod, "app:exited")
 		if !w.events.has("Warning FailedPostStartHook spec.containers{app}") {
@@ -218,8 +218,8 @@ func TestPostStart(t *testing.T) {
 			p.UID = "uid-2"
 			p.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PostStart: &v1.LifecycleHandler{TCPSocket: &v1.TCPSocketAction{}}}
 		})
-		if r := w.sync(pod); r.Starts[0].Reason != "PostStartHookError" {
-			t.Errorf("15: %+v", r.Starts)
+		if r := w.sync(pod); starts(r)[0].Reason != "PostStartHookError" {
+			t.Errorf("15: %+v", starts(r))
 		}
 	})
 }
@@ -237,7 +237,7 @@ func TestSandboxFails(t *testing.T) {
 		}
 		w.fake.Inject(fake.Fault{Match: fake.Match{Method: fake.RunPodSandbox}, Times: 1, Effect: fake.Effect{Err: runtime.ErrUnavailable}})
 		r := w.m.SyncPod(t.Context(), newPod(), nil)
-		if !errors.Is(r.Err, runtime.ErrUnavailable) || r.Actions[0].Reason != "CreatePodSandboxError" || len(r.Starts) != 0 {
+		if !errors.Is(r.Err, runtime.ErrUnavailable) || r.Actions[0].Reason != "CreatePodSandboxError" || len(starts(r)) != 0 {
 			t.Errorf("%+v", r)
 		}
 		if !w.events.has("Warning FailedCreatePodSandBox") {

@@ -6,11 +6,6 @@ import (
 	"github.com/podwright/podwright/runtime/pods/internal/criconfig"
 )
 
-// SafeSysctls lists the sysctls every pod may set under a kernel of this release,
-// as uname -r prints it: namespaces isolate them and they harm no neighbour
-// (spec/runtime.md 3.6).
-func SafeSysctls(kernel string) []string { return criconfig.SafeSysctls(kernel) }
-
 // CheckSysctls reports every sysctl of the pod that it must not set on a node
 // with this kernel release: one that is neither safe nor allowed, or whose
 // namespace the pod shares with the node. allowed has names, or prefixes that

@@ -198,8 +198,8 @@ func TestVolumeMounts(t *testing.T) {
 				pod.Spec.Containers[0].Env = []v1.EnvVar{{Name: "EMPTY"}}
 				pod.Spec.Containers = append(pod.Spec.Containers, container("other"))
 				r := w.sync(pod)
-				if len(r.Starts) != 2 || r.Starts[1].Err != nil {
-					t.Fatalf("a container that does not use the volume suffers: %+v", r.Starts)
+				if len(starts(r)) != 2 || starts(r)[1].Err != nil {
+					t.Fatalf("a container that does not use the volume suffers: %+v", starts(r))
 				}
 				if tc.want == "" {
 					reason := w.m.WaitingReasons(pod.UID)["app"]

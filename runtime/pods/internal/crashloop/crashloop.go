@@ -14,13 +14,13 @@ import (
 	"github.com/podwright/podwright/internal/backoff"
 )
 
-// Policy is how delays grow. All fields are to be set.
+// Policy is how delays grow. All fields must be set.
 type Policy struct {
 	Initial time.Duration
 	Factor  float64
 	Max     time.Duration
-	// Reset is how long a container must run for its delay to start afresh
-	// (spec/runtime.md 17.4).
+	// Reset is how long a container must run for its delays to start again at
+	// Initial (spec/runtime.md 17.4).
 	Reset time.Duration
 }
 
@@ -29,25 +29,29 @@ func (p Policy) Delay(n int) time.Duration {
 	return backoff.Grow(p.Initial, p.Max, p.Factor, n)
 }
 
-// Policies chooses a policy by how the container ended.
-type Policies struct {
-	// Default is for every class that has no policy of its own.
-	Default Policy
-	// ByClass has the others. Nil: none.
-	ByClass map[string]Policy
-}
+// Class is how a container ended.
+type Class uint8
 
-func (p Policies) of(x Exit) Policy {
-	if own, ok := p.ByClass[x.Class]; ok {
-		return own
-	}
-	return p.Default
-}
+// Classes. Every end belongs to exactly one.
+const (
+	// Failure is every end that is none of the others.
+	Failure Class = iota
+	// Success is exit code 0.
+	Success
+	// OOMKilled is an end by the kernel, for want of memory, whatever the code.
+	OOMKilled
+	// StartError is the end of a container that could not be started.
+	StartError
+	classes
+)
+
+// Policies has the policy of each class.
+type Policies [classes]Policy
 
 // longest returns how long an entry may matter.
-func (p Policies) longest() time.Duration {
-	d := p.Default.Reset + p.Default.Max
-	for _, own := range p.ByClass {
+func (p *Policies) longest() time.Duration {
+	var d time.Duration
+	for _, own := range p {
 		d = max(d, own.Reset+own.Max)
 	}
 	return d
@@ -61,19 +65,20 @@ type Exit struct {
 	StartedAt, FinishedAt time.Time
 	// RestartCount of the record.
 	RestartCount int
-	// Class is what kind of end it was, for [Policies].
-	Class string
+	// Class of the end.
+	Class Class
 	// SameDefinition is true if the record was made of the container's present
 	// definition.
 	SameDefinition bool
 }
 
-// Key names a container's delay. A delay with another Definition is another one
+// Key names a container's delay. Another Definition has delays of its own
 // (spec/runtime.md 17.2).
 type Key struct {
 	Pod       types.UID
 	Container string
-	// Definition is the image and whatever else makes a crash loop a new one.
+	// Definition is the image and whatever else starts the delays again when it
+	// changes.
 	Definition string
 }
 
@@ -84,7 +89,7 @@ type entry struct {
 	// stamp is when steps was last changed.
 	stamp time.Time
 	// exit is the record last seen and when that was, by our own clock: a
-	// finish time in the future must not hold a container for ever.
+	// finish time in the future must not delay a container without end.
 	exit string
 	seen time.Time
 	// held is the record that Hold was last asked about, until its answer.
@@ -104,10 +109,9 @@ func New(policies Policies) *Table {
 }
 
 // Check reports until when the container must wait. A zero time means that it
-// may start now; the start counts, so Check is to be called once per start
-// (spec/runtime.md 17.3).
+// may start now. The start counts: call Check once per start (spec/runtime.md 17.3).
 func (t *Table) Check(key Key, x Exit, now time.Time) (until time.Time, delay time.Duration) {
-	policy := t.policies.of(x)
+	policy := t.policies[x.Class]
 	e := t.entry(key, x)
 	if e != nil {
 		if e.exit != x.ID {
@@ -132,9 +136,9 @@ func (t *Table) Check(key Key, x Exit, now time.Time) (until time.Time, delay ti
 	return time.Time{}, 0
 }
 
-// Hold is Check for a record that is about to be removed: the start it delays is
-// certain to come, so the delay grows at once. Asked again about the same record
-// it gives the same answer.
+// Hold is Check for a record that is about to be removed. The start that it delays
+// will come, so the delay grows at once. Asked again about the same record, Hold
+// gives the same answer.
 func (t *Table) Hold(key Key, x Exit, now time.Time) (until time.Time) {
 	if e := t.pods[key.Pod][key.Container]; e != nil && e.held == x.ID && e.definition == key.Definition {
 		return e.until
@@ -149,8 +153,8 @@ func (t *Table) Hold(key Key, x Exit, now time.Time) (until time.Time) {
 	return until
 }
 
-// entry returns the container's delay, if it has one. Without any it is rebuilt
-// from the record: the one who kept it may have been another process
+// entry returns the container's delay, nil if it has none. One that the table does
+// not hold is rebuilt from the record: another process may have kept it
 // (spec/runtime.md 17.6).
 func (t *Table) entry(key Key, x Exit) *entry {
 	if e := t.pods[key.Pod][key.Container]; e != nil {
@@ -163,7 +167,7 @@ func (t *Table) entry(key Key, x Exit) *entry {
 	if began.IsZero() {
 		began = x.FinishedAt // it failed to start: a run of no length
 	}
-	if x.RestartCount < 1 || !x.SameDefinition || x.FinishedAt.Sub(began) > t.policies.of(x).Reset {
+	if x.RestartCount < 1 || !x.SameDefinition || x.FinishedAt.Sub(began) > t.policies[x.Class].Reset {
 		return nil
 	}
 	e := &entry{definition: key.Definition, steps: x.RestartCount, stamp: began}
@@ -183,8 +187,8 @@ func (t *Table) put(key Key, e *entry) {
 // Forget drops the delays of a pod.
 func (t *Table) Forget(pod types.UID) { delete(t.pods, pod) }
 
-// Prune drops delays that no longer matter: a container that exits now would
-// start afresh (spec/runtime.md 17.3).
+// Prune drops delays that no longer matter: a container that exits now would start
+// without a delay (spec/runtime.md 17.3).
 func (t *Table) Prune(now time.Time) {
 	longest := t.policies.longest()
 	for uid, containers := range t.pods {

@@ -15,7 +15,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const second = time.Second
 
 var (
-	policy = crashloop.Policies{Default: crashloop.Policy{Initial: 10 * second, Factor: 2, Max: 300 * second, Reset: 600 * second}}
+	usual  = crashloop.Policy{Initial: 10 * second, Factor: 2, Max: 300 * second, Reset: 600 * second}
+	policy = crashloop.Policies{usual, usual, usual, usual}
 	key    = crashloop.Key{Pod: "u", Container: "c", Definition: "image"}
 	start  = time.Unix(1_000_000, 0)
 )
@@ -184,7 +185,7 @@ func TestPolicies(t *testing.T) {
 		policy crashloop.Policy
 		want   []time.Duration
 	}{
-		{"17.1 default", policy.Default, []time.Duration{10, 20, 40, 80, 160, 300, 300}},
+		{"17.1 default", usual, []time.Duration{10, 20, 40, 80, 160, 300, 300}},
 		{"17.1 reduced", crashloop.Policy{Initial: second, Factor: 2, Max: 60 * second}, []time.Duration{1, 2, 4, 8, 16, 32, 60, 60}},
 		{"factor 1", crashloop.Policy{Initial: second, Factor: 1, Max: 60 * second}, []time.Duration{1, 1, 1}},
 		{"factor 3", crashloop.Policy{Initial: second, Factor: 3, Max: 20 * second}, []time.Duration{1, 3, 9, 20}},
@@ -205,23 +206,21 @@ func TestPolicies(t *testing.T) {
 // Each class of exits has its delays; how often in a row counts over all of them.
 func TestExitClasses(t *testing.T) {
 	p := policy
-	p.ByClass = map[string]crashloop.Policy{
-		"quick": {Initial: second, Factor: 2, Max: 3 * second, Reset: 5 * second},
-	}
+	p[crashloop.Success] = crashloop.Policy{Initial: second, Factor: 2, Max: 3 * second, Reset: 5 * second}
 	table := crashloop.New(p)
 	now := start
 	for i, step := range []struct {
-		class string
+		class crashloop.Class
 		run   time.Duration
 		want  time.Duration
 	}{
-		{"", second, 0},
-		{"quick", second, second},           // the first delay, as this class has it
-		{"", second, 20 * second},           // the second
-		{"quick", second, 3 * second},       // the third, at its maximum
-		{"quick", 6 * second, 0},            // it ran for longer than its reset
-		{"", second, 10 * second},           // and so the count begins anew
-		{"unheard of", second, 20 * second}, // as the default has it
+		{crashloop.Failure, second, 0},
+		{crashloop.Success, second, second},        // the first delay, as this class has it
+		{crashloop.Failure, second, 20 * second},   // the second
+		{crashloop.Success, second, 3 * second},    // the third, at its maximum
+		{crashloop.Success, 6 * second, 0},         // it ran for longer than its reset
+		{crashloop.Failure, second, 10 * second},   // so the count starts again
+		{crashloop.OOMKilled, second, 20 * second}, // the second, as all other classes have it
 	} {
 		x := crashloop.Exit{ID: fmt.Sprint(i), StartedAt: now, FinishedAt: now.Add(step.run), RestartCount: i, SameDefinition: true, Class: step.class}
 		now = now.Add(step.run)
