@@ -145,31 +145,31 @@ type knownPods struct {
 }
 
 func (k knownPods) SyncKnownPods(desired []*v1.Pod) map[types.UID]cleanup.Worker {
-	states := map[podworkers.State]cleanup.WorkerState{
-		podworkers.StateSync:        cleanup.WorkerSync,
-		podworkers.StateTerminating: cleanup.WorkerTerminating,
-		podworkers.StateTerminated:  cleanup.WorkerTerminated,
-	}
 	known := k.workers.SyncKnownPods(desired)
 	out := make(map[types.UID]cleanup.Worker, len(known))
 	for uid, p := range known {
-		out[uid] = cleanup.Worker{State: states[p.State], Orphan: p.Orphan, HasConfig: p.HasConfig, Static: p.Static}
+		out[uid] = cleanup.Worker{State: workerState(p.State), Orphan: p.Orphan, HasConfig: p.HasConfig, Static: p.Static}
 	}
 	return out
+}
+
+// workerState is the kind of work a pod in this state needs next.
+func workerState(s podworkers.State) cleanup.WorkerState {
+	switch {
+	case s.Terminated():
+		return cleanup.WorkerTerminated
+	case s.Terminating():
+		return cleanup.WorkerTerminating
+	default:
+		return cleanup.WorkerSync
+	}
 }
 
 // Known is for dry runs: it changes nothing.
 func (k knownPods) Known() map[types.UID]cleanup.Worker {
 	out := map[types.UID]cleanup.Worker{}
 	for _, x := range k.workers.Snapshot() {
-		w := cleanup.Worker{State: cleanup.WorkerSync, HasConfig: true, Static: x.Static}
-		switch {
-		case k.workers.IsPodKnownTerminated(x.UID):
-			w.State = cleanup.WorkerTerminated
-		case x.TerminationRequested:
-			w.State = cleanup.WorkerTerminating
-		}
-		out[x.UID] = w
+		out[x.UID] = cleanup.Worker{State: workerState(x.State), HasConfig: true, Static: x.Static}
 	}
 	return out
 }

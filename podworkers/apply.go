@@ -71,8 +71,8 @@ func (w *Workers) signalIdle() {
 func (w *Workers) underLock(e *machine.Effect) bool {
 	switch e.Kind {
 	case machine.EffectCloseCompletion:
-		if result, ok := e.Completion.Result.(*KillResult); ok {
-			*result = KillResult{Outcome: KillOutcome(e.Completed), At: w.wall(w.elapsed), Err: e.Err}
+		if outcome := e.Completion.Outcome; outcome != nil {
+			*outcome = e.Completed
 		}
 		closeOnce(e.Completion.Ch)
 		return false
@@ -114,7 +114,7 @@ func (w *Workers) carryOut(root context.Context, list []machine.Effect, self *ca
 	for i := range list {
 		switch e := &list[i]; e.Kind {
 		case machine.EffectCancelCall:
-			handle(e.Call).cancel(cause(e.Cause))
+			handle(e.Call).cancel(e.Cause)
 		case machine.EffectRefresh:
 			if w.options.Views != nil {
 				w.options.Views.Refresh(e.UID)
@@ -185,21 +185,5 @@ func (w *Workers) warn(e *machine.Effect) {
 func (w *Workers) tell(pod *v1.Pod, reason, format string, args ...any) {
 	if w.options.Events != nil && pod != nil {
 		w.options.Events.Eventf(pod, v1.EventTypeWarning, reason, format, args...)
-	}
-}
-
-// cause is the error a cancelled call's context carries.
-func cause(c machine.Cause) error {
-	switch c {
-	case machine.CauseGraceShrunk:
-		return CauseGraceShrunk
-	case machine.CauseOrphaned:
-		return CauseOrphaned
-	case machine.CauseStopping:
-		return CauseStopping
-	case machine.CauseDeadline:
-		return CauseDeadline
-	default:
-		return CauseTerminating
 	}
 }

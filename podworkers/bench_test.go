@@ -92,7 +92,7 @@ func (x *bench) settle() {
 	for {
 		busy := false
 		for _, e := range x.w.Snapshot() {
-			busy = busy || e.NextWakeUp.IsZero() && e.State != "finished"
+			busy = busy || e.NextWakeUp.IsZero() && e.State.String() != "finished"
 		}
 		if !busy {
 			return

@@ -140,14 +140,14 @@ func (w *Workers) wait(ctx context.Context, c *call) (view *runtime.PodStatus, e
 }
 
 // journal makes facts durable.
-func (w *Workers) journal(ctx context.Context, c *call, f machine.Facts) (err error) {
+func (w *Workers) journal(ctx context.Context, c *call, f Facts) (err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("record the state of the pod: %w", err)
 		}
 	}()
 	defer recovered(&err)
-	return w.options.Journal.Record(ctx, c.UID, facts(f))
+	return w.options.Journal.Record(ctx, c.UID, f)
 }
 
 // recovered turns a panic into an error, so that it harms one pod only (L8).
@@ -182,9 +182,7 @@ func (w *Workers) invoke(ctx context.Context, c *call, view *runtime.PodStatus, 
 	}()
 	switch c.Phase {
 	case machine.Setup:
-		var r SyncResult
-		r, result.Err = w.syncer.SyncPod(ctx, UpdateType(c.Type), c.Pod, c.Mirror, view)
-		result.Terminal, result.Acted = r.Terminal, r.Acted
+		result.SyncResult, result.Err = w.syncer.SyncPod(ctx, c.Type, c.Pod, c.Mirror, view)
 	case machine.Terminating:
 		result.Err = w.syncer.SyncTerminatingPod(ctx, c.Pod, view, c.Grace, c.StatusFunc)
 	case machine.TerminatingRuntime:
@@ -210,14 +208,6 @@ func (w *Workers) recordEnd(ctx context.Context, c *call, result *machine.Result
 		return
 	}
 	result.Recorded, result.RecordedFacts = true, after
-}
-
-// facts are the machine's in the form of the journal.
-func facts(f machine.Facts) Facts {
-	return Facts{
-		Started: f.Started, TerminationRequested: f.TerminationRequested, GracePeriodSeconds: f.Grace,
-		Deleted: f.Deleted, Evicted: f.Evicted, Terminated: f.Terminated, Finished: f.Finished,
-	}
 }
 
 // judge classifies the error of a result (section 12).

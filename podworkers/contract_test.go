@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/podworkers/internal/machine"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -103,8 +104,8 @@ func TestOutcomes(t *testing.T) {
 		got = append(got, hanging.UpdatePod(runtimeKill))
 
 		want := []podworkers.Outcome{
-			podworkers.Queued, podworkers.Merged, podworkers.Merged, podworkers.RestartRemembered,
-			podworkers.IgnoredFinished, podworkers.IgnoredInvalid, podworkers.Stopped, podworkers.IgnoredStale,
+			machine.OutcomeQueued, machine.OutcomeMerged, machine.OutcomeMerged, machine.OutcomeRestartRemembered,
+			machine.OutcomeIgnoredFinished, machine.OutcomeIgnoredInvalid, machine.OutcomeStopped, machine.OutcomeIgnoredStale,
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("outcomes (-want +got):\n%s", diff)
@@ -165,11 +166,11 @@ func TestKnownPods(t *testing.T) {
 		synctest.Wait()
 		got := w.SyncKnownPods([]*v1.Pod{up, down, static})
 		want := map[string]podworkers.PodSync{
-			"up":     {State: podworkers.StateSync, HasConfig: true},
-			"orphan": {State: podworkers.StateTerminating, Orphan: true, HasConfig: true},
-			"down":   {State: podworkers.StateTerminating, HasConfig: true},
-			"static": {State: podworkers.StateSync, HasConfig: true, Static: true},
-			"r":      {State: podworkers.StateTerminating, Orphan: true},
+			"up":     {State: machine.InSetup, HasConfig: true},
+			"orphan": {State: machine.TerminationRequested, Orphan: true, HasConfig: true},
+			"down":   {State: machine.InTermination, HasConfig: true},
+			"static": {State: machine.InSetup, HasConfig: true, Static: true},
+			"r":      {State: machine.RuntimeOnly, Orphan: true},
 		}
 		named := map[string]podworkers.PodSync{}
 		for uid, p := range got {

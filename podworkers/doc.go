@@ -80,7 +80,7 @@
 //
 // The end of Run's context detaches: containers keep running, as they should when
 // an agent restarts. [Workers.Stop] with [Terminate] stops all pods first. Either way
-// completions that are still open end with [KillStopped].
+// a KillPod that still waits ends with [ErrStopped].
 //
 // # Looking inside
 //

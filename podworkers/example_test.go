@@ -75,7 +75,7 @@ func Example() {
 
 	result, err := w.KillPod(context.Background(), pod, podworkers.KillOptions{})
 	wait(func() bool { return w.ShouldPodBeFinished(pod.UID) })
-	fmt.Println(result.Outcome, err)
+	fmt.Println(result, err)
 
 	fmt.Println("known pods:", len(w.SyncKnownPods(nil)))
 	// Output:
@@ -102,7 +102,7 @@ func Example_eviction() {
 		},
 	})
 	wait(func() bool { return w.ShouldPodBeFinished(pod.UID) })
-	fmt.Println(result.Outcome, w.ShouldPodContentBeRemoved(pod.UID))
+	fmt.Println(result, w.ShouldPodContentBeRemoved(pod.UID))
 	// Output:
 	// hog: stop the containers within 5 s (status reason "Evicted")
 	// hog: release volumes, publish the last status
@@ -191,7 +191,7 @@ func ExampleWorkers_Explain() {
 
 	pod := examplePod("1", "db")
 	w.UpdatePod(podworkers.UpdateOptions{Type: podworkers.Create, Pod: pod})
-	wait(func() bool { e, _ := w.Explain(pod.UID); return e.State == "setup" })
+	wait(func() bool { e, _ := w.Explain(pod.UID); return e.State.String() == "setup" })
 	e, _ := w.Explain(pod.UID)
 	fmt.Println(e.State, "- waiting for", e.WaitingFor)
 	for _, t := range e.Transitions {

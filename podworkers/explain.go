@@ -16,9 +16,7 @@ type Explanation struct {
 	Name      string    `json:"name"`
 	Namespace string    `json:"namespace"`
 	Static    bool      `json:"static,omitempty"`
-	// State is queued, termination queued, setup, termination requested,
-	// terminating, terminating (runtime only), terminated or finished.
-	State string `json:"state"`
+	State     State     `json:"state"`
 	// Since is when the pod entered State.
 	Since time.Time `json:"since"`
 	// WaitingFor says in words what has to happen next.
@@ -46,8 +44,8 @@ type Explanation struct {
 // Transition is one step in a pod's life.
 type Transition struct {
 	At     time.Time `json:"at"`
-	From   string    `json:"from"`
-	To     string    `json:"to"`
+	From   State     `json:"from"`
+	To     State     `json:"to"`
 	Reason string    `json:"reason"`
 	// Count is how often the same step came in a row; At is the first time.
 	Count int `json:"count"`
@@ -81,7 +79,7 @@ func (w *Workers) Snapshot() []Explanation {
 func (w *Workers) explanation(e *machine.Explanation) Explanation {
 	out := Explanation{
 		UID: e.UID, Name: e.Name, Namespace: e.Namespace, Static: e.Static,
-		State: e.State.String(), Since: w.wall(e.Since), WaitingFor: e.Waiting,
+		State: e.State, Since: w.wall(e.Since), WaitingFor: e.Waiting,
 		Failures:             e.Attempts,
 		TerminationRequested: e.Terminating, Deleted: e.Deleted, Evicted: e.Evicted, RestartRequested: e.Restart,
 		GracePeriodSeconds: e.Grace,
@@ -94,7 +92,7 @@ func (w *Workers) explanation(e *machine.Explanation) Explanation {
 	}
 	for _, t := range e.Transitions {
 		out.Transitions = append(out.Transitions, Transition{
-			At: w.wall(t.At), From: t.From.String(), To: t.To.String(), Reason: t.Reason, Count: t.Count,
+			At: w.wall(t.At), From: t.From, To: t.To, Reason: t.Reason.String(), Count: t.Count,
 		})
 	}
 	return out

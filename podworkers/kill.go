@@ -2,6 +2,7 @@ package podworkers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -19,17 +20,14 @@ import (
 func (w *Workers) UpdatePod(update UpdateOptions) Outcome {
 	b := w.event(machine.EventUpdate)
 	u := &b.event.Update
-	u.Type, u.Pod, u.Mirror, u.Running = machine.Type(update.Type), update.Pod, update.MirrorPod, update.RunningPod
+	u.Type, u.Pod, u.Mirror, u.Running = update.Type, update.Pod, update.MirrorPod, update.RunningPod
 	if !update.StartTime.IsZero() {
 		u.Start, u.HasStart = update.StartTime.Sub(w.origin), true
 	}
 	if k := update.Kill; k != nil {
 		u.Kill = &machine.Kill{
 			Evict: k.Evict, StatusFunc: k.StatusFunc, Grace: k.GracePeriodSeconds,
-			Completion: machine.Completion{Ch: k.Completed},
-		}
-		if k.Result != nil {
-			u.Kill.Completion.Result = k.Result
+			Completion: machine.Completion{Ch: k.Completed, Outcome: k.outcome},
 		}
 	}
 	if pod := update.Pod; pod != nil && w.peeker != nil && podinfo.Terminal(pod.Status.Phase) {
@@ -37,7 +35,7 @@ func (w *Workers) UpdatePod(update UpdateOptions) Outcome {
 		u.ViewStopped = err == nil && !status.Running()
 	}
 	_, answer := w.apply(b, nil)
-	return Outcome(answer.Outcome)
+	return answer.Outcome
 }
 
 // KillPod terminates a pod and waits until none of its containers runs. It is
@@ -45,33 +43,44 @@ func (w *Workers) UpdatePod(update UpdateOptions) Outcome {
 // not be called from a syncer call of the same pod.
 //
 // It waits one and a half times the grace period (the override, else the spec's),
-// at least 10 s, and no longer than ctx. Then it returns [KillTimeout] with an
-// error that wraps [ErrKillTimeout] or the cause of ctx; the termination goes on. The
-// error wraps [ErrStopped] if the workers stop, and is nil otherwise.
-// kill.Completed and kill.Result are ignored.
-func (w *Workers) KillPod(ctx context.Context, pod *v1.Pod, kill KillOptions) (KillResult, error) {
+// at least 10 s, and no longer than ctx. Then it returns an error that wraps
+// [ErrKillTimeout] or the cause of ctx; the termination goes on. The error wraps
+// [ErrStopped] if the workers stop first. Both also wrap the last error of a call for
+// the pod, if there was one. kill.Completed is ignored.
+func (w *Workers) KillPod(ctx context.Context, pod *v1.Pod, kill KillOptions) (KillOutcome, error) {
 	completed := make(chan struct{})
-	var result KillResult
-	kill.Completed, kill.Result = completed, &result
-	if w.UpdatePod(UpdateOptions{Type: Kill, Pod: pod, Kill: &kill}) == IgnoredInvalid {
-		return result, fmt.Errorf("kill pod: no pod or no UID given")
+	var outcome KillOutcome
+	kill.Completed, kill.outcome = completed, &outcome
+	if w.UpdatePod(UpdateOptions{Type: Kill, Pod: pod, Kill: &kill}) == machine.OutcomeIgnoredInvalid {
+		return outcome, errors.New("kill pod: no pod or no UID given")
 	}
 	limit := w.options.Clock.NewTimer(killLimit(pod, kill.GracePeriodSeconds))
 	defer limit.Stop()
-	var err error
+	var why error
 	select {
 	case <-completed:
-		if result.Outcome == KillStopped {
-			err = fmt.Errorf("kill pod %s/%s: %w", pod.Namespace, pod.Name, ErrStopped)
+		if outcome != machine.KillStopped {
+			return outcome, nil
 		}
-		return result, err
+		return outcome, w.killError(pod, ErrStopped)
 	case <-limit.C():
 		w.tell(pod, "ExceededGracePeriod", "Container runtime did not kill the pod within specified grace period.")
-		err = fmt.Errorf("kill pod %s/%s: %w", pod.Namespace, pod.Name, ErrKillTimeout)
+		why = ErrKillTimeout
 	case <-ctx.Done():
-		err = fmt.Errorf("kill pod %s/%s: %w", pod.Namespace, pod.Name, context.Cause(ctx))
+		why = context.Cause(ctx)
 	}
-	return KillResult{Outcome: KillTimeout, At: w.options.Clock.Now(), Err: w.lastError(pod)}, err
+	return machine.KillTimeout, w.killError(pod, why)
+}
+
+// killError is why the pod may still be running, with the last error of a call for it.
+func (w *Workers) killError(pod *v1.Pod, why error) error {
+	w.mu.Lock()
+	e, _ := w.machine.Explain(pod.UID)
+	w.mu.Unlock()
+	if e.LastErr != nil {
+		return fmt.Errorf("kill pod %s/%s: %w: the last call failed: %w", pod.Namespace, pod.Name, why, e.LastErr)
+	}
+	return fmt.Errorf("kill pod %s/%s: %w", pod.Namespace, pod.Name, why)
 }
 
 // killLimit is how long KillPod waits.
@@ -84,11 +93,4 @@ func killLimit(pod *v1.Pod, override *int64) time.Duration {
 		grace = *pod.Spec.TerminationGracePeriodSeconds
 	}
 	return time.Duration(max(10, grace+grace/2)) * time.Second
-}
-
-func (w *Workers) lastError(pod *v1.Pod) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	e, _ := w.machine.Explain(pod.UID)
-	return e.LastErr
 }

@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/podworkers/internal/machine"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -41,7 +42,7 @@ func TestKillPod(t *testing.T) {
 				pod.Spec.TerminationGracePeriodSeconds = test.spec
 				began := time.Now()
 				result, err := w.KillPod(t.Context(), pod, podworkers.KillOptions{GracePeriodSeconds: test.over})
-				if result.Outcome != podworkers.KillTimeout || !errors.Is(err, podworkers.ErrKillTimeout) {
+				if result != machine.KillTimeout || !errors.Is(err, podworkers.ErrKillTimeout) {
 					t.Errorf("KillPod: %v, %v", result, err)
 				}
 				if d := time.Since(began); d != test.limit {
@@ -56,8 +57,32 @@ func TestKillPod(t *testing.T) {
 			w := podworkers.New(nil, podworkers.Options{}) // not run: nothing ever stops
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			if result, err := w.KillPod(ctx, newPod("a"), podworkers.KillOptions{}); result.Outcome != podworkers.KillTimeout || !errors.Is(err, context.DeadlineExceeded) {
+			if result, err := w.KillPod(ctx, newPod("a"), podworkers.KillOptions{}); result != machine.KillTimeout || !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("KillPod: %v, %v", result, err)
+			}
+		})
+	})
+	t.Run("the last error of a call", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			broken := errors.New("runtime is broken")
+			w := podworkers.New(podworkers.PodSyncerFuncs{
+				Terminating: func(context.Context, *v1.Pod, *runtime.PodStatus, *int64, podworkers.PodStatusFunc) error {
+					return broken
+				},
+			}, podworkers.Options{DrainTimeout: time.Second})
+			stop := run(t, w)
+			if _, err := w.KillPod(t.Context(), newPod("a"), podworkers.KillOptions{}); !errors.Is(err, podworkers.ErrKillTimeout) || !errors.Is(err, broken) {
+				t.Errorf("after the time-out: %v", err)
+			}
+			ended := make(chan error)
+			go func() {
+				_, err := w.KillPod(t.Context(), newPod("a"), podworkers.KillOptions{})
+				ended <- err
+			}()
+			synctest.Wait()
+			stop()
+			if err := <-ended; !errors.Is(err, podworkers.ErrStopped) || !errors.Is(err, broken) {
+				t.Errorf("after the stop: %v", err)
 			}
 		})
 	})
@@ -68,7 +93,7 @@ func TestKillPod(t *testing.T) {
 			w.UpdatePod(create(newStatic("a", "web")))
 			synctest.Wait()
 			w.UpdatePod(create(newStatic("b", "web")))
-			if result, err := w.KillPod(t.Context(), newStatic("b", "web"), podworkers.KillOptions{}); result.Outcome != podworkers.KillNeverStarted || err != nil {
+			if result, err := w.KillPod(t.Context(), newStatic("b", "web"), podworkers.KillOptions{}); result != machine.KillNeverStarted || err != nil {
 				t.Errorf("KillPod: %v, %v", result, err)
 			}
 			if !w.CouldHaveRunningContainers("a") {

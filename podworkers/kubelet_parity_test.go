@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/podworkers/internal/machine"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -61,7 +62,7 @@ var parity = []struct {
 		p.hold("terminating")
 		p.update(podworkers.Kill, p.pod)
 		synctest.Wait()
-		if got := p.update(podworkers.Create, p.pod); got != podworkers.RestartRemembered {
+		if got := p.update(podworkers.Create, p.pod); got != machine.OutcomeRestartRemembered {
 			t.Errorf("create: %v", got)
 		}
 		p.release()
@@ -198,7 +199,7 @@ var differences = []struct {
 		synctest.Wait()
 		began := time.Now()
 		result, err := p.w.KillPod(t.Context(), p.pod, podworkers.KillOptions{})
-		if err != nil || result.Outcome != podworkers.KillAlreadyTerminated || time.Since(began) > 0 {
+		if err != nil || result != machine.KillAlreadyTerminated || time.Since(began) > 0 {
 			t.Errorf("%v, %v after %v", result, err, time.Since(began))
 		}
 	}},

@@ -65,7 +65,7 @@ func TestReadingDoesNotWait(t *testing.T) {
 		var uids []types.UID
 		for _, e := range w.Snapshot() {
 			uids = append(uids, e.UID)
-			if e.State != "setup" || e.WaitingFor != "SyncPod to return" {
+			if e.State.String() != "setup" || e.WaitingFor != "SyncPod to return" {
 				t.Errorf("%+v", e)
 			}
 		}

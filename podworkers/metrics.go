@@ -88,7 +88,7 @@ func (in *instruments) record(ctx context.Context, e *machine.Effect) {
 	case machine.MetricState:
 		in.state.Record(ctx, e.Value, instrument.Labels("state", machine.State(e.Label).String()))
 	case machine.MetricCancel:
-		in.cancels.Add(ctx, 1, instrument.Labels("cause", cancelLabel(machine.Cause(e.Label))))
+		in.cancels.Add(ctx, 1, instrument.Labels("cause", machine.Cause(e.Label).Label()))
 	case machine.MetricPanic:
 		in.panics.Add(ctx, 1, phaseLabel(e.Label))
 	}
@@ -106,21 +106,6 @@ func operation(label uint8) string {
 		return "terminated"
 	}
 	return UpdateType(label).String()
-}
-
-func cancelLabel(c machine.Cause) string {
-	switch c {
-	case machine.CauseTerminating:
-		return "terminating"
-	case machine.CauseGraceShrunk:
-		return "grace_shrunk"
-	case machine.CauseOrphaned:
-		return "orphaned"
-	case machine.CauseStopping:
-		return "stopping"
-	default:
-		return "deadline"
-	}
 }
 
 func phaseLabel(phase uint8) metric.MeasurementOption {

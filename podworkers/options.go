@@ -109,8 +109,8 @@ func (o *Options) machine(observe bool) machine.Config {
 		SyncFrequency:       o.SyncFrequency,
 		SetupSlots:          o.MaxSetup,
 		TerminatingSlots:    o.MaxTerminating,
-		SetupBackOff:        machine.BackOff(o.SetupBackOff),
-		TerminatingBackOff:  machine.BackOff(o.TerminatingBackOff),
+		SetupBackOff:        o.SetupBackOff,
+		TerminatingBackOff:  o.TerminatingBackOff,
 		SetupDeadline:       o.SetupDeadline,
 		TerminatingDeadline: o.TerminatingDeadline,
 		TerminatedDeadline:  o.TerminatedDeadline,
@@ -123,16 +123,6 @@ func (o *Options) machine(observe bool) machine.Config {
 	}
 }
 
-// BackOff is the pause after failed calls: Initial after the first, twice as
-// long after each further one up to Max, each plus up to half of it. It starts
-// over after a success, a change of phase and a changed spec.
-type BackOff struct {
-	Initial, Max time.Duration
-}
-
-// KubeletBackOff is the kubelet's pause after a failed call: always 10 s.
-func KubeletBackOff() BackOff { return BackOff{Initial: 10 * time.Second, Max: 10 * time.Second} }
-
 // Errors a caller or syncer can act on.
 var (
 	// ErrStopped: the workers are stopping or have stopped.
@@ -144,24 +134,4 @@ var (
 	// ErrNetworkNotReady, wrapped in a syncer's error, makes the next attempt
 	// come after a second, whatever the back-off.
 	ErrNetworkNotReady = errors.New("network is not ready")
-)
-
-// Cause is why a call was cancelled: what [context.Cause] says of its context.
-type Cause string
-
-// Error returns the cause in words.
-func (c Cause) Error() string { return string(c) }
-
-// Causes.
-const (
-	// CauseTerminating: the pod has to stop.
-	CauseTerminating Cause = "pod is terminating"
-	// CauseGraceShrunk: the grace period got shorter; the call is repeated.
-	CauseGraceShrunk Cause = "grace period shortened"
-	// CauseOrphaned: the pod is no longer desired.
-	CauseOrphaned Cause = "pod is no longer desired"
-	// CauseStopping: the workers are stopping.
-	CauseStopping Cause = "pod workers are stopping"
-	// CauseDeadline: the call took longer than its limit.
-	CauseDeadline Cause = "call took longer than its limit"
 )

@@ -24,9 +24,9 @@ func TestRetry(t *testing.T) {
 	}{
 		{"L5 doubling", podworkers.Options{}, errTest, []time.Duration{1, 2, 4, 8}},
 		{"L5 limit", podworkers.Options{SetupBackOff: podworkers.BackOff{Initial: 200 * time.Second}}, errTest, []time.Duration{200, 300, 300}},
-		{"L5 kubelet", podworkers.Options{SetupBackOff: podworkers.KubeletBackOff()}, errTest, []time.Duration{10, 10, 10}},
-		{"network by type", podworkers.Options{SetupBackOff: podworkers.KubeletBackOff()}, fmt.Errorf("x: %w", podworkers.ErrNetworkNotReady), []time.Duration{1, 1}},
-		{"network by text", podworkers.Options{SetupBackOff: podworkers.KubeletBackOff()}, errors.New("cni: network is not ready: x"), []time.Duration{1, 1}},
+		{"L5 kubelet", podworkers.Options{SetupBackOff: podworkers.BackOff{Initial: 10 * time.Second, Max: 10 * time.Second}}, errTest, []time.Duration{10, 10, 10}},
+		{"network by type", podworkers.Options{SetupBackOff: podworkers.BackOff{Initial: 10 * time.Second, Max: 10 * time.Second}}, fmt.Errorf("x: %w", podworkers.ErrNetworkNotReady), []time.Duration{1, 1}},
+		{"network by text", podworkers.Options{SetupBackOff: podworkers.BackOff{Initial: 10 * time.Second, Max: 10 * time.Second}}, errors.New("cni: network is not ready: x"), []time.Duration{1, 1}},
 		{
 			"the earliest time in the tree",
 			podworkers.Options{},

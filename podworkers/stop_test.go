@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/podworkers/internal/machine"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -45,12 +46,12 @@ func patient(l *log, stubborn bool) podworkers.PodSyncerFuncs {
 // outcome says how a completion ended.
 type outcome struct {
 	done   chan struct{}
-	result podworkers.KillResult
+	result podworkers.KillOutcome
 }
 
 func killing(w *podworkers.Workers, pod *v1.Pod) *outcome {
 	o := &outcome{done: make(chan struct{})}
-	w.UpdatePod(kill(pod, podworkers.KillOptions{Completed: o.done, Result: &o.result}))
+	w.UpdatePod(kill(pod, podworkers.KillOptions{Completed: o.done}.Of(&o.result)))
 	return o
 }
 
@@ -58,8 +59,8 @@ func (o *outcome) expect(t *testing.T, want podworkers.KillOutcome) {
 	t.Helper()
 	select {
 	case <-o.done:
-		if o.result.Outcome != want {
-			t.Errorf("completion: %v, want %v", o.result.Outcome, want)
+		if o.result != want {
+			t.Errorf("completion: %v, want %v", o.result, want)
 		}
 	default:
 		t.Error("the completion is open")
@@ -82,8 +83,8 @@ func TestDetach(t *testing.T) {
 			t.Errorf("the stop took %v, want what the terminating call takes", d)
 		}
 		expect(t, &l, "setup up gave up: "+podworkers.CauseStopping.Error(), "terminating down-1")
-		first.expect(t, podworkers.KillDone)
-		second.expect(t, podworkers.KillStopped) // Q4
+		first.expect(t, machine.KillDone)
+		second.expect(t, machine.KillStopped) // Q4
 		if w.IsPodTerminationRequested("up") {
 			t.Error("the stop requested the termination of a pod")
 		}
@@ -100,10 +101,7 @@ func TestDrainTimeout(t *testing.T) {
 		synctest.Wait()
 		stop()
 		expect(t, &l, "terminating a "+podworkers.CauseStopping.Error())
-		o.expect(t, podworkers.KillStopped)
-		if !errors.Is(o.result.Err, podworkers.CauseStopping) && o.result.Err != nil {
-			t.Errorf("result: %v", o.result)
-		}
+		o.expect(t, machine.KillStopped)
 	})
 }
 
@@ -119,7 +117,7 @@ func TestStopNow(t *testing.T) {
 		if err := w.Stop(t.Context(), podworkers.Now); err != nil {
 			t.Fatal(err)
 		}
-		o.expect(t, podworkers.KillStopped)
+		o.expect(t, machine.KillStopped)
 		expect(t, &l)
 	})
 }
@@ -155,7 +153,7 @@ func TestTerminate(t *testing.T) {
 				t.Errorf("%s is not finished", uid)
 			}
 		}
-		if got := w.UpdatePod(create(newPod("d"))); got != podworkers.Stopped {
+		if got := w.UpdatePod(create(newPod("d"))); got != machine.OutcomeStopped {
 			t.Errorf("update after the stop: %v", got)
 		}
 	})
@@ -230,7 +228,7 @@ func TestStuckCall(t *testing.T) {
 		close(release)
 		pass(6 * time.Second)
 		expect(t, &l, "terminating a", "terminated a")
-		o.expect(t, podworkers.KillDone)
+		o.expect(t, machine.KillDone)
 	})
 }
 
@@ -249,7 +247,7 @@ func TestRunTwice(t *testing.T) {
 		if err := never.Stop(t.Context(), podworkers.Detach); err != nil {
 			t.Errorf("Stop before Run: %v", err)
 		}
-		o.expect(t, podworkers.KillStopped)
+		o.expect(t, machine.KillStopped)
 		if err := never.Run(t.Context()); !errors.Is(err, podworkers.ErrStopped) {
 			t.Errorf("Run after Stop: %v", err)
 		}

@@ -52,16 +52,6 @@ type PodSyncer interface {
 	SyncTerminatedPod(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus) error
 }
 
-// SyncResult is what a successful SyncPod call found. It is ignored if the call
-// returned an error.
-type SyncResult struct {
-	// Terminal: the pod's phase is Succeeded or Failed and published.
-	Terminal bool
-	// Acted: the call changed something at the runtime, so the view is asked
-	// to look again at once ([StatusSource].Refresh).
-	Acted bool
-}
-
 // PodStatusFunc edits the status that is published while a pod terminates, for
 // example to give the reason of an eviction. It runs on the syncer's goroutine,
 // possibly several times, and must not block.
@@ -163,22 +153,6 @@ type RunningLister interface {
 // end with ctx.
 type Journal interface {
 	Record(ctx context.Context, uid types.UID, facts Facts) error
-}
-
-// Facts are the latched facts of one life of a pod.
-type Facts struct {
-	// Started: setup, or termination of a pod that was never set up, may begin.
-	Started bool
-	// TerminationRequested: the pod has to stop; never taken back.
-	TerminationRequested bool
-	// GracePeriodSeconds is 0 while unknown; it only shrinks.
-	GracePeriodSeconds int64
-	Deleted            bool
-	Evicted            bool
-	// Terminated: no container runs and none will.
-	Terminated bool
-	// Finished: everything held for the pod is released.
-	Finished bool
 }
 
 // EventRecorder takes events about pods.

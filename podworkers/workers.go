@@ -187,21 +187,6 @@ func (w *Workers) rearm() {
 // wall is the time of day of a machine time, for people.
 func (w *Workers) wall(at time.Duration) time.Time { return w.origin.Add(at) }
 
-// StopMode says what [Workers.Stop] does with the pods.
-type StopMode uint8
-
-// Stop modes.
-const (
-	// Detach leaves the pods as they are: setup calls are cancelled,
-	// terminating and terminated calls may end by themselves.
-	Detach StopMode = iota
-	// Terminate requests the termination of every pod, in order of UID, and
-	// ends when all have been through their terminated step.
-	Terminate
-	// Now cancels every call.
-	Now
-)
-
 // StopError says which calls did not end in time, after they were cancelled.
 type StopError struct {
 	// UIDs of the pods, sorted.
@@ -219,7 +204,7 @@ func (e *StopError) Error() string {
 func (e *StopError) Unwrap() error { return e.Err }
 
 // Stop ends the workers as mode says. From now on updates are answered with
-// [Stopped]; completions still open at the end get [KillStopped]. Stop returns nil
+// [Stopped]; a KillPod that waits gets [ErrStopped]. Stop returns nil
 // when every call has ended: no syncer call runs afterwards.
 //
 // When ctx ends first, every call is cancelled, and Stop waits for another
@@ -253,7 +238,7 @@ func (w *Workers) Stop(ctx context.Context, mode StopMode) error {
 // nothing ever ran.
 func (w *Workers) stop(mode StopMode) bool {
 	b := w.event(machine.EventStop)
-	b.event.Stop.Mode = machine.StopMode(mode)
+	b.event.Stop.Mode = mode
 	if d := w.options.TerminateGrace; d > 0 {
 		seconds := int64((d + time.Second - 1) / time.Second)
 		b.event.Stop.Grace = &seconds

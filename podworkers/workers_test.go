@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/podworkers/internal/machine"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -34,7 +35,7 @@ func TestLife(t *testing.T) {
 		var l log
 		w := podworkers.New(logging(&l), podworkers.Options{})
 		pod := newPod("a")
-		if got := w.UpdatePod(create(pod)); got != podworkers.Queued {
+		if got := w.UpdatePod(create(pod)); got != machine.OutcomeQueued {
 			t.Errorf("UpdatePod before Run: %v", got)
 		}
 		expect(t, &l) // nothing before Run
@@ -45,17 +46,17 @@ func TestLife(t *testing.T) {
 			t.Errorf("resync: %v", calls)
 		}
 		result, err := w.KillPod(t.Context(), pod, podworkers.KillOptions{})
-		if err != nil || result.Outcome != podworkers.KillDone {
+		if err != nil || result != machine.KillDone {
 			t.Errorf("KillPod: %v, %v", result, err)
 		}
 		expect(t, &l, "terminating a 30", "terminated a")
 		// Q2, edge case 3: at once, not after ten seconds.
 		before := time.Now()
 		result, err = w.KillPod(t.Context(), pod, podworkers.KillOptions{})
-		if err != nil || result.Outcome != podworkers.KillAlreadyTerminated || time.Since(before) != 0 {
+		if err != nil || result != machine.KillAlreadyTerminated || time.Since(before) != 0 {
 			t.Errorf("KillPod of a finished pod: %v, %v after %v", result, err, time.Since(before))
 		}
-		if known := w.SyncKnownPods([]*v1.Pod{pod}); known["a"].State != podworkers.StateTerminated {
+		if known := w.SyncKnownPods([]*v1.Pod{pod}); !known["a"].State.Terminated() {
 			t.Errorf("SyncKnownPods: %v", known)
 		}
 		if known := w.SyncKnownPods(nil); len(known) != 0 {
@@ -352,21 +353,22 @@ func TestBadInput(t *testing.T) {
 			update podworkers.UpdateOptions
 			want   podworkers.Outcome
 		}{
-			{"nil pod", podworkers.UpdateOptions{Type: podworkers.Create}, podworkers.IgnoredInvalid},
-			{"empty UID", create(newPod("")), podworkers.IgnoredInvalid},
-			{"runtime pod without UID", podworkers.UpdateOptions{Type: podworkers.Kill, RunningPod: &runtime.Pod{}}, podworkers.IgnoredInvalid},
-			{"U1, edge case 18: runtime pod with another type", podworkers.UpdateOptions{Type: podworkers.Update, RunningPod: running}, podworkers.IgnoredInvalid},
-			{"U1: both", podworkers.UpdateOptions{Type: podworkers.Update, Pod: newPod("a"), RunningPod: running}, podworkers.Queued},
+			{"nil pod", podworkers.UpdateOptions{Type: podworkers.Create}, machine.OutcomeIgnoredInvalid},
+			{"empty UID", create(newPod("")), machine.OutcomeIgnoredInvalid},
+			{"runtime pod without UID", podworkers.UpdateOptions{Type: podworkers.Kill, RunningPod: &runtime.Pod{}}, machine.OutcomeIgnoredInvalid},
+			{"U1, edge case 18: runtime pod with another type", podworkers.UpdateOptions{Type: podworkers.Update, RunningPod: running}, machine.OutcomeIgnoredInvalid},
+			{"U1: both", podworkers.UpdateOptions{Type: podworkers.Update, Pod: newPod("a"), RunningPod: running}, machine.OutcomeQueued},
 		} {
 			completed := make(chan struct{})
-			var result podworkers.KillResult
-			test.update.Kill = &podworkers.KillOptions{Completed: completed, Result: &result}
+			var result podworkers.KillOutcome
+			options := podworkers.KillOptions{Completed: completed}.Of(&result)
+			test.update.Kill = &options
 			if got := w.UpdatePod(test.update); got != test.want {
 				t.Errorf("%s: %v, want %v", test.name, got, test.want)
 			}
 			select {
 			case <-completed: // Q1, U10
-				if result.Outcome != podworkers.KillNotRequested {
+				if result != machine.KillNotRequested {
 					t.Errorf("%s: %v", test.name, result)
 				}
 			default:
@@ -381,20 +383,20 @@ func TestBadInput(t *testing.T) {
 
 		// Q5, edge case 27, and once more after it was closed.
 		completed := make(chan struct{})
-		var first, second podworkers.KillResult
-		w.UpdatePod(kill(newPod("a"), podworkers.KillOptions{Completed: completed, Result: &first}))
-		w.UpdatePod(kill(newPod("a"), podworkers.KillOptions{Completed: completed, Result: &second}))
+		var first, second podworkers.KillOutcome
+		w.UpdatePod(kill(newPod("a"), podworkers.KillOptions{Completed: completed}.Of(&first)))
+		w.UpdatePod(kill(newPod("a"), podworkers.KillOptions{Completed: completed}.Of(&second)))
 		<-completed
-		if first.Outcome != podworkers.KillDone || second.Outcome != podworkers.KillDone {
+		if first != machine.KillDone || second != machine.KillDone {
 			t.Errorf("results %v and %v", first, second)
 		}
 		w.UpdatePod(kill(newPod("a"), podworkers.KillOptions{Completed: completed}))
 		synctest.Wait()
 		stop()
-		if got := w.UpdatePod(create(newPod("late"))); got != podworkers.Stopped {
+		if got := w.UpdatePod(create(newPod("late"))); got != machine.OutcomeStopped {
 			t.Errorf("update after the stop: %v", got)
 		}
-		if result, err := w.KillPod(t.Context(), newPod("late"), podworkers.KillOptions{}); result.Outcome != podworkers.KillStopped || !errors.Is(err, podworkers.ErrStopped) {
+		if result, err := w.KillPod(t.Context(), newPod("late"), podworkers.KillOptions{}); result != machine.KillStopped || !errors.Is(err, podworkers.ErrStopped) {
 			t.Errorf("KillPod after the stop: %v, %v", result, err)
 		}
 	})

@@ -18,7 +18,7 @@ import (
 
 // PodKiller stops pods; [podworkers.Workers] does.
 type PodKiller interface {
-	KillPod(ctx context.Context, pod *v1.Pod, kill podworkers.KillOptions) (podworkers.KillResult, error)
+	KillPod(ctx context.Context, pod *v1.Pod, kill podworkers.KillOptions) (podworkers.KillOutcome, error)
 }
 
 // PodDisk knows what pods have on the disk; [pods.Manager] does.

@@ -29,7 +29,7 @@ const flushTimeout = 5 * time.Second
 
 // PodStopper stops pods and waits for their end; [podworkers.Workers] does.
 type PodStopper interface {
-	KillPod(ctx context.Context, pod *v1.Pod, kill podworkers.KillOptions) (podworkers.KillResult, error)
+	KillPod(ctx context.Context, pod *v1.Pod, kill podworkers.KillOptions) (podworkers.KillOutcome, error)
 	WaitFinished(ctx context.Context, uid types.UID) error
 }
 

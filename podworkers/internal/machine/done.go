@@ -27,7 +27,7 @@ func (m *Machine) done(c *Call, result *Result) {
 		r.lastEnd = result.End
 	}
 	if result.Recorded {
-		r.durableFacts, r.durable = result.RecordedFacts.bits(), result.RecordedFacts.Grace
+		r.durableFacts, r.durable = result.RecordedFacts.bits(), result.RecordedFacts.GracePeriodSeconds
 	}
 	m.measureDone(r, c)
 	switch {
@@ -74,7 +74,7 @@ func (m *Machine) succeeded(r *record, c *Call, result *Result) {
 	case c.Phase == TerminatingRuntime: // C5
 		m.emit(EffectRefresh, r)
 		namespace, name := r.nameOf()
-		m.forget(r, CompletedDone)
+		m.forget(r, KillDone)
 		m.wakeNext(podinfo.FullName(namespace, name)) // N6
 	default: // C6
 		r.finished = true
@@ -89,17 +89,17 @@ func (m *Machine) succeeded(r *record, c *Call, result *Result) {
 // terminatedOK: no container of the pod runs any more (C4).
 func (m *Machine) terminatedOK(r *record) {
 	r.terminated = true
-	m.complete(r, CompletedDone)
+	m.complete(r, KillDone)
 	m.endPhase(r, reasonTerminatingOK)
 }
 
 // endPhase continues in the next phase at once.
-func (m *Machine) endPhase(r *record, why reason) {
+func (m *Machine) endPhase(r *record, why Reason) {
 	r.attempts = 0
 	m.note(r, why)
 	m.emit(EffectRefresh, r) // L6
 	if m.stopping {
-		m.complete(r, CompletedStopped)
+		m.complete(r, KillStopped)
 		return
 	}
 	m.replay(r)
@@ -109,7 +109,7 @@ func (m *Machine) endPhase(r *record, why reason) {
 func (m *Machine) next(r *record, otherwise func()) {
 	switch {
 	case m.stopping:
-		m.complete(r, CompletedStopped)
+		m.complete(r, KillStopped)
 	case r.hasPending:
 		m.enqueue(r)
 	default:
@@ -134,7 +134,7 @@ func (m *Machine) failed(r *record, c *Call, result *Result) {
 	case FailureView, FailureJournal: // W10
 		m.warn(r, WarnFailedSync, result.Err, 1)
 	}
-	m.note(r, reasonFailed+reason(c.Phase))
+	m.note(r, reasonFailed+Reason(c.Phase))
 	if result.End > 0 {
 		m.emit(EffectRefresh, r)
 	}

@@ -16,7 +16,7 @@ const (
 	EffectStartCall EffectKind = iota
 	// EffectCancelCall: end the context of Call with Cause.
 	EffectCancelCall
-	// EffectCloseCompletion: fill in and close Completion with Completed and Err.
+	// EffectCloseCompletion: fill in and close Completion with Completed.
 	EffectCloseCompletion
 	// EffectSchedule: the record of UID wants a tick at At because of Why. It
 	// replaces an earlier schedule. [Machine.NextDue] has the earliest of all.
@@ -42,7 +42,7 @@ const (
 type Effect struct {
 	Kind       EffectKind
 	Cause      Cause
-	Completed  Completed
+	Completed  KillOutcome
 	Why        Why
 	Warning    Warning
 	Metric     Metric
@@ -57,31 +57,66 @@ type Effect struct {
 	Count      int
 }
 
-// Cause is why a call is cancelled.
+// Cause is why a call was cancelled (L7). It is the error of the call's context.
 type Cause uint8
 
 // Causes.
 const (
 	CauseNone Cause = iota
+	// CauseTerminating: the pod has to stop.
 	CauseTerminating
+	// CauseGraceShrunk: the grace period got shorter; the call is repeated.
 	CauseGraceShrunk
+	// CauseOrphaned: the pod is no longer desired.
 	CauseOrphaned
+	// CauseStopping: the workers are stopping.
 	CauseStopping
+	// CauseDeadline: the call took longer than its limit.
 	CauseDeadline
 )
 
-// Completed is how a completion ended, with the numbers of podworkers.KillOutcome.
-type Completed uint8
+// Error returns the cause in words.
+func (c Cause) Error() string {
+	return [...]string{
+		"not cancelled", "pod is terminating", "grace period shortened", "pod is no longer desired",
+		"pod workers are stopping", "call took longer than its limit",
+	}[c]
+}
 
-// Completions.
+// Label is the cause as a metric names it.
+func (c Cause) Label() string {
+	return [...]string{"none", "terminating", "grace_shrunk", "orphaned", "stopping", "deadline"}[c]
+}
+
+// KillOutcome says how a requested termination ended. The zero value means not
+// ended yet.
+type KillOutcome uint8
+
+// Kill outcomes.
 const (
-	CompletedDone Completed = iota + 1
-	CompletedAlreadyTerminated
-	CompletedNeverStarted
-	CompletedNotRequested
-	_ // the time-out of KillPod is not the machine's
-	CompletedStopped
+	// KillDone: the containers were stopped.
+	KillDone KillOutcome = iota + 1
+	// KillAlreadyTerminated: they had been stopped before the request.
+	KillAlreadyTerminated
+	// KillNeverStarted: the pod ended without ever having been started.
+	KillNeverStarted
+	// KillNotRequested: the update did not request a termination and none was
+	// under way, so there is nothing to wait for (U10).
+	KillNotRequested
+	// KillTimeout: the caller gave up waiting; the termination goes on. The machine
+	// itself never says so.
+	KillTimeout
+	// KillStopped: the workers stopped first; the containers may be running.
+	KillStopped
 )
+
+// String returns the outcome in words.
+func (o KillOutcome) String() string {
+	if o > KillStopped {
+		o = 0
+	}
+	return [...]string{"pending", "done", "already terminated", "never started", "not requested", "timeout", "stopped"}[o]
+}
 
 // Why is the reason of a scheduled tick.
 type Why uint8

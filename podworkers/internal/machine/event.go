@@ -45,7 +45,7 @@ type Event struct {
 	UID      types.UID
 	Update   Update
 	Desired  []*v1.Pod
-	Known    func(types.UID, Known)
+	Known    func(types.UID, PodSync)
 	Observed Observation
 	Call     *Call
 	Result   Result
@@ -64,20 +64,34 @@ type Answer struct {
 	Continue bool
 }
 
-// Type is the type of an update, with the numbers of podworkers.UpdateType.
-type Type uint8
+// UpdateType says why a pod is updated. The workers treat Sync, Update and Create
+// alike, but for one thing: a Create for a pod that is being terminated asks for a
+// new life of the same UID afterwards (U5).
+type UpdateType uint8
 
 // Update types.
 const (
-	TypeSync Type = iota
+	// TypeSync: look at the pod again; nothing changed in its spec.
+	TypeSync UpdateType = iota
+	// TypeUpdate: the pod's spec or metadata changed, deletion included.
 	TypeUpdate
+	// TypeCreate: the pod is new to the source.
 	TypeCreate
+	// TypeKill: terminate the pod.
 	TypeKill
 )
 
+// String returns the type in lower case.
+func (t UpdateType) String() string {
+	if t > TypeKill {
+		return "unknown"
+	}
+	return [...]string{"sync", "update", "create", "kill"}[t]
+}
+
 // Update is the content of EventUpdate.
 type Update struct {
-	Type    Type
+	Type    UpdateType
 	Pod     *v1.Pod
 	Mirror  *v1.Pod
 	Running *runtime.Pod
@@ -102,23 +116,44 @@ type Kill struct {
 type Completion struct {
 	// Ch is closed; nil for none.
 	Ch chan<- struct{}
-	// Result is for the shell.
-	Result any
+	// Outcome, if not nil, is filled in before.
+	Outcome *KillOutcome
 }
 
-// Outcome says what became of an update, with the numbers of podworkers.Outcome.
+// Outcome says what became of an update (L10).
 type Outcome uint8
 
 // Outcomes.
 const (
+	// OutcomeQueued: the pod will be looked at with this update.
 	OutcomeQueued Outcome = iota + 1
+	// OutcomeMerged: as queued, and the update replaces one that had not been looked at.
 	OutcomeMerged
+	// OutcomeRestartRemembered: a new life of this UID begins after the present one.
 	OutcomeRestartRemembered
+	// OutcomeIgnoredFinished: the pod's life is over.
 	OutcomeIgnoredFinished
+	// OutcomeIgnoredInvalid: no pod, no UID, or a runtime pod with another type than Kill.
 	OutcomeIgnoredInvalid
+	// OutcomeIgnoredStale: a runtime pod that has terminated since the list was read.
 	OutcomeIgnoredStale
+	// OutcomeStopped: the workers are stopping or have stopped.
 	OutcomeStopped
 )
+
+// Accepted reports whether the update counts, now or for the pod's next life.
+func (o Outcome) Accepted() bool { return o >= OutcomeQueued && o <= OutcomeRestartRemembered }
+
+// String returns the outcome in words.
+func (o Outcome) String() string {
+	if o > OutcomeStopped {
+		o = 0
+	}
+	return [...]string{
+		"unknown", "queued", "merged", "restart remembered",
+		"ignored: finished", "ignored: invalid", "ignored: stale", "stopped",
+	}[o]
+}
 
 // Observation is what the runtime shows of a static pod that wants to start or
 // was asked to stop before it started (W6, N6).
@@ -151,7 +186,7 @@ const (
 type Call struct {
 	UID     types.UID
 	Phase   Phase
-	Type    Type
+	Type    UpdateType
 	Pod     *v1.Pod
 	Mirror  *v1.Pod
 	Running *runtime.Pod
@@ -177,10 +212,30 @@ type Call struct {
 	stuck bool
 }
 
-// Facts are the latched facts of a life, as in podworkers.Facts.
+// Facts are the latched facts of one life of a pod.
 type Facts struct {
-	Started, TerminationRequested, Deleted, Evicted, Terminated, Finished bool
-	Grace                                                                 int64
+	// Started: setup, or termination of a pod that was never set up, may begin.
+	Started bool
+	// TerminationRequested: the pod has to stop; never taken back.
+	TerminationRequested bool
+	// GracePeriodSeconds is 0 while unknown; it only shrinks.
+	GracePeriodSeconds int64
+	Deleted            bool
+	Evicted            bool
+	// Terminated: no container runs and none will.
+	Terminated bool
+	// Finished: everything held for the pod is released.
+	Finished bool
+}
+
+// SyncResult is what a successful setup call found. It is ignored if the call
+// returned an error.
+type SyncResult struct {
+	// Terminal: the pod's phase is Succeeded or Failed and published.
+	Terminal bool
+	// Acted: the call changed something at the runtime, so a new view is asked for
+	// at once.
+	Acted bool
 }
 
 // Result is how a call ended.
@@ -191,8 +246,7 @@ type Result struct {
 	Failure Failure
 	// Canceled: Err says that the call gave up because its context ended.
 	Canceled bool
-	// Terminal and Acted are the setup results.
-	Terminal, Acted bool
+	SyncResult
 	// End is the stamp drawn after the syncer returned; 0 if it was not called.
 	End runtime.Stamp
 	// Retry overrides the back-off if Err is set; RetryAfter is for RetryExplicit.
@@ -224,21 +278,29 @@ const (
 	RetryExplicit
 )
 
-// Known is what SyncKnownPods says of one record.
-type Known struct {
-	Phase     Phase
-	Orphan    bool
+// PodSync is what SyncKnownPods says of one pod.
+type PodSync struct {
+	State State
+	// Orphan: the pod is not in the desired list.
+	Orphan bool
+	// HasConfig: the full pod is known, not only what the runtime shows of it.
 	HasConfig bool
-	Static    bool
+	// Static: the pod comes from a source other than the API.
+	Static bool
 }
 
-// StopMode is how to stop.
+// StopMode says what a stop does with the pods.
 type StopMode uint8
 
 // Stop modes.
 const (
+	// StopDetach leaves the pods as they are: setup calls are cancelled, terminating
+	// and terminated calls may end by themselves.
 	StopDetach StopMode = iota
+	// StopTerminate requests the termination of every pod, in order of UID, and ends
+	// when all have been through their terminated step.
 	StopTerminate
+	// StopNow cancels every call.
 	StopNow
 )
 

@@ -28,7 +28,7 @@ type Explanation struct {
 type Transition struct {
 	At       time.Duration
 	From, To State
-	Reason   string
+	Reason   Reason
 	Count    int
 }
 
@@ -41,7 +41,7 @@ func (m *Machine) Explain(uid types.UID) (Explanation, bool) {
 	e := m.explain(r)
 	for _, h := range r.history {
 		e.Transitions = append(e.Transitions, Transition{
-			At: r.syncedAt + h.at(), From: h.from(), To: h.to(), Reason: h.why().String(), Count: h.count(),
+			At: r.syncedAt + h.at(), From: h.from(), To: h.to(), Reason: h.why(), Count: h.count(),
 		})
 	}
 	return e, true
@@ -83,7 +83,7 @@ func (m *Machine) waiting(r *record) string {
 	case calling:
 		what := r.call.Phase.method() + " to return"
 		if r.call.cause != CauseNone {
-			what += ", cancelled because " + r.call.cause.String()
+			what += ", cancelled because " + causeClause(r.call.cause)
 		}
 		return what
 	}
@@ -128,8 +128,8 @@ func (p Phase) String() string {
 	return [...]string{"setup", "terminating", "terminating-runtime", "terminated"}[p]
 }
 
-// String is the cause as the end of a sentence.
-func (c Cause) String() string {
+// causeClause is the cause as the end of a sentence.
+func causeClause(c Cause) string {
 	return [...]string{
 		"nothing happened", "the pod is terminating", "the grace period got shorter", "the pod is no longer desired",
 		"the workers are stopping", "it took longer than its limit",

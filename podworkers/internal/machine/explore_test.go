@@ -145,7 +145,7 @@ func seconds(s string) *int64 {
 func (p *pair) make(w *world, mv move) (bool, error) {
 	i := mv.pod
 	uid := p.uids[i]
-	update := func(t Type, pod *v1.Pod, k *Kill) (bool, error) {
+	update := func(t UpdateType, pod *v1.Pod, k *Kill) (bool, error) {
 		_, err := w.update(Update{Type: t, Pod: pod, Kill: k})
 		return true, err
 	}
@@ -194,7 +194,7 @@ func (p *pair) makeEnd(w *world, mv move) (bool, error) {
 	i := mv.pod
 	uid := p.uids[i]
 	known := func(pods ...*v1.Pod) (bool, error) {
-		return true, w.apply(&Event{Kind: EventSyncKnown, Desired: pods, Known: func(types.UID, Known) {}})
+		return true, w.apply(&Event{Kind: EventSyncKnown, Desired: pods, Known: func(types.UID, PodSync) {}})
 	}
 	stop := func(mode StopMode) (bool, error) {
 		if w.m.stopping {
@@ -204,14 +204,14 @@ func (p *pair) makeEnd(w *world, mv move) (bool, error) {
 	}
 	switch mv.verb {
 	case vOK:
-		return w.done(uid, Result{Acted: true})
+		return w.done(uid, Result{SyncResult: SyncResult{Acted: true}})
 	case vTerminalOK:
 		if c := w.life(uid).call; c == nil || c.Phase != Setup {
 			return false, nil
 		}
-		return w.done(uid, Result{Terminal: true})
+		return w.done(uid, Result{SyncResult: SyncResult{Terminal: true}})
 	case vError:
-		return w.done(uid, Result{Err: errTest, Terminal: true})
+		return w.done(uid, Result{Err: errTest, SyncResult: SyncResult{Terminal: true}})
 	case vPanic:
 		return p.panics(w, mv)
 	case vCanceled:

@@ -2,13 +2,13 @@ package machine
 
 import "time"
 
-// reason is why a history entry was written.
-type reason uint8
+// Reason is why a transition was noted.
+type Reason uint8
 
 const (
 	// reasonUpdate plus the type of the update.
-	reasonUpdate reason = iota
-	reasonTake   reason = iota + 3
+	reasonUpdate Reason = iota
+	reasonTake   Reason = iota + 3
 	reasonSetupOK
 	reasonSetupTerminal
 	reasonTerminatingOK
@@ -24,7 +24,7 @@ const (
 )
 
 // String is the reason in words.
-func (w reason) String() string {
+func (w Reason) String() string {
 	return [reasons]string{
 		"sync requested", "updated", "created", "kill requested",
 		"round began", "setup done", "setup found the pod ended", "containers stopped", "everything released",
@@ -34,7 +34,7 @@ func (w reason) String() string {
 }
 
 // repeats reports whether the reason is worth an entry without a change of state.
-func (w reason) repeats() bool {
+func (w Reason) repeats() bool {
 	switch w {
 	case reasonSetupOK, reasonBlocked, reasonRestart, reasonCanceled:
 		return true
@@ -51,7 +51,7 @@ const maxHistory = 50
 // bits), and the number of repetitions (8 bits, then it stays).
 type entry uint64
 
-func newEntry(at time.Duration, from, to State, why reason) entry {
+func newEntry(at time.Duration, from, to State, why Reason) entry {
 	ms := uint64(at.Milliseconds()) & (1<<40 - 1) //nolint:gosec // never negative
 	return entry(ms<<24 | uint64(from)<<20 | uint64(to)<<16 | uint64(why)<<8 | 1)
 }
@@ -59,12 +59,12 @@ func newEntry(at time.Duration, from, to State, why reason) entry {
 func (e entry) at() time.Duration { return time.Duration(e>>24) * time.Millisecond } //nolint:gosec // 40 bits
 func (e entry) from() State       { return State(e >> 20 & 15) }
 func (e entry) to() State         { return State(e >> 16 & 15) }
-func (e entry) why() reason       { return reason(e >> 8 & 255) }
+func (e entry) why() Reason       { return Reason(e >> 8 & 255) }
 func (e entry) count() int        { return int(e & 255) }
 
 // note keeps the history and the time of the last change of state. It is called
 // wherever the state may have changed or something worth telling happened.
-func (m *Machine) note(r *record, why reason) {
+func (m *Machine) note(r *record, why Reason) {
 	from, to := r.seen, r.state()
 	if from != to {
 		if from != Unknown {

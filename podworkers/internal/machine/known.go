@@ -11,7 +11,7 @@ import (
 // syncKnown compares the records with the desired pods (section 10) and yields
 // every record that stays, in no particular order. What has to be done is done
 // in order of UID.
-func (m *Machine) syncKnown(desired []*v1.Pod, yield func(types.UID, Known)) {
+func (m *Machine) syncKnown(desired []*v1.Pod, yield func(types.UID, PodSync)) {
 	m.podsSynced = true // S1
 	m.visit++
 	var changed []*record
@@ -47,9 +47,9 @@ func (m *Machine) syncKnown(desired []*v1.Pod, yield func(types.UID, Known)) {
 	for _, r := range changed {
 		switch {
 		case r.finished: // S4
-			m.forget(r, CompletedAlreadyTerminated)
+			m.forget(r, KillAlreadyTerminated)
 		case !r.begun() && !r.observedRuntime: // S6a
-			m.forget(r, CompletedNeverStarted)
+			m.forget(r, KillNeverStarted)
 		default:
 			m.orphan(r)
 			yield(r.uid, r.known(true))
@@ -82,6 +82,6 @@ func (m *Machine) orphan(r *record) {
 	}
 }
 
-func (r *record) known(orphan bool) Known {
-	return Known{Phase: r.phase(), Orphan: orphan, HasConfig: r.pod() != nil, Static: r.static}
+func (r *record) known(orphan bool) PodSync {
+	return PodSync{State: r.state(), Orphan: orphan, HasConfig: r.pod() != nil, Static: r.static}
 }

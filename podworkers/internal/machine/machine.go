@@ -32,7 +32,9 @@ type Config struct {
 	NewCall func() *Call
 }
 
-// BackOff is a pause that doubles from Initial to Max.
+// BackOff is the pause after failed calls: Initial after the first, twice as long
+// after each further one up to Max, each plus up to half of it. It starts over after
+// a success, a change of phase and a changed spec. The kubelet pauses 10 s each time.
 type BackOff struct {
 	Initial, Max time.Duration
 }
@@ -247,7 +249,7 @@ func (m *Machine) cancel(r *record, cause Cause) {
 }
 
 // complete closes every completion of the record.
-func (m *Machine) complete(r *record, how Completed) {
+func (m *Machine) complete(r *record, how KillOutcome) {
 	if r.rare == nil {
 		return
 	}
@@ -258,19 +260,16 @@ func (m *Machine) complete(r *record, how Completed) {
 	r.shrink()
 }
 
-func (m *Machine) closeNow(r *record, c Completion, how Completed) {
-	if c.Ch == nil && c.Result == nil {
+func (m *Machine) closeNow(r *record, c Completion, how KillOutcome) {
+	if c.Ch == nil && c.Outcome == nil {
 		return
 	}
 	e := m.emit(EffectCloseCompletion, r)
 	e.Completion, e.Completed = c, how
-	if how == CompletedStopped {
-		e.Err = r.lastErr
-	}
 }
 
 // forget drops the record (I20).
-func (m *Machine) forget(r *record, how Completed) {
+func (m *Machine) forget(r *record, how KillOutcome) {
 	m.complete(r, how)
 	if r.step == ready {
 		m.dequeue(r)

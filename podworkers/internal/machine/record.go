@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"fmt"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -57,7 +58,7 @@ type record struct {
 	why          Why
 	step         step
 	class        class
-	pendingType  Type
+	pendingType  UpdateType
 	seen         State // as of the last history entry
 	attempts     uint8
 	durableFacts uint8
@@ -129,7 +130,7 @@ func (r *record) phase() Phase {
 	}
 }
 
-// State is the state of spec/podworkers.md 4.
+// State is where a pod stands in its life (spec/podworkers.md 4).
 type State uint8
 
 // States. Unknown is that of a UID without record.
@@ -158,6 +159,31 @@ func (s State) String() string {
 	}[s]
 }
 
+// Terminating reports whether the pod's containers have to stop and may be running.
+func (s State) Terminating() bool {
+	return s == QueuedTermination || s >= TerminationRequested && s <= RuntimeOnly
+}
+
+// Terminated reports whether no container of the pod runs or will.
+func (s State) Terminated() bool { return s == HasTerminated || s == Finished }
+
+// Finished reports whether everything held for the pod is released.
+func (s State) Finished() bool { return s == Finished }
+
+// MarshalText writes the state in words.
+func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads what MarshalText wrote.
+func (s *State) UnmarshalText(text []byte) error {
+	for known := Unknown; known <= Finished; known++ {
+		if known.String() == string(text) {
+			*s = known
+			return nil
+		}
+	}
+	return fmt.Errorf("%q is not a state of a pod", text)
+}
+
 func (r *record) state() State {
 	switch {
 	case r == nil:
@@ -184,7 +210,7 @@ func (r *record) state() State {
 func (r *record) facts() Facts {
 	return Facts{
 		Started: r.begun(), TerminationRequested: r.terminating, Deleted: r.deleted, Evicted: r.evicted,
-		Terminated: r.terminated, Finished: r.finished, Grace: r.grace,
+		Terminated: r.terminated, Finished: r.finished, GracePeriodSeconds: r.grace,
 	}
 }
 

@@ -23,11 +23,11 @@ func (s *scenario) effect(e *Effect) string {
 	case EffectStartCall:
 		return "call " + describe(e.Call)
 	case EffectCancelCall:
-		return fmt.Sprintf("cancel %s: %s", e.UID, e.Cause)
+		return fmt.Sprintf("cancel %s: %s", e.UID, causeClause(e.Cause))
 	case EffectCloseCompletion:
 		for name, ch := range s.channels {
 			if e.Completion.Ch == ch {
-				return fmt.Sprintf("close %s: %s", name, [...]string{"", "done", "already terminated", "never started", "not requested", "", "stopped"}[e.Completed])
+				return fmt.Sprintf("close %s: %s", name, e.Completed)
 			}
 		}
 	case EffectSchedule:
@@ -51,7 +51,7 @@ func (s *scenario) effect(e *Effect) string {
 		label := map[Metric]string{
 			MetricDuration: fmt.Sprint([]string{"sync", "update", "create", "kill", "terminated"}[min(e.Label, 4)]),
 			MetricBackOff:  Phase(min(e.Label, 3)).String(), MetricPanic: Phase(min(e.Label, 3)).String(),
-			MetricState: State(e.Label).String(), MetricCancel: Cause(min(e.Label, 5)).String(),
+			MetricState: State(e.Label).String(), MetricCancel: causeClause(Cause(min(e.Label, 5))),
 		}[e.Metric]
 		return strings.TrimSpace(fmt.Sprintf("metric %s %v %s", name, e.Value, label))
 	}
@@ -89,7 +89,7 @@ func describe(c *Call) string {
 		line += " view=fresh"
 	}
 	if c.Record {
-		line += fmt.Sprintf(" record=%06b/%d", c.Facts.bits(), c.Facts.Grace)
+		line += fmt.Sprintf(" record=%06b/%d", c.Facts.bits(), c.Facts.GracePeriodSeconds)
 	}
 	return line
 }

@@ -238,7 +238,7 @@ func (s *scenario) nameOf(uid types.UID) string {
 }
 
 func (s *scenario) updatePod(verb string, a args) error {
-	u := Update{Type: map[string]Type{"create": TypeCreate, "update": TypeUpdate, "sync": TypeSync}[verb]}
+	u := Update{Type: map[string]UpdateType{"create": TypeCreate, "update": TypeUpdate, "sync": TypeSync}[verb]}
 	if verb == "kill" || verb == "runtime-kill" {
 		u.Type = TypeKill
 	}
@@ -291,7 +291,7 @@ func (s *scenario) updatePod(verb string, a args) error {
 }
 
 func (s *scenario) end(verb string, a args) (bool, error) {
-	r := Result{Acted: a.has("acted"), Terminal: a.has("terminal")}
+	r := Result{SyncResult: SyncResult{Acted: a.has("acted"), Terminal: a.has("terminal")}}
 	if verb != "ok" {
 		r.Err = errTest
 	}
@@ -362,8 +362,15 @@ func (s *scenario) known(uids []string) error {
 		ev.Desired = append(ev.Desired, makePod(types.UID(uid), nil))
 	}
 	var lines []string
-	ev.Known = func(uid types.UID, k Known) {
-		line := fmt.Sprintf("-> %s %s", uid, [...]string{"sync", "terminating", "terminating", "terminated"}[k.Phase])
+	ev.Known = func(uid types.UID, k PodSync) {
+		work := "sync"
+		switch {
+		case k.State.Terminated():
+			work = "terminated"
+		case k.State.Terminating():
+			work = "terminating"
+		}
+		line := fmt.Sprintf("-> %s %s", uid, work)
 		for _, word := range []struct {
 			set  bool
 			text string

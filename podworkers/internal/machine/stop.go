@@ -30,7 +30,7 @@ func (m *Machine) stop(s Stop) {
 			r.step = idle
 		}
 		m.unschedule(r)
-		m.complete(r, CompletedStopped)
+		m.complete(r, KillStopped)
 	}
 }
 

@@ -77,7 +77,7 @@ func (m *Machine) fill(r *record, c *Call, phase Phase) {
 	c.After = r.lastEnd                                         // V1
 	if m.config.Journal && phase != TerminatingRuntime {
 		c.Facts = r.facts()
-		c.Record = c.Facts.bits() != r.durableFacts || c.Facts.Grace != r.durable
+		c.Record = c.Facts.bits() != r.durableFacts || c.Facts.GracePeriodSeconds != r.durable
 	}
 }
 
@@ -169,7 +169,7 @@ func (m *Machine) startTerminating(r *record, seen *Observation) bool {
 	}
 	r.active = r.pending
 	r.pending, r.hasPending = spec{}, false
-	m.complete(r, CompletedNeverStarted)
+	m.complete(r, KillNeverStarted)
 	m.note(r, reasonNeverStarted)
 	m.release(r)
 	return false

@@ -31,7 +31,7 @@ func TestUnitDeterminism(t *testing.T) {
 			case 0:
 				ev.Kind = EventRun
 			case 1, 2, 3:
-				ev.Update = Update{Type: Type(random.IntN(4)), Pod: makePod(uid, nil)}
+				ev.Update = Update{Type: UpdateType(random.IntN(4)), Pod: makePod(uid, nil)}
 			case 4:
 				ev.Update = Update{Type: TypeCreate, Pod: makePod(uid, map[string]string{"static": "web"})}
 			case 5:
@@ -41,7 +41,7 @@ func TestUnitDeterminism(t *testing.T) {
 				if random.IntN(5) > 0 {
 					continue
 				}
-				ev.Kind, ev.Known = EventSyncKnown, func(types.UID, Known) {}
+				ev.Kind, ev.Known = EventSyncKnown, func(types.UID, PodSync) {}
 				for i := range random.IntN(20) {
 					ev.Desired = append(ev.Desired, makePod(types.UID(fmt.Sprint("pod-", i)), nil))
 				}
@@ -102,7 +102,7 @@ func TestUnitHistory(t *testing.T) {
 	}
 	for i := range 100 {
 		m.now = time.Duration(1000+i) * time.Second
-		m.note(r, []reason{reasonSetupOK, reasonBlocked}[i%2])
+		m.note(r, []Reason{reasonSetupOK, reasonBlocked}[i%2])
 	}
 	if len(r.history) != maxHistory {
 		t.Fatalf("%d entries", len(r.history))
@@ -303,14 +303,15 @@ func TestUnitResultBeforeClose(t *testing.T) {
 	w := newWorld(defaultConfig(), "a")
 	mustRun(t, w)
 	ch := make(chan struct{})
+	var outcomes [4]KillOutcome
 	for i := range 3 {
-		u := Update{Type: TypeKill, Pod: makePod("a", nil), Kill: &Kill{Completion: Completion{Ch: ch, Result: i}}}
+		u := Update{Type: TypeKill, Pod: makePod("a", nil), Kill: &Kill{Completion: Completion{Ch: ch, Outcome: &outcomes[i]}}}
 		if _, err := w.update(u); err != nil {
 			t.Fatal(err)
 		}
 	}
-	// A completion may also be a result alone, or nothing.
-	for _, c := range []Completion{{Result: "alone"}, {}} {
+	// A completion may also be an outcome alone, or nothing.
+	for _, c := range []Completion{{Outcome: &outcomes[3]}, {}} {
 		if _, err := w.update(Update{Type: TypeKill, Pod: makePod("a", nil), Kill: &Kill{Completion: c}}); err != nil {
 			t.Fatal(err)
 		}
@@ -320,16 +321,20 @@ func TestUnitResultBeforeClose(t *testing.T) {
 	var order []string
 	for _, e := range w.fx {
 		if e.Kind == EffectCloseCompletion {
-			order = append(order, fmt.Sprintf("%v %v", e.Completion.Result, e.Completion.Ch != nil))
+			for i := range outcomes {
+				if e.Completion.Outcome == &outcomes[i] {
+					order = append(order, fmt.Sprintf("%v %v", i, e.Completion.Ch != nil))
+				}
+			}
 		}
 	}
-	if !slices.Equal(order, []string{"2 false", "1 false", "0 true", "alone false"}) {
+	if !slices.Equal(order, []string{"2 false", "1 false", "0 true", "3 false"}) {
 		t.Errorf("order %v", order)
 	}
 }
 
-// A completion that ends with the stop says what went wrong before.
-func TestUnitStoppedCompletionHasError(t *testing.T) {
+// When a completion ends with the stop, the last error says what went wrong before.
+func TestUnitStopKeepsTheLastError(t *testing.T) {
 	w := newWorld(defaultConfig(), "a")
 	mustRun(t, w)
 	if _, err := w.update(Update{Type: TypeKill, Pod: makePod("a", nil), Kill: &Kill{Completion: Completion{Ch: make(chan struct{})}}}); err != nil {
@@ -341,12 +346,15 @@ func TestUnitStoppedCompletionHasError(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range w.fx {
-		if e.Kind == EffectCloseCompletion && (e.Completed != CompletedStopped || !errors.Is(e.Err, errTest)) {
-			t.Errorf("%v, %v", e.Completed, e.Err)
+		if e.Kind == EffectCloseCompletion && e.Completed != KillStopped {
+			t.Error(e.Completed)
 		}
 	}
 	if !w.m.Idle() {
 		t.Error("not idle")
+	}
+	if e, _ := w.m.Explain("a"); !errors.Is(e.LastErr, errTest) {
+		t.Error(e.LastErr)
 	}
 }
 

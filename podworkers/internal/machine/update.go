@@ -15,11 +15,11 @@ import (
 func (m *Machine) update(u *Update) Outcome {
 	uid, runtimeOnly, ok := identify(u)
 	if !ok {
-		m.reject(uid, u, CompletedNotRequested)
+		m.reject(uid, u, KillNotRequested)
 		return OutcomeIgnoredInvalid
 	}
 	if m.stopping || m.draining {
-		m.reject(uid, u, CompletedStopped)
+		m.reject(uid, u, KillStopped)
 		return OutcomeStopped
 	}
 	return m.accept(uid, u, runtimeOnly)
@@ -36,7 +36,7 @@ func (m *Machine) accept(uid types.UID, u *Update, runtimeOnly bool) Outcome {
 		}
 	} else if r.terminating && u.Type == TypeCreate { // U5
 		r.restartRequested = true
-		m.reject(uid, u, CompletedNotRequested)
+		m.reject(uid, u, KillNotRequested)
 		m.note(r, reasonRestart)
 		return OutcomeRestartRemembered
 	}
@@ -45,14 +45,14 @@ func (m *Machine) accept(uid types.UID, u *Update, runtimeOnly bool) Outcome {
 		next = m.runtimeKill(r, u.Running)
 	}
 	if r.finished { // U6
-		m.reject(uid, u, CompletedAlreadyTerminated)
+		m.reject(uid, u, KillAlreadyTerminated)
 		return OutcomeIgnoredFinished
 	}
 	began := m.requestTermination(r, u, next.pod, runtimeOnly) // U7
 	shrunk := false
 	switch {
 	case r.terminated: // U8
-		m.reject(uid, u, CompletedAlreadyTerminated)
+		m.reject(uid, u, KillAlreadyTerminated)
 		if runtimeOnly {
 			return OutcomeIgnoredStale
 		}
@@ -62,7 +62,7 @@ func (m *Machine) accept(uid types.UID, u *Update, runtimeOnly bool) Outcome {
 		}
 		shrunk = r.shrinkGrace(next.pod, u.Kill, runtimeOnly)
 	default: // U10
-		m.reject(uid, u, CompletedNotRequested)
+		m.reject(uid, u, KillNotRequested)
 	}
 	if next.pod != nil {
 		r.setStatic(next.pod)
@@ -80,7 +80,7 @@ func (m *Machine) accept(uid types.UID, u *Update, runtimeOnly bool) Outcome {
 	if began && r.static {
 		m.wakeNext(r.rare.fullName) // it does not want its turn any more
 	}
-	m.note(r, reasonUpdate+reason(u.Type))
+	m.note(r, reasonUpdate+Reason(u.Type))
 	if merged {
 		return OutcomeMerged
 	}
@@ -100,7 +100,7 @@ func identify(u *Update) (uid types.UID, runtimeOnly, ok bool) {
 
 // reject ends the kill options of an update at once. A channel that the record
 // has from before stays open: it will be closed in its time, once (Q5).
-func (m *Machine) reject(uid types.UID, u *Update, how Completed) {
+func (m *Machine) reject(uid types.UID, u *Update, how KillOutcome) {
 	if u.Kill == nil {
 		return
 	}
@@ -114,7 +114,7 @@ func (m *Machine) reject(uid types.UID, u *Update, how Completed) {
 }
 
 // repeated reports whether the record waits with this channel already, and if
-// so takes over the result.
+// so takes over the outcome.
 func (r *record) repeated(c Completion) bool {
 	if r.rare == nil || c.Ch == nil {
 		return false
@@ -122,8 +122,8 @@ func (r *record) repeated(c Completion) bool {
 	if !slices.ContainsFunc(r.rare.completions, func(o Completion) bool { return o.Ch == c.Ch }) {
 		return false
 	}
-	if c.Result != nil { // filled in before the channel is closed
-		r.rare.completions = slices.Insert(r.rare.completions, 0, Completion{Result: c.Result})
+	if c.Outcome != nil { // filled in before the channel is closed
+		r.rare.completions = slices.Insert(r.rare.completions, 0, Completion{Outcome: c.Outcome})
 	}
 	return true
 }
@@ -163,7 +163,7 @@ func (m *Machine) addKill(r *record, k *Kill) {
 		r.extra().statusFunc = k.StatusFunc
 	}
 	c := k.Completion
-	if c.Ch == nil && c.Result == nil {
+	if c.Ch == nil && c.Outcome == nil {
 		return
 	}
 	if !r.repeated(c) {

@@ -1,0 +1,85 @@
+package podworkers
+
+import "github.com/podwright/podwright/podworkers/internal/machine"
+
+// The words that the workers and their state machine share.
+
+// UpdateType says why UpdatePod is called. The workers treat Sync, Update and
+// Create alike, but for one thing: a Create for a pod that is being terminated
+// asks for a new life of the same UID afterwards (U5).
+type UpdateType = machine.UpdateType
+
+// Update types.
+const (
+	// Sync: look at the pod again; nothing changed in its spec.
+	Sync = machine.TypeSync
+	// Update: the pod's spec or metadata changed, deletion included.
+	Update = machine.TypeUpdate
+	// Create: the pod is new to the source.
+	Create = machine.TypeCreate
+	// Kill: terminate the pod.
+	Kill = machine.TypeKill
+)
+
+// Outcome says what UpdatePod did with an update (L10): Accepted is true if it
+// counts, String says in words what became of it.
+type Outcome = machine.Outcome
+
+// KillOutcome says how a requested termination ended. String says it in words: done,
+// already terminated, never started, timeout or stopped.
+type KillOutcome = machine.KillOutcome
+
+// State is where a pod stands: queued, termination queued, setup, termination
+// requested, terminating, terminating (runtime only), terminated or finished.
+// Terminating reports whether its containers have to stop and may be running,
+// Terminated whether none runs or will, Finished whether everything held for the pod is
+// released.
+type State = machine.State
+
+// PodSync is the state of a pod after SyncKnownPods.
+type PodSync = machine.PodSync
+
+// SyncResult is what a successful SyncPod call found. It is ignored if the call
+// returned an error.
+type SyncResult = machine.SyncResult
+
+// Facts are the latched facts of one life of a pod.
+type Facts = machine.Facts
+
+// BackOff is the pause after failed calls: Initial after the first, twice as
+// long after each further one up to Max, each plus up to half of it. It starts
+// over after a success, a change of phase and a changed spec. The kubelet pauses 10 s
+// each time: BackOff{Initial: 10 * time.Second, Max: 10 * time.Second}.
+type BackOff = machine.BackOff
+
+// StopMode says what [Workers.Stop] does with the pods.
+type StopMode = machine.StopMode
+
+// Stop modes.
+const (
+	// Detach leaves the pods as they are: setup calls are cancelled,
+	// terminating and terminated calls may end by themselves.
+	Detach = machine.StopDetach
+	// Terminate requests the termination of every pod, in order of UID, and
+	// ends when all have been through their terminated step.
+	Terminate = machine.StopTerminate
+	// Now cancels every call.
+	Now = machine.StopNow
+)
+
+// Cause is why a call was cancelled: what [context.Cause] says of its context.
+type Cause = machine.Cause
+
+// Causes.
+const (
+	// CauseTerminating: the pod has to stop.
+	CauseTerminating = machine.CauseTerminating
+	// CauseGraceShrunk: the grace period got shorter; the call is repeated.
+	CauseGraceShrunk = machine.CauseGraceShrunk
+	// CauseOrphaned: the pod is no longer desired.
+	CauseOrphaned = machine.CauseOrphaned
+	// CauseStopping: the workers are stopping.
+	CauseStopping = machine.CauseStopping
+	// CauseDeadline: the call took longer than its limit.
+	CauseDeadline = machine.CauseDeadline
+)
