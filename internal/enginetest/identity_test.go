@@ -66,7 +66,7 @@ func TestDeletedAtFirstSight(t *testing.T) {
 				r := newRig(t, rt, root, configure).start()
 				took := r.within(30*time.Second, "the end of its life", func() error {
 					e, _ := r.engine.Explain(pod.UID)
-					if e.Worker == nil || e.Worker.State != "finished" || e.Phase != v1.PodFailed {
+					if e.Worker == nil || !e.Worker.State.Finished() || e.Phase != v1.PodFailed {
 						return errors.New(r.explain(pod.UID))
 					}
 					return nil
