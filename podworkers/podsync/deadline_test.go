@@ -1,8 +1,11 @@
 package podsync
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -10,6 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
+
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/runtime"
 )
 
 // TestDeadlineOf: W3, edge case 27. The local start time counts, then the API's; none
@@ -64,4 +70,109 @@ func TestDeadlinesTake(t *testing.T) {
 	d.forget("gone")
 	check(3999, 4000)
 	check(4001, 0, "web")
+}
+
+// deadlinePod is a pod that may be active for 10 s.
+func deadlinePod(start time.Time) *v1.Pod {
+	pod := web()
+	pod.Spec.ActiveDeadlineSeconds, pod.Status.StartTime = ptr.To[int64](10), &metav1.Time{Time: start}
+	return pod
+}
+
+// TestPodFailsAtItsDeadline: W4, W5: the pod sleeps until its deadline, fails at that
+// moment with an event, and is not touched after that.
+func TestPodFailsAtItsDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		start := time.Now()
+		woken := make(chan time.Duration, 1)
+		s := n.syncer(func(o *Options) {
+			o.Clock = nil // the bubble's
+			o.Wake = func(types.UID) { woken <- time.Since(start) }
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- s.Run(ctx) }()
+		pod := deadlinePod(start)
+		for range 2 {
+			if result, err := s.SyncPod(ctx, podworkers.Sync, pod, nil, viewOf(runtime.Running)); err != nil || result.Terminal {
+				t.Error(result, err)
+			}
+		}
+		if after := <-woken; after != 10*time.Second {
+			t.Errorf("woken after %s", after)
+		}
+		n.calls = nil
+		result, err := s.SyncPod(ctx, podworkers.Sync, pod, nil, viewOf(runtime.Running))
+		if err != nil || !result.Terminal {
+			t.Error(result, err)
+		}
+		n.want("Syncing", "SetPodStatus", "Observed", "SetPodStatus", "Observed")
+		if st := n.last(); st.Phase != v1.PodFailed || st.Reason != "DeadlineExceeded" {
+			t.Errorf("%+v", st)
+		}
+		if want := []string{"Normal DeadlineExceeded " + messageDeadline}; !slices.Equal(n.events, want) {
+			t.Error(n.events)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestDeadlineIsForgotten: a pod that lost its deadline, or stops, is not woken.
+func TestDeadlineIsForgotten(t *testing.T) {
+	n := newNode(t)
+	n.view = viewOf(runtime.Exited)
+	s := n.syncer()
+	ctx, pod := t.Context(), deadlinePod(n.clock.Now())
+	set := func() {
+		t.Helper()
+		if _, err := s.SyncPod(ctx, podworkers.Sync, pod, nil, viewOf(runtime.Running)); err != nil || len(s.deadlines.at) != 1 {
+			t.Fatal(err, s.deadlines.at)
+		}
+	}
+	set()
+	if _, err := s.SyncPod(ctx, podworkers.Sync, web(), nil, viewOf(runtime.Running)); err != nil || len(s.deadlines.at) != 0 {
+		t.Error(err, s.deadlines.at)
+	}
+	set()
+	if err := s.SyncTerminatingPod(ctx, pod, n.view, nil, nil); err != nil || len(s.deadlines.at) != 0 {
+		t.Error(err, s.deadlines.at)
+	}
+}
+
+// TestDeadlineStatusCannotBeStored: the step fails and is repeated; no event is recorded.
+func TestDeadlineStatusCannotBeStored(t *testing.T) {
+	n := newNode(t)
+	s := n.syncer()
+	pod := deadlinePod(n.clock.Now().Add(-time.Minute))
+	view := viewOf(runtime.Running)
+	s.statuses = storesOnce{statuses{n}}
+	if _, err := s.SyncPod(t.Context(), podworkers.Sync, pod, nil, view); !errors.Is(err, errFake) || n.events != nil {
+		t.Error(err, n.events)
+	}
+}
+
+// storesOnce takes one status.
+type storesOnce struct{ statuses }
+
+func (s storesOnce) SetPodStatus(pod *v1.Pod, status v1.PodStatus) error {
+	defer func() { s.n.fail["SetPodStatus"] = true }()
+	return s.statuses.SetPodStatus(pod, status)
+}
+
+// TestNoWake: without someone to wake, due deadlines are dropped.
+func TestNoWake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		s := New(n, reader{n}, statuses{n}, Options{})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		s.deadlines.set("u", time.Now().Add(time.Second))
+		if err := s.Run(ctx); err != nil || len(s.deadlines.at) != 0 {
+			t.Error(err, s.deadlines.at)
+		}
+	})
 }

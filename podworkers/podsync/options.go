@@ -204,6 +204,9 @@ func (o *Options) setDefaults() {
 	if o.AwaitRemoval == nil {
 		o.AwaitRemoval = func(context.Context, types.UID) error { return nil }
 	}
+	if o.Wake == nil {
+		o.Wake = func(types.UID) {}
+	}
 	if o.Network == nil {
 		o.Network = func() error { return nil }
 	}

@@ -1,6 +1,7 @@
 package podsync
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -17,10 +18,7 @@ import (
 // which no worker will do it, because it ended while no agent was there.
 func (s *Syncer) PublishEnd(pod *v1.Pod, view *runtime.PodStatus) error {
 	_, err := s.publish(pod, view, true, nil)
-	if final := s.statuses.TerminatePod(pod); final != nil && err == nil {
-		err = fmt.Errorf("publish the final status: %w", final)
-	}
-	return err
+	return errors.Join(err, s.statuses.TerminatePod(pod))
 }
 
 // publish generates the pod's status from a view and stores it.

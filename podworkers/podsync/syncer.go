@@ -27,7 +27,7 @@ type Syncer struct {
 	statuses  Statuses
 	o         Options
 	deadlines *deadlines
-	stopping  stopping
+	stopping  *stopping
 }
 
 var _ podworkers.PodSyncer = (*Syncer)(nil)
@@ -46,6 +46,7 @@ func New(pods Pods, reader Reader, statuses Statuses, options Options) *Syncer {
 // what they led to.
 func (s *Syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v1.Pod, view *runtime.PodStatus) (podworkers.SyncResult, error) {
 	ctx = s.o.Hooks.Syncing(ctx, pod.UID)
+	s.stopping.setFinal(pod.UID, false)
 	ctx = forPod(ctx, pod.UID)
 	desired := pod
 	pod = s.o.Allocations.Allocated(pod)

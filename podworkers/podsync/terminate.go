@@ -3,13 +3,9 @@ package podsync
 import (
 	"context"
 	"fmt"
-	"maps"
-	"sync"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/podworkers"
@@ -19,6 +15,7 @@ import (
 // SyncTerminatingPod stops the containers and publishes how they ended.
 func (s *Syncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus, gracePeriodSeconds *int64, statusFunc podworkers.PodStatusFunc) error {
 	s.o.Hooks.Terminating(pod.UID)
+	s.stopping.setFinal(pod.UID, false)
 	s.deadlines.forget(pod.UID)
 	s.o.Mirrors.Forget(pod.UID)
 	ctx = forPod(ctx, pod.UID)
@@ -65,16 +62,8 @@ func (s *Syncer) SyncTerminatingRuntimePod(ctx context.Context, pod *runtime.Pod
 
 // SyncTerminatedPod publishes the last status and lets go of the pod.
 func (s *Syncer) SyncTerminatedPod(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus) error {
-	pod = s.o.Allocations.Allocated(pod)
-	if _, err := s.publish(pod, view, true, nil); err != nil {
+	if err := s.publishFinal(ctx, pod, view); err != nil {
 		return err
-	}
-	// Memory and mounts are given back as soon as nothing can use them.
-	if err := s.o.Content.TearDownVolumes(ctx, pod.UID); err != nil {
-		return err
-	}
-	if err := s.statuses.TerminatePod(pod); err != nil {
-		return fmt.Errorf("publish the final status: %w", err)
 	}
 	if s.o.Removable(pod.UID) {
 		// Housekeeping would do this too; doing it now leaves nothing behind
@@ -93,6 +82,27 @@ func (s *Syncer) SyncTerminatedPod(ctx context.Context, pod *v1.Pod, view *runti
 	return nil
 }
 
+// publishFinal publishes the last status and makes it final, once: when the step is
+// repeated, the records that the status was made of may be gone.
+func (s *Syncer) publishFinal(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus) error {
+	if s.stopping.isFinal(pod.UID) {
+		return nil
+	}
+	pod = s.o.Allocations.Allocated(pod)
+	if _, err := s.publish(pod, view, true, nil); err != nil {
+		return err
+	}
+	// Memory and mounts are given back as soon as nothing can use them.
+	if err := s.o.Content.TearDownVolumes(ctx, pod.UID); err != nil {
+		return err
+	}
+	if err := s.statuses.TerminatePod(pod); err != nil {
+		return fmt.Errorf("publish the final status: %w", err)
+	}
+	s.stopping.setFinal(pod.UID, true)
+	return nil
+}
+
 // release lets go of what a pod had apart from its containers.
 func (s *Syncer) release(ctx context.Context, uid types.UID) error {
 	if err := s.o.AwaitRemoval(ctx, uid); err != nil {
@@ -102,60 +112,6 @@ func (s *Syncer) release(ctx context.Context, uid types.UID) error {
 		return err
 	}
 	return s.o.Allocations.Forget(uid)
-}
-
-// Stopping returns the pods that are being stopped and had not finished by themselves,
-// each with a deletionTimestamp. They may be desired no more. The map is the caller's, the
-// pods are shared.
-func (s *Syncer) Stopping() map[types.UID]*v1.Pod { return s.stopping.all() }
-
-// StoppingPod returns one of the pods of Stopping, and whether it is one.
-func (s *Syncer) StoppingPod(uid types.UID) (*v1.Pod, bool) { return s.stopping.get(uid) }
-
-// stopping are the pods being stopped.
-type stopping struct {
-	clock clock.PassiveClock
-
-	mu   *sync.Mutex
-	pods map[types.UID]*v1.Pod
-}
-
-func newStopping(c clock.PassiveClock) stopping {
-	return stopping{clock: c, mu: &sync.Mutex{}, pods: map[types.UID]*v1.Pod{}}
-}
-
-// add remembers a pod as it is when its end begins.
-func (s stopping) add(pod *v1.Pod) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, ok := s.pods[pod.UID]; ok {
-		return
-	}
-	p := *pod
-	if p.DeletionTimestamp == nil {
-		now := metav1.NewTime(s.clock.Now())
-		p.DeletionTimestamp = &now
-	}
-	s.pods[pod.UID] = &p
-}
-
-func (s stopping) remove(uid types.UID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.pods, uid)
-}
-
-func (s stopping) all() map[types.UID]*v1.Pod {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return maps.Clone(s.pods)
-}
-
-func (s stopping) get(uid types.UID) (*v1.Pod, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	pod, ok := s.pods[uid]
-	return pod, ok
 }
 
 // running names the containers that run.

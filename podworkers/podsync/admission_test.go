@@ -1,0 +1,153 @@
+package podsync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/pods"
+	"github.com/podwright/podwright/syncloop/admission"
+)
+
+// refuseAll refuses every pod.
+type refuseAll struct{}
+
+func (refuseAll) Admit(admission.Request) admission.Verdict {
+	return admission.Refuse("NoRoom", "full")
+}
+
+func withHandler(h admission.Handler) func(*Options) {
+	return func(o *Options) { o.Admission.Handlers = []admission.Handler{h} }
+}
+
+// TestBlockedPodIsStoppedAndWaits: AD6: a pod that a handler refuses is stopped, shown as
+// Pending with its containers Blocked, and asked about again after 10 s.
+func TestBlockedPodIsStoppedAndWaits(t *testing.T) {
+	for _, runs := range []bool{true, false} {
+		t.Run(fmt.Sprintf("runs=%t", runs), func(t *testing.T) {
+			n := newNode(t)
+			view := nothing()
+			calls := []string{"Syncing", "SetPodStatus", "Observed"}
+			if runs {
+				view, calls = viewOf(runtime.Running), append(calls, "KillPod", "Get")
+				n.view = nothing()
+			}
+			pod := web()
+			pod.Spec.RestartPolicy = v1.RestartPolicyAlways
+			pod.Spec.InitContainers = []v1.Container{{Name: "init"}}
+			_, err := n.syncer(withHandler(refuseAll{})).SyncPod(t.Context(), podworkers.Sync, pod, nil, view)
+			var retry interface{ RetryAt() time.Time }
+			if !errors.Is(err, ErrBlocked) || !errors.As(err, &retry) || !retry.RetryAt().Equal(n.clock.Now().Add(10*time.Second)) {
+				t.Error(err)
+			}
+			n.want(append(calls, publishing...)...)
+			st := n.last()
+			if st.Phase != v1.PodPending || st.Reason != "NoRoom" || st.Message != "full" {
+				t.Errorf("%s %s %s", st.Phase, st.Reason, st.Message)
+			}
+			if w := st.ContainerStatuses[0].State.Waiting; !runs && (w == nil || w.Reason != "Blocked") {
+				t.Errorf("%+v", st.ContainerStatuses[0])
+			}
+		})
+	}
+}
+
+// TestBlockedPodThatEnds: a pod whose containers ended with the stop has ended, and is not
+// waiting for anything.
+func TestBlockedPodThatEnds(t *testing.T) {
+	n := newNode(t)
+	n.view = viewOf(runtime.Exited)
+	result, err := n.syncer(withHandler(refuseAll{})).SyncPod(t.Context(), podworkers.Sync, web(), nil, viewOf(runtime.Running))
+	if err != nil || result != (podworkers.SyncResult{Acted: true, Terminal: true}) {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if n.last().Phase != v1.PodFailed || n.last().Reason == "NoRoom" {
+		t.Errorf("%+v", n.last())
+	}
+}
+
+// TestBlockedStatusCannotBeStored: the step fails and is repeated.
+func TestBlockedStatusCannotBeStored(t *testing.T) {
+	n := newNode(t)
+	n.killed = func() { n.fail["SetPodStatus"] = true }
+	n.view = nothing()
+	if _, err := n.syncer(withHandler(refuseAll{})).SyncPod(t.Context(), podworkers.Sync, web(), nil, viewOf(runtime.Running)); !errors.Is(err, errFake) {
+		t.Error(err)
+	}
+}
+
+// TestHandlerSeesOthers: handlers are asked with the other active pods; one that panics
+// refuses (B9).
+func TestHandlerSeesOthers(t *testing.T) {
+	n := newNode(t)
+	others := func(except types.UID) iter.Seq[*v1.Pod] {
+		return slices.Values([]*v1.Pod{{Spec: v1.PodSpec{NodeName: "not " + string(except)}}})
+	}
+	h := admission.HandlerFunc(func(r admission.Request) admission.Verdict {
+		for p := range r.Others {
+			panic(p.Spec.NodeName)
+		}
+		return admission.Verdict{}
+	})
+	s := n.syncer(withHandler(h), func(o *Options) { o.Admission.Others = others })
+	_, err := s.SyncPod(t.Context(), podworkers.Sync, web(), nil, nothing())
+	if !errors.Is(err, ErrBlocked) || !strings.Contains(err.Error(), "UnexpectedAdmissionError: a handler panicked: not u") {
+		t.Error(err)
+	}
+	s = n.syncer(withHandler(h)) // there are none
+	if _, err := s.SyncPod(t.Context(), podworkers.Sync, web(), nil, nothing()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLateRefusalEndsThePod: AD8: a refusal that comes out of setup fails the pod, and is
+// told once that is published.
+func TestLateRefusalEndsThePod(t *testing.T) {
+	n := newNode(t)
+	refusal := &admission.Refusal{Verdict: admission.Refuse("NoDisk", "no disk")}
+	n.results = []pods.Result{{Err: fmt.Errorf("setup: %w", refusal)}}
+	var told []string
+	tell := func(o *Options) {
+		o.Admission.Refused = func(_ context.Context, pod *v1.Pod, v admission.Verdict) {
+			told = append(told, string(pod.UID)+" "+v.Reason+" "+string(n.last().Phase))
+		}
+	}
+	result, err := n.syncer(tell).SyncPod(t.Context(), podworkers.Sync, web(), nil, nothing())
+	if err != nil || result != (podworkers.SyncResult{Terminal: true}) {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if st := n.last(); st.Phase != v1.PodFailed || st.Reason != "NoDisk" || st.Message != "Pod was rejected: no disk" {
+		t.Errorf("%+v", st)
+	}
+	if !slices.Equal(told, []string{"u NoDisk Failed"}) {
+		t.Error(told)
+	}
+
+	n, told = newNode(t), nil
+	n.results = []pods.Result{{Err: refusal}}
+	s := n.syncer(tell)
+	s.o.Probes = failAfterAdd{prober{n}}
+	if _, err := s.SyncPod(t.Context(), podworkers.Sync, web(), nil, nothing()); !errors.Is(err, errFake) || told != nil {
+		t.Error(err, told)
+	}
+	n = newNode(t)
+	n.results = []pods.Result{{Err: refusal}}
+	if result, err := n.syncer().SyncPod(t.Context(), podworkers.Sync, web(), nil, nothing()); err != nil || !result.Terminal {
+		t.Error(result, err) // nothing hears of it
+	}
+}
+
+// failAfterAdd lets statuses be stored only until the pod is probed.
+type failAfterAdd struct{ prober }
+
+func (f failAfterAdd) AddPod(*v1.Pod) { f.n.fail["SetPodStatus"] = true }

@@ -1,0 +1,207 @@
+package podsync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// callee is a runtime that answers as it is told.
+type callee struct {
+	runtime.RuntimeService
+	err error
+	// hang makes starts wait for the end of their context.
+	hang bool
+	// took is how long a start takes that does not hang.
+	took    time.Duration
+	started bool
+}
+
+func (c *callee) start(ctx context.Context) error {
+	c.started = true
+	var done <-chan time.Time
+	if !c.hang {
+		done = time.After(c.took)
+	}
+	select {
+	case <-done:
+		return c.err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (c *callee) RunPodSandbox(ctx context.Context, _ *runtimeapi.PodSandboxConfig, _ string) (string, error) {
+	return "s1", c.start(ctx)
+}
+
+func (c *callee) CreateContainer(ctx context.Context, _ string, _ *runtimeapi.ContainerConfig, _ *runtimeapi.PodSandboxConfig) (string, error) {
+	return "c1", c.start(ctx)
+}
+func (c *callee) StartContainer(ctx context.Context, _ string) error { return c.start(ctx) }
+func (c *callee) StopContainer(context.Context, string, int64) error { return c.err }
+func (c *callee) StopPodSandbox(context.Context, string) error       { return c.err }
+func (c *callee) RemoveContainer(context.Context, string) error      { return c.err }
+func (c *callee) RemovePodSandbox(context.Context, string) error     { return c.err }
+
+// calling makes each of the calls there are, by name.
+var calling = map[string]func(ctx context.Context, c *Calls) error{
+	"RunPodSandbox": func(ctx context.Context, c *Calls) error { _, err := c.RunPodSandbox(ctx, nil, ""); return err },
+	"CreateContainer": func(ctx context.Context, c *Calls) error {
+		_, err := c.CreateContainer(ctx, "s1", nil, nil)
+		return err
+	},
+	"StartContainer":   func(ctx context.Context, c *Calls) error { return c.StartContainer(ctx, "c1") },
+	"StopContainer":    func(ctx context.Context, c *Calls) error { return c.StopContainer(ctx, "c1", 5) },
+	"StopPodSandbox":   func(ctx context.Context, c *Calls) error { return c.StopPodSandbox(ctx, "s1") },
+	"RemoveContainer":  func(ctx context.Context, c *Calls) error { return c.RemoveContainer(ctx, "c1") },
+	"RemovePodSandbox": func(ctx context.Context, c *Calls) error { return c.RemovePodSandbox(ctx, "s1") },
+}
+
+// starts are the calls that outlast their step.
+var starts = []string{"RunPodSandbox", "CreateContainer", "StartContainer"}
+
+// TestCallsAreReported: D7: what a call for a pod has done is reported; a call that failed
+// or is made for no pod reports nothing.
+func TestCallsAreReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		want := map[string]string{
+			"RunPodSandbox": "u s1 running", "CreateContainer": "u c1 created", "StartContainer": "u c1 running",
+			"StopContainer": "u c1 exited", "StopPodSandbox": "u s1 exited", "RemoveContainer": "", "RemovePodSandbox": "",
+		}
+		for name, call := range calling {
+			rt, got := &callee{}, ""
+			c := NewCalls(rt, CallOptions{Report: func(uid types.UID, id string, state runtime.State) {
+				got += fmt.Sprintf("%s %s %s", uid, id, state)
+			}})
+			if err := call(t.Context(), c); err != nil || got != "" {
+				t.Errorf("%s for no pod: %v, %q", name, err, got)
+			}
+			if err := call(forPod(t.Context(), "u"), c); err != nil || got != want[name] {
+				t.Errorf("%s: %v, reported %q, want %q", name, err, got, want[name])
+			}
+			rt.err, got = errFake, ""
+			if err := call(forPod(t.Context(), "u"), c); !errors.Is(err, errFake) || got != "" {
+				t.Errorf("%s that failed: %v, %q", name, err, got)
+			}
+			if err := call(forPod(t.Context(), "u"), NewCalls(&callee{}, CallOptions{})); err != nil {
+				t.Error(name, err)
+			}
+		}
+	})
+}
+
+// TestMadeObjectsAreAwaited: an object is awaited from when it was made until a view shows
+// it, it is removed, its pod is forgotten, or 10 s have passed.
+func TestMadeObjectsAreAwaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := forPod(t.Context(), "u")
+		c := NewCalls(&callee{}, CallOptions{})
+		shown := &runtime.PodStatus{
+			Sandboxes:  []*runtime.SandboxStatus{{ID: "s1"}},
+			Containers: []*runtime.ContainerStatus{{ID: runtime.ContainerID{ID: "c1"}}},
+		}
+		for name, seen := range map[string]func(){
+			"shown": func() {
+				if err := c.awaitListed("u", shown); err != nil {
+					t.Error(err)
+				}
+			},
+			"removed":      func() { _ = c.RemoveContainer(ctx, "c1"); _ = c.RemovePodSandbox(ctx, "s1") },
+			"forgotten":    func() { c.forget("u") },
+			"given up for": func() { <-time.After(10 * time.Second) },
+		} {
+			for _, make := range []string{"RunPodSandbox", "CreateContainer"} {
+				if err := calling[make](ctx, c); err != nil {
+					t.Fatal(err)
+				}
+				for _, view := range []*runtime.PodStatus{nil, nothing()} {
+					if c.awaitListed("u", view) == nil || c.awaitListed("other", view) != nil {
+						t.Errorf("%s is not awaited", make)
+					}
+				}
+				seen()
+				if err := c.awaitListed("u", nil); err != nil {
+					t.Errorf("%s is still awaited when it is %s: %v", make, name, err)
+				}
+			}
+			if len(c.unlisted.made) > 0 {
+				t.Error("memory is left")
+			}
+		}
+		c.unlisted.add("u", "a")
+		c.unlisted.add("u", "b")
+		c.unlisted.remove("u", "a")
+		if c.awaitListed("u", nil) == nil {
+			t.Error("another object is not awaited")
+		}
+	})
+}
+
+// TestStartOutlastsItsStep: a start that is under way when its step is cancelled may go on
+// for 3 s; one that has not begun gets the context as it is.
+func TestStartOutlastsItsStep(t *testing.T) {
+	for name, call := range calling {
+		if !slices.Contains(starts, name) {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				for _, rt := range []*callee{{took: 2 * time.Second}, {hang: true}} {
+					ctx, cancel := context.WithCancelCause(forPod(t.Context(), "u"))
+					c := NewCalls(rt, CallOptions{})
+					time.AfterFunc(time.Second, func() { cancel(errFake) })
+					began := time.Now()
+					err := call(ctx, c)
+					took, want := time.Since(began), 2*time.Second
+					if rt.hang {
+						want = time.Second + startTimeout
+					}
+					if rt.hang != errors.Is(err, errFake) || took != want {
+						t.Errorf("hang=%t: %v after %s", rt.hang, err, took)
+					}
+					began = time.Now()
+					if err := call(ctx, NewCalls(&callee{hang: true}, CallOptions{})); !errors.Is(err, errFake) || time.Since(began) > 0 {
+						t.Errorf("%v after %s", err, time.Since(began))
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestBeforeStart: HI8: a container is started only after the caller agreed, who is asked
+// about pods only.
+func TestBeforeStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := &callee{}
+		var answer error
+		asked := 0
+		c := NewCalls(rt, CallOptions{BeforeStart: func(_ context.Context, uid types.UID) error {
+			if asked++; uid != "u" {
+				t.Error(uid)
+			}
+			return answer
+		}})
+		ctx := forPod(t.Context(), "u")
+		if err := c.StartContainer(ctx, "c1"); err != nil || !rt.started {
+			t.Error(err)
+		}
+		rt.started, answer = false, errFake
+		if err := c.StartContainer(ctx, "c1"); !errors.Is(err, errFake) || rt.started {
+			t.Error(err, rt.started)
+		}
+		if err := c.StartContainer(t.Context(), "c1"); err != nil || !rt.started || asked != 2 {
+			t.Error(err, rt.started, asked)
+		}
+	})
+}

@@ -1,0 +1,85 @@
+package podsync
+
+import (
+	"maps"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+)
+
+// Stopping returns the pods that are being stopped and had not finished by themselves,
+// each with a deletionTimestamp. They may be desired no more. The map is the caller's, the
+// pods are shared.
+func (s *Syncer) Stopping() map[types.UID]*v1.Pod { return s.stopping.all() }
+
+// StoppingPod returns one of the pods of Stopping, and whether it is one.
+func (s *Syncer) StoppingPod(uid types.UID) (*v1.Pod, bool) { return s.stopping.get(uid) }
+
+// stopping is what a syncer remembers of pods whose end has begun.
+type stopping struct {
+	clock clock.PassiveClock
+
+	mu   sync.Mutex
+	pods map[types.UID]*v1.Pod
+	// final are the pods whose status is final and that still hold something.
+	final map[types.UID]bool
+}
+
+func newStopping(c clock.PassiveClock) *stopping {
+	return &stopping{clock: c, pods: map[types.UID]*v1.Pod{}, final: map[types.UID]bool{}}
+}
+
+// add remembers a pod as it is when its end begins.
+func (s *stopping) add(pod *v1.Pod) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.pods[pod.UID]; ok {
+		return
+	}
+	p := *pod
+	if p.DeletionTimestamp == nil {
+		now := metav1.NewTime(s.clock.Now())
+		p.DeletionTimestamp = &now
+	}
+	s.pods[pod.UID] = &p
+}
+
+// remove forgets a pod.
+func (s *stopping) remove(uid types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.pods, uid)
+	delete(s.final, uid)
+}
+
+func (s *stopping) setFinal(uid types.UID, final bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if final {
+		s.final[uid] = true
+	} else {
+		delete(s.final, uid)
+	}
+}
+
+func (s *stopping) isFinal(uid types.UID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.final[uid]
+}
+
+func (s *stopping) all() map[types.UID]*v1.Pod {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.pods)
+}
+
+func (s *stopping) get(uid types.UID) (*v1.Pod, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	pod, ok := s.pods[uid]
+	return pod, ok
+}

@@ -1,0 +1,293 @@
+package podsync
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/pods"
+	"github.com/podwright/podwright/syncloop/admission"
+)
+
+// publishing is what it takes to publish a status.
+var publishing = []string{"SetPodStatus", "Observed"}
+
+// TestSyncPodOrder: the step publishes, grants, probes, acts, reads and publishes, and
+// makes an event of nothing.
+func TestSyncPodOrder(t *testing.T) {
+	n := newNode(t)
+	n.results, n.view = []pods.Result{{Acted: true}}, viewOf(runtime.Running)
+	result, err := n.syncer().SyncPod(t.Context(), podworkers.Create, web(), nil, nothing())
+	if err != nil || result != (podworkers.SyncResult{Acted: true}) {
+		t.Errorf("%+v, %v", result, err)
+	}
+	n.want("Syncing", "SetPodStatus", "Observed", "AwaitRemoval", "Allocate", "AddPod",
+		"Hold", "SyncPod", "ReadNow", "Release", "Changed", "SetPodStatus", "Observed")
+	if first, last := n.published[0].Phase, n.last().Phase; first != v1.PodPending || last != v1.PodRunning {
+		t.Errorf("published %s, then %s", first, last)
+	}
+	if n.last().HostIP != "192.0.2.1" || n.last().PodIP != "10.0.0.1" {
+		t.Errorf("addresses %s, %s", n.last().HostIP, n.last().PodIP)
+	}
+	if len(n.events) > 0 {
+		t.Error(n.events)
+	}
+}
+
+// TestSyncPodWithoutWork: a pod that is as it should be is not read again.
+func TestSyncPodWithoutWork(t *testing.T) {
+	n := newNode(t)
+	result, err := n.syncer().SyncPod(t.Context(), podworkers.Sync, web(), nil, viewOf(runtime.Running))
+	if err != nil || result != (podworkers.SyncResult{}) {
+		t.Errorf("%+v, %v", result, err)
+	}
+	n.want("Syncing", "SetPodStatus", "Observed", "AwaitRemoval", "Allocate", "AddPod",
+		"Hold", "SyncPod", "Release", "SetPodStatus", "Observed")
+}
+
+// TestSyncPodFailures: each call that fails ends the step there, with its error.
+func TestSyncPodFailures(t *testing.T) {
+	for _, tc := range []struct {
+		call  string
+		setup func(*node)
+		last  string // call
+	}{
+		{call: "SetPodStatus", last: "SetPodStatus"},
+		{call: "AwaitRemoval", last: "AwaitRemoval"},
+		{call: "Allocate", last: "Allocate"},
+		{call: "ReadNow", last: "Changed", setup: func(n *node) { n.results = []pods.Result{{Acted: true}} }},
+		{call: "SyncPod", last: "Observed"},
+		{call: "KillPod", last: "KillPod", setup: func(n *node) { n.message = "blocked" }},
+		{call: "Get", last: "Get", setup: func(n *node) { n.message = "blocked" }},
+	} {
+		t.Run(tc.call, func(t *testing.T) {
+			n := newNode(t)
+			n.fail[tc.call] = true
+			if tc.setup != nil {
+				tc.setup(n)
+			}
+			s := n.syncer(func(o *Options) {
+				if n.message == "blocked" {
+					o.Admission.Handlers = []admission.Handler{refuseAll{}}
+				}
+			})
+			result, err := s.SyncPod(t.Context(), podworkers.Sync, web(), nil, viewOf(runtime.Running))
+			if !errors.Is(err, errFake) || result != (podworkers.SyncResult{}) {
+				t.Errorf("%+v, %v", result, err)
+			}
+			if last := n.calls[len(n.calls)-1]; last != tc.last {
+				t.Errorf("ended with %s: %q", last, n.calls)
+			}
+		})
+	}
+}
+
+// TestLastPublishFails: what was done is not forgotten when the status after it cannot be
+// stored.
+func TestLastPublishFails(t *testing.T) {
+	n := newNode(t)
+	n.results, n.view = []pods.Result{{Acted: true}}, viewOf(runtime.Running)
+	s := n.syncer(func(o *Options) { o.Hooks.Changed = nil })
+	s.o.Hooks.Changed = func(uid types.UID) { n.fail["SetPodStatus"] = true }
+	result, err := s.SyncPod(t.Context(), podworkers.Sync, web(), nil, nothing())
+	if !errors.Is(err, errFake) || !result.Acted {
+		t.Errorf("%+v, %v", result, err)
+	}
+}
+
+// TestEndedPodIsNotTouched: a pod whose phase is final gets no call at all.
+func TestEndedPodIsNotTouched(t *testing.T) {
+	n := newNode(t)
+	result, err := n.syncer().SyncPod(t.Context(), podworkers.Sync, web(), nil, viewOf(runtime.Exited))
+	if err != nil || result != (podworkers.SyncResult{Terminal: true}) {
+		t.Errorf("%+v, %v", result, err)
+	}
+	n.want(append([]string{"Syncing"}, publishing...)...)
+	if n.last().Phase != v1.PodFailed {
+		t.Error(n.last().Phase)
+	}
+}
+
+// TestEndSeenAfterWork: the end that a step leads to is told by the same step.
+func TestEndSeenAfterWork(t *testing.T) {
+	n := newNode(t)
+	n.results, n.view = []pods.Result{{Acted: true}}, viewOf(runtime.Exited)
+	result, err := n.syncer().SyncPod(t.Context(), podworkers.Sync, web(), nil, nothing())
+	if err != nil || result != (podworkers.SyncResult{Acted: true, Terminal: true}) {
+		t.Errorf("%+v, %v", result, err)
+	}
+}
+
+// TestResetPodIsSyncedAgain: a sync that reset the whole pod is followed by another one
+// in the same step, four in all at most.
+func TestResetPodIsSyncedAgain(t *testing.T) {
+	for _, tc := range []struct {
+		results []pods.Result
+		syncs   int
+	}{
+		{[]pods.Result{{Acted: true, Again: true}, {Acted: true}}, 2},
+		{[]pods.Result{{Acted: true, Again: true}, {}}, 2},
+		{[]pods.Result{{Acted: true, Again: true}}, 4},
+	} {
+		n := newNode(t)
+		n.results, n.view = tc.results, viewOf(runtime.Created)
+		if _, err := n.syncer().SyncPod(t.Context(), podworkers.Sync, web(), nil, nothing()); err != nil {
+			t.Error(err)
+		}
+		if len(n.shown) != tc.syncs || n.shown[1] != n.view {
+			t.Errorf("%d syncs, want %d, the second with the new view", len(n.shown), tc.syncs)
+		}
+	}
+}
+
+// TestBackOffNamesItsEnd: the error of a sync held by a back-off says when to try again,
+// and is still the error it was.
+func TestBackOffNamesItsEnd(t *testing.T) {
+	n := newNode(t)
+	at := n.clock.Now().Add(20 * time.Second)
+	n.results = []pods.Result{{Err: errFake, RetryAt: at}}
+	_, err := n.syncer().SyncPod(t.Context(), podworkers.Sync, web(), nil, viewOf(runtime.Running))
+	var retry interface{ RetryAt() time.Time }
+	if !errors.As(err, &retry) || !retry.RetryAt().Equal(at) || !errors.Is(err, errFake) {
+		t.Error(err)
+	}
+	n.results = []pods.Result{{Err: errFake}}
+	if _, err = n.syncer().SyncPod(t.Context(), podworkers.Sync, web(), nil, viewOf(runtime.Running)); errors.As(err, &retry) {
+		t.Error("an end of a back-off that there is not")
+	}
+}
+
+// TestNetworkNotReady: a pod waits for the network with an event, one on the host network
+// does not.
+func TestNetworkNotReady(t *testing.T) {
+	n := newNode(t)
+	n.network = errors.New("no CNI")
+	_, err := n.syncer().SyncPod(t.Context(), podworkers.Sync, web(), nil, nothing())
+	if !errors.Is(err, podworkers.ErrNetworkNotReady) || !errors.Is(err, n.network) {
+		t.Error(err)
+	}
+	if want := []string{"Warning NetworkNotReady network is not ready: no CNI"}; !slices.Equal(n.events, want) {
+		t.Error(n.events)
+	}
+	n.want(append([]string{"Syncing"}, publishing...)...)
+	host := web()
+	host.Spec.HostNetwork = true
+	if _, err := n.syncer().SyncPod(t.Context(), podworkers.Sync, host, nil, nothing()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestStaticPodsWantMirrors: MC4: only static pods that are not deleted.
+func TestStaticPodsWantMirrors(t *testing.T) {
+	static, deleted := web(), web()
+	static.Annotations = map[string]string{"kubernetes.io/config.source": "file"}
+	deleted.Annotations, deleted.DeletionTimestamp = static.Annotations, &metav1.Time{Time: time.Unix(1, 0)}
+	for _, tc := range []struct {
+		pod  *v1.Pod
+		want bool
+	}{{web(), false}, {static, true}, {deleted, false}} {
+		n := newNode(t)
+		if _, err := n.syncer().SyncPod(t.Context(), podworkers.Sync, tc.pod, nil, nothing()); err != nil {
+			t.Error(err)
+		}
+		if got := slices.Contains(n.calls, "WantMirror"); got != tc.want {
+			t.Errorf("a mirror for %v %v: %t", tc.pod.Annotations, tc.pod.DeletionTimestamp, got)
+		}
+	}
+}
+
+// TestGrantedResourcesAreUsed: the pod is synced with what it was granted, and a new
+// decision is published before.
+func TestGrantedResourcesAreUsed(t *testing.T) {
+	n := newNode(t)
+	n.changed = true
+	n.granted = func(pod *v1.Pod) *v1.Pod {
+		p := *pod
+		p.Labels = map[string]string{"granted": "yes"}
+		return &p
+	}
+	if _, err := n.syncer().SyncPod(t.Context(), podworkers.Sync, web(), nil, nothing()); err != nil {
+		t.Error(err)
+	}
+	n.want("Syncing", "SetPodStatus", "Observed", "AwaitRemoval", "Allocate", "SetPodStatus", "Observed", "AddPod",
+		"Hold", "SyncPod", "Release", "SetPodStatus", "Observed")
+	if c := n.last().Conditions; !slices.ContainsFunc(c, func(c v1.PodCondition) bool { return c.Type == v1.PodResizePending }) {
+		t.Errorf("%+v", c)
+	}
+	n.fail["Allocate"] = true
+	if _, err := n.syncer().SyncPod(t.Context(), podworkers.Sync, web(), nil, nothing()); !errors.Is(err, errFake) {
+		t.Error(err)
+	}
+}
+
+// TestLostEndsReachTheSync: an end that only the status knows keeps a container from being
+// run again (CK3).
+func TestLostEndsReachTheSync(t *testing.T) {
+	n := newNode(t)
+	pod := web()
+	pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{Name: "other"})
+	n.published = []v1.PodStatus{{Phase: v1.PodRunning, ContainerStatuses: []v1.ContainerStatus{
+		{Name: "c", State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: 3, ContainerID: "rt://c0"}}},
+	}}}
+	view := viewOf(runtime.Running)
+	view.Containers[0].Name = "other"
+	if _, err := n.syncer().SyncPod(t.Context(), podworkers.Sync, pod, nil, view); err != nil {
+		t.Error(err)
+	}
+	if c := n.shown[0].Container("c"); c == nil || c.ExitCode != 3 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// TestUnlistedObjectHoldsTheSync: nothing is made while the runtime does not list what it
+// has made before (spec/pleg.md D7).
+func TestUnlistedObjectHoldsTheSync(t *testing.T) {
+	n := newNode(t)
+	calls := NewCalls(nil, CallOptions{Clock: n.clock})
+	calls.unlisted.add("u", "c9")
+	s := n.syncer(func(o *Options) { o.Calls = calls })
+	_, err := s.SyncPod(t.Context(), podworkers.Sync, web(), nil, viewOf(runtime.Running))
+	if err == nil || !strings.Contains(err.Error(), "c9") || slices.Contains(n.calls, "SyncPod") {
+		t.Error(err, n.calls)
+	}
+	n.clock.Step(unlistedLimit)
+	if _, err := s.SyncPod(t.Context(), podworkers.Sync, web(), nil, viewOf(runtime.Running)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestZeroOptions: a syncer without any option takes a pod through all its steps.
+func TestZeroOptions(t *testing.T) {
+	n := newNode(t)
+	n.results, n.view = []pods.Result{{Acted: true}}, viewOf(runtime.Running)
+	s := New(n, reader{n}, statuses{n}, Options{})
+	ctx, pod := context.Background(), web()
+	pod.Annotations = map[string]string{"kubernetes.io/config.source": "file"}
+	pod.Spec.ActiveDeadlineSeconds = ptr.To[int64](3600)
+	if _, err := s.SyncPod(ctx, podworkers.Create, pod, nil, nothing()); err != nil {
+		t.Error(err)
+	}
+	n.view = viewOf(runtime.Exited)
+	if err := s.SyncTerminatingPod(ctx, pod, viewOf(runtime.Running), nil, nil); err != nil {
+		t.Error(err)
+	}
+	if err := s.SyncTerminatedPod(ctx, pod, n.view); err != nil {
+		t.Error(err)
+	}
+	if err := s.SyncTerminatingRuntimePod(ctx, &runtime.Pod{UID: "u"}); err != nil {
+		t.Error(err)
+	}
+	if n.last().Phase != v1.PodFailed || n.last().ContainerStatuses[0].State.Terminated.ExitCode != 3 {
+		t.Errorf("%+v", n.last())
+	}
+}

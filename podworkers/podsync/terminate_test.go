@@ -1,0 +1,228 @@
+package podsync
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/runtime"
+)
+
+// terminating are the calls of a step that stops a pod.
+var terminating = []string{
+	"Terminating", "ForgetMirror", "SetPodStatus", "Observed", "StopLivenessAndStartup", "KillPod", "Get",
+	"RemoveProbes", "ForgetProbes", "SetPodStatus", "Observed",
+}
+
+// TestTerminatingPublishesEnds: the containers are stopped, and how they ended is
+// published, with the address that the pod had and what the caller adds.
+func TestTerminatingPublishesEnds(t *testing.T) {
+	n := newNode(t)
+	n.view = viewOf(runtime.Exited)
+	n.view.IPs = nil
+	var sawStopping bool
+	s := n.syncer()
+	n.killed = func() { _, sawStopping = s.StoppingPod("u") }
+	amend := func(st *v1.PodStatus) { st.Reason = "Evicted" }
+	if err := s.SyncTerminatingPod(t.Context(), web(), viewOf(runtime.Running), ptr.To[int64](5), amend); err != nil {
+		t.Error(err)
+	}
+	n.want(terminating...)
+	st := n.last()
+	if end := st.ContainerStatuses[0].State.Terminated; end == nil || end.ExitCode != 3 {
+		t.Errorf("%+v", st.ContainerStatuses[0])
+	}
+	if st.Phase != v1.PodFailed || st.Reason != "Evicted" || st.PodIP != "10.0.0.1" {
+		t.Errorf("%s, %s, %s", st.Phase, st.Reason, st.PodIP)
+	}
+	if p, ok := s.StoppingPod("u"); !sawStopping || !ok || p.DeletionTimestamp == nil || !p.DeletionTimestamp.Time.Equal(n.clock.Now()) {
+		t.Errorf("%t %+v", sawStopping, p)
+	}
+	if all := s.Stopping(); len(all) != 1 || all["u"] == nil {
+		t.Error(all)
+	}
+}
+
+// TestStoppingPodKeepsItsDeletion: the time of the deletion is the one the pod has, and
+// the first one there was.
+func TestStoppingPodKeepsItsDeletion(t *testing.T) {
+	n := newNode(t)
+	n.fail["KillPod"] = true
+	s := n.syncer()
+	pod := web()
+	pod.DeletionTimestamp = &metav1.Time{Time: n.clock.Now().Add(-5)}
+	_ = s.SyncTerminatingPod(t.Context(), pod, viewOf(runtime.Running), nil, nil)
+	_ = s.SyncTerminatingPod(t.Context(), web(), viewOf(runtime.Running), nil, nil)
+	if p, _ := s.StoppingPod("u"); p == nil || !p.DeletionTimestamp.Equal(pod.DeletionTimestamp) {
+		t.Errorf("%+v", p)
+	}
+}
+
+// TestFinishedPodIsNotStopping: a pod that ended by itself is not shown as being stopped.
+func TestFinishedPodIsNotStopping(t *testing.T) {
+	n := newNode(t)
+	n.view = viewOf(runtime.Exited)
+	s := n.syncer()
+	if err := s.SyncTerminatingPod(t.Context(), web(), n.view, nil, nil); err != nil {
+		t.Error(err)
+	}
+	if p, ok := s.StoppingPod("u"); ok {
+		t.Errorf("%+v", p)
+	}
+}
+
+// TestTerminatingFailures: each call that fails ends the step there, with its error.
+func TestTerminatingFailures(t *testing.T) {
+	for _, call := range []string{"SetPodStatus", "KillPod", "Get"} {
+		n := newNode(t)
+		n.fail[call], n.view = true, viewOf(runtime.Exited)
+		if err := n.syncer().SyncTerminatingPod(t.Context(), web(), viewOf(runtime.Running), nil, nil); !errors.Is(err, errFake) {
+			t.Errorf("%s: %v", call, err)
+		}
+		n.want(terminating[:slices.Index(terminating, call)+1]...)
+	}
+	n := newNode(t)
+	n.view = viewOf(runtime.Exited)
+	n.killed = func() { n.fail["SetPodStatus"] = true }
+	if err := n.syncer().SyncTerminatingPod(t.Context(), web(), viewOf(runtime.Running), nil, nil); !errors.Is(err, errFake) {
+		t.Error(err)
+	}
+}
+
+// TestStillRunning: a pod is not called stopped while a container runs, or may run because
+// the runtime does not list it yet.
+func TestStillRunning(t *testing.T) {
+	n := newNode(t)
+	n.view = viewOf(runtime.Running)
+	if err := n.syncer().SyncTerminatingPod(t.Context(), web(), n.view, nil, nil); !errors.Is(err, ErrStillRunning) {
+		t.Error(err)
+	}
+	n.want(terminating[:7]...)
+	n.view = viewOf(runtime.Exited)
+	calls := NewCalls(nil, CallOptions{Clock: n.clock})
+	calls.unlisted.add("u", "c9")
+	if err := n.syncer(func(o *Options) { o.Calls = calls }).SyncTerminatingPod(t.Context(), web(), nil, nil, nil); err == nil {
+		t.Error("called stopped")
+	}
+	n.want(terminating[:7]...)
+}
+
+// terminated are the calls of the last step.
+var terminated = []string{
+	"SetPodStatus", "Observed", "TearDownVolumes", "TerminatePod", "RemovePod", "AwaitRemoval", "DestroyCgroup",
+	"ForgetAllocation", "Forget", "Released",
+}
+
+// TestTerminatedReleasesEverything: the last status is final before the records that it
+// was made of are removed, and the pod is forgotten.
+func TestTerminatedReleasesEverything(t *testing.T) {
+	n := newNode(t)
+	calls := NewCalls(nil, CallOptions{Clock: n.clock})
+	calls.unlisted.add("u", "c1")
+	s := n.syncer(func(o *Options) { o.Calls = calls })
+	s.stopping.add(web())
+	if err := s.SyncTerminatedPod(t.Context(), web(), viewOf(runtime.Exited)); err != nil {
+		t.Error(err)
+	}
+	n.want(terminated...)
+	if len(s.Stopping()) > 0 || len(calls.unlisted.made) > 0 {
+		t.Error("something is still remembered")
+	}
+	n.removable = false
+	if err := s.SyncTerminatedPod(t.Context(), web(), viewOf(runtime.Exited)); err != nil {
+		t.Error(err)
+	}
+	n.want(slices.DeleteFunc(slices.Clone(terminated), func(c string) bool { return c == "RemovePod" })...)
+}
+
+// TestTerminatedIsRepeatable: a step that fails is repeated to its end. The final status is
+// made once: after that the records it was made of may be gone.
+func TestTerminatedIsRepeatable(t *testing.T) {
+	for i, call := range terminated {
+		if call == "Observed" || call == "Forget" || call == "Released" {
+			continue // cannot fail
+		}
+		t.Run(call, func(t *testing.T) {
+			n := newNode(t)
+			n.fail[call] = true
+			s := n.syncer()
+			if err := s.SyncTerminatedPod(t.Context(), web(), viewOf(runtime.Exited)); !errors.Is(err, errFake) {
+				t.Error(err)
+			}
+			n.want(terminated[:i+1]...)
+			n.fail[call] = false
+			if err := s.SyncTerminatedPod(t.Context(), web(), nothing()); err != nil {
+				t.Error(err)
+			}
+			from := 0
+			if i > slices.Index(terminated, "TerminatePod") {
+				from = slices.Index(terminated, "RemovePod")
+			}
+			n.want(terminated[from:]...)
+			if end := n.last().ContainerStatuses[0].State.Terminated; from > 0 && (end == nil || end.ExitCode != 3 || len(n.published) != 1) {
+				t.Errorf("%+v", n.published)
+			}
+			// A new life of the same UID has an end of its own.
+			if err := s.SyncTerminatedPod(t.Context(), web(), viewOf(runtime.Exited)); err != nil {
+				t.Error(err)
+			}
+			n.want(terminated...)
+		})
+	}
+}
+
+// TestSetupAfterAnUnfinishedEnd: a life that begins before the end of the last one was
+// carried out has an end of its own.
+func TestSetupAfterAnUnfinishedEnd(t *testing.T) {
+	n := newNode(t)
+	n.fail["RemovePod"] = true
+	s := n.syncer()
+	_ = s.SyncTerminatedPod(t.Context(), web(), viewOf(runtime.Exited))
+	n.fail["RemovePod"], n.published = false, nil
+	if _, err := s.SyncPod(t.Context(), podworkers.Create, web(), nil, nothing()); err != nil {
+		t.Error(err)
+	}
+	n.calls = nil
+	if err := s.SyncTerminatedPod(t.Context(), web(), viewOf(runtime.Exited)); err != nil {
+		t.Error(err)
+	}
+	n.want(terminated...)
+}
+
+// TestRuntimePodIsStoppedAndReleased: a pod that is known only from the runtime publishes
+// nothing.
+func TestRuntimePodIsStoppedAndReleased(t *testing.T) {
+	want := []string{"KillRuntimePod", "AwaitRemoval", "DestroyCgroup", "ForgetAllocation", "Released"}
+	n := newNode(t)
+	if err := n.syncer().SyncTerminatingRuntimePod(t.Context(), &runtime.Pod{UID: "u"}); err != nil {
+		t.Error(err)
+	}
+	n.want(want...)
+	for i, call := range want[:4] {
+		n.fail = map[string]bool{call: true}
+		if err := n.syncer().SyncTerminatingRuntimePod(t.Context(), &runtime.Pod{UID: "u"}); !errors.Is(err, errFake) {
+			t.Error(call, err)
+		}
+		n.want(want[:i+1]...)
+	}
+}
+
+// TestPublishEnd: the end is final even if its status could not be stored.
+func TestPublishEnd(t *testing.T) {
+	for _, fail := range []string{"", "SetPodStatus", "TerminatePod"} {
+		n := newNode(t)
+		n.fail[fail] = true
+		err := n.syncer().PublishEnd(web(), viewOf(runtime.Exited))
+		if (fail != "") != errors.Is(err, errFake) || !slices.Contains(n.calls, "TerminatePod") {
+			t.Error(fail, err, n.calls)
+		}
+		if fail == "" && n.last().Phase != v1.PodFailed {
+			t.Errorf("%+v", n.last())
+		}
+	}
+}
