@@ -219,7 +219,7 @@ func (m *Manager) targetOf(k *podKill, c killable, override *int64) *target {
 	if k.pod != nil {
 		if member, ok := memberNamed(k.pod, c.name); ok {
 			t = newTarget(k.pod, member, c.id, c.state)
-			t.grace = gracePeriod(override, k.pod, nil)
+			t.grace = terminationGrace(graceSources{override: override, pod: k.pod})
 			t.podIP = k.podIP
 			return t
 		}
@@ -231,7 +231,7 @@ func (m *Manager) targetOf(k *podKill, c killable, override *int64) *target {
 	t = &target{
 		podUID: k.uid, id: c.id, name: c.name, kind: restored.Kind, index: restored.Index, state: c.state,
 		preStop: restored.PreStop, ports: restored.Ports, podIP: k.podIP,
-		grace: firstGrace(override, restored.DeletionGrace, restored.TerminationGrace),
+		grace: terminationGrace(graceSources{override: override, pod: k.pod, recorded: restored}),
 		ref: &v1.ObjectReference{
 			APIVersion: "v1", Kind: "Pod", Namespace: k.namespace, Name: k.name, UID: k.uid,
 		},
@@ -239,8 +239,6 @@ func (m *Manager) targetOf(k *podKill, c killable, override *int64) *target {
 	}
 	if k.pod != nil {
 		t.ref = podRef(k.pod)
-		t.grace = firstGrace(override, k.pod.DeletionGracePeriodSeconds, k.pod.Spec.TerminationGracePeriodSeconds,
-			restored.TerminationGrace)
 	}
 	return t
 }

@@ -273,7 +273,7 @@ func (st *starting) postStart(ctx context.Context, id string) *startFailure {
 		st.event(v1.EventTypeWarning, "FailedPostStartHook", "PostStartHook failed")
 	}
 	t := newTarget(st.pod, st.member, id, runtime.Running)
-	t.grace = gracePeriod(nil, st.pod, nil)
+	t.grace = terminationGrace(graceSources{pod: st.pod})
 	t.message = "FailedPostStartHook"
 	if killErr := st.m.stop(ctx, t, nil); killErr != nil {
 		err = errors.Join(err, killErr)

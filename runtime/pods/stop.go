@@ -13,13 +13,6 @@ import (
 	"github.com/podwright/podwright/runtime/pods/internal/meta"
 )
 
-const (
-	// minimumGrace is what StopContainer gets at least, in seconds.
-	minimumGrace = 2
-	// orphanGrace is the grace of a pod nobody wants any more.
-	orphanGrace = 1
-)
-
 // target is a container to stop.
 type target struct {
 	podUID   types.UID
@@ -31,12 +24,12 @@ type target struct {
 	preStop  *v1.LifecycleHandler
 	ports    []v1.ContainerPort
 	podIP    string
-	grace    int64
+	grace    int64 // see terminationGrace
 	ref      *v1.ObjectReference
 	message  string
 	finished chan struct{}
-	// keeper, if there is one, keeps a sidecar up until its turn; restarted is
-	// true if it had to. Such an instance is not asked to stop but killed.
+	// keeper, if there is one, keeps a sidecar up until its turn. restarted is true
+	// if the keeper had to start it again.
 	keeper    *keeper
 	restarted bool
 }
@@ -52,21 +45,6 @@ func newTarget(pod *v1.Pod, c member, id string, state runtime.State) *target {
 		t.preStop = c.spec.Lifecycle.PreStop
 	}
 	return t
-}
-
-// gracePeriod returns the seconds a container has to stop, by the first that is
-// set (spec/runtime.md 16.1).
-func gracePeriod(override *int64, pod *v1.Pod, probe *int64) int64 {
-	return firstGrace(override, pod.DeletionGracePeriodSeconds, probe, pod.Spec.TerminationGracePeriodSeconds)
-}
-
-func firstGrace(candidates ...*int64) int64 {
-	for _, g := range candidates {
-		if g != nil {
-			return max(*g, 0)
-		}
-	}
-	return minimumGrace
 }
 
 // stop stops one container: event, hook, turn, stop (spec/runtime.md 16.2, 16.3).
@@ -99,16 +77,11 @@ func (m *Manager) awaitTurn(ctx context.Context, t *target, turn *turn, limit ti
 	return turn.wait(ctx, m.options.Clock, limit)
 }
 
-// signal tells the container to stop and waits until it has. The least a
-// container gets counts from the first time it is told: the grace of a kill that
-// got shorter later is not raised again (spec/runtime.md 16.2, 16.6).
+// signal tells the container to stop and waits until it has (spec/runtime.md 16.2,
+// 16.6).
 func (m *Manager) signal(ctx context.Context, t *target, left int64) error {
 	atLeast, first := m.beginSignal(t.podUID, t.id)
-	grace := max(left, atLeast)
-	if t.restarted {
-		grace = 0 // spec/runtime.md 16.9
-	}
-	err := m.runtime.StopContainer(ctx, t.id, grace)
+	err := m.runtime.StopContainer(ctx, t.id, stopTimeout(left, atLeast, t.restarted))
 	if err != nil && !runtime.IsNotFound(err) {
 		if first && runtime.Class(err) == runtime.ErrUnavailable {
 			// It never reached the container.

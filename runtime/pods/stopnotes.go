@@ -7,9 +7,9 @@ import (
 )
 
 // stopNotes remembers what has been done to the containers that are being
-// stopped, by pod and container ID, so that a kill that is issued again goes on
-// instead of beginning anew (spec/runtime.md 16.6). It may be lost: a hook then
-// runs twice and a container has two seconds more. It is guarded by Manager.mu.
+// stopped, by pod and container ID, so that a repeated kill continues the
+// earlier one (spec/runtime.md 16.6). If it is lost, a hook runs twice and a container
+// has two seconds more. It is guarded by Manager.mu.
 type stopNotes map[types.UID]map[string]*stopNote
 
 type stopNote struct {
@@ -38,8 +38,8 @@ func (s stopNotes) forget(uid types.UID, id string) {
 	}
 }
 
-// beginPreStop reports whether the container's hook has still to be run: it runs
-// once, however often the kill is issued again.
+// beginPreStop reports whether the container's hook has not run yet. It runs once,
+// however often the kill is repeated.
 func (m *Manager) beginPreStop(uid types.UID, id string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -61,13 +61,6 @@ func (m *Manager) beginSignal(uid types.UID, id string) (atLeast int64, first bo
 		return minimumGrace, true
 	}
 	return minimumLeft(now.Sub(note.signalled)), false
-}
-
-// minimumLeft is what a repeated stop has to leave a container that was first
-// told so long ago, in whole seconds and at least one.
-func minimumLeft(ago time.Duration) int64 {
-	left := minimumGrace*time.Second - ago
-	return max(int64((left+time.Second-1)/time.Second), 1)
 }
 
 // changeNote lets change correct the container's note.

@@ -255,7 +255,7 @@ func (s *podSync) killContainers(ctx context.Context) bool {
 	for _, k := range s.plan.Kill {
 		c, _ := memberNamed(s.pod, k.Spec.Name)
 		t := newTarget(s.pod, c, k.Record.ID.ID, k.Record.State)
-		t.grace = gracePeriod(nil, s.pod, probeGrace(k))
+		t.grace = terminationGrace(graceSources{pod: s.pod, probe: probeGrace(k)})
 		t.message = killMessage(k)
 		s.result.Acted = true
 		if err := s.m.stop(ctx, t, nil); err != nil {
@@ -281,17 +281,6 @@ func killMessage(k actions.Kill) string {
 		message += ", will be restarted"
 	}
 	return message
-}
-
-// probeGrace is the grace period of the probe that failed, if it has its own.
-func probeGrace(k actions.Kill) *int64 {
-	switch {
-	case k.Reason == actions.StartupProbe && k.Spec.StartupProbe != nil:
-		return k.Spec.StartupProbe.TerminationGracePeriodSeconds
-	case k.Reason == actions.LivenessProbe && k.Spec.LivenessProbe != nil:
-		return k.Spec.LivenessProbe.TerminationGracePeriodSeconds
-	}
-	return nil
 }
 
 // pruneInit removes old records of init containers; the newest ended one of each
