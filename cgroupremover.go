@@ -36,7 +36,7 @@ func (l leftCgroups) HasVolumes(ctx context.Context, uid types.UID) (bool, error
 func (l leftCgroups) Destroy(uid types.UID) { l.remover.Destroy(uid) }
 
 // cgroupsLeft returns what the housekeeper sees of cgroups, nil if there are none.
-func (e *Engine) cgroupsLeft() cleanup.Cgroups {
+func (e *parts) cgroupsLeft() cleanup.Cgroups {
 	tree, ok := e.config.Pods.Cgroups.(cgroupTree)
 	if !ok {
 		return nil

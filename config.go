@@ -2,6 +2,10 @@ package podwright
 
 import (
 	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel/metric"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+
 	"github.com/podwright/podwright/cleanup"
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/pleg"
@@ -12,11 +16,9 @@ import (
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/status/checkpoint"
 	"github.com/podwright/podwright/syncloop"
+	"github.com/podwright/podwright/syncloop/admission"
 	"github.com/podwright/podwright/syncloop/mirror"
 	"github.com/podwright/podwright/syncloop/nodehooks"
-	"go.opentelemetry.io/otel/metric"
-	v1 "k8s.io/api/core/v1"
-	"k8s.io/utils/clock"
 )
 
 // EventRecorder takes the events of pods and of the node, in the shape of client-go's
@@ -153,4 +155,30 @@ type Observe struct {
 	Logger logr.Logger
 	// MeterProvider makes the meters of the engine's parts. Nil: no metrics.
 	MeterProvider metric.MeterProvider
+}
+
+// Admission says which pods may run on this node (spec/syncloop.md 11). A pod is
+// judged once, when its source first names it; a refused one gets phase Failed with
+// the reason and is not tried again. The verdict survives a restart of the agent.
+//
+// The zero value refuses pods that could not work: those that want a port of the
+// node another pod has, and those that set kernel parameters which are neither safe
+// nor allowed. It neither counts pods nor adds up what they request. A node that shuts
+// down, or runs out of what [Config.Eviction] watches, takes no new pods either.
+type Admission struct {
+	// MaxPods bounds the pods that run. 0 or negative: no bound.
+	MaxPods int
+	// FitResources refuses a pod whose requests do not fit into
+	// [Config.Allocatable] beside those of the others.
+	FitResources bool
+	// AllowedSysctls are kernel parameters pods may set besides the safe ones; a
+	// name, or a prefix that ends in *.
+	AllowedSysctls []string
+	// Handlers are asked after those above, in this order. Package
+	// syncloop/admission has more of them.
+	Handlers []admission.Handler
+	// Soft handlers are asked before every setup of a pod (AD6). While one refuses,
+	// the pod's containers are stopped and wait with the reason Blocked; it is asked
+	// again every 10 s.
+	Soft []admission.Handler
 }

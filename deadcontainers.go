@@ -53,7 +53,7 @@ func (c collector) finishedAt(uid types.UID, id runtime.ContainerID) time.Time {
 }
 
 // buildTidiers makes what keeps logs, dead containers, cgroups and images few.
-func (e *Engine) buildTidiers(images metric.Meter) (err error) {
+func (e *parts) buildTidiers(images metric.Meter) (err error) {
 	if e.rotator, err = e.pods.NewLogRotator(e.config.Storage.LogRotation, e.runningPods); err != nil {
 		return fmt.Errorf("LogRotation: %w", err)
 	}
@@ -71,7 +71,7 @@ func (e *Engine) buildTidiers(images metric.Meter) (err error) {
 // are desired it is known of those only whose API says that they were evicted: they
 // never run again, and were evicted for the room they take, as soon as they have stopped.
 // One that is evicted here is removed when it has ended.
-func (e *Engine) contentGoes(uid types.UID) bool {
+func (e *parts) contentGoes(uid types.UID) bool {
 	if !e.loop.Ready() || e.loop.Undecided() != nil {
 		return false
 	}
@@ -84,13 +84,13 @@ func (e *Engine) contentGoes(uid types.UID) bool {
 // containersGo reports whether the containers of a pod may be removed. Those of an evicted
 // pod may go before the source drops it, but not while the pod still stops: the status
 // that tells how they ended is made of them when all have (PE4).
-func (e *Engine) containersGo(uid types.UID) bool {
+func (e *parts) containersGo(uid types.UID) bool {
 	return e.workers.ShouldPodContentBeRemoved(uid) && !e.workers.CouldHaveRunningContainers(uid)
 }
 
 // runningPods are the pods the cache knows, for the rotation of logs: it costs no
 // runtime call.
-func (e *Engine) runningPods(context.Context) ([]*runtime.PodStatus, error) {
+func (e *parts) runningPods(context.Context) ([]*runtime.PodStatus, error) {
 	var out []*runtime.PodStatus
 	for _, uid := range e.pleg.ChangedSince(0).UIDs {
 		// A pod that could not be read lately is as it was read last.
@@ -103,10 +103,10 @@ func (e *Engine) runningPods(context.Context) ([]*runtime.PodStatus, error) {
 
 // evicted has the reaper look at everything that has ended of a pod whose API says
 // that it was evicted (spec/syncloop.md 10, edge case 29).
-func (e *Engine) evicted(pod *v1.Pod) { e.died(pleg.PodEvents{UID: pod.UID, AllDied: true}) }
+func (e *parts) evicted(pod *v1.Pod) { e.died(pleg.PodEvents{UID: pod.UID, AllDied: true}) }
 
 // died has the reaper look at a pod in which something died (spec/syncloop.md PE2).
-func (e *Engine) died(events pleg.PodEvents) {
+func (e *parts) died(events pleg.PodEvents) {
 	status, err := e.pleg.Get(events.UID)
 	if err != nil || status == nil {
 		return // garbage collection sees to it

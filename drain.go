@@ -56,7 +56,7 @@ func (e *Engine) Drain(ctx context.Context) error {
 // stopPods terminates all pods and removes their remains: those the workers know,
 // and those only the runtime knows, because no source has been heard yet. The
 // loop has stopped, so no new pod appears.
-func (e *Engine) stopPods(ctx context.Context, d *drain) error {
+func (e *parts) stopPods(ctx context.Context, d *drain) error {
 	both, cancel := context.WithCancelCause(d.ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
@@ -88,7 +88,7 @@ func (e *Engine) stopPods(ctx context.Context, d *drain) error {
 
 // listPods asks what the runtime has until it answers or ctx ends: one that is down
 // may still run pods that nobody has seen yet.
-func (e *Engine) listPods(ctx context.Context) ([]*runtime.Pod, error) {
+func (e *parts) listPods(ctx context.Context) ([]*runtime.Pod, error) {
 	view := runtime.NewView(e.config.Runtime, runtime.ViewOptions{OwnerID: e.config.Node.OwnerID, Clock: e.config.Clock})
 	for pause := drainRetryMin; ; pause = backoff.Next(drainRetryMin, drainRetryMax, pause) {
 		listed, err := view.ListPods(ctx)
@@ -108,7 +108,7 @@ func (e *Engine) listPods(ctx context.Context) ([]*runtime.Pod, error) {
 // removePod removes what is left of a pod the workers are done with. What still
 // runs has never been theirs, or they failed to stop it; it is stopped as its
 // annotations ask.
-func (e *Engine) removePod(ctx context.Context, p *runtime.Pod) error {
+func (e *parts) removePod(ctx context.Context, p *runtime.Pod) error {
 	if p.Running() {
 		status, err := e.pleg.ReadNow(ctx, p.UID)
 		if err != nil {
@@ -129,7 +129,7 @@ func (e *Engine) removePod(ctx context.Context, p *runtime.Pod) error {
 }
 
 // flush gives the sinks a moment to take the last statuses.
-func (e *Engine) flush(ctx context.Context) {
+func (e *parts) flush(ctx context.Context) {
 	ctx, cancel := timing.WithTimeout(ctx, e.config.Clock, flushTimeout)
 	defer cancel()
 	if err := e.status.Flush(ctx); err != nil {

@@ -37,7 +37,7 @@ type Eviction struct {
 }
 
 // buildEviction makes what evicts pods, if there is to be any.
-func (e *Engine) buildEviction(meter metric.Meter) error {
+func (e *parts) buildEviction(meter metric.Meter) error {
 	c := e.config
 	if c.Eviction == nil {
 		return nil
@@ -69,7 +69,7 @@ func (e *Engine) buildEviction(meter metric.Meter) error {
 }
 
 // runEviction watches the node until ctx ends.
-func (e *Engine) runEviction(ctx context.Context) error {
+func (e *parts) runEviction(ctx context.Context) error {
 	if e.evictor == nil {
 		<-ctx.Done()
 		return nil
@@ -78,7 +78,7 @@ func (e *Engine) runEviction(ctx context.Context) error {
 }
 
 // imageFolder returns a path on the file system of images, nil if nobody knows one.
-func (e *Engine) imageFolder() func(ctx context.Context) (string, error) {
+func (e *parts) imageFolder() func(ctx context.Context) (string, error) {
 	c := e.config
 	switch {
 	case c.Eviction.ImageFs != "":
@@ -90,7 +90,7 @@ func (e *Engine) imageFolder() func(ctx context.Context) (string, error) {
 }
 
 // evictions stops pods for good.
-type evictions struct{ e *Engine }
+type evictions struct{ e *parts }
 
 func (k evictions) Kill(ctx context.Context, pod *v1.Pod, grace *int64, amend func(*v1.PodStatus)) error {
 	if desired, ok := k.e.loop.Store().Get(pod.UID); ok {
@@ -106,7 +106,7 @@ func (k evictions) Finished(uid types.UID) bool {
 }
 
 // evictable returns the pods that run or are about to, each with its newest status.
-func (e *Engine) evictable() []*v1.Pod {
+func (e *parts) evictable() []*v1.Pod {
 	var out []*v1.Pod
 	for _, p := range e.loop.Store().Pods() {
 		s, ok := e.status.Get(p.UID)
@@ -125,7 +125,7 @@ func (e *Engine) evictable() []*v1.Pod {
 
 // limitedVolumes returns the emptyDirs on the disk that have a limit. Those in memory
 // cannot grow beyond theirs.
-func (e *Engine) limitedVolumes(pod *v1.Pod) []eviction.Volume {
+func (e *parts) limitedVolumes(pod *v1.Pod) []eviction.Volume {
 	var out []eviction.Volume
 	var mounted map[string]pods.MountedVolume
 	for i := range pod.Spec.Volumes {
@@ -144,7 +144,7 @@ func (e *Engine) limitedVolumes(pod *v1.Pod) []eviction.Volume {
 }
 
 // reclaim frees disk space without stopping a pod.
-func (e *Engine) reclaim(ctx context.Context) error {
+func (e *parts) reclaim(ctx context.Context) error {
 	err := e.pods.GarbageCollect(ctx, pods.GCPolicy{
 		SourcesReady: e.loop.Ready(), Pressure: true,
 		ContentShouldBeRemoved: e.containersGo, RuntimeShouldBeRemoved: e.workers.ShouldPodRuntimeBeRemoved,
@@ -162,7 +162,7 @@ func (e *Engine) reclaim(ctx context.Context) error {
 
 // podLayers is what the runtime measures of a pod's containers, nothing if it measures
 // nothing.
-func (e *Engine) podLayers(ctx context.Context, pod *v1.Pod) (eviction.Usage, error) {
+func (e *parts) podLayers(ctx context.Context, pod *v1.Pod) (eviction.Usage, error) {
 	var out eviction.Usage
 	reader := e.config.Pods.Stats
 	if reader == nil {

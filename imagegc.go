@@ -40,7 +40,7 @@ type imageFs interface {
 }
 
 // buildImageGC makes the collector of images, if there is to be one.
-func (e *Engine) buildImageGC(meter metric.Meter) error {
+func (e *parts) buildImageGC(meter metric.Meter) error {
 	c := e.config
 	if c.ImageGC == nil {
 		return nil
@@ -70,7 +70,7 @@ func (e *Engine) buildImageGC(meter metric.Meter) error {
 }
 
 // runImageGC collects images until ctx ends.
-func (e *Engine) runImageGC(ctx context.Context) error {
+func (e *parts) runImageGC(ctx context.Context) error {
 	if e.images == nil {
 		<-ctx.Done()
 		return nil
@@ -82,7 +82,7 @@ func (e *Engine) runImageGC(ctx context.Context) error {
 }
 
 // imageDir returns a path on the file system the images are on.
-func (e *Engine) imageDir(ctx context.Context) (string, error) {
+func (e *parts) imageDir(ctx context.Context) (string, error) {
 	if dir := e.config.ImageGC.Dir; dir != "" {
 		return dir, nil
 	}
@@ -101,7 +101,7 @@ func (e *Engine) imageDir(ctx context.Context) (string, error) {
 }
 
 // imageDisk reads the usage of the file system the images are on.
-func (e *Engine) imageDisk(ctx context.Context) (imagegc.Disk, error) {
+func (e *parts) imageDisk(ctx context.Context) (imagegc.Disk, error) {
 	dir, err := e.imageDir(ctx)
 	if err != nil {
 		return imagegc.Disk{}, err
@@ -115,7 +115,7 @@ func (e *Engine) imageDisk(ctx context.Context) (imagegc.Disk, error) {
 }
 
 // desiredImages names the images of the desired pods, started or not (IG11).
-func (e *Engine) desiredImages() []string {
+func (e *parts) desiredImages() []string {
 	var names []string
 	for _, pod := range e.loop.Store().Pods() {
 		names = append(names, imagesOf(pod)...)
@@ -151,7 +151,7 @@ func imagesOf(pod *v1.Pod) []string {
 // keptImages names the images that stay in any case. A runtime that does not pin the
 // image its sandboxes are made of tells its name when asked for everything, such as
 // containerd 1.6.
-func (e *Engine) keptImages(ctx context.Context) ([]string, error) {
+func (e *parts) keptImages(ctx context.Context) ([]string, error) {
 	response, err := e.config.Runtime.Status(ctx, true)
 	if err != nil {
 		return nil, err

@@ -19,7 +19,7 @@ import (
 )
 
 // criticalPod reports whether the node needs a pod more than others.
-func (e *Engine) criticalPod(pod *v1.Pod) bool {
+func (e *parts) criticalPod(pod *v1.Pod) bool {
 	if c := e.config.Eviction; c != nil && c.Critical != nil {
 		return c.Critical(pod)
 	}
@@ -39,7 +39,7 @@ var errMakingRoom = errors.New("pods are being stopped to make room for it")
 // resources (spec/syncloop.md 16): the fewest pods of lower priority are stopped, with
 // their own grace, and meanwhile the pod waits. It belongs to the loop's goroutine.
 type preempting struct {
-	e *Engine
+	e *parts
 	// rest are the handlers that are not about room.
 	rest []admission.Handler
 	// going are the pods that were stopped for others and still have their place.

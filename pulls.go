@@ -24,7 +24,7 @@ type PullExplanation struct {
 }
 
 // explainPulls adds what the pod's containers wait for.
-func (e *Engine) explainPulls(uid types.UID, containers []ContainerExplanation) {
+func (e *parts) explainPulls(uid types.UID, containers []ContainerExplanation) {
 	for _, p := range e.pods.Pulling(uid) {
 		for i := range containers {
 			if c := &containers[i]; c.Name == p.Container && c.State == "waiting" {
@@ -36,7 +36,7 @@ func (e *Engine) explainPulls(uid types.UID, containers []ContainerExplanation) 
 
 // showPulls says in the status of a pod that is shown, not in the one that is
 // reported, what its containers wait for.
-func (e *Engine) showPulls(pod *v1.Pod) {
+func (e *parts) showPulls(pod *v1.Pod) {
 	for _, p := range e.pods.Pulling(pod.UID) {
 		for _, list := range [][]v1.ContainerStatus{
 			pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses, pod.Status.EphemeralContainerStatuses,

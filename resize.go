@@ -47,7 +47,7 @@ type resizer struct {
 }
 
 // buildResizer makes the resizer of an engine.
-func (e *Engine) buildResizer() error {
+func (e *parts) buildResizer() error {
 	c := e.config
 	r := &resizer{
 		cgroups: c.Pods.Cgroups, clock: c.Clock, active: e.activePods, orphan: e.orphaned, kicked: make(chan struct{}, 1),
@@ -75,7 +75,7 @@ func (e *Engine) buildResizer() error {
 
 // activePods returns the pods that have resources of this node: those that are
 // desired or being stopped, and have not finished.
-func (e *Engine) activePods() []*v1.Pod {
+func (e *parts) activePods() []*v1.Pod {
 	known := e.syncer.Stopping()
 	for _, p := range e.loop.Store().Pods() {
 		if _, leaving := known[p.UID]; !leaving {
@@ -92,7 +92,7 @@ func (e *Engine) activePods() []*v1.Pod {
 }
 
 // orphaned reports that nobody wants or knows the pod.
-func (e *Engine) orphaned(uid types.UID) bool {
+func (e *parts) orphaned(uid types.UID) bool {
 	if !e.loop.Ready() {
 		return false
 	}
@@ -104,7 +104,7 @@ func (e *Engine) orphaned(uid types.UID) bool {
 }
 
 // wake asks for a sync of a desired pod.
-func (e *Engine) wake(uid types.UID) {
+func (e *parts) wake(uid types.UID) {
 	if pod, ok := e.loop.Store().Get(uid); ok {
 		e.workers.UpdatePod(podworkers.UpdateOptions{Type: podworkers.Sync, Pod: pod, StartTime: e.config.Clock.Now()})
 	}

@@ -44,7 +44,7 @@ const (
 
 // components lists what runs in an engine, in the order in which it starts. Each stage
 // stops in the reverse order.
-func (e *Engine) components() []component {
+func (e *parts) components() []component {
 	return []component{
 		{"checkpoint", e.recovery.KeepRecords, stopRecords, endIsFault},
 		{"status", e.status.Run, stopRecords, endIsFault},
@@ -110,7 +110,7 @@ func (e *Engine) Run(ctx context.Context) error {
 
 // lockLogs keeps other engines off a folder for logs that is not below RootDir: each
 // would take the other's logs for those of gone pods (ND8).
-func (e *Engine) lockLogs() (unlock func(), err error) {
+func (e *parts) lockLogs() (unlock func(), err error) {
 	if inside, err := filepath.Rel(e.config.RootDir, e.config.Storage.LogDir); err == nil && filepath.IsLocal(inside) {
 		return func() {}, nil
 	}
@@ -123,7 +123,7 @@ func (e *Engine) lockLogs() (unlock func(), err error) {
 
 // serve runs the components until ctx ends, a drain is asked for, or a component ends
 // that should not.
-func (e *Engine) serve(ctx context.Context) error {
+func (e *parts) serve(ctx context.Context) error {
 	return supervise(ctx, e.components(), e.drains, func(s stage, d *drain) {
 		switch {
 		case s == stopInput && d != nil:
@@ -202,7 +202,7 @@ func (s *started) shutDown() error {
 }
 
 // announce closes ready when the engine is.
-func (e *Engine) announce(ctx context.Context) error {
+func (e *parts) announce(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return nil

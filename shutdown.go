@@ -105,7 +105,7 @@ func (e *Engine) Shutdown(ctx context.Context, plan shutdown.Plan) (ShutdownRepo
 }
 
 // beginShutdown closes the door.
-func (e *Engine) beginShutdown() error {
+func (e *parts) beginShutdown() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	select {
@@ -125,7 +125,7 @@ func (e *Engine) beginShutdown() error {
 }
 
 // endShutdown opens it again.
-func (e *Engine) endShutdown() {
+func (e *parts) endShutdown() {
 	e.mu.Lock()
 	e.down = false
 	e.mu.Unlock()
@@ -135,14 +135,14 @@ func (e *Engine) endShutdown() {
 }
 
 // shuttingDown reports whether no new pod may come.
-func (e *Engine) shuttingDown() bool {
+func (e *parts) shuttingDown() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.down
 }
 
 // open returns why the loop should hand no pod to its worker now.
-func (e *Engine) open() error {
+func (e *parts) open() error {
 	if e.shuttingDown() {
 		return errShuttingDown
 	}
@@ -151,7 +151,7 @@ func (e *Engine) open() error {
 
 // stoppable returns the pods that have a worker and have not finished, by namespace and
 // name.
-func (e *Engine) stoppable() []*v1.Pod {
+func (e *parts) stoppable() []*v1.Pod {
 	known := e.syncer.Stopping()
 	for _, p := range e.loop.Store().Pods() {
 		known[p.UID] = p
@@ -170,7 +170,7 @@ func (e *Engine) stoppable() []*v1.Pod {
 
 // stopBatch stops the pods of one group at once and waits for them no longer than the
 // group's time.
-func (e *Engine) stopBatch(ctx context.Context, batch shutdown.Batch) []PodShutdown {
+func (e *parts) stopBatch(ctx context.Context, batch shutdown.Batch) []PodShutdown {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	limit := e.config.Clock.AfterFunc(batch.Time, func() {
@@ -187,7 +187,7 @@ func (e *Engine) stopBatch(ctx context.Context, batch shutdown.Batch) []PodShutd
 }
 
 // stopOne stops a pod and waits until what it held is released.
-func (e *Engine) stopOne(ctx context.Context, group shutdown.Group, pod *v1.Pod) PodShutdown {
+func (e *parts) stopOne(ctx context.Context, group shutdown.Group, pod *v1.Pod) PodShutdown {
 	grace := group.Grace(pod)
 	r := PodShutdown{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Group: group.Priority, Grace: grace}
 	_, err := e.workers.KillPod(ctx, pod, podworkers.KillOptions{GracePeriodSeconds: &grace, StatusFunc: shutdown.Amend})
@@ -206,7 +206,7 @@ func (e *Engine) stopOne(ctx context.Context, group shutdown.Group, pod *v1.Pod)
 
 // settle waits for the sinks, fills in what became of each pod, and forgets the ends of
 // static pods, which are to run again.
-func (e *Engine) settle(ctx context.Context, report *ShutdownReport) {
+func (e *parts) settle(ctx context.Context, report *ShutdownReport) {
 	limited, cancel := context.WithCancel(ctx)
 	defer cancel()
 	limit := e.config.Clock.AfterFunc(flushTimeout, cancel)
@@ -233,7 +233,7 @@ const shutdownFile = "state/shutdown.json"
 
 // noteShutdown writes down when the node's shutdown began and ended; what became of
 // pods is in their records.
-func (e *Engine) noteShutdown(report ShutdownReport) {
+func (e *parts) noteShutdown(report ShutdownReport) {
 	report.Pods = nil
 	text, err := json.Marshal(report)
 	if err == nil {

@@ -2,6 +2,7 @@ package podwright
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -9,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/recovery"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/probe"
 )
@@ -140,3 +142,38 @@ func explainContainer(c *v1.ContainerStatus) ContainerExplanation {
 	}
 	return out
 }
+
+// Ready is closed once the runtime has been read completely and every source has
+// been heard: from then on Pods shows everything there is.
+func (e *Engine) Ready() <-chan struct{} { return e.ready }
+
+// Healthy returns nil if the engine can do its work, else every reason why not,
+// joined: the runtime does not answer or is not ready, the loop is stuck, a source
+// cannot be read, a sink does not take statuses, a checkpoint cannot be written or
+// read.
+func (e *Engine) Healthy() error {
+	problems := []error{e.health.Runtime(), e.loop.Healthy(), e.status.Healthy(), e.journal.Healthy()}
+	if problems[0] == nil {
+		problems = append(problems, e.pleg.Healthy())
+	}
+	for _, s := range e.loop.Sources() {
+		if err := errors.Join(s.RunError, s.Health.LastError); err != nil {
+			problems = append(problems, fmt.Errorf("source %s: %w", s.Name, err))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// Recovery is what an engine found at its start: its records compared with what the
+// runtime has (spec/cleanup.md CK9). It encodes as JSON. UIDs are sorted.
+type Recovery = recovery.Report
+
+// Recovery returns what the engine found at its start, false until the runtime has
+// been read completely. Before that nothing is started, stopped or removed.
+func (e *Engine) Recovery() (Recovery, bool) { return e.recovery.Report() }
+
+// NodeConditions returns how the node is: MemoryPressure, DiskPressure and PIDPressure,
+// if [Config.Eviction] watches the node, and last Ready, which says whether the runtime
+// and its network are usable. The list is the caller's; the times of Ready are those of
+// the call.
+func (e *Engine) NodeConditions() []v1.NodeCondition { return e.state.Conditions(nil) }

@@ -1,0 +1,256 @@
+package podwright
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"go.opentelemetry.io/otel/metric"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/cleanup"
+	"github.com/podwright/podwright/internal/latency"
+	"github.com/podwright/podwright/internal/node"
+	"github.com/podwright/podwright/internal/recovery"
+	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/podworkers/podsync"
+	"github.com/podwright/podwright/probe"
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/pods"
+	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/syncloop"
+	"github.com/podwright/podwright/syncloop/admission"
+	"github.com/podwright/podwright/syncloop/mirror"
+)
+
+// build makes the parts and ties them together. Parts know each other only
+// through the small interfaces each declares; adapters.go has the joints.
+func (e *parts) build() error {
+	c := e.config
+	sequence := &runtime.Sequence{}
+	view := runtime.NewView(c.Runtime, runtime.ViewOptions{OwnerID: c.Node.OwnerID, Sequence: sequence, Clock: c.Clock})
+	meter := func(room string) metric.Meter {
+		return c.Observe.MeterProvider.Meter("github.com/podwright/podwright/" + room)
+	}
+
+	var err error
+	plegOptions := c.PLEG
+	plegOptions.View, plegOptions.Sequence, plegOptions.Clock = view, sequence, c.Clock
+	plegOptions.Logger, plegOptions.Meter, plegOptions.Recorder = c.Observe.Logger.WithName("pleg"), meter("pleg"), c.Observe.Events
+	plegOptions.Streamer, _ = c.Runtime.(runtime.EventStreamer)
+	if e.pleg, err = pleg.New(c.Runtime, plegOptions); err != nil {
+		return err
+	}
+	e.changes = e.pleg.Subscribe()
+	if e.exits, err = latency.New(c.Observe.MeterProvider.Meter("github.com/podwright/podwright"), c.Clock, e.pleg.Get); err != nil {
+		return fmt.Errorf("metrics: %w", err)
+	}
+
+	if err := e.buildResizer(); err != nil {
+		return err
+	}
+	e.buildJournal(meter("status/checkpoint"))
+	calls := podsync.NewCalls(e.exits.Runtime(c.Runtime), podsync.CallOptions{
+		Report: e.pleg.Report, BeforeStart: e.journal.Starting, Clock: c.Clock,
+	})
+	e.pods, err = pods.New(calls, c.Images, e.podOptions(sequence, meter("runtime/pods")))
+	if err != nil {
+		return err
+	}
+	if err := e.buildTidiers(meter("cleanup/imagegc")); err != nil {
+		return err
+	}
+	e.buildStatus(meter("status"))
+	e.buildNode()
+	if err := e.buildProbes(meter("probe")); err != nil {
+		return err
+	}
+	e.buildRecovery()
+	if err := e.buildSetupGates(meter); err != nil {
+		return err
+	}
+	e.buildSyncer(calls)
+	workers := c.Workers
+	workers.Views, workers.SourcesReady, workers.Journal = views{e.pleg}, func() bool { return e.loop.Ready() }, e.journal
+	workers.Clock, workers.Logger, workers.Events, workers.Meter = c.Clock, c.Observe.Logger.WithName("workers"), c.Observe.Events, meter("podworkers")
+	e.workers = podworkers.New(e.syncer, workers)
+	return e.buildLoop(meter)
+}
+
+// podOptions completes the options of the part that turns pods into containers.
+func (e *parts) podOptions(sequence *runtime.Sequence, meter metric.Meter) pods.Options {
+	c, o := e.config, e.config.Pods
+	o.RootDir, o.LogDir, o.LinkDir = c.RootDir, c.Storage.LogDir, c.Storage.LogLinkDir
+	o.OwnerID, o.NodeName, o.HostIPs = c.Node.OwnerID, c.Node.Name, func() []string { return c.Node.IPs }
+	o.ClusterDNS, o.ClusterDomain = c.Node.ClusterDNS, c.Node.ClusterDomain
+	o.Allocations, o.Allocatable = e.resizer.allocations, e.resizer.allocatable
+	o.Reader, o.Sequence = freshReader{e.pleg}, sequence
+	o.BeforeRemove, o.Probes = e.journal.BeforeRemove, probeSource{e}
+	o.Clock, o.Logger, o.Events, o.Meter = c.Clock, c.Observe.Logger.WithName("pods"), c.Observe.Events, meter
+	return o
+}
+
+// buildSyncer makes what carries out the steps of pods.
+func (e *parts) buildSyncer(calls *podsync.Calls) {
+	c := e.config
+	e.syncer = podsync.New(e.pods, e.pleg, e.status, podsync.Options{
+		Calls: calls, Content: e.pods, Probes: e.probes, Mirrors: wantedMirrors{e},
+		Records:      recovery.Records{Journal: e.journal, ProbeMemory: e.probeMemory},
+		Allocations:  grants{e.resizer.allocations, e.resizer.kick},
+		Admission:    podsync.Admission{Handlers: c.Admission.Soft, Others: e.others, Refused: e.gate.RefuseLate},
+		Network:      e.health.Network,
+		Removable:    func(uid types.UID) bool { return e.loop.Ready() && e.workers.ShouldPodContentBeRemoved(uid) },
+		AwaitRemoval: e.cgroupRemover.settle,
+		Wake:         e.wake,
+		NodeIPs:      c.Node.IPs, Clock: c.Clock, Events: c.Observe.Events,
+		Hooks: podsync.Hooks{
+			Syncing: e.exits.Entered,
+			Changed: func(types.UID) { e.resizer.acted() },
+			// A pass now marks a pod that no source wants as deleted while its containers
+			// still stop, so that its remains can go right after.
+			Terminating: func(uid types.UID) { e.exits.Dropped(uid); e.tidy() },
+			Released:    e.ended,
+		},
+	})
+}
+
+// buildNode makes what knows how the node is, and tells others.
+func (e *parts) buildNode() {
+	c := e.config
+	e.health = node.NewHealth(node.HealthOptions{Runtime: c.Runtime, Clock: c.Clock, Changed: e.healthChanged, Logger: c.Observe.Logger})
+	e.state = node.State{Health: e.health, ShuttingDown: e.shuttingDown, Pressure: e.pressure, Clock: c.Clock}
+	e.hooks = node.NewHooks(node.HookOptions{
+		Hooks: c.NodeHooks, RuntimeWell: e.health.WellOnce(), State: e.state, Clock: c.Clock, Logger: c.Observe.Logger,
+	})
+}
+
+// buildStatus makes the status manager.
+func (e *parts) buildStatus(meter metric.Meter) {
+	c, o := e.config, e.config.Status
+	o.Sinks, o.Clock, o.Logger, o.Meter = c.Observe.Sinks, c.Clock, c.Observe.Logger.WithName("status"), meter
+	o.Journal, o.CouldHaveRunningContainers, o.Mirrors = e.journal, e.couldRun, mirrored{e}
+	e.status = status.NewManager(o)
+}
+
+// buildLoop makes the loop and the housekeeper, which need each other.
+func (e *parts) buildLoop(meter func(string) metric.Meter) error {
+	c := e.config
+	if err := e.buildEviction(meter("cleanup/eviction")); err != nil {
+		return fmt.Errorf("Eviction: %w", err)
+	}
+	var err error
+	o := c.Loop
+	o.Sources, o.Events, o.Housekeeper = e.sources(), changes{e.changes, e.exits, e.noticed, e.died}, housekeeping{e}
+	o.Gate, o.Admission, o.Observed, o.Evicted = e.open, e.preempting, e.observed, e.evicted
+	o.Recorder, o.Clock, o.Logger, o.Meter = c.Observe.Events, c.Clock, c.Observe.Logger.WithName("loop"), meter("syncloop")
+	if e.loop, err = syncloop.New(dispatcher{e.workers, e.recovery.Complete}, o); err != nil {
+		return err
+	}
+	inventory := newInventory(knownPods{e.workers, c.Clock, e.recovery.Complete, e.recovery.KillOrphan}, e.pleg, c.Clock, func() cleanup.Plan { return e.housekeeper.LastPlan() })
+	h := c.Cleanup
+	h.SourcesReady, h.Undecided, h.Gate, h.Withheld, h.Again = e.loop.Ready, e.loop.Undecided, e.usable, e.withheld, e.tidy
+	h.Statuses, h.Probes, h.Content = statuses{e.status, e.pruner()}, e.probes, contents{e.pods}
+	h.Collector = collector{e.pods, e.loop.Ready, e.workers, c.Storage.DeadContainers, e.pleg, e.records}
+	h.Cgroups, h.UserRanges, h.BackOffs, h.Mirrors, h.Rule = e.cgroupsLeft(), e.pods, e.pods, orphanedMirrors{e}, pods.RemovalRule
+	h.Clock, h.Logger, h.Meter = c.Clock, c.Observe.Logger.WithName("cleanup"), meter("cleanup")
+	e.housekeeper, err = cleanup.New(e.loop.Store(), inventory, inventory, h)
+	return err
+}
+
+// buildJournal makes what writes down what must survive the agent.
+func (e *parts) buildJournal(meter metric.Meter) {
+	c := e.config
+	o := c.Checkpoints
+	o.Meter = meter
+	e.journal = recovery.NewJournal(recovery.JournalOptions{
+		Checkpoints: o, BootID: c.Node.BootID, End: e.endOf, Written: e.recordWritten,
+		Clock: c.Clock, Logger: c.Observe.Logger.WithName("checkpoint"),
+	})
+	e.probeMemory = recovery.NewProbeMemory(e.journal)
+}
+
+// buildRecovery makes what takes the engine from its start to its first pod.
+func (e *parts) buildRecovery() {
+	c := e.config
+	e.recovery = recovery.New(recovery.Options{
+		Journal: e.journal, Runtime: knownRuntime{e.pleg}, Statuses: e.status, Probes: e.probes,
+		NodeName: c.Node.Name, Events: c.Observe.Events, Opened: func() { e.loop.GateChanged() },
+		Clock: c.Clock, Logger: c.Observe.Logger,
+	})
+}
+
+// pruner makes what removes records that are of no more use.
+func (e *parts) pruner() *recovery.Pruner {
+	return recovery.NewPruner(recovery.PrunerOptions{
+		Journal: e.journal, Desired: e.loop.Store(), Workers: e.workers, Undecided: e.loop.Undecided,
+		View: e.pleg.Get, TellEnd: e.syncer.PublishEnd, Forget: e.status.RemoveOrphanedStatuses, Sinks: e.status.Sinks(),
+		Clock: e.config.Clock, Logger: e.config.Observe.Logger,
+	})
+}
+
+// buildProbes makes the probe manager. It needs the parts built before it.
+func (e *parts) buildProbes(meter metric.Meter) error {
+	o := e.config.Probes
+	o.Pods, o.Runtime, o.Memory, o.OnResult = probedPods{e}, e.config.Runtime, e.probeMemory, e.probed
+	o.Events, o.Clock = e.config.Observe.Events, e.config.Clock
+	o.Logger, o.Meter = e.config.Observe.Logger.WithName("probe"), meter
+	var err error
+	e.probes, err = probe.New(o)
+	return err
+}
+
+// buildMirrors makes what keeps mirror pods.
+func (e *parts) buildMirrors() (err error) {
+	o := e.config.Mirrors
+	o.Clock, o.Logger = e.config.Clock, e.config.Observe.Logger.WithName("mirror")
+	e.mirrors, err = mirror.New(o)
+	return err
+}
+
+// buildAdmission makes what judges pods.
+func (e *parts) buildAdmission(meter metric.Meter) (err error) {
+	a := e.config.Admission
+	kernel := kernelRelease()
+	own := []admission.Handler{
+		admission.Shutdown(e.shuttingDown, nil),
+		admission.HandlerFunc(e.pressed),
+		admission.Sysctls(func(pod *v1.Pod) error { return pods.CheckSysctls(pod, a.AllowedSysctls, kernel) }),
+		admission.HostPorts(),
+	}
+	room := []admission.Handler{admission.PodCount(a.MaxPods)}
+	if a.FitResources {
+		room = append(room, admission.Resources(func() v1.ResourceList { return e.resizer.allocatable }))
+	}
+	e.preempting = &preempting{e: e, rest: slices.Concat(own, a.Handlers), going: map[types.UID]bool{}}
+	e.gate, err = admission.NewGate(admission.Options{
+		Handlers: slices.Concat(own, room, a.Handlers), Memory: e.recovery.Verdicts(e.shuttingDown), Exempt: e.ending, Active: e.active, Rejected: e.rejected,
+		Recorder: e.config.Observe.Events, Logger: e.config.Observe.Logger.WithName("admission"), Meter: meter,
+	})
+	if err != nil {
+		return err
+	}
+	if i := slices.Index(a.Soft, nil); i >= 0 {
+		return fmt.Errorf("Admission.Soft[%d] is nil", i)
+	}
+	return nil
+}
+
+// buildSetupGates makes what stands between the sources and the setup of a pod.
+func (e *parts) buildSetupGates(meter func(room string) metric.Meter) error {
+	if err := e.buildMirrors(); err != nil {
+		return err
+	}
+	return e.buildAdmission(meter("syncloop/admission"))
+}
+
+// kernelRelease is what uname -r prints, "" if the machine does not say.
+func kernelRelease() string {
+	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(release))
+}

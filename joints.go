@@ -1,0 +1,552 @@
+package podwright
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/cleanup"
+	"github.com/podwright/podwright/cleanup/eviction"
+	"github.com/podwright/podwright/internal/latency"
+	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/internal/recovery"
+	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/probe"
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/pods"
+	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/syncloop"
+	"github.com/podwright/podwright/syncloop/admission"
+)
+
+// The joints between the rooms: each adapter gives one room's object the shape
+// that another room declared.
+
+// dispatcher hands the loop's work to the workers.
+type dispatcher struct {
+	workers *podworkers.Workers
+	// complete completes the first update of a pod by what is remembered of it.
+	complete func(podworkers.UpdateOptions) []podworkers.UpdateOptions
+}
+
+func (d dispatcher) Dispatch(w syncloop.Work) {
+	kinds := map[syncloop.WorkKind]podworkers.UpdateType{
+		syncloop.WorkSync: podworkers.Sync, syncloop.WorkUpdate: podworkers.Update,
+		syncloop.WorkCreate: podworkers.Create, syncloop.WorkKill: podworkers.Kill,
+	}
+	update := podworkers.UpdateOptions{Type: kinds[w.Kind], Pod: w.Pod, MirrorPod: w.MirrorPod, StartTime: w.StartTime}
+	for _, options := range d.complete(update) {
+		d.workers.UpdatePod(options)
+	}
+}
+
+// changes gives the loop the pods whose runtime state changed.
+type changes struct {
+	*pleg.Subscription
+	exits *latency.Exits
+	// noticed hears of each of them first.
+	noticed func(uid types.UID)
+	// died hears of each in which a container died.
+	died func(e pleg.PodEvents)
+}
+
+func (c changes) Take() []types.UID {
+	events := c.Subscription.Take()
+	uids := make([]types.UID, 0, len(events))
+	for _, e := range events {
+		// A removed container is no reason to look at the pod (PE1).
+		if e.Kinds == pleg.Removed {
+			continue
+		}
+		if e.Kinds.Has(pleg.Died) {
+			c.died(e)
+		}
+		c.exits.Delivered(e)
+		c.noticed(e.UID)
+		uids = append(uids, e.UID)
+	}
+	return uids
+}
+
+// views gives the workers the cache of what the runtime shows.
+type views struct{ *pleg.Generator }
+
+var (
+	_ podworkers.StatusPeeker  = views{}
+	_ podworkers.RunningLister = views{}
+)
+
+var errNotSynced = errors.New("the runtime has not been read completely yet")
+
+func (v views) Peek(uid types.UID) (*runtime.PodStatus, error) {
+	if !v.Synced() {
+		return nil, errNotSynced
+	}
+	// In this order: what is read in between may only make the status newer.
+	proven := v.Proven(uid)
+	status, err := v.Get(uid)
+	if err != nil || status == nil || status.Stamp >= proven {
+		return status, err
+	}
+	// A pod that relists find unchanged needs no look of its own.
+	seen := *status
+	seen.Stamp = proven
+	return &seen, nil
+}
+
+// freshReader reads a pod past the cache and into it.
+type freshReader struct{ pleg *pleg.Generator }
+
+func (r freshReader) Read(ctx context.Context, uid types.UID) (*runtime.PodStatus, error) {
+	return r.pleg.ReadNow(ctx, uid)
+}
+
+// exitOf returns a container, after making sure that how it ended is in the cache
+// before its record is removed from the runtime (spec/pleg.md B12). It is nil if
+// the runtime does not have it.
+func (r freshReader) exitOf(ctx context.Context, uid types.UID, id runtime.ContainerID) (*runtime.ContainerStatus, error) {
+	find := func(status *runtime.PodStatus) *runtime.ContainerStatus {
+		for _, c := range status.Containers {
+			if c.ID == id {
+				return c
+			}
+		}
+		return nil
+	}
+	status, err := r.pleg.Get(uid)
+	if err == nil {
+		if c := find(status); c != nil && c.State == runtime.Exited {
+			return c, nil
+		}
+	}
+	if status, err = r.pleg.ReadNow(ctx, uid); err != nil {
+		return nil, err
+	}
+	return find(status), nil
+}
+
+// housekeeping lets the loop call the housekeeper, which is built after it.
+type housekeeping struct{ e *parts }
+
+func (h housekeeping) Housekeep(ctx context.Context, fence func(func())) error {
+	return h.e.housekeeper.Housekeep(ctx, fence)
+}
+
+// knownPods shows the workers to the housekeeper.
+type knownPods struct {
+	workers *podworkers.Workers
+	clock   clock.PassiveClock
+	// complete and orphan bring in what is remembered of a pod.
+	complete func(podworkers.UpdateOptions) []podworkers.UpdateOptions
+	orphan   func(*runtime.Pod) podworkers.UpdateOptions
+}
+
+func (k knownPods) SyncKnownPods(desired []*v1.Pod) map[types.UID]cleanup.Worker {
+	known := k.workers.SyncKnownPods(desired)
+	out := make(map[types.UID]cleanup.Worker, len(known))
+	for uid, p := range known {
+		out[uid] = cleanup.Worker{State: workerState(p.State), Orphan: p.Orphan, HasConfig: p.HasConfig, Static: p.Static}
+	}
+	return out
+}
+
+// workerState is the kind of work a pod in this state needs next.
+func workerState(s podworkers.State) cleanup.WorkerState {
+	switch {
+	case s.Terminated():
+		return cleanup.WorkerTerminated
+	case s.Terminating():
+		return cleanup.WorkerTerminating
+	default:
+		return cleanup.WorkerSync
+	}
+}
+
+// Known is for dry runs: it changes nothing.
+func (k knownPods) Known() map[types.UID]cleanup.Worker {
+	out := map[types.UID]cleanup.Worker{}
+	for _, x := range k.workers.Snapshot() {
+		out[x.UID] = cleanup.Worker{State: workerState(x.State), HasConfig: true, Static: x.Static}
+	}
+	return out
+}
+
+func (k knownPods) Knows(uid types.UID) bool {
+	_, known := k.workers.Explain(uid)
+	return known
+}
+
+func (k knownPods) ContentShouldBeRemoved(uid types.UID) bool {
+	return k.workers.ShouldPodContentBeRemoved(uid)
+}
+
+func (k knownPods) Restart(pod *v1.Pod) { k.update(podworkers.Create, pod) }
+
+func (k knownPods) Kill(pod *v1.Pod) { k.update(podworkers.Kill, pod) }
+
+func (k knownPods) KillRuntimePod(pod *runtime.Pod) { k.workers.UpdatePod(k.orphan(pod)) }
+
+func (k knownPods) update(t podworkers.UpdateType, pod *v1.Pod) {
+	for _, options := range k.complete(podworkers.UpdateOptions{Type: t, Pod: pod, StartTime: k.clock.Now()}) {
+		k.workers.UpdatePod(options)
+	}
+}
+
+// statuses shows the status manager to the housekeeper.
+type statuses struct {
+	*status.Manager
+	pruner *recovery.Pruner
+}
+
+func (s statuses) RemoveOrphanedStatuses(desired map[types.UID]struct{}) {
+	s.pruner.RemoveOrphanedStatuses(desired)
+}
+
+func (s statuses) Phase(uid types.UID) (v1.PodPhase, bool) {
+	st, ok := s.Get(uid)
+	return st.Phase, ok
+}
+
+// collector runs garbage collection for the housekeeper.
+type collector struct {
+	pods    *pods.Manager
+	ready   func() bool
+	workers *podworkers.Workers
+	policy  DeadContainers
+	pleg    *pleg.Generator
+	records *imageRecords
+}
+
+func (c collector) gcPolicy(contentGoes func(types.UID) bool) pods.GCPolicy {
+	return pods.GCPolicy{
+		MinAge: c.policy.MinAge, FinishedAt: c.finishedAt,
+		MaxPerContainer: c.policy.PerName, MaxContainers: c.policy.Total,
+		SourcesReady: c.ready(), ContentShouldBeRemoved: contentGoes,
+		RuntimeShouldBeRemoved: c.workers.ShouldPodRuntimeBeRemoved,
+	}
+}
+
+func (c collector) Plan(ctx context.Context, contentGoes func(types.UID) bool) ([]cleanup.Action, error) {
+	list, err := c.pods.PlanGarbageCollect(ctx, c.gcPolicy(contentGoes))
+	var out []cleanup.Action
+	for _, a := range list {
+		// A ready sandbox is no candidate.
+		if !a.Sandbox || !strings.HasPrefix(a.Kept, "HI6") {
+			out = append(out, gcAction(a))
+		}
+	}
+	return out, err
+}
+
+func (c collector) Collect(ctx context.Context, contentGoes func(types.UID) bool, permits func(cleanup.Action) bool, done func(cleanup.Action, error)) error {
+	policy := c.gcPolicy(contentGoes)
+	policy.Permits = func(a pods.GCAction) bool { return permits(gcAction(a)) }
+	policy.Done = func(a pods.GCAction, err error) { done(gcAction(a), err) }
+	err := c.pods.GarbageCollect(ctx, policy)
+	return errors.Join(err, c.records.prune(ctx))
+}
+
+// gcAction gives the choice of a container or sandbox the shape of a plan.
+func gcAction(a pods.GCAction) cleanup.Action {
+	out := cleanup.Action{
+		Step: cleanup.StepContainers, PodUID: a.PodUID, Object: a.Namespace + "/" + a.Pod + "/" + a.Container + " " + a.ID,
+		Reason: a.Reason, Forbidden: a.Kept, Age: metav1.Duration{Duration: a.Age.Truncate(time.Second)},
+	}
+	if a.Sandbox {
+		out.Step, out.Object = cleanup.StepSandboxes, a.Namespace+"/"+a.Pod+" "+a.ID
+	}
+	if out.Reason == "" {
+		out.Reason = "it does not run"
+	}
+	return out
+}
+
+// usable returns why no pod should be set up now. Before the first complete
+// reading nobody knows what runs already, such as another UID of a pod's name
+// (spec/podworkers.md N6).
+func (e *parts) usable() error {
+	if err := e.health.Runtime(); err != nil {
+		return err
+	}
+	return e.recovery.Gate()
+}
+
+// healthChanged reacts to a runtime that came back or went away.
+func (e *parts) healthChanged() {
+	e.hooks.Changed()
+	e.loop.GateChanged()
+	if e.health.Runtime() == nil {
+		e.tidy()
+	}
+}
+
+// ended makes the next housekeeping pass, soon, look for what a pod left.
+func (e *parts) ended(uid types.UID) {
+	e.resizer.kick()
+	e.housekeeper.Finished(uid)
+	if pod, desired := e.loop.Store().Get(uid); desired && syncloop.IsEvicted(&pod.Status) {
+		e.evicted(pod)
+	}
+	e.tidy()
+}
+
+// noticed tells housekeeping of a pod that nobody knows and of which nothing runs,
+// such as a sandbox whose making was cut off. Without that its remains would wait
+// for the next run of garbage collection; what runs is found by each pass.
+func (e *parts) noticed(uid types.UID) {
+	if _, desired := e.loop.Store().Get(uid); desired {
+		return
+	}
+	if _, known := e.workers.Explain(uid); known {
+		return
+	}
+	if view, err := e.pleg.Get(uid); err == nil && len(view.Sandboxes)+len(view.Containers) > 0 && !view.Running() {
+		e.housekeeper.Found(uid)
+		e.tidy()
+	}
+}
+
+// tidy asks for a housekeeping pass soon.
+func (e *parts) tidy() { e.loop.TriggerHousekeeping() }
+
+// pressure returns the conditions of what the node may run out of.
+func (e *parts) pressure() []v1.NodeCondition {
+	if e.evictor == nil {
+		return nil
+	}
+	return e.evictor.Conditions()
+}
+
+// knownRuntime shows recovery the cache of what the runtime has.
+type knownRuntime struct{ *pleg.Generator }
+
+func (k knownRuntime) Known() []types.UID {
+	pods := k.Dump().Pods
+	uids := make([]types.UID, len(pods))
+	for i, p := range pods {
+		uids[i] = p.UID
+	}
+	return uids
+}
+
+// recordWritten lets go on what waited for a pod's record: its status, and its
+// worker, whose own back-off may be minutes by now.
+func (e *parts) recordWritten(uid types.UID, waiting *v1.Pod) {
+	e.status.Persisted(uid)
+	if waiting != nil {
+		e.workers.UpdatePod(podworkers.UpdateOptions{Type: podworkers.Sync, Pod: waiting, StartTime: e.config.Clock.Now()})
+	}
+}
+
+// endOf returns a container with the message it ended with, nil if the runtime
+// does not have it.
+func (e *parts) endOf(ctx context.Context, uid types.UID, id runtime.ContainerID) (*runtime.ContainerStatus, error) {
+	c, err := freshReader{e.pleg}.exitOf(ctx, uid, id)
+	if err != nil || c == nil {
+		return nil, err
+	}
+	if text := e.pods.TerminationMessage(c); text != "" && text != c.Message {
+		changed := *c
+		changed.Message = text
+		c = &changed
+	}
+	return c, nil
+}
+
+// sources wraps the configured sources, so that what is remembered stands in for
+// those that do not answer.
+func (e *parts) sources() []syncloop.Source {
+	out := make([]syncloop.Source, len(e.config.Sources))
+	for i, s := range e.config.Sources {
+		out[i] = e.remembering(s)
+	}
+	return out
+}
+
+func (e *parts) remembering(s syncloop.Source) syncloop.Source {
+	return e.journal.Remembering(s, !e.config.Storage.ForgetDesired, func() bool { return e.loop.Ready() })
+}
+
+// couldRun reports whether a container of the pod may run. A worker that cannot
+// write down the end of its pod stays where it is (CK4); what the runtime shows
+// counts then, so that the end is told in time all the same (spec/status.md 9.11).
+func (e *parts) couldRun(uid types.UID) bool {
+	if !e.workers.CouldHaveRunningContainers(uid) {
+		return false
+	}
+	if e.journal.Durable(uid, false) {
+		return true
+	}
+	view, err := e.pleg.Get(uid)
+	return err != nil || !e.pleg.Synced() || view.ContainersRunning()
+}
+
+// probedPods shows pods to the probes as they are now.
+type probedPods struct{ e *parts }
+
+func (p probedPods) View(uid types.UID) (probe.View, bool) {
+	st, ok := p.e.status.Get(uid)
+	if !ok {
+		return probe.View{}, false
+	}
+	out := probe.View{Status: &st}
+	if out.Pod, out.Leaving = p.e.syncer.StoppingPod(uid); !out.Leaving {
+		if out.Pod, ok = p.e.loop.Store().Get(uid); !ok {
+			return probe.View{}, false
+		}
+	}
+	// Only for the exact times of starts: an old or missing view is no harm.
+	if view, err := p.e.pleg.Get(uid); err == nil {
+		out.Runtime = view
+	}
+	return out, true
+}
+
+// probed hears of a new result (spec/probe.md 6.2). Pods that are gone are unknown to
+// whom it tells.
+func (e *parts) probed(ctx context.Context, a probe.Announcement) {
+	if a.Result == probe.Success {
+		e.probeMemory.Wait(ctx, a)
+	}
+	switch a.Kind {
+	case probe.Startup:
+		e.status.SetContainerStartup(a.UID, a.ID, a.Result == probe.Success)
+	case probe.Readiness:
+		e.status.SetContainerReadiness(a.UID, a.ID, a.Result == probe.Success)
+	case probe.Liveness:
+		if a.Result != probe.Failure {
+			return
+		}
+	}
+	pod, desired := e.loop.Store().Get(a.UID)
+	if _, known := e.workers.Explain(a.UID); !desired || !known {
+		return
+	}
+	e.workers.UpdatePod(podworkers.UpdateOptions{Type: podworkers.Sync, Pod: pod, StartTime: e.config.Clock.Now()})
+}
+
+// probeSource gives the reconciler the results that make it kill or wait (6.3, 6.5).
+type probeSource struct{ e *parts }
+
+func (s probeSource) ProbeResults(id runtime.ContainerID) (startup, liveness pods.ProbeResult) {
+	startup, _ = s.e.probes.Result(probe.Startup, id)
+	liveness, _ = s.e.probes.Result(probe.Liveness, id)
+	return startup, liveness
+}
+
+// mirrored shows the status manager which mirror pod stands for which static pod.
+type mirrored struct{ e *parts }
+
+func (m mirrored) TranslateUID(uid types.UID) types.UID { return m.e.loop.Store().TranslateUID(uid) }
+func (m mirrored) MirrorOf(static *v1.Pod) *v1.Pod      { return m.e.loop.Store().MirrorOf(static) }
+
+// wantedMirrors takes the static pods that the syncer sets up (MC4).
+type wantedMirrors struct{ e *parts }
+
+// Want takes the mirror pod there is from the store: the workers remember the last one
+// they were given, and one that is gone must come back (MC5).
+func (m wantedMirrors) Want(static *v1.Pod) {
+	m.e.mirrors.Want(static, m.e.loop.Store().MirrorOf(static))
+}
+
+func (m wantedMirrors) Forget(uid types.UID) { m.e.mirrors.Forget(uid) }
+
+// orphanedMirrors shows housekeeping the mirror pods of static pods that are gone
+// (MC7, PM4).
+type orphanedMirrors struct{ e *parts }
+
+func (m orphanedMirrors) OrphanedMirrors() []types.NamespacedName {
+	var out []types.NamespacedName
+	for _, pod := range m.e.loop.Store().OrphanedMirrors() {
+		out = append(out, types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
+	}
+	return out
+}
+
+func (m orphanedMirrors) StaticTerminating(name types.NamespacedName) bool {
+	return m.e.workers.IsPodForMirrorPodTerminatingByFullName(podinfo.FullName(name.Namespace, name.Name))
+}
+
+func (m orphanedMirrors) DeleteMirror(name types.NamespacedName) { m.e.mirrors.Orphaned(name) }
+
+// observed tells the status manager what an API has of a pod (spec/status.md 8.1).
+func (e *parts) observed(pod *v1.Pod) {
+	if podinfo.Mirror(pod) || !podinfo.Static(pod) {
+		e.status.ObservePod(pod)
+	}
+}
+
+// pressed refuses pods that the node must not take while it runs out of something
+// (section 16).
+func (e *parts) pressed(r admission.Request) admission.Verdict {
+	if e.evictor == nil {
+		return admission.Verdict{}
+	}
+	if admitted, message := e.evictor.Admit(r.Pod); !admitted {
+		return admission.Refuse(eviction.Reason, "%s", message)
+	}
+	return admission.Verdict{}
+}
+
+// ending reports whether the pod's end was requested or is behind it, other than by
+// refusal.
+func (e *parts) ending(pod *v1.Pod) bool {
+	if e.journal.Refused(pod.UID) {
+		return false
+	}
+	s, _ := e.status.Get(pod.UID)
+	return podinfo.Terminal(s.Phase) || e.workers.IsPodTerminationRequested(pod.UID)
+}
+
+// active returns the pod with what it was granted, and whether it has a place on the
+// node (AD4).
+func (e *parts) active(pod *v1.Pod) (*v1.Pod, bool) {
+	if e.workers.IsPodKnownTerminated(pod.UID) {
+		return nil, false
+	}
+	s, _ := e.status.Get(pod.UID)
+	if (podinfo.Terminal(pod.Status.Phase) || podinfo.Terminal(s.Phase)) && !e.workers.IsPodTerminationRequested(pod.UID) {
+		return nil, false
+	}
+	return e.resizer.allocations.Allocated(pod), true
+}
+
+// withheld reports a pod that has no worker because the loop keeps it: it was refused,
+// or waits for its admission or for the gate. To restart it, a second Create, would be
+// to ask for a second life (U5).
+func (e *parts) withheld(uid types.UID) bool {
+	return e.loop.Withheld(uid) || e.loop.Holds(uid)
+}
+
+// others yields the active pods without one, for soft handlers.
+func (e *parts) others(except types.UID) iter.Seq[*v1.Pod] {
+	return func(yield func(*v1.Pod) bool) {
+		for _, pod := range e.loop.Store().Pods() {
+			if pod.UID == except || e.loop.Withheld(pod.UID) {
+				continue
+			}
+			if granted, ok := e.active(pod); ok && !yield(granted) {
+				return
+			}
+		}
+	}
+}
+
+// rejected publishes the status of a refused pod (AD3).
+func (e *parts) rejected(pod *v1.Pod, v admission.Verdict) {
+	in := status.Input{Pod: pod, NodeIPs: e.config.Node.IPs, Now: e.config.Clock.Now()}
+	if old, ok := e.status.Get(pod.UID); ok {
+		in.Old = &old
+	}
+	if err := e.status.SetPodStatus(pod, status.Rejected(in, v.Reason, v.StatusMessage())); err != nil {
+		e.config.Observe.Logger.Error(err, "the refusal of a pod cannot be told", "uid", pod.UID)
+	}
+}
