@@ -19,16 +19,25 @@ import (
 	"github.com/podwright/podwright/runtime/process/internal/osproc"
 )
 
-// identities reads pids that a container logged and names the processes.
-func identities(t *testing.T, r *Runtime, id string) []osproc.Identity {
+// identities waits until the container has printed n process IDs and identifies the
+// processes.
+func identities(t *testing.T, r *Runtime, id string, n int) []osproc.Identity {
 	t.Helper()
-	var out []osproc.Identity
-	for field := range strings.FieldsSeq(logText(t, r, id)) {
-		if pid, err := strconv.Atoi(field); err == nil {
-			i, err := osproc.Identify(pid)
-			must(t, err)
-			out = append(out, i)
+	var pids []int
+	eventually(t, fmt.Sprintf("%d processes", n), func() bool {
+		pids = nil
+		for field := range strings.FieldsSeq(logText(t, r, id)) {
+			if pid, err := strconv.Atoi(field); err == nil {
+				pids = append(pids, pid)
+			}
 		}
+		return len(pids) == n
+	})
+	var out []osproc.Identity
+	for _, pid := range pids {
+		i, err := osproc.Identify(pid)
+		must(t, err)
+		out = append(out, i)
 	}
 	return out
 }
@@ -42,12 +51,8 @@ func TestStopKillsTree(t *testing.T) {
 			sleep 1000 & echo $!
 			(sleep 1000 & echo $!; sleep 1000) &
 			set -m; sleep 1000 & echo $!
-			sleep 0.1; echo up; wait; sleep 1000`))
-		waitLine(t, r, id, "up")
-		processes := identities(t, r, id)
-		if len(processes) != 3 {
-			t.Fatalf("processes %v", processes)
-		}
+			wait; sleep 1000`))
+		processes := identities(t, r, id, 3)
 		must(t, r.StopContainer(t.Context(), id, 1))
 		if s := status(t, r, id); s.GetExitCode() != 137 {
 			t.Errorf("exit code %d, want 137", s.GetExitCode())
@@ -64,12 +69,8 @@ func TestExitKillsDaemon(t *testing.T) {
 	r := newRuntime(t, modes()[0].supervisor)
 	end := t.TempDir() + "/end"
 	id := runContainer(t, r, shell(`setsid sh -c 'setsid sleep 1000 & echo $!; sleep 1000' & echo $!
-		sleep 0.1; echo up; `+waitForFile(end, "exit 5")))
-	waitLine(t, r, id, "up")
-	processes := identities(t, r, id)
-	if len(processes) != 2 {
-		t.Fatalf("processes %v", processes)
-	}
+		`+waitForFile(end, "exit 5")))
+	processes := identities(t, r, id, 2)
 	touch(t, end)
 	if s := waitExit(t, r, id); s.GetExitCode() != 5 {
 		t.Errorf("exit code %d, want 5", s.GetExitCode())

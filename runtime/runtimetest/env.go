@@ -14,6 +14,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -60,7 +61,7 @@ func newEnv(t *testing.T, factory Factory) *env {
 	if s.Timeout == 0 {
 		s.Timeout = defaultTimeout
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), s.Timeout)
+	ctx, cancel := timing.WithTimeout(t.Context(), s.Clock, s.Timeout)
 	t.Cleanup(cancel)
 	return &env{T: t, Subject: s, ctx: ctx, podUID: uniqueUID(s.Clock.Now())}
 }
@@ -170,7 +171,7 @@ func (e *env) sandbox(change ...func(*runtimeapi.PodSandboxConfig)) *sandbox {
 // removeLater removes the sandbox when the case is over.
 func (e *env) removeLater(id string) {
 	e.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), cleanupTimeout)
+		ctx, cancel := timing.WithTimeout(context.WithoutCancel(e.ctx), e.Clock, cleanupTimeout)
 		defer cancel()
 		if err := e.Runtime.StopPodSandbox(ctx, id); err != nil && !runtime.IsNotFound(err) {
 			e.Errorf("clean up: stop sandbox %s: %v", id, err)
