@@ -181,3 +181,36 @@ func TestFinishedStaysFinished(t *testing.T) {
 		})
 	}
 }
+
+// TestReadsTakeNoStepOfRecovery: CK9. What an engine finds at its start is compared and
+// reported by Run: no read does so, and none is needed for it.
+func TestReadsTakeNoStepOfRecovery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newHost(t, fake.New(fake.Options{}))
+		before := n.agent()
+		before.set(newPod("web"))
+		before.phase("uid-web", v1.PodRunning, time.Minute)
+		<-time.After(5 * time.Second)
+		n.kill(before)
+
+		deaf := n.rt.Inject(fake.Fault{Match: fake.Match{Method: fake.ListPodSandbox}, Effect: fake.Effect{Err: errors.New("not yet")}})
+		r := n.agent()
+		for range 100 {
+			<-time.After(50 * time.Millisecond)
+			_, _ = r.engine.Explain("uid-web")
+			_ = r.engine.Healthy()
+			_ = r.engine.Pods()
+			if report, ok := r.engine.Recovery(); ok {
+				t.Fatalf("recovered before the runtime was read: %+v", report)
+			}
+		}
+		deaf()
+		<-time.After(5 * time.Second)
+		if got := r.events.count("n1 Recovered"); got != 1 {
+			t.Errorf("%d events of the recovery although no source has said anything, want 1", got)
+		}
+		if report, ok := r.engine.Recovery(); !ok || fmt.Sprint(report.Resumed) != "[uid-web]" {
+			t.Errorf("recovery: %t %+v", ok, report)
+		}
+	})
+}

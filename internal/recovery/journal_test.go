@@ -1,0 +1,307 @@
+package recovery
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/status/checkpoint"
+	"github.com/podwright/podwright/syncloop/admission"
+)
+
+func TestDesiredPodIsWrittenWhenItChanges(t *testing.T) { // CK1, CK5
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newDisk()).keep()
+		pod := newPod("a", hasFailed)
+		if !r.journal.Desired(pod) || r.journal.Desired(pod) || r.journal.Desired(newPod("a")) {
+			t.Error("a pod is new once")
+		}
+		<-time.After(time.Minute)
+		record := r.disk.get("a")
+		if record == nil || record.Admission == nil || record.Source != "file" || record.ConfigHash != "h" || record.Pod.Status.Phase != "" {
+			t.Fatalf("record: %+v", record)
+		}
+		r.journal.Desired(newPod("a"))
+		<-time.After(time.Minute)
+		if r.disk.get("a") != record {
+			t.Error("an unchanged pod was written again")
+		}
+		r.journal.noteUnwanted("file", nil, false)
+		<-time.After(time.Minute)
+		if !r.disk.get("a").Unwanted {
+			t.Error("it is not known that the pod is unwanted")
+		}
+		r.journal.Desired(newPod("a"))
+		<-time.After(time.Minute)
+		if r.disk.get("a").Unwanted {
+			t.Error("a pod that is desired again is unwanted")
+		}
+		r.journal.Delete("a")
+		<-time.After(time.Minute)
+		if r.disk.get("a") != nil || r.journal.Handed("a") || r.journal.Get("a") != nil {
+			t.Error("the pod was not forgotten")
+		}
+	})
+}
+
+func TestRecordWaitsForTheDisk(t *testing.T) { // CK5, CK6
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newDisk()).keep()
+		r.journal.Desired(newPod("a"))
+		if err := r.journal.Record(t.Context(), "a", podworkers.Facts{Started: true}); err != nil || r.disk.get("a") == nil {
+			t.Errorf("a disk that works: %v", err)
+		}
+		r.disk.fail(nil, errDisk)
+		r.journal.Desired(newPod("b"))
+		if err := r.journal.Record(t.Context(), "b", podworkers.Facts{Started: true}); !errors.Is(err, errDisk) {
+			t.Errorf("a disk that is full: %v", err)
+		}
+		if err := r.journal.Problem("b"); !errors.Is(err, errDisk) {
+			t.Errorf("problem: %v", err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := r.journal.Record(ctx, "b", podworkers.Facts{Started: true, Terminated: true}); err == nil {
+			t.Error("a cancelled call succeeded")
+		}
+		r.disk.fail(nil, nil)
+		<-time.After(2 * time.Minute)
+		if want := []types.UID{"b"}; !slices.Equal(r.waiting, want) {
+			t.Errorf("workers that go on: %v, want %v, once", r.waiting, want)
+		}
+	})
+}
+
+func TestCriticalStaticPodStartsWithoutACheckpoint(t *testing.T) { // CK8
+	critical := func(p *v1.Pod) { p.Spec.PriorityClassName = "system-node-critical" }
+	for name, tc := range map[string]struct {
+		pod   *v1.Pod
+		facts podworkers.Facts
+		ok    bool
+	}{
+		"critical and static":    {newPod("a", critical), podworkers.Facts{Started: true}, true},
+		"critical":               {newPod("a", critical, fromAPI), podworkers.Facts{Started: true}, false},
+		"static":                 {newPod("a"), podworkers.Facts{Started: true}, false},
+		"critical, to be killed": {newPod("a", critical), podworkers.Facts{TerminationRequested: true}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, newDisk()).keep()
+				r.disk.fail(nil, errDisk)
+				r.journal.Desired(tc.pod)
+				if err := r.journal.Record(t.Context(), "a", tc.facts); (err == nil) != tc.ok {
+					t.Errorf("record: %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestTerminationWaitsAMinuteForTheDisk(t *testing.T) { // CK8
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newDisk()).keep()
+		r.disk.fail(nil, errDisk)
+		r.journal.Desired(newPod("a"))
+		facts := podworkers.Facts{TerminationRequested: true, Deleted: true}
+		begin := time.Now()
+		for r.journal.Record(t.Context(), "a", facts) != nil {
+			<-time.After(time.Second)
+		}
+		if took := time.Since(begin); took < causeTimeout || took > 2*causeTimeout+time.Minute {
+			t.Errorf("the pod is stopped after %v", took)
+		}
+		facts.Terminated = true
+		if r.journal.Record(t.Context(), "a", facts) == nil {
+			t.Error("the end of the pod need not be written")
+		}
+		if r.journal.requestedFor("unknown") != 0 {
+			t.Error("an unknown pod was asked to stop")
+		}
+	})
+}
+
+func TestStatusIsDurableOnceItIsOnTheDisk(t *testing.T) { // status.md 9
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newDisk()).keep()
+		j, pod := r.journal, newPod("a")
+		if !j.Durable("a", true) {
+			t.Error("a pod without a record waits for something")
+		}
+		j.Desired(pod)
+		j.Changed(pod, &v1.PodStatus{Phase: v1.PodFailed}, 3, false)
+		if j.Durable("a", false) {
+			t.Error("durable before it was written")
+		}
+		<-time.After(time.Minute)
+		if !j.Durable("a", false) || j.Durable("a", true) {
+			t.Error("the phase is on the disk, the end of the pod is not")
+		}
+		if record := j.Get("a"); record.Termination == nil || record.Termination.Cause != checkpoint.CauseTerminal || record.Version != 3 {
+			t.Errorf("record: %+v", record)
+		}
+		if j.AcknowledgedBy("a", []string{"s"}) || j.AcknowledgedBy("unknown", nil) {
+			t.Error("a sink has a status that it was not given")
+		}
+		j.Acknowledged("a", "s", "t", 3)
+		acked := j.Get("a")
+		j.Acknowledged("a", "s", "t", 3)
+		if !j.AcknowledgedBy("a", []string{"s"}) || j.AcknowledgedBy("a", []string{"s", "other"}) || j.Get("a") != acked {
+			t.Error("acknowledgement")
+		}
+		j.Changed(pod, &v1.PodStatus{Phase: v1.PodFailed}, 4, true)
+		<-time.After(time.Minute)
+		if !j.Durable("a", true) || j.AcknowledgedBy("a", []string{"s"}) {
+			t.Error("the end of the pod is on the disk, and no sink has it")
+		}
+		j.Drained("a")
+		if j.Get("a") == nil {
+			t.Error("a drain forgets a pod that had ended by itself")
+		}
+		j.Desired(newPod("b"))
+		if j.Drained("b"); j.Get("b") != nil {
+			t.Error("a drain keeps a pod that is to start again")
+		}
+	})
+}
+
+func TestContainerThatMustNotRunTwiceStartsAfterTheWrite(t *testing.T) { // CK5, HI8
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newDisk()).keep()
+		j := r.journal
+		if err := j.Starting(t.Context(), "unknown"); err != nil {
+			t.Error(err)
+		}
+		once, many := newPod("once", runOnce), newPod("many")
+		j.Desired(once)
+		j.Desired(many)
+		if err := j.Starting(t.Context(), "once"); err != nil || r.disk.get("once").StartedAt.IsZero() {
+			t.Errorf("the start is not on the disk: %v", err)
+		}
+		r.disk.fail(nil, errDisk)
+		if err := j.Starting(t.Context(), "many"); err != nil {
+			t.Errorf("a container that may run twice waits for the disk: %v", err)
+		}
+		j.Desired(newPod("later", runOnce))
+		if err := j.Starting(t.Context(), "later"); !errors.Is(err, errDisk) {
+			t.Errorf("a container that must not run twice starts: %v", err)
+		}
+
+		empty, old := &runtime.PodStatus{}, &v1.PodStatus{Phase: v1.PodRunning}
+		for name, got := range map[string]*v1.PodStatus{
+			"not readable": j.Previous(once, nil, old), "something is left": j.Previous(once, view("once", runtime.Exited), old),
+			"may run twice": j.Previous(many, empty, old), "never started": j.Previous(newPod("no", runOnce), empty, old),
+		} {
+			if got != old {
+				t.Errorf("%s: %+v", name, got)
+			}
+		}
+		for _, before := range []*v1.PodStatus{old, nil} {
+			lost := j.Previous(once, empty, before)
+			if len(lost.ContainerStatuses) != 1 || lost.ContainerStatuses[0].State.Terminated == nil || lost.ContainerStatuses[0].State.Terminated.ExitCode != 137 {
+				t.Errorf("lost containers: %+v", lost)
+			}
+		}
+	})
+}
+
+func TestEndIsOnTheDiskBeforeTheContainerIsRemoved(t *testing.T) { // CK3
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newDisk()).keep()
+		j := r.journal
+		id := func(n string) runtime.ContainerID { return runtime.ContainerID{Runtime: "fake", ID: n} }
+		exited := func(n string, code int32, count int) {
+			r.ends[id(n)] = &runtime.ContainerStatus{ID: id(n), State: runtime.Exited, ExitCode: code, RestartCount: count, FinishedAt: time.Now()}
+		}
+		remove := func(n string) error { return j.BeforeRemove(t.Context(), "a", "main", id(n)) }
+		if remove("1") == nil {
+			t.Error("a container of which nothing is known may go")
+		}
+		r.ends[id("gone")], r.ends[id("up")] = nil, &runtime.ContainerStatus{State: runtime.Running}
+		if err := errors.Join(remove("gone"), remove("up")); err != nil {
+			t.Error(err)
+		}
+		exited("1", 7, 0)
+		if err := remove("1"); err != nil || r.disk.get("a") != nil {
+			t.Errorf("something is remembered of a pod that was never desired: %v", err)
+		}
+		j.Desired(newPod("a"))
+		if err := remove("1"); err != nil {
+			t.Fatal(err)
+		}
+		written := r.disk.get("a")
+		if end, ok := written.EndOf("main", id("1").String()); !ok || end.ExitCode != 7 {
+			t.Fatalf("the end is not on the disk: %+v", written)
+		}
+		r.disk.fail(nil, errDisk)
+		if err := remove("1"); err != nil {
+			t.Errorf("an end that is on the disk is written again: %v", err)
+		}
+		exited("2", 8, 1)
+		if err := remove("2"); !errors.Is(err, errDisk) {
+			t.Errorf("a container may go though its end is not written: %v", err)
+		}
+		r.disk.fail(nil, nil)
+		exited("3", 9, 2)
+		if err := errors.Join(remove("2"), remove("3")); err != nil {
+			t.Fatal(err)
+		}
+		exited("0", 1, -1)
+		before := r.disk.get("a")
+		if err := remove("0"); err != nil || r.disk.get("a") != before {
+			t.Errorf("an end older than the newest two is written: %v", err)
+		}
+		if c, _ := before.Container("main"); c.RestartCount != 2 || len(c.Ends) != 2 {
+			t.Errorf("container: %+v", c)
+		}
+	})
+}
+
+func TestVerdictSurvivesTheAgent(t *testing.T) { // AD5
+	synctest.Test(t, func(t *testing.T) {
+		d := newDisk()
+		down := false
+		r := newRig(t, d)
+		memory := r.Verdicts(func() bool { return down })
+		if _, _, err := memory.Verdict("a"); !errors.Is(err, ErrNotLoaded) {
+			t.Errorf("before the records are loaded: %v", err)
+		}
+		r.keep()
+		for uid, v := range map[types.UID]admission.Verdict{
+			"ok": {}, "no": admission.Refuse("Port", "taken"), "down": admission.Refuse(admission.ReasonShutdown, "the node stops"),
+		} {
+			if err := memory.Remember(newPod(uid), v); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := memory.Remember(newPod("api", fromAPI), admission.Refuse(admission.ReasonShutdown, "the node stops")); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(time.Minute)
+
+		memory = newRig(t, d).keep().Verdicts(func() bool { return down })
+		check := func(uid types.UID, known bool, reason string) {
+			t.Helper()
+			if v, k, err := memory.Verdict(uid); k != known || v.Reason != reason || err != nil {
+				t.Errorf("%s: %t %+v %v", uid, k, v, err)
+			}
+		}
+		check("unknown", false, "")
+		check("ok", true, "")
+		check("no", true, "Port")
+		check("down", false, "") // the node is back
+		check("api", true, admission.ReasonShutdown)
+		down = true
+		check("down", true, admission.ReasonShutdown)
+		if r.journal.Refused("ok") || !r.journal.Refused("no") || r.journal.Refused("unknown") {
+			t.Error("refused pods")
+		}
+	})
+}

@@ -1,0 +1,71 @@
+package recovery
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/runtime"
+)
+
+// pods are those that sources want, workers those that have one: true if it has done its
+// last step.
+type pods map[types.UID]*v1.Pod
+
+func (p pods) Get(uid types.UID) (*v1.Pod, bool) { pod, ok := p[uid]; return pod, ok }
+
+type workers map[types.UID]bool
+
+func (w workers) Explain(uid types.UID) (podworkers.Explanation, bool) {
+	_, known := w[uid]
+	return podworkers.Explanation{}, known
+}
+
+func (w workers) ShouldPodBeFinished(uid types.UID) bool { return w[uid] }
+
+func TestPrunerRemovesRecordsOfNoMoreUse(t *testing.T) { // CK7, HI7
+	synctest.Test(t, func(t *testing.T) {
+		d := newDisk(newRecord("wanted"), newRecord("over", phase(v1.PodFailed)), newRecord("unseen", begun), newRecord("busy"), newRecord("gone", finished))
+		r := newRig(t, d).keep()
+		r.views["unseen"] = view("unseen", runtime.Exited)
+		wanted := map[types.UID]struct{}{"wanted": {}, "over": {}}
+		var told []types.UID
+		var known map[types.UID]struct{}
+		p := NewPruner(PrunerOptions{
+			Journal: r.journal, Desired: pods{"wanted": nil, "over": nil}, Workers: workers{"over": true, "busy": false},
+			Undecided: func() error { return nil }, View: r.Get,
+			TellEnd: func(pod *v1.Pod, v *runtime.PodStatus) error {
+				if pod.UID == "unseen" && len(v.Containers) != 1 {
+					t.Errorf("its end is not told with what the runtime has: %+v", v)
+				}
+				told = append(told, pod.UID)
+				return errors.New("a sink is broken")
+			},
+			Forget: func(k map[types.UID]struct{}) { known = k }, Sinks: []string{"s"}, Clock: clock.RealClock{},
+		})
+		r.journal.Adopt(newPod("gone"))
+		r.journal.Acknowledged("gone", "s", "gone", 0)
+		p.RemoveOrphanedStatuses(wanted)
+		if want := []types.UID{"over", "unseen"}; !slices.Equal(told, want) {
+			t.Errorf("told the end of %v, want %v", told, want)
+		}
+		if got, want := slices.Sorted(maps.Keys(known)), []types.UID{"busy", "over", "unseen", "wanted"}; !slices.Equal(got, want) {
+			t.Errorf("statuses of %v stay, want %v", got, want)
+		}
+		if len(wanted) != 2 {
+			t.Error("the caller's set was changed")
+		}
+		<-time.After(time.Minute)
+		if d.get("gone") != nil || d.get("unseen") == nil {
+			t.Error("the record that is of no more use goes, and only that")
+		}
+	})
+}

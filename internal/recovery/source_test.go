@@ -1,0 +1,174 @@
+package recovery
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/syncloop"
+)
+
+// fileSource is a source that says what the test says.
+type fileSource struct {
+	sets chan []*v1.Pod
+	syncloop.SourceHealth
+}
+
+func newFileSource() *fileSource { return &fileSource{sets: make(chan []*v1.Pod)} }
+
+func (s *fileSource) Name() string { return "file" }
+
+func (s *fileSource) Run(ctx context.Context, deliver func(context.Context, []*v1.Pod) error) error {
+	for {
+		select {
+		case set := <-s.sets:
+			_ = deliver(ctx, set)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// rich is a source with every optional ability.
+type rich struct{ *fileSource }
+
+func (rich) Precedence() syncloop.Precedence { return syncloop.PrecedenceHTTP }
+func (rich) Undecided() error                { return errDisk }
+func (s rich) Health() syncloop.SourceHealth { return s.SourceHealth }
+
+// deliveries runs a source and collects what it delivers.
+type deliveries struct {
+	sets [][]types.UID
+	err  error
+}
+
+func (d *deliveries) run(r *rig, s syncloop.Source) {
+	r.start(func(ctx context.Context) error {
+		err := s.Run(ctx, func(_ context.Context, pods []*v1.Pod) error {
+			if d.err != nil {
+				return d.err
+			}
+			set := []types.UID{}
+			for _, p := range pods {
+				set = append(set, p.UID)
+			}
+			d.sets = append(d.sets, set)
+			return nil
+		})
+		if errors.Is(err, context.Canceled) {
+			return nil
+		}
+		return err
+	})
+}
+
+func TestRecordsStandInForASilentSource(t *testing.T) { // architecture decision 6
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newDisk(newRecord("a"), newRecord("b"))).keep()
+		own := newFileSource()
+		s := r.journal.Remembering(own, true, func() bool { return false })
+		var d deliveries
+		d.run(r, s)
+		undecided := func() error { return s.(syncloop.Undecided).Undecided() }
+		health := func() error { return s.(syncloop.HealthReporter).Health().LastError }
+		<-time.After(standInAfter - 1)
+		if err := errors.Join(undecided(), health()); len(d.sets) != 0 || err != nil {
+			t.Errorf("before its time: %v, %v", d.sets, err)
+		}
+		<-time.After(time.Second)
+		if len(d.sets) != 1 || !slices.Equal(d.sets[0], []types.UID{"a", "b"}) {
+			t.Errorf("delivered: %v", d.sets)
+		}
+		if undecided() == nil || health() == nil {
+			t.Error("the source counts as decided and healthy")
+		}
+		own.sets <- []*v1.Pod{newPod("b"), newPod("c")}
+		<-time.After(time.Minute)
+		if len(d.sets) != 2 || !slices.Equal(d.sets[1], []types.UID{"b", "c"}) {
+			t.Errorf("delivered: %v", d.sets)
+		}
+		if err := errors.Join(undecided(), health()); err != nil {
+			t.Errorf("the source has spoken: %v", err)
+		}
+		if !r.disk.get("a").Unwanted || r.disk.get("b").Unwanted {
+			t.Error("the source no longer wants a, and wants b")
+		}
+		own.sets <- nil
+		<-time.After(time.Minute)
+		if r.disk.get("b").Unwanted {
+			t.Error("only the first word counts: later ones are told to the workers")
+		}
+	})
+}
+
+func TestSourceThatAnswersNeedsNoStandIn(t *testing.T) {
+	for name, tc := range map[string]struct {
+		standIn bool
+		records *disk
+		answer  bool
+	}{
+		"answered":              {true, newDisk(newRecord("a")), true},
+		"not wanted":            {false, newDisk(newRecord("a")), false},
+		"nothing is remembered": {true, newDisk(), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, tc.records).keep()
+				own := newFileSource()
+				s := r.journal.Remembering(own, tc.standIn, func() bool { return true })
+				var d deliveries
+				d.run(r, s)
+				want := 0
+				if tc.answer {
+					own.sets <- nil
+					want = 1
+				}
+				<-time.After(time.Hour)
+				if len(d.sets) != want || s.(syncloop.Undecided).Undecided() != nil {
+					t.Errorf("delivered: %v", d.sets)
+				}
+			})
+		})
+	}
+}
+
+// A word that the loop did not take has not been said.
+func TestWordThatWasNotTakenDoesNotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newDisk(newRecord("a"))).keep()
+		own := newFileSource()
+		d := deliveries{err: errDisk}
+		d.run(r, r.journal.Remembering(own, true, func() bool { return true }))
+		own.sets <- nil
+		synctest.Wait()
+		d.err = nil
+		<-time.After(standInAfter)
+		synctest.Wait()
+		if len(d.sets) != 1 || !slices.Equal(d.sets[0], []types.UID{"a"}) || r.journal.Get("a").Unwanted {
+			t.Errorf("delivered: %v", d.sets)
+		}
+	})
+}
+
+func TestAbilitiesOfASourceShowThroughItsStandIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newDisk())
+		plain := r.journal.Remembering(newFileSource(), true, nil)
+		if p := plain.(syncloop.Preceded).Precedence(); p != syncloop.PrecedenceInProcess || plain.Name() != "file" {
+			t.Errorf("a plain source: %v", p)
+		}
+		own := newFileSource()
+		own.LastError = errDisk
+		s := r.journal.Remembering(rich{own}, true, nil)
+		if s.(syncloop.Preceded).Precedence() != syncloop.PrecedenceHTTP || !errors.Is(s.(syncloop.Undecided).Undecided(), errDisk) ||
+			!errors.Is(s.(syncloop.HealthReporter).Health().LastError, errDisk) {
+			t.Error("an ability is lost")
+		}
+	})
+}
