@@ -18,8 +18,9 @@ type UpdateOptions struct {
 	// MirrorPod stands for a static pod in the API, or is nil. The last non-nil one
 	// is remembered.
 	MirrorPod *v1.Pod
-	// RunningPod is a pod known only from the runtime; Type must be Kill. It is
-	// ignored if Pod is given too (U1).
+	// RunningPod is a pod known only from the runtime; Type must be Kill. Given beside
+	// Pod it says that the runtime has the pod, so that its end is carried out in full
+	// although it was never set up (U1).
 	RunningPod *runtime.Pod
 	// StartTime is when the update was made, for the latency metric. Zero:
 	// not measured.

@@ -262,6 +262,9 @@ func (s *scenario) updatePod(verb string, a args) error {
 		u.Mirror = makePod(types.UID(a.values["mirror"]), nil)
 	}
 	u.ViewStopped = a.has("stopped")
+	if a.has("seen") {
+		u.Running = &runtime.Pod{UID: a.uid}
+	}
 	if at := a.values["at"]; at != "" {
 		d, err := time.ParseDuration(at)
 		if err != nil {

@@ -44,6 +44,9 @@ func (m *Machine) accept(uid types.UID, u *Update, runtimeOnly bool) Outcome {
 	if runtimeOnly {
 		next = m.runtimeKill(r, u.Running)
 	}
+	if u.Type == TypeKill && u.Running != nil && u.Running.UID == uid { // U1
+		r.observedRuntime = true
+	}
 	if r.finished { // U6
 		m.reject(uid, u, KillAlreadyTerminated)
 		return OutcomeIgnoredFinished
@@ -87,7 +90,8 @@ func (m *Machine) accept(uid types.UID, u *Update, runtimeOnly bool) Outcome {
 	return OutcomeQueued
 }
 
-// identify checks an update. A runtime pod given beside a pod does not count (U1).
+// identify checks an update. A runtime pod given beside a pod says only that the pod was
+// seen in the runtime (U1).
 func identify(u *Update) (uid types.UID, runtimeOnly, ok bool) {
 	if u.Pod != nil {
 		return u.Pod.UID, false, u.Pod.UID != ""
@@ -131,7 +135,6 @@ func (r *record) repeated(c Completion) bool {
 // runtimeKill is the content of an update that names only a runtime pod: the
 // full pod if one is known, because it terminates better (U4).
 func (m *Machine) runtimeKill(r *record, running *runtime.Pod) spec {
-	r.observedRuntime = true
 	if pod := r.pod(); pod != nil {
 		return spec{pod: pod}
 	}
