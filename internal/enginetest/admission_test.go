@@ -42,11 +42,11 @@ func (r *rig) rejected(uid types.UID, reason string) {
 	}
 }
 
-// TestAdmission: AD1-AD4, SI5, edge cases 18, 19 and 20. Of three pods the oldest two
+// TestRefusedPodNeverReachesRuntime: AD1-AD4, SI5, edge cases 18, 19 and 20. Of three pods the oldest two
 // get the room; the third is refused with the reason and never reaches the runtime.
 // After a restart on a smaller node nobody is judged again, but a new pod is; a
 // refused pod that is deleted finishes without any setup.
-func TestAdmission(t *testing.T) {
+func TestRefusedPodNeverReachesRuntime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, root, counted := fake.New(fake.Options{}), t.TempDir(), &counters{}
 		pods := []*v1.Pod{asking(newPod("a"), "1"), asking(newPod("b"), "1"), asking(newPod("c"), "1")}
@@ -117,9 +117,9 @@ func TestAdmission(t *testing.T) {
 	})
 }
 
-// TestAdmissionDefaults: the zero value refuses a port that is taken and a kernel
+// TestZeroAdmissionRefusesOnlyWhatCannotWork: the zero value refuses a port that is taken and a kernel
 // parameter that is not safe, and nothing else.
-func TestAdmissionDefaults(t *testing.T) {
+func TestZeroAdmissionRefusesOnlyWhatCannotWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, fake.New(fake.Options{}), t.TempDir(), func(c *podwright.Config) {
 			c.Node.Allocatable = v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")}
@@ -146,9 +146,9 @@ func TestAdmissionDefaults(t *testing.T) {
 	})
 }
 
-// TestSoftAdmission: AD6. While a soft handler refuses, the pod is Pending and its
+// TestSoftRefusalBlocksAndStops: AD6. While a soft handler refuses, the pod is Pending and its
 // containers wait with the reason Blocked; what runs is stopped; later it runs.
-func TestSoftAdmission(t *testing.T) {
+func TestSoftRefusalBlocksAndStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var open atomic.Bool
 		rt := fake.New(fake.Options{})

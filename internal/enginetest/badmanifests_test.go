@@ -161,10 +161,10 @@ func (f *fed) change(name string, change func(path string) error) {
 	}
 }
 
-// TestBadManifests: F2, D8, SRC4, SI9, edge case 14. A file that is no manifest starts
+// TestBadManifestHarmsNoOther: F2, D8, SRC4, SI9, edge case 14. A file that is no manifest starts
 // nothing, is told of once with its path and what is wrong, and stands in nobody's way:
 // what runs runs on, what comes later starts.
-func TestBadManifests(t *testing.T) {
+func TestBadManifestHarmsNoOther(t *testing.T) {
 	for _, tc := range unreadable {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -198,11 +198,11 @@ func problemsOf(f *source.File) error {
 	return nil
 }
 
-// TestManifestBreaks: F3, F8, SRC4, edge cases 11 and 14. The manifest of a pod that runs
+// TestUnreadableManifestKeepsItsPod: F3, F8, SRC4, edge cases 11 and 14. The manifest of a pod that runs
 // becomes unreadable: the pod runs on, its owner is told, over a restart of the agent
 // too; repaired, it is the same pod, and removed it goes. With ForgetBroken it goes at
 // once.
-func TestManifestBreaks(t *testing.T) {
+func TestUnreadableManifestKeepsItsPod(t *testing.T) {
 	for _, tc := range unreadable {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -256,9 +256,9 @@ func TestManifestBreaks(t *testing.T) {
 	}
 }
 
-// TestBrokenFolder: SRC2, SRC4, F1. What stands in the place of the folder changes
+// TestBrokenFolderKeepsPods: SRC2, SRC4, F1. What stands in the place of the folder changes
 // nothing: the pods run on, and the engine says why it knows no better.
-func TestBrokenFolder(t *testing.T) {
+func TestBrokenFolderKeepsPods(t *testing.T) {
 	for name, tc := range map[string]struct {
 		make func(path string) error
 		says string

@@ -150,10 +150,10 @@ func TestListsFailInMidPass(t *testing.T) {
 	}
 }
 
-// TestForeignSandboxes: spec/runtime.md 1.9, cleanup.md ND8. What others run on the same
+// TestForeignSandboxesAreLeftAlone: spec/runtime.md 1.9, cleanup.md ND8. What others run on the same
 // socket is neither stopped nor removed nor shown, whatever its labels lack or claim; one
 // that claims to be ours and names a folder outside of ours does not lead there.
-func TestForeignSandboxes(t *testing.T) {
+func TestForeignSandboxesAreLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, logged := fake.New(fake.Options{}), &lines{}
 		parent := t.TempDir()

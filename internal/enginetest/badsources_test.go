@@ -60,10 +60,10 @@ func podList(names ...string) string {
 	return `{"apiVersion":"v1","kind":"PodList","items":[` + strings.Join(items, ",") + `]}`
 }
 
-// TestBadAnswers: H1-H5, SRC4, edge case 15. An answer that is no list of pods starts
+// TestBadAnswerChangesNothing: H1-H5, SRC4, edge case 15. An answer that is no list of pods starts
 // and stops nothing, however long it lasts; the first three are told of, the engine says
 // all the time what is wrong, and the next good answer counts.
-func TestBadAnswers(t *testing.T) {
+func TestBadAnswerChangesNothing(t *testing.T) {
 	const unreadable, invalid = "ManifestUnreadable", "FailedValidation"
 	for _, tc := range []struct {
 		name         string
@@ -141,9 +141,9 @@ func badAnswer(t *testing.T, answer func(r *http.Request) (*http.Response, error
 	}
 }
 
-// TestEmptyAnswer: H2, SRC3, edge case 15. An empty answer wants no pods; that is done,
+// TestEmptyAnswerWantsNoPods: H2, SRC3, edge case 15. An empty answer wants no pods; that is done,
 // and told, as it may well be a mistake.
-func TestEmptyAnswer(t *testing.T) {
+func TestEmptyAnswerWantsNoPods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{answer: body(200, podList("web"))}
 		r := newRig(t, fake.New(fake.Options{}), t.TempDir(), func(c *podwright.Config) {
@@ -195,10 +195,10 @@ func (s *frail) Run(ctx context.Context, deliver func(context.Context, []*v1.Pod
 	}
 }
 
-// TestSourcesDie: SRC4, P3, B1, B9, SI9, edge case 16. A source that fails, panics or ends
+// TestFailedSourceKeepsItsPods: SRC4, P3, B1, B9, SI9, edge case 16. A source that fails, panics or ends
 // keeps its pods and harms no other source's; it is run again, except after its end, and
 // the engine says which one it is and why.
-func TestSourcesDie(t *testing.T) {
+func TestFailedSourceKeepsItsPods(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		then func(ctx context.Context) error

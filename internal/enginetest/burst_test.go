@@ -14,9 +14,9 @@ import (
 	"github.com/podwright/podwright/runtime/fake"
 )
 
-// TestBurst: 200 pods that start at once make as many calls at a time as pods may
+// TestBurstUsesAllSetupSlots: 200 pods that start at once make as many calls at a time as pods may
 // be set up at a time, no more; and they do make use of that.
-func TestBurst(t *testing.T) {
+func TestBurstUsesAllSetupSlots(t *testing.T) {
 	for _, limit := range []int{8, 32} {
 		t.Run(fmt.Sprint("MaxSetup ", limit), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -26,11 +26,11 @@ import (
 
 var errBusy = errors.New("not yet")
 
-// TestFullDisk: CK3, CK5, CK8, status.md 9.11, edge case 28, cleanup edge case 35.
+// TestFullDiskLeavesRunningPodsAlone: CK3, CK5, CK8, status.md 9.11, edge case 28, cleanup edge case 35.
 // With a full disk running pods are left alone, a new pod is not started and an event
 // says so, a critical static one is, no dead container goes, and all comes right
 // when there is room.
-func TestFullDisk(t *testing.T) {
+func TestFullDiskLeavesRunningPodsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, byContainer(map[string]fake.Script{"job": {Exit: &fake.Exit{After: 5 * time.Second, Code: 4}}}))
 		r := n.agent()
@@ -73,9 +73,9 @@ func TestFullDisk(t *testing.T) {
 	})
 }
 
-// TestEndWhileDiskIsFull: status.md 9.11: a terminal status waits for the disk, and
+// TestEndWaitsForFullDiskOneMinute: status.md 9.11: a terminal status waits for the disk, and
 // is sent after 60 s all the same.
-func TestEndWhileDiskIsFull(t *testing.T) {
+func TestEndWaitsForFullDiskOneMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, byContainer(map[string]fake.Script{"job": {Exit: &fake.Exit{After: 5 * time.Second}}}))
 		r := n.agent()
@@ -99,10 +99,10 @@ func TestEndWhileDiskIsFull(t *testing.T) {
 	})
 }
 
-// TestBadRecords: CK2, CK9, status.md 9.5, edge case 25, cleanup edge case 34: whatever
+// TestBadRecordsStopNoAgent: CK2, CK9, status.md 9.5, edge case 25, cleanup edge case 34: whatever
 // lies in the folder, the agent starts, what runs goes on, the report, health and
 // Explain say what is wrong, and it heals.
-func TestBadRecords(t *testing.T) {
+func TestBadRecordsStopNoAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, fake.New(fake.Options{}))
 		names := []string{"cut", "empty", "flipped", "newer", "well"}
@@ -181,9 +181,9 @@ func newerRecord() string {
 	return fmt.Sprintf("%s %x\n{}", title, sha256.Sum256([]byte(title+"{}")))
 }
 
-// TestUnreadableStore: status.md 9.5, CK9: while the records cannot be read, pods are
+// TestUnreadableRecordsChangeNoPod: status.md 9.5, CK9: while the records cannot be read, pods are
 // left as they are: nothing is started, stopped or removed.
-func TestUnreadableStore(t *testing.T) {
+func TestUnreadableRecordsChangeNoPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, byContainer(map[string]fake.Script{"job": {Exit: &fake.Exit{After: time.Second}}}))
 		pods := func() []*v1.Pod {
@@ -256,10 +256,10 @@ func (b *bad) phase(uid types.UID) v1.PodPhase {
 	return ""
 }
 
-// TestBadSinks: a sink that hangs for ever, rejects, claims conflicts, or panics:
+// TestBadSinkHarmsNoOther: a sink that hangs for ever, rejects, claims conflicts, or panics:
 // pods run, a sink beside it is told, health names it, and it is told everything when
 // it is well again.
-func TestBadSinks(t *testing.T) {
+func TestBadSinkHarmsNoOther(t *testing.T) {
 	for name, store := range map[string]func(context.Context, status.Update) (status.StoreResult, error){
 		"hangs for ever": func(ctx context.Context, _ status.Update) (status.StoreResult, error) {
 			<-ctx.Done()
@@ -317,9 +317,9 @@ func (b reading) ReadPod(_ context.Context, ref status.PodRef) (*v1.Pod, error) 
 	return p, nil
 }
 
-// TestLyingReaders: an API that echoes an old status, or answers for another UID: no
+// TestWrongAnswersOfAPIChangeNoPod: an API that echoes an old status, or answers for another UID: no
 // pod is changed by it, and the truth arrives when it stops.
-func TestLyingReaders(t *testing.T) {
+func TestWrongAnswersOfAPIChangeNoPod(t *testing.T) {
 	for name, read := range map[string]func(status.PodRef) *v1.Pod{
 		"echoes an old status": func(ref status.PodRef) *v1.Pod {
 			p := newPod("old")

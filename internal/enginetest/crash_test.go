@@ -84,11 +84,11 @@ func failing(context.Context, status.Update) (status.StoreResult, error) {
 	return 0, errors.New("no API")
 }
 
-// TestEndIsTold: CK4, HI7, HI9, ND10, status.md 9.1, 9.9, edge case 22, and of
+// TestEndIsToldAfterTwoKills: CK4, HI7, HI9, ND10, status.md 9.1, 9.9, edge case 22, and of
 // cleanup.md edge case 31. The agent is killed twice around the end of a pod while no API answers,
 // and the runtime loses the pod: its exit code arrives unchanged all the same, as
 // soon as an API answers, and it is not run again.
-func TestEndIsTold(t *testing.T) {
+func TestEndIsToldAfterTwoKills(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, byContainer(map[string]fake.Script{"job": {Exit: &fake.Exit{After: time.Second, Code: 7}}}))
 		job := func() *v1.Pod { return withPolicy(newPod("job", "job"), v1.RestartPolicyNever) }
@@ -131,10 +131,10 @@ func TestEndIsTold(t *testing.T) {
 	})
 }
 
-// TestKilledWhileStopping: CK6, cleanup edge case 33. 25 s of a grace of 30 s have
+// TestKilledAgentLeavesRestOfGrace: CK6, cleanup edge case 33. 25 s of a grace of 30 s have
 // passed when the agent is killed: the next one gives the rest, although its source
 // does not name the pod any more, and says how it ended.
-func TestKilledWhileStopping(t *testing.T) {
+func TestKilledAgentLeavesRestOfGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, byContainer(map[string]fake.Script{"deaf": {IgnoreTERM: true}}))
 		pod := newPod("slow", "deaf")
@@ -166,10 +166,10 @@ func TestKilledWhileStopping(t *testing.T) {
 	})
 }
 
-// TestRemovedAndBack: CK6, CK7, cleanup edge case 36: a pod of a fixed UID that was
+// TestFixedUIDEndsBeforeItsNextLife: CK6, CK7, cleanup edge case 36: a pod of a fixed UID that was
 // to stop when the agent was killed, and is desired again by then, comes to its end
 // first and then begins a new life with a record of its own.
-func TestRemovedAndBack(t *testing.T) {
+func TestFixedUIDEndsBeforeItsNextLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, byContainer(map[string]fake.Script{"deaf": {IgnoreTERM: true}}))
 		first := n.agent()
@@ -196,9 +196,9 @@ func TestRemovedAndBack(t *testing.T) {
 	})
 }
 
-// TestCrashBetweenAgents: status.md 9.6, 9.7: a container that ended while no agent
+// TestExitBetweenAgentsKeepsItsCode: status.md 9.6, 9.7: a container that ended while no agent
 // was there has the exit code the runtime found.
-func TestCrashBetweenAgents(t *testing.T) {
+func TestExitBetweenAgentsKeepsItsCode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, fake.New(fake.Options{}))
 		pod := func() *v1.Pod { return withPolicy(newPod("web"), v1.RestartPolicyNever) }
@@ -219,9 +219,9 @@ func TestCrashBetweenAgents(t *testing.T) {
 	})
 }
 
-// TestGoneBetweenAgents: HI7, HI10, status.md 9.10: a pod that was deleted, and whose containers
+// TestPodGoneBetweenAgentsIsTold: HI7, HI10, status.md 9.10: a pod that was deleted, and whose containers
 // vanished, while no agent was there: its end is told, its record goes.
-func TestGoneBetweenAgents(t *testing.T) {
+func TestPodGoneBetweenAgentsIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, fake.New(fake.Options{}))
 		first := n.agent()
@@ -248,9 +248,9 @@ func TestGoneBetweenAgents(t *testing.T) {
 	})
 }
 
-// TestRecordsOfNobody: CK7, HI10: a finished record that nobody ever asks for is kept
+// TestUnclaimedRecordIsKeptOneDay: CK7, HI10: a finished record that nobody ever asks for is kept
 // for a day.
-func TestRecordsOfNobody(t *testing.T) {
+func TestUnclaimedRecordIsKeptOneDay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, byContainer(map[string]fake.Script{"job": {Exit: &fake.Exit{After: time.Second}}}))
 		first := n.agent()
@@ -275,9 +275,9 @@ func TestRecordsOfNobody(t *testing.T) {
 	})
 }
 
-// TestWrites: CK10, status.md 9.3: at most six writes in the life of a pod, none for
+// TestSixWritesPerLife: CK10, status.md 9.3: at most six writes in the life of a pod, none for
 // looking at it again.
-func TestWrites(t *testing.T) {
+func TestSixWritesPerLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, byContainer(map[string]fake.Script{"job": {Exit: &fake.Exit{After: 5 * time.Second}}}))
 		job := withPolicy(newPod("job", "job"), v1.RestartPolicyNever)
@@ -303,10 +303,10 @@ func TestWrites(t *testing.T) {
 	})
 }
 
-// TestHeldAtHousekeeping: HI8: a pod that no worker has yet when the first housekeeping
+// TestHeldPodIsNotTakenForEnded: HI8: a pod that no worker has yet when the first housekeeping
 // pass looks, because the runtime was slow to answer, is not taken for one whose life
 // is over.
-func TestHeldAtHousekeeping(t *testing.T) {
+func TestHeldPodIsNotTakenForEnded(t *testing.T) {
 	for _, slow := range []time.Duration{0, 50 * time.Millisecond, 150 * time.Millisecond, time.Second, 3 * time.Second} {
 		t.Run(slow.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -79,7 +79,7 @@ func TestDeadContainersGoSoon(t *testing.T) {
 
 // spec/runtime.md 18.4, 18.2: the engine rotates logs without a call of its own but
 // the reopening, and makes links where it is asked to.
-func TestEngineRotatesLogs(t *testing.T) {
+func TestLogsRotateWithoutExtraCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{WriteLogs: true, Script: func(fake.Launch) fake.Script {
 			return fake.Script{Log: []fake.Line{{Every: time.Second, Text: strings.Repeat("x", 1000)}}}
@@ -120,7 +120,7 @@ func TestEngineRotatesLogs(t *testing.T) {
 
 // spec/cleanup.md CG7: the engine's events tell of a failed garbage collection, on the
 // node.
-func TestGarbageCollectionFails(t *testing.T) {
+func TestFailedCollectionIsAnEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{Script: func(fake.Launch) fake.Script {
 			return fake.Script{Exit: &fake.Exit{After: time.Second, Code: 1}}
@@ -137,7 +137,7 @@ func TestGarbageCollectionFails(t *testing.T) {
 }
 
 // Settings that cannot work are refused, each by its name.
-func TestLogConfigProblems(t *testing.T) {
+func TestImpossibleLogSettingsAreRefused(t *testing.T) {
 	rt := fake.New(fake.Options{})
 	for want, change := range map[string]func(*podwright.Config){
 		"LogRotation":           func(c *podwright.Config) { c.Storage.LogRotation.MaxFiles = 1 },
@@ -155,7 +155,7 @@ func TestLogConfigProblems(t *testing.T) {
 // spec/syncloop.md PE3, PE4, edge case 30: a removal that hangs holds up nothing: the
 // queue fills, the container is started again as ever, and garbage collection gets the
 // rest later, how each of them ended being known.
-func TestRemovalsHang(t *testing.T) {
+func TestHangingRemovalHoldsUpNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{Script: func(fake.Launch) fake.Script {
 			return fake.Script{Exit: &fake.Exit{After: time.Second, Code: 1}}

@@ -16,10 +16,10 @@ func withDeadline(p *v1.Pod, seconds int64) *v1.Pod {
 	return p
 }
 
-// TestActiveDeadline: W1-W5, edge case 27. The pod fails in the very moment its
+// TestPodFailsAtItsDeadline: W1-W5, edge case 27. The pod fails in the very moment its
 // deadline passes, once, with one event, also if the agent was restarted meanwhile
 // or was down then. A pod that finished before is left alone.
-func TestActiveDeadline(t *testing.T) {
+func TestPodFailsAtItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := byContainer(map[string]fake.Script{"job": {Exit: &fake.Exit{After: time.Second}}})
 		root := t.TempDir()
@@ -70,8 +70,8 @@ func TestActiveDeadline(t *testing.T) {
 	})
 }
 
-// TestDueInOrder: W1, W2. A pod whose deadline was moved fails when the new one passes.
-func TestDueInOrder(t *testing.T) {
+// TestMovedDeadlineCounts: W1, W2. A pod whose deadline was moved fails when the new one passes.
+func TestMovedDeadlineCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, fake.New(fake.Options{}), t.TempDir()).start()
 		r.set(withDeadline(newPod("web"), 10))

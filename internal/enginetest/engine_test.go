@@ -31,8 +31,8 @@ func byContainer(scripts map[string]fake.Script) *fake.Runtime {
 	return fake.New(fake.Options{Script: func(l fake.Launch) fake.Script { return scripts[l.Container] }})
 }
 
-// TestLives takes one pod of each kind through its life.
-func TestLives(t *testing.T) {
+// TestEachKindOfPodLives takes one pod of each kind through its life.
+func TestEachKindOfPodLives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := byContainer(map[string]fake.Script{
 			"job":    {Exit: &fake.Exit{After: 2 * time.Second}},
@@ -91,9 +91,9 @@ func TestLives(t *testing.T) {
 	})
 }
 
-// TestCrashLoopTiming: restarts follow 0, 10, 20, 40, 80 s (spec/runtime.md 17.5),
+// TestCrashLoopRestartsAtExactTimes: restarts follow 0, 10, 20, 40, 80 s (spec/runtime.md 17.5),
 // and the pod waits for the exact moment, not for a poll.
-func TestCrashLoopTiming(t *testing.T) {
+func TestCrashLoopRestartsAtExactTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := byContainer(map[string]fake.Script{"main": {Exit: &fake.Exit{After: time.Second, Code: 1}}})
 		r := newRig(t, rt, t.TempDir()).start()
@@ -117,9 +117,9 @@ func TestCrashLoopTiming(t *testing.T) {
 	})
 }
 
-// TestDeletedPodIsGone: SIGTERM goes out at once, and nothing is left as soon as
+// TestDeletedPodStopsAtOnce: SIGTERM goes out at once, and nothing is left as soon as
 // the container has stopped.
-func TestDeletedPodIsGone(t *testing.T) {
+func TestDeletedPodStopsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := byContainer(map[string]fake.Script{"main": {OnTERM: fake.Exit{After: 3 * time.Second}}})
 		r := newRig(t, rt, t.TempDir()).start()
@@ -173,9 +173,9 @@ func TestExitIsReadBeforeRemoval(t *testing.T) {
 	})
 }
 
-// TestAgentRestart: a new engine on the same runtime starts nothing twice and
+// TestNewAgentStartsNothingTwice: a new engine on the same runtime starts nothing twice and
 // shows no state in between.
-func TestAgentRestart(t *testing.T) {
+func TestNewAgentStartsNothingTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := byContainer(map[string]fake.Script{
 			"job":   {Exit: &fake.Exit{After: time.Second}},
@@ -224,9 +224,9 @@ func TestAgentRestart(t *testing.T) {
 	})
 }
 
-// TestChangedPodReplaces: the same name with another UID waits for the old one,
+// TestNewUIDWaitsForOld: the same name with another UID waits for the old one,
 // and two never run at once.
-func TestChangedPodReplaces(t *testing.T) {
+func TestNewUIDWaitsForOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := byContainer(map[string]fake.Script{"main": {OnTERM: fake.Exit{After: 2 * time.Second}}})
 		r := newRig(t, rt, t.TempDir()).start()
@@ -247,9 +247,9 @@ func TestChangedPodReplaces(t *testing.T) {
 	})
 }
 
-// TestSameUIDComesBack: a pod with a fixed UID that is removed and restored during
+// TestFixedUIDRunsAgain: a pod with a fixed UID that is removed and restored during
 // its termination runs again (spec/podworkers.md 10.2).
-func TestSameUIDComesBack(t *testing.T) {
+func TestFixedUIDRunsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := byContainer(map[string]fake.Script{"main": {OnTERM: fake.Exit{After: 3 * time.Second}}})
 		r := newRig(t, rt, t.TempDir()).start()
@@ -271,9 +271,9 @@ func TestSameUIDComesBack(t *testing.T) {
 	})
 }
 
-// TestLeftovers: what runs without being desired is stopped and removed, what
+// TestOnlyOwnLeftoversAreRemoved: what runs without being desired is stopped and removed, what
 // belongs to somebody else is not touched (spec/runtime.md 1.9, SG1).
-func TestLeftovers(t *testing.T) {
+func TestOnlyOwnLeftoversAreRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{})
 		root := t.TempDir()
@@ -307,8 +307,8 @@ func TestLeftovers(t *testing.T) {
 	})
 }
 
-// TestTwentyEngines share one process and one runtime, and nothing else.
-func TestTwentyEngines(t *testing.T) {
+// TestTwentyEnginesShareNothing share one process and one runtime, and nothing else.
+func TestTwentyEnginesShareNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{})
 		root := t.TempDir()
@@ -337,8 +337,8 @@ func TestTwentyEngines(t *testing.T) {
 	})
 }
 
-// TestOneBadPod: a pod whose calls hang delays nobody, and says so.
-func TestOneBadPod(t *testing.T) {
+// TestHungPodDelaysNoOther: a pod whose calls hang delays nobody, and says so.
+func TestHungPodDelaysNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{})
 		rt.Inject(
@@ -372,9 +372,9 @@ func TestOneBadPod(t *testing.T) {
 	})
 }
 
-// TestRuntimeDown: edge case 24. An engine starts without its runtime, says so, and goes on when
+// TestEngineStartsWithoutRuntime: edge case 24. An engine starts without its runtime, says so, and goes on when
 // it comes; a deletion in between is not lost.
-func TestRuntimeDown(t *testing.T) {
+func TestEngineStartsWithoutRuntime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{})
 		rt.SetDown(true)
@@ -413,9 +413,9 @@ func TestRuntimeDown(t *testing.T) {
 	})
 }
 
-// TestNetworkNotReady: RH3, edge case 25. Pods on the host network start, the others wait
+// TestOnlyHostNetworkStartsWithoutNetwork: RH3, edge case 25. Pods on the host network start, the others wait
 // for the network, are told so, try again every 1 to 1.5 s, and wait no longer.
-func TestNetworkNotReady(t *testing.T) {
+func TestOnlyHostNetworkStartsWithoutNetwork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, tries := fake.New(fake.Options{}), make(chan time.Time, 1000)
 		rt.SetConditions(true, false)
@@ -457,8 +457,8 @@ func TestNetworkNotReady(t *testing.T) {
 	})
 }
 
-// TestDrain: every pod is stopped with its grace, nothing is left, Run ends.
-func TestDrain(t *testing.T) {
+// TestDrainLeavesNothing: every pod is stopped with its grace, nothing is left, Run ends.
+func TestDrainLeavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := byContainer(map[string]fake.Script{"slow": {OnTERM: fake.Exit{After: 5 * time.Second}}, "deaf": {IgnoreTERM: true}})
 		r := newRig(t, rt, t.TempDir())
@@ -488,9 +488,9 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// TestDrainAtOnce: what runs from before is drained although no source has said a
+// TestDrainNeedsNoSource: what runs from before is drained although no source has said a
 // word yet.
-func TestDrainAtOnce(t *testing.T) {
+func TestDrainNeedsNoSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := byContainer(map[string]fake.Script{"main": {OnTERM: fake.Exit{After: 2 * time.Second}}})
 		root := t.TempDir()
@@ -539,8 +539,8 @@ func TestDrainWaitsForRuntime(t *testing.T) {
 	})
 }
 
-// TestDrainGivesUp: a pod that cannot be stopped is named.
-func TestDrainGivesUp(t *testing.T) {
+// TestDrainNamesPodsItCouldNotStop: a pod that cannot be stopped is named.
+func TestDrainNamesPodsItCouldNotStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{})
 		r := newRig(t, rt, t.TempDir(), func(c *podwright.Config) { c.Workers.DrainTimeout = time.Second }).start()
@@ -555,8 +555,8 @@ func TestDrainGivesUp(t *testing.T) {
 	})
 }
 
-// TestRunOnce: a second Run is an error, and so is a second engine on one folder.
-func TestRunOnce(t *testing.T) {
+// TestSecondRunIsAnError: a second Run is an error, and so is a second engine on one folder.
+func TestSecondRunIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		root := t.TempDir()
 		r := newRig(t, fake.New(fake.Options{}), root).start()
@@ -572,9 +572,9 @@ func TestRunOnce(t *testing.T) {
 	})
 }
 
-// TestClosedSource: when its only source is closed the engine ends and leaves the
+// TestClosedSourceEndsRun: when its only source is closed the engine ends and leaves the
 // pods.
-func TestClosedSource(t *testing.T) {
+func TestClosedSourceEndsRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{})
 		r := newRig(t, rt, t.TempDir()).start()
@@ -590,9 +590,9 @@ func TestClosedSource(t *testing.T) {
 	})
 }
 
-// TestAPIDeletion: edge case 6. A deletionTimestamp from the source shortens the grace period of
+// TestDeletionShortensGrace: edge case 6. A deletionTimestamp from the source shortens the grace period of
 // a termination under way (spec/podworkers.md G1).
-func TestAPIDeletion(t *testing.T) {
+func TestDeletionShortensGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := byContainer(map[string]fake.Script{"main": {IgnoreTERM: true}})
 		r := newRig(t, rt, t.TempDir()).start()

@@ -69,10 +69,10 @@ func disrupted(p *v1.Pod) bool {
 	return false
 }
 
-// TestEviction: section 16, eviction: the pod that uses more than it asked for goes, is
+// TestGreedyPodIsEvictedForGood: section 16, eviction: the pod that uses more than it asked for goes, is
 // Failed for the reason Evicted with the condition DisruptionTarget, and stays so over a
 // restart of the agent; the others are not touched.
-func TestEviction(t *testing.T) {
+func TestGreedyPodIsEvictedForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, root := fake.New(fake.Options{}), t.TempDir()
 		node := &scarce{used: map[types.UID]uint64{}}
@@ -134,8 +134,8 @@ func TestEviction(t *testing.T) {
 	})
 }
 
-// TestEvictionByVolume: section 16, eviction: an emptyDir that grew over its limit.
-func TestEvictionByVolume(t *testing.T) {
+// TestFullEmptyDirEvictsItsPod: section 16, eviction: an emptyDir that grew over its limit.
+func TestFullEmptyDirEvictsItsPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := &scarce{used: map[types.UID]uint64{}}
 		r := newRig(t, fake.New(fake.Options{}), t.TempDir(), func(c *podwright.Config) {
@@ -167,8 +167,8 @@ func TestEvictionByVolume(t *testing.T) {
 	})
 }
 
-// TestEvictionRefused: what is wrong with limits is told by New.
-func TestEvictionRefused(t *testing.T) {
+// TestBadThresholdIsRefused: what is wrong with limits is told by New.
+func TestBadThresholdIsRefused(t *testing.T) {
 	rt := fake.New(fake.Options{})
 	_, err := podwright.New(podwright.Config{
 		Runtime: rt, Images: rt, Sources: []syncloop.Source{source.NewChannel(source.ChannelOptions{})}, RootDir: t.TempDir(), Node: podwright.Node{Name: "n1"},

@@ -349,10 +349,10 @@ func errText(err error) string {
 	return err.Error()
 }
 
-// TestRunningRemovedByHand: HI8, cleanup edge case 30, status.md 3.4: somebody removes a
+// TestContainerRemovedByHandDoesNotRunTwice: HI8, cleanup edge case 30, status.md 3.4: somebody removes a
 // container that runs, of a pod whose containers run once. How it ended is not known, and
 // it is not run again, by this agent or the next one.
-func TestRunningRemovedByHand(t *testing.T) {
+func TestContainerRemovedByHandDoesNotRunTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, fake.New(fake.Options{}))
 		pod := func() *v1.Pod { return withPolicy(newPod("web", "job", "server"), v1.RestartPolicyNever) }
@@ -393,10 +393,10 @@ func TestRunningRemovedByHand(t *testing.T) {
 	})
 }
 
-// TestRecordRemovedByHand: cleanup edge case 30, CK3, HI8, HI9: somebody removes a
+// TestRecordRemovedByHandKeepsItsExit: cleanup edge case 30, CK3, HI8, HI9: somebody removes a
 // container, or all of its pod, from the runtime as soon as it has died. The status
 // goes on to show its own exit code, also with the next agent, and it is not run again.
-func TestRecordRemovedByHand(t *testing.T) {
+func TestRecordRemovedByHandKeepsItsExit(t *testing.T) {
 	for name, remove := range map[string]func(t *testing.T, rt *fake.Runtime, pod types.UID){
 		"container": func(t *testing.T, rt *fake.Runtime, pod types.UID) { removeEnded(t, rt, pod) },
 		"pod": func(t *testing.T, rt *fake.Runtime, pod types.UID) {
@@ -481,11 +481,11 @@ func removeEnded(t *testing.T, rt *fake.Runtime, pod types.UID) {
 	}
 }
 
-// TestRefusedIsDeleted: cleanup edge cases 6 to 9, step 13: housekeeping finishes a
+// TestDeletedRefusedPodFinishesOnce: cleanup edge cases 6 to 9, step 13: housekeeping finishes a
 // refused pod that is being deleted, once, and never starts it; nor does it start one
 // that its source says has ended. A pending one that comes with a deletion is not
 // finished behind its worker's back.
-func TestRefusedIsDeleted(t *testing.T) {
+func TestDeletedRefusedPodFinishesOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, vetoed := fake.New(fake.Options{}), map[string]int{}
 		r := newRig(t, rt, t.TempDir(), roomFor("1"), func(c *podwright.Config) {
@@ -528,11 +528,11 @@ func TestRefusedIsDeleted(t *testing.T) {
 	})
 }
 
-// TestPodsFolderIsLost: cleanup edge case 15, HK1: the folder of all pods is gone, or
+// TestLostPodsFolderStopsOnlyRemovals: cleanup edge case 15, HK1: the folder of all pods is gone, or
 // something else is in its place. What runs goes on, and pods are stopped as ever. While
 // nobody can tell what volumes a stopped pod has, it is not done with; the plan, the log
 // and Explain say what is wrong, and with the folder back all of it goes.
-func TestPodsFolderIsLost(t *testing.T) {
+func TestLostPodsFolderStopsOnlyRemovals(t *testing.T) {
 	for _, replaced := range []bool{false, true} {
 		t.Run(fmt.Sprint("by a file: ", replaced), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -614,10 +614,10 @@ func (l *safeLines) count(part string) (n int) {
 	return n
 }
 
-// TestSharedLogFolder: ND8: two engines that write their logs into one folder would each
+// TestSharedLogFolderIsRefused: ND8: two engines that write their logs into one folder would each
 // take the other's for those of gone pods. The second one says so and does not run; on
 // a folder of its own it does, and touches nothing of the first one's pods.
-func TestSharedLogFolder(t *testing.T) {
+func TestSharedLogFolderIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, logs := fake.New(fake.Options{WriteLogs: true}), t.TempDir()
 		r := newRig(t, rt, t.TempDir(), func(c *podwright.Config) { c.Storage.LogDir = logs }).start()
@@ -644,10 +644,10 @@ func TestSharedLogFolder(t *testing.T) {
 	})
 }
 
-// TestTotalOfDeadContainers: cleanup edge case 20, CG4, CG9, HI8: a limit for all of the
+// TestTotalLimitLosesNoEnd: cleanup edge case 20, CG4, CG9, HI8: a limit for all of the
 // node costs pods the last records of their containers, and no more than that: what was
 // to run once is not run again, and the statuses tell how all of them ended.
-func TestTotalOfDeadContainers(t *testing.T) {
+func TestTotalLimitLosesNoEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, byContainer(map[string]fake.Script{"job": {Exit: &fake.Exit{After: time.Second, Code: 3}}}))
 		limited := func(c *podwright.Config) { c.Storage.DeadContainers.Total = 2 }

@@ -42,10 +42,10 @@ func (r *rig) gone(uid types.UID, limit time.Duration) {
 	})
 }
 
-// TestDeletedAtFirstSight: M5, edge case 2. A pod that is already being deleted when its
+// TestPodFirstNamedDeletedNeverStarts: M5, edge case 2. A pod that is already being deleted when its
 // source first names it ends: nothing is made for it, and what runs of it from before is
 // stopped with the grace of the deletion.
-func TestDeletedAtFirstSight(t *testing.T) {
+func TestPodFirstNamedDeletedNeverStarts(t *testing.T) {
 	for _, ran := range []bool{false, true} {
 		t.Run(fmt.Sprintf("it ran before: %v", ran), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -90,9 +90,9 @@ func TestDeletedAtFirstSight(t *testing.T) {
 	}
 }
 
-// TestManifestEdited: D1, edge case 9. Another content in the same file is another pod: the
+// TestEditedManifestIsAnotherPod: D1, edge case 9. Another content in the same file is another pod: the
 // old one is stopped with its grace, and the new one waits until the name is free.
-func TestManifestEdited(t *testing.T) {
+func TestEditedManifestIsAnotherPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := byContainer(map[string]fake.Script{"main": {OnTERM: fake.Exit{After: 3 * time.Second}}})
 		f := newFed(t, rt, t.TempDir(), t.TempDir())
@@ -121,10 +121,10 @@ func TestManifestEdited(t *testing.T) {
 	})
 }
 
-// TestFixedUID: D9, edge case 10. With a UID of its own an edited manifest is the same
+// TestEditedManifestWithUIDIsTheSamePod: D9, edge case 10. With a UID of its own an edited manifest is the same
 // pod: its container is replaced in the same sandbox. Removed and restored while it
 // terminates, it ends and lives again.
-func TestFixedUID(t *testing.T) {
+func TestEditedManifestWithUIDIsTheSamePod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := byContainer(map[string]fake.Script{"main": {OnTERM: fake.Exit{After: 3 * time.Second}}})
 		f := newFed(t, rt, t.TempDir(), t.TempDir())
@@ -162,10 +162,10 @@ func TestFixedUID(t *testing.T) {
 	})
 }
 
-// TestNamesakes: M4, F5, edge cases 8 and 13. Of two manifests with one name the later
+// TestOnePodPerName: M4, F5, edge cases 8 and 13. Of two manifests with one name the later
 // file has it, and of two sources the one that goes before; the other is told why it does
 // not run, and runs as soon as the name is free. Two of one name never run at once.
-func TestNamesakes(t *testing.T) {
+func TestOnePodPerName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := byContainer(map[string]fake.Script{"main": {OnTERM: fake.Exit{After: 3 * time.Second}}})
 		folder := t.TempDir()

@@ -67,11 +67,11 @@ func wholeList(c fake.Call) bool {
 	return false
 }
 
-// TestIdleCalls: pods in which nothing happens cost no call of their own, neither
+// TestIdlePodsCostNoCalls: pods in which nothing happens cost no call of their own, neither
 // in relists nor when their regular sync comes round (B6, PI12). With an event
 // stream the whole node costs a list every 5 s (B7) and two a minute for
 // housekeeping and garbage collection; without one it costs one every second.
-func TestIdleCalls(t *testing.T) {
+func TestIdlePodsCostNoCalls(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		pods      int
@@ -91,10 +91,10 @@ func TestIdleCalls(t *testing.T) {
 	}
 }
 
-// TestLeftoverOnIdleNode: a pod that nobody wants, showing up when housekeeping has
+// TestIdleNodeNoticesLeftovers: a pod that nobody wants, showing up when housekeeping has
 // long stopped listing what runs, is noticed by a relist, and goes
 // (spec/cleanup.md 3.14); its remains too, if it does not even run.
-func TestLeftoverOnIdleNode(t *testing.T) {
+func TestIdleNodeNoticesLeftovers(t *testing.T) {
 	for _, dead := range []bool{false, true} {
 		t.Run(fmt.Sprintf("dead=%v", dead), func(t *testing.T) { leftoverOnIdleNode(t, dead) })
 	}
@@ -133,7 +133,7 @@ func leftoverOnIdleNode(t *testing.T, dead bool) {
 	})
 }
 
-// BenchmarkIdleCalls is TestIdleCalls over a virtual hour, for the record.
+// BenchmarkIdleCalls is TestIdlePodsCostNoCalls over a virtual hour, for the record.
 func BenchmarkIdleCalls(b *testing.B) {
 	for b.Loop() {
 		var perMinute calls

@@ -97,11 +97,11 @@ func (r *rig) refusedLate(pod *v1.Pod) {
 	})
 }
 
-// TestLateRefusal: AD8. A pod that is refused in the middle of its setup fails with
+// TestLateRefusalEndsThePod: AD8. A pod that is refused in the middle of its setup fails with
 // the reason, an event and a count, as at the door (AD3); what was begun of it is
 // stopped and it is not set up again, not by the next agent either. Others run on, and
 // when it is gone its successor gets the room it asked for.
-func TestLateRefusal(t *testing.T) {
+func TestLateRefusalEndsThePod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, root, disks, counted := fake.New(fake.Options{}), t.TempDir(), newSlots(1), &counters{}
 		configure := func(c *podwright.Config) { c.Pods.Volumes, c.Observe.MeterProvider = disks, counted }
@@ -153,10 +153,10 @@ func TestLateRefusal(t *testing.T) {
 	})
 }
 
-// TestLateRefusalIsNotForgotten: AD8. What was begun of a pod that was refused late is
+// TestLateRefusalSurvivesAgent: AD8. What was begun of a pod that was refused late is
 // stopped by the next agent if this one could not; a pod that runs already, and is
 // refused when its container starts anew, ends as well.
-func TestLateRefusalIsNotForgotten(t *testing.T) {
+func TestLateRefusalSurvivesAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, root, disks := fake.New(fake.Options{}), t.TempDir(), newSlots(1)
 		configure := func(c *podwright.Config) { c.Pods.Volumes = disks }

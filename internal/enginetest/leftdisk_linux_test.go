@@ -80,10 +80,10 @@ func leftOf(r *rig, uid string) (left []string) {
 	return left
 }
 
-// TestCleanupOnFullDisk: cleanup edge case 35, HI12: on a full disk a pod that runs is
+// TestFullDiskDelaysCleanup: cleanup edge case 35, HI12: on a full disk a pod that runs is
 // not touched, and what a deleted one left goes as soon as there is room to write down
 // its end.
-func TestCleanupOnFullDisk(t *testing.T) {
+func TestFullDiskDelaysCleanup(t *testing.T) {
 	root := t.TempDir()
 	smallDisk(t, root)
 	synctest.Test(t, func(t *testing.T) {
@@ -112,10 +112,10 @@ func TestCleanupOnFullDisk(t *testing.T) {
 	})
 }
 
-// TestCleanupOnReadOnlyDisk: OD5, OD10, DR3: folders that cannot be removed stay, the
+// TestReadOnlyDiskDelaysCleanup: OD5, OD10, DR3: folders that cannot be removed stay, the
 // plan says why and when they are tried again, other pods are not affected, and when
 // the disk can be written again they go.
-func TestCleanupOnReadOnlyDisk(t *testing.T) {
+func TestReadOnlyDiskDelaysCleanup(t *testing.T) {
 	root := t.TempDir()
 	// Not all of the root: a disk with an open file does not become read-only.
 	remount := smallDisk(t, filepath.Join(root, "pods"))
@@ -154,10 +154,10 @@ func TestCleanupOnReadOnlyDisk(t *testing.T) {
 	})
 }
 
-// TestImageGC: IG1, IG5, IG11, ND5, DR1: an engine that was told to removes images nobody
+// TestOnlyUnneededImagesGo: IG1, IG5, IG11, ND5, DR1: an engine that was told to removes images nobody
 // uses from a disk that is full, and none that a container or a desired pod needs; the
 // plan says which go and why the others stay. Without being told it removes none.
-func TestImageGC(t *testing.T) {
+func TestOnlyUnneededImagesGo(t *testing.T) {
 	root := t.TempDir()
 	smallDisk(t, root)
 	fill(t, filepath.Join(root, "ballast"))

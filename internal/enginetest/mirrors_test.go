@@ -48,10 +48,10 @@ func (s apiSource) Run(ctx context.Context, deliver func(context.Context, []*v1.
 	}
 }
 
-// TestMirrorPods: MC1, MC4-MC7, PM4, PM6, edge cases 21 and 22. A static pod gets a
+// TestMirrorChangesNoStaticPod: MC1, MC4-MC7, PM4, PM6, edge cases 21 and 22. A static pod gets a
 // mirror, which comes back through the API's source; whatever happens to it, the static
 // pod runs on.
-func TestMirrorPods(t *testing.T) {
+func TestMirrorChangesNoStaticPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api, rt := &mirror.Memory{}, byContainer(map[string]fake.Script{"main": {OnTERM: fake.Exit{After: 5 * time.Second}}})
 		node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "node-uid"}}
@@ -103,10 +103,10 @@ func TestMirrorPods(t *testing.T) {
 	})
 }
 
-// TestAPISource: A3, A4, edge case 16, for the adapter of an API. A new UID under an old
+// TestBrokenWatchRemovesNothing: A3, A4, edge case 16, for the adapter of an API. A new UID under an old
 // name is a new pod; a watch that breaks removes nothing, and the next full set removes
 // what is gone, once.
-func TestAPISource(t *testing.T) {
+func TestBrokenWatchRemovesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var down atomic.Bool
 		api, rt := &mirror.Memory{}, fake.New(fake.Options{})

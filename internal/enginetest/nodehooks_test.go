@@ -47,9 +47,9 @@ func hooked(t *testing.T, hooks nodehooks.Hooks, rt *fake.Runtime) *rig {
 	return newRig(t, rt, t.TempDir(), func(c *podwright.Config) { c.NodeHooks = hooks })
 }
 
-// TestInitialise: section 16, initialise modules: first of all and once; its failure,
+// TestInitialiseIsFirst: section 16, initialise modules: first of all and once; its failure,
 // or panic, ends Run with an error.
-func TestInitialise(t *testing.T) {
+func TestInitialiseIsFirst(t *testing.T) {
 	for name, hook := range map[string]func(context.Context) error{
 		"fails":  func(context.Context) error { return errors.New("no data directory") },
 		"panics": func(context.Context) error { panic("no data directory") },
@@ -87,9 +87,9 @@ func TestInitialise(t *testing.T) {
 	})
 }
 
-// TestRuntimeReady: section 16, runtime-dependent modules: once, when the runtime is
+// TestRuntimeReadyRunsOnce: section 16, runtime-dependent modules: once, when the runtime is
 // first good, also if it fails or goes away and comes back; RH1.
-func TestRuntimeReady(t *testing.T) {
+func TestRuntimeReadyRunsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, rt := newHookCalls(), fake.New(fake.Options{})
 		rt.SetConditions(false, true)
@@ -113,9 +113,9 @@ func TestRuntimeReady(t *testing.T) {
 	})
 }
 
-// TestRegister: section 16, node registration: 100 ms x2 up to 7 s until it is done,
+// TestRegisterRepeatsUntilDone: section 16, node registration: 100 ms x2 up to 7 s until it is done,
 // then never again; lease and status wait for it. A panic is a failure.
-func TestRegister(t *testing.T) {
+func TestRegisterRepeatsUntilDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newHookCalls()
 		r := hooked(t, nodehooks.Hooks{
@@ -160,9 +160,9 @@ func TestRegister(t *testing.T) {
 	})
 }
 
-// TestPublishStatus: section 16, node status and fast status: first when the node is
+// TestNodeStatusFollowsChanges: section 16, node status and fast status: first when the node is
 // Ready, then on change and every 5 min; 5 tries.
-func TestPublishStatus(t *testing.T) {
+func TestNodeStatusFollowsChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, rt := newHookCalls(), fake.New(fake.Options{})
 		rt.SetConditions(false, true)
@@ -214,8 +214,8 @@ func TestPublishStatus(t *testing.T) {
 	})
 }
 
-// TestFastStatusEnds: section 16, fast status: after 120 s the node is shown as it is.
-func TestFastStatusEnds(t *testing.T) {
+// TestFastStatusEndsAfterTwoMinutes: section 16, fast status: after 120 s the node is shown as it is.
+func TestFastStatusEndsAfterTwoMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, rt := newHookCalls(), fake.New(fake.Options{})
 		rt.SetConditions(false, true)

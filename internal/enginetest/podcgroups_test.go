@@ -66,10 +66,10 @@ func (c *cgroupTree) Destroy(_ context.Context, uid types.UID) error {
 	return nil
 }
 
-// TestPodCgroups: the levels are made at the start, a pod's cgroup before its sandbox
+// TestPodCgroupOutlivesContainers: the levels are made at the start, a pod's cgroup before its sandbox
 // (3.3), all burstable pods weigh what they request, and what is left of a pod that is
 // gone goes (podworkers.md 13). One taken away is made again with new containers (7.2).
-func TestPodCgroups(t *testing.T) {
+func TestPodCgroupOutlivesContainers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tree := &cgroupTree{pods: map[types.UID]pods.CgroupResources{}}
 		rt := byContainer(nil)
@@ -111,7 +111,7 @@ func TestPodCgroups(t *testing.T) {
 }
 
 // An engine that cannot make the levels does not run: every pod would fail.
-func TestPodCgroupsImpossible(t *testing.T) {
+func TestImpossibleCgroupsEndRun(t *testing.T) {
 	r := newRig(t, byContainer(nil), t.TempDir(), func(c *podwright.Config) {
 		c.Pods.Cgroups = &cgroupTree{setup: errors.New("read-only file system")}
 	})

@@ -16,10 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestPreemption: section 16, preemption, and AD7: a critical pod that fails only on
+// TestCriticalPodGetsRoom: section 16, preemption, and AD7: a critical pod that fails only on
 // resources gets its room: the fewest pods are stopped with their own grace, Failed for
 // the reason Preempting; others, and an ordinary pod that finds none, are not helped.
-func TestPreemption(t *testing.T) {
+func TestCriticalPodGetsRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := byContainer(map[string]fake.Script{"slow": {IgnoreTERM: true}})
 		r := newRig(t, rt, t.TempDir(), roomFor("3")).start()

@@ -36,9 +36,9 @@ func execs(rt *fake.Runtime, name string) (at []time.Time) {
 	return at
 }
 
-// TestReadiness: a pod is ready as soon as its probe says so, and not ready again while
+// TestPodIsReadyWhenItsProbeSaysSo: a pod is ready as soon as its probe says so, and not ready again while
 // it drains (spec/probe.md 6.2, 7.1, edge case 23).
-func TestReadiness(t *testing.T) {
+func TestPodIsReadyWhenItsProbeSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var closed atomic.Bool
 		rt := fake.New(fake.Options{Script: func(fake.Launch) fake.Script {
@@ -110,10 +110,10 @@ func readyIs(r *rig, p *v1.Pod, want v1.ConditionStatus) error {
 	return fmt.Errorf("%+v", pod.Status.Conditions)
 }
 
-// TestLiveness: the container is killed with the probe's own grace period and started
+// TestLivenessRestartsOnce: the container is killed with the probe's own grace period and started
 // again, once (spec/probe.md 4.6, 7.5, edge case 7); the startup probe holds back
 // liveness (3.1, edge cases 3 and 4).
-func TestLiveness(t *testing.T) {
+func TestLivenessRestartsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{Script: func(l fake.Launch) fake.Script {
 			return fake.Script{
@@ -161,9 +161,9 @@ func TestLiveness(t *testing.T) {
 	})
 }
 
-// TestSidecarStartup: the next init container waits for a sidecar's startup probe, but
+// TestInitWaitsForSidecarStartup: the next init container waits for a sidecar's startup probe, but
 // not for its readiness (spec/probe.md 6.5, edge case 29).
-func TestSidecarStartup(t *testing.T) {
+func TestInitWaitsForSidecarStartup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{Script: func(l fake.Launch) fake.Script {
 			if l.Container == "init" {

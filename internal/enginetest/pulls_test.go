@@ -13,10 +13,10 @@ import (
 	"github.com/podwright/podwright/runtime/fake"
 )
 
-// TestPullProgress: people see what a pod waits for, two pods share one pull, and a
+// TestPodsShareOnePull: people see what a pod waits for, two pods share one pull, and a
 // pod that is deleted leaves the pull to the other; the last one ends it, and nothing
 // is created (spec/runtime.md 9.4).
-func TestPullProgress(t *testing.T) {
+func TestPodsShareOnePull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{})
 		rt.Inject(fake.Fault{Match: fake.Match{Method: fake.PullImage}, Effect: fake.Effect{Hang: true}})

@@ -23,7 +23,7 @@ func TestReadOnlyDiskAtStart(t *testing.T) {
 	root := t.TempDir()
 	err := unix.Mount("tmpfs", root, "tmpfs", 0, "size=4m")
 	if errors.Is(err, unix.EPERM) {
-		t.Skip("mounting a file system takes privileges; TestFullDisk needs none")
+		t.Skip("mounting a file system takes privileges; TestFullDiskLeavesRunningPodsAlone needs none")
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -76,9 +76,9 @@ func (r *rig) pending(uid types.UID, reason string) {
 	})
 }
 
-// TestResize: 21.3, 21.5, 21.9: the same container goes on with other resources, or is
+// TestResizeKeepsContainer: 21.3, 21.5, 21.9: the same container goes on with other resources, or is
 // restarted once where its policy says so; status and events tell (status.md 5.6, 6.6, 6.7).
-func TestResize(t *testing.T) {
+func TestResizeKeepsContainer(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		t.Run(fmt.Sprintf("restart %v", restart), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -117,10 +117,10 @@ func TestResize(t *testing.T) {
 	}
 }
 
-// TestResizeQueue: 21.4: a resize waits until there is room, one that never fits is
+// TestResizeWaitsForRoom: 21.4: a resize waits until there is room, one that never fits is
 // refused for good; both keep what the container has. A refusal is repeated when the
 // spec changes (status edge case 29).
-func TestResizeQueue(t *testing.T) {
+func TestResizeWaitsForRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := byContainer(nil)
 		root := t.TempDir()
@@ -178,9 +178,9 @@ func TestResizeQueue(t *testing.T) {
 	})
 }
 
-// TestResizeRecordDamaged: 21.1: an agent that cannot read what it allocated does not
+// TestDamagedResizeRecordEndsRun: 21.1: an agent that cannot read what it allocated does not
 // start, and says which pod it is about.
-func TestResizeRecordDamaged(t *testing.T) {
+func TestDamagedResizeRecordEndsRun(t *testing.T) {
 	root := t.TempDir()
 	dir := filepath.Join(root, "state", "resources")
 	if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -23,10 +23,10 @@ func withPriority(p *v1.Pod, n int32) *v1.Pod {
 	return p
 }
 
-// TestShutdown: section 16, node shutdown: groups one after the other, lowest priority
+// TestShutdownStopsGroupsInOrder: section 16, node shutdown: groups one after the other, lowest priority
 // first, each pod with min(spec, group seconds); Failed with the reason Terminated; the
 // report is complete when the sinks have all.
-func TestShutdown(t *testing.T) {
+func TestShutdownStopsGroupsInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, root := fake.New(fake.Options{}), t.TempDir()
 		r := newRig(t, rt, root).start()
@@ -107,9 +107,9 @@ func TestShutdownKeepsEnds(t *testing.T) {
 	})
 }
 
-// TestShutdownCancelled: section 16: cancellation re-arms; a group that takes too long
+// TestCancelledShutdownTakesPodsAgain: section 16: cancellation re-arms; a group that takes too long
 // does not hold the next one up.
-func TestShutdownCancelled(t *testing.T) {
+func TestCancelledShutdownTakesPodsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := byContainer(map[string]fake.Script{"slow": {IgnoreTERM: true}})
 		r := newRig(t, rt, t.TempDir())

@@ -25,10 +25,10 @@ func countingSyncs(n *atomic.Int64) func(*podwright.Config) {
 	}
 }
 
-// TestProbeResultsAndSyncs: PR1-PR4, edge cases 26 and 28. A liveness success leads to no
+// TestOnlyProbeNewsLeadsToSyncs: PR1-PR4, edge cases 26 and 28. A liveness success leads to no
 // sync, its failure does; readiness is written at once and its last word counts however
 // fast it changes; startup opens the way for the others. Of a removed pod nothing is heard.
-func TestProbeResultsAndSyncs(t *testing.T) {
+func TestOnlyProbeNewsLeadsToSyncs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var syncs atomic.Int64
 		var ready, alive atomic.Bool
@@ -86,9 +86,9 @@ func TestProbeResultsAndSyncs(t *testing.T) {
 	})
 }
 
-// TestNoHandlerWaits: SI11, L2. While the runtime hangs in the call of one pod, the loop
+// TestHungCallDoesNotStopLoop: SI11, L2. While the runtime hangs in the call of one pod, the loop
 // goes on: others start, are changed and go.
-func TestNoHandlerWaits(t *testing.T) {
+func TestHungCallDoesNotStopLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{})
 		heal := rt.Inject(fake.Fault{Match: fake.Match{Method: fake.RunPodSandbox, PodUID: "uid-stuck"}, Effect: fake.Effect{Hang: true}})

@@ -34,10 +34,10 @@ func laggingRuntime(lag time.Duration) *fake.Runtime {
 	return rt
 }
 
-// TestLaggingLists: a runtime that lists a container only some time after it was
+// TestLaggingListMakesNoSecondContainer: a runtime that lists a container only some time after it was
 // made leads to no second one, although the pod is synced again in that time
 // (spec/pleg.md D7).
-func TestLaggingLists(t *testing.T) {
+func TestLaggingListMakesNoSecondContainer(t *testing.T) {
 	for _, lag := range []time.Duration{50 * time.Millisecond, 300 * time.Millisecond, 5 * time.Second} {
 		t.Run(lag.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -62,9 +62,9 @@ func TestLaggingLists(t *testing.T) {
 	}
 }
 
-// TestDeletedWhileLagging: a pod is not called stopped while a container that was
+// TestUnlistedContainerIsNotStopped: a pod is not called stopped while a container that was
 // made for it is not listed yet.
-func TestDeletedWhileLagging(t *testing.T) {
+func TestUnlistedContainerIsNotStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := laggingRuntime(5 * time.Second)
 		r := newRig(t, rt, t.TempDir()).start()

@@ -12,10 +12,10 @@ import (
 	"github.com/podwright/podwright/runtime/fake"
 )
 
-// TestExitLatency: every edge from the exit of a container to the next call is
+// TestEveryEdgeOfAnExitIsMeasured: every edge from the exit of a container to the next call is
 // measured, once per restart, and only the wait for a relist takes time
 // (spec/pleg.md 11).
-func TestExitLatency(t *testing.T) {
+func TestEveryEdgeOfAnExitIsMeasured(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		configure func(*podwright.Config)
@@ -57,9 +57,9 @@ func TestExitLatency(t *testing.T) {
 	}
 }
 
-// TestExitWhileNobodyLooked: how long ago a container ended while there was no agent says
+// TestExitBeforeTheAgentIsNotSeen: how long ago a container ended while there was no agent says
 // nothing of how soon the next one sees what ends.
-func TestExitWhileNobodyLooked(t *testing.T) {
+func TestExitBeforeTheAgentIsNotSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, byContainer(map[string]fake.Script{"main": {}}))
 		first := n.agent()

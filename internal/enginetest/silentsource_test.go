@@ -25,9 +25,9 @@ func remembering(t *testing.T) *host {
 	return n
 }
 
-// TestLastDesired: architecture decision 6. A source that says nothing for 10 s: its pods run
+// TestSilentSourceRunsFromMemory: architecture decision 6. A source that says nothing for 10 s: its pods run
 // as they were last desired. What it says then counts.
-func TestLastDesired(t *testing.T) {
+func TestSilentSourceRunsFromMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := remembering(t)
 		r := n.agent()
@@ -57,9 +57,9 @@ func TestLastDesired(t *testing.T) {
 	})
 }
 
-// TestSourceAnswersFirst: what a source does not name is never started from memory,
+// TestAnswerBeatsMemory: what a source does not name is never started from memory,
 // not by this agent and not by the next one, which its source leaves alone.
-func TestSourceAnswersFirst(t *testing.T) {
+func TestAnswerBeatsMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := remembering(t)
 		r := n.agent()
@@ -79,9 +79,9 @@ func TestSourceAnswersFirst(t *testing.T) {
 	})
 }
 
-// TestForgetDesired: without the option nothing is started for a silent source, and
+// TestForgetDesiredRunsNothingFromMemory: without the option nothing is started for a silent source, and
 // nothing of it is stopped.
-func TestForgetDesired(t *testing.T) {
+func TestForgetDesiredRunsNothingFromMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := remembering(t)
 		forget := func(c *podwright.Config) { c.Storage.ForgetDesired = true }

@@ -15,7 +15,7 @@ import (
 // spec/runtime.md 1.4: active are the containers of the latest sandbox, if it is
 // ready. Only they tell that a pod is past its sidecars' start; what ran in an
 // older sandbox, or in one that is dead, does not.
-func TestActiveContainers(t *testing.T) {
+func TestOnlyLatestReadySandboxCounts(t *testing.T) {
 	pod := newPod("p", "app")
 	pod.Spec.RestartPolicy = v1.RestartPolicyAlways
 	pod.Spec.InitContainers = []v1.Container{{

@@ -36,11 +36,11 @@ func (u *undecided) decide() {
 	u.why = nil
 }
 
-// TestUnreadableAtStart: what an engine finds running, or finished, stays as it is
+// TestUndecidedSourceKeepsRunningPods: what an engine finds running, or finished, stays as it is
 // while a source may want it but cannot say so yet: a manifest that becomes
 // unreadable never kills the pod it defined (spec/syncloop.md F3). Pods that the
 // engine knows end as ever.
-func TestUnreadableAtStart(t *testing.T) {
+func TestUndecidedSourceKeepsRunningPods(t *testing.T) {
 	for _, wanted := range []bool{true, false} {
 		t.Run(fmt.Sprintf("wanted in the end: %v", wanted), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { unreadableAtStart(t, wanted) })

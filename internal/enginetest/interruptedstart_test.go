@@ -18,11 +18,11 @@ import (
 
 const cutOff = "failed to create containerd task: failed to create shim task: context canceled: unknown"
 
-// TestStartCutOff: HI8, status.md 3.7: a runtime that gives up the starts of an agent that
+// TestInterruptedStartCostsNothing: HI8, status.md 3.7: a runtime that gives up the starts of an agent that
 // is killed costs no pod anything: none that runs once fails, no restart is counted, and
 // nobody waits for a back-off. A container that the runtime then cannot remove is in
 // nobody's way.
-func TestStartCutOff(t *testing.T) {
+func TestInterruptedStartCostsNothing(t *testing.T) {
 	for _, stuck := range []bool{false, true} {
 		t.Run(fmt.Sprintf("stuck=%t", stuck), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -94,10 +94,10 @@ func lastCall(rt *fake.Runtime) int {
 	return calls[len(calls)-1].Seq
 }
 
-// TestInitInNewSandbox: runtime.md 6.2, 6.4, HI8: in a new sandbox init containers run
+// TestNewSandboxRunsInitAgain: runtime.md 6.2, 6.4, HI8: in a new sandbox init containers run
 // again, all of them and before the others, although their ends are known, and although
 // the start of a container in the old one was cut off.
-func TestInitInNewSandbox(t *testing.T) {
+func TestNewSandboxRunsInitAgain(t *testing.T) {
 	for _, cut := range []bool{false, true} {
 		t.Run(fmt.Sprintf("cut=%t", cut), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -144,8 +144,8 @@ func TestInitInNewSandbox(t *testing.T) {
 	}
 }
 
-// TestEphemeralCutOff: HI8: an ephemeral container whose start was cut off is started.
-func TestEphemeralCutOff(t *testing.T) {
+// TestInterruptedEphemeralStarts: HI8: an ephemeral container whose start was cut off is started.
+func TestInterruptedEphemeralStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var over atomic.Bool
 		n := newHost(t, fake.New(fake.Options{Script: func(l fake.Launch) fake.Script {
@@ -178,9 +178,9 @@ func TestEphemeralCutOff(t *testing.T) {
 	})
 }
 
-// TestCutOffIsNeverTold: status.md 9.1: nor is it told when the pod is stopped, of a
+// TestInterruptedStartIsNeverTold: status.md 9.1: nor is it told when the pod is stopped, of a
 // container that cannot be removed.
-func TestCutOffIsNeverTold(t *testing.T) {
+func TestInterruptedStartIsNeverTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var over atomic.Bool
 		n := newHost(t, fake.New(fake.Options{Script: func(fake.Launch) fake.Script {

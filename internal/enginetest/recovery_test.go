@@ -30,11 +30,11 @@ func starts(rt *fake.Runtime, uid types.UID) int {
 	}}))
 }
 
-// TestReboot: CK5, HI8, HI9, status.md 9.7, cleanup edge case 32. The runtime is
+// TestRebootRunsOnceOnly: CK5, HI8, HI9, status.md 9.7, cleanup edge case 32. The runtime is
 // empty after it: a pod with policy Never that had started is reported with exit
 // code 137 and not run again, one with Always runs again with a higher restart
 // count, and what had finished stays finished.
-func TestReboot(t *testing.T) {
+func TestRebootRunsOnceOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, byContainer(map[string]fake.Script{"job": {Exit: &fake.Exit{After: time.Second}}}))
 		pods := func() []*v1.Pod {
@@ -91,9 +91,9 @@ func TestReboot(t *testing.T) {
 	})
 }
 
-// TestRemovedMeanwhile: CK6, HI7: a pod that its source took back while no agent was
+// TestPodRemovedWhileDownKeepsGrace: CK6, HI7: a pod that its source took back while no agent was
 // there has the grace it would have had, and its own exit code is told.
-func TestRemovedMeanwhile(t *testing.T) {
+func TestPodRemovedWhileDownKeepsGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, byContainer(map[string]fake.Script{"slow": {OnTERM: fake.Exit{After: 5 * time.Second, Code: 4}}}))
 		first := n.agent()

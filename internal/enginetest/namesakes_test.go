@@ -10,10 +10,10 @@ import (
 	"github.com/podwright/podwright/runtime/fake"
 )
 
-// TestChangedWhileDown: a pod that was replaced while no engine ran waits until the
+// TestReplacedWhileDownWaits: a pod that was replaced while no engine ran waits until the
 // one that still runs under its name is gone (spec/podworkers.md N6), also if the
 // runtime takes its time for the first list.
-func TestChangedWhileDown(t *testing.T) {
+func TestReplacedWhileDownWaits(t *testing.T) {
 	for _, slow := range []time.Duration{0, 3 * time.Second} {
 		t.Run("first list takes "+slow.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
