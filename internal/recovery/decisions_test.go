@@ -1,12 +1,12 @@
 package recovery
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -110,8 +110,8 @@ func TestContinuationOfPodWithARecord(t *testing.T) { // CK4, CK6
 			continuation{ended: failed.Status, kill: &podworkers.KillOptions{}}},
 	} {
 		got := continuationOf(tc.pod, tc.record, now)
-		if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(continuation{})); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
+		if !reflect.DeepEqual(got, tc.want) {
+			t.Errorf("%s: %+v, want %+v", tc.name, got, tc.want)
 		}
 	}
 }

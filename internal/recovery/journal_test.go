@@ -24,28 +24,28 @@ func TestDesiredPodIsWrittenWhenItChanges(t *testing.T) { // CK1, CK5
 		if !r.journal.Desired(pod) || r.journal.Desired(pod) || r.journal.Desired(newPod("a")) {
 			t.Error("a pod is new once")
 		}
-		<-time.After(time.Minute)
+		pass(time.Minute)
 		record := r.disk.get("a")
 		if record == nil || record.Admission == nil || record.Source != "file" || record.ConfigHash != "h" || record.Pod.Status.Phase != "" {
 			t.Fatalf("record: %+v", record)
 		}
 		r.journal.Desired(newPod("a"))
-		<-time.After(time.Minute)
+		pass(time.Minute)
 		if r.disk.get("a") != record {
 			t.Error("an unchanged pod was written again")
 		}
 		r.journal.noteUnwanted("file", nil, false)
-		<-time.After(time.Minute)
+		pass(time.Minute)
 		if !r.disk.get("a").Unwanted {
 			t.Error("it is not known that the pod is unwanted")
 		}
 		r.journal.Desired(newPod("a"))
-		<-time.After(time.Minute)
+		pass(time.Minute)
 		if r.disk.get("a").Unwanted {
 			t.Error("a pod that is desired again is unwanted")
 		}
 		r.journal.Delete("a")
-		<-time.After(time.Minute)
+		pass(time.Minute)
 		if r.disk.get("a") != nil || r.journal.Handed("a") || r.journal.Get("a") != nil {
 			t.Error("the pod was not forgotten")
 		}
@@ -73,7 +73,7 @@ func TestRecordWaitsForTheDisk(t *testing.T) { // CK5, CK6
 			t.Error("a cancelled call succeeded")
 		}
 		r.disk.fail(nil, nil)
-		<-time.After(2 * time.Minute)
+		pass(2 * time.Minute)
 		if want := []types.UID{"b"}; !slices.Equal(r.waiting, want) {
 			t.Errorf("workers that go on: %v, want %v, once", r.waiting, want)
 		}
@@ -113,7 +113,7 @@ func TestTerminationWaitsAMinuteForTheDisk(t *testing.T) { // CK8
 		facts := podworkers.Facts{TerminationRequested: true, Deleted: true}
 		begin := time.Now()
 		for r.journal.Record(t.Context(), "a", facts) != nil {
-			<-time.After(time.Second)
+			pass(time.Second)
 		}
 		if took := time.Since(begin); took < causeTimeout || took > 2*causeTimeout+time.Minute {
 			t.Errorf("the pod is stopped after %v", took)
@@ -140,7 +140,7 @@ func TestStatusIsDurableOnceItIsOnTheDisk(t *testing.T) { // status.md 9
 		if j.Durable("a", false) {
 			t.Error("durable before it was written")
 		}
-		<-time.After(time.Minute)
+		pass(time.Minute)
 		if !j.Durable("a", false) || j.Durable("a", true) {
 			t.Error("the phase is on the disk, the end of the pod is not")
 		}
@@ -157,7 +157,7 @@ func TestStatusIsDurableOnceItIsOnTheDisk(t *testing.T) { // status.md 9
 			t.Error("acknowledgement")
 		}
 		j.Changed(pod, &v1.PodStatus{Phase: v1.PodFailed}, 4, true)
-		<-time.After(time.Minute)
+		pass(time.Minute)
 		if !j.Durable("a", true) || j.AcknowledgedBy("a", []string{"s"}) {
 			t.Error("the end of the pod is on the disk, and no sink has it")
 		}
@@ -284,7 +284,7 @@ func TestVerdictSurvivesTheAgent(t *testing.T) { // AD5
 		if err := memory.Remember(newPod("api", fromAPI), admission.Refuse(admission.ReasonShutdown, "the node stops")); err != nil {
 			t.Fatal(err)
 		}
-		<-time.After(time.Minute)
+		pass(time.Minute)
 
 		memory = newRig(t, d).keep().Verdicts(func() bool { return down })
 		check := func(uid types.UID, known bool, reason string) {

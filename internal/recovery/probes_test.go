@@ -35,7 +35,7 @@ func TestProbeResultIsRecalledForTheSameRun(t *testing.T) { // probe.md 8.3, 8.6
 		m.Remember("a", "main", id, probe.Startup, probe.Fact{Stored: probe.Success, Last: probe.Success, Run: 1, At: time.Now()}, true)
 		m.Remember("a", "main", id, probe.Liveness, probe.Fact{Stored: probe.Success, Last: probe.Failure, Run: 2, At: time.Now()}, true)
 		m.Remember("a", "main", other, probe.Readiness, probe.Fact{Stored: probe.Success}, true)
-		<-time.After(time.Minute)
+		pass(time.Minute)
 
 		again := NewProbeMemory(newRig(t, d).keep().journal)
 		got := again.Recall("a", "main", id)
@@ -57,7 +57,7 @@ func TestSuccessIsAnnouncedOnceItIsOnTheDisk(t *testing.T) { // probe.md 8.3
 		_, m, id := withRun(t, d)
 		ready := probe.Announcement{UID: "a", ID: id, Kind: probe.Readiness, Result: probe.Success}
 		m.Wait(t.Context(), ready) // nothing is unwritten
-		<-time.After(time.Minute)
+		pass(time.Minute)
 		m.Remember("a", "main", id, probe.Readiness, probe.Fact{Stored: probe.Success}, true)
 		if !m.ProbeUnwritten(probe.Readiness, id) || m.ProbeUnwritten(probe.Startup, id) {
 			t.Error("the readiness is not on the disk, and nothing else is missing")
@@ -88,7 +88,7 @@ func TestDiskThatFailsHoldsUpNoAnnouncement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDisk()
 		_, m, id := withRun(t, d)
-		<-time.After(time.Minute)
+		pass(time.Minute)
 		d.fail(nil, errDisk)
 		m.Remember("a", "main", id, probe.Startup, probe.Fact{Stored: probe.Success}, true)
 		begin := time.Now()

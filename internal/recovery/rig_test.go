@@ -280,3 +280,9 @@ func stopping(t checkpoint.Termination) func(*checkpoint.Record) {
 func view(uid types.UID, state runtime.State) *runtime.PodStatus {
 	return &runtime.PodStatus{UID: uid, Containers: []*runtime.ContainerStatus{{Name: "main", State: state}}}
 }
+
+// pass lets time pass, and everything that happens then be done.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}

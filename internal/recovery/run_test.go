@@ -34,7 +34,7 @@ func TestStepsComeInOrder(t *testing.T) {
 			t.Errorf("loaded: %q, want %q", got, want)
 		}
 		r.start(r.Run)
-		<-time.After(time.Hour)
+		pass(time.Hour)
 		r.want("the runtime has not been read")
 		if err := r.Gate(); !errors.Is(err, ErrNotRead) {
 			t.Errorf("gate before the runtime is read: %v", err)
@@ -100,7 +100,7 @@ func TestUnreadableRecordsAreLoadedAgain(t *testing.T) {
 		}
 		r.start(r.Run)
 		r.start(r.KeepRecords)
-		<-time.After(3 * time.Minute)
+		pass(3 * time.Minute)
 		var at []time.Duration
 		for _, l := range r.disk.loads {
 			at = append(at, l.Sub(begin))
@@ -116,7 +116,7 @@ func TestUnreadableRecordsAreLoadedAgain(t *testing.T) {
 			t.Errorf("gate: %v", err)
 		}
 		r.disk.fail(nil, nil)
-		<-time.After(time.Minute)
+		pass(time.Minute)
 		r.want("loaded", "event Normal Recovered", "opened")
 		if err := errors.Join(r.Gate(), r.journal.Healthy()); err != nil {
 			t.Error(err)
@@ -261,7 +261,7 @@ func TestOrphanEndsWithItsOwnGraceIfItIsRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, newDisk(newRecord("a"),
 			newRecord("b", stopping(checkpoint.Termination{RequestedAt: time.Now(), GracePeriodSeconds: 20})), newRecord("c", hasNoPod))).keep()
-		<-time.After(5 * time.Second)
+		pass(5 * time.Second)
 		kill := func(uid types.UID) podworkers.UpdateOptions {
 			u := r.KillOrphan(&runtime.Pod{UID: uid})
 			if u.Type != podworkers.Kill || u.RunningPod.UID != uid || !u.StartTime.Equal(time.Now()) {

@@ -77,11 +77,11 @@ func TestRecordsStandInForASilentSource(t *testing.T) { // architecture decision
 		d.run(r, s)
 		undecided := func() error { return s.(syncloop.Undecided).Undecided() }
 		health := func() error { return s.(syncloop.HealthReporter).Health().LastError }
-		<-time.After(standInAfter - 1)
+		pass(standInAfter - 1)
 		if err := errors.Join(undecided(), health()); len(d.sets) != 0 || err != nil {
 			t.Errorf("before its time: %v, %v", d.sets, err)
 		}
-		<-time.After(time.Second)
+		pass(time.Second)
 		if len(d.sets) != 1 || !slices.Equal(d.sets[0], []types.UID{"a", "b"}) {
 			t.Errorf("delivered: %v", d.sets)
 		}
@@ -89,7 +89,7 @@ func TestRecordsStandInForASilentSource(t *testing.T) { // architecture decision
 			t.Error("the source counts as decided and healthy")
 		}
 		own.sets <- []*v1.Pod{newPod("b"), newPod("c")}
-		<-time.After(time.Minute)
+		pass(time.Minute)
 		if len(d.sets) != 2 || !slices.Equal(d.sets[1], []types.UID{"b", "c"}) {
 			t.Errorf("delivered: %v", d.sets)
 		}
@@ -100,7 +100,7 @@ func TestRecordsStandInForASilentSource(t *testing.T) { // architecture decision
 			t.Error("the source no longer wants a, and wants b")
 		}
 		own.sets <- nil
-		<-time.After(time.Minute)
+		pass(time.Minute)
 		if r.disk.get("b").Unwanted {
 			t.Error("only the first word counts: later ones are told to the workers")
 		}
@@ -129,7 +129,7 @@ func TestSourceThatAnswersNeedsNoStandIn(t *testing.T) {
 					own.sets <- nil
 					want = 1
 				}
-				<-time.After(time.Hour)
+				pass(time.Hour)
 				if len(d.sets) != want || s.(syncloop.Undecided).Undecided() != nil {
 					t.Errorf("delivered: %v", d.sets)
 				}
@@ -148,7 +148,7 @@ func TestWordThatWasNotTakenDoesNotCount(t *testing.T) {
 		own.sets <- nil
 		synctest.Wait()
 		d.err = nil
-		<-time.After(standInAfter)
+		pass(standInAfter)
 		synctest.Wait()
 		if len(d.sets) != 1 || !slices.Equal(d.sets[0], []types.UID{"a"}) || r.journal.Get("a").Unwanted {
 			t.Errorf("delivered: %v", d.sets)
