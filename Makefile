@@ -6,6 +6,10 @@ MODULES  := . examples tools
 RACE     ?= -race
 MANIFESTS ?= examples/manifests
 
+# A program built with -race sleeps a second when it ends, to catch races of what still
+# runs. The tests check for goroutines that still run.
+export GORACE := atexit_sleep_ms=10 $(GORACE)
+
 .PHONY: help run test unit e2e lint bench verify fmt explore torture crash crash-containerd probes-kill mutate-podworkers spec-coverage rewrites faults-pleg bench-idle build clean leak-hunt api deletions faults-hour marathon flake
 
 help: ## list the targets

@@ -26,8 +26,17 @@ func onContainerd(t *testing.T) (runtime *containerdtest.Instance, manifests str
 	return runtime, manifests, []string{"--manifests", manifests, "--root", t.TempDir(), "--runtime", runtime.Endpoint}
 }
 
+// beside runs a test that mostly waits at the same time as others of its kind. A
+// runtime of its own is what keeps them apart.
+func beside(t *testing.T) {
+	if os.Getenv(containerdtest.EndpointVariable) == "" {
+		t.Parallel()
+	}
+}
+
 // TestContainerdLife: pods run, end, fail and crash on a real runtime.
 func TestContainerdLife(t *testing.T) {
+	beside(t)
 	runtime, manifests, args := onContainerd(t)
 	writeManifest(t, manifests, "steady.yaml", pod("steady", runtime.Image, "sleep 1000"))
 	writeManifest(t, manifests, "done.yaml", pod("done", runtime.Image, "exit 0", "  restartPolicy: Never"))
@@ -59,6 +68,7 @@ func TestContainerdLife(t *testing.T) {
 
 // TestContainerdKillAgent: kill -9 of the agent changes nothing.
 func TestContainerdKillAgent(t *testing.T) {
+	beside(t)
 	runtime, manifests, args := onContainerd(t)
 	writeManifest(t, manifests, "steady.yaml", pod("steady", runtime.Image, "sleep 1000"))
 	writeManifest(t, manifests, "twice.yaml", pod("twice", runtime.Image, "[ -e /data/second ] && exec sleep 1000; touch /data/second; exit 1",
@@ -87,6 +97,7 @@ func TestContainerdKillAgent(t *testing.T) {
 // TestContainerdKillRuntime: kill -9 of containerd, and the agent finds its way
 // back.
 func TestContainerdKillRuntime(t *testing.T) {
+	beside(t)
 	runtime, manifests, args := onContainerd(t)
 	if !runtime.Private {
 		t.Fatalf("%s names a runtime that this test must not kill: unset it", containerdtest.EndpointVariable)
@@ -125,6 +136,7 @@ func TestContainerdKillRuntime(t *testing.T) {
 // TestContainerdDeleteManifest: the container hears SIGTERM right away, and
 // nothing stays behind.
 func TestContainerdDeleteManifest(t *testing.T) {
+	beside(t)
 	runtime, manifests, args := onContainerd(t)
 	marks := t.TempDir()
 	path := writeManifest(t, manifests, "polite.yaml", pod("polite", runtime.Image,
@@ -159,6 +171,7 @@ func TestContainerdDeleteManifest(t *testing.T) {
 // TestContainerdLeftovers: what was deleted while no agent ran is cleaned up by
 // the next one, and what belongs to others is not touched.
 func TestContainerdLeftovers(t *testing.T) {
+	beside(t)
 	runtime, manifests, args := onContainerd(t)
 	path := writeManifest(t, manifests, "gone.yaml", pod("gone", runtime.Image, "sleep 1000"))
 	writeManifest(t, manifests, "stays.yaml", pod("stays", runtime.Image, "sleep 1000"))

@@ -16,6 +16,7 @@ import (
 // TestContainerdEviction: syncloop.md 16: memory runs out in a limited cgroup, and the
 // pod that took it goes; the Guaranteed one is not touched.
 func TestContainerdEviction(t *testing.T) {
+	beside(t)
 	onlyV1(t)
 	runtime, manifests, args := onContainerd(t)
 	parent := cgroupParent(t)

@@ -114,6 +114,7 @@ func runningContainers(agents ...*testAgent) map[string]int32 {
 // sandboxes are made of stay, whatever happens; the plan says why, events say that it
 // was not enough, and no pod notices.
 func TestContainerdImageGC(t *testing.T) {
+	beside(t)
 	const mib = 1 << 20
 	runtime, manifests, args := onContainerd(t)
 	if !runtime.Private {

@@ -70,6 +70,7 @@ func inventory(t *testing.T, runtime *containerdtest.Instance, root, parent stri
 // is nothing left of what should not be: no container, sandbox, network namespace,
 // address, mount, cgroup or folder. Containers of others on the socket are not touched.
 func TestContainerdLeftBehind(t *testing.T) {
+	beside(t)
 	onlyV1(t)
 	runtime, manifests, args := onContainerd(t)
 	parent, root := cgroupParent(t), args[3]

@@ -21,6 +21,7 @@ import (
 // TestContainerdSecondAgent: as TestSecondAgent, where only the engine's own lock
 // keeps the second agent out.
 func TestContainerdSecondAgent(t *testing.T) {
+	beside(t)
 	runtime, manifests, args := onContainerd(t)
 	writeManifest(t, manifests, "steady.yaml", pod("steady", runtime.Image, "sleep 1000"))
 	a := startAgent(t, args...)
@@ -107,6 +108,7 @@ func TestContainerdStopInStorm(t *testing.T) {
 // TestContainerdDiskFull: on a full disk a new pod does not start, those that run go
 // on, and with room again everything is well.
 func TestContainerdDiskFull(t *testing.T) {
+	beside(t)
 	runtime, manifests, args := onContainerd(t)
 	root := args[3]
 	if err := unix.Mount("podwright-test", root, "tmpfs", 0, "size=256k"); err != nil {
@@ -171,6 +173,7 @@ func TestContainerdDiskFull(t *testing.T) {
 // TestContainerdDrainStubborn: --drain ends a pod that ignores SIGTERM after its
 // grace period, and leaves nothing in the runtime.
 func TestContainerdDrainStubborn(t *testing.T) {
+	beside(t)
 	runtime, manifests, args := onContainerd(t)
 	writeManifest(t, manifests, "stubborn.yaml", pod("stubborn", runtime.Image, "trap '' TERM; while :; do sleep 0.1; done", "  terminationGracePeriodSeconds: 2"))
 	writeManifest(t, manifests, "crash.yaml", pod("crash", runtime.Image, "exit 1"))
@@ -190,6 +193,7 @@ func TestContainerdDrainStubborn(t *testing.T) {
 // TestContainerdStopWithoutRuntime: an agent whose runtime is down ends at once, and
 // one that is to drain says which pods it could not stop once it is told to give up.
 func TestContainerdStopWithoutRuntime(t *testing.T) {
+	beside(t)
 	runtime, manifests, args := onContainerd(t)
 	writeManifest(t, manifests, "steady.yaml", pod("steady", runtime.Image, "exec sleep 1000"))
 	a := startAgent(t, args...)

@@ -35,6 +35,7 @@ func isReady(p *v1.Pod) bool {
 
 // TestContainerdProbes: each kind of probe does what it is for on a real runtime.
 func TestContainerdProbes(t *testing.T) {
+	beside(t)
 	runtime, manifests, args := onContainerd(t)
 	data := "    volumeMounts: [{name: data, mountPath: /data}]"
 	volume := "  volumes: [{name: data, emptyDir: {}}]"

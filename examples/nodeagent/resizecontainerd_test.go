@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -38,7 +39,7 @@ spec:
 
 // cgroupParent names a cgroup for the pods of one test, which are gone at its end.
 func cgroupParent(t *testing.T) string {
-	parent := fmt.Sprintf("podwright-agent-%d", os.Getpid())
+	parent := fmt.Sprintf("podwright-%s-%d", strings.ToLower(path.Base(t.Name())), os.Getpid())
 	t.Cleanup(func() {
 		for _, pattern := range []string{"*/" + parent, parent} {
 			found, _ := filepath.Glob("/sys/fs/cgroup/" + pattern)
@@ -118,6 +119,7 @@ func onlyV1(t *testing.T) {
 // container restarts, once (21.5). An agent that was killed goes on from what it had
 // allocated (21.1).
 func TestContainerdResize(t *testing.T) {
+	beside(t)
 	onlyV1(t)
 	runtime, manifests, args := onContainerd(t)
 	parent := cgroupParent(t)
@@ -200,6 +202,7 @@ func TestContainerdResize(t *testing.T) {
 // TestContainerdPodCgroupsLater: pods that run outside of the cgroups they should be in
 // are killed once and come back inside (runtime.md 7.2).
 func TestContainerdPodCgroupsLater(t *testing.T) {
+	beside(t)
 	onlyV1(t)
 	runtime, manifests, args := onContainerd(t)
 	parent := cgroupParent(t)

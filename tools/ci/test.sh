@@ -68,12 +68,22 @@ events() {
 		tests examples $race ./...
 		tests tools ./...
 	fi
-	# The containerd parts share one kernel's cgroups and mounts: one package
-	# at a time. They are not cached: the kernel and containerd are part of them.
-	tests . $race -count=1 -p 1 -tags containerd -run 'Containerd' ./runtime/... ./internal/containerdtest/...
-	tests examples $race -count=1 -p 1 -tags containerd -run 'Containerd' ./...
+	# Every test that needs containerd has one of its own; mostly they wait. They are
+	# not cached: the kernel and containerd are part of them.
+	local containerd=($race -count=1 -p 2 -parallel 4 -tags containerd -run Containerd)
+	tests . "${containerd[@]}" $(with_containerd_tests . runtime)
+	tests . "${containerd[@]}" ./internal/containerdtest
+	tests examples "${containerd[@]}" $(with_containerd_tests examples .)
+}
+
+# with_containerd_tests lists the packages of a module's folder that have such tests.
+with_containerd_tests() {
+	(cd "$1" && grep -rlZ --include='*_test.go' '^//go:build containerd' "$2" | xargs -0 -n 1 dirname | sort -u | sed 's|^\(\./\)\{0,1\}|./|')
 }
 mkdir -p "$root/bin"
+# A program built with -race sleeps a second when it ends, to catch races of what
+# still runs. The tests check for goroutines that still run.
+export GORACE="atexit_sleep_ms=10 ${GORACE:-}"
 rerun=()
 # Only continuous integration asks for further runs of what failed (docs/testing.md).
 [ -z "${PODWRIGHT_RERUN:-}" ] || rerun=(-rerun "$root" -- -timeout 15m $race)
