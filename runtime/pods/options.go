@@ -39,50 +39,56 @@ type ProbeSource interface {
 	ProbeResults(id runtime.ContainerID) (startup, liveness ProbeResult)
 }
 
-// Options configures a [Manager].
+// Options configures a [Manager]. Only RootDir is required. In an engine,
+// podwright.Config holds these options; it sets the fields marked Engine itself.
 type Options struct {
-	// RootDir holds the pods' directories, in RootDir/pods. Required, absolute.
+	// Folders and addresses of the node.
+
+	// RootDir holds the pods' folders, in RootDir/pods. Required, absolute. Engine.
 	RootDir string
-	// LogDir holds one log directory per pod. Empty: /var/log/pods.
+	// LogDir holds one log folder per pod. Empty: /var/log/pods. Engine.
 	LogDir string
-	// LinkDir gets one link per started container, <pod>_<namespace>_<container>-<id>.log,
-	// to its log (spec/runtime.md 18.2). Absolute. Empty: no links.
+	// LinkDir gets a link to the log of each started container, named
+	// <pod>_<namespace>_<container>-<id>.log (spec/runtime.md 18.2). Absolute.
+	// Empty: no links. Engine.
 	LinkDir string
-	// OwnerID marks the sandboxes and containers this manager makes and limits
-	// it to those. Empty: no mark, every object with the three pod labels is
-	// ours (spec/runtime.md 1.9).
-	OwnerID string
-	// NodeName is the node's name, for the hosts file and downward values.
+	// NodeName is the node's name, for hosts files and downward values. Engine.
 	NodeName string
-	// HostIPs gives the node's addresses, primary first. Nil: none known.
-	// Called for every container start; must not block.
+	// HostIPs returns the node's addresses, primary first. It is called for every
+	// container start and must not block. Nil: none are known. Engine.
 	HostIPs func() []string
 	// ClusterDomain is the domain of pods with a subdomain. Empty: cluster.local.
+	// Engine.
 	ClusterDomain string
-	// ClusterDNS are the addresses of the cluster's name servers, for pods with
-	// DNS policy ClusterFirst. Empty: those pods get the node's settings.
+	// ClusterDNS are the addresses of the cluster's name servers, for pods with DNS
+	// policy ClusterFirst. Empty: those pods get the node's settings. Engine.
 	ClusterDNS []string
-	// ResolvConf is the node's resolver file for DNS policy Default.
+	// ResolvConf is the node's resolver file, for DNS policy Default.
 	// Empty: /etc/resolv.conf.
 	ResolvConf string
-	// NoResolvConf leaves the node's resolver file out: policy Default is then
+	// NoResolvConf leaves out the node's resolver file: DNS policy Default then means
 	// the loopback address (spec/runtime.md 4).
 	NoResolvConf bool
 	// HostsFile is the node's hosts file, for pods on the host network.
 	// Empty: /etc/hosts.
 	HostsFile string
-	// SeccompDefault gives containers without a seccomp profile RuntimeDefault
-	// instead of Unconfined (spec/runtime.md 14.5).
-	SeccompDefault bool
+
+	// CPU, memory and kernel settings of containers.
+
+	// Allocatable is what containers without a limit read as theirs in
+	// resourceFieldRef. Missing CPU and memory are the machine's; other missing
+	// resources are unknown. Engine.
+	Allocatable v1.ResourceList
+	// MemoryCapacity is the node's memory in bytes, for OOM scores. 0: that of
+	// Machine.
+	MemoryCapacity int64
+	// Machine describes the machine the containers run on. Nil: [New] examines this
+	// one.
+	Machine *Machine
 	// NoCPUQuota drops CPU quotas (spec/runtime.md 13).
 	NoCPUQuota bool
 	// CPUQuotaPeriod is the period of CPU quotas, 1 ms to 1 s. 0 means 100 ms.
 	CPUQuotaPeriod time.Duration
-	// CgroupDriver and CgroupRoot name the cgroups in which the runtime makes pods,
-	// for nodes where Cgroups is nil (spec/runtime.md 3.3). The driver is cgroupfs,
-	// systemd, or empty: the runtime chooses. Empty root: "/".
-	CgroupDriver string
-	CgroupRoot   string
 	// LimitedSwap gives the containers of Burstable pods a share of the node's swap
 	// in proportion to their memory request, on cgroup v2 (spec/runtime.md 13.5).
 	// False: containers do not swap.
@@ -90,108 +96,113 @@ type Options struct {
 	// MemoryQoS throttles and protects memory (spec/runtime.md 13.6). Zero: nothing
 	// is throttled.
 	MemoryQoS MemoryQoS
-	// DefaultSysctls are set in every pod that owns the namespace they belong to
-	// and does not set them itself (spec/runtime.md 3.6).
-	DefaultSysctls map[string]string
-	// RuntimeClasses knows the runtime classes. Nil: only the runtime's default
-	// handler can be used, a pod that names a class waits.
-	RuntimeClasses RuntimeClassGetter
-	// UserNamespaces is the pool of IDs for pods with hostUsers: false.
-	UserNamespaces UserNamespaces
-	// Machine describes the machine the containers run on. Nil: this one, examined
-	// by [New].
-	Machine *Machine
-	// NoManagedMounts leaves out the mounts no manifest asks for: the hosts file
-	// and the termination message file. For runtimes whose containers share the
-	// node's file system. Containers of an image whose ID is "host", as package
-	// runtime/process has it, get none in any case.
-	NoManagedMounts bool
-	// Allocatable is what containers without a limit read as theirs in
-	// resourceFieldRef. Missing CPU and memory are the machine's; anything else
-	// that is missing is unknown.
-	Allocatable v1.ResourceList
-	// MemoryCapacity is the node's memory in bytes, for OOM scores. 0: read
-	// from the machine.
-	MemoryCapacity int64
-
-	// PostStartTimeout bounds postStart hooks of the kinds exec and httpGet: one
-	// that takes longer has failed. 0: 10 min. Negative: no bound, as the kubelet
-	// has none. PreStop hooks are bounded by the grace period.
-	PostStartTimeout time.Duration
-
-	// NoSidecarRestart leaves a sidecar alone that exits while its pod ends.
-	// Otherwise it is started again, without hooks, as long as an app container
-	// still runs (spec/runtime.md 16.9).
-	NoSidecarRestart bool
-
-	// CrashLoopBackOff delays container restarts. Default 10 s, 2, 300 s
-	// (spec/runtime.md 17).
-	// Reduced delays, as the kubelet's alpha gate has them, are {Initial: 1 s, Max: 60 s}.
-	CrashLoopBackOff BackOffPolicy
-	// CrashLoopByExit has other delays for some ways to end. Zero: all are alike.
-	CrashLoopByExit CrashLoopByExit
-	// ImageBackOff delays pulls after a failed pull. Default 10 s, 2, 300 s
-	// (spec/runtime.md 9.3).
-	ImageBackOff BackOffPolicy
-	// MaxParallelImagePulls bounds concurrent pulls. 0 or 1: one at a time.
-	// Negative: unbounded (spec/runtime.md 9.4).
-	MaxParallelImagePulls int
-	// ImagePull says the rest about pulls.
-	ImagePull ImagePullOptions
-
-	// Objects gives config maps and secrets. Nil: there are none.
-	Objects ObjectGetter
-	// Services gives the services whose addresses containers find in their
-	// environment. Nil: containers are told of none (spec/runtime.md 11.8).
-	Services ServiceLister
-	// Volumes makes the volumes that the engine does not make itself. Nil: pods
-	// that need one wait, with a reason that says so.
-	Volumes VolumeManager
-	// Probes gives probe results. Nil: nobody probes; a startup probe then
-	// counts as passed and liveness is never lost.
-	Probes ProbeSource
-	// Reader re-reads a pod after a kill (spec/runtime.md 16.8). Nil: the
-	// manager asks the runtime for what still runs, with two list calls.
-	Reader Reader
-	// Sequence stamps the manager's own readings. Nil: its own; pass the engine's.
-	Sequence *runtime.Sequence
-	// BeforeRemove is called before a container's record is removed, so that
-	// its exit state can be made durable first; an error keeps the container.
-	// Nil: nothing needs to be kept.
-	BeforeRemove func(ctx context.Context, uid types.UID, name string, id runtime.ContainerID) error
-	// SandboxReady is called in SyncPod once a new sandbox is up, before any
-	// image is pulled, with the pod's addresses (none on the host network).
-	// Nil: nobody wants to know.
-	SandboxReady func(ctx context.Context, uid types.UID, ips []string)
-
-	// Cgroups keeps a cgroup per pod. Nil: pods have none of their own. It names the
-	// sandboxes' parents itself, so CgroupDriver stays empty.
+	// Cgroups keeps a cgroup per pod and names the parent of its sandbox. Nil: pods
+	// have no cgroup of their own.
 	Cgroups Cgroups
-	// Allocations remembers what containers were given, and with it running
-	// containers are resized (spec/runtime.md 21); pods given to the manager must
-	// then be as allocated. Nil: new resources take effect when a container is next
-	// started.
-	Allocations *Allocations
+	// CgroupDriver and CgroupRoot name the cgroups in which the runtime makes pods,
+	// for nodes where Cgroups is nil (spec/runtime.md 3.3). The driver is cgroupfs,
+	// systemd, or empty: the runtime chooses. Empty root: "/".
+	CgroupDriver string
+	CgroupRoot   string
 	// Updater changes the resources of running containers, Stats measures them
 	// first. Nil: the runtime, if it can.
 	Updater runtime.ResourceUpdater
 	Stats   runtime.StatsReader
+	// DefaultSysctls are set in every pod that owns the namespace they belong to
+	// and does not set them itself (spec/runtime.md 3.6).
+	DefaultSysctls map[string]string
+	// SeccompDefault gives containers without a seccomp profile RuntimeDefault
+	// instead of Unconfined (spec/runtime.md 14.5).
+	SeccompDefault bool
+	// UserNamespaces is the pool of IDs for pods with hostUsers: false.
+	UserNamespaces UserNamespaces
+	// RuntimeClasses knows the runtime classes. Nil: pods use the runtime's default
+	// handler, and a pod that names a class waits.
+	RuntimeClasses RuntimeClassGetter
+	// NoManagedMounts leaves out the mounts that no manifest asks for: the hosts file
+	// and the termination message file. It is for runtimes whose containers share the
+	// node's file system. Containers of an image with the ID "host", as package
+	// runtime/process has it, never get them.
+	NoManagedMounts bool
 
-	// Clock is the time source. Nil: the real clock.
-	Clock clock.Clock
-	// Rand gives random numbers for file names. Nil: the manager seeds its own.
-	// It is used under a lock and need not be safe for concurrent use.
-	Rand *rand.Rand
-	// Logger receives what no event or error tells. Zero: silent.
-	Logger logr.Logger
-	// Events receives the pods' events. Nil: dropped.
-	Events EventRecorder
+	// Images, objects and volumes.
+
+	// ImagePull configures pulls.
+	ImagePull ImagePullOptions
+	// MaxParallelImagePulls bounds concurrent pulls. 0 or 1: one at a time.
+	// Negative: unbounded (spec/runtime.md 9.4).
+	MaxParallelImagePulls int
+	// ImageBackOff delays pulls after a failed pull. Default 10 s, doubling up to
+	// 300 s (spec/runtime.md 9.3).
+	ImageBackOff BackOffPolicy
+	// Objects returns config maps and secrets. Nil: there are none.
+	Objects ObjectGetter
+	// Services returns the services whose addresses containers find in their
+	// environment. Nil: there are none (spec/runtime.md 11.8).
+	Services ServiceLister
+	// Volumes makes the volumes that the engine does not make itself. Nil: pods
+	// that need one wait, with a reason that says so.
+	Volumes VolumeManager
+
+	// Starts, restarts and stops.
+
+	// CrashLoopBackOff delays container restarts. Default 10 s, doubling up to 300 s
+	// (spec/runtime.md 17). The kubelet's alpha gate for shorter delays corresponds
+	// to {Initial: 1 s, Max: 60 s}.
+	CrashLoopBackOff BackOffPolicy
+	// CrashLoopByExit has other delays for some ways to end. Zero: all are alike.
+	CrashLoopByExit CrashLoopByExit
+	// PostStartTimeout bounds postStart hooks of the kinds exec and httpGet: a hook
+	// that takes longer has failed. 0: 10 min. Negative: no bound, as in the kubelet.
+	// The grace period bounds preStop hooks.
+	PostStartTimeout time.Duration
+	// NoSidecarRestart does not restart a sidecar that exits while its pod ends.
+	// Otherwise it is started again, without hooks, as long as an app container
+	// runs (spec/runtime.md 16.9).
+	NoSidecarRestart bool
+	// SandboxReady is called in SyncPod once a new sandbox is up, before any image
+	// is pulled, with the pod's addresses (none on the host network). Nil: no call.
+	SandboxReady func(ctx context.Context, uid types.UID, ips []string)
+
+	// Events and randomness.
+
 	// EveryEvent also passes on events that repeat an earlier one word for word,
-	// for recorders that count themselves, as client-go's does. Otherwise such an
-	// event is passed on when it has come 1, 2, 4, 8... times, with that number,
-	// until it has stayed away for 10 min.
+	// for recorders that count themselves, as client-go's does. Otherwise a repeated
+	// event is passed on when it has come 1, 2, 4, 8... times, with that number. It
+	// counts as new after 10 min without it.
 	EveryEvent bool
-	// Meter makes the instruments. Nil: nothing is measured.
+	// Rand gives random numbers for file names. It is used under a lock and need not
+	// be safe for concurrent use. Nil: the manager seeds its own.
+	Rand *rand.Rand
+
+	// What an engine sets.
+
+	// OwnerID marks the sandboxes and containers that this manager makes and limits
+	// it to those. Empty: no mark, every object with the three pod labels belongs to
+	// it (spec/runtime.md 1.9). Engine.
+	OwnerID string
+	// Allocations decides over resizes of running containers (spec/runtime.md 21).
+	// Pods given to the manager must then be as allocated. Nil: new resources take
+	// effect when a container is next started. Engine.
+	Allocations *Allocations
+	// Probes returns probe results. Nil: no probe runs; startup probes then count as
+	// passed, and liveness is never lost. Engine.
+	Probes ProbeSource
+	// Reader reads a pod again after a kill (spec/runtime.md 16.8). Nil: the manager
+	// asks the runtime for what still runs, with two list calls. Engine.
+	Reader Reader
+	// Sequence stamps the manager's own readings. Nil: one of its own. Engine.
+	Sequence *runtime.Sequence
+	// BeforeRemove is called before a container's record is removed, so that its exit
+	// state can be stored first. An error keeps the container. Nil: no call. Engine.
+	BeforeRemove func(ctx context.Context, uid types.UID, name string, id runtime.ContainerID) error
+	// Clock is the time source. Nil: the real clock. Engine.
+	Clock clock.Clock
+	// Logger receives what neither events nor errors report. Zero: silent. Engine.
+	Logger logr.Logger
+	// Events receives the pods' events. Nil: dropped. Engine.
+	Events EventRecorder
+	// Meter makes the instruments. Nil: nothing is measured. Engine.
 	Meter metric.Meter
 }
 
