@@ -33,16 +33,16 @@ func (e *Engine) CleanupPlan(ctx context.Context) (cleanup.Plan, error) {
 // imageAction gives the choice of an image the shape of a plan.
 func imageAction(c imagegc.Choice, now time.Time) cleanup.Action {
 	a := cleanup.Action{
-		Step: cleanup.StepImages, Object: c.Image.Key, Reason: c.Reason, Size: int64(min(c.Image.Size, 1<<62)),
+		Step: cleanup.StepImages, Object: cleanup.Object{ID: c.Image.Key}, Reason: c.Reason, Size: int64(min(c.Image.Size, 1<<62)),
 	}
 	if len(c.Image.Names) > 0 {
-		a.Object = c.Image.Names[0]
+		a.Object.ID = c.Image.Names[0]
 	}
 	if since := c.Image.FirstSeen; !since.IsZero() {
 		a.Age = metav1.Duration{Duration: now.Sub(since).Truncate(time.Second)}
 	}
 	if !c.Remove {
-		a.Reason, a.Forbidden = "an image", c.Rule()+": "+c.Reason
+		a.Reason, a.Forbidden = "an image", c.Kept
 	}
 	return a
 }

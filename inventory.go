@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -12,6 +11,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/cleanup"
+	"github.com/podwright/podwright/internal/rule"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/runtime"
 )
@@ -90,6 +90,6 @@ func (i *inventory) current() bool {
 	// What a living pod keeps (ND2) is no reason for another look; what was done,
 	// or put off for any other reason, is.
 	return !slices.ContainsFunc(i.lastPlan().Actions, func(a cleanup.Action) bool {
-		return !strings.HasPrefix(a.Forbidden, "ND2")
+		return a.Forbidden.Rule != rule.InUse
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -17,6 +16,7 @@ import (
 	"github.com/podwright/podwright/internal/latency"
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/recovery"
+	"github.com/podwright/podwright/internal/rule"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/probe"
@@ -239,7 +239,7 @@ func (c collector) Plan(ctx context.Context, contentGoes func(types.UID) bool) (
 	var out []cleanup.Action
 	for _, a := range list {
 		// A ready sandbox is no candidate.
-		if !a.Sandbox || !strings.HasPrefix(a.Kept, "HI6") {
+		if !a.Sandbox || a.Kept.Rule != rule.SandboxReady {
 			out = append(out, gcAction(a))
 		}
 	}
@@ -257,11 +257,11 @@ func (c collector) Collect(ctx context.Context, contentGoes func(types.UID) bool
 // gcAction gives the choice of a container or sandbox the shape of a plan.
 func gcAction(a pods.GCAction) cleanup.Action {
 	out := cleanup.Action{
-		Step: cleanup.StepContainers, PodUID: a.PodUID, Object: a.Namespace + "/" + a.Pod + "/" + a.Container + " " + a.ID,
+		Step: cleanup.StepContainers, PodUID: a.PodUID, Object: cleanup.Object{Namespace: a.Namespace, Name: a.Pod, Container: a.Container, ID: a.ID},
 		Reason: a.Reason, Forbidden: a.Kept, Age: metav1.Duration{Duration: a.Age.Truncate(time.Second)},
 	}
 	if a.Sandbox {
-		out.Step, out.Object = cleanup.StepSandboxes, a.Namespace+"/"+a.Pod+" "+a.ID
+		out.Step = cleanup.StepSandboxes
 	}
 	if out.Reason == "" {
 		out.Reason = "it does not run"

@@ -3,10 +3,11 @@ package cleanup
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/rule"
 )
 
 // Step orders the actions of a plan. Values up to 17 are the step numbers of
@@ -107,31 +108,66 @@ type Action struct {
 	Kind string `json:"kind"`
 	// PodUID is the pod concerned; empty for images and mirror pods.
 	PodUID types.UID `json:"podUID,omitempty"`
-	// Object names what is acted on: namespace/name if known, else the UID or ID.
-	Object string `json:"object"`
+	// Object is what is acted on.
+	Object Object `json:"object"`
 	// Reason says why the object is a candidate.
 	Reason string `json:"reason"`
 	// Age and Size in bytes of the object; 0 if not known.
 	Age  metav1.Duration `json:"age,omitzero"`
 	Size int64           `json:"size,omitempty"`
-	// Forbidden names the rule that forbids the action, and why; empty if it is
-	// allowed.
-	Forbidden string `json:"forbidden,omitempty"`
+	// Forbidden is the rule that forbids the action; zero if it is allowed.
+	Forbidden Denial `json:"forbidden,omitzero"`
 }
 
 // Allowed reports whether no rule forbids the action.
-func (a Action) Allowed() bool { return a.Forbidden == "" }
+func (a Action) Allowed() bool { return a.Forbidden.IsZero() }
 
-// rule is the name of the rule that forbids the action.
-func (a Action) rule() string {
-	name, _, _ := strings.Cut(a.Forbidden, ":")
-	return name
+// Rule is the name of a rule of docs/spec, such as "ND2".
+type Rule = rule.Rule
+
+// Denial says by which rule, and why, something is not done. The zero value denies
+// nothing.
+type Denial = rule.Denial
+
+// Object identifies what an action is about. It reads as namespace/name/container and
+// ID, as far as these are known.
+type Object struct {
+	// Namespace and Name are those of the pod or mirror pod.
+	Namespace, Name string
+	// Container is a container's name.
+	Container string
+	// ID is the runtime's ID of a container or sandbox, an image, or the UID of a pod
+	// whose name is not known.
+	ID string
+}
+
+// String returns the object as text for display.
+func (o Object) String() string {
+	if o.Name == "" {
+		return o.ID
+	}
+	text := o.Namespace + "/" + o.Name
+	if o.Container != "" {
+		text += "/" + o.Container
+	}
+	if o.ID != "" {
+		text += " " + o.ID
+	}
+	return text
+}
+
+// MarshalText returns String.
+func (o Object) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
+
+func (o Object) compare(other Object) int {
+	return cmp.Or(cmp.Compare(o.Namespace, other.Namespace), cmp.Compare(o.Name, other.Name),
+		cmp.Compare(o.Container, other.Container), cmp.Compare(o.ID, other.ID))
 }
 
 // sort orders actions by step, UID and object (ID3).
 func (p *Plan) sort() {
 	slices.SortStableFunc(p.Actions, func(a, b Action) int {
-		return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(a.PodUID, b.PodUID), cmp.Compare(a.Object, b.Object))
+		return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(a.PodUID, b.PodUID), a.Object.compare(b.Object))
 	})
 }
 
@@ -152,7 +188,7 @@ const (
 	// Done: it was done, or there was nothing left to do (ID1).
 	Done Result = "done"
 	// Skipped: a guard that was asked again right before, a veto or a rate held it
-	// back; a later pass decides anew.
+	// back; a later pass decides again.
 	Skipped Result = "skipped"
 	// Failed: it did not work, and is tried again.
 	Failed Result = "failed"
@@ -162,6 +198,6 @@ const (
 type Outcome struct {
 	Action
 	Result Result `json:"result"`
-	// Why it was skipped or how it failed.
-	Why string `json:"why,omitempty"`
+	// Why it was skipped, or how it failed (then without a rule).
+	Why Denial `json:"why,omitzero"`
 }

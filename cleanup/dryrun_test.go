@@ -16,7 +16,7 @@ import (
 // busy is a node with one candidate of each kind, and one of each that stays.
 func busy(t *testing.T) *outback {
 	o := newOutback(t, func(options *Options) {
-		options.Rule = func(err error) string {
+		options.Rule = func(err error) Rule {
 			if strings.Contains(err.Error(), "left-over") {
 				return "OD9"
 			}
@@ -108,7 +108,7 @@ func TestDryRunBeforeSources(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, a := range plan.Actions {
-		if a.Allowed() || a.Step != StepContainers && a.rule() != "SG1" {
+		if a.Allowed() || a.Step != StepContainers && a.Forbidden.Rule != "SG1" {
 			t.Errorf("%s %s: forbidden by %q", a.Step, a.Object, a.Forbidden)
 		}
 	}
@@ -147,7 +147,7 @@ func TestLeftoverData(t *testing.T) {
 	}
 	for _, a := range plan.Actions {
 		if a.Step == StepDirectories && a.PodUID == "gone" &&
-			(a.rule() != "OD9" || !strings.Contains(a.Forbidden, "/pods/gone/volumes/x/data, last changed 2024-01-01")) {
+			(a.Forbidden.Rule != "OD9" || !strings.Contains(a.Forbidden.Why, "/pods/gone/volumes/x/data, last changed 2024-01-01")) {
 			t.Errorf("forbidden by %q", a.Forbidden)
 		}
 	}
@@ -157,9 +157,9 @@ func TestLeftoverData(t *testing.T) {
 func TestTable(t *testing.T) {
 	plan := Plan{}
 	plan.Add(
-		Action{Step: StepImages, Object: "app:1", Reason: "unused, and the disk is full", Size: 4096, Age: metav1.Duration{Duration: time.Hour}},
-		Action{Step: StepDirectories, PodUID: "u", Object: "u", Reason: "no pod has this folder", Forbidden: "OD2: mounted"},
-		Action{Step: StepKillOrphan, PodUID: "v", Object: "ns/evil\x1b[2J\tname", Reason: "runs, but nobody knows it"},
+		Action{Step: StepImages, Object: Object{ID: "app:1"}, Reason: "unused, and the disk is full", Size: 4096, Age: metav1.Duration{Duration: time.Hour}},
+		Action{Step: StepDirectories, PodUID: "u", Object: Object{ID: "u"}, Reason: "no pod has this folder", Forbidden: Denial{Rule: "OD2", Why: "mounted"}},
+		Action{Step: StepKillOrphan, PodUID: "v", Object: Object{Namespace: "ns", Name: "evil\x1b[2J\tname"}, Reason: "runs, but is not known"},
 	)
 	var b strings.Builder
 	if err := plan.WriteTable(&b); err != nil {
@@ -167,7 +167,7 @@ func TestTable(t *testing.T) {
 	}
 	want := `ACTION             OBJECT                  POD UID  AGE     SIZE  VERDICT  WHY
 remove pod folder  u                       u        -       -     keep     OD2: mounted
-kill orphan        "ns/evil\x1b[2J\tname"  v        -       -     do       runs, but nobody knows it
+kill orphan        "ns/evil\x1b[2J\tname"  v        -       -     do       runs, but is not known
 remove image       app:1                   -        1h0m0s  4096  do       unused, and the disk is full
 `
 	if diff := cmp.Diff(want, b.String()); diff != "" {

@@ -32,5 +32,5 @@ func ExampleMakePlan() {
 	// remove pod folder uid-gone: no pod has this folder
 	// remove pod folder uid-web: no pod has this folder (forbidden by ND2: the pod is desired)
 	// restart default/web: desired, but without a worker
-	// kill orphan default/old: runs, but nobody knows it
+	// kill orphan default/old: runs, but is not known
 }

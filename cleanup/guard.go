@@ -5,62 +5,67 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/rule"
 )
 
-// guard returns the rule that protects what is left of a pod, empty if none does.
+// guard returns the rule that protects what is left of a pod, zero if none does.
 // Every destructive action asks it right before it acts, as the pod may have come
 // back since the plan was made (SG3, DR1).
-func (h *Housekeeper) guard(uid types.UID) string {
+func (h *Housekeeper) guard(uid types.UID) Denial {
 	if !h.sourcesReady() {
-		return ruleSources
+		return sourcesUnseen()
 	}
 	if _, desired := h.pods.Get(uid); desired {
-		return "ND2: the pod is desired"
+		return podDesired()
 	}
 	if h.workers.Knows(uid) {
-		return "ND2: the pod has a worker"
+		return rule.InUse.Because("the pod has a worker")
 	}
-	if h.met[uid] {
-		return ""
+	if h.seen[uid] {
+		return Denial{}
 	}
-	if doubt := h.doubt(); doubt != nil {
-		return ruleUndecided + doubt.Error()
+	if err := h.undecidedSources(); err != nil {
+		return maybeWanted(err)
 	}
-	return ""
+	return Denial{}
 }
+
+// allows reports whether no guard protects what is left of a pod.
+func (h *Housekeeper) allows(uid types.UID) bool { return h.guard(uid).IsZero() }
 
 // permits asks the host and the rate limits, and logs what is about to be done.
 // What is held back is tried again by a later pass (DR5, DR6).
 func (h *Housekeeper) permits(a Action) bool {
 	bucket, now := h.buckets[a.Step], h.options.Clock.Now()
 	if !bucket.has(now) {
-		// No line for each of what may be thousands.
-		h.outcomes = append(h.outcomes, Outcome{Action: a, Result: Skipped, Why: "DR6: as many as may go for now have gone"})
+		// There may be thousands: they are not logged.
+		h.outcomes = append(h.outcomes, Outcome{Action: a, Result: Skipped, Why: rule.RateLimited.Because("the rate of removals is used up for now")})
 		return false
 	}
 	if h.options.Veto != nil {
 		if err := h.options.Veto(a); err != nil {
-			h.options.Logger.Info("Housekeeping vetoed", "action", a.Step.String(), "object", a.Object, "uid", a.PodUID, "veto", err.Error())
-			h.skip(a, "DR5: vetoed: "+err.Error())
+			h.options.Logger.Info("Housekeeping vetoed", "action", a.Step.String(), "object", a.Object.String(), "uid", a.PodUID, "veto", err.Error())
+			h.skip(a, rule.Vetoed.Because("vetoed: "+err.Error()))
 			return false
 		}
 	}
 	bucket.take()
-	h.options.Logger.Info("Housekeeping", "action", a.Step.String(), "object", a.Object, "uid", a.PodUID, "reason", a.Reason)
+	h.options.Logger.Info("Housekeeping", "action", a.Step.String(), "object", a.Object.String(), "uid", a.PodUID, "reason", a.Reason)
 	return true
 }
 
 // skip notes that an allowed action was not done, and why.
-func (h *Housekeeper) skip(a Action, rule string) {
-	h.options.Logger.V(1).Info("Housekeeping held back", "action", a.Step.String(), "object", a.Object, "uid", a.PodUID, "rule", rule)
-	h.outcomes = append(h.outcomes, Outcome{Action: a, Result: Skipped, Why: rule})
+func (h *Housekeeper) skip(a Action, why Denial) {
+	h.options.Logger.V(1).Info("Housekeeping held back", "action", a.Step.String(), "object", a.Object.String(), "uid", a.PodUID, "rule", why.String())
+	h.outcomes = append(h.outcomes, Outcome{Action: a, Result: Skipped, Why: why})
 }
 
 // done notes how an action went.
 func (h *Housekeeper) done(a Action, err error) {
 	o := Outcome{Action: a, Result: Done}
 	if err != nil {
-		o.Result, o.Why = Failed, err.Error()
+		o.Result, o.Why = Failed, Denial{Why: err.Error()}
 	}
 	h.outcomes = append(h.outcomes, o)
 }

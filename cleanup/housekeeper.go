@@ -18,6 +18,7 @@ import (
 	"github.com/podwright/podwright/internal/complaint"
 	"github.com/podwright/podwright/internal/instrument"
 	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/internal/rule"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -71,7 +72,7 @@ type Options struct {
 	Veto func(a Action) error
 	// Rule returns the name of the rule behind an error of Content, empty if it is
 	// none's. Nil: never.
-	Rule func(err error) string
+	Rule func(err error) Rule
 	// Rates bounds removals (DR6).
 	Rates Rates
 	// Again asks for another pass soon, because one did not get through. It must
@@ -110,7 +111,7 @@ type Housekeeper struct {
 	// which may take several passes.
 	tried        map[object]bool
 	collectBegan time.Time
-	met          met
+	seen         seen
 	undecided    complaint.Complaint
 	buckets      map[Step]*bucket
 	outcomes     []Outcome // of this pass
@@ -124,7 +125,7 @@ type Housekeeper struct {
 // object is what the collector acts on.
 type object struct {
 	step Step
-	name string
+	id   Object
 }
 
 // failure is a removal that did not work.
@@ -164,7 +165,7 @@ func New(pods Pods, workers Workers, running RunningLister, options Options) (*H
 		failures: map[Candidate]*failure{},
 		tried:    map[object]bool{},
 		finished: map[types.UID]bool{},
-		met:      met{},
+		seen:     seen{},
 		buckets:  options.Rates.buckets(),
 	}, nil
 }
@@ -224,7 +225,7 @@ func (h *Housekeeper) Housekeep(ctx context.Context, fence func(critical func())
 	fence(func() { h.known(&in) })
 	problems := h.look(ctx, &in, now)
 	if len(problems) == 0 && !now.Before(h.collectAt) { // then the look was complete
-		h.met.prune(&in)
+		h.seen.prune(&in)
 	}
 	plan := MakePlan(in)
 	h.outcomes = nil
@@ -293,7 +294,7 @@ func (h *Housekeeper) look(ctx context.Context, in *Input, now time.Time) (probl
 			in.Terminating[name] = h.options.Mirrors.StaticTerminating(name)
 		}
 	}
-	in.Met = h.met
+	in.Seen = h.seen
 	if h.options.Gate != nil {
 		in.SetupHeld = h.options.Gate()
 	}
@@ -340,14 +341,14 @@ func (h *Housekeeper) known(in *Input) {
 			h.content.Insert(uid)
 		}
 	}
-	h.met.meet(in.Desired, h.lastWorkers, in.Workers)
+	h.seen.add(in.Desired, h.lastWorkers, in.Workers)
 	h.lastWorkers = in.Workers
 }
 
 // desired reads what is desired: step 2.
 func (h *Housekeeper) desired(in *Input) {
 	in.Desired = h.pods.Pods()
-	in.Undecided = h.doubt() // of these pods
+	in.Undecided = h.undecidedSources() // about these pods
 	in.Phases = map[types.UID]v1.PodPhase{}
 	if h.options.Statuses == nil {
 		return
@@ -385,7 +386,7 @@ func (h *Housekeeper) leftovers(in *Input, now time.Time) (problems []error) {
 	for uid, known := range h.finished {
 		h.content.Insert(uid)
 		if known {
-			h.met[uid] = true
+			h.seen[uid] = true
 		}
 	}
 	clear(h.finished)
@@ -404,7 +405,7 @@ func (h *Housekeeper) leftovers(in *Input, now time.Time) (problems []error) {
 	for _, uid := range slices.Concat(in.Content, in.LogDirs) {
 		in.ContentGoes[uid] = h.workers.ContentShouldBeRemoved(uid)
 	}
-	in.Waiting = map[Candidate]string{}
+	in.Waiting = map[Candidate]Denial{}
 	clock := h.options.Clock.Now()
 	for c, f := range h.failures {
 		if clock.Before(f.retry) {
@@ -429,12 +430,12 @@ func (h *Housekeeper) executeFenced(ctx context.Context, plan Plan, in *Input) {
 		_, desired := h.pods.Get(a.PodUID)
 		switch {
 		case desired == (a.Step == StepKillOrphan):
-			h.skip(a, "DR1: the sources have changed their mind")
+			h.skip(a, rule.Changed.Because("the sources have changed what they want"))
 		case h.workers.Knows(a.PodUID):
-			h.skip(a, "DR1: the pod has got a worker meanwhile")
+			h.skip(a, rule.Changed.Because("the pod has a worker by now"))
 		case a.Step == StepRestart && h.withheld(a.PodUID):
-			h.skip(a, ruleWithheld)
-		case a.Step == StepKillOrphan && h.guard(a.PodUID) != "":
+			h.skip(a, withheld())
+		case a.Step == StepKillOrphan && !h.allows(a.PodUID):
 			h.skip(a, h.guard(a.PodUID))
 		case h.permits(a):
 			due = append(due, a)

@@ -199,9 +199,9 @@ type collecting struct{ *node }
 func (n collecting) Plan(_ context.Context, goes func(types.UID) bool) ([]Action, error) {
 	var out []Action
 	for _, uid := range keys(n.content) {
-		a := Action{Step: StepContainers, PodUID: uid, Object: "ns/" + string(uid) + "/main", Reason: "nothing of its pod is needed any more", Size: 7}
+		a := Action{Step: StepContainers, PodUID: uid, Object: Object{Namespace: "ns", Name: string(uid), Container: "main"}, Reason: "nothing of its pod is needed any more", Size: 7}
 		if !goes(uid) {
-			a.Forbidden = "ND3: the newest of its name tells how it ended"
+			a.Forbidden = Denial{Rule: "ND3", Why: "the newest of its name tells how it ended"}
 		}
 		out = append(out, a)
 	}
@@ -455,7 +455,7 @@ func TestFailedRemoval(t *testing.T) {
 		}
 		n.did(t, "the others go", "remove folder a", "remove folder bad", "remove folder c")
 		n.pass(t, "not at once again")
-		if got := n.LastPlan().Actions[0].Forbidden; !strings.HasPrefix(got, "OD10") || !strings.Contains(got, "device is busy") {
+		if got := n.LastPlan().Actions[0].Forbidden; got.Rule != "OD10" || !strings.Contains(got.Why, "device is busy") {
 			t.Errorf("the plan says %q", got)
 		}
 		tries := []time.Duration{}
@@ -574,7 +574,7 @@ func TestCollectBudget(t *testing.T) {
 			n.content[uid] = true
 		}
 		n.pass(t, "until 200 ms are over", "collect a", "collect b", "collect c")
-		if last := n.LastOutcomes()[len(n.LastOutcomes())-1]; last.Result != Skipped || !strings.HasPrefix(last.Why, "OD10") || again != 1 {
+		if last := n.LastOutcomes()[len(n.LastOutcomes())-1]; last.Result != Skipped || last.Why.Rule != "OD10" || again != 1 {
 			t.Errorf("%+v, asked %d times for another pass", last, again)
 		}
 		n.removing = func() { <-time.After(time.Second) }

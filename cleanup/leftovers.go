@@ -3,9 +3,10 @@ package cleanup
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/rule"
 )
 
 // Cgroups are the pods' cgroups (steps 1 and 16). Calls wait for nothing but the
@@ -84,7 +85,7 @@ func (h *Housekeeper) volumesOf(ctx context.Context, in *Input) {
 func (h *Housekeeper) reduceCPU(plan Plan) (problems []error) {
 	kept := map[types.UID]bool{}
 	for _, a := range plan.Actions {
-		if a.Step != StepCgroups || a.rule() != "ND6" || h.guard(a.PodUID) != "" {
+		if a.Step != StepCgroups || a.Forbidden.Rule != rule.VolumesLeft || !h.allows(a.PodUID) {
 			continue
 		}
 		kept[a.PodUID] = true
@@ -106,13 +107,12 @@ func (h *Housekeeper) deleteMirrors(plan Plan) {
 		if a.Step != StepMirrors || !a.Allowed() {
 			continue
 		}
-		namespace, name, _ := strings.Cut(a.Object, "/")
-		mirror := types.NamespacedName{Namespace: namespace, Name: name}
+		mirror := types.NamespacedName{Namespace: a.Object.Namespace, Name: a.Object.Name}
 		switch {
 		case !h.sourcesReady():
-			h.skip(a, ruleSources)
+			h.skip(a, sourcesUnseen())
 		case h.options.Mirrors.StaticTerminating(mirror):
-			h.skip(a, "ND7: the static pod is being terminated")
+			h.skip(a, staticTerminating())
 		case h.permits(a):
 			h.options.Mirrors.DeleteMirror(mirror)
 			h.done(a, nil)

@@ -136,7 +136,7 @@ func TestCgroupVolumesUnknown(t *testing.T) {
 		}
 		o.did(t, "kept", "reduce a")
 	}
-	if why := o.LastPlan().Actions[0].Forbidden; !strings.HasPrefix(why, "ND6") || !strings.Contains(why, "mount table") {
+	if why := o.LastPlan().Actions[0].Forbidden; why.Rule != "ND6" || !strings.Contains(why.Why, "mount table") {
 		t.Errorf("the plan says %q", why)
 	}
 	o.volumesErr, o.reduceErr = nil, nil
@@ -153,7 +153,7 @@ func TestCgroupNeedsList(t *testing.T) {
 	o.during = func() { o.workers["a"] = Worker{HasConfig: true} }
 	o.pass(t, "a worker appeared meanwhile (DR1)")
 	for _, outcome := range o.LastOutcomes() {
-		if outcome.Result != Skipped || !strings.HasPrefix(outcome.Why, "ND2") {
+		if outcome.Result != Skipped || outcome.Why.Rule != "ND2" {
 			t.Errorf("outcome %+v", outcome)
 		}
 	}
@@ -212,7 +212,7 @@ func TestMirrorMeanwhile(t *testing.T) {
 		o.terminating["ns/m"] = fences == 2 // the plan is made before
 	})
 	last := o.LastOutcomes()
-	if err != nil || len(o.mirrors) != 1 || len(last) != 1 || last[0].Result != Skipped || !strings.HasPrefix(last[0].Why, "ND7") {
+	if err != nil || len(o.mirrors) != 1 || len(last) != 1 || last[0].Result != Skipped || last[0].Why.Rule != "ND7" {
 		t.Errorf("%v, left %v, outcomes %+v", err, o.mirrors, last)
 	}
 }
@@ -256,7 +256,7 @@ func TestVeto(t *testing.T) {
 	var asked []string
 	o := newOutback(t, func(options *Options) {
 		options.Veto = func(a Action) error {
-			asked = append(asked, a.Kind+" "+a.Object)
+			asked = append(asked, a.Kind+" "+a.Object.String())
 			return no
 		}
 	})
@@ -273,7 +273,7 @@ func TestVeto(t *testing.T) {
 		t.Errorf("asked (-want +got):\n%s", diff)
 	}
 	for _, outcome := range o.LastOutcomes() {
-		if outcome.Result != Skipped || outcome.Why != "DR5: vetoed: not during the backup" {
+		if outcome.Result != Skipped || outcome.Why.String() != "DR5: vetoed: not during the backup" {
 			t.Errorf("outcome %+v", outcome)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/internal/rule"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -39,9 +40,9 @@ type Input struct {
 	// PodDirs are those that have folders.
 	Content, LogDirs, PodDirs []types.UID
 	// Undecided, if not nil, is why the sources may want pods they have not named;
-	// Met are the pods this process has known, which are not among those.
+	// Seen are the pods this process has known, which are not among those.
 	Undecided error
-	Met       map[types.UID]bool
+	Seen      map[types.UID]bool
 	// Cgroups are the pods that have a cgroup, listed before Desired was read;
 	// Volumes says of which of them nobody needs why it has to stay nevertheless
 	// (ND6).
@@ -55,7 +56,7 @@ type Input struct {
 	Terminating map[types.NamespacedName]bool
 	// Waiting are candidates whose last removal failed, and why; they are left
 	// alone until their back-off is over (OD10).
-	Waiting map[Candidate]string
+	Waiting map[Candidate]Denial
 	// Explain also lists what stays because a living pod has it. Without it those
 	// are no candidates (OD1), and the plan of a converged node is empty.
 	Explain bool
@@ -120,17 +121,17 @@ type planner struct {
 }
 
 // add plans an action, or notes the first rule that forbids it.
-func (p *planner) add(step Step, uid types.UID, object, reason string, rules ...string) {
+func (p *planner) add(step Step, uid types.UID, object Object, reason string, rules ...Denial) {
 	p.append(Action{Step: step, PodUID: uid, Object: object, Reason: reason}, rules...)
 }
 
-func (p *planner) append(a Action, rules ...string) {
+func (p *planner) append(a Action, rules ...Denial) {
 	a.Kind = a.Step.kind()
 	if !p.in.SourcesReady {
-		a.Forbidden = ruleSources
+		a.Forbidden = sourcesUnseen()
 	}
 	for _, rule := range rules {
-		if a.Forbidden == "" {
+		if a.Forbidden.IsZero() {
 			a.Forbidden = rule
 		}
 	}
@@ -138,11 +139,11 @@ func (p *planner) append(a Action, rules ...string) {
 }
 
 // needsList forbids what is judged by the runtime list while there is none.
-func (p *planner) needsList() string {
+func (p *planner) needsList() Denial {
 	if p.in.RunningErr == nil {
-		return ""
+		return Denial{}
 	}
-	return "ND11: the list of running pods failed: " + p.in.RunningErr.Error()
+	return rule.ListFailed.Because("the list of running pods failed: " + p.in.RunningErr.Error())
 }
 
 // active works out which desired pods are active (syncloop.md AD4). The local
@@ -160,22 +161,20 @@ func (p *planner) active() {
 	}
 }
 
-const ruleWithheld = "B2: the pod is kept by whoever hands pods to the workers"
-
 // restarts is step 12.
 func (p *planner) restarts() {
 	for uid := range p.plan.Active {
 		if p.known[uid] {
 			continue
 		}
-		held := ""
+		var held Denial
 		switch {
 		case p.in.SetupHeld != nil:
-			held = "B2: setup is held back: " + p.in.SetupHeld.Error()
+			held = rule.SetupHeld.Because("setup is held back: " + p.in.SetupHeld.Error())
 		case p.in.Withheld[uid]:
-			held = ruleWithheld
+			held = withheld()
 		}
-		p.add(StepRestart, uid, nameOf(p.desired[uid]), "desired, but without a worker", p.needsList(), held)
+		p.add(StepRestart, uid, objectOf(p.desired[uid]), "desired, but without a worker", p.needsList(), held)
 		// Known from here on even if it has to wait: what runs of it is not an
 		// orphan but the pod itself.
 		p.known[uid] = true
@@ -189,7 +188,7 @@ func (p *planner) finishes() {
 			!podinfo.Terminal(pod.Status.Phase) && !podinfo.Terminal(p.in.Phases[uid]) {
 			continue
 		}
-		p.add(StepFinish, uid, nameOf(pod), "deleted and ended, but without a worker", p.needsList())
+		p.add(StepFinish, uid, objectOf(pod), "deleted and ended, but without a worker", p.needsList())
 	}
 }
 
@@ -197,7 +196,7 @@ func (p *planner) finishes() {
 func (p *planner) orphans() {
 	for uid, pod := range p.running {
 		if !p.known[uid] {
-			p.add(StepKillOrphan, uid, pod.Namespace+"/"+pod.Name, "runs, but nobody knows it", p.stranger(uid))
+			p.add(StepKillOrphan, uid, Object{Namespace: pod.Namespace, Name: pod.Name}, "runs, but is not known", p.maybeWanted(uid))
 		}
 	}
 }
@@ -212,62 +211,54 @@ func (p *planner) removals(step Step, candidates []types.UID, reason string) {
 			continue
 		}
 		keeps := p.keeps(step, uid)
-		if keeps != "" && !p.in.Explain && p.desired[uid] != nil {
+		if !keeps.IsZero() && !p.in.Explain && p.desired[uid] != nil {
 			continue // no candidate (OD1)
 		}
 		volumes := p.in.Volumes[uid]
-		if step != StepCgroups || volumes == "" {
-			p.add(step, uid, string(uid), reason, p.needsList(), keeps, p.stranger(uid), p.in.Waiting[Candidate{step, uid}])
-			continue
+		last := p.in.Waiting[Candidate{step, uid}]
+		if step == StepCgroups && volumes != "" {
+			last = rule.VolumesLeft.Because(volumes)
 		}
-		p.add(step, uid, string(uid), reason, p.needsList(), keeps, p.stranger(uid), "ND6: "+volumes)
+		p.add(step, uid, Object{ID: string(uid)}, reason, p.needsList(), keeps, p.maybeWanted(uid), last)
 	}
 }
 
 // keeps returns the rule that protects what a pod left behind (ND2). A pod the
 // workers know keeps everything, also after it has ended: its last status is still
 // read from what is left.
-func (p *planner) keeps(step Step, uid types.UID) string {
+func (p *planner) keeps(step Step, uid types.UID) Denial {
 	switch {
 	case p.running[uid] != nil:
-		return "ND2: the pod runs"
+		return rule.InUse.Because("the pod runs")
 	case p.desired[uid] != nil:
-		return "ND2: the pod is desired"
+		return podDesired()
 	case p.known[uid]:
-		return "ND2: the pod's worker has not finished"
+		return rule.InUse.Because("the pod's worker has not finished")
 	case (step == StepContent || step == StepLogs) && !p.in.ContentGoes[uid]:
-		return "ND2: the workers have not released what is left of the pod"
+		return rule.InUse.Because("the workers have not released what is left of the pod")
 	}
-	return ""
+	return Denial{}
 }
 
 // mirrors is step 10. It needs no list (HK4).
 func (p *planner) mirrors() {
 	for _, name := range p.in.Mirrors {
-		a := Action{Step: StepMirrors, Object: name.String(), Reason: "no static pod has this name"}
+		a := Action{Step: StepMirrors, Object: Object{Namespace: name.Namespace, Name: name.Name}, Reason: "no static pod has this name"}
 		if p.in.Terminating[name] {
-			p.append(a, "ND7: the static pod is being terminated")
+			p.append(a, staticTerminating())
 			continue
 		}
 		p.append(a)
 	}
 }
 
-// stranger protects a pod this process has never known while a source cannot tell
+// maybeWanted protects a pod this process has never known while a source cannot tell
 // whether it wants it (ND2).
-func (p *planner) stranger(uid types.UID) string {
-	if p.in.Undecided == nil || p.in.Met[uid] {
-		return ""
+func (p *planner) maybeWanted(uid types.UID) Denial {
+	if p.in.Undecided == nil || p.in.Seen[uid] {
+		return Denial{}
 	}
-	return ruleUndecided + p.in.Undecided.Error()
+	return maybeWanted(p.in.Undecided)
 }
 
-// Rules that are said in more than one place.
-const (
-	ruleSources = "SG1: not all sources have been seen"
-	ruleBudget  = "OD10: the pass has taken long enough"
-	// ruleUndecided begins the rule of stranger.
-	ruleUndecided = "ND2: the pod may be wanted by a source that cannot name it yet: "
-)
-
-func nameOf(pod *v1.Pod) string { return pod.Namespace + "/" + pod.Name }
+func objectOf(pod *v1.Pod) Object { return Object{Namespace: pod.Namespace, Name: pod.Name} }

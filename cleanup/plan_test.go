@@ -55,7 +55,7 @@ func show(p Plan) []string {
 	for _, a := range p.Actions {
 		line := a.Step.String() + " " + string(a.PodUID)
 		if !a.Allowed() {
-			rule, _, _ := strings.Cut(a.Forbidden, ":")
+			rule := string(a.Forbidden.Rule)
 			line += " not " + rule
 		}
 		out = append(out, line)
@@ -106,7 +106,7 @@ func TestMakePlan(t *testing.T) {
 		{"9 ND2: runs", Input{PodDirs: []types.UID{"a"}, Running: []*runtime.Pod{runs("a")}}, []string{"remove pod folder a not ND2", "kill orphan a"}},
 		{"9 ND2, edge 3: an orphan that has not finished", Input{PodDirs: []types.UID{"a"}, Workers: known(WorkerTerminated)}, []string{"remove pod folder a not ND2"}},
 		{"9 ND11: no list", Input{PodDirs: []types.UID{"a"}, RunningErr: down}, []string{"remove pod folder a not ND11"}},
-		{"9 OD10: its last removal failed", Input{PodDirs: []types.UID{"a"}, Waiting: map[Candidate]string{{StepDirectories, "a"}: "OD10: busy"}}, []string{"remove pod folder a not OD10"}},
+		{"9 OD10: its last removal failed", Input{PodDirs: []types.UID{"a"}, Waiting: map[Candidate]Denial{{StepDirectories, "a"}: {Rule: "OD10", Why: "busy"}}}, []string{"remove pod folder a not OD10"}},
 		{"CG4 a: a gone pod", Input{Content: []types.UID{"a"}, ContentGoes: set("a")}, []string{"remove content a"}},
 		{"CG4 a: the workers have not released it", Input{Content: []types.UID{"a"}}, []string{"remove content a not ND2"}},
 		{"CG9 ND3: desired", Input{Content: []types.UID{"a"}, ContentGoes: set("a"), Desired: a(phase(v1.PodFailed))}, []string{"remove content a not ND2"}},
@@ -116,7 +116,7 @@ func TestMakePlan(t *testing.T) {
 		{
 			"ND2: a source is undecided, nobody has known the pods: nothing is done to them",
 			Input{
-				Undecided: unread, Met: set("b"), Running: []*runtime.Pod{runs("a")}, PodDirs: []types.UID{"a", "c"},
+				Undecided: unread, Seen: set("b"), Running: []*runtime.Pod{runs("a")}, PodDirs: []types.UID{"a", "c"},
 				Content: []types.UID{"c"}, LogDirs: []types.UID{"c"}, ContentGoes: set("c"),
 			},
 			[]string{"remove pod folder a not ND2", "remove pod folder c not ND2", "kill orphan a not ND2", "remove content c not ND2", "remove logs c not ND2"},
@@ -124,7 +124,7 @@ func TestMakePlan(t *testing.T) {
 		{
 			"ND2: a source is undecided, the pods were known: all goes on",
 			Input{
-				Undecided: unread, Met: set("a", "c", "d"), Running: []*runtime.Pod{runs("a")}, PodDirs: []types.UID{"c"},
+				Undecided: unread, Seen: set("a", "c", "d"), Running: []*runtime.Pod{runs("a")}, PodDirs: []types.UID{"c"},
 				Content: []types.UID{"c"}, LogDirs: []types.UID{"c"}, ContentGoes: set("c"), Desired: []*v1.Pod{newPod("d")},
 			},
 			[]string{"remove pod folder c", "restart d", "kill orphan a", "remove content c", "remove logs c"},
@@ -191,7 +191,7 @@ func TestPlanReads(t *testing.T) {
 func TestUndecidedReads(t *testing.T) {
 	p := MakePlan(Input{SourcesReady: true, Undecided: errors.New("source file: manifest x is malformed"), Running: []*runtime.Pod{runs("a")}})
 	want := "ND2: the pod may be wanted by a source that cannot name it yet: source file: manifest x is malformed"
-	if got := p.Actions[0].Forbidden; got != want {
+	if got := p.Actions[0].Forbidden.String(); got != want {
 		t.Errorf("forbidden by %q, want %q", got, want)
 	}
 }
@@ -234,7 +234,7 @@ func planProperties(t *rapid.T) {
 		if !in.SourcesReady && a.Allowed() {
 			t.Fatalf("%v is allowed before all sources are seen", a)
 		}
-		if in.Undecided != nil && a.Allowed() && !desired[a.PodUID] && !in.Met[a.PodUID] {
+		if in.Undecided != nil && a.Allowed() && !desired[a.PodUID] && !in.Seen[a.PodUID] {
 			t.Fatalf("%v is allowed, though nobody can tell whether it is wanted", a)
 		}
 		switch a.Step {
@@ -263,7 +263,7 @@ func randomInput(t *rapid.T) Input {
 	in := Input{
 		SourcesReady: rapid.IntRange(0, 9).Draw(t, "ready") > 0,
 		Workers:      map[types.UID]Worker{}, Forgotten: map[types.UID]bool{},
-		Phases: map[types.UID]v1.PodPhase{}, ContentGoes: map[types.UID]bool{}, Met: map[types.UID]bool{},
+		Phases: map[types.UID]v1.PodPhase{}, ContentGoes: map[types.UID]bool{}, Seen: map[types.UID]bool{},
 	}
 	if rapid.IntRange(0, 2).Draw(t, "undecided") == 0 {
 		in.Undecided = errors.New("undecided")
@@ -295,7 +295,7 @@ func randomInput(t *rapid.T) Input {
 		}
 		in.Phases[uid] = phases.Draw(t, "local phase")
 		in.ContentGoes[uid] = yes("content goes")
-		in.Met[uid] = yes("met")
+		in.Seen[uid] = yes("met")
 		for _, list := range []*[]types.UID{&in.Content, &in.LogDirs, &in.PodDirs} {
 			if yes("left over") {
 				*list = append(*list, uid)

@@ -1,6 +1,7 @@
 package cleanup
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/backoff"
+	"github.com/podwright/podwright/internal/rule"
 	"github.com/podwright/podwright/internal/timing"
 )
 
@@ -27,13 +29,13 @@ func (h *Housekeeper) remove(ctx context.Context, plan Plan, now time.Time) (pro
 			if !a.Allowed() || ctx.Err() != nil {
 				continue
 			}
-			if rule := h.guard(a.PodUID); rule != "" {
-				h.skip(a, rule)
+			if denial := h.guard(a.PodUID); !denial.IsZero() {
+				h.skip(a, denial)
 				continue
 			}
 			if acted > 0 && h.options.Clock.Since(start) > removalBudget {
 				more = true
-				h.skip(a, ruleBudget)
+				h.skip(a, passTooLong())
 				continue
 			}
 			if !h.permits(a) {
@@ -68,9 +70,9 @@ func (h *Housekeeper) again() {
 	}
 }
 
-// turns are the actions of a step in the order in which they have their turn: what has
-// not failed, then what was to be tried again first. Else those that fail and come first
-// in the plan would use up the rates, and the others would wait for ever (OD10, HI12).
+// turns returns the actions of a step in the order in which they are tried: those that
+// have not failed, then those whose retry was due first. Otherwise failing actions early
+// in the plan would use up the rates and the others would wait forever (OD10, HI12).
 func (h *Housekeeper) turns(plan Plan, step Step) (actions []Action) {
 	for _, a := range plan.Actions {
 		if a.Step == step {
@@ -87,7 +89,7 @@ func (h *Housekeeper) turns(plan Plan, step Step) (actions []Action) {
 	return actions
 }
 
-// forget drops notes on what is no candidate any more.
+// forget drops notes about what is no longer a candidate.
 func (h *Housekeeper) forget(seen map[Candidate]bool, now time.Time) {
 	for c, f := range h.failures {
 		// Log folders are not looked at in every pass.
@@ -97,7 +99,7 @@ func (h *Housekeeper) forget(seen map[Candidate]bool, now time.Time) {
 	}
 	for uid := range h.content {
 		if _, desired := h.pods.Get(uid); desired {
-			h.content.Delete(uid) // it came back; its next end is noted anew
+			h.content.Delete(uid) // it came back; its next end will be noted
 		}
 	}
 }
@@ -120,7 +122,7 @@ func (h *Housekeeper) removeOne(ctx context.Context, c Candidate) error {
 	}
 }
 
-// failed puts the next try off: 5 s, doubling up to 5 min.
+// failed delays the next try: 5 s, doubling up to 5 min.
 func (h *Housekeeper) failed(c Candidate, err error, now time.Time) {
 	f := h.failures[c]
 	if f == nil {
@@ -133,15 +135,13 @@ func (h *Housekeeper) failed(c Candidate, err error, now time.Time) {
 }
 
 // waiting says why a candidate whose removal failed is left alone for now.
-func (h *Housekeeper) waiting(f *failure, now time.Time) string {
-	rule := ""
+func (h *Housekeeper) waiting(f *failure, now time.Time) Denial {
+	d := Denial{Why: fmt.Sprintf("failed, tried again in %s: %v", f.retry.Sub(now).Round(time.Second), f.err)}
 	if h.options.Rule != nil {
-		rule = h.options.Rule(f.err)
+		d.Rule = h.options.Rule(f.err)
 	}
-	if rule == "" {
-		rule = "OD10"
-	}
-	return fmt.Sprintf("%s: failed, tried again in %s: %v", rule, f.retry.Sub(now).Round(time.Second), f.err)
+	d.Rule = cmp.Or(d.Rule, rule.TryLater)
+	return d
 }
 
 // collect has the collector make its run, at most once per period. It is judged by
@@ -166,7 +166,7 @@ func (h *Housekeeper) collect(ctx context.Context, runningErr error, now time.Ti
 			return false // what failed has had its turn in this run; it must not take others' (HI12)
 		case acted > 0 && h.options.Clock.Since(start) > removalBudget:
 			more = true
-			h.skip(a, ruleBudget)
+			h.skip(a, passTooLong())
 			return false
 		}
 		return h.permits(a)
@@ -196,5 +196,5 @@ func (h *Housekeeper) collect(ctx context.Context, runningErr error, now time.Ti
 
 // contentGoes reports whether nothing of a pod is needed any more.
 func (h *Housekeeper) contentGoes(uid types.UID) bool {
-	return h.guard(uid) == "" && h.workers.ContentShouldBeRemoved(uid)
+	return h.allows(uid) && h.workers.ContentShouldBeRemoved(uid)
 }

@@ -18,7 +18,7 @@ func (p Plan) WriteTable(w io.Writer) error {
 	for _, a := range p.Actions {
 		verdict, why := "do", a.Reason
 		if !a.Allowed() {
-			verdict, why = "keep", a.Forbidden
+			verdict, why = "keep", a.Forbidden.String()
 		}
 		age, size := "-", "-"
 		if a.Age.Duration != 0 {
@@ -31,7 +31,7 @@ func (p Plan) WriteTable(w io.Writer) error {
 		if uid == "" {
 			uid = "-"
 		}
-		fmt.Fprintln(table, strings.Join([]string{a.Step.String(), printable(a.Object), printable(uid), age, size, verdict, printable(why)}, "\t"))
+		fmt.Fprintln(table, strings.Join([]string{a.Step.String(), printable(a.Object.String()), printable(uid), age, size, verdict, printable(why)}, "\t"))
 	}
 	return table.Flush()
 }

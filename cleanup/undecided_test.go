@@ -36,7 +36,7 @@ func TestUndecidedAfterStart(t *testing.T) {
 	n.collectAt = time.Time{}
 	n.pass(t, "still, and by the collector")
 	for _, a := range n.LastPlan().Actions {
-		if !strings.HasPrefix(a.Forbidden, "ND2") {
+		if a.Forbidden.Rule != "ND2" {
 			t.Errorf("%+v", a)
 		}
 	}
@@ -103,8 +103,8 @@ func TestMetIsBounded(t *testing.T) {
 		<-time.After(2 * time.Minute)
 		_ = n.try()
 		n.log = nil
-		if len(n.met) != 101 {
-			t.Errorf("after an incomplete look %d pods are remembered, want 101", len(n.met))
+		if len(n.seen) != 101 {
+			t.Errorf("after an incomplete look %d pods are remembered, want 101", len(n.seen))
 		}
 		n.runsErr = nil
 		n.removeErr["logs p7"] = errors.New("busy")
@@ -112,8 +112,8 @@ func TestMetIsBounded(t *testing.T) {
 			<-time.After(2 * time.Minute)
 			_ = n.try()
 		}
-		if want := map[string]bool{"desired": true, "p7": true}; len(n.met) != len(want) || !n.met["p7"] || !n.met["desired"] {
-			t.Errorf("remembered: %v", n.met)
+		if want := map[string]bool{"desired": true, "p7": true}; len(n.seen) != len(want) || !n.seen["p7"] || !n.seen["desired"] {
+			t.Errorf("remembered: %v", n.seen)
 		}
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/podwright/podwright/internal/rule"
 )
 
 // Disk is the file system the images are on, in bytes.
@@ -78,23 +80,9 @@ type Choice struct {
 	Remove bool  `json:"remove"`
 	Spare  bool  `json:"spare,omitempty"`
 	Cause  Cause `json:"cause,omitempty"`
-	// Reason says why it goes or stays.
-	Reason string `json:"reason"`
-
-	young bool
-}
-
-// Rule is the name of the rule of spec/cleanup.md that keeps an image that stays.
-func (c Choice) Rule() string {
-	switch {
-	case c.Remove:
-		return ""
-	case protected(c.Image) != "":
-		return "ND5"
-	case c.young:
-		return "IG1"
-	}
-	return "IG5"
+	// Reason says why it goes; Kept is the rule that keeps it. Only a spare has both.
+	Reason string      `json:"reason,omitempty"`
+	Kept   rule.Denial `json:"kept,omitzero"`
 }
 
 // Plan says of every image what becomes of it, in the order of removal: those that
@@ -116,8 +104,8 @@ func Decide(in Input) Plan {
 	var stay, space []Choice
 	freed := uint64(0)
 	for _, i := range images {
-		if rule := protected(i); rule != "" {
-			stay = append(stay, Choice{Image: i, Reason: rule})
+		if why := protected(i); why != "" {
+			stay = append(stay, Choice{Image: i, Kept: rule.ImageInUse.Because(why)})
 			continue
 		}
 		if old(in, i) {
@@ -133,18 +121,18 @@ func Decide(in Input) Plan {
 		young := in.Now.Sub(c.Image.FirstSeen) < in.Policy.MinAge
 		switch {
 		case young:
-			c.young = true
-			c.Reason = fmt.Sprintf("first seen less than %s ago", in.Policy.MinAge)
+			c.Kept = rule.TooYoung.Because(fmt.Sprintf("first seen less than %s ago", in.Policy.MinAge))
 			stay = append(stay, c)
 			continue
 		case in.Pressure:
 			c.Remove, c.Cause, c.Reason = true, CauseSpace, "the disk is under pressure"
 		case plan.ToFree == 0:
-			c.Reason = "unused; the disk is not full"
+			c.Kept = rule.EnoughRoom.Because("unused; the disk is not full")
 			stay = append(stay, c)
 			continue
 		case freed >= plan.ToFree:
-			c.Spare, c.Cause, c.Reason = true, CauseSpace, "unused; enough is freed without it"
+			c.Spare, c.Cause, c.Reason = true, CauseSpace, "unused, and others could not be removed"
+			c.Kept = rule.EnoughRoom.Because("unused; enough is freed without it")
 		default:
 			c.Remove, c.Cause, c.Reason = true, CauseSpace, "unused, and the disk is full"
 			freed += c.Image.Size

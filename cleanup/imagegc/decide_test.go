@@ -95,7 +95,7 @@ func TestDecide(t *testing.T) {
 				t.Errorf("%s, to free %d; want %s, %d", got, p.ToFree, tc.want, tc.toFree)
 			}
 			for _, c := range p.Choices {
-				if c.Reason == "" {
+				if c.Remove != c.Kept.IsZero() || c.Remove && c.Reason == "" {
 					t.Errorf("%s has no reason", c.Image.Key)
 				}
 			}

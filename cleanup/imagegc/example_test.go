@@ -23,11 +23,15 @@ func ExampleDecide() {
 		Now: now, Started: morning,
 	})
 	for _, c := range plan.Choices {
-		fmt.Printf("%-5s remove %-5v %s\n", c.Image.Key, c.Remove, c.Reason)
+		why := c.Kept.String()
+		if c.Remove {
+			why = c.Reason
+		}
+		fmt.Printf("%-5s remove %-5v %s\n", c.Image.Key, c.Remove, why)
 	}
 	// Output:
 	// old   remove true  unused, and the disk is full
-	// spare remove false unused; enough is freed without it
-	// pause remove false pinned
-	// web   remove false in use: container 1f3a
+	// spare remove false IG5: unused; enough is freed without it
+	// pause remove false ND5: pinned
+	// web   remove false ND5: in use: container 1f3a
 }

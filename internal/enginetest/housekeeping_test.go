@@ -43,7 +43,7 @@ func (r *rig) forbidden() map[string]string {
 	}
 	out := map[string]string{}
 	for _, a := range plan.Actions {
-		out[a.Step.String()+" "+string(a.PodUID)] = a.Forbidden
+		out[a.Step.String()+" "+string(a.PodUID)] = a.Forbidden.String()
 	}
 	return out
 }

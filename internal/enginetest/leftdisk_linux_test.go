@@ -135,7 +135,7 @@ func TestReadOnlyDiskDelaysCleanup(t *testing.T) {
 		read := ""
 		for _, a := range plan.Actions {
 			if a.Step == cleanup.StepDirectories && a.PodUID == "uid-left" {
-				read = a.Forbidden
+				read = a.Forbidden.String()
 			}
 		}
 		if !strings.HasPrefix(read, "OD10: failed, tried again in ") || !strings.Contains(read, "read-only file system") {
@@ -185,7 +185,7 @@ func TestOnlyUnneededImagesGo(t *testing.T) {
 			verdicts := map[string]bool{}
 			for _, a := range plan.Actions {
 				if a.Step == cleanup.StepImages {
-					name, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(a.Object, "docker.io/"), "library/"), "@")
+					name, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(a.Object.String(), "docker.io/"), "library/"), "@")
 					verdicts[name] = a.Allowed()
 				}
 			}

@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -11,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cleanup"
+	"github.com/podwright/podwright/internal/rule"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods"
@@ -145,7 +145,7 @@ func (d *DeadContainers) Plan(ctx context.Context, contentGoes func(types.UID) b
 	var out []cleanup.Action
 	for _, a := range list {
 		// A ready sandbox is no candidate.
-		if !a.Sandbox || !strings.HasPrefix(a.Kept, "HI6") {
+		if !a.Sandbox || a.Kept.Rule != rule.SandboxReady {
 			out = append(out, gcAction(a))
 		}
 	}
@@ -189,11 +189,11 @@ func (d *DeadContainers) finishedAt(uid types.UID, id runtime.ContainerID) time.
 // gcAction gives the choice of a container or sandbox the shape of a plan.
 func gcAction(a pods.GCAction) cleanup.Action {
 	out := cleanup.Action{
-		Step: cleanup.StepContainers, PodUID: a.PodUID, Object: a.Namespace + "/" + a.Pod + "/" + a.Container + " " + a.ID,
+		Step: cleanup.StepContainers, PodUID: a.PodUID, Object: cleanup.Object{Namespace: a.Namespace, Name: a.Pod, Container: a.Container, ID: a.ID},
 		Reason: a.Reason, Forbidden: a.Kept, Age: metav1.Duration{Duration: a.Age.Truncate(time.Second)},
 	}
 	if a.Sandbox {
-		out.Step, out.Object = cleanup.StepSandboxes, a.Namespace+"/"+a.Pod+" "+a.ID
+		out.Step = cleanup.StepSandboxes
 	}
 	if out.Reason == "" {
 		out.Reason = "it does not run"

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/internal/rule"
 	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods/internal/poddir"
@@ -69,9 +70,10 @@ type GCAction struct {
 	PodUID         types.UID
 	// Age since it was created.
 	Age time.Duration
-	// Reason says why it goes; Kept is the rule that keeps it, with its name first.
-	// One of them is empty.
-	Reason, Kept string
+	// Reason says why it goes; Kept is the rule of spec/cleanup.md that keeps it. One
+	// of them is empty.
+	Reason string
+	Kept   rule.Denial
 }
 
 // choice returns the policy as the choosing part takes it.
@@ -140,7 +142,7 @@ func (m *Manager) garbageCollect(ctx context.Context, policy GCPolicy) error {
 			return errors.Join(append(problems, err)...)
 		}
 		action := containerAction(c, now)
-		if action.Kept != "" || !policy.Permits(action) {
+		if !action.Kept.IsZero() || !policy.Permits(action) {
 			continue
 		}
 		err := m.collect(ctx, c.Pod, c.Container)
@@ -156,7 +158,7 @@ func (m *Manager) garbageCollect(ctx context.Context, policy GCPolicy) error {
 			return errors.Join(append(problems, err)...)
 		}
 		action := sandboxAction(s, now)
-		if action.Kept != "" || !policy.Permits(action) {
+		if !action.Kept.IsZero() || !policy.Permits(action) {
 			continue
 		}
 		err := m.collectSandbox(ctx, s.ID)
@@ -185,7 +187,7 @@ func (m *Manager) PlanGarbageCollect(ctx context.Context, policy GCPolicy) ([]GC
 	var out []GCAction
 	removed := map[string]bool{}
 	for _, c := range sweep.Containers(pods, choice, now) {
-		removed[c.ID.ID] = c.Kept == ""
+		removed[c.ID.ID] = c.Kept.IsZero()
 		out = append(out, containerAction(c, now))
 	}
 	for _, s := range sweep.Sandboxes(pods, choice.Gone, removed) {

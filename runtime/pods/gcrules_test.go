@@ -253,7 +253,7 @@ func TestGarbageCollectTwoSandboxes(t *testing.T) {
 		kept := map[string]string{}
 		plan, err := w.m.PlanGarbageCollect(t.Context(), live)
 		for _, a := range plan {
-			kept[a.ID] = a.Kept
+			kept[a.ID] = a.Kept.String()
 		}
 		if err != nil || kept[boxes[0].ID] != "ND4: the newest sandbox of a living pod" || kept[boxes[1].ID] != "ND4: containers belong to it" {
 			t.Errorf("DR3: %v, err %v", kept, err)

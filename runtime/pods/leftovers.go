@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/rule"
 	"github.com/podwright/podwright/runtime/pods/internal/poddir"
 )
 
@@ -69,13 +70,13 @@ func maybeMounted(err error) error {
 // RemovalRule returns the name of the rule of spec/cleanup.md 4 behind an error of
 // [Manager.RemovePodDir], empty if it is none's: OD2 for what is or may be mounted, OD9
 // for left-over data of a volume.
-func RemovalRule(err error) string {
+func RemovalRule(err error) rule.Rule {
 	var doubt mountDoubt
 	switch {
 	case errors.Is(err, poddir.ErrMounted), errors.As(err, &doubt):
-		return "OD2"
+		return rule.MaybeMounted
 	case errors.Is(err, poddir.ErrLeftover):
-		return "OD9"
+		return rule.VolumeData
 	}
 	return ""
 }

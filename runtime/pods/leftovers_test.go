@@ -3,7 +3,6 @@ package pods_test
 import (
 	"errors"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,11 +55,11 @@ func TestPlanGarbageCollect(t *testing.T) {
 		kept := 0
 		for _, a := range plan {
 			switch {
-			case a.Kept == "" && a.Reason == "" || a.PodUID != pod.UID || a.ID == "":
+			case a.Kept.IsZero() && a.Reason == "" || a.PodUID != pod.UID || a.ID == "":
 				t.Errorf("%+v", a)
-			case a.Kept == "":
+			case a.Kept.IsZero():
 				goes = append(goes, a.ID)
-			case strings.HasPrefix(a.Kept, "ND3"):
+			case a.Kept.Rule == "ND3":
 				kept++
 			}
 		}

@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/rule"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -35,25 +36,44 @@ type Policy struct {
 type Container struct {
 	Pod *runtime.Pod
 	*runtime.Container
-	// Reason says why it goes; Kept names the rule that keeps it. One of them is
-	// empty.
-	Reason, Kept string
+	// Reason says why it goes; Kept is the rule that keeps it. One of them is empty.
+	Reason string
+	Kept   rule.Denial
 }
 
 // Why containers and sandboxes go or stay.
 const (
-	becauseGone    = "nothing of its pod is needed any more"
-	becauseMore    = "more of its name are kept than allowed"
-	becauseTotal   = "more are kept than allowed in total"
-	keptNewest     = "ND3: the newest of its name tells how it ended"
-	keptYoung      = "CG1: it ended too short ago"
-	keptUnstarted  = "CG2: it may be about to start"
-	keptLimit      = "CG1: as many of its name may be kept"
-	becauseOld     = "a newer sandbox has taken its place"
-	keptReady      = "HI6: it is ready"
-	keptUsed       = "ND4: containers belong to it"
-	keptNewSandbox = "ND4: the newest sandbox of a living pod"
+	becauseGone  = "nothing of its pod is needed any more"
+	becauseMore  = "more of its name are kept than allowed"
+	becauseTotal = "more are kept than allowed in total"
+	becauseOld   = "a newer sandbox has taken its place"
 )
+
+func keptNewest() rule.Denial {
+	return rule.LastRecord.Because("the newest of its name tells how it ended")
+}
+
+func keptYoung() rule.Denial {
+	return rule.WithinLimits.Because("it ended too recently")
+}
+
+func keptUnstarted() rule.Denial {
+	return rule.NotStartedYet.Because("it may be about to start")
+}
+
+func keptLimit() rule.Denial {
+	return rule.WithinLimits.Because("as many of its name may be kept")
+}
+
+func keptReady() rule.Denial { return rule.SandboxReady.Because("it is ready") }
+
+func keptUsed() rule.Denial {
+	return rule.SandboxInUse.Because("containers belong to it")
+}
+
+func keptNewSandbox() rule.Denial {
+	return rule.SandboxInUse.Because("the newest sandbox of a living pod")
+}
 
 // Containers returns the containers to remove, oldest first, then those that do not
 // run and stay. It never returns a running one.
@@ -86,8 +106,8 @@ func Containers(pods []*runtime.Pod, policy Policy, now time.Time) []Container {
 	}
 	for _, u := range units {
 		for i, c := range u {
-			if c.Kept = keptLimit; i == 0 {
-				c.Kept = keptNewest
+			if c.Kept = keptLimit(); i == 0 {
+				c.Kept = keptNewest()
 			}
 			if !goes[c.ID.ID] {
 				stay = append(stay, c)
@@ -117,10 +137,10 @@ func unitsOf(pod *runtime.Pod, policy Policy, now time.Time) (units [][]Containe
 			continue
 		case policy.MinAge > 0 && now.Sub(policy.end(pod, c)) < policy.MinAge:
 			// Without a minimum it does not matter what the clock says.
-			young = append(young, Container{Pod: pod, Container: c, Kept: keptYoung})
+			young = append(young, Container{Pod: pod, Container: c, Kept: keptYoung()})
 			continue
 		case c.State == runtime.Created && now.Sub(c.CreatedAt) < unstartedAge:
-			young = append(young, Container{Pod: pod, Container: c, Kept: keptUnstarted})
+			young = append(young, Container{Pod: pod, Container: c, Kept: keptUnstarted()})
 			continue
 		}
 		i, ok := index[c.Name]
@@ -184,7 +204,8 @@ type Sandbox struct {
 	Pod *runtime.Pod
 	*runtime.Sandbox
 	// Reason and Kept are as in Container.
-	Reason, Kept string
+	Reason string
+	Kept   rule.Denial
 }
 
 // Sandboxes returns what becomes of each sandbox, given the containers that have
@@ -204,11 +225,11 @@ func Sandboxes(pods []*runtime.Pod, gone func(uid types.UID) bool, removed map[s
 			choice := Sandbox{Pod: pod, Sandbox: s}
 			switch newest := i == 0; {
 			case s.State == runtime.Running:
-				choice.Kept = keptReady
+				choice.Kept = keptReady()
 			case used[s.ID]:
-				choice.Kept = keptUsed
+				choice.Kept = keptUsed()
 			case newest && !all:
-				choice.Kept = keptNewSandbox
+				choice.Kept = keptNewSandbox()
 			case all:
 				choice.Reason = becauseGone
 			default:

@@ -95,10 +95,10 @@ func TestContainers(t *testing.T) {
 			}
 			var got []string
 			for _, c := range sweep.Containers(tc.pods, tc.policy, now) {
-				if (c.Kept == "") == (c.Reason == "") {
+				if c.Kept.IsZero() == (c.Reason == "") {
 					t.Errorf("%s: goes %q, stays %q", c.ID.ID, c.Reason, c.Kept)
 				}
-				if c.Kept == "" {
+				if c.Kept.IsZero() {
 					got = append(got, c.ID.ID)
 				}
 			}
@@ -132,7 +132,7 @@ func TestSandboxes(t *testing.T) {
 			}
 			var got []string
 			for _, s := range sweep.Sandboxes([]*runtime.Pod{tc.pod}, func(types.UID) bool { return tc.gone }, removed) {
-				if s.Kept == "" {
+				if s.Kept.IsZero() {
 					got = append(got, s.ID)
 				}
 			}
@@ -149,10 +149,10 @@ func TestKept(t *testing.T) {
 	policy := sweep.Policy{MaxPerContainer: 2, MaxContainers: -1, Gone: nobody, MinAge: 40 * time.Second}
 	got := map[string]string{}
 	for _, c := range sweep.Containers([]*runtime.Pod{p}, policy, now) {
-		got[c.ID.ID], _, _ = strings.Cut(c.Kept, ":")
+		got[c.ID.ID] = string(c.Kept.Rule)
 	}
 	for _, s := range sweep.Sandboxes([]*runtime.Pod{p}, nobody, nil) {
-		got[s.ID], _, _ = strings.Cut(s.Kept, ":")
+		got[s.ID] = string(s.Kept.Rule)
 	}
 	want := map[string]string{"ua50": "ND3", "ua60": "CG1", "ub5": "CG1", "uc30": "CG1", "us0": "ND4", "us1": "", "us2": "HI6"}
 	if !maps.Equal(got, want) {
@@ -181,7 +181,7 @@ func TestContainersRandom(t *testing.T) {
 		}
 		gone := map[string]bool{}
 		for _, c := range sweep.Containers(pods, policy, now) {
-			if c.Kept != "" {
+			if !c.Kept.IsZero() {
 				continue
 			}
 			if c.State == runtime.Running {
@@ -206,7 +206,7 @@ func TestContainersRandom(t *testing.T) {
 			p.Containers = slices.DeleteFunc(p.Containers, func(c *runtime.Container) bool { return gone[c.ID.ID] })
 		}
 		for _, c := range sweep.Containers(pods, policy, now) {
-			if c.Kept == "" {
+			if c.Kept.IsZero() {
 				t.Fatalf("ID2: a second choice has %s too", c.ID.ID)
 			}
 		}
@@ -216,7 +216,7 @@ func TestContainersRandom(t *testing.T) {
 func ExampleContainers() {
 	policy := sweep.Policy{MaxPerContainer: 1, MaxContainers: -1, Gone: nobody}
 	for _, c := range sweep.Containers([]*runtime.Pod{pod("web-", "app=running@1 app=exited@20 app=exited@30")}, policy, now) {
-		fmt.Println(c.ID.ID, c.Reason+c.Kept)
+		fmt.Println(c.ID.ID, c.Reason+c.Kept.String())
 	}
 	// Output:
 	// web-app30 more of its name are kept than allowed
