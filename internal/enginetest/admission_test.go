@@ -44,7 +44,7 @@ func (r *rig) rejected(uid types.UID, reason string) {
 
 // TestRefusedPodNeverReachesRuntime: AD1-AD4, SI5, edge cases 18, 19 and 20. Of three pods the oldest two
 // get the room; the third is refused with the reason and never reaches the runtime.
-// After a restart on a smaller node nobody is judged again, but a new pod is; a
+// After a restart on a smaller node no pod is judged again, but a new pod is; a
 // refused pod that is deleted finishes without any setup.
 func TestRefusedPodNeverReachesRuntime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

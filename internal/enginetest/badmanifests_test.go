@@ -152,7 +152,7 @@ func (f *fed) toldOnce(object, reason string, words ...string) {
 	}
 }
 
-// change changes a manifest while nobody looks at the folder.
+// change changes a manifest while no agent looks at the folder.
 func (f *fed) change(name string, change func(path string) error) {
 	f.t.Helper()
 	synctest.Wait()
@@ -162,7 +162,7 @@ func (f *fed) change(name string, change func(path string) error) {
 }
 
 // TestBadManifestHarmsNoOther: F2, D8, SRC4, SI9, edge case 14. A file that is no manifest starts
-// nothing, is told of once with its path and what is wrong, and stands in nobody's way:
+// nothing, is told of once with its path and what is wrong, and harms no other pod:
 // what runs runs on, what comes later starts.
 func TestBadManifestHarmsNoOther(t *testing.T) {
 	for _, tc := range unreadable {

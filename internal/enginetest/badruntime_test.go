@@ -85,9 +85,9 @@ func (r *rig) smuggle(metadata *runtimeapi.PodSandboxMetadata, labels map[string
 }
 
 // TestListsFailInMidPass: cleanup.md ND11, spec/pleg.md PI5, SI9. While the runtime's
-// lists fail, at once, half-way through each reading, now and then, or hang, nobody is
+// lists fail, at once, half-way through each reading, now and then, or hang, no pod is
 // judged by what they do not show: what runs runs on, what is left over stays, and the
-// engine says why. When they are back, what nobody wants goes.
+// engine says why. When they are back, unwanted pods go.
 func TestListsFailInMidPass(t *testing.T) {
 	broken := fake.Effect{Err: errors.New("bolt: database is locked")}
 	var calls atomic.Int64
@@ -133,7 +133,7 @@ func TestListsFailInMidPass(t *testing.T) {
 					t.Errorf("healthy: %v", err)
 				}
 				heal()
-				r.within(time.Minute, "what nobody wants gone, and health", func() error {
+				r.within(time.Minute, "unwanted pods gone, and health", func() error {
 					if n := rt.Running("uid-stray", "main") + rt.Running("uid-db", "main"); n != 0 {
 						return fmt.Errorf("%d left-over containers run", n)
 					}
@@ -223,7 +223,7 @@ func TestForeignSandboxesAreLeftAlone(t *testing.T) {
 			t.Errorf("a folder outside of the engine's: %v", err)
 		}
 		if logged.count("kill orphan", "default/liar") != 1 || logged.count("../../precious", "contains a slash") == 0 {
-			t.Error("nobody is told of the liar")
+			t.Error("no event tells of the false sandbox")
 		}
 		left, err := rt.ListPodSandbox(t.Context(), &runtimeapi.PodSandboxFilter{Id: liar})
 		if err != nil || len(left) != 0 {

@@ -211,8 +211,8 @@ func overSocket(b *testing.B, f *fake.Runtime) *cri.Client {
 		b.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(b.Context())
-	served := make(chan error, 1)
-	go func() { served <- f.Serve(ctx, listener) }()
+	done := make(chan error, 1)
+	go func() { done <- f.Serve(ctx, listener) }()
 	client, err := cri.Dial(ctx, "unix://"+path, cri.Options{})
 	if err != nil {
 		b.Fatal(err)
@@ -220,7 +220,7 @@ func overSocket(b *testing.B, f *fake.Runtime) *cri.Client {
 	b.Cleanup(func() {
 		closeErr := client.Close()
 		cancel()
-		if err := errors.Join(closeErr, <-served); err != nil {
+		if err := errors.Join(closeErr, <-done); err != nil {
 			b.Error(err)
 		}
 	})

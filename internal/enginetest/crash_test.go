@@ -161,7 +161,7 @@ func TestKilledAgentLeavesRestOfGrace(t *testing.T) {
 		r.sink.mu.Lock()
 		defer r.sink.mu.Unlock()
 		if len(r.sink.phases["uid-slow"]) == 0 {
-			t.Error("nobody was told of its end")
+			t.Error("no sink was told of its end")
 		}
 	})
 }
@@ -248,7 +248,7 @@ func TestPodGoneBetweenAgentsIsTold(t *testing.T) {
 	})
 }
 
-// TestUnclaimedRecordIsKeptOneDay: CK7, HI10: a finished record that nobody ever asks for is kept
+// TestUnclaimedRecordIsKeptOneDay: CK7, HI10: a finished record that no source or worker asks for is kept
 // for a day.
 func TestUnclaimedRecordIsKeptOneDay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

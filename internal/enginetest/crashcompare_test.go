@@ -51,7 +51,7 @@ func (t *tale) Store(_ context.Context, u status.Update) (status.StoreResult, er
 	}
 	text := essence(u.Status)
 	if restarting(u.Status) {
-		text = "" // nobody is told of this moment unless an agent dies in it
+		text = "" // this moment is only told if an agent dies in it
 	}
 	if seen := t.statuses[u.UID]; text != "" && (len(seen) == 0 || seen[len(seen)-1] != text) {
 		t.statuses[u.UID] = append(seen, text)
@@ -159,33 +159,33 @@ func (t *tale) count(rt *fake.Runtime, pods []*v1.Pod) {
 	}
 }
 
-// differences compares a life in which agents were killed with its twin. It may have
+// differences compares a life in which agents were killed with an undisturbed life. It may have
 // missed a status that passed while no agent was there to see it, never one that
 // lasts, and what it was told is never taken back.
-func (t *tale) differences(twin *tale) (all []string) {
+func (t *tale) differences(calm *tale) (all []string) {
 	differ := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	all = append(all, t.takenBack...)
-	for uid, told := range twin.statuses {
+	for uid, told := range calm.statuses {
 		seen := t.statuses[uid]
 		if at := strays(seen, told); at >= 0 {
-			differ("%s: status %d is not what its twin was told then:\n  %s\nthe twin:\n  %s", uid, at, strings.Join(seen[max(0, at-2):at+1], "\n  "), strings.Join(told, "\n  "))
+			differ("%s: status %d is not what the undisturbed life told then:\n  %s\nundisturbed:\n  %s", uid, at, strings.Join(seen[max(0, at-2):at+1], "\n  "), strings.Join(told, "\n  "))
 		}
 		if last := told[len(told)-1]; len(seen) == 0 || seen[len(seen)-1] != last {
 			differ("%s does not end as %s, but %q", uid, last, seen)
 		}
 	}
-	if !maps.Equal(t.ends, twin.ends) {
-		differ("ends of containers: %v\nthe twin's: %v", t.ends, twin.ends)
+	if !maps.Equal(t.ends, calm.ends) {
+		differ("ends of containers: %v\nundisturbed: %v", t.ends, calm.ends)
 	}
-	if !maps.Equal(t.sandbox, twin.sandbox) {
-		differ("PodReadyToStartContainers in the end: %v\nthe twin's: %v", t.sandbox, twin.sandbox)
+	if !maps.Equal(t.sandbox, calm.sandbox) {
+		differ("PodReadyToStartContainers in the end: %v\nundisturbed: %v", t.sandbox, calm.sandbox)
 	}
-	if !maps.Equal(t.starts, twin.starts) {
-		differ("starts: %v\nthe twin's: %v", t.starts, twin.starts)
+	if !maps.Equal(t.starts, calm.starts) {
+		differ("starts: %v\nundisturbed: %v", t.starts, calm.starts)
 	}
-	for i := range twin.views {
-		if t.views[i] != twin.views[i] {
-			differ("look %d at the runtime:\n%s\nthe twin's:\n%s", i, t.views[i], twin.views[i])
+	for i := range calm.views {
+		if t.views[i] != calm.views[i] {
+			differ("look %d at the runtime:\n%s\nundisturbed:\n%s", i, t.views[i], calm.views[i])
 		}
 	}
 	return all
@@ -207,7 +207,7 @@ func (t *tale) join(other *tale) {
 	}
 }
 
-// strays returns the index of the first status that is not the twin's next one, or a
+// strays returns the index of the first status that is not the next one of the undisturbed life, or a
 // later one; -1 if there is none.
 func strays(seen, told []string) int {
 	next := 0

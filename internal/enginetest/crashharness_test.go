@@ -170,7 +170,7 @@ const crashVariable = "PODWRIGHT_CRASH"
 
 // crashSlice is how many kills of each life the suite does otherwise, always the
 // same ones. The full run kills at every point; where the next agent dies too is drawn
-// anew each day, or by the seed in the variable below.
+// again each day, or by the seed in the variable below.
 const (
 	crashSlice        = 24
 	crashSeedVariable = "PODWRIGHT_CRASH_SEED"
@@ -194,7 +194,7 @@ func crashSeed(t *testing.T, full bool) uint64 {
 
 // TestCrash: CK11, HI7, HI8, HI9, status.md 9.1, 9.3. Every life is lived undisturbed, and
 // then with the agent killed before or after each operation on the disk, runtime call
-// and message to a sink, what was not synced being lost or not. Nobody outside sees a
+// and message to a sink, what was not synced being lost or not. An observer sees no
 // difference.
 func TestCrash(t *testing.T) {
 	full := os.Getenv(crashVariable) == "full"
@@ -205,7 +205,7 @@ func TestCrash(t *testing.T) {
 		for _, l := range lives() {
 			t.Run(l.name, func(t *testing.T) {
 				t.Parallel()
-				twin, points := l.undisturbed(t)
+				calm, points := l.undisturbed(t)
 				random := rand.New(rand.NewPCG(seed, 11))
 				deaths := l.deaths(points, random)
 				sum.points.Add(int64(points))
@@ -217,7 +217,7 @@ func TestCrash(t *testing.T) {
 					t.Run(d.String(), func(t *testing.T) {
 						synctest.Test(t, func(t *testing.T) {
 							w := l.live(t, d)
-							found := w.tale.differences(twin)
+							found := w.tale.differences(calm)
 							for _, text := range found {
 								t.Errorf("killed at %s: %s", w.killedAt(), text)
 							}
@@ -232,23 +232,23 @@ func TestCrash(t *testing.T) {
 	t.Logf("kill points: %d, lives compared: %d, differences: %d", sum.points.Load(), sum.lives.Load(), sum.differences.Load())
 }
 
-// undisturbed lives a life in which nobody is killed, some times, and returns what it
+// undisturbed lives a life in which no agent is killed, some times, and returns what it
 // tells together, and how many points an agent passes in it.
-func (l life) undisturbed(t *testing.T) (twin *tale, points int) {
+func (l life) undisturbed(t *testing.T) (calm *tale, points int) {
 	for range 6 {
 		synctest.Test(t, func(t *testing.T) {
 			w := l.live(t, death{})
 			points = len(w.fates[0].points)
-			if twin == nil {
-				twin = w.tale
+			if calm == nil {
+				calm = w.tale
 			}
-			twin.join(w.tale)
-			for _, text := range w.tale.differences(twin) {
+			calm.join(w.tale)
+			for _, text := range w.tale.differences(calm) {
 				t.Errorf("two undisturbed lives differ: %s", text)
 			}
 		})
 	}
-	return twin, points
+	return calm, points
 }
 
 // death is when agents are killed in a life.

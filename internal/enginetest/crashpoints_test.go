@@ -71,7 +71,7 @@ func (f *fate) disk(d *checkpointtest.Disk) *checkpointtest.Points {
 	}
 }
 
-// Store is the agent's way to a sink. What a dead one says is heard by nobody, which
+// Store is the agent's way to a sink. What a dead one says is not heard, which
 // it does not learn.
 func (f *fate) sink(to status.StatusSink) status.StatusSink {
 	return status.SinkFunc(func(ctx context.Context, u status.Update) (status.StoreResult, error) {

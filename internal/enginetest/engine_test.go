@@ -337,7 +337,7 @@ func TestTwentyEnginesShareNothing(t *testing.T) {
 	})
 }
 
-// TestHungPodDelaysNoOther: a pod whose calls hang delays nobody, and says so.
+// TestHungPodDelaysNoOther: a pod whose calls hang delays no other pod, and is named.
 func TestHungPodDelaysNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{})

@@ -17,7 +17,7 @@ import (
 )
 
 // TestReadyIsHiddenUntilOnDisk: spec/probe.md 8.3, spec/status.md 9.1: that a container
-// has started or is ready is told to nobody before the disk has it, neither because the
+// has started or is ready is not told before the disk has it, neither because the
 // probe announces it nor because the status is generated for another reason, and at once
 // when the disk has it. A disk that does not answer holds it up for seconds only.
 func TestReadyIsHiddenUntilOnDisk(t *testing.T) {
@@ -65,7 +65,7 @@ func readyIsHidden(t *testing.T, answers bool) {
 		s := r.pod(p.UID).Status.ContainerStatuses[0].Started
 		return s != nil && *s
 	}
-	for range 4 { // the status is made anew each time
+	for range 4 { // the status is made again each time
 		changed := p.DeepCopy()
 		changed.Annotations = map[string]string{"now": time.Now().String()}
 		r.set(changed)

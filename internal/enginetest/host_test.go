@@ -74,7 +74,7 @@ func (n *host) point(op checkpointtest.Op) error {
 }
 
 // kill ends an agent as kill -9 and a loss of power would: what was not synced is
-// lost, and nobody says goodbye.
+// lost, and nothing is said at the end.
 func (n *host) kill(r *rig) {
 	n.mu.Lock()
 	n.dead = true

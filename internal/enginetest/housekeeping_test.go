@@ -69,7 +69,7 @@ func changing(rt *fake.Runtime) (n int) {
 
 // TestSilentSource: cleanup edge case 1, SG1-SG3, HI1: of three sources one never
 // reports. What runs goes on, and nothing of any pod is stopped, collected or removed,
-// neither one that nobody names, nor what is left of dead ones. The plan says why, and
+// neither one that no source names, nor what is left of dead ones. The plan says why, and
 // what is waited for. Once the source has spoken all of it goes.
 func TestSilentSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -118,7 +118,7 @@ func TestSilentSource(t *testing.T) {
 		if err := more["silent"].Set(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
-		r.within(2*time.Minute, "what nobody names to go", func() error {
+		r.within(2*time.Minute, "the pod without a source to go", func() error {
 			var left []string
 			for _, uid := range []string{"uid-unnamed", "uid-dead", "uid-left"} {
 				left = append(left, leftOf(r, uid)...)
@@ -136,8 +136,8 @@ func TestSilentSource(t *testing.T) {
 
 // TestListFailsMidway: cleanup edge cases 2 and 4, HK4, ND11: while either of the two
 // lists of the runtime fails, what runs without a manifest is neither killed nor judged
-// dead, and folders stay; health and the plan say why. Afterwards the orphan gets 1 s, as nobody knows its
-// own grace, and all that is left of it goes.
+// dead, and folders stay; health and the plan say why. Afterwards the orphan gets 1 s, because its
+// own grace is unknown, and all that is left of it goes.
 func TestListFailsMidway(t *testing.T) {
 	for _, method := range []fake.Method{fake.ListPodSandbox, fake.ListContainers} {
 		t.Run(string(method), func(t *testing.T) {
@@ -151,7 +151,7 @@ func TestListFailsMidway(t *testing.T) {
 				first.phase("uid-orphan", v1.PodRunning, time.Minute)
 				<-time.After(5 * time.Second)
 				first.stop()
-				if err := os.RemoveAll(filepath.Join(root, "state")); err != nil { // nobody knows it
+				if err := os.RemoveAll(filepath.Join(root, "state")); err != nil { // it is not known
 					t.Fatal(err)
 				}
 				if err := os.MkdirAll(filepath.Join(root, "pods", "uid-left"), 0o750); err != nil {
@@ -530,7 +530,7 @@ func TestDeletedRefusedPodFinishesOnce(t *testing.T) {
 
 // TestLostPodsFolderStopsOnlyRemovals: cleanup edge case 15, HK1: the folder of all pods is gone, or
 // something else is in its place. What runs goes on, and pods are stopped as ever. While
-// nobody can tell what volumes a stopped pod has, it is not done with; the plan, the log
+// the volumes of a stopped pod are unknown, it is not done with; the plan, the log
 // and Explain say what is wrong, and with the folder back all of it goes.
 func TestLostPodsFolderStopsOnlyRemovals(t *testing.T) {
 	for _, replaced := range []bool{false, true} {

@@ -91,7 +91,7 @@ func TestIdlePodsCostNoCalls(t *testing.T) {
 	}
 }
 
-// TestIdleNodeNoticesLeftovers: a pod that nobody wants, showing up when housekeeping has
+// TestIdleNodeNoticesLeftovers: a pod that no source wants, showing up when housekeeping has
 // long stopped listing what runs, is noticed by a relist, and goes
 // (spec/cleanup.md 3.14); its remains too, if it does not even run.
 func TestIdleNodeNoticesLeftovers(t *testing.T) {

@@ -20,8 +20,8 @@ const cutOff = "failed to create containerd task: failed to create shim task: co
 
 // TestInterruptedStartCostsNothing: HI8, status.md 3.7: a runtime that gives up the starts of an agent that
 // is killed costs no pod anything: none that runs once fails, no restart is counted, and
-// nobody waits for a back-off. A container that the runtime then cannot remove is in
-// nobody's way.
+// no pod waits for a back-off. A container that the runtime then cannot remove is in
+// no pod's way.
 func TestInterruptedStartCostsNothing(t *testing.T) {
 	for _, stuck := range []bool{false, true} {
 		t.Run(fmt.Sprintf("stuck=%t", stuck), func(t *testing.T) {

@@ -98,7 +98,7 @@ func (r *rig) refusedLate(pod *v1.Pod) {
 }
 
 // TestLateRefusalEndsThePod: AD8. A pod that is refused in the middle of its setup fails with
-// the reason, an event and a count, as at the door (AD3); what was begun of it is
+// the reason, an event and a count, as on arrival (AD3); what was begun of it is
 // stopped and it is not set up again, not by the next agent either. Others run on, and
 // when it is gone its successor gets the room it asked for.
 func TestLateRefusalEndsThePod(t *testing.T) {
@@ -155,7 +155,7 @@ func TestLateRefusalEndsThePod(t *testing.T) {
 
 // TestLateRefusalSurvivesAgent: AD8. What was begun of a pod that was refused late is
 // stopped by the next agent if this one could not; a pod that runs already, and is
-// refused when its container starts anew, ends as well.
+// refused when its container starts again, ends as well.
 func TestLateRefusalSurvivesAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, root, disks := fake.New(fake.Options{}), t.TempDir(), newSlots(1)

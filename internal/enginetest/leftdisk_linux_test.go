@@ -154,7 +154,7 @@ func TestReadOnlyDiskDelaysCleanup(t *testing.T) {
 	})
 }
 
-// TestOnlyUnneededImagesGo: IG1, IG5, IG11, ND5, DR1: an engine that was told to removes images nobody
+// TestOnlyUnneededImagesGo: IG1, IG5, IG11, ND5, DR1: an engine that was told to removes images no pod
 // uses from a disk that is full, and none that a container or a desired pod needs; the
 // plan says which go and why the others stay. Without being told it removes none.
 func TestOnlyUnneededImagesGo(t *testing.T) {
@@ -204,7 +204,7 @@ func TestOnlyUnneededImagesGo(t *testing.T) {
 				t.Errorf("on %v: %d images are left, want %d", on, len(images), left)
 			}
 			if on && r.events.count("n1 FreeDiskSpaceFailed") == 0 {
-				t.Error("nobody heard that the disk stays full (edge case 26)")
+				t.Error("no event says that the disk stays full (edge case 26)")
 			}
 		})
 	}

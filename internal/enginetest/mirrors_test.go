@@ -59,7 +59,7 @@ func TestMirrorChangesNoStaticPod(t *testing.T) {
 			c.Sources = append(c.Sources, apiSource{api: api})
 			c.Mirrors = mirror.Options{Client: api, Node: func() *v1.Node { return node }}
 		}).start()
-		twin := func() error {
+		mirrored := func() error {
 			pods, _ := api.Pods()
 			if len(pods) != 1 || pods[0].Annotations[podinfo.AnnotationMirror] == "" || pods[0].DeletionTimestamp != nil {
 				return fmt.Errorf("%d pods at the API", len(pods))
@@ -70,7 +70,7 @@ func TestMirrorChangesNoStaticPod(t *testing.T) {
 		r.set(newPod("web"))
 		r.phase("uid-web", v1.PodRunning, 10*time.Second) // the API is not in its way
 		api.Fail(nil)
-		r.within(time.Minute, "a mirror", twin)
+		r.within(time.Minute, "a mirror", mirrored)
 		<-time.After(5 * time.Second)
 		if n := len(r.engine.Pods()); n != 1 {
 			t.Errorf("%d pods, a mirror is none (SI6)", n)
@@ -80,13 +80,13 @@ func TestMirrorChangesNoStaticPod(t *testing.T) {
 		if err := api.Delete(t.Context(), pods[0].Namespace, pods[0].Name, pods[0].UID); err != nil {
 			t.Fatal(err)
 		}
-		r.within(2*time.Second, "the mirror back within one round", twin)
+		r.within(2*time.Second, "the mirror back within one round", mirrored)
 
 		r.set() // the static pod goes; its mirror stays until it has ended
 		for range 45 {
 			<-time.After(100 * time.Millisecond)
 			synctest.Wait()
-			if err := twin(); err != nil || rt.Running("uid-web", "main") != 1 {
+			if err := mirrored(); err != nil || rt.Running("uid-web", "main") != 1 {
 				t.Fatalf("edge case 22: while the pod ends: %v, %d containers run", err, rt.Running("uid-web", "main"))
 			}
 		}

@@ -68,7 +68,7 @@ func memoryDir(t *testing.T) string {
 // deletion is one pod with its moments.
 type deletion struct {
 	pod *v1.Pod
-	// own is true if nobody else waits for its image.
+	// own is true if no other container waits for its image.
 	own         bool
 	add, remove time.Duration
 	removed     time.Time

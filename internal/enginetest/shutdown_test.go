@@ -71,7 +71,7 @@ func TestShutdownStopsGroupsInOrder(t *testing.T) {
 		}
 		r.stop()
 
-		// What ended because the node did begins anew.
+		// What ended because the node did starts again.
 		again := newRig(t, rt, root).start()
 		if last, err := again.engine.LastShutdown(); err != nil || !last.Began.Equal(report.Began) || !last.Ended.Equal(report.Ended) {
 			t.Errorf("last shutdown %+v, %v", last, err)

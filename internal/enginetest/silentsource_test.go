@@ -38,11 +38,11 @@ func TestSilentSourceRunsFromMemory(t *testing.T) {
 		r.phase("uid-a", v1.PodRunning, 10*time.Second)
 		r.phase("uid-b", v1.PodRunning, 10*time.Second)
 		if r.engine.Healthy() == nil {
-			t.Error("nobody is told that the source is silent")
+			t.Error("no event says that the source is silent")
 		}
 		r.set(newPod("b"), newPod("c"))
 		r.phase("uid-c", v1.PodRunning, 10*time.Second)
-		r.within(time.Minute, "the pod nobody wants to go", func() error {
+		r.within(time.Minute, "the unwanted pod to go", func() error {
 			if r.pod("uid-a") != nil || n.rt.Running("uid-a", "main") != 0 {
 				return errBusy
 			}
@@ -71,7 +71,7 @@ func TestAnswerBeatsMemory(t *testing.T) {
 		r = n.agent()
 		<-time.After(time.Minute)
 		if s := starts(n.rt, "uid-a"); s != 1 {
-			t.Errorf("a pod nobody wants was started %d times", s)
+			t.Errorf("an unwanted pod was started %d times", s)
 		}
 		if n.rt.Running("uid-b", "main") != 1 || r.pod("uid-b") == nil {
 			t.Error("the pod that is wanted does not run")
