@@ -11,7 +11,7 @@ import (
 var rooms = map[string][]string{
 	"podworkers": {"runtime"},
 	// One pod's script: it speaks the words of the rooms it works with.
-	"podworkers/podsync": {"podworkers", "runtime", "runtime/pods", "status", "probe", "syncloop", "syncloop/admission"},
+	"podworkers/podsync": {"podworkers", "runtime", "runtime/pods", "status", "probe", "syncloop/admission"},
 	"syncloop":           {},
 	"pleg":               {"runtime"},
 	"runtime":            {},

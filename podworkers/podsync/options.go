@@ -48,18 +48,19 @@ type Content interface {
 	Forget(uid types.UID)
 }
 
-// Reader shows what the runtime has of a pod; [pleg.Generator] does.
+// Reader shows what the runtime has of a pod; package pleg does.
 type Reader interface {
 	// ReadNow reads the pod past the cache and into it.
 	ReadNow(ctx context.Context, uid types.UID) (*runtime.PodStatus, error)
 	// Get returns the cached reading.
 	Get(uid types.UID) (*runtime.PodStatus, error)
-	// Hold keeps a pod's changes from being announced until Release.
+	// Hold keeps readings of the pod back until Release, so that no state between two
+	// calls is published. ReadNow passes a hold.
 	Hold(uid types.UID)
 	Release(uid types.UID)
 }
 
-// Statuses keeps and sends the statuses of pods; [status.Manager] does.
+// Statuses keeps and sends the statuses of pods; package status does.
 type Statuses interface {
 	SetPodStatus(pod *v1.Pod, status v1.PodStatus) error
 	// TerminatePod makes the pod's status final.
@@ -67,7 +68,7 @@ type Statuses interface {
 	Get(uid types.UID) (v1.PodStatus, bool)
 }
 
-// Prober probes the containers of a pod; [probe.Manager] does.
+// Prober probes the containers of a pod; package probe does.
 type Prober interface {
 	AddPod(pod *v1.Pod)
 	StopLivenessAndStartup(uid types.UID)
