@@ -45,3 +45,37 @@ func namesEngine(e ast.Expr) bool {
 	})
 	return found
 }
+
+// Budgets of the root package, which composes and decides nothing.
+const (
+	maxRootFiles     = 10
+	maxRootLines     = 2000
+	maxEngineMethods = 35
+)
+
+// rootIsSmall counts the root package's files and lines, tests apart, and the methods
+// of Engine.
+func rootIsSmall(tr *tree, report report) {
+	files, lines, methods := 0, 0, 0
+	for _, s := range tr.files {
+		if s.dir != "." || !s.library() {
+			continue
+		}
+		files++
+		lines += s.lines
+		for _, d := range s.syntax.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil && namesEngine(f.Recv.List[0].Type) {
+				methods++
+			}
+		}
+	}
+	if files > maxRootFiles {
+		report("the root has %d files, budget %d", files, maxRootFiles)
+	}
+	if lines > maxRootLines {
+		report("the root has %d lines, budget %d", lines, maxRootLines)
+	}
+	if methods > maxEngineMethods {
+		report("Engine has %d methods, budget %d", methods, maxEngineMethods)
+	}
+}
