@@ -12,13 +12,13 @@ import (
 // unless the runtime cannot remove the container (HI8). The view is shared, so what changes
 // is copied.
 func abortedAsCreated(view *runtime.PodStatus) *runtime.PodStatus {
-	if view == nil || !slices.ContainsFunc(view.Containers, (*runtime.ContainerStatus).CutOff) {
+	if view == nil || !slices.ContainsFunc(view.Containers, (*runtime.ContainerStatus).StartAborted) {
 		return view
 	}
 	out := *view
 	out.Containers = slices.Clone(view.Containers)
 	for i, c := range out.Containers {
-		if c.CutOff() {
+		if c.StartAborted() {
 			created := *c
 			created.State, created.ExitCode, created.Reason, created.Message = runtime.Created, 0, "", ""
 			created.FinishedAt = created.StartedAt

@@ -409,10 +409,10 @@ func reaping(t *testing.T, n int, o pods.ReaperOptions, opt ...func(*pods.Option
 	return w, status, r, removed
 }
 
-// TestReaperLeavesCutOff: PE2, HI8: a container whose start was cut off is not the last
+// TestReaperLeavesAbortedStarts: PE2, HI8: a container whose start was aborted is not the last
 // run of its name: the last run stays, with its log, and the other one is replaced by
 // whoever starts the next. Of a gone pod it goes as well.
-func TestReaperLeavesCutOff(t *testing.T) {
+func TestReaperLeavesAbortedStarts(t *testing.T) {
 	for want, gone := range map[string]bool{"2 3": false, "0 1 2 3": true} {
 		synctest.Test(t, func(t *testing.T) {
 			_, status, reaper, removed := reaping(t, 4, pods.ReaperOptions{ContentShouldBeRemoved: func(types.UID) bool { return gone }})

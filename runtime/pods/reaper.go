@@ -93,8 +93,8 @@ func (o *ReaperOptions) excess(status *runtime.PodStatus, died []string, all boo
 	var out []*runtime.ContainerStatus
 	seen := map[string]int{}
 	for _, c := range status.Containers {
-		if c.State != runtime.Exited || c.CutOff() && !all {
-			continue // one whose start was cut off is replaced, and is nobody's last run
+		if c.State != runtime.Exited || c.StartAborted() && !all {
+			continue // one whose start was aborted is replaced, and is not the last run
 		}
 		seen[c.Name]++
 		switch {

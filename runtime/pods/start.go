@@ -220,7 +220,7 @@ func (st *starting) dropCreated(ctx context.Context) error {
 }
 
 // dropOne looks right before it removes. containerd may be unable to remove a container
-// whose start it has cut off (it knows of a task that the container does not): that
+// whose start it has aborted (it knows of a task that the container does not): that
 // one is left behind, and keeps its number.
 func (st *starting) dropOne(ctx context.Context, id string) error {
 	response, err := st.m.runtime.ContainerStatus(ctx, id, false)
@@ -231,15 +231,15 @@ func (st *starting) dropOne(ctx context.Context, id string) error {
 		return err
 	}
 	now := runtime.NewContainerStatus(response.GetStatus(), "")
-	if now.State != runtime.Created && !now.CutOff() {
+	if now.State != runtime.Created && !now.StartAborted() {
 		return errStartedMeanwhile
 	}
 	err = st.m.runtime.RemoveContainer(ctx, id)
 	switch {
 	case runtime.IsNotFound(err):
 		return nil
-	case err != nil && now.CutOff() && ctx.Err() == nil:
-		st.m.options.Logger.Info("A container whose start was cut off cannot be removed; another one takes its place",
+	case err != nil && now.StartAborted() && ctx.Err() == nil:
+		st.m.options.Logger.Info("A container whose start was aborted cannot be removed; another one takes its place",
 			"podUID", st.pod.UID, "container", st.spec.Name, "id", id, "error", err.Error())
 		st.stays = true
 		return nil

@@ -7,16 +7,16 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// TestCutOff: HI8: only a start that was given up before the container had a task is no
+// TestStartAborted: HI8: only a start that was given up before the container had a task is no
 // run of it.
-func TestCutOff(t *testing.T) {
+func TestStartAborted(t *testing.T) {
 	said := "failed to create containerd task: failed to create shim task: context canceled: unknown"
 	exited := runtime.ContainerStatus{State: runtime.Exited, ExitCode: 128, Reason: "StartError", Message: said}
 	for name, tc := range map[string]struct {
 		change func(*runtime.ContainerStatus)
 		want   bool
 	}{
-		"cut off":         {func(*runtime.ContainerStatus) {}, true},
+		"aborted":         {func(*runtime.ContainerStatus) {}, true},
 		"before the shim": {func(s *runtime.ContainerStatus) { s.Message = "failed to create containerd task: context canceled" }, true},
 		"with its shim": {func(s *runtime.ContainerStatus) {
 			s.Message = "failed to create containerd task: failed to start shim: start failed: : signal: killed: unknown"
@@ -35,7 +35,7 @@ func TestCutOff(t *testing.T) {
 	} {
 		s := exited
 		tc.change(&s)
-		if got := s.CutOff(); got != tc.want {
+		if got := s.StartAborted(); got != tc.want {
 			t.Errorf("%s: %t, want %t", name, got, tc.want)
 		}
 	}

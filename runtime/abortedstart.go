@@ -2,14 +2,14 @@ package runtime
 
 import "strings"
 
-// CutOff reports whether the runtime gave up the start of a container because whoever
+// StartAborted reports whether the runtime gave up the start of a container because whoever
 // had asked for it went away, before anything of the container ran. containerd ties a
 // start to the call: when the caller is killed it drops what it was creating, and shows
 // the container as exited with the reason StartError. That is no run of the container.
 //
 // Only what containerd says of a task it had not created yet counts: of a start that
 // failed later, or otherwise, some of the container may have run.
-func (s *ContainerStatus) CutOff() bool {
+func (s *ContainerStatus) StartAborted() bool {
 	if s.State != Exited || !s.StartedAt.IsZero() || s.Reason != "StartError" {
 		return false
 	}
