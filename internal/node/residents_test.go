@@ -1,0 +1,67 @@
+package node
+
+import (
+	"slices"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// TestResidents: which pods the node has to do with, and how.
+func TestResidents(t *testing.T) {
+	stoppingDesired := newPod("stopping-desired")
+	r := &Residents{
+		Desired: desire(newPod("runs"), newPod("waits"), newPod("ended"), newPod("terminating"), newPod("kept"), newPod("stopping-desired")),
+		Statuses: podStatuses{
+			"runs": inPhase(v1.PodRunning), "ended": inPhase(v1.PodSucceeded), "terminating": inPhase(v1.PodRunning),
+			"kept": inPhase(v1.PodPending), "leaves": inPhase(v1.PodRunning), "stopping-desired": inPhase(v1.PodRunning),
+		},
+		Lives: &lives{
+			known:       uids("runs", "ended", "terminating", "leaves", "stopping-desired"),
+			terminating: uids("terminating", "leaves", "stopping-desired"), finished: uids("ended"),
+		},
+		Stopping: func() map[types.UID]*v1.Pod {
+			return map[types.UID]*v1.Pod{"leaves": newPod("leaves"), "stopping-desired": stoppingDesired}
+		},
+		Heard: func() bool { return true },
+	}
+	for _, test := range []struct {
+		name string
+		got  []*v1.Pod
+		want []types.UID
+	}{
+		{"active: has not ended", r.Active(), []types.UID{"kept", "leaves", "runs", "stopping-desired", "terminating", "waits"}},
+		{"evictable: has a status and a worker, and is not stopping", r.Evictable(), []types.UID{"runs"}},
+		{"unfinished: has a worker and holds something", r.Unfinished(), []types.UID{"leaves", "runs", "stopping-desired", "terminating"}},
+	} {
+		if got := uidsOf(test.got); !slices.Equal(got, test.want) {
+			t.Errorf("%s: %v, want %v", test.name, got, test.want)
+		}
+	}
+	if got := r.All()["stopping-desired"]; got != stoppingDesired {
+		t.Error("a pod that is being stopped is not as its worker has it")
+	}
+	if r.Get("stopping-desired") == stoppingDesired || r.Get("leaves") == nil || r.Get("unknown") != nil {
+		t.Error("Get: a desired pod as it is desired, then as it is being stopped, then nil")
+	}
+	if r.Evictable()[0].Status.Phase != v1.PodRunning {
+		t.Error("an evictable pod comes without its status")
+	}
+}
+
+// TestOrphaned: no source wants the pod and no worker knows it, and every source has
+// been heard.
+func TestOrphaned(t *testing.T) {
+	r, l := residents(newPod("desired"))
+	l.known["known"] = true
+	for uid, want := range map[types.UID]bool{"desired": false, "known": false, "gone": true} {
+		if got := r.Orphaned(uid); got != want {
+			t.Errorf("%s: %v, want %v", uid, got, want)
+		}
+	}
+	r.Heard = func() bool { return false }
+	if r.Orphaned("gone") {
+		t.Error("orphaned before every source was heard")
+	}
+}
