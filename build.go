@@ -49,6 +49,7 @@ func (e *parts) build() error {
 		return fmt.Errorf("metrics: %w", err)
 	}
 
+	e.residents = &node.Residents{}
 	if err := e.buildResizer(); err != nil {
 		return err
 	}
@@ -60,7 +61,7 @@ func (e *parts) build() error {
 	if err != nil {
 		return err
 	}
-	if err := e.buildTidiers(meter("cleanup/imagegc")); err != nil {
+	if err := e.buildRemovers(meter("cleanup/imagegc")); err != nil {
 		return err
 	}
 	e.buildStatus(meter("status"))
@@ -77,7 +78,15 @@ func (e *parts) build() error {
 	workers.Views, workers.SourcesReady, workers.Journal = views{e.pleg}, func() bool { return e.loop.Ready() }, e.journal
 	workers.Clock, workers.Logger, workers.Events, workers.Meter = c.Clock, c.Observe.Logger.WithName("workers"), c.Observe.Events, meter("podworkers")
 	e.workers = podworkers.New(e.syncer, workers)
-	return e.buildLoop(meter)
+	e.shutdown.Stopper, e.dead.Removals = e.workers, e.workers
+	if err := e.buildLoop(meter); err != nil {
+		return err
+	}
+	*e.residents = node.Residents{
+		Desired: e.loop.Store(), Statuses: e.status, Lives: e.workers, Stopping: e.syncer.Stopping, Heard: e.loop.Ready,
+	}
+	e.dead.Desired, e.dead.Heard, e.dead.Undecided = e.loop.Store(), e.loop.Ready, e.loop.Undecided
+	return nil
 }
 
 // podOptions completes the options of the part that turns pods into containers.
@@ -86,7 +95,7 @@ func (e *parts) podOptions(sequence *runtime.Sequence, meter metric.Meter) pods.
 	o.RootDir, o.LogDir, o.LinkDir = c.RootDir, c.Storage.LogDir, c.Storage.LogLinkDir
 	o.OwnerID, o.NodeName, o.HostIPs = c.Node.OwnerID, c.Node.Name, func() []string { return c.Node.IPs }
 	o.ClusterDNS, o.ClusterDomain = c.Node.ClusterDNS, c.Node.ClusterDomain
-	o.Allocations, o.Allocatable = e.resizer.allocations, e.resizer.allocatable
+	o.Allocations, o.Allocatable = e.allocations, e.allocatable
 	o.Reader, o.Sequence = freshReader{e.pleg}, sequence
 	o.BeforeRemove, o.Probes = e.journal.BeforeRemove, probeSource{e}
 	o.Clock, o.Logger, o.Events, o.Meter = c.Clock, c.Observe.Logger.WithName("pods"), c.Observe.Events, meter
@@ -99,31 +108,21 @@ func (e *parts) buildSyncer(calls *podsync.Calls) {
 	e.syncer = podsync.New(e.pods, e.pleg, e.status, podsync.Options{
 		Calls: calls, Content: e.pods, Probes: e.probes, Mirrors: wantedMirrors{e},
 		Records:      recovery.Records{Journal: e.journal, ProbeMemory: e.probeMemory},
-		Allocations:  grants{e.resizer.allocations, e.resizer.kick},
+		Allocations:  node.Grants{Allocations: e.allocations, Resizer: e.resizer},
 		Admission:    podsync.Admission{Handlers: c.Admission.Soft, Others: e.others, Refused: e.gate.RefuseLate},
 		Network:      e.health.Network,
 		Removable:    func(uid types.UID) bool { return e.loop.Ready() && e.workers.ShouldPodContentBeRemoved(uid) },
-		AwaitRemoval: e.cgroupRemover.settle,
+		AwaitRemoval: e.cgroupRemover.Await,
 		Wake:         e.wake,
 		NodeIPs:      c.Node.IPs, Clock: c.Clock, Events: c.Observe.Events,
 		Hooks: podsync.Hooks{
 			Syncing: e.exits.Entered,
-			Changed: func(types.UID) { e.resizer.acted() },
+			Changed: func(types.UID) { e.resizer.PodChanged() },
 			// A pass now marks a pod that no source wants as deleted while its containers
 			// still stop, so that its remains can go right after.
 			Terminating: func(uid types.UID) { e.exits.Dropped(uid); e.tidy() },
 			Released:    e.ended,
 		},
-	})
-}
-
-// buildNode makes what knows how the node is, and tells others.
-func (e *parts) buildNode() {
-	c := e.config
-	e.health = node.NewHealth(node.HealthOptions{Runtime: c.Runtime, Clock: c.Clock, Changed: e.healthChanged, Logger: c.Observe.Logger})
-	e.state = node.State{Health: e.health, ShuttingDown: e.shuttingDown, Pressure: e.pressure, Clock: c.Clock}
-	e.hooks = node.NewHooks(node.HookOptions{
-		Hooks: c.NodeHooks, RuntimeWell: e.health.WellOnce(), State: e.state, Clock: c.Clock, Logger: c.Observe.Logger,
 	})
 }
 
@@ -139,12 +138,12 @@ func (e *parts) buildStatus(meter metric.Meter) {
 func (e *parts) buildLoop(meter func(string) metric.Meter) error {
 	c := e.config
 	if err := e.buildEviction(meter("cleanup/eviction")); err != nil {
-		return fmt.Errorf("Eviction: %w", err)
+		return err
 	}
 	var err error
 	o := c.Loop
-	o.Sources, o.Events, o.Housekeeper = e.sources(), changes{e.changes, e.exits, e.noticed, e.died}, housekeeping{e}
-	o.Gate, o.Admission, o.Observed, o.Evicted = e.open, e.preempting, e.observed, e.evicted
+	o.Sources, o.Events, o.Housekeeper = e.sources(), changes{e.changes, e.exits, e.noticed, e.dead.Died}, housekeeping{e}
+	o.Gate, o.Admission, o.Observed, o.Evicted = e.open, e.preemption, e.observed, e.dead.Evicted
 	o.Recorder, o.Clock, o.Logger, o.Meter = c.Observe.Events, c.Clock, c.Observe.Logger.WithName("loop"), meter("syncloop")
 	if e.loop, err = syncloop.New(dispatcher{e.workers, e.recovery.Complete}, o); err != nil {
 		return err
@@ -153,8 +152,8 @@ func (e *parts) buildLoop(meter func(string) metric.Meter) error {
 	h := c.Cleanup
 	h.SourcesReady, h.Undecided, h.Gate, h.Withheld, h.Again = e.loop.Ready, e.loop.Undecided, e.usable, e.withheld, e.tidy
 	h.Statuses, h.Probes, h.Content = statuses{e.status, e.pruner()}, e.probes, contents{e.pods}
-	h.Collector = collector{e.pods, e.loop.Ready, e.workers, c.Storage.DeadContainers, e.pleg, e.records}
-	h.Cgroups, h.UserRanges, h.BackOffs, h.Mirrors, h.Rule = e.cgroupsLeft(), e.pods, e.pods, orphanedMirrors{e}, pods.RemovalRule
+	h.Collector = e.dead
+	h.Cgroups, h.UserRanges, h.BackOffs, h.Mirrors, h.Rule = e.podCgroups(), e.pods, e.pods, orphanedMirrors{e}, pods.RemovalRule
 	h.Clock, h.Logger, h.Meter = c.Clock, c.Observe.Logger.WithName("cleanup"), meter("cleanup")
 	e.housekeeper, err = cleanup.New(e.loop.Store(), inventory, inventory, h)
 	return err
@@ -215,23 +214,27 @@ func (e *parts) buildAdmission(meter metric.Meter) (err error) {
 	a := e.config.Admission
 	kernel := kernelRelease()
 	own := []admission.Handler{
-		admission.Shutdown(e.shuttingDown, nil),
+		admission.Shutdown(e.shutdown.Active, nil),
 		admission.HandlerFunc(e.pressed),
 		admission.Sysctls(func(pod *v1.Pod) error { return pods.CheckSysctls(pod, a.AllowedSysctls, kernel) }),
 		admission.HostPorts(),
 	}
 	room := []admission.Handler{admission.PodCount(a.MaxPods)}
 	if a.FitResources {
-		room = append(room, admission.Resources(func() v1.ResourceList { return e.resizer.allocatable }))
+		room = append(room, admission.Resources(func() v1.ResourceList { return e.allocatable }))
 	}
-	e.preempting = &preempting{e: e, rest: slices.Concat(own, a.Handlers), going: map[types.UID]bool{}}
 	e.gate, err = admission.NewGate(admission.Options{
-		Handlers: slices.Concat(own, room, a.Handlers), Memory: e.recovery.Verdicts(e.shuttingDown), Exempt: e.ending, Active: e.active, Rejected: e.rejected,
+		Handlers: slices.Concat(own, room, a.Handlers), Memory: e.recovery.Verdicts(e.shutdown.Active), Exempt: e.ending, Active: e.active, Rejected: e.rejected,
 		Recorder: e.config.Observe.Events, Logger: e.config.Observe.Logger.WithName("admission"), Meter: meter,
 	})
 	if err != nil {
 		return err
 	}
+	e.preemption = node.NewPreemption(node.PreemptionOptions{
+		Gate: e.gate, Others: slices.Concat(own, a.Handlers), Node: e.room(), Places: places{e}, Residents: e.residents,
+		Update:   func(u podworkers.UpdateOptions) { e.workers.UpdatePod(u) },
+		Critical: e.critical, Usable: e.usable, Events: e.config.Observe.Events, Logger: e.config.Observe.Logger,
+	})
 	if i := slices.Index(a.Soft, nil); i >= 0 {
 		return fmt.Errorf("Admission.Soft[%d] is nil", i)
 	}

@@ -249,3 +249,10 @@ func writable(dir string) error {
 func diskFault(err error) bool {
 	return errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EIO)
 }
+
+func (d *DeadContainers) complete() error {
+	if d.MinAge < 0 {
+		return fmt.Errorf("DeadContainers.MinAge is negative: %v", d.MinAge)
+	}
+	return nil
+}

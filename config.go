@@ -1,12 +1,16 @@
 package podwright
 
 import (
+	"time"
+
 	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel/metric"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/cleanup"
+	"github.com/podwright/podwright/cleanup/eviction"
+	"github.com/podwright/podwright/cleanup/imagegc"
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
@@ -181,4 +185,58 @@ type Admission struct {
 	// the pod's containers are stopped and wait with the reason Blocked; it is asked
 	// again every 10 s.
 	Soft []admission.Handler
+}
+
+// Eviction stops pods when the node runs out of memory, disk or process IDs, and pods
+// of which an emptyDir is larger than its limit (spec/syncloop.md 16). Before a pod goes
+// for the sake of a disk, dead containers do, and unused images if there is an
+// [ImageGC]. An evicted pod has ended: it is Failed for good, also after a restart.
+type Eviction struct {
+	// Policy says when. Zero: the kubelet's hard limits.
+	Policy eviction.Policy
+	// Stats reads the node and its pods. Nil: this machine.
+	Stats eviction.Stats
+	// Cgroup is the cgroup of all pods, such as kubepods: if it has a limit, what is
+	// left below that counts as the node's. Empty: the machine's memory alone counts.
+	Cgroup string
+	// ImageFs is any path on the file system of images. Empty: as [ImageGC] has it;
+	// without one, imagefs is not watched.
+	ImageFs string
+	// Critical pods are never evicted and always admitted. Nil: those with the priority
+	// of a system-critical class, or its name.
+	Critical func(pod *v1.Pod) bool
+}
+
+// ImageGC removes images that no container or pod uses (spec/cleanup.md 8.2). Images have
+// no owner: one that was imported by hand goes like all others, unless it is pinned. That
+// is why an engine does it only if it is told to.
+type ImageGC struct {
+	// Policy says when images go. Zero: when the disk is 85 % full the longest
+	// unused go until it is 80 % full, but none that was first seen less than two
+	// minutes ago.
+	Policy imagegc.Policy
+	// Period is the time between two looks at the images. 0: 5 min.
+	Period time.Duration
+	// Dir is any path on the file system the images are on. Empty: the runtime is
+	// asked for it (ImageFsInfo); the answer must then be a path of this machine.
+	Dir string
+	// Keep are names of images that stay in any case. The image of the runtime's
+	// sandboxes stays anyway if the runtime pins it or says its name.
+	Keep []string
+}
+
+// DeadContainers says how many containers that have ended are kept, with their
+// logs. A pod that is gone keeps no dead containers.
+type DeadContainers struct {
+	// PerName is how many are kept per pod and container name. 0 means 1; fewer is
+	// not possible, as the newest one tells how the container ended. Negative: no
+	// limit.
+	PerName int
+	// Total bounds how many there are on the node; above it the oldest go, even if
+	// they are the only ones of their name. How those ended stays known, but for pods
+	// in which the end of some container may restart all: there a container that was to
+	// run once, and whose last record went, may run again. 0 or negative: no limit.
+	Total int
+	// MinAge keeps those that ended less than this long ago. Must not be negative.
+	MinAge time.Duration
 }

@@ -4,8 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"time"
 
+	"github.com/podwright/podwright/internal/node"
+	"github.com/podwright/podwright/internal/timing"
+	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/syncloop"
+	"github.com/podwright/podwright/syncloop/shutdown"
 )
 
 // AddSource adds a source to the engine, before or while it runs (spec/syncloop.md
@@ -25,3 +31,125 @@ func (e *Engine) AddSource(ctx context.Context, s syncloop.Source) error {
 // NodeKnown tells the engine that the Node of [Config.Mirrors] has an answer now: the mirror pods
 // that wait for it are made at once (MC6). Without it that takes up to 100 ms.
 func (e *Engine) NodeKnown() { e.mirrors.NodeKnown() }
+
+// ErrShuttingDown: the node shuts down already, or has.
+var ErrShuttingDown = node.ErrShuttingDown
+
+// flushTimeout is how long the end of a run waits for the sinks.
+const flushTimeout = 5 * time.Second
+
+// drain is one request to stop all pods.
+type drain struct {
+	ctx    context.Context
+	result chan error // takes one value
+}
+
+// Drain stops every pod, each with its own grace period, removes what is left of
+// them from the runtime, and ends Run. It returns when Run has returned, nil if
+// every pod is gone. If ctx ends first, or Run's context does, the rest of the
+// pods is left as it is, and the error says which ones. Without a Run under way it
+// returns [ErrNotRunning]. Pods that were stopped by a drain start again when the engine
+// is started the next time.
+func (e *Engine) Drain(ctx context.Context) error {
+	if !e.hasStarted() {
+		return ErrNotRunning
+	}
+	d := &drain{ctx: ctx, result: make(chan error, 1)}
+	select {
+	case e.drains <- d:
+	case <-e.stopped:
+		return ErrNotRunning
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	<-e.stopped
+	return <-d.result
+}
+
+// hasStarted reports whether Run was called.
+func (e *parts) hasStarted() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.started
+}
+
+// stopPods terminates all pods and removes their remains, until the drain's context or
+// Run's ends.
+func (e *parts) stopPods(ctx context.Context, d *drain) error {
+	both, cancel := context.WithCancelCause(d.ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
+	view := runtime.NewView(e.config.Runtime, runtime.ViewOptions{OwnerID: e.config.Node.OwnerID, Clock: e.config.Clock})
+	return node.Drain{
+		Workers: e.workers, Runtime: view, Reader: e.pleg, Pods: e.pods, Forget: e.journal.Drained, Clock: e.config.Clock,
+	}.Run(both)
+}
+
+// flush gives the sinks a moment to take the last statuses.
+func (e *parts) flush(ctx context.Context) {
+	ctx, cancel := timing.WithTimeout(ctx, e.config.Clock, flushTimeout)
+	defer cancel()
+	if err := e.status.Flush(ctx); err != nil {
+		e.config.Observe.Logger.Info("some statuses did not reach every sink before the end", "error", err.Error())
+	}
+}
+
+// Shutdown stops all pods because the node is about to stop (spec/syncloop.md 16): in
+// groups by priority, lowest first, each pod with the time that its own grace and its
+// group leave it. It returns when the containers have stopped, or the time of the last
+// group is over, and the sinks have the final statuses, or ctx has ended. Pods that have
+// not succeeded are Failed with the reason Terminated.
+//
+// From then on new pods are refused with the reason NodeShutdown, until Run ends. If
+// ctx ends before that, the shutdown is cancelled: new pods are welcome again, and
+// Shutdown may be called again; pods that were told to stop do. Static pods start again
+// when the engine is started the next time.
+//
+// The error is [ErrNotRunning], [ErrShuttingDown], what is wrong with the plan, or the
+// cause of ctx; a pod's trouble is in the report alone.
+func (e *Engine) Shutdown(ctx context.Context, plan shutdown.Plan) (shutdown.Report, error) {
+	if err := plan.Validate(); err != nil {
+		return shutdown.Report{}, err
+	}
+	if !e.hasStarted() {
+		return shutdown.Report{}, ErrNotRunning
+	}
+	select {
+	case <-e.stopped:
+		return shutdown.Report{}, ErrNotRunning
+	default:
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel(nil)
+	wg.Go(func() {
+		select {
+		case <-e.stopped:
+			cancel(ErrNotRunning)
+		case <-ctx.Done():
+		}
+	})
+	return e.shutdown.Run(ctx, plan)
+}
+
+// LastShutdown returns when the last shutdown of the node in this RootDir began and
+// ended, zero if there was none. Pods are not in it.
+func (e *Engine) LastShutdown() (shutdown.Report, error) { return e.shutdown.Last() }
+
+// shutdownChanged reacts to a shutdown that began or was cancelled.
+func (e *parts) shutdownChanged() {
+	e.hooks.Changed()
+	e.loop.GateChanged()
+	if !e.shutdown.Active() {
+		e.tidy()
+	}
+}
+
+// open returns why the loop should hand no pod to its worker now.
+func (e *parts) open() error {
+	if err := e.shutdown.Err(); err != nil {
+		return err
+	}
+	return e.usable()
+}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/podwright/podwright/cleanup"
 	"github.com/podwright/podwright/cleanup/eviction"
 	"github.com/podwright/podwright/cleanup/imagegc"
@@ -62,14 +64,18 @@ type parts struct {
 	exits       *latency.Exits
 	journal     *recovery.Journal
 	recovery    *recovery.Recovery
-	resizer     *resizer
-	// records are of pulls; images is nil if images are not collected.
-	records       *imageRecords
-	images        *imagegc.Collector
-	cgroupRemover *cgroupRemover
+	shutdown    *node.Shutdown
+	residents   *node.Residents
+	// allocations are what pods were granted of what is allocatable.
+	allocations   *pods.Allocations
+	allocatable   v1.ResourceList
+	resizer       *node.Resizer
+	dead          *node.DeadContainers
+	images        *imagegc.Collector // nil without Config.ImageGC
+	cgroupRemover *node.CgroupRemover
 	evictor       *eviction.Manager // nil without Config.Eviction
 	gate          *admission.Gate
-	preempting    *preempting
+	preemption    *node.Preemption
 	mirrors       *mirror.Reconciler
 
 	ready  chan struct{}
@@ -77,7 +83,6 @@ type parts struct {
 
 	mu      sync.Mutex
 	started bool
-	down    bool          // the node shuts down
 	stopped chan struct{} // closed when Run returns; nil before Run
 }
 

@@ -2,6 +2,7 @@ package podwright
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,6 +11,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/cleanup"
+	"github.com/podwright/podwright/internal/node"
 	"github.com/podwright/podwright/internal/recovery"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/probe"
@@ -20,12 +23,7 @@ import (
 // being stopped because they no longer are (with a deletionTimestamp). The
 // pods are the caller's.
 func (e *Engine) Pods() []v1.Pod {
-	known := e.syncer.Stopping()
-	for _, p := range e.loop.Store().Pods() {
-		if _, leaving := known[p.UID]; !leaving {
-			known[p.UID] = p
-		}
-	}
+	known := e.residents.All()
 	out := make([]v1.Pod, 0, len(known))
 	for uid, p := range known {
 		pod := p.DeepCopy()
@@ -87,10 +85,7 @@ type ContainerExplanation struct {
 // of it.
 func (e *Engine) Explain(uid types.UID) (Explanation, bool) {
 	out := Explanation{UID: uid}
-	pod, desired := e.loop.Store().Get(uid)
-	if !desired {
-		pod = e.syncer.Stopping()[uid]
-	}
+	pod := e.residents.Get(uid)
 	if pod != nil {
 		out.Namespace, out.Name = pod.Namespace, pod.Name
 	}
@@ -177,3 +172,58 @@ func (e *Engine) Recovery() (Recovery, bool) { return e.recovery.Report() }
 // and its network are usable. The list is the caller's; the times of Ready are those of
 // the call.
 func (e *Engine) NodeConditions() []v1.NodeCondition { return e.state.Conditions(nil) }
+
+// CleanupPlan says what housekeeping and garbage collection would do now, and the
+// rule behind everything that stays, without touching anything. What it could not
+// find out is in the plan as a rule that forbids, and in the error; the plan is good
+// for the rest. It makes some calls of the runtime.
+func (e *Engine) CleanupPlan(ctx context.Context) (cleanup.Plan, error) {
+	plan, err := e.housekeeper.Plan(ctx)
+	if e.images == nil {
+		return plan, err
+	}
+	images, imagesErr := e.images.Plan(ctx)
+	now := e.config.Clock.Now()
+	for _, c := range images.Choices {
+		plan.Add(node.ImageAction(c, now))
+	}
+	return plan, errors.Join(err, imagesErr)
+}
+
+// PullExplanation is an image that a container waits for.
+type PullExplanation struct {
+	Image string `json:"image"`
+	// Since is when the pull was asked for, by this pod or by another.
+	Since time.Time `json:"since"`
+	// Queued is true as long as other pulls come first.
+	Queued bool `json:"queued,omitempty"`
+	// Waiters is how many containers wait for this pull, this one included.
+	Waiters int `json:"waiters"`
+}
+
+// explainPulls adds what the pod's containers wait for.
+func (e *parts) explainPulls(uid types.UID, containers []ContainerExplanation) {
+	for _, p := range e.pods.Pulling(uid) {
+		for i := range containers {
+			if c := &containers[i]; c.Name == p.Container && c.State == "waiting" {
+				c.Pull = &PullExplanation{Image: p.Image, Since: p.Since, Queued: p.Queued, Waiters: p.Waiters}
+			}
+		}
+	}
+}
+
+// showPulls says in the status of a pod that is shown, not in the one that is
+// reported, what its containers wait for.
+func (e *parts) showPulls(pod *v1.Pod) {
+	for _, p := range e.pods.Pulling(pod.UID) {
+		for _, list := range [][]v1.ContainerStatus{
+			pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses, pod.Status.EphemeralContainerStatuses,
+		} {
+			for i := range list {
+				if w := list[i].State.Waiting; list[i].Name == p.Container && w != nil && w.Message == "" {
+					w.Message = p.String()
+				}
+			}
+		}
+	}
+}

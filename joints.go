@@ -7,16 +7,13 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/cleanup"
-	"github.com/podwright/podwright/cleanup/eviction"
 	"github.com/podwright/podwright/internal/latency"
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/recovery"
-	"github.com/podwright/podwright/internal/rule"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/probe"
@@ -215,60 +212,6 @@ func (s statuses) Phase(uid types.UID) (v1.PodPhase, bool) {
 	return st.Phase, ok
 }
 
-// collector runs garbage collection for the housekeeper.
-type collector struct {
-	pods    *pods.Manager
-	ready   func() bool
-	workers *podworkers.Workers
-	policy  DeadContainers
-	pleg    *pleg.Generator
-	records *imageRecords
-}
-
-func (c collector) gcPolicy(contentGoes func(types.UID) bool) pods.GCPolicy {
-	return pods.GCPolicy{
-		MinAge: c.policy.MinAge, FinishedAt: c.finishedAt,
-		MaxPerContainer: c.policy.PerName, MaxContainers: c.policy.Total,
-		SourcesReady: c.ready(), ContentShouldBeRemoved: contentGoes,
-		RuntimeShouldBeRemoved: c.workers.ShouldPodRuntimeBeRemoved,
-	}
-}
-
-func (c collector) Plan(ctx context.Context, contentGoes func(types.UID) bool) ([]cleanup.Action, error) {
-	list, err := c.pods.PlanGarbageCollect(ctx, c.gcPolicy(contentGoes))
-	var out []cleanup.Action
-	for _, a := range list {
-		// A ready sandbox is no candidate.
-		if !a.Sandbox || a.Kept.Rule != rule.SandboxReady {
-			out = append(out, gcAction(a))
-		}
-	}
-	return out, err
-}
-
-func (c collector) Collect(ctx context.Context, contentGoes func(types.UID) bool, permits func(cleanup.Action) bool, done func(cleanup.Action, error)) error {
-	policy := c.gcPolicy(contentGoes)
-	policy.Permits = func(a pods.GCAction) bool { return permits(gcAction(a)) }
-	policy.Done = func(a pods.GCAction, err error) { done(gcAction(a), err) }
-	err := c.pods.GarbageCollect(ctx, policy)
-	return errors.Join(err, c.records.prune(ctx))
-}
-
-// gcAction gives the choice of a container or sandbox the shape of a plan.
-func gcAction(a pods.GCAction) cleanup.Action {
-	out := cleanup.Action{
-		Step: cleanup.StepContainers, PodUID: a.PodUID, Object: cleanup.Object{Namespace: a.Namespace, Name: a.Pod, Container: a.Container, ID: a.ID},
-		Reason: a.Reason, Forbidden: a.Kept, Age: metav1.Duration{Duration: a.Age.Truncate(time.Second)},
-	}
-	if a.Sandbox {
-		out.Step = cleanup.StepSandboxes
-	}
-	if out.Reason == "" {
-		out.Reason = "it does not run"
-	}
-	return out
-}
-
 // usable returns why no pod should be set up now. Before the first complete
 // reading nobody knows what runs already, such as another UID of a pod's name
 // (spec/podworkers.md N6).
@@ -290,10 +233,10 @@ func (e *parts) healthChanged() {
 
 // ended makes the next housekeeping pass, soon, look for what a pod left.
 func (e *parts) ended(uid types.UID) {
-	e.resizer.kick()
+	e.resizer.Changed()
 	e.housekeeper.Finished(uid)
 	if pod, desired := e.loop.Store().Get(uid); desired && syncloop.IsEvicted(&pod.Status) {
-		e.evicted(pod)
+		e.dead.Evicted(pod)
 	}
 	e.tidy()
 }
@@ -316,14 +259,6 @@ func (e *parts) noticed(uid types.UID) {
 
 // tidy asks for a housekeeping pass soon.
 func (e *parts) tidy() { e.loop.TriggerHousekeeping() }
-
-// pressure returns the conditions of what the node may run out of.
-func (e *parts) pressure() []v1.NodeCondition {
-	if e.evictor == nil {
-		return nil
-	}
-	return e.evictor.Conditions()
-}
 
 // knownRuntime shows recovery the cache of what the runtime has.
 type knownRuntime struct{ *pleg.Generator }
@@ -484,18 +419,6 @@ func (e *parts) observed(pod *v1.Pod) {
 	}
 }
 
-// pressed refuses pods that the node must not take while it runs out of something
-// (section 16).
-func (e *parts) pressed(r admission.Request) admission.Verdict {
-	if e.evictor == nil {
-		return admission.Verdict{}
-	}
-	if admitted, message := e.evictor.Admit(r.Pod); !admitted {
-		return admission.Refuse(eviction.Reason, "%s", message)
-	}
-	return admission.Verdict{}
-}
-
 // ending reports whether the pod's end was requested or is behind it, other than by
 // refusal.
 func (e *parts) ending(pod *v1.Pod) bool {
@@ -516,7 +439,7 @@ func (e *parts) active(pod *v1.Pod) (*v1.Pod, bool) {
 	if (podinfo.Terminal(pod.Status.Phase) || podinfo.Terminal(s.Phase)) && !e.workers.IsPodTerminationRequested(pod.UID) {
 		return nil, false
 	}
-	return e.resizer.allocations.Allocated(pod), true
+	return e.allocations.Allocated(pod), true
 }
 
 // withheld reports a pod that has no worker because the loop keeps it: it was refused,
@@ -549,4 +472,16 @@ func (e *parts) rejected(pod *v1.Pod, v admission.Verdict) {
 	if err := e.status.SetPodStatus(pod, status.Rejected(in, v.Reason, v.StatusMessage())); err != nil {
 		e.config.Observe.Logger.Error(err, "the refusal of a pod cannot be told", "uid", pod.UID)
 	}
+}
+
+// contents are what pods leave behind, for the housekeeper.
+type contents struct{ *pods.Manager }
+
+var _ cleanup.Dated = contents{}
+
+func (c contents) Changed(step cleanup.Step, uid types.UID) time.Time {
+	if step == cleanup.StepLogs {
+		return c.LogDirChanged(uid)
+	}
+	return c.PodDirChanged(uid)
 }

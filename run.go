@@ -52,10 +52,10 @@ func (e *parts) components() []component {
 		{"health", e.health.Run, stopRecords, endIsFault},
 
 		{"collection of images", e.runImageGC, stopWork, endIsFault},
-		{"removal of cgroups", e.cgroupRemover.run, stopWork, endIsFault},
+		{"removal of cgroups", e.cgroupRemover.Run, stopWork, endIsFault},
 		{"log rotation", e.rotator.Run, stopWork, endIsFault},
 		{"removal of dead containers", e.reaper.Run, stopWork, endIsFault},
-		{"resizing", e.resizer.run, stopWork, endIsFault},
+		{"resizing", e.resizer.Run, stopWork, endIsFault},
 		{"deadlines", e.syncer.Run, stopWork, endIsFault},
 		{"mirror pods", e.mirrors.Run, stopWork, endIsFault},
 		{"probe", e.probes.Run, stopWork, endIsFault},
@@ -99,7 +99,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	if err := e.hooks.Initialise(ctx); err != nil {
 		return fmt.Errorf("podwright: %w", err)
 	}
-	if err := e.resizer.prepare(); err != nil {
+	if err := e.resizer.Prepare(); err != nil {
 		return fmt.Errorf("podwright: %w", err)
 	}
 	if err := e.recovery.Load(context.WithoutCancel(ctx)); err != nil {

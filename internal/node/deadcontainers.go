@@ -132,11 +132,10 @@ func (d *DeadContainers) Died(events pleg.PodEvents) {
 // Reclaim frees disk space without stopping a pod: it also removes what a pod that goes on
 // could still show of its earlier containers.
 func (d *DeadContainers) Reclaim(ctx context.Context) error {
-	err := d.Collector.GarbageCollect(ctx, pods.GCPolicy{
+	return d.Collector.GarbageCollect(ctx, pods.GCPolicy{
 		SourcesReady: d.Heard(), Pressure: true,
 		ContentShouldBeRemoved: d.ContentGoes, RuntimeShouldBeRemoved: d.Removals.ShouldPodRuntimeBeRemoved,
 	})
-	return err
 }
 
 // Plan says what a collection would do.

@@ -45,9 +45,9 @@ type Evictions struct {
 	Cgroups   pods.Cgroups        // optional
 }
 
-// Manager makes what evicts pods. stats may be nil: then machine says what is read of this
+// NewManager makes what evicts pods. stats may be nil: then machine says what is read of this
 // machine; its NodeFs, ImageFs and Cgroup are used.
-func (e *Evictions) Manager(o eviction.Options, stats eviction.Stats, machine eviction.MachineOptions) (*eviction.Manager, error) {
+func (e *Evictions) NewManager(o eviction.Options, stats eviction.Stats, machine eviction.MachineOptions) (*eviction.Manager, error) {
 	if stats == nil {
 		machine.PodDirs, machine.PodLayers = e.Disk.PodFolders, e.containerUsage
 		if e.Cgroups != nil {

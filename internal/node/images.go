@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/cleanup"
 	"github.com/podwright/podwright/cleanup/imagegc"
 )
 
@@ -33,9 +36,9 @@ type Images struct {
 	Kept []string
 }
 
-// NewImageCollector makes a collector of the images; o has what this package does not
+// NewCollector makes a collector of the images; o has what this package does not
 // know. If the file system of the images is unknown, images go by age only.
-func (i Images) NewImageCollector(o imagegc.Options) (*imagegc.Collector, error) {
+func (i Images) NewCollector(o imagegc.Options) (*imagegc.Collector, error) {
 	o.Disk, o.Desired, o.Keep = i.Disk, i.Desired, i.Keep
 	if i.Fs == nil && i.Path == "" {
 		if o.Policy.MaxAge == 0 {
@@ -137,4 +140,21 @@ func sandboxImages(info map[string]string) []string {
 		return nil
 	}
 	return []string{config.SandboxImage}
+}
+
+// ImageAction gives the choice of an image the shape of a plan.
+func ImageAction(c imagegc.Choice, now time.Time) cleanup.Action {
+	a := cleanup.Action{
+		Step: cleanup.StepImages, Object: cleanup.Object{ID: c.Image.Key}, Reason: c.Reason, Size: int64(min(c.Image.Size, 1<<62)),
+	}
+	if len(c.Image.Names) > 0 {
+		a.Object.ID = c.Image.Names[0]
+	}
+	if since := c.Image.FirstSeen; !since.IsZero() {
+		a.Age = metav1.Duration{Duration: now.Sub(since).Truncate(time.Second)}
+	}
+	if !c.Remove {
+		a.Reason, a.Forbidden = "an image", c.Kept
+	}
+	return a
 }

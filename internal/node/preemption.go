@@ -41,11 +41,6 @@ type Places interface {
 	Place(pod *v1.Pod) (granted *v1.Pod, has bool)
 }
 
-// PodUpdater takes updates of pods; [podworkers.Workers] does.
-type PodUpdater interface {
-	UpdatePod(update podworkers.UpdateOptions) podworkers.Outcome
-}
-
 // PreemptionOptions configures [NewPreemption].
 type PreemptionOptions struct {
 	// Gate judges every pod in the end.
@@ -56,7 +51,8 @@ type PreemptionOptions struct {
 	Node      preemption.Node
 	Places    Places
 	Residents *Residents
-	Updater   PodUpdater
+	// Update hands an update of a pod to its worker.
+	Update func(podworkers.UpdateOptions)
 	// Critical reports whether the node needs a pod more than others.
 	Critical func(pod *v1.Pod) bool
 	// Usable returns why no pod should be stopped now.
@@ -144,7 +140,7 @@ func (p *Preemption) stop(victim, critical *v1.Pod) {
 	}
 	p.options.Logger.Info("Preempting a pod", "namespace", victim.Namespace, "name", victim.Name, "uid", victim.UID, "for", critical.Namespace+"/"+critical.Name)
 	p.options.Events.Eventf(victim, v1.EventTypeWarning, reasonPreempting, "%s", preemptedMessage)
-	p.options.Updater.UpdatePod(podworkers.UpdateOptions{Type: podworkers.Kill, Pod: victim, Kill: &podworkers.KillOptions{
+	p.options.Update(podworkers.UpdateOptions{Type: podworkers.Kill, Pod: victim, Kill: &podworkers.KillOptions{
 		Evict: true, StatusFunc: eviction.Amend(reasonPreempting, preemptedMessage),
 	}})
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/utils/clock"
 )
 
@@ -25,6 +26,15 @@ type PullRecords struct {
 // NewPullRecords returns records that prune makes small.
 func NewPullRecords(prune func(ctx context.Context) error, c clock.PassiveClock) *PullRecords {
 	return &PullRecords{prune: prune, clock: c}
+}
+
+// ImagesLeft returns what to call after a collection of images.
+func (r *PullRecords) ImagesLeft(logger logr.Logger) func(ctx context.Context, images []string) {
+	return func(ctx context.Context, _ []string) {
+		if err := r.Prune(ctx); err != nil && ctx.Err() == nil {
+			logger.Error(err, "Records of images that are gone stay")
+		}
+	}
 }
 
 // Prune removes the records of images that are gone, at most once a minute.

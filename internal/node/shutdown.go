@@ -40,8 +40,9 @@ type FinalStatuses interface {
 	Flush(ctx context.Context) error
 }
 
-// ShutdownOptions configures [NewShutdown].
-type ShutdownOptions struct {
+// Shutdown stops all pods because the node is about to stop (spec/syncloop.md 16). Every
+// field must be set before Run is called.
+type Shutdown struct {
 	// File keeps the times of the last shutdown.
 	File      string
 	Residents *Residents
@@ -55,18 +56,10 @@ type ShutdownOptions struct {
 	Changed func()
 	Clock   clock.WithTickerAndDelayedExecution
 	Logger  logr.Logger
-}
-
-// Shutdown stops all pods because the node is about to stop (spec/syncloop.md 16).
-type Shutdown struct {
-	options ShutdownOptions
 
 	mu     sync.Mutex
 	active bool
 }
-
-// NewShutdown returns what shuts the node down.
-func NewShutdown(options ShutdownOptions) *Shutdown { return &Shutdown{options: options} }
 
 // Active reports whether the node shuts down or has, so that no new pod may come.
 func (s *Shutdown) Active() bool {
@@ -90,10 +83,10 @@ func (s *Shutdown) Run(ctx context.Context, plan shutdown.Plan) (shutdown.Report
 	if !s.begin() {
 		return shutdown.Report{}, ErrShuttingDown
 	}
-	report := shutdown.Report{Began: s.options.Clock.Now()}
+	report := shutdown.Report{Began: s.Clock.Now()}
 	s.note(report)
-	s.options.Logger.Info("The node shuts down", "groups", len(plan.Groups))
-	for _, batch := range plan.Batches(s.options.Residents.Unfinished()) {
+	s.Logger.Info("The node shuts down", "groups", len(plan.Groups))
+	for _, batch := range plan.Batches(s.Residents.Unfinished()) {
 		report.Pods = append(report.Pods, s.stopBatch(ctx, batch)...)
 	}
 	if ctx.Err() == nil {
@@ -103,9 +96,9 @@ func (s *Shutdown) Run(ctx context.Context, plan shutdown.Plan) (shutdown.Report
 		s.cancelled()
 		return report, context.Cause(ctx)
 	}
-	report.Ended = s.options.Clock.Now()
+	report.Ended = s.Clock.Now()
 	s.note(report)
-	s.options.Logger.Info("All pods were stopped", "pods", len(report.Pods))
+	s.Logger.Info("All pods were stopped", "pods", len(report.Pods))
 	return report, nil
 }
 
@@ -118,7 +111,7 @@ func (s *Shutdown) begin() bool {
 	}
 	s.active = true
 	s.mu.Unlock()
-	s.options.Changed()
+	s.Changed()
 	return true
 }
 
@@ -127,8 +120,8 @@ func (s *Shutdown) cancelled() {
 	s.mu.Lock()
 	s.active = false
 	s.mu.Unlock()
-	s.options.Changed()
-	s.options.Logger.Info("The shutdown of the node was cancelled")
+	s.Changed()
+	s.Logger.Info("The shutdown of the node was cancelled")
 }
 
 // stopBatch stops the pods of one group at once and waits for them no longer than the
@@ -136,7 +129,7 @@ func (s *Shutdown) cancelled() {
 func (s *Shutdown) stopBatch(ctx context.Context, batch shutdown.Batch) []shutdown.PodReport {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	limit := s.options.Clock.AfterFunc(batch.Time, func() {
+	limit := s.Clock.AfterFunc(batch.Time, func() {
 		cancel(fmt.Errorf("the %v of its group are over", batch.Time))
 	})
 	defer limit.Stop()
@@ -153,13 +146,13 @@ func (s *Shutdown) stopBatch(ctx context.Context, batch shutdown.Batch) []shutdo
 func (s *Shutdown) stopPod(ctx context.Context, group shutdown.Group, pod *v1.Pod) shutdown.PodReport {
 	grace := group.Grace(pod)
 	r := shutdown.PodReport{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Group: group.Priority, Grace: grace}
-	_, err := s.options.Stopper.KillPod(ctx, pod, podworkers.KillOptions{GracePeriodSeconds: &grace, StatusFunc: shutdown.Amend})
+	_, err := s.Stopper.KillPod(ctx, pod, podworkers.KillOptions{GracePeriodSeconds: &grace, StatusFunc: shutdown.Amend})
 	if err != nil {
 		r.Problem = err.Error()
 		return r
 	}
 	r.Stopped = true
-	if err := s.options.Stopper.WaitFinished(ctx, pod.UID); err != nil {
+	if err := s.Stopper.WaitFinished(ctx, pod.UID); err != nil {
 		r.Problem = fmt.Sprintf("not everything it held is released: %v", err)
 		return r
 	}
@@ -170,19 +163,19 @@ func (s *Shutdown) stopPod(ctx context.Context, group shutdown.Group, pod *v1.Po
 // complete waits for the sinks, fills in what became of each pod, and removes the
 // containers of static pods that are to run again.
 func (s *Shutdown) complete(ctx context.Context, report *shutdown.Report) {
-	limited, cancel := timing.WithTimeout(ctx, s.options.Clock, flushTimeout)
+	limited, cancel := timing.WithTimeout(ctx, s.Clock, flushTimeout)
 	defer cancel()
-	err := s.options.Statuses.Flush(limited)
+	err := s.Statuses.Flush(limited)
 	for i := range report.Pods {
 		p := &report.Pods[i]
-		final, _ := s.options.Statuses.Get(p.UID)
+		final, _ := s.Statuses.Get(p.UID)
 		p.Phase = final.Phase
-		p.Acknowledged = p.Released && (err == nil || s.options.Acknowledged(p.UID))
+		p.Acknowledged = p.Released && (err == nil || s.Acknowledged(p.UID))
 		if p.Released && !p.Acknowledged {
 			p.Problem = fmt.Sprintf("a sink has not taken the final status: %v", err)
 		}
-		if pod, ok := s.options.Residents.Desired.Get(p.UID); ok && p.Released && podinfo.Static(pod) && endedByShutdown(&final) {
-			if err := s.options.RemovePod(ctx, p.UID); err != nil {
+		if pod, ok := s.Residents.Desired.Get(p.UID); ok && p.Released && podinfo.Static(pod) && shutdown.Ended(&final) {
+			if err := s.RemovePod(ctx, p.UID); err != nil {
 				p.Problem = fmt.Sprintf("its containers could not be removed: %v", err)
 			}
 		}
@@ -195,10 +188,10 @@ func (s *Shutdown) note(report shutdown.Report) {
 	report.Pods = nil
 	text, err := json.Marshal(report)
 	if err == nil {
-		err = durable.WriteFile(s.options.File, text)
+		err = durable.WriteFile(s.File, text)
 	}
 	if err != nil {
-		s.options.Logger.Error(err, "The times of the shutdown cannot be kept")
+		s.Logger.Error(err, "The times of the shutdown cannot be kept")
 	}
 }
 
@@ -206,7 +199,7 @@ func (s *Shutdown) note(report shutdown.Report) {
 // there was none. Pods are not in it.
 func (s *Shutdown) Last() (shutdown.Report, error) {
 	var report shutdown.Report
-	text, err := os.ReadFile(s.options.File)
+	text, err := os.ReadFile(s.File)
 	if errors.Is(err, os.ErrNotExist) {
 		return report, nil
 	}
@@ -217,10 +210,4 @@ func (s *Shutdown) Last() (shutdown.Report, error) {
 		return shutdown.Report{}, fmt.Errorf("the times of the last shutdown: %w", err)
 	}
 	return report, nil
-}
-
-// endedByShutdown reports whether a pod ended for no other reason than that its node
-// stopped.
-func endedByShutdown(s *v1.PodStatus) bool {
-	return s.Phase == v1.PodFailed && s.Reason == shutdown.Reason && s.Message == shutdown.Message
 }
