@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// quietEvents is after how long without it an event is news again.
+	// quietEvents is how long an event must stay away to count as new.
 	quietEvents = 10 * time.Minute
 	// maxEvents bounds the events that are remembered.
 	maxEvents = 4096
@@ -22,8 +22,8 @@ const (
 
 // aggregator passes an event on when it comes for the first time and then when it
 // has come 2, 4, 8... times, with that number in its text: a pod that waits for
-// days says so a few dozen times. An event with any other text, reason or object
-// is another event and always passed on.
+// days reports that a few dozen times. Events that differ in text, reason or object
+// are different events.
 type aggregator struct {
 	next  EventRecorder
 	clock clock.PassiveClock

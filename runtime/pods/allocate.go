@@ -10,7 +10,7 @@ import (
 	"github.com/podwright/podwright/runtime/pods/internal/resize"
 )
 
-// When deferred resizes are tried again without any change (spec/runtime.md 21.4).
+// When deferred resizes are retried without any change (spec/runtime.md 21.4).
 const (
 	firstResizeRetry = 30 * time.Second
 	resizeRetry      = 3 * time.Minute
@@ -19,8 +19,8 @@ const (
 // Allocate returns the pod with the resources it may have now. A pod seen for the
 // first time gets what it asks for; if it asks for something else later, that is
 // admitted, deferred or refused (spec/runtime.md 21.4), which shows in
-// [Allocations.Conditions]. changed tells that the conditions or the allocation did.
-// An error means that nothing could be stored; the pod must not be acted on.
+// [Allocations.Conditions]. changed reports that the conditions or the allocation
+// changed. An error means that nothing could be stored; the pod must not be synced.
 func (a *Allocations) Allocate(pod *v1.Pod) (allocated *v1.Pod, changed bool, err error) {
 	a.mu.Lock()
 	p := a.pods[pod.UID]
@@ -56,11 +56,11 @@ func (a *Allocations) Allocate(pod *v1.Pod) (allocated *v1.Pod, changed bool, er
 	if asks && !decided {
 		a.decide(pod.UID, false)
 	}
-	return a.settle(pod)
+	return a.commit(pod)
 }
 
-// first stores the first allocation of a pod. One that asks for nothing has no
-// record: zero is what a missing one means.
+// first stores the first allocation of a pod. A pod that asks for nothing has no
+// record: a missing record means zero.
 func (a *Allocations) first(uid types.UID, desired resize.Allocation) error {
 	if desired.None() {
 		return nil
@@ -74,8 +74,8 @@ func (a *Allocations) first(uid types.UID, desired resize.Allocation) error {
 	return err
 }
 
-// settle stores what was decided over a pod, in the pod's own sync.
-func (a *Allocations) settle(pod *v1.Pod) (*v1.Pod, bool, error) {
+// commit stores what was decided about a pod, in the pod's own sync.
+func (a *Allocations) commit(pod *v1.Pod) (*v1.Pod, bool, error) {
 	a.mu.Lock()
 	p := a.pods[pod.UID]
 	granted, generation, dirty := p.granted, p.grantedGeneration, p.dirty
@@ -108,36 +108,36 @@ func (a *Allocations) settle(pod *v1.Pod) (*v1.Pod, bool, error) {
 	return allocated, true, err
 }
 
-// Retry tries deferred resizes again: call it after any change that may have made
-// room, and at the time [Allocations.NextRetry] says, with timed. Pods that were
-// admitted are woken.
+// Retry retries deferred resizes: call it after any change that may have made room,
+// and with timed at the time that [Allocations.NextRetry] returns. It wakes the pods
+// that it admits.
 func (a *Allocations) Retry(timed bool) {
 	a.decide("", timed)
 }
 
 // NextRetry is when deferred resizes are due without any change; the zero time if
-// none waits.
+// there are none.
 func (a *Allocations) NextRetry() time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.retry
 }
 
-// told is an event to be raised once the lock is released.
-type told struct {
+// pendingEvent is an event to raise once the lock is released.
+type pendingEvent struct {
 	pod             *v1.Pod
 	reason, message string
 }
 
-// decide goes through the queue. self, if not empty, is the pod whose sync this is,
-// which needs no waking.
+// decide goes through the queue. self, if not empty, is the pod whose sync this is:
+// it is not woken.
 func (a *Allocations) decide(self types.UID, timed bool) {
 	active := a.options.Active()
 	a.mu.Lock()
 	now := a.options.Clock.Now()
 	queue := a.queue(self)
 	var wake []types.UID
-	var events []told
+	var events []pendingEvent
 	deferred := false
 	for _, r := range queue {
 		p := a.pods[r.UID]
@@ -162,7 +162,7 @@ func (a *Allocations) decide(self types.UID, timed bool) {
 			p.dirty = true
 		}
 		if news {
-			events = append(events, told{r.To, "Resize" + v.Reason, v.Message})
+			events = append(events, pendingEvent{r.To, "Resize" + v.Reason, v.Message})
 			wake = append(wake, r.UID)
 		}
 		p.refused, p.pod = &desired, r.To
@@ -206,7 +206,7 @@ func (a *Allocations) queue(self types.UID) []resize.Request {
 
 // others returns what all other pods request as they have been, or are just being,
 // allocated. A pod that is not active but has a record counts too: an agent that has
-// just started has not heard of all pods yet. The lock must be held.
+// just started does not know all pods yet. The lock must be held.
 func (a *Allocations) others(uid types.UID, active []*v1.Pod) v1.ResourceList {
 	list := make([]*v1.Pod, 0, len(active))
 	seen := map[types.UID]bool{uid: true}
@@ -233,7 +233,7 @@ func (a *Allocations) others(uid types.UID, active []*v1.Pod) v1.ResourceList {
 	return sum
 }
 
-// failed notes that a step of a resize went wrong (spec/status.md 5.6).
+// failed notes that a step of a resize failed (spec/status.md 5.6).
 func (a *Allocations) failed(pod *v1.Pod, cause error) error {
 	a.options.Events.Eventf(podRef(pod), v1.EventTypeWarning, "ResizeError", "The resize went wrong: %v", cause)
 	now := a.options.Clock.Now()

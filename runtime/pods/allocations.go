@@ -22,12 +22,12 @@ import (
 type AllocationOptions struct {
 	// Store keeps what was allocated and given across restarts.
 	Store ResourceStore
-	// Allocatable is the CPU and memory all pods together may request. What is
-	// missing is not checked.
+	// Allocatable is the CPU and memory that all pods together may request. A
+	// missing resource is not checked.
 	Allocatable v1.ResourceList
 	// Active returns the pods that have, or are about to have, resources of this
-	// node, as their sources want them. Called without a lock. Nil: none but the
-	// pod at hand.
+	// node, as their sources want them. Called without a lock. Nil: only the
+	// pod in question.
 	Active func() []*v1.Pod
 	// Wake asks for a sync of a pod that was admitted by the sync of another one.
 	// Called without a lock; it must not block. Nil: it waits for its next sync.
@@ -45,19 +45,19 @@ type AllocationOptions struct {
 	Events EventRecorder
 }
 
-// Allocations decides over the resources of pods that change while they run, and
-// remembers what was decided and done (spec/runtime.md 21.1-21.4):
+// Allocations decides about changes of the resources of running pods, and remembers
+// what was decided and done (spec/runtime.md 21.1-21.4):
 //
 //	desired (spec) ──Allocate──► allocated ──Manager──► actuated ──runtime──► actual
 //
 // Give it to a [Manager], and give the Manager pods as they were allocated. A pod
 // that asks for no CPU and no memory costs no record. Methods may be called from many
-// goroutines; the caller serialises those that take one pod per pod, as it does
+// goroutines; those that take a pod must be serialised per pod, like
 // [Manager.SyncPod].
 type Allocations struct {
 	options AllocationOptions
 
-	// mu guards what follows. It is never held over a call.
+	// mu guards what follows. It is never held during a call.
 	mu   sync.Mutex
 	pods map[types.UID]*allocation
 	// retry is when deferred resizes are due again, zero if there are none.
@@ -119,9 +119,8 @@ func NewAllocations(o AllocationOptions) (*Allocations, error) {
 	return &Allocations{options: o, pods: map[types.UID]*allocation{}}, nil
 }
 
-// Load reads what was stored. Call it once, before anything else. What cannot be read
-// is an error, and nobody should start then: pods would be resized to what somebody
-// refused (spec/runtime.md 21.1).
+// Load reads what was stored. Call it once, before anything else. After an error no
+// engine should start: it would resize pods to what was refused (spec/runtime.md 21.1).
 func (a *Allocations) Load() error {
 	records, err := a.options.Store.Load()
 	if err != nil {
@@ -190,7 +189,7 @@ func (a *Allocations) Forget(uid types.UID) error {
 	return nil
 }
 
-// Known returns the UIDs of all pods there is a record of.
+// Known returns the UIDs of all pods that have a record.
 func (a *Allocations) Known() []types.UID {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -201,8 +200,8 @@ func (a *Allocations) Known() []types.UID {
 	return out
 }
 
-// save stores a pod's record with change applied, then keeps it. The caller is the
-// pod's own sync, so nobody else writes it.
+// save stores a pod's record with change applied, then keeps it. Only the pod's own
+// sync calls it, so writes never overlap.
 func (a *Allocations) save(uid types.UID, change func(*record)) error {
 	a.mu.Lock()
 	p := a.pods[uid]

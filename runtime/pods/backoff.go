@@ -128,8 +128,8 @@ func (st *starting) checkBackOff() *startFailure {
 	}
 }
 
-// holdAfter delays the pod after a reset as its source would have been delayed
-// (spec/runtime.md 17.7): the record, and with it the usual delay, is gone then.
+// holdAfter delays a pod after a reset like the container that caused it
+// (spec/runtime.md 17.7): the reset removes the record that the usual delay needs.
 func (m *Manager) holdAfter(pod *v1.Pod, c *v1.Container, record *runtime.ContainerStatus) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -11,13 +11,12 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// createContainer creates a container. As with sandboxes, a call that may have
-// taken effect unseen is settled by looking at what exists. config keeps the
-// attempt that was used.
+// createContainer creates a container. As with sandboxes, after a call whose outcome is
+// unknown it looks at what exists. config keeps the attempt that was used.
 func (m *Manager) createContainer(ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig, sandboxConfig *runtimeapi.PodSandboxConfig) (string, error) {
 	for try := 0; ; try++ {
 		id, err := m.runtime.CreateContainer(ctx, sandboxID, config, sandboxConfig)
-		if err == nil || !unsettled(err) || ctx.Err() != nil {
+		if err == nil || !outcomeUnknown(err) || ctx.Err() != nil {
 			return id, err
 		}
 		found, lookErr := m.findContainer(ctx, sandboxID, config)
@@ -73,8 +72,8 @@ func (m *Manager) findContainer(ctx context.Context, sandboxID string, config *r
 	return nil, nil
 }
 
-// startCreated starts a container. When the call ran out of time the container's
-// state tells whether it took effect.
+// startCreated starts a container. If the call ran out of time, the container's state
+// says whether it took effect.
 func (m *Manager) startCreated(ctx context.Context, id string) error {
 	err := m.runtime.StartContainer(ctx, id)
 	if err == nil || runtime.Class(err) != runtime.ErrDeadline || ctx.Err() != nil {
@@ -90,8 +89,8 @@ func (m *Manager) startCreated(ctx context.Context, id string) error {
 	return nil
 }
 
-// removeRecord removes a container that does not run, its exit state having been
-// kept. Logs stay.
+// removeRecord removes a container that does not run, after its exit state is stored.
+// Its logs stay.
 func (m *Manager) removeRecord(ctx context.Context, uid types.UID, name string, id runtime.ContainerID) error {
 	if m.options.BeforeRemove != nil {
 		if err := m.options.BeforeRemove(ctx, uid, name, id); err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/podwright/podwright/runtime/pods/internal/poddir"
 )
 
-// ServiceLister gives the services that environments tell of.
+// ServiceLister returns the services that environments describe.
 type ServiceLister interface {
 	// Services returns the services of a namespace, and false as long as it
 	// does not know all of them. It is called from many goroutines and must not
@@ -53,7 +53,7 @@ func (st *starting) buildEnvironment(ctx context.Context) error {
 	return nil
 }
 
-// services returns the variables of services, none if nobody lists services.
+// services returns the variables of services, none without a ServiceLister.
 func (st *starting) services() ([]criconfig.Variable, error) {
 	lister := st.m.options.Services
 	if lister == nil {

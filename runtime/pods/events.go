@@ -25,10 +25,10 @@ func (m *Manager) killFailed(k podKill, err error) {
 // idLength is how many hex digits a container ID has at the common runtimes.
 const idLength = 64
 
-// hideID takes container IDs out of a text for people: IDs differ from start to
-// start, so equal events would not be equal (spec/runtime.md 8.2). It hides the
-// given one, if any, and whatever else looks like one, as in "is reserved for
-// ...". Digests are left alone.
+// hideID removes container IDs from a message. IDs differ from start to start, so with
+// them equal events would not be equal (spec/runtime.md 8.2). It hides the given ID,
+// if any, and everything that looks like one, as in "is reserved for ...". Digests
+// stay.
 func hideID(text, id, name string) string {
 	if id != "" {
 		text = strings.ReplaceAll(text, id, name)

@@ -36,11 +36,11 @@ type GCPolicy struct {
 	// KeepNone makes MaxPerContainer 0.
 	KeepNone bool
 	// MaxContainers bounds all dead containers. Zero and negative mean no limit.
-	// A limit may cost a pod the last record of a container: what was to run once
-	// then runs again if the caller does not know better from its own records.
+	// A limit may remove the last record of a container. A container that must run
+	// once then runs again, unless the caller's own records say that it has run.
 	MaxContainers int
 
-	// SourcesReady is the guard: while false no pod is taken for removed
+	// SourcesReady is the guard: while false, no pod counts as removed
 	// (spec/cleanup.md SG2).
 	SourcesReady bool
 	// Pressure also removes what RuntimeShouldBeRemoved allows.
@@ -53,15 +53,16 @@ type GCPolicy struct {
 	RuntimeShouldBeRemoved func(uid types.UID) bool
 
 	// Permits is asked right before each removal; what it refuses stays until a
-	// later run. Done hears how each one went. Both are called by one goroutine at
-	// a time and must not block. Nil: everything is permitted, nobody wants to know.
+	// later run. Done is called with the outcome of each removal. Both are called by
+	// one goroutine at a time and must not block. Nil: everything is permitted, no
+	// call.
 	Permits func(GCAction) bool
 	Done    func(GCAction, error)
 }
 
-// GCAction is what becomes of one container that does not run, or of one sandbox.
+// GCAction is the decision about one container that does not run, or one sandbox.
 type GCAction struct {
-	// Sandbox: it is a sandbox, else a container.
+	// Sandbox is true for a sandbox, false for a container.
 	Sandbox bool
 	// ID is the runtime's. Container is the container's name, empty for a sandbox.
 	ID, Container string
@@ -105,10 +106,10 @@ func (p *GCPolicy) choice() sweep.Policy {
 
 // GarbageCollect reads the runtime and removes dead containers (with their logs)
 // and sandboxes by policy, containers first (spec/cleanup.md 6, 7). It never
-// touches a running container or a ready sandbox, nor objects of another owner.
-// One failing removal does not stop the others; all errors are joined. Links to logs
-// that are gone go too. A run that failed raises one Warning event
-// ContainerGCFailed on the node (CG7).
+// touches a running container, a ready sandbox or objects of another owner.
+// One failing removal does not stop the others; all errors are joined. Links to
+// missing logs go too. A failed run raises one Warning event ContainerGCFailed on the
+// node (CG7).
 func (m *Manager) GarbageCollect(ctx context.Context, policy GCPolicy) error {
 	err := m.garbageCollect(ctx, policy)
 	if err != nil && ctx.Err() == nil {
@@ -211,11 +212,11 @@ func sandboxAction(s sweep.Sandbox, now time.Time) GCAction {
 }
 
 // removalTimeout bounds the removal of one object, so that a runtime that hangs on it
-// holds up the others no longer (spec/cleanup.md HI12).
+// does not delay the others for longer (spec/cleanup.md HI12).
 const removalTimeout = 10 * time.Second
 
-// collect removes one dead container with its logs and the link to them. One in an unknown state is
-// stopped first (spec/cleanup.md CG5, CG6).
+// collect removes one dead container with its logs and the link to them. A container
+// in an unknown state is stopped first (spec/cleanup.md CG5, CG6).
 func (m *Manager) collect(ctx context.Context, pod *runtime.Pod, c *runtime.Container) error {
 	ctx, cancel := timing.WithTimeout(ctx, m.options.Clock, removalTimeout)
 	defer cancel()

@@ -33,9 +33,9 @@ func (m *Manager) runHook(ctx context.Context, h hook) error {
 	return errors.New("the hook has none of exec, httpGet and sleep")
 }
 
-// runHookWithin is runHook for at most limit, none if it is 0. A hook that is cut
-// off is cancelled; wait returns once its goroutine has ended, which the caller
-// must await.
+// runHookWithin is runHook for at most limit; 0 means no limit. A hook that takes
+// longer is cancelled. The caller must call wait, which returns once the hook's
+// goroutine has ended.
 func (m *Manager) runHookWithin(ctx context.Context, limit time.Duration, h hook) (wait func(), err error) {
 	hookCtx, cancel := context.WithCancel(ctx)
 	defer cancel()

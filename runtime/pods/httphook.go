@@ -30,7 +30,7 @@ func httpHook(ctx context.Context, h hook) error {
 	if err == nil || address.Scheme != "https" || !isPlainAnswer(err) {
 		return err
 	}
-	// The server speaks plain http: once more so, without credentials.
+	// The server speaks plain HTTP: try again that way, without credentials.
 	address.Scheme = "http"
 	if sendHook(ctx, get, address, false) != nil {
 		return err
@@ -70,7 +70,7 @@ func hookURL(get *v1.HTTPGetAction, ports []v1.ContainerPort, podIP string) (*ur
 	}
 	address, err := url.Parse(get.Path)
 	if err != nil {
-		// What is no URL is taken as a path, as it stands.
+		// Text that is no URL is used as the path, unchanged.
 		address = &url.URL{Path: get.Path}
 	}
 	if !strings.HasPrefix(address.Path, "/") {
@@ -116,7 +116,7 @@ func sendHook(ctx context.Context, get *v1.HTTPGetAction, address *url.URL, cred
 	}
 	transport := &http.Transport{
 		DisableKeepAlives: true,
-		// A pod's own certificate is rarely one the node could verify.
+		// The node can rarely verify a pod's certificate.
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 	}
 	defer transport.CloseIdleConnections()

@@ -20,8 +20,8 @@ import (
 	"github.com/podwright/podwright/runtime/pods/internal/pullrecords"
 )
 
-// ImagePullOptions says how images are pulled and who may use what was pulled. The
-// zero value is useful.
+// ImagePullOptions says how images are pulled and which pods may use them. The zero
+// value is useful.
 type ImagePullOptions struct {
 	// Rate bounds how many pulls begin per second; a pull above it fails and is
 	// delayed like any that failed. 0: no limit. Burst is how many may begin at
@@ -30,8 +30,8 @@ type ImagePullOptions struct {
 	Burst int
 	// CredentialsDir is a folder with the node's own registry credentials, in a
 	// config.json or, if there is none, a .dockercfg. It is read for every pull.
-	// Empty: the node has none. Folders of users are never looked at
-	// (spec/runtime.md 10.5).
+	// Empty: the node has none. Home folders are never
+	// read (spec/runtime.md 10.5).
 	CredentialsDir string
 	// Verify says for which images that are present a pod must have credentials
 	// that pulled them before; without, it pulls them itself (spec/runtime.md
@@ -100,7 +100,7 @@ func (st *starting) pull(ctx context.Context) (images.Image, *startFailure) {
 	return image, f
 }
 
-// pullFailure is what an image that is not there does to the container.
+// pullFailure is the failed start of a container whose image is missing.
 func (st *starting) pullFailure(err error) *startFailure {
 	var e *images.Error
 	if !errors.As(err, &e) {
@@ -112,8 +112,8 @@ func (st *starting) pullFailure(err error) *startFailure {
 	}
 }
 
-// pullSecrets reads the pod's pull secrets, once per sync. What cannot be read is
-// told and left out (spec/runtime.md 9.11).
+// pullSecrets reads the pod's pull secrets, once per sync. A secret that cannot be read
+// raises an event and is left out (spec/runtime.md 9.11).
 func (s *podSync) pullSecrets(ctx context.Context) []*v1.Secret {
 	if s.secretsRead {
 		return s.secrets
@@ -155,7 +155,7 @@ type Pull struct {
 	Waiters int
 }
 
-// String tells people what is going on.
+// String describes the pull in a sentence.
 func (p Pull) String() string {
 	what := "Pulling"
 	if p.Queued {
@@ -180,9 +180,9 @@ func (m *Manager) Pulling(uid types.UID) []Pull {
 }
 
 // PruneImageRecords drops what is remembered about images that are no longer in
-// the store, and settles pulls that a crash has interrupted (spec/runtime.md 9.9).
-// Call it now and then, not more than once a minute: an image must be missing twice.
-// It makes no call while nothing was pulled since all was found in order.
+// the store, and decides about pulls that a crash interrupted (spec/runtime.md 9.9).
+// Call it from time to time, at most once a minute: an image must be missing twice.
+// It makes no call if nothing was pulled since a run that found everything in order.
 func (m *Manager) PruneImageRecords(ctx context.Context) error {
 	if err := m.pullRecords.Prune(ctx, m.imageStore); err != nil {
 		return fmt.Errorf("records of image pulls: %w", err)

@@ -39,15 +39,15 @@ func (s *podSync) pullImageVolumes(ctx context.Context) {
 	}
 }
 
-// imageVolumeError is why the image of a volume is not there.
+// imageVolumeError is why the image of a volume is missing.
 type imageVolumeError struct{ error }
 
 // Unwrap returns the puller's error.
 func (e imageVolumeError) Unwrap() error { return e.error }
 
-// volumeFailure holds a container one of whose volumes is not ready, before
-// anything is pulled for it. An image that is not there shows the reasons an image
-// of the container's own would.
+// volumeFailure holds a container if one of its volumes is not ready, before anything
+// is pulled for it. A missing image of a volume shows the same reasons as a missing
+// image of the container.
 func (st *starting) volumeFailure(ctx context.Context) *startFailure {
 	for _, vm := range st.spec.VolumeMounts {
 		err := st.volumes.failed[vm.Name]
@@ -66,8 +66,8 @@ func (st *starting) volumeFailure(ctx context.Context) *startFailure {
 	return nil
 }
 
-// aboutImageVolumes says what may be wrong if a container with an image volume
-// cannot be created: no runtime tells beforehand whether it can mount images.
+// aboutImageVolumes adds a likely cause if a container with an image volume cannot be
+// created: runtimes do not announce whether they can mount images.
 func aboutImageVolumes(config *runtimeapi.ContainerConfig, err error) error {
 	if !slices.ContainsFunc(config.Mounts, func(m *runtimeapi.Mount) bool { return m.GetImage() != nil }) {
 		return err

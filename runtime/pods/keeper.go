@@ -17,7 +17,7 @@ const keeperPeriod = time.Second
 
 // keeper keeps a sidecar up while its pod ends, for as long as an app container
 // runs that may need it (spec/runtime.md 16.9). It belongs to one kill; a later
-// kill of the same pod lays it to rest.
+// kill of the same pod ends it.
 type keeper struct {
 	m   *Manager
 	pod *v1.Pod // its sidecar has no hooks any more
@@ -28,8 +28,8 @@ type keeper struct {
 	apps   []<-chan struct{}
 	kill   uint64
 
-	// id is the instance to look at. restarted is true once it is another one
-	// than the kill began with.
+	// id is the instance to look at. restarted is true once it differs from
+	// the one that the kill began with.
 	id        string
 	restarted bool
 }
@@ -115,8 +115,7 @@ func (k *keeper) ended(ctx context.Context) bool {
 	return true
 }
 
-// restart starts the sidecar again; what keeps it from starting is tried again at
-// the next look.
+// restart starts the sidecar again. If it cannot start, the next look tries again.
 func (k *keeper) restart(ctx context.Context) {
 	if len(k.status.Sandboxes) == 0 || !k.needed() {
 		return

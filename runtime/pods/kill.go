@@ -16,16 +16,16 @@ import (
 // KillPod stops every container and every sandbox of a pod and returns nil once
 // the runtime shows nothing running (spec/runtime.md 16). Nothing is removed.
 //
-// status is what the runtime showed; nil means that the manager looks itself.
-// graceOverride, in seconds, wins over every grace period of the pod. A nil pod
-// makes it an orphan kill from labels and annotations. It may be called again
-// while an earlier call for the same pod still runs, with another grace.
+// status is what the runtime showed; nil means that the manager asks the runtime.
+// graceOverride, in seconds, wins over every grace period of the pod. Without a
+// pod, labels and annotations say how to stop it. KillPod may be called again while an
+// earlier call for the same pod still runs, with another grace.
 //
-// A pod and a status that are both nil name no pod: that is an error.
+// It is an error if pod and status are both nil.
 func (m *Manager) KillPod(ctx context.Context, pod *v1.Pod, status *runtime.PodStatus, graceOverride *int64) error {
 	var k podKill
 	if status == nil && pod != nil && hasSidecar(pod) {
-		// To keep its sidecars up takes more than lists tell.
+		// Keeping its sidecars up takes more than the lists show.
 		var err error
 		if status, err = m.view.Read(ctx, pod.UID); err != nil {
 			return fmt.Errorf("kill pod: %w", err)

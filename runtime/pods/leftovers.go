@@ -33,7 +33,7 @@ func (m *Manager) PruneBackOffs() {
 }
 
 // HasVolumes reports whether volumes of the pod are still there: made by this
-// process, or mounted (spec/cleanup.md 3.16). An error is best taken for yes.
+// process, or mounted (spec/cleanup.md 3.16). Treat an error as yes.
 func (m *Manager) HasVolumes(ctx context.Context, uid types.UID) (bool, error) {
 	if len(m.MountedVolumes(uid)) > 0 {
 		return true, nil
@@ -54,26 +54,26 @@ func (m *Manager) HasVolumes(ctx context.Context, uid types.UID) (bool, error) {
 	return len(mounts) > 0, nil
 }
 
-// mountDoubt is an error because of which a volume may be mounted: its manager says so,
-// or cannot tell.
-type mountDoubt struct{ error }
+// maybeMountedError means that a volume is or may be mounted: its manager says so, or
+// cannot say.
+type maybeMountedError struct{ error }
 
-func (d mountDoubt) Unwrap() error { return d.error }
+func (e maybeMountedError) Unwrap() error { return e.error }
 
 func maybeMounted(err error) error {
 	if err == nil {
 		return nil
 	}
-	return mountDoubt{err}
+	return maybeMountedError{err}
 }
 
 // RemovalRule returns the name of the rule of spec/cleanup.md 4 behind an error of
 // [Manager.RemovePodDir], empty if it is none's: OD2 for what is or may be mounted, OD9
 // for left-over data of a volume.
 func RemovalRule(err error) rule.Rule {
-	var doubt mountDoubt
+	var maybe maybeMountedError
 	switch {
-	case errors.Is(err, poddir.ErrMounted), errors.As(err, &doubt):
+	case errors.Is(err, poddir.ErrMounted), errors.As(err, &maybe):
 		return rule.MaybeMounted
 	case errors.Is(err, poddir.ErrLeftover):
 		return rule.VolumeData

@@ -32,8 +32,8 @@ const (
 	defaultLogSize   = 10 << 20
 	defaultLogFiles  = 5
 	defaultLogPeriod = 10 * time.Second
-	// reopenTimeout bounds one call, so that a runtime that hangs on one
-	// container holds up the logs of the others no longer.
+	// reopenTimeout bounds one call, so that a runtime that hangs on one container
+	// does not delay the logs of the others for longer.
 	reopenTimeout = 10 * time.Second
 	loglessRetry  = time.Hour
 )
@@ -65,8 +65,8 @@ type LogRotator struct {
 	manager *Manager
 	policy  LogRotation
 	running func(ctx context.Context) ([]*runtime.PodStatus, error)
-	// logless has the running containers that reopening gave no log, and when they
-	// are asked again: some runtimes name a log and write none.
+	// logless has the running containers that still had no log after reopening, and
+	// when to reopen again: some runtimes name a log and write none.
 	logless map[string]time.Time
 	// before is for tests: see logrotate.Rotation.
 	before func(step string) error
@@ -107,10 +107,10 @@ func (r *LogRotator) Run(ctx context.Context) error {
 }
 
 // Rotate looks once at the log of every running container and rotates what is too
-// large. A log that is missing, because an agent ended between a rename and the
-// reopening, is opened anew by the runtime. Nothing is read of pods without a
-// running container. The error joins what went wrong; the other logs are done all
-// the same. It must not be called by two goroutines at once.
+// large. If a log is missing because an agent ended between rename and reopening, the
+// runtime reopens it. Pods without a running container are skipped. The error joins
+// all failures; one failure does not stop the other logs. It must not be called by two
+// goroutines at once.
 func (r *LogRotator) Rotate(ctx context.Context) error {
 	pods, err := r.running(ctx)
 	if err != nil {
@@ -191,7 +191,7 @@ func (r *LogRotator) look(ctx context.Context, root *os.Root, l containerLog, c 
 		return err
 	}
 	defer dir.Close()
-	// Of a link the size says nothing, and nobody shall be made to rename one.
+	// The size of a link says nothing, and a link must not be renamed.
 	if info, err = dir.Lstat(l.file); err != nil {
 		return err
 	}
@@ -205,7 +205,7 @@ func (r *LogRotator) look(ctx context.Context, root *os.Root, l containerLog, c 
 	return gone(rotation.Run(ctx))
 }
 
-// reopen has the runtime open the log by its name again.
+// reopen makes the runtime open the log by its name again.
 func (r *LogRotator) reopen(ctx context.Context, id string) error {
 	ctx, cancel := timing.WithTimeout(ctx, r.manager.options.Clock, reopenTimeout)
 	defer cancel()
@@ -221,8 +221,8 @@ func gone(err error) error {
 	return err
 }
 
-// listed reads what runs from the runtime. Lists do not say where logs are: they
-// are taken to be where this manager has them made.
+// listed reads what runs from the runtime. Lists do not say where logs are: the usual
+// places are assumed.
 func (m *Manager) listed(ctx context.Context) ([]*runtime.PodStatus, error) {
 	pods, err := m.view.ListPods(ctx)
 	if err != nil {

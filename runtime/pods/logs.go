@@ -40,7 +40,7 @@ func (m *Manager) makeLogDir(elements ...string) error {
 	if err := root.MkdirAll(filepath.Join(elements...), logDirMode); err != nil {
 		return fmt.Errorf("log directory: %w", err)
 	}
-	// The runtime would follow a link that a container has put there.
+	// The runtime would follow a link that a container put there.
 	dir, err := poddir.OpenDir(m.options.LogDir, elements...)
 	if err != nil {
 		return fmt.Errorf("log directory: %w", err)
@@ -48,9 +48,9 @@ func (m *Manager) makeLogDir(elements ...string) error {
 	return dir.Close()
 }
 
-// makeLogFolder makes the folder of a container's logs and clears the way for one:
-// what stands there and is no file was put there by a container, and the runtime
-// would write through it.
+// makeLogFolder makes the folder of a container's logs and removes what has the name of
+// the log and is no file: a container put it there, and the runtime would write
+// through it.
 func (m *Manager) makeLogFolder(pod, container, log string) error {
 	if err := m.makeLogDir(pod, container); err != nil {
 		return err
@@ -109,13 +109,13 @@ func (m *Manager) LogDirs() ([]types.UID, error) {
 	return uids, nil
 }
 
-// bareUID is what a log directory of the older form is called: nothing but a UID
-// as Kubernetes makes them. Other names without an underscore are not ours.
+// bareUID matches log directories of the older form: only a UID, as Kubernetes makes
+// them. Other names without an underscore belong to other programs.
 var bareUID = regexp.MustCompile(`^(?:[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$`)
 
 // uidOfLogDir takes the UID out of a log directory's name: what follows the last
 // underscore, as names may contain underscores of their own, or in the older form
-// the whole name (spec/cleanup.md LG1). What could not be a name of ours is none.
+// the whole name (spec/cleanup.md LG1). Other names have no UID.
 func uidOfLogDir(e fs.DirEntry) (types.UID, bool) {
 	name := e.Name()
 	if !e.IsDir() || poddir.CheckName("log directory", name) != nil {

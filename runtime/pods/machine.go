@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Machine is what configurations depend on of the machine the containers run on.
+// Machine is what configurations need to know about the machine.
 type Machine struct {
 	// MemoryCapacity and SwapCapacity in bytes; 0: unknown, none.
 	MemoryCapacity, SwapCapacity int64
@@ -27,7 +27,8 @@ type Machine struct {
 	MaskedPaths []string
 }
 
-// ExamineMachine describes the machine it runs on. What cannot be read stays zero.
+// ExamineMachine describes the machine it runs on. Facts that cannot be read stay
+// zero.
 func ExamineMachine() Machine {
 	memory := readMemory()
 	m := Machine{

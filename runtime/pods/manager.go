@@ -32,27 +32,27 @@ type Manager struct {
 	node    criconfig.Node
 	puller  *images.Puller
 	users   *userns.Pool
-	// pullRecords are who may use what was pulled into imageStore.
+	// pullRecords says which pods may use what was pulled into imageStore.
 	pullRecords *pullrecords.Ledger
 	imageStore  imageStore
 	dirs        poddir.Store
 	// podDirs and logDirs list the folders of all pods.
 	podDirs, logDirs *poddir.Listing
 	metrics          metrics
-	// selinux: the machine labels files.
+	// selinux is true if the machine labels files.
 	selinux bool
 	// allocatable has at least CPU and memory.
 	allocatable v1.ResourceList
 
-	// mu guards what follows. It is never held over a call.
+	// mu guards what follows. It is never held during a call.
 	mu      sync.Mutex
 	crashes *crashloop.Table
 	random  *rand.Rand
 	// waiting has the latest start failures.
 	waiting reasons
-	// holds has until when a pod that was reset must not start anything.
+	// holds has, by pod, until when a pod that was reset must not start containers.
 	holds map[types.UID]time.Time
-	// attempts has what is tried again and again, by pod.
+	// attempts has the failed starts and sandboxes in a row, by pod.
 	attempts map[types.UID]*attempts
 	// mounted has the volumes made ready, by pod and name.
 	mounted map[types.UID]map[string]MountedVolume
@@ -63,8 +63,8 @@ type Manager struct {
 	killSerial uint64
 }
 
-// New returns a manager for one runtime. It makes no call; it reads which user IDs
-// pods have got. It fails with every problem of o joined.
+// New returns a manager for one runtime. It makes no call; it reads from disk which
+// user IDs pods have. Its error joins all problems of o.
 func New(rt runtime.RuntimeService, imageService runtime.ImageService, o Options) (*Manager, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
@@ -110,9 +110,9 @@ func NeedsSandbox(pod *v1.Pod, status *runtime.PodStatus) bool {
 	return actions.NeedsSandbox(pod, status).New
 }
 
-// Forget drops what is remembered of a pod in memory: delays and start failures.
-// Its user IDs go to other pods from now on (spec/runtime.md 3.7), so none of its
-// containers may run any more. Call it when the pod is gone. It does not block.
+// Forget drops what the manager remembers of a pod: delays and start failures.
+// Other pods may get its user IDs (spec/runtime.md 3.7), so no container of it may run
+// any more. Call it when the pod is gone. It does not block.
 func (m *Manager) Forget(uid types.UID) {
 	m.mu.Lock()
 	m.waiting.forget(uid)

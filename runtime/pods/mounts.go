@@ -66,7 +66,7 @@ func (st *starting) mounts(ctx context.Context, e *criconfig.Environment, imageI
 	return out, nil
 }
 
-// absolute makes a container path absolute; there is no other way to read it.
+// absolute makes a container path absolute.
 func absolute(p string) string { return path.Clean("/" + p) }
 
 // randomName returns 8 hex digits.
@@ -124,7 +124,8 @@ func (st *starting) mount(vm *v1.VolumeMount, index int, e *criconfig.Environmen
 	return out, err
 }
 
-// releaseSubPaths lets go of what mounts has held, once the runtime has mounted it.
+// releaseSubPaths releases the sub-paths that mounts holds, once the runtime has
+// mounted them.
 func (st *starting) releaseSubPaths() {
 	if !st.holding {
 		return

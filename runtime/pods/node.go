@@ -16,8 +16,8 @@ import (
 type RuntimeClass struct {
 	// Handler is the runtime's name for it. Empty: its default.
 	Handler string
-	// Overhead is what a pod of this class costs beside its containers. It holds
-	// for pods whose spec names none.
+	// Overhead is what a pod of this class uses besides its containers. It applies
+	// to pods whose spec names no overhead.
 	Overhead v1.ResourceList
 }
 

@@ -8,7 +8,7 @@ import (
 
 // ObjectGetter reads the API objects that pods refer to by name: config maps and
 // secrets for environments and volumes, secrets with pull credentials. The caller
-// supplies it; a folder of manifests, a cache of an API server and a vault will do.
+// supplies it: a folder of manifests, a cache of an API server or a vault.
 //
 // Both methods are called from many goroutines at once, may block, and must
 // return soon after ctx ends. They are called once per container start and
@@ -18,8 +18,8 @@ import (
 // That an object does not exist is an error that matches [runtime.ErrNotFound],
 // wrapped or not; the errors of Kubernetes clients are understood too. A
 // reference marked optional is then skipped. Every other error holds the
-// container back until a later sync. Errors are shown to people, in waiting
-// messages and events: they must not quote what a secret holds.
+// container back until a later sync. Errors appear in waiting messages and
+// events: they must not quote the content of a secret.
 type ObjectGetter interface {
 	GetConfigMap(ctx context.Context, namespace, name string) (*v1.ConfigMap, error)
 	GetSecret(ctx context.Context, namespace, name string) (*v1.Secret, error)

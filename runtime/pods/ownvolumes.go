@@ -18,7 +18,7 @@ import (
 	"github.com/podwright/podwright/runtime/pods/internal/poddir"
 )
 
-// ownVolumes makes the volumes that need nobody's help.
+// ownVolumes makes the volumes of the types that the engine knows.
 type ownVolumes struct{ m *Manager }
 
 var _ VolumeManager = ownVolumes{}
@@ -44,13 +44,13 @@ func (o ownVolumes) TearDown(_ context.Context, uid types.UID) error {
 	return o.m.dirs.TearDown(uid)
 }
 
-// Mounted is not asked for by the engine: removal looks at the mount table.
+// Mounted is never called: removal reads the mount table.
 func (o ownVolumes) Mounted(_ context.Context, uid types.UID) ([]string, error) {
 	return o.m.dirs.Mounted(uid)
 }
 
-// emptyDir makes an emptyDir volume (spec/cleanup.md 5); it belongs to fsGroup
-// from the start, and what is made in it too.
+// emptyDir makes an emptyDir volume (spec/cleanup.md 5). It and what is created in it
+// belong to fsGroup.
 func (o ownVolumes) emptyDir(pod *v1.Pod, v *v1.Volume) (MountedVolume, error) {
 	var limit int64
 	if v.EmptyDir.SizeLimit != nil {
@@ -128,8 +128,8 @@ func fsGroup(pod *v1.Pod) *int64 {
 }
 
 // files makes a volume of config maps, secrets and fields of the pod, or brings
-// it up to date. What was there stays if it cannot be: containers that start
-// again find what they had.
+// it up to date. If that fails the old content stays, for containers that start
+// again.
 func (o ownVolumes) files(ctx context.Context, pod *v1.Pod, v *v1.Volume) (MountedVolume, error) {
 	in := payload.Input{
 		Pod: pod, Objects: objects.NewReader(o.m.options.Objects, pod.Namespace),
@@ -163,7 +163,7 @@ func (o ownVolumes) files(ctx context.Context, pod *v1.Pod, v *v1.Volume) (Mount
 	return filesAt(path), nil
 }
 
-// filesAt describes a volume of files: nobody but its maker writes to it.
+// filesAt describes a volume of files: only its maker writes to it.
 func filesAt(path string) MountedVolume {
 	return MountedVolume{HostPath: path, ReadOnly: true, SELinuxRelabel: true}
 }

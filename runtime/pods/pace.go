@@ -11,14 +11,14 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// What an attempt left behind is news, and news make the pod be looked at again at
-// once. So that a start that fails, or a sandbox that dies as soon as it is made,
-// is not tried at the pace of the runtime, both have pauses of their own: the
-// second attempt comes at once, then 1 s, 2 s, 4 s, … apart.
+// Every attempt changes something at the runtime, and each change triggers the next
+// sync at once. Starts that fail and sandboxes that die right away therefore have
+// pauses of their own: the second attempt comes at once, the next ones after 1 s, 2 s,
+// 4 s and so on.
 const (
 	paceInitial = time.Second
 	paceMax     = 5 * time.Minute
-	// paceCalm is how long it must go well for the pauses to start afresh.
+	// paceCalm is how long the attempts must stop for the pauses to start again.
 	paceCalm = time.Minute
 )
 
@@ -49,7 +49,7 @@ type attempts struct {
 	sandboxes attempt
 }
 
-// tried counts the start of a container, or with no name of a sandbox.
+// tried counts the start of a container, or without a name that of a sandbox.
 func (m *Manager) tried(uid types.UID, container string) {
 	now := m.options.Clock.Now()
 	m.mu.Lock()
@@ -66,7 +66,7 @@ func (m *Manager) tried(uid types.UID, container string) {
 	}
 }
 
-// paced returns until when the next attempt has to wait, zero if it has not.
+// paced returns until when the next attempt must wait, zero if it need not.
 func (m *Manager) paced(uid types.UID, container string) time.Time {
 	now := m.options.Clock.Now()
 	m.mu.Lock()
@@ -85,8 +85,7 @@ func (m *Manager) paced(uid types.UID, container string) time.Time {
 	return time.Time{}
 }
 
-// checkPace holds a container whose starts fail at the runtime; it keeps the
-// reason it waits for.
+// checkPace holds a container whose starts fail at the runtime, and keeps its reason.
 func (st *starting) checkPace() *startFailure {
 	at := st.m.paced(st.pod.UID, st.spec.Name)
 	if at.IsZero() {
@@ -110,8 +109,8 @@ func (m *Manager) notePace(uid types.UID, name string, f *startFailure) {
 	}
 }
 
-// checkSandboxPace reports whether the pod may have a new sandbox now: not if its
-// sandboxes do not last.
+// checkSandboxPace reports whether the pod may have a new sandbox now. Sandboxes that do
+// not last are delayed.
 func (s *podSync) checkSandboxPace() bool {
 	at := s.m.paced(s.pod.UID, "")
 	if at.IsZero() {

@@ -34,9 +34,9 @@ func (m *Manager) hasCgroup(pod *v1.Pod) bool {
 	return exists && err == nil
 }
 
-// ensureCgroup makes the pod's cgroup before anything is put into it. One that is
-// missing while containers run has been taken away, or never was: they are outside of
-// it, so they are killed, once (spec/runtime.md 7.2). False ends the sync.
+// ensureCgroup makes the pod's cgroup before anything is put into it. If it is missing
+// while containers run, they are outside of it and are killed, once (spec/runtime.md
+// 7.2). False ends the sync.
 func (s *podSync) ensureCgroup(ctx context.Context) bool {
 	m := s.m
 	if m.options.Cgroups == nil || s.plan.KillPod && !s.plan.CreateSandbox {
@@ -76,8 +76,8 @@ func (s *podSync) cgroupFailed(err error) {
 	s.m.podEvent(s.pod, v1.EventTypeWarning, "FailedCreatePodContainer", "Unable to ensure the pod's cgroup: %v", err)
 }
 
-// DestroyCgroup removes the cgroup of a pod of which nothing runs any more, killing
-// what is left in it. Without [Options.Cgroups] it does nothing. It may be repeated.
+// DestroyCgroup removes the cgroup of a pod that has ended and kills what is left in
+// it. Without [Options.Cgroups] it does nothing. It may be repeated.
 func (m *Manager) DestroyCgroup(ctx context.Context, uid types.UID) error {
 	if m.options.Cgroups == nil {
 		return nil

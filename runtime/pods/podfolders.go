@@ -8,9 +8,9 @@ import (
 	"github.com/podwright/podwright/runtime/pods/internal/poddir"
 )
 
-// PodFolders returns the folders that hold what is the pod's own on this node: its
-// volumes and files, and its logs. They need not exist. It is empty for a pod whose
-// names could lead elsewhere.
+// PodFolders returns the folders that hold the pod's own data on this node: its volumes
+// and files, and its logs. They need not exist. The list is empty for a pod whose names
+// could lead elsewhere.
 func (m *Manager) PodFolders(pod *v1.Pod) []string {
 	for _, name := range []string{string(pod.UID), pod.Namespace, pod.Name} {
 		if poddir.CheckName("", name) != nil {

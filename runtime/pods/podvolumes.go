@@ -16,7 +16,8 @@ import (
 	"github.com/podwright/podwright/runtime/pods/internal/poddir"
 )
 
-// errNoVolumeMaker: the volume is of a kind nobody here makes.
+// errNoVolumeMaker is about a volume of a type that neither the engine nor a manager
+// makes.
 var errNoVolumeMaker = errors.New("the engine does not make volumes of this type, and no volume manager that does is configured")
 
 // volumeState is what a sync knows of the pod's volumes.
@@ -144,8 +145,8 @@ func (m *Manager) setUpVolume(ctx context.Context, pod *v1.Pod, v *v1.Volume) (M
 	return ready, m.giveToGroup(pod, v, ready)
 }
 
-// giveToGroup applies fsGroup to a volume that is not its maker's concern, once
-// as long as this process lives.
+// giveToGroup applies fsGroup to a volume whose maker does not, once in the life of
+// this process.
 func (m *Manager) giveToGroup(pod *v1.Pod, v *v1.Volume, ready MountedVolume) error {
 	group := fsGroup(pod)
 	if !ready.FSGroup || ready.HostPath == "" || group == nil {
@@ -160,8 +161,8 @@ func (m *Manager) giveToGroup(pod *v1.Pod, v *v1.Volume, ready MountedVolume) er
 }
 
 // MountedVolumes returns the volumes this process has made ready for a pod, by
-// name, with their limits. A new process knows them once the pod starts
-// something. The map is the caller's.
+// name, with their limits. A new process knows them once the pod starts a container.
+// The map is the caller's.
 func (m *Manager) MountedVolumes(uid types.UID) map[string]MountedVolume {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -199,12 +200,11 @@ func (m *Manager) refreshVolumes(ctx context.Context, pod *v1.Pod) {
 
 // TearDownVolumes undoes what was made for a pod's volumes: mounts, memory, and
 // the content of emptyDir, configMap, secret, downwardAPI and projected volumes.
-// Call it once the pod's containers have stopped and are not to start again; it
-// may be called any number of times. It fails while something is still mounted,
-// and is worth another try then. hostPath volumes stay as they are.
+// Call it once the pod's containers have stopped for good, any number of times. It
+// fails while something is still mounted; try again then. hostPath volumes stay.
 func (m *Manager) TearDownVolumes(ctx context.Context, uid types.UID) error {
 	var problems []error
-	// Sub-paths are held by ourselves, of everybody's volumes, and go first.
+	// The engine holds sub-paths of all volumes, also those of managers: they go first.
 	problems = append(problems, ownVolumes{m}.TearDown(ctx, uid))
 	if m.options.Volumes != nil {
 		problems = append(problems, maybeMounted(m.options.Volumes.TearDown(ctx, uid)))
@@ -226,7 +226,7 @@ func (m *Manager) RemovePodDir(ctx context.Context, uid types.UID) error {
 		return err
 	}
 	if m.options.Volumes != nil {
-		// Not knowing is taken for mounted (spec/cleanup.md OD2).
+		// Unknown counts as mounted (spec/cleanup.md OD2).
 		names, err := m.options.Volumes.Mounted(ctx, uid)
 		if err != nil {
 			return fmt.Errorf("remove pod directory: mounted volumes: %w", maybeMounted(err))

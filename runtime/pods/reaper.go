@@ -15,9 +15,9 @@ const reapQueue = 50
 
 // ReaperOptions configures a [Reaper].
 type ReaperOptions struct {
-	// Keep is how many dead containers are kept per pod and container name. 0
-	// means 1, and less is not possible: the newest one tells how the container
-	// ended. Negative: all are kept.
+	// Keep is how many dead containers are kept per pod and container name. 0 means
+	// 1, the minimum: the newest one shows how the container ended. Negative: all are
+	// kept.
 	Keep int
 	// MinAge keeps containers that ended less than this long ago.
 	MinAge time.Duration
@@ -28,9 +28,9 @@ type ReaperOptions struct {
 }
 
 // Reaper removes the older dead containers of a pod soon after another one has
-// died, so that a container that crashes again and again leaves no heap until the
-// next garbage collection (spec/syncloop.md PE2 to PE4). It is a hint's work: what
-// it misses or drops is left to [Manager.GarbageCollect]. Make one with
+// died, so that a container that crashes again and again does not pile up dead
+// containers until the next garbage collection (spec/syncloop.md PE2 to PE4). It works
+// on hints: [Manager.GarbageCollect] removes what it misses or drops. Make one with
 // [Manager.NewReaper] and run it once.
 type Reaper struct {
 	manager *Manager
@@ -42,7 +42,7 @@ type Reaper struct {
 type reap struct {
 	pod       *runtime.Pod
 	container *runtime.Container
-	// all: only because nothing of the pod is needed.
+	// all is true if it goes only because nothing of the pod is needed.
 	all bool
 }
 
@@ -57,9 +57,9 @@ func (m *Manager) NewReaper(o ReaperOptions) *Reaper {
 	return &Reaper{manager: m, options: o, queue: make(chan reap, reapQueue)}
 }
 
-// Died tells that the containers with these runtime IDs have died, and what the pod
-// looks like since. It never blocks: what the queue has no room for is dropped. It
-// may be called from many goroutines, before Run too.
+// Died reports that the containers with these runtime IDs have died, and the status of
+// their pod since. It never blocks: if the queue is full, removals are dropped. It may
+// be called from many goroutines, also before Run.
 func (r *Reaper) Died(status *runtime.PodStatus, ids ...string) {
 	all := r.options.ContentShouldBeRemoved(status.UID)
 	pod := &runtime.Pod{UID: status.UID, Name: status.Name, Namespace: status.Namespace}

@@ -9,8 +9,8 @@ import (
 // maxReasons bounds the start failures that are remembered (spec/runtime.md 22.2).
 const maxReasons = 1000
 
-// reasons has the latest start failure of each container, the least recently
-// noted dropped first. It is guarded by Manager.mu.
+// reasons has the latest start failure of each container. If there are too many, the
+// oldest is dropped. It is guarded by Manager.mu.
 type reasons struct {
 	pods map[types.UID]map[string]*list.Element
 	// order has *reason values, the latest in front.

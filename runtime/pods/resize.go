@@ -16,9 +16,9 @@ import (
 	"github.com/podwright/podwright/runtime/pods/internal/resize"
 )
 
-// given returns what a container was last given: as remembered, else what the runtime
-// reports if that means the same as what is wanted, else nothing (spec/runtime.md
-// 21.2).
+// given returns what a container was last given: what is remembered, otherwise what the
+// runtime reports if it means the same as what is wanted, otherwise nothing
+// (spec/runtime.md 21.2).
 func (m *Manager) given(actuated map[string]runtime.Resources, record *runtime.ContainerStatus, want runtime.Resources) runtime.Resources {
 	have, known := actuated[record.Name]
 	if !known && resize.Reported(want, record.Resources) {
@@ -59,8 +59,8 @@ func (m *Manager) resizes(pod *v1.Pod, status *runtime.PodStatus) map[runtime.Co
 	return out
 }
 
-// podResized reports whether the pod as a whole was given something else than it has
-// been allocated (spec/runtime.md 21.10).
+// podResized reports whether what the pod as a whole was given differs from what it was
+// allocated (spec/runtime.md 21.10).
 func (m *Manager) podResized(pod *v1.Pod) bool {
 	if m.options.Allocations == nil {
 		return false
@@ -79,7 +79,7 @@ func (m *Manager) noteActuated(pod *v1.Pod, c member) error {
 }
 
 // resize changes running containers and the pod's own limits (spec/runtime.md 7,
-// step 9; 21.6-21.8). A failure leaves what was done; the next sync goes on.
+// step 9; 21.6-21.8). After a failure the next sync continues.
 func (s *podSync) resize(ctx context.Context) {
 	a := s.m.options.Allocations
 	if a == nil || len(s.plan.ResizeInit)+len(s.plan.ResizeApp) == 0 && !s.plan.ResizePod {
@@ -174,7 +174,7 @@ func (r *resizing) run(ctx context.Context) error {
 		}
 		if err := m.options.Cgroups.SetResources(podCgroup(r.pod), limits); err != nil {
 			if before != nil {
-				r.tellSandbox(ctx, *before) // it is not so after all (21.8)
+				r.tellSandbox(ctx, *before) // the resize did not happen (21.8)
 			}
 			return err
 		}
@@ -211,8 +211,8 @@ func (r *resizing) update(ctx context.Context, step resize.Step) error {
 	return m.options.Allocations.setActuated(r.pod.UID, step.Container, step.Resources)
 }
 
-// tellSandbox tells the runtime what the pod as a whole may use; nobody needs it to
-// succeed (spec/runtime.md 21.8).
+// tellSandbox tells the runtime what the pod as a whole may use. A failure has no
+// consequence (spec/runtime.md 21.8).
 func (r *resizing) tellSandbox(ctx context.Context, totals runtime.Resources) {
 	m := r.m
 	if m.options.Updater == nil {
@@ -274,7 +274,7 @@ func (r *resizing) checkMemory(ctx context.Context, have, want *resize.Limits) e
 // setActuated remembers what a container was given.
 func (a *Allocations) setActuated(uid types.UID, name string, r runtime.Resources) error {
 	if a.Actuated(uid)[name] == r {
-		return nil // zero is what a missing record means
+		return nil // a missing record means zero
 	}
 	return a.save(uid, func(rec *record) {
 		next := make(map[string]runtime.Resources, len(rec.Actuated)+1)

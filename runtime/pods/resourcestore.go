@@ -17,8 +17,8 @@ import (
 
 // ResourceStore keeps one small record per pod across restarts: the resources it was
 // allocated and those its containers were given (spec/runtime.md 21.1). Save and
-// Remove are called from many goroutines, never at once for one pod; what they have
-// returned nil for outlives a crash.
+// Remove are called from many goroutines, never at once for one pod. After they return
+// nil, the result outlives a crash.
 type ResourceStore interface {
 	// Load returns every record. It is called once, before anything else.
 	Load() (map[types.UID][]byte, error)
@@ -44,7 +44,7 @@ const (
 	maxRecord = 4 << 20
 )
 
-// Load reads all files. What a crash left half written is ignored.
+// Load reads all files. Half-written files of a crash are ignored.
 func (f ResourceFiles) Load() (map[types.UID][]byte, error) {
 	root, err := os.OpenRoot(f.Dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -28,7 +28,7 @@ func (s *podSync) createSandbox(ctx context.Context) bool {
 	s.result.Acted = true
 	id, err := m.runSandbox(ctx, s.sandboxConfig, s.handler)
 	if err != nil && ctx.Err() != nil {
-		// Somebody wants the pod to end; that is no fault of the sandbox (7.1).
+		// The pod is to end; that is no failure of the sandbox (7.1).
 		s.stopped(ctx.Err())
 		return false
 	}
@@ -89,17 +89,17 @@ func (m *Manager) sandboxIPs(ctx context.Context, id string) ([]string, error) {
 	return ips, nil
 }
 
-// renames bounds how often a create moves on to the next number when the name it
-// wants is taken by something that cannot be seen.
+// renames bounds how often a create moves on to the next number because its name is
+// taken by something that the runtime does not list.
 const renames = 3
 
-// runSandbox creates the sandbox. A call that may have taken effect unseen is
-// settled by looking at what exists: a ready sandbox of this attempt is taken
-// over, a dead one removed. config keeps the attempt that was used.
+// runSandbox creates the sandbox. After a call whose outcome is unknown it looks at what
+// exists: it takes over a ready sandbox of this attempt and removes a dead one. config
+// keeps the attempt that was used.
 func (m *Manager) runSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (string, error) {
 	for try := 0; ; try++ {
 		id, err := m.runtime.RunPodSandbox(ctx, config, handler)
-		if err == nil || !unsettled(err) || ctx.Err() != nil {
+		if err == nil || !outcomeUnknown(err) || ctx.Err() != nil {
 			return id, err
 		}
 		found, lookErr := m.findSandbox(ctx, config)
@@ -116,7 +116,8 @@ func (m *Manager) runSandbox(ctx context.Context, config *runtimeapi.PodSandboxC
 				return "", err
 			}
 		case nameTaken(err):
-			// The name is reserved by what nobody can see, perhaps for ever.
+			// The runtime reserves the name for something it does not list, perhaps
+			// without end.
 			config.Metadata.Attempt++
 		default:
 			return "", err
@@ -127,8 +128,8 @@ func (m *Manager) runSandbox(ctx context.Context, config *runtimeapi.PodSandboxC
 	}
 }
 
-// unsettled reports an error after which the thing may exist nevertheless.
-func unsettled(err error) bool {
+// outcomeUnknown reports an error after which the object may exist nevertheless.
+func outcomeUnknown(err error) bool {
 	return runtime.Class(err) == runtime.ErrDeadline || nameTaken(err)
 }
 

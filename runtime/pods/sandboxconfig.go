@@ -114,14 +114,15 @@ func openUsers(dirs poddir.Store, o UserNamespaces) (*userns.Pool, error) {
 		userns.Options{First: o.First, Length: o.Length, Pods: o.Pods})
 }
 
-// freeUsers lets go of a pod's user IDs. What cannot be freed stays taken.
+// freeUsers releases a pod's user IDs. IDs that cannot be released stay taken.
 func (m *Manager) freeUsers(uid types.UID) {
 	if err := m.users.Release(uid); err != nil {
 		m.options.Logger.Error(err, "The user IDs of a pod that is gone stay in use", "podUID", uid)
 	}
 }
 
-// checkUserNamespaces asks the runtime whether the pod's handler can do it.
+// checkUserNamespaces asks the runtime whether the pod's handler supports user
+// namespaces.
 func (s *podSync) checkUserNamespaces(ctx context.Context) error {
 	status, err := s.m.runtime.Status(ctx, false)
 	if err != nil {
@@ -140,8 +141,8 @@ func (s *podSync) checkUserNamespaces(ctx context.Context) error {
 	return nil
 }
 
-// dns builds the pod's resolver settings; with report it tells the pod what
-// became of them, which is worth saying once per sandbox.
+// dns builds the pod's resolver settings. With report it raises events about settings
+// that were dropped, once per sandbox.
 func (m *Manager) dns(pod *v1.Pod, report bool) (*runtimeapi.DNSConfig, error) {
 	in := criconfig.DNSInput{Pod: pod, Cluster: m.options.ClusterDNS, ClusterDomain: m.node.ClusterDomain}
 	switch {

@@ -37,16 +37,16 @@ func (f *startFailure) Unwrap() error { return f.err }
 // RetryAt is when the back-off that holds the container ends, zero if none does.
 func (f *startFailure) RetryAt() time.Time { return f.retryAt }
 
-// starting is one container on its way.
+// starting is one container that is being started.
 type starting struct {
 	*podSync
 	member
 	ref *v1.ObjectReference
 	// environment is nil until it is built.
 	environment *criconfig.Environment
-	// stays: a container that never ran is still there.
+	// stays is true if a container that never ran could not be removed.
 	stays bool
-	// holding: sub-paths of volumes are held for the runtime to mount.
+	// holding is true while sub-paths of volumes are held for the runtime to mount.
 	holding bool
 }
 
@@ -62,7 +62,7 @@ func (s *podSync) startContainer(ctx context.Context, c member) *startFailure {
 	if f := st.volumeFailure(ctx); f != nil {
 		return f
 	}
-	// From here on the runtime hears of it.
+	// From here on the runtime is called.
 	s.result.Acted = true
 	image, f := st.pull(ctx)
 	if f != nil {
@@ -91,7 +91,7 @@ func (s *podSync) startContainer(ctx context.Context, c member) *startFailure {
 	}
 	st.event(v1.EventTypeNormal, "Created", "Container created: %s", c.spec.Name)
 	if err := ctx.Err(); err != nil {
-		// The pod is to end: what was made in the meantime is not started.
+		// The pod is to end: the new container is not started.
 		return st.failed(ctx, reasonRunContainerError, err, id)
 	}
 	if err := s.m.startCreated(ctx, id); err != nil {
@@ -108,12 +108,12 @@ func (st *starting) event(eventtype, reason, format string, args ...any) {
 	st.m.options.Events.Eventf(st.ref, eventtype, reason, format, args...)
 }
 
-// failed makes a failure and its event (spec/runtime.md 22.2). Once ctx has
-// ended nobody is to blame.
+// failed makes a failure and its event (spec/runtime.md 22.2). After ctx has
+// ended there is no event.
 func (st *starting) failed(ctx context.Context, reason string, err error, id string) *startFailure {
 	message := hideID(err.Error(), id, st.spec.Name)
 	if redacted := st.environment.Redact(message); redacted != message {
-		// What is below quotes a secret and goes; its class stays.
+		// The cause quotes a secret and is dropped; its class stays.
 		message, err = redacted, runtime.Class(err)
 	}
 	if ctx.Err() == nil {
@@ -122,8 +122,7 @@ func (st *starting) failed(ctx context.Context, reason string, err error, id str
 	return &startFailure{name: st.spec.Name, reason: reason, message: message, err: err}
 }
 
-// configure builds the container's configuration; everything wrong with the
-// definition shows here.
+// configure builds the container's configuration. Errors in the definition show here.
 func (st *starting) configure(ctx context.Context, image images.Image) (*runtimeapi.ContainerConfig, *startFailure) {
 	m := st.m
 	config, err := st.containerConfig(ctx, image)
@@ -197,13 +196,13 @@ func (st *starting) restartCount() int {
 	return record.RestartCount + 1
 }
 
-// errStartedMeanwhile is a container that is further than the view shows.
+// errStartedMeanwhile is about a container that is further than the status shows.
 var errStartedMeanwhile = errors.New("the container that an interrupted start has left was started after all")
 
-// dropCreated removes containers of this name that were created and never started:
-// nobody will start them any more. But an engine before this one may have asked for
-// the start, and a runtime that is still at it shows the container as created: how it
-// ends is a run, so the container is left for the next look at the pod.
+// dropCreated removes containers of this name that were created and never started, as
+// no engine will start them any more. An earlier engine may have asked for a start that
+// is still under way; the runtime then shows the container as created. That is a run,
+// so the container stays for the next sync.
 func (st *starting) dropCreated(ctx context.Context) error {
 	if st.status == nil {
 		return nil
@@ -219,9 +218,9 @@ func (st *starting) dropCreated(ctx context.Context) error {
 	return nil
 }
 
-// dropOne looks right before it removes. containerd may be unable to remove a container
-// whose start it has aborted (it knows of a task that the container does not): that
-// one is left behind, and keeps its number.
+// dropOne reads the container right before it removes it. containerd may be unable to
+// remove a container whose start it aborted (it knows of a task that the container does
+// not). That container stays behind and keeps its number.
 func (st *starting) dropOne(ctx context.Context, id string) error {
 	response, err := st.m.runtime.ContainerStatus(ctx, id, false)
 	switch {
@@ -256,7 +255,7 @@ func (st *starting) postStart(ctx context.Context, id string) *startFailure {
 	handler := st.spec.Lifecycle.PostStart
 	limit := max(st.m.options.PostStartTimeout, 0)
 	if handler.Sleep != nil {
-		limit = 0 // it ends by itself, when it says
+		limit = 0 // a sleep ends by itself
 	}
 	wait, err := st.m.runHookWithin(ctx, limit, hook{
 		handler: handler, containerID: id, ports: st.spec.Ports, podIP: firstIP(st.podIPs),

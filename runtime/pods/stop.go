@@ -55,7 +55,7 @@ func (m *Manager) stop(ctx context.Context, t *target, turn *turn) error {
 	left := t.grace
 	if t.preStop != nil && left > 0 && t.state == runtime.Running && m.beginPreStop(t.podUID, t.id) {
 		spent, wait := m.preStop(ctx, t)
-		// A hook that outlived its time ends with its container at the latest.
+		// A hook that takes too long ends with its container at the latest.
 		defer wait()
 		left -= int64(spent / time.Second)
 	}

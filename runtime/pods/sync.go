@@ -19,8 +19,8 @@ import (
 // next steps towards it, in the order of spec/runtime.md 7. A nil status means
 // that the runtime shows nothing of the pod. pod and status are only read.
 //
-// It blocks for the runtime: pulls, hooks and stops included. It ends soon after
-// ctx. It must not run twice at once for the same pod.
+// It blocks for the runtime, with pulls, hooks and stops. It returns soon after ctx
+// ends. It must not run twice at once for the same pod.
 func (m *Manager) SyncPod(ctx context.Context, pod *v1.Pod, status *runtime.PodStatus) Result {
 	plan := m.computeActions(pod, status)
 	s := &podSync{m: m, pod: pod, status: status, plan: plan}
@@ -41,7 +41,7 @@ func (m *Manager) SyncPod(ctx context.Context, pod *v1.Pod, status *runtime.PodS
 	return s.result
 }
 
-// computeActions decides with the probe results of now.
+// computeActions decides with the latest probe results.
 func (m *Manager) computeActions(pod *v1.Pod, status *runtime.PodStatus) actions.Plan {
 	in := actions.Input{Pod: pod, Status: status}
 	if m.options.Probes != nil {
@@ -96,7 +96,8 @@ type podSync struct {
 	// namespace, nil if it shares the node's.
 	handler string
 	users   *criconfig.IDMapping
-	// podIPs are the addresses containers are told, of the node on its network.
+	// podIPs are the addresses that containers are told; on the host network the
+	// node's.
 	podIPs  []string
 	volumes volumeState
 }
@@ -136,7 +137,7 @@ func (s *podSync) run(ctx context.Context) {
 	s.startContainers(ctx)
 }
 
-// startContainers starts what is due, one after the other.
+// startContainers starts the containers of the plan, one after the other.
 func (s *podSync) startContainers(ctx context.Context) {
 	if s.plan.Starts() && s.sandboxConfig == nil && !s.configureSandbox(ctx) {
 		return
@@ -160,7 +161,7 @@ func (s *podSync) startContainers(ctx context.Context) {
 	}
 }
 
-// start starts one container and records the outcome. Nothing is recorded once
+// start starts one container and records the outcome. Nothing is recorded after
 // ctx has ended: the caller has other plans for the pod.
 func (s *podSync) start(ctx context.Context, c member) error {
 	if err := ctx.Err(); err != nil {
@@ -216,14 +217,14 @@ func (s *podSync) fail(step, target, reason string, err error) {
 	s.result.Err = errors.Join(s.result.Err, err)
 }
 
-// killPod stops everything and, if a new sandbox follows, clears the records of
-// init containers so that init begins anew (spec/runtime.md 6.2).
+// killPod stops everything and, if a new sandbox follows, clears the records of init
+// containers so that init runs again (spec/runtime.md 6.2).
 func (s *podSync) killPod(ctx context.Context) bool {
 	if s.plan.CreateSandbox && s.plan.Replaced != "" {
 		s.m.podEvent(s.pod, v1.EventTypeNormal, "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
 	}
-	// Dead sandboxes are stopped again only to make room for a new one: what
-	// they still hold is released before they are removed in any case.
+	// Dead sandboxes are stopped again only to make room for a new one: their removal
+	// releases what they still hold in any case.
 	if k := killOfStatus(s.pod, s.status); k.alive || (s.plan.CreateSandbox && !k.empty()) {
 		s.result.Acted = true
 		if err := s.m.kill(ctx, k, nil); err != nil {
@@ -241,7 +242,7 @@ func (s *podSync) killPod(ctx context.Context) bool {
 	for i := range s.pod.Spec.InitContainers {
 		name := s.pod.Spec.InitContainers[i].Name
 		for _, record := range s.status.Containers {
-			// A record left behind would make init look done.
+			// With the record, init would look done.
 			if record.Name == name && !s.remove(ctx, record) {
 				return false
 			}
@@ -284,7 +285,7 @@ func killMessage(k actions.Kill) string {
 }
 
 // pruneInit removes old records of init containers; the newest ended one of each
-// name stays. Failures only leave a record for later.
+// name stays. A failure leaves a record for the next sync.
 func (s *podSync) pruneInit(ctx context.Context) {
 	for i := range s.pod.Spec.InitContainers {
 		c := &s.pod.Spec.InitContainers[i]

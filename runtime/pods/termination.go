@@ -27,10 +27,10 @@ const (
 	messageDivider = ": "
 )
 
-// TerminationMessage returns what an exited container left as its message
-// (spec/runtime.md 20), empty for a container in any other state. What the
-// runtime itself says comes first. It reads files below the root and log
-// directories only, at most 128 KiB.
+// TerminationMessage returns the message that an exited container left
+// (spec/runtime.md 20), empty for a container in any other state. The runtime's own
+// message comes first. It reads only files below the root and log directories, at most
+// 128 KiB.
 func (m *Manager) TerminationMessage(container *runtime.ContainerStatus) string {
 	if container == nil || container.State != runtime.Exited {
 		return ""
@@ -72,8 +72,8 @@ func (m *Manager) leftMessage(c *runtime.ContainerStatus) string {
 	return logTail(log)
 }
 
-// tailLog reads the end of a log. If it was rotated, what the latest rotated file
-// ends with comes first: that one is not compressed yet.
+// tailLog reads the end of a log. After a rotation the end of the latest rotated file
+// comes first; that file is not compressed yet.
 func (m *Manager) tailLog(path string) (string, error) {
 	file, err := poddir.OpenFile(m.options.LogDir, path)
 	if err != nil {

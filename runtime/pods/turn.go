@@ -17,7 +17,7 @@ type turn struct {
 }
 
 // turnOf returns what t waits for among all that are being stopped; nil if it
-// does not wait. Containers that do not run count as gone.
+// does not wait. Containers that do not run do not delay it.
 func turnOf(t *target, all []*target) *turn {
 	if t.kind != meta.Sidecar {
 		return nil

@@ -7,27 +7,25 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// VolumeManager makes the volumes of pods that the engine does not make itself:
-// CSI volumes, network file systems, block devices, or any kind in another way
-// than the engine's, which makes emptyDir, hostPath, image, configMap, secret,
-// downwardAPI and projected volumes.
+// VolumeManager makes the volumes that the engine does not make itself: CSI volumes,
+// network file systems, block devices. It may also replace the engine for volumes that
+// it does make (emptyDir, hostPath, image, configMap, secret, downwardAPI, projected).
 //
 // It is called from many goroutines at once, for one pod from one at a time.
-// Every method may be called again after any crash or error and then goes on from
-// what it finds on the node; a call that has nothing to do is a success. Calls
-// may block, and must return soon after ctx ends. Pods and volumes are only read.
+// Every method may be called again after a crash or an error and then continues from
+// what it finds on the node; a call that has nothing to do succeeds. Calls may block,
+// and must return soon after ctx ends. Pods and volumes are only read.
 type VolumeManager interface {
 	// Handles reports whether the manager makes this volume. It is asked before
 	// the engine's own makers and must not block.
 	Handles(pod *v1.Pod, volume *v1.Volume) bool
-	// SetUp makes the volume ready before a container that uses it starts, for
-	// every start anew. Its error keeps the pod's containers waiting and is shown
-	// to people, so it must not tell secrets.
+	// SetUp makes the volume ready. It is called before every start of a container
+	// that uses the volume. Its error keeps the pod's containers waiting and appears
+	// in events, so it must not contain secrets.
 	SetUp(ctx context.Context, pod *v1.Pod, volume *v1.Volume) (MountedVolume, error)
 	// TearDown undoes SetUp for all volumes of a pod whose containers have
-	// stopped. The pod's manifest may be gone by then, and the engine may have
-	// been restarted. It fails while something is still mounted, and is tried
-	// again.
+	// stopped. The pod's manifest may be gone by then, and the engine may have been
+	// restarted. It fails while something is still mounted; the engine tries again.
 	TearDown(ctx context.Context, uid types.UID) error
 	// Mounted names the volumes of a pod that are or may be mounted. While it
 	// names one, or fails, the pod's directory is kept (spec/cleanup.md OD2).
@@ -56,6 +54,6 @@ type MountedVolume struct {
 	// (spec/runtime.md 14.8).
 	Groups []int64
 	// SizeLimit is how many bytes the pod may keep in the volume, 0 for no
-	// limit. Memory is limited by the kernel; for disk somebody has to look.
+	// limit. The kernel limits memory; eviction watches disk.
 	SizeLimit int64
 }

@@ -17,16 +17,16 @@ import (
 	"github.com/podwright/podwright/runtime/pods/internal/cgroupname"
 )
 
-// How often, and how soon again, a cgroup is looked at whose processes were killed.
+// How often Destroy looks at a cgroup whose processes it killed, and the pause in
+// between.
 const (
 	destroyTries = 20
 	destroyPause = 50 * time.Millisecond
 )
 
 // Destroy kills every process in the pod's cgroup and in those below it, and removes
-// them, in whatever level they are. It waits a second at most for what it killed; an
-// error says that something is left, and the next call goes on. A pod without a
-// cgroup is success.
+// them, at any level. It waits at most a second for what it killed. An error says
+// that something is left; the next call continues. A pod without a cgroup is success.
 func (h *Hierarchy) Destroy(ctx context.Context, uid types.UID) error {
 	root, err := os.OpenRoot(h.root)
 	if err != nil {
@@ -107,8 +107,8 @@ func killIn(root *os.Root, name string) error {
 	}
 	for field := range strings.FieldsSeq(text) {
 		pid, err := strconv.Atoi(field)
-		// 0 is a process this one cannot see; and whoever put the agent or init
-		// into a pod's cgroup did not mean them to be killed.
+		// 0 is a process of another namespace. The agent and init are never killed,
+		// even if they were put into a pod's cgroup.
 		if err != nil || pid <= 1 || pid == os.Getpid() {
 			return fmt.Errorf("destroy cgroup: %s holds process %q, which is not killed", name, field)
 		}

@@ -19,11 +19,11 @@
 //
 // # What it is not
 //
-// It decides no value (runtime/pods does), is no runtime, and talks to no systemd:
-// with the names of the systemd driver the folders are made by hand all the same,
-// which only suits a systemd that leaves this part of the tree alone.
+// It decides no value (runtime/pods does), is no runtime, and does not talk to
+// systemd: with the names of the systemd driver it makes the folders directly, which
+// requires that systemd leaves this part of the tree alone.
 //
-// A pod's UID comes from a manifest. It becomes part of one folder's name and is
-// refused if it could not; everything is opened below a handle of the root, so no
-// name or link leads out of it.
+// A pod's UID comes from a manifest. It becomes part of a folder's name; a UID that
+// cannot is refused. Everything is opened below a handle of the root, so no name or
+// link leads out of it.
 package cgroups

@@ -27,8 +27,8 @@ const (
 // unlimited is how version 2 writes that there is no limit.
 const unlimited = "max"
 
-// v1Unlimited is above every amount a person would write: version 1 shows the
-// largest number of whole pages where there is no limit.
+// v1Unlimited is above every real limit: version 1 shows the largest number of whole
+// pages where there is no limit.
 const v1Unlimited = math.MaxInt64 &^ (1<<20 - 1)
 
 // weight turns shares into the weight of version 2.
@@ -212,8 +212,8 @@ func number(text string) (int64, error) {
 	return n, err
 }
 
-// write sets one file. A kernel's files exist; the flag that makes others lets a
-// plain folder stand in for a hierarchy.
+// write sets one file. The kernel's files exist already; the flag that creates files
+// lets tests use a plain folder as the hierarchy.
 func write(root *os.Root, name, value string) error {
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, fs.FileMode(0o644))
 	if err != nil {

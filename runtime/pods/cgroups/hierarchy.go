@@ -22,7 +22,7 @@ import (
 // pods' cgroups need.
 var ErrNoController = errors.New("no such cgroup controller")
 
-// Options configures a [Hierarchy]. The zero value is that of most machines.
+// Options configures a [Hierarchy]. The zero value suits most machines.
 type Options struct {
 	// Root is where cgroups are mounted: the one tree of version 2, or the folder
 	// with one mount per controller of version 1. Absolute. Empty: /sys/fs/cgroup.
@@ -112,8 +112,7 @@ func (h *Hierarchy) examine() error {
 	return nil
 }
 
-// anchor is the tree that tells which pods have cgroups: the last one that Destroy
-// empties.
+// anchor is the tree that shows which pods have cgroups: Destroy empties it last.
 func (h *Hierarchy) anchor() string {
 	if h.v1 == nil {
 		return "."

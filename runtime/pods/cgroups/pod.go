@@ -138,7 +138,7 @@ func (h *Hierarchy) MemoryUsage(pod pods.PodCgroup) (int64, error) {
 }
 
 // ReduceCPU gives the pod the smallest weight there is, whatever its class, so that
-// what is left of it disturbs nobody. A pod without a cgroup is success.
+// what is left of it does not disturb other pods. A pod without a cgroup is success.
 func (h *Hierarchy) ReduceCPU(uid types.UID) error {
 	root, err := os.OpenRoot(h.root)
 	if err != nil {
