@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cleanup"
+	"github.com/podwright/podwright/internal/inventory"
 	"github.com/podwright/podwright/internal/latency"
 	"github.com/podwright/podwright/internal/node"
 	"github.com/podwright/podwright/internal/recovery"
@@ -148,14 +149,17 @@ func (e *parts) buildLoop(meter func(string) metric.Meter) error {
 	if e.loop, err = syncloop.New(dispatcher{e.workers, e.recovery.Complete}, o); err != nil {
 		return err
 	}
-	inventory := newInventory(knownPods{e.workers, c.Clock, e.recovery.Complete, e.recovery.KillOrphan}, e.pleg, c.Clock, func() cleanup.Plan { return e.housekeeper.LastPlan() })
+	known := &inventory.Inventory{
+		Pods: inventory.Pods{Workers: e.workers, Memory: e.recovery, Clock: c.Clock}, Reader: e.pleg,
+		LastPlan: func() cleanup.Plan { return e.housekeeper.LastPlan() },
+	}
 	h := c.Cleanup
 	h.SourcesReady, h.Undecided, h.Gate, h.Withheld, h.Again = e.loop.Ready, e.loop.Undecided, e.usable, e.withheld, e.tidy
 	h.Statuses, h.Probes, h.Content = statuses{e.status, e.pruner()}, e.probes, contents{e.pods}
 	h.Collector = e.dead
 	h.Cgroups, h.UserRanges, h.BackOffs, h.Mirrors, h.Rule = e.podCgroups(), e.pods, e.pods, orphanedMirrors{e}, pods.RemovalRule
 	h.Clock, h.Logger, h.Meter = c.Clock, c.Observe.Logger.WithName("cleanup"), meter("cleanup")
-	e.housekeeper, err = cleanup.New(e.loop.Store(), inventory, inventory, h)
+	e.housekeeper, err = cleanup.New(e.loop.Store(), known, known, h)
 	return err
 }
 

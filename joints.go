@@ -8,7 +8,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/cleanup"
 	"github.com/podwright/podwright/internal/latency"
@@ -135,66 +134,6 @@ type housekeeping struct{ e *parts }
 
 func (h housekeeping) Housekeep(ctx context.Context, fence func(func())) error {
 	return h.e.housekeeper.Housekeep(ctx, fence)
-}
-
-// knownPods shows the workers to the housekeeper.
-type knownPods struct {
-	workers *podworkers.Workers
-	clock   clock.PassiveClock
-	// complete and orphan bring in what is remembered of a pod.
-	complete func(podworkers.UpdateOptions) []podworkers.UpdateOptions
-	orphan   func(*runtime.Pod) podworkers.UpdateOptions
-}
-
-func (k knownPods) SyncKnownPods(desired []*v1.Pod) map[types.UID]cleanup.Worker {
-	known := k.workers.SyncKnownPods(desired)
-	out := make(map[types.UID]cleanup.Worker, len(known))
-	for uid, p := range known {
-		out[uid] = cleanup.Worker{State: workerState(p.State), Orphan: p.Orphan, HasConfig: p.HasConfig, Static: p.Static}
-	}
-	return out
-}
-
-// workerState is the kind of work a pod in this state needs next.
-func workerState(s podworkers.State) cleanup.WorkerState {
-	switch {
-	case s.Terminated():
-		return cleanup.WorkerTerminated
-	case s.Terminating():
-		return cleanup.WorkerTerminating
-	default:
-		return cleanup.WorkerSync
-	}
-}
-
-// Known is for dry runs: it changes nothing.
-func (k knownPods) Known() map[types.UID]cleanup.Worker {
-	out := map[types.UID]cleanup.Worker{}
-	for _, x := range k.workers.Snapshot() {
-		out[x.UID] = cleanup.Worker{State: workerState(x.State), HasConfig: true, Static: x.Static}
-	}
-	return out
-}
-
-func (k knownPods) Knows(uid types.UID) bool {
-	_, known := k.workers.Explain(uid)
-	return known
-}
-
-func (k knownPods) ContentShouldBeRemoved(uid types.UID) bool {
-	return k.workers.ShouldPodContentBeRemoved(uid)
-}
-
-func (k knownPods) Restart(pod *v1.Pod) { k.update(podworkers.Create, pod) }
-
-func (k knownPods) Kill(pod *v1.Pod) { k.update(podworkers.Kill, pod) }
-
-func (k knownPods) KillRuntimePod(pod *runtime.Pod) { k.workers.UpdatePod(k.orphan(pod)) }
-
-func (k knownPods) update(t podworkers.UpdateType, pod *v1.Pod) {
-	for _, options := range k.complete(podworkers.UpdateOptions{Type: t, Pod: pod, StartTime: k.clock.Now()}) {
-		k.workers.UpdatePod(options)
-	}
 }
 
 // statuses shows the status manager to the housekeeper.

@@ -28,6 +28,7 @@ var rooms = map[string][]string{
 	"cleanup":             {"runtime"},
 	"cleanup/imagegc":     {},
 	"cleanup/eviction":    {},
+	"internal/inventory":  {"cleanup", "pleg", "podworkers", "runtime"},
 	"internal/latency":    {"pleg", "runtime"},
 	"internal/node":       nodeRooms,
 	// It speaks the words of each room that writes into the records.

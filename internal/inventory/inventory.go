@@ -1,0 +1,89 @@
+package inventory
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/cleanup"
+	"github.com/podwright/podwright/internal/rule"
+	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/runtime"
+)
+
+// maxAge is how long a list is kept.
+const maxAge = time.Minute
+
+// Reader reads what runs; pleg.Generator does.
+type Reader interface {
+	ListRunning(ctx context.Context) ([]*runtime.Pod, error)
+	ChangedSince(version uint64) pleg.Changes
+	Health() pleg.Health
+}
+
+// Inventory shows housekeeping the workers and what runs. Every field must be set before
+// a pass. Only passes call its methods, and they do not overlap.
+type Inventory struct {
+	Pods
+	Reader Reader
+	// LastPlan returns what the pass before did.
+	LastPlan func() cleanup.Plan
+
+	// now is what this pass sees, then what the pass saw that read the list.
+	now, then snapshot
+	list      []*runtime.Pod
+	read      time.Time // when list was read; zero if there is none
+}
+
+// snapshot is what decides together with the list what a pass does.
+type snapshot struct {
+	desired []*v1.Pod // sorted by UID; a changed pod is another object
+	workers map[types.UID]cleanup.Worker
+	// version of the reader's cache.
+	version uint64
+}
+
+// SyncKnownPods is the first thing a pass does, inside the fence.
+func (i *Inventory) SyncKnownPods(desired []*v1.Pod) map[types.UID]cleanup.Worker {
+	known := i.Pods.SyncKnownPods(desired)
+	// The housekeeper adds to its map.
+	i.now = snapshot{desired: desired, workers: maps.Clone(known), version: i.Reader.ChangedSince(i.then.version).Version}
+	return known
+}
+
+// ListRunning returns what runs.
+func (i *Inventory) ListRunning(ctx context.Context) ([]*runtime.Pod, error) {
+	if i.upToDate() {
+		return i.list, nil
+	}
+	began := i.Clock.Now()
+	list, err := i.Reader.ListRunning(ctx)
+	if err != nil {
+		i.read = time.Time{}
+		return nil, err
+	}
+	i.list, i.read, i.then = list, began, i.now
+	return list, nil
+}
+
+// upToDate reports whether the list need not be read again.
+func (i *Inventory) upToDate() bool {
+	if age := i.Clock.Since(i.read); i.read.IsZero() || age < 0 || age >= maxAge {
+		return false
+	}
+	if i.now.version != i.then.version || !slices.Equal(i.now.desired, i.then.desired) || !maps.Equal(i.now.workers, i.then.workers) {
+		return false
+	}
+	if h := i.Reader.Health(); h.Err != nil || h.ListErr != nil || len(h.Hung) > 0 {
+		return false // the cache may not show what lists would
+	}
+	// What a living pod keeps (ND2) is no reason for another list. What was done, or
+	// delayed for any other reason, is one.
+	return !slices.ContainsFunc(i.LastPlan().Actions, func(a cleanup.Action) bool {
+		return a.Forbidden.Rule != rule.InUse
+	})
+}
