@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,13 +45,30 @@ func (s rich) Health() syncloop.SourceHealth { return s.SourceHealth }
 
 // deliveries runs a source and collects what it delivers.
 type deliveries struct {
+	mu   sync.Mutex
 	sets [][]types.UID
 	err  error
+}
+
+// all returns what was delivered.
+func (d *deliveries) all() [][]types.UID {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.sets)
+}
+
+// fail makes deliveries fail, or succeed again with nil.
+func (d *deliveries) fail(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.err = err
 }
 
 func (d *deliveries) run(r *rig, s syncloop.Source) {
 	r.start(func(ctx context.Context) error {
 		err := s.Run(ctx, func(_ context.Context, pods []*v1.Pod) error {
+			d.mu.Lock()
+			defer d.mu.Unlock()
 			if d.err != nil {
 				return d.err
 			}
@@ -78,20 +96,20 @@ func TestRecordsStandInForASilentSource(t *testing.T) { // architecture decision
 		undecided := func() error { return s.(syncloop.Undecided).Undecided() }
 		health := func() error { return s.(syncloop.HealthReporter).Health().LastError }
 		pass(standInAfter - 1)
-		if err := errors.Join(undecided(), health()); len(d.sets) != 0 || err != nil {
-			t.Errorf("before its time: %v, %v", d.sets, err)
+		if err := errors.Join(undecided(), health()); len(d.all()) != 0 || err != nil {
+			t.Errorf("before its time: %v, %v", d.all(), err)
 		}
 		pass(time.Second)
-		if len(d.sets) != 1 || !slices.Equal(d.sets[0], []types.UID{"a", "b"}) {
-			t.Errorf("delivered: %v", d.sets)
+		if len(d.all()) != 1 || !slices.Equal(d.all()[0], []types.UID{"a", "b"}) {
+			t.Errorf("delivered: %v", d.all())
 		}
 		if undecided() == nil || health() == nil {
 			t.Error("the source counts as decided and healthy")
 		}
 		own.sets <- []*v1.Pod{newPod("b"), newPod("c")}
 		pass(time.Minute)
-		if len(d.sets) != 2 || !slices.Equal(d.sets[1], []types.UID{"b", "c"}) {
-			t.Errorf("delivered: %v", d.sets)
+		if len(d.all()) != 2 || !slices.Equal(d.all()[1], []types.UID{"b", "c"}) {
+			t.Errorf("delivered: %v", d.all())
 		}
 		if err := errors.Join(undecided(), health()); err != nil {
 			t.Errorf("the source has spoken: %v", err)
@@ -130,8 +148,8 @@ func TestSourceThatAnswersNeedsNoStandIn(t *testing.T) {
 					want = 1
 				}
 				pass(time.Hour)
-				if len(d.sets) != want || s.(syncloop.Undecided).Undecided() != nil {
-					t.Errorf("delivered: %v", d.sets)
+				if len(d.all()) != want || s.(syncloop.Undecided).Undecided() != nil {
+					t.Errorf("delivered: %v", d.all())
 				}
 			})
 		})
@@ -147,11 +165,11 @@ func TestWordThatWasNotTakenDoesNotCount(t *testing.T) {
 		d.run(r, r.journal.Remembering(own, true, func() bool { return true }))
 		own.sets <- nil
 		synctest.Wait()
-		d.err = nil
+		d.fail(nil)
 		pass(standInAfter)
 		synctest.Wait()
-		if len(d.sets) != 1 || !slices.Equal(d.sets[0], []types.UID{"a"}) || r.journal.Get("a").Unwanted {
-			t.Errorf("delivered: %v", d.sets)
+		if len(d.all()) != 1 || !slices.Equal(d.all()[0], []types.UID{"a"}) || r.journal.Get("a").Unwanted {
+			t.Errorf("delivered: %v", d.all())
 		}
 	})
 }
