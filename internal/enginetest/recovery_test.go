@@ -214,3 +214,50 @@ func TestReadsTakeNoStepOfRecovery(t *testing.T) {
 		}
 	})
 }
+
+// TestEndBeforeTheFirstLookIsTold: HI7, W6. The containers of a pod end while no agent is there.
+// The next agent hears of the pod and of its removal before it has looked at the pod: its end
+// is told all the same.
+func TestEndBeforeTheFirstLookIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newHost(t, fake.New(fake.Options{}))
+		first := n.agent()
+		first.set(newPod("web"))
+		first.phase("uid-web", v1.PodRunning, time.Minute)
+		<-time.After(5 * time.Second)
+		n.kill(first)
+		if err := n.rt.Exit("uid-web", "main", fake.Exit{Code: 42}); err != nil {
+			t.Fatal(err)
+		}
+		sandboxes, err := n.rt.ListPodSandbox(t.Context(), nil)
+		if err != nil || len(sandboxes) != 1 {
+			t.Fatal(sandboxes, err)
+		}
+		if err := n.rt.StopPodSandbox(t.Context(), sandboxes[0].Id); err != nil {
+			t.Fatal(err)
+		}
+
+		deaf := n.rt.Inject(fake.Fault{Match: fake.Match{Method: fake.ListPodSandbox}, Effect: fake.Effect{Err: errors.New("not yet")}})
+		var last status.Update
+		r := n.agent(sinks(status.SinkFunc(func(_ context.Context, u status.Update) (status.StoreResult, error) {
+			last = u
+			return status.Stored, nil
+		})))
+		r.set(newPod("web"))
+		<-time.After(time.Second)
+		r.set()
+		<-time.After(time.Second)
+		deaf()
+		r.empty(time.Minute)
+		<-time.After(30 * time.Second)
+		if !last.Finished || len(last.Status.ContainerStatuses) != 1 {
+			t.Fatalf("the end of the pod was not told: %+v", last)
+		}
+		if end := last.Status.ContainerStatuses[0].State.Terminated; end == nil || end.ExitCode != 42 {
+			t.Errorf("told %+v", last.Status.ContainerStatuses[0].State)
+		}
+		if rec := n.records()["uid-web"]; rec != nil {
+			t.Errorf("the record stays: %+v", rec)
+		}
+	})
+}

@@ -165,6 +165,8 @@ func TestFateOfRecord(t *testing.T) { // CK7, HI7, status.md 7.10
 		{"it runs", newRecord("a"), with(func(s *situation) { s.handed, s.runs = true, true }), keep},
 		{"it ended unseen", newRecord("a"), gone, tell},
 		{"it ended unseen, and is not remembered", newRecord("a", hasNoPod), gone, fate{}},
+		{"it ended before its worker looked at it", newRecord("a", begun), with(func(s *situation) { s.handed = true }), tell},
+		{"it was never started", newRecord("a"), with(func(s *situation) { s.handed = true }), remove},
 		{"it is gone and told", newRecord("a", finished), with(func(s *situation) { s.handed = true }), remove},
 		{"a sink does not have its end", terminal(finished), with(func(s *situation) { s.handed, s.acknowledged = true, false }), keep},
 		{"a sink never took its end", terminal(finished), with(func(s *situation) { s.handed, s.acknowledged, s.age = true, false, leftoverAge }), remove},

@@ -153,7 +153,8 @@ func fateOf(r *checkpoint.Record, s situation) fate {
 		return keep
 	case s.runs: // until it is stopped
 		return keep
-	case !r.Finished && r.Pod != nil && !s.handed: // no worker will ever look at it
+	case !r.Finished && r.Pod != nil && (!s.handed || !r.StartedAt.IsZero()):
+		// It ended before a worker looked at it, if it ever had one; none will now.
 		return fate{tellEnd: true, known: true}
 	case !s.acknowledged && !old: // ND10
 		return keep
