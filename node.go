@@ -120,7 +120,7 @@ func (e *parts) buildEviction(meter metric.Meter) (err error) {
 	evictions := &node.Evictions{
 		Residents: e.residents, Killer: e.workers, Disk: e.pods, Views: e.pleg, Dead: e.dead, Usage: c.Pods.Stats, Cgroups: c.Pods.Cgroups,
 	}
-	machine := eviction.MachineOptions{Cgroup: c.Eviction.Cgroup, NodeFs: c.RootDir}
+	machine := eviction.LinuxStatsOptions{Cgroup: c.Eviction.Cgroup, NodeFs: c.RootDir}
 	switch {
 	case c.Eviction.ImageFs != "":
 		machine.ImageFs = node.Images{Path: c.Eviction.ImageFs}.Dir

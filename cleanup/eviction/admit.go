@@ -6,17 +6,19 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
-// Admit judges a new pod by the conditions of its node (section 16): without pressure
-// and for a critical pod yes; under memory pressure alone yes, unless the pod
-// is BestEffort and does not tolerate it; else no, and message says why.
-func Admit(pressure []v1.NodeConditionType, pod *v1.Pod, class v1.PodQOSClass, critical bool) (admitted bool, message string) {
+// admit judges a new pod by the conditions of its node (section 16). A critical pod is
+// always admitted. Memory pressure alone keeps out only BestEffort pods that do not
+// tolerate it. message says why a pod is refused.
+func admit(pressure []v1.NodeConditionType, pod *v1.Pod, critical bool) (admitted bool, message string) {
 	if len(pressure) == 0 || critical {
 		return true, ""
 	}
 	if len(pressure) == 1 && pressure[0] == v1.NodeMemoryPressure {
-		if class != v1.PodQOSBestEffort || slices.ContainsFunc(pod.Spec.Tolerations, toleratesMemoryPressure) {
+		if podinfo.QoS(pod) != v1.PodQOSBestEffort || slices.ContainsFunc(pod.Spec.Tolerations, toleratesMemoryPressure) {
 			return true, ""
 		}
 	}

@@ -9,46 +9,46 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// State is what [Assess] remembers from pass to pass. The zero value is that of a node
+// history is what [assess] remembers from pass to pass. The zero value is that of a node
 // that has just started.
-type State struct {
+type history struct {
 	// since is when each limit, by its place in the policy, began to be met without
 	// a break.
 	since map[int]time.Time
-	// acting limits were due, and are until MinReclaim is there too.
+	// acting limits were due. They stay due until MinReclaim is available as well.
 	acting map[int]bool
-	// seen is when a condition was last called for.
-	seen map[v1.NodeConditionType]time.Time
+	// wanted is when a condition was last called for.
+	wanted map[v1.NodeConditionType]time.Time
 }
 
-// Breach is a limit that is due, with the reading that made it so.
-type Breach struct {
+// breach is a limit that is due, with the reading that made it so.
+type breach struct {
 	Threshold
 	Observed Observation
 }
 
-// Verdict is what a pass finds.
-type Verdict struct {
-	// State to give to the next Assess.
-	State State
+// assessment is what a pass finds.
+type assessment struct {
+	// history to give to the next assess.
+	history history
 	// Due limits call for action now, most urgent first: memory before process IDs
 	// before disks, hard before soft.
-	Due []Breach
+	Due []breach
 	// Conditions of the node that are true, sorted.
 	Conditions []v1.NodeConditionType
 }
 
-// Assess judges readings. A limit is met while less than its value is available;
+// assess judges readings. A limit is met while less than its value is available;
 // due once it has been met for its grace, and from then until its MinReclaim is there
 // too. A condition is true while a limit of it is met, whatever its grace, and for the
 // policy's Transition after. A signal that was not read changes nothing and makes
 // nothing due. The policy's defaults must be filled in; s is not changed.
-func Assess(p Policy, s State, readings map[Signal]Observation, now time.Time) Verdict {
-	next := State{since: map[int]time.Time{}, acting: map[int]bool{}, seen: maps.Clone(s.seen)}
-	if next.seen == nil {
-		next.seen = map[v1.NodeConditionType]time.Time{}
+func assess(p Policy, s history, readings map[Signal]Observation, now time.Time) assessment {
+	next := history{since: map[int]time.Time{}, acting: map[int]bool{}, wanted: maps.Clone(s.wanted)}
+	if next.wanted == nil {
+		next.wanted = map[v1.NodeConditionType]time.Time{}
 	}
-	var out Verdict
+	var out assessment
 	for i, t := range p.Thresholds {
 		since, met := s.since[i]
 		o, read := readings[t.Signal]
@@ -69,21 +69,21 @@ func Assess(p Policy, s State, readings map[Signal]Observation, now time.Time) V
 			since = now
 		}
 		next.since[i], next.acting[i] = since, s.acting[i]
-		next.seen[t.Signal.kind().condition] = now
+		next.wanted[t.Signal.kind().condition] = now
 		if now.Sub(since) >= t.Grace {
 			next.acting[i] = true
-			out.Due = append(out.Due, Breach{Threshold: t, Observed: o})
+			out.Due = append(out.Due, breach{Threshold: t, Observed: o})
 		}
 	}
-	slices.SortStableFunc(out.Due, func(a, b Breach) int {
+	slices.SortStableFunc(out.Due, func(a, b breach) int {
 		return cmp.Or(cmp.Compare(a.Signal.kind().urgency, b.Signal.kind().urgency), cmp.Compare(a.Grace, b.Grace))
 	})
-	for condition, at := range next.seen {
+	for condition, at := range next.wanted {
 		if at.Equal(now) || now.Sub(at) < p.Transition {
 			out.Conditions = append(out.Conditions, condition)
 		}
 	}
 	slices.Sort(out.Conditions)
-	out.State = next
+	out.history = next
 	return out
 }

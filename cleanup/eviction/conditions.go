@@ -27,10 +27,11 @@ func (m *Manager) Pressure() []v1.NodeConditionType {
 	return out
 }
 
-// Admit judges a new pod by the node's present conditions; see the function [Admit].
-// It does not block.
+// Admit judges a new pod by the node's present conditions: a critical pod is always
+// admitted, and memory pressure alone keeps out only BestEffort pods that do not
+// tolerate it. message says why a pod is refused. It does not block.
 func (m *Manager) Admit(pod *v1.Pod) (admitted bool, message string) {
-	return Admit(m.Pressure(), pod, m.options.Class(pod), m.options.Critical(pod))
+	return admit(m.Pressure(), pod, m.options.Critical(pod))
 }
 
 // publish notes which conditions are true.

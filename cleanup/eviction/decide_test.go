@@ -1,4 +1,4 @@
-package eviction_test
+package eviction
 
 import (
 	"fmt"
@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
-	"github.com/podwright/podwright/cleanup/eviction"
 	"github.com/podwright/podwright/internal/podinfo"
 )
 
@@ -31,7 +30,7 @@ func withGrace(n int64) func(*v1.Pod) {
 	return func(p *v1.Pod) { p.Spec.TerminationGracePeriodSeconds = ptr.To(n) }
 }
 
-func thresholds(t *testing.T, text eviction.Text) []eviction.Threshold {
+func thresholds(t *testing.T, text Text) []Threshold {
 	t.Helper()
 	out, err := text.Parse()
 	if err != nil {
@@ -40,7 +39,7 @@ func thresholds(t *testing.T, text eviction.Text) []eviction.Threshold {
 	return out
 }
 
-// TestAssess: section 16, eviction. Each step is a reading of memory (of 1000) and
+// TestAssess: section 16,  Each step is a reading of memory (of 1000) and
 // of nodefs (of 1000), -1 for none, at a second, and what it leads to.
 func TestAssess(t *testing.T) {
 	type step struct {
@@ -50,53 +49,53 @@ func TestAssess(t *testing.T) {
 	}
 	tests := []struct {
 		name  string
-		text  eviction.Text
+		text  Text
 		steps []step
 	}{
-		{"hard limits are due at once", eviction.Text{Hard: "memory.available<100"}, []step{
+		{"hard limits are due at once", Text{Hard: "memory.available<100"}, []step{
 			{0, 100, -1, "[] []"}, {10, 99, -1, "[memory.available] [MemoryPressure]"},
 		}},
-		{"percentages", eviction.Text{Hard: "memory.available<10%"}, []step{{0, 100, -1, "[] []"}, {10, 99, -1, "[memory.available] [MemoryPressure]"}}},
-		{"a condition stays for the transition", eviction.Text{Hard: "memory.available<100"}, []step{
+		{"percentages", Text{Hard: "memory.available<10%"}, []step{{0, 100, -1, "[] []"}, {10, 99, -1, "[memory.available] [MemoryPressure]"}}},
+		{"a condition stays for the transition", Text{Hard: "memory.available<100"}, []step{
 			{0, 99, -1, "[memory.available] [MemoryPressure]"}, {10, 200, -1, "[] [MemoryPressure]"}, {59, 200, -1, "[] [MemoryPressure]"}, {60, 200, -1, "[] []"},
 		}},
-		{"soft limits wait for their grace, the condition does not", eviction.Text{Soft: "memory.available<100", SoftGrace: "memory.available=30s"}, []step{
+		{"soft limits wait for their grace, the condition does not", Text{Soft: "memory.available<100", SoftGrace: "memory.available=30s"}, []step{
 			{0, 99, -1, "[] [MemoryPressure]"}, {29, 99, -1, "[] [MemoryPressure]"}, {30, 99, -1, "[memory.available] [MemoryPressure]"},
 		}},
-		{"a break starts the grace anew", eviction.Text{Soft: "memory.available<100", SoftGrace: "memory.available=30s"}, []step{
+		{"a break starts the grace again", Text{Soft: "memory.available<100", SoftGrace: "memory.available=30s"}, []step{
 			{0, 99, -1, "[] [MemoryPressure]"}, {20, 100, -1, "[] [MemoryPressure]"}, {30, 99, -1, "[] [MemoryPressure]"}, {60, 99, -1, "[memory.available] [MemoryPressure]"},
 		}},
-		{"minimum reclaim holds only what was acted on", eviction.Text{Hard: "memory.available<100", MinReclaim: "memory.available=50"}, []step{
+		{"minimum reclaim holds only what was acted on", Text{Hard: "memory.available<100", MinReclaim: "memory.available=50"}, []step{
 			{0, 120, -1, "[] []"},
 			{10, 99, -1, "[memory.available] [MemoryPressure]"},
 			{20, 149, -1, "[memory.available] [MemoryPressure]"},
 			{30, 150, -1, "[] [MemoryPressure]"},
 			{40, 149, -1, "[] [MemoryPressure]"},
 		}},
-		{"memory before disk", eviction.Text{Hard: "memory.available<100,nodefs.available<100"}, []step{
+		{"memory before disk", Text{Hard: "memory.available<100,nodefs.available<100"}, []step{
 			{0, 50, 50, "[memory.available nodefs.available] [DiskPressure MemoryPressure]"}, {10, 500, 50, "[nodefs.available] [DiskPressure MemoryPressure]"},
 		}},
-		{"hard before soft", eviction.Text{Hard: "memory.available<100", Soft: "memory.available<200", SoftGrace: "memory.available=1s"}, []step{
+		{"hard before soft", Text{Hard: "memory.available<100", Soft: "memory.available<200", SoftGrace: "memory.available=1s"}, []step{
 			{0, 150, -1, "[] [MemoryPressure]"}, {10, 50, -1, "[memory.available memory.available 1s] [MemoryPressure]"},
 		}},
-		{"a signal that cannot be read decides nothing", eviction.Text{Soft: "memory.available<100", SoftGrace: "memory.available=30s"}, []step{
+		{"a signal that cannot be read decides nothing", Text{Soft: "memory.available<100", SoftGrace: "memory.available=30s"}, []step{
 			{0, 99, -1, "[] [MemoryPressure]"}, {10, -1, -1, "[] [MemoryPressure]"}, {30, 99, -1, "[memory.available] [MemoryPressure]"}, {40, -1, -1, "[] [MemoryPressure]"},
 		}},
-		{"no limits", eviction.Text{}, []step{{0, 0, 0, "[] []"}}},
+		{"no limits", Text{}, []step{{0, 0, 0, "[] []"}}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			policy := eviction.Policy{Thresholds: thresholds(t, test.text), Transition: time.Minute}
-			var state eviction.State
+			policy := Policy{Thresholds: thresholds(t, test.text), Transition: time.Minute}
+			var state history
 			for _, s := range test.steps {
-				readings := map[eviction.Signal]eviction.Observation{}
-				for signal, n := range map[eviction.Signal]int{eviction.MemoryAvailable: s.memory, eviction.NodeFsAvailable: s.disk} {
+				readings := map[Signal]Observation{}
+				for signal, n := range map[Signal]int{MemoryAvailable: s.memory, NodeFsAvailable: s.disk} {
 					if n >= 0 {
-						readings[signal] = eviction.Observation{Available: uint64(n), Capacity: 1000}
+						readings[signal] = Observation{Available: uint64(n), Capacity: 1000}
 					}
 				}
-				v := eviction.Assess(policy, state, readings, time.Unix(int64(s.at), 0))
-				state = v.State
+				v := assess(policy, state, readings, time.Unix(int64(s.at), 0))
+				state = v.history
 				due := []string{}
 				for i, b := range v.Due {
 					due = append(due, string(b.Signal))
@@ -114,10 +113,10 @@ func TestAssess(t *testing.T) {
 
 // TestDefaults: the hard limits of section 16.
 func TestDefaults(t *testing.T) {
-	parsed := thresholds(t, eviction.Text{Hard: "memory.available<100Mi,nodefs.available<10%,nodefs.inodesFree<5%,imagefs.available<15%,imagefs.inodesFree<5%"})
-	defaults := eviction.DefaultThresholds()
-	for _, list := range [][]eviction.Threshold{parsed, defaults} {
-		slices.SortFunc(list, func(a, b eviction.Threshold) int { return strings.Compare(string(a.Signal), string(b.Signal)) })
+	parsed := thresholds(t, Text{Hard: "memory.available<100Mi,nodefs.available<10%,nodefs.inodesFree<5%,imagefs.available<15%,imagefs.inodesFree<5%"})
+	defaults := DefaultThresholds()
+	for _, list := range [][]Threshold{parsed, defaults} {
+		slices.SortFunc(list, func(a, b Threshold) int { return strings.Compare(string(a.Signal), string(b.Signal)) })
 	}
 	if !slices.Equal(parsed, defaults) {
 		t.Errorf("defaults %+v, want %+v", defaults, parsed)
@@ -127,20 +126,20 @@ func TestDefaults(t *testing.T) {
 func TestParse(t *testing.T) {
 	tests := []struct {
 		name, err string
-		text      eviction.Text
+		text      Text
 	}{
-		{"unknown signal", "want a signal", eviction.Text{Hard: "memory.free<1"}},
-		{"no value", "want a signal", eviction.Text{Hard: "memory.available<"}},
-		{"wrong operator", "want a signal", eviction.Text{Hard: "memory.available>1"}},
-		{"twice", "given twice", eviction.Text{Hard: "memory.available<1,memory.available<2"}},
-		{"no amount", "neither an amount", eviction.Text{Hard: "memory.available<lots"}},
-		{"negative", "neither an amount", eviction.Text{Hard: "memory.available<-1"}},
-		{"percentage above 100", "not between", eviction.Text{Hard: "memory.available<101%"}},
-		{"percentage that is none", "not between", eviction.Text{Hard: "memory.available<NaN%"}},
-		{"soft without grace", "needs a grace", eviction.Text{Soft: "memory.available<1"}},
-		{"soft with grace 0", "needs a grace", eviction.Text{Soft: "memory.available<1", SoftGrace: "memory.available=0s"}},
-		{"grace without limit", "no soft limit", eviction.Text{SoftGrace: "memory.available=1s"}},
-		{"reclaim without limit", "no limit", eviction.Text{MinReclaim: "memory.available=1"}},
+		{"unknown signal", "want a signal", Text{Hard: "memory.free<1"}},
+		{"no value", "want a signal", Text{Hard: "memory.available<"}},
+		{"wrong operator", "want a signal", Text{Hard: "memory.available>1"}},
+		{"twice", "given twice", Text{Hard: "memory.available<1,memory.available<2"}},
+		{"no amount", "neither an amount", Text{Hard: "memory.available<lots"}},
+		{"negative", "neither an amount", Text{Hard: "memory.available<-1"}},
+		{"percentage above 100", "not between", Text{Hard: "memory.available<101%"}},
+		{"percentage that is none", "not between", Text{Hard: "memory.available<NaN%"}},
+		{"soft without grace", "needs a grace", Text{Soft: "memory.available<1"}},
+		{"soft with grace 0", "needs a grace", Text{Soft: "memory.available<1", SoftGrace: "memory.available=0s"}},
+		{"grace without limit", "no soft limit", Text{SoftGrace: "memory.available=1s"}},
+		{"reclaim without limit", "no limit", Text{MinReclaim: "memory.available=1"}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -149,45 +148,45 @@ func TestParse(t *testing.T) {
 			}
 		})
 	}
-	if got := thresholds(t, eviction.Text{Hard: " memory.available < 0% , "}); len(got) != 0 {
+	if got := thresholds(t, Text{Hard: " memory.available < 0% , "}); len(got) != 0 {
 		t.Errorf("a limit of 0 %%: %+v, want none", got)
 	}
 }
 
 // TestRank: section 16, eviction: the order in which pods go.
 func TestRank(t *testing.T) {
-	list := func(memory string) v1.ResourceList {
-		return v1.ResourceList{v1.ResourceMemory: resource.MustParse(memory)}
-	}
-	c := func(name string, class v1.PodQOSClass, used uint64, request string, edits ...func(*v1.Pod)) eviction.Candidate {
-		out := eviction.Candidate{Pod: pod(name, edits...), Class: class, Usage: eviction.Usage{Memory: used, Disk: used, Inodes: used, PIDs: used}}
+	c := func(name string, class v1.PodQOSClass, used uint64, request string, edits ...func(*v1.Pod)) candidate {
+		out := candidate{Pod: pod(name, edits...), Usage: Usage{Memory: used, Disk: used, Inodes: used, PIDs: used}}
+		out.Pod.Status.QOSClass = class
 		if request != "" {
-			out.Requests = list(request)
+			out.Pod.Spec.Containers = []v1.Container{{Resources: v1.ResourceRequirements{
+				Requests: v1.ResourceList{v1.ResourceMemory: resource.MustParse(request)},
+			}}}
 		}
 		return out
 	}
 	be, bu, gu := v1.PodQOSBestEffort, v1.PodQOSBurstable, v1.PodQOSGuaranteed
 	tests := []struct {
 		name   string
-		signal eviction.Signal
-		pods   []eviction.Candidate
+		signal Signal
+		pods   []candidate
 		want   string
 	}{
-		{"above the request first", eviction.MemoryAvailable, []eviction.Candidate{c("within", gu, 900, "1000"), c("above", bu, 20, "10"), c("none", be, 5, "")}, "above none within"},
-		{"then priority", eviction.MemoryAvailable, []eviction.Candidate{c("high", be, 500, "", withPriority(10)), c("low", be, 5, "", withPriority(-1)), c("zero", be, 50, "")}, "low zero high"},
-		{"a high priority does not save one that uses too much", eviction.MemoryAvailable, []eviction.Candidate{c("within", gu, 900, "1000"), c("above", bu, 11, "10", withPriority(1000))}, "above within"},
-		{"then the excess", eviction.MemoryAvailable, []eviction.Candidate{c("small", bu, 110, "100"), c("large", bu, 60, "10")}, "large small"},
-		{"then the class", eviction.MemoryAvailable, []eviction.Candidate{c("gu", gu, 0, ""), c("bu", bu, 0, ""), c("be", be, 0, "")}, "be bu gu"},
-		{"unknown usage counts as none", eviction.MemoryAvailable, []eviction.Candidate{c("unknown", be, 0, ""), c("known", bu, 20, "10")}, "known unknown"},
-		{"nobody requests process IDs", eviction.PIDAvailable, []eviction.Candidate{c("few", be, 5, "1000"), c("many", gu, 50, "1000")}, "many few"},
-		{"disk", eviction.NodeFsAvailable, []eviction.Candidate{c("few", be, 5, ""), c("many", gu, 50, "1000")}, "many few"},
-		{"inodes", eviction.ImageFsInodesFree, []eviction.Candidate{c("few", be, 5, ""), c("many", gu, 50, "1000")}, "many few"},
+		{"above the request first", MemoryAvailable, []candidate{c("within", gu, 900, "1000"), c("above", bu, 20, "10"), c("none", be, 5, "")}, "above none within"},
+		{"then priority", MemoryAvailable, []candidate{c("high", be, 500, "", withPriority(10)), c("low", be, 5, "", withPriority(-1)), c("zero", be, 50, "")}, "low zero high"},
+		{"a high priority does not save one that uses too much", MemoryAvailable, []candidate{c("within", gu, 900, "1000"), c("above", bu, 11, "10", withPriority(1000))}, "above within"},
+		{"then the excess", MemoryAvailable, []candidate{c("small", bu, 110, "100"), c("large", bu, 60, "10")}, "large small"},
+		{"then the class", MemoryAvailable, []candidate{c("gu", gu, 0, ""), c("bu", bu, 0, ""), c("be", be, 0, "")}, "be bu gu"},
+		{"unknown usage counts as none", MemoryAvailable, []candidate{c("unknown", be, 0, ""), c("known", bu, 20, "10")}, "known unknown"},
+		{"process IDs have no requests", PIDAvailable, []candidate{c("few", be, 5, "1000"), c("many", gu, 50, "1000")}, "many few"},
+		{"disk", NodeFsAvailable, []candidate{c("few", be, 5, ""), c("many", gu, 50, "1000")}, "many few"},
+		{"inodes", ImageFsInodesFree, []candidate{c("few", be, 5, ""), c("many", gu, 50, "1000")}, "many few"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			for range 2 { // also from the other order
 				var names []string
-				eviction.Rank(test.signal, test.pods)
+				rank(test.signal, test.pods)
 				for _, c := range test.pods {
 					names = append(names, c.Pod.Name)
 				}
@@ -225,13 +224,14 @@ func TestAdmit(t *testing.T) {
 		{"memory, equal", memory, pod("a", tolerates(v1.Toleration{Key: key})), v1.PodQOSBestEffort, true},
 		{"memory, another effect", memory, pod("a", tolerates(v1.Toleration{Key: key, Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoExecute})), v1.PodQOSBestEffort, false},
 		{"memory, another key", memory, pod("a", tolerates(v1.Toleration{Key: "x", Operator: v1.TolerationOpExists})), v1.PodQOSBestEffort, false},
-		{"memory, an operator nobody knows", memory, pod("a", tolerates(v1.Toleration{Key: key, Operator: "Near"})), v1.PodQOSBestEffort, false},
+		{"memory, an unknown operator", memory, pod("a", tolerates(v1.Toleration{Key: key, Operator: "Near"})), v1.PodQOSBestEffort, false},
 		{"disk", disk, pod("a"), v1.PodQOSGuaranteed, false},
 		{"disk and memory", append(slices.Clone(disk), memory...), pod("a"), v1.PodQOSGuaranteed, false},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			ok, text := eviction.Admit(test.pressure, test.pod, test.class, podinfo.Critical(test.pod))
+			test.pod.Status.QOSClass = test.class
+			ok, text := admit(test.pressure, test.pod, podinfo.Critical(test.pod))
 			if ok != test.want || ok != (text == "") {
 				t.Errorf("admitted %v (%q), want %v", ok, text, test.want)
 			}

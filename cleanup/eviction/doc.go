@@ -1,21 +1,20 @@
 // Package eviction protects a node that runs out of memory, disk or process IDs: it
-// says so, reclaims what nobody needs, and if that is not enough stops pods, one at
-// a time and in an order that users of Kubernetes know.
+// publishes node conditions, reclaims what is not needed, and if that is not enough
+// stops pods, one at a time and in the order that users of Kubernetes know.
 //
-//	Stats ──► what is available ──► Assess (pure) ──► node conditions ──► Admit (pure)
+//	Stats ──► what is available ──► assess (pure) ──► node conditions ──► admit (pure)
 //	 /proc, cgroups, statfs            │ limits, grace, minimum, transition
 //	                                   ▼ a limit is due
 //	            Reclaim: dead containers, images (disk only)
 //	                                   ▼ still due
-//	what pods use ──► Rank (pure) ──► the first that is not critical ──► Killer
+//	what pods use ──► rank (pure) ──► the first that is not critical ──► Killer
 //
-// [Assess], [Rank], [Exceeded] and [Admit] are functions over values; a [Manager] reads
-// their input every 10 s, carries the result out, and owns the goroutine of its
-// Run. [Machine] reads a Linux machine or a part of it.
+// Decisions are functions over values. A [Manager] reads their input every 10 s and
+// carries the result out; it owns the goroutine of its Run. [LinuxStats] reads a Linux
+// machine or a part of it.
 //
-// It is no replacement for the kernel's OOM killer, which comes first if memory
-// goes within less than a period, and decides nothing about pods that are not
-// running.
+// The package does not replace the kernel's OOM killer, which acts first if memory
+// runs out within less than a period. It decides nothing about pods that do not run.
 //
 // Rules are those of docs/spec/syncloop.md 16.
 package eviction

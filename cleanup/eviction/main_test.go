@@ -1,4 +1,4 @@
-package eviction_test
+package eviction
 
 import (
 	"testing"

@@ -19,7 +19,7 @@ import (
 	"github.com/podwright/podwright/internal/podinfo"
 )
 
-// Reason is that of evicted pods, and of pods refused under pressure.
+// Reason is the status reason of evicted pods and of pods refused under pressure.
 const Reason = "Evicted"
 
 // Timing of a manager.
@@ -37,7 +37,7 @@ type Killer interface {
 	// Kill evicts the pod and returns when none of its containers runs. graceSeconds
 	// nil means its own grace. amend edits the status that is published; it may be
 	// called any number of times, on other goroutines. After an error the next pass
-	// decides anew.
+	// decides again.
 	Kill(ctx context.Context, pod *v1.Pod, graceSeconds *int64, amend func(*v1.PodStatus)) error
 	// Finished reports whether everything held for the pod is released. It must not
 	// block.
@@ -47,8 +47,8 @@ type Killer interface {
 // EventRecorder takes events about evicted pods and about the node.
 type EventRecorder = podinfo.EventRecorder
 
-// Options configures a [Manager]. Stats, Killer, Pods and Class are required. None of
-// the functions may call back into the manager, except for Pressure and Admit.
+// Options configures a [Manager]. Stats, Killer and Pods are required. None of the
+// functions may call back into the manager, except for Pressure and Admit.
 type Options struct {
 	// Stats reads the node, Killer stops pods.
 	Stats  Stats
@@ -56,10 +56,6 @@ type Options struct {
 	// Pods returns the pods that run or are about to, each with its status. They are
 	// treated as read-only.
 	Pods func() []*v1.Pod
-	// Class returns the QoS class of a pod, Requests what it takes from its node. Nil
-	// Requests: nothing.
-	Class    func(pod *v1.Pod) v1.PodQOSClass
-	Requests func(pod *v1.Pod) v1.ResourceList
 	// Critical pods are never evicted. Nil: system-critical priority decides.
 	Critical func(pod *v1.Pod) bool
 	// Volumes returns the pod's folders that have a limit. Nil: none.
@@ -68,7 +64,7 @@ type Options struct {
 	// Nil: there is nothing to reclaim.
 	Reclaim func(ctx context.Context) error
 	// Changed is called, without a lock, after the node's conditions changed. Nil:
-	// nobody wants to know.
+	// the change is not reported.
 	Changed func()
 
 	Policy Policy
@@ -80,7 +76,7 @@ type Options struct {
 	Clock clock.WithTicker
 	// Logger is silent if zero.
 	Logger logr.Logger
-	// Meter counts evictions. Nil: nobody does.
+	// Meter counts evictions. Nil: they are not counted.
 	Meter metric.Meter
 }
 
@@ -91,7 +87,7 @@ type Manager struct {
 	evictions metric.Int64Counter
 
 	// Of the goroutine of Run.
-	state     State
+	state     history
 	nextLocal time.Time
 	lastError string
 
@@ -102,15 +98,12 @@ type Manager struct {
 // New returns a manager, or every problem of the options.
 func New(o Options) (*Manager, error) {
 	var problems []error
-	if o.Stats == nil || o.Killer == nil || o.Pods == nil || o.Class == nil {
-		problems = append(problems, errors.New("eviction: Stats, Killer, Pods and Class are required"))
+	if o.Stats == nil || o.Killer == nil || o.Pods == nil {
+		problems = append(problems, errors.New("eviction: Stats, Killer and Pods are required"))
 	}
 	var err error
 	if o.Policy, err = o.Policy.complete(); err != nil {
 		problems = append(problems, fmt.Errorf("eviction: %w", err))
-	}
-	if o.Requests == nil {
-		o.Requests = func(*v1.Pod) v1.ResourceList { return nil }
 	}
 	if o.Critical == nil {
 		o.Critical = podinfo.Critical
@@ -136,7 +129,7 @@ func (m *Manager) Run(ctx context.Context) error {
 			m.await(ctx, evicted.UID)
 			continue
 		}
-		m.sleep(ctx, Period)
+		m.sleep(ctx, period)
 	}
 	return nil
 }
@@ -170,8 +163,8 @@ func (m *Manager) sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// await waits until an evicted pod holds nothing any more, so that the next pass does
-// not judge what it is about to give back.
+// await waits until an evicted pod has released everything, so that the next pass does
+// not count what the pod is about to release.
 func (m *Manager) await(ctx context.Context, uid types.UID) {
 	begin := m.options.Clock.Now()
 	for !m.options.Killer.Finished(uid) && m.options.Clock.Since(begin) < cleanupWait {
@@ -215,20 +208,20 @@ func (m *Manager) pass(ctx context.Context) (evicted *v1.Pod, err error) {
 }
 
 // look reads the node and judges what it reads.
-func (m *Manager) look(ctx context.Context) ([]Breach, error) {
+func (m *Manager) look(ctx context.Context) ([]breach, error) {
 	readings, err := m.options.Stats.Node(ctx)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	verdict := Assess(m.options.Policy, m.state, readings, m.options.Clock.Now())
-	m.state = verdict.State
+	verdict := assess(m.options.Policy, m.state, readings, m.options.Clock.Now())
+	m.state = verdict.history
 	m.publish(verdict.Conditions)
 	return verdict.Due, err
 }
 
-// passNode evicts the first pod that may be, for a limit that is due.
-func (m *Manager) passNode(ctx context.Context, b Breach) (*v1.Pod, error) {
-	var candidates []Candidate
+// passNode evicts the first pod that may be evicted, for a limit that is due.
+func (m *Manager) passNode(ctx context.Context, b breach) (*v1.Pod, error) {
+	var candidates []candidate
 	var problems []error
 	for _, pod := range m.options.Pods() {
 		if m.options.Critical(pod) || podinfo.Terminal(pod.Status.Phase) {
@@ -238,7 +231,7 @@ func (m *Manager) passNode(ctx context.Context, b Breach) (*v1.Pod, error) {
 		if err != nil {
 			problems = append(problems, fmt.Errorf("usage of pod %s/%s: %w", pod.Namespace, pod.Name, err))
 		}
-		candidates = append(candidates, Candidate{Pod: pod, Class: m.options.Class(pod), Requests: m.options.Requests(pod), Usage: usage})
+		candidates = append(candidates, candidate{Pod: pod, Usage: usage})
 	}
 	for _, err := range problems { // the pod counts as using nothing
 		m.options.Logger.Error(err, "Not everything a pod uses could be read")
@@ -247,12 +240,12 @@ func (m *Manager) passNode(ctx context.Context, b Breach) (*v1.Pod, error) {
 		m.options.Logger.Info("No pod may be evicted", "signal", b.Signal)
 		return nil, nil
 	}
-	Rank(b.Signal, candidates)
+	rank(b.Signal, candidates)
 	victim := candidates[0]
 	return victim.Pod, m.evict(ctx, victim.Pod, string(b.Signal), message(b, victim), m.grace(b.Threshold, victim.Pod))
 }
 
-// grace is what a limit leaves a pod: nil for its own grace.
+// grace returns the seconds a limit leaves a pod, nil for the pod's own grace.
 func (m *Manager) grace(t Threshold, pod *v1.Pod) *int64 {
 	seconds := int64(hardGrace)
 	if !t.Hard() {
@@ -268,7 +261,7 @@ func (m *Manager) grace(t Threshold, pod *v1.Pod) *int64 {
 	return &seconds
 }
 
-// passLocal evicts the first pod of which a volume is larger than it may be.
+// passLocal evicts the first pod that has a volume above its limit.
 func (m *Manager) passLocal(ctx context.Context) (*v1.Pod, error) {
 	now := m.options.Clock.Now()
 	if m.options.Volumes == nil || now.Before(m.nextLocal) {
@@ -280,11 +273,11 @@ func (m *Manager) passLocal(ctx context.Context) (*v1.Pod, error) {
 		}
 		for _, v := range m.options.Volumes(pod) {
 			used, _, err := size(ctx, v.Path, v.Limit)
-			if err != nil { // one pod's trouble leaves the others alone
+			if err != nil { // one pod's failure does not affect the others
 				m.options.Logger.Error(err, "A volume cannot be measured", "namespace", pod.Namespace, "name", pod.Name, "volume", v.Name)
 				continue
 			}
-			if text := Exceeded(v, used); text != "" {
+			if text := exceeded(v, used); text != "" {
 				grace := int64(hardGrace)
 				return pod, m.evict(ctx, pod, "emptydirfs.limit", text, &grace)
 			}

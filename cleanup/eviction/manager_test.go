@@ -1,4 +1,4 @@
-package eviction_test
+package eviction
 
 import (
 	"context"
@@ -13,18 +13,16 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/podwright/podwright/cleanup/eviction"
 )
 
 // node is a machine in memory, with the hooks of a manager.
 type node struct {
 	mu       sync.Mutex
 	begin    time.Time
-	readings map[eviction.Signal]eviction.Observation
+	readings map[Signal]Observation
 	pods     []*v1.Pod
-	usage    map[types.UID]eviction.Usage
-	volumes  map[types.UID][]eviction.Volume
+	usage    map[types.UID]Usage
+	volumes  map[types.UID][]Volume
 	log      []string
 	// frees is what an evicted pod, and a reclaim, give back.
 	frees, reclaims uint64
@@ -35,20 +33,20 @@ type node struct {
 	panics   bool
 }
 
-func (n *node) Node(context.Context) (map[eviction.Signal]eviction.Observation, error) {
+func (n *node) Node(context.Context) (map[Signal]Observation, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.panics {
 		panic("stats")
 	}
-	out := map[eviction.Signal]eviction.Observation{}
+	out := map[Signal]Observation{}
 	for s, o := range n.readings {
 		out[s] = o
 	}
 	return out, n.err
 }
 
-func (n *node) Pod(_ context.Context, p *v1.Pod, _ eviction.Signal) (eviction.Usage, error) {
+func (n *node) Pod(_ context.Context, p *v1.Pod, _ Signal) (Usage, error) {
 	return n.usage[p.UID], nil
 }
 
@@ -100,18 +98,17 @@ func (n *node) note(format string, args ...any) {
 }
 
 // run runs a manager for a time and returns what happened.
-func (n *node) run(t *testing.T, d time.Duration, policy eviction.Policy) (*eviction.Manager, string) {
+func (n *node) run(t *testing.T, d time.Duration, policy Policy) (*Manager, string) {
 	t.Helper()
 	n.begin = time.Now()
-	m, err := eviction.New(eviction.Options{
+	m, err := New(Options{
 		Stats: n, Killer: n, Policy: policy, Recorder: n, NodeName: "n1",
 		Pods: func() []*v1.Pod {
 			n.mu.Lock()
 			defer n.mu.Unlock()
 			return append([]*v1.Pod(nil), n.pods...)
 		},
-		Class:   func(*v1.Pod) v1.PodQOSClass { return v1.PodQOSBestEffort },
-		Volumes: func(p *v1.Pod) []eviction.Volume { return n.volumes[p.UID] },
+		Volumes: func(p *v1.Pod) []Volume { return n.volumes[p.UID] },
 		Reclaim: func(context.Context) error {
 			n.mu.Lock()
 			defer n.mu.Unlock()
@@ -136,8 +133,8 @@ func (n *node) run(t *testing.T, d time.Duration, policy eviction.Policy) (*evic
 	return m, strings.Join(n.log, "\n")
 }
 
-func reading(signal eviction.Signal, available uint64) map[eviction.Signal]eviction.Observation {
-	return map[eviction.Signal]eviction.Observation{signal: {Available: available, Capacity: 1000}}
+func reading(signal Signal, available uint64) map[Signal]Observation {
+	return map[Signal]Observation{signal: {Available: available, Capacity: 1000}}
 }
 
 func expect(t *testing.T, got string, want ...string) {
@@ -152,11 +149,11 @@ func expect(t *testing.T, got string, want ...string) {
 func TestHardLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &node{
-			readings: reading(eviction.MemoryAvailable, 10), frees: 50, holds: 5 * time.Second,
+			readings: reading(MemoryAvailable, 10), frees: 50, holds: 5 * time.Second,
 			pods:  []*v1.Pod{pod("critical", withPriority(2_000_000_000)), pod("small"), pod("hog", withGrace(600))},
-			usage: map[types.UID]eviction.Usage{"critical": {Memory: 900}, "small": {Memory: 10}, "hog": {Memory: 90}},
+			usage: map[types.UID]Usage{"critical": {Memory: 900}, "small": {Memory: 10}, "hog": {Memory: 90}},
 		}
-		m, got := n.run(t, 9*time.Second, eviction.Policy{Thresholds: thresholds(t, eviction.Text{Hard: "memory.available<100"})})
+		m, got := n.run(t, 9*time.Second, Policy{Thresholds: thresholds(t, Text{Hard: "memory.available<100"})})
 		expect(t, got,
 			"0s conditions changed",
 			"0s event node Warning EvictionThresholdMet: Attempting to reclaim memory",
@@ -171,13 +168,13 @@ func TestHardLimit(t *testing.T) {
 	})
 }
 
-// TestCriticalPodsStay: section 16: nobody but critical pods is left.
+// TestCriticalPodsStay: section 16: only critical pods are left.
 func TestCriticalPodsStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		finished := pod("finished")
 		finished.Status.Phase = v1.PodFailed
-		n := &node{readings: reading(eviction.MemoryAvailable, 10), pods: []*v1.Pod{pod("critical", withPriority(2_000_000_000)), finished}}
-		_, got := n.run(t, 15*time.Second, eviction.Policy{})
+		n := &node{readings: reading(MemoryAvailable, 10), pods: []*v1.Pod{pod("critical", withPriority(2_000_000_000)), finished}}
+		_, got := n.run(t, 15*time.Second, Policy{})
 		if strings.Contains(got, "kill") || strings.Count(got, "EvictionThresholdMet") != 2 {
 			t.Errorf("happened:\n%s", got)
 		}
@@ -199,10 +196,10 @@ func TestSoftLimit(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				n := &node{readings: reading(eviction.MemoryAvailable, 10), frees: 500, pods: []*v1.Pod{pod("hog", test.own...)}}
-				_, got := n.run(t, 25*time.Second, eviction.Policy{
+				n := &node{readings: reading(MemoryAvailable, 10), frees: 500, pods: []*v1.Pod{pod("hog", test.own...)}}
+				_, got := n.run(t, 25*time.Second, Policy{
 					MaxPodGrace: test.max,
-					Thresholds:  thresholds(t, eviction.Text{Soft: "memory.available<100", SoftGrace: "memory.available=15s"}),
+					Thresholds:  thresholds(t, Text{Soft: "memory.available<100", SoftGrace: "memory.available=15s"}),
 				})
 				if !strings.Contains(got, "20s kill hog grace "+test.want+":") {
 					t.Errorf("happened:\n%s", got)
@@ -212,24 +209,24 @@ func TestSoftLimit(t *testing.T) {
 	}
 }
 
-// TestReclaimFirst: section 16: what nobody needs goes before a pod does, and only
+// TestReclaimFirst: section 16: what is not needed goes before a pod does, and only
 // for disks.
 func TestReclaimFirst(t *testing.T) {
 	for _, test := range []struct {
 		name     string
-		signal   eviction.Signal
+		signal   Signal
 		reclaims uint64
 		want     []string
 	}{
-		{"enough", eviction.NodeFsAvailable, 500, []string{"reclaim"}},
-		{"not enough", eviction.NodeFsInodesFree, 5, []string{"reclaim", "kill"}},
-		{"memory", eviction.MemoryAvailable, 500, []string{"kill"}},
-		{"process IDs", eviction.PIDAvailable, 500, []string{"kill"}},
+		{"enough", NodeFsAvailable, 500, []string{"reclaim"}},
+		{"not enough", NodeFsInodesFree, 5, []string{"reclaim", "kill"}},
+		{"memory", MemoryAvailable, 500, []string{"kill"}},
+		{"process IDs", PIDAvailable, 500, []string{"kill"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := &node{readings: reading(test.signal, 10), frees: 500, reclaims: test.reclaims, pods: []*v1.Pod{pod("a")}}
-				n.run(t, time.Second, eviction.Policy{Thresholds: thresholds(t, eviction.Text{Hard: string(test.signal) + "<100"})})
+				n.run(t, time.Second, Policy{Thresholds: thresholds(t, Text{Hard: string(test.signal) + "<100"})})
 				var acts []string
 				for _, line := range n.log {
 					if f := strings.Fields(line); f[1] == "reclaim" || f[1] == "kill" {
@@ -248,8 +245,8 @@ func TestReclaimFirst(t *testing.T) {
 // 30 s.
 func TestWaitIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := &node{readings: reading(eviction.MemoryAvailable, 10), holds: time.Hour, pods: []*v1.Pod{pod("a"), pod("b")}}
-		_, got := n.run(t, 45*time.Second, eviction.Policy{})
+		n := &node{readings: reading(MemoryAvailable, 10), holds: time.Hour, pods: []*v1.Pod{pod("a"), pod("b")}}
+		_, got := n.run(t, 45*time.Second, Policy{})
 		if !strings.Contains(got, "0s kill a") || !strings.Contains(got, "30s kill b") {
 			t.Errorf("happened:\n%s", got)
 		}
@@ -262,13 +259,13 @@ func TestLocalVolumes(t *testing.T) {
 		full := files(t, map[string]string{"data": strings.Repeat("x", 64<<10)})
 		missing := full + "/none"
 		n := &node{
-			readings: reading(eviction.MemoryAvailable, 900), pods: []*v1.Pod{pod("fits"), pod("fresh"), pod("over"), pod("odd")},
-			volumes: map[types.UID][]eviction.Volume{
+			readings: reading(MemoryAvailable, 900), pods: []*v1.Pod{pod("fits"), pod("fresh"), pod("over"), pod("odd")},
+			volumes: map[types.UID][]Volume{
 				"fits": {{Name: "cache", Path: full, Limit: 1 << 20}}, "fresh": {{Name: "cache", Path: missing, Limit: 1}},
 				"over": {{Name: "cache", Path: full, Limit: 10 << 10}}, "odd": {{Name: "none", Path: full, Limit: 0}},
 			},
 		}
-		_, got := n.run(t, 50*time.Second, eviction.Policy{Thresholds: []eviction.Threshold{}})
+		_, got := n.run(t, 50*time.Second, Policy{Thresholds: []Threshold{}})
 		expect(t, got,
 			`0s event over Warning Evicted: Usage of EmptyDir volume "cache" exceeds the limit "10Ki".`,
 			"0s kill over grace 1: Failed Evicted DisruptionTarget")
@@ -279,10 +276,10 @@ func TestLocalVolumes(t *testing.T) {
 // and a failed reading decides nothing.
 func TestSurvives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := &node{readings: map[eviction.Signal]eviction.Observation{}, err: errors.New("no cgroup"), panics: true, pods: []*v1.Pod{pod("a")}}
+		n := &node{readings: map[Signal]Observation{}, err: errors.New("no cgroup"), panics: true, pods: []*v1.Pod{pod("a")}}
 		time.AfterFunc(15*time.Second, func() { n.mu.Lock(); n.panics = false; n.mu.Unlock() })
-		time.AfterFunc(25*time.Second, func() { n.mu.Lock(); n.readings = reading(eviction.MemoryAvailable, 1); n.mu.Unlock() })
-		_, got := n.run(t, 35*time.Second, eviction.Policy{})
+		time.AfterFunc(25*time.Second, func() { n.mu.Lock(); n.readings = reading(MemoryAvailable, 1); n.mu.Unlock() })
+		_, got := n.run(t, 35*time.Second, Policy{})
 		if strings.Count(got, "kill a") != 1 || !strings.Contains(got, "30s kill a") {
 			t.Errorf("happened:\n%s", got)
 		}
@@ -290,8 +287,8 @@ func TestSurvives(t *testing.T) {
 }
 
 func TestNewRefuses(t *testing.T) {
-	_, err := eviction.New(eviction.Options{Policy: eviction.Policy{MaxPodGrace: -1, Thresholds: []eviction.Threshold{
-		{Signal: "x"}, {Signal: eviction.PIDAvailable, Value: eviction.Value{Percent: 101}, Grace: -1},
+	_, err := New(Options{Policy: Policy{MaxPodGrace: -1, Thresholds: []Threshold{
+		{Signal: "x"}, {Signal: PIDAvailable, Value: Value{Percent: 101}, Grace: -1},
 	}}})
 	for _, want := range []string{"required", "MaxPodGrace", `no such signal "x"`, "101", "Grace is negative"} {
 		if err == nil || !strings.Contains(err.Error(), want) {

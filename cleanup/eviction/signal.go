@@ -9,7 +9,7 @@ import (
 // Signal names an amount that is available on a node.
 type Signal string
 
-// Signals. Memory and file systems count bytes, the others pieces.
+// Signals. Memory and file systems count bytes; the others count pieces.
 const (
 	MemoryAvailable   Signal = "memory.available"
 	NodeFsAvailable   Signal = "nodefs.available"

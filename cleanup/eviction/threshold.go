@@ -28,23 +28,23 @@ func (v Value) of(capacity uint64) uint64 {
 type Threshold struct {
 	Signal Signal
 	Value  Value
-	// Grace is how long a soft limit has to be met before anything is done. 0
-	// makes the limit hard: at once, and with a second for the pod.
+	// Grace is how long a soft limit must be met before a pod is evicted. 0 makes the
+	// limit hard: it acts at once and leaves the pod one second.
 	Grace time.Duration
 	// MinReclaim has to be available on top of Value before a limit that was acted
-	// on counts as kept again.
+	// on is no longer due.
 	MinReclaim Value
 }
 
-// Hard reports whether nothing is waited for.
+// Hard reports whether the limit acts at once.
 func (t Threshold) Hard() bool { return t.Grace == 0 }
 
 // Defaults of [Policy] (section 16), and its fixed figures.
 const (
-	DefaultTransition = 5 * time.Minute
+	defaultTransition = 5 * time.Minute
 
-	// Period is the time between two passes.
-	Period = 10 * time.Second
+	// period is the time between two passes.
+	period = 10 * time.Second
 	// hardGrace is the grace, in seconds, of a pod evicted by a hard limit.
 	hardGrace = 1
 )
@@ -79,7 +79,7 @@ func (p Policy) complete() (Policy, error) {
 		p.Thresholds = DefaultThresholds()
 	}
 	if p.Transition == 0 {
-		p.Transition = DefaultTransition
+		p.Transition = defaultTransition
 	}
 	var problems []error
 	for i, t := range p.Thresholds {

@@ -47,7 +47,7 @@ type Evictions struct {
 
 // NewManager makes what evicts pods. stats may be nil: then machine says what is read of this
 // machine; its NodeFs, ImageFs and Cgroup are used.
-func (e *Evictions) NewManager(o eviction.Options, stats eviction.Stats, machine eviction.MachineOptions) (*eviction.Manager, error) {
+func (e *Evictions) NewManager(o eviction.Options, stats eviction.Stats, machine eviction.LinuxStatsOptions) (*eviction.Manager, error) {
 	if stats == nil {
 		machine.PodDirs, machine.PodLayers = e.Disk.PodFolders, e.containerUsage
 		if e.Cgroups != nil {
@@ -56,11 +56,11 @@ func (e *Evictions) NewManager(o eviction.Options, stats eviction.Stats, machine
 			}
 		}
 		var err error
-		if stats, err = eviction.NewMachine(machine); err != nil {
+		if stats, err = eviction.NewLinuxStats(machine); err != nil {
 			return nil, err
 		}
 	}
-	o.Stats, o.Killer, o.Pods, o.Class, o.Requests = stats, e, e.Residents.Evictable, podinfo.QoS, podinfo.Requests
+	o.Stats, o.Killer, o.Pods = stats, e, e.Residents.Evictable
 	o.Volumes, o.Reclaim = e.limitedVolumes, e.reclaim
 	return eviction.New(o)
 }

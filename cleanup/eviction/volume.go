@@ -17,8 +17,9 @@ type Volume struct {
 	Limit      uint64
 }
 
-// Exceeded says to people that a volume holds more than it may, "" if it does not.
-func Exceeded(v Volume, used uint64) string {
+// exceeded tells users that a volume holds more than it may. It is empty if the volume
+// does not.
+func exceeded(v Volume, used uint64) string {
 	if v.Limit == 0 || used <= v.Limit {
 		return ""
 	}

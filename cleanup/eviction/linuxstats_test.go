@@ -1,4 +1,4 @@
-package eviction_test
+package eviction
 
 import (
 	"context"
@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
-
-	"github.com/podwright/podwright/cleanup/eviction"
 )
 
 // files makes a tree.
@@ -39,9 +37,9 @@ func proc(t *testing.T) string {
 	})
 }
 
-func machine(t *testing.T, o eviction.MachineOptions) *eviction.Machine {
+func machine(t *testing.T, o LinuxStatsOptions) *LinuxStats {
 	t.Helper()
-	m, err := eviction.NewMachine(o)
+	m, err := NewLinuxStats(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,32 +67,32 @@ func TestMachine(t *testing.T) {
 		name         string
 		tree         map[string]string
 		cgroup       string
-		memory, pids eviction.Observation
+		memory, pids Observation
 	}{
-		{"the machine", v1Tree, "", eviction.Observation{Available: 300 << 10, Capacity: 1000 << 10}, eviction.Observation{Available: 60, Capacity: 100}},
-		{"version 1", v1Tree, "/kubepods", eviction.Observation{Available: 102000, Capacity: 512000}, eviction.Observation{Available: 5, Capacity: 50}},
-		{"version 2", v2Tree, "kubepods", eviction.Observation{Available: 102000, Capacity: 512000}, eviction.Observation{Available: 5, Capacity: 50}},
-		{"without a limit", unlimited, "kubepods", eviction.Observation{Available: 300 << 10, Capacity: 1000 << 10}, eviction.Observation{Available: 60, Capacity: 100}},
+		{"the machine", v1Tree, "", Observation{Available: 300 << 10, Capacity: 1000 << 10}, Observation{Available: 60, Capacity: 100}},
+		{"version 1", v1Tree, "/kubepods", Observation{Available: 102000, Capacity: 512000}, Observation{Available: 5, Capacity: 50}},
+		{"version 2", v2Tree, "kubepods", Observation{Available: 102000, Capacity: 512000}, Observation{Available: 5, Capacity: 50}},
+		{"without a limit", unlimited, "kubepods", Observation{Available: 300 << 10, Capacity: 1000 << 10}, Observation{Available: 60, Capacity: 100}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			m := machine(t, eviction.MachineOptions{
+			m := machine(t, LinuxStatsOptions{
 				Proc: proc(t), Cgroups: files(t, test.tree), Cgroup: test.cgroup,
 				PodCgroup: func(p *v1.Pod) (string, error) { return "/kubepods/pod" + p.Name, nil },
 			})
 			got, err := m.Node(t.Context())
-			if err != nil || len(got) != 2 || got[eviction.MemoryAvailable] != test.memory || got[eviction.PIDAvailable] != test.pids {
+			if err != nil || len(got) != 2 || got[MemoryAvailable] != test.memory || got[PIDAvailable] != test.pids {
 				t.Errorf("read %+v, %v; want %+v and %+v", got, err, test.memory, test.pids)
 			}
-			for signal, want := range map[eviction.Signal]eviction.Usage{eviction.MemoryAvailable: {Memory: 200000}, eviction.PIDAvailable: {PIDs: 7}} {
+			for signal, want := range map[Signal]Usage{MemoryAvailable: {Memory: 200000}, PIDAvailable: {PIDs: 7}} {
 				if used, err := m.Pod(t.Context(), pod("a"), signal); err != nil || used != want {
 					t.Errorf("pod: %+v, %v; want %+v", used, err, want)
 				}
 			}
-			if used, err := m.Pod(t.Context(), pod("gone"), eviction.MemoryAvailable); err != nil || used != (eviction.Usage{}) {
+			if used, err := m.Pod(t.Context(), pod("gone"), MemoryAvailable); err != nil || used != (Usage{}) {
 				t.Errorf("a pod without cgroup: %+v, %v", used, err)
 			}
-			if _, err := m.Pod(t.Context(), pod("a/../../../../../../etc"), eviction.MemoryAvailable); err == nil {
+			if _, err := m.Pod(t.Context(), pod("a/../../../../../../etc"), MemoryAvailable); err == nil {
 				t.Error("a name led out of the tree")
 			}
 		})
@@ -107,18 +105,18 @@ func TestMachineUnreadable(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(root, "meminfo"), []byte("MemTotal: many kB\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got, err := machine(t, eviction.MachineOptions{Proc: root, NodeFs: "/no/such/folder", ImageFs: func(context.Context) (string, error) { return root, nil }}).Node(t.Context())
+	got, err := machine(t, LinuxStatsOptions{Proc: root, NodeFs: "/no/such/folder", ImageFs: func(context.Context) (string, error) { return root, nil }}).Node(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "memory.available: meminfo has no MemTotal") || !strings.Contains(err.Error(), "nodefs.available: statfs") {
 		t.Errorf("error %v", err)
 	}
-	if _, ok := got[eviction.MemoryAvailable]; ok {
+	if _, ok := got[MemoryAvailable]; ok {
 		t.Error("memory was read")
 	}
-	if o := got[eviction.ImageFsAvailable]; o.Capacity == 0 || o.Available > o.Capacity {
+	if o := got[ImageFsAvailable]; o.Capacity == 0 || o.Available > o.Capacity {
 		t.Errorf("image file system: %+v", o)
 	}
-	for _, o := range []eviction.MachineOptions{{Proc: "proc"}, {NodeFs: "x"}, {Cgroup: "../x"}} {
-		if _, err := eviction.NewMachine(o); err == nil {
+	for _, o := range []LinuxStatsOptions{{Proc: "proc"}, {NodeFs: "x"}, {Cgroup: "../x"}} {
+		if _, err := NewLinuxStats(o); err == nil {
 			t.Errorf("%+v was accepted", o)
 		}
 	}
@@ -126,11 +124,11 @@ func TestMachineUnreadable(t *testing.T) {
 
 // TestThisMachine reads the real thing.
 func TestThisMachine(t *testing.T) {
-	got, err := machine(t, eviction.MachineOptions{NodeFs: t.TempDir()}).Node(t.Context())
+	got, err := machine(t, LinuxStatsOptions{NodeFs: t.TempDir()}).Node(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, signal := range []eviction.Signal{eviction.MemoryAvailable, eviction.PIDAvailable, eviction.NodeFsAvailable} {
+	for _, signal := range []Signal{MemoryAvailable, PIDAvailable, NodeFsAvailable} {
 		if o := got[signal]; o.Available == 0 || o.Available > o.Capacity {
 			t.Errorf("%s: %+v", signal, o)
 		}
@@ -146,20 +144,20 @@ func TestPodDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	m := machine(t, eviction.MachineOptions{
+	m := machine(t, LinuxStatsOptions{
 		PodDirs: func(*v1.Pod) []string { return []string{dir, filepath.Join(dir, "none")} },
-		PodLayers: func(context.Context, *v1.Pod) (eviction.Usage, error) {
-			return eviction.Usage{Disk: 1 << 30, Inodes: 1000}, nil
+		PodLayers: func(context.Context, *v1.Pod) (Usage, error) {
+			return Usage{Disk: 1 << 30, Inodes: 1000}, nil
 		},
 	})
-	used, err := m.Pod(t.Context(), pod("a"), eviction.NodeFsAvailable)
+	used, err := m.Pod(t.Context(), pod("a"), NodeFsAvailable)
 	// ., a, sub, sub/b and the link itself.
 	if err != nil || used.Inodes != 1005 || used.Disk < 1<<30+8192 || used.Disk >= 1<<30+1<<20 {
 		t.Errorf("used %+v, %v", used, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := m.Pod(ctx, pod("a"), eviction.NodeFsAvailable); err == nil {
+	if _, err := m.Pod(ctx, pod("a"), NodeFsAvailable); err == nil {
 		t.Error("the walk went on after its context had ended")
 	}
 }

@@ -17,9 +17,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// MachineOptions configures a [Machine]. The zero value reads memory and process IDs
+// LinuxStatsOptions configures a [LinuxStats]. The zero value reads memory and process IDs
 // of the whole machine, and no disk.
-type MachineOptions struct {
+type LinuxStatsOptions struct {
 	// Proc is where procfs is mounted. Empty: /proc.
 	Proc string
 	// Cgroups is where cgroups are mounted: the one tree of version 2, or the
@@ -48,13 +48,13 @@ type MachineOptions struct {
 	PodLayers func(ctx context.Context, pod *v1.Pod) (Usage, error)
 }
 
-// Machine reads a Linux machine. It holds nothing, and is safe for concurrent use.
-type Machine struct{ options MachineOptions }
+// LinuxStats reads a Linux machine. It has no state and is safe for concurrent use.
+type LinuxStats struct{ options LinuxStatsOptions }
 
-var _ Stats = (*Machine)(nil)
+var _ Stats = (*LinuxStats)(nil)
 
-// NewMachine returns a reader, or what is wrong with the options.
-func NewMachine(o MachineOptions) (*Machine, error) {
+// NewLinuxStats returns a reader, or what is wrong with the options.
+func NewLinuxStats(o LinuxStatsOptions) (*LinuxStats, error) {
 	if o.Proc == "" {
 		o.Proc = "/proc"
 	}
@@ -69,11 +69,11 @@ func NewMachine(o MachineOptions) (*Machine, error) {
 	if o.Cgroup = strings.Trim(o.Cgroup, "/"); o.Cgroup != "" && !filepath.IsLocal(o.Cgroup) {
 		return nil, fmt.Errorf("eviction: cgroup %q leads out of the tree", o.Cgroup)
 	}
-	return &Machine{options: o}, nil
+	return &LinuxStats{options: o}, nil
 }
 
 // Node reads every signal it can.
-func (m *Machine) Node(ctx context.Context) (map[Signal]Observation, error) {
+func (m *LinuxStats) Node(ctx context.Context) (map[Signal]Observation, error) {
 	out := map[Signal]Observation{}
 	var problems []error
 	note := func(signal Signal, o Observation, err error) {
@@ -113,7 +113,7 @@ func (m *Machine) Node(ctx context.Context) (map[Signal]Observation, error) {
 }
 
 // Pod reads what a pod uses.
-func (m *Machine) Pod(ctx context.Context, pod *v1.Pod, signal Signal) (Usage, error) {
+func (m *LinuxStats) Pod(ctx context.Context, pod *v1.Pod, signal Signal) (Usage, error) {
 	var out Usage
 	var problems []error
 	if m.options.PodLayers != nil {
@@ -149,14 +149,14 @@ func (m *Machine) Pod(ctx context.Context, pod *v1.Pod, signal Signal) (Usage, e
 		}
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		err = nil // it has none yet, or none any more
+		err = nil // it has none yet, or no longer
 	}
 	return out, errors.Join(append(problems, err)...)
 }
 
 // memory is what can be used without pushing out anything that is in use: the
 // machine's, or the cgroup's if that is less.
-func (m *Machine) memory() (Observation, error) {
+func (m *LinuxStats) memory() (Observation, error) {
 	info, err := m.memInfo()
 	if err != nil {
 		return Observation{}, err
@@ -178,7 +178,7 @@ func (m *Machine) memory() (Observation, error) {
 }
 
 // memInfo reads /proc/meminfo, in bytes.
-func (m *Machine) memInfo() (map[string]uint64, error) {
+func (m *LinuxStats) memInfo() (map[string]uint64, error) {
 	text, err := os.ReadFile(filepath.Join(m.options.Proc, "meminfo"))
 	if err != nil {
 		return nil, err
@@ -201,7 +201,7 @@ func (m *Machine) memInfo() (map[string]uint64, error) {
 
 // ids is how many more processes and threads can be: of the machine, or of the
 // cgroup if those are fewer.
-func (m *Machine) ids() (Observation, error) {
+func (m *LinuxStats) ids() (Observation, error) {
 	out := Observation{Capacity: math.MaxUint64}
 	for _, name := range []string{"pid_max", "threads-max"} {
 		text, err := os.ReadFile(filepath.Join(m.options.Proc, "sys", "kernel", name))
@@ -245,7 +245,7 @@ func (m *Machine) ids() (Observation, error) {
 }
 
 // workingSet is the memory of a cgroup and those below it that cannot be dropped.
-func (m *Machine) workingSet(cgroup string) (uint64, error) {
+func (m *LinuxStats) workingSet(cgroup string) (uint64, error) {
 	used, err := m.number("memory", cgroup, m.choose("memory.usage_in_bytes", "memory.current"))
 	if err != nil {
 		return 0, err
@@ -268,20 +268,20 @@ func (m *Machine) workingSet(cgroup string) (uint64, error) {
 }
 
 // choose returns the word of the cgroup version that is mounted.
-func (m *Machine) choose(first, second string) string {
+func (m *LinuxStats) choose(first, second string) string {
 	if m.unified() {
 		return second
 	}
 	return first
 }
 
-func (m *Machine) unified() bool {
+func (m *LinuxStats) unified() bool {
 	_, err := os.Stat(filepath.Join(m.options.Cgroups, "cgroup.controllers"))
 	return err == nil
 }
 
 // number reads a file with one number; "max" is the largest.
-func (m *Machine) number(controller, cgroup, file string) (uint64, error) {
+func (m *LinuxStats) number(controller, cgroup, file string) (uint64, error) {
 	text, err := m.read(controller, cgroup, file)
 	if err != nil {
 		return 0, err
@@ -302,7 +302,7 @@ const maxControl = 1 << 20
 
 // read reads a file of a cgroup. Names of pods' cgroups come from manifests; none
 // leads out of the tree.
-func (m *Machine) read(controller, cgroup, file string) (string, error) {
+func (m *LinuxStats) read(controller, cgroup, file string) (string, error) {
 	root, err := os.OpenRoot(m.options.Cgroups)
 	if err != nil {
 		return "", err
