@@ -62,9 +62,9 @@ func TestBlockedPodIsStoppedAndWaits(t *testing.T) {
 	}
 }
 
-// TestBlockedPodThatEnds: a pod whose containers ended with the stop has ended, and is not
+// TestBlockedPodThatEndsIsTerminal: a pod whose containers ended with the stop has ended, and is not
 // waiting for anything.
-func TestBlockedPodThatEnds(t *testing.T) {
+func TestBlockedPodThatEndsIsTerminal(t *testing.T) {
 	n := newNode(t)
 	n.view = viewOf(runtime.Exited)
 	result, err := n.syncer(withHandler(refuseAll{})).SyncPod(t.Context(), podworkers.Sync, web(), nil, viewOf(runtime.Running))
@@ -76,8 +76,8 @@ func TestBlockedPodThatEnds(t *testing.T) {
 	}
 }
 
-// TestBlockedStatusCannotBeStored: the step fails and is repeated.
-func TestBlockedStatusCannotBeStored(t *testing.T) {
+// TestBlockFailsIfItsStatusCannotBeStored: the step fails and is repeated.
+func TestBlockFailsIfItsStatusCannotBeStored(t *testing.T) {
 	n := newNode(t)
 	n.killed = func() { n.fail["SetPodStatus"] = true }
 	n.view = nothing()
@@ -86,9 +86,9 @@ func TestBlockedStatusCannotBeStored(t *testing.T) {
 	}
 }
 
-// TestHandlerSeesOthers: handlers are asked with the other active pods; one that panics
+// TestHandlerSeesOthersAndItsPanicRefuses: handlers are asked with the other active pods; one that panics
 // refuses (B9).
-func TestHandlerSeesOthers(t *testing.T) {
+func TestHandlerSeesOthersAndItsPanicRefuses(t *testing.T) {
 	n := newNode(t)
 	others := func(except types.UID) iter.Seq[*v1.Pod] {
 		return slices.Values([]*v1.Pod{{Spec: v1.PodSpec{NodeName: "not " + string(except)}}})

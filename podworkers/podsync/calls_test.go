@@ -179,9 +179,9 @@ func TestStartOutlastsItsStep(t *testing.T) {
 	}
 }
 
-// TestBeforeStart: HI8: a container is started only after the caller agreed, who is asked
+// TestContainerStartsOnlyAfterBeforeStart: HI8: a container is started only after the caller agreed, who is asked
 // about pods only.
-func TestBeforeStart(t *testing.T) {
+func TestContainerStartsOnlyAfterBeforeStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := &callee{}
 		var answer error

@@ -18,9 +18,9 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// TestDeadlineOf: W3, edge case 27. The local start time counts, then the API's; none
+// TestDeadlineCountsFromTheLocalStart: W3, edge case 27. The local start time counts, then the API's; none
 // is no deadline.
-func TestDeadlineOf(t *testing.T) {
+func TestDeadlineCountsFromTheLocalStart(t *testing.T) {
 	at := func(s int64) *metav1.Time { return &metav1.Time{Time: time.Unix(s, 0)} }
 	for name, test := range map[string]struct {
 		deadline   *int64
@@ -40,9 +40,9 @@ func TestDeadlineOf(t *testing.T) {
 	}
 }
 
-// TestDeadlinesTake: W1, W2, edge case 34. A new time takes the place of the old one, a
+// TestDueDeadlineIsTakenOnce: W1, W2, edge case 34. A new time takes the place of the old one, a
 // later one too; due is who has reached it, at that very moment, and once.
-func TestDeadlinesTake(t *testing.T) {
+func TestDueDeadlineIsTakenOnce(t *testing.T) {
 	at := func(s int64) time.Time { return time.Unix(1000+s, 0) }
 	d := newDeadlines(clock.RealClock{}, nil)
 	check := func(now, next int64, want ...types.UID) {
@@ -143,8 +143,8 @@ func TestDeadlineIsForgotten(t *testing.T) {
 	}
 }
 
-// TestDeadlineStatusCannotBeStored: the step fails and is repeated; no event is recorded.
-func TestDeadlineStatusCannotBeStored(t *testing.T) {
+// TestDeadlineHasNoEventBeforeItsStatusIsStored: the step fails and is repeated; no event is recorded.
+func TestDeadlineHasNoEventBeforeItsStatusIsStored(t *testing.T) {
 	n := newNode(t)
 	s := n.syncer()
 	pod := deadlinePod(n.clock.Now().Add(-time.Minute))
@@ -163,8 +163,8 @@ func (s storesOnce) SetPodStatus(pod *v1.Pod, status v1.PodStatus) error {
 	return s.statuses.SetPodStatus(pod, status)
 }
 
-// TestNoWake: without someone to wake, due deadlines are dropped.
-func TestNoWake(t *testing.T) {
+// TestDueDeadlineWithoutWakeIsDropped: without someone to wake, due deadlines are dropped.
+func TestDueDeadlineWithoutWakeIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
 		s := New(n, reader{n}, statuses{n}, Options{})

@@ -33,27 +33,28 @@ type agent struct {
 }
 
 // newAgent ties the parts together.
-func newAgent(rt *fake.Runtime, clock *clocktesting.FakeClock, rootDir string) (*agent, error) {
+func newAgent(rt *fake.Runtime, clock *clocktesting.FakeClock, rootDir string) *agent {
 	a := &agent{clock: clock, sink: status.NewChannelSink(0)}
 	sequence := &runtime.Sequence{}
-	var err error
-	if a.pleg, err = pleg.New(rt, pleg.Options{Clock: clock, Sequence: sequence}); err != nil {
-		return nil, err
-	}
+	a.pleg = must(pleg.New(rt, pleg.Options{Clock: clock, Sequence: sequence}))
 	a.status = status.NewManager(status.Options{Sinks: []status.StatusSink{a.sink}, Clock: clock})
 	calls := podsync.NewCalls(rt, podsync.CallOptions{Report: a.pleg.Report, Clock: clock})
-	manager, err := pods.New(calls, rt, pods.Options{
+	manager := must(pods.New(calls, rt, pods.Options{
 		RootDir: rootDir, LogDir: rootDir + "/logs", Reader: reader{a.pleg}, Sequence: sequence, Clock: clock,
-	})
-	if err != nil {
-		return nil, err
-	}
+	}))
 	a.syncer = podsync.New(manager, a.pleg, a.status, podsync.Options{
 		Calls: calls, Content: manager, Clock: clock,
 		Removable: func(uid types.UID) bool { return a.workers.ShouldPodContentBeRemoved(uid) },
 	})
 	a.workers = podworkers.New(a.syncer, podworkers.Options{Views: a.pleg, Clock: clock})
-	return a, nil
+	return a
+}
+
+func must[T any](made T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return made
 }
 
 // reader reads a pod past the cache and into it.
@@ -73,17 +74,17 @@ func (a *agent) run(ctx context.Context, desired *v1.Pod) error {
 	for i, part := range []func(context.Context) error{a.pleg.Run, a.status.Run, a.syncer.Run, a.workers.Run} {
 		parts.Go(func() { problems[i] = part(ctx) })
 	}
-	for ctx.Err() == nil {
+	for {
 		select {
 		case <-ctx.Done():
+			parts.Wait()
+			return errors.Join(problems[:]...)
 		case <-changes.Ready():
 			if len(changes.Take()) > 0 {
 				a.workers.UpdatePod(podworkers.UpdateOptions{Type: podworkers.Sync, Pod: desired})
 			}
 		}
 	}
-	parts.Wait()
-	return errors.Join(problems[:]...)
 }
 
 // await lets virtual time pass until a status says what is waited for, and returns it.
@@ -106,21 +107,12 @@ func (a *agent) await(until func(u status.Update) bool) status.Update {
 // node agent without an Engine, here on a fake runtime and a fake clock: a pod runs,
 // crashes, runs again, is deleted and gone.
 func Example() {
-	root, err := os.MkdirTemp("", "example-")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	root := must(os.MkdirTemp("", "example-"))
 	defer os.RemoveAll(root)
 	clock := clocktesting.NewFakeClock(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
-	rt := fake.New(fake.Options{Clock: clock, Script: func(fake.Launch) fake.Script {
-		return fake.Script{Crashes: 1, Crash: fake.Exit{After: time.Minute, Code: 3}}
-	}})
-	a, err := newAgent(rt, clock, root)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	crash := fake.Script{Crashes: 1, Crash: fake.Exit{After: time.Minute, Code: 3}}
+	rt := fake.New(fake.Options{Clock: clock, Script: func(fake.Launch) fake.Script { return crash }})
+	a := newAgent(rt, clock, root)
 	pod := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "web-1"},
 		Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "nginx", Image: "nginx:1.29"}}},
@@ -143,12 +135,10 @@ func Example() {
 	a.workers.UpdatePod(podworkers.UpdateOptions{Type: podworkers.Update, Pod: deleted})
 	u = a.await(func(u status.Update) bool { return u.Finished })
 	fmt.Println(u.Name, u.Status.Phase, "for good")
-	for !a.workers.ShouldPodBeFinished(pod.UID) {
-		clock.Step(time.Millisecond)
-	}
+	fmt.Println("finished:", a.workers.WaitFinished(ctx, pod.UID))
 	a.workers.SyncKnownPods(nil)
 	_, known := a.workers.Explain(pod.UID)
-	containers, _ := rt.ListContainers(ctx, nil)
+	containers := must(rt.ListContainers(ctx, nil))
 	fmt.Println("known to the workers:", known, "- containers in the runtime:", len(containers))
 	cancel()
 	fmt.Println("ended:", <-ended)
@@ -156,6 +146,7 @@ func Example() {
 	// web Running at 10.88.0.1
 	// nginx runs again after exit code 3
 	// web Succeeded for good
+	// finished: <nil>
 	// known to the workers: false - containers in the runtime: 0
 	// ended: <nil>
 }

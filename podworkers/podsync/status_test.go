@@ -24,9 +24,9 @@ func TestWaitingReasonsAreShown(t *testing.T) {
 	}
 }
 
-// TestTerminationMessages: exited containers get their message, the newest two of each
+// TestNewestTwoEndsGetTheirMessage: exited containers get their message, the newest two of each
 // name; the view that is shared stays as it is.
-func TestTerminationMessages(t *testing.T) {
+func TestNewestTwoEndsGetTheirMessage(t *testing.T) {
 	n := newNode(t)
 	n.message = "bye"
 	s := n.syncer()

@@ -22,9 +22,9 @@ import (
 // publishing is what it takes to publish a status.
 var publishing = []string{"SetPodStatus", "Observed"}
 
-// TestSyncPodOrder: the step publishes, grants, probes, acts, reads and publishes, and
-// makes an event of nothing.
-func TestSyncPodOrder(t *testing.T) {
+// TestSyncPodPublishesBeforeAndAfterItsWork: the step publishes, grants, probes, acts,
+// reads and publishes, and makes an event of nothing.
+func TestSyncPodPublishesBeforeAndAfterItsWork(t *testing.T) {
 	n := newNode(t)
 	n.results, n.view = []pods.Result{{Acted: true}}, viewOf(runtime.Running)
 	result, err := n.syncer().SyncPod(t.Context(), podworkers.Create, web(), nil, nothing())
@@ -44,8 +44,8 @@ func TestSyncPodOrder(t *testing.T) {
 	}
 }
 
-// TestSyncPodWithoutWork: a pod that is as it should be is not read again.
-func TestSyncPodWithoutWork(t *testing.T) {
+// TestPodAsItShouldBeIsNotReadAgain: a pod that is as it should be is not read again.
+func TestPodAsItShouldBeIsNotReadAgain(t *testing.T) {
 	n := newNode(t)
 	result, err := n.syncer().SyncPod(t.Context(), podworkers.Sync, web(), nil, viewOf(runtime.Running))
 	if err != nil || result != (podworkers.SyncResult{}) {
@@ -55,8 +55,8 @@ func TestSyncPodWithoutWork(t *testing.T) {
 		"Hold", "SyncPod", "Release", "SetPodStatus", "Observed")
 }
 
-// TestSyncPodFailures: each call that fails ends the step there, with its error.
-func TestSyncPodFailures(t *testing.T) {
+// TestFailedCallEndsSyncPod: each call that fails ends the step there, with its error.
+func TestFailedCallEndsSyncPod(t *testing.T) {
 	for _, tc := range []struct {
 		call  string
 		setup func(*node)
@@ -92,9 +92,9 @@ func TestSyncPodFailures(t *testing.T) {
 	}
 }
 
-// TestLastPublishFails: what was done is not forgotten when the status after it cannot be
+// TestWorkIsReportedThoughItsStatusCannotBeStored: what was done is not forgotten when the status after it cannot be
 // stored.
-func TestLastPublishFails(t *testing.T) {
+func TestWorkIsReportedThoughItsStatusCannotBeStored(t *testing.T) {
 	n := newNode(t)
 	n.results, n.view = []pods.Result{{Acted: true}}, viewOf(runtime.Running)
 	s := n.syncer(func(o *Options) { o.Hooks.Changed = nil })
@@ -167,9 +167,9 @@ func TestBackOffNamesItsEnd(t *testing.T) {
 	}
 }
 
-// TestNetworkNotReady: a pod waits for the network with an event, one on the host network
+// TestPodWaitsForTheNetworkUnlessOnTheHosts: a pod waits for the network with an event, one on the host network
 // does not.
-func TestNetworkNotReady(t *testing.T) {
+func TestPodWaitsForTheNetworkUnlessOnTheHosts(t *testing.T) {
 	n := newNode(t)
 	n.network = errors.New("no CNI")
 	_, err := n.syncer().SyncPod(t.Context(), podworkers.Sync, web(), nil, nothing())
@@ -266,8 +266,8 @@ func TestUnlistedObjectHoldsTheSync(t *testing.T) {
 	}
 }
 
-// TestZeroOptions: a syncer without any option takes a pod through all its steps.
-func TestZeroOptions(t *testing.T) {
+// TestZeroOptionsSuffice: a syncer without any option takes a pod through all its steps.
+func TestZeroOptionsSuffice(t *testing.T) {
 	n := newNode(t)
 	n.results, n.view = []pods.Result{{Acted: true}}, viewOf(runtime.Running)
 	s := New(n, reader{n}, statuses{n}, Options{})

@@ -76,8 +76,8 @@ func TestFinishedPodIsNotStopping(t *testing.T) {
 	}
 }
 
-// TestTerminatingFailures: each call that fails ends the step there, with its error.
-func TestTerminatingFailures(t *testing.T) {
+// TestFailedCallEndsSyncTerminatingPod: each call that fails ends the step there, with its error.
+func TestFailedCallEndsSyncTerminatingPod(t *testing.T) {
 	for _, call := range []string{"SetPodStatus", "KillPod", "Get"} {
 		n := newNode(t)
 		n.fail[call], n.view = true, viewOf(runtime.Exited)
@@ -94,9 +94,9 @@ func TestTerminatingFailures(t *testing.T) {
 	}
 }
 
-// TestStillRunning: a pod is not called stopped while a container runs, or may run because
+// TestPodIsNotStoppedWhileAContainerMayRun: a pod is not called stopped while a container runs, or may run because
 // the runtime does not list it yet.
-func TestStillRunning(t *testing.T) {
+func TestPodIsNotStoppedWhileAContainerMayRun(t *testing.T) {
 	n := newNode(t)
 	n.view = viewOf(runtime.Running)
 	if err := n.syncer().SyncTerminatingPod(t.Context(), web(), n.view, nil, nil); !errors.Is(err, ErrStillRunning) {
@@ -176,9 +176,9 @@ func TestTerminatedIsRepeatable(t *testing.T) {
 	}
 }
 
-// TestSetupAfterAnUnfinishedEnd: a life that begins before the end of the last one was
+// TestNewLifeHasAnEndOfItsOwn: a life that begins before the end of the last one was
 // carried out has an end of its own.
-func TestSetupAfterAnUnfinishedEnd(t *testing.T) {
+func TestNewLifeHasAnEndOfItsOwn(t *testing.T) {
 	n := newNode(t)
 	n.fail["RemovePod"] = true
 	s := n.syncer()
@@ -212,8 +212,8 @@ func TestRuntimePodIsStoppedAndReleased(t *testing.T) {
 	}
 }
 
-// TestPublishEnd: the end is final even if its status could not be stored.
-func TestPublishEnd(t *testing.T) {
+// TestPublishedEndIsFinal: the end is final even if its status could not be stored.
+func TestPublishedEndIsFinal(t *testing.T) {
 	for _, fail := range []string{"", "SetPodStatus", "TerminatePod"} {
 		n := newNode(t)
 		n.fail[fail] = true
