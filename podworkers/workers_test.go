@@ -41,7 +41,7 @@ func TestLife(t *testing.T) {
 		expect(t, &l) // nothing before Run
 		run(t, w)
 		expect(t, &l, "setup a create")
-		pass(89 * time.Second) // at most the 60 s of the resync and half of it
+		pass(90 * time.Second) // the resync comes after 60 s and up to half of that
 		if calls := l.take(); len(calls) != 1 || calls[0] != "setup a sync" {
 			t.Errorf("resync: %v", calls)
 		}
