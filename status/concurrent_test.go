@@ -108,7 +108,7 @@ func concurrentUse(t *testing.T, seed uint64) {
 	if err := m.Healthy(); err != nil {
 		t.Error(err)
 	}
-	list, _ := m.List()
+	list, _ := m.Watch()
 	for _, c := range list {
 		for i, s := range sinks {
 			got := s.(*faulty).last[c.UID]

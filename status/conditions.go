@@ -192,19 +192,6 @@ func podReady(spec *v1.PodSpec, containers v1.PodCondition, conditions []v1.PodC
 	return c
 }
 
-// ReadinessOutdated reports whether the Ready condition of pod.Status does not
-// say what its containers and readiness gates add up to, as after somebody else
-// changed a gate's condition: the pod must be synced again (spec/status.md 5.3).
-// A pod without readiness gates is never outdated.
-func ReadinessOutdated(pod *v1.Pod) bool {
-	if len(pod.Spec.ReadinessGates) == 0 {
-		return false
-	}
-	want := podReady(&pod.Spec, containersReady(&pod.Spec, &pod.Status), pod.Status.Conditions)
-	have := conditionOf(pod.Status.Conditions, v1.PodReady)
-	return have == nil || have.Status != want.Status || have.Message != want.Message
-}
-
 // conditionOf finds a condition by type.
 func conditionOf(conditions []v1.PodCondition, t v1.PodConditionType) *v1.PodCondition {
 	for i := range conditions {

@@ -129,15 +129,6 @@ func TestReadinessGates(t *testing.T) {
 	if c := condition(&both, v1.PodReady); c.Status != v1.ConditionTrue {
 		t.Errorf("both gates True: %+v", c)
 	}
-	pod.Status = both
-	if ReadinessOutdated(pod) {
-		t.Error("outdated although nothing changed")
-	}
-	// Somebody else takes one gate back: the pod has to be synced.
-	conditionOf(pod.Status.Conditions, "example.com/dns").Status = v1.ConditionFalse
-	if !ReadinessOutdated(pod) {
-		t.Error("a gate went False and nobody would look")
-	}
 	s := set("", "False")
 	c := condition(&s, v1.PodReady)
 	if c.Status != v1.ConditionFalse || c.Reason != "ReadinessGatesNotReady" ||
@@ -146,9 +137,6 @@ func TestReadinessGates(t *testing.T) {
 	}
 	if containers := condition(&s, v1.ContainersReady); containers.Status != v1.ConditionTrue {
 		t.Errorf("gates touched ContainersReady: %+v", containers)
-	}
-	if plain := newPod(apps("a")); ReadinessOutdated(plain) {
-		t.Error("a pod without gates is outdated")
 	}
 }
 
@@ -168,7 +156,7 @@ func TestConditionOrder(t *testing.T) {
 			{Type: v1.PodResizePending, Status: v1.ConditionTrue, Reason: "Deferred", ObservedGeneration: 6},
 			{Type: "not a resize condition", Status: v1.ConditionTrue},
 		},
-		Override: &Override{Reason: "Evicted", DisruptionTarget: "m"},
+		override: &override{Reason: "Evicted", DisruptionTarget: "m"},
 	}
 	s := generate(t, in)
 	var types []v1.PodConditionType
@@ -185,7 +173,7 @@ func TestConditionOrder(t *testing.T) {
 	if !slices.Equal(types, want) { // terminal: resize conditions are gone (5.6)
 		t.Errorf("order %v, want %v", types, want)
 	}
-	in.Override = nil
+	in.override = nil
 	s = generate(t, in)
 	if s.Conditions[2].Type != v1.PodResizePending || s.Conditions[2].ObservedGeneration != 6 || conditionOf(s.Conditions, "not a resize condition") != nil {
 		t.Errorf("resize conditions: %+v", s.Conditions)

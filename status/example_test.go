@@ -98,8 +98,7 @@ func ExampleSinkFunc() {
 // A watcher reads changes at its own pace, and learns if it was too slow.
 func ExampleManager_Watch() {
 	m := status.NewManager(status.Options{History: 2})
-	_, now := m.List()
-	watcher := m.Watch(now)
+	_, watcher := m.Watch()
 	pod := examplePod()
 	for _, phase := range []v1.PodPhase{v1.PodPending, v1.PodRunning} {
 		_ = m.SetPodStatus(pod, v1.PodStatus{Phase: phase})

@@ -151,7 +151,7 @@ func (w *world) input() Input {
 		SandboxReady: rapid.Bool().Draw(w.T, "sandbox ready"),
 	}
 	if rapid.IntRange(0, 19).Draw(w.T, "evict") == 0 {
-		in.Override = &Override{Reason: "Evicted", DisruptionTarget: "no room"}
+		in.override = &override{Reason: "Evicted", DisruptionTarget: "no room"}
 	}
 	if rapid.Bool().Draw(w.T, "failed starts") {
 		in.Waiting = map[string]WaitingReason{}
@@ -187,7 +187,7 @@ func (w *world) checkMade(in Input, made *v1.PodStatus) {
 	if got := encode(w.T, ptrTo(Generate(other))); !bytes.Equal(got, want) {
 		w.Fatalf("depends on the order of the records:\n%s\n%s", want, got)
 	}
-	if w.old != nil && podinfo.Terminal(w.old.Phase) && made.Phase != w.old.Phase && in.Override == nil && !podinfo.Terminal(made.Phase) {
+	if w.old != nil && podinfo.Terminal(w.old.Phase) && made.Phase != w.old.Phase && in.override == nil && !podinfo.Terminal(made.Phase) {
 		w.Fatalf("phase went from %s to %s", w.old.Phase, made.Phase)
 	}
 	w.checkReady(made)

@@ -36,10 +36,10 @@ type Input struct {
 	// NodeIPs are the node's addresses, primary first; at most two are used.
 	// Empty means not known yet.
 	NodeIPs []string
-	// Override forces the phase Failed (2.5); nil means no.
-	Override *Override
+	// override forces the phase Failed (2.5); nil means no.
+	override *override
 	// Amend, if not nil, may change phase, reason, message and DisruptionTarget
-	// of the status being made, at the point where Override applies; it is the
+	// of the status being made, at the point where override applies; it is the
 	// status function of an eviction (2.5). It must be pure. Container statuses
 	// are already set when it is called, and other conditions it sets are
 	// dropped.
@@ -70,10 +70,10 @@ type WaitingReason struct {
 	Message string
 }
 
-// Override is a verdict of an eviction, deadline or shutdown handler: the pod is
+// override is a verdict of an eviction, deadline or shutdown handler: the pod is
 // Failed whatever its containers say. A terminal phase the API already shows
 // still wins (spec/status.md 2.4, 2.5).
-type Override struct {
+type override struct {
 	// Reason such as Evicted, DeadlineExceeded, Preempting or Terminated.
 	Reason string
 	// Message for people.
@@ -113,7 +113,7 @@ func Generate(in Input) v1.PodStatus {
 // (spec/status.md 2.6). Of the input only Pod, Old, NodeIPs and Now count.
 func Rejected(in Input, reason, message string) v1.PodStatus {
 	in.Runtime, in.SandboxReady, in.Resize = nil, false, nil
-	in.Override, in.Amend = &Override{Reason: reason, Message: message}, nil
+	in.override, in.Amend = &override{Reason: reason, Message: message}, nil
 	g := newGenerator(&in)
 	var s v1.PodStatus
 	g.phase(&s, v1.PodFailed)
@@ -159,7 +159,7 @@ func (g *generator) phase(s *v1.PodStatus, computed v1.PodPhase) {
 	if disruption := conditionOf(g.old.Conditions, v1.DisruptionTarget); disruption != nil {
 		s.Conditions = []v1.PodCondition{*disruption}
 	}
-	if o := g.in.Override; o != nil {
+	if o := g.in.override; o != nil {
 		s.Phase, s.Reason, s.Message = v1.PodFailed, o.Reason, o.Message
 		if o.DisruptionTarget != "" {
 			s.Conditions = []v1.PodCondition{{

@@ -39,11 +39,11 @@ func generate(t *testing.T, in Input) v1.PodStatus {
 
 // TestPhaseSticks: spec/status.md 2.4, 2.5.
 func TestPhaseSticks(t *testing.T) {
-	override := &Override{Reason: "Evicted", Message: "low on disk"}
+	evicted := &override{Reason: "Evicted", Message: "low on disk"}
 	for _, test := range []struct {
 		rule     string
 		old, api v1.PodPhase
-		override *Override
+		forced   *override
 		want     v1.PodPhase
 		reason   string
 	}{
@@ -52,14 +52,14 @@ func TestPhaseSticks(t *testing.T) {
 		{rule: "2.4 cached terminal wins", old: v1.PodFailed, api: v1.PodRunning, want: v1.PodFailed, reason: "old"},
 		{rule: "2.4 API terminal wins, edge 6", old: v1.PodRunning, api: v1.PodFailed, want: v1.PodFailed, reason: "api"},
 		{rule: "2.4 API forced, edge 5", old: v1.PodFailed, api: v1.PodSucceeded, want: v1.PodSucceeded, reason: "api"},
-		{rule: "2.5 forced", old: v1.PodRunning, api: v1.PodRunning, override: override, want: v1.PodFailed, reason: "Evicted"},
-		{rule: "2.5 API Succeeded is stronger", old: v1.PodRunning, api: v1.PodSucceeded, override: override, want: v1.PodSucceeded, reason: "api"},
+		{rule: "2.5 forced", old: v1.PodRunning, api: v1.PodRunning, forced: evicted, want: v1.PodFailed, reason: "Evicted"},
+		{rule: "2.5 API Succeeded is stronger", old: v1.PodRunning, api: v1.PodSucceeded, forced: evicted, want: v1.PodSucceeded, reason: "api"},
 	} {
 		t.Run(test.rule, func(t *testing.T) {
 			pod := newPod(apps("a"))
 			pod.Status.Phase, pod.Status.Reason = test.api, "api"
 			got := generate(t, Input{
-				Pod: pod, Runtime: view(record("a", 0, runtime.Running)), Override: test.override,
+				Pod: pod, Runtime: view(record("a", 0, runtime.Running)), override: test.forced,
 				Old: &v1.PodStatus{Phase: test.old, Reason: "old", Message: "old message"},
 			})
 			if got.Phase != test.want || got.Reason != test.reason {
@@ -73,13 +73,13 @@ func TestPhaseSticks(t *testing.T) {
 // from the old status (5.5).
 func TestDisruptionTarget(t *testing.T) {
 	pod := newPod(apps("a"))
-	in := Input{Pod: pod, Runtime: view(record("a", 0, runtime.Running)), Override: &Override{Reason: "Evicted", DisruptionTarget: "low on disk"}}
+	in := Input{Pod: pod, Runtime: view(record("a", 0, runtime.Running)), override: &override{Reason: "Evicted", DisruptionTarget: "low on disk"}}
 	first := generate(t, in)
 	c := condition(&first, v1.DisruptionTarget)
 	if c.Status != v1.ConditionTrue || c.Reason != "TerminationByKubelet" || c.Message != "low on disk" || !c.LastTransitionTime.Time.Equal(t2) {
 		t.Errorf("after the override: %+v", c)
 	}
-	in.Override, in.Old, in.Now = nil, &first, t2.Add(1e10)
+	in.override, in.Old, in.Now = nil, &first, t2.Add(1e10)
 	if second := generate(t, in); !cmp.Equal(condition(&second, v1.DisruptionTarget), c) || second.Phase != v1.PodFailed || second.Reason != "Evicted" {
 		t.Errorf("not carried over: %+v", second)
 	}

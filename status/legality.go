@@ -9,9 +9,9 @@ import (
 	"github.com/podwright/podwright/internal/restartpolicy"
 )
 
-// TransitionError says that an update was dropped because a container cannot get
+// transitionError says that an update was dropped because a container cannot get
 // from its old state to the new one (spec/status.md 7.5).
-type TransitionError struct {
+type transitionError struct {
 	// UID is the pod's.
 	UID types.UID
 	// Container is the name of the container.
@@ -21,21 +21,21 @@ type TransitionError struct {
 }
 
 // Error names pod, container and problem.
-func (e *TransitionError) Error() string {
+func (e *transitionError) Error() string {
 	return fmt.Sprintf("status of pod %s, container %s: %s", e.UID, e.Container, e.Problem)
 }
 
-// checkTransitions returns a *TransitionError if some container leaves
+// checkTransitions returns a *transitionError if some container leaves
 // Terminated although nothing allows it to run again, or if the init statuses
 // are not those of the spec. Ephemeral containers are not checked.
 func checkTransitions(pod *v1.Pod, old, fresh *v1.PodStatus) error {
 	for i := range fresh.InitContainerStatuses {
 		name := fresh.InitContainerStatuses[i].Name
 		if specOf(pod.Spec.InitContainers, name) == nil {
-			return &TransitionError{UID: pod.UID, Container: name, Problem: "not an init container of the spec"}
+			return &transitionError{UID: pod.UID, Container: name, Problem: "not an init container of the spec"}
 		}
 		if statusOf(fresh.InitContainerStatuses[:i], i, name) != nil {
-			return &TransitionError{UID: pod.UID, Container: name, Problem: "two init container statuses of this name"}
+			return &transitionError{UID: pod.UID, Container: name, Problem: "two init container statuses of this name"}
 		}
 	}
 	if pod.Spec.RestartPolicy == v1.RestartPolicyAlways || pod.Spec.RestartPolicy == "" || restartpolicy.RestartsAll(&pod.Spec) {
@@ -62,7 +62,7 @@ func checkLeaving(pod *v1.Pod, spec []v1.Container, old, fresh []v1.ContainerSta
 		if c == nil || mayLeave(pod, c, end) {
 			continue
 		}
-		return &TransitionError{
+		return &transitionError{
 			UID: pod.UID, Container: old[i].Name,
 			Problem: fmt.Sprintf("left Terminated (exit code %d) although its restart policy does not allow it", end.ExitCode),
 		}

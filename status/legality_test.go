@@ -51,9 +51,9 @@ func TestLeavingTerminated(t *testing.T) {
 			if (err == nil) != test.legal {
 				t.Errorf("error %v, legal should be %t", err, test.legal)
 			}
-			var typed *TransitionError
+			var typed *transitionError
 			if err != nil && !errors.As(fmt.Errorf("twice: %w", fmt.Errorf("wrapped: %w", err)), &typed) {
-				t.Errorf("%T is not a TransitionError", err)
+				t.Errorf("%T is not a transitionError", err)
 			}
 		})
 	}

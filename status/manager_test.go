@@ -36,7 +36,7 @@ func set(t *testing.T, m *Manager, pod *v1.Pod, s *v1.PodStatus) {
 
 // version is the version the manager has of a pod, 0 if none.
 func version(m *Manager, uid types.UID) uint64 {
-	list, _ := m.List()
+	list, _ := m.Watch()
 	for _, c := range list {
 		if c.UID == uid {
 			return c.Version
@@ -89,7 +89,7 @@ func TestUpdateSteps(t *testing.T) {
 		set(t, m, pod, scene(newPod(), "A T0"))
 		next := scene(newPod(), "A R")
 		next.Message = "new"
-		var typed *TransitionError
+		var typed *transitionError
 		if err := m.SetPodStatus(pod, *next); !errors.As(err, &typed) || typed.Container != "a0" || typed.UID != pod.UID {
 			t.Errorf("error %v", err)
 		}
@@ -188,8 +188,8 @@ func TestUpdateSteps(t *testing.T) {
 		if got := version(m, pod.UID); got != 2 {
 			t.Errorf("version %d, want 2", got)
 		}
-		if _, token := m.List(); token.next != 1 {
-			t.Errorf("watchers saw %d changes, want 1", token.next)
+		if _, w := m.Watch(); w.next != 1 {
+			t.Errorf("watchers saw %d changes, want 1", w.next)
 		}
 	})
 	t.Run("corrections are logged, and not under the lock", func(t *testing.T) {
@@ -337,15 +337,15 @@ func TestTerminatePod(t *testing.T) {
 			if d := cmp.Diff(test.want, states); d != "" || got.Phase != test.wantPhase {
 				t.Errorf("phase %s; -want +got:\n%s", got.Phase, d)
 			}
-			list, _ := m.List()
-			if list[0].Type != Finished || list[0].Version != 2 {
+			list, _ := m.Watch()
+			if !list[0].Finished || list[0].Version != 2 {
 				t.Errorf("%+v", list[0])
 			}
 			// 7.3 (2): finished is not taken back.
 			later := got
 			later.Message = "late"
 			set(t, m, pod, &later)
-			if list, _ = m.List(); (list[0].Type == Finished) == podinfo.Static(pod) {
+			if list, _ = m.Watch(); list[0].Finished == podinfo.Static(pod) {
 				t.Errorf("after a late status: %+v", list[0])
 			}
 		})
@@ -384,16 +384,15 @@ func TestRemoveOrphanedStatuses(t *testing.T) {
 	for _, u := range []types.UID{"static-1", "kept", "b-orphan", "a-orphan"} {
 		set(t, m, newPod(uid(u), apps("a0")), scene(newPod(), "A R"))
 	}
-	_, token := m.List()
+	_, w := m.Watch()
 	m.RemoveOrphanedStatuses(map[types.UID]struct{}{"mirror-1": {}, "kept": {}})
 	for u, want := range map[types.UID]bool{"static-1": true, "mirror-1": true, "kept": true, "a-orphan": false, "b-orphan": false} {
 		if _, ok := m.Get(u); ok != want {
 			t.Errorf("%s: known %t", u, ok)
 		}
 	}
-	w := m.Watch(token)
 	for _, want := range []types.UID{"a-orphan", "b-orphan"} {
-		if c, err := w.Next(t.Context()); err != nil || c.Type != Forgotten || c.UID != want {
+		if c, err := w.Next(t.Context()); err != nil || !c.Forgotten || c.UID != want {
 			t.Errorf("change %+v, %v", c, err)
 		}
 	}
@@ -404,12 +403,12 @@ func TestRemoveOrphanedStatuses(t *testing.T) {
 	}
 }
 
-// TestWatch: changes in order, resume by token, and a gap instead of a wait.
+// TestWatch: changes in order, and a gap instead of a wait.
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := NewManager(Options{History: 3})
 		pod := newPod(apps("a0"))
-		from := m.Watch(Token{})
+		_, from := m.Watch()
 		got := make(chan Change)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
@@ -425,7 +424,7 @@ func TestWatch(t *testing.T) {
 		}()
 		for i, how := range []string{"A W", "A R", "A T1"} {
 			set(t, m, pod, scene(newPod(), how))
-			if c := <-got; c.Version != uint64(i+1) || c.Type != Updated || briefState(c.Status.ContainerStatuses[0].State) == "" {
+			if c := <-got; c.Version != uint64(i+1) || c.Finished || c.Forgotten || briefState(c.Status.ContainerStatuses[0].State) == "" {
 				t.Errorf("change %+v", c)
 			}
 		}
@@ -435,26 +434,25 @@ func TestWatch(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 
-		again := m.Watch(Token{next: 1})
+		again := &Watcher{manager: m, next: 1}
 		if c, err := again.Next(t.Context()); err != nil || c.Version != 2 {
 			t.Errorf("resumed at %+v, %v", c, err)
 		}
-		token := again.Token()
 		for _, how := range []string{"A W1", "A R", "A T1"} {
 			set(t, m, pod, scene(newPod(), how))
 		}
-		lagging := m.Watch(token)
+		lagging := again
 		for range 2 {
 			if _, err := lagging.Next(t.Context()); !errors.Is(err, ErrGap) {
 				t.Errorf("error %v, want ErrGap", err)
 			}
 		}
-		list, token := m.List()
+		list, w := m.Watch()
 		if len(list) != 1 || list[0].Version != 6 {
 			t.Errorf("list %+v", list)
 		}
 		set(t, m, pod, scene(newPod(), "A R"))
-		if c, err := m.Watch(token).Next(t.Context()); err != nil || c.Version != 7 {
+		if c, err := w.Next(t.Context()); err != nil || c.Version != 7 {
 			t.Errorf("after the list: %+v, %v", c, err)
 		}
 	})

@@ -8,27 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ErrGap is returned by [Watcher.Next] when changes were dropped before the
-// watcher took them. Call [Manager.List] and watch from its token.
+// ErrGap is returned by [Watcher.Next] when changes were dropped before the watcher
+// took them. Watch again.
 var ErrGap = errors.New("status watch: changes were missed")
-
-// ChangeType says what happened to a pod's status.
-type ChangeType uint8
-
-// Change types.
-const (
-	// Updated: the pod has a new status, maybe its first.
-	Updated ChangeType = iota + 1
-	// Finished: the pod has its final status and the engine holds nothing for it
-	// any more.
-	Finished
-	// Forgotten: the manager dropped the pod; Status is the last one it had.
-	Forgotten
-)
 
 // Change is one accepted change of a pod's status.
 type Change struct {
-	Type      ChangeType
 	UID       types.UID
 	Namespace string
 	Name      string
@@ -36,32 +21,25 @@ type Change struct {
 	Version uint64
 	// Status is the status after the change. Read-only.
 	Status *v1.PodStatus
+	// Finished: the status is final and the engine holds nothing for the pod any more.
+	Finished bool
+	// Forgotten: the manager dropped the pod; Status is the last one it had.
+	Forgotten bool
 }
 
-// Token is a position in the stream of changes of one manager. The zero Token is
-// the beginning of the stream.
-type Token struct {
-	next uint64
-}
-
-// List returns the present status of all pods, in no particular order, and the
-// token to watch from so that nothing after this snapshot is missed.
-func (m *Manager) List() ([]Change, Token) {
+// Watch returns the present status of all pods, in no particular order, and a watcher
+// for the changes after them. A watcher costs nothing while it is not used: it has no
+// buffer and no goroutine, and needs no Close. Changes wait in the manager's history
+// (Options.History); a watcher that lags behind further gets [ErrGap] and slows nothing
+// down.
+func (m *Manager) Watch() ([]Change, *Watcher) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	list := make([]Change, 0, len(m.pods))
 	for _, e := range m.pods {
 		list = append(list, e.change())
 	}
-	return list, Token{next: m.history.end}
-}
-
-// Watch returns a watcher for the changes after from. It costs nothing while it
-// is not used: there is no buffer, no goroutine and nothing to close. Changes
-// wait in the manager's history (Options.History); who lags behind further gets
-// [ErrGap], and never slows anybody down.
-func (m *Manager) Watch(from Token) *Watcher {
-	return &Watcher{manager: m, next: from.next}
+	return list, &Watcher{manager: m, next: m.history.end}
 }
 
 // Watcher reads the stream of changes. It is for one goroutine.
@@ -96,20 +74,12 @@ func (w *Watcher) Next(ctx context.Context) (Change, error) {
 	}
 }
 
-// Token returns the watcher's position: a watch from it goes on after the last
-// change Next returned.
-func (w *Watcher) Token() Token { return Token{next: w.next} }
-
 // change describes an entry's present state. The manager's lock is held.
 func (e *entry) change() Change {
-	c := Change{
-		Type: Updated, UID: e.uid, Namespace: e.pod.Namespace, Name: e.pod.Name,
-		Version: e.version, Status: e.status,
+	return Change{
+		UID: e.uid, Namespace: e.pod.Namespace, Name: e.pod.Name,
+		Version: e.version, Status: e.status, Finished: e.finished,
 	}
-	if e.finished {
-		c.Type = Finished
-	}
-	return c
 }
 
 // history is a ring of the newest changes. Guarded by Manager.mu.
@@ -118,7 +88,7 @@ type history struct {
 	ring  []Change
 	// end is the number of changes ever added: the number of the next one.
 	end uint64
-	// grown, if not nil, is closed at the next addition: somebody waits.
+	// grown, if not nil, is closed at the next addition: a watcher waits.
 	grown chan struct{}
 }
 
