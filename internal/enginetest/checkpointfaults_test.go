@@ -121,7 +121,7 @@ func TestBadRecordsStopNoAgent(t *testing.T) {
 		n.kill(first)
 
 		content := func(name string) []byte {
-			data, err := n.disk.Read("uid-"+name, checkpoint.MaxSize)
+			data, err := n.disk.Read("uid-"+name, (256 << 10))
 			if err != nil {
 				t.Fatal(err)
 			}

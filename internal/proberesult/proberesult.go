@@ -1,5 +1,6 @@
-// Package proberesult has the result of a probe. Package probe finds it, runtime/pods kills and
-// waits by it, and status shows it; each gives it a public name.
+// Package proberesult has the kinds and the results of probes. Package probe finds a result,
+// runtime/pods kills and waits by it, status shows it, and status/checkpoint keeps it; package
+// probe gives them their public names.
 package proberesult
 
 // Result is what probing knows of one container for one kind of probe.

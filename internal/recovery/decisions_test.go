@@ -54,7 +54,7 @@ func TestCompareSortsRecordsByWhatRuns(t *testing.T) { // CK9
 	if !r.Rebooted || !slices.Equal(r.Lost, []types.UID{"a", "z"}) || !slices.Equal(r.Unknown, []types.UID{"x", "y"}) {
 		t.Errorf("%+v", r)
 	}
-	r.Bad = []checkpoint.Bad{{Trouble: checkpoint.Corrupt, Name: "f"}}
+	r.Bad = []checkpoint.Bad{{Trouble: "corrupt", Name: "f"}}
 	if text := r.String(); !strings.Contains(text, "2 lost") || !strings.Contains(text, "the machine was restarted") || !strings.Contains(text, "f: corrupt") {
 		t.Error(text)
 	}

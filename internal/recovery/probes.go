@@ -86,13 +86,6 @@ func (m *ProbeMemory) ForgetProbes(uid types.UID) {
 	maps.DeleteFunc(m.unwritten, func(_ probeKey, owner types.UID) bool { return owner == uid })
 }
 
-// probeKinds are the names of the kinds in a record.
-func probeKinds() [3]checkpoint.ProbeKind {
-	return [...]checkpoint.ProbeKind{
-		probe.Startup: checkpoint.Startup, probe.Liveness: checkpoint.Liveness, probe.Readiness: checkpoint.Readiness,
-	}
-}
-
 // Recall reads what is recorded of this run of a container. What is from before the
 // machine was started does not count (8.6).
 func (m *ProbeMemory) Recall(uid types.UID, container string, id runtime.ContainerID) *probe.Record {
@@ -104,12 +97,8 @@ func (m *ProbeMemory) Recall(uid types.UID, container string, id runtime.Contain
 	if !ok || c.ID != id.String() {
 		return nil
 	}
-	out := &probe.Record{Started: c.Started || c.Probes[checkpoint.Startup].Success, Ready: c.Ready}
-	for kind, name := range probeKinds() {
-		p, ok := c.Probes[name]
-		if !ok {
-			continue
-		}
+	out := &probe.Record{Started: c.Started || c.Probes[probe.Startup].Success, Ready: c.Ready}
+	for kind, p := range c.Probes {
 		out.Facts[kind] = probe.Fact{Stored: resultOf(p.Success), Last: resultOf(p.LastSuccess), Run: int32(p.Run), At: p.At} //nolint:gosec // it was an int32
 	}
 	return out
@@ -124,7 +113,6 @@ func resultOf(success bool) probe.Result {
 
 // Remember notes a result, unless the record is about another run by now.
 func (m *ProbeMemory) Remember(uid types.UID, container string, id runtime.ContainerID, kind probe.Kind, f probe.Fact, news bool) {
-	name := probeKinds()[kind]
 	fresh := checkpoint.ProbeResult{
 		Success: f.Stored == probe.Success, LastSuccess: f.Last == probe.Success, Run: int(f.Run), At: f.At,
 	}
@@ -136,9 +124,9 @@ func (m *ProbeMemory) Remember(uid types.UID, container string, id runtime.Conta
 		}
 		durable = kind != probe.Liveness && news
 		if c.Probes = maps.Clone(c.Probes); c.Probes == nil {
-			c.Probes = map[checkpoint.ProbeKind]checkpoint.ProbeResult{}
+			c.Probes = map[probe.Kind]checkpoint.ProbeResult{}
 		}
-		c.Probes[name] = fresh
+		c.Probes[kind] = fresh
 		r.SetContainer(c)
 		if durable {
 			return checkpoint.Durable

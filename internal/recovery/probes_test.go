@@ -64,7 +64,7 @@ func TestSuccessIsAnnouncedOnceItIsOnTheDisk(t *testing.T) { // probe.md 8.3
 		}
 		m.Wait(t.Context(), ready)
 		c, _ := d.get("a").Container("main")
-		if m.ProbeUnwritten(probe.Readiness, id) || !c.Probes[checkpoint.Readiness].Success {
+		if m.ProbeUnwritten(probe.Readiness, id) || !c.Probes[probe.Readiness].Success {
 			t.Errorf("announced before it is on the disk: %+v", c)
 		}
 		m.Remember("a", "main", id, probe.Readiness, probe.Fact{Stored: probe.Failure}, true)

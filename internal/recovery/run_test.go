@@ -146,7 +146,7 @@ func TestRunEndsWithItsContextWhereverItWaits(t *testing.T) {
 func TestUnusableRecordsAreAWarning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, newDisk())
-		r.disk.bad = []checkpoint.Bad{{Trouble: checkpoint.Corrupt, Name: "x"}}
+		r.disk.bad = []checkpoint.Bad{{Trouble: "corrupt", Name: "x"}}
 		close(r.synced)
 		if err := r.Load(t.Context()); err != nil {
 			t.Fatal(err)

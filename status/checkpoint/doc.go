@@ -31,5 +31,5 @@
 // # Merging
 //
 // What is right when the record, the runtime and an API disagree after a restart is
-// decided by pure functions: [Protect], [Record.Remembered], [Interrupted], [Termination.RemainingGrace].
+// decided by pure functions: [Record.Remembered], [Interrupted], [Termination.RemainingGrace].
 package checkpoint

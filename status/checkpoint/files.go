@@ -68,7 +68,7 @@ func (s *Files) load(ctx context.Context, repair bool) (Loaded, error) {
 		case strings.HasSuffix(name, asideSuffix): // reported when it was set aside
 			continue
 		case !plausible || !e.Type().IsRegular():
-			out.Bad = append(out.Bad, Bad{Trouble: Foreign, Name: name})
+			out.Bad = append(out.Bad, Bad{Trouble: foreign, Name: name})
 			continue
 		}
 		r, trouble, err := s.read(name)
@@ -81,7 +81,7 @@ func (s *Files) load(ctx context.Context, repair bool) (Loaded, error) {
 		}
 		bad := Bad{Trouble: trouble, Name: name, UID: uid, Err: err}
 		switch {
-		case trouble == Newer:
+		case trouble == newer:
 			s.readOnly[name] = true
 		case repair && s.fs.Rename(name, name+asideSuffix) == nil:
 			bad.Aside, changed = name+asideSuffix, true
@@ -96,21 +96,21 @@ func (s *Files) load(ctx context.Context, repair bool) (Loaded, error) {
 
 // read reads one record.
 func (s *Files) read(name string) (*Record, Trouble, error) {
-	data, err := s.fs.Read(name, MaxSize+1)
+	data, err := s.fs.Read(name, maxSize+1)
 	if err != nil {
-		return nil, Unreadable, err
+		return nil, unreadable, err
 	}
-	if len(data) > MaxSize {
-		return nil, Corrupt, fmt.Errorf("%w: longer than %d bytes", errCorrupt, MaxSize)
+	if len(data) > maxSize {
+		return nil, corrupt, fmt.Errorf("%w: longer than %d bytes", errCorrupt, maxSize)
 	}
 	r, err := decode(data)
 	switch {
 	case errors.Is(err, errNewer):
-		return nil, Newer, err
+		return nil, newer, err
 	case err != nil:
-		return nil, Corrupt, err
+		return nil, corrupt, err
 	case fileName(r.UID) != name:
-		return nil, Corrupt, fmt.Errorf("%w: the record of another pod", errCorrupt)
+		return nil, corrupt, fmt.Errorf("%w: the record of another pod", errCorrupt)
 	}
 	return r, "", nil
 }

@@ -16,6 +16,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/proberesult"
 	"github.com/podwright/podwright/status/checkpoint"
 	"github.com/podwright/podwright/status/checkpoint/checkpointtest"
 )
@@ -29,7 +30,7 @@ func record(uid types.UID, version uint64) *checkpoint.Record {
 		Acks: []checkpoint.Ack{{Sink: "api", Version: version}},
 		Containers: []checkpoint.Container{{
 			Name: "main", ID: "fake://1", Started: true, Ready: true, RestartCount: 2,
-			Probes: map[checkpoint.ProbeKind]checkpoint.ProbeResult{checkpoint.Readiness: {Success: true, Run: 3}},
+			Probes: map[proberesult.Kind]checkpoint.ProbeResult{proberesult.Readiness: {Success: true, Run: 3}},
 			Ends:   []checkpoint.End{{ID: "fake://0", ExitCode: 3, Reason: "Error", RestartCount: 1}},
 		}},
 		Pod: &v1.Pod{Spec: v1.PodSpec{NodeName: "n1"}},
@@ -169,7 +170,7 @@ func TestBadFiles(t *testing.T) {
 	got := map[string]string{}
 	for _, b := range loaded.Bad {
 		got[b.Name] = strings.TrimSpace(string(b.Trouble) + " " + b.Aside)
-		if b.Trouble != checkpoint.Foreign && string(b.UID) != b.Name {
+		if b.Trouble != "foreign" && string(b.UID) != b.Name {
 			t.Errorf("%s: UID %q", b.Name, b.UID)
 		}
 		if strings.Contains(b.String(), "kubernetes") {
@@ -213,7 +214,7 @@ func TestBitFlips(t *testing.T) {
 		disk := &checkpointtest.Disk{}
 		disk.Put("uid-1", flipped, 0)
 		loaded := load(t, disk)
-		if len(loaded.Records) != 0 || len(loaded.Bad) != 1 || loaded.Bad[0].Trouble != checkpoint.Corrupt {
+		if len(loaded.Records) != 0 || len(loaded.Bad) != 1 || loaded.Bad[0].Trouble != "corrupt" {
 			t.Fatalf("bit %d: %+v", bit, loaded)
 		}
 	}
@@ -399,7 +400,7 @@ func TestUnreadableFile(t *testing.T) {
 		return nil
 	}}
 	loaded, err := checkpoint.NewFiles(points).Load(t.Context())
-	if err != nil || len(loaded.Bad) != 1 || loaded.Bad[0].Trouble != checkpoint.Unreadable || loaded.Bad[0].Aside == "" {
+	if err != nil || len(loaded.Bad) != 1 || loaded.Bad[0].Trouble != "unreadable" || loaded.Bad[0].Aside == "" {
 		t.Errorf("%v %+v", err, loaded)
 	}
 	points.OnRead = func(string) error { return syscall.EIO }

@@ -22,9 +22,9 @@ import (
 const (
 	magic         = "podwright-checkpoint"
 	formatVersion = 1
-	// MaxSize is the limit of a record in its file (spec/status.md 9.11). Messages
+	// maxSize is the limit of a record in its file (spec/status.md 9.11). Messages
 	// are cut to stay below it, then the pod is left out.
-	MaxSize = 256 << 10
+	maxSize = 256 << 10
 	// maxMessage is how much of a message of an end is kept (CK1).
 	maxMessage = 12 << 10
 	// headerSize bounds the header.
@@ -45,9 +45,9 @@ func encode(r *Record) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	for step := 0; len(body)+headerSize > MaxSize; step++ {
+	for step := 0; len(body)+headerSize > maxSize; step++ {
 		if r = shrink(r, step); r == nil {
-			return nil, fmt.Errorf("record of %d bytes is over the limit of %d", len(body), MaxSize)
+			return nil, fmt.Errorf("record of %d bytes is over the limit of %d", len(body), maxSize)
 		}
 		if body, err = json.Marshal(r); err != nil {
 			return nil, err

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// FaultError says that the store does not take, or give, what it should.
-type FaultError struct {
+// faultError says that the store does not take, or give, what it should.
+type faultError struct {
 	// Pending is how many pods have changes that are not on the disk.
 	Pending int
 	// Since is when it began.
@@ -21,14 +21,14 @@ type FaultError struct {
 }
 
 // Error says what is wrong and since when.
-func (e *FaultError) Error() string {
+func (e *faultError) Error() string {
 	return fmt.Sprintf("checkpoints fail since %s, changes of %d pods wait: %v", e.Since.UTC().Format(time.RFC3339), e.Pending, e.Err)
 }
 
 // Unwrap returns Err.
-func (e *FaultError) Unwrap() error { return e.Err }
+func (e *faultError) Unwrap() error { return e.Err }
 
-// Healthy returns nil, or what is wrong at present: a [*FaultError] while the
+// Healthy returns nil, or what is wrong at present: a error while the
 // store fails, and each record that could not be used and was not replaced by a
 // new one since (see [Keeper.Dismiss]).
 func (k *Keeper) Healthy() error {
@@ -36,7 +36,7 @@ func (k *Keeper) Healthy() error {
 	defer k.mu.Unlock()
 	var problems []error
 	if k.fault.err != nil {
-		problems = append(problems, &FaultError{Pending: len(k.dirty), Since: k.fault.since, Err: k.fault.err})
+		problems = append(problems, &faultError{Pending: len(k.dirty), Since: k.fault.since, Err: k.fault.err})
 	}
 	for _, name := range slices.Sorted(maps.Keys(k.bad)) {
 		problems = append(problems, fmt.Errorf("checkpoint %s", k.bad[name]))
@@ -74,17 +74,17 @@ func (k *Keeper) Dismiss(keep func(uid types.UID) bool) {
 	maps.DeleteFunc(k.bad, func(_ string, b Bad) bool { return b.Aside != "" && (b.UID == "" || !keep(b.UID)) })
 }
 
-// Stats are the keeper's figures.
-type Stats struct {
+// figures are the keeper's figures.
+type figures struct {
 	// Records in memory, Pending of them with changes that are not on the disk.
 	Records, Pending int
 	// Failures is how many batches failed since the start.
 	Failures int64
 }
 
-// Stats returns the figures of this moment.
-func (k *Keeper) Stats() Stats {
+// stats returns the figures of this moment.
+func (k *Keeper) stats() figures {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return Stats{Records: len(k.entries), Pending: len(k.dirty), Failures: k.fault.count}
+	return figures{Records: len(k.entries), Pending: len(k.dirty), Failures: k.fault.count}
 }

@@ -100,7 +100,7 @@ func (k *Keeper) Load(ctx context.Context) (Loaded, error) {
 		k.entries[r.UID] = &entry{uid: r.UID, record: r, disk: r}
 	}
 	for _, b := range loaded.Bad {
-		if b.Trouble != Foreign {
+		if b.Trouble != foreign {
 			k.bad[b.Name] = b
 		}
 	}
@@ -252,11 +252,4 @@ func (k *Keeper) Sync(ctx context.Context, uid types.UID) error {
 		}
 		k.mu.Lock()
 	}
-}
-
-// Settled reports whether everything known of the pod is on the disk.
-func (k *Keeper) Settled(uid types.UID) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.dirty[uid] == nil
 }

@@ -9,11 +9,11 @@ import (
 
 const exitUnknown = 137
 
-// Protect returns the status a record may take over, given a new one
+// protect returns the status a record may take over, given a new one
 // (spec/status.md 9.4): a terminal phase never turns into one that is not, nor into
 // the other terminal one, and an end that is known never into a guess. What it
 // returns may share memory with both.
-func Protect(r *Record, next *v1.PodStatus) *v1.PodStatus {
+func protect(r *Record, next *v1.PodStatus) *v1.PodStatus {
 	out := *next
 	if r.Terminal() && next.Phase != r.Status.Phase {
 		out.Phase, out.Reason, out.Message = r.Status.Phase, r.Status.Reason, r.Status.Message

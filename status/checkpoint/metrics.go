@@ -52,7 +52,7 @@ func newMetrics(o *Options) *metrics {
 func (k *Keeper) export() {
 	m := k.metrics
 	withdraw, err := m.set.Export(func(o metric.Observer) {
-		stats := k.Stats()
+		stats := k.stats()
 		o.ObserveInt64(m.records, int64(stats.Records))
 		o.ObserveInt64(m.pending, int64(stats.Pending))
 		if m.bytes != nil {

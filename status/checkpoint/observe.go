@@ -21,7 +21,7 @@ const reasonRestartAll = "RestartingAllContainers"
 // becomes terminal at once, all else lazily. The ends it shows are kept per
 // container, newest two.
 func (r *Record) Observe(status *v1.PodStatus, version uint64) Class {
-	next := Protect(r, status)
+	next := protect(r, status)
 	ended := podinfo.Terminal(next.Phase) && !r.Terminal()
 	same := r.Status != nil && equality.Semantic.DeepEqual(r.Status, next)
 	if same && r.Version == version {

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/internal/proberesult"
 )
 
 // Record is what must be known of one pod after the agent was killed
@@ -36,10 +37,6 @@ type Record struct {
 
 	// Admission is the verdict on the pod; nil if there is none yet.
 	Admission *Admission `json:"admission,omitempty"`
-	// Allocated is what the pod was granted, Actuated what was last applied at the
-	// runtime; nil if never changed since admission.
-	Allocated *Resources `json:"allocated,omitempty"`
-	Actuated  *Resources `json:"actuated,omitempty"`
 	// StartedAt is when the first container of the pod was about to be started;
 	// zero if none ever was.
 	StartedAt time.Time `json:"startedAt,omitzero"`
@@ -71,14 +68,6 @@ type Admission struct {
 	Refused bool   `json:"refused,omitempty"`
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
-}
-
-// Resources are the resources of a pod.
-type Resources struct {
-	// Pod are those of the pod as a whole; nil if it has none.
-	Pod *v1.ResourceRequirements `json:"pod,omitempty"`
-	// Containers by name, init containers included.
-	Containers map[string]v1.ResourceRequirements `json:"containers,omitempty"`
 }
 
 // Cause says why a pod has to stop.
@@ -126,8 +115,8 @@ type Container struct {
 	Ready   bool   `json:"ready,omitempty"`
 	// StartedAt is when this run began.
 	StartedAt time.Time `json:"startedAt,omitzero"`
-	// Probes are the last results for this run, by kind.
-	Probes map[ProbeKind]ProbeResult `json:"probes,omitempty"`
+	// Probes are the last results for this run, by kind (that of package probe).
+	Probes map[proberesult.Kind]ProbeResult `json:"probes,omitempty"`
 	// RestartCount never goes down.
 	RestartCount int32 `json:"restartCount,omitempty"`
 	// Attempts counts containers made under this name, restarts and failed
@@ -136,16 +125,6 @@ type Container struct {
 	// Ends are the newest two ends, newest first.
 	Ends []End `json:"ends,omitempty"`
 }
-
-// ProbeKind is the kind of a probe.
-type ProbeKind string
-
-// Kinds of probes.
-const (
-	Startup   ProbeKind = "startup"
-	Liveness  ProbeKind = "liveness"
-	Readiness ProbeKind = "readiness"
-)
 
 // ProbeResult is the last stored result of one probe (spec/probe.md 8).
 type ProbeResult struct {

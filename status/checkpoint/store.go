@@ -38,15 +38,15 @@ type Trouble string
 
 // Troubles.
 const (
-	// Corrupt: truncated, empty, or with a wrong checksum. It was set aside.
-	Corrupt Trouble = "corrupt"
-	// Newer: written by a later version. It is left as it is, and no record is
+	// corrupt: truncated, empty, or with a wrong checksum. It was set aside.
+	corrupt Trouble = "corrupt"
+	// newer: written by a later version. It is left as it is, and no record is
 	// written in its place.
-	Newer Trouble = "newer format"
-	// Unreadable: the disk does not give it. It is left as it is.
-	Unreadable Trouble = "unreadable"
-	// Foreign: nothing of ours. It is left as it is.
-	Foreign Trouble = "foreign"
+	newer Trouble = "newer format"
+	// unreadable: the disk does not give it. It is left as it is.
+	unreadable Trouble = "unreadable"
+	// foreign: nothing of ours. It is left as it is.
+	foreign Trouble = "foreign"
 )
 
 // Bad is something in a store that is no usable record.

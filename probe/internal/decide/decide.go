@@ -19,30 +19,16 @@ import (
 )
 
 // Kind is a kind of probe.
-type Kind uint8
+type Kind = proberesult.Kind
 
 // Kinds.
 const (
-	Startup Kind = iota
-	Liveness
-	Readiness
+	Startup   = proberesult.Startup
+	Liveness  = proberesult.Liveness
+	Readiness = proberesult.Readiness
 	// Kinds is how many there are.
-	Kinds = 3
+	Kinds = proberesult.Kinds
 )
-
-// String returns the name as events and metrics show it.
-func (k Kind) String() string {
-	switch k {
-	case Startup:
-		return "Startup"
-	case Liveness:
-		return "Liveness"
-	case Readiness:
-		return "Readiness"
-	default:
-		return "Unknown"
-	}
-}
 
 // Result is what probing knows of a container.
 type Result = proberesult.Result
