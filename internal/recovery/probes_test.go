@@ -9,7 +9,6 @@ import (
 
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/runtime"
-	"github.com/podwright/podwright/status/checkpoint"
 )
 
 // withRun prepares a memory with a pod "a" whose container runs as the returned ID.
