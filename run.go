@@ -2,70 +2,39 @@ package podwright
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 
 	"github.com/podwright/podwright/internal/dirlock"
-)
-
-// component is a part of an engine that runs on a goroutine of its own.
-type component struct {
-	name string
-	run  func(context.Context) error
-	stop stage
-	end  meaning
-}
-
-// stage says when a component stops. The stages stop in this order.
-type stage int
-
-const (
-	// stopInput: what brings new work. A drain stops the pods after this stage.
-	stopInput stage = iota
-	// stopWork: what changes pods and their remains. The last statuses are sent after
-	// this stage.
-	stopWork
-	// stopRecords: what the work reads from and reports to.
-	stopRecords
-
-	stages // how many there are
-)
-
-// meaning is what the end of a component means that was not told to stop.
-type meaning int
-
-const (
-	endIsFault meaning = iota // Run ends with an error
-	endIsDone                 // Run ends, with the component's error if it has one
-	endIsFine                 // the component has done its work
+	"github.com/podwright/podwright/internal/lifecycle"
 )
 
 // components lists what runs in an engine, in the order in which it starts. Each stage
-// stops in the reverse order.
-func (e *parts) components() []component {
-	return []component{
-		{"checkpoint", e.recovery.KeepRecords, stopRecords, endIsFault},
-		{"status", e.status.Run, stopRecords, endIsFault},
-		{"pleg", e.pleg.Run, stopRecords, endIsFault},
-		{"health", e.health.Run, stopRecords, endIsFault},
+// stops in the reverse order. A drain stops the pods between the stages Input and Work;
+// between Work and Records the last statuses are sent.
+func (e *parts) components() []lifecycle.Component {
+	const records, work, input = lifecycle.Records, lifecycle.Work, lifecycle.Input
+	return []lifecycle.Component{
+		{Name: "checkpoint", Run: e.recovery.KeepRecords, Stop: records},
+		{Name: "status", Run: e.status.Run, Stop: records},
+		{Name: "pleg", Run: e.pleg.Run, Stop: records},
+		{Name: "health", Run: e.health.Run, Stop: records},
 
-		{"collection of images", e.runImageGC, stopWork, endIsFault},
-		{"removal of cgroups", e.cgroupRemover.Run, stopWork, endIsFault},
-		{"log rotation", e.rotator.Run, stopWork, endIsFault},
-		{"removal of dead containers", e.reaper.Run, stopWork, endIsFault},
-		{"resizing", e.resizer.Run, stopWork, endIsFault},
-		{"deadlines", e.syncer.Run, stopWork, endIsFault},
-		{"mirror pods", e.mirrors.Run, stopWork, endIsFault},
-		{"probe", e.probes.Run, stopWork, endIsFault},
-		{"workers", e.workers.Run, stopWork, endIsFault},
+		{Name: "collection of images", Run: e.runImageGC, Stop: work},
+		{Name: "removal of cgroups", Run: e.cgroupRemover.Run, Stop: work},
+		{Name: "log rotation", Run: e.rotator.Run, Stop: work},
+		{Name: "removal of dead containers", Run: e.reaper.Run, Stop: work},
+		{Name: "resizing", Run: e.resizer.Run, Stop: work},
+		{Name: "deadlines", Run: e.syncer.Run, Stop: work},
+		{Name: "mirror pods", Run: e.mirrors.Run, Stop: work},
+		{Name: "probe", Run: e.probes.Run, Stop: work},
+		{Name: "workers", Run: e.workers.Run, Stop: work},
 
-		{"recovery", e.recovery.Run, stopInput, endIsFine},
-		{"loop", e.loop.Run, stopInput, endIsDone},
-		{"eviction", e.runEviction, stopInput, endIsFault},
-		{"node hooks", e.hooks.Run, stopInput, endIsFault},
-		{"ready", e.announce, stopInput, endIsFine},
+		{Name: "recovery", Run: e.recovery.Run, Stop: input, End: lifecycle.Fine},
+		{Name: "loop", Run: e.loop.Run, Stop: input, End: lifecycle.Done},
+		{Name: "eviction", Run: e.runEviction, Stop: input},
+		{Name: "node hooks", Run: e.hooks.Run, Stop: input},
+		{Name: "ready", Run: e.announce, Stop: input, End: lifecycle.Fine},
 	}
 }
 
@@ -124,81 +93,14 @@ func (e *parts) lockLogs() (unlock func(), err error) {
 // serve runs the components until ctx ends, a drain is asked for, or a component ends
 // that should not.
 func (e *parts) serve(ctx context.Context) error {
-	return supervise(ctx, e.components(), e.drains, func(s stage, d *drain) {
+	return lifecycle.Run(ctx, e.components(), e.drains, func(s lifecycle.Stage, d *drain) {
 		switch {
-		case s == stopInput && d != nil:
+		case s == lifecycle.Input && d != nil:
 			d.result <- e.stopPods(ctx, d)
-		case s == stopWork:
+		case s == lifecycle.Work:
 			e.flush(context.WithoutCancel(ctx))
 		}
 	})
-}
-
-// supervise starts the components in their order and, when ctx ends, a drain comes, or a
-// component ends that should not, stops them stage by stage. After each stage it calls
-// stopped, with the drain if that was the reason.
-func supervise(ctx context.Context, list []component, drains <-chan *drain, stopped func(stage, *drain)) error {
-	ended := make(chan *started, len(list))
-	all := make([]*started, len(list))
-	for i, c := range list {
-		all[i] = start(context.WithoutCancel(ctx), c, ended)
-	}
-	var problems []error
-	var d *drain
-	select {
-	case <-ctx.Done():
-	case c := <-ended:
-		if c.end == endIsFault && c.err == nil {
-			problems = append(problems, fmt.Errorf("%s ended unexpectedly", c.name))
-		}
-	case d = <-drains:
-	}
-	for s := range stages {
-		for _, c := range slices.Backward(all) {
-			if c.stop == s {
-				problems = append(problems, c.shutDown())
-			}
-		}
-		stopped(s, d)
-	}
-	return errors.Join(problems...)
-}
-
-// started is a component that was started.
-type started struct {
-	component
-	cancel context.CancelFunc
-	done   chan struct{}
-	err    error // of its end by itself, set before done is closed
-}
-
-// start runs a component. Its end by itself goes to ended, which must have room for it,
-// unless it has done its work.
-func start(ctx context.Context, c component, ended chan<- *started) *started {
-	ctx, cancel := context.WithCancel(ctx)
-	s := &started{component: c, cancel: cancel, done: make(chan struct{})}
-	go func() {
-		defer close(s.done)
-		err := c.run(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		if err != nil {
-			s.err = fmt.Errorf("%s: %w", c.name, err)
-		}
-		if err != nil || c.end != endIsFine {
-			ended <- s
-		}
-	}()
-	return s
-}
-
-// shutDown ends the component and waits for it. It returns the error it ended with by
-// itself, if there is one.
-func (s *started) shutDown() error {
-	s.cancel()
-	<-s.done
-	return s.err
 }
 
 // announce closes ready when the engine is.

@@ -29,6 +29,7 @@ var rooms = map[string][]string{
 	"cleanup/imagegc":     {},
 	"cleanup/eviction":    {},
 	"internal/inventory":  {"cleanup", "pleg", "podworkers", "runtime"},
+	"internal/lifecycle":  {},
 	"internal/latency":    {"pleg", "runtime"},
 	"internal/node":       nodeRooms,
 	// It speaks the words of each room that writes into the records.
