@@ -24,8 +24,8 @@ func Compute(in Input) Plan {
 	}
 	p := Plan{SandboxID: s.ID, Attempt: s.Attempt}
 	if in.Pod.DeletionTimestamp != nil {
-		// Nothing restarts (6.1); without a running container nothing is left
-		// to wait for.
+		// Nothing restarts (6.1). Without a running container there is nothing to
+		// wait for.
 		p.KillPod = !in.Status.ContainersRunning()
 		return p
 	}
@@ -71,17 +71,17 @@ func replaceSandbox(in Input, s Sandbox) Plan {
 	return p
 }
 
-// everRan reports whether a container of the pod may have run. One that was only
-// created has not: a pod that is never restarted would wait for ever if its sandbox
-// was lost at that moment.
+// everRan reports whether a container of the pod may have run. A container that was only
+// created has not: otherwise a pod that is never restarted would wait without end if its
+// sandbox was lost at that moment.
 func everRan(status *runtime.PodStatus) bool {
 	return slices.ContainsFunc(status.Containers, func(c *runtime.ContainerStatus) bool { return c.State != runtime.Created })
 }
 
 // runsInNewSandbox reports whether an app container is started in a fresh
 // sandbox. Upstream leaves out only containers with policy OnFailure that
-// succeeded; here every container that has ended for good stays ended, also one
-// with its own policy Never.
+// succeeded; here every container that has ended for good stays ended, also with
+// its own policy Never.
 func runsInNewSandbox(in Input, c *v1.Container) bool {
 	record := in.Status.Container(c.Name)
 	if record == nil {

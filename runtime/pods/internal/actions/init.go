@@ -37,7 +37,7 @@ func initContainers(in Input, p *Plan) (done bool) {
 		case sidecar:
 			w.sidecar(i, c, record)
 		case w.prev:
-			// A later container has begun, so this one is past.
+			// A later container has begun, so this one is over.
 		case !w.regular(i, c, record):
 			p.dropAll()
 			return false
@@ -65,7 +65,7 @@ type initWalk struct {
 // several indices come in descending order.
 func (w *initWalk) start(i int) { w.p.StartInit = append(w.p.StartInit, i) }
 
-// next goes on after container i has done its part.
+// next continues after container i.
 func (w *initWalk) next(i int) {
 	switch {
 	case i == len(w.in.Pod.Spec.InitContainers)-1:
@@ -147,7 +147,7 @@ func (w *initWalk) sidecar(i int, c *v1.Container, record *runtime.ContainerStat
 	}
 }
 
-// resize handles a sidecar that may stay but for its resources (spec/runtime.md
+// resize handles a sidecar that stays unless its resources change (spec/runtime.md
 // 6.5 v).
 func (w *initWalk) resize(i int, c *v1.Container, record *runtime.ContainerStatus) {
 	switch w.in.resize(record.ID) {

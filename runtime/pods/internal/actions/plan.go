@@ -17,10 +17,10 @@ type Input struct {
 	Pod *v1.Pod
 	// Status is what the runtime shows; nil means nothing exists.
 	Status *runtime.PodStatus
-	// Probes by container. Nil: nobody probes, and startup probes count as
+	// Probes by container. Nil: no probe runs, and startup probes count as
 	// passed. A container without an entry has no result yet.
 	Probes map[runtime.ContainerID]Probes
-	// Resizes has what running containers ask for. Nil, or no entry: nothing.
+	// Resizes has what running containers need. Nil, or no entry: nothing.
 	Resizes map[runtime.ContainerID]Resize
 }
 
@@ -88,8 +88,8 @@ type Plan struct {
 	ResizePod bool
 }
 
-// dropAll makes the plan one that stops the whole pod: nothing else it had in
-// mind matters any more (spec/runtime.md 6.4, 6.8; 7 starts nothing after it).
+// dropAll replaces the plan by one that stops the whole pod (spec/runtime.md 6.4, 6.8;
+// 7 starts nothing after it).
 func (p *Plan) dropAll() {
 	*p = Plan{KillPod: true, SandboxID: p.SandboxID, Attempt: p.Attempt}
 }

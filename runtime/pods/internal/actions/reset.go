@@ -8,9 +8,9 @@ import (
 )
 
 // resets returns every record to remove if some container's exit asks to
-// restart all containers, else nil (spec/runtime.md 6.9). Sources go last, and
-// the newest record of each name last of its name: a reset cut short by a crash
-// is found and goes on.
+// restart all containers, otherwise nil (spec/runtime.md 6.9). Sources go last, and
+// the newest record of each name last of its name, so that the next sync completes a
+// reset that a crash interrupted.
 func resets(in Input) []Reset {
 	if in.Status == nil || !anySource(in) {
 		return nil

@@ -2,12 +2,12 @@ package actions
 
 import "github.com/podwright/podwright/runtime"
 
-// Resize is what the resources of one running container ask for. Who compares
-// allocated with actuated resources decides it (spec/runtime.md 21); here it
-// only meets the other reasons to touch the container.
+// Resize is what the resources of one running container need. The caller decides it by
+// comparing allocated with actuated resources (spec/runtime.md 21); here it is weighed
+// against other reasons to restart the container.
 type Resize uint8
 
-// Resizes. The zero value is that the container has what it should have.
+// Resizes. The zero value means that the container has what it should have.
 const (
 	ResizeNone Resize = iota
 	// ResizeInPlace: the container's resources are to be updated while it runs.

@@ -17,8 +17,8 @@ type Sandbox struct {
 	Replaced string
 }
 
-// NeedsSandbox applies the table of spec/runtime.md 5. Nothing but what is in it
-// makes a new sandbox.
+// NeedsSandbox applies the table of spec/runtime.md 5. There is no other reason for a
+// new sandbox.
 func NeedsSandbox(pod *v1.Pod, status *runtime.PodStatus) Sandbox {
 	if status == nil || len(status.Sandboxes) == 0 {
 		return Sandbox{New: true} // row 1

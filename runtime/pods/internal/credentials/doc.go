@@ -1,7 +1,7 @@
-// Package credentials chooses what to show a registry (spec/runtime.md 10).
+// Package credentials chooses the credentials for a registry (spec/runtime.md 10).
 //
 //	secrets, node file ──► Parse ──► Keyring ──► Lookup(repository) ──► credentials, best first
 //
-// A keyring is made for one pull and is not changed afterwards. Nothing of what a
-// secret holds gets into an error.
+// A keyring is made for one pull and does not change. The content of a secret never
+// appears in an error.
 package credentials

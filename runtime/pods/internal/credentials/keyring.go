@@ -14,10 +14,10 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Credential is what a registry may be shown, and where it is from.
+// Credential is what a registry may be shown, and its origin.
 type Credential struct {
 	Auth *runtimeapi.AuthConfig
-	// Secret is where it is from; nil for one of the node.
+	// Secret is its origin; nil for a credential of the node.
 	Secret *SecretID
 }
 
@@ -50,7 +50,7 @@ type ring struct {
 }
 
 // New makes a keyring of a pod's pull secrets, in the pod's order, and of the
-// node's own configuration. What is broken in one of them is an error
+// node's own configuration. A broken one is an error
 // (spec/runtime.md 10.1, 10.5).
 func New(secrets []*v1.Secret, node NodeConfig) (*Keyring, error) {
 	k := &Keyring{}
@@ -91,8 +91,8 @@ func (k *Keyring) Lookup(repository string) []Credential {
 	return append(k.secrets.lookup(repository), k.node.lookup(repository)...)
 }
 
-// defaultKey is under what name clients keep the credential of the default
-// registry, whose images are named otherwise.
+// defaultKey is the name under which clients keep the credential of the default
+// registry. Its images have another name.
 const defaultKey = "index.docker.io"
 
 // lookup follows spec/runtime.md 10.4.
@@ -109,8 +109,8 @@ func (r *ring) lookup(repository string) []Credential {
 	return out
 }
 
-// Redact takes what the credentials hold out of a text for people, as runtimes
-// and registries may quote it.
+// Redact removes the content of the credentials from a message: runtimes and registries
+// may quote it.
 func Redact(text string, credentials []Credential) string {
 	var hidden []string
 	for _, c := range credentials {
@@ -124,7 +124,7 @@ func Redact(text string, credentials []Credential) string {
 			}
 		}
 	}
-	// The longest first, so that a part of a secret does not break up the whole.
+	// The longest first: replacing a part first would keep the rest of the whole.
 	slices.SortStableFunc(hidden, func(a, b string) int { return len(b) - len(a) })
 	for _, s := range hidden {
 		text = strings.ReplaceAll(text, s, "[redacted]")

@@ -13,7 +13,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// entry is what one key of a configuration says.
+// entry is the value of one key of a configuration.
 type entry struct {
 	Username string `json:"username"`
 	Password string `json:"password"`
@@ -77,7 +77,7 @@ func parseConfig(data []byte) ([]keyed, error) {
 			}
 		}
 		if e.Username == "" && e.Password == "" {
-			continue // the credential lies with some tool of the user
+			continue // a credential helper of the user has it
 		}
 		out = append(out, keyed{normalize(key), &runtimeapi.AuthConfig{Username: e.Username, Password: e.Password}})
 	}

@@ -31,9 +31,9 @@ func checkIDs(sc *v1.PodSecurityContext) error {
 	return nil
 }
 
-// checkSecurity refuses a container's security context that contradicts itself,
-// with words where a runtime would only fail or, worse, start with less than what
-// was asked for.
+// checkSecurity refuses a container's security context that contradicts itself, with a
+// clear error where a runtime would only fail or start the container with less than it
+// asks for.
 func checkSecurity(psc *v1.PodSecurityContext, sc *v1.SecurityContext) error {
 	if err := checkIDs(psc); err != nil {
 		return err

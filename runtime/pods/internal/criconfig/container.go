@@ -34,8 +34,7 @@ func LogPath(container string, restartCount int) string {
 	return container + "/" + strconv.Itoa(restartCount) + ".log"
 }
 
-// Container returns the configuration of a container (spec/runtime.md 8), or why
-// there can be none.
+// Container returns the configuration of a container (spec/runtime.md 8).
 func Container(in ContainerInput) (*runtimeapi.ContainerConfig, error) {
 	c := in.Container
 	security, err := containerSecurity(in.Pod, c, in.ImageUser, in.UserNamespace, in.Node)

@@ -30,12 +30,12 @@ type DNSInput struct {
 	ClusterDomain string
 }
 
-// DNSResult is what became of them.
+// DNSResult is the settings and what was dropped.
 type DNSResult struct {
 	Config *runtimeapi.DNSConfig
-	// MissingCluster tells that the pod asked for cluster DNS and there is none.
+	// MissingCluster: the pod asked for cluster DNS and there is none.
 	MissingCluster bool
-	// UnknownPolicy tells that the policy read as ClusterFirst.
+	// UnknownPolicy: the policy is unknown and was read as ClusterFirst.
 	UnknownPolicy bool
 	// Exceeded says, per limit that was hit, what was applied.
 	Exceeded []string
@@ -66,7 +66,7 @@ func DNS(in DNSInput) DNSResult {
 		clusterDNS(c, in)
 	case cluster:
 		nodeDNS(c, in)
-		// A pod that says nothing has not asked for it.
+		// A pod without a policy has not asked for it.
 		out.MissingCluster = in.Pod.Spec.DNSPolicy != ""
 	}
 	if d := in.Pod.Spec.DNSConfig; d != nil {

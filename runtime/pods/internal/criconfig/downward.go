@@ -9,11 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Downward is what the downward API tells about where a pod runs.
+// Downward is what the downward API says about where a pod runs.
 type Downward struct {
 	// HostIPs and PodIPs, primary first.
 	HostIPs, PodIPs []string
-	// Allocatable is what the node can give.
+	// Allocatable is what the node has for pods.
 	Allocatable v1.ResourceList
 }
 

@@ -31,7 +31,7 @@ type EnvInput struct {
 	Container *v1.Container
 	Down      Downward
 	Sources   EnvSources
-	// Services are the variables that tell where services are.
+	// Services are the variables with the addresses of services.
 	Services []Variable
 }
 
@@ -111,8 +111,8 @@ func (e *Environment) addAll(from *v1.EnvFromSource, sources EnvSources) error {
 	return nil
 }
 
-// unlessOptional forgives an optional object that it does not exist, and nothing
-// else (spec/runtime.md 11.2).
+// unlessOptional drops the error that an optional object does not exist. All other
+// errors stay (spec/runtime.md 11.2).
 func unlessOptional(err error, optional *bool) error {
 	if isTrue(optional) && objects.IsNotFound(err) {
 		return nil
@@ -214,7 +214,7 @@ func secretValue(sources EnvSources, ref *v1.SecretKeySelector) (value string, o
 	return string(data), ok, nil
 }
 
-// fileValue takes a value from a file a container of the pod has written. An
+// fileValue reads a value from a file that a container of the pod has written. An
 // empty value counts as absent (spec/runtime.md 11.7).
 func fileValue(sources EnvSources, ref *v1.FileKeySelector) (value string, ok bool, err error) {
 	content, ok, err := sources.File(ref.VolumeName, ref.Path)

@@ -9,7 +9,7 @@ import (
 // value is literal, in single quotes, and may span lines; blank lines and lines
 // that begin with # are skipped, and a comment may follow the closing quote. The
 // first match wins; what follows it is not read. No key is an empty value.
-// Errors name the line and nothing of what it holds.
+// Errors name the line, never its content.
 func FileKey(content, key string) (string, error) {
 	for line := 1; content != ""; line++ {
 		if rest, skipped := skipBlank(content); skipped {

@@ -67,12 +67,12 @@ func (e *Environment) KeyValues() []*runtimeapi.KeyValue {
 	return out
 }
 
-// minSecret is the shortest value that is worth hiding: to blank out every "1" or
-// "yes" would hide the message and show the value by the gaps.
+// minSecret is the length of the shortest value to hide: to blank out every "1" or
+// "yes" would hide the message, and the gaps would show the value.
 const minSecret = 4
 
-// Redact takes values that came from secrets and files out of a text for people:
-// runtimes quote arguments and paths, and these may have been expanded.
+// Redact removes values of secrets and files from a message: runtimes quote arguments
+// and paths, which may contain expanded variables.
 func (e *Environment) Redact(text string) string {
 	if e == nil || text == "" {
 		return text
@@ -90,7 +90,7 @@ func (e *Environment) Redact(text string) string {
 			}
 		}
 	}
-	// The longest first, so that a part of a value does not break up the whole.
+	// The longest first: replacing a part first would keep the rest of the whole.
 	slices.SortStableFunc(hidden, func(a, b string) int { return len(b) - len(a) })
 	for _, value := range hidden {
 		text = strings.ReplaceAll(text, value, "[redacted]")

@@ -14,8 +14,8 @@ const (
 	maxFQDN = 64
 )
 
-// Hostname returns the pod's host name and domain (spec/runtime.md 3.1). For a
-// pod on the host network the sandbox takes none of it.
+// Hostname returns the pod's host name and domain (spec/runtime.md 3.1). The
+// sandbox of a pod on the host network ignores both.
 func Hostname(pod *v1.Pod, clusterDomain string) (hostname, domain string, err error) {
 	if o := pod.Spec.HostnameOverride; o != nil && *o != "" {
 		if problems := validation.IsDNS1123Subdomain(*o); len(problems) > 0 {

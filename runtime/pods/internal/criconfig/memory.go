@@ -73,8 +73,8 @@ func pageSizeText(size int64) string {
 	return strconv.FormatInt(size, 10) + units[unit]
 }
 
-// limitSwap keeps the container off the swap, or gives it the part its memory
-// request deserves (spec/runtime.md 13.5).
+// limitSwap keeps the container off the swap, or gives it a part in proportion to its
+// memory request (spec/runtime.md 13.5).
 func limitSwap(out *runtimeapi.LinuxContainerResources, pod *v1.Pod, c *v1.Container, node Node) {
 	switch {
 	case !node.SwapController:

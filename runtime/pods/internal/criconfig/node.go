@@ -25,7 +25,7 @@ type Node struct {
 	CPUPeriod int64
 	// HugePageSizes of the machine in bytes, ascending.
 	HugePageSizes []int64
-	// SwapController tells that swap can be limited; LimitedSwap gives Burstable
+	// SwapController is true if swap can be limited; LimitedSwap gives Burstable
 	// containers a part of SwapCapacity bytes.
 	SwapController bool
 	LimitedSwap    bool

@@ -27,7 +27,7 @@ func PortMappings(pod *v1.Pod) []*runtimeapi.PortMapping {
 	return out
 }
 
-// checkPorts refuses what no runtime could map.
+// checkPorts refuses ports that no runtime could map.
 func checkPorts(pod *v1.Pod) error {
 	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {

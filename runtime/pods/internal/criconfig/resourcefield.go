@@ -23,7 +23,7 @@ func ResourceValue(pod *v1.Pod, ref *v1.ResourceFieldSelector, allocatable v1.Re
 
 // resourceValue reads a resource of a container for its environment
 // (spec/runtime.md 11.6). A limit that is not set reads as the pod's, then as
-// what the node can give.
+// the node's allocatable amount.
 func resourceValue(pod *v1.Pod, c *v1.Container, ref *v1.ResourceFieldSelector, allocatable v1.ResourceList) (string, error) {
 	if ref.ContainerName != "" && ref.ContainerName != c.Name {
 		if c = containerNamed(pod, ref.ContainerName); c == nil {

@@ -76,8 +76,8 @@ func linuxResources(cpu, cpuLimit, memory resource.Quantity, node Node) *runtime
 	return out
 }
 
-// OOMScoreAdj returns how gladly the kernel may kill the container when memory
-// runs out (spec/runtime.md 13.1).
+// OOMScoreAdj returns how readily the kernel kills the container when memory runs out
+// (spec/runtime.md 13.1).
 func OOMScoreAdj(pod *v1.Pod, c *v1.Container, capacity int64) int64 {
 	if podinfo.NodeCritical(pod) {
 		return oomGuaranteed

@@ -22,8 +22,7 @@ type SandboxInput struct {
 	Overhead v1.ResourceList
 }
 
-// Sandbox returns the configuration of the pod's sandbox (spec/runtime.md 3), or
-// why there can be none.
+// Sandbox returns the configuration of the pod's sandbox (spec/runtime.md 3).
 func Sandbox(in SandboxInput) (*runtimeapi.PodSandboxConfig, error) {
 	pod := in.Pod
 	namespaces, err := namespaces(pod, in.UserNamespace)

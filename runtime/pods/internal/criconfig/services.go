@@ -9,16 +9,16 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// apiService is the one service every pod is told of.
+// apiService is the one service that every pod is told about.
 const (
 	apiService          = "kubernetes"
 	apiServiceNamespace = v1.NamespaceDefault
 )
 
-// ServiceVariables returns the variables that tell a pod where services are, by
-// the names of the services (spec/runtime.md 11.8). Services without an address
-// of their own have none; those of other namespaces are left out, and all but the
-// API server's if the pod does not want them.
+// ServiceVariables returns the variables with the addresses of services, by the names
+// of the services (spec/runtime.md 11.8). Services without an address have none.
+// Services of other namespaces are left out; so are all but the API server's if the pod
+// does not want them.
 func ServiceVariables(pod *v1.Pod, services []*v1.Service) []Variable {
 	links := pod.Spec.EnableServiceLinks == nil || *pod.Spec.EnableServiceLinks
 	chosen := map[string]*v1.Service{}

@@ -10,7 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// safeSysctls are isolated by a namespace and harm no neighbour, from the kernel
+// safeSysctls are isolated by a namespace and do not affect other pods, from the kernel
 // on that isolates them (spec/runtime.md 3.6).
 var safeSysctls = []struct {
 	name         string
@@ -31,8 +31,8 @@ var safeSysctls = []struct {
 }
 
 // SafeSysctls lists the sysctls any pod may set under a kernel of this release
-// (as uname -r prints it). Of a release that cannot be read only those are listed
-// that every kernel isolates.
+// (as uname -r prints it). For a release that cannot be read it lists only
+// those that every kernel isolates.
 func SafeSysctls(kernel string) []string {
 	major, minor := kernelVersion(kernel)
 	var out []string
@@ -89,7 +89,7 @@ func sysctlMatches(pattern, name string) bool {
 }
 
 // ownsSysctl reports whether the pod has the namespace that isolates a sysctl.
-// What no namespace isolates belongs to nobody but the node.
+// A sysctl without a namespace belongs to the node.
 func ownsSysctl(pod *v1.Pod, name string) bool {
 	under := func(prefixes ...string) bool {
 		return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name, p) })
@@ -111,12 +111,11 @@ func ownsSysctl(pod *v1.Pod, name string) bool {
 // usesUserNamespace reports whether the pod asks for user IDs of its own.
 func usesUserNamespace(pod *v1.Pod) bool { return pod.Spec.HostUsers != nil && !*pod.Spec.HostUsers }
 
-// maxSysctlName is what the API takes.
+// maxSysctlName is the limit of the API.
 const maxSysctlName = 253
 
-// sysctls lays the node's defaults under the pod's values, names normalised to
-// dots (spec/runtime.md 3.6). A name that could be no file below /proc/sys is an
-// error.
+// sysctls adds the node's defaults to the pod's values, with names normalised to dots
+// (spec/runtime.md 3.6). A name that could not be a file below /proc/sys is an error.
 func sysctls(pod *v1.Pod, defaults map[string]string) (map[string]string, error) {
 	var own []v1.Sysctl
 	if pod.Spec.SecurityContext != nil {

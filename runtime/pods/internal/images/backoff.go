@@ -11,7 +11,7 @@ import (
 // forgetAfter is Options.Reset by default.
 const forgetAfter = 600 * time.Second
 
-// failureKey is who waits for what (spec/runtime.md 9.3).
+// failureKey is the pod that waits and the image it waits for (spec/runtime.md 9.3).
 type failureKey struct {
 	pod   types.UID
 	image string
@@ -67,7 +67,8 @@ func (p *Puller) Forget(uid types.UID) {
 	}
 }
 
-// Prune drops delays that no longer matter: a pull that fails now would start afresh.
+// Prune drops delays that no longer matter: a pull that fails now would start at the
+// first delay.
 func (p *Puller) Prune(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -4,8 +4,8 @@
 //	policy, present, may use? ──► use it
 //	                         └──► back-off? ──► credentials ──► flight ──► reference and user
 //	                                                              │
-//	   one per image and credentials, shared by all who wait: slot ──► rate ──► PullImage
+//	   one per image and credentials, shared by all that wait: slot ──► rate ──► PullImage
 //
-// What may be shown to registries is chosen by package credentials, who may use what
-// is there is kept by package pullrecords.
+// Package credentials chooses what registries are shown. Package pullrecords keeps which
+// pods may use which present images.
 package images

@@ -23,7 +23,7 @@ const (
 	SignatureValidationFailed = "SignatureValidationFailed"
 )
 
-// Error is why an image is not there.
+// Error is why an image is missing.
 type Error struct {
 	Reason  string
 	Message string
@@ -38,8 +38,8 @@ func (e *Error) Error() string { return e.Reason + ": " + e.Message }
 // Unwrap returns the runtime's error, if there was one.
 func (e *Error) Unwrap() error { return e.Err }
 
-// refusals makes one error of what came of each credential, without what the
-// credentials hold (spec/runtime.md 9.6). None is no error.
+// refusals joins the errors of all credentials that were tried, without their content
+// (spec/runtime.md 9.6).
 func refusals(errs []error, tried []credentials.Credential) error {
 	var err error
 	switch len(errs) {
@@ -78,7 +78,7 @@ func (e *several) Error() string { return e.text }
 
 func (e *several) Unwrap() error { return e.last }
 
-// ours makes an error of the engine's own, whose text is shown as it is.
+// ours makes an error of the engine itself, whose text is shown unchanged.
 func ours(err error) error {
 	return &several{text: err.Error(), reason: ErrImagePull, last: err}
 }
@@ -98,7 +98,7 @@ func class(err error) string {
 	return ErrImagePull
 }
 
-// message is the runtime's own text, without what the transport put before it.
+// message is the runtime's own text, without the prefixes of the transport.
 func message(err error) string {
 	var s *several
 	if errors.As(err, &s) {

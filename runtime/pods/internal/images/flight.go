@@ -14,8 +14,7 @@ import (
 	"github.com/podwright/podwright/runtime/pods/internal/pullrecords"
 )
 
-// flightKey tells pulls apart: who shows other credentials must show them to the
-// registry himself.
+// flightKey tells pulls apart: a pod with other credentials pulls separately.
 type flightKey struct{ image, credentials string }
 
 func keyOf(image string, list []credentials.Credential) flightKey {
@@ -29,8 +28,8 @@ func keyOf(image string, list []credentials.Credential) flightKey {
 	return key
 }
 
-// flight is one pull, shared by all who want it. It goes on while somebody waits
-// for it; the last to leave cancels it and waits for its end.
+// flight is one pull, shared by all containers that want it. It continues while one of
+// them waits; the last to leave cancels it and waits for its end.
 type flight struct {
 	key         flightKey
 	spec        *runtimeapi.ImageSpec
@@ -62,7 +61,7 @@ type Progress struct {
 	Container, Image string
 	// Since is when the pull was asked for first.
 	Since time.Time
-	// Queued is true while it waits for its turn.
+	// Queued is true while other pulls come first.
 	Queued bool
 	// Waiters is how many containers wait for it, this one included.
 	Waiters int
@@ -97,7 +96,7 @@ func (p *Puller) share(ctx context.Context, r Request, f *flight) (*flight, erro
 		flightCtx, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
 		f.done, f.waiters, f.since = make(chan struct{}), map[*waiter]bool{}, p.options.Clock.Now()
 		p.flights[f.key] = f
-		go p.fly(flightCtx, f)
+		go p.run(flightCtx, f)
 	}
 	f.waiters[w] = true
 	p.mu.Unlock()
@@ -113,7 +112,7 @@ func (p *Puller) share(ctx context.Context, r Request, f *flight) (*flight, erro
 	return f, ctx.Err()
 }
 
-// leave takes a waiter out and reports whether it was the last.
+// leave removes a waiter and reports whether it was the last.
 func (p *Puller) leave(f *flight, w *waiter) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -121,23 +120,23 @@ func (p *Puller) leave(f *flight, w *waiter) bool {
 	if len(f.waiters) > 0 {
 		return false
 	}
-	// Who comes now begins anew.
-	p.land(f)
+	// A later request starts a new pull.
+	p.remove(f)
 	return true
 }
 
-// land takes the flight from the board. The lock must be held.
-func (p *Puller) land(f *flight) {
+// remove removes the flight from the table. The lock must be held.
+func (p *Puller) remove(f *flight) {
 	if p.flights[f.key] == f {
 		delete(p.flights, f.key)
 	}
 }
 
-// fly waits for a slot and pulls.
-func (p *Puller) fly(ctx context.Context, f *flight) {
+// run waits for a slot and pulls.
+func (p *Puller) run(ctx context.Context, f *flight) {
 	defer func() {
 		p.mu.Lock()
-		p.land(f)
+		p.remove(f)
 		p.mu.Unlock()
 		f.cancel()
 		close(f.done)
@@ -161,7 +160,7 @@ func (p *Puller) fly(ctx context.Context, f *flight) {
 		f.err = err
 		return
 	}
-	// The pull does not tell the image's user.
+	// The answer of a pull does not name the image's user.
 	f.image, err = p.status(ctx, &runtimeapi.ImageSpec{
 		Image: ref, UserSpecifiedImage: f.spec.UserSpecifiedImage, Annotations: f.spec.Annotations,
 		RuntimeHandler: f.spec.RuntimeHandler,
@@ -173,8 +172,7 @@ func (p *Puller) fly(ctx context.Context, f *flight) {
 	f.err = err
 }
 
-// pullRecorded pulls with what comes first of the credentials that works, and
-// keeps the records of it.
+// pullRecorded pulls with the first credential that works, and keeps the records.
 func (p *Puller) pullRecorded(ctx context.Context, f *flight) (string, error) {
 	if f.repository == "" || p.options.Ledger == nil {
 		ref, _, err := p.try(ctx, f)

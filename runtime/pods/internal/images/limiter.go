@@ -2,14 +2,14 @@ package images
 
 import "time"
 
-// limiter is a bucket of tokens, one for each pull that begins. It fills at a rate
-// and holds at most burst of them (spec/runtime.md 9.5).
+// limiter is a bucket with a token for each pull that begins. It fills at a rate and
+// holds at most burst tokens (spec/runtime.md 9.5).
 type limiter struct {
 	rate, burst, tokens float64
 	last                time.Time
 }
 
-// newLimiter returns a full bucket; a rate of 0 is no limit.
+// newLimiter returns a full bucket; a rate of 0 means no limit.
 func newLimiter(rate float64, burst int) limiter {
 	b := float64(max(burst, 1))
 	return limiter{rate: rate, burst: b, tokens: b}

@@ -32,7 +32,7 @@ type Options struct {
 	// 0 is no limit.
 	Rate  float64
 	Burst int
-	// Ledger knows who may use what is there. Nil: everybody may.
+	// Ledger knows which pods may use which images. Nil: all pods may.
 	Ledger *pullrecords.Ledger
 	// NodeDir has the node's own credentials. Empty: it has none.
 	NodeDir string
@@ -92,10 +92,10 @@ type Image struct {
 	Pulled bool
 }
 
-// Ensure returns the image, pulled if its policy says so or if the pod has not
-// shown yet that it may use it. It waits for a slot and for the pull; both end with
-// ctx, a pull only with the last who waits for it. Every error but that of ctx is an
-// [Error].
+// Ensure returns the image. It pulls it if the policy says so, or if the pod has not
+// shown yet that it may use the image. It waits for a slot and for the pull, at most
+// until ctx ends; a pull continues while another container waits for it. Every error
+// but that of ctx is an [Error].
 func (p *Puller) Ensure(ctx context.Context, r Request) (Image, error) {
 	ref, err := Parse(r.Container.Image)
 	if err != nil {
@@ -191,7 +191,7 @@ func (p *Puller) status(ctx context.Context, spec *runtimeapi.ImageSpec) (Image,
 	return image, nil
 }
 
-// pull pulls, unless a failure was too recently.
+// pull pulls, unless a failure was too recent.
 func (p *Puller) pull(ctx context.Context, r Request, f *flight, lookup func() ([]credentials.Credential, error)) (Image, error) {
 	key := failureKey{r.Pod.UID, f.spec.Image}
 	if until, last := p.backOff(key); !until.IsZero() {

@@ -20,16 +20,16 @@ var (
 // maxRepository is the longest repository name.
 const maxRepository = 255
 
-// Reference is a parsed image text.
+// Reference is a parsed image name.
 type Reference struct {
-	// Text is what the runtime is asked for.
+	// Text is what the runtime gets.
 	Text        string
 	Tag, Digest string
 }
 
-// Parse reads an image text. A name without tag and digest gets the tag latest,
-// nothing else is added (spec/runtime.md 9.2). An absolute path is not a name in
-// a registry and is taken as it is: some runtimes run a folder.
+// Parse reads an image name. A name without tag and digest gets the tag latest; nothing
+// else is added (spec/runtime.md 9.2). An absolute path names no image of a registry and
+// stays unchanged: some runtimes run a folder.
 func Parse(text string) (Reference, error) {
 	if strings.HasPrefix(text, "/") && !strings.ContainsRune(text, 0) {
 		return Reference{Text: text}, nil

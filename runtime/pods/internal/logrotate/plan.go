@@ -5,9 +5,9 @@
 //	                                           rename back ◄────────────┘
 //
 // Rotated files are called <log>.<YYYYMMDD-HHMMSS>, with .gz once compressed; in
-// order of their names and then the log itself they are read as one. Whatever is
-// cut short leaves a state from which the next rotation goes on: no line is lost
-// and none is there twice.
+// the order of their names and then the log itself they hold all lines. After an
+// interruption the next rotation continues from what it finds: no line is lost or
+// doubled.
 package logrotate
 
 import (
@@ -20,7 +20,7 @@ const (
 	stampFormat = "20060102-150405"
 	compressed  = ".gz"
 	unfinished  = ".tmp"
-	// lastYear is where stamps end that could be made in earnest: what is later
+	// lastYear is the last year of a plausible stamp. A file with a later stamp
 	// would leave no name that sorts after it.
 	lastYear = 9000
 )

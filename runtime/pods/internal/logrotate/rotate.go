@@ -33,8 +33,8 @@ type Rotation struct {
 // errCut marks an error of Before.
 var errCut = errors.New("cut short")
 
-// Run rotates. What cannot be compressed or removed does not stop the rotation: it
-// is tried again with the next one. If the runtime does not reopen the log, the
+// Run rotates. A file that cannot be compressed or removed does not stop the
+// rotation: the next one tries again. If the runtime does not reopen the log, the
 // log gets its name back.
 func (r *Rotation) Run(ctx context.Context) error {
 	names, err := poddir.Names(r.Dir)
@@ -80,8 +80,8 @@ func (r *Rotation) remove(name string) error {
 	return nil
 }
 
-// compress replaces a rotated file by its compressed form. The new file is complete
-// and on disk before it gets its name, and has it before the old one goes.
+// compress replaces a rotated file by its compressed form. The new file is complete and
+// on disk before it gets its name; the old one goes last.
 func (r *Rotation) compress(ctx context.Context, name string) error {
 	from, err := poddir.OpenRegular(r.Dir, name)
 	if err != nil {
@@ -141,7 +141,7 @@ func (i interruptible) Read(p []byte) (int, error) {
 	return i.from.Read(p)
 }
 
-// rotate renames the log and has the runtime open a new one.
+// rotate renames the log and makes the runtime open a new one.
 func (r *Rotation) rotate(ctx context.Context, name string) error {
 	if err := r.before("rename " + r.Log); err != nil {
 		return err
@@ -157,7 +157,7 @@ func (r *Rotation) rotate(ctx context.Context, name string) error {
 		return nil
 	}
 	err = fmt.Errorf("reopen the log: %w", err)
-	// If the runtime has opened a new file all the same, that one has lines now and
+	// If the runtime has opened a new file nevertheless, that file has lines now and
 	// keeps the name.
 	if back := r.rename(name, r.Log); back != nil && !errors.Is(back, fs.ErrExist) {
 		return errors.Join(err, fmt.Errorf("give the log its name back: %w", back))
@@ -177,7 +177,7 @@ func (r *Rotation) rename(from, to string) error {
 	if !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOSYS) {
 		return err
 	}
-	// A file system that cannot tell: who else makes these names is the runtime,
+	// The file system does not support the flag. Only the runtime makes files here,
 	// and only the log itself.
 	if _, err := r.Dir.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
 		return errors.Join(err, fs.ErrExist)

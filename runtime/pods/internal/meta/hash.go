@@ -6,9 +6,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// HashVersion names the algorithm of [Hash]. A container that carries another
-// version cannot be compared and counts as unchanged, so that an engine with a
-// new algorithm restarts nothing.
+// HashVersion names the algorithm of [Hash]. A container with another version cannot be
+// compared and counts as unchanged, so that an engine with a new algorithm restarts no
+// container.
 const HashVersion = "1"
 
 const (
@@ -19,8 +19,7 @@ const (
 	hexDigits   = "0123456789abcdef"
 )
 
-// Hash identifies a container's definition: its name and image, nothing else
-// (spec/runtime.md 2.5). It allocates nothing, as it runs for every container
+// Hash identifies a container's definition by its name and image (spec/runtime.md 2.5). It allocates nothing, as it runs for every container
 // on every sync.
 //
 // The kubelet's value is the FNV-1a sum of the printed form of a byte slice

@@ -21,8 +21,8 @@ const (
 	AnnotationPodTerminationGrace    = "io.kubernetes.pod.terminationGracePeriod"
 )
 
-// Annotations of the engine itself, beside the kubelet's (spec/runtime.md 2.7).
-// They let a pod without a manifest be stopped in order.
+// Annotations of the engine itself, besides the kubelet's (spec/runtime.md 2.7). With
+// them a pod without a manifest is stopped in the right order.
 const (
 	AnnotationKind        = "podwright.io/container.kind"
 	AnnotationIndex       = "podwright.io/container.index"
@@ -41,8 +41,8 @@ const (
 	Ephemeral Kind = "ephemeral"
 )
 
-// SandboxLabels returns the labels of the pod's sandbox: the pod's own, and ours
-// over them (spec/runtime.md 2.1).
+// SandboxLabels returns the labels of the pod's sandbox: the pod's own, overridden by
+// the engine's (spec/runtime.md 2.1).
 func SandboxLabels(pod *v1.Pod, owner string) map[string]string {
 	labels := make(map[string]string, len(pod.Labels)+4)
 	maps.Copy(labels, pod.Labels)

@@ -11,8 +11,8 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// Restored is what a container's annotations tell about a pod whose manifest is
-// gone (spec/runtime.md 2.6).
+// Restored is what a container's annotations say about a pod whose manifest is gone
+// (spec/runtime.md 2.6).
 type Restored struct {
 	DeletionGrace    *int64
 	TerminationGrace *int64
@@ -24,8 +24,8 @@ type Restored struct {
 	Index int
 }
 
-// Restore reads annotations. Missing values read as their zero, malformed ones
-// too; err then names them, and the rest is still good (spec/runtime.md 2.3).
+// Restore reads annotations. Missing and malformed values read as zero; err names the
+// malformed ones, and the rest is valid (spec/runtime.md 2.3).
 func Restore(a map[string]string) (r Restored, err error) {
 	var problems []error
 	r = Restored{Kind: App, Index: -1, TerminationPath: a[AnnotationTerminationMessagePath]}
@@ -67,7 +67,7 @@ func Restore(a map[string]string) (r Restored, err error) {
 }
 
 // Changed reports whether a container's definition differs from the one the
-// record was made of.
+// record was made from.
 func Changed(c *v1.Container, record *runtime.ContainerStatus) bool {
 	if v := record.Annotations[AnnotationHashVersion]; v != "" && v != HashVersion {
 		return false

@@ -4,5 +4,5 @@
 //	name ──► Reader ──► known already? ──► the caller's source ──► object, or an error
 //	                                                               that names it
 //
-// What a secret holds never gets into an error.
+// The content of a secret never appears in an error.
 package objects

@@ -11,7 +11,7 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// Getter is where objects come from.
+// Getter reads objects.
 type Getter interface {
 	GetConfigMap(ctx context.Context, namespace, name string) (*v1.ConfigMap, error)
 	GetSecret(ctx context.Context, namespace, name string) (*v1.Secret, error)
@@ -39,8 +39,8 @@ func NewReader(source Getter, namespace string) *Reader {
 	}
 }
 
-// ConfigMap returns a config map; [IsNotFound] tells whether an error means that
-// it does not exist.
+// ConfigMap returns a config map; [IsNotFound] reports whether an error means
+// that it does not exist.
 func (r *Reader) ConfigMap(ctx context.Context, name string) (*v1.ConfigMap, error) {
 	if known, ok := r.configMaps[name]; ok {
 		return known.object, known.err
@@ -57,8 +57,8 @@ func (r *Reader) ConfigMap(ctx context.Context, name string) (*v1.ConfigMap, err
 	return known.object, known.err
 }
 
-// Secret returns a secret; [IsNotFound] tells whether an error means that it does
-// not exist.
+// Secret returns a secret; [IsNotFound] reports whether an error means that it
+// does not exist.
 func (r *Reader) Secret(ctx context.Context, name string) (*v1.Secret, error) {
 	if known, ok := r.secrets[name]; ok {
 		return known.object, known.err
@@ -89,8 +89,8 @@ func describe(kind, namespace, name string, err error) error {
 	return fmt.Errorf("%s %s/%s: %w", kind, namespace, name, err)
 }
 
-// IsNotFound reports whether err says that an object does not exist: in the words
-// of package runtime, or as the clients of Kubernetes say it.
+// IsNotFound reports whether err says that an object does not exist: as an error
+// of package runtime or of a Kubernetes client.
 func IsNotFound(err error) bool {
 	if runtime.IsNotFound(err) {
 		return true

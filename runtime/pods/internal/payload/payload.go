@@ -5,8 +5,7 @@
 //	v1.Volume, v1.Pod ─┐
 //	Objects ───────────┴─► Files ──► path -> content, mode
 //
-// Everything that cannot be given is an error that names the object, key or
-// field, and never quotes content.
+// Errors name the object, key or field, and never quote content.
 package payload
 
 import (
@@ -40,7 +39,7 @@ type Input struct {
 	Down    criconfig.Downward
 }
 
-// defaultMode is the mode of files that no manifest gives one.
+// defaultMode is the mode of files without a mode in the manifest.
 const defaultMode = 0o644
 
 // Handles reports whether the volume has files that this package decides.
@@ -94,7 +93,7 @@ func (in Input) secret(ctx context.Context, name string, items []v1.KeyToPath, m
 	return keys("secret "+strconv.Quote(name), object.Data, items, mode, optional)
 }
 
-// absent makes an optional object that does not exist an empty one.
+// absent turns an optional object that does not exist into an empty one.
 func absent(err error, optional *bool) (map[string]poddir.File, error) {
 	if optional != nil && *optional && runtime.IsNotFound(err) {
 		return map[string]poddir.File{}, nil
@@ -140,7 +139,7 @@ func keys(what string, data map[string][]byte, items []v1.KeyToPath, mode *int32
 
 func checkPath(path string) error { return poddir.CheckFileName(path) }
 
-// fileMode takes the file's own mode, the volume's or the usual one.
+// fileMode returns the file's own mode, the volume's or the default.
 func fileMode(own, all *int32) (fs.FileMode, error) {
 	mode := int32(defaultMode)
 	switch {
@@ -231,7 +230,7 @@ func (in Input) projected(ctx context.Context, p *v1.ProjectedVolumeSource) (map
 	return files, nil
 }
 
-// noAPI refuses what only an API server can make.
+// noAPI refuses sources that only an API server can make.
 func noAPI(s v1.VolumeProjection) error {
 	kind := "an unknown source"
 	switch {

@@ -10,17 +10,17 @@ import (
 )
 
 // GiveToGroup gives a volume and all in it to a group, which may then write
-// there, or only read: files get group permissions, folders also hand the group
-// on to what is made in them. No link is followed. With onMismatch a volume whose
-// root has the group and the permissions already is left alone: the pod's
-// fsGroupChangePolicy OnRootMismatch.
+// there, or only read: files get group permissions, and what is created in folders
+// inherits the group. No link is followed. With onMismatch (the pod's
+// fsGroupChangePolicy OnRootMismatch) nothing happens if the volume's root already has
+// the group and the permissions.
 func GiveToGroup(volume string, group int64, readOnly, onMismatch bool) error {
 	root, err := os.OpenRoot(volume)
 	if err != nil {
 		return fmt.Errorf("fsGroup %d: %w", group, bare(err))
 	}
 	defer root.Close()
-	// The root comes last: it vouches for the rest, also after a crash.
+	// The root comes last: it shows that the rest is complete, also after a crash.
 	info, err := root.Stat(".")
 	if err != nil {
 		return fmt.Errorf("fsGroup %d: %w", group, bare(err))

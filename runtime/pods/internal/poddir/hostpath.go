@@ -12,8 +12,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// HostPath checks a hostPath volume against its type, making what the type says
-// to make. The path is the user's own choice and is not confined.
+// HostPath checks a hostPath volume against its type and makes what the type asks for.
+// The user chooses the path; it is not confined.
 func HostPath(source *v1.HostPathVolumeSource) (string, error) {
 	path := source.Path
 	if !filepath.IsAbs(path) || slices.Contains(strings.Split(path, "/"), "..") {

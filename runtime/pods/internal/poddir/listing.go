@@ -10,10 +10,9 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// settled is how long a folder must not have changed before what was read of it is
-// believed to be all: two changes in one tick of the file system's clock leave the
-// same time.
-const settled = time.Second
+// stableAge is how long a folder must not have changed before its listing counts as
+// complete: two changes in one tick of the file system's clock leave the same time.
+const stableAge = time.Second
 
 // Listing lists one folder again and again and reads it only if it has changed. It
 // is safe for concurrent use.
@@ -32,7 +31,7 @@ func (l *Listing) Read() ([]fs.DirEntry, error) {
 	l.mu.Lock()
 	known, entries := l.known, l.entries
 	l.mu.Unlock()
-	// Looked at before it is read: what changes in between is seen next time.
+	// Stat before reading: the next call notices a change in between.
 	info, err := os.Stat(l.Path)
 	if err != nil {
 		return nil, err
@@ -48,7 +47,7 @@ func (l *Listing) Read() ([]fs.DirEntry, error) {
 	defer l.mu.Unlock()
 	l.known, l.entries = nil, slices.Clone(entries)
 	l.reads++
-	if l.Clock.Since(info.ModTime()) > settled {
+	if l.Clock.Since(info.ModTime()) > stableAge {
 		l.known = info
 	}
 	return entries, nil

@@ -14,15 +14,15 @@ import (
 var ErrNoMounts = errors.New("mounting needs root, or CAP_SYS_ADMIN")
 
 // isMountRoot reports whether f, an open file or folder, is what something
-// mounted shows at its mount point. What cannot be told is an error, to be taken
-// for mounted (spec/cleanup.md edge 11).
+// mounted shows at its mount point. An error counts
+// as mounted (spec/cleanup.md edge 11).
 func isMountRoot(f *os.File) (bool, error) {
 	var s unix.Statx_t
 	err := unix.Statx(int(f.Fd()), "", unix.AT_EMPTY_PATH|unix.AT_NO_AUTOMOUNT, unix.STATX_TYPE, &s)
 	if err == nil && s.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT != 0 {
 		return s.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0, nil
 	}
-	// Older kernels: the mount table knows.
+	// Older kernels: read the mount table.
 	path, err := os.Readlink(handle(f))
 	if err != nil {
 		return false, fmt.Errorf("mount check: %w", err)
@@ -37,7 +37,7 @@ func isMountRoot(f *os.File) (bool, error) {
 // handle is a path that leads to an open file whatever happens to its name.
 func handle(f *os.File) string { return fmt.Sprintf("/proc/self/fd/%d", f.Fd()) }
 
-// mount mounts and tells people what they can do if it is not allowed.
+// mount mounts. If that is not allowed, its error says what is needed.
 func mount(source, target, kind string, flags uintptr, data string) error {
 	err := unix.Mount(source, target, kind, flags, data)
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
@@ -49,8 +49,8 @@ func mount(source, target, kind string, flags uintptr, data string) error {
 	return nil
 }
 
-// unmount unmounts everything at name in dir; nothing there is success. What
-// expect does not accept stays mounted.
+// unmount unmounts everything at name in dir; nothing there is success. A
+// mount that expect does not accept stays.
 func unmount(dir *os.File, name string, expect func(*os.File) error) error {
 	for {
 		mounted, err := checkMounted(dir, name, expect)
@@ -67,8 +67,8 @@ func unmount(dir *os.File, name string, expect func(*os.File) error) error {
 	}
 }
 
-// checkMounted opens name without using it: neither does a link lead away, nor
-// does a device or pipe notice.
+// checkMounted opens name without using it: links are not followed, devices and pipes
+// are not touched.
 func checkMounted(dir *os.File, name string, expect func(*os.File) error) (bool, error) {
 	fd, err := unix.Openat(int(dir.Fd()), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -83,7 +83,7 @@ func checkMounted(dir *os.File, name string, expect func(*os.File) error) (bool,
 	return true, expect(f)
 }
 
-// isTmpfs accepts what a memory volume of ours is.
+// isTmpfs accepts a memory volume of the engine.
 func isTmpfs(f *os.File) error {
 	var s unix.Statfs_t
 	if err := unix.Fstatfs(int(f.Fd()), &s); err != nil {

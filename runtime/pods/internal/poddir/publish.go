@@ -65,7 +65,7 @@ func Publish(volume, fresh string, files map[string]File, group *int64) (changed
 	current, _ := root.Readlink(dataLink)
 	if current != "" && filepath.IsLocal(current) && same(root, current, files) {
 		// A crash may have left links or an old folder.
-		return false, settle(root, current, files)
+		return false, linkFiles(root, current, files)
 	}
 	if err := writeFiles(root, fresh, files, group); err != nil {
 		return false, errors.Join(fmt.Errorf("publish: %w", bare(err)), root.RemoveAll(fresh))
@@ -79,7 +79,7 @@ func Publish(volume, fresh string, files map[string]File, group *int64) (changed
 	if err := root.Rename(newLink, dataLink); err != nil {
 		return false, err
 	}
-	return true, settle(root, fresh, files)
+	return true, linkFiles(root, fresh, files)
 }
 
 // Published reports whether a volume has content.
@@ -112,7 +112,7 @@ func writeFiles(root *os.Root, dir string, files map[string]File, group *int64) 
 				return err
 			}
 		}
-		return root.Chmod(path, mode) // cut by the umask otherwise
+		return root.Chmod(path, mode) // the umask has cut it
 	}
 	folder := func(path string) error {
 		if err := root.Mkdir(path, 0o700); err != nil {
@@ -183,9 +183,9 @@ func holds(root *os.Root, path string, want File) bool {
 	return err == nil && bytes.Equal(data, want.Data)
 }
 
-// settle makes the links at the top lead to the current files and removes what
-// was published before.
-func settle(root *os.Root, current string, files map[string]File) error {
+// linkFiles makes the links at the top lead to the current files and removes what was
+// published before.
+func linkFiles(root *os.Root, current string, files map[string]File) error {
 	want := map[string]string{}
 	for name := range files {
 		first, _, _ := strings.Cut(name, "/")

@@ -12,7 +12,7 @@ import (
 	"github.com/podwright/podwright/internal/durable"
 )
 
-// maxRecord bounds a record that is read: those written are far smaller.
+// maxRecord bounds a record that is read. Records are far smaller.
 const maxRecord = 64 << 10
 
 // Records keeps one file of the same name in each pod's folder. It is written

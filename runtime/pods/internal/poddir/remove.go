@@ -20,13 +20,13 @@ import (
 // of it is removed.
 var ErrMounted = errors.New("something is mounted there")
 
-// ErrLeftover: a volume that is not the engine's holds data though nothing is
-// mounted. Somebody has to look at it and move it away.
+// ErrLeftover: a volume that is not the engine's holds data though nothing is mounted.
+// An operator must move the data away.
 var ErrLeftover = errors.New("left-over data of a volume, which is never removed")
 
 // Remove removes a pod's folder: the engine's own volumes, then everything else.
-// Other volumes must have been unmounted and emptied by whoever made them: of them
-// only empty folders go (spec/cleanup.md OD2 to OD7). A missing folder is success.
+// Other volumes must have been unmounted and emptied by their makers: only their empty
+// folders are removed (spec/cleanup.md OD2 to OD7). A missing folder is success.
 func (s Store) Remove(uid types.UID) error {
 	if err := s.TearDown(uid); err != nil {
 		return err
@@ -76,7 +76,7 @@ func removePod(t tree) error {
 			return err
 		}
 		return pod.children(func(t tree, name string) error {
-			if name == "volumes" { // somebody made it anew (OD6)
+			if name == "volumes" { // it was made again meanwhile (OD6)
 				return fmt.Errorf("%s: volumes are made while the pod is removed", name)
 			}
 			return t.remove(name)
@@ -92,8 +92,8 @@ type tree struct {
 	name string
 }
 
-// removeDir opens the folder name, has do empty it and removes it. A missing one
-// is success.
+// removeDir opens the folder name, lets do empty it and removes it. A missing folder is
+// success.
 func (t tree) removeDir(name string, do func(tree) error) error {
 	if err := t.sameMount(name); err != nil {
 		return ignoreMissing(err)
@@ -158,7 +158,7 @@ func (t tree) removeEmpty(name string) error {
 	return err
 }
 
-// leftover describes data in a volume that nobody tore down; it is never removed
+// leftover describes data in a volume that was not torn down. It is never removed
 // (spec/cleanup.md OD9).
 func (t tree) leftover(name string) error {
 	var s unix.Stat_t

@@ -48,8 +48,8 @@ func (s Store) Make(uid types.UID) error {
 	return root.Close()
 }
 
-// TerminationFile makes the file a container writes its last words to. name must
-// be fresh for every start (spec/runtime.md 12.5).
+// TerminationFile makes the file for a container's termination message. name must be new
+// for every start (spec/runtime.md 12.5).
 func (s Store) TerminationFile(uid types.UID, container, name string) (string, error) {
 	if err := CheckName("container name", container); err != nil {
 		return "", err

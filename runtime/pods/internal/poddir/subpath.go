@@ -43,10 +43,10 @@ type SubPath struct {
 	Shared bool
 }
 
-// HoldSubPath resolves a sub-path inside its volume and holds it with a bind
-// mount of its own, so that whatever happens to the path now, the runtime mounts
-// what was resolved. It returns the place of that mount, which stays until
-// [Store.ReleaseSubPaths] or [Store.TearDown].
+// HoldSubPath resolves a sub-path inside its volume and holds it with a bind mount of
+// its own, so that the runtime mounts what was resolved even if the path changes. It
+// returns the place of that mount, which stays until [Store.ReleaseSubPaths] or
+// [Store.TearDown].
 func (s Store) HoldSubPath(uid types.UID, p SubPath) (string, error) {
 	if err := errors.Join(CheckName("volume name", p.Volume), CheckName("container name", p.Container)); err != nil {
 		return "", err
@@ -102,16 +102,16 @@ func hold(root *os.Root, name string, source *os.File, shared bool) error {
 	if shared {
 		return nil
 	}
-	// A slave hears of mounts on the node, as containers may ask for, and never
-	// takes one away there.
+	// A slave receives mounts of the node, as containers may ask for, and never
+	// unmounts one there.
 	if err := mount("", target, "", unix.MS_SLAVE, ""); err != nil {
 		return errors.Join(err, dropSubPath(dir, base))
 	}
 	return nil
 }
 
-// ReleaseSubPaths lets go of the sub-paths of one container, once it has been
-// started or has failed to.
+// ReleaseSubPaths releases the sub-paths of one container once its start has succeeded
+// or failed.
 func (s Store) ReleaseSubPaths(uid types.UID, container string) error {
 	if err := errors.Join(CheckName("pod UID", string(uid)), CheckName("container name", container)); err != nil {
 		return err
@@ -156,8 +156,8 @@ func dropSubPath(dir *os.File, name string) error {
 }
 
 // openSubPath opens sub below a volume, made as folders if nothing is there.
-// Links inside the volume are followed as long as they stay in it. What is opened
-// is only named by the handle, not used: a device or pipe does not notice.
+// Links inside the volume are followed as long as they stay in it. The handle
+// only names what it opens: devices and pipes are not touched.
 func openSubPath(volume, sub string) (*os.File, error) {
 	if err := CheckSubPath(sub); err != nil {
 		return nil, err
@@ -210,11 +210,11 @@ func makeSubPath(volume *os.Root, sub string) error {
 		if err != nil {
 			return err
 		}
-		// The mode of Mkdir is cut by the umask.
+		// The umask has cut the mode.
 		if err := at.Chmod(path, info.Mode()&(fs.ModePerm|fs.ModeSetgid)); err != nil {
 			return err
 		}
-		// Nothing is below it: go on from here, as paths may be long.
+		// Nothing is below it: continue from here, as paths may be long.
 		next, err := at.OpenRoot(path)
 		if err != nil {
 			return err

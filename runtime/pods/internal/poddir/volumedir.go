@@ -21,11 +21,11 @@ const (
 	Projected   = "kubernetes.io~projected"
 )
 
-// ownPlugins are the folders whose content is the engine's to remove.
+// ownPlugins are the folders whose content the engine removes.
 var ownPlugins = []string{EmptyDir, ConfigMap, Secret, DownwardAPI, Projected}
 
-// unfinished is the mode of a volume's folder until it is ready: a crash in
-// between shows, and the next try goes on.
+// unfinished is the mode of a volume's folder until it is ready. After a crash the next
+// attempt sees it and continues.
 const unfinished fs.FileMode = 0
 
 // VolumeDir describes the folder of a volume.
@@ -96,8 +96,8 @@ func (s Store) Mounted(uid types.UID) ([]string, error) {
 	return mountsBelow(filepath.Join(s.Path, string(uid)))
 }
 
-// finish gives a new folder its owner and then its mode. Later it belongs to the
-// containers and stays as they left it.
+// finish gives a new folder its owner and then its mode. Later changes by containers
+// stay.
 func finish(root *os.Root, name string, v VolumeDir) error {
 	info, err := root.Lstat(name)
 	switch {
@@ -123,7 +123,7 @@ func finish(root *os.Root, name string, v VolumeDir) error {
 func mountMemory(root *os.Root, name string, v VolumeDir) error {
 	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrPermission) {
-		return ErrNoMounts // mode 0 stops only those who may not mount either
+		return ErrNoMounts // mode 0 stops only users who may not mount either
 	}
 	if err != nil {
 		return err
@@ -156,8 +156,8 @@ func bare(err error) error {
 }
 
 // TearDown undoes what was made for a pod's volumes: sub-path mounts, memory, and
-// the content of the engine's own volumes. Everybody else's is left as it is.
-// What something is mounted on stays and is an error. Nothing there is success.
+// the content of the engine's own volumes. Other volumes stay as they are. A mount point
+// stays and is an error. If there is nothing to do it succeeds.
 func (s Store) TearDown(uid types.UID) error {
 	if err := CheckName("pod UID", string(uid)); err != nil {
 		return err
@@ -182,7 +182,7 @@ func (s Store) TearDown(uid types.UID) error {
 				return err
 			}
 			if unix.Unlinkat(int(dir.Fd()), name, unix.AT_REMOVEDIR) == nil {
-				return nil // empty, and an unfinished one cannot be opened by everybody
+				return nil // empty, and an unfinished one needs rights to open
 			}
 			return RemoveTree(filepath.Join(s.Path, string(uid), "volumes", plugin), name)
 		}))

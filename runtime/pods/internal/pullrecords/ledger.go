@@ -19,11 +19,11 @@ type Ledger struct {
 	store  Store
 	logger logr.Logger
 
-	// turn is held by the one who writes, and guards what follows. It is a
-	// channel so that waiting for a slow disk can be given up.
+	// turn is held while writing, and guards what follows. It is a channel, so that
+	// a context can end the wait for a slow disk.
 	turn    chan struct{}
 	pulling map[string]int
-	// left are the images being pulled whose intent was there before.
+	// left are the images being pulled whose intent existed before.
 	left map[string]bool
 	// written are the records saved since the last [Ledger.Prune] began, absent
 	// those whose image it did not find.
@@ -61,9 +61,9 @@ type Pull struct {
 }
 
 // Begin notes that an image is about to be pulled with some of the credentials;
-// every Begin that succeeds is followed by one [Pull.End]. What everybody on the
-// node can pull needs no note: should nobody see the end of the pull, the image is
-// nobody's secret.
+// every Begin that succeeds is followed by one [Pull.End]. A pull that all pods of the
+// node could make needs no note: even if its outcome stays unknown, the image is not
+// private.
 func (l *Ledger) Begin(ctx context.Context, image, repository string, with []credentials.Credential) (*Pull, error) {
 	p := &Pull{l, image, repository, slices.ContainsFunc(with, func(c credentials.Credential) bool { return c.Secret != nil })}
 	if !p.guarded {
@@ -92,16 +92,16 @@ func (l *Ledger) Begin(ctx context.Context, image, repository string, with []cre
 type Outcome struct {
 	// ID of the image, empty if it was not pulled.
 	ID string
-	// Unknown is true if nobody can tell whether it was.
+	// Unknown is true if the outcome is not known.
 	Unknown bool
 	// By is the credential it was pulled with, nil for none.
 	By *credentials.Credential
 }
 
-// End notes how the pull ended. After an unknown outcome with a pod's credential
-// the intent stays, and so does one that was left from such a pull or a crash, until
-// the image is pulled or [Ledger.Prune] looks: should it be there, nobody may use it
-// unseen.
+// End notes how the pull ended. After an unknown outcome with a pod's credential the
+// intent stays, like an intent that a crash left, until the image is pulled or
+// [Ledger.Prune] looks for it. If the image is present, no pod may use it without
+// showing credentials to the registry.
 func (p *Pull) End(o Outcome) {
 	l := p.ledger
 	if !p.guarded && o.ID == "" {
@@ -139,8 +139,8 @@ func (l *Ledger) endIntent(image string, keep bool) {
 	}
 }
 
-// add adds a use to the image's record; a record that cannot be read begins anew.
-// The turn must be held.
+// add adds a use to the image's record. A record that cannot be read is replaced. The
+// turn must be held.
 func (l *Ledger) add(id, repository string, by *credentials.Credential) error {
 	r, err := l.store.Load(id)
 	if err != nil {
@@ -155,8 +155,8 @@ func (l *Ledger) add(id, repository string, by *credentials.Credential) error {
 }
 
 // MayUse reports whether a pod may use an image that is in the store, without
-// pulling it. have gives the pod's credentials for the image; it is asked only if
-// they matter. Its error means that they are not known.
+// pulling it. have returns the pod's credentials for the image; it is called only
+// if they matter. Its error means that they are not known.
 func (l *Ledger) MayUse(ctx context.Context, image, repository, id string, have func() ([]credentials.Credential, error)) (bool, error) {
 	if l.policy.Verify == Nothing {
 		return true, nil
@@ -193,7 +193,7 @@ func (l *Ledger) MayUse(ctx context.Context, image, repository, id string, have 
 // renew notes that a secret has changed, or that another holds the same.
 func (l *Ledger) renew(ctx context.Context, id, repository string, by *credentials.Credential) {
 	if l.take(ctx) != nil {
-		return // a later start will do
+		return // a later start records it
 	}
 	defer l.done()
 	if err := l.add(id, repository, by); err != nil {
@@ -201,7 +201,7 @@ func (l *Ledger) renew(ctx context.Context, id, repository string, by *credentia
 	}
 }
 
-// begun reports whether a pull of the image has begun and was not seen to end.
+// begun reports whether a pull of the image has begun and its end is not known.
 func (l *Ledger) begun(ctx context.Context, image string) (bool, error) {
 	if err := l.take(ctx); err != nil {
 		return false, err

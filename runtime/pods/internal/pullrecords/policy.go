@@ -17,13 +17,13 @@ type Policy struct {
 
 // Which images are verified, in the words of the kubelet's configuration.
 const (
-	// Nothing is verified.
+	// Nothing verifies no image.
 	Nothing = "NeverVerify"
-	// PreloadedExempt verifies what the engine has pulled.
+	// PreloadedExempt verifies the images that the engine has pulled.
 	PreloadedExempt = "NeverVerifyPreloadedImages"
 	// Allowlisted verifies all but the exempt repositories.
 	Allowlisted = "NeverVerifyAllowlistedImages"
-	// Everything is verified.
+	// Everything verifies all images.
 	Everything = "AlwaysVerify"
 )
 
@@ -49,7 +49,7 @@ func (p Policy) Check() error {
 }
 
 // applies reports whether credentials are needed for an image of a repository;
-// pulled tells whether the engine has pulled it.
+// pulled is true if the engine has pulled it.
 func (p Policy) applies(repository string, pulled bool) bool {
 	switch p.Verify {
 	case Nothing:

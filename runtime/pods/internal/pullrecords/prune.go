@@ -14,13 +14,15 @@ type Images interface {
 	ID(ctx context.Context, image string) (string, error)
 }
 
-// Prune drops the records of images that are gone, and settles the intents of
-// pulls whose end nobody saw: an image that is there gets a record that lets
-// nobody use it unseen. It asks the runtime for nothing while there is nothing to
-// settle, or nothing was noted since everything was found in order: an image that
-// goes unnoticed leaves a record that is right when it comes back. An image counts as gone when two calls in a row do not find it, and not
-// while the runtime lists no image at all: one that has just started may do so,
-// and without records private images would be everybody's.
+// Prune drops the records of images that are gone, and resolves the intents of pulls
+// whose outcome is unknown: if the image is present, it gets a record that grants access
+// to no pod. Prune makes no call if there are no intents, or if nothing was noted since
+// everything was found in order: a record whose image goes later is still right when the
+// image returns.
+//
+// An image counts as gone when two calls in a row do not find it. While the runtime lists
+// no image at all, none counts as gone: a runtime that has just started may list none,
+// and without records all pods could use private images.
 func (l *Ledger) Prune(ctx context.Context, images Images) error {
 	if err := l.take(ctx); err != nil {
 		return err
@@ -32,8 +34,8 @@ func (l *Ledger) Prune(ctx context.Context, images Images) error {
 	if !due {
 		return nil
 	}
-	settled, err := l.prune(ctx, images)
-	if settled && err == nil {
+	resolved, err := l.prune(ctx, images)
+	if resolved && err == nil {
 		return nil
 	}
 	l.turn <- struct{}{}
@@ -43,7 +45,7 @@ func (l *Ledger) Prune(ctx context.Context, images Images) error {
 }
 
 // prune reports whether everything is in order afterwards.
-func (l *Ledger) prune(ctx context.Context, images Images) (settled bool, err error) {
+func (l *Ledger) prune(ctx context.Context, images Images) (resolved bool, err error) {
 	records, err1 := l.store.Records()
 	intents, err2 := l.store.Intents()
 	if err := errors.Join(err1, err2); err != nil || len(records)+len(intents) == 0 {
@@ -56,7 +58,7 @@ func (l *Ledger) prune(ctx context.Context, images Images) (settled bool, err er
 	sure, err := l.dropAbsent(ctx, records, present)
 	problems := []error{err}
 	for _, image := range intents {
-		problems = append(problems, l.settle(ctx, image, images))
+		problems = append(problems, l.resolve(ctx, image, images))
 	}
 	return sure, errors.Join(problems...)
 }
@@ -86,8 +88,8 @@ func (l *Ledger) dropAbsent(ctx context.Context, records []string, present map[s
 	return len(l.absent) == 0, errors.Join(problems...)
 }
 
-// settle decides about an intent that no pull in flight holds.
-func (l *Ledger) settle(ctx context.Context, image string, images Images) error {
+// resolve decides about an intent that no pull in flight holds.
+func (l *Ledger) resolve(ctx context.Context, image string, images Images) error {
 	id, err := images.ID(ctx, image)
 	if err != nil {
 		return err

@@ -8,18 +8,18 @@ import (
 	"github.com/podwright/podwright/runtime/pods/internal/credentials"
 )
 
-// Record is who may use one image of the store.
+// Record says which pods may use one image of the store.
 type Record struct {
 	// Image is the image's ID in the store.
 	Image string `json:"image"`
-	// Repositories has what the image was pulled from. Without an entry nobody
-	// has shown that he may pull it from there.
+	// Repositories has what the image was pulled from. Without an entry no
+	// pod has shown that it may pull it from there.
 	Repositories map[string]Access `json:"repositories,omitempty"`
 }
 
-// Access is who may use an image from one repository.
+// Access says which pods may use an image from one repository.
 type Access struct {
-	// NodeWide is true if everybody on the node may: it was pulled anonymously
+	// NodeWide is true if all pods of the node may: it was pulled anonymously
 	// or with the node's credentials.
 	NodeWide bool `json:"nodeWide,omitempty"`
 	// Secrets it was pulled with, the oldest first.
@@ -34,7 +34,8 @@ type SecretUse struct {
 	Hash      string    `json:"hash"`
 }
 
-// maxSecrets bounds the secrets kept per repository; who is forgotten pulls again.
+// maxSecrets bounds the secrets kept per repository; a pod
+// with a forgotten secret pulls again.
 const maxSecrets = 100
 
 // NeedsCredentials reports whether only credentials can decide.
@@ -64,8 +65,8 @@ func (r *Record) Allows(repository string, have []credentials.Credential) (ok bo
 	return false, nil
 }
 
-// With returns the record with one more successful use: of a credential, or of
-// none. The old one stays as it is.
+// With returns a copy of the record with one more successful use: of a credential, or
+// of none.
 func (r *Record) With(repository string, by *credentials.Credential) *Record {
 	out := &Record{Image: r.Image, Repositories: map[string]Access{}}
 	for name, a := range r.Repositories {
@@ -95,7 +96,7 @@ func useOf(c credentials.Credential) SecretUse {
 	return SecretUse{UID: c.Secret.UID, Namespace: c.Secret.Namespace, Name: c.Secret.Name, Hash: c.Hash()}
 }
 
-// same reports whether both are of the same secret, whatever it holds by now.
+// same reports whether both are of the same secret, whatever its content.
 func (u SecretUse) same(other SecretUse) bool {
 	return u.UID == other.UID && u.Namespace == other.Namespace && u.Name == other.Name
 }

@@ -16,10 +16,10 @@ import (
 	"github.com/podwright/podwright/internal/durable"
 )
 
-// Store keeps records and intents. What does not exist is an fs.ErrNotExist.
-// Writes are made one at a time; reads may come at any time and show what was
-// written before or after. Where a loss would give somebody access, writes are
-// durable when they return: intents, and records of what is not node-wide.
+// Store keeps records and intents. A missing one is an fs.ErrNotExist. Writes come one at
+// a time; reads may come at any time and show the state before or after a write. Writes
+// whose loss would give a pod access are durable when they return: intents, and records
+// of images that are not node-wide.
 type Store interface {
 	// Load returns the record of an image ID, Records the IDs of all.
 	Load(id string) (*Record, error)
@@ -158,7 +158,7 @@ func (s FileStore) write(name string, d document, synced bool) error {
 	return durable.WriteUnsynced(root, name, text)
 }
 
-// remove removes a file; one that is not there is removed.
+// remove removes a file. A missing file is success.
 func (s FileStore) remove(name string) error {
 	root, err := os.OpenRoot(s.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -171,7 +171,7 @@ func (s FileStore) remove(name string) error {
 	return durable.Remove(root, name)
 }
 
-// list returns what the files of a folder are about.
+// list returns the images that the files of a folder are about.
 func (s FileStore) list(folder string, about func(document) string) ([]string, error) {
 	root, err := os.OpenRoot(s.Dir)
 	if errors.Is(err, fs.ErrNotExist) {

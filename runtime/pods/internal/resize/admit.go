@@ -33,7 +33,7 @@ type Verdict struct {
 	Reason, Message string
 }
 
-// Admit judges the way from one version of a pod to another (21.4). others is what
+// Admit decides about the change from one version of a pod to another (21.4). others is what
 // all other pods of the node have been allocated.
 func Admit(from, to *v1.Pod, others v1.ResourceList, node Node) Verdict {
 	if message := infeasible(from, to, node); message != "" {
@@ -58,7 +58,7 @@ func Admit(from, to *v1.Pod, others v1.ResourceList, node Node) Verdict {
 	return Verdict{}
 }
 
-// infeasible says why this can never be done, "" if it can.
+// infeasible returns why the change can never be made, "" if it can.
 func infeasible(from, to *v1.Pod, node Node) string {
 	class := podinfo.QoS(from)
 	if other := podinfo.QoS(to); other != class {
@@ -94,7 +94,7 @@ func infeasible(from, to *v1.Pod, node Node) string {
 	return ""
 }
 
-// removed names a request or limit that is there no more.
+// removed names a request or limit that the pod had and no longer has.
 func removed(before, after v1.ResourceRequirements) (string, bool) {
 	for _, name := range resizable {
 		for _, l := range []struct {
@@ -110,7 +110,7 @@ func removed(before, after v1.ResourceRequirements) (string, bool) {
 	return "", false
 }
 
-// forbidden says why this node cannot change the container.
+// forbidden returns why this node cannot change the container.
 func forbidden(c *v1.Container, before, after v1.ResourceRequirements, class v1.PodQOSClass, node Node) string {
 	for _, name := range resizable {
 		request, limit := differ(before.Requests, after.Requests, name), differ(before.Limits, after.Limits, name)
@@ -146,8 +146,8 @@ type Request struct {
 	Since time.Time
 }
 
-// Sort orders requests as they are to be tried (21.4): those that ask for no more
-// than they have, then by priority, Guaranteed before Burstable, the longest waiting
+// Sort orders requests as they are tried (21.4): those that ask for no more than they
+// have, then by priority, Guaranteed before Burstable, the longest waiting
 // first.
 func Sort(list []Request) {
 	first := func(a, b bool) int {

@@ -13,7 +13,7 @@ import (
 var resizable = [...]v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory}
 
 // Allocation is the CPU and memory of a pod: of its app and init containers by name,
-// and of the pod itself if it has any. It is shared: nobody changes what it holds.
+// and of the pod itself if it has any. It is shared and never changed.
 type Allocation struct {
 	Pod        *v1.ResourceRequirements           `json:"pod,omitempty"`
 	Containers map[string]v1.ResourceRequirements `json:"containers,omitempty"`
@@ -107,7 +107,7 @@ func same(a, b v1.ResourceRequirements) bool {
 }
 
 // Apply returns the pod with the allocated resources in its spec: the pod itself if
-// they are what it asks for, else a copy. Other resources stay as the pod has them.
+// they are what it asks for, otherwise a copy. Other resources stay as the pod has them.
 func Apply(pod *v1.Pod, a Allocation) *v1.Pod {
 	if Of(pod).Equal(a.Follow(Of(pod))) {
 		return pod

@@ -1,4 +1,4 @@
-// Package resize decides over resources that change while a pod runs
+// Package resize decides about resources that change while a pod runs
 // (spec/runtime.md 21), as functions over values:
 //
 //	desired ──Admit, Sort──► allocated ──Decide──► in place: Steps ──► actuated

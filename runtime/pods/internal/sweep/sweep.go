@@ -20,7 +20,7 @@ import (
 // may be about to start (spec/cleanup.md CG2).
 const unstartedAge = time.Minute
 
-// Policy is what may go. Negative limits are none.
+// Policy says what may go. A negative limit means no limit.
 type Policy struct {
 	MinAge time.Duration
 	// FinishedAt returns when a container ended, zero if that is not known. Nil:
@@ -32,7 +32,7 @@ type Policy struct {
 	Gone func(uid types.UID) bool
 }
 
-// Container is a container that does not run, and what becomes of it.
+// Container is a container that does not run, with the decision about it.
 type Container struct {
 	Pod *runtime.Pod
 	*runtime.Container
@@ -128,7 +128,7 @@ func because(list []Container, reason string) []Container {
 }
 
 // unitsOf groups a pod's candidates by container name, newest first in each, and
-// returns besides those that are too young to be any.
+// also returns those that are too young.
 func unitsOf(pod *runtime.Pod, policy Policy, now time.Time) (units [][]Container, young []Container) {
 	index := map[string]int{}
 	for _, c := range pod.Containers {
@@ -136,7 +136,7 @@ func unitsOf(pod *runtime.Pod, policy Policy, now time.Time) (units [][]Containe
 		case c.State == runtime.Running:
 			continue
 		case policy.MinAge > 0 && now.Sub(policy.end(pod, c)) < policy.MinAge:
-			// Without a minimum it does not matter what the clock says.
+			// Without a minimum the clock does not matter.
 			young = append(young, Container{Pod: pod, Container: c, Kept: keptYoung()})
 			continue
 		case c.State == runtime.Created && now.Sub(c.CreatedAt) < unstartedAge:
@@ -199,7 +199,7 @@ func overTotal(units [][]Container, total int) (victims []Container) {
 	return victims
 }
 
-// Sandbox is a sandbox and what becomes of it.
+// Sandbox is a sandbox with the decision about it.
 type Sandbox struct {
 	Pod *runtime.Pod
 	*runtime.Sandbox
@@ -208,8 +208,8 @@ type Sandbox struct {
 	Kept   rule.Denial
 }
 
-// Sandboxes returns what becomes of each sandbox, given the containers that have
-// been removed since the list was read. A ready one stays, one that still has a
+// Sandboxes returns the decision about each sandbox, given the containers that have been
+// removed since the list was read. A ready one stays, one that still has a
 // container, and the newest of a pod that is not gone (spec/cleanup.md SB1 to SB3).
 func Sandboxes(pods []*runtime.Pod, gone func(uid types.UID) bool, removed map[string]bool) []Sandbox {
 	var out []Sandbox

@@ -5,6 +5,6 @@
 //	Open ──► records on disk ──► ranges in use       (an agent restart)
 //	Release(pod) ──► record removed ──► range free
 //
-// A range belongs to one pod at a time. It is written to disk before anybody
-// learns of it, so that no crash makes two pods share users.
+// A range belongs to one pod at a time. It is on disk before it is used, so that a crash
+// never makes two pods share users.
 package userns

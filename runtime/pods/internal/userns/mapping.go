@@ -6,8 +6,7 @@ import (
 	"fmt"
 )
 
-// unit is what every range begins at a multiple of; the IDs below it are the
-// node's own.
+// unit divides the first ID of every range. The IDs below it are the node's own.
 const unit = 65536
 
 // Mapping makes the node's user and group IDs HostID and up the pod's 0 and up.
@@ -33,7 +32,7 @@ func (m Mapping) encode() ([]byte, error) {
 	return json.Marshal(record{UIDs: e, GIDs: e})
 }
 
-// decode reads a record and refuses one that no pool has written.
+// decode reads a record and refuses one that no pool can have written.
 func decode(text []byte) (Mapping, error) {
 	var r record
 	if err := json.Unmarshal(text, &r); err != nil {

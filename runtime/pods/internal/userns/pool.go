@@ -23,7 +23,7 @@ type Records interface {
 	Remove(uid types.UID) error
 }
 
-// Options describe the IDs there are: Pods ranges of Length from First on. Length
+// Options describe the available IDs: Pods ranges of Length from First on. Length
 // divides First, and all of it fits into 32 bits.
 type Options struct {
 	First, Length uint32
@@ -43,14 +43,14 @@ type Pool struct {
 	taken map[int]types.UID
 	// broken has the pods whose record cannot be used, and why.
 	broken map[types.UID]error
-	// next is where the search for a free range begins: the one freed last is
-	// used again last.
+	// next is where the search for a free range begins: the range freed last is used
+	// again last.
 	next int
 }
 
-// Open reads the records of all pods. A record that cannot be used costs its pod
-// the mapping and, as nobody knows which IDs it means, every other pod a new one,
-// until it is repaired or its pod is gone.
+// Open reads the records of all pods. If a record cannot be used, its pod has no mapping,
+// and, as it is unknown which IDs it holds, no pod gets a new one until the record is
+// repaired or its pod is gone.
 func Open(records Records, o Options) (*Pool, error) {
 	p := &Pool{
 		records: records, options: o,
@@ -104,7 +104,7 @@ func (p *Pool) Get(uid types.UID) (Mapping, bool, error) {
 }
 
 // Acquire returns the pod's mapping, a new one if it has none. It returns once
-// the mapping is safe on disk.
+// the mapping is on disk.
 func (p *Pool) Acquire(uid types.UID) (Mapping, error) {
 	m, fresh, err := p.reserve(uid)
 	if err != nil || !fresh {
@@ -167,7 +167,7 @@ func (p *Pool) Release(uid types.UID) error {
 	return nil
 }
 
-// Holders returns the pods that have a range, sorted, those included whose record
+// Holders returns the pods that have a range, sorted, including pods whose record
 // cannot be used.
 func (p *Pool) Holders() []types.UID {
 	p.mu.Lock()
@@ -177,8 +177,8 @@ func (p *Pool) Holders() []types.UID {
 	return out
 }
 
-// take marks a mapping as the pod's, and every range it touches. A record may
-// stem from times when the pool was cut differently.
+// take marks a mapping as the pod's, and every range it touches. A record may be
+// from a time when the pool had other ranges.
 func (p *Pool) take(uid types.UID, m Mapping) {
 	p.used[uid] = m
 	for _, n := range p.touched(m) {
