@@ -64,7 +64,7 @@ type Options struct {
 	// sandboxes are made of if the runtime does not pin it. Nil means none.
 	Keep func(ctx context.Context) ([]string, error)
 	// Left hears of the images that are left after a run, by name and ID, so that
-	// records of the others can be dropped (IG9). Nil: nobody wants to know.
+	// records of the others can be dropped (IG9). Nil: this is not reported.
 	Left func(ctx context.Context, names []string)
 
 	// NodeName is the node events are about.
@@ -100,11 +100,11 @@ type Collector struct {
 
 	mu      sync.Mutex
 	started time.Time
-	seen    map[string]memory
+	images  map[string]history
 }
 
-// memory is what is remembered of an image.
-type memory struct{ firstSeen, lastUsed time.Time }
+// history is when an image was first seen and last used.
+type history struct{ firstSeen, lastUsed time.Time }
 
 // New returns a collector, or every problem of the options.
 func New(o Options) (*Collector, error) {
@@ -135,13 +135,13 @@ func New(o Options) (*Collector, error) {
 	}
 	return &Collector{
 		options: o, removed: removed, turn: make(chan struct{}, 1),
-		started: o.Clock.Now(), seen: map[string]memory{},
+		started: o.Clock.Now(), images: map[string]history{},
 	}, nil
 }
 
-// Run looks at the images at once, to learn since when they are there, and then
-// collects every Period until ctx ends. What goes wrong is logged and tried again.
-// It does nothing if the policy removes nothing ever. The error is that of ctx.
+// Run looks at the images at once, to note when it first saw them, and then collects
+// every Period until ctx ends. Failures are logged and tried again.
+// It does nothing if the policy never removes anything. The error is that of ctx.
 func (c *Collector) Run(ctx context.Context) error {
 	if c.options.Policy.HighPercent == 100 && c.options.Policy.MaxAge == 0 {
 		<-ctx.Done()
@@ -167,11 +167,11 @@ func (c *Collector) Run(ctx context.Context) error {
 // Plan says what a run would do now, and why (DR1). It removes nothing.
 func (c *Collector) Plan(ctx context.Context) (Plan, error) {
 	in, err := c.input(ctx, false)
-	return Decide(in), err
+	return decide(in), err
 }
 
 // Collect makes one run. The error joins everything that went wrong; one image
-// that cannot be removed does not keep the others (IG6).
+// that cannot be removed does not stop the others (IG6).
 func (c *Collector) Collect(ctx context.Context) (Report, error) { return c.run(ctx, false) }
 
 // Reclaim removes all images that may go, however empty the disk is: it is what an
@@ -186,7 +186,7 @@ func (c *Collector) run(ctx context.Context, pressure bool) (Report, error) {
 		return Report{}, ctx.Err()
 	}
 	in, err := c.input(ctx, pressure)
-	r := Report{Plan: Decide(in)}
+	r := Report{Plan: decide(in)}
 	problems := []error{err}
 	if in.Images != nil {
 		problems = append(problems, c.execute(ctx, &r, in))
@@ -210,10 +210,10 @@ func (c *Collector) account(ctx context.Context, err error) {
 	}
 }
 
-// input reads everything a plan needs. A failed list of images leaves none; a disk
-// that cannot be read leaves age.
-func (c *Collector) input(ctx context.Context, pressure bool) (Input, error) {
-	in := Input{Policy: c.options.Policy, Pressure: pressure, Started: c.started}
+// input reads everything a plan needs. Without a list of images there are none; if the
+// disk cannot be read, only age counts.
+func (c *Collector) input(ctx context.Context, pressure bool) (input, error) {
+	in := input{Policy: c.options.Policy, Pressure: pressure, Started: c.started}
 	var err error
 	if in.Images, err = c.observe(ctx); err != nil {
 		return in, err
@@ -236,14 +236,14 @@ func (c *Collector) input(ctx context.Context, pressure bool) (Input, error) {
 
 // execute removes in the order of the plan. A spare goes only for one that could
 // not be removed.
-func (c *Collector) execute(ctx context.Context, r *Report, in Input) error {
+func (c *Collector) execute(ctx context.Context, r *Report, in input) error {
 	var problems []error
 	removals := 0
 	for _, choice := range r.Plan.Choices {
 		if !choice.Remove && !choice.Spare {
 			break // the rest stays
 		}
-		if choice.Cause == CauseSpace && !in.Pressure && r.Freed >= r.Plan.ToFree {
+		if choice.Cause == causeSpace && !in.Pressure && r.Freed >= r.Plan.ToFree {
 			break
 		}
 		if c.wanted(choice.Image) {
@@ -283,8 +283,7 @@ func (c *Collector) pause(ctx context.Context) bool {
 	}
 }
 
-// wanted asks once more, right before an image goes, whether a pod wants it now
-// (DR1).
+// wanted reports, right before an image goes, whether a pod wants it by now (DR1).
 func (c *Collector) wanted(i Image) bool {
 	return c.options.Desired != nil && slices.ContainsFunc(c.options.Desired(), func(name string) bool { return matches(i, name) })
 }
@@ -298,13 +297,13 @@ func (c *Collector) remove(ctx context.Context, choice Choice) error {
 		return err
 	}
 	c.mu.Lock()
-	delete(c.seen, choice.Image.Key)
+	delete(c.images, choice.Image.Key)
 	c.mu.Unlock()
 	c.removed.Add(ctx, 1, instrument.Labels("reason", string(choice.Cause)))
 	return nil
 }
 
-// left tells which images remain.
+// left reports which images remain.
 func (c *Collector) left(ctx context.Context, r *Report) {
 	if c.options.Left == nil {
 		return
@@ -326,7 +325,7 @@ func (c *Collector) event(reason, format string, args ...any) {
 	}
 }
 
-// title is how people know an image.
+// title returns the name by which users know an image.
 func title(i Image) string {
 	if len(i.Names) > 0 {
 		return i.Names[0]

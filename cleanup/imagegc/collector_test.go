@@ -100,7 +100,7 @@ func (n *node) collector(t *testing.T, policy Policy) *Collector {
 	return c
 }
 
-// IG2, IG11, ND5: who uses an image, by whatever name.
+// IG2, IG11, ND5: an image in use stays, by whatever name.
 func TestUsers(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -108,7 +108,7 @@ func TestUsers(t *testing.T) {
 		use   func(*node)
 		used  bool
 	}{
-		{"nobody", image("a"), func(*node) {}, false},
+		{"unused", image("a"), func(*node) {}, false},
 		{"a container by image ID", image("a"), func(n *node) { n.containers = []*runtimeapi.Container{{Id: "c", ImageId: "a"}} }, true},
 		{"edge 28: a dead container by reference", image("a"), func(n *node) {
 			n.containers = []*runtimeapi.Container{{Id: "c", ImageRef: "a", State: runtimeapi.ContainerState_CONTAINER_EXITED}}
@@ -145,7 +145,7 @@ func TestUsers(t *testing.T) {
 }
 
 // IG2, IG4: an image counts from the last time it was found in use, and one that was
-// gone for a while begins anew.
+// gone for a while counts as new.
 func TestMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(image("a"), image("b"))

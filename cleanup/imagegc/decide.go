@@ -28,7 +28,7 @@ type Image struct {
 	// Key is the image's ID, with the runtime handler after a comma if the
 	// runtime keeps images per handler (IG2).
 	Key string
-	// Names are its tags and digests, for people.
+	// Names are its tags and digests.
 	Names []string
 	// Size in bytes.
 	Size uint64
@@ -50,8 +50,8 @@ func (i Image) idleSince() time.Time {
 	return i.FirstSeen
 }
 
-// Input is everything a plan is made from.
-type Input struct {
+// input is everything a plan is made from.
+type input struct {
 	Policy Policy
 	Images []Image
 	// Disk is the usage now; nil if it is not known, so that only age counts.
@@ -63,13 +63,13 @@ type Input struct {
 	Now     time.Time
 }
 
-// Cause is why an image goes, as the metric has it (IG10).
-type Cause string
+// cause is why an image goes, as the metric has it (IG10).
+type cause string
 
 // Causes.
 const (
-	CauseAge   Cause = "age"
-	CauseSpace Cause = "space"
+	causeAge   cause = "age"
+	causeSpace cause = "space"
 )
 
 // Choice is what becomes of one image.
@@ -79,7 +79,7 @@ type Choice struct {
 	// it goes if others cannot be removed.
 	Remove bool  `json:"remove"`
 	Spare  bool  `json:"spare,omitempty"`
-	Cause  Cause `json:"cause,omitempty"`
+	Cause  cause `json:"cause,omitempty"`
 	// Reason says why it goes; Kept is the rule that keeps it. Only a spare has both.
 	Reason string      `json:"reason,omitempty"`
 	Kept   rule.Denial `json:"kept,omitzero"`
@@ -93,9 +93,9 @@ type Plan struct {
 	ToFree uint64 `json:"toFree"`
 }
 
-// Decide makes a plan. It is pure, and the order of the images does not matter.
+// decide makes a plan. It is pure, and the order of the images does not matter.
 // The policy must be complete, as [New] makes it.
-func Decide(in Input) Plan {
+func decide(in input) Plan {
 	plan := Plan{ToFree: toFree(in)}
 	images := slices.Clone(in.Images)
 	slices.SortFunc(images, func(a, b Image) int { // IG3
@@ -110,7 +110,7 @@ func Decide(in Input) Plan {
 		}
 		if old(in, i) {
 			plan.Choices = append(plan.Choices, Choice{
-				Image: i, Remove: true, Cause: CauseAge, Reason: fmt.Sprintf("not used for %s", in.Now.Sub(i.idleSince()).Round(time.Second)),
+				Image: i, Remove: true, Cause: causeAge, Reason: fmt.Sprintf("not used for %s", in.Now.Sub(i.idleSince()).Round(time.Second)),
 			})
 			freed += i.Size
 			continue
@@ -125,16 +125,16 @@ func Decide(in Input) Plan {
 			stay = append(stay, c)
 			continue
 		case in.Pressure:
-			c.Remove, c.Cause, c.Reason = true, CauseSpace, "the disk is under pressure"
+			c.Remove, c.Cause, c.Reason = true, causeSpace, "the disk is under pressure"
 		case plan.ToFree == 0:
 			c.Kept = rule.EnoughRoom.Because("unused; the disk is not full")
 			stay = append(stay, c)
 			continue
 		case freed >= plan.ToFree:
-			c.Spare, c.Cause, c.Reason = true, CauseSpace, "unused, and others could not be removed"
+			c.Spare, c.Cause, c.Reason = true, causeSpace, "unused, and others could not be removed"
 			c.Kept = rule.EnoughRoom.Because("unused; enough is freed without it")
 		default:
-			c.Remove, c.Cause, c.Reason = true, CauseSpace, "unused, and the disk is full"
+			c.Remove, c.Cause, c.Reason = true, causeSpace, "unused, and the disk is full"
 			freed += c.Image.Size
 		}
 		plan.Choices = append(plan.Choices, c)
@@ -155,13 +155,13 @@ func protected(i Image) string {
 }
 
 // old reports whether an image goes for its age (IG4).
-func old(in Input, i Image) bool {
+func old(in input, i Image) bool {
 	return in.Policy.MaxAge > 0 && in.Now.Sub(in.Started) > in.Policy.MaxAge && in.Now.Sub(i.idleSince()) > in.Policy.MaxAge
 }
 
 // toFree is how many bytes bring the disk down to the low mark, 0 below the high
 // one (IG5).
-func toFree(in Input) uint64 {
+func toFree(in input) uint64 {
 	if in.Disk == nil || in.Disk.Capacity == 0 || in.Policy.HighPercent == 100 || !in.Disk.full(in.Policy.HighPercent) {
 		return 0
 	}

@@ -59,29 +59,29 @@ func TestDecide(t *testing.T) {
 	pinned.Pinned, used.UsedBy, young.FirstSeen = true, "container x", at(59)
 	for _, tc := range []struct {
 		name   string
-		in     Input
+		in     input
 		want   string
 		toFree uint64
 	}{
-		{"edge 26, IG5: 84.9 % is not full", Input{Policy: policy, Disk: disk(15.1), Images: []Image{unused("a", 1)}}, "a", 0},
-		{"edge 26, IG5: 85.0 % is; it frees down to 80 %", Input{Policy: policy, Disk: disk(15), Images: []Image{
+		{"edge 26, IG5: 84.9 % is not full", input{Policy: policy, Disk: disk(15.1), Images: []Image{unused("a", 1)}}, "a", 0},
+		{"edge 26, IG5: 85.0 % is; it frees down to 80 %", input{Policy: policy, Disk: disk(15), Images: []Image{
 			unused("e", 5), unused("a", 1), unused("b", 2), unused("f", 6), unused("c", 3), unused("d", 4), unused("never", 0),
 		}}, "-never -a -b -c -d ?e ?f", 5 * gib},
-		{"IG3: then by first seen, then by key", Input{Policy: policy, Disk: disk(18), Images: []Image{
+		{"IG3: then by first seen, then by key", input{Policy: policy, Disk: disk(18), Images: []Image{
 			{Key: "late", FirstSeen: at(2)}, {Key: "b", FirstSeen: at(1)}, {Key: "a", FirstSeen: at(1)},
 		}}, "a b late", 0},
-		{"IG5: not more than is there", Input{Policy: policy, Disk: disk(1000), Images: []Image{unused("a", 1)}}, "a", 0},
-		{"edge 29: capacity 0", Input{Policy: policy, Disk: &Disk{}, Images: []Image{unused("a", 1)}}, "a", 0},
-		{"usage unknown", Input{Policy: policy, Images: []Image{unused("a", 1)}}, "a", 0},
-		{"IG1: off at 100 %", Input{Policy: off, Disk: disk(0), Images: []Image{unused("a", 1)}}, "a", 0},
-		{"ND5, IG3, edge 27: pinned, used and young stay", Input{Policy: policy, Disk: disk(0), Images: []Image{pinned, used, young, unused("a", 1)}}, "-a pinned used young", 20 * gib},
-		{"IG8: pressure takes all but those", Input{Policy: policy, Pressure: true, Disk: disk(90), Images: []Image{pinned, used, young, unused("a", 1), unused("b", 2)}}, "-a -b pinned used young", 0},
-		{"IG4: old ones go, young in use stay", Input{Policy: aged, Disk: disk(90), Images: []Image{unused("a", 49), unused("b", 51), used}}, "-a used b", 0},
-		{"IG4, edge 27: a never used one is as old as it is known", Input{Policy: aged, Disk: disk(90), Images: []Image{
+		{"IG5: not more than is there", input{Policy: policy, Disk: disk(1000), Images: []Image{unused("a", 1)}}, "a", 0},
+		{"edge 29: capacity 0", input{Policy: policy, Disk: &Disk{}, Images: []Image{unused("a", 1)}}, "a", 0},
+		{"usage unknown", input{Policy: policy, Images: []Image{unused("a", 1)}}, "a", 0},
+		{"IG1: off at 100 %", input{Policy: off, Disk: disk(0), Images: []Image{unused("a", 1)}}, "a", 0},
+		{"ND5, IG3, edge 27: pinned, used and young stay", input{Policy: policy, Disk: disk(0), Images: []Image{pinned, used, young, unused("a", 1)}}, "-a pinned used young", 20 * gib},
+		{"IG8: pressure takes all but those", input{Policy: policy, Pressure: true, Disk: disk(90), Images: []Image{pinned, used, young, unused("a", 1), unused("b", 2)}}, "-a -b pinned used young", 0},
+		{"IG4: old ones go, young in use stay", input{Policy: aged, Disk: disk(90), Images: []Image{unused("a", 49), unused("b", 51), used}}, "-a used b", 0},
+		{"IG4, edge 27: a never used one is as old as it is known", input{Policy: aged, Disk: disk(90), Images: []Image{
 			{Key: "new", FirstSeen: at(55)}, {Key: "old", FirstSeen: at(1)},
 		}}, "-old new", 0},
-		{"IG4: not before the agent is that old", Input{Policy: aged, Started: at(51), Disk: disk(90), Images: []Image{unused("a", 1)}}, "a", 0},
-		{"IG4 then IG5: what age frees counts", Input{Policy: aged, Disk: disk(15), Images: []Image{
+		{"IG4: not before the agent is that old", input{Policy: aged, Started: at(51), Disk: disk(90), Images: []Image{unused("a", 1)}}, "a", 0},
+		{"IG4 then IG5: what age frees counts", input{Policy: aged, Disk: disk(15), Images: []Image{
 			unused("a", 1), unused("b", 2), unused("c", 3), unused("d", 4), unused("e", 5), unused("f", 55),
 		}}, "-a -b -c -d -e ?f", 5 * gib},
 	} {
@@ -90,7 +90,7 @@ func TestDecide(t *testing.T) {
 			if tc.in.Started.IsZero() {
 				tc.in.Started = at(0)
 			}
-			p := Decide(tc.in)
+			p := decide(tc.in)
 			if got := choices(p); got != tc.want || p.ToFree != tc.toFree {
 				t.Errorf("%s, to free %d; want %s, %d", got, p.ToFree, tc.want, tc.toFree)
 			}
@@ -104,7 +104,7 @@ func TestDecide(t *testing.T) {
 			rand.New(rand.NewPCG(1, 2)).Shuffle(len(shuffled.Images), func(i, j int) {
 				shuffled.Images[i], shuffled.Images[j] = shuffled.Images[j], shuffled.Images[i]
 			})
-			if again := Decide(shuffled); !reflect.DeepEqual(again, p) { // ID3
+			if again := decide(shuffled); !reflect.DeepEqual(again, p) { // ID3
 				t.Errorf("another order gives another plan: %s", choices(again))
 			}
 		})

@@ -1,20 +1,19 @@
-// Package imagegc removes images nobody uses, when they are old or the disk is
-// full, and can say of every image why it stays.
+// Package imagegc removes unused images when they are old or the disk is full, and says
+// of every image why it stays.
 //
 //	images, containers, desired pods ──► observe ──► first seen, last used
 //	                                                    │
-//	disk usage, policy, now ────────────────────────► Decide (pure) ──► Plan
+//	disk usage, policy, now ────────────────────────► decide (pure) ──► Plan
 //	                                                                      │
 //	RemoveImage ◄── in order, until enough is freed ◄── Collector.Collect ┘
 //
-// [Decide] is a function over values; a [Collector] reads its input, executes the
-// plan and keeps what has to be remembered: when an image was first seen and last
-// used. That is lost with the process, so that after a start every image is young
-// for a while, which errs on the safe side.
+// The decision is a function over values. A [Collector] reads its input, executes the
+// plan and remembers when each image was first seen and last used. This is lost with
+// the process: after a start every image counts as new, which errs on the safe side.
 //
-// Never removed: pinned images, images of any container, also a dead one, images a
-// desired pod names, images seen for less than Policy.MinAge, and what
-// Options.Keep names.
+// Pinned images are never removed, nor are images of any container, dead ones included,
+// images that a desired pod or Options.Keep names, or images seen for less than
+// Policy.MinAge.
 //
 // Rules are numbered as in docs/spec/cleanup.md 8.2.
 package imagegc

@@ -1,37 +1,51 @@
 package imagegc_test
 
 import (
+	"context"
 	"fmt"
-	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cleanup/imagegc"
 )
 
-// Why every image goes or stays.
-func ExampleDecide() {
-	now := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
-	morning := now.Add(-4 * time.Hour)
-	plan := imagegc.Decide(imagegc.Input{
-		Policy: imagegc.Policy{HighPercent: 85, LowPercent: 84},
-		Disk:   &imagegc.Disk{Capacity: 100 << 30, Available: 15 << 30},
-		Images: []imagegc.Image{
-			{Key: "web", Size: 1 << 30, FirstSeen: morning, LastUsed: now, UsedBy: "container 1f3a"},
-			{Key: "old", Size: 1 << 30, FirstSeen: morning, LastUsed: morning},
-			{Key: "spare", Size: 1 << 30, FirstSeen: morning, LastUsed: now.Add(-time.Hour)},
-			{Key: "pause", Size: 1 << 20, FirstSeen: morning, Pinned: true},
-		},
-		Now: now, Started: morning,
+// node has three images, and a container that uses one of them.
+type node struct{}
+
+func (node) ListImages(context.Context, *runtimeapi.ImageFilter) ([]*runtimeapi.Image, error) {
+	return []*runtimeapi.Image{
+		{Id: "1", RepoTags: []string{"pause:3"}, Pinned: true},
+		{Id: "2", RepoTags: []string{"web:1"}},
+		{Id: "3", RepoTags: []string{"old:1"}},
+	}, nil
+}
+
+func (node) RemoveImage(context.Context, *runtimeapi.ImageSpec) error { return nil }
+
+func (node) ListContainers(context.Context, *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
+	return []*runtimeapi.Container{{Id: "1f3a", ImageRef: "2"}}, nil
+}
+
+// A plan says why each image goes or stays.
+func ExampleCollector_Plan() {
+	collector, err := imagegc.New(imagegc.Options{
+		Store: node{}, Containers: node{}, Policy: imagegc.Policy{MinAge: -1},
+		Disk: func(context.Context) (imagegc.Disk, error) { return imagegc.Disk{Capacity: 100, Available: 5}, nil },
 	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	plan, err := collector.Plan(context.Background())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	for _, c := range plan.Choices {
-		why := c.Kept.String()
-		if c.Remove {
-			why = c.Reason
-		}
-		fmt.Printf("%-5s remove %-5v %s\n", c.Image.Key, c.Remove, why)
+		fmt.Printf("%s remove: %v %s%s\n", c.Image.Names[0], c.Remove, c.Reason, c.Kept)
 	}
 	// Output:
-	// old   remove true  unused, and the disk is full
-	// spare remove false IG5: unused; enough is freed without it
-	// pause remove false ND5: pinned
-	// web   remove false ND5: in use: container 1f3a
+	// old:1 remove: true unused, and the disk is full
+	// pause:3 remove: false ND5: pinned
+	// web:1 remove: false ND5: in use: container 1f3a
 }

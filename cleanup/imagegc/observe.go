@@ -25,7 +25,7 @@ func (c *Collector) observe(ctx context.Context) ([]Image, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out := make([]Image, 0, len(listed))
-	seen := make(map[string]memory, len(listed))
+	images := make(map[string]history, len(listed))
 	for _, l := range listed {
 		if l.GetId() == "" {
 			continue
@@ -39,22 +39,22 @@ func (c *Collector) observe(ctx context.Context) ([]Image, error) {
 				i.UsedBy = users[name]
 			}
 		}
-		m, known := c.seen[i.Key]
+		m, known := c.images[i.Key]
 		if !known {
 			m.firstSeen = now
 		}
 		if i.UsedBy != "" {
 			m.lastUsed = now
 		}
-		seen[i.Key] = m
+		images[i.Key] = m
 		i.FirstSeen, i.LastUsed = m.firstSeen, m.lastUsed
 		out = append(out, i)
 	}
-	c.seen = seen
+	c.images = images
 	return out, nil
 }
 
-// users returns who uses an image, by every name and ID it may go by.
+// users returns what uses each image, by every name and ID the image may have.
 func (c *Collector) users(ctx context.Context) (map[string]string, error) {
 	users := map[string]string{}
 	if c.options.Desired != nil {
@@ -98,7 +98,7 @@ func key(l *runtimeapi.Image) string {
 	return l.GetId()
 }
 
-// matches reports whether an image goes by a name from a manifest.
+// matches reports whether a name from a manifest means the image.
 func matches(i Image, name string) bool {
 	id, _, _ := strings.Cut(i.Key, ",")
 	if name == id {

@@ -8,8 +8,8 @@ import (
 
 // Defaults of [Policy] and [Options] (IG1).
 const (
-	DefaultHighPercent = 85
-	DefaultLowPercent  = 80
+	defaultHighPercent = 85
+	defaultLowPercent  = 80
 	DefaultMinAge      = 2 * time.Minute
 	DefaultPeriod      = 5 * time.Minute // cleanup.md 1
 )
@@ -31,10 +31,10 @@ type Policy struct {
 // complete fills in defaults and reports every problem (IG1).
 func (p Policy) complete() (Policy, error) {
 	if p.HighPercent == 0 {
-		p.HighPercent = DefaultHighPercent
+		p.HighPercent = defaultHighPercent
 	}
 	if p.LowPercent == 0 {
-		p.LowPercent = min(DefaultLowPercent, p.HighPercent)
+		p.LowPercent = min(defaultLowPercent, p.HighPercent)
 	}
 	if p.MinAge == 0 {
 		p.MinAge = DefaultMinAge
