@@ -155,9 +155,9 @@ func (e *parts) buildLoop(meter func(string) metric.Meter) error {
 	}
 	h := c.Cleanup
 	h.SourcesReady, h.Undecided, h.Gate, h.Withheld, h.Again = e.loop.Ready, e.loop.Undecided, e.usable, e.withheld, e.tidy
-	h.Statuses, h.Probes, h.Content = statuses{e.status, e.pruner()}, e.probes, contents{e.pods}
+	h.Statuses, h.CleanupProbes, h.Content = statuses{e.status, e.pruner()}, e.probes.CleanupPods, contents{e.pods}
 	h.Collector = e.dead
-	h.Cgroups, h.UserRanges, h.BackOffs, h.Mirrors, h.Rule = e.podCgroups(), e.pods, e.pods, orphanedMirrors{e}, pods.RemovalRule
+	h.Cgroups, h.UserRanges, h.PruneBackOffs, h.Mirrors, h.Rule = e.podCgroups(), e.pods, e.pods.PruneBackOffs, orphanedMirrors{e}, pods.RemovalRule
 	h.Clock, h.Logger, h.Meter = c.Clock, c.Observe.Logger.WithName("cleanup"), meter("cleanup")
 	e.housekeeper, err = cleanup.New(e.loop.Store(), known, known, h)
 	return err

@@ -137,8 +137,8 @@ func (c *Config) engineFields() []partOptions {
 			"Clock": "Clock", "Logger": "Observe.Logger", "Meter": "Observe.MeterProvider",
 		}},
 		{group: "Cleanup", options: c.Cleanup, engine: map[string]string{
-			"SourcesReady": "", "Undecided": "", "Gate": "", "Withheld": "", "Statuses": "", "Probes": "", "Content": "",
-			"Collector": "", "Cgroups": "", "UserRanges": "", "Mirrors": "", "BackOffs": "", "Rule": "", "Again": "",
+			"SourcesReady": "", "Undecided": "", "Gate": "", "Withheld": "", "Statuses": "", "CleanupProbes": "", "Content": "",
+			"Collector": "", "Cgroups": "", "UserRanges": "", "Mirrors": "", "PruneBackOffs": "", "Rule": "", "Again": "",
 			"Clock": "Clock", "Logger": "Observe.Logger", "Meter": "Observe.MeterProvider",
 		}},
 		{group: "Mirrors", options: c.Mirrors, engine: map[string]string{"Clock": "Clock", "Logger": "Observe.Logger"}},

@@ -180,24 +180,24 @@ func (p *Plan) Add(actions ...Action) {
 	p.sort()
 }
 
-// Result is what became of an allowed action.
-type Result string
+// result is what became of an allowed action.
+type result string
 
 // Results.
 const (
 	// Done: it was done, or there was nothing left to do (ID1).
-	Done Result = "done"
+	done result = "done"
 	// Skipped: a guard that was asked again right before, a veto or a rate held it
 	// back; a later pass decides again.
-	Skipped Result = "skipped"
+	skipped result = "skipped"
 	// Failed: it did not work, and is tried again.
-	Failed Result = "failed"
+	failed result = "failed"
 )
 
-// Outcome is an action with what became of it (DR1).
-type Outcome struct {
+// outcome is an action with what became of it (DR1).
+type outcome struct {
 	Action
-	Result Result `json:"result"`
+	Result result
 	// Why it was skipped, or how it failed (then without a rule).
-	Why Denial `json:"why,omitzero"`
+	Why Denial
 }

@@ -6,7 +6,7 @@
 //	cgroups ───────┐
 //	desired pods ──┤ fence                                 fence
 //	workers ───────┴─► SyncKnownPods ─┐               ┌─► restart, finish, kill orphans
-//	runtime ──fresh list of running───┼─► MakePlan ──►┤
+//	runtime ──fresh list of running───┼─► makePlan ──►┤
 //	statuses, folders, user IDs,      │   (pure)      ├─► remove content, folders, logs,
 //	mirror pods, what runtime/pods ───┘      │        │   user IDs, cgroups, mirror pods
 //	would collect                            │        └─► dead containers and sandboxes
@@ -14,7 +14,7 @@
 //	                                         └─► Plan: every candidate with the reason,
 //	                                             or the rule that forbids it
 //
-// A pass first decides, then acts (HK3): [MakePlan] is a function over values,
+// A pass first decides, then acts (HK3): [makePlan] is a function over values,
 // [Housekeeper] reads its input, executes it and asks the guard again right
 // before acting. A dry run ([Housekeeper.Plan]) is the same code without the last
 // step (DR2); it also lists what living pods keep.

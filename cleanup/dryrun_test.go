@@ -91,8 +91,8 @@ func TestVanishedIsDone(t *testing.T) {
 	n.podDirs["a"], n.podDirs["b"] = true, true
 	n.removing = func() { clear(n.podDirs) }
 	n.pass(t, "both", "remove folder a", "remove folder b")
-	for _, outcome := range n.LastOutcomes() {
-		if outcome.Result != Done {
+	for _, outcome := range n.outcomes {
+		if outcome.Result != done {
 			t.Errorf("outcome %+v", outcome)
 		}
 	}

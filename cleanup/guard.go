@@ -40,7 +40,7 @@ func (h *Housekeeper) permits(a Action) bool {
 	bucket, now := h.buckets[a.Step], h.options.Clock.Now()
 	if !bucket.has(now) {
 		// There may be thousands: they are not logged.
-		h.outcomes = append(h.outcomes, Outcome{Action: a, Result: Skipped, Why: rule.RateLimited.Because("the rate of removals is used up for now")})
+		h.outcomes = append(h.outcomes, outcome{Action: a, Result: skipped, Why: rule.RateLimited.Because("the rate of removals is used up for now")})
 		return false
 	}
 	if h.options.Veto != nil {
@@ -58,24 +58,16 @@ func (h *Housekeeper) permits(a Action) bool {
 // skip notes that an allowed action was not done, and why.
 func (h *Housekeeper) skip(a Action, why Denial) {
 	h.options.Logger.V(1).Info("Housekeeping held back", "action", a.Step.String(), "object", a.Object.String(), "uid", a.PodUID, "rule", why.String())
-	h.outcomes = append(h.outcomes, Outcome{Action: a, Result: Skipped, Why: why})
+	h.outcomes = append(h.outcomes, outcome{Action: a, Result: skipped, Why: why})
 }
 
 // done notes how an action went.
 func (h *Housekeeper) done(a Action, err error) {
-	o := Outcome{Action: a, Result: Done}
+	o := outcome{Action: a, Result: done}
 	if err != nil {
-		o.Result, o.Why = Failed, Denial{Why: err.Error()}
+		o.Result, o.Why = failed, Denial{Why: err.Error()}
 	}
 	h.outcomes = append(h.outcomes, o)
-}
-
-// LastOutcomes returns what became of the allowed actions of the last pass, those of
-// the collector included. The slice is shared: treat it as read-only.
-func (h *Housekeeper) LastOutcomes() []Outcome {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.lastOutcomes
 }
 
 // describe adds ages where they are known.

@@ -55,18 +55,22 @@ type Options struct {
 	// the workers keeps it for now, or for good: it is not restarted. Asked again
 	// before every restart; must not block. Nil means never.
 	Withheld func(uid types.UID) bool
-	// Statuses, Probes, Content and Collector are optional; nil leaves out what
+	// Statuses, Content and Collector are optional; nil leaves out what
 	// needs them.
 	Statuses  Statuses
-	Probes    Probes
 	Content   Content
 	Collector Collector
-	// Cgroups, UserRanges, Mirrors and BackOffs are what steps 1, 8, 10, 16 and 17
-	// are about; nil leaves out what needs them.
+	// Cgroups, UserRanges and Mirrors are what steps 1, 8, 10 and 16 are about; nil
+	// leaves out what needs them.
 	Cgroups    Cgroups
 	UserRanges UserRanges
 	Mirrors    Mirrors
-	BackOffs   BackOffs
+	// CleanupProbes ends the workers that probe containers of any pod that is not in
+	// keep (step 6). It must not block. Nil: there are none.
+	CleanupProbes func(keep map[types.UID]struct{})
+	// PruneBackOffs drops delays that no longer delay anything (step 17). It must not
+	// block. Nil: there are none.
+	PruneBackOffs func()
 	// Veto is asked before every action; an error keeps it from being done now
 	// (DR5). It must not block. Nil: no veto.
 	Veto func(a Action) error
@@ -104,7 +108,7 @@ type Housekeeper struct {
 	turn        chan struct{}
 	lastWorkers map[types.UID]Worker
 	content     sets.Set[types.UID] // may have left content in the runtime
-	failures    map[Candidate]*failure
+	failures    map[candidate]*failure
 	reduced     map[types.UID]bool // cgroups whose CPU is at the minimum
 	collectAt   time.Time
 	// tried are the objects that could not be removed in this run of the collector,
@@ -114,12 +118,11 @@ type Housekeeper struct {
 	seen         seen
 	undecided    complaint.Complaint
 	buckets      map[Step]*bucket
-	outcomes     []Outcome // of this pass
+	outcomes     []outcome // of this pass, or of the last one
 
-	mu           sync.Mutex
-	finished     map[types.UID]bool // noted since the last pass began; true: the workers knew it
-	lastPlan     Plan
-	lastOutcomes []Outcome
+	mu       sync.Mutex
+	finished map[types.UID]bool // noted since the last pass began; true: the workers knew it
+	lastPlan Plan
 }
 
 // object is what the collector acts on.
@@ -162,7 +165,7 @@ func New(pods Pods, workers Workers, running RunningLister, options Options) (*H
 		pods: pods, workers: workers, running: running, options: options, metrics: m,
 		turn:     make(chan struct{}, 1),
 		content:  sets.New[types.UID](),
-		failures: map[Candidate]*failure{},
+		failures: map[candidate]*failure{},
 		tried:    map[object]bool{},
 		finished: map[types.UID]bool{},
 		seen:     seen{},
@@ -218,7 +221,7 @@ func (h *Housekeeper) Housekeep(ctx context.Context, fence func(critical func())
 		fence = func(critical func()) { critical() }
 	}
 	now := h.options.Clock.Now()
-	in := Input{SourcesReady: true}
+	in := input{SourcesReady: true}
 	if err := h.listCgroups(&in); err != nil {
 		return err // HK1: step 1 aborts
 	}
@@ -227,7 +230,7 @@ func (h *Housekeeper) Housekeep(ctx context.Context, fence func(critical func())
 	if len(problems) == 0 && !now.Before(h.collectAt) { // then the look was complete
 		h.seen.prune(&in)
 	}
-	plan := MakePlan(in)
+	plan := makePlan(in)
 	h.outcomes = nil
 	h.complain(plan, in.Undecided, now)
 
@@ -237,11 +240,11 @@ func (h *Housekeeper) Housekeep(ctx context.Context, fence func(critical func())
 	problems = append(problems, h.remove(ctx, plan, now)...)
 	problems = append(problems, h.reduceCPU(plan)...)
 	problems = append(problems, h.collect(ctx, in.RunningErr, now)...)
-	if h.options.BackOffs != nil {
-		h.options.BackOffs.PruneBackOffs()
+	if h.options.PruneBackOffs != nil {
+		h.options.PruneBackOffs()
 	}
 	h.mu.Lock()
-	h.lastPlan, h.lastOutcomes = plan, h.outcomes
+	h.lastPlan = plan
 	h.mu.Unlock()
 	return errors.Join(problems...)
 }
@@ -257,12 +260,12 @@ func (h *Housekeeper) Plan(ctx context.Context) (Plan, error) {
 		return Plan{}, context.Cause(ctx)
 	}
 	now := h.options.Clock.Now()
-	in := Input{SourcesReady: h.sourcesReady(), Explain: true}
+	in := input{SourcesReady: h.sourcesReady(), Explain: true}
 	problems := []error{h.listCgroups(&in)}
 	h.desired(&in)
 	in.Workers = h.workers.Known()
 	problems = append(problems, h.look(ctx, &in, time.Time{})...)
-	plan := MakePlan(in)
+	plan := makePlan(in)
 	h.describe(&plan, now)
 	if h.options.Collector != nil {
 		actions, err := h.options.Collector.Plan(ctx, h.contentGoes)
@@ -276,7 +279,7 @@ func (h *Housekeeper) Plan(ctx context.Context) (Plan, error) {
 
 // look reads what the plan needs besides what is desired and known: step 5, and
 // what may be left of pods. Log folders are looked at if now is zero or it is time.
-func (h *Housekeeper) look(ctx context.Context, in *Input, now time.Time) (problems []error) {
+func (h *Housekeeper) look(ctx context.Context, in *input, now time.Time) (problems []error) {
 	if in.Running, in.RunningErr = h.running.ListRunning(ctx); in.RunningErr != nil {
 		problems = append(problems, fmt.Errorf("list running pods: %w", in.RunningErr))
 	}
@@ -318,7 +321,7 @@ func (h *Housekeeper) sourcesReady() bool {
 // known reads what is desired and what the workers know: steps 2 and 3. It also
 // finds out whom the workers forget: desired pods because their next life may
 // begin, others because they are gone.
-func (h *Housekeeper) known(in *Input) {
+func (h *Housekeeper) known(in *input) {
 	h.desired(in)
 	desired := sets.New[types.UID]()
 	var ended []types.UID // by their local phase, and with a worker
@@ -346,7 +349,7 @@ func (h *Housekeeper) known(in *Input) {
 }
 
 // desired reads what is desired: step 2.
-func (h *Housekeeper) desired(in *Input) {
+func (h *Housekeeper) desired(in *input) {
 	in.Desired = h.pods.Pods()
 	in.Undecided = h.undecidedSources() // about these pods
 	in.Phases = map[types.UID]v1.PodPhase{}
@@ -363,7 +366,7 @@ func (h *Housekeeper) desired(in *Input) {
 // cleanProbes is step 6. It is done inside the first fence, when nobody can have been
 // added to the workers since they were read.
 func (h *Housekeeper) cleanProbes(workers map[types.UID]Worker) {
-	if h.options.Probes == nil {
+	if h.options.CleanupProbes == nil {
 		return
 	}
 	keep := make(map[types.UID]struct{}, len(workers))
@@ -372,12 +375,12 @@ func (h *Housekeeper) cleanProbes(workers map[types.UID]Worker) {
 			keep[uid] = struct{}{}
 		}
 	}
-	h.options.Probes.CleanupPods(keep)
+	h.options.CleanupProbes(keep)
 }
 
 // leftovers finds what gone pods may have left. Log folders are looked at as
 // rarely as the collector runs: removing a pod's content removes its logs too.
-func (h *Housekeeper) leftovers(in *Input, now time.Time) (problems []error) {
+func (h *Housekeeper) leftovers(in *input, now time.Time) (problems []error) {
 	if h.options.Content == nil {
 		clear(h.content)
 		return nil
@@ -405,7 +408,7 @@ func (h *Housekeeper) leftovers(in *Input, now time.Time) (problems []error) {
 	for _, uid := range slices.Concat(in.Content, in.LogDirs) {
 		in.ContentGoes[uid] = h.workers.ContentShouldBeRemoved(uid)
 	}
-	in.Waiting = map[Candidate]Denial{}
+	in.Waiting = map[candidate]Denial{}
 	clock := h.options.Clock.Now()
 	for c, f := range h.failures {
 		if clock.Before(f.retry) {
@@ -417,7 +420,7 @@ func (h *Housekeeper) leftovers(in *Input, now time.Time) (problems []error) {
 
 // executeFenced does steps 7 and 12 to 14. Every guard is asked again: the loop
 // went on while the plan was made.
-func (h *Housekeeper) executeFenced(ctx context.Context, plan Plan, in *Input) {
+func (h *Housekeeper) executeFenced(ctx context.Context, plan Plan, in *input) {
 	if !h.sourcesReady() {
 		return
 	}
@@ -450,7 +453,7 @@ func (h *Housekeeper) executeFenced(ctx context.Context, plan Plan, in *Input) {
 }
 
 // carryOut hands one pod to the workers.
-func (h *Housekeeper) carryOut(ctx context.Context, a Action, in *Input) {
+func (h *Housekeeper) carryOut(ctx context.Context, a Action, in *input) {
 	pod, _ := h.pods.Get(a.PodUID)
 	switch a.Step {
 	case StepRestart:

@@ -355,7 +355,7 @@ func TestSourcesNotReady(t *testing.T) {
 // done: statuses, probes and gauges.
 func TestListFails(t *testing.T) {
 	m, probes := newMeter(), &keeper{}
-	n := newNode(t, func(o *Options) { o.Meter, o.Probes = m, probes })
+	n := newNode(t, func(o *Options) { o.Meter, o.CleanupProbes = m, probes.CleanupPods })
 	n.workers["ending"] = Worker{State: WorkerTerminating, HasConfig: true}
 	n.want(newPod("new"))
 	n.runs["orphan"], n.podDirs["gone"], n.content["gone"] = true, true, true
@@ -574,7 +574,7 @@ func TestCollectBudget(t *testing.T) {
 			n.content[uid] = true
 		}
 		n.pass(t, "until 200 ms are over", "collect a", "collect b", "collect c")
-		if last := n.LastOutcomes()[len(n.LastOutcomes())-1]; last.Result != Skipped || last.Why.Rule != "OD10" || again != 1 {
+		if last := n.outcomes[len(n.outcomes)-1]; last.Result != skipped || last.Why.Rule != "OD10" || again != 1 {
 			t.Errorf("%+v, asked %d times for another pass", last, again)
 		}
 		n.removing = func() { <-time.After(time.Second) }

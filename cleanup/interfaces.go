@@ -92,12 +92,6 @@ type Statuses interface {
 	RemoveOrphanedStatuses(known map[types.UID]struct{})
 }
 
-// Probes are the workers that probe containers (step 6). Calls do not block.
-type Probes interface {
-	// CleanupPods ends the workers of every pod that is not in keep.
-	CleanupPods(keep map[types.UID]struct{})
-}
-
 // Content is what pods leave behind in the runtime and on disk. Removing what is
 // gone is success (ID1).
 type Content interface {

@@ -47,13 +47,9 @@ type Mirrors interface {
 	DeleteMirror(name types.NamespacedName)
 }
 
-// BackOffs are tables of delays (step 17). PruneBackOffs drops what no longer
-// delays anything; it does not block.
-type BackOffs interface{ PruneBackOffs() }
-
 // listCgroups is step 1: before the desired pods are read, so that no pod that is
 // added meanwhile is taken for an orphan.
-func (h *Housekeeper) listCgroups(in *Input) error {
+func (h *Housekeeper) listCgroups(in *input) error {
 	if h.options.Cgroups == nil {
 		return nil
 	}
@@ -65,7 +61,7 @@ func (h *Housekeeper) listCgroups(in *Input) error {
 }
 
 // volumesOf finds out which of the cgroups that nobody uses have volumes.
-func (h *Housekeeper) volumesOf(ctx context.Context, in *Input) {
+func (h *Housekeeper) volumesOf(ctx context.Context, in *input) {
 	in.Volumes = map[types.UID]string{}
 	for _, uid := range in.Cgroups {
 		if _, desired := h.pods.Get(uid); desired || h.workers.Knows(uid) {

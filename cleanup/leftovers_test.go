@@ -34,7 +34,7 @@ func newOutback(t *testing.T, edit func(*Options)) *outback {
 		cgroups: map[types.UID]bool{}, volumes: map[types.UID]bool{}, ranges: map[types.UID]bool{}, terminating: map[string]bool{},
 	}
 	o.node = newNode(t, func(options *Options) {
-		options.Cgroups, options.UserRanges, options.Mirrors, options.BackOffs = o, o, o, o
+		options.Cgroups, options.UserRanges, options.Mirrors, options.PruneBackOffs = o, o, o, o.PruneBackOffs
 		if edit != nil {
 			edit(options)
 		}
@@ -152,13 +152,13 @@ func TestCgroupNeedsList(t *testing.T) {
 	o.runsErr = nil
 	o.during = func() { o.workers["a"] = Worker{HasConfig: true} }
 	o.pass(t, "a worker appeared meanwhile (DR1)")
-	for _, outcome := range o.LastOutcomes() {
-		if outcome.Result != Skipped || outcome.Why.Rule != "ND2" {
+	for _, outcome := range o.outcomes {
+		if outcome.Result != skipped || outcome.Why.Rule != "ND2" {
 			t.Errorf("outcome %+v", outcome)
 		}
 	}
-	if len(o.LastOutcomes()) != 2 {
-		t.Errorf("outcomes %+v", o.LastOutcomes())
+	if len(o.outcomes) != 2 {
+		t.Errorf("outcomes %+v", o.outcomes)
 	}
 }
 
@@ -211,8 +211,8 @@ func TestMirrorMeanwhile(t *testing.T) {
 		fences++
 		o.terminating["ns/m"] = fences == 2 // the plan is made before
 	})
-	last := o.LastOutcomes()
-	if err != nil || len(o.mirrors) != 1 || len(last) != 1 || last[0].Result != Skipped || last[0].Why.Rule != "ND7" {
+	last := o.outcomes
+	if err != nil || len(o.mirrors) != 1 || len(last) != 1 || last[0].Result != skipped || last[0].Why.Rule != "ND7" {
 		t.Errorf("%v, left %v, outcomes %+v", err, o.mirrors, last)
 	}
 }
@@ -272,16 +272,16 @@ func TestVeto(t *testing.T) {
 	if diff := cmp.Diff(want, asked); diff != "" {
 		t.Errorf("asked (-want +got):\n%s", diff)
 	}
-	for _, outcome := range o.LastOutcomes() {
-		if outcome.Result != Skipped || outcome.Why.String() != "DR5: vetoed: not during the backup" {
+	for _, outcome := range o.outcomes {
+		if outcome.Result != skipped || outcome.Why.String() != "DR5: vetoed: not during the backup" {
 			t.Errorf("outcome %+v", outcome)
 		}
 	}
 	o.options.Veto = nil
 	o.pass(t, "tried again", "restart lost", "kill orphan", "delete mirror ns/m", "remove content gone",
 		"remove folder gone", "remove user IDs gone", "destroy gone")
-	for _, outcome := range o.LastOutcomes() {
-		if outcome.Result != Done {
+	for _, outcome := range o.outcomes {
+		if outcome.Result != done {
 			t.Errorf("outcome %+v", outcome)
 		}
 	}
@@ -298,8 +298,8 @@ func TestOneGuard(t *testing.T) {
 	o.Finished("c")
 	o.during = func() { o.want(newPod("orphan"), newPod("p"), newPod("c"), newPod("g"), newPod("r"), newPod("l")) }
 	o.pass(t, "all came back after the plan was made")
-	if len(lines) != 6 || len(o.LastOutcomes()) != 6 {
-		t.Errorf("%d outcomes, log %q", len(o.LastOutcomes()), lines)
+	if len(lines) != 6 || len(o.outcomes) != 6 {
+		t.Errorf("%d outcomes, log %q", len(o.outcomes), lines)
 	}
 	for _, line := range lines {
 		if !strings.Contains(line, "Housekeeping held back") || !strings.Contains(line, `"rule"="`) {

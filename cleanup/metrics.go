@@ -46,7 +46,7 @@ func static(is bool) string {
 }
 
 // pass writes the gauges of steps 11 and 15.
-func (m *metrics) pass(ctx context.Context, in *Input, plan Plan, mirrors []*v1.Pod) {
+func (m *metrics) pass(ctx context.Context, in *input, plan Plan, mirrors []*v1.Pod) {
 	desired, active := map[string]int64{}, map[string]int64{}
 	for _, pod := range in.Desired {
 		desired[static(podinfo.Static(pod))]++
@@ -101,13 +101,13 @@ func workingPods(workers map[types.UID]Worker) map[series]int64 {
 }
 
 // directories writes the gauges of OD8.
-func (m *metrics) directories(ctx context.Context, plan Plan, failures map[Candidate]*failure) {
+func (m *metrics) directories(ctx context.Context, plan Plan, failures map[candidate]*failure) {
 	var candidates, failed int64
 	for _, a := range plan.Actions {
 		if a.Step != StepDirectories {
 			continue
 		}
-		if _, f := failures[Candidate{a.Step, a.PodUID}]; f {
+		if _, f := failures[candidate{a.Step, a.PodUID}]; f {
 			failed++
 			candidates++
 		} else if a.Allowed() {

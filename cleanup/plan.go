@@ -11,8 +11,8 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// Input is everything a plan is made from, read at one moment (HK3).
-type Input struct {
+// input is everything a plan is made from, read at one moment (HK3).
+type input struct {
 	// SourcesReady is the guard of SG1.
 	SourcesReady bool
 	// SetupHeld, if not nil, is why no pod may be set up now.
@@ -56,14 +56,14 @@ type Input struct {
 	Terminating map[types.NamespacedName]bool
 	// Waiting are candidates whose last removal failed, and why; they are left
 	// alone until their back-off is over (OD10).
-	Waiting map[Candidate]Denial
+	Waiting map[candidate]Denial
 	// Explain also lists what stays because a living pod has it. Without it those
 	// are no candidates (OD1), and the plan of a converged node is empty.
 	Explain bool
 }
 
-// Candidate is what may be removed in one step.
-type Candidate struct {
+// candidate is what may be removed in one step.
+type candidate struct {
 	Step   Step
 	PodUID types.UID
 }
@@ -76,8 +76,8 @@ type Plan struct {
 	Active map[types.UID]bool `json:"-"`
 }
 
-// MakePlan decides. It touches nothing and keeps nothing of the input.
-func MakePlan(in Input) Plan {
+// makePlan decides. It touches nothing and keeps nothing of the input.
+func makePlan(in input) Plan {
 	p := planner{
 		in:      in,
 		desired: make(map[types.UID]*v1.Pod, len(in.Desired)),
@@ -110,9 +110,9 @@ func MakePlan(in Input) Plan {
 	return p.plan
 }
 
-// planner is the state of one MakePlan.
+// planner is the state of one makePlan.
 type planner struct {
-	in      Input
+	in      input
 	desired map[types.UID]*v1.Pod
 	running map[types.UID]*runtime.Pod
 	// known are the pods with a worker, those the plan gives one included.
@@ -215,7 +215,7 @@ func (p *planner) removals(step Step, candidates []types.UID, reason string) {
 			continue // no candidate (OD1)
 		}
 		volumes := p.in.Volumes[uid]
-		last := p.in.Waiting[Candidate{step, uid}]
+		last := p.in.Waiting[candidate{step, uid}]
 		if step == StepCgroups && volumes != "" {
 			last = rule.VolumesLeft.Because(volumes)
 		}

@@ -73,49 +73,49 @@ func TestMakePlan(t *testing.T) {
 	unread := errors.New("manifest x has been unreadable since the start")
 	tests := []struct {
 		name string
-		in   Input
+		in   input
 		want []string
 	}{
-		{"12 desired without a worker", Input{Desired: a()}, []string{"restart a"}},
-		{"12 with a worker: converged, ID2", Input{Desired: a(), Workers: known(WorkerSync)}, []string{}},
-		{"12 HI4, edge 5: still in the runtime, not killed as an orphan", Input{Desired: a(fromFile), Running: []*runtime.Pod{runs("a")}}, []string{"restart a"}},
-		{"12 edge 8: ended by config", Input{Desired: a(phase(v1.PodSucceeded))}, []string{}},
-		{"12 edge 9: ended locally (refused)", Input{Desired: a(), Phases: map[types.UID]v1.PodPhase{"a": v1.PodFailed}}, []string{}},
-		{"12 R2: the local phase is of the old life", Input{Desired: a(), Phases: map[types.UID]v1.PodPhase{"a": v1.PodFailed}, Forgotten: set("a")}, []string{"restart a"}},
-		{"12 B2: setup is held back", Input{Desired: a(), SetupHeld: down}, []string{"restart a not B2"}},
-		{"12 HK4: no list", Input{Desired: a(), RunningErr: down}, []string{"restart a not ND11"}},
-		{"12 held back, and 14: it is no orphan either", Input{Desired: a(), SetupHeld: down, Running: []*runtime.Pod{runs("a")}}, []string{"restart a not B2"}},
-		{"12 B2: not handed over yet, and 14: no orphan", Input{Desired: a(), Withheld: set("a"), Running: []*runtime.Pod{runs("a")}}, []string{"restart a not B2"}},
-		{"13 edge 6: refused, then deleted", Input{Desired: a(deleted), Phases: map[types.UID]v1.PodPhase{"a": v1.PodFailed}}, []string{"finish a"}},
-		{"13 ended by config, deleted", Input{Desired: a(deleted, phase(v1.PodFailed))}, []string{"finish a"}},
-		{"13 edge 6: not every pass", Input{Desired: a(deleted, phase(v1.PodFailed)), Workers: known(WorkerTerminated)}, []string{}},
-		{"13 edge 7: pending is not touched, it is about to start", Input{Desired: a(deleted, phase(v1.PodPending))}, []string{"restart a"}},
-		{"13 runs: an orphan of the runtime first", Input{Desired: a(deleted, phase(v1.PodFailed)), Running: []*runtime.Pod{runs("a")}}, []string{"kill orphan a"}},
-		{"14 edge 4: nobody knows it", Input{Running: []*runtime.Pod{runs("a")}}, []string{"kill orphan a"}},
-		{"14 known", Input{Running: []*runtime.Pod{runs("a")}, Workers: known(WorkerTerminating)}, []string{}},
-		{"14 known and terminated: its worker will see to it", Input{Running: []*runtime.Pod{runs("a")}, Workers: known(WorkerTerminated)}, []string{}},
-		{"14 HK4, ND11, edge 2: the list failed", Input{Running: []*runtime.Pod{runs("a")}, RunningErr: down}, []string{}},
+		{"12 desired without a worker", input{Desired: a()}, []string{"restart a"}},
+		{"12 with a worker: converged, ID2", input{Desired: a(), Workers: known(WorkerSync)}, []string{}},
+		{"12 HI4, edge 5: still in the runtime, not killed as an orphan", input{Desired: a(fromFile), Running: []*runtime.Pod{runs("a")}}, []string{"restart a"}},
+		{"12 edge 8: ended by config", input{Desired: a(phase(v1.PodSucceeded))}, []string{}},
+		{"12 edge 9: ended locally (refused)", input{Desired: a(), Phases: map[types.UID]v1.PodPhase{"a": v1.PodFailed}}, []string{}},
+		{"12 R2: the local phase is of the old life", input{Desired: a(), Phases: map[types.UID]v1.PodPhase{"a": v1.PodFailed}, Forgotten: set("a")}, []string{"restart a"}},
+		{"12 B2: setup is held back", input{Desired: a(), SetupHeld: down}, []string{"restart a not B2"}},
+		{"12 HK4: no list", input{Desired: a(), RunningErr: down}, []string{"restart a not ND11"}},
+		{"12 held back, and 14: it is no orphan either", input{Desired: a(), SetupHeld: down, Running: []*runtime.Pod{runs("a")}}, []string{"restart a not B2"}},
+		{"12 B2: not handed over yet, and 14: no orphan", input{Desired: a(), Withheld: set("a"), Running: []*runtime.Pod{runs("a")}}, []string{"restart a not B2"}},
+		{"13 edge 6: refused, then deleted", input{Desired: a(deleted), Phases: map[types.UID]v1.PodPhase{"a": v1.PodFailed}}, []string{"finish a"}},
+		{"13 ended by config, deleted", input{Desired: a(deleted, phase(v1.PodFailed))}, []string{"finish a"}},
+		{"13 edge 6: not every pass", input{Desired: a(deleted, phase(v1.PodFailed)), Workers: known(WorkerTerminated)}, []string{}},
+		{"13 edge 7: pending is not touched, it is about to start", input{Desired: a(deleted, phase(v1.PodPending))}, []string{"restart a"}},
+		{"13 runs: an orphan of the runtime first", input{Desired: a(deleted, phase(v1.PodFailed)), Running: []*runtime.Pod{runs("a")}}, []string{"kill orphan a"}},
+		{"14 edge 4: nobody knows it", input{Running: []*runtime.Pod{runs("a")}}, []string{"kill orphan a"}},
+		{"14 known", input{Running: []*runtime.Pod{runs("a")}, Workers: known(WorkerTerminating)}, []string{}},
+		{"14 known and terminated: its worker will see to it", input{Running: []*runtime.Pod{runs("a")}, Workers: known(WorkerTerminated)}, []string{}},
+		{"14 HK4, ND11, edge 2: the list failed", input{Running: []*runtime.Pod{runs("a")}, RunningErr: down}, []string{}},
 		{
 			"SG1, edge 1: a source is missing",
-			Input{Desired: a(), Running: []*runtime.Pod{runs("b")}, PodDirs: []types.UID{"c"}, Content: []types.UID{"c"}, ContentGoes: set("c")},
+			input{Desired: a(), Running: []*runtime.Pod{runs("b")}, PodDirs: []types.UID{"c"}, Content: []types.UID{"c"}, ContentGoes: set("c")},
 			[]string{"remove pod folder c not SG1", "restart a not SG1", "kill orphan b not SG1", "remove content c not SG1"},
 		},
 
-		{"9 a folder of nobody", Input{PodDirs: []types.UID{"a"}}, []string{"remove pod folder a"}},
-		{"9 ND2: desired, ended or not", Input{PodDirs: []types.UID{"a"}, Desired: a(phase(v1.PodFailed))}, []string{"remove pod folder a not ND2"}},
-		{"9 ND2: runs", Input{PodDirs: []types.UID{"a"}, Running: []*runtime.Pod{runs("a")}}, []string{"remove pod folder a not ND2", "kill orphan a"}},
-		{"9 ND2, edge 3: an orphan that has not finished", Input{PodDirs: []types.UID{"a"}, Workers: known(WorkerTerminated)}, []string{"remove pod folder a not ND2"}},
-		{"9 ND11: no list", Input{PodDirs: []types.UID{"a"}, RunningErr: down}, []string{"remove pod folder a not ND11"}},
-		{"9 OD10: its last removal failed", Input{PodDirs: []types.UID{"a"}, Waiting: map[Candidate]Denial{{StepDirectories, "a"}: {Rule: "OD10", Why: "busy"}}}, []string{"remove pod folder a not OD10"}},
-		{"CG4 a: a gone pod", Input{Content: []types.UID{"a"}, ContentGoes: set("a")}, []string{"remove content a"}},
-		{"CG4 a: the workers have not released it", Input{Content: []types.UID{"a"}}, []string{"remove content a not ND2"}},
-		{"CG9 ND3: desired", Input{Content: []types.UID{"a"}, ContentGoes: set("a"), Desired: a(phase(v1.PodFailed))}, []string{"remove content a not ND2"}},
-		{"ND2: its last status is still read from it", Input{Content: []types.UID{"a"}, ContentGoes: set("a"), Workers: known(WorkerTerminated)}, []string{"remove content a not ND2"}},
-		{"LG1: logs of a gone pod", Input{LogDirs: []types.UID{"a"}, ContentGoes: set("a")}, []string{"remove logs a"}},
-		{"LG1 ND2: logs of a pod that is restarted now", Input{LogDirs: []types.UID{"a"}, ContentGoes: set("a"), Desired: a()}, []string{"restart a", "remove logs a not ND2"}},
+		{"9 a folder of nobody", input{PodDirs: []types.UID{"a"}}, []string{"remove pod folder a"}},
+		{"9 ND2: desired, ended or not", input{PodDirs: []types.UID{"a"}, Desired: a(phase(v1.PodFailed))}, []string{"remove pod folder a not ND2"}},
+		{"9 ND2: runs", input{PodDirs: []types.UID{"a"}, Running: []*runtime.Pod{runs("a")}}, []string{"remove pod folder a not ND2", "kill orphan a"}},
+		{"9 ND2, edge 3: an orphan that has not finished", input{PodDirs: []types.UID{"a"}, Workers: known(WorkerTerminated)}, []string{"remove pod folder a not ND2"}},
+		{"9 ND11: no list", input{PodDirs: []types.UID{"a"}, RunningErr: down}, []string{"remove pod folder a not ND11"}},
+		{"9 OD10: its last removal failed", input{PodDirs: []types.UID{"a"}, Waiting: map[candidate]Denial{{StepDirectories, "a"}: {Rule: "OD10", Why: "busy"}}}, []string{"remove pod folder a not OD10"}},
+		{"CG4 a: a gone pod", input{Content: []types.UID{"a"}, ContentGoes: set("a")}, []string{"remove content a"}},
+		{"CG4 a: the workers have not released it", input{Content: []types.UID{"a"}}, []string{"remove content a not ND2"}},
+		{"CG9 ND3: desired", input{Content: []types.UID{"a"}, ContentGoes: set("a"), Desired: a(phase(v1.PodFailed))}, []string{"remove content a not ND2"}},
+		{"ND2: its last status is still read from it", input{Content: []types.UID{"a"}, ContentGoes: set("a"), Workers: known(WorkerTerminated)}, []string{"remove content a not ND2"}},
+		{"LG1: logs of a gone pod", input{LogDirs: []types.UID{"a"}, ContentGoes: set("a")}, []string{"remove logs a"}},
+		{"LG1 ND2: logs of a pod that is restarted now", input{LogDirs: []types.UID{"a"}, ContentGoes: set("a"), Desired: a()}, []string{"restart a", "remove logs a not ND2"}},
 		{
 			"ND2: a source is undecided, nobody has known the pods: nothing is done to them",
-			Input{
+			input{
 				Undecided: unread, Seen: set("b"), Running: []*runtime.Pod{runs("a")}, PodDirs: []types.UID{"a", "c"},
 				Content: []types.UID{"c"}, LogDirs: []types.UID{"c"}, ContentGoes: set("c"),
 			},
@@ -123,19 +123,19 @@ func TestMakePlan(t *testing.T) {
 		},
 		{
 			"ND2: a source is undecided, the pods were known: all goes on",
-			Input{
+			input{
 				Undecided: unread, Seen: set("a", "c", "d"), Running: []*runtime.Pod{runs("a")}, PodDirs: []types.UID{"c"},
 				Content: []types.UID{"c"}, LogDirs: []types.UID{"c"}, ContentGoes: set("c"), Desired: []*v1.Pod{newPod("d")},
 			},
 			[]string{"remove pod folder c", "restart d", "kill orphan a", "remove content c", "remove logs c"},
 		},
-		{"a candidate twice", Input{PodDirs: []types.UID{"a", "b", "a"}}, []string{"remove pod folder a", "remove pod folder b"}},
+		{"a candidate twice", input{PodDirs: []types.UID{"a", "b", "a"}}, []string{"remove pod folder a", "remove pod folder b"}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			test.in.SourcesReady = !strings.HasPrefix(test.name, "SG1")
 			test.in.Explain = true
-			if diff := cmp.Diff(test.want, show(MakePlan(test.in))); diff != "" {
+			if diff := cmp.Diff(test.want, show(makePlan(test.in))); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -161,11 +161,11 @@ func TestActive(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			in := Input{SourcesReady: true, Desired: []*v1.Pod{test.pod}, Phases: map[types.UID]v1.PodPhase{"a": test.local}}
+			in := input{SourcesReady: true, Desired: []*v1.Pod{test.pod}, Phases: map[types.UID]v1.PodPhase{"a": test.local}}
 			if test.worker != nil {
 				in.Workers = map[types.UID]Worker{"a": *test.worker}
 			}
-			if got := MakePlan(in).Active["a"]; got != test.want {
+			if got := makePlan(in).Active["a"]; got != test.want {
 				t.Errorf("active %v, want %v", got, test.want)
 			}
 		})
@@ -174,7 +174,7 @@ func TestActive(t *testing.T) {
 
 // TestPlanReads: a plan in JSON tells what and why (DR3, DR4).
 func TestPlanReads(t *testing.T) {
-	p := MakePlan(Input{SourcesReady: true, Desired: []*v1.Pod{newPod("a")}, PodDirs: []types.UID{"a"}, SetupHeld: errors.New("runtime is down"), Explain: true})
+	p := makePlan(input{SourcesReady: true, Desired: []*v1.Pod{newPod("a")}, PodDirs: []types.UID{"a"}, SetupHeld: errors.New("runtime is down"), Explain: true})
 	got, err := json.Marshal(p)
 	if err != nil {
 		t.Fatal(err)
@@ -189,7 +189,7 @@ func TestPlanReads(t *testing.T) {
 
 // TestUndecidedReads: the plan names the manifest that keeps a pod alive (DR3).
 func TestUndecidedReads(t *testing.T) {
-	p := MakePlan(Input{SourcesReady: true, Undecided: errors.New("source file: manifest x is malformed"), Running: []*runtime.Pod{runs("a")}})
+	p := makePlan(input{SourcesReady: true, Undecided: errors.New("source file: manifest x is malformed"), Running: []*runtime.Pod{runs("a")}})
 	want := "ND2: the pod may be wanted by a source that cannot name it yet: source file: manifest x is malformed"
 	if got := p.Actions[0].Forbidden.String(); got != want {
 		t.Errorf("forbidden by %q, want %q", got, want)
@@ -207,7 +207,7 @@ func planProperties(t *rapid.T) {
 	in := randomInput(t)
 	slices.Reverse(in.PodDirs)
 	dirs := slices.Clone(in.PodDirs)
-	first, second := MakePlan(in), MakePlan(in)
+	first, second := makePlan(in), makePlan(in)
 	if !slices.Equal(dirs, in.PodDirs) {
 		t.Fatal("the input was changed")
 	}
@@ -259,8 +259,8 @@ func planProperties(t *rapid.T) {
 	}
 }
 
-func randomInput(t *rapid.T) Input {
-	in := Input{
+func randomInput(t *rapid.T) input {
+	in := input{
 		SourcesReady: rapid.IntRange(0, 9).Draw(t, "ready") > 0,
 		Workers:      map[types.UID]Worker{}, Forgotten: map[types.UID]bool{},
 		Phases: map[types.UID]v1.PodPhase{}, ContentGoes: map[types.UID]bool{}, Seen: map[types.UID]bool{},
@@ -308,7 +308,7 @@ func randomInput(t *rapid.T) Input {
 // BenchmarkPlan plans a converged node: the answer is to do nothing.
 func BenchmarkPlan(b *testing.B) {
 	const n = 1000
-	in := Input{SourcesReady: true, Workers: map[types.UID]Worker{}, Phases: map[types.UID]v1.PodPhase{}}
+	in := input{SourcesReady: true, Workers: map[types.UID]Worker{}, Phases: map[types.UID]v1.PodPhase{}}
 	for i := range n {
 		uid := fmt.Sprintf("%032x", i)
 		in.Desired = append(in.Desired, newPod(uid))
@@ -322,7 +322,7 @@ func BenchmarkPlan(b *testing.B) {
 	b.Run(fmt.Sprintf("pods=%d", n), func(b *testing.B) {
 		b.ReportAllocs()
 		for range b.N {
-			if p := MakePlan(in); len(p.Actions) != 0 || len(p.Active) != n {
+			if p := makePlan(in); len(p.Actions) != 0 || len(p.Active) != n {
 				b.Fatalf("%d actions", len(p.Actions))
 			}
 		}

@@ -18,7 +18,7 @@ func (k *keeper) CleanupPods(keep map[types.UID]struct{}) { k.pods = slices.Sort
 // the runtime cannot be listed (HK4).
 func TestProbes(t *testing.T) {
 	var k keeper
-	n := newNode(t, func(o *Options) { o.Probes = &k })
+	n := newNode(t, func(o *Options) { o.CleanupProbes = k.CleanupPods })
 	n.runsErr = errors.New("down")
 	n.workers = map[types.UID]Worker{"a": {State: WorkerSync}, "b": {State: WorkerTerminating}, "c": {State: WorkerTerminated}}
 	if err := n.Housekeep(t.Context(), func(critical func()) { n.fenced = true; critical(); n.fenced = false }); err == nil {

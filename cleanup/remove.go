@@ -18,13 +18,13 @@ import (
 // mountain of leftovers never delays the next pass for long (OD10); one failure
 // does not stop the others (HI12).
 func (h *Housekeeper) remove(ctx context.Context, plan Plan, now time.Time) (problems []error) {
-	seen := map[Candidate]bool{}
+	seen := map[candidate]bool{}
 	more := false
 	// Content goes first: it releases what the runtime still uses of a folder.
 	for _, step := range []Step{StepContent, StepLogs, StepDirectories, StepUserRanges, StepCgroups} {
 		start, acted := h.options.Clock.Now(), 0
 		for _, a := range h.turns(plan, step) {
-			c := Candidate{step, a.PodUID}
+			c := candidate{step, a.PodUID}
 			seen[c] = true
 			if !a.Allowed() || ctx.Err() != nil {
 				continue
@@ -80,7 +80,7 @@ func (h *Housekeeper) turns(plan Plan, step Step) (actions []Action) {
 		}
 	}
 	retry := func(a Action) (at time.Time) {
-		if f := h.failures[Candidate{step, a.PodUID}]; f != nil {
+		if f := h.failures[candidate{step, a.PodUID}]; f != nil {
 			at = f.retry
 		}
 		return at
@@ -90,7 +90,7 @@ func (h *Housekeeper) turns(plan Plan, step Step) (actions []Action) {
 }
 
 // forget drops notes about what is no longer a candidate.
-func (h *Housekeeper) forget(seen map[Candidate]bool, now time.Time) {
+func (h *Housekeeper) forget(seen map[candidate]bool, now time.Time) {
 	for c, f := range h.failures {
 		// Log folders are not looked at in every pass.
 		if !seen[c] && (c.Step != StepLogs || now.Sub(f.retry) > retryMax) {
@@ -104,7 +104,7 @@ func (h *Housekeeper) forget(seen map[Candidate]bool, now time.Time) {
 	}
 }
 
-func (h *Housekeeper) removeOne(ctx context.Context, c Candidate) error {
+func (h *Housekeeper) removeOne(ctx context.Context, c candidate) error {
 	ctx, cancel := timing.WithTimeout(ctx, h.options.Clock, removalTimeout)
 	defer cancel()
 	switch c.Step {
@@ -123,7 +123,7 @@ func (h *Housekeeper) removeOne(ctx context.Context, c Candidate) error {
 }
 
 // failed delays the next try: 5 s, doubling up to 5 min.
-func (h *Housekeeper) failed(c Candidate, err error, now time.Time) {
+func (h *Housekeeper) failed(c candidate, err error, now time.Time) {
 	f := h.failures[c]
 	if f == nil {
 		f = &failure{}
@@ -180,7 +180,7 @@ func (h *Housekeeper) collect(ctx context.Context, runningErr error, now time.Ti
 		h.done(a, err)
 	}
 	err := h.options.Collector.Collect(ctx, h.contentGoes, permits, done)
-	if slices.ContainsFunc(h.outcomes[held:], func(o Outcome) bool { return o.Result == Skipped }) {
+	if slices.ContainsFunc(h.outcomes[held:], func(o outcome) bool { return o.Result == skipped }) {
 		h.collectAt = now // the next pass goes on
 	} else {
 		clear(h.tried)
