@@ -14,6 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/goroutinetest"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
 )
@@ -30,13 +31,12 @@ func TestIdlePods(t *testing.T) {
 		}, podworkers.Options{})
 		run(t, w)
 		synctest.Wait()
-		before := goruntime.NumGoroutine()
+		before := goroutinetest.Count("podwright/podworkers")
 		for i := range 10_000 {
 			w.UpdatePod(create(newPod(types.UID(fmt.Sprint(i)))))
 		}
 		synctest.Wait()
-		// A few belong to the test binary and may come and go.
-		if after := goruntime.NumGoroutine(); after > before+5 {
+		if after := goroutinetest.Count("podwright/podworkers"); after > before {
 			t.Errorf("%d goroutines with 10,000 pods, %d with none", after, before)
 		}
 		pass(10 * time.Minute)

@@ -157,7 +157,7 @@ func TestOutcomes(t *testing.T) {
 		event   string
 	}{
 		{"success", good, nil, 1, "Success", ""},
-		{"warning", probe.Outcome{Verdict: probe.VerdictWarning, Output: "redirect"}, nil, 1, "Success", "Warning ProbeWarning spec.containers{main} Readiness probe warning: redirect"},
+		{"warning", probe.Outcome{Result: probe.Success, Warning: true, Output: "redirect"}, nil, 1, "Success", "Warning ProbeWarning spec.containers{main} Readiness probe warning: redirect"},
 		{"failure", bad, nil, 1, "Failure", "Warning Unhealthy spec.containers{main} Readiness probe failed: broken"},
 		{"unknown", probe.Outcome{}, nil, 1, "Failure", ""},
 		{"error (edge cases 9 and 19)", probe.Outcome{}, broken, 3, "Failure", "Warning Unhealthy spec.containers{main} Readiness probe could not be executed: runtime is down"},
@@ -225,7 +225,7 @@ func TestOutcomes(t *testing.T) {
 		if said := r.said(); len(said) != 4 || !strings.HasSuffix(said[3], "broken (8 times in a row)") {
 			t.Errorf("said %q", said)
 		}
-		r.answers(probe.Outcome{Verdict: probe.VerdictFailure, Output: "otherwise"}, good, bad)
+		r.answers(probe.Outcome{Result: probe.Failure, Output: "otherwise"}, good, bad)
 		r.pass(3 * time.Second)
 		if said := r.said(); len(said) != 2 || !strings.HasSuffix(said[0], "otherwise") || !strings.HasSuffix(said[1], "broken") {
 			t.Errorf("said %q", said)
@@ -428,7 +428,7 @@ func TestRestart(t *testing.T) {
 			r.start()
 			r.pass(time.Second)
 			want := "Success"
-			if answer.Verdict == probe.VerdictFailure {
+			if answer.Result == probe.Failure {
 				want = "Failure"
 			}
 			if got := r.result(probe.Liveness, "1"); got != want {

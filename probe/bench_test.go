@@ -25,7 +25,7 @@ func (f *fleet) View(uid types.UID) (probe.View, bool) {
 }
 
 func (f *fleet) Probe(context.Context, probe.Target) (probe.Outcome, error) {
-	return probe.Outcome{Verdict: probe.VerdictSuccess}, nil
+	return probe.Outcome{Result: probe.Success}, nil
 }
 
 func newFleet(n int, p func(*v1.Container)) (*fleet, []*v1.Pod) {

@@ -28,10 +28,10 @@ func (h execHandler) Probe(ctx context.Context, t Target) (Outcome, error) {
 	var exit interface{ ExitStatus() int }
 	switch {
 	case err == nil:
-		return Outcome{Verdict: VerdictSuccess, Output: output}, nil
+		return Outcome{Result: Success, Output: output}, nil
 	case errors.As(err, &exit):
 		if exit.ExitStatus() == 0 {
-			return Outcome{Verdict: VerdictSuccess, Output: output}, nil
+			return Outcome{Result: Success, Output: output}, nil
 		}
 		return failed("exit code %d: %s", exit.ExitStatus(), output), nil
 	case ctx.Err() == nil && runtime.Class(err) == runtime.ErrDeadline:

@@ -20,7 +20,7 @@ const maxGRPCAnswer = 64 << 10
 
 // grpcHandler asks the health service (5.9).
 type grpcHandler struct {
-	dial DialFunc
+	dial dialFunc
 	tls  bool
 }
 
@@ -57,7 +57,7 @@ func (h grpcHandler) Probe(ctx context.Context, t Target) (Outcome, error) {
 	answer, err := grpc_health_v1.NewHealthClient(client).Check(ctx, request)
 	switch s, _ := status.FromError(err); {
 	case err == nil && answer.GetStatus() == grpc_health_v1.HealthCheckResponse_SERVING:
-		return Outcome{Verdict: VerdictSuccess, Output: "SERVING"}, nil
+		return Outcome{Result: Success, Output: "SERVING"}, nil
 	case err == nil:
 		return failed("the service answers %v", answer.GetStatus()), nil
 	case s.Code() == codes.Unimplemented:

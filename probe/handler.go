@@ -23,21 +23,13 @@ const maxOutput = 10240
 // use (5.3, 5.9).
 const userAgent = "kube-probe/1.37"
 
-// Verdict is what a handler found.
-type Verdict uint8
-
-// Verdicts. The zero value is unknown: it counts as a failure without an event (4.1).
-const (
-	VerdictUnknown Verdict = iota
-	VerdictSuccess
-	// VerdictWarning is a success with an event.
-	VerdictWarning
-	VerdictFailure
-)
-
 // Outcome is what one attempt came to.
 type Outcome struct {
-	Verdict Verdict
+	// Result is Unknown, Success or Failure. Unknown counts as a failure without an
+	// event (4.1).
+	Result Result
+	// Warning: a success is announced with an event.
+	Warning bool
 	// Output for events and people. Of a failure it goes to whoever sees events:
 	// it must not hold secrets.
 	Output string
@@ -139,12 +131,12 @@ const noAddress = "the pod has no address yet"
 
 // failed is a failure with a text.
 func failed(format string, args ...any) Outcome {
-	return Outcome{Verdict: VerdictFailure, Output: fmt.Sprintf(format, args...)}
+	return Outcome{Result: Failure, Output: fmt.Sprintf(format, args...)}
 }
 
 // connect dials a probe's address. A connection lingers for 1 s when it is closed, so
 // that TIME_WAIT does not pile up (5.4).
-func connect(ctx context.Context, dial DialFunc, pod *v1.Pod, network, address string) (net.Conn, error) {
+func connect(ctx context.Context, dial dialFunc, pod *v1.Pod, network, address string) (net.Conn, error) {
 	if dial == nil {
 		dial = func(ctx context.Context, _ *v1.Pod, network, address string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, network, address)

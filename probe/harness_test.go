@@ -73,8 +73,8 @@ func newRig(t *testing.T, configure ...func(*probe.Options)) *rig {
 }
 
 var (
-	good = probe.Outcome{Verdict: probe.VerdictSuccess, Output: "fine"}
-	bad  = probe.Outcome{Verdict: probe.VerdictFailure, Output: "broken"}
+	good = probe.Outcome{Result: probe.Success, Output: "fine"}
+	bad  = probe.Outcome{Result: probe.Failure, Output: "broken"}
 )
 
 // start runs the manager until the end of the test.

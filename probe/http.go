@@ -27,7 +27,7 @@ var errRedirects = fmt.Errorf("stopped after %d redirects", maxRedirects)
 
 // httpHandler sends a GET request (5.3-5.7).
 type httpHandler struct {
-	dial  DialFunc
+	dial  dialFunc
 	http2 bool
 }
 
@@ -82,9 +82,9 @@ func judgeAnswer(answer *http.Response) (Outcome, error) {
 	}
 	switch code := answer.StatusCode; {
 	case code >= 200 && code < 300:
-		return Outcome{Verdict: VerdictSuccess, Output: string(body)}, nil
+		return Outcome{Result: Success, Output: string(body)}, nil
 	case code >= 300 && code < 400:
-		return Outcome{Verdict: VerdictWarning, Output: fmt.Sprintf("the probe ended in a redirect, status code %d", code)}, nil
+		return Outcome{Result: Success, Warning: true, Output: fmt.Sprintf("the probe ended in a redirect, status code %d", code)}, nil
 	default:
 		return failed("HTTP status code %d", code), nil // the body may hold secrets
 	}

@@ -52,5 +52,5 @@ func TestLastEvent(t *testing.T) {
 type failing struct{}
 
 func (failing) Probe(context.Context, probe.Target) (probe.Outcome, error) {
-	return probe.Outcome{Verdict: probe.VerdictFailure, Output: "no"}, nil
+	return probe.Outcome{Result: probe.Failure, Output: "no"}, nil
 }

@@ -3,7 +3,6 @@ package probe_test
 import (
 	"context"
 	"fmt"
-	goruntime "runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +12,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/goroutinetest"
 	"github.com/podwright/podwright/probe"
 )
 
@@ -391,7 +391,7 @@ func TestHeldCostNothing(t *testing.T) {
 	bubble(t, "edge case 31, 9.1", func(t *testing.T) {
 		r := newRig(t).start()
 		r.pass(0)
-		before := goruntime.NumGoroutine()
+		before := goroutinetest.Count("podwright/probe")
 		for i := range 10_000 {
 			p := newPod(fmt.Sprint(i), startup())
 			r.set(p, up(fmt.Sprint("c", i), false, time.Now()))
@@ -400,7 +400,7 @@ func TestHeldCostNothing(t *testing.T) {
 		r.pass(0)
 		for range 5 {
 			r.pass(7 * time.Second)
-			if now := goruntime.NumGoroutine(); now > before {
+			if now := goroutinetest.Count("podwright/probe"); now > before {
 				t.Errorf("%d goroutines, %d before", now, before)
 			}
 		}

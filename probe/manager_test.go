@@ -1,6 +1,7 @@
 package probe_test
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -143,17 +144,19 @@ func TestGrid(t *testing.T) {
 		// ended at 24, which was due at 20.
 		wantTimes(t, "liveness", times(r.take(), probe.Liveness, begin), 0, 12, 24, 36)
 	})
-	bubble(t, "2.5 a trigger runs the probe now and begins the grid anew; triggers coalesce", func(t *testing.T) {
+	bubble(t, "2.5, 2.6 a status of a container that is not ready runs the probe now and restarts the grid; several coalesce", func(t *testing.T) {
 		r := newRig(t).start()
 		begin := time.Now()
 		p := newPod("a", readiness())
+		r.does(func(context.Context, probe.Target) (probe.Outcome, error) { return bad, nil })
 		r.set(p, up("1", true, begin))
 		r.m.AddPod(p)
 		r.pass(4 * time.Second)
+		view, _ := r.View(p.UID)
 		for range 10 {
-			r.m.Trigger(p.UID, "main", probe.Readiness)
+			r.m.Observed(p, view.Status)
 		}
-		r.m.Trigger("nobody", "main", probe.Readiness)
+		r.m.Observed(newPod("unknown"), view.Status)
 		r.pass(16 * time.Second)
 		wantTimes(t, "readiness", times(r.take(), probe.Readiness, begin), 0, 4, 14)
 	})

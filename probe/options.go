@@ -31,8 +31,8 @@ const (
 // EventRecorder takes events about containers whose probes fail.
 type EventRecorder = podinfo.EventRecorder
 
-// DialFunc connects to an address that a probe of pod asks for.
-type DialFunc func(ctx context.Context, pod *v1.Pod, network, address string) (net.Conn, error)
+// dialFunc connects to an address that a probe of pod asks for.
+type dialFunc = func(ctx context.Context, pod *v1.Pod, network, address string) (net.Conn, error)
 
 // Options configures a [Manager]. Pods is required; every other field has a useful
 // zero value.
@@ -55,7 +55,7 @@ type Options struct {
 	// Dial connects http, tcp and grpc probes, such as from inside a pod's network
 	// namespace (5.11). It must return soon after its context ends. Nil: dialled
 	// from the node's network.
-	Dial DialFunc
+	Dial func(ctx context.Context, pod *v1.Pod, network, address string) (net.Conn, error)
 	// HTTP2 honours httpGet.protocol HTTP2 (5.7), and GRPCTLS grpc.mode TLS (5.9):
 	// both are alpha in Kubernetes. False: HTTP/1.1 and plaintext.
 	HTTP2, GRPCTLS bool

@@ -37,12 +37,12 @@ func (m *Manager) report(w *worker, out Outcome, err error) effects {
 	case err != nil:
 		w.counts[Unknown]++
 		reason, text = "Unhealthy", fmt.Sprintf("%s probe could not be executed: %v", w.kind, err)
-	case out.Verdict == VerdictUnknown:
+	case out.Result != Success && out.Result != Failure:
 		w.counts[Unknown]++
-	case out.Verdict == VerdictFailure:
+	case out.Result == Failure:
 		w.counts[Failure]++
 		reason, text = "Unhealthy", fmt.Sprintf("%s probe failed: %s", w.kind, out.Output)
-	case out.Verdict == VerdictWarning:
+	case out.Warning:
 		w.counts[Success]++
 		reason, text = "ProbeWarning", fmt.Sprintf("%s probe warning: %s", w.kind, out.Output)
 	default:

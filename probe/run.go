@@ -116,7 +116,7 @@ func (m *Manager) work(ctx context.Context, r *run) {
 func (m *Manager) execute(ctx context.Context, r *run) (Outcome, error) {
 	for try := 1; ; try++ {
 		out, err := m.attempt(r)
-		if context.Cause(r.ctx) == errTimeout && (err != nil || out.Verdict == VerdictFailure) {
+		if context.Cause(r.ctx) == errTimeout && (err != nil || out.Result == Failure) {
 			return m.timedOut(r.worker), nil
 		}
 		if err == nil || errors.Is(err, errPanic) || try == maxTries || !m.retry(ctx, r) {
@@ -173,7 +173,7 @@ func (m *Manager) panicked(w *worker, p any) {
 
 // timedOut is the outcome of a run that took too long.
 func (m *Manager) timedOut(w *worker) Outcome {
-	return Outcome{Verdict: VerdictFailure, Output: fmt.Sprintf("no answer within %v", w.timing.Timeout)}
+	return Outcome{Result: Failure, Output: fmt.Sprintf("no answer within %v", w.timing.Timeout)}
 }
 
 // impatient deals with a run whose time is over: first it is cancelled, then its slot
@@ -219,7 +219,7 @@ func (m *Manager) finish(ctx context.Context, r *run, out Outcome, err error) *r
 		return nil
 	}
 	now := m.now()
-	if err == nil && out.Verdict != VerdictFailure {
+	if err == nil && out.Result != Failure {
 		m.metrics.took(ctx, w, now-r.began)
 	}
 	todo := m.judge(w, out, err, now)
@@ -259,9 +259,9 @@ func (m *Manager) judge(w *worker, out Outcome, err error, now time.Duration) ef
 	results := m.results[w.kind]
 	stored, _ := results.get(w.state.ID)
 	if err == nil {
-		result := Success
-		if out.Verdict == VerdictFailure || out.Verdict == VerdictUnknown {
-			result = Failure
+		result := Failure
+		if out.Result == Success {
+			result = Success
 		}
 		before := w.state
 		var store bool

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/probe/internal/decide"
 )
@@ -192,18 +191,6 @@ func (m *Manager) Observed(pod *v1.Pod, status *v1.PodStatus) {
 	}
 	if poke {
 		m.poke()
-	}
-}
-
-// Trigger asks for a run of one probe now. Triggers coalesce, and restart the grid of
-// the probe (2.5). A probe that may not run yet does not.
-func (m *Manager) Trigger(uid types.UID, container string, kind Kind) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if entry := m.pods[uid]; entry != nil {
-		if w := entry.find(container, kind); w != nil && m.ask(w, another) {
-			m.poke()
-		}
 	}
 }
 

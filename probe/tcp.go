@@ -8,7 +8,7 @@ import (
 )
 
 // tcpHandler connects and closes, without a word (5.8).
-type tcpHandler struct{ dial DialFunc }
+type tcpHandler struct{ dial dialFunc }
 
 // Probe connects. Only a bad port is an error.
 func (h tcpHandler) Probe(ctx context.Context, t Target) (Outcome, error) {
@@ -25,7 +25,7 @@ func (h tcpHandler) Probe(ctx context.Context, t Target) (Outcome, error) {
 		return failed("%v", err), nil
 	}
 	if err := conn.Close(); err != nil {
-		return Outcome{Verdict: VerdictSuccess, Output: err.Error()}, nil
+		return Outcome{Result: Success, Output: err.Error()}, nil
 	}
-	return Outcome{Verdict: VerdictSuccess}, nil
+	return Outcome{Result: Success}, nil
 }

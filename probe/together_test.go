@@ -96,7 +96,7 @@ func (w *watched) Probe(_ context.Context, t probe.Target) (probe.Outcome, error
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.targets = append(w.targets, t.PodIP)
-	return probe.Outcome{Verdict: probe.VerdictSuccess}, w.answer
+	return probe.Outcome{Result: probe.Success}, w.answer
 }
 
 // TestLooks: 2.5, 4.1: a run takes what the look that led to it saw, and only an attempt

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	goruntime "runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +16,8 @@ import (
 	"github.com/go-logr/logr/funcr"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/goroutinetest"
 )
 
 // recorder is a sink that keeps what it got; answer, if set, decides.
@@ -129,12 +130,12 @@ func TestSending(t *testing.T) {
 		sink := &recorder{}
 		m := started(t, Options{Sinks: []StatusSink{sink}})
 		synctest.Wait()
-		goroutines := goruntime.NumGoroutine()
+		goroutines := goroutinetest.Count("podwright/status")
 		for i := range 500 {
 			set(t, m, newPod(uid(types.UID(fmt.Sprint(i)))), message("up"))
 		}
 		synctest.Wait()
-		if n := goruntime.NumGoroutine(); n > goroutines {
+		if n := goroutinetest.Count("podwright/status"); n > goroutines {
 			t.Errorf("%d goroutines for idle pods", n-goroutines)
 		}
 		before := sink.count()
