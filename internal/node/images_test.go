@@ -1,11 +1,19 @@
 package node
 
 import (
+	"context"
+	"errors"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cleanup/imagegc"
+	"github.com/podwright/podwright/internal/rule"
 )
 
 // TestSandboxImages: containerd 1.6 does not pin the image of its sandboxes and tells
@@ -33,5 +41,92 @@ func TestImagesOf(t *testing.T) {
 	}}
 	if got, want := imagesOf(pod), []string{"init", "app", "debug", "data"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// imageRuntime tells where its images are, and of what its sandboxes are made.
+type imageRuntime struct {
+	dirs []string
+	err  error
+}
+
+func (r imageRuntime) ImageFsInfo(context.Context) (*runtimeapi.ImageFsInfoResponse, error) {
+	out := &runtimeapi.ImageFsInfoResponse{}
+	for _, dir := range r.dirs {
+		out.ImageFilesystems = append(out.ImageFilesystems, &runtimeapi.FilesystemUsage{FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: dir}})
+	}
+	return out, r.err
+}
+
+func (r imageRuntime) Status(context.Context, bool) (*runtimeapi.StatusResponse, error) {
+	return &runtimeapi.StatusResponse{Info: map[string]string{"config": `{"sandboxImage":"pause"}`}}, r.err
+}
+
+// TestImageFileSystem: as it is configured, or as the runtime says.
+func TestImageFileSystem(t *testing.T) {
+	dir, broken := t.TempDir(), errors.New("broken")
+	for name, test := range map[string]struct {
+		images Images
+		want   string
+		err    string
+	}{
+		"configured":        {Images{Path: dir, Fs: imageRuntime{err: broken}}, dir, ""},
+		"the runtime's":     {Images{Fs: imageRuntime{dirs: []string{"", dir}}}, dir, ""},
+		"unknown":           {Images{Fs: imageRuntime{}}, "", "set ImageGC.Dir"},
+		"no answer":         {Images{Fs: imageRuntime{err: broken}}, "", "broken"},
+		"nobody to ask":     {Images{}, "", "set ImageGC.Dir"},
+		"of another device": {Images{Path: dir + "/none"}, dir + "/none", "usage of"},
+	} {
+		got, err := test.images.Dir(t.Context())
+		disk, diskErr := test.images.Disk(t.Context())
+		if got != test.want || (err != nil) != (test.want == "") {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+		switch {
+		case test.err == "" && (diskErr != nil || disk.Capacity == 0 || disk.Available > disk.Capacity):
+			t.Errorf("%s: %+v, %v", name, disk, diskErr)
+		case test.err != "" && (diskErr == nil || !strings.Contains(diskErr.Error(), test.err)):
+			t.Errorf("%s: %v, want %q", name, diskErr, test.err)
+		}
+	}
+}
+
+// TestKeptImages: those of the configuration and that of the sandboxes.
+func TestKeptImages(t *testing.T) {
+	images := Images{Runtime: imageRuntime{}, Kept: []string{"base"}, Pods: func() []*v1.Pod {
+		return []*v1.Pod{{Spec: v1.PodSpec{Containers: []v1.Container{{Image: "app"}}}}, {Spec: v1.PodSpec{Containers: []v1.Container{{Image: "web"}}}}}
+	}}
+	if kept, err := images.Keep(t.Context()); err != nil || !slices.Equal(kept, []string{"pause", "base"}) {
+		t.Errorf("kept %v, %v", kept, err)
+	}
+	if got := images.Desired(); !slices.Equal(got, []string{"app", "web"}) {
+		t.Errorf("desired %v", got)
+	}
+	images.Runtime = imageRuntime{err: errors.New("down")}
+	if _, err := images.Keep(t.Context()); err == nil {
+		t.Error("a runtime that is down is no error")
+	}
+}
+
+// TestImagesNeedAFolderOrAnAge: without a file system images go by age only.
+func TestImagesNeedAFolderOrAnAge(t *testing.T) {
+	if _, err := (Images{}).NewCollector(imagegc.Options{}); err == nil || !strings.Contains(err.Error(), "ImageGC.Dir is required") {
+		t.Errorf("neither: %v", err)
+	}
+	if _, err := (Images{Path: "/"}).NewCollector(imagegc.Options{}); err == nil || !strings.HasPrefix(err.Error(), "ImageGC: ") {
+		t.Errorf("no store: %v", err)
+	}
+}
+
+// TestImageAction gives the choice of an image the shape of a plan.
+func TestImageAction(t *testing.T) {
+	now := time.Unix(1000, 0)
+	goes := ImageAction(imagegc.Choice{Image: imagegc.Image{Key: "sha256:1", Names: []string{"app"}, Size: 7, FirstSeen: now.Add(-time.Minute)}, Remove: true, Reason: "unused"}, now)
+	if goes.Object.ID != "app" || goes.Size != 7 || goes.Age.Duration != time.Minute || goes.Reason != "unused" || !goes.Allowed() {
+		t.Errorf("%+v", goes)
+	}
+	stays := ImageAction(imagegc.Choice{Image: imagegc.Image{Key: "sha256:2"}, Kept: rule.Denial{Rule: rule.SandboxReady, Why: "in use"}}, now)
+	if stays.Object.ID != "sha256:2" || stays.Allowed() || stays.Age.Duration != 0 {
+		t.Errorf("%+v", stays)
 	}
 }

@@ -1,0 +1,159 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cleanup/eviction"
+	"github.com/podwright/podwright/cleanup/imagegc"
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/pods"
+)
+
+// evictionNode is what evictions need of a node.
+type evictionNode struct {
+	killed   *v1.Pod
+	kill     podworkers.KillOptions
+	usage    map[string]*runtimeapi.ContainerStats
+	imageErr error
+}
+
+func (n *evictionNode) KillPod(_ context.Context, pod *v1.Pod, kill podworkers.KillOptions) (podworkers.KillOutcome, error) {
+	n.killed, n.kill = pod, kill
+	return 0, nil
+}
+func (n *evictionNode) PodFolders(*v1.Pod) []string { return nil }
+func (n *evictionNode) MountedVolumes(types.UID) map[string]pods.MountedVolume {
+	return map[string]pods.MountedVolume{
+		"limited": {HostPath: "/limited", SizeLimit: 100}, "memory": {HostPath: "/memory", SizeLimit: 100}, "free": {HostPath: "/free"},
+	}
+}
+func (n *evictionNode) Reclaim(context.Context) (imagegc.Report, error) {
+	return imagegc.Report{}, n.imageErr
+}
+func (n *evictionNode) ContainerStats(_ context.Context, id string) (*runtimeapi.ContainerStats, error) {
+	if s := n.usage[id]; s != nil {
+		return s, nil
+	}
+	switch id {
+	case "gone":
+		return nil, runtime.ErrNotFound
+	case "unmeasured":
+		return nil, runtime.ErrUnimplemented
+	}
+	return nil, errors.New("broken")
+}
+
+// TestEvictionTakesTheDesiredPod, without the status the engine made, and stops it for
+// good.
+func TestEvictionTakesTheDesiredPod(t *testing.T) {
+	desired := newPod("a")
+	r, l := residents(desired)
+	n := &evictionNode{}
+	e := &Evictions{Residents: r, Killer: n}
+	grace := int64(1)
+	if err := e.Kill(t.Context(), r.Evictable()[0], &grace, func(s *v1.PodStatus) { s.Reason = "Evicted" }); err != nil {
+		t.Fatal(err)
+	}
+	if n.killed != desired || !n.kill.Evict || n.kill.GracePeriodSeconds != &grace || n.kill.StatusFunc == nil {
+		t.Errorf("killed %v with %+v", n.killed, n.kill)
+	}
+	if e.Finished("a") {
+		t.Error("finished at once")
+	}
+	l.finished["a"] = true
+	if !e.Finished("a") || !e.Finished("unknown") {
+		t.Error("never finished")
+	}
+}
+
+// TestLimitedVolumes: emptyDirs on the disk that have a limit, as they are mounted.
+func TestLimitedVolumes(t *testing.T) {
+	limit := resource.MustParse("100")
+	volume := func(name string, dir *v1.EmptyDirVolumeSource) v1.Volume {
+		return v1.Volume{Name: name, VolumeSource: v1.VolumeSource{EmptyDir: dir}}
+	}
+	pod := newPod("a")
+	pod.Spec.Volumes = []v1.Volume{
+		volume("limited", &v1.EmptyDirVolumeSource{SizeLimit: &limit}), volume("free", &v1.EmptyDirVolumeSource{}), volume("other", nil),
+		volume("memory", &v1.EmptyDirVolumeSource{SizeLimit: &limit, Medium: v1.StorageMediumMemory}), volume("unmounted", &v1.EmptyDirVolumeSource{SizeLimit: &limit}),
+	}
+	got := (&Evictions{Disk: &evictionNode{}}).limitedVolumes(pod)
+	if len(got) != 1 || got[0] != (eviction.Volume{Name: "limited", Path: "/limited", Limit: 100}) {
+		t.Errorf("volumes %+v", got)
+	}
+}
+
+// TestContainerUsage adds up what runs; what the runtime does not measure, or has not any
+// more, counts nothing.
+func TestContainerUsage(t *testing.T) {
+	stats := func(n uint64) *runtimeapi.ContainerStats {
+		return &runtimeapi.ContainerStats{
+			Memory:        &runtimeapi.MemoryUsage{WorkingSetBytes: &runtimeapi.UInt64Value{Value: n}},
+			WritableLayer: &runtimeapi.FilesystemUsage{UsedBytes: &runtimeapi.UInt64Value{Value: 10 * n}, InodesUsed: &runtimeapi.UInt64Value{Value: 100 * n}},
+		}
+	}
+	container := func(id string, state runtime.State) *runtime.ContainerStatus {
+		return &runtime.ContainerStatus{ID: runtime.ContainerID{ID: id}, Name: id, State: state}
+	}
+	m := &machine{views: map[types.UID]*runtime.PodStatus{"a": {Containers: []*runtime.ContainerStatus{
+		container("one", runtime.Running), container("two", runtime.Running), container("dead", runtime.Exited),
+		container("gone", runtime.Running), container("unmeasured", runtime.Running),
+	}}}}
+	n := &evictionNode{usage: map[string]*runtimeapi.ContainerStats{"one": stats(1), "two": stats(2), "dead": stats(4)}}
+	e := &Evictions{Views: m, Usage: n}
+	got, err := e.containerUsage(t.Context(), newPod("a"))
+	if want := (eviction.Usage{Memory: 3, Disk: 30, Inodes: 300}); got != want || err != nil {
+		t.Errorf("%+v (%v), want %+v", got, err, want)
+	}
+	m.views["a"].Containers[0].ID.ID = "broken"
+	if got, err := e.containerUsage(t.Context(), newPod("a")); err == nil || got.Memory != 2 {
+		t.Errorf("a container that cannot be measured: %+v, %v", got, err)
+	}
+	if _, err := e.containerUsage(t.Context(), newPod("unread")); err == nil {
+		t.Error("a pod that was not read is no error")
+	}
+	e.Usage = nil
+	if got, err := e.containerUsage(t.Context(), newPod("a")); got != (eviction.Usage{}) || err != nil {
+		t.Errorf("a runtime that measures nothing: %+v, %v", got, err)
+	}
+}
+
+// TestReclaimFreesContainersAndImages; trouble with one does not spare the other.
+func TestReclaimFreesContainersAndImages(t *testing.T) {
+	m := &machine{err: errors.New("runtime is down")}
+	n := &evictionNode{imageErr: errors.New("disk is broken")}
+	e := &Evictions{Dead: deadContainers(m, &lives{}, desire()), Images: n}
+	err := e.reclaim(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "dead containers: runtime is down") || !strings.Contains(err.Error(), "images: disk is broken") {
+		t.Errorf("error %v", err)
+	}
+	m.err, n.imageErr = nil, nil
+	if err := e.reclaim(t.Context()); err != nil {
+		t.Error(err)
+	}
+	e.Images = nil
+	if err := e.reclaim(t.Context()); err != nil || !m.policy.Pressure {
+		t.Errorf("without a collector of images: %v", err)
+	}
+}
+
+// TestEvictionsMakeAManager that reads this machine, if no other figures are given.
+func TestEvictionsMakeAManager(t *testing.T) {
+	r, _ := residents()
+	e := &Evictions{Residents: r, Killer: &evictionNode{}, Disk: &evictionNode{}}
+	if m, err := e.NewManager(eviction.Options{}, nil, eviction.LinuxStatsOptions{NodeFs: t.TempDir()}); err != nil || m == nil {
+		t.Error(err)
+	}
+	if _, err := e.NewManager(eviction.Options{Policy: eviction.Policy{MaxPodGrace: -1}}, nil, eviction.LinuxStatsOptions{}); err == nil {
+		t.Error("a bad policy is no error")
+	}
+}

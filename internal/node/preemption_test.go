@@ -1,0 +1,125 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"testing"
+
+	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/syncloop/admission"
+	"github.com/podwright/podwright/syncloop/preemption"
+)
+
+// cluster is a node whose pods all have a place, with room for two.
+type cluster struct {
+	calls
+	judged, waiting map[types.UID]bool
+	refuse          bool
+	down            error
+	events          int
+}
+
+func (c *cluster) Admit(_ context.Context, pod *v1.Pod, _ iter.Seq[*v1.Pod]) (bool, error) {
+	c.add("judge " + string(pod.UID))
+	return true, nil
+}
+func (c *cluster) Remembered(uid types.UID) bool { return uid == "remembered" }
+func (c *cluster) Judged(pod *v1.Pod) bool       { return c.judged[pod.UID] }
+func (c *cluster) Place(pod *v1.Pod) (*v1.Pod, bool) {
+	return pod, !c.waiting[pod.UID]
+}
+func (c *cluster) Eventf(apiruntime.Object, string, string, string, ...any) { c.events++ }
+
+func (c *cluster) preemption(r *Residents) *Preemption {
+	return NewPreemption(PreemptionOptions{
+		Gate: c, Places: c, Residents: r, Node: preemption.Node{MaxPods: 2},
+		Others: []admission.Handler{admission.HandlerFunc(func(admission.Request) admission.Verdict {
+			if c.refuse {
+				return admission.Refuse("Other", "for another reason")
+			}
+			return admission.Verdict{}
+		})},
+		Update: func(u podworkers.UpdateOptions) {
+			if u.Type != podworkers.Kill || !u.Kill.Evict || u.Kill.GracePeriodSeconds != nil {
+				c.add("not an eviction with its own grace")
+			}
+			var s v1.PodStatus
+			u.Kill.StatusFunc(&s)
+			c.add("kill " + string(u.Pod.UID) + " " + s.Reason)
+		},
+		Critical: func(pod *v1.Pod) bool { return pod.Spec.Priority != nil && *pod.Spec.Priority > 0 },
+		Usable:   func() error { return c.down },
+		Events:   c, Logger: logr.Discard(),
+	})
+}
+
+// TestPreemption: which pods have to make room, and when the gate is asked (section 16).
+func TestPreemption(t *testing.T) {
+	full := []*v1.Pod{withPriority("a", -1), withPriority("b", 0)}
+	for _, test := range []struct {
+		name   string
+		pod    *v1.Pod
+		others []*v1.Pod
+		set    func(*cluster)
+		want   []string
+		waits  bool
+	}{
+		{"not critical", newPod("p"), full, nil, []string{"judge p"}, false},
+		{"room is left", withPriority("p", 1), full[:1], nil, []string{"judge p"}, false},
+		{"no room: the lowest goes", withPriority("p", 1), full, nil, []string{"kill a Preempting"}, true},
+		{"judged already", withPriority("p", 1), full, func(c *cluster) { c.judged = uids("p") }, []string{"judge p"}, false},
+		{"room would not help", withPriority("p", 1), full, func(c *cluster) { c.refuse = true }, []string{"judge p"}, false},
+		{"no room can be made", withPriority("p", 1), []*v1.Pod{withPriority("a", 2), withPriority("b", 2)}, nil, []string{"judge p"}, false},
+		{"a waiting pod has no place", withPriority("p", 1), full, func(c *cluster) { c.waiting = uids("b") }, []string{"judge p"}, false},
+		{"the runtime is down", withPriority("p", 1), full, func(c *cluster) { c.down = errors.New("down") }, nil, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := &cluster{}
+			if test.set != nil {
+				test.set(c)
+			}
+			r, _ := residents(test.others...)
+			admitted, err := c.preemption(r).Admit(t.Context(), test.pod, slices.Values(test.others))
+			if admitted == test.waits || (err != nil) != test.waits {
+				t.Errorf("admitted %v, %v", admitted, err)
+			}
+			if got := c.take(); !slices.Equal(got, test.want) {
+				t.Errorf("calls %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+// TestPreemptedPodIsToldOnce and keeps its place until it has finished; then the critical
+// pod is judged.
+func TestPreemptedPodIsToldOnce(t *testing.T) {
+	c := &cluster{}
+	others := []*v1.Pod{withPriority("a", 0), withPriority("b", 0)}
+	r, l := residents(others...)
+	p, pod := c.preemption(r), withPriority("p", 1)
+	for range 3 {
+		if _, err := p.Admit(t.Context(), pod, slices.Values(others)); !errors.Is(err, errMakingRoom) {
+			t.Fatalf("error %v", err)
+		}
+	}
+	if got := c.take(); len(got) != 1 || c.events != 1 {
+		t.Errorf("calls %v, %d events", got, c.events)
+	}
+	l.finished["a"] = true
+	if admitted, err := p.Admit(t.Context(), pod, slices.Values(others[1:])); !admitted || err != nil {
+		t.Errorf("with room: %v, %v", admitted, err)
+	}
+	if len(p.going) != 0 {
+		t.Errorf("still told to go: %v", p.going)
+	}
+	if !p.Remembered("remembered") || p.Remembered("other") {
+		t.Error("Remembered is not the gate's")
+	}
+}

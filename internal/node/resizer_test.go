@@ -1,0 +1,142 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/runtime/pods"
+)
+
+// grantTable is what pods were granted.
+type grantTable struct {
+	calls
+	err  error
+	next time.Time
+}
+
+func (g *grantTable) Load() error                { g.add("load"); return g.err }
+func (g *grantTable) Known() []types.UID         { return []types.UID{"known", "gone"} }
+func (g *grantTable) Forget(uid types.UID) error { g.add("forget " + string(uid)); return g.err }
+func (g *grantTable) NextRetry() time.Time       { return g.next }
+func (g *grantTable) Retry(timed bool)           { g.next = time.Time{}; g.add(fmt.Sprintf("retry %v", timed)) }
+
+// levels are the cgroups that pods share.
+type levels struct{ *grantTable }
+
+func (l levels) Setup() error { l.add("setup"); return l.err }
+func (l levels) SetBurstableShares(shares int64) error {
+	l.add(fmt.Sprintf("shares %d", shares))
+	return l.err
+}
+
+func newResizer(g *grantTable, l CgroupLevels) *Resizer {
+	return NewResizer(ResizerOptions{
+		Allocations: g, Levels: l, Clock: clock.RealClock{}, Active: func() []*v1.Pod { return nil },
+		Orphaned: func(uid types.UID) bool { return uid == "gone" },
+	})
+}
+
+// TestResizerRetries when something has changed, and when a deferred resize is due; it is
+// idle otherwise.
+func TestResizerRetries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &grantTable{next: time.Now().Add(time.Minute)}
+		r := newResizer(g, levels{g})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- r.Run(ctx) }()
+		<-time.After(59 * time.Second)
+		if got := g.take(); got != nil {
+			t.Errorf("before it is due: %v", got)
+		}
+		<-time.After(time.Second)
+		synctest.Wait()
+		if got, want := g.take(), []string{"forget gone", "shares 2", "retry true"}; !slices.Equal(got, want) {
+			t.Errorf("when it is due: %v, want %v", got, want)
+		}
+		r.PodChanged()
+		synctest.Wait()
+		<-time.After(time.Hour)
+		if got, want := g.take(), []string{"forget gone", "shares 2", "retry false"}; !slices.Equal(got, want) {
+			t.Errorf("after a change: %v, want %v", got, want)
+		}
+		g.err = errors.New("logged")
+		r.Changed()
+		synctest.Wait()
+		if got := g.take(); len(got) != 3 {
+			t.Errorf("with trouble: %v", got)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestPodsWithoutCommonCgroupsWeighNothing: then a start of a container is no change.
+func TestPodsWithoutCommonCgroupsWeighNothing(t *testing.T) {
+	r := newResizer(&grantTable{}, nil)
+	r.PodChanged()
+	if len(r.changed) != 0 {
+		t.Error("a change of weights without cgroups")
+	}
+}
+
+// TestResizerPrepares: what was stored is read, then the levels are made.
+func TestResizerPrepares(t *testing.T) {
+	g := &grantTable{}
+	if err := newResizer(g, levels{g}).Prepare(); err != nil || !slices.Equal(g.take(), []string{"load", "setup"}) {
+		t.Errorf("%v", err)
+	}
+	if err := newResizer(g, nil).Prepare(); err != nil {
+		t.Error(err)
+	}
+	bad := &grantTable{err: errors.New("broken")}
+	if err := newResizer(bad, nil).Prepare(); err == nil {
+		t.Error("unread allocations are no error")
+	}
+	if err := newResizer(g, levels{bad}).Prepare(); err == nil || !strings.HasPrefix(err.Error(), "cgroups of pods: ") {
+		t.Errorf("cgroups that cannot be made: %v", err)
+	}
+}
+
+// TestAllocatableIsTheMachines, unless it is set.
+func TestAllocatableIsTheMachines(t *testing.T) {
+	got := Allocatable(&pods.Machine{MemoryCapacity: 1000}, v1.ResourceList{v1.ResourceCPU: resource.MustParse("3")})
+	if cpu, memory := got[v1.ResourceCPU], got[v1.ResourceMemory]; cpu.Value() != 3 || memory.Value() != 1000 {
+		t.Errorf("%v", got)
+	}
+	examined := Allocatable(nil, nil)
+	if memory := examined[v1.ResourceMemory]; memory.IsZero() {
+		t.Errorf("this machine has %v", examined)
+	}
+}
+
+// TestGrantsWakeTheResizer: what one pod is granted may change what others get.
+func TestGrantsWakeTheResizer(t *testing.T) {
+	allocations, err := pods.NewAllocations(pods.AllocationOptions{
+		Store: pods.ResourceFiles{Dir: t.TempDir()}, Allocatable: Allocatable(nil, nil),
+		Active: func() []*v1.Pod { return nil }, Wake: func(types.UID) {}, Clock: clock.RealClock{},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newResizer(&grantTable{}, nil)
+	pod := newPod("a")
+	pod.Spec.Containers = []v1.Container{{Name: "app"}}
+	_, changed, err := Grants{Allocations: allocations, Resizer: r}.Allocate(pod)
+	if err != nil || changed != (len(r.changed) == 1) {
+		t.Errorf("changed %v, woken %v, %v", changed, len(r.changed), err)
+	}
+}
