@@ -1,10 +1,9 @@
 package podwright
 
 import (
+	"context"
 	"fmt"
-	"os"
 	"slices"
-	"strings"
 
 	"go.opentelemetry.io/otel/metric"
 	v1 "k8s.io/api/core/v1"
@@ -86,6 +85,7 @@ func (e *parts) build() error {
 	*e.residents = node.Residents{
 		Desired: e.loop.Store(), Statuses: e.status, Lives: e.workers, Stopping: e.syncer.Stopping, Heard: e.loop.Ready,
 	}
+	e.occupants.Terminated, e.occupants.Withheld, e.occupants.Held = e.workers.IsPodKnownTerminated, e.loop.Withheld, e.loop.Holds
 	e.dead.Desired, e.dead.Heard, e.dead.Undecided = e.loop.Store(), e.loop.Ready, e.loop.Undecided
 	return nil
 }
@@ -110,7 +110,7 @@ func (e *parts) buildSyncer(calls *podsync.Calls) {
 		Calls: calls, Content: e.pods, Probes: e.probes, Mirrors: wantedMirrors{e},
 		Records:      recovery.Records{Journal: e.journal, ProbeMemory: e.probeMemory},
 		Allocations:  node.Grants{Allocations: e.allocations, Resizer: e.resizer},
-		Admission:    podsync.Admission{Handlers: c.Admission.Soft, Others: e.others, Refused: e.gate.RefuseLate},
+		Admission:    podsync.Admission{Handlers: c.Admission.Soft, Others: e.occupants.Others, Refused: e.gate.RefuseLate},
 		Network:      e.health.Network,
 		Removable:    func(uid types.UID) bool { return e.loop.Ready() && e.workers.ShouldPodContentBeRemoved(uid) },
 		AwaitRemoval: e.cgroupRemover.Await,
@@ -131,7 +131,10 @@ func (e *parts) buildSyncer(calls *podsync.Calls) {
 func (e *parts) buildStatus(meter metric.Meter) {
 	c, o := e.config, e.config.Status
 	o.Sinks, o.Clock, o.Logger, o.Meter = c.Observe.Sinks, c.Clock, c.Observe.Logger.WithName("status"), meter
-	o.Journal, o.CouldHaveRunningContainers, o.Mirrors = e.journal, e.couldRun, mirrored{e}
+	o.Journal, o.Mirrors = e.journal, mirrored{e}
+	o.CouldHaveRunningContainers = func(uid types.UID) bool {
+		return e.ends().CouldRun(uid, e.workers.CouldHaveRunningContainers, e.journal)
+	}
 	e.status = status.NewManager(o)
 }
 
@@ -154,7 +157,7 @@ func (e *parts) buildLoop(meter func(string) metric.Meter) error {
 		LastPlan: func() cleanup.Plan { return e.housekeeper.LastPlan() },
 	}
 	h := c.Cleanup
-	h.SourcesReady, h.Undecided, h.Gate, h.Withheld, h.Again = e.loop.Ready, e.loop.Undecided, e.usable, e.withheld, e.tidy
+	h.SourcesReady, h.Undecided, h.Gate, h.Withheld, h.Again = e.loop.Ready, e.loop.Undecided, e.usable, e.occupants.Kept, e.tidy
 	h.Statuses, h.CleanupProbes, h.Content = statuses{e.status, e.pruner()}, e.probes.CleanupPods, contents{e.pods}
 	h.Collector = e.dead
 	h.Cgroups, h.UserRanges, h.PruneBackOffs, h.Mirrors, h.Rule = e.podCgroups(), e.pods, e.pods.PruneBackOffs, orphanedMirrors{e}, pods.RemovalRule
@@ -169,7 +172,9 @@ func (e *parts) buildJournal(meter metric.Meter) {
 	o := c.Checkpoints
 	o.Meter = meter
 	e.journal = recovery.NewJournal(recovery.JournalOptions{
-		Checkpoints: o, BootID: c.Node.BootID, End: e.endOf, Written: e.recordWritten,
+		Checkpoints: o, BootID: c.Node.BootID, End: func(ctx context.Context, uid types.UID, id runtime.ContainerID) (*runtime.ContainerStatus, error) {
+			return e.ends().Of(ctx, uid, id)
+		}, Written: e.recordWritten,
 		Clock: c.Clock, Logger: c.Observe.Logger.WithName("checkpoint"),
 	})
 	e.probeMemory = recovery.NewProbeMemory(e.journal)
@@ -216,7 +221,7 @@ func (e *parts) buildMirrors() (err error) {
 // buildAdmission makes what judges pods.
 func (e *parts) buildAdmission(meter metric.Meter) (err error) {
 	a := e.config.Admission
-	kernel := kernelRelease()
+	kernel := node.KernelRelease()
 	own := []admission.Handler{
 		admission.Shutdown(e.shutdown.Active, nil),
 		admission.HandlerFunc(e.pressed),
@@ -227,15 +232,20 @@ func (e *parts) buildAdmission(meter metric.Meter) (err error) {
 	if a.FitResources {
 		room = append(room, admission.Resources(func() v1.ResourceList { return e.allocatable }))
 	}
+	verdicts := e.recovery.Verdicts(e.shutdown.Active)
+	e.occupants = &node.Occupants{
+		Residents: e.residents, Refused: e.journal.Refused, Granted: e.allocations.Allocated,
+		Verdict: func(uid types.UID) (bool, error) { _, known, err := verdicts.Verdict(uid); return known, err },
+	}
 	e.gate, err = admission.NewGate(admission.Options{
-		Handlers: slices.Concat(own, room, a.Handlers), Memory: e.recovery.Verdicts(e.shutdown.Active), Exempt: e.ending, Active: e.active, Rejected: e.rejected,
+		Handlers: slices.Concat(own, room, a.Handlers), Memory: verdicts, Exempt: e.occupants.Ending, Active: e.occupants.Active, Rejected: e.rejected,
 		Recorder: e.config.Observe.Events, Logger: e.config.Observe.Logger.WithName("admission"), Meter: meter,
 	})
 	if err != nil {
 		return err
 	}
 	e.preemption = node.NewPreemption(node.PreemptionOptions{
-		Gate: e.gate, Others: slices.Concat(own, a.Handlers), Node: e.room(), Places: places{e}, Residents: e.residents,
+		Gate: e.gate, Others: slices.Concat(own, a.Handlers), Node: e.room(), Places: e.occupants, Residents: e.residents,
 		Update:   func(u podworkers.UpdateOptions) { e.workers.UpdatePod(u) },
 		Critical: e.critical, Usable: e.usable, Events: e.config.Observe.Events, Logger: e.config.Observe.Logger,
 	})
@@ -251,13 +261,4 @@ func (e *parts) buildSetupGates(meter func(room string) metric.Meter) error {
 		return err
 	}
 	return e.buildAdmission(meter("syncloop/admission"))
-}
-
-// kernelRelease is what uname -r prints, "" if the machine does not say.
-func kernelRelease() string {
-	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(release))
 }

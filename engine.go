@@ -66,6 +66,7 @@ type parts struct {
 	recovery    *recovery.Recovery
 	shutdown    *node.Shutdown
 	residents   *node.Residents
+	occupants   *node.Occupants
 	// allocations are what pods were granted of what is allocatable.
 	allocations   *pods.Allocations
 	allocatable   v1.ResourceList

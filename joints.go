@@ -3,7 +3,6 @@ package podwright
 import (
 	"context"
 	"errors"
-	"iter"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -105,30 +104,6 @@ func (r freshReader) Read(ctx context.Context, uid types.UID) (*runtime.PodStatu
 	return r.pleg.ReadNow(ctx, uid)
 }
 
-// exitOf returns a container, after making sure that how it ended is in the cache
-// before its record is removed from the runtime (spec/pleg.md B12). It is nil if
-// the runtime does not have it.
-func (r freshReader) exitOf(ctx context.Context, uid types.UID, id runtime.ContainerID) (*runtime.ContainerStatus, error) {
-	find := func(status *runtime.PodStatus) *runtime.ContainerStatus {
-		for _, c := range status.Containers {
-			if c.ID == id {
-				return c
-			}
-		}
-		return nil
-	}
-	status, err := r.pleg.Get(uid)
-	if err == nil {
-		if c := find(status); c != nil && c.State == runtime.Exited {
-			return c, nil
-		}
-	}
-	if status, err = r.pleg.ReadNow(ctx, uid); err != nil {
-		return nil, err
-	}
-	return find(status), nil
-}
-
 // housekeeping lets the loop call the housekeeper, which is built after it.
 type housekeeping struct{ e *parts }
 
@@ -220,21 +195,6 @@ func (e *parts) recordWritten(uid types.UID, waiting *v1.Pod) {
 	}
 }
 
-// endOf returns a container with the message it ended with, nil if the runtime
-// does not have it.
-func (e *parts) endOf(ctx context.Context, uid types.UID, id runtime.ContainerID) (*runtime.ContainerStatus, error) {
-	c, err := freshReader{e.pleg}.exitOf(ctx, uid, id)
-	if err != nil || c == nil {
-		return nil, err
-	}
-	if text := e.pods.TerminationMessage(c); text != "" && text != c.Message {
-		changed := *c
-		changed.Message = text
-		c = &changed
-	}
-	return c, nil
-}
-
 // sources wraps the configured sources, so that what is remembered stands in for
 // those that do not answer.
 func (e *parts) sources() []syncloop.Source {
@@ -247,20 +207,6 @@ func (e *parts) sources() []syncloop.Source {
 
 func (e *parts) remembering(s syncloop.Source) syncloop.Source {
 	return e.journal.Remembering(s, !e.config.Storage.ForgetDesired, func() bool { return e.loop.Ready() })
-}
-
-// couldRun reports whether a container of the pod may run. A worker that cannot
-// write down the end of its pod stays where it is (CK4); what the runtime shows
-// counts then, so that the end is told in time all the same (spec/status.md 9.11).
-func (e *parts) couldRun(uid types.UID) bool {
-	if !e.workers.CouldHaveRunningContainers(uid) {
-		return false
-	}
-	if e.journal.Durable(uid, false) {
-		return true
-	}
-	view, err := e.pleg.Get(uid)
-	return err != nil || !e.pleg.Synced() || view.ContainersRunning()
 }
 
 // probedPods shows pods to the probes as they are now.
@@ -358,50 +304,6 @@ func (e *parts) observed(pod *v1.Pod) {
 	}
 }
 
-// ending reports whether the pod's end was requested or is behind it, other than by
-// refusal.
-func (e *parts) ending(pod *v1.Pod) bool {
-	if e.journal.Refused(pod.UID) {
-		return false
-	}
-	s, _ := e.status.Get(pod.UID)
-	return podinfo.Terminal(s.Phase) || e.workers.IsPodTerminationRequested(pod.UID)
-}
-
-// active returns the pod with what it was granted, and whether it has a place on the
-// node (AD4).
-func (e *parts) active(pod *v1.Pod) (*v1.Pod, bool) {
-	if e.workers.IsPodKnownTerminated(pod.UID) {
-		return nil, false
-	}
-	s, _ := e.status.Get(pod.UID)
-	if (podinfo.Terminal(pod.Status.Phase) || podinfo.Terminal(s.Phase)) && !e.workers.IsPodTerminationRequested(pod.UID) {
-		return nil, false
-	}
-	return e.allocations.Allocated(pod), true
-}
-
-// withheld reports a pod that has no worker because the loop keeps it: it was refused,
-// or waits for its admission or for the gate. To restart it, a second Create, would be
-// to ask for a second life (U5).
-func (e *parts) withheld(uid types.UID) bool {
-	return e.loop.Withheld(uid) || e.loop.Holds(uid)
-}
-
-// others yields the active pods without one, for soft handlers.
-func (e *parts) others(except types.UID) iter.Seq[*v1.Pod] {
-	return func(yield func(*v1.Pod) bool) {
-		for _, pod := range e.loop.Store().Pods() {
-			if pod.UID == except || e.loop.Withheld(pod.UID) {
-				continue
-			}
-			if granted, ok := e.active(pod); ok && !yield(granted) {
-				return
-			}
-		}
-	}
-}
-
 // rejected publishes the status of a refused pod (AD3).
 func (e *parts) rejected(pod *v1.Pod, v admission.Verdict) {
 	in := status.Input{Pod: pod, NodeIPs: e.config.Node.IPs, Now: e.config.Clock.Now()}
@@ -423,4 +325,9 @@ func (c contents) Changed(step cleanup.Step, uid types.UID) time.Time {
 		return c.LogDirChanged(uid)
 	}
 	return c.PodDirChanged(uid)
+}
+
+// ends knows how containers ended.
+func (e *parts) ends() recovery.Ends {
+	return recovery.Ends{Cache: e.pleg, Message: e.pods.TerminationMessage}
 }

@@ -178,21 +178,6 @@ func (e *parts) room() preemption.Node {
 	return n
 }
 
-// places says which pods have a place on the node.
-type places struct{ e *parts }
-
-// Judged reports whether the pod has a verdict, or ends.
-func (p places) Judged(pod *v1.Pod) bool {
-	_, known, err := p.e.recovery.Verdicts(p.e.shutdown.Active).Verdict(pod.UID)
-	return known || err != nil || pod.DeletionTimestamp != nil || podinfo.Terminal(pod.Status.Phase) || p.e.ending(pod)
-}
-
-// Place returns the pod with what it was granted, unless it is not active or waits.
-func (p places) Place(pod *v1.Pod) (*v1.Pod, bool) {
-	granted, active := p.e.active(pod)
-	return granted, active && !p.e.loop.Withheld(pod.UID)
-}
-
 // pressure returns the conditions of what the node may run out of.
 func (e *parts) pressure() []v1.NodeCondition {
 	if e.evictor == nil {

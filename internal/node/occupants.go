@@ -1,0 +1,86 @@
+package node
+
+import (
+	"iter"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/podinfo"
+)
+
+// Occupants says which pods have a place on the node, for admission and preemption. Every
+// field must be set before a pod is judged.
+type Occupants struct {
+	Residents *Residents
+	// Refused reports whether the pod was refused, Verdict whether a verdict is known.
+	Refused func(uid types.UID) bool
+	Verdict func(uid types.UID) (known bool, err error)
+	// Terminated reports whether no container of the pod runs or will run.
+	Terminated func(uid types.UID) bool
+	// Withheld reports whether the pod was refused or waits for its verdict, Held whether
+	// it waits for the gate.
+	Withheld, Held func(uid types.UID) bool
+	// Granted returns the pod with the resources that it was granted.
+	Granted func(pod *v1.Pod) *v1.Pod
+}
+
+// Ending reports whether the pod's end was requested or is behind it, other than by
+// refusal.
+func (o *Occupants) Ending(pod *v1.Pod) bool {
+	if o.Refused(pod.UID) {
+		return false
+	}
+	return o.ended(pod.UID) || o.Residents.Lives.IsPodTerminationRequested(pod.UID)
+}
+
+func (o *Occupants) ended(uid types.UID) bool {
+	s, _ := o.Residents.Statuses.Get(uid)
+	return podinfo.Terminal(s.Phase)
+}
+
+// Active returns the pod with what it was granted, and whether it has a place on the node
+// (AD4): a pod that has ended keeps it while its containers stop.
+func (o *Occupants) Active(pod *v1.Pod) (*v1.Pod, bool) {
+	if o.Terminated(pod.UID) {
+		return nil, false
+	}
+	if (podinfo.Terminal(pod.Status.Phase) || o.ended(pod.UID)) && !o.Residents.Lives.IsPodTerminationRequested(pod.UID) {
+		return nil, false
+	}
+	return o.Granted(pod), true
+}
+
+// Others yields the active pods without one, for soft handlers.
+func (o *Occupants) Others(except types.UID) iter.Seq[*v1.Pod] {
+	return func(yield func(*v1.Pod) bool) {
+		for _, pod := range o.Residents.Desired.Pods() {
+			if pod.UID == except {
+				continue
+			}
+			if granted, ok := o.Place(pod); ok && !yield(granted) {
+				return
+			}
+		}
+	}
+}
+
+// Place returns the pod with what it was granted, unless it is not active or has no
+// verdict yet.
+func (o *Occupants) Place(pod *v1.Pod) (*v1.Pod, bool) {
+	if o.Withheld(pod.UID) {
+		return nil, false
+	}
+	return o.Active(pod)
+}
+
+// Judged reports whether the pod has a verdict, or ends.
+func (o *Occupants) Judged(pod *v1.Pod) bool {
+	known, err := o.Verdict(pod.UID)
+	return known || err != nil || pod.DeletionTimestamp != nil || podinfo.Terminal(pod.Status.Phase) || o.Ending(pod)
+}
+
+// Kept reports a pod that has no worker because the loop keeps it: it was refused, or
+// waits for its verdict or for the gate. To restart it, a second Create, would ask for a
+// second life (U5).
+func (o *Occupants) Kept(uid types.UID) bool { return o.Withheld(uid) || o.Held(uid) }
