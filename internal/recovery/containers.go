@@ -66,6 +66,9 @@ func (j *Journal) BeforeRemove(ctx context.Context, uid types.UID, name string, 
 	if c == nil || c.State != runtime.Exited {
 		return nil
 	}
+	if j.EarlierLife(uid) {
+		return nil
+	}
 	disk := j.keeper.Stored(uid)
 	if disk != nil {
 		if end, ok := disk.EndOf(name, id.String()); ok && !end.Guess() {

@@ -28,7 +28,7 @@ func (r *Recovery) Complete(update podworkers.UpdateOptions) []podworkers.Update
 	}
 	next := continuationOf(pod, record, r.options.Clock.Now())
 	if next.newLife {
-		r.journal.Delete(pod.UID)
+		r.journal.Renew(pod.UID)
 		r.options.Statuses.Forget(pod.UID)
 		r.journal.Desired(pod)
 		return []podworkers.UpdateOptions{update}
@@ -52,7 +52,8 @@ type continuation struct {
 // continuationOf decides how a pod goes on, given its record.
 func continuationOf(pod *v1.Pod, r *checkpoint.Record, now time.Time) continuation {
 	var c continuation
-	if r.Finished && !r.Terminal() || endedWithNode(pod, r) {
+	removed := removedBySource(pod, r)
+	if r.Finished && (!r.Terminal() || removed) || endedWithNode(pod, r) {
 		c.newLife = true
 		return c
 	}
@@ -67,8 +68,16 @@ func continuationOf(pod *v1.Pod, r *checkpoint.Record, now time.Time) continuati
 		c.kill.GracePeriodSeconds = &left
 	}
 	// A pod that was removed and is desired again: its next life begins after this end.
-	c.again = !r.Terminal() && !r.Termination.Evicted && podinfo.Static(pod) && pod.DeletionTimestamp == nil
+	c.again = !r.Termination.Evicted && podinfo.Static(pod) && pod.DeletionTimestamp == nil && (!r.Terminal() || removed)
 	return c
+}
+
+// removedBySource reports whether a static pod that is desired had to stop because its
+// source no longer wanted it. The phase it ended in is that of an earlier life then.
+func removedBySource(pod *v1.Pod, r *checkpoint.Record) bool {
+	t := r.Termination
+	return t != nil && podinfo.Static(pod) && pod.DeletionTimestamp == nil && !t.Evicted &&
+		(t.Deleted || t.Cause == checkpoint.CauseDeleted || t.Cause == checkpoint.CauseKilled)
 }
 
 // endedWithNode reports whether a static pod ended, or was refused, only because its

@@ -75,8 +75,9 @@ func TestContinuationOfPodWithARecord(t *testing.T) { // CK4, CK6
 	now := time.Unix(1000, 0)
 	ten := int64(10)
 	term := checkpoint.Termination{RequestedAt: now.Add(-20 * time.Second), GracePeriodSeconds: 30}
-	evicted := term
+	evicted, killed := term, term
 	evicted.Evicted = true
+	killed.Cause = checkpoint.CauseKilled
 	shut := func(r *checkpoint.Record) {
 		r.Status = &v1.PodStatus{Phase: v1.PodFailed, Reason: shutdown.Reason, Message: shutdown.Message}
 	}
@@ -95,6 +96,11 @@ func TestContinuationOfPodWithARecord(t *testing.T) { // CK4, CK6
 		{"ended and finished: it stays so", newPod("a"), newRecord("a", phase(v1.PodFailed), finished), continuation{ended: failed.Status}},
 		{"ended: it stays so", newPod("a"), failed, continuation{ended: failed.Status}},
 		{"ended, and its source knows", newPod("a", hasFailed), failed, continuation{}},
+		{"ended because its source removed it, and is back", newPod("a"), newRecord("a", phase(v1.PodFailed), finished, stopping(killed)), continuation{newLife: true}},
+		{"pod of an API that was killed and has ended", newPod("a", fromAPI), newRecord("a", phase(v1.PodFailed), finished, stopping(killed)), continuation{ended: failed.Status}},
+		{"ended because it was evicted", newPod("a"), newRecord("a", phase(v1.PodFailed), finished, stopping(evicted)), continuation{ended: failed.Status}},
+		{"it ends because its source removed it, and is back", newPod("a"), newRecord("a", phase(v1.PodFailed), stopping(killed)),
+			continuation{ended: failed.Status, kill: &podworkers.KillOptions{GracePeriodSeconds: &ten}, again: true}},
 		{"static pod that ended with its node", newPod("a"), newRecord("a", shut, finished), continuation{newLife: true}},
 		{"pod of an API that ended with its node", newPod("a", fromAPI), newRecord("a", shut, finished), continuation{ended: newRecord("a", shut).Status}},
 		{"static pod that was refused because its node stopped", newPod("a"), newRecord("a", refused), continuation{newLife: true}},
@@ -157,7 +163,7 @@ func TestFateOfRecord(t *testing.T) { // CK7, HI7, status.md 7.10
 		{"the same, and told", terminal(finished), with(func(s *situation) { s.inSnapshot, s.hasWorker, s.workerFinished = true, true, true }), keep},
 		{"it came since the pass began", newRecord("a"), with(func(s *situation) { s.desired = true }), keep},
 		{"it has a worker", newRecord("a"), with(func(s *situation) { s.hasWorker, s.handed = true, true }), keep},
-		{"a new life is about to begin", newRecord("a", finished), with(func(s *situation) { s.desired, s.handed = true, true }), remove},
+		{"a new life is about to begin", newRecord("a", finished), with(func(s *situation) { s.desired, s.handed = true, true }), fate{newLife: true}},
 		{"no worker has had it", newRecord("a"), with(func(s *situation) { s.desired, s.handed = true, true }), keep},
 		{"the runtime does not answer", newRecord("a", finished), with(func(s *situation) { s.handed, s.readable = true, false }), keep},
 		{"a source may want it", newRecord("a", finished), with(func(s *situation) { s.undecided = true }), keep},

@@ -3,6 +3,7 @@ package recovery
 import (
 	"context"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/internal/restartpolicy"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/status"
@@ -51,6 +53,8 @@ type Journal struct {
 	mu sync.Mutex
 	// handed are the pods that this process was handed, as they were last.
 	handed map[types.UID]*v1.Pod
+	// renewed are pods whose UID begins a new life and has no record of it yet.
+	renewed map[types.UID]bool
 	// waiting are pods whose worker could not go on because their record could not
 	// be written.
 	waiting map[types.UID]bool
@@ -65,7 +69,7 @@ var (
 func NewJournal(options JournalOptions) *Journal {
 	j := &Journal{
 		options: options, bootID: options.BootID, clock: options.Clock, logger: options.Logger,
-		handed: map[types.UID]*v1.Pod{}, waiting: map[types.UID]bool{},
+		handed: map[types.UID]*v1.Pod{}, renewed: map[types.UID]bool{}, waiting: map[types.UID]bool{},
 	}
 	o := options.Checkpoints
 	o.BootID, o.Clock, o.Logger = options.BootID, options.Clock, options.Logger
@@ -89,6 +93,8 @@ func (j *Journal) Desired(pod *v1.Pod) (first bool) {
 	j.mu.Lock()
 	last, known := j.handed[pod.UID]
 	j.handed[pod.UID] = pod
+	renewed := j.renewed[pod.UID]
+	delete(j.renewed, pod.UID)
 	j.mu.Unlock()
 	if last == pod {
 		return false
@@ -101,6 +107,9 @@ func (j *Journal) Desired(pod *v1.Pod) (first bool) {
 		describe(r, pod)
 		if r.Admission == nil {
 			r.Admission, class = &checkpoint.Admission{At: j.clock.Now()}, checkpoint.Durable
+		}
+		if renewed && staysStopped(pod) {
+			r.EarlierLife, class = true, checkpoint.Durable
 		}
 		return class
 	})
@@ -135,7 +144,42 @@ func (j *Journal) Delete(uid types.UID) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	delete(j.handed, uid)
+	delete(j.renewed, uid)
 	delete(j.waiting, uid)
+}
+
+// Renew removes the record of an earlier life of a UID. When the pod is desired next, a
+// new life begins.
+func (j *Journal) Renew(uid types.UID) {
+	j.Delete(uid)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.renewed[uid] = true
+}
+
+// EarlierLife reports whether the runtime may still have containers of an earlier life of
+// the UID, whose ends do not count for the pod.
+func (j *Journal) EarlierLife(uid types.UID) bool {
+	r := j.keeper.Get(uid)
+	return r != nil && r.EarlierLife
+}
+
+// EarlierLifeGone notes that they are removed. That is on the disk before the first
+// container of the new life starts, which must not be taken for one of the earlier life.
+func (j *Journal) EarlierLifeGone(ctx context.Context, uid types.UID) error {
+	j.keeper.Update(uid, func(r *checkpoint.Record) checkpoint.Class {
+		r.EarlierLife = false
+		return checkpoint.Durable
+	})
+	return j.keeper.Sync(ctx, uid)
+}
+
+// staysStopped reports whether there is an exit after which a container of the pod is not
+// run again.
+func staysStopped(pod *v1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Containers, func(c v1.Container) bool {
+		return restartpolicy.Effective(pod, &c) != v1.RestartPolicyAlways
+	})
 }
 
 // Drained removes the record of a pod that was stopped by a drain, so that it starts

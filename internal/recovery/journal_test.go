@@ -305,3 +305,42 @@ func TestVerdictSurvivesTheAgent(t *testing.T) { // AD5
 		}
 	})
 }
+
+func TestNewLifeOfAUIDDoesNotCountWhatIsLeft(t *testing.T) { // S5
+	synctest.Test(t, func(t *testing.T) {
+		onFailure := func(p *v1.Pod) { p.Spec.RestartPolicy = v1.RestartPolicyOnFailure }
+		r := newRig(t, newDisk(newRecord("a", finished), newRecord("always", finished))).keep()
+		j := r.journal
+		id := runtime.ContainerID{Runtime: "fake", ID: "1"}
+		r.ends[id] = &runtime.ContainerStatus{ID: id, State: runtime.Exited, ExitCode: 143}
+		j.Renew("a")
+		j.Renew("always")
+		if j.EarlierLife("a") || j.Get("a") != nil {
+			t.Error("the new life begins before the pod is desired")
+		}
+		j.Desired(newPod("a", onFailure))
+		j.Desired(newPod("always"))
+		j.Desired(newPod("first", runOnce))
+		for uid, want := range map[types.UID]bool{"a": true, "always": false, "first": false, "unknown": false} {
+			if j.EarlierLife(uid) != want {
+				t.Errorf("%s: an earlier life counts as left: %t, want %t", uid, !want, want)
+			}
+		}
+		if err := j.BeforeRemove(t.Context(), "a", "main", id); err != nil || len(j.Get("a").Containers) > 0 {
+			t.Errorf("the end of the earlier life is remembered: %v, %+v", err, j.Get("a").Containers)
+		}
+		if err := j.EarlierLifeGone(t.Context(), "a"); err != nil || j.EarlierLife("a") || r.disk.get("a").EarlierLife {
+			t.Errorf("it is not on the disk that the earlier life is gone: %v", err)
+		}
+		j.Renew("a")
+		j.Desired(newPod("a", runOnce))
+		pass(time.Minute)
+		if again := newRig(t, r.disk).keep(); !again.journal.EarlierLife("a") {
+			t.Error("the next agent does not know of the earlier life")
+		}
+		r.disk.fail(nil, errDisk)
+		if err := j.EarlierLifeGone(t.Context(), "a"); !errors.Is(err, errDisk) {
+			t.Errorf("a disk that is full: %v", err)
+		}
+	})
+}

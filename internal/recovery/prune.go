@@ -80,7 +80,10 @@ func (p *Pruner) RemoveOrphanedStatuses(desired map[types.UID]struct{}) {
 		if fate.known {
 			known[r.UID] = struct{}{}
 		}
-		if fate.remove {
+		switch {
+		case fate.newLife:
+			j.Renew(r.UID)
+		case fate.remove:
 			j.Delete(r.UID)
 		}
 	}
@@ -125,8 +128,9 @@ func (p *Pruner) situation(r *checkpoint.Record, undecided bool) (situation, *ru
 type fate struct {
 	// tellEnd: the end of the pod is told now.
 	tellEnd bool
-	// known: the status of the pod stays; remove: its record goes.
-	known, remove bool
+	// known: the status of the pod stays; remove: its record goes; newLife: it goes because
+	// the UID begins a new life.
+	known, remove, newLife bool
 }
 
 // fateOf decides what happens to a record (CK7, HI7). Where a source may want pods that
@@ -146,7 +150,7 @@ func fateOf(r *checkpoint.Record, s situation) fate {
 	case s.hasWorker:
 		return keep
 	case s.desired && r.Finished: // the housekeeper starts its next life, which has a record of its own
-		return fate{remove: true}
+		return fate{newLife: true}
 	case s.desired: // no worker has had it: it is still the old life
 		return keep
 	case !s.readable || s.undecided && !s.handed:

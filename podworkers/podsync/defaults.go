@@ -38,6 +38,8 @@ func (noRecords) Previous(_ *v1.Pod, _ *runtime.PodStatus, old *v1.PodStatus) *v
 }
 func (noRecords) ProbeUnwritten(probe.Kind, runtime.ContainerID) bool { return false }
 func (noRecords) ForgetProbes(types.UID)                              {}
+func (noRecords) EarlierLife(types.UID) bool                          { return false }
+func (noRecords) EarlierLifeGone(context.Context, types.UID) error    { return nil }
 
 // noMirrors makes no mirror pods.
 type noMirrors struct{}

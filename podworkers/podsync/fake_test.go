@@ -48,6 +48,7 @@ type node struct {
 	granted   func(pod *v1.Pod) *v1.Pod
 	lost      *v1.PodStatus
 	unwritten bool
+	earlier   bool // the runtime may have containers of an earlier life
 	probes    map[probe.Kind]probe.Result
 	removable bool
 	network   error
@@ -221,6 +222,11 @@ func (r records) Previous(_ *v1.Pod, _ *runtime.PodStatus, old *v1.PodStatus) *v
 }
 func (r records) ProbeUnwritten(probe.Kind, runtime.ContainerID) bool { return r.n.unwritten }
 func (r records) ForgetProbes(types.UID)                              { _ = r.n.do("ForgetProbes") }
+func (r records) EarlierLife(types.UID) bool                          { return r.n.earlier }
+func (r records) EarlierLifeGone(context.Context, types.UID) error {
+	r.n.earlier = false
+	return r.n.do("EarlierLifeGone")
+}
 
 type mirrors struct{ n *node }
 

@@ -103,6 +103,10 @@ type Records interface {
 	ProbeUnwritten(kind probe.Kind, id runtime.ContainerID) bool
 	// ForgetProbes drops the results of a pod whose containers have stopped.
 	ForgetProbes(uid types.UID)
+	// EarlierLife reports whether the runtime may still have containers of an earlier life
+	// of the UID, whose ends do not count for the pod. EarlierLifeGone says that it has not.
+	EarlierLife(uid types.UID) bool
+	EarlierLifeGone(ctx context.Context, uid types.UID) error
 }
 
 // Mirrors keeps the mirror pods of static pods (spec/syncloop.md 8). Its methods do not

@@ -50,6 +50,10 @@ func (s *Syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v
 	ctx = forPod(ctx, pod.UID)
 	desired := pod
 	pod = s.o.Allocations.Allocated(pod)
+	view, err := s.removeEarlierLife(ctx, pod.UID, view)
+	if err != nil {
+		return podworkers.SyncResult{}, err
+	}
 	view = abortedAsCreated(view)
 	published, err := s.publish(pod, view, false, nil)
 	if err != nil {

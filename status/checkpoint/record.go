@@ -44,6 +44,8 @@ type Record struct {
 	Termination *Termination `json:"termination,omitempty"`
 	// TerminatedAt is when the last container was seen stopped.
 	TerminatedAt time.Time `json:"terminatedAt,omitzero"`
+	// EarlierLife: the runtime may still have containers of an earlier life of the UID.
+	EarlierLife bool `json:"earlierLife,omitempty"`
 	// Finished: everything the engine held for the pod is released.
 	Finished bool `json:"finished,omitempty"`
 
