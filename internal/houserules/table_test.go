@@ -187,6 +187,18 @@ func textRules() []rule {
 			finds: []string{"pleg/a.go:3: \"nobody\"", "the name lineOfSight", "the name twin", "a.md:2: \"anew\""},
 		},
 		{
+			name: "targets name tests that exist", check: targetsNameTests,
+			breach: map[string]string{
+				"Makefile": "a:\n\tgo test -run '^TestOld$$' .\n\tgo test -run '^(TestNew|TestGone)$$' .\n", "docs/testing.md": "`TestLost` is long.\n",
+				"a_test.go": "package p\n\nfunc TestNew() {}\n",
+			},
+			keeps: map[string]string{
+				"Makefile": "a:\n\tgo test -run '^$$' -bench . .\n\tgo test -run 'TestNew$$' .\n", "docs/testing.md": "`TestNew` is long.\n",
+				"a_test.go": "package p\n\nfunc TestNew() {}\n",
+			},
+			finds: []string{"Makefile names TestOld", "Makefile names TestGone", "docs/testing.md names TestLost"},
+		},
+		{
 			name: "no paths of a machine", check: noWorkplacePaths,
 			breach: file("README.md", "see /wo"+"rk/main\n"),
 			keeps:  file("README.md", "see docs\n"),
