@@ -1,4 +1,4 @@
-// Package runtime holds the words every other package uses to talk about a
+// Package runtime holds the types with which all other packages talk about a
 // container runtime: the domain types ([Pod], [PodStatus], [ContainerStatus],
 // [ContainerID]), the service interfaces a runtime implements
 // ([RuntimeService], [ImageService]), the labels and annotations written on
@@ -9,16 +9,16 @@
 //	  (CRI client,    ListContainers ├──► View ──► Pod        (what exists)
 //	   process, fake) …Status────────┘         └─► PodStatus  (what it looks like)
 //
-// The package knows nothing above it: no v1.Pod, no worker, no status format.
-// Method signatures are those of k8s.io/cri-api/pkg/apis, narrowed to what is
-// used, so any existing Go CRI client satisfies the interfaces as it is.
+// The package knows no v1.Pod, no worker and no status format. Method signatures are
+// those of k8s.io/cri-api/pkg/apis, narrowed to what is used, so that any existing Go
+// CRI client satisfies the interfaces.
 //
 // # Identity and ownership
 //
 // The pod UID is the key of everything. A sandbox or container belongs to a pod
-// through its labels ([LabelPodUID] and friends). Objects without these labels
-// belong to somebody else and never appear in a [View]; with an owner ID set
-// ([ViewOptions]) objects of another owner are invisible too.
+// through its labels ([LabelPodUID] and others). Objects without these labels belong to
+// other programs and never appear in a [View]. With an owner ID ([ViewOptions]) objects
+// of other owners are invisible too.
 //
 // # Order of observations
 //

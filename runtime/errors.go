@@ -16,7 +16,7 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrAlreadyExists: the name or ID is taken ("name is reserved").
 	ErrAlreadyExists = errors.New("already exists")
-	// ErrUnavailable: nobody answers; the runtime is down or restarting.
+	// ErrUnavailable: the runtime does not answer, because it is down or restarting.
 	ErrUnavailable = errors.New("runtime unavailable")
 	// ErrDeadline: the call took longer than its limit. Whether it took
 	// effect is unknown.

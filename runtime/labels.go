@@ -1,7 +1,7 @@
 package runtime
 
-// Labels on sandboxes and containers. They are the kubelet's, so crictl and
-// monitoring agents find their way (spec/runtime.md 2.1).
+// Labels on sandboxes and containers. They are the kubelet's, so that crictl and
+// monitoring agents work (spec/runtime.md 2.1).
 const (
 	LabelPodName       = "io.kubernetes.pod.name"
 	LabelPodNamespace  = "io.kubernetes.pod.namespace"

@@ -136,7 +136,7 @@ type PodStatus struct {
 
 	// Stamp was drawn before the reading began: the status is at least as new.
 	Stamp Stamp
-	// ObservedAt is the wall time at which the reading began, for people.
+	// ObservedAt is the wall time at which the reading began, for display.
 	ObservedAt time.Time
 }
 

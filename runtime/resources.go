@@ -21,7 +21,7 @@ type ResourceUpdater interface {
 }
 
 // StatsReader is an optional ability of a [RuntimeService]: it measures what a
-// container uses. Without it a memory limit is lowered unseen (spec/runtime.md
+// container uses. Without it a memory limit is lowered without a check (spec/runtime.md
 // 21.7). The concurrency contract is that of RuntimeService.
 type StatsReader interface {
 	// ContainerStats returns what the container uses now, [ErrNotFound] if it

@@ -65,9 +65,9 @@ type ContainerManager interface {
 // CRI RuntimeService of k8s.io/cri-api/pkg/apis narrowed to what is used.
 //
 // All methods may be called from any number of goroutines at once, may block,
-// and must return soon after their context ends. Arguments stay the caller's:
-// an implementation must not modify or retain them after returning. What it returns is
-// the caller's, who may keep it. Errors should be such that [Class] understands them.
+// and must return soon after their context ends. Arguments belong to the caller:
+// an implementation must not modify them, or retain them after returning. Results belong
+// to the caller, which may keep them. [Class] should understand the errors.
 type RuntimeService interface {
 	Reader
 	SandboxManager

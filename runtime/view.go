@@ -95,15 +95,15 @@ func (v *View) Owns(labels map[string]string) bool {
 	return v.options.OwnerID == "" || labels[LabelOwner] == v.options.OwnerID
 }
 
-// SandboxUID returns the UID of the pod a listed sandbox belongs to, and false
-// if it belongs to somebody else or lacks its ID or metadata.
+// SandboxUID returns the UID of the pod a listed sandbox belongs to, and false if it is
+// foreign or lacks its ID or metadata.
 func (v *View) SandboxUID(s *runtimeapi.PodSandbox) (types.UID, bool) {
 	labels := s.GetLabels()
 	return types.UID(labels[LabelPodUID]), s.GetId() != "" && s.GetMetadata() != nil && v.Owns(labels)
 }
 
-// ContainerUID returns the UID of the pod a listed container belongs to, and
-// false if it belongs to somebody else or lacks its ID, metadata or image.
+// ContainerUID returns the UID of the pod a listed container belongs to, and false if it
+// is foreign or lacks its ID, metadata or image.
 func (v *View) ContainerUID(c *runtimeapi.Container) (types.UID, bool) {
 	labels := c.GetLabels()
 	return types.UID(labels[LabelPodUID]), c.GetId() != "" && c.GetMetadata() != nil && c.GetImage() != nil && v.Owns(labels)

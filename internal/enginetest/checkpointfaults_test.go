@@ -194,7 +194,7 @@ func TestUnreadableRecordsChangeNoPod(t *testing.T) {
 		first.phase("uid-job", v1.PodSucceeded, time.Minute)
 		<-time.After(2 * time.Second)
 		n.kill(first)
-		n.rt.Wipe()
+		n.rt.LoseRecords()
 
 		var broken atomic.Bool
 		broken.Store(true)

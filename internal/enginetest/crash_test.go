@@ -96,7 +96,7 @@ func TestEndIsToldAfterTwoKills(t *testing.T) {
 		first.set(job())
 		first.phase("uid-job", v1.PodFailed, time.Minute)
 		n.kill(first)
-		n.rt.Wipe()
+		n.rt.LoseRecords()
 
 		second := n.agent(sinks(status.SinkFunc(failing)))
 		second.set(job())
@@ -229,7 +229,7 @@ func TestPodGoneBetweenAgentsIsTold(t *testing.T) {
 		first.phase("uid-web", v1.PodRunning, time.Minute)
 		<-time.After(2 * time.Second)
 		n.kill(first)
-		n.rt.Wipe()
+		n.rt.LoseRecords()
 
 		r := n.agent()
 		r.set()
@@ -258,7 +258,7 @@ func TestUnclaimedRecordIsKeptOneDay(t *testing.T) {
 		first.phase("uid-job", v1.PodSucceeded, time.Minute)
 		<-time.After(5 * time.Second)
 		n.kill(first)
-		n.rt.Wipe()
+		n.rt.LoseRecords()
 
 		r := n.agent(func(c *podwright.Config) { // nothing happens in this day: it need not be looked at every second
 			c.Loop.HousekeepingPeriod, c.PLEG.Period = 10*time.Minute, 10*time.Minute
@@ -320,7 +320,7 @@ func TestHeldPodIsNotTakenForEnded(t *testing.T) {
 				first.phase("uid-once", v1.PodRunning, time.Minute)
 				<-time.After(2 * time.Second)
 				n.kill(first)
-				n.rt.Wipe()
+				n.rt.LoseRecords()
 				remove := n.rt.Inject(fake.Fault{
 					Match: fake.Match{Method: fake.ListContainers}, Effect: fake.Effect{Delay: slow},
 				})

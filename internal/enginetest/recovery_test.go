@@ -52,7 +52,7 @@ func TestRebootRunsOnceOnly(t *testing.T) {
 		<-time.After(5 * time.Second)
 		n.kill(before)
 
-		n.rt.Wipe()
+		n.rt.LoseRecords()
 		n.boot = "boot-2"
 		r := n.agent()
 		r.set(pods()...)

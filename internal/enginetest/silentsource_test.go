@@ -21,7 +21,7 @@ func remembering(t *testing.T) *host {
 	first.phase("uid-b", v1.PodRunning, time.Minute)
 	<-time.After(2 * time.Second)
 	n.kill(first)
-	n.rt.Wipe()
+	n.rt.LoseRecords()
 	return n
 }
 

@@ -20,9 +20,9 @@ import (
 
 // Defaults of [Options].
 const (
-	DefaultConnectTimeout   = 5 * time.Second
-	DefaultCallTimeout      = 2 * time.Minute
-	DefaultPullStallTimeout = 5 * time.Minute
+	defaultConnectTimeout   = 5 * time.Second
+	defaultCallTimeout      = 2 * time.Minute
+	defaultPullStallTimeout = 5 * time.Minute
 )
 
 // maxMessageSize is the size containerd and CRI-O use themselves, reached at
@@ -38,22 +38,22 @@ const (
 // Options configures a [Client]. The zero value is ready to use.
 type Options struct {
 	// ConnectTimeout limits [Dial]: how long to wait for a runtime that is
-	// just starting. 0 means [DefaultConnectTimeout].
+	// just starting. 0 means 5 s.
 	ConnectTimeout time.Duration
 	// CallTimeout is the limit of one ordinary call; others derive from it,
-	// see the package comment. 0 means [DefaultCallTimeout].
+	// see the package comment. 0 means 2 min.
 	CallTimeout time.Duration
 	// PullStallTimeout ends a pull that made no progress for so long, with
-	// runtime.ErrDeadline. 0 means [DefaultPullStallTimeout]; negative, never.
+	// runtime.ErrDeadline. 0 means 5 min; negative, never.
 	//
 	// CRI reports no progress of a pull, so it is read from the node: the
 	// image file systems, as ImageFsInfo names them, must change their usage,
 	// be it by what the runtime reports or by what the kernel does. Anything
 	// else that writes to these file systems counts as progress too. So the
-	// limit never ends a pull that downloads, but it may come late, and on a
-	// disk that is never quiet it does not come: it is a backstop for
-	// runtimes without a stall limit of their own (containerd has one from
-	// 1.7, image_pull_progress_timeout).
+	// limit never ends a pull that downloads, but it may come late, and not at all
+	// on a disk that is always in use. It is a backstop for runtimes without a
+	// stall limit of their own (containerd has image_pull_progress_timeout since
+	// 1.7).
 	//
 	// A runtime that stops answering makes no progress. Where no usage can be
 	// read, on a runtime without ImageFsInfo, the limit does not apply as long
@@ -72,13 +72,13 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	if o.ConnectTimeout <= 0 {
-		o.ConnectTimeout = DefaultConnectTimeout
+		o.ConnectTimeout = defaultConnectTimeout
 	}
 	if o.CallTimeout <= 0 {
-		o.CallTimeout = DefaultCallTimeout
+		o.CallTimeout = defaultCallTimeout
 	}
 	if o.PullStallTimeout == 0 {
-		o.PullStallTimeout = DefaultPullStallTimeout
+		o.PullStallTimeout = defaultPullStallTimeout
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -105,8 +105,8 @@ var (
 
 // Dial connects to the runtime that serves CRI v1 at endpoint, "unix:///path" or
 // an absolute path, and asks for its version. It waits up to
-// Options.ConnectTimeout for a runtime that is not up yet; what waiting cannot
-// help, a wrong endpoint or a socket without permission, fails at once. The
+// Options.ConnectTimeout for a runtime that is not up yet. A wrong endpoint or a
+// socket without permission fails at once. The
 // error names the endpoint and says what to do. ctx limits Dial only; the
 // caller must [Client.Close] the client.
 func Dial(ctx context.Context, endpoint string, options Options) (*Client, error) {
@@ -142,8 +142,8 @@ func newClient(endpoint, path string, options Options) (*Client, error) {
 			Backoff: backoff.Config{
 				BaseDelay: reconnectFirst, Multiplier: 1.6, Jitter: 0.2, MaxDelay: reconnectMax,
 			},
-			// Longer than Dial waits, so that Dial sees a runtime that does
-			// not answer as just that.
+			// Longer than Dial waits, so that Dial itself notices a runtime that
+			// does not answer.
 			MinConnectTimeout: 2 * options.ConnectTimeout,
 		}),
 		// The node agent must not find a service configuration elsewhere.
@@ -201,8 +201,8 @@ func (c *Client) failure(op string, err error) *Error {
 }
 
 // codeOf returns the code of a call's error. Runtimes report a name that another
-// attempt holds as an unknown error; that one is worth recognising, since it is
-// what follows a create call that timed out.
+// attempt holds as an unknown error. It is recognised here, because it follows a
+// create call that timed out.
 func codeOf(op string, err error) codes.Code {
 	s := status.Convert(err)
 	if s.Code() != codes.Unknown {

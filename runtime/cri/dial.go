@@ -64,8 +64,8 @@ func socketPath(endpoint string) (string, error) {
 	return path, nil
 }
 
-// connect tries until the runtime has told its version, the time is up, or it is
-// clear that waiting does not help.
+// connect tries until the runtime answers with its version, the time is up, or waiting
+// cannot help.
 func (c *Client) connect(parent context.Context, path string) error {
 	ctx, cancel := timing.WithTimeout(parent, c.options.Clock, c.options.ConnectTimeout)
 	defer cancel()
@@ -133,7 +133,7 @@ func (c *Client) attempt(ctx context.Context, path string) *DialError {
 	}
 }
 
-// notSocketError says what a path is instead of a socket.
+// notSocketError describes a path that is no socket.
 type notSocketError fs.FileMode
 
 func (e notSocketError) Error() string {
@@ -147,8 +147,8 @@ func (e notSocketError) Error() string {
 	}
 }
 
-// cutShort reports whether an attempt to connect met the end of its time, which says
-// less than what went wrong before.
+// cutShort reports whether an attempt to connect ran out of time. Its error says less
+// than an earlier one.
 func cutShort(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && (errors.Is(op, context.DeadlineExceeded) || errors.Is(op, context.Canceled))

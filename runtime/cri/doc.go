@@ -7,10 +7,10 @@
 //	   ▲          │                                                     │
 //	   └ *Error ◄─┴── class, exit code, secrets removed ◄───────────────┘
 //
-// The package decides nothing: it does not retry a call, cache an answer or
-// know pods. One call of the Client is one call of the runtime, except that
-// lists are streamed where the runtime can do that, that the filter of an image
-// list is checked, and that a pull is watched.
+// The package decides nothing: it does not retry calls, cache answers or know
+// pods. One call of the Client is one call of the runtime, except that it streams
+// lists where the runtime can do that, checks the filter of image lists, and watches
+// pulls.
 //
 // # Deadlines
 //
@@ -23,8 +23,7 @@
 // # When the runtime is down
 //
 // A call fails at once with runtime.ErrUnavailable; it never waits for the
-// runtime to come back, since callers of a level-triggered engine have their own
-// time to look again. The connection is made again in the background, 100 ms to
+// runtime to come back: a level-triggered engine tries again anyway. The connection is made again in the background, 100 ms to
 // 3 s apart, and by the first call after a loss. A call that was under way when
 // the runtime went down also fails with runtime.ErrUnavailable, and may have
 // taken effect.

@@ -24,8 +24,7 @@ type Error struct {
 	Err error
 }
 
-// Error names call, class and cause; the endpoint only where it matters, which
-// is when nobody answers there.
+// Error names call, class and cause, and the endpoint if nothing answers there.
 func (e *Error) Error() string {
 	class := e.class()
 	switch {
@@ -41,7 +40,7 @@ func (e *Error) Error() string {
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// class is what the code says, nil if nothing.
+// class is the class of the code, nil if it has none.
 func (e *Error) class() error { return runtime.Class(status.Error(e.Code, "")) }
 
 // Is reports whether target is the class of the error.
@@ -54,7 +53,7 @@ func (e *Error) Is(target error) bool {
 // status.Convert works on an Error as on the error of any CRI client.
 func (e *Error) GRPCStatus() *status.Status { return status.New(e.Code, e.message()) }
 
-// message is the cause without gRPC's decoration.
+// message is the cause without gRPC's prefixes.
 func (e *Error) message() string {
 	s, ok := status.FromError(e.Err)
 	if !ok {

@@ -16,8 +16,8 @@ import (
 // 1.7) or when the stream breaks or the runtime ends it (runtime.ErrUnavailable).
 //
 // connectionEstablishedCallback is called when the request is on its way. CRI
-// gives no sign of the stream being up before the first event, so a runtime
-// without the call is found out only after it.
+// does not announce that the stream is up before the first event, so a runtime without
+// the call is noticed only afterwards.
 func (c *Client) GetContainerEvents(ctx context.Context, containerEventsCh chan *runtimeapi.ContainerEventResponse, connectionEstablishedCallback func(runtimeapi.RuntimeService_GetContainerEventsClient)) error {
 	const op = "GetContainerEvents"
 	// The stream must not outlive this method, whatever ends it.

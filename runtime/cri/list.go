@@ -14,8 +14,8 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// listing remembers which list calls the runtime cannot stream. A runtime that
-// learns it by an upgrade is noticed by the next Client.
+// listing remembers which list calls the runtime cannot stream. If an upgrade adds them,
+// the next Client notices.
 type listing struct {
 	sandboxes, containers, images atomic.Bool
 }

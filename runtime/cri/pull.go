@@ -84,7 +84,7 @@ func (c *Client) watchPull(ctx context.Context, cancel context.CancelCauseFunc) 
 	}
 }
 
-// usage is how full one file system is, by the runtime's word and the kernel's.
+// usage is how full one file system is, by the runtime and by the kernel.
 type usage struct {
 	mountpoint             string
 	bytes, inodes          uint64
@@ -92,7 +92,7 @@ type usage struct {
 }
 
 // imageUsage reads the file systems that hold images. It is empty if the runtime
-// answers but has nothing to tell.
+// answers without any.
 func (c *Client) imageUsage(ctx context.Context, limit time.Duration) ([]usage, error) {
 	response, err := call(ctx, c, "ImageFsInfo", max(limit, time.Second), c.images.ImageFsInfo, &runtimeapi.ImageFsInfoRequest{})
 	if status.Code(err) == codes.Unimplemented {
@@ -117,8 +117,8 @@ func (c *Client) imageUsage(ctx context.Context, limit time.Duration) ([]usage, 
 	return all, nil
 }
 
-// withoutSecrets returns err with every secret of auth replaced, should the
-// runtime have quoted one.
+// withoutSecrets returns err with every secret of auth replaced, in case the runtime
+// quotes one.
 func withoutSecrets(err error, auth *runtimeapi.AuthConfig) error {
 	s := status.Convert(err)
 	message := s.Message()
@@ -132,8 +132,8 @@ func withoutSecrets(err error, auth *runtimeapi.AuthConfig) error {
 	return status.Error(s.Code(), message)
 }
 
-// secretsOf returns what must not be shown, longest first, so that a part of a
-// secret does not break up the whole.
+// secretsOf returns what must not be shown, longest first: replacing a part first would
+// keep the rest of the whole.
 func secretsOf(auth *runtimeapi.AuthConfig) []string {
 	secrets := []string{auth.GetPassword(), auth.GetAuth(), auth.GetIdentityToken(), auth.GetRegistryToken()}
 	for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding} {

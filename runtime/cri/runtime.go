@@ -107,11 +107,11 @@ func (c *Client) ContainerStatus(ctx context.Context, containerID string, verbos
 }
 
 // ExecSync implements runtime.ContainerManager. CRI counts the time-out in
-// seconds; a fraction is rounded up. With a time-out the call's limit is the
-// ordinary one plus the time-out, else there is none: containerd answers late,
-// or not at all, if the command left children behind that hold its output, so
-// who cannot wait sets a deadline on ctx. stdout and stderr are returned with an
-// exit code other than 0 too.
+// seconds; a fraction is rounded up. With a time-out the call's limit is the ordinary
+// one plus the time-out; without one there is none. containerd answers late, or not at
+// all, if the command left children behind that hold its output: a caller that cannot
+// wait sets a deadline on ctx. stdout and stderr are returned also with an exit code
+// other than 0.
 func (c *Client) ExecSync(ctx context.Context, containerID string, cmd []string, timeout time.Duration) (stdout []byte, stderr []byte, err error) {
 	var seconds int64
 	limit := noLimit

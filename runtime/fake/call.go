@@ -46,8 +46,8 @@ type Call struct {
 	Number int
 	Method Method
 
-	// PodUID, Pod (its name) and Container say what the call was about, as far
-	// as the fake knows; they are empty for lists, images and unknown IDs.
+	// PodUID, Pod (its name) and Container name the object of the call. They are
+	// empty for lists, images and unknown IDs.
 	PodUID    types.UID
 	Pod       string
 	Container string
@@ -157,8 +157,7 @@ func (f *Runtime) CallCount(m Method) int {
 	return f.ledger.numbers[m]
 }
 
-// InFlight returns how many calls are in flight now, and the most that ever were
-// at once. Event streams count.
+// InFlight returns how many calls are in flight now, and the highest number so far. Event streams count.
 func (f *Runtime) InFlight() (now, most int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

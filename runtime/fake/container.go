@@ -46,13 +46,13 @@ type container struct {
 	run int
 	// changed is closed and replaced when the state or a pending kill changes.
 	changed chan struct{}
-	// ends are the scheduled ends, of which the earliest comes about.
+	// ends are the scheduled ends. The earliest one happens.
 	ends []*scheduledEnd
 	log  *logFile
 
 	// resources are the limits of now; never changed, only replaced.
 	resources *runtimeapi.LinuxContainerResources
-	// memory is what it is said to use.
+	// memory is what the container uses.
 	memory uint64
 }
 
@@ -62,7 +62,7 @@ func (c *container) running() bool {
 	return c.state == runtimeapi.ContainerState_CONTAINER_RUNNING
 }
 
-// notify wakes everybody who waits for this container.
+// notify wakes all calls that wait for this container.
 func (c *container) notify() {
 	close(c.changed)
 	c.changed = make(chan struct{})
@@ -216,7 +216,7 @@ func (f *Runtime) createdContainer(id string) (*container, error) {
 	return c, nil
 }
 
-// startContainer lets the script begin. The lock must be held.
+// startContainer starts the script. The lock must be held.
 func (f *Runtime) startContainer(c *container) error {
 	if c.script.StartErr != nil {
 		f.end(c, Exit{Code: codeStartError, Reason: "StartError", Message: c.script.StartErr.Error()})
@@ -240,12 +240,12 @@ func (f *Runtime) startContainer(c *container) error {
 	}
 	if exit := c.script.Exit; exit != nil {
 		f.endAt(c, c.begun.Add(exit.After), *exit)
-		f.settle()
+		f.runDue()
 	}
 	return nil
 }
 
-// writeAt writes a line at a moment, if this run of the container still goes on.
+// writeAt writes a line at a moment, if this run of the container has not ended.
 func (f *Runtime) writeAt(c *container, run int, moment time.Time, line Line) {
 	f.at(moment, func() {
 		if c.run != run {
@@ -354,7 +354,7 @@ func (f *Runtime) ContainerStatus(ctx context.Context, id string, verbose bool) 
 	}})
 }
 
-// status builds a status nobody else holds.
+// status builds a status that is not shared.
 func (c *container) status() *runtimeapi.ContainerStatus {
 	status := &runtimeapi.ContainerStatus{
 		Id:          c.id,
@@ -427,7 +427,7 @@ func (f *Runtime) ListContainers(ctx context.Context, filter *runtimeapi.Contain
 	})
 }
 
-// ReopenContainerLog closes the log file and opens its path anew.
+// ReopenContainerLog closes the log file and opens its path again.
 func (f *Runtime) ReopenContainerLog(ctx context.Context, id string) error {
 	call := Call{Method: ReopenContainerLog, ContainerID: id, Request: &runtimeapi.ReopenContainerLogRequest{ContainerId: id}}
 	_, err := do(ctx, f, call, step[*logFile]{
@@ -442,7 +442,7 @@ func (f *Runtime) ReopenContainerLog(ctx context.Context, id string) error {
 			return c.log, nil
 		},
 		after: func(_ context.Context, log *logFile) (*logFile, error) {
-			// What is due before the reopening belongs into the old file.
+			// Lines that are due before the reopening belong in the old file.
 			return log, errors.Join(f.logs.flush(f), log.reopen())
 		},
 	})

@@ -13,14 +13,14 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// Facts are what the fake saw of one container name of one pod, over all its
-// sandboxes and attempts, also removed ones. They survive Reboot and Wipe.
+// Facts count what happened to one container name of one pod, over all its sandboxes
+// and attempts, also removed ones. They survive Reboot and LoseRecords.
 type Facts struct {
 	// Created and Started count successful creations and starts.
 	Created int
 	Started int
-	// Running is how many run now; MaxRunning the most that ever ran at once.
-	// More than 1 is what no engine may ever cause.
+	// Running is how many run now, MaxRunning the highest number so far. An engine
+	// must never cause more than 1.
 	Running    int
 	MaxRunning int
 }
@@ -50,7 +50,7 @@ func (f *Runtime) Facts(podUID types.UID, name string) Facts {
 func (f *Runtime) Running(podUID types.UID, name string) int { return f.Facts(podUID, name).Running }
 
 // Doubled returns an error that names every container of which two ran at the
-// same time, ever; nil if there is none.
+// same time; nil if there is none.
 func (f *Runtime) Doubled() error {
 	var names []string
 	f.locked(func() {
@@ -84,7 +84,7 @@ func (f *Runtime) Exit(podUID types.UID, name string, exit Exit) error {
 }
 
 // SetUnknown makes the runtime report the container as unknown until it is
-// stopped or removed. It is not running then.
+// stopped or removed. It counts as not running.
 func (f *Runtime) SetUnknown(containerID string) error {
 	err := fmt.Errorf("container %q: %w", containerID, runtime.ErrNotFound)
 	f.locked(func() {
@@ -116,7 +116,7 @@ func (f *Runtime) FailSandbox(sandboxID string) error {
 	return err
 }
 
-// SetIPs replaces the addresses of a sandbox; none means it has lost them.
+// SetIPs replaces the addresses of a sandbox. Without addresses it has lost them.
 func (f *Runtime) SetIPs(sandboxID string, ips ...netip.Addr) error {
 	err := fmt.Errorf("sandbox %q: %w", sandboxID, runtime.ErrNotFound)
 	f.locked(func() {
@@ -132,8 +132,8 @@ func (f *Runtime) SetIPs(sandboxID string, ips ...netip.Addr) error {
 	return err
 }
 
-// SetConditions sets what Status reports as RuntimeReady and NetworkReady. Both
-// are true in the beginning. They change nothing else.
+// SetConditions sets what Status reports as RuntimeReady and NetworkReady. Both are
+// true at first. They change nothing else.
 func (f *Runtime) SetConditions(runtimeReady, networkReady bool) {
 	f.locked(func() {
 		f.conditions["RuntimeReady"], f.conditions["NetworkReady"] = runtimeReady, networkReady
@@ -155,8 +155,8 @@ func (f *Runtime) SetDown(down bool) {
 	})
 }
 
-// Reboot does what a reboot of the node leaves behind when the runtime keeps its
-// records: every sandbox not ready, every container that ran exited with code
+// Reboot simulates a reboot of the node by a runtime that keeps its records: every
+// sandbox not ready, every container that ran exited with code
 // 255 and reason Unknown, images kept. No event is sent for it. Calls in flight
 // fail as in SetDown; afterwards the runtime answers.
 func (f *Runtime) Reboot() {
@@ -173,10 +173,9 @@ func (f *Runtime) Reboot() {
 	})
 }
 
-// Wipe loses every record of sandboxes and containers, and what ran. Images
-// stay. No event is sent for it. Calls in flight fail as in SetDown; afterwards
+// LoseRecords loses all sandboxes and containers, running ones too. Images stay. No event is sent for it. Calls in flight fail as in SetDown; afterwards
 // the runtime answers.
-func (f *Runtime) Wipe() {
+func (f *Runtime) LoseRecords() {
 	f.restart(func() {
 		for _, c := range f.containers {
 			if c.running() || c.state == runtimeapi.ContainerState_CONTAINER_UNKNOWN {
@@ -191,8 +190,8 @@ func (f *Runtime) Wipe() {
 	})
 }
 
-// restart ends the daemon, lets lose happen and starts it again. Streams end
-// before, so that they see nothing of it.
+// restart ends the daemon, calls lose and starts it again. Streams end before that, so
+// that they show nothing of it.
 func (f *Runtime) restart(lose func()) {
 	f.SetDown(true)
 	f.locked(func() {
@@ -201,7 +200,7 @@ func (f *Runtime) restart(lose func()) {
 		}
 		f.streams = nil
 		lose()
-		// Waiters hold the closed channel of the old life.
+		// Waiters hold the closed channel of the old daemon.
 		f.down, f.downCh = false, make(chan struct{})
 	})
 	_ = f.logs.flush(f)

@@ -13,7 +13,7 @@ import (
 type Event struct {
 	// Number counts the events of this stream, from 1.
 	Number int
-	// PodUID and Container say whose event it is; Container is empty for an
+	// PodUID and Container name the object of the event; Container is empty for an
 	// event of the sandbox.
 	PodUID    types.UID
 	Container string
@@ -32,8 +32,8 @@ type Delivery struct {
 	// Delay is how long it is held back on the clock. Events that are
 	// delivered meanwhile overtake it.
 	Delay time.Duration
-	// Behind lets it be overtaken by this many later events of the stream,
-	// however long they take to come.
+	// Behind is how many later events of the stream overtake it, however long they
+	// take to come.
 	Behind int
 }
 
@@ -110,7 +110,7 @@ type held struct {
 	behind   int
 }
 
-// deliver runs one stream. Held events are its own, no lock guards them.
+// deliver runs one stream. It owns its held events; no lock guards them.
 func (f *Runtime) deliver(ctx context.Context, st *stream, ch chan<- *runtimeapi.ContainerEventResponse) error {
 	var waiting []held
 	number := 0
@@ -165,7 +165,7 @@ func (f *Runtime) deliver(ctx context.Context, st *stream, ch chan<- *runtimeapi
 	}
 }
 
-// ripe reports whether nothing holds the event back.
+// ripe reports whether the event is due.
 func (h held) ripe(now time.Time) bool { return h.behind <= 0 && !h.due.After(now) }
 
 // nextMoment is when a stream has to look again: when something happens that may

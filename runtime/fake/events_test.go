@@ -166,7 +166,7 @@ func TestStreamsEndWithTheRuntime(t *testing.T) {
 	for name, restart := range map[string]func(*fake.Runtime){
 		"down":   func(f *fake.Runtime) { f.SetDown(true) },
 		"reboot": (*fake.Runtime).Reboot,
-		"wipe":   (*fake.Runtime).Wipe,
+		"wipe":   (*fake.Runtime).LoseRecords,
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, fake.Options{}, func(t *testing.T, f *fake.Runtime, s string) {

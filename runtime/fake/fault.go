@@ -5,15 +5,14 @@ import (
 	"time"
 )
 
-// Fault makes calls go wrong. Which calls: those that match, beginning with the
-// From-th match, Times of them. What happens: see Effect. Calls that do not reach
-// the runtime, because it is down or their context has ended before, meet no
-// fault and are not counted.
+// Fault makes calls go wrong: Times of those that match, beginning with the From-th.
+// Effect says what happens to them. Calls that do not reach the runtime, because it is
+// down or their context has ended before, are not affected and not counted.
 type Fault struct {
 	Match
-	// From is the number of the first matching call to hit, from 1; 0 means 1.
+	// From is the number of the first matching call that is hit, from 1; 0 means 1.
 	From int
-	// Times is how many calls to hit; 0 means all from then on.
+	// Times is how many calls are hit; 0 means all later ones.
 	Times int
 	// Effect is what happens to them. The zero Effect changes nothing.
 	Effect
@@ -22,7 +21,7 @@ type Fault struct {
 // Effect is what a fault does to a call. The usual combinations:
 //
 //	Effect{Err: err}                    fails, nothing is done
-//	Effect{Err: err, Done: true}        is done, and fails all the same
+//	Effect{Err: err, Done: true}        is done, and fails nevertheless
 //	Effect{Delay: d}                    takes longer
 //	Effect{Hang: true}                  waits for its context, nothing is done
 //	Effect{Hang: true, Done: true}      is done when the caller has given up
@@ -58,8 +57,7 @@ type injected struct {
 }
 
 // Inject adds faults. A call meets the first fault, in the order injected, that
-// hits it. The returned function takes the faults away again; calls they
-// already hold stay held.
+// hits it. The returned function removes the faults; calls that already hang stay so.
 func (f *Runtime) Inject(faults ...Fault) (remove func()) {
 	added := make([]*injected, 0, len(faults))
 	for _, fault := range faults {
@@ -90,8 +88,8 @@ func (f *Runtime) effectOn(faults []*injected, call Call) Effect {
 		fault.seen++
 		hit := fault.seen >= max(1, fault.From) && (fault.Times == 0 || fault.seen < max(1, fault.From)+fault.Times)
 		f.mu.Unlock()
-		// Later faults count the call too: From means the same whatever
-		// else is injected.
+		// Later faults count the call too, so that From does not depend on other
+		// faults.
 		if hit && effect == nil {
 			effect = &fault.Effect
 		}

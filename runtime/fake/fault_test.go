@@ -260,7 +260,7 @@ func TestRebootAndWipe(t *testing.T) {
 	t.Run("wipe loses them", func(t *testing.T) {
 		r, s, id := setUp(t)
 		stop := r.async(func() error { return r.StopContainer(r.ctx, id, 10) })
-		r.Wipe()
+		r.LoseRecords()
 		if err := <-stop; err != nil && !errors.Is(err, runtime.ErrUnavailable) {
 			t.Errorf("call in flight: %v", err)
 		}

@@ -136,7 +136,7 @@ func (f *Runtime) PullImage(ctx context.Context, image *runtimeapi.ImageSpec, au
 	})
 }
 
-// RemoveImage takes an image out of the store. Containers of it go on.
+// RemoveImage removes an image from the store. Its containers continue.
 func (f *Runtime) RemoveImage(ctx context.Context, image *runtimeapi.ImageSpec) error {
 	image = clone(image)
 	call := Call{Method: RemoveImage, Request: &runtimeapi.RemoveImageRequest{Image: image}}

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// maxLogEntry is where runtimes split a line into partial entries.
+// maxLogEntry is the length at which runtimes split a line into partial entries.
 const maxLogEntry = 16 << 10
 
 // logFile is the log of a running container. It opens its file when the first
@@ -69,7 +69,7 @@ func (l *logFile) write(at time.Time, line Line) error {
 	return err
 }
 
-// reopen opens the path anew, for a file that was renamed. On an error the old
+// reopen opens the path again, for a file that was renamed. On an error the old
 // file stays.
 func (l *logFile) reopen() error {
 	if l == nil {
@@ -107,8 +107,8 @@ func (l *logFile) close() error {
 	return err
 }
 
-// logQueue holds what settling wants written: settling runs under the runtime's
-// lock, which is not held over I/O. The queue is guarded by that lock.
+// logQueue holds what runDue writes to logs: runDue runs under the runtime's lock,
+// which is not held during I/O. The queue is guarded by that lock.
 type logQueue struct {
 	queue []func() error
 	// writing serialises flushes, so that entries reach a file in order and a

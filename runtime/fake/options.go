@@ -30,7 +30,7 @@ type Options struct {
 	Registry func(ref string, auth *runtimeapi.AuthConfig) Pull
 
 	// Handlers and Features are what Status says the runtime can do. Both are
-	// read-only from now on. Nil: it says nothing, as runtimes before CRI 1.30 did.
+	// read-only from now on. Nil: Status has none, as with runtimes before CRI 1.30.
 	Handlers []*runtimeapi.RuntimeHandler
 	Features *runtimeapi.RuntimeFeatures
 
@@ -43,7 +43,7 @@ type Options struct {
 	WriteLogs bool
 	// AbandonStopOnCancel makes StopContainer forget its SIGKILL when its
 	// context ends before the grace period, as containerd does. Otherwise the
-	// stop goes on without its caller, as in CRI-O.
+	// stop continues without its caller, as in CRI-O.
 	AbandonStopOnCancel bool
 	// MaxCalls limits the calls kept for Runtime.Calls; the oldest are
 	// forgotten first. 0 keeps all of them.

@@ -162,7 +162,7 @@ func (w *world) mishap() {
 	case 0:
 		w.Reboot()
 	case 1:
-		w.Wipe()
+		w.LoseRecords()
 	case 2:
 		w.SetDown(true)
 		w.SetDown(false)

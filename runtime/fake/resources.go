@@ -68,8 +68,8 @@ func updated(from, to *runtimeapi.LinuxContainerResources) *runtimeapi.LinuxCont
 	return out
 }
 
-// UpdatePodSandboxResources succeeds for a sandbox that exists and changes nothing
-// that shows.
+// UpdatePodSandboxResources succeeds for a sandbox that exists. It changes nothing
+// visible.
 func (f *Runtime) UpdatePodSandboxResources(ctx context.Context, request *runtimeapi.UpdatePodSandboxResourcesRequest) (*runtimeapi.UpdatePodSandboxResourcesResponse, error) {
 	request = clone(request)
 	call := Call{Method: UpdatePodSandboxResources, SandboxID: request.GetPodSandboxId(), Request: request}
@@ -93,7 +93,7 @@ func (f *Runtime) SetMemoryUsage(podUID types.UID, name string, bytes uint64) {
 	})
 }
 
-// ContainerStats returns the memory a container is said to use.
+// ContainerStats returns the memory that a container uses, see SetMemoryUsage.
 func (f *Runtime) ContainerStats(ctx context.Context, id string) (*runtimeapi.ContainerStats, error) {
 	call := Call{Method: ContainerStats, ContainerID: id, Request: &runtimeapi.ContainerStatsRequest{ContainerId: id}}
 	return do(ctx, f, call, step[*runtimeapi.ContainerStats]{effect: func() (*runtimeapi.ContainerStats, error) {

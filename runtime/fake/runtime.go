@@ -22,10 +22,10 @@ type Runtime struct {
 	options Options
 	clock   clock.Clock
 
-	// mu guards everything below. It is never held over I/O, a callback or a
+	// mu guards everything below. It is never held during I/O, a callback or a
 	// wait.
 	mu         sync.Mutex
-	now        time.Time // of the last settling; never goes back
+	now        time.Time // of the last runDue; never goes back
 	due        dueHeap
 	dueSeq     int
 	ledger     ledger
@@ -104,7 +104,7 @@ type step[T any] struct {
 	// before waits or asks callbacks, without the lock. Nil does nothing.
 	before func(ctx context.Context) error
 	// effect changes and reads the state, under the lock, with everything due
-	// settled.
+	// done.
 	effect func() (T, error)
 	// after waits for what effect began, without the lock. Nil does nothing.
 	after func(ctx context.Context, answer T) (T, error)
@@ -115,7 +115,7 @@ type step[T any] struct {
 // do records a call, applies faults and runs its step.
 func do[T any](ctx context.Context, f *Runtime, call Call, s step[T]) (T, error) {
 	f.mu.Lock()
-	f.settle()
+	f.runDue()
 	f.identify(&call)
 	record := f.ledger.begin(call, f.now)
 	call = *record
@@ -135,7 +135,7 @@ func do[T any](ctx context.Context, f *Runtime, call Call, s step[T]) (T, error)
 	}
 
 	f.mu.Lock()
-	f.settle()
+	f.runDue()
 	if err == nil {
 		switch id := any(answer).(type) {
 		case *sandbox:
@@ -173,7 +173,7 @@ func run[T any](ctx context.Context, f *Runtime, e Effect, s step[T]) (T, error)
 		err := f.hang(ctx)
 		f.locked(func() {
 			f.at(f.now.Add(e.Late), func() { _, _ = s.effect() })
-			f.settle()
+			f.runDue()
 		})
 		return none, err
 	}
@@ -202,11 +202,11 @@ func run[T any](ctx context.Context, f *Runtime, e Effect, s step[T]) (T, error)
 	return answer, nil
 }
 
-// locked runs fn under the lock after settling what is due.
+// locked runs fn under the lock after doing what is due.
 func (f *Runtime) locked(fn func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.settle()
+	f.runDue()
 	fn()
 }
 
@@ -256,7 +256,7 @@ func (f *Runtime) hang(ctx context.Context) error {
 }
 
 // await waits until check is true. check runs under the lock with everything due
-// settled; if false it returns what can make it true: a moment (zero for none)
+// done; if false it returns what can make it true: a moment (zero for none)
 // and a channel that is closed (nil for none).
 func (f *Runtime) await(ctx context.Context, check func() (done bool, next time.Time, changed <-chan struct{})) error {
 	f.mu.Lock()
@@ -264,7 +264,7 @@ func (f *Runtime) await(ctx context.Context, check func() (done bool, next time.
 	f.mu.Unlock()
 	for {
 		f.mu.Lock()
-		f.settle()
+		f.runDue()
 		done, next, changed := check()
 		f.mu.Unlock()
 		if done {
@@ -297,9 +297,9 @@ func (f *Runtime) await(ctx context.Context, check func() (done bool, next time.
 }
 
 // timerAt returns a timer for a moment. Clocks take durations, so a fake clock
-// that is stepped between reading it and making the timer would make the timer
-// late, for ever if nobody steps again: then it is made anew. The tries are
-// limited because a clock that runs by itself never stands still.
+// that is stepped between reading it and making the timer would make the timer late,
+// without end if it is not stepped again. In that case the timer is made again. The
+// tries are limited because a clock that runs by itself never stands still.
 func (f *Runtime) timerAt(moment time.Time) clock.Timer {
 	for try := 0; ; try++ {
 		now := f.clock.Now()
@@ -357,10 +357,9 @@ func (f *Runtime) at(moment time.Time, do func()) {
 	heap.Push(&f.due, dueItem{at: moment, seq: f.dueSeq, do: do})
 }
 
-// settle lets everything happen that is due, in order. The lock must be held.
-// Between two settlings f.now moves from moment to moment, so that each thing
-// is stamped with its own.
-func (f *Runtime) settle() {
+// runDue does everything that is due, in order. The lock must be held. Meanwhile f.now
+// moves from moment to moment, so that each thing is stamped with its own.
+func (f *Runtime) runDue() {
 	now := f.clock.Now()
 	for len(f.due) > 0 && !f.due[0].at.After(now) {
 		item := heap.Pop(&f.due).(dueItem)

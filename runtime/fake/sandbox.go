@@ -156,7 +156,7 @@ func (f *Runtime) PodSandboxStatus(ctx context.Context, podSandboxID string, ver
 	}})
 }
 
-// sandboxStatus builds a status nobody else holds. The lock must be held.
+// sandboxStatus builds a status that is not shared. The lock must be held.
 func (f *Runtime) sandboxStatus(s *sandbox) *runtimeapi.PodSandboxStatus {
 	status := &runtimeapi.PodSandboxStatus{
 		Id:             s.id,

@@ -18,7 +18,7 @@ type Launch struct {
 	Attempt   uint32
 	Image     string
 	// Number counts the creations of this container name in this pod,
-	// beginning with 1. It survives Reboot and Wipe.
+	// beginning with 1. It survives Reboot and LoseRecords.
 	Number int
 	// Config is the whole config, a copy the callee may keep.
 	Config *runtimeapi.ContainerConfig
@@ -54,7 +54,7 @@ type Script struct {
 	ReadyAfter time.Duration
 	// Exec answers ExecSync. It is called without locks held and may be
 	// called concurrently. Nil means: exit code 0 if the container is ready,
-	// else 1.
+	// otherwise 1.
 	Exec func(Exec) ExecResult
 
 	// Log is what the container writes. A line after the container's end is

@@ -50,7 +50,7 @@ func (f *Runtime) StopContainer(ctx context.Context, id string, timeout int64) e
 // beginStop sends the signals, now or scheduled. The lock must be held.
 func (f *Runtime) beginStop(c *container, grace time.Duration) pendingStop {
 	stop := pendingStop{c: c}
-	// Nobody knows what an unknown container is up to: no use in waiting.
+	// The state of an unknown container is not known: waiting is useless.
 	if grace <= 0 || c.state == runtimeapi.ContainerState_CONTAINER_UNKNOWN {
 		f.kill(c)
 	}
@@ -62,6 +62,6 @@ func (f *Runtime) beginStop(c *container, grace time.Duration) pendingStop {
 		f.endAt(c, f.now.Add(c.script.OnTERM.After), c.script.OnTERM)
 	}
 	stop.withdraw = f.endAt(c, f.now.Add(grace), Exit{Code: codeKilled})
-	f.settle()
+	f.runDue()
 	return stop
 }

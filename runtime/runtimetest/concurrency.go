@@ -88,7 +88,7 @@ func concurrentDuplicate(e *env) {
 	e.wantIDs("in the end", e.listContainers(&runtimeapi.ContainerFilter{PodSandboxId: s.id}), ids)
 }
 
-// concurrentRemoval: whoever comes late finds the work done.
+// concurrentRemoval: late callers find the work done.
 func concurrentRemoval(e *env) {
 	s := e.sandbox()
 	id := e.startReady(s, Program{Run: Forever})
@@ -104,8 +104,8 @@ func concurrentRemoval(e *env) {
 	e.wantNotFound("in the end", err)
 }
 
-// concurrentLists: a list never fails, shows nothing twice and never misses what
-// was there all the time.
+// concurrentLists: a list never fails, shows nothing twice and never misses what existed
+// all the time.
 func concurrentLists(e *env) {
 	s := e.sandbox()
 	stays := e.start(s, Program{Run: Forever})

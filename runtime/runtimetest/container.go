@@ -12,7 +12,7 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// unknownID is an ID no runtime gives.
+// unknownID is an ID that no runtime gives out.
 const unknownID = "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff"
 
 func containerCases() []namedCase {
@@ -107,7 +107,7 @@ func containerUnknownSandbox(e *env) {
 	e.wantNotFound("CreateContainer", err)
 }
 
-// containerStoppedSandbox: at the latest the start fails.
+// containerStoppedSandbox: the start fails at the latest.
 func containerStoppedSandbox(e *env) {
 	s := e.sandbox()
 	e.must(e.Runtime.StopPodSandbox(e.ctx, s.id))
@@ -302,8 +302,7 @@ func containerStartsOnce(e *env) {
 	}
 }
 
-// containerOutlivesContext: an engine that stops cancels its contexts; pods must
-// not notice.
+// containerOutlivesContext: an engine that stops cancels its contexts; pods continue.
 func containerOutlivesContext(e *env) {
 	ctx, cancel := context.WithCancel(e.ctx)
 	config := e.sandboxConfig()
@@ -317,7 +316,7 @@ func containerOutlivesContext(e *env) {
 	_, _, err = e.Runtime.ExecSync(ctx, id, e.Command(Program{}), 10*time.Second)
 	e.must(err)
 	cancel()
-	// A command takes time in which a kill would show.
+	// The command takes long enough for a kill to show.
 	_, _, err = e.exec(id, Program{Run: 200 * time.Millisecond}, 10*time.Second)
 	e.must(err)
 	if got := e.status(id).GetState(); got != runtimeapi.ContainerState_CONTAINER_RUNNING {
@@ -347,8 +346,7 @@ func containerExitLeavesSandbox(e *env) {
 	e.finish(s, Program{})
 }
 
-// containerArguments: what the caller does with a config after the call changes
-// nothing.
+// containerArguments: later changes of a config by the caller have no effect.
 func containerArguments(e *env) {
 	s := e.sandbox()
 	config := e.containerConfig(s, Program{Exit: 5})
@@ -364,7 +362,7 @@ func containerArguments(e *env) {
 	}
 }
 
-// containerAnswers: what the caller does with an answer changes nothing.
+// containerAnswers: changes of an answer by the caller have no effect.
 func containerAnswers(e *env) {
 	s := e.sandbox()
 	id := e.create(s, Program{})
@@ -441,8 +439,8 @@ func containerRemoveCreated(e *env) {
 	e.wantNotFound("status of a removed container", err)
 }
 
-// sandboxStopStopsContainers: by force, and without losing exit codes of those
-// that were already over.
+// sandboxStopStopsContainers: by force, and without losing the exit codes of containers
+// that had ended before.
 func sandboxStopStopsContainers(e *env) {
 	s := e.sandbox()
 	over := e.finish(s, Program{Exit: 9}).GetId()

@@ -66,8 +66,8 @@ func newEnv(t *testing.T, factory Factory) *env {
 	return &env{T: t, Subject: s, ctx: ctx, podUID: uniqueUID(s.Clock.Now())}
 }
 
-// uniqueUID tells apart the pods of cases and of earlier runs that a runtime
-// that outlives the test process may still hold.
+// uniqueUID returns a UID that differs from those of other cases, and of earlier runs
+// whose pods the runtime may still hold.
 func uniqueUID(now time.Time) string {
 	return fmt.Sprintf("rt-%d-%x", os.Getpid(), now.UnixNano())
 }
@@ -236,8 +236,7 @@ func (e *env) start(s *sandbox, p Program, change ...func(*runtimeapi.ContainerC
 // readyLine is what startReady waits for.
 const readyLine = "ready"
 
-// startReady starts a container and waits until p has set its signal behaviour:
-// a SIGTERM that comes before finds none.
+// startReady starts a container and waits until p has set its signal behaviour.
 func (e *env) startReady(s *sandbox, p Program, change ...func(*runtimeapi.ContainerConfig)) string {
 	e.Helper()
 	p.Stdout = append([]string{readyLine}, p.Stdout...)

@@ -40,8 +40,7 @@ func execOutput(e *env) {
 	}
 }
 
-// execExitCode: the output of a failed command is kept, probes and hooks show
-// it.
+// execExitCode: the output of a failed command is returned; probes and hooks show it.
 func execExitCode(e *env) {
 	s := e.sandbox()
 	id := e.start(s, Program{Run: Forever})
@@ -95,7 +94,7 @@ func execCancelled(e *env) {
 	}
 }
 
-// execExited: an error that is no verdict of a command.
+// execExited: the error is no exit code of a command.
 func execExited(e *env) {
 	s := e.sandbox()
 	e.wantNoExec(e.finish(s, Program{}).GetId())

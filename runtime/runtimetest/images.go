@@ -73,8 +73,8 @@ func imagePullAbsent(e *env) {
 	}
 }
 
-// imagePull: the reference a pull returns is one the store knows, a second pull
-// succeeds, and after removal the image is absent.
+// imagePull: the store knows the reference that a pull returns, a second pull succeeds,
+// and after removal the image is absent.
 func imagePull(e *env) {
 	if e.PullImage == "" {
 		e.Skip("the subject names no image to pull")

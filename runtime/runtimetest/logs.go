@@ -115,8 +115,8 @@ func logFormat(e *env) {
 	}
 }
 
-// logPartial: where a line is split is the runtime's choice, that the pieces
-// join to the line is not.
+// logPartial: the runtime chooses where to split a line; the pieces must join to the
+// line.
 func logPartial(e *env) {
 	s := e.sandbox()
 	long := strings.Repeat("0123456789abcdef", 4096) // 64 KiB

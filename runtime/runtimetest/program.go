@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// Program says what a container, or a command run in one by ExecSync, has to
-// do. [Subject.Command] turns it into an argv. The zero value exits at once
+// Program says what a container, or a command that ExecSync runs in it, does. [Subject.Command] turns it into an argv. The zero value exits at once
 // with code 0.
 //
 // A program does, in this order: set its SIGTERM behaviour, print Stdout,
@@ -37,7 +36,7 @@ type Program struct {
 	Exit int
 
 	// IgnoreTERM makes the program ignore SIGTERM. Otherwise SIGTERM ends it
-	// with code OnTERM. A program with Run 0 need not care for either.
+	// with code OnTERM. Neither matters for a program with Run 0.
 	IgnoreTERM bool
 	// OnTERM is the exit code on SIGTERM, 0 to 255.
 	OnTERM int
@@ -59,8 +58,8 @@ func Shell(argv ...string) func(Program) []string {
 // namespace ignores SIGTERM unless it handles it, so the handler is always set;
 // and a shell runs handlers only between commands, so the sleep is a background
 // job the shell waits for. The job does not hold the output: runtimes wait for
-// its end, and containerd goes on waiting when it has killed a command that ran
-// over its timeout but not the command's children. The handler kills the job by
+// its end, and containerd keeps waiting after it has killed a command that ran over
+// its timeout, but not the command's children. The handler kills the job by
 // $! and with SIGKILL: the signal may come before the job is anything but a
 // forked shell that still has the handler.
 func (p Program) script() string {
@@ -110,7 +109,7 @@ func (p Program) renderRun(line func(format string, args ...any)) {
 		pause()
 		line(`done`)
 	case p.Run < 0:
-		// Again and again: no sleep lasts for ever everywhere.
+		// In a loop: not every sleep accepts infinity.
 		line(`while :; do sleep 3600 >&- 2>&- & wait $!; done`)
 	default:
 		line(`sleep %s >&- 2>&- & wait $!`, seconds)

@@ -24,8 +24,8 @@ func (e *env) updater() runtime.ResourceUpdater {
 	return u
 }
 
-// updateRunning: a runtime may report resources or not; if it does, what it
-// reports is what it was last told.
+// updateRunning: a runtime may report resources or not. If it does, it reports what it
+// was last told.
 func updateRunning(e *env) {
 	updater := e.updater()
 	s := e.sandbox()

@@ -11,8 +11,8 @@ import (
 )
 
 // Factory returns the runtime under test. It is called once per case, on the
-// goroutine of that case; it may hand out the same services each time. What it
-// starts it ends with t.Cleanup, which runs after the case's own clean-up.
+// goroutine of that case; it may hand out the same services each time. It ends
+// what it starts with t.Cleanup, which runs after the case's own clean-up.
 type Factory func(t *testing.T) Subject
 
 // Subject is a runtime under test and what the suite must know to use it.
@@ -32,7 +32,7 @@ type Subject struct {
 	// cases that pull are skipped.
 	PullImage string
 	// AbsentImage is an image that is neither in the store nor pullable.
-	// Empty means one on a loopback registry that nobody serves.
+	// Empty means one on a loopback port without a registry.
 	AbsentImage string
 	// WorkingDir is a folder other than "/" that exists in Image. Empty means
 	// "/tmp".
@@ -47,8 +47,8 @@ type Subject struct {
 	// annotations and the log directory alone.
 	AdjustSandbox func(*runtimeapi.PodSandboxConfig)
 
-	// Clock paces polling. Nil means the real clock. Someone must move it:
-	// real time, or the bubble of testing/synctest with the real clock.
+	// Clock paces polling. Nil means the real clock. It must advance by
+	// itself: real time, or the real clock in a testing/synctest bubble.
 	Clock clock.WithTicker
 	// Timeout limits one case, on the context. 0 means one minute.
 	Timeout time.Duration
@@ -56,8 +56,8 @@ type Subject struct {
 	Limits Limits
 }
 
-// Limits names abilities a runtime lacks by design. The zero value lacks
-// nothing. A case about a missing ability is skipped and says so.
+// Limits names abilities that a runtime lacks by design. The zero value means that it
+// has all. Cases about a missing ability are skipped with a message.
 type Limits struct {
 	// NoPodIP: sandboxes have no address of their own.
 	NoPodIP bool

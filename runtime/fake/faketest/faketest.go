@@ -40,8 +40,7 @@ func Options() fake.Options {
 	}
 }
 
-// Subject returns the subject of the suite for services that lead to a fake made
-// with Options.
+// Subject returns the subject of the suite for services of a fake made with Options.
 func Subject(services runtime.RuntimeService, images runtime.ImageService) runtimetest.Subject {
 	return runtimetest.Subject{
 		Runtime:   services,
@@ -120,7 +119,7 @@ func decode(argv []string) (runtimetest.Program, error) {
 }
 
 // stdout returns what a program prints to stdout at its start, line by line. The
-// unterminated line is the last.
+// unterminated line is the last one.
 func stdout(p runtimetest.Program, config *runtimeapi.ContainerConfig) []string {
 	out := append([]string(nil), p.Stdout...)
 	env := map[string]string{}
