@@ -1,4 +1,3 @@
-// Package goroutinetest counts goroutines in tests.
 package goroutinetest
 
 import (

@@ -1,6 +1,3 @@
-// Package instrument builds the OpenTelemetry instruments of a room. It is the one place that
-// knows default meters, units, histogram boundaries, and how values that are read on demand
-// are registered and withdrawn.
 package instrument
 
 import (

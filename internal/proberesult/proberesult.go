@@ -1,6 +1,3 @@
-// Package proberesult has the kinds and the results of probes. Package probe finds a result,
-// runtime/pods kills and waits by it, status shows it, and status/checkpoint keeps it; package
-// probe gives them their public names.
 package proberesult
 
 // Result is what probing knows of one container for one kind of probe.

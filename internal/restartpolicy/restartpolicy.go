@@ -1,9 +1,3 @@
-// Package restartpolicy answers one question for the reconciler and for the
-// status generator alike: may this container run again after it exited?
-//
-// The answer depends only on the pod's spec and the exit code
-// (spec/runtime.md 6.1): exit rules first, then the container's own policy, then
-// the pod's.
 package restartpolicy
 
 import (

@@ -1,6 +1,3 @@
-// Package rule has the rules of docs/spec by which cleanup keeps something that could
-// otherwise be removed, and the form in which a plan says so. Decisions compare a
-// [Rule]; the text of a [Denial] is for display only.
 package rule
 
 // Rule is the name of a rule of docs/spec.

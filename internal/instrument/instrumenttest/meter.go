@@ -1,4 +1,3 @@
-// Package instrumenttest has a meter for tests that shows what was recorded.
 package instrumenttest
 
 import (

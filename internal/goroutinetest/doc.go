@@ -1,0 +1,2 @@
+// Package goroutinetest counts goroutines in tests.
+package goroutinetest

@@ -1,0 +1,2 @@
+// Package instrumenttest has a meter for tests that shows what was recorded.
+package instrumenttest
