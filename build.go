@@ -146,10 +146,10 @@ func (e *parts) buildLoop(meter func(string) metric.Meter) error {
 	}
 	var err error
 	o := c.Loop
-	o.Sources, o.Events, o.Housekeeper = e.sources(), changes{e.changes, e.exits, e.noticed, e.dead.Died}, housekeeping{e}
+	o.Sources, o.Changes, o.Housekeeper = e.sources(), changes{e.changes, e.exits, e.noticed, e.dead.Died}, housekeeping{e}
 	o.Gate, o.Admission, o.Observed, o.Evicted = e.open, e.preemption, e.observed, e.dead.Evicted
 	o.Recorder, o.Clock, o.Logger, o.Meter = c.Observe.Events, c.Clock, c.Observe.Logger.WithName("loop"), meter("syncloop")
-	if e.loop, err = syncloop.New(dispatcher{e.workers, e.recovery.Complete}, o); err != nil {
+	if e.loop, err = syncloop.New(dispatcher{e.workers, e.recovery.Complete}.Dispatch, o); err != nil {
 		return err
 	}
 	known := &inventory.Inventory{

@@ -121,7 +121,7 @@ func (c *Config) engineFields() []partOptions {
 			"Clock": "Clock", "Logger": "Observe.Logger", "Recorder": "Observe.Events", "Meter": "Observe.MeterProvider",
 		}},
 		{group: "Loop", options: c.Loop, engine: map[string]string{
-			"Sources": "Sources", "Admission": "Admission", "Events": "", "Housekeeper": "", "Gate": "", "Observed": "", "Evicted": "",
+			"Sources": "Sources", "Admission": "Admission", "Changes": "", "Housekeeper": "", "Gate": "", "Observed": "", "Evicted": "",
 			"Clock": "Clock", "Logger": "Observe.Logger", "Recorder": "Observe.Events", "Meter": "Observe.MeterProvider",
 		}},
 		{group: "Status", options: c.Status, engine: map[string]string{

@@ -73,7 +73,7 @@ func BenchmarkBurst(b *testing.B) {
 	for range b.N {
 		source := newScripted("file")
 		count, done := 0, make(chan struct{})
-		loop, err := New(DispatcherFunc(func(Work) {
+		loop, err := New((func(Work) {
 			if count++; count == n {
 				close(done)
 			}

@@ -134,7 +134,7 @@ func TestSuccessor(t *testing.T) { // PM8, M7, SI10, edge 3, edge 4
 func TestUnknownOperation(t *testing.T) { // L4, edge 32
 	synctest.Test(t, func(t *testing.T) {
 		source, l, logged := newScripted("file"), &log{}, []string{}
-		loop, err := New(l, Options{Sources: []Source{source}, Logger: funcr.New(func(_, args string) { logged = append(logged, args) }, funcr.Options{})})
+		loop, err := New(l.Dispatch, Options{Sources: []Source{source}, Logger: funcr.New(func(_, args string) { logged = append(logged, args) }, funcr.Options{})})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,5 +2,5 @@ package syncloop
 
 import "errors"
 
-// ErrRunning is returned by [Loop.Run] when the loop runs or has run already.
-var ErrRunning = errors.New("the loop runs, or has run, already")
+// errRunning is returned by [Loop.Run] when the loop runs or has run already.
+var errRunning = errors.New("the loop runs, or has run, already")

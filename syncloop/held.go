@@ -157,6 +157,6 @@ func (h *held) dispatch(ctx context.Context, w Work) (taken bool) {
 				"stack", string(debug.Stack()))
 		}
 	}()
-	h.loop.dispatcher.Dispatch(w)
+	h.loop.dispatch(w)
 	return true
 }

@@ -70,7 +70,7 @@ func TestUrgentFirst(t *testing.T) {
 				<-release
 			}
 		})
-		_, stop := run(t, l, Options{Sources: []Source{source}, Events: events})
+		_, stop := run(t, l, Options{Sources: []Source{source}, Changes: events})
 		defer stop()
 		source.set(newPod("old", "old"), newPod("dying", "dying"))
 		<-begun
@@ -97,7 +97,7 @@ func TestUrgentOvertakes(t *testing.T) {
 				<-release
 			}
 		})
-		_, stop := run(t, l, Options{Sources: []Source{burst, other}, Events: events})
+		_, stop := run(t, l, Options{Sources: []Source{burst, other}, Changes: events})
 		defer stop()
 		other.set(newPod("x", "x"))
 		synctest.Wait()
@@ -159,7 +159,7 @@ func TestSourceAddedLater(t *testing.T) {
 		if err := stop(); err == nil {
 			t.Error("ended by itself")
 		}
-		if err := loop.AddSource(t.Context(), newScripted("late")); !errors.Is(err, ErrRunning) {
+		if err := loop.AddSource(t.Context(), newScripted("late")); !errors.Is(err, errRunning) {
 			t.Errorf("after the end: %v", err)
 		}
 		if n := len(loop.Sources()); n != 2 {

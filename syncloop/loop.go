@@ -24,9 +24,9 @@ const (
 	defaultStuckAfter         = 5 * time.Minute
 	// housekeepingGap is the least time between the starts of two passes (B6).
 	housekeepingGap = 200 * time.Millisecond
-	// housekeepingSettle passes between a trigger and its pass, so that whoever
-	// triggered because it is about to be done has time to be done.
-	housekeepingSettle = 10 * time.Millisecond
+	// housekeepingDelay passes between a trigger and its pass, so that a caller that
+	// triggers when it is almost done has time to finish.
+	housekeepingDelay = 10 * time.Millisecond
 	// slowPass is the duration of a pass above which it is logged.
 	slowPass = time.Second
 	// retryMin and retryMax bound the time after which held work is tried again.
@@ -38,8 +38,8 @@ const (
 type Options struct {
 	// Sources the loop runs and merges. Names must be unique.
 	Sources []Source
-	// Events are pods whose runtime state changed. Nil means none.
-	Events Events
+	// Changes are pods whose runtime state changed. Nil means none.
+	Changes Changes
 	// Housekeeper is called every HousekeepingPeriod and when triggered. Nil
 	// means no housekeeping.
 	Housekeeper Housekeeper
@@ -50,16 +50,15 @@ type Options struct {
 	// Admission decides which new pods may run. Nil: all may.
 	Admission Admission
 	// Observed hears of each pod and mirror pod as its source shows it now, except
-	// when it is removed; with the fence held, so it must not block. Nil: nobody
-	// does.
+	// when it is removed; with the fence held, so it must not block. Optional.
 	Observed func(pod *v1.Pod)
 	// Evicted hears of a pod that its API says was evicted, each time the API's
 	// status of it changes (section 10); with the fence held, so it must not block.
-	// Nil: nobody does.
+	// Optional.
 	Evicted func(pod *v1.Pod)
 	// SourceDeadline is how long after it was started a source may stay silent
 	// before it counts as heard, as if it had said that it wants no pod: what it may
-	// want is stopped then, if it runs. 0: there is no such time, which is safe (R5).
+	// want is stopped then, if it runs. 0 means no limit (safe: nothing is removed; R5).
 	SourceDeadline time.Duration
 
 	// HousekeepingPeriod is the time between passes that nothing triggered.
@@ -82,12 +81,12 @@ type Options struct {
 // Loop merges sources, keeps the desired pods and dispatches work. Make one with
 // [New]; all methods are safe for concurrent use.
 type Loop struct {
-	options    Options
-	dispatcher Dispatcher
-	metrics    *metrics
-	mux        *mux
-	store      *Store
-	sources    *sources
+	options  Options
+	dispatch func(Work)
+	metrics  *metrics
+	mux      *mux
+	store    *Store
+	sources  *sources
 
 	started atomic.Bool
 	first   sync.Once // closes readyC
@@ -107,13 +106,14 @@ type Loop struct {
 	passes complaint.Complaint
 
 	// What follows belongs to the goroutine of Run.
-	pending pending
-	syncs   []types.UID // pods to sync, not handled yet
-	turns   turns
-	door    door
-	// doubts is what was said of an admission that does not answer.
-	doubts   complaint.Complaint
-	putOff   map[types.UID]*v1.Pod
+	pending  pending
+	syncs    []types.UID // pods to sync, not handled yet
+	turns    turns
+	verdicts verdicts
+	// admissionErrors is what was logged about an admission that does not answer.
+	admissionErrors complaint.Complaint
+	// deferred are removals that wait until all sources are ready.
+	deferred map[types.UID]*v1.Pod
 	schedule schedule
 }
 
@@ -124,12 +124,16 @@ type fence chan struct{}
 func (f fence) Lock()   { f <- struct{}{} }
 func (f fence) Unlock() { <-f }
 
-// New returns a loop that hands work to dispatcher, or every problem of the
-// options at once.
-func New(dispatcher Dispatcher, options Options) (*Loop, error) {
+// New returns a loop that hands work to the pods' workers through dispatch, or every
+// problem of the options at once.
+//
+// dispatch is called by the loop, one call at a time, with the loop's fence held: it
+// must not block, and must not call back into the Loop. Work for one UID arrives in
+// order. A panic is recovered; the same work comes again after a back-off (B9).
+func New(dispatch func(Work), options Options) (*Loop, error) {
 	problems := []error{}
-	if dispatcher == nil {
-		problems = append(problems, errors.New("no dispatcher"))
+	if dispatch == nil {
+		problems = append(problems, errors.New("dispatch is nil"))
 	}
 	for i, s := range options.Sources {
 		if err := checkSource(s, options.Sources[:i]); err != nil {
@@ -156,15 +160,15 @@ func New(dispatcher Dispatcher, options Options) (*Loop, error) {
 		return nil, fmt.Errorf("syncloop: %w", errors.Join(problems...))
 	}
 	l := &Loop{
-		options: options, dispatcher: dispatcher, metrics: m,
+		options: options, dispatch: dispatch, metrics: m,
 		sources: newSources(options.Sources),
 		mux:     newMux(options.Sources, options.Clock, options.Recorder, m),
-		store:   NewStore(),
+		store:   newStore(),
 		readyC:  make(chan struct{}),
 		trigger: make(chan struct{}, 1), gateChanged: make(chan struct{}, 1),
-		fence:  make(fence, 1),
-		putOff: map[types.UID]*v1.Pod{},
-		door:   door{refused: map[types.UID]bool{}},
+		fence:    make(fence, 1),
+		deferred: map[types.UID]*v1.Pod{},
+		verdicts: verdicts{refused: map[types.UID]bool{}},
 	}
 	if r, ok := options.Admission.(Rememberer); ok {
 		l.pending.remembered = r.Remembered
@@ -201,7 +205,7 @@ func (l *Loop) Sources() []SourceStatus {
 
 // Undecided returns why sources may want pods that they have not named, joined; nil
 // if all have named theirs and the loop has handled them. What runs and was never
-// desired in this process may be such a pod, so nobody should kill it meanwhile.
+// desired in this process may be one of these pods and must not be killed meanwhile.
 func (l *Loop) Undecided() error {
 	var problems []error
 	for _, s := range l.mux.status(l.sources.list()) {
@@ -233,13 +237,13 @@ func (l *Loop) Healthy() error {
 // Held returns the pods whose work waits, for the gate to open, for their admission or
 // because the dispatcher panicked, sorted by UID.
 func (l *Loop) Held() []types.UID {
-	all := append(l.held.uids(), l.door.queue()...)
+	all := append(l.held.uids(), l.verdicts.queue()...)
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
 // Holds reports whether a pod is among those of [Loop.Held], at less cost.
-func (l *Loop) Holds(uid types.UID) bool { return l.held.has(uid) || l.door.waits(uid) }
+func (l *Loop) Holds(uid types.UID) bool { return l.held.has(uid) || l.verdicts.waits(uid) }
 
 // TriggerHousekeeping asks for a housekeeping pass soon, at most one per 200 ms.
 // It never blocks (B6).

@@ -159,7 +159,7 @@ func pass(d time.Duration) { <-time.After(d) }
 // returns Run's error.
 func run(t *testing.T, l *log, options Options) (*Loop, func() error) {
 	t.Helper()
-	loop, err := New(l, options)
+	loop, err := New(l.Dispatch, options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func TestHandlers(t *testing.T) { // section 10
 	synctest.Test(t, func(t *testing.T) {
 		source, l := newScripted("api"), &log{}
 		events := newEventSet()
-		loop, stop := run(t, l, Options{Sources: []Source{source}, Events: events})
+		loop, stop := run(t, l, Options{Sources: []Source{source}, Changes: events})
 		defer stop()
 
 		source.set()
@@ -211,7 +211,7 @@ func TestMirrorPods(t *testing.T) { // section 10, MC5, PM2, SI6, edge 22
 		api, file, l := newScripted("api"), newScripted("file"), &log{}
 		api.precedence = PrecedenceAPI
 		events := newEventSet()
-		loop, stop := run(t, l, Options{Sources: []Source{api, file}, Events: events})
+		loop, stop := run(t, l, Options{Sources: []Source{api, file}, Changes: events})
 		defer stop()
 		mirror := func(edits ...func(*v1.Pod)) *v1.Pod {
 			return newPod("m", "web", append(edits, annotated(podinfo.AnnotationMirror, "hash"))...)
@@ -277,7 +277,7 @@ func TestGateHoldsSetupOnly(t *testing.T) { // B2 instead of L1, edge 24
 			closed = err
 		}
 		events := newEventSet()
-		loop, stop := run(t, l, Options{Sources: []Source{source}, Events: events, Gate: func() error {
+		loop, stop := run(t, l, Options{Sources: []Source{source}, Changes: events, Gate: func() error {
 			mu.Lock()
 			defer mu.Unlock()
 			return closed
@@ -376,7 +376,7 @@ func TestSyncIsRetried(t *testing.T) { // B9
 	synctest.Test(t, func(t *testing.T) {
 		source, l := newScripted("file"), &log{}
 		events := newEventSet()
-		_, stop := run(t, l, Options{Sources: []Source{source}, Events: events})
+		_, stop := run(t, l, Options{Sources: []Source{source}, Changes: events})
 		defer stop()
 		source.set(newPod("a", "a"))
 		l.want(t, "start", "create a")
@@ -469,7 +469,7 @@ func TestRunEnds(t *testing.T) { // B1, L4, P3
 	t.Run("when all sources closed and all is handled", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			one, two, l := newScripted("one"), newScripted("two"), &log{}
-			loop, err := New(l, Options{Sources: []Source{one, two}})
+			loop, err := New(l.Dispatch, Options{Sources: []Source{one, two}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -483,14 +483,14 @@ func TestRunEnds(t *testing.T) { // B1, L4, P3
 			if !loop.Ready() {
 				t.Error("a source that closed without a word keeps the loop from being ready")
 			}
-			if err := loop.Run(t.Context()); !errors.Is(err, ErrRunning) {
+			if err := loop.Run(t.Context()); !errors.Is(err, errRunning) {
 				t.Errorf("second Run: %v", err)
 			}
 		})
 	})
 	t.Run("when its context ends, with the cause", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			loop, err := New(&log{}, Options{Sources: []Source{newScripted("one")}})
+			loop, err := New((&log{}).Dispatch, Options{Sources: []Source{newScripted("one")}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -548,7 +548,7 @@ func TestNewListsAllProblems(t *testing.T) { // M1, edge 33
 }
 
 func TestNoSourceIsReady(t *testing.T) { // R2
-	loop, err := New(&log{}, Options{})
+	loop, err := New((&log{}).Dispatch, Options{})
 	if err != nil || !loop.Ready() {
 		t.Fatalf("ready %v, error %v", loop.Ready(), err)
 	}
@@ -558,7 +558,7 @@ func TestNoSourceIsReady(t *testing.T) { // R2
 func TestHealthy(t *testing.T) { // L2, L6, edge 31
 	synctest.Test(t, func(t *testing.T) {
 		source, l := newScripted("file"), &log{}
-		loop, err := New(l, Options{Sources: []Source{source}})
+		loop, err := New(l.Dispatch, Options{Sources: []Source{source}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -598,7 +598,7 @@ func TestHealthy(t *testing.T) { // L2, L6, edge 31
 func TestBackPressure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &log{}
-		loop, err := New(l, Options{Sources: []Source{newScripted("file")}})
+		loop, err := New(l.Dispatch, Options{Sources: []Source{newScripted("file")}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -149,7 +149,7 @@ func TestMetrics(t *testing.T) { // B10
 			defer mu.Unlock()
 			closed = err
 		}
-		_, stop := run(t, l, Options{Sources: []Source{source}, Events: events, Meter: m, Gate: func() error {
+		_, stop := run(t, l, Options{Sources: []Source{source}, Changes: events, Meter: m, Gate: func() error {
 			mu.Lock()
 			defer mu.Unlock()
 			return closed
@@ -216,7 +216,7 @@ func TestNoInstruments(t *testing.T) {
 	} {
 		m := newMeter()
 		m.fail = name
-		if _, err := New(&log{}, Options{Meter: m}); err == nil {
+		if _, err := New((&log{}).Dispatch, Options{Meter: m}); err == nil {
 			t.Errorf("New without %s succeeds", name)
 		}
 	}

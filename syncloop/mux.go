@@ -29,7 +29,7 @@ type batch struct {
 // mux merges the sets of all sources into one totally ordered stream (M2).
 //
 // The turn token, not a mutex, serialises deliveries: a delivery may have to wait
-// for the loop, and whoever waits must be able to give up. Nothing is committed
+// for the loop, and a waiting caller must be able to give up. Nothing is committed
 // before its batch is in the queue, so giving up loses nothing.
 type mux struct {
 	clock    clock.PassiveClock
@@ -45,18 +45,19 @@ type mux struct {
 	// undecided are the sources with that ability.
 	undecided map[string]Undecided
 	statuses  map[string]*SourceStatus
-	doubts    map[string]uint64 // number of the newest message of an undecided source
+	// undecidedAt has the number of the newest message of an undecided source.
+	undecidedAt map[string]uint64
 }
 
 func newMux(sources []Source, c clock.PassiveClock, recorder EventRecorder, m *metrics) *mux {
 	x := &mux{
 		clock: c, recorder: recorder, metrics: m,
-		turn:      make(chan struct{}, 1),
-		queue:     make(chan batch, queueCapacity),
-		sources:   map[string]*wanted{},
-		undecided: map[string]Undecided{},
-		statuses:  map[string]*SourceStatus{},
-		doubts:    map[string]uint64{},
+		turn:        make(chan struct{}, 1),
+		queue:       make(chan batch, queueCapacity),
+		sources:     map[string]*wanted{},
+		undecided:   map[string]Undecided{},
+		statuses:    map[string]*SourceStatus{},
+		undecidedAt: map[string]uint64{},
 	}
 	x.desired = newDesired(nil)
 	for _, s := range sources {
@@ -65,7 +66,7 @@ func newMux(sources []Source, c clock.PassiveClock, recorder EventRecorder, m *m
 	return x
 }
 
-// register makes room for a source. The caller holds turn, or nobody knows x yet.
+// register makes room for a source. The caller holds turn, or x is not shared yet.
 func (x *mux) register(s Source) {
 	precedence := PrecedenceInProcess
 	if p, ok := s.(Preceded); ok {
@@ -173,9 +174,9 @@ func (x *mux) accept(ctx context.Context, src *wanted, pods []*v1.Pod, undecided
 	now := x.clock.Now()
 	c := x.desired.prepare(src, pods, now)
 	number := x.desired.generation
-	decides := x.doubt(src.name, number, undecided)
+	decides := x.noteUndecided(src.name, number, undecided)
 	if decides && len(c.operations) == 0 {
-		// Nothing else carries the news past the messages that still wait.
+		// The message passes on the change, behind those that still wait.
 		c.operations = append(c.operations, operation{op: opAdd, source: src.name})
 	}
 	if len(c.operations) > 0 {
@@ -198,15 +199,15 @@ func (x *mux) accept(ctx context.Context, src *wanted, pods []*v1.Pod, undecided
 	return c.reports, nil
 }
 
-// doubt takes over what a source says of the message with this number. That it is
+// noteUndecided notes what a source says of the message with this number. That it is
 // undecided holds at once, before the loop can see the set. That it has decided
 // (decides) holds only when the loop knows the pods named since: see handled.
-func (x *mux) doubt(source string, number uint64, undecided error) (decides bool) {
+func (x *mux) noteUndecided(source string, number uint64, undecided error) (decides bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	s := x.statuses[source]
 	if undecided != nil {
-		s.Undecided, x.doubts[source] = undecided, number
+		s.Undecided, x.undecidedAt[source] = undecided, number
 		return false
 	}
 	return s.Undecided != nil
@@ -219,7 +220,7 @@ func (x *mux) handled(b batch) {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.doubts[b.source] < b.number { // else it is undecided again
+	if x.undecidedAt[b.source] < b.number { // else it is undecided again
 		x.statuses[b.source].Undecided = nil
 	}
 }

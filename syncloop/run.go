@@ -30,10 +30,10 @@ type schedule struct {
 // Run runs the sources and the loop until ctx ends, or until every source is
 // closed and what they delivered is handled (B1). It returns when all goroutines
 // it started have ended: nil when the sources closed, ctx's cause otherwise.
-// A second call returns [ErrRunning]. Pods are left as they are.
+// A second call returns an error. Pods are left as they are.
 func (l *Loop) Run(ctx context.Context) error {
 	if !l.started.CompareAndSwap(false, true) {
-		return ErrRunning
+		return errRunning
 	}
 	stop, err := l.metrics.observe(l)
 	if err != nil {
@@ -68,8 +68,8 @@ func (l *Loop) loop(ctx context.Context, wg *sync.WaitGroup) error {
 	defer l.schedule.timer.Stop()
 	passed := make(chan struct{}, 1) // at most one pass is under way
 	var events <-chan struct{}
-	if l.options.Events != nil {
-		events = l.options.Events.Ready()
+	if l.options.Changes != nil {
+		events = l.options.Changes.Ready()
 	}
 	for {
 		if ctx.Err() != nil {
@@ -89,7 +89,7 @@ func (l *Loop) loop(ctx context.Context, wg *sync.WaitGroup) error {
 			continue
 		}
 		// Once what is left is handled, that is all (B1).
-		if l.sources.allEnded() && len(l.mux.queue) == 0 && l.held.empty() && l.door.empty() {
+		if l.sources.allEnded() && len(l.mux.queue) == 0 && l.held.empty() && l.verdicts.empty() {
 			return nil
 		}
 		l.arm()
@@ -98,7 +98,7 @@ func (l *Loop) loop(ctx context.Context, wg *sync.WaitGroup) error {
 		case b := <-l.mux.queue:
 			l.take(ctx, b)
 		case <-events:
-			l.syncs = append(l.syncs, l.options.Events.Take()...)
+			l.syncs = append(l.syncs, l.options.Changes.Take()...)
 		case <-l.trigger:
 			l.passSoon()
 		case <-l.gateChanged:
@@ -137,10 +137,10 @@ func (l *Loop) gather(ctx context.Context) (waits [lanes]bool) {
 			more = false
 		}
 	}
-	if l.options.Events != nil && len(l.syncs) == 0 {
+	if l.options.Changes != nil && len(l.syncs) == 0 {
 		select {
-		case <-l.options.Events.Ready():
-			l.syncs = append(l.syncs, l.options.Events.Take()...)
+		case <-l.options.Changes.Ready():
+			l.syncs = append(l.syncs, l.options.Changes.Take()...)
 		default:
 		}
 	}
@@ -203,7 +203,7 @@ func (l *Loop) retryNow() {
 func (l *Loop) planRetry() {
 	s := &l.schedule
 	switch {
-	case l.held.idle() && l.door.empty():
+	case l.held.idle() && l.verdicts.empty():
 		s.retryAt, s.retryDelay = time.Time{}, 0
 	case s.retryAt.IsZero():
 		s.retryDelay = backoff.Next(retryMin, retryMax, s.retryDelay)
@@ -221,7 +221,7 @@ func (l *Loop) passSoon() {
 		s.passAgain = true
 		return
 	}
-	at := l.options.Clock.Now().Add(housekeepingSettle)
+	at := l.options.Clock.Now().Add(housekeepingDelay)
 	if gap := s.lastPass.Add(housekeepingGap); at.Before(gap) {
 		at = gap
 	}
@@ -290,8 +290,8 @@ func (l *Loop) pass(ctx context.Context) {
 // (B7).
 func (l *Loop) becomeReady(ctx context.Context) {
 	l.first.Do(func() { close(l.readyC) })
-	put := l.putOff
-	l.putOff = map[types.UID]*v1.Pod{}
+	put := l.deferred
+	l.deferred = map[types.UID]*v1.Pod{}
 	for _, uid := range sortedUIDs(put) {
 		if _, desired := l.store.Get(uid); !desired { // else it came back
 			l.submit(ctx, WorkKill, put[uid], nil)

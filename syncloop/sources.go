@@ -105,7 +105,7 @@ func (x *sources) tell() {
 // loop is not ready: nothing is removed (R4). It waits for deliveries under way;
 // ctx bounds that, not the source. Sources cannot be taken away; one that ends keeps its pods.
 //
-// The error tells what is wrong with the source, or wraps [ErrRunning] if the loop
+// The error tells what is wrong with the source, or wraps an error if the loop
 // has ended.
 func (l *Loop) AddSource(ctx context.Context, s Source) error {
 	x := l.sources
@@ -119,7 +119,7 @@ func (l *Loop) AddSource(ctx context.Context, s Source) error {
 			return fmt.Errorf("syncloop: source cannot be added: %w", err)
 		}
 		if x.over {
-			return fmt.Errorf("syncloop: source %q cannot be added: %w", s.Name(), ErrRunning)
+			return fmt.Errorf("syncloop: source %q cannot be added: %w", s.Name(), errRunning)
 		}
 		x.all = append(x.all, s)
 		if x.run != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // Store holds the desired pods by UID and by full name, and the mirror pods
-// beside them (section 7). It decides nothing. Make one with [NewStore]; all
+// beside them (section 7). It decides nothing. All
 // methods are safe for concurrent use. Pods are shared and read-only.
 type Store struct {
 	mu      sync.RWMutex
@@ -56,8 +56,8 @@ func (x index) sorted() []*v1.Pod {
 	return pods
 }
 
-// NewStore returns an empty store.
-func NewStore() *Store { return &Store{pods: newIndex(), mirrors: newIndex()} }
+// newStore returns an empty store.
+func newStore() *Store { return &Store{pods: newIndex(), mirrors: newIndex()} }
 
 // Set adds pod or replaces the one with its UID (PM2). A pod of the same full
 // name and another UID stays known by its UID; the name now finds the new pod.

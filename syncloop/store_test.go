@@ -25,7 +25,7 @@ func TestStoreKeepsNamesOfNewerPods(t *testing.T) { // PM8, edge 3, edge 4
 		"added, then removed": func(s *Store) { s.Set(newer); s.Remove("old") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := NewStore()
+			s := newStore()
 			s.Set(oldPod)
 			s.Set(newPod("m", "web", annotated(podinfo.AnnotationMirror, "x")))
 			steps(s)
@@ -47,7 +47,7 @@ func TestStoreKeepsNamesOfNewerPods(t *testing.T) { // PM8, edge 3, edge 4
 }
 
 func TestStoreIndexes(t *testing.T) { // PM1, PM2, PM3, PM5
-	s := NewStore()
+	s := newStore()
 	mirror := newPod("m", "web", annotated(podinfo.AnnotationMirror, "x"))
 	s.Set(mirror)
 	s.Set(newPod("z", "other"))
@@ -82,7 +82,7 @@ func TestTranslation(t *testing.T) {
 	mirror := newPod("m", "web", annotated(podinfo.AnnotationMirror, "x"))
 	orphan := newPod("o", "gone", annotated(podinfo.AnnotationMirror, "y"))
 	for _, order := range [][]*v1.Pod{{static, alone, fromAPI, mirror, orphan}, {orphan, mirror, fromAPI, alone, static}} {
-		s := NewStore()
+		s := newStore()
 		for _, p := range order {
 			s.Set(p)
 		}

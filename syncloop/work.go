@@ -20,7 +20,7 @@ const (
 	WorkUpdate
 	// WorkCreate: the pod is new to this process.
 	WorkCreate
-	// WorkKill: no source wants the pod any more.
+	// WorkKill: no source wants the pod.
 	WorkKill
 )
 
@@ -45,31 +45,15 @@ type Work struct {
 	Kind WorkKind
 	// Pod is the pod to look at, never nil and never a mirror pod. Read-only.
 	Pod *v1.Pod
-	// MirrorPod is the pod's twin in the API, nil if there is none. Read-only.
+	// MirrorPod is the pod's mirror in the API, nil if there is none. Read-only.
 	MirrorPod *v1.Pod
 	// StartTime is when the loop learned of the reason, for latency metrics.
 	StartTime time.Time
 }
 
-// Dispatcher hands work to the pods' workers.
-//
-// Dispatch is called by the loop, one call at a time, with the loop's fence
-// held: it must not block, and must not call back into the Loop. Work for one
-// UID arrives in order. A panic is recovered; the same work comes again after a
-// back-off (B9).
-type Dispatcher interface {
-	Dispatch(Work)
-}
-
-// DispatcherFunc adapts a function to [Dispatcher].
-type DispatcherFunc func(Work)
-
-// Dispatch calls f.
-func (f DispatcherFunc) Dispatch(w Work) { f(w) }
-
-// Events is a coalescing set of pods whose runtime state changed in a way that
+// Changes is a coalescing set of pods whose runtime state changed in a way that
 // asks for a sync. It is read by one loop.
-type Events interface {
+type Changes interface {
 	// Ready is readable while the set may be non-empty. It is the same channel
 	// on every call and is never closed.
 	Ready() <-chan struct{}
@@ -77,7 +61,7 @@ type Events interface {
 	Take() []types.UID
 }
 
-// Housekeeper tidies up what no source desires any more.
+// Housekeeper cleans up what no source desires.
 type Housekeeper interface {
 	// Housekeep makes one pass. The loop calls it from a goroutine of its own,
 	// never twice at once (HK2), and only while all sources are ready (SG1).

@@ -10,40 +10,40 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Stepper drives a loop one pod at a time instead of [Loop.Run], for simulators
-// (B8): nothing happens but in its methods, and the order in which waiting inputs are
-// handled follows from a seed alone. No goroutine is started, except that a
+// stepper drives a loop one pod at a time instead of Loop.Run (B8): nothing happens
+// outside its methods, and the order in which waiting inputs are handled follows from a
+// seed alone. No goroutine is started, except that a
 // housekeeping pass runs to its end within a step; sources are not run, the host
 // delivers in their place. It is for one goroutine.
-type Stepper struct {
+type stepper struct {
 	loop   *Loop
 	random *rand.Rand
 }
 
-// Stepper takes the loop over, which cannot be run any more. It fails with
-// [ErrRunning] if the loop runs or has run.
-func (l *Loop) Stepper(seed uint64) (*Stepper, error) {
+// newStepper takes over the loop, which can no longer be run. It fails with
+// errRunning if the loop runs or has run.
+func newStepper(l *Loop, seed uint64) (*stepper, error) {
 	if !l.started.CompareAndSwap(false, true) {
-		return nil, ErrRunning
+		return nil, errRunning
 	}
 	l.sources.stop()
 	if l.options.Housekeeper != nil {
 		l.schedule.passAt = l.options.Clock.Now().Add(l.options.HousekeepingPeriod)
 	}
-	return &Stepper{loop: l, random: rand.New(rand.NewPCG(seed, seed))}, nil
+	return &stepper{loop: l, random: rand.New(rand.NewPCG(seed, seed))}, nil
 }
 
-// ErrFull is returned by [Stepper.Deliver] while as much waits as a queue takes.
-var ErrFull = errors.New("the queue of the loop is full")
+// errFull is returned by Deliver while as much waits as a queue takes.
+var errFull = errors.New("the queue of the loop is full")
 
 // Deliver hands over the full set of a source, as the source would. It does not
-// block; it fails with [ErrFull] if the next Step must come first.
-func (s *Stepper) Deliver(ctx context.Context, source string, pods []*v1.Pod) error {
+// block; it fails with errFull if the next Step must come first.
+func (s *stepper) Deliver(ctx context.Context, source string, pods []*v1.Pod) error {
 	if s.loop.mux.lookup(source) == nil {
 		return fmt.Errorf("syncloop: no source is called %q", source)
 	}
 	if len(s.loop.mux.queue) == cap(s.loop.mux.queue) {
-		return ErrFull
+		return errFull
 	}
 	return s.loop.mux.deliver(ctx, source, pods)
 }
@@ -51,7 +51,7 @@ func (s *Stepper) Deliver(ctx context.Context, source string, pods []*v1.Pod) er
 // Step handles one pod of one input that waits: an operation, an event, held work or
 // housekeeping that is due by the clock. Which one the seed decides, but operations
 // of one source keep their order. It reports whether there was any.
-func (s *Stepper) Step(ctx context.Context) bool {
+func (s *stepper) Step(ctx context.Context) bool {
 	l := s.loop
 	waits := l.gather(ctx)
 	var choices []func()
@@ -80,7 +80,7 @@ func (s *Stepper) Step(ctx context.Context) bool {
 }
 
 // pass makes one housekeeping pass.
-func (s *Stepper) pass(ctx context.Context) {
+func (s *stepper) pass(ctx context.Context) {
 	var wg sync.WaitGroup
 	done := make(chan struct{}, 1)
 	s.loop.startPass(ctx, &wg, done)

@@ -91,7 +91,7 @@ var errUnknownOperation = errors.New("no operation has this number")
 
 // change dispatches work for a pod that is known, if it may run.
 func (l *Loop) change(ctx context.Context, kind WorkKind, pod, mirror *v1.Pod) {
-	if !l.door.closed(pod.UID) {
+	if !l.verdicts.withholds(pod.UID) {
 		l.submit(ctx, kind, pod, mirror)
 	}
 }
@@ -99,7 +99,7 @@ func (l *Loop) change(ctx context.Context, kind WorkKind, pod, mirror *v1.Pod) {
 // remove handles a pod that no source wants any more.
 func (l *Loop) remove(ctx context.Context, pod *v1.Pod) {
 	l.store.Remove(pod.UID)
-	l.door.forget(pod.UID)
+	l.verdicts.forget(pod.UID)
 	switch {
 	case podinfo.Mirror(pod):
 		// The static pod runs on, without this mirror (MC5).
@@ -107,7 +107,7 @@ func (l *Loop) remove(ctx context.Context, pod *v1.Pod) {
 			l.change(ctx, WorkUpdate, static, nil)
 		}
 	case !l.Ready():
-		l.putOff[pod.UID] = pod // R3, B7
+		l.deferred[pod.UID] = pod // R3, B7
 	default:
 		l.submit(ctx, WorkKill, pod, nil)
 	}

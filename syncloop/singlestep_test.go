@@ -17,22 +17,22 @@ import (
 func story(t *testing.T, seed uint64) []string {
 	t.Helper()
 	l, events, c := &log{}, newEventSet(), clocktesting.NewFakeClock(start)
-	loop, err := New(l, Options{
-		Sources: []Source{newScripted("a"), newScripted("b")}, Events: events, Clock: c,
+	loop, err := New(l.Dispatch, Options{
+		Sources: []Source{newScripted("a"), newScripted("b")}, Changes: events, Clock: c,
 		Housekeeper: housekeeperFunc(func(context.Context, func(func())) error { l.add("pass"); return nil }),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := loop.Stepper(seed)
+	s, err := newStepper(loop, seed)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := loop.Run(t.Context()); !errors.Is(err, ErrRunning) {
+	if err := loop.Run(t.Context()); !errors.Is(err, errRunning) {
 		t.Errorf("Run beside a stepper: %v", err)
 	}
-	if err := s.Deliver(t.Context(), "nobody", nil); err == nil {
-		t.Error("a source nobody knows")
+	if err := s.Deliver(t.Context(), "unknown", nil); err == nil {
+		t.Error("a unknown source")
 	}
 	for round := range 4 {
 		for _, source := range []string{"a", "b"} {
@@ -98,11 +98,11 @@ func TestStepper(t *testing.T) {
 // TestStepperFull: M2. Nothing is lost when more is delivered than the queue takes.
 func TestStepperFull(t *testing.T) {
 	l := &log{}
-	loop, err := New(l, Options{Sources: []Source{newScripted("a")}})
+	loop, err := New(l.Dispatch, Options{Sources: []Source{newScripted("a")}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := loop.Stepper(1)
+	s, err := newStepper(loop, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestStepperFull(t *testing.T) {
 	for ; full == nil && n < 1000; n++ {
 		full = s.Deliver(t.Context(), "a", []*v1.Pod{newPod("a", "a", image(fmt.Sprint(n)))})
 	}
-	if !errors.Is(full, ErrFull) {
+	if !errors.Is(full, errFull) {
 		t.Fatalf("after %d: %v", n, full)
 	}
 	for s.Step(t.Context()) {

@@ -63,7 +63,7 @@ func TestAdmissionOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, l, j := newScripted("file"), &log{}, &judge{room: 2, known: map[types.UID]bool{"c": true}}
 		events := newEventSet()
-		loop, stop := run(t, l, Options{Sources: []Source{source}, Events: events, Admission: j})
+		loop, stop := run(t, l, Options{Sources: []Source{source}, Changes: events, Admission: j})
 		defer stop()
 		pods := []*v1.Pod{newPod("a", "a", created(start.Add(time.Hour))), newPod("b", "b", created(start)), newPod("c", "c", created(start.Add(2*time.Hour)))}
 		source.set(pods...)

@@ -20,8 +20,8 @@ import (
 // when its source adds it. others yields the desired pods that were asked about
 // before, this one excluded (AD1); it is valid during the call.
 //
-// A pod that is refused stays desired and is never dispatched but to be killed
-// (AD3, SI5). An error, or a panic, says that nobody knows yet: the pod waits and
+// A pod that is refused stays desired and is never dispatched except to be killed
+// (AD3, SI5). After an error, or a panic, the verdict is not known yet: the pod waits and
 // is asked about again after a back-off, before those that came later.
 type Admission interface {
 	Admit(ctx context.Context, pod *v1.Pod, others iter.Seq[*v1.Pod]) (admitted bool, err error)
@@ -34,92 +34,84 @@ type Rememberer interface {
 	Remembered(uid types.UID) bool
 }
 
-// AdmissionFunc adapts a function to [Admission].
-type AdmissionFunc func(ctx context.Context, pod *v1.Pod, others iter.Seq[*v1.Pod]) (bool, error)
-
-// Admit calls f.
-func (f AdmissionFunc) Admit(ctx context.Context, pod *v1.Pod, others iter.Seq[*v1.Pod]) (bool, error) {
-	return f(ctx, pod, others)
-}
-
-// door is where new pods wait for their verdict, and refused ones stay. The loop
-// changes it, others look.
-type door struct {
+// verdicts holds the new pods that wait for their verdict, and those that were refused.
+// The loop changes it; others read it.
+type verdicts struct {
 	mu sync.Mutex
 	// waiting pods have none yet, in the order they came.
 	waiting []types.UID
 	refused map[types.UID]bool
 }
 
-// closed reports whether the pod must not be dispatched.
-func (d *door) closed(uid types.UID) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.refused[uid] || slices.Contains(d.waiting, uid)
+// withholds reports whether the pod must not be dispatched.
+func (v *verdicts) withholds(uid types.UID) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.refused[uid] || slices.Contains(v.waiting, uid)
 }
 
 // waits reports whether a pod waits for its verdict.
-func (d *door) waits(uid types.UID) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return slices.Contains(d.waiting, uid)
+func (v *verdicts) waits(uid types.UID) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return slices.Contains(v.waiting, uid)
 }
 
 // first returns the pod that has waited longest.
-func (d *door) first() (types.UID, bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(d.waiting) == 0 {
+func (v *verdicts) first() (types.UID, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.waiting) == 0 {
 		return "", false
 	}
-	return d.waiting[0], true
+	return v.waiting[0], true
 }
 
-// wait puts a pod at the end of those that wait. It reports whether it is alone.
-func (d *door) wait(uid types.UID) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.waiting = append(d.waiting, uid)
-	return len(d.waiting) == 1
+// add puts a pod at the end of those that wait. It reports whether no other waits.
+func (v *verdicts) add(uid types.UID) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.waiting = append(v.waiting, uid)
+	return len(v.waiting) == 1
 }
 
-// settle ends the wait of the first pod.
-func (d *door) settle(uid types.UID, admitted bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.waiting = d.waiting[1:]
+// decide ends the wait of the first pod.
+func (v *verdicts) decide(uid types.UID, admitted bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.waiting = v.waiting[1:]
 	if !admitted {
-		d.refused[uid] = true
+		v.refused[uid] = true
 	}
 }
 
-// forget drops what is known of a pod that nobody wants any more.
-func (d *door) forget(uid types.UID) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.refused, uid)
-	if i := slices.Index(d.waiting, uid); i >= 0 {
-		d.waiting = slices.Delete(d.waiting, i, i+1)
+// forget drops what is known of a pod that is no longer wanted.
+func (v *verdicts) forget(uid types.UID) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.refused, uid)
+	if i := slices.Index(v.waiting, uid); i >= 0 {
+		v.waiting = slices.Delete(v.waiting, i, i+1)
 	}
 }
 
 // queue returns the pods that wait.
-func (d *door) queue() []types.UID {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return slices.Clone(d.waiting)
+func (v *verdicts) queue() []types.UID {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return slices.Clone(v.waiting)
 }
 
-func (d *door) empty() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return len(d.waiting) == 0
+func (v *verdicts) empty() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return len(v.waiting) == 0
 }
 
 // Withheld reports whether a desired pod must not be handed to a worker, because it
-// was refused or its verdict is not known yet (AD3). It may be called by anybody, with
+// was refused or its verdict is not known yet (AD3). It may be called from anywhere, with
 // the fence held too.
-func (l *Loop) Withheld(uid types.UID) bool { return l.door.closed(uid) }
+func (l *Loop) Withheld(uid types.UID) bool { return l.verdicts.withholds(uid) }
 
 // enter asks about a new pod, unless others wait already, and dispatches it if it
 // is admitted.
@@ -128,8 +120,8 @@ func (l *Loop) enter(ctx context.Context, pod *v1.Pod) {
 		l.create(ctx, pod)
 		return
 	}
-	l.door.forget(pod.UID) // a new life, or another UID's second coming
-	if alone := l.door.wait(pod.UID); alone {
+	l.verdicts.forget(pod.UID) // a new life of the UID
+	if alone := l.verdicts.add(pod.UID); alone {
 		l.judge(ctx)
 	}
 }
@@ -138,22 +130,22 @@ func (l *Loop) enter(ctx context.Context, pod *v1.Pod) {
 // is not known.
 func (l *Loop) judge(ctx context.Context) {
 	for {
-		uid, any := l.door.first()
+		uid, any := l.verdicts.first()
 		if !any {
 			return
 		}
 		pod, desired := l.store.Get(uid)
 		if !desired {
-			l.door.forget(uid)
+			l.verdicts.forget(uid)
 			continue
 		}
 		admitted, err := l.ask(ctx, pod)
 		if err != nil {
-			l.doubts.Note(l.options.Logger, l.options.Clock.Now(), err, "New pods wait for their admission", "Admission goes on")
+			l.admissionErrors.Note(l.options.Logger, l.options.Clock.Now(), err, "New pods wait for their admission", "Admission goes on")
 			return
 		}
-		l.doubts.Note(l.options.Logger, l.options.Clock.Now(), nil, "New pods wait for their admission", "Admission goes on")
-		l.door.settle(uid, admitted)
+		l.admissionErrors.Note(l.options.Logger, l.options.Clock.Now(), nil, "New pods wait for their admission", "Admission goes on")
+		l.verdicts.decide(uid, admitted)
 		if !admitted {
 			l.TriggerHousekeeping() // a refused pod may be one that is to be deleted
 			continue
@@ -179,7 +171,7 @@ var errAdmissionPanic = errors.New("the admission panicked")
 func (l *Loop) judged(except types.UID) iter.Seq[*v1.Pod] {
 	return func(yield func(*v1.Pod) bool) {
 		waits := map[types.UID]bool{except: true}
-		for _, uid := range l.door.queue() {
+		for _, uid := range l.verdicts.queue() {
 			waits[uid] = true
 		}
 		l.store.each(func(pod *v1.Pod) bool { return waits[pod.UID] || yield(pod) })
