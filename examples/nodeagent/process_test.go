@@ -153,7 +153,7 @@ func TestKillAgentThenSpoil(t *testing.T) {
 	b := startAgent(t, args...)
 	b.awaitPhase("other", v1.PodRunning)
 	await(t, "the log to say that pods are left alone", func() error {
-		if !strings.Contains(b.log(), "Pods nobody knows are left alone") {
+		if !strings.Contains(b.log(), "Unknown pods are left alone") {
 			return errors.New("not yet")
 		}
 		return nil
