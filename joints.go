@@ -86,14 +86,14 @@ func (v views) Peek(uid types.UID) (*runtime.PodStatus, error) {
 		return nil, errNotSynced
 	}
 	// In this order: what is read in between may only make the status newer.
-	proven := v.Proven(uid)
+	asOf := v.AsOf(uid)
 	status, err := v.Get(uid)
-	if err != nil || status == nil || status.Stamp >= proven {
+	if err != nil || status == nil || status.Stamp >= asOf {
 		return status, err
 	}
 	// A pod that relists find unchanged needs no look of its own.
 	seen := *status
-	seen.Stamp = proven
+	seen.Stamp = asOf
 	return &seen, nil
 }
 

@@ -22,8 +22,8 @@ type cache struct {
 	// except those of the pods in outstanding (C1, C11). 0 before the first
 	// relist.
 	global runtime.Stamp
-	// outstanding holds the pods that a list showed changed, or could not
-	// settle, and whose reading is not in yet, with the stamp of the latest
+	// outstanding holds the pods that a list showed changed, or did not
+	// explain, and whose reading is not in yet, with the stamp of the latest
 	// such list.
 	outstanding map[types.UID]runtime.Stamp
 	waiters     map[types.UID][]*waiter
@@ -179,7 +179,7 @@ func (c *cache) set(uid types.UID, status *runtime.PodStatus, err error, stamp r
 	e.err, e.modified = err, stamp
 	c.version++
 	e.version = c.version
-	c.settle(uid, stamp)
+	c.endOutstanding(uid, stamp)
 	c.wake(uid)
 	return true
 }
@@ -194,7 +194,7 @@ func (c *cache) setObserved(uid types.UID, stamp runtime.Stamp) {
 		c.entries[uid] = e
 	}
 	e.observed = max(e.observed, stamp)
-	c.settle(uid, stamp)
+	c.endOutstanding(uid, stamp)
 	c.wake(uid)
 }
 
@@ -231,9 +231,9 @@ func (c *cache) relisted(t runtime.Stamp, removed, open, closed []types.UID) {
 	}
 }
 
-// settle ends the outstanding mark of a pod that was read at stamp, if no later
+// endOutstanding ends the outstanding mark of a pod that was read at stamp, if no later
 // list has renewed it.
-func (c *cache) settle(uid types.UID, stamp runtime.Stamp) {
+func (c *cache) endOutstanding(uid types.UID, stamp runtime.Stamp) {
 	if since, open := c.outstanding[uid]; open && stamp >= since {
 		delete(c.outstanding, uid)
 	}

@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// ending is how a bounded call ended for the one who made it.
+// ending is how a bounded call ended for its caller.
 type ending uint8
 
 const (

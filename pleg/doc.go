@@ -5,13 +5,13 @@
 //	          every period                    changed pods only
 //	runtime ──2 list calls──► fingerprints ──► inspect (bounded, timed) ──► cache ──► Get, GetNewerThan
 //	   ▲                         ▲                                           │
-//	   │ Refresh: this pod only  │ Publish                                   └──► Subscription (one set per consumer)
+//	   │ Refresh: this pod only  │                                           └──► Subscription (one set per consumer)
 //	   └── worker, event stream ─┘
 //
 // # What it promises
 //
 // Truth is what the runtime lists now. Everything else (events of a stream, a
-// request for a refresh, a published result) only decides when to look, so a
+// request for a refresh) only decides when to look, so a
 // lost, doubled or reordered hint changes latency, never the outcome.
 //
 // Observations are ordered by [runtime.Stamp], never by a clock. A status that
@@ -25,7 +25,7 @@
 //
 // # Two ways to drive it
 //
-// [Generator.Run] relists, serves refreshes and watches the event stream until its
+// [Generator.Run] relists, carries out refreshes and watches the event stream until its
 // context ends. Without it, [Generator.Relist] and [Generator.ReadNow] do one
 // step each in the caller's goroutine, for tests and simulations.
 //
@@ -47,8 +47,8 @@
 //
 // It knows nothing of pod specs and decides nothing about pods. A container that
 // is created, dies and is removed between two lists is never seen: dead
-// containers are the memory of the scheme, so whoever removes them must leave
-// the newest one of each name.
+// containers are the only trace of it, so the code that removes them must keep the
+// newest one of each name.
 //
 // # Deliberate differences from the kubelet
 //
@@ -58,8 +58,8 @@
 // pod that had something running and vanishes as a whole is believed gone only
 // after further lists agree ([Options].ConfirmVanished): runtimes show empty lists
 // for a while after a restart. Inspections do not hold up the next relist, and
-// refreshes do not wait for one. Watch conditions (R13 of v1.32) are replaced by
-// [Generator.Reinspect]. Lists in parts (B8) are the business of the runtime's
+// refreshes do not wait for one. There are no watch
+// conditions (R13 of v1.32). Lists in parts (B8) are the business of the runtime's
 // client, see package runtime/cri. The rules are in docs/spec/pleg.md; comments
 // cite them by their ids.
 package pleg

@@ -10,7 +10,7 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// Dump is a snapshot for people and bug reports (B11).
+// Dump is a snapshot for bug reports (B11).
 type Dump struct {
 	// Global is the stamp up to which every pod that is not outstanding is
 	// known; 0 before the first relist.
@@ -18,7 +18,7 @@ type Dump struct {
 	// Pods, sorted by UID.
 	Pods []PodDump
 	// Malformed is the number of listed objects without ID or metadata,
-	// Foreign of those that belong to somebody else, in the last list.
+	// Foreign of those that belong to another owner, in the last list.
 	Malformed, Foreign int
 	// Conflicts is the number of times an ID turned up in a second pod.
 	Conflicts int

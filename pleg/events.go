@@ -22,7 +22,7 @@ const (
 	// Removed: a container or sandbox is gone from the runtime. It calls for no
 	// synchronisation of the pod.
 	Removed
-	// PodSync: the pod was read anew on request or after a failed reading,
+	// PodSync: the pod was read again on request or after a failed reading,
 	// and its containers are as before.
 	PodSync
 

@@ -74,7 +74,7 @@ type Generator struct {
 	scan           scan
 	// everListed: there has been a list.
 	everListed bool
-	// asked are Relist calls to be served, early asks for a relist at once.
+	// asked are Relist calls that wait, early asks for a relist at once.
 	asked []*relistCall
 	early bool
 	// requests counts Refresh calls, merged those that joined an earlier one.
@@ -178,20 +178,9 @@ func (g *Generator) Refresh(uid types.UID) {
 	g.signal()
 }
 
-// Reinspect makes the next relist read the pod in full even if its containers
-// look unchanged (R13), and deliver PodSync if they are. A pod that is not known
-// or gone by then is ignored.
-func (g *Generator) Reinspect(uid types.UID) {
-	g.mu.Lock()
-	defer g.unlock()
-	if r := g.pods[uid]; r != nil && r.known {
-		r.reinspect = true
-	}
-}
-
 // Hold keeps readings of the pod back until Release: call it before a sequence of
 // runtime calls for the pod, so that no state in between is published (D8).
-// Holds nest. [Generator.ReadNow] and [Generator.Publish] pass a hold.
+// Holds nest. [Generator.ReadNow] passes a hold.
 func (g *Generator) Hold(uid types.UID) {
 	g.mu.Lock()
 	defer g.unlock()
@@ -199,7 +188,7 @@ func (g *Generator) Hold(uid types.UID) {
 }
 
 // Release ends one Hold. With the last one, what was asked for or noticed
-// meanwhile is served by one refresh.
+// meanwhile is read by one refresh.
 func (g *Generator) Release(uid types.UID) {
 	stamp := g.view.Stamp()
 	g.mu.Lock()
@@ -233,25 +222,6 @@ func (g *Generator) Report(uid types.UID, id string, state runtime.State) {
 		r.reports = map[string]runtime.State{}
 	}
 	r.reports[id] = max(r.reports[id], state)
-}
-
-// Publish stores a status the caller has just read, as if it had been read here,
-// and reports whether it was newer than what is known (B9, C7). The status must
-// come from a [runtime.View] on the same sequence and must not be modified
-// afterwards.
-func (g *Generator) Publish(status *runtime.PodStatus) bool {
-	if status == nil || status.UID == "" {
-		return false
-	}
-	objects := statusObjects(status)
-	g.mu.Lock()
-	defer g.unlock()
-	r := g.ensure(status.UID)
-	news := g.publish(r, status, objects, g.printer.all(objects), false)
-	if r.listed == nil {
-		g.finishBatches(r)
-	}
-	return news
 }
 
 // ReadNow reads the pod in full, now, publishes the reading in the cache, and

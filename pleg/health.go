@@ -52,14 +52,14 @@ type HungPod struct {
 	Retry    time.Time
 }
 
-// Healthy returns nil if the runtime has been listed within the health threshold,
-// else an error that says why not and carries both times (H1, H2). It is cheap;
+// Healthy returns nil if the runtime has been listed within the health threshold.
+// Otherwise it returns an error that says why not and carries both times (H1, H2). It is cheap;
 // its cost does not depend on the number of pods.
 func (g *Generator) Healthy() error {
 	return g.health.judge(g.options.Clock.Now(), g.options.HealthThreshold).Err
 }
 
-// Health returns the details of Healthy, and what else is wrong.
+// Health returns the details of Healthy, and other problems.
 func (g *Generator) Health() Health {
 	now := g.options.Clock.Now()
 	h := g.health.judge(now, g.options.HealthThreshold)

@@ -106,7 +106,7 @@ func (g *Generator) pump(ctx context.Context, running *sync.WaitGroup) {
 // next takes the next job, nil if there is none or no place.
 func (g *Generator) next() *job {
 	if lost := g.lostReads.count(); lost >= g.options.Inspections {
-		// Paused, see Health. Who waits in a call is told so.
+		// Paused, see Health. Calls that wait are told so.
 		for _, r := range g.urgent { // readers are always here
 			r.refuse(fmt.Errorf("%w: reading of pods is paused, %d calls hang", runtime.ErrDeadline, lost))
 		}
@@ -163,7 +163,7 @@ func (g *Generator) begin(r *record) *job {
 	return j
 }
 
-// perform runs a job within its limits and settles what it found. The place is
+// perform runs a job within its limits and takes in what it found. The place is
 // kept until the call has returned or is written off (B3, B4).
 func (g *Generator) perform(ctx context.Context, j *job) {
 	l := limits{run: g.options.InspectTimeout, linger: g.options.WriteOffAfter - g.options.InspectTimeout, stop: g.options.WriteOffAfter}
@@ -181,8 +181,8 @@ func (g *Generator) read(ctx context.Context, j *job) reading {
 	result := g.readOnce(ctx, j, j.listed)
 	// A pod that was alive may be absent because the runtime has just
 	// restarted. Refreshes leave that to the relists; ReadNow looks twice.
-	doubtful := result.pod == nil && j.twice
-	if result.err != nil || !doubtful && !behind(j.reports, result.pod, result.status) {
+	vanished := result.pod == nil && j.twice
+	if result.err != nil || !vanished && !behind(j.reports, result.pod, result.status) {
 		return result
 	}
 	timer := g.options.Clock.NewTimer(reportDelay)

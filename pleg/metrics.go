@@ -88,7 +88,7 @@ func (m *metrics) read(ctx context.Context, took time.Duration, refresh bool) {
 }
 
 // streamed records the age of an event. The time comes from the runtime: it is
-// used for nothing else, and not if it cannot be right (EV5).
+// used only here, and not if it cannot be right (EV5).
 func (m *metrics) streamed(ctx context.Context, now time.Time, createdAt int64) {
 	age := now.Sub(time.Unix(0, createdAt))
 	if age < 0 || age > time.Hour {
@@ -141,7 +141,7 @@ func (m *metrics) export(g *Generator) (withdraw func(), err error) {
 		}
 		o.ObserveInt64(m.known, f.pods)
 		o.ObserveInt64(m.unchanged, int64(f.count.unchanged))
-		o.ObserveInt64(m.unconfirmed, int64(f.count.doubted))
+		o.ObserveInt64(m.unconfirmed, int64(f.count.unconfirmed))
 		o.ObserveInt64(m.malformed, int64(f.count.malformed))
 		o.ObserveInt64(m.open, f.open)
 		o.ObserveInt64(m.queued, f.queued)

@@ -22,7 +22,7 @@ type record struct {
 	objects []object
 	known   bool
 	// fingerprint is that of a list that objects stand for, stamp that of the
-	// latest look of any kind that settled the pod.
+	// latest look of any kind that was complete.
 	fingerprint uint64
 	stamp       runtime.Stamp
 
@@ -36,8 +36,7 @@ type record struct {
 	scanned uint64
 	alive   bool
 	ready   bool
-	// changedIn is the number of the last list that the fingerprint did not
-	// settle.
+	// changedIn is the number of the last list whose fingerprint differed.
 	changedIn uint64
 	// missing counts the lists in a row that lacked a pod that was alive.
 	missing int

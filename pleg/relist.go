@@ -26,14 +26,14 @@ type scan struct {
 type listCount struct {
 	runningPods int
 	containers  [4]int // by runtime.State
-	// unchanged pods were settled by their fingerprint.
+	// unchanged pods have the fingerprint of the list.
 	unchanged int
-	// doubted pods had something running and are missing; malformed objects
-	// lack ID, metadata or image; foreign ones belong to somebody else.
-	doubted, malformed, foreign int
+	// unconfirmed pods had something running and are missing; malformed objects
+	// lack ID, metadata or image; foreign ones belong to another owner.
+	unconfirmed, malformed, foreign int
 }
 
-// relistOnce is one relist (section 4): list, compare, settle what needs no
+// relistOnce is one relist (section 4): list, compare, be done with what needs no
 // reading, queue the rest. The batch is done when the queued pods are read. Only
 // the list is I/O and no lock but the relist's own is held over it.
 func (g *Generator) relistOnce(ctx context.Context) (*batch, error) {
@@ -55,7 +55,7 @@ func (g *Generator) relistOnce(ctx context.Context) (*batch, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := g.settle(listing, g.options.Clock.Now())
+	b := g.compare(listing, g.options.Clock.Now())
 	g.signal()
 	return b, nil
 }
@@ -93,9 +93,9 @@ const (
 	listLinger   = time.Second
 )
 
-// settle compares a list with the records. In one step under the lock it drops
+// compare compares a list with the records. In one step under the lock it drops
 // pods that are gone, notes what changed, and moves T.
-func (g *Generator) settle(l *runtime.Listing, now time.Time) *batch {
+func (g *Generator) compare(l *runtime.Listing, now time.Time) *batch {
 	g.mu.Lock()
 	defer g.unlock()
 	g.round++
@@ -108,12 +108,12 @@ func (g *Generator) settle(l *runtime.Listing, now time.Time) *batch {
 	for _, r := range g.records {
 		switch {
 		case r.stamp > l.Stamp:
-			// A later look has settled the pod already.
+			// A later look was newer.
 		case r.round != g.round:
 			switch g.vanish(r, l.Stamp) {
 			case believed:
 				removed, gone = append(removed, r.uid), append(gone, r)
-			case doubted:
+			case unconfirmed:
 				opened = append(opened, r.uid)
 			}
 		case r.known && r.scanned == r.fingerprint && !r.reinspect && !r.busy && r.reports == nil:
@@ -199,7 +199,7 @@ func (g *Generator) skipped(labels map[string]string) {
 	}
 }
 
-// unchanged is rule R6: the list settles the pod without a call.
+// unchanged is rule R6: the list shows the pod as it is known, no call is made.
 func (g *Generator) unchanged(r *record, t runtime.Stamp, closed *[]types.UID) {
 	if r.open {
 		r.open, r.why = false, ""
@@ -216,9 +216,9 @@ func (g *Generator) unchanged(r *record, t runtime.Stamp, closed *[]types.UID) {
 type absence uint8
 
 const (
-	ignored  absence = iota
-	doubted          // keep it, but it does not profit from this list
-	believed         // it is gone
+	ignored     absence = iota
+	unconfirmed         // keep it, but it does not profit from this list
+	believed            // it is gone
 )
 
 // vanish judges a pod that the list lacks. One that was alive is believed gone
@@ -231,12 +231,12 @@ func (g *Generator) vanish(r *record, t runtime.Stamp) absence {
 	switch {
 	case shown && (r.busy || r.holds > 0 && len(r.objects) > 0):
 		r.open, r.why = true, "not listed, a reading or a hold is under way"
-		return doubted
+		return unconfirmed
 	case r.alive && r.missing < g.options.ConfirmVanished:
 		r.missing++
 		r.open, r.why = true, "not listed, to be confirmed"
-		g.scan.count.doubted++
-		return doubted
+		g.scan.count.unconfirmed++
+		return unconfirmed
 	}
 	if r.holds == 0 && r.request < t {
 		r.request = 0 // D3
@@ -248,7 +248,7 @@ func (g *Generator) vanish(r *record, t runtime.Stamp) absence {
 }
 
 // divide takes the changed pods of a list and decides what becomes of each:
-// settled after a closer look, read now, or left outstanding (R5, R8, D8, B4).
+// found unchanged after a closer look, read now, or left outstanding (R5, R8, D8, B4).
 func (g *Generator) divide(l *runtime.Listing, now time.Time, b *batch, opened, closed *[]types.UID) {
 	for _, pod := range g.view.Pods(g.changedPart(l)) {
 		r := g.pods[pod.UID]
@@ -282,8 +282,8 @@ func (g *Generator) divide(l *runtime.Listing, now time.Time, b *batch, opened, 
 	}
 }
 
-// changedPart returns the part of a list that belongs to pods not settled by
-// their fingerprint.
+// changedPart returns the part of a list that belongs to pods whose
+// fingerprint differs.
 func (g *Generator) changedPart(l *runtime.Listing) *runtime.Listing {
 	part := &runtime.Listing{Stamp: l.Stamp, Runtime: l.Runtime}
 	for i, r := range g.scan.sandboxes {

@@ -153,12 +153,12 @@ func (g *Generator) signal() {
 func (g *Generator) Relist(ctx context.Context) error {
 	call := &relistCall{done: make(chan struct{})}
 	g.mu.Lock()
-	served := g.running
-	if served {
+	running := g.running
+	if running {
 		g.asked = append(g.asked, call)
 	}
 	g.mu.Unlock()
-	if served {
+	if running {
 		g.signal()
 		select {
 		case <-call.done:
@@ -181,10 +181,10 @@ func (g *Generator) drive(ctx context.Context, done <-chan struct{}) error {
 	defer started.Wait()
 	for {
 		g.mu.Lock()
-		served := g.running
+		running := g.running
 		g.mu.Unlock()
 		wake := g.wake
-		if served {
+		if running {
 			wake = nil
 		} else {
 			g.pump(ctx, &started)

@@ -160,7 +160,7 @@ func (g *Generator) hint(ctx context.Context, e *runtimeapi.ContainerEventRespon
 }
 
 // eventPod returns the UID of an event's pod, empty if it does not say or the
-// pod belongs to somebody else.
+// pod belongs to another owner.
 func (g *Generator) eventPod(e *runtimeapi.ContainerEventResponse) types.UID {
 	if labels := e.GetPodSandboxStatus().GetLabels(); len(labels) > 0 && !g.view.Owns(labels) {
 		return ""

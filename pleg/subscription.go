@@ -11,7 +11,7 @@ import (
 
 // Subscription is one consumer's set of pods with something new (V1-V3). The set
 // holds each pod once, however often it changes, so it cannot overflow and a
-// slow consumer delays nobody. All methods are safe for concurrent use.
+// slow consumer delays no other. All methods are safe for concurrent use.
 type Subscription struct {
 	ready chan struct{}
 	leave func(*Subscription)

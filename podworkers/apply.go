@@ -26,7 +26,7 @@ func (w *Workers) event(kind machine.EventKind) *batch {
 // effects out, and releases the batch. self is the call whose goroutine this is,
 // nil on any other goroutine. For a call's goroutine it returns the call to go
 // on with, which saves starting another goroutine: self if that was started
-// again, else any.
+// again, otherwise any.
 func (w *Workers) apply(b *batch, self *call) (next *call, answer machine.Answer) {
 	w.mu.Lock()
 	now := w.now()

@@ -104,7 +104,7 @@ func (w *Workers) view(ctx context.Context, c *call) (*runtime.PodStatus, *call)
 		if !answer.Continue {
 			return nil, next
 		}
-		w.spawn(next) // the slot goes to somebody else while this one waits
+		w.spawn(next) // another call has the slot while this one waits
 	}
 	view, err := w.wait(ctx, c)
 	if err != nil {

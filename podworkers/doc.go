@@ -39,7 +39,7 @@
 // Nothing goes back. A pod that was asked to stop never gets SyncPod again; to run
 // again, its UID needs a new life, which begins after the old record has been
 // forgotten. A pod known only from the runtime goes from terminating straight to
-// unknown. Updates are latest-value: one that nobody has looked at yet is replaced by
+// unknown. Updates are latest-value: one that has not been looked at yet is replaced by
 // a newer one. What they asked for is not: termination, eviction, deletion and the
 // shortest grace period are latched.
 //
@@ -68,7 +68,7 @@
 //   - Its context ends when the call is overtaken, and [context.Cause] says why:
 //     [CauseTerminating], [CauseGraceShrunk], [CauseOrphaned], [CauseStopping],
 //     [CauseDeadline]. It ends with nothing else, in particular not with the context of
-//     whoever called UpdatePod.
+//     the caller of UpdatePod.
 //   - An error is retried: setup after 1 s doubling to 5 minutes, terminating and
 //     terminated after 1 s doubling to 10 s, each plus up to half. A new update is
 //     looked at at once all the same.

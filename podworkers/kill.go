@@ -42,7 +42,7 @@ func (w *Workers) UpdatePod(update UpdateOptions) Outcome {
 // for evictions, preemptions and node shutdown (spec/podworkers.md 6), and must
 // not be called from a syncer call of the same pod.
 //
-// It waits one and a half times the grace period (the override, else the spec's),
+// It waits one and a half times the grace period (the override, or the spec's),
 // at least 10 s, and no longer than ctx. Then it returns an error that wraps
 // [ErrKillTimeout] or the cause of ctx; the termination goes on. The error wraps
 // [ErrStopped] if the workers stop first. Both also wrap the last error of a call for

@@ -11,7 +11,7 @@ import (
 // (spec/podworkers.md 10). Housekeeping calls it, once every source has been
 // heard, and never concurrently with code that adds pods. It
 //
-//   - forgets pods that are finished and not desired any more, or desired anew,
+//   - forgets pods that are finished and not desired any more, or desired again,
 //   - forgets pods that are not desired and were never started,
 //   - requests the termination of every other pod that is not desired.
 //

@@ -37,7 +37,7 @@ func newInstruments(w *Workers) *instruments {
 	in := &instruments{
 		enabled:  w.options.Meter != nil,
 		duration: set.Durations("kubelet_pod_worker_duration_seconds", "Time from an update to the end of the round that took it."),
-		start:    set.Durations("kubelet_pod_worker_start_duration_seconds", "Time from the first sight of a pod to its first setup call."),
+		start:    set.Durations("kubelet_pod_worker_start_duration_seconds", "Time from the first update of a pod to its first setup call."),
 		containers: set.Sizes("kubelet_containers_per_pod_count", "Containers per pod, counted when it is first started.",
 			1, 2, 4, 8, 16),
 		backOff:  set.Durations("podwright_pod_worker_backoff_seconds", "Pause after a failed call."),

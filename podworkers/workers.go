@@ -31,11 +31,11 @@ type Workers struct {
 	armed    time.Duration // when Run looks at the timers again; -1: now
 	state    runState
 	root     context.Context             // parent of every call's context; set by Run
-	dispatch machine.Event               // EventDispatch, kept so that it need not be made anew
+	dispatch machine.Event               // EventDispatch, kept so that it is made once
 	idle     chan struct{}               // closed once stopping and no call is in flight
 	waiting  map[chan struct{}]types.UID // calls of WaitFinished
 
-	kick    chan struct{}  // wakes Run to arm its timer anew
+	kick    chan struct{}  // wakes Run to arm its timer again
 	done    chan struct{}  // closed when everything has ended
 	calls   sync.WaitGroup // goroutines making calls
 	batches sync.Pool      // of *batch
@@ -184,7 +184,7 @@ func (w *Workers) rearm() {
 	}
 }
 
-// wall is the time of day of a machine time, for people.
+// wall is the time of day of a machine time.
 func (w *Workers) wall(at time.Duration) time.Time { return w.origin.Add(at) }
 
 // StopError says which calls did not end in time, after they were cancelled.

@@ -20,8 +20,8 @@
 //
 // A probe that waits has no goroutine and no timer: one goroutine looks at what is
 // due, and goroutines exist for probes that run, bounded by the slots of their lane
-// and of their pod. Time spent waiting for a slot is measured, and counts against
-// nobody.
+// and of their pod. Time spent waiting for a slot is measured, and does not count
+// against the container.
 //
 // # Time
 //
@@ -32,5 +32,5 @@
 // # What it is not
 //
 // The package kills nothing and sets no status. The reconciler asks for [Manager.Result]
-// and whoever generates a status for [Manager.Status]; OnResult is a hint to look.
+// and the generator of statuses for [Manager.Status]; OnResult is a hint to look.
 package probe

@@ -19,7 +19,7 @@ type Explanation struct {
 	// Result is what counts: Success, Failure or Unknown.
 	Result string `json:"result"`
 	// LastResult is the last executed one, and RunLength how often it came in a
-	// row; empty and 0 if that starts anew.
+	// row; empty and 0 if the count starts again.
 	LastResult string `json:"lastResult,omitempty"`
 	RunLength  int32  `json:"runLength,omitempty"`
 	// LastRun is when that was; zero if there was none.
@@ -89,9 +89,9 @@ func (m *Manager) Status(kind Kind, pod *v1.Pod, container string, id runtime.Co
 	}
 	m.mu.Lock()
 	entry := m.pods[pod.UID]
-	settled := entry != nil && entry.find(container, kind) != nil && !entry.find(container, kind).state.ID.IsZero()
+	bound := entry != nil && entry.find(container, kind) != nil && !entry.find(container, kind).state.ID.IsZero()
 	m.mu.Unlock()
-	if settled {
+	if bound {
 		return Unknown // it belongs to another run of the container
 	}
 	if b := m.before(pod, container, kind, p, timingOf(p).Period, id); b != nil {

@@ -30,8 +30,8 @@ type Outcome struct {
 	Result Result
 	// Warning: a success is announced with an event.
 	Warning bool
-	// Output for events and people. Of a failure it goes to whoever sees events:
-	// it must not hold secrets.
+	// Output for events and explanations. That of a failure is shown in events, so it
+	// must not hold secrets.
 	Output string
 }
 
@@ -102,7 +102,7 @@ func (m *Manager) target(r *run) (Target, error) {
 }
 
 // port resolves a port (5.1): a number as it is, a name among the container's ports,
-// else read as a number.
+// otherwise read as a number.
 func port(p intstr.IntOrString, c *v1.Container) (int, error) {
 	number := int(p.IntVal)
 	if p.Type == intstr.String {

@@ -1,7 +1,7 @@
 package probe
 
 // timeline is a heap of workers by due time. At the same time startup and liveness
-// come before readiness (9.4), then who was there first. Every run goes through it six
+// come before readiness (9.4), then the one that was added first. Every run goes through it six
 // times, so it is written out for its one type.
 type timeline []*worker
 

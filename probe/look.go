@@ -12,7 +12,7 @@ import (
 )
 
 // look collects what a decision needs. It is called without the lock, before the
-// worker is shared or by the scheduler, who alone changes the worker's container. It
+// worker is shared or by the scheduler, which alone changes the worker's container. It
 // writes to seen, if there is a container.
 func (m *Manager) look(w *worker, view View, known bool, now time.Time, seen *decide.Container) decide.Look {
 	l := decide.Look{Kind: w.kind, Known: known, InitialDelay: w.timing.InitialDelay, Now: now}
@@ -34,7 +34,7 @@ func (m *Manager) look(w *worker, view View, known bool, now time.Time, seen *de
 }
 
 // before is what is known of a running container from before a restart: the record,
-// else the API's status (8.3-8.6). Nil: nothing.
+// or the API's status (8.3-8.6). Nil: nothing.
 func (m *Manager) before(pod *v1.Pod, container string, k Kind, p *v1.Probe, period time.Duration, id runtime.ContainerID) *decide.Before {
 	record := m.options.Memory.Recall(pod.UID, container, id)
 	if record == nil {

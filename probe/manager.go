@@ -36,7 +36,7 @@ type Manager struct {
 	// armed is when the scheduler will wake up; 0 while it is awake, and will look
 	// at everything before it sleeps.
 	armed time.Duration
-	// idle is closed when nothing is in flight any more; nil while nobody waits.
+	// idle is closed when nothing is in flight any more; nil while nothing waits for that.
 	idle     chan struct{}
 	begun    bool
 	stopping bool
@@ -95,7 +95,7 @@ func (m *Manager) AddPod(pod *v1.Pod) {
 	}
 	for i, w := range fresh {
 		if entry.find(w.name, w.kind) != nil {
-			continue // somebody was faster
+			continue // another call was faster
 		}
 		w.pod = entry
 		entry.workers = append(entry.workers, w)
@@ -144,7 +144,7 @@ func (m *Manager) enter(w *worker, look decide.Look, now time.Duration) {
 		w.grid = w.earliest
 	}
 	w.due = now
-	m.settle(w, look, now)
+	m.decide(w, look, now)
 }
 
 // probed returns the containers that are probed: app containers and sidecars (1.1).

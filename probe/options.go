@@ -45,14 +45,14 @@ type Options struct {
 	Memory Memory
 	// OnResult hears of every new result, from one goroutine per kind. It may
 	// block: meanwhile only the latest result of each container is kept for it
-	// (6.4). Nil: nobody hears.
+	// (6.4). Nil: results are only stored.
 	OnResult func(ctx context.Context, a Announcement)
 
 	// Handler returns the handler of a probe instead of the package's own, or nil
 	// for that one. It runs before each attempt and must not block. Nil: always
 	// the package's own.
 	Handler func(Target) Handler
-	// Dial connects http, tcp and grpc probes, such as from inside a pod's network
+	// Dial connects http, tcp and grpc probes, for instance from inside a pod's network
 	// namespace (5.11). It must return soon after its context ends. Nil: dialled
 	// from the node's network.
 	Dial func(ctx context.Context, pod *v1.Pod, network, address string) (net.Conn, error)

@@ -314,10 +314,10 @@ func (m *Manager) stale(w *worker, now time.Duration) bool {
 }
 
 // remember writes down what is known of a worker's container.
-func (m *Manager) remember(w *worker, stored Result, news bool, now time.Duration) {
+func (m *Manager) remember(w *worker, stored Result, changed bool, now time.Duration) {
 	w.remembered = max(now, 1)
 	m.options.Memory.Remember(w.pod.uid, w.name, w.state.ID, w.kind,
-		Fact{Stored: stored, Last: w.state.Last, Run: w.state.Run, At: m.epoch.Add(w.executed)}, news)
+		Fact{Stored: stored, Last: w.state.Last, Run: w.state.Run, At: m.epoch.Add(w.executed)}, changed)
 }
 
 // flush writes down what has been probed, at the end of a run (9.8).

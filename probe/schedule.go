@@ -83,7 +83,7 @@ func (m *Manager) pause() (time.Duration, bool) {
 // are looked at.
 const maxBatch = 256
 
-// takeDue takes the workers whose time has come and who are to be looked at, in order,
+// takeDue takes the workers that are due for a look, in order,
 // and deals with those whose runs take too long.
 func (m *Manager) takeDue(batch []*worker) ([]*worker, effects) {
 	now := m.now()
@@ -113,13 +113,13 @@ func (m *Manager) attend(w *worker) {
 	if w.stage != looking {
 		return
 	}
-	if m.settle(w, look, wall.Sub(m.epoch)); w.stage == queued {
+	if m.decide(w, look, wall.Sub(m.epoch)); w.stage == queued {
 		w.view = view
 	}
 }
 
-// settle decides about a worker that is in no heap. The caller holds the lock.
-func (m *Manager) settle(w *worker, l decide.Look, now time.Duration) {
+// decide decides about a worker that is in no heap. The caller holds the lock.
+func (m *Manager) decide(w *worker, l decide.Look, now time.Duration) {
 	out := decide.Tick(w.state, l)
 	store := m.results[w.kind]
 	if !out.Drop.IsZero() {

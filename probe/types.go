@@ -69,9 +69,9 @@ type Pods interface {
 type Memory interface {
 	// Recall returns what was kept of a container in an earlier run, or nil.
 	Recall(uid types.UID, container string, id runtime.ContainerID) *Record
-	// Remember takes one kind's newest facts of a container. With news the stored
-	// result is another one than before, and will be announced.
-	Remember(uid types.UID, container string, id runtime.ContainerID, kind Kind, fact Fact, news bool)
+	// Remember takes one kind's newest facts of a container. With changed the
+	// stored result differs from the one before, and will be announced.
+	Remember(uid types.UID, container string, id runtime.ContainerID, kind Kind, fact Fact, changed bool)
 }
 
 // Executor runs commands in containers; every runtime.RuntimeService is one.

@@ -20,7 +20,7 @@ const (
 	ended
 )
 
-// wish is what somebody wants of a worker that is busy. Wishes coalesce (2.5).
+// wish is what is asked of a busy worker. Wishes coalesce (2.5).
 type wish uint8
 
 const (
@@ -95,5 +95,5 @@ func (w *worker) advance(now time.Duration) {
 	w.grid += w.timing.Period * ((now-w.grid)/w.timing.Period + 1)
 }
 
-// restart begins the grid anew at now (2.5).
+// restart begins a new grid at now (2.5).
 func (w *worker) restart(now time.Duration) { w.grid = now + w.timing.Period }

@@ -77,7 +77,7 @@ func (g *generator) conditions(s *v1.PodStatus, disruption *v1.PodCondition) []v
 }
 
 // transitionTime is when the condition took its present status value: the old
-// time if it had it before, else now (5.7).
+// time if it had it before, otherwise now (5.7).
 func transitionTime(c, old *v1.PodCondition, now metav1.Time) metav1.Time {
 	if old != nil && old.Status == c.Status && !old.LastTransitionTime.IsZero() {
 		return metav1.Time{Time: wholeSeconds(old.LastTransitionTime.Time)}

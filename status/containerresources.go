@@ -16,8 +16,8 @@ const (
 )
 
 // resources reports what a container runs with (6.6): the allocated values if it does
-// not run, else what the runtime reports, or what the container was last given where
-// it reports nothing. What nobody knows stays as it was reported of the same run.
+// not run; otherwise what the runtime reports, or what the container was last given
+// where it reports nothing. What is unknown stays as it was reported of the same run.
 // Values and lists that the spec does not have are not added.
 func (g *generator) resources(c *v1.Container, old *v1.ContainerStatus, record *runtime.ContainerStatus, running, sameID bool) *v1.ResourceRequirements {
 	if len(c.Resources.Requests) == 0 && len(c.Resources.Limits) == 0 && len(c.Resources.Claims) == 0 {

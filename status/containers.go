@@ -203,7 +203,7 @@ func (g *generator) state(old *v1.ContainerStatus, sameID bool, record *runtime.
 }
 
 // lastState is the end of the run before the one record shows: as the runtime
-// has it, else as the engine saw it before the runtime removed it.
+// has it, or as the engine saw it before the runtime removed it.
 func (g *generator) lastState(old *v1.ContainerStatus, sameID bool, record, previous *runtime.ContainerStatus) v1.ContainerState {
 	if previous != nil && previous.State == runtime.Exited {
 		return v1.ContainerState{Terminated: terminatedState(old, previous)}
@@ -221,8 +221,8 @@ func (g *generator) lastState(old *v1.ContainerStatus, sameID bool, record, prev
 }
 
 // completed reports whether a regular init container must have done its work: an
-// app container was created after it, in the same sandbox (3.5), and nobody is
-// removing records to run it again.
+// app container was created after it, in the same sandbox (3.5), and no restart
+// removes records to run it again.
 func (g *generator) completed(c *v1.Container) bool {
 	return !restartpolicy.IsSidecar(c) && !g.restart.going && g.appCreatedIn(g.sandbox)
 }
@@ -287,7 +287,7 @@ func (g *generator) staysEnded(c *v1.Container, code int32) bool {
 
 // ending reports whether no container of the pod is started any more. That a pod
 // is being stopped shows in its deletionTimestamp if an API wants it gone, and
-// only in the caller's word if anybody else does.
+// in Terminal otherwise.
 func (g *generator) ending() bool { return g.pod.DeletionTimestamp != nil || g.in.Terminal }
 
 // volumeMounts reports the mounts of a container; once set they stay (3.9).
@@ -315,7 +315,7 @@ func (g *generator) volumeMounts(c *v1.Container, old *v1.ContainerStatus) []v1.
 	return out
 }
 
-// lost is the end of a container whose real one nobody saw.
+// lost is the end of a container whose real end was not seen.
 func lost(id string) v1.ContainerState {
 	return v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
 		ExitCode:    exitUnknown,

@@ -50,7 +50,7 @@
 //
 // Beyond what spec/status.md marks as FIX or LIB:
 //
-//   - started and ready are settled before the phase, not after, so the phase
+//   - started and ready are set before the phase, not after, so the phase
 //     never lags one step behind a sidecar (1.1).
 //   - The end of a run stays in lastState when the runtime removes its record,
 //     and a container without any record keeps the ID of its last run (3.2, 3.3).

@@ -44,8 +44,8 @@ type Input struct {
 	// are already set when it is called, and other conditions it sets are
 	// dropped.
 	Amend func(*v1.PodStatus)
-	// Probes says what probing knows of a container (4.1, 4.2). Nil means nobody
-	// probes: what runs counts as started and ready. The probe package answers
+	// Probes says what probing knows of a container (4.1, 4.2). Nil means that
+	// there are no probes: what runs counts as started and ready. The probe package answers
 	// for containers that ran before a restart of the engine too, before their
 	// first new result (probe.md 8.8).
 	Probes func(container string, id runtime.ContainerID) ProbeFacts
@@ -64,9 +64,9 @@ type Input struct {
 
 // WaitingReason says why a container is not running although it should.
 type WaitingReason struct {
-	// Reason in the words of runtime.md 22.1, such as CrashLoopBackOff.
+	// Reason in the words of runtime.md 22.1, for instance CrashLoopBackOff.
 	Reason string
-	// Message for people.
+	// Message says it in words.
 	Message string
 }
 
@@ -74,9 +74,9 @@ type WaitingReason struct {
 // Failed whatever its containers say. A terminal phase the API already shows
 // still wins (spec/status.md 2.4, 2.5).
 type override struct {
-	// Reason such as Evicted, DeadlineExceeded, Preempting or Terminated.
+	// Reason is for instance Evicted, DeadlineExceeded, Preempting or Terminated.
 	Reason string
-	// Message for people.
+	// Message says it in words.
 	Message string
 	// DisruptionTarget, if not empty, is the message of a DisruptionTarget
 	// condition with reason TerminationByKubelet (5.5).
@@ -142,7 +142,7 @@ func newGenerator(in *Input) *generator {
 	return g
 }
 
-// phase settles phase, reason and message (spec/status.md 2.4, 2.5) and the
+// phase sets phase, reason and message (spec/status.md 2.4, 2.5) and the
 // DisruptionTarget condition, which it leaves as the only one in s.
 func (g *generator) phase(s *v1.PodStatus, computed v1.PodPhase) {
 	api := &g.pod.Status
@@ -193,8 +193,7 @@ func (g *generator) keepReason(s *v1.PodStatus) {
 }
 
 // firstSeen is when the pod's oldest sandbox was made, the best evidence of its
-// start if nobody remembers it (an engine that was restarted); now if there is
-// none.
+// start if it is not remembered (the engine was restarted); now if there is none.
 func firstSeen(view *runtime.PodStatus, now time.Time) time.Time {
 	if view == nil {
 		return now

@@ -24,7 +24,7 @@ import (
 // stored update whole. Lines are not synced to disk one by one.
 type JSONLinesSink struct {
 	clock clock.PassiveClock
-	// turn is held by the one who writes, and guards what follows.
+	// turn is held while a line is written, and guards what follows.
 	turn chan struct{}
 	w    io.Writer
 	// partial is set if the last line may lack its end.

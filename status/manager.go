@@ -34,8 +34,8 @@ type Mirrors interface {
 
 // Options configures a [Manager]. The zero value is a manager without sinks.
 type Options struct {
-	// Sinks get every change, independently of each other. A sink with a method
-	// Name() string is called that in logs and metrics, else by its type.
+	// Sinks get every change, independently of each other. Logs and metrics name a
+	// sink by its method Name() string, or by its type if it has none.
 	Sinks []StatusSink
 	// Clock stamps transitions and times back-off. Nil means the real clock.
 	Clock clock.WithDelayedExecution
@@ -55,8 +55,8 @@ type Options struct {
 	// Mirrors translates between static and mirror pods. Nil means there are no
 	// mirror pods, and sinks with [PodReader] get no static pods.
 	Mirrors Mirrors
-	// Journal remembers statuses across a restart. Nil means nobody does; then
-	// [Manager.Restore] is of no use either.
+	// Journal remembers statuses across a restart. Nil means that none are
+	// remembered; then [Manager.Restore] is of no use either.
 	Journal Journal
 	// HoldTerminal is how long a terminal status is kept from the sinks while the
 	// journal cannot write it. 0 means 60 s (9.11).
@@ -89,7 +89,7 @@ type Manager struct {
 	pods    map[types.UID]*entry
 	senders []*sender
 	history history
-	// progress, if not nil, is closed when a send has ended: somebody waits.
+	// progress, if not nil, is closed when a send has ended: a Flush waits.
 	progress chan struct{}
 }
 
@@ -245,7 +245,7 @@ func (m *Manager) Flush(ctx context.Context) error {
 	}
 }
 
-// progressed wakes those who wait in Flush. The lock is held.
+// progressed wakes the calls of Flush. The lock is held.
 func (m *Manager) progressed() {
 	if m.progress != nil {
 		close(m.progress)

@@ -125,7 +125,7 @@ func (n *census) countApp(pod *v1.Pod, c *v1.Container, cs *v1.ContainerStatus) 
 
 // phase decides; the first row that matches wins (spec/status.md 2.2).
 func (n *census) phase() v1.PodPhase {
-	settled := n.running == 0 && n.stopped > 0 && n.unknown == 0
+	allStopped := n.running == 0 && n.stopped > 0 && n.unknown == 0
 	switch {
 	case n.initFinal > 0: // row 1
 		return v1.PodFailed
@@ -135,16 +135,16 @@ func (n *census) phase() v1.PodPhase {
 		return v1.PodPending
 	case n.running > 0 && n.unknown == 0: // row 4
 		return v1.PodRunning
-	case settled && n.terminal && !n.static: // rows 5, 6
+	case allStopped && n.terminal && !n.static: // rows 5, 6
 		if n.stopped == n.succeeded {
 			return v1.PodSucceeded
 		}
 		return v1.PodFailed
-	case settled && n.stopped != n.final: // row 7
+	case allStopped && n.stopped != n.final: // row 7
 		return v1.PodRunning
-	case settled && n.stopped == n.succeeded: // row 8
+	case allStopped && n.stopped == n.succeeded: // row 8
 		return v1.PodSucceeded
-	case settled: // row 9
+	case allStopped: // row 9
 		return v1.PodFailed
 	default: // row 10
 		return v1.PodPending

@@ -26,7 +26,7 @@ type restartAll struct {
 // restartAllOf looks at the spec, the last status and the records.
 //
 // A restart is over when no record of the runs it began with is left. The last
-// status knows their IDs, so it is recognised even if nobody looked between
+// status knows their IDs, so it is recognised even without a look between
 // the removal of the last old record and the first new start.
 func (g *generator) restartAllOf() restartAll {
 	r := restartAll{possible: restartpolicy.RestartsAll(&g.pod.Spec)}
@@ -75,7 +75,7 @@ func (r *restartAll) container(old *v1.ContainerStatus, record *runtime.Containe
 			out.State = endedByRestartAll(old)
 		}
 	case record.State == runtime.Running && old.State.Waiting == nil:
-		// Nobody looked between the two runs.
+		// There was no look between the two runs.
 		out.RestartCount = max(out.RestartCount, old.RestartCount+1)
 		if old.State.Running != nil && out.LastTerminationState.Terminated == old.LastTerminationState.Terminated {
 			out.LastTerminationState = endedByRestartAll(old)

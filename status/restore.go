@@ -208,7 +208,7 @@ func afterRestart(record, api *v1.PodStatus, preferRecord bool) v1.PodStatus {
 	return out
 }
 
-// empty reports whether a source has no status of a pod: nobody else writes it.
+// empty reports whether a source has no status of a pod: it has no other writer.
 func empty(s *v1.PodStatus) bool {
 	return s.Phase == "" && len(s.Conditions) == 0 && len(s.ContainerStatuses)+len(s.InitContainerStatuses) == 0 && s.StartTime == nil
 }
@@ -255,7 +255,7 @@ func foreignFrom(api, base []v1.PodCondition) []v1.PodCondition {
 	return out
 }
 
-// declaredLost reports whether somebody else has set the pod's Ready to False:
+// declaredLost reports whether the pod's Ready was set to False from outside:
 // its containers are ready, and no gate says otherwise (9.8).
 func declaredLost(api *v1.PodStatus) bool {
 	ready, containers := conditionOf(api.Conditions, v1.PodReady), conditionOf(api.Conditions, v1.ContainersReady)

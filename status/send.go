@@ -28,9 +28,9 @@ func (s *sender) send(ctx context.Context, j job) outcome {
 	couldRun := s.manager.options.CouldHaveRunningContainers
 	m := merge(base.status, j.status, s.reader != nil, !j.restored && couldRun != nil && couldRun(j.entry.uid), s.now())
 	result := outcome{stored: m.status, target: target.UID, acked: true, outside: m.held}
-	// That a pod is finished is news to a sink that only listens.
-	news := s.reader == nil && j.finished != j.told
-	if known && !news && equalStatus(base.status, m.status, messageLimit(j.pod)) {
+	// A sink that only listens has to be told that a pod is finished.
+	untold := s.reader == nil && j.finished != j.told
+	if known && !untold && equalStatus(base.status, m.status, messageLimit(j.pod)) {
 		result.stored = base.status
 		if j.version > j.acked {
 			result.result = "skipped"
@@ -106,10 +106,10 @@ func (s *sender) base(ctx context.Context, j job, target PodRef) (base atSink, k
 	case pod == nil:
 		return atSink{}, false, &outcome{result: Gone.String(), outside: true}
 	case pod.UID != target.UID && podinfo.Static(j.pod):
-		// The mirror pod was replaced under our feet: the next look finds it.
+		// The mirror pod was replaced meanwhile: the next look finds it.
 		return atSink{}, false, &outcome{result: Gone.String(), outside: true}
 	case pod.UID != target.UID:
-		// Our pod is no more: its status is for nobody (8.3).
+		// The pod was replaced: the status of the old one is dropped (8.3).
 		return atSink{}, false, &outcome{result: Recreated.String(), acked: true}
 	}
 	return atSink{status: &pod.Status, deleting: deleting || pod.DeletionTimestamp != nil}, true, nil

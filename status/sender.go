@@ -317,13 +317,13 @@ func (s *sender) round(ctx context.Context, d *delivery, j job) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s.inFlight--
-	s.settle(d, j, o)
+	s.finish(d, j, o)
 	s.notify()
 	m.progressed()
 }
 
-// logFailure tells of the first failure in a row loudly, of the others only to
-// those who ask: a full disk fails for every pod, twice a minute.
+// logFailure logs the first failure in a row as an error and the others at V(1): a full
+// disk fails for every pod, twice a minute.
 func (s *sender) logFailure(j job, err error) {
 	log := s.manager.options.Logger.WithValues("sink", s.name, "uid", j.entry.uid,
 		"namespace", j.pod.Namespace, "name", j.pod.Name, "version", j.version)
@@ -354,8 +354,8 @@ func (s *sender) attempt(ctx context.Context, j job) (o outcome) {
 	return o
 }
 
-// settle files a delivery after its round. The manager's lock is held.
-func (s *sender) settle(d *delivery, j job, o outcome) {
+// finish notes the outcome of a delivery and files it again. The manager's lock is held.
+func (s *sender) finish(d *delivery, j job, o outcome) {
 	d.state = idle
 	if d.entry != j.entry { // a new life began meanwhile
 		s.push(d)

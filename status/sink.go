@@ -49,7 +49,7 @@ const (
 	// Unchanged: the sink already had this status; nothing was written.
 	Unchanged
 	// Conflict: what the sink holds changed since Update.Base was read. The
-	// manager reads and merges anew, with back-off.
+	// manager reads and merges again, with back-off.
 	Conflict
 	// Gone: the sink does not know the pod. Nothing is lost but nothing can be
 	// stored either; the manager asks again after Options.ResyncPeriod until the
@@ -97,7 +97,7 @@ type Update struct {
 	PodRef
 	// Version counts the accepted changes of the pod, from 1. It goes on after a
 	// restart of the engine if that remembers statuses ([Journal]), and starts
-	// anew if not, or if the pod is forgotten and comes back.
+	// again at 1 if not, or if the pod is forgotten and comes back.
 	Version uint64
 	// Status is the whole status to be stored, already merged with what the sink
 	// has (spec/status.md 8.4). Read-only.

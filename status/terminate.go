@@ -10,7 +10,7 @@ import (
 )
 
 // TerminatePod marks a pod as finished: its containers have stopped and all the
-// engine held for it is released (7.8). Containers whose end nobody saw get exit
+// engine held for it is released (7.8). Containers whose end was not seen get exit
 // code 137 and the reason ContainerStatusUnknown, those that never started stay
 // waiting, and a phase that is not terminal becomes Failed, but for static pods.
 // The final status is sent even if it is the cached one. The error is that of
@@ -31,7 +31,7 @@ func (m *Manager) TerminatePod(pod *v1.Pod) error {
 	return m.update(pod, s, true, true)
 }
 
-// finalStates ends every container that was started and whose end nobody saw
+// finalStates ends every container that was started and whose end was not seen
 // (7.8, 7.9). It writes to s.
 func finalStates(pod *v1.Pod, s *v1.PodStatus) {
 	if everInitialized(pod, s) {

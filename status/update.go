@@ -173,7 +173,7 @@ func (m *Manager) update(pod *v1.Pod, status *v1.PodStatus, force, finished bool
 		m.mu.Unlock()
 		old = m.before(pod)
 		m.mu.Lock()
-		e = m.pods[pod.UID] // somebody may have been faster
+		e = m.pods[pod.UID] // another call may have been faster
 	}
 	if e != nil {
 		m.adopt(e, pod)

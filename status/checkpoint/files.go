@@ -62,7 +62,7 @@ func (s *Files) load(ctx context.Context, repair bool) (Loaded, error) {
 		switch {
 		case e.Type().IsRegular() && strings.HasPrefix(name, tempPrefix):
 			if repair {
-				changed = s.fs.Remove(name) == nil || changed // else the next write replaces it
+				changed = s.fs.Remove(name) == nil || changed // otherwise the next write replaces it
 			}
 			continue
 		case strings.HasSuffix(name, asideSuffix): // reported when it was set aside

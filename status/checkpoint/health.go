@@ -66,7 +66,7 @@ func (k *Keeper) Problem(uid types.UID) error {
 	return nil
 }
 
-// Dismiss forgets unusable records set aside of pods that nobody wants: it keeps
+// Dismiss forgets unusable records set aside of pods that no source wants: it keeps
 // those for which keep returns true, and those that still lie in the way.
 func (k *Keeper) Dismiss(keep func(uid types.UID) bool) {
 	k.mu.Lock()

@@ -49,7 +49,7 @@ type entry struct {
 	// erase, if not 0, is the change since which what the store has is of an
 	// earlier life and goes first.
 	erase uint64
-	// urgent: somebody waits, whatever the back-off.
+	// urgent: a call waits, so the back-off does not count.
 	urgent bool
 	// readOnly: the store will not take it.
 	readOnly bool

@@ -65,8 +65,8 @@ func (e End) State() v1.ContainerState {
 
 // Remembered returns the status to go on from after a restart, nil if there is
 // none: the recorded one, with the ends that were recorded after it was
-// (spec/status.md 9.6: for one run an end beats everything else). rebooted says
-// that the machine was started anew since; then no container is ready or started
+// (spec/status.md 9.6: for one run an end beats any other state). rebooted says
+// that the machine was restarted since; then no container is ready or started
 // (9.7).
 func (r *Record) Remembered(rebooted bool) *v1.PodStatus {
 	if r.Status == nil {
@@ -117,8 +117,8 @@ func AtMostOnce(pod *v1.Pod) bool {
 }
 
 // Interrupted returns the status to go on from of a pod whose containers were
-// started and of which the runtime has nothing any more: after a reboot, or a
-// wiped runtime (CK5). Containers with policy Never that have no end get exit code
+// started and of which the runtime has nothing any more: after a reboot, or
+// because the runtime lost its state (CK5). Containers with policy Never that have no end get exit code
 // 137 and the reason ContainerStatusUnknown, and are not run again; what may run
 // again is left to the rules of generation (spec/status.md 3.4).
 func Interrupted(pod *v1.Pod, status *v1.PodStatus) *v1.PodStatus {

@@ -10,7 +10,7 @@ import (
 	"github.com/podwright/podwright/internal/podinfo"
 )
 
-// reasonUnknown is the reason of an end that nobody saw: a guess.
+// reasonUnknown is the reason of an end that was not seen: a guess.
 const reasonUnknown = "ContainerStatusUnknown"
 
 // reasonRestartAll is the reason of an end that a restart of all containers made.
@@ -18,7 +18,7 @@ const reasonRestartAll = "RestartingAllContainers"
 
 // Observe takes a new status into a record, which must be a [Record.Clone], and
 // returns how soon that has to be on the disk (spec/status.md 9.2): a phase that
-// becomes terminal at once, all else lazily. The ends it shows are kept per
+// becomes terminal at once, everything else lazily. The ends it shows are kept per
 // container, newest two.
 func (r *Record) Observe(status *v1.PodStatus, version uint64) Class {
 	next := protect(r, status)
@@ -84,9 +84,8 @@ func endOf(t *v1.ContainerStateTerminated, count int32) End {
 	}
 }
 
-// AddEnd notes how a run ended and reports whether that is news. An end that is
-// known is not replaced by a guess (spec/status.md 9.4); of one run the later word
-// counts.
+// AddEnd notes how a run ended and reports whether the record changed. A known end is
+// not replaced by a guess (spec/status.md 9.4); the later report of a run counts.
 func (c *Container) AddEnd(e End) bool {
 	e.Message = cut(e.Message, maxMessage)
 	for i := range c.Ends {
@@ -112,9 +111,9 @@ func (c *Container) AddEnd(e End) bool {
 	if len(ends) > 2 {
 		ends = ends[:2]
 	}
-	news := slices.ContainsFunc(ends, func(kept End) bool { return kept.ID == e.ID })
+	added := slices.ContainsFunc(ends, func(kept End) bool { return kept.ID == e.ID })
 	c.Ends = ends
-	return news
+	return added
 }
 
 // newerFirst orders ends by their restart count, then by time.
@@ -127,7 +126,7 @@ func newerFirst(a, b End) int {
 	}
 }
 
-// Guess reports whether nobody saw this end.
+// Guess reports whether this end was not seen.
 func (e End) Guess() bool { return e.Reason == reasonUnknown }
 
 // EndOf returns the recorded end of a run, given its ID as in a status.

@@ -31,13 +31,13 @@ type Options struct {
 	BootID string
 	// Clock dates records and times writes. Nil means the real clock.
 	Clock clock.WithDelayedExecution
-	// LazyDelay is how long a lazy change waits for company. 0 means 1 s.
+	// LazyDelay is how long a lazy change waits for others to be written with it. 0 means 1 s.
 	LazyDelay time.Duration
 	// RetryMin and RetryMax bound the pause after a failed write; it doubles in
 	// between. 0 means 1 s and 60 s (spec/status.md 9.11).
 	RetryMin, RetryMax time.Duration
 	// Written is called after a record was written, from the keeper's goroutine,
-	// without a lock. It must not block. Nil: nobody wants to know.
+	// without a lock. It must not block. Nil: not called.
 	Written func(uid types.UID)
 	// Logger gets failures, and their end. Zero: silent.
 	Logger logr.Logger

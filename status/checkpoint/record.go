@@ -14,8 +14,8 @@ import (
 
 // Record is what must be known of one pod after the agent was killed
 // (spec/cleanup.md CK1, spec/status.md 9.2). One that a [Keeper] or [Store] has
-// taken or returned is read-only, with everything it points to: whoever changes a
-// record replaces what changes.
+// taken or returned is read-only, with everything it points to: to change a record,
+// replace what changes.
 //
 // All times are wall clock. The zero value of each field means "not known" or
 // "did not happen".
@@ -79,7 +79,7 @@ type Cause string
 const (
 	// CauseTerminal: its phase is Succeeded or Failed.
 	CauseTerminal Cause = "terminal"
-	// CauseDeleted: nobody wants it any more.
+	// CauseDeleted: no source wants it any more.
 	CauseDeleted Cause = "deleted"
 	// CauseEvicted: it was evicted, preempted or ran over its deadline.
 	CauseEvicted Cause = "evicted"
@@ -122,7 +122,7 @@ type Container struct {
 	// RestartCount never goes down.
 	RestartCount int32 `json:"restartCount,omitempty"`
 	// Attempts counts containers made under this name, restarts and failed
-	// attempts included; 0 if nobody counts.
+	// attempts included; 0 if they are not counted.
 	Attempts uint32 `json:"attempts,omitempty"`
 	// Ends are the newest two ends, newest first.
 	Ends []End `json:"ends,omitempty"`

@@ -7,10 +7,10 @@ import (
 // hidden stands where a value was that may be a secret.
 const hidden = "(hidden)"
 
-// Redacted returns a copy for people to read: without what may be a secret in the
-// pod as it was desired, which is values of environment variables and of headers of
-// probes and hooks, commands and arguments, and annotations, and without the
-// messages of containers.
+// Redacted returns a copy to be shown, without what may be a secret: in the pod as it
+// was desired, values of environment variables and of headers of
+// probes and hooks, commands and arguments, and annotations; and the messages of
+// containers.
 func (r *Record) Redacted() *Record {
 	c := cutMessages(r, 0)
 	if r.Pod == nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/podwright/podwright/internal/backoff"
 )
 
-// maxBatch bounds the records of one batch, maxLazy those in it that nobody waits
-// for: a wait stays short.
+// maxBatch bounds the records of one batch, maxLazy the lazy ones in it, so that
+// a wait stays short.
 const (
 	maxBatch = 1024
 	maxLazy  = 128
@@ -145,7 +145,7 @@ func (k *Keeper) write(ctx context.Context, jobs []job) bool {
 		}
 	}
 	k.metrics.wrote(ctx, len(jobs)-len(bad), len(bad), k.options.Clock.Since(began))
-	written := k.settle(jobs, bad)
+	written := k.finishBatch(jobs, bad)
 	for _, uid := range written {
 		k.options.Written(uid)
 	}
@@ -173,8 +173,8 @@ func byPod(err error) map[types.UID]error {
 	return out
 }
 
-// settle notes how a batch went, and returns the pods that were written.
-func (k *Keeper) settle(jobs []job, bad map[types.UID]error) (written []types.UID) {
+// finishBatch notes how a batch went, and returns the pods that were written.
+func (k *Keeper) finishBatch(jobs []job, bad map[types.UID]error) (written []types.UID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	var failure error

@@ -382,7 +382,7 @@ func life() []v1.PodStatus {
 }
 
 // run runs a manager on the sink while f runs.
-func (s *subject) run(t *testing.T, f func(m *status.Manager, settle func())) {
+func (s *subject) run(t *testing.T, f func(m *status.Manager, wait func())) {
 	t.Helper()
 	m := status.NewManager(status.Options{Sinks: []status.StatusSink{s.Sink}})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -403,13 +403,13 @@ func (s *subject) run(t *testing.T, f func(m *status.Manager, settle func())) {
 
 func followsLife(t *testing.T, s *subject) {
 	pod := s.pod("u1", "one")
-	s.run(t, func(m *status.Manager, settle func()) {
+	s.run(t, func(m *status.Manager, wait func()) {
 		for _, step := range life() {
 			for range 2 { // the second is no change and must not arrive
 				if err := m.SetPodStatus(pod, step); err != nil {
 					t.Error(err)
 				}
-				settle()
+				wait()
 			}
 		}
 	})
@@ -431,13 +431,13 @@ func followsLife(t *testing.T, s *subject) {
 func followsRestart(t *testing.T, s *subject) {
 	pod := s.pod("u1", "one")
 	for _, upTo := range []int{2, 3} {
-		s.run(t, func(m *status.Manager, settle func()) {
+		s.run(t, func(m *status.Manager, wait func()) {
 			for _, step := range life()[:upTo] {
 				if err := m.SetPodStatus(pod, step); err != nil {
 					t.Error(err)
 				}
 			}
-			settle()
+			wait()
 		})
 	}
 	list := s.Stored(pod.UID)

@@ -151,8 +151,8 @@ func (m *Machine) delay(r *record, c *Call, result *Result) (time.Duration, Why)
 	case RetryNetwork:
 		return m.jittered(networkDelay), WhyNetwork
 	case RetryExplicit:
-		// No jitter: a named moment belongs to this pod alone, and a user who
-		// waits for a restart in 20 s should not wait for 30.
+		// No jitter: a named moment belongs to this pod alone, and a restart that
+		// was announced for 20 s from now should not take 30.
 		return min(max(result.RetryAfter, 0), m.config.SyncFrequency), WhyRetryAt
 	default:
 		return m.jittered(m.backOff(c.Phase, r.attempts)), WhyBackOff

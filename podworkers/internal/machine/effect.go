@@ -155,7 +155,7 @@ type Metric uint8
 const (
 	// MetricDuration: from the update to the end of the round [operation].
 	MetricDuration Metric = iota
-	// MetricStartDuration: from first sight to the first setup.
+	// MetricStartDuration: from the first update to the first setup.
 	MetricStartDuration
 	// MetricContainers: containers of a pod at its first start.
 	MetricContainers

@@ -16,9 +16,9 @@ type EventKind uint8
 const (
 	// EventRun: calls may start. Before it updates are taken and wait.
 	EventRun EventKind = iota
-	// EventUpdate: somebody calls UpdatePod [Update].
+	// EventUpdate: UpdatePod was called [Update].
 	EventUpdate
-	// EventSyncKnown: somebody calls SyncKnownPods [Desired, Known].
+	// EventSyncKnown: SyncKnownPods was called [Desired, Known].
 	EventSyncKnown
 	// EventDispatch: start what is ready, in order, as far as slots allow.
 	EventDispatch
@@ -164,7 +164,7 @@ type Observation struct {
 	Running bool
 	// Others are other UIDs running under the same full name.
 	Others []*runtime.Pod
-	// SourcesReady allows killing those of Others nobody knows. If nil,
+	// SourcesReady allows killing those of Others that have no record. If nil,
 	// they may be killed after the first SyncKnown.
 	SourcesReady *bool
 }

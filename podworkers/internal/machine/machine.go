@@ -286,7 +286,7 @@ func (m *Machine) leave(r *record) {
 	m.measure(MetricState, r, uint8(r.seen), (m.now - r.since).Seconds())
 }
 
-// nameOf is the namespace and name, for people and for full names.
+// nameOf is the namespace and name.
 func (r *record) nameOf() (namespace, name string) {
 	if pod := r.pod(); pod != nil {
 		return pod.Namespace, pod.Name

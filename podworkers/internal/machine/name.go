@@ -41,7 +41,7 @@ func (m *Machine) leaveWaiting(n *fullName, r *record) {
 	}
 }
 
-// release gives up whatever the record has of its name and wakes who is next (N4, S9).
+// release gives up whatever the record has of its name and wakes the next pod (N4, S9).
 func (m *Machine) release(r *record) {
 	if r.rare == nil || r.rare.fullName == "" {
 		return

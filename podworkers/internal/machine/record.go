@@ -33,7 +33,7 @@ type spec struct {
 type record struct {
 	uid types.UID
 
-	// pending is the newest update nobody took yet, if hasPending.
+	// pending is the newest update that has not been taken yet, if hasPending.
 	pending      spec
 	pendingStart time.Duration
 	// active is what was last taken. It exists once a call was started.

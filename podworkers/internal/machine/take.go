@@ -151,7 +151,7 @@ func (m *Machine) startTerminating(r *record, seen *Observation) bool {
 	switch {
 	case r.observedRuntime || seen.Running:
 		// Left from an earlier run of the agent: it is terminated like any
-		// other, and holds the name meanwhile if nobody else does.
+		// other, and holds the name meanwhile if it is free.
 		n := m.names[r.rare.fullName]
 		if n.owner == nil {
 			m.claim(r)
@@ -186,7 +186,7 @@ func (m *Machine) block(r *record, why Why) {
 }
 
 // nameRuns reports whether another UID of the record's full name runs, and sees
-// to its end if nobody else does (N6).
+// to its end if no record does (N6).
 func (m *Machine) nameRuns(r *record, seen *Observation) bool {
 	blocked := false
 	for _, other := range seen.Others {

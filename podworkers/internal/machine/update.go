@@ -220,7 +220,7 @@ func (r *record) setStatic(pod *v1.Pod) {
 }
 
 // put replaces the pending update and makes the record ready (U12). It reports
-// whether an update nobody took was replaced.
+// whether an update that had not been taken was replaced.
 func (m *Machine) put(r *record, u *Update, next spec) bool {
 	merged := r.hasPending
 	if merged && next.mirror == nil {

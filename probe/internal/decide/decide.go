@@ -104,13 +104,13 @@ type Outcome struct {
 	Step  Step
 	// Drop names the container whose result goes; zero: none.
 	Drop runtime.ContainerID
-	// Store: Result becomes the result of State.ID. Quiet: without telling
-	// anybody, because nobody was told otherwise.
+	// Store: Result becomes the result of State.ID. Quiet: without an
+	// announcement, because no other result was announced.
 	Store, Quiet bool
 	Result       Result
 	// After is when a look is worth while before the next tick; 0: not before.
 	After time.Duration
-	// Why the probe is not executed, for people.
+	// Why the probe is not executed, in words.
 	Why string
 }
 

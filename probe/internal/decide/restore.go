@@ -23,7 +23,7 @@ type Fact struct {
 // Record is what was known of a container before the engine was restarted (8.3).
 type Record struct {
 	// Started is the flag of the container's status, and Ready too; Ready counts
-	// only if Status is set, else the readiness fact does.
+	// only if Status is set, otherwise the readiness fact does.
 	Started, Ready bool
 	// Facts by kind.
 	Facts [Kinds]Fact
@@ -39,7 +39,7 @@ type Rules struct {
 	Failure int32 // the failure threshold
 	// MaxAge is how old a fact may be (8.6); that a container has started stays true.
 	MaxAge time.Duration
-	// Lost: somebody has declared the pod's node lost; see [DeclaredLost].
+	// Lost: the pod's node was declared lost; see [DeclaredLost].
 	Lost bool
 }
 
@@ -92,8 +92,8 @@ func FromStatus(status *v1.PodStatus, container string, id runtime.ContainerID) 
 	return nil
 }
 
-// DeclaredLost reports whether somebody else made the pod not ready at the API, as
-// is done to the pods of a node that is not heard of (8.5, 8.6).
+// DeclaredLost reports whether the pod was made not ready at the API from outside, as
+// happens to the pods of a node that is not heard of (8.5, 8.6).
 func DeclaredLost(status *v1.PodStatus) bool {
 	var ready, containers *v1.PodCondition
 	for i := range status.Conditions {

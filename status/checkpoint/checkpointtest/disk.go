@@ -64,8 +64,8 @@ func union(a, b map[string]*inode) map[string]*inode {
 	return out
 }
 
-// Put places a durable file, as somebody else would; a mode with a type bit makes
-// it something else than a file.
+// Put places a durable file from outside; a mode with a type bit makes it something
+// other than a regular file.
 func (d *Disk) Put(name string, data []byte, mode fs.FileMode) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

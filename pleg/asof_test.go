@@ -9,13 +9,13 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// TestProven: it answers as getNewerThan does (C1, C8, C11), whatever made the
+// TestAsOf: it answers as getNewerThan does (C1, C8, C11), whatever made the
 // pod known.
-func TestProven(t *testing.T) {
+func TestAsOf(t *testing.T) {
 	c := newCache()
 	check := func(what string, uid types.UID, want runtime.Stamp) {
 		t.Helper()
-		got := c.proven(uid)
+		got := c.asOf(uid)
 		if got != want {
 			t.Errorf("%s: proven up to %d, want %d", what, got, want)
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/podwright/podwright/internal/restartpolicy"
 )
 
-// explainOutput is how much of an output is kept for people while nothing happens.
+// explainOutput is how much of an output is kept for explanations.
 const explainOutput = 256
 
 // complaint is what was said of a probe's failures (9.9).

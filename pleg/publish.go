@@ -7,8 +7,7 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// finish settles a job: the only place, besides a relist and Publish, where
-// cache and records change.
+// finish takes in what a job read. Cache and records change only here and in a relist.
 func (g *Generator) finish(ctx context.Context, j *job, result reading, end ending) {
 	g.mu.Lock()
 	defer g.unlock()
@@ -41,7 +40,7 @@ func (g *Generator) finish(ctx context.Context, j *job, result reading, end endi
 	g.followUp(r)
 }
 
-// interrupted puts back what a job wanted: its driver ended, not the wish.
+// interrupted puts back what a job was for: the context ended, the request stands.
 func (g *Generator) interrupted(j *job) {
 	r := j.record
 	r.readers = append(j.readers, r.readers...)
@@ -51,7 +50,7 @@ func (g *Generator) interrupted(j *job) {
 	}
 }
 
-// failed settles a reading that returned an error (R8, R9, C6, D5): waiters get
+// failed takes in a reading that returned an error (R8, R9, C6, D5): waiters get
 // the error, the record stays, the next relist reads the pod again.
 func (g *Generator) failed(j *job, result reading) {
 	r := j.record
@@ -70,7 +69,7 @@ func (g *Generator) failed(j *job, result reading) {
 	g.later = append(g.later, func() { g.options.Logger.Error(err, "Reading of pod failed", "uid", uid) })
 }
 
-// observed settles a look that found the pod as it is known (D4, C8).
+// observed takes in a look that found the pod as it is known (D4, C8).
 func (g *Generator) observed(r *record, result reading) {
 	if !slices.Equal(listedObjects(result.pod), r.objects) {
 		r.request = g.view.Stamp() // something was published meanwhile: look again
@@ -82,7 +81,7 @@ func (g *Generator) observed(r *record, result reading) {
 	g.close(r, result.stamp)
 }
 
-// absent settles a look at a pod that the runtime does not list. A pod that was
+// absent takes in a look at a pod that the runtime does not list. A pod that was
 // alive is left to the relists, which confirm it (D5), unless the caller of
 // ReadNow says it has just ended it.
 func (g *Generator) absent(j *job, result reading) {
@@ -106,7 +105,7 @@ func (g *Generator) absent(j *job, result reading) {
 }
 
 // publish stores a reading and delivers what happened since the last one, in
-// this order (PI2). It reports whether the reading was news.
+// this order (PI2). It reports whether the reading was newer than what is known.
 func (g *Generator) publish(r *record, status *runtime.PodStatus, objects []object, fingerprint uint64, sync bool) bool {
 	cached, _ := g.cache.get(r.uid)
 	status = keepIPs(status, cached)
@@ -133,7 +132,7 @@ func (g *Generator) publish(r *record, status *runtime.PodStatus, objects []obje
 // It is that of the status: if a list showed running and the reading a moment
 // later exited, the next list to show running shows a change. A runtime whose
 // lists and statuses contradict each other all the time is believed after some
-// readings, lest the pod be read for ever (PI12).
+// readings, so that the pod is not read endlessly (PI12).
 func (g *Generator) agree(r *record, objects []object, listed uint64) uint64 {
 	shown := g.printer.all(objects)
 	if shown == listed || shown != r.disputed.shown || listed != r.disputed.listed {
@@ -203,7 +202,7 @@ func (g *Generator) close(r *record, stamp runtime.Stamp) {
 }
 
 // followUp looks for what came in while the pod was being read: a later list,
-// which may be settled already, a request, a reader.
+// which may need no reading any more, a request, a reader.
 func (g *Generator) followUp(r *record) {
 	if r.listed != nil && r.known && !r.reinspect && r.reports == nil && slices.Equal(listedObjects(r.listed), r.objects) {
 		stamp := r.listed.Stamp

@@ -10,7 +10,7 @@ import (
 
 // RunningAs returns the pods with this namespace and name that have a running
 // container or a ready sandbox in the cache, sorted by UID, without waiting. More
-// than one pod of a name runs if a pod was replaced while nobody watched
+// than one pod of a name runs if a pod was replaced while no agent ran
 // (spec/podworkers.md N6). It costs time in proportion to the pods of that name.
 func (g *Generator) RunningAs(namespace, name string) []*runtime.Pod {
 	return g.cache.runningAs(types.NamespacedName{Namespace: namespace, Name: name})
