@@ -224,7 +224,7 @@ func (e *parts) buildAdmission(meter metric.Meter) (err error) {
 	kernel := node.KernelRelease()
 	own := []admission.Handler{
 		admission.Shutdown(e.shutdown.Active, nil),
-		admission.HandlerFunc(e.pressed),
+		e.evictions,
 		admission.Sysctls(func(pod *v1.Pod) error { return pods.CheckSysctls(pod, a.AllowedSysctls, kernel) }),
 		admission.HostPorts(),
 	}

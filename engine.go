@@ -8,8 +8,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cleanup"
-	"github.com/podwright/podwright/cleanup/eviction"
-	"github.com/podwright/podwright/cleanup/imagegc"
 	"github.com/podwright/podwright/internal/dirlock"
 	"github.com/podwright/podwright/internal/latency"
 	"github.com/podwright/podwright/internal/node"
@@ -72,9 +70,9 @@ type parts struct {
 	allocatable   v1.ResourceList
 	resizer       *node.Resizer
 	dead          *node.DeadContainers
-	images        *imagegc.Collector // nil without Config.ImageGC
+	images        *node.Images
 	cgroupRemover *node.CgroupRemover
-	evictor       *eviction.Manager // nil without Config.Eviction
+	evictions     *node.Evictions
 	gate          *admission.Gate
 	preemption    *node.Preemption
 	mirrors       *mirror.Reconciler

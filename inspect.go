@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cleanup"
-	"github.com/podwright/podwright/internal/node"
 	"github.com/podwright/podwright/internal/recovery"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/probe"
@@ -179,15 +178,7 @@ func (e *Engine) NodeConditions() []v1.NodeCondition { return e.state.Conditions
 // for the rest. It makes some calls of the runtime.
 func (e *Engine) CleanupPlan(ctx context.Context) (cleanup.Plan, error) {
 	plan, err := e.housekeeper.Plan(ctx)
-	if e.images == nil {
-		return plan, err
-	}
-	images, imagesErr := e.images.Plan(ctx)
-	now := e.config.Clock.Now()
-	for _, c := range images.Choices {
-		plan.Add(node.ImageAction(c, now))
-	}
-	return plan, errors.Join(err, imagesErr)
+	return plan, errors.Join(err, e.images.AddPlan(ctx, &plan, e.config.Clock.Now()))
 }
 
 // PullExplanation is an image that a container waits for.

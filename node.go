@@ -1,7 +1,6 @@
 package podwright
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
 
@@ -16,7 +15,6 @@ import (
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime/pods"
-	"github.com/podwright/podwright/syncloop/admission"
 	"github.com/podwright/podwright/syncloop/preemption"
 )
 
@@ -60,30 +58,23 @@ func (e *parts) buildRemovers(images metric.Meter) (err error) {
 		return fmt.Errorf("LogRotation: %w", err)
 	}
 	e.cgroupRemover = node.NewCgroupRemover(e.pods.DestroyCgroup, e.residents.Orphaned, c.Observe.Logger.WithName("cgroups"))
-	return e.buildImageGC(images)
+	return e.buildImages(images)
 }
 
-// buildImageGC makes the collector of images, if there is to be one.
-func (e *parts) buildImageGC(meter metric.Meter) (err error) {
+// buildImages makes what knows the images, and removes them if that is wanted.
+func (e *parts) buildImages(meter metric.Meter) error {
 	c := e.config
+	e.images = &node.Images{Runtime: c.Runtime, Pods: func() []*v1.Pod { return e.residents.Desired.Pods() }}
+	e.images.Fs, _ = c.Images.(node.ImageFs)
 	if c.ImageGC == nil {
 		return nil
 	}
-	e.images, err = e.imageStore().NewCollector(imagegc.Options{
+	e.images.Path, e.images.Kept = c.ImageGC.Dir, c.ImageGC.Keep
+	return e.images.Collect(imagegc.Options{
 		Store: c.Images, Containers: c.Runtime, Policy: c.ImageGC.Policy, Period: c.ImageGC.Period,
 		Left: e.dead.Records.ImagesLeft(c.Observe.Logger), NodeName: c.Node.Name, Recorder: c.Observe.Events,
 		Clock: c.Clock, Logger: c.Observe.Logger.WithName("images"), Meter: meter,
 	})
-	return err
-}
-
-// imageStore knows the images of the node. Config.ImageGC is set.
-func (e *parts) imageStore() node.Images {
-	fs, _ := e.config.Images.(node.ImageFs)
-	return node.Images{
-		Runtime: e.config.Runtime, Fs: fs, Path: e.config.ImageGC.Dir, Kept: e.config.ImageGC.Keep,
-		Pods: func() []*v1.Pod { return e.residents.Desired.Pods() },
-	}
 }
 
 // podCgroups returns what the housekeeper sees of cgroups, nil if there are none.
@@ -105,39 +96,34 @@ func (e *parts) buildNode() {
 		Acknowledged: func(uid types.UID) bool { return e.journal.AcknowledgedBy(uid, e.status.Sinks()) },
 		Changed:      e.shutdownChanged, Clock: c.Clock, Logger: c.Observe.Logger,
 	}
-	e.state = node.State{Health: e.health, ShuttingDown: e.shutdown.Active, Pressure: e.pressure, Clock: c.Clock}
+	e.evictions = &node.Evictions{}
+	e.state = node.State{Health: e.health, ShuttingDown: e.shutdown.Active, Pressure: e.evictions.Conditions, Clock: c.Clock}
 	e.hooks = node.NewHooks(node.HookOptions{
 		Hooks: c.NodeHooks, RuntimeWell: e.health.WellOnce(), State: e.state, Clock: c.Clock, Logger: c.Observe.Logger,
 	})
 }
 
-// buildEviction makes what evicts pods, if there is to be any.
-func (e *parts) buildEviction(meter metric.Meter) (err error) {
+// buildEviction has pods evicted, if that is wanted.
+func (e *parts) buildEviction(meter metric.Meter) error {
 	c := e.config
 	if c.Eviction == nil {
 		return nil
 	}
-	evictions := &node.Evictions{
-		Residents: e.residents, Killer: e.workers, Disk: e.pods, Views: e.pleg, Dead: e.dead, Usage: c.Pods.Stats, Cgroups: c.Pods.Cgroups,
+	*e.evictions = node.Evictions{
+		Residents: e.residents, Killer: e.workers, Disk: e.pods, Views: e.pleg, Dead: e.dead, Images: e.images,
+		Usage: c.Pods.Stats, Cgroups: c.Pods.Cgroups,
 	}
 	machine := eviction.LinuxStatsOptions{Cgroup: c.Eviction.Cgroup, NodeFs: c.RootDir}
 	switch {
 	case c.Eviction.ImageFs != "":
-		machine.ImageFs = node.Images{Path: c.Eviction.ImageFs}.Dir
+		machine.ImageFs = (&node.Images{Path: c.Eviction.ImageFs}).Dir
 	case c.ImageGC != nil:
-		machine.ImageFs = e.imageStore().Dir
+		machine.ImageFs = e.images.Dir
 	}
-	if e.images != nil {
-		evictions.Images = e.images
-	}
-	e.evictor, err = evictions.NewManager(eviction.Options{
+	return e.evictions.Watch(eviction.Options{
 		Critical: c.Eviction.Critical, Changed: e.hooks.Changed, Policy: c.Eviction.Policy,
 		NodeName: c.Node.Name, Recorder: c.Observe.Events, Clock: c.Clock, Logger: c.Observe.Logger.WithName("eviction"), Meter: meter,
 	}, c.Eviction.Stats, machine)
-	if err != nil {
-		return fmt.Errorf("Eviction: %w", err)
-	}
-	return nil
 }
 
 // critical reports whether the node needs a pod more than others.
@@ -148,27 +134,6 @@ func (e *parts) critical(pod *v1.Pod) bool {
 	return podinfo.Critical(pod)
 }
 
-// runImageGC collects images until ctx ends.
-func (e *parts) runImageGC(ctx context.Context) error {
-	if e.images == nil {
-		<-ctx.Done()
-		return nil
-	}
-	if err := e.images.Run(ctx); ctx.Err() == nil {
-		return err
-	}
-	return nil
-}
-
-// runEviction watches the node until ctx ends.
-func (e *parts) runEviction(ctx context.Context) error {
-	if e.evictor == nil {
-		<-ctx.Done()
-		return nil
-	}
-	return e.evictor.Run(ctx)
-}
-
 // room is what pods may have together.
 func (e *parts) room() preemption.Node {
 	n := preemption.Node{MaxPods: e.config.Admission.MaxPods}
@@ -176,24 +141,4 @@ func (e *parts) room() preemption.Node {
 		n.Allocatable = e.allocatable
 	}
 	return n
-}
-
-// pressure returns the conditions of what the node may run out of.
-func (e *parts) pressure() []v1.NodeCondition {
-	if e.evictor == nil {
-		return nil
-	}
-	return e.evictor.Conditions()
-}
-
-// pressed refuses pods that the node must not take while it runs out of something
-// (section 16).
-func (e *parts) pressed(r admission.Request) admission.Verdict {
-	if e.evictor == nil {
-		return admission.Verdict{}
-	}
-	if admitted, message := e.evictor.Admit(r.Pod); !admitted {
-		return admission.Refuse(eviction.Reason, "%s", message)
-	}
-	return admission.Verdict{}
 }

@@ -20,7 +20,7 @@ func (e *parts) components() []lifecycle.Component {
 		{Name: "pleg", Run: e.pleg.Run, Stop: records},
 		{Name: "health", Run: e.health.Run, Stop: records},
 
-		{Name: "collection of images", Run: e.runImageGC, Stop: work},
+		{Name: "collection of images", Run: e.images.Run, Stop: work},
 		{Name: "removal of cgroups", Run: e.cgroupRemover.Run, Stop: work},
 		{Name: "log rotation", Run: e.rotator.Run, Stop: work},
 		{Name: "removal of dead containers", Run: e.reaper.Run, Stop: work},
@@ -32,7 +32,7 @@ func (e *parts) components() []lifecycle.Component {
 
 		{Name: "recovery", Run: e.recovery.Run, Stop: input, End: lifecycle.Fine},
 		{Name: "loop", Run: e.loop.Run, Stop: input, End: lifecycle.Done},
-		{Name: "eviction", Run: e.runEviction, Stop: input},
+		{Name: "eviction", Run: e.evictions.Run, Stop: input},
 		{Name: "node hooks", Run: e.hooks.Run, Stop: input},
 		{Name: "ready", Run: e.announce, Stop: input, End: lifecycle.Fine},
 	}

@@ -9,11 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cleanup/eviction"
-	"github.com/podwright/podwright/cleanup/imagegc"
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods"
+	"github.com/podwright/podwright/syncloop/admission"
 )
 
 // PodKiller stops pods; [podworkers.Workers] does.
@@ -27,27 +27,24 @@ type PodDisk interface {
 	MountedVolumes(uid types.UID) map[string]pods.MountedVolume
 }
 
-// ImageReclaimer removes unused images at once; [imagegc.Collector] does.
-type ImageReclaimer interface {
-	Reclaim(ctx context.Context) (imagegc.Report, error)
-}
-
-// Evictions are what an [eviction.Manager] needs of the node. Every field but the optional
-// ones must be set before a pod is evicted.
+// Evictions stops pods when the node runs out of something, after Watch. Every field but
+// the optional ones must be set before.
 type Evictions struct {
 	Residents *Residents
 	Killer    PodKiller
 	Disk      PodDisk
 	Views     Views
 	Dead      *DeadContainers
-	Images    ImageReclaimer      // optional
+	Images    *Images
 	Usage     runtime.StatsReader // optional
 	Cgroups   pods.Cgroups        // optional
+
+	manager *eviction.Manager // nil: the node is not watched
 }
 
-// NewManager makes what evicts pods. stats may be nil: then machine says what is read of this
-// machine; its NodeFs, ImageFs and Cgroup are used.
-func (e *Evictions) NewManager(o eviction.Options, stats eviction.Stats, machine eviction.LinuxStatsOptions) (*eviction.Manager, error) {
+// Watch has the node watched from now on; o has what this package does not know. Nil stats
+// are those of this machine, read as machine says.
+func (e *Evictions) Watch(o eviction.Options, stats eviction.Stats, machine eviction.LinuxStatsOptions) (err error) {
 	if stats == nil {
 		machine.PodDirs, machine.PodLayers = e.Disk.PodFolders, e.containerUsage
 		if e.Cgroups != nil {
@@ -55,14 +52,45 @@ func (e *Evictions) NewManager(o eviction.Options, stats eviction.Stats, machine
 				return e.Cgroups.Parent(pods.PodCgroup{UID: pod.UID, Class: podinfo.QoS(pod)})
 			}
 		}
-		var err error
 		if stats, err = eviction.NewLinuxStats(machine); err != nil {
-			return nil, err
+			return fmt.Errorf("Eviction: %w", err)
 		}
 	}
 	o.Stats, o.Killer, o.Pods = stats, e, e.Residents.Evictable
 	o.Volumes, o.Reclaim = e.limitedVolumes, e.reclaim
-	return eviction.New(o)
+	if e.manager, err = eviction.New(o); err != nil {
+		return fmt.Errorf("Eviction: %w", err)
+	}
+	return nil
+}
+
+// Run watches the node until ctx ends.
+func (e *Evictions) Run(ctx context.Context) error {
+	if e.manager == nil {
+		<-ctx.Done()
+		return nil
+	}
+	return e.manager.Run(ctx)
+}
+
+// Conditions returns the conditions of what the node may run out of.
+func (e *Evictions) Conditions() []v1.NodeCondition {
+	if e.manager == nil {
+		return nil
+	}
+	return e.manager.Conditions()
+}
+
+// Admit refuses pods that the node must not take while it runs out of something
+// (spec/syncloop.md 16).
+func (e *Evictions) Admit(r admission.Request) admission.Verdict {
+	if e.manager == nil {
+		return admission.Verdict{}
+	}
+	if admitted, message := e.manager.Admit(r.Pod); !admitted {
+		return admission.Refuse(eviction.Reason, "%s", message)
+	}
+	return admission.Verdict{}
 }
 
 // Kill stops a pod for good.
@@ -103,10 +131,8 @@ func (e *Evictions) reclaim(ctx context.Context) error {
 	if err != nil {
 		err = fmt.Errorf("dead containers: %w", err)
 	}
-	if e.Images != nil {
-		if _, imageErr := e.Images.Reclaim(ctx); imageErr != nil {
-			err = errors.Join(err, fmt.Errorf("images: %w", imageErr))
-		}
+	if imageErr := e.Images.Reclaim(ctx); imageErr != nil {
+		err = errors.Join(err, fmt.Errorf("images: %w", imageErr))
 	}
 	return err
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods"
+	"github.com/podwright/podwright/syncloop/admission"
 )
 
 // evictionNode is what evictions need of a node.
@@ -36,8 +37,15 @@ func (n *evictionNode) MountedVolumes(types.UID) map[string]pods.MountedVolume {
 		"limited": {HostPath: "/limited", SizeLimit: 100}, "memory": {HostPath: "/memory", SizeLimit: 100}, "free": {HostPath: "/free"},
 	}
 }
-func (n *evictionNode) Reclaim(context.Context) (imagegc.Report, error) {
-	return imagegc.Report{}, n.imageErr
+func (n *evictionNode) ListImages(context.Context, *runtimeapi.ImageFilter) ([]*runtimeapi.Image, error) {
+	return nil, n.imageErr
+}
+func (n *evictionNode) RemoveImage(context.Context, *runtimeapi.ImageSpec) error { return n.imageErr }
+func (n *evictionNode) ListContainers(context.Context, *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
+	return nil, nil
+}
+func (n *evictionNode) Status(context.Context, bool) (*runtimeapi.StatusResponse, error) {
+	return &runtimeapi.StatusResponse{}, nil
 }
 func (n *evictionNode) ContainerStats(_ context.Context, id string) (*runtimeapi.ContainerStats, error) {
 	if s := n.usage[id]; s != nil {
@@ -131,29 +139,65 @@ func TestContainerUsage(t *testing.T) {
 func TestReclaimFreesContainersAndImages(t *testing.T) {
 	m := &machine{err: errors.New("runtime is down")}
 	n := &evictionNode{imageErr: errors.New("disk is broken")}
-	e := &Evictions{Dead: deadContainers(m, &lives{}, desire()), Images: n}
+	e := &Evictions{Dead: deadContainers(m, &lives{}, desire()), Images: &Images{Runtime: n, Path: t.TempDir(), Pods: func() []*v1.Pod { return nil }}}
+	if err := e.reclaim(t.Context()); err == nil || err.Error() != "dead containers: runtime is down" {
+		t.Errorf("without a collection of images: %v", err)
+	}
+	if err := e.Images.Collect(imagegc.Options{Store: n, Containers: n}); err != nil {
+		t.Fatal(err)
+	}
 	err := e.reclaim(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "dead containers: runtime is down") || !strings.Contains(err.Error(), "images: disk is broken") {
+	if err == nil || !strings.Contains(err.Error(), "dead containers: runtime is down") || !strings.Contains(err.Error(), "images: ") || !strings.Contains(err.Error(), "disk is broken") {
 		t.Errorf("error %v", err)
 	}
 	m.err, n.imageErr = nil, nil
-	if err := e.reclaim(t.Context()); err != nil {
-		t.Error(err)
-	}
-	e.Images = nil
 	if err := e.reclaim(t.Context()); err != nil || !m.policy.Pressure {
-		t.Errorf("without a collector of images: %v", err)
+		t.Error(err)
 	}
 }
 
-// TestEvictionsMakeAManager that reads this machine, if no other figures are given.
-func TestEvictionsMakeAManager(t *testing.T) {
+// lowMemory is a node without memory, whose pods cannot be measured.
+type lowMemory struct{}
+
+func (lowMemory) Node(context.Context) (map[eviction.Signal]eviction.Observation, error) {
+	return map[eviction.Signal]eviction.Observation{eviction.MemoryAvailable: {Available: 1, Capacity: 1 << 30}}, nil
+}
+
+func (lowMemory) Pod(context.Context, *v1.Pod, eviction.Signal) (eviction.Usage, error) {
+	return eviction.Usage{}, errors.New("not measured")
+}
+
+// TestNodeIsWatchedOnlyAfterWatch: before that it takes every pod and has no conditions.
+func TestNodeIsWatchedOnlyAfterWatch(t *testing.T) {
 	r, _ := residents()
 	e := &Evictions{Residents: r, Killer: &evictionNode{}, Disk: &evictionNode{}}
-	if m, err := e.NewManager(eviction.Options{}, nil, eviction.LinuxStatsOptions{NodeFs: t.TempDir()}); err != nil || m == nil {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	over, end := context.WithCancel(t.Context())
+	end()
+	if err := e.Run(over); err != nil || e.Conditions() != nil || !e.Admit(admission.Request{Pod: newPod("a")}).Admitted() {
+		t.Errorf("without Watch: %v, %v", err, e.Conditions())
+	}
+	if err := e.Watch(eviction.Options{Changed: cancel}, lowMemory{}, eviction.LinuxStatsOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Run(ctx); err != nil || len(e.Conditions()) != 3 {
+		t.Errorf("with Watch: %v, %+v", err, e.Conditions())
+	}
+	if v := e.Admit(admission.Request{Pod: newPod("a")}); v.Reason != eviction.Reason {
+		t.Errorf("under pressure: %+v", v)
+	}
+}
+
+// TestThisMachineIsReadIfNothingElseIs, and a bad policy is an error.
+func TestThisMachineIsReadIfNothingElseIs(t *testing.T) {
+	r, _ := residents()
+	e := &Evictions{Residents: r, Killer: &evictionNode{}, Disk: &evictionNode{}}
+	if err := e.Watch(eviction.Options{}, nil, eviction.LinuxStatsOptions{NodeFs: t.TempDir()}); err != nil {
 		t.Error(err)
 	}
-	if _, err := e.NewManager(eviction.Options{Policy: eviction.Policy{MaxPodGrace: -1}}, nil, eviction.LinuxStatsOptions{}); err == nil {
-		t.Error("a bad policy is no error")
+	err := e.Watch(eviction.Options{Policy: eviction.Policy{MaxPodGrace: -1}}, nil, eviction.LinuxStatsOptions{})
+	if err == nil || !strings.HasPrefix(err.Error(), "Eviction: ") {
+		t.Errorf("a bad policy: %v", err)
 	}
 }

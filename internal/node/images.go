@@ -21,8 +21,8 @@ type ImageFs interface {
 	ImageFsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error)
 }
 
-// Images knows the images of the node: which file system they are on, and which are
-// needed.
+// Images knows the images of the node: which file system they are on, which are needed,
+// and, after Collect, which go.
 type Images struct {
 	// Runtime may name the image its sandboxes are made of.
 	Runtime RuntimeStatus
@@ -34,27 +34,61 @@ type Images struct {
 	Pods func() []*v1.Pod
 	// Kept are names of images that stay in any case.
 	Kept []string
+
+	collector *imagegc.Collector // nil: no image is removed
 }
 
-// NewCollector makes a collector of the images; o has what this package does not
-// know. If the file system of the images is unknown, images go by age only.
-func (i Images) NewCollector(o imagegc.Options) (*imagegc.Collector, error) {
+// Collect has unused images removed from now on; o has what this package does not know.
+// If the file system of the images is unknown, images go by age only.
+func (i *Images) Collect(o imagegc.Options) (err error) {
 	o.Disk, o.Desired, o.Keep = i.Disk, i.Desired, i.Keep
 	if i.Fs == nil && i.Path == "" {
 		if o.Policy.MaxAge == 0 {
-			return nil, errors.New("ImageGC.Dir is required: the runtime does not say where its images are")
+			return errors.New("ImageGC.Dir is required: the runtime does not say where its images are")
 		}
 		o.Disk = nil
 	}
-	collector, err := imagegc.New(o)
-	if err != nil {
-		return nil, fmt.Errorf("ImageGC: %w", err)
+	if i.collector, err = imagegc.New(o); err != nil {
+		return fmt.Errorf("ImageGC: %w", err)
 	}
-	return collector, nil
+	return nil
+}
+
+// Run collects images until ctx ends.
+func (i *Images) Run(ctx context.Context) error {
+	if i.collector == nil {
+		<-ctx.Done()
+		return nil
+	}
+	if err := i.collector.Run(ctx); ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+// Reclaim removes every image that may go, because the disk is full.
+func (i *Images) Reclaim(ctx context.Context) error {
+	if i.collector == nil {
+		return nil
+	}
+	_, err := i.collector.Reclaim(ctx)
+	return err
+}
+
+// AddPlan adds to a plan what a collection of images would do now.
+func (i *Images) AddPlan(ctx context.Context, plan *cleanup.Plan, now time.Time) error {
+	if i.collector == nil {
+		return nil
+	}
+	images, err := i.collector.Plan(ctx)
+	for _, c := range images.Choices {
+		plan.Add(imageAction(c, now))
+	}
+	return err
 }
 
 // Dir returns a path on the file system the images are on.
-func (i Images) Dir(ctx context.Context) (string, error) {
+func (i *Images) Dir(ctx context.Context) (string, error) {
 	if i.Path != "" {
 		return i.Path, nil
 	}
@@ -73,7 +107,7 @@ func (i Images) Dir(ctx context.Context) (string, error) {
 }
 
 // Disk reads the usage of the file system the images are on.
-func (i Images) Disk(ctx context.Context) (imagegc.Disk, error) {
+func (i *Images) Disk(ctx context.Context) (imagegc.Disk, error) {
 	dir, err := i.Dir(ctx)
 	if err != nil {
 		return imagegc.Disk{}, err
@@ -87,7 +121,7 @@ func (i Images) Disk(ctx context.Context) (imagegc.Disk, error) {
 }
 
 // Desired names the images of the desired pods, started or not (IG11).
-func (i Images) Desired() []string {
+func (i *Images) Desired() []string {
 	var names []string
 	for _, pod := range i.Pods() {
 		names = append(names, imagesOf(pod)...)
@@ -122,7 +156,7 @@ func imagesOf(pod *v1.Pod) []string {
 
 // Keep names the images that stay in any case. A runtime that does not pin the image its
 // sandboxes are made of, such as containerd 1.6, tells its name when asked for everything.
-func (i Images) Keep(ctx context.Context) ([]string, error) {
+func (i *Images) Keep(ctx context.Context) ([]string, error) {
 	response, err := i.Runtime.Status(ctx, true)
 	if err != nil {
 		return nil, err
@@ -142,8 +176,8 @@ func sandboxImages(info map[string]string) []string {
 	return []string{config.SandboxImage}
 }
 
-// ImageAction gives the choice of an image the shape of a plan.
-func ImageAction(c imagegc.Choice, now time.Time) cleanup.Action {
+// imageAction gives the choice of an image the shape of a plan.
+func imageAction(c imagegc.Choice, now time.Time) cleanup.Action {
 	a := cleanup.Action{
 		Step: cleanup.StepImages, Object: cleanup.Object{ID: c.Image.Key}, Reason: c.Reason, Size: int64(min(c.Image.Size, 1<<62)),
 	}

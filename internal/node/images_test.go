@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/cleanup"
 	"github.com/podwright/podwright/cleanup/imagegc"
 	"github.com/podwright/podwright/internal/rule"
 )
@@ -110,22 +111,45 @@ func TestKeptImages(t *testing.T) {
 
 // TestImagesNeedAFolderOrAnAge: without a file system images go by age only.
 func TestImagesNeedAFolderOrAnAge(t *testing.T) {
-	if _, err := (Images{}).NewCollector(imagegc.Options{}); err == nil || !strings.Contains(err.Error(), "ImageGC.Dir is required") {
+	if err := (&Images{}).Collect(imagegc.Options{}); err == nil || !strings.Contains(err.Error(), "ImageGC.Dir is required") {
 		t.Errorf("neither: %v", err)
 	}
-	if _, err := (Images{Path: "/"}).NewCollector(imagegc.Options{}); err == nil || !strings.HasPrefix(err.Error(), "ImageGC: ") {
+	if err := (&Images{Path: "/"}).Collect(imagegc.Options{}); err == nil || !strings.HasPrefix(err.Error(), "ImageGC: ") {
 		t.Errorf("no store: %v", err)
+	}
+}
+
+// TestImagesAreCollectedOnlyAfterCollect: before that nothing is planned or removed.
+func TestImagesAreCollectedOnlyAfterCollect(t *testing.T) {
+	n := &evictionNode{}
+	i := &Images{Runtime: n, Path: t.TempDir(), Pods: func() []*v1.Pod { return nil }}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, collect := range []bool{false, true} {
+		if collect {
+			if err := i.Collect(imagegc.Options{Store: n, Containers: n}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var plan cleanup.Plan
+		if err := errors.Join(i.Run(ctx), i.Reclaim(t.Context()), i.AddPlan(t.Context(), &plan, time.Now())); err != nil || len(plan.Actions) != 0 {
+			t.Errorf("collected %v: %+v, %v", collect, plan, err)
+		}
+	}
+	n.imageErr = errors.New("down")
+	if err := i.AddPlan(t.Context(), &cleanup.Plan{}, time.Now()); err == nil {
+		t.Error("a plan without images is no error")
 	}
 }
 
 // TestImageAction gives the choice of an image the shape of a plan.
 func TestImageAction(t *testing.T) {
 	now := time.Unix(1000, 0)
-	goes := ImageAction(imagegc.Choice{Image: imagegc.Image{Key: "sha256:1", Names: []string{"app"}, Size: 7, FirstSeen: now.Add(-time.Minute)}, Remove: true, Reason: "unused"}, now)
+	goes := imageAction(imagegc.Choice{Image: imagegc.Image{Key: "sha256:1", Names: []string{"app"}, Size: 7, FirstSeen: now.Add(-time.Minute)}, Remove: true, Reason: "unused"}, now)
 	if goes.Object.ID != "app" || goes.Size != 7 || goes.Age.Duration != time.Minute || goes.Reason != "unused" || !goes.Allowed() {
 		t.Errorf("%+v", goes)
 	}
-	stays := ImageAction(imagegc.Choice{Image: imagegc.Image{Key: "sha256:2"}, Kept: rule.Denial{Rule: rule.SandboxReady, Why: "in use"}}, now)
+	stays := imageAction(imagegc.Choice{Image: imagegc.Image{Key: "sha256:2"}, Kept: rule.Denial{Rule: rule.SandboxReady, Why: "in use"}}, now)
 	if stays.Object.ID != "sha256:2" || stays.Allowed() || stays.Age.Duration != 0 {
 		t.Errorf("%+v", stays)
 	}
