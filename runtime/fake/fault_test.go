@@ -239,7 +239,7 @@ func TestDown(t *testing.T) {
 	r.wantExit(id, 137, 10*time.Second)
 }
 
-func TestRebootAndWipe(t *testing.T) {
+func TestRebootAndLoseRecords(t *testing.T) {
 	setUp := func(t *testing.T) (r *rig, s, id string) {
 		r = newRig(t, fake.Options{})
 		s = r.sandbox()

@@ -19,8 +19,7 @@ import (
 	"github.com/podwright/podwright/runtime/process/internal/launch"
 )
 
-// newRecord turns a container config into a record, or says everything that is
-// wrong with it.
+// newRecord turns a container config into a record. Its error names all problems.
 func (r *Runtime) newRecord(s *sandbox, config *runtimeapi.ContainerConfig) (*containerRecord, error) {
 	m := config.GetMetadata()
 	if m == nil || m.GetName() == "" {
@@ -213,13 +212,12 @@ func stopSignal(s runtimeapi.Signal) (int, error) {
 	return 0, fmt.Errorf("stop signal %s is unknown", s)
 }
 
-// leastCPUShares is what a container without a CPU request gets.
+// leastCPUShares are the CPU shares of a container without a CPU request.
 const leastCPUShares = 2
 
-// notApplied names the requests of a config that this runtime accepts and
-// ignores because they only limit the container. What every container gets,
-// whether or not its manifest asks (masked paths, the least CPU shares, an OOM
-// score), is not worth a word.
+// notApplied names the requests of a config that this runtime accepts and ignores
+// because they only limit the container. It leaves out those that every container has,
+// whatever its manifest says (masked paths, the least CPU shares, an OOM score).
 func notApplied(config *runtimeapi.ContainerConfig) []string {
 	sc := config.GetLinux().GetSecurityContext()
 	resources := config.GetLinux().GetResources()

@@ -47,7 +47,7 @@ type run struct {
 	output     *output         // if the agent copies the output
 }
 
-// release lets go of everything; with drain, the container has ended.
+// release frees everything; with drain, the container has ended.
 func (u *run) release(drain bool) {
 	if u.output != nil {
 		u.output.close(drain)
@@ -71,9 +71,9 @@ func (c *container) key() string {
 }
 
 // CreateContainer checks a config and records the container; nothing runs yet.
-// What is wrong with the config is [runtime.ErrInvalid], all of it at once. The
-// sandbox must be ready ([runtime.ErrFailedPrecondition]); its own config is the
-// one it was run with, sandboxConfig is not looked at.
+// [runtime.ErrInvalid] names all problems of the config at once. The sandbox must be
+// ready ([runtime.ErrFailedPrecondition]). It keeps the config it was run with;
+// sandboxConfig is ignored.
 func (r *Runtime) CreateContainer(ctx context.Context, podSandboxID string, config *runtimeapi.ContainerConfig, _ *runtimeapi.PodSandboxConfig) (string, error) {
 	leave, err := r.enter(ctx)
 	if err != nil {
@@ -92,7 +92,7 @@ func (r *Runtime) CreateContainer(ctx context.Context, podSandboxID string, conf
 		r.log.Info("The process runtime does not apply these limits", "container", record.Name, "sandbox", podSandboxID, "limits", ignored)
 	}
 	c := newContainer(record, r.path(containersDir, record.ID))
-	c.op <- struct{}{} // nobody else knows it yet
+	c.op <- struct{}{} // the container is not visible yet
 	defer c.op.release()
 	if err := r.reserve(c.key(), record.ID); err != nil {
 		return "", fmt.Errorf("container %q, attempt %d: %w", record.Name, record.Attempt, err)
@@ -110,7 +110,7 @@ func (r *Runtime) CreateContainer(ctx context.Context, podSandboxID string, conf
 	}
 	if err != nil {
 		r.forget(c)
-		_ = os.RemoveAll(c.dir) // what stays is rubbish that New removes
+		_ = os.RemoveAll(c.dir) // New removes what stays
 		return "", fmt.Errorf("create container %q: %w", record.Name, err)
 	}
 	r.mu.Lock()
@@ -174,10 +174,10 @@ func (r *Runtime) removeContainer(ctx context.Context, c *container) error {
 	if gone {
 		return nil
 	}
-	if running { // it was created, and somebody started it just now
+	if running { // it was created, and has just been started
 		return fmt.Errorf("container %s was started while it was removed: %w", c.record.ID, runtime.ErrFailedPrecondition)
 	}
-	// A folder without this record is rubbish: with it gone, so is the container.
+	// A folder without this record holds no container.
 	if err := removeRecord(c.dir, containerFile); err != nil {
 		return fmt.Errorf("remove container %s: %w", c.record.ID, err)
 	}

@@ -9,12 +9,12 @@
 // This is a process supervisor with the interface of a container runtime, not a
 // sandbox. Containers share the host's network, process table, users, devices
 // and memory. They can signal, trace and starve each other and everything else
-// the agent's user can reach. Run only programs you would run without any
+// the agent's user can reach. Run only programs that you would run without a
 // container. Requests that only limit a container are not applied: resource
 // limits, seccomp, AppArmor and SELinux profiles, capabilities, masked and
 // read-only paths, a read-only root, namespaces, host names, port mappings. What
-// a program depends on to work is honoured or refused with an error, never
-// dropped: users, groups, mounts, working directory, environment.
+// a program needs to work (users, groups, mounts, working directory, environment) is
+// applied or refused with an error, never dropped.
 //
 // # What things are
 //
@@ -26,7 +26,7 @@
 //	  │                │                           started.json    pid, start time, boot
 //	  │                ├─ starts                   exit.json       code, reason, time
 //	  │                │    │                      stdout, stderr  FIFOs
-//	  │                │    ▼                      lock, control   held and served by
+//	  │                │    ▼                      lock, control   held and used by
 //	  │                │  container process                        the supervisor
 //	  │                │    │ stdout, stderr
 //	  │                └────┴──► log file in the sandbox's log directory
@@ -53,16 +53,16 @@
 //	}
 //
 // Code that runs before main (init functions, package variables) runs in every
-// supervisor too. The supervisor copies the logs, reaps the container's whole
-// tree and keeps the exit code on disk, whatever happens to the agent. A service
-// manager must not kill it with the agent (systemd: KillMode=process).
+// supervisor too. The supervisor copies the logs, reaps the container's whole tree and
+// writes the exit code to disk, whatever happens to the agent. A service manager must
+// not kill it with the agent (systemd: KillMode=process).
 //
 // Without it the agent itself is the parent and copies the logs. Containers
 // survive the agent's death either way. Without a supervisor their output waits
-// in a FIFO (64 KiB, then they block) until the next agent reads it, and what is
-// in the FIFO when the last writer ends is lost. The exit code of a container
-// that ended unseen is reported as 255 with reason "Unknown", never as success.
-// So is that of a container whose supervisor was killed.
+// in a FIFO (64 KiB, then they block) until the next agent reads it; what is in the
+// FIFO when the last writer ends is lost. A container that ended while no agent or
+// supervisor watched it is reported with exit code 255 and reason "Unknown", never as a
+// success. The same holds if its supervisor was killed.
 //
 // # Restart of the agent
 //
@@ -85,7 +85,7 @@
 // An agent that runs as root gives a container with mounts its own mount
 // namespace: its mounts are invisible outside. In a root file system missing
 // mount points are created; on the host they are not, and the start fails.
-// Otherwise a mount is possible only where it changes nothing: image "host", not
+// An agent without root can only make mounts that change nothing: image "host", not
 // read-only, and the same path on both sides. Image mounts and bidirectional
 // propagation are refused.
 //
@@ -95,12 +95,12 @@
 // is added if missing, and PODWRIGHT_CONTAINER_ID always. Its standard input is
 // empty. Its output goes to the log path of its config, in the CRI format, or
 // nowhere if that is empty; log files have mode 0640 and are never removed here.
-// What a log file cannot take (disk full) is dropped: it never blocks a container.
+// Output that cannot be written (disk full) is dropped: it never blocks a container.
 //
 // # Stopping
 //
 // StopContainer sends the stop signal to the container's process group, SIGKILL
-// to all it can find of the tree when the time-out is over, and waits. Ending the
-// context ends the waiting only; the kill still comes. A second call with a
-// shorter time-out moves the kill forward.
+// to all that it finds of the tree when the time-out is over, and waits. If the context
+// ends, only the wait ends; the kill still comes. A second call with a shorter time-out
+// moves the kill forward.
 package process

@@ -9,7 +9,7 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// eventBuffer is how far a reader of events may lag behind.
+// eventBuffer is how many events a reader may lag behind.
 const eventBuffer = 1024
 
 // subscriber is one stream of events.
@@ -23,7 +23,7 @@ type subscriber struct {
 // a sandbox or container made through this Runtime or noticed by it, with the
 // status of the whole sandbox at that moment, until ctx ends or the runtime is
 // closed. A reader more than 1024 events behind loses the stream with
-// [runtime.ErrExhausted], so that it knows to look for itself. The callback is
+// [runtime.ErrExhausted] and must list instead. The callback is
 // called with nil.
 func (r *Runtime) GetContainerEvents(ctx context.Context, containerEventsCh chan *runtimeapi.ContainerEventResponse, connectionEstablishedCallback func(runtimeapi.RuntimeService_GetContainerEventsClient)) error {
 	leave, err := r.enter(ctx)

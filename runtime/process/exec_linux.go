@@ -22,8 +22,8 @@ const maxExecOutput = 16 << 20
 // working directory, in a session of its own, and waits for it. When the time-out
 // is over, ctx ends, or the container ends, everything cmd started is killed, and
 // what it had written is returned with [runtime.ErrDeadline], a context error or
-// [runtime.ErrFailedPrecondition]. What cmd leaves in the background when it ends
-// by itself runs on, without its output being read. At most 16 MiB of each
+// [runtime.ErrFailedPrecondition]. Processes that cmd leaves in the background run on;
+// their output is not read. At most 16 MiB of each
 // stream are returned.
 func (r *Runtime) ExecSync(ctx context.Context, containerID string, cmd []string, timeout time.Duration) (stdout, stderr []byte, err error) {
 	leave, err := r.enter(ctx)
@@ -151,7 +151,7 @@ func (j *job) finish() (stdout, stderr []byte, err error) {
 	stdout, stderr = j.collect()
 	switch {
 	case !ok:
-		return stdout, stderr, errors.New("the exit code of the command is lost: somebody else in this program waited for it")
+		return stdout, stderr, errors.New("the exit code of the command is lost: another part of this program waited for it")
 	case status.Signaled():
 		return stdout, stderr, &runtime.ExitError{Code: codeSignal + int(status.Signal())}
 	case status.ExitStatus() != 0:
@@ -164,13 +164,13 @@ func (j *job) finish() (stdout, stderr []byte, err error) {
 func (r *Runtime) abort(j *job) (stdout, stderr []byte) {
 	_ = j.process.KillTree()
 	stdout, stderr = j.collect()
-	// The end is near, but in an uninterruptible system call it can take its
-	// time: the caller does not wait for it, Close does.
+	// In an uninterruptible system call its end may take long: the caller does not
+	// wait for it, Close does.
 	r.work.Go(func() { reap(j.process.Identity().PID, 0) })
 	return stdout, stderr
 }
 
-// collect ends the reading of output and gives everything back.
+// collect stops reading output and frees everything.
 func (j *job) collect() (stdout, stderr []byte) {
 	for _, p := range j.pumps {
 		p.stop(true)

@@ -39,7 +39,7 @@ func startFailed(err error, now time.Time) exitRecord {
 	return exitRecord{Code: codeStartError, Reason: reasonStartError, Message: err.Error(), FinishedAt: now}
 }
 
-// unseen is the record of a container whose end nobody saw: never a success.
-func unseen(why string, now time.Time) exitRecord {
+// unknownExit is the record of a container that ended without a witness: never a success.
+func unknownExit(why string, now time.Time) exitRecord {
 	return exitRecord{Code: codeUnknown, Reason: reasonUnknown, Message: why, FinishedAt: now}
 }

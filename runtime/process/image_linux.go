@@ -56,9 +56,9 @@ func resolveImage(name string) (image, error) {
 func (i image) api() *runtimeapi.Image {
 	return &runtimeapi.Image{
 		Id: i.ref, RepoTags: []string{i.ref}, Spec: &runtimeapi.ImageSpec{Image: i.ref},
-		// Whom a container runs as unless its config says otherwise.
+		// The user of a container whose config names none.
 		Uid:    &runtimeapi.Int64Value{Value: int64(os.Geteuid())},
-		Pinned: true, // nothing is won by removing it, and nothing would happen
+		Pinned: true, // removing it would free nothing
 	}
 }
 

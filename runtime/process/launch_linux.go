@@ -72,8 +72,8 @@ func launchSpec(record *containerRecord) launch.Spec {
 	}
 }
 
-// reap takes the wait status of a child. ok is false if there is none to take:
-// it still runs (with WNOHANG) or it is not a child, or somebody else reaped it.
+// reap returns the wait status of a child. ok is false if there is none: the process
+// still runs (with WNOHANG), is not a child, or was reaped elsewhere.
 func reap(pid, options int) (status unix.WaitStatus, ok bool) {
 	for {
 		got, err := unix.Wait4(pid, &status, options, nil)
@@ -101,7 +101,7 @@ func (s Supervisor) start(dir string) (startedRecord, *osproc.Process, error) {
 		return startedRecord{}, nil, err
 	}
 	defer from.Close()
-	// Small and quick: one thread for Go code, little garbage, and, in a build with
+	// Small and fast: one thread for Go code, little garbage, and, in a build with
 	// the race detector, no pause of a second at the end.
 	env := []string{shimEnv + "=1", "GOMAXPROCS=1", "GOGC=20", "GORACE=atexit_sleep_ms=0"}
 	fd := -1

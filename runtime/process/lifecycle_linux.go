@@ -15,7 +15,7 @@ import (
 )
 
 // StartContainer starts a created container. A failure ends the container, with
-// code 128 and reason "StartError". If ctx ends first, the start goes on.
+// code 128 and reason "StartError". If ctx ends first, the start continues.
 func (r *Runtime) StartContainer(ctx context.Context, containerID string) error {
 	leave, err := r.enter(ctx)
 	if err != nil {
@@ -81,7 +81,7 @@ func (r *Runtime) start(c *container) error {
 // launch makes the container's process, with a supervisor if the runtime has that.
 func (r *Runtime) launch(c *container) (*run, startedRecord, error) {
 	var started startedRecord
-	if !r.supervisor.Enabled() {
+	if !r.supervisor.enabled() {
 		process, output, err := startContainer(c.dir, &c.record, osproc.Identity{}, r.clock)
 		if err != nil {
 			return nil, started, err
@@ -167,12 +167,12 @@ func (r *Runtime) adopt(c *container, u *run) {
 // processEnded finishes a container without a supervisor whose process has ended.
 func (r *Runtime) processEnded(c *container, u *run) {
 	if u.process != nil {
-		// Before the process is reaped its group cannot be anybody else's.
+		// Until the process is reaped, its group cannot belong to another one.
 		if err := u.process.KillTree(); err != nil {
 			r.log.Error(err, "Cannot kill what a container left behind", "container", c.record.ID)
 		}
 	}
-	exit := unseen("nobody who could learn its exit code was there when it ended", r.clock.Now())
+	exit := unknownExit("no process that could learn its exit code ran when it ended", r.clock.Now())
 	if u.child != 0 {
 		if status, ok := reap(u.child, unix.WNOHANG); ok {
 			exit = exitOf(status, r.clock.Now())
@@ -184,13 +184,13 @@ func (r *Runtime) processEnded(c *container, u *run) {
 	r.ended(c, exit)
 }
 
-// ended records the end of a container and tells everybody.
+// ended records the end of a container and publishes it.
 func (r *Runtime) ended(c *container, exit exitRecord) {
 	var known exitRecord
 	if ok, err := readRecord(c.dir, exitFile, &known); ok && err == nil {
-		exit = known // by a supervisor, which knows best
+		exit = known // the supervisor has recorded it
 	} else if err := writeRecord(c.dir, exitFile, exit); err != nil {
-		// A later agent will call it unknown, which is worse but not wrong.
+		// A later agent will report it as unknown.
 		r.log.Error(err, "Cannot record the end of a container", "container", c.record.ID)
 	}
 	r.mu.Lock()

@@ -20,7 +20,7 @@ type Options struct {
 	// container that ended while no agent ran is reported as unknown.
 	Supervisor Supervisor
 
-	// Logger receives what the runtime has to say. The zero value is silent.
+	// Logger receives messages of the runtime. The zero value is silent.
 	Logger logr.Logger
 
 	// Clock times grace periods and exec time-outs and stamps log lines and
@@ -28,17 +28,16 @@ type Options struct {
 	// Nil means the real clock.
 	Clock clock.WithDelayedExecution
 
-	// Rand is where IDs come from. It must give 32 fresh bytes for every ID.
+	// Rand is the source of IDs. It must give 32 new bytes for every ID.
 	// Nil means crypto/rand.
 	Rand io.Reader
 }
 
-// Supervisor is the proof that the embedding program calls [Shim], and with it
-// the permission to run the program's own binary again. Its zero value permits
-// nothing: a program that never calls Shim is never run a second time.
+// Supervisor shows that the embedding program calls [Shim], so that the runtime may run
+// the program's own binary again. With the zero value it never does.
 type Supervisor struct {
 	executable string
 }
 
-// Enabled reports whether s came from [Shim] on a system that supports it.
-func (s Supervisor) Enabled() bool { return s.executable != "" }
+// enabled reports whether s came from [Shim] on a system that supports it.
+func (s Supervisor) enabled() bool { return s.executable != "" }

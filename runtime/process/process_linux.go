@@ -44,7 +44,7 @@ type Runtime struct {
 	work    sync.WaitGroup // calls and goroutines under way
 
 	// mu guards what follows, and the fields of sandboxes, containers and
-	// subscribers that say so. It is never held over I/O or a call of the clock.
+	// subscribers that say so. It is never held during I/O or a call of the clock.
 	mu          sync.Mutex
 	closed      bool
 	sandboxes   map[string]*sandbox
@@ -96,7 +96,7 @@ func New(options Options) (*Runtime, error) {
 		return nil, fmt.Errorf("process runtime at %s: %w", r.root, err)
 	}
 	r.log.Info("The process runtime does not isolate: containers are plain processes of this machine",
-		"root", r.root, "supervised", r.supervisor.Enabled(), "runningContainers", r.running())
+		"root", r.root, "supervised", r.supervisor.enabled(), "runningContainers", r.running())
 	return r, nil
 }
 
@@ -151,8 +151,8 @@ func (r *Runtime) path(parts ...string) string {
 // Close stops watching and leaves containers running. Calls under way end with
 // [runtime.ErrUnavailable]; Close waits for them until ctx ends, and returns the
 // context's error if some did not end. A grace period that runs is given up: the
-// container has had its stop signal, and is killed by the next StopContainer.
-// Closing twice is fine.
+// container has had its stop signal, and the next StopContainer kills it. Closing twice
+// is allowed.
 func (r *Runtime) Close(ctx context.Context) error {
 	r.mu.Lock()
 	first := !r.closed
@@ -177,8 +177,8 @@ func (r *Runtime) Close(ctx context.Context) error {
 	}
 }
 
-// release lets go of what the runtime holds of its containers, once nothing uses
-// it any more.
+// release frees what the runtime holds of its containers, once nothing uses it any
+// more.
 func (r *Runtime) release() {
 	for _, c := range r.containers {
 		if c.timer != nil {
@@ -247,7 +247,7 @@ func ctxError(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", class, context.Cause(ctx))
 }
 
-// newID returns a fresh random ID. IDs are the only names that become paths.
+// newID returns a new random ID. IDs are the only names that become paths.
 func (r *Runtime) newID() (string, error) {
 	var b [32]byte
 	if _, err := io.ReadFull(r.rand, b[:]); err != nil {

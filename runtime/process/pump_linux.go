@@ -26,8 +26,8 @@ func startPump(pipe *os.File, to io.Writer) *pump {
 	p := &pump{pipe: pipe, to: to, done: make(chan struct{})}
 	go func() {
 		defer close(p.done)
-		// A writer that fails (disk full) must not block the container: what it
-		// does not take is lost.
+		// A writer that fails (disk full) must not block the container: what cannot
+		// be written is lost.
 		buffer := make([]byte, 32<<10)
 		for {
 			n, err := pipe.Read(buffer)
@@ -57,8 +57,8 @@ func (p *pump) drain() {
 		return
 	}
 	buffer := make([]byte, 32<<10)
-	// A process that writes without end could keep this busy for ever: what a
-	// pipe can hold at most is enough.
+	// A process that writes without end could keep this busy without end: the
+	// capacity of a pipe is enough.
 	for left := 1 << 20; left > 0; {
 		n := 0
 		err := raw.Control(func(fd uintptr) {

@@ -99,8 +99,8 @@ func (r *Runtime) readContainers() (starting map[string]*container, err error) {
 	return starting, nil
 }
 
-// restore brings a container to the state it is in. It returns true if nobody
-// knows: a start was begun and there is no record of a process.
+// restore finds the state of a container. It returns true if the state is unknown: a
+// start was begun and there is no record of a process.
 func (r *Runtime) restore(c *container) (starting bool) {
 	var started startedRecord
 	known, err := readRecord(c.dir, startedFile, &started)
@@ -110,7 +110,7 @@ func (r *Runtime) restore(c *container) (starting bool) {
 	c.started = started.StartedAt
 	if r.restoreExit(c) {
 		if child := childPID(started.Supervisor); child != 0 {
-			// It has nothing left to do: it is dead, or is so in a moment.
+			// It has nothing left to do: it is dead, or about to end.
 			r.spawn(func() { reap(child, 0) })
 		}
 		return false
@@ -128,7 +128,7 @@ func (r *Runtime) restore(c *container) (starting bool) {
 	return false
 }
 
-// restoreSupervisor takes up a container that has, or had, a supervisor.
+// restoreSupervisor restores a container that has, or had, a supervisor.
 func (r *Runtime) restoreSupervisor(c *container, started startedRecord) {
 	child := childPID(started.Supervisor)
 	supervisor, err := osproc.Open(started.Supervisor)
@@ -150,7 +150,7 @@ func (r *Runtime) restoreSupervisor(c *container, started startedRecord) {
 	}
 }
 
-// restoreProcess takes up a container without a supervisor.
+// restoreProcess restores a container without a supervisor.
 func (r *Runtime) restoreProcess(c *container, started startedRecord) {
 	child := childPID(started.Process)
 	if process, err := osproc.Open(started.Process); err == nil {
@@ -160,7 +160,7 @@ func (r *Runtime) restoreProcess(c *container, started startedRecord) {
 	if err := osproc.KillSession(started.Process); err != nil {
 		r.log.Error(err, "Cannot kill what a container left behind", "container", c.record.ID)
 	}
-	exit := unseen("it ended while nobody who could learn its exit code was there", r.clock.Now())
+	exit := unknownExit("it ended while nobody who could learn its exit code was there", r.clock.Now())
 	if started.Process.BootID != r.bootID {
 		exit.Message = "the machine was restarted"
 	}
@@ -172,8 +172,8 @@ func (r *Runtime) restoreProcess(c *container, started startedRecord) {
 	r.ended(c, exit)
 }
 
-// childPID returns the pid of a process that is a child of this one, else 0: it is
-// if an earlier Runtime of this same program started it.
+// childPID returns the pid of a process that is a child of this one, otherwise 0. It is
+// a child if an earlier Runtime of this same program started it.
 func childPID(id osproc.Identity) int {
 	if id.IsChild() {
 		return id.PID
@@ -187,7 +187,7 @@ func (r *Runtime) restoreExit(c *container) bool {
 	ok, err := readRecord(c.dir, exitFile, &exit)
 	if err != nil {
 		r.log.Error(err, "Cannot read how a container ended", "container", c.record.ID)
-		exit, ok = unseen("the record of its end cannot be read", r.clock.Now()), true
+		exit, ok = unknownExit("the record of its end cannot be read", r.clock.Now()), true
 	}
 	if !ok {
 		return false
@@ -197,9 +197,9 @@ func (r *Runtime) restoreExit(c *container) bool {
 	return true
 }
 
-// findStarting settles containers whose start was under way when the agent was
-// killed: their supervisor is about to record them, or they run without a record,
-// or they do not run.
+// findStarting finds out about containers whose start was under way when the agent was
+// killed: their supervisor is about to record them, they run without a record, or they
+// do not run.
 func (r *Runtime) findStarting(starting map[string]*container) error {
 	r.awaitSupervisors(starting)
 	lost := map[string]bool{}
@@ -219,7 +219,7 @@ func (r *Runtime) findStarting(starting map[string]*container) error {
 		c := starting[id]
 		identity, ok := found[id]
 		if !ok {
-			r.ended(c, unseen("the agent was killed while it started the container", r.clock.Now()))
+			r.ended(c, unknownExit("the agent was killed while it started the container", r.clock.Now()))
 			continue
 		}
 		if err := writeRecord(c.dir, startedFile, startedRecord{Process: identity, StartedAt: c.record.CreatedAt}); err != nil {
@@ -231,8 +231,8 @@ func (r *Runtime) findStarting(starting map[string]*container) error {
 }
 
 // awaitSupervisors waits until each supervisor of these containers has recorded
-// what it started, or has ended. One that does neither in time hangs; what it did
-// not record is then looked for in the process table.
+// what it started, or has ended. If one does neither in time, the
+// process table shows what it started.
 func (r *Runtime) awaitSupervisors(starting map[string]*container) {
 	give := r.clock.Now().Add(startingWait)
 	for _, c := range starting {

@@ -33,7 +33,7 @@ func touch(t *testing.T, path string) {
 func TestAgentKilledContainerRuns(t *testing.T) {
 	eachMode(t, func(t *testing.T, supervisor Supervisor) {
 		dir := t.TempDir()
-		a := startAgent(t, supervisor.Enabled(), "echo before; "+
+		a := startAgent(t, supervisor.enabled(), "echo before; "+
 			waitForFile(dir+"/talk", "echo after; ")+waitForFile(dir+"/exit", "echo bye; exit 7"))
 		before := processOf(t, a)
 		a.kill(t)
@@ -60,13 +60,13 @@ func TestAgentKilledContainerRuns(t *testing.T) {
 func TestAgentKilledContainerEnds(t *testing.T) {
 	eachMode(t, func(t *testing.T, supervisor Supervisor) {
 		dir := t.TempDir()
-		a := startAgent(t, supervisor.Enabled(), waitForFile(dir+"/exit", "exit 0"))
+		a := startAgent(t, supervisor.enabled(), waitForFile(dir+"/exit", "exit 0"))
 		p := processOf(t, a)
 		started := startedOf(t, a)
 		a.kill(t)
 		touch(t, dir+"/exit")
 		eventually(t, "the container ends", func() bool { return gone(p) })
-		if supervisor.Enabled() {
+		if supervisor.enabled() {
 			eventually(t, "the supervisor ends", func() bool { return gone(started.Supervisor) })
 		}
 		r := openRuntime(t, a.root, supervisor)
@@ -88,7 +88,7 @@ func TestAgentKilledContainerEnds(t *testing.T) {
 // cannot be taken for success.
 func wantExit(t *testing.T, s *runtimeapi.ContainerStatus, supervisor Supervisor, code int32) {
 	t.Helper()
-	if !supervisor.Enabled() {
+	if !supervisor.enabled() {
 		code = codeUnknown
 		if s.GetReason() != reasonUnknown {
 			t.Errorf("reason %q, want %q", s.GetReason(), reasonUnknown)

@@ -20,7 +20,7 @@ import (
 type sandbox struct {
 	op slot // serialises stop and removal
 
-	// Guarded by Runtime.mu. Only record.NotReady ever changes.
+	// Guarded by Runtime.mu. Only record.NotReady changes.
 	record sandboxRecord
 }
 

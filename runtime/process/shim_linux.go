@@ -70,8 +70,8 @@ func (s *shim) run() {
 		_ = json.NewEncoder(ready).Encode(handshake{Error: err.Error()})
 		return
 	}
-	// Without the socket the agent cannot have this log reopened, and reports
-	// that when it tries; no reason to kill the container.
+	// Without the socket the agent cannot have this log reopened, and reports that
+	// when it tries. The container continues.
 	if control, err := s.serveControl(); err == nil {
 		defer control.Close()
 	}
@@ -82,7 +82,7 @@ func (s *shim) run() {
 
 	go func() {
 		for sig := range signals {
-			if sig == unix.SIGTERM { // the machine goes down, or an operator asks
+			if sig == unix.SIGTERM { // of a shutdown or an operator
 				_ = process.SignalGroup(unix.Signal(s.record.StopSignal))
 			}
 		}
@@ -105,8 +105,8 @@ func (s *shim) start() (*osproc.Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Orphans of the container become children of this process, not of init: no
-	// part of the tree can get out of reach.
+	// Orphans of the container become children of this process, not of init, so that
+	// it reaches the whole tree.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("become subreaper: %w", err)
 	}
@@ -130,8 +130,8 @@ func waitFor(pid int) unix.WaitStatus {
 func (s *shim) killRest(process *osproc.Process) {
 	_ = process.KillTree()
 	for {
-		// Killing a child hands its children to this process: again until there
-		// are none. One that cannot be killed is not waited for.
+		// When a child dies its children become children of this process: repeat
+		// until there are none. A child that cannot be killed is not waited for.
 		if _, err := osproc.KillChildren(os.Getpid()); err != nil {
 			return
 		}

@@ -13,8 +13,8 @@ import (
 
 // StopContainer sends the stop signal to the container's process group, kills its
 // tree after timeout seconds (0: at once), and returns when it has ended. If ctx
-// ends first, the call returns and the stop goes on. A later call may shorten the
-// time left, never lengthen it; the stop signal is sent once per agent. Stopping
+// ends first, the call returns and the stop continues. A later call may shorten the time
+// that is left, never lengthen it; the stop signal is sent once per agent. Stopping
 // a container that does not run succeeds.
 func (r *Runtime) StopContainer(ctx context.Context, containerID string, timeout int64) error {
 	leave, err := r.enter(ctx)
@@ -54,7 +54,7 @@ func (r *Runtime) beginStop(ctx context.Context, c *container, grace time.Durati
 	r.mu.Unlock()
 	switch {
 	case !running || u == nil || u.process == nil:
-		return nil // it has ended, or its end is on its way
+		return nil // it has ended, or is about to
 	case grace == 0:
 		return kill(c, u)
 	}

@@ -183,13 +183,13 @@ func TestReopenInProcess(t *testing.T) {
 		must(t, r.StartContainer(t.Context(), late))
 		p := r.containers[early].run.process.Identity()
 		child := p
-		if supervisor.Enabled() {
+		if supervisor.enabled() {
 			child = r.containers[early].run.supervisor.Identity()
 		}
 		must(t, r.Close(t.Context()))
 		touch(t, dir+"/exit")
 		eventually(t, "the first container ends", func() bool { return gone(p) })
-		if supervisor.Enabled() {
+		if supervisor.enabled() {
 			eventually(t, "its end is recorded", func() bool {
 				ok, err := readRecord(r.path(containersDir, early), exitFile, &exitRecord{})
 				return ok && err == nil

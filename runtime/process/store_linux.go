@@ -23,7 +23,7 @@ const (
 	containersDir = "containers"
 	logsDir       = "logs"
 
-	containerFile = "container.json" // what to run; a folder without it is rubbish
+	containerFile = "container.json" // what to run; a folder without it holds no container
 	startingFile  = "starting"       // exists from just before the first fork on
 	startedFile   = "started.json"
 	exitFile      = "exit.json"
@@ -44,7 +44,7 @@ type sandboxRecord struct {
 	NotReady  bool              `json:"notReady,omitempty"`
 	LogDir    string            `json:"logDir"`
 	Labels    map[string]string `json:"labels,omitempty"`
-	// Annotations and the namespace modes are only given back.
+	// Annotations and the namespace modes are only reported.
 	Annotations map[string]string `json:"annotations,omitempty"`
 	Namespaces  *namespaceModes   `json:"namespaces,omitempty"`
 }
@@ -150,7 +150,7 @@ func readRecord(dir, name string, value any) (ok bool, err error) {
 	return true, nil
 }
 
-// removeRecord removes a record for good.
+// removeRecord removes a record.
 func removeRecord(dir, name string) error {
 	return in(dir, func(root *os.Root) error { return durable.Remove(root, name) })
 }

@@ -25,9 +25,8 @@ type Writer struct {
 	dir, name string
 	clock     clock.PassiveClock
 
-	// mu keeps the entries of two streams apart and a reopening between them; it
-	// is held over the write because it orders the writes to one file, and
-	// nothing else.
+	// mu serialises entries of two streams and reopening. It is held during the
+	// write because it only orders the writes to one file.
 	mu   sync.Mutex
 	file *os.File
 }
@@ -118,7 +117,7 @@ func (w *Writer) Stream(name string) *Stream { return &Stream{writer: w, name: n
 type Stream struct {
 	writer  *Writer
 	name    string
-	pending []byte // the begin of a line whose end has not come yet
+	pending []byte // the beginning of an unfinished line
 	entries []byte
 }
 

@@ -151,7 +151,7 @@ func (s *Spec) fork() (pid, pidfd int, err error) {
 	return pid, pidfd, nil
 }
 
-// explain adds what usually is behind an errno of exec.
+// explain adds the usual cause of an errno of exec.
 func explain(err error) error {
 	switch {
 	case errors.Is(err, unix.E2BIG):
@@ -263,7 +263,7 @@ func (r *Root) find(command, search, dir string) (string, error) {
 	}
 	for folder := range strings.SplitSeq(search, ":") {
 		if !path.IsAbs(folder) {
-			continue // an empty or relative entry would depend on who looks
+			continue // the meaning of an empty or relative entry depends on the caller
 		}
 		if full := path.Join(folder, command); executable(full) {
 			return full, nil

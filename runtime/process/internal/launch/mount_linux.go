@@ -133,8 +133,8 @@ func (r *Root) makeFile(name string) error {
 	return unix.Close(fd)
 }
 
-// bind makes one bind mount. Mount points are named by descriptor, so nothing can
-// be put in their place between the check and the mount.
+// bind makes one bind mount. Mount points are named by descriptor, so they cannot be
+// replaced between the check and the mount.
 func (r *Root) bind(m Mount) error {
 	err := r.at(m.ContainerPath, func(target string) error {
 		return unix.Mount(m.HostPath, target, "", unix.MS_BIND|unix.MS_REC, "")

@@ -11,8 +11,7 @@ import (
 	"syscall"
 )
 
-// Identity names a process for all time, across restarts of the agent and of the
-// machine.
+// Identity names a process uniquely, across restarts of the agent and of the machine.
 type Identity struct {
 	// PID is the process ID.
 	PID int `json:"pid"`
@@ -61,7 +60,7 @@ func (i Identity) IsChild() bool {
 	return err == nil && s.startTime == i.StartTime && s.parent == os.Getpid()
 }
 
-// stat is what /proc/<pid>/stat says, as far as it matters here.
+// stat is the part of /proc/<pid>/stat that matters here.
 type stat struct {
 	pid, parent, group, session int
 	state                       byte

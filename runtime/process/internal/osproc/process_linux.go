@@ -78,7 +78,7 @@ func (p *Process) WithFD(f func(fd int) error) error {
 	return f(p.fd)
 }
 
-// Close gives the pidfd back. A [Watcher] forgets the process. Closing twice is fine.
+// Close closes the pidfd. A [Watcher] forgets the process. Closing twice is allowed.
 func (p *Process) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -111,7 +111,7 @@ func (p *Process) Signal(sig syscall.Signal) error {
 }
 
 // SignalGroup sends a signal to the group the process leads, even if the process
-// itself has ended; [os.ErrProcessDone] if nobody is left in it.
+// itself has ended; [os.ErrProcessDone] if the group is empty.
 func (p *Process) SignalGroup(sig syscall.Signal) error {
 	return p.WithFD(func(fd int) error {
 		err := unix.PidfdSendSignal(fd, sig, nil, signalGroup)
@@ -132,7 +132,7 @@ func (p *Process) signalGroupByNumber(sig syscall.Signal) error {
 }
 
 // KillTree kills the process, its group and everything in the session it leads.
-// It does not wait for anybody's end, and succeeds if nobody is left.
+// It does not wait, and succeeds if no process is left.
 func (p *Process) KillTree() error {
 	err := p.SignalGroup(unix.SIGKILL)
 	if errors.Is(err, os.ErrProcessDone) {
@@ -143,7 +143,7 @@ func (p *Process) KillTree() error {
 }
 
 // KillSession kills every process of the session that the process named by id
-// leads or led. It succeeds if nobody is left.
+// leads or led. It succeeds if no process is left.
 func KillSession(id Identity) error {
 	boot, err := BootID()
 	if err != nil {
@@ -169,7 +169,7 @@ func KillChildren(pid int) (killed bool, err error) {
 }
 
 // killAll kills all processes that match. Each is pinned by a pidfd and looked at
-// again before the signal, so a pid reused meanwhile is spared.
+// again before the signal, so that a reused pid is not hit.
 func killAll(match func(stat) bool) error {
 	processes, err := all()
 	if err != nil {

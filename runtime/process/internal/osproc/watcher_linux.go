@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Watcher tells when processes end. It has one goroutine, however many processes
+// Watcher reports when processes end. It has one goroutine, however many processes
 // it watches. It is safe for concurrent use.
 type Watcher struct {
 	epoll, wake int
@@ -91,7 +91,7 @@ func (w *Watcher) run() {
 }
 
 // Close stops watching. After it returns no callback is called any more. Closing
-// twice is fine.
+// twice is allowed.
 func (w *Watcher) Close() {
 	w.mu.Lock()
 	first := !w.closed
