@@ -238,7 +238,7 @@ func (e *parts) buildAdmission(meter metric.Meter) (err error) {
 		Verdict: func(uid types.UID) (bool, error) { _, known, err := verdicts.Verdict(uid); return known, err },
 	}
 	e.gate, err = admission.NewGate(admission.Options{
-		Handlers: slices.Concat(own, room, a.Handlers), Memory: verdicts, Exempt: e.occupants.Ending, Active: e.occupants.Active, Rejected: e.rejected,
+		Handlers: slices.Concat(own, room, a.Handlers), Verdicts: verdicts, Exempt: e.occupants.Ending, Active: e.occupants.Active, Rejected: e.rejected,
 		Recorder: e.config.Observe.Events, Logger: e.config.Observe.Logger.WithName("admission"), Meter: meter,
 	})
 	if err != nil {

@@ -540,7 +540,7 @@ func TestNewListsAllProblems(t *testing.T) { // M1, edge 33
 		Sources:    []Source{newScripted("a"), newScripted(" "), nil, newScripted("a")},
 		StuckAfter: -1,
 	})
-	for _, want := range []string{"no dispatcher", "source 1: it has no name", "source 2: it is nil", `two sources are called "a"`, "negative"} {
+	for _, want := range []string{"dispatch is nil", "source 1: it has no name", "source 2: it is nil", `two sources are called "a"`, "negative"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v does not say %q", err, want)
 		}

@@ -17,7 +17,7 @@ type verdicts struct {
 
 // Verdicts returns the memory of admission (spec/syncloop.md AD5). shuttingDown reports
 // whether the node is about to stop.
-func (r *Recovery) Verdicts(shuttingDown func() bool) admission.Memory {
+func (r *Recovery) Verdicts(shuttingDown func() bool) admission.Verdicts {
 	return verdicts{r, shuttingDown}
 }
 

@@ -1,7 +1,7 @@
 // Package admission judges whether a pod may run on this node, before anything of
 // it exists.
 //
-//	                       ┌─ Memory: verdicts given before a restart ─┐
+//	                       ┌─ Verdicts: those given before a restart ──┐
 //	new pod ──► Gate.Admit ┤                                           ├──► admitted: to its worker
 //	                       └─ Handlers in order, first refusal wins ───┘└──► refused: status, event, metric
 //
@@ -15,10 +15,10 @@
 //   - [NodeMatch]: node name, operating system and architecture,
 //   - [Shutdown]: a node that is about to stop.
 //
-// A [Gate] asks them once in the life of a pod, and what it has decided holds: a
-// pod that runs is not refused because the agent was restarted on a node with less
-// memory. A handler may also be asked softly, before every setup of a pod; then
-// its refusal blocks the pod for as long as it lasts. That is the caller's affair.
+// A [Gate] asks them once in the life of a pod, and its verdict holds: a pod that runs
+// is not refused because the agent was restarted on a node with less memory. A caller
+// may also ask a handler softly, before every setup of a pod; then its refusal blocks
+// the pod for as long as it lasts.
 //
 // Rules are numbered as in docs/spec/syncloop.md 11.
 package admission

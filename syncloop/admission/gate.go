@@ -14,14 +14,14 @@ import (
 	"github.com/podwright/podwright/internal/podinfo"
 )
 
-// Memory keeps verdicts over a restart (AD5). It is called by one goroutine at a
+// Verdicts keeps verdicts over a restart (AD5). It is called by one goroutine at a
 // time and must not block.
-type Memory interface {
-	// Verdict returns what was decided on a pod before, known false if nothing was.
-	// An error says that this cannot be told yet; the pod waits.
+type Verdicts interface {
+	// Verdict returns what was decided on a pod before; known is false if nothing was.
+	// An error says that this is not known yet; the pod waits.
 	Verdict(uid types.UID) (v Verdict, known bool, err error)
-	// Remember takes a verdict before anybody acts on it. That it is on a disk
-	// before the pod is set up, or its refusal published, is the memory's affair.
+	// Remember takes a verdict before it is acted on. The implementation makes sure
+	// that it is on disk before the pod is set up or its refusal is published.
 	Remember(pod *v1.Pod, v Verdict) error
 }
 
@@ -32,9 +32,9 @@ type EventRecorder = podinfo.EventRecorder
 type Options struct {
 	// Handlers are asked in this order (AD2).
 	Handlers []Handler
-	// Memory keeps verdicts. Nil: nothing is remembered, and a pod is judged
+	// Verdicts keeps verdicts. Nil: nothing is remembered, and a pod is judged
 	// whenever it is new to the process.
-	Memory Memory
+	Verdicts Verdicts
 	// Exempt reports a pod that is not judged, because it will not be set up or
 	// has been already: its end was requested or its phase is terminal. Nil: what
 	// the pod itself shows counts.
@@ -44,14 +44,14 @@ type Options struct {
 	// own phase is terminal.
 	Active func(pod *v1.Pod) (*v1.Pod, bool)
 	// Rejected publishes the status of a refused pod, also of one that was refused
-	// before a restart. It must not block. Nil: nobody does.
+	// before a restart. It must not block. Optional.
 	Rejected func(pod *v1.Pod, v Verdict)
 
 	// Recorder gets a Warning per refusal. Nil drops it.
 	Recorder EventRecorder
 	// Logger is silent if zero.
 	Logger logr.Logger
-	// Meter counts refusals. Nil: nobody does.
+	// Meter counts refusals. Nil: they are not counted.
 	Meter metric.Meter
 }
 
@@ -84,7 +84,7 @@ func (g *Gate) Admit(ctx context.Context, pod *v1.Pod, all iter.Seq[*v1.Pod]) (b
 	if g.exempt(pod) {
 		return true, nil
 	}
-	if m := g.options.Memory; m != nil {
+	if m := g.options.Verdicts; m != nil {
 		v, known, err := m.Verdict(pod.UID)
 		if err != nil {
 			return false, err
@@ -97,7 +97,7 @@ func (g *Gate) Admit(ctx context.Context, pod *v1.Pod, all iter.Seq[*v1.Pod]) (b
 		}
 	}
 	v := Judge(g.options.Handlers, Request{Pod: pod, Others: g.active(pod.UID, all)})
-	if m := g.options.Memory; m != nil {
+	if m := g.options.Verdicts; m != nil {
 		if err := m.Remember(pod, v); err != nil {
 			return false, fmt.Errorf("the verdict cannot be remembered: %w", err)
 		}
@@ -108,27 +108,27 @@ func (g *Gate) Admit(ctx context.Context, pod *v1.Pod, all iter.Seq[*v1.Pod]) (b
 	if g.options.Rejected != nil {
 		g.options.Rejected(pod, v)
 	}
-	g.tell(ctx, pod, v)
+	g.report(ctx, pod, v)
 	return false, nil
 }
 
 // Remembered reports a pod that was admitted before.
 func (g *Gate) Remembered(uid types.UID) bool {
-	if g.options.Memory == nil {
+	if g.options.Verdicts == nil {
 		return false
 	}
-	v, known, err := g.options.Memory.Verdict(uid)
+	v, known, err := g.options.Verdicts.Verdict(uid)
 	return err == nil && known && v.Admitted()
 }
 
-// RefuseLate tells and counts a refusal that came out of setup (AD8). Publishing the
-// status, which ends the pod for good, is left to the caller, who knows what of the
-// pod exists. The memory is not asked: that the pod was admitted once stays true,
-// and whatever exists of it must go.
-func (g *Gate) RefuseLate(ctx context.Context, pod *v1.Pod, v Verdict) { g.tell(ctx, pod, v) }
+// RefuseLate reports and counts a refusal that came out of setup (AD8). The caller
+// publishes the status, which ends the pod for good, because it knows what exists of
+// the pod. The stored verdict stays: the pod was admitted once, and whatever exists of
+// it must go.
+func (g *Gate) RefuseLate(ctx context.Context, pod *v1.Pod, v Verdict) { g.report(ctx, pod, v) }
 
-// tell lets people know of a refusal (AD3).
-func (g *Gate) tell(ctx context.Context, pod *v1.Pod, v Verdict) {
+// report publishes a refusal as log line, event and metric (AD3).
+func (g *Gate) report(ctx context.Context, pod *v1.Pod, v Verdict) {
 	g.options.Logger.Info("Pod refused", "namespace", pod.Namespace, "name", pod.Name, "uid", pod.UID, "reason", v.Reason, "message", v.Message)
 	if g.options.Recorder != nil {
 		g.options.Recorder.Eventf(pod, v1.EventTypeWarning, v.Reason, "%s", v.Message)

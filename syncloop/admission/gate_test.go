@@ -135,7 +135,7 @@ func TestRemembered(t *testing.T) {
 			asked = append(asked, r.Pod.Name)
 			return admission.Refuse("OutOfmemory", "the node has shrunk")
 		})},
-		Memory: m, Rejected: out.rejected, Recorder: &out,
+		Verdicts: m, Rejected: out.rejected, Recorder: &out,
 	})
 	for name, want := range map[string]bool{"runs": true, "refused": false, "new": false} {
 		if ok, err := g.Admit(t.Context(), pod(name), nil); ok != want || err != nil {
@@ -154,7 +154,7 @@ func TestRemembered(t *testing.T) {
 	}
 
 	if !g.Remembered("runs") || g.Remembered("refused") || g.Remembered("unheard") {
-		t.Error("only who was admitted comes first")
+		t.Error("only an admitted pod comes first")
 	}
 	m.err = errors.New("disk")
 	if ok, err := g.Admit(t.Context(), pod("runs"), nil); ok || !errors.Is(err, m.err) {
@@ -162,9 +162,9 @@ func TestRemembered(t *testing.T) {
 	}
 }
 
-// TestWhoCounts: AD1, AD4. Others are the active pods without the candidate, as
+// TestActivePodsCount: AD1, AD4. Others are the active pods without the candidate, as
 // they were granted.
-func TestWhoCounts(t *testing.T) {
+func TestActivePodsCount(t *testing.T) {
 	granted := pod("granted")
 	var seen []*v1.Pod
 	g := newGate(t, admission.Options{
@@ -211,7 +211,7 @@ func TestExempt(t *testing.T) {
 func TestRefuseLate(t *testing.T) {
 	var out told
 	m := &memory{verdicts: map[types.UID]admission.Verdict{}}
-	g := newGate(t, admission.Options{Memory: m, Recorder: &out})
+	g := newGate(t, admission.Options{Verdicts: m, Recorder: &out})
 	err := fmt.Errorf("set up: %w", &admission.Refusal{Verdict: admission.Refuse("VolumeAttachmentLimitExceeded", "no slot")})
 	var refusal *admission.Refusal
 	if !errors.As(err, &refusal) {

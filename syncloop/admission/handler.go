@@ -31,8 +31,8 @@ type Verdict struct {
 	// Reason is one word in upper camel case, such as OutOfcpu; empty if the pod
 	// is admitted.
 	Reason string
-	// Message says to people what is missing and what they can do. It must hold no
-	// secret: it is published.
+	// Message tells users what is missing and what they can do. It is published, so it
+	// must not contain secrets.
 	Message string
 }
 
@@ -71,22 +71,22 @@ func Judge(handlers []Handler, r Request) Verdict {
 }
 
 // Refusal is a verdict as an error. What sets a pod up returns it, wrapped or not,
-// to refuse the pod so late (AD8), for instance because its volume cannot be
-// attached to this node any more.
+// to refuse the pod late (AD8), for instance because its volume can no longer be
+// attached to this node.
 type Refusal struct{ Verdict }
 
 // Error is the reason and the message.
 func (r *Refusal) Error() string { return r.Reason + ": " + r.Message }
 
-// metricReason is the reason as the metric's label (AD3): what others make up must
-// not make up time series.
+// metricReason is the reason as the metric's label (AD3). Unknown reasons share a
+// label, so that handlers cannot create time series.
 func metricReason(reason string) string {
 	switch reason {
 	case "AppArmor", "PodOSSelectorNodeLabelDoesNotMatch", "PodOSNotSupported", "InvalidNodeInfo",
 		"InitContainerRestartPolicyForbidden", "SupplementalGroupsPolicyNotSupported", "PodLevelResourcesNotSupported",
 		"UnexpectedAdmissionError", "UnknownReason", "UnexpectedPredicateFailureType", "Evicted", "TopologyAffinityError",
 		"VolumeAttachmentLimitExceeded",
-		ReasonCPU, ReasonMemory, ReasonEphemeralStorage, ReasonPods, ReasonHostPorts, ReasonSysctl, ReasonShutdown, ReasonNodeName:
+		reasonCPU, reasonMemory, reasonEphemeralStorage, reasonPods, reasonHostPorts, reasonSysctl, ReasonShutdown, reasonNodeName:
 		return reason
 	}
 	if strings.HasPrefix(reason, outOf) {

@@ -5,14 +5,16 @@ import (
 	"net/netip"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/restartpolicy"
 )
 
 // Reasons of the handlers about the node.
 const (
-	ReasonHostPorts = "NodePorts"
-	ReasonSysctl    = "SysctlForbidden"
+	reasonHostPorts = "NodePorts"
+	reasonSysctl    = "SysctlForbidden"
 	ReasonShutdown  = "NodeShutdown"
-	ReasonNodeName  = "NodeName"
+	reasonNodeName  = "NodeName"
 
 	reasonOS       = "PodOSNotSupported"
 	reasonOSLabel  = "PodOSSelectorNodeLabelDoesNotMatch"
@@ -31,7 +33,7 @@ func HostPorts() Handler {
 			for _, has := range hostPorts(p) {
 				for _, want := range wanted {
 					if want.collides(has) {
-						return Refuse(ReasonHostPorts, "Node didn't have free ports for the requested pod ports: %s %d belongs to pod %s/%s",
+						return Refuse(reasonHostPorts, "Node didn't have free ports for the requested pod ports: %s %d belongs to pod %s/%s",
 							want.protocol, want.port, p.Namespace, p.Name)
 					}
 				}
@@ -77,8 +79,8 @@ func hostPorts(pod *v1.Pod) []hostPort {
 		note(&pod.Spec.Containers[i])
 	}
 	for i := range pod.Spec.InitContainers {
-		// Others end before the containers above begin, or are a fault of their pod.
-		if c := &pod.Spec.InitContainers[i]; c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways {
+		// Other init containers end before the containers above start.
+		if c := &pod.Spec.InitContainers[i]; restartpolicy.IsSidecar(c) {
 			note(c)
 		}
 	}
@@ -93,7 +95,7 @@ func Sysctls(check func(pod *v1.Pod) error) Handler {
 			return Verdict{}
 		}
 		if err := check(r.Pod); err != nil {
-			return Refuse(ReasonSysctl, "%v", err)
+			return Refuse(reasonSysctl, "%v", err)
 		}
 		return Verdict{}
 	})
@@ -128,7 +130,7 @@ func NodeMatch(node Node) Handler {
 		differs := func(wants, has string) bool { return wants != "" && has != "" && wants != has }
 		switch {
 		case differs(spec.NodeName, node.Name):
-			return Refuse(ReasonNodeName, "Pod is meant for node %q, this is %q", spec.NodeName, node.Name)
+			return Refuse(reasonNodeName, "Pod is meant for node %q, this is %q", spec.NodeName, node.Name)
 		case spec.OS != nil && differs(string(spec.OS.Name), node.OS):
 			return Refuse(reasonOS, "Failed to admit pod as the OS field doesn't match node OS: %q, not %q", spec.OS.Name, node.OS)
 		case differs(selects(v1.LabelOSStable), node.OS):

@@ -13,10 +13,10 @@ import (
 const (
 	outOf = "OutOf"
 
-	ReasonCPU              = outOf + "cpu"
-	ReasonMemory           = outOf + "memory"
-	ReasonEphemeralStorage = outOf + "ephemeral-storage"
-	ReasonPods             = outOf + "pods"
+	reasonCPU              = outOf + "cpu"
+	reasonMemory           = outOf + "memory"
+	reasonEphemeralStorage = outOf + "ephemeral-storage"
+	reasonPods             = outOf + "pods"
 )
 
 // Resources refuses a pod whose requests do not fit into what the active pods leave
@@ -97,6 +97,6 @@ func PodCount(limit int) Handler {
 		if n < limit {
 			return Verdict{}
 		}
-		return Refuse(ReasonPods, "Node didn't have enough resource: pods, requested: 1, used: %d, capacity: %d", n, limit)
+		return Refuse(reasonPods, "Node didn't have enough resource: pods, requested: 1, used: %d, capacity: %d", n, limit)
 	})
 }
