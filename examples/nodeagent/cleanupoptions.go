@@ -22,8 +22,8 @@ func (o *deadOptions) register(flags *flag.FlagSet) {
 	flags.DurationVar(&o.minAge, "dead-containers-min-age", 0, "keep containers that ended less than this long ago, whatever the limits")
 }
 
-// complete checks them. The engine takes 0 for its default, which nobody who types it
-// means.
+// complete checks them. The engine takes 0 for its default, which a user who types 0
+// does not mean.
 func (o *deadOptions) complete() error {
 	var problems []error
 	if o.perName == 0 {
@@ -50,10 +50,10 @@ type imageOptions struct {
 }
 
 func (o *imageOptions) register(flags *flag.FlagSet) {
-	flags.IntVar(&o.high, "image-gc-high", 0, "remove images nobody uses, the longest unused first, when their disk is so many percent full, such as 85; needs a CRI runtime (default: never)")
+	flags.IntVar(&o.high, "image-gc-high", 0, "remove unused images, the longest unused first, when their disk is so many percent full, such as 85; needs a CRI runtime (default: never)")
 	flags.IntVar(&o.low, "image-gc-low", 0, "until it is so many percent full (default: 5 less)")
 	flags.DurationVar(&o.minAge, "image-gc-min-age", imagegc.DefaultMinAge, "but none that was first seen less than this long ago")
-	flags.DurationVar(&o.maxAge, "image-gc-max-age", 0, "remove images that nobody has used for longer than this, however empty the disk is; needs a CRI runtime (default: never)")
+	flags.DurationVar(&o.maxAge, "image-gc-max-age", 0, "remove images unused for longer than this, however empty the disk is; needs a CRI runtime (default: never)")
 	flags.DurationVar(&o.period, "image-gc-period", imagegc.DefaultPeriod, "time between two looks at the images")
 }
 

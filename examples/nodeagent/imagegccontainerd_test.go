@@ -108,7 +108,7 @@ func runningContainers(agents ...*testAgent) map[string]int32 {
 }
 
 // TestContainerdImageGC: cleanup.md IG1, IG3, IG5, IG6, IG10, IG11, ND5, edge cases 26
-// and 28: on a runtime with a small disk of its own, images that nobody uses go when
+// and 28: on a runtime with a small disk of its own, unused images go when
 // the disk is full, the longest unused first and no more than needed. Those that a
 // container has, also a dead one or one of another agent, that a pod waits for or that
 // sandboxes are made of stay, whatever happens; the plan says why, events say that it

@@ -103,7 +103,7 @@ func TestContainerdKills(t *testing.T) {
 		k.t.Logf("killed at %s", time.Now().Format(time.StampMilli))
 		k.agent = launch(t, k.args...)
 	}
-	k.settle()
+	k.end()
 	k.check()
 }
 
@@ -129,9 +129,9 @@ func (k *killing) turn(tales map[string]*podTale) {
 	}
 }
 
-// settle lets all pods come to where they may be deleted, deletes them, and waits for
+// end lets all pods come to where they may be deleted, deletes them, and waits for
 // the runtime to be empty.
-func (k *killing) settle() {
+func (k *killing) end() {
 	awaitWithin(k.t, patience+longestBackOff, "every pod to have lived enough", func() error {
 		tales := k.statuses.open(k.t)
 		for name := range k.live {
@@ -152,7 +152,7 @@ func (k *killing) settle() {
 	began := time.Now()
 	await(k.t, "an empty runtime", func() error {
 		if k.undeletable == 0 && time.Since(began) > patience/3 {
-			k.wake()
+			k.restartStuck()
 		}
 		sandboxes, err := client.ListPodSandbox(k.t.Context(), nil)
 		if err != nil {
@@ -178,10 +178,10 @@ func (k *killing) settle() {
 	})
 }
 
-// wake restarts containerd if it refuses to delete a container: of a start that was cut
-// off it may keep the task, and a container that has ended for it can be stopped by
-// nobody. It takes another look when it starts.
-func (k *killing) wake() {
+// restartStuck restarts containerd if it refuses to delete a container. It may keep the
+// task of a start that was cut off, and cannot stop a container it believes to have
+// ended. At its start it looks again.
+func (k *killing) restartStuck() {
 	log := k.runtime.Log()
 	for _, id := range strings.Fields(k.runtime.Ctr("containers", "ls", "-q")) {
 		if strings.Contains(log, "cannot delete running task "+id) {

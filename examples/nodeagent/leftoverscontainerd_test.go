@@ -116,7 +116,7 @@ func TestContainerdLeftBehind(t *testing.T) {
 	remove(t, filepath.Join(manifests, "gone.yaml"))
 	writeManifest(t, manifests, "new.yaml", pod("new", runtime.Image, "sleep 1000", memory...))
 	// The container of one pod dies, and everything of another; of that the sandbox's
-	// record goes too, so that nobody has torn down its network. The record of a
+	// record goes too, so that its network was never torn down. The record of a
 	// container stays: without it containerd 1.6 can never again remove the sandbox.
 	killTask(t, runtime, strings.TrimPrefix(containerIDs(before["half"])["main"], "containerd://"))
 	for _, id := range ofPod(runtime, before["byhand"]) {
@@ -148,7 +148,7 @@ func TestContainerdLeftBehind(t *testing.T) {
 	}
 }
 
-// killTask ends a container behind the back of everybody.
+// killTask ends a container without telling the agent.
 func killTask(t *testing.T, runtime *containerdtest.Instance, id string) {
 	t.Helper()
 	runtime.Ctr("tasks", "kill", "-s", "SIGKILL", id)

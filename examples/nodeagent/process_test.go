@@ -66,7 +66,7 @@ func TestBundledManifests(t *testing.T) {
 	if code, body := a.get("/explain/default/crashloop-n1"); code != 200 || !strings.Contains(body, `"state": "setup"`) || !strings.Contains(body, "CrashLoopBackOff") {
 		t.Errorf("/explain: %d %s", code, body)
 	}
-	if code, _ := a.get("/explain/default/nobody"); code != 404 {
+	if code, _ := a.get("/explain/default/absent"); code != 404 {
 		t.Errorf("/explain of an unknown pod: %d, want 404", code)
 	}
 
@@ -104,7 +104,7 @@ func TestKillAgent(t *testing.T) {
 	b := startAgent(t, args...)
 	later := b.awaitPhase("later", v1.PodFailed)
 	if end := later.Status.ContainerStatuses[0].State.Terminated; end == nil || end.ExitCode != 7 {
-		t.Errorf("the exit nobody saw: %+v, want exit code 7", later.Status.ContainerStatuses[0].State)
+		t.Errorf("the unseen exit: %+v, want exit code 7", later.Status.ContainerStatuses[0].State)
 	}
 	b.awaitPhase("once", v1.PodSucceeded)
 	again := b.awaitPhase("steady", v1.PodRunning)
@@ -248,7 +248,7 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"no manifests", nil, "--manifests is required", 2},
 		{"missing folder", []string{"--manifests", manifests + "/none"}, "no such file", 2},
-		{"nobody listens", []string{"--manifests", manifests, "--runtime", "unix://" + manifests + "/none.sock"}, "none.sock", 1},
+		{"no listener", []string{"--manifests", manifests, "--runtime", "unix://" + manifests + "/none.sock"}, "none.sock", 1},
 		{"not a unix socket", []string{"--manifests", manifests, "--runtime", "tcp://127.0.0.1:1"}, "unix", 1},
 		{"root is a file", []string{"--manifests", manifests, "--root", notAFolder + "/x"}, notAFolder, 1},
 		{"port in use", []string{"--manifests", manifests, "--listen", taken.Addr().String()}, "in use", 1},

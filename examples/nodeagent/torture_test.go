@@ -148,7 +148,7 @@ func (x *torture) round(steps int) {
 	for range steps {
 		x.act()
 	}
-	x.settle()
+	x.awaitDesired()
 	x.checkStarts()
 	x.checkOne()
 	x.checkDirs()
@@ -286,7 +286,7 @@ func (x *torture) killRuntime(detail int) {
 	x.say("kill -9 containerd")
 	x.killedRuntime = true
 	for _, p := range x.pods {
-		p.lostSight = true
+		p.runtimeKilled = true
 	}
 	x.runtime.Kill9()
 	x.wait(time.Duration(detail%1500) * time.Millisecond)
@@ -328,9 +328,9 @@ func (x *torture) killTask(p *torturePod, detail int) {
 	}
 }
 
-// settle waits until every desired pod is as its manifest says, and no other is
+// awaitDesired waits until every desired pod is as its manifest says, and no other is
 // shown.
-func (x *torture) settle() {
+func (x *torture) awaitDesired() {
 	x.say("quiet from now on, %d pods", len(x.which(true)))
 	x.await("the pods to be as their manifests say", func() error {
 		shown := x.agent.pods()
@@ -344,7 +344,7 @@ func (x *torture) settle() {
 		}
 		return errors.Join(problems...)
 	})
-	x.say("settled")
+	x.say("all as desired")
 }
 
 // checkStarts: a container of a pod that is never restarted starts at most once in

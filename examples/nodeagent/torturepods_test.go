@@ -112,9 +112,9 @@ type torturePod struct {
 	lives int
 	// kills counts what was done to this generation's containers.
 	kills int
-	// lostSight: the runtime was killed in this generation's time, so ends of
+	// runtimeKilled: the runtime was killed in this generation's time, so ends of
 	// containers may have been lost.
-	lostSight bool
+	runtimeKilled bool
 	// cutOff: the agent was killed in this generation's time, and with it the
 	// calls it had made.
 	cutOff bool
@@ -127,7 +127,7 @@ func (p *torturePod) life() string { return fmt.Sprintf("%s-%d", p.name, p.gener
 
 // renew makes a new generation and its manifest.
 func (p *torturePod) renew(kind tortureKind, image, starts string) {
-	p.kind, p.generation, p.lives, p.kills, p.lostSight, p.cutOff = kind, p.generation+1, 1, 0, false, false
+	p.kind, p.generation, p.lives, p.kills, p.runtimeKilled, p.cutOff = kind, p.generation+1, 1, 0, false, false
 	spec := kind.spec()
 	spec.TerminationGracePeriodSeconds = ptr.To(int64(2))
 	spec.Volumes = []v1.Volume{
@@ -172,7 +172,7 @@ func (p *torturePod) check(pod *v1.Pod) error {
 	phase := pod.Status.Phase
 	switch p.kind.outcome {
 	case succeeds:
-		if phase == v1.PodFailed && (p.kills > 0 || p.lostSight || p.cutOff && startFailed(pod)) {
+		if phase == v1.PodFailed && (p.kills > 0 || p.runtimeKilled || p.cutOff && startFailed(pod)) {
 			return nil
 		}
 		if phase != v1.PodSucceeded {

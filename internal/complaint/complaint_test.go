@@ -30,8 +30,8 @@ func Example() {
 	// "level"=0 "msg"="list works again" "failedFor"="45s"
 }
 
-// TestChangedFailure: another failure is news at once, and does not start the clock
-// of the first anew.
+// TestChangedFailure: another failure is news at once, and does not restart the clock
+// of the first.
 func TestChangedFailure(t *testing.T) {
 	var lines []string
 	log := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})

@@ -92,7 +92,7 @@ func requirePrivate(t *testing.T) {
 	}
 }
 
-// Two instances run at once, with pods that nobody stops, and leave nothing.
+// Two instances run at once, with pods that are not stopped, and leave nothing.
 func TestContainerdLeavesNothing(t *testing.T) {
 	requirePrivate(t)
 	var layouts []layout

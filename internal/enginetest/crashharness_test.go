@@ -136,7 +136,7 @@ func (w *world) bury() {
 	w.agent.stop()
 }
 
-// killedAt names the points, for people.
+// killedAt names the points in messages.
 func (w *world) killedAt() string {
 	var names []string
 	for _, f := range w.fates[:len(w.fates)-1] {

@@ -230,7 +230,7 @@ func (m mortal) GetContainerEvents(ctx context.Context, to chan *runtimeapi.Cont
 	return m.Runtime.GetContainerEvents(ctx, to, up)
 }
 
-// killedBy names the point at which the agent was killed, for people.
+// killedBy names the point at which the agent was killed, in messages.
 func (f *fate) killedBy() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -113,7 +113,7 @@ func TestFaultMatrix(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) { c = f.run(t, share, pods) })
 				c.check(t, want, f, share)
 			})
-			fmt.Fprintf(w, "%s\t%d %%\t%s\t%v\t%d\t%d\t%v\t%v\t%v\t%d\n", f.name, share, c.verdict(want), c.settled, c.surplus, c.doubled,
+			fmt.Fprintf(w, "%s\t%d %%\t%s\t%v\t%d\t%d\t%v\t%v\t%v\t%d\n", f.name, share, c.verdict(want), c.took, c.surplus, c.doubled,
 				c.at(0.5), c.at(0.99), c.at(1), c.calls)
 		}
 	}
@@ -125,7 +125,7 @@ func TestFaultMatrix(t *testing.T) {
 
 // cell is what came of one cell of the matrix.
 type cell struct {
-	settled time.Duration // from the last change of what is wanted to the final state
+	took    time.Duration // from the last change of what is wanted to the final state
 	final   string
 	surplus int // containers created beyond what the pods need
 	doubled int // containers of which two ran at once
@@ -152,9 +152,9 @@ func (f fault) run(t *testing.T, share, pods int) cell {
 	r.set(all.wanted(true)...) // some go, some come
 	c := cell{}
 	want := all.outcome()
-	for c.final != want && c.settled < time.Hour {
+	for c.final != want && c.took < time.Hour {
 		<-time.After(5 * time.Second)
-		c.settled += 5 * time.Second
+		c.took += 5 * time.Second
 		synctest.Wait()
 		c.final = describe(r.engine.Pods())
 	}

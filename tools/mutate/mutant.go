@@ -21,7 +21,7 @@ type mutant struct {
 	nth      int // of the same changes in the same function
 }
 
-// where names the mutant for people.
+// where names the mutant in the output.
 func (m mutant) where() string {
 	return fmt.Sprintf("%s:%d %s: %s", filepath.Base(m.file), m.line, m.function, m.label())
 }
@@ -89,7 +89,7 @@ func (g *generator) rewrite(file string) (pkg string, source []byte, err error) 
 	return tree.Name.Name, b.Bytes(), err
 }
 
-// describes reports whether a function only makes text for people.
+// describes reports whether a function only makes text.
 func describes(f *ast.FuncDecl) bool {
 	switch f.Name.Name {
 	case "String", "Symbol", "method":
