@@ -185,7 +185,7 @@ func (e *parts) buildRecovery() {
 	c := e.config
 	e.recovery = recovery.New(recovery.Options{
 		Journal: e.journal, Runtime: knownRuntime{e.pleg}, Statuses: e.status, Probes: e.probes,
-		NodeName: c.Node.Name, Events: c.Observe.Events, Opened: func() { e.loop.GateChanged() },
+		NodeName: c.Node.Name, Events: c.Observe.Events, Opened: func() { e.loop.GateChanged(); e.tidy() },
 		Clock: c.Clock, Logger: c.Observe.Logger,
 	})
 }

@@ -226,6 +226,61 @@ func TestUnreadableRecordsChangeNoPod(t *testing.T) {
 	})
 }
 
+// TestNothingIsStoppedBeforeTheRecordsAreRead: CK9. While the records cannot be read, a pod that
+// its source does not name, or names no longer, runs on. Then it is stopped with its own
+// grace, and its end is told.
+func TestNothingIsStoppedBeforeTheRecordsAreRead(t *testing.T) {
+	for _, named := range []bool{false, true} {
+		t.Run(fmt.Sprintf("named at first: %t", named), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newHost(t, byContainer(map[string]fake.Script{"slow": {OnTERM: fake.Exit{After: 5 * time.Second, Code: 4}}}))
+				first := n.agent()
+				first.set(newPod("web", "slow")) // grace 10 s
+				first.phase("uid-web", v1.PodRunning, time.Minute)
+				<-time.After(2 * time.Second)
+				n.kill(first)
+
+				var broken atomic.Bool
+				broken.Store(true)
+				var last status.Update
+				r := n.agent(sinks(status.SinkFunc(func(_ context.Context, u status.Update) (status.StoreResult, error) {
+					last = u
+					return status.Stored, nil
+				})), func(c *podwright.Config) {
+					c.Checkpoints.Store = checkpoint.NewFiles(&checkpointtest.Points{FS: n.disk, OnRead: func(string) error {
+						if broken.Load() {
+							return syscall.EIO
+						}
+						return nil
+					}})
+				})
+				if named {
+					r.set(newPod("web", "slow"))
+					<-time.After(time.Second)
+				}
+				r.set()
+				<-time.After(5 * time.Minute)
+				if n.rt.Running("uid-web", "slow") != 1 {
+					t.Error("it was stopped before the records were read")
+				}
+				broken.Store(false)
+				<-time.After(2 * time.Minute)
+				if !last.Finished || len(last.Status.ContainerStatuses) != 1 {
+					t.Fatalf("its end was not told: %+v", last)
+				}
+				if end := last.Status.ContainerStatuses[0].State.Terminated; end == nil || end.ExitCode != 4 {
+					t.Errorf("told %+v", last.Status.ContainerStatuses[0].State)
+				}
+				r.empty(time.Minute)
+				<-time.After(time.Minute)
+				if rec := n.records(); len(rec) != 0 {
+					t.Errorf("records stay: %+v", rec["uid-web"])
+				}
+			})
+		})
+	}
+}
+
 // bad is a sink that does as it is told, before an API that holds one status.
 type bad struct {
 	mu    sync.Mutex

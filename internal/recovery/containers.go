@@ -59,6 +59,9 @@ func (j *Journal) Previous(pod *v1.Pod, view *runtime.PodStatus, old *v1.PodStat
 // runtime, whatever removes it (CK3). Nothing is remembered of a pod that was never
 // desired.
 func (j *Journal) BeforeRemove(ctx context.Context, uid types.UID, name string, id runtime.ContainerID) error {
+	if !isClosed(j.loaded) {
+		return ErrNotLoaded
+	}
 	c, err := j.options.End(ctx, uid, id)
 	if err != nil {
 		return err

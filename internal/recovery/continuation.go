@@ -15,9 +15,13 @@ import (
 
 // Complete returns the updates to hand to the workers in the place of one. They differ
 // from it for the first update of a pod in this process: then what is remembered of the
-// pod counts too.
+// pod counts too. Before the records are loaded there are none: setup waits for the gate,
+// and what has to stop is found by the first housekeeping pass.
 func (r *Recovery) Complete(update podworkers.UpdateOptions) []podworkers.UpdateOptions {
 	pod := update.Pod
+	if !isClosed(r.journal.loaded) {
+		return nil
+	}
 	if pod == nil || !r.journal.Desired(pod) {
 		return []podworkers.UpdateOptions{update}
 	}

@@ -50,6 +50,9 @@ type Journal struct {
 	clock   clock.WithTickerAndDelayedExecution
 	logger  logr.Logger
 
+	// loaded is closed once the records are known.
+	loaded chan struct{}
+
 	mu sync.Mutex
 	// handed are the pods that this process was handed, as they were last.
 	handed map[types.UID]*v1.Pod
@@ -69,6 +72,7 @@ var (
 func NewJournal(options JournalOptions) *Journal {
 	j := &Journal{
 		options: options, bootID: options.BootID, clock: options.Clock, logger: options.Logger,
+		loaded: make(chan struct{}),
 		handed: map[types.UID]*v1.Pod{}, renewed: map[types.UID]bool{}, waiting: map[types.UID]bool{},
 	}
 	o := options.Checkpoints

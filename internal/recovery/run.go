@@ -77,9 +77,8 @@ type Options struct {
 type Recovery struct {
 	options Options
 	journal *Journal
-	// loaded is closed once the records are known, opened once they were compared with
-	// the runtime.
-	loaded, opened chan struct{}
+	// opened is closed once the records were compared with the runtime.
+	opened chan struct{}
 
 	mu sync.Mutex
 	// found are the pods that had a record at the start, bad what else there was.
@@ -90,7 +89,7 @@ type Recovery struct {
 
 // New returns a recovery that has done nothing yet.
 func New(options Options) *Recovery {
-	return &Recovery{options: options, journal: options.Journal, loaded: make(chan struct{}), opened: make(chan struct{})}
+	return &Recovery{options: options, journal: options.Journal, opened: make(chan struct{})}
 }
 
 // Run takes the steps of the start and returns, or when ctx ends. Records that cannot be
@@ -110,7 +109,7 @@ func (r *Recovery) Run(ctx context.Context) error {
 // they are loaded.
 func (r *Recovery) KeepRecords(ctx context.Context) error {
 	select {
-	case <-r.loaded:
+	case <-r.journal.loaded:
 		return r.journal.keeper.Run(ctx)
 	case <-ctx.Done():
 		return nil
@@ -133,14 +132,14 @@ func (r *Recovery) Load(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.found, r.bad = found, loaded.Bad
-	close(r.loaded)
+	close(r.journal.loaded)
 	return nil
 }
 
 // retryLoad loads the records unless that has been done, and reports whether they are
 // loaded; if not, ctx has ended.
 func (r *Recovery) retryLoad(ctx context.Context) bool {
-	for delay := loadRetryMin; !isClosed(r.loaded); {
+	for delay := loadRetryMin; !isClosed(r.journal.loaded); {
 		timer := r.options.Clock.NewTimer(delay)
 		select {
 		case <-timer.C():
@@ -270,7 +269,7 @@ func (r *Recovery) Report() (Report, bool) {
 // Gate returns why no pod may be set up yet, nil once the gate is open.
 func (r *Recovery) Gate() error {
 	switch {
-	case !isClosed(r.loaded):
+	case !isClosed(r.journal.loaded):
 		return ErrNotLoaded
 	case !isClosed(r.opened):
 		return ErrNotRead

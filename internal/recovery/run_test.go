@@ -215,6 +215,25 @@ func TestLoadRestoresProbeResults(t *testing.T) {
 	}
 }
 
+// CK9: before the records are loaded no worker is told to stop a pod, and no container is
+// removed.
+func TestNothingIsDoneBeforeTheRecordsAreLoaded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newDisk(newRecord("a", stopping(checkpoint.Termination{RequestedAt: time.Now(), GracePeriodSeconds: 30}))))
+		kill := podworkers.UpdateOptions{Type: podworkers.Kill, Pod: newPod("a")}
+		if got := r.Complete(kill); len(got) > 0 || r.journal.Handed("a") {
+			t.Errorf("updates: %+v", got)
+		}
+		if err := r.journal.BeforeRemove(t.Context(), "a", "main", runtime.ContainerID{}); !errors.Is(err, ErrNotLoaded) {
+			t.Errorf("a container is removed: %v", err)
+		}
+		r.keep()
+		if got := r.Complete(kill); len(got) != 1 {
+			t.Errorf("updates: %+v", got)
+		}
+	})
+}
+
 // Only the first update of a pod is completed by its record.
 func TestFirstUpdateIsCompletedByItsRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -23,7 +23,7 @@ func (r *Recovery) Verdicts(shuttingDown func() bool) admission.Verdicts {
 
 // Verdict returns what was decided on a pod, which is not known before the records are.
 func (v verdicts) Verdict(uid types.UID) (admission.Verdict, bool, error) {
-	if !isClosed(v.recovery.loaded) {
+	if !isClosed(v.recovery.journal.loaded) {
 		return admission.Verdict{}, false, ErrNotLoaded
 	}
 	r := v.recovery.journal.Get(uid)
