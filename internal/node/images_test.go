@@ -75,7 +75,7 @@ func TestImageFileSystem(t *testing.T) {
 		"the runtime's":     {Images{Fs: imageRuntime{dirs: []string{"", dir}}}, dir, ""},
 		"unknown":           {Images{Fs: imageRuntime{}}, "", "set ImageGC.Dir"},
 		"no answer":         {Images{Fs: imageRuntime{err: broken}}, "", "broken"},
-		"nobody to ask":     {Images{}, "", "set ImageGC.Dir"},
+		"no one to ask":     {Images{}, "", "set ImageGC.Dir"},
 		"of another device": {Images{Path: dir + "/none"}, dir + "/none", "usage of"},
 	} {
 		got, err := test.images.Dir(t.Context())

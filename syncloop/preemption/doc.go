@@ -5,8 +5,7 @@
 //	active pods ──┼──► Select (pure) ──► fewest pods, least guaranteed first
 //	allocatable ──┘         └──► ErrNoRoom: all of them would not be enough
 //
-// It decides only; stopping pods and admitting the one that needs the room is the
-// caller's affair.
+// It only decides. The caller stops the pods and admits the one that needs the room.
 //
 // Rules are those of docs/spec/syncloop.md 16.
 package preemption

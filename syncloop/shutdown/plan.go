@@ -10,7 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Reason and Message of pods that ended because their node does.
+// Reason and Message of pods that ended because their node shut down.
 const (
 	Reason  = "Terminated"
 	Message = "Pod was terminated in response to imminent node shutdown."
@@ -30,7 +30,7 @@ type Plan struct {
 	Groups []Group
 }
 
-// DefaultTime is what pods have if no group says otherwise.
+// DefaultTime is the time of all pods in a plan without groups.
 const DefaultTime = 30 * time.Second
 
 // Validate reports every problem of a plan.
