@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"github.com/podwright/podwright/internal/instrument/instrumenttest"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -354,7 +355,7 @@ func TestSourcesNotReady(t *testing.T) {
 // TestListFails is edge 2, HK4: nothing is judged by a list that failed, the rest is
 // done: statuses, probes and gauges.
 func TestListFails(t *testing.T) {
-	m, probes := newMeter(), &keeper{}
+	m, probes := &instrumenttest.Meter{}, &keeper{}
 	n := newNode(t, func(o *Options) { o.Meter, o.CleanupProbes = m, probes.CleanupPods })
 	n.workers["ending"] = Worker{State: WorkerTerminating, HasConfig: true}
 	n.want(newPod("new"))
@@ -371,9 +372,9 @@ func TestListFails(t *testing.T) {
 	if want := []types.UID{"ending"}; !slices.Equal(probes.pods, want) {
 		t.Errorf("probes are kept of %v, want %v", probes.pods, want)
 	}
-	if m.values["kubelet_desired_pods{static=}"] != 1 || m.values["kubelet_active_pods{static=}"] != 1 ||
-		m.values["kubelet_working_pods{config=orphan,lifecycle=terminating,static=}"] != 1 {
-		t.Errorf("gauges %v", m.values)
+	if m.Sums()["kubelet_desired_pods{static=}"] != 1 || m.Sums()["kubelet_active_pods{static=}"] != 1 ||
+		m.Sums()["kubelet_working_pods{config=orphan,lifecycle=terminating,static=}"] != 1 {
+		t.Errorf("gauges %v", m.Sums())
 	}
 	n.runsErr = nil
 	n.pass(t, "the list is back", "restart new", "kill orphan", "remove folder gone", "collect gone")
@@ -780,7 +781,7 @@ func TestBareHousekeeper(t *testing.T) {
 }
 
 func TestNewListsAllProblems(t *testing.T) {
-	_, err := New(nil, nil, nil, Options{CollectPeriod: -1, Meter: &meter{fail: true}})
+	_, err := New(nil, nil, nil, Options{CollectPeriod: -1, Meter: &instrumenttest.Meter{Refuse: []string{"kubelet_desired_pods"}}})
 	for _, want := range []string{"required", "negative", "metrics"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v does not say %q", err, want)

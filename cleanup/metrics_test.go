@@ -1,77 +1,23 @@
 package cleanup
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"testing"
 
 	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/metric/noop"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/instrument/instrumenttest"
 	"github.com/podwright/podwright/internal/podinfo"
 )
-
-// meter keeps what is recorded, by name and attributes.
-type meter struct {
-	noop.Meter
-	values map[string]int64
-	fail   bool
-}
-
-func newMeter() *meter { return &meter{values: map[string]int64{}} }
-
-type gauge struct {
-	noop.Int64Gauge
-	name  string
-	meter *meter
-}
-
-type counter struct {
-	noop.Int64Counter
-	name  string
-	meter *meter
-}
-
-func (m *meter) err() error {
-	if m.fail {
-		return errors.New("no instrument for you")
-	}
-	return nil
-}
-
-func (m *meter) Int64Gauge(name string, _ ...metric.Int64GaugeOption) (metric.Int64Gauge, error) {
-	return gauge{name: name, meter: m}, m.err()
-}
-
-func (m *meter) Int64Counter(name string, _ ...metric.Int64CounterOption) (metric.Int64Counter, error) {
-	return counter{name: name, meter: m}, m.err()
-}
-
-func key(name string, set attribute.Set) string {
-	if set.Len() == 0 {
-		return name
-	}
-	return name + "{" + set.Encoded(attribute.DefaultEncoder()) + "}"
-}
-
-func (i gauge) Record(_ context.Context, v int64, options ...metric.RecordOption) {
-	i.meter.values[key(i.name, metric.NewRecordConfig(options).Attributes())] = v
-}
-
-func (c counter) Add(_ context.Context, v int64, options ...metric.AddOption) {
-	c.meter.values[key(c.name, metric.NewAddConfig(options).Attributes())] += v
-}
 
 // TestMetrics is steps 11, 12, 14, 15, section 9 and OD8; edge 40: series go back to
 // zero.
 func TestMetrics(t *testing.T) {
-	m := newMeter()
+	m := &instrumenttest.Meter{}
 	n := newNode(t, func(o *Options) { o.Meter = m })
 	n.want(newPod("a"), newPod("b", fromFile), newPod("ended", fromFile, phase(v1.PodFailed)),
 		newPod("api", func(p *v1.Pod) { p.Annotations = map[string]string{podinfo.AnnotationSource: "api"} }))
@@ -83,7 +29,7 @@ func TestMetrics(t *testing.T) {
 	n.podDirs["ok"], n.podDirs["bad"], n.podDirs["a"] = true, true, true
 	n.removeErr["folder bad"] = errors.New("busy")
 	_ = n.try()
-	want := map[string]int64{
+	want := map[string]float64{
 		"kubelet_desired_pods{static=}": 2, "kubelet_desired_pods{static=true}": 2,
 		"kubelet_active_pods{static=}": 2, "kubelet_active_pods{static=true}": 1,
 		"kubelet_mirror_pods":                       1,
@@ -97,7 +43,7 @@ func TestMetrics(t *testing.T) {
 	want["kubelet_working_pods{config=desired,lifecycle=sync,static=true}"] = 1
 	want["kubelet_working_pods{config=desired,lifecycle=terminated,static=true}"] = 1
 	want["kubelet_working_pods{config=runtime_only,lifecycle=terminating,static=unknown}"] = 1
-	if diff := cmp.Diff(want, m.values); diff != "" {
+	if diff := cmp.Diff(want, m.Sums()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	n.want()
@@ -105,9 +51,9 @@ func TestMetrics(t *testing.T) {
 	clear(n.workers)
 	clear(n.runs)
 	_ = n.try()
-	for name, v := range m.values {
+	for name, v := range m.Sums() {
 		if v != 0 && name != "kubelet_restarted_pods_total{static=true}" && name != "kubelet_orphaned_runtime_pods_total" {
-			t.Errorf("%s is %d on an empty node", name, v)
+			t.Errorf("%s is %v on an empty node", name, v)
 		}
 	}
 }

@@ -1,124 +1,21 @@
 package probe_test
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/metric/noop"
+	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/instrument/instrumenttest"
 	"github.com/podwright/podwright/probe"
 )
 
-// meter writes down what is recorded, and asks the callbacks when the test wants.
-type meter struct {
-	noop.Meter
-	mu       sync.Mutex
-	recorded map[string]int
-	callback metric.Callback
-	observed []string
-	refuse   bool
-}
-
-func (h histogram) Record(_ context.Context, _ float64, options ...metric.RecordOption) {
-	set := metric.NewRecordConfig(options).Attributes()
-	kind, _ := set.Value("probe_type")
-	h.m.mu.Lock()
-	defer h.m.mu.Unlock()
-	h.m.recorded[h.name+" "+kind.AsString()]++
-}
-
-type histogram struct {
-	noop.Float64Histogram
-	m    *meter
-	name string
-}
-
-type number struct {
-	noop.Int64ObservableCounter
-	name string
-}
-
-type gauge struct {
-	noop.Int64ObservableGauge
-	name string
-}
-
-type floating struct {
-	noop.Float64ObservableGauge
-	name string
-}
-
-func (m *meter) Float64Histogram(name string, _ ...metric.Float64HistogramOption) (metric.Float64Histogram, error) {
-	if m.refuse {
-		return nil, errors.New("no")
-	}
-	return histogram{m: m, name: name}, nil
-}
-
-func (m *meter) Int64ObservableCounter(name string, _ ...metric.Int64ObservableCounterOption) (metric.Int64ObservableCounter, error) {
-	return number{name: name}, nil
-}
-
-func (m *meter) Int64ObservableGauge(name string, _ ...metric.Int64ObservableGaugeOption) (metric.Int64ObservableGauge, error) {
-	return gauge{name: name}, nil
-}
-
-func (m *meter) Float64ObservableGauge(name string, _ ...metric.Float64ObservableGaugeOption) (metric.Float64ObservableGauge, error) {
-	return floating{name: name}, nil
-}
-
-func (m *meter) RegisterCallback(f metric.Callback, _ ...metric.Observable) (metric.Registration, error) {
-	m.callback = f
-	return noop.Registration{}, nil
-}
-
-// observer takes what a callback says.
-type observer struct {
-	noop.Observer
-	m *meter
-}
-
-func (o observer) ObserveInt64(i metric.Int64Observable, value int64, options ...metric.ObserveOption) {
-	name := ""
-	switch i := i.(type) {
-	case number:
-		name = i.name
-	case gauge:
-		name = i.name
-	}
-	set := metric.NewObserveConfig(options).Attributes()
-	var labels []string
-	for _, kv := range set.ToSlice() {
-		labels = append(labels, string(kv.Key)+"="+kv.Value.AsString())
-	}
-	slices.Sort(labels)
-	o.m.observed = append(o.m.observed, strings.TrimSpace(fmt.Sprintf("%s %d %s", name, value, strings.Join(labels, ","))))
-}
-
-func (o observer) ObserveFloat64(i metric.Float64Observable, value float64, _ ...metric.ObserveOption) {
-	o.m.observed = append(o.m.observed, fmt.Sprintf("%s %g", i.(floating).name, value))
-}
-
-func (m *meter) read(t *testing.T) []string {
-	t.Helper()
-	m.observed = nil
-	if err := m.callback(t.Context(), observer{m: m}); err != nil {
-		t.Fatal(err)
-	}
-	return m.observed
-}
-
 func TestMetrics(t *testing.T) {
 	bubble(t, "10.1: counts by result, durations of what did not fail, series that go with their worker", func(t *testing.T) {
-		mt := &meter{recorded: map[string]int{}}
+		mt := &instrumenttest.Meter{}
 		r := newRig(t, func(o *probe.Options) { o.Meter, o.NetworkSlots = mt, 1 }).start()
 		r.answers(good, bad, probe.Outcome{}, good)
 		p := newPod("a", readiness(every(1)))
@@ -126,20 +23,20 @@ func TestMetrics(t *testing.T) {
 		r.m.AddPod(p)
 		r.pass(3500 * time.Millisecond)
 		labels := "container=main,namespace=default,pod=a,pod_uid=uid-a,probe_type=Readiness,result="
-		seen := mt.read(t)
-		for _, want := range []string{
-			"prober_probe_total 1 " + labels + "failed", "prober_probe_total 2 " + labels + "successful", "prober_probe_total 1 " + labels + "unknown",
-			"podwright_probe_workers 1", "podwright_probe_queue_length 0", "podwright_probe_running 0", "podwright_probe_panics_total 0",
-		} {
-			if !slices.Contains(seen, want) {
-				t.Errorf("no %q in %q", want, seen)
-			}
+		want := map[string]float64{
+			"prober_probe_total{" + labels + "failed}": 1, "prober_probe_total{" + labels + "successful}": 2, "prober_probe_total{" + labels + "unknown}": 1,
+			"podwright_probe_workers": 1, "podwright_probe_queue_length": 0, "podwright_probe_running": 0,
+			"podwright_probe_panics_total": 0, "podwright_probe_max_lateness_seconds": 0,
 		}
-		if n := mt.recorded["prober_probe_duration_seconds Readiness"]; n != 3 {
-			t.Errorf("%d durations", n)
+		if diff := cmp.Diff(want, mt.Read(t.Context())); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
 		}
-		if n := mt.recorded["podwright_probe_lateness_seconds "]; n != 4 {
-			t.Errorf("9.3: %d latenesses", n)
+		want = map[string]float64{
+			"prober_probe_duration_seconds{probe_type=Readiness}": 3,
+			"podwright_probe_lateness_seconds":                    4, // 9.3
+		}
+		if diff := cmp.Diff(want, mt.Take()); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
 		}
 		// Lateness is measured (9.3): two at once, one slot.
 		r.does(slow(300 * time.Millisecond))
@@ -150,23 +47,23 @@ func TestMetrics(t *testing.T) {
 		r.publish(third, up("3", true, time.Now()))
 		r.m.AddPod(third)
 		r.pass(100 * time.Millisecond)
-		if seen := mt.read(t); !slices.Contains(seen, "podwright_probe_queue_length 1") || !slices.Contains(seen, "podwright_probe_running 1") {
-			t.Errorf("%q", seen)
+		if seen := mt.Read(t.Context()); seen["podwright_probe_queue_length"] != 1 || seen["podwright_probe_running"] != 1 {
+			t.Errorf("%v", seen)
 		}
 		r.pass(300 * time.Millisecond)
-		if seen := mt.read(t); !slices.Contains(seen, "podwright_probe_max_lateness_seconds 0.3") {
-			t.Errorf("%q", seen)
+		if seen := mt.Read(t.Context()); seen["podwright_probe_max_lateness_seconds"] != .3 {
+			t.Errorf("%v", seen)
 		}
 		for _, pod := range []*v1.Pod{p, other, third} {
 			r.m.RemovePod(pod.UID)
 		}
-		for _, s := range mt.read(t) {
+		for s := range mt.Read(t.Context()) {
 			if strings.HasPrefix(s, "prober_probe_total") {
 				t.Errorf("still %q", s)
 			}
 		}
 	})
-	if _, err := probe.New(probe.Options{Pods: &rig{}, Meter: &meter{refuse: true}}); err == nil {
+	if _, err := probe.New(probe.Options{Pods: &rig{}, Meter: &instrumenttest.Meter{Refuse: []string{"podwright_probe_lateness_seconds"}}}); err == nil {
 		t.Error("a meter that refuses is no error")
 	}
 }

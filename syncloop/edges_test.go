@@ -13,12 +13,13 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/instrument/instrumenttest"
 	"github.com/podwright/podwright/internal/podinfo"
 )
 
 func TestRefusalIsAnEvent(t *testing.T) { // M4, edge 7
 	synctest.Test(t, func(t *testing.T) {
-		source, l, m := newScripted("file"), &log{}, newMeter()
+		source, l, m := newScripted("file"), &log{}, &instrumenttest.Meter{}
 		loop, stop := run(t, l, Options{Sources: []Source{source}, Recorder: l, Meter: m})
 		defer stop()
 		source.set(newPod("a", "web"), newPod("b", "web"), newPod("a", "db"))
@@ -33,7 +34,7 @@ func TestRefusalIsAnEvent(t *testing.T) { // M4, edge 7
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		if n := m.take()["podwright_syncloop_refused_pods_total{source=file}"]; n != 2 {
+		if n := m.Take()["podwright_syncloop_refused_pods_total{source=file}"]; n != 2 {
 			t.Errorf("counted %v times", n)
 		}
 		source.set(newPod("a", "web"), newPod("b", "web"), newPod("a", "db"))
@@ -50,7 +51,7 @@ func TestRefusalIsAnEvent(t *testing.T) { // M4, edge 7
 // and told of as its own source's, whichever of the two has delivered.
 func TestPrecedenceIsTold(t *testing.T) { // M4, edge 8
 	synctest.Test(t, func(t *testing.T) {
-		api, file, l, m := newScripted("api"), newScripted("file"), &log{}, newMeter()
+		api, file, l, m := newScripted("api"), newScripted("file"), &log{}, &instrumenttest.Meter{}
 		api.precedence = PrecedenceAPI
 		loop, stop := run(t, l, Options{Sources: []Source{api, file}, Recorder: l, Meter: m})
 		defer stop()
@@ -86,7 +87,7 @@ func TestPrecedenceIsTold(t *testing.T) { // M4, edge 8
 		if got := l.take(); !slices.Contains(got, lost) {
 			t.Errorf("it is news again: %q", got)
 		}
-		if got := m.take(); got["podwright_syncloop_refused_pods_total{source=api}"] != 2 || got["podwright_syncloop_refused_pods_total{source=file}"] != 0 {
+		if got := m.Take(); got["podwright_syncloop_refused_pods_total{source=api}"] != 2 || got["podwright_syncloop_refused_pods_total{source=file}"] != 0 {
 			t.Errorf("counted %v", got)
 		}
 	})
@@ -162,7 +163,7 @@ func TestUnknownOperation(t *testing.T) { // L4, edge 32
 // TestFirstSetIsEmpty: a source that wants nothing says so, and housekeeping begins.
 func TestFirstSetIsEmpty(t *testing.T) { // M8, R1, edge 1
 	synctest.Test(t, func(t *testing.T) {
-		source, l, m := newScripted("file"), &log{}, newMeter()
+		source, l, m := newScripted("file"), &log{}, &instrumenttest.Meter{}
 		p := &passes{begin: time.Now()}
 		loop, stop := run(t, l, Options{Sources: []Source{source}, Housekeeper: p, Meter: m})
 		defer stop()
@@ -179,7 +180,7 @@ func TestFirstSetIsEmpty(t *testing.T) { // M8, R1, edge 1
 		}
 		source.set()
 		synctest.Wait()
-		if n := m.take()["podwright_syncloop_operations_total{operation=ADD,source=file}"]; n != 1 {
+		if n := m.Take()["podwright_syncloop_operations_total{operation=ADD,source=file}"]; n != 1 {
 			t.Errorf("%v empty ADDs, want one", n)
 		}
 		l.want(t, "no work")

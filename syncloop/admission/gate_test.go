@@ -1,20 +1,19 @@
 package admission_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 
-	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/metric/noop"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/instrument/instrumenttest"
 	"github.com/podwright/podwright/syncloop/admission"
 )
 
@@ -54,27 +53,6 @@ func (t *told) rejected(pod *v1.Pod, v admission.Verdict) {
 	*t = append(*t, "status "+pod.Name+" "+v.Reason)
 }
 
-// counter counts rejections by reason.
-type counter struct {
-	noop.Int64Counter
-	reasons []string
-}
-
-func (c *counter) Add(_ context.Context, _ int64, options ...metric.AddOption) {
-	set := metric.NewAddConfig(options).Attributes()
-	reason, _ := set.Value("reason")
-	c.reasons = append(c.reasons, reason.AsString())
-}
-
-type meter struct {
-	noop.Meter
-	counter *counter
-}
-
-func (m meter) Int64Counter(string, ...metric.Int64CounterOption) (metric.Int64Counter, error) {
-	return m.counter, nil
-}
-
 func newGate(t *testing.T, o admission.Options) *admission.Gate {
 	t.Helper()
 	g, err := admission.NewGate(o)
@@ -97,10 +75,10 @@ func refuse(name, reason string) admission.Handler {
 // told: status, Warning event, metric with the reasons it knows.
 func TestChain(t *testing.T) {
 	var out told
-	count := &counter{}
+	m := &instrumenttest.Meter{}
 	g := newGate(t, admission.Options{
 		Handlers: []admission.Handler{refuse("b", "OutOfgold/nuggets"), refuse("b", "Later"), refuse("c", "MadeUp"), refuse("d", "OutOfcpu")},
-		Rejected: out.rejected, Recorder: &out, Meter: meter{counter: count},
+		Rejected: out.rejected, Recorder: &out, Meter: m,
 	})
 	var admitted []string
 	for _, name := range []string{"a", "b", "c", "d"} {
@@ -119,8 +97,12 @@ func TestChain(t *testing.T) {
 	}; !slices.Equal(out, want) {
 		t.Errorf("told:\n%s", strings.Join(out, "\n"))
 	}
-	if want := []string{"OutOfExtendedResources", "Other", "OutOfcpu"}; !slices.Equal(count.reasons, want) {
-		t.Errorf("metric reasons %v, want %v", count.reasons, want)
+	want := map[string]float64{}
+	for _, reason := range []string{"OutOfExtendedResources", "Other", "OutOfcpu"} {
+		want["kubelet_admission_rejections_total{reason="+reason+"}"] = 1
+	}
+	if got := m.Take(); !maps.Equal(got, want) {
+		t.Errorf("metrics %v, want %v", got, want)
 	}
 }
 
