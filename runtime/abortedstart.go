@@ -2,8 +2,8 @@ package runtime
 
 import "strings"
 
-// StartAborted reports whether the runtime gave up the start of a container because whoever
-// had asked for it went away, before anything of the container ran. containerd ties a
+// StartAborted reports whether the runtime gave up the start of a container because its
+// caller went away before anything of the container ran. containerd ties a
 // start to the call: when the caller is killed it drops what it was creating, and shows
 // the container as exited with the reason StartError. That is no run of the container.
 //

@@ -116,7 +116,7 @@ func (c *Client) attempt(ctx context.Context, path string) *DialError {
 	case errors.Is(err, fs.ErrNotExist):
 		return failed(err, "is the runtime running, and is this its socket?")
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return failed(err, "nobody listens on the socket: is the runtime running?")
+		return failed(err, "nothing listens on the socket: is the runtime running?")
 	default:
 		return failed(err, "is the runtime running, and is this its socket?")
 	}

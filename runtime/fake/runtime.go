@@ -211,7 +211,7 @@ func (f *Runtime) locked(fn func()) {
 }
 
 // errDown is what every call gets while the runtime is down.
-var errDown = fmt.Errorf("nobody answers: %w", runtime.ErrUnavailable)
+var errDown = fmt.Errorf("the runtime does not answer: %w", runtime.ErrUnavailable)
 
 // usable returns why a call cannot even begin.
 func (f *Runtime) usable(ctx context.Context) error {

@@ -143,22 +143,22 @@ func (m *Manager) killAndCheck(ctx context.Context, k podKill, override *int64) 
 }
 
 // stillRunning names what of the pod still runs.
-func (m *Manager) stillRunning(ctx context.Context, uid types.UID) ([]string, error) {
-	var out []string
+func (m *Manager) stillRunning(ctx context.Context, uid types.UID) (out []string, err error) {
+	note := func(name string, state runtime.State) {
+		if state == runtime.Running {
+			out = append(out, name)
+		}
+	}
 	if m.options.Reader != nil {
 		status, err := m.options.Reader.Read(ctx, uid)
 		if err != nil {
 			return nil, err
 		}
 		for _, c := range status.Containers {
-			if c.State == runtime.Running {
-				out = append(out, "container "+c.Name)
-			}
+			note("container "+c.Name, c.State)
 		}
 		for _, s := range status.Sandboxes {
-			if s.State == runtime.Running {
-				out = append(out, "sandbox "+s.ID)
-			}
+			note("sandbox "+s.ID, s.State)
 		}
 		return out, nil
 	}
@@ -167,14 +167,10 @@ func (m *Manager) stillRunning(ctx context.Context, uid types.UID) ([]string, er
 		return nil, err
 	}
 	for _, c := range pod.Containers {
-		if c.State == runtime.Running {
-			out = append(out, "container "+c.Name)
-		}
+		note("container "+c.Name, c.State)
 	}
 	for _, s := range pod.Sandboxes {
-		if s.State == runtime.Running {
-			out = append(out, "sandbox "+s.ID)
-		}
+		note("sandbox "+s.ID, s.State)
 	}
 	return out, nil
 }

@@ -109,7 +109,7 @@ func usedVolumes(pod *v1.Pod) map[string]bool {
 	return used
 }
 
-// volumeMaker returns who makes a volume: the caller's manager before our own.
+// volumeMaker returns the maker of a volume: the caller's manager, or the engine.
 func (m *Manager) volumeMaker(pod *v1.Pod, v *v1.Volume) VolumeManager {
 	own := ownVolumes{m}
 	switch {

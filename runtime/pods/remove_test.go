@@ -201,19 +201,27 @@ func TestRemovePod(t *testing.T) {
 	})
 }
 
+// interruptedStart returns an engine that has just started. The engine before it died
+// after it had created the pod's container and before the start had an answer.
+func interruptedStart(t *testing.T) (*world, *v1.Pod) {
+	t.Helper()
+	w := newWorld(t, nil)
+	pod := newPod()
+	never := w.fake.Inject(fake.Fault{Match: fake.Match{Method: fake.StartContainer}, Effect: fake.Effect{Hang: true}})
+	ctx, cancel := context.WithTimeout(t.Context(), second)
+	defer cancel()
+	w.m.SyncPod(ctx, pod, w.read(pod))
+	w.wantState(pod, "app:created")
+	never()
+	w.restart()
+	return w, pod
+}
+
 // spec/runtime.md 2.8, edge case 9: a container that was created and not started, because
 // the engine died in between, is replaced under its own number: it was no run.
 func TestRestartCountOfCreated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, nil)
-		pod := newPod()
-		never := w.fake.Inject(fake.Fault{Match: fake.Match{Method: fake.StartContainer}, Effect: fake.Effect{Hang: true}})
-		ctx, cancel := context.WithTimeout(t.Context(), second)
-		defer cancel()
-		w.m.SyncPod(ctx, pod, w.read(pod))
-		w.wantState(pod, "app:created")
-		never()
-		w.restart()
+		w, pod := interruptedStart(t)
 		w.settle(pod)
 		w.wantState(pod, "app:running")
 		if got := w.read(pod).Container("app").RestartCount; got != 0 {
@@ -227,14 +235,7 @@ func TestRestartCountOfCreated(t *testing.T) {
 // it is neither removed nor doubled.
 func TestStartedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, nil)
-		pod := newPod()
-		never := w.fake.Inject(fake.Fault{Match: fake.Match{Method: fake.StartContainer}, Effect: fake.Effect{Hang: true}})
-		ctx, cancel := context.WithTimeout(t.Context(), second)
-		defer cancel()
-		w.m.SyncPod(ctx, pod, w.read(pod))
-		never()
-		w.restart()
+		w, pod := interruptedStart(t)
 		view := w.read(pod)
 		created := view.Container("app")
 		if err := w.fake.StartContainer(t.Context(), created.ID.ID); err != nil {

@@ -64,16 +64,7 @@ func TestResultOfEveryStep(t *testing.T) {
 // after the newest, and init begins anew without its old records.
 func TestTwoReadySandboxes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, func(l fake.Launch) fake.Script {
-			if l.Container == "init" {
-				return fake.Script{Exit: &fake.Exit{After: second}}
-			}
-			return fake.Script{}
-		})
-		pod := newPod(func(p *v1.Pod) { p.Spec.InitContainers = []v1.Container{container("init")} })
-		w.settle(pod)
-		pass(2 * second)
-		w.settle(pod)
+		w, pod := initialized(t)
 		first := w.fake.Calls(fake.Match{Method: fake.RunPodSandbox})[0].Request.(*runtimeapi.RunPodSandboxRequest).GetConfig()
 		first.Metadata.Attempt = 4
 		if _, err := w.fake.RunPodSandbox(t.Context(), first, ""); err != nil {

@@ -22,19 +22,26 @@ import (
 	"github.com/podwright/podwright/runtime/pods"
 )
 
+// initialized returns a running pod whose init container has ended.
+func initialized(t *testing.T) (*world, *v1.Pod) {
+	t.Helper()
+	w := newWorld(t, func(l fake.Launch) fake.Script {
+		if l.Container == "init" {
+			return fake.Script{Exit: &fake.Exit{After: second}}
+		}
+		return fake.Script{}
+	})
+	pod := newPod(func(p *v1.Pod) { p.Spec.InitContainers = []v1.Container{container("init")} })
+	w.settle(pod)
+	pass(2 * second)
+	w.settle(pod)
+	return w, pod
+}
+
 // spec/runtime.md 5.3, 6.2: a dead sandbox is replaced, init runs again.
 func TestSandboxReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, func(l fake.Launch) fake.Script {
-			if l.Container == "init" {
-				return fake.Script{Exit: &fake.Exit{After: second}}
-			}
-			return fake.Script{}
-		})
-		pod := newPod(func(p *v1.Pod) { p.Spec.InitContainers = []v1.Container{container("init")} })
-		w.settle(pod)
-		pass(2 * second)
-		w.settle(pod)
+		w, pod := initialized(t)
 		w.wantState(pod, "init:exited app:running")
 		if err := w.fake.FailSandbox(w.read(pod).Sandboxes[0].ID); err != nil {
 			t.Fatal(err)

@@ -160,7 +160,7 @@ func (r *Runtime) restoreProcess(c *container, started startedRecord) {
 	if err := osproc.KillSession(started.Process); err != nil {
 		r.log.Error(err, "Cannot kill what a container left behind", "container", c.record.ID)
 	}
-	exit := unknownExit("it ended while nobody who could learn its exit code was there", r.clock.Now())
+	exit := unknownExit("it ended while no process that could learn its exit code ran", r.clock.Now())
 	if started.Process.BootID != r.bootID {
 		exit.Message = "the machine was restarted"
 	}

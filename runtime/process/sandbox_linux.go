@@ -119,12 +119,17 @@ func (r *Runtime) reserve(key, id string) error {
 // StopPodSandbox marks the sandbox as not ready and kills its containers.
 // Stopping a stopped or unknown sandbox succeeds.
 func (r *Runtime) StopPodSandbox(ctx context.Context, podSandboxID string) error {
+	return r.withSandbox(ctx, podSandboxID, func(s *sandbox) error { return r.stopSandbox(ctx, s) })
+}
+
+// withSandbox calls f with the slot of a sandbox. An unknown sandbox is success.
+func (r *Runtime) withSandbox(ctx context.Context, id string, f func(*sandbox) error) error {
 	leave, err := r.enter(ctx)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	s := r.sandbox(podSandboxID)
+	s := r.sandbox(id)
 	if s == nil {
 		return nil
 	}
@@ -132,7 +137,7 @@ func (r *Runtime) StopPodSandbox(ctx context.Context, podSandboxID string) error
 		return err
 	}
 	defer s.op.release()
-	return r.stopSandbox(ctx, s)
+	return f(s)
 }
 
 func (r *Runtime) sandbox(id string) *sandbox {
@@ -185,19 +190,12 @@ func (r *Runtime) containersOf(sandboxID string) []*container {
 // files stay, unless the sandbox had no log directory of its own. Removing an
 // unknown sandbox succeeds.
 func (r *Runtime) RemovePodSandbox(ctx context.Context, podSandboxID string) error {
-	leave, err := r.enter(ctx)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	s := r.sandbox(podSandboxID)
-	if s == nil {
-		return nil
-	}
-	if err := r.acquire(ctx, s.op); err != nil {
-		return err
-	}
-	defer s.op.release()
+	return r.withSandbox(ctx, podSandboxID, func(s *sandbox) error { return r.removeSandbox(ctx, s) })
+}
+
+// removeSandbox does what RemovePodSandbox promises; the caller holds the slot.
+func (r *Runtime) removeSandbox(ctx context.Context, s *sandbox) error {
+	podSandboxID := s.record.ID
 	if r.sandbox(podSandboxID) == nil { // removed meanwhile
 		return nil
 	}

@@ -53,7 +53,7 @@ func resourceValue(pod *v1.Pod, c *v1.Container, ref *v1.ResourceFieldSelector, 
 }
 
 // divide rounds up; the divisor 0 is 1. Whole CPUs would lose what is asked for
-// in thousandths, so CPUs are divided as such.
+// in thousandths, so thousandths are divided.
 func divide(q, divisor resource.Quantity, milli bool) (string, error) {
 	if divisor.Sign() < 0 || q.Sign() < 0 {
 		return "", fmt.Errorf("resourceFieldRef: negative amounts")

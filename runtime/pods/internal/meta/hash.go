@@ -19,8 +19,8 @@ const (
 	hexDigits   = "0123456789abcdef"
 )
 
-// Hash identifies a container's definition by its name and image (spec/runtime.md 2.5). It allocates nothing, as it runs for every container
-// on every sync.
+// Hash identifies a container's definition by its name and image (spec/runtime.md 2.5).
+// It allocates nothing, as it runs for every container on every sync.
 //
 // The kubelet's value is the FNV-1a sum of the printed form of a byte slice
 // that holds JSON; both are produced on the fly here.

@@ -33,8 +33,8 @@ type Verdict struct {
 	Reason, Message string
 }
 
-// Admit decides about the change from one version of a pod to another (21.4). others is what
-// all other pods of the node have been allocated.
+// Admit decides about the change from one version of a pod to another (21.4). others is
+// what all other pods of the node have been allocated.
 func Admit(from, to *v1.Pod, others v1.ResourceList, node Node) Verdict {
 	if message := infeasible(from, to, node); message != "" {
 		return Verdict{Reason: v1.PodReasonInfeasible, Message: message}

@@ -6,5 +6,5 @@
 // with the stream (stdout or stderr) and F for a line that is whole or P for a
 // part of a line that continues in the next entry of the same stream, or that
 // ended without a newline (spec/runtime.md 18.3). It reads no logs and rotates
-// none; [Writer.Reopen] follows a rotation done by somebody else.
+// none; [Writer.Reopen] follows a rotation by another program.
 package crilog

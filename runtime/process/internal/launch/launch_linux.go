@@ -50,7 +50,7 @@ type User struct {
 }
 
 // Start starts the process and returns its pid and pidfd, which the caller owns.
-// The process is a child of the caller, who must reap it.
+// The process is a child of the caller and must be reaped by it.
 func Start(spec Spec) (pid, pidfd int, err error) {
 	if !spec.PrivateMounts && spec.MountsOf == 0 && !spec.NoNewPrivs {
 		return spec.fork()

@@ -8,7 +8,7 @@
 //
 // A pid is a name that the kernel gives away again. An [Identity] is not: no two
 // processes of one boot share pid and start time. A [Process] holds a pidfd, so
-// a signal reaches that process or nobody.
+// a signal reaches that process or none.
 //
 // It starts no processes and reaps none. Linux only.
 package osproc
