@@ -49,19 +49,7 @@ func (s *Syncer) block(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus
 		}
 		view = fresh
 	}
-	waiting := map[string]status.WaitingReason{}
-	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			waiting[list[i].Name] = status.WaitingReason{Reason: reasonBlocked, Message: v.Message}
-		}
-	}
-	in := s.input(pod, view, false, func(st *v1.PodStatus) {
-		if !podinfo.Terminal(st.Phase) {
-			st.Phase, st.Reason, st.Message = v1.PodPending, v.Reason, v.Message
-		}
-	})
-	in.Waiting = waiting
-	published, err := s.store(pod, in)
+	published, err := s.store(pod, s.blockedInput(pod, view, v))
 	if err != nil {
 		return podworkers.SyncResult{}, err
 	}
@@ -71,6 +59,22 @@ func (s *Syncer) block(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus
 	return podworkers.SyncResult{}, retryError{
 		error: fmt.Errorf("%w: %s: %s", ErrBlocked, v.Reason, v.Message), at: s.o.Clock.Now().Add(blockedRetry),
 	}
+}
+
+// blockedInput is what the status of a blocked pod is made of.
+func (s *Syncer) blockedInput(pod *v1.Pod, view *runtime.PodStatus, v admission.Verdict) status.Input {
+	in := s.input(pod, view, false, func(st *v1.PodStatus) {
+		if !podinfo.Terminal(st.Phase) {
+			st.Phase, st.Reason, st.Message = v1.PodPending, v.Reason, v.Message
+		}
+	})
+	in.Waiting = map[string]status.WaitingReason{}
+	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			in.Waiting[list[i].Name] = status.WaitingReason{Reason: reasonBlocked, Message: v.Message}
+		}
+	}
+	return in
 }
 
 // refuseLate ends a pod whose setup ended with a refusal (AD8); false if err is none.

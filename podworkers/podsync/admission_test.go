@@ -151,3 +151,21 @@ func TestLateRefusalEndsThePod(t *testing.T) {
 type failAfterAdd struct{ prober }
 
 func (f failAfterAdd) AddPod(*v1.Pod) { f.n.fail["SetPodStatus"] = true }
+
+// TestBlockedPodStaysBlockedWhileItIsAskedAbout: AD6: the status of a blocked pod does not change
+// each time the handlers are asked.
+func TestBlockedPodStaysBlockedWhileItIsAskedAbout(t *testing.T) {
+	n := newNode(t)
+	refuse := admission.HandlerFunc(func(admission.Request) admission.Verdict { return admission.Refuse("NoLicense", "no answer") })
+	s := n.syncer(func(o *Options) { o.Admission.Handlers = []admission.Handler{refuse} })
+	for range 2 {
+		if _, err := s.SyncPod(t.Context(), podworkers.Sync, web(), nil, nothing()); !errors.Is(err, ErrBlocked) {
+			t.Fatal(err)
+		}
+	}
+	for i, published := range n.published {
+		if w := published.ContainerStatuses[0].State.Waiting; published.Reason != "NoLicense" || w == nil || w.Reason != reasonBlocked {
+			t.Errorf("status %d: %+v", i, published)
+		}
+	}
+}

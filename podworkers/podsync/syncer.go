@@ -55,7 +55,12 @@ func (s *Syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v
 		return podworkers.SyncResult{}, err
 	}
 	view = abortedAsCreated(view)
-	published, err := s.publish(pod, view, false, nil)
+	verdict := s.judge(pod)
+	in := s.input(pod, view, false, nil)
+	if !verdict.Admitted() && !view.Running() {
+		in = s.blockedInput(pod, view, verdict)
+	}
+	published, err := s.store(pod, in)
 	if err != nil {
 		return podworkers.SyncResult{}, err
 	}
@@ -68,8 +73,8 @@ func (s *Syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v
 	if podinfo.Static(desired) && desired.DeletionTimestamp == nil {
 		s.o.Mirrors.Want(desired)
 	}
-	if v := s.judge(pod); !v.Admitted() {
-		return s.block(ctx, pod, view, v)
+	if !verdict.Admitted() {
+		return s.block(ctx, pod, view, verdict)
 	}
 	if err := s.o.Network(); err != nil && !pod.Spec.HostNetwork {
 		s.o.Events.Eventf(pod, v1.EventTypeWarning, "NetworkNotReady", "network is not ready: %v", err)
