@@ -96,14 +96,15 @@ func TestListsFailInMidPass(t *testing.T) {
 		faults []fake.Fault
 		// often: a list succeeds now and then, so that work goes on.
 		often bool
-		says  string
+		// says is what Healthy reports, logs what the log gives as the reason.
+		says, logs string
 	}{
-		{"sandboxes fail", []fake.Fault{{Match: fake.Match{Method: fake.ListPodSandbox}, Effect: broken}}, false, "bolt: database is locked"},
-		{"containers fail after sandboxes were shown", []fake.Fault{{Match: fake.Match{Method: fake.ListContainers}, Effect: broken}}, false, "bolt: database is locked"},
-		{"containers hang after sandboxes were shown", []fake.Fault{{Match: fake.Match{Method: fake.ListContainers}, Effect: fake.Effect{Hang: true}}}, false, ""},
+		{"sandboxes fail", []fake.Fault{{Match: fake.Match{Method: fake.ListPodSandbox}, Effect: broken}}, false, "bolt: database is locked", "bolt: database is locked"},
+		{"containers fail after sandboxes were shown", []fake.Fault{{Match: fake.Match{Method: fake.ListContainers}, Effect: broken}}, false, "bolt: database is locked", "bolt: database is locked"},
+		{"containers hang after sandboxes were shown", []fake.Fault{{Match: fake.Match{Method: fake.ListContainers}, Effect: fake.Effect{Hang: true}}}, false, "", "longer than 30s"},
 		{"every third list fails", []fake.Fault{{Match: fake.Match{Func: func(c fake.Call) bool {
 			return (c.Method == fake.ListContainers || c.Method == fake.ListPodSandbox) && calls.Add(1)%3 == 0
-		}}, Effect: broken}}, true, ""},
+		}}, Effect: broken}}, true, "", "bolt: database is locked"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -114,7 +115,7 @@ func TestListsFailInMidPass(t *testing.T) {
 				r.phase("uid-db", v1.PodRunning, 10*time.Second)
 				heal := rt.Inject(tc.faults...)
 				r.smuggle(&runtimeapi.PodSandboxMetadata{Name: "stray", Namespace: "default", Uid: "uid-stray"}, labelled("stray", "uid-stray", "n1"))
-				r.set(newPod("web")) // db is not wanted any more
+				r.set(newPod("web")) // db is no longer wanted
 				<-time.After(10 * time.Minute)
 				synctest.Wait()
 				for _, uid := range []string{"web", "stray"} {
@@ -131,6 +132,12 @@ func TestListsFailInMidPass(t *testing.T) {
 				}
 				if err := r.engine.Healthy(); (err == nil) != tc.often || err != nil && !strings.Contains(err.Error(), tc.says) {
 					t.Errorf("healthy: %v", err)
+				}
+				for _, what := range []string{"Housekeeping is incomplete", "Relist failed"} {
+					// One line in 30 s at most while the failure lasts.
+					if n := logged.count(what, tc.logs); n == 0 || n > 21 && !tc.often {
+						t.Errorf("%d lines say %q and %q", n, what, tc.logs)
+					}
 				}
 				heal()
 				r.within(time.Minute, "unwanted pods gone, and health", func() error {

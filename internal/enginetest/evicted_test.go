@@ -31,7 +31,7 @@ func TestEvictedPodKeepsNoContainers(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				api, root := &mirror.Memory{}, t.TempDir()
+				api, root := &mirror.FakeClient{}, t.TempDir()
 				rt := byContainer(map[string]fake.Script{"job": {Exit: &fake.Exit{After: time.Second, Code: 3}, OnTERM: fake.Exit{Code: 3}}})
 				configure := func(c *podwright.Config) {
 					c.Sources = []syncloop.Source{apiSource{api: api}}
@@ -86,7 +86,7 @@ func told(t *testing.T, r *rig, pod *v1.Pod) {
 // long another container takes to stop.
 func TestEvictedPodKeepsExitCodesWhileItStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		api := &mirror.Memory{}
+		api := &mirror.FakeClient{}
 		rt := byContainer(map[string]fake.Script{
 			"job": {OnTERM: fake.Exit{Code: 3}},
 			"app": {OnTERM: fake.Exit{After: 20 * time.Second}},

@@ -12,9 +12,9 @@ import (
 	"github.com/podwright/podwright/runtime/fake"
 )
 
-// TestFailingPodsAreQuiet: a pod that cannot be brought up is tried again and
-// again, but with pauses: whatever is wrong with it, in ten minutes there are few
-// attempts, and the runtime has rest.
+// TestFailingPodsAreQuiet: a pod that cannot be set up is tried again and again, with
+// pauses: whatever is wrong with it, ten minutes bring several attempts, and few calls
+// of the runtime.
 func TestFailingPodsAreQuiet(t *testing.T) {
 	refuse := func(m fake.Method) func(*fake.Runtime) {
 		return func(rt *fake.Runtime) {
@@ -25,24 +25,26 @@ func TestFailingPodsAreQuiet(t *testing.T) {
 		name  string
 		spoil func(*v1.Pod)
 		fault func(*fake.Runtime)
-		// calls is how many calls for the pod ten minutes may take.
+		// tried is a call that each attempt makes: at least 5 in ten minutes. calls is
+		// how many calls of any kind these may take.
+		tried fake.Method
 		calls int
 	}{
-		{name: "config", calls: 150, spoil: func(p *v1.Pod) {
+		{name: "config", tried: fake.ImageStatus, calls: 150, spoil: func(p *v1.Pod) {
 			p.Spec.SecurityContext = &v1.PodSecurityContext{RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](0)}
 		}},
-		{name: "volume", calls: 150, spoil: func(p *v1.Pod) {
+		{name: "volume", tried: fake.ListPodSandbox, calls: 150, spoil: func(p *v1.Pod) {
 			p.Spec.Volumes = []v1.Volume{{Name: "far", VolumeSource: v1.VolumeSource{NFS: &v1.NFSVolumeSource{Server: "x", Path: "/x"}}}}
 			p.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "far", MountPath: "/far"}}
 		}},
-		{name: "image never", calls: 150, spoil: func(p *v1.Pod) {
-			p.Spec.Containers[0].Image, p.Spec.Containers[0].ImagePullPolicy = "nobody/has:this", v1.PullNever
+		{name: "image never", tried: fake.ImageStatus, calls: 150, spoil: func(p *v1.Pod) {
+			p.Spec.Containers[0].Image, p.Spec.Containers[0].ImagePullPolicy = "absent/image:1", v1.PullNever
 		}},
-		{name: "image name", calls: 150, spoil: func(p *v1.Pod) { p.Spec.Containers[0].Image = "No/Image Name" }},
-		{name: "pull", calls: 150, fault: refuse(fake.PullImage), spoil: func(p *v1.Pod) { p.Spec.Containers[0].ImagePullPolicy = v1.PullAlways }},
-		{name: "sandbox", calls: 150, fault: refuse(fake.RunPodSandbox)},
-		{name: "create", calls: 300, fault: refuse(fake.CreateContainer)},
-		{name: "start", calls: 300, fault: refuse(fake.StartContainer)},
+		{name: "image name", tried: fake.PodSandboxStatus, calls: 150, spoil: func(p *v1.Pod) { p.Spec.Containers[0].Image = "No/Image Name" }},
+		{name: "pull", tried: fake.PullImage, calls: 150, fault: refuse(fake.PullImage), spoil: func(p *v1.Pod) { p.Spec.Containers[0].ImagePullPolicy = v1.PullAlways }},
+		{name: "sandbox", tried: fake.RunPodSandbox, calls: 150, fault: refuse(fake.RunPodSandbox)},
+		{name: "create", tried: fake.CreateContainer, calls: 300, fault: refuse(fake.CreateContainer)},
+		{name: "start", tried: fake.StartContainer, calls: 300, fault: refuse(fake.StartContainer)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -68,6 +70,9 @@ func TestFailingPodsAreQuiet(t *testing.T) {
 				}
 				if p := r.pod(pod.UID); p == nil || p.Status.Phase != v1.PodPending {
 					t.Errorf("the pod is %+v", p)
+				}
+				if n := calls[tc.tried]; n < 5 {
+					t.Errorf("%d calls of %s in 10 min, want at least 5: %v", n, tc.tried, calls)
 				}
 				if all > tc.calls {
 					t.Errorf("%d calls in 10 min, want at most %d: %v", all, tc.calls, calls)

@@ -49,7 +49,7 @@ func TestPodFirstNamedDeletedNeverStarts(t *testing.T) {
 	for _, ran := range []bool{false, true} {
 		t.Run(fmt.Sprintf("it ran before: %v", ran), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				rt, root, api := byContainer(map[string]fake.Script{"main": {IgnoreTERM: true}}), t.TempDir(), &mirror.Memory{}
+				rt, root, api := byContainer(map[string]fake.Script{"main": {IgnoreTERM: true}}), t.TempDir(), &mirror.FakeClient{}
 				configure := func(c *podwright.Config) { c.Sources = []syncloop.Source{apiSource{api: api}} }
 				pod := newPod("web")
 				if ran {

@@ -23,7 +23,7 @@ import (
 // apiSource feeds the pods of an API in memory to an engine, as an adapter of a real
 // API's list and watch does: after every change the full set.
 type apiSource struct {
-	api *mirror.Memory
+	api *mirror.FakeClient
 	// down: the watch is broken; nil means never.
 	down *atomic.Bool
 }
@@ -53,7 +53,7 @@ func (s apiSource) Run(ctx context.Context, deliver func(context.Context, []*v1.
 // pod runs on.
 func TestMirrorChangesNoStaticPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		api, rt := &mirror.Memory{}, byContainer(map[string]fake.Script{"main": {OnTERM: fake.Exit{After: 5 * time.Second}}})
+		api, rt := &mirror.FakeClient{}, byContainer(map[string]fake.Script{"main": {OnTERM: fake.Exit{After: 5 * time.Second}}})
 		node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "node-uid"}}
 		r := newRig(t, rt, t.TempDir(), func(c *podwright.Config) {
 			c.Sources = append(c.Sources, apiSource{api: api})
@@ -109,7 +109,7 @@ func TestMirrorChangesNoStaticPod(t *testing.T) {
 func TestBrokenWatchRemovesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var down atomic.Bool
-		api, rt := &mirror.Memory{}, fake.New(fake.Options{})
+		api, rt := &mirror.FakeClient{}, fake.New(fake.Options{})
 		r := newRig(t, rt, t.TempDir(), func(c *podwright.Config) { c.Sources = []syncloop.Source{apiSource{api, &down}} }).start()
 		web, db := newPod("web"), newPod("db")
 		api.Put(web)

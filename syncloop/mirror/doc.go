@@ -1,7 +1,7 @@
 // Package mirror keeps the twins of static pods at an API, so that people see there
 // what runs on a node by its own will.
 //
-//	setup round of a static pod ──Want──► Reconciler ──► Client (an API, or Memory)
+//	setup round of a static pod ──Want──► Reconciler ──► Client (an API, or FakeClient)
 //	                                    (own goroutine)      │
 //	syncloop.Store ◄── source "api" ◄────── watch ◄──────────┘
 //
@@ -11,7 +11,7 @@
 //
 // An engine has no API of its own. [Client] is what it asks of one; a user who has
 // an API adapts it, and feeds its watch to the engine as a source named "api" (see
-// the package syncloop on sources, and the example of [Memory], which stands in for
+// the package syncloop on sources, and the example of [FakeClient], which stands in for
 // an API in tests and on nodes without one).
 //
 // Rules are numbered as in docs/spec/syncloop.md 8.

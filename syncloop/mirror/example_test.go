@@ -22,7 +22,7 @@ func ExampleOf() {
 		fmt.Println(err)
 		return
 	}
-	api := &mirror.Memory{}
+	api := &mirror.FakeClient{}
 	fmt.Println(api.Create(context.Background(), pod))
 	there, _ := api.Pods()
 	fmt.Println(there[0].Name, there[0].Annotations["kubernetes.io/config.mirror"], there[0].OwnerReferences[0].Name)

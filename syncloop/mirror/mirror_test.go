@@ -85,13 +85,13 @@ func TestDecide(t *testing.T) {
 // rig is a reconciler in a bubble with its API.
 type rig struct {
 	*Reconciler
-	api  *Memory
+	api  *FakeClient
 	node atomic.Pointer[v1.Node]
 }
 
 func start(t *testing.T, node *v1.Node) *rig {
 	t.Helper()
-	x := &rig{api: &Memory{}}
+	x := &rig{api: &FakeClient{}}
 	x.node.Store(node)
 	var err error
 	if x.Reconciler, err = New(Options{Client: x.api, Node: x.node.Load}); err != nil {
@@ -213,7 +213,7 @@ func TestNoClient(t *testing.T) {
 	if r.Delete(t.Context(), "default", "a", "") {
 		t.Error("deleted")
 	}
-	if _, err := New(Options{Client: &Memory{}}); err == nil {
+	if _, err := New(Options{Client: &FakeClient{}}); err == nil {
 		t.Error("a client without a node was accepted")
 	}
 }

@@ -24,7 +24,7 @@ import (
 var (
 	// ErrSkipped: not a regular file (folder, FIFO, device, socket); not read.
 	ErrSkipped = errors.New("not a regular file")
-	// ErrTooLarge: larger than [MaxManifestSize].
+	// ErrTooLarge: larger than [maxManifestSize].
 	ErrTooLarge = errors.New("manifest is too large")
 	// ErrMalformed: not one pod in YAML or JSON.
 	ErrMalformed = errors.New("not a pod manifest")
@@ -38,8 +38,8 @@ var (
 	ErrDuplicate = errors.New("another pod has the same name or UID")
 )
 
-// MaxManifestSize is the size in bytes above which a manifest is refused: 10 MiB.
-const MaxManifestSize = 10 << 20
+// maxManifestSize is the size in bytes above which a manifest is refused: 10 MiB.
+const maxManifestSize = 10 << 20
 
 const defaultFileName = "file"
 

@@ -223,11 +223,11 @@ func load(path string) ([]byte, os.FileInfo, error) {
 	if err := readable(before); err != nil { // it may have been replaced
 		return nil, nil, err
 	}
-	data, err := io.ReadAll(io.LimitReader(file, MaxManifestSize+1))
+	data, err := io.ReadAll(io.LimitReader(file, maxManifestSize+1))
 	if err != nil {
 		return nil, nil, err
 	}
-	if len(data) > MaxManifestSize {
+	if len(data) > maxManifestSize {
 		return nil, nil, errChanging // it was smaller a moment ago
 	}
 	after, err := file.Stat()
@@ -245,8 +245,8 @@ func readable(info os.FileInfo) error {
 	if !info.Mode().IsRegular() {
 		return fmt.Errorf("%w but a %s", ErrSkipped, kindOf(info.Mode()))
 	}
-	if info.Size() > MaxManifestSize {
-		return fmt.Errorf("%w: %d bytes, more than %d MiB", ErrTooLarge, info.Size(), MaxManifestSize>>20)
+	if info.Size() > maxManifestSize {
+		return fmt.Errorf("%w: %d bytes, more than %d MiB", ErrTooLarge, info.Size(), maxManifestSize>>20)
 	}
 	return nil
 }

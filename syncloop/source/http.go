@@ -229,12 +229,12 @@ func (h *HTTP) get(ctx context.Context, client *http.Client) ([]byte, error) {
 	if response.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("%w: status %d, want 200", ErrUnavailable, response.StatusCode)
 	}
-	body, err := io.ReadAll(io.LimitReader(response.Body, MaxManifestSize+1))
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxManifestSize+1))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%w: its answer broke off: %w", ErrUnavailable, err)
-	case len(body) > MaxManifestSize:
-		return nil, fmt.Errorf("%w: it is larger than %d bytes", ErrMalformed, MaxManifestSize)
+	case len(body) > maxManifestSize:
+		return nil, fmt.Errorf("%w: it is larger than %d bytes", ErrMalformed, maxManifestSize)
 	}
 	return body, nil
 }

@@ -128,7 +128,7 @@ func TestHTTP(t *testing.T) {
 		{"no pod", []answer{ok(`{"apiVersion":"v1","kind":"Service","metadata":{"name":"x"}}`)}, nil, 3, "Service"},
 		{"garbage", []answer{ok("\x00\xff<html>")}, nil, 3, "not a pod manifest"},
 		{"items that are no list", []answer{ok(`{"apiVersion":"v1","kind":"PodList","items":"x"}`)}, nil, 3, "list"},
-		{"too large", []answer{ok(strings.Repeat("#", MaxManifestSize+1))}, nil, 3, "larger"},
+		{"too large", []answer{ok(strings.Repeat("#", maxManifestSize+1))}, nil, 3, "larger"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := poll(t, 3, HTTPOptions{}, tc.answers...)

@@ -11,10 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Memory is an API of pods in memory: a [Client] for tests, and for programs that
+// FakeClient is an API of pods in memory: a [Client] for tests, and for programs that
 // show mirror pods without an API server. The zero value is ready; all methods are
 // safe for concurrent use.
-type Memory struct {
+type FakeClient struct {
 	mu      sync.Mutex
 	pods    map[types.NamespacedName]*v1.Pod
 	made    int
@@ -22,14 +22,14 @@ type Memory struct {
 	changed chan struct{}
 }
 
-var _ Client = (*Memory)(nil)
+var _ Client = (*FakeClient)(nil)
 
 func keyOf(pod *v1.Pod) types.NamespacedName {
 	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 }
 
 // Create implements [Client].
-func (m *Memory) Create(_ context.Context, pod *v1.Pod) error {
+func (m *FakeClient) Create(_ context.Context, pod *v1.Pod) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.fail != nil {
@@ -46,7 +46,7 @@ func (m *Memory) Create(_ context.Context, pod *v1.Pod) error {
 }
 
 // Get implements [Client].
-func (m *Memory) Get(_ context.Context, namespace, name string) (*v1.Pod, error) {
+func (m *FakeClient) Get(_ context.Context, namespace, name string) (*v1.Pod, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	key := types.NamespacedName{Namespace: namespace, Name: name}
@@ -58,7 +58,7 @@ func (m *Memory) Get(_ context.Context, namespace, name string) (*v1.Pod, error)
 }
 
 // Delete implements [Client].
-func (m *Memory) Delete(_ context.Context, namespace, name string, uid types.UID) error {
+func (m *FakeClient) Delete(_ context.Context, namespace, name string, uid types.UID) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	key := types.NamespacedName{Namespace: namespace, Name: name}
@@ -77,14 +77,14 @@ func (m *Memory) Delete(_ context.Context, namespace, name string, uid types.UID
 }
 
 // Put stores a pod as somebody else would, in place of one of the same name.
-func (m *Memory) Put(pod *v1.Pod) {
+func (m *FakeClient) Put(pod *v1.Pod) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.put(pod.DeepCopy())
 }
 
 // Fail makes all calls of the client fail, until it is called with nil.
-func (m *Memory) Fail(err error) {
+func (m *FakeClient) Fail(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.fail = err
@@ -92,7 +92,7 @@ func (m *Memory) Fail(err error) {
 
 // Pods returns what there is, sorted by namespace and name, and a channel that is
 // closed by the next change. The pods are read-only.
-func (m *Memory) Pods() ([]*v1.Pod, <-chan struct{}) {
+func (m *FakeClient) Pods() ([]*v1.Pod, <-chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	out := make([]*v1.Pod, 0, len(m.pods))
@@ -108,7 +108,7 @@ func (m *Memory) Pods() ([]*v1.Pod, <-chan struct{}) {
 	return out, m.changed
 }
 
-func (m *Memory) put(pod *v1.Pod) {
+func (m *FakeClient) put(pod *v1.Pod) {
 	if m.pods == nil {
 		m.pods = map[types.NamespacedName]*v1.Pod{}
 	}
@@ -117,7 +117,7 @@ func (m *Memory) put(pod *v1.Pod) {
 }
 
 // tell wakes who looks at changes.
-func (m *Memory) tell() {
+func (m *FakeClient) tell() {
 	if m.changed != nil {
 		close(m.changed)
 		m.changed = nil
