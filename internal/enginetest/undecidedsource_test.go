@@ -1,6 +1,7 @@
 package enginetest_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/cleanup/eviction"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/source"
@@ -114,4 +116,46 @@ func unreadableAtStart(t *testing.T, wanted bool) {
 	if rt.Running(hiddenPod, "main") != 1 {
 		t.Error("the pod does not run any more")
 	}
+}
+
+// fullDisk is a node whose disk is always too full.
+type fullDisk struct{}
+
+func (fullDisk) Node(context.Context) (map[eviction.Signal]eviction.Observation, error) {
+	return map[eviction.Signal]eviction.Observation{eviction.NodeFsAvailable: {Available: 1, Capacity: 1000}}, nil
+}
+
+func (fullDisk) Pod(context.Context, *v1.Pod, eviction.Signal) (eviction.Usage, error) {
+	return eviction.Usage{}, nil
+}
+
+// TestFullDiskKeepsPodsOfAnUndecidedSource: eviction asks the rule of housekeeping before it
+// removes dead containers (cleanup.md ND2). A job that has ended, and that the source could
+// not name, is not run a second time.
+func TestFullDiskKeepsPodsOfAnUndecidedSource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := byContainer(map[string]fake.Script{"job": {Exit: &fake.Exit{After: time.Second}}})
+		root := t.TempDir()
+		job := newPod("job", "job")
+		job.Spec.RestartPolicy = v1.RestartPolicyNever
+		old := newRig(t, rt, root).start()
+		old.set(job)
+		old.phase(job.UID, v1.PodSucceeded, 10*time.Second)
+		old.stop()
+
+		hidden := &undecided{why: errors.New("a manifest is unreadable")}
+		r := newRig(t, rt, root, func(c *podwright.Config) {
+			hidden.Channel = c.Sources[0].(*source.Channel)
+			c.Sources = []syncloop.Source{hidden}
+			c.Eviction = &podwright.Eviction{Stats: fullDisk{}}
+		}).start()
+		r.set()
+		<-time.After(3 * time.Minute)
+		if left := r.records(job); len(left) != 1 {
+			t.Errorf("containers left: %v, want the job's", left)
+		}
+		hidden.decide()
+		r.set()
+		r.empty(2 * time.Minute)
+	})
 }

@@ -134,8 +134,14 @@ func (d *DeadContainers) Died(events pleg.PodEvents) {
 func (d *DeadContainers) Reclaim(ctx context.Context) error {
 	return d.Collector.GarbageCollect(ctx, pods.GCPolicy{
 		SourcesReady: d.Heard(), Pressure: true,
-		ContentShouldBeRemoved: d.ContentGoes, RuntimeShouldBeRemoved: d.Removals.ShouldPodRuntimeBeRemoved,
+		ContentShouldBeRemoved: d.ContentGoes, RuntimeShouldBeRemoved: d.runtimeGoes,
 	})
+}
+
+// runtimeGoes reports whether a pod has ended, so that its containers may go when the disk
+// is full. A pod without a worker may be one that a source has not named yet (ND2).
+func (d *DeadContainers) runtimeGoes(uid types.UID) bool {
+	return d.Removals.IsPodKnownTerminated(uid) || d.Undecided() == nil && d.Removals.ShouldPodRuntimeBeRemoved(uid)
 }
 
 // Plan says what a collection would do.
@@ -167,7 +173,6 @@ func (d *DeadContainers) policy(contentGoes func(types.UID) bool) pods.GCPolicy 
 		MinAge: d.Keep.MinAge, FinishedAt: d.finishedAt,
 		MaxPerContainer: d.Keep.PerName, MaxContainers: d.Keep.Total,
 		SourcesReady: d.Heard(), ContentShouldBeRemoved: contentGoes,
-		RuntimeShouldBeRemoved: d.Removals.ShouldPodRuntimeBeRemoved,
 	}
 }
 

@@ -100,20 +100,25 @@ func TestContentGoes(t *testing.T) {
 	}
 }
 
-// TestReclaimAsksTheRuleOfHousekeeping: an undecided source keeps content also from an
-// eviction manager that wants disk space (ND2).
+// TestReclaimAsksTheRuleOfHousekeeping: while a source is undecided, pods without a worker
+// keep everything, also from an eviction manager that wants disk space (ND2).
 func TestReclaimAsksTheRuleOfHousekeeping(t *testing.T) {
 	m := &machine{}
-	d := deadContainers(m, &lives{contentGoes: uids("gone"), terminated: uids("gone")}, desire())
-	if err := d.Reclaim(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if p := m.policy; !p.Pressure || !p.SourcesReady || !p.ContentShouldBeRemoved("gone") || !p.RuntimeShouldBeRemoved("gone") || p.RuntimeShouldBeRemoved("runs") {
-		t.Errorf("policy %+v", p)
-	}
-	d.Undecided = func() error { return errors.New("a source is silent") }
-	if err := d.Reclaim(t.Context()); err != nil || m.policy.ContentShouldBeRemoved("gone") {
-		t.Errorf("content goes while a source is undecided (%v)", err)
+	d := deadContainers(m, &lives{contentGoes: uids("gone"), known: uids("runs", "ended"), terminated: uids("gone", "ended")}, desire())
+	for _, undecided := range []error{nil, errors.New("a source is silent")} {
+		d.Undecided = func() error { return undecided }
+		if err := d.Reclaim(t.Context()); err != nil || !m.policy.Pressure || !m.policy.SourcesReady {
+			t.Fatalf("policy %+v, %v", m.policy, err)
+		}
+		decided := undecided == nil
+		if m.policy.ContentShouldBeRemoved("gone") != decided {
+			t.Errorf("undecided %v: the content of a pod that is gone", undecided)
+		}
+		for uid, goes := range map[types.UID]bool{"runs": false, "ended": true, "unknown": decided} {
+			if m.policy.RuntimeShouldBeRemoved(uid) != goes {
+				t.Errorf("undecided %v: the containers of %s go: %v", undecided, uid, !goes)
+			}
+		}
 	}
 }
 

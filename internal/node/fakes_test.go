@@ -77,7 +77,9 @@ func (l *lives) IsPodKnownTerminated(uid types.UID) bool       { return l.termin
 func (l *lives) ShouldPodBeFinished(uid types.UID) bool        { return l.finished[uid] }
 func (l *lives) CouldHaveRunningContainers(uid types.UID) bool { return !l.terminated[uid] }
 func (l *lives) ShouldPodContentBeRemoved(uid types.UID) bool  { return l.contentGoes[uid] }
-func (l *lives) ShouldPodRuntimeBeRemoved(uid types.UID) bool  { return l.terminated[uid] }
+func (l *lives) ShouldPodRuntimeBeRemoved(uid types.UID) bool {
+	return l.terminated[uid] || !l.known[uid]
+}
 
 // residents are pods that sources want, of which workers know all.
 func residents(list ...*v1.Pod) (*Residents, *lives) {
