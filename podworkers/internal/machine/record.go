@@ -146,8 +146,8 @@ const (
 	Finished
 )
 
-// Symbol is the state's short name in the specification.
-func (s State) Symbol() string {
+// symbol is the state's short name in the specification.
+func (s State) symbol() string {
 	return [...]string{"N", "Q", "Kq", "S", "T1", "T2", "R", "D", "F"}[s]
 }
 

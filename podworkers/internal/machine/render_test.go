@@ -111,7 +111,7 @@ func (s *scenario) table() {
 				name = s.m.StaticNameTerminating(r.rare.fullName)
 			}
 		}
-		s.printf("%-8s %-6s %-16v %-9v %-8v %-9v %-11v %-14v %-14v %v", uid, r.state().Symbol(),
+		s.printf("%-8s %-6s %-16v %-9v %-8v %-9v %-11v %-14v %-14v %v", uid, r.state().symbol(),
 			yes(s.m.KnownTerminated(uid)), yes(s.m.CouldHaveRunningContainers(uid)), yes(s.m.ShouldBeFinished(uid)),
 			yes(s.m.IsTerminationRequested(uid)), yes(s.m.ContainersShouldBeTerminating(uid)), yes(s.m.RuntimeShouldBeRemoved(uid)),
 			yes(s.m.ContentShouldBeRemoved(uid)), yes(name))
@@ -139,7 +139,7 @@ func (s *scenario) explainPod(uid types.UID) {
 		s.printf("next look in %v: %s", e.Due-s.now, e.Why)
 	}
 	for _, t := range e.Transitions {
-		line := fmt.Sprintf("at %v %s -> %s: %s", t.At, t.From.Symbol(), t.To.Symbol(), t.Reason)
+		line := fmt.Sprintf("at %v %s -> %s: %s", t.At, t.From.symbol(), t.To.Symbol(), t.Reason)
 		if t.Count > 1 {
 			line += fmt.Sprintf(" (%d times)", t.Count)
 		}
