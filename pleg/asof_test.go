@@ -17,10 +17,10 @@ func TestAsOf(t *testing.T) {
 		t.Helper()
 		got := c.asOf(uid)
 		if got != want {
-			t.Errorf("%s: proven up to %d, want %d", what, got, want)
+			t.Errorf("%s: known as of %d, want %d", what, got, want)
 		}
 		if got > 0 && !c.newer(uid, got-1) || c.newer(uid, got) {
-			t.Errorf("%s: proven up to %d, but newer says something else", what, got)
+			t.Errorf("%s: known as of %d, but newer says something else", what, got)
 		}
 	}
 	check("nothing known", "a", 0)

@@ -109,7 +109,7 @@ func TestCacheRefusesOlder(t *testing.T) {
 	}
 }
 
-// C4, C6, edge cases 12, 13 and 14: who is woken by what.
+// C4, C6, edge cases 12, 13 and 14: which waiter is woken by what.
 func TestCacheWaiters(t *testing.T) {
 	boom := errors.New("boom")
 	for _, tc := range []struct {

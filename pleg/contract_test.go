@@ -34,7 +34,7 @@ func TestObjectVanishesWhileBeingRead(t *testing.T) {
 	}
 }
 
-// R1: one relist at a time. PI10, PI11: a pod has one reader at a time, whoever
+// R1: one relist at a time. PI10, PI11: a pod has one reader at a time, whatever
 // asks for it.
 func TestOneReaderPerPod(t *testing.T) {
 	b := newBench(t, Options{Period: time.Millisecond})

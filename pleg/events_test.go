@@ -64,7 +64,7 @@ func TestKindString(t *testing.T) {
 	}
 }
 
-// V1, V3: sets coalesce, each subscriber has its own, a slow one delays nobody.
+// V1, V3: sets coalesce, each subscriber has its own, a slow one delays no other.
 func TestSubscription(t *testing.T) {
 	var l subscribers
 	slow, quick := l.join(), l.join()

@@ -17,7 +17,7 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// eventLog records events for people.
+// eventLog records events.
 type eventLog struct {
 	mu    sync.Mutex
 	lines []string
@@ -37,7 +37,7 @@ func manyPods(n int) func(*bench) {
 	}
 }
 
-// Edge case 21, R4, H4, B2, B3, B5, PI14: one inspection that hangs, for ever or until
+// Edge case 21, R4, H4, B2, B3, B5, PI14: one inspection that hangs, without end or until
 // its context ends, while 99 other pods keep changing. They are published at
 // once; health names the hung pod and stays good; its own entry keeps its status
 // and does not pretend to be fresh.

@@ -108,8 +108,8 @@ func TestRefreshMerges(t *testing.T) {
 	})
 }
 
-// D3, edge case 17: a request made before a relist began is served by it; one
-// made during it is served by itself.
+// D3, edge case 17: a request made before a relist began needs no other reading; one
+// made during it gets its own.
 func TestRefreshAndRelist(t *testing.T) {
 	b := newBench(t, Options{})
 	b.pod("p", "c")
@@ -264,14 +264,14 @@ func TestHoldNothing(t *testing.T) {
 	inBubble(t, Options{}, func(b *bench) { b.pod("p", "c") }, func(b *bench) {
 		after := b.Stamp()
 		b.Hold("p")
-		b.Hold("nobody")
+		b.Hold("unknown")
 		pass(1500 * time.Millisecond)
 		if !b.isFresh("p", after) {
 			b.t.Error("an unchanged held pod does not profit from T")
 		}
 		calls := b.count("ListPodSandbox p")
 		b.Release("p")
-		b.Release("nobody")
+		b.Release("unknown")
 		pass(1500 * time.Millisecond)
 		if b.count("ListPodSandbox p") != calls {
 			b.t.Error("refreshed for nothing")
@@ -480,7 +480,7 @@ func TestRefreshManyWorkers(t *testing.T) {
 	})
 }
 
-// D2: who waits for a pod does not wait for the three hundred that an agent
+// D2: a call that waits for a pod does not wait for the three hundred that an agent
 // restart has to read, even if the pod is among them.
 func TestRefreshOvertakesQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

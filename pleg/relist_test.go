@@ -419,7 +419,7 @@ func TestRelistStatusAheadOfList(t *testing.T) {
 }
 
 // E7 has a limit: a list that shows the state from before a reading again is a
-// change. A runtime that contradicts itself for ever is read ten times more.
+// change. A runtime that always contradicts itself is read ten times more.
 func TestRelistContradiction(t *testing.T) {
 	b := newBench(t, Options{})
 	b.pod("p", "c")
@@ -449,7 +449,7 @@ func TestRelistContradiction(t *testing.T) {
 	}
 }
 
-// ListRunning reads anew, keeps pods with something running and leaves the cache
+// ListRunning reads again, keeps pods with something running and leaves the cache
 // alone.
 func TestListRunning(t *testing.T) {
 	b := newBench(t, Options{})
@@ -477,6 +477,6 @@ func TestRelistOwner(t *testing.T) {
 	b.pod("p", "c")
 	b.relist()
 	if len(b.Dump().Pods) != 0 {
-		t.Error("a pod of nobody is shown")
+		t.Error("a pod without owner is shown")
 	}
 }

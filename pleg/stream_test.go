@@ -209,7 +209,7 @@ func TestStreamBackoff(t *testing.T) {
 }
 
 // EV4, EV6, EV7, edge cases 27 and 29: streams that end at once, with or without an
-// error, or are not implemented: one watcher, back-off, for ever, and everything
+// error, or are not implemented: one watcher, back-off, without end, and everything
 // else as without a stream.
 func TestStreamRefused(t *testing.T) {
 	for _, tc := range []struct {

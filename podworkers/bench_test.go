@@ -87,8 +87,8 @@ func (x *bench) create() {
 	<-x.done
 }
 
-// settle waits until no call is in flight.
-func (x *bench) settle() {
+// idle waits until no call is in flight.
+func (x *bench) idle() {
 	for {
 		busy := false
 		for _, e := range x.w.Snapshot() {
@@ -152,7 +152,7 @@ func BenchmarkIdle(b *testing.B) {
 			before, goroutinesBefore := memory(), goruntime.NumGoroutine()
 			x := newBench(b, pods)
 			x.create()
-			x.settle()
+			x.idle()
 			bytes += float64(memory()-before) / float64(n)
 			goroutines += float64(goruntime.NumGoroutine()-goroutinesBefore-1) / float64(n)
 			x.stop()
@@ -177,7 +177,7 @@ func BenchmarkUpdate(b *testing.B) {
 		x := newBench(b, benchPods(n))
 		defer x.stop()
 		x.create()
-		x.settle()
+		x.idle()
 		goruntime.GC()
 		i := 0
 		for b.Loop() {
@@ -196,7 +196,7 @@ func BenchmarkSyncKnownPods(b *testing.B) {
 		x := newBench(b, benchPods(n))
 		defer x.stop()
 		x.create()
-		x.settle()
+		x.idle()
 		goruntime.GC()
 		for b.Loop() {
 			if known := x.w.SyncKnownPods(x.pods); len(known) != n {
@@ -216,7 +216,7 @@ func BenchmarkKill(b *testing.B) {
 			b.StopTimer()
 			x := newBench(b, pods)
 			x.create()
-			x.settle()
+			x.idle()
 			x.terminated.Store(int64(n))
 			goruntime.GC()
 			b.StartTimer()

@@ -25,7 +25,7 @@ func TestRuntimeOnlyNeedsNoView(t *testing.T) {
 	})
 }
 
-// V6, L6: who is asked to look again, and when.
+// V6, L6: when the view is asked to look again.
 func TestRefresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		views := newFakeViews()

@@ -238,7 +238,7 @@ var differences = []struct {
 		pass(2 * time.Second)
 		expect(t, p.log, "setup a create", "setup a sync")
 	}},
-	{"a failed setup is tried again every 10 to 15 s there, for ever", "L5", func(t *testing.T, p *parityPod) {
+	{"a failed setup is tried again every 10 to 15 s there, without end", "L5", func(t *testing.T, p *parityPod) {
 		p.err = errTest
 		p.update(podworkers.Create, p.pod)
 		pass(10 * time.Second)

@@ -112,7 +112,7 @@ func TestSlots(t *testing.T) {
 	})
 }
 
-// L4, U9: terminating calls have a limit of their own, first come first served.
+// L4, U9: terminating calls have a limit of their own, in order of arrival.
 func TestTerminatingSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l log
@@ -247,7 +247,7 @@ func TestViewWait(t *testing.T) {
 				views.relist()
 				expect(t, &l, "terminated a")
 				if views.refreshes == 0 {
-					t.Error("nobody asked for a refresh (L6)")
+					t.Error("no refresh was asked for (L6)")
 				}
 			})
 		})

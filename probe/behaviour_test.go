@@ -48,7 +48,7 @@ func TestThresholds(t *testing.T) {
 			t.Errorf("6.2: heard %+v", heard)
 		}
 	})
-	bubble(t, "edge cases 5 and 7, 3.2: a new container begins anew", func(t *testing.T) {
+	bubble(t, "edge cases 5 and 7, 3.2: a new container starts from nothing", func(t *testing.T) {
 		r := newRig(t).start()
 		r.answers(bad)
 		p := newPod("a", liveness(), readiness())
@@ -334,7 +334,7 @@ func TestEnding(t *testing.T) {
 			t.Errorf("3.3, 7.7: %s", got)
 		}
 	})
-	bubble(t, "2.7: CleanupPods keeps who is named", func(t *testing.T) {
+	bubble(t, "2.7: CleanupPods keeps the pods it is given", func(t *testing.T) {
 		r, p := setup(t)
 		other := newPod("b", liveness(every(1)))
 		r.publish(other, up("9", true, time.Now()))
@@ -372,7 +372,7 @@ func TestEnding(t *testing.T) {
 // TestRestart is what holds right after a restart of the engine; the rows of section 8
 // are in internal/decide.
 func TestRestart(t *testing.T) {
-	bubble(t, "8.1, 8.3, 8.7, 8.8, edge case 24: ready stays ready, and nobody is told otherwise", func(t *testing.T) {
+	bubble(t, "8.1, 8.3, 8.7, 8.8, edge case 24: ready stays ready, and nothing else is announced", func(t *testing.T) {
 		r := newRig(t, func(o *probe.Options) { o.Rand = func() float64 { return 0.5 } })
 		var pods []*v1.Pod
 		for i := range 500 {

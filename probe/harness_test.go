@@ -156,7 +156,7 @@ func (r *rig) Remember(_ types.UID, _ string, id runtime.ContainerID, kind probe
 	rec.Started = rec.Started || kind == probe.Startup && f.Stored == probe.Success
 }
 
-// answers makes the handler give these outcomes in turn, the last one for ever.
+// answers makes the handler give these outcomes in turn, the last one again and again.
 func (r *rig) answers(list ...probe.Outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -97,7 +97,7 @@ func TestSlots(t *testing.T) {
 			t.Errorf("ran %v", kinds)
 		}
 	})
-	bubble(t, "9.3, show 4: 5,000 probes starved for 5 s kill nobody", func(t *testing.T) {
+	bubble(t, "9.3, show 4: 5,000 probes starved for 5 s kill no container", func(t *testing.T) {
 		r := newRig(t).start()
 		release := make(chan struct{})
 		r.does(hang(true, release))
@@ -254,7 +254,7 @@ func TestResults(t *testing.T) {
 			t.Errorf("heard %+v", heard)
 		}
 	})
-	bubble(t, "6.4, edge case 32: a blocked consumer holds up nobody and hears the latest", func(t *testing.T) {
+	bubble(t, "6.4, edge case 32: a blocked consumer holds up no probe and hears the latest", func(t *testing.T) {
 		release := make(chan struct{})
 		var r *rig
 		r = newRig(t, func(o *probe.Options) {
@@ -305,7 +305,7 @@ func TestResults(t *testing.T) {
 		if v := r.m.Status(probe.Startup, p, "main", cid("1")); v != probe.Unknown {
 			t.Errorf("%v", v)
 		}
-		if v := r.m.Status(probe.Startup, p, "nobody", cid("1")); v != probe.None {
+		if v := r.m.Status(probe.Startup, p, "unknown", cid("1")); v != probe.None {
 			t.Error("a container that is not in the pod")
 		}
 	})

@@ -25,7 +25,7 @@ func wantTimes(t *testing.T, what string, got []float64, want ...float64) {
 	}
 }
 
-// TestWhoIsProbed: app containers and sidecars, each kind by itself; nobody else.
+// TestWhoIsProbed: app containers and sidecars, each kind by itself; no others.
 func TestWhoIsProbed(t *testing.T) {
 	bubble(t, "1.1, 2.1", func(t *testing.T) {
 		r := newRig(t).start()
@@ -72,7 +72,7 @@ func TestWhoIsProbed(t *testing.T) {
 			}
 		}
 	})
-	bubble(t, "1.4 a changed spec is ignored until the container is added anew", func(t *testing.T) {
+	bubble(t, "1.4 a changed spec is ignored until the container is added again", func(t *testing.T) {
 		r := newRig(t).start()
 		p := newPod("a", liveness())
 		begin := time.Now()

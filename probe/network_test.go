@@ -124,7 +124,7 @@ func TestHTTP(t *testing.T) {
 	})
 	mux.HandleFunc("/big", func(w http.ResponseWriter, _ *http.Request) {
 		chunk := make([]byte, 1<<20)
-		for range 1024 { // 1 GiB, or until nobody reads
+		for range 1024 { // 1 GiB, or until the reader is gone
 			if _, err := w.Write(chunk); err != nil {
 				return
 			}
@@ -229,7 +229,7 @@ func TestHTTP(t *testing.T) {
 			t.Errorf("%+v, said %q", e, said)
 		}
 	})
-	t.Run("nobody listens; no query in the event", func(t *testing.T) {
+	t.Run("a port without listener; no query in the event", func(t *testing.T) {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -348,7 +348,7 @@ func TestTCP(t *testing.T) {
 	for range got {
 	}
 	if e, said := once(t, withTCP(here, "")); e.LastResult != "Failure" || len(said) != 1 {
-		t.Errorf("5.8: nobody listens: %+v", e)
+		t.Errorf("5.8: a port without listener: %+v", e)
 	}
 }
 
@@ -403,7 +403,7 @@ func TestGRPC(t *testing.T) {
 	}{
 		{"serving, edge case 20: overall health", withGRPC(plain, nil), false, "Success", "SERVING"},
 		{"NOT_SERVING", withGRPC(plain, ptr.To("down")), false, "Failure", "NOT_SERVING"},
-		{"unknown service", withGRPC(plain, ptr.To("nobody")), false, "Failure", "NotFound"},
+		{"unknown service", withGRPC(plain, ptr.To("unknown")), false, "Failure", "NotFound"},
 		{"edge case 20: no health service", withGRPC(none, nil), false, "Failure", "no health service"},
 		{"plaintext to TLS", withGRPC(secure, nil), false, "Failure", ""},
 		{"TLS", modeTLS(withGRPC(secure, nil)), true, "Success", "SERVING"},

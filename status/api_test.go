@@ -70,7 +70,7 @@ func (a *fakeAPI) DeletePod(_ context.Context, ref PodRef) error {
 	return nil
 }
 
-// edit changes a pod at the API, as somebody else would.
+// edit changes a pod at the API from outside.
 func (a *fakeAPI) edit(name string, change podOption) *v1.Pod {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -117,7 +117,7 @@ func TestAPI(t *testing.T) {
 		}
 	})
 
-	bubble(t, "8.1 overwritten by somebody: sent again", func(t *testing.T) {
+	bubble(t, "8.1 overwritten from outside: sent again", func(t *testing.T) {
 		pod := newPod(apps("a0"))
 		api := newAPI(pod)
 		m := started(t, Options{Sinks: []StatusSink{api}})
@@ -160,7 +160,7 @@ func TestAPI(t *testing.T) {
 			t.Errorf("held back: %+v", got)
 		}
 		setCould(false)
-		advance(t, 10*time.Second) // nobody says so: the resync finds it
+		advance(t, 10*time.Second) // without a hint: the resync finds it
 		if len(api.stores) != 2 {
 			t.Fatalf("%d stores", len(api.stores))
 		}

@@ -74,7 +74,7 @@ func TestContainerResources(t *testing.T) {
 			t.Errorf("%+v", got.ContainerStatuses[0].Resources)
 		}
 	})
-	t.Run("6.7 allocated anew while a resize goes on", func(t *testing.T) {
+	t.Run("6.7 allocated again while a resize goes on", func(t *testing.T) {
 		pod := newPod()
 		pod.Spec.Containers = []v1.Container{{Name: "a", Resources: allocated}}
 		old := generate(t, Input{Pod: pod, Runtime: view(record("a", 0, runtime.Running))})
@@ -91,7 +91,7 @@ func TestContainerResources(t *testing.T) {
 }
 
 // TestContainerResourcesAtRandom: spec/status.md 6.6: whatever was reported before, the
-// same amounts come out, resource by resource, and what says the same is not made anew.
+// same amounts come out, resource by resource, and what says the same is kept.
 func TestContainerResourcesAtRandom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		names := []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage, "example.com/gpu"}

@@ -175,7 +175,7 @@ func (w *world) checkMade(in Input, made *v1.PodStatus) {
 	again := in
 	again.Old = made
 	// A restart of all containers in an impossible order (new runs beside old
-	// ones) may take two looks to settle; possible orders are in TestRestartAll.
+	// ones) may need two looks; possible orders are in TestRestartAll.
 	if got := encode(w.T, ptrTo(Generate(again))); !bytes.Equal(got, want) && !restartpolicy.RestartsAll(&w.pod.Spec) {
 		w.Fatalf("not stable:\n%s\n%s", want, got)
 	}

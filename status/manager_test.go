@@ -110,7 +110,7 @@ func TestUpdateSteps(t *testing.T) {
 		loaded.StartTime = &metav1.Time{Time: t0}
 		m, _ := managed(t, Options{})
 		pod := newPod(policy(never), apps("a0"))
-		pod.Status = v1.PodStatus{} // nobody else writes it
+		pod.Status = v1.PodStatus{} // it has no other writer
 		m.Restore(Restored{Pod: pod, Status: loaded, Version: 3})
 		if got, ok := m.Get(pod.UID); !ok || got.ContainerStatuses[0].State.Terminated == nil {
 			t.Error("not to be got")

@@ -50,7 +50,7 @@ func TestPodResources(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a new generation is summed anew", func(t *testing.T) {
+	t.Run("a new generation is summed again", func(t *testing.T) {
 		pod := newPod()
 		pod.Spec.Containers = []v1.Container{app("1")}
 		old := generate(t, Input{Pod: pod})

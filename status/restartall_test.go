@@ -56,7 +56,7 @@ func TestRestartAll(t *testing.T) {
 			t.Errorf("a again: %+v", briefOf(&a))
 		}
 	})
-	t.Run("nobody looked in between", func(t *testing.T) {
+	t.Run("no look in between", func(t *testing.T) {
 		low := record("b", 1, runtime.Running)
 		low.RestartCount = 0
 		again := step(exit, exited("i", 1, 0), record("a", 1, runtime.Running), low)

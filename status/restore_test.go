@@ -113,7 +113,7 @@ func TestRestored(t *testing.T) {
 		if got := sink.got("running"); len(got) != 0 {
 			t.Errorf("9.3: sent %v before anybody looked", versions(got))
 		}
-		// Nobody who stops the engine waits for it.
+		// Stopping the engine does not wait for it.
 		if err := m.Flush(t.Context()); err != nil {
 			t.Errorf("Flush: %v", err)
 		}
@@ -197,7 +197,7 @@ func TestAfterRestart(t *testing.T) {
 		code        int32 // of the container; -1: it runs, -2: it waits
 		ready       bool
 	}{
-		{"nobody else writes it", running, &v1.PodStatus{}, false, v1.PodRunning, -1, true},
+		{"it has no other writer", running, &v1.PodStatus{}, false, v1.PodRunning, -1, true},
 		{"only the record has ended", oneContainer(v1.PodFailed, ended("x://1", 3)), running, false, v1.PodFailed, 3, false},
 		{"only the API has", running, oneContainer(v1.PodSucceeded, ended("x://1", 0)), true, v1.PodSucceeded, 0, false},
 		{"both, in different ways", oneContainer(v1.PodFailed, ended("x://1", 3)), oneContainer(v1.PodSucceeded, goesOn("x://1", false)), true, v1.PodSucceeded, 3, false},
@@ -207,7 +207,7 @@ func TestAfterRestart(t *testing.T) {
 		{"an end in the API beats running in the record", running, oneContainer(v1.PodRunning, ended("x://1", 9)), true, v1.PodRunning, 9, false},
 		{"but not of another run", oneContainer(v1.PodRunning, goesOn("x://2", true)), oneContainer(v1.PodRunning, ended("x://1", 9)), true, v1.PodRunning, -1, true},
 		{
-			"9.8: somebody declared the node lost", running,
+			"9.8: the node was declared lost", running,
 			conditions(oneContainer(v1.PodRunning, goesOn("x://1", true)), is(v1.PodReady, v1.ConditionFalse, "NodeLost"), is(v1.ContainersReady, v1.ConditionTrue, "")),
 			true, v1.PodRunning, -1, false,
 		},

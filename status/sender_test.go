@@ -337,7 +337,7 @@ func TestSending(t *testing.T) {
 		}
 	})
 
-	bubble(t, "a new life of a fixed UID starts anew", func(t *testing.T) {
+	bubble(t, "a new life of a fixed UID starts from nothing", func(t *testing.T) {
 		sink := &recorder{answer: func(_ context.Context, n int, _ Update) (StoreResult, error) {
 			if n == 1 {
 				return Recreated, nil

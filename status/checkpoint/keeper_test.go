@@ -298,7 +298,7 @@ func TestSyncGivesUp(t *testing.T) {
 }
 
 // TestTroubles: CK2, status.md 9.5: a damaged record is in the health until it was
-// replaced or nobody wants the pod; a newer one for as long as it lies there, and its
+// replaced or no source wants the pod; a newer one for as long as it lies there, and its
 // pod goes on without a record.
 func TestTroubles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

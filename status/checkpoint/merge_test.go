@@ -118,7 +118,7 @@ func TestRemembered(t *testing.T) {
 	}
 }
 
-// TestInterrupted: CK5, HI8: which containers of a wiped pod count as run.
+// TestInterrupted: CK5, HI8: which containers count as run of a pod the runtime has lost.
 func TestInterrupted(t *testing.T) {
 	never, always := v1.ContainerRestartPolicyNever, v1.ContainerRestartPolicyAlways
 	inits := []v1.Container{{Name: "i1"}, {Name: "i2"}}

@@ -78,7 +78,7 @@ func (w *world) checkLinks() error {
 			return fmt.Errorf("I7: %s belongs to %s, which is not known", name, n.owner.uid)
 		}
 		if n.owner == nil && len(n.waiting) == 0 {
-			return fmt.Errorf("I20: %s belongs to nobody and is kept", name)
+			return fmt.Errorf("I20: %s belongs to no record and is kept", name)
 		}
 		for i, r := range n.waiting {
 			if m.records[r.uid] != r {

@@ -139,7 +139,7 @@ func (s *scenario) explainPod(uid types.UID) {
 		s.printf("next look in %v: %s", e.Due-s.now, e.Why)
 	}
 	for _, t := range e.Transitions {
-		line := fmt.Sprintf("at %v %s -> %s: %s", t.At, t.From.symbol(), t.To.Symbol(), t.Reason)
+		line := fmt.Sprintf("at %v %s -> %s: %s", t.At, t.From.symbol(), t.To.symbol(), t.Reason)
 		if t.Count > 1 {
 			line += fmt.Sprintf(" (%d times)", t.Count)
 		}

@@ -156,7 +156,7 @@ func TestUnitTimers(t *testing.T) {
 	}
 }
 
-// The queue is first come, first served, and lets any record leave.
+// The queue keeps the order of arrival, and lets any record leave.
 func TestUnitQueue(t *testing.T) {
 	var q queue
 	var all []*record

@@ -30,7 +30,7 @@ type world struct {
 type life struct {
 	uid  types.UID
 	call *Call // started and not ended
-	away bool  // the call waits for its view or slot, nobody runs it
+	away bool  // the call waits for its view or slot and does not run
 
 	open   []chan<- struct{} // completions given and not closed
 	status string            // the reason the last status function writes

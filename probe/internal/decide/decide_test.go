@@ -269,7 +269,7 @@ func TestInvariants(t *testing.T) {
 			case out.State.ID != state.ID && (out.State.Run != 0 || out.State.Hold || !out.Store):
 				t.Fatalf("tick %d carries over: %+v", i, out)
 			case out.Store && look.Container == nil:
-				t.Fatalf("tick %d stores for nobody", i)
+				t.Fatalf("tick %d stores for no container", i)
 			}
 			state = out.State
 			if out.Step == decide.Execute {
