@@ -261,3 +261,37 @@ func TestEndBeforeTheFirstLookIsTold(t *testing.T) {
 		}
 	})
 }
+
+// TestPodStoppedByADrainStartsAgain: spec/cleanup.md 10. What a drain stopped starts again when
+// the engine does, whatever its policy; what had ended by itself does not.
+func TestPodStoppedByADrainStartsAgain(t *testing.T) {
+	for _, policy := range []v1.RestartPolicy{v1.RestartPolicyAlways, v1.RestartPolicyOnFailure, v1.RestartPolicyNever} {
+		t.Run(string(policy), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newHost(t, byContainer(map[string]fake.Script{
+					"slow": {OnTERM: fake.Exit{After: 3 * time.Second}}, "job": {Exit: &fake.Exit{After: time.Second}},
+				}))
+				pods := func() []*v1.Pod {
+					return []*v1.Pod{withPolicy(newPod("web", "slow"), policy), withPolicy(newPod("job", "job"), v1.RestartPolicyNever)}
+				}
+				first := n.agent()
+				first.set(pods()...)
+				first.phase("uid-web", v1.PodRunning, time.Minute)
+				first.phase("uid-job", v1.PodSucceeded, time.Minute)
+				<-time.After(5 * time.Second)
+				if err := first.engine.Drain(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+
+				r := n.agent()
+				r.set(pods()...)
+				r.phase("uid-web", v1.PodRunning, time.Minute)
+				r.phase("uid-job", v1.PodSucceeded, time.Minute)
+				<-time.After(time.Minute)
+				if web, job := starts(n.rt, "uid-web"), starts(n.rt, "uid-job"); web != 2 || job != 1 {
+					t.Errorf("%d starts of web, %d of job", web, job)
+				}
+			})
+		})
+	}
+}

@@ -20,9 +20,15 @@
 //	          opens the gate: from now on pods are set up
 //	Complete  the first update of each pod is completed by its record: a pod that
 //	          ended stays so, a pod that had to stop goes on stopping
-//	source    stands in for a source that does not answer ([Recovery.Remembering])
-//	Pruner    removes the records that are of no more use (CK7)
+//	source    stands in for a source that does not answer ([Journal.Remembering])
+//	Pruner    removes the records that are of no more use, and tells the end of pods that
+//	          ended unseen (CK7, HI7)
 //
-// No read triggers a step. Decisions are pure functions of records and facts: compare,
-// continuation, fateOf.
+// No read triggers a step. Before the gate opens no pod is set up, stopped or removed.
+// Decisions are pure functions of records and facts: compare, continuationOf, fateOf,
+// noteFacts.
+//
+// A UID can have several lives: a static pod that its source removed and wants again keeps
+// it. [Journal.Renew] begins a new one; what the runtime still has of the earlier one is
+// removed before it counts ([Journal.EarlierLife]).
 package recovery

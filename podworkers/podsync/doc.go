@@ -14,10 +14,12 @@
 //
 // SyncPod makes the containers match the spec, as far as possible now:
 //
+//	earlier life left? ──► remove it                                    earlierlife.go
+//	ask the handlers
 //	publish the status ──► ended? ──────────────────────► Terminal
 //	deadline passed? ────► publish Failed ──────────────► Terminal      deadline.go
 //	static pod? ─────────► want a mirror pod
-//	handlers refuse? ────► stop, publish Blocked ───────► again in 10 s admission.go
+//	handlers refused? ───► stop, publish Blocked ───────► again in 10 s admission.go
 //	no network? ─────────► event ───────────────────────► error, unless on the host network
 //	wait until nothing of an earlier life is being removed
 //	grant resources ─────► publish what was decided
