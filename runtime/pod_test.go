@@ -119,7 +119,7 @@ func TestPodStatusLookups(t *testing.T) {
 	}
 }
 
-// Stamps drawn later are larger, whoever draws them.
+// Stamps drawn later are larger, in all goroutines.
 func TestSequence(t *testing.T) {
 	var (
 		sequence runtime.Sequence

@@ -85,7 +85,7 @@ func TestDeadlinePerCall(t *testing.T) {
 	}
 }
 
-// A grace period nobody lives to see must not overflow into the past.
+// A very long grace period must not overflow into the past.
 func TestStopContainerHugeGrace(t *testing.T) {
 	for _, grace := range []int64{math.MaxInt64, math.MaxInt64 / int64(time.Second)} {
 		c := unconnected(t, cri.Options{}, func(ctx context.Context, _ string, _, _ any) error { return ctx.Err() })
@@ -303,7 +303,7 @@ func unconnected(t *testing.T, options cri.Options, transport func(ctx context.C
 	return c
 }
 
-// hang is a transport that answers when nobody waits any more.
+// hang is a transport that answers when no call waits any more.
 func hang(ctx context.Context, _ string, _, _ any) error {
 	<-ctx.Done()
 	return status.FromContextError(ctx.Err()).Err()

@@ -74,7 +74,7 @@ func TestDialWithoutPermission(t *testing.T) {
 		t.Fatal(err)
 	}
 	if os.Geteuid() == 0 {
-		// Root may do anything, so this thread becomes somebody else for
+		// Root may do anything, so this thread becomes another user for
 		// file access; only the folder must let it in.
 		if err := os.Chmod(filepath.Dir(socket), 0o755); err != nil {
 			t.Fatal(err)
@@ -96,7 +96,7 @@ func TestDialWithoutPermission(t *testing.T) {
 	}
 }
 
-// Nobody there may mean a runtime that is just starting, so these wait for the
+// A missing listener may mean a runtime that is just starting, so these wait for the
 // time-out, then say what was seen last.
 func TestDialGivesUp(t *testing.T) {
 	folder := filepath.Dir(newSocket(t))
@@ -119,7 +119,7 @@ func TestDialGivesUp(t *testing.T) {
 		want                     error
 	}{
 		{"no file", filepath.Join(folder, "none"), "is the runtime running", fs.ErrNotExist},
-		{"nobody listens", dead, "nobody listens on the socket", unix.ECONNREFUSED},
+		{"nothing listens", dead, "nothing listens on the socket", unix.ECONNREFUSED},
 		{"another protocol", talker, "is this the runtime's CRI socket?", runtime.ErrUnavailable},
 		{"no answer", silent, "does not answer", runtime.ErrDeadline},
 	} {

@@ -55,7 +55,7 @@ func TestEventsArriveInOrderUntilContextEnds(t *testing.T) {
 }
 
 // A reader that went away must not hold the stream (and its goroutine).
-func TestEventsNobodyReads(t *testing.T) {
+func TestUnreadEventsDoNotBlockTheEnd(t *testing.T) {
 	c := connect(t, &server{events: sendEvents(untilDone, "a", "b")}, cri.Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	events := make(chan *runtimeapi.ContainerEventResponse)

@@ -84,7 +84,7 @@ func pass(t *testing.T, d time.Duration) {
 	<-ctx.Done()
 }
 
-// An exit nobody asked about wakes the stream by itself, at its moment.
+// An exit wakes the stream by itself, at its moment.
 func TestStreamTellsExits(t *testing.T) {
 	options := scripted(fake.Script{Exit: &fake.Exit{After: time.Minute}})
 	bubble(t, options, func(t *testing.T, f *fake.Runtime, s string) {

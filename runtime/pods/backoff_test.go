@@ -77,7 +77,7 @@ func seconds(n []time.Duration) (out []time.Duration) {
 func (w *world) pauses(n int) (out []time.Duration) {
 	w.t.Helper()
 	pod := newPod()
-	w.settle(pod)
+	w.syncAll(pod)
 	for len(out) < n {
 		pass(second)
 		exited := time.Now()

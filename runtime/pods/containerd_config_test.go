@@ -73,7 +73,7 @@ func (r *real) reports(pod *v1.Pod, want map[string][]inside) {
 	}
 }
 
-// withOptions makes the manager anew.
+// withOptions makes the manager again.
 func (r *real) withOptions(change func(*pods.Options)) {
 	r.t.Helper()
 	change(&r.opts)

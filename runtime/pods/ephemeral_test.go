@@ -26,7 +26,7 @@ func TestEphemeralContainer(t *testing.T) {
 			return fake.Script{}
 		})
 		pod := newPod()
-		w.settle(pod)
+		w.syncAll(pod)
 		debug := func(name, target string) v1.EphemeralContainer {
 			return v1.EphemeralContainer{
 				EphemeralContainerCommon: v1.EphemeralContainerCommon(container(name)), TargetContainerName: target,
@@ -46,7 +46,7 @@ func TestEphemeralContainer(t *testing.T) {
 	})
 }
 
-// spec/runtime.md 7: who waits for the sandbox hears of it before any pull.
+// spec/runtime.md 7: SandboxReady is called before any pull.
 func TestSandboxReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w *world
@@ -60,7 +60,7 @@ func TestSandboxReady(t *testing.T) {
 			}
 		})
 		pod := newPod()
-		w.settle(pod)
+		w.syncAll(pod)
 		if status := w.read(pod); len(told) != 2 || told[0] != status.IPs[0] || told[1] != "uid-1" {
 			t.Errorf("told %v, status %v", told, status.IPs)
 		}
@@ -75,9 +75,9 @@ func TestMissingClusterDNS(t *testing.T) {
 			p.Spec.DNSPolicy = v1.DNSClusterFirst
 			p.Spec.Containers = append(p.Spec.Containers, container("b"))
 		})
-		w.settle(pod)
+		w.syncAll(pod)
 		pod.Spec.Containers[0].Image += "2"
-		w.settle(pod)
+		w.syncAll(pod)
 		n := 0
 		for _, e := range w.events.list() {
 			if e == "Warning MissingClusterDNS  No cluster DNS is configured. Falling back to DNS policy Default." {
@@ -96,7 +96,7 @@ func TestUnknownState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
 		pod := newPod()
-		w.settle(pod)
+		w.syncAll(pod)
 		if err := w.fake.SetUnknown(w.read(pod).Container("app").ID.ID); err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +104,7 @@ func TestUnknownState(t *testing.T) {
 		if r := w.sync(pod); r.Err == nil || len(starts(r)) != 0 {
 			t.Errorf("edge 10: the kill failed, and: %+v", r)
 		}
-		w.settle(pod)
+		w.syncAll(pod)
 		w.wantState(pod, "app:running")
 		if err := w.fake.Doubled(); err != nil {
 			t.Error(err)

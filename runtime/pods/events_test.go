@@ -108,7 +108,7 @@ func TestNoIDsInEvents(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, nil)
 			pod := newPod()
-			w.settle(pod)
+			w.syncAll(pod)
 			status := w.read(pod)
 			own := status.Container("app").ID.ID
 			w.fake.Inject(fake.Fault{

@@ -26,7 +26,7 @@ func TestFaultAtEveryCall(t *testing.T) {
 	}{
 		{"error before the effect", fake.Effect{Err: runtime.ErrUnavailable}},
 		{"error after the effect", fake.Effect{Err: runtime.ErrUnavailable, Done: true}},
-		{"error nobody knows, after the effect", fake.Effect{Err: errors.New("internal error"), Done: true}},
+		{"unknown error, after the effect", fake.Effect{Err: errors.New("internal error"), Done: true}},
 		{"deadline before the effect", fake.Effect{Err: runtime.ErrDeadline}},
 		{"deadline after the effect", fake.Effect{Err: runtime.ErrDeadline, Done: true}},
 		{"given up before the effect", fake.Effect{Hang: true}},

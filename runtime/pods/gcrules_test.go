@@ -114,7 +114,7 @@ func TestGarbageCollectHangs(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w, pod := crashing(t)
 				other := newPod(func(p *v1.Pod) { p.UID, p.Name = "uid-2", "other" })
-				w.settle(other)
+				w.syncAll(other)
 				for _, p := range []*v1.Pod{pod, other} {
 					if err := w.m.KillPod(t.Context(), p, nil, nil); err != nil {
 						t.Fatal(err)
@@ -186,14 +186,14 @@ func TestGarbageCollectSandboxes(t *testing.T) {
 		w := newWorld(t, nil)
 		pod := newPod()
 		for range 2 { // a lost sandbox, then one more
-			w.settle(pod)
+			w.syncAll(pod)
 			if err := w.fake.FailSandbox(w.read(pod).Sandboxes[0].ID); err != nil {
 				t.Fatal(err)
 			}
 		}
-		w.settle(pod)
+		w.syncAll(pod)
 		pass(time.Minute)
-		w.settle(pod) // its back-off is over
+		w.syncAll(pod) // its back-off is over
 		boxes := w.read(pod).Sandboxes
 		if len(boxes) != 3 {
 			t.Fatalf("%d sandboxes", len(boxes))
@@ -232,7 +232,7 @@ func TestGarbageCollectTwoSandboxes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
 		pod := newPod()
-		w.settle(pod)
+		w.syncAll(pod)
 		if err := w.fake.FailSandbox(w.read(pod).Sandboxes[0].ID); err != nil {
 			t.Fatal(err)
 		}
@@ -275,7 +275,7 @@ func TestGarbageCollectTwoSandboxes(t *testing.T) {
 	})
 }
 
-// spec/cleanup.md ID1, edge case 37: what somebody else has removed since the list was
+// spec/cleanup.md ID1, edge case 37: what another program has removed since the list was
 // read counts as removed.
 func TestGarbageCollectVanished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -319,7 +319,7 @@ func TestGarbageCollectLimits(t *testing.T) {
 				w := newWorld(t, nil)
 				pod := newPod(func(p *v1.Pod) { p.Spec.Containers = append(p.Spec.Containers, container("other")) })
 				for range 4 {
-					w.settle(pod)
+					w.syncAll(pod)
 					for _, name := range []string{"app", "other"} {
 						if w.read(pod).Container(name).State == runtime.Running {
 							if err := w.fake.Exit(pod.UID, name, fake.Exit{}); err != nil {
@@ -329,7 +329,7 @@ func TestGarbageCollectLimits(t *testing.T) {
 					}
 					pass(time.Minute)
 				}
-				w.settle(pod) // 4 dead of each and one that runs
+				w.syncAll(pod) // 4 dead of each and one that runs
 				tc.policy.SourcesReady = true
 				if _, err := collect(t.Context(), w.m, tc.policy); err != nil {
 					t.Fatal(err)
@@ -380,7 +380,7 @@ func reaping(t *testing.T, n int, o pods.ReaperOptions, opt ...func(*pods.Option
 	w := newWorld(t, nil, opt...)
 	pod := newPod()
 	for range n {
-		w.settle(pod)
+		w.syncAll(pod)
 		if err := w.fake.Exit(pod.UID, "app", fake.Exit{Code: 1}); err != nil {
 			t.Fatal(err)
 		}
@@ -434,7 +434,7 @@ func TestReaper(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		options pods.ReaperOptions
-		died    int // index of the container that died, -1: one nobody knows
+		died    int // index of the container that died, -1: an unknown one
 		want    string
 	}{
 		{"PE2: all but the newest, newest first", pods.ReaperOptions{}, 0, "1 2 3"},

@@ -45,7 +45,7 @@ type golden struct {
 // beside it (spec/runtime.md 2, 3, 4, 11-14). The manifest's comment says what to
 // look at; a line "# node:" names settings of the node. Values that are the
 // protocol's zero are not shown: network and ipc POD, seccomp RuntimeDefault.
-// `go test -run TestGolden -update` writes the files anew, to be reviewed.
+// `go test -run TestGolden -update` writes the files again; check the difference.
 func TestGolden(t *testing.T) {
 	manifests, err := filepath.Glob("testdata/golden/*.yaml")
 	if err != nil || len(manifests) < 30 {

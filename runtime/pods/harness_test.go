@@ -83,15 +83,15 @@ func (w *world) sync(pod *v1.Pod) pods.Result {
 	return w.m.SyncPod(w.t.Context(), pod, w.read(pod))
 }
 
-// settle syncs until nothing is left to do now.
-func (w *world) settle(pod *v1.Pod) pods.Result {
+// syncAll syncs until nothing is left to do now.
+func (w *world) syncAll(pod *v1.Pod) pods.Result {
 	w.t.Helper()
 	for range 30 {
 		if r := w.sync(pod); !r.Acted && !r.Again {
 			return r
 		}
 	}
-	w.t.Fatal("the pod does not settle")
+	w.t.Fatal("the pod needs sync after sync")
 	return pods.Result{}
 }
 

@@ -65,7 +65,7 @@ func TestHTTPHook(t *testing.T) {
 			name: "plain answer to TLS: once more without credentials", event: "Warning LifecycleHTTPFallback",
 			change: func(g *v1.HTTPGetAction, _ *v1.Container) { g.Scheme = v1.URISchemeHTTPS }, want: "/x?y=1 HOST kube-lifecycle/1.37 a ",
 		},
-		{name: "nobody listens", change: func(g *v1.HTTPGetAction, _ *v1.Container) { g.Port = intstr.FromInt32(1) }, fails: true},
+		{name: "nothing listens", change: func(g *v1.HTTPGetAction, _ *v1.Container) { g.Port = intstr.FromInt32(1) }, fails: true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := &requests{}

@@ -40,7 +40,7 @@ func sidecarWorld(t *testing.T, hooks *[]string, opt ...func(*pods.Options)) (*w
 		p.Spec.TerminationGracePeriodSeconds = ptr.To[int64](30)
 	})
 	for range 3 {
-		w.settle(pod)
+		w.syncAll(pod)
 	}
 	w.wantState(pod, "side:running app:running")
 	return w, pod
@@ -165,7 +165,7 @@ func TestSidecarNotKeptUp(t *testing.T) {
 			w := newWorld(t, func(l fake.Launch) fake.Script { return fake.Script{IgnoreTERM: l.Container == "app"} })
 			pod := newPod(func(p *v1.Pod) { p.Spec.InitContainers = []v1.Container{sidecar("side")} })
 			for range 3 {
-				w.settle(pod)
+				w.syncAll(pod)
 			}
 			status := w.read(pod)
 			ctx, cancel := context.WithCancel(t.Context())

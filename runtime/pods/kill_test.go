@@ -63,7 +63,7 @@ func TestKillGrace(t *testing.T) {
 					p.Spec.TerminationGracePeriodSeconds = tc.spec
 					p.Spec.Containers[0].Lifecycle = tc.hook
 				})
-				w.settle(pod)
+				w.syncAll(pod)
 				pod.DeletionGracePeriodSeconds = tc.deletion
 				began := time.Now()
 				if err := w.m.KillPod(t.Context(), pod, w.read(pod), tc.override); err != nil {
@@ -97,7 +97,7 @@ func TestPreStopFails(t *testing.T) {
 			p.Spec.TerminationGracePeriodSeconds = ptr.To[int64](30)
 			p.Spec.Containers[0].Lifecycle = preStop(v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"bye"}}})
 		})
-		w.settle(pod)
+		w.syncAll(pod)
 		if err := w.m.KillPod(t.Context(), pod, nil, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +136,7 @@ func TestSidecarOrder(t *testing.T) {
 					p.Spec.InitContainers = []v1.Container{sidecar("s1"), sidecar("s2")}
 				})
 				for range 4 {
-					w.settle(pod)
+					w.syncAll(pod)
 				}
 				w.wantState(pod, "s1:running s2:running app:running")
 				began := time.Now()
@@ -173,7 +173,7 @@ func TestShorterGrace(t *testing.T) {
 		pod := newPod(func(p *v1.Pod) {
 			p.Spec.Containers[0].Lifecycle = preStop(v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"bye"}}})
 		})
-		w.settle(pod)
+		w.syncAll(pod)
 		status := w.read(pod)
 		var wg sync.WaitGroup
 		ctx, cancel := context.WithCancel(t.Context())
@@ -223,7 +223,7 @@ func TestOrphanKill(t *testing.T) {
 			p.Spec.Containers[0].Lifecycle = preStop(v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"good", "bye"}}})
 		})
 		for range 3 {
-			w.settle(pod)
+			w.syncAll(pod)
 		}
 		w.restart()
 		if err := w.m.KillPod(t.Context(), nil, w.read(pod), nil); err != nil {
@@ -238,7 +238,7 @@ func TestOrphanKill(t *testing.T) {
 		}
 
 		other := newPod(func(p *v1.Pod) { p.UID = "uid-2" })
-		w.settle(other)
+		w.syncAll(other)
 		listed, err := w.view.ListPod(t.Context(), other.UID)
 		if err != nil {
 			t.Fatal(err)
@@ -258,7 +258,7 @@ func TestKillContainerNotInSpec(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
 		pod := newPod()
-		w.settle(pod)
+		w.syncAll(pod)
 		pod.Spec.Containers = []v1.Container{container("other")}
 		if err := w.m.KillPod(t.Context(), pod, w.read(pod), nil); err != nil {
 			t.Fatal(err)
@@ -275,7 +275,7 @@ func TestKillFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
 		pod := newPod()
-		w.settle(pod)
+		w.syncAll(pod)
 		w.fake.Inject(fake.Fault{
 			Match: fake.Match{Method: fake.StopContainer}, Times: 1,
 			Effect: fake.Effect{Err: runtime.ErrUnavailable},
@@ -293,7 +293,7 @@ func TestKillFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
 		pod := newPod()
-		w.settle(pod)
+		w.syncAll(pod)
 		stale := w.read(pod)
 		stale.Sandboxes, stale.Containers = nil, nil
 		if err := w.m.KillPod(t.Context(), pod, stale, nil); err == nil || !strings.Contains(err.Error(), "container app") {
@@ -317,7 +317,7 @@ func TestKillReader(t *testing.T) {
 			o.Reader = readerFunc(func() *runtime.PodStatus { reads++; return &after })
 		})
 		pod := newPod()
-		w.settle(pod)
+		w.syncAll(pod)
 		after = *w.read(pod)
 		if err := w.m.KillPod(t.Context(), pod, w.read(pod), nil); err == nil || reads != 1 {
 			t.Errorf("16.8: err %v after %d reads", err, reads)
@@ -334,7 +334,7 @@ func TestKillIdempotent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
 		pod := newPod()
-		w.settle(pod)
+		w.syncAll(pod)
 		status := w.read(pod)
 		for range 2 {
 			if err := w.m.KillPod(t.Context(), pod, status, nil); err != nil {
@@ -348,7 +348,7 @@ func TestKillIdempotent(t *testing.T) {
 			t.Error(err)
 		}
 		if err := w.m.KillPod(t.Context(), nil, nil, nil); err == nil {
-			t.Error("a kill of nobody succeeds")
+			t.Error("a kill without a pod succeeds")
 		}
 	})
 }

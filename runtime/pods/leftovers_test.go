@@ -21,7 +21,7 @@ func TestReleaseUserRange(t *testing.T) {
 		w := newWorld(t, nil)
 		w.withStatus(userNamespaces(false, ""), nil)
 		pod := newPod(ownUsers)
-		w.settle(pod)
+		w.syncAll(pod)
 		if got := w.m.UserRanges(); !slices.Equal(got, []types.UID{pod.UID}) {
 			t.Fatalf("ranges of %v", got)
 		}
@@ -97,9 +97,9 @@ func TestPruneBackOffs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(fake.Launch) fake.Script { return fake.Script{Exit: &fake.Exit{After: second, Code: 1}} })
 		pod := newPod()
-		w.settle(pod)
+		w.syncAll(pod)
 		pass(2 * second)
-		w.settle(pod) // it has ended once and runs again, or waits
+		w.syncAll(pod) // it has ended once and runs again, or waits
 		pass(2 * second)
 		before := w.sync(pod)
 		w.m.PruneBackOffs()
@@ -131,7 +131,7 @@ func TestHasVolumes(t *testing.T) {
 			}
 		}
 		has(false)
-		w.settle(pod)
+		w.syncAll(pod)
 		has(true)
 		if err := w.m.TearDownVolumes(t.Context(), pod.UID); err != nil {
 			t.Fatal(err)

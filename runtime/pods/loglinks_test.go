@@ -45,7 +45,7 @@ func TestLogLink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := linking(t)
 		pod := newPod()
-		w.settle(pod)
+		w.syncAll(pod)
 		c := w.read(pod).Container("app")
 		name := "web_default_app-" + c.ID.ID + ".log"
 		if got := w.links(); !slices.Equal(got, []string{name}) {
@@ -58,7 +58,7 @@ func TestLogLink(t *testing.T) {
 			p.Name, p.UID, p.Namespace = strings.Repeat("n", 150), "uid-2", strings.Repeat("s", 50)
 			p.Spec.Containers[0].Name = strings.Repeat("c", 63)
 		})
-		w.settle(long)
+		w.syncAll(long)
 		want := (long.Name + "_" + long.Namespace + "_" + long.Spec.Containers[0].Name)[:251] + ".log"
 		if got := w.links(); len(got) != 2 || got[0] != want {
 			t.Errorf("18.2: links %v, want one of 255 bytes", got)
@@ -85,7 +85,7 @@ func TestNoLogLink(t *testing.T) {
 		w.fake = fake.New(fake.Options{}) // writes no logs
 		w.restart()
 		pod := newPod()
-		w.settle(pod)
+		w.syncAll(pod)
 		if got := w.links(); len(got) != 0 {
 			t.Errorf("18.2: links %v", got)
 		}
@@ -99,7 +99,7 @@ func TestNoLogLink(t *testing.T) {
 		w.fake = fake.New(fake.Options{WriteLogs: true})
 		w.restart()
 		other := newPod(func(p *v1.Pod) { p.UID = "uid-2" })
-		w.settle(other)
+		w.syncAll(other)
 		w.wantState(other, "app:running")
 
 		if _, err := pods.New(w.fake, w.fake, pods.Options{RootDir: "/r", LinkDir: "relative"}); err == nil {
@@ -117,7 +117,7 @@ func TestDanglingLinks(t *testing.T) {
 			p.Spec.RestartPolicy = v1.RestartPolicyNever
 			p.Spec.Containers = append(p.Spec.Containers, container("dead"), container("odd"))
 		})
-		w.settle(pod)
+		w.syncAll(pod)
 		if err := w.fake.Exit(pod.UID, "dead", fake.Exit{}); err != nil {
 			t.Fatal(err)
 		}
@@ -164,7 +164,7 @@ func TestDanglingLinks(t *testing.T) {
 			t.Errorf("LG2, edge 25:\n got %v\nwant %v", got, want)
 		}
 
-		// With their logs there again the links of nobody stay too.
+		// With their logs there again links without a container stay too.
 		if err := os.WriteFile(nowhere, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}

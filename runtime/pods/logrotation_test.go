@@ -77,7 +77,7 @@ func (w *world) logs(container string) []string {
 func TestLogRotation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := logging(t)
-		w.settle(newPod())
+		w.syncAll(newPod())
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- w.rotator(pods.LogRotation{MaxSize: 2000, MaxFiles: 3}).Run(ctx) }()
@@ -108,7 +108,7 @@ func TestLogRotationPolicy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := logging(t)
 		pod := newPod()
-		w.settle(pod)
+		w.syncAll(pod)
 		for _, bad := range []pods.LogRotation{{MaxFiles: 1}, {MaxFiles: -1}, {Period: -second}} {
 			if _, err := w.m.NewLogRotator(bad, nil); err == nil {
 				t.Errorf("%+v is accepted", bad)
@@ -145,7 +145,7 @@ func TestMissingLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := logging(t)
 		pod := newPod()
-		w.settle(pod)
+		w.syncAll(pod)
 		r := w.rotator(pods.LogRotation{}, pod)
 		dir := filepath.Join(w.opts.LogDir, "default_web_uid-1/app")
 		if err := os.Rename(filepath.Join(dir, "0.log"), filepath.Join(dir, "0.log.20000101-000000")); err != nil {
@@ -162,10 +162,10 @@ func TestMissingLog(t *testing.T) {
 		w.fake = fake.New(fake.Options{}) // writes no logs
 		w.restart()
 		other := newPod(func(p *v1.Pod) { p.UID = "uid-2" })
-		w.settle(other)
+		w.syncAll(other)
 		r = w.rotator(pods.LogRotation{}, other)
 		if r.Rotate(t.Context()) == nil {
-			t.Error("nobody hears that there is no log")
+			t.Error("no error says that there is no log")
 		}
 		for range 100 {
 			if err := r.Rotate(t.Context()); err != nil {
@@ -190,7 +190,7 @@ func TestReopenFails(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := logging(t)
 				pod := newPod(func(p *v1.Pod) { p.Spec.Containers = append(p.Spec.Containers, container("other")) })
-				w.settle(pod)
+				w.syncAll(pod)
 				pass(time.Minute)
 				r := w.rotator(pods.LogRotation{MaxSize: 1000}, pod)
 				remove := w.fake.Inject(fake.Fault{Match: fake.Match{Method: fake.ReopenContainerLog, Container: "app"}, Effect: effect})
@@ -222,7 +222,7 @@ func TestLogsOfTheDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := logging(t)
 		pod := newPod()
-		w.settle(pod)
+		w.syncAll(pod)
 		pass(time.Minute)
 		running := w.read(pod)
 		if err := w.m.KillPod(t.Context(), pod, nil, nil); err != nil {
@@ -256,7 +256,7 @@ func TestPlantedLogLinks(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := logging(t)
 				pod := newPod()
-				w.settle(pod)
+				w.syncAll(pod)
 				pass(time.Minute)
 				running := w.read(pod)
 				victim := filepath.Join(w.opts.LogDir, "default_db_uid-9/app")

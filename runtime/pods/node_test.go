@@ -96,14 +96,14 @@ func TestResolverFile(t *testing.T) {
 				t.Errorf("4.3 %s: %v", state.name, r.Err)
 			}
 		}
-		w.settle(newPod(func(p *v1.Pod) { p.UID, p.Name = "uid-2", "none" }))
+		w.syncAll(newPod(func(p *v1.Pod) { p.UID, p.Name = "uid-2", "none" }))
 		if w.lastSandbox() == nil {
 			t.Error("4.3: a pod without need of the file waits too")
 		}
 		if err := os.WriteFile(file, []byte("nameserver 192.0.2.1\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		w.settle(pod)
+		w.syncAll(pod)
 		if got := w.lastSandbox().Config.DnsConfig.Servers; len(got) != 1 || got[0] != "192.0.2.1" {
 			t.Errorf("4.3: not retried: %v", got)
 		}
@@ -131,7 +131,7 @@ func TestDNSEvents(t *testing.T) {
 			return missing, forming
 		}
 		for range 3 {
-			w.settle(pod)
+			w.syncAll(pod)
 			pass(20 * second)
 		}
 		if missing, forming := count(); missing != 1 || forming != 1 {

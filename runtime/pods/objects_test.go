@@ -124,7 +124,7 @@ func TestEnvironmentSources(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(volume, "sub/env"), []byte("K='from file'\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		w.settle(pod)
+		w.syncAll(pod)
 		w.wantState(pod, "app:running good:running")
 		if got, want := w.env("app"), "CFG_MODE=fast PASSWORD=hunter2 FILE=from file API_SERVICE_HOST=10.0.0.1"; !strings.HasPrefix(got, want) {
 			t.Errorf("11.1: %s, want %s", got, want)
@@ -153,7 +153,7 @@ func TestStaticPodWithoutServices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil, func(o *pods.Options) { o.Services = &serviceList{} })
 		pod := newPod(func(p *v1.Pod) { p.Annotations = map[string]string{"kubernetes.io/config.source": "file"} })
-		w.settle(pod)
+		w.syncAll(pod)
 		w.wantState(pod, "app:running")
 	})
 }
@@ -173,7 +173,7 @@ func TestFileKeyStaysInVolume(t *testing.T) {
 			}
 			p.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "shared", MountPath: "/shared"}}
 		})
-		w.settle(pod)
+		w.syncAll(pod)
 		volume := filepath.Join(w.opts.RootDir, "pods", string(pod.UID), "volumes/kubernetes.io~empty-dir/shared")
 		for link, target := range map[string]string{"abs": outside, "up": "../../../../../secret-file", "dir": w.opts.RootDir} {
 			if err := os.Symlink(target, filepath.Join(volume, link)); err != nil {

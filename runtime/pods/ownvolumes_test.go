@@ -25,7 +25,7 @@ func TestConfigMapVolume(t *testing.T) {
 		objects := &store{configMaps: map[string]string{"c": "one"}}
 		w, at := volumeWorld(t, func(o *pods.Options) { o.Objects = objects })
 		pod := newPod(mounting(configMapVolume("c")))
-		w.settle(pod)
+		w.syncAll(pod)
 		look := func(want string) {
 			t.Helper()
 			if text, err := os.ReadFile(filepath.Join(at().GetHostPath(), "key")); err != nil || string(text) != want {
@@ -46,7 +46,7 @@ func TestConfigMapVolume(t *testing.T) {
 		w.sync(pod)
 		look("two")
 		pod.Spec.Containers[0].Image = "example.com/new:1"
-		w.settle(pod)
+		w.syncAll(pod)
 		w.wantState(pod, "app:running")
 		look("two")
 		other := newPod(mounting(configMapVolume("c")), func(p *v1.Pod) { p.UID, p.Name = "uid-2", "other" })
@@ -63,7 +63,7 @@ func TestSecretVolume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, at := volumeWorld(t, func(o *pods.Options) { o.Objects = &store{secrets: map[string]string{"s": "hidden"}} })
 		pod := newPod(mounting(v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "s"}}))
-		w.settle(pod)
+		w.syncAll(pod)
 		path := at().GetHostPath()
 		if text, err := os.ReadFile(filepath.Join(path, "key")); err != nil || string(text) != "hidden" {
 			t.Errorf("%q, err %v", text, err)
@@ -140,14 +140,14 @@ func TestMemoryEmptyDir(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, at := volumeWorld(t)
 		pod := newPod(mounting(emptyDirVolume(v1.StorageMediumMemory, "1Mi")))
-		w.settle(pod)
+		w.syncAll(pod)
 		file := filepath.Join(at().GetHostPath(), "f")
 		if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		w.restart()
 		pod.Spec.Containers[0].Image = "example.com/new:1"
-		w.settle(pod)
+		w.syncAll(pod)
 		if _, err := os.Stat(file); err != nil {
 			t.Errorf("after a restart of the agent: %v", err)
 		}
@@ -162,7 +162,7 @@ func TestDiskEmptyDirLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := volumeWorld(t)
 		pod := newPod(mounting(emptyDirVolume("", "1Gi")))
-		w.settle(pod)
+		w.syncAll(pod)
 		if got := w.m.MountedVolumes(pod.UID)["v"].SizeLimit; got != 1<<30 {
 			t.Errorf("limit %d", got)
 		}
@@ -249,7 +249,7 @@ func TestImageVolumeFailures(t *testing.T) {
 		w.wantState(pod, "app:none other:running")
 		remove()
 		pass(600 * second)
-		w.settle(pod)
+		w.syncAll(pod)
 		w.wantState(pod, "app:running other:running")
 		never := newPod(mounting(image), func(p *v1.Pod) {
 			p.UID, p.Name = "uid-2", "never"

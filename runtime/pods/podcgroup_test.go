@@ -65,7 +65,7 @@ func TestCgroupMissing(t *testing.T) {
 				if policy == v1.RestartPolicyNever {
 					return
 				}
-				w.settle(pod)
+				w.syncAll(pod)
 				w.wantState(pod, "a:running b:running")
 				if got := w.calls(fake.StopContainer); !slices.Equal(got, []string{"StopContainer a", "StopContainer b"}) && !slices.Equal(got, []string{"StopContainer b", "StopContainer a"}) {
 					t.Errorf("7.2: killed once: %v", got)
@@ -80,7 +80,7 @@ type brokenCgroups struct{ *memoryCgroups }
 
 func (brokenCgroups) Exists(pods.PodCgroup) (bool, error) { return false, errors.New("broken") }
 
-// 7.2: while nobody knows whether there is a cgroup, nothing is started and nothing is
+// 7.2: while it is unknown whether there is a cgroup, nothing is started and nothing is
 // killed.
 func TestCgroupUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -71,7 +71,7 @@ func TestContainerdPulls(t *testing.T) {
 		{"9.9 the same content", pulling("copy", closed, v1.PullNever, "copy"), ""},
 		{"9 missing image", pulling("missing", missing, v1.PullIfNotPresent), "ErrImagePull"},
 		// containerd shows a credential only to a registry that asks for one.
-		{"9.6 public image, a secret nobody asks for", pulling("needless", open, v1.PullIfNotPresent, "needless"), ""},
+		{"9.6 public image, a secret that is not needed", pulling("needless", open, v1.PullIfNotPresent, "needless"), ""},
 		{"9 public image", pulling("public", open, v1.PullIfNotPresent), ""},
 		{"9.9 public image, again", pulling("again", open, v1.PullNever, "needless"), ""},
 		{"9.9 preloaded image", pulling("preloaded", r.image, v1.PullNever), ""},

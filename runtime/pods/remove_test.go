@@ -128,7 +128,7 @@ func TestForeignObjects(t *testing.T) {
 		theirs.fake, theirs.events = w.fake, w.events
 		theirs.restart()
 		pod := newPod()
-		theirs.settle(pod)
+		theirs.syncAll(pod)
 		if err := theirs.m.KillPod(t.Context(), pod, nil, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -162,7 +162,7 @@ func TestRemovePod(t *testing.T) {
 			p.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}}
 			p.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/v"}}
 		})
-		w.settle(pod)
+		w.syncAll(pod)
 		if err := w.m.RemovePod(t.Context(), pod.UID); !errors.Is(err, pods.ErrPodRunning) {
 			t.Errorf("err %v", err)
 		}
@@ -222,7 +222,7 @@ func interruptedStart(t *testing.T) (*world, *v1.Pod) {
 func TestRestartCountOfCreated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, pod := interruptedStart(t)
-		w.settle(pod)
+		w.syncAll(pod)
 		w.wantState(pod, "app:running")
 		if got := w.read(pod).Container("app").RestartCount; got != 0 {
 			t.Errorf("2.8: count %d, want 0", got)
@@ -244,7 +244,7 @@ func TestStartedMeanwhile(t *testing.T) {
 		if err := w.m.SyncPod(t.Context(), pod, view).Err; err == nil || !strings.Contains(err.Error(), "started after all") {
 			t.Errorf("the sync returned %v", err)
 		}
-		w.settle(pod)
+		w.syncAll(pod)
 		w.wantState(pod, "app:running")
 		if now := w.read(pod).Container("app"); now.ID != created.ID {
 			t.Errorf("container %s took the place of %s, which runs", now.ID, created.ID)
@@ -267,7 +267,7 @@ func TestRestartCountFromLogs(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		w.settle(pod)
+		w.syncAll(pod)
 		if got := w.read(pod).Container("app").RestartCount; got != 4 {
 			t.Errorf("2.8: count %d, want 4", got)
 		}
@@ -286,7 +286,7 @@ func TestManagedMounts(t *testing.T) {
 				}
 				return fake.Script{}
 			}, opt)
-			w.settle(newPod(change))
+			w.syncAll(newPod(change))
 			look(t, w, mounts)
 		})
 	}

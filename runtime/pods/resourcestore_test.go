@@ -13,7 +13,7 @@ import (
 )
 
 // 21.1: records survive, a crash while one is written leaves the old one, and files
-// are for nobody else.
+// are only for the owner.
 func TestResourceFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state", "resources")
 	s := pods.ResourceFiles{Dir: dir}

@@ -61,7 +61,7 @@ func TestResultOfEveryStep(t *testing.T) {
 }
 
 // Edge case 2: of two ready sandboxes none is kept, the new one has the number
-// after the newest, and init begins anew without its old records.
+// after the newest, and init runs again without its old records.
 func TestTwoReadySandboxes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, pod := initialized(t)
@@ -71,7 +71,7 @@ func TestTwoReadySandboxes(t *testing.T) {
 			t.Fatal(err)
 		}
 		old := w.read(pod).Container("init").ID
-		w.settle(pod)
+		w.syncAll(pod)
 		w.wantState(pod, "init:running app:exited")
 		status := w.read(pod)
 		if status.Sandboxes[0].Attempt != 5 || status.Sandboxes[0].State != runtime.Running {
@@ -97,7 +97,7 @@ func TestNoLockOverCalls(t *testing.T) {
 		w := newWorld(t, nil)
 		asked := map[fake.Method]bool{}
 		w.fake.Inject(fake.Fault{Match: fake.Match{Func: func(c fake.Call) bool {
-			// A lock that is held would make this wait for ever.
+			// A lock that is held would make this wait without end.
 			w.m.WaitingReasons("uid-1")
 			w.m.Forget("somebody else")
 			asked[c.Method] = true
@@ -107,7 +107,7 @@ func TestNoLockOverCalls(t *testing.T) {
 			run := &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"x"}}}
 			p.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PostStart: run, PreStop: run}
 		})
-		w.settle(pod)
+		w.syncAll(pod)
 		if err := w.m.KillPod(t.Context(), pod, w.read(pod), nil); err != nil {
 			t.Error(err)
 		}

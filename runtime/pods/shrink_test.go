@@ -19,7 +19,7 @@ import (
 	"github.com/podwright/podwright/runtime/pods"
 )
 
-// newAbandoning is a world whose runtime forgets a stop nobody waits for, as
+// newAbandoning is a world whose runtime forgets a stop whose caller is gone, as
 // containerd does.
 func newAbandoning(t *testing.T, script func(fake.Launch) fake.Script, opt ...func(*pods.Options)) *world {
 	t.Helper()
@@ -52,7 +52,7 @@ func TestGraceShrinks(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newAbandoning(t, stubborn)
 				pod := newPod()
-				w.settle(pod)
+				w.syncAll(pod)
 				began := time.Now()
 				ctx, cancel := context.WithCancel(t.Context())
 				time.AfterFunc(tc.after, cancel)
@@ -90,7 +90,7 @@ func TestMinimumCountsFromTheSignal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newAbandoning(t, stubborn)
 		pod := newPod()
-		w.settle(pod)
+		w.syncAll(pod)
 		w.fake.Inject(fake.Fault{Match: fake.Match{Method: fake.StopContainer}, Times: 1, Effect: fake.Effect{Err: runtime.ErrUnavailable}})
 		w.fake.Inject(fake.Fault{Match: fake.Match{Method: fake.StopPodSandbox}, Times: 1, Effect: fake.Effect{Err: runtime.ErrUnavailable}})
 		if err := w.m.KillPod(t.Context(), pod, nil, ptr.To[int64](1)); !errors.Is(err, runtime.ErrUnavailable) {
@@ -101,7 +101,7 @@ func TestMinimumCountsFromTheSignal(t *testing.T) {
 			if err := w.m.KillPod(t.Context(), pod, nil, ptr.To[int64](1)); err != nil {
 				t.Fatal(err)
 			}
-			w.settle(pod)
+			w.syncAll(pod)
 		}
 		if got := w.stops(); !slices.Equal(got, []string{"app 2", "app 2", "app 2"}) {
 			t.Errorf("stops %v", got)
@@ -156,7 +156,7 @@ func TestSleepCancelled(t *testing.T) {
 			p.Spec.TerminationGracePeriodSeconds = ptr.To[int64](10)
 			p.Spec.Containers[0].Lifecycle = preStop(v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 60}})
 		})
-		w.settle(pod)
+		w.syncAll(pod)
 		if err := w.m.KillPod(t.Context(), pod, w.read(pod), nil); err != nil {
 			t.Fatal(err)
 		}

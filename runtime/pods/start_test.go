@@ -85,7 +85,7 @@ func TestStartOrder(t *testing.T) {
 			p.Spec.Containers = append(p.Spec.Containers, container("app2"))
 		})
 		for range 5 {
-			w.settle(pod)
+			w.syncAll(pod)
 			pass(2 * second)
 		}
 		w.wantState(pod, "init0:exited side:running init2:exited app:running app2:running")
@@ -104,7 +104,7 @@ func TestStartOrder(t *testing.T) {
 				t.Errorf("22.3: no event %q in %v", e, w.events.list())
 			}
 		}
-		if r := w.settle(pod); len(r.Actions) != 0 {
+		if r := w.syncAll(pod); len(r.Actions) != 0 {
 			t.Errorf("a pod at rest is acted upon: %+v", r.Actions)
 		}
 	})
@@ -115,7 +115,7 @@ func TestSandboxAndContainerIdentity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
 		pod := newPod()
-		w.settle(pod)
+		w.syncAll(pod)
 		status := w.read(pod)
 		if len(status.Sandboxes) != 1 || len(status.Containers) != 1 {
 			t.Fatalf("%d sandboxes, %d containers", len(status.Sandboxes), len(status.Containers))
@@ -309,7 +309,7 @@ func TestPullBackOff(t *testing.T) {
 			t.Fatalf("9.3: second delay %v", time.Until(r.RetryAt))
 		}
 		pass(time.Until(r.RetryAt))
-		w.settle(pod)
+		w.syncAll(pod)
 		w.wantState(pod, "app:running")
 		if left := w.m.WaitingReasons(pod.UID); len(left) != 0 {
 			t.Errorf("22.2: waiting reasons after the start: %v", left)
@@ -322,7 +322,7 @@ func TestPullBackOff(t *testing.T) {
 	})
 }
 
-// Giving up during a pull starts nothing afterwards and blames nobody.
+// Giving up during a pull starts nothing afterwards and raises no event.
 func TestCancelDuringPull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
@@ -342,7 +342,7 @@ func TestCancelDuringPull(t *testing.T) {
 			t.Errorf("%d containers created", n)
 		}
 		if w.events.has("Warning") {
-			t.Errorf("events blame somebody: %v", w.events.list())
+			t.Errorf("there are events: %v", w.events.list())
 		}
 	})
 }

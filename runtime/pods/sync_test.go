@@ -32,9 +32,9 @@ func initialized(t *testing.T) (*world, *v1.Pod) {
 		return fake.Script{}
 	})
 	pod := newPod(func(p *v1.Pod) { p.Spec.InitContainers = []v1.Container{container("init")} })
-	w.settle(pod)
+	w.syncAll(pod)
 	pass(2 * second)
-	w.settle(pod)
+	w.syncAll(pod)
 	return w, pod
 }
 
@@ -49,10 +49,10 @@ func TestSandboxReplaced(t *testing.T) {
 		if !pods.NeedsSandbox(pod, w.read(pod)) {
 			t.Error("5.3: NeedsSandbox is false")
 		}
-		w.settle(pod)
+		w.syncAll(pod)
 		w.wantState(pod, "init:running app:exited")
 		pass(2 * second)
-		w.settle(pod)
+		w.syncAll(pod)
 		w.wantState(pod, "init:exited app:running")
 		status := w.read(pod)
 		if status.Sandboxes[0].Attempt != 1 || status.Container("app").RestartCount != 1 {
@@ -73,7 +73,7 @@ func TestEngineRestart(t *testing.T) {
 		w := newWorld(t, nil)
 		pod := newPod(func(p *v1.Pod) { p.Spec.InitContainers = []v1.Container{sidecar("side")} })
 		for range 3 {
-			w.settle(pod)
+			w.syncAll(pod)
 		}
 		w.restart()
 		if r := w.sync(pod); r.Acted || len(r.Actions) != 0 || r.Err != nil {
@@ -118,7 +118,7 @@ func TestLivenessFailure(t *testing.T) {
 				w = newWorld(t, nil, func(o *pods.Options) {
 					o.Probes = probeSource{by: results, view: func() *runtime.PodStatus { return w.read(pod) }}
 				})
-				w.settle(pod)
+				w.syncAll(pod)
 				results["app"] = [2]pods.ProbeResult{proberesult.Unknown, proberesult.Failure}
 				if r := w.sync(pod); r.Err != nil || len(starts(r)) != 1 {
 					t.Fatalf("%+v", r)
@@ -294,7 +294,7 @@ func TestUnansweredCreates(t *testing.T) {
 	}
 }
 
-// A name that stays taken for ever, by nothing anybody can see, is given up for
+// A name that stays taken, by nothing that the runtime lists, is given up for
 // the next one.
 func TestNameTakenForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -329,16 +329,16 @@ func TestFailedStartLeavesNothing(t *testing.T) {
 		w := newWorld(t, nil)
 		w.fake.Inject(fake.Fault{Match: fake.Match{Method: fake.StartContainer}, Times: 2, Effect: fake.Effect{Err: runtime.ErrUnavailable}})
 		pod := newPod()
-		r := w.settle(pod) // two attempts at once, the next after a pause
+		r := w.syncAll(pod) // two attempts at once, the next after a pause
 		<-time.After(time.Until(r.RetryAt))
-		w.settle(pod)
+		w.syncAll(pod)
 		if got := w.read(pod).Containers; len(got) != 1 || got[0].State != runtime.Running {
 			t.Errorf("%d records", len(got))
 		}
 	})
 }
 
-// A create that takes effect after everybody gave up does not stay in the way.
+// A create that takes effect after its caller gave up does not stay in the way.
 func TestLateCreate(t *testing.T) {
 	for _, method := range []fake.Method{fake.RunPodSandbox, fake.CreateContainer} {
 		for _, late := range []time.Duration{0, 3 * second} {
@@ -355,7 +355,7 @@ func TestLateCreate(t *testing.T) {
 					w.sync(pod)
 					pass(second)
 				}
-				w.settle(pod)
+				w.syncAll(pod)
 				w.wantState(pod, "app:running")
 				if err := w.fake.Doubled(); err != nil {
 					t.Error(err)
@@ -370,9 +370,9 @@ func TestImageChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
 		pod := newPod(func(p *v1.Pod) { p.Spec.RestartPolicy = v1.RestartPolicyNever })
-		w.settle(pod)
+		w.syncAll(pod)
 		pod.Spec.Containers[0].Image = "example.com/app:2"
-		w.settle(pod)
+		w.syncAll(pod)
 		c := w.read(pod).Container("app")
 		if c.State != runtime.Running || c.RestartCount != 1 {
 			t.Errorf("edge 6: %v count %d", c.State, c.RestartCount)
@@ -399,7 +399,7 @@ func TestHostNetwork(t *testing.T) {
 				})
 			}
 		})
-		w.settle(pod)
+		w.syncAll(pod)
 		if r := w.sync(pod); r.Acted {
 			t.Errorf("6.10: not at rest: %+v", r)
 		}
@@ -414,12 +414,12 @@ func TestDeletedPodStaysDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
 		pod := newPod()
-		w.settle(pod)
+		w.syncAll(pod)
 		pod.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 		if err := w.fake.Exit(pod.UID, "app", fake.Exit{Code: 1}); err != nil {
 			t.Fatal(err)
 		}
-		w.settle(pod)
+		w.syncAll(pod)
 		if n := w.fake.CallCount(fake.StartContainer); n != 1 {
 			t.Errorf("6.1: started %d times", n)
 		}

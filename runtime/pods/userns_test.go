@@ -79,7 +79,7 @@ func TestUserNamespace(t *testing.T) {
 		w := newWorld(t, nil, func(o *pods.Options) { o.UserNamespaces.Pods = 2 })
 		w.withStatus(userNamespaces(false, ""), nil)
 		pod := newPod(ownUsers)
-		w.settle(pod)
+		w.syncAll(pod)
 		check := func(when string, host uint32) {
 			t.Helper()
 			want := []*runtimeapi.IDMapping{{HostId: host, Length: 65536}}
@@ -108,10 +108,10 @@ func TestUserNamespace(t *testing.T) {
 
 		w.withStatus(userNamespaces(false, ""), nil) // the agent restarts
 		w.fake.Reboot()
-		w.settle(pod)
+		w.syncAll(pod)
 		check("after a reboot", 65536)
 		other := newPod(ownUsers, func(p *v1.Pod) { p.UID, p.Name = "uid-2", "other" })
-		w.settle(other)
+		w.syncAll(other)
 		check("another pod", 131072)
 
 		for _, p := range []*v1.Pod{pod, other} {
@@ -127,10 +127,10 @@ func TestUserNamespace(t *testing.T) {
 			t.Fatal(err)
 		}
 		third := newPod(ownUsers, func(p *v1.Pod) { p.UID, p.Name = "uid-3", "third" })
-		w.settle(third)
+		w.syncAll(third)
 		check("third pod", 65536)
 		fourth := newPod(ownUsers, func(p *v1.Pod) { p.UID, p.Name = "uid-4", "fourth" })
-		w.settle(fourth)
+		w.syncAll(fourth)
 		check("fourth pod", 131072)
 		w.sync(newPod(ownUsers, func(p *v1.Pod) { p.UID, p.Name = "uid-5", "fifth" }))
 		if !w.events.has("Warning FailedCreatePodSandBox  Failed to configure pod sandbox: all 2 ranges") {
@@ -196,7 +196,7 @@ func TestUserNamespaceRecordBroken(t *testing.T) {
 		plain := newPod(func(p *v1.Pod) { p.UID, p.Name = "uid-3", "plain" })
 		all := []*v1.Pod{lost, bad, plain}
 		for _, p := range all {
-			w.settle(p)
+			w.syncAll(p)
 		}
 		record := func(uid types.UID) string { return filepath.Join(w.opts.RootDir, "pods", string(uid), "userns") }
 		if err := errors.Join(os.Remove(record(lost.UID)), os.WriteFile(record(bad.UID), []byte("{"), 0o600)); err != nil {
@@ -247,7 +247,7 @@ func TestRuntimeClass(t *testing.T) {
 			{"the pod's overhead wins", func(p *v1.Pod) { classed("vm")(p); p.Spec.Overhead = amount("1Mi") }, "kata", 1 << 20},
 		} {
 			pod := newPod(func(p *v1.Pod) { p.UID = types.UID(fmt.Sprint(i)) }, tc.change)
-			w.settle(pod)
+			w.syncAll(pod)
 			r := w.lastSandbox()
 			if r.RuntimeHandler != tc.handler || r.Config.Linux.Overhead.MemoryLimitInBytes != tc.overhead || w.lastContainer() == nil {
 				t.Errorf("3.8 %s: handler %q, overhead %v", tc.name, r.RuntimeHandler, r.Config.Linux.Overhead)
@@ -259,7 +259,7 @@ func TestRuntimeClass(t *testing.T) {
 			t.Errorf("3.8: a missing class: %v, events %q", r.Err, w.events.list())
 		}
 		known["late"] = pods.RuntimeClass{Handler: "h"}
-		if w.settle(late); w.lastSandbox().RuntimeHandler != "h" {
+		if w.syncAll(late); w.lastSandbox().RuntimeHandler != "h" {
 			t.Errorf("3.8: not retried: %v", w.lastSandbox())
 		}
 		// A sandbox that exists has its handler: its containers need no class.
@@ -268,7 +268,7 @@ func TestRuntimeClass(t *testing.T) {
 		if err := w.fake.RemoveContainer(t.Context(), before.ID); err != nil {
 			t.Fatal(err)
 		}
-		w.settle(late)
+		w.syncAll(late)
 		if now := w.read(late).Container("app"); now == nil || now.ID == before {
 			t.Errorf("3.8: not restarted without its class: %v", now)
 		}

@@ -261,7 +261,7 @@ func TestFailedMount(t *testing.T) {
 			t.Errorf("no event %q in %q", want, w.events.list())
 		}
 		disk.err = nil
-		w.settle(pod)
+		w.syncAll(pod)
 		w.wantState(pod, "app:running")
 	})
 }
@@ -331,7 +331,7 @@ func TestPluginFSGroup(t *testing.T) {
 		pod := newPod(mounting(nfs), func(p *v1.Pod) {
 			p.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: ptr.To[int64](20)}
 		})
-		w.settle(pod)
+		w.syncAll(pod)
 		info, err := os.Stat(dir)
 		if err != nil || info.Mode()&os.ModeSetgid == 0 {
 			t.Errorf("14.8: mode %v, err %v", info.Mode(), err)
@@ -343,7 +343,7 @@ func TestPluginFSGroup(t *testing.T) {
 			t.Fatal(err)
 		}
 		pod.Spec.Containers[0].Image = "example.com/new:1" // it starts again
-		w.settle(pod)
+		w.syncAll(pod)
 		if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
 			t.Errorf("applied again: mode %v, err %v", info.Mode(), err)
 		}
@@ -357,7 +357,7 @@ func TestRemovePodDirAsksTheManager(t *testing.T) {
 		disk := &disks{volume: pods.MountedVolume{HostPath: t.TempDir()}}
 		w, _ := volumeWorld(t, func(o *pods.Options) { o.Volumes = disk })
 		pod := newPod(mounting(nfs))
-		w.settle(pod)
+		w.syncAll(pod)
 		var others []string // ND9
 		for _, dir := range []string{"plugins", "plugins_registry", "pod-resources", "checkpoints"} {
 			others = append(others, filepath.Join(w.opts.RootDir, dir, "uid-1"))

@@ -159,7 +159,7 @@ func TestSupervisorKilled(t *testing.T) {
 	}
 }
 
-// A pid that now belongs to somebody else is not the container, and not killed.
+// A pid that now belongs to another process is not the container, and not killed.
 func TestReusedPid(t *testing.T) {
 	stranger := exec.Command("sleep", "1000")
 	stranger.SysProcAttr = &unix.SysProcAttr{Setsid: true}

@@ -193,7 +193,7 @@ func TestUsers(t *testing.T) {
 // cannot do.
 func TestUnprivilegedAgent(t *testing.T) {
 	if os.Geteuid() == 0 {
-		// Run this test again as somebody else.
+		// Run this test again as another user.
 		dir, err := os.MkdirTemp("/tmp", "unprivileged")
 		must(t, err)
 		defer os.RemoveAll(dir)

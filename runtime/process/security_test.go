@@ -14,7 +14,7 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// Environment may hold secrets: nobody but the agent's user can read any file the
+// Environment may hold secrets: only the agent's user can read any file the
 // runtime makes in its folder, and the environment is in no file elsewhere.
 func TestSecretsStayPrivate(t *testing.T) {
 	eachMode(t, func(t *testing.T, supervisor Supervisor) {

@@ -17,7 +17,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // An argv that is no program is an error of the start, not a container that
-// runs for ever.
+// runs without end.
 func TestScriptRefusesOtherArgv(t *testing.T) {
 	for _, argv := range [][]string{nil, {"sleep", "5"}, {"program", "{"}, {"program", "{}", "more"}} {
 		s := faketest.Script(fake.Launch{Config: &runtimeapi.ContainerConfig{Command: argv}})

@@ -216,7 +216,7 @@ func TestSidecars(t *testing.T) {
 		{rule: "6.5 i: failure", pod: pod(always, "s*", "a"), change: startup, status: "s0:ready s=running", probes: result(failure, unknown), want: "kill s StartupProbe+, start s"},
 		{rule: "6.5 ii: success", pod: pod(always, "s*", "a"), change: startup, status: "s0:ready s=running", probes: result(success, unknown), want: "start a"},
 		{rule: "edge 8: no result, apps run", pod: pod(always, "s*", "a"), change: startup, status: "s0:ready s=running a=running", probes: map[string]actions.Probes{}},
-		{rule: "nobody probes", pod: pod(always, "s*", "a"), change: startup, status: "s0:ready s=running", want: "start a"},
+		{rule: "no probe runs", pod: pod(always, "s*", "a"), change: startup, status: "s0:ready s=running", want: "start a"},
 		{rule: "6.5 iii: changed", pod: pod(always, "s* i", "a"), status: "s0:ready s=changed", want: "kill s ContainerChanged+, start s, start i"},
 		{rule: "6.5 iv: liveness", pod: pod(always, "s*", "a"), change: liveness, status: "s0:ready s=running a=running", probes: result(unknown, failure), want: "kill s LivenessProbe+, start s"},
 		{rule: "6.5 iv: no liveness result", pod: pod(always, "s*", "a"), change: liveness, status: "s0:ready s=running a=running", probes: map[string]actions.Probes{}},

@@ -149,7 +149,7 @@ func (m *model) killAll() (changed bool) {
 	for _, c := range m.status.Containers {
 		if c.State == runtime.Running || c.State == runtime.Unknown {
 			// What was in an unknown state is started again (6.1), whatever
-			// its policy: nobody knows that it ended.
+			// its policy: no record says that it ended.
 			ended := m.ended[c.Name] || c.State == runtime.Running
 			m.exit(c, 137)
 			m.ended[c.Name] = m.ended[c.Name] && ended
@@ -243,11 +243,11 @@ func (m *model) disturb() {
 	}
 }
 
-// probe lets probes and new resources say something about what runs, or nobody
+// probe lets probes and new resources say something about what runs, or no probe
 // probe at all.
 func (m *model) probe() {
 	m.probes = nil
-	if rapid.IntRange(0, 2).Draw(m.t, "nobody probes") == 0 {
+	if rapid.IntRange(0, 2).Draw(m.t, "no probe runs") == 0 {
 		return
 	}
 	m.probes = map[runtime.ContainerID]actions.Probes{}
@@ -284,8 +284,8 @@ func (m *model) calm() {
 	}
 }
 
-// settle wants the plans to come to an end.
-func (m *model) settle() {
+// converge requires that the plans come to an end.
+func (m *model) converge() {
 	for range 60 {
 		m.calm()
 		if p := m.compute(); p.Empty() || !m.apply(p) {
@@ -352,7 +352,7 @@ func TestExploreLife(t *testing.T) {
 			m.apply(m.compute())
 			m.disturb()
 		}
-		m.settle()
+		m.converge()
 	})
 }
 
@@ -401,6 +401,6 @@ func TestExploreStates(t *testing.T) {
 				m.ended[c.Name] = restartpolicy.OnExit(m.pod, c, r.ExitCode) == restartpolicy.Stay
 			}
 		}
-		m.settle()
+		m.converge()
 	})
 }

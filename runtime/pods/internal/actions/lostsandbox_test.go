@@ -7,7 +7,7 @@ import (
 )
 
 // TestLostSandboxBeforeStart: a pod that is never restarted gets another sandbox if
-// the first was lost before any container ran; else it would be Pending for ever.
+// the first was lost before any container ran; otherwise it would stay Pending.
 func TestLostSandboxBeforeStart(t *testing.T) {
 	check(t, []row{
 		{rule: "6.2a only created", pod: pod(v1.RestartPolicyNever, "", "a"), status: "s0:dead a=created", want: "kill pod, sandbox 1 for s0, start a"},

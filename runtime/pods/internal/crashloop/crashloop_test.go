@@ -96,7 +96,7 @@ func TestRebuild(t *testing.T) {
 	}
 }
 
-// spec/runtime.md 17.2: another definition starts afresh, and so does coming back.
+// spec/runtime.md 17.2: another definition starts at the first delay, and so does coming back.
 func TestNewDefinition(t *testing.T) {
 	table := crashloop.New(policy)
 	life(table, second, second, second)

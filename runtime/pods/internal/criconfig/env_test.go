@@ -235,7 +235,7 @@ func TestAbsurdSizes(t *testing.T) {
 	}
 }
 
-// No value of a secret or a file is left in a text for people.
+// No value of a secret or a file is left in a message.
 func TestRedact(t *testing.T) {
 	s := sources{
 		secrets: map[string]map[string][]byte{"s": {"password": []byte("hunter2"), "long": []byte("hunter2-and-more"), "lines": []byte("line one\n"), "short": []byte("no")}},

@@ -45,7 +45,7 @@ func newPrivate(t *testing.T, registry func(auth *runtimeapi.AuthConfig) fake.Pu
 	return &private{puller: images.New(o), fake: f}
 }
 
-// accept lets in who shows one of the passwords; "" is to show none.
+// accept lets in requests with one of the passwords; "" is a request without one.
 func accept(passwords ...string) func(*runtimeapi.AuthConfig) fake.Pull {
 	return func(auth *runtimeapi.AuthConfig) fake.Pull {
 		if slices.Contains(passwords, auth.GetPassword()) {
@@ -196,8 +196,8 @@ func TestAccessCheck(t *testing.T) {
 	}
 }
 
-// spec/runtime.md 9.4: who shows the same shares a pull, who shows something else
-// asks the registry himself.
+// spec/runtime.md 9.4: pods with the same credentials share a pull, others ask the
+// registry separately.
 func TestSharing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := func(auth *runtimeapi.AuthConfig) fake.Pull {
@@ -227,7 +227,7 @@ func TestSharing(t *testing.T) {
 		if len(got) != 1 || got[0] != want {
 			t.Errorf("progress %+v, want %+v", got, want)
 		}
-		// The one who began it leaves; it goes on for the other.
+		// The container that began it leaves; it continues for the other.
 		stop()
 		var ends []string
 		for range 3 {
@@ -243,7 +243,7 @@ func TestSharing(t *testing.T) {
 		if left := p.puller.Pulling("second"); len(left) != 0 {
 			t.Errorf("left %+v", left)
 		}
-		// Who leaves is not delayed, who failed is.
+		// A pull that was given up is not delayed, one that failed is.
 		if _, err := p.ensure(t.Context(), "third", v1.PullAlways, good); reason(err) != images.ImagePullBackOff {
 			t.Errorf("9.3: %v", err)
 		}
@@ -282,7 +282,7 @@ func TestComingAndGoing(t *testing.T) {
 				t.Errorf("seed %d: took %v, the last stayed until %v", seed, took, last)
 			}
 			if now, _ := p.fake.InFlight(); now != 0 {
-				t.Errorf("seed %d: %d pulls go on for nobody", seed, now)
+				t.Errorf("seed %d: %d pulls continue without a waiter", seed, now)
 			}
 		})
 	}
@@ -335,7 +335,7 @@ func TestRateLimit(t *testing.T) {
 	})
 }
 
-// spec/runtime.md 9.9: an image whose pull nobody saw the end of is nobody's.
+// spec/runtime.md 9.9: an image whose pull has no known end belongs to no pod.
 func TestAbandonedPull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPrivate(t, accept("good"))

@@ -175,7 +175,7 @@ func TestRotate(t *testing.T) {
 	}
 	info, err := os.Stat(filepath.Join(w.dir, want[0]))
 	if err != nil || info.Mode().Perm() != 0o640 {
-		t.Errorf("mode %v, err %v: whoever could not read the log cannot read what became of it", info.Mode(), err)
+		t.Errorf("mode %v, err %v: users who cannot read the log cannot read its rotated file", info.Mode(), err)
 	}
 }
 
@@ -273,7 +273,7 @@ func TestPlantedLinks(t *testing.T) {
 	}
 	w.write(3)
 	if _, err := w.rotate(start.Add(time.Minute), 9, -1); err == nil {
-		t.Error("nobody hears of the link")
+		t.Error("no error names the link")
 	}
 	if text, err := os.ReadFile(secret); err != nil || string(text) != "secret" {
 		t.Errorf("the file outside: %q, err %v", text, err)

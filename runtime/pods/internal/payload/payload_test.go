@@ -101,7 +101,7 @@ func TestFiles(t *testing.T) {
 			{Path: "mem", ResourceFieldRef: &v1.ResourceFieldSelector{ContainerName: "app", Resource: "limits.memory", Divisor: resource.MustParse("1Mi")}},
 		}}}, "labels=644:a=\"1\"\nb=\"x\\ny\" mem=644:8 none=644: one=644:1 who=644:web", ""},
 		{"downward of the node", v1.VolumeSource{DownwardAPI: &v1.DownwardAPIVolumeSource{Items: []v1.DownwardAPIVolumeFile{field("x", "status.podIP")}}}, "", "fields of metadata only"},
-		{"downward of nobody", v1.VolumeSource{DownwardAPI: &v1.DownwardAPIVolumeSource{Items: []v1.DownwardAPIVolumeFile{
+		{"downward of no container", v1.VolumeSource{DownwardAPI: &v1.DownwardAPIVolumeSource{Items: []v1.DownwardAPIVolumeFile{
 			{Path: "mem", ResourceFieldRef: &v1.ResourceFieldSelector{ContainerName: "x", Resource: "limits.memory"}},
 		}}}, "", `no container "x"`},
 		{"downward of nothing", v1.VolumeSource{DownwardAPI: &v1.DownwardAPIVolumeSource{Items: []v1.DownwardAPIVolumeFile{{Path: "x"}}}}, "", "neither fieldRef"},

@@ -14,7 +14,7 @@ import (
 	"github.com/podwright/podwright/runtime/pods/internal/poddir"
 )
 
-// volumeWithSecret makes a volume beside a folder nobody may reach from it.
+// volumeWithSecret makes a volume beside a folder that must not be reachable from it.
 func volumeWithSecret(t *testing.T) (volume, outside string) {
 	t.Helper()
 	dir := t.TempDir()

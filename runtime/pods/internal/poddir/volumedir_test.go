@@ -168,7 +168,7 @@ func TestRemoveRules(t *testing.T) {
 		err     error
 		says    string
 	}{
-		{"edge 10, OD2: a volume of somebody is still mounted", func(t *testing.T, s poddir.Store, pod string) (string, func() error) {
+		{"edge 10, OD2: a volume of a manager is still mounted", func(t *testing.T, s poddir.Store, pod string) (string, func() error) {
 			return bind(t, filepath.Join(pod, "volumes/kubernetes.io~csi/pvc/mount"))
 		}, poddir.ErrMounted, ""},
 		{"edge 10: something is mounted below a volume in memory", func(t *testing.T, s poddir.Store, pod string) (string, func() error) {
@@ -323,7 +323,7 @@ func TestWithoutRoot(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// The test's binary may lie where nobody else can look.
+	// The test's binary may lie where other users cannot look.
 	binary, err := os.ReadFile("/proc/self/exe")
 	if err != nil {
 		t.Fatal(err)

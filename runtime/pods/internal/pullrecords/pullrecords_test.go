@@ -97,12 +97,12 @@ func (b *bench) intents() int {
 	return len(list)
 }
 
-// spec/runtime.md 9.9: who may use what, and what is learnt from it.
+// spec/runtime.md 9.9: which pods may use what, and what is recorded.
 func TestAccess(t *testing.T) {
 	b := newBench(t, pullrecords.Policy{})
 	a, other := from(t, "a", "1", "pw"), from(t, "b", "2", "other")
 	if !b.may() {
-		t.Error("9.9: a preloaded image is everybody's")
+		t.Error("9.9: all pods may use a preloaded image")
 	}
 	b.pull(&a)
 	if b.may() || b.may(other) {
@@ -123,7 +123,7 @@ func TestAccess(t *testing.T) {
 		t.Error("9.9: the new content of a known secret was not recorded")
 	}
 	if b.may(from(t, "copy", "5", "wrong")) {
-		t.Error("9.9: usable with a secret of the same name, made anew")
+		t.Error("9.9: usable with a new secret of the same name")
 	}
 	b.restart(pullrecords.Policy{})
 	if b.may(other) || !b.may(a) {
@@ -183,7 +183,7 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// spec/runtime.md 9.9: while an image is pulled, and when nobody saw how that
+// spec/runtime.md 9.9: while an image is pulled, and when it is unknown how that
 // ended, it is no preloaded one.
 func TestIntents(t *testing.T) {
 	a := from(t, "a", "1", "pw")
@@ -252,7 +252,7 @@ func TestPrune(t *testing.T) {
 	b := newBench(t, pullrecords.Policy{})
 	idle := &images{}
 	if b.prune(idle); idle.calls != 0 {
-		t.Errorf("%d calls with nothing to settle", idle.calls)
+		t.Errorf("%d calls with nothing to resolve", idle.calls)
 	}
 	b.begin()
 	b.restart(pullrecords.Policy{}) // the crash
@@ -261,10 +261,10 @@ func TestPrune(t *testing.T) {
 	if b.intents() != 0 || b.may() {
 		t.Error("9.9: an image of unknown origin is usable")
 	}
-	settled := &images{ids: map[string]bool{id: true}}
-	b.prune(settled)
-	if settled.calls != 0 {
-		t.Errorf("%d calls with nothing new", settled.calls)
+	resolved := &images{ids: map[string]bool{id: true}}
+	b.prune(resolved)
+	if resolved.calls != 0 {
+		t.Errorf("%d calls with nothing new", resolved.calls)
 	}
 	a := from(t, "a", "1", "pw")
 	b.pull(&a)
@@ -293,7 +293,7 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// spec/runtime.md 9.9: what cannot be read forces a pull, and is written anew.
+// spec/runtime.md 9.9: what cannot be read forces a pull, and is written again.
 func TestUnreadable(t *testing.T) {
 	for _, text := range []string{"", "{", `{"version":2}`, `{"version":1}`, `{"version":1,"record":{"image":"sha256:2"}}`, `[]`} {
 		b := newBench(t, pullrecords.Policy{})
@@ -310,7 +310,7 @@ func TestUnreadable(t *testing.T) {
 		}
 		b.pull(nil)
 		if !b.may() {
-			t.Errorf("9.9: record %q not written anew", text)
+			t.Errorf("9.9: record %q not written again", text)
 		}
 	}
 }
@@ -357,13 +357,13 @@ func TestFiles(t *testing.T) {
 		t.Error("a pull may begin without a note")
 	}
 	if p, err := b.l.Begin(t.Context(), image, repository, nil); err != nil {
-		t.Errorf("a pull of what everybody may have needs no note: %v", err)
+		t.Errorf("a pull without a secret needs no note: %v", err)
 	} else {
 		p.End(pullrecords.Outcome{ID: id})
 	}
 }
 
-// Waiting for the one who writes can be given up.
+// A wait for another write can be given up.
 func TestGiveUpWaiting(t *testing.T) {
 	store := &slowStore{held: make(chan struct{}), free: make(chan struct{})}
 	l := pullrecords.New(pullrecords.Policy{}, store, logr.Discard())
@@ -398,7 +398,7 @@ func (s *slowStore) AddIntent(string) error {
 	return nil
 }
 
-// The list of secrets of one image does not grow for ever.
+// The list of secrets of one image does not grow without end.
 func TestManySecrets(t *testing.T) {
 	r := &pullrecords.Record{Image: id}
 	for i := range 250 {

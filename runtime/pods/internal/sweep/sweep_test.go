@@ -60,7 +60,7 @@ func pod(uid, words string) *runtime.Pod {
 	return p
 }
 
-func nobody(types.UID) bool { return false }
+func noneGone(types.UID) bool { return false }
 
 func goneIs(uid types.UID) func(types.UID) bool { return func(u types.UID) bool { return u == uid } }
 
@@ -91,7 +91,7 @@ func TestContainers(t *testing.T) {
 	} {
 		t.Run(tc.rule, func(t *testing.T) {
 			if tc.policy.Gone == nil {
-				tc.policy.Gone = nobody
+				tc.policy.Gone = noneGone
 			}
 			var got []string
 			for _, c := range sweep.Containers(tc.pods, tc.policy, now) {
@@ -146,12 +146,12 @@ func TestSandboxes(t *testing.T) {
 // TestKept is DR3: everything that is dead and stays has the rule that keeps it.
 func TestKept(t *testing.T) {
 	p := pod("u", "s0:dead s1:dead s2:ready a/s0=exited@50 a=exited@60 b=created@5 c=exited@30")
-	policy := sweep.Policy{MaxPerContainer: 2, MaxContainers: -1, Gone: nobody, MinAge: 40 * time.Second}
+	policy := sweep.Policy{MaxPerContainer: 2, MaxContainers: -1, Gone: noneGone, MinAge: 40 * time.Second}
 	got := map[string]string{}
 	for _, c := range sweep.Containers([]*runtime.Pod{p}, policy, now) {
 		got[c.ID.ID] = string(c.Kept.Rule)
 	}
-	for _, s := range sweep.Sandboxes([]*runtime.Pod{p}, nobody, nil) {
+	for _, s := range sweep.Sandboxes([]*runtime.Pod{p}, noneGone, nil) {
 		got[s.ID] = string(s.Kept.Rule)
 	}
 	want := map[string]string{"ua50": "ND3", "ua60": "CG1", "ub5": "CG1", "uc30": "CG1", "us0": "ND4", "us1": "", "us2": "HI6"}
@@ -214,7 +214,7 @@ func TestContainersRandom(t *testing.T) {
 }
 
 func ExampleContainers() {
-	policy := sweep.Policy{MaxPerContainer: 1, MaxContainers: -1, Gone: nobody}
+	policy := sweep.Policy{MaxPerContainer: 1, MaxContainers: -1, Gone: noneGone}
 	for _, c := range sweep.Containers([]*runtime.Pod{pod("web-", "app=running@1 app=exited@20 app=exited@30")}, policy, now) {
 		fmt.Println(c.ID.ID, c.Reason+c.Kept.String())
 	}

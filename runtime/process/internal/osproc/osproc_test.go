@@ -203,7 +203,7 @@ func TestKillTree(t *testing.T) {
 	if _, err := cmd.Process.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // the second time nobody is left
+	for range 2 { // the second time no process is left
 		if err := p.KillTree(); err != nil {
 			t.Error(err)
 		}
@@ -213,7 +213,7 @@ func TestKillTree(t *testing.T) {
 	}
 }
 
-// The way of older kernels spares a group that is somebody else's.
+// The way of older kernels spares a group of other processes.
 func TestSignalGroupByNumber(t *testing.T) {
 	cmd, p := start(t, "sh", "-c", "sleep 1000; true")
 	stranger := &Process{id: p.Identity(), fd: -1}
