@@ -12,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestCgroupRemover is cleanup.md 3.16: cgroups are destroyed beside the passes, each
+// TestCgroupsAreDestroyedOneByOne is cleanup.md 3.16: cgroups are destroyed beside the passes, each
 // once however often it is asked for, a failure delays no other, and a pod that came
 // back neither loses its cgroup nor is set up before a removal has ended.
-func TestCgroupRemover(t *testing.T) {
+func TestCgroupsAreDestroyedOneByOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var destroyed []types.UID
 		back := map[types.UID]bool{"back": true}

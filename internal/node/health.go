@@ -17,7 +17,7 @@ import (
 // Timing of the runtime's health (spec/syncloop.md 2).
 const (
 	healthPeriod  = 5 * time.Second
-	healthRetry   = time.Second // while it is not well: what waits should go on soon
+	healthRetry   = time.Second // while it is not well, so that what waits goes on soon
 	healthStale   = 30 * time.Second
 	healthTimeout = 10 * time.Second
 )
@@ -173,7 +173,7 @@ func (h *Health) runtimeErr(now time.Time) error {
 	case h.verdict.runtime != nil:
 		return fmt.Errorf("container runtime: %w", h.verdict.runtime)
 	case now.Sub(h.lastGood) > healthStale:
-		return fmt.Errorf("the container runtime is down for %v: %w", now.Sub(h.lastGood).Truncate(time.Second), h.callErr)
+		return fmt.Errorf("the container runtime has been down for %v: %w", now.Sub(h.lastGood).Truncate(time.Second), h.callErr)
 	}
 	return nil
 }

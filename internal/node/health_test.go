@@ -18,9 +18,9 @@ func conditions(list ...*runtimeapi.RuntimeCondition) *runtimeapi.StatusResponse
 	return &runtimeapi.StatusResponse{Status: &runtimeapi.RuntimeStatus{Conditions: list}}
 }
 
-// TestJudge is RH1 and RH4: missing and false conditions are errors, each its own; what
+// TestStatusAnswerIsJudgedByItsConditions is RH1 and RH4: missing and false conditions are errors, each its own; what
 // the runtime says of its storage or of anything else stops nothing.
-func TestJudge(t *testing.T) {
+func TestStatusAnswerIsJudgedByItsConditions(t *testing.T) {
 	good := func(name string) *runtimeapi.RuntimeCondition {
 		return &runtimeapi.RuntimeCondition{Type: name, Status: true}
 	}
@@ -74,9 +74,9 @@ func (a *answers) set(response *runtimeapi.StatusResponse, err error) {
 	a.response, a.err = response, err
 }
 
-// TestStale is RH2: an answer counts for 30 s, and an error keeps the old one until
+// TestAnswerCountsFor30Seconds is RH2: an answer counts for 30 s, and an error keeps the old one until
 // then.
-func TestStale(t *testing.T) {
+func TestAnswerCountsFor30Seconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := &answers{err: errors.New("connection refused")}
 		var changes atomic.Int32
@@ -95,6 +95,11 @@ func TestStale(t *testing.T) {
 		pass(5 * time.Second)
 		if err := h.Runtime(); err != nil {
 			t.Errorf("after a good answer: %v", err)
+		}
+		select {
+		case <-h.WellOnce():
+		default:
+			t.Error("the runtime was never well")
 		}
 		if err := h.Network(); err == nil {
 			t.Error("the network is ready without a word of it")

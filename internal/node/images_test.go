@@ -17,9 +17,9 @@ import (
 	"github.com/podwright/podwright/internal/rule"
 )
 
-// TestSandboxImages: containerd 1.6 does not pin the image of its sandboxes and tells
+// TestSandboxImageIsKept: containerd 1.6 does not pin the image of its sandboxes and tells
 // its name (cleanup.md ND5).
-func TestSandboxImages(t *testing.T) {
+func TestSandboxImageIsKept(t *testing.T) {
 	for config, want := range map[string][]string{
 		`{"containerd":{},"sandboxImage":"registry/pause:3.6"}`: {"registry/pause:3.6"},
 		`{"sandboxImage":""}`: nil, `{`: nil, ``: nil, `{"sandboxImage":7}`: nil,
@@ -29,12 +29,12 @@ func TestSandboxImages(t *testing.T) {
 		}
 	}
 	if sandboxImages(nil) != nil {
-		t.Error("a name out of nothing")
+		t.Error("a name without any information")
 	}
 }
 
-// TestImagesOf: IG11, images of containers of every kind and of volumes.
-func TestImagesOf(t *testing.T) {
+// TestImagesOfAPod: IG11, images of containers of every kind and of volumes.
+func TestImagesOfAPod(t *testing.T) {
 	pod := &v1.Pod{Spec: v1.PodSpec{
 		InitContainers: []v1.Container{{Image: "init"}}, Containers: []v1.Container{{Image: "app"}, {}},
 		EphemeralContainers: []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Image: "debug"}}},
