@@ -62,6 +62,12 @@ func (c *Config) complete() error {
 	return errors.Join(problems...)
 }
 
+// buildable reports whether the parts can be made, to check their options too.
+func (c *Config) buildable() bool {
+	return c.Runtime != nil && c.Images != nil && !slices.Contains(c.Sources, nil) && !slices.Contains(c.Observe.Sinks, nil) &&
+		filepath.IsAbs(c.RootDir) && filepath.IsAbs(c.Storage.LogDir)
+}
+
 // completeParts fills in the defaults that differ from those of the parts.
 func (c *Config) completeParts() {
 	if c.Observe.Events == nil {

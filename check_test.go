@@ -5,9 +5,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/podwright/podwright/cleanup/eviction"
+	"github.com/podwright/podwright/cleanup/imagegc"
+	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/runtime/fake"
+	"github.com/podwright/podwright/runtime/pods"
 	"github.com/podwright/podwright/syncloop"
+	"github.com/podwright/podwright/syncloop/admission"
+	"github.com/podwright/podwright/syncloop/mirror"
 	"github.com/podwright/podwright/syncloop/source"
 )
 
@@ -124,4 +132,27 @@ func minimalEngine(t *testing.T) *Engine {
 		t.Fatal(err)
 	}
 	return e
+}
+
+// New reports what is wrong with the fields of Config and what each part finds, together.
+func TestNewReportsProblemsOfAllParts(t *testing.T) {
+	rt := fake.New(fake.Options{})
+	channel := source.NewChannel(source.ChannelOptions{NodeName: "n1"})
+	_, err := New(Config{
+		Runtime: rt, Images: rt, RootDir: t.TempDir(), Node: Node{Name: "n1", IPs: []string{"x"}}, Sources: []syncloop.Source{channel, channel},
+		PLEG: pleg.Options{QuietPeriod: time.Hour}, Pods: pods.Options{CPUQuotaPeriod: 1}, Probes: probe.Options{MinPeriod: 1},
+		Storage: Storage{LogRotation: pods.LogRotation{MaxFiles: 1}}, Admission: Admission{Soft: []admission.Handler{nil}},
+		Eviction: &Eviction{Policy: eviction.Policy{Thresholds: []eviction.Threshold{{Signal: "x"}}}},
+		ImageGC:  &ImageGC{Policy: imagegc.Policy{HighPercent: 200}}, Mirrors: mirror.Options{Client: struct{ mirror.Client }{}},
+	})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{
+		"Node.IPs[0]", "QuietPeriod", "CPUQuotaPeriod", "LogRotation", "MinPeriod", "Admission.Soft[0]", "Eviction", "ImageGC", "mirror", "source 1",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("nothing about %s in:\n%v", want, err)
+		}
+	}
 }

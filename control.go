@@ -67,30 +67,30 @@ func (e *Engine) Drain(ctx context.Context) error {
 }
 
 // hasStarted reports whether Run was called.
-func (e *parts) hasStarted() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.started
+func (p *parts) hasStarted() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.started
 }
 
 // stopPods terminates all pods and removes their remains, until the drain's context or
 // Run's ends.
-func (e *parts) stopPods(ctx context.Context, d *drain) error {
+func (p *parts) stopPods(ctx context.Context, d *drain) error {
 	both, cancel := context.WithCancelCause(d.ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
-	view := runtime.NewView(e.config.Runtime, runtime.ViewOptions{OwnerID: e.config.Node.OwnerID, Clock: e.config.Clock})
+	view := runtime.NewView(p.config.Runtime, runtime.ViewOptions{OwnerID: p.config.Node.OwnerID, Clock: p.config.Clock})
 	return node.Drain{
-		Workers: e.workers, Runtime: view, Reader: e.pleg, Pods: e.pods, Forget: e.journal.Drained, Clock: e.config.Clock,
+		Workers: p.workers, Runtime: view, Reader: p.pleg, Pods: p.pods, Forget: p.journal.Drained, Clock: p.config.Clock,
 	}.Run(both)
 }
 
 // flush gives the sinks a moment to take the last statuses.
-func (e *parts) flush(ctx context.Context) {
-	ctx, cancel := timing.WithTimeout(ctx, e.config.Clock, flushTimeout)
+func (p *parts) flush(ctx context.Context) {
+	ctx, cancel := timing.WithTimeout(ctx, p.config.Clock, flushTimeout)
 	defer cancel()
-	if err := e.status.Flush(ctx); err != nil {
-		e.config.Observe.Logger.Info("some statuses did not reach every sink before the end", "error", err.Error())
+	if err := p.status.Flush(ctx); err != nil {
+		p.config.Observe.Logger.Info("some statuses did not reach every sink before the end", "error", err.Error())
 	}
 }
 
@@ -138,18 +138,18 @@ func (e *Engine) Shutdown(ctx context.Context, plan shutdown.Plan) (shutdown.Rep
 func (e *Engine) LastShutdown() (shutdown.Report, error) { return e.shutdown.Last() }
 
 // shutdownChanged reacts to a shutdown that began or was cancelled.
-func (e *parts) shutdownChanged() {
-	e.hooks.Changed()
-	e.loop.GateChanged()
-	if !e.shutdown.Active() {
-		e.tidy()
+func (p *parts) shutdownChanged() {
+	p.hooks.Changed()
+	p.loop.GateChanged()
+	if !p.shutdown.Active() {
+		p.tidy()
 	}
 }
 
 // open returns why the loop should hand no pod to its worker now.
-func (e *parts) open() error {
-	if err := e.shutdown.Err(); err != nil {
+func (p *parts) open() error {
+	if err := p.shutdown.Err(); err != nil {
 		return err
 	}
-	return e.usable()
+	return p.usable()
 }

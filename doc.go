@@ -3,9 +3,9 @@
 // gone, truthfully, across crashes of itself and of the runtime.
 //
 //	desired state                                                     truth out
-//	sources ──► syncloop ──► podworkers ──► syncer ──► runtime/pods ──► RuntimeService (CRI)
-//	file, channel  │            │  ▲       (this        │                   │
-//	or your own    │            │  │       package)     │                   │
+//	sources ──► syncloop ──► podworkers ──► podsync ─► runtime/pods ──► RuntimeService (CRI)
+//	file, channel  │            │  ▲                    │                   │
+//	or your own    │            │  │                    │                   │
 //	               │            │  └── pleg.Cache ◄── pleg ◄── events + relist
 //	               │            └──► status ──► StatusSink
 //	               └──► cleanup (housekeeping) ──► podworkers, runtime/pods, status
@@ -53,7 +53,7 @@
 //   - Every step compares desired with observed. Events and timers are hints to
 //     look again; losing one costs time, never the outcome.
 //   - An idle pod has no goroutine and no timer of its own.
-//   - What cannot be read back from the runtime is on the disk before anybody
+//   - What cannot be read back from the runtime is on the disk before anything
 //     acts on it (package status/checkpoint). An agent killed at any moment, and
 //     the machine with it, loses no exit code, runs nothing twice that must run
 //     once, and reports no pod unready that was ready. [Engine.Recovery] says what

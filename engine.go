@@ -16,6 +16,7 @@ import (
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/podworkers/podsync"
 	"github.com/podwright/podwright/probe"
+	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/syncloop"
@@ -46,6 +47,8 @@ type parts struct {
 
 	pleg        *pleg.Generator
 	changes     *pleg.Subscription
+	sequence    *runtime.Sequence
+	calls       *podsync.Calls
 	pods        *pods.Manager
 	rotator     *pods.LogRotator
 	reaper      *pods.Reaper
@@ -89,14 +92,15 @@ type parts struct {
 // the configuration, makes no runtime call and starts nothing. The error joins
 // every problem of the configuration.
 func New(config Config) (*Engine, error) {
-	if err := config.complete(); err != nil {
-		return nil, fmt.Errorf("podwright: invalid configuration:\n%w", err)
-	}
+	problems := config.complete()
 	p := &parts{
 		config: config, ready: make(chan struct{}), drains: make(chan *drain), stopped: make(chan struct{}),
 	}
-	if err := p.build(); err != nil {
-		return nil, fmt.Errorf("podwright: invalid configuration:\n%w", err)
+	if config.buildable() {
+		problems = errors.Join(problems, p.build())
+	}
+	if problems != nil {
+		return nil, fmt.Errorf("podwright: invalid configuration:\n%w", problems)
 	}
 	return &Engine{p}, nil
 }

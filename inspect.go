@@ -141,7 +141,7 @@ func explainContainer(c *v1.ContainerStatus) ContainerExplanation {
 // been heard: from then on Pods shows everything there is.
 func (e *Engine) Ready() <-chan struct{} { return e.ready }
 
-// Healthy returns nil if the engine can do its work, else every reason why not,
+// Healthy returns nil if the engine can do its work, or every reason why not,
 // joined: the runtime does not answer or is not ready, the loop is stuck, a source
 // cannot be read, a sink does not take statuses, a checkpoint cannot be written or
 // read.
@@ -193,8 +193,8 @@ type PullExplanation struct {
 }
 
 // explainPulls adds what the pod's containers wait for.
-func (e *parts) explainPulls(uid types.UID, containers []ContainerExplanation) {
-	for _, p := range e.pods.Pulling(uid) {
+func (p *parts) explainPulls(uid types.UID, containers []ContainerExplanation) {
+	for _, p := range p.pods.Pulling(uid) {
 		for i := range containers {
 			if c := &containers[i]; c.Name == p.Container && c.State == "waiting" {
 				c.Pull = &PullExplanation{Image: p.Image, Since: p.Since, Queued: p.Queued, Waiters: p.Waiters}
@@ -205,8 +205,8 @@ func (e *parts) explainPulls(uid types.UID, containers []ContainerExplanation) {
 
 // showPulls says in the status of a pod that is shown, not in the one that is
 // reported, what its containers wait for.
-func (e *parts) showPulls(pod *v1.Pod) {
-	for _, p := range e.pods.Pulling(pod.UID) {
+func (p *parts) showPulls(pod *v1.Pod) {
+	for _, p := range p.pods.Pulling(pod.UID) {
 		for _, list := range [][]v1.ContainerStatus{
 			pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses, pod.Status.EphemeralContainerStatuses,
 		} {

@@ -105,13 +105,13 @@ func (r freshReader) Read(ctx context.Context, uid types.UID) (*runtime.PodStatu
 }
 
 // housekeeping lets the loop call the housekeeper, which is built after it.
-type housekeeping struct{ e *parts }
+type housekeeping struct{ p *parts }
 
 func (h housekeeping) Housekeep(ctx context.Context, fence func(func())) error {
-	if h.e.recovery.Gate() != nil {
+	if h.p.recovery.Gate() != nil {
 		return nil // what a pass would take for left over may be remembered (CK9)
 	}
-	return h.e.housekeeper.Housekeep(ctx, fence)
+	return h.p.housekeeper.Housekeep(ctx, fence)
 }
 
 // statuses shows the status manager to the housekeeper.
@@ -130,52 +130,52 @@ func (s statuses) Phase(uid types.UID) (v1.PodPhase, bool) {
 }
 
 // usable returns why no pod should be set up now. Before the first complete
-// reading nobody knows what runs already, such as another UID of a pod's name
+// reading it is not known what runs already, such as another UID of a pod's name
 // (spec/podworkers.md N6).
-func (e *parts) usable() error {
-	if err := e.health.Runtime(); err != nil {
+func (p *parts) usable() error {
+	if err := p.health.Runtime(); err != nil {
 		return err
 	}
-	return e.recovery.Gate()
+	return p.recovery.Gate()
 }
 
 // healthChanged reacts to a runtime that came back or went away.
-func (e *parts) healthChanged() {
-	e.hooks.Changed()
-	e.loop.GateChanged()
-	if e.health.Runtime() == nil {
-		e.tidy()
+func (p *parts) healthChanged() {
+	p.hooks.Changed()
+	p.loop.GateChanged()
+	if p.health.Runtime() == nil {
+		p.tidy()
 	}
 }
 
 // ended makes the next housekeeping pass, soon, look for what a pod left.
-func (e *parts) ended(uid types.UID) {
-	e.resizer.Changed()
-	e.housekeeper.Finished(uid)
-	if pod, desired := e.loop.Store().Get(uid); desired && syncloop.IsEvicted(&pod.Status) {
-		e.dead.Evicted(pod)
+func (p *parts) ended(uid types.UID) {
+	p.resizer.Changed()
+	p.housekeeper.Finished(uid)
+	if pod, desired := p.loop.Store().Get(uid); desired && syncloop.IsEvicted(&pod.Status) {
+		p.dead.Evicted(pod)
 	}
-	e.tidy()
+	p.tidy()
 }
 
-// noticed tells housekeeping of a pod that nobody knows and of which nothing runs,
-// such as a sandbox whose making was cut off. Without that its remains would wait
-// for the next run of garbage collection; what runs is found by each pass.
-func (e *parts) noticed(uid types.UID) {
-	if _, desired := e.loop.Store().Get(uid); desired {
+// noticed tells housekeeping of a pod that no source or worker knows and of which nothing
+// runs, such as a sandbox whose creation was cut off. Otherwise its remains would wait
+// for the next garbage collection. Each pass finds what runs by itself.
+func (p *parts) noticed(uid types.UID) {
+	if _, desired := p.loop.Store().Get(uid); desired {
 		return
 	}
-	if _, known := e.workers.Explain(uid); known {
+	if _, known := p.workers.Explain(uid); known {
 		return
 	}
-	if view, err := e.pleg.Get(uid); err == nil && len(view.Sandboxes)+len(view.Containers) > 0 && !view.Running() {
-		e.housekeeper.Found(uid)
-		e.tidy()
+	if view, err := p.pleg.Get(uid); err == nil && len(view.Sandboxes)+len(view.Containers) > 0 && !view.Running() {
+		p.housekeeper.Found(uid)
+		p.tidy()
 	}
 }
 
 // tidy asks for a housekeeping pass soon.
-func (e *parts) tidy() { e.loop.TriggerHousekeeping() }
+func (p *parts) tidy() { p.loop.TriggerHousekeeping() }
 
 // knownRuntime shows recovery the cache of what the runtime has.
 type knownRuntime struct{ *pleg.Generator }
@@ -191,43 +191,43 @@ func (k knownRuntime) Known() []types.UID {
 
 // recordWritten lets go on what waited for a pod's record: its status, and its
 // worker, whose own back-off may be minutes by now.
-func (e *parts) recordWritten(uid types.UID, waiting *v1.Pod) {
-	e.status.Persisted(uid)
+func (p *parts) recordWritten(uid types.UID, waiting *v1.Pod) {
+	p.status.Persisted(uid)
 	if waiting != nil {
-		e.workers.UpdatePod(podworkers.UpdateOptions{Type: podworkers.Sync, Pod: waiting, StartTime: e.config.Clock.Now()})
+		p.workers.UpdatePod(podworkers.UpdateOptions{Type: podworkers.Sync, Pod: waiting, StartTime: p.config.Clock.Now()})
 	}
 }
 
 // sources wraps the configured sources, so that what is remembered stands in for
 // those that do not answer.
-func (e *parts) sources() []syncloop.Source {
-	out := make([]syncloop.Source, len(e.config.Sources))
-	for i, s := range e.config.Sources {
-		out[i] = e.remembering(s)
+func (p *parts) sources() []syncloop.Source {
+	out := make([]syncloop.Source, len(p.config.Sources))
+	for i, s := range p.config.Sources {
+		out[i] = p.remembering(s)
 	}
 	return out
 }
 
-func (e *parts) remembering(s syncloop.Source) syncloop.Source {
-	return e.journal.Remembering(s, !e.config.Storage.ForgetDesired, func() bool { return e.loop.Ready() })
+func (p *parts) remembering(s syncloop.Source) syncloop.Source {
+	return p.journal.Remembering(s, !p.config.Storage.ForgetDesired, func() bool { return p.loop.Ready() })
 }
 
 // probedPods shows pods to the probes as they are now.
-type probedPods struct{ e *parts }
+type probedPods struct{ p *parts }
 
 func (p probedPods) View(uid types.UID) (probe.View, bool) {
-	st, ok := p.e.status.Get(uid)
+	st, ok := p.p.status.Get(uid)
 	if !ok {
 		return probe.View{}, false
 	}
 	out := probe.View{Status: &st}
-	if out.Pod, out.Leaving = p.e.syncer.StoppingPod(uid); !out.Leaving {
-		if out.Pod, ok = p.e.loop.Store().Get(uid); !ok {
+	if out.Pod, out.Leaving = p.p.syncer.StoppingPod(uid); !out.Leaving {
+		if out.Pod, ok = p.p.loop.Store().Get(uid); !ok {
 			return probe.View{}, false
 		}
 	}
 	// Only for the exact times of starts: an old or missing view is no harm.
-	if view, err := p.e.pleg.Get(uid); err == nil {
+	if view, err := p.p.pleg.Get(uid); err == nil {
 		out.Runtime = view
 	}
 	return out, true
@@ -235,86 +235,86 @@ func (p probedPods) View(uid types.UID) (probe.View, bool) {
 
 // probed hears of a new result (spec/probe.md 6.2). Pods that are gone are unknown to
 // whom it tells.
-func (e *parts) probed(ctx context.Context, a probe.Announcement) {
+func (p *parts) probed(ctx context.Context, a probe.Announcement) {
 	if a.Result == probe.Success {
-		e.probeMemory.Wait(ctx, a)
+		p.probeMemory.Wait(ctx, a)
 	}
 	switch a.Kind {
 	case probe.Startup:
-		e.status.SetContainerStartup(a.UID, a.ID, a.Result == probe.Success)
+		p.status.SetContainerStartup(a.UID, a.ID, a.Result == probe.Success)
 	case probe.Readiness:
-		e.status.SetContainerReadiness(a.UID, a.ID, a.Result == probe.Success)
+		p.status.SetContainerReadiness(a.UID, a.ID, a.Result == probe.Success)
 	case probe.Liveness:
 		if a.Result != probe.Failure {
 			return
 		}
 	}
-	pod, desired := e.loop.Store().Get(a.UID)
-	if _, known := e.workers.Explain(a.UID); !desired || !known {
+	pod, desired := p.loop.Store().Get(a.UID)
+	if _, known := p.workers.Explain(a.UID); !desired || !known {
 		return
 	}
-	e.workers.UpdatePod(podworkers.UpdateOptions{Type: podworkers.Sync, Pod: pod, StartTime: e.config.Clock.Now()})
+	p.workers.UpdatePod(podworkers.UpdateOptions{Type: podworkers.Sync, Pod: pod, StartTime: p.config.Clock.Now()})
 }
 
 // probeSource gives the reconciler the results that make it kill or wait (6.3, 6.5).
-type probeSource struct{ e *parts }
+type probeSource struct{ p *parts }
 
 func (s probeSource) ProbeResults(id runtime.ContainerID) (startup, liveness pods.ProbeResult) {
-	startup, _ = s.e.probes.Result(probe.Startup, id)
-	liveness, _ = s.e.probes.Result(probe.Liveness, id)
+	startup, _ = s.p.probes.Result(probe.Startup, id)
+	liveness, _ = s.p.probes.Result(probe.Liveness, id)
 	return startup, liveness
 }
 
 // mirrored shows the status manager which mirror pod stands for which static pod.
-type mirrored struct{ e *parts }
+type mirrored struct{ p *parts }
 
-func (m mirrored) TranslateUID(uid types.UID) types.UID { return m.e.loop.Store().TranslateUID(uid) }
-func (m mirrored) MirrorOf(static *v1.Pod) *v1.Pod      { return m.e.loop.Store().MirrorOf(static) }
+func (m mirrored) TranslateUID(uid types.UID) types.UID { return m.p.loop.Store().TranslateUID(uid) }
+func (m mirrored) MirrorOf(static *v1.Pod) *v1.Pod      { return m.p.loop.Store().MirrorOf(static) }
 
 // wantedMirrors takes the static pods that the syncer sets up (MC4).
-type wantedMirrors struct{ e *parts }
+type wantedMirrors struct{ p *parts }
 
 // Want takes the mirror pod there is from the store: the workers remember the last one
 // they were given, and one that is gone must come back (MC5).
 func (m wantedMirrors) Want(static *v1.Pod) {
-	m.e.mirrors.Want(static, m.e.loop.Store().MirrorOf(static))
+	m.p.mirrors.Want(static, m.p.loop.Store().MirrorOf(static))
 }
 
-func (m wantedMirrors) Forget(uid types.UID) { m.e.mirrors.Forget(uid) }
+func (m wantedMirrors) Forget(uid types.UID) { m.p.mirrors.Forget(uid) }
 
 // orphanedMirrors shows housekeeping the mirror pods of static pods that are gone
 // (MC7, PM4).
-type orphanedMirrors struct{ e *parts }
+type orphanedMirrors struct{ p *parts }
 
 func (m orphanedMirrors) OrphanedMirrors() []types.NamespacedName {
 	var out []types.NamespacedName
-	for _, pod := range m.e.loop.Store().OrphanedMirrors() {
+	for _, pod := range m.p.loop.Store().OrphanedMirrors() {
 		out = append(out, types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
 	}
 	return out
 }
 
 func (m orphanedMirrors) StaticTerminating(name types.NamespacedName) bool {
-	return m.e.workers.IsPodForMirrorPodTerminatingByFullName(podinfo.FullName(name.Namespace, name.Name))
+	return m.p.workers.IsPodForMirrorPodTerminatingByFullName(podinfo.FullName(name.Namespace, name.Name))
 }
 
-func (m orphanedMirrors) DeleteMirror(name types.NamespacedName) { m.e.mirrors.Orphaned(name) }
+func (m orphanedMirrors) DeleteMirror(name types.NamespacedName) { m.p.mirrors.Orphaned(name) }
 
 // observed tells the status manager what an API has of a pod (spec/status.md 8.1).
-func (e *parts) observed(pod *v1.Pod) {
+func (p *parts) observed(pod *v1.Pod) {
 	if podinfo.Mirror(pod) || !podinfo.Static(pod) {
-		e.status.ObservePod(pod)
+		p.status.ObservePod(pod)
 	}
 }
 
 // rejected publishes the status of a refused pod (AD3).
-func (e *parts) rejected(pod *v1.Pod, v admission.Verdict) {
-	in := status.Input{Pod: pod, NodeIPs: e.config.Node.IPs, Now: e.config.Clock.Now()}
-	if old, ok := e.status.Get(pod.UID); ok {
+func (p *parts) rejected(pod *v1.Pod, v admission.Verdict) {
+	in := status.Input{Pod: pod, NodeIPs: p.config.Node.IPs, Now: p.config.Clock.Now()}
+	if old, ok := p.status.Get(pod.UID); ok {
 		in.Old = &old
 	}
-	if err := e.status.SetPodStatus(pod, status.Rejected(in, v.Reason, v.StatusMessage())); err != nil {
-		e.config.Observe.Logger.Error(err, "the refusal of a pod cannot be told", "uid", pod.UID)
+	if err := p.status.SetPodStatus(pod, status.Rejected(in, v.Reason, v.StatusMessage())); err != nil {
+		p.config.Observe.Logger.Error(err, "the refusal of a pod cannot be told", "uid", pod.UID)
 	}
 }
 
@@ -330,7 +330,17 @@ func (c contents) Changed(step cleanup.Step, uid types.UID) time.Time {
 	return c.PodDirChanged(uid)
 }
 
+// endOf returns how a container ended.
+func (p *parts) endOf(ctx context.Context, uid types.UID, id runtime.ContainerID) (*runtime.ContainerStatus, error) {
+	return p.ends().Of(ctx, uid, id)
+}
+
+// couldRun reports whether a container of the pod may run.
+func (p *parts) couldRun(uid types.UID) bool {
+	return p.ends().CouldRun(uid, p.workers.CouldHaveRunningContainers, p.journal)
+}
+
 // ends knows how containers ended.
-func (e *parts) ends() recovery.Ends {
-	return recovery.Ends{Cache: e.pleg, Message: e.pods.TerminationMessage}
+func (p *parts) ends() recovery.Ends {
+	return recovery.Ends{Cache: p.pleg, Message: p.pods.TerminationMessage}
 }

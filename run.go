@@ -12,36 +12,36 @@ import (
 // components lists what runs in an engine, in the order in which it starts. Each stage
 // stops in the reverse order. A drain stops the pods between the stages Input and Work;
 // between Work and Records the last statuses are sent.
-func (e *parts) components() []lifecycle.Component {
+func (p *parts) components() []lifecycle.Component {
 	const records, work, input = lifecycle.Records, lifecycle.Work, lifecycle.Input
 	return []lifecycle.Component{
-		{Name: "checkpoint", Run: e.recovery.KeepRecords, Stop: records},
-		{Name: "status", Run: e.status.Run, Stop: records},
-		{Name: "pleg", Run: e.pleg.Run, Stop: records},
-		{Name: "health", Run: e.health.Run, Stop: records},
+		{Name: "checkpoint", Run: p.recovery.KeepRecords, Stop: records},
+		{Name: "status", Run: p.status.Run, Stop: records},
+		{Name: "pleg", Run: p.pleg.Run, Stop: records},
+		{Name: "health", Run: p.health.Run, Stop: records},
 
-		{Name: "collection of images", Run: e.images.Run, Stop: work},
-		{Name: "removal of cgroups", Run: e.cgroupRemover.Run, Stop: work},
-		{Name: "log rotation", Run: e.rotator.Run, Stop: work},
-		{Name: "removal of dead containers", Run: e.reaper.Run, Stop: work},
-		{Name: "resizing", Run: e.resizer.Run, Stop: work},
-		{Name: "deadlines", Run: e.syncer.Run, Stop: work},
-		{Name: "mirror pods", Run: e.mirrors.Run, Stop: work},
-		{Name: "probe", Run: e.probes.Run, Stop: work},
-		{Name: "workers", Run: e.workers.Run, Stop: work},
+		{Name: "collection of images", Run: p.images.Run, Stop: work},
+		{Name: "removal of cgroups", Run: p.cgroupRemover.Run, Stop: work},
+		{Name: "log rotation", Run: p.rotator.Run, Stop: work},
+		{Name: "removal of dead containers", Run: p.reaper.Run, Stop: work},
+		{Name: "resizing", Run: p.resizer.Run, Stop: work},
+		{Name: "deadlines", Run: p.syncer.Run, Stop: work},
+		{Name: "mirror pods", Run: p.mirrors.Run, Stop: work},
+		{Name: "probe", Run: p.probes.Run, Stop: work},
+		{Name: "workers", Run: p.workers.Run, Stop: work},
 
-		{Name: "recovery", Run: e.recovery.Run, Stop: input, End: lifecycle.Fine},
-		{Name: "loop", Run: e.loop.Run, Stop: input, End: lifecycle.Done},
-		{Name: "eviction", Run: e.evictions.Run, Stop: input},
-		{Name: "node hooks", Run: e.hooks.Run, Stop: input},
-		{Name: "ready", Run: e.announce, Stop: input, End: lifecycle.Fine},
+		{Name: "recovery", Run: p.recovery.Run, Stop: input, End: lifecycle.Fine},
+		{Name: "loop", Run: p.loop.Run, Stop: input, End: lifecycle.Done},
+		{Name: "eviction", Run: p.evictions.Run, Stop: input},
+		{Name: "node hooks", Run: p.hooks.Run, Stop: input},
+		{Name: "ready", Run: p.announce, Stop: input, End: lifecycle.Fine},
 	}
 }
 
 // Run brings the pods to their desired state and keeps them there until ctx
 // ends, Drain is called, or every source is closed. It returns when every
 // goroutine it started has ended; the pods keep running. It returns nil for an
-// end that was asked for, else what went wrong. A second call returns
+// end that was asked for, or what went wrong. A second call returns
 // [ErrRunning]; a RootDir, or a LogDir outside of it, that another engine has as its own
 // gives an error that wraps [ErrInUse].
 func (e *Engine) Run(ctx context.Context) error {
@@ -79,11 +79,11 @@ func (e *Engine) Run(ctx context.Context) error {
 
 // lockLogs keeps other engines off a folder for logs that is not below RootDir: each
 // would take the other's logs for those of gone pods (ND8).
-func (e *parts) lockLogs() (unlock func(), err error) {
-	if inside, err := filepath.Rel(e.config.RootDir, e.config.Storage.LogDir); err == nil && filepath.IsLocal(inside) {
+func (p *parts) lockLogs() (unlock func(), err error) {
+	if inside, err := filepath.Rel(p.config.RootDir, p.config.Storage.LogDir); err == nil && filepath.IsLocal(inside) {
 		return func() {}, nil
 	}
-	lock, err := dirlock.Acquire(e.config.Storage.LogDir)
+	lock, err := dirlock.Acquire(p.config.Storage.LogDir)
 	if err != nil {
 		return nil, err
 	}
@@ -92,29 +92,29 @@ func (e *parts) lockLogs() (unlock func(), err error) {
 
 // serve runs the components until ctx ends, a drain is asked for, or a component ends
 // that should not.
-func (e *parts) serve(ctx context.Context) error {
-	return lifecycle.Run(ctx, e.components(), e.drains, func(s lifecycle.Stage, d *drain) {
+func (p *parts) serve(ctx context.Context) error {
+	return lifecycle.Run(ctx, p.components(), p.drains, func(s lifecycle.Stage, d *drain) {
 		switch {
 		case s == lifecycle.Input && d != nil:
-			d.result <- e.stopPods(ctx, d)
+			d.result <- p.stopPods(ctx, d)
 		case s == lifecycle.Work:
-			e.flush(context.WithoutCancel(ctx))
+			p.flush(context.WithoutCancel(ctx))
 		}
 	})
 }
 
 // announce closes ready when the engine is.
-func (e *parts) announce(ctx context.Context) error {
+func (p *parts) announce(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return nil
-	case <-e.loop.ReadyC():
+	case <-p.loop.ReadyC():
 	}
 	select {
 	case <-ctx.Done():
 		return nil
-	case <-e.pleg.SyncedC():
+	case <-p.pleg.SyncedC():
 	}
-	close(e.ready)
+	close(p.ready)
 	return nil
 }
