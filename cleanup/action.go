@@ -26,7 +26,7 @@ const (
 	StepRestart Step = 12
 	// StepFinish finishes deleted pods that never ran (step 13).
 	StepFinish Step = 13
-	// StepKillOrphan kills what runs and nobody knows (step 14).
+	// StepKillOrphan kills what runs without being known (step 14).
 	StepKillOrphan Step = 14
 	// StepCgroups removes cgroups of gone pods (step 16).
 	StepCgroups Step = 16

@@ -1,4 +1,4 @@
-// Package cleanup tidies up what no source desires any more: it forgets
+// Package cleanup cleans up what no source desires: it forgets
 // finished pods, restarts pods that came back under the same UID, finishes pods
 // that never ran, kills what runs without being known, and has content of gone
 // pods removed from the runtime and from disk.
@@ -35,8 +35,7 @@
 // # What it is not
 //
 // Which dead containers of a live pod are kept is decided by the collector
-// (package runtime/pods), and which images go by package cleanup/imagegc. Who keeps
-// cgroups, user IDs, mirror pods or delays shows them through the small interfaces
-// [Cgroups], [UserRanges], [Mirrors] and [BackOffs]. Rules are numbered as in
-// docs/spec/cleanup.md.
+// (package runtime/pods), and which images go by package cleanup/imagegc. Cgroups, user
+// IDs and mirror pods are reached through the small interfaces [Cgroups], [UserRanges]
+// and [Mirrors]. Rules are numbered as in docs/spec/cleanup.md.
 package cleanup

@@ -135,7 +135,7 @@ func TestDryRunWithoutLists(t *testing.T) {
 	}
 }
 
-// TestLeftoverData is OD9, edge 12: data of a volume nobody mounts stays, and the plan
+// TestLeftoverData is OD9, edge 12: data of an unmounted volume stays, and the plan
 // names the rule, the path and the age.
 func TestLeftoverData(t *testing.T) {
 	o := busy(t)
@@ -153,7 +153,7 @@ func TestLeftoverData(t *testing.T) {
 	}
 }
 
-// TestTable is DR4: what people read, and that no name from a manifest breaks it.
+// TestTable is DR4: the table users read, and that no name from a manifest breaks it.
 func TestTable(t *testing.T) {
 	plan := Plan{}
 	plan.Add(

@@ -51,9 +51,9 @@ type Options struct {
 	// Gate returns why no pod should be set up now. It must not block. Nil means
 	// always open.
 	Gate func() error
-	// Withheld reports a desired pod that has no worker because whoever hands pods to
-	// the workers keeps it for now, or for good: it is not restarted. Asked again
-	// before every restart; must not block. Nil means never.
+	// Withheld reports a desired pod that has no worker because the component that
+	// hands pods to the workers keeps it, for now or for good: it is not restarted.
+	// Asked again before every restart; must not block. Nil means never.
 	Withheld func(uid types.UID) bool
 	// Statuses, Content and Collector are optional; nil leaves out what
 	// needs them.
@@ -95,7 +95,7 @@ type Options struct {
 }
 
 // Housekeeper makes housekeeping passes. Make one with [New]; all methods are
-// safe for concurrent use. It starts no goroutine: whoever owns the schedule calls
+// safe for concurrent use. It starts no goroutine: the owner of the schedule calls
 // Housekeep.
 type Housekeeper struct {
 	pods    Pods
@@ -178,8 +178,7 @@ func New(pods Pods, workers Workers, running RunningLister, options Options) (*H
 // never blocks.
 func (h *Housekeeper) Finished(uid types.UID) { h.hint(uid, true) }
 
-// Found notes that something is left of a pod nobody knows, and is else like
-// Finished.
+// Found is like Finished, for a pod that the workers do not know.
 func (h *Housekeeper) Found(uid types.UID) { h.hint(uid, false) }
 
 func (h *Housekeeper) hint(uid types.UID, known bool) {
@@ -363,8 +362,8 @@ func (h *Housekeeper) desired(in *input) {
 	}
 }
 
-// cleanProbes is step 6. It is done inside the first fence, when nobody can have been
-// added to the workers since they were read.
+// cleanProbes is step 6. It runs inside the first fence, when no worker can have been
+// added since the workers were read.
 func (h *Housekeeper) cleanProbes(workers map[types.UID]Worker) {
 	if h.options.CleanupProbes == nil {
 		return

@@ -200,7 +200,7 @@ type collecting struct{ *node }
 func (n collecting) Plan(_ context.Context, goes func(types.UID) bool) ([]Action, error) {
 	var out []Action
 	for _, uid := range keys(n.content) {
-		a := Action{Step: StepContainers, PodUID: uid, Object: Object{Namespace: "ns", Name: string(uid), Container: "main"}, Reason: "nothing of its pod is needed any more", Size: 7}
+		a := Action{Step: StepContainers, PodUID: uid, Object: Object{Namespace: "ns", Name: string(uid), Container: "main"}, Reason: "nothing of its pod is needed", Size: 7}
 		if !goes(uid) {
 			a.Forbidden = Denial{Rule: "ND3", Why: "the newest of its name tells how it ended"}
 		}
@@ -285,7 +285,7 @@ func TestFixedUIDRestart(t *testing.T) {
 	}
 }
 
-// TestGonePod is the prompt end of a pod nobody wants: one pass after it finished
+// TestGonePod is the prompt end of an unwanted pod: one pass after it finished
 // nothing is left (section 3, CG4, SB2).
 func TestGonePod(t *testing.T) {
 	n := newNode(t, nil)
@@ -311,7 +311,7 @@ func TestHint(t *testing.T) {
 	n := newNode(t, nil)
 	n.pass(t, "nothing")
 	n.content["a"] = true
-	n.pass(t, "nobody knows")
+	n.pass(t, "no worker knows it")
 	n.Finished("a")
 	n.pass(t, "with the hint", "remove content a")
 	n.want(newPod("b"))
@@ -320,7 +320,7 @@ func TestHint(t *testing.T) {
 	n.pass(t, "a hint about a desired pod does nothing")
 }
 
-// TestAgentWasDown is edge 4: a pod deleted while nobody was there.
+// TestAgentWasDown is edge 4: a pod deleted while no agent ran.
 func TestAgentWasDown(t *testing.T) {
 	n := newNode(t, nil)
 	n.runs["a"], n.content["a"], n.podDirs["a"], n.logDirs["a"] = true, true, true, true
@@ -419,7 +419,7 @@ func TestGateHoldsRestarts(t *testing.T) { // B2
 	n.pass(t, "afterwards", "restart a")
 }
 
-// TestWithheld: B2, DR1: who has no worker because nobody has handed it over yet is not
+// TestWithheld: B2, DR1: a pod that was not handed to a worker yet is not
 // restarted, nor does its status go; it may have become so while the plan was made.
 func TestWithheld(t *testing.T) {
 	withheld, asked := map[types.UID]bool{"waits": true}, 0
@@ -483,8 +483,8 @@ func TestFailedRemoval(t *testing.T) {
 	})
 }
 
-// TestForgottenFailures: a failure is forgotten when somebody else removed the
-// object, a log folder's only once nobody can be waiting for it.
+// TestForgottenFailures: a failure is forgotten when the object was removed by
+// something else, a log folder's only once nothing waits for it.
 func TestForgottenFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, nil)
@@ -692,7 +692,7 @@ func TestManyFailedContainers(t *testing.T) {
 	})
 }
 
-// TestFailedBesideVeto: HI12, DR5: a host that vetoes one removal for ever does not keep
+// TestFailedBesideVeto: HI12, DR5: a host that vetoes one removal forever does not keep
 // another one, which failed once, from being tried again.
 func TestFailedBesideVeto(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -773,7 +773,7 @@ func TestBareHousekeeper(t *testing.T) {
 	delete(n.runs, "b")
 	n.pass(t, "it ends")
 	if len(n.Housekeeper.finished) != 0 || len(n.Housekeeper.content) != 0 {
-		t.Error("notes pile up that nobody reads")
+		t.Error("notes pile up unread")
 	}
 	if err := n.Housekeep(context.Background(), nil); err != nil || !slices.Contains(n.log, "SyncKnownPods outside the fence") {
 		t.Errorf("a pass without a fence: %v, %v", err, n.log)
@@ -794,7 +794,7 @@ func TestNewListsAllProblems(t *testing.T) {
 		func() (*Housekeeper, error) { return New(n, n, nil, Options{}) },
 	} {
 		if _, err := f(); err == nil {
-			t.Error("something required is missing and nobody says so")
+			t.Error("something required is missing without an error")
 		}
 	}
 }

@@ -19,7 +19,7 @@ const (
 	WorkerSync WorkerState = iota
 	// WorkerTerminating: its containers are being stopped.
 	WorkerTerminating
-	// WorkerTerminated: no container of it runs any more; the rest is released, or has
+	// WorkerTerminated: its containers have stopped; the rest is being released, or has
 	// been.
 	WorkerTerminated
 )
@@ -108,8 +108,8 @@ type Content interface {
 }
 
 // Collector removes dead containers and sandboxes by policy (sections 6, 7).
-// contentGoes says of which pods nothing is needed any more; it may be called at any
-// time during a call and does not block.
+// contentGoes reports the pods whose content is no longer needed; it may be called at
+// any time during a call and does not block.
 type Collector interface {
 	// Plan says what a run would remove, and why the rest stays. It changes nothing.
 	Plan(ctx context.Context, contentGoes func(uid types.UID) bool) ([]Action, error)

@@ -20,8 +20,8 @@ type Cgroups interface {
 	// ReduceCPU gives the pod's cgroup the smallest weight there is.
 	ReduceCPU(uid types.UID) error
 	// Destroy asks for the end of the pod's cgroup and does not wait for it. It may
-	// be asked again and again; whoever does it makes sure once more that nobody
-	// needs the cgroup.
+	// be called repeatedly; the implementation checks once more that the cgroup is
+	// not needed.
 	Destroy(uid types.UID)
 }
 
@@ -36,11 +36,11 @@ type UserRanges interface {
 
 // Mirrors are the mirror pods without a static pod (step 10). Calls do not block.
 type Mirrors interface {
-	// OrphanedMirrors returns the full names of mirror pods whose static pod nobody
-	// desires.
+	// OrphanedMirrors returns the full names of mirror pods whose static pod is
+	// not desired.
 	OrphanedMirrors() []types.NamespacedName
 	// StaticTerminating reports whether a static pod of this name is still being
-	// terminated: its mirror is what people see of that (ND7).
+	// terminated: its mirror shows that to users (ND7).
 	StaticTerminating(name types.NamespacedName) bool
 	// DeleteMirror asks for the deletion of the mirror pod of this name, whatever
 	// its UID.
@@ -60,7 +60,7 @@ func (h *Housekeeper) listCgroups(in *input) error {
 	return nil
 }
 
-// volumesOf finds out which of the cgroups that nobody uses have volumes.
+// volumesOf finds out which unused cgroups belong to pods that have volumes.
 func (h *Housekeeper) volumesOf(ctx context.Context, in *input) {
 	in.Volumes = map[types.UID]string{}
 	for _, uid := range in.Cgroups {
@@ -76,8 +76,8 @@ func (h *Housekeeper) volumesOf(ctx context.Context, in *input) {
 	}
 }
 
-// reduceCPU is the other half of step 16: a cgroup that has to stay disturbs nobody.
-// Once is enough as long as it stays.
+// reduceCPU is the other half of step 16: a cgroup that has to stay must not slow down
+// the others. It is reduced once while it stays.
 func (h *Housekeeper) reduceCPU(plan Plan) (problems []error) {
 	kept := map[types.UID]bool{}
 	for _, a := range plan.Actions {

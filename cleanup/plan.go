@@ -44,8 +44,7 @@ type input struct {
 	Undecided error
 	Seen      map[types.UID]bool
 	// Cgroups are the pods that have a cgroup, listed before Desired was read;
-	// Volumes says of which of them nobody needs why it has to stay nevertheless
-	// (ND6).
+	// Volumes says why an unused one has to stay nevertheless (ND6).
 	Cgroups []types.UID
 	Volumes map[types.UID]string
 	// UserRanges are the pods that have a range of user IDs.
@@ -147,7 +146,7 @@ func (p *planner) needsList() Denial {
 }
 
 // active works out which desired pods are active (syncloop.md AD4). The local
-// phase of a pod that was forgotten to begin anew belongs to its old life.
+// phase of a pod that was forgotten to begin a new life belongs to its old one.
 func (p *planner) active() {
 	for uid, pod := range p.desired {
 		worker, known := p.in.Workers[uid]

@@ -91,7 +91,7 @@ func TestMakePlan(t *testing.T) {
 		{"13 edge 6: not every pass", input{Desired: a(deleted, phase(v1.PodFailed)), Workers: known(WorkerTerminated)}, []string{}},
 		{"13 edge 7: pending is not touched, it is about to start", input{Desired: a(deleted, phase(v1.PodPending))}, []string{"restart a"}},
 		{"13 runs: an orphan of the runtime first", input{Desired: a(deleted, phase(v1.PodFailed)), Running: []*runtime.Pod{runs("a")}}, []string{"kill orphan a"}},
-		{"14 edge 4: nobody knows it", input{Running: []*runtime.Pod{runs("a")}}, []string{"kill orphan a"}},
+		{"14 edge 4: it is not known", input{Running: []*runtime.Pod{runs("a")}}, []string{"kill orphan a"}},
 		{"14 known", input{Running: []*runtime.Pod{runs("a")}, Workers: known(WorkerTerminating)}, []string{}},
 		{"14 known and terminated: its worker will see to it", input{Running: []*runtime.Pod{runs("a")}, Workers: known(WorkerTerminated)}, []string{}},
 		{"14 HK4, ND11, edge 2: the list failed", input{Running: []*runtime.Pod{runs("a")}, RunningErr: down}, []string{}},
@@ -101,7 +101,7 @@ func TestMakePlan(t *testing.T) {
 			[]string{"remove pod folder c not SG1", "restart a not SG1", "kill orphan b not SG1", "remove content c not SG1"},
 		},
 
-		{"9 a folder of nobody", input{PodDirs: []types.UID{"a"}}, []string{"remove pod folder a"}},
+		{"9 a folder without a pod", input{PodDirs: []types.UID{"a"}}, []string{"remove pod folder a"}},
 		{"9 ND2: desired, ended or not", input{PodDirs: []types.UID{"a"}, Desired: a(phase(v1.PodFailed))}, []string{"remove pod folder a not ND2"}},
 		{"9 ND2: runs", input{PodDirs: []types.UID{"a"}, Running: []*runtime.Pod{runs("a")}}, []string{"remove pod folder a not ND2", "kill orphan a"}},
 		{"9 ND2, edge 3: an orphan that has not finished", input{PodDirs: []types.UID{"a"}, Workers: known(WorkerTerminated)}, []string{"remove pod folder a not ND2"}},
@@ -114,7 +114,7 @@ func TestMakePlan(t *testing.T) {
 		{"LG1: logs of a gone pod", input{LogDirs: []types.UID{"a"}, ContentGoes: set("a")}, []string{"remove logs a"}},
 		{"LG1 ND2: logs of a pod that is restarted now", input{LogDirs: []types.UID{"a"}, ContentGoes: set("a"), Desired: a()}, []string{"restart a", "remove logs a not ND2"}},
 		{
-			"ND2: a source is undecided, nobody has known the pods: nothing is done to them",
+			"ND2: a source is undecided, the pods were never known: nothing is done to them",
 			input{
 				Undecided: unread, Seen: set("b"), Running: []*runtime.Pod{runs("a")}, PodDirs: []types.UID{"a", "c"},
 				Content: []types.UID{"c"}, LogDirs: []types.UID{"c"}, ContentGoes: set("c"),
@@ -235,7 +235,7 @@ func planProperties(t *rapid.T) {
 			t.Fatalf("%v is allowed before all sources are seen", a)
 		}
 		if in.Undecided != nil && a.Allowed() && !desired[a.PodUID] && !in.Seen[a.PodUID] {
-			t.Fatalf("%v is allowed, though nobody can tell whether it is wanted", a)
+			t.Fatalf("%v is allowed, though it is not known whether it is wanted", a)
 		}
 		switch a.Step {
 		case StepRestart:

@@ -194,7 +194,7 @@ func (h *Housekeeper) collect(ctx context.Context, runningErr error, now time.Ti
 	return nil
 }
 
-// contentGoes reports whether nothing of a pod is needed any more.
+// contentGoes reports whether nothing of a pod is needed.
 func (h *Housekeeper) contentGoes(uid types.UID) bool {
 	return h.allows(uid) && h.workers.ContentShouldBeRemoved(uid)
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // WriteTable writes the plan as a table, one line per action: what would be done to
-// what, and why, or else the rule that forbids it (DR4). Equal plans give equal
+// what, and why, or the rule that forbids it (DR4). Equal plans give equal
 // tables. Names come from manifests and runtimes; what could not be printed of them
 // is quoted.
 func (p Plan) WriteTable(w io.Writer) error {

@@ -90,7 +90,7 @@ func TestAdmissionOrder(t *testing.T) {
 }
 
 // TestAdmissionWaits: B9, SI9. Without a verdict, after an error or a panic, new pods
-// wait in order, and nobody else does.
+// wait in order, and no others.
 func TestAdmissionWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, other, l, j := newScripted("file"), newScripted("other"), &log{}, &judge{room: 9}
@@ -120,7 +120,7 @@ func TestAdmissionWaits(t *testing.T) {
 	})
 }
 
-// TestRemovedWhileWaiting: who is removed before its verdict is killed, in case it
+// TestRemovedWhileWaiting: a pod that is removed before its verdict is killed, in case it
 // runs from before, and not judged.
 func TestRemovedWhileWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

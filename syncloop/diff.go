@@ -100,9 +100,9 @@ type change struct {
 	emits      []emit
 	reports    []report
 
-	// settled: all sources were judged again, so suppressed and refusals speak
-	// of all of them, else of source only.
-	settled    bool
+	// rejudged: all sources were judged again, so that suppressed and refusals are
+	// about all of them, not only about source.
+	rejudged   bool
 	suppressed map[*wanted]int
 	refusals   map[*wanted]map[refusal]struct{}
 }
@@ -142,8 +142,8 @@ func (d *desired) prepare(src *wanted, pods []*v1.Pod, now time.Time) *change {
 		refusals:   map[*wanted]map[refusal]struct{}{},
 	}
 	conflict := d.read(c, pods, now)
-	if c.settled = conflict || d.suppressed > 0; c.settled {
-		d.settle(c)
+	if c.rejudged = conflict || d.suppressed > 0; c.rejudged {
+		d.rejudge(c)
 	} else {
 		for _, e := range c.order {
 			e.wins = true
@@ -204,7 +204,7 @@ func (d *desired) read(c *change, pods []*v1.Pod, now time.Time) (conflict bool)
 
 // contested reports whether another source wants a new pod's name or UID. A pod that
 // is kept needs no such look: if it is contested, some pod is suppressed already, and
-// everything is settled anew anyway.
+// everything is judged again anyway.
 func (d *desired) contested(src *wanted, uid types.UID, wants claim) bool {
 	return slices.ContainsFunc(d.sources, func(other *wanted) bool {
 		_, sameName := other.claims[wants]
@@ -226,9 +226,9 @@ func (d *desired) taken(src *wanted, newClaims map[claim]types.UID, wants claim,
 	return "", false
 }
 
-// settle decides over all sources who has a full name and a UID (M4), and
+// rejudge decides over all sources which pod has a full name and a UID (M4), and
 // compares every source with what was emitted of it.
-func (d *desired) settle(c *change) {
+func (d *desired) rejudge(c *change) {
 	type owner struct {
 		uid    types.UID
 		source string
@@ -336,14 +336,14 @@ func (d *desired) commit(c *change) {
 	src.order, src.seen = c.order, true
 	d.suppressed = 0
 	for _, s := range d.sources {
-		if c.settled {
+		if c.rejudged {
 			s.suppressed = c.suppressed[s]
 		}
 		d.suppressed += s.suppressed
 		switch {
 		case s == src:
 			s.reported = c.refusals[s]
-		case c.settled:
+		case c.rejudged:
 			// What its own last message contradicted is still so.
 			maps.DeleteFunc(s.reported, func(r refusal, _ struct{}) bool { return r.by != s.name })
 			if s.reported == nil {
@@ -366,7 +366,7 @@ func adopt(pod *v1.Pod, source string, now time.Time) *v1.Pod {
 }
 
 // merge returns what a known pod becomes when its source says said: known itself
-// if nothing differs, else a copy (M6).
+// if nothing differs, otherwise a copy (M6).
 func merge(known, said *v1.Pod) *v1.Pod {
 	if changedSemantically(known, said) {
 		next := *known

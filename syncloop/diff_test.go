@@ -93,7 +93,7 @@ func TestSetAfterSet(t *testing.T) {
 			[]*v1.Pod{newPod("2", "n2", phase(v1.PodRunning)), newPod("3", "n3", deleted), newPod("4", "n4", image("app:2")), newPod("5", "n5"), newPod("6", "n6")},
 			[]string{"file REMOVE 1", "file ADD 6", "file UPDATE 4", "file DELETE 3", "file RECONCILE 2"},
 		},
-		{"nil pods and pods without UID are nobody's", []*v1.Pod{a()}, []*v1.Pod{nil, a(), newPod("", "x")}, []string{}},
+		{"nil pods and pods without UID are left out", []*v1.Pod{a()}, []*v1.Pod{nil, a(), newPod("", "x")}, []string{}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -11,7 +11,7 @@
 // compares each set with the last one and emits the difference as a totally
 // ordered stream of operations (ADD, UPDATE, DELETE, REMOVE, RECONCILE). The
 // [Loop] takes operations and runtime events one at a time, keeps the [Store]
-// of desired pods and hands [Work] to the [Dispatcher]. Nothing in the loop
+// of desired pods and hands [Work] to the dispatch function of [New]. Nothing in the loop
 // waits for a pod: slow work happens behind the dispatcher.
 //
 // # What holds
@@ -20,7 +20,7 @@
 //     disappear only because their source delivered a set without them
 //     (SRC2, SRC4, SI4).
 //   - A source that cannot name all pods it wants says so ([Undecided]), and
-//     what nobody has named yet is not taken for unwanted ([Loop.Undecided]).
+//     a pod that no source has named is not taken for unwanted ([Loop.Undecided]).
 //   - Until every source has delivered once and the loop has consumed it,
 //     no removal is executed and no housekeeping runs (section 6). A removal
 //     that was put off is executed the moment the last source is ready (B7).

@@ -78,7 +78,7 @@ func TestPrecedenceIsTold(t *testing.T) { // M4, edge 8
 		}
 		status(1, 1)
 		api.set(newPod("p", "web", image("app:2")))
-		l.want(t, "what the loser becomes is nobody's business")
+		l.want(t, "what the loser becomes does not matter")
 		file.set()
 		l.want(t, "the name is free", "kill f", "create p")
 		status(1, 0)

@@ -32,7 +32,7 @@ type turns struct {
 	passed [lanes]int
 }
 
-// next returns the lane whose turn it is: one that has waited too long, else the
+// next returns the lane whose turn it is: one that has waited too long, otherwise the
 // most urgent. It is false if none waits.
 func (t *turns) next(waits [lanes]bool) (lane, bool) {
 	for l := range lanes {

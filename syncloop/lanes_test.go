@@ -85,7 +85,7 @@ func TestUrgentFirst(t *testing.T) {
 }
 
 // TestUrgentOvertakes: B3, B11. A removal does not wait for a burst of additions, nor
-// do events for ever.
+// do events forever.
 func TestUrgentOvertakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		burst, other, l, events := newScripted("file"), newScripted("other"), &log{}, newEventSet()
@@ -157,7 +157,7 @@ func TestSourceAddedLater(t *testing.T) {
 			}
 		}
 		if err := stop(); err == nil {
-			t.Error("ended by itself")
+			t.Error("ended without reason")
 		}
 		if err := loop.AddSource(t.Context(), newScripted("late")); !errors.Is(err, errRunning) {
 			t.Errorf("after the end: %v", err)
@@ -169,7 +169,7 @@ func TestSourceAddedLater(t *testing.T) {
 }
 
 // TestSourceDeadline: R5. By default a source that never speaks keeps the loop
-// un-ready for ever; an operator may set a time after which it counts as heard.
+// un-ready forever; an operator may set a time after which it counts as heard.
 func TestSourceDeadline(t *testing.T) {
 	for _, deadline := range []time.Duration{0, time.Minute} {
 		synctest.Test(t, func(t *testing.T) {

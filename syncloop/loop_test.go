@@ -218,7 +218,7 @@ func TestMirrorPods(t *testing.T) { // section 10, MC5, PM2, SI6, edge 22
 		}
 
 		api.set(mirror())
-		l.want(t, "a mirror before its static pod is nobody's")
+		l.want(t, "a mirror before its static pod has no effect")
 		file.set(newPod("s", "web"))
 		l.want(t, "the static pod finds it, and does not compete with it", "create s mirror m")
 		api.set(mirror(image("app:2")))
@@ -443,7 +443,7 @@ func TestSourceFailures(t *testing.T) { // SRC4, edge 16, section 2 (back-off), 
 		if s := loop.Sources()[0]; s.RunError == nil || !strings.Contains(s.RunError.Error(), "source bug") {
 			t.Errorf("status %+v", s)
 		}
-		pass(time.Second) // the back-off began anew with the delivery
+		pass(time.Second) // the back-off began again with the delivery
 		source.set(newPod("a", "a"), newPod("b", "b"))
 		l.want(t, "it goes on", "create b")
 		if s := loop.Sources()[0]; s.RunError != nil || s.Pods != 2 {
@@ -593,7 +593,7 @@ func TestHealthy(t *testing.T) { // L2, L6, edge 31
 	})
 }
 
-// TestBackPressure: a slow loop blocks sources and loses nothing; whoever gives up
+// TestBackPressure: a slow loop blocks sources and loses nothing; a source that gives up
 // has changed nothing (M2, P1).
 func TestBackPressure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -605,7 +605,7 @@ func TestBackPressure(t *testing.T) {
 		deliver := func(ctx context.Context, n int) error {
 			return loop.mux.deliver(ctx, "file", []*v1.Pod{newPod("a", "a", image(fmt.Sprint("app:", n)))})
 		}
-		for n := range queueCapacity { // nobody reads yet
+		for n := range queueCapacity { // no reader yet
 			if err := deliver(t.Context(), n); err != nil {
 				t.Fatal(err)
 			}

@@ -60,7 +60,7 @@ func TestMetrics(t *testing.T) { // B10
 			t.Errorf("gauges: %v", gauges)
 		}
 		pass(time.Minute)
-		want("an open gate is not asked for ever", map[string]float64{})
+		want("an open gate is not asked forever", map[string]float64{})
 
 		l.on(func(Work) { panic("dispatcher bug") })
 		events.add("a")

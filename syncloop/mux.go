@@ -220,7 +220,7 @@ func (x *mux) handled(b batch) {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.undecidedAt[b.source] < b.number { // else it is undecided again
+	if x.undecidedAt[b.source] < b.number { // otherwise it is undecided again
 		x.statuses[b.source].Undecided = nil
 	}
 }

@@ -96,7 +96,7 @@ func (l *Loop) change(ctx context.Context, kind WorkKind, pod, mirror *v1.Pod) {
 	}
 }
 
-// remove handles a pod that no source wants any more.
+// remove handles a pod that no source wants.
 func (l *Loop) remove(ctx context.Context, pod *v1.Pod) {
 	l.store.Remove(pod.UID)
 	l.verdicts.forget(pod.UID)
@@ -121,7 +121,7 @@ func (l *Loop) handleSyncs(ctx context.Context, limit int) int {
 
 	n := min(limit, len(l.syncs))
 	for _, uid := range l.syncs[:n] {
-		if pod, ok := l.store.Get(uid); ok { // PE1, PR4: others are nobody's
+		if pod, ok := l.store.Get(uid); ok { // PE1, PR4: others are not ours
 			l.change(ctx, WorkSync, pod, l.store.MirrorOf(pod))
 		}
 	}

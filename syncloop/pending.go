@@ -17,7 +17,7 @@ type pending struct {
 	// messages in the order they came, until all of them and of those before them
 	// is handled.
 	messages []*message
-	// remembered reports a pod that was admitted before; nil: nobody knows of any.
+	// remembered reports a pod that was admitted before; nil: none is known.
 	remembered func(types.UID) bool
 	// waiting counts, per pod, the changes that wait.
 	waiting map[types.UID]int
@@ -36,8 +36,8 @@ type message struct {
 	left    int      // pieces not handled yet
 }
 
-// full reports whether enough is taken: the rest stays in the queue, and whoever
-// sends waits (M2).
+// full reports whether enough is taken: the rest stays in the queue, and
+// senders wait (M2).
 func (p *pending) full() bool { return len(p.messages) >= queueCapacity }
 
 func (p *pending) empty() bool { return len(p.messages) == 0 }
@@ -85,8 +85,8 @@ func (p *pending) add(b batch) {
 }
 
 // compare orders pods as ADD handles them (section 10): oldest first, without a
-// creation time before all, then by UID. Who was admitted before a restart comes
-// before all others, so that nobody new gets the room that is taken (AD5).
+// creation time before all, then by UID. Pods that were admitted before a restart come
+// first, so that no new pod gets the room they have (AD5).
 func (p *pending) compare(a, b *v1.Pod) int {
 	known := func(pod *v1.Pod) int {
 		if p.remembered != nil && p.remembered(pod.UID) {

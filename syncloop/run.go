@@ -14,7 +14,7 @@ import (
 	"github.com/podwright/podwright/internal/backoff"
 )
 
-// schedule is when the loop has to look up by itself.
+// schedule is when the loop has to wake up without an input.
 type schedule struct {
 	timer clock.Timer
 
@@ -159,7 +159,8 @@ func (l *Loop) take(ctx context.Context, b batch) {
 	l.pending.add(b)
 }
 
-// arm sets the timer to the next moment the loop has to look up by itself.
+// arm sets the timer to the next moment at which the loop has to wake up without an
+// input.
 func (l *Loop) arm() {
 	s := &l.schedule
 	at := s.retryAt
@@ -293,7 +294,7 @@ func (l *Loop) becomeReady(ctx context.Context) {
 	put := l.deferred
 	l.deferred = map[types.UID]*v1.Pod{}
 	for _, uid := range sortedUIDs(put) {
-		if _, desired := l.store.Get(uid); !desired { // else it came back
+		if _, desired := l.store.Get(uid); !desired { // otherwise it came back
 			l.submit(ctx, WorkKill, put[uid], nil)
 		}
 	}

@@ -23,7 +23,7 @@ const (
 	sourceRetryMax = 20 * time.Second
 )
 
-// sources are the sources of a loop, and whoever runs them.
+// sources are the sources of a loop and the goroutines that run them.
 type sources struct {
 	mu  sync.Mutex
 	all []Source
@@ -72,7 +72,7 @@ func (x *sources) start(run func(Source)) {
 	}
 }
 
-// stop says that no source can be run any more.
+// stop makes sure that no further source is run.
 func (x *sources) stop() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -87,7 +87,7 @@ func (x *sources) ended() {
 	x.tell()
 }
 
-// allEnded reports whether no source will say anything any more.
+// allEnded reports whether no source will deliver again.
 func (x *sources) allEnded() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()

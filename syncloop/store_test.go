@@ -70,7 +70,7 @@ func TestStoreIndexes(t *testing.T) { // PM1, PM2, PM3, PM5
 	if s.MirrorOf(pod) != nil || len(s.Mirrors()) != 0 {
 		t.Error("a removed mirror is still found")
 	}
-	s.Remove("nobody")
+	s.Remove("unknown")
 }
 
 // TestTranslation: PM4, PM6, PM7. Whichever comes first, a mirror's UID leads to its
@@ -86,7 +86,7 @@ func TestTranslation(t *testing.T) {
 		for _, p := range order {
 			s.Set(p)
 		}
-		for from, to := range map[types.UID]types.UID{"m": "a", "a": "a", "o": "o", "nobody": "nobody"} {
+		for from, to := range map[types.UID]types.UID{"m": "a", "a": "a", "o": "o", "unknown": "unknown"} {
 			if got := s.TranslateUID(from); got != to {
 				t.Errorf("%s leads to %s, want %s", from, got, to)
 			}

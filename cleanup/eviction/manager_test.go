@@ -145,7 +145,7 @@ func expect(t *testing.T, got string, want ...string) {
 }
 
 // TestHardLimit: section 16, eviction: at most one pod per pass, grace 1 s, the next
-// pass when the pod holds nothing any more; a critical pod never.
+// pass when the pod has released everything; a critical pod is never evicted.
 func TestHardLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &node{

@@ -170,7 +170,7 @@ func TestActivePodsCount(t *testing.T) {
 	}
 }
 
-// TestExempt: section 10. Who is about to end is not judged.
+// TestExempt: section 10. A pod that is about to end is not judged.
 func TestExempt(t *testing.T) {
 	g := newGate(t, admission.Options{
 		Handlers: []admission.Handler{refuse("a", "No")},

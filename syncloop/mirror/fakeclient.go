@@ -76,7 +76,7 @@ func (m *FakeClient) Delete(_ context.Context, namespace, name string, uid types
 	return nil
 }
 
-// Put stores a pod as somebody else would, in place of one of the same name.
+// Put stores a pod as another client would, in place of one of the same name.
 func (m *FakeClient) Put(pod *v1.Pod) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -116,7 +116,7 @@ func (m *FakeClient) put(pod *v1.Pod) {
 	m.tell()
 }
 
-// tell wakes who looks at changes.
+// tell wakes the readers of changes.
 func (m *FakeClient) tell() {
 	if m.changed != nil {
 		close(m.changed)

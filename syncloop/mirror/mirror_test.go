@@ -120,7 +120,7 @@ func (x *rig) has(t *testing.T, what string, want ...string) []*v1.Pod {
 }
 
 // TestReconcile: MC1, MC4, MC5, edge case 21. A mirror is made, made again after
-// somebody deleted it, and replaced when the content changes.
+// another client deleted it, and replaced when the content changes.
 func TestReconcile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := start(t, newNode())
@@ -129,12 +129,12 @@ func TestReconcile(t *testing.T) {
 		made := x.has(t, "made", "web h1")
 		x.Want(pod, nil) // the watch is late: it exists with the same hash (MC1)
 		if again := x.has(t, "still", "web h1"); again[0].UID != made[0].UID {
-			t.Error("it was made anew")
+			t.Error("it was made again")
 		}
 		if !x.Delete(t.Context(), "default", "web", made[0].UID) {
 			t.Error("not deleted")
 		}
-		x.has(t, "deleted by somebody")
+		x.has(t, "deleted by another client")
 		x.Want(pod, nil)
 		second := x.has(t, "back", "web h1")
 		x.Want(static("web", "h2"), second[0])
@@ -164,7 +164,7 @@ func TestNodeComesLate(t *testing.T) {
 		x.has(t, "the node is going", "a ha", "b hb")
 		x.node.Store(newNode())
 		<-time.After(nodePoll)
-		x.has(t, "seen by itself", "a ha", "b hb", "c hc")
+		x.has(t, "seen without a call", "a ha", "b hb", "c hc")
 	})
 }
 
@@ -191,7 +191,7 @@ func TestAPIFails(t *testing.T) {
 			t.Error("not deleted")
 		}
 
-		// A pod of somebody else with this name stays; the mirror waits.
+		// A foreign pod with this name stays; the mirror waits.
 		x.api.Put(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "mine", UID: "u"}})
 		x.Want(static("mine", "h"), nil)
 		<-time.After(time.Minute)

@@ -33,8 +33,8 @@ const (
 
 // Options configures a [Reconciler].
 type Options struct {
-	// Client is the API. Nil: mirror pods are nobody's business, and the reconciler
-	// does nothing (MC3).
+	// Client is the API. Nil: there are no mirror pods, and the reconciler does nothing
+	// (MC3).
 	Client Client
 	// Node returns the node that owns the mirror pods. Required with a client.
 	Node NodeGetter
@@ -110,7 +110,7 @@ func (r *Reconciler) Forget(uid types.UID) {
 }
 
 // Orphaned asks for the deletion of the mirror pod of this name: its static pod is gone
-// (MC7). It returns at once; what fails is logged, and asked for again by who asked.
+// (MC7). It returns at once. A failure is logged, and the caller asks again.
 func (r *Reconciler) Orphaned(name types.NamespacedName) {
 	if r.options.Client == nil {
 		return
@@ -121,7 +121,7 @@ func (r *Reconciler) Orphaned(name types.NamespacedName) {
 	r.wake()
 }
 
-// deleteOrphans deletes who has to go.
+// deleteOrphans deletes the mirror pods without a static pod.
 func (r *Reconciler) deleteOrphans(ctx context.Context) {
 	r.mu.Lock()
 	names := slices.SortedFunc(maps.Keys(r.orphans), func(a, b types.NamespacedName) int { return cmp.Compare(a.String(), b.String()) })
@@ -132,8 +132,8 @@ func (r *Reconciler) deleteOrphans(ctx context.Context) {
 	}
 }
 
-// NodeKnown says that the node may be known now: who waits for it is looked at
-// at once (MC6). Without it that takes up to 100 ms.
+// NodeKnown says that the node may be known now: mirror pods that wait for it are looked
+// at at once (MC6). Without it that takes up to 100 ms.
 func (r *Reconciler) NodeKnown() { r.wake() }
 
 func (r *Reconciler) wake() {
@@ -168,8 +168,7 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	return nil
 }
 
-// next returns a wish whose time has come, else the time of the next one, zero if
-// there is none.
+// next returns a wish that is due, or the time of the next one, zero if there is none.
 func (r *Reconciler) next(now time.Time) (types.UID, *wish, time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -197,7 +196,7 @@ func (r *Reconciler) nodeReady() bool {
 	return node != nil && node.UID != "" && node.DeletionTimestamp == nil
 }
 
-// done notes how it went. What was wanted anew meanwhile is looked at again.
+// done notes the result. A pod that was wanted again meanwhile is looked at again.
 func (r *Reconciler) done(uid types.UID, tried *wish, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -270,7 +269,7 @@ var errStale = errors.New("a mirror pod of an earlier content was in the way")
 
 // Delete removes the mirror pod of a full name; if uid is not empty only that one
 // (MC2). It reports whether it did: one that is not there, or is another one, is
-// fine, and what else the API says is logged. Housekeeping calls it for orphaned
+// fine, and other errors of the API are logged. Housekeeping calls it for orphaned
 // mirror pods (MC7). Without a client it does nothing (MC3).
 func (r *Reconciler) Delete(ctx context.Context, namespace, name string, uid types.UID) bool {
 	if r.options.Client == nil {

@@ -44,7 +44,7 @@ type Channel struct {
 	health syncloop.SourceHealth
 
 	// pods is the set as accepted, in the order it was given. It belongs to
-	// whoever holds the run token.
+	// the holder of the run token.
 	run  chan struct{}
 	pods []*v1.Pod
 }

@@ -68,7 +68,7 @@ func TestChannelSetAndApply(t *testing.T) { // P1
 		must(t, c.Apply(ctx, []*v1.Pod{named("b", "x:2"), named("c", "x:1")}))
 		c.want(t, "Apply adds and replaces by name", []string{"a x:1", "b x:2", "c x:1"})
 		uid := c.pods[slices.IndexFunc(c.pods, func(p *v1.Pod) bool { return p.Name == "a" })].UID
-		must(t, c.Apply(ctx, nil, uid, "nobody"))
+		must(t, c.Apply(ctx, nil, uid, "unknown"))
 		c.want(t, "Apply removes by UID", []string{"b x:2", "c x:1"})
 		must(t, c.Apply(ctx, []*v1.Pod{valid(func(p *v1.Pod) { p.Name, p.UID = "b", c.pods[1].UID })}))
 		c.want(t, "one takes the name of the one and the UID of the other", []string{"b app:1"})
@@ -103,7 +103,7 @@ func TestChannelIdentity(t *testing.T) { // D3, D4, D5 for in-process pods
 }
 
 // TestChannelRefuses: an invalid pod is left out, keeps its last good version, and
-// harms nobody else (SI9, SRC4).
+// harms no other (SI9, SRC4).
 func TestChannelRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, ctx := newInProcess(t), t.Context()
@@ -152,7 +152,7 @@ func TestChannelClose(t *testing.T) { // P3
 	}
 }
 
-// TestChannelGivesUp: whoever's context ends has changed nothing (P1).
+// TestChannelGivesUp: a caller whose context ends has changed nothing (P1).
 func TestChannelGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newInProcess(t)
@@ -177,7 +177,7 @@ func TestChannelGivesUp(t *testing.T) {
 		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := c.Set(ctx, nil); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Set while nobody runs the source: %v", err)
+			t.Errorf("Set while the source is not run: %v", err)
 		}
 	})
 }

@@ -11,7 +11,7 @@
 //	                                                        deliver (syncloop's mux)
 //
 // All satisfy syncloop.Source. A source never removes a pod because of an
-// error: a manifest that cannot be read any more keeps the pod it defined, with
+// error: a manifest that can no longer be read keeps the pod it defined, with
 // an event and an entry in [File.Problems]; removing the file removes the pod.
 // A manifest that is unreadable when the process starts has no last good pod; until
 // it is repaired or removed, [File.Undecided] says that the set may lack a pod.

@@ -51,8 +51,8 @@ type FileOptions struct {
 	Period time.Duration
 	// PollOnly leaves out the file watch: changes are seen by the next poll.
 	PollOnly bool
-	// ForgetBroken removes the pod of a manifest in a folder that cannot be
-	// read any more, as the kubelet does. Default: it keeps its last good pod
+	// ForgetBroken removes the pod of a manifest in a folder that can no longer
+	// be read, as the kubelet does. Default: it keeps its last good pod
 	// (F3). A single-file source always keeps it.
 	ForgetBroken bool
 	// AllowAPIReferences accepts pods that refer to objects of the API server
@@ -215,7 +215,7 @@ func (f *File) publish(ctx context.Context, now time.Time, rootErr error, found 
 	}
 }
 
-// report tells people of a new problem.
+// report logs a new problem and makes an event of it.
 func (f *File) report(ctx context.Context, p Problem) {
 	reason := reasonOf(p.Err)
 	f.metrics.problem(ctx, reason)

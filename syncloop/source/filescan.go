@@ -84,7 +84,7 @@ func (f *File) noFolder(single bool, manifests []*manifest) error {
 	return fmt.Errorf("%s, which was a folder, is a file that cannot be read: %w", f.path, cmp.Or(manifests[0].err, errChanging))
 }
 
-// undecided returns the first manifest that may define a pod nobody knows. keep says
+// undecided returns the first manifest that may define an unknown pod. keep says
 // that a broken manifest keeps its pod; what is being written does in any case (F8).
 func undecided(manifests []*manifest, keep bool) error {
 	for _, m := range manifests {

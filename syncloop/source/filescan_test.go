@@ -39,7 +39,7 @@ func TestFolder(t *testing.T) { // F2, SRC3
 }
 
 // TestUnusableFiles is edge case 14 with what the issue of bad manifests adds: each
-// is told apart, named, and harms nobody else (SI9).
+// is told apart, named, and harms no other (SI9).
 func TestUnusableFiles(t *testing.T) {
 	list := "apiVersion: v1\nkind: List\nitems: []\n"
 	tests := []struct {
@@ -124,7 +124,7 @@ func TestLinkToFile(t *testing.T) { // edge 14
 	diff(t, "a change behind the link", []string{"web-node-1 app:22"}, f.scan())
 }
 
-// TestKeepLastGood is F3 and F8, edge 11: what cannot be read any more keeps its
+// TestKeepLastGood is F3 and F8, edge 11: what can no longer be read keeps its
 // pod, in whatever way it broke, until the file is removed.
 func TestKeepLastGood(t *testing.T) {
 	breaks := map[string]func(t *testing.T, path string){
@@ -169,7 +169,7 @@ func TestKeepLastGood(t *testing.T) {
 	}
 }
 
-// TestUndecided: only a manifest nobody could read since the start may hide a pod.
+// TestUndecided: only a manifest that was unreadable since the start may hide a pod.
 func TestUndecided(t *testing.T) {
 	good, bad := manifestOf("web", "app:1"), manifestOf("web", "app:1")[:40]
 	unknown := strings.Replace(good, "spec:", "spec:\n  colour: red", 1)

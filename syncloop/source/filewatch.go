@@ -109,8 +109,8 @@ type watch struct {
 	retryDelay time.Duration
 }
 
-// folder returns what to watch: the source itself if it is a folder, else the one
-// it is, or will be, in.
+// folder returns what to watch: the source itself if it is a folder, otherwise the
+// folder it is, or will be, in.
 func (w *watch) folder() string {
 	if info, err := os.Stat(w.file.path); err == nil && info.IsDir() {
 		return w.file.path
@@ -152,7 +152,7 @@ func (w *watch) add() error {
 	return nil
 }
 
-// follow opens the watch anew if the source has become a folder or a file.
+// follow reopens the watch if the source has become a folder or a file.
 func (w *watch) follow(now time.Time) {
 	if w.target == "" || w.target == w.folder() {
 		return

@@ -284,7 +284,7 @@ func (h *HTTP) succeeded(ctx context.Context, problem error, fresh bool) {
 // failed notes an answer that changes nothing; the first few are loud (H5).
 func (h *HTTP) failed(ctx context.Context, err error) {
 	if ctx.Err() != nil {
-		return // nobody's fault
+		return // the poll was cancelled
 	}
 	h.mu.Lock()
 	h.health.LastError, h.health.LastErrorAt = err, h.options.Clock.Now()

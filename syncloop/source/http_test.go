@@ -20,7 +20,7 @@ import (
 	"github.com/podwright/podwright/syncloop"
 )
 
-// answers is a server in memory: one answer per poll, the last one for ever.
+// answers is a server in memory: one answer per poll, the last one forever.
 type answers struct {
 	list     []answer
 	requests []*http.Request
@@ -150,7 +150,7 @@ func TestHTTP(t *testing.T) {
 	}
 }
 
-// D1, D2, D4, D6, D7: who the pods are.
+// D1, D2, D4, D6, D7: what identifies the pods.
 func TestHTTPIdentity(t *testing.T) {
 	a := poll(t, 1, HTTPOptions{}, ok(podJSON("web"))).pods[0]
 	if len(a.UID) != 32 || a.Annotations[podinfo.AnnotationHash] != string(a.UID) {

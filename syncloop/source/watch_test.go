@@ -125,7 +125,7 @@ func TestWatchFollowsTheFolder(t *testing.T) {
 	w.until("moved away")
 	must(t, os.Mkdir(w.path, 0o700))
 	w.write("web.yaml", manifestOf("web", "app:2"))
-	w.until("made anew", "web-node app:2")
+	w.until("made again", "web-node app:2")
 	w.write("web.yaml", manifestOf("web", "app:3"))
 	w.until("the new folder is watched", "web-node app:3")
 }
