@@ -73,11 +73,11 @@ func BenchmarkBurst(b *testing.B) {
 	for range b.N {
 		source := newScripted("file")
 		count, done := 0, make(chan struct{})
-		loop, err := New((func(Work) {
+		loop, err := New(func(Work) {
 			if count++; count == n {
 				close(done)
 			}
-		}), Options{Sources: []Source{source}})
+		}, Options{Sources: []Source{source}})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -31,9 +31,9 @@ func (s script) Run(ctx context.Context, deliver func(context.Context, []*v1.Pod
 
 // A source says what it wants; the loop works out what to do about it.
 func Example() {
-	dispatch := (func(w syncloop.Work) {
+	dispatch := func(w syncloop.Work) {
 		fmt.Println(w.Kind, w.Pod.Name)
-	})
+	}
 	loop, err := syncloop.New(dispatch, syncloop.Options{
 		Sources: []syncloop.Source{script{{"web", "db"}, {"web", "db"}, {"web"}}},
 	})

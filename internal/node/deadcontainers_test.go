@@ -126,7 +126,8 @@ func TestReclaimAsksTheRuleOfHousekeeping(t *testing.T) {
 // pod that was not read.
 func TestReaperLooksAtWhatDied(t *testing.T) {
 	m := &machine{views: map[types.UID]*runtime.PodStatus{"web": {UID: "web", Containers: []*runtime.ContainerStatus{
-		{ID: runtime.ContainerID{ID: "1"}, State: runtime.Exited}, {ID: runtime.ContainerID{ID: "2"}, State: runtime.Running},
+		{ID: runtime.ContainerID{ID: "1"}, State: runtime.Exited},
+		{ID: runtime.ContainerID{ID: "2"}, State: runtime.Running},
 		{ID: runtime.ContainerID{ID: "3"}, State: runtime.Exited},
 	}}}}
 	d := deadContainers(m, &lives{}, desire())

@@ -56,7 +56,9 @@ func (d *drained) ReadNow(_ context.Context, uid types.UID) (*runtime.PodStatus,
 func (d *drained) KillPod(_ context.Context, _ *v1.Pod, view *runtime.PodStatus, _ *int64) error {
 	return d.do("kill", view.UID)
 }
-func (d *drained) RemovePod(_ context.Context, uid types.UID) error    { return d.do("remove", uid) }
+
+func (d *drained) RemovePod(_ context.Context, uid types.UID) error { return d.do("remove", uid) }
+
 func (d *drained) RemovePodDir(_ context.Context, uid types.UID) error { return d.do("folder", uid) }
 
 func (d *drained) run(ctx context.Context) error {

@@ -37,16 +37,21 @@ func (n *evictionNode) MountedVolumes(types.UID) map[string]pods.MountedVolume {
 		"limited": {HostPath: "/limited", SizeLimit: 100}, "memory": {HostPath: "/memory", SizeLimit: 100}, "free": {HostPath: "/free"},
 	}
 }
+
 func (n *evictionNode) ListImages(context.Context, *runtimeapi.ImageFilter) ([]*runtimeapi.Image, error) {
 	return nil, n.imageErr
 }
+
 func (n *evictionNode) RemoveImage(context.Context, *runtimeapi.ImageSpec) error { return n.imageErr }
+
 func (n *evictionNode) ListContainers(context.Context, *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
 	return nil, nil
 }
+
 func (n *evictionNode) Status(context.Context, bool) (*runtimeapi.StatusResponse, error) {
 	return &runtimeapi.StatusResponse{}, nil
 }
+
 func (n *evictionNode) ContainerStats(_ context.Context, id string) (*runtimeapi.ContainerStats, error) {
 	if s := n.usage[id]; s != nil {
 		return s, nil

@@ -99,21 +99,33 @@ func TestContinuationOfPodWithARecord(t *testing.T) { // CK4, CK6
 		{"ended because its source removed it, and is back", newPod("a"), newRecord("a", phase(v1.PodFailed), finished, stopping(killed)), continuation{newLife: true}},
 		{"pod of an API that was killed and has ended", newPod("a", fromAPI), newRecord("a", phase(v1.PodFailed), finished, stopping(killed)), continuation{ended: failed.Status}},
 		{"ended because it was evicted", newPod("a"), newRecord("a", phase(v1.PodFailed), finished, stopping(evicted)), continuation{ended: failed.Status}},
-		{"it ends because its source removed it, and is back", newPod("a"), newRecord("a", phase(v1.PodFailed), stopping(killed)),
-			continuation{ended: failed.Status, kill: &podworkers.KillOptions{GracePeriodSeconds: &ten}, again: true}},
+		{
+			"it ends because its source removed it, and is back", newPod("a"), newRecord("a", phase(v1.PodFailed), stopping(killed)),
+			continuation{ended: failed.Status, kill: &podworkers.KillOptions{GracePeriodSeconds: &ten}, again: true},
+		},
 		{"static pod that ended with its node", newPod("a"), newRecord("a", shut, finished), continuation{newLife: true}},
 		{"pod of an API that ended with its node", newPod("a", fromAPI), newRecord("a", shut, finished), continuation{ended: newRecord("a", shut).Status}},
 		{"static pod that was refused because its node stopped", newPod("a"), newRecord("a", refused), continuation{newLife: true}},
-		{"it had to stop: what is left of its grace counts, then it starts again", newPod("a"), newRecord("a", stopping(term)),
-			continuation{kill: &podworkers.KillOptions{GracePeriodSeconds: &ten}, again: true}},
-		{"it had to stop, and its source deletes it", newPod("a", deleting), newRecord("a", stopping(term)),
-			continuation{kill: &podworkers.KillOptions{GracePeriodSeconds: &ten}}},
-		{"pod of an API that had to stop", newPod("a", fromAPI), newRecord("a", stopping(term)),
-			continuation{kill: &podworkers.KillOptions{GracePeriodSeconds: &ten}}},
-		{"evicted", newPod("a"), newRecord("a", stopping(evicted)),
-			continuation{kill: &podworkers.KillOptions{Evict: true, GracePeriodSeconds: &ten}}},
-		{"ended, and something of it was to be stopped", newPod("a"), newRecord("a", phase(v1.PodFailed), stopping(checkpoint.Termination{})),
-			continuation{ended: failed.Status, kill: &podworkers.KillOptions{}}},
+		{
+			"it had to stop: what is left of its grace counts, then it starts again", newPod("a"), newRecord("a", stopping(term)),
+			continuation{kill: &podworkers.KillOptions{GracePeriodSeconds: &ten}, again: true},
+		},
+		{
+			"it had to stop, and its source deletes it", newPod("a", deleting), newRecord("a", stopping(term)),
+			continuation{kill: &podworkers.KillOptions{GracePeriodSeconds: &ten}},
+		},
+		{
+			"pod of an API that had to stop", newPod("a", fromAPI), newRecord("a", stopping(term)),
+			continuation{kill: &podworkers.KillOptions{GracePeriodSeconds: &ten}},
+		},
+		{
+			"evicted", newPod("a"), newRecord("a", stopping(evicted)),
+			continuation{kill: &podworkers.KillOptions{Evict: true, GracePeriodSeconds: &ten}},
+		},
+		{
+			"ended, and something of it was to be stopped", newPod("a"), newRecord("a", phase(v1.PodFailed), stopping(checkpoint.Termination{})),
+			continuation{ended: failed.Status, kill: &podworkers.KillOptions{}},
+		},
 	} {
 		got := continuationOf(tc.pod, tc.record, now)
 		if !reflect.DeepEqual(got, tc.want) {
@@ -194,42 +206,82 @@ func TestFactsOfALifeAreNoted(t *testing.T) { // CK4, CK5, CK6
 		class  checkpoint.Class
 		check  func(*checkpoint.Record) bool
 	}{
-		{"first setup", &checkpoint.Record{UID: "a"}, podworkers.Facts{Started: true}, checkpoint.Durable,
+		{
+			"first setup", &checkpoint.Record{UID: "a"},
+			podworkers.Facts{Started: true},
+			checkpoint.Durable,
 			func(r *checkpoint.Record) bool {
 				return r.Admission.At.Equal(now) && r.Name == "a" && r.Pod != nil && r.Source == "file"
-			}},
+			},
+		},
 		{"nothing new", newRecord("a", admitted), podworkers.Facts{Started: true}, checkpoint.Unchanged, nil},
-		{"no container runs any more", newRecord("a", admitted), podworkers.Facts{Terminated: true}, checkpoint.Lazy,
-			func(r *checkpoint.Record) bool { return r.TerminatedAt.Equal(now) }},
-		{"everything is released", newRecord("a", admitted), podworkers.Facts{Finished: true}, checkpoint.Durable,
-			func(r *checkpoint.Record) bool { return r.Finished }},
-		{"deleted", newRecord("a", admitted), podworkers.Facts{TerminationRequested: true, Deleted: true, GracePeriodSeconds: 9}, checkpoint.Durable,
+		{
+			"no container runs any more", newRecord("a", admitted),
+			podworkers.Facts{Terminated: true},
+			checkpoint.Lazy,
+			func(r *checkpoint.Record) bool { return r.TerminatedAt.Equal(now) },
+		},
+		{
+			"everything is released", newRecord("a", admitted),
+			podworkers.Facts{Finished: true},
+			checkpoint.Durable,
+			func(r *checkpoint.Record) bool { return r.Finished },
+		},
+		{
+			"deleted", newRecord("a", admitted),
+			podworkers.Facts{TerminationRequested: true, Deleted: true, GracePeriodSeconds: 9},
+			checkpoint.Durable,
 			func(r *checkpoint.Record) bool {
 				return *r.Termination == checkpoint.Termination{RequestedAt: now, Cause: checkpoint.CauseDeleted, Deleted: true, GracePeriodSeconds: 9}
-			}},
-		{"evicted", newRecord("a", admitted), podworkers.Facts{TerminationRequested: true, Evicted: true, Deleted: true}, checkpoint.Durable,
+			},
+		},
+		{
+			"evicted", newRecord("a", admitted),
+			podworkers.Facts{TerminationRequested: true, Evicted: true, Deleted: true},
+			checkpoint.Durable,
 			func(r *checkpoint.Record) bool {
 				return r.Termination.Cause == checkpoint.CauseEvicted && r.Termination.Deleted
-			}},
-		{"killed", newRecord("a", admitted), podworkers.Facts{TerminationRequested: true}, checkpoint.Durable,
-			func(r *checkpoint.Record) bool { return r.Termination.Cause == checkpoint.CauseKilled }},
-		{"ended by itself", newRecord("a", admitted, phase(v1.PodSucceeded)), podworkers.Facts{TerminationRequested: true}, checkpoint.Durable,
-			func(r *checkpoint.Record) bool { return r.Termination.Cause == checkpoint.CauseTerminal }},
-		{"the grace of a pod that ended by itself", newRecord("a", admitted, phase(v1.PodSucceeded), stopping(checkpoint.Termination{Cause: checkpoint.CauseTerminal})),
-			podworkers.Facts{TerminationRequested: true, GracePeriodSeconds: 5}, checkpoint.Lazy, nil},
-		{"the first cause stays", newRecord("a", admitted, stopping(checkpoint.Termination{Cause: checkpoint.CauseKilled, RequestedAt: now.Add(-time.Hour)})),
-			podworkers.Facts{TerminationRequested: true, Deleted: true}, checkpoint.Durable,
+			},
+		},
+		{
+			"killed", newRecord("a", admitted),
+			podworkers.Facts{TerminationRequested: true},
+			checkpoint.Durable,
+			func(r *checkpoint.Record) bool { return r.Termination.Cause == checkpoint.CauseKilled },
+		},
+		{
+			"ended by itself", newRecord("a", admitted, phase(v1.PodSucceeded)),
+			podworkers.Facts{TerminationRequested: true},
+			checkpoint.Durable,
+			func(r *checkpoint.Record) bool { return r.Termination.Cause == checkpoint.CauseTerminal },
+		},
+		{
+			"the grace of a pod that ended by itself", newRecord("a", admitted, phase(v1.PodSucceeded), stopping(checkpoint.Termination{Cause: checkpoint.CauseTerminal})),
+			podworkers.Facts{TerminationRequested: true, GracePeriodSeconds: 5},
+			checkpoint.Lazy, nil,
+		},
+		{
+			"the first cause stays", newRecord("a", admitted, stopping(checkpoint.Termination{Cause: checkpoint.CauseKilled, RequestedAt: now.Add(-time.Hour)})),
+			podworkers.Facts{TerminationRequested: true, Deleted: true},
+			checkpoint.Durable,
 			func(r *checkpoint.Record) bool {
 				return r.Termination.Cause == checkpoint.CauseKilled && r.Termination.Deleted && r.Termination.RequestedAt.Equal(now.Add(-time.Hour))
-			}},
-		{"grace that shrinks is counted from here", newRecord("a", admitted, stopping(checkpoint.Termination{GracePeriodSeconds: 30, RequestedAt: now.Add(-time.Hour)})),
-			podworkers.Facts{TerminationRequested: true, GracePeriodSeconds: 5}, checkpoint.Durable,
+			},
+		},
+		{
+			"grace that shrinks is counted from here", newRecord("a", admitted, stopping(checkpoint.Termination{GracePeriodSeconds: 30, RequestedAt: now.Add(-time.Hour)})),
+			podworkers.Facts{TerminationRequested: true, GracePeriodSeconds: 5},
+			checkpoint.Durable,
 			func(r *checkpoint.Record) bool {
 				return r.Termination.GracePeriodSeconds == 5 && r.Termination.RequestedAt.Equal(now)
-			}},
-		{"grace does not grow", newRecord("a", admitted, stopping(checkpoint.Termination{GracePeriodSeconds: 5})),
-			podworkers.Facts{TerminationRequested: true, GracePeriodSeconds: 30}, checkpoint.Unchanged,
-			func(r *checkpoint.Record) bool { return r.Termination.GracePeriodSeconds == 5 }},
+			},
+		},
+		{
+			"grace does not grow", newRecord("a", admitted, stopping(checkpoint.Termination{GracePeriodSeconds: 5})),
+			podworkers.Facts{TerminationRequested: true, GracePeriodSeconds: 30},
+			checkpoint.Unchanged,
+			func(r *checkpoint.Record) bool { return r.Termination.GracePeriodSeconds == 5 },
+		},
 	} {
 		r := tc.before.Clone()
 		if class := noteFacts(r, newPod("a"), tc.facts, now); class != tc.class || tc.check != nil && !tc.check(r) {

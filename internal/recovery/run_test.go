@@ -192,14 +192,30 @@ func TestLoadRestoresProbeResults(t *testing.T) {
 		want    []string
 	}{
 		{"no probes", nil, newRecord("a", running), []string{"restore a Running"}},
-		{"passed", map[probe.Kind]probe.Result{probe.Startup: probe.Success, probe.Readiness: probe.Success}, newRecord("a", running),
-			[]string{"restore a Running", "started a true", "ready a true"}},
-		{"failed", map[probe.Kind]probe.Result{probe.Startup: probe.Failure, probe.Readiness: probe.Failure}, newRecord("a", running),
-			[]string{"restore a Running", "ready a false"}},
-		{"a pod that is not remembered", map[probe.Kind]probe.Result{probe.Readiness: probe.Success}, newRecord("a", running, hasNoPod),
-			[]string{"restore a Running"}},
-		{"a pod that has ended", map[probe.Kind]probe.Result{probe.Readiness: probe.Success},
-			newRecord("a", running, func(r *checkpoint.Record) { r.Status.Phase = v1.PodFailed }), []string{"restore a Failed"}},
+		{
+			"passed",
+			map[probe.Kind]probe.Result{probe.Startup: probe.Success, probe.Readiness: probe.Success},
+			newRecord("a", running),
+			[]string{"restore a Running", "started a true", "ready a true"},
+		},
+		{
+			"failed",
+			map[probe.Kind]probe.Result{probe.Startup: probe.Failure, probe.Readiness: probe.Failure},
+			newRecord("a", running),
+			[]string{"restore a Running", "ready a false"},
+		},
+		{
+			"a pod that is not remembered",
+			map[probe.Kind]probe.Result{probe.Readiness: probe.Success},
+			newRecord("a", running, hasNoPod),
+			[]string{"restore a Running"},
+		},
+		{
+			"a pod that has ended",
+			map[probe.Kind]probe.Result{probe.Readiness: probe.Success},
+			newRecord("a", running, func(r *checkpoint.Record) { r.Status.Phase = v1.PodFailed }),
+			[]string{"restore a Failed"},
+		},
 		{"no status", nil, newRecord("a"), nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -200,12 +200,14 @@ type allocations struct{ n *node }
 func (a allocations) Allocate(pod *v1.Pod) (*v1.Pod, bool, error) {
 	return a.Allocated(pod), a.n.changed, a.n.do("Allocate")
 }
+
 func (a allocations) Allocated(pod *v1.Pod) *v1.Pod {
 	if a.n.granted == nil {
 		return pod
 	}
 	return a.n.granted(pod)
 }
+
 func (a allocations) Conditions(types.UID) []v1.PodCondition {
 	return []v1.PodCondition{{Type: v1.PodResizePending, Status: v1.ConditionTrue}}
 }

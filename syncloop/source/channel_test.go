@@ -187,9 +187,9 @@ func TestChannelInALoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := NewChannel(ChannelOptions{})
 		var work []string
-		loop, err := syncloop.New((func(w syncloop.Work) {
+		loop, err := syncloop.New(func(w syncloop.Work) {
 			work = append(work, w.Kind.String()+" "+w.Pod.Name)
-		}), syncloop.Options{Sources: []syncloop.Source{c}})
+		}, syncloop.Options{Sources: []syncloop.Source{c}})
 		must(t, err)
 		done := make(chan error)
 		go func() { done <- loop.Run(t.Context()) }()

@@ -59,9 +59,9 @@ func ExampleFile() {
 // over.
 func ExampleChannel() {
 	pods := source.NewChannel(source.ChannelOptions{NodeName: "node-1"})
-	loop, err := syncloop.New((func(w syncloop.Work) {
+	loop, err := syncloop.New(func(w syncloop.Work) {
 		fmt.Println(w.Kind, w.Pod.Name)
-	}), syncloop.Options{Sources: []syncloop.Source{pods}})
+	}, syncloop.Options{Sources: []syncloop.Source{pods}})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -26,7 +26,8 @@ type figure struct {
 
 func newFileMetrics(meter metric.Meter, source string) (*fileMetrics, error) {
 	set := instrument.New(meter)
-	m := &fileMetrics{source: source, set: set,
+	m := &fileMetrics{
+		source: source, set: set,
 		problems: set.Counter("podwright_syncloop_manifest_problems_total", "New problems of manifests, by source and reason."),
 	}
 	m.pods.gauge = set.ReadGauge("podwright_syncloop_manifest_pods", "Pods defined by manifests.")
