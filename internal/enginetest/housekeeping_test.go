@@ -14,7 +14,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-logr/logr/funcr"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,7 +22,6 @@ import (
 
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/cleanup"
-	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/runtime/pods"
 	"github.com/podwright/podwright/status"
@@ -259,7 +257,9 @@ func (m *mountedDisks) Handles(*v1.Pod, *v1.Volume) bool { return false }
 func (m *mountedDisks) SetUp(context.Context, *v1.Pod, *v1.Volume) (pods.MountedVolume, error) {
 	return pods.MountedVolume{}, errors.New("not mine")
 }
+
 func (m *mountedDisks) TearDown(context.Context, types.UID) error { return nil }
+
 func (m *mountedDisks) Mounted(context.Context, types.UID) ([]string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -349,138 +349,6 @@ func errText(err error) string {
 	return err.Error()
 }
 
-// TestContainerRemovedByHandDoesNotRunTwice: HI8, cleanup edge case 30, status.md 3.4: somebody removes a
-// container that runs, of a pod whose containers run once. How it ended is not known, and
-// it is not run again, by this agent or the next one.
-func TestContainerRemovedByHandDoesNotRunTwice(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newHost(t, fake.New(fake.Options{}))
-		pod := func() *v1.Pod { return withPolicy(newPod("web", "job", "server"), v1.RestartPolicyNever) }
-		r := n.agent()
-		r.set(pod())
-		r.phase("uid-web", v1.PodRunning, time.Minute)
-		<-time.After(5 * time.Second)
-		list, err := n.rt.ListContainers(t.Context(), &runtimeapi.ContainerFilter{LabelSelector: map[string]string{runtime.LabelContainerName: "job"}})
-		if err != nil || len(list) != 1 {
-			t.Fatal(list, err)
-		}
-		if err := n.rt.RemoveContainer(t.Context(), list[0].Id); err != nil {
-			t.Fatal(err)
-		}
-		lost := func() error {
-			for _, c := range r.pod("uid-web").Status.ContainerStatuses {
-				end := c.State.Terminated
-				if c.Name == "job" && (end == nil || end.ExitCode != 137 || end.Reason != "ContainerStatusUnknown") || c.Name == "server" && !c.Ready {
-					return fmt.Errorf("%+v", c)
-				}
-			}
-			return nil
-		}
-		for range 2 {
-			r.within(time.Minute, "its end to be known", lost)
-			<-time.After(5 * time.Minute)
-			if err := lost(); err != nil {
-				t.Error(err)
-			}
-			n.kill(r)
-			r = n.agent()
-			r.set(pod())
-			r.phase("uid-web", v1.PodRunning, time.Minute)
-		}
-		if got := starts(n.rt, "uid-web"); got != 2 {
-			t.Errorf("%d starts", got)
-		}
-	})
-}
-
-// TestRecordRemovedByHandKeepsItsExit: cleanup edge case 30, CK3, HI8, HI9: somebody removes a
-// container, or all of its pod, from the runtime as soon as it has died. The status
-// goes on to show its own exit code, also with the next agent, and it is not run again.
-func TestRecordRemovedByHandKeepsItsExit(t *testing.T) {
-	for name, remove := range map[string]func(t *testing.T, rt *fake.Runtime, pod types.UID){
-		"container": func(t *testing.T, rt *fake.Runtime, pod types.UID) { removeEnded(t, rt, pod) },
-		"pod": func(t *testing.T, rt *fake.Runtime, pod types.UID) {
-			removeEnded(t, rt, pod)
-			boxes, err := rt.ListPodSandbox(t.Context(), nil)
-			if err != nil || len(boxes) != 1 {
-				t.Fatal(boxes, err)
-			}
-			if err := errors.Join(rt.StopPodSandbox(t.Context(), boxes[0].Id), rt.RemovePodSandbox(t.Context(), boxes[0].Id)); err != nil {
-				t.Fatal(err)
-			}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				scripts := map[string]fake.Script{"job": {Exit: &fake.Exit{After: 5 * time.Second, Code: 7}}}
-				pod := func() *v1.Pod { return withPolicy(newPod("web", "job", "server"), v1.RestartPolicyNever) }
-				if name == "pod" {
-					pod = func() *v1.Pod { return withPolicy(newPod("web", "job"), v1.RestartPolicyNever) }
-				}
-				n := newHost(t, byContainer(scripts))
-				first := n.agent()
-				first.set(pod())
-				ended := func(r *rig) func() error {
-					return func() error {
-						p := r.pod("uid-web")
-						if p == nil || len(p.Status.ContainerStatuses) == 0 {
-							return errors.New("no status")
-						}
-						for _, c := range p.Status.ContainerStatuses {
-							if end := c.State.Terminated; c.Name == "job" && (end == nil || end.ExitCode != 7 || end.Reason != "Error" || c.RestartCount != 0) {
-								return fmt.Errorf("%+v", c)
-							}
-						}
-						return nil
-					}
-				}
-				first.within(time.Minute, "its end to be known", ended(first))
-				remove(t, n.rt, "uid-web")
-				stays := func(r *rig) {
-					t.Helper()
-					for range 60 {
-						<-time.After(5 * time.Second)
-						synctest.Wait()
-						if err := ended(r)(); err != nil {
-							t.Fatal(err)
-						}
-					}
-				}
-				stays(first)
-				n.kill(first)
-				second := n.agent()
-				second.set(pod())
-				second.within(time.Minute, "the next agent to know it", ended(second))
-				stays(second)
-				if got := starts(n.rt, "uid-web"); got != len(pod().Spec.Containers) {
-					t.Errorf("%d starts", got)
-				}
-			})
-		})
-	}
-}
-
-// removeEnded removes the containers of a pod that have ended.
-func removeEnded(t *testing.T, rt *fake.Runtime, pod types.UID) {
-	t.Helper()
-	list, err := rt.ListContainers(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	removed := 0
-	for _, c := range list {
-		if c.State == runtimeapi.ContainerState_CONTAINER_EXITED {
-			if err := rt.RemoveContainer(t.Context(), c.Id); err != nil {
-				t.Fatal(err)
-			}
-			removed++
-		}
-	}
-	if removed != 1 {
-		t.Fatalf("%d containers of %s have ended", removed, pod)
-	}
-}
-
 // TestDeletedRefusedPodFinishesOnce: cleanup edge cases 6 to 9, step 13: housekeeping finishes a
 // refused pod that is being deleted, once, and never starts it; nor does it start one
 // that its source says has ended. A pending one that comes with a deletion is not
@@ -525,166 +393,5 @@ func TestDeletedRefusedPodFinishesOnce(t *testing.T) {
 			}
 			return nil
 		})
-	})
-}
-
-// TestLostPodsFolderStopsOnlyRemovals: cleanup edge case 15, HK1: the folder of all pods is gone, or
-// something else is in its place. What runs goes on, and pods are stopped as ever. While
-// the volumes of a stopped pod are unknown, it is not done with; the plan, the log
-// and Explain say what is wrong, and with the folder back all of it goes.
-func TestLostPodsFolderStopsOnlyRemovals(t *testing.T) {
-	for _, replaced := range []bool{false, true} {
-		t.Run(fmt.Sprint("by a file: ", replaced), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				rt, root := fake.New(fake.Options{}), t.TempDir()
-				var lines safeLines
-				r := newRig(t, rt, root, func(c *podwright.Config) { c.Observe.Logger = funcr.New(lines.add, funcr.Options{}) }).start()
-				r.set(newPod("web"), newPod("gone"))
-				r.phase("uid-web", v1.PodRunning, time.Minute)
-				r.phase("uid-gone", v1.PodRunning, time.Minute)
-				folder := filepath.Join(root, "pods")
-				if err := os.RemoveAll(folder); err != nil {
-					t.Fatal(err)
-				}
-				if replaced {
-					if err := writeFile(folder); err != nil {
-						t.Fatal(err)
-					}
-				}
-				r.set(newPod("web"))
-				r.within(time.Minute, "the other pod to be stopped", func() error {
-					if n := rt.Running("uid-gone", "main"); n > 0 {
-						return errors.New("it runs")
-					}
-					return nil
-				})
-				<-time.After(time.Minute)
-				synctest.Wait()
-				if starts(rt, "uid-web") != 1 || rt.Running("uid-web", "main") != 1 {
-					t.Error("web was touched")
-				}
-				const says = "list pod folders: list pod directories: "
-				_, err := r.engine.CleanupPlan(t.Context())
-				if said := err != nil && strings.Contains(err.Error(), says); said != replaced {
-					t.Errorf("the plan's error is %v", err)
-				}
-				if n := lines.count(says); (n > 0) != replaced || n > 10 {
-					t.Errorf("%d lines in the log", n)
-				}
-				if replaced {
-					if e, _ := r.engine.Explain("uid-gone"); e.Worker == nil || !strings.Contains(e.Worker.LastError, "not a directory") {
-						t.Errorf("Explain: %+v", e.Worker)
-					}
-					if err := os.Remove(folder); err != nil {
-						t.Fatal(err)
-					}
-				}
-				r.within(10*time.Minute, "all of the other pod to go", func() error {
-					if left := leftOf(r, "uid-gone"); len(left) > 0 {
-						return errors.New(strings.Join(left, ", "))
-					}
-					_, err := r.engine.CleanupPlan(t.Context())
-					return err
-				})
-			})
-		})
-	}
-}
-
-// safeLines are the lines of a log.
-type safeLines struct {
-	mu    sync.Mutex
-	lines []string
-}
-
-func (l *safeLines) add(prefix, args string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lines = append(l.lines, prefix+" "+args)
-}
-
-func (l *safeLines) count(part string) (n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, line := range l.lines {
-		if strings.Contains(line, part) {
-			n++
-		}
-	}
-	return n
-}
-
-// TestSharedLogFolderIsRefused: ND8: two engines that write their logs into one folder would each
-// take the other's for those of gone pods. The second one says so and does not run; on
-// a folder of its own it does, and touches nothing of the first one's pods.
-func TestSharedLogFolderIsRefused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		rt, logs := fake.New(fake.Options{WriteLogs: true}), t.TempDir()
-		r := newRig(t, rt, t.TempDir(), func(c *podwright.Config) { c.Storage.LogDir = logs }).start()
-		r.set(newPod("web"))
-		r.phase("uid-web", v1.PodRunning, time.Minute)
-		second := newRig(t, rt, t.TempDir(), func(c *podwright.Config) { c.Storage.LogDir, c.Node.Name = logs, "n2" })
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		if err := second.engine.Run(ctx); !errors.Is(err, podwright.ErrInUse) || !strings.Contains(err.Error(), logs) {
-			t.Errorf("the second engine: %v", err)
-		}
-		other := newRig(t, rt, t.TempDir(), func(c *podwright.Config) { c.Node.Name = "n2" }).start()
-		other.set(newPod("foreign"))
-		other.phase("uid-foreign", v1.PodRunning, time.Minute)
-		other.set()
-		<-time.After(5 * time.Minute)
-		synctest.Wait()
-		if rt.Running("uid-web", "main") != 1 || starts(rt, "uid-web") != 1 || rt.Running("uid-foreign", "main") != 0 {
-			t.Error("a pod of the other engine was touched")
-		}
-		if left, err := filepath.Glob(filepath.Join(logs, "*_uid-web", "main", "0.log")); err != nil || len(left) != 1 {
-			t.Errorf("logs %v, err %v", left, err)
-		}
-	})
-}
-
-// TestTotalLimitLosesNoEnd: cleanup edge case 20, CG4, CG9, HI8: a limit for all of the
-// node costs pods the last records of their containers, and no more than that: what was
-// to run once is not run again, and the statuses tell how all of them ended.
-func TestTotalLimitLosesNoEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newHost(t, byContainer(map[string]fake.Script{"job": {Exit: &fake.Exit{After: time.Second, Code: 3}}}))
-		limited := func(c *podwright.Config) { c.Storage.DeadContainers.Total = 2 }
-		var wanted []*v1.Pod
-		for i := range 6 {
-			wanted = append(wanted, withPolicy(newPod(fmt.Sprint("p", i), "job", "server"), v1.RestartPolicyNever))
-		}
-		check := func(r *rig) {
-			t.Helper()
-			r.within(5*time.Minute, "two records of dead containers", func() error {
-				list, err := n.rt.ListContainers(t.Context(), &runtimeapi.ContainerFilter{State: &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_EXITED}})
-				if len(list) != 2 {
-					return fmt.Errorf("%d, %v", len(list), err)
-				}
-				return nil
-			})
-			<-time.After(5 * time.Minute)
-			synctest.Wait()
-			for _, p := range wanted {
-				c := r.pod(p.UID).Status.ContainerStatuses[0]
-				if end := c.State.Terminated; end == nil || end.ExitCode != 3 || starts(n.rt, p.UID) != 2 || n.rt.Running(p.UID, "server") != 1 {
-					t.Errorf("%s: %d starts, %+v", p.Name, starts(n.rt, p.UID), c)
-				}
-			}
-		}
-		first := n.agent(limited)
-		first.set(wanted...)
-		for _, p := range wanted {
-			first.phase(p.UID, v1.PodRunning, time.Minute)
-		}
-		check(first)
-		n.kill(first)
-		second := n.agent(limited)
-		second.set(wanted...)
-		for _, p := range wanted {
-			second.phase(p.UID, v1.PodRunning, time.Minute)
-		}
-		check(second)
 	})
 }
