@@ -9,9 +9,9 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// TestAsOf: it answers as getNewerThan does (C1, C8, C11), whatever made the
+// It answers as getNewerThan does (C1, C8, C11), whatever made the
 // pod known.
-func TestAsOf(t *testing.T) {
+func TestAsOfAnswersAsGetNewerThanDoes(t *testing.T) {
 	c := newCache()
 	check := func(what string, uid types.UID, want runtime.Stamp) {
 		t.Helper()

@@ -18,7 +18,7 @@ func statusAt(uid types.UID, stamp runtime.Stamp) *runtime.PodStatus {
 }
 
 // C1, C3, edge case 12: what is newer than a stamp, every comparison strict.
-func TestCacheNewer(t *testing.T) {
+func TestNewerIsStrict(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		fill     func(*cache)
@@ -71,7 +71,7 @@ func TestCacheNewer(t *testing.T) {
 }
 
 // C2, PI9: Get of a pod the runtime does not have is an empty status with the UID.
-func TestCacheGetUnknown(t *testing.T) {
+func TestUnknownPodHasAnEmptyStatus(t *testing.T) {
 	c := newCache()
 	c.relisted(1, nil, nil, nil)
 	status, err := c.get("p")
@@ -81,7 +81,7 @@ func TestCacheGetUnknown(t *testing.T) {
 }
 
 // C7: an older reading than what is known is refused.
-func TestCacheRefusesOlder(t *testing.T) {
+func TestOlderReadingIsRefused(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		fill func(*cache)
@@ -110,7 +110,7 @@ func TestCacheRefusesOlder(t *testing.T) {
 }
 
 // C4, C6, edge cases 12, 13 and 14: which waiter is woken by what.
-func TestCacheWaiters(t *testing.T) {
+func TestReadingWakesTheWaitersItSatisfies(t *testing.T) {
 	boom := errors.New("boom")
 	for _, tc := range []struct {
 		name  string
@@ -166,7 +166,7 @@ func TestCacheWaiters(t *testing.T) {
 }
 
 // C10, edge 12: a wait ends with its context, with the cause.
-func TestCacheWaitCancelled(t *testing.T) {
+func TestWaitEndsWithItsContext(t *testing.T) {
 	c := newCache()
 	why := errors.New("why")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -180,7 +180,7 @@ func TestCacheWaitCancelled(t *testing.T) {
 }
 
 // C12: what changed since a version, removals included.
-func TestCacheChangedSince(t *testing.T) {
+func TestChangedSinceTellsRemovals(t *testing.T) {
 	c := newCache()
 	c.set("a", statusAt("a", 1), nil, 1)
 	c.set("b", statusAt("b", 2), nil, 2)

@@ -18,7 +18,7 @@ import (
 
 // S2: an object that vanishes between list and status is skipped, the rest of the
 // pod is shown.
-func TestObjectVanishesWhileBeingRead(t *testing.T) {
+func TestObjectThatVanishesWhileBeingReadIsSkipped(t *testing.T) {
 	b := newBench(t, Options{})
 	b.pod("p", "c", "d")
 	b.fail(func(_ context.Context, method, id string) error {
@@ -36,7 +36,7 @@ func TestObjectVanishesWhileBeingRead(t *testing.T) {
 
 // R1: one relist at a time. PI10, PI11: a pod has one reader at a time, whatever
 // asks for it.
-func TestOneReaderPerPod(t *testing.T) {
+func TestPodHasOneReaderAtATime(t *testing.T) {
 	b := newBench(t, Options{Period: time.Millisecond})
 	for i := range 5 {
 		b.pod(types.UID(fmt.Sprint(i)), "c")
@@ -95,7 +95,7 @@ func TestOneReaderPerPod(t *testing.T) {
 }
 
 // C9, R11: what is published is never modified, also to keep addresses.
-func TestPublishedIsImmutable(t *testing.T) {
+func TestPublishedStatusIsNeverModified(t *testing.T) {
 	b := newBench(t, Options{})
 	b.pod("p", "c")
 	b.relist()
@@ -114,7 +114,7 @@ func TestPublishedIsImmutable(t *testing.T) {
 
 // E2, V4: the event carries the ID, the log the exit code. A failed reading and a
 // container that died are logged after the lock is free: a logger may ask back.
-func TestLog(t *testing.T) {
+func TestDeathsAndFailedReadingsAreLogged(t *testing.T) {
 	var lines bytes.Buffer
 	var b *bench
 	log := funcr.New(func(_, args string) {
@@ -143,7 +143,7 @@ func TestLog(t *testing.T) {
 
 // Edge case 34: the gauge of a state falls to zero; H3: the time of the last list
 // is exported. Section 11: running pods are counted once.
-func TestFigures(t *testing.T) {
+func TestGaugesFallToZero(t *testing.T) {
 	b := newBench(t, Options{})
 	b.pod("p", "c", "d")
 	b.sandbox("p", 1, sReady, "")
@@ -167,7 +167,7 @@ func TestFigures(t *testing.T) {
 
 // B11: the dump names everything, in order, with the reason why a pod is
 // outstanding.
-func TestDump(t *testing.T) {
+func TestDumpNamesEverythingInOrder(t *testing.T) {
 	b := newBench(t, Options{})
 	b.pod("q", "c")
 	b.pod("p", "c")

@@ -13,7 +13,7 @@ import (
 )
 
 // Section 5, E1: the table, row by row.
-func TestDerive(t *testing.T) {
+func TestEventsFollowTheTable(t *testing.T) {
 	states := []objectState{running, exited, unknown, gone}
 	for from, want := range map[objectState][4]Kind{
 		gone:    {Started, Died, changed, 0},
@@ -30,7 +30,7 @@ func TestDerive(t *testing.T) {
 }
 
 // S3, S4: created and unknown are one state, what the runtime invents too.
-func TestObjectState(t *testing.T) {
+func TestCreatedAndUnknownAreOneState(t *testing.T) {
 	for from, want := range map[runtime.State]objectState{
 		runtime.Created: unknown, runtime.Unknown: unknown, runtime.State(99): unknown,
 		runtime.Running: running, runtime.Exited: exited,
@@ -43,7 +43,7 @@ func TestObjectState(t *testing.T) {
 
 // E6: several changes of one pod, in one comparison; a sandbox and a container
 // with one ID are two things.
-func TestDeriveAll(t *testing.T) {
+func TestSeveralChangesAreOneComparison(t *testing.T) {
 	from := []object{{"s0", true, running}, {"a", false, running}, {"b", false, exited}, {"d", false, running}}
 	to := []object{{"s0", true, exited}, {"a", false, running}, {"c", false, running}, {"s0", false, unknown}}
 	kinds, died := deriveAll(normalize(from), normalize(to))
@@ -56,7 +56,7 @@ func TestDeriveAll(t *testing.T) {
 }
 
 // E3: names for logs.
-func TestKindString(t *testing.T) {
+func TestKindsHaveNames(t *testing.T) {
 	for kind, want := range map[Kind]string{0: "none", Started | Removed: "Started|Removed", Died | PodSync: "Died|PodSync"} {
 		if got := kind.String(); got != want {
 			t.Errorf("%d: %q, want %q", kind, got, want)
@@ -65,7 +65,7 @@ func TestKindString(t *testing.T) {
 }
 
 // V1, V3: sets coalesce, each subscriber has its own, a slow one delays no other.
-func TestSubscription(t *testing.T) {
+func TestSubscriptionHoldsEachPodOnce(t *testing.T) {
 	var l subscribers
 	slow, quick := l.join(), l.join()
 	l.deliver("b", 1, time.Unix(1, 0), Started, nil)
@@ -95,7 +95,7 @@ func TestSubscription(t *testing.T) {
 }
 
 // V1: at most 64 IDs per pod; beyond that all.
-func TestSubscriptionDiedIsBounded(t *testing.T) {
+func TestDiedIDsAreBounded(t *testing.T) {
 	s := newSubscription(func(*Subscription) {})
 	for i := range maxDied {
 		s.add("p", 1, time.Time{}, Died, []string{fmt.Sprint(i)})
@@ -113,7 +113,7 @@ func TestSubscriptionDiedIsBounded(t *testing.T) {
 
 // Edge case 16, H5, PI2, PI3: a subscriber that is away for a minute of changes finds
 // one entry per pod, and statuses that show the last of them.
-func TestSubscriptionAway(t *testing.T) {
+func TestAwaySubscriberFindsOneEntryPerPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{})
 		for i := range 5 {

@@ -322,7 +322,7 @@ func await(d time.Duration) { <-time.After(d) }
 
 // B7: a node with 110 idle pods and a healthy stream costs at most 30 runtime
 // calls a minute, none of them for one pod.
-func TestIdleCalls(t *testing.T) {
+func TestIdlePodsCostNoCallsOfTheirOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := fake.New(fake.Options{Images: []fake.Image{{Ref: "img"}}})
 		a := newAgent(t, f, pleg.Options{Streamer: f, QuietPeriod: 5 * time.Second})
@@ -340,7 +340,7 @@ func TestIdleCalls(t *testing.T) {
 	})
 }
 
-// BenchmarkIdleCalls counts the calls of TestIdleCalls on a fake clock.
+// BenchmarkIdleCalls counts the calls of TestIdlePodsCostNoCallsOfTheirOwn on a fake clock.
 func BenchmarkIdleCalls(b *testing.B) {
 	for b.Loop() {
 		c := clocktesting.NewFakeClock(time.Now())

@@ -41,7 +41,7 @@ func manyPods(n int) func(*bench) {
 // its context ends, while 99 other pods keep changing. They are published at
 // once; health names the hung pod and stays good; its own entry keeps its status
 // and does not pretend to be fresh.
-func TestHungInspection(t *testing.T) {
+func TestHungInspectionHoldsUpNoOtherPod(t *testing.T) {
 	for _, deaf := range []bool{false, true} {
 		t.Run(fmt.Sprintf("deaf=%v", deaf), func(t *testing.T) {
 			log := &eventLog{}
@@ -118,7 +118,7 @@ func TestHungInspection(t *testing.T) {
 // Edge case 22, B4: as many deaf calls as there are places. Each keeps its place
 // for 30 s, then other pods go on; with as many written off as there are places
 // reading pauses and health says so; when they return all is well.
-func TestAllPlacesHang(t *testing.T) {
+func TestDeafCallsGiveTheirPlacesBack(t *testing.T) {
 	inBubble(t, Options{Inspections: 2}, manyPods(10), func(b *bench) {
 		release := make(chan struct{})
 		b.fail(func(ctx context.Context, method, id string) error {
@@ -218,7 +218,7 @@ func TestRestartWithManyPods(t *testing.T) {
 
 // H1, H2, H3, B5, edge cases 10 and 11: health from never run to failing and back;
 // waiters are released with the next success.
-func TestHealth(t *testing.T) {
+func TestHealthFollowsTheLists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{})
 		b.pod("p", "c")
@@ -269,7 +269,7 @@ func TestHealth(t *testing.T) {
 
 // B3, H2: lists that hang until their time limit, or beyond it, make health say
 // slow or failing, start no more than two calls, and heal.
-func TestHungLists(t *testing.T) {
+func TestHungListsAreUnhealthyAndBounded(t *testing.T) {
 	for _, deaf := range []bool{false, true} {
 		t.Run(fmt.Sprintf("deaf=%v", deaf), func(t *testing.T) {
 			inBubble(t, Options{}, func(b *bench) { b.pod("p", "c") }, func(b *bench) {
@@ -305,7 +305,7 @@ func TestHungLists(t *testing.T) {
 
 // PI15: stop waits for calls that obey, writes off those that do not, and leaves
 // nothing else (goleak watches).
-func TestStop(t *testing.T) {
+func TestStopWaitsForCallsThatObey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{})
 		manyPods(3)(b)
@@ -345,7 +345,7 @@ func TestStop(t *testing.T) {
 }
 
 // R2: the period counts from the end of a relist.
-func TestPeriod(t *testing.T) {
+func TestPeriodCountsFromTheEndOfARelist(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{})
 		var starts []time.Duration
@@ -367,7 +367,7 @@ func TestPeriod(t *testing.T) {
 }
 
 // B10 with Run: Relist makes one due at once and waits for it.
-func TestRelistWhileRunning(t *testing.T) {
+func TestRelistIsDueAtOnceWhileRunning(t *testing.T) {
 	inBubble(t, Options{}, func(b *bench) { b.pod("p", "c") }, func(b *bench) {
 		b.container("p", "c", sExited)
 		start := time.Now()
@@ -405,7 +405,7 @@ func (c *steppedClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) 
 
 // Edge case 30, PI8: steps of the wall clock change neither order nor freshness
 // nor, backwards, health.
-func TestClockSteps(t *testing.T) {
+func TestClockStepsChangeNothing(t *testing.T) {
 	for _, step := range []time.Duration{-time.Hour, -10 * 365 * 24 * time.Hour, 10 * 365 * 24 * time.Hour} {
 		t.Run(step.String(), func(t *testing.T) {
 			c := &steppedClock{}
@@ -437,7 +437,7 @@ func TestClockSteps(t *testing.T) {
 }
 
 // Options: every problem is reported at once, none panics.
-func TestOptionsProblems(t *testing.T) {
+func TestNewReportsEveryProblem(t *testing.T) {
 	_, err := New(nil, Options{Period: -1, Inspections: -2, QuietPeriod: time.Minute, InspectTimeout: time.Hour, WriteOffAfter: time.Second})
 	for _, want := range []string{"reader", "Period", "Inspections", "QuietPeriod", "WriteOffAfter"} {
 		if err == nil || !strings.Contains(err.Error(), want) {

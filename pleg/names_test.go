@@ -11,7 +11,7 @@ import (
 
 // N6: the pods that run under one name, whatever their UIDs, as the newest
 // statuses show them.
-func TestRunningAs(t *testing.T) {
+func TestRunningAsFindsEveryUIDOfAName(t *testing.T) {
 	named := func(uid types.UID, name string, sandbox, container runtime.State) *runtime.PodStatus {
 		s := &runtime.PodStatus{UID: uid, Name: name, Namespace: "default"}
 		if sandbox != runtime.Unknown {

@@ -60,7 +60,7 @@ func TestRefreshPublishesAtOnce(t *testing.T) {
 
 // Edge case 18, C8: a refresh of an unchanged pod wakes the worker, costs two
 // filtered lists, and is no event.
-func TestRefreshUnchanged(t *testing.T) {
+func TestRefreshOfAnUnchangedPodIsNoEvent(t *testing.T) {
 	inBubble(t, Options{}, func(b *bench) { b.pod("p", "c") }, func(b *bench) {
 		calls, start := b.statusCalls(), time.Now()
 		after := b.Stamp()
@@ -82,7 +82,7 @@ func TestRefreshUnchanged(t *testing.T) {
 }
 
 // D1, D9, edge case 20: requests for one pod merge; an unknown UID is harmless.
-func TestRefreshMerges(t *testing.T) {
+func TestRefreshesOfOnePodMerge(t *testing.T) {
 	inBubble(t, Options{}, func(b *bench) { b.pod("p", "c") }, func(b *bench) {
 		block := make(chan struct{})
 		b.fail(hanging("ListPodSandbox", "p", true, block))
@@ -110,7 +110,7 @@ func TestRefreshMerges(t *testing.T) {
 
 // D3, edge case 17: a request made before a relist began needs no other reading; one
 // made during it gets its own.
-func TestRefreshAndRelist(t *testing.T) {
+func TestRelistAnswersEarlierRefreshes(t *testing.T) {
 	b := newBench(t, Options{})
 	b.pod("p", "c")
 	b.Refresh("p")
@@ -132,7 +132,7 @@ func TestRefreshAndRelist(t *testing.T) {
 }
 
 // D2: a relist in progress delays no refresh. A list that is older than a refresh does not undo it, nor judge the pod.
-func TestRefreshOvertakesRelist(t *testing.T) {
+func TestRelistDelaysNoRefresh(t *testing.T) {
 	inBubble(t, Options{}, func(b *bench) { b.pod("p", "c") }, func(b *bench) {
 		block := make(chan struct{})
 		b.fail(hanging("ListPodSandbox", "", true, block))
@@ -161,7 +161,7 @@ func TestRefreshOvertakesRelist(t *testing.T) {
 
 // D5: a refresh that fails to list is only logged, the next relist repairs; one
 // that does not find a pod that was alive leaves the judgement to the relists.
-func TestRefreshFails(t *testing.T) {
+func TestFailedRefreshIsRepairedByTheNextRelist(t *testing.T) {
 	inBubble(t, Options{}, func(b *bench) { b.pod("p", "c") }, func(b *bench) {
 		b.fail(failing("ListPodSandbox", "p", errors.New("boom")))
 		b.container("p", "c", sExited)
@@ -184,7 +184,7 @@ func TestRefreshFails(t *testing.T) {
 
 // Decision "no waiting for the next poll": a pod whose objects had all exited and
 // that is removed by an own call is gone with the refresh.
-func TestRefreshAfterRemoval(t *testing.T) {
+func TestRemovedPodIsGoneWithItsRefresh(t *testing.T) {
 	inBubble(t, Options{}, func(b *bench) { b.sandbox("p", 0, sNotReady, ""); b.container("p", "c", sExited) }, func(b *bench) {
 		b.remove("p")
 		after := b.Stamp()
@@ -204,7 +204,7 @@ func TestRefreshAfterRemoval(t *testing.T) {
 
 // D8, edge case 19: between Hold and Release nothing of the pod is published,
 // neither by a refresh nor by a relist; then one refresh shows the end.
-func TestHold(t *testing.T) {
+func TestHeldPodIsNotPublished(t *testing.T) {
 	inBubble(t, Options{}, nil, func(b *bench) {
 		b.Hold("p")
 		b.Hold("p")
@@ -242,7 +242,7 @@ func TestHold(t *testing.T) {
 }
 
 // D8: a reading under way when the setup begins is not published either.
-func TestHoldDuringReading(t *testing.T) {
+func TestReadingFromBeforeAHoldIsNotPublished(t *testing.T) {
 	inBubble(t, Options{}, func(b *bench) { b.pod("p", "c") }, func(b *bench) {
 		block := make(chan struct{})
 		b.fail(hanging("ContainerStatus", "p/", true, block))
@@ -260,7 +260,7 @@ func TestHoldDuringReading(t *testing.T) {
 }
 
 // A hold of a pod that nothing happens to leaves no trace.
-func TestHoldNothing(t *testing.T) {
+func TestHoldOfAQuietPodLeavesNoTrace(t *testing.T) {
 	inBubble(t, Options{}, func(b *bench) { b.pod("p", "c") }, func(b *bench) {
 		after := b.Stamp()
 		b.Hold("p")
@@ -283,7 +283,7 @@ func TestHoldNothing(t *testing.T) {
 }
 
 // D7: a refresh that shows less than the syncer saw is repeated once after 100 ms.
-func TestReport(t *testing.T) {
+func TestReadingBehindAReportIsRepeated(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		report  runtime.State
@@ -327,7 +327,7 @@ func TestReport(t *testing.T) {
 
 // ReadNow reads after it is called, publishes, and believes what it finds, also
 // that the pod is gone.
-func TestReadNow(t *testing.T) {
+func TestReadNowBelievesWhatItFinds(t *testing.T) {
 	for _, manual := range []bool{true, false} {
 		t.Run(fmt.Sprintf("manual=%v", manual), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -370,7 +370,7 @@ func TestReadNow(t *testing.T) {
 
 // ReadNow hands the error of the reading to its caller and ends with its context
 // or with Run.
-func TestReadNowFails(t *testing.T) {
+func TestReadNowReturnsTheErrorOfItsReading(t *testing.T) {
 	inBubble(t, Options{}, func(b *bench) { b.pod("p", "c") }, func(b *bench) {
 		boom := errors.New("boom")
 		for _, method := range []string{"ListContainers", "ContainerStatus"} {
@@ -405,7 +405,7 @@ func TestReadNowFails(t *testing.T) {
 }
 
 // B9, C7: a pushed status is published like a reading, and only if it is newer.
-func TestPublish(t *testing.T) {
+func TestPushedStatusIsPublishedIfNewer(t *testing.T) {
 	b := newBench(t, Options{})
 	b.pod("p", "c")
 	b.relist()
@@ -447,7 +447,7 @@ func TestPublish(t *testing.T) {
 
 // The chain of a setup that ended: freshness beyond the end of the call comes with
 // the refresh, in no virtual time, for many pods at once.
-func TestRefreshManyWorkers(t *testing.T) {
+func TestRefreshAnswersManyWorkersAtOnce(t *testing.T) {
 	var uids []types.UID
 	for i := range 50 {
 		uids = append(uids, types.UID(fmt.Sprintf("p%02d", i)))
@@ -482,7 +482,7 @@ func TestRefreshManyWorkers(t *testing.T) {
 
 // D2: a call that waits for a pod does not wait for the three hundred that an agent
 // restart has to read, even if the pod is among them.
-func TestRefreshOvertakesQueue(t *testing.T) {
+func TestWaitingCallDoesNotWaitForTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{Inspections: 2})
 		manyPods(300)(b)

@@ -15,7 +15,7 @@ import (
 
 // R14, R6, PI12, S1: the first relist delivers everything, the second nothing
 // and costs two calls.
-func TestRelistFirstAndUnchanged(t *testing.T) {
+func TestUnchangedPodsCostTwoCalls(t *testing.T) {
 	b := newBench(t, Options{})
 	b.pod("a", "c1", "c2")
 	b.sandbox("b", 0, sNotReady, "")
@@ -38,7 +38,7 @@ func TestRelistFirstAndUnchanged(t *testing.T) {
 }
 
 // Edge cases 1, 2, 3, 4, 5 and 33: what each transition delivers.
-func TestRelistTransitions(t *testing.T) {
+func TestTransitionsDeliverTheirEvents(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		before func(*bench)
@@ -76,7 +76,7 @@ func TestRelistTransitions(t *testing.T) {
 
 // Edge case 4, R7, PI4, C5: a pod that ended before it vanishes goes at once,
 // with events from the record; a reader gets an empty status.
-func TestRelistPodVanishes(t *testing.T) {
+func TestEndedPodThatVanishesIsGoneAtOnce(t *testing.T) {
 	b := newBench(t, Options{})
 	b.pod("keep", "c")
 	b.sandbox("p", 0, sNotReady, "")
@@ -99,7 +99,7 @@ func TestRelistPodVanishes(t *testing.T) {
 // A pod with something running that vanishes as a whole is believed gone when
 // further lists agree; till then its entry stays and its freshness does not
 // advance. The same for all pods at once: an empty list after a restart.
-func TestRelistVanishedAliveIsConfirmed(t *testing.T) {
+func TestLivePodThatVanishesIsConfirmedFirst(t *testing.T) {
 	for _, polls := range []int{1, 2, 3} {
 		t.Run(fmt.Sprintf("%d empty lists", polls), func(t *testing.T) {
 			b := newBench(t, Options{})
@@ -151,7 +151,7 @@ func TestRelistVanishedAliveIsConfirmed(t *testing.T) {
 }
 
 // R3, PI5, B8: a failed list changes nothing, one above the message limit included.
-func TestRelistListFails(t *testing.T) {
+func TestFailedListChangesNothing(t *testing.T) {
 	for _, method := range []string{"ListPodSandbox", "ListContainers"} {
 		t.Run(method, func(t *testing.T) {
 			b := newBench(t, Options{})
@@ -178,7 +178,7 @@ func TestRelistListFails(t *testing.T) {
 
 // Edge case 8, R8-R10, C6, PI6: a failing inspection is repeated each relist,
 // the record waits, its events come once with the first success.
-func TestRelistInspectionFails(t *testing.T) {
+func TestFailedInspectionIsRepeatedEachRelist(t *testing.T) {
 	b := newBench(t, Options{})
 	b.pod("p", "c")
 	b.relist()
@@ -206,7 +206,7 @@ func TestRelistInspectionFails(t *testing.T) {
 
 // R10: a repeated inspection that finds nothing new delivers one PodSync. R13:
 // so does a requested one. Edge case 35: for a pod that is gone it does nothing.
-func TestRelistReinspection(t *testing.T) {
+func TestRepeatedInspectionDeliversOnePodSync(t *testing.T) {
 	b := newBench(t, Options{})
 	b.pod("p", "c")
 	b.pod("q", "c")
@@ -231,7 +231,7 @@ func TestRelistReinspection(t *testing.T) {
 }
 
 // Edge case 9: an inspection that fails and then has nothing to inspect.
-func TestRelistInspectionFailsThenGone(t *testing.T) {
+func TestPodGoneAfterAFailedInspection(t *testing.T) {
 	b := newBench(t, Options{ConfirmVanished: -1})
 	b.pod("p", "c")
 	b.relist()
@@ -248,7 +248,7 @@ func TestRelistInspectionFailsThenGone(t *testing.T) {
 }
 
 // B2: a panic of the client harms one pod.
-func TestRelistInspectionPanics(t *testing.T) {
+func TestPanicHarmsOnePod(t *testing.T) {
 	b := newBench(t, Options{})
 	b.pod("p", "c")
 	b.pod("q", "c")
@@ -270,7 +270,7 @@ func TestRelistInspectionPanics(t *testing.T) {
 
 // R11, edge cases 6 and 7: a finished pod keeps its addresses, a ready sandbox
 // without one does not; after a restart there is nothing to keep.
-func TestRelistIPs(t *testing.T) {
+func TestFinishedPodKeepsItsAddresses(t *testing.T) {
 	ips := func(b *bench) string { s, _ := b.Get("p"); return fmt.Sprint(s.IPs) }
 	b := newBench(t, Options{})
 	b.pod("p", "c")
@@ -298,7 +298,7 @@ func TestRelistIPs(t *testing.T) {
 
 // Edge case 15, V1: 1,500 pods change in one relist, all are signalled, each is
 // inspected once, in order of UID (B1).
-func TestRelistManyChanges(t *testing.T) {
+func TestManyChangesAreEachInspectedOnce(t *testing.T) {
 	b := newBench(t, Options{})
 	const n = 1500
 	var want []string
@@ -316,7 +316,7 @@ func TestRelistManyChanges(t *testing.T) {
 
 // Edge case 23, 24, S3: duplicates, objects without metadata, unknown states and
 // foreign objects.
-func TestRelistOddLists(t *testing.T) {
+func TestOddListsAreReadAsFarAsPossible(t *testing.T) {
 	b := newBench(t, Options{})
 	b.pod("p", "c")
 	b.container("p", "odd", runtimeapi.ContainerState(17))
@@ -347,7 +347,7 @@ func TestRelistOddLists(t *testing.T) {
 }
 
 // Edge case 32, B6: the order of a list is not a change.
-func TestRelistOrderDoesNotMatter(t *testing.T) {
+func TestOrderOfAListIsNoChange(t *testing.T) {
 	b := newBench(t, Options{})
 	b.pod("p", "a", "b", "c")
 	b.relist()
@@ -372,7 +372,7 @@ func TestRelistOrderDoesNotMatter(t *testing.T) {
 }
 
 // E5: an ID that two pods claim is reported; both pods keep it.
-func TestRelistSharedID(t *testing.T) {
+func TestSharedIDIsReportedAndKept(t *testing.T) {
 	b := newBench(t, Options{})
 	b.pod("p", "c")
 	b.pod("q")
@@ -395,7 +395,7 @@ func TestRelistSharedID(t *testing.T) {
 
 // The status may be ahead of the list: the next list, which has caught up, is no
 // news and costs no inspection.
-func TestRelistStatusAheadOfList(t *testing.T) {
+func TestListThatCatchesUpIsNoChange(t *testing.T) {
 	b := newBench(t, Options{})
 	b.pod("p", "c")
 	b.relist()
@@ -420,7 +420,7 @@ func TestRelistStatusAheadOfList(t *testing.T) {
 
 // E7 has a limit: a list that shows the state from before a reading again is a
 // change. A runtime that always contradicts itself is read ten times more.
-func TestRelistContradiction(t *testing.T) {
+func TestContradictingRuntimeIsReadTenTimesMore(t *testing.T) {
 	b := newBench(t, Options{})
 	b.pod("p", "c")
 	lie := func(s []*runtimeapi.PodSandbox, c []*runtimeapi.Container) ([]*runtimeapi.PodSandbox, []*runtimeapi.Container) {
@@ -451,7 +451,7 @@ func TestRelistContradiction(t *testing.T) {
 
 // ListRunning reads again, keeps pods with something running and leaves the cache
 // alone.
-func TestListRunning(t *testing.T) {
+func TestListRunningLeavesTheCacheAlone(t *testing.T) {
 	b := newBench(t, Options{})
 	b.pod("b", "c")
 	b.sandbox("a", 0, sNotReady, "")
@@ -472,7 +472,7 @@ func TestListRunning(t *testing.T) {
 }
 
 // The reader sees only pods of its owner.
-func TestRelistOwner(t *testing.T) {
+func TestOnlyOwnPodsAreRead(t *testing.T) {
 	b := newBench(t, Options{OwnerID: "me", Sequence: &runtime.Sequence{}})
 	b.pod("p", "c")
 	b.relist()

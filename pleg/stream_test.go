@@ -100,7 +100,7 @@ func inStream(t *testing.T, quiet time.Duration, refuse error, f func(*bench, *t
 
 // EV3, edge case 25: a stopped event leads to a refresh at once; PI13: whether the stream
 // exists changes when, not what.
-func TestStreamStopped(t *testing.T) {
+func TestStoppedEventLeadsToARefresh(t *testing.T) {
 	inStream(t, 0, nil, func(b *bench, s *tap) {
 		start := time.Now()
 		b.container("p", "c", sExited, 3)
@@ -123,7 +123,7 @@ func TestStreamStopped(t *testing.T) {
 
 // EV2, EV3, EV5, edge case 26: no event changes state, as it did in EV1; what is of no use is
 // counted. The statuses it carries are not looked at.
-func TestStreamOddEvents(t *testing.T) {
+func TestEventsChangeNoState(t *testing.T) {
 	inStream(t, 0, nil, func(b *bench, s *tap) {
 		lie := stoppedEvent("p")
 		lie.ContainersStatuses = []*runtimeapi.ContainerStatus{{Id: "p/c", State: sExited, ExitCode: 1}}
@@ -155,7 +155,7 @@ func TestStreamOddEvents(t *testing.T) {
 }
 
 // EV9: a storm of events for one pod is bounded by merging.
-func TestStreamStorm(t *testing.T) {
+func TestEventStormIsMerged(t *testing.T) {
 	inStream(t, 0, nil, func(b *bench, s *tap) {
 		block := make(chan struct{})
 		b.fail(hanging("ListPodSandbox", "p", true, block))
@@ -173,7 +173,7 @@ func TestStreamStorm(t *testing.T) {
 
 // EV6: the first retry at once, then 1 s doubling to 60 s; a stream that held a
 // minute starts over, one that did not does not; not implemented goes to the cap.
-func TestStreamBackoff(t *testing.T) {
+func TestStreamBacksOffUpToAMinute(t *testing.T) {
 	type end struct {
 		up            time.Duration
 		unimplemented bool
@@ -211,7 +211,7 @@ func TestStreamBackoff(t *testing.T) {
 // EV4, EV6, EV7, edge cases 27 and 29: streams that end at once, with or without an
 // error, or are not implemented: one watcher, back-off, without end, and everything
 // else as without a stream.
-func TestStreamRefused(t *testing.T) {
+func TestRefusedStreamIsRetried(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		refuse error
@@ -239,7 +239,7 @@ func TestStreamRefused(t *testing.T) {
 
 // Edge case 28, EV8: a restart of the runtime of 0.4 s: the stream is back within
 // 2 s and everything is looked at once more.
-func TestStreamReconnect(t *testing.T) {
+func TestReconnectedStreamLooksAtEverything(t *testing.T) {
 	inStream(t, 5*time.Second, nil, func(b *bench, s *tap) {
 		pass(90 * time.Second)
 		<-b.sub.Ready() // of the first relist
@@ -269,7 +269,7 @@ func TestStreamReconnect(t *testing.T) {
 }
 
 // B7: the quiet period holds only while nothing changes and the stream is up.
-func TestQuietPeriod(t *testing.T) {
+func TestQuietPeriodNeedsAnIdleNodeAndAStream(t *testing.T) {
 	lists := func(b *bench, d time.Duration) int {
 		before := b.count("ListContainers")
 		pass(d)

@@ -15,7 +15,7 @@ import (
 )
 
 // V4, W4: a pod known only from the runtime is stopped without waiting for a view.
-func TestRuntimeOnlyNeedsNoView(t *testing.T) {
+func TestRuntimeOnlyPodNeedsNoView(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l log
 		w := podworkers.New(logging(&l), podworkers.Options{Views: newFakeViews()})
@@ -26,7 +26,7 @@ func TestRuntimeOnlyNeedsNoView(t *testing.T) {
 }
 
 // V6, L6: when the view is asked to look again.
-func TestRefresh(t *testing.T) {
+func TestViewIsRefreshedAfterCallsThatActed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		views := newFakeViews()
 		views.relist()
@@ -59,7 +59,7 @@ func TestRefresh(t *testing.T) {
 
 // N3: pods of the API may share a full name; N5: a blocked static pod holds no
 // slot and could have running containers.
-func TestNames(t *testing.T) {
+func TestOnlyStaticPodsExcludeEachOtherByName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l log
 		w := podworkers.New(logging(&l), podworkers.Options{MaxSetup: 1})
@@ -81,7 +81,7 @@ func TestNames(t *testing.T) {
 }
 
 // L10: every outcome, and U2: an update of an unknown pod makes a record.
-func TestOutcomes(t *testing.T) {
+func TestUpdatesTellTheirOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := podworkers.New(nil, podworkers.Options{})
 		update := func(kind podworkers.UpdateType) podworkers.Outcome {
@@ -120,7 +120,7 @@ func TestOutcomes(t *testing.T) {
 
 // P5: an error that the syncer returns makes no event. P7: the syncer gets the
 // caller's pods as they are.
-func TestSyncerContract(t *testing.T) {
+func TestSyncerErrorsMakeNoEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var events log
 		pod, mirror := newStatic("a", "web"), newPod("mirror")
@@ -147,7 +147,7 @@ func TestSyncerContract(t *testing.T) {
 }
 
 // S1, S2, S3, S5, S8: what SyncKnownPods says of each record.
-func TestKnownPods(t *testing.T) {
+func TestSyncKnownPodsTellsEveryRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := podworkers.New(podworkers.PodSyncerFuncs{
 			Terminating: func(ctx context.Context, _ *v1.Pod, _ *runtime.PodStatus, _ *int64, _ podworkers.PodStatusFunc) error {

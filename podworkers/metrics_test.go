@@ -18,7 +18,7 @@ import (
 )
 
 // Section 14: names, labels and values.
-func TestMetrics(t *testing.T) {
+func TestMetricsHaveNamesLabelsAndValues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		recorded := map[string]bool{}
@@ -84,7 +84,7 @@ func TestMetrics(t *testing.T) {
 }
 
 // A meter that refuses is no reason to fail.
-func TestMeterRefuses(t *testing.T) {
+func TestRefusedMetricsDoNoHarm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l log
 		w := podworkers.New(logging(&l), podworkers.Options{Meter: &instrumenttest.Meter{Refuse: []string{"kubelet_pod_worker_duration_seconds"}}})

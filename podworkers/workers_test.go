@@ -30,7 +30,7 @@ func expect(t *testing.T, l *log, want ...string) {
 }
 
 // A life from creation to forgetting, with every completion and predicate told.
-func TestLife(t *testing.T) {
+func TestLifeFromCreationToForgetting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l log
 		w := podworkers.New(logging(&l), podworkers.Options{})
@@ -342,7 +342,7 @@ func TestPanic(t *testing.T) {
 }
 
 // Bad input has the outcome the rules state.
-func TestBadInput(t *testing.T) {
+func TestBadInputHasItsOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l log
 		w := podworkers.New(logging(&l), podworkers.Options{})
@@ -422,7 +422,7 @@ func TestSuccessAfterCancel(t *testing.T) {
 }
 
 // Edge case 34: a clock that goes back an hour delays nothing.
-func TestClockGoesBack(t *testing.T) {
+func TestClockThatGoesBackDelaysNothing(t *testing.T) {
 	var l log
 	clock := newSteppedClock()
 	w := podworkers.New(logging(&l), podworkers.Options{Clock: clock, Rand: func() float64 { return 0 }})

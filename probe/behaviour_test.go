@@ -16,8 +16,8 @@ import (
 
 func every(seconds int32) func(*v1.Probe) { return func(p *v1.Probe) { p.PeriodSeconds = seconds } }
 
-// TestThresholds drives whole probes; the tables are in internal/decide.
-func TestThresholds(t *testing.T) {
+// TestThresholdsTurnResults drives whole probes; the tables are in internal/decide.
+func TestThresholdsTurnResults(t *testing.T) {
 	bubble(t, "edge case 1, 4.6: killed at the third failure in a row", func(t *testing.T) {
 		r := newRig(t).start()
 		r.answers(bad, bad, good, bad, bad, bad)
@@ -145,8 +145,8 @@ func TestThresholds(t *testing.T) {
 	})
 }
 
-// TestOutcomes: what becomes of each outcome of a handler (4.1).
-func TestOutcomes(t *testing.T) {
+// What becomes of each outcome of a handler (4.1).
+func TestOutcomesCountAndTell(t *testing.T) {
 	broken := errors.New("runtime is down")
 	for _, c := range []struct {
 		name    string
@@ -242,8 +242,8 @@ func sidecar(name string, probes ...func(*v1.Container)) v1.Container {
 	return c
 }
 
-// TestEnding is section 7 and 2.7.
-func TestEnding(t *testing.T) {
+// TestProbesEndWithTheirContainers is section 7 and 2.7.
+func TestProbesEndWithTheirContainers(t *testing.T) {
 	setup := func(t *testing.T) (*rig, *v1.Pod) {
 		r := newRig(t).start()
 		p := newPod("a", liveness(every(1)), readiness(every(1)), startup(every(1)))
@@ -369,9 +369,9 @@ func TestEnding(t *testing.T) {
 	})
 }
 
-// TestRestart is what holds right after a restart of the engine; the rows of section 8
+// TestResultsSurviveARestart is what holds right after a restart of the engine; the rows of section 8
 // are in internal/decide.
-func TestRestart(t *testing.T) {
+func TestResultsSurviveARestart(t *testing.T) {
 	bubble(t, "8.1, 8.3, 8.7, 8.8, edge case 24: ready stays ready, and nothing else is announced", func(t *testing.T) {
 		r := newRig(t, func(o *probe.Options) { o.Rand = func() float64 { return 0.5 } })
 		var pods []*v1.Pod

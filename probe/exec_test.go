@@ -25,8 +25,8 @@ func execProbe(p *v1.Probe) {
 	p.TCPSocket, p.Exec, p.FailureThreshold = nil, &v1.ExecAction{Command: []string{"check", "$(A)/$(B)/$(C)", "$$(A)"}}, 1
 }
 
-// TestExec is 5.2.
-func TestExec(t *testing.T) {
+// TestExecFollowsTheExitCode is 5.2.
+func TestExecFollowsTheExitCode(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		shell  shell

@@ -18,9 +18,9 @@ func (r recorder) Eventf(apiruntime.Object, string, string, string, ...any) {
 	close(r.said)
 }
 
-// TestLastEvent: 9.8: Run does not return before the event of a probe that has failed is
+// 9.8: Run does not return before the event of a probe that has failed is
 // out.
-func TestLastEvent(t *testing.T) {
+func TestRunReturnsAfterTheLastEvent(t *testing.T) {
 	bubble(t, "9.8", func(t *testing.T) {
 		f, pods := newFleet(1, liveness(every(1)))
 		events := recorder{make(chan struct{})}

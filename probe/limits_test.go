@@ -32,8 +32,8 @@ func hang(heed bool, until <-chan struct{}) func(context.Context, probe.Target) 
 	}
 }
 
-// TestSlots: what runs at once is bounded (9.2), in order of due time (9.4).
-func TestSlots(t *testing.T) {
+// What runs at once is bounded (9.2), in order of due time (9.4).
+func TestRunsAreBoundedInOrderOfDueTime(t *testing.T) {
 	bubble(t, "9.2: 64 network and 16 exec slots, 8 of one pod", func(t *testing.T) {
 		r := newRig(t).start()
 		var mu sync.Mutex
@@ -132,8 +132,8 @@ func TestSlots(t *testing.T) {
 	})
 }
 
-// TestHung is 9.5.
-func TestHung(t *testing.T) {
+// TestHungProbeLosesItsSlot is 9.5.
+func TestHungProbeLosesItsSlot(t *testing.T) {
 	bubble(t, "9.5, edge case 18: a timeout is a failure and not tried again", func(t *testing.T) {
 		r := newRig(t).start()
 		r.does(hang(true, nil))
@@ -311,8 +311,8 @@ func TestResults(t *testing.T) {
 	})
 }
 
-// TestTiming is 1.3 and 9.6.
-func TestTiming(t *testing.T) {
+// TestTimingIsBoundedAndOverridable is 1.3 and 9.6.
+func TestTimingIsBoundedAndOverridable(t *testing.T) {
 	bubble(t, "1.3: zero and negative numbers are the defaults", func(t *testing.T) {
 		r := newRig(t).start()
 		r.answers(bad)
@@ -410,9 +410,9 @@ func TestHeldCostNothing(t *testing.T) {
 	})
 }
 
-// TestFirstRun: 10,000 containers that start over ten seconds are probed when their
+// 10,000 containers that start over ten seconds are probed when their
 // initial delay is over (row 8, 9.1).
-func TestFirstRun(t *testing.T) {
+func TestFirstRunComesWhenTheDelayIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t).start()
 		<-time.After(time.Minute) // the engine is not new

@@ -25,8 +25,8 @@ func wantTimes(t *testing.T, what string, got []float64, want ...float64) {
 	}
 }
 
-// TestWhoIsProbed: app containers and sidecars, each kind by itself; no others.
-func TestWhoIsProbed(t *testing.T) {
+// App containers and sidecars, each kind by itself; no others.
+func TestAppContainersAndSidecarsAreProbed(t *testing.T) {
 	bubble(t, "1.1, 2.1", func(t *testing.T) {
 		r := newRig(t).start()
 		p := newPod("a", liveness(), readiness())
@@ -86,8 +86,8 @@ func TestWhoIsProbed(t *testing.T) {
 	})
 }
 
-// TestGrid is when probes run.
-func TestGrid(t *testing.T) {
+// TestRunsFollowTheGrid is when probes run.
+func TestRunsFollowTheGrid(t *testing.T) {
 	bubble(t, "2.3 the first run is put off by chance in the engine's first period", func(t *testing.T) {
 		chance := []float64{0.3, 0.75}
 		r := newRig(t, func(o *probe.Options) {

@@ -13,7 +13,7 @@ import (
 	"github.com/podwright/podwright/probe"
 )
 
-func TestMetrics(t *testing.T) {
+func TestMetricsGoWithTheirWorkers(t *testing.T) {
 	bubble(t, "10.1: counts by result, durations of what did not fail, series that go with their worker", func(t *testing.T) {
 		mt := &instrumenttest.Meter{}
 		r := newRig(t, func(o *probe.Options) { o.Meter, o.NetworkSlots = mt, 1 }).start()
@@ -68,8 +68,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestExplain: 2.2, where each worker is.
-func TestExplain(t *testing.T) {
+// 2.2, where each worker is.
+func TestExplainTellsWhereEachWorkerIs(t *testing.T) {
 	bubble(t, "2.2", func(t *testing.T) {
 		r := newRig(t, func(o *probe.Options) { o.NetworkSlots = 1 }).start()
 		r.does(slow(500 * time.Millisecond))

@@ -17,9 +17,9 @@ import (
 	"github.com/podwright/podwright/probe"
 )
 
-// TestTogether: 9.1: probes that are due within a millisecond are started together, none
+// 9.1: probes that are due within a millisecond are started together, none
 // of them later than that, and one that is alone at its time.
-func TestTogether(t *testing.T) {
+func TestDueProbesStartTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const probes = 100
 		f, pods := newFleet(probes, liveness(every(1)))
@@ -99,9 +99,9 @@ func (w *watched) Probe(_ context.Context, t probe.Target) (probe.Outcome, error
 	return probe.Outcome{Result: probe.Success}, w.answer
 }
 
-// TestLooks: 2.5, 4.1: a run takes what the look that led to it saw, and only an attempt
+// 2.5, 4.1: a run takes what the look that led to it saw, and only an attempt
 // after that, or an event, looks at the pod again.
-func TestLooks(t *testing.T) {
+func TestRunTakesWhatItsLookSaw(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		answer  error

@@ -410,7 +410,7 @@ func TestMirrorPods(t *testing.T) {
 
 // A sink that only listens hears that a pod is finished, also if its status is the
 // one it has (7.8).
-func TestFinishedIsNews(t *testing.T) {
+func TestListeningSinkHearsThatAPodIsFinished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sink := &recorder{}
 		m := started(t, Options{Sinks: []StatusSink{sink}})

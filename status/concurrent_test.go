@@ -14,10 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestConcurrentUse lets everything happen at once, on sinks that fail and hang
+// TestEverySinkGetsTheLastStatus lets everything happen at once, on sinks that fail and hang
 // at random: per pod versions only rise, and once the faults end every sink has
 // what the manager has.
-func TestConcurrentUse(t *testing.T) {
+func TestEverySinkGetsTheLastStatus(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) { concurrentUse(t, seed) })
 	}

@@ -191,8 +191,8 @@ func TestConditionOrder(t *testing.T) {
 	}
 }
 
-// TestTransitionTimes: spec/status.md 5.7, edge 11.
-func TestTransitionTimes(t *testing.T) {
+// Spec/status.md 5.7, edge 11.
+func TestTransitionTimeMovesWithTheStatus(t *testing.T) {
 	pod := newPod(apps("a", "b"))
 	in := Input{Pod: pod, Runtime: view(), Now: t0}
 	first := generate(t, in)

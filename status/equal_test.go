@@ -122,8 +122,8 @@ func TestEqualSeesEveryField(t *testing.T) {
 	}
 }
 
-// TestEqual holds what is equal although it differs, and the other way round.
-func TestEqual(t *testing.T) {
+// TestEqualIsSemantic holds what is equal although it differs, and the other way round.
+func TestEqualIsSemantic(t *testing.T) {
 	at := func(d time.Duration) *v1.PodStatus {
 		return &v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{
 			State: v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: metav1.Time{Time: t0.Add(d)}}},

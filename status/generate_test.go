@@ -37,8 +37,8 @@ func generate(t *testing.T, in Input) v1.PodStatus {
 	return got
 }
 
-// TestPhaseSticks: spec/status.md 2.4, 2.5.
-func TestPhaseSticks(t *testing.T) {
+// Spec/status.md 2.4, 2.5.
+func TestTerminalPhaseSticks(t *testing.T) {
 	evicted := &override{Reason: "Evicted", Message: "low on disk"}
 	for _, test := range []struct {
 		rule     string
@@ -69,9 +69,9 @@ func TestPhaseSticks(t *testing.T) {
 	}
 }
 
-// TestDisruptionTarget: made by an override or a status function, then copied
+// Made by an override or a status function, then copied
 // from the old status (5.5).
-func TestDisruptionTarget(t *testing.T) {
+func TestDisruptionTargetIsMadeOnceAndKept(t *testing.T) {
 	pod := newPod(apps("a"))
 	in := Input{Pod: pod, Runtime: view(record("a", 0, runtime.Running)), override: &override{Reason: "Evicted", DisruptionTarget: "low on disk"}}
 	first := generate(t, in)
@@ -93,8 +93,8 @@ func TestDisruptionTarget(t *testing.T) {
 	}
 }
 
-// TestRejected: spec/status.md 2.6.
-func TestRejected(t *testing.T) {
+// Spec/status.md 2.6.
+func TestRejectedPodHasNoContainers(t *testing.T) {
 	pod := newPod(apps("a"), inits("i"))
 	s := Rejected(Input{Pod: pod, Now: t1, NodeIPs: []string{"10.1.0.1"}}, "NodePorts", "port 80 is taken")
 	if s.Phase != v1.PodFailed || s.Reason != "NodePorts" || s.Message != "port 80 is taken" {
@@ -117,9 +117,9 @@ func TestRejected(t *testing.T) {
 	}
 }
 
-// TestOrder: init statuses in the order of the spec, the others by name, and the
+// Init statuses in the order of the spec, the others by name, and the
 // same bytes whatever the order of the runtime's records (3.9).
-func TestOrder(t *testing.T) {
+func TestStatusesKeepTheOrderOfTheSpec(t *testing.T) {
 	pod := newPod(inits("z", "b"), apps("y", "x"), debuggers("v", "u"))
 	records := []*runtime.ContainerStatus{
 		exited("z", 0, 0), exited("b", 0, 0), record("y", 0, runtime.Running), record("x", 0, runtime.Running), record("u", 0, runtime.Running),
@@ -232,8 +232,8 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// TestOldStatus: without an own last status that of the API counts (1.1, 1.2).
-func TestOldStatus(t *testing.T) {
+// Without an own last status that of the API counts (1.1, 1.2).
+func TestStatusOfTheAPICountsWithoutAnOwn(t *testing.T) {
 	pod := newPod(apps("c"))
 	pod.Status = v1.PodStatus{
 		Phase: v1.PodRunning, Reason: "kept", PodIPs: []v1.PodIP{{IP: "10.0.0.9"}},
@@ -252,8 +252,8 @@ func TestOldStatus(t *testing.T) {
 	}
 }
 
-// TestForeignFields: what others write is copied from the API (6.8, 5.1).
-func TestForeignFields(t *testing.T) {
+// What others write is copied from the API (6.8, 5.1).
+func TestForeignFieldsAreCopied(t *testing.T) {
 	pod := newPod(apps("a"))
 	pod.Status.ResourceClaimStatuses = []v1.PodResourceClaimStatus{{Name: "gpu", ResourceClaimName: ptr.To("claim-1")}}
 	pod.Status.Conditions = []v1.PodCondition{{Type: "example.com/mesh", Status: v1.ConditionTrue, Reason: "Injected"}}

@@ -11,9 +11,9 @@ import (
 	"github.com/podwright/podwright/status"
 )
 
-// TestGetDuringUpdates: readers get one status or the next, never a mixture. The
+// Readers get one status or the next, never a mixture. The
 // race detector watches.
-func TestGetDuringUpdates(t *testing.T) {
+func TestReadersNeverGetAMixture(t *testing.T) {
 	m := status.NewManager(status.Options{})
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u"}}
 	set := func(i int) {

@@ -45,9 +45,9 @@ func version(m *Manager, uid types.UID) uint64 {
 	return 0
 }
 
-// TestVersions: spec/status.md 7.1, 7.3: a version per accepted change, none for
+// Spec/status.md 7.1, 7.3: a version per accepted change, none for
 // what is equal.
-func TestVersions(t *testing.T) {
+func TestAcceptedChangeIsAVersion(t *testing.T) {
 	m, _ := managed(t, Options{})
 	pod := newPod()
 	if _, ok := m.Get(pod.UID); ok {
@@ -68,8 +68,8 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestSetPodStatusCopies: 7.2: neither side can change the other's status.
-func TestSetPodStatusCopies(t *testing.T) {
+// 7.2: neither side can change the other's status.
+func TestStatusesAreCopied(t *testing.T) {
 	m, _ := managed(t, Options{})
 	pod := newPod(apps("a0"))
 	s := scene(newPod(), "A R")
@@ -377,8 +377,8 @@ func (m mirrors) TranslateUID(uid types.UID) types.UID {
 
 func (m mirrors) MirrorOf(pod *v1.Pod) *v1.Pod { return m[pod.UID] }
 
-// TestRemoveOrphanedStatuses: spec/status.md 7.10; known UIDs include mirrors.
-func TestRemoveOrphanedStatuses(t *testing.T) {
+// Spec/status.md 7.10; known UIDs include mirrors.
+func TestOrphanedStatusesAreRemoved(t *testing.T) {
 	mirror := newPod(uid("mirror-1"))
 	m, _ := managed(t, Options{Mirrors: mirrors{"static-1": mirror}})
 	for _, u := range []types.UID{"static-1", "kept", "b-orphan", "a-orphan"} {
@@ -403,8 +403,8 @@ func TestRemoveOrphanedStatuses(t *testing.T) {
 	}
 }
 
-// TestWatch: changes in order, and a gap instead of a wait.
-func TestWatch(t *testing.T) {
+// Changes in order, and a gap instead of a wait.
+func TestWatchTellsChangesInOrderOrAGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := NewManager(Options{History: 3})
 		pod := newPod(apps("a0"))
@@ -458,8 +458,8 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// TestRunOnce: a second Run is an error, and Run waits for its context.
-func TestRunOnce(t *testing.T) {
+// A second Run is an error, and Run waits for its context.
+func TestSecondRunIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := NewManager(Options{})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

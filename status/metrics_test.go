@@ -10,8 +10,8 @@ import (
 	"github.com/podwright/podwright/internal/instrument/instrumenttest"
 )
 
-// TestMetrics: the instruments exist under their names and count.
-func TestMetrics(t *testing.T) {
+// The instruments exist under their names and count.
+func TestStatusMetricsCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		otel := &instrumenttest.Meter{}
 		m := started(t, Options{Sinks: []StatusSink{NewChannelSink(10)}, Meter: otel})

@@ -76,10 +76,10 @@ func goesOn(id string, ready bool) v1.ContainerStatus {
 	return v1.ContainerStatus{ContainerID: id, Ready: ready, Started: ptr.To(true), State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}}
 }
 
-// TestRestored: 9.3, 9.9 and 9.12: a status from before a restart is known at once, an
+// 9.3, 9.9 and 9.12: a status from before a restart is known at once, an
 // end that no sink has acknowledged is sent at once and any other once it is confirmed,
 // what a sink has is not sent again, and acknowledgements and versions go on.
-func TestRestored(t *testing.T) {
+func TestRestoredStatusIsKnownAtOnce(t *testing.T) {
 	bubble(t, "restored", func(t *testing.T) {
 		journal := newNotebook(true)
 		sink := &recorder{}
@@ -142,9 +142,9 @@ func TestRestored(t *testing.T) {
 	})
 }
 
-// TestHeldForJournal: 9.11, CK4: a terminal status is sent when it would survive a
+// 9.11, CK4: a terminal status is sent when it would survive a
 // crash, or after 60 s; any other is sent at once.
-func TestHeldForJournal(t *testing.T) {
+func TestTerminalStatusWaitsForTheJournal(t *testing.T) {
 	for _, written := range []bool{true, false} {
 		name := "never written"
 		if written {
@@ -182,8 +182,8 @@ func TestHeldForJournal(t *testing.T) {
 	}
 }
 
-// TestAfterRestart: 9.6 and 9.8, row by row.
-func TestAfterRestart(t *testing.T) {
+// 9.6 and 9.8, row by row.
+func TestStatusAfterARestart(t *testing.T) {
 	conditions := func(s *v1.PodStatus, c ...v1.PodCondition) *v1.PodStatus { s.Conditions = c; return s }
 	is := func(kind v1.PodConditionType, status v1.ConditionStatus, reason string) v1.PodCondition {
 		return v1.PodCondition{Type: kind, Status: status, Reason: reason}
@@ -251,9 +251,9 @@ func TestAfterRestart(t *testing.T) {
 	}
 }
 
-// TestAdopt: 9.6: the merge happens once, when the source names the pod, and makes a
+// 9.6: the merge happens once, when the source names the pod, and makes a
 // version only if it changes something.
-func TestAdopt(t *testing.T) {
+func TestAdoptMergesOnce(t *testing.T) {
 	journal := newNotebook(true)
 	m := NewManager(Options{Journal: journal})
 	m.Restore(Restored{Pod: newPod(apps("main")), Status: oneContainer(v1.PodRunning, goesOn("x://1", true)), Version: 3})

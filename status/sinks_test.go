@@ -179,8 +179,8 @@ func store(t *testing.T, sink status.StatusSink, version uint64) {
 	}
 }
 
-// TestJSONLine: what a line holds.
-func TestJSONLine(t *testing.T) {
+// What a line holds.
+func TestJSONLineHoldsTheWholeUpdate(t *testing.T) {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	d := &disk{}
 	store(t, status.NewJSONLinesSink(d, clocktesting.NewFakePassiveClock(at)), 9)
@@ -224,9 +224,9 @@ func TestJSONLinesFile(t *testing.T) {
 	}
 }
 
-// TestJSONLinesDiskFull: the error is reported, nothing stored is lost, and no
+// The error is reported, nothing stored is lost, and no
 // stored line is damaged by the half line before it.
-func TestJSONLinesDiskFull(t *testing.T) {
+func TestFullDiskDamagesNoLine(t *testing.T) {
 	d := &disk{}
 	sink := status.NewJSONLinesSink(d, nil)
 	store(t, sink, 1)
@@ -244,8 +244,8 @@ func TestJSONLinesDiskFull(t *testing.T) {
 	}
 }
 
-// TestChannelSinkFull: a full channel holds Store until there is room.
-func TestChannelSinkFull(t *testing.T) {
+// A full channel holds Store until there is room.
+func TestFullChannelHoldsStore(t *testing.T) {
 	sink := status.NewChannelSink(1)
 	store(t, sink, 1)
 	done := make(chan error)

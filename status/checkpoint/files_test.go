@@ -47,9 +47,9 @@ func load(t *testing.T, folder checkpoint.FS) checkpoint.Loaded {
 	return loaded
 }
 
-// TestRoundTrip: status.md 9.2, CK1. What is written comes back, and is for the
+// Status.md 9.2, CK1. What is written comes back, and is for the
 // owner's eyes alone.
-func TestRoundTrip(t *testing.T) {
+func TestWrittenRecordComesBack(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "state", "pods")
 	folder := checkpoint.Dir(root)
 	want := record("uid-1", 7)
@@ -76,9 +76,9 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestHostileUIDs: no UID leaves the folder, takes another's file, or is mistaken
+// No UID leaves the folder, takes another's file, or is mistaken
 // for something else in it.
-func TestHostileUIDs(t *testing.T) {
+func TestHostileUIDsStayInTheFolder(t *testing.T) {
 	outside := t.TempDir()
 	root := filepath.Join(outside, "state", "pods")
 	folder := checkpoint.Dir(root)
@@ -145,10 +145,10 @@ func newer(t *testing.T) []byte {
 	return checkpoint.FileOfVersion(2, body)
 }
 
-// TestBadFiles: CK2, status.md 9.5, edge case 25, cleanup edge case 34: every kind of
+// CK2, status.md 9.5, edge case 25, cleanup edge case 34: every kind of
 // unusable file is reported, none keeps the others from being loaded; damaged ones
 // are set aside, all else is left as it is.
-func TestBadFiles(t *testing.T) {
+func TestBadFilesAreReported(t *testing.T) {
 	good := file(t, record("uid-x", 1))
 	disk := &checkpointtest.Disk{}
 	disk.Put("uid-good", file(t, record("uid-good", 1)), 0)
@@ -205,8 +205,8 @@ func TestBadFiles(t *testing.T) {
 	}
 }
 
-// TestBitFlips: CK2: no single flipped bit yields another record, or a newer format.
-func TestBitFlips(t *testing.T) {
+// CK2: no single flipped bit yields another record, or a newer format.
+func TestFlippedBitIsNoticed(t *testing.T) {
 	good := file(t, record("uid-1", 1))
 	for bit := range len(good) * 8 {
 		flipped := bytes.Clone(good)
@@ -235,9 +235,9 @@ func TestInspectTouchesNothing(t *testing.T) {
 	}
 }
 
-// TestWriteOrder: CK2, the order that makes a record either old or new; one sync of
+// CK2, the order that makes a record either old or new; one sync of
 // the folder for all of a batch (CK10).
-func TestWriteOrder(t *testing.T) {
+func TestRecordIsOldOrNew(t *testing.T) {
 	var log []string
 	points := &checkpointtest.Points{FS: &checkpointtest.Disk{}, Before: func(op checkpointtest.Op) error {
 		log = append(log, fmt.Sprintf("%s %s %d", op.Kind, op.Name, op.Files))
@@ -255,11 +255,11 @@ func TestWriteOrder(t *testing.T) {
 // crashed ends the goroutine of a store call at a point.
 type crashed struct{}
 
-// TestPowerLoss: CK2, CK11, cleanup edge case 39. The power goes before or after
+// CK2, CK11, cleanup edge case 39. The power goes before or after
 // each operation of a write over an older record, with any part of what was not
 // synced on the disk: there is always the old record or the new one, whole, and the
 // new one if the write had returned.
-func TestPowerLoss(t *testing.T) {
+func TestPowerLossLeavesOldOrNew(t *testing.T) {
 	kill := 0
 	for done := false; !done; kill++ {
 		for mask := range 8 {
@@ -312,9 +312,9 @@ func dies(t *testing.T, disk *checkpointtest.Disk, kill int) (returned bool) {
 	return true
 }
 
-// TestFailingOperations: CK8. Whichever operation fails, the error names the pods
+// CK8. Whichever operation fails, the error names the pods
 // that are not safe, the others are, and no half-written file is left behind.
-func TestFailingOperations(t *testing.T) {
+func TestFailedOperationNamesItsPods(t *testing.T) {
 	for _, tc := range []struct {
 		kind, name string
 		unsafe     string
@@ -351,9 +351,9 @@ func TestFailingOperations(t *testing.T) {
 	}
 }
 
-// TestSizeLimit: status.md 9.11: a record stays below 256 KiB; messages go first,
+// Status.md 9.11: a record stays below 256 KiB; messages go first,
 // then the pod, and what matters stays.
-func TestSizeLimit(t *testing.T) {
+func TestRecordStaysBelowItsLimit(t *testing.T) {
 	long := func(n int) string { return strings.Repeat("m", n) + "end" }
 	r := record("uid-1", 1)
 	for i := range 40 {
@@ -389,8 +389,8 @@ func TestSizeLimit(t *testing.T) {
 	}
 }
 
-// TestUnreadableFile: status.md 9.5: a file the disk does not give is set aside.
-func TestUnreadableFile(t *testing.T) {
+// Status.md 9.5: a file the disk does not give is set aside.
+func TestUnreadableFileIsSetAside(t *testing.T) {
 	disk := &checkpointtest.Disk{}
 	disk.Put("uid-1", file(t, record("uid-1", 1)), 0)
 	points := &checkpointtest.Points{FS: disk, OnRead: func(name string) error {

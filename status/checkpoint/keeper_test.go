@@ -102,10 +102,10 @@ func (b *bench) onDisk(uid types.UID) uint64 {
 	return 0
 }
 
-// TestLazyAndDurable: status.md 9.2, 9.3: lazy changes wait a second for company, a
+// Status.md 9.2, 9.3: lazy changes wait a second for company, a
 // durable one takes them along at once, a change of nothing is not written, and on
 // stop what is left is written.
-func TestLazyAndDurable(t *testing.T) {
+func TestLazyChangesWaitDurableOnesDoNot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, &checkpointtest.Disk{})
 		for v := range uint64(10) {
@@ -137,8 +137,8 @@ func TestLazyAndDurable(t *testing.T) {
 	})
 }
 
-// TestGroupCommit: CK10: what comes while the disk is busy goes in one batch.
-func TestGroupCommit(t *testing.T) {
+// CK10: what comes while the disk is busy goes in one batch.
+func TestChangesShareABatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, &checkpointtest.Disk{})
 		b.hold = make(chan struct{})
@@ -164,10 +164,10 @@ func TestGroupCommit(t *testing.T) {
 	})
 }
 
-// TestFullDisk: status.md 9.11, CK8: Sync says why, the change is tried again after
+// Status.md 9.11, CK8: Sync says why, the change is tried again after
 // 1 s, 2 s ... 60 s without anybody asking, health and figures tell of it, one pod's
 // Sync does not wait for another's, and all is well once there is room.
-func TestFullDisk(t *testing.T) {
+func TestFullDiskIsRetriedAndTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, &checkpointtest.Disk{})
 		b.set(syscall.ENOSPC)
@@ -210,8 +210,8 @@ func scaled(seconds []time.Duration) []time.Duration {
 	return seconds
 }
 
-// TestOneBadRecord: CK8: a record that cannot be written harms no other.
-func TestOneBadRecord(t *testing.T) {
+// CK8: a record that cannot be written harms no other.
+func TestBadRecordHarmsNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, &checkpointtest.Disk{})
 		b.keeper.Ensure("huge", func(r *checkpoint.Record) checkpoint.Class {
@@ -233,9 +233,9 @@ func TestOneBadRecord(t *testing.T) {
 	})
 }
 
-// TestDelete: CK7, cleanup edge case 36: a record goes for good, and a new life of
+// CK7, cleanup edge case 36: a record goes for good, and a new life of
 // the same UID is written only once it is gone.
-func TestDelete(t *testing.T) {
+func TestDeletedRecordIsGoneForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, &checkpointtest.Disk{})
 		b.note("a", checkpoint.Durable, 1)
@@ -275,9 +275,9 @@ func TestDelete(t *testing.T) {
 	})
 }
 
-// TestSyncGivesUp: a caller that gives up does not wait for a hanging disk, and
+// A caller that gives up does not wait for a hanging disk, and
 // neither loses its change.
-func TestSyncGivesUp(t *testing.T) {
+func TestSyncEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, &checkpointtest.Disk{})
 		b.hold = make(chan struct{})
@@ -297,10 +297,10 @@ func TestSyncGivesUp(t *testing.T) {
 	})
 }
 
-// TestTroubles: CK2, status.md 9.5: a damaged record is in the health until it was
+// CK2, status.md 9.5: a damaged record is in the health until it was
 // replaced or no source wants the pod; a newer one for as long as it lies there, and its
 // pod goes on without a record.
-func TestTroubles(t *testing.T) {
+func TestTroublesAreInTheHealth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &checkpointtest.Disk{}
 		for _, name := range []string{"uid-wanted", "uid-gone"} {
@@ -332,8 +332,8 @@ func TestTroubles(t *testing.T) {
 	})
 }
 
-// TestLoadFails: status.md 9.5: a store that cannot be read is no empty store.
-func TestLoadFails(t *testing.T) {
+// Status.md 9.5: a store that cannot be read is no empty store.
+func TestFailedLoadIsNoEmptyStore(t *testing.T) {
 	disk := &checkpointtest.Disk{}
 	disk.Put("uid-1", file(t, record("uid-1", 1)), 0)
 	points := &checkpointtest.Points{FS: disk, OnRead: func(string) error { return syscall.EIO }}

@@ -192,8 +192,8 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestRemainingGrace: CK6, cleanup edge case 33.
-func TestRemainingGrace(t *testing.T) {
+// CK6, cleanup edge case 33.
+func TestRemainingGraceShrinksWithTime(t *testing.T) {
 	begin := time.Unix(1000, 0)
 	for _, tc := range []struct{ grace, passed, want int64 }{{30, 25, 5}, {30, 0, 30}, {30, 30, 1}, {30, 3600, 1}, {1, 0, 1}, {0, 5, 0}, {30, -60, 30}} {
 		term := checkpoint.Termination{RequestedAt: begin, GracePeriodSeconds: tc.grace}

@@ -50,10 +50,10 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-// TestObserveLastRun: status.md 3.7, 9.4: the end of a container that waits belongs to the
+// Status.md 3.7, 9.4: the end of a container that waits belongs to the
 // run its restart count names; a guess, and what a restart of all containers ended, to
 // the run before it.
-func TestObserveLastRun(t *testing.T) {
+func TestEndBelongsToTheRunItsCountNames(t *testing.T) {
 	for _, tc := range []struct {
 		state  v1.ContainerState
 		reason string

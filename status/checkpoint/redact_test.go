@@ -10,8 +10,8 @@ import (
 	"github.com/podwright/podwright/status/checkpoint"
 )
 
-// TestRedacted: nothing that may be a secret is shown, and the record keeps it.
-func TestRedacted(t *testing.T) {
+// Nothing that may be a secret is shown, and the record keeps it.
+func TestRedactedShowsNoSecrets(t *testing.T) {
 	const secret = "s3cret"
 	get := &v1.HTTPGetAction{Path: "/?token=" + secret, HTTPHeaders: []v1.HTTPHeader{{Name: "Authorization", Value: secret}}}
 	c := v1.Container{

@@ -14,7 +14,7 @@ import (
 )
 
 // L1: the same events, times and random numbers give the same effects.
-func TestUnitDeterminism(t *testing.T) {
+func TestUnitSameEventsGiveSameEffects(t *testing.T) {
 	trace := func() string {
 		random := rand.New(rand.NewPCG(1, 2))
 		jitter := rand.New(rand.NewPCG(3, 4))
@@ -79,7 +79,7 @@ func TestUnitDeterminism(t *testing.T) {
 }
 
 // The history keeps 50 entries, packs them, and counts repetitions.
-func TestUnitHistory(t *testing.T) {
+func TestUnitHistoryKeepsFiftyEntries(t *testing.T) {
 	for _, at := range []time.Duration{0, time.Millisecond, time.Hour, 30 * 365 * 24 * time.Hour} {
 		e := newEntry(at, Finished, Queued, reasons-1)
 		if e.at() != at || e.from() != Finished || e.to() != Queued || e.why() != reasons-1 || e.count() != 1 {
@@ -116,7 +116,7 @@ func TestUnitHistory(t *testing.T) {
 
 // The heap gives the records back in order of time, then UID, whatever was
 // moved and removed in between (syncloop.md W1, W2, edge case 34).
-func TestUnitTimers(t *testing.T) {
+func TestUnitTimersFireInOrder(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	for range 200 {
 		var h timers
@@ -157,7 +157,7 @@ func TestUnitTimers(t *testing.T) {
 }
 
 // The queue keeps the order of arrival, and lets any record leave.
-func TestUnitQueue(t *testing.T) {
+func TestUnitQueueKeepsTheOrderOfArrival(t *testing.T) {
 	var q queue
 	var all []*record
 	for i := range 5 {
@@ -182,7 +182,7 @@ func TestUnitQueue(t *testing.T) {
 }
 
 // L5, section 12: the pauses, without jitter.
-func TestUnitBackOff(t *testing.T) {
+func TestUnitBackOffDoubles(t *testing.T) {
 	m := New(defaultConfig())
 	for _, test := range []struct {
 		phase    Phase
@@ -212,7 +212,7 @@ func TestUnitBackOff(t *testing.T) {
 }
 
 // The number of failures stays at its limit instead of starting over.
-func TestUnitManyFailures(t *testing.T) {
+func TestUnitFailuresStayAtTheirLimit(t *testing.T) {
 	w := newWorld(defaultConfig(), "a")
 	mustRun(t, w)
 	if _, err := w.update(Update{Type: TypeCreate, Pod: makePod("a", nil)}); err != nil {
@@ -234,7 +234,7 @@ func TestUnitManyFailures(t *testing.T) {
 }
 
 // What was scheduled and is no longer due is not given as a reason to wait.
-func TestUnitUnschedule(t *testing.T) {
+func TestUnitUnscheduledReasonIsForgotten(t *testing.T) {
 	w := newWorld(defaultConfig(), "a")
 	mustRun(t, w)
 	if _, err := w.update(Update{Type: TypeCreate, Pod: makePod("a", nil)}); err != nil {
@@ -299,7 +299,7 @@ func TestUnitIdleRecordIsSmall(t *testing.T) {
 
 // The result of a second kill with the same channel is filled in before the
 // channel is closed (Q5).
-func TestUnitResultBeforeClose(t *testing.T) {
+func TestUnitOutcomeComesBeforeClose(t *testing.T) {
 	w := newWorld(defaultConfig(), "a")
 	mustRun(t, w)
 	ch := make(chan struct{})
@@ -359,7 +359,7 @@ func TestUnitStopKeepsTheLastError(t *testing.T) {
 }
 
 // The next schedule is told to the shell.
-func TestUnitNextDue(t *testing.T) {
+func TestUnitNextDueIsTheEarliest(t *testing.T) {
 	w := newWorld(defaultConfig(), "a")
 	mustRun(t, w)
 	if _, ok := w.m.NextDue(); ok {
@@ -377,7 +377,7 @@ func TestUnitNextDue(t *testing.T) {
 
 // Section 12: an equal spec is not a changed one; a generation decides if there
 // is one.
-func TestUnitSpecChanged(t *testing.T) {
+func TestUnitEqualSpecIsNoChange(t *testing.T) {
 	pod := func(generation int64, image string) *v1.Pod {
 		p := makePod("a", map[string]string{"image": image})
 		p.Generation = generation
@@ -405,7 +405,7 @@ func TestUnitSpecChanged(t *testing.T) {
 }
 
 // Events about pods that are not known, or not in the right step, change nothing.
-func TestUnitStrayEvents(t *testing.T) {
+func TestUnitStrayEventsChangeNothing(t *testing.T) {
 	w := newWorld(defaultConfig(), "a")
 	mustRun(t, w)
 	if _, err := w.update(Update{Type: TypeCreate, Pod: makePod("a", nil)}); err != nil {

@@ -7,7 +7,7 @@ import (
 )
 
 // A state says itself what it means, and is read back as it was written.
-func TestUnitStates(t *testing.T) {
+func TestUnitStatesSayWhatTheyMean(t *testing.T) {
 	for state, want := range map[State]string{
 		Unknown: "", Queued: "", InSetup: "", QueuedTermination: "terminating", TerminationRequested: "terminating",
 		InTermination: "terminating", RuntimeOnly: "terminating", HasTerminated: "terminated", Finished: "terminated finished",
@@ -40,7 +40,7 @@ func TestUnitStates(t *testing.T) {
 }
 
 // Every value has a word of its own, and one out of range has one too.
-func TestUnitWords(t *testing.T) {
+func TestUnitEveryValueHasItsWord(t *testing.T) {
 	for name, words := range map[string][]string{
 		"update type":  {TypeSync.String(), TypeUpdate.String(), TypeCreate.String(), TypeKill.String(), UpdateType(TypeKill + 1).String()},
 		"outcome":      {OutcomeQueued.String(), OutcomeMerged.String(), OutcomeRestartRemembered.String(), OutcomeIgnoredFinished.String(), OutcomeIgnoredInvalid.String(), OutcomeIgnoredStale.String(), OutcomeStopped.String(), Outcome(OutcomeStopped + 1).String()},
