@@ -11,7 +11,7 @@ import (
 )
 
 // spec/runtime.md 1.2: states this version does not know become Unknown.
-func TestStates(t *testing.T) {
+func TestUnknownStatesOfTheRuntimeReadAsUnknown(t *testing.T) {
 	for in, want := range map[runtimeapi.ContainerState]runtime.State{
 		runtimeapi.ContainerState_CONTAINER_CREATED: runtime.Created,
 		runtimeapi.ContainerState_CONTAINER_RUNNING: runtime.Running,
@@ -89,7 +89,7 @@ func TestZeroTimes(t *testing.T) {
 
 // spec/runtime.md 2.2, 2.3: annotations are read back; a bad value reads as
 // zero, never as an error.
-func TestAnnotations(t *testing.T) {
+func TestBadAnnotationReadsAsZero(t *testing.T) {
 	for _, tc := range []struct {
 		name, hash, count string
 		wantHash          uint64
@@ -123,7 +123,7 @@ func TestAnnotations(t *testing.T) {
 	}
 }
 
-func TestMounts(t *testing.T) {
+func TestStatusHasMountsByContainerPath(t *testing.T) {
 	got := runtime.NewContainerStatus(&runtimeapi.ContainerStatus{Mounts: []*runtimeapi.Mount{
 		{ContainerPath: "/dev/termination-log", HostPath: "/var/x"},
 		{ContainerPath: "/data", HostPath: "/var/y"},

@@ -29,7 +29,7 @@ func classes() map[codes.Code]error {
 
 // An error has its class in whatever form it comes: as a sentinel of this
 // package, as the status of some CRI client, from a context; wrapped or not.
-func TestClass(t *testing.T) {
+func TestErrorKeepsItsClassInEveryForm(t *testing.T) {
 	cases := map[string]struct {
 		err  error
 		want error
@@ -67,7 +67,7 @@ func TestClass(t *testing.T) {
 }
 
 // A runtime served over gRPC keeps its classes: to a code and back.
-func TestCodes(t *testing.T) {
+func TestClassesSurviveGRPC(t *testing.T) {
 	for code, class := range classes() {
 		if got := runtime.Class(status.Error(code, "")); got != class {
 			t.Errorf("classOf(%v) = %v", code, got)

@@ -120,7 +120,7 @@ func TestPodStatusLookups(t *testing.T) {
 }
 
 // Stamps drawn later are larger, in all goroutines.
-func TestSequence(t *testing.T) {
+func TestLaterStampsAreLarger(t *testing.T) {
 	var (
 		sequence runtime.Sequence
 		mu       sync.Mutex

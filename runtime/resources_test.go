@@ -15,7 +15,7 @@ func reported(linux *runtimeapi.LinuxContainerResources) runtime.Resources {
 }
 
 // spec/runtime.md 13: the inverse formulas, and 1.8: what a status reports.
-func TestResources(t *testing.T) {
+func TestResourcesOfAStatus(t *testing.T) {
 	for _, row := range []struct{ shares, want int64 }{
 		{-1, 0}, {0, 0}, {1, 0}, {2, 2}, {102, 100}, {512, 500}, {1024, 1000}, {262144, 256000}, {math.MaxInt64, 256000},
 	} {

@@ -143,7 +143,7 @@ func listPods(t *testing.T, s *store, options runtime.ViewOptions) []*runtime.Po
 }
 
 // spec/runtime.md 1.1: by UID, from either list, dead ones too.
-func TestGrouping(t *testing.T) {
+func TestPodsAreGroupedByUID(t *testing.T) {
 	s := &store{
 		sandboxes: []*runtimeapi.PodSandbox{sandbox("b", "s1", 0, 1, notReady), sandbox("a", "s2", 0, 1, ready)},
 		containers: []*runtimeapi.Container{
@@ -213,7 +213,7 @@ func TestForeignObjects(t *testing.T) {
 
 // spec/runtime.md 1.3: sandboxes by attempt, then creation, then ID; containers
 // by creation.
-func TestSorting(t *testing.T) {
+func TestLatestSandboxComesFirst(t *testing.T) {
 	s := &store{
 		sandboxes: []*runtimeapi.PodSandbox{
 			sandbox("a", "old-but-higher", 2, 10, notReady), sandbox("a", "young", 1, 30, ready),
@@ -299,7 +299,7 @@ func onePod() *store {
 	return s
 }
 
-func TestRead(t *testing.T) {
+func TestReadShowsOnePod(t *testing.T) {
 	now := time.Unix(1000, 0)
 	got, err := runtime.NewView(onePod(), runtime.ViewOptions{Clock: testingclock.NewFakePassiveClock(now)}).Read(t.Context(), "a")
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // A call says what it was about even if only an ID was given.
-func TestCalls(t *testing.T) {
+func TestCallNamesItsObjectByID(t *testing.T) {
 	r := newRig(t, fake.Options{})
 	s := r.sandbox()
 	id := r.run(s, "app", 0)
@@ -98,7 +98,7 @@ func TestInFlight(t *testing.T) {
 }
 
 // Addresses come in order, come back when a sandbox stops, and run out.
-func TestAddresses(t *testing.T) {
+func TestAddressesComeInOrderAndComeBack(t *testing.T) {
 	r := newRig(t, fake.Options{PodIPs: netip.MustParsePrefix("10.0.0.0/30")})
 	ip := func(id string) string {
 		response, err := r.PodSandboxStatus(r.ctx, id, false)
@@ -132,7 +132,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-func TestConditions(t *testing.T) {
+func TestStatusShowsTheConditionsSet(t *testing.T) {
 	r := newRig(t, fake.Options{})
 	r.SetConditions(true, false)
 	response, err := r.Status(r.ctx, false)

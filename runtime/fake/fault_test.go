@@ -224,7 +224,7 @@ func TestCancelledStop(t *testing.T) {
 	}
 }
 
-func TestDown(t *testing.T) {
+func TestCallsFailWhileTheRuntimeIsDown(t *testing.T) {
 	r := newRig(t, scripted(fake.Script{IgnoreTERM: true}))
 	id := r.run(r.sandbox(), "app", 0)
 	stop := r.async(func() error { return r.StopContainer(r.ctx, id, 10) })
@@ -292,7 +292,7 @@ func TestSetUnknown(t *testing.T) {
 	}
 }
 
-func TestPull(t *testing.T) {
+func TestPullTakesItsTimeAndMayFail(t *testing.T) {
 	r := newRig(t, fake.Options{Registry: func(ref string, auth *runtimeapi.AuthConfig) fake.Pull {
 		if auth.GetUsername() != "me" {
 			return fake.Pull{Err: errBroken}

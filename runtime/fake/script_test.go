@@ -90,7 +90,7 @@ func TestCreateAndStartFailures(t *testing.T) {
 
 // StopContainer: which signal ends the container, when, with what code
 // (spec/runtime.md 16.2, 16.6).
-func TestStop(t *testing.T) {
+func TestStopSignalsThenKills(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		script fake.Script
@@ -131,7 +131,7 @@ func TestStopShorterOvertakes(t *testing.T) {
 	r.wantExit(id, 137, 6*time.Second)
 }
 
-func TestReady(t *testing.T) {
+func TestContainerIsReadyAfterReadyAfter(t *testing.T) {
 	r := newRig(t, scripted(fake.Script{ReadyAfter: 3 * time.Second}))
 	id := r.run(r.sandbox(), "app", 0)
 	probe := func() int {

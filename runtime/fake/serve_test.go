@@ -61,7 +61,7 @@ func serve(t *testing.T, options fake.Options) *served {
 }
 
 // The whole of a pod's life over the wire: what goes in comes out.
-func TestServe(t *testing.T) {
+func TestServedFakeAnswersLikeTheFake(t *testing.T) {
 	s := serve(t, fake.Options{
 		Images: []fake.Image{{Ref: image}},
 		Script: func(fake.Launch) fake.Script {

@@ -429,7 +429,7 @@ func TestReaperLeavesAbortedStarts(t *testing.T) {
 // spec/syncloop.md PE2, spec/runtime.md 19.6: after a death the older dead containers
 // of that name go, newest first; of a pod that is gone all. syncloop.md edge 29: an
 // unknown ID deletes nothing.
-func TestReaper(t *testing.T) {
+func TestReaperRemovesOlderDeadContainersOfTheName(t *testing.T) {
 	gone := func(types.UID) bool { return true }
 	for _, tc := range []struct {
 		name    string

@@ -198,7 +198,7 @@ func TestReusedPid(t *testing.T) {
 }
 
 // After a reboot nothing is ready and nothing runs.
-func TestReboot(t *testing.T) {
+func TestNothingRunsAfterAReboot(t *testing.T) {
 	r := newRuntime(t, Supervisor{})
 	sandbox := runSandbox(t, r)
 	created, err := r.CreateContainer(t.Context(), sandbox, shell("true"), nil)

@@ -215,7 +215,7 @@ func TestConfigRefused(t *testing.T) {
 }
 
 // An image is the host or a folder; anything else fails with words that help.
-func TestImages(t *testing.T) {
+func TestImageIsTheHostOrAFolder(t *testing.T) {
 	r := newRuntime(t, Supervisor{})
 	file := filepath.Join(t.TempDir(), "file")
 	touch(t, file)

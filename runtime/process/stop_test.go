@@ -207,7 +207,7 @@ func TestReopenInProcess(t *testing.T) {
 }
 
 // Close ends calls under way, keeps containers, and says so to later calls.
-func TestClose(t *testing.T) {
+func TestCloseEndsCallsAndKeepsContainers(t *testing.T) {
 	eachMode(t, func(t *testing.T, supervisor Supervisor) {
 		r := newRuntime(t, supervisor)
 		id := runContainer(t, r, shell("trap '' TERM; echo up; sleep 1000"))

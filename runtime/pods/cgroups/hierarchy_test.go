@@ -78,7 +78,7 @@ func files(t *testing.T, root string) map[string]string {
 }
 
 // spec/runtime.md 3.3: the names of both drivers.
-func TestNames(t *testing.T) {
+func TestNamesOfBothDrivers(t *testing.T) {
 	root := tree(t, 2)
 	const uid = "12ab-34cd"
 	for _, row := range []struct {
@@ -163,7 +163,7 @@ func TestUIDStaysInside(t *testing.T) {
 }
 
 // spec/runtime.md 13.4: the values reach the files, and come back.
-func TestResources(t *testing.T) {
+func TestResourcesReachTheFilesAndComeBack(t *testing.T) {
 	pod := pods.PodCgroup{UID: "u", Class: v1.PodQOSBurstable}
 	set := pods.CgroupResources{
 		CPUShares: 512, CPUQuota: 50000, CPUPeriod: 100000, MemoryLimit: 64 << 20,
@@ -222,7 +222,7 @@ func TestResources(t *testing.T) {
 }
 
 // The levels are made at the start: 3.3, and the smallest weight for the lowest.
-func TestSetup(t *testing.T) {
+func TestSetupMakesTheLevels(t *testing.T) {
 	for version, want := range map[int]map[string]string{
 		1: {
 			"cpu,cpuacct/kubepods/besteffort/cpu.shares": "2",
@@ -248,7 +248,7 @@ func TestSetup(t *testing.T) {
 
 // Destroy removes a pod's folders from every tree, also those the runtime made; an
 // unknown pod is success. What cannot be removed is an error, and List shows it.
-func TestDestroy(t *testing.T) {
+func TestDestroyRemovesEveryFolderOfThePod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		root := tree(t, 1)
 		h := hierarchy(t, cgroups.Options{Root: root})
@@ -284,7 +284,7 @@ func TestDestroy(t *testing.T) {
 	})
 }
 
-func TestNew(t *testing.T) {
+func TestNewRefusesBadOptions(t *testing.T) {
 	empty := t.TempDir()
 	if _, err := cgroups.New(cgroups.Options{Root: empty}); !errors.Is(err, cgroups.ErrNoController) {
 		t.Errorf("no controller at all: %v", err)

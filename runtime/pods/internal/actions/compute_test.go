@@ -157,7 +157,7 @@ func TestRestartPredicate(t *testing.T) {
 }
 
 // spec/runtime.md 6.3.
-func TestEphemeral(t *testing.T) {
+func TestEphemeralContainersStartOnce(t *testing.T) {
 	add := func(p *v1.Pod) {
 		p.Spec.EphemeralContainers = []v1.EphemeralContainer{
 			{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "e"}},
@@ -173,7 +173,7 @@ func TestEphemeral(t *testing.T) {
 }
 
 // spec/runtime.md 6.4.
-func TestInit(t *testing.T) {
+func TestInitContainersRunInOrder(t *testing.T) {
 	check(t, []row{
 		{rule: "6.4 first", pod: pod(always, "i j", "a"), status: "s0:ready", want: "start i"},
 		{rule: "6.4 running: wait", pod: pod(always, "i j", "a"), status: "s0:ready i=running"},
@@ -196,7 +196,7 @@ func TestInit(t *testing.T) {
 }
 
 // spec/runtime.md 6.4, 6.5.
-func TestSidecars(t *testing.T) {
+func TestSidecarsStartInOrderAndRestart(t *testing.T) {
 	startup := func(p *v1.Pod) { p.Spec.InitContainers[0].StartupProbe = &v1.Probe{} }
 	liveness := func(p *v1.Pod) { p.Spec.InitContainers[0].LivenessProbe = &v1.Probe{} }
 	result := func(startup, liveness proberesult.Result) map[string]actions.Probes {
@@ -224,7 +224,7 @@ func TestSidecars(t *testing.T) {
 }
 
 // spec/runtime.md 6.6, 6.7, 6.8.
-func TestApps(t *testing.T) {
+func TestAppContainersFollowTheirPolicy(t *testing.T) {
 	probes := func(p *v1.Pod) {
 		p.Spec.Containers[0].LivenessProbe, p.Spec.Containers[0].StartupProbe = &v1.Probe{}, &v1.Probe{}
 	}

@@ -12,7 +12,7 @@ import (
 
 // spec/runtime.md 6.4, 6.5 v, 6.7: what new resources of a running container
 // lead to, and what comes before them.
-func TestResize(t *testing.T) {
+func TestResizeYieldsToOtherReasonsToRestart(t *testing.T) {
 	const place, restart = actions.ResizeInPlace, actions.ResizeRestart
 	liveness := func(p *v1.Pod) {
 		p.Spec.Containers[0].LivenessProbe = &v1.Probe{}

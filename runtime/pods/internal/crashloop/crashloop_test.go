@@ -42,7 +42,7 @@ func life(t *crashloop.Table, runs ...time.Duration) (delays []time.Duration) {
 	return delays
 }
 
-func TestDelays(t *testing.T) {
+func TestDelaysGrowWithEveryStart(t *testing.T) {
 	for _, tc := range []struct {
 		rule string
 		runs []time.Duration
@@ -68,7 +68,7 @@ func TestDelays(t *testing.T) {
 }
 
 // spec/runtime.md 17.6.
-func TestRebuild(t *testing.T) {
+func TestDelayIsRebuiltFromTheRecord(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		count int
@@ -128,7 +128,7 @@ func TestFutureFinish(t *testing.T) {
 }
 
 // spec/runtime.md 17.7: holds grow like delays, and asking twice changes nothing.
-func TestHold(t *testing.T) {
+func TestHoldGrowsOnceAndRepeatsItsAnswer(t *testing.T) {
 	table := crashloop.New(policy)
 	now := start
 	var got []time.Duration
@@ -150,7 +150,7 @@ func TestHold(t *testing.T) {
 }
 
 // Pruning never shortens a delay.
-func TestPrune(t *testing.T) {
+func TestPruneNeverShortensADelay(t *testing.T) {
 	table := crashloop.New(policy)
 	life(table, second, second, second, second, second, second, second)
 	table.Prune(start.Add(10 * time.Minute))
@@ -179,7 +179,7 @@ func ExampleTable_Check() {
 
 // spec/runtime.md 17.1: policies of every kind; a delay never passes its maximum,
 // and the initial delay neither.
-func TestPolicies(t *testing.T) {
+func TestDelayNeverPassesItsMaximum(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		policy crashloop.Policy

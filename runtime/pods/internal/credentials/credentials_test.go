@@ -44,7 +44,7 @@ func usersOf(k *credentials.Keyring, image string) string {
 }
 
 // spec/runtime.md 10.2, 10.3, edge case 15.
-func TestMatch(t *testing.T) {
+func TestKeyMatchesHostPortAndPathPrefix(t *testing.T) {
 	for _, tc := range []struct {
 		key, image string
 		match      bool
@@ -90,7 +90,7 @@ func TestMatch(t *testing.T) {
 
 // spec/runtime.md 10.4: longer keys first, then the order of the secrets; the
 // default registry's own key when nothing else matched.
-func TestOrder(t *testing.T) {
+func TestLongerKeysComeFirst(t *testing.T) {
 	entry := func(user string) string { return fmt.Sprintf(`{"username":%q,"password":"p"}`, user) }
 	one := configJSON("one", `{"reg.io":`+entry("a1")+`,"reg.io/foo":`+entry("b1")+`,"https://index.docker.io/v1/":`+entry("hub")+`}`)
 	two := configJSON("two", `{"reg.io":`+entry("a2")+`,"http://reg.io/foo/bar":`+entry("c2")+`,"re?.io":`+entry("g2")+`}`)
@@ -120,7 +120,7 @@ func auth(text string, pad bool) string {
 }
 
 // spec/runtime.md 10.1, edge case 16.
-func TestSecrets(t *testing.T) {
+func TestSecretsOfEveryTypeAreRead(t *testing.T) {
 	legacy := func(data string) *v1.Secret {
 		return &v1.Secret{Type: v1.SecretTypeDockercfg, Data: map[string][]byte{v1.DockerConfigKey: []byte(data)}}
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 // spec/runtime.md 11.4.
-func TestExpand(t *testing.T) {
+func TestReferencesExpandToVariables(t *testing.T) {
 	known := map[string]string{"A": "a", "B": "$(A)", "E": "", "x y": "odd"}
 	for in, want := range map[string]string{
 		"":              "",
@@ -86,7 +86,7 @@ func environment(t *testing.T, change func(*v1.Pod)) (string, error) {
 }
 
 // spec/runtime.md 11.1 to 11.5.
-func TestEnvironment(t *testing.T) {
+func TestLaterVariablesReplaceEarlierOnes(t *testing.T) {
 	env := func(vars ...v1.EnvVar) func(*v1.Pod) {
 		return func(p *v1.Pod) {
 			p.Labels = map[string]string{"k": "v", "x.io/Y": "z"}
@@ -217,7 +217,7 @@ func build(t *testing.T, pod *v1.Pod, change ...func(*criconfig.ContainerInput))
 }
 
 // spec/runtime.md 8, 8.1, 18.1, 2.4.
-func TestContainer(t *testing.T) {
+func TestContainerConfigFollowsItsDefinition(t *testing.T) {
 	pod := newPod(func(p *v1.Pod) {
 		c := &p.Spec.Containers[0]
 		c.Command, c.Args = []string{"sh", "$(A)"}, []string{"$(B)", "$$(A)"}
@@ -258,7 +258,7 @@ func oldAppArmor(c *runtimeapi.LinuxContainerSecurityContext) string {
 }
 
 // spec/runtime.md 14.
-func TestSecurity(t *testing.T) {
+func TestContainerSecurityWinsOverThePods(t *testing.T) {
 	pod := func(psc *v1.PodSecurityContext, sc *v1.SecurityContext) *v1.Pod {
 		return newPod(func(p *v1.Pod) { p.Spec.SecurityContext, p.Spec.Containers[0].SecurityContext = psc, sc })
 	}
@@ -338,7 +338,7 @@ func requirements(cpuRequest, cpuLimit, memoryRequest, memoryLimit string) v1.Re
 }
 
 // spec/runtime.md 13.
-func TestResources(t *testing.T) {
+func TestResourcesBecomeSharesQuotaAndLimit(t *testing.T) {
 	for _, tc := range []struct{ milli, shares, quota int64 }{
 		{0, 2, 0},
 		{1, 2, 1000},

@@ -236,7 +236,7 @@ func TestAbsurdSizes(t *testing.T) {
 }
 
 // No value of a secret or a file is left in a message.
-func TestRedact(t *testing.T) {
+func TestRedactRemovesValuesOfSecretsAndFiles(t *testing.T) {
 	s := sources{
 		secrets: map[string]map[string][]byte{"s": {"password": []byte("hunter2"), "long": []byte("hunter2-and-more"), "lines": []byte("line one\n"), "short": []byte("no")}},
 		files:   map[string]string{"v/f": "K='from-file'"},

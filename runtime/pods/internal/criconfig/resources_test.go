@@ -107,7 +107,7 @@ func TestHugePages(t *testing.T) {
 }
 
 // spec/runtime.md 13.5.
-func TestSwap(t *testing.T) {
+func TestSwapIsSharedByMemoryRequest(t *testing.T) {
 	v1Node, v2Node := node, node
 	v1Node.SwapController = true
 	v2Node.SwapController, v2Node.CgroupV2, v2Node.LimitedSwap, v2Node.SwapCapacity = true, true, true, 500<<20

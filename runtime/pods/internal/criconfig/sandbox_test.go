@@ -31,7 +31,7 @@ func newPod(change ...func(*v1.Pod)) *v1.Pod {
 }
 
 // spec/runtime.md 3.1.
-func TestHostname(t *testing.T) {
+func TestHostnameIsShortenedToTheKernelsLimit(t *testing.T) {
 	for _, tc := range []struct {
 		name         string
 		change       func(*v1.Pod)
@@ -103,7 +103,7 @@ func TestPortMappings(t *testing.T) {
 }
 
 // spec/runtime.md 3.4, 3.5.
-func TestNamespaces(t *testing.T) {
+func TestNamespacesFollowThePod(t *testing.T) {
 	const n, p, c = runtimeapi.NamespaceMode_NODE, runtimeapi.NamespaceMode_POD, runtimeapi.NamespaceMode_CONTAINER
 	for _, tc := range []struct {
 		name              string
@@ -129,7 +129,7 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
-func TestSandbox(t *testing.T) {
+func TestSandboxConfigFollowsThePod(t *testing.T) {
 	pod := newPod(func(p *v1.Pod) {
 		p.Annotations = map[string]string{"a": "b"}
 		p.Spec.SecurityContext = &v1.PodSecurityContext{

@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestParse(t *testing.T) {
+func TestReferenceGrammar(t *testing.T) {
 	digest := "sha256:" + strings.Repeat("a", 64)
 	for text, want := range map[string]string{
 		"nginx":                    "nginx:latest",
@@ -67,7 +67,7 @@ func TestParse(t *testing.T) {
 
 func long(c byte, n int) string { return strings.Repeat(string(c), n) }
 
-func TestPolicy(t *testing.T) {
+func TestPolicyDependsOnTheTag(t *testing.T) {
 	digest := "@sha256:" + strings.Repeat("a", 64)
 	for image, want := range map[string]v1.PullPolicy{
 		"a": v1.PullAlways, "a:latest": v1.PullAlways, "a:latest" + digest: v1.PullAlways,
@@ -129,7 +129,7 @@ func reason(err error) string {
 }
 
 // spec/runtime.md 9.2: the table of policies.
-func TestPolicies(t *testing.T) {
+func TestPolicyDecidesWhetherToPull(t *testing.T) {
 	for _, tc := range []struct {
 		policy  v1.PullPolicy
 		present bool
@@ -257,7 +257,7 @@ func TestWaiterFindsImage(t *testing.T) {
 
 // A cancelled pull is no failure: the next one is not delayed. Waiting for a slot
 // can be given up too.
-func TestCancel(t *testing.T) {
+func TestCancelledPullDelaysNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(func(string) fake.Pull { return fake.Pull{Took: time.Minute} })
 		slow, stopSlow := context.WithTimeout(t.Context(), 30*time.Second)

@@ -198,7 +198,7 @@ func TestAccessCheck(t *testing.T) {
 
 // spec/runtime.md 9.4: pods with the same credentials share a pull, others ask the
 // registry separately.
-func TestSharing(t *testing.T) {
+func TestEqualCredentialsShareAPull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := func(auth *runtimeapi.AuthConfig) fake.Pull {
 			pull := accept("good")(auth)

@@ -47,7 +47,7 @@ func TestMakePlan(t *testing.T) {
 
 // spec/runtime.md 18.4: rotated files sort in the order they were written, whatever
 // the clock does.
-func TestName(t *testing.T) {
+func TestRotatedNamesSortInTheOrderOfWriting(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 999, time.FixedZone("", 3600))
 	for names, want := range map[string]string{
 		"0.log":                               "0.log.20260102-020405",
@@ -115,7 +115,7 @@ func ExampleMakePlan() {
 }
 
 // What was written right before the log itself is in the latest rotated file.
-func TestNewest(t *testing.T) {
+func TestNewestIsTheLatestRotatedFile(t *testing.T) {
 	for names, want := range map[string]string{
 		"0.log":                         "",
 		"0.log 1.log.20260101-000000":   "",

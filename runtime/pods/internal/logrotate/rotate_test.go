@@ -156,7 +156,7 @@ var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // spec/runtime.md 18.4: rotation after rotation, the number of files holds, older
 // ones are compressed, and what is kept is complete.
-func TestRotate(t *testing.T) {
+func TestRotationKeepsTheNumberOfFiles(t *testing.T) {
 	w := newWriter(t)
 	for i := range 8 {
 		w.write(10)

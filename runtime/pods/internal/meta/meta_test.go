@@ -92,7 +92,7 @@ func testPod() *v1.Pod {
 	}
 }
 
-func TestLabels(t *testing.T) {
+func TestEngineLabelsWinOverThePods(t *testing.T) {
 	pod := testPod()
 	want := map[string]string{
 		"app": "x", "io.kubernetes.pod.name": "p", "io.kubernetes.pod.namespace": "ns", "io.kubernetes.pod.uid": "u1",
@@ -183,7 +183,7 @@ func TestRestoreMalformed(t *testing.T) {
 	}
 }
 
-func TestChanged(t *testing.T) {
+func TestChangedComparesHashesOfOneVersion(t *testing.T) {
 	c := &v1.Container{Name: "c", Image: "i"}
 	record := &runtime.ContainerStatus{Name: "c", Hash: meta.Hash(c)}
 	if meta.Changed(c, record) {

@@ -38,7 +38,7 @@ func (s *source) GetSecret(_ context.Context, namespace, name string) (*v1.Secre
 }
 
 // Each object is read once, whatever came of it.
-func TestOnce(t *testing.T) {
+func TestEachObjectIsReadOnce(t *testing.T) {
 	s := &source{err: errors.New("down")}
 	r := objects.NewReader(s, "ns")
 	for range 3 {

@@ -63,7 +63,7 @@ func field(path, fieldPath string) v1.DownwardAPIVolumeFile {
 	return v1.DownwardAPIVolumeFile{Path: path, FieldRef: &v1.ObjectFieldSelector{FieldPath: fieldPath}}
 }
 
-func TestFiles(t *testing.T) {
+func TestFilesOfEverySource(t *testing.T) {
 	pod := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "web", Namespace: "ns", UID: "u", Labels: map[string]string{"b": "x\ny", "a": "1"},

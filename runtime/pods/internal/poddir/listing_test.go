@@ -9,9 +9,9 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 )
 
-// TestListing: a folder that has not changed is not read again, one that changed a
+// TestUnchangedFolderIsNotReadAgain: a folder that has not changed is not read again, one that changed a
 // moment ago is, whatever its time says.
-func TestListing(t *testing.T) {
+func TestUnchangedFolderIsNotReadAgain(t *testing.T) {
 	dir := t.TempDir()
 	make := func(name string) {
 		if err := os.Mkdir(filepath.Join(dir, name), 0o750); err != nil {

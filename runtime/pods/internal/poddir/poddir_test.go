@@ -298,7 +298,7 @@ func TestSubPath(t *testing.T) {
 	}
 }
 
-func TestHosts(t *testing.T) {
+func TestHostsFileContent(t *testing.T) {
 	aliases := []v1.HostAlias{{IP: "10.9.9.9", Hostnames: []string{"x", "y"}}}
 	got := string(poddir.Hosts([]string{"10.0.0.1", "fd00::1"}, "web", "sub.ns.svc.cluster.local", aliases))
 	want := `# Kubernetes-managed hosts file.

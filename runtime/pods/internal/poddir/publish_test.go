@@ -44,7 +44,7 @@ func tree(t *testing.T, volume string) map[string]string {
 
 // What users know of config maps in volumes: links through ..data, and a new
 // folder for new content.
-func TestPublish(t *testing.T) {
+func TestPublishSwapsAllFilesAtOnce(t *testing.T) {
 	volume := t.TempDir()
 	steps := []struct {
 		files   map[string]poddir.File

@@ -14,7 +14,7 @@ import (
 
 // spec/runtime.md 3.7: what a pod has got is written whole, readable by root
 // only, and never read or written outside the pod's folder.
-func TestRecords(t *testing.T) {
+func TestRecordIsWrittenWholeBelowThePodsFolder(t *testing.T) {
 	dir := t.TempDir()
 	r := poddir.Records{Store: poddir.Store{Path: filepath.Join(dir, "pods")}, Name: "userns"}
 	if _, err := r.Read("u"); !errors.Is(err, fs.ErrNotExist) {

@@ -98,7 +98,7 @@ func (b *bench) intents() int {
 }
 
 // spec/runtime.md 9.9: which pods may use what, and what is recorded.
-func TestAccess(t *testing.T) {
+func TestAccessIsGrantedByCredentialOrSecret(t *testing.T) {
 	b := newBench(t, pullrecords.Policy{})
 	a, other := from(t, "a", "1", "pw"), from(t, "b", "2", "other")
 	if !b.may() {
@@ -143,7 +143,7 @@ func TestAccess(t *testing.T) {
 }
 
 // spec/runtime.md 9.9: the policies.
-func TestPolicies(t *testing.T) {
+func TestPolicySaysWhichImagesAreVerified(t *testing.T) {
 	for _, tc := range []struct {
 		policy            pullrecords.Policy
 		preloaded, pulled bool // usable without a credential
@@ -185,7 +185,7 @@ func TestPolicies(t *testing.T) {
 
 // spec/runtime.md 9.9: while an image is pulled, and when it is unknown how that
 // ended, it is no preloaded one.
-func TestIntents(t *testing.T) {
+func TestImageWithAnIntentIsNotPreloaded(t *testing.T) {
 	a := from(t, "a", "1", "pw")
 	for _, tc := range []struct {
 		name    string
@@ -248,7 +248,7 @@ func (b *bench) prune(i *images) {
 }
 
 // spec/runtime.md 9.9: intents left from a crash, and records of images that went.
-func TestPrune(t *testing.T) {
+func TestPruneResolvesIntentsAndDropsAbsentImages(t *testing.T) {
 	b := newBench(t, pullrecords.Policy{})
 	idle := &images{}
 	if b.prune(idle); idle.calls != 0 {
@@ -294,7 +294,7 @@ func TestPrune(t *testing.T) {
 }
 
 // spec/runtime.md 9.9: what cannot be read forces a pull, and is written again.
-func TestUnreadable(t *testing.T) {
+func TestUnreadableRecordForcesAPull(t *testing.T) {
 	for _, text := range []string{"", "{", `{"version":2}`, `{"version":1}`, `{"version":1,"record":{"image":"sha256:2"}}`, `[]`} {
 		b := newBench(t, pullrecords.Policy{})
 		b.pull(nil)
@@ -317,7 +317,7 @@ func TestUnreadable(t *testing.T) {
 
 // The files are the owner's only and hold no credential; a full disk stops pulls
 // before they begin.
-func TestFiles(t *testing.T) {
+func TestFilesAreTheOwnersAndHoldNoCredential(t *testing.T) {
 	b := newBench(t, pullrecords.Policy{})
 	a := from(t, "a", "1", "hunter2")
 	b.begin().End(pullrecords.Outcome{Unknown: true, By: &a})

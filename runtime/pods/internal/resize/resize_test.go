@@ -54,7 +54,7 @@ func level(requests, limits string) func(*v1.Pod) {
 
 // spec/runtime.md 21.4: what is admitted, deferred and infeasible; 21.3: only CPU and
 // memory.
-func TestAdmit(t *testing.T) {
+func TestResizesAreAdmittedDeferredOrInfeasible(t *testing.T) {
 	node := func(change ...func(*resize.Node)) resize.Node {
 		n := resize.Node{Allocatable: list("cpu=4 memory=8Gi")}
 		for _, c := range change {
@@ -112,7 +112,7 @@ func TestAdmit(t *testing.T) {
 }
 
 // spec/runtime.md 21.4: the order of the queue.
-func TestSort(t *testing.T) {
+func TestQueueOrdersByNeedPriorityAndAge(t *testing.T) {
 	now := time.Unix(1000, 0)
 	request := func(uid string, from, to *v1.Pod, priority int32, waits time.Duration) resize.Request {
 		to.Spec.Priority = &priority
@@ -137,7 +137,7 @@ func TestSort(t *testing.T) {
 }
 
 // spec/runtime.md 21.5: the policy of each resource; 21.2: nothing known is zero.
-func TestDecide(t *testing.T) {
+func TestPolicyOfEachResourceDecidesOnARestart(t *testing.T) {
 	was := runtime.Resources{MilliCPURequest: 100, MilliCPULimit: 200, MemoryRequest: 10, MemoryLimit: 20}
 	change := func(f func(*runtime.Resources)) runtime.Resources { r := was; f(&r); return r }
 	cpu := change(func(r *runtime.Resources) { r.MilliCPULimit++ })
@@ -167,7 +167,7 @@ func TestDecide(t *testing.T) {
 }
 
 // spec/runtime.md 21.3: small reported amounts are equal.
-func TestReported(t *testing.T) {
+func TestSmallestReportedAmountsAreEqual(t *testing.T) {
 	r := func(request, limit, memory int64) runtime.Resources {
 		return runtime.Resources{MilliCPURequest: request, MilliCPULimit: limit, MemoryRequest: 7, MemoryLimit: memory}
 	}
@@ -190,7 +190,7 @@ func TestReported(t *testing.T) {
 }
 
 // spec/runtime.md 21.6: the order of the calls.
-func TestSteps(t *testing.T) {
+func TestPodMakesRoomBeforeItsContainersGrow(t *testing.T) {
 	r := func(cpu, memory int64) runtime.Resources {
 		return runtime.Resources{MilliCPURequest: cpu, MilliCPULimit: cpu, MemoryRequest: memory, MemoryLimit: memory}
 	}
@@ -250,7 +250,7 @@ func TestSteps(t *testing.T) {
 
 // spec/runtime.md 21.1: the allocated pod; 21.3: not ephemeral containers, not other
 // resources.
-func TestApply(t *testing.T) {
+func TestApplyTouchesOnlyResizableResources(t *testing.T) {
 	desired := pod("cpu=2 ephemeral-storage=1Gi", "memory=2Gi", level("cpu=3", ""), func(p *v1.Pod) {
 		p.Spec.InitContainers = []v1.Container{{Name: "i", Resources: needs("cpu=2", "")}}
 		p.Spec.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "e"}}}
@@ -284,7 +284,7 @@ func TestApply(t *testing.T) {
 }
 
 // spec/runtime.md 13.2, 21.10: a container without limits of its own takes the pod's.
-func TestWanted(t *testing.T) {
+func TestContainerWithoutLimitTakesThePods(t *testing.T) {
 	for _, row := range []struct {
 		pod  *v1.Pod
 		want runtime.Resources

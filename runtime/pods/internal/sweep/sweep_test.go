@@ -64,7 +64,7 @@ func noneGone(types.UID) bool { return false }
 
 func goneIs(uid types.UID) func(types.UID) bool { return func(u types.UID) bool { return u == uid } }
 
-func TestContainers(t *testing.T) {
+func TestNewestDeadContainersAreKept(t *testing.T) {
 	ten := make([]*runtime.Pod, 0, 10)
 	for i := range 10 {
 		ten = append(ten, pod(fmt.Sprint("p", i, "-"), fmt.Sprintf("c=exited@%d c=exited@%d", 100+i, 200+i)))
@@ -109,7 +109,7 @@ func TestContainers(t *testing.T) {
 	}
 }
 
-func TestSandboxes(t *testing.T) {
+func TestNewestSandboxOfALivePodIsKept(t *testing.T) {
 	for _, tc := range []struct {
 		rule    string
 		pod     *runtime.Pod
@@ -143,8 +143,8 @@ func TestSandboxes(t *testing.T) {
 	}
 }
 
-// TestKept is DR3: everything that is dead and stays has the rule that keeps it.
-func TestKept(t *testing.T) {
+// TestEverythingKeptHasItsRule is DR3: everything that is dead and stays has the rule that keeps it.
+func TestEverythingKeptHasItsRule(t *testing.T) {
 	p := pod("u", "s0:dead s1:dead s2:ready a/s0=exited@50 a=exited@60 b=created@5 c=exited@30")
 	policy := sweep.Policy{MaxPerContainer: 2, MaxContainers: -1, Gone: noneGone, MinAge: 40 * time.Second}
 	got := map[string]string{}

@@ -75,7 +75,7 @@ func open(t interface {
 
 // spec/runtime.md 3.7: one range per pod, kept over a restart, free once the pod
 // is finished.
-func TestPool(t *testing.T) {
+func TestPodKeepsItsRangeOverARestart(t *testing.T) {
 	d := &disk{records: map[types.UID]string{}}
 	p := open(t, d, 2)
 	a, err := p.Acquire("a")
@@ -265,7 +265,7 @@ func TestPoolHistories(t *testing.T) {
 }
 
 // Pods start at the same time.
-func TestConcurrent(t *testing.T) {
+func TestConcurrentPodsGetDifferentRanges(t *testing.T) {
 	p := open(t, &disk{records: map[types.UID]string{}}, 50)
 	var wait sync.WaitGroup
 	got := make([]userns.Mapping, 50)

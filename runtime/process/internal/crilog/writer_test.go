@@ -40,7 +40,7 @@ const stamp = "2001-09-09T01:46:40.000000005Z "
 
 // spec/runtime.md 18.3: time, stream, tag, text; partial when a line is too long
 // or has no end.
-func TestFormat(t *testing.T) {
+func TestEntriesFollowTheCRIFormat(t *testing.T) {
 	long := strings.Repeat("x", MaxLine)
 	for _, c := range []struct {
 		name   string
@@ -116,7 +116,7 @@ func TestWritesJoin(t *testing.T) {
 }
 
 // 18.4: after a rename, entries go to the old file until Reopen, then to a new one.
-func TestReopen(t *testing.T) {
+func TestEntriesGoToTheOldFileUntilReopen(t *testing.T) {
 	dir := t.TempDir()
 	w := open(t, dir, "0.log")
 	s := w.Stream("stdout")
@@ -188,7 +188,7 @@ func TestOpenStaysInside(t *testing.T) {
 	}
 }
 
-func TestClosed(t *testing.T) {
+func TestWriteAfterCloseFails(t *testing.T) {
 	w := open(t, t.TempDir(), "0.log")
 	for range 2 {
 		if err := w.Close(); err != nil {

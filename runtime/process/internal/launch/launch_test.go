@@ -83,7 +83,7 @@ func TestRootIsNotLeft(t *testing.T) {
 	}
 }
 
-func TestFind(t *testing.T) {
+func TestCommandIsFoundInThePathOfTheRoot(t *testing.T) {
 	r, dir := newRoot(t)
 	write(t, dir+"/usr/bin/tool", "", 0o755)
 	write(t, dir+"/bin/tool", "", 0o644) // not executable
@@ -106,7 +106,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-func TestUsers(t *testing.T) {
+func TestUsersAndGroupsComeFromTheRoot(t *testing.T) {
 	r, dir := newRoot(t)
 	if u, err := r.UserByID(5); err != nil || u.UID != 5 || u.GID != 0 {
 		t.Errorf("without files: %+v, %v", u, err)

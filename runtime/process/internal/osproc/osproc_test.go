@@ -62,7 +62,7 @@ func FuzzParseStat(f *testing.F) {
 
 // Only the very process is opened: not one with another start time, of another
 // boot, or that has ended, be it reaped or not.
-func TestOpen(t *testing.T) {
+func TestOpenFindsOnlyTheVeryProcess(t *testing.T) {
 	cmd, p := start(t, "sleep", "1000")
 	id := p.Identity()
 	for name, change := range map[string]func(*Identity){
@@ -120,7 +120,7 @@ func watch(t *testing.T, p *Process) <-chan struct{} {
 }
 
 // One watcher tells the end of many, of a zombie at once, and of none after Close.
-func TestWatcher(t *testing.T) {
+func TestWatcherReportsEachEndOnce(t *testing.T) {
 	w, err := NewWatcher()
 	if err != nil {
 		t.Fatal(err)
