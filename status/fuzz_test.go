@@ -241,7 +241,7 @@ func (w *world) checkCached(m *Manager) {
 	if !now.StartTime.Equal(old.StartTime) || now.ObservedGeneration < old.ObservedGeneration {
 		w.Fatal("start time or generation moved back")
 	}
-	for _, lists := range [][2][]v1.ContainerStatus{{old.ContainerStatuses, now.ContainerStatuses}, {old.InitContainerStatuses, now.InitContainerStatuses}} {
+	for list, lists := range [][2][]v1.ContainerStatus{{old.ContainerStatuses, now.ContainerStatuses}, {old.InitContainerStatuses, now.InitContainerStatuses}} {
 		for i := range lists[0] {
 			before, after := &lists[0][i], statusOf(lists[1], i, lists[0][i].Name)
 			if after == nil {
@@ -250,7 +250,8 @@ func (w *world) checkCached(m *Manager) {
 			if after.RestartCount < before.RestartCount {
 				w.Fatalf("restart count of %s went from %d to %d", before.Name, before.RestartCount, after.RestartCount)
 			}
-			if w.pod.Spec.RestartPolicy == never && !restartpolicy.RestartsAll(&w.pod.Spec) && before.State.Terminated != nil && after.State.Terminated == nil && !w.isSidecar(before.Name) {
+			if w.pod.Spec.RestartPolicy == never && !restartpolicy.RestartsAll(&w.pod.Spec) && before.State.Terminated != nil && after.State.Waiting != nil && !w.isSidecar(before.Name) &&
+				(list == 0 || before.ContainerID == after.ContainerID) { // what runs is believed, init containers run again (IN5)
 				w.Fatalf("%s left Terminated under Never", before.Name)
 			}
 		}

@@ -27,7 +27,8 @@ func (e *transitionError) Error() string {
 
 // checkTransitions returns a *transitionError if some container leaves
 // Terminated although nothing allows it to run again, or if the init statuses
-// are not those of the spec. Ephemeral containers are not checked.
+// are not those of the spec. A container that runs is believed whatever its policy,
+// because a status says what runs (IN5). Ephemeral containers are not checked.
 func checkTransitions(pod *v1.Pod, old, fresh *v1.PodStatus) error {
 	for i := range fresh.InitContainerStatuses {
 		name := fresh.InitContainerStatuses[i].Name
@@ -41,21 +42,25 @@ func checkTransitions(pod *v1.Pod, old, fresh *v1.PodStatus) error {
 	if pod.Spec.RestartPolicy == v1.RestartPolicyAlways || pod.Spec.RestartPolicy == "" || restartpolicy.RestartsAll(&pod.Spec) {
 		return nil
 	}
-	if err := checkLeaving(pod, pod.Spec.Containers, old.ContainerStatuses, fresh.ContainerStatuses); err != nil {
+	if err := checkLeaving(pod, pod.Spec.Containers, old.ContainerStatuses, fresh.ContainerStatuses, false); err != nil {
 		return err
 	}
-	return checkLeaving(pod, pod.Spec.InitContainers, old.InitContainerStatuses, fresh.InitContainerStatuses)
+	return checkLeaving(pod, pod.Spec.InitContainers, old.InitContainerStatuses, fresh.InitContainerStatuses, true)
 }
 
-// checkLeaving checks one list of containers.
-func checkLeaving(pod *v1.Pod, spec []v1.Container, old, fresh []v1.ContainerStatus) error {
+// checkLeaving checks one list of containers. With again, a new container may take the
+// place of one that has ended for good: init containers run once per sandbox.
+func checkLeaving(pod *v1.Pod, spec []v1.Container, old, fresh []v1.ContainerStatus, again bool) error {
 	for i := range old {
 		end := old[i].State.Terminated
 		if end == nil {
 			continue
 		}
 		now := statusOf(fresh, i, old[i].Name)
-		if now == nil || now.State.Terminated != nil {
+		if now == nil || now.State.Terminated != nil || now.State.Running != nil {
+			continue
+		}
+		if again && now.ContainerID != "" && now.ContainerID != old[i].ContainerID {
 			continue
 		}
 		c := specOf(spec, old[i].Name)

@@ -28,16 +28,20 @@ func TestLeavingTerminated(t *testing.T) {
 		{rule: "Always", policy: always, before: "A T0", after: "A R", legal: true},
 		{rule: "some rule restarts all", policy: never, change: restartAll, before: "A T0", after: "A R", legal: true},
 		{rule: "OnFailure, failed", policy: onFailure, before: "A T1", after: "A R", legal: true},
-		{rule: "edge 7: OnFailure, exit 0", policy: onFailure, before: "A T0", after: "A R"},
+		{rule: "edge 7: OnFailure, exit 0", policy: onFailure, before: "A T0", after: "A W"},
+		{rule: "IN5: what runs is believed", policy: onFailure, before: "A T0", after: "A R", legal: true},
+		{rule: "IN5: also under Never", policy: never, before: "A T0, A T1", after: "A R, A R", legal: true},
+		{rule: "IN5: but not beside another", policy: never, before: "A T0, A T1", after: "A R, A W"},
 		{rule: "edge 8: container rule", policy: onFailure, change: restartOn0, before: "A T0", after: "A R", legal: true},
-		{rule: "container rule, other code", policy: never, change: restartOn42, before: "A T1", after: "A R"},
+		{rule: "container rule, other code", policy: never, change: restartOn42, before: "A T1", after: "A W"},
 		{rule: "Never", policy: never, before: "A T1", after: "A W"},
 		{rule: "Never, empty state", policy: never, before: "A T1", after: "A E"},
-		{rule: "Never, second container", policy: never, before: "A R, A T1", after: "A R, A R"},
+		{rule: "Never, second container", policy: never, before: "A R, A T1", after: "A R, A W"},
 		{rule: "Never, stays terminated", policy: never, before: "A T1", after: "A T0", legal: true},
 		{rule: "Never, status vanished", policy: never, before: "A T1, A R", after: "A -, A R", legal: true},
 		{rule: "sidecar", policy: never, before: "S T1, A R", after: "S R, A R", legal: true},
-		{rule: "regular init", policy: never, before: "I T1, A W", after: "I R, A W"},
+		{rule: "regular init", policy: never, before: "I T1, A W", after: "I W, A W"},
+		{rule: "IN5: regular init that runs", policy: never, before: "I T1, A W", after: "I R, A W", legal: true},
 		{rule: "regular init, OnFailure", policy: onFailure, before: "I T1, A W", after: "I R, A W", legal: true},
 	} {
 		t.Run(test.rule, func(t *testing.T) {
@@ -56,6 +60,24 @@ func TestLeavingTerminated(t *testing.T) {
 				t.Errorf("%T is not a transitionError", err)
 			}
 		})
+	}
+}
+
+// TestInitContainerRunsAgainInNewSandbox: IN5: a new container may take the place of an init
+// container that has ended, even before it runs; an app container that has ended for good
+// stays so.
+func TestInitContainerRunsAgainInNewSandbox(t *testing.T) {
+	pod := newPod(policy(onFailure))
+	before := scene(pod, "I T0, A T0")
+	after := scene(newPod(), "I W, A T0")
+	after.InitContainerStatuses[0].ContainerID = id("i0", 1).String()
+	if err := checkTransitions(pod, before, after); err != nil {
+		t.Error(err)
+	}
+	after = scene(newPod(), "I T0, A W")
+	after.ContainerStatuses[0].ContainerID = id("a1", 1).String()
+	if err := checkTransitions(pod, before, after); err == nil {
+		t.Error("an app container left Terminated")
 	}
 }
 

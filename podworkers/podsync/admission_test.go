@@ -76,13 +76,17 @@ func TestBlockedPodThatEndsIsTerminal(t *testing.T) {
 	}
 }
 
-// TestBlockFailsIfItsStatusCannotBeStored: the step fails and is repeated.
-func TestBlockFailsIfItsStatusCannotBeStored(t *testing.T) {
+// TestBlockedPodIsStoppedThoughItsStatusIsDropped: IN5: the pod is stopped and asked for again
+// at its own pace.
+func TestBlockedPodIsStoppedThoughItsStatusIsDropped(t *testing.T) {
 	n := newNode(t)
-	n.killed = func() { n.fail["SetPodStatus"] = true }
+	n.fail["SetPodStatus"] = true
 	n.view = nothing()
-	if _, err := n.syncer(withHandler(refuseAll{})).SyncPod(t.Context(), podworkers.Sync, web(), nil, viewOf(runtime.Running)); !errors.Is(err, errFake) {
+	if _, err := n.syncer(withHandler(refuseAll{})).SyncPod(t.Context(), podworkers.Sync, web(), nil, viewOf(runtime.Running)); !errors.Is(err, ErrBlocked) {
 		t.Error(err)
+	}
+	if !slices.Contains(n.calls, "KillPod") {
+		t.Errorf("%q", n.calls)
 	}
 }
 
@@ -111,7 +115,7 @@ func TestHandlerSeesOthersAndItsPanicRefuses(t *testing.T) {
 }
 
 // TestLateRefusalEndsThePod: AD8: a refusal that comes out of setup fails the pod, and is
-// told once that is published.
+// told, also if its status is dropped (IN5).
 func TestLateRefusalEndsThePod(t *testing.T) {
 	n := newNode(t)
 	refusal := &admission.Refusal{Verdict: admission.Refuse("NoDisk", "no disk")}
@@ -137,8 +141,12 @@ func TestLateRefusalEndsThePod(t *testing.T) {
 	n.results = []pods.Result{{Err: refusal}}
 	s := n.syncer(tell)
 	s.o.Probes = failAfterAdd{prober{n}}
-	if _, err := s.SyncPod(t.Context(), podworkers.Sync, web(), nil, nothing()); !errors.Is(err, errFake) || told != nil {
-		t.Error(err, told)
+	if result, err := s.SyncPod(t.Context(), podworkers.Sync, web(), nil, nothing()); err != nil || !result.Terminal || len(told) != 1 {
+		t.Error(result, err, told)
+	}
+	n.fail["SetPodStatus"], n.view = false, viewOf(runtime.Exited)
+	if err := s.SyncTerminatingPod(t.Context(), web(), nothing(), nil, nil); err != nil || n.last().Reason != "NoDisk" {
+		t.Errorf("%v, the reason is lost: %+v", err, n.last())
 	}
 	n = newNode(t)
 	n.results = []pods.Result{{Err: refusal}}

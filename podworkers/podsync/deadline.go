@@ -33,26 +33,23 @@ func deadlineOf(pod *v1.Pod, s *v1.PodStatus) (time.Time, bool) {
 
 // expire fails a pod whose deadline has passed, and has a pod whose deadline is to come
 // woken at that moment (W5). It reports whether the pod has ended.
-func (s *Syncer) expire(pod *v1.Pod, view *runtime.PodStatus, published *v1.PodStatus) (bool, error) {
+func (s *Syncer) expire(pod *v1.Pod, view *runtime.PodStatus, published *v1.PodStatus) bool {
 	at, has := deadlineOf(pod, published)
 	if !has {
 		s.deadlines.forget(pod.UID)
-		return false, nil
+		return false
 	}
 	if s.o.Clock.Now().Before(at) {
 		s.deadlines.set(pod.UID, at)
-		return false, nil
+		return false
 	}
 	s.deadlines.forget(pod.UID)
-	_, err := s.publish(pod, view, false, func(st *v1.PodStatus) {
+	_, _ = s.publish(pod, view, false, func(st *v1.PodStatus) {
 		st.Phase, st.Reason, st.Message = v1.PodFailed, reasonDeadline, messageDeadline
 	})
-	if err != nil {
-		return false, err
-	}
 	// Its phase is terminal from now on, so this event comes once in its life.
 	s.o.Events.Eventf(pod, v1.EventTypeNormal, reasonDeadline, messageDeadline)
-	return true, nil
+	return true
 }
 
 // deadlines wakes pods when their deadline has come.

@@ -2,7 +2,6 @@ package podsync
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -143,15 +142,21 @@ func TestDeadlineIsForgotten(t *testing.T) {
 	}
 }
 
-// TestDeadlineHasNoEventBeforeItsStatusIsStored: the step fails and is repeated; no event is recorded.
-func TestDeadlineHasNoEventBeforeItsStatusIsStored(t *testing.T) {
+// TestDeadlineEndsPodWhoseStatusIsDropped: IN5: the pod ends, and its next status that is taken
+// says why.
+func TestDeadlineEndsPodWhoseStatusIsDropped(t *testing.T) {
 	n := newNode(t)
 	s := n.syncer()
 	pod := deadlinePod(n.clock.Now().Add(-time.Minute))
 	view := viewOf(runtime.Running)
 	s.statuses = storesOnce{statuses{n}}
-	if _, err := s.SyncPod(t.Context(), podworkers.Sync, pod, nil, view); !errors.Is(err, errFake) || n.events != nil {
-		t.Error(err, n.events)
+	result, err := s.SyncPod(t.Context(), podworkers.Sync, pod, nil, view)
+	if err != nil || !result.Terminal || len(n.events) != 1 {
+		t.Error(result, err, n.events)
+	}
+	s.statuses, n.fail["SetPodStatus"], n.view = statuses{n}, false, viewOf(runtime.Exited)
+	if err := s.SyncTerminatingPod(t.Context(), pod, view, nil, nil); err != nil || n.last().Reason != reasonDeadline {
+		t.Errorf("%v, %+v", err, n.last())
 	}
 }
 

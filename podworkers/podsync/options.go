@@ -60,7 +60,9 @@ type Reader interface {
 	Release(uid types.UID)
 }
 
-// Statuses keeps and sends the statuses of pods; package status does.
+// Statuses keeps and sends the statuses of pods; package status does. Statuses report and
+// do not decide: an error says that one was dropped, which the implementation logs and
+// counts, and no step ends because of it (IN5).
 type Statuses interface {
 	SetPodStatus(pod *v1.Pod, status v1.PodStatus) error
 	// TerminatePod makes the pod's status final.

@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/runtime"
@@ -49,14 +50,21 @@ func (s *Syncer) input(pod *v1.Pod, view *runtime.PodStatus, ended bool, amend p
 	return in
 }
 
-// store generates the pod's status and hands it on.
+// store generates the pod's status and hands it on. It returns the status also if that was
+// dropped, because the steps go on by it. An end that was decided over the pod, such as an
+// eviction, stays part of its statuses until one of them is taken.
 func (s *Syncer) store(pod *v1.Pod, in status.Input) (v1.PodStatus, error) {
-	generated := status.Generate(in)
-	if err := s.statuses.SetPodStatus(pod, generated); err != nil {
-		return generated, fmt.Errorf("store the status: %w", err)
+	if in.Amend == nil {
+		in.Amend = s.stopping.untold(pod.UID)
 	}
+	generated := status.Generate(in)
+	err := s.statuses.SetPodStatus(pod, generated)
+	if err != nil {
+		err = fmt.Errorf("store the status: %w", err)
+	}
+	s.stopping.setUntold(pod.UID, in.Amend, err != nil && podinfo.Terminal(generated.Phase))
 	s.o.Probes.Observed(pod, &generated)
-	return generated, nil
+	return generated, err
 }
 
 // probeFacts tells the status generator what the probes know of a pod's containers.

@@ -8,6 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/podworkers"
 )
 
 // Stopping returns the pods that are being stopped and had not finished by themselves,
@@ -26,10 +28,12 @@ type stopping struct {
 	pods map[types.UID]*v1.Pod
 	// final are the pods whose status is final and that still hold something.
 	final map[types.UID]bool
+	// amends are ends that were decided over pods and that no status has told yet.
+	amends map[types.UID]podworkers.PodStatusFunc
 }
 
 func newStopping(c clock.PassiveClock) *stopping {
-	return &stopping{clock: c, pods: map[types.UID]*v1.Pod{}, final: map[types.UID]bool{}}
+	return &stopping{clock: c, pods: map[types.UID]*v1.Pod{}, final: map[types.UID]bool{}, amends: map[types.UID]podworkers.PodStatusFunc{}}
 }
 
 // add remembers a pod as it is when its end begins.
@@ -53,6 +57,26 @@ func (s *stopping) remove(uid types.UID) {
 	defer s.mu.Unlock()
 	delete(s.pods, uid)
 	delete(s.final, uid)
+	delete(s.amends, uid)
+}
+
+// untold returns what the next status of a pod has to say because the last one was dropped;
+// nil if there is nothing.
+func (s *stopping) untold(uid types.UID) podworkers.PodStatusFunc {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.amends[uid]
+}
+
+// setUntold notes whether what amends a pod's status has still to be told.
+func (s *stopping) setUntold(uid types.UID, amend podworkers.PodStatusFunc, untold bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if untold && amend != nil {
+		s.amends[uid] = amend
+	} else {
+		delete(s.amends, uid)
+	}
 }
 
 func (s *stopping) setFinal(uid types.UID, final bool) {

@@ -14,6 +14,10 @@ import (
 	"github.com/podwright/podwright/runtime/pods"
 )
 
+// publishRetry is how long a pod that is well waits before it offers again a status that was
+// dropped. All other work of the pod keeps its own pace (IN5).
+const publishRetry = 10 * time.Second
+
 // maxResets bounds how often one sync starts over because the whole pod was reset
 // (spec/runtime.md 6.9).
 const maxResets = 3
@@ -43,7 +47,7 @@ func New(pods Pods, reader Reader, statuses Statuses, options Options) *Syncer {
 }
 
 // SyncPod publishes what the runtime shows, does the next steps, and publishes
-// what they led to.
+// what they led to. A status that is dropped keeps it from none of this.
 func (s *Syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v1.Pod, view *runtime.PodStatus) (podworkers.SyncResult, error) {
 	ctx = s.o.Hooks.Syncing(ctx, pod.UID)
 	s.stopping.setFinal(pod.UID, false)
@@ -60,15 +64,9 @@ func (s *Syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v
 	if !verdict.Admitted() && !view.Running() {
 		in = s.blockedInput(pod, view, verdict)
 	}
-	published, err := s.store(pod, in)
-	if err != nil {
-		return podworkers.SyncResult{}, err
-	}
-	if podinfo.Terminal(published.Phase) {
+	published, _ := s.store(pod, in)
+	if podinfo.Terminal(published.Phase) || s.expire(pod, view, &published) {
 		return podworkers.SyncResult{Terminal: true}, nil
-	}
-	if ended, err := s.expire(pod, view, &published); ended || err != nil {
-		return podworkers.SyncResult{Terminal: ended}, err
 	}
 	if podinfo.Static(desired) && desired.DeletionTimestamp == nil {
 		s.o.Mirrors.Want(desired)
@@ -98,11 +96,15 @@ func (s *Syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v
 		return result, err
 	}
 	// Start failures count as news even if nothing was done.
-	published, publishErr := s.publish(pod, view, false, nil)
-	if err := errors.Join(retryAt(result), err, publishErr); err != nil {
-		return podworkers.SyncResult{Acted: result.Acted}, err
+	published, unpublished := s.publish(pod, view, false, nil)
+	out := podworkers.SyncResult{Acted: result.Acted}
+	if err := errors.Join(retryAt(result), err); err != nil {
+		return out, err
 	}
-	return podworkers.SyncResult{Acted: result.Acted, Terminal: podinfo.Terminal(published.Phase)}, nil
+	if out.Terminal = podinfo.Terminal(published.Phase); unpublished != nil && !out.Terminal {
+		return out, retryError{error: unpublished, at: s.o.Clock.Now().Add(publishRetry)}
+	}
+	return out, nil
 }
 
 // allocate gives the pod the resources it may have now, and publishes what was decided
@@ -113,9 +115,9 @@ func (s *Syncer) allocate(desired *v1.Pod, view *runtime.PodStatus) (*v1.Pod, er
 		return pod, err
 	}
 	if changed {
-		_, err = s.publish(pod, view, false, nil)
+		_, _ = s.publish(pod, view, false, nil)
 	}
-	return pod, err
+	return pod, nil
 }
 
 // act brings the pod closer to its spec, and reads it again if anything was done.

@@ -62,7 +62,6 @@ func TestFailedCallEndsSyncPod(t *testing.T) {
 		setup func(*node)
 		last  string // call
 	}{
-		{call: "SetPodStatus", last: "SetPodStatus"},
 		{call: "AwaitRemoval", last: "AwaitRemoval"},
 		{call: "Allocate", last: "Allocate"},
 		{call: "ReadNow", last: "Changed", setup: func(n *node) { n.results = []pods.Result{{Acted: true}} }},
@@ -102,6 +101,30 @@ func TestWorkIsReportedThoughItsStatusCannotBeStored(t *testing.T) {
 	result, err := s.SyncPod(t.Context(), podworkers.Sync, web(), nil, nothing())
 	if !errors.Is(err, errFake) || !result.Acted {
 		t.Errorf("%+v, %v", result, err)
+	}
+}
+
+// TestDroppedStatusKeepsNoPodFromItsWork: IN5: a pod whose statuses are all dropped is set up,
+// and offers its status again after publishRetry; a failed call keeps its own back-off.
+func TestDroppedStatusKeepsNoPodFromItsWork(t *testing.T) {
+	n := newNode(t)
+	n.fail["SetPodStatus"], n.changed = true, true
+	n.results, n.view = []pods.Result{{Acted: true}, {Err: errors.New("no image")}}, viewOf(runtime.Running)
+	s := n.syncer()
+	result, err := s.SyncPod(t.Context(), podworkers.Sync, web(), nil, nothing())
+	var retry interface{ RetryAt() time.Time }
+	if !result.Acted || !errors.As(err, &retry) || !retry.RetryAt().Equal(n.clock.Now().Add(publishRetry)) {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if !slices.Contains(n.calls, "SyncPod") {
+		t.Errorf("%q", n.calls)
+	}
+	if _, err = s.SyncPod(t.Context(), podworkers.Sync, web(), nil, nothing()); errors.As(err, &retry) || errors.Is(err, errFake) {
+		t.Errorf("%v: the back-off is not the call's", err)
+	}
+	result, err = s.SyncPod(t.Context(), podworkers.Sync, web(), nil, viewOf(runtime.Exited))
+	if err != nil || !result.Terminal {
+		t.Errorf("the job has ended: %+v, %v", result, err)
 	}
 }
 

@@ -2,6 +2,7 @@ package podsync
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
@@ -20,10 +21,7 @@ func (s *Syncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, view *runt
 	s.o.Mirrors.Forget(pod.UID)
 	ctx = forPod(ctx, pod.UID)
 	pod = s.o.Allocations.Allocated(pod)
-	published, err := s.publish(pod, view, false, statusFunc)
-	if err != nil {
-		return err
-	}
+	published, _ := s.publish(pod, view, false, statusFunc)
 	if !podinfo.Terminal(published.Phase) { // a pod that has finished is not shown as being stopped
 		s.stopping.add(pod)
 	}
@@ -44,8 +42,8 @@ func (s *Syncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, view *runt
 	}
 	s.o.Probes.RemovePod(pod.UID)
 	s.o.Records.ForgetProbes(pod.UID)
-	_, err = s.publish(pod, keepIPs(fresh, view), true, statusFunc)
-	return err
+	_, _ = s.publish(pod, keepIPs(fresh, view), true, statusFunc)
+	return nil
 }
 
 // SyncTerminatingRuntimePod stops a pod that no source wants and whose spec is unknown.
@@ -65,7 +63,7 @@ func (s *Syncer) SyncTerminatedPod(ctx context.Context, pod *v1.Pod, view *runti
 	if err := s.publishFinal(ctx, pod, view); err != nil {
 		return err
 	}
-	if s.o.Removable(pod.UID) {
+	if s.stopping.isFinal(pod.UID) && s.o.Removable(pod.UID) {
 		// Housekeeping would do this too; doing it now leaves nothing behind
 		// for the seconds until its next pass.
 		if err := s.o.Content.RemovePod(ctx, pod.UID); err != nil {
@@ -83,23 +81,21 @@ func (s *Syncer) SyncTerminatedPod(ctx context.Context, pod *v1.Pod, view *runti
 }
 
 // publishFinal publishes the last status and makes it final, once: when the step is
-// repeated, the records that the status was made of may be gone.
+// repeated, the records that the status was made of may be gone. A status that is dropped
+// keeps nothing (IN5); the runtime's records stay then until housekeeping removes them.
 func (s *Syncer) publishFinal(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus) error {
 	if s.stopping.isFinal(pod.UID) {
 		return nil
 	}
 	pod = s.o.Allocations.Allocated(pod)
-	if _, err := s.publish(pod, view, true, nil); err != nil {
-		return err
-	}
+	_, unpublished := s.publish(pod, view, true, nil)
 	// Memory and mounts are given back as soon as nothing can use them.
 	if err := s.o.Content.TearDownVolumes(ctx, pod.UID); err != nil {
 		return err
 	}
-	if err := s.statuses.TerminatePod(pod); err != nil {
-		return fmt.Errorf("publish the final status: %w", err)
+	if errors.Join(unpublished, s.statuses.TerminatePod(pod)) == nil {
+		s.stopping.setFinal(pod.UID, true)
 	}
-	s.stopping.setFinal(pod.UID, true)
 	return nil
 }
 

@@ -78,7 +78,7 @@ func TestFinishedPodIsNotStopping(t *testing.T) {
 
 // TestFailedCallEndsSyncTerminatingPod: each call that fails ends the step there, with its error.
 func TestFailedCallEndsSyncTerminatingPod(t *testing.T) {
-	for _, call := range []string{"SetPodStatus", "KillPod", "Get"} {
+	for _, call := range []string{"KillPod", "Get"} {
 		n := newNode(t)
 		n.fail[call], n.view = true, viewOf(runtime.Exited)
 		if err := n.syncer().SyncTerminatingPod(t.Context(), web(), viewOf(runtime.Running), nil, nil); !errors.Is(err, errFake) {
@@ -86,11 +86,43 @@ func TestFailedCallEndsSyncTerminatingPod(t *testing.T) {
 		}
 		n.want(terminating[:slices.Index(terminating, call)+1]...)
 	}
+}
+
+// TestPodStopsThoughItsStatusesAreDropped: IN5: it is stopped and released; its containers stay
+// in the runtime for housekeeping, because nothing tells yet how they ended.
+func TestPodStopsThoughItsStatusesAreDropped(t *testing.T) {
 	n := newNode(t)
 	n.view = viewOf(runtime.Exited)
-	n.killed = func() { n.fail["SetPodStatus"] = true }
-	if err := n.syncer().SyncTerminatingPod(t.Context(), web(), viewOf(runtime.Running), nil, nil); !errors.Is(err, errFake) {
+	n.fail["SetPodStatus"], n.fail["TerminatePod"] = true, true
+	s := n.syncer()
+	if err := s.SyncTerminatingPod(t.Context(), web(), viewOf(runtime.Running), nil, nil); err != nil {
 		t.Error(err)
+	}
+	n.want(terminating...)
+	if err := s.SyncTerminatedPod(t.Context(), web(), n.view); err != nil {
+		t.Error(err)
+	}
+	n.want(slices.DeleteFunc(slices.Clone(terminated), func(c string) bool { return c == "RemovePod" })...)
+}
+
+// TestDecidedEndIsToldOnceAStatusIsTaken: IN5: an eviction that no status could tell is part of
+// the next one that is taken, and of none after the life it ended.
+func TestDecidedEndIsToldOnceAStatusIsTaken(t *testing.T) {
+	n := newNode(t)
+	n.view = viewOf(runtime.Exited)
+	n.fail["SetPodStatus"] = true
+	s := n.syncer()
+	evicted := func(st *v1.PodStatus) { st.Phase, st.Reason = v1.PodFailed, "Evicted" }
+	if err := s.SyncTerminatingPod(t.Context(), web(), viewOf(runtime.Running), nil, evicted); err != nil {
+		t.Error(err)
+	}
+	n.fail["SetPodStatus"] = false
+	if err := s.SyncTerminatedPod(t.Context(), web(), n.view); err != nil || n.last().Reason != "Evicted" {
+		t.Errorf("%v, %+v", err, n.last())
+	}
+	n.published = nil
+	if _, err := s.SyncPod(t.Context(), podworkers.Create, web(), nil, nothing()); err != nil || n.last().Reason != "" {
+		t.Errorf("%v, %+v", err, n.last())
 	}
 }
 
@@ -144,8 +176,11 @@ func TestTerminatedReleasesEverything(t *testing.T) {
 // made once: after that the records it was made of may be gone.
 func TestTerminatedIsRepeatable(t *testing.T) {
 	for i, call := range terminated {
-		if call == "Observed" || call == "Forget" || call == "Released" {
-			continue // cannot fail
+		switch call {
+		case "Observed", "Forget", "Released": // cannot fail
+			continue
+		case "SetPodStatus", "TerminatePod": // fails no step
+			continue
 		}
 		t.Run(call, func(t *testing.T) {
 			n := newNode(t)
