@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/restartpolicy"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/status/checkpoint"
 )
@@ -18,7 +19,7 @@ func (j *Journal) Starting(ctx context.Context, uid types.UID) error {
 	if r == nil {
 		return nil
 	}
-	once := r.Pod != nil && checkpoint.AtMostOnce(r.Pod)
+	once := r.Pod != nil && restartpolicy.AtMostOnce(r.Pod)
 	if r.StartedAt.IsZero() {
 		now := j.clock.Now()
 		j.keeper.Update(uid, func(r *checkpoint.Record) checkpoint.Class {
@@ -43,7 +44,7 @@ func (j *Journal) Starting(ctx context.Context, uid types.UID) error {
 // after a reboot or in a runtime that lost its data. Then it is one that says how these
 // containers ended (CK5).
 func (j *Journal) Previous(pod *v1.Pod, view *runtime.PodStatus, old *v1.PodStatus) *v1.PodStatus {
-	if view == nil || len(view.Sandboxes)+len(view.Containers) > 0 || !checkpoint.AtMostOnce(pod) {
+	if view == nil || len(view.Sandboxes)+len(view.Containers) > 0 || !restartpolicy.AtMostOnce(pod) {
 		return old
 	}
 	if r := j.keeper.Get(pod.UID); r == nil || r.StartedAt.IsZero() {

@@ -37,6 +37,22 @@ func Effective(pod *v1.Pod, c *v1.Container) v1.RestartPolicy {
 	return pod.Spec.RestartPolicy
 }
 
+// AtMostOnce reports whether a container of the pod must not be run a second time after it
+// may have run: its policy, or that of the pod, is Never.
+func AtMostOnce(pod *v1.Pod) bool {
+	if pod.Spec.RestartPolicy == v1.RestartPolicyNever {
+		return true
+	}
+	for _, list := range [...][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			if Effective(pod, &list[i]) == v1.RestartPolicyNever {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // OnExit decides for a container that exited with code.
 func OnExit(pod *v1.Pod, c *v1.Container, code int32) Decision {
 	if c.RestartPolicy != nil && *c.RestartPolicy != "" {

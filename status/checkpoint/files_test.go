@@ -47,7 +47,7 @@ func load(t *testing.T, folder checkpoint.FS) checkpoint.Loaded {
 	return loaded
 }
 
-// Status.md 9.2, CK1. What is written comes back, and is for the
+// status.md 9.2, CK1. What is written comes back, and is for the
 // owner's eyes alone.
 func TestWrittenRecordComesBack(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "state", "pods")
@@ -351,7 +351,7 @@ func TestFailedOperationNamesItsPods(t *testing.T) {
 	}
 }
 
-// Status.md 9.11: a record stays below 256 KiB; messages go first,
+// status.md 9.11: a record stays below 256 KiB; messages go first,
 // then the pod, and what matters stays.
 func TestRecordStaysBelowItsLimit(t *testing.T) {
 	long := func(n int) string { return strings.Repeat("m", n) + "end" }
@@ -389,7 +389,7 @@ func TestRecordStaysBelowItsLimit(t *testing.T) {
 	}
 }
 
-// Status.md 9.5: a file the disk does not give is set aside.
+// status.md 9.5: a file the disk does not give is set aside.
 func TestUnreadableFileIsSetAside(t *testing.T) {
 	disk := &checkpointtest.Disk{}
 	disk.Put("uid-1", file(t, record("uid-1", 1)), 0)

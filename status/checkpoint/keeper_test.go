@@ -102,7 +102,7 @@ func (b *bench) onDisk(uid types.UID) uint64 {
 	return 0
 }
 
-// Status.md 9.2, 9.3: lazy changes wait a second for company, a
+// status.md 9.2, 9.3: lazy changes wait a second for company, a
 // durable one takes them along at once, a change of nothing is not written, and on
 // stop what is left is written.
 func TestLazyChangesWaitDurableOnesDoNot(t *testing.T) {
@@ -164,7 +164,7 @@ func TestChangesShareABatch(t *testing.T) {
 	})
 }
 
-// Status.md 9.11, CK8: Sync says why, the change is tried again after
+// status.md 9.11, CK8: Sync says why, the change is tried again after
 // 1 s, 2 s ... 60 s without anybody asking, health and figures tell of it, one pod's
 // Sync does not wait for another's, and all is well once there is room.
 func TestFullDiskIsRetriedAndTold(t *testing.T) {
@@ -332,7 +332,7 @@ func TestTroublesAreInTheHealth(t *testing.T) {
 	})
 }
 
-// Status.md 9.5: a store that cannot be read is no empty store.
+// status.md 9.5: a store that cannot be read is no empty store.
 func TestFailedLoadIsNoEmptyStore(t *testing.T) {
 	disk := &checkpointtest.Disk{}
 	disk.Put("uid-1", file(t, record("uid-1", 1)), 0)

@@ -5,6 +5,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright/internal/restartpolicy"
 )
 
 const exitUnknown = 137
@@ -100,26 +102,10 @@ func (r *Record) Remembered(rebooted bool) *v1.PodStatus {
 	return &out
 }
 
-// AtMostOnce reports whether a container of the pod must not be run a second time
-// after it may have run: its policy, or that of the pod, is Never.
-func AtMostOnce(pod *v1.Pod) bool {
-	if pod.Spec.RestartPolicy == v1.RestartPolicyNever {
-		return true
-	}
-	for _, list := range [...][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			if p := list[i].RestartPolicy; p != nil && *p == v1.ContainerRestartPolicyNever {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // Interrupted returns the status to go on from of a pod whose containers were
-// started and of which the runtime has nothing any more: after a reboot, or
-// because the runtime lost its state (CK5). Containers with policy Never that have no end get exit code
-// 137 and the reason ContainerStatusUnknown, and are not run again; what may run
+// started and of which the runtime has nothing any more: after a reboot, or because the
+// runtime lost its state (CK5). Containers with policy Never that have no end get exit
+// code 137 and the reason ContainerStatusUnknown, and are not run again; what may run
 // again is left to the rules of generation (spec/status.md 3.4).
 func Interrupted(pod *v1.Pod, status *v1.PodStatus) *v1.PodStatus {
 	out := *status
@@ -134,7 +120,7 @@ func Interrupted(pod *v1.Pod, status *v1.PodStatus) *v1.PodStatus {
 		initialized = initialized && over(&out.InitContainerStatuses[i], specOf(pod.Spec.InitContainers, out.InitContainerStatuses[i].Name))
 	}
 	lose := func(cs *v1.ContainerStatus, c *v1.Container, may bool) bool {
-		if c == nil || !never(pod, c) || cs.State.Terminated != nil || !may && cs.State.Running == nil {
+		if c == nil || restartpolicy.Effective(pod, c) != v1.RestartPolicyNever || cs.State.Terminated != nil || !may && cs.State.Running == nil {
 			return false
 		}
 		no := false
@@ -166,19 +152,11 @@ func Interrupted(pod *v1.Pod, status *v1.PodStatus) *v1.PodStatus {
 
 // over reports whether an init container lets the next one start.
 func over(cs *v1.ContainerStatus, c *v1.Container) bool {
-	if c != nil && c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways {
+	if c != nil && restartpolicy.IsSidecar(c) {
 		return cs.State.Waiting == nil || cs.LastTerminationState.Terminated != nil
 	}
 	done := func(s *v1.ContainerState) bool { return s.Terminated != nil && s.Terminated.ExitCode == 0 }
 	return done(&cs.State) || done(&cs.LastTerminationState)
-}
-
-// never reports whether a container is not run again whatever its exit code.
-func never(pod *v1.Pod, c *v1.Container) bool {
-	if c.RestartPolicy != nil {
-		return *c.RestartPolicy == v1.ContainerRestartPolicyNever
-	}
-	return pod.Spec.RestartPolicy == v1.RestartPolicyNever
 }
 
 func specOf(list []v1.Container, name string) *v1.Container {

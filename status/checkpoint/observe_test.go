@@ -50,7 +50,7 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-// Status.md 3.7, 9.4: the end of a container that waits belongs to the
+// status.md 3.7, 9.4: the end of a container that waits belongs to the
 // run its restart count names; a guess, and what a restart of all containers ended, to
 // the run before it.
 func TestEndBelongsToTheRunItsCountNames(t *testing.T) {
