@@ -91,6 +91,19 @@ func (r *rig) start() *rig {
 	return r
 }
 
+// runFor runs a manager for this long.
+func runFor(t *testing.T, m *probe.Manager, d time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- m.Run(ctx) }()
+	<-time.After(d)
+	cancel()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (r *rig) stop() {
 	r.cancel()
 	<-r.ended

@@ -32,14 +32,7 @@ func TestRunReturnsAfterTheLastEvent(t *testing.T) {
 			t.Fatal(err)
 		}
 		m.AddPod(pods[0])
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error)
-		go func() { ended <- m.Run(ctx) }()
-		<-time.After(100 * time.Millisecond)
-		cancel()
-		if err := <-ended; err != nil {
-			t.Fatal(err)
-		}
+		runFor(t, m, 100*time.Millisecond)
 		select {
 		case <-events.said:
 		default:

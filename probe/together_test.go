@@ -46,14 +46,7 @@ func TestDueProbesStartTogether(t *testing.T) {
 		for _, p := range pods {
 			m.AddPod(p)
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error)
-		go func() { ended <- m.Run(ctx) }()
-		<-time.After(900 * time.Millisecond)
-		cancel()
-		if err := <-ended; err != nil {
-			t.Fatal(err)
-		}
+		runFor(t, m, 900*time.Millisecond)
 		done := 0
 		for _, at := range slices.Sorted(maps.Keys(begun)) {
 			if at == 500*time.Millisecond {
@@ -121,14 +114,7 @@ func TestRunTakesWhatItsLookSaw(t *testing.T) {
 				t.Fatal(err)
 			}
 			m.AddPod(pods[0])
-			ctx, cancel := context.WithCancel(t.Context())
-			ended := make(chan error)
-			go func() { ended <- m.Run(ctx) }()
-			<-time.After(1500 * time.Millisecond)
-			cancel()
-			if err := <-ended; err != nil {
-				t.Fatal(err)
-			}
+			runFor(t, m, 1500*time.Millisecond)
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			if diff := cmp.Diff(c.targets, w.targets); diff != "" || w.looks != c.looks {
