@@ -108,7 +108,7 @@ func (st *starting) pullFailure(err error) *startFailure {
 	}
 	return &startFailure{
 		name: st.spec.Name, reason: e.Reason, message: e.Message, err: err,
-		retryAt: e.RetryAt, held: e.Reason == images.ImagePullBackOff,
+		retryAt: e.RetryAt, held: !e.RetryAt.IsZero(),
 	}
 }
 

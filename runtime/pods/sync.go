@@ -263,14 +263,14 @@ func (s *podSync) killContainers(ctx context.Context) bool {
 			s.fail(stepKillContainer, k.Record.Name, reasonKillContainerError, err)
 			return false
 		}
-		s.done(stepKillContainer, k.Record.Name, k.Reason, t.message)
+		s.done(stepKillContainer, k.Record.Name, string(k.Reason), t.message)
 	}
 	return true
 }
 
 // killMessage is the text of the Killing event.
 func killMessage(k actions.Kill) string {
-	why := map[string]string{
+	why := map[actions.KillReason]string{
 		actions.Changed:       "definition changed",
 		actions.StateUnknown:  "is in an unknown state",
 		actions.StartupProbe:  "failed its startup probe",

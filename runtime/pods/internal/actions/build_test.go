@@ -109,7 +109,7 @@ func say(p actions.Plan, of *v1.Pod) string {
 		out = append(out, word)
 	}
 	for _, k := range p.Kill {
-		word := "kill " + k.Record.Name + " " + k.Reason
+		word := "kill " + k.Record.Name + " " + string(k.Reason)
 		if k.Restart {
 			word += "+"
 		}

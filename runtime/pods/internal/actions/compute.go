@@ -150,7 +150,7 @@ func appContainers(in Input, p *Plan) {
 
 // runningApp returns why a running app container must go, "" if it may stay, and
 // whether it is started again.
-func runningApp(in Input, c *v1.Container, record *runtime.ContainerStatus) (reason string, restart bool) {
+func runningApp(in Input, c *v1.Container, record *runtime.ContainerStatus) (reason KillReason, restart bool) {
 	if meta.Changed(c, record) {
 		return Changed, true
 	}

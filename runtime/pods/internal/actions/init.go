@@ -76,7 +76,7 @@ func (w *initWalk) next(i int) {
 }
 
 // kill plans to stop and restart init container i.
-func (w *initWalk) kill(i int, c *v1.Container, record *runtime.ContainerStatus, reason string) {
+func (w *initWalk) kill(i int, c *v1.Container, record *runtime.ContainerStatus, reason KillReason) {
 	w.p.Kill = append(w.p.Kill, Kill{Record: record, Spec: c, Reason: reason, Restart: true})
 	w.start(i)
 }

@@ -24,13 +24,16 @@ type Input struct {
 	Resizes map[runtime.ContainerID]Resize
 }
 
+// KillReason is why a container is killed.
+type KillReason string
+
 // Reasons to kill a container.
 const (
-	Changed       = "ContainerChanged"
-	StateUnknown  = "ContainerStateUnknown"
-	StartupProbe  = "StartupProbe"
-	LivenessProbe = "LivenessProbe"
-	Resized       = "ContainerResized"
+	Changed       KillReason = "ContainerChanged"
+	StateUnknown  KillReason = "ContainerStateUnknown"
+	StartupProbe  KillReason = "StartupProbe"
+	LivenessProbe KillReason = "LivenessProbe"
+	Resized       KillReason = "ContainerResized"
 )
 
 // Kill is a container to stop.
@@ -38,7 +41,7 @@ type Kill struct {
 	Record *runtime.ContainerStatus
 	// Spec is the container's definition in the pod.
 	Spec   *v1.Container
-	Reason string
+	Reason KillReason
 	// Restart is true if the container is started again afterwards.
 	Restart bool
 }
