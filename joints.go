@@ -165,7 +165,7 @@ func (p *parts) noticed(uid types.UID) {
 	if _, desired := p.loop.Store().Get(uid); desired {
 		return
 	}
-	if _, known := p.workers.Explain(uid); known {
+	if p.workers.IsPodKnown(uid) {
 		return
 	}
 	if view, err := p.pleg.Get(uid); err == nil && len(view.Sandboxes)+len(view.Containers) > 0 && !view.Running() {
@@ -250,7 +250,7 @@ func (p *parts) probed(ctx context.Context, a probe.Announcement) {
 		}
 	}
 	pod, desired := p.loop.Store().Get(a.UID)
-	if _, known := p.workers.Explain(a.UID); !desired || !known {
+	if !desired || !p.workers.IsPodKnown(a.UID) {
 		return
 	}
 	p.workers.UpdatePod(podworkers.UpdateOptions{Type: podworkers.Sync, Pod: pod, StartTime: p.config.Clock.Now()})

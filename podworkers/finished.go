@@ -31,8 +31,7 @@ func (w *Workers) WaitFinished(ctx context.Context, uid types.UID) error {
 
 // over reports whether nothing of the pod's life is left to do. The lock is held.
 func (w *Workers) over(uid types.UID) bool {
-	_, known := w.machine.Explain(uid)
-	return !known || w.machine.ShouldBeFinished(uid)
+	return !w.machine.Known(uid) || w.machine.ShouldBeFinished(uid)
 }
 
 // releaseWaiting ends the calls of WaitFinished whose pod has finished. The lock is held.

@@ -50,7 +50,13 @@ func TestWaitFinishedReturnsForUnknownPods(t *testing.T) {
 		waited := make(chan error, 1)
 		go func() { waited <- w.WaitFinished(t.Context(), "a") }()
 		synctest.Wait()
+		if !w.IsPodKnown("a") || w.IsPodKnown("unknown") {
+			t.Error("a pod is known from its first update on")
+		}
 		w.SyncKnownPods(nil)
+		if w.IsPodKnown("a") {
+			t.Error("a forgotten pod is known")
+		}
 		if err := <-waited; err != nil {
 			t.Errorf("a forgotten pod: %v", err)
 		}

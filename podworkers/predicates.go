@@ -7,6 +7,14 @@ import "k8s.io/apimachinery/pkg/types"
 // answers change only in one direction. For an unknown UID those that allow a
 // removal say no until the first SyncKnownPods and yes from then on.
 
+// IsPodKnown reports whether there is a worker for the pod. A pod that is forgotten is
+// not known.
+func (w *Workers) IsPodKnown(uid types.UID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.machine.Known(uid)
+}
+
 // IsPodKnownTerminated reports whether the pod is known and none of its
 // containers runs or will. A pod that is forgotten is not known.
 func (w *Workers) IsPodKnownTerminated(uid types.UID) bool {

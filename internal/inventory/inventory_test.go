@@ -68,9 +68,9 @@ func (w *workers) Snapshot() (out []podworkers.Explanation) {
 	return out
 }
 
-func (w *workers) Explain(uid types.UID) (podworkers.Explanation, bool) {
+func (w *workers) IsPodKnown(uid types.UID) bool {
 	_, known := w.states[uid]
-	return podworkers.Explanation{}, known
+	return known
 }
 
 func (w *workers) ShouldPodContentBeRemoved(uid types.UID) bool { return w.states[uid].Terminated() }

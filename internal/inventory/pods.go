@@ -14,7 +14,7 @@ import (
 type Workers interface {
 	SyncKnownPods(desired []*v1.Pod) map[types.UID]podworkers.PodSync
 	Snapshot() []podworkers.Explanation
-	Explain(uid types.UID) (podworkers.Explanation, bool)
+	IsPodKnown(uid types.UID) bool
 	ShouldPodContentBeRemoved(uid types.UID) bool
 	UpdatePod(update podworkers.UpdateOptions) podworkers.Outcome
 }
@@ -67,8 +67,7 @@ func (k Pods) Known() map[types.UID]cleanup.Worker {
 
 // Knows reports whether there is a worker for the pod.
 func (k Pods) Knows(uid types.UID) bool {
-	_, known := k.Workers.Explain(uid)
-	return known
+	return k.Workers.IsPodKnown(uid)
 }
 
 // ContentShouldBeRemoved asks the workers.

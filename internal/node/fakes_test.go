@@ -8,8 +8,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/podwright/podwright/podworkers"
 )
 
 func newPod(uid types.UID) *v1.Pod {
@@ -69,9 +67,7 @@ func uids(list ...types.UID) map[types.UID]bool {
 	return out
 }
 
-func (l *lives) Explain(uid types.UID) (podworkers.Explanation, bool) {
-	return podworkers.Explanation{UID: uid}, l.known[uid]
-}
+func (l *lives) IsPodKnown(uid types.UID) bool                 { return l.known[uid] }
 func (l *lives) IsPodTerminationRequested(uid types.UID) bool  { return l.terminating[uid] }
 func (l *lives) IsPodKnownTerminated(uid types.UID) bool       { return l.terminated[uid] }
 func (l *lives) ShouldPodBeFinished(uid types.UID) bool        { return l.finished[uid] }

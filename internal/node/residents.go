@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/podinfo"
-	"github.com/podwright/podwright/podworkers"
 )
 
 // Desired are the pods that sources want; [syncloop.Store] has them.
@@ -24,7 +23,7 @@ type Statuses interface {
 
 // Lives says how far the life of a pod has come; [podworkers.Workers] does.
 type Lives interface {
-	Explain(uid types.UID) (podworkers.Explanation, bool)
+	IsPodKnown(uid types.UID) bool
 	IsPodTerminationRequested(uid types.UID) bool
 	ShouldPodBeFinished(uid types.UID) bool
 }
@@ -110,8 +109,7 @@ func (r *Residents) Unfinished() []*v1.Pod {
 
 // Known reports whether the pod has a worker.
 func (r *Residents) Known(uid types.UID) bool {
-	_, known := r.Lives.Explain(uid)
-	return known
+	return r.Lives.IsPodKnown(uid)
 }
 
 // Finished reports whether the pod holds nothing of the node any more.

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
-	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/status/checkpoint"
 )
@@ -26,8 +25,8 @@ type Desired interface {
 
 // Workers are the pods' workers.
 type Workers interface {
-	// Explain says where the pod stands, false if it has no worker.
-	Explain(uid types.UID) (podworkers.Explanation, bool)
+	// IsPodKnown reports whether the pod has a worker.
+	IsPodKnown(uid types.UID) bool
 	// ShouldPodBeFinished reports whether the worker of the pod has done its last step.
 	ShouldPodBeFinished(uid types.UID) bool
 }
@@ -116,7 +115,7 @@ func (p *Pruner) situation(r *checkpoint.Record, undecided bool) (situation, *ru
 		age:          p.options.Clock.Now().Sub(r.WrittenAt),
 	}
 	_, s.desired = p.options.Desired.Get(r.UID)
-	_, s.hasWorker = p.options.Workers.Explain(r.UID)
+	s.hasWorker = p.options.Workers.IsPodKnown(r.UID)
 	s.workerFinished = s.hasWorker && p.options.Workers.ShouldPodBeFinished(r.UID)
 	view, err := p.options.View(r.UID)
 	s.readable = err == nil

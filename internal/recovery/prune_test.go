@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
-	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -24,9 +23,9 @@ func (p pods) Get(uid types.UID) (*v1.Pod, bool) { pod, ok := p[uid]; return pod
 
 type workers map[types.UID]bool
 
-func (w workers) Explain(uid types.UID) (podworkers.Explanation, bool) {
+func (w workers) IsPodKnown(uid types.UID) bool {
 	_, known := w[uid]
-	return podworkers.Explanation{}, known
+	return known
 }
 
 func (w workers) ShouldPodBeFinished(uid types.UID) bool { return w[uid] }

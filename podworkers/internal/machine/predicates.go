@@ -5,6 +5,9 @@ import "k8s.io/apimachinery/pkg/types"
 // The predicates of spec/podworkers.md 11. For a UID without record the answer
 // depends on whether the desired pods were ever known completely.
 
+// Known: the pod has a record.
+func (m *Machine) Known(uid types.UID) bool { return m.records[uid] != nil }
+
 // KnownTerminated: the record says that no container runs or will.
 func (m *Machine) KnownTerminated(uid types.UID) bool {
 	r := m.records[uid]
