@@ -213,7 +213,7 @@ func TestShutdownRemovesStaticPodsThatItEnded(t *testing.T) {
 // TestShutdownReportsTrouble: of pods that cannot be stopped, removed, or remembered.
 func TestShutdownReportsTrouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, workers := newShutdown(t, newStatic("static"))
+		s, _ := newShutdown(t, newStatic("static"))
 		s.File = filepath.Join(t.TempDir(), "file", "shutdown.json")
 		if err := os.WriteFile(filepath.Dir(s.File), nil, 0o600); err != nil {
 			t.Fatal(err)
@@ -223,7 +223,7 @@ func TestShutdownReportsTrouble(t *testing.T) {
 		if err != nil || !strings.Contains(report.Pods[0].Problem, "runtime is down") {
 			t.Errorf("%+v, %v", report, err)
 		}
-		s, workers = newShutdown(t, newPod("a"))
+		s, workers := newShutdown(t, newPod("a"))
 		workers.err = errors.New("no worker")
 		report, err = s.Run(t.Context(), shutdown.Plan{})
 		if err != nil || report.Pods[0].Stopped || report.Pods[0].Problem != "no worker" {

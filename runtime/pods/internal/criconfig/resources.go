@@ -152,5 +152,3 @@ func sandboxResources(pod *v1.Pod, over v1.ResourceList, node Node) (resources, 
 	overhead = linuxResources(over[v1.ResourceCPU], over[v1.ResourceCPU], over[v1.ResourceMemory], node)
 	return resources, overhead
 }
-
-type pick func(r v1.ResourceRequirements, name v1.ResourceName) resource.Quantity
