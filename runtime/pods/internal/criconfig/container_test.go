@@ -13,7 +13,6 @@ import (
 	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 
-	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime/pods/internal/criconfig"
 	"github.com/podwright/podwright/runtime/pods/internal/meta"
 )
@@ -378,36 +377,6 @@ func TestResourcesBecomeSharesQuotaAndLimit(t *testing.T) {
 	got := criconfig.ContainerResources(pod, &pod.Spec.Containers[0], v2)
 	if got.Unified["memory.oom.group"] != "1" || got.CpuQuota != 0 || got.CpuPeriod != 0 {
 		t.Errorf("13: cgroup v2 without quota: %v", got)
-	}
-}
-
-// spec/runtime.md 13.3.
-func TestQoS(t *testing.T) {
-	for _, tc := range []struct {
-		name string
-		of   []v1.ResourceRequirements
-		want v1.PodQOSClass
-	}{
-		{"none", []v1.ResourceRequirements{{}}, v1.PodQOSBestEffort},
-		{"zero amounts", []v1.ResourceRequirements{requirements("0", "0", "", "")}, v1.PodQOSBestEffort},
-		{"limits only", []v1.ResourceRequirements{requirements("", "1", "", "1Mi")}, v1.PodQOSGuaranteed},
-		{"equal", []v1.ResourceRequirements{requirements("1", "1", "1Mi", "1Mi")}, v1.PodQOSGuaranteed},
-		{"less", []v1.ResourceRequirements{requirements("500m", "1", "1Mi", "1Mi")}, v1.PodQOSBurstable},
-		{"one without", []v1.ResourceRequirements{requirements("1", "1", "1Mi", "1Mi"), {}}, v1.PodQOSBurstable},
-		{"cpu only", []v1.ResourceRequirements{requirements("1", "1", "", "")}, v1.PodQOSBurstable},
-	} {
-		pod := newPod(func(p *v1.Pod) {
-			p.Spec.Containers = nil
-			for _, r := range tc.of {
-				p.Spec.Containers = append(p.Spec.Containers, v1.Container{Resources: r})
-			}
-		})
-		if got := podinfo.QoS(pod); got != tc.want {
-			t.Errorf("13.3 %s: %s, want %s", tc.name, got, tc.want)
-		}
-	}
-	if got := podinfo.QoS(newPod(func(p *v1.Pod) { p.Status.QOSClass = v1.PodQOSGuaranteed })); got != v1.PodQOSGuaranteed {
-		t.Errorf("13.3: the status wins: %s", got)
 	}
 }
 
