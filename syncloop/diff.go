@@ -14,7 +14,7 @@ import (
 )
 
 // op is the kind of an operation (section 3). Sources only ever send full sets,
-// so the loop never sees one.
+// so the loop never sees a SET.
 type op uint8
 
 const (
@@ -52,9 +52,9 @@ type operation struct {
 	pods   []*v1.Pod
 }
 
-// desired is everything the sources want and what the operations said so far
-// (M3). It is changed by prepare and commit only: prepare works out what a
-// message means without changing what desired says, commit makes it true.
+// desired is everything the sources want and what the operations have emitted so far
+// (M3). Only prepare and commit change it: prepare works out what a message means,
+// commit applies it.
 type desired struct {
 	sources []*wanted // highest precedence first, then by name
 	// generation numbers the messages; entries of the message being prepared
@@ -189,8 +189,8 @@ func (d *desired) read(c *change, pods []*v1.Pod, now time.Time) (conflict bool)
 				e.next = merge(e.pod, p)
 			}
 		} else {
-			// Unknown, or known under another name: the name is part of what a
-			// pod is, so that one goes and this one comes.
+			// Unknown, or known under another name: the name is part of a pod's
+			// identity, so the old pod goes and this one is added.
 			e = &entry{next: adopt(p, src.name, now), claim: wants}
 			newEntries[p.UID], newClaims[wants] = true, p.UID
 			c.added = append(c.added, e)
@@ -213,8 +213,8 @@ func (d *desired) contested(src *wanted, uid types.UID, wants claim) bool {
 	})
 }
 
-// taken reports whether a pod earlier in the message has this claim. That of a pod
-// which is kept can only be taken by a new one: of those that are known it is its own.
+// taken reports whether a pod earlier in the message has this claim. The claim of a pod
+// that is kept can only be taken by a new one.
 func (d *desired) taken(src *wanted, newClaims map[claim]types.UID, wants claim, kept bool) (types.UID, bool) {
 	uid, ok := newClaims[wants]
 	if ok || kept {
@@ -311,8 +311,7 @@ func (c *change) refuse(s *wanted, pod *v1.Pod, r refusal) {
 	}
 }
 
-// commit makes a prepared change true. Nothing else may have been prepared in
-// between.
+// commit applies a prepared change. No other change may have been prepared in between.
 func (d *desired) commit(c *change) {
 	src := c.source
 	for _, e := range src.order {
@@ -344,7 +343,7 @@ func (d *desired) commit(c *change) {
 		case s == src:
 			s.reported = c.refusals[s]
 		case c.rejudged:
-			// What its own last message contradicted is still so.
+			// Refusals within its own last message still hold.
 			maps.DeleteFunc(s.reported, func(r refusal, _ struct{}) bool { return r.by != s.name })
 			if s.reported == nil {
 				s.reported = map[refusal]struct{}{}
@@ -400,7 +399,7 @@ func merge(known, said *v1.Pod) *v1.Pod {
 	return known
 }
 
-// kindOfChange tells which operation leads from one version to another (M5).
+// kindOfChange returns the operation that leads from one version to another (M5).
 func kindOfChange(from, to *v1.Pod) op {
 	switch {
 	case !changedSemantically(from, to):

@@ -21,8 +21,8 @@ type claim struct {
 
 func claimOf(pod *v1.Pod) claim { return claim{nameOf(pod), podinfo.Mirror(pod)} }
 
-// entry is one pod a source wants. pod is what the source said last, emitted what
-// the operations said last: nil if the pod lost to another source. Both are
+// entry is one pod a source wants. pod is the version the source delivered last, emitted
+// the version the operations emitted last: nil if the pod lost to another source. Both are
 // immutable once set; next and mark belong to the message being prepared.
 type entry struct {
 	pod     *v1.Pod
@@ -56,8 +56,8 @@ func (e *entry) keep(pod *v1.Pod) {
 	}
 }
 
-// says reports whether a pod of a source says nothing new. If it does not, it may
-// still be that nothing has changed: a pod with local annotations is not judged here.
+// says reports whether a delivered pod is certainly unchanged. If not, it may still be
+// unchanged: a pod with local annotations is not judged here.
 func (e *entry) says(pod *v1.Pod) bool {
 	return e.pod.DeletionTimestamp.Equal(pod.DeletionTimestamp) &&
 		ptr.Equal(e.pod.DeletionGracePeriodSeconds, pod.DeletionGracePeriodSeconds) &&

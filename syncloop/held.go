@@ -12,7 +12,7 @@ import (
 	"github.com/podwright/podwright/internal/podinfo"
 )
 
-// held passes work to the dispatcher, and keeps what must wait: setup while the
+// held dispatches work, and keeps what must wait: setup while the
 // gate is closed (B2), anything after a panic (B9). What waits is bounded by the
 // number of pods: of each at most a kill and the setup that follows it.
 //
@@ -87,7 +87,7 @@ func (h *held) keep(uid types.UID, queue []Work) {
 	h.work[uid] = queue
 }
 
-// send dispatches w unless it must wait, and reports whether it went.
+// send dispatches w unless it must wait, and reports whether it did.
 func (h *held) send(ctx context.Context, w Work) bool {
 	if isSetup(w) && h.gate(ctx) != nil {
 		return false
@@ -117,7 +117,7 @@ func isSetup(w Work) bool {
 		!podinfo.Terminal(w.Pod.Status.Phase)
 }
 
-// gate returns why setup must wait, and accounts for the time it does.
+// gate returns why setup must wait, and counts the time it waits.
 func (h *held) gate(ctx context.Context) (err error) {
 	o := &h.loop.options
 	if o.Gate == nil {
@@ -147,7 +147,7 @@ func (h *held) gate(ctx context.Context) (err error) {
 	return err
 }
 
-// dispatch hands w over and reports whether the dispatcher took it.
+// dispatch hands w over and reports whether that succeeded.
 func (h *held) dispatch(ctx context.Context, w Work) (taken bool) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -6,11 +6,11 @@ import "time"
 type lane uint8
 
 const (
-	// laneUrgent: pods that go or shall end. They give back what others wait for.
+	// laneUrgent: pods that are removed or deleted. They release what others wait for.
 	laneUrgent lane = iota
-	// laneChange: pods that come or change.
+	// laneChange: pods that are new or changed.
 	laneChange
-	// laneSync: pods to look at. What changes is looked at anyway.
+	// laneSync: pods to look at.
 	laneSync
 	lanes
 )

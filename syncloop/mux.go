@@ -127,8 +127,8 @@ func (x *mux) lookup(source string) *wanted {
 	return x.sources[source]
 }
 
-// declare lets a source that was never heard count as heard (R5). It reports whether
-// it did.
+// declare makes a source that has not delivered count as seen (R5). It reports whether
+// the source was unseen.
 func (x *mux) declare(ctx context.Context, source string) (bool, error) {
 	if err := x.take(ctx); err != nil {
 		return false, err
@@ -225,7 +225,7 @@ func (x *mux) handled(b batch) {
 	}
 }
 
-// report tells the pod's owner that another pod has its place (M4).
+// report records an event about a pod that lost its name or UID to another (M4).
 func (x *mux) report(ctx context.Context, r report) {
 	x.metrics.refused(ctx, r.source)
 	if x.recorder == nil {

@@ -9,12 +9,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// A full set is compared with the one before at every message, nearly always to find
-// that a pod has not changed. So what pods usually have is compared by name instead
-// of by reflection, which costs twenty times as much, and allocates nothing; what few
-// pods have is left to reflection. The verdict is that of apiequality.Semantic: tests
-// walk over all fields of the API types and compare random pods both ways, and so
-// fail if a new Kubernetes version adds a field that is not compared here.
+// Every message compares a full set with the one before, and nearly always a pod has not
+// changed. Common fields are compared by name, which allocates nothing and costs a
+// twentieth of reflection; rare fields are left to reflection. The result is that of
+// apiequality.Semantic: tests walk over all fields of the API types and compare random
+// pods both ways, so they fail if a new Kubernetes version adds a field that is not
+// compared here.
 
 // sameSpec reports whether two specs mean the same (M6).
 func sameSpec(a, b *v1.PodSpec) bool {
@@ -150,8 +150,8 @@ func sameToleration(a, b *v1.Toleration) bool {
 		same(a.TolerationSeconds, b.TolerationSeconds)
 }
 
-// sameVolume knows the sources most volumes have. What is left of a volume without
-// them can be compared as a whole: it is equal if it is no other source.
+// sameVolume compares the sources that most volumes have. The rest of a volume is
+// compared as a whole.
 func sameVolume(a, b *v1.Volume) bool {
 	x, y := *a, *b
 	x.EmptyDir, x.HostPath, x.ConfigMap, x.Secret, x.Projected, x.PersistentVolumeClaim = nil, nil, nil, nil, nil, nil
@@ -211,8 +211,8 @@ func sameResources(a, b *v1.ResourceRequirements) bool {
 	return sameAmounts(a.Requests, b.Requests) && sameAmounts(a.Limits, b.Limits) && slices.Equal(a.Claims, b.Claims)
 }
 
-// sameAmounts asks for CPU and memory by name before it goes through the lists: most
-// hold nothing else, and going through a map costs more than to ask it twice.
+// sameAmounts looks up CPU and memory before it iterates over the lists: most hold
+// nothing else, and two lookups cost less than an iteration.
 func sameAmounts(a, b v1.ResourceList) bool {
 	if len(a) != len(b) {
 		return false

@@ -10,8 +10,8 @@ import (
 )
 
 // SourceAPI is the name of the source whose pods are not static: the adapter of an API
-// server, which the user writes, as this module knows no client of one. It is a [Source]
-// like any other and has to keep to this (spec/syncloop.md 4.5):
+// server. The user writes it, because this module contains no client of an API server. It
+// is an ordinary [Source] with these duties (spec/syncloop.md 4.5):
 //
 //   - It lists and watches the pods of this node in all namespaces, beginning only
 //     when the node object is known, and delivers the full set after every event (A1,
@@ -19,27 +19,26 @@ import (
 //   - It keeps its set when the watch breaks: Run returns the error, the loop runs it
 //     again, and its next full list is the truth (A3). It never delivers part of a list.
 //   - It delivers a pod under the UID the API gave it; a new UID under an old name is
-//     another pod (A4). The status it delivers is the API's, mirror pods among the rest
-//     carry the annotation kubernetes.io/config.mirror.
+//     another pod (A4). The status it delivers is the API's. Mirror pods carry the
+//     annotation kubernetes.io/config.mirror.
 //   - It has [PrecedenceAPI].
 const SourceAPI = podinfo.SourceAPI
 
-// Source delivers the pods that one place desires.
+// Source delivers the pods that one origin desires.
 //
 // Run blocks until ctx ends, the source is closed for good (nil), or it fails.
 // A source that fails is run again after a back-off of 1 s, doubling up to 20 s;
 // meanwhile its pods stay as they are.
 //
 // deliver hands over the full set the source wants now. A pod missing from the
-// set is removed; nil or an empty set removes all, and is how a source says that
-// nothing is there (SRC3). deliver returns once the difference is in the loop's
-// queue, or with ctx's error, in which case nothing was taken over. It may
-// block while the loop is slow. The pods stay the source's: they are copied
-// before deliver returns. deliver must not be called after Run has returned;
+// set is removed; nil or an empty set removes all of them (SRC3). deliver returns once
+// the difference is in the loop's queue, or with ctx's error, in which case nothing has
+// changed. It may block while the loop is slow. The source keeps its pods: deliver copies
+// them before it returns. deliver must not be called after Run has returned;
 // calls from several goroutines are serialised.
 type Source interface {
-	// Name identifies the source, in the annotation kubernetes.io/config.source too. It never changes,
-	// is not empty and is unique within a loop.
+	// Name identifies the source, in the annotation kubernetes.io/config.source too. It
+	// never changes, is not empty and is unique within a loop.
 	Name() string
 	// Run delivers sets until ctx ends or the source is closed.
 	Run(ctx context.Context, deliver func(ctx context.Context, pods []*v1.Pod) error) error
@@ -64,20 +63,20 @@ type Preceded interface {
 	Precedence() Precedence
 }
 
-// HealthReporter is an optional ability of a [Source].
+// HealthReporter is an optional ability of a [Source]: to report read failures.
 type HealthReporter interface {
-	// Health says how reading the source went lately. Safe for concurrent use;
-	// does not block.
+	// Health returns how recent reads of the source went. It is safe for concurrent
+	// use and does not block.
 	Health() SourceHealth
 }
 
-// Undecided is an optional ability of a [Source]: to say that a set may lack pods
+// Undecided is an optional ability of a [Source]: to report that a set may lack pods
 // the source wants, because it cannot name them yet.
 //
-// A source that remembers pods keeps what it can no longer read. One that has just
-// started remembers nothing, and a pod it cannot name may run from before. While a
-// source is undecided, a pod no set ever named is not known to be unwanted, see
-// [Loop.Undecided]; all else goes on.
+// A source keeps the pods it can no longer read. One that has just started has nothing
+// to keep, and a pod it cannot name may be running already. While a source is undecided,
+// a pod that no set ever named may still be wanted, see [Loop.Undecided]; everything
+// except its removal goes on.
 type Undecided interface {
 	// Undecided returns why the set delivered now may lack pods that are wanted,
 	// nil if it names them all. It is asked once per delivery, by deliver, and
@@ -85,7 +84,7 @@ type Undecided interface {
 	Undecided() error
 }
 
-// SourceHealth is how reading a source went lately.
+// SourceHealth is how recent reads of a source went.
 type SourceHealth struct {
 	// LastSuccess is when the source was last read completely; zero if never.
 	LastSuccess time.Time
@@ -106,7 +105,7 @@ type SourceStatus struct {
 	// Ready: seen, and the loop has consumed what it delivered first (R1b).
 	Ready bool
 	// Declared: seen only because the operator's deadline for it has passed; it has
-	// said nothing (R5).
+	// delivered nothing (R5).
 	Declared bool
 	// Closed: Run returned nil, the source will deliver nothing more.
 	Closed bool

@@ -40,7 +40,7 @@ func newSources(all []Source) *sources {
 	return &sources{all: slices.Clone(all), news: make(chan struct{}, 1)}
 }
 
-// checkSource returns what is wrong with a source that joins others.
+// checkSource returns what is wrong with a source that is added to others.
 func checkSource(s Source, others []Source) error {
 	if s == nil {
 		return errors.New("it is nil")
@@ -105,8 +105,7 @@ func (x *sources) tell() {
 // loop is not ready: nothing is removed (R4). It waits for deliveries under way;
 // ctx bounds that, not the source. Sources cannot be taken away; one that ends keeps its pods.
 //
-// The error tells what is wrong with the source, or wraps an error if the loop
-// has ended.
+// The error says what is wrong with the source, or that the loop has ended.
 func (l *Loop) AddSource(ctx context.Context, s Source) error {
 	x := l.sources
 	if err := checkSource(s, x.list()); err != nil {
@@ -155,7 +154,7 @@ func (l *Loop) runSource(ctx context.Context, source Source) {
 	for {
 		var delivered atomic.Bool
 		err := l.runOnce(ctx, source, func(own context.Context, pods []*v1.Pod) error {
-			// The source's context is its own affair; the end of the loop is not.
+			// Only the end of the loop ends the source, not the source's own context.
 			both, cancel := context.WithCancelCause(own)
 			defer cancel(nil)
 			defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
@@ -189,8 +188,8 @@ func (l *Loop) runSource(ctx context.Context, source Source) {
 	}
 }
 
-// sourceClosed notes that a source will say nothing more. One that never said
-// anything wants nothing, and must not keep the loop from being ready.
+// sourceClosed notes that a source will not deliver again. One that never delivered
+// wants nothing, and must not keep the loop from being ready.
 func (l *Loop) sourceClosed(ctx context.Context, name string) {
 	l.options.Logger.Info("Source closed, its pods stay as they are", "source", name)
 	seen := false

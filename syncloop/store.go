@@ -13,8 +13,8 @@ import (
 )
 
 // Store holds the desired pods by UID and by full name, and the mirror pods
-// beside them (section 7). It decides nothing. All
-// methods are safe for concurrent use. Pods are shared and read-only.
+// beside them (section 7). It decides nothing. All methods are safe for concurrent use.
+// Pods are shared and read-only.
 type Store struct {
 	mu      sync.RWMutex
 	pods    index
