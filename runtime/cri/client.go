@@ -167,9 +167,6 @@ func newClient(endpoint, path string, options Options) (*Client, error) {
 	}, nil
 }
 
-// Endpoint returns the endpoint given to [Dial].
-func (c *Client) Endpoint() string { return c.endpoint }
-
 // Close ends the connection. Calls under way and later ones fail with
 // runtime.ErrCanceled.
 func (c *Client) Close() error { return c.conn.Close() }

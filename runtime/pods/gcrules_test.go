@@ -18,29 +18,6 @@ import (
 	"github.com/podwright/podwright/runtime/pods"
 )
 
-// removed are the runtime IDs that a collection removed.
-type removed struct{ Containers, Sandboxes []string }
-
-// collect collects garbage by policy.
-func collect(ctx context.Context, m *pods.Manager, policy pods.GCPolicy) (removed, error) {
-	var report removed
-	done := policy.Done
-	policy.Done = func(a pods.GCAction, err error) {
-		if done != nil {
-			done(a, err)
-		}
-		switch {
-		case err != nil:
-		case a.Sandbox:
-			report.Sandboxes = append(report.Sandboxes, a.ID)
-		default:
-			report.Containers = append(report.Containers, a.ID)
-		}
-	}
-	err := m.GarbageCollect(ctx, policy)
-	return report, err
-}
-
 // spec/runtime.md 19.1, 19.2, spec/cleanup.md CG1, CG2: a container's age counts from
 // its end where that is known, and a negative age is refused.
 func TestGarbageCollectMinAge(t *testing.T) {

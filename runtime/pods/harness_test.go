@@ -199,3 +199,26 @@ func pass(d time.Duration) { clock.RealClock{}.Sleep(d) }
 
 // clockNow is the virtual time.
 func clockNow() time.Time { return clock.RealClock{}.Now() }
+
+// removed are the runtime IDs that a collection removed.
+type removed struct{ Containers, Sandboxes []string }
+
+// collect collects garbage by policy.
+func collect(ctx context.Context, m *pods.Manager, policy pods.GCPolicy) (removed, error) {
+	var report removed
+	done := policy.Done
+	policy.Done = func(a pods.GCAction, err error) {
+		if done != nil {
+			done(a, err)
+		}
+		switch {
+		case err != nil:
+		case a.Sandbox:
+			report.Sandboxes = append(report.Sandboxes, a.ID)
+		default:
+			report.Containers = append(report.Containers, a.ID)
+		}
+	}
+	err := m.GarbageCollect(ctx, policy)
+	return report, err
+}

@@ -1,9 +1,9 @@
 // Package faketest lets the conformance suite of package runtimetest run on the
 // fake runtime: the fake runs no processes, so programs travel as data.
 //
-//	runtimetest.Program ──Command──► argv ["program", json] ──► ContainerConfig
+//	runtimetest.Program ──command──► argv ["program", json] ──► ContainerConfig
 //	                                                                  │
-//	fake.Script ◄──────────────────────Script─────────────────────────┘
+//	fake.Script ◄──────────────────────script─────────────────────────┘
 //
 // Any path to a fake works, also through gRPC and a CRI client:
 //

@@ -28,7 +28,7 @@ const (
 // the absent image. Clock and the rest may be set by the caller.
 func Options() fake.Options {
 	return fake.Options{
-		Script:    Script,
+		Script:    script,
 		Images:    []fake.Image{{Ref: image}},
 		WriteLogs: true,
 		Registry: func(ref string, _ *runtimeapi.AuthConfig) fake.Pull {
@@ -47,20 +47,20 @@ func Subject(services runtime.RuntimeService, images runtime.ImageService) runti
 		Images:    images,
 		Image:     image,
 		PullImage: pullImage,
-		Command:   Command,
+		Command:   command,
 	}
 }
 
-// Command turns a program into an argv that Script understands.
-func Command(p runtimetest.Program) []string {
+// command turns a program into an argv that script understands.
+func command(p runtimetest.Program) []string {
 	// A struct of strings and numbers always marshals.
 	encoded, _ := json.Marshal(p)
 	return []string{argv0, string(encoded)}
 }
 
-// Script turns a container config whose command is from Command into a script.
+// script turns a container config whose command is from command into a script.
 // Any other argv is a container that cannot be started.
-func Script(l fake.Launch) fake.Script {
+func script(l fake.Launch) fake.Script {
 	p, err := decode(append(append([]string(nil), l.Config.GetCommand()...), l.Config.GetArgs()...))
 	if err != nil {
 		return fake.Script{StartErr: err}
@@ -106,7 +106,7 @@ func run(e fake.Exec) fake.ExecResult {
 	return result
 }
 
-// decode reads an argv of Command.
+// decode reads an argv of command.
 func decode(argv []string) (runtimetest.Program, error) {
 	var p runtimetest.Program
 	if len(argv) != 2 || argv[0] != argv0 {

@@ -1,4 +1,4 @@
-package faketest_test
+package faketest
 
 import (
 	"fmt"
@@ -10,7 +10,6 @@ import (
 
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/fake"
-	"github.com/podwright/podwright/runtime/fake/faketest"
 	"github.com/podwright/podwright/runtime/runtimetest"
 )
 
@@ -20,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // runs without end.
 func TestScriptRefusesOtherArgv(t *testing.T) {
 	for _, argv := range [][]string{nil, {"sleep", "5"}, {"program", "{"}, {"program", "{}", "more"}} {
-		s := faketest.Script(fake.Launch{Config: &runtimeapi.ContainerConfig{Command: argv}})
+		s := script(fake.Launch{Config: &runtimeapi.ContainerConfig{Command: argv}})
 		if runtime.Class(s.StartErr) != runtime.ErrInvalid {
 			t.Errorf("argv %q: start error %v", argv, s.StartErr)
 		}
@@ -34,8 +33,8 @@ func TestScriptRefusesOtherArgv(t *testing.T) {
 
 // A program travels as argv, possibly split between command and args.
 func Example() {
-	argv := faketest.Command(runtimetest.Program{Stdout: []string{"hello"}, Run: time.Second, Exit: 3})
-	script := faketest.Script(fake.Launch{Config: &runtimeapi.ContainerConfig{Command: argv[:1], Args: argv[1:]}})
+	argv := command(runtimetest.Program{Stdout: []string{"hello"}, Run: time.Second, Exit: 3})
+	script := script(fake.Launch{Config: &runtimeapi.ContainerConfig{Command: argv[:1], Args: argv[1:]}})
 	fmt.Println(script.Log[0].Text, script.Exit.After, script.Exit.Code)
 	// Output: hello 1s 3
 }
