@@ -340,3 +340,53 @@ func TestHeldPodIsNotTakenForEnded(t *testing.T) {
 		})
 	}
 }
+
+// TestRemovedPodThatIsWantedAgainSurvivesKills: S5, CK11. A static pod of policy Never is removed
+// and wanted again at once, and the agent is killed before and after each operation on the
+// disk: the next agent runs it, in its first life or its second.
+func TestRemovedPodThatIsWantedAgainSurvivesKills(t *testing.T) {
+	points := 0
+	synctest.Test(t, func(t *testing.T) { points = killedBetweenLives(t, 0) })
+	if points < 10 {
+		t.Fatalf("only %d points", points)
+	}
+	for at := 1; at <= points; at++ {
+		t.Run(fmt.Sprint(at), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { killedBetweenLives(t, at) })
+		})
+	}
+}
+
+func killedBetweenLives(t *testing.T, at int) (points int) {
+	n := newHost(t, byContainer(map[string]fake.Script{"slow": {OnTERM: fake.Exit{After: time.Second, Code: 143}}}))
+	pod := func() *v1.Pod { return withPolicy(newPod("web", "slow"), v1.RestartPolicyNever) }
+	n.killAt = at
+	first := n.agent()
+	for _, set := range [][]*v1.Pod{{pod()}, {}, {pod()}} {
+		select {
+		case <-n.killed:
+		default:
+			first.set(set...)
+			pause := 5 * time.Second
+			if len(set) == 0 {
+				pause = 10 * time.Millisecond
+			}
+			select {
+			case <-n.killed:
+			case <-time.After(pause):
+			}
+		}
+	}
+	n.kill(first)
+	points = n.points
+
+	n.killAt = 0
+	r := n.agent()
+	r.set(pod())
+	r.phase("uid-web", v1.PodRunning, time.Minute)
+	<-time.After(30 * time.Second)
+	if s := starts(n.rt, "uid-web"); n.rt.Running("uid-web", "slow") != 1 || s > 2 {
+		t.Errorf("%d starts, %s", s, r.explain("uid-web"))
+	}
+	return points
+}

@@ -54,8 +54,6 @@ type Journal struct {
 	mu sync.Mutex
 	// handed are the pods that this process was handed, as they were last.
 	handed map[types.UID]*v1.Pod
-	// renewed are pods whose UID begins a new life and has no record of it yet.
-	renewed map[types.UID]bool
 	// waiting are pods whose worker could not go on because their record could not
 	// be written.
 	waiting map[types.UID]bool
@@ -71,7 +69,7 @@ func NewJournal(options JournalOptions) *Journal {
 	j := &Journal{
 		options: options, bootID: options.BootID, clock: options.Clock, logger: options.Logger,
 		loaded: make(chan struct{}),
-		handed: map[types.UID]*v1.Pod{}, renewed: map[types.UID]bool{}, waiting: map[types.UID]bool{},
+		handed: map[types.UID]*v1.Pod{}, waiting: map[types.UID]bool{},
 	}
 	o := options.Checkpoints
 	o.BootID, o.Clock, o.Logger = options.BootID, options.Clock, options.Logger
@@ -95,8 +93,6 @@ func (j *Journal) Desired(pod *v1.Pod) (first bool) {
 	j.mu.Lock()
 	last, known := j.handed[pod.UID]
 	j.handed[pod.UID] = pod
-	renewed := j.renewed[pod.UID]
-	delete(j.renewed, pod.UID)
 	j.mu.Unlock()
 	if last == pod {
 		return false
@@ -110,8 +106,8 @@ func (j *Journal) Desired(pod *v1.Pod) (first bool) {
 		if r.Admission == nil {
 			r.Admission, class = &checkpoint.Admission{At: j.clock.Now()}, checkpoint.Durable
 		}
-		if renewed && staysStopped(pod) {
-			r.EarlierLife, class = true, checkpoint.Durable
+		if r.EarlierLife && !staysStopped(pod) {
+			r.EarlierLife, class = false, max(class, checkpoint.Lazy)
 		}
 		return class
 	})
@@ -143,10 +139,14 @@ func (j *Journal) Adopt(pod *v1.Pod) {
 // forgets that the pod was handed over.
 func (j *Journal) Delete(uid types.UID) {
 	j.keeper.Delete(uid)
+	j.forget(uid)
+}
+
+// forget forgets that the pod was handed over.
+func (j *Journal) forget(uid types.UID) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	delete(j.handed, uid)
-	delete(j.renewed, uid)
 	delete(j.waiting, uid)
 }
 

@@ -315,8 +315,8 @@ func TestNewLifeOfAUIDDoesNotCountWhatIsLeft(t *testing.T) { // S5
 		r.ends[id] = &runtime.ContainerStatus{ID: id, State: runtime.Exited, ExitCode: 143}
 		j.Renew("a")
 		j.Renew("always")
-		if j.EarlierLife("a") || j.Get("a") != nil {
-			t.Error("the new life begins before the pod is desired")
+		if record := j.Get("a"); record.Finished || record.Admission != nil || record.Pod == nil || j.Handed("a") {
+			t.Errorf("the record of the new life: %+v", record)
 		}
 		j.Desired(newPod("a", onFailure))
 		j.Desired(newPod("always"))

@@ -14,13 +14,19 @@ import (
 // A UID can have several lives, one after the other: a static pod that its source removed
 // and wants again keeps it.
 
-// Renew removes the record of an earlier life of a UID. When the pod is desired next, a
-// new life begins.
+// Renew begins a new life of a UID: its record is replaced by one that knows only that
+// there was an earlier life. That happens in one write, so that an agent that is killed
+// meanwhile does not take what is left of that life for the pod.
 func (j *Journal) Renew(uid types.UID) {
-	j.Delete(uid)
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.renewed[uid] = true
+	j.keeper.Update(uid, func(r *checkpoint.Record) checkpoint.Class {
+		pod := r.Pod
+		*r = checkpoint.Record{EarlierLife: true}
+		if pod != nil {
+			describe(r, pod)
+		}
+		return checkpoint.Durable
+	})
+	j.forget(uid)
 }
 
 // EarlierLife reports whether the runtime may still have containers of an earlier life of

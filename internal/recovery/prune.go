@@ -148,8 +148,8 @@ func fateOf(r *checkpoint.Record, s situation) fate {
 		return keep
 	case s.hasWorker:
 		return keep
-	case s.desired && r.Finished: // the housekeeper starts its next life, which has a record of its own
-		return fate{newLife: true}
+	case s.desired && (r.Finished || r.Termination != nil && s.readable && !s.runs):
+		return fate{newLife: true} // the housekeeper starts it, because its worker is gone
 	case s.desired: // no worker has had it: it is still the old life
 		return keep
 	case !s.readable || s.undecided && !s.handed:
