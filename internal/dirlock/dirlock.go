@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// ErrInUse is returned by [Acquire] while somebody else holds the lock.
+// ErrInUse is returned by [Acquire] while another holder has the lock.
 var ErrInUse = errors.New("the folder is in use by another engine")
 
 // fileName is the lock's file below the locked folder. It is never removed:
@@ -24,8 +24,8 @@ func Acquire(dir string) (*Lock, error) {
 	path := filepath.Join(dir, fileName)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		// On a disk that takes nothing the file of an earlier time does as well, and
-		// without one the folder itself.
+		// On a disk that cannot be written an existing file will do, and without one
+		// the folder itself.
 		var openErr error
 		if f, openErr = os.Open(path); errors.Is(openErr, fs.ErrNotExist) {
 			f, openErr = os.Open(dir)
@@ -43,6 +43,5 @@ func Acquire(dir string) (*Lock, error) {
 	return &Lock{file: f}, nil
 }
 
-// Release gives the lock up. The error can be ignored: the lock is gone in any
-// case.
+// Release releases the lock. The error can be ignored: the lock is gone in any case.
 func (l *Lock) Release() error { return l.file.Close() }

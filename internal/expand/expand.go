@@ -7,8 +7,8 @@ import (
 )
 
 // MaxString is how long one argument or one NAME=value of a program can be on
-// Linux: 32 pages, with a zero byte at its end. It also bounds expansion, where
-// every reference may multiply what was written.
+// Linux: 32 pages, with a zero byte at its end. It also bounds expansion, as
+// every reference may multiply the text.
 func MaxString() int { return 32*os.Getpagesize() - 1 }
 
 // Text replaces $(NAME) by what lookup knows. Values are not expanded again, unknown
@@ -32,8 +32,8 @@ func Text(text string, lookup func(name string) (string, bool)) (string, error) 
 		case '(':
 			end := strings.IndexByte(text[i:], ')')
 			if end < 0 {
-				// Unclosed: only the opening is settled, later references
-				// are none either, as no bracket follows.
+				// Unclosed: the opening stays as written. Later references are
+				// unclosed too, as no bracket follows.
 				out.WriteByte('$')
 				continue
 			}

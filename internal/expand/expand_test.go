@@ -11,7 +11,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// More cases stand where the reconciler uses it (runtime/pods/internal/criconfig).
+// The reconciler has more cases (runtime/pods/internal/criconfig).
 func TestText(t *testing.T) {
 	known := map[string]string{"A": "1", "B": "$(A)"}
 	for in, want := range map[string]string{

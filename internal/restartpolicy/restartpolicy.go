@@ -6,7 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Decision is what an exit leads to.
+// Decision says what follows an exit.
 type Decision uint8
 
 // Decisions.
@@ -20,13 +20,13 @@ const (
 )
 
 // IsSidecar reports whether an init container is restartable: it starts in init
-// order, then runs beside the app containers.
+// order, then runs alongside the app containers.
 func IsSidecar(c *v1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways
 }
 
 // Effective returns the policy that governs c, a container of pod: its own if it
-// has one, else the pod's, Always if neither is set.
+// has one, otherwise the pod's, Always if neither is set.
 func Effective(pod *v1.Pod, c *v1.Container) v1.RestartPolicy {
 	if c.RestartPolicy != nil && *c.RestartPolicy != "" {
 		return v1.RestartPolicy(*c.RestartPolicy)
@@ -80,8 +80,7 @@ func OnExit(pod *v1.Pod, c *v1.Container, code int32) Decision {
 	return Stay
 }
 
-// matches reports whether code is one a rule speaks of; no code list matches
-// nothing.
+// matches reports whether code is in a rule's list. A missing list matches no code.
 func matches(codes *v1.ContainerRestartRuleOnExitCodes, code int32) bool {
 	if codes == nil {
 		return false
