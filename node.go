@@ -120,10 +120,14 @@ func (p *parts) buildEviction() error {
 	case c.ImageGC != nil:
 		machine.ImageFs = p.images.Dir
 	}
-	return p.evictions.Watch(eviction.Options{
+	err := p.evictions.Watch(eviction.Options{
 		Critical: c.Eviction.Critical, Changed: p.hooks.Changed, Policy: c.Eviction.Policy,
 		NodeName: c.Node.Name, Recorder: c.Observe.Events, Clock: c.Clock, Logger: p.logger("eviction"), Meter: p.meter("cleanup/eviction"),
 	}, c.Eviction.Stats, machine)
+	if err != nil {
+		return fmt.Errorf("Eviction: %w", err)
+	}
+	return nil
 }
 
 // critical reports whether the node needs a pod more than others.

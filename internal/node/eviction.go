@@ -53,17 +53,13 @@ func (e *Evictions) Watch(o eviction.Options, stats eviction.Stats, machine evic
 			}
 		}
 		if stats, err = eviction.NewLinuxStats(machine); err != nil {
-			//lint:ignore ST1005 the name of a field of Config
-			return fmt.Errorf("Eviction: %w", err)
+			return err
 		}
 	}
 	o.Stats, o.Killer, o.Pods = stats, e, e.Residents.Evictable
 	o.Volumes, o.Reclaim = e.limitedVolumes, e.reclaim
-	if e.manager, err = eviction.New(o); err != nil {
-		//lint:ignore ST1005 the name of a field of Config
-		return fmt.Errorf("Eviction: %w", err)
-	}
-	return nil
+	e.manager, err = eviction.New(o)
+	return err
 }
 
 // Run watches the node until ctx ends.
