@@ -202,7 +202,7 @@ func TestThisMachineIsReadIfNothingElseIs(t *testing.T) {
 		t.Error(err)
 	}
 	err := e.Watch(eviction.Options{Policy: eviction.Policy{MaxPodGrace: -1}}, nil, eviction.LinuxStatsOptions{})
-	if err == nil || !strings.HasPrefix(err.Error(), "Eviction: ") {
+	if err == nil || !strings.HasPrefix(err.Error(), "eviction: ") {
 		t.Errorf("a bad policy: %v", err)
 	}
 }
