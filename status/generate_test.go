@@ -167,7 +167,7 @@ func TestFields(t *testing.T) {
 	if s = generate(t, in); !s.StartTime.Time.Equal(t0) {
 		t.Errorf("start %v, want that of the API", s.StartTime)
 	}
-	// Nobody remembers: the oldest sandbox does.
+	// Without a remembered time the oldest sandbox tells it.
 	pod.Status.StartTime = nil
 	in.Runtime.Sandboxes = []*runtime.SandboxStatus{{ID: "s2", CreatedAt: t1}, {ID: "s1", CreatedAt: t0}}
 	if s = generate(t, in); !s.StartTime.Time.Equal(t0) {

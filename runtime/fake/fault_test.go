@@ -152,8 +152,8 @@ func (c *racyClock) NewTimer(d time.Duration) clock.Timer {
 	return c.FakeClock.NewTimer(d)
 }
 
-// A clock that moves while a wait begins does not make the wait too long: nobody
-// may step it again.
+// A clock that moves while a wait begins does not make the wait too long: it
+// may not be stepped again.
 func TestWaitOnRacyClock(t *testing.T) {
 	for _, steps := range [][]time.Duration{
 		{5 * time.Second},

@@ -131,8 +131,8 @@ func TestUnfinishedVolume(t *testing.T) {
 	}
 }
 
-// The end of a pod removes the content of the engine's own volumes and of nobody
-// else's (ND1).
+// The end of a pod removes the content of the engine's own volumes and of no
+// others (ND1).
 func TestTearDownLeavesOthers(t *testing.T) {
 	s := newStore(t)
 	for _, plugin := range []string{poddir.EmptyDir, poddir.Secret, poddir.ConfigMap, poddir.DownwardAPI, poddir.Projected} {
