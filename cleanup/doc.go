@@ -1,7 +1,6 @@
-// Package cleanup cleans up what no source desires: it forgets
-// finished pods, restarts pods that came back under the same UID, finishes pods
-// that never ran, kills what runs without being known, and has content of gone
-// pods removed from the runtime and from disk.
+// Package cleanup cleans up what no source desires: it forgets finished pods, restarts
+// pods that came back under the same UID, finishes pods that never ran, kills what runs
+// without being known, and removes what gone pods left in the runtime and on disk.
 //
 //	cgroups ───────┐
 //	desired pods ──┤ fence                                 fence
@@ -14,7 +13,7 @@
 //	                                         └─► Plan: every candidate with the reason,
 //	                                             or the rule that forbids it
 //
-// A pass first decides, then acts (HK3): [makePlan] is a function over values,
+// A pass first decides, then acts (HK3): makePlan is a function over values;
 // [Housekeeper] reads its input, executes it and asks the guard again right
 // before acting. A dry run ([Housekeeper.Plan]) is the same code without the last
 // step (DR2); it also lists what living pods keep.
@@ -22,11 +21,10 @@
 // # What is never done
 //
 //   - Nothing is removed before all sources were seen (SG1).
-//   - Nothing of a desired pod, of a pod the workers still know, or of a pod
-//     that runs is removed (ND2).
-//   - Nothing is done to a pod this process has never known while a source
-//     cannot name all pods it wants, because a manifest has been unreadable
-//     since the start: the pod may be that manifest's (ND2).
+//   - A pod that is desired, known to the workers or running keeps everything (ND2).
+//   - A pod that this process has never known is left alone while a source cannot
+//     name all pods it wants, because a manifest has been unreadable since the start:
+//     the pod may come from that manifest (ND2).
 //   - A failed runtime list stops every decision that needs it and nothing else
 //     (HK4, ND11).
 //   - A restarted pod is not killed as an orphan in the same pass (HI4): both

@@ -61,7 +61,7 @@ func (h *Housekeeper) skip(a Action, why Denial) {
 	h.outcomes = append(h.outcomes, outcome{Action: a, Result: skipped, Why: why})
 }
 
-// done notes how an action went.
+// done notes the result of an action.
 func (h *Housekeeper) done(a Action, err error) {
 	o := outcome{Action: a, Result: done}
 	if err != nil {

@@ -28,11 +28,11 @@ const (
 	// retryMin and retryMax bound the pause after a failed removal (OD10).
 	retryMin = 5 * time.Second
 	retryMax = 5 * time.Minute
-	// removalBudget is how long a pass goes on to remove things of a kind; what is
-	// left is for the next one (OD10). How many go is bounded by Rates.
+	// removalBudget is how long a pass removes things of one kind; the rest is left to
+	// the next pass (OD10). Rates bounds how many it removes.
 	removalBudget = 200 * time.Millisecond
-	// removalTimeout bounds one removal, so that a runtime that hangs on one pod
-	// holds up the others no longer (HI12).
+	// removalTimeout bounds one removal, so that a runtime that hangs on one pod does
+	// not delay the others for longer (HI12).
 	removalTimeout = 10 * time.Second
 )
 
@@ -74,13 +74,13 @@ type Options struct {
 	// Veto is asked before every action; an error keeps it from being done now
 	// (DR5). It must not block. Nil: no veto.
 	Veto func(a Action) error
-	// Rule returns the name of the rule behind an error of Content, empty if it is
-	// none's. Nil: never.
+	// Rule returns the rule behind an error of Content, empty if there is none. Nil:
+	// never.
 	Rule func(err error) Rule
 	// Rates bounds removals (DR6).
 	Rates Rates
-	// Again asks for another pass soon, because one did not get through. It must
-	// not block. Nil means that the next scheduled pass will do.
+	// Again asks for another pass soon, because one has left work behind. It must not
+	// block. Nil: the next scheduled pass does it.
 	Again func()
 	// CollectPeriod is the time between runs of the collector and looks at the
 	// log folders. Default 1 min.
@@ -202,9 +202,8 @@ func (h *Housekeeper) LastPlan() Plan {
 // worker changes because of a source; nil calls it directly. Passes do not
 // overlap: a second call waits for the first, or for its context (HK2).
 //
-// The error joins everything that went wrong. Whatever did not depend on that was
-// done all the same (HK1, HK4, HI12), and what failed is tried again by later
-// passes.
+// The error joins all failures. Whatever did not depend on them was done all the same
+// (HK1, HK4, HI12), and later passes try again what failed.
 func (h *Housekeeper) Housekeep(ctx context.Context, fence func(critical func())) error {
 	select {
 	case h.turn <- struct{}{}:
@@ -318,7 +317,7 @@ func (h *Housekeeper) sourcesReady() bool {
 }
 
 // known reads what is desired and what the workers know: steps 2 and 3. It also
-// finds out whom the workers forget: desired pods because their next life may
+// finds out which pods the workers forget: desired ones because their next life may
 // begin, others because they are gone.
 func (h *Housekeeper) known(in *input) {
 	h.desired(in)

@@ -200,7 +200,7 @@ func (p *planner) orphans() {
 	}
 }
 
-// removals plans the removal of something pods leave behind.
+// removals plans the removal of what pods leave behind, in one step.
 func (p *planner) removals(step Step, candidates []types.UID, reason string) {
 	if !slices.IsSorted(candidates) {
 		candidates = slices.Sorted(slices.Values(candidates))

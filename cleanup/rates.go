@@ -38,7 +38,7 @@ func (r *Rates) complete() error {
 	return nil
 }
 
-// buckets has one for each step that is bounded.
+// buckets returns a bucket for each step that is bounded.
 func (r *Rates) buckets() map[Step]*bucket {
 	out := map[Step]*bucket{}
 	for step, rate := range map[Step]int{
@@ -58,7 +58,7 @@ type bucket struct {
 	filled       time.Time
 }
 
-// has reports whether there is a token. A nil bucket has always one.
+// has reports whether there is a token. A nil bucket never limits.
 func (b *bucket) has(now time.Time) bool {
 	if b == nil {
 		return true
@@ -71,7 +71,7 @@ func (b *bucket) has(now time.Time) bool {
 	return b.tokens >= 1
 }
 
-// take takes the token that has found.
+// take uses up the token that has reported.
 func (b *bucket) take() {
 	if b != nil {
 		b.tokens--

@@ -14,7 +14,7 @@ import (
 	"github.com/podwright/podwright/internal/timing"
 )
 
-// remove executes what removes something. Each pass does a bounded part, so that a
+// remove executes the removals of a plan. Each pass does a bounded part, so that a
 // mountain of leftovers never delays the next pass for long (OD10); one failure
 // does not stop the others (HI12).
 func (h *Housekeeper) remove(ctx context.Context, plan Plan, now time.Time) (problems []error) {
@@ -144,8 +144,8 @@ func (h *Housekeeper) waiting(f *failure, now time.Time) Denial {
 	return d
 }
 
-// collect has the collector make its run, at most once per period. It is judged by
-// the same guard for each pod (SG2, SG3).
+// collect lets the collector make its run, at most once per period. The same guard
+// protects each pod (SG2, SG3).
 func (h *Housekeeper) collect(ctx context.Context, runningErr error, now time.Time) []error {
 	if now.Before(h.collectAt) || runningErr != nil {
 		return nil // the runtime does not answer: next pass (ND11)
@@ -163,7 +163,7 @@ func (h *Housekeeper) collect(ctx context.Context, runningErr error, now time.Ti
 		a.Kind = a.Step.kind()
 		switch {
 		case h.tried[object{a.Step, a.Object}]:
-			return false // what failed has had its turn in this run; it must not take others' (HI12)
+			return false // it failed once in this run; others have their turn first (HI12)
 		case acted > 0 && h.options.Clock.Since(start) > removalBudget:
 			more = true
 			h.skip(a, passTooLong())
