@@ -31,7 +31,7 @@ func (r *Recovery) Complete(update podworkers.UpdateOptions) []podworkers.Update
 		return []podworkers.UpdateOptions{update}
 	}
 	next := continuationOf(pod, record, r.options.Clock.Now())
-	if next.newLife {
+	if next.newLife || r.journal.isRetired(record) {
 		r.journal.Renew(pod.UID)
 		r.options.Statuses.Forget(pod.UID)
 		r.journal.Desired(pod)

@@ -161,7 +161,8 @@ func TestFateOfRecord(t *testing.T) { // CK7, HI7, status.md 7.10
 	terminal := func(more ...func(*checkpoint.Record)) *checkpoint.Record {
 		return newRecord("a", append(more, phase(v1.PodFailed))...)
 	}
-	keep, tell, remove := fate{known: true}, fate{known: true, tellEnd: true}, fate{remove: true}
+	keep, tell, remove, retire := fate{known: true}, fate{known: true, tellEnd: true}, fate{remove: true}, fate{known: true, retire: true}
+	api := func(r *checkpoint.Record) { fromAPI(r.Pod) }
 	for _, tc := range []struct {
 		name   string
 		record *checkpoint.Record
@@ -195,7 +196,11 @@ func TestFateOfRecord(t *testing.T) { // CK7, HI7, status.md 7.10
 		{"it ended before its worker looked at it", newRecord("a", begun), with(func(s *situation) { s.handed = true }), tell},
 		{"it was never started", newRecord("a"), with(func(s *situation) { s.handed = true }), remove},
 		{"it is gone and told", newRecord("a", finished), with(func(s *situation) { s.handed = true }), remove},
-		{"a sink does not have its end", terminal(finished), with(func(s *situation) { s.handed, s.acknowledged = true, false }), keep},
+		{"IN10: a sink does not have its end", terminal(finished), with(func(s *situation) { s.handed, s.acknowledged = true, false }), retire},
+		{"IN10: nor that of a refused pod", terminal(), with(func(s *situation) { s.handed, s.acknowledged = true, false }), retire},
+		{"IN10: the runtime still has something of it", newRecord("a", finished), with(func(s *situation) { s.handed, s.remains = true, true }), retire},
+		{"a sink does not have the end of a pod of an API, which lives once", terminal(finished, api), with(func(s *situation) { s.handed, s.acknowledged = true, false }), keep},
+		{"a sink does not have its end, of an earlier process", terminal(finished), with(func(s *situation) { s.acknowledged = false }), keep},
 		{"a sink never took its end", terminal(finished), with(func(s *situation) { s.handed, s.acknowledged, s.age = true, false, leftoverAge }), remove},
 		{"of an earlier process", terminal(finished), gone, fate{}},
 		{"of an earlier process, old", terminal(finished), with(func(s *situation) { s.age = leftoverAge }), remove},
@@ -306,6 +311,7 @@ func TestLastDesiredPodsOfASource(t *testing.T) { // architecture decision 6
 	unwanted := func(r *checkpoint.Record) { r.Unwanted = true }
 	var got []string
 	for _, p := range lastDesired([]*checkpoint.Record{
+		newRecord("retired", phase(v1.PodFailed), retired),
 		newRecord("wanted"), newRecord("other", other), newRecord("unwanted", unwanted), newRecord("forgotten", hasNoPod),
 		newRecord("stopped", stopping(checkpoint.Termination{Deleted: true})), newRecord("evicted", stopping(checkpoint.Termination{Evicted: true})),
 		newRecord("ended", phase(v1.PodFailed), stopping(checkpoint.Termination{Cause: checkpoint.CauseTerminal})),

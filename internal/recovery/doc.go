@@ -22,7 +22,8 @@
 //	          ended stays so, a pod that had to stop goes on stopping
 //	source    stands in for a source that does not answer ([Journal.Remembering])
 //	Pruner    removes the records that are of no more use, and tells the end of pods that
-//	          ended unseen (CK7, HI7)
+//	          ended unseen (CK7, HI7); a record that is only kept for a sink is retired,
+//	          and decides nothing about the next life of its UID (IN10)
 //
 // No read triggers a step. Before the gate opens no pod is set up, stopped or removed.
 // Decisions are pure functions of records and facts: compare, continuationOf, fateOf,

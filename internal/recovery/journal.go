@@ -35,6 +35,9 @@ type JournalOptions struct {
 	// Written hears of each record that was written. waiting is the pod if its worker
 	// could not go on before, nil otherwise. It must not block.
 	Written func(uid types.UID, waiting *v1.Pod)
+	// Renewed is called when a source wants a UID again whose life was over: nothing that
+	// is known of that life counts any more. It must not block.
+	Renewed func(uid types.UID)
 	Clock   clock.WithTickerAndDelayedExecution
 	Logger  logr.Logger
 }
@@ -54,6 +57,8 @@ type Journal struct {
 	mu sync.Mutex
 	// handed are the pods that this process was handed, as they were last.
 	handed map[types.UID]*v1.Pod
+	// retired are pods whose life is over and which have a record, since when.
+	retired map[types.UID]time.Time
 	// waiting are pods whose worker could not go on because their record could not
 	// be written.
 	waiting map[types.UID]bool
@@ -69,7 +74,7 @@ func NewJournal(options JournalOptions) *Journal {
 	j := &Journal{
 		options: options, bootID: options.BootID, clock: options.Clock, logger: options.Logger,
 		loaded: make(chan struct{}),
-		handed: map[types.UID]*v1.Pod{}, waiting: map[types.UID]bool{},
+		handed: map[types.UID]*v1.Pod{}, retired: map[types.UID]time.Time{}, waiting: map[types.UID]bool{},
 	}
 	o := options.Checkpoints
 	o.BootID, o.Clock, o.Logger = options.BootID, options.Clock, options.Logger
@@ -147,6 +152,7 @@ func (j *Journal) forget(uid types.UID) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	delete(j.handed, uid)
+	delete(j.retired, uid)
 	delete(j.waiting, uid)
 }
 

@@ -3,6 +3,7 @@ package recovery
 import (
 	"context"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,6 +28,52 @@ func (j *Journal) Renew(uid types.UID) {
 		return checkpoint.Durable
 	})
 	j.forget(uid)
+}
+
+// retiredWriteAfter is after how long it is written down that a life is over: most sinks take
+// an end within that time, and then the record goes.
+const retiredWriteAfter = 10 * time.Second
+
+// retire notes that the life of a UID is over although its record stays, for sinks that
+// have not taken its end or for what the runtime still has of it (IN10).
+func (j *Journal) retire(r *checkpoint.Record) {
+	now := j.clock.Now()
+	j.mu.Lock()
+	delete(j.handed, r.UID)
+	since, known := j.retired[r.UID]
+	if !known {
+		since = now
+		j.retired[r.UID] = now
+	}
+	j.mu.Unlock()
+	if r.Retired || now.Sub(since) < retiredWriteAfter {
+		return
+	}
+	j.keeper.Update(r.UID, func(r *checkpoint.Record) checkpoint.Class {
+		r.Retired = true
+		return checkpoint.Durable
+	})
+}
+
+// isRetired reports whether the life that the record is about is over.
+func (j *Journal) isRetired(r *checkpoint.Record) bool {
+	if r == nil {
+		return false
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return r.Retired || !j.retired[r.UID].IsZero()
+}
+
+// renewRetired begins new lives of the pods whose UID is retired, before anything decides
+// about them.
+func (j *Journal) renewRetired(pods []*v1.Pod) {
+	for _, p := range pods {
+		if j.isRetired(j.keeper.Get(p.UID)) {
+			j.Renew(p.UID)
+			j.options.Renewed(p.UID)
+		}
+	}
 }
 
 // EarlierLife reports whether the runtime may still have containers of an earlier life of

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/status/checkpoint"
 )
@@ -82,6 +83,8 @@ func (p *Pruner) RemoveOrphanedStatuses(desired map[types.UID]struct{}) {
 		switch {
 		case fate.newLife:
 			j.Renew(r.UID)
+		case fate.retire:
+			j.retire(r)
 		case fate.remove:
 			j.Delete(r.UID)
 		}
@@ -94,12 +97,13 @@ func (p *Pruner) RemoveOrphanedStatuses(desired map[types.UID]struct{}) {
 type situation struct {
 	// inSnapshot: the pod was desired when the pass began; desired: it is now.
 	inSnapshot, desired bool
-	// handed: this process was handed the pod.
+	// handed: this process was handed the pod, or an earlier one retired it.
 	handed bool
 	// hasWorker: it has a worker; workerFinished: which has done its last step.
 	hasWorker, workerFinished bool
-	// readable: it is known what the runtime has of the pod; runs: something runs.
-	readable, runs bool
+	// readable: it is known what the runtime has of the pod; runs: something runs; remains:
+	// there is anything.
+	readable, runs, remains bool
 	// undecided: sources may want pods that they have not named.
 	undecided bool
 	// acknowledged: every sink has the end of the pod, if it has one.
@@ -110,7 +114,7 @@ type situation struct {
 
 func (p *Pruner) situation(r *checkpoint.Record, undecided bool) (situation, *runtime.PodStatus) {
 	s := situation{
-		handed: p.options.Journal.Handed(r.UID), undecided: undecided,
+		handed: p.options.Journal.Handed(r.UID) || p.options.Journal.isRetired(r), undecided: undecided,
 		acknowledged: !r.Terminal() && !r.Finished || acknowledgedBy(r, p.options.Sinks),
 		age:          p.options.Clock.Now().Sub(r.WrittenAt),
 	}
@@ -120,6 +124,7 @@ func (p *Pruner) situation(r *checkpoint.Record, undecided bool) (situation, *ru
 	view, err := p.options.View(r.UID)
 	s.readable = err == nil
 	s.runs = err == nil && view.Running()
+	s.remains = err == nil && len(view.Sandboxes)+len(view.Containers) > 0
 	return s, view
 }
 
@@ -130,6 +135,8 @@ type fate struct {
 	// known: the status of the pod stays; remove: its record goes; newLife: it goes because
 	// the UID begins a new life.
 	known, remove, newLife bool
+	// retire: the record stays, for a life that is over.
+	retire bool
 }
 
 // fateOf decides what happens to a record (CK7, HI7). Where a source may want pods that
@@ -159,6 +166,10 @@ func fateOf(r *checkpoint.Record, s situation) fate {
 	case !r.Finished && r.Pod != nil && (!s.handed || !r.StartedAt.IsZero()):
 		// It ended before a worker looked at it, if it ever had one; none will now.
 		return fate{tellEnd: true, known: true}
+	case podinfo.Static(podOf(r)) && s.handed && !old && (!s.acknowledged || s.remains):
+		// A pod of an API lives once per UID. Any other may come back, and does so as it
+		// would if nothing were left of this life (IN10).
+		return fate{retire: true, known: true}
 	case !s.acknowledged && !old: // ND10
 		return keep
 	}

@@ -121,6 +121,7 @@ func newRig(t *testing.T, d *disk) *rig {
 			}
 			return c, nil
 		},
+		Renewed: func(uid types.UID) { r.note("renewed %s", uid) },
 		Written: func(_ types.UID, waiting *v1.Pod) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -267,6 +268,7 @@ func phase(p v1.PodPhase) func(*checkpoint.Record) {
 	return func(r *checkpoint.Record) { r.Status = &v1.PodStatus{Phase: p} }
 }
 
+func retired(r *checkpoint.Record)   { r.Retired = true }
 func finished(r *checkpoint.Record)  { r.Finished = true }
 func begun(r *checkpoint.Record)     { r.StartedAt = time.Unix(1, 0) }
 func otherBoot(r *checkpoint.Record) { r.BootID = "boot-0" }

@@ -69,6 +69,7 @@ func (s *source) Run(ctx context.Context, deliver func(ctx context.Context, pods
 		first := !s.answered
 		s.answered = true
 		s.mu.Unlock()
+		s.journal.renewRetired(pods)
 		if err := deliver(own, pods); err != nil {
 			s.mu.Lock()
 			s.answered = s.answered && !first
@@ -164,7 +165,7 @@ func lastDesired(records []*checkpoint.Record, source string) []*v1.Pod {
 		// A pod that was to be stopped is no longer wanted by its source, unless it
 		// ended by itself or was evicted.
 		stopped := r.Termination != nil && !r.Terminal() && !r.Termination.Evicted
-		if r.Source == source && r.Pod != nil && !r.Unwanted && !stopped {
+		if r.Source == source && r.Pod != nil && !r.Unwanted && !r.Retired && !stopped {
 			pods = append(pods, r.Pod.DeepCopy())
 		}
 	}

@@ -125,6 +125,35 @@ func TestRecordsStandInForASilentSource(t *testing.T) { // architecture decision
 	})
 }
 
+// TestRetiredLifeEndsBeforeItsUIDIsDelivered: IN10: what was kept of a life for a sink is gone
+// before anything decides about the next one; pods that are not retired keep their records.
+func TestRetiredLifeEndsBeforeItsUIDIsDelivered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newDisk(newRecord("a", phase(v1.PodFailed), finished), newRecord("b", phase(v1.PodFailed), finished))).keep()
+		r.journal.Adopt(newPod("a"))
+		r.journal.retire(r.journal.Get("a"))
+		pass(time.Minute)
+		if !r.journal.isRetired(r.journal.Get("a")) || r.disk.get("a").Retired {
+			t.Error("a is not retired, or it is written although a sink may take its end soon")
+		}
+		r.journal.retire(r.journal.Get("a"))
+		pass(time.Minute)
+		if !r.disk.get("a").Retired || r.journal.Handed("a") {
+			t.Error("a is not retired")
+		}
+		r.took()
+		own := newFileSource()
+		var d deliveries
+		d.run(r, r.journal.Remembering(own, true, func() bool { return true }))
+		own.sets <- []*v1.Pod{newPod("a"), newPod("b")}
+		pass(time.Second)
+		r.want("the delivery", "renewed a")
+		if len(d.all()) != 1 || r.journal.Get("a").Status != nil || r.journal.isRetired(r.journal.Get("a")) || !r.journal.Get("b").Finished {
+			t.Errorf("delivered %v, records %v %v", d.all(), r.journal.Get("a"), r.journal.Get("b"))
+		}
+	})
+}
+
 func TestSourceThatAnswersNeedsNoStandIn(t *testing.T) {
 	for name, tc := range map[string]struct {
 		standIn bool

@@ -60,6 +60,9 @@ type Record struct {
 	Pod *v1.Pod `json:"pod,omitempty"`
 	// Unwanted: its source has answered without naming it since.
 	Unwanted bool `json:"unwanted,omitempty"`
+	// Retired: the life is over, and the record is only kept for what is left to do with
+	// its end. If the UID is desired again, that is a new life.
+	Retired bool `json:"retired,omitempty"`
 }
 
 // Admission is the verdict on a pod.
