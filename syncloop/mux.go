@@ -145,6 +145,25 @@ func (x *mux) declare(ctx context.Context, source string) (bool, error) {
 	return true, nil
 }
 
+// close makes a source that ended without a word count as seen. It wants what it wanted
+// before, which is not known here: it stays undecided (IN9). It reports whether the source
+// was unseen.
+func (x *mux) close(ctx context.Context, source string) (bool, error) {
+	if err := x.take(ctx); err != nil {
+		return false, err
+	}
+	defer func() { <-x.turn }()
+	src := x.lookup(source)
+	if src.seen {
+		return false, nil
+	}
+	if _, err := x.accept(ctx, src, nil, errClosedUnheard); err != nil {
+		return false, err
+	}
+	x.update(source, func(s *SourceStatus) { s.LastDelivery = time.Time{} })
+	return true, nil
+}
+
 // deliver takes over the full set of one source. It blocks while other sources
 // deliver and while the queue is full; when ctx ends first nothing has changed.
 func (x *mux) deliver(ctx context.Context, source string, pods []*v1.Pod) error {

@@ -27,6 +27,8 @@ const SourceAPI = podinfo.SourceAPI
 // Source delivers the pods that one origin desires.
 //
 // Run blocks until ctx ends, the source is closed for good (nil), or it fails.
+// A source that is closed before its first delivery has not said that it wants no pods:
+// it is undecided for good, and what runs unknown is left alone.
 // A source that fails is run again after a back-off of 1 s, doubling up to 20 s;
 // meanwhile its pods stay as they are.
 //

@@ -188,16 +188,22 @@ func (l *Loop) runSource(ctx context.Context, source Source) {
 	}
 }
 
-// sourceClosed notes that a source will not deliver again. One that never delivered
-// wants nothing, and must not keep the loop from being ready.
+// sourceClosed notes that a source will not deliver again. One that never delivered must
+// not keep the loop from being ready, nor does its silence end any pod (IN9).
 func (l *Loop) sourceClosed(ctx context.Context, name string) {
-	l.options.Logger.Info("Source closed, its pods stay as they are", "source", name)
-	seen := false
-	l.mux.update(name, func(s *SourceStatus) { s.Closed, seen = true, s.Seen })
-	if !seen {
-		_ = l.mux.deliver(ctx, name, nil) // fails only when the loop ends
+	l.mux.update(name, func(s *SourceStatus) { s.Closed = true })
+	unheard, err := l.mux.close(ctx, name)
+	switch {
+	case err != nil: // the loop ends
+	case unheard:
+		l.options.Logger.Error(errClosedUnheard, "Source closed without a word, unknown pods are left alone", "source", name)
+	default:
+		l.options.Logger.Info("Source closed, its pods stay as they are", "source", name)
 	}
 }
+
+// errClosedUnheard is why a source is undecided that ended before its first delivery.
+var errClosedUnheard = errors.New("the source was closed before it named its pods")
 
 // runOnce runs a source; a panic is its error.
 func (l *Loop) runOnce(ctx context.Context, source Source, deliver func(context.Context, []*v1.Pod) error) (err error) {

@@ -20,6 +20,9 @@ const standInAfter = 10 * time.Second
 
 var errSilent = errors.New("the source has not answered since the start; its pods run as they were last desired")
 
+// errClosed is no problem of the source's health: closing it was a decision.
+var errClosed = errors.New("the source was closed before it named its pods; they run as they were last desired")
+
 // source is a source for which the records stand in while it does not answer. Whatever
 // the source says counts as soon as it says it. While the records stand in, the source
 // is undecided, so that no pod it may want is taken for left over.
@@ -34,8 +37,9 @@ type source struct {
 
 	turn chan struct{} // one delivery at a time
 	mu   sync.Mutex
-	// answered: the source has spoken; stoodIn: its remembered pods were delivered.
-	answered, stoodIn bool
+	// answered: the source has spoken; stoodIn: its remembered pods were delivered;
+	// closed: it will not speak again.
+	answered, stoodIn, closed bool
 }
 
 var (
@@ -60,7 +64,7 @@ func (s *source) Run(ctx context.Context, deliver func(ctx context.Context, pods
 	if s.standIn && !s.hasAnswered() {
 		wg.Go(func() { s.replace(ctx, deliver) })
 	}
-	return s.Source.Run(ctx, func(own context.Context, pods []*v1.Pod) error {
+	err := s.Source.Run(ctx, func(own context.Context, pods []*v1.Pod) error {
 		if err := s.take(own); err != nil {
 			return err
 		}
@@ -81,6 +85,13 @@ func (s *source) Run(ctx context.Context, deliver func(ctx context.Context, pods
 		}
 		return nil
 	})
+	if err == nil && s.standIn {
+		s.mu.Lock()
+		s.closed = true
+		s.mu.Unlock()
+		s.remember(ctx, deliver) // closed without a word, it wants what it wanted (IN9)
+	}
+	return err
 }
 
 // replace delivers what is remembered if the source stays silent.
@@ -89,6 +100,16 @@ func (s *source) replace(ctx context.Context, deliver func(ctx context.Context, 
 	defer timer.Stop()
 	select {
 	case <-timer.C():
+		s.remember(ctx, deliver)
+	case <-ctx.Done():
+	}
+}
+
+// remember delivers what is remembered, once that is loaded, unless the source has
+// spoken or this was done before.
+func (s *source) remember(ctx context.Context, deliver func(ctx context.Context, pods []*v1.Pod) error) {
+	select {
+	case <-s.journal.loaded:
 	case <-ctx.Done():
 		return
 	}
@@ -98,8 +119,8 @@ func (s *source) replace(ctx context.Context, deliver func(ctx context.Context, 
 	defer func() { <-s.turn }()
 	pods := lastDesired(s.journal.keeper.All(), s.Name())
 	s.mu.Lock()
-	silent := !s.answered && len(pods) > 0
-	s.stoodIn = silent
+	silent := !s.answered && !s.stoodIn && len(pods) > 0
+	s.stoodIn = s.stoodIn || silent
 	s.mu.Unlock()
 	if silent {
 		_ = deliver(ctx, pods) // fails only when the loop ends
@@ -125,9 +146,12 @@ func (s *source) hasAnswered() bool {
 // Undecided is the source's own word once it has spoken.
 func (s *source) Undecided() error {
 	s.mu.Lock()
-	silent := s.stoodIn && !s.answered
+	silent, closed := s.stoodIn && !s.answered, s.closed
 	s.mu.Unlock()
-	if silent {
+	switch {
+	case silent && closed:
+		return errClosed
+	case silent:
 		return errSilent
 	}
 	if u, ok := s.Source.(syncloop.Undecided); ok {
@@ -152,7 +176,7 @@ func (s *source) Health() syncloop.SourceHealth {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.stoodIn && !s.answered && health.LastError == nil {
+	if s.stoodIn && !s.answered && !s.closed && health.LastError == nil {
 		health.LastError = errSilent
 	}
 	return health

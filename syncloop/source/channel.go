@@ -15,7 +15,8 @@ import (
 	"github.com/podwright/podwright/syncloop"
 )
 
-// ErrClosed is returned by the methods of a [Channel] that was closed.
+// ErrClosed is returned by the methods of a [Channel] that was closed, or whose Run has
+// ended.
 var ErrClosed = errors.New("the source is closed")
 
 // ChannelOptions configures a [Channel]. The zero value is ready to use.
@@ -34,13 +35,17 @@ type ChannelOptions struct {
 //
 // Make one with [NewChannel]; methods are safe for concurrent use. Set, Apply
 // and Close wait until the loop runs the source and has accepted the change
-// (P1), or until their context ends, in which case nothing was changed.
+// (P1), or until their context ends, in which case nothing was changed. Once the loop
+// has ended they return [ErrClosed] at once (IN9).
 type Channel struct {
 	options  ChannelOptions
 	requests chan request
 
-	mu     sync.Mutex
 	closed chan struct{}
+
+	mu sync.Mutex
+	// ended is closed when Run ends with its context, and made again by the next Run.
+	ended  chan struct{}
 	health syncloop.SourceHealth
 
 	// pods is the set as accepted, in the order it was given. It belongs to
@@ -71,6 +76,7 @@ func NewChannel(options ChannelOptions) *Channel {
 		options:  options,
 		requests: make(chan request),
 		closed:   make(chan struct{}),
+		ended:    make(chan struct{}),
 		run:      make(chan struct{}, 1),
 	}
 }
@@ -121,7 +127,8 @@ func (c *Channel) Apply(ctx context.Context, upsert []*v1.Pod, remove ...types.U
 }
 
 // Close ends the source; its Run returns nil. The pods stay desired unless
-// removeAll is true (P3). A second Close returns ErrClosed.
+// removeAll is true (P3), also those that an engine remembers of a source that was not
+// set since its start (IN9). A second Close returns ErrClosed.
 func (c *Channel) Close(ctx context.Context, removeAll bool) error {
 	return c.do(ctx, request{last: true, quiet: !removeAll, change: func([]*v1.Pod) []*v1.Pod { return nil }})
 }
@@ -129,8 +136,13 @@ func (c *Channel) Close(ctx context.Context, removeAll bool) error {
 // do has Run make a change.
 func (c *Channel) do(ctx context.Context, r request) error {
 	r.ctx, r.done = ctx, make(chan error, 1)
+	c.mu.Lock()
+	ended := c.ended
+	c.mu.Unlock()
 	select {
 	case <-c.closed:
+		return ErrClosed
+	case <-ended:
 		return ErrClosed
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -148,16 +160,40 @@ func (c *Channel) Run(ctx context.Context, deliver func(ctx context.Context, pod
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+	c.begin()
 	for {
 		select {
 		case <-c.closed:
 			return nil
 		case <-ctx.Done():
+			c.end()
 			return context.Cause(ctx)
 		case r := <-c.requests:
+			if ctx.Err() != nil {
+				r.done <- ErrClosed
+				continue
+			}
 			r.done <- c.serve(ctx, r, deliver)
 		}
 	}
+}
+
+// begin has callers wait for Run again.
+func (c *Channel) begin() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case <-c.ended:
+		c.ended = make(chan struct{})
+	default:
+	}
+}
+
+// end releases the callers that wait for Run.
+func (c *Channel) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	close(c.ended)
 }
 
 // serve makes one change, or none if the caller or Run gave up before it was

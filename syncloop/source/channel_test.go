@@ -173,12 +173,61 @@ func TestChannelGivesUp(t *testing.T) {
 		must(t, c.Apply(t.Context(), nil))
 		c.want(t, "a failed Set changes nothing", []string{"a x:1"})
 
-		c.stop()
+		waits := NewChannel(ChannelOptions{})
 		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := c.Set(ctx, nil); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Set while the source is not run: %v", err)
+		if err := waits.Set(ctx, nil); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Set before the source is run: %v", err)
 		}
+	})
+}
+
+// TestEndedRunRefusesAtOnce: IN9. Once Run has ended with its context no request is
+// served: each call returns ErrClosed at once, those that wait included. A later Run
+// serves again.
+func TestEndedRunRefusesAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newInProcess(t)
+		must(t, c.Set(t.Context(), []*v1.Pod{named("a", "x:1")}))
+		c.block = make(chan struct{})
+		const n = 10
+		results := make(chan error, n)
+		for range n { // one is being served, the others wait for their turn
+			go func() { results <- c.Set(t.Context(), nil) }()
+		}
+		synctest.Wait()
+		begin := time.Now()
+		c.stop()
+		closed := 0
+		for range n {
+			switch err := <-results; {
+			case errors.Is(err, ErrClosed):
+				closed++
+			case !errors.Is(err, context.Canceled):
+				t.Errorf("waiting Set: %v", err)
+			}
+		}
+		if closed != n-1 {
+			t.Errorf("%d of %d waiting calls returned ErrClosed", closed, n-1)
+		}
+		for what, err := range map[string]error{
+			"Set": c.Set(t.Context(), nil), "Apply": c.Apply(t.Context(), nil), "Close": c.Close(t.Context(), true),
+		} {
+			if !errors.Is(err, ErrClosed) {
+				t.Errorf("%s after Run ended: %v", what, err)
+			}
+		}
+		if took := time.Since(begin); took != 0 {
+			t.Errorf("the refusals took %v", took)
+		}
+
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- c.Run(ctx, func(context.Context, []*v1.Pod) error { return nil }) }()
+		synctest.Wait()
+		must(t, c.Set(t.Context(), nil))
+		cancel()
+		<-done
 	})
 }
 
