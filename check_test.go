@@ -33,7 +33,7 @@ var userOptions = map[string]string{
 	"Status": "Jitter HoldTerminal MaxInFlight SendTimeout MinBackoff MaxBackoff ResyncPeriod History",
 	"Probes": `Handler Dial HTTP2 GRPCTLS Timing MinPeriod SubSecondExec FastUntilReady StartSpread RecordMaxAge NetworkSlots
 		ExecSlots PodSlots Rand`,
-	"Checkpoints": "Store LazyDelay RetryMin RetryMax",
+	"Checkpoints": "Store LazyDelay RetryMin RetryMax Reserve",
 	"Cleanup":     "Veto Rates CollectPeriod",
 	"Mirrors":     "Client Node",
 }

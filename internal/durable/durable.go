@@ -7,7 +7,13 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
+
+// NoSpace reports whether a write failed because the disk is full, or the quota on it.
+func NoSpace(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
 
 // Suffix ends the name of a file that is being written. A crash may leave one; the
 // next write of the same file replaces it, [Sweep] removes it.

@@ -2,9 +2,11 @@ package durable_test
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -130,5 +132,16 @@ func TestSweepRemovesOnlyTemporaryFiles(t *testing.T) {
 	}
 	if got := names(t, dir); !slices.Equal(got, []string{"a", "c.tmp"}) {
 		t.Errorf("left: %q", got)
+	}
+}
+
+// TestNoSpace: a full disk and an exhausted quota are the same, wrapped or not; others are not.
+func TestNoSpace(t *testing.T) {
+	for err, want := range map[error]bool{
+		syscall.ENOSPC: true, &fs.PathError{Op: "write", Path: "x", Err: syscall.EDQUOT}: true, syscall.EIO: false, nil: false,
+	} {
+		if durable.NoSpace(err) != want {
+			t.Errorf("%v: %t", err, !want)
+		}
 	}
 }

@@ -29,6 +29,7 @@ type host struct {
 	// dead: the agent was killed, nothing reaches the disk any more. full: nothing
 	// can be written.
 	dead, full bool
+	fullWhile  func() bool    // nil: never
 	writes     map[string]int // of record files, by name
 	points     int
 	killAt     int           // at this point; 0 never
@@ -64,7 +65,7 @@ func (n *host) point(op checkpointtest.Op) error {
 	switch {
 	case n.dead:
 		return errors.New("the agent is dead")
-	case n.full && (op.Kind == "write" || op.Kind == "rename"):
+	case (n.full || n.fullWhile != nil && n.fullWhile()) && (op.Kind == "write" || op.Kind == "rename"):
 		return syscall.ENOSPC
 	}
 	if op.Kind == "rename" {
@@ -87,6 +88,13 @@ func (n *host) setFull(full bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.full = full
+}
+
+// setFullWhile makes the disk full as long as a condition holds.
+func (n *host) setFullWhile(full func() bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.fullWhile = full
 }
 
 // written is how often the record of a pod was written.

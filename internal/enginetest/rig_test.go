@@ -58,6 +58,7 @@ func newRig(t *testing.T, rt *fake.Runtime, root string, configure ...func(*podw
 		Runtime: rt, Images: rt, Sources: []syncloop.Source{r.source}, RootDir: root, Node: podwright.Node{Name: "n1"},
 		Observe: podwright.Observe{Events: r.events, Sinks: []status.StatusSink{r.sink}},
 	}
+	config.Checkpoints.Reserve = -1 // a megabyte per test
 	for _, c := range configure {
 		c(&config)
 	}

@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/durable"
 	"github.com/podwright/podwright/internal/restartpolicy"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/status/checkpoint"
@@ -93,7 +94,12 @@ func (j *Journal) BeforeRemove(ctx context.Context, uid types.UID, name string, 
 		r.SetContainer(kept)
 		return checkpoint.Durable
 	})
-	return j.keeper.Sync(ctx, uid)
+	err = j.keeper.Sync(ctx, uid)
+	if durable.NoSpace(err) { // IN4: the container's log and layer may be what fills the disk
+		j.keeper.Outrun(ctx, uid, err)
+		return nil
+	}
+	return err
 }
 
 // keepsEnd reports whether the end of a run is among those that are kept. If it is not,

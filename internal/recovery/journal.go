@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/durable"
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
@@ -177,6 +178,10 @@ func (j *Journal) Record(ctx context.Context, uid types.UID, f podworkers.Facts)
 		return nil
 	case ctx.Err() != nil:
 		return err
+	case f.TerminationRequested && durable.NoSpace(err):
+		// IN4: what the pod holds may be what fills the disk.
+		j.keeper.Outrun(ctx, uid, err)
+		return nil
 	case !f.TerminationRequested && pod != nil && podinfo.Static(pod) && podinfo.Critical(pod):
 		// CK8: a node without its most important pods is worse off than one that
 		// remembers nothing of them.

@@ -3,7 +3,9 @@ package recovery
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -126,6 +128,43 @@ func TestTerminationWaitsAMinuteForTheDisk(t *testing.T) { // CK8
 			t.Error("an unknown pod was asked to stop")
 		}
 	})
+}
+
+// TestWhatFreesSpaceWaitsForNoRecord: IN4: on a full disk a pod is stopped, released and
+// removed at once. What uses space still waits, and all records are written once there is room.
+func TestWhatFreesSpaceWaitsForNoRecord(t *testing.T) {
+	for _, full := range []error{syscall.ENOSPC, syscall.EDQUOT} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, newDisk()).keep()
+			r.journal.Desired(newPod("a"))
+			r.disk.fail(nil, fmt.Errorf("write: %w", full))
+			id := runtime.ContainerID{Runtime: "fake", ID: "1"}
+			r.ends[id] = &runtime.ContainerStatus{ID: id, State: runtime.Exited, ExitCode: 7}
+			begin := time.Now()
+			for _, facts := range []podworkers.Facts{
+				{TerminationRequested: true}, {TerminationRequested: true, Terminated: true}, {TerminationRequested: true, Terminated: true, Finished: true},
+			} {
+				if err := r.journal.Record(t.Context(), "a", facts); err != nil {
+					t.Errorf("%+v: %v", facts, err)
+				}
+			}
+			if err := r.journal.BeforeRemove(t.Context(), "a", "main", id); err != nil {
+				t.Error(err)
+			}
+			if err := r.journal.Record(t.Context(), "b", podworkers.Facts{Started: true}); !errors.Is(err, full) {
+				t.Errorf("a pod is set up without a record: %v", err)
+			}
+			if took := time.Since(begin); took > 0 {
+				t.Errorf("it took %v", took)
+			}
+			r.disk.fail(nil, nil)
+			pass(2 * time.Minute)
+			written := r.disk.get("a")
+			if end, ok := written.EndOf("main", id.String()); !ok || end.ExitCode != 7 || !written.Finished || written.Termination == nil {
+				t.Errorf("%+v", written)
+			}
+		})
+	}
 }
 
 func TestStatusIsDurableOnceItIsOnTheDisk(t *testing.T) { // status.md 9

@@ -23,7 +23,7 @@ import (
 	"github.com/podwright/podwright/status/checkpoint"
 )
 
-var errDisk = errors.New("the disk is full")
+var errDisk = errors.New("the disk is broken")
 
 // disk is a checkpoint.Store in memory that may fail.
 type disk struct {

@@ -25,6 +25,8 @@ type Files struct {
 	mu sync.Mutex // one operation at a time
 	// readOnly are names that hold records of a newer version.
 	readOnly map[string]bool
+	// reserved: there is a reserve.
+	reserved bool
 
 	written, bytes atomic.Int64
 }
@@ -65,7 +67,7 @@ func (s *Files) load(ctx context.Context, repair bool) (Loaded, error) {
 				changed = s.fs.Remove(name) == nil || changed // otherwise the next write replaces it
 			}
 			continue
-		case strings.HasSuffix(name, asideSuffix): // reported when it was set aside
+		case name == reserveName, strings.HasSuffix(name, asideSuffix): // reported when it was set aside
 			continue
 		case !plausible || !e.Type().IsRegular():
 			out.Bad = append(out.Bad, Bad{Trouble: foreign, Name: name})
@@ -116,10 +118,18 @@ func (s *Files) read(name string) (*Record, Trouble, error) {
 }
 
 // Write writes all records, with one sync of their contents and one of their names
-// (CK2).
+// (CK2). On a full disk it gives up the reserve for them (IN4).
 func (s *Files) Write(ctx context.Context, records []*Record) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	err := s.write(ctx, records)
+	if s.giveUpReserve(err) {
+		err = s.write(ctx, records)
+	}
+	return err
+}
+
+func (s *Files) write(ctx context.Context, records []*Record) error {
 	var problems []error
 	fail := func(r *Record, err error) { problems = append(problems, &RecordError{UID: r.UID, Err: err}) }
 

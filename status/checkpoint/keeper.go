@@ -32,6 +32,9 @@ type Keeper struct {
 	dirty map[types.UID]*entry
 	bad   map[string]Bad // troubles that last, by name
 	fault fault
+
+	// Of the goroutine of Run.
+	reserve reserve
 }
 
 // entry is one pod. Guarded by Keeper.mu.
@@ -80,6 +83,7 @@ func NewKeeper(options Options) *Keeper {
 		options: options, wake: make(chan struct{}, 1),
 		entries: map[types.UID]*entry{}, dirty: map[types.UID]*entry{}, bad: map[string]Bad{},
 	}
+	k.reserve.store, _ = options.Store.(reserver)
 	k.metrics = newMetrics(&k.options)
 	k.export()
 	return k

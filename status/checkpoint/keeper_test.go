@@ -35,21 +35,32 @@ type bench struct {
 func newBench(t *testing.T, disk *checkpointtest.Disk) *bench {
 	b := &bench{t: t, disk: disk}
 	points := &checkpointtest.Points{FS: disk, Before: b.before}
-	b.keeper = checkpoint.NewKeeper(checkpoint.Options{Store: checkpoint.NewFiles(points), BootID: "boot"})
-	if _, err := b.keeper.Load(t.Context()); err != nil {
+	b.keeper = checkpoint.NewKeeper(checkpoint.Options{Store: checkpoint.NewFiles(points), BootID: "boot", Reserve: -1})
+	b.stop = run(t, b.keeper)
+	return b
+}
+
+// run loads the records and runs the keeper until stop, or the end of the test.
+func run(t *testing.T, k *checkpoint.Keeper) (stop func()) {
+	if _, err := k.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- b.keeper.Run(ctx) }()
-	b.stop = sync.OnceFunc(func() {
+	go func() { done <- k.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
 	})
-	t.Cleanup(b.stop)
-	return b
+	t.Cleanup(stop)
+	return stop
+}
+
+// ensure changes the record of a pod.
+func ensure(k *checkpoint.Keeper, uid types.UID, class checkpoint.Class) {
+	k.Ensure(uid, func(*checkpoint.Record) checkpoint.Class { return class })
 }
 
 func (b *bench) before(op checkpointtest.Op) error {

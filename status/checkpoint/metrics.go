@@ -17,9 +17,11 @@ import (
 //	podwright_checkpoint_records                 records in memory
 //	podwright_checkpoint_pending                 of them with changes not on the disk
 //	podwright_checkpoint_bytes_total             bytes written, if the store counts them
+//	podwright_checkpoint_outrun_total            steps that did not wait for a record because
+//	                                             they free disk space (IN4)
 type metrics struct {
 	set              *instrument.Set
-	writes           metric.Int64Counter
+	writes, outrun   metric.Int64Counter
 	duration         metric.Float64Histogram
 	records, pending metric.Int64Observable
 	bytes            metric.Int64Observable // nil: the store does not count them
@@ -36,6 +38,7 @@ func newMetrics(o *Options) *metrics {
 	m := &metrics{
 		set:      set,
 		writes:   set.Counter("podwright_checkpoint_writes_total", "Pod records written or deleted, by result."),
+		outrun:   set.Counter("podwright_checkpoint_outrun_total", "Steps that free disk space and did not wait for a record on a full disk."),
 		duration: set.Durations("podwright_checkpoint_write_duration_seconds", "Time of one batch of pod records."),
 		records:  set.ReadGauge("podwright_checkpoint_records", "Pod records in memory."),
 		pending:  set.ReadGauge("podwright_checkpoint_pending", "Pod records with changes that are not on the disk."),

@@ -36,6 +36,9 @@ type Options struct {
 	// RetryMin and RetryMax bound the pause after a failed write; it doubles in
 	// between. 0 means 1 s and 60 s (spec/status.md 9.11).
 	RetryMin, RetryMax time.Duration
+	// Reserve is how many bytes of the disk the store sets apart, if it can, to be given up
+	// when a record does not fit any more (IN4). 0 means 1 MiB; negative: none.
+	Reserve int64
 	// Written is called after a record was written, from the keeper's goroutine,
 	// without a lock. It must not block. Nil: not called.
 	Written func(uid types.UID)
@@ -59,6 +62,9 @@ func (o *Options) setDefaults() {
 		o.RetryMax = time.Minute
 	}
 	o.RetryMax = max(o.RetryMax, o.RetryMin)
+	if o.Reserve == 0 {
+		o.Reserve = 1 << 20
+	}
 	if o.Written == nil {
 		o.Written = func(types.UID) {}
 	}

@@ -40,10 +40,14 @@ func (k *Keeper) Run(ctx context.Context) error {
 	defer k.metrics.withdraw()
 	last := context.WithoutCancel(ctx)
 	for ctx.Err() == nil {
+		retry := k.keepReserve(k.options.Clock.Now())
 		k.mu.Lock()
 		jobs, wait := k.next(k.options.Clock.Now(), false)
 		k.mu.Unlock()
 		if len(jobs) == 0 {
+			if wait < 0 || retry >= 0 && retry < wait {
+				wait = retry
+			}
 			k.sleep(ctx, wait)
 			continue
 		}
