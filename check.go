@@ -119,7 +119,7 @@ func (c *Config) engineFields() []partOptions {
 			"Clock": "Clock", "Events": "Observe.Events",
 		}},
 		{group: "Workers", options: c.Workers, engine: map[string]string{
-			"Views": "", "SourcesReady": "", "Journal": "",
+			"Views": "", "SourcesReady": "", "KillOrphan": "", "Journal": "",
 			"Clock": "Clock", "Logger": "Observe.Logger", "Events": "Observe.Events", "Meter": "Observe.MeterProvider",
 		}},
 		{group: "PLEG", options: c.PLEG, engine: map[string]string{

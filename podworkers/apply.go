@@ -4,8 +4,10 @@ import (
 	"context"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/podworkers/internal/machine"
+	"github.com/podwright/podwright/runtime"
 )
 
 // batch is an event and the effects the machine answers with. Batches are pooled:
@@ -157,14 +159,32 @@ func (w *Workers) observe(e *machine.Effect) {
 		o.Known = err == nil
 		o.Running = err == nil && status.Running()
 	}
-	if w.lister != nil {
-		o.Others = w.lister.RunningAs(e.Pod.Namespace, e.Pod.Name)
-	}
 	if w.options.SourcesReady != nil {
 		sourcesReady := w.options.SourcesReady()
 		o.SourcesReady = &sourcesReady
 	}
+	if w.lister != nil {
+		mayKill := o.SourcesReady == nil || *o.SourcesReady
+		for _, other := range w.lister.RunningAs(e.Pod.Namespace, e.Pod.Name) {
+			o.Others = append(o.Others, w.other(e.UID, other, mayKill))
+		}
+	}
 	w.apply(b, nil)
+}
+
+// other brings in what is remembered of a pod that runs under the name of another one, if
+// it may be killed for that.
+func (w *Workers) other(uid types.UID, running *runtime.Pod, mayKill bool) machine.Other {
+	o := machine.Other{Running: running}
+	if !mayKill || w.options.KillOrphan == nil || running.UID == uid || w.IsPodKnown(running.UID) {
+		return o
+	}
+	update := w.options.KillOrphan(running)
+	if update.Pod == nil || update.Pod.UID != running.UID {
+		return o
+	}
+	o.Pod, o.Kill = update.Pod, killOf(update.Kill)
+	return o
 }
 
 // warn writes a Warning event and a log line.

@@ -24,18 +24,24 @@ func (w *Workers) UpdatePod(update UpdateOptions) Outcome {
 	if !update.StartTime.IsZero() {
 		u.Start, u.HasStart = update.StartTime.Sub(w.origin), true
 	}
-	if k := update.Kill; k != nil {
-		u.Kill = &machine.Kill{
-			Evict: k.Evict, StatusFunc: k.StatusFunc, Grace: k.GracePeriodSeconds,
-			Completion: machine.Completion{Ch: k.Completed, Outcome: k.outcome},
-		}
-	}
+	u.Kill = killOf(update.Kill)
 	if pod := update.Pod; pod != nil && w.peeker != nil && podinfo.Terminal(pod.Status.Phase) {
 		status, err := w.peeker.Peek(pod.UID)
 		u.ViewStopped = err == nil && !status.Running()
 	}
 	_, answer := w.apply(b, nil)
 	return answer.Outcome
+}
+
+// killOf is what the machine has to know of the options of a kill; nil if there are none.
+func killOf(k *KillOptions) *machine.Kill {
+	if k == nil {
+		return nil
+	}
+	return &machine.Kill{
+		Evict: k.Evict, StatusFunc: k.StatusFunc, Grace: k.GracePeriodSeconds,
+		Completion: machine.Completion{Ch: k.Completed, Outcome: k.outcome},
+	}
 }
 
 // KillPod terminates a pod and waits until none of its containers runs. It is

@@ -92,7 +92,7 @@ var parity = []struct {
 		p.update(podworkers.Create, p.pod)
 		synctest.Wait()
 		p.w.UpdatePod(podworkers.UpdateOptions{Type: podworkers.Kill, RunningPod: &runtime.Pod{UID: "a"}})
-		expect(t, p.log, "setup a create", "terminating a 1", "terminated a")
+		expect(t, p.log, "setup a create", "terminating a 30", "terminated a")
 	}},
 	{"completeSync: a setup that ends the pod passes no grace period", "C3, G7", func(t *testing.T, p *parityPod) {
 		p.terminal = true

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/podworkers/internal/machine"
+	"github.com/podwright/podwright/runtime"
 )
 
 // Options configures [New]. The zero value is ready to use: no views, default
@@ -23,6 +24,10 @@ type Options struct {
 	// that an unknown pod running under the name of a static pod may be killed
 	// (N6). It must not block. Nil: true after the first SyncKnownPods.
 	SourcesReady func() bool
+	// KillOrphan completes the kill of a pod that has no worker and runs under the name
+	// of a static pod (N6) by what is remembered of it, so that it ends with its own
+	// grace (IN7). It must not block. Nil: such a pod is known from the runtime only.
+	KillOrphan func(pod *runtime.Pod) UpdateOptions
 	// Journal, if not nil, makes latched facts durable before they count.
 	Journal Journal
 

@@ -2,6 +2,7 @@ package enginetest_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,8 +12,11 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/fake"
+	"github.com/podwright/podwright/syncloop"
+	"github.com/podwright/podwright/syncloop/mirror"
 )
 
 // TestGraceShrinks: a pod whose container ignores SIGTERM is deleted with 600 s
@@ -60,6 +64,125 @@ func TestGraceShrinks(t *testing.T) {
 		}
 		if got := stops[1].Request.(*runtimeapi.StopContainerRequest).GetTimeout(); got != 1 {
 			t.Errorf("16.2: the second stop has a grace of %d s", got)
+		}
+	})
+}
+
+// killed makes an engine end like one that is killed: no call in flight is waited for.
+func killed(c *podwright.Config) { c.Workers.DrainTimeout = time.Millisecond }
+
+// TestReplacedPodKeepsItsOwnGrace: IN7. Ten pods are replaced under their names while no
+// agent runs, half of them while they were being stopped. Whoever finds them first, the
+// housekeeper or the new pod of the name (the runtime's first list takes 3 s), each has
+// what is left of its own grace.
+func TestReplacedPodKeepsItsOwnGrace(t *testing.T) {
+	const n, grace, passed = 10, 60, 20
+	for _, slow := range []time.Duration{0, 3 * time.Second} {
+		t.Run("first list takes "+slow.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rt := fake.New(fake.Options{Script: func(fake.Launch) fake.Script { return fake.Script{IgnoreTERM: true} }})
+				root := t.TempDir()
+				var old, next []*v1.Pod
+				for i := range n {
+					pod := newPod(fmt.Sprint("web-", i))
+					pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](grace)
+					old = append(old, pod)
+					pod = pod.DeepCopy()
+					pod.UID += "-next"
+					next = append(next, pod)
+				}
+				first := newRig(t, rt, root, killed).start()
+				first.set(old...)
+				for _, pod := range old {
+					first.phase(pod.UID, v1.PodRunning, 30*time.Second)
+				}
+				first.set(old[:n/2]...)
+				<-time.After(passed * time.Second)
+				first.stop()
+				before := len(rt.Calls(fake.Match{Method: fake.StopContainer}))
+
+				if slow > 0 {
+					rt.Inject(fake.Fault{Match: fake.Match{Method: fake.ListPodSandbox}, Times: 1, Effect: fake.Effect{Delay: slow}})
+				}
+				second := newRig(t, rt, root).start()
+				second.set(next...)
+				for _, pod := range next {
+					second.phase(pod.UID, v1.PodRunning, 3*time.Minute)
+				}
+				for i, pod := range old {
+					want := int64(grace)
+					if i >= n/2 {
+						want -= passed
+					}
+					stops := rt.Calls(fake.Match{Method: fake.StopContainer, PodUID: pod.UID})
+					if len(stops) == 0 {
+						t.Fatalf("%s was not stopped", pod.UID)
+					}
+					last := stops[len(stops)-1].Request.(*runtimeapi.StopContainerRequest).GetTimeout()
+					if last < want-5 || last > want {
+						t.Errorf("%s: stopped with %d s, want the %d s of its own", pod.UID, last, want)
+					}
+				}
+				if before != n/2 {
+					t.Errorf("%d stops before the restart, want %d", before, n/2)
+				}
+			})
+		})
+	}
+}
+
+// TestDeletedPodKeepsRestOfGraceOverRestart: IN7. A pod that its API deletes with 60 s of
+// grace has stopped for 20 s when the agent starts again, and the first that the new agent
+// hears of it is the same deletion: it has the 40 s that are left.
+func TestDeletedPodKeepsRestOfGraceOverRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := fake.New(fake.Options{Script: func(fake.Launch) fake.Script { return fake.Script{IgnoreTERM: true} }})
+		api, root := &mirror.FakeClient{}, t.TempDir()
+		fromAPI := func(c *podwright.Config) { c.Sources = []syncloop.Source{apiSource{api: api}} }
+		r := newRig(t, rt, root, fromAPI, killed).start()
+		pod := newPod("web")
+		api.Put(pod)
+		r.phase(pod.UID, v1.PodRunning, 10*time.Second)
+		deleted := pod.DeepCopy()
+		deleted.DeletionTimestamp, deleted.DeletionGracePeriodSeconds = ptr.To(metav1.NewTime(time.Now())), ptr.To[int64](60)
+		api.Put(deleted)
+		<-time.After(20 * time.Second)
+		r.stop()
+		newRig(t, rt, root, fromAPI).start()
+		<-time.After(5 * time.Second)
+		stops := rt.Calls(fake.Match{Method: fake.StopContainer})
+		last := stops[len(stops)-1].Request.(*runtimeapi.StopContainerRequest).GetTimeout()
+		if len(stops) != 2 || last < 35 || last > 40 {
+			t.Errorf("%d stops, the last with %d s, want the 40 s that were left", len(stops), last)
+		}
+	})
+}
+
+// TestPodRemovedBeforeTheGateKeepsRestOfGrace: IN7. A pod has been stopping for 20 s of its
+// 60 s when the agent starts again. Its source names it and takes it back while the runtime's
+// first list still takes its time, so that the first that a worker hears of it is its end.
+func TestPodRemovedBeforeTheGateKeepsRestOfGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := fake.New(fake.Options{Script: func(fake.Launch) fake.Script { return fake.Script{IgnoreTERM: true} }})
+		root := t.TempDir()
+		r := newRig(t, rt, root, killed).start()
+		pod := newPod("web")
+		pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](60)
+		r.set(pod)
+		r.phase(pod.UID, v1.PodRunning, 10*time.Second)
+		r.set()
+		<-time.After(20 * time.Second)
+		r.stop()
+		rt.Inject(fake.Fault{Match: fake.Match{Method: fake.ListPodSandbox}, Times: 1, Effect: fake.Effect{Delay: 3 * time.Second}})
+		again := newRig(t, rt, root).start()
+		again.set(pod)
+		<-time.After(time.Second)
+		again.set()
+		<-time.After(10 * time.Second)
+		stops := rt.Calls(fake.Match{Method: fake.StopContainer})
+		last := stops[len(stops)-1].Request.(*runtimeapi.StopContainerRequest).GetTimeout()
+		if len(stops) < 2 || last < 30 || last > 37 {
+			t.Errorf("%d stops, the last with %d s, want the 37 s that were left", len(stops), last)
 		}
 	})
 }

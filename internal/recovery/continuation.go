@@ -67,10 +67,7 @@ func continuationOf(pod *v1.Pod, r *checkpoint.Record, now time.Time) continuati
 	if r.Termination == nil || r.Finished {
 		return c
 	}
-	c.kill = &podworkers.KillOptions{Evict: r.Termination.Evicted}
-	if left := r.Termination.RemainingGrace(now); left > 0 {
-		c.kill.GracePeriodSeconds = &left
-	}
+	c.kill = killOf(r, now)
 	// A pod that was removed and is desired again: its next life begins after this end.
 	c.again = !r.Termination.Evicted && podinfo.Static(pod) && pod.DeletionTimestamp == nil && (!r.Terminal() || removed)
 	return c
@@ -97,7 +94,11 @@ func (c continuation) complete(update podworkers.UpdateOptions) []podworkers.Upd
 		ended.Status = *c.ended
 		update.Pod = &ended
 	}
-	if c.kill == nil || update.Type == podworkers.Kill {
+	if c.kill == nil {
+		return []podworkers.UpdateOptions{update}
+	}
+	if update.Type == podworkers.Kill {
+		update.Kill = join(update.Kill, c.kill)
 		return []podworkers.UpdateOptions{update}
 	}
 	kill, again := update, update
@@ -120,10 +121,33 @@ func (r *Recovery) KillOrphan(pod *runtime.Pod) podworkers.UpdateOptions {
 		return update
 	}
 	r.journal.Adopt(record.Pod)
-	update.Pod, update.Kill = record.Pod, &podworkers.KillOptions{}
-	if record.Termination != nil {
-		grace := max(1, record.Termination.RemainingGrace(now))
-		update.Kill.GracePeriodSeconds = &grace
-	}
+	update.Pod, update.Kill = record.Pod, killOf(record, now)
 	return update
+}
+
+// killOf returns how a remembered pod is killed, whoever finds it (IN7): with what is left
+// of its grace if it had to stop before, otherwise with its own.
+func killOf(r *checkpoint.Record, now time.Time) *podworkers.KillOptions {
+	kill := &podworkers.KillOptions{}
+	if r.Termination == nil {
+		return kill
+	}
+	kill.Evict = r.Termination.Evicted
+	if left := r.Termination.RemainingGrace(now); left > 0 {
+		kill.GracePeriodSeconds = &left
+	}
+	return kill
+}
+
+// join returns the kill that was asked for, completed by the remembered one.
+func join(asked, remembered *podworkers.KillOptions) *podworkers.KillOptions {
+	if asked == nil {
+		return remembered
+	}
+	out := *asked
+	out.Evict = out.Evict || remembered.Evict
+	if left := remembered.GracePeriodSeconds; left != nil && (out.GracePeriodSeconds == nil || *left < *out.GracePeriodSeconds) {
+		out.GracePeriodSeconds = left
+	}
+	return &out
 }

@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/status/checkpoint"
@@ -149,9 +150,58 @@ func TestContinuationIsAppliedToTheUpdate(t *testing.T) {
 		got[1].Type != podworkers.Create || got[1].Kill != nil {
 		t.Errorf("again: %+v", got)
 	}
-	own := podworkers.UpdateOptions{Type: podworkers.Kill, Pod: pod, Kill: &podworkers.KillOptions{}}
-	if got := (continuation{kill: kill, again: true}).complete(own); len(got) != 1 || got[0].Kill != own.Kill {
-		t.Errorf("a kill stays as it is: %+v", got)
+}
+
+// TestFirstKillUsesRestOfGrace: IN7. A kill that is the first that a worker hears of a pod
+// has no more than what is left of the pod's grace, and adds up with what was decided before.
+func TestFirstKillUsesRestOfGrace(t *testing.T) {
+	seconds := func(n int64) *podworkers.KillOptions { return &podworkers.KillOptions{GracePeriodSeconds: &n} }
+	evicted := seconds(20)
+	evicted.Evict = true
+	for _, tc := range []struct {
+		name              string
+		asked, remembered *podworkers.KillOptions
+		grace             int64 // 0: the pod's own
+		evict             bool
+	}{
+		{"no opinion", nil, seconds(20), 20, false},
+		{"no grace of its own", &podworkers.KillOptions{}, evicted, 20, true},
+		{"a longer one", seconds(60), seconds(20), 20, false},
+		{"a shorter one", seconds(5), evicted, 5, true},
+		{"nothing is remembered", seconds(5), &podworkers.KillOptions{}, 5, false},
+		{"neither says anything", nil, &podworkers.KillOptions{}, 0, false},
+	} {
+		update := podworkers.UpdateOptions{Type: podworkers.Kill, Pod: newPod("a"), Kill: tc.asked}
+		got := (continuation{kill: tc.remembered, again: true}).complete(update)
+		if len(got) != 1 || got[0].Type != podworkers.Kill {
+			t.Fatalf("%s: %+v", tc.name, got)
+		}
+		if k := got[0].Kill; ptr.Deref(k.GracePeriodSeconds, 0) != tc.grace || k.Evict != tc.evict {
+			t.Errorf("%s: %+v", tc.name, k)
+		}
+	}
+}
+
+// TestKillOfRememberedPodHasItsOwnGrace: IN7. One function says how a remembered pod is killed.
+func TestKillOfRememberedPodHasItsOwnGrace(t *testing.T) {
+	now := time.Unix(1000, 0)
+	at := func(grace int64, ago time.Duration) *checkpoint.Termination {
+		return &checkpoint.Termination{RequestedAt: now.Add(-ago), GracePeriodSeconds: grace}
+	}
+	for _, tc := range []struct {
+		name        string
+		termination *checkpoint.Termination
+		want        int64 // 0: the spec's
+	}{
+		{"it need not stop", nil, 0},
+		{"its grace is not known", at(0, time.Hour), 0},
+		{"it has just been told", at(60, 0), 60},
+		{"it has been stopping", at(60, 45*time.Second), 15},
+		{"its time is over", at(60, time.Hour), 1},
+	} {
+		if got := killOf(&checkpoint.Record{Termination: tc.termination}, now); ptr.Deref(got.GracePeriodSeconds, 0) != tc.want {
+			t.Errorf("%s: %+v, want %d s", tc.name, got, tc.want)
+		}
 	}
 }
 

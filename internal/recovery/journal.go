@@ -138,7 +138,9 @@ func stored(pod *v1.Pod) *v1.Pod {
 func (j *Journal) Adopt(pod *v1.Pod) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.handed[pod.UID] = pod
+	if j.handed[pod.UID] == nil { // otherwise the one that was handed over is newer
+		j.handed[pod.UID] = pod
+	}
 }
 
 // Delete removes the record of a pod that is gone, or of an earlier life of its UID, and

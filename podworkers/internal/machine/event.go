@@ -163,10 +163,18 @@ type Observation struct {
 	// Running: this UID has a running container or a ready sandbox.
 	Running bool
 	// Others are other UIDs running under the same full name.
-	Others []*runtime.Pod
+	Others []Other
 	// SourcesReady allows killing those of Others that have no record. If nil,
 	// they may be killed after the first SyncKnown.
 	SourcesReady *bool
+}
+
+// Other is a pod that runs under the name of another one. Pod is nil if only the runtime
+// knows it; otherwise Kill says what is left of its end (IN7).
+type Other struct {
+	Running *runtime.Pod
+	Pod     *v1.Pod
+	Kill    *Kill
 }
 
 // Phase is the kind of a syncer call, and of the work a record needs next.

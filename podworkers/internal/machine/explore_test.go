@@ -40,6 +40,7 @@ const (
 	vObserveNothing
 	vObserveRunning
 	vObserveOther
+	vObserveRemembered
 	vObserveUnknown
 	vStale
 	vViewReady
@@ -177,7 +178,10 @@ func (p *pair) make(w *world, mv move) (bool, error) {
 	case vObserveRunning:
 		return w.observe(uid, Observation{Known: true, Running: true})
 	case vObserveOther:
-		return w.observe(uid, Observation{Known: true, Others: []*runtime.Pod{p.running[1-i]}})
+		return w.observe(uid, Observation{Known: true, Others: []Other{{Running: p.running[1-i]}}})
+	case vObserveRemembered:
+		two := int64(2)
+		return w.observe(uid, Observation{Known: true, Others: []Other{{Running: p.running[1-i], Pod: p.alive[1-i], Kill: &Kill{Grace: &two}}}})
 	case vObserveUnknown:
 		return w.observe(uid, Observation{})
 	case vStale:
@@ -330,7 +334,7 @@ func TestExploreOne(t *testing.T) {
 	var moves []move
 	for _, mv := range allMoves() {
 		switch {
-		case mv.pod == 1, mv.verb == vKnownB, mv.verb == vKnownAB, mv.verb == vObserveOther:
+		case mv.pod == 1, mv.verb == vKnownB, mv.verb == vKnownAB, mv.verb == vObserveOther, mv.verb == vObserveRemembered:
 		default:
 			moves = append(moves, mv)
 		}

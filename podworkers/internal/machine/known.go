@@ -65,7 +65,7 @@ func (m *Machine) orphan(r *record) {
 		r.terminating = true
 		r.attempts = 0
 		pod := r.pod()
-		r.shrinkGrace(pod, nil, pod == nil) // G6
+		r.shrinkGrace(pod, nil) // G6
 		m.replay(r)
 		m.cancel(r, CauseOrphaned)
 		if r.step == ready && r.class != classTerminating {

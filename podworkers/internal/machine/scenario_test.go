@@ -141,7 +141,7 @@ func (s *scenario) command(fields []string) error {
 	case "observe":
 		o := Observation{Known: !a.has("unknown"), Running: a.has("running")}
 		if other := a.values["other"]; other != "" {
-			o.Others = []*runtime.Pod{{UID: types.UID(other), Name: s.nameOf(a.uid), Namespace: "default"}}
+			o.Others = []Other{s.other(types.UID(other), a)}
 		}
 		if a.values["sources"] != "" {
 			ready := a.values["sources"] == "ready"
@@ -227,6 +227,17 @@ func (s *scenario) configure(fields []string) error {
 	}
 	s.world = newWorld(config)
 	return s.apply(&Event{Kind: EventRun})
+}
+
+// other is a pod that runs under the name of the one that observes, remembered if "spec" says
+// so, and having had to stop before if "grace" says what is left.
+func (s *scenario) other(uid types.UID, a args) Other {
+	o := Other{Running: &runtime.Pod{UID: uid, Name: s.nameOf(a.uid), Namespace: "default"}}
+	if spec := a.values["spec"]; spec != "" {
+		o.Pod = makePod(uid, map[string]string{"spec": spec, "static": s.nameOf(a.uid)})
+		o.Kill = &Kill{Grace: seconds(a.values["grace"])}
+	}
+	return o
 }
 
 func (s *scenario) nameOf(uid types.UID) string {

@@ -44,6 +44,8 @@ func (p *pair) line(mv move) string {
 		return fmt.Sprintf("runtime-kill %s%s done=%s1", uid, attrs, uid)
 	case vObserveOther:
 		return fmt.Sprintf("observe %s other=%s", uid, other)
+	case vObserveRemembered:
+		return fmt.Sprintf("observe %s other=%s spec=30 grace=2", uid, other)
 	default:
 		format := map[verb]string{
 			vTake: "take %s", vObserveNothing: "observe %s", vObserveRunning: "observe %s running",

@@ -190,10 +190,11 @@ func (m *Machine) block(r *record, why Why) {
 func (m *Machine) nameRuns(r *record, seen *Observation) bool {
 	blocked := false
 	for _, other := range seen.Others {
-		if other.UID == r.uid {
+		uid := other.Running.UID
+		if uid == r.uid {
 			continue
 		}
-		o := m.records[other.UID]
+		o := m.records[uid]
 		switch {
 		case o == nil:
 			blocked = true
@@ -202,7 +203,8 @@ func (m *Machine) nameRuns(r *record, seen *Observation) bool {
 				sourcesReady = *seen.SourcesReady
 			}
 			if sourcesReady && !m.draining {
-				m.accept(other.UID, &Update{Type: TypeKill, Running: other}, true)
+				kill := &Update{Type: TypeKill, Pod: other.Pod, Running: other.Running, Kill: other.Kill}
+				m.accept(uid, kill, other.Pod == nil)
 			}
 		case o.terminated:
 			// The view is older than the end of its termination.

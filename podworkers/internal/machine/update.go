@@ -63,7 +63,7 @@ func (m *Machine) accept(uid types.UID, u *Update, runtimeOnly bool) Outcome {
 		if u.Kill != nil {
 			m.addKill(r, u.Kill)
 		}
-		shrunk = r.shrinkGrace(next.pod, u.Kill, runtimeOnly)
+		shrunk = r.shrinkGrace(next.pod, u.Kill)
 	default: // U10
 		m.reject(uid, u, KillNotRequested)
 	}
@@ -177,18 +177,17 @@ func (m *Machine) addKill(r *record, k *Kill) {
 
 // shrinkGrace computes the grace period (section 5) and reports whether a known
 // one got shorter (G4).
-func (r *record) shrinkGrace(pod *v1.Pod, k *Kill, runtimeOnly bool) bool {
+func (r *record) shrinkGrace(pod *v1.Pod, k *Kill) bool {
 	before := r.grace
-	var candidates [3]*int64
-	if pod != nil {
+	var candidates [2]*int64
+	if pod == nil { // G8
+		one := int64(1)
+		candidates[0] = &one
+	} else {
 		candidates[0] = pod.DeletionGracePeriodSeconds
 	}
 	if k != nil {
 		candidates[1] = k.Grace
-	}
-	if runtimeOnly { // G8
-		one := int64(1)
-		candidates[2] = &one
 	}
 	for _, c := range candidates { // G1
 		if c == nil {
