@@ -2,6 +2,7 @@ package durable
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -58,7 +59,8 @@ func MakeFolder(path string) error {
 	return errors.Join(syncDir(root, "."), root.Close())
 }
 
-// Write replaces the file name below root, whose folder exists.
+// Write replaces the file name below root, whose folder exists. Calls for one name must
+// not overlap, also not those of several processes.
 func Write(root *os.Root, name string, data []byte) error {
 	if err := write(root, name, data, (*os.File).Sync); err != nil {
 		return err
@@ -72,13 +74,38 @@ func WriteUnsynced(root *os.Root, name string, data []byte) error {
 	return write(root, name, data, func(*os.File) error { return nil })
 }
 
+// WriteShared is [Write] for a file that several processes may write at a time: each
+// has a temporary file of its own, and the last one to finish wins. What a crash
+// leaves stays until [Sweep].
+func WriteShared(root *os.Root, name string, data []byte) error {
+	for n := 0; ; n++ {
+		temporary := fmt.Sprintf("%s.%d%s", name, n, Suffix)
+		f, err := root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
+		if errors.Is(err, fs.ErrExist) {
+			continue // another writer's
+		}
+		if err != nil {
+			return err
+		}
+		if err := finish(root, f, temporary, name, data, (*os.File).Sync); err != nil {
+			return err
+		}
+		return syncDir(root, path.Dir(name))
+	}
+}
+
 func write(root *os.Root, name string, data []byte, sync func(*os.File) error) error {
 	temporary := name + Suffix
 	f, err := root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, fileMode)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(data)
+	return finish(root, f, temporary, name, data, sync)
+}
+
+// finish fills the temporary file and gives it its name.
+func finish(root *os.Root, f *os.File, temporary, name string, data []byte, sync func(*os.File) error) error {
+	_, err := f.Write(data)
 	if err == nil {
 		err = sync(f)
 	}

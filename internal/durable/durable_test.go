@@ -42,7 +42,9 @@ func open(t *testing.T, dir string) *os.Root {
 func TestWriteReplacesTheWholeFile(t *testing.T) {
 	dir := t.TempDir()
 	root := open(t, dir)
-	for name, write := range map[string]func(*os.Root, string, []byte) error{"a": durable.Write, "b": durable.WriteUnsynced} {
+	for name, write := range map[string]func(*os.Root, string, []byte) error{
+		"a": durable.Write, "b": durable.WriteUnsynced, "c": durable.WriteShared,
+	} {
 		for _, text := range []string{"a longer text", "short", ""} {
 			if err := write(root, name, []byte(text)); err != nil {
 				t.Fatal(err)
@@ -56,7 +58,7 @@ func TestWriteReplacesTheWholeFile(t *testing.T) {
 			t.Errorf("mode of %s: %v, %v", name, info, err)
 		}
 	}
-	if got := names(t, dir); !slices.Equal(got, []string{"a", "b"}) {
+	if got := names(t, dir); !slices.Equal(got, []string{"a", "b", "c"}) {
 		t.Errorf("left: %q", got)
 	}
 }
@@ -102,6 +104,26 @@ func TestWriteTakesOverWhatACrashLeft(t *testing.T) {
 	}
 	if got, err := os.ReadFile(filepath.Join(dir, "a")); err != nil || string(got) != "text" {
 		t.Errorf("%q, %v", got, err)
+	}
+}
+
+func TestSharedWriteLeavesTheFilesOfOtherWriters(t *testing.T) {
+	dir := t.TempDir()
+	root := open(t, dir)
+	unfinished := filepath.Join(dir, "a.0"+durable.Suffix)
+	if err := os.WriteFile(unfinished, []byte("another wri"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := durable.WriteShared(root, "a", []byte("text")); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{filepath.Join(dir, "a"): "text", unfinished: "another wri"} {
+		if got, err := os.ReadFile(path); err != nil || string(got) != want {
+			t.Errorf("%s holds %q, %v", path, got, err)
+		}
+	}
+	if err := durable.WriteShared(root, "missing/a", nil); err == nil {
+		t.Error("no error")
 	}
 }
 

@@ -123,13 +123,14 @@ type exitRecord struct {
 
 // writeRecord puts value as JSON into the file name of dir: completely or, after
 // a crash at any moment, not at all. Records may hold secrets (environment), so
-// only the owner may read them.
+// only the owner may read them. A supervisor and an agent that no longer waits for it may
+// write the same record at a time.
 func writeRecord(dir, name string, value any) error {
 	data, err := json.Marshal(value)
 	if err != nil {
 		return fmt.Errorf("record %s: %w", name, err)
 	}
-	if err := in(dir, func(root *os.Root) error { return durable.Write(root, name, data) }); err != nil {
+	if err := in(dir, func(root *os.Root) error { return durable.WriteShared(root, name, data) }); err != nil {
 		return fmt.Errorf("record %s: %w", name, err)
 	}
 	return nil
