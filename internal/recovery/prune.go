@@ -163,6 +163,8 @@ func fateOf(r *checkpoint.Record, s situation) fate {
 		return keep
 	case s.runs: // until it is stopped
 		return keep
+	case r.EarlierLife && r.Admission == nil: // the new life never began, and the earlier one was told
+		return fate{remove: true}
 	case !r.Finished && r.Pod != nil && (!s.handed || !r.StartedAt.IsZero()):
 		// It ended before a worker looked at it, if it ever had one; none will now.
 		return fate{tellEnd: true, known: true}

@@ -271,6 +271,7 @@ func phase(p v1.PodPhase) func(*checkpoint.Record) {
 func retired(r *checkpoint.Record)   { r.Retired = true }
 func finished(r *checkpoint.Record)  { r.Finished = true }
 func begun(r *checkpoint.Record)     { r.StartedAt = time.Unix(1, 0) }
+func renewed(r *checkpoint.Record)   { r.EarlierLife = true }
 func otherBoot(r *checkpoint.Record) { r.BootID = "boot-0" }
 func hasNoPod(r *checkpoint.Record)  { r.Pod = nil }
 
