@@ -109,6 +109,8 @@ func (h *Health) ask(ctx context.Context) {
 	now := h.options.Clock.Now()
 
 	h.mu.Lock()
+	// The last answer may have become too old meanwhile; then the return is a change.
+	wasStale := !h.announced.runtime && h.runtimeErr(now) != nil
 	h.callErr = err
 	if err == nil {
 		h.verdict = judge(response)
@@ -118,7 +120,7 @@ func (h *Health) ask(ctx context.Context) {
 	}
 	why := h.runtimeErr(now)
 	found := problems{runtime: why != nil, network: h.verdict.network != nil}
-	changed := found != h.announced
+	changed := found != h.announced || wasStale && !found.runtime
 	h.announced = found
 	h.mu.Unlock()
 	if changed {

@@ -118,3 +118,42 @@ func TestAnswerCountsFor30Seconds(t *testing.T) {
 		}
 	})
 }
+
+// slowAnswers is a runtime that takes some time to answer.
+type slowAnswers struct {
+	answers
+	takes time.Duration
+}
+
+func (s *slowAnswers) Status(ctx context.Context, verbose bool) (*runtimeapi.StatusResponse, error) {
+	time.Sleep(s.takes)
+	return s.answers.Status(ctx, verbose)
+}
+
+// TestReturnOfARuntimeThatWasTooLateIsAChange is RH2: the last answer can become too old while the next one is
+// under way. Whoever saw that hears that the runtime is back.
+func TestReturnOfARuntimeThatWasTooLateIsAChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		good := conditions(&runtimeapi.RuntimeCondition{Type: runtimeapi.RuntimeReady, Status: true},
+			&runtimeapi.RuntimeCondition{Type: runtimeapi.NetworkReady, Status: true})
+		rt := &slowAnswers{answers: answers{response: good}}
+		var changes int
+		h := NewHealth(HealthOptions{Runtime: rt, Clock: clock.RealClock{}, Changed: func() { changes++ }})
+		h.ask(t.Context())
+		if err := h.Runtime(); err != nil || changes != 1 {
+			t.Fatalf("%v, %d changes", err, changes)
+		}
+		time.Sleep(healthStale - time.Second)
+		rt.takes = 2 * time.Second
+		asked := make(chan struct{})
+		go func() { defer close(asked); h.ask(t.Context()) }()
+		time.Sleep(rt.takes - time.Millisecond)
+		if h.Runtime() == nil {
+			t.Error("the last answer is not too old")
+		}
+		<-asked
+		if err := h.Runtime(); err != nil || changes != 2 {
+			t.Errorf("after the answer: %v, %d changes, want 2", err, changes)
+		}
+	})
+}
