@@ -7,8 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+
 	"github.com/podwright/podwright/cleanup/eviction"
 	"github.com/podwright/podwright/cleanup/imagegc"
+	"github.com/podwright/podwright/internal/instrument/instrumenttest"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/runtime/fake"
@@ -156,3 +160,36 @@ func TestNewReportsProblemsOfAllParts(t *testing.T) {
 		}
 	}
 }
+
+// A configuration that is refused leaves nothing behind at the meters of the user, who may
+// try again with the same ones.
+func TestRefusedConfigMeasuresNothing(t *testing.T) {
+	rt := fake.New(fake.Options{})
+	meter := &instrumenttest.Meter{}
+	config := Config{
+		Runtime: rt, Images: rt, RootDir: t.TempDir(), Node: Node{Name: "n1"}, Observe: Observe{MeterProvider: oneMeter{meter: meter}},
+		Sources: []syncloop.Source{source.NewChannel(source.ChannelOptions{NodeName: "n1"})},
+	}
+	wrong := config
+	wrong.Node.IPs = []string{"x"}
+	if _, err := New(wrong); err == nil {
+		t.Fatal("no error")
+	}
+	if read := meter.Read(t.Context()); len(read) > 0 {
+		t.Errorf("after a refused configuration: %v", read)
+	}
+	if _, err := New(config); err != nil {
+		t.Fatal(err)
+	}
+	if read := meter.Read(t.Context()); len(read) == 0 {
+		t.Error("nothing is measured")
+	}
+}
+
+// oneMeter gives every part the same meter.
+type oneMeter struct {
+	noop.MeterProvider
+	meter *instrumenttest.Meter
+}
+
+func (o oneMeter) Meter(string, ...metric.MeterOption) metric.Meter { return o.meter }
