@@ -56,6 +56,9 @@ type Options struct {
 	// Pods returns the pods that run or are about to, each with its status. They are
 	// treated as read-only.
 	Pods func() []*v1.Pod
+	// Leaving returns the pods that are being stopped and still hold something. What they
+	// use counts as on its way to be freed. They are treated as read-only. Nil: none.
+	Leaving func() []*v1.Pod
 	// Critical pods are never evicted. Nil: system-critical priority decides.
 	Critical func(pod *v1.Pod) bool
 	// Volumes returns the pod's folders that have a limit. Nil: none.
@@ -90,6 +93,7 @@ type Manager struct {
 	state     history
 	nextLocal time.Time
 	lastError string
+	leaving   map[types.UID]*leaver
 
 	mu         sync.Mutex
 	conditions []v1.NodeCondition
@@ -112,7 +116,7 @@ func New(o Options) (*Manager, error) {
 		o.Clock = clock.RealClock{}
 	}
 	set := instrument.New(o.Meter)
-	m := &Manager{options: o, evictions: set.Counter("kubelet_evictions", "Pods evicted, by the signal that was low.")}
+	m := &Manager{options: o, leaving: map[types.UID]*leaver{}, evictions: set.Counter("kubelet_evictions", "Pods evicted, by the signal that was low.")}
 	if err := set.Err(); err != nil {
 		problems = append(problems, fmt.Errorf("eviction: metrics: %w", err))
 	}
@@ -182,11 +186,12 @@ func (m *Manager) pass(ctx context.Context) (evicted *v1.Pod, err error) {
 			err = fmt.Errorf("eviction: panic: %v\n%s", p, debug.Stack())
 		}
 	}()
+	m.noteLeaving()
 	due, err := m.look(ctx)
 	if pod, localErr := m.passLocal(ctx); pod != nil || localErr != nil {
 		return pod, errors.Join(err, localErr)
 	}
-	if len(due) == 0 {
+	if due = m.uncovered(ctx, due); len(due) == 0 {
 		return nil, err
 	}
 	first := due[0]
@@ -198,6 +203,7 @@ func (m *Manager) pass(ctx context.Context) (evicted *v1.Pod, err error) {
 			reclaimErr = fmt.Errorf("reclaim: %w", reclaimErr)
 		}
 		due, err = m.look(ctx)
+		due = m.uncovered(ctx, due)
 		if err = errors.Join(err, reclaimErr); len(due) == 0 {
 			return nil, err
 		}

@@ -21,6 +21,7 @@ type node struct {
 	begin    time.Time
 	readings map[Signal]Observation
 	pods     []*v1.Pod
+	leaving  []*v1.Pod
 	usage    map[types.UID]Usage
 	volumes  map[types.UID][]Volume
 	log      []string
@@ -47,6 +48,8 @@ func (n *node) Node(context.Context) (map[Signal]Observation, error) {
 }
 
 func (n *node) Pod(_ context.Context, p *v1.Pod, _ Signal) (Usage, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	return n.usage[p.UID], nil
 }
 
@@ -107,6 +110,11 @@ func (n *node) run(t *testing.T, d time.Duration, policy Policy) (*Manager, stri
 			n.mu.Lock()
 			defer n.mu.Unlock()
 			return append([]*v1.Pod(nil), n.pods...)
+		},
+		Leaving: func() []*v1.Pod {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			return append([]*v1.Pod(nil), n.leaving...)
 		},
 		Volumes: func(p *v1.Pod) []Volume { return n.volumes[p.UID] },
 		Reclaim: func(context.Context) error {

@@ -56,7 +56,7 @@ func (e *Evictions) Watch(o eviction.Options, stats eviction.Stats, machine evic
 			return err
 		}
 	}
-	o.Stats, o.Killer, o.Pods = stats, e, e.Residents.Evictable
+	o.Stats, o.Killer, o.Pods, o.Leaving = stats, e, e.Residents.Evictable, e.Residents.Leaving
 	o.Volumes, o.Reclaim = e.limitedVolumes, e.reclaim
 	e.manager, err = eviction.New(o)
 	return err

@@ -107,6 +107,11 @@ func (r *Residents) Unfinished() []*v1.Pod {
 	return out
 }
 
+// Leaving returns the pods that are being stopped and still hold something.
+func (r *Residents) Leaving() []*v1.Pod {
+	return slices.DeleteFunc(r.Unfinished(), func(p *v1.Pod) bool { return !r.Lives.IsPodTerminationRequested(p.UID) })
+}
+
 // Known reports whether the pod has a worker.
 func (r *Residents) Known(uid types.UID) bool {
 	return r.Lives.IsPodKnown(uid)

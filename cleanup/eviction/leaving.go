@@ -1,0 +1,118 @@
+package eviction
+
+import (
+	"context"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// What pods that are being stopped use is on its way to be freed. No other pod is evicted for
+// it, for as long as that can be expected to take (IN4).
+const (
+	// hardLeaving is how long a pod that is being stopped counts for a hard limit, whatever
+	// its grace.
+	hardLeaving = time.Minute
+	// leftBehind is how long what a pod had on a disk counts after it has stopped: its folder
+	// goes a moment later.
+	leftBehind = 10 * time.Second
+	// defaultGrace is that of a pod that names none.
+	defaultGrace = 30 * time.Second
+)
+
+// leaver is a pod that is being stopped.
+type leaver struct {
+	pod *v1.Pod
+	// since is when it was first seen so, seen when last.
+	since, seen time.Time
+	// used is what it used at the last look, shrank when that was less than before.
+	used   map[Signal]uint64
+	shrank time.Time
+}
+
+// noteLeaving brings up to date which pods are being stopped.
+func (m *Manager) noteLeaving() {
+	if m.options.Leaving == nil {
+		return
+	}
+	now := m.options.Clock.Now()
+	for _, pod := range m.options.Leaving() {
+		l := m.leaving[pod.UID]
+		if l == nil {
+			l = &leaver{pod: pod, since: now, used: map[Signal]uint64{}}
+			m.leaving[pod.UID] = l
+		}
+		l.seen = now
+	}
+	stay := map[types.UID]bool{}
+	for _, pod := range m.options.Pods() {
+		stay[pod.UID] = true // it is back
+	}
+	for uid, l := range m.leaving {
+		if stay[uid] || now.Sub(l.seen) > leftBehind {
+			delete(m.leaving, uid)
+		}
+	}
+}
+
+// counts reports whether what the pod uses can be expected to be free soon.
+func (l *leaver) counts(t Threshold, now time.Time) bool {
+	if !l.seen.Equal(now) && !t.Signal.kind().disk {
+		return false // its processes are gone
+	}
+	wait := hardLeaving
+	if !t.Hard() {
+		wait = l.grace() + cleanupWait
+	}
+	return now.Sub(l.since) < wait || !l.shrank.IsZero() && now.Sub(l.shrank) < cleanupWait
+}
+
+func (l *leaver) grace() time.Duration {
+	for _, seconds := range []*int64{l.pod.DeletionGracePeriodSeconds, l.pod.Spec.TerminationGracePeriodSeconds} {
+		if seconds != nil {
+			return time.Duration(*seconds) * time.Second
+		}
+	}
+	return defaultGrace
+}
+
+// freeing returns how much is on its way to be freed.
+func (m *Manager) freeing(ctx context.Context, t Threshold) (amount uint64) {
+	now := m.options.Clock.Now()
+	k := t.Signal.kind()
+	for _, l := range m.leaving {
+		usage, err := m.options.Stats.Pod(ctx, l.pod, t.Signal)
+		if err != nil {
+			continue // it counts as using nothing
+		}
+		used := min(k.used(usage), 1<<60)
+		if before, known := l.used[t.Signal]; known && used < before {
+			l.shrank = now
+		}
+		l.used[t.Signal] = used
+		if l.counts(t, now) {
+			amount += used
+		}
+	}
+	return amount
+}
+
+// uncovered returns the limits that are due although all is counted that is on its way to
+// be freed.
+func (m *Manager) uncovered(ctx context.Context, due []breach) []breach {
+	if len(m.leaving) == 0 {
+		return due
+	}
+	var out []breach
+	for _, b := range due {
+		needed := b.Value.of(b.Observed.Capacity) + b.MinReclaim.of(b.Observed.Capacity)
+		if freeing := m.freeing(ctx, b.Threshold); b.Observed.Available+freeing < needed {
+			out = append(out, b)
+		} else {
+			m.options.Logger.Info("No pod is evicted, because those that are being stopped free enough", "signal", b.Signal,
+				"available", b.Observed.Available, "freeing", freeing, "needed", needed)
+		}
+	}
+	return out
+}
