@@ -158,6 +158,7 @@ func (p *parts) buildMirrors() (err error) {
 func (p *parts) buildAdmission() (err error) {
 	a := p.config.Admission
 	kernel := node.KernelRelease()
+	handlers := p.limited(a.Handlers, func(types.UID) { p.loop.GateChanged() })
 	own := []admission.Handler{
 		admission.Shutdown(p.shutdown.Active, nil),
 		p.evictions,
@@ -174,11 +175,11 @@ func (p *parts) buildAdmission() (err error) {
 		Verdict: func(uid types.UID) (bool, error) { _, known, err := verdicts.Verdict(uid); return known, err },
 	}
 	p.gate, err = admission.NewGate(admission.Options{
-		Handlers: slices.Concat(own, room, a.Handlers), Verdicts: verdicts, Exempt: p.occupants.Ending, Active: p.occupants.Active, Rejected: p.rejected,
+		Handlers: slices.Concat(own, room, handlers), Verdicts: verdicts, Exempt: p.occupants.Ending, Active: p.occupants.Active, Rejected: p.rejected,
 		Recorder: p.config.Observe.Events, Logger: p.logger("admission"), Meter: p.meter("syncloop/admission"),
 	})
 	p.preemption = node.NewPreemption(node.PreemptionOptions{
-		Gate: p.gate, Others: slices.Concat(own, a.Handlers), Node: p.room(), Places: p.occupants, Residents: p.residents,
+		Gate: p.gate, Others: slices.Concat(own, handlers), Node: p.room(), Places: p.occupants, Residents: p.residents,
 		Update:   func(u podworkers.UpdateOptions) { p.workers.UpdatePod(u) },
 		Critical: p.critical, Usable: p.usable, Events: p.config.Observe.Events, Logger: p.config.Observe.Logger,
 	})
@@ -188,6 +189,18 @@ func (p *parts) buildAdmission() (err error) {
 	return err
 }
 
+// limited puts handlers of the user under a time limit (IN6). answered hears of a pod on
+// which one of them gave its verdict late.
+func (p *parts) limited(handlers []admission.Handler, answered func(uid types.UID)) []admission.Handler {
+	out := slices.Clone(handlers)
+	for i, h := range out {
+		if h != nil {
+			out[i] = admission.Limit(h, p.config.Clock, answered)
+		}
+	}
+	return out
+}
+
 // buildWorkers makes the workers, and what carries out the steps of their pods.
 func (p *parts) buildWorkers() error {
 	c := p.config
@@ -195,7 +208,7 @@ func (p *parts) buildWorkers() error {
 		Calls: p.calls, Content: p.pods, Probes: p.probes, Mirrors: wantedMirrors{p},
 		Records:      recovery.Records{Journal: p.journal, ProbeMemory: p.probeMemory},
 		Allocations:  node.Grants{Allocations: p.allocations, Resizer: p.resizer},
-		Admission:    podsync.Admission{Handlers: c.Admission.Soft, Others: p.occupants.Others, Refused: p.gate.RefuseLate},
+		Admission:    podsync.Admission{Handlers: p.limited(c.Admission.Soft, p.wake), Others: p.occupants.Others, Refused: p.gate.RefuseLate},
 		Network:      p.health.Network,
 		Removable:    func(uid types.UID) bool { return p.loop.Ready() && p.workers.ShouldPodContentBeRemoved(uid) },
 		AwaitRemoval: p.cgroupRemover.Await,

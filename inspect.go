@@ -108,6 +108,8 @@ func (e *Engine) Explain(uid types.UID) (Explanation, bool) {
 		out.Held = "waiting to be handed to the workers"
 		if err := e.usable(); err != nil {
 			out.Held = err.Error()
+		} else if v, open := e.loop.OpenVerdict(uid); open && v.Err != nil {
+			out.Held = v.Err.Error()
 		}
 	}
 	for _, p := range e.pleg.Health().Hung {
@@ -144,7 +146,7 @@ func (e *Engine) Ready() <-chan struct{} { return e.ready }
 // Healthy returns nil if the engine can do its work, or every reason why not,
 // joined: the runtime does not answer or is not ready, the loop is stuck, a source
 // cannot be read, a sink does not take statuses, a checkpoint cannot be written or
-// read.
+// read, a pod waits too long for its admission.
 func (e *Engine) Healthy() error {
 	problems := []error{e.health.Runtime(), e.loop.Healthy(), e.status.Healthy(), e.journal.Healthy()}
 	if problems[0] == nil {
@@ -153,6 +155,12 @@ func (e *Engine) Healthy() error {
 	for _, s := range e.loop.Sources() {
 		if err := errors.Join(s.RunError, s.Health.LastError); err != nil {
 			problems = append(problems, fmt.Errorf("source %s: %w", s.Name, err))
+		}
+	}
+	for _, v := range e.loop.OpenVerdicts() {
+		if v.Overdue {
+			problems = append(problems, fmt.Errorf("pod %s/%s (%s) has waited for its admission since %s: %w",
+				v.Namespace, v.Name, v.UID, v.Since.Format(time.RFC3339), v.Err))
 		}
 	}
 	return errors.Join(problems...)

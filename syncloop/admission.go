@@ -1,13 +1,16 @@
 package syncloop
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"runtime/debug"
 	"slices"
 	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,8 +24,9 @@ import (
 // before, this one excluded (AD1); it is valid during the call.
 //
 // A pod that is refused stays desired and is never dispatched except to be killed
-// (AD3, SI5). After an error, or a panic, the verdict is not known yet: the pod waits and
-// is asked about again after a back-off, before those that came later.
+// (AD3, SI5). After an error, or a panic, the verdict is not known yet: the pod waits,
+// alone, and is asked about again after a back-off, before those that came later (IN6).
+// Others pass it; an Admission that keeps room for it leaves them without a verdict too.
 type Admission interface {
 	Admit(ctx context.Context, pod *v1.Pod, others iter.Seq[*v1.Pod]) (admitted bool, err error)
 }
@@ -34,12 +38,24 @@ type Rememberer interface {
 	Remembered(uid types.UID) bool
 }
 
+// openVerdict is the wait of a pod for its verdict.
+type openVerdict struct {
+	uid   types.UID
+	order int // of arrival
+	since time.Time
+	// err is why there was no verdict the last time, due when that is too long.
+	err error
+	due time.Time
+	// told is what the pod's event said.
+	told string
+}
+
 // verdicts holds the new pods that wait for their verdict, and those that were refused.
 // The loop changes it; others read it.
 type verdicts struct {
-	mu sync.Mutex
-	// waiting pods have none yet, in the order they came.
-	waiting []types.UID
+	mu      sync.Mutex
+	open    map[types.UID]*openVerdict
+	arrived int
 	refused map[types.UID]bool
 }
 
@@ -47,42 +63,54 @@ type verdicts struct {
 func (v *verdicts) withholds(uid types.UID) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.refused[uid] || slices.Contains(v.waiting, uid)
+	return v.refused[uid] || v.open[uid] != nil
 }
 
 // waits reports whether a pod waits for its verdict.
 func (v *verdicts) waits(uid types.UID) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return slices.Contains(v.waiting, uid)
+	return v.open[uid] != nil
 }
 
-// first returns the pod that has waited longest.
-func (v *verdicts) first() (types.UID, bool) {
+// add puts a pod behind those that wait.
+func (v *verdicts) add(uid types.UID, now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if len(v.waiting) == 0 {
-		return "", false
-	}
-	return v.waiting[0], true
+	v.arrived++
+	v.open[uid] = &openVerdict{uid: uid, order: v.arrived, since: now, due: now.Add(verdictDue)}
 }
 
-// add puts a pod at the end of those that wait. It reports whether no other waits.
-func (v *verdicts) add(uid types.UID) bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.waiting = append(v.waiting, uid)
-	return len(v.waiting) == 1
-}
-
-// decide ends the wait of the first pod.
+// decide ends the wait of a pod.
 func (v *verdicts) decide(uid types.UID, admitted bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.waiting = v.waiting[1:]
+	delete(v.open, uid)
 	if !admitted {
 		v.refused[uid] = true
 	}
+}
+
+// putOff notes why a pod waits on. It reports whether that has to be told, because it is
+// overdue and was not told yet.
+func (v *verdicts) putOff(uid types.UID, err error, now time.Time) (tell bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	o := v.open[uid]
+	o.err, o.due = err, o.since.Add(verdictDue)
+	var wait *WaitError
+	var fault interface{ Fault() bool }
+	switch {
+	case errors.As(err, &wait):
+		o.due = wait.Until
+	case errors.Is(err, errAdmissionPanic) || errors.As(err, &fault) && fault.Fault():
+		o.due = o.since
+	}
+	if now.Before(o.due) || o.told != "" {
+		return false
+	}
+	o.told = err.Error()
+	return true
 }
 
 // forget drops what is known of a pod that is no longer wanted.
@@ -90,22 +118,96 @@ func (v *verdicts) forget(uid types.UID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	delete(v.refused, uid)
-	if i := slices.Index(v.waiting, uid); i >= 0 {
-		v.waiting = slices.Delete(v.waiting, i, i+1)
-	}
+	delete(v.open, uid)
 }
 
-// queue returns the pods that wait.
+// queue returns the pods that wait, in the order they came.
 func (v *verdicts) queue() []types.UID {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return slices.Clone(v.waiting)
+	all := slices.SortedFunc(maps.Values(v.open), func(a, b *openVerdict) int { return cmp.Compare(a.order, b.order) })
+	uids := make([]types.UID, len(all))
+	for i, o := range all {
+		uids[i] = o.uid
+	}
+	return uids
 }
 
 func (v *verdicts) empty() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return len(v.waiting) == 0
+	return len(v.open) == 0
+}
+
+// verdictDue is the time after which a verdict is overdue, unless a [WaitError] says
+// otherwise.
+const verdictDue = 10 * time.Second
+
+// WaitError is an error of [Admission.Admit] that says how long its cause may last before
+// it is a problem.
+type WaitError struct {
+	Err   error
+	Until time.Time
+}
+
+// Error is the cause's.
+func (e *WaitError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *WaitError) Unwrap() error { return e.Err }
+
+// OpenVerdict is a pod that waits for its verdict (IN6).
+type OpenVerdict struct {
+	UID             types.UID
+	Namespace, Name string
+	// Since is when it was first asked about.
+	Since time.Time
+	// Err is why there is no verdict; nil if it was not asked about yet.
+	Err error
+	// Overdue says that it has waited too long, or that its judge failed.
+	Overdue bool
+}
+
+// OpenVerdicts returns the pods that wait for their verdict, in the order they came. It
+// may be called from anywhere.
+func (l *Loop) OpenVerdicts() []OpenVerdict {
+	var out []OpenVerdict
+	for _, uid := range l.verdicts.queue() {
+		if o, open := l.OpenVerdict(uid); open {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// OpenVerdict returns what a pod's verdict waits for, false if it does not wait.
+func (l *Loop) OpenVerdict(uid types.UID) (OpenVerdict, bool) {
+	out := OpenVerdict{UID: uid}
+	if pod, desired := l.store.Get(uid); desired {
+		out.Namespace, out.Name = pod.Namespace, pod.Name
+	}
+	l.verdicts.mu.Lock()
+	defer l.verdicts.mu.Unlock()
+	o := l.verdicts.open[uid]
+	if o == nil {
+		return OpenVerdict{}, false
+	}
+	out.Since, out.Err = o.since, o.err
+	out.Overdue = o.err != nil && !l.options.Clock.Now().Before(o.due)
+	return out, true
+}
+
+// tellOverdue says, once per pod, that its verdict is overdue.
+func (l *Loop) tellOverdue(pod *v1.Pod, err error) {
+	var panicked interface{ Trace() string }
+	stack := ""
+	if errors.As(err, &panicked) {
+		stack = panicked.Trace()
+	}
+	l.options.Logger.Error(err, "A pod has no verdict of its admission", "namespace", pod.Namespace, "name", pod.Name, "uid", pod.UID, "stack", stack)
+	if l.options.Recorder != nil {
+		l.options.Recorder.Eventf(pod, v1.EventTypeWarning, "UnexpectedAdmissionError", "the pod waits for its admission: %v", err)
+	}
 }
 
 // Withheld reports whether a desired pod must not be handed to a worker, because it
@@ -113,45 +215,50 @@ func (v *verdicts) empty() bool {
 // the fence held too.
 func (l *Loop) Withheld(uid types.UID) bool { return l.verdicts.withholds(uid) }
 
-// enter asks about a new pod, unless others wait already, and dispatches it if it
-// is admitted.
+// enter asks about a new pod, and dispatches it if it is admitted. Those that wait for
+// their verdict already do not keep it from that (IN6).
 func (l *Loop) enter(ctx context.Context, pod *v1.Pod) {
 	if l.options.Admission == nil {
 		l.create(ctx, pod)
 		return
 	}
 	l.verdicts.forget(pod.UID) // a new life of the UID
-	if alone := l.verdicts.add(pod.UID); alone {
-		l.judge(ctx)
-	}
+	l.verdicts.add(pod.UID, l.options.Clock.Now())
+	_ = l.judgePod(ctx, pod.UID)
 }
 
-// judge asks about the pods that wait, oldest first, up to the first whose verdict
-// is not known.
+// judge asks about the pods that wait, in the order they came.
 func (l *Loop) judge(ctx context.Context) {
-	for {
-		uid, any := l.verdicts.first()
-		if !any {
-			return
+	var first error
+	for _, uid := range l.verdicts.queue() {
+		if err := l.judgePod(ctx, uid); first == nil {
+			first = err
 		}
-		pod, desired := l.store.Get(uid)
-		if !desired {
-			l.verdicts.forget(uid)
-			continue
-		}
-		admitted, err := l.ask(ctx, pod)
-		if err != nil {
-			l.admissionErrors.Note(l.options.Logger, l.options.Clock.Now(), err, "New pods wait for their admission", "Admission goes on")
-			return
-		}
-		l.admissionErrors.Note(l.options.Logger, l.options.Clock.Now(), nil, "New pods wait for their admission", "Admission goes on")
-		l.verdicts.decide(uid, admitted)
-		if !admitted {
-			l.TriggerHousekeeping() // a refused pod may be one that is to be deleted
-			continue
-		}
-		l.create(ctx, pod)
 	}
+	l.admissionErrors.Note(l.options.Logger, l.options.Clock.Now(), first, "New pods wait for their admission", "Admission goes on")
+}
+
+// judgePod asks about one pod that waits. After an error that pod alone waits on.
+func (l *Loop) judgePod(ctx context.Context, uid types.UID) error {
+	pod, desired := l.store.Get(uid)
+	if !desired {
+		l.verdicts.forget(uid)
+		return nil
+	}
+	admitted, err := l.ask(ctx, pod)
+	if err != nil {
+		if l.verdicts.putOff(uid, err, l.options.Clock.Now()) {
+			l.tellOverdue(pod, err)
+		}
+		return err
+	}
+	l.verdicts.decide(uid, admitted)
+	if admitted {
+		l.create(ctx, pod)
+	} else {
+		l.TriggerHousekeeping() // a refused pod may be one that is to be deleted
+	}
+	return nil
 }
 
 // ask returns the verdict on a pod; a panic is an error (B9).
@@ -159,7 +266,8 @@ func (l *Loop) ask(ctx context.Context, pod *v1.Pod) (admitted bool, err error) 
 	defer func() {
 		if p := recover(); p != nil {
 			l.metrics.panicked(ctx, "admission")
-			err = fmt.Errorf("%w: %v\n%s", errAdmissionPanic, p, debug.Stack())
+			l.options.Logger.Error(fmt.Errorf("panic: %v", p), "The admission panicked", "uid", pod.UID, "stack", string(debug.Stack()))
+			err = fmt.Errorf("%w: %v", errAdmissionPanic, p)
 		}
 	}()
 	return l.options.Admission.Admit(ctx, pod, l.judged(pod.UID))

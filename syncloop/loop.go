@@ -168,7 +168,7 @@ func New(dispatch func(Work), options Options) (*Loop, error) {
 		trigger: make(chan struct{}, 1), gateChanged: make(chan struct{}, 1),
 		fence:    make(fence, 1),
 		deferred: map[types.UID]*v1.Pod{},
-		verdicts: verdicts{refused: map[types.UID]bool{}},
+		verdicts: verdicts{open: map[types.UID]*openVerdict{}, refused: map[types.UID]bool{}},
 	}
 	if r, ok := options.Admission.(Rememberer); ok {
 		l.pending.remembered = r.Remembered

@@ -95,7 +95,9 @@ func (p *Preemption) Admit(ctx context.Context, pod *v1.Pod, others iter.Seq[*v1
 			}
 		}
 	}}
-	if !admission.Judge(o.Others, request).Admitted() {
+	if v, err := admission.Judge(o.Others, request); err != nil {
+		return false, err
+	} else if !v.Admitted() {
 		return o.Gate.Admit(ctx, pod, others) // room would not help
 	}
 	victims, err := preemption.Select(pod, staying, o.Node)

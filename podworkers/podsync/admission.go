@@ -21,18 +21,21 @@ const blockedRetry = 10 * time.Second
 // reasonBlocked is the waiting reason of a blocked pod's containers.
 const reasonBlocked = "Blocked"
 
-// judge asks the handlers whether the pod may run now; one that panics refuses
-// (spec/syncloop.md B9).
-func (s *Syncer) judge(pod *v1.Pod) (v admission.Verdict) {
+// judge asks the handlers whether the pod may run now. One that panics, or does not
+// answer in time, refuses (IN6); until then there is an error.
+func (s *Syncer) judge(pod *v1.Pod) (admission.Verdict, error) {
 	if len(s.o.Admission.Handlers) == 0 {
-		return v
+		return admission.Verdict{}, nil
 	}
-	defer func() {
-		if p := recover(); p != nil {
-			v = admission.Refuse("UnexpectedAdmissionError", "a handler panicked: %v", p)
-		}
-	}()
-	return admission.Judge(s.o.Admission.Handlers, admission.Request{Pod: pod, Others: s.o.Admission.Others(pod.UID)})
+	v, err := admission.Judge(s.o.Admission.Handlers, admission.Request{Pod: pod, Others: s.o.Admission.Others(pod.UID)})
+	var open *admission.HandlerError
+	switch {
+	case !errors.As(err, &open):
+		return v, err
+	case open.Fault():
+		return admission.Refuse(admission.ReasonUnexpected, "%v", open), nil
+	}
+	return v, retryError{error: open, at: open.Since.Add(admission.HandlerTimeout)}
 }
 
 // block stops what runs of a pod that may not run now, and says so (AD6).

@@ -59,7 +59,7 @@ func (s *Syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v
 		return podworkers.SyncResult{}, err
 	}
 	view = abortedAsCreated(view)
-	verdict := s.judge(pod)
+	verdict, undecided := s.judge(pod)
 	in := s.input(pod, view, false, nil)
 	if !verdict.Admitted() && !view.Running() {
 		in = s.blockedInput(pod, view, verdict)
@@ -70,6 +70,9 @@ func (s *Syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v
 	}
 	if podinfo.Static(desired) && desired.DeletionTimestamp == nil {
 		s.o.Mirrors.Want(desired)
+	}
+	if undecided != nil {
+		return podworkers.SyncResult{}, undecided
 	}
 	if !verdict.Admitted() {
 		return s.block(ctx, pod, view, verdict)

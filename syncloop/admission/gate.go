@@ -96,7 +96,10 @@ func (g *Gate) Admit(ctx context.Context, pod *v1.Pod, all iter.Seq[*v1.Pod]) (b
 			return v.Admitted(), nil
 		}
 	}
-	v := Judge(g.options.Handlers, Request{Pod: pod, Others: g.active(pod.UID, all)})
+	v, err := Judge(g.options.Handlers, Request{Pod: pod, Others: g.active(pod.UID, all)})
+	if err != nil {
+		return false, err
+	}
 	if m := g.options.Verdicts; m != nil {
 		if err := m.Remember(pod, v); err != nil {
 			return false, fmt.Errorf("the verdict cannot be remembered: %w", err)

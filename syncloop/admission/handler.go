@@ -48,7 +48,8 @@ func Refuse(reason, format string, args ...any) Verdict {
 }
 
 // Handler judges pods. Admit is called with locks of the caller held: it must not
-// block nor call back, and is called by one goroutine at a time per chain. A
+// block nor call back. One that may is put under a time limit with [Limit], which calls
+// it from a goroutine per pod; an engine does that with the handlers of its user. A
 // handler that is also asked softly is called by many goroutines at once.
 type Handler interface {
 	Admit(Request) Verdict
@@ -60,14 +61,15 @@ type HandlerFunc func(Request) Verdict
 // Admit calls f.
 func (f HandlerFunc) Admit(r Request) Verdict { return f(r) }
 
-// Judge asks the handlers in order; the first refusal wins (AD2).
-func Judge(handlers []Handler, r Request) Verdict {
+// Judge asks the handlers in order; the first refusal wins (AD2). An error says that a
+// handler panicked, or that one of [Limit] has not answered yet: there is no verdict.
+func Judge(handlers []Handler, r Request) (Verdict, error) {
 	for _, h := range handlers {
-		if v := h.Admit(r); !v.Admitted() {
-			return v
+		if v, err := ask(h, r); err != nil || !v.Admitted() {
+			return v, err
 		}
 	}
-	return Verdict{}
+	return Verdict{}, nil
 }
 
 // Refusal is a verdict as an error. What sets a pod up returns it, wrapped or not,

@@ -14,7 +14,9 @@ const (
 	reasonHostPorts = "NodePorts"
 	reasonSysctl    = "SysctlForbidden"
 	ReasonShutdown  = "NodeShutdown"
-	reasonNodeName  = "NodeName"
+	// ReasonUnexpected is the reason of a pod on which a handler gave no verdict.
+	ReasonUnexpected = "UnexpectedAdmissionError"
+	reasonNodeName   = "NodeName"
 
 	reasonOS       = "PodOSNotSupported"
 	reasonOSLabel  = "PodOSSelectorNodeLabelDoesNotMatch"

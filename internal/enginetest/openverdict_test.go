@@ -1,0 +1,82 @@
+package enginetest_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/runtime/fake"
+	"github.com/podwright/podwright/syncloop/admission"
+)
+
+// TestBadHandlerHoldsItsPodAlone: IN6, B9. Of ten pods a handler panics for four and does
+// not answer for three. The other three run at once; each bad one has one event, and is
+// named by Healthy with what it waits for. When the handler is well again, all run.
+func TestBadHandlerHoldsItsPodAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var well atomic.Bool
+		hung := make(chan struct{})
+		r := newRig(t, fake.New(fake.Options{}), t.TempDir(), func(c *podwright.Config) {
+			c.Admission.Handlers = []admission.Handler{admission.HandlerFunc(func(r admission.Request) admission.Verdict {
+				switch {
+				case well.Load():
+				case strings.HasPrefix(r.Pod.Name, "panics"):
+					panic("no policy for " + r.Pod.Name)
+				case strings.HasPrefix(r.Pod.Name, "hangs"):
+					<-hung
+				}
+				return admission.Verdict{}
+			})}
+		}).start()
+		var pods, bad, good []*v1.Pod
+		for i := range 4 {
+			bad = append(bad, newPod(fmt.Sprintf("panics-%d", i)))
+		}
+		for i := range 3 {
+			bad, good = append(bad, newPod(fmt.Sprintf("hangs-%d", i))), append(good, newPod(fmt.Sprintf("web-%d", i)))
+		}
+		pods = append(append(pods, bad...), good...)
+		r.set(pods...)
+		for _, p := range good {
+			r.phase(p.UID, v1.PodRunning, 5*time.Second)
+		}
+		late := newPod("late")
+		r.set(append(pods, late)...)
+		r.phase(late.UID, v1.PodRunning, 5*time.Second)
+
+		r.within(20*time.Second, "every bad pod is named", func() error {
+			err := r.engine.Healthy()
+			if err == nil {
+				return errors.New("Healthy is nil")
+			}
+			for _, p := range bad {
+				if !strings.Contains(err.Error(), p.Name) {
+					return fmt.Errorf("%s is not named: %w", p.Name, err)
+				}
+			}
+			return nil
+		})
+		<-time.After(time.Hour)
+		for _, p := range bad {
+			if n := r.events.count(p.Name + " UnexpectedAdmissionError"); n != 1 {
+				t.Errorf("%s: %d events, want 1", p.Name, n)
+			}
+			if e, _ := r.engine.Explain(p.UID); !strings.Contains(e.Held, "handler") {
+				t.Errorf("%s: held because %q", p.Name, e.Held)
+			}
+		}
+		well.Store(true)
+		close(hung)
+		for _, p := range bad {
+			r.phase(p.UID, v1.PodRunning, 15*time.Second)
+		}
+		r.within(time.Second, "all is well", r.engine.Healthy)
+	})
+}
