@@ -49,7 +49,8 @@ func (p *parts) tie() {
 		Desired: store, Statuses: p.status, Lives: p.workers, Stopping: p.syncer.Stopping, Heard: p.loop.Ready,
 	}
 	p.occupants.Terminated, p.occupants.Withheld, p.occupants.Held = p.workers.IsPodKnownTerminated, p.loop.Withheld, p.loop.Holds
-	p.dead.Desired, p.dead.Heard, p.dead.Undecided, p.dead.Removals = store, p.loop.Ready, p.loop.Undecided, p.workers
+	p.dead.Desired, p.dead.Heard, p.dead.Removals = store, p.loop.Ready, p.workers
+	p.dead.MaybeWanted, p.dead.Permit, p.images.Permit = p.housekeeper.MaybeWanted, p.housekeeper.Permit, p.housekeeper.Permit
 	p.shutdown.Stopper = p.workers
 }
 
@@ -253,6 +254,7 @@ func (p *parts) buildHousekeeper() (err error) {
 		LastPlan: func() cleanup.Plan { return p.housekeeper.LastPlan() },
 	}
 	o.SourcesReady, o.Undecided, o.Gate, o.Withheld, o.Again = p.loop.Ready, p.loop.Undecided, p.usable, p.occupants.Kept, p.tidy
+	o.Dropped = p.journal.Dropped
 	o.Statuses, o.CleanupProbes, o.Content = statuses{p.status, p.pruner()}, p.probes.CleanupPods, contents{p.pods}
 	o.Collector = p.dead
 	o.Cgroups, o.UserRanges, o.PruneBackOffs, o.Mirrors, o.Rule = p.podCgroups(), p.pods, p.pods.PruneBackOffs, orphanedMirrors{p}, pods.RemovalRule

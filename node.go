@@ -49,7 +49,7 @@ func (p *parts) buildRemovers() (err error) {
 	keep := c.Storage.DeadContainers
 	p.dead = &node.DeadContainers{
 		Collector: p.pods, Views: p.pleg, Keep: node.Keep{PerName: keep.PerName, Total: keep.Total, MinAge: keep.MinAge},
-		Records: node.NewPullRecords(p.pods.PruneImageRecords, c.Clock),
+		Records: node.NewPullRecords(p.pods.PruneImageRecords, c.Clock), Clock: c.Clock,
 	}
 	p.reaper = p.pods.NewReaper(pods.ReaperOptions{Keep: keep.PerName, MinAge: keep.MinAge, ContentShouldBeRemoved: p.dead.ContentGoes})
 	p.dead.Reaper = p.reaper
@@ -63,7 +63,7 @@ func (p *parts) buildRemovers() (err error) {
 // buildImages makes what knows the images, and removes them if that is wanted.
 func (p *parts) buildImages() error {
 	c := p.config
-	p.images = &node.Images{Runtime: c.Runtime, Pods: func() []*v1.Pod { return p.residents.Desired.Pods() }}
+	p.images = &node.Images{Runtime: c.Runtime, Pods: func() []*v1.Pod { return p.residents.Desired.Pods() }, Remembered: p.hidden}
 	p.images.Fs, _ = c.Images.(node.ImageFs)
 	if c.ImageGC == nil {
 		return nil
@@ -74,6 +74,17 @@ func (p *parts) buildImages() error {
 		Left: p.dead.Records.ImagesLeft(c.Observe.Logger), NodeName: c.Node.Name, Recorder: c.Observe.Events,
 		Clock: c.Clock, Logger: p.logger("images"), Meter: p.meter("cleanup/imagegc"),
 	})
+}
+
+// hidden returns the remembered pods that sources may want and have not named.
+func (p *parts) hidden() []*v1.Pod {
+	if !p.loop.Ready() {
+		return p.journal.Hidden(func(types.UID) bool { return true })
+	}
+	if p.loop.Undecided() == nil {
+		return nil
+	}
+	return p.journal.Hidden(func(uid types.UID) bool { return !p.housekeeper.MaybeWanted(uid).IsZero() })
 }
 
 // podCgroups returns what the housekeeper sees of cgroups, nil if there are none.

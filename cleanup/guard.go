@@ -22,37 +22,30 @@ func (h *Housekeeper) guard(uid types.UID) Denial {
 	if h.workers.Knows(uid) {
 		return rule.InUse.Because("the pod has a worker")
 	}
-	if h.seen[uid] {
-		return Denial{}
-	}
-	if err := h.undecidedSources(); err != nil {
-		return maybeWanted(err)
-	}
-	return Denial{}
+	return h.MaybeWanted(uid)
 }
 
 // allows reports whether no guard protects what is left of a pod.
 func (h *Housekeeper) allows(uid types.UID) bool { return h.guard(uid).IsZero() }
 
+func (h *Housekeeper) withheld(uid types.UID) bool {
+	return h.options.Withheld != nil && h.options.Withheld(uid)
+}
+
 // permits asks the host and the rate limits, and logs what is about to be done.
 // What is held back is tried again by a later pass (DR5, DR6).
 func (h *Housekeeper) permits(a Action) bool {
-	bucket, now := h.buckets[a.Step], h.options.Clock.Now()
-	if !bucket.has(now) {
+	switch denial := h.objection(a); denial.Rule {
+	case "":
+		h.options.Logger.Info("Housekeeping", "action", a.Step.String(), "object", a.Object.String(), "uid", a.PodUID, "reason", a.Reason)
+		return true
+	case rule.RateLimited:
 		// There may be thousands: they are not logged.
-		h.outcomes = append(h.outcomes, outcome{Action: a, Result: skipped, Why: rule.RateLimited.Because("the rate of removals is used up for now")})
-		return false
+		h.outcomes = append(h.outcomes, outcome{Action: a, Result: skipped, Why: denial})
+	default:
+		h.skip(a, denial)
 	}
-	if h.options.Veto != nil {
-		if err := h.options.Veto(a); err != nil {
-			h.options.Logger.Info("Housekeeping vetoed", "action", a.Step.String(), "object", a.Object.String(), "uid", a.PodUID, "veto", err.Error())
-			h.skip(a, rule.Vetoed.Because("vetoed: "+err.Error()))
-			return false
-		}
-	}
-	bucket.take()
-	h.options.Logger.Info("Housekeeping", "action", a.Step.String(), "object", a.Object.String(), "uid", a.PodUID, "reason", a.Reason)
-	return true
+	return false
 }
 
 // skip notes that an allowed action was not done, and why.

@@ -48,6 +48,10 @@ type Options struct {
 	// made: it may be one of them. Asked again before every action; must not
 	// block. Nil means never.
 	Undecided func() error
+	// Dropped reports a pod whose source has spoken in this process without naming it:
+	// the pod is not one of those that another source may want. Must not block. Nil
+	// means never.
+	Dropped func(uid types.UID) bool
 	// Gate returns why no pod should be set up now. It must not block. Nil means
 	// always open.
 	Gate func() error
@@ -115,12 +119,13 @@ type Housekeeper struct {
 	// which may take several passes.
 	tried        map[object]bool
 	collectBegan time.Time
-	seen         seen
 	undecided    complaint.Complaint
-	buckets      map[Step]*bucket
 	outcomes     []outcome // of this pass, or of the last one
 
-	mu       sync.Mutex
+	mu sync.Mutex
+	// seen is changed by the holder of turn only, who therefore reads it without mu.
+	seen     seen
+	buckets  map[Step]*bucket   // the map never changes
 	finished map[types.UID]bool // noted since the last pass began; true: the workers knew it
 	lastPlan Plan
 }
@@ -226,7 +231,9 @@ func (h *Housekeeper) Housekeep(ctx context.Context, fence func(critical func())
 	fence(func() { h.known(&in) })
 	problems := h.look(ctx, &in, now)
 	if len(problems) == 0 && !now.Before(h.collectAt) { // then the look was complete
+		h.mu.Lock()
 		h.seen.prune(&in)
+		h.mu.Unlock()
 	}
 	plan := makePlan(in)
 	h.outcomes = nil
@@ -270,6 +277,11 @@ func (h *Housekeeper) Plan(ctx context.Context) (Plan, error) {
 		if err != nil {
 			problems = append(problems, fmt.Errorf("dead containers: %w", err))
 		}
+		for i := range actions {
+			if actions[i].Allowed() {
+				actions[i].Forbidden = h.MaybeWanted(actions[i].PodUID)
+			}
+		}
 		plan.Add(actions...)
 	}
 	return plan, errors.Join(problems...)
@@ -295,6 +307,7 @@ func (h *Housekeeper) look(ctx context.Context, in *input, now time.Time) (probl
 			in.Terminating[name] = h.options.Mirrors.StaticTerminating(name)
 		}
 	}
+	h.noteDropped(in)
 	in.Seen = h.seen
 	if h.options.Gate != nil {
 		in.SetupHeld = h.options.Gate()
@@ -306,10 +319,6 @@ func (h *Housekeeper) look(ctx context.Context, in *input, now time.Time) (probl
 		}
 	}
 	return problems
-}
-
-func (h *Housekeeper) withheld(uid types.UID) bool {
-	return h.options.Withheld != nil && h.options.Withheld(uid)
 }
 
 func (h *Housekeeper) sourcesReady() bool {
@@ -342,7 +351,9 @@ func (h *Housekeeper) known(in *input) {
 			h.content.Insert(uid)
 		}
 	}
+	h.mu.Lock()
 	h.seen.add(in.Desired, h.lastWorkers, in.Workers)
+	h.mu.Unlock()
 	h.lastWorkers = in.Workers
 }
 

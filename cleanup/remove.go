@@ -164,6 +164,8 @@ func (h *Housekeeper) collect(ctx context.Context, runningErr error, now time.Ti
 		switch {
 		case h.tried[object{a.Step, a.Object}]:
 			return false // it failed once in this run; others have their turn first (HI12)
+		case !h.MaybeWanted(a.PodUID).IsZero():
+			return false // no reason for the next pass to go on: this may last
 		case acted > 0 && h.options.Clock.Since(start) > removalBudget:
 			more = true
 			h.skip(a, passTooLong())

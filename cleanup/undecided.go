@@ -1,6 +1,7 @@
 package cleanup
 
 import (
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -38,6 +39,24 @@ func (m seen) prune(in *input) {
 	for uid := range m {
 		if !left[uid] {
 			delete(m, uid)
+		}
+	}
+}
+
+// noteDropped notes the pods among those found whose source has spoken without them.
+func (h *Housekeeper) noteDropped(in *input) {
+	if in.Undecided == nil {
+		return
+	}
+	found := slices.Concat(in.Content, in.LogDirs, in.PodDirs, in.UserRanges, in.Cgroups)
+	for _, pod := range in.Running {
+		found = append(found, pod.UID)
+	}
+	for _, uid := range found {
+		if !h.seen[uid] && h.dropped(uid) {
+			h.mu.Lock()
+			h.seen[uid] = true
+			h.mu.Unlock()
 		}
 	}
 }

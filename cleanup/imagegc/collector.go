@@ -63,6 +63,9 @@ type Options struct {
 	// Keep returns names of images that stay in any case, such as the one
 	// sandboxes are made of if the runtime does not pin it. Nil means none.
 	Keep func(ctx context.Context) ([]string, error)
+	// Permits is asked right before an image goes; what it refuses stays until a later
+	// run (DR5). It must not block. Nil: everything is permitted.
+	Permits func(choice Choice, now time.Time) bool
 	// Left hears of the images that are left after a run, by name and ID, so that
 	// records of the others can be dropped (IG9). Nil: this is not reported.
 	Left func(ctx context.Context, names []string)
@@ -246,7 +249,7 @@ func (c *Collector) execute(ctx context.Context, r *Report, in input) error {
 		if choice.Cause == causeSpace && !in.Pressure && r.Freed >= r.Plan.ToFree {
 			break
 		}
-		if c.wanted(choice.Image) {
+		if c.wanted(choice.Image) || c.options.Permits != nil && !c.options.Permits(choice, in.Now) {
 			continue
 		}
 		if removals++; removals > perSecond && !c.pause(ctx) {

@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/cleanup"
 	"github.com/podwright/podwright/internal/rule"
@@ -53,30 +54,57 @@ type Keep struct {
 
 // DeadContainers removes containers that have ended: those of the policy in the passes of
 // housekeeping, more when the disk is full, and some as soon as they end. Every field
-// but Undecided must be set before a method is called.
+// must be set before a method is called.
 type DeadContainers struct {
 	Collector GarbageCollector
 	Reaper    Reaper
 	Views     Views
 	Removals  Removals
 	Desired   Desired
-	// Heard reports whether every source has named its pods, Undecided why sources may
-	// still want pods that they have not named.
-	Heard     func() bool
-	Undecided func() error
-	Keep      Keep
-	Records   *PullRecords
+	// Heard reports whether every source has named its pods, MaybeWanted protects a pod
+	// that a source may still want and could not name.
+	Heard       func() bool
+	MaybeWanted func(uid types.UID) rule.Denial
+	// Permit asks all that may object to a removal outside of the passes (IN11).
+	Permit  Permit
+	Keep    Keep
+	Records *PullRecords
+	Clock   clock.Clock
 }
+
+// Permit returns the rule that forbids a removal now, zero if none does;
+// [cleanup.Housekeeper.Permit] is one.
+type Permit func(cleanup.Action) rule.Denial
+
+// await is Permit, but waits while only the rate of removals forbids the action.
+func (p Permit) await(ctx context.Context, c clock.Clock, a cleanup.Action) rule.Denial {
+	for {
+		denial := p(a)
+		if denial.Rule != rule.RateLimited {
+			return denial
+		}
+		timer := c.NewTimer(ratePause)
+		select {
+		case <-timer.C():
+		case <-ctx.Done():
+			timer.Stop()
+			return denial
+		}
+	}
+}
+
+// ratePause is the time between two questions whether the rate of removals has room.
+const ratePause = 100 * time.Millisecond
 
 var _ cleanup.Collector = (*DeadContainers)(nil)
 
-// ContentGoes reports whether nothing of a pod is needed any more. While sources may
-// still want pods that they have not named, that is not known of any (ND2). A desired pod
+// ContentGoes reports whether nothing of a pod is needed any more. That is not known of
+// one that a source may still want and could not name (ND2). A desired pod
 // keeps its content unless its API says that it was evicted: then it goes as soon as the
 // pod has stopped, because it never runs again and was evicted for the room it takes. A
 // pod that is evicted here keeps its content until it has ended.
 func (d *DeadContainers) ContentGoes(uid types.UID) bool {
-	if !d.Heard() || d.Undecided() != nil {
+	if !d.Heard() || !d.MaybeWanted(uid).IsZero() {
 		return false
 	}
 	if pod, desired := d.Desired.Get(uid); desired {
@@ -130,18 +158,20 @@ func (d *DeadContainers) Died(events pleg.PodEvents) {
 }
 
 // Reclaim frees disk space without stopping a pod: it also removes what a pod that goes on
-// could still show of its earlier containers.
+// could still show of its earlier containers. Each removal waits for its share of the rate:
+// what a removal frees may save a pod.
 func (d *DeadContainers) Reclaim(ctx context.Context) error {
 	return d.Collector.GarbageCollect(ctx, pods.GCPolicy{
 		SourcesReady: d.Heard(), Pressure: true,
 		ContentShouldBeRemoved: d.ContentGoes, RuntimeShouldBeRemoved: d.runtimeGoes,
+		Permits: func(a pods.GCAction) bool { return d.Permit.await(ctx, d.Clock, gcAction(a)).IsZero() },
 	})
 }
 
 // runtimeGoes reports whether a pod has ended, so that its containers may go when the disk
 // is full. A pod without a worker may be one that a source has not named yet (ND2).
 func (d *DeadContainers) runtimeGoes(uid types.UID) bool {
-	return d.Removals.IsPodKnownTerminated(uid) || d.Undecided() == nil && d.Removals.ShouldPodRuntimeBeRemoved(uid)
+	return d.Removals.IsPodKnownTerminated(uid) || d.MaybeWanted(uid).IsZero() && d.Removals.ShouldPodRuntimeBeRemoved(uid)
 }
 
 // Plan says what a collection would do.

@@ -61,11 +61,15 @@ func (m *machine) GarbageCollect(_ context.Context, policy pods.GCPolicy) error 
 func deadContainers(m *machine, l *lives, desired desiredPods) *DeadContainers {
 	return &DeadContainers{
 		Collector: m, Reaper: m, Views: m, Removals: l, Desired: desired,
-		Heard: func() bool { return true }, Undecided: func() error { return nil },
+		Heard: func() bool { return true }, MaybeWanted: func(types.UID) rule.Denial { return rule.Denial{} },
+		Permit: func(cleanup.Action) rule.Denial { return rule.Denial{} }, Clock: clocktesting.NewFakeClock(time.Now()),
 		Keep:    Keep{PerName: 2, Total: 10, MinAge: time.Minute},
 		Records: NewPullRecords(func(context.Context) error { m.add("prune"); return nil }, clocktesting.NewFakePassiveClock(time.Now())),
 	}
 }
+
+// maybeWanted protects every pod.
+func maybeWanted(types.UID) rule.Denial { return rule.InUse.Because("a source is silent") }
 
 func evictedPod(uid types.UID) *v1.Pod {
 	pod := newPod(uid)
@@ -88,7 +92,7 @@ func TestContentGoes(t *testing.T) {
 	for name, set := range map[string]func(){
 		"not heard": func() { d.Heard = func() bool { return false } },
 		"undecided": func() {
-			d.Heard, d.Undecided = func() bool { return true }, func() error { return errors.New("a source is silent") }
+			d.Heard, d.MaybeWanted = func() bool { return true }, maybeWanted
 		},
 	} {
 		set()
@@ -105,12 +109,14 @@ func TestContentGoes(t *testing.T) {
 func TestReclaimAsksTheRuleOfHousekeeping(t *testing.T) {
 	m := &machine{}
 	d := deadContainers(m, &lives{contentGoes: uids("gone"), known: uids("runs", "ended"), terminated: uids("gone", "ended")}, desire())
-	for _, undecided := range []error{nil, errors.New("a source is silent")} {
-		d.Undecided = func() error { return undecided }
+	for _, undecided := range []bool{false, true} {
+		if undecided {
+			d.MaybeWanted = maybeWanted
+		}
 		if err := d.Reclaim(t.Context()); err != nil || !m.policy.Pressure || !m.policy.SourcesReady {
 			t.Fatalf("policy %+v, %v", m.policy, err)
 		}
-		decided := undecided == nil
+		decided := !undecided
 		if m.policy.ContentShouldBeRemoved("gone") != decided {
 			t.Errorf("undecided %v: the content of a pod that is gone", undecided)
 		}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/cleanup"
 	"github.com/podwright/podwright/internal/backoff"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
@@ -55,6 +56,10 @@ type Drain struct {
 	Pods    PodRemover
 	// Forget drops the memory of a pod that ended only because of the drain.
 	Forget func(uid types.UID)
+	// Permit asks all that may object to a removal (IN11). What it forbids stays, named
+	// in the error; the rate of removals is waited for. Pods are stopped without
+	// asking: that is what a drain is for.
+	Permit Permit
 	Clock  clock.Clock
 }
 
@@ -117,12 +122,29 @@ func (d Drain) remove(ctx context.Context, p *runtime.Pod) error {
 			return fmt.Errorf("stop: %w", err)
 		}
 	}
+	if err := d.permit(ctx, p, cleanup.StepContent); err != nil {
+		return err
+	}
 	if err := d.Pods.RemovePod(ctx, p.UID); err != nil {
 		return fmt.Errorf("remove from the runtime: %w", err)
+	}
+	if err := d.permit(ctx, p, cleanup.StepDirectories); err != nil {
+		return err
 	}
 	if err := d.Pods.RemovePodDir(ctx, p.UID); err != nil {
 		return fmt.Errorf("remove its folder: %w", err)
 	}
 	d.Forget(p.UID)
 	return nil
+}
+
+// permit asks about one removal.
+func (d Drain) permit(ctx context.Context, p *runtime.Pod, step cleanup.Step) error {
+	denial := d.Permit.await(ctx, d.Clock, cleanup.Action{
+		Step: step, PodUID: p.UID, Object: cleanup.Object{Namespace: p.Namespace, Name: p.Name, ID: string(p.UID)}, Reason: "the node is drained",
+	})
+	if denial.IsZero() {
+		return nil
+	}
+	return fmt.Errorf("it is not allowed to %s: %s", step, denial)
 }

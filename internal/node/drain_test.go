@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/cleanup"
+	"github.com/podwright/podwright/internal/rule"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
 )
@@ -25,6 +27,15 @@ type drained struct {
 	listed           []*runtime.Pod
 	// fails is what a call does with an error.
 	fails map[string]error
+	// permit forbids removals; nil: none.
+	permit Permit
+}
+
+func (d *drained) permits(a cleanup.Action) rule.Denial {
+	if d.permit == nil {
+		return rule.Denial{}
+	}
+	return d.permit(a)
 }
 
 func (d *drained) do(call string, uid types.UID) error {
@@ -63,7 +74,7 @@ func (d *drained) RemovePodDir(_ context.Context, uid types.UID) error { return 
 
 func (d *drained) run(ctx context.Context) error {
 	return Drain{
-		Workers: d, Runtime: d, Reader: d, Pods: d, Clock: clock.RealClock{},
+		Workers: d, Runtime: d, Reader: d, Pods: d, Clock: clock.RealClock{}, Permit: d.permits,
 		Forget: func(uid types.UID) { d.add("forget " + string(uid)) },
 	}.Run(ctx)
 }

@@ -32,6 +32,10 @@ type Images struct {
 	Path string
 	// Pods returns the desired pods.
 	Pods func() []*v1.Pod
+	// Remembered returns the pods that sources may want and have not named; nil: none.
+	Remembered func() []*v1.Pod
+	// Permit asks all that may object to the removal of an image (IN11). Nil: all may go.
+	Permit Permit
 	// Kept are names of images that stay in any case.
 	Kept []string
 
@@ -42,6 +46,9 @@ type Images struct {
 // If the file system of the images is unknown, images go by age only.
 func (i *Images) Collect(o imagegc.Options) (err error) {
 	o.Disk, o.Desired, o.Keep = i.Disk, i.Desired, i.Keep
+	o.Permits = func(c imagegc.Choice, now time.Time) bool {
+		return i.Permit == nil || i.Permit(imageAction(c, now)).IsZero()
+	}
 	if i.Fs == nil && i.Path == "" {
 		if o.Policy.MaxAge == 0 {
 			return errors.New("ImageGC.Dir is required: the runtime does not say where its images are")
@@ -120,11 +127,17 @@ func (i *Images) Disk(ctx context.Context) (imagegc.Disk, error) {
 	return imagegc.Disk{Capacity: stat.Blocks * size, Available: stat.Bavail * size}, nil
 }
 
-// Desired names the images of the desired pods, started or not (IG11).
+// Desired names the images of the desired pods, started or not (IG11), and of those that
+// a source may want and has not named (IN11).
 func (i *Images) Desired() []string {
 	var names []string
 	for _, pod := range i.Pods() {
 		names = append(names, imagesOf(pod)...)
+	}
+	if i.Remembered != nil {
+		for _, pod := range i.Remembered() {
+			names = append(names, imagesOf(pod)...)
+		}
 	}
 	return names
 }

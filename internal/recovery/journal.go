@@ -87,6 +87,25 @@ func NewJournal(options JournalOptions) *Journal {
 // Get returns the record of a pod, nil if there is none. It is read-only.
 func (j *Journal) Get(uid types.UID) *checkpoint.Record { return j.keeper.Get(uid) }
 
+// Dropped reports whether the source of a pod has spoken without naming it, in this
+// process or in one before.
+func (j *Journal) Dropped(uid types.UID) bool {
+	r := j.keeper.Get(uid)
+	return r != nil && r.Unwanted
+}
+
+// Hidden returns the pods on record that may still be wanted: they have not ended, their
+// source has not dropped them, and maybe holds for them.
+func (j *Journal) Hidden(maybe func(uid types.UID) bool) []*v1.Pod {
+	var out []*v1.Pod
+	for _, r := range j.keeper.All() {
+		if r.Pod != nil && !r.Unwanted && !r.Terminal() && maybe(r.UID) {
+			out = append(out, r.Pod)
+		}
+	}
+	return out
+}
+
 // Problem returns what is wrong with the record of a pod on the disk, nil if nothing is.
 func (j *Journal) Problem(uid types.UID) error { return j.keeper.Problem(uid) }
 

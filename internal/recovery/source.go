@@ -36,7 +36,9 @@ type source struct {
 	sourcesReady func() bool
 
 	turn chan struct{} // one delivery at a time
-	mu   sync.Mutex
+	// noted: what the source does not want is noted. It belongs to the holder of turn.
+	noted bool
+	mu    sync.Mutex
 	// answered: the source has spoken; stoodIn: its remembered pods were delivered;
 	// closed: it will not speak again.
 	answered, stoodIn, closed bool
@@ -80,9 +82,7 @@ func (s *source) Run(ctx context.Context, deliver func(ctx context.Context, pods
 			s.mu.Unlock()
 			return err
 		}
-		if first {
-			s.journal.noteUnwanted(s.Name(), pods, s.sourcesReady())
-		}
+		s.note(pods)
 		return nil
 	})
 	if err == nil && s.standIn {
@@ -92,6 +92,19 @@ func (s *source) Run(ctx context.Context, deliver func(ctx context.Context, pods
 		s.remember(ctx, deliver) // closed without a word, it wants what it wanted (IN9)
 	}
 	return err
+}
+
+// note notes what the source does not want in the first set that names all it wants. The
+// caller has the turn.
+func (s *source) note(pods []*v1.Pod) {
+	if s.noted {
+		return
+	}
+	if u, ok := s.Source.(syncloop.Undecided); ok && u.Undecided() != nil {
+		return
+	}
+	s.noted = true
+	s.journal.noteUnwanted(s.Name(), pods, s.sourcesReady())
 }
 
 // replace delivers what is remembered if the source stays silent.

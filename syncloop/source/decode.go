@@ -13,6 +13,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -75,6 +76,8 @@ func (d *decoder) decode(data []byte, origin string) (decoded *v1.Pod, err error
 	switch {
 	case kind != nil && strings.HasSuffix(kind.Kind, "List"):
 		return nil, fmt.Errorf("%w: it is a list; one file holds one pod", ErrMalformed)
+	case isOtherKind(kind):
+		return nil, fmt.Errorf("%w: it is of kind %q, version %q", ErrOtherKind, kind.Kind, kind.GroupVersion())
 	case kind != nil && (kind.Kind != "Pod" || kind.GroupVersion() != v1.SchemeGroupVersion):
 		return nil, fmt.Errorf("%w: it is of kind %q, version %q, not of kind \"Pod\", version \"v1\"",
 			ErrMalformed, kind.Kind, kind.GroupVersion())
@@ -87,6 +90,16 @@ func (d *decoder) decode(data []byte, origin string) (decoded *v1.Pod, err error
 		return nil, err
 	}
 	return pod, warning
+}
+
+// isOtherKind reports whether a manifest says clearly that it is no pod. Something that is
+// nearly called a pod may be a misspelt one, which is unreadable.
+func isOtherKind(kind *schema.GroupVersionKind) bool {
+	if kind == nil || kind.Version == "" {
+		return false
+	}
+	name := strings.ToLower(kind.Kind)
+	return name != "" && name != "pod" && name != "pods"
 }
 
 // complete gives the pod its identity and defaults (D1-D7), and refuses it if it

@@ -28,6 +28,9 @@ var (
 	ErrTooLarge = errors.New("manifest is too large")
 	// ErrMalformed: not one pod in YAML or JSON.
 	ErrMalformed = errors.New("not a pod manifest")
+	// ErrOtherKind: a readable manifest of something that is no pod, such as a
+	// Deployment.
+	ErrOtherKind = errors.New("not a pod, but a manifest of another kind")
 	// ErrInvalid: a pod that could not run; the text lists every reason.
 	ErrInvalid = errors.New("invalid pod")
 	// ErrUnknownField: a field this version does not know, or a key given
@@ -152,7 +155,7 @@ func (f *File) Health() syncloop.SourceHealth {
 // be read and of which this process has never seen a good version: it may define a
 // pod that runs since before the process began. Nil when there is none, that is,
 // when each such manifest has been repaired or removed. What is no manifest at all
-// ([ErrSkipped]) does not count, nor, with FileOptions.ForgetBroken, one that is
+// ([ErrSkipped]) does not count, nor what can be read and is no pod ([ErrOtherKind]), nor, with FileOptions.ForgetBroken, one that is
 // broken. It is what syncloop.Undecided asks for.
 func (f *File) Undecided() error {
 	f.mu.Lock()

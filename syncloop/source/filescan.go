@@ -92,7 +92,7 @@ func undecided(manifests []*manifest, keep bool) error {
 		case m.pod != nil:
 		case m.err == nil: // every attempt to read it met its writer
 			return fmt.Errorf("manifest %s has not been read yet: %w", m.path, errChanging)
-		case keep && !errors.Is(m.err, ErrSkipped):
+		case keep && !errors.Is(m.err, ErrSkipped) && !errors.Is(m.err, ErrOtherKind):
 			return fmt.Errorf("manifest %s has been unreadable since the start: %w", m.path, m.err)
 		}
 	}

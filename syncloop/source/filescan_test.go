@@ -54,7 +54,10 @@ func TestUnusableFiles(t *testing.T) {
 		{"comments only", text("# later\n---\n"), ErrMalformed, "it is empty"},
 		{"a list (F2)", text(list), ErrMalformed, "it is a list; one file holds one pod"},
 		{"two documents (F2)", text(manifestOf("a", "x:1") + "---\n" + manifestOf("b", "x:1")), ErrMalformed, "more than one document"},
-		{"another kind", text("apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: x\n"), ErrMalformed, `of kind "Deployment", version "apps/v1"`},
+		{"another kind", text("apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: x\n"), ErrOtherKind, `of kind "Deployment", version "apps/v1"`},
+		{"a template of pods", text("apiVersion: v1\nkind: PodTemplate\nmetadata:\n  name: x\n"), ErrOtherKind, `of kind "PodTemplate", version "v1"`},
+		{"a misspelt kind", text("apiVersion: v1\nkind: pod\nmetadata:\n  name: x\n"), ErrMalformed, `of kind "pod", version "v1"`},
+		{"another version", text("apiVersion: v2\nkind: Pod\nmetadata:\n  name: x\n"), ErrMalformed, `of kind "Pod", version "v2"`},
 		{"no kind", text("metadata:\n  name: x\n"), ErrMalformed, ""},
 		{"wrong type of a field", text(strings.Replace(manifestOf("a", "x:1"), "name: main", "name: {}", 1)), ErrMalformed, ""},
 		{"no containers (D8)", text("apiVersion: v1\nkind: Pod\nmetadata:\n  name: x\n"), ErrInvalid, "spec.containers: Required"},
@@ -86,8 +89,8 @@ func TestUnusableFiles(t *testing.T) {
 			if e := f.events.take(); len(e) != 1 || !strings.Contains(e[0], path) {
 				t.Errorf("events %q", e)
 			}
-			// What cannot be a manifest hides no pod.
-			if err := f.file.Undecided(); (err == nil) != errors.Is(test.want, ErrSkipped) || err != nil && !strings.Contains(err.Error(), path) {
+			// What cannot be a manifest, or is one of something else (IN11), hides no pod.
+			if err := f.file.Undecided(); (err == nil) != (errors.Is(test.want, ErrSkipped) || errors.Is(test.want, ErrOtherKind)) || err != nil && !strings.Contains(err.Error(), path) {
 				t.Errorf("undecided: %v", err)
 			}
 			f.scan()
