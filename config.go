@@ -173,7 +173,7 @@ type Admission struct {
 	// MaxPods bounds the pods that run. 0 or negative: no bound.
 	MaxPods int
 	// FitResources refuses a pod whose requests do not fit into
-	// [Config.Allocatable] beside those of the others.
+	// [Node.Allocatable] beside those of the others.
 	FitResources bool
 	// AllowedSysctls are kernel parameters pods may set besides the safe ones; a
 	// name, or a prefix that ends in *.
