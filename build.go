@@ -160,11 +160,12 @@ func (p *parts) buildAdmission() (err error) {
 	a := p.config.Admission
 	kernel := node.KernelRelease()
 	handlers := p.limited(a.Handlers, func(types.UID) { p.loop.GateChanged() })
+	ports := admission.HostPorts()
 	own := []admission.Handler{
 		admission.Shutdown(p.shutdown.Active, nil),
 		p.evictions,
 		admission.Sysctls(func(pod *v1.Pod) error { return pods.CheckSysctls(pod, a.AllowedSysctls, kernel) }),
-		admission.HostPorts(),
+		ports,
 	}
 	room := []admission.Handler{admission.PodCount(a.MaxPods)}
 	if a.FitResources {
@@ -180,9 +181,9 @@ func (p *parts) buildAdmission() (err error) {
 		Recorder: p.config.Observe.Events, Logger: p.logger("admission"), Meter: p.meter("syncloop/admission"),
 	})
 	p.preemption = node.NewPreemption(node.PreemptionOptions{
-		Gate: p.gate, Others: slices.Concat(own, handlers), Node: p.room(), Places: p.occupants, Residents: p.residents,
+		Gate: p.gate, Others: slices.Concat(own, handlers), Room: append(slices.Clone(room), ports), Node: p.room(), Places: p.occupants, Residents: p.residents,
 		Update:   func(u podworkers.UpdateOptions) { p.workers.UpdatePod(u) },
-		Critical: p.critical, Usable: p.usable, Events: p.config.Observe.Events, Logger: p.config.Observe.Logger,
+		Critical: p.critical, Usable: p.usable, Clock: p.config.Clock, Events: p.config.Observe.Events, Logger: p.config.Observe.Logger,
 	})
 	if i := slices.Index(a.Soft, nil); i >= 0 {
 		err = errors.Join(err, fmt.Errorf("Admission.Soft[%d] is nil", i))

@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/runtime/fake"
@@ -35,6 +37,8 @@ func TestBadHandlerHoldsItsPodAlone(t *testing.T) {
 				return admission.Verdict{}
 			})}
 		}).start()
+		release := sync.OnceFunc(func() { close(hung) })
+		t.Cleanup(release) // before the engine is stopped
 		var pods, bad, good []*v1.Pod
 		for i := range 4 {
 			bad = append(bad, newPod(fmt.Sprintf("panics-%d", i)))
@@ -73,10 +77,63 @@ func TestBadHandlerHoldsItsPodAlone(t *testing.T) {
 			}
 		}
 		well.Store(true)
-		close(hung)
+		release()
 		for _, p := range bad {
 			r.phase(p.UID, v1.PodRunning, 15*time.Second)
 		}
 		r.within(time.Second, "all is well", r.engine.Healthy)
+	})
+}
+
+// critical returns the pod with a priority that makes room for it.
+func critical(p *v1.Pod) *v1.Pod { return withPriority(p, 2_000_000_000) }
+
+// TestMakingRoomHoldsItsPodAlone: IN6. Three critical pods wait for victims that do not
+// stop. Pods that fit beside them run at once. One that would take the room waits, but
+// no longer than 1.5 times the victims' grace. Healthy names the critical pods.
+func TestMakingRoomHoldsItsPodAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := fake.New(fake.Options{})
+		rt.Inject(fake.Fault{Match: fake.Match{Method: fake.StopContainer}, Effect: fake.Effect{Hang: true}})
+		r := newRig(t, rt, t.TempDir(), roomFor("9")).start()
+		var pods []*v1.Pod
+		for i := range 3 {
+			deaf := asking(newPod(fmt.Sprintf("deaf-%d", i)), "2")
+			deaf.Spec.TerminationGracePeriodSeconds = ptr.To[int64](20)
+			pods = append(pods, deaf)
+		}
+		r.set(pods...)
+		for _, p := range pods {
+			r.phase(p.UID, v1.PodRunning, time.Minute)
+		}
+		var waiting []*v1.Pod
+		for i := range 3 {
+			waiting = append(waiting, critical(asking(newPod(fmt.Sprintf("dns-%d", i)), "4")))
+		}
+		pods = append(pods, waiting...)
+		r.set(pods...)
+		<-time.After(time.Second)
+		if n := r.events.count("deaf-0 Preempting") + r.events.count("deaf-1 Preempting") + r.events.count("deaf-2 Preempting"); n < 2 {
+			t.Fatalf("%d victims", n)
+		}
+
+		small := newPod("small") // asks for nothing
+		rival := asking(newPod("rival"), "3")
+		pods = append(pods, small, rival)
+		r.set(pods...)
+		r.phase(small.UID, v1.PodRunning, 5*time.Second)
+		if p := r.pod(rival.UID); p.Status.Phase == v1.PodRunning {
+			t.Error("a pod took the room of a critical one")
+		}
+		r.phase(rival.UID, v1.PodRunning, 40*time.Second)
+		r.within(10*time.Second, "the critical pods are named", func() error {
+			err := r.engine.Healthy()
+			for _, p := range waiting[:1] {
+				if err == nil || !strings.Contains(err.Error(), p.Name) {
+					return fmt.Errorf("%s is not named: %w", p.Name, err)
+				}
+			}
+			return nil
+		})
 	})
 }

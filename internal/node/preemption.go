@@ -6,10 +6,14 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"slices"
+	"time"
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 
 	"github.com/podwright/podwright/cleanup/eviction"
 	"github.com/podwright/podwright/internal/podinfo"
@@ -25,7 +29,14 @@ const (
 	preemptedMessage = "Preempted in order to admit critical pod"
 )
 
-var errMakingRoom = errors.New("pods are being stopped to make room for it")
+// roomKept is how long others leave a pod without a verdict its room, or 1.5 times the
+// grace of the pods that make room for it, if that is longer (IN6).
+const roomKept = 10 * time.Second
+
+var (
+	errMakingRoom = errors.New("pods are being stopped to make room for it")
+	errRoomKept   = errors.New("the room it asks for is kept for pods that came before and wait for their admission")
+)
 
 // Gate judges pods; [admission.Gate] does.
 type Gate interface {
@@ -47,6 +58,8 @@ type PreemptionOptions struct {
 	Gate Gate
 	// Others are the gate's handlers that are not about room.
 	Others []admission.Handler
+	// Room are the gate's handlers that are about what pods have together.
+	Room []admission.Handler
 	// Node is what pods may have together.
 	Node      preemption.Node
 	Places    Places
@@ -57,6 +70,7 @@ type PreemptionOptions struct {
 	Critical func(pod *v1.Pod) bool
 	// Usable returns why no pod should be stopped now.
 	Usable func() error
+	Clock  clock.PassiveClock
 	Events podinfo.EventRecorder
 	Logger logr.Logger
 }
@@ -68,40 +82,72 @@ type Preemption struct {
 	options PreemptionOptions
 	// going are the pods that were stopped for others and still have their place.
 	going map[types.UID]bool
+	// open are the pods without a verdict, arrived how many there have been.
+	open    map[types.UID]*open
+	arrived int
 }
 
 var _ syncloop.Rememberer = (*Preemption)(nil)
 
 // NewPreemption returns an admission that makes room for critical pods.
 func NewPreemption(options PreemptionOptions) *Preemption {
-	return &Preemption{options: options, going: map[types.UID]bool{}}
+	return &Preemption{options: options, going: map[types.UID]bool{}, open: map[types.UID]*open{}}
 }
 
 // Remembered is the gate's.
 func (p *Preemption) Remembered(uid types.UID) bool { return p.options.Gate.Remembered(uid) }
 
-// Admit makes room, or asks the gate.
+// Admit makes room, or asks the gate. A pod that would take the room of one that came
+// before it, and has no verdict yet, waits too, for as long as that one may (IN6).
 func (p *Preemption) Admit(ctx context.Context, pod *v1.Pod, others iter.Seq[*v1.Pod]) (bool, error) {
 	o := p.options
-	if !o.Critical(pod) || o.Places.Judged(pod) {
+	if o.Places.Judged(pod) {
+		delete(p.open, pod.UID)
 		return o.Gate.Admit(ctx, pod, others)
 	}
+	maps.DeleteFunc(p.open, func(uid types.UID, _ *open) bool {
+		_, desired := o.Residents.Desired.Get(uid)
+		return !desired && uid != pod.UID
+	})
 	maps.DeleteFunc(p.going, func(uid types.UID, _ bool) bool { return o.Residents.Finished(uid) })
+	admitted, err := p.admit(ctx, pod, others)
+	if err == nil {
+		delete(p.open, pod.UID)
+	} else {
+		p.wait(pod)
+	}
+	return admitted, err
+}
+
+// admit is Admit for a pod without a verdict.
+func (p *Preemption) admit(ctx context.Context, pod *v1.Pod, others iter.Seq[*v1.Pod]) (bool, error) {
+	o := p.options
+	critical := o.Critical(pod)
+	ahead, until := p.ahead(pod, critical)
+	if !critical && len(ahead) == 0 {
+		return o.Gate.Admit(ctx, pod, others)
+	}
 	all, staying := p.places(others)
-	request := admission.Request{Pod: pod, Others: func(yield func(*v1.Pod) bool) {
-		for _, other := range all {
-			if !yield(other.Pod) {
-				return
-			}
+	if !critical {
+		fits, err := p.fits(pod, all, slices.Concat(staying, ahead))
+		switch {
+		case err != nil:
+			return false, err
+		case !fits:
+			return false, p.behind(pod, until)
 		}
-	}}
-	if v, err := admission.Judge(o.Others, request); err != nil {
+		return o.Gate.Admit(ctx, pod, others)
+	}
+	if v, err := admission.Judge(o.Others, request(pod, all)); err != nil {
 		return false, err
 	} else if !v.Admitted() {
 		return o.Gate.Admit(ctx, pod, others) // room would not help
 	}
-	victims, err := preemption.Select(pod, staying, o.Node)
+	victims, err := preemption.Select(pod, slices.Concat(staying, ahead), o.Node)
 	if err != nil {
+		if _, err := preemption.Select(pod, staying, o.Node); err == nil {
+			return false, p.behind(pod, until)
+		}
 		o.Logger.Info("No room can be made for a critical pod", "uid", pod.UID, "error", err.Error())
 		return o.Gate.Admit(ctx, pod, others)
 	}
@@ -111,10 +157,78 @@ func (p *Preemption) Admit(ctx context.Context, pod *v1.Pod, others iter.Seq[*v1
 	for _, v := range victims {
 		p.stop(v, pod)
 	}
-	if now, err := preemption.Select(pod, all, o.Node); err == nil && len(now) == 0 {
+	if now, err := preemption.Select(pod, all, o.Node); err == nil && len(now) == 0 && len(victims) == 0 {
 		return o.Gate.Admit(ctx, pod, others)
 	}
-	return false, fmt.Errorf("critical pod %s/%s: %w", pod.Namespace, pod.Name, errMakingRoom)
+	return false, &syncloop.WaitError{Err: fmt.Errorf("critical pod %s/%s: %w", pod.Namespace, pod.Name, errMakingRoom), Until: p.wait(pod).until}
+}
+
+// open is a pod without a verdict.
+type open struct {
+	pod   *v1.Pod
+	order int // of arrival
+	since time.Time
+	// until is how long others leave it its room.
+	until time.Time
+}
+
+// wait returns the wait of a pod, which begins now if it has not begun.
+func (p *Preemption) wait(pod *v1.Pod) *open {
+	w := p.open[pod.UID]
+	if w == nil {
+		p.arrived++
+		now := p.options.Clock.Now()
+		w = &open{order: p.arrived, since: now, until: now.Add(roomKept)}
+		p.open[pod.UID] = w
+	}
+	w.pod = pod
+	return w
+}
+
+// ahead returns the pods that came before this one and keep their room, and until when. A
+// critical pod leaves room only to those of its own priority or a higher one.
+func (p *Preemption) ahead(pod *v1.Pod, critical bool) (ahead []preemption.Pod, until time.Time) {
+	now, own := p.options.Clock.Now(), p.open[pod.UID]
+	for uid, w := range p.open {
+		if uid == pod.UID || !now.Before(w.until) || own != nil && own.order < w.order {
+			continue
+		}
+		if critical && ptr.Deref(w.pod.Spec.Priority, 0) < ptr.Deref(pod.Spec.Priority, 0) {
+			continue
+		}
+		ahead = append(ahead, preemption.Pod{Pod: w.pod, Class: podinfo.QoS(w.pod), Critical: true})
+		if w.until.After(until) {
+			until = w.until
+		}
+	}
+	return ahead, until
+}
+
+// fits reports whether a pod has room beside those that keep theirs, or has none anyway.
+func (p *Preemption) fits(pod *v1.Pod, all, kept []preemption.Pod) (bool, error) {
+	v, err := admission.Judge(p.options.Room, request(pod, kept))
+	if err != nil || v.Admitted() {
+		return v.Admitted(), err
+	}
+	v, err = admission.Judge(p.options.Room, request(pod, all))
+	return !v.Admitted(), err
+}
+
+// behind has a pod wait for those ahead of it.
+func (p *Preemption) behind(pod *v1.Pod, until time.Time) error {
+	p.wait(pod).until = until
+	return &syncloop.WaitError{Err: errRoomKept, Until: until}
+}
+
+// request is the question whether a pod may run beside others.
+func request(pod *v1.Pod, beside []preemption.Pod) admission.Request {
+	return admission.Request{Pod: pod, Others: func(yield func(*v1.Pod) bool) {
+		for _, other := range beside {
+			if !yield(other.Pod) {
+				return
+			}
+		}
+	}}
 }
 
 // places returns the pods that have a place on the node, and those of them that were not
@@ -137,6 +251,10 @@ func (p *Preemption) places(others iter.Seq[*v1.Pod]) (all, staying []preemption
 // stop tells a pod to make room.
 func (p *Preemption) stop(victim, critical *v1.Pod) {
 	p.going[victim.UID] = true
+	grace := time.Duration(ptr.Deref(victim.Spec.TerminationGracePeriodSeconds, v1.DefaultTerminationGracePeriodSeconds)) * time.Second
+	if w := p.wait(critical); w.since.Add(grace * 3 / 2).After(w.until) {
+		w.until = w.since.Add(grace * 3 / 2)
+	}
 	if desired, ok := p.options.Residents.Desired.Get(victim.UID); ok {
 		victim = desired
 	}

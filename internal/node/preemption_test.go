@@ -6,11 +6,14 @@ import (
 	"iter"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/syncloop/admission"
@@ -22,13 +25,14 @@ type cluster struct {
 	calls
 	judged, waiting map[types.UID]bool
 	refuse          bool
+	verdict         error
 	down            error
 	events          int
 }
 
 func (c *cluster) Admit(_ context.Context, pod *v1.Pod, _ iter.Seq[*v1.Pod]) (bool, error) {
 	c.add("judge " + string(pod.UID))
-	return true, nil
+	return c.verdict == nil, c.verdict
 }
 func (c *cluster) Remembered(uid types.UID) bool { return uid == "remembered" }
 func (c *cluster) Judged(pod *v1.Pod) bool       { return c.judged[pod.UID] }
@@ -56,6 +60,7 @@ func (c *cluster) preemption(r *Residents) *Preemption {
 		},
 		Critical: func(pod *v1.Pod) bool { return pod.Spec.Priority != nil && *pod.Spec.Priority > 0 },
 		Usable:   func() error { return c.down },
+		Clock:    clocktesting.NewFakePassiveClock(time.Unix(0, 0)),
 		Events:   c, Logger: logr.Discard(),
 	})
 }
@@ -94,6 +99,47 @@ func TestPreemption(t *testing.T) {
 				t.Errorf("calls %v, want %v", got, test.want)
 			}
 		})
+	}
+}
+
+// TestRoomIsKeptForOpenVerdicts: IN6. Beside two critical pods that wait for room, a pod
+// without a claim to it is judged at once, one that would take it waits for 1.5 times the
+// victims' grace, a critical one makes room of its own.
+func TestRoomIsKeptForOpenVerdicts(t *testing.T) {
+	c := &cluster{}
+	others := []*v1.Pod{withPriority("a", 0), withPriority("b", 0), withPriority("c", 0)}
+	for _, p := range others {
+		p.Spec.TerminationGracePeriodSeconds = ptr.To[int64](20)
+	}
+	first, second, third := withPriority("first", 1), withPriority("second", 1), withPriority("third", 1)
+	rival := newPod("rival")
+	r, _ := residents(append(others, first, second, third, rival)...)
+	now := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
+	p := c.preemption(r)
+	p.options.Clock, p.options.Node.MaxPods, p.options.Room = now, 4, []admission.Handler{admission.PodCount(4)}
+	admit := func(pod *v1.Pod, want error) {
+		t.Helper()
+		if _, err := p.Admit(t.Context(), pod, slices.Values(others)); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", pod.UID, err, want)
+		}
+	}
+	c.verdict = errors.New("a handler hangs")
+	admit(first, c.verdict) // there is room; its verdict is open for another reason
+	admit(second, errMakingRoom)
+	admit(third, errMakingRoom)
+	if got := c.take(); len(got) != 3 || got[0] != "judge first" {
+		t.Errorf("calls %v, want one victim for each of two pods", got)
+	}
+	c.verdict = nil
+	admit(rival, errRoomKept)
+	now.SetTime(time.Unix(31, 0))
+	admit(rival, nil)
+	if got := c.take(); !slices.Equal(got, []string{"judge rival"}) {
+		t.Errorf("calls %v", got)
+	}
+	admit(first, nil)
+	if len(p.open) != 2 {
+		t.Errorf("%d open verdicts, want 2", len(p.open))
 	}
 }
 
