@@ -1,10 +1,12 @@
 package podwright
 
 import (
+	"context"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
@@ -161,29 +163,54 @@ func TestNewReportsProblemsOfAllParts(t *testing.T) {
 	}
 }
 
-// A configuration that is refused leaves nothing behind at the meters of the user, who may
-// try again with the same ones.
-func TestRefusedConfigMeasuresNothing(t *testing.T) {
-	rt := fake.New(fake.Options{})
-	meter := &instrumenttest.Meter{}
-	config := Config{
-		Runtime: rt, Images: rt, RootDir: t.TempDir(), Node: Node{Name: "n1"}, Observe: Observe{MeterProvider: oneMeter{meter: meter}},
-		Sources: []syncloop.Source{source.NewChannel(source.ChannelOptions{NodeName: "n1"})},
-	}
-	wrong := config
-	wrong.Node.IPs = []string{"x"}
-	if _, err := New(wrong); err == nil {
-		t.Fatal("no error")
-	}
-	if read := meter.Read(t.Context()); len(read) > 0 {
-		t.Errorf("after a refused configuration: %v", read)
-	}
-	if _, err := New(config); err != nil {
-		t.Fatal(err)
-	}
-	if read := meter.Read(t.Context()); len(read) == 0 {
-		t.Error("nothing is measured")
-	}
+// Only an engine that runs is read by the meters of the user: neither one that was
+// refused, whatever found the problem, nor one that is not started. The user may try again
+// with the same meters.
+func TestOnlyARunningEngineIsMeasured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt, meter := fake.New(fake.Options{}), &instrumenttest.Meter{}
+		config := Config{
+			Runtime: rt, Images: rt, RootDir: t.TempDir(), Node: Node{Name: "n1"}, Observe: Observe{MeterProvider: oneMeter{meter: meter}},
+			Sources: []syncloop.Source{source.NewChannel(source.ChannelOptions{NodeName: "n1"})},
+		}
+		wrongField, wrongPart := config, config
+		wrongField.Node.IPs = []string{"x"}
+		wrongPart.PLEG.QuietPeriod = time.Hour
+		for _, wrong := range []Config{wrongField, wrongPart} {
+			if _, err := New(wrong); err == nil {
+				t.Fatal("no error")
+			}
+			if read := meter.Read(t.Context()); len(read) > 0 {
+				t.Errorf("after a refused configuration: %v", read)
+			}
+		}
+		e, err := New(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if read := meter.Read(t.Context()); len(read) > 0 {
+			t.Errorf("before Run: %v", read)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- e.Run(ctx) }()
+		synctest.Wait()
+		read := meter.Read(t.Context())
+		for _, name := range []string{
+			"podwright_checkpoint_records", "podwright_pod_worker_queue_length", "podwright_status_updates_total{result=accepted}", "podwright_pleg_pods",
+		} {
+			if _, ok := read[name]; !ok {
+				t.Errorf("%s is not measured", name)
+			}
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if read := meter.Read(t.Context()); len(read) > 0 {
+			t.Errorf("after Run: %v", read)
+		}
+	})
 }
 
 // oneMeter gives every part the same meter.

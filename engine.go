@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync"
 
-	"go.opentelemetry.io/otel/metric/noop"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cleanup"
@@ -96,9 +95,6 @@ func New(config Config) (*Engine, error) {
 	problems := config.complete()
 	p := &parts{
 		config: config, ready: make(chan struct{}), drains: make(chan *drain), stopped: make(chan struct{}),
-	}
-	if problems != nil { // the parts are made only to be checked
-		p.config.Observe.MeterProvider = noop.NewMeterProvider()
 	}
 	if config.buildable() {
 		problems = errors.Join(problems, p.build())

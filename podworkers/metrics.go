@@ -14,6 +14,7 @@ import (
 // instruments are the metrics of spec/podworkers.md 14. Those that the kubelet has
 // bear its names.
 type instruments struct {
+	set        *instrument.Set
 	enabled    bool
 	duration   metric.Float64Histogram
 	start      metric.Float64Histogram
@@ -25,17 +26,14 @@ type instruments struct {
 	panics     metric.Int64Counter
 
 	inFlight, queued, waiting, stuck metric.Int64Observable
-
-	// withdraw stops the reading of the gauges.
-	withdraw func()
 }
 
-// newInstruments creates the instruments. One that the meter refuses is logged
-// and stays silent.
-func newInstruments(w *Workers) *instruments {
-	set := instrument.New(w.options.Meter)
-	in := &instruments{
-		enabled:  w.options.Meter != nil,
+// newInstruments creates the instruments. One that the meter refuses stays silent.
+func newInstruments(meter metric.Meter) *instruments {
+	set := instrument.New(meter)
+	return &instruments{
+		set:      set,
+		enabled:  meter != nil,
 		duration: set.Durations("kubelet_pod_worker_duration_seconds", "Time from an update to the end of the round that took it."),
 		start:    set.Durations("kubelet_pod_worker_start_duration_seconds", "Time from the first update of a pod to its first setup call."),
 		containers: set.Sizes("kubelet_containers_per_pod_count", "Containers per pod, counted when it is first started.",
@@ -49,16 +47,21 @@ func newInstruments(w *Workers) *instruments {
 		queued:   set.ReadGauge("podwright_pod_worker_queue_length", "Pods waiting for a free slot."),
 		waiting:  set.ReadGauge("podwright_pod_worker_waiting_static_pods", "Static pods waiting for their full name."),
 		stuck:    set.ReadGauge("podwright_pod_worker_stuck_calls", "Calls that go on long after they were cancelled."),
-		withdraw: func() {},
 	}
-	withdraw, err := set.Export(func(o metric.Observer) { in.read(o, w) })
-	if err == nil {
-		in.withdraw = withdraw
+}
+
+// export registers the gauges, until withdraw is called. An instrument that the meter
+// refuses is logged.
+func (w *Workers) export() (withdraw func()) {
+	in := w.metrics
+	withdraw, err := in.set.Export(func(o metric.Observer) { in.read(o, w) })
+	if err != nil {
+		withdraw = func() {}
 	}
-	if err := errors.Join(set.Err(), err); err != nil {
+	if err := errors.Join(in.set.Err(), err); err != nil {
 		w.options.Logger.Error(err, "some metrics are not available")
 	}
-	return in
+	return withdraw
 }
 
 // read observes the gauges.

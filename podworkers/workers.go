@@ -72,7 +72,7 @@ func New(syncer PodSyncer, options Options) *Workers {
 	w.peeker, _ = options.Views.(StatusPeeker)
 	w.lister, _ = options.Views.(RunningLister)
 	w.machine = machine.New(options.machine(w.peeker != nil || w.lister != nil))
-	w.metrics = newInstruments(w)
+	w.metrics = newInstruments(options.Meter)
 	return w
 }
 
@@ -89,10 +89,11 @@ func (w *Workers) Run(ctx context.Context) error {
 	if err := w.begin(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
+	withdraw := w.export()
 	w.apply(w.event(machine.EventRun), nil)
 	w.loop(ctx)
 	w.calls.Wait()
-	w.metrics.withdraw()
+	withdraw()
 	close(w.done)
 	return nil
 }
@@ -252,7 +253,6 @@ func (w *Workers) stop(mode StopMode) bool {
 	w.mu.Unlock()
 	w.apply(b, nil)
 	if never {
-		w.metrics.withdraw()
 		close(w.done)
 	}
 	return never

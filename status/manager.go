@@ -152,7 +152,6 @@ func NewManager(options Options) *Manager {
 	for i, sink := range options.Sinks {
 		m.senders = append(m.senders, newSender(m, sink, sinkName(sink, i)))
 	}
-	m.export()
 	return m
 }
 
@@ -191,7 +190,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 	m.running = true
 	m.mu.Unlock()
-	defer m.metrics.withdraw()
+	defer m.export()()
 
 	var wg sync.WaitGroup
 	for _, s := range m.senders {

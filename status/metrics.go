@@ -24,9 +24,6 @@ type metrics struct {
 	// Offered statuses are counted here and read on demand: SetPodStatus has no context
 	// to count with, and must cost nothing.
 	accepted, unchanged, illegal atomic.Int64
-
-	// withdraw stops the reading of updates.
-	withdraw func()
 }
 
 func newMetrics(meter metric.Meter) *metrics {
@@ -36,13 +33,11 @@ func newMetrics(meter metric.Meter) *metrics {
 		sends:   set.Counter("podwright_status_sends_total", "Statuses handed to a sink, by sink and result."),
 		latency: set.Durations("kubelet_pod_status_sync_duration_seconds", "Time from a status change to its acknowledgement by a sink."),
 		updates: set.ReadCounter("podwright_status_updates_total", "Statuses offered to the status manager, by what became of them."),
-
-		withdraw: func() {},
 	}
 }
 
-// export registers what is read on demand until Run ends.
-func (m *Manager) export() {
+// export registers what is read on demand, until withdraw is called.
+func (m *Manager) export() (withdraw func()) {
 	x := m.metrics
 	accepted, unchanged, illegal := instrument.Labels("result", "accepted"), instrument.Labels("result", "unchanged"), instrument.Labels("result", "illegal")
 	withdraw, err := x.set.Export(func(o metric.Observer) {
@@ -50,12 +45,13 @@ func (m *Manager) export() {
 		o.ObserveInt64(x.updates, x.unchanged.Load(), unchanged)
 		o.ObserveInt64(x.updates, x.illegal.Load(), illegal)
 	})
-	if err == nil {
-		x.withdraw = withdraw
+	if err != nil {
+		withdraw = func() {}
 	}
 	if err := errors.Join(x.set.Err(), err); err != nil {
 		m.options.Logger.Error(err, "some metrics are not available")
 	}
+	return withdraw
 }
 
 // sent counts one send.

@@ -85,7 +85,6 @@ func NewKeeper(options Options) *Keeper {
 	}
 	k.reserve.store, _ = options.Store.(reserver)
 	k.metrics = newMetrics(&k.options)
-	k.export()
 	return k
 }
 

@@ -25,9 +25,6 @@ type metrics struct {
 	duration         metric.Float64Histogram
 	records, pending metric.Int64Observable
 	bytes            metric.Int64Observable // nil: the store does not count them
-
-	// withdraw stops the reading of the gauges.
-	withdraw func()
 }
 
 // countingStore is a store that counts what it writes.
@@ -42,8 +39,6 @@ func newMetrics(o *Options) *metrics {
 		duration: set.Durations("podwright_checkpoint_write_duration_seconds", "Time of one batch of pod records."),
 		records:  set.ReadGauge("podwright_checkpoint_records", "Pod records in memory."),
 		pending:  set.ReadGauge("podwright_checkpoint_pending", "Pod records with changes that are not on the disk."),
-
-		withdraw: func() {},
 	}
 	if _, counts := o.Store.(countingStore); counts {
 		m.bytes = set.ReadCounter("podwright_checkpoint_bytes_total", "Bytes of pod records written.")
@@ -51,8 +46,8 @@ func newMetrics(o *Options) *metrics {
 	return m
 }
 
-// export registers what is read on demand until Run ends.
-func (k *Keeper) export() {
+// export registers what is read on demand, until withdraw is called.
+func (k *Keeper) export() (withdraw func()) {
 	m := k.metrics
 	withdraw, err := m.set.Export(func(o metric.Observer) {
 		stats := k.stats()
@@ -63,12 +58,13 @@ func (k *Keeper) export() {
 			o.ObserveInt64(m.bytes, bytes)
 		}
 	})
-	if err == nil {
-		m.withdraw = withdraw
+	if err != nil {
+		withdraw = func() {}
 	}
 	if err := errors.Join(m.set.Err(), err); err != nil {
 		k.options.Logger.Error(err, "some metrics are not available")
 	}
+	return withdraw
 }
 
 // wrote counts a batch.

@@ -37,7 +37,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 	k.running = true
 	k.mu.Unlock()
-	defer k.metrics.withdraw()
+	defer k.export()()
 	last := context.WithoutCancel(ctx)
 	for ctx.Err() == nil {
 		retry := k.keepReserve(k.options.Clock.Now())
