@@ -126,7 +126,7 @@ type slowAnswers struct {
 }
 
 func (s *slowAnswers) Status(ctx context.Context, verbose bool) (*runtimeapi.StatusResponse, error) {
-	time.Sleep(s.takes)
+	<-time.After(s.takes)
 	return s.answers.Status(ctx, verbose)
 }
 
@@ -143,11 +143,11 @@ func TestReturnOfARuntimeThatWasTooLateIsAChange(t *testing.T) {
 		if err := h.Runtime(); err != nil || changes != 1 {
 			t.Fatalf("%v, %d changes", err, changes)
 		}
-		time.Sleep(healthStale - time.Second)
+		<-time.After(healthStale - time.Second)
 		rt.takes = 2 * time.Second
 		asked := make(chan struct{})
 		go func() { defer close(asked); h.ask(t.Context()) }()
-		time.Sleep(rt.takes - time.Millisecond)
+		<-time.After(rt.takes - time.Millisecond)
 		if h.Runtime() == nil {
 			t.Error("the last answer is not too old")
 		}
