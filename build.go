@@ -211,6 +211,7 @@ func (p *parts) buildWorkers() error {
 		Records:      recovery.Records{Journal: p.journal, ProbeMemory: p.probeMemory},
 		Allocations:  node.Grants{Allocations: p.allocations, Resizer: p.resizer},
 		Admission:    podsync.Admission{Handlers: p.limited(c.Admission.Soft, p.wake), Others: p.occupants.Others, Refused: p.gate.RefuseLate},
+		Gate:         p.open,
 		Network:      p.health.Network,
 		Removable:    func(uid types.UID) bool { return p.loop.Ready() && p.workers.ShouldPodContentBeRemoved(uid) },
 		AwaitRemoval: p.cgroupRemover.Await,
@@ -254,7 +255,7 @@ func (p *parts) buildHousekeeper() (err error) {
 		Pods: inventory.Pods{Workers: p.workers, Memory: p.recovery, Clock: c.Clock}, Reader: p.pleg,
 		LastPlan: func() cleanup.Plan { return p.housekeeper.LastPlan() },
 	}
-	o.SourcesReady, o.Undecided, o.Gate, o.Withheld, o.Again = p.loop.Ready, p.loop.Undecided, p.usable, p.occupants.Kept, p.tidy
+	o.SourcesReady, o.Undecided, o.Gate, o.Withheld, o.Again = p.loop.Ready, p.loop.Undecided, p.open, p.occupants.Kept, p.tidy
 	o.Dropped = p.journal.Dropped
 	o.Statuses, o.CleanupProbes, o.Content = statuses{p.status, p.pruner()}, p.probes.CleanupPods, contents{p.pods}
 	o.Collector = p.dead

@@ -14,6 +14,10 @@ func withheld() Denial {
 	return rule.SetupHeld.Because("the pod is kept by the component that hands pods to the workers")
 }
 
+func setupHeld(why error) Denial {
+	return rule.SetupHeld.Because("setup is held back: " + why.Error())
+}
+
 func staticTerminating() Denial {
 	return rule.StillStopping.Because("the static pod is being terminated")
 }

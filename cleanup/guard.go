@@ -79,3 +79,11 @@ func (h *Housekeeper) describe(plan *Plan, now time.Time) {
 		}
 	}
 }
+
+// gate returns why no pod should be set up now.
+func (h *Housekeeper) gate() error {
+	if h.options.Gate == nil {
+		return nil
+	}
+	return h.options.Gate()
+}

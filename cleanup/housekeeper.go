@@ -52,8 +52,8 @@ type Options struct {
 	// the pod is not one of those that another source may want. Must not block. Nil
 	// means never.
 	Dropped func(uid types.UID) bool
-	// Gate returns why no pod should be set up now. It must not block. Nil means
-	// always open.
+	// Gate returns why no pod should be set up now. Asked again before every restart (IN13);
+	// must not block. Nil means always open.
 	Gate func() error
 	// Withheld reports a desired pod that has no worker because the component that
 	// hands pods to the workers keeps it, for now or for good: it is not restarted.
@@ -309,9 +309,7 @@ func (h *Housekeeper) look(ctx context.Context, in *input, now time.Time) (probl
 	}
 	h.noteDropped(in)
 	in.Seen = h.seen
-	if h.options.Gate != nil {
-		in.SetupHeld = h.options.Gate()
-	}
+	in.SetupHeld = h.gate()
 	in.Withheld = map[types.UID]bool{}
 	for _, pod := range in.Desired {
 		if _, known := in.Workers[pod.UID]; !known && h.withheld(pod.UID) {
@@ -440,6 +438,7 @@ func (h *Housekeeper) executeFenced(ctx context.Context, plan Plan, in *input) {
 			continue
 		}
 		_, desired := h.pods.Get(a.PodUID)
+		closed := h.gate()
 		switch {
 		case desired == (a.Step == StepKillOrphan):
 			h.skip(a, rule.Changed.Because("the sources have changed what they want"))
@@ -447,6 +446,8 @@ func (h *Housekeeper) executeFenced(ctx context.Context, plan Plan, in *input) {
 			h.skip(a, rule.Changed.Because("the pod has a worker by now"))
 		case a.Step == StepRestart && h.withheld(a.PodUID):
 			h.skip(a, withheld())
+		case a.Step == StepRestart && closed != nil:
+			h.skip(a, setupHeld(closed))
 		case a.Step == StepKillOrphan && !h.allows(a.PodUID):
 			h.skip(a, h.guard(a.PodUID))
 		case h.permits(a):

@@ -169,7 +169,7 @@ func (p *planner) restarts() {
 		var held Denial
 		switch {
 		case p.in.SetupHeld != nil:
-			held = rule.SetupHeld.Because("setup is held back: " + p.in.SetupHeld.Error())
+			held = setupHeld(p.in.SetupHeld)
 		case p.in.Withheld[uid]:
 			held = withheld()
 		}

@@ -24,6 +24,8 @@ var (
 	ErrStillRunning = errors.New("containers still run after they were stopped")
 	// ErrBlocked: an admission handler keeps the pod from running for now.
 	ErrBlocked = errors.New("the pod may not run now")
+	// errHeld: no pod is set up now.
+	errHeld = errors.New("setup is held back")
 )
 
 // Pods makes the runtime calls for a pod; [pods.Manager] does. Calls for different pods
@@ -167,6 +169,9 @@ type Options struct {
 	Mirrors     Mirrors     // nil: static pods have no mirror pods
 	Admission   Admission
 
+	// Gate returns why no pod should be set up now: of a pod of which nothing runs, nothing
+	// is started (IN13). It must not block. A nil function: it is always open.
+	Gate func() error
 	// Network returns why pods get no network now, nil if they do. A nil function: they
 	// always do.
 	Network func() error
@@ -213,6 +218,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.Wake == nil {
 		o.Wake = func(types.UID) {}
+	}
+	if o.Gate == nil {
+		o.Gate = func() error { return nil }
 	}
 	if o.Network == nil {
 		o.Network = func() error { return nil }

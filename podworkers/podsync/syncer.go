@@ -77,6 +77,9 @@ func (s *Syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v
 	if !verdict.Admitted() {
 		return s.block(ctx, pod, view, verdict)
 	}
+	if err := s.o.Gate(); err != nil && !view.Running() {
+		return podworkers.SyncResult{}, retryError{error: fmt.Errorf("%w: %w", errHeld, err), at: s.o.Clock.Now().Add(heldRetry)}
+	}
 	if err := s.o.Network(); err != nil && !pod.Spec.HostNetwork {
 		s.o.Events.Eventf(pod, v1.EventTypeWarning, "NetworkNotReady", "network is not ready: %v", err)
 		return podworkers.SyncResult{}, fmt.Errorf("%w: %w", podworkers.ErrNetworkNotReady, err)
