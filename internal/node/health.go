@@ -174,6 +174,8 @@ func (h *Health) runtimeErr(now time.Time) error {
 		return fmt.Errorf("the container runtime does not answer: %w", h.callErr)
 	case h.verdict.runtime != nil:
 		return fmt.Errorf("container runtime: %w", h.verdict.runtime)
+	case now.Sub(h.lastGood) > healthStale && h.callErr == nil: // the agent was paused
+		return fmt.Errorf("the container runtime has not been asked for %v", now.Sub(h.lastGood).Truncate(time.Second))
 	case now.Sub(h.lastGood) > healthStale:
 		return fmt.Errorf("the container runtime has been down for %v: %w", now.Sub(h.lastGood).Truncate(time.Second), h.callErr)
 	}

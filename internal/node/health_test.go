@@ -157,3 +157,15 @@ func TestReturnOfARuntimeThatWasTooLateIsAChange(t *testing.T) {
 		}
 	})
 }
+
+// TestPausedAgentSaysSoInItsHealth: IN16. An agent that was paused for more than 30 s has a
+// last call that did not fail, and its health says what is true: the runtime was not asked.
+func TestPausedAgentSaysSoInItsHealth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := NewHealth(HealthOptions{Clock: clock.RealClock{}})
+		h.verdict, h.lastGood = verdict{}, time.Now().Add(-31*time.Second)
+		if err := h.Runtime(); err == nil || err.Error() != "the container runtime has not been asked for 31s" {
+			t.Errorf("health %v", err)
+		}
+	})
+}

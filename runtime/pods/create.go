@@ -92,13 +92,27 @@ func (m *Manager) startCreated(ctx context.Context, id string) error {
 // removeRecord removes a container that does not run, after its exit state is stored.
 // Its logs stay.
 func (m *Manager) removeRecord(ctx context.Context, uid types.UID, name string, id runtime.ContainerID) error {
-	if m.options.BeforeRemove != nil {
-		if err := m.options.BeforeRemove(ctx, uid, name, id); err != nil {
-			return fmt.Errorf("container %s is kept: %w", name, err)
-		}
+	if err := m.storeEnd(ctx, uid, name, id); err != nil {
+		return err
 	}
+	return m.dropRecord(ctx, name, id)
+}
+
+// dropRecord removes a container whose exit state is stored.
+func (m *Manager) dropRecord(ctx context.Context, name string, id runtime.ContainerID) error {
 	if err := m.runtime.RemoveContainer(ctx, id.ID); err != nil && !runtime.IsNotFound(err) {
 		return fmt.Errorf("remove container %s: %w", name, err)
+	}
+	return nil
+}
+
+// storeEnd has the exit state of a container stored.
+func (m *Manager) storeEnd(ctx context.Context, uid types.UID, name string, id runtime.ContainerID) error {
+	if m.options.BeforeRemove == nil {
+		return nil
+	}
+	if err := m.options.BeforeRemove(ctx, uid, name, id); err != nil {
+		return fmt.Errorf("container %s is kept: %w", name, err)
 	}
 	return nil
 }

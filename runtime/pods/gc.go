@@ -225,10 +225,14 @@ func (m *Manager) collect(ctx context.Context, pod *runtime.Pod, c *runtime.Cont
 			return fmt.Errorf("stop container %s: %w", c.Name, err)
 		}
 	}
+	// Until the end is stored the logs may be all that tells it (IN16).
+	if err := m.storeEnd(ctx, pod.UID, c.Name, c.ID); err != nil {
+		return err
+	}
 	if err := errors.Join(m.removeLogsOf(pod, c), m.unlinkLog(pod, c)); err != nil {
 		return err
 	}
-	return m.removeRecord(ctx, pod.UID, c.Name, c.ID)
+	return m.dropRecord(ctx, c.Name, c.ID)
 }
 
 func (m *Manager) collectSandbox(ctx context.Context, id string) error {

@@ -27,6 +27,8 @@ type Keeper struct {
 	mu      sync.Mutex
 	running bool
 	loaded  bool
+	// early are the changes made before the records were loaded, oldest first.
+	early   map[types.UID][]func(r *Record) Class
 	entries map[types.UID]*entry
 	// dirty are the entries with anything unwritten.
 	dirty map[types.UID]*entry
@@ -81,33 +83,11 @@ func NewKeeper(options Options) *Keeper {
 	options.setDefaults()
 	k := &Keeper{
 		options: options, wake: make(chan struct{}, 1),
-		entries: map[types.UID]*entry{}, dirty: map[types.UID]*entry{}, bad: map[string]Bad{},
+		early: map[types.UID][]func(r *Record) Class{}, entries: map[types.UID]*entry{}, dirty: map[types.UID]*entry{}, bad: map[string]Bad{},
 	}
 	k.reserve.store, _ = options.Store.(reserver)
 	k.metrics = newMetrics(&k.options)
 	return k
-}
-
-// Load takes over what the store has (spec/status.md 9.5). It is called until it
-// succeeds, before any other method but Healthy.
-func (k *Keeper) Load(ctx context.Context) (Loaded, error) {
-	loaded, err := k.options.Store.Load(ctx)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if err != nil {
-		k.fail(fmt.Errorf("load: %w", err))
-		return Loaded{}, err
-	}
-	k.fault.err, k.loaded = nil, true
-	for _, r := range loaded.Records {
-		k.entries[r.UID] = &entry{uid: r.UID, record: r, disk: r}
-	}
-	for _, b := range loaded.Bad {
-		if b.Trouble != foreign {
-			k.bad[b.Name] = b
-		}
-	}
-	return loaded, nil
 }
 
 // Get returns the record of a pod, nil if there is none. It is read-only.
@@ -161,6 +141,9 @@ func (k *Keeper) change(uid types.UID, create bool, change func(r *Record) Class
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	e := k.entries[uid]
+	if !k.loaded {
+		k.early[uid] = append(k.early[uid], change)
+	}
 	if e == nil || e.record == nil {
 		if !create {
 			return
@@ -188,6 +171,7 @@ func (k *Keeper) change(uid types.UID, create bool, change func(r *Record) Class
 func (k *Keeper) Delete(uid types.UID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	delete(k.early, uid)
 	e := k.entries[uid]
 	if e == nil || e.record == nil {
 		return

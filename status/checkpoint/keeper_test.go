@@ -360,3 +360,72 @@ func TestFailedLoadIsNoEmptyStore(t *testing.T) {
 		t.Error("Stored")
 	}
 }
+
+// TestLateLoadOverwritesNothingNewer: IN16. What is noted while the records cannot be read
+// is noted on top of them as soon as they can, and is written; another Load later changes
+// nothing. Pods of which nothing was noted are as they were.
+func TestLateLoadOverwritesNothingNewer(t *testing.T) {
+	const n = 10
+	uid := func(i int) types.UID { return types.UID(fmt.Sprintf("uid-%d", i)) }
+	disk := &checkpointtest.Disk{}
+	for i := range n {
+		disk.Put(string(uid(i)), file(t, &checkpoint.Record{UID: uid(i), Name: "old", Version: 1}), 0)
+	}
+	points := &checkpointtest.Points{FS: disk, OnRead: func(string) error { return syscall.EIO }}
+	keeper := checkpoint.NewKeeper(checkpoint.Options{Store: checkpoint.NewFiles(points)})
+	if _, err := keeper.Load(t.Context()); !errors.Is(err, syscall.EIO) {
+		t.Fatalf("Load: %v", err)
+	}
+	set := func(version uint64) func(r *checkpoint.Record) checkpoint.Class {
+		return func(r *checkpoint.Record) checkpoint.Class { r.Version = version; return checkpoint.Durable }
+	}
+	for i := range n - 1 { // all but one
+		if i%2 == 0 {
+			keeper.Ensure(uid(i), set(7))
+		} else {
+			keeper.Update(uid(i), set(7))
+		}
+	}
+	keeper.Ensure("uid-new", set(7))
+	points.OnRead = nil
+	loaded, err := keeper.Load(t.Context())
+	if err != nil || len(loaded.Records) != n {
+		t.Fatalf("second Load: %v, %d records", err, len(loaded.Records))
+	}
+	check := func(what string, get func(types.UID) *checkpoint.Record, version uint64) {
+		t.Helper()
+		for i := range n {
+			want := version
+			if i == n-1 {
+				want = 1
+			}
+			if r := get(uid(i)); r == nil || r.Version != want || r.Name != "old" {
+				t.Errorf("%s: %s is %+v, want version %d", what, uid(i), r, want)
+			}
+		}
+	}
+	check("after the late Load", keeper.Get, 7)
+	if r := keeper.Get("uid-new"); r == nil || r.Version != 7 {
+		t.Errorf("a pod that came meanwhile: %+v", r)
+	}
+	for i := range n - 1 {
+		keeper.Update(uid(i), set(8))
+	}
+	if _, err := keeper.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	check("after another Load", keeper.Get, 8)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- keeper.Run(ctx) }()
+	for i := range n - 1 {
+		if err := keeper.Sync(t.Context(), uid(i)); err != nil {
+			t.Error(err)
+		}
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	check("on the disk", keeper.Stored, 8)
+}

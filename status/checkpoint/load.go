@@ -1,0 +1,66 @@
+package checkpoint
+
+import (
+	"context"
+	"fmt"
+)
+
+// Load takes over what the store has (spec/status.md 9.5). It is called until it
+// succeeds, normally before any other method but Healthy. A late Load overwrites
+// nothing that is newer (IN16): changes made before are made again, to what was loaded. The
+// records returned are those that hold from then on.
+func (k *Keeper) Load(ctx context.Context) (Loaded, error) {
+	loaded, err := k.options.Store.Load(ctx)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err != nil {
+		k.fail(fmt.Errorf("load: %w", err))
+		return Loaded{}, err
+	}
+	first := !k.loaded
+	k.fault.err, k.loaded = nil, true
+	var records []*Record
+	for _, r := range loaded.Records {
+		if first {
+			k.takeOver(r)
+		}
+		if e := k.entries[r.UID]; e != nil && e.record != nil {
+			records = append(records, e.record)
+		}
+	}
+	loaded.Records = records
+	clear(k.early)
+	for _, b := range loaded.Bad {
+		if b.Trouble != foreign {
+			k.bad[b.Name] = b
+		}
+	}
+	return loaded, nil
+}
+
+// takeOver takes over one record of the store. The lock is held.
+func (k *Keeper) takeOver(r *Record) {
+	e := k.entries[r.UID]
+	if e == nil {
+		e = &entry{uid: r.UID, record: r, disk: r}
+		k.entries[r.UID] = e
+	} else {
+		if e.disk == nil {
+			e.disk = r
+		}
+		if e.record == nil {
+			return // deleted since
+		}
+		e.record = r
+	}
+	next, durable, changed := r.Clone(), false, false
+	for _, change := range k.early[r.UID] {
+		class := change(next)
+		durable, changed = durable || class == Durable, changed || class != Unchanged
+	}
+	if changed {
+		next.UID, next.BootID, next.WrittenAt = r.UID, k.options.BootID, k.options.Clock.Now()
+		e.record = next
+		k.touch(e, durable)
+	}
+}
