@@ -14,6 +14,7 @@ import (
 	"github.com/podwright/podwright/internal/inventory"
 	"github.com/podwright/podwright/internal/latency"
 	"github.com/podwright/podwright/internal/node"
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/recovery"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
@@ -31,6 +32,10 @@ import (
 // other only through the small interfaces that each declares; joints.go has the adapters.
 // The error joins the problems of all parts.
 func (p *parts) build() error {
+	p.events = &node.Events{Recorder: p.config.Observe.Events, Clock: p.config.Clock, Logger: p.logger("events")}
+	if _, discarded := p.config.Observe.Events.(podinfo.DiscardEvents); !discarded {
+		p.config.Observe.Events = p.events
+	}
 	var problems []error
 	for _, step := range []func() error{
 		p.buildReading, p.buildResizer, p.buildJournal, p.buildPods, p.buildRemovers, p.buildStatus, p.buildNode,

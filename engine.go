@@ -59,6 +59,7 @@ type parts struct {
 	housekeeper *cleanup.Housekeeper
 	probes      *probe.Manager
 	probeMemory *recovery.ProbeMemory
+	events      *node.Events
 	health      *node.Health
 	state       node.State
 	hooks       *node.Hooks

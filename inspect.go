@@ -146,7 +146,8 @@ func (e *Engine) Ready() <-chan struct{} { return e.ready }
 // Healthy returns nil if the engine can do its work, or every reason why not,
 // joined: the runtime does not answer or is not ready, the loop is stuck, a source
 // cannot be read, a sink does not take statuses, a checkpoint cannot be written or
-// read, a pod waits too long for its admission.
+// read, a pod waits too long for its admission, the
+// event recorder does not return.
 func (e *Engine) Healthy() error {
 	problems := []error{e.health.Runtime(), e.loop.Healthy(), e.status.Healthy(), e.journal.Healthy()}
 	if problems[0] == nil {
@@ -157,6 +158,7 @@ func (e *Engine) Healthy() error {
 			problems = append(problems, fmt.Errorf("source %s: %w", s.Name, err))
 		}
 	}
+	problems = append(problems, e.events.Problems()...)
 	for _, v := range e.loop.OpenVerdicts() {
 		if v.Overdue {
 			problems = append(problems, fmt.Errorf("pod %s/%s (%s) has waited for its admission since %s: %w",

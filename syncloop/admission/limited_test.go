@@ -3,6 +3,7 @@ package admission
 import (
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,9 +19,13 @@ import (
 // asked for twice; a panic is a fault at once.
 func TestHandlerUnderALimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
 		asked, late, release := map[types.UID]int{}, []types.UID{}, make(chan struct{})
 		l := Limit(HandlerFunc(func(r Request) Verdict {
+			mu.Lock()
 			asked[r.Pod.UID]++
+			n := asked[r.Pod.UID]
+			mu.Unlock()
 			switch r.Pod.UID {
 			case "slow":
 				<-time.After(3 * time.Second)
@@ -29,8 +34,12 @@ func TestHandlerUnderALimit(t *testing.T) {
 			case "panics":
 				panic("no policy")
 			}
-			return Refuse("No", "%d", asked[r.Pod.UID])
-		}), clock.RealClock{}, func(uid types.UID) { late = append(late, uid) })
+			return Refuse("No", "%d", n)
+		}), clock.RealClock{}, func(uid types.UID) {
+			mu.Lock()
+			defer mu.Unlock()
+			late = append(late, uid)
+		})
 		pod := func(uid types.UID) *v1.Pod { return &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}} }
 		ask := func(p *v1.Pod) (Verdict, *HandlerError) {
 			v, err := Judge([]Handler{l}, Request{Pod: p})
@@ -53,6 +62,7 @@ func TestHandlerUnderALimit(t *testing.T) {
 			}
 		}
 		<-time.After(5 * time.Second)
+		synctest.Wait()
 		if !slices.Equal(late, []types.UID{"slow"}) {
 			t.Errorf("late answers %v", late)
 		}

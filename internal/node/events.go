@@ -1,0 +1,153 @@
+package node
+
+import (
+	"cmp"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/internal/podinfo"
+)
+
+const (
+	// eventPromptly is how long a caller waits for the recorder before it goes on.
+	eventPromptly = 10 * time.Millisecond
+	// eventOverdue is the time after which an event that was not taken is a problem.
+	eventOverdue = 10 * time.Second
+	// eventsKept is how many events of one object wait for the recorder.
+	eventsKept = 64
+)
+
+// Events hands events to the recorder of a user, who may panic or not return: neither
+// harms the caller, and events of other objects go on (IN6). Those of one object keep
+// their order; what is more than 64 behind is dropped.
+type Events struct {
+	Recorder podinfo.EventRecorder
+	Clock    clock.Clock
+	Logger   logr.Logger
+
+	mu     sync.Mutex
+	queues map[types.UID]*eventQueue
+}
+
+// eventQueue is what the recorder has not taken of one object.
+type eventQueue struct {
+	since   time.Time // of the call under way
+	waiting []func()
+	dropped int
+}
+
+// Eventf implements [podinfo.EventRecorder].
+func (e *Events) Eventf(object apiruntime.Object, kind, reason, format string, args ...any) {
+	uid, text := objectUID(object), fmt.Sprintf(format, args...)
+	send := func() { e.Recorder.Eventf(object, kind, reason, "%s", text) }
+	done, patient := e.enqueue(uid, send)
+	if done == nil || !patient {
+		return
+	}
+	timer := e.Clock.NewTimer(eventPromptly)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C():
+	}
+}
+
+// enqueue has an event sent. done is closed once it was, nil if it waits for others;
+// patient is false while the recorder lets another object wait.
+func (e *Events) enqueue(uid types.UID, send func()) (done chan struct{}, patient bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if q := e.queues[uid]; q != nil {
+		if len(q.waiting) < eventsKept {
+			q.waiting = append(q.waiting, send)
+		} else {
+			q.dropped++
+		}
+		return nil, false
+	}
+	now := e.Clock.Now()
+	patient = true
+	for _, q := range e.queues {
+		patient = patient && now.Sub(q.since) < eventPromptly
+	}
+	if e.queues == nil {
+		e.queues = map[types.UID]*eventQueue{}
+	}
+	q := &eventQueue{since: now}
+	e.queues[uid], done = q, make(chan struct{})
+	go func() {
+		e.call(send)
+		for next := e.next(uid, q); next != nil; next = e.next(uid, q) {
+			e.call(next)
+		}
+		close(done)
+	}()
+	return done, patient
+}
+
+// next returns the next event of an object, nil after the last.
+func (e *Events) next(uid types.UID, q *eventQueue) (send func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(q.waiting) == 0 {
+		delete(e.queues, uid)
+		if q.dropped > 0 {
+			e.Logger.Info("Events were dropped, because the recorder was too slow", "uid", uid, "count", q.dropped)
+		}
+		return nil
+	}
+	send, q.waiting, q.since = q.waiting[0], q.waiting[1:], e.Clock.Now()
+	return send
+}
+
+// call calls the recorder; a panic is logged.
+func (e *Events) call(send func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			e.Logger.Error(fmt.Errorf("panic: %v", p), "The event recorder panicked", "stack", string(debug.Stack()))
+		}
+	}()
+	send()
+}
+
+// Problems returns, per object, that the recorder has not taken an event of it for 10 s.
+func (e *Events) Problems() []error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	type late struct {
+		uid   types.UID
+		since time.Time
+	}
+	var all []late
+	for uid, q := range e.queues {
+		if e.Clock.Since(q.since) >= eventOverdue {
+			all = append(all, late{uid, q.since})
+		}
+	}
+	slices.SortFunc(all, func(a, b late) int { return cmp.Compare(a.uid, b.uid) })
+	out := make([]error, len(all))
+	for i, l := range all {
+		out[i] = fmt.Errorf("the event recorder has not taken an event of %s since %s", l.uid, l.since.Format(time.RFC3339))
+	}
+	return out
+}
+
+// objectUID is the UID of an event's object.
+func objectUID(object apiruntime.Object) types.UID {
+	switch o := object.(type) {
+	case *v1.Pod:
+		return o.UID
+	case *v1.ObjectReference:
+		return o.UID
+	}
+	return ""
+}
