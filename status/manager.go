@@ -107,6 +107,8 @@ type entry struct {
 	// restored: the status is from before a restart, and no source has named the
 	// pod since.
 	restored bool
+	// endedBefore: its phase was terminal before a restart, so that sinks may have that.
+	endedBefore bool
 	// stale: the status is from before a restart and may be older than what a sink
 	// was told; it is not sent.
 	stale bool

@@ -34,6 +34,9 @@ type Restored struct {
 	Finished bool
 	// Acked is what each sink acknowledged, by name.
 	Acked map[string]Acked
+	// Unconfirmed: Status is one that no process has told yet, and that waits for the
+	// first status of this process to confirm it.
+	Unconfirmed bool
 }
 
 // Acked is what one sink has of a pod.
@@ -61,10 +64,10 @@ func (m *Manager) Restore(r Restored) {
 	now := m.options.Clock.Now()
 	e := &entry{
 		uid: r.Pod.UID, pod: r.Pod, status: r.Status, version: max(1, r.Version), finished: r.Finished,
-		changed: now, restored: true, stale: !podinfo.Terminal(r.Status.Phase) && !r.Finished,
+		changed: now, restored: true, stale: r.Unconfirmed || !podinfo.Terminal(r.Status.Phase) && !r.Finished,
 	}
 	if podinfo.Terminal(r.Status.Phase) {
-		e.ended = now
+		e.ended, e.endedBefore = now, true
 	}
 	m.pods[e.uid] = e
 	m.history.add(e.change())

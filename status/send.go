@@ -27,6 +27,9 @@ func (s *sender) send(ctx context.Context, j job) outcome {
 	}
 	couldRun := s.manager.options.CouldHaveRunningContainers
 	m := merge(base.status, j.status, s.reader != nil, !j.restored && couldRun != nil && couldRun(j.entry.uid), s.now())
+	if m.held && j.endedBefore && !known {
+		return outcome{outside: true} // a phase that is held back would take back what the sink may have (IN8)
+	}
 	result := outcome{stored: m.status, target: target.UID, acked: true, outside: m.held}
 	// A sink that only listens has to be told that a pod is finished.
 	untold := s.reader == nil && j.finished != j.told

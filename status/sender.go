@@ -264,7 +264,9 @@ type job struct {
 	ended    time.Time
 	changed  time.Time
 	restored bool
-	failures int
+	// endedBefore: the sink may have been told the end before a restart.
+	endedBefore bool
+	failures    int
 }
 
 func (s *sender) job(d *delivery) job {
@@ -272,7 +274,7 @@ func (s *sender) job(d *delivery) job {
 	return job{
 		entry: e, pod: e.pod, status: e.status, version: e.version, finished: e.finished,
 		acked: d.acked, stored: d.stored, told: d.told, target: d.target, since: d.since, failures: d.failures,
-		ended: e.ended, changed: e.changed, restored: e.restored,
+		ended: e.ended, changed: e.changed, restored: e.restored, endedBefore: e.endedBefore,
 	}
 }
 

@@ -132,7 +132,7 @@ func killOf(r *checkpoint.Record, now time.Time) *podworkers.KillOptions {
 	if r.Termination == nil {
 		return kill
 	}
-	kill.Evict = r.Termination.Evicted
+	kill.Evict, kill.StatusFunc = r.Termination.Evicted, amendBy(r.Termination.Decision)
 	if left := r.Termination.RemainingGrace(now); left > 0 {
 		kill.GracePeriodSeconds = &left
 	}
@@ -146,6 +146,9 @@ func join(asked, remembered *podworkers.KillOptions) *podworkers.KillOptions {
 	}
 	out := *asked
 	out.Evict = out.Evict || remembered.Evict
+	if out.StatusFunc == nil {
+		out.StatusFunc = remembered.StatusFunc
+	}
 	if left := remembered.GracePeriodSeconds; left != nil && (out.GracePeriodSeconds == nil || *left < *out.GracePeriodSeconds) {
 		out.GracePeriodSeconds = left
 	}

@@ -47,6 +47,9 @@ func noteTermination(r *checkpoint.Record, f podworkers.Facts, now time.Time) ch
 		t.Cause = checkpoint.CauseTerminal
 	}
 	t.Deleted, t.Evicted = t.Deleted || f.Deleted, t.Evicted || f.Evicted
+	if t.Decision == nil {
+		t.Decision = decisionOf(f.Amend)
+	}
 	if g := f.GracePeriodSeconds; g > 0 && (t.GracePeriodSeconds == 0 || g < t.GracePeriodSeconds) {
 		if before != nil && before.GracePeriodSeconds > 0 {
 			// It shrank now: what is left is counted from here.

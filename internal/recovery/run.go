@@ -127,7 +127,8 @@ func (r *Recovery) Load(ctx context.Context) error {
 	found := map[types.UID]bool{}
 	for _, record := range loaded.Records {
 		found[record.UID] = true
-		r.restore(record)
+		decided := r.journal.decided(record)
+		r.restore(decided, decided != record)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -155,8 +156,9 @@ func (r *Recovery) retryLoad(ctx context.Context) bool {
 	return true
 }
 
-// restore gives the status manager what was known of a pod.
-func (r *Recovery) restore(record *checkpoint.Record) {
+// restore gives the status manager what was known of a pod. An unconfirmed status is one
+// that no agent has told.
+func (r *Recovery) restore(record *checkpoint.Record, unconfirmed bool) {
 	if record.Status == nil {
 		return
 	}
@@ -166,7 +168,7 @@ func (r *Recovery) restore(record *checkpoint.Record) {
 	}
 	r.options.Statuses.Restore(status.Restored{
 		Pod: podOf(record), Status: record.Remembered(rebooted(record, r.journal.bootID)), Version: record.Version,
-		Finished: record.Finished, Acked: acked,
+		Finished: record.Finished, Acked: acked, Unconfirmed: unconfirmed,
 	})
 	r.restoreProbes(record)
 }

@@ -99,6 +99,20 @@ type Termination struct {
 	Evicted bool  `json:"evicted,omitempty"`
 	// GracePeriodSeconds is 0 while unknown; it only shrinks.
 	GracePeriodSeconds int64 `json:"gracePeriodSeconds,omitempty"`
+	// Decision is what was decided over the pod, nil if nothing was: its status says so,
+	// whatever its containers say (IN8).
+	Decision *Decision `json:"decision,omitempty"`
+}
+
+// Decision is the end that an eviction, a preemption or a shutdown decided over a pod.
+type Decision struct {
+	Phase   v1.PodPhase `json:"phase"`
+	Reason  string      `json:"reason,omitempty"`
+	Message string      `json:"message,omitempty"`
+	// Disrupted: the pod has the condition DisruptionTarget.
+	Disrupted bool `json:"disrupted,omitempty"`
+	// KeepsSuccess: a pod that has succeeded stays so.
+	KeepsSuccess bool `json:"keepsSuccess,omitempty"`
 }
 
 // Ack is what one sink has taken.

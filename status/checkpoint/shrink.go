@@ -33,6 +33,11 @@ func cutMessages(r *Record, limit int) *Record {
 		}
 		c.Containers[i].Ends = ends
 	}
+	if t := c.Termination; t != nil && t.Decision != nil {
+		shorter, decision := *t, *t.Decision
+		decision.Message = cut(decision.Message, limit)
+		shorter.Decision, c.Termination = &decision, &shorter
+	}
 	if c.Status == nil {
 		return c
 	}

@@ -230,6 +230,9 @@ type Facts struct {
 	GracePeriodSeconds int64
 	Deleted            bool
 	Evicted            bool
+	// Amend is what the one who decided over the pod has its status say; nil if its end
+	// was not decided so. It is pure.
+	Amend func(*v1.PodStatus)
 	// Terminated: no container runs and none will.
 	Terminated bool
 	// Finished: everything held for the pod is released.

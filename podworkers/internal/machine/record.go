@@ -208,16 +208,20 @@ func (r *record) state() State {
 }
 
 func (r *record) facts() Facts {
-	return Facts{
+	f := Facts{
 		Started: r.begun(), TerminationRequested: r.terminating, Deleted: r.deleted, Evicted: r.evicted,
 		Terminated: r.terminated, Finished: r.finished, GracePeriodSeconds: r.grace,
 	}
+	if r.rare != nil {
+		f.Amend = r.rare.statusFunc
+	}
+	return f
 }
 
 // bits packs the boolean facts.
 func (f Facts) bits() uint8 {
 	var b uint8
-	for i, set := range [...]bool{f.Started, f.TerminationRequested, f.Deleted, f.Evicted, f.Terminated, f.Finished} {
+	for i, set := range [...]bool{f.Started, f.TerminationRequested, f.Deleted, f.Evicted, f.Terminated, f.Finished, f.Amend != nil} {
 		if set {
 			b |= 1 << i
 		}

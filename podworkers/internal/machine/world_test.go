@@ -222,7 +222,9 @@ const (
 )
 
 func (r *record) latched() uint8 {
-	f := r.facts().bits() &^ bitStarted
+	facts := r.facts()
+	facts.Amend = nil // it goes once it was told: no latched fact
+	f := facts.bits() &^ bitStarted
 	if r.started {
 		f |= bitStarted
 	}

@@ -1,0 +1,249 @@
+package enginetest_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/cleanup/eviction"
+	"github.com/podwright/podwright/runtime/fake"
+	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/status/checkpoint"
+	"github.com/podwright/podwright/status/checkpoint/checkpointtest"
+	"github.com/podwright/podwright/syncloop"
+	"github.com/podwright/podwright/syncloop/mirror"
+	"github.com/podwright/podwright/syncloop/shutdown"
+)
+
+// ending is one way in which an end is decided over the pods "victim-0" and "victim-1", which
+// run beside the pod "quiet".
+type ending struct {
+	name, reason string
+	api          bool // the pods are an API's, otherwise static ones
+	configure    func(c *podwright.Config, node *scarce)
+	// decide makes the first agent decide; it returns when ctx ends, if not before.
+	decide func(ctx context.Context, s *endingScene)
+}
+
+// waysToEnd are all ways, each for static pods and for those of an API. A static pod that its
+// node's shutdown ended starts again when the node is back, so there is none of these.
+func waysToEnd() []ending {
+	var out []ending
+	for _, api := range []bool{false, true} {
+		out = append(
+			out,
+			ending{
+				name: "eviction", reason: "Evicted", api: api,
+				configure: func(c *podwright.Config, node *scarce) {
+					c.Eviction = &podwright.Eviction{Stats: node, Policy: eviction.Policy{
+						Thresholds: []eviction.Threshold{{Signal: eviction.MemoryAvailable, Value: eviction.Value{Quantity: 500}}}, Transition: time.Minute,
+					}}
+				},
+				decide: func(_ context.Context, s *endingScene) {
+					s.node.use("uid-victim-0", 400)
+					s.node.use("uid-victim-1", 350)
+				},
+			},
+			ending{
+				name: "preemption", reason: "Preempting", api: api,
+				decide: func(_ context.Context, s *endingScene) {
+					s.tell(append(s.pods(), withPriority(asking(newPod("dns"), "2"), 2_000_000_000))...)
+				},
+			},
+			ending{name: "deadline", reason: "DeadlineExceeded", api: api},
+		)
+	}
+	return append(out, ending{
+		name: "shutdown", reason: "Terminated", api: true,
+		decide: func(ctx context.Context, s *endingScene) {
+			_, _ = s.agent.engine.Shutdown(ctx, shutdown.Plan{Groups: []shutdown.Group{{Time: 20 * time.Second}}})
+		},
+	})
+}
+
+// endingScene is where an end is decided, and what outlives the agent that does it.
+type endingScene struct {
+	ending
+	t     *testing.T
+	rt    *fake.Runtime
+	disk  *checkpointtest.Disk
+	api   *mirror.FakeClient
+	root  string
+	node  *scarce
+	sink  *history
+	agent *rig
+	fate  *fate
+}
+
+var endingVictims = []types.UID{"uid-victim-0", "uid-victim-1"}
+
+func (s *endingScene) pods() []*v1.Pod {
+	var out []*v1.Pod
+	for _, name := range []string{"victim-0", "victim-1", "quiet"} {
+		pod := asking(newPod(name), "1")
+		if name == "quiet" {
+			pod = withPriority(pod, 100)
+		}
+		if s.name == "deadline" && name != "quiet" {
+			pod.Spec.ActiveDeadlineSeconds = ptr.To[int64](20)
+		}
+		out = append(out, pod)
+	}
+	return out
+}
+
+// start starts an agent; only the first is told to decide.
+func (s *endingScene) start(first bool) {
+	s.fate = newFate(s.t.Context(), 0)
+	way := mortal{s.rt, s.fate}
+	s.agent = newRig(s.t, s.rt, s.root, killed, roomFor("3"), func(c *podwright.Config) {
+		c.Runtime, c.Images = way, way
+		c.Checkpoints.Store, c.Node.BootID = checkpoint.NewFiles(s.fate.disk(s.disk)), "boot-1"
+		c.Observe.Sinks = []status.StatusSink{s.fate.sink(s.sink)}
+		if s.ending.api {
+			c.Sources = []syncloop.Source{apiSource{api: s.api}}
+		}
+		if first && s.configure != nil {
+			s.configure(c, s.node)
+		}
+	})
+	s.node.rig = s.agent
+	s.agent.start()
+}
+
+// tell names the desired pods.
+func (s *endingScene) tell(pods ...*v1.Pod) {
+	if !s.ending.api {
+		if err := s.agent.source.Set(s.fate.end, pods); err != nil && !s.fate.isDead() {
+			s.t.Fatal(err)
+		}
+		return
+	}
+	for _, pod := range pods {
+		s.api.Put(pod)
+	}
+}
+
+// play lets an agent decide, dies at the point after that, and lets the next one go on. It
+// returns how many points an agent that does not die passes; what was not synced is lost,
+// or was kept.
+func (e ending) play(t *testing.T, at int, kept bool) (points int) {
+	s := &endingScene{
+		ending: e, t: t, disk: &checkpointtest.Disk{}, api: &mirror.FakeClient{}, root: t.TempDir(),
+		node: &scarce{used: map[types.UID]uint64{}}, sink: &history{},
+		rt: byContainer(map[string]fake.Script{"main": {OnTERM: fake.Exit{After: 3 * time.Second}}}),
+	}
+	s.start(true)
+	s.tell(s.pods()...)
+	for _, pod := range s.pods() {
+		s.agent.phase(pod.UID, v1.PodRunning, 10*time.Second)
+	}
+	<-time.After(3 * time.Second)
+	synctest.Wait()
+	s.fate.mu.Lock()
+	began := len(s.fate.points)
+	if at > 0 {
+		s.fate.at = began + at
+	}
+	s.fate.mu.Unlock()
+	ctx, cancel := context.WithCancel(s.fate.end)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if e.decide != nil {
+			e.decide(ctx, s)
+		}
+	}()
+	select {
+	case <-s.fate.killed:
+	case <-time.After(40 * time.Second):
+	}
+	s.fate.mu.Lock()
+	points = len(s.fate.points) - began
+	s.fate.mu.Unlock()
+	s.fate.cancel()
+	cancel()
+	<-done
+	s.disk = s.disk.LosePower(func(string) bool { return kept })
+	s.agent.stop()
+	signalled := map[types.UID]bool{}
+	for _, uid := range endingVictims {
+		signalled[uid] = len(s.rt.Calls(fake.Match{Method: fake.StopContainer, PodUID: uid})) > 0
+	}
+	if e.name == "preemption" && e.api { // the critical pod is gone meanwhile
+		_ = s.api.Delete(t.Context(), "default", "dns", "uid-dns")
+	}
+	s.start(false)
+	s.tell(s.pods()...)
+	<-time.After(2 * time.Minute)
+	synctest.Wait()
+	for _, uid := range endingVictims {
+		s.check(uid, signalled[uid])
+	}
+	if e.name != "shutdown" {
+		if p := s.agent.pod("uid-quiet"); p.Status.Phase != v1.PodRunning || starts(s.rt, "uid-quiet") != 1 || s.rt.Running("uid-quiet", "main") != 1 {
+			t.Errorf("the quiet pod: %+v", p.Status)
+		}
+	}
+	s.agent.stop()
+	return points
+}
+
+// check looks at what became of a victim: it is Failed for the reason and nothing of it runs,
+// or nothing was done about it and it runs on.
+func (s *endingScene) check(uid types.UID, signalled bool) {
+	s.t.Helper()
+	st := s.agent.pod(uid).Status
+	running := s.rt.Running(uid, "main")
+	told, _ := s.sink.of(uid)
+	failed := slices.Index(told, v1.PodFailed)
+	switch {
+	case starts(s.rt, uid) != 1:
+		s.t.Errorf("%s was started %d times", uid, starts(s.rt, uid))
+	case st.Phase == v1.PodRunning && running == 1 && !signalled && failed < 0: // not decided, as far as anyone knows
+	case st.Phase != v1.PodFailed || st.Reason != s.reason || st.Message == "" || running != 0:
+		s.t.Errorf("%s: %d containers run, signalled %v, status %s %q %q", uid, running, signalled, st.Phase, st.Reason, st.Message)
+	case failed != len(told)-1:
+		s.t.Errorf("%s: told %v", uid, told)
+	case s.reason != "DeadlineExceeded" && !disrupted(&v1.Pod{Status: st}):
+		s.t.Errorf("%s: conditions %+v", uid, st.Conditions)
+	}
+}
+
+// TestCauseOfAnEndSurvivesEveryPoint: IN8, CK6. The agent is killed before and after each
+// operation on the disk, runtime call and message to a sink from the moment in which an end
+// is decided. The pod is Failed with that reason, once, and is never Running without
+// containers, nor run again.
+func TestCauseOfAnEndSurvivesEveryPoint(t *testing.T) {
+	step := 5
+	if os.Getenv(crashVariable) == "full" {
+		step = 1
+	}
+	for i, e := range waysToEnd() {
+		name := e.name + " of static pods"
+		if e.api {
+			name = e.name + " of an API's pods"
+		}
+		t.Run(name, func(t *testing.T) {
+			points := 0
+			synctest.Test(t, func(t *testing.T) { points = e.play(t, 0, true) })
+			if points < 10 {
+				t.Fatalf("only %d points", points)
+			}
+			for at := 1 + i%step; at <= points; at += step {
+				t.Run(fmt.Sprint(at), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { e.play(t, at, at/step%2 == 0) })
+				})
+			}
+		})
+	}
+}
