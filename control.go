@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/podwright/podwright/internal/node"
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/syncloop"
@@ -26,6 +27,20 @@ func (e *Engine) AddSource(ctx context.Context, s syncloop.Source) error {
 		return fmt.Errorf("podwright: %w", err)
 	}
 	return nil
+}
+
+// Object names an object of the API that pods refer to; see [Engine.Refresh].
+type Object = podinfo.Object
+
+// Refresh tells the engine that an object has changed, come or gone (IN15): every desired
+// pod that refers to it looks again at once. Without it a pod that waits for the object
+// looks again every 10 s (Config.Pods.ObjectRetry). It never blocks, and a call too many does no harm.
+func (e *Engine) Refresh(o Object) {
+	for _, pod := range e.loop.Store().Pods() {
+		if podinfo.Refers(pod, o) && e.workers.IsPodKnown(pod.UID) {
+			e.wake(pod.UID)
+		}
+	}
 }
 
 // NodeKnown tells the engine that the Node of [Config.Mirrors] has an answer now: the mirror pods

@@ -224,7 +224,18 @@ func (w *Workers) judge(ctx context.Context, result *machine.Result) *machine.Re
 	} else if errors.Is(err, ErrNetworkNotReady) || strings.Contains(err.Error(), ErrNetworkNotReady.Error()) {
 		result.Retry = machine.RetryNetwork
 	}
+	result.RetryWithin = retryWithin(err)
 	return result
+}
+
+// retryWithin returns the bound of the back-off that an error in the tree of err asks
+// for, 0 if none does.
+func retryWithin(err error) time.Duration {
+	var bounded interface{ RetryWithin() time.Duration }
+	if !errors.As(err, &bounded) {
+		return 0
+	}
+	return max(bounded.RetryWithin(), 0)
 }
 
 // earliestRetry returns the earliest RetryAt in the tree of err. A zero time names

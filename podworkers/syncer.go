@@ -24,7 +24,11 @@ import (
 //	interface{ RetryAt() time.Time }
 //
 // to name the moment of the next attempt (the earliest in the error tree counts,
-// a zero time is none).
+// a zero time is none), or
+//
+//	interface{ RetryWithin() time.Duration }
+//
+// to bound the back-off: the pod waits for something that may come at any time.
 type PodSyncer interface {
 	// SyncPod makes the containers match the spec as far as possible now. It
 	// must be re-entrant and converge. Terminal may be set only if the pod's

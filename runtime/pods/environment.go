@@ -31,7 +31,7 @@ const maxEnvFile = 1 << 20
 func (st *starting) buildEnvironment(ctx context.Context) error {
 	services, err := st.services()
 	if err != nil {
-		return err
+		return st.m.waits(err)
 	}
 	e, err := criconfig.NewEnvironment(criconfig.EnvInput{
 		Pod: st.pod, Container: st.spec,
@@ -42,7 +42,7 @@ func (st *starting) buildEnvironment(ctx context.Context) error {
 		Services: services,
 	})
 	if err != nil {
-		return err
+		return st.m.waits(err)
 	}
 	for _, s := range e.Skipped {
 		st.m.podEvent(st.pod, v1.EventTypeWarning, "InvalidEnvironmentVariableNames",

@@ -2,6 +2,7 @@ package pods
 
 import (
 	"context"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 )
@@ -24,3 +25,20 @@ type ObjectGetter interface {
 	GetConfigMap(ctx context.Context, namespace, name string) (*v1.ConfigMap, error)
 	GetSecret(ctx context.Context, namespace, name string) (*v1.Secret, error)
 }
+
+// defaultObjectRetry is the kubelet's pace.
+const defaultObjectRetry = 10 * time.Second
+
+// waitError is why a pod waits for something that others make: a config map, a secret, a
+// volume, a runtime class or the list of services. Its workers look again soon (IN15).
+type waitError struct {
+	error
+	within time.Duration
+}
+
+func (e waitError) Unwrap() error { return e.error }
+
+// RetryWithin bounds the pause before the next attempt.
+func (e waitError) RetryWithin() time.Duration { return e.within }
+
+func (m *Manager) waits(err error) error { return waitError{err, m.options.ObjectRetry} }

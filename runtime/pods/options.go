@@ -140,6 +140,9 @@ type Options struct {
 	// Services returns the services whose addresses containers find in their
 	// environment. Nil: there are none (spec/runtime.md 11.8).
 	Services ServiceLister
+	// ObjectRetry is the longest pause, before jitter, until a pod that waits for an
+	// object, a volume, a runtime class or the services looks again. Default 10 s.
+	ObjectRetry time.Duration
 	// Volumes makes the volumes that the engine does not make itself. Nil: pods
 	// that need one wait, with a reason that says so.
 	Volumes VolumeManager
@@ -233,6 +236,9 @@ func (o *Options) complete() error {
 	problems = append(problems, o.CrashLoopByExit.complete(o.CrashLoopBackOff)) // after CrashLoopBackOff is complete
 	if o.MemoryCapacity < 0 {
 		problems = append(problems, fmt.Errorf("MemoryCapacity %d is negative", o.MemoryCapacity))
+	}
+	if o.ObjectRetry == 0 {
+		o.ObjectRetry = defaultObjectRetry
 	}
 	if o.PostStartTimeout == 0 {
 		o.PostStartTimeout = defaultPostStart

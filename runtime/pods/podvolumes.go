@@ -132,7 +132,7 @@ func (m *Manager) setUpVolume(ctx context.Context, pod *v1.Pod, v *v1.Volume) (M
 	}
 	ready, err := maker.SetUp(ctx, pod, v)
 	if err != nil {
-		return MountedVolume{}, err
+		return MountedVolume{}, m.waits(err)
 	}
 	for _, path := range []string{ready.HostPath, ready.DevicePath} {
 		if path != "" && !filepath.IsAbs(path) {

@@ -74,7 +74,7 @@ func (m *Manager) runtimeClass(pod *v1.Pod) (RuntimeClass, error) {
 	}
 	class, err := m.options.RuntimeClasses.RuntimeClass(*name)
 	if err != nil {
-		return RuntimeClass{}, fmt.Errorf("runtime class %q: %w", *name, err)
+		return RuntimeClass{}, m.waits(fmt.Errorf("runtime class %q: %w", *name, err))
 	}
 	return class, nil
 }

@@ -155,7 +155,11 @@ func (m *Machine) delay(r *record, c *Call, result *Result) (time.Duration, Why)
 		// was announced for 20 s from now should not take 30.
 		return min(max(result.RetryAfter, 0), m.config.SyncFrequency), WhyRetryAt
 	default:
-		return m.jittered(m.backOff(c.Phase, r.attempts)), WhyBackOff
+		pause := m.backOff(c.Phase, r.attempts)
+		if result.RetryWithin > 0 {
+			pause = min(pause, result.RetryWithin)
+		}
+		return m.jittered(pause), WhyBackOff
 	}
 }
 

@@ -263,6 +263,8 @@ type Result struct {
 	// Retry overrides the back-off if Err is set; RetryAfter is for RetryExplicit.
 	Retry      Retry
 	RetryAfter time.Duration
+	// RetryWithin, if positive, bounds the back-off before jitter.
+	RetryWithin time.Duration
 	// Recorded: these facts are durable.
 	Recorded      bool
 	RecordedFacts Facts

@@ -1,0 +1,104 @@
+package enginetest_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/fake"
+)
+
+// objectsLater are config maps and secrets that exist from some time on.
+type objectsLater struct {
+	mu     sync.Mutex
+	exist  bool
+	misses int
+}
+
+func (o *objectsLater) get() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.exist {
+		return nil
+	}
+	o.misses++
+	return runtime.ErrNotFound
+}
+
+func (o *objectsLater) GetConfigMap(context.Context, string, string) (*v1.ConfigMap, error) {
+	return &v1.ConfigMap{Data: map[string]string{"k": "v"}}, o.get()
+}
+
+func (o *objectsLater) GetSecret(context.Context, string, string) (*v1.Secret, error) {
+	return &v1.Secret{Data: map[string][]byte{"k": []byte("v")}}, o.get()
+}
+
+// waitingPod refers to the config map or secret "late" in one of four ways.
+func waitingPod(i int) *v1.Pod {
+	pod := newPod(fmt.Sprintf("p%02d", i))
+	ref := v1.LocalObjectReference{Name: "late"}
+	switch c := &pod.Spec.Containers[0]; i % 4 {
+	case 0:
+		c.EnvFrom = []v1.EnvFromSource{{ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: ref}}}
+	case 1:
+		c.Env = []v1.EnvVar{{Name: "K", ValueFrom: &v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{LocalObjectReference: ref, Key: "k"}}}}
+	case 2:
+		pod.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: ref}}}}
+	default:
+		pod.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "late"}}}}
+	}
+	return pod
+}
+
+// TestPodsLookForObjectsSoon: IN15. Pods wait for an hour for an object. When it comes
+// they run within 10 s and jitter, and at once if the engine is told. Another pod is not
+// affected.
+func TestPodsLookForObjectsSoon(t *testing.T) {
+	const n = 10
+	for _, told := range []bool{false, true} {
+		t.Run(fmt.Sprintf("told %v", told), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				objects, rt := &objectsLater{}, fake.New(fake.Options{})
+				r := newRig(t, rt, t.TempDir(), func(c *podwright.Config) { c.Pods.Objects = objects }).start()
+				pods := []*v1.Pod{newPod("good")}
+				for i := range n {
+					pods = append(pods, waitingPod(i))
+				}
+				r.set(pods...)
+				r.phase("uid-good", v1.PodRunning, 5*time.Second)
+				<-time.After(time.Hour)
+				objects.mu.Lock()
+				objects.exist = true
+				misses := objects.misses
+				objects.mu.Unlock()
+				if misses > n*3600/5 {
+					t.Errorf("%d objects were asked for in an hour", misses)
+				}
+				limit := 16 * time.Second
+				if told {
+					limit = time.Second
+					r.engine.Refresh(podwright.Object{Kind: "ConfigMap", Namespace: "default", Name: "late"})
+					r.engine.Refresh(podwright.Object{Kind: "Secret", Namespace: "default", Name: "late"})
+				}
+				<-time.After(limit)
+				synctest.Wait()
+				for i := range n {
+					if uid := types.UID(fmt.Sprintf("uid-p%02d", i)); rt.Running(uid, "main") != 1 {
+						t.Errorf("%s does not run %v after its object came: %s", uid, limit, r.explain(uid))
+					}
+				}
+				if f := rt.Facts("uid-good", "main"); f.Started != 1 {
+					t.Errorf("the good pod was started %d times", f.Started)
+				}
+			})
+		})
+	}
+}

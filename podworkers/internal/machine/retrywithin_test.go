@@ -1,0 +1,29 @@
+package machine
+
+import (
+	"testing"
+	"time"
+)
+
+// TestRetryWithinBoundsTheBackOff: IN15. An error may bound the pause, before jitter, of the
+// back-off; it does not make a short pause longer, nor move a named moment.
+func TestRetryWithinBoundsTheBackOff(t *testing.T) {
+	m := New(Config{SetupBackOff: BackOff{Initial: time.Second, Max: 5 * time.Minute}, SyncFrequency: time.Minute})
+	m.rand = func() float64 { return 0 }
+	for _, test := range []struct {
+		attempts uint8
+		result   Result
+		want     time.Duration
+	}{
+		{1, Result{RetryWithin: 10 * time.Second}, time.Second},
+		{4, Result{RetryWithin: 10 * time.Second}, 8 * time.Second},
+		{5, Result{RetryWithin: 10 * time.Second}, 10 * time.Second},
+		{200, Result{RetryWithin: 10 * time.Second}, 10 * time.Second},
+		{200, Result{}, 5 * time.Minute},
+		{200, Result{Retry: RetryExplicit, RetryAfter: 20 * time.Second, RetryWithin: 10 * time.Second}, 20 * time.Second},
+	} {
+		if got, _ := m.delay(&record{attempts: test.attempts}, &Call{Phase: Setup}, &test.result); got != test.want {
+			t.Errorf("%+v after %d failures: %v, want %v", test.result, test.attempts, got, test.want)
+		}
+	}
+}
