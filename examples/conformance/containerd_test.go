@@ -152,11 +152,21 @@ func (n *node) Eventf(object apiruntime.Object, _, reason, _ string, _ ...any) {
 	n.events[name] = append(n.events[name], reason)
 }
 
+// removal is how long a removed pod may take, however late its turn came.
+const removal = time.Minute
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
 // expect waits until the pod of a manifest is as it expects to be.
 func (n *node) expect(t *testing.T, manifest string) {
 	name := manifest + "-" + nodeName
 	var pod *v1.Pod
-	n.await(t, name, func() []string {
+	n.await(t, name, n.until, func() []string {
 		if pod = n.pod(name); pod == nil {
 			return []string{"the engine does not have the pod"}
 		}
@@ -170,7 +180,7 @@ func (n *node) expect(t *testing.T, manifest string) {
 	if err := os.Remove(filepath.Join(n.manifests, manifest+".yaml")); err != nil {
 		t.Fatal(err)
 	}
-	n.await(t, name, func() []string {
+	n.await(t, name, latest(n.until, time.Now().Add(removal)), func() []string {
 		n.mu.Lock()
 		last := n.last[name]
 		n.mu.Unlock()
@@ -228,12 +238,13 @@ func logText(file string) string {
 	return text.String()
 }
 
-// await polls until nothing is wrong any more.
-func (n *node) await(t *testing.T, name string, wrong func() []string) {
+// await polls until nothing is wrong any more, or until then.
+func (n *node) await(t *testing.T, name string, until time.Time, wrong func() []string) {
 	t.Helper()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(time.Until(n.until))
+	began := time.Now()
+	deadline := time.After(time.Until(until))
 	for {
 		problems := wrong()
 		if len(problems) == 0 {
@@ -249,7 +260,7 @@ func (n *node) await(t *testing.T, name string, wrong func() []string) {
 			}
 			n.mu.Unlock()
 			text, _ := json.Marshal(n.pod(name))
-			t.Fatalf("not as expected after %v:\n  %s\nevents: %v\n%s", *wait, strings.Join(problems, "\n  "), events, text)
+			t.Fatalf("not as expected after waiting %v:\n  %s\nevents: %v\n%s", time.Since(began).Round(time.Second), strings.Join(problems, "\n  "), events, text)
 		}
 	}
 }
