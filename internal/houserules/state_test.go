@@ -90,20 +90,8 @@ func writes(tr *tree) map[string]bool {
 			continue
 		}
 		mark := func(e ast.Expr) {
-			for {
-				switch x := e.(type) {
-				case *ast.IndexExpr:
-					e = x.X
-				case *ast.SelectorExpr:
-					e = x.X
-				case *ast.StarExpr:
-					e = x.X
-				case *ast.Ident:
-					out[s.dir+"."+x.Name] = true
-					return
-				default:
-					return
-				}
+			if name := rootName(e); name != "" {
+				out[s.dir+"."+name] = true
 			}
 		}
 		for _, d := range s.syntax.Decls {
