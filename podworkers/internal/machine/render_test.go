@@ -89,7 +89,7 @@ func describe(c *Call) string {
 		line += " view=fresh"
 	}
 	if c.Record {
-		line += fmt.Sprintf(" record=%06b/%d", c.Facts.bits(), c.Facts.GracePeriodSeconds)
+		line += fmt.Sprintf(" record=%07b/%d", c.Facts.bits(), c.Facts.GracePeriodSeconds)
 	}
 	return line
 }
