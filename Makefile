@@ -4,6 +4,7 @@ GO       ?= go
 TOOL     := $(GO) tool -modfile=$(CURDIR)/tools/go.mod
 MODULES  := . examples tools
 RACE     ?= -race
+INMEMORY := $(CURDIR)/tools/ci/inmemory.sh
 MANIFESTS ?= examples/manifests
 
 # A program built with -race sleeps a second when it ends, to catch races of what still
@@ -26,8 +27,8 @@ test: ## everything: unit tests, race detector, end-to-end on a real containerd
 	@tools/ci/test.sh
 
 unit: ## the tests that need nothing but Go
-	cd . && $(GO) test $(RACE) ./...
-	cd examples && $(GO) test $(RACE) ./...
+	cd . && $(INMEMORY) $(GO) test $(RACE) ./...
+	cd examples && $(INMEMORY) $(GO) test $(RACE) ./...
 	cd tools && $(GO) test ./...
 
 e2e: ## only the tests on a real containerd
@@ -58,13 +59,13 @@ torture: ## do random things to an agent on a real containerd for TORTURE (10m)
 	cd examples && $(GO) test $(RACE) -tags containerd ./nodeagent -run TestContainerdTorture -v -timeout 0 -torture.for=$(or $(TORTURE),10m) -torture.steps=60
 
 leak-hunt: ## SCHEDULES (100000) random lives of pods with 5 % faults on the fake runtime: nothing may be left over (an hour)
-	$(GO) test -count=1 -run '^TestLeakHunt$$' -v -timeout 0 ./internal/enginetest -leak.schedules=$(or $(SCHEDULES),100000) -leak.seed=$(or $(SEED),0)
+	$(INMEMORY) $(GO) test -count=1 -run '^TestLeakHunt$$' -v -timeout 0 ./internal/enginetest -leak.schedules=$(or $(SCHEDULES),100000) -leak.seed=$(or $(SEED),0)
 
 probes-kill: ## kill -9 an agent with 30 probed pods KILLS (50) times on a private containerd: no pod's Ready may change
 	cd examples && $(GO) test -tags containerd ./nodeagent -run 'TestContainerdProbesKill$$' -v -timeout 30m -probes.kills=$(or $(KILLS),50)
 
 crash: ## kill the engine at every operation of some pods' lives and compare what is seen of them (minutes)
-	@mkdir -p bin; PODWRIGHT_CRASH=full $(GO) test -count=1 -timeout 0 -run '^TestCrash$$' -v ./internal/enginetest >bin/crash.log 2>&1; code=$$?; \
+	@mkdir -p bin; PODWRIGHT_CRASH=full $(INMEMORY) $(GO) test -count=1 -timeout 0 -run '^TestCrash$$' -v ./internal/enginetest >bin/crash.log 2>&1; code=$$?; \
 	  grep -v -e '^=== ' -e '^ *--- PASS' bin/crash.log; exit $$code
 
 crash-containerd: ## kill -9 an agent on a real containerd KILLS (200) times while pods come and go
@@ -80,20 +81,20 @@ clean: ## remove what was built
 	rm -rf bin dist
 
 rewrites: ## 10,000 random rewrites of manifests while their pods terminate (some minutes); REWRITES=n for another number
-	PODWRIGHT_REWRITES=$(or $(REWRITES),10000) $(GO) test -count=1 -timeout 60m -run '^TestRewrites$$' ./internal/enginetest
+	PODWRIGHT_REWRITES=$(or $(REWRITES),10000) $(INMEMORY) $(GO) test -count=1 -timeout 60m -run '^TestRewrites$$' ./internal/enginetest
 
 spec-coverage: ## rules of docs/spec that no test names
 	@cd tools && $(GO) run ./speccoverage -root ..
 
 faults-pleg: ## every fault of events and runtime calls with 110 pods, as a table (a minute or two)
-	@mkdir -p bin; PODWRIGHT_FAULTS=full $(GO) test -count=1 -run '^(TestFaultMatrix|TestHungStatus)$$' -v ./internal/enginetest >bin/faults-pleg.log 2>&1; code=$$?; \
+	@mkdir -p bin; PODWRIGHT_FAULTS=full $(INMEMORY) $(GO) test -count=1 -run '^(TestFaultMatrix|TestHungStatus)$$' -v ./internal/enginetest >bin/faults-pleg.log 2>&1; code=$$?; \
 	  grep -v -e '^=== ' -e '^    --- PASS' bin/faults-pleg.log; exit $$code
 
 faults-hour: ## the fault matrix of the PLEG, each cell for a virtual hour (minutes)
 	$(GO) test -count=1 -timeout 0 -run '^TestFaultMatrix$$' -v ./pleg -faults.hour
 
 deletions: ## 10,000 pods deleted at a random moment of a pull that hangs (a minute)
-	$(GO) test -count=1 -timeout 0 -run '^TestDeleteDuringPull$$' ./internal/enginetest
+	$(INMEMORY) $(GO) test -count=1 -timeout 0 -run '^TestDeleteDuringPull$$' ./internal/enginetest
 
 marathon: ## every long run above and below, one after the other, with a table at the end (most of a day)
 	@tools/ci/marathon.sh

@@ -25,6 +25,8 @@ else
 	flags+=(-run "${RUN:-.}")
 fi
 tags=()
+memory=()
+[ -n "${E2E:-}" ] || memory=("$PWD/tools/ci/inmemory.sh")
 [ -z "${E2E:-}" ] || tags=(-tags containerd)
 
 hogs=()
@@ -63,7 +65,7 @@ for hog in alone hog; do
 		[ -n "$package" ] || continue
 		log=$out/$(echo "$package" | tr / -)-$hog.log
 		began=$SECONDS
-		if (cd "$module" && go test "${flags[@]}" "$package") >"$log" 2>&1; then
+		if (cd "$module" && "${memory[@]}" go test "${flags[@]}" "$package") >"$log" 2>&1; then
 			printf 'ok    %-6s %5ds  %s\n' $hog $((SECONDS - began)) "$package"
 			rm "$log"
 			continue

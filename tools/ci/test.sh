@@ -53,20 +53,24 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 (cd tools && go build -o "$work/testsummary" ./testsummary)
 
+# The folders of a real containerd stay on the disk, as everywhere else.
+memory=()
 # tests runs go test in a module and tells the summary how the command ended.
 tests() {
 	local dir=$1 code=0
 	shift
-	(cd "$dir" && go test -json -timeout 15m "$@") || code=$?
+	(cd "$dir" && "${memory[@]}" go test -json -timeout 15m "$@") || code=$?
 	echo "{\"Action\":\"exit\",\"Code\":$code}"
 }
 
 # One stream of events from every module; the exit code is the summary's.
 events() {
 	if ! $only_e2e; then
+		memory=("$root/tools/ci/inmemory.sh")
 		tests . $race ./...
 		tests examples $race ./...
 		tests tools ./...
+		memory=()
 	fi
 	# Every test that needs containerd has one of its own; mostly they wait. They are
 	# not cached: the kernel and containerd are part of them.
