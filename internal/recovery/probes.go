@@ -97,25 +97,15 @@ func (m *ProbeMemory) Recall(uid types.UID, container string, id runtime.Contain
 	if !ok || c.ID != id.String() {
 		return nil
 	}
-	out := &probe.Record{Started: c.Started || c.Probes[probe.Startup].Success, Ready: c.Ready}
-	for kind, p := range c.Probes {
-		out.Facts[kind] = probe.Fact{Stored: resultOf(p.Success), Last: resultOf(p.LastSuccess), Run: int32(p.Run), At: p.At} //nolint:gosec // it was an int32
+	out := &probe.Record{Started: c.Started || c.Probes[probe.Startup].Stored == probe.Success, Ready: c.Ready}
+	for kind, fact := range c.Probes {
+		out.Facts[kind] = fact
 	}
 	return out
 }
 
-func resultOf(success bool) probe.Result {
-	if success {
-		return probe.Success
-	}
-	return probe.Failure
-}
-
 // Remember notes a result, unless the record is about another run by now.
 func (m *ProbeMemory) Remember(uid types.UID, container string, id runtime.ContainerID, kind probe.Kind, f probe.Fact, news bool) {
-	fresh := checkpoint.ProbeResult{
-		Success: f.Stored == probe.Success, LastSuccess: f.Last == probe.Success, Run: int(f.Run), At: f.At,
-	}
 	durable := false
 	m.journal.keeper.Update(uid, func(r *checkpoint.Record) checkpoint.Class {
 		c, ok := r.Container(container)
@@ -124,9 +114,9 @@ func (m *ProbeMemory) Remember(uid types.UID, container string, id runtime.Conta
 		}
 		durable = kind != probe.Liveness && news
 		if c.Probes = maps.Clone(c.Probes); c.Probes == nil {
-			c.Probes = map[probe.Kind]checkpoint.ProbeResult{}
+			c.Probes = map[probe.Kind]probe.Fact{}
 		}
-		c.Probes[kind] = fresh
+		c.Probes[kind] = f
 		r.SetContainer(c)
 		if durable {
 			return checkpoint.Durable
@@ -134,6 +124,6 @@ func (m *ProbeMemory) Remember(uid types.UID, container string, id runtime.Conta
 		return checkpoint.Lazy
 	})
 	if durable {
-		m.note(uid, kind, id, fresh.Success)
+		m.note(uid, kind, id, f.Stored == probe.Success)
 	}
 }

@@ -63,7 +63,7 @@ func TestSuccessIsAnnouncedOnceItIsOnTheDisk(t *testing.T) { // probe.md 8.3
 		}
 		m.Wait(t.Context(), ready)
 		c, _ := d.get("a").Container("main")
-		if m.ProbeUnwritten(probe.Readiness, id) || !c.Probes[probe.Readiness].Success {
+		if m.ProbeUnwritten(probe.Readiness, id) || c.Probes[probe.Readiness].Stored != probe.Success {
 			t.Errorf("announced before it is on the disk: %+v", c)
 		}
 		m.Remember("a", "main", id, probe.Readiness, probe.Fact{Stored: probe.Failure}, true)

@@ -75,6 +75,9 @@ func (s *Files) load(ctx context.Context, repair bool) (Loaded, error) {
 		}
 		r, trouble, err := s.read(name)
 		if err == nil {
+			if dropUnknown(r) {
+				out.partial = append(out.partial, r.UID)
+			}
 			out.Records = append(out.Records, r)
 			continue
 		}

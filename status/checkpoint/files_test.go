@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -30,7 +31,7 @@ func record(uid types.UID, version uint64) *checkpoint.Record {
 		Acks: []checkpoint.Ack{{Sink: "api", Version: version}},
 		Containers: []checkpoint.Container{{
 			Name: "main", ID: "fake://1", Started: true, Ready: true, RestartCount: 2,
-			Probes: map[proberesult.Kind]checkpoint.ProbeResult{proberesult.Readiness: {Success: true, Run: 3}},
+			Probes: proberesult.Facts{proberesult.Readiness: {Stored: proberesult.Success, Last: proberesult.Failure, Run: 3}},
 			Ends:   []checkpoint.End{{ID: "fake://0", ExitCode: 3, Reason: "Error", RestartCount: 1}},
 		}},
 		Pod: &v1.Pod{Spec: v1.PodSpec{NodeName: "n1"}},
@@ -73,6 +74,38 @@ func TestWrittenRecordComesBack(t *testing.T) {
 	}
 	if left := load(t, folder); len(left.Records) != 0 {
 		t.Errorf("left after Delete: %v", left)
+	}
+}
+
+// CK2: the record of a newer version that names a kind of probe this one does not know is used,
+// without that kind, and can be written again.
+func TestUnknownKindOfProbeIsLeftOut(t *testing.T) {
+	root := t.TempDir()
+	body := `{"uid":"uid-1","version":7,"containers":[{"name":"main","probes":{
+		"disk":{"success":true,"inodes":[1]},"tape":"full","readiness":{"success":true,"run":3}}}]}`
+	if err := os.WriteFile(filepath.Join(root, "uid-1"), checkpoint.FileOfVersion(1, []byte(body)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var logged []string
+	keeper := checkpoint.NewKeeper(checkpoint.Options{
+		Store:  checkpoint.NewFiles(checkpoint.Dir(root)),
+		Logger: funcr.New(func(_, args string) { logged = append(logged, args) }, funcr.Options{}),
+	})
+	loaded, err := keeper.Load(t.Context())
+	if err != nil || len(loaded.Records) != 1 || len(loaded.Bad) != 0 {
+		t.Fatalf("%+v, %v", loaded, err)
+	}
+	want := []checkpoint.Container{{Name: "main", Probes: proberesult.Facts{
+		proberesult.Readiness: {Stored: proberesult.Success, Last: proberesult.Failure, Run: 3},
+	}}}
+	if d := cmp.Diff(want, loaded.Records[0].Containers); d != "" {
+		t.Error(d)
+	}
+	if len(logged) != 1 || !strings.Contains(logged[0], `"uid"="uid-1"`) {
+		t.Errorf("logged: %q", logged)
+	}
+	if err := checkpoint.NewFiles(checkpoint.Dir(root)).Write(t.Context(), loaded.Records); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -92,6 +92,16 @@ func decode(data []byte) (*Record, error) {
 	return r, nil
 }
 
+// dropUnknown takes the results of unknown kinds of probe, which a newer version may have
+// left, out of a record, and reports whether there were any.
+func dropUnknown(r *Record) bool {
+	found := false
+	for _, c := range r.Containers {
+		found = c.Probes.DropUnknown() || found
+	}
+	return found
+}
+
 // fileName is the name of a pod's file. It is the UID if that is harmless as a
 // name, which every UID of an API is; any other is hashed, so that none leaves the
 // folder or takes another's place.

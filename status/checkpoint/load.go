@@ -17,6 +17,9 @@ func (k *Keeper) Load(ctx context.Context) (Loaded, error) {
 		k.fail(fmt.Errorf("load: %w", err))
 		return Loaded{}, err
 	}
+	for _, uid := range loaded.partial {
+		k.options.Logger.Info("A checkpoint has results of a kind of probe that this version does not know: they are dropped", "uid", uid)
+	}
 	first := !k.loaded
 	k.fault.err, k.loaded = nil, true
 	var records []*Record

@@ -134,8 +134,9 @@ type Container struct {
 	Ready   bool   `json:"ready,omitempty"`
 	// StartedAt is when this run began.
 	StartedAt time.Time `json:"startedAt,omitzero"`
-	// Probes are the last results for this run, by kind (that of package probe).
-	Probes map[proberesult.Kind]ProbeResult `json:"probes,omitempty"`
+	// Probes are the last results for this run, by kind, in the types of package probe
+	// (spec/probe.md 8).
+	Probes proberesult.Facts `json:"probes,omitempty"`
 	// RestartCount never goes down.
 	RestartCount int32 `json:"restartCount,omitempty"`
 	// Attempts counts containers made under this name, restarts and failed
@@ -143,19 +144,6 @@ type Container struct {
 	Attempts uint32 `json:"attempts,omitempty"`
 	// Ends are the newest two ends, newest first.
 	Ends []End `json:"ends,omitempty"`
-}
-
-// ProbeResult is the last stored result of one probe (spec/probe.md 8).
-type ProbeResult struct {
-	// Success or failure.
-	Success bool `json:"success,omitempty"`
-	// At is when the probe last ran.
-	At time.Time `json:"at,omitzero"`
-	// LastSuccess is how the newest run ended, which Run counts; it differs from
-	// Success while a threshold is not reached.
-	LastSuccess bool `json:"lastSuccess,omitempty"`
-	// Run is how many runs in a row ended like the newest.
-	Run int `json:"run,omitempty"`
 }
 
 // End is how one run of a container ended.

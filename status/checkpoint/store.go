@@ -31,6 +31,9 @@ type Loaded struct {
 	Records []*Record
 	// Bad is what could not be used.
 	Bad []Bad
+
+	// partial are the records whose probe results of an unknown kind were left out.
+	partial []types.UID
 }
 
 // Trouble says what is wrong with something found in a store.

@@ -5,20 +5,12 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/proberesult"
 	"github.com/podwright/podwright/runtime"
 )
 
 // Fact is what was recorded of one kind of probe of a container.
-type Fact struct {
-	// Stored is the result that counted.
-	Stored Result
-	// Last is the last executed result, and Run how often it had come in a row; 0:
-	// nothing is known of it.
-	Last Result
-	Run  int32
-	// At is when Last came.
-	At time.Time
-}
+type Fact = proberesult.Fact
 
 // Record is what was known of a container before the engine was restarted (8.3).
 type Record struct {
