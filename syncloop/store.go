@@ -88,14 +88,6 @@ func (s *Store) Get(uid types.UID) (*v1.Pod, bool) {
 	return pod, ok
 }
 
-// ByName returns the pod with this namespace and name, mirror pods excluded.
-func (s *Store) ByName(namespace, name string) (*v1.Pod, bool) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	pod, ok := s.pods.byName[podName{namespace, name}]
-	return pod, ok
-}
-
 // Pods returns all pods, mirror pods excluded, sorted by UID (PM3).
 func (s *Store) Pods() []*v1.Pod {
 	s.mu.RLock()
@@ -150,24 +142,6 @@ func (s *Store) TranslateUID(uid types.UID) types.UID {
 		}
 	}
 	return uid
-}
-
-// Translations returns the UID of the mirror pod of each static pod, empty for one
-// that has none (PM7).
-func (s *Store) Translations() map[types.UID]types.UID {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	out := map[types.UID]types.UID{}
-	for uid, pod := range s.pods.byUID {
-		if !podinfo.Static(pod) {
-			continue
-		}
-		out[uid] = ""
-		if m := s.mirrors.byName[nameOf(pod)]; m != nil {
-			out[uid] = m.UID
-		}
-	}
-	return out
 }
 
 // StaticOf returns the pod a mirror pod belongs to, nil if there is none (PM5).

@@ -248,7 +248,7 @@ func (m *Manager) removeLogsOf(pod *runtime.Pod, c *runtime.Container) error {
 	if err != nil || count < 0 {
 		return nil // no log of ours
 	}
-	dir := pod.Namespace + "_" + pod.Name + "_" + string(pod.UID)
+	dir := logFolder(pod.Namespace, pod.Name, pod.UID)
 	if poddir.CheckName("log directory", dir) != nil || poddir.CheckName("container name", c.Name) != nil {
 		return nil
 	}

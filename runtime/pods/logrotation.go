@@ -150,7 +150,7 @@ type containerLog struct{ pod, container, file string }
 // container that does not run or has no log below the log directory.
 func (m *Manager) logPath(pod *runtime.PodStatus, c *runtime.ContainerStatus) (containerLog, bool) {
 	l := containerLog{
-		pod:       pod.Namespace + "_" + pod.Name + "_" + string(pod.UID),
+		pod:       logFolder(pod.Namespace, pod.Name, pod.UID),
 		container: c.Name,
 		file:      strconv.Itoa(c.RestartCount) + ".log",
 	}
@@ -238,7 +238,7 @@ func (m *Manager) listed(ctx context.Context) ([]*runtime.PodStatus, error) {
 			}
 			status.Containers = append(status.Containers, &runtime.ContainerStatus{
 				ID: c.ID, Name: c.Name, State: c.State, RestartCount: count,
-				LogPath: filepath.Join(m.options.LogDir, p.Namespace+"_"+p.Name+"_"+string(p.UID), c.Name, strconv.Itoa(count)+".log"),
+				LogPath: filepath.Join(m.options.LogDir, logFolder(p.Namespace, p.Name, p.UID), c.Name, strconv.Itoa(count)+".log"),
 			})
 		}
 		out = append(out, status)

@@ -109,6 +109,11 @@ func (m *Manager) LogDirs() ([]types.UID, error) {
 	return uids, nil
 }
 
+// logFolder is the name of a pod's folder below the log directory (spec/runtime.md 3.9).
+func logFolder(namespace, name string, uid types.UID) string {
+	return namespace + "_" + name + "_" + string(uid)
+}
+
 // bareUID matches log directories of the older form: only a UID, as Kubernetes makes
 // them. Other names without an underscore belong to other programs.
 var bareUID = regexp.MustCompile(`^(?:[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$`)

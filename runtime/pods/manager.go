@@ -178,6 +178,4 @@ func (m *Manager) logDirectory(pod *v1.Pod) string {
 	return filepath.Join(m.options.LogDir, logDirName(pod))
 }
 
-func logDirName(pod *v1.Pod) string {
-	return pod.Namespace + "_" + pod.Name + "_" + string(pod.UID)
-}
+func logDirName(pod *v1.Pod) string { return logFolder(pod.Namespace, pod.Name, pod.UID) }
