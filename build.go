@@ -11,10 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cleanup"
+	"github.com/podwright/podwright/internal/foreign"
 	"github.com/podwright/podwright/internal/inventory"
 	"github.com/podwright/podwright/internal/latency"
 	"github.com/podwright/podwright/internal/node"
 	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/internal/problem"
 	"github.com/podwright/podwright/internal/recovery"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
@@ -32,6 +34,7 @@ import (
 // other only through the small interfaces that each declares; joints.go has the adapters.
 // The error joins the problems of all parts.
 func (p *parts) build() error {
+	p.foreign = foreign.New(p.config.Clock)
 	p.events = &node.Events{Recorder: p.config.Observe.Events, Clock: p.config.Clock, Logger: p.logger("events")}
 	if _, discarded := p.config.Observe.Events.(podinfo.DiscardEvents); !discarded {
 		p.config.Observe.Events = p.events
@@ -57,6 +60,13 @@ func (p *parts) tie() {
 	p.dead.Desired, p.dead.Heard, p.dead.Removals = store, p.loop.Ready, p.workers
 	p.dead.MaybeWanted, p.dead.Permit, p.images.Permit = p.housekeeper.MaybeWanted, p.housekeeper.Permit, p.housekeeper.Permit
 	p.shutdown.Stopper = p.workers
+	p.problems = &node.Problems{
+		Clock: p.config.Clock, Logger: p.logger("problems"), Meter: p.config.Observe.MeterProvider.Meter("github.com/podwright/podwright"),
+		Parts: []func() []problem.Problem{
+			p.health.Problems, p.pleg.Problems, p.recovery.Problems, p.journal.Problems, p.loop.Problems, p.workers.Problems,
+			p.status.Problems, p.probes.Problems, p.events.Problems, p.foreign.Problems,
+		},
+	}
 }
 
 // meter makes the meter of a room.
@@ -99,12 +109,12 @@ func (p *parts) buildJournal() error {
 
 // buildPods makes what turns pods into containers.
 func (p *parts) buildPods() error {
-	p.calls = podsync.NewCalls(p.exits.Runtime(p.config.Runtime), podsync.CallOptions{
+	p.calls = podsync.NewCalls(node.WatchRuntime(p.exits.Runtime(p.config.Runtime), p.foreign), podsync.CallOptions{
 		Report: p.pleg.Report, BeforeStart: p.journal.Starting, Clock: p.config.Clock,
 	})
 	o := p.podOptions()
 	var err error
-	if p.pods, err = pods.New(p.calls, p.config.Images, o); err != nil {
+	if p.pods, err = pods.New(p.calls, node.WatchImages(p.config.Images, p.foreign), o); err != nil {
 		p.pods, _ = pods.New(p.calls, p.config.Images, pods.Options{RootDir: o.RootDir, LogDir: o.LogDir}) // the other parts are checked too
 	}
 	return err
@@ -164,7 +174,7 @@ func (p *parts) buildMirrors() (err error) {
 func (p *parts) buildAdmission() (err error) {
 	a := p.config.Admission
 	kernel := node.KernelRelease()
-	handlers := p.limited(a.Handlers, func(types.UID) { p.loop.GateChanged() })
+	handlers := node.LimitHandlers(a.Handlers, p.config.Clock, func(types.UID) { p.loop.GateChanged() })
 	ports := admission.HostPorts()
 	own := []admission.Handler{
 		admission.Shutdown(p.shutdown.Active, nil),
@@ -196,18 +206,6 @@ func (p *parts) buildAdmission() (err error) {
 	return err
 }
 
-// limited puts handlers of the user under a time limit (IN6). answered hears of a pod on
-// which one of them gave its verdict late.
-func (p *parts) limited(handlers []admission.Handler, answered func(uid types.UID)) []admission.Handler {
-	out := slices.Clone(handlers)
-	for i, h := range out {
-		if h != nil {
-			out[i] = admission.Limit(h, p.config.Clock, answered)
-		}
-	}
-	return out
-}
-
 // buildWorkers makes the workers, and what carries out the steps of their pods.
 func (p *parts) buildWorkers() error {
 	c := p.config
@@ -215,7 +213,7 @@ func (p *parts) buildWorkers() error {
 		Calls: p.calls, Content: p.pods, Probes: p.probes, Mirrors: wantedMirrors{p},
 		Records:      recovery.Records{Journal: p.journal, ProbeMemory: p.probeMemory},
 		Allocations:  node.Grants{Allocations: p.allocations, Resizer: p.resizer},
-		Admission:    podsync.Admission{Handlers: p.limited(c.Admission.Soft, p.wake), Others: p.occupants.Others, Refused: p.gate.RefuseLate},
+		Admission:    podsync.Admission{Handlers: node.LimitHandlers(c.Admission.Soft, c.Clock, p.wake), Others: p.occupants.Others, Refused: p.gate.RefuseLate},
 		Gate:         p.open,
 		Network:      p.health.Network,
 		Removable:    func(uid types.UID) bool { return p.loop.Ready() && p.workers.ShouldPodContentBeRemoved(uid) },

@@ -9,6 +9,7 @@ import (
 
 	"github.com/podwright/podwright/cleanup"
 	"github.com/podwright/podwright/internal/dirlock"
+	"github.com/podwright/podwright/internal/foreign"
 	"github.com/podwright/podwright/internal/latency"
 	"github.com/podwright/podwright/internal/node"
 	"github.com/podwright/podwright/internal/recovery"
@@ -59,6 +60,8 @@ type parts struct {
 	housekeeper *cleanup.Housekeeper
 	probes      *probe.Manager
 	probeMemory *recovery.ProbeMemory
+	foreign     *foreign.Calls
+	problems    *node.Problems
 	events      *node.Events
 	health      *node.Health
 	state       node.State

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cleanup"
+	"github.com/podwright/podwright/internal/problem"
 	"github.com/podwright/podwright/internal/recovery"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/probe"
@@ -151,30 +152,21 @@ func explainContainer(c *v1.ContainerStatus) ContainerExplanation {
 // been heard: from then on Pods shows everything there is.
 func (e *Engine) Ready() <-chan struct{} { return e.ready }
 
-// Healthy returns nil if the engine can do its work, or every reason why not,
-// joined: the runtime does not answer or is not ready, the loop is stuck, a source
-// cannot be read, a sink does not take statuses, a checkpoint cannot be written or
-// read, a pod waits too long for its admission, the
-// event recorder does not return.
-func (e *Engine) Healthy() error {
-	problems := []error{e.health.Runtime(), e.loop.Healthy(), e.status.Healthy(), e.journal.Healthy()}
-	if problems[0] == nil {
-		problems = append(problems, e.pleg.Healthy())
-	}
-	for _, s := range e.loop.Sources() {
-		if err := errors.Join(s.RunError, s.Health.LastError); err != nil {
-			problems = append(problems, fmt.Errorf("source %s: %w", s.Name, err))
-		}
-	}
-	problems = append(problems, e.events.Problems()...)
-	for _, v := range e.loop.OpenVerdicts() {
-		if v.Overdue {
-			problems = append(problems, fmt.Errorf("pod %s/%s (%s) has waited for its admission since %s: %w",
-				v.Namespace, v.Name, v.UID, v.Since.Format(time.RFC3339), v.Err))
-		}
-	}
-	return errors.Join(problems...)
-}
+// Problem is one thing that waits longer than it should, or fails (IN2). Its String is one
+// line that an operator can act on; it encodes as JSON.
+type Problem = problem.Problem
+
+// Problems returns everything that waits longer than it should: pods, calls of the runtime,
+// sources, sinks, records, removals, probes, functions of [Config], a stop that does not
+// end. Each says since when, what it waits for, and what to do. Sorted by Since, then
+// name; nil if all is well. It changes nothing and makes no call.
+func (e *Engine) Problems() []Problem { return e.problems.List() }
+
+// Healthy returns nil if the engine can do its work, or every reason why not, joined: the
+// [Problem]s of severity "unhealthy". The runtime does not answer or is not ready, its
+// list is late, the loop or housekeeping is stuck, the records cannot be read or written.
+// What harms single pods, sources or sinks is in [Engine.Problems] alone.
+func (e *Engine) Healthy() error { return problem.Health(e.problems.List()) }
 
 // Recovery is what an engine found at its start: its records compared with what the
 // runtime has (spec/cleanup.md CK9). It encodes as JSON. UIDs are sorted.

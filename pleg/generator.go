@@ -33,6 +33,7 @@ var (
 // each of them returns soon after its context ends.
 type Generator struct {
 	options Options
+	made    time.Time
 	view    *runtime.View
 	cache   *cache
 	subs    subscribers
@@ -102,7 +103,7 @@ func New(reader runtime.Reader, options Options) (*Generator, error) {
 		return nil, fmt.Errorf("pleg options: %w", err)
 	}
 	g := &Generator{
-		options: options, view: options.View, cache: newCache(),
+		options: options, made: options.Clock.Now(), view: options.View, cache: newCache(),
 		printer:   printer{maphash.MakeSeed()},
 		relisting: make(chan struct{}, 1), wake: make(chan struct{}, 1), synced: make(chan struct{}),
 		pods: map[types.UID]*record{}, sorted: true, ids: map[objectKey]types.UID{},

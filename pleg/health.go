@@ -47,6 +47,8 @@ type Health struct {
 type HungPod struct {
 	UID             types.UID
 	Name, Namespace string
+	// Since is when the first of the failures in a row was.
+	Since time.Time
 	// Failures in a row, and when the next try is due.
 	Failures int
 	Retry    time.Time
@@ -69,7 +71,7 @@ func (g *Generator) Health() Health {
 	defer g.unlock()
 	for _, r := range g.records {
 		if r.failures > 0 && !r.dropped {
-			h.Hung = append(h.Hung, HungPod{r.uid, r.name, r.namespace, r.failures, r.failed.Add(r.backoff)})
+			h.Hung = append(h.Hung, HungPod{r.uid, r.name, r.namespace, r.failing, r.failures, r.failed.Add(r.backoff)})
 		}
 	}
 	slices.SortFunc(h.Hung, func(a, b HungPod) int { return cmp.Compare(a.UID, b.UID) })

@@ -226,7 +226,9 @@ func (g *Generator) expired(j *job) {
 	g.mu.Lock()
 	defer g.unlock()
 	r, now := j.record, g.options.Clock.Now()
-	r.failures++
+	if r.failures++; r.failures == 1 {
+		r.failing = now.Add(-g.options.InspectTimeout)
+	}
 	r.failed = now
 	r.backoff = backoff.Delay(firstBackoff, maxBackoff, r.failures)
 	r.reinspect = true

@@ -63,6 +63,7 @@ type record struct {
 	// how long the pod is left alone since (B4).
 	failures int
 	failed   time.Time
+	failing  time.Time // since when
 	backoff  time.Duration
 	warned   time.Time
 

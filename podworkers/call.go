@@ -18,8 +18,11 @@ type call struct {
 	machine.Call
 
 	mu    sync.Mutex
-	cause error                   // set once cancelled
-	stop  context.CancelCauseFunc // of the present context, if there is one
+	cause error // set once cancelled
+	// step is what the call waits for, entered since when.
+	step    step
+	entered time.Time
+	stop    context.CancelCauseFunc // of the present context, if there is one
 }
 
 // newCall allocates a call for the machine.
@@ -72,6 +75,7 @@ func (w *Workers) attempt(c *call) *call {
 	defer stop(nil)
 	var view *runtime.PodStatus
 	if c.NeedsView {
+		c.enter(stepView, w.options.Clock.Now())
 		var next *call
 		if view, next = w.view(ctx, c); next != c {
 			return next
@@ -79,12 +83,14 @@ func (w *Workers) attempt(c *call) *call {
 	}
 	result := machine.Result{}
 	if c.Record {
+		c.enter(stepRecord, w.options.Clock.Now())
 		if err := w.journal(ctx, c, c.Facts); err != nil {
 			result.Err, result.Failure = err, machine.FailureJournal
 			return w.finish(c, w.judge(ctx, &result))
 		}
 		result.Recorded, result.RecordedFacts = true, c.Facts
 	}
+	c.enter(stepCall, w.options.Clock.Now())
 	w.invoke(ctx, c, view, &result)
 	result.End = w.stamp()
 	w.recordEnd(ctx, c, &result)
@@ -198,6 +204,7 @@ func (w *Workers) recordEnd(ctx context.Context, c *call, result *machine.Result
 		c.Phase == machine.Setup && !result.Terminal {
 		return
 	}
+	c.enter(stepRecord, w.options.Clock.Now())
 	after := c.Facts
 	after.TerminationRequested = true
 	after.Terminated = c.Phase != machine.Setup
@@ -268,6 +275,7 @@ func (w *Workers) finish(c *call, result *machine.Result) *call {
 	if result.Err != nil && !result.Canceled {
 		w.options.Logger.V(1).Info("syncer call failed", "uid", c.UID, "phase", c.Phase.String(), "error", result.Err.Error())
 	}
+	w.lacking.note(c.UID, result.Err != nil && result.RetryWithin > 0, w.options.Clock.Now())
 	b := w.event(machine.EventDone)
 	b.event.Call, b.event.Result = &c.Call, *result
 	next, _ := w.apply(b, c)

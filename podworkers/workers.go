@@ -22,6 +22,7 @@ type Workers struct {
 	peeker  StatusPeeker
 	lister  RunningLister
 	metrics *instruments
+	lacking lacking
 	origin  time.Time // the machine's time 0
 
 	mu       sync.Mutex

@@ -62,6 +62,8 @@ type delivery struct {
 	since time.Time
 
 	state deliveryState
+	// began is when the round in flight did.
+	began time.Time
 	// again asks for another round after the one in flight.
 	again bool
 	// due is when a delayed delivery is ready; at is its place in the heap.
@@ -197,7 +199,7 @@ func (s *sender) next(now time.Time, limit int) (d *delivery, wait time.Duration
 		if len(s.ready) == 0 {
 			s.ready = nil // let go of the array behind it
 		}
-		d.state, d.again, d.outside, d.held = sending, false, false, false
+		d.state, d.again, d.outside, d.held, d.began = sending, false, false, false, now
 		s.inFlight++
 		return d, 0
 	}

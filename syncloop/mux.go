@@ -226,6 +226,9 @@ func (x *mux) noteUndecided(source string, number uint64, undecided error) (deci
 	defer x.mu.Unlock()
 	s := x.statuses[source]
 	if undecided != nil {
+		if s.Undecided == nil {
+			s.UndecidedSince = x.clock.Now()
+		}
 		s.Undecided, x.undecidedAt[source] = undecided, number
 		return false
 	}
@@ -240,7 +243,8 @@ func (x *mux) handled(b batch) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.undecidedAt[b.source] < b.number { // otherwise it is undecided again
-		x.statuses[b.source].Undecided = nil
+		s := x.statuses[b.source]
+		s.Undecided, s.UndecidedSince = nil, time.Time{}
 	}
 }
 

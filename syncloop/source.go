@@ -116,11 +116,18 @@ type SourceStatus struct {
 	Pods, Suppressed int
 	// LastDelivery is when the source last delivered a set; zero if never.
 	LastDelivery time.Time
+	// Started is when the source was first run; zero: not yet.
+	Started time.Time
 	// RunError is why Run failed last, nil after the next delivery.
 	RunError error
+	// FailingSince is when Run failed first without a delivery since; it counts only while
+	// RunError is not nil.
+	FailingSince time.Time
 	// Undecided is why the source may want pods that it has not named, see the
 	// interface; nil from the moment the loop has handled a set that names all.
 	Undecided error
+	// UndecidedSince is when it began to be so; zero if it is not.
+	UndecidedSince time.Time
 	// Health as the source itself reports it; zero if it does not.
 	Health SourceHealth
 }

@@ -151,6 +151,8 @@ var errSilentSource = errors.New("the source has said nothing since it was start
 // runSource keeps one source running until it is closed or ctx ends.
 func (l *Loop) runSource(ctx context.Context, source Source) {
 	name, delay := source.Name(), time.Duration(0)
+	started := l.options.Clock.Now()
+	l.mux.update(name, func(s *SourceStatus) { s.Started = started })
 	for {
 		var delivered atomic.Bool
 		err := l.runOnce(ctx, source, func(own context.Context, pods []*v1.Pod) error {
@@ -174,7 +176,13 @@ func (l *Loop) runSource(ctx context.Context, source Source) {
 		if delivered.Load() {
 			delay = 0
 		}
-		l.mux.update(name, func(s *SourceStatus) { s.RunError = err })
+		failed := l.options.Clock.Now()
+		l.mux.update(name, func(s *SourceStatus) {
+			if s.RunError == nil {
+				s.FailingSince = failed
+			}
+			s.RunError = err
+		})
 		delay = backoff.Next(sourceRetryMin, sourceRetryMax, delay)
 		l.metrics.sourceFails.Add(ctx, 1, instrument.Labels("source", name))
 		l.options.Logger.Error(err, "Source failed, its pods stay as they are", "source", name, "retryAfter", delay)

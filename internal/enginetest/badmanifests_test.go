@@ -278,7 +278,7 @@ func TestBrokenFolderKeepsPods(t *testing.T) {
 				f.change("", func(path string) error { return errors.Join(os.Rename(path, path+".away"), tc.make(path)) })
 				<-time.After(2 * time.Minute)
 				f.runsOn("uid-web")
-				if err := f.engine.Healthy(); err == nil || !strings.Contains(err.Error(), "source file: ") || !strings.Contains(err.Error(), tc.says) {
+				if err := f.problems(); err == nil || !strings.Contains(err.Error(), "source file: ") || !strings.Contains(err.Error(), tc.says) {
 					t.Errorf("healthy: %v", err)
 				}
 				if p := f.file.Problems(); len(p) != 1 || p[0].Path != folder {
@@ -288,7 +288,7 @@ func TestBrokenFolderKeepsPods(t *testing.T) {
 					t.Errorf("events %q", said)
 				}
 				f.change("", func(path string) error { return errors.Join(os.RemoveAll(path), os.Rename(path+".away", path)) })
-				f.within(10*time.Second, "health", f.engine.Healthy)
+				f.within(10*time.Second, "health", f.problems)
 				f.runsOn("uid-web")
 			})
 		})

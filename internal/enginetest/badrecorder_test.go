@@ -62,7 +62,7 @@ func TestBadRecorderHarmsNoPod(t *testing.T) {
 			}
 		}
 		r.within(15*time.Second, "the hung recorder is named", func() error {
-			err := r.engine.Healthy()
+			err := r.problems()
 			for _, p := range pods[3:7] {
 				if err == nil || !strings.Contains(err.Error(), string(p.UID)) {
 					return errors.New("not named: " + p.Name)
@@ -73,7 +73,7 @@ func TestBadRecorderHarmsNoPod(t *testing.T) {
 		r.set()
 		r.empty(2 * time.Minute)
 		release()
-		r.within(time.Second, "all is well", r.engine.Healthy)
+		r.within(time.Second, "all is well", r.problems)
 		if bad.events.count("hangs-3 Started") != 1 {
 			t.Error("an event that waited is lost")
 		}

@@ -119,7 +119,7 @@ func badAnswer(t *testing.T, answer func(r *http.Request) (*http.Response, error
 	if n := counted.get("podwright_syncloop_manifest_problems_total", "reason="+reason+",source=http"); len(said) != 3 || n != 3 {
 		t.Fatalf("events %q, counted %d times, want 3", said, n)
 	}
-	health := r.engine.Healthy()
+	health := r.problems()
 	if health == nil {
 		t.Fatal("the engine calls itself healthy")
 	}
@@ -133,7 +133,7 @@ func badAnswer(t *testing.T, answer func(r *http.Request) (*http.Response, error
 	}
 	s.says(body(200, podList("web", "next")))
 	r.phase("uid-next", v1.PodRunning, 40*time.Second)
-	if err := r.engine.Healthy(); err != nil {
+	if err := r.problems(); err != nil {
 		t.Errorf("after a good answer: %v", err)
 	}
 	if f := r.runtime.Facts("uid-web", "main"); f.Started != 1 || f.Running != 1 {
@@ -160,7 +160,7 @@ func TestEmptyAnswerWantsNoPods(t *testing.T) {
 		if said := r.events.said("n1 ManifestUnreadable"); len(said) != 1 || !strings.HasSuffix(said[0], "its answer is empty") {
 			t.Errorf("events %q", said)
 		}
-		if err := r.engine.Healthy(); err == nil || !strings.Contains(err.Error(), "source http: its answer is empty") {
+		if err := r.problems(); err == nil || !strings.Contains(err.Error(), "source http: its answer is empty") {
 			t.Errorf("health: %v", err)
 		}
 	})
@@ -233,7 +233,7 @@ func TestFailedSourceKeepsItsPods(t *testing.T) {
 					t.Errorf("it was run %d times", dying.runs)
 				}
 				dying.mu.Unlock()
-				err := r.engine.Healthy()
+				err := r.problems()
 				if (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {
 					t.Errorf("healthy: %v, want %q", err, tc.says)
 				}

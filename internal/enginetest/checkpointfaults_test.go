@@ -155,7 +155,7 @@ func TestBadRecordsStopNoAgent(t *testing.T) {
 		if got := len(n.records()); got != 4 {
 			t.Errorf("%d records", got)
 		}
-		err := r.engine.Healthy()
+		err := r.problems()
 		if err == nil || strings.Contains(err.Error(), "corrupt") || !strings.Contains(err.Error(), "uid-newer") {
 			t.Errorf("health: %v", err)
 		}
@@ -333,7 +333,7 @@ func TestBadSinkHarmsNoOther(t *testing.T) {
 					t.Errorf("the other sink has %q", well.phase("uid-job"))
 				}
 				var sinkErr *status.SinkError
-				if err := r.engine.Healthy(); !errors.As(err, &sinkErr) {
+				if err := r.problems(); !errors.As(err, &sinkErr) {
 					t.Errorf("health: %v", err)
 				}
 				sick.mu.Lock()
@@ -343,7 +343,7 @@ func TestBadSinkHarmsNoOther(t *testing.T) {
 					if a, b := sick.phase("uid-web"), sick.phase("uid-job"); a != v1.PodRunning || b != v1.PodSucceeded {
 						return fmt.Errorf("%q %q", a, b)
 					}
-					return r.engine.Healthy()
+					return r.problems()
 				})
 			})
 		})

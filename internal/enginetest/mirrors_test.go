@@ -134,7 +134,7 @@ func TestBrokenWatchRemovesNothing(t *testing.T) {
 		if rt.Running("uid-db", "main") != 1 || rt.Running("uid-web-2", "main") != 1 {
 			t.Error("a broken watch removed a pod")
 		}
-		if err := r.engine.Healthy(); err == nil || !strings.Contains(err.Error(), "source api: the watch is broken") {
+		if err := r.problems(); err == nil || !strings.Contains(err.Error(), "source api: the watch is broken") {
 			t.Errorf("healthy: %v", err)
 		}
 		down.Store(false)
@@ -151,7 +151,7 @@ func TestBrokenWatchRemovesNothing(t *testing.T) {
 		if stops := rt.Calls(fake.Match{Method: fake.StopContainer, PodUID: "uid-db"}); len(stops) != 1 {
 			t.Errorf("db was stopped %d times", len(stops))
 		}
-		if err := r.engine.Healthy(); err != nil {
+		if err := r.problems(); err != nil {
 			t.Errorf("after the relist: %v", err)
 		}
 	})

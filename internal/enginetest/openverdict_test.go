@@ -56,7 +56,7 @@ func TestBadHandlerHoldsItsPodAlone(t *testing.T) {
 		r.phase(late.UID, v1.PodRunning, 5*time.Second)
 
 		r.within(20*time.Second, "every bad pod is named", func() error {
-			err := r.engine.Healthy()
+			err := r.problems()
 			if err == nil {
 				return errors.New("Healthy is nil")
 			}
@@ -81,7 +81,7 @@ func TestBadHandlerHoldsItsPodAlone(t *testing.T) {
 		for _, p := range bad {
 			r.phase(p.UID, v1.PodRunning, 15*time.Second)
 		}
-		r.within(time.Second, "all is well", r.engine.Healthy)
+		r.within(time.Second, "all is well", r.problems)
 	})
 }
 
@@ -127,7 +127,7 @@ func TestMakingRoomHoldsItsPodAlone(t *testing.T) {
 		}
 		r.phase(rival.UID, v1.PodRunning, 40*time.Second)
 		r.within(10*time.Second, "the critical pods are named", func() error {
-			err := r.engine.Healthy()
+			err := r.problems()
 			for _, p := range waiting[:1] {
 				if err == nil || !strings.Contains(err.Error(), p.Name) {
 					return fmt.Errorf("%s is not named: %w", p.Name, err)

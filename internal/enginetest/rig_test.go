@@ -141,13 +141,22 @@ func (r *rig) phase(uid types.UID, want v1.PodPhase, limit time.Duration) time.D
 	})
 }
 
+// problems joins what waits longer than it should; nil if all is well.
+func (r *rig) problems() error {
+	var all []error
+	for _, p := range r.engine.Problems() {
+		all = append(all, p)
+	}
+	return errors.Join(all...)
+}
+
 func (r *rig) explain(uid types.UID) string {
 	e, _ := r.engine.Explain(uid)
 	text := fmt.Sprintf("containers %+v", e.Containers)
 	if e.Worker != nil {
 		text += fmt.Sprintf(", worker %s waits for %s, last error %q", e.Worker.State, e.Worker.WaitingFor, e.Worker.LastError)
 	}
-	return text + fmt.Sprintf(", health %v", r.engine.Healthy())
+	return text + fmt.Sprintf(", problems %v", r.problems())
 }
 
 // empty waits until nothing is left in the runtime.

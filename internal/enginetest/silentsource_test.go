@@ -37,7 +37,7 @@ func TestSilentSourceRunsFromMemory(t *testing.T) {
 		}
 		r.phase("uid-a", v1.PodRunning, 10*time.Second)
 		r.phase("uid-b", v1.PodRunning, 10*time.Second)
-		if r.engine.Healthy() == nil {
+		if r.problems() == nil {
 			t.Error("no event says that the source is silent")
 		}
 		r.set(newPod("b"), newPod("c"))
@@ -51,7 +51,7 @@ func TestSilentSourceRunsFromMemory(t *testing.T) {
 		if starts(n.rt, "uid-b") != 2 || n.rt.Running("uid-b", "main") != 1 {
 			t.Errorf("the pod that stayed was started %d times", starts(n.rt, "uid-b"))
 		}
-		if err := r.engine.Healthy(); err != nil {
+		if err := r.problems(); err != nil {
 			t.Errorf("after the source spoke: %v", err)
 		}
 	})

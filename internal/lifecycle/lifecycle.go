@@ -48,8 +48,11 @@ const (
 // Run starts the components in their order and, when ctx ends, a request comes, or a
 // component ends that should not, stops them stage by stage, each stage in the reverse
 // order of the start. After each stage it calls stopped, with the request if that was the
-// reason. Its error joins those of the components.
-func Run[Request any](ctx context.Context, list []Component, requests <-chan *Request, stopped func(Stage, *Request)) error {
+// reason. Its error joins those of the components. stopping is called when a component is
+// told to stop, and what it returns when the component has.
+func Run[Request any](
+	ctx context.Context, list []Component, requests <-chan *Request, stopping func(name string) (done func()), stopped func(Stage, *Request),
+) error {
 	ended := make(chan *started, len(list))
 	all := make([]*started, len(list))
 	for i, c := range list {
@@ -68,7 +71,9 @@ func Run[Request any](ctx context.Context, list []Component, requests <-chan *Re
 	for s := range stages {
 		for _, c := range slices.Backward(all) {
 			if c.Stop == s {
+				done := stopping(c.Name)
 				problems = append(problems, c.shutDown())
+				done()
 			}
 		}
 		stopped(s, request)

@@ -1,10 +1,8 @@
 package node
 
 import (
-	"cmp"
 	"fmt"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"time"
 
@@ -15,13 +13,12 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/internal/problem"
 )
 
 const (
 	// eventPromptly is how long a caller waits for the recorder before it goes on.
 	eventPromptly = 10 * time.Millisecond
-	// eventOverdue is the time after which an event that was not taken is a problem.
-	eventOverdue = 10 * time.Second
 	// eventsKept is how many events of one object wait for the recorder.
 	eventsKept = 64
 )
@@ -120,23 +117,18 @@ func (e *Events) call(send func()) {
 }
 
 // Problems returns, per object, that the recorder has not taken an event of it for 10 s.
-func (e *Events) Problems() []error {
+func (e *Events) Problems() []problem.Problem {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	type late struct {
-		uid   types.UID
-		since time.Time
-	}
-	var all []late
+	var out []problem.Problem
 	for uid, q := range e.queues {
-		if e.Clock.Since(q.since) >= eventOverdue {
-			all = append(all, late{uid, q.since})
+		if e.Clock.Since(q.since) >= problem.FunctionLimit {
+			out = append(out, problem.Problem{
+				Kind: problem.Function, Severity: problem.Listed, Name: "Observe.Events", UID: uid, Since: q.since,
+				Waits:  fmt.Sprintf("the event recorder to take an event of %s", uid),
+				Advice: "look at what the recorder waits for; events of this object queue up, and the oldest 64 are kept",
+			})
 		}
-	}
-	slices.SortFunc(all, func(a, b late) int { return cmp.Compare(a.uid, b.uid) })
-	out := make([]error, len(all))
-	for i, l := range all {
-		out[i] = fmt.Errorf("the event recorder has not taken an event of %s since %s", l.uid, l.since.Format(time.RFC3339))
 	}
 	return out
 }

@@ -11,6 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/problem"
 	"github.com/podwright/podwright/internal/timing"
 )
 
@@ -41,6 +42,7 @@ type HealthOptions struct {
 // reading.
 type Health struct {
 	options HealthOptions
+	made    time.Time
 	// wellOnce is closed when the runtime is well for the first time.
 	wellOnce chan struct{}
 
@@ -50,11 +52,13 @@ type Health struct {
 	// callErr is why the last call failed, nil if it did not.
 	callErr error
 	// announced are the problems that Changed was last called for.
-	announced problems
+	announced unusable
+	// since is when the runtime and its network became unusable, or were first asked.
+	since struct{ runtime, network time.Time }
 }
 
-// problems says what cannot be used.
-type problems struct{ runtime, network bool }
+// unusable says what cannot be used.
+type unusable struct{ runtime, network bool }
 
 // verdict is what a status answer says (RH1).
 type verdict struct {
@@ -67,9 +71,9 @@ var errHealthUnknown = errors.New("the runtime has not been asked yet")
 // (RH2, RH3).
 func NewHealth(options HealthOptions) *Health {
 	return &Health{
-		options: options, wellOnce: make(chan struct{}),
+		options: options, made: options.Clock.Now(), wellOnce: make(chan struct{}),
 		verdict:   verdict{runtime: errHealthUnknown, network: errHealthUnknown},
-		announced: problems{runtime: true, network: true},
+		announced: unusable{runtime: true, network: true},
 	}
 }
 
@@ -119,13 +123,58 @@ func (h *Health) ask(ctx context.Context) {
 		}
 	}
 	why := h.runtimeErr(now)
-	found := problems{runtime: why != nil, network: h.verdict.network != nil}
+	found := unusable{runtime: why != nil, network: h.verdict.network != nil}
+	h.age(found, now)
 	changed := found != h.announced || wasStale && !found.runtime
 	h.announced = found
 	h.mu.Unlock()
 	if changed {
 		h.announce(why)
 	}
+}
+
+// age notes since when something cannot be used. The caller holds the lock.
+func (h *Health) age(found unusable, now time.Time) {
+	for _, x := range []struct {
+		bad   bool
+		since *time.Time
+	}{{found.runtime, &h.since.runtime}, {found.network, &h.since.network}} {
+		switch {
+		case !x.bad:
+			*x.since = time.Time{}
+		case x.since.IsZero():
+			*x.since = now
+		}
+	}
+}
+
+// Problems returns what cannot be used of the runtime.
+func (h *Health) Problems() []problem.Problem {
+	now := h.options.Clock.Now()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var out []problem.Problem
+	if err := h.runtimeErr(now); err != nil {
+		p := problem.Problem{
+			Kind: problem.Runtime, Severity: problem.Unhealthy, Name: "runtime", Since: h.since.runtime,
+			Waits: "the container runtime to be ready", Advice: "start the container runtime, or look at its log; pods stay as they are meanwhile",
+		}
+		switch {
+		case !h.lastGood.IsZero():
+			p.Since = h.lastGood
+		case p.Since.IsZero():
+			p.Since = h.made
+		}
+		out = append(out, p.Because(err))
+	}
+	if err := h.verdict.network; err != nil && !h.lastGood.IsZero() && h.callErr == nil {
+		p := problem.Problem{
+			Kind: problem.Network, Severity: problem.Listed, Name: "network", Since: h.since.network,
+			Waits: "the pod network to be ready", Advice: "look at the network plugin; pods on the host's network go on",
+		}
+		out = append(out, p.Because(err))
+	}
+	return out
 }
 
 // announce tells of a change. It is called by Run's goroutine only.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/podwright/podwright/internal/durable"
 	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/internal/problem"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/status"
@@ -111,6 +112,9 @@ func (j *Journal) Problem(uid types.UID) error { return j.keeper.Problem(uid) }
 
 // Healthy returns why records cannot be read or written, nil if they can.
 func (j *Journal) Healthy() error { return j.keeper.Healthy() }
+
+// Problems returns the same as problems, and what takes too long.
+func (j *Journal) Problems() []problem.Problem { return j.keeper.Problems() }
 
 // Desired notes the pod as it is desired now, and reports whether this process is
 // handed it for the first time. Nothing is written for a pod that did not change.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/podwright/podwright/internal/backoff"
 	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/internal/problem"
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/status"
@@ -81,6 +82,8 @@ type Recovery struct {
 	opened chan struct{}
 
 	mu sync.Mutex
+	// began is when Load was called first.
+	began time.Time
 	// found are the pods that had a record at the start, bad what else there was.
 	found  map[types.UID]bool
 	bad    []checkpoint.Bad
@@ -120,6 +123,11 @@ func (r *Recovery) KeepRecords(ctx context.Context) error {
 // (spec/status.md 9.5): statuses are known from then on, and what a sink has not
 // acknowledged is sent. After an error [Recovery.Run] tries again.
 func (r *Recovery) Load(ctx context.Context) error {
+	r.mu.Lock()
+	if r.began.IsZero() {
+		r.began = r.options.Clock.Now()
+	}
+	r.mu.Unlock()
 	loaded, err := r.journal.keeper.Load(ctx)
 	if err != nil {
 		return fmt.Errorf("the checkpoints cannot be read; pods stay as they are until they can: %w", err)
@@ -266,6 +274,24 @@ func (r *Recovery) Report() (Report, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.report, true
+}
+
+// Problems returns what keeps the gate closed, if that takes too long.
+func (r *Recovery) Problems() []problem.Problem {
+	err := r.Gate()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err == nil || r.began.IsZero() || r.options.Clock.Since(r.began) < problem.RecoveryLimit {
+		return nil
+	}
+	p := problem.Problem{
+		Kind: problem.Recovery, Severity: problem.Unhealthy, Name: "start", Since: r.began,
+		Waits: "the records to be read", Advice: "look at the disk of the engine's folder; no pod is set up, stopped or removed meanwhile",
+	}
+	if !errors.Is(err, ErrNotLoaded) {
+		p.Waits, p.Advice = "the container runtime to describe every pod", "look at the container runtime's log; no pod is set up meanwhile"
+	}
+	return []problem.Problem{p}
 }
 
 // Gate returns why no pod may be set up yet, nil once the gate is open.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/problem"
 	"github.com/podwright/podwright/status/checkpoint"
 	"github.com/podwright/podwright/syncloop"
 )
@@ -48,6 +49,8 @@ var (
 	_ syncloop.Preceded       = (*source)(nil)
 	_ syncloop.HealthReporter = (*source)(nil)
 	_ syncloop.Undecided      = (*source)(nil)
+
+	_ syncloop.ProblemReporter = (*source)(nil)
 )
 
 // Remembering wraps a source: the journal notes which pods it no longer wants, and with
@@ -193,6 +196,14 @@ func (s *source) Health() syncloop.SourceHealth {
 		health.LastError = errSilent
 	}
 	return health
+}
+
+// Unreadable is the source's.
+func (s *source) Unreadable() []problem.Problem {
+	if r, ok := s.Source.(syncloop.ProblemReporter); ok {
+		return r.Unreadable()
+	}
+	return nil
 }
 
 // lastDesired returns the pods that a source was last known to want.

@@ -8,6 +8,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/foreign"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -54,23 +55,9 @@ func NewCalls(service runtime.RuntimeService, options CallOptions) *Calls {
 	return &Calls{RuntimeService: service, o: options, unlisted: newUnlisted(options.Clock)}
 }
 
-// podKey is the context key of the pod a call is made for.
-type podKey struct{}
-
-// forPod marks the runtime calls made with ctx as calls for one pod.
-func forPod(ctx context.Context, uid types.UID) context.Context {
-	return context.WithValue(ctx, podKey{}, uid)
-}
-
-// podOf returns the pod that a call is made for, false if it is made for none.
-func podOf(ctx context.Context) (types.UID, bool) {
-	uid, ok := ctx.Value(podKey{}).(types.UID)
-	return uid, ok
-}
-
 // made notes an object that no view may be without from now on, and reports its state.
 func (c *Calls) made(ctx context.Context, err error, id string, state runtime.State) {
-	if uid, ok := podOf(ctx); ok && err == nil {
+	if uid, ok := foreign.PodOf(ctx); ok && err == nil {
 		c.unlisted.add(uid, id)
 		c.o.Report(uid, id, state)
 	}
@@ -78,14 +65,14 @@ func (c *Calls) made(ctx context.Context, err error, id string, state runtime.St
 
 // changed reports the state of an object after a call that succeeded.
 func (c *Calls) changed(ctx context.Context, err error, id string, state runtime.State) {
-	if uid, ok := podOf(ctx); ok && err == nil {
+	if uid, ok := foreign.PodOf(ctx); ok && err == nil {
 		c.o.Report(uid, id, state)
 	}
 }
 
 // removed notes that an object is gone.
 func (c *Calls) removed(ctx context.Context, err error, id string) {
-	if uid, ok := podOf(ctx); ok && err == nil {
+	if uid, ok := foreign.PodOf(ctx); ok && err == nil {
 		c.unlisted.remove(uid, id)
 	}
 }
@@ -110,7 +97,7 @@ func (c *Calls) CreateContainer(ctx context.Context, podSandboxID string, config
 
 // StartContainer starts a container, after [CallOptions.BeforeStart].
 func (c *Calls) StartContainer(ctx context.Context, containerID string) error {
-	if uid, ok := podOf(ctx); ok && c.o.BeforeStart != nil {
+	if uid, ok := foreign.PodOf(ctx); ok && c.o.BeforeStart != nil {
 		if err := c.o.BeforeStart(ctx, uid); err != nil {
 			return err
 		}

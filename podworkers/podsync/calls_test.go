@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/internal/foreign"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -86,14 +87,14 @@ func TestCallsAreReported(t *testing.T) {
 			if err := call(t.Context(), c); err != nil || got != "" {
 				t.Errorf("%s for no pod: %v, %q", name, err, got)
 			}
-			if err := call(forPod(t.Context(), "u"), c); err != nil || got != want[name] {
+			if err := call(foreign.ForPod(t.Context(), "u"), c); err != nil || got != want[name] {
 				t.Errorf("%s: %v, reported %q, want %q", name, err, got, want[name])
 			}
 			rt.err, got = errFake, ""
-			if err := call(forPod(t.Context(), "u"), c); !errors.Is(err, errFake) || got != "" {
+			if err := call(foreign.ForPod(t.Context(), "u"), c); !errors.Is(err, errFake) || got != "" {
 				t.Errorf("%s that failed: %v, %q", name, err, got)
 			}
-			if err := call(forPod(t.Context(), "u"), NewCalls(&callee{}, CallOptions{})); err != nil {
+			if err := call(foreign.ForPod(t.Context(), "u"), NewCalls(&callee{}, CallOptions{})); err != nil {
 				t.Error(name, err)
 			}
 		}
@@ -104,7 +105,7 @@ func TestCallsAreReported(t *testing.T) {
 // it, it is removed, its pod is forgotten, or 10 s have passed.
 func TestMadeObjectsAreAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx := forPod(t.Context(), "u")
+		ctx := foreign.ForPod(t.Context(), "u")
 		c := NewCalls(&callee{}, CallOptions{})
 		shown := &runtime.PodStatus{
 			Sandboxes:  []*runtime.SandboxStatus{{ID: "s1"}},
@@ -157,7 +158,7 @@ func TestStartOutlastsItsStep(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				for _, rt := range []*callee{{took: 2 * time.Second}, {hang: true}} {
-					ctx, cancel := context.WithCancelCause(forPod(t.Context(), "u"))
+					ctx, cancel := context.WithCancelCause(foreign.ForPod(t.Context(), "u"))
 					c := NewCalls(rt, CallOptions{})
 					time.AfterFunc(time.Second, func() { cancel(errFake) })
 					began := time.Now()
@@ -192,7 +193,7 @@ func TestContainerStartsOnlyAfterBeforeStart(t *testing.T) {
 			}
 			return answer
 		}})
-		ctx := forPod(t.Context(), "u")
+		ctx := foreign.ForPod(t.Context(), "u")
 		if err := c.StartContainer(ctx, "c1"); err != nil || !rt.started {
 			t.Error(err)
 		}

@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/foreign"
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
@@ -51,7 +52,7 @@ func New(pods Pods, reader Reader, statuses Statuses, options Options) *Syncer {
 func (s *Syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v1.Pod, view *runtime.PodStatus) (podworkers.SyncResult, error) {
 	ctx = s.o.Hooks.Syncing(ctx, pod.UID)
 	s.stopping.setFinal(pod.UID, false)
-	ctx = forPod(ctx, pod.UID)
+	ctx = foreign.ForPod(ctx, pod.UID)
 	desired := pod
 	pod = s.o.Allocations.Allocated(pod)
 	view, err := s.removeEarlierLife(ctx, pod.UID, view)

@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/foreign"
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
@@ -19,7 +20,7 @@ func (s *Syncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, view *runt
 	s.stopping.setFinal(pod.UID, false)
 	s.deadlines.forget(pod.UID)
 	s.o.Mirrors.Forget(pod.UID)
-	ctx = forPod(ctx, pod.UID)
+	ctx = foreign.ForPod(ctx, pod.UID)
 	pod = s.o.Allocations.Allocated(pod)
 	published, _ := s.publish(pod, view, false, statusFunc)
 	if !podinfo.Terminal(published.Phase) { // a pod that has finished is not shown as being stopped

@@ -34,6 +34,10 @@ type Keeper struct {
 	dirty map[types.UID]*entry
 	bad   map[string]Bad // troubles that last, by name
 	fault fault
+	// loadedAt is when bad was found, wrote when the store last took a record, writing
+	// since when it is writing, and spent since when no space is set apart for it that
+	// should be. Zero: never, or not.
+	loadedAt, wrote, writing, spent time.Time
 
 	// Of the goroutine of Run.
 	reserve reserve

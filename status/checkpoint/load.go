@@ -21,7 +21,7 @@ func (k *Keeper) Load(ctx context.Context) (Loaded, error) {
 		k.options.Logger.Info("A checkpoint has results of a kind of probe that this version does not know: they are dropped", "uid", uid)
 	}
 	first := !k.loaded
-	k.fault.err, k.loaded = nil, true
+	k.fault.err, k.loaded, k.loadedAt = nil, true, k.options.Clock.Now()
 	var records []*Record
 	for _, r := range loaded.Records {
 		if first {

@@ -38,9 +38,11 @@ func (k *Keeper) keepReserve(now time.Time) time.Duration {
 	r := &k.reserve
 	switch {
 	case r.store == nil || k.options.Reserve < 0 || r.store.Reserved():
+		k.spend(time.Time{})
 		return -1
 	case r.held: // it was given up a moment ago: there is no room
 		r.held, r.retry = false, now.Add(k.options.RetryMax)
+		k.spend(now)
 		k.options.Logger.Info("The disk is full, the space set apart for checkpoints was given up")
 	}
 	if wait := r.retry.Sub(now); wait > 0 {
@@ -49,12 +51,21 @@ func (k *Keeper) keepReserve(now time.Time) time.Duration {
 	if err := r.store.Reserve(k.options.Reserve); err != nil {
 		if r.retry.IsZero() {
 			k.options.Logger.Error(err, "No space can be set apart for checkpoints")
+			k.spend(now)
 		}
 		r.retry = now.Add(k.options.RetryMax)
 		return k.options.RetryMax
 	}
 	r.held, r.retry = true, time.Time{}
+	k.spend(time.Time{})
 	return -1
+}
+
+// spend notes since when no space is set apart; zero: it is.
+func (k *Keeper) spend(since time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.spent = since
 }
 
 // Outrun notes that something that frees disk space does not wait for the pod's record,

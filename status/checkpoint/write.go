@@ -119,6 +119,8 @@ func (e *entry) job() job { return job{entry: e, record: e.record, erase: e.eras
 // write brings one batch to the store, and reports whether all of it went well.
 func (k *Keeper) write(ctx context.Context, jobs []job) bool {
 	began := k.options.Clock.Now()
+	k.busy(began)
+	defer k.busy(time.Time{})
 	var erase []types.UID
 	for _, j := range jobs {
 		if j.erase != 0 {
@@ -154,6 +156,13 @@ func (k *Keeper) write(ctx context.Context, jobs []job) bool {
 		k.options.Written(uid)
 	}
 	return len(bad) == 0
+}
+
+// busy notes since when the store is writing; zero: it is not.
+func (k *Keeper) busy(since time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.writing = since
 }
 
 // byPod takes the errors of single pods out of a joined error.
@@ -214,6 +223,9 @@ func (k *Keeper) finishBatch(jobs []job, bad map[types.UID]error) (written []typ
 // nothing of it is unwritten. The lock is held.
 func (k *Keeper) succeeded(e *entry, j job) {
 	e.written, e.disk, e.err, e.pause, e.retry = j.seq, j.record, nil, 0, time.Time{}
+	if j.record != nil { // a full disk deletes
+		k.wrote = k.options.Clock.Now()
+	}
 	if e.erase == j.erase {
 		e.erase = 0
 	}

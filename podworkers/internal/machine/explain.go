@@ -56,6 +56,18 @@ func (m *Machine) Snapshot() []Explanation {
 	return all
 }
 
+// Each calls f with every record, without transitions, in no particular order, and with its
+// call under way, nil if there is none.
+func (m *Machine) Each(f func(e Explanation, c *Call)) {
+	for _, r := range m.records {
+		var c *Call
+		if r.step == calling || r.step == viewing {
+			c = r.call
+		}
+		f(m.explain(r), c)
+	}
+}
+
 func (m *Machine) explain(r *record) Explanation {
 	namespace, name := r.nameOf()
 	return Explanation{
@@ -81,7 +93,7 @@ func (m *Machine) waiting(r *record) string {
 	case viewing:
 		return "a view newer than the last call"
 	case calling:
-		what := r.call.Phase.method() + " to return"
+		what := r.call.Phase.Method() + " to return"
 		if r.call.cause != CauseNone {
 			what += ", cancelled because " + causeClause(r.call.cause)
 		}
@@ -118,8 +130,8 @@ func (m *Machine) nameHolder(r *record) string {
 	return "which is free"
 }
 
-// method is the name of the syncer's method.
-func (p Phase) method() string {
+// Method is the name of the syncer's method.
+func (p Phase) Method() string {
 	return [...]string{"SyncPod", "SyncTerminatingPod", "SyncTerminatingRuntimePod", "SyncTerminatedPod"}[p]
 }
 

@@ -59,7 +59,7 @@ func (s *scenario) effect(e *Effect) string {
 }
 
 func describe(c *Call) string {
-	line := fmt.Sprintf("%s %s", c.Phase.method(), c.UID)
+	line := fmt.Sprintf("%s %s", c.Phase.Method(), c.UID)
 	if c.Phase == Setup {
 		line += " type=" + [...]string{"sync", "update", "create", "kill"}[c.Type]
 	}

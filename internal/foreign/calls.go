@@ -1,0 +1,205 @@
+package foreign
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/internal/problem"
+)
+
+// Call names a call of code outside the engine.
+type Call struct {
+	// Kind is what the call is listed as.
+	Kind problem.Kind
+	// Name is what is called, such as StartContainer or Cleanup.Veto.
+	Name string
+	// UID and Pod name the pod for which the call is made, Object anything else, as far
+	// as they are known. There is one call of [Ask] at a time with the same Kind, Name,
+	// UID and Object.
+	UID    types.UID
+	Pod    string // namespace/name
+	Object string
+	// Patience is how long the call may take before it is a problem.
+	Patience time.Duration
+}
+
+// key is what two calls of the same subject have in common.
+type key struct {
+	kind         problem.Kind
+	name, object string
+	uid          types.UID
+}
+
+func (c Call) key() key { return key{c.Kind, c.Name, c.Object, c.UID} }
+
+// Calls are the calls under way, and those that panicked not long ago. Make one with [New];
+// all functions and methods are safe for concurrent use. A nil *Calls watches nothing.
+type Calls struct {
+	clock clock.Clock
+
+	mu      sync.Mutex
+	running map[*running]struct{}
+	asked   map[key]*question
+	faults  map[key]*fault
+}
+
+// running is a call under way.
+type running struct {
+	Call
+	since time.Time
+}
+
+// fault is a function that panicked.
+type fault struct {
+	Call
+	since, last time.Time
+	err         *PanicError
+}
+
+// faultKept is how long a panic is listed that does not come again: retries come every
+// 5 min at least.
+const faultKept = 10 * time.Minute
+
+// New returns an empty table.
+func New(c clock.Clock) *Calls {
+	return &Calls{clock: c, running: map[*running]struct{}{}, asked: map[key]*question{}, faults: map[key]*fault{}}
+}
+
+// PanicError says that a function panicked.
+type PanicError struct {
+	// Name is the function's, Value what it panicked with.
+	Name  string
+	Value any
+	stack string
+}
+
+// Error is one line.
+func (e *PanicError) Error() string { return fmt.Sprintf("%s panicked: %v", e.Name, e.Value) }
+
+// Trace is the stack of the panic.
+func (e *PanicError) Trace() string { return e.stack }
+
+// Fault reports that the function failed, rather than refused.
+func (e *PanicError) Fault() bool { return true }
+
+// Watch lists a call that the caller is about to make, until done is called.
+func (c *Calls) Watch(call Call) (done func()) {
+	if c == nil {
+		return func() {}
+	}
+	r := c.begin(call)
+	return func() { c.end(r) }
+}
+
+// Contain makes a call on the caller's goroutine. A panic is a [*PanicError].
+func (c *Calls) Contain(call Call, f func() error) (err error) {
+	defer c.Watch(call)()
+	defer func() { c.note(call, err) }()
+	defer contained(call, &err)
+	return f()
+}
+
+// contained makes a panic an error.
+func contained(call Call, err *error) {
+	if p := recover(); p != nil {
+		*err = &PanicError{Name: call.Name, Value: p, stack: string(debug.Stack())}
+	}
+}
+
+func (c *Calls) begin(call Call) *running {
+	r := &running{Call: call, since: c.clock.Now()}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.running[r] = struct{}{}
+	return r
+}
+
+func (c *Calls) end(r *running) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.running, r)
+}
+
+// note remembers a panic, and forgets it after a call that did not.
+func (c *Calls) note(call Call, err error) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	panicked, bad := err.(*PanicError) //nolint:errorlint // the error is contained's own
+	f := c.faults[call.key()]
+	switch now := c.clock.Now(); {
+	case !bad && f != nil:
+		delete(c.faults, call.key())
+	case bad && f != nil:
+		f.last, f.err = now, panicked
+	case bad:
+		c.faults[call.key()] = &fault{Call: call, since: now, last: now, err: panicked}
+	}
+}
+
+// Problems returns the calls that take too long and the functions that panicked.
+func (c *Calls) Problems() []problem.Problem {
+	now := c.clock.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []problem.Problem
+	for r := range c.running {
+		if now.Sub(r.since) >= r.Patience {
+			p := r.problem(r.since)
+			p.Waits = r.Name + " to return"
+			out = append(out, p)
+		}
+	}
+	for k, f := range c.faults {
+		if now.Sub(f.last) >= faultKept {
+			delete(c.faults, k)
+			continue
+		}
+		p := f.problem(f.since)
+		p.Waits, p.Advice = f.Name+" to succeed", "mend the function: it panicked, the stack is in the log"
+		out = append(out, p.Because(f.err))
+	}
+	return out
+}
+
+// problem is what a call is listed as.
+func (c Call) problem(since time.Time) problem.Problem {
+	p := problem.Problem{Kind: c.Kind, Severity: problem.Listed, Name: c.Name, UID: c.UID, Since: since, Advice: advice[c.Kind]}
+	switch {
+	case c.Pod != "":
+		p.Name = c.Pod
+	case c.Object != "":
+		p.Name = c.Object
+	}
+	return p
+}
+
+// advice says what to do about a call that does not return.
+var advice = map[problem.Kind]string{
+	problem.RuntimeCall: "look at the container runtime's log; the pod is cut off from it until the call returns",
+	problem.Function:    "look at what the function waits for; it is not called again for this until it returns",
+	problem.Removal:     "look at the disk, at mounts below the folder and at the volume manager; other pods go on",
+	problem.Stop:        "look at the other problems: the component waits for one of them; a second signal ends the program at once",
+}
+
+// podKey is the context key of the pod that a call is made for.
+type podKey struct{}
+
+// ForPod marks the calls made with ctx as calls for one pod.
+func ForPod(ctx context.Context, uid types.UID) context.Context {
+	return context.WithValue(ctx, podKey{}, uid)
+}
+
+// PodOf returns the pod that a call is made for, false if it is made for none.
+func PodOf(ctx context.Context) (types.UID, bool) {
+	uid, ok := ctx.Value(podKey{}).(types.UID)
+	return uid, ok
+}

@@ -1,0 +1,150 @@
+package foreign_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/internal/foreign"
+	"github.com/podwright/podwright/internal/problem"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func veto(pod string) foreign.Call {
+	return foreign.Call{Kind: problem.Function, Name: "Veto", Pod: pod, Object: pod, Patience: 10 * time.Second}
+}
+
+// TestHungCallIsListed: IN6. A call is listed once it takes too long, and no longer than it
+// goes on.
+func TestHungCallIsListed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls, began := foreign.New(clock.RealClock{}), time.Now()
+		done := calls.Watch(veto("web"))
+		<-time.After(9 * time.Second)
+		if got := calls.Problems(); got != nil {
+			t.Errorf("after 9 s: %v", got)
+		}
+		<-time.After(time.Second)
+		got := calls.Problems()
+		if len(got) != 1 || got[0].Name != "web" || !got[0].Since.Equal(began) || got[0].Waits != "Veto to return" {
+			t.Errorf("after 10 s: %v", got)
+		}
+		done()
+		if got := calls.Problems(); got != nil {
+			t.Errorf("after the call: %v", got)
+		}
+	})
+}
+
+// TestPanicIsListedUntilItWorks: IN6. A panic is an error, listed since the first until the
+// function works again, or was not called for ten minutes.
+func TestPanicIsListedUntilItWorks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls, began := foreign.New(clock.RealClock{}), time.Now()
+		call := func(f func() error) error {
+			<-time.After(time.Minute)
+			return calls.Contain(veto("web"), f)
+		}
+		bad := func() error { panic("no") }
+		var panicked *foreign.PanicError
+		if err := call(bad); !errors.As(err, &panicked) || panicked.Error() != "Veto panicked: no" || panicked.Trace() == "" {
+			t.Errorf("%v", err)
+		}
+		_ = call(bad)
+		if got := calls.Problems(); len(got) != 1 || !got[0].Since.Equal(began.Add(time.Minute)) || got[0].Cause != "Veto panicked: no" {
+			t.Errorf("%v", got)
+		}
+		if err := call(func() error { return nil }); err != nil || calls.Problems() != nil {
+			t.Errorf("%v, %v", err, calls.Problems())
+		}
+		_ = call(bad)
+		<-time.After(10 * time.Minute)
+		if got := calls.Problems(); got != nil {
+			t.Errorf("after ten minutes: %v", got)
+		}
+	})
+}
+
+// TestHungFunctionHoldsItsSubjectAlone: IN6. A function that does not return for one pod costs
+// a caller with others to serve 10 ms once; it is not called again for that pod, and others
+// are answered. The late answer is given to the next who asks.
+func TestHungFunctionHoldsItsSubjectAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls, hung, asked, late := foreign.New(clock.RealClock{}), make(chan struct{}), 0, 0
+		ask := func(pod string) (bool, error) {
+			return foreign.Ask(t.Context(), calls, veto(pod), foreign.Limits{Answered: func() { late++ }}, func(context.Context) (bool, error) {
+				if pod == "hangs" {
+					asked++
+					<-hung
+				}
+				return true, nil
+			})
+		}
+		if ok, err := ask("web"); !ok || err != nil {
+			t.Errorf("a good pod: %v, %v", ok, err)
+		}
+		began := time.Now()
+		var open *foreign.UnansweredError
+		for range 3 {
+			if ok, err := ask("hangs"); ok || !errors.As(err, &open) || !open.Since.Equal(began) {
+				t.Errorf("%v, %v", ok, err)
+			}
+		}
+		if waited := time.Since(began); waited != 10*time.Millisecond || asked != 1 {
+			t.Errorf("waited %v, asked %d times", waited, asked)
+		}
+		// A second pod is not worth a wait now: its answer comes late.
+		_, err := ask("other")
+		synctest.Wait()
+		if ok, again := ask("other"); !errors.As(err, &open) || !ok || again != nil {
+			t.Errorf("another pod: %v, then %v, %v", err, ok, again)
+		}
+		close(hung)
+		synctest.Wait()
+		if ok, err := ask("hangs"); !ok || err != nil || asked != 1 || late != 2 {
+			t.Errorf("late: %v, %v, asked %d times, heard %d late answers", ok, err, asked, late)
+		}
+	})
+}
+
+// TestPatientCallerWaits: IN6. A caller with nothing else to do waits as long as it says, and
+// less if its context ends. The function's context ends with the wait.
+func TestPatientCallerWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls, ended := foreign.New(clock.RealClock{}), 0
+		ask := func(ctx context.Context, pod string) error {
+			_, err := foreign.Ask(ctx, calls, veto(pod), foreign.Limits{Wait: 5 * time.Second}, func(ctx context.Context) (int, error) {
+				<-ctx.Done()
+				ended++
+				return 0, ctx.Err()
+			})
+			return err
+		}
+		began := time.Now()
+		var open *foreign.UnansweredError
+		if err := ask(t.Context(), "a"); !errors.As(err, &open) || time.Since(began) != 5*time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began = time.Now()
+		if err := ask(ctx, "b"); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		synctest.Wait()
+		if ended != 2 {
+			t.Errorf("%d contexts ended", ended)
+		}
+		_, err := foreign.Ask(t.Context(), calls, veto("c"), foreign.Limits{Wait: time.Second}, func(context.Context) (int, error) { panic("no") })
+		var panicked *foreign.PanicError
+		if !errors.As(err, &panicked) {
+			t.Errorf("a panic: %v", err)
+		}
+	})
+}

@@ -1,0 +1,10 @@
+// Package foreign calls code that the engine does not own: functions of the program that
+// embeds it, and the container runtime. The code may panic or never return; neither harms
+// more than the caller it was called for, and both are listed as problems (IN6).
+//
+//	Watch    the caller's goroutine makes the call: it is listed while it takes too long
+//	Contain  the same, and a panic is an error
+//	Ask      a goroutine of its own makes the call: the caller goes on without an answer.
+//	         There is one call per subject at a time, however long it takes; an answer
+//	         that comes late is given to the next who asks
+package foreign

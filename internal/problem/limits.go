@@ -1,0 +1,41 @@
+package problem
+
+import "time"
+
+// How long things may take before they are problems. Each is longer than the thing takes on
+// a slow machine that is well, so that a problem is worth a look.
+const (
+	// CallLimit is for calls of the runtime: those that start something take a second or
+	// two, and a call without an answer for 10 s counts as waiting (IN1).
+	CallLimit = 10 * time.Second
+	// PullLimit is for pulls: a large image takes minutes, but hardly more than one layer
+	// of it a minute.
+	PullLimit = 2 * time.Minute
+	// SetupLimit is for SyncPod: it may wait for a pull and a postStart hook.
+	SetupLimit = 3 * time.Minute
+	// StopLimit is for stops, on top of the grace period, which is theirs to use.
+	StopLimit = 20 * time.Second
+	// CleanupLimit is for the steps after the containers have stopped.
+	CleanupLimit = 30 * time.Second
+	// FunctionLimit is for functions of the program that embeds the engine (IN6).
+	FunctionLimit = 10 * time.Second
+	// HookLimit is for hooks of the node, which talk to an API server.
+	HookLimit = 30 * time.Second
+	// RemovalLimit is for what removes a folder, log or volume: bounded steps (IN12).
+	RemovalLimit = 30 * time.Second
+	// SourceLimit is for the first word of a source: a list of an API takes seconds.
+	SourceLimit = 30 * time.Second
+	// SendLimit is for a status on its way to a sink.
+	SendLimit = 10 * time.Second
+	// RecordLimit is for a record on its way to the disk: a sync of a busy disk takes
+	// seconds.
+	RecordLimit = 10 * time.Second
+	// LoopLimit is for one iteration of the sync loop: it waits for nothing outside.
+	LoopLimit = 10 * time.Second
+	// PassLimit is for a pass of housekeeping, which removes for some seconds at most.
+	PassLimit = time.Minute
+	// RecoveryLimit is for the start: reading a thousand records takes a second.
+	RecoveryLimit = 30 * time.Second
+	// EndLimit is for one component to end, after it was told to.
+	EndLimit = 30 * time.Second
+)

@@ -1,0 +1,29 @@
+package probe
+
+import (
+	"fmt"
+
+	"github.com/podwright/podwright/internal/problem"
+)
+
+// Problems returns the probes that have not returned although their time is over. Such a
+// probe has failed, and is not run again before it returns (9.5).
+func (m *Manager) Problems() []problem.Problem {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var out []problem.Problem
+	for uid, p := range m.pods {
+		for _, w := range p.workers {
+			if w.lost == nil {
+				continue
+			}
+			out = append(out, problem.Problem{
+				Kind: problem.Probe, Severity: problem.Listed, Name: problem.Of(p.namespace, p.name, uid), UID: uid,
+				Since:  m.epoch.Add(w.lost.began),
+				Waits:  fmt.Sprintf("the %s probe of container %s to return, after its timeout of %v", w.kind, w.name, w.timing.Timeout),
+				Advice: "look at the probe's handler, or for a command at the container runtime; the probe counts as failed",
+			})
+		}
+	}
+	return out
+}

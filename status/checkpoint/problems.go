@@ -1,0 +1,59 @@
+package checkpoint
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/podwright/podwright/internal/problem"
+)
+
+// Problems returns what keeps records from the disk: a store that fails or does not answer,
+// space that could not be set apart, and each record that could not be used and was not
+// replaced by a new one since (see [Keeper.Dismiss]).
+func (k *Keeper) Problems() []problem.Problem {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var out []problem.Problem
+	now := k.options.Clock.Now()
+	if k.fault.err != nil {
+		out = append(out, k.failing())
+	}
+	if !k.writing.IsZero() && now.Sub(k.writing) >= problem.RecordLimit {
+		out = append(out, problem.Problem{
+			Kind: problem.Record, Severity: problem.Unhealthy, Name: "store", Since: k.writing,
+			Waits:  "the disk to answer a write",
+			Advice: "look at the disk of the engine's folder: a mount that hangs, or a device that fails",
+		})
+	}
+	if !k.spent.IsZero() {
+		out = append(out, problem.Problem{
+			Kind: problem.Record, Severity: problem.Listed, Name: "reserve", Since: k.spent,
+			Waits: "room on the disk, to set space apart again", Advice: "make room on the disk of the engine's folder",
+		})
+	}
+	for _, name := range slices.Sorted(maps.Keys(k.bad)) {
+		b := k.bad[name]
+		p := problem.Problem{
+			Kind: problem.Record, Severity: problem.Listed, Name: name, UID: b.UID, Since: k.loadedAt,
+			Waits:  "a new record in its place",
+			Advice: "nothing, if the pod runs: its next record replaces this one; otherwise remove the file",
+		}
+		out = append(out, p.Because(fmt.Errorf("checkpoint %s", b)))
+	}
+	return out
+}
+
+// failing is the problem of a store that fails. While it takes other records it harms only
+// those that it does not take. The lock is held.
+func (k *Keeper) failing() problem.Problem {
+	p := problem.Problem{
+		Kind: problem.Record, Severity: problem.Unhealthy, Name: "store", Since: k.fault.since,
+		Waits:  fmt.Sprintf("the disk to take the records of %d pods", len(k.dirty)),
+		Advice: "make room on the disk of the engine's folder, or repair it; a pod whose record is not written is not set up",
+	}
+	if k.wrote.After(k.fault.since) {
+		p.Severity = problem.Listed
+	}
+	return p.Because(&faultError{Pending: len(k.dirty), Since: k.fault.since, Err: k.fault.err})
+}

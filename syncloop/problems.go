@@ -1,0 +1,97 @@
+package syncloop
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/podwright/podwright/internal/problem"
+)
+
+// ProblemReporter is an optional ability of a [Source]: to name what is wrong with single
+// pods that it cannot deliver, or delivers as they were.
+type ProblemReporter interface {
+	// Unreadable returns the problems of this moment. It must not block.
+	Unreadable() []problem.Problem
+}
+
+// Problems returns what the loop waits for for too long: an iteration or a housekeeping
+// pass that does not end, sources that are silent, fail or cannot name their pods, and pods
+// without a verdict of their admission.
+func (l *Loop) Problems() []problem.Problem {
+	now := l.options.Clock.Now()
+	out := l.stuck(now)
+	for _, s := range l.Sources() {
+		out = append(out, s.problems(now)...)
+	}
+	for _, s := range l.sources.list() {
+		if r, ok := s.(ProblemReporter); ok {
+			out = append(out, r.Unreadable()...)
+		}
+	}
+	for _, v := range l.OpenVerdicts() {
+		if !v.Overdue {
+			continue
+		}
+		p := problem.Problem{
+			Kind: problem.Pod, Severity: problem.Listed, Name: problem.Of(v.Namespace, v.Name, v.UID), UID: v.UID, Since: v.Since,
+			Waits: "its admission", Advice: "look at the handler, or at the pods that have to make room for this one",
+		}
+		out = append(out, p.Because(v.Err))
+	}
+	return out
+}
+
+// stuck returns the iteration and the pass that do not end. They harm all pods once they
+// are stuck for longer than Options.StuckAfter (L6).
+func (l *Loop) stuck(now time.Time) (out []problem.Problem) {
+	for _, x := range []struct {
+		kind   problem.Kind
+		name   string
+		limit  time.Duration
+		since  *time.Time
+		advice string
+	}{
+		{problem.Loop, "sync loop", problem.LoopLimit, l.busySince.Load(), "report it, with a dump of all goroutines: the loop waits for nothing outside"},
+		{problem.Housekeeping, "housekeeping", problem.PassLimit, l.passSince.Load(), "look at the other problems: the pass waits for one of them"},
+	} {
+		if x.since == nil || now.Sub(*x.since) < min(x.limit, l.options.StuckAfter) {
+			continue
+		}
+		p := problem.Problem{Kind: x.kind, Severity: problem.Listed, Name: x.name, Since: *x.since, Waits: "its current round to end", Advice: x.advice}
+		if now.Sub(*x.since) > l.options.StuckAfter {
+			p.Severity = problem.Unhealthy
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// problems returns what is wrong with a source. Its pods stay as they are meanwhile.
+func (s *SourceStatus) problems(now time.Time) (out []problem.Problem) {
+	p := problem.Problem{Kind: problem.Source, Severity: problem.Listed, Name: s.Name, Advice: "look at what the source reads; its pods stay as they are"}
+	if err := errors.Join(s.RunError, s.Health.LastError); err != nil {
+		failing := p
+		failing.Since, failing.Waits = s.FailingSince, "the source to be read"
+		if s.RunError == nil {
+			failing.Since = s.Started
+			if s.Health.LastSuccess.After(s.Started) {
+				failing.Since = s.Health.LastSuccess
+			}
+		}
+		out = append(out, failing.Because(fmt.Errorf("source %s: %w", s.Name, err)))
+	}
+	if !s.Ready && s.RunError == nil && s.Health.LastError == nil && !s.Started.IsZero() && now.Sub(s.Started) >= problem.SourceLimit {
+		silent := p
+		silent.Since, silent.Waits = s.Started, "the source's first word"
+		silent.Advice = "look at what the source reads; nothing is removed until every source was heard"
+		out = append(out, silent)
+	}
+	if s.Undecided != nil {
+		undecided := p
+		undecided.Since, undecided.Waits = s.UndecidedSince, "the source to name all its pods"
+		undecided.Advice = "mend what the source cannot read; until then pods that it may want are not removed"
+		out = append(out, undecided.Because(fmt.Errorf("source %s: %w", s.Name, s.Undecided)))
+	}
+	return out
+}

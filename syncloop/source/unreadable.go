@@ -1,0 +1,36 @@
+package source
+
+import (
+	"errors"
+	"path/filepath"
+
+	"github.com/podwright/podwright/internal/problem"
+	"github.com/podwright/podwright/syncloop"
+)
+
+var _ syncloop.ProblemReporter = (*File)(nil)
+
+// Unreadable returns the manifests that have a problem, as the engine lists them. Those with
+// a field this version does not know run without it, and are not among them.
+func (f *File) Unreadable() []problem.Problem {
+	var out []problem.Problem
+	for _, m := range f.Problems() {
+		if m.root || errors.Is(m.Err, ErrUnknownField) {
+			continue // the folder's is in Health
+		}
+		p := problem.Problem{
+			Kind: problem.Source, Severity: problem.Listed, Name: filepath.Base(m.Path), Since: m.Since,
+			Waits: "its manifest " + m.Path + " to be mended", Advice: "mend the manifest; no pod runs from it",
+		}
+		switch {
+		case m.Pod != nil:
+			p.UID, p.Advice = m.Pod.UID, "mend the manifest; its last good version runs"
+		case errors.Is(m.Err, ErrOtherKind):
+			p.Advice = "move the file elsewhere: the engine runs pods only"
+		case errors.Is(m.Err, ErrSkipped):
+			p.Advice = "move the file elsewhere: it is not read"
+		}
+		out = append(out, p.Because(m.Err))
+	}
+	return out
+}
