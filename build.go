@@ -156,7 +156,7 @@ func (p *parts) buildRecovery() error {
 	c := p.config
 	p.recovery = recovery.New(recovery.Options{
 		Journal: p.journal, Runtime: knownRuntime{p.pleg}, Statuses: p.status, Probes: p.probes,
-		NodeName: c.Node.Name, Events: c.Observe.Events, Opened: func() { p.loop.GateChanged(); p.tidy() },
+		NodeName: c.Node.Name, Events: c.Observe.Events, Opened: func() { p.gateChanged(); p.tidy() },
 		Clock: c.Clock, Logger: c.Observe.Logger,
 	})
 	return nil
@@ -200,6 +200,7 @@ func (p *parts) buildAdmission() (err error) {
 		Update:   func(u podworkers.UpdateOptions) { p.workers.UpdatePod(u) },
 		Critical: p.critical, Usable: p.usable, Clock: p.config.Clock, Events: p.config.Observe.Events, Logger: p.config.Observe.Logger,
 	})
+	p.buildReturns()
 	if i := slices.Index(a.Soft, nil); i >= 0 {
 		err = errors.Join(err, fmt.Errorf("Admission.Soft[%d] is nil", i))
 	}
@@ -230,7 +231,7 @@ func (p *parts) buildWorkers() error {
 		},
 	})
 	o := c.Workers
-	o.Views, o.SourcesReady, o.Journal = views{p.pleg}, func() bool { return p.loop.Ready() }, p.journal
+	o.Views, o.SourcesReady, o.Journal = node.WorkerViews{Generator: p.pleg}, func() bool { return p.loop.Ready() }, p.journal
 	o.KillOrphan = p.recovery.KillOrphan
 	o.Clock, o.Logger, o.Events, o.Meter = c.Clock, p.logger("workers"), c.Observe.Events, p.meter("podworkers")
 	p.workers = podworkers.New(p.syncer, o)
@@ -241,7 +242,7 @@ func (p *parts) buildWorkers() error {
 func (p *parts) buildLoop() error {
 	c, o := p.config, p.config.Loop
 	o.Sources, o.Changes, o.Housekeeper = p.sources(), changes{p.changes, p.exits, p.noticed, p.dead.Died}, housekeeping{p}
-	o.Gate, o.Admission, o.Observed, o.Evicted = p.open, p.preemption, p.observed, p.dead.Evicted
+	o.Gate, o.Admission, o.Observed, o.Evicted = p.open, p.returns, p.observed, p.dead.Evicted
 	o.Recorder, o.Clock, o.Logger, o.Meter = c.Observe.Events, c.Clock, p.logger("loop"), p.meter("syncloop")
 	dispatch := dispatcher{p.workers, p.recovery.Complete}.Dispatch
 	var err error

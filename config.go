@@ -163,7 +163,8 @@ type Observe struct {
 
 // Admission says which pods may run on this node (spec/syncloop.md 11). A pod is
 // judged once, when its source first names it; a refused one gets phase Failed with
-// the reason and is not tried again. The verdict survives a restart of the agent.
+// the reason and is not tried again, unless it is a static pod for which there was no room
+// and is by now (IN14). The verdict survives a restart of the agent.
 //
 // The zero value refuses pods that could not work: those that want a port of the
 // node another pod has, and those that set kernel parameters which are neither safe
@@ -190,7 +191,9 @@ type Admission struct {
 // Eviction stops pods when the node runs out of memory, disk or process IDs, and pods
 // of which an emptyDir is larger than its limit (spec/syncloop.md 16). Before a pod goes
 // for the sake of a disk, dead containers do, and unused images if there is an
-// [ImageGC]. An evicted pod has ended: it is Failed for good, also after a restart.
+// [ImageGC]. An evicted pod has ended: it is Failed for good, also after a restart. A
+// static one, which nothing makes again, is tried again when the pressure has been gone
+// for the policy's transition period (IN14).
 type Eviction struct {
 	// Policy says when. Zero: the kubelet's hard limits.
 	Policy eviction.Policy

@@ -155,7 +155,7 @@ func (e *Engine) LastShutdown() (shutdown.Report, error) { return e.shutdown.Las
 // shutdownChanged reacts to a shutdown that began or was cancelled.
 func (p *parts) shutdownChanged() {
 	p.hooks.Changed()
-	p.loop.GateChanged()
+	p.gateChanged()
 	if !p.shutdown.Active() {
 		p.tidy()
 	}

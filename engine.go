@@ -82,6 +82,7 @@ type parts struct {
 	evictions     *node.Evictions
 	gate          *admission.Gate
 	preemption    *node.Preemption
+	returns       *node.Returns
 	mirrors       *mirror.Reconciler
 
 	ready  chan struct{}

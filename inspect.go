@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cleanup"
+	"github.com/podwright/podwright/internal/node"
 	"github.com/podwright/podwright/internal/problem"
 	"github.com/podwright/podwright/internal/recovery"
 	"github.com/podwright/podwright/podworkers"
@@ -29,7 +30,7 @@ func (e *Engine) Pods() []v1.Pod {
 		pod := p.DeepCopy()
 		if s, ok := e.status.Get(uid); ok {
 			pod.Status = *s.DeepCopy()
-			e.showPulls(pod)
+			node.ShowPulls(pod, e.pods.Pulling(uid))
 		}
 		out = append(out, *pod)
 	}
@@ -57,9 +58,6 @@ type Explanation struct {
 	// Checkpoint says what is wrong with the pod's record on the disk; empty if
 	// nothing is.
 	Checkpoint string `json:"checkpoint,omitempty"`
-	// Calls to the runtime that make or start something of the pod and are not answered
-	// yet or wait for their turn, each with the time since when.
-	Calls []string `json:"calls,omitempty"`
 	// Containers in the order of the status, init containers first.
 	Containers []ContainerExplanation `json:"containers,omitempty"`
 	// Probes of the pod's containers, with what they last said and when they run next.
@@ -102,11 +100,6 @@ func (e *Engine) Explain(uid types.UID) (Explanation, bool) {
 		}
 		e.explainPulls(uid, out.Containers)
 	}
-	for _, call := range e.pods.Work() {
-		if call.Pod == uid {
-			out.Calls = append(out.Calls, call.String())
-		}
-	}
 	out.Probes = e.probes.Explain(uid)
 	worker, hasWorker := e.workers.Explain(uid)
 	if hasWorker {
@@ -120,6 +113,8 @@ func (e *Engine) Explain(uid types.UID) (Explanation, bool) {
 		} else if v, open := e.loop.OpenVerdict(uid); open && v.Err != nil {
 			out.Held = v.Err.Error()
 		}
+	} else if why := e.returns.Waits(uid); why != "" {
+		out.Held = why
 	}
 	for _, p := range e.pleg.Health().Hung {
 		if p.UID == uid {
@@ -208,22 +203,6 @@ func (p *parts) explainPulls(uid types.UID, containers []ContainerExplanation) {
 		for i := range containers {
 			if c := &containers[i]; c.Name == p.Container && c.State == "waiting" {
 				c.Pull = &PullExplanation{Image: p.Image, Since: p.Since, Queued: p.Queued, Waiters: p.Waiters}
-			}
-		}
-	}
-}
-
-// showPulls says in the status of a pod that is shown, not in the one that is
-// reported, what its containers wait for.
-func (p *parts) showPulls(pod *v1.Pod) {
-	for _, p := range p.pods.Pulling(pod.UID) {
-		for _, list := range [][]v1.ContainerStatus{
-			pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses, pod.Status.EphemeralContainerStatuses,
-		} {
-			for i := range list {
-				if w := list[i].State.Waiting; list[i].Name == p.Container && w != nil && w.Message == "" {
-					w.Message = p.String()
-				}
 			}
 		}
 	}

@@ -2,7 +2,6 @@ package podwright
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -71,32 +70,6 @@ func (c changes) Take() []types.UID {
 	return uids
 }
 
-// views gives the workers the cache of what the runtime shows.
-type views struct{ *pleg.Generator }
-
-var (
-	_ podworkers.StatusPeeker  = views{}
-	_ podworkers.RunningLister = views{}
-)
-
-var errNotSynced = errors.New("the runtime has not been read completely yet")
-
-func (v views) Peek(uid types.UID) (*runtime.PodStatus, error) {
-	if !v.Synced() {
-		return nil, errNotSynced
-	}
-	// In this order: what is read in between may only make the status newer.
-	asOf := v.AsOf(uid)
-	status, err := v.Get(uid)
-	if err != nil || status == nil || status.Stamp >= asOf {
-		return status, err
-	}
-	// A pod that relists find unchanged needs no look of its own.
-	seen := *status
-	seen.Stamp = asOf
-	return &seen, nil
-}
-
 // freshReader reads a pod past the cache and into it.
 type freshReader struct{ pleg *pleg.Generator }
 
@@ -111,6 +84,7 @@ func (h housekeeping) Housekeep(ctx context.Context, fence func(func())) error {
 	if h.p.recovery.Gate() != nil {
 		return nil // what a pass would take for left over may be remembered (CK9)
 	}
+	defer h.p.returns.Forgotten(h.p.loop.GateChanged)
 	return h.p.housekeeper.Housekeep(ctx, fence)
 }
 
@@ -142,19 +116,29 @@ func (p *parts) usable() error {
 // healthChanged reacts to a runtime that came back or went away.
 func (p *parts) healthChanged() {
 	p.hooks.Changed()
-	p.loop.GateChanged()
+	p.gateChanged()
 	if p.health.Runtime() == nil {
 		p.tidy()
 	}
+}
+
+// gateChanged tells all that wait for the gate that it may have opened.
+func (p *parts) gateChanged() {
+	p.loop.GateChanged()
+	p.returns.Changed()
 }
 
 // ended makes the next housekeeping pass, soon, look for what a pod left.
 func (p *parts) ended(uid types.UID) {
 	p.resizer.Changed()
 	p.housekeeper.Finished(uid)
-	if pod, desired := p.loop.Store().Get(uid); desired && syncloop.IsEvicted(&pod.Status) {
-		p.dead.Evicted(pod)
+	if pod, desired := p.loop.Store().Get(uid); desired {
+		p.returns.Note(pod)
+		if syncloop.IsEvicted(&pod.Status) {
+			p.dead.Evicted(pod)
+		}
 	}
+	p.returns.Changed()
 	p.tidy()
 }
 
@@ -193,6 +177,7 @@ func (k knownRuntime) Known() []types.UID {
 // worker, whose own back-off may be minutes by now.
 func (p *parts) recordWritten(uid types.UID, waiting *v1.Pod) {
 	p.status.Persisted(uid)
+	p.returns.Written(uid)
 	if waiting != nil {
 		p.workers.UpdatePod(podworkers.UpdateOptions{Type: podworkers.Sync, Pod: waiting, StartTime: p.config.Clock.Now()})
 	}
@@ -304,7 +289,9 @@ func (m orphanedMirrors) DeleteMirror(name types.NamespacedName) { m.p.mirrors.O
 func (p *parts) observed(pod *v1.Pod) {
 	if podinfo.Mirror(pod) || !podinfo.Static(pod) {
 		p.status.ObservePod(pod)
+		return
 	}
+	p.returns.Note(pod)
 }
 
 // rejected publishes the status of a refused pod (AD3).
@@ -316,6 +303,7 @@ func (p *parts) rejected(pod *v1.Pod, v admission.Verdict) {
 	if err := p.status.SetPodStatus(pod, status.Rejected(in, v.Reason, v.StatusMessage())); err != nil {
 		p.config.Observe.Logger.Error(err, "the refusal of a pod cannot be told", "uid", pod.UID)
 	}
+	p.returns.Note(pod)
 }
 
 // contents are what pods leave behind, for the housekeeper.

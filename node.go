@@ -15,6 +15,7 @@ import (
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime/pods"
+	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/preemption"
 )
 
@@ -132,13 +133,30 @@ func (p *parts) buildEviction() error {
 		machine.ImageFs = p.images.Dir
 	}
 	err := p.evictions.Watch(eviction.Options{
-		Critical: c.Eviction.Critical, Changed: p.hooks.Changed, Policy: c.Eviction.Policy,
+		Critical: c.Eviction.Critical, Changed: func() { p.hooks.Changed(); p.returns.Changed() }, Policy: c.Eviction.Policy,
 		NodeName: c.Node.Name, Recorder: c.Observe.Events, Clock: c.Clock, Logger: p.logger("eviction"), Meter: p.meter("cleanup/eviction"),
 	}, c.Eviction.Stats, machine)
 	if err != nil {
 		return fmt.Errorf("Eviction: %w", err)
 	}
 	return nil
+}
+
+// buildReturns makes what tries static pods again that the node had no room for.
+func (p *parts) buildReturns() {
+	c := p.config
+	o := node.ReturnOptions{
+		Judge: p.preemption, Pressure: p.evictions, Past: p.journal.Past, Residents: p.residents, Others: p.occupants.Others,
+		Open: func() []syncloop.OpenVerdict { return p.loop.OpenVerdicts() },
+		Gate: p.open, Readmit: func(uid types.UID) { p.loop.Readmit(uid) },
+		Renew:  func(uid types.UID) { p.journal.Renew(uid); p.status.Forget(uid) },
+		Update: func(u podworkers.UpdateOptions) { p.workers.UpdatePod(u) }, Tidy: p.tidy,
+		Clock: c.Clock, Events: c.Observe.Events, Logger: p.logger("returns"),
+	}
+	if c.Eviction != nil {
+		o.Period = c.Eviction.Policy.Transition
+	}
+	p.returns = node.NewReturns(o)
 }
 
 // critical reports whether the node needs a pod more than others.

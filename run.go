@@ -35,6 +35,7 @@ func (p *parts) components() []lifecycle.Component {
 		{Name: "recovery", Run: p.recovery.Run, Stop: input, End: lifecycle.Fine},
 		{Name: "loop", Run: p.loop.Run, Stop: input, End: lifecycle.Done},
 		{Name: "eviction", Run: p.evictions.Run, Stop: input},
+		{Name: "return of static pods", Run: p.returns.Run, Stop: input},
 		{Name: "node hooks", Run: p.hooks.Run, Stop: input},
 		{Name: "ready", Run: p.announce, Stop: input, End: lifecycle.Fine},
 	}

@@ -86,6 +86,7 @@ func (v *verdicts) decide(uid types.UID, admitted bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	delete(v.open, uid)
+	delete(v.refused, uid)
 	if !admitted {
 		v.refused[uid] = true
 	}
@@ -225,6 +226,17 @@ func (l *Loop) enter(ctx context.Context, pod *v1.Pod) {
 	l.verdicts.forget(pod.UID) // a new life of the UID
 	l.verdicts.add(pod.UID, l.options.Clock.Now())
 	_ = l.judgePod(ctx, pod.UID)
+}
+
+// Readmit asks the admission about a desired pod again, as about a new one, for a new life:
+// its last one was refused or is over. Until the verdict no worker gets the pod. It never
+// blocks; a pod that no source wants is ignored.
+func (l *Loop) Readmit(uid types.UID) {
+	if l.options.Admission == nil || l.verdicts.waits(uid) {
+		return
+	}
+	l.verdicts.add(uid, l.options.Clock.Now())
+	l.GateChanged()
 }
 
 // judge asks about the pods that wait, in the order they came.

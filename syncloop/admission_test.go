@@ -89,6 +89,33 @@ func TestAdmissionOrder(t *testing.T) {
 	})
 }
 
+// TestReadmittedPodIsJudgedAsANewOne: IN14. A refused pod is asked about again when that is
+// wanted, refused again or dispatched at once; one that no source wants is not asked about.
+func TestReadmittedPodIsJudgedAsANewOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, l, j := newScripted("file"), &log{}, &judge{room: 1}
+		loop, stop := run(t, l, Options{Sources: []Source{source}, Admission: j})
+		defer stop()
+		a, b := newPod("a", "a", created(start)), newPod("b", "b", created(start.Add(time.Hour)))
+		source.set(a, b)
+		l.want(t, "room for one", "create a")
+		j.take()
+		loop.Readmit("b")
+		loop.Readmit("gone")
+		l.want(t, "there is still none")
+		if want := []string{"b beside 1"}; !slices.Equal(j.take(), want) || !loop.Withheld("b") {
+			t.Errorf("want %v, and the pod withheld", want)
+		}
+		source.set(b)
+		l.want(t, "the other one goes", "kill a")
+		loop.Readmit("b")
+		l.want(t, "the refused one gets its room", "create b")
+		if loop.Withheld("b") || loop.Withheld("gone") || len(loop.OpenVerdicts()) > 0 {
+			t.Error("a verdict is open")
+		}
+	})
+}
+
 // TestAdmissionWaits: B9, SI9. Without a verdict, after an error or a panic, new pods
 // wait in order, and no others.
 func TestAdmissionWaits(t *testing.T) {

@@ -194,7 +194,7 @@ func (l *Loop) retryHeld(ctx context.Context) {
 
 // retryNow makes work that waits due.
 func (l *Loop) retryNow() {
-	if s := &l.schedule; !s.retryAt.IsZero() {
+	if s := &l.schedule; !s.retryAt.IsZero() || !l.verdicts.empty() {
 		s.retryAt, s.retryDelay = l.options.Clock.Now(), 0
 	}
 }

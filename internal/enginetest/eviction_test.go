@@ -20,6 +20,7 @@ import (
 	"github.com/podwright/podwright/cleanup/eviction"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/syncloop"
+	"github.com/podwright/podwright/syncloop/mirror"
 	"github.com/podwright/podwright/syncloop/source"
 )
 
@@ -71,12 +72,13 @@ func disrupted(p *v1.Pod) bool {
 
 // TestGreedyPodIsEvictedForGood: section 16, eviction: the pod that uses more than it asked for goes, is
 // Failed for the reason Evicted with the condition DisruptionTarget, and stays so over a
-// restart of the agent; the others are not touched.
+// restart of the agent, because it is an API's; the others are not touched.
 func TestGreedyPodIsEvictedForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rt, root := fake.New(fake.Options{}), t.TempDir()
+		rt, root, api := fake.New(fake.Options{}), t.TempDir(), &mirror.FakeClient{}
 		node := &scarce{used: map[types.UID]uint64{}}
 		evict := func(c *podwright.Config) {
+			c.Sources = []syncloop.Source{apiSource{api: api}}
 			c.Eviction = &podwright.Eviction{Stats: node, Policy: eviction.Policy{
 				Thresholds: []eviction.Threshold{{Signal: eviction.MemoryAvailable, Value: eviction.Value{Quantity: 100}}}, Transition: time.Minute,
 			}}
@@ -85,7 +87,8 @@ func TestGreedyPodIsEvictedForGood(t *testing.T) {
 		node.rig = r
 		r.start()
 		hog, quiet := newPod("hog"), withRequest(newPod("quiet"), "500")
-		r.set(hog, quiet)
+		api.Put(hog)
+		api.Put(quiet)
 		r.phase(hog.UID, v1.PodRunning, time.Minute)
 		r.phase(quiet.UID, v1.PodRunning, time.Minute)
 		node.use(quiet.UID, 450)
@@ -125,7 +128,6 @@ func TestGreedyPodIsEvictedForGood(t *testing.T) {
 		again := newRig(t, rt, root, evict)
 		node.rig = again
 		again.start()
-		again.set(hog, quiet)
 		again.phase(quiet.UID, v1.PodRunning, time.Minute)
 		<-time.After(2 * time.Minute)
 		if p := again.pod(hog.UID); p.Status.Phase != v1.PodFailed || p.Status.Reason != "Evicted" {

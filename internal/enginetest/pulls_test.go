@@ -10,7 +10,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/runtime/fake"
 )
 
@@ -21,7 +20,7 @@ func TestPodsShareOnePull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{})
 		rt.Inject(fake.Fault{Match: fake.Match{Method: fake.PullImage}, Effect: fake.Effect{Hang: true}})
-		r := newRig(t, rt, t.TempDir(), func(c *podwright.Config) { c.Pods.MaxParallelImagePulls = 1 }).start()
+		r := newRig(t, rt, t.TempDir()).start()
 		a, b, c := newPod("a"), newPod("b"), newPod("c")
 		c.Spec.Containers[0].Image = "example.com/other:1"
 		synctest.Wait()

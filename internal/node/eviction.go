@@ -91,6 +91,39 @@ func (e *Evictions) Admit(r admission.Request) admission.Verdict {
 	return admission.Verdict{}
 }
 
+// Relieved returns why the node has no room for the pods it evicted: it is, or was less
+// than the transition period ago, short of something. It returns nil if the node is not
+// watched.
+func (e *Evictions) Relieved() error {
+	if e.manager == nil {
+		return nil
+	}
+	conditions := e.manager.Conditions()
+	if len(conditions) == 0 {
+		return errUnwatched
+	}
+	for _, c := range conditions {
+		if c.Status == v1.ConditionTrue {
+			return fmt.Errorf("the node has the condition %s, which stays for a while after its cause", c.Type)
+		}
+	}
+	return nil
+}
+
+// Takes returns why the node must not take a pod now, nil if it may.
+func (e *Evictions) Takes(pod *v1.Pod) error {
+	if e.manager != nil && len(e.manager.Conditions()) == 0 {
+		return errUnwatched
+	}
+	if v := e.Admit(admission.Request{Pod: pod}); !v.Admitted() {
+		return errors.New(v.Message)
+	}
+	return nil
+}
+
+// errUnwatched: the first pass is not over.
+var errUnwatched = errors.New("it is not known yet what the node is short of")
+
 // Kill stops a pod for good.
 func (e *Evictions) Kill(ctx context.Context, pod *v1.Pod, grace *int64, amend func(*v1.PodStatus)) error {
 	if desired, ok := e.Residents.Desired.Get(pod.UID); ok {

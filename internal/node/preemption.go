@@ -214,6 +214,21 @@ func (p *Preemption) fits(pod *v1.Pod, all, kept []preemption.Pod) (bool, error)
 	return !v.Admitted(), err
 }
 
+// Fits reports whether a pod would get room beside others, by preempting some if it is
+// critical. It may be called from anywhere.
+func (p *Preemption) Fits(pod *v1.Pod, beside []*v1.Pod) bool {
+	places := make([]preemption.Pod, len(beside))
+	for i, other := range beside {
+		places[i] = preemption.Pod{Pod: other, Class: podinfo.QoS(other), Critical: p.options.Critical(other)}
+	}
+	v, err := admission.Judge(p.options.Room, request(pod, places))
+	if err != nil || v.Admitted() || !p.options.Critical(pod) {
+		return err == nil && v.Admitted()
+	}
+	victims, err := preemption.Select(pod, places, p.options.Node)
+	return err == nil && len(victims) > 0 // without victims it is not about what can be made room for
+}
+
 // behind has a pod wait for those ahead of it.
 func (p *Preemption) behind(pod *v1.Pod, until time.Time) error {
 	p.wait(pod).until = until

@@ -26,7 +26,7 @@ func (s *podSync) createSandbox(ctx context.Context) bool {
 		return false
 	}
 	s.result.Acted = true
-	id, err := s.runSandbox(ctx)
+	id, err := m.runSandbox(ctx, s.sandboxConfig, s.handler)
 	if err != nil && ctx.Err() != nil {
 		// The pod is to end; that is no failure of the sandbox (7.1).
 		s.stopped(ctx.Err())
@@ -96,14 +96,9 @@ const renames = 3
 // runSandbox creates the sandbox. After a call whose outcome is unknown it looks at what
 // exists: it takes over a ready sandbox of this attempt and removes a dead one. config
 // keeps the attempt that was used.
-func (s *podSync) runSandbox(ctx context.Context) (string, error) {
-	m, config := s.m, s.sandboxConfig
+func (m *Manager) runSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (string, error) {
 	for try := 0; ; try++ {
-		var id string
-		err := s.makes(ctx, "RunPodSandbox", "", func() (err error) {
-			id, err = m.runtime.RunPodSandbox(ctx, config, s.handler)
-			return err
-		})
+		id, err := m.runtime.RunPodSandbox(ctx, config, handler)
 		if err == nil || !outcomeUnknown(err) || ctx.Err() != nil {
 			return id, err
 		}

@@ -39,6 +39,12 @@ type Verdict struct {
 // Admitted reports whether the pod may run.
 func (v Verdict) Admitted() bool { return v.Reason == "" }
 
+// LacksRoom reports whether the pod was refused because other pods have what it asks for:
+// resources, a place or a port. A static pod is tried again when they are gone (IN14).
+func (v Verdict) LacksRoom() bool {
+	return strings.HasPrefix(v.Reason, outOf) || v.Reason == reasonHostPorts
+}
+
 // StatusMessage is the message of a pod that is refused.
 func (v Verdict) StatusMessage() string { return "Pod was rejected: " + v.Message }
 

@@ -1,0 +1,91 @@
+package node
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/podwright/podwright/cleanup/eviction"
+	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/internal/recovery"
+	"github.com/podwright/podwright/syncloop/admission"
+	"github.com/podwright/podwright/syncloop/shutdown"
+)
+
+// outcast is a static pod that is desired and does not run because the node was short of
+// something, or was about to stop.
+type outcast struct {
+	pod *v1.Pod
+	// cause in words, for events and explanations.
+	cause string
+	// since is when the period begins after which the pod is tried again.
+	since time.Time
+	// evicted: it waits until the node has no pressure at all; atOnce: it waits for no
+	// period.
+	evicted, atOnce bool
+	// leaving: its last life is not over.
+	leaving bool
+}
+
+// outcastOf returns the pod as an outcast, false if it is none: other ends are final, and a
+// pod of an API is made again by its owner, elsewhere perhaps. The period of a pod that was
+// stopped for others counts from its last admission: it was tried then.
+func outcastOf(pod *v1.Pod, p recovery.Past) (outcast, bool) {
+	o := outcast{pod: pod, since: p.JudgedAt, leaving: !p.Refused && !p.Finished}
+	if !podinfo.Static(pod) || pod.DeletionTimestamp != nil {
+		return o, false
+	}
+	switch {
+	case p.Refused && p.Reason == admission.ReasonShutdown:
+		o.cause, o.atOnce = "refused because the node was shutting down", true
+	case p.Refused && p.Reason == eviction.Reason:
+		o.cause = "refused under pressure"
+	case p.Refused && admission.Verdict{Reason: p.Reason}.LacksRoom():
+		o.cause = "refused for lack of room (" + p.Reason + ")"
+	case p.Refused:
+		return o, false
+	case p.Reason == shutdown.Reason:
+		o.cause, o.atOnce = "stopped by a shutdown that was cancelled", true
+	case p.Reason == eviction.Reason:
+		o.cause, o.since, o.evicted = "evicted", p.StoppedAt, true
+	case p.Reason == reasonPreempting:
+		o.cause = "preempted"
+	default:
+		return o, false
+	}
+	return o, true
+}
+
+// due is when the outcast may be tried again: a period after since, but no later than a
+// period from now, whatever the wall clock did meanwhile.
+func (o *outcast) due(now time.Time, period time.Duration) time.Time {
+	if o.atOnce {
+		return now
+	}
+	return now.Add(min(max(o.since.Add(period).Sub(now), 0), period))
+}
+
+// inOrder sorts outcasts: higher priority first, then those that have waited longest.
+func inOrder(list []outcast) {
+	slices.SortFunc(list, func(a, b outcast) int {
+		return cmp.Or(
+			cmp.Compare(ptr.Deref(b.pod.Spec.Priority, 0), ptr.Deref(a.pod.Spec.Priority, 0)),
+			a.since.Compare(b.since), cmp.Compare(a.pod.UID, b.pod.UID),
+		)
+	})
+}
+
+// choose returns the outcasts for which there is room, each beside those chosen before it.
+func choose(list []outcast, beside []*v1.Pod, fits func(pod *v1.Pod, beside []*v1.Pod) bool) []outcast {
+	inOrder(list)
+	var out []outcast
+	for _, o := range list {
+		if fits(o.pod, beside) {
+			out, beside = append(out, o), append(beside, o.pod)
+		}
+	}
+	return out
+}

@@ -1,0 +1,38 @@
+package node
+
+import (
+	"errors"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/runtime"
+)
+
+// WorkerViews gives the workers the cache of what the runtime shows.
+type WorkerViews struct{ *pleg.Generator }
+
+var (
+	_ podworkers.StatusPeeker  = WorkerViews{}
+	_ podworkers.RunningLister = WorkerViews{}
+)
+
+var errNotSynced = errors.New("the runtime has not been read completely yet")
+
+// Peek returns the newest view of a pod, stamped as of the last look that found it unchanged.
+func (v WorkerViews) Peek(uid types.UID) (*runtime.PodStatus, error) {
+	if !v.Synced() {
+		return nil, errNotSynced
+	}
+	// In this order: what is read in between may only make the status newer.
+	asOf := v.AsOf(uid)
+	status, err := v.Get(uid)
+	if err != nil || status == nil || status.Stamp >= asOf {
+		return status, err
+	}
+	// A pod that relists find unchanged needs no look of its own.
+	seen := *status
+	seen.Stamp = asOf
+	return &seen, nil
+}
