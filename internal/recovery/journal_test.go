@@ -174,11 +174,14 @@ func TestStatusIsDurableOnceItIsOnTheDisk(t *testing.T) { // status.md 9
 		if !j.Durable("a", true) {
 			t.Error("a pod without a record waits for something")
 		}
+		r.disk.fail(nil, errDisk)
 		j.Desired(pod)
 		j.Changed(pod, &v1.PodStatus{Phase: v1.PodFailed}, 3, false)
+		pass(time.Second)
 		if j.Durable("a", false) {
 			t.Error("durable before it was written")
 		}
+		r.disk.fail(nil, nil)
 		pass(time.Minute)
 		if !j.Durable("a", false) || j.Durable("a", true) {
 			t.Error("the phase is on the disk, the end of the pod is not")
