@@ -60,4 +60,14 @@ func TestGetOfPodThatWasNeverReadIsAnError(t *testing.T) {
 	if status, err := c.get("a"); err != nil || status == nil {
 		t.Errorf("changed since it was read: %+v, %v", status, err)
 	}
+	failure := errors.New("container status: 14 unavailable")
+	c.relisted(8, nil, []types.UID{"c"}, nil)
+	c.set("c", nil, failure, 8)
+	if status, err := c.get("c"); status != nil || !errors.Is(err, failure) {
+		t.Errorf("its first reading failed: %+v, %v", status, err)
+	}
+	c.set("a", nil, failure, 8)
+	if status, err := c.get("a"); status == nil || status.Stamp != 6 || !errors.Is(err, failure) {
+		t.Errorf("a later reading failed: %+v, %v", status, err)
+	}
 }

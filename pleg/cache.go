@@ -41,7 +41,7 @@ type cache struct {
 // entry is what is known of one pod. Entries are replaced or extended under the
 // lock of the cache; the status itself is immutable (C9).
 type entry struct {
-	// status is the last good one, never nil.
+	// status is the last good one, nil before the first.
 	status *runtime.PodStatus
 	// err is why the last reading failed, nil if it did not (C6).
 	err error
@@ -75,8 +75,8 @@ func newCache() *cache {
 	}
 }
 
-// get returns the entry's last good status and the error of the last reading. Without
-// an entry it returns an empty status if a list has shown that there is no such pod,
+// get returns the entry's last good status, nil before the first, and the error of the
+// last reading. Without an entry it returns an empty status if a list has shown that there is no such pod,
 // and [ErrNotRead] if that is not known (C2).
 func (c *cache) get(uid types.UID) (*runtime.PodStatus, error) {
 	c.mu.RLock()
@@ -169,7 +169,7 @@ func (c *cache) set(uid types.UID, status *runtime.PodStatus, err error, stamp r
 	}
 	e := c.entries[uid]
 	if e == nil {
-		e = &entry{status: &runtime.PodStatus{UID: uid}}
+		e = &entry{}
 		c.entries[uid] = e
 	}
 	if err == nil {

@@ -74,7 +74,10 @@ func (g *Generator) Dump() Dump {
 	for i := range d.Pods {
 		p := &d.Pods[i]
 		if e := g.cache.entries[p.UID]; e != nil {
-			p.Modified, p.Observed, p.ObservedAt, p.Err = e.modified, e.observed, e.status.ObservedAt, e.err
+			p.Modified, p.Observed, p.Err = e.modified, e.observed, e.err
+			if e.status != nil {
+				p.ObservedAt = e.status.ObservedAt
+			}
 		}
 	}
 	return d

@@ -146,8 +146,9 @@ func (g *Generator) Stamp() runtime.Stamp { return g.view.Stamp() }
 
 // Get returns the last good status of the pod and, if the latest reading
 // failed, the error of that. A pod that the runtime does not have has an empty status
-// that carries its UID; a pod that was never read, although a list showed it or because
-// there has been no list, has none and [ErrNotRead]. Get never blocks. The status is
+// that carries its UID. A pod that was never read has a nil status and an error: that of
+// its failed reading, or [ErrNotRead] if there was none, although a list showed the pod
+// or because there has been no list. Get never blocks. The status is
 // shared: it must not be modified (C2, C9).
 func (g *Generator) Get(uid types.UID) (*runtime.PodStatus, error) { return g.cache.get(uid) }
 

@@ -217,7 +217,7 @@ func runModel(t *testing.T, rt *rapid.T) {
 			}
 			for _, uid := range modelPods {
 				s, err := b.Get(uid)
-				if errors.Is(err, ErrNotRead) {
+				if s == nil && err != nil {
 					s = &runtime.PodStatus{UID: uid}
 				}
 				now := statusObjects(s)

@@ -57,7 +57,8 @@ type continuation struct {
 func continuationOf(pod *v1.Pod, r *checkpoint.Record, now time.Time) continuation {
 	var c continuation
 	removed := removedBySource(pod, r)
-	if r.Finished && (!r.Terminal() || removed) || endedWithNode(pod, r) {
+	// A pod that is being deleted has no other life (RT2).
+	if pod.DeletionTimestamp == nil && (r.Finished && (!r.Terminal() || removed) || endedWithNode(pod, r)) {
 		c.newLife = true
 		return c
 	}

@@ -94,6 +94,8 @@ func TestContinuationOfPodWithARecord(t *testing.T) { // CK4, CK6
 	}{
 		{"nothing special", newPod("a"), newRecord("a", phase(v1.PodRunning)), continuation{}},
 		{"finished without an end of its own: it was removed and is back", newPod("a"), newRecord("a", finished), continuation{newLife: true}},
+		{"finished, and its source still deletes it: no other life (RT2)", newPod("a", deleting), newRecord("a", finished), continuation{}},
+		{"ended with its node, and its source deletes it (RT2)", newPod("a", deleting), newRecord("a", shut, finished), continuation{ended: newRecord("a", shut).Status}},
 		{"ended and finished: it stays so", newPod("a"), newRecord("a", phase(v1.PodFailed), finished), continuation{ended: failed.Status}},
 		{"ended: it stays so", newPod("a"), failed, continuation{ended: failed.Status}},
 		{"ended, and its source knows", newPod("a", hasFailed), failed, continuation{}},
