@@ -11,17 +11,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Why a [Generator] is not healthy, to be tested with errors.Is on the error of
-// Healthy.
+// Why a [Generator] is not healthy.
 var (
-	// ErrNeverListed: no list of the runtime has succeeded yet (H1).
-	ErrNeverListed = errors.New("pleg has yet to be successful")
-	// ErrListFailing: no list has succeeded within the threshold, and the
+	// errNeverListed: no list of the runtime has succeeded yet (H1).
+	errNeverListed = errors.New("pleg has yet to be successful")
+	// errListFailing: no list has succeeded within the threshold, and the
 	// latest failed.
-	ErrListFailing = errors.New("lists of the runtime fail")
-	// ErrListSlow: no list has succeeded within the threshold, and one is
+	errListFailing = errors.New("lists of the runtime fail")
+	// errListSlow: no list has succeeded within the threshold, and one is
 	// under way.
-	ErrListSlow = errors.New("the runtime does not answer a list")
+	errListSlow = errors.New("the runtime does not answer a list")
 )
 
 // Health is how the reading of the runtime goes.
@@ -110,9 +109,9 @@ func (h *listHealth) judge(now time.Time, threshold time.Duration) Health {
 	defer h.mu.Unlock()
 	health := Health{LastList: h.last, ListErr: h.err}
 	if h.last.IsZero() {
-		health.Err = ErrNeverListed
+		health.Err = errNeverListed
 		if h.err != nil {
-			health.Err = fmt.Errorf("%w: %w", ErrNeverListed, h.err)
+			health.Err = fmt.Errorf("%w: %w", errNeverListed, h.err)
 		}
 		return health
 	}
@@ -120,9 +119,9 @@ func (h *listHealth) judge(now time.Time, threshold time.Duration) Health {
 	if age <= threshold {
 		return health
 	}
-	reason := ErrListSlow
+	reason := errListSlow
 	if h.err != nil {
-		reason = fmt.Errorf("%w: %w", ErrListFailing, h.err)
+		reason = fmt.Errorf("%w: %w", errListFailing, h.err)
 	}
 	health.Err = fmt.Errorf("pleg was last seen active %v ago; threshold is %v: %w", age, threshold, reason)
 	return health

@@ -224,12 +224,12 @@ func TestHealthFollowsTheLists(t *testing.T) {
 		b.pod("p", "c")
 		boom := errors.New("boom")
 		b.fail(failing("ListPodSandbox", "", boom))
-		if err := b.Healthy(); !errors.Is(err, ErrNeverListed) || !strings.Contains(err.Error(), "has yet to be successful") {
+		if err := b.Healthy(); !errors.Is(err, errNeverListed) || !strings.Contains(err.Error(), "has yet to be successful") {
 			t.Errorf("11: %v", err)
 		}
 		stop := b.run()
 		pass(2500 * time.Millisecond)
-		if err := b.Healthy(); !errors.Is(err, ErrNeverListed) || !errors.Is(err, boom) {
+		if err := b.Healthy(); !errors.Is(err, errNeverListed) || !errors.Is(err, boom) {
 			t.Errorf("11: %v", err)
 		}
 		if b.isFresh("p", 0) || b.Synced() {
@@ -255,7 +255,7 @@ func TestHealthFollowsTheLists(t *testing.T) {
 		}
 		pass(time.Second)
 		err := b.Healthy()
-		if !errors.Is(err, ErrListFailing) || !errors.Is(err, boom) || !strings.Contains(err.Error(), "3m0s") {
+		if !errors.Is(err, errListFailing) || !errors.Is(err, boom) || !strings.Contains(err.Error(), "3m0s") {
 			t.Errorf("10: %v", err)
 		}
 		b.fail(nil)
@@ -296,7 +296,7 @@ func TestHungListsAreUnhealthyAndBounded(t *testing.T) {
 		inBubble(t, Options{ListTimeout: time.Hour}, nil, func(b *bench) {
 			b.fail(hanging("ListContainers", "", false, nil))
 			pass(4 * time.Minute)
-			if err := b.Healthy(); !errors.Is(err, ErrListSlow) {
+			if err := b.Healthy(); !errors.Is(err, errListSlow) {
 				b.t.Errorf("health: %v", err)
 			}
 		})

@@ -60,7 +60,7 @@ func (s *Syncer) block(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus
 		return podworkers.SyncResult{Acted: acted, Terminal: true}, nil
 	}
 	return podworkers.SyncResult{}, retryError{
-		error: fmt.Errorf("%w: %s: %s", ErrBlocked, v.Reason, v.Message), at: s.o.Clock.Now().Add(blockedRetry),
+		error: fmt.Errorf("%w: %s: %s", errBlocked, v.Reason, v.Message), at: s.o.Clock.Now().Add(blockedRetry),
 	}
 }
 

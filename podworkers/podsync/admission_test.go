@@ -47,7 +47,7 @@ func TestBlockedPodIsStoppedAndWaits(t *testing.T) {
 			pod.Spec.InitContainers = []v1.Container{{Name: "init"}}
 			_, err := n.syncer(withHandler(refuseAll{})).SyncPod(t.Context(), podworkers.Sync, pod, nil, view)
 			var retry interface{ RetryAt() time.Time }
-			if !errors.Is(err, ErrBlocked) || !errors.As(err, &retry) || !retry.RetryAt().Equal(n.clock.Now().Add(10*time.Second)) {
+			if !errors.Is(err, errBlocked) || !errors.As(err, &retry) || !retry.RetryAt().Equal(n.clock.Now().Add(10*time.Second)) {
 				t.Error(err)
 			}
 			n.want(append(calls, publishing...)...)
@@ -82,7 +82,7 @@ func TestBlockedPodIsStoppedThoughItsStatusIsDropped(t *testing.T) {
 	n := newNode(t)
 	n.fail["SetPodStatus"] = true
 	n.view = nothing()
-	if _, err := n.syncer(withHandler(refuseAll{})).SyncPod(t.Context(), podworkers.Sync, web(), nil, viewOf(runtime.Running)); !errors.Is(err, ErrBlocked) {
+	if _, err := n.syncer(withHandler(refuseAll{})).SyncPod(t.Context(), podworkers.Sync, web(), nil, viewOf(runtime.Running)); !errors.Is(err, errBlocked) {
 		t.Error(err)
 	}
 	if !slices.Contains(n.calls, "KillPod") {
@@ -105,7 +105,7 @@ func TestHandlerSeesOthersAndItsPanicRefuses(t *testing.T) {
 	})
 	s := n.syncer(withHandler(h), func(o *Options) { o.Admission.Others = others })
 	_, err := s.SyncPod(t.Context(), podworkers.Sync, web(), nil, nothing())
-	if !errors.Is(err, ErrBlocked) || !strings.Contains(err.Error(), "UnexpectedAdmissionError: a handler panicked: not u") {
+	if !errors.Is(err, errBlocked) || !strings.Contains(err.Error(), "UnexpectedAdmissionError: a handler panicked: not u") {
 		t.Error(err)
 	}
 	s = n.syncer(withHandler(h)) // there are none
@@ -167,7 +167,7 @@ func TestBlockedPodStaysBlockedWhileItIsAskedAbout(t *testing.T) {
 	refuse := admission.HandlerFunc(func(admission.Request) admission.Verdict { return admission.Refuse("NoLicense", "no answer") })
 	s := n.syncer(func(o *Options) { o.Admission.Handlers = []admission.Handler{refuse} })
 	for range 2 {
-		if _, err := s.SyncPod(t.Context(), podworkers.Sync, web(), nil, nothing()); !errors.Is(err, ErrBlocked) {
+		if _, err := s.SyncPod(t.Context(), podworkers.Sync, web(), nil, nothing()); !errors.Is(err, errBlocked) {
 			t.Fatal(err)
 		}
 	}

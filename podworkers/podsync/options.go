@@ -20,10 +20,10 @@ import (
 // Errors a step may return, besides those of the parts it works with. Both are retried by
 // the workers.
 var (
-	// ErrStillRunning: containers run although the runtime said that it stopped them.
-	ErrStillRunning = errors.New("containers still run after they were stopped")
-	// ErrBlocked: an admission handler keeps the pod from running for now.
-	ErrBlocked = errors.New("the pod may not run now")
+	// errStillRunning: containers run although the runtime said that it stopped them.
+	errStillRunning = errors.New("containers still run after they were stopped")
+	// errBlocked: an admission handler keeps the pod from running for now.
+	errBlocked = errors.New("the pod may not run now")
 	// errHeld: no pod is set up now.
 	errHeld = errors.New("setup is held back")
 )

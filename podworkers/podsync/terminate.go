@@ -36,7 +36,7 @@ func (s *Syncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, view *runt
 		return fmt.Errorf("read the pod after stopping it: %w", err)
 	}
 	if names := running(fresh); len(names) > 0 {
-		return fmt.Errorf("%w: %v", ErrStillRunning, names)
+		return fmt.Errorf("%w: %v", errStillRunning, names)
 	}
 	if err := s.o.Calls.awaitListed(pod.UID, fresh); err != nil {
 		return err // it may run

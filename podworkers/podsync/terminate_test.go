@@ -131,7 +131,7 @@ func TestDecidedEndIsToldOnceAStatusIsTaken(t *testing.T) {
 func TestPodIsNotStoppedWhileAContainerMayRun(t *testing.T) {
 	n := newNode(t)
 	n.view = viewOf(runtime.Running)
-	if err := n.syncer().SyncTerminatingPod(t.Context(), web(), n.view, nil, nil); !errors.Is(err, ErrStillRunning) {
+	if err := n.syncer().SyncTerminatingPod(t.Context(), web(), n.view, nil, nil); !errors.Is(err, errStillRunning) {
 		t.Error(err)
 	}
 	n.want(terminating[:7]...)

@@ -3,7 +3,7 @@
 //
 //	critical pod ─┐
 //	active pods ──┼──► Select (pure) ──► fewest pods, least guaranteed first
-//	allocatable ──┘         └──► ErrNoRoom: all of them would not be enough
+//	allocatable ──┘         └──► an error: all of them would not be enough
 //
 // It only decides. The caller stops the pods and admits the one that needs the room.
 //

@@ -2,7 +2,6 @@ package preemption
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -11,10 +10,6 @@ import (
 
 	"github.com/podwright/podwright/internal/podinfo"
 )
-
-// ErrNoRoom, wrapped in errors of [Select]: even without every pod that may go the
-// node has too little.
-var ErrNoRoom = errors.New("not enough room even without every pod of lower priority")
 
 // Node is what pods may have together.
 type Node struct {
@@ -40,7 +35,8 @@ type amounts map[v1.ResourceName]resource.Quantity
 // does already. A pod may go if it is not critical or if its priority is lower. The
 // choice has as few Guaranteed pods as possible, then as few Burstable, then as few
 // BestEffort ones; among equals it prefers the lowest priority. The order of
-// active does not matter. Nothing is changed.
+// active does not matter. Nothing is changed. An error says that the node has too little room
+// even without every pod that may go, and what is missing.
 func Select(pod *v1.Pod, active []Pod, node Node) ([]*v1.Pod, error) {
 	short := missing(pod, active, node)
 	if len(short) == 0 {
@@ -53,7 +49,7 @@ func Select(pod *v1.Pod, active []Pod, node Node) ([]*v1.Pod, error) {
 		}
 	}
 	if left := without(short, slices.Concat(levels[:]...)); len(left) > 0 {
-		return nil, fmt.Errorf("%w: %s is missing", ErrNoRoom, left)
+		return nil, fmt.Errorf("not enough room even without every pod of lower priority: %s is missing", left)
 	}
 	var chosen []Pod
 	for i := range levels {
