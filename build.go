@@ -212,15 +212,14 @@ func (p *parts) buildWorkers() error {
 	c := p.config
 	p.syncer = podsync.New(p.pods, p.pleg, p.status, podsync.Options{
 		Calls: p.calls, Content: p.pods, Probes: p.probes, Mirrors: wantedMirrors{p},
-		Records:      recovery.Records{Journal: p.journal, ProbeMemory: p.probeMemory},
-		Allocations:  node.Grants{Allocations: p.allocations, Resizer: p.resizer},
-		Admission:    podsync.Admission{Handlers: node.LimitHandlers(c.Admission.Soft, c.Clock, p.wake), Others: p.occupants.Others, Refused: p.gate.RefuseLate},
-		Gate:         p.open,
-		Network:      p.health.Network,
-		Removable:    func(uid types.UID) bool { return p.loop.Ready() && p.workers.ShouldPodContentBeRemoved(uid) },
-		AwaitRemoval: p.cgroupRemover.Await,
-		Wake:         p.wake,
-		NodeIPs:      c.Node.IPs, Clock: c.Clock, Events: c.Observe.Events,
+		Records:     recovery.Records{Journal: p.journal, ProbeMemory: p.probeMemory},
+		Allocations: node.Grants{Allocations: p.allocations, Resizer: p.resizer},
+		Admission:   podsync.Admission{Handlers: node.LimitHandlers(c.Admission.Soft, c.Clock, p.wake), Others: p.occupants.Others, Refused: p.gate.RefuseLate},
+		Gate:        p.open,
+		Network:     p.health.Network,
+		Removable:   func(uid types.UID) bool { return p.loop.Ready() && p.workers.ShouldPodContentBeRemoved(uid) },
+		Wake:        p.wake,
+		NodeIPs:     c.Node.IPs, Clock: c.Clock, Events: c.Observe.Events,
 		Hooks: podsync.Hooks{
 			Syncing: p.exits.Entered,
 			Changed: func(types.UID) { p.resizer.PodChanged() },
@@ -262,7 +261,7 @@ func (p *parts) buildHousekeeper() (err error) {
 	o.SourcesReady, o.Undecided, o.Gate, o.Withheld, o.Again = p.loop.Ready, p.loop.Undecided, p.open, p.occupants.Kept, p.tidy
 	o.Dropped = p.journal.Dropped
 	o.Statuses, o.CleanupProbes, o.Content = statuses{p.status, p.pruner()}, p.probes.CleanupPods, contents{p.pods}
-	o.Collector = p.dead
+	o.Collector, o.Hold = p.dead, p.workers.Hold
 	o.Cgroups, o.UserRanges, o.PruneBackOffs, o.Mirrors, o.Rule = p.podCgroups(), p.pods, p.pods.PruneBackOffs, orphanedMirrors{p}, pods.RemovalRule
 	o.Clock, o.Logger, o.Meter = c.Clock, p.logger("cleanup"), p.meter("cleanup")
 	p.housekeeper, err = cleanup.New(p.loop.Store(), known, known, o)

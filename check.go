@@ -143,7 +143,7 @@ func (c *Config) engineFields() []partOptions {
 			"Clock": "Clock", "Logger": "Observe.Logger", "Meter": "Observe.MeterProvider",
 		}},
 		{group: "Cleanup", options: c.Cleanup, engine: map[string]string{
-			"SourcesReady": "", "Undecided": "", "Dropped": "", "Gate": "", "Withheld": "", "Statuses": "", "CleanupProbes": "", "Content": "",
+			"SourcesReady": "", "Undecided": "", "Hold": "", "Dropped": "", "Gate": "", "Withheld": "", "Statuses": "", "CleanupProbes": "", "Content": "",
 			"Collector": "", "Cgroups": "", "UserRanges": "", "Mirrors": "", "PruneBackOffs": "", "Rule": "", "Again": "",
 			"Clock": "Clock", "Logger": "Observe.Logger", "Meter": "Observe.MeterProvider",
 		}},

@@ -73,17 +73,16 @@ type parts struct {
 	residents   *node.Residents
 	occupants   *node.Occupants
 	// allocations are what pods were granted of what is allocatable.
-	allocations   *pods.Allocations
-	allocatable   v1.ResourceList
-	resizer       *node.Resizer
-	dead          *node.DeadContainers
-	images        *node.Images
-	cgroupRemover *node.CgroupRemover
-	evictions     *node.Evictions
-	gate          *admission.Gate
-	preemption    *node.Preemption
-	returns       *node.Returns
-	mirrors       *mirror.Reconciler
+	allocations *pods.Allocations
+	allocatable v1.ResourceList
+	resizer     *node.Resizer
+	dead        *node.DeadContainers
+	images      *node.Images
+	evictions   *node.Evictions
+	gate        *admission.Gate
+	preemption  *node.Preemption
+	returns     *node.Returns
+	mirrors     *mirror.Reconciler
 
 	ready  chan struct{}
 	drains chan *drain

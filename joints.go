@@ -88,6 +88,18 @@ func (h housekeeping) Housekeep(ctx context.Context, fence func(func())) error {
 	return h.p.housekeeper.Housekeep(ctx, fence)
 }
 
+// hold is [podworkers.Workers.Hold], for what is built before the workers.
+func (p *parts) hold(ctx context.Context, uid types.UID, reason string) (context.Context, func(), bool) {
+	return p.workers.Hold(ctx, uid, reason)
+}
+
+// awaitRemovals keeps the engine until the removals that passes have left running have ended.
+func (p *parts) awaitRemovals(ctx context.Context) error {
+	<-ctx.Done()
+	p.housekeeper.Wait()
+	return nil
+}
+
 // statuses shows the status manager to the housekeeper.
 type statuses struct {
 	*status.Manager

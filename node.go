@@ -52,12 +52,11 @@ func (p *parts) buildRemovers() (err error) {
 		Collector: p.pods, Views: p.pleg, Keep: node.Keep{PerName: keep.PerName, Total: keep.Total, MinAge: keep.MinAge},
 		Records: node.NewPullRecords(p.pods.PruneImageRecords, c.Clock), Clock: c.Clock,
 	}
-	p.reaper = p.pods.NewReaper(pods.ReaperOptions{Keep: keep.PerName, MinAge: keep.MinAge, ContentShouldBeRemoved: p.dead.ContentGoes})
+	p.reaper = p.pods.NewReaper(pods.ReaperOptions{Keep: keep.PerName, MinAge: keep.MinAge, ContentShouldBeRemoved: p.dead.ContentGoes, Hold: p.hold})
 	p.dead.Reaper = p.reaper
 	if p.rotator, err = p.pods.NewLogRotator(c.Storage.LogRotation, p.dead.Running); err != nil {
 		err = fmt.Errorf("LogRotation: %w", err)
 	}
-	p.cgroupRemover = node.NewCgroupRemover(p.pods.DestroyCgroup, p.residents.Orphaned, p.logger("cgroups"))
 	return errors.Join(err, p.buildImages())
 }
 
@@ -94,7 +93,7 @@ func (p *parts) podCgroups() cleanup.Cgroups {
 	if !ok {
 		return nil
 	}
-	return node.PodCgroups{CgroupTree: tree, PodVolumes: p.pods, CgroupRemover: p.cgroupRemover}
+	return node.PodCgroups{CgroupTree: tree, PodVolumes: p.pods}
 }
 
 // buildNode makes what knows how the node is, tells others, and shuts it down.

@@ -23,7 +23,7 @@ func (p *parts) components() []lifecycle.Component {
 		{Name: "problems", Run: p.problems.Run, Stop: records},
 
 		{Name: "collection of images", Run: p.images.Run, Stop: work},
-		{Name: "removal of cgroups", Run: p.cgroupRemover.Run, Stop: work},
+		{Name: "removals", Run: p.awaitRemovals, Stop: work},
 		{Name: "log rotation", Run: p.rotator.Run, Stop: work},
 		{Name: "removal of dead containers", Run: p.reaper.Run, Stop: work},
 		{Name: "resizing", Run: p.resizer.Run, Stop: work},

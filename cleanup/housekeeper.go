@@ -16,10 +16,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/internal/complaint"
-	"github.com/podwright/podwright/internal/instrument"
 	"github.com/podwright/podwright/internal/podinfo"
-	"github.com/podwright/podwright/internal/rule"
-	"github.com/podwright/podwright/runtime"
 )
 
 const (
@@ -31,9 +28,14 @@ const (
 	// removalBudget is how long a pass removes things of one kind; the rest is left to
 	// the next pass (OD10). Rates bounds how many it removes.
 	removalBudget = 200 * time.Millisecond
-	// removalTimeout bounds one removal, so that a runtime that hangs on one pod does
-	// not delay the others for longer (HI12).
+	// removalTimeout bounds one removal: a runtime that hangs on a pod is asked again
+	// later (OD10).
 	removalTimeout = 10 * time.Second
+	// removalPatience is how long a pass waits for one removal. One that hangs takes no
+	// more than this from the others.
+	removalPatience = 50 * time.Millisecond
+	// maxRemovals bounds those that hang: each may keep a thread.
+	maxRemovals = 1000
 )
 
 // Options configures a [Housekeeper]. The zero value forgets, restarts and
@@ -78,6 +80,9 @@ type Options struct {
 	// Veto is asked before every action; an error keeps it from being done now
 	// (DR5). It must not block. Nil: no veto.
 	Veto func(a Action) error
+	// Hold keeps a new life of a pod from starting while something of it is removed (IN3).
+	// It must not block. Nil: a pod that comes back while it is removed is not protected.
+	Hold Hold
 	// Rule returns the rule behind an error of Content, empty if there is none. Nil:
 	// never.
 	Rule func(err error) Rule
@@ -99,8 +104,8 @@ type Options struct {
 }
 
 // Housekeeper makes housekeeping passes. Make one with [New]; all methods are
-// safe for concurrent use. It starts no goroutine: the owner of the schedule calls
-// Housekeep.
+// safe for concurrent use. The owner of the schedule calls Housekeep, and Wait in the
+// end: each removal has a goroutine, and one that hangs does not keep its pass.
 type Housekeeper struct {
 	pods    Pods
 	workers Workers
@@ -113,6 +118,7 @@ type Housekeeper struct {
 	lastWorkers map[types.UID]Worker
 	content     sets.Set[types.UID] // may have left content in the runtime
 	failures    map[candidate]*failure
+	underWay    map[candidate]*removal
 	reduced     map[types.UID]bool // cgroups whose CPU is at the minimum
 	collectAt   time.Time
 	// tried are the objects that could not be removed in this run of the collector,
@@ -121,6 +127,8 @@ type Housekeeper struct {
 	collectBegan time.Time
 	undecided    complaint.Complaint
 	outcomes     []outcome // of this pass, or of the last one
+
+	removals sync.WaitGroup // their goroutines
 
 	mu sync.Mutex
 	// seen is changed by the holder of turn only, who therefore reads it without mu.
@@ -171,6 +179,7 @@ func New(pods Pods, workers Workers, running RunningLister, options Options) (*H
 		turn:     make(chan struct{}, 1),
 		content:  sets.New[types.UID](),
 		failures: map[candidate]*failure{},
+		underWay: map[candidate]*removal{},
 		tried:    map[object]bool{},
 		finished: map[types.UID]bool{},
 		seen:     seen{},
@@ -205,7 +214,8 @@ func (h *Housekeeper) LastPlan() Plan {
 
 // Housekeep makes one pass. fence runs its argument while no desired pod and no
 // worker changes because of a source; nil calls it directly. Passes do not
-// overlap: a second call waits for the first, or for its context (HK2).
+// overlap: a second call waits for the first, or for its context (HK2). A removal that
+// takes long goes on after the pass, until ctx ends; see [Housekeeper.Wait].
 //
 // The error joins all failures. Whatever did not depend on them was done all the same
 // (HK1, HK4, HI12), and later passes try again what failed.
@@ -224,9 +234,11 @@ func (h *Housekeeper) Housekeep(ctx context.Context, fence func(critical func())
 		fence = func(critical func()) { critical() }
 	}
 	now := h.options.Clock.Now()
+	h.outcomes = nil
+	ended := h.takeResults(now)
 	in := input{SourcesReady: true}
 	if err := h.listCgroups(&in); err != nil {
-		return err // HK1: step 1 aborts
+		return errors.Join(append(ended, err)...) // HK1: step 1 aborts
 	}
 	fence(func() { h.known(&in) })
 	problems := h.look(ctx, &in, now)
@@ -236,12 +248,12 @@ func (h *Housekeeper) Housekeep(ctx context.Context, fence func(critical func())
 		h.mu.Unlock()
 	}
 	plan := makePlan(in)
-	h.outcomes = nil
 	h.complain(plan, in.Undecided, now)
 
 	fence(func() { h.executeFenced(ctx, plan, &in) })
 	h.metrics.pass(ctx, &in, plan, h.pods.Mirrors())
 	h.deleteMirrors(plan)
+	problems = append(problems, ended...)
 	problems = append(problems, h.remove(ctx, plan, now)...)
 	problems = append(problems, h.reduceCPU(plan)...)
 	problems = append(problems, h.collect(ctx, in.RunningErr, now)...)
@@ -388,6 +400,7 @@ func (h *Housekeeper) cleanProbes(workers map[types.UID]Worker) {
 // leftovers finds what gone pods may have left. Log folders are looked at as
 // rarely as the collector runs: removing a pod's content removes its logs too.
 func (h *Housekeeper) leftovers(in *input, now time.Time) (problems []error) {
+	in.Waiting = h.putOff()
 	if h.options.Content == nil {
 		clear(h.content)
 		return nil
@@ -415,84 +428,5 @@ func (h *Housekeeper) leftovers(in *input, now time.Time) (problems []error) {
 	for _, uid := range slices.Concat(in.Content, in.LogDirs) {
 		in.ContentGoes[uid] = h.workers.ContentShouldBeRemoved(uid)
 	}
-	in.Waiting = map[candidate]Denial{}
-	clock := h.options.Clock.Now()
-	for c, f := range h.failures {
-		if clock.Before(f.retry) {
-			in.Waiting[c] = h.waiting(f, clock)
-		}
-	}
 	return problems
-}
-
-// executeFenced does steps 7 and 12 to 14. Every guard is asked again: the loop
-// went on while the plan was made.
-func (h *Housekeeper) executeFenced(ctx context.Context, plan Plan, in *input) {
-	if !h.sourcesReady() {
-		return
-	}
-	var due []Action
-	restarts := map[types.UID]bool{}
-	for _, a := range plan.Actions {
-		if a.Step != StepRestart && a.Step != StepFinish && a.Step != StepKillOrphan || !a.Allowed() {
-			continue
-		}
-		_, desired := h.pods.Get(a.PodUID)
-		closed := h.gate()
-		switch {
-		case desired == (a.Step == StepKillOrphan):
-			h.skip(a, rule.Changed.Because("the sources have changed what they want"))
-		case h.workers.Knows(a.PodUID):
-			h.skip(a, rule.Changed.Because("the pod has a worker by now"))
-		case a.Step == StepRestart && h.withheld(a.PodUID):
-			h.skip(a, withheld())
-		case a.Step == StepRestart && closed != nil:
-			h.skip(a, setupHeld(closed))
-		case a.Step == StepKillOrphan && !h.allows(a.PodUID):
-			h.skip(a, h.guard(a.PodUID))
-		case h.permits(a):
-			due = append(due, a)
-			restarts[a.PodUID] = restarts[a.PodUID] || a.Step == StepRestart
-		}
-	}
-	h.dropStatuses(restarts) // of the old lives, before the new ones begin
-	for _, a := range due {
-		h.carryOut(ctx, a, in)
-		h.done(a, nil)
-	}
-}
-
-// carryOut hands one pod to the workers.
-func (h *Housekeeper) carryOut(ctx context.Context, a Action, in *input) {
-	pod, _ := h.pods.Get(a.PodUID)
-	switch a.Step {
-	case StepRestart:
-		h.workers.Restart(pod)
-		in.Workers[a.PodUID] = Worker{State: WorkerSync, HasConfig: true, Static: podinfo.Static(pod)}
-		h.metrics.restarts.Add(ctx, 1, instrument.Labels("static", static(podinfo.Static(pod))))
-	case StepFinish:
-		h.workers.Kill(pod)
-	case StepKillOrphan:
-		i := slices.IndexFunc(in.Running, func(p *runtime.Pod) bool { return p.UID == a.PodUID })
-		h.workers.KillRuntimePod(in.Running[i])
-		in.Workers[a.PodUID] = Worker{State: WorkerTerminating, Orphan: true}
-		h.metrics.killed.Add(ctx, 1)
-	}
-}
-
-// dropStatuses is step 7; except are pods whose status goes although they are
-// desired.
-func (h *Housekeeper) dropStatuses(except map[types.UID]bool) {
-	if h.options.Statuses == nil {
-		return
-	}
-	keep := map[types.UID]struct{}{}
-	for _, pods := range [][]*v1.Pod{h.pods.Pods(), h.pods.Mirrors()} {
-		for _, pod := range pods {
-			if !except[pod.UID] {
-				keep[pod.UID] = struct{}{}
-			}
-		}
-	}
-	h.options.Statuses.RemoveOrphanedStatuses(keep)
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,6 +26,7 @@ import (
 // fields between passes; its methods note what is done to it.
 type node struct {
 	*Housekeeper
+	mu  sync.Mutex // of log, and of what removals change
 	log []string
 
 	desired map[types.UID]*v1.Pod
@@ -77,7 +79,11 @@ func newNode(t *testing.T, edit func(*Options)) *node {
 	return n
 }
 
-func (n *node) note(format string, args ...any) { n.log = append(n.log, fmt.Sprintf(format, args...)) }
+func (n *node) note(format string, args ...any) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.log = append(n.log, fmt.Sprintf(format, args...))
+}
 
 func (n *node) Pods() []*v1.Pod {
 	pods := []*v1.Pod{}
@@ -168,6 +174,8 @@ func (n *node) remove(what string, uid types.UID, from map[types.UID]bool) error
 	if err := n.removeErr[what+" "+string(uid)]; err != nil {
 		return err
 	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	delete(from, uid)
 	return nil
 }
@@ -176,7 +184,9 @@ func (n *node) RemovePod(_ context.Context, uid types.UID) error {
 	return n.remove("content", uid, n.content)
 }
 
-func (n *node) RemoveLogs(uid types.UID) error { return n.remove("logs", uid, n.logDirs) }
+func (n *node) RemoveLogs(_ context.Context, uid types.UID) error {
+	return n.remove("logs", uid, n.logDirs)
+}
 
 func (n *node) RemovePodDir(_ context.Context, uid types.UID) error {
 	return n.remove("folder", uid, n.podDirs)
@@ -553,14 +563,19 @@ func TestRemovalBudget(t *testing.T) {
 		n := newNode(t, nil)
 		n.pass(t, "first")
 		n.removing = func() { <-time.After(100 * time.Millisecond) }
-		for _, uid := range []types.UID{"a", "b", "c", "d", "e"} {
+		for _, uid := range []types.UID{"a", "b", "c", "d", "e", "f"} {
 			n.content[uid] = true
 			n.Finished(uid)
 		}
-		n.pass(t, "until 200 ms are over", "remove content a", "remove content b", "remove content c")
+		begin := time.Now()
+		n.pass(t, "until 200 ms are over", "remove content a", "remove content b", "remove content c", "remove content d", "remove content e")
+		if took := time.Since(begin); took != removalBudget+removalPatience {
+			t.Errorf("the pass took %v", took)
+		}
 		n.removing = func() { <-time.After(time.Second) }
-		n.pass(t, "at least one", "remove content d")
-		n.pass(t, "the rest", "remove content e")
+		n.pass(t, "at least one", "remove content f")
+		n.Wait()
+		n.pass(t, "all are gone")
 	})
 }
 

@@ -102,7 +102,7 @@ type Content interface {
 	LogDirs() ([]types.UID, error)
 	PodDirs() ([]types.UID, error)
 	// RemoveLogs removes a pod's log folder.
-	RemoveLogs(uid types.UID) error
+	RemoveLogs(ctx context.Context, uid types.UID) error
 	// RemovePodDir removes a pod's folder, under the rules of section 4.
 	RemovePodDir(ctx context.Context, uid types.UID) error
 }

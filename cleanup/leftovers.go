@@ -19,10 +19,9 @@ type Cgroups interface {
 	HasVolumes(ctx context.Context, uid types.UID) (bool, error)
 	// ReduceCPU gives the pod's cgroup the smallest weight there is.
 	ReduceCPU(uid types.UID) error
-	// Destroy asks for the end of the pod's cgroup and does not wait for it. It may
-	// be called repeatedly; the implementation checks once more that the cgroup is
-	// not needed.
-	Destroy(uid types.UID)
+	// Destroy removes the pod's cgroup, and may take a second for what it kills in it.
+	// It may be called repeatedly.
+	Destroy(ctx context.Context, uid types.UID) error
 }
 
 // UserRanges are the ranges of user IDs that pods have (step 8). Calls wait for

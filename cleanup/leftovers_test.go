@@ -58,9 +58,13 @@ func (o *outback) ReduceCPU(uid types.UID) error {
 	return o.reduceErr
 }
 
-func (o *outback) Destroy(uid types.UID) {
+func (o *outback) Destroy(_ context.Context, uid types.UID) error {
 	o.note("destroy %s", uid)
+	if o.removing != nil {
+		o.removing()
+	}
 	delete(o.cgroups, uid)
+	return o.removeErr["cgroup "+string(uid)]
 }
 
 func (o *outback) UserRanges() []types.UID { return keys(o.ranges) }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/podwright/podwright/internal/backoff"
 	"github.com/podwright/podwright/internal/rule"
-	"github.com/podwright/podwright/internal/timing"
 )
 
 // remove executes the removals of a plan. Each pass does a bounded part, so that a
@@ -33,6 +32,10 @@ func (h *Housekeeper) remove(ctx context.Context, plan Plan, now time.Time) (pro
 				h.skip(a, denial)
 				continue
 			}
+			if len(h.underWay) >= maxRemovals {
+				h.skip(a, rule.TryLater.Because("too many removals hang"))
+				continue
+			}
 			if acted > 0 && h.options.Clock.Since(start) > removalBudget {
 				more = true
 				h.skip(a, passTooLong())
@@ -42,17 +45,10 @@ func (h *Housekeeper) remove(ctx context.Context, plan Plan, now time.Time) (pro
 				continue
 			}
 			acted++
-			err := h.removeOne(ctx, c)
-			h.done(a, err)
-			if err != nil {
-				h.failed(c, err, now)
-				problems = append(problems, fmt.Errorf("%s of %s: %w", step, a.Object, err))
-				continue
-			}
-			delete(h.failures, c)
-			if step == StepContent {
-				h.content.Delete(a.PodUID)
-			}
+			r := h.begin(ctx, a)
+			h.underWay[c] = r
+			h.await(ctx, r)
+			problems = append(problems, h.takeResults(now)...)
 		}
 	}
 	h.forget(seen, now)
@@ -105,18 +101,15 @@ func (h *Housekeeper) forget(seen map[candidate]bool, now time.Time) {
 }
 
 func (h *Housekeeper) removeOne(ctx context.Context, c candidate) error {
-	ctx, cancel := timing.WithTimeout(ctx, h.options.Clock, removalTimeout)
-	defer cancel()
 	switch c.Step {
 	case StepContent:
 		return h.options.Content.RemovePod(ctx, c.PodUID)
 	case StepLogs:
-		return h.options.Content.RemoveLogs(c.PodUID)
+		return h.options.Content.RemoveLogs(ctx, c.PodUID)
 	case StepUserRanges:
 		return h.options.UserRanges.ReleaseUserRange(c.PodUID)
 	case StepCgroups:
-		h.options.Cgroups.Destroy(c.PodUID)
-		return nil
+		return h.options.Cgroups.Destroy(ctx, c.PodUID)
 	default:
 		return h.options.Content.RemovePodDir(ctx, c.PodUID)
 	}
@@ -132,6 +125,21 @@ func (h *Housekeeper) failed(c candidate, err error, now time.Time) {
 	f.err = err
 	f.delay = backoff.Next(retryMin, retryMax, f.delay)
 	f.retry = now.Add(f.delay)
+}
+
+// putOff returns the candidates that are left alone for now, and why.
+func (h *Housekeeper) putOff() map[candidate]Denial {
+	out := map[candidate]Denial{}
+	now := h.options.Clock.Now()
+	for c, f := range h.failures {
+		if now.Before(f.retry) {
+			out[c] = h.waiting(f, now)
+		}
+	}
+	for c, r := range h.underWay {
+		out[c] = r.goesOn()
+	}
+	return out
 }
 
 // waiting says why a candidate whose removal failed is left alone for now.

@@ -125,6 +125,10 @@ func (w *Workers) carryOut(root context.Context, list []machine.Effect, self *ca
 			w.observe(e)
 		case machine.EffectWarn:
 			w.warn(e)
+		case machine.EffectCutRemoval:
+			if cut, ok := e.Handle.(context.CancelCauseFunc); ok {
+				cut(errWanted)
+			}
 		case machine.EffectMetric:
 			if root != nil {
 				w.metrics.record(root, e)

@@ -79,7 +79,7 @@ func (w *Workers) Snapshot() []Explanation {
 func (w *Workers) explanation(e *machine.Explanation) Explanation {
 	out := Explanation{
 		UID: e.UID, Name: e.Name, Namespace: e.Namespace, Static: e.Static,
-		State: e.State, Since: w.wall(e.Since), WaitingFor: e.Waiting,
+		State: e.State, Since: w.wall(e.Since), WaitingFor: w.waitsFor(e),
 		Failures:             e.Attempts,
 		TerminationRequested: e.Terminating, Deleted: e.Deleted, Evicted: e.Evicted, RestartRequested: e.Restart,
 		GracePeriodSeconds: e.Grace,

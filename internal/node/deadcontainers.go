@@ -41,6 +41,7 @@ type Removals interface {
 	IsPodKnownTerminated(uid types.UID) bool
 	ShouldPodContentBeRemoved(uid types.UID) bool
 	ShouldPodRuntimeBeRemoved(uid types.UID) bool
+	Hold(ctx context.Context, uid types.UID, reason string) (held context.Context, release func(), ok bool)
 }
 
 // Keep says how many dead containers are kept. Its zero value is that of
@@ -162,7 +163,7 @@ func (d *DeadContainers) Died(events pleg.PodEvents) {
 // what a removal frees may save a pod.
 func (d *DeadContainers) Reclaim(ctx context.Context) error {
 	return d.Collector.GarbageCollect(ctx, pods.GCPolicy{
-		SourcesReady: d.Heard(), Pressure: true,
+		SourcesReady: d.Heard(), Pressure: true, Hold: d.Removals.Hold,
 		ContentShouldBeRemoved: d.ContentGoes, RuntimeShouldBeRemoved: d.runtimeGoes,
 		Permits: func(a pods.GCAction) bool { return d.Permit.await(ctx, d.Clock, gcAction(a)).IsZero() },
 	})
@@ -202,7 +203,7 @@ func (d *DeadContainers) policy(contentGoes func(types.UID) bool) pods.GCPolicy 
 	return pods.GCPolicy{
 		MinAge: d.Keep.MinAge, FinishedAt: d.finishedAt,
 		MaxPerContainer: d.Keep.PerName, MaxContainers: d.Keep.Total,
-		SourcesReady: d.Heard(), ContentShouldBeRemoved: contentGoes,
+		SourcesReady: d.Heard(), ContentShouldBeRemoved: contentGoes, Hold: d.Removals.Hold,
 	}
 }
 

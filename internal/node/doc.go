@@ -8,7 +8,6 @@
 //	Drain ───────────► pods stop because their owner says so
 //	Images, Pulls ───► images that are not used go
 //	DeadContainers ──► containers that have ended go
-//	CgroupRemover ───► cgroups of gone pods go
 //	Resizer ─────────► resources of running pods change
 //
 // Each type declares the few methods it needs of its neighbours. None of them knows how

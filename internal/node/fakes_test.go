@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"sync"
@@ -75,6 +76,10 @@ func (l *lives) CouldHaveRunningContainers(uid types.UID) bool { return !l.termi
 func (l *lives) ShouldPodContentBeRemoved(uid types.UID) bool  { return l.contentGoes[uid] }
 func (l *lives) ShouldPodRuntimeBeRemoved(uid types.UID) bool {
 	return l.terminated[uid] || !l.known[uid]
+}
+
+func (l *lives) Hold(ctx context.Context, uid types.UID, _ string) (context.Context, func(), bool) {
+	return ctx, func() {}, !l.known[uid] || l.terminated[uid]
 }
 
 // residents are pods that sources want, of which workers know all.

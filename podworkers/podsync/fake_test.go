@@ -66,10 +66,9 @@ func newNode(t *testing.T) *node {
 func (n *node) syncer(change ...func(*Options)) *Syncer {
 	o := Options{
 		Content: content{n}, Probes: prober{n}, Allocations: allocations{n}, Records: records{n}, Mirrors: mirrors{n},
-		Removable:    func(types.UID) bool { return n.removable },
-		AwaitRemoval: func(context.Context, types.UID) error { return n.do("AwaitRemoval") },
-		Network:      func() error { return n.network },
-		NodeIPs:      []string{"192.0.2.1"}, Clock: n.clock, Events: n,
+		Removable: func(types.UID) bool { return n.removable },
+		Network:   func() error { return n.network },
+		NodeIPs:   []string{"192.0.2.1"}, Clock: n.clock, Events: n,
 		Hooks: Hooks{
 			Syncing:     func(ctx context.Context, _ types.UID) context.Context { n.do("Syncing"); return ctx },
 			Changed:     func(types.UID) { n.do("Changed") },

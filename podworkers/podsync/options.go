@@ -159,9 +159,6 @@ type Options struct {
 	// Removable reports whether the records of a terminated pod's containers may go from
 	// the runtime. Nil: they stay.
 	Removable func(uid types.UID) bool
-	// AwaitRemoval returns when nothing of the pod, such as its cgroup, is being removed
-	// elsewhere. Nil: nothing ever is.
-	AwaitRemoval func(ctx context.Context, uid types.UID) error
 
 	Probes      Prober      // nil: nothing is probed
 	Allocations Allocations // nil: pods get what they ask for
@@ -212,9 +209,6 @@ func (o *Options) setDefaults() {
 	}
 	if o.Removable == nil {
 		o.Removable = func(types.UID) bool { return false }
-	}
-	if o.AwaitRemoval == nil {
-		o.AwaitRemoval = func(context.Context, types.UID) error { return nil }
 	}
 	if o.Wake == nil {
 		o.Wake = func(types.UID) {}

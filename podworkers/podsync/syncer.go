@@ -85,9 +85,6 @@ func (s *Syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v
 		s.o.Events.Eventf(pod, v1.EventTypeWarning, "NetworkNotReady", "network is not ready: %v", err)
 		return podworkers.SyncResult{}, fmt.Errorf("%w: %w", podworkers.ErrNetworkNotReady, err)
 	}
-	if err := s.o.AwaitRemoval(ctx, pod.UID); err != nil {
-		return podworkers.SyncResult{}, err
-	}
 	if pod, err = s.allocate(desired, view); err != nil {
 		return podworkers.SyncResult{}, err
 	}

@@ -31,7 +31,7 @@ func TestSyncPodPublishesBeforeAndAfterItsWork(t *testing.T) {
 	if err != nil || result != (podworkers.SyncResult{Acted: true}) {
 		t.Errorf("%+v, %v", result, err)
 	}
-	n.want("Syncing", "SetPodStatus", "Observed", "AwaitRemoval", "Allocate", "AddPod",
+	n.want("Syncing", "SetPodStatus", "Observed", "Allocate", "AddPod",
 		"Hold", "SyncPod", "ReadNow", "Release", "Changed", "SetPodStatus", "Observed")
 	if first, last := n.published[0].Phase, n.last().Phase; first != v1.PodPending || last != v1.PodRunning {
 		t.Errorf("published %s, then %s", first, last)
@@ -51,7 +51,7 @@ func TestPodAsItShouldBeIsNotReadAgain(t *testing.T) {
 	if err != nil || result != (podworkers.SyncResult{}) {
 		t.Errorf("%+v, %v", result, err)
 	}
-	n.want("Syncing", "SetPodStatus", "Observed", "AwaitRemoval", "Allocate", "AddPod",
+	n.want("Syncing", "SetPodStatus", "Observed", "Allocate", "AddPod",
 		"Hold", "SyncPod", "Release", "SetPodStatus", "Observed")
 }
 
@@ -62,7 +62,6 @@ func TestFailedCallEndsSyncPod(t *testing.T) {
 		setup func(*node)
 		last  string // call
 	}{
-		{call: "AwaitRemoval", last: "AwaitRemoval"},
 		{call: "Allocate", last: "Allocate"},
 		{call: "ReadNow", last: "Changed", setup: func(n *node) { n.results = []pods.Result{{Acted: true}} }},
 		{call: "SyncPod", last: "Observed"},
@@ -242,7 +241,7 @@ func TestGrantedResourcesAreUsed(t *testing.T) {
 	if _, err := n.syncer().SyncPod(t.Context(), podworkers.Sync, web(), nil, nothing()); err != nil {
 		t.Error(err)
 	}
-	n.want("Syncing", "SetPodStatus", "Observed", "AwaitRemoval", "Allocate", "SetPodStatus", "Observed", "AddPod",
+	n.want("Syncing", "SetPodStatus", "Observed", "Allocate", "SetPodStatus", "Observed", "AddPod",
 		"Hold", "SyncPod", "Release", "SetPodStatus", "Observed")
 	if c := n.last().Conditions; !slices.ContainsFunc(c, func(c v1.PodCondition) bool { return c.Type == v1.PodResizePending }) {
 		t.Errorf("%+v", c)

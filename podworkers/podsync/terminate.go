@@ -102,9 +102,6 @@ func (s *Syncer) publishFinal(ctx context.Context, pod *v1.Pod, view *runtime.Po
 
 // release lets go of what a pod had apart from its containers.
 func (s *Syncer) release(ctx context.Context, uid types.UID) error {
-	if err := s.o.AwaitRemoval(ctx, uid); err != nil {
-		return err
-	}
 	if err := s.o.Content.DestroyCgroup(ctx, uid); err != nil {
 		return err
 	}

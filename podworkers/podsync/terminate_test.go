@@ -146,7 +146,7 @@ func TestPodIsNotStoppedWhileAContainerMayRun(t *testing.T) {
 
 // terminated are the calls of the last step.
 var terminated = []string{
-	"SetPodStatus", "Observed", "TearDownVolumes", "TerminatePod", "RemovePod", "AwaitRemoval", "DestroyCgroup",
+	"SetPodStatus", "Observed", "TearDownVolumes", "TerminatePod", "RemovePod", "DestroyCgroup",
 	"ForgetAllocation", "Forget", "Released",
 }
 
@@ -232,13 +232,13 @@ func TestNewLifeHasAnEndOfItsOwn(t *testing.T) {
 // TestRuntimePodIsStoppedAndReleased: a pod that is known only from the runtime publishes
 // nothing.
 func TestRuntimePodIsStoppedAndReleased(t *testing.T) {
-	want := []string{"KillRuntimePod", "AwaitRemoval", "DestroyCgroup", "ForgetAllocation", "Released"}
+	want := []string{"KillRuntimePod", "DestroyCgroup", "ForgetAllocation", "Released"}
 	n := newNode(t)
 	if err := n.syncer().SyncTerminatingRuntimePod(t.Context(), &runtime.Pod{UID: "u"}); err != nil {
 		t.Error(err)
 	}
 	n.want(want...)
-	for i, call := range want[:4] {
+	for i, call := range want[:3] {
 		n.fail = map[string]bool{call: true}
 		if err := n.syncer().SyncTerminatingRuntimePod(t.Context(), &runtime.Pod{UID: "u"}); !errors.Is(err, errFake) {
 			t.Error(call, err)

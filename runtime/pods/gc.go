@@ -52,6 +52,10 @@ type GCPolicy struct {
 	// still be desired. Nil: never.
 	RuntimeShouldBeRemoved func(uid types.UID) bool
 
+	// Hold keeps a new life of a pod from starting while something of an earlier one is
+	// removed; podworkers.Workers.Hold is one. ok is false if a life is under way: then only
+	// what it no longer needs is removed, and nothing because the pod is gone. Nil: never.
+	Hold func(ctx context.Context, uid types.UID, reason string) (held context.Context, release func(), ok bool)
 	// Permits is asked right before each removal; what it refuses stays until a
 	// later run. Done is called with the outcome of each removal. Both are called by
 	// one goroutine at a time and must not block. Nil: everything is permitted, no
@@ -104,6 +108,30 @@ func (p *GCPolicy) choice() sweep.Policy {
 	return out
 }
 
+// remove makes one removal and reports whether the object went. One that was chosen because
+// its pod is gone stays if the pod has come back (IN3).
+func (p *GCPolicy) remove(ctx context.Context, a GCAction, choice sweep.Policy, do func(context.Context) error) (went bool, err error) {
+	if p.Hold != nil {
+		held, release, ok := p.Hold(ctx, a.PodUID, "remove "+a.kind())
+		if !ok && choice.Gone(a.PodUID) {
+			return false, nil
+		}
+		defer release()
+		ctx = held
+	}
+	err = do(ctx)
+	p.Done(a, err)
+	return err == nil, err
+}
+
+// kind is what the decision is about.
+func (a GCAction) kind() string {
+	if a.Sandbox {
+		return "sandbox"
+	}
+	return "container"
+}
+
 // GarbageCollect reads the runtime and removes dead containers (with their logs)
 // and sandboxes by policy, containers first (spec/cleanup.md 6, 7). It never
 // touches a running container, a ready sandbox or objects of another owner.
@@ -146,13 +174,13 @@ func (m *Manager) garbageCollect(ctx context.Context, policy GCPolicy) error {
 		if !action.Kept.IsZero() || !policy.Permits(action) {
 			continue
 		}
-		err := m.collect(ctx, c.Pod, c.Container)
-		policy.Done(action, err)
+		went, err := policy.remove(ctx, action, choice, func(ctx context.Context) error { return m.collect(ctx, c.Pod, c.Container) })
 		if err != nil {
 			problems = append(problems, err)
-			continue
 		}
-		removed[c.ID.ID] = true
+		if went {
+			removed[c.ID.ID] = true
+		}
 	}
 	for _, s := range sweep.Sandboxes(pods, choice.Gone, removed) {
 		if err := ctx.Err(); err != nil {
@@ -162,8 +190,7 @@ func (m *Manager) garbageCollect(ctx context.Context, policy GCPolicy) error {
 		if !action.Kept.IsZero() || !policy.Permits(action) {
 			continue
 		}
-		err := m.collectSandbox(ctx, s.ID)
-		policy.Done(action, err)
+		_, err := policy.remove(ctx, action, choice, func(ctx context.Context) error { return m.collectSandbox(ctx, s.ID) })
 		if err != nil {
 			problems = append(problems, err)
 		}
@@ -293,7 +320,7 @@ func (m *Manager) RemovePod(ctx context.Context, uid types.UID) error {
 			return fmt.Errorf("remove pod: %w", err)
 		}
 	}
-	return m.RemoveLogs(uid)
+	return m.RemoveLogs(ctx, uid)
 }
 
 // ErrPodRunning is the error of [Manager.RemovePod] for a pod that still runs.

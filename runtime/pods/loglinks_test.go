@@ -214,7 +214,7 @@ func TestLogDirs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, uid := range []types.UID{types.UID(static), types.UID(random), "uid-1", "uid-2", "uid-3", "file", "archive", "..", ""} {
-		if err := w.m.RemoveLogs(uid); err != nil {
+		if err := w.m.RemoveLogs(t.Context(), uid); err != nil {
 			t.Errorf("edge 24: %q: %v", uid, err)
 		}
 	}
@@ -280,7 +280,7 @@ func TestHostileLogFolders(t *testing.T) {
 		_ = rotator.Rotate(t.Context())
 		uids, _ := w.m.LogDirs()
 		for _, uid := range append(uids, status.UID, "..") {
-			_ = w.m.RemoveLogs(uid)
+			_ = w.m.RemoveLogs(t.Context(), uid)
 		}
 		_, _ = collect(t.Context(), w.m, pods.GCPolicy{SourcesReady: true})
 		exited := *status.Containers[0]

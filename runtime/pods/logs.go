@@ -1,6 +1,7 @@
 package pods
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -136,7 +137,7 @@ func uidOfLogDir(e fs.DirEntry) (types.UID, bool) {
 
 // RemoveLogs removes a pod's log directory (spec/cleanup.md LG1). A missing
 // directory is success.
-func (m *Manager) RemoveLogs(uid types.UID) error {
+func (m *Manager) RemoveLogs(ctx context.Context, uid types.UID) error {
 	entries, err := os.ReadDir(m.options.LogDir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -147,7 +148,7 @@ func (m *Manager) RemoveLogs(uid types.UID) error {
 	var problems []error
 	for _, e := range entries {
 		if found, ok := uidOfLogDir(e); ok && found == uid {
-			problems = append(problems, poddir.RemoveTree(m.options.LogDir, e.Name()))
+			problems = append(problems, poddir.RemoveTree(ctx, m.options.LogDir, e.Name()))
 		}
 	}
 	return errors.Join(problems...)

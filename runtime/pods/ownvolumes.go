@@ -40,8 +40,8 @@ func (o ownVolumes) SetUp(ctx context.Context, pod *v1.Pod, v *v1.Volume) (Mount
 	return o.files(ctx, pod, v)
 }
 
-func (o ownVolumes) TearDown(_ context.Context, uid types.UID) error {
-	return o.m.dirs.TearDown(uid)
+func (o ownVolumes) TearDown(ctx context.Context, uid types.UID) error {
+	return o.m.dirs.TearDown(ctx, uid)
 }
 
 // Mounted is never called: removal reads the mount table.

@@ -60,7 +60,7 @@ func FuzzManifestPaths(f *testing.F) {
 		}
 		for _, uid := range []types.UID{pod.UID, types.UID(text)} {
 			_ = w.m.RemovePodDir(t.Context(), uid) // many are no UIDs
-			_ = w.m.RemoveLogs(uid)
+			_ = w.m.RemoveLogs(t.Context(), uid)
 		}
 		err := filepath.WalkDir(base, func(path string, d fs.DirEntry, err error) error {
 			if inside := path == base || path == precious || path == root || path == logs ||

@@ -235,7 +235,7 @@ func (m *Manager) RemovePodDir(ctx context.Context, uid types.UID) error {
 			return maybeMounted(fmt.Errorf("remove pod directory: volumes %s are still mounted", strings.Join(names, ", ")))
 		}
 	}
-	if err := m.dirs.Remove(uid); err != nil {
+	if err := m.dirs.Remove(ctx, uid); err != nil {
 		return err
 	}
 	m.freeUsers(uid)

@@ -21,6 +21,8 @@ type ReaperOptions struct {
 	Keep int
 	// MinAge keeps containers that ended less than this long ago.
 	MinAge time.Duration
+	// Hold is as in [GCPolicy]. Nil: a pod that comes back is not protected.
+	Hold func(ctx context.Context, uid types.UID, reason string) (held context.Context, release func(), ok bool)
 	// ContentShouldBeRemoved reports whether nothing of the pod is needed any
 	// more, so that all its dead containers go. Asked again before each removal;
 	// must not block. Nil: never.
@@ -116,13 +118,24 @@ func (r *Reaper) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case v := <-r.queue:
-			if v.all && !r.options.ContentShouldBeRemoved(v.pod.UID) {
-				continue // it came back
-			}
-			if err := r.manager.collect(ctx, v.pod, v.container); err != nil && ctx.Err() == nil {
+			if err := r.remove(ctx, v); err != nil && ctx.Err() == nil {
 				r.manager.options.Logger.Info("A dead container is left to garbage collection",
 					"podUID", v.pod.UID, "container", v.container.Name, "error", err.Error())
 			}
 		}
 	}
+}
+
+// remove removes one container, unless it was to go only because its pod was gone, and the pod
+// has come back.
+func (r *Reaper) remove(ctx context.Context, v reap) error {
+	held, release, ok := ctx, func() {}, true
+	if r.options.Hold != nil {
+		held, release, ok = r.options.Hold(ctx, v.pod.UID, "remove container")
+	}
+	defer release()
+	if v.all && (!ok || !r.options.ContentShouldBeRemoved(v.pod.UID)) {
+		return nil
+	}
+	return r.manager.collect(held, v.pod, v.container)
 }

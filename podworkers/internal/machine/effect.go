@@ -36,6 +36,9 @@ const (
 	EffectMetric
 	// EffectDrained: stopping with StopTerminate is complete.
 	EffectDrained
+	// EffectCutRemoval: the pod waits for the removal of this Handle, which stops before
+	// its next destructive step. It may come more than once.
+	EffectCutRemoval
 )
 
 // Effect is one thing to do.
@@ -51,6 +54,7 @@ type Effect struct {
 	Pod        *v1.Pod
 	Call       *Call
 	Completion Completion
+	Handle     any
 	At         time.Duration
 	Value      float64
 	Err        error

@@ -37,6 +37,10 @@ const (
 	EventTick
 	// EventStop: stop in some mode [Stop].
 	EventStop
+	// EventHold: something of UID is about to be removed [UID, Hold].
+	EventHold
+	// EventRelease: that removal has ended [UID, the ID of Hold].
+	EventRelease
 )
 
 // Event is one input. Apply does not keep it.
@@ -50,6 +54,7 @@ type Event struct {
 	Call     *Call
 	Result   Result
 	Stop     Stop
+	Hold     Hold
 
 	// Answer is set by Apply.
 	Answer Answer
@@ -62,6 +67,8 @@ type Answer struct {
 	// Continue is set by EventStale: go on and wait for the view. False means
 	// the call has ended.
 	Continue bool
+	// Hold is set by EventHold: the ID of the hold, 0 if a life is under way.
+	Hold uint64
 }
 
 // UpdateType says why a pod is updated. The workers treat Sync, Update and Create

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -22,6 +23,8 @@ type Explanation struct {
 	Terminating, Deleted, Evicted, Restart, Scheduled bool
 	Grace                                             int64
 	Transitions                                       []Transition
+	// Holds are the removals the pod waits for.
+	Holds []Hold
 }
 
 // Transition is one history entry.
@@ -70,7 +73,7 @@ func (m *Machine) Each(f func(e Explanation, c *Call)) {
 
 func (m *Machine) explain(r *record) Explanation {
 	namespace, name := r.nameOf()
-	return Explanation{
+	e := Explanation{
 		UID: r.uid, Namespace: namespace, Name: name, Static: r.static,
 		State: r.state(), Since: r.since, Waiting: m.waiting(r),
 		LastErr: r.lastErr, Attempts: int(r.attempts),
@@ -78,6 +81,10 @@ func (m *Machine) explain(r *record) Explanation {
 		Terminating: r.terminating, Deleted: r.deleted, Evicted: r.evicted, Restart: r.restartRequested,
 		Grace: r.grace,
 	}
+	if r.step == idle && !r.begun() && m.held(r) {
+		e.Holds = slices.Clone(m.holds[r.uid])
+	}
+	return e
 }
 
 // waiting says in words what has to happen next.
@@ -104,6 +111,8 @@ func (m *Machine) waiting(r *record) string {
 		return "the next SyncKnownPods, to begin a new life"
 	case r.finished:
 		return "the source to drop the pod"
+	case !r.begun() && m.held(r):
+		return "the removal of its previous life"
 	case m.stopping:
 		return "nothing: the workers are stopping"
 	case r.why == WhyNameTaken:
@@ -124,7 +133,7 @@ func (m *Machine) nameHolder(r *record) string {
 	if n.owner != nil {
 		return fmt.Sprintf("held by pod %s", n.owner.uid)
 	}
-	if first := n.turn(); first != nil {
+	if first := m.turn(n); first != nil {
 		return fmt.Sprintf("pod %s comes first", first.uid)
 	}
 	return "which is free"

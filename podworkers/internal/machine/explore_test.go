@@ -51,6 +51,8 @@ const (
 	vCanceled
 	vViewError
 	vElapse
+	vHold
+	vRelease
 	perUID // moves below are not about one UID
 	vKnown0
 	vKnownA
@@ -227,6 +229,10 @@ func (p *pair) makeEnd(w *world, mv move) (bool, error) {
 		return w.done(uid, Result{Err: errTest, Failure: FailureView, Canceled: w.life(uid).call.cause != CauseNone})
 	case vElapse:
 		return w.elapse(uid)
+	case vHold:
+		return w.hold(uid)
+	case vRelease:
+		return w.unhold(uid)
 	case vKnown0:
 		return known()
 	case vKnownA:
@@ -317,7 +323,7 @@ func (p *pair) begin() *world {
 }
 
 // TestExplore visits every state two pods can get into, breadth first, and checks
-// the invariants I1 to I25 in each (L2). States that differ only in which pod is
+// the invariants I1 to I26 in each (L2). States that differ only in which pod is
 // which count once.
 func TestExplore(t *testing.T) {
 	for _, p := range pairs() {
@@ -414,7 +420,7 @@ func (p *pair) explore(t *testing.T, moves []move, full bool) bool {
 	if complete {
 		how = "complete"
 	}
-	t.Logf("%s: %d states, %d transitions, depth %d (%s), 25 invariants, 0 violations", p.name, len(nodes), transitions, depth, how)
+	t.Logf("%s: %d states, %d transitions, depth %d (%s), 26 invariants, 0 violations", p.name, len(nodes), transitions, depth, how)
 	return complete
 }
 
@@ -458,7 +464,7 @@ func TestWalk(t *testing.T) {
 					w, path = p.begin(), nil
 				}
 			}
-			t.Logf("%s: %d random steps, seed %d, 25 invariants, 0 violations", p.name, steps, seed)
+			t.Logf("%s: %d random steps, seed %d, 26 invariants, 0 violations", p.name, steps, seed)
 		})
 	}
 }

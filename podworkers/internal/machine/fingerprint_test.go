@@ -55,6 +55,10 @@ func (w *world) clone() *world {
 		}
 		m.names[name] = x
 	}
+	m.holds = make(map[types.UID][]Hold, len(w.m.holds))
+	for uid, holds := range w.m.holds {
+		m.holds[uid] = slices.Clone(holds)
+	}
 	for i := range c.lives {
 		l := &c.lives[i]
 		l.open = slices.Clone(l.open)
@@ -98,6 +102,7 @@ func (w *world) key(order []int, full bool, id func(any) byte, buf []byte) []byt
 	for _, i := range order {
 		l := &w.lives[i]
 		r := m.records[l.uid]
+		buf = append(buf, byte(len(m.holds[l.uid])))
 		if r == nil {
 			buf = append(buf, '-', byte(len(l.open)))
 			continue

@@ -18,6 +18,7 @@ const (
 	reasonBlocked
 	reasonRestart
 	reasonCanceled
+	reasonHeld
 	// reasonFailed plus the phase of the call.
 	reasonFailed
 	reasons = reasonFailed + 4
@@ -28,7 +29,7 @@ func (w Reason) String() string {
 	return [reasons]string{
 		"sync requested", "updated", "created", "kill requested",
 		"round began", "setup done", "setup found the pod ended", "containers stopped", "everything released",
-		"ended before it was started", "no longer desired", "start blocked", "restart requested", "call cancelled",
+		"ended before it was started", "no longer desired", "start blocked", "restart requested", "call cancelled", "start waits for a removal",
 		"setup failed", "terminating failed", "terminating failed", "terminated step failed",
 	}[w]
 }
@@ -36,7 +37,7 @@ func (w Reason) String() string {
 // repeats reports whether the reason is worth an entry without a change of state.
 func (w Reason) repeats() bool {
 	switch w {
-	case reasonSetupOK, reasonBlocked, reasonRestart, reasonCanceled:
+	case reasonSetupOK, reasonBlocked, reasonRestart, reasonCanceled, reasonHeld:
 		return true
 	default:
 		return w >= reasonFailed

@@ -47,6 +47,7 @@ func (w *world) checkRecord(l *life, r *record) error {
 		return fmt.Errorf("I4: %s is terminated without termination, or finished without being terminated", r.uid)
 	case !w.m.CouldHaveRunningContainers(r.uid) && len(l.open) > 0:
 		return fmt.Errorf("I10: %s cannot run and has an open completion", r.uid)
+	case w.m.held(r) && r.step == idle && r.hasPending && !r.begun(): // the end of the removal wakes it
 	case r.hasPending && r.step == idle && r.dueSlot == 0 && !w.m.stopping:
 		return fmt.Errorf("I17: %s has a pending update and nothing scheduled", r.uid)
 	case !r.finished && r.step == idle && r.dueSlot == 0 && !w.m.stopping:

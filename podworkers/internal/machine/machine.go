@@ -56,6 +56,7 @@ type Machine struct {
 
 	records map[types.UID]*record
 	names   map[string]*fullName
+	holds   map[types.UID][]Hold // none is empty
 	ready   [classes]queue
 	slots   [classes]int // in use
 	timers  timers
@@ -69,6 +70,7 @@ type Machine struct {
 	inPhase       [Terminated + 1]int
 	stuck         int
 	visit         uint32
+	lastHold      uint64
 
 	// Only during Apply.
 	now     time.Duration
@@ -81,7 +83,7 @@ func New(config Config) *Machine {
 	if config.NewCall == nil {
 		config.NewCall = func() *Call { return &Call{} }
 	}
-	return &Machine{config: config, records: map[types.UID]*record{}, names: map[string]*fullName{}}
+	return &Machine{config: config, records: map[types.UID]*record{}, names: map[string]*fullName{}, holds: map[types.UID][]Hold{}}
 }
 
 // Apply changes the records as the event says and appends what has to be done to
@@ -112,6 +114,10 @@ func (m *Machine) Apply(event *Event, now time.Duration, rand func() float64, ef
 		m.done(event.Call, &event.Result)
 	case EventTick:
 		m.tick()
+	case EventHold:
+		event.Answer.Hold = m.hold(event.UID, event.Hold)
+	case EventRelease:
+		m.unhold(event.UID, event.Hold.ID)
 	case EventStop:
 		m.stop(event.Stop)
 	}

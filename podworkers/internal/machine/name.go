@@ -63,10 +63,10 @@ func (m *Machine) release(r *record) {
 }
 
 // turn is the waiter that may start next: the first that has not been asked to
-// terminate.
-func (n *fullName) turn() *record {
+// terminate and waits for no removal.
+func (m *Machine) turn(n *fullName) *record {
 	for _, r := range n.waiting {
-		if !r.terminating {
+		if !r.terminating && !m.held(r) {
 			return r
 		}
 	}
@@ -79,7 +79,7 @@ func (m *Machine) wakeNext(name string) {
 	if n == nil || n.owner != nil {
 		return
 	}
-	if r := n.turn(); r != nil && r.step == idle && r.hasPending {
+	if r := m.turn(n); r != nil && r.step == idle && r.hasPending {
 		m.enqueue(r)
 	}
 }

@@ -42,6 +42,8 @@ func (s *scenario) effect(e *Effect) string {
 		return fmt.Sprintf("event %s: %s", e.UID, [...]string{"FailedSync", "SyncPanic", "SyncStuck"}[e.Warning])
 	case EffectDrained:
 		return "drained"
+	case EffectCutRemoval:
+		return fmt.Sprintf("%s waits for a removal", e.UID)
 	case EffectUnschedule:
 		if s.verbose {
 			return fmt.Sprintf("no wake %s", e.UID)

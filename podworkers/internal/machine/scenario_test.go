@@ -87,7 +87,7 @@ func defaultConfig() Config {
 type scenario struct {
 	*world
 	out      *bytes.Buffer
-	hold     bool // dispatch only on the command take
+	manual   bool // dispatch only on the command take
 	verbose  bool // tell ended schedules too
 	last     map[types.UID]*Call
 	channels map[string]chan struct{}
@@ -154,6 +154,10 @@ func (s *scenario) command(fields []string) error {
 		possible, err = s.viewReady(a.uid)
 	case "ok", "fail", "panic", "canceled", "view-error":
 		possible, err = s.end(fields[0], a)
+	case "hold":
+		possible, err = s.hold(a.uid)
+	case "release":
+		possible, err = s.unhold(a.uid)
 	case "elapse":
 		possible, err = s.elapse(a.uid)
 	case "advance":
@@ -194,7 +198,7 @@ func (s *scenario) command(fields []string) error {
 		s.printf("not possible now")
 	}
 	s.print()
-	if err != nil || s.hold {
+	if err != nil || s.manual {
 		return err
 	}
 	err = s.apply(&Event{Kind: EventDispatch})
@@ -204,7 +208,7 @@ func (s *scenario) command(fields []string) error {
 
 func (s *scenario) configure(fields []string) error {
 	a := parseArgs(append([]string{""}, fields...))
-	s.hold, s.verbose = a.has("hold"), a.has("verbose")
+	s.manual, s.verbose = a.has("hold"), a.has("verbose")
 	config := defaultConfig()
 	config.Metrics, config.Journal = a.has("metrics"), a.has("journal")
 	config.Views, config.Observe = a.values["views"] == "true", a.values["observe"] == "true"
@@ -359,7 +363,7 @@ func (s *scenario) advance(text string) error {
 		}
 		s.now = max(s.now, due)
 		for _, kind := range []EventKind{EventTick, EventDispatch} {
-			if kind == EventDispatch && s.hold {
+			if kind == EventDispatch && s.manual {
 				continue
 			}
 			if err := s.apply(&Event{Kind: kind}); err != nil {
@@ -404,7 +408,7 @@ func (s *scenario) known(uids []string) error {
 		s.printf("-> none")
 	}
 	s.print()
-	if err != nil || s.hold {
+	if err != nil || s.manual {
 		return err
 	}
 	err = s.apply(&Event{Kind: EventDispatch})

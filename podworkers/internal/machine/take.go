@@ -114,6 +114,10 @@ func (m *Machine) start(r *record) bool {
 	if r.phase() == TerminatingRuntime { // W4
 		return true
 	}
+	if m.held(r) { // IN3
+		m.waitForRemoval(r)
+		return false
+	}
 	if !r.static { // W5
 		m.started(r)
 		return true
@@ -132,7 +136,7 @@ func (m *Machine) start(r *record) bool {
 		return m.startTerminating(r, seen)
 	}
 	n := m.names[r.rare.fullName]
-	if n.owner != nil || n.turn() != r { // W7
+	if n.owner != nil || m.turn(n) != r { // W7
 		m.block(r, WhyNameTaken)
 		return false
 	}

@@ -15,7 +15,7 @@ import (
 
 // world is a machine together with what an outsider can know about it: which
 // calls run, which completions are open, what each life has seen. The invariants
-// I1 to I25 of spec/podworkers.md 15 are checked against it after every event.
+// I1 to I26 of spec/podworkers.md 15 are checked against it after every event.
 type world struct {
 	m     *Machine
 	now   time.Duration
@@ -180,6 +180,8 @@ func (w *world) started(l *life, c *Call) error {
 		return fmt.Errorf("I23: a call of %s after the stop", l.uid)
 	case c.Phase == Setup && r.startedTerminating:
 		return fmt.Errorf("I2: SyncPod of %s after termination began", l.uid)
+	case c.Phase == Setup && len(w.m.holds[l.uid]) > 0:
+		return fmt.Errorf("I26: SyncPod of %s while something of its earlier life is being removed", l.uid)
 	case c.Phase == Setup && r.terminating:
 		return fmt.Errorf("I16: SyncPod of %s although it was asked to stop", l.uid)
 	case c.Phase == Terminated && l.setup && !l.terminatedOK:
@@ -360,6 +362,32 @@ func (w *world) elapse(uid types.UID) (bool, error) {
 		}
 	}
 	return true, w.apply(&Event{Kind: EventTick})
+}
+
+// hold begins a removal of something of uid; there is at most one at a time.
+func (w *world) hold(uid types.UID) (bool, error) {
+	if len(w.m.holds[uid]) > 0 {
+		return false, nil
+	}
+	r := w.m.records[uid]
+	over := r == nil || r.terminated
+	ev := Event{Kind: EventHold, UID: uid, Hold: Hold{Reason: "folder"}}
+	if err := w.apply(&ev); err != nil {
+		return true, err
+	}
+	if over != (ev.Answer.Hold != 0) || over != (len(w.m.holds[uid]) == 1) {
+		return true, fmt.Errorf("I26: a removal of %s may begin: %v, its life is over: %v", uid, ev.Answer.Hold != 0, over)
+	}
+	return over, nil
+}
+
+// unhold ends the removal.
+func (w *world) unhold(uid types.UID) (bool, error) {
+	holds := w.m.holds[uid]
+	if len(holds) == 0 {
+		return false, nil
+	}
+	return true, w.apply(&Event{Kind: EventRelease, UID: uid, Hold: Hold{ID: holds[0].ID}})
 }
 
 var errTest = errors.New("failed")

@@ -73,7 +73,7 @@ func TestNamesNeverEscape(t *testing.T) {
 		if len(entries) > 1 || (len(entries) == 1 && entries[0].Name() != "pods") {
 			t.Fatalf("entries %v", entries)
 		}
-		if err := s.Remove(types.UID(uid)); err == nil {
+		if err := s.Remove(t.Context(), types.UID(uid)); err == nil {
 			if left, err := s.List(); err != nil || len(left) != 0 {
 				t.Fatalf("left %q, err %v", left, err)
 			}
@@ -125,7 +125,7 @@ func TestRemoveFollowsNoLink(t *testing.T) {
 	if err := syscall.Mkfifo(filepath.Join(path, "pipe"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Remove("u"); err != nil {
+	if err := s.Remove(t.Context(), "u"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(outside, "f")); err != nil {
@@ -134,7 +134,7 @@ func TestRemoveFollowsNoLink(t *testing.T) {
 	if _, err := os.Lstat(filepath.Join(s.Path, "u")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the folder is still there: %v", err)
 	}
-	if err := s.Remove("u"); err != nil {
+	if err := s.Remove(t.Context(), "u"); err != nil {
 		t.Errorf("ID1: a second removal: %v", err)
 	}
 }
@@ -150,7 +150,7 @@ func TestRemoveLinkAsPod(t *testing.T) {
 	if err := os.Symlink(outside, filepath.Join(s.Path, "u")); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Remove("u"); err == nil {
+	if err := s.Remove(t.Context(), "u"); err == nil {
 		t.Error("no error")
 	}
 	if _, err := os.Stat(filepath.Join(outside, "f")); err != nil {
@@ -171,7 +171,7 @@ func TestRemoveKeepsForeignVolumes(t *testing.T) {
 	data := filepath.Join(s.Path, "u/volumes/kubernetes.io~csi/pvc/data")
 	write(t, data, "x")
 	write(t, filepath.Join(s.Path, "u/etc-hosts"), "x")
-	if err := s.Remove("u"); err == nil {
+	if err := s.Remove(t.Context(), "u"); err == nil {
 		t.Error("no error")
 	}
 	for _, path := range []string{data, filepath.Join(s.Path, "u/etc-hosts")} {
@@ -182,7 +182,7 @@ func TestRemoveKeepsForeignVolumes(t *testing.T) {
 	if err := os.Remove(data); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Remove("u"); err != nil {
+	if err := s.Remove(t.Context(), "u"); err != nil {
 		t.Errorf("OD3: empty folders: %v", err)
 	}
 }
@@ -206,7 +206,7 @@ func TestRemoveStopsAtMounts(t *testing.T) {
 		t.Skipf("mounting needs root: %v", err)
 	}
 	defer func() { _ = unix.Unmount(point, unix.MNT_DETACH) }()
-	if err := s.Remove("u"); !errors.Is(err, poddir.ErrMounted) {
+	if err := s.Remove(t.Context(), "u"); !errors.Is(err, poddir.ErrMounted) {
 		t.Errorf("OD2: err %v", err)
 	}
 	for _, path := range []string{filepath.Join(source, "precious"), filepath.Join(path, "a")} {
@@ -217,7 +217,7 @@ func TestRemoveStopsAtMounts(t *testing.T) {
 	if err := unix.Unmount(point, 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Remove("u"); err != nil {
+	if err := s.Remove(t.Context(), "u"); err != nil {
 		t.Errorf("after the unmount: %v", err)
 	}
 }

@@ -3,6 +3,7 @@ package poddir
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -27,24 +28,25 @@ var ErrLeftover = errors.New("left-over data of a volume, which is never removed
 // Remove removes a pod's folder: the engine's own volumes, then everything else.
 // Other volumes must have been unmounted and emptied by their makers: only their empty
 // folders are removed (spec/cleanup.md OD2 to OD7). A missing folder is success.
-func (s Store) Remove(uid types.UID) error {
-	if err := s.TearDown(uid); err != nil {
+// It ends with ctx at the latest after the present slice (IN12); the next call goes on.
+func (s Store) Remove(ctx context.Context, uid types.UID) error {
+	if err := s.TearDown(ctx, uid); err != nil {
 		return err
 	}
-	return removeChild(s.Path, string(uid), removePod)
+	return removeChild(ctx, s.Path, string(uid), removePod)
 }
 
 // RemoveTree removes the folder name below parent under the same rules.
-func RemoveTree(parent, name string) error {
+func RemoveTree(ctx context.Context, parent, name string) error {
 	if err := CheckName("directory name", name); err != nil {
 		return err
 	}
-	return removeChild(parent, name, func(t tree) error { return t.remove(name) })
+	return removeChild(ctx, parent, name, func(t tree) error { return t.remove(name) })
 }
 
 // removeChild opens parent and hands the tree of name to remove, unless
 // something is mounted in it.
-func removeChild(parent, name string, remove func(tree) error) error {
+func removeChild(ctx context.Context, parent, name string, remove func(tree) error) error {
 	dir, err := os.OpenFile(parent, os.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -53,6 +55,9 @@ func removeChild(parent, name string, remove func(tree) error) error {
 		return err
 	}
 	defer dir.Close()
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("remove %s: %w", name, err)
+	}
 	if err := noMounts(filepath.Join(parent, name)); err != nil {
 		return err
 	}
@@ -63,7 +68,7 @@ func removeChild(parent, name string, remove func(tree) error) error {
 	case err != nil:
 		return fmt.Errorf("remove %s: %w", name, err)
 	}
-	if err := remove(tree{dir: dir, device: stat.Dev, name: name}); err != nil {
+	if err := remove(tree{dir: dir, device: stat.Dev, name: name, pace: &pace{ctx: ctx}}); err != nil {
 		return fmt.Errorf("remove %s: %w", name, err)
 	}
 	return nil
@@ -90,6 +95,26 @@ type tree struct {
 	device uint64
 	// name of the entry this removal began with.
 	name string
+	pace *pace
+}
+
+// slice is how many entries are removed before the context is asked whether to go on.
+const slice = 256
+
+// pace cuts a removal into slices (IN12).
+type pace struct {
+	ctx     context.Context
+	entries int
+	cut     error // why it ended
+}
+
+// next counts an entry, and returns why the removal ends before it.
+func (p *pace) next() error {
+	if p.entries%slice == 0 && p.cut == nil {
+		p.cut = p.ctx.Err()
+	}
+	p.entries++
+	return p.cut
 }
 
 // removeDir opens the folder name, lets do empty it and removes it. A missing folder is
@@ -111,19 +136,22 @@ func (t tree) removeDir(name string, do func(tree) error) error {
 	if stat.Dev != t.device {
 		return fmt.Errorf("%s: %w", name, ErrMounted)
 	}
-	if err := do(tree{dir: dir, device: t.device, name: t.name}); err != nil {
+	if err := do(tree{dir: dir, device: t.device, name: t.name, pace: t.pace}); err != nil {
 		return err
 	}
 	return unlinkDir(t.dir, name)
 }
 
-// children runs do for every entry and joins the errors.
+// children runs do for every entry and joins the errors, until the context ends.
 func (t tree) children(do func(tree, string) error) error {
 	var problems []error
 	for {
 		// In portions: a container may have left millions of files.
 		names, err := t.dir.Readdirnames(1024)
 		for _, name := range names {
+			if cut := t.pace.next(); cut != nil {
+				return errors.Join(append(problems, cut)...)
+			}
 			problems = append(problems, do(t, name))
 		}
 		if errors.Is(err, io.EOF) {

@@ -62,7 +62,7 @@ func TestHeldSubPath(t *testing.T) {
 	if n := mounted(t, s, "u"); n != 1 {
 		t.Errorf("%d are held, want that of the other container", n)
 	}
-	if err := s.TearDown("u"); err != nil || mounted(t, s, "u") != 0 {
+	if err := s.TearDown(t.Context(), "u"); err != nil || mounted(t, s, "u") != 0 {
 		t.Errorf("err %v, %d mounts", err, mounted(t, s, "u"))
 	}
 	if text, err := os.ReadFile(filepath.Join(volume, "was/f")); err != nil || string(text) != "mine" {

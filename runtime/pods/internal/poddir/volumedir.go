@@ -1,6 +1,7 @@
 package poddir
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -158,7 +159,7 @@ func bare(err error) error {
 // TearDown undoes what was made for a pod's volumes: sub-path mounts, memory, and
 // the content of the engine's own volumes. Other volumes stay as they are. A mount point
 // stays and is an error. If there is nothing to do it succeeds.
-func (s Store) TearDown(uid types.UID) error {
+func (s Store) TearDown(ctx context.Context, uid types.UID) error {
 	if err := CheckName("pod UID", string(uid)); err != nil {
 		return err
 	}
@@ -178,13 +179,16 @@ func (s Store) TearDown(uid types.UID) error {
 	var problems []error
 	for _, plugin := range ownPlugins {
 		problems = append(problems, eachEntry(volumes, plugin, func(dir *os.File, name string) error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
 			if err := unmount(dir, name, isTmpfs); err != nil {
 				return err
 			}
 			if unix.Unlinkat(int(dir.Fd()), name, unix.AT_REMOVEDIR) == nil {
 				return nil // empty, and an unfinished one needs rights to open
 			}
-			return RemoveTree(filepath.Join(s.Path, string(uid), "volumes", plugin), name)
+			return RemoveTree(ctx, filepath.Join(s.Path, string(uid), "volumes", plugin), name)
 		}))
 	}
 	return errors.Join(problems...)

@@ -101,7 +101,7 @@ func TestMemoryVolume(t *testing.T) {
 		t.Error(err)
 	}
 	for range 2 {
-		if err := s.TearDown("u"); err != nil {
+		if err := s.TearDown(t.Context(), "u"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -144,7 +144,7 @@ func TestTearDownLeavesOthers(t *testing.T) {
 	}
 	foreign := filepath.Join(s.Path, "u/volumes/example.com~disk/v/f")
 	write(t, foreign, "x")
-	if err := s.TearDown("u"); err != nil {
+	if err := s.TearDown(t.Context(), "u"); err != nil {
 		t.Fatal(err)
 	}
 	left, err := os.ReadDir(filepath.Join(s.Path, "u/volumes"))
@@ -253,7 +253,7 @@ func TestRemoveRules(t *testing.T) {
 			pod := filepath.Join(s.Path, "u")
 			precious, clear := tc.prepare(t, s, pod)
 			if tc.err != nil {
-				err := s.Remove("u")
+				err := s.Remove(t.Context(), "u")
 				if !errors.Is(err, tc.err) || !strings.Contains(err.Error(), tc.says) {
 					t.Errorf("err %v, want %v saying %q", err, tc.err, tc.says)
 				}
@@ -267,7 +267,7 @@ func TestRemoveRules(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := s.Remove("u"); err != nil {
+			if err := s.Remove(t.Context(), "u"); err != nil {
 				t.Errorf("OD7: nothing is in the way: %v", err)
 			}
 			if _, err := os.Lstat(pod); !errors.Is(err, fs.ErrNotExist) {
@@ -359,7 +359,7 @@ func withoutRoot(t *testing.T, dir string) {
 	if _, err := poddir.Publish(volume, "..1", map[string]poddir.File{"f": text("x")}, nil); err != nil {
 		t.Error(err)
 	}
-	if err := s.Remove("u"); err != nil {
+	if err := s.Remove(t.Context(), "u"); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,0 +1,134 @@
+package cleanup
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/rule"
+	"github.com/podwright/podwright/internal/timing"
+)
+
+// Hold keeps a new life of a pod from starting until release is called, which may be called
+// again. ok is false if a life of the pod is under way: nothing of it may be removed then.
+// held is ctx, and ends besides when a new life begins to wait.
+type Hold func(ctx context.Context, uid types.UID, reason string) (held context.Context, release func(), ok bool)
+
+// removal is the removal of one object. Its goroutine ends with it, so that one that hangs
+// delays nothing but its own pod (HI12, IN3).
+type removal struct {
+	action Action
+	since  time.Time
+	// left is set when the pass no longer waits for the end.
+	left atomic.Bool
+
+	// What follows is set before done is closed.
+	done chan struct{}
+	// denial is the rule that kept the removal from being made, err how it failed.
+	denial Denial
+	err    error
+}
+
+// begin starts a removal that was permitted. It ends with ctx, at the latest.
+func (h *Housekeeper) begin(ctx context.Context, a Action) *removal {
+	r := &removal{action: a, since: h.options.Clock.Now(), done: make(chan struct{})}
+	h.removals.Go(func() {
+		r.denial, r.err = h.removeHeld(ctx, a)
+		close(r.done)
+		if r.left.Load() {
+			h.again()
+		}
+	})
+	return r
+}
+
+// await gives a removal the time that most of them need. One that takes longer goes on
+// beside the passes.
+func (h *Housekeeper) await(ctx context.Context, r *removal) {
+	select {
+	case <-r.done:
+		return
+	default:
+	}
+	timer := h.options.Clock.NewTimer(removalPatience)
+	defer timer.Stop()
+	select {
+	case <-r.done:
+	case <-timer.C():
+		r.left.Store(true)
+	case <-ctx.Done():
+		r.left.Store(true)
+	}
+}
+
+// Wait returns when every removal that a pass has left running has ended. They end with the
+// context of their pass. No pass may begin meanwhile.
+func (h *Housekeeper) Wait() { h.removals.Wait() }
+
+// removeHeld makes a removal while no new life of the pod can begin. The guards are asked
+// again: the pod may have come back before.
+func (h *Housekeeper) removeHeld(ctx context.Context, a Action) (denial Denial, err error) {
+	ctx, cancel := timing.WithTimeout(ctx, h.options.Clock, removalTimeout)
+	defer cancel()
+	held, release, ok := h.hold(ctx, a)
+	if !ok {
+		return rule.InUse.Because("a life of the pod is under way"), nil
+	}
+	defer release()
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	if denial := h.guard(a.PodUID); !denial.IsZero() {
+		return denial, nil
+	}
+	err = h.removeOne(held, candidate{a.Step, a.PodUID})
+	if err != nil && held.Err() != nil && ctx.Err() == nil { // it came back: no failure
+		return rule.Changed.Because("the removal was cut off: " + context.Cause(held).Error()), nil
+	}
+	return Denial{}, err
+}
+
+func (h *Housekeeper) hold(ctx context.Context, a Action) (held context.Context, release func(), ok bool) {
+	if h.options.Hold == nil {
+		return ctx, func() {}, true
+	}
+	return h.options.Hold(ctx, a.PodUID, a.Step.String())
+}
+
+// takeResults takes the result of each removal that has ended.
+func (h *Housekeeper) takeResults(now time.Time) (problems []error) {
+	for c, r := range h.underWay {
+		select {
+		case <-r.done:
+		default:
+			continue
+		}
+		delete(h.underWay, c)
+		if !r.denial.IsZero() {
+			h.skip(r.action, r.denial)
+			continue
+		}
+		h.done(r.action, r.err)
+		if r.err != nil {
+			h.failed(c, r.err, now)
+			problems = append(problems, fmt.Errorf("%s of %s: %w", c.Step, r.action.Object, r.err))
+			continue
+		}
+		delete(h.failures, c)
+		if c.Step == StepContent {
+			h.content.Delete(c.PodUID)
+		}
+	}
+	return problems
+}
+
+// goesOn says why an object is left alone whose removal is under way.
+func (r *removal) goesOn() Denial {
+	return rule.TryLater.Because("it is being removed since " + r.since.Format(time.RFC3339))
+}

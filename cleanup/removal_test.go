@@ -1,0 +1,188 @@
+package cleanup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+var errCameBack = errors.New("the pod is wanted again")
+
+// holds is an owner of lives whose holds a test looks at.
+type holds struct {
+	// living are pods of which a life is under way.
+	living map[types.UID]bool
+	held   map[types.UID]int
+	cut    map[types.UID]context.CancelCauseFunc
+}
+
+func (h *holds) hold(ctx context.Context, uid types.UID, _ string) (context.Context, func(), bool) {
+	if h.living[uid] {
+		return ctx, func() {}, false
+	}
+	ctx, h.cut[uid] = context.WithCancelCause(ctx)
+	h.held[uid]++
+	return ctx, func() { h.held[uid]-- }, true
+}
+
+func newHolds() *holds {
+	return &holds{living: map[types.UID]bool{}, held: map[types.UID]int{}, cut: map[types.UID]context.CancelCauseFunc{}}
+}
+
+// TestEachRemovalHoldsItsPod (IN3): every kind of removal holds its pod until it has ended,
+// however it ends, and does nothing to a pod of which a life is under way.
+func TestEachRemovalHoldsItsPod(t *testing.T) {
+	for step, put := range map[string]func(o *outback, uid types.UID){
+		"remove content":   func(o *outback, uid types.UID) { o.content[uid] = true; o.Finished(uid) },
+		"remove logs":      func(o *outback, uid types.UID) { o.logDirs[uid] = true },
+		"remove folder":    func(o *outback, uid types.UID) { o.podDirs[uid] = true },
+		"remove user IDs":  func(o *outback, uid types.UID) { o.ranges[uid] = true },
+		"destroy a cgroup": func(o *outback, uid types.UID) { o.cgroups[uid] = true },
+	} {
+		for _, how := range []string{"succeeds", "fails", "panics", "is not begun"} {
+			t.Run(step+" "+how, func(t *testing.T) {
+				h := newHolds()
+				o := newOutback(t, func(options *Options) { options.Hold, options.Collector = h.hold, nil })
+				o.pass(t, "first")
+				put(o, "a")
+				o.collectAt = time.Time{} // log folders too
+				h.living["a"] = how == "is not begun"
+				seen := 0
+				o.removing = func() {
+					seen = h.held["a"]
+					if how == "panics" {
+						panic("broken")
+					}
+				}
+				if how == "fails" {
+					for _, what := range []string{"content", "logs", "folder", "user IDs", "cgroup"} {
+						o.removeErr[what+" a"] = errors.New("busy")
+					}
+				}
+				err := o.try()
+				if failed := how == "fails" || how == "panics"; failed != (err != nil) {
+					t.Errorf("error %v", err)
+				}
+				if begun := how != "is not begun"; begun != (seen == 1) {
+					t.Errorf("%d holds during the removal", seen)
+				}
+				if h.held["a"] != 0 {
+					t.Errorf("%d holds afterwards", h.held["a"])
+				}
+			})
+		}
+	}
+}
+
+// TestHungRemovalDelaysNoOther (IN1, IN3, HI12): removals that never answer delay only their own
+// pods, are not repeated, and are named by the plan; other pods' remains go meanwhile.
+func TestHungRemovalDelaysNoOther(t *testing.T) {
+	const n = 100
+	for _, bad := range []int{1, n / 2, n - 1} {
+		t.Run(fmt.Sprintf("%d of %d", bad, n), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHolds()
+				hang := make(chan struct{})
+				o := newNode(t, func(options *Options) { options.Hold = h.hold; options.Rates.Directories = -1 })
+				o.Housekeeper.options.Content = hanging{node: o, until: hang}
+				o.pass(t, "first")
+				for i := range n {
+					name := "good"
+					if i < bad {
+						name = "bad"
+					}
+					o.podDirs[types.UID(fmt.Sprintf("%s-%02d", name, i))] = true
+				}
+				passes := 0
+				for len(o.podDirs) > bad && passes < 100 {
+					_ = o.try()
+					<-time.After(2 * time.Second)
+					passes++
+				}
+				if len(o.podDirs) != bad || passes > n/4+1 {
+					t.Errorf("%d folders are left after %d passes", len(o.podDirs), passes)
+				}
+				<-time.After(24 * time.Hour)
+				_ = o.try()
+				why := o.LastPlan().Actions[0].Forbidden
+				if why.Rule != "OD10" || !strings.Contains(why.Why, "being removed since") {
+					t.Errorf("the plan says %q", why)
+				}
+				if begun := len(slices.DeleteFunc(o.log, func(l string) bool { return !strings.HasPrefix(l, "hangs ") })); begun > bad {
+					t.Errorf("%d removals of %d folders", begun, bad)
+				}
+				close(hang)
+				o.Wait()
+				_ = o.try()
+				if len(o.podDirs) != 0 {
+					t.Errorf("%d folders are left in the end", len(o.podDirs))
+				}
+			})
+		})
+	}
+}
+
+// hanging is content of which bad pods' folders do not go until a channel is closed,
+// whatever the context.
+type hanging struct {
+	*node
+	until chan struct{}
+}
+
+func (h hanging) RemovePodDir(ctx context.Context, uid types.UID) error {
+	if strings.HasPrefix(string(uid), "bad") {
+		h.note("hangs %s", uid)
+		<-h.until
+	}
+	return h.node.RemovePodDir(ctx, uid)
+}
+
+// TestReturnOfPodCutsRemoval (IN3, IN12): a removal is asked to stop when its pod comes back.
+// That is no failure.
+func TestReturnOfPodCutsRemoval(t *testing.T) {
+	h := newHolds()
+	n := newNode(t, func(o *Options) { o.Hold = h.hold })
+	n.pass(t, "first")
+	n.podDirs["a"] = true
+	n.removing = func() { h.cut["a"](errCameBack) }
+	n.removeErr["folder a"] = context.Canceled
+	n.pass(t, "cut off", "remove folder a")
+	if last := n.outcomes[len(n.outcomes)-1]; last.Result != skipped || last.Why.Rule != "DR1" || !strings.Contains(last.Why.Why, errCameBack.Error()) {
+		t.Errorf("%+v", last)
+	}
+}
+
+// TestEndOfPassesEndsRemovals (IN12): the end of the passes ends what they have left running.
+func TestEndOfPassesEndsRemovals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, nil)
+		n.Housekeeper.options.Content = patient{n}
+		n.pass(t, "first")
+		n.podDirs["a"] = true
+		ctx, cancel := context.WithCancel(t.Context())
+		if err := n.Housekeep(ctx, func(critical func()) { n.fenced = true; critical(); n.fenced = false }); err != nil {
+			t.Error(err)
+		}
+		began := time.Now()
+		cancel()
+		n.Wait()
+		if took := time.Since(began); took != 0 {
+			t.Errorf("%v after the end", took)
+		}
+	})
+}
+
+// patient is content whose folders do not go before their context ends.
+type patient struct{ *node }
+
+func (patient) RemovePodDir(ctx context.Context, _ types.UID) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
