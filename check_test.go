@@ -29,7 +29,7 @@ import (
 var userOptions = map[string]string{
 	"Pods": `ResolvConf NoResolvConf HostsFile SeccompDefault NoCPUQuota CPUQuotaPeriod CgroupDriver CgroupRoot LimitedSwap MemoryQoS
 		DefaultSysctls RuntimeClasses UserNamespaces Machine NoManagedMounts MemoryCapacity PostStartTimeout NoSidecarRestart
-		CrashLoopBackOff CrashLoopByExit ImageBackOff MaxParallelImagePulls ImagePull Objects ObjectRetry Services Volumes SandboxReady
+		CrashLoopBackOff CrashLoopByExit ImageBackOff MaxParallelImagePulls MaxRuntimeWork ImagePull Objects ObjectRetry Services Volumes SandboxReady
 		Cgroups Updater Stats Rand EveryEvent`,
 	"Resizes": "StaticCPU StaticMemory Swap",
 	"Workers": `SyncFrequency MaxSetup MaxTerminating SetupBackOff TerminatingBackOff SetupDeadline TerminatingDeadline

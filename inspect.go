@@ -58,6 +58,9 @@ type Explanation struct {
 	// Checkpoint says what is wrong with the pod's record on the disk; empty if
 	// nothing is.
 	Checkpoint string `json:"checkpoint,omitempty"`
+	// Calls to the runtime that make or start something of the pod and are not answered
+	// yet or wait for their turn, each with the time since when.
+	Calls []string `json:"calls,omitempty"`
 	// Containers in the order of the status, init containers first.
 	Containers []ContainerExplanation `json:"containers,omitempty"`
 	// Probes of the pod's containers, with what they last said and when they run next.
@@ -99,6 +102,11 @@ func (e *Engine) Explain(uid types.UID) (Explanation, bool) {
 			}
 		}
 		e.explainPulls(uid, out.Containers)
+	}
+	for _, call := range e.pods.Work() {
+		if call.Pod == uid {
+			out.Calls = append(out.Calls, call.String())
+		}
 	}
 	out.Probes = e.probes.Explain(uid)
 	worker, hasWorker := e.workers.Explain(uid)

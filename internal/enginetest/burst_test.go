@@ -14,22 +14,18 @@ import (
 	"github.com/podwright/podwright/runtime/fake"
 )
 
-// TestBurstUsesAllSetupSlots: 200 pods that start at once make as many calls at a time as pods may
-// be set up at a time, no more; and they do make use of that.
-func TestBurstUsesAllSetupSlots(t *testing.T) {
+// TestBurstUsesAllWorkSlots: 200 pods that start at once make as many calls that make or start
+// something at a time as the runtime may work on, no more; and they do make use of that.
+func TestBurstUsesAllWorkSlots(t *testing.T) {
 	for _, limit := range []int{8, 32} {
-		t.Run(fmt.Sprint("MaxSetup ", limit), func(t *testing.T) {
+		t.Run(fmt.Sprint("MaxRuntimeWork ", limit), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				rt := fake.New(fake.Options{})
-				setup := []fake.Method{
-					fake.RunPodSandbox, fake.CreateContainer, fake.StartContainer, fake.ImageStatus, fake.PullImage,
-				}
-				for _, m := range setup {
+				work := []fake.Method{fake.RunPodSandbox, fake.CreateContainer, fake.StartContainer}
+				for _, m := range append([]fake.Method{fake.ImageStatus, fake.PullImage}, work...) {
 					rt.Inject(fake.Fault{Match: fake.Match{Method: m}, Effect: fake.Effect{Delay: 20 * time.Millisecond}})
 				}
-				r := newRig(t, rt, t.TempDir(), func(c *podwright.Config) {
-					c.Workers.MaxSetup, c.Pods.MaxParallelImagePulls = limit, -1
-				}).start()
+				r := newRig(t, rt, t.TempDir(), func(c *podwright.Config) { c.Pods.MaxRuntimeWork = limit }).start()
 				pods := make([]*v1.Pod, 200)
 				for i := range pods {
 					pods[i] = newPod(fmt.Sprint("p", i))
@@ -44,7 +40,7 @@ func TestBurstUsesAllSetupSlots(t *testing.T) {
 					return nil
 				})
 				var calls []fake.Call
-				for _, m := range setup {
+				for _, m := range work {
 					calls = append(calls, rt.Calls(fake.Match{Method: m})...)
 				}
 				most := atOneTime(calls)

@@ -10,6 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/runtime/fake"
 )
 
@@ -20,7 +21,7 @@ func TestPodsShareOnePull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{})
 		rt.Inject(fake.Fault{Match: fake.Match{Method: fake.PullImage}, Effect: fake.Effect{Hang: true}})
-		r := newRig(t, rt, t.TempDir()).start()
+		r := newRig(t, rt, t.TempDir(), func(c *podwright.Config) { c.Pods.MaxParallelImagePulls = 1 }).start()
 		a, b, c := newPod("a"), newPod("b"), newPod("c")
 		c.Spec.Containers[0].Image = "example.com/other:1"
 		synctest.Wait()

@@ -57,6 +57,12 @@ func (s *Set) Gauge(name, description string) metric.Int64Gauge {
 	return keep[metric.Int64Gauge](s, made, err, noop.Int64Gauge{})
 }
 
+// UpDown adds up what comes and goes, such as calls in flight.
+func (s *Set) UpDown(name, description string) metric.Int64UpDownCounter {
+	made, err := s.meter.Int64UpDownCounter(name, metric.WithDescription(description), unit(name))
+	return keep[metric.Int64UpDownCounter](s, made, err, noop.Int64UpDownCounter{})
+}
+
 // Sizes is a histogram of numbers.
 func (s *Set) Sizes(name, description string, bounds ...float64) metric.Int64Histogram {
 	made, err := s.meter.Int64Histogram(name, metric.WithDescription(description), unit(name), metric.WithExplicitBucketBoundaries(bounds...))

@@ -20,12 +20,13 @@ func TestEveryInstrumentRecords(t *testing.T) {
 	s.Counter("a_total", "").Add(t.Context(), 2, instrument.Labels("x", "1", "b", "2"))
 	s.SecondsCounter("a_seconds_total", "").Add(t.Context(), .5)
 	s.Gauge("pods", "").Record(t.Context(), 7)
+	s.UpDown("calls", "").Add(t.Context(), 3)
 	s.Sizes("sizes", "", 1, 2).Record(t.Context(), 3)
 	s.Durations("took_seconds", "").Record(t.Context(), .2)
 	if err := s.Err(); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]float64{"a_total{b=2,x=1}": 2, "a_seconds_total": .5, "pods": 7, "sizes": 1, "took_seconds": 1}
+	want := map[string]float64{"a_total{b=2,x=1}": 2, "a_seconds_total": .5, "pods": 7, "calls": 3, "sizes": 1, "took_seconds": 1}
 	if diff := cmp.Diff(want, m.Take()); diff != "" {
 		t.Error(diff)
 	}

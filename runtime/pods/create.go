@@ -13,13 +13,18 @@ import (
 
 // createContainer creates a container. As with sandboxes, after a call whose outcome is
 // unknown it looks at what exists. config keeps the attempt that was used.
-func (m *Manager) createContainer(ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig, sandboxConfig *runtimeapi.PodSandboxConfig) (string, error) {
+func (s *podSync) createContainer(ctx context.Context, config *runtimeapi.ContainerConfig) (string, error) {
+	m := s.m
 	for try := 0; ; try++ {
-		id, err := m.runtime.CreateContainer(ctx, sandboxID, config, sandboxConfig)
+		var id string
+		err := s.makes(ctx, "CreateContainer", config.Metadata.Name, func() (err error) {
+			id, err = m.runtime.CreateContainer(ctx, s.sandboxID, config, s.sandboxConfig)
+			return err
+		})
 		if err == nil || !outcomeUnknown(err) || ctx.Err() != nil {
 			return id, err
 		}
-		found, lookErr := m.findContainer(ctx, sandboxID, config)
+		found, lookErr := m.findContainer(ctx, s.sandboxID, config)
 		if lookErr != nil {
 			return "", errors.Join(err, lookErr)
 		}
@@ -74,12 +79,12 @@ func (m *Manager) findContainer(ctx context.Context, sandboxID string, config *r
 
 // startCreated starts a container. If the call ran out of time, the container's state
 // says whether it took effect.
-func (m *Manager) startCreated(ctx context.Context, id string) error {
-	err := m.runtime.StartContainer(ctx, id)
+func (s *podSync) startCreated(ctx context.Context, name, id string) error {
+	err := s.makes(ctx, "StartContainer", name, func() error { return s.m.runtime.StartContainer(ctx, id) })
 	if err == nil || runtime.Class(err) != runtime.ErrDeadline || ctx.Err() != nil {
 		return err
 	}
-	response, lookErr := m.runtime.ContainerStatus(ctx, id, false)
+	response, lookErr := s.m.runtime.ContainerStatus(ctx, id, false)
 	if lookErr != nil {
 		return errors.Join(err, lookErr)
 	}

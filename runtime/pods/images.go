@@ -18,6 +18,7 @@ import (
 	"github.com/podwright/podwright/runtime/pods/internal/images"
 	"github.com/podwright/podwright/runtime/pods/internal/objects"
 	"github.com/podwright/podwright/runtime/pods/internal/pullrecords"
+	"github.com/podwright/podwright/runtime/pods/internal/worklimit"
 )
 
 // ImagePullOptions says how images are pulled and which pods may use them. The zero
@@ -76,7 +77,10 @@ func (m *Manager) newPuller(service runtime.ImageService) {
 		pullrecords.FileStore{Dir: filepath.Join(o.RootDir, "images")}, o.Logger)
 	m.imageStore = imageStore{service}
 	m.puller = images.New(images.Options{
-		Service: service, Clock: o.Clock, Parallel: o.MaxParallelImagePulls,
+		Service: service, Clock: o.Clock,
+		Turns: worklimit.New(worklimit.Rules{
+			Limit: o.MaxParallelImagePulls, LeastPatience: mostPatience, MostPatience: mostPatience,
+		}, o.Clock, m.metrics.pulls),
 		Initial: o.ImageBackOff.Initial, Factor: o.ImageBackOff.Factor, Max: o.ImageBackOff.Max, Reset: o.ImageBackOff.Reset,
 		Rate: o.ImagePull.Rate, Burst: o.ImagePull.Burst,
 		Ledger: m.pullRecords, NodeDir: o.ImagePull.CredentialsDir,

@@ -121,7 +121,7 @@ func (k *keeper) restart(ctx context.Context) {
 		return
 	}
 	sandbox := k.status.Sandboxes[0]
-	s := &podSync{m: k.m, pod: k.pod, status: k.status, plan: actions.Plan{
+	s := &podSync{m: k.m, pod: k.pod, status: k.status, began: k.m.options.Clock.Now(), plan: actions.Plan{
 		SandboxID: sandbox.ID, Attempt: sandbox.Attempt, StartInit: []int{k.index},
 	}}
 	s.run(ctx)

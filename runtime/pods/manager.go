@@ -21,6 +21,7 @@ import (
 	"github.com/podwright/podwright/runtime/pods/internal/poddir"
 	"github.com/podwright/podwright/runtime/pods/internal/pullrecords"
 	"github.com/podwright/podwright/runtime/pods/internal/userns"
+	"github.com/podwright/podwright/runtime/pods/internal/worklimit"
 )
 
 // Manager brings pods to their desired state at one runtime. See the package
@@ -31,6 +32,7 @@ type Manager struct {
 	view    *runtime.View
 	node    criconfig.Node
 	puller  *images.Puller
+	work    *worklimit.Limiter
 	users   *userns.Pool
 	// pullRecords says which pods may use what was pulled into imageStore.
 	pullRecords *pullrecords.Ledger
@@ -85,7 +87,6 @@ func New(rt runtime.RuntimeService, imageService runtime.ImageService, o Options
 	}
 	m.podDirs = &poddir.Listing{Path: m.dirs.Path, Clock: o.Clock}
 	m.logDirs = &poddir.Listing{Path: o.LogDir, Clock: o.Clock}
-	m.newPuller(imageService)
 	m.selinux = o.Machine.SELinux
 	m.allocatable = v1.ResourceList{
 		v1.ResourceCPU:    *resource.NewQuantity(int64(goruntime.NumCPU()), resource.DecimalSI),
@@ -100,6 +101,8 @@ func New(rt runtime.RuntimeService, imageService runtime.ImageService, o Options
 	if m.metrics, err = newMetrics(o.Meter); err != nil {
 		return nil, err
 	}
+	m.newPuller(imageService)
+	m.newWork()
 	return m, nil
 }
 
@@ -124,6 +127,7 @@ func (m *Manager) Forget(uid types.UID) {
 	m.crashes.Prune(m.options.Clock.Now())
 	m.mu.Unlock()
 	m.puller.Forget(uid)
+	m.work.Forget(uid)
 	m.freeUsers(uid)
 }
 

@@ -7,12 +7,14 @@ import (
 
 	"github.com/podwright/podwright/internal/instrument"
 	"github.com/podwright/podwright/runtime/pods/internal/meta"
+	"github.com/podwright/podwright/runtime/pods/internal/worklimit"
 )
 
-// metrics are counters with the kubelet's names.
+// metrics are the counters, with the kubelet's names where it has them.
 type metrics struct {
 	pods, podErrors             metric.Int64Counter
 	containers, containerErrors metric.Int64Counter
+	work, pulls                 worklimit.Metrics
 }
 
 func newMetrics(meter metric.Meter) (metrics, error) {
@@ -22,6 +24,16 @@ func newMetrics(meter metric.Meter) (metrics, error) {
 		podErrors:       set.Counter("kubelet_started_pods_errors_total", "Sandboxes that failed to start."),
 		containers:      set.Counter("kubelet_started_containers_total", "Containers the engine tried to start."),
 		containerErrors: set.Counter("kubelet_started_containers_errors_total", "Containers that failed to start."),
+		work: worklimit.Metrics{
+			InFlight: set.UpDown("podwright_runtime_work_in_flight", "Calls that make or start sandboxes and containers, under way."),
+			Waiting:  set.UpDown("podwright_runtime_work_waiting", "Calls that wait for their turn to make or start a sandbox or container."),
+			Taken:    set.Counter("podwright_runtime_work_slots_taken_total", "Slots taken from calls that the runtime did not answer in time."),
+		},
+		pulls: worklimit.Metrics{
+			InFlight: set.UpDown("podwright_image_pulls_in_flight", "Image pulls under way."),
+			Waiting:  set.UpDown("podwright_image_pulls_waiting", "Image pulls that wait for their turn."),
+			Taken:    set.Counter("podwright_image_pulls_slots_taken_total", "Slots taken from image pulls that took long while others waited."),
+		},
 	}
 	return m, set.Err()
 }

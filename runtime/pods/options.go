@@ -129,8 +129,8 @@ type Options struct {
 
 	// ImagePull configures pulls.
 	ImagePull ImagePullOptions
-	// MaxParallelImagePulls bounds concurrent pulls. 0 or 1: one at a time.
-	// Negative: unbounded (spec/runtime.md 9.4).
+	// MaxParallelImagePulls bounds concurrent pulls. A pull that takes more than 10 s
+	// does not count while others wait. 0: unbounded (spec/runtime.md 9.4).
 	MaxParallelImagePulls int
 	// ImageBackOff delays pulls after a failed pull. Default 10 s, doubling up to
 	// 300 s (spec/runtime.md 9.3).
@@ -149,6 +149,11 @@ type Options struct {
 
 	// Starts, restarts and stops.
 
+	// MaxRuntimeWork bounds the calls that make and start sandboxes and containers at a
+	// time; a call that the runtime does not answer does not count for long
+	// (spec/runtime.md 24). Pulls, stops and reads are never bounded. 0: twice the CPUs
+	// (GOMAXPROCS), at least 4. Negative: unbounded.
+	MaxRuntimeWork int
 	// CrashLoopBackOff delays container restarts. Default 10 s, doubling up to 300 s
 	// (spec/runtime.md 17). The kubelet's alpha gate for shorter delays corresponds
 	// to {Initial: 1 s, Max: 60 s}.

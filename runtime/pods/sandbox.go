@@ -26,7 +26,7 @@ func (s *podSync) createSandbox(ctx context.Context) bool {
 		return false
 	}
 	s.result.Acted = true
-	id, err := m.runSandbox(ctx, s.sandboxConfig, s.handler)
+	id, err := s.runSandbox(ctx)
 	if err != nil && ctx.Err() != nil {
 		// The pod is to end; that is no failure of the sandbox (7.1).
 		s.stopped(ctx.Err())
@@ -96,9 +96,14 @@ const renames = 3
 // runSandbox creates the sandbox. After a call whose outcome is unknown it looks at what
 // exists: it takes over a ready sandbox of this attempt and removes a dead one. config
 // keeps the attempt that was used.
-func (m *Manager) runSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (string, error) {
+func (s *podSync) runSandbox(ctx context.Context) (string, error) {
+	m, config := s.m, s.sandboxConfig
 	for try := 0; ; try++ {
-		id, err := m.runtime.RunPodSandbox(ctx, config, handler)
+		var id string
+		err := s.makes(ctx, "RunPodSandbox", "", func() (err error) {
+			id, err = m.runtime.RunPodSandbox(ctx, config, s.handler)
+			return err
+		})
 		if err == nil || !outcomeUnknown(err) || ctx.Err() != nil {
 			return id, err
 		}

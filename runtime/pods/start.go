@@ -85,7 +85,7 @@ func (s *podSync) startContainer(ctx context.Context, c member) *startFailure {
 	if err := s.m.noteActuated(s.pod, c); err != nil {
 		return st.failed(ctx, reasonCreateContainerError, err, "")
 	}
-	id, err := s.m.createContainer(ctx, s.sandboxID, config, s.sandboxConfig)
+	id, err := s.createContainer(ctx, config)
 	if err != nil {
 		return st.failed(ctx, reasonCreateContainerError, aboutImageVolumes(config, err), "")
 	}
@@ -94,7 +94,7 @@ func (s *podSync) startContainer(ctx context.Context, c member) *startFailure {
 		// The pod is to end: the new container is not started.
 		return st.failed(ctx, reasonRunContainerError, err, id)
 	}
-	if err := s.m.startCreated(ctx, id); err != nil {
+	if err := s.startCreated(ctx, c.spec.Name, id); err != nil {
 		return st.failed(ctx, reasonRunContainerError, err, id)
 	}
 	s.startedID = id

@@ -23,7 +23,7 @@ import (
 // ends. It must not run twice at once for the same pod.
 func (m *Manager) SyncPod(ctx context.Context, pod *v1.Pod, status *runtime.PodStatus) Result {
 	plan := m.computeActions(pod, status)
-	s := &podSync{m: m, pod: pod, status: status, plan: plan}
+	s := &podSync{m: m, pod: pod, status: status, plan: plan, began: m.options.Clock.Now()}
 	if plan.Empty() && m.hasCgroup(pod) {
 		m.refreshVolumes(ctx, pod)
 		s.finishResize()
@@ -83,6 +83,8 @@ type podSync struct {
 	result Result
 	// held is true if the pod must not have a new sandbox yet.
 	held bool
+	// began is when the sync began: the pod's place among those that wait for their turn.
+	began time.Time
 
 	// secrets are the pod's pull secrets, once secretsRead.
 	secrets     []*v1.Secret

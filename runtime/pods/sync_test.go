@@ -426,10 +426,11 @@ func TestDeletedPodStaysDown(t *testing.T) {
 	})
 }
 
-// Many pods start at once without waiting for each other.
+// Many pods start at once without waiting for each other, where the runtime's work has no
+// limit.
 func TestConcurrentPods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, nil, func(o *pods.Options) { o.MaxParallelImagePulls = -1 })
+		w := newWorld(t, nil, func(o *pods.Options) { o.MaxRuntimeWork = -1 })
 		w.fake.Inject(fake.Fault{Effect: fake.Effect{Delay: second}})
 		const n = 50
 		done := make(chan error, n)

@@ -123,6 +123,15 @@ func (c counter) Add(_ context.Context, n int64, options ...metric.AddOption) {
 	c.meter.add(series(c.name, metric.NewAddConfig(options).Attributes()), float64(n))
 }
 
+type upDown struct {
+	noop.Int64UpDownCounter
+	named
+}
+
+func (c upDown) Add(_ context.Context, n int64, options ...metric.AddOption) {
+	c.meter.add(series(c.name, metric.NewAddConfig(options).Attributes()), float64(n))
+}
+
 type floatCounter struct {
 	noop.Float64Counter
 	named
@@ -162,6 +171,11 @@ func (h floatHistogram) Record(_ context.Context, n float64, options ...metric.R
 // Int64Counter makes a counter.
 func (m *Meter) Int64Counter(name string, _ ...metric.Int64CounterOption) (metric.Int64Counter, error) {
 	return counter{named: named{m, name}}, m.err(name)
+}
+
+// Int64UpDownCounter makes a counter that goes both ways.
+func (m *Meter) Int64UpDownCounter(name string, _ ...metric.Int64UpDownCounterOption) (metric.Int64UpDownCounter, error) {
+	return upDown{named: named{m, name}}, m.err(name)
 }
 
 // Float64Counter makes a counter.

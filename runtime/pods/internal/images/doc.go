@@ -4,7 +4,7 @@
 //	policy, present, may use? ──► use it
 //	                         └──► back-off? ──► credentials ──► flight ──► reference and user
 //	                                                              │
-//	   one per image and credentials, shared by all that wait: slot ──► rate ──► PullImage
+//	   one per image and credentials, shared by all that wait: turn ──► rate ──► PullImage
 //
 // Package credentials chooses what registries are shown. Package pullrecords keeps which
 // pods may use which present images.

@@ -12,6 +12,7 @@ import (
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods/internal/credentials"
 	"github.com/podwright/podwright/runtime/pods/internal/pullrecords"
+	"github.com/podwright/podwright/runtime/pods/internal/worklimit"
 )
 
 // flightKey tells pulls apart: a pod with other credentials pulls separately.
@@ -46,7 +47,7 @@ type flight struct {
 	// Guarded by Puller.mu.
 	waiters map[*waiter]bool
 	since   time.Time
-	began   bool // it has its slot
+	began   bool // its turn has come
 }
 
 // waiter is a container that waits for a flight.
@@ -132,7 +133,7 @@ func (p *Puller) remove(f *flight) {
 	}
 }
 
-// run waits for a slot and pulls.
+// run waits for its turn and pulls.
 func (p *Puller) run(ctx context.Context, f *flight) {
 	defer func() {
 		p.mu.Lock()
@@ -141,24 +142,23 @@ func (p *Puller) run(ctx context.Context, f *flight) {
 		f.cancel()
 		close(f.done)
 	}()
-	if f.err = p.acquire(ctx); f.err != nil {
-		return
-	}
-	defer p.release()
+	f.err = p.options.Turns.Do(ctx, worklimit.Job{Call: "PullImage"}, func() error { return p.fetch(ctx, f) })
+}
+
+// fetch pulls, now that it is the flight's turn.
+func (p *Puller) fetch(ctx context.Context, f *flight) error {
 	p.mu.Lock()
 	began := p.options.Clock.Now()
 	f.began = true
 	token := p.limiter.take(began)
 	p.mu.Unlock()
 	if !token {
-		f.err = errors.New("pull QPS exceeded")
-		return
+		return errors.New("pull QPS exceeded")
 	}
 	ref, err := p.pullRecorded(ctx, f)
 	f.pulled = p.options.Clock.Since(began)
 	if err != nil {
-		f.err = err
-		return
+		return err
 	}
 	// The answer of a pull does not name the image's user.
 	f.image, err = p.status(ctx, &runtimeapi.ImageSpec{
@@ -169,7 +169,7 @@ func (p *Puller) run(ctx context.Context, f *flight) {
 	if err != nil && ctx.Err() == nil {
 		err = inspectError(f.spec.Image, err)
 	}
-	f.err = err
+	return err
 }
 
 // pullRecorded pulls with the first credential that works, and keeps the records.
@@ -227,23 +227,4 @@ func uncertain(err error) bool {
 		return true
 	}
 	return false
-}
-
-// acquire waits for a slot.
-func (p *Puller) acquire(ctx context.Context) error {
-	if p.slots == nil {
-		return ctx.Err()
-	}
-	select {
-	case p.slots <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (p *Puller) release() {
-	if p.slots != nil {
-		<-p.slots
-	}
 }

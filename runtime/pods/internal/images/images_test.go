@@ -21,6 +21,7 @@ import (
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/runtime/pods/internal/images"
+	"github.com/podwright/podwright/runtime/pods/internal/worklimit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -101,6 +102,7 @@ func newBench(registry func(string) fake.Pull, present ...string) *bench {
 	b := &bench{fake: fake.New(o)}
 	b.puller = images.New(images.Options{
 		Service: b.fake, Clock: clock.RealClock{}, Initial: 10 * time.Second, Factor: 2, Max: 300 * time.Second,
+		Turns: worklimit.New(worklimit.Rules{Limit: 1, LeastPatience: time.Minute, MostPatience: time.Minute}, clock.RealClock{}, worklimit.Metrics{}),
 	})
 	return b
 }
@@ -231,7 +233,7 @@ func TestBackOff(t *testing.T) {
 	})
 }
 
-// Who waits for a slot finds the image another has pulled meanwhile.
+// Who waits for a turn finds the image another has pulled meanwhile.
 func TestWaiterFindsImage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(func(string) fake.Pull { return fake.Pull{Took: time.Second} })
@@ -255,7 +257,7 @@ func TestWaiterFindsImage(t *testing.T) {
 	})
 }
 
-// A cancelled pull is no failure: the next one is not delayed. Waiting for a slot
+// A cancelled pull is no failure: the next one is not delayed. Waiting for a turn
 // can be given up too.
 func TestCancelledPullDelaysNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -23,6 +23,7 @@ import (
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/runtime/pods/internal/images"
 	"github.com/podwright/podwright/runtime/pods/internal/pullrecords"
+	"github.com/podwright/podwright/runtime/pods/internal/worklimit"
 )
 
 // private is a puller on a registry that wants to be shown one of its passwords.
@@ -36,7 +37,8 @@ type private struct {
 func newPrivate(t *testing.T, registry func(auth *runtimeapi.AuthConfig) fake.Pull, change ...func(*images.Options)) *private {
 	f := fake.New(fake.Options{Registry: func(_ string, auth *runtimeapi.AuthConfig) fake.Pull { return registry(auth) }})
 	o := images.Options{
-		Service: f, Clock: clock.RealClock{}, Initial: 10 * time.Second, Factor: 2, Max: 300 * time.Second, Parallel: -1,
+		Service: f, Clock: clock.RealClock{}, Initial: 10 * time.Second, Factor: 2, Max: 300 * time.Second,
+		Turns:  worklimit.New(worklimit.Rules{}, clock.RealClock{}, worklimit.Metrics{}),
 		Ledger: pullrecords.New(pullrecords.Policy{}, pullrecords.FileStore{Dir: filepath.Join(t.TempDir(), "images")}, logr.Discard()),
 	}
 	for _, c := range change {

@@ -15,9 +15,10 @@ import (
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods/internal/credentials"
 	"github.com/podwright/podwright/runtime/pods/internal/pullrecords"
+	"github.com/podwright/podwright/runtime/pods/internal/worklimit"
 )
 
-// Options configures a [Puller]. Service, Clock and the back-off are required.
+// Options configures a [Puller]. Service, Clock, Turns and the back-off are required.
 type Options struct {
 	Service runtime.ImageService
 	Clock   clock.PassiveClock
@@ -26,8 +27,8 @@ type Options struct {
 	Max     time.Duration
 	// Reset is how long after its last failure a delay is forgotten. 0: 600 s.
 	Reset time.Duration
-	// Parallel bounds concurrent pulls; negative is unbounded.
-	Parallel int
+	// Turns bounds concurrent pulls.
+	Turns *worklimit.Limiter
 	// Rate bounds how many pulls begin per second, Burst how many at once. Rate
 	// 0 is no limit.
 	Rate  float64
@@ -41,7 +42,6 @@ type Options struct {
 // Puller makes images present. It is safe for concurrent use.
 type Puller struct {
 	options Options
-	slots   chan struct{}
 
 	mu      sync.Mutex
 	failed  map[failureKey]*failure
@@ -54,14 +54,10 @@ func New(o Options) *Puller {
 	if o.Reset == 0 {
 		o.Reset = forgetAfter
 	}
-	p := &Puller{
+	return &Puller{
 		options: o, failed: map[failureKey]*failure{}, flights: map[flightKey]*flight{},
 		limiter: newLimiter(o.Rate, o.Burst),
 	}
-	if o.Parallel >= 0 {
-		p.slots = make(chan struct{}, max(o.Parallel, 1))
-	}
-	return p
 }
 
 // Request asks for one container's image.

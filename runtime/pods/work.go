@@ -1,0 +1,97 @@
+package pods
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	goruntime "runtime"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/pods/internal/worklimit"
+)
+
+// Bounds of how long a call that is not answered keeps its slot (spec/runtime.md 24.3).
+const (
+	leastPatience = 2 * time.Second
+	mostPatience  = 10 * time.Second
+)
+
+// newWork makes the limiter of runtime work.
+func (m *Manager) newWork() {
+	limit := cmp.Or(m.options.MaxRuntimeWork, max(4, 2*goruntime.GOMAXPROCS(0)))
+	m.work = worklimit.New(
+		worklimit.Rules{Limit: limit, LeastPatience: leastPatience, MostPatience: mostPatience, Opens: true},
+		m.options.Clock, m.metrics.work)
+}
+
+// makes calls the runtime to make or start something of the pod, once it is the pod's turn
+// (spec/runtime.md 24).
+func (s *podSync) makes(ctx context.Context, method, container string, call func() error) error {
+	return s.m.work.Do(ctx, worklimit.Job{
+		Pod: s.pod.UID, Call: method, Container: container, Place: s.began,
+		First: podinfo.Critical(s.pod) || hasRun(s.status),
+	}, call)
+}
+
+// hasRun reports whether a container of the pod was ever started: what is to be started now
+// starts again.
+func hasRun(status *runtime.PodStatus) bool {
+	if status == nil {
+		return false
+	}
+	for _, c := range status.Containers {
+		if c.State != runtime.Created {
+			return true
+		}
+	}
+	return false
+}
+
+// Work is a call that makes or starts a sandbox or a container, as it is under way.
+type Work struct {
+	Pod types.UID
+	// Call is RunPodSandbox, CreateContainer or StartContainer.
+	Call string
+	// Container is empty for a sandbox.
+	Container string
+	// Since is when the call was made, or when it began to wait for its turn.
+	Since time.Time
+	// Waiting is true as long as other calls come first.
+	Waiting bool
+	// Late is true if the runtime has not answered for so long that the call is no
+	// longer counted as work (spec/runtime.md 24.3).
+	Late bool
+}
+
+// String describes the call in a sentence.
+func (w Work) String() string {
+	what := w.Call
+	if w.Container != "" {
+		what += " of container " + w.Container
+	}
+	since := w.Since.UTC().Format(time.RFC3339)
+	switch {
+	case w.Waiting:
+		return fmt.Sprintf("%s waits for its turn since %s", what, since)
+	case w.Late:
+		return fmt.Sprintf("the runtime has not answered %s since %s", what, since)
+	}
+	return fmt.Sprintf("%s is under way since %s", what, since)
+}
+
+// Work returns what the runtime is asked to make and start at the moment, and what waits
+// for its turn, in the order in which it was asked for. It does not block.
+func (m *Manager) Work() []Work {
+	calls := m.work.Calls()
+	out := make([]Work, 0, len(calls))
+	for _, c := range calls {
+		out = append(out, Work{
+			Pod: c.Pod, Call: c.Call, Container: c.Container, Since: c.Since, Waiting: c.Waiting, Late: c.Late,
+		})
+	}
+	return out
+}
