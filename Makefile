@@ -11,7 +11,7 @@ MANIFESTS ?= examples/manifests
 # runs. The tests check for goroutines that still run.
 export GORACE := atexit_sleep_ms=10 $(GORACE)
 
-.PHONY: help run test unit e2e lint bench verify fmt explore torture crash crash-containerd probes-kill mutate-podworkers spec-coverage rewrites faults-pleg bench-idle build clean leak-hunt api deletions faults-hour marathon flake
+.PHONY: help run test unit e2e lint bench verify fmt explore torture crash crash-containerd probes-kill mutate-podworkers spec-coverage rewrites faults-pleg bench-idle build clean leak-hunt crowd api deletions faults-hour marathon flake
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | expand -t 22
@@ -60,6 +60,10 @@ torture: ## do random things to an agent on a real containerd for TORTURE (10m)
 
 leak-hunt: ## SCHEDULES (100000) random lives of pods with 5 % faults on the fake runtime: nothing may be left over (an hour)
 	$(INMEMORY) $(GO) test -count=1 -run '^TestLeakHunt$$' -v -timeout 0 ./internal/enginetest -leak.schedules=$(or $(SCHEDULES),100000) -leak.seed=$(or $(SEED),0)
+
+crowd: ## good pods beside bad ones: every kind of bad pod in crowds of 10, 100 and 1,000, as a table (an hour); CROWD="-crowd.n=100 -crowd.kind=deaf" for a part
+	@mkdir -p bin; tools/ci/inmemory.sh $(GO) test -count=1 -timeout 0 -run '^TestCrowd$$' -v ./internal/enginetest -crowd.all $(CROWD) >bin/crowd.log 2>&1; code=$$?; \
+	  grep -v -e '^=== ' -e '^ *--- PASS' bin/crowd.log; exit $$code
 
 probes-kill: ## kill -9 an agent with 30 probed pods KILLS (50) times on a private containerd: no pod's Ready may change
 	cd examples && $(GO) test -tags containerd ./nodeagent -run 'TestContainerdProbesKill$$' -v -timeout 30m -probes.kills=$(or $(KILLS),50)

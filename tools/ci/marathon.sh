@@ -13,7 +13,7 @@ mkdir -p "$out"
 export STATES=${STATES:-500000} # explore ends
 targets=("$@")
 [ ${#targets[@]} -gt 0 ] || targets=(
-	mutate-podworkers explore deletions rewrites faults-pleg faults-hour crash leak-hunt
+	mutate-podworkers explore deletions rewrites faults-pleg faults-hour crash leak-hunt crowd
 	crash-containerd probes-kill torture bench-idle flake
 )
 table=""
