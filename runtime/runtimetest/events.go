@@ -92,13 +92,25 @@ func eventLife(e *env) {
 	<-ended
 }
 
+// eventEnd ends a stream that has told of something: before that, it may still be refused.
 func eventEnd(e *env) {
 	ctx, cancel := context.WithCancel(e.ctx)
+	defer cancel()
 	events, ended := e.events(ctx)
+	id := e.start(e.sandbox(), Program{})
+	for told := false; !told; {
+		select {
+		case event := <-events:
+			told = event.GetContainerId() == id
+		case err := <-ended:
+			e.skipUnimplemented(err)
+			e.Fatalf("the stream ended before its context: %v", err)
+		case <-e.ctx.Done():
+			e.Fatal("the stream tells nothing of a container that was started")
+		}
+	}
 	cancel()
-	err := <-ended
-	e.skipUnimplemented(err)
-	if err == nil {
+	if err := <-ended; err == nil {
 		e.Error("a stream whose context ended returned no error")
 	}
 	select {
