@@ -18,6 +18,9 @@ func (l layout) log() string    { return filepath.Join(l.root, "containerd.log")
 func (l layout) data() string   { return filepath.Join(l.root, "data") }
 func (l layout) state() string  { return filepath.Join(l.root, "state") }
 func (l layout) cni() string    { return filepath.Join(l.root, "cni") }
+func (l layout) plugins() string {
+	return filepath.Join(l.root, "plugins")
+}
 func (l layout) ipam() string   { return filepath.Join(l.root, "ipam") }
 func (l layout) images() string { return filepath.Join(l.root, "images.tar") }
 func (l layout) bundles() string {
@@ -42,8 +45,13 @@ func (l layout) write(s *slot, t *tools) error {
 	if len(l.socket()) > maxSocketPath {
 		return fmt.Errorf("socket path %s is over %d bytes; set TMPDIR to a shorter folder", l.socket(), maxSocketPath)
 	}
-	for _, folder := range []string{l.data(), l.state(), l.cni(), l.ipam()} {
+	for _, folder := range []string{l.data(), l.state(), l.cni(), l.ipam(), l.plugins()} {
 		if err := os.MkdirAll(folder, 0o711); err != nil {
+			return err
+		}
+	}
+	for _, plugin := range cniPlugins {
+		if err := os.Symlink(filepath.Join(t.cni, plugin), filepath.Join(l.plugins(), plugin)); err != nil {
 			return err
 		}
 	}
@@ -51,7 +59,7 @@ func (l layout) write(s *slot, t *tools) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(l.config(), []byte(l.containerdConfig(snapshotter, t.cni)), 0o600); err != nil {
+	if err := os.WriteFile(l.config(), []byte(l.containerdConfig(snapshotter)), 0o600); err != nil {
 		return err
 	}
 	conflist := filepath.Join(l.cni(), "10-podwright.conflist")
@@ -61,7 +69,7 @@ func (l layout) write(s *slot, t *tools) error {
 // containerdConfig is written by hand, as a TOML library would be a dependency
 // for one page of text. Version 2 is read by containerd 1.5 and later. Plugins
 // that probe for kernel modules or write outside the folder are off.
-func (l layout) containerdConfig(snapshotter, cniPlugins string) string {
+func (l layout) containerdConfig(snapshotter string) string {
 	const cri = `plugins."io.containerd.grpc.v1.cri"`
 	return strings.Join([]string{
 		`version = 2`,
@@ -83,7 +91,7 @@ func (l layout) containerdConfig(snapshotter, cniPlugins string) string {
 		`  restrict_oom_score_adj = true`,
 		`  netns_mounts_under_state_dir = true`,
 		`[` + cri + `.cni]`,
-		`  bin_dir = ` + quote(cniPlugins),
+		`  bin_dir = ` + quote(l.plugins()),
 		`  conf_dir = ` + quote(l.cni()),
 		`[` + cri + `.containerd]`,
 		`  snapshotter = ` + quote(snapshotter),

@@ -81,11 +81,14 @@ func (m machine) find() (*tools, error) {
 
 const packages = "containerd runc containernetworking-plugins busybox-static iproute2"
 
+// cniPlugins are the network plugins that an instance uses.
+var cniPlugins = []string{"bridge", "host-local", "loopback"}
+
 // cniFolder returns the first folder that has every plugin needed.
 func (m machine) cniFolder() string {
 search:
 	for _, folder := range m.cniFolders {
-		for _, plugin := range []string{"bridge", "host-local", "loopback"} {
+		for _, plugin := range cniPlugins {
 			if _, err := os.Stat(filepath.Join(folder, plugin)); err != nil {
 				continue search
 			}
