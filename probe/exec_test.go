@@ -139,7 +139,7 @@ func TestExecFollowsTheExitCode(t *testing.T) {
 		r.publish(b, up("2", true, time.Now()))
 		r.m.AddPod(a)
 		r.m.AddPod(b)
-		r.pass(500 * time.Millisecond)
+		r.pass(300 * time.Millisecond)
 		r.mu.Lock()
 		delete(r.views, b.UID)
 		r.mu.Unlock()

@@ -8,9 +8,19 @@ import (
 
 // lane is the pool of one kind of handler: network or exec (9.2).
 type lane struct {
-	free  int
-	queue timeline
+	slots int
+	// busy runs hold a slot, unanswered ones have lost theirs (9.10).
+	busy, unanswered int
+	queue            timeline
 }
+
+// slotsPerUnanswered is how many slots the others get for each run that is not answered.
+// More than one, so that a crowd of probes that hang is through in moments, however few
+// slots there are.
+const slotsPerUnanswered = 3
+
+// free reports whether there is a slot for another run.
+func (l *lane) free() bool { return l.busy < l.slots+slotsPerUnanswered*l.unanswered }
 
 // laneOf is the index of a worker's lane.
 func laneOf(w *worker) int {
@@ -74,7 +84,7 @@ func (m *Manager) startAll(ctx context.Context) []*run {
 func (m *Manager) next(ctx context.Context, i int) (*run, effects) {
 	l := &m.lanes[i]
 	var effects effects
-	for l.free > 0 && len(l.queue) > 0 && !m.stopping {
+	for l.free() && len(l.queue) > 0 && !m.stopping {
 		w := l.queue.take()
 		now := m.now()
 		switch {
@@ -85,7 +95,7 @@ func (m *Manager) next(ctx context.Context, i int) (*run, effects) {
 		case w.pod.running >= m.options.PodSlots:
 			w.pod.parked = append(w.pod.parked, w)
 		default:
-			l.free--
+			l.busy++
 			w.pod.running++
 			m.inFlight++
 			return m.begin(ctx, w, i, now), effects
@@ -97,7 +107,7 @@ func (m *Manager) next(ctx context.Context, i int) (*run, effects) {
 // startable reports whether something queued finds a free slot.
 func (m *Manager) startable() bool {
 	for i := range m.lanes {
-		if m.lanes[i].free > 0 && len(m.lanes[i].queue) > 0 && !m.stopping {
+		if m.lanes[i].free() && len(m.lanes[i].queue) > 0 && !m.stopping {
 			return true
 		}
 	}
@@ -114,15 +124,27 @@ func (m *Manager) begin(ctx context.Context, w *worker, lane int, now time.Durat
 	w.view = View{}
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	w.run = r
-	w.stage, w.due = running, now+patience(w)
+	w.stage, w.due = running, now+min(slotPatience, patience(w))
 	m.due.add(w)
 	return r
+}
+
+// giveUpSlot lets others run beside one that is not answered. The caller holds the lock.
+func (m *Manager) giveUpSlot(r *run) {
+	l := &m.lanes[r.lane]
+	r.unanswered = true
+	l.busy--
+	l.unanswered++
 }
 
 // release gives a run's slot back, and lets the pod's parked workers try again. The
 // caller holds the lock.
 func (m *Manager) release(r *run) {
-	m.lanes[r.lane].free++
+	if l := &m.lanes[r.lane]; r.unanswered {
+		l.unanswered--
+	} else {
+		l.busy--
+	}
 	p := r.worker.pod
 	p.running--
 	for _, w := range p.parked {

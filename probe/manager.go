@@ -52,7 +52,7 @@ func New(options Options) (*Manager, error) {
 	m := &Manager{
 		options: options, epoch: options.Clock.Now(), wake: make(chan struct{}, 1),
 		pods:  map[types.UID]*podEntry{},
-		lanes: [2]lane{{free: options.NetworkSlots}, {free: options.ExecSlots}},
+		lanes: [2]lane{{slots: options.NetworkSlots}, {slots: options.ExecSlots}},
 	}
 	for k := range m.results {
 		m.results[k] = newResults(Kind(k)) //nolint:gosec // three kinds
@@ -221,7 +221,7 @@ func (m *Manager) end(w *worker) {
 		m.unqueue(w)
 	case running:
 		w.run.cancel(errEnded)
-		w.due = m.now() + hungGrace // by then its slot is free again
+		w.due = m.now() + hungGrace // by then it is given up
 		m.due.place(w)
 		m.poke()
 	case ended:

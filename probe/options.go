@@ -81,7 +81,8 @@ type Options struct {
 	RecordMaxAge time.Duration
 
 	// NetworkSlots and ExecSlots bound what runs at once of a kind, PodSlots what
-	// runs of one pod (9.2). 0 means 64, 16 and 8.
+	// runs of one pod (9.2). 0 means 64, 16 and 8. A probe that is not answered within
+	// 0.5 s takes no slot of its kind any more (9.10).
 	NetworkSlots, ExecSlots, PodSlots int
 
 	// Events receives Unhealthy and ProbeWarning. Nil drops them.

@@ -13,7 +13,10 @@ import (
 )
 
 const (
-	// hungGrace is how long after its timeout a run keeps its slot (9.5).
+	// slotPatience is how long an attempt may go unanswered before it loses its slot: by
+	// then it waits for its pod (9.10).
+	slotPatience = 500 * time.Millisecond
+	// hungGrace is how long after its timeout a run is given up (9.5).
 	hungGrace = time.Second
 	// execGrace is how long a runtime has, after the timeout it was given, to say so
 	// itself: it knows what the command wrote.
@@ -41,7 +44,9 @@ type run struct {
 	began  time.Duration // the present attempt
 	end    time.Duration // no attempt begins later
 	view   View          // what the look showed; empty once an attempt was made of it
-	// gone: its slot was given away; what it says comes to nothing. Guarded by the
+	// unanswered: it has lost its slot, and goes on. Guarded by the manager's lock.
+	unanswered bool
+	// gone: it was given up; what it says comes to nothing. Guarded by the
 	// manager's lock.
 	gone bool
 }
@@ -137,6 +142,9 @@ func (m *Manager) retry(ctx context.Context, r *run) bool {
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	r.began = now
 	r.worker.due = now + patience(r.worker)
+	if !r.unanswered {
+		r.worker.due = now + min(slotPatience, patience(r.worker))
+	}
 	m.due.place(r.worker)
 	return true
 }
@@ -176,10 +184,19 @@ func (m *Manager) timedOut(w *worker) Outcome {
 	return Outcome{Result: Failure, Output: fmt.Sprintf("no answer within %v", w.timing.Timeout)}
 }
 
-// impatient deals with a run whose time is over: first it is cancelled, then its slot
-// is given away (9.5). The worker has just left the heap. The caller holds the lock.
+// impatient deals with a run that takes long: it loses its slot (9.10), then it is
+// cancelled, then given up (9.5). The worker has just left the heap. The caller holds the
+// lock.
 func (m *Manager) impatient(w *worker, now time.Duration) effects {
 	r := w.run
+	if limit := r.began + patience(w); w.stage == running && now < limit {
+		if !r.unanswered {
+			m.giveUpSlot(r)
+		}
+		w.due = limit
+		m.due.add(w)
+		return nil
+	}
 	if over := r.began + w.timing.Timeout + hungGrace; w.stage == running && now < over {
 		r.cancel(errTimeout)
 		w.due = over
