@@ -50,6 +50,8 @@ const forever = 1000 * time.Hour
 // ailments are the kinds of bad pods (IN2).
 func ailments() []ailment {
 	all := []ailment{
+		{name: "pull hangs", pull: &fake.Pull{Took: forever}, told: `"pull":`},
+		{name: "pull trickles", pull: &fake.Pull{Took: 3 * time.Hour}, told: `"pull":`},
 		{name: "image missing", pull: &fake.Pull{Err: runtime.ErrNotFound}, told: "ImagePullBackOff|ErrImagePull"},
 		{name: "postStart hangs", spoil: hooks(&v1.Lifecycle{PostStart: command("hang")}, 10), script: hangingCommand(), told: "SyncPod to return"},
 		{

@@ -17,6 +17,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/cleanup"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/runtime/pods"
 	"github.com/podwright/podwright/status"
@@ -105,6 +106,7 @@ func (n *crowdNode) configure(c *podwright.Config) {
 	c.Observe.Sinks = []status.StatusSink{n}
 	c.Pods.Volumes = n
 	c.Probes.Dial = n.dial
+	c.Cleanup.Rates = cleanup.Rates{Containers: -1, Directories: -1} // all pods share these
 	c.Admission.Handlers = []admission.Handler{admission.HandlerFunc(n.admit)}
 }
 

@@ -26,12 +26,13 @@ const (
 // container is a container. It is guarded by the runtime's lock; sandbox,
 // config, script and key never change.
 type container struct {
-	id      string
-	key     containerKey
-	sandbox *sandbox
-	config  *runtimeapi.ContainerConfig
-	script  Script
-	image   *storedImage
+	id       string
+	key      containerKey
+	labelled string // with this pod's UID
+	sandbox  *sandbox
+	config   *runtimeapi.ContainerConfig
+	script   Script
+	image    *storedImage
 
 	state runtimeapi.ContainerState
 	// The times of the status, which are kept in order; begun is when the
@@ -150,7 +151,7 @@ func (f *Runtime) createContainer(podSandboxID string, config *runtimeapi.Contai
 	c := &container{
 		id:      fmt.Sprintf("container-%d", f.nextID),
 		key:     containerKey{s.uid(), config.GetMetadata().GetName()},
-		sandbox: s, config: config, script: script, image: image,
+		sandbox: s, config: config, script: script, image: image, labelled: config.GetLabels()[runtime.LabelPodUID],
 		state:   runtimeapi.ContainerState_CONTAINER_CREATED,
 		created: f.creationTime(),
 		changed: make(chan struct{}), resources: config.GetLinux().GetResources(),
@@ -401,8 +402,10 @@ func (f *Runtime) ListContainers(ctx context.Context, filter *runtimeapi.Contain
 	return do(ctx, f, call, step[[]*runtimeapi.Container]{
 		effect: func() ([]*runtimeapi.Container, error) {
 			var list []*runtimeapi.Container
+			uid, one := filter.GetLabelSelector()[runtime.LabelPodUID]
 			for _, c := range f.containers {
-				if filter.GetId() != "" && filter.GetId() != c.id ||
+				if one && c.labelled != uid || // most lists are of one pod, of many
+					filter.GetId() != "" && filter.GetId() != c.id ||
 					filter.GetPodSandboxId() != "" && filter.GetPodSandboxId() != c.sandbox.id ||
 					filter.GetState() != nil && filter.GetState().GetState() != c.state ||
 					!selects(filter.GetLabelSelector(), c.config.GetLabels()) {

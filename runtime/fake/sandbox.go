@@ -18,11 +18,12 @@ import (
 // sandbox is a pod sandbox. It is guarded by the runtime's lock; config never
 // changes.
 type sandbox struct {
-	id      string
-	config  *runtimeapi.PodSandboxConfig
-	handler string
-	ready   bool
-	created time.Time
+	id       string
+	config   *runtimeapi.PodSandboxConfig
+	labelled string // with this pod's UID
+	handler  string
+	ready    bool
+	created  time.Time
 	// containers are those not removed, in the order of creation.
 	containers []*container
 	// ips are the addresses in order; nil on the host network and once
@@ -64,7 +65,7 @@ func (f *Runtime) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandb
 		if other := f.reserved[name]; other != "" {
 			return nil, fmt.Errorf("name %q is reserved for %q: %w", name, other, runtime.ErrAlreadyExists)
 		}
-		s := &sandbox{config: config, handler: runtimeHandler, ready: true}
+		s := &sandbox{config: config, labelled: config.GetLabels()[runtime.LabelPodUID], handler: runtimeHandler, ready: true}
 		if !s.hostNetwork() {
 			ip, err := f.addresses.take()
 			if err != nil {
@@ -198,8 +199,10 @@ func (f *Runtime) ListPodSandbox(ctx context.Context, filter *runtimeapi.PodSand
 	return do(ctx, f, call, step[[]*runtimeapi.PodSandbox]{
 		effect: func() ([]*runtimeapi.PodSandbox, error) {
 			var list []*runtimeapi.PodSandbox
+			uid, one := filter.GetLabelSelector()[runtime.LabelPodUID]
 			for _, s := range f.sandboxes {
-				if filter.GetId() != "" && filter.GetId() != s.id ||
+				if one && s.labelled != uid ||
+					filter.GetId() != "" && filter.GetId() != s.id ||
 					filter.GetState() != nil && filter.GetState().GetState() != s.state() ||
 					!selects(filter.GetLabelSelector(), s.config.GetLabels()) {
 					continue
