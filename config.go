@@ -57,7 +57,7 @@ type Config struct {
 	Node Node
 	// Storage says where logs and records are, and how long they are kept.
 	Storage Storage
-	// Observe says who hears of statuses, events, logs and metrics.
+	// Observe says where statuses, events, logs and metrics go.
 	Observe Observe
 	// Clock is the engine's time. Nil means the real clock.
 	Clock clock.WithTickerAndDelayedExecution
@@ -148,7 +148,7 @@ type Storage struct {
 	ForgetDesired bool
 }
 
-// Observe says who hears what an engine does.
+// Observe says where an engine reports what it does.
 type Observe struct {
 	// Sinks receive the status of every pod as it changes. Nil: [Engine.Pods] alone
 	// shows it.

@@ -131,7 +131,7 @@ type Housekeeper struct {
 	removals sync.WaitGroup // their goroutines
 
 	mu sync.Mutex
-	// seen is changed by the holder of turn only, who therefore reads it without mu.
+	// seen is changed only by the holder of turn, which therefore reads it without mu.
 	seen     seen
 	buckets  map[Step]*bucket   // the map never changes
 	finished map[types.UID]bool // noted since the last pass began; true: the workers knew it

@@ -58,7 +58,7 @@
 //   - A container that stopped for good shows its end and no back-off, also if the
 //     pod has no deletionTimestamp because no API knows it (3.4, 3.6).
 //   - A restart of all containers ends when no record of the old runs is left,
-//     whether or not anybody looked in between (5.9).
+//     whether or not the state was read in between (5.9).
 //   - Addresses of the node stay when they are not known for a while (6.2).
 //   - The manager refuses to leave a terminal phase, not only the generator (2.4).
 //   - There is no pass over all pods every 10 s: what has to be looked at again

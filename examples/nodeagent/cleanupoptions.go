@@ -22,8 +22,8 @@ func (o *deadOptions) register(flags *flag.FlagSet) {
 	flags.DurationVar(&o.minAge, "dead-containers-min-age", 0, "keep containers that ended less than this long ago, whatever the limits")
 }
 
-// complete checks them. The engine takes 0 for its default, which a user who types 0
-// does not mean.
+// complete checks them. The engine takes 0 for its default, which is not what a user means by
+// typing 0.
 func (o *deadOptions) complete() error {
 	var problems []error
 	if o.perName == 0 {

@@ -1,6 +1,6 @@
-// Package complaint keeps one lasting failure from filling the log: what is tried
-// every second says so when it begins to fail, when it fails otherwise, twice a
-// minute while it goes on, and when it is over.
+// Package complaint keeps one lasting failure from filling the log: an attempt that is
+// repeated every second is logged when it begins to fail, when its error changes, twice a
+// minute while it keeps failing, and when it works again.
 //
 //	attempt ──err──► Complaint.Note ──► "… failed" (first, changed, every 30 s)
 //	attempt ──nil──►                ──► "… works again" (once)

@@ -12,7 +12,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// useForeign hands out a runtime that somebody else runs.
+// useForeign hands out a runtime that the test did not start.
 func useForeign(tb testing.TB, endpoint string) *Instance {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), importTimeout)

@@ -55,8 +55,8 @@ func takeSlot(folder string) (s *slot, leftover string, err error) {
 	return nil, "", fmt.Errorf("all %d slots in %s are in use", slotCount, folder)
 }
 
-// claim writes the instance's folder into the lock file, for the one who has to
-// clean up after a killed run.
+// claim writes the instance's folder into the lock file, so that the next run can
+// clean up after a killed one.
 func (s *slot) claim(root string) error {
 	if err := s.lock.Truncate(0); err != nil {
 		return err

@@ -6,5 +6,5 @@
 //	Contain  the same, and a panic is an error
 //	Ask      a goroutine of its own makes the call: the caller goes on without an answer.
 //	         There is one call per subject at a time, however long it takes; an answer
-//	         that comes late is given to the next who asks
+//	         that comes late is given to the next caller that asks
 package foreign

@@ -52,7 +52,7 @@ func (r *Residents) All() map[types.UID]*v1.Pod {
 	return all
 }
 
-// Get returns the pod with this UID as it is desired, or else as it is being stopped; nil
+// Get returns the pod with this UID as it is desired, otherwise as it is being stopped; nil
 // if it is neither.
 func (r *Residents) Get(uid types.UID) *v1.Pod {
 	if pod, desired := r.Desired.Get(uid); desired {

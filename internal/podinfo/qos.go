@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// QoS returns the pod's quality-of-service class: the one in its status, or else the
+// QoS returns the pod's quality-of-service class: the one in its status, otherwise the
 // one its resources add up to (spec/runtime.md 13.2, 13.3). Only positive amounts of
 // CPU and memory count. Pod-level resources replace those of the containers, unless
 // they are empty.

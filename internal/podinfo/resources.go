@@ -47,7 +47,7 @@ func Request(pod *v1.Pod, name v1.ResourceName) resource.Quantity {
 }
 
 // RequestWithoutOverhead returns what the pod requests of one resource: the pod-level
-// request if there is one, else the total of its containers.
+// request if there is one, otherwise the total of its containers.
 func RequestWithoutOverhead(pod *v1.Pod, name v1.ResourceName) resource.Quantity {
 	if q, ok := levelRequest(pod, name); ok {
 		return q

@@ -84,7 +84,7 @@ type Recovery struct {
 	mu sync.Mutex
 	// began is when Load was called first.
 	began time.Time
-	// found are the pods that had a record at the start, bad what else there was.
+	// found are the pods that had a record at the start, bad the entries that were no usable record.
 	found  map[types.UID]bool
 	bad    []checkpoint.Bad
 	report Report

@@ -76,8 +76,8 @@ func (r *Reaper) Died(status *runtime.PodStatus, ids ...string) {
 }
 
 // excess chooses the dead containers that go after those with the given IDs died,
-// newest first: all of a pod of which nothing is needed, else those that have the
-// name of one that died, without the newest. IDs that are not in the status choose
+// newest first: all of them if nothing of the pod is needed, otherwise those with the name of one that
+// died, without the newest. IDs that are not in the status choose
 // nothing.
 func (o *ReaperOptions) excess(status *runtime.PodStatus, died []string, all bool, now time.Time) []*runtime.ContainerStatus {
 	if o.Keep < 0 && !all {

@@ -1,5 +1,5 @@
 // Package checkpoint remembers pods across a crash: what cannot be read back from
-// the runtime is on the disk before anybody acts on it (spec/status.md 9,
+// the runtime is on the disk before anything acts on it (spec/status.md 9,
 // spec/cleanup.md 10).
 //
 //	changes ─► Keeper ── batches ──► Store ──► FS: state/pods/<uid>
@@ -18,8 +18,8 @@
 // [Keeper] holds all records in memory and decides when one is written. A change
 // is [Durable] (an end, a terminal phase, an admission) or [Lazy] (readiness,
 // acknowledgements). Durable changes are written at once; [Keeper.Sync] waits for
-// them. Lazy ones wait for company, at most a second. What has piled up while one
-// batch is written goes in the next, so that many pods share the cost of one.
+// them. Lazy ones wait at most a second to be written with others. Changes that pile up while one
+// batch is written go into the next, so that many pods share the cost of one.
 // A change that changes nothing is never written.
 //
 // # Files

@@ -43,7 +43,7 @@ func (s *Files) Written() (files, bytes int64) { return s.written.Load(), s.byte
 // damaged ones set aside.
 func (s *Files) Load(ctx context.Context) (Loaded, error) { return s.load(ctx, true) }
 
-// Inspect reads all records and changes nothing, beside a running agent too.
+// Inspect reads all records and changes nothing, also beside a running agent.
 func (s *Files) Inspect(ctx context.Context) (Loaded, error) { return s.load(ctx, false) }
 
 func (s *Files) load(ctx context.Context, repair bool) (Loaded, error) {

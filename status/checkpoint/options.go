@@ -19,7 +19,7 @@ const (
 	Unchanged Class = iota
 	// Lazy: soon, together with others; lost if the process ends before.
 	Lazy
-	// Durable: at once, and before anybody acts on it.
+	// Durable: at once, and before anything acts on it.
 	Durable
 )
 

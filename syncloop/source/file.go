@@ -154,9 +154,10 @@ func (f *File) Health() syncloop.SourceHealth {
 // Undecided returns the first manifest, as of the newest complete scan, that cannot
 // be read and of which this process has never seen a good version: it may define a
 // pod that runs since before the process began. Nil when there is none, that is,
-// when each such manifest has been repaired or removed. What is no manifest at all
-// ([ErrSkipped]) does not count, nor what can be read and is no pod ([ErrOtherKind]), nor, with FileOptions.ForgetBroken, one that is
-// broken. It is what syncloop.Undecided asks for.
+// when each such manifest has been repaired or removed. A file that is no manifest at all
+// ([ErrSkipped]) does not count, nor does a readable manifest of another kind
+// ([ErrOtherKind]), nor, with FileOptions.ForgetBroken, a broken one. It implements
+// syncloop.Undecided.
 func (f *File) Undecided() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -253,7 +253,7 @@ func call(name string, args ...ast.Expr) *ast.CallExpr {
 	return &ast.CallExpr{Fun: ast.NewIdent(name), Args: args}
 }
 
-// choose is a if the mutant is off, else b. Only one of them is evaluated.
+// choose is a while the mutant is off, and b while it is on. Only one of them is evaluated.
 func choose(id, a, b ast.Expr) ast.Expr {
 	return call("mutantChoose", id, lazy(a), lazy(b))
 }

@@ -237,7 +237,7 @@ type Facts struct {
 	GracePeriodSeconds int64
 	Deleted            bool
 	Evicted            bool
-	// Amend is what the one who decided over the pod has its status say; nil if its end
+	// Amend puts the reason of a decision over the pod (eviction, preemption, shutdown) into its status; nil if its end
 	// was not decided so. It is pure.
 	Amend func(*v1.PodStatus)
 	// Terminated: no container runs and none will.
