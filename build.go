@@ -243,7 +243,7 @@ func (p *parts) buildLoop() error {
 	o.Sources, o.Changes, o.Housekeeper = p.sources(), changes{p.changes, p.exits, p.noticed, p.dead.Died}, housekeeping{p}
 	o.Gate, o.Admission, o.Observed, o.Evicted = p.open, p.returns, p.observed, p.dead.Evicted
 	o.Recorder, o.Clock, o.Logger, o.Meter = c.Observe.Events, c.Clock, p.logger("loop"), p.meter("syncloop")
-	dispatch := dispatcher{p.workers, p.recovery.Complete}.Dispatch
+	dispatch := dispatcher{p.workers, p.recovery.Complete, p.journal.Handed}.Dispatch
 	var err error
 	if p.loop, err = syncloop.New(dispatch, o); err != nil {
 		p.loop, _ = syncloop.New(dispatch, syncloop.Options{}) // the housekeeper is checked too

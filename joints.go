@@ -29,6 +29,8 @@ type dispatcher struct {
 	workers *podworkers.Workers
 	// complete completes the first update of a pod by what is remembered of it.
 	complete func(podworkers.UpdateOptions) []podworkers.UpdateOptions
+	// handed reports whether the pod was handed over before.
+	handed func(uid types.UID) bool
 }
 
 func (d dispatcher) Dispatch(w syncloop.Work) {
@@ -37,6 +39,9 @@ func (d dispatcher) Dispatch(w syncloop.Work) {
 		syncloop.WorkCreate: podworkers.Create, syncloop.WorkKill: podworkers.Kill,
 	}
 	update := podworkers.UpdateOptions{Type: kinds[w.Kind], Pod: w.Pod, MirrorPod: w.MirrorPod, StartTime: w.StartTime}
+	if w.Kind == syncloop.WorkCreate && !d.handed(w.Pod.UID) && d.workers.IsPodTerminationRequested(w.Pod.UID) {
+		update.Type = podworkers.Update // told to stop while it was held back; a Create would ask for another life (IN8)
+	}
 	for _, options := range d.complete(update) {
 		d.workers.UpdatePod(options)
 	}
@@ -266,7 +271,18 @@ func (s probeSource) ProbeResults(id runtime.ContainerID) (startup, liveness pod
 type mirrored struct{ p *parts }
 
 func (m mirrored) TranslateUID(uid types.UID) types.UID { return m.p.loop.Store().TranslateUID(uid) }
-func (m mirrored) MirrorOf(static *v1.Pod) *v1.Pod      { return m.p.loop.Store().MirrorOf(static) }
+
+// MirrorOf does not count a mirror pod that ended with an earlier life (IN14).
+func (m mirrored) MirrorOf(static *v1.Pod) *v1.Pod {
+	mirror := m.p.loop.Store().MirrorOf(static)
+	if mirror == nil || !podinfo.Terminal(mirror.Status.Phase) || !m.p.journal.Lived(static.UID) {
+		return mirror
+	}
+	if st, ok := m.p.status.Get(static.UID); ok && podinfo.Terminal(st.Phase) {
+		return mirror
+	}
+	return nil
+}
 
 // wantedMirrors takes the static pods that the syncer sets up (MC4).
 type wantedMirrors struct{ p *parts }

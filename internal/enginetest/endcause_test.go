@@ -55,9 +55,7 @@ func waysToEnd() []ending {
 			},
 			ending{
 				name: "preemption", reason: "Preempting", api: api,
-				decide: func(_ context.Context, s *endingScene) {
-					s.tell(append(s.pods(), withPriority(asking(newPod("dns"), "2"), 2_000_000_000))...)
-				},
+				decide: func(_ context.Context, s *endingScene) { s.tell(append(s.pods(), dns())...) },
 			},
 			ending{name: "deadline", reason: "DeadlineExceeded", api: api},
 		)
@@ -69,6 +67,9 @@ func waysToEnd() []ending {
 		},
 	})
 }
+
+// dns is the critical pod that the victims make room for.
+func dns() *v1.Pod { return critical(asking(newPod("dns"), "2")) }
 
 // endingScene is where an end is decided, and what outlives the agent that does it.
 type endingScene struct {
@@ -179,11 +180,12 @@ func (e ending) play(t *testing.T, at int, kept bool) (points int) {
 	for _, uid := range endingVictims {
 		signalled[uid] = len(s.rt.Calls(fake.Match{Method: fake.StopContainer, PodUID: uid})) > 0
 	}
-	if e.name == "preemption" && e.api { // the critical pod is gone meanwhile
-		_ = s.api.Delete(t.Context(), "default", "dns", "uid-dns")
-	}
 	s.start(false)
-	s.tell(s.pods()...)
+	if desired := s.pods(); e.name == "preemption" { // still, and it may be judged before its victims are handed over
+		s.tell(append(desired, dns())...)
+	} else {
+		s.tell(desired...)
+	}
 	<-time.After(2 * time.Minute)
 	synctest.Wait()
 	for _, uid := range endingVictims {

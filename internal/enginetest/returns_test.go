@@ -11,6 +11,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -421,4 +422,58 @@ func TestCrowdOfEvictedPodsComesBack(t *testing.T) {
 		}
 		o.quiet()
 	})
+}
+
+// TestReturningStaticPodGetsANewMirror: IN14, MC5. The mirror pod of a static pod that was
+// evicted is Failed at its API. The new life neither takes over that end nor that mirror.
+func TestReturningStaticPodGetsANewMirror(t *testing.T) {
+	for _, restarts := range []bool{false, true} {
+		t.Run(fmt.Sprintf("restart %v", restarts), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { returnBesideMirror(t, restarts) })
+		})
+	}
+}
+
+func returnBesideMirror(t *testing.T, restarts bool) {
+	api, rt, root, node := &mirror.FakeClient{}, fake.New(fake.Options{}), t.TempDir(), &pressed{}
+	self := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "node-uid"}}
+	start := func() *rig {
+		return newRig(t, rt, root, node.watched, func(c *podwright.Config) {
+			c.Sources = append(c.Sources, apiSource{api: api})
+			c.Mirrors = mirror.Options{Client: api, Node: func() *v1.Node { return self }}
+		}).start()
+	}
+	r, hog := start(), newPod("hog")
+	r.set(hog)
+	r.phase(hog.UID, v1.PodRunning, time.Minute)
+	<-time.After(5 * time.Second)
+	node.press(true)
+	r.phase(hog.UID, v1.PodFailed, 15*time.Second)
+	node.press(false)
+	pods, _ := api.Pods()
+	if len(pods) != 1 {
+		t.Fatalf("%d mirrors", len(pods))
+	}
+	told := pods[0].DeepCopy()
+	told.Status = r.pod(hog.UID).Status
+	api.Put(told)
+	<-time.After(2 * time.Minute)
+	if restarts {
+		r.stop()
+		r = start()
+		r.set(hog)
+	}
+	<-time.After(2 * time.Minute)
+	r.phase(hog.UID, v1.PodRunning, 3*time.Minute)
+	r.within(time.Minute, "a mirror of the new life", func() error {
+		pods, _ := api.Pods()
+		if len(pods) != 1 || pods[0].UID == told.UID {
+			return fmt.Errorf("%d mirrors", len(pods))
+		}
+		return nil
+	})
+	<-time.After(10 * time.Minute)
+	if s := r.pod(hog.UID).Status; s.Phase != v1.PodRunning || s.Reason != "" || starts(rt, hog.UID) != 2 {
+		t.Errorf("later: %d starts, %+v", starts(rt, hog.UID), s)
+	}
 }

@@ -21,7 +21,7 @@ import (
 func (j *Journal) Renew(uid types.UID) {
 	j.keeper.Update(uid, func(r *checkpoint.Record) checkpoint.Class {
 		pod := r.Pod
-		*r = checkpoint.Record{EarlierLife: true}
+		*r = checkpoint.Record{EarlierLife: true, Lives: r.Lives + 1}
 		if pod != nil {
 			describe(r, pod)
 		}
@@ -74,6 +74,12 @@ func (j *Journal) renewRetired(pods []*v1.Pod) {
 			j.options.Renewed(p.UID)
 		}
 	}
+}
+
+// Lived reports whether the UID had a life before this one.
+func (j *Journal) Lived(uid types.UID) bool {
+	r := j.keeper.Get(uid)
+	return r != nil && r.Lives > 0
 }
 
 // EarlierLife reports whether the runtime may still have containers of an earlier life of

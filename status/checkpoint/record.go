@@ -46,6 +46,8 @@ type Record struct {
 	TerminatedAt time.Time `json:"terminatedAt,omitzero"`
 	// EarlierLife: the runtime may still have containers of an earlier life of the UID.
 	EarlierLife bool `json:"earlierLife,omitempty"`
+	// Lives is how many lives the UID had before this one.
+	Lives int `json:"lives,omitempty"`
 	// Finished: everything the engine held for the pod is released.
 	Finished bool `json:"finished,omitempty"`
 

@@ -64,8 +64,9 @@ func decide(static, mirror *v1.Pod, node *v1.Node) step {
 	return s
 }
 
-// matches reports whether a mirror pod is the one its static pod should have.
+// matches reports whether a mirror pod is the one its static pod, which is set up, should
+// have. One that has ended is that of an earlier life (IN14): a pod of an API ends once.
 func matches(static, mirror *v1.Pod) bool {
-	return mirror.DeletionTimestamp == nil && mirror.Name == static.Name && mirror.Namespace == static.Namespace &&
+	return mirror.DeletionTimestamp == nil && !podinfo.Terminal(mirror.Status.Phase) && mirror.Name == static.Name && mirror.Namespace == static.Namespace &&
 		mirror.Annotations[podinfo.AnnotationMirror] == hashOf(static)
 }
