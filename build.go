@@ -60,6 +60,7 @@ func (p *parts) tie() {
 	p.dead.Desired, p.dead.Heard, p.dead.Removals = store, p.loop.Ready, p.workers
 	p.dead.MaybeWanted, p.dead.Permit, p.images.Permit = p.housekeeper.MaybeWanted, p.housekeeper.Permit, p.housekeeper.Permit
 	p.shutdown.Stopper = p.workers
+	*p.mirrored = node.Mirrored{Store: store, Statuses: p.status, Lived: p.journal.Lived}
 	p.problems = &node.Problems{
 		Clock: p.config.Clock, Logger: p.logger("problems"), Meter: p.config.Observe.MeterProvider.Meter("github.com/podwright/podwright"),
 		Parts: []func() []problem.Problem{
@@ -136,8 +137,9 @@ func (p *parts) podOptions() pods.Options {
 // buildStatus makes the status manager.
 func (p *parts) buildStatus() error {
 	c, o := p.config, p.config.Status
+	p.mirrored = &node.Mirrored{}
 	o.Sinks, o.Clock, o.Logger, o.Meter = c.Observe.Sinks, c.Clock, p.logger("status"), p.meter("status")
-	o.Journal, o.CouldHaveRunningContainers, o.Mirrors = p.journal, p.couldRun, mirrored{p}
+	o.Journal, o.CouldHaveRunningContainers, o.Mirrors = p.journal, p.couldRun, p.mirrored
 	p.status = status.NewManager(o)
 	return nil
 }
@@ -262,7 +264,9 @@ func (p *parts) buildHousekeeper() (err error) {
 	o.Dropped = p.journal.Dropped
 	o.Statuses, o.CleanupProbes, o.Content = statuses{p.status, p.pruner()}, p.probes.CleanupPods, contents{p.pods}
 	o.Collector, o.Hold = p.dead, p.workers.Hold
-	o.Cgroups, o.UserRanges, o.PruneBackOffs, o.Mirrors, o.Rule = p.podCgroups(), p.pods, p.pods.PruneBackOffs, orphanedMirrors{p}, pods.RemovalRule
+	o.Cgroups, o.UserRanges, o.PruneBackOffs, o.Mirrors, o.Rule = p.podCgroups(), p.pods, p.pods.PruneBackOffs, node.OrphanedMirrors{
+		Mirrored: p.mirrored, Terminating: p.workers.IsPodForMirrorPodTerminatingByFullName, Delete: p.mirrors.Orphaned,
+	}, pods.RemovalRule
 	o.Clock, o.Logger, o.Meter = c.Clock, p.logger("cleanup"), p.meter("cleanup")
 	p.housekeeper, err = cleanup.New(p.loop.Store(), known, known, o)
 	return err

@@ -83,6 +83,7 @@ type parts struct {
 	preemption  *node.Preemption
 	returns     *node.Returns
 	mirrors     *mirror.Reconciler
+	mirrored    *node.Mirrored
 
 	ready  chan struct{}
 	drains chan *drain

@@ -267,23 +267,6 @@ func (s probeSource) ProbeResults(id runtime.ContainerID) (startup, liveness pod
 	return startup, liveness
 }
 
-// mirrored shows the status manager which mirror pod stands for which static pod.
-type mirrored struct{ p *parts }
-
-func (m mirrored) TranslateUID(uid types.UID) types.UID { return m.p.loop.Store().TranslateUID(uid) }
-
-// MirrorOf does not count a mirror pod that ended with an earlier life (IN14).
-func (m mirrored) MirrorOf(static *v1.Pod) *v1.Pod {
-	mirror := m.p.loop.Store().MirrorOf(static)
-	if mirror == nil || !podinfo.Terminal(mirror.Status.Phase) || !m.p.journal.Lived(static.UID) {
-		return mirror
-	}
-	if st, ok := m.p.status.Get(static.UID); ok && podinfo.Terminal(st.Phase) {
-		return mirror
-	}
-	return nil
-}
-
 // wantedMirrors takes the static pods that the syncer sets up (MC4).
 type wantedMirrors struct{ p *parts }
 
@@ -294,24 +277,6 @@ func (m wantedMirrors) Want(static *v1.Pod) {
 }
 
 func (m wantedMirrors) Forget(uid types.UID) { m.p.mirrors.Forget(uid) }
-
-// orphanedMirrors shows housekeeping the mirror pods of static pods that are gone
-// (MC7, PM4).
-type orphanedMirrors struct{ p *parts }
-
-func (m orphanedMirrors) OrphanedMirrors() []types.NamespacedName {
-	var out []types.NamespacedName
-	for _, pod := range m.p.loop.Store().OrphanedMirrors() {
-		out = append(out, types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
-	}
-	return out
-}
-
-func (m orphanedMirrors) StaticTerminating(name types.NamespacedName) bool {
-	return m.p.workers.IsPodForMirrorPodTerminatingByFullName(podinfo.FullName(name.Namespace, name.Name))
-}
-
-func (m orphanedMirrors) DeleteMirror(name types.NamespacedName) { m.p.mirrors.Orphaned(name) }
 
 // observed tells the status manager what an API has of a pod (spec/status.md 8.1).
 func (p *parts) observed(pod *v1.Pod) {

@@ -1,0 +1,61 @@
+package node
+
+import (
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/syncloop"
+)
+
+// Mirrored says which mirror pod stands for which static pod. Every field must be set
+// before a method is called.
+type Mirrored struct {
+	Store    *syncloop.Store
+	Statuses Statuses
+	// Lived reports whether the UID had a life before this one.
+	Lived func(uid types.UID) bool
+}
+
+// TranslateUID returns the UID of the static pod that a mirror pod stands for, any other
+// UID as it is.
+func (m *Mirrored) TranslateUID(uid types.UID) types.UID { return m.Store.TranslateUID(uid) }
+
+// MirrorOf returns the mirror pod of a static pod, nil if it has none. One that ended with
+// an earlier life does not count (IN14).
+func (m *Mirrored) MirrorOf(static *v1.Pod) *v1.Pod {
+	mirror := m.Store.MirrorOf(static)
+	if mirror == nil || !podinfo.Terminal(mirror.Status.Phase) || !m.Lived(static.UID) {
+		return mirror
+	}
+	if st, ok := m.Statuses.Get(static.UID); ok && podinfo.Terminal(st.Phase) {
+		return mirror
+	}
+	return nil
+}
+
+// OrphanedMirrors shows housekeeping the mirror pods of static pods that are gone
+// (MC7, PM4).
+type OrphanedMirrors struct {
+	*Mirrored
+	// Terminating reports whether the static pod of a full name is being stopped.
+	Terminating func(fullName string) bool
+	Delete      func(name types.NamespacedName)
+}
+
+// OrphanedMirrors returns the names of these mirror pods.
+func (o OrphanedMirrors) OrphanedMirrors() []types.NamespacedName {
+	var out []types.NamespacedName
+	for _, pod := range o.Store.OrphanedMirrors() {
+		out = append(out, types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
+	}
+	return out
+}
+
+// StaticTerminating reports whether the static pod of this name is being stopped.
+func (o OrphanedMirrors) StaticTerminating(name types.NamespacedName) bool {
+	return o.Terminating(podinfo.FullName(name.Namespace, name.Name))
+}
+
+// DeleteMirror asks for the deletion of a mirror pod.
+func (o OrphanedMirrors) DeleteMirror(name types.NamespacedName) { o.Delete(name) }
