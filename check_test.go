@@ -32,7 +32,7 @@ var userOptions = map[string]string{
 		CrashLoopBackOff CrashLoopByExit ImageBackOff MaxParallelImagePulls MaxRuntimeWork ImagePull Objects ObjectRetry Services Volumes SandboxReady
 		Cgroups Updater Stats Rand EveryEvent`,
 	"Resizes": "StaticCPU StaticMemory Swap",
-	"Workers": `SyncFrequency MaxSetup MaxTerminating SetupBackOff TerminatingBackOff SetupDeadline TerminatingDeadline
+	"Workers": `SyncFrequency SetupBackOff TerminatingBackOff SetupDeadline TerminatingDeadline
 		TerminatedDeadline StuckAfter DrainTimeout TerminateGrace Rand`,
 	"PLEG":   "Period QuietPeriod HealthThreshold Inspections ListTimeout InspectTimeout WriteOffAfter ConfirmVanished Rand",
 	"Loop":   "SourceDeadline HousekeepingPeriod StuckAfter",
@@ -197,7 +197,7 @@ func TestOnlyARunningEngineIsMeasured(t *testing.T) {
 		synctest.Wait()
 		read := meter.Read(t.Context())
 		for _, name := range []string{
-			"podwright_checkpoint_records", "podwright_pod_worker_queue_length", "podwright_status_updates_total{result=accepted}", "podwright_pleg_pods",
+			"podwright_checkpoint_records", "podwright_pod_worker_stuck_calls", "podwright_status_updates_total{result=accepted}", "podwright_pleg_pods",
 		} {
 			if _, ok := read[name]; !ok {
 				t.Errorf("%s is not measured", name)

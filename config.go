@@ -78,7 +78,7 @@ type Config struct {
 	Pods pods.Options
 	// Resizes configures in-place resizes of running pods.
 	Resizes pods.AllocationOptions
-	// Workers configures how often and how concurrently pods are looked at.
+	// Workers configures how often pods are looked at.
 	Workers podworkers.Options
 	// PLEG configures the reading of the runtime. A QuietPeriod of 0 means 5 s, or
 	// Period if that is longer; with the value of Period the pause never changes.

@@ -106,11 +106,9 @@ func (w *Workers) view(ctx context.Context, c *call) (*runtime.PodStatus, *call)
 		}
 		b := w.event(machine.EventStale)
 		b.event.Call = &c.Call
-		next, answer := w.apply(b, c)
-		if !answer.Continue {
+		if next, answer := w.apply(b, c); !answer.Continue {
 			return nil, next
 		}
-		w.spawn(next) // another call has the slot while this one waits
 	}
 	view, err := w.wait(ctx, c)
 	if err != nil {

@@ -57,12 +57,12 @@ func TestViewIsRefreshedAfterCallsThatActed(t *testing.T) {
 	})
 }
 
-// N3: pods of the API may share a full name; N5: a blocked static pod holds no
-// slot and could have running containers.
+// N3: pods of the API may share a full name; N5: a blocked static pod delays
+// no other one and could have running containers.
 func TestOnlyStaticPodsExcludeEachOtherByName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l log
-		w := podworkers.New(logging(&l), podworkers.Options{MaxSetup: 1})
+		w := podworkers.New(logging(&l), podworkers.Options{})
 		run(t, w)
 		for _, pod := range []*v1.Pod{newPod("a"), newPod("b")} {
 			pod.Name = "same"

@@ -87,17 +87,16 @@
 // [Workers.Explain] tells where a pod stands, what it waits for, the last error, the
 // next wake-up and the last 50 transitions; [Workers.Snapshot] tells it of all
 // pods. [Options.Meter] gets the kubelet's worker metrics under their names,
-// and calls in flight, queue length, back-off, cancels by cause, panics and time in
+// and calls in flight, back-off, cancels by cause, panics and time in
 // each state under podwright_pod_worker_….
 //
 // # What makes it fast
 //
 // The kubelet has a goroutine, a channel and about 5 kB per pod. Here an idle pod is
-// one record of about 300 bytes and a slot in one timer heap:
+// one record of about 300 bytes and an entry in one timer heap:
 //
 //   - No goroutine waits for a pod. One is started with a call and goes on to the
-//     next call that is ready, so that a burst needs as many goroutines as there
-//     are slots.
+//     next call that its end makes ready.
 //   - All decisions are in a pure machine (internal/machine) behind one mutex,
 //     held for a fraction of a microsecond. Calls, views, events, metrics and
 //     cancellations are carried out outside of it.

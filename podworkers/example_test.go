@@ -65,7 +65,7 @@ func examplePod(uid, name string) *v1.Pod {
 
 // A custom syncer, from creation to the end of a pod.
 func Example() {
-	w := podworkers.New(printer{}, podworkers.Options{MaxSetup: 1})
+	w := podworkers.New(printer{}, podworkers.Options{})
 	defer start(w)()
 
 	pod := examplePod("1", "web")

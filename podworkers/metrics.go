@@ -25,7 +25,7 @@ type instruments struct {
 	cancels    metric.Int64Counter
 	panics     metric.Int64Counter
 
-	inFlight, queued, waiting, stuck metric.Int64Observable
+	inFlight, waiting, stuck metric.Int64Observable
 }
 
 // newInstruments creates the instruments. One that the meter refuses stays silent.
@@ -44,7 +44,6 @@ func newInstruments(meter metric.Meter) *instruments {
 		cancels:  set.Counter("podwright_pod_worker_cancels_total", "Calls cancelled, by cause."),
 		panics:   set.Counter("podwright_pod_worker_panics_total", "Panics of syncer calls."),
 		inFlight: set.ReadGauge("podwright_pod_worker_calls_in_flight", "Syncer calls in progress, by phase."),
-		queued:   set.ReadGauge("podwright_pod_worker_queue_length", "Pods waiting for a free slot."),
 		waiting:  set.ReadGauge("podwright_pod_worker_waiting_static_pods", "Static pods waiting for their full name."),
 		stuck:    set.ReadGauge("podwright_pod_worker_stuck_calls", "Calls that go on long after they were cancelled."),
 	}
@@ -72,7 +71,6 @@ func (in *instruments) read(o metric.Observer, w *Workers) {
 	for phase, n := range stats.InPhase {
 		o.ObserveInt64(in.inFlight, int64(n), phaseLabel(uint8(phase))) //nolint:gosec // four phases
 	}
-	o.ObserveInt64(in.queued, int64(stats.Queued))
 	o.ObserveInt64(in.waiting, int64(stats.WaitingStatic))
 	o.ObserveInt64(in.stuck, int64(stats.Stuck))
 }

@@ -38,17 +38,18 @@ func TestMetricsHaveNamesLabelsAndValues(t *testing.T) {
 				pass(time.Second)
 				return podworkers.SyncResult{}, nil
 			},
-		}, podworkers.Options{Meter: m, MaxSetup: 1, Rand: func() float64 { return 0 }})
+		}, podworkers.Options{Meter: m, Rand: func() float64 { return 0 }})
+		w.UpdatePod(create(newPod("b")))
+		pass(time.Second)
 		stop := run(t, w)
 		synctest.Wait()
 		update := create(newPod("a"))
 		update.StartTime = time.Now().Add(-time.Second)
 		w.UpdatePod(update)
-		w.UpdatePod(create(newPod("b")))
 		synctest.Wait()
 		gauges := m.Read(t.Context())
 		maps.DeleteFunc(gauges, func(_ string, value float64) bool { return value == 0 })
-		want := map[string]float64{"podwright_pod_worker_calls_in_flight{phase=setup}": 1, "podwright_pod_worker_queue_length": 1}
+		want := map[string]float64{"podwright_pod_worker_calls_in_flight{phase=setup}": 2}
 		if diff := cmp.Diff(want, gauges); diff != "" {
 			t.Errorf("gauges (-want +got):\n%s", diff)
 		}

@@ -15,7 +15,7 @@ import (
 )
 
 // Options configures [New]. The zero value is ready to use: no views, default
-// limits, the real clock, silent.
+// times, the real clock, silent.
 type Options struct {
 	// Views shows the runtime. Nil: calls get a nil view and never wait for
 	// one. If it also implements [StatusPeeker] or [RunningLister], these are used.
@@ -34,11 +34,6 @@ type Options struct {
 	// SyncFrequency is the pause between two setup calls of a healthy pod,
 	// plus up to half of it. 0 means 60 s.
 	SyncFrequency time.Duration
-	// MaxSetup limits setup calls in flight: 0 means 32, negative no limit.
-	MaxSetup int
-	// MaxTerminating limits terminating and terminated calls in flight, apart
-	// from setup calls: 0 means 16, negative no limit.
-	MaxTerminating int
 	// SetupBackOff is the pause after a failed setup call. Zero: 1 s doubling to 300 s.
 	SetupBackOff BackOff
 	// TerminatingBackOff is the pause after a failed terminating or terminated
@@ -92,12 +87,6 @@ func (o *Options) setDefaults() {
 			*d.value = d.def
 		}
 	}
-	if o.MaxSetup == 0 {
-		o.MaxSetup = 32
-	}
-	if o.MaxTerminating == 0 {
-		o.MaxTerminating = 16
-	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
@@ -112,8 +101,6 @@ func (o *Options) setDefaults() {
 func (o *Options) machine(observe bool) machine.Config {
 	return machine.Config{
 		SyncFrequency:       o.SyncFrequency,
-		SetupSlots:          o.MaxSetup,
-		TerminatingSlots:    o.MaxTerminating,
 		SetupBackOff:        o.SetupBackOff,
 		TerminatingBackOff:  o.TerminatingBackOff,
 		SetupDeadline:       o.SetupDeadline,

@@ -68,74 +68,52 @@ func TestLifeFromCreationToForgetting(t *testing.T) {
 	})
 }
 
-// L4, edge case 31: setup calls that hang delay no kill, and slots limit them.
-func TestSlots(t *testing.T) {
+// L4, edge case 31: however many calls hang, in whichever phase, another pod is set up and
+// stopped at once, and there is one goroutine per call.
+func TestHungCallsDelayNoOtherPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var setups, most atomic.Int32
+		var setups, stops atomic.Int32
 		release := make(chan struct{})
 		var l log
+		hangs := func(pod *v1.Pod) bool { return strings.HasPrefix(string(pod.UID), "hung") }
 		syncer := logging(&l)
-		syncer.Sync = func(ctx context.Context, _ podworkers.UpdateType, pod, _ *v1.Pod, _ *runtime.PodStatus) (podworkers.SyncResult, error) {
-			most.Store(max(most.Load(), setups.Add(1)))
-			defer setups.Add(-1)
-			select {
-			case <-release:
-				return podworkers.SyncResult{}, nil
-			case <-ctx.Done():
-				return podworkers.SyncResult{}, context.Cause(ctx)
+		set, terminate := syncer.Sync, syncer.Terminating
+		syncer.Sync = func(ctx context.Context, u podworkers.UpdateType, pod, mirror *v1.Pod, view *runtime.PodStatus) (podworkers.SyncResult, error) {
+			if !hangs(pod) {
+				return set(ctx, u, pod, mirror, view)
 			}
+			setups.Add(1)
+			return podworkers.SyncResult{}, untilCancelled(ctx)
+		}
+		syncer.Terminating = func(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus, grace *int64, f podworkers.PodStatusFunc) error {
+			if !hangs(pod) {
+				return terminate(ctx, pod, view, grace, f)
+			}
+			stops.Add(1)
+			<-release
+			return nil
 		}
 		w := podworkers.New(syncer, podworkers.Options{})
 		run(t, w)
 		for i := range 500 {
-			w.UpdatePod(create(newPod(types.UID(fmt.Sprintf("busy-%03d", i)))))
+			w.UpdatePod(create(newPod(types.UID(fmt.Sprintf("hung-up-%03d", i)))))
+			w.UpdatePod(kill(newPod(types.UID(fmt.Sprintf("hung-down-%03d", i))), podworkers.KillOptions{}))
 		}
 		synctest.Wait()
-		if n := setups.Load(); n != 32 {
-			t.Errorf("%d setup calls at once, want 32", n)
+		if setups.Load() != 500 || stops.Load() != 500 {
+			t.Errorf("%d setup and %d terminating calls, want 500 each", setups.Load(), stops.Load())
 		}
-		victim := newPod("victim")
-		w.UpdatePod(create(victim))
 		began := time.Now()
-		if _, err := w.KillPod(t.Context(), victim, podworkers.KillOptions{}); err != nil {
+		w.UpdatePod(create(newPod("web")))
+		expect(t, &l, "setup web create")
+		if _, err := w.KillPod(t.Context(), newPod("web"), podworkers.KillOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		if d := time.Since(began); d > 100*time.Millisecond {
-			t.Errorf("the kill took %v behind hanging setups", d)
+		expect(t, &l, "terminating web 30", "terminated web")
+		if d := time.Since(began); d > 0 {
+			t.Errorf("all this took %v beside hung calls", d)
 		}
-		expect(t, &l, "terminating victim 30", "terminated victim")
 		close(release)
-		synctest.Wait()
-		if most.Load() != 32 {
-			t.Errorf("up to %d setup calls at once", most.Load())
-		}
-	})
-}
-
-// L4, U9: terminating calls have a limit of their own, in order of arrival.
-func TestTerminatingSlots(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var l log
-		release := make(chan struct{})
-		syncer := logging(&l)
-		syncer.Terminating = func(_ context.Context, pod *v1.Pod, _ *runtime.PodStatus, _ *int64, _ podworkers.PodStatusFunc) error {
-			l.add("terminating %s", pod.UID)
-			<-release
-			return nil
-		}
-		w := podworkers.New(syncer, podworkers.Options{MaxTerminating: 1})
-		run(t, w)
-		for _, uid := range []types.UID{"c", "a", "b"} {
-			w.UpdatePod(kill(newPod(uid), podworkers.KillOptions{}))
-			synctest.Wait()
-		}
-		expect(t, &l, "terminating c")
-		release <- struct{}{}
-		expect(t, &l, "terminating a")
-		release <- struct{}{}
-		expect(t, &l, "terminating b")
-		close(release)
-		expect(t, &l, "terminated c", "terminated a", "terminated b")
 	})
 }
 
@@ -215,14 +193,14 @@ func TestCancelCauses(t *testing.T) {
 	})
 }
 
-// V1, V5, edge case 25: waiting for a view obeys the context and holds no slot.
+// V1, V5, edge case 25: waiting for a view obeys the context and delays no other pod.
 func TestViewWait(t *testing.T) {
 	for name, peek := range map[string]bool{"plain source": false, "source that peeks": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var l log
 				views := newFakeViews()
-				options := podworkers.Options{Views: views, MaxSetup: 1}
+				options := podworkers.Options{Views: views}
 				if peek {
 					options.Views = peekViews{views}
 				}
@@ -238,7 +216,7 @@ func TestViewWait(t *testing.T) {
 				if e, _ := w.Explain("a"); e.WaitingFor != "a view newer than the last call" {
 					t.Errorf("Explain: %q", e.WaitingFor)
 				}
-				w.UpdatePod(create(newPod("b"))) // the only slot is free
+				w.UpdatePod(create(newPod("b")))
 				expect(t, &l, "setup b create")
 				w.UpdatePod(kill(pod, podworkers.KillOptions{}))
 				expect(t, &l) // the runtime is still down
@@ -320,7 +298,7 @@ func TestPanic(t *testing.T) {
 					return podworkers.SyncResult{}, nil
 				}
 				back := podworkers.BackOff{Initial: time.Second, Max: time.Second}
-				w := podworkers.New(syncer, podworkers.Options{Events: &events, MaxSetup: 1, SetupBackOff: back, Rand: func() float64 { return 0 }})
+				w := podworkers.New(syncer, podworkers.Options{Events: &events, SetupBackOff: back, Rand: func() float64 { return 0 }})
 				run(t, w)
 				w.UpdatePod(create(newPod("bad")))
 				w.UpdatePod(create(newPod("good")))

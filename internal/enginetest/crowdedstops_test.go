@@ -20,8 +20,8 @@ import (
 	"github.com/podwright/podwright/syncloop/shutdown"
 )
 
-// crowd returns n pods with one container of this name and a grace in seconds.
-func crowd(n int, container string, grace int64) (list []*v1.Pod) {
+// manyPods returns n pods with one container of this name and a grace in seconds.
+func manyPods(n int, container string, grace int64) (list []*v1.Pod) {
 	for i := range n {
 		p := newPod(fmt.Sprintf("%s-%02d", container, i), container)
 		p.Spec.TerminationGracePeriodSeconds = ptr.To(grace)
@@ -67,14 +67,14 @@ func (r *rig) nothingOf(list ...*v1.Pod) error {
 	return nil
 }
 
-// TestDeafPodsDelayNoStop: IN1. 40 pods that ignore SIGTERM and have 30 s are removed, or the
+// TestDeafPodsDelayNoStop: IN1. 40 pods that ignore SIGTERM and have 29 s are removed, or the
 // node shuts down: each is told to stop at once, and all have ended when their grace is over.
 func TestDeafPodsDelayNoStop(t *testing.T) {
 	for _, how := range []string{"removal", "shutdown"} {
 		t.Run(how, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, byContainer(map[string]fake.Script{"deaf": {IgnoreTERM: true}}), t.TempDir()).start()
-				deaf, web := crowd(40, "deaf", 30), newPod("web")
+				deaf, web := manyPods(40, "deaf", 29), newPod("web")
 				r.set(append(deaf, web)...)
 				r.running(append(deaf, web)...)
 				told := time.Now()
@@ -123,7 +123,7 @@ func TestDeafPodsDelayNoEviction(t *testing.T) {
 		})
 		node.rig = r
 		r.start()
-		deaf, others := crowd(20, "deaf", 3600), []*v1.Pod{newPod("a"), newPod("b"), newPod("c")}
+		deaf, others := manyPods(20, "deaf", 3600), []*v1.Pod{newPod("a"), newPod("b"), newPod("c")}
 		hog, unknown := newPod("hog"), newPod("unknown")
 		hog.Spec.TerminationGracePeriodSeconds = ptr.To[int64](3600)
 		desired := append([]*v1.Pod{hog}, others...)
@@ -205,7 +205,7 @@ func TestHungPullsDelayNoRestart(t *testing.T) {
 			Script:   func(fake.Launch) fake.Script { return fake.Script{} },
 		})
 		r := newRig(t, rt, t.TempDir()).start()
-		web, hung := newPod("web"), crowd(40, "hung", 30)
+		web, hung := newPod("web"), manyPods(40, "hung", 30)
 		for i, p := range hung {
 			p.Spec.Containers[0].Image = fmt.Sprintf("example.com/hung-%d:1", i)
 		}
@@ -250,7 +250,8 @@ func TestHungPullsDelayNoRestart(t *testing.T) {
 		if e, _ := r.engine.Explain(hung[0].UID); e.Containers[0].Pull == nil || time.Since(e.Containers[0].Pull.Since) < time.Minute {
 			t.Errorf("what the pod waits for is not told: %+v", e.Containers)
 		}
-		r.phase(late.UID, v1.PodFailed, 300*time.Second)
+		<-time.After(time.Until(r.pod(late.UID).Status.StartTime.Add(299 * time.Second)))
+		r.phase(late.UID, v1.PodFailed, 3*time.Second)
 		if s := r.pod(late.UID).Status; s.Reason != "DeadlineExceeded" || time.Since(s.StartTime.Time) > 302*time.Second {
 			t.Errorf("the deadline: %s %s after %v", s.Reason, s.Message, time.Since(s.StartTime.Time))
 		}

@@ -17,7 +17,6 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/fake"
 )
@@ -90,7 +89,7 @@ func deleteDuringPull(t *testing.T, dir string, engine uint64) (stuck int64) {
 	for _, m := range []fake.Method{fake.RunPodSandbox, fake.CreateContainer, fake.StartContainer, fake.ImageStatus, fake.StopPodSandbox, fake.StopContainer} {
 		rt.Inject(fake.Fault{Match: fake.Match{Method: m}, Effect: fake.Effect{Delay: time.Duration(random.IntN(20)) * time.Millisecond}})
 	}
-	r := newRig(t, rt, filepath.Join(dir, strconv.FormatUint(engine, 10)), func(c *podwright.Config) { c.Pods.MaxParallelImagePulls, c.Workers.MaxSetup = -1, -1 }).start()
+	r := newRig(t, rt, filepath.Join(dir, strconv.FormatUint(engine, 10))).start()
 	all := make([]*deletion, cancelPods)
 	var moments []moment
 	for i := range all {

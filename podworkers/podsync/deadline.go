@@ -2,6 +2,7 @@ package podsync
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -52,7 +53,11 @@ func (s *Syncer) expire(pod *v1.Pod, view *runtime.PodStatus, published *v1.PodS
 	return true
 }
 
-// deadlines wakes pods when their deadline has come.
+// errDeadline is why a step was cut short.
+var errDeadline = errors.New("the pod's deadline has passed")
+
+// deadlines wakes pods when their deadline has come, and cuts short the step that may be
+// waiting for a call that never ends.
 type deadlines struct {
 	clock clock.WithTicker
 	wake  func(uid types.UID)
@@ -61,10 +66,40 @@ type deadlines struct {
 
 	mu sync.Mutex
 	at map[types.UID]time.Time
+	// steps are those under way, of pods with a deadline.
+	steps map[types.UID]context.CancelCauseFunc
 }
 
 func newDeadlines(c clock.WithTicker, wake func(uid types.UID)) *deadlines {
-	return &deadlines{clock: c, wake: wake, changed: make(chan struct{}, 1), at: map[types.UID]time.Time{}}
+	return &deadlines{clock: c, wake: wake, changed: make(chan struct{}, 1), at: map[types.UID]time.Time{}, steps: map[types.UID]context.CancelCauseFunc{}}
+}
+
+// begin returns a context for a step of the pod, which ends with the pod's deadline (W5).
+// The caller calls end after the step.
+func (d *deadlines) begin(ctx context.Context, pod *v1.Pod) (_ context.Context, end func()) {
+	if pod.Spec.ActiveDeadlineSeconds == nil {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	d.mu.Lock()
+	d.steps[pod.UID] = cancel
+	d.mu.Unlock()
+	return ctx, func() {
+		d.mu.Lock()
+		delete(d.steps, pod.UID)
+		d.mu.Unlock()
+		cancel(nil)
+	}
+}
+
+// cut ends the step of the pod that is under way.
+func (d *deadlines) cut(uid types.UID) {
+	d.mu.Lock()
+	cancel := d.steps[uid]
+	d.mu.Unlock()
+	if cancel != nil {
+		cancel(errDeadline)
+	}
 }
 
 // set has a pod woken at this time, instead of the time set before.
@@ -106,8 +141,8 @@ func (d *deadlines) take(now time.Time) (due []types.UID, next time.Time) {
 	return due, next
 }
 
-// Run wakes pods when their deadline has come ([Options.Wake]), until ctx ends. It returns
-// nil.
+// Run wakes pods when their deadline has come ([Options.Wake]), and ends what their step
+// waits for, until ctx ends. It returns nil.
 func (s *Syncer) Run(ctx context.Context) error { return s.deadlines.run(ctx) }
 
 // run wakes pods until ctx ends.
@@ -115,6 +150,7 @@ func (d *deadlines) run(ctx context.Context) error {
 	for {
 		due, next := d.take(d.clock.Now())
 		for _, uid := range due {
+			d.cut(uid)
 			d.wake(uid)
 		}
 		var timer <-chan time.Time

@@ -2,6 +2,7 @@ package podsync
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/pods"
 )
 
 // TestDeadlineCountsFromTheLocalStart: W3, edge case 27. The local start time counts, then the API's; none
@@ -179,5 +181,50 @@ func TestDueDeadlineWithoutWakeIsDropped(t *testing.T) {
 		if err := s.Run(ctx); err != nil || len(s.deadlines.at) != 0 {
 			t.Error(err, s.deadlines.at)
 		}
+	})
+}
+
+// hungPods never ends a step by itself.
+type hungPods struct {
+	Pods
+	cause error
+}
+
+func (h *hungPods) SyncPod(ctx context.Context, _ *v1.Pod, _ *runtime.PodStatus) pods.Result {
+	<-ctx.Done()
+	h.cause = context.Cause(ctx)
+	return pods.Result{Err: ctx.Err(), Acted: true}
+}
+
+// TestDeadlineCutsStepShort: W5, IN1: a step that waits for a call that never ends, such as a
+// pull, ends with the pod's deadline; the next step fails the pod.
+func TestDeadlineCutsStepShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		start, woken := time.Now(), make(chan struct{}, 1)
+		s := n.syncer(func(o *Options) {
+			o.Clock = nil // the bubble's
+			o.Wake = func(types.UID) { woken <- struct{}{} }
+		})
+		hung := &hungPods{Pods: s.pods}
+		s.pods = hung
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- s.Run(ctx) }()
+		pod := deadlinePod(start)
+		result, err := s.SyncPod(ctx, podworkers.Sync, pod, nil, viewOf(runtime.Running))
+		if err == nil || result.Terminal || time.Since(start) != 10*time.Second || !errors.Is(hung.cause, errDeadline) {
+			t.Errorf("the step ended after %v with %v, its context for %v", time.Since(start), err, hung.cause)
+		}
+		<-woken
+		result, err = s.SyncPod(ctx, podworkers.Sync, pod, nil, viewOf(runtime.Running))
+		if err != nil || !result.Terminal || n.last().Reason != reasonDeadline {
+			t.Errorf("%+v, %v, %+v", result, err, n.last())
+		}
+		if len(s.deadlines.steps) != 0 {
+			t.Errorf("steps are left: %v", s.deadlines.steps)
+		}
+		cancel()
+		<-ended
 	})
 }

@@ -55,6 +55,8 @@ func (s *Syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v
 	ctx = foreign.ForPod(ctx, pod.UID)
 	desired := pod
 	pod = s.o.Allocations.Allocated(pod)
+	ctx, end := s.deadlines.begin(ctx, pod)
+	defer end()
 	view, err := s.removeEarlierLife(ctx, pod.UID, view)
 	if err != nil {
 		return podworkers.SyncResult{}, err

@@ -23,6 +23,7 @@
 //	          │  └── viewing                               [ViewReady, Done]
 //	          └─ observing                                 [Observed]
 //
-// A ready record waits in the queue of its class; only calling holds a slot.
+// A ready record waits for the next dispatch only; a record that waits holds nothing that
+// another one needs (L4).
 // Rule ids in comments (U3, W6, C5, ...) are those of docs/spec/podworkers.md.
 package machine

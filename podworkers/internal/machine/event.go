@@ -20,14 +20,14 @@ const (
 	EventUpdate
 	// EventSyncKnown: SyncKnownPods was called [Desired, Known].
 	EventSyncKnown
-	// EventDispatch: start what is ready, in order, as far as slots allow.
+	// EventDispatch: start what is ready, in order.
 	EventDispatch
-	// EventTake: start this ready record whatever the order and limits [UID].
+	// EventTake: start this ready record whatever the order [UID].
 	// An explorer uses it where the shell dispatches.
 	EventTake
 	// EventObserved: the answer to an Observe effect [UID, Observed].
 	EventObserved
-	// EventStale: a started call has no fresh view and gives its slot back [Call].
+	// EventStale: a started call has no fresh view [Call].
 	EventStale
 	// EventViewReady: the view of a stale call is there [Call].
 	EventViewReady
@@ -222,9 +222,9 @@ type Call struct {
 	// Handle belongs to the shell.
 	Handle any
 
-	cause Cause
-	slot  bool
-	stuck bool
+	cause   Cause
+	counted bool // in inPhase
+	stuck   bool
 }
 
 // Facts are the latched facts of one life of a pod.

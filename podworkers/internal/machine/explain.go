@@ -91,10 +91,7 @@ func (m *Machine) explain(r *record) Explanation {
 func (m *Machine) waiting(r *record) string {
 	switch r.step {
 	case ready:
-		if !m.running {
-			return "the workers to run"
-		}
-		return "a free slot"
+		return "the workers to run"
 	case observing:
 		return "a look at the runtime"
 	case viewing:
@@ -168,7 +165,6 @@ func (w Why) String() string {
 // Stats are the figures of the gauges.
 type Stats struct {
 	InPhase       [Terminated + 1]int
-	Queued        int
 	WaitingStatic int
 	Stuck         int
 	Records       int
@@ -176,9 +172,5 @@ type Stats struct {
 
 // Stats returns the present figures.
 func (m *Machine) Stats() Stats {
-	s := Stats{InPhase: m.inPhase, WaitingStatic: m.waitingStatic, Stuck: m.stuck, Records: len(m.records)}
-	for _, q := range m.ready {
-		s.Queued += q.len
-	}
-	return s
+	return Stats{InPhase: m.inPhase, WaitingStatic: m.waitingStatic, Stuck: m.stuck, Records: len(m.records)}
 }

@@ -40,9 +40,7 @@ func (w *world) clone() *world {
 	for _, n := range replacement {
 		n.next, n.prev = moved(n.next), moved(n.prev)
 	}
-	for i := range m.ready {
-		m.ready[i].head, m.ready[i].tail = moved(m.ready[i].head), moved(m.ready[i].tail)
-	}
+	m.ready.head, m.ready.tail = moved(m.ready.head), moved(m.ready.tail)
 	m.timers.heap = slices.Clone(m.timers.heap)
 	for i := range m.timers.heap {
 		m.timers.heap[i].rec = moved(m.timers.heap[i].rec)

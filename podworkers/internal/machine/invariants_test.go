@@ -94,29 +94,29 @@ func (w *world) checkLinks() error {
 	if waiting != m.waitingStatic {
 		return fmt.Errorf("count: %d static pods wait, %d counted", waiting, m.waitingStatic)
 	}
-	var slots [classes]int
-	inFlight := 0
+	var inPhase [Terminated + 1]int
+	inFlight, queued := 0, 0
 	for _, r := range m.records {
-		if r.step == calling {
-			slots[classOf(r.call.Phase)]++
-		}
-		if r.step == calling || r.step == viewing {
+		switch r.step {
+		case calling:
+			inPhase[r.call.Phase]++
 			inFlight++
+		case viewing:
+			inFlight++
+		case ready:
+			queued++
 		}
 	}
-	if slots != m.slots || inFlight != m.inFlight {
-		return fmt.Errorf("count: slots %v in flight %d, counted %v %d", slots, inFlight, m.slots, m.inFlight)
+	if inPhase != m.inPhase || inFlight != m.inFlight {
+		return fmt.Errorf("count: by phase %v in flight %d, counted %v %d", inPhase, inFlight, m.inPhase, m.inFlight)
 	}
-	for c := range m.ready {
-		n := 0
-		for r := m.ready[c].head; r != nil; r = r.next {
-			if n++; m.records[r.uid] != r || r.step != ready || int(r.class) != c || classOf(r.phase()) != r.class {
-				return fmt.Errorf("I20: %s is in queue %d by mistake", r.uid, c)
-			}
+	for r := m.ready.head; r != nil; r = r.next {
+		if queued--; m.records[r.uid] != r || r.step != ready || r.next == nil && m.ready.tail != r {
+			return fmt.Errorf("I20: %s is in the queue by mistake", r.uid)
 		}
-		if n != m.ready[c].len {
-			return fmt.Errorf("count: queue %d has %d records, %d counted", c, n, m.ready[c].len)
-		}
+	}
+	if queued != 0 {
+		return fmt.Errorf("I20: %d ready records are not in the queue", queued)
 	}
 	for i, t := range m.timers.heap {
 		if m.records[t.rec.uid] != t.rec || t.rec.due != t.due || int(t.rec.dueSlot) != i+1 || i > 0 && m.timers.less(i, (i-1)/2) {

@@ -68,10 +68,6 @@ func (m *Machine) orphan(r *record) {
 		r.shrinkGrace(pod, nil) // G6
 		m.replay(r)
 		m.cancel(r, CauseOrphaned)
-		if r.step == ready && r.class != classTerminating {
-			m.dequeue(r)
-			m.enqueue(r)
-		}
 		m.note(r, reasonOrphaned)
 		return
 	}

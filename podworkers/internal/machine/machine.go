@@ -11,8 +11,6 @@ import (
 type Config struct {
 	// SyncFrequency is the pause after a successful setup.
 	SyncFrequency time.Duration
-	// Slots limits calls in flight: setup, then terminating and terminated.
-	SetupSlots, TerminatingSlots int
 	// SetupBackOff and TerminatingBackOff are the pauses after errors.
 	SetupBackOff, TerminatingBackOff BackOff
 	// Deadlines limit the calls of setup, terminating (both kinds) and terminated.
@@ -57,8 +55,7 @@ type Machine struct {
 	records map[types.UID]*record
 	names   map[string]*fullName
 	holds   map[types.UID][]Hold // none is empty
-	ready   [classes]queue
-	slots   [classes]int // in use
+	ready   queue
 	timers  timers
 
 	podsSynced    bool
@@ -177,12 +174,9 @@ func (m *Machine) warn(r *record, warning Warning, err error, count int) {
 // enqueue makes a record ready, whatever it was waiting for.
 func (m *Machine) enqueue(r *record) {
 	m.unschedule(r)
-	r.step, r.class = ready, classOf(r.phase())
-	m.ready[r.class].push(r)
+	r.step = ready
+	m.ready.push(r)
 }
-
-// dequeue takes a ready record out of its queue; the caller gives it a new step.
-func (m *Machine) dequeue(r *record) { m.ready[r.class].remove(r) }
 
 // jittered adds up to half of d.
 func (m *Machine) jittered(d time.Duration) time.Duration {
@@ -278,7 +272,7 @@ func (m *Machine) closeNow(r *record, c Completion, how KillOutcome) {
 func (m *Machine) forget(r *record, how KillOutcome) {
 	m.complete(r, how)
 	if r.step == ready {
-		m.dequeue(r)
+		m.ready.remove(r)
 	}
 	m.unschedule(r)
 	delete(m.records, r.uid)

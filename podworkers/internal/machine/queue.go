@@ -2,26 +2,9 @@ package machine
 
 import "time"
 
-// class is a group of calls with a limit of its own (L4).
-type class uint8
-
-const (
-	classSetup class = iota
-	classTerminating
-	classes
-)
-
-func classOf(p Phase) class {
-	if p == Setup {
-		return classSetup
-	}
-	return classTerminating
-}
-
 // queue is a FIFO of ready records, linked through them.
 type queue struct {
 	head, tail *record
-	len        int
 }
 
 func (q *queue) push(r *record) {
@@ -32,7 +15,6 @@ func (q *queue) push(r *record) {
 		q.tail.next = r
 	}
 	q.tail = r
-	q.len++
 }
 
 func (q *queue) remove(r *record) {
@@ -47,7 +29,6 @@ func (q *queue) remove(r *record) {
 		r.next.prev = r.prev
 	}
 	r.prev, r.next = nil, nil
-	q.len--
 }
 
 // timers is a binary heap of scheduled records, earliest first. Every record

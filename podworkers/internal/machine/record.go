@@ -48,7 +48,7 @@ type record struct {
 	rare            *rare
 	history         []entry
 
-	// The queue of its class links ready records.
+	// The queue links ready records.
 	next, prev *record
 
 	due     time.Duration
@@ -57,7 +57,6 @@ type record struct {
 
 	why          Why
 	step         step
-	class        class
 	pendingType  UpdateType
 	seen         State // as of the last history entry
 	attempts     uint8

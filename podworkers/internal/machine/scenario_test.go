@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -77,8 +76,8 @@ func replayScenario(file []byte) ([]byte, error) {
 
 func defaultConfig() Config {
 	return Config{
-		SyncFrequency: time.Minute, SetupSlots: 32, TerminatingSlots: 16,
-		SetupBackOff: BackOff{time.Second, 300 * time.Second}, TerminatingBackOff: BackOff{time.Second, 10 * time.Second},
+		SyncFrequency: time.Minute,
+		SetupBackOff:  BackOff{time.Second, 300 * time.Second}, TerminatingBackOff: BackOff{time.Second, 10 * time.Second},
 		StuckAfter: 30 * time.Second, Schedules: true,
 	}
 }
@@ -182,8 +181,8 @@ func (s *scenario) command(fields []string) error {
 		st := s.m.Stats()
 		uids := s.m.Calls()
 		slices.Sort(uids)
-		s.printf("setup %d, terminating %d, runtime %d, terminated %d; queued %d, static waiting %d, stuck %d, records %d; in flight %d %v",
-			st.InPhase[0], st.InPhase[1], st.InPhase[2], st.InPhase[3], st.Queued, st.WaitingStatic, st.Stuck, st.Records, s.m.InFlight(), uids)
+		s.printf("setup %d, terminating %d, runtime %d, terminated %d; static waiting %d, stuck %d, records %d; in flight %d %v",
+			st.InPhase[0], st.InPhase[1], st.InPhase[2], st.InPhase[3], st.WaitingStatic, st.Stuck, st.Records, s.m.InFlight(), uids)
 		return nil
 	case "table":
 		s.table()
@@ -213,13 +212,8 @@ func (s *scenario) configure(fields []string) error {
 	config.Metrics, config.Journal = a.has("metrics"), a.has("journal")
 	config.Views, config.Observe = a.values["views"] == "true", a.values["observe"] == "true"
 	for k, v := range a.values {
-		n, _ := strconv.Atoi(v)
 		d, _ := time.ParseDuration(v)
 		switch k {
-		case "setup":
-			config.SetupSlots = n
-		case "terminating":
-			config.TerminatingSlots = n
 		case "deadline":
 			config.SetupDeadline, config.TerminatingDeadline, config.TerminatedDeadline = d, 2*d, 3*d
 		case "stuck":

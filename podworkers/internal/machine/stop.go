@@ -24,7 +24,7 @@ func (m *Machine) stop(s Stop) {
 			}
 			continue // its completions wait for its end
 		case ready:
-			m.dequeue(r)
+			m.ready.remove(r)
 			r.step, r.call = idle, nil
 		case observing:
 			r.step = idle

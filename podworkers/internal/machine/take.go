@@ -2,29 +2,19 @@ package machine
 
 import "k8s.io/apimachinery/pkg/types"
 
-// dispatch starts what is ready while there are slots. Terminating work comes
-// first; the classes do not compete for slots (L4).
+// dispatch starts all that is ready (L4).
 func (m *Machine) dispatch() {
 	if !m.running || m.stopping {
 		return
 	}
-	for m.startOne(classTerminating, m.config.TerminatingSlots) || m.startOne(classSetup, m.config.SetupSlots) { //nolint:revive // all is in the condition
+	for m.ready.head != nil {
+		m.take(m.ready.head)
 	}
-}
-
-// startOne starts the first ready record of a class, if there is one and a slot.
-func (m *Machine) startOne(c class, limit int) bool {
-	r := m.ready[c].head
-	if r == nil || limit > 0 && m.slots[c] >= limit {
-		return false
-	}
-	m.take(r)
-	return true
 }
 
 // take begins or continues the round of a ready record: rules W1 to W9.
 func (m *Machine) take(r *record) {
-	m.dequeue(r)
+	m.ready.remove(r)
 	r.step = idle
 	if !r.begun() && !m.start(r) {
 		return
@@ -81,11 +71,10 @@ func (m *Machine) fill(r *record, c *Call, phase Phase) {
 	}
 }
 
-// begin takes a slot and starts the call.
+// begin starts the call.
 func (m *Machine) begin(r *record, c *Call) {
 	r.step = calling
-	c.slot = true
-	m.slots[classOf(c.Phase)]++
+	c.counted = true
 	m.inFlight++
 	m.inPhase[c.Phase]++
 	if c.Phase == Setup && c.Type == TypeCreate && !r.begunCreate {
@@ -98,13 +87,12 @@ func (m *Machine) begin(r *record, c *Call) {
 	m.emit(EffectStartCall, r).Call = c
 }
 
-// end gives back what begin took.
+// end no longer counts the call in its phase, if it was.
 func (m *Machine) end(c *Call) {
-	if !c.slot {
+	if !c.counted {
 		return
 	}
-	c.slot = false
-	m.slots[classOf(c.Phase)]--
+	c.counted = false
 	m.inPhase[c.Phase]--
 }
 
@@ -254,8 +242,8 @@ func (m *Machine) observed(uid types.UID, o *Observation) {
 	m.enqueue(r)
 }
 
-// stale takes the slot back from a call that has to wait for its view. It
-// reports false if the call was cancelled meanwhile and has ended.
+// stale notes that a call has to wait for its view. It reports false if the call was
+// cancelled meanwhile and has ended.
 func (m *Machine) stale(c *Call) bool {
 	r := m.records[c.UID]
 	if r == nil || r.call != c || r.step != calling {
@@ -274,7 +262,7 @@ func (m *Machine) stale(c *Call) bool {
 	return true
 }
 
-// viewReady queues a call for a slot again.
+// viewReady begins the call again, with the updates of meanwhile.
 func (m *Machine) viewReady(c *Call) {
 	r := m.records[c.UID]
 	if r == nil || r.call != c || r.step != viewing {

@@ -232,14 +232,8 @@ func (m *Machine) put(r *record, u *Update, next spec) bool {
 		r.attempts = 0
 	}
 	r.pending, r.pendingType, r.hasPending = next, u.Type, true
-	switch r.step {
-	case idle:
+	if r.step == idle {
 		m.enqueue(r)
-	case ready:
-		if r.class != classOf(r.phase()) {
-			m.dequeue(r)
-			m.enqueue(r)
-		}
 	}
 	return merged
 }

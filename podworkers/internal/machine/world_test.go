@@ -30,7 +30,7 @@ type world struct {
 type life struct {
 	uid  types.UID
 	call *Call // started and not ended
-	away bool  // the call waits for its view or slot and does not run
+	away bool  // the call waits for its view and does not run
 
 	open   []chan<- struct{} // completions given and not closed
 	status string            // the reason the last status function writes
@@ -116,9 +116,9 @@ func (w *world) apply(ev *Event) error {
 		}
 	}
 	if ev.Kind == EventDispatch && w.m.running && !w.m.stopping {
-		for c, limit := range [classes]int{w.m.config.SetupSlots, w.m.config.TerminatingSlots} {
-			if w.m.slots[c] > limit && limit > 0 || w.m.ready[c].head != nil && (limit <= 0 || w.m.slots[c] < limit) {
-				return fmt.Errorf("L4: class %d has %d calls of %d, and %d wait", c, w.m.slots[c], limit, w.m.ready[c].len)
+		for _, r := range w.m.records {
+			if r.step == ready {
+				return fmt.Errorf("L4: %s is ready and was not started", r.uid)
 			}
 		}
 	}
