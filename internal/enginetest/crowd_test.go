@@ -44,7 +44,7 @@ func (c crowdCell) String() string {
 // in a small crowd.
 func crowdCells() []crowdCell {
 	seed := cmp.Or(*crowdSeed, rand.Uint64N(1<<32)+1)
-	var kinds, cells = []string{}, []crowdCell{}
+	kinds, cells := []string{}, []crowdCell{}
 	for _, a := range ailments() {
 		kinds = append(kinds, a.name)
 	}

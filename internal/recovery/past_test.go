@@ -27,20 +27,28 @@ func TestPastOfRecords(t *testing.T) {
 		{"runs", checkpoint.Record{Admission: admitted, Status: status(v1.PodRunning, "")}, Past{}, false},
 		{"is removed", checkpoint.Record{Admission: admitted, Status: status(v1.PodRunning, ""), Termination: &checkpoint.Termination{Deleted: true}}, Past{}, false},
 		{
-			"refused", checkpoint.Record{Admission: &checkpoint.Admission{At: judged, Refused: true, Reason: "OutOfcpu"}, Status: status(v1.PodFailed, "OutOfcpu")},
-			Past{Reason: "OutOfcpu", Refused: true, JudgedAt: judged}, true,
+			"refused",
+			checkpoint.Record{Admission: &checkpoint.Admission{At: judged, Refused: true, Reason: "OutOfcpu"}, Status: status(v1.PodFailed, "OutOfcpu")},
+			Past{Reason: "OutOfcpu", Refused: true, JudgedAt: judged},
+			true,
 		},
 		{
-			"evicted", checkpoint.Record{Admission: admitted, Status: status(v1.PodFailed, "Evicted"), Termination: stop, Finished: true},
-			Past{Reason: "Evicted", StoppedAt: stopped, JudgedAt: judged, Finished: true}, true,
+			"evicted",
+			checkpoint.Record{Admission: admitted, Status: status(v1.PodFailed, "Evicted"), Termination: stop, Finished: true},
+			Past{Reason: "Evicted", StoppedAt: stopped, JudgedAt: judged, Finished: true},
+			true,
 		},
 		{
-			"evicted, and not told", checkpoint.Record{Admission: admitted, Status: status(v1.PodRunning, ""), Termination: stop},
-			Past{Reason: "Evicted", StoppedAt: stopped, JudgedAt: judged}, true,
+			"evicted, and not told",
+			checkpoint.Record{Admission: admitted, Status: status(v1.PodRunning, ""), Termination: stop},
+			Past{Reason: "Evicted", StoppedAt: stopped, JudgedAt: judged},
+			true,
 		},
 		{
-			"failed by itself", checkpoint.Record{Admission: admitted, Status: status(v1.PodFailed, ""), Termination: &checkpoint.Termination{RequestedAt: stopped}},
-			Past{StoppedAt: stopped, JudgedAt: judged}, true,
+			"failed by itself",
+			checkpoint.Record{Admission: admitted, Status: status(v1.PodFailed, ""), Termination: &checkpoint.Termination{RequestedAt: stopped}},
+			Past{StoppedAt: stopped, JudgedAt: judged},
+			true,
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
