@@ -289,7 +289,7 @@ func (m *Manager) judge(w *worker, out Outcome, err error, now time.Duration) ef
 			w.ready = w.ready || result == Success
 		}
 		if changed || result == Failure || before.Last != w.state.Last || m.stale(w, now) {
-			m.remember(w, stored, changed, now) // before anybody can act on it
+			m.remember(w, stored, changed, now) // before anything can act on it
 		}
 		if changed {
 			results.set(w.pod.uid, w.state.ID, result, false)

@@ -121,7 +121,7 @@ func newDesired(sources []*wanted) *desired {
 	return d
 }
 
-// add makes room for what a source wants.
+// add puts a source in its place: the highest precedence first.
 func (d *desired) add(s *wanted) {
 	s.entries = map[types.UID]*entry{}
 	s.claims = map[claim]types.UID{}

@@ -98,8 +98,8 @@ func (m *Manager) freeing(ctx context.Context, t Threshold) (amount uint64) {
 	return amount
 }
 
-// uncovered returns the limits that are due although all is counted that is on its way to
-// be freed.
+// uncovered returns the limits that are due even if everything on its way to be freed
+// counts as available.
 func (m *Manager) uncovered(ctx context.Context, due []breach) []breach {
 	if len(m.leaving) == 0 {
 		return due
