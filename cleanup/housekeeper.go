@@ -136,6 +136,7 @@ type Housekeeper struct {
 	buckets  map[Step]*bucket   // the map never changes
 	finished map[types.UID]bool // noted since the last pass began; true: the workers knew it
 	lastPlan Plan
+	stuck    []stuck // as of the last pass
 }
 
 // object is what the collector acts on.
@@ -146,9 +147,11 @@ type object struct {
 
 // failure is a removal that did not work.
 type failure struct {
-	err   error
-	delay time.Duration
-	retry time.Time
+	object string
+	since  time.Time
+	err    error
+	delay  time.Duration
+	retry  time.Time
 }
 
 // New returns a housekeeper, or what is wrong with the options.
@@ -260,6 +263,7 @@ func (h *Housekeeper) Housekeep(ctx context.Context, fence func(critical func())
 	if h.options.PruneBackOffs != nil {
 		h.options.PruneBackOffs()
 	}
+	h.noteStuck()
 	h.mu.Lock()
 	h.lastPlan = plan
 	h.mu.Unlock()

@@ -116,7 +116,7 @@ func (h *Housekeeper) takeResults(now time.Time) (problems []error) {
 		}
 		h.done(r.action, r.err)
 		if r.err != nil {
-			h.failed(c, r.err, now)
+			h.failed(c, r, now)
 			problems = append(problems, fmt.Errorf("%s of %s: %w", c.Step, r.action.Object, r.err))
 			continue
 		}

@@ -118,15 +118,47 @@ func TestHungRemovalDelaysNoOther(t *testing.T) {
 				if begun := len(slices.DeleteFunc(o.log, func(l string) bool { return !strings.HasPrefix(l, "hangs ") })); begun > bad {
 					t.Errorf("%d removals of %d folders", begun, bad)
 				}
+				if all := o.Problems(); len(all) != bad || time.Since(all[0].Since) < 24*time.Hour || !strings.HasPrefix(string(all[0].UID), "bad") {
+					t.Errorf("IN2: %d problems: %v", len(all), all)
+				}
 				close(hang)
 				o.Wait()
 				_ = o.try()
-				if len(o.podDirs) != 0 {
-					t.Errorf("%d folders are left in the end", len(o.podDirs))
+				if len(o.podDirs) != 0 || len(o.Problems()) != 0 {
+					t.Errorf("%d folders are left in the end, %v", len(o.podDirs), o.Problems())
 				}
 			})
 		})
 	}
+}
+
+// TestFailingRemovalIsAProblem (IN2): what cannot be removed is named after a while, with the
+// newest cause, and no longer once it is gone.
+func TestFailingRemovalIsAProblem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newNode(t, func(*Options) {})
+		o.pass(t, "first")
+		o.podDirs["a"] = true
+		failing := errors.New("device or resource busy")
+		o.removeErr = map[string]error{"folder a": failing}
+		began := time.Now()
+		for range 40 {
+			_ = o.try()
+			all := o.Problems()
+			if late := time.Since(began) >= 30*time.Second; late != (len(all) == 1) {
+				t.Fatalf("after %v: %v", time.Since(began), all)
+			} else if late && (!all[0].Since.Equal(began) || all[0].UID != "a" || !errors.Is(all[0], failing)) {
+				t.Fatalf("%+v", all[0])
+			}
+			<-time.After(2 * time.Second)
+		}
+		o.removeErr = nil
+		<-time.After(10 * time.Minute)
+		_ = o.try()
+		if all := o.Problems(); len(o.podDirs)+len(all) > 0 {
+			t.Errorf("left %v, %v", o.podDirs, all)
+		}
+	})
 }
 
 // hanging is content of which bad pods' folders do not go until a channel is closed,

@@ -116,13 +116,13 @@ func (h *Housekeeper) removeOne(ctx context.Context, c candidate) error {
 }
 
 // failed delays the next try: 5 s, doubling up to 5 min.
-func (h *Housekeeper) failed(c candidate, err error, now time.Time) {
+func (h *Housekeeper) failed(c candidate, r *removal, now time.Time) {
 	f := h.failures[c]
 	if f == nil {
-		f = &failure{}
+		f = &failure{object: r.action.Object.String(), since: r.since}
 		h.failures[c] = f
 	}
-	f.err = err
+	f.err = r.err
 	f.delay = backoff.Next(retryMin, retryMax, f.delay)
 	f.retry = now.Add(f.delay)
 }

@@ -43,6 +43,8 @@ type ailment struct {
 	// lingers is what Explain says about it after its removal; empty: it goes as soon as a
 	// good pod does.
 	lingers string
+	// listed: Problems names it while it is ill and desired; stuck: after its removal.
+	listed, stuck bool
 }
 
 const forever = 1000 * time.Hour
@@ -50,25 +52,25 @@ const forever = 1000 * time.Hour
 // ailments are the kinds of bad pods (IN2).
 func ailments() []ailment {
 	all := []ailment{
-		{name: "pull hangs", pull: &fake.Pull{Took: forever}, told: `"pull":`},
-		{name: "pull trickles", pull: &fake.Pull{Took: 3 * time.Hour}, told: `"pull":`},
+		{name: "pull hangs", pull: &fake.Pull{Took: forever}, told: `"pull":`, listed: true},
+		{name: "pull trickles", pull: &fake.Pull{Took: 3 * time.Hour}, told: `"pull":`, listed: true},
 		{name: "image missing", pull: &fake.Pull{Err: runtime.ErrNotFound}, told: "ImagePullBackOff|ErrImagePull"},
-		{name: "postStart hangs", spoil: hooks(&v1.Lifecycle{PostStart: command("hang")}, 10), script: hangingCommand(), told: "SyncPod to return"},
+		{name: "postStart hangs", spoil: hooks(&v1.Lifecycle{PostStart: command("hang")}, 10), script: hangingCommand(), told: "SyncPod to return", listed: true},
 		{
 			name: "preStop hangs", spoil: hooks(&v1.Lifecycle{PreStop: command("hang")}, 3600), script: hangingCommand(),
-			lingers: "SyncTerminatingPod to return",
+			lingers: "SyncTerminatingPod to return", stuck: true,
 		},
 		{name: "deaf", spoil: func(p *v1.Pod) { p.Spec.TerminationGracePeriodSeconds = ptr.To[int64](3600) }, script: fake.Script{IgnoreTERM: true}, lingers: "SyncTerminatingPod to return"},
-		{name: "mount hangs", spoil: withFarVolume, mount: true, told: "SyncPod to return"},
-		{name: "unmount hangs", spoil: withFarVolume, unmount: true, lingers: "SyncTerminatedPod to return|volume"},
+		{name: "mount hangs", spoil: withFarVolume, mount: true, told: "SyncPod to return", listed: true},
+		{name: "unmount hangs", spoil: withFarVolume, unmount: true, lingers: "SyncTerminatedPod to return|volume", stuck: true},
 		{name: "folder with many files", spoil: func(p *v1.Pod) { withScratch(p) }, files: 2_000},
 		{name: "exec probe hangs", spoil: probed(v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"hang"}}}), hangs: []fake.Method{fake.ExecSync}, told: `"ready":false`},
 		{name: "HTTP probe drips", spoil: probed(v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{Port: intstr.FromInt32(80)}}), drips: true, told: `"ready":false`},
 		{name: "sink fails", sink: errors.New("no such tenant")},
 		{name: "record cannot be written", write: errors.New("input/output error"), told: "input/output error", lingers: "input/output error"},
 		{name: "record cannot be read", read: errors.New("input/output error")},
-		{name: "admission panics", panics: true, told: `"held":".*panicked`},
-		{name: "admission hangs", undecided: true, told: `"held":".*handler`},
+		{name: "admission panics", panics: true, told: `"held":".*panicked`, listed: true},
+		{name: "admission hangs", undecided: true, told: `"held":".*handler`, listed: true},
 		{name: "disk filled", spoil: func(p *v1.Pod) { withScratch(p) }, fills: true},
 		{name: "crashes", script: fake.Script{Exit: &fake.Exit{Code: 1}}, told: "CrashLoopBackOff|terminated"},
 		{name: "manifest flips", flips: true},
@@ -76,17 +78,19 @@ func ailments() []ailment {
 	for _, m := range []struct {
 		method        fake.Method
 		told, lingers string
+		listed, stuck bool
 	}{
-		{fake.RunPodSandbox, "SyncPod to return", ""},
-		{fake.CreateContainer, "SyncPod to return", ""},
-		{fake.StartContainer, "SyncPod to return", ""},
-		{fake.StopContainer, "", "SyncTerminatingPod to return"},
-		{fake.StopPodSandbox, "", "SyncTerminatingPod to return"},
-		{fake.ContainerStatus, "unreadable", "unreadable"},
-		{fake.PodSandboxStatus, "unreadable|SyncPod to return", "unreadable"},
+		{fake.RunPodSandbox, "SyncPod to return", "", true, false},
+		{fake.CreateContainer, "SyncPod to return", "", true, false},
+		{fake.StartContainer, "SyncPod to return", "", true, false},
+		{fake.StopContainer, "", "SyncTerminatingPod to return", false, true},
+		{fake.StopPodSandbox, "", "SyncTerminatingPod to return", false, true},
+		{fake.RemovePodSandbox, "", "", false, true},
+		{fake.ContainerStatus, "unreadable", "unreadable", true, true},
+		{fake.PodSandboxStatus, "unreadable|SyncPod to return", "unreadable", true, true},
 	} {
 		all = append(all,
-			ailment{name: string(m.method) + " hangs", hangs: []fake.Method{m.method}, told: m.told, lingers: m.lingers},
+			ailment{name: string(m.method) + " hangs", hangs: []fake.Method{m.method}, told: m.told, lingers: m.lingers, listed: m.listed, stuck: m.stuck},
 			ailment{name: string(m.method) + " answers after 30 s", slow: []fake.Method{m.method}})
 	}
 	return all

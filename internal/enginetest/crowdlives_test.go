@@ -21,9 +21,9 @@ const (
 	crowdReturns = 60 * time.Second  // some of the bad ones return under their UID
 	crowdFalls   = 100 * time.Second // good pods' probes fail
 	crowdRises   = 130 * time.Second // and succeed again
-	crowdJudged  = 165 * time.Second // statuses are compared with what runs
-	crowdEnds    = 170 * time.Second // all good pods are removed
-	crowdHeals   = 200 * time.Second // nothing is wrong any more, all pods are removed
+	crowdJudged  = 250 * time.Second // statuses are compared with what runs
+	crowdEnds    = 255 * time.Second // all good pods are removed
+	crowdHeals   = 285 * time.Second // nothing is wrong any more, all pods are removed
 )
 
 // crowdMember is one pod of a crowd.

@@ -235,15 +235,22 @@ func (c *crowd) truths() {
 	}
 }
 
-// explain checks what Explain says of the bad pods.
+// explain checks what Explain and Problems say of the bad pods.
 func (c *crowd) explain() {
+	listed := map[types.UID]bool{}
+	for _, p := range c.engine.Problems() {
+		listed[p.UID] = listed[p.UID] || !p.Since.IsZero() && p.Since.Before(time.Now().Add(-10*time.Second))
+	}
 	for _, m := range c.members {
 		if m.bad == nil {
+			if listed[m.pod.UID] {
+				c.t.Errorf("%s is a problem", m.pod.Name)
+			}
 			continue
 		}
-		want := m.bad.told
-		if !m.desired(crowdJudged) {
-			want = m.bad.lingers
+		want, problem := m.bad.told, m.bad.listed
+		if m.leave < crowdJudged && (m.back == 0 || m.bad.lingers != "") { // its first life lasts
+			want, problem = m.bad.lingers, m.bad.stuck
 		}
 		e, known := c.engine.Explain(m.pod.UID)
 		text, err := json.Marshal(e)
@@ -254,6 +261,8 @@ func (c *crowd) explain() {
 			c.t.Errorf("%s (%s) is unknown, want %q", m.pod.Name, m.bad.name, want)
 		case !regexp.MustCompile(want).Match(text):
 			c.t.Errorf("%s (%s), explained as %s, want %q", m.pod.Name, m.bad.name, text, want)
+		case problem && !listed[m.pod.UID]:
+			c.t.Errorf("%s (%s) is no problem; explained as %s", m.pod.Name, m.bad.name, text)
 		}
 	}
 }
