@@ -572,6 +572,7 @@ func TestRemovalBudget(t *testing.T) {
 		if took := time.Since(begin); took != removalBudget+removalPatience {
 			t.Errorf("the pass took %v", took)
 		}
+		n.Wait()
 		n.removing = func() { <-time.After(time.Second) }
 		n.pass(t, "at least one", "remove content f")
 		n.Wait()
