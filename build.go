@@ -70,6 +70,9 @@ func (p *parts) tie() {
 	}
 }
 
+// users calls functions of the Config.
+func (p *parts) users() node.Users { return node.Users{Calls: p.foreign, Clock: p.config.Clock} }
+
 // meter makes the meter of a room.
 func (p *parts) meter(room string) metric.Meter {
 	return p.config.Observe.MeterProvider.Meter("github.com/podwright/podwright/" + room)
@@ -124,6 +127,7 @@ func (p *parts) buildPods() error {
 // podOptions completes the options of the part that turns pods into containers.
 func (p *parts) podOptions() pods.Options {
 	c, o := p.config, p.config.Pods
+	o.Volumes, o.Objects = p.users().Volumes(o.Volumes), p.users().Objects(o.Objects)
 	o.RootDir, o.LogDir, o.LinkDir = c.RootDir, c.Storage.LogDir, c.Storage.LogLinkDir
 	o.OwnerID, o.NodeName, o.HostIPs = c.Node.OwnerID, c.Node.Name, func() []string { return c.Node.IPs }
 	o.ClusterDNS, o.ClusterDomain = c.Node.ClusterDNS, c.Node.ClusterDomain
@@ -176,7 +180,7 @@ func (p *parts) buildMirrors() (err error) {
 func (p *parts) buildAdmission() (err error) {
 	a := p.config.Admission
 	kernel := node.KernelRelease()
-	handlers := node.LimitHandlers(a.Handlers, p.config.Clock, func(types.UID) { p.loop.GateChanged() })
+	handlers := p.users().Handlers(a.Handlers, func(types.UID) { p.loop.GateChanged() })
 	ports := admission.HostPorts()
 	own := []admission.Handler{
 		admission.Shutdown(p.shutdown.Active, nil),
@@ -200,7 +204,7 @@ func (p *parts) buildAdmission() (err error) {
 	p.preemption = node.NewPreemption(node.PreemptionOptions{
 		Gate: p.gate, Others: slices.Concat(own, handlers), Room: append(slices.Clone(room), ports), Node: p.room(), Places: p.occupants, Residents: p.residents,
 		Update:   func(u podworkers.UpdateOptions) { p.workers.UpdatePod(u) },
-		Critical: p.critical, Usable: p.usable, Clock: p.config.Clock, Events: p.config.Observe.Events, Logger: p.config.Observe.Logger,
+		Critical: p.users().Critical(p.criticalOf()), Usable: p.usable, Clock: p.config.Clock, Events: p.config.Observe.Events, Logger: p.config.Observe.Logger,
 	})
 	p.buildReturns()
 	if i := slices.Index(a.Soft, nil); i >= 0 {
@@ -216,7 +220,7 @@ func (p *parts) buildWorkers() error {
 		Calls: p.calls, Content: p.pods, Probes: p.probes, Mirrors: wantedMirrors{p},
 		Records:     recovery.Records{Journal: p.journal, ProbeMemory: p.probeMemory},
 		Allocations: node.Grants{Allocations: p.allocations, Resizer: p.resizer},
-		Admission:   podsync.Admission{Handlers: node.LimitHandlers(c.Admission.Soft, c.Clock, p.wake), Others: p.occupants.Others, Refused: p.gate.RefuseLate},
+		Admission:   podsync.Admission{Handlers: p.users().Handlers(c.Admission.Soft, p.wake), Others: p.occupants.Others, Refused: p.gate.RefuseLate},
 		Gate:        p.open,
 		Network:     p.health.Network,
 		Removable:   func(uid types.UID) bool { return p.loop.Ready() && p.workers.ShouldPodContentBeRemoved(uid) },
@@ -261,7 +265,7 @@ func (p *parts) buildHousekeeper() (err error) {
 		LastPlan: func() cleanup.Plan { return p.housekeeper.LastPlan() },
 	}
 	o.SourcesReady, o.Undecided, o.Gate, o.Withheld, o.Again = p.loop.Ready, p.loop.Undecided, p.open, p.occupants.Kept, p.tidy
-	o.Dropped = p.journal.Dropped
+	o.Dropped, o.Veto = p.journal.Dropped, p.users().Veto(o.Veto, p.tidy)
 	o.Statuses, o.CleanupProbes, o.Content = statuses{p.status, p.pruner()}, p.probes.CleanupPods, contents{p.pods}
 	o.Collector, o.Hold = p.dead, p.workers.Hold
 	o.Cgroups, o.UserRanges, o.PruneBackOffs, o.Mirrors, o.Rule = p.podCgroups(), p.pods, p.pods.PruneBackOffs, node.OrphanedMirrors{

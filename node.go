@@ -12,7 +12,6 @@ import (
 	"github.com/podwright/podwright/cleanup/eviction"
 	"github.com/podwright/podwright/cleanup/imagegc"
 	"github.com/podwright/podwright/internal/node"
-	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime/pods"
 	"github.com/podwright/podwright/syncloop"
@@ -110,6 +109,7 @@ func (p *parts) buildNode() error {
 	p.state = node.State{Health: p.health, ShuttingDown: p.shutdown.Active, Pressure: p.evictions.Conditions, Clock: c.Clock}
 	p.hooks = node.NewHooks(node.HookOptions{
 		Hooks: c.NodeHooks, RuntimeWell: p.health.WellOnce(), State: p.state, Clock: c.Clock, Logger: c.Observe.Logger,
+		Calls: p.foreign,
 	})
 	return nil
 }
@@ -132,7 +132,7 @@ func (p *parts) buildEviction() error {
 		machine.ImageFs = p.images.Dir
 	}
 	err := p.evictions.Watch(eviction.Options{
-		Critical: c.Eviction.Critical, Changed: func() { p.hooks.Changed(); p.returns.Changed() }, Policy: c.Eviction.Policy,
+		Critical: p.users().Spared(c.Eviction.Critical), Changed: func() { p.hooks.Changed(); p.returns.Changed() }, Policy: c.Eviction.Policy,
 		NodeName: c.Node.Name, Recorder: c.Observe.Events, Clock: c.Clock, Logger: p.logger("eviction"), Meter: p.meter("cleanup/eviction"),
 	}, c.Eviction.Stats, machine)
 	if err != nil {
@@ -158,12 +158,13 @@ func (p *parts) buildReturns() {
 	p.returns = node.NewReturns(o)
 }
 
-// critical reports whether the node needs a pod more than others.
-func (p *parts) critical(pod *v1.Pod) bool {
-	if c := p.config.Eviction; c != nil && c.Critical != nil {
-		return c.Critical(pod)
+// criticalOf returns the function that says which pods the node needs more than others, nil
+// if there is none.
+func (p *parts) criticalOf() func(*v1.Pod) bool {
+	if p.config.Eviction == nil {
+		return nil
 	}
-	return podinfo.Critical(pod)
+	return p.config.Eviction.Critical
 }
 
 // room is what pods may have together.

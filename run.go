@@ -7,7 +7,6 @@ import (
 
 	"github.com/podwright/podwright/internal/dirlock"
 	"github.com/podwright/podwright/internal/lifecycle"
-	"github.com/podwright/podwright/internal/node"
 )
 
 // components lists what runs in an engine, in the order in which it starts. Each stage
@@ -96,7 +95,7 @@ func (p *parts) lockLogs() (unlock func(), err error) {
 // serve runs the components until ctx ends, a drain is asked for, or a component ends
 // that should not.
 func (p *parts) serve(ctx context.Context) error {
-	return lifecycle.Run(ctx, p.components(), p.drains, node.Stopping(p.foreign), func(s lifecycle.Stage, d *drain) {
+	return lifecycle.Run(ctx, p.components(), p.drains, p.users().Stopping, func(s lifecycle.Stage, d *drain) {
 		switch {
 		case s == lifecycle.Input && d != nil:
 			d.result <- p.stopPods(ctx, d)

@@ -1,8 +1,11 @@
 package cleanup
 
 import (
+	"errors"
+
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/foreign"
 	"github.com/podwright/podwright/internal/rule"
 )
 
@@ -55,7 +58,11 @@ func (h *Housekeeper) objection(a Action) Denial {
 		return rule.RateLimited.Because("the rate of removals is used up for now")
 	}
 	if h.options.Veto != nil {
-		if err := h.options.Veto(a); err != nil {
+		var unanswered *foreign.UnansweredError
+		switch err := h.options.Veto(a); {
+		case errors.As(err, &unanswered):
+			return rule.TryLater.Because(err.Error())
+		case err != nil:
 			h.options.Logger.Info("Housekeeping vetoed", "action", a.Step.String(), "object", a.Object.String(), "uid", a.PodUID, "veto", err.Error())
 			return rule.Vetoed.Because("vetoed: " + err.Error())
 		}

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/foreign"
 	"github.com/podwright/podwright/internal/restartpolicy"
 	"github.com/podwright/podwright/probe/internal/decide"
 	"github.com/podwright/podwright/runtime"
@@ -19,6 +20,7 @@ import (
 type Manager struct {
 	options Options
 	metrics *metrics
+	calls   *foreign.Calls // of Options.Timing
 	epoch   time.Time
 	results [decide.Kinds]*results
 	wake    chan struct{} // one slot: the scheduler has something new
@@ -50,7 +52,7 @@ func New(options Options) (*Manager, error) {
 		return nil, err
 	}
 	m := &Manager{
-		options: options, epoch: options.Clock.Now(), wake: make(chan struct{}, 1),
+		options: options, calls: foreign.New(options.Clock), epoch: options.Clock.Now(), wake: make(chan struct{}, 1),
 		pods:  map[types.UID]*podEntry{},
 		lanes: [2]lane{{slots: options.NetworkSlots}, {slots: options.ExecSlots}},
 	}
@@ -80,7 +82,7 @@ func (m *Manager) AddPod(pod *v1.Pod) {
 	now, wall := m.now(), m.options.Clock.Now()
 	looks := make([]decide.Look, len(fresh))
 	for i, w := range fresh {
-		w.timing = m.options.timing(pod, w.name, w.kind, w.probe)
+		w.timing = m.timing(pod, w.name, w.kind, w.probe)
 		looks[i] = m.look(w, view, known, wall, new(decide.Container))
 	}
 	m.mu.Lock()

@@ -25,5 +25,5 @@ func (m *Manager) Problems() []problem.Problem {
 			})
 		}
 	}
-	return out
+	return append(out, m.calls.Problems()...)
 }

@@ -1,10 +1,13 @@
 package probe
 
 import (
+	"context"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/foreign"
+	"github.com/podwright/podwright/internal/problem"
 	"github.com/podwright/podwright/probe/internal/decide"
 )
 
@@ -55,13 +58,23 @@ func (o *Options) shortest(p *v1.Probe) time.Duration {
 }
 
 // timing is that of a worker, overridden within bounds (9.6).
-func (o *Options) timing(pod *v1.Pod, container string, k Kind, p *v1.Probe) Timing {
-	own := timingOf(p)
+func (m *Manager) timing(pod *v1.Pod, container string, k Kind, p *v1.Probe) Timing {
+	own, o := timingOf(p), &m.options
 	if o.Timing == nil {
 		return own
 	}
-	t, ok := o.Timing(pod, container, k, own)
-	if !ok {
+	// One that does not answer leaves the probe as the pod says (IN6).
+	t, err := foreign.Ask(context.Background(), m.calls, foreign.Call{
+		Kind: problem.Function, Name: "Probes.Timing", UID: pod.UID, Pod: problem.Of(pod.Namespace, pod.Name, pod.UID),
+		Object: container + " " + k.String(), Patience: problem.FunctionLimit,
+	}, foreign.Limits{}, func(context.Context) (Timing, error) {
+		t, ok := o.Timing(pod, container, k, own)
+		if !ok {
+			return own, nil
+		}
+		return t, nil
+	})
+	if err != nil || t == own {
 		return own
 	}
 	t.InitialDelay = max(t.InitialDelay, 0)

@@ -14,6 +14,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/internal/foreign"
 )
 
 // ErrRunning is returned by [Manager.Run] if the manager runs already or ran
@@ -83,6 +85,7 @@ type Options struct {
 type Manager struct {
 	options Options
 	metrics *metrics
+	calls   *foreign.Calls // of the sinks
 
 	mu      sync.Mutex
 	running bool
@@ -146,7 +149,7 @@ func NewManager(options Options) *Manager {
 		options.History = 512
 	}
 	m := &Manager{
-		options: options,
+		options: options, calls: foreign.New(options.Clock),
 		metrics: newMetrics(options.Meter),
 		pods:    map[types.UID]*entry{},
 		history: history{limit: options.History},

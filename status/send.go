@@ -6,9 +6,20 @@ import (
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/foreign"
 	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/internal/problem"
 )
+
+// ask calls the sink and waits for it as long as ctx lasts. A call that ignores the end of its
+// context keeps no slot from other pods (IN1); the sink is not called for the pod before it
+// has returned.
+func ask[T any](ctx context.Context, s *sender, uid types.UID, method string, f func(ctx context.Context) (T, error)) (T, error) {
+	call := foreign.Call{Kind: problem.Sink, Name: s.name + "." + method, UID: uid, Patience: problem.SendLimit}
+	return foreign.Ask(ctx, s.manager.calls, call, foreign.Limits{Wait: 2 * s.manager.options.SendTimeout}, f)
+}
 
 // send is one send as spec/status.md 8.3-8.6 describe it: find out whom the
 // status is for, read what is there, merge, store what differs, delete what is
@@ -43,7 +54,7 @@ func (s *sender) send(ctx context.Context, j job) outcome {
 		if known {
 			u.Base = base.status
 		}
-		stored, err := s.sink.Store(ctx, u)
+		stored, err := ask(ctx, s, target.UID, "Store", func(ctx context.Context) (StoreResult, error) { return s.sink.Store(ctx, u) })
 		if err != nil {
 			return outcome{err: fmt.Errorf("store status of %s at %s: %w", target, s.name, err)}
 		}
@@ -102,7 +113,7 @@ func (s *sender) base(ctx context.Context, j job, target PodRef) (base atSink, k
 		}
 		return atSink{status: &j.pod.Status, deleting: deleting}, false, nil
 	}
-	pod, err := s.reader.ReadPod(ctx, target)
+	pod, err := ask(ctx, s, target.UID, "ReadPod", func(ctx context.Context) (*v1.Pod, error) { return s.reader.ReadPod(ctx, target) })
 	switch {
 	case err != nil:
 		return atSink{}, false, &outcome{err: fmt.Errorf("read %s at %s: %w", target, s.name, err)}
@@ -129,7 +140,9 @@ func (s *sender) delete(ctx context.Context, j job, target PodRef, deleting bool
 			return result
 		}
 	}
-	if err := s.deleter.DeletePod(ctx, target); err != nil {
+	if _, err := ask(ctx, s, target.UID, "DeletePod", func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, s.deleter.DeletePod(ctx, target)
+	}); err != nil {
 		result.err = fmt.Errorf("delete %s at %s: %w", target, s.name, err)
 		return result
 	}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/internal/complaint"
+	"github.com/podwright/podwright/internal/foreign"
 )
 
 // Times of section 2 and 17.
@@ -87,6 +88,7 @@ type Loop struct {
 	mux      *mux
 	store    *Store
 	sources  *sources
+	calls    *foreign.Calls // of the sources
 
 	started atomic.Bool
 	first   sync.Once // closes readyC
@@ -160,7 +162,7 @@ func New(dispatch func(Work), options Options) (*Loop, error) {
 		return nil, fmt.Errorf("syncloop: %w", errors.Join(problems...))
 	}
 	l := &Loop{
-		options: options, dispatch: dispatch, metrics: m,
+		options: options, dispatch: dispatch, metrics: m, calls: foreign.New(options.Clock),
 		sources: newSources(options.Sources),
 		mux:     newMux(options.Sources, options.Clock, options.Recorder, m),
 		store:   newStore(),
@@ -197,7 +199,7 @@ func (l *Loop) Sources() []SourceStatus {
 	statuses := l.mux.status(all)
 	for i, s := range all {
 		if r, ok := s.(HealthReporter); ok {
-			statuses[i].Health = r.Health()
+			statuses[i].Health = l.healthOf(s.Name(), r)
 		}
 	}
 	return statuses

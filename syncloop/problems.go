@@ -1,10 +1,12 @@
 package syncloop
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
 
+	"github.com/podwright/podwright/internal/foreign"
 	"github.com/podwright/podwright/internal/problem"
 )
 
@@ -26,9 +28,11 @@ func (l *Loop) Problems() []problem.Problem {
 	}
 	for _, s := range l.sources.list() {
 		if r, ok := s.(ProblemReporter); ok {
-			out = append(out, r.Unreadable()...)
+			found, _ := ask(l.calls, s.Name()+".Unreadable", r.Unreadable)
+			out = append(out, found...)
 		}
 	}
+	out = append(out, l.calls.Problems()...)
 	for _, v := range l.OpenVerdicts() {
 		if !v.Overdue {
 			continue
@@ -40,6 +44,22 @@ func (l *Loop) Problems() []problem.Problem {
 		out = append(out, p.Because(v.Err))
 	}
 	return out
+}
+
+// ask calls a method of a source that must not block. One that panics, or blocks all the
+// same, harms no caller and is listed (IN6).
+func ask[T any](calls *foreign.Calls, name string, method func() T) (T, error) {
+	call := foreign.Call{Kind: problem.Function, Name: name, Patience: problem.FunctionLimit}
+	return foreign.Ask(context.Background(), calls, call, foreign.Limits{}, func(context.Context) (T, error) { return method(), nil })
+}
+
+// healthOf returns the health that a source reports.
+func (l *Loop) healthOf(name string, r HealthReporter) SourceHealth {
+	health, err := ask(l.calls, name+".Health", r.Health)
+	if err != nil {
+		health.LastError, health.LastErrorAt = err, l.options.Clock.Now()
+	}
+	return health
 }
 
 // stuck returns the iteration and the pass that do not end. They harm all pods once they

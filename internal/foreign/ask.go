@@ -32,6 +32,7 @@ type question struct {
 	done     chan struct{} // closed after the answer
 	answered time.Time     // zero: not yet
 	left     bool          // the caller did not wait for it
+	keep     bool          // an answer that comes late is given to the next who asks
 	answer   any
 	err      error
 }
@@ -39,7 +40,8 @@ type question struct {
 // Limits of a question.
 type Limits struct {
 	// Wait is how long the caller waits for the answer. 0 is for callers that have
-	// others to serve: 10 ms, and not at all while the function lets others wait.
+	// others to serve: 10 ms, and not at all while the function lets others wait. Then
+	// an answer that comes late is given to the next who asks, within 30 s.
 	Wait time.Duration
 	// Answered hears of an answer that came late, on the function's goroutine. Optional.
 	Answered func()
@@ -52,7 +54,7 @@ type Limits struct {
 // others to serve. While f has not returned it is not called again for the same subject.
 // The goroutine of a function that never returns is lost; nothing waits for it.
 func Ask[T any](ctx context.Context, c *Calls, call Call, limits Limits, f func(ctx context.Context) (T, error)) (T, error) {
-	q, begun, patient := c.question(call)
+	q, begun, patient := c.question(call, limits.Wait == 0)
 	wait := limits.Wait
 	if wait == 0 {
 		wait = promptly
@@ -75,15 +77,20 @@ func Ask[T any](ctx context.Context, c *Calls, call Call, limits Limits, f func(
 		}()
 	}
 	if begun && (patient || limits.Wait > 0) {
-		timer := c.clock.NewTimer(wait)
-		defer timer.Stop()
-		select {
-		case <-q.done:
-		case <-timer.C():
-		case <-ctx.Done():
-		}
+		c.await(ctx, q, wait)
 	}
 	return heard[T](ctx, c, call, q)
+}
+
+// await waits for an answer.
+func (c *Calls) await(ctx context.Context, q *question, wait time.Duration) {
+	timer := c.clock.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-q.done:
+	case <-timer.C():
+	case <-ctx.Done():
+	}
 }
 
 // answer calls f; a panic is an error.
@@ -94,7 +101,7 @@ func answer[T any](ctx context.Context, call Call, f func(ctx context.Context) (
 
 // question returns the question that is open for a subject, or whether it has to be asked
 // now, and whether its answer is worth a short wait: not while the function lets others wait.
-func (c *Calls) question(call Call) (q *question, begun, patient bool) {
+func (c *Calls) question(call Call, keep bool) (q *question, begun, patient bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.clock.Now()
@@ -110,20 +117,20 @@ func (c *Calls) question(call Call) (q *question, begun, patient bool) {
 	if q := c.asked[call.key()]; q != nil {
 		return q, false, false
 	}
-	q = &question{since: now, done: make(chan struct{})}
+	q = &question{since: now, keep: keep, done: make(chan struct{})}
 	c.asked[call.key()] = q
 	return q, true, patient
 }
 
 // answered notes an answer, and reports whether the caller has left. A late error is not
-// kept: the function is called again.
+// kept, nor the late result of an action: the function is called again.
 func (c *Calls) answered(call Call, q *question, answer any, err error) (left bool) {
 	c.note(call, err)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	q.answer, q.err, q.answered = answer, err, c.clock.Now()
 	close(q.done)
-	if q.left && err != nil {
+	if q.left && (err != nil || !q.keep) {
 		delete(c.asked, call.key())
 	}
 	return q.left

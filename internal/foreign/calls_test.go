@@ -3,6 +3,7 @@ package foreign_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -76,11 +77,12 @@ func TestPanicIsListedUntilItWorks(t *testing.T) {
 // are answered. The late answer is given to the next who asks.
 func TestHungFunctionHoldsItsSubjectAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		calls, hung, asked, late := foreign.New(clock.RealClock{}), make(chan struct{}), 0, 0
+		calls, hung := foreign.New(clock.RealClock{}), make(chan struct{})
+		var asked, late atomic.Int32
 		ask := func(pod string) (bool, error) {
-			return foreign.Ask(t.Context(), calls, veto(pod), foreign.Limits{Answered: func() { late++ }}, func(context.Context) (bool, error) {
+			return foreign.Ask(t.Context(), calls, veto(pod), foreign.Limits{Answered: func() { late.Add(1) }}, func(context.Context) (bool, error) {
 				if pod == "hangs" {
-					asked++
+					asked.Add(1)
 					<-hung
 				}
 				return true, nil
@@ -96,8 +98,8 @@ func TestHungFunctionHoldsItsSubjectAlone(t *testing.T) {
 				t.Errorf("%v, %v", ok, err)
 			}
 		}
-		if waited := time.Since(began); waited != 10*time.Millisecond || asked != 1 {
-			t.Errorf("waited %v, asked %d times", waited, asked)
+		if waited := time.Since(began); waited != 10*time.Millisecond || asked.Load() != 1 {
+			t.Errorf("waited %v, asked %d times", waited, asked.Load())
 		}
 		// A second pod is not worth a wait now: its answer comes late.
 		_, err := ask("other")
@@ -107,8 +109,8 @@ func TestHungFunctionHoldsItsSubjectAlone(t *testing.T) {
 		}
 		close(hung)
 		synctest.Wait()
-		if ok, err := ask("hangs"); !ok || err != nil || asked != 1 || late != 2 {
-			t.Errorf("late: %v, %v, asked %d times, heard %d late answers", ok, err, asked, late)
+		if ok, err := ask("hangs"); !ok || err != nil || asked.Load() != 1 || late.Load() != 2 {
+			t.Errorf("late: %v, %v, asked %d times, heard %d late answers", ok, err, asked.Load(), late.Load())
 		}
 	})
 }
@@ -117,11 +119,12 @@ func TestHungFunctionHoldsItsSubjectAlone(t *testing.T) {
 // less if its context ends. The function's context ends with the wait.
 func TestPatientCallerWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		calls, ended := foreign.New(clock.RealClock{}), 0
+		calls := foreign.New(clock.RealClock{})
+		var ended atomic.Int32
 		ask := func(ctx context.Context, pod string) error {
 			_, err := foreign.Ask(ctx, calls, veto(pod), foreign.Limits{Wait: 5 * time.Second}, func(ctx context.Context) (int, error) {
 				<-ctx.Done()
-				ended++
+				ended.Add(1)
 				return 0, ctx.Err()
 			})
 			return err
@@ -138,8 +141,8 @@ func TestPatientCallerWaits(t *testing.T) {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		synctest.Wait()
-		if ended != 2 {
-			t.Errorf("%d contexts ended", ended)
+		if ended.Load() != 2 {
+			t.Errorf("%d contexts ended", ended.Load())
 		}
 		_, err := foreign.Ask(t.Context(), calls, veto("c"), foreign.Limits{Wait: time.Second}, func(context.Context) (int, error) { panic("no") })
 		var panicked *foreign.PanicError

@@ -5,6 +5,7 @@
 //	Watch    the caller's goroutine makes the call: it is listed while it takes too long
 //	Contain  the same, and a panic is an error
 //	Ask      a goroutine of its own makes the call: the caller goes on without an answer.
-//	         There is one call per subject at a time, however long it takes; an answer
-//	         that comes late is given to the next caller that asks
+//	         There is one call per subject at a time, however long it takes
+//	Quick    the same for a caller with others to serve: it waits for a moment only, and an
+//	         answer that comes late is given to the next caller that asks
 package foreign

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/cleanup"
+	"github.com/podwright/podwright/internal/problem"
 	"github.com/podwright/podwright/internal/rule"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/runtime"
@@ -77,11 +78,12 @@ type DeadContainers struct {
 // [cleanup.Housekeeper.Permit] is one.
 type Permit func(cleanup.Action) rule.Denial
 
-// await is Permit, but waits while only the rate of removals forbids the action.
+// await is Permit, but waits while only the rate of removals forbids the action, and for
+// 10 s while the host has not answered (IN6).
 func (p Permit) await(ctx context.Context, c clock.Clock, a cleanup.Action) rule.Denial {
-	for {
+	for began := c.Now(); ; {
 		denial := p(a)
-		if denial.Rule != rule.RateLimited {
+		if denial.Rule != rule.RateLimited && (denial.Rule != rule.TryLater || c.Since(began) >= problem.FunctionLimit) {
 			return denial
 		}
 		timer := c.NewTimer(ratePause)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -17,6 +16,8 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/internal/backoff"
+	"github.com/podwright/podwright/internal/foreign"
+	"github.com/podwright/podwright/internal/problem"
 	"github.com/podwright/podwright/syncloop/nodehooks"
 )
 
@@ -31,15 +32,14 @@ const (
 	firstStatusLimit   = 120 * time.Second
 )
 
-// guard calls a hook; a panic is an error (section 16, last line).
-func guard(name string, hook func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("%s: panic: %v\n%s", name, p, debug.Stack())
-		}
-	}()
-	if err := hook(); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+// guard calls a hook and waits for it for that long; a panic is an error (section 16, last
+// line). One that has not returned is not called again before it has (IN6).
+func (h *Hooks) guard(ctx context.Context, name string, wait time.Duration, hook func(ctx context.Context) error) error {
+	call := foreign.Call{Kind: problem.Function, Name: "NodeHooks." + name, Patience: problem.HookLimit}
+	_, err := foreign.Ask(ctx, h.options.Calls, call, foreign.Limits{Wait: wait},
+		func(ctx context.Context) (struct{}, error) { return struct{}{}, hook(ctx) })
+	if err != nil {
+		return fmt.Errorf("NodeHooks.%s: %w", name, err)
 	}
 	return nil
 }
@@ -60,6 +60,8 @@ type HookOptions struct {
 	State       NodeState
 	Clock       clock.WithTicker
 	Logger      logr.Logger
+	// Calls lists hooks that do not return. Nil: they are not listed.
+	Calls *foreign.Calls
 }
 
 // Hooks calls the hooks of an agent when they are due.
@@ -71,6 +73,9 @@ type Hooks struct {
 
 // NewHooks returns the caller of an agent's hooks.
 func NewHooks(options HookOptions) *Hooks {
+	if options.Calls == nil {
+		options.Calls = foreign.New(options.Clock)
+	}
 	if options.Hooks.Rand == nil {
 		var seed [32]byte
 		_, _ = cryptorand.Read(seed[:]) // never fails
@@ -90,7 +95,7 @@ func (h *Hooks) Changed() {
 // Initialise runs the first hook.
 func (h *Hooks) Initialise(ctx context.Context) error {
 	if hook := h.options.Hooks.Initialise; hook != nil {
-		return guard("NodeHooks.Initialise", func() error { return hook(ctx) })
+		return h.guard(ctx, "Initialise", untilEnd, hook)
 	}
 	return nil
 }
@@ -103,7 +108,7 @@ func (h *Hooks) Run(ctx context.Context) error {
 	if hooks.RuntimeReady != nil {
 		wg.Go(func() {
 			if h.untilRuntimeWell(ctx) {
-				h.failed(ctx, guard("NodeHooks.RuntimeReady", func() error { return hooks.RuntimeReady(ctx) }))
+				h.failed(ctx, h.guard(ctx, "RuntimeReady", untilEnd, hooks.RuntimeReady))
 			}
 		})
 	}
@@ -158,7 +163,7 @@ func (h *Hooks) register(ctx context.Context) bool {
 		return ctx.Err() == nil
 	}
 	for delay := registerRetryMin; ; delay = backoff.Next(registerRetryMin, registerRetryMax, delay) {
-		err := guard("NodeHooks.Register", func() error { return hook(ctx) })
+		err := h.guard(ctx, "Register", problem.HookLimit, hook)
 		if err == nil {
 			return true
 		}
@@ -172,7 +177,7 @@ func (h *Hooks) register(ctx context.Context) bool {
 // renewLease renews the lease until ctx ends.
 func (h *Hooks) renewLease(ctx context.Context) {
 	for {
-		h.failed(ctx, guard("NodeHooks.RenewLease", func() error {
+		h.failed(ctx, h.guard(ctx, "RenewLease", problem.HookLimit, func(ctx context.Context) error {
 			return h.options.Hooks.RenewLease(ctx, nodehooks.LeaseDuration)
 		}))
 		if !h.pause(ctx, nodehooks.LeasePeriod) {
@@ -199,7 +204,7 @@ func (h *Hooks) publish(ctx context.Context) {
 				last, at = conditions, now
 			}
 		}
-		timer := h.options.Clock.NewTimer(nodeStatusPeriod + time.Duration(h.options.Hooks.Rand()*nodeStatusJitter*float64(nodeStatusPeriod)))
+		timer := h.options.Clock.NewTimer(nodeStatusPeriod + h.jitter())
 		select {
 		case <-timer.C():
 		case <-h.changed:
@@ -209,6 +214,17 @@ func (h *Hooks) publish(ctx context.Context) {
 		}
 		timer.Stop()
 	}
+}
+
+// jitter is up to 4 % of the pause; nothing if Rand does not give a number in [0, 1).
+func (h *Hooks) jitter() (pause time.Duration) {
+	_ = h.options.Calls.Contain(foreign.Call{Kind: problem.Function, Name: "NodeHooks.Rand", Patience: problem.FunctionLimit}, func() error {
+		if r := h.options.Hooks.Rand(); r > 0 && r < 1 {
+			pause = time.Duration(r * nodeStatusJitter * float64(nodeStatusPeriod))
+		}
+		return nil
+	})
+	return pause
 }
 
 // untilReady waits until the node is ready, but not for ever; false if ctx ended.
@@ -230,7 +246,7 @@ func (h *Hooks) untilReady(ctx context.Context) bool {
 // publishOnce tries to publish one status.
 func (h *Hooks) publishOnce(ctx context.Context, conditions []v1.NodeCondition) (err error) {
 	for attempt := range nodeStatusAttempts {
-		err = guard("NodeHooks.PublishStatus", func() error {
+		err = h.guard(ctx, "PublishStatus", problem.HookLimit, func(ctx context.Context) error {
 			return h.options.Hooks.PublishStatus(ctx, nodehooks.Status{Conditions: slices.Clone(conditions), Attempt: attempt})
 		})
 		if err == nil || ctx.Err() != nil {

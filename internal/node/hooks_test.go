@@ -197,7 +197,7 @@ func TestInitialiseFailsWithItsName(t *testing.T) {
 		"error": func(context.Context) error { return errors.New("no folder") },
 		"panic": func(context.Context) error { panic("no folder") },
 	} {
-		h := NewHooks(HookOptions{Hooks: nodehooks.Hooks{Initialise: hook}})
+		h := NewHooks(HookOptions{Hooks: nodehooks.Hooks{Initialise: hook}, Clock: clock.RealClock{}})
 		if err := h.Initialise(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "NodeHooks.Initialise: ") || !strings.Contains(err.Error(), "no folder") {
 			t.Errorf("%s: %v", name, err)
 		}
