@@ -2,12 +2,10 @@ package podwright
 
 import (
 	"context"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podwright/podwright/cleanup"
 	"github.com/podwright/podwright/internal/latency"
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/recovery"
@@ -297,18 +295,6 @@ func (p *parts) rejected(pod *v1.Pod, v admission.Verdict) {
 		p.config.Observe.Logger.Error(err, "the refusal of a pod cannot be told", "uid", pod.UID)
 	}
 	p.returns.Note(pod)
-}
-
-// contents are what pods leave behind, for the housekeeper.
-type contents struct{ *pods.Manager }
-
-var _ cleanup.Dated = contents{}
-
-func (c contents) Changed(step cleanup.Step, uid types.UID) time.Time {
-	if step == cleanup.StepLogs {
-		return c.LogDirChanged(uid)
-	}
-	return c.PodDirChanged(uid)
 }
 
 // endOf returns how a container ended.

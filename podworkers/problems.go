@@ -1,7 +1,9 @@
 package podworkers
 
 import (
+	"cmp"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,6 +35,11 @@ func (w *Workers) Problems() []problem.Problem {
 func (w *Workers) problemOf(e *machine.Explanation, c *machine.Call, now time.Time) (problem.Problem, bool) {
 	if c != nil {
 		return handle(c).problem(e.Grace, now)
+	}
+	if len(e.Holds) > 0 && e.Waiting != "" {
+		since := w.wall(slices.MinFunc(e.Holds, func(a, b machine.Hold) int { return cmp.Compare(a.Since, b.Since) }).Since)
+		return problem.Problem{Since: since, Waits: w.waitsFor(e), Advice: "look at what keeps the removal from ending: a mount, the disk, or the volume manager"},
+			now.Sub(since) >= problem.RemovalLimit
 	}
 	since, failing := w.lacking.since(e.UID)
 	switch {
