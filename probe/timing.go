@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"context"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -64,10 +63,10 @@ func (m *Manager) timing(pod *v1.Pod, container string, k Kind, p *v1.Probe) Tim
 		return own
 	}
 	// One that does not answer leaves the probe as the pod says (IN6).
-	t, err := foreign.Ask(context.Background(), m.calls, foreign.Call{
+	t, err := foreign.Quick(m.calls, foreign.Call{
 		Kind: problem.Function, Name: "Probes.Timing", UID: pod.UID, Pod: problem.Of(pod.Namespace, pod.Name, pod.UID),
 		Object: container + " " + k.String(), Patience: problem.FunctionLimit,
-	}, foreign.Limits{}, func(context.Context) (Timing, error) {
+	}, nil, func() (Timing, error) {
 		t, ok := o.Timing(pod, container, k, own)
 		if !ok {
 			return own, nil

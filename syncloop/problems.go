@@ -1,7 +1,6 @@
 package syncloop
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -50,7 +49,7 @@ func (l *Loop) Problems() []problem.Problem {
 // same, harms no caller and is listed (IN6).
 func ask[T any](calls *foreign.Calls, name string, method func() T) (T, error) {
 	call := foreign.Call{Kind: problem.Function, Name: name, Patience: problem.FunctionLimit}
-	return foreign.Ask(context.Background(), calls, call, foreign.Limits{}, func(context.Context) (T, error) { return method(), nil })
+	return foreign.Quick(calls, call, nil, func() (T, error) { return method(), nil })
 }
 
 // healthOf returns the health that a source reports.

@@ -2,6 +2,7 @@ package foreign
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -39,64 +40,78 @@ type question struct {
 
 // Limits of a question.
 type Limits struct {
-	// Wait is how long the caller waits for the answer. 0 is for callers that have
-	// others to serve: 10 ms, and not at all while the function lets others wait. Then
-	// an answer that comes late is given to the next who asks, within 30 s.
+	// Wait is how long the caller waits for the answer.
 	Wait time.Duration
-	// Answered hears of an answer that came late, on the function's goroutine. Optional.
-	Answered func()
+	// Join: a caller that comes while the function is called for the same subject waits
+	// for that answer. Otherwise it goes on without one.
+	Join bool
 }
 
 // Ask calls f on a goroutine of its own and waits for its answer, until ctx ends or the wait
 // is over; then the error is a [*UnansweredError], or ctx's. A panic is a [*PanicError].
 //
-// f gets a context that ends with ctx, and when the caller no longer waits unless it has
-// others to serve. While f has not returned it is not called again for the same subject.
-// The goroutine of a function that never returns is lost; nothing waits for it.
+// f gets a context that ends with ctx, and when the caller no longer waits. While f has not
+// returned it is not called again for the same subject. The goroutine of a function that
+// never returns is lost; nothing waits for it.
 func Ask[T any](ctx context.Context, c *Calls, call Call, limits Limits, f func(ctx context.Context) (T, error)) (T, error) {
-	q, begun, patient := c.question(call, limits.Wait == 0)
-	wait := limits.Wait
-	if wait == 0 {
-		wait = promptly
-	}
+	q, begun, _ := c.question(call, false)
 	if begun {
 		own, cancel := context.WithCancel(ctx)
-		if limits.Wait == 0 {
-			own, cancel = context.WithCancel(context.WithoutCancel(ctx))
-		} else {
-			defer cancel()
-		}
-		r := c.begin(call)
-		go func() {
-			defer cancel()
-			answer, err := answer(own, call, f)
-			c.end(r)
-			if c.answered(call, q, answer, err) && limits.Answered != nil {
-				limits.Answered()
-			}
-		}()
+		defer cancel()
+		go answer(c, call, q, nil, func() (T, error) { return f(own) })
 	}
-	if begun && (patient || limits.Wait > 0) {
-		c.await(ctx, q, wait)
+	if begun || limits.Join {
+		c.await(ctx.Done(), q, limits.Wait)
 	}
-	return heard[T](ctx, c, call, q)
+	got, err := heard[T](c, call, q)
+	if cause := context.Cause(ctx); cause != nil && errors.As(err, new(*UnansweredError)) {
+		err = fmt.Errorf("%s: %w", call.Name, cause)
+	}
+	return got, err
 }
 
+// Quick is Ask for a caller with others to serve: it waits for 10 ms, and not at all while the
+// function lets others wait. An answer that comes late is given to the next caller that
+// asks, within 30 s; late, which may be nil, hears of it on the function's goroutine.
+func Quick[T any](c *Calls, call Call, late func(), f func() (T, error)) (T, error) {
+	q, begun, patient := c.question(call, true)
+	if begun {
+		go answer(c, call, q, late, f)
+		if patient {
+			c.await(nil, q, promptly)
+		}
+	}
+	return heard[T](c, call, q)
+}
+
+// answer calls f and notes its answer. A panic is an error, and so is the end of the
+// goroutine.
+func answer[T any](c *Calls, call Call, q *question, late func(), f func() (T, error)) {
+	var got T
+	err := errGoexit
+	r := c.begin(call)
+	defer func() {
+		c.end(r)
+		if c.answered(call, q, got, err) && late != nil {
+			late()
+		}
+	}()
+	defer contained(call, &err)
+	got, err = f()
+}
+
+// errGoexit is what a function has answered that ended its goroutine.
+var errGoexit = errors.New("the function ended its goroutine")
+
 // await waits for an answer.
-func (c *Calls) await(ctx context.Context, q *question, wait time.Duration) {
+func (c *Calls) await(ended <-chan struct{}, q *question, wait time.Duration) {
 	timer := c.clock.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-q.done:
 	case <-timer.C():
-	case <-ctx.Done():
+	case <-ended:
 	}
-}
-
-// answer calls f; a panic is an error.
-func answer[T any](ctx context.Context, call Call, f func(ctx context.Context) (T, error)) (answer T, err error) {
-	defer contained(call, &err)
-	return f(ctx)
 }
 
 // question returns the question that is open for a subject, or whether it has to be asked
@@ -137,19 +152,16 @@ func (c *Calls) answered(call Call, q *question, answer any, err error) (left bo
 }
 
 // heard returns the answer, if there is one, and forgets it.
-func heard[T any](ctx context.Context, c *Calls, call Call, q *question) (answer T, err error) {
+func heard[T any](c *Calls, call Call, q *question) (got T, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if q.answered.IsZero() {
 		q.left = true
-		if err := context.Cause(ctx); err != nil {
-			return answer, fmt.Errorf("%s: %w", call.Name, err)
-		}
-		return answer, &UnansweredError{Name: call.Name, Since: q.since, Waited: c.clock.Since(q.since)}
+		return got, &UnansweredError{Name: call.Name, Since: q.since, Waited: c.clock.Since(q.since)}
 	}
 	if c.asked[call.key()] == q {
 		delete(c.asked, call.key())
 	}
-	answer, _ = q.answer.(T)
-	return answer, q.err
+	got, _ = q.answer.(T)
+	return got, q.err
 }

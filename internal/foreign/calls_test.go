@@ -3,6 +3,8 @@ package foreign_test
 import (
 	"context"
 	"errors"
+	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -80,7 +82,7 @@ func TestHungFunctionHoldsItsSubjectAlone(t *testing.T) {
 		calls, hung := foreign.New(clock.RealClock{}), make(chan struct{})
 		var asked, late atomic.Int32
 		ask := func(pod string) (bool, error) {
-			return foreign.Ask(t.Context(), calls, veto(pod), foreign.Limits{Answered: func() { late.Add(1) }}, func(context.Context) (bool, error) {
+			return foreign.Quick(calls, veto(pod), func() { late.Add(1) }, func() (bool, error) {
 				if pod == "hangs" {
 					asked.Add(1)
 					<-hung
@@ -148,6 +150,37 @@ func TestPatientCallerWaits(t *testing.T) {
 		var panicked *foreign.PanicError
 		if !errors.As(err, &panicked) {
 			t.Errorf("a panic: %v", err)
+		}
+	})
+}
+
+// TestCallersJoin: IN6. Callers that come while the function is called for the same subject
+// share its answer. A function that ends its goroutine has failed.
+func TestCallersJoin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := foreign.New(clock.RealClock{})
+		var asked atomic.Int32
+		ask := func() (int, error) {
+			return foreign.Ask(t.Context(), calls, veto("web"), foreign.Limits{Wait: 5 * time.Second, Join: true}, func(context.Context) (int, error) {
+				asked.Add(1)
+				<-time.After(time.Second)
+				return 7, nil
+			})
+		}
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() {
+				if n, err := ask(); n != 7 || err != nil {
+					t.Errorf("%d, %v", n, err)
+				}
+			})
+		}
+		wg.Wait()
+		if asked.Load() != 1 {
+			t.Errorf("asked %d times", asked.Load())
+		}
+		if _, err := foreign.Quick(calls, veto("web"), nil, func() (int, error) { runtime.Goexit(); return 0, nil }); err == nil {
+			t.Error("an answer of a goroutine that has ended")
 		}
 	})
 }

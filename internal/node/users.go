@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -42,10 +41,10 @@ func (u Users) Veto(veto func(cleanup.Action) error, answered func()) func(clean
 	}
 	return func(a cleanup.Action) error {
 		// The veto's own error is an answer, which may come late as well.
-		refusal, err := foreign.Ask(context.Background(), u.Calls, foreign.Call{
+		refusal, err := foreign.Quick(u.Calls, foreign.Call{
 			Kind: problem.Function, Name: "Cleanup.Veto", UID: a.PodUID, Pod: podOf(a), Object: a.Step.String() + " " + a.Object.String(),
 			Patience: problem.FunctionLimit,
-		}, foreign.Limits{Answered: answered}, func(context.Context) (refusal, error) { return refusal{veto(a)}, nil })
+		}, answered, func() (refusal, error) { return refusal{veto(a)}, nil })
 		if err != nil {
 			return err
 		}
@@ -91,10 +90,10 @@ func (u Users) Spared(critical func(*v1.Pod) bool) func(*v1.Pod) bool {
 }
 
 func (u Users) critical(critical func(*v1.Pod) bool, pod *v1.Pod) (bool, error) {
-	return foreign.Ask(context.Background(), u.Calls, foreign.Call{
+	return foreign.Quick(u.Calls, foreign.Call{
 		Kind: problem.Function, Name: "Eviction.Critical", UID: pod.UID, Pod: problem.Of(pod.Namespace, pod.Name, pod.UID),
 		Patience: problem.FunctionLimit,
-	}, foreign.Limits{}, func(context.Context) (bool, error) { return critical(pod), nil })
+	}, nil, func() (bool, error) { return critical(pod), nil })
 }
 
 // Stopping lists a component of the engine that does not end although it was told to.

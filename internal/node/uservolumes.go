@@ -55,8 +55,8 @@ func (v *userVolumes) call(name string, uid types.UID, pod, object string) forei
 // rather than that the engine makes a volume that is not its own.
 func (v *userVolumes) Handles(pod *v1.Pod, volume *v1.Volume) bool {
 	key := volumeKey{pod.UID, volume.Name}
-	answer, err := foreign.Ask(context.Background(), v.users.Calls, v.call("Handles", pod.UID, problem.Of(pod.Namespace, pod.Name, pod.UID), volume.Name),
-		foreign.Limits{}, func(context.Context) (bool, error) { return v.manager.Handles(pod, volume), nil })
+	answer, err := foreign.Quick(v.users.Calls, v.call("Handles", pod.UID, problem.Of(pod.Namespace, pod.Name, pod.UID), volume.Name),
+		nil, func() (bool, error) { return v.manager.Handles(pod, volume), nil })
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if err != nil {
@@ -77,7 +77,7 @@ func (v *userVolumes) SetUp(ctx context.Context, pod *v1.Pod, volume *v1.Volume)
 		return pods.MountedVolume{}, err
 	}
 	return foreign.Ask(ctx, v.users.Calls, v.call("SetUp", pod.UID, problem.Of(pod.Namespace, pod.Name, pod.UID), volume.Name),
-		foreign.Limits{Wait: untilEnd}, func(ctx context.Context) (pods.MountedVolume, error) {
+		foreign.Limits{Wait: untilEnd, Join: true}, func(ctx context.Context) (pods.MountedVolume, error) {
 			v.make(pod.UID, 1)
 			defer v.make(pod.UID, -1)
 			return v.manager.SetUp(ctx, pod, volume)
@@ -111,7 +111,7 @@ func (v *userVolumes) TearDown(ctx context.Context, uid types.UID) error {
 	v.mu.Lock()
 	maps.DeleteFunc(v.unsure, func(k volumeKey, _ error) bool { return k.uid == uid })
 	v.mu.Unlock()
-	_, err := foreign.Ask(ctx, v.users.Calls, v.call("TearDown", uid, "", ""), foreign.Limits{Wait: untilEnd},
+	_, err := foreign.Ask(ctx, v.users.Calls, v.call("TearDown", uid, "", ""), foreign.Limits{Wait: untilEnd, Join: true},
 		func(ctx context.Context) (struct{}, error) { return struct{}{}, v.manager.TearDown(ctx, uid) })
 	return err
 }
@@ -121,7 +121,7 @@ func (v *userVolumes) Mounted(ctx context.Context, uid types.UID) ([]string, err
 	if err := v.made(uid); err != nil {
 		return nil, err
 	}
-	return foreign.Ask(ctx, v.users.Calls, v.call("Mounted", uid, "", ""), foreign.Limits{Wait: untilEnd},
+	return foreign.Ask(ctx, v.users.Calls, v.call("Mounted", uid, "", ""), foreign.Limits{Wait: untilEnd, Join: true},
 		func(ctx context.Context) ([]string, error) { return v.manager.Mounted(ctx, uid) })
 }
 
@@ -155,6 +155,6 @@ func getObject[T any](
 ) (T, error) {
 	uid, _ := foreign.PodOf(ctx)
 	call := foreign.Call{Kind: problem.Function, Name: "Pods.Objects." + method, UID: uid, Object: namespace + "/" + name, Patience: problem.FunctionLimit}
-	return foreign.Ask(ctx, u.Calls, call, foreign.Limits{Wait: problem.FunctionLimit},
+	return foreign.Ask(ctx, u.Calls, call, foreign.Limits{Wait: problem.FunctionLimit, Join: true},
 		func(ctx context.Context) (T, error) { return get(ctx, namespace, name) })
 }
