@@ -143,8 +143,8 @@ type Storage struct {
 	// DeadContainers says how many dead containers are kept. Zero: one per pod and
 	// container name.
 	DeadContainers DeadContainers
-	// ForgetDesired: an engine does not run the pods of a source that is silent after
-	// the start as they were last desired. Pods that still run go on.
+	// ForgetDesired: after a start the engine does not run what a silent source wanted
+	// last. Pods that still run go on.
 	ForgetDesired bool
 }
 
@@ -163,8 +163,8 @@ type Observe struct {
 
 // Admission says which pods may run on this node (spec/syncloop.md 11). A pod is
 // judged once, when its source first names it; a refused one gets phase Failed with
-// the reason and is not tried again, unless it is a static pod for which there was no room
-// and is by now (IN14). The verdict survives a restart of the agent.
+// the reason and is not tried again, unless it is a static pod that lacked room and by now
+// has it (IN14). The verdict survives a restart of the agent.
 //
 // The zero value refuses pods that could not work: those that want a port of the
 // node another pod has, and those that set kernel parameters which are neither safe

@@ -47,7 +47,7 @@ func (e *Engine) Refresh(o Object) {
 // that wait for it are made at once (MC6). Without it that takes up to 100 ms.
 func (e *Engine) NodeKnown() { e.mirrors.NodeKnown() }
 
-// ErrShuttingDown: the node shuts down already, or has.
+// ErrShuttingDown: the node is shutting down, or has shut down.
 var ErrShuttingDown = node.ErrShuttingDown
 
 // flushTimeout is how long the end of a run waits for the sinks.
@@ -116,8 +116,8 @@ func (p *parts) flush(ctx context.Context) {
 // not succeeded are Failed with the reason Terminated.
 //
 // From then on new pods are refused with the reason NodeShutdown, until Run ends. If
-// ctx ends before that, the shutdown is cancelled: new pods are welcome again, and
-// Shutdown may be called again; pods that were told to stop do. Static pods start again
+// ctx ends before that, the shutdown is cancelled: new pods are admitted again, and
+// Shutdown may be called again; pods that were already told to stop still stop. Static pods start again
 // when the engine is started the next time.
 //
 // The error is [ErrNotRunning], [ErrShuttingDown], what is wrong with the plan, or the

@@ -58,8 +58,8 @@ type Explanation struct {
 	// Checkpoint says what is wrong with the pod's record on the disk; empty if
 	// nothing is.
 	Checkpoint string `json:"checkpoint,omitempty"`
-	// Calls to the runtime that make or start something of the pod and are not answered
-	// yet or wait for their turn, each with the time since when.
+	// Calls are the runtime calls that make or start something of the pod and are not
+	// answered yet or wait for their turn, each with its start.
 	Calls []string `json:"calls,omitempty"`
 	// Containers in the order of the status, init containers first.
 	Containers []ContainerExplanation `json:"containers,omitempty"`
@@ -70,7 +70,7 @@ type Explanation struct {
 	Worker *podworkers.Explanation `json:"worker,omitempty"`
 }
 
-// ContainerExplanation is how one container does.
+// ContainerExplanation says how one container is doing.
 type ContainerExplanation struct {
 	Name string `json:"name"`
 	// State is waiting, running or terminated.
@@ -179,7 +179,7 @@ type Recovery = recovery.Report
 // been read completely. Before that nothing is started, stopped or removed.
 func (e *Engine) Recovery() (Recovery, bool) { return e.recovery.Report() }
 
-// NodeConditions returns how the node is: MemoryPressure, DiskPressure and PIDPressure,
+// NodeConditions returns the node's conditions: MemoryPressure, DiskPressure and PIDPressure,
 // if [Config.Eviction] watches the node, and last Ready, which says whether the runtime
 // and its network are usable. The list is the caller's; the times of Ready are those of
 // the call.
@@ -187,8 +187,8 @@ func (e *Engine) NodeConditions() []v1.NodeCondition { return e.state.Conditions
 
 // CleanupPlan says what housekeeping and garbage collection would do now, and the
 // rule behind everything that stays, without touching anything. What it could not
-// find out is in the plan as a rule that forbids, and in the error; the plan is good
-// for the rest. It makes some calls of the runtime.
+// find out appears in the plan as a rule that forbids, and in the error; the rest of the
+// plan is valid. It makes some calls of the runtime.
 func (e *Engine) CleanupPlan(ctx context.Context) (cleanup.Plan, error) {
 	plan, err := e.housekeeper.Plan(ctx)
 	return plan, errors.Join(err, e.images.AddPlan(ctx, &plan, e.config.Clock.Now()))

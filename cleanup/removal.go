@@ -15,7 +15,7 @@ import (
 
 // Hold keeps a new life of a pod from starting until release is called, which may be called
 // again. ok is false if a life of the pod is under way: nothing of it may be removed then.
-// held is ctx, and ends besides when a new life begins to wait.
+// held ends with ctx, and also when a new life begins to wait.
 type Hold func(ctx context.Context, uid types.UID, reason string) (held context.Context, release func(), ok bool)
 
 // removal is the removal of one object. Its goroutine ends with it, so that one that hangs

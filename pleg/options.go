@@ -70,7 +70,7 @@ type Options struct {
 	Logger logr.Logger
 	// Meter makes the instruments of the package. Nil means none.
 	Meter metric.Meter
-	// Recorder gets the events people should see. Nil drops them.
+	// Recorder gets the events meant for users. Nil drops them.
 	Recorder EventRecorder
 }
 

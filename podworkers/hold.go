@@ -23,7 +23,7 @@ var errWanted = errors.New("the pod is wanted again: its next life waits for the
 // It fails (ok is false) while a life of the UID is under way, one that waits to start
 // included: then nothing may be removed. A UID may be held several times.
 //
-// held is ctx, and ends besides when a new life begins to wait: the removal then stops
+// held ends with ctx, and also when a new life begins to wait: the removal then stops
 // before its next destructive step. release must be called when the removal has ended,
 // however it did, and may be called again; otherwise the UID never runs again.
 func (w *Workers) Hold(ctx context.Context, uid types.UID, reason string) (held context.Context, release func(), ok bool) {

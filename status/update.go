@@ -17,7 +17,7 @@ import (
 // A pod that is being deleted gets a new version in any case, so that its
 // deletion is looked at again (spec/status.md 7.2).
 //
-// The error is a [*transitionError] if the status is dropped because a container
+// The error says that the status is dropped because a container
 // cannot have got there; the cache is unchanged then. The manager keeps pod, which
 // must not be modified afterwards, and copies status.
 func (m *Manager) SetPodStatus(pod *v1.Pod, status v1.PodStatus) error {

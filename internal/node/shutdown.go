@@ -21,7 +21,7 @@ import (
 	"github.com/podwright/podwright/syncloop/shutdown"
 )
 
-// ErrShuttingDown: the node shuts down already, or has.
+// ErrShuttingDown: the node is shutting down, or has shut down.
 var ErrShuttingDown = errors.New("the node is shutting down already")
 
 // flushTimeout is how long a shutdown waits for the sinks.

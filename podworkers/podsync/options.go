@@ -166,8 +166,8 @@ type Options struct {
 	Mirrors     Mirrors     // nil: static pods have no mirror pods
 	Admission   Admission
 
-	// Gate returns why no pod should be set up now: of a pod of which nothing runs, nothing
-	// is started (IN13). It must not block. A nil function: it is always open.
+	// Gate returns why no pod should be set up now: nothing is started for a pod that has
+	// nothing running (IN13). It must not block. A nil function: it is always open.
 	Gate func() error
 	// Network returns why pods get no network now, nil if they do. A nil function: they
 	// always do.

@@ -15,8 +15,8 @@ import (
 	"github.com/podwright/podwright/status"
 )
 
-// PublishEnd publishes and finishes the status of a pod of which nothing runs and for
-// which no worker will do it, because it ended while no agent was there.
+// PublishEnd publishes and finishes the status of a pod that has nothing running and no
+// worker that would do it, because it ended while no agent was there.
 func (s *Syncer) PublishEnd(pod *v1.Pod, view *runtime.PodStatus) error {
 	_, err := s.publish(pod, view, true, nil)
 	return errors.Join(err, s.statuses.TerminatePod(pod))

@@ -28,7 +28,7 @@ func (e *faultError) Error() string {
 // Unwrap returns Err.
 func (e *faultError) Unwrap() error { return e.Err }
 
-// Healthy returns nil, or what is wrong at present: a error while the
+// Healthy returns nil, or what is wrong at present: an error while the
 // store fails, and each record that could not be used and was not replaced by a
 // new one since (see [Keeper.Dismiss]).
 func (k *Keeper) Healthy() error {
