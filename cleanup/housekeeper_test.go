@@ -257,6 +257,8 @@ func (n *node) try() error {
 
 func (n *node) did(t *testing.T, what string, want ...string) {
 	t.Helper()
+	n.mu.Lock() // a removal may go on
+	defer n.mu.Unlock()
 	if diff := cmp.Diff(append([]string{}, want...), append([]string{}, n.log...)); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", what, diff)
 	}
