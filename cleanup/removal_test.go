@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,6 +18,7 @@ var errCameBack = errors.New("the pod is wanted again")
 
 // holds is an owner of lives whose holds a test looks at.
 type holds struct {
+	mu sync.Mutex
 	// living are pods of which a life is under way.
 	living map[types.UID]bool
 	held   map[types.UID]int
@@ -24,12 +26,14 @@ type holds struct {
 }
 
 func (h *holds) hold(ctx context.Context, uid types.UID, _ string) (context.Context, func(), bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if h.living[uid] {
 		return ctx, func() {}, false
 	}
 	ctx, h.cut[uid] = context.WithCancelCause(ctx)
 	h.held[uid]++
-	return ctx, func() { h.held[uid]-- }, true
+	return ctx, func() { h.mu.Lock(); defer h.mu.Unlock(); h.held[uid]-- }, true
 }
 
 func newHolds() *holds {
