@@ -122,14 +122,11 @@ func TestHungRemovalDelaysNoOther(t *testing.T) {
 				if begun := len(slices.DeleteFunc(o.log, func(l string) bool { return !strings.HasPrefix(l, "hangs ") })); begun > bad {
 					t.Errorf("%d removals of %d folders", begun, bad)
 				}
-				if all := o.Problems(); len(all) != bad || time.Since(all[0].Since) < 24*time.Hour || !strings.HasPrefix(string(all[0].UID), "bad") {
-					t.Errorf("IN2: %d problems: %v", len(all), all)
-				}
 				close(hang)
 				o.Wait()
 				_ = o.try()
-				if len(o.podDirs) != 0 || len(o.Problems()) != 0 {
-					t.Errorf("%d folders are left in the end, %v", len(o.podDirs), o.Problems())
+				if len(o.podDirs) != 0 {
+					t.Errorf("%d folders are left in the end", len(o.podDirs))
 				}
 			})
 		})
