@@ -232,6 +232,7 @@ func (p *parts) buildWorkers() error {
 			// A pass now marks a pod that no source wants as deleted while its containers
 			// still stop, so that its remains can go right after.
 			Terminating: func(uid types.UID) { p.exits.Dropped(uid); p.tidy() },
+			Terminated:  func(types.UID) { p.loop.GateChanged() }, // its room is free (IN6)
 			Released:    p.ended,
 		},
 	})

@@ -140,6 +140,7 @@ func (p *parts) healthChanged() {
 // gateChanged tells all that wait for the gate that it may have opened.
 func (p *parts) gateChanged() {
 	p.loop.GateChanged()
+	p.syncer.GateChanged()
 	p.returns.Changed()
 }
 

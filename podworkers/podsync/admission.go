@@ -18,9 +18,6 @@ import (
 // blockedRetry is how long a blocked pod waits for the next question.
 const blockedRetry = 10 * time.Second
 
-// heldRetry is how long a pod waits that may not be set up now.
-const heldRetry = 5 * time.Second
-
 // reasonBlocked is the waiting reason of a blocked pod's containers.
 const reasonBlocked = "Blocked"
 

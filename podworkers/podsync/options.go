@@ -144,6 +144,9 @@ type Hooks struct {
 	Changed func(uid types.UID)
 	// Terminating is called first in every attempt of SyncTerminatingPod.
 	Terminating func(uid types.UID)
+	// Terminated is called first in every attempt of SyncTerminatedPod: no container of the
+	// pod runs any more.
+	Terminated func(uid types.UID)
 	// Released is called last, when the pod holds nothing any more.
 	Released func(uid types.UID)
 }
@@ -167,13 +170,14 @@ type Options struct {
 	Admission   Admission
 
 	// Gate returns why no pod should be set up now: nothing is started for a pod that has
-	// nothing running (IN13). It must not block. A nil function: it is always open.
+	// nothing running (IN13). [Syncer.GateChanged] tells of an open gate. It must not block. A
+	// nil function: it is always open.
 	Gate func() error
 	// Network returns why pods get no network now, nil if they do. A nil function: they
 	// always do.
 	Network func() error
 	// Wake asks the workers for a sync of the pod, when its deadline has come (see
-	// [Syncer.Run]). Nil: the deadline is noticed by the next sync.
+	// [Syncer.Run]) or the gate is open. Nil: either is noticed by the next sync.
 	Wake func(uid types.UID)
 
 	// NodeIPs are the node's addresses, for the statuses of pods.
@@ -232,7 +236,7 @@ func (h *Hooks) setDefaults() {
 	if h.Syncing == nil {
 		h.Syncing = func(ctx context.Context, _ types.UID) context.Context { return ctx }
 	}
-	for _, f := range []*func(types.UID){&h.Changed, &h.Terminating, &h.Released} {
+	for _, f := range []*func(types.UID){&h.Changed, &h.Terminating, &h.Terminated, &h.Released} {
 		if *f == nil {
 			*f = func(types.UID) {}
 		}

@@ -33,6 +33,7 @@ type Syncer struct {
 	o         Options
 	deadlines *deadlines
 	stopping  *stopping
+	held      held
 }
 
 var _ podworkers.PodSyncer = (*Syncer)(nil)
@@ -80,8 +81,8 @@ func (s *Syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v
 	if !verdict.Admitted() {
 		return s.block(ctx, pod, view, verdict)
 	}
-	if err := s.o.Gate(); err != nil && !view.Running() {
-		return podworkers.SyncResult{}, retryError{error: fmt.Errorf("%w: %w", errHeld, err), at: s.o.Clock.Now().Add(heldRetry)}
+	if err := s.hold(pod, view); err != nil {
+		return podworkers.SyncResult{}, err
 	}
 	if err := s.o.Network(); err != nil && !pod.Spec.HostNetwork {
 		s.o.Events.Eventf(pod, v1.EventTypeWarning, "NetworkNotReady", "network is not ready: %v", err)

@@ -19,6 +19,7 @@ func (s *Syncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, view *runt
 	s.o.Hooks.Terminating(pod.UID)
 	s.stopping.setFinal(pod.UID, false)
 	s.deadlines.forget(pod.UID)
+	s.held.set(pod.UID, false)
 	s.o.Mirrors.Forget(pod.UID)
 	ctx = foreign.ForPod(ctx, pod.UID)
 	pod = s.o.Allocations.Allocated(pod)
@@ -61,6 +62,7 @@ func (s *Syncer) SyncTerminatingRuntimePod(ctx context.Context, pod *runtime.Pod
 
 // SyncTerminatedPod publishes the last status and lets go of the pod.
 func (s *Syncer) SyncTerminatedPod(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus) error {
+	s.o.Hooks.Terminated(pod.UID)
 	if err := s.publishFinal(ctx, pod, view); err != nil {
 		return err
 	}

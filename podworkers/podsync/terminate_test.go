@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -170,6 +171,18 @@ func TestTerminatedReleasesEverything(t *testing.T) {
 		t.Error(err)
 	}
 	n.want(slices.DeleteFunc(slices.Clone(terminated), func(c string) bool { return c == "RemovePod" })...)
+}
+
+// TestTerminatedIsToldFirst: IN6: before anything is released, which may take long, others hear
+// that nothing of the pod runs.
+func TestTerminatedIsToldFirst(t *testing.T) {
+	n := newNode(t)
+	n.fail["TearDownVolumes"] = true
+	s := n.syncer(func(o *Options) { o.Hooks.Terminated = func(types.UID) { n.do("Terminated") } })
+	if err := s.SyncTerminatedPod(t.Context(), web(), viewOf(runtime.Exited)); !errors.Is(err, errFake) {
+		t.Error(err)
+	}
+	n.want("Terminated", "SetPodStatus", "Observed", "TearDownVolumes")
 }
 
 // TestTerminatedIsRepeatable: a step that fails is repeated to its end. The final status is
