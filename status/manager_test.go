@@ -213,6 +213,19 @@ func TestUpdateSteps(t *testing.T) {
 			t.Errorf("%q", lines)
 		}
 	})
+	t.Run("step 2: a static pod that has ended stays finished while it is told again", func(t *testing.T) {
+		m, _ := managed(t, Options{})
+		pod := newPod(policy(never), apps("a0"), static)
+		set(t, m, pod, withPhase(v1.PodFailed, scene(newPod(), "A T1")))
+		if err := m.TerminatePod(pod); err != nil {
+			t.Fatal(err)
+		}
+		told, _ := m.Get(pod.UID)
+		set(t, m, pod, &told)
+		if e := m.pods[pod.UID]; !e.finished || e.version != 2 {
+			t.Errorf("finished %v in version %d", e.finished, e.version)
+		}
+	})
 	t.Run("2.4: a terminal phase is never left", func(t *testing.T) {
 		m, _ := managed(t, Options{})
 		pod := newPod(apps("a0"))

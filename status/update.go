@@ -211,9 +211,14 @@ func (m *Manager) before(pod *v1.Pod) *v1.PodStatus {
 // updateLocked is update with the lock held. e is nil for a new pod.
 func (m *Manager) updateLocked(pod *v1.Pod, e *entry, old, status *v1.PodStatus, force, finished bool, remarks *remarks) error {
 	if e != nil {
-		if e.finished && !finished && !podinfo.Static(pod) {
-			*remarks = append(*remarks, "finished pod got a status as if it were not; it stays finished")
-			finished = true
+		if e.finished && !finished {
+			switch {
+			case !podinfo.Static(pod):
+				*remarks = append(*remarks, "finished pod got a status as if it were not; it stays finished")
+				finished = true
+			case podinfo.Terminal(e.status.Phase) && podinfo.Terminal(status.Phase): // told again after a restart, no new life
+				finished = true
+			}
 		}
 		e.pod = pod
 		if !force && finished == e.finished && m.unchanged(pod, e, status) {

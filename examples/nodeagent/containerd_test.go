@@ -186,7 +186,7 @@ func TestContainerdLeftovers(t *testing.T) {
 	writeManifest(t, otherManifests, "foreign.yaml", pod("foreign", runtime.Image, "sleep 1000"))
 	other := startAgent(t, "--manifests", otherManifests, "--root", t.TempDir(), "--runtime", runtime.Endpoint, "--node-name", "n2")
 	await(t, "the foreign pod to run", func() error {
-		if p := other.pods()["foreign-n2"]; p == nil || p.Status.Phase != v1.PodRunning {
+		if p := other.pods()["foreign"]; p == nil || p.Status.Phase != v1.PodRunning {
 			return errors.New("not yet")
 		}
 		return nil
@@ -203,7 +203,7 @@ func TestContainerdLeftovers(t *testing.T) {
 	if got, want := containerIDs(b.awaitPhase("stays", v1.PodRunning)), containerIDs(stays); !reflect.DeepEqual(got, want) {
 		t.Errorf("stays: containers %v, before %v", got, want)
 	}
-	if p := other.pods()["foreign-n2"]; p == nil || p.Status.Phase != v1.PodRunning {
+	if p := other.pods()["foreign"]; p == nil || p.Status.Phase != v1.PodRunning {
 		t.Error("the foreign pod was harmed")
 	}
 }

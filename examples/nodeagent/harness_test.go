@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime/pprof"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -89,6 +90,7 @@ type testAgent struct {
 	t    *testing.T
 	cmd  *exec.Cmd
 	base string // http://host:port
+	node string // the node's name, which the names of pods end with
 
 	mu   sync.Mutex
 	logs bytes.Buffer
@@ -124,8 +126,11 @@ func launch(t *testing.T, args ...string) *testAgent {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &testAgent{t: t, read: make(chan struct{})}
-	a.cmd = exec.Command(self, append([]string{"--listen", "127.0.0.1:0", "--node-name", "n1"}, args...)...)
+	a := &testAgent{t: t, node: "n1", read: make(chan struct{})}
+	if i := slices.Index(args, "--node-name"); i >= 0 {
+		a.node = args[i+1]
+	}
+	a.cmd = exec.Command(self, append([]string{"--listen", "127.0.0.1:0", "--node-name", a.node}, args...)...)
 	a.cmd.Env = append(os.Environ(), asAgent+"=1")
 	stderr, err := a.cmd.StderrPipe()
 	if err != nil {
@@ -209,7 +214,7 @@ func (a *testAgent) pods() map[string]*v1.Pod {
 	}
 	out := map[string]*v1.Pod{}
 	for i := range list.Items {
-		out[strings.TrimSuffix(list.Items[i].Name, "-n1")] = &list.Items[i]
+		out[strings.TrimSuffix(list.Items[i].Name, "-"+a.node)] = &list.Items[i]
 	}
 	return out
 }

@@ -149,7 +149,7 @@ func TestContainerdImageGC(t *testing.T) {
 	a.awaitPhase("ended", v1.PodSucceeded)
 	a.awaitPod("later", "waiting", func(p *v1.Pod) bool { return p.Status.Phase == v1.PodPending })
 	await(t, "the foreign pod to run", func() error {
-		if p := other.pods()["foreign-n2"]; p == nil || p.Status.Phase != v1.PodRunning {
+		if p := other.pods()["foreign"]; p == nil || p.Status.Phase != v1.PodRunning {
 			return errors.New("not yet")
 		}
 		return nil

@@ -78,7 +78,7 @@ func TestContainerdLeftBehind(t *testing.T) {
 	otherManifests := t.TempDir()
 	writeManifest(t, otherManifests, "foreign.yaml", pod("foreign", runtime.Image, "sleep 1000"))
 	other := startAgent(t, "--manifests", otherManifests, "--root", t.TempDir(), "--runtime", runtime.Endpoint, "--node-name", "n2")
-	foreign := func() *v1.Pod { return other.pods()["foreign-n2"] }
+	foreign := func() *v1.Pod { return other.pods()["foreign"] }
 	await(t, "the foreign pod to run", func() error {
 		if p := foreign(); p == nil || p.Status.Phase != v1.PodRunning {
 			return errors.New("not yet")

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,6 +25,8 @@ type podTale struct {
 	restarts int32
 	ready    bool
 	finished bool
+	// reasons are what was given for its being Failed.
+	reasons []string
 	// ends are the exit codes by restart count. cutOff are the runs that the runtime
 	// gave up while it started them, as it does when its caller goes away.
 	ends   map[int32]int32
@@ -41,6 +44,7 @@ type podTale struct {
 // storybook reads a file of statuses as it grows.
 type storybook struct {
 	path string
+	node string // the node's name
 	read int64
 	// tales by pod name without the node's suffix.
 	tales map[string]*podTale
@@ -85,7 +89,7 @@ func (b *storybook) add(text []byte) {
 	if json.Unmarshal(text, &line) != nil || line.Status == nil {
 		return
 	}
-	name := strings.TrimSuffix(line.Name, "-n1")
+	name := strings.TrimSuffix(line.Name, "-"+cmp.Or(b.node, "n1"))
 	tale := b.tales[name]
 	if tale == nil {
 		tale = &podTale{ends: map[int32]int32{}, cutOff: map[int32]bool{}, runs: map[string]int32{}, wasOff: map[string]bool{}}
@@ -129,6 +133,9 @@ func (p *podTale) hear(s *v1.PodStatus, finished bool) {
 		flap("phase %s after %s", s.Phase, p.phase)
 	}
 	p.phase = s.Phase
+	if reason := s.Reason + ": " + s.Message; s.Phase == v1.PodFailed && !slices.Contains(p.reasons, reason) {
+		p.reasons = append(p.reasons, reason)
+	}
 	if p.finished && !finished {
 		flap("not finished any more")
 	}

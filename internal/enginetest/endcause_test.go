@@ -10,6 +10,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -94,6 +95,9 @@ func (s *endingScene) pods() []*v1.Pod {
 		if name == "quiet" {
 			pod = withPriority(pod, 100)
 		}
+		if name != "quiet" {
+			pod = withScratch(pod)
+		}
 		if s.name == "deadline" && name != "quiet" {
 			pod.Spec.ActiveDeadlineSeconds = ptr.To[int64](20)
 		}
@@ -147,6 +151,11 @@ func (e ending) play(t *testing.T, at int, kept bool) (points int) {
 	s.tell(s.pods()...)
 	for _, pod := range s.pods() {
 		s.agent.phase(pod.UID, v1.PodRunning, 10*time.Second)
+	}
+	for _, uid := range endingVictims {
+		if err := os.WriteFile(scratchFile(s.root, uid), []byte("much"), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	<-time.After(3 * time.Second)
 	synctest.Wait()
@@ -218,6 +227,20 @@ func (s *endingScene) check(uid types.UID, signalled bool) {
 		s.t.Errorf("%s: told %v", uid, told)
 	case s.reason != "DeadlineExceeded" && !disrupted(&v1.Pod{Status: st}):
 		s.t.Errorf("%s: conditions %+v", uid, st.Conditions)
+	default:
+		s.checkNothingHeld(uid)
+	}
+}
+
+// checkNothingHeld: a pod that was stopped for the room it takes keeps neither data nor,
+// static and stopped for others, containers.
+func (s *endingScene) checkNothingHeld(uid types.UID) {
+	s.t.Helper()
+	if _, err := os.Stat(scratchFile(s.root, uid)); err == nil {
+		s.t.Errorf("%s keeps its data: %s", uid, s.agent.explain(uid))
+	}
+	if n := len(s.agent.records(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}})); n > 0 && !s.ending.api && s.decide != nil {
+		s.t.Errorf("%s keeps %d containers: %s", uid, n, s.agent.explain(uid))
 	}
 }
 

@@ -47,7 +47,8 @@ type continuation struct {
 	newLife bool
 	// ended is the status of a pod that has ended and stays so (CK4); nil for others.
 	ended *v1.PodStatus
-	// kill is for a pod that had to stop and has not finished (CK6); nil for others.
+	// kill is for a pod that had to stop and has not finished (CK6), or keeps nothing because
+	// it was evicted (PE2); nil for others.
 	kill *podworkers.KillOptions
 	// again: when it has stopped, it starts again.
 	again bool
@@ -65,7 +66,7 @@ func continuationOf(pod *v1.Pod, r *checkpoint.Record, now time.Time) continuati
 	if r.Terminal() && !podinfo.Terminal(pod.Status.Phase) {
 		c.ended = r.Status
 	}
-	if r.Termination == nil || r.Finished {
+	if r.Termination == nil || r.Finished && !r.Termination.Evicted {
 		return c
 	}
 	c.kill = killOf(r, now)

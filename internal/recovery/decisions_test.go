@@ -101,7 +101,10 @@ func TestContinuationOfPodWithARecord(t *testing.T) { // CK4, CK6
 		{"ended, and its source knows", newPod("a", hasFailed), failed, continuation{}},
 		{"ended because its source removed it, and is back", newPod("a"), newRecord("a", phase(v1.PodFailed), finished, stopping(killed)), continuation{newLife: true}},
 		{"pod of an API that was killed and has ended", newPod("a", fromAPI), newRecord("a", phase(v1.PodFailed), finished, stopping(killed)), continuation{ended: failed.Status}},
-		{"ended because it was evicted", newPod("a"), newRecord("a", phase(v1.PodFailed), finished, stopping(evicted)), continuation{ended: failed.Status}},
+		{
+			"ended because it was evicted: nothing of it is kept", newPod("a"), newRecord("a", phase(v1.PodFailed), finished, stopping(evicted)),
+			continuation{ended: failed.Status, kill: &podworkers.KillOptions{Evict: true, GracePeriodSeconds: &ten}},
+		},
 		{
 			"it ends because its source removed it, and is back", newPod("a"), newRecord("a", phase(v1.PodFailed), stopping(killed)),
 			continuation{ended: failed.Status, kill: &podworkers.KillOptions{GracePeriodSeconds: &ten}, again: true},

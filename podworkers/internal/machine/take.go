@@ -1,6 +1,10 @@
 package machine
 
-import "k8s.io/apimachinery/pkg/types"
+import (
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/podinfo"
+)
 
 // dispatch starts all that is ready (L4).
 func (m *Machine) dispatch() {
@@ -138,12 +142,15 @@ func (m *Machine) start(r *record) bool {
 }
 
 // startTerminating decides on a static pod that was asked to stop before it was
-// started (W6). It is finished at once, unless something of it runs.
+// started (W6). It is finished at once, unless something of it runs or it came
+// as one that has ended.
 func (m *Machine) startTerminating(r *record, seen *Observation) bool {
+	ended := r.terminated || seen.Known && podinfo.Terminal(r.pod().Status.Phase)
 	switch {
-	case r.observedRuntime || seen.Running:
-		// Left from an earlier run of the agent: it is terminated like any
-		// other, and holds the name meanwhile if it is free.
+	case r.observedRuntime || seen.Running || ended:
+		// Left from an earlier run of the agent, which may not have released what
+		// the pod holds: it is terminated like any other, and holds the name
+		// meanwhile if it is free.
 		n := m.names[r.rare.fullName]
 		if n.owner == nil {
 			m.claim(r)
@@ -151,7 +158,7 @@ func (m *Machine) startTerminating(r *record, seen *Observation) bool {
 			m.leaveWaiting(n, r)
 		}
 		return true
-	case !seen.Known && !r.terminated:
+	case !seen.Known:
 		m.block(r, WhyViewUnknown)
 		return false
 	}
