@@ -104,7 +104,7 @@ func TestSuccessor(t *testing.T) { // PM8, M7, SI10, edge 3, edge 4
 		owner := func(uid types.UID) {
 			t.Helper()
 			synctest.Wait()
-			if p := loop.Store().StaticOf(loop.Store().Mirrors()[0]); p == nil || p.UID != uid {
+			if p := loop.Store().staticOf(loop.Store().Mirrors()[0]); p == nil || p.UID != uid {
 				t.Errorf("the name finds %v, want %s", p, uid)
 			}
 			if orphans := loop.Store().OrphanedMirrors(); len(orphans) != 0 {

@@ -58,12 +58,12 @@ func (l *Loop) handlePod(ctx context.Context, o op, pod *v1.Pod) {
 		l.options.Logger.Error(errUnknownOperation, "Operation ignored", "operation", int(o), "uid", pod.UID) // L4
 		return
 	}
-	l.store.Set(pod)
+	l.store.set(pod)
 	if l.options.Observed != nil {
 		l.options.Observed(pod)
 	}
 	if podinfo.Mirror(pod) {
-		if static := l.store.StaticOf(pod); static != nil && o != opReconcile {
+		if static := l.store.staticOf(pod); static != nil && o != opReconcile {
 			l.change(ctx, WorkUpdate, static, pod)
 		}
 		return
@@ -98,12 +98,12 @@ func (l *Loop) change(ctx context.Context, kind WorkKind, pod, mirror *v1.Pod) {
 
 // remove handles a pod that no source wants.
 func (l *Loop) remove(ctx context.Context, pod *v1.Pod) {
-	l.store.Remove(pod.UID)
+	l.store.remove(pod.UID)
 	l.verdicts.forget(pod.UID)
 	switch {
 	case podinfo.Mirror(pod):
 		// The static pod runs on, without this mirror (MC5).
-		if static := l.store.StaticOf(pod); static != nil {
+		if static := l.store.staticOf(pod); static != nil {
 			l.change(ctx, WorkUpdate, static, nil)
 		}
 	case !l.Ready():

@@ -59,9 +59,9 @@ func (x index) sorted() []*v1.Pod {
 // newStore returns an empty store.
 func newStore() *Store { return &Store{pods: newIndex(), mirrors: newIndex()} }
 
-// Set adds pod or replaces the one with its UID (PM2). A pod of the same full
+// set adds pod or replaces the one with its UID (PM2). A pod of the same full
 // name and another UID stays known by its UID; the name now finds the new pod.
-func (s *Store) Set(pod *v1.Pod) {
+func (s *Store) set(pod *v1.Pod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if podinfo.Mirror(pod) {
@@ -71,9 +71,9 @@ func (s *Store) Set(pod *v1.Pod) {
 	}
 }
 
-// Remove forgets the pod or mirror pod with this UID. Its full name is freed only
+// remove forgets the pod or mirror pod with this UID. Its full name is freed only
 // if it still belongs to that UID (PM8).
-func (s *Store) Remove(uid types.UID) {
+func (s *Store) remove(uid types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pods.remove(uid)
@@ -144,8 +144,8 @@ func (s *Store) TranslateUID(uid types.UID) types.UID {
 	return uid
 }
 
-// StaticOf returns the pod a mirror pod belongs to, nil if there is none (PM5).
-func (s *Store) StaticOf(mirror *v1.Pod) *v1.Pod {
+// staticOf returns the pod a mirror pod belongs to, nil if there is none (PM5).
+func (s *Store) staticOf(mirror *v1.Pod) *v1.Pod {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.pods.byName[nameOf(mirror)]

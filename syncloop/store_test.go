@@ -21,22 +21,22 @@ func uids(pods []*v1.Pod) []types.UID {
 func TestStoreKeepsNamesOfNewerPods(t *testing.T) { // PM8, edge 3, edge 4
 	oldPod, newer := newPod("old", "web"), newPod("new", "web")
 	for name, steps := range map[string]func(*Store){
-		"removed, then added": func(s *Store) { s.Remove("old"); s.Set(newer) },
-		"added, then removed": func(s *Store) { s.Set(newer); s.Remove("old") },
+		"removed, then added": func(s *Store) { s.remove("old"); s.set(newer) },
+		"added, then removed": func(s *Store) { s.set(newer); s.remove("old") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStore()
-			s.Set(oldPod)
-			s.Set(newPod("m", "web", annotated(podinfo.AnnotationMirror, "x")))
+			s.set(oldPod)
+			s.set(newPod("m", "web", annotated(podinfo.AnnotationMirror, "x")))
 			steps(s)
-			if p := s.StaticOf(s.Mirrors()[0]); p == nil || p.UID != "new" {
+			if p := s.staticOf(s.Mirrors()[0]); p == nil || p.UID != "new" {
 				t.Errorf("the name finds %v", p)
 			}
 			if _, ok := s.Get("old"); ok {
 				t.Error("the old pod is still known")
 			}
-			s.Remove("new")
-			if p := s.StaticOf(s.Mirrors()[0]); p != nil {
+			s.remove("new")
+			if p := s.staticOf(s.Mirrors()[0]); p != nil {
 				t.Errorf("the name of the last pod still finds %v", p)
 			}
 		})
@@ -46,9 +46,9 @@ func TestStoreKeepsNamesOfNewerPods(t *testing.T) { // PM8, edge 3, edge 4
 func TestStoreIndexes(t *testing.T) { // PM1, PM2, PM3, PM5
 	s := newStore()
 	mirror := newPod("m", "web", annotated(podinfo.AnnotationMirror, "x"))
-	s.Set(mirror)
-	s.Set(newPod("z", "other"))
-	s.Set(newPod("a", "web"))
+	s.set(mirror)
+	s.set(newPod("z", "other"))
+	s.set(newPod("a", "web"))
 	if diff := cmp.Diff([]types.UID{"a", "z"}, uids(s.Pods())); diff != "" {
 		t.Errorf("pods, sorted and without mirrors (-want +got):\n%s", diff)
 	}
@@ -56,18 +56,18 @@ func TestStoreIndexes(t *testing.T) { // PM1, PM2, PM3, PM5
 		t.Error("a mirror pod is found as a pod (PM3)")
 	}
 	pod, _ := s.Get("a")
-	if s.MirrorOf(pod) != mirror || s.StaticOf(mirror) != pod {
+	if s.MirrorOf(pod) != mirror || s.staticOf(mirror) != pod {
 		t.Error("pod and mirror do not find each other")
 	}
-	s.Set(newPod("a", "web", image("app:2")))
+	s.set(newPod("a", "web", image("app:2")))
 	if pod, _ := s.Get("a"); pod.Spec.Containers[0].Image != "app:2" {
 		t.Error("setting again does not replace (PM2)")
 	}
-	s.Remove("m")
+	s.remove("m")
 	if s.MirrorOf(pod) != nil || len(s.Mirrors()) != 0 {
 		t.Error("a removed mirror is still found")
 	}
-	s.Remove("unknown")
+	s.remove("unknown")
 }
 
 // TestTranslation: PM4, PM6. Whichever comes first, a mirror's UID leads to its
@@ -81,7 +81,7 @@ func TestTranslation(t *testing.T) {
 	for _, order := range [][]*v1.Pod{{static, alone, fromAPI, mirror, orphan}, {orphan, mirror, fromAPI, alone, static}} {
 		s := newStore()
 		for _, p := range order {
-			s.Set(p)
+			s.set(p)
 		}
 		for from, to := range map[types.UID]types.UID{"m": "a", "a": "a", "o": "o", "unknown": "unknown"} {
 			if got := s.TranslateUID(from); got != to {
@@ -91,7 +91,7 @@ func TestTranslation(t *testing.T) {
 		if diff := cmp.Diff([]types.UID{"o"}, uids(s.OrphanedMirrors())); diff != "" {
 			t.Errorf("orphans (-want +got):\n%s", diff)
 		}
-		s.Remove("a")
+		s.remove("a")
 		if diff := cmp.Diff([]types.UID{"m", "o"}, uids(s.OrphanedMirrors())); diff != "" {
 			t.Errorf("orphans without the static pod (-want +got):\n%s", diff)
 		}

@@ -161,8 +161,10 @@ func usersCode() []userCode {
 		p.Spec.Containers[0].EnvFrom = []v1.EnvFromSource{{ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: v1.LocalObjectReference{Name: name}}}}
 	}
 	withProbe := func(p *v1.Pod) {
-		p.Spec.Containers[0].ReadinessProbe = &v1.Probe{PeriodSeconds: 5, TimeoutSeconds: 2,
-			ProbeHandler: v1.ProbeHandler{TCPSocket: &v1.TCPSocketAction{Port: intstr.FromInt32(80)}}}
+		p.Spec.Containers[0].ReadinessProbe = &v1.Probe{
+			PeriodSeconds: 5, TimeoutSeconds: 2,
+			ProbeHandler: v1.ProbeHandler{TCPSocket: &v1.TCPSocketAction{Port: intstr.FromInt32(80)}},
+		}
 	}
 	volumes := func(which string) func(*podwright.Config, *rig, *trouble) {
 		return func(c *podwright.Config, _ *rig, x *trouble) { c.Pods.Volumes = userVolumes{x, which} }

@@ -53,12 +53,12 @@ func (r *Record) restoreEnd(name string, state *v1.ContainerState) bool {
 	if !ok || end.Guess() {
 		return false
 	}
-	state.Terminated = end.State().Terminated
+	state.Terminated = end.state().Terminated
 	return true
 }
 
-// State is the end as a status shows it.
-func (e End) State() v1.ContainerState {
+// state is the end as a status shows it.
+func (e End) state() v1.ContainerState {
 	return v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
 		ExitCode: e.ExitCode, Signal: e.Signal, Reason: e.Reason, Message: e.Message, ContainerID: e.ID,
 		StartedAt: metav1.NewTime(e.StartedAt), FinishedAt: metav1.NewTime(e.FinishedAt),
@@ -86,7 +86,7 @@ func (r *Record) Remembered(rebooted bool) *v1.PodStatus {
 			switch {
 			case end.ID != "" && end.ID == cs.ContainerID && cs.State.Running != nil,
 				end.RestartCount > cs.RestartCount: // of a run the status never showed
-				cs.State, cs.ContainerID = end.State(), end.ID
+				cs.State, cs.ContainerID = end.state(), end.ID
 				cs.RestartCount = max(cs.RestartCount, end.RestartCount)
 				changed = true
 			}
