@@ -189,7 +189,7 @@ type Admission struct {
 }
 
 // Eviction stops pods when the node runs out of memory, disk or process IDs, and pods
-// of which an emptyDir is larger than its limit (spec/syncloop.md 16). Before a pod goes
+// with an emptyDir that is larger than its limit (spec/syncloop.md 16). Before a pod goes
 // for the sake of a disk, dead containers do, and unused images if there is an
 // [ImageGC]. An evicted pod has ended: it is Failed for good, also after a restart. A
 // static one, which nothing makes again, is tried again when the pressure has been gone

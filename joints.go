@@ -49,9 +49,9 @@ func (d dispatcher) Dispatch(w syncloop.Work) {
 type changes struct {
 	*pleg.Subscription
 	exits *latency.Exits
-	// noticed hears of each of them first.
+	// noticed is called first, for each of them.
 	noticed func(uid types.UID)
-	// died hears of each in which a container died.
+	// died is called for each in which a container died.
 	died func(e pleg.PodEvents)
 }
 
@@ -158,8 +158,8 @@ func (p *parts) ended(uid types.UID) {
 	p.tidy()
 }
 
-// noticed tells housekeeping of a pod that no source or worker knows and of which nothing
-// runs, such as a sandbox whose creation was cut off. Otherwise its remains would wait
+// noticed reports to housekeeping a pod that no source or worker knows and that has nothing
+// running, such as a sandbox whose creation was cut off. Otherwise its remains would wait
 // for the next garbage collection. Each pass finds what runs by itself.
 func (p *parts) noticed(uid types.UID) {
 	if _, desired := p.loop.Store().Get(uid); desired {
@@ -189,7 +189,7 @@ func (k knownRuntime) Known() []types.UID {
 	return uids
 }
 
-// recordWritten lets go on what waited for a pod's record: its status, and its
+// recordWritten wakes what waited for a pod's record: its status, and its
 // worker, whose own back-off may be minutes by now.
 func (p *parts) recordWritten(uid types.UID, waiting *v1.Pod) {
 	p.status.Persisted(uid)
@@ -234,8 +234,8 @@ func (p probedPods) View(uid types.UID) (probe.View, bool) {
 	return out, true
 }
 
-// probed hears of a new result (spec/probe.md 6.2). Pods that are gone are unknown to
-// whom it tells.
+// probed passes a new result on (spec/probe.md 6.2). The receivers ignore pods that are
+// gone.
 func (p *parts) probed(ctx context.Context, a probe.Announcement) {
 	if a.Result == probe.Success {
 		p.probeMemory.Wait(ctx, a)

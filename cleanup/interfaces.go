@@ -114,7 +114,7 @@ type Collector interface {
 	// Plan says what a run would remove, and why the rest stays. It changes nothing.
 	Plan(ctx context.Context, contentGoes func(uid types.UID) bool) ([]Action, error)
 	// Collect makes one run over the whole runtime. permits is asked right before
-	// each removal, and done is told how it went.
+	// each removal, and done is called with the result.
 	Collect(ctx context.Context, contentGoes func(uid types.UID) bool, permits func(a Action) bool, done func(a Action, err error)) error
 }
 

@@ -33,8 +33,7 @@ type input struct {
 	// none (step 5).
 	Running    []*runtime.Pod
 	RunningErr error
-	// ContentGoes are the pods of which the workers say that their content should
-	// be removed.
+	// ContentGoes are the pods whose content, as the workers say, should be removed.
 	ContentGoes map[types.UID]bool
 	// Content are pods that may have left content in the runtime; LogDirs and
 	// PodDirs are those that have folders.

@@ -24,7 +24,7 @@ func (m seen) add(desired []*v1.Pod, workers ...map[types.UID]Worker) {
 	}
 }
 
-// prune forgets the pods of which a complete look found nothing.
+// prune forgets the pods for which a complete look found nothing.
 func (m seen) prune(in *input) {
 	left := seen{}
 	left.add(in.Desired, in.Workers)

@@ -43,7 +43,7 @@ type Options struct {
 	Runtime Executor
 	// Memory keeps results across restarts. Nil: nothing is kept.
 	Memory Memory
-	// OnResult hears of every new result, from one goroutine per kind. It may
+	// OnResult is called with every new result, from one goroutine per kind. It may
 	// block: meanwhile only the latest result of each container is kept for it
 	// (6.4). Nil: results are only stored.
 	OnResult func(ctx context.Context, a Announcement)

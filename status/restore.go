@@ -13,7 +13,7 @@ import (
 // The manager calls it with its lock held and in order per pod: methods must be
 // quick and must not call the manager back.
 type Journal interface {
-	// Changed tells of every accepted change. What status points to is read-only.
+	// Changed is called with every accepted change. What status points to is read-only.
 	Changed(pod *v1.Pod, status *v1.PodStatus, version uint64, finished bool)
 	// Acknowledged tells that a sink has a version of a pod, which it knows as
 	// target.

@@ -50,16 +50,16 @@ type Options struct {
 	Gate func() error
 	// Admission decides which new pods may run. Nil: all may.
 	Admission Admission
-	// Observed hears of each pod and mirror pod as its source shows it now, except
+	// Observed is called with each pod and mirror pod as its source shows it now, except
 	// when it is removed; with the fence held, so it must not block. Optional.
 	Observed func(pod *v1.Pod)
-	// Evicted hears of a pod that its API says was evicted, each time the API's
-	// status of it changes (section 10); with the fence held, so it must not block.
+	// Evicted is called with a pod that was evicted according to its API, each time the
+	// API's status of it changes (section 10); with the fence held, so it must not block.
 	// Optional.
 	Evicted func(pod *v1.Pod)
 	// SourceDeadline is how long after it was started a source may stay silent
-	// before it counts as heard, as if it had said that it wants no pod: what it may
-	// want is stopped then, if it runs. 0 means no limit (safe: nothing is removed; R5).
+	// before it counts as heard, as if it wanted no pods: running pods that it may
+	// want are stopped then. 0 means no limit (safe: nothing is removed; R5).
 	SourceDeadline time.Duration
 
 	// HousekeepingPeriod is the time between passes that nothing triggered.

@@ -66,7 +66,7 @@ type Options struct {
 	// Permits is asked right before an image goes; what it refuses stays until a later
 	// run (DR5). It must not block. Nil: everything is permitted.
 	Permits func(choice Choice, now time.Time) bool
-	// Left hears of the images that are left after a run, by name and ID, so that
+	// Left is called with the images that are left after a run, by name and ID, so that
 	// records of the others can be dropped (IG9). Nil: this is not reported.
 	Left func(ctx context.Context, names []string)
 

@@ -10,7 +10,7 @@ import (
 // promptly is how long a caller with others to serve waits for an answer.
 const promptly = 10 * time.Millisecond
 
-// lateAnswer is how long an answer that came late is good for.
+// lateAnswer is how long an answer that came late is valid.
 const lateAnswer = 30 * time.Second
 
 // UnansweredError says that a function has not returned yet. What depends on its answer is
@@ -72,7 +72,7 @@ func Ask[T any](ctx context.Context, c *Calls, call Call, limits Limits, f func(
 
 // Quick is Ask for a caller with others to serve: it waits for 10 ms, and not at all while the
 // function lets others wait. An answer that comes late is given to the next caller that
-// asks, within 30 s; late, which may be nil, hears of it on the function's goroutine.
+// asks, within 30 s; late, which may be nil, is then called on the function's goroutine.
 func Quick[T any](c *Calls, call Call, late func(), f func() (T, error)) (T, error) {
 	q, begun, patient := c.question(call, true)
 	if begun {

@@ -64,7 +64,7 @@ func New(meter metric.Meter, c clock.PassiveClock, view func(types.UID) (*runtim
 	return x, set.Err()
 }
 
-// Delivered notes that the loop takes a pod of which containers died.
+// Delivered notes that the loop takes a pod with containers that died.
 func (x *Exits) Delivered(e pleg.PodEvents) {
 	if e.Kinds&pleg.Died == 0 {
 		return

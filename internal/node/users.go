@@ -21,7 +21,7 @@ type Users struct {
 	Clock clock.Clock
 }
 
-// Handlers puts admission handlers under a time limit. answered hears of a pod on which one
+// Handlers puts admission handlers under a time limit. answered is called with a pod on which one
 // of them gave its verdict late.
 func (u Users) Handlers(handlers []admission.Handler, answered func(uid types.UID)) []admission.Handler {
 	out := slices.Clone(handlers)
@@ -34,7 +34,7 @@ func (u Users) Handlers(handlers []admission.Handler, answered func(uid types.UI
 }
 
 // Veto contains [cleanup.Options.Veto], nil if there is none. Without an answer the action is
-// not done now; answered hears of a late answer.
+// not done now; answered is called after a late answer.
 func (u Users) Veto(veto func(cleanup.Action) error, answered func()) func(cleanup.Action) error {
 	if veto == nil {
 		return nil
@@ -78,7 +78,7 @@ func (u Users) Critical(critical func(*v1.Pod) bool) func(*v1.Pod) bool {
 	}
 }
 
-// Spared is Critical for those who stop pods: a pod of which it is not known is spared.
+// Spared is Critical for the parts that stop pods: a pod is spared if the answer is not known.
 func (u Users) Spared(critical func(*v1.Pod) bool) func(*v1.Pod) bool {
 	if critical == nil {
 		return podinfo.Critical

@@ -39,7 +39,7 @@ type userVolumes struct {
 	manager pods.VolumeManager
 
 	mu sync.Mutex
-	// unsure are the volumes of which the manager did not say whether it handles them.
+	// unsure are the volumes for which the manager did not say whether it handles them.
 	unsure map[volumeKey]error
 	// making counts the calls of SetUp under way by pod.
 	making map[types.UID]int

@@ -34,7 +34,7 @@ type JournalOptions struct {
 	// End returns a container as it ended, with its message; nil if the runtime does
 	// not have it. An error means that this is not known.
 	End func(ctx context.Context, uid types.UID, id runtime.ContainerID) (*runtime.ContainerStatus, error)
-	// Written hears of each record that was written. waiting is the pod if its worker
+	// Written is called after each write of a record. waiting is the pod if its worker
 	// could not go on before, nil otherwise. It must not block.
 	Written func(uid types.UID, waiting *v1.Pod)
 	// Renewed is called when a source wants a UID again whose life was over: nothing that

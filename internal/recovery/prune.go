@@ -42,8 +42,8 @@ type PrunerOptions struct {
 	Undecided func() error
 	// View returns what the runtime has of a pod; an error means that this is not known.
 	View func(uid types.UID) (*runtime.PodStatus, error)
-	// TellEnd makes the final status of a pod of which nothing runs and for which no
-	// worker will do so.
+	// TellEnd makes the final status of a pod that has nothing running and no worker to
+	// do it.
 	TellEnd func(pod *v1.Pod, view *runtime.PodStatus) error
 	// Forget drops the statuses of all pods but the known ones.
 	Forget func(known map[types.UID]struct{})

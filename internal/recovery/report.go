@@ -55,7 +55,7 @@ func (r Report) String() string {
 }
 
 // compare sorts the records by what the runtime has of their pods. inRuntime has the
-// pods of which the runtime has anything, and whether anything of them runs.
+// pods that the runtime knows, and whether anything of them runs.
 func compare(records []*checkpoint.Record, inRuntime map[types.UID]bool, bootID string) Report {
 	out := Report{Records: len(records)}
 	known := map[types.UID]bool{}

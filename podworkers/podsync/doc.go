@@ -37,7 +37,7 @@
 //	stop all probes
 //	publish how the containers ended
 //
-// SyncTerminatedPod lets go of the pod. Steps above the line are done once, the others
+// SyncTerminatedPod releases the pod. Steps above the line are done once, the others
 // again if the call is repeated:
 //
 //	publish the last status ──► tear down volumes ──► the status is final
@@ -64,7 +64,7 @@
 //
 // # What it is not
 //
-// It holds no truth: what runs is known to the runtime, what is told to the status manager.
+// It holds no truth: the runtime knows what runs, the status manager what was published.
 // It remembers only which pods are being stopped, whose status is final, when deadlines come
 // and which objects are not listed yet; all of it may be lost. It does not decide when a
 // step is due: that is package podworkers.

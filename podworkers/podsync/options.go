@@ -77,7 +77,7 @@ type Prober interface {
 	AddPod(pod *v1.Pod)
 	StopLivenessAndStartup(uid types.UID)
 	RemovePod(uid types.UID)
-	// Observed tells of a new status of the pod.
+	// Observed reports a new status of the pod.
 	Observed(pod *v1.Pod, status *v1.PodStatus)
 	Status(kind probe.Kind, pod *v1.Pod, container string, id runtime.ContainerID) probe.Result
 }
@@ -130,7 +130,7 @@ type Admission struct {
 	Handlers []admission.Handler
 	// Others yields the active pods without one, for the handlers. Nil: there are none.
 	Others func(except types.UID) iter.Seq[*v1.Pod]
-	// Refused hears of a pod that failed because its setup returned an
+	// Refused is called for a pod that failed because its setup returned an
 	// [admission.Refusal].
 	Refused func(ctx context.Context, pod *v1.Pod, v admission.Verdict)
 }
@@ -170,7 +170,7 @@ type Options struct {
 	Admission   Admission
 
 	// Gate returns why no pod should be set up now: nothing is started for a pod that has
-	// nothing running (IN13). [Syncer.GateChanged] tells of an open gate. It must not block. A
+	// nothing running (IN13). [Syncer.GateChanged] reports that it has opened. It must not block. A
 	// nil function: it is always open.
 	Gate func() error
 	// Network returns why pods get no network now, nil if they do. A nil function: they

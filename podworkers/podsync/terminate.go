@@ -60,7 +60,7 @@ func (s *Syncer) SyncTerminatingRuntimePod(ctx context.Context, pod *runtime.Pod
 	return nil
 }
 
-// SyncTerminatedPod publishes the last status and lets go of the pod.
+// SyncTerminatedPod publishes the last status and releases the pod.
 func (s *Syncer) SyncTerminatedPod(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus) error {
 	s.o.Hooks.Terminated(pod.UID)
 	if err := s.publishFinal(ctx, pod, view); err != nil {
@@ -102,7 +102,7 @@ func (s *Syncer) publishFinal(ctx context.Context, pod *v1.Pod, view *runtime.Po
 	return nil
 }
 
-// release lets go of what a pod had apart from its containers.
+// release gives back what a pod had apart from its containers.
 func (s *Syncer) release(ctx context.Context, uid types.UID) error {
 	if err := s.o.Content.DestroyCgroup(ctx, uid); err != nil {
 		return err

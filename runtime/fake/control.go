@@ -49,8 +49,8 @@ func (f *Runtime) Facts(podUID types.UID, name string) Facts {
 // Running returns how many containers of this name of this pod run now.
 func (f *Runtime) Running(podUID types.UID, name string) int { return f.Facts(podUID, name).Running }
 
-// Doubled returns an error that names every container of which two ran at the
-// same time; nil if there is none.
+// Doubled returns an error that names every container that ran twice at the
+// same time; nil if none did.
 func (f *Runtime) Doubled() error {
 	var names []string
 	f.locked(func() {

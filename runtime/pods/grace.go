@@ -19,7 +19,7 @@ const (
 	// minimumGrace is the least that StopContainer gets, in seconds, and the grace of
 	// a container for which nothing says more.
 	minimumGrace = 2
-	// orphanGrace is the grace of a pod of which only the runtime knows, in seconds.
+	// orphanGrace is the grace of a pod that only the runtime knows, in seconds.
 	orphanGrace = 1
 )
 

@@ -50,7 +50,7 @@ func (m *Manager) KillPod(ctx context.Context, pod *v1.Pod, status *runtime.PodS
 	return m.killAndCheck(ctx, k, graceOverride)
 }
 
-// KillRuntimePod is KillPod for a pod of which only the runtime knows. Without an
+// KillRuntimePod is KillPod for a pod that only the runtime knows. Without an
 // override it has a grace of 1 s (spec/runtime.md 16.7).
 func (m *Manager) KillRuntimePod(ctx context.Context, pod *runtime.Pod, graceOverride *int64) error {
 	if graceOverride == nil {

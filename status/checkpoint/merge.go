@@ -103,7 +103,7 @@ func (r *Record) Remembered(rebooted bool) *v1.PodStatus {
 }
 
 // Interrupted returns the status to go on from of a pod whose containers were
-// started and of which the runtime has nothing any more: after a reboot, or because the
+// started and have all vanished from the runtime: after a reboot, or because the
 // runtime lost its state (CK5). Containers with policy Never that have no end get exit
 // code 137 and the reason ContainerStatusUnknown, and are not run again; what may run
 // again is left to the rules of generation (spec/status.md 3.4).

@@ -18,7 +18,7 @@ const (
 	// HandlerTimeout is the time after which a handler that has not answered counts as one
 	// that refuses for now.
 	HandlerTimeout = 10 * time.Second
-	// lateAnswer is how long an answer that came late is good for.
+	// lateAnswer is how long an answer that came late is valid.
 	lateAnswer = 10 * time.Second
 )
 
@@ -53,7 +53,7 @@ func (e *HandlerError) Fault() bool { return e.Panic != "" || e.Waited >= Handle
 type Limited struct {
 	handler Handler
 	clock   clock.Clock
-	// answered hears of an answer that came late.
+	// answered is called when an answer came late.
 	answered func(uid types.UID)
 
 	mu        sync.Mutex

@@ -75,8 +75,8 @@ func (f *File) scan(ctx context.Context) (set []*v1.Pod, again bool, err error) 
 	return set, again, nil
 }
 
-// noFolder returns an error if the folder was replaced by a file of which no pod can be
-// read: that does not say that there are no pods (F3, SRC4).
+// noFolder returns an error if the folder was replaced by a file that no pod can be
+// read from: that does not mean that there are no pods (F3, SRC4).
 func (f *File) noFolder(single bool, manifests []*manifest) error {
 	if !single || len(manifests) == 0 || manifests[0].pod != nil || len(f.files) == 1 {
 		return nil

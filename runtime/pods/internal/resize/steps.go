@@ -97,7 +97,7 @@ func delta(have, want int64) int64 {
 	return want - have
 }
 
-// grows and shrinks compare limits of which a value below 1 is none. A pod's limit
-// that is not wanted any more stays (21.7).
+// grows and shrinks compare limits; a value below 1 means no limit. A pod's limit
+// that is no longer wanted stays (21.7).
 func grows(have, want int64) bool   { return want > 0 && have > 0 && want > have }
 func shrinks(have, want int64) bool { return want > 0 && (have <= 0 || want < have) }
