@@ -30,7 +30,7 @@ func (h *Housekeeper) executeFenced(ctx context.Context, plan Plan, in *input) {
 		switch {
 		case desired == (a.Step == StepKillOrphan):
 			h.skip(a, rule.Changed.Because("the sources have changed what they want"))
-		case h.workers.Knows(a.PodUID):
+		case h.workers.Knows(a.PodUID) && !(a.Step == StepRestart && in.Workers[a.PodUID].Restart):
 			h.skip(a, rule.Changed.Because("the pod has a worker by now"))
 		case a.Step == StepRestart && h.withheld(a.PodUID):
 			h.skip(a, withheld())

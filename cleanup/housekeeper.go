@@ -16,7 +16,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/internal/complaint"
-	"github.com/podwright/podwright/internal/podinfo"
 )
 
 const (
@@ -340,26 +339,15 @@ func (h *Housekeeper) sourcesReady() bool {
 }
 
 // known reads what is desired and what the workers know: steps 2 and 3. It also
-// finds out which pods the workers forget: desired ones because their next life may
-// begin, others because they are gone.
+// finds out which pods the workers forget because they are gone.
 func (h *Housekeeper) known(in *input) {
 	h.desired(in)
 	desired := sets.New[types.UID]()
-	var ended []types.UID // by their local phase, and with a worker
 	for _, pod := range in.Desired {
 		desired.Insert(pod.UID)
-		if podinfo.Terminal(in.Phases[pod.UID]) && h.workers.Knows(pod.UID) {
-			ended = append(ended, pod.UID)
-		}
 	}
 	in.Workers = h.workers.SyncKnownPods(in.Desired)
 	h.cleanProbes(in.Workers)
-	in.Forgotten = map[types.UID]bool{}
-	for _, uid := range ended {
-		if _, still := in.Workers[uid]; !still {
-			in.Forgotten[uid] = true
-		}
-	}
 	for uid := range h.lastWorkers {
 		if _, still := in.Workers[uid]; !still && !desired.Has(uid) {
 			h.content.Insert(uid)

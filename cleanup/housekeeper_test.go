@@ -32,7 +32,7 @@ type node struct {
 	desired map[types.UID]*v1.Pod
 	mirrors []*v1.Pod
 	workers map[types.UID]Worker
-	// finished are the workers that SyncKnownPods forgets.
+	// finished are the workers that SyncKnownPods forgets, or reports to be restarted.
 	finished map[types.UID]bool
 	runs     map[types.UID]bool
 	runsErr  error
@@ -107,7 +107,9 @@ func (n *node) SyncKnownPods(desired []*v1.Pod) map[types.UID]Worker {
 	out := map[types.UID]Worker{}
 	for uid, w := range n.workers {
 		w.Orphan = n.desired[uid] == nil
-		if n.finished[uid] {
+		if n.finished[uid] && !w.Orphan {
+			w.State, w.Restart = WorkerTerminated, true
+		} else if n.finished[uid] {
 			delete(n.workers, uid)
 			delete(n.finished, uid)
 			continue
@@ -126,6 +128,7 @@ func (n *node) act(what string, uid types.UID, w Worker) {
 	}
 	n.note("%s %s", what, uid)
 	n.workers[uid] = w
+	delete(n.finished, uid)
 }
 func (n *node) Restart(p *v1.Pod) { n.act("restart", p.UID, Worker{HasConfig: true}) }
 func (n *node) Kill(p *v1.Pod) {

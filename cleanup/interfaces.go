@@ -45,6 +45,8 @@ type Worker struct {
 	// Orphan: not desired. HasConfig: a full pod is known, not only a runtime
 	// pod. Static: the pod does not come from the API.
 	Orphan, HasConfig, Static bool
+	// Restart: it is desired, its life is over, and it is to live again.
+	Restart bool
 }
 
 // Pods are the desired pods. Calls do not block.
@@ -69,7 +71,8 @@ type Workers interface {
 	Knows(uid types.UID) bool
 	// ContentShouldBeRemoved is the predicate of spec/podworkers.md 11.
 	ContentShouldBeRemoved(uid types.UID) bool
-	// Restart starts a desired pod that the workers do not know.
+	// Restart starts a desired pod that the workers do not know, or whose life is over
+	// and is forgotten in the same step.
 	Restart(pod *v1.Pod)
 	// Kill terminates a desired pod.
 	Kill(pod *v1.Pod)

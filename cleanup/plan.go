@@ -22,11 +22,9 @@ type input struct {
 	Withheld map[types.UID]bool
 	// Desired are the pods the sources want, mirror pods excluded.
 	Desired []*v1.Pod
-	// Workers are the pods the workers know after SyncKnownPods; Forgotten are
-	// desired pods they forgot in it, to begin a new life, so that their phase in
-	// Phases is of the old one.
-	Workers   map[types.UID]Worker
-	Forgotten map[types.UID]bool
+	// Workers are the pods the workers know after SyncKnownPods. The phase in Phases of one
+	// that is to live again is of its old life.
+	Workers map[types.UID]Worker
 	// Phases are the locally known phases of desired pods.
 	Phases map[types.UID]v1.PodPhase
 	// Running is a fresh list of the pods that run; RunningErr says why there is
@@ -145,13 +143,13 @@ func (p *planner) needsList() Denial {
 }
 
 // active works out which desired pods are active (syncloop.md AD4). The local
-// phase of a pod that was forgotten to begin a new life belongs to its old one.
+// phase of a pod that is to live again belongs to its old life.
 func (p *planner) active() {
 	for uid, pod := range p.desired {
 		worker, known := p.in.Workers[uid]
-		ended := podinfo.Terminal(pod.Status.Phase) || podinfo.Terminal(p.in.Phases[uid]) && !p.in.Forgotten[uid]
+		ended := podinfo.Terminal(pod.Status.Phase) || podinfo.Terminal(p.in.Phases[uid]) && !worker.Restart
 		switch {
-		case known && worker.State == WorkerTerminated:
+		case known && worker.State == WorkerTerminated && !worker.Restart:
 		case ended && !(known && worker.State == WorkerTerminating):
 		default:
 			p.plan.Active[uid] = true
@@ -162,8 +160,12 @@ func (p *planner) active() {
 // restarts is step 12.
 func (p *planner) restarts() {
 	for uid := range p.plan.Active {
-		if p.known[uid] {
+		if p.known[uid] && !p.in.Workers[uid].Restart {
 			continue
+		}
+		why := "desired, but without a worker"
+		if p.known[uid] {
+			why = "its life is over, and it is wanted again"
 		}
 		var held Denial
 		switch {
@@ -172,7 +174,7 @@ func (p *planner) restarts() {
 		case p.in.Withheld[uid]:
 			held = withheld()
 		}
-		p.add(StepRestart, uid, objectOf(p.desired[uid]), "desired, but without a worker", p.needsList(), held)
+		p.add(StepRestart, uid, objectOf(p.desired[uid]), why, p.needsList(), held)
 		// Known from here on even if it has to wait: what runs of it is not an
 		// orphan but the pod itself.
 		p.known[uid] = true

@@ -81,7 +81,9 @@ func TestMakePlan(t *testing.T) {
 		{"12 HI4, edge 5: still in the runtime, not killed as an orphan", input{Desired: a(fromFile), Running: []*runtime.Pod{runs("a")}}, []string{"restart a"}},
 		{"12 edge 8: ended by config", input{Desired: a(phase(v1.PodSucceeded))}, []string{}},
 		{"12 edge 9: ended locally (refused)", input{Desired: a(), Phases: map[types.UID]v1.PodPhase{"a": v1.PodFailed}}, []string{}},
-		{"12 R2: the local phase is of the old life", input{Desired: a(), Phases: map[types.UID]v1.PodPhase{"a": v1.PodFailed}, Forgotten: set("a")}, []string{"restart a"}},
+		{"12 R2: the local phase is of the old life", input{Desired: a(), Phases: map[types.UID]v1.PodPhase{"a": v1.PodFailed}, Workers: map[types.UID]Worker{"a": {State: WorkerTerminated, HasConfig: true, Restart: true}}}, []string{"restart a"}},
+		{"12 R2: ended by config", input{Desired: a(phase(v1.PodFailed)), Workers: map[types.UID]Worker{"a": {State: WorkerTerminated, HasConfig: true, Restart: true}}}, []string{}},
+		{"12 R2, B2: setup is held back", input{Desired: a(), SetupHeld: down, Workers: map[types.UID]Worker{"a": {State: WorkerTerminated, HasConfig: true, Restart: true}}}, []string{"restart a not B2"}},
 		{"12 B2: setup is held back", input{Desired: a(), SetupHeld: down}, []string{"restart a not B2"}},
 		{"12 HK4: no list", input{Desired: a(), RunningErr: down}, []string{"restart a not ND11"}},
 		{"12 held back, and 14: it is no orphan either", input{Desired: a(), SetupHeld: down, Running: []*runtime.Pod{runs("a")}}, []string{"restart a not B2"}},
@@ -262,8 +264,8 @@ func planProperties(t *rapid.T) {
 func randomInput(t *rapid.T) input {
 	in := input{
 		SourcesReady: rapid.IntRange(0, 9).Draw(t, "ready") > 0,
-		Workers:      map[types.UID]Worker{}, Forgotten: map[types.UID]bool{},
-		Phases: map[types.UID]v1.PodPhase{}, ContentGoes: map[types.UID]bool{}, Seen: map[types.UID]bool{},
+		Workers:      map[types.UID]Worker{},
+		Phases:       map[types.UID]v1.PodPhase{}, ContentGoes: map[types.UID]bool{}, Seen: map[types.UID]bool{},
 	}
 	if rapid.IntRange(0, 2).Draw(t, "undecided") == 0 {
 		in.Undecided = errors.New("undecided")
@@ -287,8 +289,8 @@ func randomInput(t *rapid.T) input {
 		}
 		if yes("worker") {
 			in.Workers[uid] = Worker{State: WorkerState(rapid.IntRange(0, 2).Draw(t, "state"))}
-		} else {
-			in.Forgotten[uid] = yes("forgotten")
+		} else if yes("over") && len(in.Desired) > 0 && in.Desired[len(in.Desired)-1].UID == uid {
+			in.Workers[uid] = Worker{State: WorkerTerminated, Restart: true}
 		}
 		if yes("running") {
 			in.Running = append(in.Running, runs(string(uid)))

@@ -37,8 +37,8 @@
 //	(unknown) ◄───────┴────────────────────────── finished
 //
 // Nothing goes back. A pod that was asked to stop never gets SyncPod again; to run
-// again, its UID needs a new life, which begins after the old record has been
-// forgotten. A pod known only from the runtime goes from terminating straight to
+// again, its UID needs a new life, which begins when the old record is forgotten and
+// after whatever is being removed of it has gone ([Workers.Hold]). A pod known only from the runtime goes from terminating straight to
 // unknown. Updates are latest-value: one that has not been looked at yet is replaced by
 // a newer one. What they asked for is not: termination, eviction, deletion and the
 // shortest grace period are latched.

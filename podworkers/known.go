@@ -11,12 +11,14 @@ import (
 // (spec/podworkers.md 10). Housekeeping calls it, once every source has been
 // heard, and never concurrently with code that adds pods. It
 //
-//   - forgets pods that are finished and not desired any more, or desired again,
+//   - forgets pods that are finished and not desired any more,
 //   - forgets pods that are not desired and were never started,
 //   - requests the termination of every other pod that is not desired.
 //
-// The result has every pod that is still known. A desired pod that is missing
-// from it has to be given to UpdatePod again, with [Create].
+// The result has every pod that is still known. A desired pod that is missing from it, or has
+// Restart set because it has finished and is to live again, has to be given to UpdatePod with
+// [Restart]. Until then the workers keep the finished life: whatever comes meanwhile finds
+// it, and does not begin another one halfway (IN3).
 func (w *Workers) SyncKnownPods(desired []*v1.Pod) map[types.UID]PodSync {
 	known := make(map[types.UID]PodSync, len(desired))
 	b := w.event(machine.EventSyncKnown)

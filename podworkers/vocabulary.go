@@ -19,6 +19,9 @@ const (
 	Create = machine.TypeCreate
 	// Kill: terminate the pod.
 	Kill = machine.TypeKill
+	// Restart: begin the next life of a pod that has finished, and forget the one before in
+	// the same step. For any other pod it is a Create, and so the syncer hears of it.
+	Restart = machine.TypeRestart
 )
 
 // Outcome says what UpdatePod did with an update (L10): Accepted is true if it

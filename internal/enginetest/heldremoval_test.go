@@ -68,3 +68,51 @@ func TestRemovalOfFolderHoldsUID(t *testing.T) {
 		}
 	})
 }
+
+// TestUpdateDuringPassKeepsNextLife (IN3): a pod is removed and comes back while it stops. A
+// pass of housekeeping is to begin its next life and waits for the list of what runs; what
+// comes in that time changes nothing: the pod lives again.
+func TestUpdateDuringPassKeepsNextLife(t *testing.T) {
+	edited := func(p *v1.Pod, i int) *v1.Pod {
+		p = p.DeepCopy()
+		p.Labels = map[string]string{"edition": fmt.Sprint(i)}
+		return p
+	}
+	for name, during := range map[string]func(r *rig, web *v1.Pod, i int){
+		"updated":           func(r *rig, web *v1.Pod, i int) { r.set(edited(web, i)) },
+		"removed and added": func(r *rig, web *v1.Pod, i int) { r.set(); r.set(web) },
+	} {
+		for _, policy := range []v1.RestartPolicy{v1.RestartPolicyAlways, v1.RestartPolicyOnFailure, v1.RestartPolicyNever} {
+			t.Run(name+" "+string(policy), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					rt := byContainer(map[string]fake.Script{"main": {OnTERM: fake.Exit{After: 3 * time.Second}}})
+					r := newRig(t, rt, t.TempDir()).start()
+					web := newPod("web")
+					web.Spec.RestartPolicy = policy
+					r.set(web)
+					r.phase(web.UID, v1.PodRunning, 10*time.Second)
+					r.set()
+					<-time.After(2 * time.Second)
+					r.set(web)
+					<-time.After(900 * time.Millisecond)
+					rt.Inject(fake.Fault{Match: fake.Match{Method: fake.ListPodSandbox}, Effect: fake.Effect{Delay: 300 * time.Millisecond}})
+					for i := range 500 {
+						during(r, web, i)
+						<-time.After(20 * time.Millisecond)
+					}
+					r.within(30*time.Second, "the second life", func() error {
+						if f := rt.Facts(web.UID, "main"); f.Started < 2 || f.Running != 1 || f.MaxRunning != 1 {
+							return fmt.Errorf("%+v, %s", f, r.explain(web.UID))
+						}
+						return nil
+					})
+					<-time.After(10 * time.Minute)
+					if f := rt.Facts(web.UID, "main"); f.Running != 1 {
+						t.Errorf("ten minutes later %+v, %s", f, r.explain(web.UID))
+					}
+					r.phase(web.UID, v1.PodRunning, time.Second)
+				})
+			})
+		}
+	}
+}

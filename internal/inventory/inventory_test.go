@@ -199,7 +199,7 @@ func TestUpdatesAreCompletedFromMemory(t *testing.T) {
 	w.Restart(w.desired[0])
 	w.Kill(w.desired[0])
 	w.KillRuntimePod(&runtime.Pod{UID: "orphan"})
-	want := []podworkers.UpdateType{podworkers.Create, podworkers.Sync, podworkers.Kill, podworkers.Sync, podworkers.Kill}
+	want := []podworkers.UpdateType{podworkers.Restart, podworkers.Sync, podworkers.Kill, podworkers.Sync, podworkers.Kill}
 	if len(w.workers.updates) != len(want) {
 		t.Fatalf("updates %+v", w.workers.updates)
 	}

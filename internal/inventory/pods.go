@@ -39,7 +39,7 @@ func (k Pods) SyncKnownPods(desired []*v1.Pod) map[types.UID]cleanup.Worker {
 	known := k.Workers.SyncKnownPods(desired)
 	out := make(map[types.UID]cleanup.Worker, len(known))
 	for uid, p := range known {
-		out[uid] = cleanup.Worker{State: workerState(p.State), Orphan: p.Orphan, HasConfig: p.HasConfig, Static: p.Static}
+		out[uid] = cleanup.Worker{State: workerState(p.State), Orphan: p.Orphan, HasConfig: p.HasConfig, Static: p.Static, Restart: p.Restart}
 	}
 	return out
 }
@@ -60,7 +60,9 @@ func workerState(s podworkers.State) cleanup.WorkerState {
 func (k Pods) Known() map[types.UID]cleanup.Worker {
 	out := map[types.UID]cleanup.Worker{}
 	for _, x := range k.Workers.Snapshot() {
-		out[x.UID] = cleanup.Worker{State: workerState(x.State), HasConfig: true, Static: x.Static}
+		out[x.UID] = cleanup.Worker{
+			State: workerState(x.State), HasConfig: true, Static: x.Static, Restart: x.RestartRequested && x.State.Finished(),
+		}
 	}
 	return out
 }
@@ -75,8 +77,8 @@ func (k Pods) ContentShouldBeRemoved(uid types.UID) bool {
 	return k.Workers.ShouldPodContentBeRemoved(uid)
 }
 
-// Restart starts a desired pod that the workers do not know.
-func (k Pods) Restart(pod *v1.Pod) { k.update(podworkers.Create, pod) }
+// Restart starts a desired pod that the workers do not know, or whose life is over.
+func (k Pods) Restart(pod *v1.Pod) { k.update(podworkers.Restart, pod) }
 
 // Kill terminates a desired pod.
 func (k Pods) Kill(pod *v1.Pod) { k.update(podworkers.Kill, pod) }

@@ -153,6 +153,8 @@ func fateOf(r *checkpoint.Record, s situation) fate {
 		return keep
 	case s.desired && !s.handed: // it came since the pass began, and is not handed over yet
 		return keep
+	case s.desired && s.workerFinished && (r.Finished || r.Termination != nil):
+		return fate{newLife: true} // the housekeeper starts it in this pass, and forgets the worker then
 	case s.hasWorker:
 		return keep
 	case s.desired && (r.Finished || r.Termination != nil && s.readable && !s.runs):

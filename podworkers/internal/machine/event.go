@@ -86,14 +86,17 @@ const (
 	TypeCreate
 	// TypeKill: terminate the pod.
 	TypeKill
+	// TypeRestart: begin the next life of a pod that has finished, and forget the one
+	// before in the same step (R2). For any other pod it is a Create.
+	TypeRestart
 )
 
 // String returns the type in lower case.
 func (t UpdateType) String() string {
-	if t > TypeKill {
+	if t > TypeRestart {
 		return "unknown"
 	}
-	return [...]string{"sync", "update", "create", "kill"}[t]
+	return [...]string{"sync", "update", "create", "kill", "restart"}[t]
 }
 
 // Update is the content of EventUpdate.
@@ -307,6 +310,9 @@ type PodSync struct {
 	HasConfig bool
 	// Static: the pod comes from a source other than the API.
 	Static bool
+	// Restart: the pod is desired, has finished and is to live again. Its record stays
+	// until it is given to UpdatePod with Restart.
+	Restart bool
 }
 
 // StopMode says what a stop does with the pods.

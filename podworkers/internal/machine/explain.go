@@ -105,7 +105,7 @@ func (m *Machine) waiting(r *record) string {
 	}
 	switch {
 	case r.finished && r.restartRequested:
-		return "the next SyncKnownPods, to begin a new life"
+		return "the next housekeeping pass, to begin a new life"
 	case r.finished:
 		return "the source to drop the pod"
 	case !r.begun() && m.held(r):

@@ -29,6 +29,7 @@ type verb uint8
 
 const (
 	vCreate verb = iota
+	vRestart
 	vUpdate
 	vDelete
 	vTerminal
@@ -155,6 +156,8 @@ func (p *pair) make(w *world, mv move) (bool, error) {
 	switch mv.verb {
 	case vCreate:
 		return update(TypeCreate, p.alive[i], nil)
+	case vRestart:
+		return update(TypeRestart, p.alive[i], nil)
 	case vUpdate:
 		_, err := w.update(Update{Type: TypeUpdate, Pod: p.changed[i], Mirror: p.mirror[i]})
 		return true, err

@@ -26,11 +26,9 @@ func (m *Machine) syncKnown(desired []*v1.Pod, yield func(types.UID, PodSync)) {
 		}
 		r.visit = m.visit
 		visited++
-		if r.restartRequested && r.finished && !m.stopping {
-			changed = append(changed, r)
-			continue
-		}
-		yield(pod.UID, r.known(false)) // S3, S5
+		known := r.known(false) // S3, S5
+		known.Restart = r.restartRequested && r.finished && !m.stopping
+		yield(pod.UID, known)
 	}
 	if visited < len(m.records) { // otherwise there are no orphans to look for
 		for uid, r := range m.records {

@@ -133,7 +133,7 @@ func (s *scenario) command(fields []string) error {
 		err = s.configure(fields[1:])
 	case "run":
 		err = s.apply(&Event{Kind: EventRun})
-	case "create", "update", "sync", "kill", "runtime-kill":
+	case "create", "restart", "update", "sync", "kill", "runtime-kill":
 		err = s.updatePod(fields[0], a)
 	case "take":
 		possible, err = s.take(a.uid)
@@ -247,7 +247,7 @@ func (s *scenario) nameOf(uid types.UID) string {
 }
 
 func (s *scenario) updatePod(verb string, a args) error {
-	u := Update{Type: map[string]UpdateType{"create": TypeCreate, "update": TypeUpdate, "sync": TypeSync}[verb]}
+	u := Update{Type: map[string]UpdateType{"create": TypeCreate, "restart": TypeRestart, "update": TypeUpdate, "sync": TypeSync}[verb]}
 	if verb == "kill" || verb == "runtime-kill" {
 		u.Type = TypeKill
 	}
@@ -386,7 +386,7 @@ func (s *scenario) known(uids []string) error {
 		for _, word := range []struct {
 			set  bool
 			text string
-		}{{k.Orphan, " orphan"}, {!k.HasConfig, " runtime-only"}, {k.Static, " static"}} {
+		}{{k.Orphan, " orphan"}, {!k.HasConfig, " runtime-only"}, {k.Static, " static"}, {k.Restart, " restart"}} {
 			if word.set {
 				line += word.text
 			}

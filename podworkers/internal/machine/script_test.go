@@ -28,6 +28,8 @@ func (p *pair) line(mv move) string {
 	switch mv.verb {
 	case vCreate:
 		return fmt.Sprintf("create %s%s", uid, attrs)
+	case vRestart:
+		return fmt.Sprintf("restart %s%s", uid, attrs)
 	case vUpdate:
 		return fmt.Sprintf("update %s%s mirror=%s-mirror", uid, attrs, uid)
 	case vDelete:

@@ -28,6 +28,13 @@ func (m *Machine) update(u *Update) Outcome {
 // accept applies a valid update.
 func (m *Machine) accept(uid types.UID, u *Update, runtimeOnly bool) Outcome {
 	r := m.records[uid]
+	if u.Type == TypeRestart {
+		u.Type = TypeCreate
+		if r != nil && r.finished { // R2: in one step with the creation
+			m.forget(r, KillAlreadyTerminated)
+			r = nil
+		}
+	}
 	if r == nil { // U2
 		r = &record{uid: uid, syncedAt: m.now, since: m.now}
 		m.records[uid] = r

@@ -74,16 +74,17 @@ func (w *world) apply(ev *Event) error {
 			desired = append(desired, pod.UID)
 		}
 	}
-	finishedRestart := map[types.UID]bool{}
+	reported := map[types.UID]bool{}
 	pendingBefore := false
 	var doneUID types.UID
 	if ev.Kind == EventSyncKnown {
-		for uid, r := range w.m.records {
-			if r.finished && r.restartRequested {
-				finishedRestart[uid] = true
-			}
+		yield := ev.Known
+		ev.Known = func(uid types.UID, k PodSync) {
+			reported[uid] = k.Restart
+			yield(uid, k)
 		}
 	}
+	restarts := ev.Kind == EventUpdate && ev.Update.Type == TypeRestart && !w.m.stopping && !w.m.draining && w.m.ShouldBeFinished(updateUID(&ev.Update))
 	if ev.Kind == EventDone {
 		doneUID = ev.Call.UID
 		r := w.m.records[doneUID]
@@ -97,9 +98,10 @@ func (w *world) apply(ev *Event) error {
 			}
 		}
 	}
+	stopping := w.m.stopping
 	w.fx = w.m.Apply(ev, w.now, noJitter, w.fx[:0])
 	for i := range w.fx {
-		if err := w.follow(&w.fx[i], ev, desired, finishedRestart); err != nil {
+		if err := w.follow(&w.fx[i], ev, desired); err != nil {
 			return err
 		}
 	}
@@ -109,10 +111,16 @@ func (w *world) apply(ev *Event) error {
 		}
 	}
 	if ev.Kind == EventSyncKnown {
-		for uid := range finishedRestart {
-			if w.m.records[uid] != nil && !w.m.stopping {
-				return fmt.Errorf("I24: %s is finished, is to live again, and was not forgotten", uid)
+		for _, uid := range desired {
+			r := w.m.records[uid]
+			if want := r != nil && r.finished && r.restartRequested && !stopping; want != reported[uid] {
+				return fmt.Errorf("I24: %s is finished and is to live again: %v, this is reported: %v", uid, want, reported[uid])
 			}
+		}
+	}
+	if restarts {
+		if r := w.m.records[updateUID(&ev.Update)]; r == nil || r.finished || r.restartRequested {
+			return fmt.Errorf("I24: the next life of %s has not begun", updateUID(&ev.Update))
 		}
 	}
 	if ev.Kind == EventDispatch && w.m.running && !w.m.stopping {
@@ -136,7 +144,7 @@ func updateUID(u *Update) types.UID {
 }
 
 // follow checks one effect and takes note of it.
-func (w *world) follow(e *Effect, ev *Event, desired []types.UID, finishedRestart map[types.UID]bool) error {
+func (w *world) follow(e *Effect, ev *Event, desired []types.UID) error {
 	if e.Kind == EffectDrained {
 		return nil
 	}
@@ -155,7 +163,7 @@ func (w *world) follow(e *Effect, ev *Event, desired []types.UID, finishedRestar
 		l.open = slices.Delete(l.open, i, i+1)
 	case EffectForget:
 		switch {
-		case ev.Kind == EventSyncKnown && slices.Contains(desired, e.UID) && !finishedRestart[e.UID]:
+		case ev.Kind == EventSyncKnown && slices.Contains(desired, e.UID):
 			return fmt.Errorf("I13: %s is desired and was forgotten", e.UID)
 		case l.setup && (!l.terminatedOK || !l.finishedOK):
 			return fmt.Errorf("I11: %s was set up and is forgotten before it ended", e.UID)
@@ -262,7 +270,7 @@ func (w *world) update(u Update) (Outcome, error) {
 		// has not stopped (I18).
 		willStop := r != nil && r.terminating || u.Type == TypeKill || u.Pod != nil && (u.Pod.DeletionTimestamp != nil || podinfo.Terminal(u.Pod.Status.Phase))
 		terminated := r != nil && r.terminated || r == nil && u.ViewStopped && podinfo.Terminal(u.Pod.Status.Phase)
-		create := r != nil && r.terminating && u.Type == TypeCreate
+		create := r != nil && r.terminating && (u.Type == TypeCreate || u.Type == TypeRestart)
 		if willStop && !terminated && !create {
 			l.status = statusOf(u.Kill.StatusFunc)
 		}
