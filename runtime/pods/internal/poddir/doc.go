@@ -8,6 +8,7 @@
 //	        ..data -> ..<time>/                     and projected: files that
 //	        <key> -> ..data/<key>                   change in one step
 //	    volume-subpaths/<volume>/<container>/<n>    held sub-paths
+//	<pods>.removed/<random>/                        volumes that are being removed
 //
 // Names come from manifests and are untrusted: every one is checked to be a
 // plain path element, and all work below the folder of the pods goes through

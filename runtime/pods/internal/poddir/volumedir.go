@@ -188,7 +188,7 @@ func (s Store) TearDown(ctx context.Context, uid types.UID) error {
 			if unix.Unlinkat(int(dir.Fd()), name, unix.AT_REMOVEDIR) == nil {
 				return nil // empty, and an unfinished one needs rights to open
 			}
-			return RemoveTree(ctx, filepath.Join(s.Path, string(uid), "volumes", plugin), name)
+			return s.discard(ctx, filepath.Join(s.Path, string(uid), "volumes", plugin), dir, name)
 		}))
 	}
 	return errors.Join(problems...)
