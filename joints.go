@@ -87,7 +87,6 @@ func (h housekeeping) Housekeep(ctx context.Context, fence func(func())) error {
 	if h.p.recovery.Gate() != nil {
 		return nil // what a pass would take for left over may be remembered (CK9)
 	}
-	defer h.p.returns.Forgotten(h.p.loop.GateChanged)
 	return h.p.housekeeper.Housekeep(ctx, fence)
 }
 

@@ -38,7 +38,8 @@ func (p *parts) buildResizer() (err error) {
 
 // wake asks for a sync of a desired pod.
 func (p *parts) wake(uid types.UID) {
-	if pod, ok := p.loop.Store().Get(uid); ok {
+	// A pod without a worker is begun by the loop or by housekeeping, never by a wake.
+	if pod, ok := p.loop.Store().Get(uid); ok && p.workers.IsPodKnown(uid) {
 		p.workers.UpdatePod(podworkers.UpdateOptions{Type: podworkers.Sync, Pod: pod, StartTime: p.config.Clock.Now()})
 	}
 }
@@ -149,8 +150,8 @@ func (p *parts) buildReturns() {
 		Open: func() []syncloop.OpenVerdict { return p.loop.OpenVerdicts() },
 		Gate: p.open, Readmit: func(uid types.UID) { p.loop.Readmit(uid) },
 		Renew:  func(uid types.UID) { p.journal.Renew(uid); p.status.Forget(uid) },
-		Update: func(u podworkers.UpdateOptions) { p.workers.UpdatePod(u) }, Tidy: p.tidy,
-		Clock: c.Clock, Events: c.Observe.Events, Logger: p.logger("returns"),
+		Forget: func(uid types.UID) bool { return p.workers.Forget(uid) },
+		Clock:  c.Clock, Events: c.Observe.Events, Logger: p.logger("returns"),
 	}
 	if c.Eviction != nil {
 		o.Period = c.Eviction.Policy.Transition

@@ -27,3 +27,13 @@ func (w *Workers) SyncKnownPods(desired []*v1.Pod) map[types.UID]PodSync {
 	w.apply(b, nil)
 	return known
 }
+
+// Forget drops a pod that is finished, desired or not, so that its next life may begin with
+// the next Create, and reports whether it did. The caller sees to it that no other update
+// comes in between; [Restart] does both in one step.
+func (w *Workers) Forget(uid types.UID) bool {
+	b := w.event(machine.EventForget)
+	b.event.UID = uid
+	_, answer := w.apply(b, nil)
+	return answer.Forgotten
+}

@@ -17,7 +17,6 @@ import (
 
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/recovery"
-	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/syncloop"
 )
 
@@ -66,10 +65,8 @@ type ReturnOptions struct {
 	Readmit func(uid types.UID)
 	// Renew begins a new life of a pod: nothing that is known of the last one counts.
 	Renew func(uid types.UID)
-	// Update hands an update of a pod to its worker. Tidy asks for a housekeeping pass,
-	// which forgets workers that have done their last step.
-	Update func(podworkers.UpdateOptions)
-	Tidy   func()
+	// Forget drops the worker of a pod that has done its last step.
+	Forget func(uid types.UID) bool
 	// Period is how long a pod stays out at least. Not positive: 5 min.
 	Period time.Duration
 	Clock  clock.WithTicker
@@ -295,9 +292,8 @@ func (r *Returns) Waits(uid types.UID) string {
 // Remembered is the judge's.
 func (r *Returns) Remembered(uid types.UID) bool { return r.options.Judge.Remembered(uid) }
 
-// Admit is the judge's. An outcast begins its new life here, once the worker of its last
-// life is forgotten. Like every admission it has the loop's fence: no worker is forgotten
-// meanwhile, and none comes.
+// Admit is the judge's. An outcast begins its new life here: the worker of its last life is
+// forgotten. Like every admission it has the loop's fence, so that nothing comes in between.
 func (r *Returns) Admit(ctx context.Context, pod *v1.Pod, others iter.Seq[*v1.Pod]) (bool, error) {
 	r.mu.Lock()
 	o, returning := r.returning[pod.UID]
@@ -305,16 +301,10 @@ func (r *Returns) Admit(ctx context.Context, pod *v1.Pod, others iter.Seq[*v1.Po
 	if !returning {
 		return r.options.Judge.Admit(ctx, pod, others)
 	}
-	known := r.options.Residents.Known(pod.UID)
-	if known && r.options.Residents.Finished(pod.UID) {
-		r.options.Update(podworkers.UpdateOptions{Type: podworkers.Create, Pod: pod, StartTime: r.options.Clock.Now()})
-		r.options.Tidy()
-		return false, errLastLife
-	}
 	r.mu.Lock()
 	delete(r.returning, pod.UID)
 	r.mu.Unlock()
-	if !known { // otherwise its source has begun another life meanwhile
+	if r.options.Forget(pod.UID) || !r.options.Residents.Known(pod.UID) { // otherwise its source has begun another life meanwhile
 		r.options.Renew(pod.UID)
 		r.options.Logger.Info("A static pod is tried again", "namespace", pod.Namespace, "name", pod.Name, "uid", pod.UID, "was", o.cause)
 		r.options.Events.Eventf(pod, v1.EventTypeNormal, reasonReturning, "The pod was %s; it is tried again", o.cause)
@@ -324,14 +314,3 @@ func (r *Returns) Admit(ctx context.Context, pod *v1.Pod, others iter.Seq[*v1.Po
 
 // reasonReturning is the reason of the event that tells of a new life.
 const reasonReturning = "TriedAgain"
-
-// Forgotten says that housekeeping has forgotten workers, for which a returning pod may
-// wait. wake asks its admission again.
-func (r *Returns) Forgotten(wake func()) {
-	r.mu.Lock()
-	waits := len(r.returning) > 0
-	r.mu.Unlock()
-	if waits {
-		wake()
-	}
-}

@@ -39,6 +39,8 @@ const (
 	EventStop
 	// EventHold: something of UID is about to be removed [UID, Hold].
 	EventHold
+	// EventForget: the record of UID goes if it is finished [UID].
+	EventForget
 	// EventRelease: that removal has ended [UID, the ID of Hold].
 	EventRelease
 )
@@ -69,6 +71,8 @@ type Answer struct {
 	Continue bool
 	// Hold is set by EventHold: the ID of the hold, 0 if a life is under way.
 	Hold uint64
+	// Forgotten is set by EventForget: the record was finished, and is gone.
+	Forgotten bool
 }
 
 // UpdateType says why a pod is updated. The workers treat Sync, Update and Create

@@ -52,6 +52,7 @@ const (
 	vCanceled
 	vViewError
 	vElapse
+	vForget
 	vHold
 	vRelease
 	perUID // moves below are not about one UID
@@ -232,6 +233,8 @@ func (p *pair) makeEnd(w *world, mv move) (bool, error) {
 		return w.done(uid, Result{Err: errTest, Failure: FailureView, Canceled: w.life(uid).call.cause != CauseNone})
 	case vElapse:
 		return w.elapse(uid)
+	case vForget:
+		return w.forget(uid)
 	case vHold:
 		return w.hold(uid)
 	case vRelease:

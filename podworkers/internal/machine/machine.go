@@ -113,6 +113,11 @@ func (m *Machine) Apply(event *Event, now time.Duration, rand func() float64, ef
 		m.tick()
 	case EventHold:
 		event.Answer.Hold = m.hold(event.UID, event.Hold)
+	case EventForget:
+		if r := m.records[event.UID]; r != nil && r.finished {
+			m.forget(r, KillAlreadyTerminated)
+			event.Answer.Forgotten = true
+		}
 	case EventRelease:
 		m.unhold(event.UID, event.Hold.ID)
 	case EventStop:

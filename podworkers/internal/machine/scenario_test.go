@@ -153,6 +153,8 @@ func (s *scenario) command(fields []string) error {
 		possible, err = s.viewReady(a.uid)
 	case "ok", "fail", "panic", "canceled", "view-error":
 		possible, err = s.end(fields[0], a)
+	case "forget":
+		possible, err = s.forget(a.uid)
 	case "hold":
 		possible, err = s.hold(a.uid)
 	case "release":

@@ -54,7 +54,7 @@ func (p *pair) line(mv move) string {
 			vObserveUnknown: "observe %s unknown", vStale: "stale %s", vViewReady: "view %s", vOK: "ok %s acted",
 			vTerminalOK: "ok %s terminal", vError: "fail %s terminal", vPanic: "panic %s", vCanceled: "canceled %s",
 			vViewError: "view-error %s", vElapse: "elapse %s",
-			vHold: "hold %s", vRelease: "release %s",
+			vForget: "forget %s", vHold: "hold %s", vRelease: "release %s",
 		}[mv.verb]
 		if format != "" {
 			return fmt.Sprintf(format, uid)

@@ -372,6 +372,20 @@ func (w *world) elapse(uid types.UID) (bool, error) {
 	return true, w.apply(&Event{Kind: EventTick})
 }
 
+// forget drops the record of uid if it is finished.
+func (w *world) forget(uid types.UID) (bool, error) {
+	r := w.m.records[uid]
+	over := r != nil && r.finished
+	ev := Event{Kind: EventForget, UID: uid}
+	if err := w.apply(&ev); err != nil {
+		return true, err
+	}
+	if over != ev.Answer.Forgotten || over && w.m.records[uid] != nil || !over && w.m.records[uid] != r {
+		return true, fmt.Errorf("I12: %s was finished: %v, and is forgotten: %v", uid, over, ev.Answer.Forgotten)
+	}
+	return over, nil
+}
+
 // hold begins a removal of something of uid; there is at most one at a time.
 func (w *world) hold(uid types.UID) (bool, error) {
 	if len(w.m.holds[uid]) > 0 {
