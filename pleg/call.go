@@ -27,8 +27,22 @@ const (
 
 // limits of a bounded call: it is asked to end after run (0 means never) and
 // written off linger later; when the caller's context ends it is written off
-// after stop.
-type limits struct{ run, linger, stop time.Duration }
+// after stop. waiting, if not nil, is called when there is no answer after patience, which
+// is shorter than run.
+type limits struct {
+	run, linger, stop time.Duration
+
+	patience time.Duration
+	waiting  func()
+}
+
+// first is how long to wait for what comes first: patience or run.
+func (l *limits) first() time.Duration {
+	if l.waiting != nil {
+		return l.patience
+	}
+	return l.run
+}
 
 // lostCalls counts the calls that were written off and have not returned since,
 // by the pod they read ("" for lists).
@@ -89,12 +103,23 @@ func bounded[T any](ctx context.Context, c clock.Clock, l limits, tally *lostCal
 	}()
 
 	var limit <-chan time.Time
+	var timer clock.Timer
 	if l.run > 0 {
-		timer := c.NewTimer(l.run)
+		timer = c.NewTimer(l.first())
 		defer timer.Stop()
 		limit = timer.C()
 	}
 	end, linger := overdue, l.linger
+	if l.waiting != nil {
+		select {
+		case result := <-done:
+			return result, inTime
+		case <-limit:
+			l.waiting()
+			timer.Reset(l.run - l.patience)
+		case <-ctx.Done():
+		}
+	}
 	select {
 	case result := <-done:
 		return result, inTime

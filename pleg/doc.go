@@ -21,7 +21,8 @@
 //
 // An unchanged pod costs no runtime call, no allocation and no goroutine. A
 // changed pod costs one inspection, whatever changed in it. Inspections run in
-// parallel up to a bound; one that fails, hangs or panics harms its pod only.
+// parallel up to a bound, in which those that wait do not count; one that fails, hangs or
+// panics harms its pod only.
 //
 // # Two ways to drive it
 //

@@ -67,9 +67,10 @@ type Generator struct {
 	// ids says which pod an ID belongs to; conflicts counts IDs of two (E5).
 	ids       map[objectKey]types.UID
 	conflicts int
-	// urgent and queue are the pods to be read, places how many are being read.
-	urgent, queue []*record
-	places        int
+	// urgent and queue are the pods to be read, places how many are being read, besides
+	// those that are unanswered and have lost their place.
+	urgent, queue      []*record
+	places, unanswered int
 	// round numbers the lists, changes the pods in the order they changed.
 	round, changes uint64
 	scan           scan

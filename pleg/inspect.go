@@ -28,9 +28,11 @@ type job struct {
 	objects     []object
 	fingerprint uint64
 	reports     map[string]runtime.State
-	// readers is guarded by Generator.mu; the rest is not written again.
-	readers []*reader
-	began   time.Time
+	// readers and unanswered, that it has lost its place, are guarded by Generator.mu; the
+	// rest is not written again.
+	readers    []*reader
+	unanswered bool
+	began      time.Time
 }
 
 // reading is the result of a job.
@@ -47,6 +49,14 @@ type reading struct {
 
 // reportDelay is how long a reading that is hard to believe is put off (D7).
 const reportDelay = 100 * time.Millisecond
+
+// placePatience is how long a reading may go unanswered before it loses its place, and
+// placesPerUnanswered how many places the others get for it: more than one, so that a crowd
+// of readings that hang is through in moments (B1, IN1).
+const (
+	placePatience       = 500 * time.Millisecond
+	placesPerUnanswered = 3
+)
 
 // Back-off of a pod whose reading ran out of time (B4), and how often people are
 // told (B3).
@@ -112,7 +122,7 @@ func (g *Generator) next() *job {
 		}
 		return nil
 	}
-	for g.places < g.options.Inspections {
+	for g.places < g.options.Inspections+placesPerUnanswered*g.unanswered {
 		var r *record
 		from := urgently
 		switch {
@@ -163,10 +173,22 @@ func (g *Generator) begin(r *record) *job {
 	return j
 }
 
-// perform runs a job within its limits and takes in what it found. The place is
-// kept until the call has returned or is written off (B3, B4).
+// waits takes the place of a job that is not answered (B1).
+func (g *Generator) waits(j *job) {
+	g.mu.Lock()
+	j.unanswered = true
+	g.places--
+	g.unanswered++
+	g.unlock()
+	g.signal()
+}
+
+// perform runs a job within its limits and takes in what it found (B3, B4).
 func (g *Generator) perform(ctx context.Context, j *job) {
 	l := limits{run: g.options.InspectTimeout, linger: g.options.WriteOffAfter - g.options.InspectTimeout, stop: g.options.WriteOffAfter}
+	if l.run > placePatience {
+		l.patience, l.waiting = placePatience, func() { g.waits(j) }
+	}
 	result, end := bounded(ctx, g.options.Clock, l, g.lostReads, j.record.uid, func() { g.expired(j) }, func(ctx context.Context) (result reading) {
 		defer recovered(&result.err)
 		return g.read(ctx, j)

@@ -115,8 +115,8 @@ func TestHungInspectionHoldsUpNoOtherPod(t *testing.T) {
 	}
 }
 
-// Edge case 22, B4: as many deaf calls as there are places. Each keeps its place
-// for 30 s, then other pods go on; with as many written off as there are places
+// Edge case 22, B1, B4: as many deaf calls as there are places. Each keeps its place
+// for 0.5 s, then other pods go on; with as many written off as there are places
 // reading pauses and health says so; when they return all is well.
 func TestDeafCallsGiveTheirPlacesBack(t *testing.T) {
 	inBubble(t, Options{Inspections: 2}, manyPods(10), func(b *bench) {
@@ -130,9 +130,13 @@ func TestDeafCallsGiveTheirPlacesBack(t *testing.T) {
 		for i := range 10 {
 			b.container(types.UID(fmt.Sprintf("p%03d", i)), "c", sExited)
 		}
-		pass(29 * time.Second)
+		pass(1400 * time.Millisecond) // a relist, and nothing more
 		b.expect("places taken")
-		pass(3 * time.Second)
+		pass(200 * time.Millisecond)
+		if got := len(b.sub.Take()); got != 8 {
+			b.t.Errorf("B1: %d other pods are read", got)
+		}
+		pass(30 * time.Second)
 		if h := b.Health(); !h.Paused || h.WrittenOff != 2 || b.Healthy() != nil {
 			b.t.Errorf("health: %+v", h)
 		}
@@ -142,8 +146,32 @@ func TestDeafCallsGiveTheirPlacesBack(t *testing.T) {
 		close(release)
 		b.fail(nil)
 		pass(70 * time.Second)
-		if got := len(b.sub.Take()); got != 10 {
-			b.t.Errorf("%d pods read after the calls returned, want 10", got)
+		if got := len(b.sub.Take()); got != 2 {
+			b.t.Errorf("%d pods read after the calls returned, want 2", got)
+		}
+	})
+}
+
+// B1, IN1: the runtime does not answer about half of 1,000 pods; the others are read at once.
+func TestHungReadingsDelayNoOther(t *testing.T) {
+	const n = 1000
+	inBubble(t, Options{}, manyPods(n), func(b *bench) {
+		b.fail(func(ctx context.Context, method, id string) error {
+			if method == "ContainerStatus" && id < "p500" {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return nil
+		})
+		for i := range n {
+			b.container(types.UID(fmt.Sprintf("p%03d", i)), "c", sExited)
+		}
+		pass(4 * time.Second)
+		if got := len(b.sub.Take()); got != n/2 {
+			b.t.Errorf("%d pods are read, want %d", got, n/2)
+		}
+		if h := b.Health(); h.Paused || b.Healthy() != nil {
+			b.t.Errorf("health: %+v", h)
 		}
 	})
 }

@@ -115,7 +115,7 @@ func (g *Generator) figures() figures {
 	f := figures{lastSeen: health.LastList, hung: int64(len(health.Hung)), lostReads: int64(g.lostReads.count()), lostLists: int64(g.lostLists.count())}
 	g.mu.Lock()
 	f.count, f.requests, f.merged = g.scan.count, g.requests, g.merged
-	f.queued, f.reading = int64(len(g.urgent)+len(g.queue)), int64(g.places)
+	f.queued, f.reading = int64(len(g.urgent)+len(g.queue)), int64(g.places+g.unanswered)
 	f.pods, f.conflicts = int64(len(g.pods)), int64(g.conflicts)
 	g.mu.Unlock()
 	g.cache.mu.RLock()

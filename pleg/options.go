@@ -48,14 +48,15 @@ type Options struct {
 	HealthThreshold time.Duration
 
 	// Inspections is the number of pods read at the same time. 0 means 8;
-	// 1 reads one after the other, in order of UID.
+	// 1 reads one after the other, in order of UID. A reading that is not answered within
+	// 0.5 s does not count.
 	Inspections int
 	// ListTimeout bounds one reading of all pods. 0 means 30 s.
 	ListTimeout time.Duration
 	// InspectTimeout bounds one reading of one pod. 0 means 10 s.
 	InspectTimeout time.Duration
-	// WriteOffAfter is how long a call that ignores the end of its context
-	// keeps its place among Inspections, counted from its start. 0 means 30 s.
+	// WriteOffAfter is how long a call that ignores the end of its context is waited
+	// for, counted from its start. 0 means 30 s.
 	WriteOffAfter time.Duration
 
 	// ConfirmVanished is the number of further lists that must also lack a pod

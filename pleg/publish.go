@@ -12,7 +12,11 @@ func (g *Generator) finish(ctx context.Context, j *job, result reading, end endi
 	g.mu.Lock()
 	defer g.unlock()
 	r := j.record
-	g.places--
+	if j.unanswered {
+		g.unanswered--
+	} else {
+		g.places--
+	}
 	r.busy = false
 	switch {
 	case ctx.Err() != nil && (end != inTime || result.err != nil):

@@ -96,7 +96,7 @@ func (g *Generator) period() time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	since := g.options.Clock.Since(g.active)
-	if g.active.IsZero() || since >= 0 && since < quietAfter || len(g.urgent)+len(g.queue)+g.places > 0 {
+	if g.active.IsZero() || since >= 0 && since < quietAfter || len(g.urgent)+len(g.queue)+g.places+g.unanswered > 0 {
 		return g.options.Period
 	}
 	return g.options.QuietPeriod

@@ -67,7 +67,7 @@ func ailments() []ailment {
 		{name: "exec probe hangs", spoil: probed(v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"hang"}}}), hangs: []fake.Method{fake.ExecSync}, told: `"ready":false`},
 		{name: "HTTP probe drips", spoil: probed(v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{Port: intstr.FromInt32(80)}}), drips: true, told: `"ready":false`},
 		{name: "sink fails", sink: errors.New("no such tenant")},
-		{name: "record cannot be written", write: errors.New("input/output error"), told: "input/output error", lingers: "input/output error"},
+		{name: "record cannot be written", write: errors.New("input/output error"), told: "input/output error"},
 		{name: "record cannot be read", read: errors.New("input/output error")},
 		{name: "admission panics", panics: true, told: `"held":".*panicked`, listed: true},
 		{name: "admission hangs", undecided: true, told: `"held":".*handler`, listed: true},
