@@ -73,9 +73,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	if err := e.resizer.Prepare(); err != nil {
 		return fmt.Errorf("podwright: %w", err)
 	}
-	if err := e.recovery.Load(context.WithoutCancel(ctx)); err != nil {
-		e.config.Observe.Logger.Error(err, "no pod is set up")
-	}
+	e.recovery.Start(ctx)
 	return e.serve(ctx)
 }
 

@@ -35,6 +35,10 @@ const (
 	loadRetryMax = time.Minute
 )
 
+// startWait is how long the start waits for the first load. After that the engine goes on as
+// after a failed one.
+const startWait = 10 * time.Second
+
 // Runtime is what recovery reads of the container runtime.
 type Runtime interface {
 	// SyncedC is closed once every pod has been read.
@@ -80,6 +84,8 @@ type Recovery struct {
 	journal *Journal
 	// opened is closed once the records were compared with the runtime.
 	opened chan struct{}
+	// first is the load that Start began; nil before.
+	first *firstLoad
 
 	mu sync.Mutex
 	// began is when Load was called first.
@@ -99,7 +105,8 @@ func New(options Options) *Recovery {
 // loaded are tried again; until they are, and until the runtime has been read, the gate
 // stays closed and every pod as it is.
 func (r *Recovery) Run(ctx context.Context) error {
-	if !r.retryLoad(ctx) || !r.readRuntime(ctx) {
+	defer r.first.end()
+	if !r.first.wait(ctx) || !r.retryLoad(ctx) || !r.readRuntime(ctx) {
 		return nil
 	}
 	report := r.compare()
@@ -117,6 +124,58 @@ func (r *Recovery) KeepRecords(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	}
+}
+
+// firstLoad is a load under way, or its end.
+type firstLoad struct {
+	cancel context.CancelFunc
+	done   chan struct{} // closed when it has ended
+	err    error         // valid then
+}
+
+// Start loads the records, as Load does, and waits for that; for 10 s at most, so that a
+// folder that does not answer leaves the engine neither silent nor deaf. [Recovery.Run] waits
+// for the rest. ctx bounds nothing: what has to be written at the end must be known.
+func (r *Recovery) Start(ctx context.Context) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	l := &firstLoad{cancel: cancel, done: make(chan struct{})}
+	r.first = l
+	go func() {
+		defer close(l.done)
+		l.err = r.Load(ctx)
+	}()
+	timer := r.options.Clock.NewTimer(startWait)
+	defer timer.Stop()
+	select {
+	case <-l.done:
+		if l.err != nil {
+			r.options.Logger.Error(l.err, "No pod is set up")
+		}
+	case <-timer.C():
+		r.options.Logger.Info("The records have not been read yet; until they are, no pod is set up, stopped or removed", "after", startWait.String())
+	}
+}
+
+// wait waits for the end of the load, if there is one; false if ctx ends first.
+func (l *firstLoad) wait(ctx context.Context) bool {
+	if l == nil {
+		return true
+	}
+	select {
+	case <-l.done:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// end ends the load and waits for its goroutine.
+func (l *firstLoad) end() {
+	if l == nil {
+		return
+	}
+	l.cancel()
+	<-l.done
 }
 
 // Load takes over what is remembered. It is called before anything is asked or done
