@@ -3,6 +3,7 @@ package enginetest_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/runtime/fake"
@@ -111,5 +113,61 @@ func TestDrainNamesPodsItCouldNotStop(t *testing.T) {
 		if err := r.engine.Drain(ctx); err == nil || !strings.Contains(err.Error(), "default/stuck") {
 			t.Errorf("Drain: %v, want an error that names default/stuck", err)
 		}
+	})
+}
+
+// TestDrainLeavesEachPodItsOwnGrace: IN7, IN1. Ten deaf pods run from before, half of them have
+// been stopping for 20 s of their 60 when the agent is killed. The next agent, whose source
+// says nothing, is drained at once: each has what is left of its own grace, all at the same
+// time, and the drain ends after the longest.
+func TestDrainLeavesEachPodItsOwnGrace(t *testing.T) {
+	const n, grace, passed = 10, 60, 20
+	synctest.Test(t, func(t *testing.T) {
+		rt := fake.New(fake.Options{Script: func(fake.Launch) fake.Script { return fake.Script{IgnoreTERM: true} }})
+		root := t.TempDir()
+		var all []*v1.Pod
+		for i := range n {
+			pod := newPod(fmt.Sprint("deaf-", i))
+			pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](grace)
+			all = append(all, pod)
+		}
+		first := newRig(t, rt, root, killed).start()
+		first.set(all...)
+		for _, pod := range all {
+			first.phase(pod.UID, v1.PodRunning, 30*time.Second)
+		}
+		first.set(all[:n/2]...)
+		<-time.After(passed * time.Second)
+		first.stop()
+		before := len(rt.Calls(fake.Match{Method: fake.StopContainer}))
+
+		second := newRig(t, rt, root).start()
+		<-time.After(time.Second)
+		began := time.Now()
+		if err := second.engine.Drain(t.Context()); err != nil {
+			t.Errorf("Drain: %v", err)
+		}
+		if took := time.Since(began); took > (grace+5)*time.Second {
+			t.Errorf("the drain took %v", took)
+		}
+		stops := rt.Calls(fake.Match{Method: fake.StopContainer})[before:]
+		graces := map[bool]int{}
+		for _, s := range stops {
+			switch got := s.Request.(*runtimeapi.StopContainerRequest).GetTimeout(); {
+			case got == grace:
+				graces[false]++
+			case got >= grace-passed-2 && got <= grace-passed:
+				graces[true]++
+			default:
+				t.Errorf("a pod has %d s", got)
+			}
+			if late := s.Start.Sub(began); late > time.Second {
+				t.Errorf("a pod was told to stop %v after the drain began", late)
+			}
+		}
+		if graces[false] != n/2 || graces[true] != n/2 {
+			t.Errorf("%d pods have their whole grace, %d what was left of it", graces[false], graces[true])
+		}
+		second.empty(0)
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -54,6 +55,9 @@ type Drain struct {
 	Runtime PodLister
 	Reader  PodReader
 	Pods    PodRemover
+	// Kill returns how a pod without a worker is stopped: as it is remembered, with what is
+	// left of its grace (IN7).
+	Kill func(pod *runtime.Pod) podworkers.UpdateOptions
 	// Forget drops the memory of a pod that ended only because of the drain.
 	Forget func(uid types.UID)
 	// Permit asks all that may object to a removal (IN11). What it forbids stays, named
@@ -83,9 +87,13 @@ func (d Drain) Run(ctx context.Context) error {
 	for _, p := range listed {
 		remains[p.UID] = p
 	}
+	stopped := d.stop(ctx, listed)
 	for _, uid := range slices.Sorted(maps.Keys(remains)) {
-		p := remains[uid]
-		if err := d.remove(ctx, p); err != nil {
+		p, err := remains[uid], stopped[uid]
+		if err == nil {
+			err = d.remove(ctx, p)
+		}
+		if err != nil {
 			problems = append(problems, fmt.Errorf("pod %s/%s (%s): %w", p.Namespace, p.Name, uid, err))
 		}
 	}
@@ -110,18 +118,48 @@ func (d Drain) list(ctx context.Context) ([]*runtime.Pod, error) {
 	}
 }
 
-// remove removes what is left of a pod after the workers have ended. A pod that still runs
-// was never theirs, or they failed to stop it; it is stopped as its annotations ask.
-func (d Drain) remove(ctx context.Context, p *runtime.Pod) error {
-	if p.Running() {
-		status, err := d.Reader.ReadNow(ctx, p.UID)
-		if err != nil {
-			return err
+// stop stops the pods that still run after the workers have ended: they were never theirs, or
+// the workers failed to stop them. All are told at the same time (IN1). It returns why pods
+// could not be stopped.
+func (d Drain) stop(ctx context.Context, pods []*runtime.Pod) map[types.UID]error {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	failed := map[types.UID]error{}
+	for _, p := range pods {
+		if !p.Running() {
+			continue
 		}
-		if err := d.Pods.KillPod(ctx, nil, status, nil); err != nil {
-			return fmt.Errorf("stop: %w", err)
-		}
+		wg.Go(func() {
+			if err := d.stopOne(ctx, p); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				failed[p.UID] = err
+			}
+		})
 	}
+	wg.Wait()
+	return failed
+}
+
+// stopOne stops one pod: as it is remembered, or as its annotations ask.
+func (d Drain) stopOne(ctx context.Context, p *runtime.Pod) error {
+	status, err := d.Reader.ReadNow(ctx, p.UID)
+	if err != nil {
+		return err
+	}
+	how := d.Kill(p)
+	var grace *int64
+	if how.Kill != nil {
+		grace = how.Kill.GracePeriodSeconds
+	}
+	if err := d.Pods.KillPod(ctx, how.Pod, status, grace); err != nil {
+		return fmt.Errorf("stop: %w", err)
+	}
+	return nil
+}
+
+// remove removes what is left of a pod that has stopped.
+func (d Drain) remove(ctx context.Context, p *runtime.Pod) error {
 	if err := d.permit(ctx, p, cleanup.StepContent); err != nil {
 		return err
 	}

@@ -75,6 +75,7 @@ func (d *drained) RemovePodDir(_ context.Context, uid types.UID) error { return 
 func (d *drained) run(ctx context.Context) error {
 	return Drain{
 		Workers: d, Runtime: d, Reader: d, Pods: d, Clock: clock.RealClock{}, Permit: d.permits,
+		Kill:   func(p *runtime.Pod) podworkers.UpdateOptions { return podworkers.UpdateOptions{RunningPod: p} },
 		Forget: func(uid types.UID) { d.add("forget " + string(uid)) },
 	}.Run(ctx)
 }
@@ -91,8 +92,8 @@ func TestDrainRemovesWhatIsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"terminate", "list", "remove dead", "folder dead", "forget dead", "remove known", "folder known", "forget known",
-		"read unknown", "kill unknown", "remove unknown", "folder unknown", "forget unknown",
+		"terminate", "list", "read unknown", "kill unknown", "remove dead", "folder dead", "forget dead", "remove known", "folder known", "forget known",
+		"remove unknown", "folder unknown", "forget unknown",
 	}
 	if got := d.take(); !slices.Equal(got, want) {
 		t.Errorf("calls %v, want %v", got, want)

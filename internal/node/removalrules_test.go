@@ -56,7 +56,7 @@ func TestDrainKeepsWhatIsForbidden(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	got := strings.Join(d.take(), ", ")
-	if want := "terminate, list, remove b, remove c, folder c, forget c, read hidden, kill hidden"; got != want {
+	if want := "terminate, list, read hidden, kill hidden, remove b, remove c, folder c, forget c"; got != want {
 		t.Errorf("calls %s, want %s", got, want)
 	}
 }
