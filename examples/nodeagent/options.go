@@ -40,8 +40,9 @@ const usageText = `Usage:
                                                 what is remembered of the pods, agent or not
   nodeagent cleanup --plan [-o json]            what the running agent would clean up now
 
-While it runs, http://127.0.0.1:10255 has /pods, /explain/NAMESPACE/NAME, /healthz,
-/metrics and /cleanup/plan.
+While it runs, http://127.0.0.1:10255 has /pods, /explain/NAMESPACE/NAME, /problems
+(what waits longer than it should, since when, and what to do), /healthz, /metrics
+and /cleanup/plan.
 
 Flags:
 `

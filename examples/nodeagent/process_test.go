@@ -60,6 +60,26 @@ func TestBundledManifests(t *testing.T) {
 	if code, body := a.get("/healthz"); code != 200 || body != "ok" {
 		t.Errorf("/healthz: %d %q", code, body)
 	}
+	if code, body := a.get("/problems"); code != 200 || body != "no problems\n" {
+		t.Errorf("/problems: %d %q", code, body)
+	}
+	deployment := filepath.Join(manifests, "deployment.yaml")
+	if err := os.WriteFile(deployment, []byte("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "/problems to name a manifest of another kind", func() error {
+		_, body := a.get("/problems")
+		_, figures := a.get("/metrics")
+		if !strings.HasPrefix(body, "source deployment.yaml: ") || !strings.Contains(body, "move the file elsewhere") ||
+			!strings.Contains(figures, `podwright_problems{kind="source"} 1`) {
+			return fmt.Errorf("%q", body)
+		}
+		return nil
+	})
+	if code, body := a.get("/healthz"); code != 200 || body != "ok" {
+		t.Errorf("/healthz beside a manifest of another kind: %d %q", code, body)
+	}
+	remove(t, deployment)
 	if code, body := a.get("/metrics"); code != 200 || !strings.Contains(body, "pod_worker_duration_seconds") {
 		t.Errorf("/metrics: %d, no pod_worker_duration_seconds in\n%.2000s", code, body)
 	}

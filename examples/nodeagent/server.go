@@ -7,12 +7,15 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright"
 )
 
 // handler answers the HTTP endpoint.
 func (a *agent) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", a.healthz)
+	mux.HandleFunc("GET /problems", a.problems)
 	mux.HandleFunc("GET /pods", a.pods)
 	mux.HandleFunc("GET /explain/{namespace}/{name}", a.explain)
 	mux.HandleFunc("GET /cleanup/plan", a.cleanupPlan)
@@ -29,6 +32,26 @@ func (a *agent) healthz(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	fmt.Fprint(w, "ok")
+}
+
+// problems is what waits longer than it should: one line each, or a JSON list if the client
+// accepts only that.
+func (a *agent) problems(w http.ResponseWriter, r *http.Request) {
+	all := a.engine.Problems()
+	if r.Header.Get("Accept") == "application/json" {
+		if all == nil {
+			all = []podwright.Problem{} // an empty list, not null
+		}
+		a.write(w, http.StatusOK, all)
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	for _, p := range all {
+		fmt.Fprintln(w, p)
+	}
+	if len(all) == 0 {
+		fmt.Fprintln(w, "no problems")
+	}
 }
 
 // pods is a v1.PodList with specs and statuses.

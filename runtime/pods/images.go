@@ -91,7 +91,7 @@ func (m *Manager) newPuller(service runtime.ImageService) {
 func (st *starting) pull(ctx context.Context) (images.Image, *startFailure) {
 	image, err := st.m.puller.Ensure(ctx, images.Request{
 		Pod: st.pod, Container: st.spec, Sandbox: st.sandboxConfig, Handler: st.handler,
-		Secrets: st.pullSecrets, Event: st.event,
+		Secrets: st.pullSecrets, Lacking: func() bool { return st.secretsMissing }, Event: st.event,
 	})
 	if err == nil {
 		return image, nil
@@ -104,16 +104,21 @@ func (st *starting) pull(ctx context.Context) (images.Image, *startFailure) {
 	return image, f
 }
 
-// pullFailure is the failed start of a container whose image is missing.
+// pullFailure is the failed start of a container whose image is missing. A pod whose pull
+// secrets could not be read looks again soon: with them its pull does not wait (IN15).
 func (st *starting) pullFailure(err error) *startFailure {
+	f := &startFailure{name: st.spec.Name, reason: images.ErrImagePull, message: err.Error(), err: err}
 	var e *images.Error
-	if !errors.As(err, &e) {
-		return &startFailure{name: st.spec.Name, reason: images.ErrImagePull, message: err.Error(), err: err}
+	if errors.As(err, &e) {
+		f.reason, f.message, f.retryAt, f.held = e.Reason, e.Message, e.RetryAt, !e.RetryAt.IsZero()
 	}
-	return &startFailure{
-		name: st.spec.Name, reason: e.Reason, message: e.Message, err: err,
-		retryAt: e.RetryAt, held: !e.RetryAt.IsZero(),
+	if st.secretsMissing {
+		f.err = st.m.waits(err)
+		if soon := st.m.options.Clock.Now().Add(st.m.options.ObjectRetry); f.retryAt.After(soon) {
+			f.retryAt = soon
+		}
 	}
+	return f
 }
 
 // pullSecrets reads the pod's pull secrets, once per sync. A secret that cannot be read
@@ -138,7 +143,7 @@ func (s *podSync) pullSecrets(ctx context.Context) []*v1.Secret {
 	if ctx.Err() != nil {
 		return nil
 	}
-	s.secretsRead = true
+	s.secretsRead, s.secretsMissing = true, len(missing) > 0
 	if len(missing) > 0 {
 		s.m.podEvent(s.pod, v1.EventTypeWarning, "FailedToRetrieveImagePullSecret",
 			"Unable to retrieve some image pull secrets (%s); attempting to pull the image may not succeed.", strings.Join(missing, ", "))

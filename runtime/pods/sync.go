@@ -86,9 +86,10 @@ type podSync struct {
 	// began is when the sync began: the pod's place among those that wait for their turn.
 	began time.Time
 
-	// secrets are the pod's pull secrets, once secretsRead.
-	secrets     []*v1.Secret
-	secretsRead bool
+	// secrets are the pod's pull secrets, once secretsRead; secretsMissing: some could not
+	// be read.
+	secrets                     []*v1.Secret
+	secretsRead, secretsMissing bool
 
 	// startedID is the container started last, empty if none was.
 	startedID     string

@@ -23,6 +23,9 @@ type failure struct {
 	delay time.Duration
 	last  time.Time
 	err   error
+	// lacking: secrets of the pod could not be read; creds names the credentials it had.
+	lacking bool
+	creds   string
 }
 
 // backOff returns until when the pull must wait and the error that caused it.
@@ -35,6 +38,28 @@ func (p *Puller) backOff(key failureKey) (until time.Time, last error) {
 		return time.Time{}, nil
 	}
 	return f.last.Add(f.delay), f.err
+}
+
+// arrived reports whether a pod that lacked credentials when its pull failed has others now: then
+// the failure says nothing about the next pull (IN15).
+func (p *Puller) arrived(key failureKey, creds func() string) bool {
+	p.mu.Lock()
+	f := p.failed[key]
+	before, lacking := "", f != nil && f.lacking
+	if f != nil {
+		before = f.creds
+	}
+	p.mu.Unlock()
+	return lacking && creds() != before
+}
+
+// lack notes with which credentials a pull failed that may have lacked some.
+func (p *Puller) lack(key failureKey, lacking bool, creds string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if f := p.failed[key]; f != nil {
+		f.lacking, f.creds = lacking, creds
+	}
 }
 
 func (p *Puller) fail(key failureKey, err error, now time.Time) {

@@ -71,6 +71,8 @@ type Request struct {
 	// Secrets gives the pod's pull secrets; it is called only if they matter.
 	// Nil: there are none.
 	Secrets func(ctx context.Context) []*v1.Secret
+	// Lacking reports, after Secrets, whether some of them could not be read. Nil: never.
+	Lacking func() bool
 	// Event reports progress in the words of spec/runtime.md 9.11.
 	Event func(eventtype, reason, format string, args ...any)
 }
@@ -190,7 +192,15 @@ func (p *Puller) status(ctx context.Context, spec *runtimeapi.ImageSpec) (Image,
 // pull pulls, unless a failure was too recent.
 func (p *Puller) pull(ctx context.Context, r Request, f *flight, lookup func() ([]credentials.Credential, error)) (Image, error) {
 	key := failureKey{r.Pod.UID, f.spec.Image}
-	if until, last := p.backOff(key); !until.IsZero() {
+	image := f.spec.Image
+	creds := func() string {
+		found, err := lookup()
+		if err != nil {
+			return ""
+		}
+		return keyOf(image, found).credentials
+	}
+	if until, last := p.backOff(key); !until.IsZero() && !p.arrived(key, creds) {
 		message := fmt.Sprintf("Back-off pulling image %q: %v", f.spec.Image, last)
 		r.Event(v1.EventTypeNormal, "BackOff", "%s", message)
 		return Image{}, &Error{Reason: ImagePullBackOff, Message: message, RetryAt: until, Err: last}
@@ -215,6 +225,7 @@ func (p *Puller) pull(ctx context.Context, r Request, f *flight, lookup func() (
 		return Image{}, err
 	case err != nil:
 		p.fail(key, err, p.options.Clock.Now())
+		p.lack(key, r.Lacking != nil && r.Lacking(), creds())
 		r.Event(v1.EventTypeWarning, "Failed", "Failed to pull image %q: %v", f.spec.Image, err)
 		return Image{}, &Error{Reason: class(err), Message: message(err), Err: err}
 	}
