@@ -51,13 +51,11 @@ func (m *Machine) held(r *record) bool {
 }
 
 // waitForRemoval leaves the update pending until the last hold is gone, and asks the holders
-// to stop before their next destructive step.
+// to stop before their next destructive step. No other pod waits behind it for a static name:
+// a hold is older than the life that waits for it, so the name never was its to take (see turn).
 func (m *Machine) waitForRemoval(r *record) {
 	for _, h := range m.holds[r.uid] {
 		m.emit(EffectCutRemoval, r).Handle = h.Handle
 	}
 	m.note(r, reasonHeld)
-	if r.static {
-		m.wakeNext(r.rare.fullName) // meanwhile the name is for others
-	}
 }
