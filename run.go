@@ -29,6 +29,7 @@ func (p *parts) components() []lifecycle.Component {
 		{Name: "deadlines", Run: p.syncer.Run, Stop: work},
 		{Name: "mirror pods", Run: p.mirrors.Run, Stop: work},
 		{Name: "probe", Run: p.probes.Run, Stop: work},
+		{Name: "calls of the runtime", Run: p.calls.Run, Stop: work},
 		{Name: "workers", Run: p.workers.Run, Stop: work},
 
 		{Name: "recovery", Run: p.recovery.Run, Stop: input, End: lifecycle.Fine},

@@ -80,9 +80,9 @@ func ailments() []ailment {
 		told, lingers string
 		listed, stuck bool
 	}{
-		{fake.RunPodSandbox, "SyncPod to return", "", true, false},
-		{fake.CreateContainer, "SyncPod to return", "", true, false},
-		{fake.StartContainer, "SyncPod to return", "", true, false},
+		{fake.RunPodSandbox, "SyncPod to return|has not been answered", "", true, false},
+		{fake.CreateContainer, "SyncPod to return|has not been answered", "", true, false},
+		{fake.StartContainer, "SyncPod to return|has not been answered", "", true, false},
 		{fake.StopContainer, "", "SyncTerminatingPod to return", false, true},
 		{fake.StopPodSandbox, "", "SyncTerminatingPod to return", false, true},
 		{fake.RemovePodSandbox, "", "", false, true},

@@ -2,7 +2,6 @@ package podsync
 
 import (
 	"context"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -12,26 +11,24 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// startTimeout is how long a start that is under way may go on after its step was
-// cancelled. Starts take a fraction of a second; a runtime that hangs must not keep
-// an agent from ending.
-const startTimeout = 3 * time.Second
-
 // Calls is a runtime whose calls are made for pods. It stands between the parts that make
 // the calls (package runtime/pods) and the runtime, and makes up for what runtimes do:
 //
 //   - One shows for a moment less than it has answered. Calls tells the cache what was done,
 //     so that it reads again before anything is decided by an old list (spec/pleg.md D7), and
 //     keeps a step from making an object again that is not listed yet.
-//   - One kills what it is starting when the call is cut off. Calls lets the call of a start
-//     come to its end although its step was cancelled: with policy Never an agent that is
-//     updated at the wrong moment would fail a pod's only run.
+//   - One kills what it is starting when the call is cut off, or leaves it half made. Calls
+//     lets the call of a start come to its end although its step was cancelled: with policy
+//     Never an agent that is updated at the wrong moment would fail a pod's only run. The
+//     step waits for it a moment only; a pod is not taken for stopped before the call is
+//     answered (RT1, RT3).
 //
 // Only calls made with the context of a [Syncer]'s step count as made for a pod.
 type Calls struct {
 	runtime.RuntimeService
 	o        CallOptions
 	unlisted *unlisted
+	open     *openCalls
 }
 
 // CallOptions configures [NewCalls].
@@ -52,7 +49,15 @@ func NewCalls(service runtime.RuntimeService, options CallOptions) *Calls {
 	if options.Report == nil {
 		options.Report = func(types.UID, string, runtime.State) {}
 	}
-	return &Calls{RuntimeService: service, o: options, unlisted: newUnlisted(options.Clock)}
+	return &Calls{RuntimeService: service, o: options, unlisted: newUnlisted(options.Clock), open: newOpenCalls(options.Clock)}
+}
+
+// Run returns when ctx has ended and every call has returned. Starts that no step waits for
+// any more are cancelled then: run it longer than what calls the steps.
+func (c *Calls) Run(ctx context.Context) error {
+	<-ctx.Done()
+	c.open.close()
+	return nil
 }
 
 // made notes an object that no view may be without from now on, and reports its state.
@@ -79,20 +84,20 @@ func (c *Calls) removed(ctx context.Context, err error, id string) {
 
 // RunPodSandbox makes and starts a sandbox.
 func (c *Calls) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (string, error) {
-	longer, done := c.outlast(ctx)
-	defer done()
-	id, err := c.RuntimeService.RunPodSandbox(longer, config, handler)
-	c.made(ctx, err, id, runtime.Running)
-	return id, err
+	return c.outlast(ctx, "RunPodSandbox", func(ctx context.Context) (string, error) {
+		id, err := c.RuntimeService.RunPodSandbox(ctx, config, handler)
+		c.made(ctx, err, id, runtime.Running)
+		return id, err
+	})
 }
 
 // CreateContainer makes a container.
 func (c *Calls) CreateContainer(ctx context.Context, podSandboxID string, config *runtimeapi.ContainerConfig, sandboxConfig *runtimeapi.PodSandboxConfig) (string, error) {
-	longer, done := c.outlast(ctx)
-	defer done()
-	id, err := c.RuntimeService.CreateContainer(longer, podSandboxID, config, sandboxConfig)
-	c.made(ctx, err, id, runtime.Created)
-	return id, err
+	return c.outlast(ctx, "CreateContainer", func(ctx context.Context) (string, error) {
+		id, err := c.RuntimeService.CreateContainer(ctx, podSandboxID, config, sandboxConfig)
+		c.made(ctx, err, id, runtime.Created)
+		return id, err
+	})
 }
 
 // StartContainer starts a container, after [CallOptions.BeforeStart].
@@ -102,10 +107,11 @@ func (c *Calls) StartContainer(ctx context.Context, containerID string) error {
 			return err
 		}
 	}
-	longer, done := c.outlast(ctx)
-	defer done()
-	err := c.RuntimeService.StartContainer(longer, containerID)
-	c.changed(ctx, err, containerID, runtime.Running)
+	_, err := c.outlast(ctx, "StartContainer", func(ctx context.Context) (string, error) {
+		err := c.RuntimeService.StartContainer(ctx, containerID)
+		c.changed(ctx, err, containerID, runtime.Running)
+		return "", err
+	})
 	return err
 }
 
@@ -137,23 +143,49 @@ func (c *Calls) RemovePodSandbox(ctx context.Context, podSandboxID string) error
 	return err
 }
 
-// outlast returns a context that ends startTimeout after ctx; one that has ended
-// already is returned as it is. done must be called.
-func (c *Calls) outlast(ctx context.Context) (_ context.Context, done func()) {
+// outlast makes the call of a start on a goroutine of its own, with a context that outlives
+// ctx by openLimit, and waits for it until startTimeout after the end of ctx. A call whose
+// context has ended already gets it as it is.
+func (c *Calls) outlast(ctx context.Context, name string, call func(context.Context) (string, error)) (string, error) {
 	if ctx.Err() != nil {
-		return ctx, func() {}
+		return call(ctx)
 	}
 	longer, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	timers := make(chan clock.Timer, 1)
-	stop := context.AfterFunc(ctx, func() {
-		timers <- c.o.Clock.AfterFunc(startTimeout, func() { cancel(context.Cause(ctx)) })
+	uid, _ := foreign.PodOf(ctx)
+	open := c.open.begin(uid, name, cancel)
+	a := &answer{done: make(chan struct{})}
+	c.open.going.Go(func() {
+		defer close(a.done)
+		defer cancel(nil)
+		var unlisted *foreign.Calls // the runtime lists its calls itself
+		a.err = unlisted.Contain(foreign.Call{Name: name}, func() (err error) {
+			a.id, err = call(longer)
+			return err
+		})
+		c.open.end(uid, open, a.err, longer.Err() != nil)
 	})
-	return longer, func() {
-		if !stop() {
-			(<-timers).Stop()
-		}
-		cancel(nil)
+	select {
+	case <-a.done:
+		return a.id, a.err
+	case <-ctx.Done():
 	}
+	timer := c.o.Clock.AfterFunc(openLimit, func() { cancel(context.Cause(ctx)) })
+	context.AfterFunc(longer, func() { timer.Stop() })
+	patience := make(chan struct{})
+	defer c.o.Clock.AfterFunc(startTimeout, func() { close(patience) }).Stop()
+	select {
+	case <-a.done:
+		return a.id, a.err
+	case <-patience:
+		return "", &unansweredError{call: name, since: open.since, cause: context.Cause(ctx)}
+	}
+}
+
+// answer is what a call returned, once done is closed.
+type answer struct {
+	done chan struct{}
+	id   string
+	err  error
 }
 
 // awaitListed returns an error that names an object made for the pod that the view does
@@ -163,6 +195,22 @@ func (c *Calls) awaitListed(uid types.UID, view *runtime.PodStatus) error {
 		return nil
 	}
 	return c.unlisted.check(uid, view)
+}
+
+// unanswered returns an error that names a start of the pod that has not been answered;
+// unsettled also names one that was cut off and may still be completed.
+func (c *Calls) unanswered(uid types.UID) error {
+	if c == nil {
+		return nil
+	}
+	return c.open.unanswered(uid)
+}
+
+func (c *Calls) unsettled(uid types.UID) error {
+	if c == nil {
+		return nil
+	}
+	return c.open.unsettled(uid)
 }
 
 // forget drops what is known of a pod that is gone.

@@ -148,8 +148,8 @@ func TestMadeObjectsAreAwaited(t *testing.T) {
 	})
 }
 
-// TestStartOutlastsItsStep: a start that is under way when its step is cancelled may go on
-// for 3 s; one that has not begun gets the context as it is.
+// TestStartOutlastsItsStep: RT3: a step that is cancelled waits 3 s for a start that is under
+// way, and the start goes on for 4 min; one that has not begun gets the context as it is.
 func TestStartOutlastsItsStep(t *testing.T) {
 	for name, call := range calling {
 		if !slices.Contains(starts, name) {
@@ -157,27 +157,87 @@ func TestStartOutlastsItsStep(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				for _, rt := range []*callee{{took: 2 * time.Second}, {hang: true}} {
+				for _, rt := range []*callee{{took: 2 * time.Second}, {took: time.Minute}, {hang: true}} {
 					ctx, cancel := context.WithCancelCause(foreign.ForPod(t.Context(), "u"))
 					c := NewCalls(rt, CallOptions{})
 					time.AfterFunc(time.Second, func() { cancel(errFake) })
 					began := time.Now()
 					err := call(ctx, c)
-					took, want := time.Since(began), 2*time.Second
-					if rt.hang {
-						want = time.Second + startTimeout
+					took, want, left := time.Since(began), 2*time.Second, false
+					if rt.hang || rt.took > want {
+						want, left = time.Second+startTimeout, true
 					}
-					if rt.hang != errors.Is(err, errFake) || took != want {
-						t.Errorf("hang=%t: %v after %s", rt.hang, err, took)
+					if left != errors.Is(err, errFake) || left != (c.unanswered("u") != nil) || took != want {
+						t.Errorf("%+v: %v after %s", rt, err, took)
 					}
 					began = time.Now()
 					if err := call(ctx, NewCalls(&callee{hang: true}, CallOptions{})); !errors.Is(err, errFake) || time.Since(began) > 0 {
 						t.Errorf("%v after %s", err, time.Since(began))
 					}
+					if !left {
+						continue
+					}
+					<-time.After(time.Minute)
+					synctest.Wait()
+					if unsettled := c.unsettled("u"); (unsettled != nil) != rt.hang {
+						t.Errorf("%+v: after a minute: %v", rt, unsettled)
+					}
+					<-time.After(openLimit - time.Minute - startTimeout)
+					synctest.Wait()
+					if err := c.unanswered("u"); err != nil {
+						t.Errorf("the call goes on: %v", err)
+					}
+					if unsettled := c.unsettled("u"); (unsettled != nil) != rt.hang {
+						t.Errorf("%+v: just cut off: %v", rt, unsettled)
+					}
+					<-time.After(settling)
+					if err := c.unsettled("u"); err != nil || len(c.open.byPod) > 0 {
+						t.Errorf("%v, %d pods remembered", err, len(c.open.byPod))
+					}
 				}
 			})
 		})
 	}
+}
+
+// TestCallsEndWithTheAgent: what still hangs when the agent ends is cancelled, and waited for.
+func TestCallsEndWithTheAgent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := NewCalls(&callee{hang: true}, CallOptions{})
+		step, cancel := context.WithCancel(foreign.ForPod(t.Context(), "u"))
+		cancelled := time.AfterFunc(time.Second, cancel)
+		defer cancelled.Stop()
+		if err := calling["RunPodSandbox"](step, c); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		ctx, end := context.WithTimeout(t.Context(), 5*time.Second)
+		defer end()
+		began := time.Now()
+		if err := c.Run(ctx); err != nil || time.Since(began) != 5*time.Second {
+			t.Errorf("%v after %s", err, time.Since(began))
+		}
+		if err := c.unanswered("u"); err != nil {
+			t.Error(err)
+		}
+		if err := calling["RunPodSandbox"](foreign.ForPod(t.Context(), "u"), c); !errors.Is(err, context.Canceled) {
+			t.Errorf("a call after the end: %v", err)
+		}
+	})
+}
+
+// TestPanicOfAStartIsAnError: a runtime that panics in a start ends that call only.
+func TestPanicOfAStartIsAnError(t *testing.T) {
+	var panicked *foreign.PanicError
+	_, err := NewCalls(panicking{}, CallOptions{}).RunPodSandbox(foreign.ForPod(t.Context(), "u"), nil, "")
+	if !errors.As(err, &panicked) {
+		t.Error(err)
+	}
+}
+
+type panicking struct{ runtime.RuntimeService }
+
+func (panicking) RunPodSandbox(context.Context, *runtimeapi.PodSandboxConfig, string) (string, error) {
+	panic("oops")
 }
 
 // TestContainerStartsOnlyAfterBeforeStart: HI8: a container is started only after the caller agreed, who is asked

@@ -51,8 +51,10 @@ type node struct {
 	earlier   bool // the runtime may have containers of an earlier life
 	probes    map[probe.Kind]probe.Result
 	removable bool
-	network   error
-	events    []string
+	// runs is how many removals still find the pod running.
+	runs    int
+	network error
+	events  []string
 }
 
 func newNode(t *testing.T) *node {
@@ -147,9 +149,19 @@ func (n *node) TerminationMessage(*runtime.ContainerStatus) string { return n.me
 type content struct{ n *node }
 
 func (c content) TearDownVolumes(context.Context, types.UID) error { return c.n.do("TearDownVolumes") }
-func (c content) RemovePod(context.Context, types.UID) error       { return c.n.do("RemovePod") }
-func (c content) DestroyCgroup(context.Context, types.UID) error   { return c.n.do("DestroyCgroup") }
-func (c content) Forget(types.UID)                                 { _ = c.n.do("Forget") }
+func (c content) RemovePod(context.Context, types.UID) error {
+	if err := c.n.do("RemovePod"); err != nil {
+		return err
+	}
+	if c.n.runs > 0 {
+		c.n.runs--
+		return pods.ErrPodRunning
+	}
+	return nil
+}
+
+func (c content) DestroyCgroup(context.Context, types.UID) error { return c.n.do("DestroyCgroup") }
+func (c content) Forget(types.UID)                               { _ = c.n.do("Forget") }
 
 type reader struct{ n *node }
 

@@ -144,8 +144,8 @@ type Hooks struct {
 	Changed func(uid types.UID)
 	// Terminating is called first in every attempt of SyncTerminatingPod.
 	Terminating func(uid types.UID)
-	// Terminated is called first in every attempt of SyncTerminatedPod: no container of the
-	// pod runs any more.
+	// Terminated is called in every attempt of SyncTerminatedPod, before anything is told:
+	// no container of the pod runs any more.
 	Terminated func(uid types.UID)
 	// Released is called last, when the pod holds nothing any more.
 	Released func(uid types.UID)

@@ -130,6 +130,9 @@ func (s *Syncer) allocate(desired *v1.Pod, view *runtime.PodStatus) (*v1.Pod, er
 // act brings the pod closer to its spec, and reads it again if anything was done.
 // The view is nil if that reading failed. shown is the pod's status as it was before.
 func (s *Syncer) act(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus, shown *v1.PodStatus) (pods.Result, *runtime.PodStatus, error) {
+	if err := s.o.Calls.unanswered(pod.UID); err != nil {
+		return pods.Result{}, view, err
+	}
 	if err := s.o.Calls.awaitListed(pod.UID, view); err != nil {
 		return pods.Result{}, view, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/pods"
 )
 
 // SyncTerminatingPod stops the containers and publishes how they ended.
@@ -28,6 +29,7 @@ func (s *Syncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, view *runt
 		s.stopping.add(pod)
 	}
 	s.o.Probes.StopLivenessAndStartup(pod.UID)
+	unsettled := s.o.Calls.unsettled(pod.UID) // before the reading
 	if err := s.pods.KillPod(ctx, pod, view, gracePeriodSeconds); err != nil {
 		return fmt.Errorf("stop the pod: %w", err)
 	}
@@ -41,6 +43,9 @@ func (s *Syncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, view *runt
 	}
 	if err := s.o.Calls.awaitListed(pod.UID, fresh); err != nil {
 		return err // it may run
+	}
+	if unsettled != nil {
+		return unsettled // what comes of it may run
 	}
 	s.o.Probes.RemovePod(pod.UID)
 	s.o.Records.ForgetProbes(pod.UID)
@@ -62,6 +67,10 @@ func (s *Syncer) SyncTerminatingRuntimePod(ctx context.Context, pod *runtime.Pod
 
 // SyncTerminatedPod publishes the last status and releases the pod.
 func (s *Syncer) SyncTerminatedPod(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus) error {
+	view, err := s.stopAgain(ctx, pod, view)
+	if err != nil {
+		return err
+	}
 	s.o.Hooks.Terminated(pod.UID)
 	if err := s.publishFinal(ctx, pod, view); err != nil {
 		return err
@@ -69,7 +78,7 @@ func (s *Syncer) SyncTerminatedPod(ctx context.Context, pod *v1.Pod, view *runti
 	if s.stopping.isFinal(pod.UID) && s.o.Removable(pod.UID) {
 		// Housekeeping would do this too; doing it now leaves nothing behind
 		// for the seconds until its next pass.
-		if err := s.o.Content.RemovePod(ctx, pod.UID); err != nil {
+		if err := s.removeStopped(ctx, pod); err != nil {
 			return fmt.Errorf("remove the pod from the runtime: %w", err)
 		}
 	}
@@ -81,6 +90,38 @@ func (s *Syncer) SyncTerminatedPod(ctx context.Context, pod *v1.Pod, view *runti
 	s.stopping.remove(pod.UID)
 	s.o.Hooks.Released(pod.UID)
 	return nil
+}
+
+// stopAgain stops what runs of a pod that was stopped before, and returns the view of it
+// afterwards. A runtime may complete late what it was asked for before the stop (RT1).
+func (s *Syncer) stopAgain(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus) (*runtime.PodStatus, error) {
+	if !view.Running() {
+		return view, nil
+	}
+	if err := s.pods.KillPod(ctx, pod, view, nil); err != nil {
+		return nil, fmt.Errorf("stop the pod again: %w", err)
+	}
+	fresh, err := s.reader.Get(pod.UID)
+	if err != nil {
+		return nil, fmt.Errorf("read the pod after stopping it again: %w", err)
+	}
+	return keepIPs(fresh, view), nil
+}
+
+// removeStopped removes the pod from the runtime. What runs of it after all is stopped first.
+func (s *Syncer) removeStopped(ctx context.Context, pod *v1.Pod) error {
+	err := s.o.Content.RemovePod(ctx, pod.UID)
+	if !errors.Is(err, pods.ErrPodRunning) {
+		return err
+	}
+	view, err := s.reader.ReadNow(ctx, pod.UID)
+	if err != nil {
+		return err
+	}
+	if _, err := s.stopAgain(ctx, pod, view); err != nil {
+		return err
+	}
+	return s.o.Content.RemovePod(ctx, pod.UID)
 }
 
 // publishFinal publishes the last status and makes it final, once: when the step is

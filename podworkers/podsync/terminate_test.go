@@ -1,15 +1,20 @@
 package podsync
 
 import (
+	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/podwright/podwright/internal/foreign"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
 )
@@ -273,4 +278,70 @@ func TestPublishedEndIsFinal(t *testing.T) {
 			t.Errorf("%+v", n.last())
 		}
 	}
+}
+
+// TestPodIsNotStoppedWhileACallIsOpen: RT1: nothing that runs is no proof while a start that was made
+// for the pod has no outcome; the step kills what there is, and is repeated.
+func TestPodIsNotStoppedWhileACallIsOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.view = nothing()
+		calls := NewCalls(&callee{took: time.Minute}, CallOptions{})
+		step, cancel := context.WithTimeout(foreign.ForPod(t.Context(), "u"), time.Second)
+		defer cancel()
+		if err := calling["RunPodSandbox"](step, calls); err == nil {
+			t.Fatal("the call was answered")
+		}
+		s := n.syncer(func(o *Options) { o.Calls = calls })
+		for _, call := range terminating {
+			if call == "RemoveProbes" {
+				break
+			}
+			n.calls = append(n.calls, call)
+		}
+		before := n.calls
+		n.calls = nil
+		err := s.SyncTerminatingPod(t.Context(), web(), nothing(), nil, nil)
+		if want := "RunPodSandbox, called at 2000-01-01T00:00:00Z, has not been answered"; err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+		n.want(before...)
+		if _, err := s.SyncPod(t.Context(), podworkers.Update, web(), nil, nothing()); err == nil || slices.Contains(n.calls, "SyncPod") {
+			t.Errorf("a pod with an open call is set up: %v, %q", err, n.calls)
+		}
+		<-time.After(time.Minute)
+		synctest.Wait()
+		n.view.Sandboxes = []*runtime.SandboxStatus{{ID: "s1", State: runtime.Exited}} // what came of it, stopped
+		if err := s.SyncTerminatingPod(t.Context(), web(), n.view, nil, nil); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestWhatRunsAfterTheStopIsStoppedAgain: RT1: something of a pod runs although it was stopped: in the
+// view of the last step, or when its records are removed. It is killed, and then removed.
+func TestWhatRunsAfterTheStopIsStoppedAgain(t *testing.T) {
+	n := newNode(t)
+	n.view = viewOf(runtime.Exited)
+	s := n.syncer()
+	if err := s.SyncTerminatedPod(t.Context(), web(), viewOf(runtime.Running)); err != nil {
+		t.Error(err)
+	}
+	n.want(append([]string{"KillPod", "Get"}, terminated...)...)
+
+	n = newNode(t)
+	n.view, n.runs = viewOf(runtime.Running), 1
+	n.killed = func() { n.view = viewOf(runtime.Exited) }
+	if err := n.syncer().SyncTerminatedPod(t.Context(), web(), viewOf(runtime.Exited)); err != nil {
+		t.Error(err)
+	}
+	i := slices.Index(terminated, "RemovePod")
+	n.want(slices.Concat(terminated[:i+1], []string{"ReadNow", "KillPod", "Get"}, terminated[i:])...)
+
+	n = newNode(t)
+	n.view, n.runs, n.fail["KillPod"] = viewOf(runtime.Running), 1, true
+	if err := n.syncer().SyncTerminatedPod(t.Context(), web(), viewOf(runtime.Exited)); !errors.Is(err, errFake) {
+		t.Error(err)
+	}
+	n.want(slices.Concat(terminated[:i+1], []string{"ReadNow", "KillPod"})...)
 }

@@ -1,0 +1,145 @@
+package podsync
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+const (
+	// startTimeout is how long a step that was cancelled waits for a start that is under
+	// way. Starts take a fraction of a second; a runtime that hangs must not keep an agent
+	// from ending, nor a pod's other containers from being stopped.
+	startTimeout = 3 * time.Second
+	// openLimit is how long such a start may go on without its step. A runtime whose call
+	// is cancelled leaves more behind than one that is let finish (RT3).
+	openLimit = 4 * time.Minute
+	// settling is how long a runtime may still complete a call after it was cancelled or
+	// ran out of time.
+	settling = 10 * time.Second
+)
+
+// openCalls are the starts that have not been answered, and those whose outcome is not known
+// although they have ended (RT1).
+type openCalls struct {
+	clock clock.PassiveClock
+	// going counts the goroutines of calls.
+	going sync.WaitGroup
+
+	mu     sync.Mutex
+	byPod  map[types.UID]map[*openCall]struct{}
+	closed bool
+}
+
+// openCall is one of them.
+type openCall struct {
+	name   string
+	since  time.Time
+	cancel context.CancelCauseFunc
+	// latestEnd is when nothing more can come of a call that has ended; zero: it has not.
+	latestEnd time.Time
+}
+
+// unansweredError says what a pod waits for.
+type unansweredError struct {
+	call  string
+	since time.Time
+	ended bool
+	cause error // why the step no longer waits
+}
+
+func (e *unansweredError) Error() string {
+	at := e.since.UTC().Format(time.RFC3339)
+	if e.ended {
+		return fmt.Sprintf("%s, called at %s, was cut off; the runtime may still complete it", e.call, at)
+	}
+	return fmt.Sprintf("%s, called at %s, has not been answered; its outcome is awaited", e.call, at)
+}
+
+func (e *unansweredError) Unwrap() error { return e.cause }
+
+func newOpenCalls(c clock.PassiveClock) *openCalls {
+	return &openCalls{clock: c, byPod: map[types.UID]map[*openCall]struct{}{}}
+}
+
+// begin notes a call, which is cancelled at once if the agent ends.
+func (o *openCalls) begin(uid types.UID, name string, cancel context.CancelCauseFunc) *openCall {
+	c := &openCall{name: name, since: o.clock.Now(), cancel: cancel}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.byPod[uid] == nil {
+		o.byPod[uid] = map[*openCall]struct{}{}
+	}
+	o.byPod[uid][c] = struct{}{}
+	if o.closed {
+		cancel(context.Canceled)
+	}
+	return c
+}
+
+// end notes how a call ended. One that was cut off may be completed nevertheless.
+func (o *openCalls) end(uid types.UID, c *openCall, err error, cancelled bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err != nil && cancelled || runtime.Class(err) == runtime.ErrCanceled || runtime.Class(err) == runtime.ErrDeadline {
+		c.latestEnd = o.clock.Now().Add(settling)
+		return
+	}
+	o.drop(uid, c)
+}
+
+func (o *openCalls) drop(uid types.UID, c *openCall) {
+	delete(o.byPod[uid], c)
+	if len(o.byPod[uid]) == 0 {
+		delete(o.byPod, uid)
+	}
+}
+
+// unanswered returns an error that names a call of the pod that has not been answered.
+func (o *openCalls) unanswered(uid types.UID) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for c := range o.byPod[uid] {
+		if c.latestEnd.IsZero() {
+			return &unansweredError{call: c.name, since: c.since}
+		}
+	}
+	return nil
+}
+
+// unsettled returns an error that names a call of the pod of which something may still come;
+// if there is none, a reading that begins now shows all that came of the pod's calls.
+func (o *openCalls) unsettled(uid types.UID) error {
+	if err := o.unanswered(uid); err != nil {
+		return err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now := o.clock.Now()
+	for c := range o.byPod[uid] {
+		if now.Before(c.latestEnd) {
+			return &unansweredError{call: c.name, since: c.since, ended: true}
+		}
+		o.drop(uid, c)
+	}
+	return nil
+}
+
+// close cancels all calls and waits for their goroutines.
+func (o *openCalls) close() {
+	o.mu.Lock()
+	o.closed = true
+	for _, calls := range o.byPod {
+		for c := range calls {
+			c.cancel(context.Canceled)
+		}
+	}
+	o.mu.Unlock()
+	o.going.Wait()
+}
