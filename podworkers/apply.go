@@ -33,6 +33,7 @@ func (w *Workers) apply(b *batch, self *call) (next *call, answer machine.Answer
 	w.mu.Lock()
 	now := w.now()
 	b.effects = w.machine.Apply(&b.event, now, w.options.Rand, b.effects[:0])
+	w.dispatch.Limit = w.room()
 	b.effects = w.machine.Apply(&w.dispatch, now, w.options.Rand, b.effects)
 	outside := false
 	for i := range b.effects {
@@ -46,9 +47,12 @@ func (w *Workers) apply(b *batch, self *call) (next *call, answer machine.Answer
 	if w.machine.Idle() && w.state != notRun {
 		w.signalIdle()
 	}
-	root := w.root
+	root, spills := w.root, w.spills()
 	w.mu.Unlock()
 
+	if spills {
+		w.calls.Go(w.spill)
+	}
 	if outside {
 		next = w.carryOut(root, b.effects, self)
 	}

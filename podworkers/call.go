@@ -106,9 +106,12 @@ func (w *Workers) view(ctx context.Context, c *call) (*runtime.PodStatus, *call)
 		}
 		b := w.event(machine.EventStale)
 		b.event.Call = &c.Call
-		if next, answer := w.apply(b, c); !answer.Continue {
+		w.ended.Add(1)
+		next, answer := w.apply(b, c)
+		if !answer.Continue {
 			return nil, next
 		}
+		w.spawn(next) // another call goes on while this one waits
 	}
 	view, err := w.wait(ctx, c)
 	if err != nil {
@@ -274,6 +277,7 @@ func (w *Workers) finish(c *call, result *machine.Result) *call {
 		w.options.Logger.V(1).Info("syncer call failed", "uid", c.UID, "phase", c.Phase.String(), "error", result.Err.Error())
 	}
 	w.lacking.note(c.UID, result.Err != nil && result.RetryWithin > 0, w.options.Clock.Now())
+	w.ended.Add(1)
 	b := w.event(machine.EventDone)
 	b.event.Call, b.event.Result = &c.Call, *result
 	next, _ := w.apply(b, c)

@@ -96,7 +96,8 @@
 // one record of about 300 bytes and an entry in one timer heap:
 //
 //   - No goroutine waits for a pod. One is started with a call and goes on to the
-//     next call that its end makes ready.
+//     next call that is ready, so that a burst of quick calls needs few of them.
+//     Calls that hang make more start at once: none waits for the end of another.
 //   - All decisions are in a pure machine (internal/machine) behind one mutex,
 //     held for a fraction of a microsecond. Calls, views, events, metrics and
 //     cancellations are carried out outside of it.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -33,11 +34,14 @@ type Workers struct {
 	state    runState
 	root     context.Context             // parent of every call's context; set by Run
 	dispatch machine.Event               // EventDispatch, kept so that it is made once
+	limit    int                         // how many calls may run for now; see room
+	spilling bool                        // a goroutine runs spill
 	idle     chan struct{}               // closed once stopping and no call is in flight
 	waiting  map[chan struct{}]types.UID // calls of WaitFinished
 
 	kick    chan struct{}  // wakes Run to arm its timer again
 	done    chan struct{}  // closed when everything has ended
+	ended   atomic.Uint64  // calls that ended or wait for a view
 	calls   sync.WaitGroup // goroutines making calls
 	batches sync.Pool      // of *batch
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/podworkers/internal/machine"
@@ -115,6 +116,25 @@ func TestHungCallsDelayNoOtherPod(t *testing.T) {
 		}
 		close(release)
 	})
+}
+
+// L4: calls that hang are beside each other also on a clock that stands still.
+func TestHungCallsAskNoClock(t *testing.T) {
+	var hung atomic.Int32
+	all := make(chan struct{})
+	w := podworkers.New(podworkers.PodSyncerFuncs{
+		Sync: func(ctx context.Context, _ podworkers.UpdateType, _, _ *v1.Pod, _ *runtime.PodStatus) (podworkers.SyncResult, error) {
+			if hung.Add(1) == 1000 {
+				close(all)
+			}
+			return podworkers.SyncResult{}, untilCancelled(ctx)
+		},
+	}, podworkers.Options{Clock: clocktesting.NewFakeClock(time.Now())})
+	run(t, w)
+	for i := range 1000 {
+		w.UpdatePod(create(newPod(types.UID(fmt.Sprint(i)))))
+	}
+	<-all
 }
 
 // X1, X3, X5, L7: what cancels a call, and that the cause can be read.

@@ -23,7 +23,7 @@
 //	          │  └── viewing                               [ViewReady, Done]
 //	          └─ observing                                 [Observed]
 //
-// A ready record waits for the next dispatch only; a record that waits holds nothing that
-// another one needs (L4).
+// A ready record waits for a dispatch, which the shell makes at once; a record that waits
+// holds nothing that another one needs (L4).
 // Rule ids in comments (U3, W6, C5, ...) are those of docs/spec/podworkers.md.
 package machine

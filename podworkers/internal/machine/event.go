@@ -20,7 +20,7 @@ const (
 	EventUpdate
 	// EventSyncKnown: SyncKnownPods was called [Desired, Known].
 	EventSyncKnown
-	// EventDispatch: start what is ready, in order.
+	// EventDispatch: start what is ready, in order, while fewer calls run than Limit [Limit].
 	EventDispatch
 	// EventTake: start this ready record whatever the order [UID].
 	// An explorer uses it where the shell dispatches.
@@ -57,6 +57,9 @@ type Event struct {
 	Result   Result
 	Stop     Stop
 	Hold     Hold
+
+	// Limit is the most calls that may run after a dispatch; 0 means any number.
+	Limit int
 
 	// Answer is set by Apply.
 	Answer Answer

@@ -91,7 +91,7 @@ func (m *Machine) explain(r *record) Explanation {
 func (m *Machine) waiting(r *record) string {
 	switch r.step {
 	case ready:
-		return "the workers to run"
+		return "the workers to get to it"
 	case observing:
 		return "a look at the runtime"
 	case viewing:

@@ -107,8 +107,12 @@ func (w *world) checkLinks() error {
 			queued++
 		}
 	}
-	if inPhase != m.inPhase || inFlight != m.inFlight {
-		return fmt.Errorf("count: by phase %v in flight %d, counted %v %d", inPhase, inFlight, m.inPhase, m.inFlight)
+	calls := 0
+	for _, n := range inPhase {
+		calls += n
+	}
+	if inPhase != m.inPhase || inFlight != m.inFlight || calls != m.Calling() {
+		return fmt.Errorf("count: by phase %v in flight %d, counted %v %d %d", inPhase, inFlight, m.inPhase, m.inFlight, m.Calling())
 	}
 	for r := m.ready.head; r != nil; r = r.next {
 		if queued--; m.records[r.uid] != r || r.step != ready || r.next == nil && m.ready.tail != r {

@@ -64,6 +64,7 @@ type Machine struct {
 	draining      bool // Terminate: no new updates
 	waitingStatic int
 	inFlight      int
+	calling       int // the sum of inPhase
 	inPhase       [Terminated + 1]int
 	stuck         int
 	visit         uint32
@@ -96,7 +97,7 @@ func (m *Machine) Apply(event *Event, now time.Duration, rand func() float64, ef
 	case EventSyncKnown:
 		m.syncKnown(event.Desired, event.Known)
 	case EventDispatch:
-		m.dispatch()
+		m.dispatch(event.Limit)
 	case EventTake:
 		if r := m.records[event.UID]; r != nil && r.step == ready && !m.stopping {
 			m.take(r)
@@ -142,6 +143,12 @@ func (m *Machine) NextDue() (time.Duration, bool) {
 // InFlight is the number of calls started and not done, those that wait for a
 // view included.
 func (m *Machine) InFlight() int { return m.inFlight }
+
+// Calling is the number of calls started and not done, without those that wait for a view.
+func (m *Machine) Calling() int { return m.calling }
+
+// Waiting reports whether a record waits for a dispatch.
+func (m *Machine) Waiting() bool { return m.running && !m.stopping && m.ready.head != nil }
 
 // Idle reports whether the machine is stopping and no call is in flight: nothing
 // will happen any more.

@@ -6,12 +6,9 @@ import (
 	"github.com/podwright/podwright/internal/podinfo"
 )
 
-// dispatch starts all that is ready (L4).
-func (m *Machine) dispatch() {
-	if !m.running || m.stopping {
-		return
-	}
-	for m.ready.head != nil {
+// dispatch starts what is ready, up to a number of calls that run; 0 means all (L4).
+func (m *Machine) dispatch(limit int) {
+	for m.Waiting() && (limit == 0 || m.Calling() < limit) {
 		m.take(m.ready.head)
 	}
 }
@@ -81,6 +78,7 @@ func (m *Machine) begin(r *record, c *Call) {
 	c.counted = true
 	m.inFlight++
 	m.inPhase[c.Phase]++
+	m.calling++
 	if c.Phase == Setup && c.Type == TypeCreate && !r.begunCreate {
 		r.begunCreate = true
 		m.measure(MetricStartDuration, r, 0, (m.now - r.syncedAt).Seconds())
@@ -98,6 +96,7 @@ func (m *Machine) end(c *Call) {
 	}
 	c.counted = false
 	m.inPhase[c.Phase]--
+	m.calling--
 }
 
 // start decides whether a record that was never started may be (W4 to W8), and

@@ -181,6 +181,48 @@ func TestUnitQueueKeepsTheOrderOfArrival(t *testing.T) {
 	}
 }
 
+// L4: a dispatch starts what is ready in order of arrival, up to its limit. Calls that wait
+// for their view do not count.
+func TestUnitDispatchKeepsItsLimit(t *testing.T) {
+	config := defaultConfig()
+	config.Views = true
+	m := New(config)
+	apply := func(ev *Event) (started []string, calls []*Call) {
+		for _, e := range m.Apply(ev, 0, noJitter, nil) {
+			if e.Kind == EffectStartCall {
+				started, calls = append(started, string(e.UID)), append(calls, e.Call)
+			}
+		}
+		return started, calls
+	}
+	for _, uid := range []types.UID{"d", "c", "b", "a"} {
+		apply(&Event{Kind: EventUpdate, Update: Update{Type: TypeCreate, Pod: makePod(uid, nil)}})
+	}
+	if started, _ := apply(&Event{Kind: EventDispatch}); started != nil || m.Waiting() {
+		t.Errorf("started before the workers run: %v", started)
+	}
+	apply(&Event{Kind: EventRun})
+	started, calls := apply(&Event{Kind: EventDispatch, Limit: 2})
+	if fmt.Sprint(started) != "[d c]" || !m.Waiting() || m.Calling() != 2 {
+		t.Errorf("started %v, %d run", started, m.Calling())
+	}
+	if again, _ := apply(&Event{Kind: EventDispatch, Limit: 2}); again != nil {
+		t.Errorf("started %v beyond the limit", again)
+	}
+	apply(&Event{Kind: EventStale, Call: calls[0]})
+	if started, _ := apply(&Event{Kind: EventDispatch, Limit: 2}); fmt.Sprint(started) != "[b]" || m.Calling() != 2 || m.InFlight() != 3 {
+		t.Errorf("started %v, %d run, %d are in flight", started, m.Calling(), m.InFlight())
+	}
+	if started, _ := apply(&Event{Kind: EventDispatch}); fmt.Sprint(started) != "[a]" || m.Waiting() {
+		t.Errorf("without a limit: %v", started)
+	}
+	apply(&Event{Kind: EventUpdate, Update: Update{Type: TypeCreate, Pod: makePod("e", nil)}})
+	apply(&Event{Kind: EventStop, Stop: Stop{Mode: StopDetach}})
+	if started, _ := apply(&Event{Kind: EventDispatch}); started != nil || m.Waiting() {
+		t.Errorf("started %v after a stop", started)
+	}
+}
+
 // L5, section 12: the pauses, without jitter.
 func TestUnitBackOffDoubles(t *testing.T) {
 	m := New(defaultConfig())
