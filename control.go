@@ -59,9 +59,16 @@ type drain struct {
 	result chan error // takes one value
 }
 
+// ErrKept, wrapped in the error of Drain: all pods are stopped, which is enough to reboot,
+// and what is left of some was kept.
+var ErrKept = node.ErrKept
+
 // Drain stops every pod, each with its own grace period, removes what is left of
 // them from the runtime, and ends Run. It returns when Run has returned, nil if
-// every pod is gone. If ctx ends first, or Run's context does, the rest of the
+// every pod is gone. Pods are stopped whatever the sources and the host say. What is left of
+// them stays where the host objects (Cleanup.Veto), or where a source may want it that could
+// not name all its pods, because a manifest is unreadable, say: then the error is an
+// [ErrKept] that names each pod and why it was kept. If ctx ends first, or Run's context does, the rest of the
 // pods is left as it is, and the error says which ones. Without a Run under way it
 // returns [ErrNotRunning]. Pods that were stopped by a drain start again when the engine
 // is started the next time.

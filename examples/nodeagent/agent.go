@@ -203,7 +203,12 @@ func (a *agent) stop(s os.Signal, signals <-chan os.Signal, cancel context.Cance
 	}
 	select {
 	case <-ended:
-		return <-drained
+		err := <-drained
+		if errors.Is(err, podwright.ErrKept) { // for a reboot nothing is missing
+			a.log.Info("drained, and kept what a source or the host may still want", "why", err.Error())
+			return nil
+		}
+		return err
 	case <-signals:
 		if a.screen != nil {
 			a.screen.close()

@@ -11,7 +11,9 @@
 // the rest stays.
 //
 // SIGTERM or SIGINT ends it and leaves the pods running (or stops them first, with
-// --drain); a second signal ends it at once.
+// --drain); a second signal ends it at once. A drain ends with code 0 once all pods are
+// stopped; what is left of pods that an unreadable manifest may describe is kept, with a
+// warning in the log.
 package main
 
 import (

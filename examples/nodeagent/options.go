@@ -60,7 +60,7 @@ func parse(args []string, usage io.Writer) (options, error) {
 	flags.StringVar(&o.listen, "listen", defaultListen, "address of the HTTP endpoint; it is neither encrypted nor authenticated, keep it on loopback")
 	flags.StringVar(&o.statuses, "statuses", "", "file to append every change of a pod's status to, as JSON lines (default: none)")
 	flags.StringVar(&o.nodeName, "node-name", "", "name of this node (default: the host name)")
-	flags.BoolVar(&o.drain, "drain", false, "stop all pods before ending")
+	flags.BoolVar(&o.drain, "drain", false, "stop all pods before ending; what is left of pods that an unreadable manifest may describe is kept, with a warning")
 	o.logs.register(flags)
 	flags.StringVar(&o.podCgroup, "pod-cgroups", "", "give each pod a cgroup of its own below this one, such as kubepods; needs a CRI runtime with the cgroupfs driver, and root (default: none)")
 	o.images.register(flags)

@@ -26,6 +26,9 @@ const (
 	drainRetryMax = 5 * time.Second
 )
 
+// ErrKept: every pod is stopped, and what is left of some was kept.
+var ErrKept = errors.New("all pods are stopped, and what is left of some is kept")
+
 // StoppableWorkers end with all their pods; [podworkers.Workers] do.
 type StoppableWorkers interface {
 	Snapshot() []podworkers.Explanation
@@ -69,10 +72,11 @@ type Drain struct {
 
 // Run terminates all pods and removes their remains: those the workers know, and those
 // only the runtime knows, because no source has named them yet. It ends with ctx; the
-// error names the pods that are left. No new pod may come meanwhile.
+// error names the pods that are left. It is an [ErrKept] if all are stopped, and nothing
+// failed. No new pod may come meanwhile.
 func (d Drain) Run(ctx context.Context) error {
 	known := d.Workers.Snapshot()
-	var problems []error
+	var problems, kept []error
 	if err := d.Workers.Stop(ctx, podworkers.Terminate); err != nil {
 		problems = append(problems, fmt.Errorf("not every pod could be stopped: %w", err))
 	}
@@ -93,12 +97,24 @@ func (d Drain) Run(ctx context.Context) error {
 		if err == nil {
 			err = d.remove(ctx, p)
 		}
-		if err != nil {
-			problems = append(problems, fmt.Errorf("pod %s/%s (%s): %w", p.Namespace, p.Name, uid, err))
+		if err == nil {
+			continue
+		}
+		err = fmt.Errorf("pod %s/%s (%s): %w", p.Namespace, p.Name, uid, err)
+		if errors.Is(err, errNotAllowed) && ctx.Err() == nil {
+			kept = append(kept, err)
+		} else {
+			problems = append(problems, err)
 		}
 	}
-	return errors.Join(problems...)
+	if len(problems) == 0 && len(kept) > 0 {
+		return fmt.Errorf("%w:\n%w", ErrKept, errors.Join(kept...))
+	}
+	return errors.Join(append(problems, kept...)...)
 }
+
+// errNotAllowed: a rule keeps what is left of a pod.
+var errNotAllowed = errors.New("it is not allowed")
 
 // list asks what the runtime has until it answers or ctx ends: one that is down may still
 // run pods that were never seen.
@@ -184,5 +200,5 @@ func (d Drain) permit(ctx context.Context, p *runtime.Pod, step cleanup.Step) er
 	if denial.IsZero() {
 		return nil
 	}
-	return fmt.Errorf("it is not allowed to %s: %s", step, denial)
+	return fmt.Errorf("%w to %s: %s", errNotAllowed, step, denial)
 }
