@@ -69,8 +69,9 @@ func (m *Manager) makeLogFolder(pod, container, log string) error {
 	return nil
 }
 
-// nextLog returns the number of a container's next log file: one more than the
-// highest there is, 0 if there is none or the folder cannot be read.
+// nextLog returns the number of a container's next log file: one more than that of the
+// latest run that the files tell of, 0 if they tell of none or cannot be read. A runtime
+// may make an empty file for a container that it never runs (RT4).
 func (m *Manager) nextLog(pod, container string) int {
 	dir, err := poddir.OpenDir(m.options.LogDir, pod, container)
 	if err != nil {
@@ -83,11 +84,18 @@ func (m *Manager) nextLog(pod, container string) int {
 	}
 	next := 0
 	for _, name := range names {
-		if match := logFile.FindStringSubmatch(name); match != nil {
-			if n, err := strconv.Atoi(match[1]); err == nil && n >= next && n < 1<<31-1 {
-				next = n + 1
-			}
+		match := logFile.FindStringSubmatch(name)
+		if match == nil {
+			continue
 		}
+		n, err := strconv.Atoi(match[1])
+		if err != nil || n < next || n >= 1<<31-1 {
+			continue
+		}
+		if info, err := dir.Lstat(name); err == nil && info.Size() == 0 && match[2] == "" {
+			continue
+		}
+		next = n + 1
 	}
 	return next
 }

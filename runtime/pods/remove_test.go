@@ -257,26 +257,43 @@ func TestStartedMeanwhile(t *testing.T) {
 	})
 }
 
-// spec/runtime.md 2.8, edge 5: with all records lost the log files tell the
-// count.
+// spec/runtime.md 2.8, edge 5, RT4: with all records lost the log files tell the count. A
+// file that a runtime made with a container that never ran tells of no run.
 func TestRestartCountFromLogs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, nil)
-		pod := newPod()
-		dir := filepath.Join(w.opts.LogDir, "default_web_uid-1", "app")
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		for _, name := range []string{"3.log", "3.log.20260101-000000", "2.log", "x.log", "9.txt"} {
-			if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		w.syncAll(pod)
-		if got := w.read(pod).Container("app").RestartCount; got != 4 {
-			t.Errorf("2.8: count %d, want 4", got)
-		}
-	})
+	const line = "2030-01-01T00:00:00Z stdout F started\n"
+	for name, tc := range map[string]struct {
+		logs map[string]string
+		want int
+	}{
+		"rotated, though now empty":     {map[string]string{"3.log": "", "3.log.20260101-000000": "", "2.log": line, "x.log": line, "9.txt": line}, 4},
+		"two runs":                      {map[string]string{"0.log": line, "1.log": line}, 2},
+		"made with a container":         {map[string]string{"0.log": ""}, 0},
+		"made again by each start":      {map[string]string{"0.log": "", "1.log": "", "2.log": ""}, 0},
+		"made after a run":              {map[string]string{"0.log": line, "1.log": ""}, 1},
+		"a run that wrote nothing":      {map[string]string{"0.log": "", "1.log": line}, 2},
+		"nothing":                       {nil, 0},
+		"a number that no count can be": {map[string]string{"99999999999.log": line}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, nil)
+				pod := newPod()
+				dir := filepath.Join(w.opts.LogDir, "default_web_uid-1", "app")
+				if err := os.MkdirAll(dir, 0o755); err != nil {
+					t.Fatal(err)
+				}
+				for name, text := range tc.logs {
+					if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+				w.syncAll(pod)
+				if got := w.read(pod).Container("app").RestartCount; got != tc.want {
+					t.Errorf("count %d, want %d", got, tc.want)
+				}
+			})
+		})
+	}
 }
 
 // spec/runtime.md 12.4, 12.5, edge 21: what containers get mounted without
