@@ -149,6 +149,7 @@ func (n *node) TerminationMessage(*runtime.ContainerStatus) string { return n.me
 type content struct{ n *node }
 
 func (c content) TearDownVolumes(context.Context, types.UID) error { return c.n.do("TearDownVolumes") }
+
 func (c content) RemovePod(context.Context, types.UID) error {
 	if err := c.n.do("RemovePod"); err != nil {
 		return err
