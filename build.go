@@ -71,7 +71,9 @@ func (p *parts) tie() {
 }
 
 // users calls functions of the Config.
-func (p *parts) users() node.Users { return node.Users{Calls: p.foreign, Clock: p.config.Clock} }
+func (p *parts) users() node.Users {
+	return node.Users{Calls: p.foreign, Clock: p.config.Clock, Hold: p.hold}
+}
 
 // meter makes the meter of a room.
 func (p *parts) meter(room string) metric.Meter {

@@ -23,6 +23,7 @@ func (p *parts) components() []lifecycle.Component {
 
 		{Name: "collection of images", Run: p.images.Run, Stop: work},
 		{Name: "removals", Run: p.awaitRemovals, Stop: work},
+		{Name: "interrupted removals", Run: p.pods.FinishRemovals, Stop: work},
 		{Name: "log rotation", Run: p.rotator.Run, Stop: work},
 		{Name: "removal of dead containers", Run: p.reaper.Run, Stop: work},
 		{Name: "resizing", Run: p.resizer.Run, Stop: work},

@@ -19,6 +19,8 @@ import (
 type Users struct {
 	Calls *foreign.Calls
 	Clock clock.Clock
+	// Hold keeps a new life of a pod from starting; podworkers.Workers.Hold is one.
+	Hold cleanup.Hold
 }
 
 // Handlers puts admission handlers under a time limit. answered is called with a pod on which one

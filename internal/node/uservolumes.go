@@ -112,7 +112,13 @@ func (v *userVolumes) TearDown(ctx context.Context, uid types.UID) error {
 	maps.DeleteFunc(v.unsure, func(k volumeKey, _ error) bool { return k.uid == uid })
 	v.mu.Unlock()
 	_, err := foreign.Ask(ctx, v.users.Calls, v.call("TearDown", uid, "", ""), foreign.Limits{Wait: untilEnd, Join: true},
-		func(ctx context.Context) (struct{}, error) { return struct{}{}, v.manager.TearDown(ctx, uid) })
+		func(ctx context.Context) (struct{}, error) {
+			// Until it returns, however long after its caller has gone, no new life of the
+			// pod begins (IN3). A life that tears down itself needs no hold.
+			_, release, _ := v.users.Hold(ctx, uid, "tear down volumes")
+			defer release()
+			return struct{}{}, v.manager.TearDown(ctx, uid)
+		})
 	return err
 }
 

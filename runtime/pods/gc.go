@@ -247,6 +247,9 @@ const removalTimeout = 10 * time.Second
 func (m *Manager) collect(ctx context.Context, pod *runtime.Pod, c *runtime.Container) error {
 	ctx, cancel := timing.WithTimeout(ctx, m.options.Clock, removalTimeout)
 	defer cancel()
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("remove container %s: %w", c.Name, err)
+	}
 	if c.State == runtime.Unknown {
 		if err := m.runtime.StopContainer(ctx, c.ID.ID, minimumGrace); err != nil && !runtime.IsNotFound(err) {
 			return fmt.Errorf("stop container %s: %w", c.Name, err)

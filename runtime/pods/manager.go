@@ -41,6 +41,8 @@ type Manager struct {
 	// podDirs and logDirs list the folders of all pods.
 	podDirs, logDirs *poddir.Listing
 	metrics          metrics
+	// interrupted has FinishRemovals look.
+	interrupted chan struct{}
 	// selinux is true if the machine labels files.
 	selinux bool
 	// allocatable has at least CPU and memory.
@@ -84,6 +86,8 @@ func New(rt runtime.RuntimeService, imageService runtime.ImageService, o Options
 		stopping: stopNotes{},
 		kills:    map[types.UID]uint64{},
 		mounted:  map[types.UID]map[string]MountedVolume{},
+
+		interrupted: make(chan struct{}, 1),
 	}
 	m.podDirs = &poddir.Listing{Path: m.dirs.Path, Clock: o.Clock}
 	m.logDirs = &poddir.Listing{Path: o.LogDir, Clock: o.Clock}

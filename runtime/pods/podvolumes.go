@@ -203,10 +203,15 @@ func (m *Manager) refreshVolumes(ctx context.Context, pod *v1.Pod) {
 // Call it once the pod's containers have stopped for good, any number of times. It
 // fails while something is still mounted; try again then. hostPath volumes stay.
 func (m *Manager) TearDownVolumes(ctx context.Context, uid types.UID) error {
+	defer m.noteInterrupted(ctx)
 	var problems []error
 	// The engine holds sub-paths of all volumes, also those of managers: they go first.
 	problems = append(problems, ownVolumes{m}.TearDown(ctx, uid))
-	if m.options.Volumes != nil {
+	switch cut := ctx.Err(); {
+	case m.options.Volumes == nil:
+	case cut != nil:
+		problems = append(problems, cut)
+	default:
 		problems = append(problems, maybeMounted(m.options.Volumes.TearDown(ctx, uid)))
 	}
 	if err := errors.Join(problems...); err != nil {
@@ -235,6 +240,7 @@ func (m *Manager) RemovePodDir(ctx context.Context, uid types.UID) error {
 			return maybeMounted(fmt.Errorf("remove pod directory: volumes %s are still mounted", strings.Join(names, ", ")))
 		}
 	}
+	defer m.noteInterrupted(ctx)
 	if err := m.dirs.Remove(ctx, uid); err != nil {
 		return err
 	}

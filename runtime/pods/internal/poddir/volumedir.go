@@ -168,6 +168,9 @@ func (s Store) TearDown(ctx context.Context, uid types.UID) error {
 		return ignoreMissing(err)
 	}
 	defer pod.Close()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	if err := dropSubPaths(pod, ""); err != nil {
 		return err // they hold the volumes
 	}

@@ -1,0 +1,55 @@
+package pods
+
+import (
+	"context"
+	"time"
+
+	"github.com/podwright/podwright/internal/backoff"
+)
+
+// interruptedMin and interruptedMax bound the pause after an attempt that failed.
+const (
+	interruptedMin = 5 * time.Second
+	interruptedMax = 5 * time.Minute
+)
+
+// FinishRemovals goes on with removals of volumes that were cut off: by the end of an earlier
+// process, and from now on by the end of their context (IN12). What is left of them is out of
+// the way of every pod. It returns nil when ctx ends, after the present slice.
+func (m *Manager) FinishRemovals(ctx context.Context) error {
+	timer := m.options.Clock.NewTimer(interruptedMax)
+	defer timer.Stop()
+	var pause time.Duration
+	for {
+		var again <-chan time.Time // nothing is left: signals alone
+		err := m.dirs.EmptyTrash(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil:
+			pause = 0
+		default:
+			pause = backoff.Next(interruptedMin, interruptedMax, pause)
+			timer.Reset(pause)
+			again = timer.C()
+			m.options.Logger.Info("What is left of removals cannot be removed", "error", err.Error(), "retryAfter", pause.String())
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-m.interrupted:
+		case <-again:
+		}
+	}
+}
+
+// noteInterrupted has FinishRemovals look for what a removal left whose context has ended.
+func (m *Manager) noteInterrupted(ctx context.Context) {
+	if ctx.Err() == nil {
+		return
+	}
+	select {
+	case m.interrupted <- struct{}{}:
+	default:
+	}
+}
