@@ -32,8 +32,8 @@
 // # Looking in
 //
 // [Engine.Pods] returns each pod with its status, [Engine.Explain] says where one
-// pod stands and what it waits for, [Engine.Healthy] what keeps the engine from
-// working. Statuses go to the sinks of package status as they change; events
+// pod stands and what it waits for, [Engine.Problems] what waits longer than it should,
+// [Engine.Healthy] what keeps the engine from working. Statuses go to the sinks of package status as they change; events
 // with the reasons Kubernetes users know go to Config.Observe.Events; metrics, under the
 // kubelet's names, go to Config.Observe.MeterProvider.
 //

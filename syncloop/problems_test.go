@@ -1,0 +1,53 @@
+package syncloop
+
+import (
+	"testing"
+	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/podwright/podwright/internal/problem"
+)
+
+// TestStuckLoopIsAProblem: IN2, L6. An iteration that goes on is listed after 10 s, a pass of
+// housekeeping after a minute; each harms all once it is stuck for StuckAfter.
+func TestStuckLoopIsAProblem(t *testing.T) {
+	c := clocktesting.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	l, err := New(func(Work) {}, Options{Clock: c})
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := c.Now()
+	for _, tc := range []struct {
+		kind  problem.Kind
+		begin func()
+		end   func()
+		limit time.Duration
+	}{
+		{problem.Loop, func() { l.busySince.Store(&began) }, func() { l.busySince.Store(nil) }, 10 * time.Second},
+		{problem.Housekeeping, func() { l.passSince.Store(&began) }, func() { l.passSince.Store(nil) }, time.Minute},
+	} {
+		tc.begin()
+		for _, at := range []struct {
+			age      time.Duration
+			severity problem.Severity // empty: it is not listed
+		}{
+			{tc.limit - 1, ""},
+			{tc.limit, problem.Listed},
+			{5 * time.Minute, problem.Listed},
+			{5*time.Minute + 1, problem.Unhealthy},
+		} {
+			c.SetTime(began.Add(at.age))
+			got := l.Problems()
+			switch {
+			case at.severity == "" && got == nil:
+			case len(got) != 1 || got[0].Kind != tc.kind || got[0].Severity != at.severity || !got[0].Since.Equal(began):
+				t.Errorf("%s after %v: %v", tc.kind, at.age, got)
+			}
+		}
+		tc.end()
+		if got := l.Problems(); got != nil {
+			t.Errorf("%s that has ended: %v", tc.kind, got)
+		}
+	}
+}
