@@ -59,7 +59,7 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 		merged:            set.ReadCounter("podwright_pleg_refresh_requests_merged", "Requests that joined one waiting already."),
 		conflicts:         set.ReadCounter("podwright_pleg_id_conflicts", "IDs found in a second pod."),
 		streamUp:          set.ReadGauge("podwright_evented_pleg_connected", "1 while the event stream is up."),
-		connected:         set.ReadCounter("kubelet_evented_pleg_connection_success_count", "Connections of the event stream."),
+		connected:         set.ReadCounter("kubelet_evented_pleg_connection_success_count", "Connections of the event stream that lasted a second or brought an event."),
 		disconnected:      set.ReadCounter("kubelet_evented_pleg_connection_error_count", "Ends of the event stream and failed tries."),
 		events:            set.ReadCounter("podwright_evented_pleg_events", "Events received, by whether they were of use."),
 	}
@@ -121,10 +121,7 @@ func (g *Generator) figures() figures {
 	g.cache.mu.RLock()
 	f.open = int64(len(g.cache.outstanding))
 	g.cache.mu.RUnlock()
-	g.stream.mu.Lock()
-	defer g.stream.mu.Unlock()
-	f.streamUp, f.connected, f.errors = !g.stream.since.IsZero(), g.stream.connected, g.stream.errors
-	f.used, f.ignored = g.stream.used, g.stream.ignored
+	f.streamUp, f.connected, f.errors, f.used, f.ignored = g.stream.figures(g.options.Clock.Now())
 	return f
 }
 

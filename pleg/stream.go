@@ -19,15 +19,21 @@ const (
 	streamFirstBackoff = time.Second
 	streamMaxBackoff   = time.Minute
 	streamHealthyAfter = time.Minute
+	// streamProvenAfter is how long a stream without events must be up to count as a
+	// connection: a runtime with events turned off ends it at once (RT6).
+	streamProvenAfter = time.Second
 )
 
 // streamState is what is known of the event stream, for health and metrics.
 type streamState struct {
 	mu sync.Mutex
-	// up since the connection was made; zero if there is none.
-	since             time.Time
-	connected, errors int64
-	used, ignored     int64
+	// up since the request was sent; zero if there is none.
+	since time.Time
+	// tries counts these requests, connected the streams that were up long enough or
+	// brought an event; proven: the one that is up is counted.
+	tries, connected, errors int64
+	proven                   bool
+	used, ignored            int64
 }
 
 func (s *streamState) healthy() bool {
@@ -43,9 +49,27 @@ func (s *streamState) up(now time.Time) (again bool) {
 	if !s.since.IsZero() {
 		return false
 	}
-	s.since = now
-	s.connected++
-	return s.connected > 1
+	s.since, s.proven = now, false
+	s.tries++
+	return s.tries > 1
+}
+
+// prove counts the stream that is up as a connection, once.
+func (s *streamState) prove() {
+	if !s.since.IsZero() && !s.proven {
+		s.proven = true
+		s.connected++
+	}
+}
+
+// figures returns what metrics show of the stream.
+func (s *streamState) figures(now time.Time) (up bool, connected, errors, used, ignored int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now.Sub(s.since) >= streamProvenAfter {
+		s.prove()
+	}
+	return !s.since.IsZero(), s.connected, s.errors, s.used, s.ignored
 }
 
 // down notes the end of a try and returns how long the stream was up.
@@ -57,6 +81,9 @@ func (s *streamState) down(now time.Time) time.Duration {
 		return 0
 	}
 	up := now.Sub(s.since)
+	if up >= streamProvenAfter {
+		s.prove()
+	}
 	s.since = time.Time{}
 	return up
 }
@@ -64,6 +91,7 @@ func (s *streamState) down(now time.Time) time.Duration {
 func (s *streamState) count(used bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.prove()
 	if used {
 		s.used++
 	} else {

@@ -296,3 +296,43 @@ func TestQuietPeriodNeedsAnIdleNodeAndAStream(t *testing.T) {
 		}
 	})
 }
+
+// RT6: a stream counts as a connection once it has been up for a second or has brought an
+// event. One that ends at once, without an error, as where events are turned off, does not.
+func TestStreamThatEndsAtOnceIsNoConnection(t *testing.T) {
+	now := time.Unix(1000, 0)
+	var s streamState
+	check := func(what string, want int64) {
+		t.Helper()
+		if _, got, _, _, _ := s.figures(now); got != want {
+			t.Errorf("%s: %d connections, want %d", what, got, want)
+		}
+	}
+	for i := range 5 {
+		if again := s.up(now); again != (i > 0) {
+			t.Errorf("try %d is taken for a reconnection: %t", i, again)
+		}
+		check("just asked for", 0)
+		now = now.Add(500 * time.Millisecond)
+		s.down(now)
+		check("ended at once", 0)
+	}
+	s.up(now)
+	now = now.Add(time.Second)
+	check("up for a second", 1)
+	check("seen again", 1)
+	s.down(now)
+	check("ended later", 1)
+	s.up(now)
+	s.count(false)
+	s.count(true)
+	check("brought events", 2)
+	s.down(now)
+	s.up(now)
+	now = now.Add(time.Minute)
+	s.down(now)
+	check("up for a minute, not looked at meanwhile", 3)
+	if _, _, errors, used, ignored := s.figures(now); errors != 8 || used != 1 || ignored != 1 {
+		t.Errorf("%d ends, %d and %d events", errors, used, ignored)
+	}
+}

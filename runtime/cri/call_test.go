@@ -271,22 +271,62 @@ func TestErrorClasses(t *testing.T) {
 	}
 }
 
-// containerd and CRI-O use no code of their own for a name that an earlier
-// attempt holds (spec/runtime.md 2.4 makes names from the attempt).
-func TestReservedName(t *testing.T) {
-	c := unconnected(t, cri.Options{}, func(context.Context, string, any, any) error {
-		return status.Error(codes.Unknown, `failed to reserve sandbox name "p_n_u_0": name "p_n_u_0" is reserved for "613f"`)
-	})
-	ctx := t.Context()
-	_, runErr := c.RunPodSandbox(ctx, nil, "")
-	_, createErr := c.CreateContainer(ctx, "s", nil, nil)
-	for _, err := range []error{runErr, createErr} {
-		if !errors.Is(err, runtime.ErrAlreadyExists) {
-			t.Errorf("got %v, want ErrAlreadyExists", err)
-		}
+// RT6: what runtimes say with other codes than CRI means has the class it should have. A name
+// that an earlier attempt holds is reserved (spec/runtime.md 2.4 makes names from the attempt).
+func TestVagueCodesGetTheirClass(t *testing.T) {
+	const (
+		reserved = `failed to reserve sandbox name "p_n_u_0": name "p_n_u_0" is reserved for "613f"`
+		missing  = `could not find container "613f": container with ID starting with 613f not found: ID does not exist`
+	)
+	calls := map[string]func(c *cri.Client) error{
+		"RunPodSandbox": func(c *cri.Client) error { _, err := c.RunPodSandbox(t.Context(), nil, ""); return err },
+		"CreateContainer": func(c *cri.Client) error {
+			_, err := c.CreateContainer(t.Context(), "s", nil, nil)
+			return err
+		},
+		"StartContainer": func(c *cri.Client) error { return c.StartContainer(t.Context(), "c") },
+		"UpdateContainerResources": func(c *cri.Client) error {
+			return c.UpdateContainerResources(t.Context(), "c", nil)
+		},
+		"ContainerStats":     func(c *cri.Client) error { _, err := c.ContainerStats(t.Context(), "c"); return err },
+		"ReopenContainerLog": func(c *cri.Client) error { return c.ReopenContainerLog(t.Context(), "c") },
+		"ExecSync": func(c *cri.Client) error {
+			_, _, err := c.ExecSync(t.Context(), "c", nil, time.Second)
+			return err
+		},
 	}
-	if err := c.StartContainer(ctx, "c"); runtime.Class(err) != nil {
-		t.Errorf("StartContainer: class %v, want none", runtime.Class(err))
+	for _, tc := range []struct {
+		code    codes.Code
+		message string
+		want    map[string]error // nil for all others
+		others  error
+	}{
+		{codes.Unknown, reserved, map[string]error{"RunPodSandbox": runtime.ErrAlreadyExists, "CreateContainer": runtime.ErrAlreadyExists}, nil},
+		{
+			codes.FailedPrecondition, reserved,
+			map[string]error{"RunPodSandbox": runtime.ErrAlreadyExists, "CreateContainer": runtime.ErrAlreadyExists}, runtime.ErrFailedPrecondition,
+		},
+		{codes.FailedPrecondition, "sandbox is not ready", nil, runtime.ErrFailedPrecondition},
+		{codes.Unavailable, reserved, nil, runtime.ErrUnavailable},
+		{codes.Unknown, missing, map[string]error{
+			"CreateContainer": runtime.ErrNotFound, "UpdateContainerResources": runtime.ErrNotFound,
+			"ContainerStats": runtime.ErrNotFound, "ReopenContainerLog": runtime.ErrNotFound,
+		}, nil},
+		{codes.Unknown, "the ID does not exist in /etc/passwd of the image", nil, nil},
+		{codes.Internal, missing, nil, nil},
+	} {
+		c := unconnected(t, cri.Options{}, func(context.Context, string, any, any) error {
+			return status.Error(tc.code, tc.message)
+		})
+		for op, call := range calls {
+			want := tc.others
+			if class, special := tc.want[op]; special {
+				want = class
+			}
+			if got := runtime.Class(call(c)); got != want {
+				t.Errorf("%s: %v %q has the class %v, want %v", op, tc.code, tc.message, got, want)
+			}
+		}
 	}
 }
 

@@ -197,18 +197,26 @@ func (c *Client) failure(op string, err error) *Error {
 	return &Error{Op: op, Endpoint: c.endpoint, Code: codeOf(op, err), Err: err}
 }
 
-// codeOf returns the code of a call's error. Runtimes report a name that another
-// attempt holds as an unknown error. It is recognised here, because it follows a
-// create call that timed out.
+// codeOf returns the code of a call's error. It is the runtime's own, but for two failures
+// for which runtimes use others (RT6): a name that another attempt holds, and an object that
+// does not exist.
 func codeOf(op string, err error) codes.Code {
 	s := status.Convert(err)
-	if s.Code() != codes.Unknown {
-		return s.Code()
+	create := op == "RunPodSandbox" || op == "CreateContainer"
+	switch code := s.Code(); {
+	case create && (code == codes.Unknown || code == codes.FailedPrecondition) && strings.Contains(s.Message(), "is reserved"):
+		return codes.AlreadyExists // containerd and CRI-O; containerd 2.3
+	case namesObjects[op] && code == codes.Unknown && strings.HasSuffix(s.Message(), "ID does not exist"):
+		return codes.NotFound // CRI-O
+	default:
+		return code
 	}
-	if (op == "RunPodSandbox" || op == "CreateContainer") && strings.Contains(s.Message(), "is reserved") {
-		return codes.AlreadyExists
-	}
-	return codes.Unknown
+}
+
+// namesObjects has the calls whose errors CRI-O makes from its store's. The errors of other
+// calls may quote what a user wrote.
+var namesObjects = map[string]bool{
+	"CreateContainer": true, "ContainerStats": true, "UpdateContainerResources": true, "ReopenContainerLog": true,
 }
 
 // missingIsFine drops the error that says the object does not exist.
