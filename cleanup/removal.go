@@ -46,23 +46,47 @@ func (h *Housekeeper) begin(ctx context.Context, a Action) *removal {
 	return r
 }
 
-// await gives a removal the time that most of them need. One that takes longer goes on
-// beside the passes.
-func (h *Housekeeper) await(ctx context.Context, r *removal) {
-	select {
-	case <-r.done:
+// batch is what a pass begins before it waits: one removal as long as they return soon, and
+// four times as many each time that some do not, so that a crowd of them that hang delays
+// the others by moments (IN1).
+type batch struct {
+	size  int
+	begun []*removal
+}
+
+const batchGrowth = 4
+
+// add reports whether the batch is complete.
+func (b *batch) add(r *removal) bool {
+	b.begun = append(b.begun, r)
+	return len(b.begun) >= b.size
+}
+
+// await gives removals the time that most of them need. What takes longer goes on beside the
+// passes.
+func (h *Housekeeper) await(ctx context.Context, b *batch) {
+	if len(b.begun) == 0 {
 		return
-	default:
 	}
 	timer := h.options.Clock.NewTimer(removalPatience)
 	defer timer.Stop()
-	select {
-	case <-r.done:
-	case <-timer.C():
-		r.left.Store(true)
-	case <-ctx.Done():
+	over := false
+	for _, r := range b.begun {
+		if !over {
+			select {
+			case <-r.done:
+				continue
+			case <-timer.C():
+			case <-ctx.Done():
+			}
+			over = true
+		}
 		r.left.Store(true)
 	}
+	if over {
+		b.size *= batchGrowth
+	}
+	b.begun = nil
 }
 
 // Wait returns when every removal that a pass has left running has ended. They end with the

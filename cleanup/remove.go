@@ -22,6 +22,7 @@ func (h *Housekeeper) remove(ctx context.Context, plan Plan, now time.Time) (pro
 	// Content goes first: it releases what the runtime still uses of a folder.
 	for _, step := range []Step{StepContent, StepLogs, StepDirectories, StepUserRanges, StepCgroups} {
 		start, acted := h.options.Clock.Now(), 0
+		begun := batch{size: 1}
 		for _, a := range h.turns(plan, step) {
 			c := candidate{step, a.PodUID}
 			seen[c] = true
@@ -47,9 +48,13 @@ func (h *Housekeeper) remove(ctx context.Context, plan Plan, now time.Time) (pro
 			acted++
 			r := h.begin(ctx, a)
 			h.underWay[c] = r
-			h.await(ctx, r)
-			problems = append(problems, h.takeResults(now)...)
+			if begun.add(r) {
+				h.await(ctx, &begun)
+				problems = append(problems, h.takeResults(now)...)
+			}
 		}
+		h.await(ctx, &begun)
+		problems = append(problems, h.takeResults(now)...)
 	}
 	h.forget(seen, now)
 	h.metrics.directories(ctx, plan, h.failures)
@@ -172,6 +177,8 @@ func (h *Housekeeper) collect(ctx context.Context, runningErr error, now time.Ti
 		switch {
 		case h.tried[object{a.Step, a.Object}]:
 			return false // it failed once in this run; others have their turn first (HI12)
+		case h.triesContent(a.PodUID):
+			return false // it would hang here too, and with it the pass (IN1)
 		case !h.MaybeWanted(a.PodUID).IsZero():
 			return false // no reason for the next pass to go on: this may last
 		case acted > 0 && h.options.Clock.Since(start) > removalBudget:
@@ -202,6 +209,13 @@ func (h *Housekeeper) collect(ctx context.Context, runningErr error, now time.Ti
 		return []error{fmt.Errorf("collect dead containers: %w", err)}
 	}
 	return nil
+}
+
+// triesContent reports whether the removal of all that the runtime has of a pod is under way,
+// or failed and is tried again.
+func (h *Housekeeper) triesContent(uid types.UID) bool {
+	c := candidate{StepContent, uid}
+	return h.failures[c] != nil || h.underWay[c] != nil
 }
 
 // contentGoes reports whether nothing of a pod is needed.
