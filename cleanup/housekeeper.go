@@ -124,6 +124,7 @@ type Housekeeper struct {
 	// which may take several passes.
 	tried        map[object]bool
 	collectBegan time.Time
+	collection   *collection // under way; nil: none
 	undecided    complaint.Complaint
 	outcomes     []outcome // of this pass, or of the last one
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -589,23 +590,31 @@ func TestRemovalBudget(t *testing.T) {
 // turn in the passes that it asks for (OD10, HI12, section 1).
 func TestCollectBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		again := 0
-		n := newNode(t, func(o *Options) { o.Again = func() { again++ } })
+		var again atomic.Int32
+		n := newNode(t, func(o *Options) { o.Again = func() { again.Add(1) } })
 		n.removing = func() { <-time.After(100 * time.Millisecond) }
 		for _, uid := range []types.UID{"a", "b", "c", "d", "e"} {
 			n.content[uid] = true
 		}
 		n.pass(t, "until 200 ms are over", "collect a", "collect b", "collect c")
-		if last := n.outcomes[len(n.outcomes)-1]; last.Result != skipped || last.Why.Rule != "OD10" || again != 1 {
-			t.Errorf("%+v, asked %d times for another pass", last, again)
+		if last := n.outcomes[len(n.outcomes)-1]; last.Result != skipped || last.Why.Rule != "OD10" || again.Load() != 1 {
+			t.Errorf("%+v, asked %d times for another pass", last, again.Load())
 		}
-		n.removing = func() { <-time.After(time.Second) }
+		n.removing = func() { <-time.After(time.Minute) }
+		began := time.Now()
 		n.pass(t, "at least one", "collect d")
+		n.podDirs["gone"] = true
+		n.pass(t, "a removal that hangs delays no other", "remove folder gone")
+		if took := time.Since(began); took > 500*time.Millisecond || again.Load() != 1 {
+			t.Errorf("IN1: the passes took %v, asked %d times for another pass", took, again.Load())
+		}
+		<-time.After(time.Minute)
+		if again.Load() != 3 { // besides for the folder
+			t.Errorf("when it had ended, asked %d times for another pass", again.Load())
+		}
+		n.removing = nil
 		n.pass(t, "the rest", "collect e")
 		n.pass(t, "all is collected, the next run is in a minute")
-		if again != 2 {
-			t.Errorf("asked %d times for another pass", again)
-		}
 	})
 }
 

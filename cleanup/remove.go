@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/podwright/podwright/internal/backoff"
 	"github.com/podwright/podwright/internal/rule"
 )
@@ -155,70 +153,4 @@ func (h *Housekeeper) waiting(f *failure, now time.Time) Denial {
 	}
 	d.Rule = cmp.Or(d.Rule, rule.TryLater)
 	return d
-}
-
-// collect lets the collector make its run, at most once per period. The same guard
-// protects each pod (SG2, SG3).
-func (h *Housekeeper) collect(ctx context.Context, runningErr error, now time.Time) []error {
-	if now.Before(h.collectAt) || runningErr != nil {
-		return nil // the runtime does not answer: next pass (ND11)
-	}
-	h.collectAt = now.Add(h.options.CollectPeriod)
-	if now.Sub(h.collectBegan) >= h.options.CollectPeriod {
-		h.collectBegan = now
-		clear(h.tried) // a veto may keep a run from ever being complete
-	}
-	if h.options.Collector == nil {
-		return nil
-	}
-	held, start, acted, more := len(h.outcomes), h.options.Clock.Now(), 0, false
-	permits := func(a Action) bool {
-		a.Kind = a.Step.kind()
-		switch {
-		case h.tried[object{a.Step, a.Object}]:
-			return false // it failed once in this run; others have their turn first (HI12)
-		case h.triesContent(a.PodUID):
-			return false // it would hang here too, and with it the pass (IN1)
-		case !h.MaybeWanted(a.PodUID).IsZero():
-			return false // no reason for the next pass to go on: this may last
-		case acted > 0 && h.options.Clock.Since(start) > removalBudget:
-			more = true
-			h.skip(a, passTooLong())
-			return false
-		}
-		return h.permits(a)
-	}
-	done := func(a Action, err error) {
-		acted++
-		a.Kind = a.Step.kind()
-		if err != nil {
-			h.tried[object{a.Step, a.Object}] = true
-		}
-		h.done(a, err)
-	}
-	err := h.options.Collector.Collect(ctx, h.contentGoes, permits, done)
-	if slices.ContainsFunc(h.outcomes[held:], func(o outcome) bool { return o.Result == skipped }) {
-		h.collectAt = now // the next pass goes on
-	} else {
-		clear(h.tried)
-	}
-	if more {
-		h.again()
-	}
-	if err != nil {
-		return []error{fmt.Errorf("collect dead containers: %w", err)}
-	}
-	return nil
-}
-
-// triesContent reports whether the removal of all that the runtime has of a pod is under way,
-// or failed and is tried again.
-func (h *Housekeeper) triesContent(uid types.UID) bool {
-	c := candidate{StepContent, uid}
-	return h.failures[c] != nil || h.underWay[c] != nil
-}
-
-// contentGoes reports whether nothing of a pod is needed.
-func (h *Housekeeper) contentGoes(uid types.UID) bool {
-	return h.allows(uid) && h.workers.ContentShouldBeRemoved(uid)
 }

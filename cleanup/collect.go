@@ -1,0 +1,188 @@
+package cleanup
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/timing"
+)
+
+// collection is one run of the collector. It has a goroutine of its own, which asks the
+// passes for permission: one that hangs on a removal delays no pass (IN1), and a pass answers
+// when it comes to it.
+//
+//	pass:        begin ── answer ── answer ── leave      answer ── end
+//	                        ▲  │      ▲                    ▲  │     ▲
+//	                        │  ▼      │                    │  ▼     │
+//	collector:           permits ── done ── a removal that hangs ───┘
+type collection struct {
+	questions chan question
+	// left: the last pass did not wait for the end.
+	left atomic.Bool
+	// skipped: something has to wait for another run. Guarded by the turn.
+	skipped bool
+
+	// err is set before ended is closed.
+	err   error
+	ended chan struct{}
+}
+
+// question is what a run asks, or tells, a pass.
+type question struct {
+	action  Action
+	done    bool // the removal was made
+	err     error
+	allowed chan bool
+}
+
+// collect lets the collector make its run, at most once per period. The same guard
+// protects each pod (SG2, SG3).
+func (h *Housekeeper) collect(ctx context.Context, runningErr error, now time.Time) []error {
+	if runningErr != nil || h.options.Collector == nil {
+		return nil // the runtime does not answer: next pass (ND11)
+	}
+	if h.collection == nil {
+		if now.Before(h.collectAt) {
+			return nil
+		}
+		h.collectAt = now.Add(h.options.CollectPeriod)
+		if now.Sub(h.collectBegan) >= h.options.CollectPeriod {
+			h.collectBegan = now
+			clear(h.tried) // a veto may keep a run from ever being complete
+		}
+		h.collection = h.beginCollection(ctx)
+	}
+	c := h.collection
+	if !h.answer(ctx, c) {
+		return nil // it goes on beside the passes
+	}
+	h.collection = nil
+	if c.skipped {
+		h.collectAt = now // the next pass goes on
+	} else {
+		clear(h.tried)
+	}
+	if c.err != nil {
+		return []error{fmt.Errorf("collect dead containers: %w", c.err)}
+	}
+	return nil
+}
+
+func (h *Housekeeper) beginCollection(ctx context.Context) *collection {
+	c := &collection{questions: make(chan question), ended: make(chan struct{})}
+	h.removals.Go(func() {
+		defer func() {
+			if p := recover(); p != nil {
+				c.err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+			}
+			close(c.ended)
+			if c.left.Load() {
+				h.again()
+			}
+		}()
+		permits := func(a Action) bool { return h.ask(ctx, c, question{action: a}) }
+		done := func(a Action, err error) { h.ask(ctx, c, question{action: a, done: true, err: err}) }
+		c.err = h.options.Collector.Collect(ctx, h.contentGoes, permits, done)
+	})
+	return c
+}
+
+// ask puts a question to the pass under way, or to the next one, and returns the answer.
+func (h *Housekeeper) ask(ctx context.Context, c *collection, q question) bool {
+	q.allowed, q.action.Kind = make(chan bool, 1), q.action.Step.kind()
+	soon, cancel := timing.WithTimeout(ctx, h.options.Clock, removalPatience)
+	defer cancel()
+	select {
+	case c.questions <- q:
+		return <-q.allowed
+	case <-soon.Done():
+		h.again()
+	}
+	select {
+	case c.questions <- q:
+		return <-q.allowed
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// answer answers a run until it ends, which it reports, or until it has asked nothing for a
+// while.
+func (h *Housekeeper) answer(ctx context.Context, c *collection) (ended bool) {
+	c.left.Store(false)
+	start, acted, more := h.options.Clock.Now(), 0, false
+	defer func() {
+		if more {
+			h.again()
+		}
+	}()
+	for {
+		timer := h.options.Clock.NewTimer(removalBudget)
+		select {
+		case q := <-c.questions:
+			timer.Stop()
+			if q.done {
+				acted++
+				h.collected(q)
+				q.allowed <- true
+				continue
+			}
+			held, late := len(h.outcomes), acted > 0 && h.options.Clock.Since(start) > removalBudget
+			allowed := h.mayCollect(q.action)
+			if allowed && late {
+				allowed, more = false, true
+				h.skip(q.action, passTooLong())
+			}
+			q.allowed <- allowed && h.permits(q.action)
+			c.skipped = c.skipped || slices.ContainsFunc(h.outcomes[held:], func(o outcome) bool { return o.Result == skipped })
+		case <-c.ended:
+			timer.Stop()
+			return true
+		case <-timer.C():
+			c.left.Store(true)
+			return false
+		case <-ctx.Done():
+			timer.Stop()
+			return false
+		}
+	}
+}
+
+// mayCollect reports whether the collector may remove something if the rates and the host
+// permit it.
+func (h *Housekeeper) mayCollect(a Action) bool {
+	switch {
+	case h.tried[object{a.Step, a.Object}]:
+		return false // it failed once in this run; others have their turn first (HI12)
+	case h.triesContent(a.PodUID):
+		return false // it would hang here too (IN1)
+	}
+	return h.MaybeWanted(a.PodUID).IsZero() // no reason for the next pass to go on: this may last
+}
+
+// collected notes how a removal of the collector went.
+func (h *Housekeeper) collected(q question) {
+	a := q.action
+	if q.err != nil {
+		h.tried[object{a.Step, a.Object}] = true
+	}
+	h.done(a, q.err)
+}
+
+// triesContent reports whether the removal of all that the runtime has of a pod is under way,
+// or failed and is tried again.
+func (h *Housekeeper) triesContent(uid types.UID) bool {
+	c := candidate{StepContent, uid}
+	return h.failures[c] != nil || h.underWay[c] != nil
+}
+
+// contentGoes reports whether nothing of a pod is needed.
+func (h *Housekeeper) contentGoes(uid types.UID) bool {
+	return h.allows(uid) && h.workers.ContentShouldBeRemoved(uid)
+}
