@@ -108,6 +108,7 @@ func TestHungRemovalDelaysNoOther(t *testing.T) {
 				for len(o.podDirs) > bad && passes < 10 {
 					_ = o.try()
 					<-time.After(2 * time.Second)
+					synctest.Wait()
 					passes++
 				}
 				if len(o.podDirs) != bad || passes > 3 {
@@ -115,6 +116,7 @@ func TestHungRemovalDelaysNoOther(t *testing.T) {
 				}
 				<-time.After(24 * time.Hour)
 				_ = o.try()
+				synctest.Wait()
 				why := o.LastPlan().Actions[0].Forbidden
 				if why.Rule != "OD10" || !strings.Contains(why.Why, "being removed since") {
 					t.Errorf("the plan says %q", why)
