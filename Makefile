@@ -11,7 +11,7 @@ MANIFESTS ?= examples/manifests
 # runs. The tests check for goroutines that still run.
 export GORACE := atexit_sleep_ms=10 $(GORACE)
 
-.PHONY: help run test unit e2e lint bench verify fmt explore torture crash crash-containerd probes-kill mutate-podworkers spec-coverage rewrites faults-pleg bench-idle build clean leak-hunt crowd api deletions faults-hour marathon flake
+.PHONY: help run test unit e2e lint bench verify fmt explore torture crash crash-containerd probes-kill evictions-kill mutate-podworkers spec-coverage rewrites faults-pleg bench-idle build clean leak-hunt crowd api deletions faults-hour marathon flake
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | expand -t 22
@@ -67,6 +67,9 @@ crowd: ## good pods beside bad ones: every kind of bad pod in crowds of 10, 100 
 
 probes-kill: ## kill -9 an agent with 30 probed pods KILLS (50) times on a private containerd: no pod's Ready may change
 	cd examples && $(GO) test -tags containerd ./nodeagent -run 'TestContainerdProbesKill$$' -v -timeout 30m -probes.kills=$(or $(KILLS),50)
+
+evictions-kill: ## kill -9 an agent ROUNDS (20) times at each step of an eviction on a private containerd
+	cd examples && $(GO) test $(RACE) -count=1 -tags containerd -timeout 0 -run '^TestContainerdEvictionKills$$' -v ./nodeagent -evictions=$(or $(ROUNDS),20)
 
 crash: ## kill the engine at every operation of some pods' lives and compare what is seen of them (minutes)
 	@mkdir -p bin; PODWRIGHT_CRASH=full $(INMEMORY) $(GO) test -count=1 -timeout 0 -run '^TestCrash$$' -v ./internal/enginetest >bin/crash.log 2>&1; code=$$?; \

@@ -55,6 +55,7 @@ func (p *parts) tie() {
 	store := p.loop.Store()
 	*p.residents = node.Residents{
 		Desired: store, Statuses: p.status, Lives: p.workers, Stopping: p.syncer.Stopping, Heard: p.loop.Ready,
+		Ending: p.journal.Ending,
 	}
 	p.occupants.Terminated, p.occupants.Withheld, p.occupants.Held = p.workers.IsPodKnownTerminated, p.loop.Withheld, p.loop.Holds
 	p.dead.Desired, p.dead.Heard, p.dead.Removals = store, p.loop.Ready, p.workers

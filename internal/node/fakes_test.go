@@ -93,6 +93,7 @@ func residents(list ...*v1.Pod) (*Residents, *lives) {
 	return &Residents{
 		Desired: desire(list...), Statuses: statuses, Lives: l,
 		Stopping: func() map[types.UID]*v1.Pod { return map[types.UID]*v1.Pod{} },
+		Ending:   func() []*v1.Pod { return nil },
 		Heard:    func() bool { return true },
 	}, l
 }

@@ -37,6 +37,9 @@ type Residents struct {
 	Lives    Lives
 	// Stopping returns the pods that are being stopped, with a deletionTimestamp.
 	Stopping func() map[types.UID]*v1.Pod
+	// Ending returns the pods that had to stop when the agent before this one ended, and may
+	// still hold something.
+	Ending func() []*v1.Pod
 	// Heard reports whether every source has named its pods.
 	Heard func() bool
 }
@@ -107,9 +110,13 @@ func (r *Residents) Unfinished() []*v1.Pod {
 	return out
 }
 
-// Leaving returns the pods that are being stopped and still hold something.
+// Leaving returns the pods that are being stopped and still hold something. One that had to
+// stop before a restart is among them even before it has a worker.
 func (r *Residents) Leaving() []*v1.Pod {
-	return slices.DeleteFunc(r.Unfinished(), func(p *v1.Pod) bool { return !r.Lives.IsPodTerminationRequested(p.UID) })
+	// First those without a worker: one that gets it meanwhile is found below.
+	ending := slices.DeleteFunc(r.Ending(), func(p *v1.Pod) bool { return r.Known(p.UID) })
+	leaving := slices.DeleteFunc(r.Unfinished(), func(p *v1.Pod) bool { return !r.Lives.IsPodTerminationRequested(p.UID) })
+	return append(leaving, ending...)
 }
 
 // Known reports whether the pod has a worker.

@@ -24,7 +24,8 @@ func TestResidents(t *testing.T) {
 		Stopping: func() map[types.UID]*v1.Pod {
 			return map[types.UID]*v1.Pod{"leaves": newPod("leaves"), "stopping-desired": stoppingDesired}
 		},
-		Heard: func() bool { return true },
+		Ending: func() []*v1.Pod { return []*v1.Pod{newPod("remembered"), newPod("leaves"), newPod("ended")} },
+		Heard:  func() bool { return true },
 	}
 	for _, test := range []struct {
 		name string
@@ -34,6 +35,7 @@ func TestResidents(t *testing.T) {
 		{"active: has not ended", r.Active(), []types.UID{"kept", "leaves", "runs", "stopping-desired", "terminating", "waits"}},
 		{"evictable: has a status and a worker, and is not stopping", r.Evictable(), []types.UID{"runs"}},
 		{"unfinished: has a worker and holds something", r.Unfinished(), []types.UID{"leaves", "runs", "stopping-desired", "terminating"}},
+		{"leaving: stops and holds something, also before it has a worker", r.Leaving(), []types.UID{"leaves", "remembered", "stopping-desired", "terminating"}},
 	} {
 		if got := uidsOf(test.got); !slices.Equal(got, test.want) {
 			t.Errorf("%s: %v, want %v", test.name, got, test.want)

@@ -30,6 +30,17 @@ func (j *Journal) Renew(uid types.UID) {
 	j.forget(uid)
 }
 
+// Ending returns the remembered pods that had to stop and have not finished.
+func (j *Journal) Ending() []*v1.Pod {
+	var out []*v1.Pod
+	for _, r := range j.keeper.All() {
+		if r.Termination != nil && !r.Finished && !r.Retired {
+			out = append(out, podOf(r))
+		}
+	}
+	return out
+}
+
 // retiredWriteAfter is after how long it is written down that a life is over: most sinks take
 // an end within that time, and then the record goes.
 const retiredWriteAfter = 10 * time.Second

@@ -14,7 +14,7 @@ export STATES=${STATES:-500000} # explore ends
 targets=("$@")
 [ ${#targets[@]} -gt 0 ] || targets=(
 	mutate-podworkers explore deletions rewrites faults-pleg faults-hour crash leak-hunt crowd
-	crash-containerd probes-kill torture bench-idle flake
+	crash-containerd probes-kill evictions-kill torture bench-idle flake
 )
 table=""
 code=0
