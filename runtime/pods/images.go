@@ -215,7 +215,7 @@ func (s imageStore) IDs(ctx context.Context) (map[string]bool, error) {
 }
 
 func (s imageStore) ID(ctx context.Context, image string) (string, error) {
-	response, err := s.service.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: image}, false)
+	response, err := s.service.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: image, UserSpecifiedImage: image}, false)
 	if err != nil {
 		return "", err
 	}

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods/internal/images"
 )
 
@@ -66,11 +69,60 @@ func (st *starting) volumeFailure(ctx context.Context) *startFailure {
 	return nil
 }
 
-// aboutImageVolumes adds a likely cause if a container with an image volume cannot be
-// created: runtimes do not announce whether they can mount images.
-func aboutImageVolumes(config *runtimeapi.ContainerConfig, err error) error {
-	if !slices.ContainsFunc(config.Mounts, func(m *runtimeapi.Mount) bool { return m.GetImage() != nil }) {
+// volumeImage says to the runtime which image a volume is: ref, and what the pod calls it.
+func (st *starting) volumeImage(volume, ref string) *runtimeapi.ImageSpec {
+	out := &runtimeapi.ImageSpec{Image: ref, UserSpecifiedImage: ref, Annotations: st.pod.Annotations}
+	for _, v := range st.pod.Spec.Volumes {
+		if v.Name == volume && v.Image != nil {
+			out.UserSpecifiedImage = v.Image.Reference
+		}
+	}
+	return out
+}
+
+// imageVolumeProblem is why a container with image volumes cannot be created, in the words of
+// its pod.
+type imageVolumeProblem struct {
+	text  string
+	cause error
+}
+
+func (p *imageVolumeProblem) Error() string { return p.text }
+func (p *imageVolumeProblem) Unwrap() error { return p.cause }
+
+// aboutImageVolumes completes the error of a container with image volumes that cannot be
+// created (RT7): it names images and volumes as the pod does, a sub-path that the image lacks
+// where the runtime quotes it, and otherwise a likely cause: runtimes do not announce whether
+// they can mount images.
+func (st *starting) aboutImageVolumes(config *runtimeapi.ContainerConfig, err error) error {
+	text, hint := err.Error(), ""
+	for _, vm := range st.spec.VolumeMounts {
+		i := slices.IndexFunc(config.Mounts, func(m *runtimeapi.Mount) bool {
+			return m.GetImage() != nil && m.GetContainerPath() == absolute(vm.MountPath)
+		})
+		if i < 0 {
+			continue
+		}
+		mount := config.Mounts[i]
+		text = strings.ReplaceAll(text, mount.Image.Image, mount.Image.UserSpecifiedImage)
+		if sub := mount.ImageSubPath; sub != "" && quotes(err.Error(), sub) {
+			return &imageVolumeProblem{fmt.Sprintf("volume %q: sub-path %q of its image cannot be mounted: %s", vm.Name, sub, text), err}
+		}
+		if hint == "" {
+			hint = fmt.Sprintf(" (volume %q is an image volume, which this runtime may not support: containerd can from 2.1 on, CRI-O from 1.31 on)", vm.Name)
+		}
+	}
+	switch runtime.Class(err) {
+	case runtime.ErrDeadline, runtime.ErrCanceled, runtime.ErrUnavailable, runtime.ErrAlreadyExists, runtime.ErrExhausted:
+		return err // no matter of volumes
+	}
+	if hint == "" {
 		return err
 	}
-	return fmt.Errorf("%w (it has an image volume, which this runtime may not support: containerd can from 2.1 on, CRI-O from 1.31 on)", err)
+	return &imageVolumeProblem{text + hint, err}
+}
+
+// quotes reports whether a text has a path as a word of its own, or as the end of one.
+func quotes(text, path string) bool {
+	return regexp.MustCompile(`(^|[\s"'/:])` + regexp.QuoteMeta(path) + `($|[\s"':,;)])`).MatchString(text)
 }

@@ -110,7 +110,7 @@ func (st *starting) mount(vm *v1.VolumeMount, index int, e *criconfig.Environmen
 	}
 	switch {
 	case volume.Image != "":
-		out.Image, out.ImageSubPath = &runtimeapi.ImageSpec{Image: volume.Image}, sub
+		out.Image, out.ImageSubPath = st.volumeImage(vm.Name, volume.Image), sub
 		return out, poddir.CheckSubPath(sub)
 	case volume.HostPath == "":
 		return nil, fmt.Errorf("it is a block device: name it under volumeDevices")

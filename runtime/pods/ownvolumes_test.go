@@ -2,6 +2,7 @@ package pods_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -224,6 +225,57 @@ func held(t *testing.T, w *world) int {
 		t.Error(err)
 	}
 	return strings.Count(string(table), " "+w.opts.RootDir+"/pods/uid-1/volume-subpaths/")
+}
+
+// RT7, 9.10: the runtime is told what the pod calls the image of a volume; what it says of it
+// names the volume and that image, never an ID, and blames the runtime only where it may be
+// to blame.
+func TestImageVolumeIsNamedAsInThePod(t *testing.T) {
+	const support, subPath = "may not support", `sub-path "etc/app" of its image cannot be mounted`
+	for name, tc := range map[string]struct {
+		err       func(ref string) error
+		want, not string
+	}{
+		"not supported":     {func(string) error { return runtime.ErrInvalid }, `volume "v" is an image volume, which this runtime ` + support, subPath},
+		"sub-path missing":  {func(ref string) error { return fmt.Errorf("mount image %s: stat /merged/etc/app: no such file", ref) }, `volume "v": ` + subPath, support},
+		"another path":      {func(string) error { return errors.New("stat /merged/etc/application: no such file") }, support, subPath},
+		"runtime down":      {func(string) error { return runtime.ErrUnavailable }, "unavailable", "volume"},
+		"no answer in time": {func(string) error { return runtime.ErrDeadline }, "deadline", "volume"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, _ := volumeWorld(t)
+				var spec *runtimeapi.ImageSpec
+				var ref string
+				w.fake.Inject(fake.Fault{Match: fake.Match{Method: fake.CreateContainer, Func: func(c fake.Call) bool {
+					r, _ := c.Request.(*runtimeapi.CreateContainerRequest)
+					for _, m := range r.GetConfig().GetMounts() {
+						if m.GetImage() != nil {
+							spec, ref = m.GetImage(), m.GetImage().GetImage()
+						}
+					}
+					return false
+				}}})
+				pod := newPod(mounting(v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "example.com/data:1"}}), func(p *v1.Pod) {
+					p.Spec.Containers[0].VolumeMounts[0].SubPath = "etc/app"
+				})
+				w.sync(pod)
+				if spec.GetUserSpecifiedImage() != "example.com/data:1" || ref == "" || ref == "example.com/data:1" {
+					t.Fatalf("the runtime is told %v", spec)
+				}
+				w.fake.Inject(fake.Fault{Match: fake.Match{Method: fake.CreateContainer}, Effect: fake.Effect{Err: tc.err(ref)}})
+				other := newPod(mounting(v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "example.com/data:1"}}), func(p *v1.Pod) {
+					p.UID, p.Name = "uid-2", "other"
+					p.Spec.Containers[0].VolumeMounts[0].SubPath = "etc/app"
+				})
+				w.sync(other)
+				got := w.m.WaitingReasons("uid-2")["app"].Message
+				if !strings.Contains(got, tc.want) || strings.Contains(got, tc.not) || strings.Contains(got, ref) {
+					t.Errorf("told %q", got)
+				}
+			})
+		})
+	}
 }
 
 // 9.10: an image volume whose image cannot be had keeps the containers that mount it,
