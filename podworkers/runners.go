@@ -30,7 +30,11 @@ func (w *Workers) room() int {
 
 // spills reports whether a goroutine has to be started that runs spill. The lock is held.
 func (w *Workers) spills() bool {
-	if w.spilling || !w.machine.Waiting() {
+	waiting := w.machine.Waiting()
+	if waiting != w.crowded.Load() {
+		w.crowded.Store(waiting)
+	}
+	if w.spilling || !waiting {
 		return false
 	}
 	w.spilling = true
@@ -38,13 +42,16 @@ func (w *Workers) spills() bool {
 }
 
 // spill raises the limit while pods are ready and no call ends. It asks no clock: pods must
-// not wait for one that stands still.
+// not wait for one that stands still. While calls end, it takes no lock that they need.
 func (w *Workers) spill() {
-	batch := 1
-	for {
+	for batch := 1; ; {
 		before := w.ended.Load()
-		for turn := 0; turn < spillTurns && w.ended.Load() == before; turn++ {
+		for turn := 0; turn < spillTurns && w.crowded.Load(); turn++ {
 			goruntime.Gosched()
+		}
+		if w.crowded.Load() && w.ended.Load() != before {
+			batch = 1
+			continue
 		}
 		w.mu.Lock()
 		if !w.machine.Waiting() {
@@ -52,15 +59,8 @@ func (w *Workers) spill() {
 			w.mu.Unlock()
 			return
 		}
-		stuck := w.ended.Load() == before
-		if stuck {
-			w.limit = w.machine.Calling() + batch
-		}
+		w.limit = w.machine.Calling() + batch
 		w.mu.Unlock()
-		if !stuck {
-			batch = 1
-			continue
-		}
 		batch = min(2*batch, spillMost)
 		w.apply(w.event(machine.EventTick), nil) // starts what the limit allows
 	}

@@ -42,6 +42,7 @@ type Workers struct {
 	kick    chan struct{}  // wakes Run to arm its timer again
 	done    chan struct{}  // closed when everything has ended
 	ended   atomic.Uint64  // calls that ended or wait for a view
+	crowded atomic.Bool    // a ready pod waits for its turn
 	calls   sync.WaitGroup // goroutines making calls
 	batches sync.Pool      // of *batch
 }

@@ -108,22 +108,6 @@ func (p *GCPolicy) choice() sweep.Policy {
 	return out
 }
 
-// remove makes one removal and reports whether the object went. One that was chosen because
-// its pod is gone stays if the pod has come back (IN3).
-func (p *GCPolicy) remove(ctx context.Context, a GCAction, choice sweep.Policy, do func(context.Context) error) (went bool, err error) {
-	if p.Hold != nil {
-		held, release, ok := p.Hold(ctx, a.PodUID, "remove "+a.kind())
-		if !ok && choice.Gone(a.PodUID) {
-			return false, nil
-		}
-		defer release()
-		ctx = held
-	}
-	err = do(ctx)
-	p.Done(a, err)
-	return err == nil, err
-}
-
 // kind is what the decision is about.
 func (a GCAction) kind() string {
 	if a.Sandbox {
@@ -135,7 +119,7 @@ func (a GCAction) kind() string {
 // GarbageCollect reads the runtime and removes dead containers (with their logs)
 // and sandboxes by policy, containers first (spec/cleanup.md 6, 7). It never
 // touches a running container, a ready sandbox or objects of another owner.
-// One failing removal does not stop the others; all errors are joined. Links to
+// One removal that fails or hangs does not stop the others; all errors are joined. Links to
 // missing logs go too. A failed run raises one Warning event ContainerGCFailed on the
 // node (CG7).
 func (m *Manager) GarbageCollect(ctx context.Context, policy GCPolicy) error {
@@ -161,42 +145,21 @@ func (m *Manager) garbageCollect(ctx context.Context, policy GCPolicy) error {
 	if policy.Done == nil {
 		policy.Done = func(GCAction, error) {}
 	}
-	pods := m.view.Pods(listing)
-	var problems []error
-	choice := policy.choice()
-	now := m.options.Clock.Now()
-	removed := map[string]bool{}
+	pods, choice, now := m.view.Pods(listing), policy.choice(), m.options.Clock.Now()
+	r := &gcRun{m: m, policy: &policy, choice: choice, removed: map[string]bool{}}
 	for _, c := range sweep.Containers(pods, choice, now) {
 		if err := ctx.Err(); err != nil {
-			return errors.Join(append(problems, err)...)
+			return r.end(err)
 		}
-		action := containerAction(c, now)
-		if !action.Kept.IsZero() || !policy.Permits(action) {
-			continue
-		}
-		went, err := policy.remove(ctx, action, choice, func(ctx context.Context) error { return m.collect(ctx, c.Pod, c.Container) })
-		if err != nil {
-			problems = append(problems, err)
-		}
-		if went {
-			removed[c.ID.ID] = true
-		}
+		r.remove(ctx, containerAction(c, now), func(ctx context.Context) error { return m.collect(ctx, c.Pod, c.Container) })
 	}
-	for _, s := range sweep.Sandboxes(pods, choice.Gone, removed) {
+	for _, s := range sweep.Sandboxes(pods, choice.Gone, r.gone()) {
 		if err := ctx.Err(); err != nil {
-			return errors.Join(append(problems, err)...)
+			return r.end(err)
 		}
-		action := sandboxAction(s, now)
-		if !action.Kept.IsZero() || !policy.Permits(action) {
-			continue
-		}
-		_, err := policy.remove(ctx, action, choice, func(ctx context.Context) error { return m.collectSandbox(ctx, s.ID) })
-		if err != nil {
-			problems = append(problems, err)
-		}
+		r.remove(ctx, sandboxAction(s, now), func(ctx context.Context) error { return m.collectSandbox(ctx, s.ID) })
 	}
-	problems = append(problems, m.sweepLinks(listing.Containers))
-	return errors.Join(problems...)
+	return r.end(m.sweepLinks(listing.Containers))
 }
 
 // PlanGarbageCollect says what GarbageCollect would remove now, and by which rule

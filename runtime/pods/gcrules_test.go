@@ -488,3 +488,39 @@ func TestReaperKeepsUnrecorded(t *testing.T) {
 		}
 	})
 }
+
+// IN1, spec/cleanup.md HI12: 40 pods of which the runtime removes nothing delay the removal of
+// another pod's containers by seconds, and a run by no more than one of them.
+func TestGarbageCollectHangsForManyPods(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil, func(o *pods.Options) { o.MaxRuntimeWork = -1 })
+		all := []*v1.Pod{numbered("web")}
+		for i := range 40 {
+			all = append(all, numbered(fmt.Sprint("hung-", i)))
+		}
+		for _, pod := range all {
+			w.syncAll(pod)
+			if err := w.m.KillPod(t.Context(), pod, nil, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.fake.Inject(fake.Fault{
+			Match:  fake.Match{Method: fake.RemoveContainer, Func: func(c fake.Call) bool { return strings.HasPrefix(string(c.PodUID), "uid-hung") }},
+			Effect: fake.Effect{Hang: true},
+		})
+		began, gone := time.Now(), time.Duration(0)
+		policy := pods.GCPolicy{SourcesReady: true, ContentShouldBeRemoved: func(types.UID) bool { return true }}
+		policy.Done = func(a pods.GCAction, err error) {
+			if a.PodUID == "uid-web" && !a.Sandbox && err == nil {
+				gone = time.Since(began)
+			}
+		}
+		err := w.m.GarbageCollect(t.Context(), policy)
+		if gone == 0 && len(w.read(all[0]).Containers) > 0 || gone > 3*time.Second {
+			t.Errorf("the container of web went after %v, err %v", gone, err)
+		}
+		if took := time.Since(began); err == nil || took > 15*time.Second {
+			t.Errorf("the run took %v, err %v", took, err)
+		}
+	})
+}
