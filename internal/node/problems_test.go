@@ -33,8 +33,12 @@ func TestProblemsAreLoggedTwice(t *testing.T) {
 			}
 		}
 		p := &Problems{
-			Clock:  clock.RealClock{},
-			Logger: funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}),
+			Clock: clock.RealClock{},
+			Logger: funcr.New(func(_, args string) {
+				mu.Lock()
+				defer mu.Unlock()
+				lines = append(lines, args)
+			}, funcr.Options{}),
 			Parts: []func() []problem.Problem{func() []problem.Problem {
 				mu.Lock()
 				defer mu.Unlock()
@@ -48,6 +52,8 @@ func TestProblemsAreLoggedTwice(t *testing.T) {
 		wg.Go(func() { _ = p.Run(ctx) })
 		count := func(text string) (n int) {
 			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
 			for _, line := range lines {
 				if strings.Contains(line, text) {
 					n++
