@@ -101,7 +101,7 @@ func TestEndIsToldAfterTwoKills(t *testing.T) {
 		second := n.agent(sinks(status.SinkFunc(failing)))
 		second.set(job())
 		<-time.After(10 * time.Minute)
-		if second.engine.Healthy() == nil {
+		if second.problems() == nil {
 			t.Error("a sink that takes nothing is healthy")
 		}
 		n.kill(second)
