@@ -1,0 +1,83 @@
+package pods_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/runtime/fake"
+	"github.com/podwright/podwright/runtime/pods"
+)
+
+// holder grants holds, or does not, and counts them.
+type holder struct {
+	refuses       bool
+	now, released int
+}
+
+func (h *holder) hold(ctx context.Context, _ types.UID, _ string) (context.Context, func(), bool) {
+	if h.refuses {
+		return ctx, func() {}, false
+	}
+	h.now++
+	return ctx, func() { h.now--; h.released++ }, true
+}
+
+// TestCollectionHoldsGonePods (IN3): containers and sandboxes that go because their pod is gone are
+// removed under a hold, and not at all while a life of the pod is under way. What a living
+// pod no longer needs goes all the same.
+func TestCollectionHoldsGonePods(t *testing.T) {
+	for _, refuses := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w, pod := crashing(t)
+			h := &holder{refuses: refuses}
+			live := pods.GCPolicy{SourcesReady: true, Hold: h.hold}
+			if report, err := collect(t.Context(), w.m, live); err != nil || len(report.Containers) != 3 {
+				t.Errorf("of a living pod: %+v, %v", report, err)
+			}
+			if err := w.fake.StopPodSandbox(t.Context(), w.read(pod).Sandboxes[0].ID); err != nil {
+				t.Fatal(err)
+			}
+			gone, during := live, 0
+			gone.ContentShouldBeRemoved = func(types.UID) bool { return true }
+			gone.Done = func(pods.GCAction, error) { during += h.now }
+			report, err := collect(t.Context(), w.m, gone)
+			want := 1
+			if refuses {
+				want = 0
+			}
+			if err != nil || len(report.Containers) != want || len(report.Sandboxes) != want {
+				t.Errorf("refused %v: %+v, %v", refuses, report, err)
+			}
+			if during != 2*want || h.now != 0 || h.released != 5*want {
+				t.Errorf("%d holds during the removals, %d released, %d left", during, h.released, h.now)
+			}
+		})
+	}
+}
+
+// TestReaperHoldsGonePods (IN3): the same for what the reaper removes, and a hold that is
+// refused does not protect what the pod's own life no longer needs.
+func TestReaperHoldsGonePods(t *testing.T) {
+	for _, tc := range []struct {
+		gone, refuses bool
+		want          string
+	}{{false, false, "1 2"}, {false, true, "1 2"}, {true, false, "0 1 2"}, {true, true, ""}} {
+		synctest.Test(t, func(t *testing.T) {
+			h := &holder{refuses: tc.refuses}
+			w, status, reaper, removed := reaping(t, 3, pods.ReaperOptions{
+				ContentShouldBeRemoved: func(types.UID) bool { return tc.gone }, Hold: h.hold,
+			})
+			reaper.Died(status, status.Containers[0].ID.ID)
+			if got := strings.Join(removed(), " "); got != tc.want {
+				t.Errorf("gone %v, refused %v: removed %q, want %q", tc.gone, tc.refuses, got, tc.want)
+			}
+			if calls := len(w.fake.Calls(fake.Match{Method: fake.RemoveContainer})); h.now != 0 || !tc.refuses && h.released != calls {
+				t.Errorf("%d holds released after %d removals, %d left", h.released, calls, h.now)
+			}
+		})
+	}
+}
