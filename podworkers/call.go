@@ -208,6 +208,9 @@ func (w *Workers) recordEnd(ctx context.Context, c *call, result *machine.Result
 	c.enter(stepRecord, w.options.Clock.Now())
 	after := c.Facts
 	after.TerminationRequested = true
+	if after.Amend == nil {
+		after.Amend = result.Amend
+	}
 	after.Terminated = c.Phase != machine.Setup
 	after.Finished = c.Phase == machine.Terminated
 	// The call has succeeded whatever happened to its context since.

@@ -219,3 +219,43 @@ func TestJournalFailsAtTheEnd(t *testing.T) {
 		expect(t, &l, "terminating a")
 	})
 }
+
+// TestDecisionOfASetupIsRecorded: IN8: what a setup call decided over its pod is in the facts
+// that are durable before the next call, and has the statuses of the end say so.
+func TestDecisionOfASetupIsRecorded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l log
+		reason := func(amend podworkers.PodStatusFunc) string {
+			var s v1.PodStatus
+			if amend != nil {
+				amend(&s)
+			}
+			return s.Reason
+		}
+		syncer := podworkers.PodSyncerFuncs{
+			Sync: func(context.Context, podworkers.UpdateType, *v1.Pod, *v1.Pod, *runtime.PodStatus) (podworkers.SyncResult, error) {
+				return podworkers.SyncResult{Terminal: true, Amend: func(s *v1.PodStatus) { s.Reason = "DeadlineExceeded" }}, nil
+			},
+			Terminating: func(_ context.Context, _ *v1.Pod, _ *runtime.PodStatus, _ *int64, amend podworkers.PodStatusFunc) error {
+				l.add("terminating %s", reason(amend))
+				return nil
+			},
+		}
+		w := podworkers.New(syncer, podworkers.Options{Journal: amends(func(f podworkers.Facts) {
+			l.add("record requested=%v terminated=%v %s", f.TerminationRequested, f.Terminated, reason(f.Amend))
+		})})
+		run(t, w)
+		w.UpdatePod(create(newPod("a")))
+		expect(t, &l, "record requested=false terminated=false ", "record requested=true terminated=false DeadlineExceeded",
+			"terminating DeadlineExceeded", "record requested=true terminated=true DeadlineExceeded",
+			"record requested=true terminated=true ", "record requested=true terminated=true ") // released
+	})
+}
+
+// amends is a journal that shows what it is given.
+type amends func(f podworkers.Facts)
+
+func (a amends) Record(_ context.Context, _ types.UID, f podworkers.Facts) error {
+	a(f)
+	return nil
+}

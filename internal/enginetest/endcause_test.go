@@ -106,9 +106,10 @@ func (s *endingScene) pods() []*v1.Pod {
 	return out
 }
 
-// start starts an agent; only the first is told to decide.
-func (s *endingScene) start(first bool) {
-	s.fate = newFate(s.t.Context(), 0)
+// start starts an agent, which dies at a point unless that is 0; only the first is told to
+// decide.
+func (s *endingScene) start(first bool, at int) {
+	s.fate = newFate(s.t.Context(), at)
 	way := mortal{s.rt, s.fate}
 	s.agent = newRig(s.t, s.rt, s.root, killed, roomFor("3"), func(c *podwright.Config) {
 		c.Runtime, c.Images = way, way
@@ -140,14 +141,14 @@ func (s *endingScene) tell(pods ...*v1.Pod) {
 
 // play lets an agent decide, dies at the point after that, and lets the next one go on. It
 // returns how many points an agent that does not die passes; what was not synced is lost,
-// or was kept.
-func (e ending) play(t *testing.T, at int, kept bool) (points int) {
+// or was kept. The next one dies too, at a point after its start, unless that is 0.
+func (e ending) play(t *testing.T, at, again int, kept bool) (points int) {
 	s := &endingScene{
 		ending: e, t: t, disk: &checkpointtest.Disk{}, api: &mirror.FakeClient{}, root: t.TempDir(),
 		node: &scarce{used: map[types.UID]uint64{}}, sink: &history{},
 		rt: byContainer(map[string]fake.Script{"main": {OnTERM: fake.Exit{After: 3 * time.Second}}}),
 	}
-	s.start(true)
+	s.start(true, 0)
 	s.tell(s.pods()...)
 	for _, pod := range s.pods() {
 		s.agent.phase(pod.UID, v1.PodRunning, 10*time.Second)
@@ -189,12 +190,19 @@ func (e ending) play(t *testing.T, at int, kept bool) (points int) {
 	for _, uid := range endingVictims {
 		signalled[uid] = len(s.rt.Calls(fake.Match{Method: fake.StopContainer, PodUID: uid})) > 0
 	}
-	s.start(false)
-	if desired := s.pods(); e.name == "preemption" { // still, and it may be judged before its victims are handed over
-		s.tell(append(desired, dns())...)
-	} else {
-		s.tell(desired...)
+	if again > 0 {
+		s.start(false, again)
+		s.resume()
+		select {
+		case <-s.fate.killed:
+		case <-time.After(20 * time.Second):
+		}
+		s.fate.cancel()
+		s.disk = s.disk.LosePower(func(string) bool { return kept })
+		s.agent.stop()
 	}
+	s.start(false, 0)
+	s.resume()
 	<-time.After(2 * time.Minute)
 	synctest.Wait()
 	for _, uid := range endingVictims {
@@ -207,6 +215,15 @@ func (e ending) play(t *testing.T, at int, kept bool) (points int) {
 	}
 	s.agent.stop()
 	return points
+}
+
+// resume names the desired pods to an agent that follows another.
+func (s *endingScene) resume() {
+	if desired := s.pods(); s.name == "preemption" { // still, and it may be judged before its victims are handed over
+		s.tell(append(desired, dns())...)
+	} else {
+		s.tell(desired...)
+	}
 }
 
 // check looks at what became of a victim: it is Failed for the reason and nothing of it runs,
@@ -260,14 +277,39 @@ func TestCauseOfAnEndSurvivesEveryPoint(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			points := 0
-			synctest.Test(t, func(t *testing.T) { points = e.play(t, 0, true) })
+			synctest.Test(t, func(t *testing.T) { points = e.play(t, 0, 0, true) })
 			if points < 10 {
 				t.Fatalf("only %d points", points)
 			}
 			for at := 1 + i%step; at <= points; at += step {
 				t.Run(fmt.Sprint(at), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) { e.play(t, at, at/step%2 == 0) })
+					synctest.Test(t, func(t *testing.T) { e.play(t, at, 0, at/step%2 == 0) })
 				})
+			}
+		})
+	}
+}
+
+// TestCauseOfAnEndSurvivesTwoDeaths: IN8: the same if the next agent is killed while it takes
+// over, before or after its first status of the pod.
+func TestCauseOfAnEndSurvivesTwoDeaths(t *testing.T) {
+	points := []int{4, 9, 15, 26}
+	last, step := 45, 11
+	if os.Getenv(crashVariable) == "full" {
+		last, step = 60, 1
+	}
+	for i, e := range waysToEnd() {
+		name := e.name + " of static pods"
+		if e.api {
+			name = e.name + " of an API's pods"
+		}
+		t.Run(name, func(t *testing.T) {
+			for j, at := range points {
+				for again := 1 + (i+3*j)%step; again <= last; again += step {
+					t.Run(fmt.Sprintf("%d, %d", at, again), func(t *testing.T) {
+						synctest.Test(t, func(t *testing.T) { e.play(t, at, again, again%2 == 0) })
+					})
+				}
 			}
 		})
 	}

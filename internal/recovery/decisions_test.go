@@ -329,6 +329,21 @@ func TestFactsOfALifeAreNoted(t *testing.T) { // CK4, CK5, CK6
 			func(r *checkpoint.Record) bool { return r.Termination.Cause == checkpoint.CauseTerminal },
 		},
 		{
+			"ran over its deadline, and its status was dropped", newRecord("a", admitted, phase(v1.PodRunning)),
+			podworkers.Facts{TerminationRequested: true, Amend: func(s *v1.PodStatus) { s.Phase, s.Reason = v1.PodFailed, "DeadlineExceeded" }},
+			checkpoint.Durable,
+			func(r *checkpoint.Record) bool {
+				again := removedBySource(newPod("a"), r)
+				return r.Termination.Cause == checkpoint.CauseTerminal && r.Termination.Decision.Reason == "DeadlineExceeded" && !again
+			},
+		},
+		{
+			"stopped by a shutdown", newRecord("a", admitted, phase(v1.PodRunning)),
+			podworkers.Facts{TerminationRequested: true, Amend: shutdown.Amend},
+			checkpoint.Durable,
+			func(r *checkpoint.Record) bool { return r.Termination.Cause == checkpoint.CauseKilled },
+		},
+		{
 			"the grace of a pod that ended by itself", newRecord("a", admitted, phase(v1.PodSucceeded), stopping(checkpoint.Termination{Cause: checkpoint.CauseTerminal})),
 			podworkers.Facts{TerminationRequested: true, GracePeriodSeconds: 5},
 			checkpoint.Lazy, nil,

@@ -34,7 +34,7 @@ func noteFacts(r *checkpoint.Record, pod *v1.Pod, f podworkers.Facts, now time.T
 
 // noteTermination takes the cause and the grace of a termination into a record.
 func noteTermination(r *checkpoint.Record, f podworkers.Facts, now time.Time) checkpoint.Class {
-	before := r.Termination
+	before, decision := r.Termination, decisionOf(f.Amend)
 	t := checkpoint.Termination{RequestedAt: now, Cause: checkpoint.CauseKilled}
 	switch {
 	case before != nil:
@@ -43,12 +43,12 @@ func noteTermination(r *checkpoint.Record, f podworkers.Facts, now time.Time) ch
 		t.Cause = checkpoint.CauseEvicted
 	case f.Deleted:
 		t.Cause = checkpoint.CauseDeleted
-	case r.Terminal():
+	case r.Terminal() || decision != nil && !decision.KeepsSuccess: // its status says so, or will in any case
 		t.Cause = checkpoint.CauseTerminal
 	}
 	t.Deleted, t.Evicted = t.Deleted || f.Deleted, t.Evicted || f.Evicted
 	if t.Decision == nil {
-		t.Decision = decisionOf(f.Amend)
+		t.Decision = decision
 	}
 	if g := f.GracePeriodSeconds; g > 0 && (t.GracePeriodSeconds == 0 || g < t.GracePeriodSeconds) {
 		if before != nil && before.GracePeriodSeconds > 0 {

@@ -83,9 +83,10 @@ func (s *Syncer) refuseLate(ctx context.Context, pod *v1.Pod, view *runtime.PodS
 	if !errors.As(err, &refusal) || refusal.Admitted() {
 		return podworkers.SyncResult{}, false, nil
 	}
-	_, _ = s.publish(pod, view, false, func(st *v1.PodStatus) {
+	amend := func(st *v1.PodStatus) {
 		st.Phase, st.Reason, st.Message = v1.PodFailed, refusal.Reason, refusal.StatusMessage()
-	})
+	}
+	_, _ = s.publish(pod, view, false, amend)
 	s.o.Admission.Refused(ctx, pod, refusal.Verdict)
-	return podworkers.SyncResult{Terminal: true}, true, nil
+	return podworkers.SyncResult{Terminal: true, Amend: amend}, true, nil
 }

@@ -68,7 +68,7 @@ func TestBlockedPodThatEndsIsTerminal(t *testing.T) {
 	n := newNode(t)
 	n.view = viewOf(runtime.Exited)
 	result, err := n.syncer(withHandler(refuseAll{})).SyncPod(t.Context(), podworkers.Sync, web(), nil, viewOf(runtime.Running))
-	if err != nil || result != (podworkers.SyncResult{Acted: true, Terminal: true}) {
+	if err != nil || !same(result, podworkers.SyncResult{Acted: true, Terminal: true}) {
 		t.Errorf("%+v, %v", result, err)
 	}
 	if n.last().Phase != v1.PodFailed || n.last().Reason == "NoRoom" {
@@ -127,7 +127,7 @@ func TestLateRefusalEndsThePod(t *testing.T) {
 		}
 	}
 	result, err := n.syncer(tell).SyncPod(t.Context(), podworkers.Sync, web(), nil, nothing())
-	if err != nil || result != (podworkers.SyncResult{Terminal: true}) {
+	if err != nil || !same(result, podworkers.SyncResult{Terminal: true, Amend: result.Amend}) || result.Amend == nil {
 		t.Errorf("%+v, %v", result, err)
 	}
 	if st := n.last(); st.Phase != v1.PodFailed || st.Reason != "NoDisk" || st.Message != "Pod was rejected: no disk" {

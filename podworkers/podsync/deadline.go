@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -33,24 +34,26 @@ func deadlineOf(pod *v1.Pod, s *v1.PodStatus) (time.Time, bool) {
 }
 
 // expire fails a pod whose deadline has passed, and has a pod whose deadline is to come
-// woken at that moment (W5). It reports whether the pod has ended.
-func (s *Syncer) expire(pod *v1.Pod, view *runtime.PodStatus, published *v1.PodStatus) bool {
+// woken at that moment (W5). It reports whether the pod has ended, and what its statuses say
+// of that.
+func (s *Syncer) expire(pod *v1.Pod, view *runtime.PodStatus, published *v1.PodStatus) (podworkers.PodStatusFunc, bool) {
 	at, has := deadlineOf(pod, published)
 	if !has {
 		s.deadlines.forget(pod.UID)
-		return false
+		return nil, false
 	}
 	if s.o.Clock.Now().Before(at) {
 		s.deadlines.set(pod.UID, at)
-		return false
+		return nil, false
 	}
 	s.deadlines.forget(pod.UID)
-	_, _ = s.publish(pod, view, false, func(st *v1.PodStatus) {
+	amend := func(st *v1.PodStatus) {
 		st.Phase, st.Reason, st.Message = v1.PodFailed, reasonDeadline, messageDeadline
-	})
+	}
+	_, _ = s.publish(pod, view, false, amend)
 	// Its phase is terminal from now on, so this event comes once in its life.
 	s.o.Events.Eventf(pod, v1.EventTypeNormal, reasonDeadline, messageDeadline)
-	return true
+	return amend, true
 }
 
 // errDeadline is why a step was cut short.

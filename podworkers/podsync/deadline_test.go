@@ -106,7 +106,11 @@ func TestPodFailsAtItsDeadline(t *testing.T) {
 		n.calls = nil
 		result, err := s.SyncPod(ctx, podworkers.Sync, pod, nil, viewOf(runtime.Running))
 		if err != nil || !result.Terminal {
-			t.Error(result, err)
+			t.Error(result.Terminal, err)
+		}
+		var told v1.PodStatus // IN8: it is durable by way of the workers, whatever becomes of the status
+		if result.Amend(&told); told.Phase != v1.PodFailed || told.Reason != "DeadlineExceeded" {
+			t.Errorf("amended to %+v", told)
 		}
 		n.want("Syncing", "SetPodStatus", "Observed", "SetPodStatus", "Observed")
 		if st := n.last(); st.Phase != v1.PodFailed || st.Reason != "DeadlineExceeded" {

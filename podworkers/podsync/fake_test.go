@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods"
@@ -277,3 +278,8 @@ func viewOf(state runtime.State) *runtime.PodStatus {
 
 // nothing is the view of a pod that the runtime does not have.
 func nothing() *runtime.PodStatus { return &runtime.PodStatus{UID: "u"} }
+
+// same compares results, except for what amends the statuses: that there is something.
+func same(a, b podworkers.SyncResult) bool {
+	return a.Terminal == b.Terminal && a.Acted == b.Acted && (a.Amend == nil) == (b.Amend == nil)
+}

@@ -69,8 +69,11 @@ func (s *Syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v
 		in = s.blockedInput(pod, view, verdict)
 	}
 	published, _ := s.store(pod, in)
-	if podinfo.Terminal(published.Phase) || s.expire(pod, view, &published) {
+	if podinfo.Terminal(published.Phase) {
 		return podworkers.SyncResult{Terminal: true}, nil
+	}
+	if amend, expired := s.expire(pod, view, &published); expired {
+		return podworkers.SyncResult{Terminal: true, Amend: amend}, nil
 	}
 	if podinfo.Static(desired) && desired.DeletionTimestamp == nil {
 		s.o.Mirrors.Want(desired)

@@ -28,7 +28,7 @@ func TestSyncPodPublishesBeforeAndAfterItsWork(t *testing.T) {
 	n := newNode(t)
 	n.results, n.view = []pods.Result{{Acted: true}}, viewOf(runtime.Running)
 	result, err := n.syncer().SyncPod(t.Context(), podworkers.Create, web(), nil, nothing())
-	if err != nil || result != (podworkers.SyncResult{Acted: true}) {
+	if err != nil || !same(result, podworkers.SyncResult{Acted: true}) {
 		t.Errorf("%+v, %v", result, err)
 	}
 	n.want("Syncing", "SetPodStatus", "Observed", "Allocate", "AddPod",
@@ -48,7 +48,7 @@ func TestSyncPodPublishesBeforeAndAfterItsWork(t *testing.T) {
 func TestPodAsItShouldBeIsNotReadAgain(t *testing.T) {
 	n := newNode(t)
 	result, err := n.syncer().SyncPod(t.Context(), podworkers.Sync, web(), nil, viewOf(runtime.Running))
-	if err != nil || result != (podworkers.SyncResult{}) {
+	if err != nil || !same(result, podworkers.SyncResult{}) {
 		t.Errorf("%+v, %v", result, err)
 	}
 	n.want("Syncing", "SetPodStatus", "Observed", "Allocate", "AddPod",
@@ -80,7 +80,7 @@ func TestFailedCallEndsSyncPod(t *testing.T) {
 				}
 			})
 			result, err := s.SyncPod(t.Context(), podworkers.Sync, web(), nil, viewOf(runtime.Running))
-			if !errors.Is(err, errFake) || result != (podworkers.SyncResult{}) {
+			if !errors.Is(err, errFake) || !same(result, podworkers.SyncResult{}) {
 				t.Errorf("%+v, %v", result, err)
 			}
 			if last := n.calls[len(n.calls)-1]; last != tc.last {
@@ -131,7 +131,7 @@ func TestDroppedStatusKeepsNoPodFromItsWork(t *testing.T) {
 func TestEndedPodIsNotTouched(t *testing.T) {
 	n := newNode(t)
 	result, err := n.syncer().SyncPod(t.Context(), podworkers.Sync, web(), nil, viewOf(runtime.Exited))
-	if err != nil || result != (podworkers.SyncResult{Terminal: true}) {
+	if err != nil || !same(result, podworkers.SyncResult{Terminal: true}) {
 		t.Errorf("%+v, %v", result, err)
 	}
 	n.want(append([]string{"Syncing"}, publishing...)...)
@@ -145,7 +145,7 @@ func TestEndSeenAfterWork(t *testing.T) {
 	n := newNode(t)
 	n.results, n.view = []pods.Result{{Acted: true}}, viewOf(runtime.Exited)
 	result, err := n.syncer().SyncPod(t.Context(), podworkers.Sync, web(), nil, nothing())
-	if err != nil || result != (podworkers.SyncResult{Acted: true, Terminal: true}) {
+	if err != nil || !same(result, podworkers.SyncResult{Acted: true, Terminal: true}) {
 		t.Errorf("%+v, %v", result, err)
 	}
 }

@@ -59,6 +59,9 @@ func (m *Machine) succeeded(r *record, c *Call, result *Result) {
 	switch {
 	case c.Phase == Setup && result.Terminal: // C3
 		r.terminating, r.startedTerminating = true, true
+		if result.Amend != nil && (r.rare == nil || r.rare.statusFunc == nil) {
+			r.extra().statusFunc = result.Amend
+		}
 		m.endPhase(r, reasonSetupTerminal)
 	case c.Phase == Setup:
 		r.attempts = 0

@@ -264,6 +264,10 @@ type SyncResult struct {
 	// Acted: the call changed something at the runtime, so a new view is asked for
 	// at once.
 	Acted bool
+	// Amend is what has the pod's statuses say the end that was decided over it, such as a
+	// deadline, if Terminal: it is durable before the next step, and part of the pod's
+	// statuses until its containers have stopped (IN8). Nil: its containers tell.
+	Amend func(*v1.PodStatus)
 }
 
 // Result is how a call ended.
