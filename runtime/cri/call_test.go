@@ -304,7 +304,8 @@ func TestVagueCodesGetTheirClass(t *testing.T) {
 		{codes.Unknown, reserved, map[string]error{"RunPodSandbox": runtime.ErrAlreadyExists, "CreateContainer": runtime.ErrAlreadyExists}, nil},
 		{
 			codes.FailedPrecondition, reserved,
-			map[string]error{"RunPodSandbox": runtime.ErrAlreadyExists, "CreateContainer": runtime.ErrAlreadyExists}, runtime.ErrFailedPrecondition,
+			map[string]error{"RunPodSandbox": runtime.ErrAlreadyExists, "CreateContainer": runtime.ErrAlreadyExists},
+			runtime.ErrFailedPrecondition,
 		},
 		{codes.FailedPrecondition, "sandbox is not ready", nil, runtime.ErrFailedPrecondition},
 		{codes.Unavailable, reserved, nil, runtime.ErrUnavailable},
