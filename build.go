@@ -136,7 +136,7 @@ func (p *parts) podOptions() pods.Options {
 	o.ClusterDNS, o.ClusterDomain = c.Node.ClusterDNS, c.Node.ClusterDomain
 	o.Allocations, o.Allocatable = p.allocations, p.allocatable
 	o.Reader, o.Sequence = freshReader{p.pleg}, p.sequence
-	o.BeforeRemove, o.Probes = p.journal.BeforeRemove, probeSource{p}
+	o.BeforeRemove, o.NextRun, o.Probes = p.journal.BeforeRemove, p.journal.NextRun, probeSource{p}
 	o.Clock, o.Logger, o.Events, o.Meter = c.Clock, p.logger("pods"), c.Observe.Events, p.meter("runtime/pods")
 	return o
 }

@@ -102,6 +102,21 @@ func (j *Journal) BeforeRemove(ctx context.Context, uid types.UID, name string, 
 	return err
 }
 
+// NextRun returns the least restart count of the next container of this name: one more than
+// that of the newest run whose end is known, and no less than was ever told.
+func (j *Journal) NextRun(uid types.UID, name string) int {
+	r := j.keeper.Get(uid)
+	if r == nil {
+		return 0
+	}
+	kept, _ := r.Container(name)
+	next := kept.RestartCount
+	for _, end := range kept.Ends {
+		next = max(next, end.RestartCount+1)
+	}
+	return int(next)
+}
+
 // keepsEnd reports whether the end of a run is among those that are kept. If it is not,
 // two newer ones are, and it is never asked for.
 func keepsEnd(c checkpoint.Container, id string) bool {

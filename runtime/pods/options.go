@@ -201,6 +201,10 @@ type Options struct {
 	Reader Reader
 	// Sequence stamps the manager's own readings. Nil: one of its own. Engine.
 	Sequence *runtime.Sequence
+	// NextRun returns the least restart count that the next container of this name may
+	// have, as far as is remembered; it is asked when the runtime has no container of the
+	// name. It is called without a lock and must not block. Nil: nothing is remembered.
+	NextRun func(uid types.UID, name string) int
 	// BeforeRemove is called before a container's record is removed, so that its exit
 	// state can be stored first. An error keeps the container. Nil: no call. Engine.
 	BeforeRemove func(ctx context.Context, uid types.UID, name string, id runtime.ContainerID) error

@@ -181,15 +181,19 @@ func (st *starting) targetID() (string, error) {
 	return record.ID.ID, nil
 }
 
-// restartCount is one more than the newest record's, or what the log files tell
-// when the runtime has none (spec/runtime.md 2.8). A container that was created and
+// restartCount is one more than the newest record's, or what the log files and the memory
+// of earlier runs tell when the runtime has none (spec/runtime.md 2.8). A container that was created and
 // never started has not run: the next one takes its place and its number, unless
 // dropCreated could not remove it.
 func (st *starting) restartCount() int {
 	record := st.status.Container(st.spec.Name)
 	switch {
 	case record == nil:
-		return st.m.nextLog(logDirName(st.pod), st.spec.Name)
+		next := st.m.nextLog(logDirName(st.pod), st.spec.Name)
+		if remembered := st.m.options.NextRun; remembered != nil {
+			next = max(next, remembered(st.pod.UID, st.spec.Name))
+		}
+		return next
 	case record.State == runtime.Created && !st.stays:
 		return record.RestartCount
 	}
