@@ -118,7 +118,8 @@ type Housekeeper struct {
 	content     sets.Set[types.UID] // may have left content in the runtime
 	failures    map[candidate]*failure
 	underWay    map[candidate]*removal
-	reduced     map[types.UID]bool // cgroups whose CPU is at the minimum
+	silent      map[types.UID]*failure // pods whose volumes do not answer
+	reduced     map[types.UID]bool     // cgroups whose CPU is at the minimum
 	collectAt   time.Time
 	// tried are the objects that could not be removed in this run of the collector,
 	// which may take several passes.

@@ -2,11 +2,15 @@ package cleanup
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/backoff"
 	"github.com/podwright/podwright/internal/rule"
+	"github.com/podwright/podwright/internal/timing"
 )
 
 // Cgroups are the pods' cgroups (steps 1 and 16). Calls wait for nothing but the
@@ -62,17 +66,42 @@ func (h *Housekeeper) listCgroups(in *input) error {
 // volumesOf finds out which unused cgroups belong to pods that have volumes.
 func (h *Housekeeper) volumesOf(ctx context.Context, in *input) {
 	in.Volumes = map[types.UID]string{}
+	silent := h.silent
+	h.silent = map[types.UID]*failure{}
 	for _, uid := range in.Cgroups {
 		if _, desired := h.pods.Get(uid); desired || h.workers.Knows(uid) {
 			continue
 		}
-		switch has, err := h.options.Cgroups.HasVolumes(ctx, uid); {
+		if f := silent[uid]; f != nil && h.options.Clock.Now().Before(f.retry) {
+			in.Volumes[uid], h.silent[uid] = f.err.Error(), f
+			continue
+		}
+		limited, cancel := timing.WithTimeout(ctx, h.options.Clock, removalPatience)
+		has, err := h.options.Cgroups.HasVolumes(limited, uid)
+		unanswered := limited.Err() != nil
+		cancel()
+		if err != nil && unanswered {
+			h.silent[uid] = unansweredBy(silent[uid], h.options.Clock.Now())
+		}
+		switch {
 		case err != nil:
 			in.Volumes[uid] = "it is not known whether volumes of the pod are still there: " + err.Error()
 		case has:
 			in.Volumes[uid] = "volumes of the pod are still there"
 		}
 	}
+}
+
+// unansweredBy notes that it could not be found out in time whether a pod has volumes, so that
+// one whose volumes do not answer takes no time from every pass (HI12).
+func unansweredBy(last *failure, now time.Time) *failure {
+	f := &failure{err: errors.New("it is not known whether volumes of the pod are still there: there was no answer in time")}
+	if last != nil {
+		f.delay = last.delay
+	}
+	f.delay = backoff.Next(retryMin, retryMax, f.delay)
+	f.retry = now.Add(f.delay)
+	return f
 }
 
 // reduceCPU is the other half of step 16: a cgroup that has to stay must not slow down

@@ -27,6 +27,7 @@ type outback struct {
 	cgroupsErr  error
 	volumesErr  error
 	reduceErr   error
+	hang        bool // HasVolumes does not answer for bad pods
 }
 
 func newOutback(t *testing.T, edit func(*Options)) *outback {
@@ -49,7 +50,11 @@ func (o *outback) List() ([]types.UID, error) {
 	return keys(o.cgroups), o.cgroupsErr
 }
 
-func (o *outback) HasVolumes(_ context.Context, uid types.UID) (bool, error) {
+func (o *outback) HasVolumes(ctx context.Context, uid types.UID) (bool, error) {
+	if o.hang && strings.HasPrefix(string(uid), "bad") {
+		<-ctx.Done()
+		return true, ctx.Err()
+	}
 	return o.volumes[uid], o.volumesErr
 }
 
@@ -346,4 +351,38 @@ func TestRates(t *testing.T) {
 	if _, err := New(&node{}, &node{}, &node{}, Options{Rates: Rates{Containers: 2e6}}); err == nil || !strings.Contains(err.Error(), "negative") {
 		t.Errorf("error %v", err)
 	}
+}
+
+// TestSilentVolumesDelayNoOther (IN1, HI12): volumes that do not answer keep the cgroups of their
+// own pods, and take time from few passes.
+func TestSilentVolumesDelayNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutback(t, nil)
+		o.pass(t, "first")
+		o.hang = true
+		for i := range 50 {
+			o.cgroups[types.UID(fmt.Sprintf("bad-%02d", i))] = true
+			o.cgroups[types.UID(fmt.Sprintf("good-%02d", i))] = true
+		}
+		took := func() time.Duration {
+			begin := time.Now()
+			if err := o.try(); err != nil {
+				t.Error(err)
+			}
+			return time.Since(begin)
+		}
+		if d := took(); d > 50*removalPatience || len(o.cgroups) != 50 {
+			t.Errorf("the pass took %v, %d cgroups are left", d, len(o.cgroups))
+		}
+		o.cgroups["good-late"] = true
+		if d := took(); d != 0 || len(o.cgroups) != 50 {
+			t.Errorf("the next pass took %v, %d cgroups are left", d, len(o.cgroups))
+		}
+		o.hang = false
+		<-time.After(retryMax)
+		took()
+		if len(o.cgroups) != 0 {
+			t.Errorf("%d cgroups are left", len(o.cgroups))
+		}
+	})
 }
