@@ -63,7 +63,8 @@ type Options struct {
 	// HoldTerminal is how long a terminal status is kept from the sinks while the
 	// journal cannot write it. 0 means 60 s (9.11).
 	HoldTerminal time.Duration
-	// MaxInFlight bounds the sends in flight per sink. 0 means 4.
+	// MaxInFlight bounds the sends in flight per sink, apart from those that are not
+	// answered within 0.5 s, so that these delay no other pod. 0 means 4.
 	MaxInFlight int
 	// SendTimeout ends the context of one send. 0 means 30 s.
 	SendTimeout time.Duration

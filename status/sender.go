@@ -35,10 +35,11 @@ type sender struct {
 	// wake has one slot: something is ready or a send ended.
 	wake chan struct{}
 
-	pods     map[types.UID]*delivery
-	ready    []*delivery
-	delayed  delayQueue
-	inFlight int
+	pods    map[types.UID]*delivery
+	ready   []*delivery
+	delayed delayQueue
+	// inFlight sends, of which unanswered ones have lost their place.
+	inFlight, unanswered int
 
 	// failing is the number of deliveries whose last round failed, failingSince
 	// when the first of them did, lastErr what the latest said.
@@ -192,7 +193,7 @@ func (s *sender) next(now time.Time, limit int) (d *delivery, wait time.Duration
 		d.state = queued
 		s.ready = append(s.ready, d)
 	}
-	if len(s.ready) > 0 && s.inFlight < limit {
+	if len(s.ready) > 0 && s.inFlight < limit+(1+placesPerUnanswered)*s.unanswered {
 		d := s.ready[0]
 		s.ready[0] = nil
 		s.ready = s.ready[1:]
@@ -304,6 +305,7 @@ func (s *sender) round(ctx context.Context, d *delivery, j job) {
 	m := s.manager
 	sendCtx, cancel := context.WithCancelCause(ctx)
 	limit := m.options.Clock.AfterFunc(m.options.SendTimeout, func() { cancel(errSendTimeout) })
+	answered := s.watch()
 	o := s.attempt(sendCtx, j)
 	limit.Stop()
 	cancel(nil)
@@ -320,6 +322,7 @@ func (s *sender) round(ctx context.Context, d *delivery, j job) {
 
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	answered()
 	s.inFlight--
 	s.finish(d, j, o)
 	s.notify()

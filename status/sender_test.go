@@ -248,12 +248,38 @@ func TestSending(t *testing.T) {
 		if panicking.count() != 20 || silly.count() != 20 {
 			t.Errorf("panicking %d, silly %d", panicking.count(), silly.count())
 		}
-		advance(t, 7*time.Second)
-		if hanging.count() != 8 {
-			t.Errorf("%d sends after the time-out, want 8", hanging.count())
+		advance(t, 400*time.Millisecond)
+		if hanging.count() != 4 {
+			t.Errorf("%d sends in flight, want 4 until they wait", hanging.count())
 		}
+		advance(t, 700*time.Millisecond)
+		if hanging.count() != 20 {
+			t.Errorf("IN1: %d sends in flight beside those that hang, want all 20", hanging.count())
+		}
+		advance(t, 6*time.Second)
 		if silly.count() <= 20 || panicking.count() <= 20 {
 			t.Error("not tried again")
+		}
+	})
+
+	bubble(t, "IN1: sends that hang delay no other pod of the sink", func(t *testing.T) {
+		sink := &recorder{answer: func(ctx context.Context, _ int, u Update) (StoreResult, error) {
+			if strings.HasPrefix(string(u.UID), "bad") {
+				<-ctx.Done()
+				return 0, ctx.Err()
+			}
+			return Stored, nil
+		}}
+		m := started(t, Options{Sinks: []StatusSink{sink}})
+		for i := range 500 {
+			set(t, m, newPod(uid(types.UID(fmt.Sprint("bad", i)))), message("up"))
+		}
+		for i := range 1000 {
+			set(t, m, newPod(uid("good")), message(fmt.Sprint("up ", i)))
+			advance(t, time.Second)
+			if late := len(sink.got("good")); i > 3 && late < i-2 {
+				t.Fatalf("%d statuses after %d s", late, i)
+			}
 		}
 	})
 

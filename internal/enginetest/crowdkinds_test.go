@@ -32,8 +32,10 @@ type ailment struct {
 	drips bool
 	// sink, write and read are how the sink and the disk take its status and its record.
 	sink, write, read error
-	// panics and undecided: the user's admission handler panics, or does not return.
-	panics, undecided bool
+	sinkHangs         bool
+	// panics and undecided: the user's admission handler panics, or does not return;
+	// vetoing: the user's veto does not.
+	panics, undecided, vetoing bool
 	// fills: it fills the disk until its emptyDir is gone.
 	fills bool
 	// flips: its manifest changes every 100 ms.
@@ -67,10 +69,12 @@ func ailments() []ailment {
 		{name: "exec probe hangs", spoil: probed(v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"hang"}}}), hangs: []fake.Method{fake.ExecSync}, told: `"ready":false`},
 		{name: "HTTP probe drips", spoil: probed(v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{Port: intstr.FromInt32(80)}}), drips: true, told: `"ready":false`},
 		{name: "sink fails", sink: errors.New("no such tenant")},
+		{name: "sink hangs", sinkHangs: true},
 		{name: "record cannot be written", write: errors.New("input/output error"), told: "input/output error"},
 		{name: "record cannot be read", read: errors.New("input/output error")},
 		{name: "admission panics", panics: true, told: `"held":".*panicked`, listed: true},
 		{name: "admission hangs", undecided: true, told: `"held":".*handler`, listed: true},
+		{name: "veto hangs", vetoing: true},
 		{name: "disk filled", spoil: func(p *v1.Pod) { withScratch(p) }, fills: true},
 		{name: "crashes", script: fake.Script{Exit: &fake.Exit{Code: 1}}, told: "CrashLoopBackOff|terminated"},
 		{name: "manifest flips", flips: true},

@@ -107,6 +107,7 @@ func (n *crowdNode) configure(c *podwright.Config) {
 	c.Pods.Volumes = n
 	c.Probes.Dial = n.dial
 	c.Cleanup.Rates = cleanup.Rates{Containers: -1, Directories: -1} // all pods share these
+	c.Cleanup.Veto = n.veto
 	c.Admission.Handlers = []admission.Handler{admission.HandlerFunc(n.admit)}
 }
 
@@ -163,8 +164,10 @@ func (n *crowdNode) fills(uid types.UID) {
 }
 
 // Store implements [status.StatusSink].
-func (n *crowdNode) Store(_ context.Context, u status.Update) (status.StoreResult, error) {
-	if a := n.of(u.UID); a != nil && a.sink != nil {
+func (n *crowdNode) Store(ctx context.Context, u status.Update) (status.StoreResult, error) {
+	if a := n.of(u.UID); a != nil && a.sinkHangs {
+		return 0, n.hang(ctx)
+	} else if a != nil && a.sink != nil {
 		return 0, a.sink
 	}
 	n.mu.Lock()
@@ -257,6 +260,14 @@ func (n *crowdNode) admit(r admission.Request) admission.Verdict {
 		<-n.healed
 	}
 	return admission.Verdict{}
+}
+
+// veto is a user's veto: it has no context either.
+func (n *crowdNode) veto(action cleanup.Action) error {
+	if a := n.of(action.PodUID); a != nil && a.vetoing {
+		<-n.healed
+	}
+	return nil
 }
 
 // dial connects an HTTP probe to its pod.
