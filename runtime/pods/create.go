@@ -40,6 +40,9 @@ func (s *podSync) createContainer(ctx context.Context, config *runtimeapi.Contai
 				return "", err
 			}
 		case nameTaken(err):
+			if err := m.awaitName(s.pod.UID, config.Metadata.Name, config.Metadata.Attempt, err); err != nil {
+				return "", err
+			}
 			config.Metadata.Attempt++
 		default:
 			return "", err

@@ -47,6 +47,50 @@ func (a attempt) again(now time.Time) attempt {
 type attempts struct {
 	starts    map[string]attempt
 	sandboxes attempt
+	// names says since when the runtime does not give a name because it is reserved for
+	// something that it does not list.
+	names map[numbered]time.Time
+}
+
+// numbered is what the name of a container, "" for the sandbox, is made of.
+type numbered struct {
+	container string
+	number    uint32
+}
+
+// nameWait is how long such a name is waited for. A create of an earlier agent may still be
+// going on, whose outcome takes the name (RT8); a runtime may also have lost it for good.
+const nameWait = 10 * time.Second
+
+// awaitName returns an error as long as what has the name may still be being made; nil means
+// that the next number is due.
+func (m *Manager) awaitName(uid types.UID, container string, number uint32, cause error) error {
+	now := m.options.Clock.Now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	a := m.attemptsOf(uid)
+	name := numbered{container, number}
+	since, known := a.names[name]
+	if !known {
+		since = now
+		a.names[name] = since
+	}
+	end := since.Add(nameWait)
+	if !now.Before(end) {
+		return nil
+	}
+	return fmt.Errorf("the runtime has reserved the name since %s, for something that it is making or has lost; its outcome is awaited until %s: %w",
+		since.Format(time.TimeOnly), end.Format(time.TimeOnly), cause)
+}
+
+// attemptsOf returns the attempts of a pod. m.mu is held.
+func (m *Manager) attemptsOf(uid types.UID) *attempts {
+	a := m.attempts[uid]
+	if a == nil {
+		a = &attempts{starts: map[string]attempt{}, names: map[numbered]time.Time{}}
+		m.attempts[uid] = a
+	}
+	return a
 }
 
 // tried counts the start of a container, or without a name that of a sandbox.
@@ -54,11 +98,7 @@ func (m *Manager) tried(uid types.UID, container string) {
 	now := m.options.Clock.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	a := m.attempts[uid]
-	if a == nil {
-		a = &attempts{starts: map[string]attempt{}}
-		m.attempts[uid] = a
-	}
+	a := m.attemptsOf(uid)
 	if container == "" {
 		a.sandboxes = a.sandboxes.again(now)
 	} else {

@@ -123,6 +123,9 @@ func (s *podSync) runSandbox(ctx context.Context) (string, error) {
 		case nameTaken(err):
 			// The runtime reserves the name for something it does not list, perhaps
 			// without end.
+			if err := m.awaitName(s.pod.UID, "", config.Metadata.Attempt, err); err != nil {
+				return "", err
+			}
 			config.Metadata.Attempt++
 		default:
 			return "", err

@@ -253,8 +253,8 @@ func TestSandboxFails(t *testing.T) {
 	})
 }
 
-// A create whose answer was lost is taken over, not repeated; a name taken by
-// something invisible is stepped over.
+// A create whose answer was lost is taken over, not repeated; a name that is reserved by a
+// create still going on is waited for (RT8).
 func TestUnansweredCreates(t *testing.T) {
 	reserved := errors.New(`rpc error: code = Unknown desc = failed to reserve name: name "x" is reserved for "y"`)
 	for _, tc := range []struct {
@@ -277,11 +277,21 @@ func TestUnansweredCreates(t *testing.T) {
 				w := newWorld(t, nil)
 				w.fake.Inject(fake.Fault{Match: fake.Match{Method: tc.method}, Times: 1, Effect: tc.effect})
 				pod := newPod()
-				if r := w.sync(pod); r.Err != nil {
+				r := w.sync(pod)
+				if waits := r.Err != nil && strings.Contains(r.Err.Error(), "its outcome is awaited"); waits != (tc.creates > 1) || !waits && r.Err != nil {
 					t.Errorf("err %v", r.Err)
+				}
+				if r.Err != nil {
+					<-time.After(time.Second)
+					w.syncAll(pod)
 				}
 				w.wantState(pod, "app:running")
 				status := w.read(pod)
+				for _, c := range status.Containers {
+					if c.RestartCount != 0 {
+						t.Errorf("restart count %d", c.RestartCount)
+					}
+				}
 				if len(status.Sandboxes) != 1 || len(status.Containers) != 1 || w.fake.CallCount(tc.method) != tc.creates {
 					t.Errorf("%d sandboxes, %d containers after %d calls",
 						len(status.Sandboxes), len(status.Containers), w.fake.CallCount(tc.method))
@@ -294,8 +304,10 @@ func TestUnansweredCreates(t *testing.T) {
 	}
 }
 
-// A name that stays taken, by nothing that the runtime lists, is given up for
-// the next one.
+const nameWait = 10 * time.Second
+
+// A name that stays taken, by nothing that the runtime lists, is given up for the next one
+// after 10 s (RT8).
 func TestNameTakenForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
@@ -313,9 +325,24 @@ func TestNameTakenForEver(t *testing.T) {
 			Effect: fake.Effect{Err: runtime.ErrAlreadyExists},
 		})
 		pod := newPod()
-		if r := w.sync(pod); r.Err != nil {
-			t.Error(r.Err)
+		began, seen := time.Now(), map[fake.Method]uint32{}
+		for time.Since(began) < 90*time.Second && len(w.read(pod).Containers) == 0 {
+			w.sync(pod)
+			for _, method := range []fake.Method{fake.RunPodSandbox, fake.CreateContainer} {
+				calls := w.fake.Calls(fake.Match{Method: method})
+				if len(calls) == 0 {
+					continue
+				}
+				if n := attempt(calls[len(calls)-1]); n > seen[method] {
+					seen[method] = n
+					if took := time.Since(began); took < time.Duration(n)*nameWait {
+						t.Errorf("%s has the number %d after %s", method, n, took)
+					}
+				}
+			}
+			<-time.After(time.Second)
 		}
+		w.syncAll(pod)
 		w.wantState(pod, "app:running")
 		if got := w.read(pod).Sandboxes[0].Attempt; got != 2 {
 			t.Errorf("attempt %d", got)
