@@ -85,7 +85,8 @@ func (r *Record) Remembered(rebooted bool) *v1.PodStatus {
 			end := c.Ends[0]
 			switch {
 			case end.ID != "" && end.ID == cs.ContainerID && cs.State.Running != nil,
-				end.RestartCount > cs.RestartCount: // of a run the status never showed
+				end.RestartCount > cs.RestartCount, // of a run the status never showed
+				end.ID != "" && cs.ContainerID == "" && cs.State.Running == nil && cs.LastTerminationState.Terminated == nil: // nor the first
 				cs.State, cs.ContainerID = end.state(), end.ID
 				cs.RestartCount = max(cs.RestartCount, end.RestartCount)
 				changed = true

@@ -113,6 +113,15 @@ func TestRemembered(t *testing.T) {
 			}
 		})
 	}
+	// CK3, 9.6: killed right after the start, the agent recorded no status of the run; the next
+	// one recorded its end, and removed the container.
+	first := v1.ContainerStatus{Name: "main", State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "ContainerCreating"}}}
+	r := &checkpoint.Record{UID: "a", Status: statusOf(v1.PodPending, first), Containers: []checkpoint.Container{
+		{Name: "main", Ends: []checkpoint.End{{ID: "x://1", ExitCode: 5}}},
+	}}
+	if got := r.Remembered(false).ContainerStatuses[0]; got.State.Terminated == nil || got.State.Terminated.ExitCode != 5 || got.ContainerID != "x://1" {
+		t.Errorf("the end of the first run, which the status never showed: %+v", got)
+	}
 	if (&checkpoint.Record{}).Remembered(false) != nil {
 		t.Error("a status out of nothing")
 	}
