@@ -160,7 +160,7 @@ func (h *Housekeeper) mayCollect(a Action) bool {
 	switch {
 	case h.tried[object{a.Step, a.Object}]:
 		return false // it failed once in this run; others have their turn first (HI12)
-	case h.triesContent(a.PodUID):
+	case h.contentHangs(a.PodUID):
 		return false // it would hang here too (IN1)
 	}
 	return h.MaybeWanted(a.PodUID).IsZero() // no reason for the next pass to go on: this may last
@@ -175,11 +175,13 @@ func (h *Housekeeper) collected(q question) {
 	h.done(a, q.err)
 }
 
-// triesContent reports whether the removal of all that the runtime has of a pod is under way,
-// or failed and is tried again.
-func (h *Housekeeper) triesContent(uid types.UID) bool {
+// contentHangs reports whether the removal of all that the runtime has of a pod is under way,
+// or took long and failed. One that fails at once leaves the collector its turn: the collector
+// may be able to remove what the removal as a whole refuses (HI12).
+func (h *Housekeeper) contentHangs(uid types.UID) bool {
 	c := candidate{StepContent, uid}
-	return h.failures[c] != nil || h.underWay[c] != nil
+	f := h.failures[c]
+	return h.underWay[c] != nil || f != nil && f.slow
 }
 
 // contentGoes reports whether nothing of a pod is needed.

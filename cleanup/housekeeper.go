@@ -153,6 +153,8 @@ type failure struct {
 	err    error
 	delay  time.Duration
 	retry  time.Time
+	// slow: the last try took longer than a pass waits.
+	slow bool
 }
 
 // New returns a housekeeper, or what is wrong with the options.

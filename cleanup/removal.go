@@ -31,6 +31,8 @@ type removal struct {
 	// denial is the rule that kept the removal from being made, err how it failed.
 	denial Denial
 	err    error
+	// slow: it took longer than a pass waits.
+	slow bool
 }
 
 // begin starts a removal that was permitted. It ends with ctx, at the latest.
@@ -38,6 +40,7 @@ func (h *Housekeeper) begin(ctx context.Context, a Action) *removal {
 	r := &removal{action: a, since: h.options.Clock.Now(), done: make(chan struct{})}
 	h.removals.Go(func() {
 		r.denial, r.err = h.removeHeld(ctx, a)
+		r.slow = h.options.Clock.Since(r.since) >= removalPatience
 		close(r.done)
 		if r.left.Load() {
 			h.again()

@@ -135,6 +135,36 @@ func TestHungRemovalDelaysNoOther(t *testing.T) {
 	}
 }
 
+// TestRefusedContentIsLeftToTheCollector (HI12, IN1): the collector takes what the removal of a
+// pod's whole content refuses at once, and leaves alone what that removal hangs on.
+func TestRefusedContentIsLeftToTheCollector(t *testing.T) {
+	for name, tc := range map[string]struct {
+		took      time.Duration
+		collected bool
+	}{
+		"refused at once":      {0, true},
+		"failed after a while": {removalPatience, false},
+		"timed out":            {removalTimeout, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNode(t, nil)
+				n.Housekeeper.options.Content = refusing{node: n, took: tc.took}
+				n.pass(t, "first")
+				n.content["liar"] = true
+				n.Finished("liar")
+				for began := time.Now(); time.Since(began) < time.Hour; <-time.After(2 * time.Second) {
+					_ = n.try()
+				}
+				n.Wait()
+				if collected := !n.content["liar"]; collected != tc.collected {
+					t.Errorf("collected: %t; it did %q", collected, slices.Compact(n.log))
+				}
+			})
+		})
+	}
+}
+
 // TestFailingRemovalIsAProblem (IN2): what cannot be removed is named after a while, with the
 // newest cause, and no longer once it is gone.
 func TestFailingRemovalIsAProblem(t *testing.T) {
@@ -177,6 +207,18 @@ func (h hanging) RemovePodDir(ctx context.Context, uid types.UID) error {
 		<-h.until
 	}
 	return h.node.RemovePodDir(ctx, uid)
+}
+
+// refusing is a node that removes the content of no pod, and takes its time to say so.
+type refusing struct {
+	*node
+	took time.Duration
+}
+
+func (r refusing) RemovePod(_ context.Context, uid types.UID) error {
+	r.note("refuses %s", uid)
+	<-time.After(r.took)
+	return errors.New("this UID names no folder")
 }
 
 // TestReturnOfPodCutsRemoval (IN3, IN12): a removal is asked to stop when its pod comes back.

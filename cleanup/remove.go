@@ -125,7 +125,7 @@ func (h *Housekeeper) failed(c candidate, r *removal, now time.Time) {
 		f = &failure{object: r.action.Object.String(), since: r.since}
 		h.failures[c] = f
 	}
-	f.err = r.err
+	f.err, f.slow = r.err, r.slow
 	f.delay = backoff.Next(retryMin, retryMax, f.delay)
 	f.retry = now.Add(f.delay)
 }
