@@ -58,8 +58,8 @@ type GCPolicy struct {
 	Hold func(ctx context.Context, uid types.UID, reason string) (held context.Context, release func(), ok bool)
 	// Permits is asked right before each removal; what it refuses stays until a
 	// later run. Done is called with the outcome of each removal. Both are called by
-	// one goroutine at a time and must not block. Nil: everything is permitted, no
-	// call.
+	// one goroutine at a time; they may wait, which delays this run alone. Nil: everything
+	// is permitted, no call.
 	Permits func(GCAction) bool
 	Done    func(GCAction, error)
 }
@@ -146,7 +146,7 @@ func (m *Manager) garbageCollect(ctx context.Context, policy GCPolicy) error {
 		policy.Done = func(GCAction, error) {}
 	}
 	pods, choice, now := m.view.Pods(listing), policy.choice(), m.options.Clock.Now()
-	r := &gcRun{m: m, policy: &policy, choice: choice, removed: map[string]bool{}}
+	r := &gcRun{m: m, policy: &policy, choice: choice, turn: make(chan struct{}, 1), removed: map[string]bool{}}
 	for _, c := range sweep.Containers(pods, choice, now) {
 		if err := ctx.Err(); err != nil {
 			return r.end(err)

@@ -21,7 +21,10 @@ type gcRun struct {
 	choice sweep.Policy
 
 	removals sync.WaitGroup
-	mu       sync.Mutex // also held while the policy is asked or told
+	// turn is held while the policy is asked or told, which may wait for its owner: no
+	// mutex is held over that.
+	turn     chan struct{}
+	mu       sync.Mutex // of what follows
 	problems []error
 	// removed are the IDs of what went.
 	removed map[string]bool
@@ -29,10 +32,7 @@ type gcRun struct {
 
 // remove makes a removal that the policy permits, or begins it.
 func (r *gcRun) remove(ctx context.Context, a GCAction, do func(context.Context) error) {
-	r.mu.Lock()
-	permitted := a.Kept.IsZero() && r.policy.Permits(a)
-	r.mu.Unlock()
-	if !permitted {
+	if !a.Kept.IsZero() || !r.permits(a) {
 		return
 	}
 	ended := make(chan struct{})
@@ -60,14 +60,26 @@ func (r *gcRun) makeOne(ctx context.Context, a GCAction, do func(context.Context
 		ctx = held
 	}
 	err := do(ctx)
+	r.done(a, err)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.policy.Done(a, err)
 	if err != nil {
 		r.problems = append(r.problems, err)
 		return
 	}
 	r.removed[a.ID] = true
+}
+
+func (r *gcRun) permits(a GCAction) bool {
+	r.turn <- struct{}{}
+	defer func() { <-r.turn }()
+	return r.policy.Permits(a)
+}
+
+func (r *gcRun) done(a GCAction, err error) {
+	r.turn <- struct{}{}
+	defer func() { <-r.turn }()
+	r.policy.Done(a, err)
 }
 
 // gone returns the IDs of what went so far.
