@@ -40,6 +40,7 @@ type Views interface {
 type Removals interface {
 	CouldHaveRunningContainers(uid types.UID) bool
 	IsPodKnownTerminated(uid types.UID) bool
+	ShouldPodBeFinished(uid types.UID) bool
 	ShouldPodContentBeRemoved(uid types.UID) bool
 	ShouldPodRuntimeBeRemoved(uid types.UID) bool
 	Hold(ctx context.Context, uid types.UID, reason string) (held context.Context, release func(), ok bool)
@@ -205,8 +206,17 @@ func (d *DeadContainers) policy(contentGoes func(types.UID) bool) pods.GCPolicy 
 	return pods.GCPolicy{
 		MinAge: d.Keep.MinAge, FinishedAt: d.finishedAt,
 		MaxPerContainer: d.Keep.PerName, MaxContainers: d.Keep.Total,
-		SourcesReady: d.Heard(), ContentShouldBeRemoved: contentGoes, Hold: d.Removals.Hold,
+		SourcesReady: d.Heard(), Hold: d.Removals.Hold,
+		ContentShouldBeRemoved: func(uid types.UID) bool { return contentGoes(uid) || d.endedWithContent(uid) },
 	}
+}
+
+// endedWithContent reports whether a pod has finished, was evicted, say, and has containers that
+// went unremoved in its last step: that step may come before every source is heard. It may still
+// be desired.
+func (d *DeadContainers) endedWithContent(uid types.UID) bool {
+	return d.Heard() && d.MaybeWanted(uid).IsZero() && d.Removals.IsPodKnownTerminated(uid) &&
+		d.Removals.ShouldPodBeFinished(uid) && d.Removals.ShouldPodContentBeRemoved(uid)
 }
 
 // finishedAt returns when a container ended, zero if that was not read.

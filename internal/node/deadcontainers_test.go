@@ -104,6 +104,29 @@ func TestContentGoes(t *testing.T) {
 	}
 }
 
+// TestCollectionFindsWhatAnEvictedPodLeft (PE2): a desired pod that was evicted here and has
+// finished keeps no containers, even if its last step removed none. One whose end is not told
+// yet keeps them (PE4), and so does everything that a silent source may want.
+func TestCollectionFindsWhatAnEvictedPodLeft(t *testing.T) {
+	m := &machine{}
+	all := uids("evicted", "untold", "stopping")
+	l := &lives{known: all, contentGoes: all, terminated: uids("evicted", "untold", "ended"), finished: uids("evicted", "ended")}
+	d := deadContainers(m, l, desire(newPod("evicted"), newPod("untold"), newPod("stopping"), newPod("ended")))
+	for _, undecided := range []bool{false, true} {
+		if undecided {
+			d.MaybeWanted = maybeWanted
+		}
+		if _, err := d.Plan(t.Context(), func(types.UID) bool { return false }); err != nil {
+			t.Fatal(err)
+		}
+		for uid, goes := range map[types.UID]bool{"evicted": !undecided, "untold": false, "stopping": false, "ended": false, "unknown": false} {
+			if got := m.policy.ContentShouldBeRemoved(uid); got != goes {
+				t.Errorf("undecided %v: the content of %s goes: %v", undecided, uid, got)
+			}
+		}
+	}
+}
+
 // TestReclaimAsksTheRuleOfHousekeeping: while a source is undecided, pods without a worker
 // keep everything, also from an eviction manager that wants disk space (ND2).
 func TestReclaimAsksTheRuleOfHousekeeping(t *testing.T) {
