@@ -226,7 +226,7 @@ func (p *parts) buildWorkers() error {
 		Admission:   podsync.Admission{Handlers: p.users().Handlers(c.Admission.Soft, p.wake), Others: p.occupants.Others, Refused: p.gate.RefuseLate},
 		Gate:        p.open,
 		Network:     p.health.Network,
-		Removable:   func(uid types.UID) bool { return p.loop.Ready() && p.workers.ShouldPodContentBeRemoved(uid) },
+		Removable:   func(uid types.UID) bool { return p.workers.ShouldPodContentBeRemoved(uid) },
 		Wake:        p.wake,
 		NodeIPs:     c.Node.IPs, Clock: c.Clock, Events: c.Observe.Events,
 		Hooks: podsync.Hooks{
