@@ -52,9 +52,9 @@ type GCPolicy struct {
 	// still be desired. Nil: never.
 	RuntimeShouldBeRemoved func(uid types.UID) bool
 
-	// Hold keeps a new life of a pod from starting while something of an earlier one is
-	// removed; podworkers.Workers.Hold is one. ok is false if a life is under way: then only
-	// what it no longer needs is removed, and nothing because the pod is gone. Nil: never.
+	// Hold keeps a new life of a pod from starting while something is removed because the pod
+	// is gone; podworkers.Workers.Hold is one. ok is false if a life is under way: then only
+	// what it no longer needs is removed. Nil: never.
 	Hold func(ctx context.Context, uid types.UID, reason string) (held context.Context, release func(), ok bool)
 	// Permits is asked right before each removal; what it refuses stays until a
 	// later run. Done is called with the outcome of each removal. Both are called by
@@ -146,7 +146,8 @@ func (m *Manager) garbageCollect(ctx context.Context, policy GCPolicy) error {
 		policy.Done = func(GCAction, error) {}
 	}
 	pods, choice, now := m.view.Pods(listing), policy.choice(), m.options.Clock.Now()
-	r := &gcRun{m: m, policy: &policy, choice: choice, turn: make(chan struct{}, 1), removed: map[string]bool{}}
+	r := &gcRun{m: m, policy: &policy, choice: choice, turn: make(chan struct{}, 1), gonePods: map[types.UID]bool{}, removed: map[string]bool{}}
+	choice.Gone = r.chosenAsGone
 	for _, c := range sweep.Containers(pods, choice, now) {
 		if err := ctx.Err(); err != nil {
 			return r.end(err)

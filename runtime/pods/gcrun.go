@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/podwright/podwright/runtime/pods/internal/sweep"
 )
 
@@ -19,6 +21,10 @@ type gcRun struct {
 	m      *Manager
 	policy *GCPolicy
 	choice sweep.Policy
+
+	// gonePods are those that counted as gone when their objects were chosen. Only the
+	// goroutine of the run uses it.
+	gonePods map[types.UID]bool
 
 	removals sync.WaitGroup
 	// turn is held while the policy is asked or told, which may wait for its owner: no
@@ -35,10 +41,10 @@ func (r *gcRun) remove(ctx context.Context, a GCAction, do func(context.Context)
 	if !a.Kept.IsZero() || !r.permits(a) {
 		return
 	}
-	ended := make(chan struct{})
+	gone, ended := r.gonePods[a.PodUID], make(chan struct{})
 	r.removals.Go(func() {
 		defer close(ended)
-		r.makeOne(ctx, a, do)
+		r.makeOne(ctx, a, gone, do)
 	})
 	timer := r.m.options.Clock.NewTimer(removalPatience)
 	defer timer.Stop()
@@ -48,15 +54,16 @@ func (r *gcRun) remove(ctx context.Context, a GCAction, do func(context.Context)
 	}
 }
 
-// makeOne makes one removal. An object that was chosen because its pod is gone stays if the
-// pod has come back (IN3).
-func (r *gcRun) makeOne(ctx context.Context, a GCAction, do func(context.Context) error) {
-	if r.policy.Hold != nil {
+// makeOne makes one removal. One that is made because its pod is gone holds the pod, and is not
+// made if the pod has come back (IN3). What a living pod no longer needs goes beside its life, so
+// it needs no hold, and no life that begins cuts it off.
+func (r *gcRun) makeOne(ctx context.Context, a GCAction, gone bool, do func(context.Context) error) {
+	if gone && r.policy.Hold != nil {
 		held, release, ok := r.policy.Hold(ctx, a.PodUID, "remove "+a.kind())
-		if !ok && r.choice.Gone(a.PodUID) {
+		defer release()
+		if !ok || !r.choice.Gone(a.PodUID) {
 			return
 		}
-		defer release()
 		ctx = held
 	}
 	err := do(ctx)
@@ -80,6 +87,13 @@ func (r *gcRun) done(a GCAction, err error) {
 	r.turn <- struct{}{}
 	defer func() { <-r.turn }()
 	r.policy.Done(a, err)
+}
+
+// chosenAsGone is the choice's question whether a pod is gone. It notes the answer.
+func (r *gcRun) chosenAsGone(uid types.UID) bool {
+	gone := r.choice.Gone(uid)
+	r.gonePods[uid] = r.gonePods[uid] || gone
+	return gone
 }
 
 // gone returns the IDs of what went so far.

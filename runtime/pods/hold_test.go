@@ -52,8 +52,28 @@ func TestCollectionHoldsGonePods(t *testing.T) {
 			if err != nil || len(report.Containers) != want || len(report.Sandboxes) != want {
 				t.Errorf("refused %v: %+v, %v", refuses, report, err)
 			}
-			if during != 2*want || h.now != 0 || h.released != 5*want {
+			// What a living pod no longer needs goes without a hold, which a new life would cut.
+			if during != 2*want || h.now != 0 || h.released != 2*want {
 				t.Errorf("%d holds during the removals, %d released, %d left", during, h.released, h.now)
+			}
+		})
+	}
+}
+
+// TestReturnedPodKeepsWhatWasChosen (IN3): what a collection chose because its pod was gone stays
+// if the pod comes back before the removal, whether or not its life is under way.
+func TestReturnedPodKeepsWhatWasChosen(t *testing.T) {
+	for _, refuses := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w, pod := crashing(t)
+			gone, before := true, len(w.read(pod).Containers)
+			_, err := collect(t.Context(), w.m, pods.GCPolicy{
+				SourcesReady: true, Hold: (&holder{refuses: refuses}).hold,
+				ContentShouldBeRemoved: func(types.UID) bool { return gone },
+				Permits:                func(pods.GCAction) bool { gone = false; return true },
+			})
+			if left := len(w.read(pod).Containers); err != nil || left != before {
+				t.Errorf("refused %v: %d of %d containers are left, %v", refuses, left, before, err)
 			}
 		})
 	}
