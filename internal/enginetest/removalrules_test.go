@@ -122,7 +122,9 @@ func TestReclaimObeysTheRulesOfRemovals(t *testing.T) {
 		before, vetoed := removals(), types.UID("uid-p00")
 		h := &undecided{why: errors.New("a manifest is unreadable")}
 		r := newRig(t, rt, root, keepDead, hiding(h), func(c *podwright.Config) {
-			c.Eviction = &podwright.Eviction{Stats: fullUntil(func() bool { return removals() > before })}
+			// Full once all pods have their workers again.
+			full := time.Now().Add(30 * time.Second)
+			c.Eviction = &podwright.Eviction{Stats: fullUntil(func() bool { return time.Now().Before(full) || removals() > before })}
 			c.Cleanup.Rates.Containers = 1
 			c.Cleanup.Veto = func(a cleanup.Action) error {
 				if a.PodUID == vetoed {

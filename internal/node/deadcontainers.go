@@ -163,8 +163,12 @@ func (d *DeadContainers) Died(events pleg.PodEvents) {
 
 // Reclaim frees disk space without stopping a pod: it also removes what a pod that goes on
 // could still show of its earlier containers. Each removal waits for its share of the rate:
-// what a removal frees may save a pod.
+// what a removal frees may save a pod. Before every source is heard, it cannot be said
+// whose containers they are: the next pass of eviction asks again.
 func (d *DeadContainers) Reclaim(ctx context.Context) error {
+	if !d.Heard() {
+		return nil
+	}
 	return d.Collector.GarbageCollect(ctx, pods.GCPolicy{
 		SourcesReady: d.Heard(), Pressure: true, Hold: d.Removals.Hold,
 		ContentShouldBeRemoved: d.ContentGoes, RuntimeShouldBeRemoved: d.runtimeGoes,

@@ -127,6 +127,17 @@ func TestCollectionFindsWhatAnEvictedPodLeft(t *testing.T) {
 	}
 }
 
+// TestReclaimWaitsForTheSources: before every source was heard, a container may be of a pod
+// that a source could not name (ND2).
+func TestReclaimWaitsForTheSources(t *testing.T) {
+	m := &machine{}
+	d := deadContainers(m, &lives{}, desire())
+	d.Heard = func() bool { return false }
+	if err := d.Reclaim(t.Context()); err != nil || m.policy.Pressure {
+		t.Errorf("%v, policy %+v", err, m.policy)
+	}
+}
+
 // TestReclaimAsksTheRuleOfHousekeeping: while a source is undecided, pods without a worker
 // keep everything, also from an eviction manager that wants disk space (ND2).
 func TestReclaimAsksTheRuleOfHousekeeping(t *testing.T) {
