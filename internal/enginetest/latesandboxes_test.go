@@ -27,8 +27,10 @@ type lateSandboxes struct {
 	cut int // calls whose caller did not wait for the answer
 }
 
-func (r *lateSandboxes) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (id string, err error) {
+func (r *lateSandboxes) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (string, error) {
 	done := make(chan struct{})
+	var id string
+	var err error
 	r.going.Go(func() {
 		defer close(done)
 		<-time.After(r.takes(config.GetMetadata().GetName()))
