@@ -72,7 +72,7 @@ evictions-kill: ## kill -9 an agent ROUNDS (20) times at each step of an evictio
 	cd examples && $(GO) test $(RACE) -count=1 -tags containerd -timeout 0 -run '^TestContainerdEvictionKills$$' -v ./nodeagent -evictions=$(or $(ROUNDS),20)
 
 crash: ## kill the engine at every operation of some pods' lives and compare what is seen of them (minutes)
-	@mkdir -p bin; PODWRIGHT_CRASH=full $(INMEMORY) $(GO) test -count=1 -timeout 0 -run '^TestCrash$$' -v ./internal/enginetest >bin/crash.log 2>&1; code=$$?; \
+	@mkdir -p bin; PODWRIGHT_CRASH=full $(INMEMORY) $(GO) test -count=1 -timeout 0 -run '^(TestCrash|TestCauseOfAnEndSurvivesEveryPoint|TestCauseOfAnEndSurvivesTwoDeaths)$$' -v ./internal/enginetest >bin/crash.log 2>&1; code=$$?; \
 	  grep -v -e '^=== ' -e '^ *--- PASS' bin/crash.log; exit $$code
 
 crash-containerd: ## kill -9 an agent on a real containerd KILLS (200) times while pods come and go

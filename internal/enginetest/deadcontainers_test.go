@@ -156,6 +156,7 @@ func TestImpossibleLogSettingsAreRefused(t *testing.T) {
 // queue fills, the container is started again as ever, and garbage collection gets the
 // rest later, how each of them ended being known.
 func TestHangingRemovalHoldsUpNothing(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{Script: func(fake.Launch) fake.Script {
 			return fake.Script{Exit: &fake.Exit{After: time.Second, Code: 1}}

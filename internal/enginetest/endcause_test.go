@@ -266,9 +266,13 @@ func (s *endingScene) checkNothingHeld(uid types.UID) {
 // is decided. The pod is Failed with that reason, once, and is never Running without
 // containers, nor run again.
 func TestCauseOfAnEndSurvivesEveryPoint(t *testing.T) {
+	t.Parallel()
 	step := 5
-	if os.Getenv(crashVariable) == "full" {
+	switch {
+	case os.Getenv(crashVariable) == "full":
 		step = 1
+	case raceDetector:
+		step = 13
 	}
 	for i, e := range waysToEnd() {
 		name := e.name + " of static pods"
@@ -293,6 +297,7 @@ func TestCauseOfAnEndSurvivesEveryPoint(t *testing.T) {
 // TestCauseOfAnEndSurvivesTwoDeaths: IN8: the same if the next agent is killed while it takes
 // over, before or after its first status of the pod.
 func TestCauseOfAnEndSurvivesTwoDeaths(t *testing.T) {
+	t.Parallel()
 	points := []int{4, 9, 15, 26}
 	last, step := 45, 11
 	if os.Getenv(crashVariable) == "full" {

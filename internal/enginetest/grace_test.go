@@ -76,6 +76,7 @@ func killed(c *podwright.Config) { c.Workers.DrainTimeout = time.Millisecond }
 // housekeeper or the new pod of the name (the runtime's first list takes 3 s), each has
 // what is left of its own grace.
 func TestReplacedPodKeepsItsOwnGrace(t *testing.T) {
+	t.Parallel()
 	const n, grace, passed = 10, 60, 20
 	for _, slow := range []time.Duration{0, 3 * time.Second} {
 		t.Run("first list takes "+slow.String(), func(t *testing.T) {

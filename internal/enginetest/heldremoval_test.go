@@ -178,6 +178,7 @@ func TestReturnDuringRemovalFromRuntime(t *testing.T) {
 // TestHungRemovalHoldsOnlyItsUID (IN1, IN3): an unmount that never answers keeps its pod from
 // living again for as long as that lasts, and nothing besides; then the pod lives again.
 func TestHungRemovalHoldsOnlyItsUID(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		answer := make(chan struct{})
 		var r *rig

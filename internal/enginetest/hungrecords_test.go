@@ -37,6 +37,7 @@ func (s slowRecords) Load(ctx context.Context) (checkpoint.Loaded, error) {
 // says so, in its log and its health, touches no pod, and can be stopped. When the folder
 // answers, all pods go on, and those that were removed meanwhile stop.
 func TestHungRecordFolderIsNotSilent(t *testing.T) {
+	t.Parallel()
 	for _, answers := range []bool{true, false} {
 		t.Run(fmt.Sprintf("answers %v", answers), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { hangRecords(t, answers) })

@@ -226,6 +226,7 @@ func badPod() *v1.Pod {
 // for and what to do, and whether it harms all; no longer than it hangs. Ten good pods run
 // beside.
 func TestEachHangIsAProblem(t *testing.T) {
+	t.Parallel()
 	for _, h := range hangs() {
 		t.Run(h.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { listHang(t, h) })

@@ -28,6 +28,7 @@ func (p *pullSecrets) GetSecret(context.Context, string, string) (*v1.Secret, er
 // credentials of their image. When it comes they run within 10 s and jitter, although their
 // pulls have failed for an hour, and at once if the engine is told.
 func TestPodsLookForPullSecretsSoon(t *testing.T) {
+	t.Parallel()
 	const n = 10
 	for _, told := range []bool{false, true} {
 		t.Run(fmt.Sprintf("told %v", told), func(t *testing.T) {

@@ -55,6 +55,7 @@ func hiding(h *undecided) func(*podwright.Config) {
 // TestOtherKindsDecide: IN11. A readable manifest that is no pod is a named problem, and
 // does not keep what runs unknown; one that cannot be read does.
 func TestOtherKindsDecide(t *testing.T) {
+	t.Parallel()
 	const n = 10
 	deployment := "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: x\n"
 	for name, test := range map[string]struct {

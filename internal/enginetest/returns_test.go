@@ -228,6 +228,7 @@ func TestEvictedStaticPodComesBack(t *testing.T) {
 // TestPressureKeepsEvictedPodsOut: IN14. While the pressure lasts or keeps coming back, an
 // evicted pod stays out, for a day if need be.
 func TestPressureKeepsEvictedPodsOut(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutcasts(t, false, 0)
 		hog := newPod("hog")
@@ -364,6 +365,7 @@ func TestPodRefusedUnderPressureIsTriedAgain(t *testing.T) {
 // TestPodStoppedByACancelledShutdownComesBack: IN14: as after a shutdown, the static pods of
 // one that was cancelled run again.
 func TestPodStoppedByACancelledShutdownComesBack(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutcasts(t, false, 2)
 		slow := withPriority(newPod("slow", "deaf"), 100)

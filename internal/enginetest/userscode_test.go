@@ -284,6 +284,7 @@ func (calmNode) Pod(context.Context, *v1.Pod, eviction.Signal) (eviction.Usage, 
 // good pods beside run, and end; the trouble is named while it lasts; the bad pod gets on
 // once the function is well. No more than one call for the pod hangs at a time.
 func TestUsersCodeIsContained(t *testing.T) {
+	t.Parallel()
 	for _, code := range usersCode() {
 		t.Run(strings.ReplaceAll(code.name, " ", "-"), func(t *testing.T) {
 			for _, how := range []string{"panic", "hang", "nil"} {
