@@ -14,6 +14,8 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 const (
@@ -135,24 +137,9 @@ func request(ctx context.Context, t Target) (*http.Request, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bad URL: %w", bare(err))
 	}
-	setHeaders(out, get.HTTPHeaders)
+	var host string
+	if out.Header, host = podinfo.RequestHeaders(get.HTTPHeaders, userAgent); host != "" {
+		out.Host = host
+	}
 	return out, nil
-}
-
-func setHeaders(request *http.Request, headers []v1.HTTPHeader) {
-	for _, h := range headers {
-		if strings.EqualFold(h.Name, "Host") {
-			request.Host = h.Value
-			continue
-		}
-		request.Header.Add(h.Name, h.Value)
-	}
-	if _, given := request.Header["User-Agent"]; !given {
-		request.Header.Set("User-Agent", userAgent)
-	}
-	if accept, given := request.Header["Accept"]; !given {
-		request.Header.Set("Accept", "*/*")
-	} else if len(accept) == 1 && accept[0] == "" {
-		request.Header.Del("Accept")
-	}
 }

@@ -7,6 +7,7 @@
 //	importance   Critical, NodeCritical                        priority.go
 //	resources    ContainerRequest, Requests, Request, Limit    resources.go
 //	QoS class    QoS                                           qos.go
+//	requests     RequestHeaders                                headers.go
 //	events       EventRecorder, DiscardEvents, NodeReference   events.go
 //
 // Container restart rules are in package restartpolicy.

@@ -7,14 +7,19 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/runtime"
 )
 
 // hook is a lifecycle hook of one container.
 type hook struct {
+	podUID      types.UID
 	handler     *v1.LifecycleHandler
 	containerID string
 	ports       []v1.ContainerPort
-	podIP       string
+	// podIP is the pod's address if the caller knows it; otherwise the hook looks for it.
+	podIP string
 	// event raises an event on the pod.
 	event func(eventtype, reason, format string, args ...any)
 }
@@ -26,7 +31,7 @@ func (m *Manager) runHook(ctx context.Context, h hook) error {
 		_, _, err := m.runtime.ExecSync(ctx, h.containerID, h.handler.Exec.Command, 0)
 		return err
 	case h.handler.HTTPGet != nil:
-		return httpHook(ctx, h)
+		return m.httpHook(ctx, h)
 	case h.handler.Sleep != nil:
 		return m.sleepHook(ctx, h.handler.Sleep.Seconds)
 	}
@@ -56,9 +61,42 @@ func (m *Manager) runHookWithin(ctx context.Context, limit time.Duration, h hook
 	case <-over:
 		err = fmt.Errorf("the hook did not end within %s", limit)
 	case <-ctx.Done():
-		err = ctx.Err()
+		select {
+		case err = <-ended:
+		default:
+			err = ctx.Err()
+		}
 	}
 	return func() { <-done }, err
+}
+
+// podAddress returns the address under which the node reaches a pod: that of its newest
+// sandbox, or the node's if the sandbox is on the node's network. It asks the runtime,
+// because a kill may know nothing of the pod but the IDs of its containers.
+func (m *Manager) podAddress(ctx context.Context, uid types.UID) (string, error) {
+	listed, err := m.view.ListPod(ctx, uid)
+	if err != nil {
+		return "", fmt.Errorf("look for the pod's address: %w", err)
+	}
+	if listed == nil || len(listed.Sandboxes) == 0 {
+		return "", errors.New("the pod has no sandbox, and so no address")
+	}
+	response, err := m.runtime.PodSandboxStatus(ctx, listed.Sandboxes[0].ID, false)
+	if err != nil {
+		return "", fmt.Errorf("look for the pod's address: %w", err)
+	}
+	sandbox := runtime.NewSandboxStatus(response.GetStatus())
+	address := sandbox.IP
+	if sandbox.HostNetwork {
+		address = firstIP(m.options.HostIPs())
+	}
+	switch {
+	case address == "" && sandbox.HostNetwork:
+		return "", errors.New("the pod is on the node's network, and the node's addresses are not known")
+	case address == "":
+		return "", errors.New("the pod has no address")
+	}
+	return address, nil
 }
 
 func (m *Manager) sleepHook(ctx context.Context, seconds int64) error {

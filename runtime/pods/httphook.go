@@ -1,6 +1,7 @@
 package pods
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -13,6 +14,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // hookAgent is the user agent of HTTP hooks; the version is that of the
@@ -20,9 +23,16 @@ import (
 const hookAgent = "kube-lifecycle/1.37"
 
 // httpHook sends the request of an httpGet hook. Any answer is a success.
-func httpHook(ctx context.Context, h hook) error {
+func (m *Manager) httpHook(ctx context.Context, h hook) error {
 	get := h.handler.HTTPGet
-	address, err := hookURL(get, h.ports, h.podIP)
+	host := cmp.Or(get.Host, h.podIP)
+	if host == "" {
+		var err error
+		if host, err = m.podAddress(ctx, h.podUID); err != nil {
+			return fmt.Errorf("httpGet hook: %w", err)
+		}
+	}
+	address, err := hookURL(get, h.ports, host)
 	if err != nil {
 		return err
 	}
@@ -48,14 +58,7 @@ func isPlainAnswer(err error) bool {
 		(errors.As(err, &header) && string(header.RecordHeader[:]) == "HTTP/")
 }
 
-func hookURL(get *v1.HTTPGetAction, ports []v1.ContainerPort, podIP string) (*url.URL, error) {
-	host := get.Host
-	if host == "" {
-		host = podIP
-	}
-	if host == "" {
-		return nil, errors.New("httpGet hook: the pod has no address")
-	}
+func hookURL(get *v1.HTTPGetAction, ports []v1.ContainerPort, host string) (*url.URL, error) {
 	port, err := hookPort(get.Port, ports)
 	if err != nil {
 		return nil, err
@@ -103,16 +106,12 @@ func sendHook(ctx context.Context, get *v1.HTTPGetAction, address *url.URL, cred
 	if err != nil {
 		return err
 	}
-	request.Header.Set("User-Agent", hookAgent)
-	request.Header.Set("Accept", "*/*")
-	for _, header := range get.HTTPHeaders {
-		if strings.EqualFold(header.Name, "Host") {
-			request.Host = header.Value
-			continue
-		}
-		if credentials || !strings.EqualFold(header.Name, "Authorization") {
-			request.Header.Add(header.Name, header.Value)
-		}
+	var host string
+	if request.Header, host = podinfo.RequestHeaders(get.HTTPHeaders, hookAgent); host != "" {
+		request.Host = host
+	}
+	if !credentials {
+		request.Header.Del("Authorization")
 	}
 	transport := &http.Transport{
 		DisableKeepAlives: true,

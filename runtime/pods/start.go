@@ -262,7 +262,7 @@ func (st *starting) postStart(ctx context.Context, id string) *startFailure {
 		limit = 0 // a sleep ends by itself
 	}
 	wait, err := st.m.runHookWithin(ctx, limit, hook{
-		handler: handler, containerID: id, ports: st.spec.Ports, podIP: firstIP(st.podIPs),
+		podUID: st.pod.UID, handler: handler, containerID: id, ports: st.spec.Ports, podIP: firstIP(st.podIPs),
 		event: func(eventtype, reason, format string, args ...any) {
 			st.m.podEvent(st.pod, eventtype, reason, format, args...)
 		},

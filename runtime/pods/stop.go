@@ -53,11 +53,11 @@ func newTarget(pod *v1.Pod, c member, id string, state runtime.State) *target {
 func (m *Manager) stop(ctx context.Context, t *target, turn *turn) error {
 	m.options.Events.Eventf(t.ref, v1.EventTypeNormal, "Killing", "%s", t.message)
 	left := t.grace
-	if t.preStop != nil && left > 0 && t.state == runtime.Running && m.beginPreStop(t.podUID, t.id) {
-		spent, wait := m.preStop(ctx, t)
+	if t.preStop != nil && left > 0 && t.state == runtime.Running {
+		began := m.options.Clock.Now()
 		// A hook that takes too long ends with its container at the latest.
-		defer wait()
-		left -= int64(spent / time.Second)
+		defer m.preStop(ctx, t)()
+		left -= int64(m.options.Clock.Since(began) / time.Second)
 	}
 	if turn != nil && left > 0 {
 		left -= int64(m.awaitTurn(ctx, t, turn, time.Duration(left)*time.Second) / time.Second)
@@ -93,25 +93,56 @@ func (m *Manager) signal(ctx context.Context, t *target, left int64) error {
 	return nil
 }
 
-// preStop runs the hook within the grace period and returns the time it took.
-// wait returns once the hook's goroutine has ended.
-func (m *Manager) preStop(ctx context.Context, t *target) (spent time.Duration, wait func()) {
+// preStop lets the hook run once, within the grace period. wait returns once the hook's
+// goroutine has ended. While another kill of the container runs the hook, this one waits
+// for that: a hook that was cut off with its kill has not run, and runs again with what is
+// left of this grace (spec/runtime.md 15.3).
+func (m *Manager) preStop(ctx context.Context, t *target) (wait func()) {
+	over := m.options.Clock.NewTimer(time.Duration(t.grace) * time.Second)
+	defer over.Stop()
 	began := m.options.Clock.Now()
-	wait, err := m.runHookWithin(ctx, time.Duration(t.grace)*time.Second, hook{
-		handler: t.preStop, containerID: t.id, ports: t.ports, podIP: t.podIP,
+	for {
+		run, mine := m.beginPreStop(t.podUID, t.id)
+		if mine {
+			return m.runPreStop(ctx, t, run, time.Duration(t.grace)*time.Second-m.options.Clock.Since(began))
+		}
+		select {
+		case <-run.over:
+		case <-over.C():
+			return func() {}
+		case <-ctx.Done():
+			return func() {}
+		}
+		if run.ran {
+			return func() {}
+		}
+	}
+}
+
+// runPreStop runs the hook, for at most limit.
+func (m *Manager) runPreStop(ctx context.Context, t *target, run *hookRun, limit time.Duration) (wait func()) {
+	if limit <= 0 {
+		m.endPreStop(t.podUID, t.id, run, false)
+		return func() {}
+	}
+	wait, err := m.runHookWithin(ctx, limit, hook{
+		podUID: t.podUID, handler: t.preStop, containerID: t.id, ports: t.ports, podIP: t.podIP,
 		event: func(eventtype, reason, format string, args ...any) {
 			ref := *t.ref
 			ref.FieldPath = ""
 			m.options.Events.Eventf(&ref, eventtype, reason, format, args...)
 		},
 	})
-	if err != nil && ctx.Err() == nil {
+	if err != nil && ctx.Err() != nil {
+		wait() // it never runs twice at once
+		m.endPreStop(t.podUID, t.id, run, false)
+		return func() {}
+	}
+	if err != nil {
 		m.options.Events.Eventf(t.ref, v1.EventTypeWarning, "FailedPreStopHook", "PreStopHook failed")
 		m.options.Logger.Info("PreStop hook failed", "podUID", t.podUID, "container", t.name, "error", err.Error())
-		if errors.Is(runtime.Class(err), runtime.ErrUnavailable) {
-			// It never reached the container.
-			m.changeNote(t.podUID, t.id, func(n *stopNote) { n.hook = false })
-		}
 	}
-	return m.options.Clock.Since(began), wait
+	// A hook that the runtime was not there for never reached the container.
+	m.endPreStop(t.podUID, t.id, run, !errors.Is(runtime.Class(err), runtime.ErrUnavailable))
+	return wait
 }

@@ -13,10 +13,18 @@ import (
 type stopNotes map[types.UID]map[string]*stopNote
 
 type stopNote struct {
-	// hook is true once the preStop hook has begun.
-	hook bool
+	// hook is the preStop hook's run, nil if it has not begun, or was cut off.
+	hook *hookRun
 	// signalled is when the container was first told to stop.
 	signalled time.Time
+}
+
+// hookRun is one run of a preStop hook.
+type hookRun struct {
+	// over is closed at the end of the run; ran, which may be read after that, is false if
+	// the hook was cut off.
+	over chan struct{}
+	ran  bool
 }
 
 // of returns the container's note.
@@ -38,15 +46,28 @@ func (s stopNotes) forget(uid types.UID, id string) {
 	}
 }
 
-// beginPreStop reports whether the container's hook has not run yet. It runs once,
-// however often the kill is repeated.
-func (m *Manager) beginPreStop(uid types.UID, id string) bool {
+// beginPreStop returns the run of the container's hook, and whether it is the caller's:
+// then the hook has not run yet, and the caller runs it and calls endPreStop.
+func (m *Manager) beginPreStop(uid types.UID, id string) (run *hookRun, mine bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	note := m.stopping.of(uid, id)
-	begun := note.hook
-	note.hook = true
-	return !begun
+	if note.hook != nil {
+		return note.hook, false
+	}
+	note.hook = &hookRun{over: make(chan struct{})}
+	return note.hook, true
+}
+
+// endPreStop ends a run of the hook. ran is false if the hook has to run again.
+func (m *Manager) endPreStop(uid types.UID, id string, run *hookRun, ran bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	run.ran = ran
+	close(run.over)
+	if note := m.stopping[uid][id]; note != nil && note.hook == run && !ran {
+		note.hook = nil
+	}
 }
 
 // beginSignal notes that the container is told to stop and returns the seconds

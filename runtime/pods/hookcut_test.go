@@ -1,0 +1,123 @@
+package pods_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/podwright/podwright/internal/proberesult"
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/fake"
+)
+
+// cutWorld runs a pod whose preStop hook takes 10 s, and notes when it ran.
+func cutWorld(t *testing.T, hooks *[]string) (*world, *v1.Pod) {
+	began := time.Now()
+	w := newWorld(t, func(fake.Launch) fake.Script {
+		return fake.Script{OnTERM: fake.Exit{After: second}, Exec: func(fake.Exec) fake.ExecResult {
+			*hooks = append(*hooks, fmt.Sprint("@", time.Since(began)))
+			return fake.ExecResult{Took: 10 * second}
+		}}
+	})
+	pod := newPod(func(p *v1.Pod) {
+		p.Spec.TerminationGracePeriodSeconds = ptr.To[int64](30)
+		p.Spec.Containers[0].Lifecycle = preStop(v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"bye"}}})
+	})
+	w.syncAll(pod)
+	return w, pod
+}
+
+// spec/runtime.md 15.3: a deletion that ends a liveness kill in the middle of its preStop
+// hook runs the hook again and signals the container after it.
+func TestCutPreStopRunsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var hooks []string
+		w, pod := cutWorld(t, &hooks)
+		w.opts.Probes = probeSource{
+			by: probes{"app": {proberesult.Unknown, proberesult.Failure}}, view: func() *runtime.PodStatus { return w.read(pod) },
+		}
+		w.restart()
+		pod.Spec.Containers[0].LivenessProbe = &v1.Probe{}
+		ctx, cancel := context.WithTimeout(t.Context(), 3*second)
+		defer cancel()
+		if r := w.m.SyncPod(ctx, pod, w.read(pod)); r.Err == nil {
+			t.Fatal("the kill was not cut short")
+		}
+		deleted := time.Now()
+		if err := w.m.KillPod(t.Context(), pod, w.read(pod), ptr.To[int64](30)); err != nil {
+			t.Fatal(err)
+		}
+		if want := []string{"@0s", "@3s"}; !slices.Equal(hooks, want) {
+			t.Errorf("15.3: hooks %v, want %v", hooks, want)
+		}
+		if got := w.stops(); !slices.Equal(got, []string{"app 20"}) {
+			t.Errorf("15.3: stops %v", got)
+		}
+		if took := time.Since(deleted); took != 11*second {
+			t.Errorf("15.3: stopped %v after the deletion", took)
+		}
+	})
+}
+
+// spec/runtime.md 15.3, 16.6: a second kill waits for the hook that the first one runs, as
+// long as its own grace lasts, and does not run it again.
+func TestSecondKillWaitsForTheHook(t *testing.T) {
+	for name, tc := range map[string]struct {
+		grace int64
+		want  string
+	}{
+		"the hook ends first":  {20, "app 14"},
+		"the grace ends first": {4, "app 2"},
+		"no grace":             {0, "app 2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var hooks []string
+				w, pod := cutWorld(t, &hooks)
+				status := w.read(pod)
+				var wg sync.WaitGroup
+				wg.Go(func() { _ = w.m.KillPod(t.Context(), pod, status, ptr.To[int64](600)) })
+				pass(4 * second)
+				if err := w.m.KillPod(t.Context(), pod, status, ptr.To(tc.grace)); err != nil {
+					t.Error(err)
+				}
+				wg.Wait()
+				if got := w.stops(); !slices.Contains(got, tc.want) || len(hooks) != 1 {
+					t.Errorf("stops %v, want %s; hooks %v", got, tc.want, hooks)
+				}
+			})
+		})
+	}
+}
+
+// spec/runtime.md 15.3: if the first kill is given up, the second runs the hook with what
+// is left of its own grace.
+func TestSecondKillTakesTheHookOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var hooks []string
+		w, pod := cutWorld(t, &hooks)
+		status := w.read(pod)
+		ctx, cancel := context.WithTimeout(t.Context(), 6*second)
+		defer cancel()
+		var wg sync.WaitGroup
+		wg.Go(func() { _ = w.m.KillPod(ctx, pod, status, ptr.To[int64](600)) })
+		pass(4 * second)
+		if err := w.m.KillPod(t.Context(), pod, status, ptr.To[int64](30)); err != nil {
+			t.Error(err)
+		}
+		wg.Wait()
+		if want := []string{"@0s", "@6s"}; !slices.Equal(hooks, want) {
+			t.Errorf("hooks %v, want %v", hooks, want)
+		}
+		if got := w.stops(); !slices.Equal(got, []string{"app 18"}) { // 4 s to 16 s
+			t.Errorf("stops %v", got)
+		}
+	})
+}
