@@ -40,15 +40,19 @@ func (j *Journal) Starting(ctx context.Context, uid types.UID) error {
 	return nil
 }
 
-// Previous returns the status that the next one of the pod is generated from: old, unless
-// containers that must not run twice were started and the view shows nothing of the pod,
-// after a reboot or in a runtime that lost its data. Then it is one that says how these
-// containers ended (CK5).
+// Previous returns the status that the next one of the pod is generated from: old, with
+// the ends that no status has shown yet (spec/status.md 9.4). If containers that must not
+// run twice were started and the view shows nothing of the pod, after a reboot or in a
+// runtime that lost its data, it says how these containers ended (CK5).
 func (j *Journal) Previous(pod *v1.Pod, view *runtime.PodStatus, old *v1.PodStatus) *v1.PodStatus {
-	if view == nil || len(view.Sandboxes)+len(view.Containers) > 0 || !restartpolicy.AtMostOnce(pod) {
+	r := j.keeper.Get(pod.UID)
+	if r == nil {
 		return old
 	}
-	if r := j.keeper.Get(pod.UID); r == nil || r.StartedAt.IsZero() {
+	if old != nil && !restartpolicy.RestartsAll(&pod.Spec) { // there ends are told as those of the restart
+		old = r.WithEnds(old)
+	}
+	if view == nil || len(view.Sandboxes)+len(view.Containers) > 0 || r.StartedAt.IsZero() || !restartpolicy.AtMostOnce(pod) {
 		return old
 	}
 	if old == nil {

@@ -20,9 +20,7 @@ func protect(r *Record, next *v1.PodStatus) *v1.PodStatus {
 	if r.Terminal() && next.Phase != r.Status.Phase {
 		out.Phase, out.Reason, out.Message = r.Status.Phase, r.Status.Reason, r.Status.Message
 	}
-	eachList(&out, func(cs *v1.ContainerStatus) bool {
-		return r.restoreEnd(cs.Name, &cs.State) || r.restoreEnd(cs.Name, &cs.LastTerminationState)
-	})
+	eachList(&out, r.restoreEnds)
 	return &out
 }
 
@@ -42,6 +40,40 @@ func eachList(s *v1.PodStatus, edit func(*v1.ContainerStatus) bool) {
 			(*list)[i] = cs
 		}
 	}
+}
+
+// restoreEnds replaces the guesses in a container's status, and reports whether there
+// were any that could be.
+func (r *Record) restoreEnds(cs *v1.ContainerStatus) bool {
+	now, last := r.restoreEnd(cs.Name, &cs.State), r.restoreEnd(cs.Name, &cs.LastTerminationState)
+	return now || last
+}
+
+// WithEnds returns the status with the ends that are recorded of the runs it shows as
+// running, or about whose end it guesses: a container may end and be removed between two
+// looks at it (spec/status.md 9.4). It is the status itself if there are none.
+func (r *Record) WithEnds(status *v1.PodStatus) *v1.PodStatus {
+	ended := false
+	for i := range r.Containers {
+		ended = ended || len(r.Containers[i].Ends) > 0
+	}
+	if !ended {
+		return status // as nearly always
+	}
+	out, changed := *status, false
+	eachList(&out, func(cs *v1.ContainerStatus) bool {
+		did := r.restoreEnds(cs)
+		if end, ok := r.EndOf(cs.Name, cs.ContainerID); ok && cs.State.Running != nil && !end.Guess() {
+			no := false
+			cs.State, cs.Ready, cs.Started, did = end.state(), false, &no, true
+		}
+		changed = changed || did
+		return did
+	})
+	if !changed {
+		return status
+	}
+	return &out
 }
 
 // restoreEnd replaces a guess by what is recorded of that run.
@@ -78,20 +110,14 @@ func (r *Record) Remembered(rebooted bool) *v1.PodStatus {
 	eachList(&out, func(cs *v1.ContainerStatus) bool {
 		changed := false
 		c, _ := r.Container(cs.Name)
+		if c.endedAfter(cs) {
+			c.showEnds(cs)
+			changed = true
+		}
 		if c.RestartCount > cs.RestartCount {
 			cs.RestartCount, changed = c.RestartCount, true
 		}
-		if cs.State.Terminated == nil && len(c.Ends) > 0 {
-			end := c.Ends[0]
-			switch {
-			case end.ID != "" && end.ID == cs.ContainerID && cs.State.Running != nil,
-				end.RestartCount > cs.RestartCount, // of a run the status never showed
-				end.ID != "" && cs.ContainerID == "" && cs.State.Running == nil && cs.LastTerminationState.Terminated == nil: // nor the first
-				cs.State, cs.ContainerID = end.state(), end.ID
-				cs.RestartCount = max(cs.RestartCount, end.RestartCount)
-				changed = true
-			}
-		}
+		changed = r.restoreEnds(cs) || changed
 		if (rebooted || cs.State.Terminated != nil) && (cs.Ready || cs.Started != nil && *cs.Started) && cs.State.Waiting == nil {
 			if cs.State.Running != nil || changed {
 				no := false
@@ -101,6 +127,37 @@ func (r *Record) Remembered(rebooted bool) *v1.PodStatus {
 		return changed
 	})
 	return &out
+}
+
+// endedAfter reports whether the newest recorded end is later than what the status shows.
+func (c *Container) endedAfter(cs *v1.ContainerStatus) bool {
+	if len(c.Ends) == 0 {
+		return false
+	}
+	end, last := &c.Ends[0], cs.LastTerminationState.Terminated
+	switch {
+	case end.RestartCount > cs.RestartCount: // of a run the status never showed
+		return end.ID != cs.ContainerID || cs.State.Terminated == nil
+	case end.ID == "" || cs.State.Terminated != nil:
+		return false
+	case cs.State.Running != nil:
+		return end.ID == cs.ContainerID
+	}
+	// Of the run that it waits for; it is counted already.
+	return end.RestartCount == cs.RestartCount && end.ID != cs.ContainerID && (last == nil || last.ContainerID != end.ID)
+}
+
+// showEnds puts the newest recorded ends into the status.
+func (c *Container) showEnds(cs *v1.ContainerStatus) {
+	end := &c.Ends[0]
+	switch {
+	case len(c.Ends) > 1:
+		cs.LastTerminationState = c.Ends[1].state()
+	case cs.State.Terminated != nil:
+		cs.LastTerminationState = cs.State
+	}
+	cs.State, cs.ContainerID = end.state(), end.ID
+	cs.RestartCount = max(cs.RestartCount, end.RestartCount)
 }
 
 // Interrupted returns the status to go on from of a pod whose containers were

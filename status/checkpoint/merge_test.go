@@ -26,6 +26,51 @@ func statusOf(phase v1.PodPhase, cs ...v1.ContainerStatus) *v1.PodStatus {
 	return &v1.PodStatus{Phase: phase, ContainerStatuses: cs}
 }
 
+// codeOf is the exit code of a state, -1 if it is no end.
+func codeOf(state v1.ContainerState) int32 {
+	if state.Terminated == nil {
+		return -1
+	}
+	return state.Terminated.ExitCode
+}
+
+// TestProtectBothStates: status.md 9.4: no end that is known is shown as a guess, neither
+// that of the newest run nor that of the run before.
+func TestProtectBothStates(t *testing.T) {
+	r := &checkpoint.Record{UID: "a", Status: statusOf(v1.PodRunning), Containers: []checkpoint.Container{{Name: "main", Ends: []checkpoint.End{
+		{ID: "x://2", ExitCode: 3, Reason: "Error", RestartCount: 1}, {ID: "x://1", ExitCode: 2, Reason: "Error"},
+	}}}}
+	next := statusOf(v1.PodRunning, v1.ContainerStatus{
+		Name: "main", State: terminated("x://2", 137, guessed), LastTerminationState: terminated("x://1", 137, guessed),
+	})
+	got := checkpoint.Protect(r, next).ContainerStatuses[0]
+	if codeOf(got.State) != 3 || codeOf(got.LastTerminationState) != 2 {
+		t.Errorf("state %+v, last state %+v", got.State.Terminated, got.LastTerminationState.Terminated)
+	}
+}
+
+// TestWithEnds: status.md 9.4: what a container ended with counts although it was removed
+// before any status showed it.
+func TestWithEnds(t *testing.T) {
+	r := &checkpoint.Record{UID: "a", Containers: []checkpoint.Container{{Name: "main", Ends: []checkpoint.End{
+		{ID: "x://2", ExitCode: 3, Reason: "Error", RestartCount: 1}, {ID: "x://1", ExitCode: 2, Reason: "Error"},
+	}}}}
+	shown := statusOf(v1.PodRunning, v1.ContainerStatus{
+		Name: "main", ContainerID: "x://2", State: runs(), Ready: true, LastTerminationState: terminated("x://1", 137, guessed),
+	})
+	got := r.WithEnds(shown).ContainerStatuses[0]
+	if codeOf(got.State) != 3 || codeOf(got.LastTerminationState) != 2 || got.Ready {
+		t.Errorf("%+v", got)
+	}
+	if shown.ContainerStatuses[0].State.Running == nil {
+		t.Error("the argument was changed")
+	}
+	other := statusOf(v1.PodRunning, v1.ContainerStatus{Name: "main", ContainerID: "x://3", State: runs()})
+	if r.WithEnds(other) != other || (&checkpoint.Record{}).WithEnds(shown) != shown {
+		t.Error("a status that nothing is known about was copied")
+	}
+}
+
 // TestProtect: status.md 9.4.
 func TestProtect(t *testing.T) {
 	end := func(id string, code int32, reason string) []checkpoint.End {
@@ -121,6 +166,43 @@ func TestRemembered(t *testing.T) {
 	}}
 	if got := r.Remembered(false).ContainerStatuses[0]; got.State.Terminated == nil || got.State.Terminated.ExitCode != 5 || got.ContainerID != "x://1" {
 		t.Errorf("the end of the first run, which the status never showed: %+v", got)
+	}
+	waiting := func(id string, last v1.ContainerState, count int32) v1.ContainerStatus {
+		return v1.ContainerStatus{Name: "main", ContainerID: id, State: waits(), LastTerminationState: last, RestartCount: count}
+	}
+	for name, tc := range map[string]struct {
+		status     v1.ContainerStatus
+		ends       []checkpoint.End
+		code, last int32 // -1: not terminated
+	}{
+		"two runs that the status never showed": {ready, []checkpoint.End{
+			{ID: "x://3", ExitCode: 7, RestartCount: 3}, {ID: "x://2", ExitCode: 6, RestartCount: 2},
+		}, 7, 6},
+		"the run after the one whose end it shows": {
+			v1.ContainerStatus{Name: "main", ContainerID: "x://1", State: terminated("x://1", 5, "Error"), RestartCount: 1},
+			[]checkpoint.End{{ID: "x://2", ExitCode: 6, RestartCount: 2}}, 6, 5,
+		},
+		"its own end, after that of the run before": {
+			ready, []checkpoint.End{{ID: "x://1", ExitCode: 5, RestartCount: 1}, {ID: "x://0", ExitCode: 4}}, 5, 4,
+		},
+		"the run that a guess has counted": {
+			waiting("x://1", terminated("x://1", 137, guessed), 2), []checkpoint.End{{ID: "x://2", ExitCode: 6, RestartCount: 2}}, 6, 137,
+		},
+		"a guess about an end that is known": {
+			waiting("x://1", terminated("x://1", 137, guessed), 2), []checkpoint.End{{ID: "x://1", ExitCode: 5, RestartCount: 1}}, -1, 5,
+		},
+		"in back-off": {
+			waiting("x://1", terminated("x://1", 5, "Error"), 1), []checkpoint.End{{ID: "x://1", ExitCode: 5, RestartCount: 1}}, -1, 5,
+		},
+	} {
+		// As BeforeRemove has it: the count of the container is that of its newest end.
+		r := &checkpoint.Record{UID: "a", Status: statusOf(v1.PodRunning, tc.status), Containers: []checkpoint.Container{
+			{Name: "main", RestartCount: tc.ends[0].RestartCount, Ends: tc.ends},
+		}}
+		got := r.Remembered(false).ContainerStatuses[0]
+		if codeOf(got.State) != tc.code || codeOf(got.LastTerminationState) != tc.last {
+			t.Errorf("%s: %+v", name, got)
+		}
 	}
 	if (&checkpoint.Record{}).Remembered(false) != nil {
 		t.Error("a status out of nothing")
