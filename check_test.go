@@ -28,7 +28,7 @@ import (
 // userOptions are the options of each part that a user may set, by group of Config.
 var userOptions = map[string]string{
 	"Pods": `ResolvConf NoResolvConf HostsFile SeccompDefault NoCPUQuota CPUQuotaPeriod CgroupDriver CgroupRoot LimitedSwap MemoryQoS
-		DefaultSysctls RuntimeClasses UserNamespaces Machine NoManagedMounts MemoryCapacity PostStartTimeout NoSidecarRestart
+		DefaultSysctls RuntimeClasses UserNamespaces Machine NoManagedMounts MemoryCapacity PostStartTimeout KeepSidecars
 		CrashLoopBackOff CrashLoopByExit ImageBackOff MaxParallelImagePulls MaxRuntimeWork ImagePull Objects ObjectRetry Services Volumes SandboxReady
 		Cgroups Updater Stats Rand EveryEvent`,
 	"Resizes": "StaticCPU StaticMemory Swap",

@@ -36,7 +36,7 @@ type keeper struct {
 
 // keepSidecars gives each sidecar that will wait for its turn a keeper.
 func (m *Manager) keepSidecars(k podKill, status *runtime.PodStatus, targets []*target, kill uint64) {
-	if m.options.NoSidecarRestart || k.pod == nil || status == nil {
+	if !m.options.KeepSidecars || k.pod == nil || status == nil {
 		return
 	}
 	var apps []<-chan struct{}

@@ -29,7 +29,7 @@ func sidecarWorld(t *testing.T, hooks *[]string, opt ...func(*pods.Options)) (*w
 			script.Exit = &fake.Exit{After: 3 * second, Code: 1}
 		}
 		return script
-	}, opt...)
+	}, append([]func(*pods.Options){func(o *pods.Options) { o.KeepSidecars = true }}, opt...)...)
 	pod := newPod(func(p *v1.Pod) {
 		side := sidecar("side")
 		side.Lifecycle = &v1.Lifecycle{
@@ -124,15 +124,14 @@ func TestKeptSidecarIsKilled(t *testing.T) {
 	})
 }
 
-// spec/runtime.md 16.9: not with a grace of a second or less, not if the option
-// says no, not for an orphan, and not once another kill has begun.
+// spec/runtime.md 16.9: not with a grace of a second or less, not without the option, not for an orphan, and not once another kill has begun.
 func TestSidecarNotKeptUp(t *testing.T) {
 	for name, tc := range map[string]struct {
 		opt      func(*pods.Options)
 		override *int64
 		orphan   bool
 	}{
-		"option":    {opt: func(o *pods.Options) { o.NoSidecarRestart = true }},
+		"default":   {opt: func(o *pods.Options) { o.KeepSidecars = false }},
 		"grace 1 s": {override: ptr.To[int64](1)},
 		"orphan":    {orphan: true},
 	} {
@@ -162,7 +161,8 @@ func TestSidecarNotKeptUp(t *testing.T) {
 	t.Run("a later kill", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			// The sidecar ends at once when told to, long before the app.
-			w := newWorld(t, func(l fake.Launch) fake.Script { return fake.Script{IgnoreTERM: l.Container == "app"} })
+			w := newWorld(t, func(l fake.Launch) fake.Script { return fake.Script{IgnoreTERM: l.Container == "app"} },
+				func(o *pods.Options) { o.KeepSidecars = true })
 			pod := newPod(func(p *v1.Pod) { p.Spec.InitContainers = []v1.Container{sidecar("side")} })
 			for range 3 {
 				w.syncAll(pod)

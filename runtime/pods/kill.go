@@ -24,7 +24,7 @@ import (
 // It is an error if pod and status are both nil.
 func (m *Manager) KillPod(ctx context.Context, pod *v1.Pod, status *runtime.PodStatus, graceOverride *int64) error {
 	var k podKill
-	if status == nil && pod != nil && hasSidecar(pod) {
+	if m.options.KeepSidecars && status == nil && pod != nil && hasSidecar(pod) {
 		// Keeping its sidecars up takes more than the lists show.
 		var err error
 		if status, err = m.view.Read(ctx, pod.UID); err != nil {

@@ -164,10 +164,11 @@ type Options struct {
 	// that takes longer has failed. 0: 10 min. Negative: no bound, as in the kubelet.
 	// The grace period bounds preStop hooks.
 	PostStartTimeout time.Duration
-	// NoSidecarRestart does not restart a sidecar that exits while its pod ends.
-	// Otherwise it is started again, without hooks, as long as an app container
-	// runs (spec/runtime.md 16.9).
-	NoSidecarRestart bool
+	// KeepSidecars starts a sidecar that exits while its pod ends again, without hooks,
+	// as long as an app container runs (spec/runtime.md 16.9, alpha in Kubernetes). False:
+	// it stays ended. Either way sidecars are stopped after the app containers, in
+	// reverse order.
+	KeepSidecars bool
 	// SandboxReady is called in SyncPod once a new sandbox is up, before any image
 	// is pulled, with the pod's addresses (none on the host network). Nil: no call.
 	SandboxReady func(ctx context.Context, uid types.UID, ips []string)
