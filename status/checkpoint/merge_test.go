@@ -180,7 +180,8 @@ func TestRemembered(t *testing.T) {
 		}, 7, 6},
 		"the run after the one whose end it shows": {
 			v1.ContainerStatus{Name: "main", ContainerID: "x://1", State: terminated("x://1", 5, "Error"), RestartCount: 1},
-			[]checkpoint.End{{ID: "x://2", ExitCode: 6, RestartCount: 2}}, 6, 5,
+			[]checkpoint.End{{ID: "x://2", ExitCode: 6, RestartCount: 2}},
+			6, 5,
 		},
 		"its own end, after that of the run before": {
 			ready, []checkpoint.End{{ID: "x://1", ExitCode: 5, RestartCount: 1}, {ID: "x://0", ExitCode: 4}}, 5, 4,
