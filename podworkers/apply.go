@@ -2,6 +2,7 @@ package podworkers
 
 import (
 	"context"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -33,11 +34,10 @@ func (w *Workers) apply(b *batch, self *call) (next *call, answer machine.Answer
 	w.mu.Lock()
 	now := w.now()
 	b.effects = w.machine.Apply(&b.event, now, w.options.Rand, b.effects[:0])
-	w.dispatch.Limit = w.room()
-	b.effects = w.machine.Apply(&w.dispatch, now, w.options.Rand, b.effects)
+	w.dispatchReady(b, now, self != nil && b.event.Kind != machine.EventStale)
 	outside := false
 	for i := range b.effects {
-		outside = w.underLock(&b.effects[i]) || outside
+		outside = w.underLock(&b.effects[i], now) || outside
 	}
 	w.releaseWaiting()
 	if due, ok := w.machine.NextDue(); ok && due < w.armed {
@@ -47,12 +47,9 @@ func (w *Workers) apply(b *batch, self *call) (next *call, answer machine.Answer
 	if w.machine.Idle() && w.state != notRun {
 		w.signalIdle()
 	}
-	root, spills := w.root, w.spills()
+	root := w.root
 	w.mu.Unlock()
 
-	if spills {
-		w.calls.Go(w.spill)
-	}
 	if outside {
 		next = w.carryOut(root, b.effects, self)
 	}
@@ -74,8 +71,10 @@ func (w *Workers) signalIdle() {
 
 // underLock does what has to keep the machine's order and reports whether more
 // is to be done without the lock.
-func (w *Workers) underLock(e *machine.Effect) bool {
+func (w *Workers) underLock(e *machine.Effect, now time.Duration) bool {
 	switch e.Kind {
+	case machine.EffectStartCall:
+		handle(e.Call).enter(stepCall, now)
 	case machine.EffectCloseCompletion:
 		if outcome := e.Completion.Outcome; outcome != nil {
 			*outcome = e.Completed
@@ -140,14 +139,6 @@ func (w *Workers) carryOut(root context.Context, list []machine.Effect, self *ca
 		}
 	}
 	return next
-}
-
-func (w *Workers) spawn(c *call) {
-	if c == nil {
-		return
-	}
-	w.calls.Add(1)
-	go w.work(c)
 }
 
 func handle(c *machine.Call) *call {

@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/podwright/podwright/podworkers/internal/machine"
@@ -17,12 +18,13 @@ import (
 type call struct {
 	machine.Call
 
+	// step is what the call waits for, entered since when in the machine's time.
+	step    atomic.Uint32
+	entered atomic.Int64
+
 	mu    sync.Mutex
-	cause error // set once cancelled
-	// step is what the call waits for, entered since when.
-	step    step
-	entered time.Time
-	stop    context.CancelCauseFunc // of the present context, if there is one
+	cause error                   // set once cancelled
+	stop  context.CancelCauseFunc // of the present context, if there is one
 }
 
 // newCall allocates a call for the machine.
@@ -59,6 +61,7 @@ func (c *call) cancel(why error) {
 // work makes calls until there is none to go on with.
 func (w *Workers) work(c *call) {
 	defer w.calls.Done()
+	w.begun()
 	defer func() {
 		if c != nil { // the syncer called Goexit: this goroutine is lost
 			w.spawn(w.finish(c, &machine.Result{Err: errGoexit, Failure: machine.FailurePanic, End: w.stamp()}))
@@ -75,7 +78,6 @@ func (w *Workers) attempt(c *call) *call {
 	defer stop(nil)
 	var view *runtime.PodStatus
 	if c.NeedsView {
-		c.enter(stepView, w.options.Clock.Now())
 		var next *call
 		if view, next = w.view(ctx, c); next != c {
 			return next
@@ -83,14 +85,14 @@ func (w *Workers) attempt(c *call) *call {
 	}
 	result := machine.Result{}
 	if c.Record {
-		c.enter(stepRecord, w.options.Clock.Now())
+		w.enter(c, stepRecord)
 		if err := w.journal(ctx, c, c.Facts); err != nil {
 			result.Err, result.Failure = err, machine.FailureJournal
 			return w.finish(c, w.judge(ctx, &result))
 		}
 		result.Recorded, result.RecordedFacts = true, c.Facts
+		w.enter(c, stepCall)
 	}
-	c.enter(stepCall, w.options.Clock.Now())
 	w.invoke(ctx, c, view, &result)
 	result.End = w.stamp()
 	w.recordEnd(ctx, c, &result)
@@ -106,7 +108,6 @@ func (w *Workers) view(ctx context.Context, c *call) (*runtime.PodStatus, *call)
 		}
 		b := w.event(machine.EventStale)
 		b.event.Call = &c.Call
-		w.ended.Add(1)
 		next, answer := w.apply(b, c)
 		if !answer.Continue {
 			return nil, next
@@ -137,6 +138,8 @@ func (w *Workers) wait(ctx context.Context, c *call) (view *runtime.PodStatus, e
 		}
 	}()
 	defer recovered(&err)
+	w.enter(c, stepView)
+	defer w.enter(c, stepCall)
 	began := w.options.Clock.Now()
 	view, err = w.options.Views.GetNewerThan(ctx, c.UID, c.After)
 	w.metrics.viewWait(context.WithoutCancel(ctx), w.options.Clock.Since(began))
@@ -205,7 +208,7 @@ func (w *Workers) recordEnd(ctx context.Context, c *call, result *machine.Result
 		c.Phase == machine.Setup && !result.Terminal {
 		return
 	}
-	c.enter(stepRecord, w.options.Clock.Now())
+	w.enter(c, stepRecord)
 	after := c.Facts
 	after.TerminationRequested = true
 	if after.Amend == nil {
@@ -279,8 +282,7 @@ func (w *Workers) finish(c *call, result *machine.Result) *call {
 	if result.Err != nil && !result.Canceled {
 		w.options.Logger.V(1).Info("syncer call failed", "uid", c.UID, "phase", c.Phase.String(), "error", result.Err.Error())
 	}
-	w.lacking.note(c.UID, result.Err != nil && result.RetryWithin > 0, w.options.Clock.Now())
-	w.ended.Add(1)
+	w.lacking.note(c.UID, result.Err != nil && result.RetryWithin > 0, w.options.Clock)
 	b := w.event(machine.EventDone)
 	b.event.Call, b.event.Result = &c.Call, *result
 	next, _ := w.apply(b, c)

@@ -5,9 +5,11 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/internal/problem"
 	"github.com/podwright/podwright/podworkers/internal/machine"
@@ -19,7 +21,7 @@ import (
 func (w *Workers) Problems() []problem.Problem {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now := w.options.Clock.Now()
+	now := w.wall(w.now())
 	var out []problem.Problem
 	w.machine.Each(func(e machine.Explanation, c *machine.Call) {
 		if p, bad := w.problemOf(&e, c, now); bad {
@@ -34,7 +36,7 @@ func (w *Workers) Problems() []problem.Problem {
 // problemOf returns what one pod waits for, if that takes too long.
 func (w *Workers) problemOf(e *machine.Explanation, c *machine.Call, now time.Time) (problem.Problem, bool) {
 	if c != nil {
-		return handle(c).problem(e.Grace, now)
+		return w.problemOfCall(handle(c), e.Grace, now)
 	}
 	if len(e.Holds) > 0 && e.Waiting != "" {
 		since := w.wall(slices.MinFunc(e.Holds, func(a, b machine.Hold) int { return cmp.Compare(a.Since, b.Since) }).Since)
@@ -55,41 +57,46 @@ func (w *Workers) problemOf(e *machine.Explanation, c *machine.Call, now time.Ti
 }
 
 // step is what a call waits for.
-type step uint8
+type step = uint32
 
 const (
-	stepView step = iota
+	stepCall step = iota
+	stepView
 	stepRecord
-	stepCall
 )
 
-// enter notes what the call waits for from now on.
-func (c *call) enter(s step, now time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.step, c.entered = s, now
+// enter notes what the call waits for since when.
+func (c *call) enter(s step, now time.Duration) {
+	c.step.Store(s)
+	c.entered.Store(int64(now))
 }
 
-// problem is what the call waits for, if that takes too long. grace is the pod's in seconds.
-func (c *call) problem(grace int64, now time.Time) (problem.Problem, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	p := problem.Problem{Since: c.entered}
+// enter notes what the call waits for from now on.
+func (w *Workers) enter(c *call, s step) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c.enter(s, w.now())
+}
+
+// problemOfCall is what the call waits for, if that takes too long. grace is the pod's in
+// seconds.
+func (w *Workers) problemOfCall(c *call, grace int64, now time.Time) (problem.Problem, bool) {
+	p := problem.Problem{Since: w.wall(time.Duration(c.entered.Load()))}
 	var limit time.Duration
-	switch {
-	case c.entered.IsZero():
-		return p, false
-	case c.step == stepView:
+	switch c.step.Load() {
+	case stepView:
 		p.Waits, p.Advice = "the container runtime to describe the pod", "look at the container runtime's log"
 		limit = problem.CleanupLimit
-	case c.step == stepRecord:
+	case stepRecord:
 		p.Waits, p.Advice = "its record to be written", "look at the disk of the engine's folder"
 		limit = problem.RecordLimit
 	default:
 		p.Waits, p.Advice = c.Phase.Method()+" to return", "look at the other problems of this pod, and at its events"
 		limit = callLimit(c.Phase, grace)
 	}
-	return p.Because(c.cause), now.Sub(c.entered) >= limit
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return p.Because(c.cause), now.Sub(p.Since) >= limit
 }
 
 // callLimit is how long a call of the syncer may take.
@@ -106,12 +113,16 @@ func callLimit(phase machine.Phase, grace int64) time.Duration {
 
 // lacking are the pods that wait for objects, since when.
 type lacking struct {
+	some atomic.Bool // pods is not empty: most calls have nothing to note
 	mu   sync.Mutex
 	pods map[types.UID]time.Time
 }
 
 // note takes the result of a call. waits: it failed for lack of an object.
-func (l *lacking) note(uid types.UID, waits bool, now time.Time) {
+func (l *lacking) note(uid types.UID, waits bool, clock clock.PassiveClock) {
+	if !waits && !l.some.Load() {
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch _, known := l.pods[uid]; {
@@ -121,8 +132,9 @@ func (l *lacking) note(uid types.UID, waits bool, now time.Time) {
 		if l.pods == nil {
 			l.pods = map[types.UID]time.Time{}
 		}
-		l.pods[uid] = now
+		l.pods[uid] = clock.Now()
 	}
+	l.some.Store(len(l.pods) > 0)
 }
 
 // prune forgets pods that are not known any more.
@@ -130,6 +142,7 @@ func (l *lacking) prune(known func(uid types.UID) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	maps.DeleteFunc(l.pods, func(uid types.UID, _ time.Time) bool { return !known(uid) })
+	l.some.Store(len(l.pods) > 0)
 }
 
 // since returns since when the pod waits, false if it does not.

@@ -1,67 +1,60 @@
 package podworkers
 
 import (
-	goruntime "runtime"
+	"time"
 
 	"github.com/podwright/podwright/podworkers/internal/machine"
 )
 
-const (
-	// eagerCalls is how many calls run at once without asking whether one of them soon
-	// makes way for the next.
-	eagerCalls = 32
-	// spillTurns is how often other goroutines get the processor before calls that run and do
-	// not end count as waiting for something; spillMost bounds how many start then together.
-	spillTurns, spillMost = 1000, 256
-)
-
 // A call never waits for the end of another (L4): any number may hang. But while calls are
 // quick, a burst of them needs few goroutines, and an update of a pod whose turn is about to
-// come is merged, which saves most of what a burst costs. So beyond eagerCalls a ready pod
-// waits for moments: until a call ends, or spill finds that none does.
+// come is merged, which saves most of what a burst costs. Go's scheduler tells the two apart:
+// one goroutine at a time is on its way to begin (see spawn). It gets a processor when one is
+// free, because the calls before it have ended or wait for something; the first thing it
+// does is to start the next one.
 
-// room is how many calls may run for now. The lock is held.
-func (w *Workers) room() int {
-	// A limit that was raised for calls that hang stays, so that the next calls beside them
-	// start at once.
-	w.limit = max(eagerCalls, min(w.limit, w.machine.Calling()+eagerCalls))
-	return w.limit
-}
-
-// spills reports whether a goroutine has to be started that runs spill. The lock is held.
-func (w *Workers) spills() bool {
+// dispatchReady starts what is ready, as far as there is room. goesOn: the goroutine that asks
+// has ended a call and goes on with another one. The lock is held.
+func (w *Workers) dispatchReady(b *batch, now time.Duration, goesOn bool) {
+	room, onTheWay := w.machine.Calling(), w.starting.Load() > 0
+	if goesOn {
+		room++
+	}
+	if !onTheWay {
+		room++
+	}
+	w.dispatchUpTo(b, now, room)
 	waiting := w.machine.Waiting()
 	if waiting != w.crowded.Load() {
 		w.crowded.Store(waiting)
 	}
-	if w.spilling || !waiting {
-		return false
+	if waiting && onTheWay && w.starting.Load() == 0 { // it began before crowded was set
+		w.dispatchUpTo(b, now, w.machine.Calling()+1)
 	}
-	w.spilling = true
-	return true
 }
 
-// spill raises the limit while pods are ready and no call ends. It asks no clock: pods must
-// not wait for one that stands still. While calls end, it takes no lock that they need.
-func (w *Workers) spill() {
-	for batch := 1; ; {
-		before := w.ended.Load()
-		for turn := 0; turn < spillTurns && w.crowded.Load(); turn++ {
-			goruntime.Gosched()
-		}
-		if w.crowded.Load() && w.ended.Load() != before {
-			batch = 1
-			continue
-		}
-		w.mu.Lock()
-		if !w.machine.Waiting() {
-			w.spilling = false
-			w.mu.Unlock()
-			return
-		}
-		w.limit = w.machine.Calling() + batch
-		w.mu.Unlock()
-		batch = min(2*batch, spillMost)
-		w.apply(w.event(machine.EventTick), nil) // starts what the limit allows
+func (w *Workers) dispatchUpTo(b *batch, now time.Duration, room int) {
+	if room == 0 { // to the machine that is no limit
+		return
+	}
+	w.dispatch.Limit = room
+	b.effects = w.machine.Apply(&w.dispatch, now, w.options.Rand, b.effects)
+}
+
+// spawn makes the call on a goroutine of its own.
+func (w *Workers) spawn(c *call) {
+	if c == nil {
+		return
+	}
+	w.calls.Add(1)
+	w.starting.Add(1)
+	go w.work(c)
+}
+
+// begun is called by a goroutine that has been on its way.
+func (w *Workers) begun() {
+	w.starting.Add(-1)
+	if w.crowded.Load() {
+		w.apply(w.event(machine.EventTick), nil)
 	}
 }

@@ -34,17 +34,15 @@ type Workers struct {
 	state    runState
 	root     context.Context             // parent of every call's context; set by Run
 	dispatch machine.Event               // EventDispatch, kept so that it is made once
-	limit    int                         // how many calls may run for now; see room
-	spilling bool                        // a goroutine runs spill
 	idle     chan struct{}               // closed once stopping and no call is in flight
 	waiting  map[chan struct{}]types.UID // calls of WaitFinished
 
-	kick    chan struct{}  // wakes Run to arm its timer again
-	done    chan struct{}  // closed when everything has ended
-	ended   atomic.Uint64  // calls that ended or wait for a view
-	crowded atomic.Bool    // a ready pod waits for its turn
-	calls   sync.WaitGroup // goroutines making calls
-	batches sync.Pool      // of *batch
+	kick     chan struct{}  // wakes Run to arm its timer again
+	done     chan struct{}  // closed when everything has ended
+	starting atomic.Int32   // goroutines on their way to begin; see spawn
+	crowded  atomic.Bool    // a ready pod waits for its turn
+	calls    sync.WaitGroup // goroutines making calls
+	batches  sync.Pool      // of *batch
 }
 
 // runState is how far the life of the Workers has come.
