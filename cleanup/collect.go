@@ -96,7 +96,7 @@ func (h *Housekeeper) beginCollection(ctx context.Context) *collection {
 // ask puts a question to the pass under way, or to the next one, and returns the answer.
 func (h *Housekeeper) ask(ctx context.Context, c *collection, q question) bool {
 	q.allowed, q.action.Kind = make(chan bool, 1), q.action.Step.kind()
-	soon, cancel := timing.WithTimeout(ctx, h.options.Clock, removalPatience)
+	soon, cancel := timing.WithTimeout(ctx, h.options.Clock, timing.Patience)
 	defer cancel()
 	select {
 	case c.questions <- q:

@@ -30,9 +30,6 @@ const (
 	// removalTimeout bounds one removal: a runtime that hangs on a pod is asked again
 	// later (OD10).
 	removalTimeout = 10 * time.Second
-	// removalPatience is how long a pass waits for one removal, or for a batch of them. One
-	// that hangs takes no more than this from the others.
-	removalPatience = 50 * time.Millisecond
 	// maxRemovals bounds those that hang: each may keep a thread.
 	maxRemovals = 1000
 )

@@ -76,7 +76,7 @@ func (h *Housekeeper) volumesOf(ctx context.Context, in *input) {
 			in.Volumes[uid], h.silent[uid] = f.err.Error(), f
 			continue
 		}
-		limited, cancel := timing.WithTimeout(ctx, h.options.Clock, removalPatience)
+		limited, cancel := timing.WithTimeout(ctx, h.options.Clock, timing.Patience)
 		has, err := h.options.Cgroups.HasVolumes(limited, uid)
 		unanswered := limited.Err() != nil
 		cancel()

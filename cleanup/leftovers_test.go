@@ -13,6 +13,8 @@ import (
 	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/timing"
 )
 
 // outback is the rest of a node: cgroups, user IDs, mirror pods and delays.
@@ -371,7 +373,7 @@ func TestSilentVolumesDelayNoOther(t *testing.T) {
 			}
 			return time.Since(begin)
 		}
-		if d := took(); d > 50*removalPatience || len(o.cgroups) != 50 {
+		if d := took(); d > 50*timing.Patience || len(o.cgroups) != 50 {
 			t.Errorf("the pass took %v, %d cgroups are left", d, len(o.cgroups))
 		}
 		o.cgroups["good-late"] = true

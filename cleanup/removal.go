@@ -23,7 +23,7 @@ type Hold func(ctx context.Context, uid types.UID, reason string) (held context.
 type removal struct {
 	action Action
 	since  time.Time
-	// left is set when the pass no longer waits for the end.
+	// left is set when a pass has found that it goes on.
 	left atomic.Bool
 
 	// What follows is set before done is closed.
@@ -40,56 +40,13 @@ func (h *Housekeeper) begin(ctx context.Context, a Action) *removal {
 	r := &removal{action: a, since: h.options.Clock.Now(), done: make(chan struct{})}
 	h.removals.Go(func() {
 		r.denial, r.err = h.removeHeld(ctx, a)
-		r.slow = h.options.Clock.Since(r.since) >= removalPatience
+		r.slow = h.options.Clock.Since(r.since) >= timing.Patience
 		close(r.done)
 		if r.left.Load() {
 			h.again()
 		}
 	})
 	return r
-}
-
-// batch is what a pass begins before it waits: one removal as long as they return soon, and
-// four times as many each time that some do not, so that a crowd of them that hang delays
-// the others by moments (IN1).
-type batch struct {
-	size  int
-	begun []*removal
-}
-
-const batchGrowth = 4
-
-// add reports whether the batch is complete.
-func (b *batch) add(r *removal) bool {
-	b.begun = append(b.begun, r)
-	return len(b.begun) >= b.size
-}
-
-// await gives removals the time that most of them need. What takes longer goes on beside the
-// passes.
-func (h *Housekeeper) await(ctx context.Context, b *batch) {
-	if len(b.begun) == 0 {
-		return
-	}
-	timer := h.options.Clock.NewTimer(removalPatience)
-	defer timer.Stop()
-	over := false
-	for _, r := range b.begun {
-		if !over {
-			select {
-			case <-r.done:
-				continue
-			case <-timer.C():
-			case <-ctx.Done():
-			}
-			over = true
-		}
-		r.left.Store(true)
-	}
-	if over {
-		b.size *= batchGrowth
-	}
-	b.begun = nil
 }
 
 // Wait returns when every removal that a pass has left running has ended. They end with the
@@ -131,9 +88,7 @@ func (h *Housekeeper) hold(ctx context.Context, a Action) (held context.Context,
 // takeResults takes the result of each removal that has ended.
 func (h *Housekeeper) takeResults(now time.Time) (problems []error) {
 	for c, r := range h.underWay {
-		select {
-		case <-r.done:
-		default:
+		if !r.ended() {
 			continue
 		}
 		delete(h.underWay, c)
@@ -153,6 +108,19 @@ func (h *Housekeeper) takeResults(now time.Time) (problems []error) {
 		}
 	}
 	return problems
+}
+
+// ended reports whether the removal has ended. One that has not asks for a pass when it does.
+func (r *removal) ended() bool {
+	for range 2 { // it may end before left is set
+		select {
+		case <-r.done:
+			return true
+		default:
+			r.left.Store(true)
+		}
+	}
+	return false
 }
 
 // goesOn says why an object is left alone whose removal is under way.

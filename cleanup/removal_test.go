@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/timing"
 )
 
 var errCameBack = errors.New("the pod is wanted again")
@@ -143,7 +145,7 @@ func TestRefusedContentIsLeftToTheCollector(t *testing.T) {
 		collected bool
 	}{
 		"refused at once":      {0, true},
-		"failed after a while": {removalPatience, false},
+		"failed after a while": {timing.Patience, false},
 		"timed out":            {removalTimeout, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/podwright/podwright/internal/backoff"
 	"github.com/podwright/podwright/internal/rule"
+	"github.com/podwright/podwright/internal/timing"
 )
 
 // remove executes the removals of a plan. Each pass does a bounded part, so that a
@@ -20,7 +21,7 @@ func (h *Housekeeper) remove(ctx context.Context, plan Plan, now time.Time) (pro
 	// Content goes first: it releases what the runtime still uses of a folder.
 	for _, step := range []Step{StepContent, StepLogs, StepDirectories, StepUserRanges, StepCgroups} {
 		start, acted := h.options.Clock.Now(), 0
-		begun := batch{size: 1}
+		begun := timing.Batch{Clock: h.options.Clock}
 		for _, a := range h.turns(plan, step) {
 			c := candidate{step, a.PodUID}
 			seen[c] = true
@@ -46,12 +47,11 @@ func (h *Housekeeper) remove(ctx context.Context, plan Plan, now time.Time) (pro
 			acted++
 			r := h.begin(ctx, a)
 			h.underWay[c] = r
-			if begun.add(r) {
-				h.await(ctx, &begun)
+			if begun.Add(ctx, r.done) { // what takes longer goes on beside the passes
 				problems = append(problems, h.takeResults(now)...)
 			}
 		}
-		h.await(ctx, &begun)
+		begun.Wait(ctx)
 		problems = append(problems, h.takeResults(now)...)
 	}
 	h.forget(seen, now)

@@ -1,4 +1,5 @@
-// Package timing gives contexts a time limit on an injected clock.
+// Package timing gives contexts a time limit on an injected clock, and bounds how long calls
+// that may hang hold up others ([Batch]).
 //
 // context.WithTimeout counts the machine's time, also in a program whose clock is
 // virtual. Everything in the module that limits a call by time uses [WithTimeout]

@@ -147,6 +147,7 @@ func (m *Manager) garbageCollect(ctx context.Context, policy GCPolicy) error {
 	}
 	pods, choice, now := m.view.Pods(listing), policy.choice(), m.options.Clock.Now()
 	r := &gcRun{m: m, policy: &policy, choice: choice, turn: make(chan struct{}, 1), gonePods: map[types.UID]bool{}, removed: map[string]bool{}}
+	r.begun.Clock = m.options.Clock
 	choice.Gone = r.chosenAsGone
 	for _, c := range sweep.Containers(pods, choice, now) {
 		if err := ctx.Err(); err != nil {
@@ -154,6 +155,7 @@ func (m *Manager) garbageCollect(ctx context.Context, policy GCPolicy) error {
 		}
 		r.remove(ctx, containerAction(c, now), func(ctx context.Context) error { return m.collect(ctx, c.Pod, c.Container) })
 	}
+	r.begun.Wait(ctx) // a sandbox goes after its containers
 	for _, s := range sweep.Sandboxes(pods, choice.Gone, r.gone()) {
 		if err := ctx.Err(); err != nil {
 			return r.end(err)

@@ -4,15 +4,12 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime/pods/internal/sweep"
 )
-
-// removalPatience is how long one removal of a collection holds up the next.
-const removalPatience = 50 * time.Millisecond
 
 // gcRun is one collection. It removes one object after the other; a removal that takes
 // longer than most goes on beside the next ones, so that a runtime that hangs on some objects
@@ -27,6 +24,7 @@ type gcRun struct {
 	gonePods map[types.UID]bool
 
 	removals sync.WaitGroup
+	begun    timing.Batch // of the goroutine of the run
 	// turn is held while the policy is asked or told, which may wait for its owner: no
 	// mutex is held over that.
 	turn     chan struct{}
@@ -46,27 +44,15 @@ func (r *gcRun) remove(ctx context.Context, a GCAction, do func(context.Context)
 		defer close(ended)
 		r.makeOne(ctx, a, gone, do)
 	})
-	timer := r.m.options.Clock.NewTimer(removalPatience)
-	defer timer.Stop()
-	select {
-	case <-ended:
-	case <-timer.C():
-	}
+	r.begun.Add(ctx, ended)
 }
 
-// makeOne makes one removal. One that is made because its pod is gone holds the pod, and is not
-// made if the pod has come back (IN3). What a living pod no longer needs goes beside its life, so
-// it needs no hold, and no life that begins cuts it off.
+// makeOne makes one removal and tells the policy how it went, which may wait before it listens.
 func (r *gcRun) makeOne(ctx context.Context, a GCAction, gone bool, do func(context.Context) error) {
-	if gone && r.policy.Hold != nil {
-		held, release, ok := r.policy.Hold(ctx, a.PodUID, "remove "+a.kind())
-		defer release()
-		if !ok || !r.choice.Gone(a.PodUID) {
-			return
-		}
-		ctx = held
+	made, err := r.removeHeld(ctx, a, gone, do)
+	if !made {
+		return
 	}
-	err := do(ctx)
 	r.done(a, err)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -75,6 +61,21 @@ func (r *gcRun) makeOne(ctx context.Context, a GCAction, gone bool, do func(cont
 		return
 	}
 	r.removed[a.ID] = true
+}
+
+// removeHeld makes a removal. One that is made because its pod is gone holds the pod, and is not
+// made if the pod has come back (IN3). What a living pod no longer needs goes beside its life, so
+// it needs no hold, and no life that begins cuts it off.
+func (r *gcRun) removeHeld(ctx context.Context, a GCAction, gone bool, do func(context.Context) error) (made bool, err error) {
+	if gone && r.policy.Hold != nil {
+		held, release, ok := r.policy.Hold(ctx, a.PodUID, "remove "+a.kind())
+		defer release()
+		if !ok || !r.choice.Gone(a.PodUID) {
+			return false, nil
+		}
+		ctx = held
+	}
+	return true, do(ctx)
 }
 
 func (r *gcRun) permits(a GCAction) bool {

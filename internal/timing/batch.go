@@ -1,0 +1,58 @@
+package timing
+
+import (
+	"context"
+	"time"
+)
+
+// Patience is how long a call that usually returns soon holds up the next one. One that hangs
+// takes no more than this from the others (IN1).
+const Patience = 50 * time.Millisecond
+
+// Batch lets calls begin one after the other, each as soon as the one before it has returned;
+// after [Patience] it no longer waits. Whenever a call does not return by then, four times as
+// many begin together from then on, so that a crowd of calls that hang delays the others by
+// moments. The calls have goroutines of their own, which the caller waits for in the end. A
+// batch with a clock is ready for use, by one goroutine at a time.
+type Batch struct {
+	// Clock is required.
+	Clock Clock
+
+	size  int // 0: 1
+	begun []<-chan struct{}
+}
+
+// batchGrowth is how many times as many calls begin together after one that does not return.
+const batchGrowth = 4
+
+// Add takes a call that has begun and closes done when it returns. If the batch is complete
+// with it, Add waits for its calls, for Patience at most and no longer than ctx lasts, and
+// reports true.
+func (b *Batch) Add(ctx context.Context, done <-chan struct{}) (waited bool) {
+	b.begun = append(b.begun, done)
+	if len(b.begun) < b.size {
+		return false
+	}
+	b.Wait(ctx)
+	return true
+}
+
+// Wait waits for the calls that have begun since the last wait, as Add does.
+func (b *Batch) Wait(ctx context.Context) {
+	if len(b.begun) == 0 {
+		return
+	}
+	timer := b.Clock.NewTimer(Patience)
+	defer timer.Stop()
+	for _, done := range b.begun {
+		select {
+		case <-done:
+			continue
+		case <-timer.C():
+			b.size = batchGrowth * max(b.size, 1)
+		case <-ctx.Done():
+		}
+		break
+	}
+	b.begun = nil
+}
