@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -41,9 +42,15 @@ func TestCollectionHoldsGonePods(t *testing.T) {
 			if err := w.fake.StopPodSandbox(t.Context(), w.read(pod).Sandboxes[0].ID); err != nil {
 				t.Fatal(err)
 			}
-			gone, during := live, 0
+			gone, during, after := live, 0, 0
 			gone.ContentShouldBeRemoved = func(types.UID) bool { return true }
-			gone.Done = func(pods.GCAction, error) { during += h.now }
+			gone.Done = func(pods.GCAction, error) { after += h.now }
+			defer w.fake.Inject(fake.Fault{Match: fake.Match{Func: func(c fake.Call) bool {
+				if c.Method == fake.RemoveContainer || c.Method == fake.RemovePodSandbox {
+					during += h.now
+				}
+				return false
+			}}})()
 			report, err := collect(t.Context(), w.m, gone)
 			want := 1
 			if refuses {
@@ -55,6 +62,9 @@ func TestCollectionHoldsGonePods(t *testing.T) {
 			// What a living pod no longer needs goes without a hold, which a new life would cut.
 			if during != 2*want || h.now != 0 || h.released != 2*want {
 				t.Errorf("%d holds during the removals, %d released, %d left", during, h.released, h.now)
+			}
+			if after != 0 { // the policy may wait for long
+				t.Errorf("%d holds while the policy takes the outcome", after)
 			}
 		})
 	}
@@ -95,9 +105,38 @@ func TestReaperHoldsGonePods(t *testing.T) {
 			if got := strings.Join(removed(), " "); got != tc.want {
 				t.Errorf("gone %v, refused %v: removed %q, want %q", tc.gone, tc.refuses, got, tc.want)
 			}
-			if calls := len(w.fake.Calls(fake.Match{Method: fake.RemoveContainer})); h.now != 0 || !tc.refuses && h.released != calls {
+			if calls := len(w.fake.Calls(fake.Match{Method: fake.RemoveContainer})); h.now != 0 || tc.gone && !tc.refuses && h.released != calls || !tc.gone && h.released != 0 {
 				t.Errorf("%d holds released after %d removals, %d left", h.released, calls, h.now)
 			}
 		})
 	}
+}
+
+// IN1: removals that hang delay those of other containers by moments, and none is begun twice.
+func TestReaperGoesOnBesideHangingRemovals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, status, reaper, _ := reaping(t, 20, pods.ReaperOptions{ContentShouldBeRemoved: func(types.UID) bool { return true }})
+		newest, oldest := status.Containers[0].ID.ID, status.Containers[len(status.Containers)-1].ID.ID
+		defer w.fake.Inject(fake.Fault{
+			Match:  fake.Match{Method: fake.RemoveContainer, Func: func(c fake.Call) bool { return c.ContainerID != oldest }},
+			Effect: fake.Effect{Hang: true},
+		})()
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- reaper.Run(ctx) }()
+		for range 2 {
+			reaper.Died(status, newest)
+			pass(250 * time.Millisecond)
+		}
+		if n := len(w.fake.Calls(fake.Match{Method: fake.RemoveContainer, Func: func(c fake.Call) bool { return c.ContainerID == oldest && c.Err == nil }})); n == 0 {
+			t.Error("the removal that does not hang waits for the others")
+		}
+		if n := len(w.fake.Calls(fake.Match{Method: fake.RemoveContainer, Func: func(c fake.Call) bool { return c.ContainerID == newest }})); n != 1 {
+			t.Errorf("one that hangs was begun %d times", n)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 }

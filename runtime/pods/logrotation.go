@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/podwright/podwright/internal/timing"
@@ -60,16 +61,21 @@ func (p *LogRotation) complete() error {
 }
 
 // LogRotator keeps the logs of running containers small. Make one with
-// [Manager.NewLogRotator] and run it once; it rotates one log after the other.
+// [Manager.NewLogRotator] and run it once; it rotates one log after the other, and goes on
+// beside a runtime that does not answer for some (IN1).
 type LogRotator struct {
 	manager *Manager
 	policy  LogRotation
 	running func(ctx context.Context) ([]*runtime.PodStatus, error)
+	// before is for tests: see logrotate.Rotation.
+	before func(step string) error
+
+	mu sync.Mutex
 	// logless has the running containers that still had no log after reopening, and
 	// when to reopen again: some runtimes name a log and write none.
 	logless map[string]time.Time
-	// before is for tests: see logrotate.Rotation.
-	before func(step string) error
+	// rotating are the containers whose log is being reopened or rotated.
+	rotating map[string]bool
 }
 
 // NewLogRotator returns a rotator, or what is wrong with the policy. running
@@ -82,7 +88,7 @@ func (m *Manager) NewLogRotator(policy LogRotation, running func(ctx context.Con
 	if running == nil {
 		running = m.listed
 	}
-	return &LogRotator{manager: m, policy: policy, running: running, logless: map[string]time.Time{}}, nil
+	return &LogRotator{manager: m, policy: policy, running: running, logless: map[string]time.Time{}, rotating: map[string]bool{}}, nil
 }
 
 // Run looks at the logs every period until ctx ends, and returns nil then.
@@ -92,6 +98,8 @@ func (r *LogRotator) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
+	var looks sync.WaitGroup
+	defer looks.Wait()
 	for {
 		timer := r.manager.options.Clock.NewTimer(r.policy.Period)
 		select {
@@ -100,51 +108,129 @@ func (r *LogRotator) Run(ctx context.Context) error {
 			return nil
 		case <-timer.C():
 		}
-		if err := r.Rotate(ctx); err != nil && ctx.Err() == nil {
-			r.manager.options.Logger.Info("Some container logs are not rotated; tried again at the next look", "error", err.Error())
-		}
+		look, err := r.begin(ctx)
+		looks.Go(func() {
+			if err := look.end(err); err != nil && ctx.Err() == nil {
+				r.manager.options.Logger.Info("Some container logs are not rotated; tried again at the next look", "error", err.Error())
+			}
+		})
 	}
 }
 
 // Rotate looks once at the log of every running container and rotates what is too
 // large. If a log is missing because an agent ended between rename and reopening, the
-// runtime reopens it. Pods without a running container are skipped. The error joins
-// all failures; one failure does not stop the other logs. It must not be called by two
-// goroutines at once.
+// runtime reopens it. Pods without a running container are skipped, and so are logs that an
+// earlier look is still at. The error joins all failures; one failure or hanging call does not
+// stop the other logs. It must not be called by two goroutines at once.
 func (r *LogRotator) Rotate(ctx context.Context) error {
+	look, err := r.begin(ctx)
+	return look.end(err)
+}
+
+// logLook is one look at all logs. What is due has a goroutine per log.
+type logLook struct {
+	logs     sync.WaitGroup
+	mu       sync.Mutex
+	problems []error
+}
+
+func (l *logLook) note(err error) {
+	if err == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.problems = append(l.problems, err)
+}
+
+// end waits for the logs that were begun, and returns what failed.
+func (l *logLook) end(err error) error {
+	l.logs.Wait()
+	return errors.Join(append(l.problems, err)...)
+}
+
+// begin looks at all logs and begins what is due, one after the other. What takes long goes on
+// beside the next ones.
+func (r *LogRotator) begin(ctx context.Context) (*logLook, error) {
+	look := &logLook{}
 	pods, err := r.running(ctx)
 	if err != nil {
-		return fmt.Errorf("running containers: %w", err)
+		return look, fmt.Errorf("running containers: %w", err)
 	}
 	var root *os.Root
-	var problems []error
-	logless := r.logless
-	r.logless = map[string]time.Time{} // of those that still run
+	begun := timing.Batch{Clock: r.manager.options.Clock}
+	defer begun.Wait(ctx)
+	logless := r.takeLogless()
 	for _, pod := range pods {
 		for _, c := range pod.Containers {
 			path, ok := r.manager.logPath(pod, c)
 			if !ok || ctx.Err() != nil {
 				continue
 			}
-			if retry, ok := logless[c.ID.ID]; ok {
-				r.logless[c.ID.ID] = retry
-			}
 			if root == nil {
 				if root, err = os.OpenRoot(r.manager.options.LogDir); err != nil {
-					return fmt.Errorf("log directory: %w", err)
+					return look, fmt.Errorf("log directory: %w", err)
 				}
 				defer root.Close()
 			}
-			if err := r.look(ctx, root, path, c); err != nil {
-				problems = append(problems, fmt.Errorf("log of container %s of pod %s_%s(%s): %w", c.Name, pod.Name, pod.Namespace, pod.UID, err))
+			name := fmt.Sprintf("log of container %s of pod %s_%s(%s)", c.Name, pod.Name, pod.Namespace, pod.UID)
+			due, err := r.claim(root, path, c, logless[c.ID.ID])
+			if err != nil {
+				look.note(fmt.Errorf("%s: %w", name, err))
 			}
+			if !due {
+				continue
+			}
+			ended := make(chan struct{})
+			look.logs.Go(func() {
+				defer close(ended)
+				if err := r.bringUp(ctx, path, c); err != nil {
+					look.note(fmt.Errorf("%s: %w", name, err))
+				}
+			})
+			begun.Add(ctx, ended)
 		}
 	}
-	return errors.Join(problems...)
+	return look, nil
+}
+
+// takeLogless returns the containers without a log. Those that still run are noted again.
+func (r *LogRotator) takeLogless() map[string]time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last := r.logless
+	r.logless = map[string]time.Time{}
+	return last
+}
+
+// claim reports whether something is due for a log, and takes the log for this look then. retry
+// is when a missing one is asked for again.
+func (r *LogRotator) claim(root *os.Root, l containerLog, c *runtime.ContainerStatus, retry time.Time) (due bool, err error) {
+	info, err := root.Lstat(l.path())
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if !retry.IsZero() {
+			r.logless[c.ID.ID] = retry
+		}
+		due = !r.manager.options.Clock.Now().Before(retry)
+	case err != nil:
+		return false, err
+	default:
+		due = info.Size() >= r.policy.MaxSize
+	}
+	if !due || r.rotating[c.ID.ID] {
+		return false, nil
+	}
+	r.rotating[c.ID.ID] = true
+	return true, nil
 }
 
 // containerLog is where a log is: folders and file below the log directory.
 type containerLog struct{ pod, container, file string }
+
+func (l containerLog) path() string { return filepath.Join(l.pod, l.container, l.file) }
 
 // logPath returns where the log of a running container is, and false for a
 // container that does not run or has no log below the log directory.
@@ -163,28 +249,25 @@ func (m *Manager) logPath(pod *runtime.PodStatus, c *runtime.ContainerStatus) (c
 	return l, filepath.Clean(c.LogPath) == filepath.Join(m.options.LogDir, l.pod, l.container, l.file)
 }
 
-// look rotates one log if that is due.
-func (r *LogRotator) look(ctx context.Context, root *os.Root, l containerLog, c *runtime.ContainerStatus) error {
-	info, err := root.Lstat(filepath.Join(l.pod, l.container, l.file))
+// bringUp has a missing log made, and rotates one that is too large.
+func (r *LogRotator) bringUp(ctx context.Context, l containerLog, c *runtime.ContainerStatus) error {
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.rotating, c.ID.ID)
+	}()
+	size, err := r.size(l)
 	if errors.Is(err, fs.ErrNotExist) {
-		now := r.manager.options.Clock.Now()
-		if now.Before(r.logless[c.ID.ID]) {
-			return nil
-		}
 		if err := r.reopen(ctx, c.ID.ID); err != nil {
 			return gone(err)
 		}
-		if info, err = root.Lstat(filepath.Join(l.pod, l.container, l.file)); errors.Is(err, fs.ErrNotExist) {
-			r.logless[c.ID.ID] = now.Add(loglessRetry)
+		if size, err = r.size(l); errors.Is(err, fs.ErrNotExist) {
+			r.noteLogless(c.ID.ID)
 			return fmt.Errorf("the runtime has reopened it and there is none; asked again in %s", loglessRetry)
 		}
 	}
-	if err != nil {
+	if err != nil || size < r.policy.MaxSize {
 		return err
-	}
-	delete(r.logless, c.ID.ID)
-	if info.Size() < r.policy.MaxSize {
-		return nil
 	}
 	dir, err := poddir.OpenDir(r.manager.options.LogDir, l.pod, l.container)
 	if err != nil {
@@ -192,7 +275,8 @@ func (r *LogRotator) look(ctx context.Context, root *os.Root, l containerLog, c 
 	}
 	defer dir.Close()
 	// The size of a link says nothing, and a link must not be renamed.
-	if info, err = dir.Lstat(l.file); err != nil {
+	info, err := dir.Lstat(l.file)
+	if err != nil {
 		return err
 	}
 	if !info.Mode().IsRegular() {
@@ -203,6 +287,26 @@ func (r *LogRotator) look(ctx context.Context, root *os.Root, l containerLog, c 
 		Reopen: func(ctx context.Context) error { return r.reopen(ctx, c.ID.ID) },
 	}
 	return gone(rotation.Run(ctx))
+}
+
+// size returns the size of a log.
+func (r *LogRotator) size(l containerLog) (int64, error) {
+	root, err := os.OpenRoot(r.manager.options.LogDir)
+	if err != nil {
+		return 0, fmt.Errorf("log directory: %w", err)
+	}
+	defer root.Close()
+	info, err := root.Lstat(l.path())
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+func (r *LogRotator) noteLogless(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.logless[id] = r.manager.options.Clock.Now().Add(loglessRetry)
 }
 
 // reopen makes the runtime open the log by its name again.

@@ -3,9 +3,11 @@ package pods_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -298,4 +300,59 @@ func TestPlantedLogLinks(t *testing.T) {
 			})
 		})
 	}
+}
+
+// IN1: a runtime that does not reopen the logs of a crowd, and heeds no context, delays the
+// rotation of another log by moments, is asked once for each, and asked again when it has
+// answered.
+func TestHungLogsDelayNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := logging(t)
+		pod := newPod(func(p *v1.Pod) {
+			for i := range 30 {
+				p.Spec.Containers = append(p.Spec.Containers, container(fmt.Sprint("hung-", i)))
+			}
+		})
+		w.syncAll(pod)
+		pass(time.Minute)
+		deaf := make(chan struct{})
+		asked := map[string]int{}
+		var mu sync.Mutex
+		defer w.fake.Inject(fake.Fault{Match: fake.Match{Method: fake.ReopenContainerLog, Func: func(c fake.Call) bool {
+			if strings.HasPrefix(c.Container, "hung") {
+				mu.Lock()
+				asked[c.Container]++
+				mu.Unlock()
+				<-deaf
+			}
+			return false
+		}}})()
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		running := w.read(pod)
+		go func() {
+			ended <- w.rotatorOf(pods.LogRotation{MaxSize: 1000, MaxFiles: 3, Period: 10 * second}, running).Run(ctx)
+		}()
+		pass(10*second + 250*time.Millisecond)
+		synctest.Wait()
+		if got := w.logs("app"); len(got) != 2 {
+			t.Errorf("the container's logs that the others hold up: %v", got)
+		}
+		pass(time.Minute)
+		mu.Lock()
+		if len(asked) != 30 || asked["hung-0"] != 1 {
+			t.Errorf("asked for the hung ones: %v", asked)
+		}
+		mu.Unlock()
+		close(deaf)
+		pass(time.Minute)
+		synctest.Wait()
+		if got := w.logs("hung-0"); len(got) < 2 {
+			t.Errorf("once the runtime answers: %v", got)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -3,15 +3,21 @@ package pods
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
 )
 
-// reapQueue is how many removals may wait (spec/syncloop.md PE3).
-const reapQueue = 50
+const (
+	// reapQueue is how many removals may wait (spec/syncloop.md PE3).
+	reapQueue = 50
+	// maxReaping bounds the removals under way, which hang if they are many.
+	maxReaping = 1000
+)
 
 // ReaperOptions configures a [Reaper].
 type ReaperOptions struct {
@@ -38,6 +44,10 @@ type Reaper struct {
 	manager *Manager
 	options ReaperOptions
 	queue   chan reap
+
+	mu sync.Mutex
+	// removing are the containers whose removal is under way.
+	removing map[runtime.ContainerID]bool
 }
 
 // reap is one container to remove.
@@ -56,7 +66,7 @@ func (m *Manager) NewReaper(o ReaperOptions) *Reaper {
 	if o.ContentShouldBeRemoved == nil {
 		o.ContentShouldBeRemoved = func(types.UID) bool { return false }
 	}
-	return &Reaper{manager: m, options: o, queue: make(chan reap, reapQueue)}
+	return &Reaper{manager: m, options: o, queue: make(chan reap, reapQueue), removing: map[runtime.ContainerID]bool{}}
 }
 
 // Died reports that the containers with these runtime IDs have died, and the status of
@@ -110,32 +120,70 @@ func (o *ReaperOptions) excess(status *runtime.PodStatus, died []string, all boo
 }
 
 // Run removes what Died chose until ctx ends, one container after the other, and
-// returns nil then. How a container ended is kept first (BeforeRemove); what cannot
-// be removed is left to garbage collection.
+// returns nil then. A removal that hangs goes on beside the next ones (IN1). How a container
+// ended is kept first (BeforeRemove); what cannot be removed is left to garbage collection.
 func (r *Reaper) Run(ctx context.Context) error {
+	var removals sync.WaitGroup
+	defer removals.Wait()
+	begun := timing.Batch{Clock: r.manager.options.Clock}
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case v := <-r.queue:
-			if err := r.remove(ctx, v); err != nil && ctx.Err() == nil {
-				r.manager.options.Logger.Info("A dead container is left to garbage collection",
-					"podUID", v.pod.UID, "container", v.container.Name, "error", err.Error())
+			if !r.claim(v) {
+				continue
+			}
+			ended := make(chan struct{})
+			removals.Go(func() {
+				defer close(ended)
+				r.reap(ctx, v)
+			})
+			if begun.Add(ctx, ended); len(r.queue) == 0 {
+				begun.Wait(ctx)
+				begun = timing.Batch{Clock: r.manager.options.Clock}
 			}
 		}
 	}
 }
 
-// remove removes one container, unless it was to go only because its pod was gone, and the pod
-// has come back.
-func (r *Reaper) remove(ctx context.Context, v reap) error {
-	held, release, ok := ctx, func() {}, true
-	if r.options.Hold != nil {
-		held, release, ok = r.options.Hold(ctx, v.pod.UID, "remove container")
+// claim notes that a removal begins. It reports false if one of the container is under way, or
+// too many hang.
+func (r *Reaper) claim(v reap) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.removing[v.container.ID] || len(r.removing) >= maxReaping {
+		return false
 	}
-	defer release()
-	if v.all && (!ok || !r.options.ContentShouldBeRemoved(v.pod.UID)) {
+	r.removing[v.container.ID] = true
+	return true
+}
+
+// reap makes a removal that was claimed.
+func (r *Reaper) reap(ctx context.Context, v reap) {
+	err := r.remove(ctx, v)
+	r.mu.Lock()
+	delete(r.removing, v.container.ID)
+	r.mu.Unlock()
+	if err != nil && ctx.Err() == nil {
+		r.manager.options.Logger.Info("A dead container is left to garbage collection",
+			"podUID", v.pod.UID, "container", v.container.Name, "error", err.Error())
+	}
+}
+
+// remove removes one container. One that was to go only because its pod was gone holds the pod, and
+// stays if the pod has come back (IN3); no life that begins cuts the others off.
+func (r *Reaper) remove(ctx context.Context, v reap) error {
+	if v.all && r.options.Hold != nil {
+		held, release, ok := r.options.Hold(ctx, v.pod.UID, "remove container")
+		defer release()
+		if !ok {
+			return nil
+		}
+		ctx = held
+	}
+	if v.all && !r.options.ContentShouldBeRemoved(v.pod.UID) {
 		return nil
 	}
-	return r.manager.collect(held, v.pod, v.container)
+	return r.manager.collect(ctx, v.pod, v.container)
 }
