@@ -66,7 +66,7 @@ func (p *parts) tie() {
 		Clock: p.config.Clock, Logger: p.logger("problems"), Meter: p.config.Observe.MeterProvider.Meter("github.com/podwright/podwright"),
 		Parts: []func() []problem.Problem{
 			p.health.Problems, p.pleg.Problems, p.recovery.Problems, p.journal.Problems, p.loop.Problems, p.workers.Problems,
-			p.status.Problems, p.probes.Problems, p.events.Problems, p.foreign.Problems, p.housekeeper.Problems,
+			p.status.Problems, p.probes.Problems, p.events.Problems, p.foreign.Problems, p.housekeeper.Problems, p.objects.Problems,
 		},
 	}
 }
@@ -130,6 +130,7 @@ func (p *parts) buildPods() error {
 // podOptions completes the options of the part that turns pods into containers.
 func (p *parts) podOptions() pods.Options {
 	c, o := p.config, p.config.Pods
+	p.objects = &node.Objects{Getter: o.Objects, Changed: p.refresh, Calls: p.foreign, Clock: c.Clock, Logger: p.logger("objects")}
 	o.Volumes, o.Objects = p.users().Volumes(o.Volumes), p.users().Objects(o.Objects)
 	o.RootDir, o.LogDir, o.LinkDir = c.RootDir, c.Storage.LogDir, c.Storage.LogLinkDir
 	o.OwnerID, o.NodeName, o.HostIPs = c.Node.OwnerID, c.Node.Name, func() []string { return c.Node.IPs }

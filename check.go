@@ -8,13 +8,13 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
-	"syscall"
 	"time"
 
 	"go.opentelemetry.io/otel/metric/noop"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/durable"
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/recovery"
 	"github.com/podwright/podwright/runtime"
@@ -221,7 +221,7 @@ func (c *Config) completeDirs() (problems []error) {
 		return []error{fmt.Errorf("Storage.LogDir %q is not absolute", c.Storage.LogDir)}
 	}
 	for _, dir := range []struct{ field, path string }{{"RootDir", c.RootDir}, {"Storage.LogDir", c.Storage.LogDir}} {
-		if err := writable(dir.path); err != nil {
+		if err := durable.CheckFolder(dir.path); err != nil {
 			problems = append(problems, fmt.Errorf("%s: %w", dir.field, err))
 		}
 	}
@@ -232,28 +232,6 @@ func (c *Config) completeDirs() (problems []error) {
 		c.Node.BootID = recovery.ReadBootID()
 	}
 	return problems
-}
-
-// writable creates a folder and proves that files can be made in it.
-func writable(dir string) error {
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return fmt.Errorf("cannot be created: %w", err)
-	}
-	f, err := os.CreateTemp(dir, ".write-test-")
-	if diskFault(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("cannot be written: %w", err)
-	}
-	return errors.Join(f.Close(), os.Remove(f.Name()))
-}
-
-// diskFault reports whether an error is the disk's state, not a mistake in the
-// configuration: an agent starts on a full or read-only disk too, to look after what
-// runs, and says what is wrong (spec/cleanup.md CK8).
-func diskFault(err error) bool {
-	return errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EIO)
 }
 
 func (d *DeadContainers) complete() error {

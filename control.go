@@ -35,10 +35,12 @@ type Object = podinfo.Object
 // Refresh tells the engine that an object has changed, come or gone (IN15): every desired
 // pod that refers to it looks again at once. Without it a pod that waits for the object
 // looks again every 10 s (Config.Pods.ObjectRetry). It never blocks, and a call too many does no harm.
-func (e *Engine) Refresh(o Object) {
-	for _, pod := range e.loop.Store().Pods() {
-		if podinfo.Refers(pod, o) && e.workers.IsPodKnown(pod.UID) {
-			e.wake(pod.UID)
+func (e *Engine) Refresh(o Object) { e.refresh(o) }
+
+func (p *parts) refresh(o Object) {
+	for _, pod := range p.loop.Store().Pods() {
+		if podinfo.Refers(pod, o) && p.workers.IsPodKnown(pod.UID) {
+			p.wake(pod.UID)
 		}
 	}
 }

@@ -62,6 +62,7 @@ type parts struct {
 	probeMemory *recovery.ProbeMemory
 	foreign     *foreign.Calls
 	problems    *node.Problems
+	objects     *node.Objects
 	events      *node.Events
 	health      *node.Health
 	state       node.State

@@ -209,6 +209,7 @@ func (p *parts) sources() []syncloop.Source {
 }
 
 func (p *parts) remembering(s syncloop.Source) syncloop.Source {
+	p.objects.Allow(s)
 	return p.journal.Remembering(s, !p.config.Storage.ForgetDesired, func() bool { return p.loop.Ready() })
 }
 

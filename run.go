@@ -21,6 +21,7 @@ func (p *parts) components() []lifecycle.Component {
 		{Name: "health", Run: p.health.Run, Stop: records},
 		{Name: "problems", Run: p.problems.Run, Stop: records},
 
+		{Name: "objects", Run: p.objects.Run, Stop: work},
 		{Name: "collection of images", Run: p.images.Run, Stop: work},
 		{Name: "removals", Run: p.awaitRemovals, Stop: work},
 		{Name: "interrupted removals", Run: p.pods.FinishRemovals, Stop: work},

@@ -86,6 +86,14 @@ type Undecided interface {
 	Undecided() error
 }
 
+// ObjectReferrer is an optional ability of a [Source]: to refuse pods that refer to config maps
+// and secrets where there is nothing to read these from (D8).
+type ObjectReferrer interface {
+	// AllowObjects says that config maps and secrets can be read. It is called once, before
+	// the first Run, and must not block.
+	AllowObjects()
+}
+
 // SourceHealth is how recent reads of a source went.
 type SourceHealth struct {
 	// LastSuccess is when the source was last read completely; zero if never.

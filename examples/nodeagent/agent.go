@@ -17,7 +17,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/podwright/podwright"
-	"github.com/podwright/podwright/examples/nodeagent/objects"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/pods/cgroups"
@@ -107,7 +106,9 @@ func newAgent(ctx context.Context, o options, supervisor process.Supervisor, std
 		Observe: podwright.Observe{Sinks: sinks, Events: events, Logger: logger, MeterProvider: a.metrics.provider},
 	}
 	if o.objects != "" {
-		config.Pods.Objects = objects.Dir{Path: o.objects}
+		if config.Pods.Objects, err = source.NewObjectDir(o.objects, source.ObjectDirOptions{Logger: logger.WithName("objects")}); err != nil {
+			return nil, fmt.Errorf("--objects: %w", err)
+		}
 	}
 	if o.podCgroup != "" {
 		if config.Pods.Cgroups, err = cgroups.New(cgroups.Options{Parent: o.podCgroup}); err != nil {

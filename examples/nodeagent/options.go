@@ -54,7 +54,7 @@ func parse(args []string, usage io.Writer) (options, error) {
 	flags := flag.NewFlagSet("nodeagent", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // a mistake is not to drown in the list of flags
 	flags.StringVar(&o.manifests, "manifests", "", "folder of pod manifests (YAML or JSON), or one manifest; required")
-	flags.StringVar(&o.objects, "objects", "", "folder of ConfigMap and Secret manifests that pods may refer to (default: there are none)")
+	flags.StringVar(&o.objects, "objects", "", "folder of ConfigMap and Secret manifests that pods may refer to, closed to others (mode 700, files 600); changes reach running pods (default: there are none)")
 	flags.StringVar(&o.runtime, "runtime", "process", `where containers run: "process" (plain processes of this machine), or the CRI socket of a runtime, such as unix:///run/containerd/containerd.sock`)
 	flags.StringVar(&o.root, "root", defaultRoot(), "folder for volumes, logs and records")
 	flags.StringVar(&o.listen, "listen", defaultListen, "address of the HTTP endpoint; it is neither encrypted nor authenticated, keep it on loopback")

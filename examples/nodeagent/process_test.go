@@ -307,3 +307,71 @@ func TestDrain(t *testing.T) {
 		t.Errorf("left in the runtime: %v, %v", left, err)
 	}
 }
+
+// TestObjectsReachPods: D8, OB7. With --objects a pod gets its config maps and secrets, and a change
+// of one reaches the volume of the pod that runs.
+func TestObjectsReachPods(t *testing.T) {
+	manifests, objects := t.TempDir(), filepath.Join(t.TempDir(), "objects")
+	if err := os.Mkdir(objects, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write := func(path, text string) {
+		t.Helper()
+		if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(path+".new", path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	settings := func(mode string) string {
+		return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {mode: " + mode + "}\n"
+	}
+	write(filepath.Join(objects, "settings.yaml"), settings("fast"))
+	write(filepath.Join(manifests, "web.yaml"), `apiVersion: v1
+kind: Pod
+metadata: {name: web, uid: web-1}
+spec:
+  containers:
+  - name: main
+    image: host
+    command: [sleep, "1000"]
+    env: [{name: MODE, valueFrom: {configMapKeyRef: {name: settings, key: mode}}}]
+    volumeMounts: [{name: v, mountPath: `+t.TempDir()+`}]
+  volumes: [{name: v, configMap: {name: settings}}]
+`)
+	root := t.TempDir()
+	args := []string{"--manifests", manifests, "--objects", objects, "--root", root}
+	drainAtEnd(t, args...)
+	a := startAgent(t, args...)
+	a.awaitPhase("web", v1.PodRunning)
+	holds := func(want string) func() error {
+		return func() error {
+			found, _ := filepath.Glob(filepath.Join(root, "pods", "web-1", "volumes", "*", "v", "mode"))
+			if len(found) != 1 {
+				return fmt.Errorf("volumes %q", found)
+			}
+			if text, err := os.ReadFile(found[0]); err != nil || string(text) != want {
+				return fmt.Errorf("%q, %w", text, err)
+			}
+			return nil
+		}
+	}
+	await(t, "the volume", holds("fast"))
+	write(filepath.Join(objects, "settings.yaml"), settings("slow"))
+	await(t, "the new content", holds("slow"))
+	if n := a.awaitPhase("web", v1.PodRunning).Status.ContainerStatuses[0].RestartCount; n != 0 {
+		t.Errorf("%d restarts", n)
+	}
+	a.terminate()
+	if err := os.Chmod(objects, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	open := launch(t, args...)
+	if code := open.wait(); code == 0 || !strings.Contains(open.log(), "--objects") || !strings.Contains(open.log(), "chmod 700") {
+		t.Errorf("an open folder: exit code %d, %s", code, open.log())
+	}
+	if err := os.Chmod(objects, 0o700); err != nil {
+		t.Fatal(err)
+	}
+}

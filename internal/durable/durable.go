@@ -148,3 +148,26 @@ func syncDir(root *os.Root, dir string) error {
 	}
 	return errors.Join(f.Sync(), f.Close())
 }
+
+// CheckFolder creates a folder and proves that files can be made in it. A full, read-only or
+// failing disk is no error: it may be well again by the first write (spec/cleanup.md CK8).
+func CheckFolder(dir string) error {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return fmt.Errorf("cannot be created: %w", err)
+	}
+	f, err := os.CreateTemp(dir, ".write-test-")
+	if diskFault(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("cannot be written: %w", err)
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// diskFault reports whether an error is the disk's state, not a mistake in the
+// configuration: an agent starts on a full or read-only disk too, to look after what
+// runs, and says what is wrong (spec/cleanup.md CK8).
+func diskFault(err error) bool {
+	return errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EIO)
+}

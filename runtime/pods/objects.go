@@ -5,6 +5,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // ObjectGetter reads the API objects that pods refer to by name: config maps and
@@ -24,6 +26,16 @@ import (
 type ObjectGetter interface {
 	GetConfigMap(ctx context.Context, namespace, name string) (*v1.ConfigMap, error)
 	GetSecret(ctx context.Context, namespace, name string) (*v1.Secret, error)
+}
+
+// ObjectWatcher is an optional ability of an [ObjectGetter]: to tell an engine what changed, so
+// that the pods that refer to it look again at once rather than within [Options.ObjectRetry] or
+// with their next sync.
+type ObjectWatcher interface {
+	// Run watches until ctx ends, and returns soon after. changed, which does not block, is
+	// told each object that changed, came or went; a call too many does no harm. An engine
+	// calls Run once; after an error, or a panic, again in 1 s, then with pauses that double up to 20 s.
+	Run(ctx context.Context, changed func(o podinfo.Object)) error
 }
 
 // defaultObjectRetry is the kubelet's pace.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
@@ -27,8 +28,10 @@ import (
 type decoder struct {
 	serializer apiruntime.Decoder
 	node       string
-	// references allows references to objects of the API server.
+	// references allows references to objects of the API server, objects those to config
+	// maps and secrets.
 	references bool
+	objects    atomic.Bool
 	// remote: the manifests do not come from a file (D6).
 	remote bool
 }
@@ -133,7 +136,7 @@ func (d *decoder) complete(pod *v1.Pod, document []byte, origin string) error {
 	Default(pod)
 	problems := Validate(pod)
 	if !d.references {
-		problems = append(problems, apiReferences(pod)...)
+		problems = append(problems, apiReferences(pod, d.objects.Load())...)
 	}
 	if len(problems) > 0 {
 		return fmt.Errorf("%w: %w", ErrInvalid, problems.ToAggregate())

@@ -21,6 +21,9 @@
 // what could not run, all problems at once. Names that reach file system paths
 // are checked strictly.
 //
+// [ObjectDir] serves the config maps and secrets that such pods refer to, from a folder of
+// its own. Its bad files keep their last good objects too.
+//
 // # What it is not
 //
 // Nothing here starts a pod or compares sets; that is the mux in package

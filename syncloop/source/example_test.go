@@ -110,3 +110,40 @@ func ExampleHTTP() {
 	// Output:
 	// default web-node-1 Always
 }
+
+// A folder of config maps and secrets is what pods refer to on a node without an API server.
+// An engine gets it as Config.Pods.Objects, and keeps it up to date.
+func ExampleObjectDir() {
+	folder, err := os.MkdirTemp("", "objects") // closed to others
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	for name, content := range map[string]string{
+		"settings.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {mode: fast}\n",
+		"bad.yaml":      "apiVersion: v1\nkind: Secret\nmetadata: {name: db}\ndata: {password: not base64}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	objects, err := source.NewObjectDir(folder, source.ObjectDirOptions{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	settings, err := objects.GetConfigMap(context.Background(), "default", "settings")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(settings.Data["mode"])
+	for _, p := range objects.Problems() {
+		fmt.Println(filepath.Base(p.Path)+":", p.Err)
+	}
+	// Output:
+	// fast
+	// bad.yaml: document 1: not a config map or secret: it is not valid, a field has the wrong type, or data is not base64
+}

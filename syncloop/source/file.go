@@ -59,7 +59,8 @@ type FileOptions struct {
 	// (F3). A single-file source always keeps it.
 	ForgetBroken bool
 	// AllowAPIReferences accepts pods that refer to objects of the API server
-	// (config maps, secrets, service accounts, claims). Default: refused (D8).
+	// (config maps, secrets, service accounts, claims). Default: refused, but for config
+	// maps and secrets in an engine with Config.Pods.Objects (D8).
 	AllowAPIReferences bool
 
 	// Recorder receives an event per new problem. Nil drops them.
@@ -142,6 +143,10 @@ func (f *File) Name() string { return f.options.Name }
 
 // Precedence returns syncloop.PrecedenceFile.
 func (f *File) Precedence() syncloop.Precedence { return syncloop.PrecedenceFile }
+
+// AllowObjects accepts pods that refer to config maps and secrets from the next manifest on.
+// It implements syncloop.ObjectReferrer.
+func (f *File) AllowObjects() { f.decoder.objects.Store(true) }
 
 // Health says how reading the folder or file went lately. Problems of single
 // manifests in a folder are in [File.Problems] only.

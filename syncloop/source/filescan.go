@@ -216,18 +216,28 @@ func load(path string) ([]byte, os.FileInfo, error) {
 		return nil, nil, err
 	}
 	defer func() { _ = file.Close() }() // nothing was written
+	return loadFile(file, maxManifestSize, nil)
+}
+
+// loadFile reads an open file of at most limit bytes, unless check, which may be nil, refuses it.
+func loadFile(file *os.File, limit int64, check func(os.FileInfo) error) ([]byte, os.FileInfo, error) {
 	before, err := file.Stat()
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := readable(before); err != nil { // it may have been replaced
+	if err := regular(before, limit); err != nil { // it may have been replaced
 		return nil, nil, err
 	}
-	data, err := io.ReadAll(io.LimitReader(file, maxManifestSize+1))
+	if check != nil {
+		if err := check(before); err != nil {
+			return nil, nil, err
+		}
+	}
+	data, err := io.ReadAll(io.LimitReader(file, limit+1))
 	if err != nil {
 		return nil, nil, err
 	}
-	if len(data) > maxManifestSize {
+	if int64(len(data)) > limit {
 		return nil, nil, errChanging // it was smaller a moment ago
 	}
 	after, err := file.Stat()
@@ -241,12 +251,15 @@ func load(path string) ([]byte, os.FileInfo, error) {
 }
 
 // readable reports why a file is not to be read.
-func readable(info os.FileInfo) error {
+func readable(info os.FileInfo) error { return regular(info, maxManifestSize) }
+
+// regular refuses what is not a regular file of at most limit bytes.
+func regular(info os.FileInfo, limit int64) error {
 	if !info.Mode().IsRegular() {
 		return fmt.Errorf("%w but a %s", ErrSkipped, kindOf(info.Mode()))
 	}
-	if info.Size() > maxManifestSize {
-		return fmt.Errorf("%w: %d bytes, more than %d MiB", ErrTooLarge, info.Size(), maxManifestSize>>20)
+	if info.Size() > limit {
+		return fmt.Errorf("%w: %d bytes, more than %d MiB", ErrTooLarge, info.Size(), limit>>20)
 	}
 	return nil
 }

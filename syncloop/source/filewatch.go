@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/internal/backoff"
 )
@@ -41,14 +43,41 @@ func (f *File) Run(ctx context.Context, deliver func(ctx context.Context, pods [
 		return fmt.Errorf("metrics: %w", err)
 	}
 	defer stop()
-	w := &watch{file: f}
-	defer w.close()
-	if !f.options.PollOnly {
-		w.open(f.options.Clock.Now()) // before the first scan, so that nothing falls between
+	w := &watch{
+		path: f.path, period: f.options.Period, pollOnly: f.options.PollOnly, clock: f.options.Clock, logger: f.options.Logger,
+		changed: f.distrust,
 	}
-	timer := f.options.Clock.NewTimer(0)
+	return w.run(ctx, func(ctx context.Context) (read, again bool, err error) {
+		set, again, err := f.scan(ctx)
+		if err != nil {
+			return false, false, nil
+		}
+		return true, again, deliver(ctx, set)
+	})
+}
+
+// distrust has a file read again whatever its time stamps say; all of them if path is empty.
+func (f *File) distrust(path string) {
+	if m := f.files[path]; m != nil {
+		m.info = nil
+	}
+	if path == "" {
+		for _, m := range f.files {
+			m.info = nil
+		}
+	}
+}
+
+// run calls look at once, every period and after changes, until ctx ends or look fails. read
+// is false if the folder could not be read; again asks for another look soon.
+func (w *watch) run(ctx context.Context, look func(ctx context.Context) (read, again bool, err error)) error {
+	defer w.close()
+	if !w.pollOnly {
+		w.open(w.clock.Now()) // before the first look, so that nothing falls between
+	}
+	timer := w.clock.NewTimer(0)
 	defer timer.Stop()
-	scanAt := f.options.Clock.Now()
+	scanAt := w.clock.Now()
 	for {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -58,19 +87,19 @@ func (f *File) Run(ctx context.Context, deliver func(ctx context.Context, pods [
 		case <-timer.C():
 		default:
 		}
-		timer.Reset(max(0, w.earliest(scanAt).Sub(f.options.Clock.Now())))
+		timer.Reset(max(0, w.earliest(scanAt).Sub(w.clock.Now())))
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case event := <-w.events():
-			w.note(event, f.options.Clock.Now())
+			w.note(event, w.clock.Now())
 			continue
 		case err := <-w.errors():
-			w.overflow(err, f.options.Clock.Now())
+			w.overflow(err, w.clock.Now())
 			continue
 		case <-timer.C():
 		}
-		now := f.options.Clock.Now()
+		now := w.clock.Now()
 		if w.retryDue(now) {
 			if w.open(now) {
 				scanAt = now // what changed before the watch began
@@ -79,26 +108,33 @@ func (f *File) Run(ctx context.Context, deliver func(ctx context.Context, pods [
 		if now.Before(scanAt) && !w.scanDue(now) {
 			continue
 		}
-		scanAt = now.Add(f.options.Period)
+		scanAt = now.Add(w.period)
 		w.first, w.scanAt = time.Time{}, time.Time{}
-		set, again, err := f.scan(ctx)
+		read, again, err := look(ctx)
 		if err != nil {
+			return err
+		}
+		if !read {
 			continue
 		}
 		if again {
 			w.scanAt = now.Add(quiet)
 		}
-		if err := deliver(ctx, set); err != nil {
-			return err
-		}
-		w.follow(f.options.Clock.Now())
+		w.follow(w.clock.Now())
 	}
 }
 
-// watch follows changes of the folder. It only says when to look; what there is
-// to see is up to the scan. It belongs to the goroutine of Run.
+// watch follows changes of a folder or file. It only says when to look; what there is
+// to see is up to the look. It belongs to the goroutine of run.
 type watch struct {
-	file    *File
+	path     string
+	period   time.Duration
+	pollOnly bool
+	clock    clock.Clock
+	logger   logr.Logger
+	// changed is told each path that changed, and "" if any may have.
+	changed func(path string)
+
 	watcher *fsnotify.Watcher
 	// target is the folder watched, empty if none is.
 	target string
@@ -112,10 +148,10 @@ type watch struct {
 // folder returns what to watch: the source itself if it is a folder, otherwise the
 // folder it is, or will be, in.
 func (w *watch) folder() string {
-	if info, err := os.Stat(w.file.path); err == nil && info.IsDir() {
-		return w.file.path
+	if info, err := os.Stat(w.path); err == nil && info.IsDir() {
+		return w.path
 	}
-	return filepath.Dir(w.file.path)
+	return filepath.Dir(w.path)
 }
 
 // open begins to watch, and reports whether it did. A failure is tried again.
@@ -129,8 +165,8 @@ func (w *watch) open(now time.Time) bool {
 	if errors.Is(err, fs.ErrNotExist) {
 		w.retryDelay = watchRetryMin // nothing is wrong, it is only not there yet
 	} else {
-		w.file.options.Logger.Error(err, "Cannot watch manifests, polling goes on",
-			"path", w.file.path, "retryAfter", w.retryDelay)
+		w.logger.Error(err, "Cannot watch manifests, polling goes on",
+			"path", w.path, "retryAfter", w.retryDelay)
 	}
 	w.retryAt = now.Add(w.retryDelay)
 	return false
@@ -173,7 +209,7 @@ func (w *watch) note(e fsnotify.Event, now time.Time) {
 	if self && e.Op&(fsnotify.Remove|fsnotify.Rename) != 0 {
 		w.lose(now)
 	}
-	if !self && w.target != w.file.path && e.Name != w.file.path {
+	if !self && w.target != w.path && e.Name != w.path {
 		return // a neighbour of the single file
 	}
 	// A hidden link is how a whole folder is switched at once; a hidden file is
@@ -181,19 +217,15 @@ func (w *watch) note(e fsnotify.Event, now time.Time) {
 	if !self && ignored(filepath.Base(e.Name)) && e.Op&(fsnotify.Create|fsnotify.Rename) == 0 {
 		return
 	}
-	if m := w.file.files[e.Name]; m != nil {
-		m.info = nil // whatever its time stamps say
-	}
+	w.changed(e.Name)
 	w.plan(now)
 }
 
 // overflow handles a failure of the watch: events may be lost, so all files are
 // read again.
 func (w *watch) overflow(err error, now time.Time) {
-	w.file.options.Logger.Error(err, "Watch of manifests lost events, all are read again", "path", w.file.path)
-	for _, m := range w.file.files {
-		m.info = nil
-	}
+	w.logger.Error(err, "Watch of manifests lost events, all are read again", "path", w.path)
+	w.changed("")
 	w.plan(now)
 }
 

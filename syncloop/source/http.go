@@ -122,6 +122,9 @@ func (h *HTTP) Name() string { return h.options.Name }
 // Precedence returns syncloop.PrecedenceHTTP.
 func (h *HTTP) Precedence() syncloop.Precedence { return syncloop.PrecedenceHTTP }
 
+// AllowObjects is [File.AllowObjects].
+func (h *HTTP) AllowObjects() { h.decoder.objects.Store(true) }
+
 // Health says how polling went lately.
 func (h *HTTP) Health() syncloop.SourceHealth {
 	h.mu.Lock()

@@ -199,8 +199,12 @@ func TestAPIReferences(t *testing.T) {
 		}),
 	}
 	for want, pod := range refused {
-		if got := apiReferences(pod); len(got) != 1 || !contains(got[0].Error(), want) {
+		if got := apiReferences(pod, false); len(got) != 1 || !contains(got[0].Error(), want) {
 			t.Errorf("%s: %v", want, got)
+		}
+		object := strings.Contains(want, "csi") || strings.Contains(strings.ToLower(want), "secret") || strings.Contains(strings.ToLower(want), "configmap")
+		if got := apiReferences(pod, true); (len(got) == 0) != object {
+			t.Errorf("%s where config maps and secrets can be read: %v", want, got)
 		}
 	}
 	for name, pod := range map[string]*v1.Pod{
@@ -208,7 +212,7 @@ func TestAPIReferences(t *testing.T) {
 		"field":        env(v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: "metadata.name"}}),
 		"host path":    volume(v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/x"}}),
 	} {
-		if got := apiReferences(pod); len(got) != 0 {
+		if got := apiReferences(pod, false); len(got) != 0 {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

@@ -154,33 +154,38 @@ func (v *validator) portRef(port intstr.IntOrString, p *field.Path) {
 }
 
 // apiReferences returns a reason for every reference of pod to an object only an
-// API server has (D8).
-func apiReferences(pod *v1.Pod) field.ErrorList {
+// API server has (D8). With objects, config maps and secrets can be read without one.
+func apiReferences(pod *v1.Pod, objects bool) field.ErrorList {
 	var errors field.ErrorList
 	refuse := func(set bool, p *field.Path, what string) {
 		if set {
 			errors = append(errors, field.Forbidden(p, "a pod from a manifest cannot refer to "+what+" of the API server"))
 		}
 	}
+	object := func(set bool, p *field.Path, what string) {
+		if set && !objects {
+			errors = append(errors, field.Forbidden(p, "a pod from a manifest cannot refer to "+what+": no source of config maps and secrets is configured"))
+		}
+	}
 	spec, p := &pod.Spec, field.NewPath("spec")
 	refuse(spec.ServiceAccountName != "", p.Child("serviceAccountName"), "a service account")
 	refuse(spec.DeprecatedServiceAccount != "", p.Child("serviceAccount"), "a service account")
-	refuse(len(spec.ImagePullSecrets) > 0, p.Child("imagePullSecrets"), "secrets")
+	object(len(spec.ImagePullSecrets) > 0, p.Child("imagePullSecrets"), "secrets")
 	refuse(len(spec.ResourceClaims) > 0, p.Child("resourceClaims"), "resource claims")
 	for i := range spec.Volumes {
 		s, p := &spec.Volumes[i].VolumeSource, p.Child("volumes").Index(i)
-		refuse(s.Secret != nil, p.Child("secret"), "a secret")
-		refuse(s.ConfigMap != nil, p.Child("configMap"), "a config map")
+		object(s.Secret != nil, p.Child("secret"), "a secret")
+		object(s.ConfigMap != nil, p.Child("configMap"), "a config map")
 		refuse(s.PersistentVolumeClaim != nil, p.Child("persistentVolumeClaim"), "a claim")
 		refuse(s.Ephemeral != nil, p.Child("ephemeral"), "a claim")
-		refuse(s.CSI != nil && s.CSI.NodePublishSecretRef != nil, p.Child("csi", "nodePublishSecretRef"), "a secret")
+		object(s.CSI != nil && s.CSI.NodePublishSecretRef != nil, p.Child("csi", "nodePublishSecretRef"), "a secret")
 		if s.Projected == nil {
 			continue
 		}
 		for j := range s.Projected.Sources {
 			source, p := &s.Projected.Sources[j], p.Child("projected", "sources").Index(j)
-			refuse(source.Secret != nil, p.Child("secret"), "a secret")
-			refuse(source.ConfigMap != nil, p.Child("configMap"), "a config map")
+			object(source.Secret != nil, p.Child("secret"), "a secret")
+			object(source.ConfigMap != nil, p.Child("configMap"), "a config map")
 			refuse(source.ServiceAccountToken != nil, p.Child("serviceAccountToken"), "a service account")
 			refuse(source.ClusterTrustBundle != nil, p.Child("clusterTrustBundle"), "a trust bundle")
 			refuse(source.PodCertificate != nil, p.Child("podCertificate"), "a signer")
@@ -189,14 +194,14 @@ func apiReferences(pod *v1.Pod) field.ErrorList {
 	eachContainer(spec, func(c *v1.Container, list string, i int) {
 		p := p.Child(list).Index(i)
 		for j := range c.EnvFrom {
-			refuse(c.EnvFrom[j].ConfigMapRef != nil, p.Child("envFrom").Index(j).Child("configMapRef"), "a config map")
-			refuse(c.EnvFrom[j].SecretRef != nil, p.Child("envFrom").Index(j).Child("secretRef"), "a secret")
+			object(c.EnvFrom[j].ConfigMapRef != nil, p.Child("envFrom").Index(j).Child("configMapRef"), "a config map")
+			object(c.EnvFrom[j].SecretRef != nil, p.Child("envFrom").Index(j).Child("secretRef"), "a secret")
 		}
 		for j := range c.Env {
 			if from := c.Env[j].ValueFrom; from != nil {
 				p := p.Child("env").Index(j).Child("valueFrom")
-				refuse(from.ConfigMapKeyRef != nil, p.Child("configMapKeyRef"), "a config map")
-				refuse(from.SecretKeyRef != nil, p.Child("secretKeyRef"), "a secret")
+				object(from.ConfigMapKeyRef != nil, p.Child("configMapKeyRef"), "a config map")
+				object(from.SecretKeyRef != nil, p.Child("secretKeyRef"), "a secret")
 			}
 		}
 	})

@@ -1,0 +1,245 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/internal/problem"
+)
+
+// Object names a config map or secret.
+type Object = podinfo.Object
+
+// ErrExposed: others than the owner may enter the folder of an [ObjectDir], or everyone may
+// read a file in it. What is in it is not used (OB2).
+var ErrExposed = errors.New("may be read by others")
+
+// Limits of an [ObjectDir] (OB3).
+const (
+	maxObjectFile  = 4 << 20
+	maxObjectFiles = 4096
+	// maxObjectData bounds the values of one object, as an API server does.
+	maxObjectData = 1 << 20
+	// maxObjectsSize bounds what is kept of all files together.
+	maxObjectsSize = 64 << 20
+)
+
+// ObjectDirOptions configures an [ObjectDir]. The zero value is ready to use.
+type ObjectDirOptions struct {
+	// Period between polls. Default 20 s.
+	Period time.Duration
+	// PollOnly leaves out the file watch: changes are seen by the next poll.
+	PollOnly bool
+
+	// Clock is the folder's time. Nil means the real clock.
+	Clock clock.Clock
+	// Logger is silent by default. It never gets a value of an object.
+	Logger logr.Logger
+}
+
+// ObjectDir serves config maps and secrets from a folder of manifests, for a node without an
+// API server (section 4.7). It is a pods.ObjectGetter: as Config.Pods.Objects it lets manifests
+// refer to these objects, and a running engine keeps it up to date. Make one with
+// [NewObjectDir]; methods are safe for concurrent use.
+type ObjectDir struct {
+	path    string
+	options ObjectDirOptions
+	decoder objectDecoder
+
+	// run is held by Run.
+	run chan struct{}
+	// looking is held by a look, and guards files.
+	looking sync.Mutex
+	files   map[string]*objectFile
+
+	mu sync.Mutex
+	// looked: the folder was looked at.
+	looked   bool
+	objects  map[Object]any // *v1.ConfigMap or *v1.Secret
+	problems map[string]Problem
+}
+
+// NewObjectDir returns the config maps and secrets of the folder path: its files *.yaml, *.yml
+// and *.json, not those of folders in it; names that begin with a dot are not looked at. A file
+// may have several documents. The folder need not exist yet; while it does not, there are no
+// objects. It must be closed to group and others (mode 0700), and files must not be readable by
+// everyone; a link must not lead out of the folder.
+//
+// An error lists everything that is wrong with the arguments and options; a folder that exists
+// and that others may enter is an [ErrExposed].
+func NewObjectDir(path string, options ObjectDirOptions) (*ObjectDir, error) {
+	var problems []error
+	if path == "" {
+		problems = append(problems, errors.New("no path"))
+	}
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		problems = append(problems, fmt.Errorf("path: %w", err))
+	}
+	if options.Period < 0 {
+		problems = append(problems, errors.New("the period must not be negative"))
+	}
+	setDefault(&options.Period, defaultPeriod)
+	if options.Clock == nil {
+		options.Clock = clock.RealClock{}
+	}
+	decoder, err := newObjectDecoder()
+	if err != nil {
+		problems = append(problems, err)
+	}
+	if len(problems) == 0 {
+		root, err := openObjects(absolute)
+		if err == nil {
+			err = root.Close()
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			problems = append(problems, err)
+		}
+	}
+	if len(problems) > 0 {
+		return nil, fmt.Errorf("object folder: %w", errors.Join(problems...))
+	}
+	return &ObjectDir{
+		path: absolute, options: options, decoder: decoder, run: make(chan struct{}, 1),
+		files: map[string]*objectFile{}, problems: map[string]Problem{},
+	}, nil
+}
+
+// Run looks at the folder at once, every period and after changes, until ctx ends; an engine
+// whose Config.Pods.Objects is the folder does that itself. changed, if not nil, is told each
+// object that changed, came or went; it must not block. At most one Run at a time. The error
+// is the cause of ctx.
+func (d *ObjectDir) Run(ctx context.Context, changed func(o Object)) error {
+	select {
+	case d.run <- struct{}{}:
+		defer func() { <-d.run }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	w := &watch{
+		path: d.path, period: d.options.Period, pollOnly: d.options.PollOnly, clock: d.options.Clock, logger: d.options.Logger,
+		changed: d.distrust,
+	}
+	return w.run(ctx, func(context.Context) (read, again bool, err error) {
+		different, again, err := d.look()
+		if changed != nil {
+			for _, o := range different {
+				changed(o)
+			}
+		}
+		return err == nil, again, nil
+	})
+}
+
+// GetConfigMap returns a config map, which is only to be read. One that no file defines is an
+// error that says so in the way of an API server, and a file that cannot be read and may define
+// it another. Without a Run the folder is looked at once, by the first call.
+func (d *ObjectDir) GetConfigMap(ctx context.Context, namespace, name string) (*v1.ConfigMap, error) {
+	object, err := d.get(ctx, Object{Kind: kindConfigMap, Namespace: namespace, Name: name})
+	if err != nil {
+		return nil, err
+	}
+	return object.(*v1.ConfigMap), nil
+}
+
+// GetSecret is GetConfigMap for a secret; its stringData is part of its data.
+func (d *ObjectDir) GetSecret(ctx context.Context, namespace, name string) (*v1.Secret, error) {
+	object, err := d.get(ctx, Object{Kind: kindSecret, Namespace: namespace, Name: name})
+	if err != nil {
+		return nil, err
+	}
+	return object.(*v1.Secret), nil
+}
+
+// get returns an object as of the newest look.
+func (d *ObjectDir) get(ctx context.Context, o Object) (any, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	d.mu.Lock()
+	looked := d.looked
+	d.mu.Unlock()
+	if !looked {
+		_, _, _ = d.look() // what is wrong is in the problems
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if object, ok := d.objects[o]; ok {
+		return object, nil
+	}
+	for _, path := range slices.Sorted(maps.Keys(d.problems)) {
+		if p := d.problems[path]; !errors.Is(p.Err, ErrUnknownField) && !errors.Is(p.Err, errTwice) {
+			return nil, fmt.Errorf("not found, but %s cannot be used and may define it: %w", path, p.Err)
+		}
+	}
+	resource := schema.GroupResource{Resource: strings.ToLower(o.Kind) + "s"}
+	return nil, apierrors.NewNotFound(resource, o.Name)
+}
+
+// Problems returns what is wrong with single files, and with the folder itself, as of the newest
+// look, sorted by path; Pod is nil. No text quotes what a file holds.
+func (d *ObjectDir) Problems() []Problem {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.SortedFunc(maps.Values(d.problems), func(a, b Problem) int { return strings.Compare(a.Path, b.Path) })
+}
+
+// Unreadable returns the Problems as the engine lists them, without those of unknown fields.
+func (d *ObjectDir) Unreadable() []problem.Problem {
+	var out []problem.Problem
+	for _, p := range d.Problems() {
+		if errors.Is(p.Err, ErrUnknownField) {
+			continue
+		}
+		advice := "mend the file; meanwhile its objects are as they were in its last good version"
+		switch {
+		case p.root:
+			advice = "mend the folder; meanwhile all objects are as they were last"
+		case errors.Is(p.Err, ErrExposed):
+			advice = "take the right to read it from others with chmod 600; meanwhile its objects are as they were last"
+		}
+		listed := problem.Problem{
+			Kind: problem.Source, Severity: problem.Listed, Name: filepath.Base(p.Path), Since: p.Since,
+			Waits: "its objects in " + p.Path + " to be readable", Advice: advice,
+		}
+		out = append(out, listed.Because(p.Err))
+	}
+	return out
+}
+
+// publish makes the outcome of a look visible.
+func (d *ObjectDir) publish(found []Problem) {
+	now := d.options.Clock.Now()
+	d.mu.Lock()
+	next := make(map[string]Problem, len(found))
+	var fresh []Problem
+	for _, p := range found {
+		old, known := d.problems[p.Path]
+		if p.Since = now; known && old.Err.Error() == p.Err.Error() {
+			p.Since = old.Since
+		} else {
+			fresh = append(fresh, p)
+		}
+		next[p.Path] = p
+	}
+	d.problems, d.looked = next, true
+	d.mu.Unlock()
+	for _, p := range fresh {
+		d.options.Logger.Error(p.Err, "A file of config maps and secrets has a problem", "path", p.Path)
+	}
+}
