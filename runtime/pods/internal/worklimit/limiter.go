@@ -185,7 +185,7 @@ func (l *Limiter) Calls() []Call {
 	if len(l.queue.calls) == 0 {
 		return nil
 	}
-	overdue := l.clock.Now().Add(-l.queue.patience())
+	now := l.clock.Now()
 	turns := make([]*Turn, 0, len(l.queue.calls))
 	for t := range l.queue.calls {
 		turns = append(turns, t)
@@ -197,7 +197,7 @@ func (l *Limiter) Calls() []Call {
 		if c.Waiting {
 			c.Since = t.asked
 		}
-		c.Late = t.state == late || t.state == working && !t.began.After(overdue)
+		c.Late = t.state == late || t.state == working && now.Sub(t.began) >= l.queue.patience(t)
 		out = append(out, c)
 	}
 	return out

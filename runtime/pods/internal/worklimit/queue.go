@@ -13,7 +13,8 @@ type Rules struct {
 	// Limit is the number of slots. 0 or less: no limit.
 	Limit int
 	// A call that is unanswered for its patience counts as waiting: its slot goes to the
-	// next. The patience is ten times what calls usually take, in these bounds.
+	// next. The patience is ten times what calls of the same method usually take, in these
+	// bounds.
 	LeastPatience, MostPatience time.Duration
 	// Opens lifts the limit for MostPatience once as many calls as there are slots were not
 	// answered in time, within MostPatience: the runtime does not work on them, it hangs.
@@ -25,8 +26,9 @@ type Job struct {
 	// Pod for which the call is made. After a call that was not answered in time, its
 	// later calls go behind those of other pods. Empty: no call goes behind.
 	Pod types.UID
-	// Call is the method's name, Container what it is about; both are only told.
-	Call, Container string
+	// Call is the method's name. Container is what it is about, and Name that of the pod or
+	// image; both are only told.
+	Call, Container, Name string
 	// First: it goes before others.
 	First bool
 	// Place is when the pod's start began, so that the pod keeps its place from call to
@@ -64,8 +66,12 @@ type Queue struct {
 	behind  int     // how many of working are behind
 	calls   map[*Turn]struct{}
 	// slow are the pods whose last call was not answered in time.
-	slow    map[types.UID]bool
-	answers answers
+	slow map[types.UID]bool
+	// answers are those of each method: a sandbox, which waits for the pod's network, takes
+	// many times as long as a container.
+	answers map[string]*answers
+	// ahead is how many calls in a row went before others that waited.
+	ahead int
 	// missed is when calls were not answered in time, as many as there are slots, in
 	// turns: at index misses is the oldest.
 	missed    []time.Time
@@ -77,7 +83,7 @@ type Queue struct {
 // NewQueue returns an empty queue.
 func NewQueue(rules Rules) *Queue {
 	return &Queue{
-		rules: rules, calls: map[*Turn]struct{}{}, slow: map[types.UID]bool{},
+		rules: rules, calls: map[*Turn]struct{}{}, slow: map[types.UID]bool{}, answers: map[string]*answers{},
 		missed: make([]time.Time, max(rules.Limit, 0)),
 	}
 }
@@ -94,14 +100,18 @@ func (q *Queue) Ask(now time.Time, job Job) *Turn {
 // Step takes the slots of calls that are unanswered for too long and gives free slots to
 // those that wait. It returns those that may call now, and how many slots were taken.
 func (q *Queue) Step(now time.Time) (granted []*Turn, taken int) {
-	patience := q.patience()
-	for len(q.working) > 0 && now.Sub(q.working[0].began) >= patience {
-		q.miss(q.working[0], now)
+	for i := 0; i < len(q.working); {
+		t := q.working[i]
+		if now.Sub(t.began) < q.patience(t) {
+			i++
+			continue
+		}
+		q.miss(t, now) // takes it out
 		taken++
 	}
 	for len(q.waiting) > 0 && q.free(q.waiting[0], now) {
-		t := q.waiting[0]
-		heap.Remove(&q.waiting, 0)
+		t := q.next()
+		heap.Remove(&q.waiting, t.index)
 		t.state, t.began = working, now
 		q.working = append(q.working, t)
 		if t.behind {
@@ -110,6 +120,35 @@ func (q *Queue) Step(now time.Time) (granted []*Turn, taken int) {
 		granted = append(granted, t)
 	}
 	return granted, taken
+}
+
+// shareOfFirst is how many calls in a row go before others that wait: one of four is one of the
+// others. Otherwise a crowd of pods that restart as fast as the runtime works would keep every
+// new pod from starting.
+const shareOfFirst = 3
+
+// next is the turn that comes next, of those that wait.
+func (q *Queue) next() *Turn {
+	t := q.waiting[0]
+	if !t.First {
+		q.ahead = 0
+		return t
+	}
+	var other *Turn
+	for _, o := range q.waiting {
+		if !o.First && !o.behind && (other == nil || less(o, other)) {
+			other = o
+		}
+	}
+	if other == nil {
+		q.ahead = 0
+		return t
+	}
+	if q.ahead++; q.ahead > shareOfFirst {
+		q.ahead = 0
+		return other
+	}
+	return t
 }
 
 // free reports whether there is a slot for a call. Pods that are behind share half of the
@@ -159,7 +198,7 @@ func (q *Queue) End(now time.Time, t *Turn, answered bool) {
 	case waiting:
 		heap.Remove(&q.waiting, t.index)
 	case working:
-		if took >= q.patience() {
+		if took >= q.patience(t) {
 			q.miss(t, now)
 			break
 		}
@@ -169,7 +208,12 @@ func (q *Queue) End(now time.Time, t *Turn, answered bool) {
 		}
 	}
 	if t.state != waiting && answered && took < q.rules.MostPatience {
-		q.answers.add(took)
+		a := q.answers[t.Call]
+		if a == nil {
+			a = &answers{}
+			q.answers[t.Call] = a
+		}
+		a.add(took)
 	}
 	t.state = ended
 	delete(q.calls, t)
@@ -183,12 +227,18 @@ func (q *Queue) Next() (time.Time, bool) {
 	if len(q.waiting) == 0 || len(q.working) == 0 {
 		return time.Time{}, false
 	}
-	return q.working[0].began.Add(q.patience()), true
+	earliest := time.Time{}
+	for _, t := range q.working {
+		if due := t.began.Add(q.patience(t)); earliest.IsZero() || due.Before(earliest) {
+			earliest = due
+		}
+	}
+	return earliest, true
 }
 
 // patience is how long a call may keep its slot.
-func (q *Queue) patience() time.Duration {
-	return min(max(10*q.answers.typical(), q.rules.LeastPatience), q.rules.MostPatience)
+func (q *Queue) patience(t *Turn) time.Duration {
+	return min(max(10*q.answers[t.Call].typical(), q.rules.LeastPatience), q.rules.MostPatience)
 }
 
 // answers are how long the last answered calls took.
@@ -204,6 +254,9 @@ func (a *answers) add(took time.Duration) {
 
 // typical is their median, 0 if there are none.
 func (a *answers) typical() time.Duration {
+	if a == nil {
+		return 0
+	}
 	n := min(a.count, len(a.took))
 	if n == 0 {
 		return 0
@@ -219,8 +272,9 @@ type order []*Turn
 
 func (o order) Len() int { return len(o) }
 
-func (o order) Less(i, j int) bool {
-	a, b := o[i], o[j]
+func (o order) Less(i, j int) bool { return less(o[i], o[j]) }
+
+func less(a, b *Turn) bool {
 	switch {
 	case a.behind != b.behind:
 		return b.behind

@@ -146,6 +146,60 @@ func TestPodKeepsItsPlace(t *testing.T) {
 	}
 }
 
+// TestEachMethodHasItsPatience: 24.3. Sandboxes take 3 s on this node, containers take 50 ms. That
+// most calls are quick takes no slot from a sandbox that is made at its usual pace.
+func TestEachMethodHasItsPatience(t *testing.T) {
+	q, now := NewQueue(runtimeRules(2)), epoch
+	call := func(pod, method string, takes time.Duration) {
+		turn := q.Ask(now, Job{Pod: types.UID(pod), Call: method, Place: now})
+		q.Step(now)
+		now = now.Add(takes)
+		q.End(now, turn, true)
+	}
+	for i := range 20 {
+		pod := fmt.Sprint("pod-", i)
+		call(pod, "RunPodSandbox", 3*time.Second)
+		call(pod, "CreateContainer", 50*time.Millisecond)
+		call(pod, "StartContainer", 50*time.Millisecond)
+	}
+	now = now.Add(time.Minute)
+	began := now
+	for i := range 3 {
+		q.Ask(now, Job{Pod: types.UID(fmt.Sprint("new-", i)), Call: "RunPodSandbox", Place: now})
+	}
+	if granted, _ := q.Step(now); len(granted) != 2 {
+		t.Fatalf("%d calls are made at once, want 2", len(granted))
+	}
+	if due, ok := q.Next(); !ok || due.Sub(began) != 10*time.Second {
+		t.Errorf("a sandbox keeps its slot for %v, want 10 s: they take 3 s", due.Sub(began))
+	}
+	if _, taken := q.Step(now.Add(3 * time.Second)); taken != 0 {
+		t.Errorf("%d slots were taken from calls that take as long as they usually do", taken)
+	}
+}
+
+// TestRestartsStarveNoNewPod: 24.2. As many restarts wait all the time as the runtime can
+// make: a new pod's turn comes nevertheless, after three of them.
+func TestRestartsStarveNoNewPod(t *testing.T) {
+	q, now := NewQueue(runtimeRules(1)), epoch
+	restart := func() { q.Ask(now, Job{Pod: "crashing", First: true, Place: now}) }
+	restart()
+	granted, _ := q.Step(now)
+	fresh := []*Turn{q.Ask(now, Job{Pod: "new-0", Place: now}), q.Ask(now, Job{Pod: "new-1", Place: now})}
+	for i := range 8 {
+		restart()
+		restart()
+		now = now.Add(100 * time.Millisecond)
+		q.End(now, granted[0], true)
+		if granted, _ = q.Step(now); len(granted) != 1 {
+			t.Fatalf("%d calls at once", len(granted))
+		}
+		if want := i == 3 || i == 7; want != (granted[0] == fresh[i/4]) {
+			t.Errorf("call %d is of pod %s", i, granted[0].Pod)
+		}
+	}
+}
+
 // TestHungCrowdDelaysAPodBriefly: whatever part of 1,000 pods hangs, wherever the good pod
 // stands among them, its turn comes within 4 s.
 func TestHungCrowdDelaysAPodBriefly(t *testing.T) {
