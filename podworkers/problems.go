@@ -1,9 +1,7 @@
 package podworkers
 
 import (
-	"cmp"
 	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,10 +34,15 @@ func (w *Workers) Problems() []problem.Problem {
 // problemOf returns what one pod waits for, if that takes too long.
 func (w *Workers) problemOf(e *machine.Explanation, c *machine.Call, now time.Time) (problem.Problem, bool) {
 	if c != nil {
-		return w.problemOfCall(handle(c), e.Grace, now)
+		if p, bad := w.problemOfCall(handle(c), e.StopGrace, now); bad {
+			return p, true
+		}
 	}
-	if len(e.Holds) > 0 && e.Waiting != "" {
-		since := w.wall(slices.MinFunc(e.Holds, func(a, b machine.Hold) int { return cmp.Compare(a.Since, b.Since) }).Since)
+	if p, bad := w.failingEnd(e, now); bad || c != nil {
+		return p, bad
+	}
+	if len(e.Holds) > 0 {
+		since := w.wall(e.Since) // a removal is older, but no pod waited for it before
 		return problem.Problem{Since: since, Waits: w.waitsFor(e), Advice: "look at what keeps the removal from ending: a mount, the disk, or the volume manager"},
 			now.Sub(since) >= problem.RemovalLimit
 	}
@@ -51,9 +54,28 @@ func (w *Workers) problemOf(e *machine.Explanation, c *machine.Call, now time.Ti
 	case e.Why == machine.WhyNameTaken || e.Why == machine.WhyNameRunning:
 		since := w.wall(e.Since)
 		return problem.Problem{Since: since, Waits: e.Waiting, Advice: "look at what keeps the former pod of this name from ending"},
-			now.Sub(since) >= problem.StopLimit
+			now.Sub(since) >= problem.StopLimit+time.Duration(e.FormerGrace)*time.Second
 	}
 	return problem.Problem{}, false
+}
+
+// failingEnd returns what the end of a pod waits for, if attempts that each fail soon have taken
+// too long together.
+func (w *Workers) failingEnd(e *machine.Explanation, now time.Time) (problem.Problem, bool) {
+	if e.Attempts == 0 || e.LastErr == nil {
+		return problem.Problem{}, false
+	}
+	p := problem.Problem{Since: w.wall(e.Since), Advice: "look at the cause, and at the container runtime's log; it is tried again every few seconds"}
+	var limit time.Duration
+	switch {
+	case e.State.Terminating():
+		p.Waits, limit = "its containers to stop", callLimit(machine.Terminating, e.StopGrace)
+	case e.State.Terminated():
+		p.Waits, limit = "what it holds to be released", callLimit(machine.Terminated, 0)
+	default:
+		return problem.Problem{}, false
+	}
+	return p.Because(e.LastErr), now.Sub(p.Since) >= limit
 }
 
 // step is what a call waits for.

@@ -156,7 +156,13 @@ func (m *Machine) delay(r *record, c *Call, result *Result) (time.Duration, Why)
 	case RetryExplicit:
 		// No jitter: a named moment belongs to this pod alone, and a restart that
 		// was announced for 20 s from now should not take 30.
-		return min(max(result.RetryAfter, 0), m.config.SyncFrequency), WhyRetryAt
+		// A moment of the past, named again after the attempt it asked for, would have the
+		// pod's calls follow each other without a pause.
+		least := time.Duration(0)
+		if r.attempts > 1 && result.RetryAfter <= 0 {
+			least = pastDelay
+		}
+		return min(max(result.RetryAfter, least), m.config.SyncFrequency), WhyRetryAt
 	default:
 		pause := m.backOff(c.Phase, r.attempts)
 		if result.RetryWithin > 0 {

@@ -22,7 +22,10 @@ type Explanation struct {
 	Why                                               Why
 	Terminating, Deleted, Evicted, Restart, Scheduled bool
 	Grace                                             int64
-	Transitions                                       []Transition
+	// StopGrace is how long the pod may take to stop, in seconds: Grace, or its spec's as
+	// long as that is 0. FormerGrace is that of the pod whose name it waits for.
+	StopGrace, FormerGrace int64
+	Transitions            []Transition
 	// Holds are the removals the pod waits for.
 	Holds []Hold
 }
@@ -79,7 +82,10 @@ func (m *Machine) explain(r *record) Explanation {
 		LastErr: r.lastErr, Attempts: int(r.attempts),
 		Due: r.due, Why: r.why, Scheduled: r.dueSlot != 0,
 		Terminating: r.terminating, Deleted: r.deleted, Evicted: r.evicted, Restart: r.restartRequested,
-		Grace: r.grace,
+		Grace: r.grace, StopGrace: r.stopGrace(),
+	}
+	if r.rare != nil {
+		e.FormerGrace = r.rare.formerGrace
 	}
 	if r.step == idle && !r.begun() && m.held(r) {
 		e.Holds = slices.Clone(m.holds[r.uid])

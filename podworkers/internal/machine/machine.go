@@ -44,6 +44,8 @@ const (
 	// runningDelay is that of a static pod whose name is still running (N6):
 	// short, because the end is seen by the view, not told by the machine.
 	runningDelay = time.Second
+	// pastDelay is that after an error that names a moment of the past again.
+	pastDelay    = time.Second
 	jitterFactor = 0.5
 )
 

@@ -83,6 +83,9 @@ type rare struct {
 	statusFunc  func(*v1.PodStatus)
 	fullName    string // of a static pod
 	observation *Observation
+	// formerGrace is how long the pod that had the name when the last start was blocked may
+	// take to stop, in seconds.
+	formerGrace int64
 	panics      int
 }
 

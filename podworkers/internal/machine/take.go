@@ -127,7 +127,11 @@ func (m *Machine) start(r *record) bool {
 		return m.startTerminating(r, seen)
 	}
 	n := m.names[r.rare.fullName]
+	r.rare.formerGrace = 0
 	if n.owner != nil || m.turn(n) != r { // W7
+		if n.owner != nil {
+			r.rare.formerGrace = n.owner.stopGrace()
+		}
 		m.block(r, WhyNameTaken)
 		return false
 	}
@@ -214,7 +218,19 @@ func (m *Machine) nameRuns(r *record, seen *Observation) bool {
 			blocked = true
 		}
 	}
+	if blocked {
+		m.noteFormers(r, seen)
+	}
 	return blocked
+}
+
+// noteFormers notes how long the pods that run under the record's name may take to stop.
+func (m *Machine) noteFormers(r *record, seen *Observation) {
+	for _, other := range seen.Others {
+		if o := m.records[other.Running.UID]; o != nil && o != r {
+			r.rare.formerGrace = max(r.rare.formerGrace, o.stopGrace())
+		}
+	}
 }
 
 // goFirst moves a waiter to the front of its name and wakes it.

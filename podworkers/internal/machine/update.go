@@ -210,6 +210,14 @@ func (r *record) shrinkGrace(pod *v1.Pod, k *Kill) bool {
 	return before != 0 && r.grace != before
 }
 
+// stopGrace is how long the pod may take to stop, as far as that is known.
+func (r *record) stopGrace() int64 {
+	if r.grace > 0 {
+		return r.grace
+	}
+	return specGrace(r.pod())
+}
+
 // specGrace is the grace period of the pod's spec, at least 1.
 func specGrace(pod *v1.Pod) int64 {
 	if pod == nil || pod.Spec.TerminationGracePeriodSeconds == nil {

@@ -1,0 +1,148 @@
+package podworkers_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/runtime"
+)
+
+// listed returns what each pod waits for, by its UID, with the problem's age.
+func listed(w *podworkers.Workers) map[string]string {
+	synctest.Wait()
+	out := map[string]string{}
+	for _, p := range w.Problems() {
+		out[string(p.UID)] = p.Waits + " for " + time.Since(p.Since).String()
+	}
+	return out
+}
+
+// wantListed checks that the pod is listed with this text, or not at all if it is empty.
+func wantListed(t *testing.T, w *podworkers.Workers, uid, want string) {
+	t.Helper()
+	if got := listed(w)[uid]; got != want {
+		t.Errorf("pod %s: listed as %q, want %q", uid, got, want)
+	}
+}
+
+// TestFailingStopIsAProblem (IN2): each attempt to stop a pod fails at once. No call hangs, yet
+// the pod waits for its end, and is listed once its grace and 20 s are over until it has ended.
+func TestFailingStopIsAProblem(t *testing.T) {
+	for _, phase := range []string{"terminating", "terminated"} {
+		t.Run(phase, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				err := errors.New("device or resource busy")
+				var mended atomic.Bool
+				step := func(of string) error {
+					if of != phase || mended.Load() {
+						return nil
+					}
+					return err
+				}
+				w := podworkers.New(podworkers.PodSyncerFuncs{
+					Terminating: func(context.Context, *v1.Pod, *runtime.PodStatus, *int64, podworkers.PodStatusFunc) error {
+						return step("terminating")
+					},
+					Terminated: func(context.Context, *v1.Pod, *runtime.PodStatus) error { return step("terminated") },
+				}, podworkers.Options{})
+				run(t, w)
+				w.UpdatePod(kill(newPod("a"), podworkers.KillOptions{}))
+				after, waits := 50*time.Second, "its containers to stop"
+				if phase == "terminated" {
+					after, waits = 30*time.Second, "what it holds to be released"
+				}
+				pass(after - 1)
+				wantListed(t, w, "a", "")
+				pass(1)
+				wantListed(t, w, "a", waits+" for "+after.String())
+				if p := w.Problems(); len(p) == 1 && !errors.Is(p[0], err) {
+					t.Errorf("cause: %v", p[0].Err)
+				}
+				pass(time.Hour)
+				wantListed(t, w, "a", waits+" for "+(time.Hour+after).String())
+				mended.Store(true)
+				pass(20 * time.Second)
+				wantListed(t, w, "a", "")
+			})
+		})
+	}
+}
+
+// TestStopByItselfHasItsGrace (IN2): a pod whose setup found its end is stopped with the grace of
+// its spec, which is its to use.
+func TestStopByItselfHasItsGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ended := make(chan struct{})
+		w := podworkers.New(podworkers.PodSyncerFuncs{
+			Sync: func(context.Context, podworkers.UpdateType, *v1.Pod, *v1.Pod, *runtime.PodStatus) (podworkers.SyncResult, error) {
+				return podworkers.SyncResult{Terminal: true}, nil
+			},
+			Terminating: func(context.Context, *v1.Pod, *runtime.PodStatus, *int64, podworkers.PodStatusFunc) error {
+				<-ended
+				return nil
+			},
+		}, podworkers.Options{})
+		run(t, w)
+		w.UpdatePod(create(newPod("a")))
+		pass(50*time.Second - 1)
+		wantListed(t, w, "a", "")
+		pass(1)
+		wantListed(t, w, "a", "SyncTerminatingPod to return for 50s")
+		close(ended)
+		wantListed(t, w, "a", "")
+	})
+}
+
+// TestNameWaitsForTheFormersGrace (IN2, N1): a static pod whose name is taken is listed 20 s after
+// the time that the former pod may take to stop.
+func TestNameWaitsForTheFormersGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ended := make(chan struct{})
+		w := podworkers.New(podworkers.PodSyncerFuncs{
+			Terminating: func(context.Context, *v1.Pod, *runtime.PodStatus, *int64, podworkers.PodStatusFunc) error {
+				<-ended
+				return nil
+			},
+		}, podworkers.Options{})
+		run(t, w)
+		w.UpdatePod(create(newStatic("old", "web")))
+		synctest.Wait()
+		w.UpdatePod(kill(newStatic("old", "web"), podworkers.KillOptions{}))
+		synctest.Wait()
+		w.UpdatePod(create(newStatic("new", "web")))
+		pass(50*time.Second - 1)
+		wantListed(t, w, "new", "")
+		pass(1)
+		wantListed(t, w, "new", "the full name, held by pod old for 50s")
+		close(ended)
+		pass(time.Second)
+		wantListed(t, w, "new", "")
+	})
+}
+
+// TestHeldPodWaitsSinceItCame (IN2, IN3): a removal hangs for an hour before its pod comes back. The
+// pod has waited since then, not for the hour.
+func TestHeldPodWaitsSinceItCame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := podworkers.New(nil, podworkers.Options{})
+		run(t, w)
+		_, release, _ := w.Hold(t.Context(), "a", "remove pod folder")
+		pass(time.Hour)
+		w.UpdatePod(create(newPod("a")))
+		wantListed(t, w, "a", "")
+		pass(30 * time.Second)
+		if got := listed(w)["a"]; !strings.HasPrefix(got, "the removal of its previous life: remove pod folder, since ") || !strings.HasSuffix(got, " for 30s") {
+			t.Errorf("listed as %q", got)
+		}
+		release()
+		wantListed(t, w, "a", "")
+	})
+}
