@@ -266,3 +266,25 @@ func TestContainerStartsOnlyAfterBeforeStart(t *testing.T) {
 		}
 	})
 }
+
+// TestCutOffStartsDoNotPileUp: RT1. A pod whose sandbox is cut off at each attempt, for months, is
+// remembered by those that the runtime may still complete, not by all of them.
+func TestCutOffStartsDoNotPileUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := NewCalls(&callee{err: runtime.ErrDeadline}, CallOptions{})
+		for range 100 {
+			_, _ = c.RunPodSandbox(foreign.ForPod(t.Context(), "u"), nil, "")
+			<-time.After(4 * time.Second)
+		}
+		if n := len(c.open.byPod["u"]); n > 3 {
+			t.Errorf("%d calls are remembered", n)
+		}
+		if c.open.unsettled("u") == nil {
+			t.Error("the last call may still be completed")
+		}
+		<-time.After(time.Minute)
+		if err := c.open.unsettled("u"); err != nil || len(c.open.byPod) != 0 {
+			t.Errorf("%v, %d pods are remembered", err, len(c.open.byPod))
+		}
+	})
+}

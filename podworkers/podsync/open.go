@@ -46,6 +46,11 @@ type openCall struct {
 	latestEnd time.Time
 }
 
+// outcomeKnown reports whether nothing more can come of the call.
+func (c *openCall) outcomeKnown(now time.Time) bool {
+	return !c.latestEnd.IsZero() && !now.Before(c.latestEnd)
+}
+
 // unansweredError says what a pod waits for.
 type unansweredError struct {
 	call  string
@@ -73,6 +78,11 @@ func (o *openCalls) begin(uid types.UID, name string, cancel context.CancelCause
 	c := &openCall{name: name, since: o.clock.Now(), cancel: cancel}
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	for old := range o.byPod[uid] {
+		if old.outcomeKnown(c.since) { // a pod whose starts are cut off time and again keeps none of them
+			delete(o.byPod[uid], old)
+		}
+	}
 	if o.byPod[uid] == nil {
 		o.byPod[uid] = map[*openCall]struct{}{}
 	}
@@ -123,7 +133,7 @@ func (o *openCalls) unsettled(uid types.UID) error {
 	defer o.mu.Unlock()
 	now := o.clock.Now()
 	for c := range o.byPod[uid] {
-		if now.Before(c.latestEnd) {
+		if !c.outcomeKnown(now) {
 			return &unansweredError{call: c.name, since: c.since, ended: true}
 		}
 		o.drop(uid, c)
