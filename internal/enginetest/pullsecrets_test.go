@@ -53,25 +53,7 @@ func TestPodsLookForPullSecretsSoon(t *testing.T) {
 				if pulls := rt.CallCount(fake.PullImage); pulls > n*25 {
 					t.Errorf("%d pulls in an hour, want one in 5 min after the first", pulls)
 				}
-				secrets.mu.Lock()
-				secrets.exist = true
-				misses := secrets.misses
-				secrets.mu.Unlock()
-				if misses > n*3600/5 {
-					t.Errorf("the secret was asked for %d times in an hour", misses)
-				}
-				limit := 16 * time.Second
-				if told {
-					limit = time.Second
-					r.engine.Refresh(podwright.Object{Kind: "Secret", Namespace: "default", Name: "late"})
-				}
-				<-time.After(limit)
-				synctest.Wait()
-				for _, pod := range pods {
-					if uid := pod.UID; rt.Running(uid, "main") != 1 {
-						t.Errorf("%s does not run %v after its secret came: %s", uid, limit, r.explain(uid))
-					}
-				}
+				r.comes(&secrets.objectsLater, told, pods)
 			})
 		})
 	}
