@@ -116,7 +116,7 @@ func (e *Engine) Explain(uid types.UID) (Explanation, bool) {
 	}
 	if e.loop.Holds(uid) {
 		out.Held = "waiting to be handed to the workers"
-		if err := e.usable(); err != nil {
+		if err := e.open(); err != nil {
 			out.Held = err.Error()
 		} else if v, open := e.loop.OpenVerdict(uid); open && v.Err != nil {
 			out.Held = v.Err.Error()

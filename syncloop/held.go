@@ -10,23 +10,30 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/internal/problem"
 )
 
 // held dispatches work, and keeps what must wait: setup while the
 // gate is closed (B2), anything after a panic (B9). What waits is bounded by the
 // number of pods: of each at most a kill and the setup that follows it.
 //
-// All methods but uids and has are called with the loop's fence held.
+// All methods but uids, has and problems are called with the loop's fence held.
 type held struct {
 	loop *Loop
 
-	mu   sync.Mutex // guards work for uids
+	mu   sync.Mutex // guards what follows for readers; the loop alone changes it
 	work map[types.UID][]Work
+	// since is when the work of each pod began to wait.
+	since map[types.UID]time.Time
+	// shut is why the gate is closed, nil while it is open.
+	shut error
 
 	closedSince time.Time // zero while the gate is open
 }
 
-func newHeld(l *Loop) *held { return &held{loop: l, work: map[types.UID][]Work{}} }
+func newHeld(l *Loop) *held {
+	return &held{loop: l, work: map[types.UID][]Work{}, since: map[types.UID]time.Time{}}
+}
 
 func (h *held) empty() bool { return len(h.work) == 0 }
 
@@ -82,7 +89,11 @@ func (h *held) keep(uid types.UID, queue []Work) {
 	defer h.mu.Unlock()
 	if len(queue) == 0 {
 		delete(h.work, uid)
+		delete(h.since, uid)
 		return
+	}
+	if _, known := h.since[uid]; !known {
+		h.since[uid] = h.loop.options.Clock.Now()
 	}
 	h.work[uid] = queue
 }
@@ -131,6 +142,9 @@ func (h *held) gate(ctx context.Context) (err error) {
 	}()
 	err = o.Gate()
 	now := o.Clock.Now()
+	h.mu.Lock()
+	h.shut = err
+	h.mu.Unlock()
 	switch {
 	case err == nil && !h.closedSince.IsZero():
 		h.loop.metrics.gateClosed.Add(ctx, now.Sub(h.closedSince).Seconds())
@@ -145,6 +159,23 @@ func (h *held) gate(ctx context.Context) (err error) {
 		h.closedSince = now
 	}
 	return err
+}
+
+// problems returns the pods that have waited for the gate for too long: new ones, and those
+// whose spec has changed. A pod that runs on as it is waits for nothing.
+func (h *held) problems(now time.Time) (out []problem.Problem) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.shut == nil {
+		return nil
+	}
+	for uid, queue := range h.work {
+		since, last := h.since[uid], queue[len(queue)-1]
+		if last.Kind != WorkSync && isSetup(last) && now.Sub(since) >= problem.GateLimit {
+			out = append(out, problem.AtGate(last.Pod.Namespace, last.Pod.Name, uid, since, h.shut))
+		}
+	}
+	return out
 }
 
 // dispatch hands w over and reports whether that succeeded.

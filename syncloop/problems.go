@@ -18,7 +18,7 @@ type ProblemReporter interface {
 
 // Problems returns what the loop waits for for too long: an iteration or a housekeeping
 // pass that does not end, sources that are silent, fail or cannot name their pods, and pods
-// without a verdict of their admission.
+// without a verdict of their admission or at a gate that is shut.
 func (l *Loop) Problems() []problem.Problem {
 	now := l.options.Clock.Now()
 	out := l.stuck(now)
@@ -32,6 +32,7 @@ func (l *Loop) Problems() []problem.Problem {
 		}
 	}
 	out = append(out, l.calls.Problems()...)
+	out = append(out, l.held.problems(now)...)
 	for _, v := range l.OpenVerdicts() {
 		if !v.Overdue {
 			continue

@@ -1,9 +1,13 @@
 package syncloop
 
 import (
+	"errors"
 	"testing"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/podwright/podwright/internal/problem"
@@ -49,5 +53,42 @@ func TestStuckLoopIsAProblem(t *testing.T) {
 		if got := l.Problems(); got != nil {
 			t.Errorf("%s that has ended: %v", tc.kind, got)
 		}
+	}
+}
+
+// TestPodAtTheGateIsAProblem: IN2, IN13. A new or changed pod that has waited for 30 s because the
+// gate is shut is listed until it opens. One that is looked at again as it is waits for nothing.
+func TestPodAtTheGateIsAProblem(t *testing.T) {
+	c := clocktesting.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	shut := errors.New("the runtime is down")
+	gate := shut
+	l, err := New(func(Work) {}, Options{Clock: c, Gate: func() error { return gate }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := c.Now()
+	for kind, uid := range map[WorkKind]types.UID{WorkCreate: "new", WorkSync: "same", WorkUpdate: "changed"} {
+		l.held.submit(t.Context(), Work{Kind: kind, Pod: &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid, Namespace: "default", Name: string(uid)}}})
+	}
+	c.Step(30*time.Second - 1)
+	l.held.flush(t.Context())
+	if got := l.Problems(); got != nil {
+		t.Errorf("too soon: %v", got)
+	}
+	c.Step(1)
+	names := map[string]bool{}
+	for _, p := range l.Problems() {
+		names[p.Name] = true
+		if p.Kind != problem.Pod || !p.Since.Equal(began) || !errors.Is(p, shut) {
+			t.Errorf("%+v", p)
+		}
+	}
+	if len(names) != 2 || !names["default/new"] || !names["default/changed"] {
+		t.Errorf("listed: %v", names)
+	}
+	gate = nil
+	l.held.flush(t.Context())
+	if got := l.Problems(); got != nil {
+		t.Errorf("the gate is open: %v", got)
 	}
 }

@@ -82,6 +82,8 @@ type hang struct {
 	// pods default/bad and ten good ones.
 	configure func(t *testing.T, c *podwright.Config, s *stuck)
 	act       func(r *rig, s *stuck)
+	// pod changes the bad pod.
+	pod func(*v1.Pod)
 	// fault is a call of the runtime that takes until the hang is over.
 	fault fake.Method
 	// kind, what and waits of the problem, as they are listed, and for how long it has
@@ -167,6 +169,29 @@ func hangs() []hang {
 			configure: disk(func(s *stuck, d *checkpointtest.Points) { d.OnRead = func(string) error { s.wait(); return nil } }),
 		},
 		{
+			name: "exec probe", fault: fake.ExecSync, kind: "probe", what: "default/bad", waits: "the Readiness probe of container main to return", after: 15 * time.Second,
+			pod: func(p *v1.Pod) {
+				p.Spec.Containers[0].ReadinessProbe = &v1.Probe{
+					ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"check"}}}, TimeoutSeconds: 1, PeriodSeconds: 10,
+				}
+			},
+		},
+		{
+			name: "damaged record", kind: "record", what: "uid-lost", waits: "a new record in its place", after: 10 * time.Second,
+			configure: func(t *testing.T, c *podwright.Config, s *stuck) { // of a pod that the source may want
+				damageRecord(t, c, "uid-lost")
+				sourceThat(nil)(t, c, s)
+			},
+		},
+		{
+			name: "shut gate", kind: "pod", what: "default/late", waits: "the gate to open", after: 31 * time.Second, unhealthy: true,
+			act: func(r *rig, s *stuck) {
+				r.fault(fake.Status, "", s)
+				<-time.After(time.Minute)
+				r.set(append(goodPods(), badPod(), newPod("late"))...)
+			},
+		},
+		{
 			name: "removal", fault: fake.RemovePodSandbox, kind: "removal", what: "uid-bad", waits: "the removal of its containers to return",
 			after: 31 * time.Second, act: func(r *rig, s *stuck) { r.fault(fake.RemovePodSandbox, "uid-bad", s); remove(r, s) },
 		},
@@ -192,6 +217,17 @@ func addManifest(t *testing.T, c *podwright.Config, s *stuck, name, text string)
 		s.wait()
 		_ = os.Remove(path)
 	}()
+}
+
+// damageRecord puts garbage in the place of a pod's record.
+func damageRecord(t *testing.T, c *podwright.Config, uid string) {
+	dir := filepath.Join(c.RootDir, "state", "pods")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, uid), []byte("garbage"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // goodPods are ten pods that nothing is wrong with.
@@ -248,7 +284,11 @@ func listHang(t *testing.T, h hang) {
 	}
 	r.start()
 	t.Cleanup(s.release) // before the engine is stopped
-	go func() { _ = r.source.Set(t.Context(), append(goodPods(), badPod())) }()
+	bad := badPod()
+	if h.pod != nil {
+		h.pod(bad)
+	}
+	go func() { _ = r.source.Set(t.Context(), append(goodPods(), bad)) }()
 	if h.kind != "recovery" {
 		for _, p := range goodPods() {
 			r.phase(p.UID, v1.PodRunning, 5*time.Second)
@@ -284,4 +324,38 @@ func listHang(t *testing.T, h hang) {
 	for _, p := range goodPods() {
 		r.phase(p.UID, v1.PodRunning, 5*time.Second)
 	}
+}
+
+// TestStopThatNeverEndsIsAProblem: IN2. StopContainer hangs, whatever becomes of its context, while
+// the engine is told to end: the component that waits for it is listed until it ends.
+func TestStopThatNeverEndsIsAProblem(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &stuck{let: make(chan struct{})}
+		r := newRig(t, fake.New(fake.Options{}), t.TempDir()).start()
+		t.Cleanup(s.release) // before the engine is stopped
+		r.set(append(goodPods(), badPod())...)
+		r.phase("uid-bad", v1.PodRunning, 5*time.Second)
+		r.fault(fake.StopContainer, "uid-bad", s)
+		r.set(goodPods()...)
+		<-time.After(5 * time.Second)
+		r.cancel()
+		told := time.Now()
+		r.within(time.Minute, "the end of the workers is listed", func() error {
+			for _, p := range r.engine.Problems() {
+				if p.Kind == "stop" && p.Name == "workers" && !p.Since.Before(told) && strings.Contains(p.Waits, "to return") {
+					return nil
+				}
+			}
+			return fmt.Errorf("problems: %w", r.problems())
+		})
+		if waited := time.Since(told); waited < 30*time.Second {
+			t.Errorf("listed after %v", waited)
+		}
+		s.release()
+		<-r.ended
+		if err := r.problems(); err != nil {
+			t.Errorf("after the end: %v", err)
+		}
+	})
 }

@@ -15,6 +15,11 @@ const (
 	SetupLimit = 3 * time.Minute
 	// StopLimit is for stops, on top of the grace period, which is theirs to use.
 	StopLimit = 20 * time.Second
+	// GateLimit is for pods that are to be set up while nothing may be: a container runtime
+	// restarts within seconds.
+	GateLimit = 30 * time.Second
+	// TurnLimit is for calls that wait for their turn: a burst of pods on a slow machine.
+	TurnLimit = time.Minute
 	// CleanupLimit is for the steps after the containers have stopped.
 	CleanupLimit = 30 * time.Second
 	// FunctionLimit is for functions of the program that embeds the engine (IN6).

@@ -119,6 +119,16 @@ func Of(namespace, name string, uid types.UID) string {
 	return namespace + "/" + name
 }
 
+// AtGate is the problem of a pod that waits because nothing may be set up now, which err
+// explains. The gate is one, so that every part that asks it tells the same (IN13).
+func AtGate(namespace, name string, uid types.UID, since time.Time, err error) Problem {
+	return Problem{
+		Kind: Pod, Severity: Listed, Name: Of(namespace, name, uid), UID: uid, Since: since,
+		Waits:  "the gate to open: nothing is set up for now",
+		Advice: "look at the cause: the container runtime, the start of the engine, or a shutdown of the node",
+	}.Because(err)
+}
+
 // List joins the problems of all parts, sorted by Since, then name.
 func List(parts ...func() []Problem) []Problem {
 	var all []Problem

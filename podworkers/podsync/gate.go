@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/problem"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -19,20 +20,39 @@ const heldRetry = time.Minute
 // held are the pods that wait for the gate.
 type held struct {
 	mu   sync.Mutex
-	pods map[types.UID]bool
+	pods map[types.UID]atGate
 }
 
-func (h *held) set(uid types.UID, waits bool) {
+// atGate is a pod that waits for the gate.
+type atGate struct {
+	namespace, name string
+	since           time.Time
+}
+
+// add notes that a pod waits; if it is known to, it waits on.
+func (h *held) add(pod *v1.Pod, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !waits {
-		delete(h.pods, uid)
+	if _, known := h.pods[pod.UID]; known {
 		return
 	}
 	if h.pods == nil {
-		h.pods = map[types.UID]bool{}
+		h.pods = map[types.UID]atGate{}
 	}
-	h.pods[uid] = true
+	h.pods[pod.UID] = atGate{pod.Namespace, pod.Name, now}
+}
+
+func (h *held) remove(uid types.UID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.pods, uid)
+}
+
+// all returns the pods and since when they wait. The map is the caller's.
+func (h *held) all() map[types.UID]atGate {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return maps.Clone(h.pods)
 }
 
 // take forgets the pods and returns them, sorted.
@@ -55,16 +75,32 @@ func (s *Syncer) GateChanged() {
 	}
 }
 
+// Problems returns the pods that have waited for the gate for too long (IN2, IN13).
+func (s *Syncer) Problems() []problem.Problem {
+	err := s.o.Gate()
+	if err == nil {
+		return nil
+	}
+	var out []problem.Problem
+	now := s.o.Clock.Now()
+	for uid, w := range s.held.all() {
+		if now.Sub(w.since) >= problem.GateLimit {
+			out = append(out, problem.AtGate(w.namespace, w.name, uid, w.since, err))
+		}
+	}
+	return out
+}
+
 // hold returns an error if nothing of the pod runs and the gate is closed (IN13).
 func (s *Syncer) hold(pod *v1.Pod, view *runtime.PodStatus) error {
 	if view.Running() || s.o.Gate() == nil {
-		s.held.set(pod.UID, false)
+		s.held.remove(pod.UID)
 		return nil
 	}
-	s.held.set(pod.UID, true)
+	s.held.add(pod, s.o.Clock.Now())
 	err := s.o.Gate() // it may have opened before the pod was noted
 	if err == nil {
-		s.held.set(pod.UID, false)
+		s.held.remove(pod.UID)
 		return nil
 	}
 	return retryError{error: fmt.Errorf("%w: %w", errHeld, err), at: s.o.Clock.Now().Add(heldRetry)}

@@ -79,9 +79,11 @@ func (s *Syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v
 		s.o.Mirrors.Want(desired)
 	}
 	if undecided != nil {
+		s.held.remove(pod.UID)
 		return podworkers.SyncResult{}, undecided
 	}
 	if !verdict.Admitted() {
+		s.held.remove(pod.UID)
 		return s.block(ctx, pod, view, verdict)
 	}
 	if err := s.hold(pod, view); err != nil {

@@ -20,7 +20,7 @@ func (s *Syncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, view *runt
 	s.o.Hooks.Terminating(pod.UID)
 	s.stopping.setFinal(pod.UID, false)
 	s.deadlines.forget(pod.UID)
-	s.held.set(pod.UID, false)
+	s.held.remove(pod.UID)
 	s.o.Mirrors.Forget(pod.UID)
 	ctx = foreign.ForPod(ctx, pod.UID)
 	pod = s.o.Allocations.Allocated(pod)

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/internal/problem"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods/internal/worklimit"
 )
@@ -32,7 +33,7 @@ func (m *Manager) newWork() {
 // (spec/runtime.md 24).
 func (s *podSync) makes(ctx context.Context, method, container string, call func() error) error {
 	return s.m.work.Do(ctx, worklimit.Job{
-		Pod: s.pod.UID, Call: method, Container: container, Place: s.began,
+		Pod: s.pod.UID, Call: method, Container: container, Name: problem.Of(s.pod.Namespace, s.pod.Name, s.pod.UID), Place: s.began,
 		First: podinfo.Critical(s.pod) || hasRun(s.status),
 	}, call)
 }
@@ -91,6 +92,34 @@ func (m *Manager) Work() []Work {
 	for _, c := range calls {
 		out = append(out, Work{
 			Pod: c.Pod, Call: c.Call, Container: c.Container, Since: c.Since, Waiting: c.Waiting, Late: c.Late,
+		})
+	}
+	return out
+}
+
+// Problems returns the calls and pulls that have waited for their turn for too long (IN2). It
+// does not block.
+func (m *Manager) Problems() []problem.Problem {
+	now := m.options.Clock.Now()
+	var out []problem.Problem
+	for _, c := range m.work.Calls() {
+		if !c.Waiting || now.Sub(c.Since) < problem.TurnLimit {
+			continue
+		}
+		out = append(out, problem.Problem{
+			Kind: problem.Pod, Severity: problem.Listed, Name: c.Name, UID: c.Pod, Since: c.Since,
+			Waits:  "the turn of its " + c.Call + ": the calls of other pods come first",
+			Advice: "look at what keeps the container runtime from answering them sooner, or raise Pods.MaxRuntimeWork",
+		})
+	}
+	for _, c := range m.puller.Turns() {
+		if !c.Waiting || now.Sub(c.Since) < problem.PullLimit {
+			continue
+		}
+		out = append(out, problem.Problem{
+			Kind: problem.RuntimeCall, Severity: problem.Listed, Name: c.Name, Since: c.Since,
+			Waits:  "the turn of its pull: other pulls come first",
+			Advice: "look at the pulls under way, or raise Pods.MaxParallelImagePulls",
 		})
 	}
 	return out

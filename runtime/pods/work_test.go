@@ -14,6 +14,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/podwright/podwright/internal/problem"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/runtime/pods"
 )
@@ -245,6 +246,55 @@ func TestHungPullDelaysOnlyItsImage(t *testing.T) {
 			for range list {
 				<-bad
 			}
+		})
+	}
+}
+
+// TestLongWaitForATurnIsAProblem: IN2, 24.6. Where calls and pulls take long, those whose turn has not
+// come for a minute, or two, are listed by name; they are no longer once their turn has come.
+func TestLongWaitForATurnIsAProblem(t *testing.T) {
+	for _, tc := range []struct {
+		method fake.Method
+		kind   problem.Kind
+		name   string
+		takes  time.Duration
+		limit  time.Duration
+	}{
+		{fake.RunPodSandbox, problem.Pod, "default/59", 1500 * time.Millisecond, time.Minute},
+		{fake.PullImage, problem.RuntimeCall, "registry.example/59:1", 9 * time.Second, 2 * time.Minute},
+	} {
+		t.Run(string(tc.method), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, nil, func(o *pods.Options) { o.MaxRuntimeWork, o.MaxParallelImagePulls = 1, 1 })
+				w.fake.Inject(fake.Fault{Match: fake.Match{Method: tc.method}, Effect: fake.Effect{Delay: tc.takes}})
+				var list []*v1.Pod
+				for i := range 60 {
+					list = append(list, numbered(fmt.Sprint(i), func(p *v1.Pod) { p.Spec.Containers[0].Image = fmt.Sprintf("registry.example/%d:1", i) }))
+				}
+				began := time.Now()
+				done := startAll(w, t.Context(), list...)
+				pass(tc.limit - 10*time.Millisecond)
+				if early := w.m.Problems(); early != nil {
+					t.Errorf("after %v: %v", time.Since(began), early)
+				}
+				pass(20 * time.Millisecond)
+				now := w.m.Problems()
+				if len(now) == 0 {
+					t.Fatalf("after %v: none", time.Since(began))
+				}
+				last := now[len(now)-1]
+				if last.Kind != tc.kind || last.Name != tc.name || time.Since(last.Since) < tc.limit || last.Since.Before(began) || last.Waits == "" || last.Advice == "" {
+					t.Errorf("%+v", last)
+				}
+				for range list {
+					if r := <-done; r.Err != nil {
+						t.Error(r.Err)
+					}
+				}
+				if left := w.m.Problems(); left != nil {
+					t.Errorf("left: %v", left)
+				}
+			})
 		})
 	}
 }

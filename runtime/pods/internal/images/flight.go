@@ -85,6 +85,10 @@ func (p *Puller) Pulling(uid types.UID) []Progress {
 	return out
 }
 
+// Turns returns the pulls that are made or wait for their turn, oldest first. It does not
+// block.
+func (p *Puller) Turns() []worklimit.Call { return p.options.Turns.Calls() }
+
 // share joins the flight that is under way, or starts it, and waits for its end
 // or for that of ctx.
 func (p *Puller) share(ctx context.Context, r Request, f *flight) (*flight, error) {
@@ -142,7 +146,7 @@ func (p *Puller) run(ctx context.Context, f *flight) {
 		f.cancel()
 		close(f.done)
 	}()
-	f.err = p.options.Turns.Do(ctx, worklimit.Job{Call: "PullImage"}, func() error { return p.fetch(ctx, f) })
+	f.err = p.options.Turns.Do(ctx, worklimit.Job{Call: "PullImage", Name: f.spec.Image}, func() error { return p.fetch(ctx, f) })
 }
 
 // fetch pulls, now that it is the flight's turn.
