@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -70,7 +71,11 @@ func NewContainerStatus(s *runtimeapi.ContainerStatus, runtimeName string) *Cont
 		LogPath:     s.GetLogPath(),
 		Labels:      s.GetLabels(),
 		Annotations: s.GetAnnotations(),
-		Resources:   resourcesOf(s),
+		User:        userOf(s.GetUser().GetLinux()),
+		Resources:   NewResources(s.GetResources().GetLinux()),
+	}
+	if signal := s.GetStopSignal(); signal != runtimeapi.Signal_SIGNAL_RUNTIME_DEFAULT {
+		out.StopSignal = signalName(signal)
 	}
 	if out.ImageID == "" {
 		out.ImageID = out.ImageRef
@@ -94,9 +99,24 @@ func NewContainerStatus(s *runtimeapi.ContainerStatus, runtimeName string) *Cont
 		out.Mounts = make(map[string]string, len(s.GetMounts()))
 		for _, m := range s.GetMounts() {
 			out.Mounts[m.GetContainerPath()] = m.GetHostPath()
+			if m.GetRecursiveReadOnly() {
+				out.RecursiveReadOnly = append(out.RecursiveReadOnly, m.GetContainerPath())
+			}
 		}
 	}
 	return out
+}
+
+func userOf(u *runtimeapi.LinuxContainerUser) *User {
+	if u == nil {
+		return nil
+	}
+	return &User{UID: u.GetUid(), GID: u.GetGid(), Groups: u.GetSupplementalGroups()}
+}
+
+// signalName is the signal as the API writes it, such as SIGTERM or SIGRTMIN+3.
+func signalName(s runtimeapi.Signal) string {
+	return strings.NewReplacer("SIGNAL_", "", "PLUS", "+", "MINUS", "-").Replace(s.String())
 }
 
 // fromNanos converts a CRI time; 0 means the moment never came.

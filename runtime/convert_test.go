@@ -1,6 +1,7 @@
 package runtime_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -171,6 +172,30 @@ func TestSandboxNetwork(t *testing.T) {
 		got := runtime.NewSandboxStatus(tc.in)
 		if got.HostNetwork != tc.wantHost || got.HasNetwork != tc.wantN || got.IP != "" {
 			t.Errorf("%s: got %+v", tc.name, got)
+		}
+	}
+}
+
+// What a status says of the container's user, stop signal and mounts (spec/status.md 3.9).
+func TestStatusHasUserSignalAndDepthOfMounts(t *testing.T) {
+	got := runtime.NewContainerStatus(&runtimeapi.ContainerStatus{
+		User:       &runtimeapi.ContainerUser{Linux: &runtimeapi.LinuxContainerUser{Uid: 1, Gid: 2, SupplementalGroups: []int64{3}}},
+		StopSignal: runtimeapi.Signal_SIGNAL_SIGRTMINPLUS3,
+		Mounts: []*runtimeapi.Mount{
+			{ContainerPath: "/a", Readonly: true}, {ContainerPath: "/b", Readonly: true, RecursiveReadOnly: true},
+		},
+	}, "x")
+	if u := got.User; u == nil || u.UID != 1 || u.GID != 2 || !slices.Equal(u.Groups, []int64{3}) {
+		t.Errorf("user %+v", u)
+	}
+	if got.StopSignal != "SIGRTMIN+3" || !slices.Equal(got.RecursiveReadOnly, []string{"/b"}) {
+		t.Errorf("signal %q, recursive %q", got.StopSignal, got.RecursiveReadOnly)
+	}
+	for signal, want := range map[runtimeapi.Signal]string{
+		runtimeapi.Signal_SIGNAL_RUNTIME_DEFAULT: "", runtimeapi.Signal_SIGNAL_SIGUSR1: "SIGUSR1", runtimeapi.Signal_SIGNAL_SIGRTMAXMINUS2: "SIGRTMAX-2",
+	} {
+		if got := runtime.NewContainerStatus(&runtimeapi.ContainerStatus{StopSignal: signal}, "x").StopSignal; got != want {
+			t.Errorf("%v: %q, want %q", signal, got, want)
 		}
 	}
 }

@@ -230,6 +230,21 @@ type ContainerStatus struct {
 	Annotations map[string]string
 	// Mounts: container path to host path.
 	Mounts map[string]string
+	// RecursiveReadOnly are the container paths of mounts that are read-only with
+	// everything mounted below them.
+	RecursiveReadOnly []string
+	// User is who the container's first process runs as; nil if the runtime does not say.
+	User *User
+	// StopSignal is the signal that stops the container, such as SIGUSR1; empty if it is
+	// the runtime's default, or not reported.
+	StopSignal string
 	// Resources are what the runtime reports; zero if it does not.
 	Resources Resources
+}
+
+// User is who a process runs as.
+type User struct {
+	UID, GID int64
+	// Groups are the supplemental ones.
+	Groups []int64
 }

@@ -69,10 +69,9 @@ const (
 	maxShares = 262144
 )
 
-// resourcesOf reads what a CRI status reports; the zero value if it does not
+// NewResources converts the settings of a cgroup; the zero value if there are none
 // (spec/runtime.md 1.8).
-func resourcesOf(s *runtimeapi.ContainerStatus) Resources {
-	linux := s.GetResources().GetLinux()
+func NewResources(linux *runtimeapi.LinuxContainerResources) Resources {
 	if linux == nil {
 		return Resources{}
 	}

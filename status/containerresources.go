@@ -18,12 +18,10 @@ const (
 // resources reports what a container runs with (6.6): the allocated values if it does
 // not run; otherwise what the runtime reports, or what the container was last given
 // where it reports nothing. What is unknown stays as it was reported of the same run.
-// Values and lists that the spec does not have are not added.
+// Values and lists that the spec does not have are not added; nothing at all is shown
+// as {}.
 func (g *generator) resources(c *v1.Container, old *v1.ContainerStatus, record *runtime.ContainerStatus, running, sameID bool) *v1.ResourceRequirements {
-	if len(c.Resources.Requests) == 0 && len(c.Resources.Limits) == 0 && len(c.Resources.Claims) == 0 {
-		return nil
-	}
-	if !running {
+	if !running || len(c.Resources.Requests)+len(c.Resources.Limits) == 0 {
 		return &c.Resources
 	}
 	o := overlay{allocated: &c.Resources, out: &c.Resources}

@@ -2,6 +2,7 @@ package status
 
 import (
 	"cmp"
+	"path"
 	"slices"
 	"time"
 
@@ -156,7 +157,8 @@ func (g *generator) observed(c *v1.Container, old *v1.ContainerStatus, record, p
 		out.AllocatedResources = c.Resources.Requests
 	}
 	out.Resources = g.resources(c, old, record, out.State.Running != nil, sameID)
-	out.VolumeMounts = g.volumeMounts(c, old)
+	out.VolumeMounts = g.volumeMounts(c, old, record)
+	out.User, out.StopSignal = user(old, record), stopSignal(old, record)
 }
 
 // restartCount is the number of the newest run (3.7). A container that is only created
@@ -290,8 +292,9 @@ func (g *generator) staysEnded(c *v1.Container, code int32) bool {
 // in Terminal otherwise.
 func (g *generator) ending() bool { return g.pod.DeletionTimestamp != nil || g.in.Terminal }
 
-// volumeMounts reports the mounts of a container; once set they stay (3.9).
-func (g *generator) volumeMounts(c *v1.Container, old *v1.ContainerStatus) []v1.VolumeMountStatus {
+// volumeMounts reports the mounts of a container; once set they stay (3.9). Whether a mount
+// is read-only in depth where that was only wished for, its record says.
+func (g *generator) volumeMounts(c *v1.Container, old *v1.ContainerStatus, record *runtime.ContainerStatus) []v1.VolumeMountStatus {
 	if old != nil && len(old.VolumeMounts) > 0 {
 		return old.VolumeMounts
 	}
@@ -306,13 +309,40 @@ func (g *generator) volumeMounts(c *v1.Container, old *v1.ContainerStatus) []v1.
 			continue
 		}
 		mode := v1.RecursiveReadOnlyDisabled
-		if wanted := mount.RecursiveReadOnly; wanted != nil &&
-			(*wanted == v1.RecursiveReadOnlyEnabled || *wanted == v1.RecursiveReadOnlyIfPossible && g.in.RecursiveReadOnly) {
+		if wanted := mount.RecursiveReadOnly; wanted != nil && (*wanted == v1.RecursiveReadOnlyEnabled ||
+			*wanted == v1.RecursiveReadOnlyIfPossible && slices.Contains(record.RecursiveReadOnly, path.Clean("/"+mount.MountPath))) {
 			mode = v1.RecursiveReadOnlyEnabled
 		}
 		out[i].RecursiveReadOnly = &mode
 	}
 	return out
+}
+
+// user reports who the container runs as (3.9).
+func user(old *v1.ContainerStatus, record *runtime.ContainerStatus) *v1.ContainerUser {
+	u := record.User
+	if u == nil {
+		return nil
+	}
+	if old != nil && old.User != nil && old.User.Linux != nil {
+		if was := old.User.Linux; was.UID == u.UID && was.GID == u.GID && slices.Equal(was.SupplementalGroups, u.Groups) {
+			return old.User
+		}
+	}
+	return &v1.ContainerUser{Linux: &v1.LinuxContainerUser{UID: u.UID, GID: u.GID, SupplementalGroups: u.Groups}}
+}
+
+// stopSignal reports the signal that stops the container, nil for the runtime's default
+// (3.9).
+func stopSignal(old *v1.ContainerStatus, record *runtime.ContainerStatus) *v1.Signal {
+	if record.StopSignal == "" {
+		return nil
+	}
+	if old != nil && old.StopSignal != nil && string(*old.StopSignal) == record.StopSignal {
+		return old.StopSignal
+	}
+	signal := v1.Signal(record.StopSignal)
+	return &signal
 }
 
 // lost is the end of a container whose real end was not seen.
@@ -325,7 +355,7 @@ func lost(id string) v1.ContainerState {
 	}}
 }
 
-// The three functions below reuse the old value if it is equal, so that a status
+// The functions below reuse the old value if it is equal, so that a status
 // that did not change costs no memory.
 
 func waitingState(old *v1.ContainerStatus, reason, message string) *v1.ContainerStateWaiting {

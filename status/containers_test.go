@@ -209,14 +209,38 @@ func TestContainerFields(t *testing.T) {
 
 	t.Run("never created", func(t *testing.T) {
 		s := generate(t, Input{Pod: pod, Runtime: view()})
-		if cs := s.ContainerStatuses[0]; cs.ContainerID != "" || cs.AllocatedResources != nil || cs.Image != "img/a" {
+		if cs := s.ContainerStatuses[0]; cs.ContainerID != "" || cs.AllocatedResources != nil || cs.Resources != nil || cs.Image != "img/a" {
 			t.Errorf("%+v", cs)
 		}
 	})
 	t.Run("IfPossible where it is possible", func(t *testing.T) {
-		s := generate(t, Input{Pod: pod, Runtime: view(r), RecursiveReadOnly: true})
+		r := *r
+		r.RecursiveReadOnly = []string{"/rro", "/maybe"}
+		s := generate(t, Input{Pod: pod, Runtime: view(&r)})
 		if got := *s.ContainerStatuses[0].VolumeMounts[3].RecursiveReadOnly; got != v1.RecursiveReadOnlyEnabled {
 			t.Errorf("%s", got)
+		}
+	})
+	t.Run("user and stop signal", func(t *testing.T) {
+		r := record("a", 0, runtime.Running)
+		r.User, r.StopSignal = &runtime.User{UID: 7, GID: 8, Groups: []int64{8, 9}}, "SIGUSR1"
+		s := generate(t, Input{Pod: pod, Runtime: view(r)})
+		cs := s.ContainerStatuses[0]
+		want := &v1.ContainerUser{Linux: &v1.LinuxContainerUser{UID: 7, GID: 8, SupplementalGroups: []int64{8, 9}}}
+		if d := cmp.Diff(want, cs.User); d != "" || cs.StopSignal == nil || *cs.StopSignal != v1.SIGUSR1 {
+			t.Errorf("stop signal %v, user -want +got:\n%s", cs.StopSignal, d)
+		}
+		again := generate(t, Input{Pod: pod, Runtime: view(r), Old: &s}).ContainerStatuses[0]
+		if again.User != cs.User || again.StopSignal != cs.StopSignal {
+			t.Error("what did not change was made again")
+		}
+	})
+	t.Run("6.6 no resources are {}", func(t *testing.T) {
+		for _, r := range []*runtime.ContainerStatus{record("a", 0, runtime.Running), exited("a", 0, 0)} {
+			cs := generate(t, Input{Pod: newPod(apps("a")), Runtime: view(r)}).ContainerStatuses[0]
+			if d := cmp.Diff(&v1.ResourceRequirements{}, cs.Resources); d != "" || cs.AllocatedResources != nil {
+				t.Errorf("allocated %v, -want +got:\n%s", cs.AllocatedResources, d)
+			}
 		}
 	})
 	t.Run("6.6 a running container keeps what it was reported with", func(t *testing.T) {

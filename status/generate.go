@@ -55,9 +55,9 @@ type Input struct {
 	// Resize holds the resize conditions (PodResizePending, PodResizeInProgress)
 	// as resize admission set them; other types are ignored (5.6).
 	Resize []v1.PodCondition
-	// RecursiveReadOnly is true if the pod's runtime handler makes read-only
-	// mounts recursive; it decides what became of IfPossible (3.9).
-	RecursiveReadOnly bool
+	// PodResources is what the pod as a whole runs with, as its cgroup says, for a pod
+	// with pod-level resources (6.7). Zero: unknown, or not limited.
+	PodResources runtime.Resources
 	// Now is the time transitions are stamped with.
 	Now time.Time
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 
@@ -50,6 +51,26 @@ func TestPodResources(t *testing.T) {
 			}
 		})
 	}
+	t.Run("what the cgroup says counts while the pod runs", func(t *testing.T) {
+		pod := newPod(apps("a"))
+		list := func(cpu, memory string) v1.ResourceList {
+			return v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse(memory)}
+		}
+		pod.Spec.Resources = &v1.ResourceRequirements{Requests: list("1", "64Mi"), Limits: list("2", "128Mi")}
+		have := runtime.Resources{MilliCPURequest: 1500, MilliCPULimit: 2500, MemoryLimit: 256 << 20}
+		running := Input{Pod: pod, Runtime: view(record("a", 0, runtime.Running)), PodResources: have}
+		want := v1.ResourceRequirements{Requests: list("1500m", "64Mi"), Limits: list("2500m", "256Mi")}
+		if s := generate(t, running); !equality.Semantic.DeepEqual(*s.Resources, want) {
+			t.Errorf("running: %v", s.Resources)
+		}
+		pending := Input{Pod: pod, Runtime: view(), PodResources: have}
+		unknown := Input{Pod: pod, Runtime: view(record("a", 0, runtime.Running))}
+		for name, in := range map[string]Input{"pending": pending, "unknown": unknown} {
+			if s := generate(t, in); !equality.Semantic.DeepEqual(s.Resources, pod.Spec.Resources) {
+				t.Errorf("%s: %v", name, s.Resources)
+			}
+		}
+	})
 	t.Run("a new generation is summed again", func(t *testing.T) {
 		pod := newPod()
 		pod.Spec.Containers = []v1.Container{app("1")}

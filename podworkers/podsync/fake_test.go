@@ -45,6 +45,7 @@ type node struct {
 	published []v1.PodStatus
 	waiting   map[string]pods.Waiting
 	message   string
+	resources runtime.Resources
 	changed   bool // by Allocate
 	granted   func(pod *v1.Pod) *v1.Pod
 	lost      *v1.PodStatus
@@ -144,6 +145,8 @@ func (n *node) KillRuntimePod(context.Context, *runtime.Pod, *int64) error {
 }
 
 func (n *node) WaitingReasons(types.UID) map[string]pods.Waiting { return n.waiting }
+
+func (n *node) PodResources(*v1.Pod) runtime.Resources { return n.resources }
 
 func (n *node) TerminationMessage(*runtime.ContainerStatus) string { return n.message }
 

@@ -35,8 +35,10 @@ type Pods interface {
 	// KillPod stops the pod and leaves a fresh reading of it in the cache.
 	KillPod(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus, graceOverride *int64) error
 	KillRuntimePod(ctx context.Context, pod *runtime.Pod, graceOverride *int64) error
-	// WaitingReasons and TerminationMessage complete what the status of a pod tells.
+	// WaitingReasons, PodResources and TerminationMessage complete what the status of a pod
+	// tells.
 	WaitingReasons(uid types.UID) map[string]pods.Waiting
+	PodResources(pod *v1.Pod) runtime.Resources
 	TerminationMessage(container *runtime.ContainerStatus) string
 }
 

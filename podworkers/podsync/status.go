@@ -36,6 +36,7 @@ func (s *Syncer) input(pod *v1.Pod, view *runtime.PodStatus, ended bool, amend p
 		NodeIPs:      s.o.NodeIPs,
 		Resize:       s.o.Allocations.Conditions(pod.UID),
 		Actuated:     s.o.Allocations.Actuated(pod.UID),
+		PodResources: s.pods.PodResources(pod),
 		Amend:        amend,
 		Probes:       s.probeFacts(pod),
 		Now:          s.o.Clock.Now(),

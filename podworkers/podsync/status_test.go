@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/probe"
@@ -21,6 +22,21 @@ func TestWaitingReasonsAreShown(t *testing.T) {
 	}
 	if w := n.last().ContainerStatuses[0].State.Waiting; w == nil || w.Reason != "ErrImagePull" || w.Message != "no such image" {
 		t.Errorf("%+v", n.last().ContainerStatuses[0])
+	}
+}
+
+// TestPodResourcesAreThoseOfTheCgroup: spec/status.md 6.7.
+func TestPodResourcesAreThoseOfTheCgroup(t *testing.T) {
+	n := newNode(t)
+	n.resources = runtime.Resources{MilliCPULimit: 700}
+	pod := web()
+	pod.Spec.Resources = &v1.ResourceRequirements{Limits: v1.ResourceList{v1.ResourceCPU: resource.MustParse("500m")}}
+	n.view = viewOf(runtime.Running)
+	if _, err := n.syncer().publish(pod, n.view, false, nil); err != nil {
+		t.Error(err)
+	}
+	if got := n.last().Resources.Limits.Cpu().String(); got != "700m" {
+		t.Errorf("the status says %s", got)
 	}
 }
 

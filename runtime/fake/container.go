@@ -376,6 +376,11 @@ func (c *container) status() *runtimeapi.ContainerStatus {
 	if c.resources != nil {
 		status.Resources = &runtimeapi.ContainerResources{Linux: clone(c.resources)}
 	}
+	if sc := c.config.GetLinux().GetSecurityContext(); sc.GetRunAsUser() != nil {
+		status.User = &runtimeapi.ContainerUser{Linux: &runtimeapi.LinuxContainerUser{
+			Uid: sc.GetRunAsUser().GetValue(), Gid: sc.GetRunAsGroup().GetValue(), SupplementalGroups: slices.Clone(sc.GetSupplementalGroups()),
+		}}
+	}
 	if !c.started.IsZero() {
 		status.StartedAt = c.started.UnixNano()
 	}

@@ -9,6 +9,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods/internal/criconfig"
 )
 
@@ -22,6 +23,36 @@ func cgroupResources(r *runtimeapi.LinuxContainerResources) CgroupResources {
 	if r.GetCpuQuota() != 0 {
 		out.CPUQuota, out.CPUPeriod = r.GetCpuQuota(), r.GetCpuPeriod()
 	}
+	return out
+}
+
+// sharesStep is above the difference of CPU shares that one step of a cgroup v2 weight
+// stands for: 262142 shares are 9999 steps.
+const sharesStep = 28
+
+// PodResources returns what the cgroup of a pod with pod-level resources is set to, less
+// the pod's overhead, for its status (spec/status.md 6.7). It is zero for a pod without
+// such resources or without a cgroup of its own, and if the cgroup cannot be read. It reads
+// a few small files.
+func (m *Manager) PodResources(pod *v1.Pod) runtime.Resources {
+	if m.options.Cgroups == nil || pod.Spec.Resources == nil {
+		return runtime.Resources{}
+	}
+	now, err := m.options.Cgroups.Resources(podCgroup(pod))
+	if err != nil {
+		return runtime.Resources{} // it is not made yet, or gone
+	}
+	// A cgroup v2 keeps a coarser weight, which reads as a little less.
+	if wanted := criconfig.PodCgroup(pod, m.node).GetCpuShares(); now.CPUShares > 0 && now.CPUShares <= wanted && wanted-now.CPUShares < sharesStep {
+		now.CPUShares = wanted
+	}
+	out := runtime.NewResources(&runtimeapi.LinuxContainerResources{
+		CpuShares: now.CPUShares, CpuQuota: now.CPUQuota, CpuPeriod: now.CPUPeriod, MemoryLimitInBytes: now.MemoryLimit,
+	})
+	cpu, memory := pod.Spec.Overhead.Cpu().MilliValue(), pod.Spec.Overhead.Memory().Value()
+	out.MilliCPURequest = max(out.MilliCPURequest-cpu, 0)
+	out.MilliCPULimit = max(out.MilliCPULimit-cpu, 0)
+	out.MemoryLimit = max(out.MemoryLimit-memory, 0)
 	return out
 }
 

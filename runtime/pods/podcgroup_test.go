@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -73,6 +74,45 @@ func TestCgroupMissing(t *testing.T) {
 			})
 		})
 	}
+}
+
+// spec/status.md 6.7: what a pod as a whole runs with is what its cgroup is set to, less the
+// overhead. A weight of cgroup v2 is too coarse to differ from the request it was made of.
+func TestPodResourcesOfTheCgroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newResizeWorld(t, true)
+		pod := apps("1 1000")
+		if got := w.m.PodResources(pod); got != (runtime.Resources{}) {
+			t.Errorf("no pod-level resources: %+v", got)
+		}
+		pod.Spec.Overhead = v1.ResourceList{v1.ResourceCPU: resource.MustParse("250m"), v1.ResourceMemory: resource.MustParse("24")}
+		pod.Spec.Resources = &v1.ResourceRequirements{
+			Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("100m")},
+			Limits:   v1.ResourceList{v1.ResourceCPU: resource.MustParse("500m"), v1.ResourceMemory: resource.MustParse("4096")},
+		}
+		w.to(pod)
+		want := runtime.Resources{MilliCPURequest: 100, MilliCPULimit: 500, MemoryLimit: 4096}
+		if got := w.m.PodResources(pod); got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+		set := w.cgroups.set[pod.UID]
+		set.CPUShares -= 26
+		w.cgroups.set[pod.UID] = set
+		if got := w.m.PodResources(pod); got != want {
+			t.Errorf("as cgroup v2 reads it: %+v, want %+v", got, want)
+		}
+		set.CPUQuota, set.CPUShares = set.CPUQuota+set.CPUPeriod, 1024
+		w.cgroups.set[pod.UID] = set
+		want.MilliCPURequest, want.MilliCPULimit = 750, 1500
+		if got := w.m.PodResources(pod); got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+		w.opts.Cgroups = brokenCgroups{&memoryCgroups{w: w, set: map[types.UID]pods.CgroupResources{}}}
+		w.restart()
+		if got := w.m.PodResources(pod); got.MilliCPURequest != 0 {
+			t.Errorf("without a cgroup: %+v", got)
+		}
+	})
 }
 
 // brokenCgroups cannot tell or make anything.
