@@ -40,8 +40,8 @@
 // A list that fails changes nothing. A reading that fails is repeated with each
 // relist; waiters get its error. One that runs out of time is repeated with
 // back-off; the pod keeps its status and its waiters keep waiting. A call that
-// ignores its context is written off after a while and counted; one pod may
-// cause two of these, and with as many as there are places reading pauses.
+// ignores its context is written off after a while and counted; a pod that has
+// caused two of these is read again when one returns. Other pods are not affected.
 // [Generator.Health] names the pods. Only lists make [Generator.Healthy] fail.
 //
 // # What it is not

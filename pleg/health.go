@@ -37,9 +37,6 @@ type Health struct {
 	// WrittenOff is the number of runtime calls that ignore the end of their
 	// context and were given up (B4).
 	WrittenOff int
-	// Paused is true while there are so many of these that no new inspection
-	// begins.
-	Paused bool
 }
 
 // HungPod is a pod whose inspection ran out of time.
@@ -65,7 +62,6 @@ func (g *Generator) Health() Health {
 	now := g.options.Clock.Now()
 	h := g.health.judge(now, g.options.HealthThreshold)
 	h.WrittenOff = g.lostReads.count() + g.lostLists.count() + g.lostStreams.count()
-	h.Paused = g.lostReads.count() >= g.options.Inspections
 	g.mu.Lock()
 	defer g.unlock()
 	for _, r := range g.records {

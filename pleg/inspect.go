@@ -115,13 +115,6 @@ func (g *Generator) pump(ctx context.Context, running *sync.WaitGroup) {
 
 // next takes the next job, nil if there is none or no place.
 func (g *Generator) next() *job {
-	if lost := g.lostReads.count(); lost >= g.options.Inspections {
-		// Paused, see Health. Calls that wait are told so.
-		for _, r := range g.urgent { // readers are always here
-			r.refuse(fmt.Errorf("%w: reading of pods is paused, %d calls hang", runtime.ErrDeadline, lost))
-		}
-		return nil
-	}
 	for g.places < g.options.Inspections+placesPerUnanswered*g.unanswered {
 		var r *record
 		from := urgently

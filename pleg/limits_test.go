@@ -12,6 +12,7 @@ import (
 
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/runtime"
@@ -74,7 +75,7 @@ func TestHungInspectionHoldsUpNoOtherPod(t *testing.T) {
 					b.t.Errorf("B5: hung inspections close the gate: %v", err)
 				}
 				h := b.Health()
-				if len(h.Hung) != 1 || h.Hung[0].UID != "p042" || h.Hung[0].Name != "pod-p042" || h.Paused {
+				if len(h.Hung) != 1 || h.Hung[0].UID != "p042" || h.Hung[0].Name != "pod-p042" {
 					b.t.Errorf("health: %+v", h)
 				}
 				if s, err := b.Get("p042"); err != nil || !s.ContainersRunning() {
@@ -115,9 +116,9 @@ func TestHungInspectionHoldsUpNoOtherPod(t *testing.T) {
 	}
 }
 
-// Edge case 22, B1, B4: as many deaf calls as there are places. Each keeps its place
-// for 0.5 s, then other pods go on; with as many written off as there are places
-// reading pauses and health says so; when they return all is well.
+// Edge case 22, B1, B4, IN2: as many deaf calls as there are places. Each keeps its place
+// for 0.5 s, then other pods go on, however many are written off; when they return all is
+// well.
 func TestDeafCallsGiveTheirPlacesBack(t *testing.T) {
 	inBubble(t, Options{Inspections: 2}, manyPods(10), func(b *bench) {
 		release := make(chan struct{})
@@ -137,11 +138,11 @@ func TestDeafCallsGiveTheirPlacesBack(t *testing.T) {
 			b.t.Errorf("B1: %d other pods are read", got)
 		}
 		pass(30 * time.Second)
-		if h := b.Health(); !h.Paused || h.WrittenOff != 2 || b.Healthy() != nil {
+		if h := b.Health(); h.WrittenOff != 2 || b.Healthy() != nil {
 			b.t.Errorf("health: %+v", h)
 		}
-		if _, err := b.ReadNow(b.t.Context(), "p007"); !errors.Is(err, runtime.ErrDeadline) {
-			b.t.Errorf("ReadNow while paused: %v", err)
+		if _, err := b.ReadNow(b.t.Context(), "p007"); err != nil {
+			b.t.Errorf("ReadNow of another pod: %v", err)
 		}
 		close(release)
 		b.fail(nil)
@@ -170,8 +171,48 @@ func TestHungReadingsDelayNoOther(t *testing.T) {
 		if got := len(b.sub.Take()); got != n/2 {
 			b.t.Errorf("%d pods are read, want %d", got, n/2)
 		}
-		if h := b.Health(); h.Paused || b.Healthy() != nil {
-			b.t.Errorf("health: %+v", h)
+		if err := b.Healthy(); err != nil {
+			b.t.Errorf("health: %v", err)
+		}
+	})
+}
+
+// B4, IN2: a runtime ignores the end of the context for ninety of a hundred pods, for an hour. The
+// others are read as soon as they change, each deaf pod costs two calls at most, and all are read once the
+// runtime answers.
+func TestDeafPodsDelayNoOther(t *testing.T) {
+	const n, deaf = 100, 90
+	inBubble(t, Options{}, manyPods(n), func(b *bench) {
+		release := make(chan struct{})
+		b.fail(func(ctx context.Context, method, id string) error {
+			if method == "ContainerStatus" && id < fmt.Sprintf("p%03d", deaf) {
+				return hanging(method, id, true, release)(ctx, method, id)
+			}
+			return nil
+		})
+		change := func(from, to int, state runtimeapi.ContainerState) {
+			for i := from; i < to; i++ {
+				b.container(types.UID(fmt.Sprintf("p%03d", i)), "c", state)
+			}
+		}
+		change(0, deaf, sExited)
+		for round := range 60 {
+			pass(time.Minute)
+			b.sub.Take()
+			change(deaf, n, []runtimeapi.ContainerState{sExited, sRunning}[round%2])
+			pass(2 * time.Second)
+			if got := len(b.sub.Take()); got != n-deaf {
+				b.t.Fatalf("minute %d: %d pods are read, want %d", round, got, n-deaf)
+			}
+		}
+		if h := b.Health(); h.WrittenOff > maxLostPerPod*deaf || len(h.Hung) != deaf {
+			b.t.Errorf("%d written off, %d hung", h.WrittenOff, len(h.Hung))
+		}
+		close(release)
+		b.fail(nil)
+		pass(62 * time.Second)
+		if h := b.Health(); h.WrittenOff != 0 || len(h.Hung) != 0 {
+			b.t.Errorf("after the hour: %+v", h)
 		}
 	})
 }

@@ -118,8 +118,10 @@ func (g *Generator) resting(r *record, now time.Time) bool {
 	return since >= 0 && since < r.backoff || g.lostReads.of(r.uid) >= maxLostPerPod
 }
 
-// maxLostPerPod bounds how many written-off calls one pod may cause, so that a
-// single pod whose calls never return cannot use up the budget of all (B4).
+// maxLostPerPod bounds how many written-off calls one pod may cause: it is read again when one
+// of them returns. That bounds the goroutines of a runtime whose calls never return by the
+// number of its pods, and no pod waits for another (B4, IN2). One more than one, because a call may
+// be lost with its connection.
 const maxLostPerPod = 2
 
 // listedObjects returns the objects of a listing in record order.
