@@ -64,8 +64,9 @@ type Options struct {
 	// sandboxes are made of if the runtime does not pin it. Nil means none.
 	Keep func(ctx context.Context) ([]string, error)
 	// Permits is asked right before an image goes; what it refuses stays until a later
-	// run (DR5). It must not block. Nil: everything is permitted.
-	Permits func(choice Choice, now time.Time) bool
+	// run (DR5). It must not block: while it has not decided it returns false and open, and
+	// is asked again for 10 s. Nil: everything is permitted.
+	Permits func(choice Choice, now time.Time) (permitted, open bool)
 	// Left is called with the images that are left after a run, by name and ID, so that
 	// records of the others can be dropped (IG9). Nil: this is not reported.
 	Left func(ctx context.Context, names []string)
@@ -237,43 +238,6 @@ func (c *Collector) input(ctx context.Context, pressure bool) (input, error) {
 	return in, err
 }
 
-// execute removes in the order of the plan. A spare goes only for one that could
-// not be removed.
-func (c *Collector) execute(ctx context.Context, r *Report, in input) error {
-	var problems []error
-	removals := 0
-	for _, choice := range r.Plan.Choices {
-		if !choice.Remove && !choice.Spare {
-			break // the rest stays
-		}
-		if choice.Cause == causeSpace && !in.Pressure && r.Freed >= r.Plan.ToFree {
-			break
-		}
-		if c.wanted(choice.Image) || c.options.Permits != nil && !c.options.Permits(choice, in.Now) {
-			continue
-		}
-		if removals++; removals > perSecond && !c.pause(ctx) {
-			return ctx.Err()
-		}
-		if err := c.remove(ctx, choice); err != nil {
-			problems = append(problems, fmt.Errorf("remove image %s: %w", title(choice.Image), err))
-			continue
-		}
-		r.Removed = append(r.Removed, choice.Image.Key)
-		r.Freed += choice.Image.Size
-	}
-	if r.Plan.ToFree > r.Freed && !in.Pressure {
-		problems = append(problems, fmt.Errorf("%d bytes were to be freed, %d could be", r.Plan.ToFree, r.Freed))
-		c.event("FreeDiskSpaceFailed", "the image file system is fuller than %d %%: %d bytes were to be freed, %d could be",
-			in.Policy.HighPercent, r.Plan.ToFree, r.Freed)
-	}
-	if len(r.Removed) > 0 {
-		c.options.Logger.Info("Images removed", "images", len(r.Removed), "bytes", r.Freed)
-	}
-	c.left(ctx, r)
-	return errors.Join(problems...)
-}
-
 // pause keeps to the rate of removals.
 func (c *Collector) pause(ctx context.Context) bool {
 	timer := c.options.Clock.NewTimer(time.Second / perSecond)
@@ -284,11 +248,6 @@ func (c *Collector) pause(ctx context.Context) bool {
 	case <-ctx.Done():
 		return false
 	}
-}
-
-// wanted reports, right before an image goes, whether a pod wants it by now (DR1).
-func (c *Collector) wanted(i Image) bool {
-	return c.options.Desired != nil && slices.ContainsFunc(c.options.Desired(), func(name string) bool { return matches(i, name) })
 }
 
 func (c *Collector) remove(ctx context.Context, choice Choice) error {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/podwright/podwright/cleanup"
 	"github.com/podwright/podwright/cleanup/imagegc"
+	"github.com/podwright/podwright/internal/rule"
 )
 
 // ImageFs is an optional ability of an image store: it says where the images are.
@@ -46,8 +47,12 @@ type Images struct {
 // If the file system of the images is unknown, images go by age only.
 func (i *Images) Collect(o imagegc.Options) (err error) {
 	o.Disk, o.Desired, o.Keep = i.Disk, i.Desired, i.Keep
-	o.Permits = func(c imagegc.Choice, now time.Time) bool {
-		return i.Permit == nil || i.Permit(imageAction(c, now)).IsZero()
+	o.Permits = func(c imagegc.Choice, now time.Time) (permitted, open bool) {
+		if i.Permit == nil {
+			return true, false
+		}
+		denial := i.Permit(imageAction(c, now))
+		return denial.IsZero(), denial.Rule == rule.TryLater
 	}
 	if i.Fs == nil && i.Path == "" {
 		if o.Policy.MaxAge == 0 {
