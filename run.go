@@ -45,7 +45,8 @@ func (p *parts) components() []lifecycle.Component {
 
 // Run brings the pods to their desired state and keeps them there until ctx
 // ends, Drain is called, or every source is closed. It returns when every
-// goroutine it started has ended; the pods keep running. It returns nil for an
+// goroutine it started has ended; the pods keep running. A function of [Config], a source or a
+// sink that goes on for 5 s after its context has ended is left alone, and logged. Run returns nil for an
 // end that was asked for, or what went wrong. A second call returns
 // [ErrRunning]; a RootDir, or a LogDir outside of it, that another engine has as its own
 // gives an error that wraps [ErrInUse].
@@ -96,6 +97,7 @@ func (p *parts) lockLogs() (unlock func(), err error) {
 // serve runs the components until ctx ends, a drain is asked for, or a component ends
 // that should not.
 func (p *parts) serve(ctx context.Context) error {
+	defer func() { p.users().Leave(p.config.Observe.Logger) }()
 	return lifecycle.Run(ctx, p.components(), p.drains, p.users().Stopping, func(s lifecycle.Stage, d *drain) {
 		switch {
 		case s == lifecycle.Input && d != nil:

@@ -65,7 +65,7 @@ func (m *Manager) timing(pod *v1.Pod, container string, k Kind, p *v1.Probe) Tim
 	// One that does not answer leaves the probe as the pod says (IN6).
 	t, err := foreign.Quick(m.calls, foreign.Call{
 		Kind: problem.Function, Name: "Probes.Timing", UID: pod.UID, Pod: problem.Of(pod.Namespace, pod.Name, pod.UID),
-		Object: container + " " + k.String(), Patience: problem.FunctionLimit,
+		About: pod, Object: container + " " + k.String(), Patience: problem.FunctionLimit,
 	}, nil, func() (Timing, error) {
 		t, ok := o.Timing(pod, container, k, own)
 		if !ok {

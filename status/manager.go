@@ -204,8 +204,14 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 	<-ctx.Done()
 	wg.Wait()
+	for _, call := range m.calls.Leave() {
+		m.options.Logger.Error(errDeafSink, "The manager ends without it, and its goroutine is lost", "call", call.Name, "uid", call.UID)
+	}
 	return nil
 }
+
+// errDeafSink is why a goroutine is lost.
+var errDeafSink = errors.New("a sink has not returned although its context has ended")
 
 // Get returns the status of a pod, or of the static pod a mirror UID stands for.
 // It is false if nothing is known. What the status points to is shared: treat it

@@ -29,7 +29,8 @@ type schedule struct {
 
 // Run runs the sources and the loop until ctx ends, or until every source is
 // closed and what they delivered is handled (B1). It returns when all goroutines
-// it started have ended: nil when the sources closed, ctx's cause otherwise.
+// it started have ended: nil when the sources closed, ctx's cause otherwise. A source that
+// ignores the end of its context for 5 s is left alone, and logged.
 // A second call returns an error. Pods are left as they are.
 func (l *Loop) Run(ctx context.Context) error {
 	if !l.started.CompareAndSwap(false, true) {
@@ -41,6 +42,7 @@ func (l *Loop) Run(ctx context.Context) error {
 	}
 	defer stop()
 
+	defer l.leave()
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	ctx, cancel := context.WithCancel(ctx)

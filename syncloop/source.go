@@ -26,7 +26,8 @@ const SourceAPI = podinfo.SourceAPI
 
 // Source delivers the pods that one origin desires.
 //
-// Run blocks until ctx ends, the source is closed for good (nil), or it fails.
+// Run blocks until ctx ends, the source is closed for good (nil), or it fails. The loop ends
+// 5 s after ctx without a Run that goes on.
 // A source that is closed before its first delivery has not said that it wants no pods:
 // it is undecided for good, and what runs unknown is left alone.
 // A source that fails is run again after a back-off of 1 s, doubling up to 20 s;
@@ -36,8 +37,8 @@ const SourceAPI = podinfo.SourceAPI
 // set is removed; nil or an empty set removes all of them (SRC3). deliver returns once
 // the difference is in the loop's queue, or with ctx's error, in which case nothing has
 // changed. It may block while the loop is slow. The source keeps its pods: deliver copies
-// them before it returns. deliver must not be called after Run has returned;
-// calls from several goroutines are serialised.
+// them before it returns. deliver after Run has returned, or ctx has ended, is
+// an error; calls from several goroutines are serialised.
 type Source interface {
 	// Name identifies the source, in the annotation kubernetes.io/config.source too. It
 	// never changes, is not empty and is unique within a loop.

@@ -14,7 +14,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/internal/backoff"
+	"github.com/podwright/podwright/internal/foreign"
 	"github.com/podwright/podwright/internal/instrument"
+	"github.com/podwright/podwright/internal/problem"
 )
 
 // Pauses before a failed source is run again.
@@ -155,11 +157,14 @@ func (l *Loop) runSource(ctx context.Context, source Source) {
 	l.mux.update(name, func(s *SourceStatus) { s.Started = started })
 	for {
 		var delivered atomic.Bool
-		err := l.runOnce(ctx, source, func(own context.Context, pods []*v1.Pod) error {
-			// Only the end of the loop ends the source, not the source's own context.
+		err := l.runOnce(ctx, source, func(run, own context.Context, pods []*v1.Pod) error {
+			// Only the end of this run ends the source, not the source's own context.
 			both, cancel := context.WithCancelCause(own)
 			defer cancel(nil)
-			defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
+			defer context.AfterFunc(run, func() { cancel(context.Cause(run)) })()
+			if run.Err() != nil {
+				return context.Cause(run)
+			}
 			err := l.mux.deliver(both, name, pods)
 			if err == nil {
 				delivered.Store(true)
@@ -213,13 +218,35 @@ func (l *Loop) sourceClosed(ctx context.Context, name string) {
 // errClosedUnheard is why a source is undecided that ended before its first delivery.
 var errClosedUnheard = errors.New("the source was closed before it named its pods")
 
-// runOnce runs a source; a panic is its error.
-func (l *Loop) runOnce(ctx context.Context, source Source, deliver func(context.Context, []*v1.Pod) error) (err error) {
+// runOnce runs a source until it ends or ctx does. One that goes on all the same is left
+// alone: it delivers no more (IN6).
+func (l *Loop) runOnce(ctx context.Context, source Source, deliver func(run, own context.Context, pods []*v1.Pod) error) error {
+	call := foreign.Call{Kind: problem.Source, Name: "Run of the source " + source.Name()}
+	_, err := foreign.Ask(ctx, l.calls, call, foreign.Limits{}, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, l.contain(ctx, func() error {
+			return source.Run(ctx, func(own context.Context, pods []*v1.Pod) error { return deliver(ctx, own, pods) })
+		})
+	})
+	return err
+}
+
+// contain runs a source; a panic is its error.
+func (l *Loop) contain(ctx context.Context, run func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			l.metrics.panicked(ctx, "source")
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	return source.Run(ctx, deliver)
+	return run()
 }
+
+// leave waits for the sources to return, for some seconds.
+func (l *Loop) leave() {
+	for _, call := range l.calls.Leave() {
+		l.options.Logger.Error(errDeafSource, "The loop ends without it, and its goroutine is lost", "call", call.Name)
+	}
+}
+
+// errDeafSource is why a goroutine is lost.
+var errDeafSource = errors.New("a source has not returned although its context has ended")

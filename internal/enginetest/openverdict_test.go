@@ -72,7 +72,7 @@ func TestBadHandlerHoldsItsPodAlone(t *testing.T) {
 			if n := r.events.count(p.Name + " UnexpectedAdmissionError"); n != 1 {
 				t.Errorf("%s: %d events, want 1", p.Name, n)
 			}
-			if e, _ := r.engine.Explain(p.UID); !strings.Contains(e.Held, "handler") {
+			if e, _ := r.engine.Explain(p.UID); !strings.Contains(e.Held, "Admission.Handlers[0]") {
 				t.Errorf("%s: held because %q", p.Name, e.Held)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
@@ -25,7 +26,11 @@ type Call struct {
 	UID    types.UID
 	Pod    string // namespace/name
 	Object string
-	// Patience is how long the call may take before it is a problem.
+	// About is the pod as it is now, if the answer depends on that: an answer about another
+	// spec, other labels or annotations does not count. Read-only, and kept until the
+	// function returns.
+	About *v1.Pod
+	// Patience is how long the call may take before it is a problem; 0: as long as it likes.
 	Patience time.Duration
 }
 
@@ -45,8 +50,14 @@ type Calls struct {
 
 	mu      sync.Mutex
 	running map[*running]struct{}
-	asked   map[key]*question
-	faults  map[key]*fault
+	// own are the calls whose goroutine has not ended, idle is closed when there is none.
+	own  map[*running]struct{}
+	idle chan struct{}
+	// asked are the open questions, late those that were answered after a caller had left.
+	asked  map[key]*question
+	late   []*question
+	vain   map[function]vain
+	faults map[key]*fault
 }
 
 // running is a call under way.
@@ -68,7 +79,10 @@ const faultKept = 10 * time.Minute
 
 // New returns an empty table.
 func New(c clock.Clock) *Calls {
-	return &Calls{clock: c, running: map[*running]struct{}{}, asked: map[key]*question{}, faults: map[key]*fault{}}
+	return &Calls{
+		clock: c, running: map[*running]struct{}{}, own: map[*running]struct{}{},
+		asked: map[key]*question{}, vain: map[function]vain{}, faults: map[key]*fault{},
+	}
 }
 
 // PanicError says that a function panicked.
@@ -93,7 +107,7 @@ func (c *Calls) Watch(call Call) (done func()) {
 	if c == nil {
 		return func() {}
 	}
-	r := c.begin(call)
+	r := c.begin(call, false)
 	return func() { c.end(r) }
 }
 
@@ -112,11 +126,15 @@ func contained(call Call, err *error) {
 	}
 }
 
-func (c *Calls) begin(call Call) *running {
+// begin lists a call; own says that it has a goroutine of its own.
+func (c *Calls) begin(call Call, own bool) *running {
 	r := &running{Call: call, since: c.clock.Now()}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.running[r] = struct{}{}
+	if own {
+		c.own[r] = struct{}{}
+	}
 	return r
 }
 
@@ -141,6 +159,7 @@ func (c *Calls) note(call Call, err error) {
 	case bad && f != nil:
 		f.last, f.err = now, panicked
 	case bad:
+		call.About = nil // the list does not need it
 		c.faults[call.key()] = &fault{Call: call, since: now, last: now, err: panicked}
 	}
 }
@@ -152,7 +171,7 @@ func (c *Calls) Problems() []problem.Problem {
 	defer c.mu.Unlock()
 	var out []problem.Problem
 	for r := range c.running {
-		if now.Sub(r.since) >= r.Patience {
+		if r.Patience > 0 && now.Sub(r.since) >= r.Patience {
 			p := r.problem(r.since)
 			p.Waits = r.Name + " to return"
 			out = append(out, p)

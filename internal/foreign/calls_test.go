@@ -74,49 +74,6 @@ func TestPanicIsListedUntilItWorks(t *testing.T) {
 	})
 }
 
-// TestHungFunctionHoldsItsSubjectAlone: IN6. A function that does not return for one pod costs
-// a caller with others to serve 10 ms once; it is not called again for that pod, and others
-// are answered. The late answer is given to the next who asks.
-func TestHungFunctionHoldsItsSubjectAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		calls, hung := foreign.New(clock.RealClock{}), make(chan struct{})
-		var asked, late atomic.Int32
-		ask := func(pod string) (bool, error) {
-			return foreign.Quick(calls, veto(pod), func() { late.Add(1) }, func() (bool, error) {
-				if pod == "hangs" {
-					asked.Add(1)
-					<-hung
-				}
-				return true, nil
-			})
-		}
-		if ok, err := ask("web"); !ok || err != nil {
-			t.Errorf("a good pod: %v, %v", ok, err)
-		}
-		began := time.Now()
-		var open *foreign.UnansweredError
-		for range 3 {
-			if ok, err := ask("hangs"); ok || !errors.As(err, &open) || !open.Since.Equal(began) {
-				t.Errorf("%v, %v", ok, err)
-			}
-		}
-		if waited := time.Since(began); waited != 10*time.Millisecond || asked.Load() != 1 {
-			t.Errorf("waited %v, asked %d times", waited, asked.Load())
-		}
-		// A second pod is not worth a wait now: its answer comes late.
-		_, err := ask("other")
-		synctest.Wait()
-		if ok, again := ask("other"); !errors.As(err, &open) || !ok || again != nil {
-			t.Errorf("another pod: %v, then %v, %v", err, ok, again)
-		}
-		close(hung)
-		synctest.Wait()
-		if ok, err := ask("hangs"); !ok || err != nil || asked.Load() != 1 || late.Load() != 2 {
-			t.Errorf("late: %v, %v, asked %d times, heard %d late answers", ok, err, asked.Load(), late.Load())
-		}
-	})
-}
-
 // TestPatientCallerWaits: IN6. A caller with nothing else to do waits as long as it says, and
 // less if its context ends. The function's context ends with the wait.
 func TestPatientCallerWaits(t *testing.T) {

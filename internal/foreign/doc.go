@@ -8,4 +8,5 @@
 //	         There is one call per subject at a time, however long it takes
 //	Quick    the same for a caller with others to serve: it waits for a moment only, and an
 //	         answer that comes late is given to the next caller that asks
+//	Leave    the end of a run waits for what is still called, for some seconds
 package foreign

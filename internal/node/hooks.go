@@ -32,7 +32,7 @@ const (
 	firstStatusLimit   = 120 * time.Second
 )
 
-// guard calls a hook and waits for it for that long; a panic is an error (section 16, last
+// guard calls a hook and waits for it for that long, or as long as ctx lasts; a panic is an error (section 16, last
 // line). One that has not returned is not called again before it has (IN6).
 func (h *Hooks) guard(ctx context.Context, name string, wait time.Duration, hook func(ctx context.Context) error) error {
 	call := foreign.Call{Kind: problem.Function, Name: "NodeHooks." + name, Patience: problem.HookLimit}
@@ -95,7 +95,7 @@ func (h *Hooks) Changed() {
 // Initialise runs the first hook.
 func (h *Hooks) Initialise(ctx context.Context) error {
 	if hook := h.options.Hooks.Initialise; hook != nil {
-		return h.guard(ctx, "Initialise", untilEnd, hook)
+		return h.guard(ctx, "Initialise", 0, hook)
 	}
 	return nil
 }
@@ -108,7 +108,7 @@ func (h *Hooks) Run(ctx context.Context) error {
 	if hooks.RuntimeReady != nil {
 		wg.Go(func() {
 			if h.untilRuntimeWell(ctx) {
-				h.failed(ctx, h.guard(ctx, "RuntimeReady", untilEnd, hooks.RuntimeReady))
+				h.failed(ctx, h.guard(ctx, "RuntimeReady", 0, hooks.RuntimeReady))
 			}
 		})
 	}

@@ -1,8 +1,11 @@
 package node
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 
+	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -23,16 +26,43 @@ type Users struct {
 	Hold cleanup.Hold
 }
 
-// Handlers puts admission handlers under a time limit. answered is called with a pod on which one
-// of them gave its verdict late.
-func (u Users) Handlers(handlers []admission.Handler, answered func(uid types.UID)) []admission.Handler {
+// Handlers contains admission handlers; name is the option's. answered is called with a pod on
+// which one of them gave its verdict late.
+func (u Users) Handlers(name string, handlers []admission.Handler, answered func(uid types.UID)) []admission.Handler {
 	out := slices.Clone(handlers)
 	for i, h := range out {
 		if h != nil {
-			out[i] = admission.Limit(h, u.Clock, answered)
+			out[i] = userHandler{u, fmt.Sprintf("%s[%d]", name, i), h, answered}
 		}
 	}
 	return out
+}
+
+type userHandler struct {
+	users    Users
+	name     string
+	handler  admission.Handler
+	answered func(uid types.UID)
+}
+
+var _ admission.Asker = userHandler{}
+
+// Ask returns the handler's verdict, or why there is none yet. A late verdict counts for the
+// pod as it was when the handler was asked; the pods beside it may be others by now.
+func (h userHandler) Ask(r admission.Request) (admission.Verdict, error) {
+	return foreign.Quick(h.users.Calls, foreign.Call{
+		Kind: problem.Function, Name: h.name, UID: r.Pod.UID, Pod: problem.Of(r.Pod.Namespace, r.Pod.Name, r.Pod.UID), About: r.Pod,
+		Patience: problem.FunctionLimit,
+	}, func() { h.answered(r.Pod.UID) }, func() (admission.Verdict, error) { return h.handler.Admit(r), nil })
+}
+
+// Admit is for callers that know no open verdict: one without is a refusal.
+func (h userHandler) Admit(r admission.Request) admission.Verdict {
+	v, err := h.Ask(r)
+	if err != nil {
+		return admission.Refuse(admission.ReasonUnexpected, "%v", err)
+	}
+	return v
 }
 
 // Veto contains [cleanup.Options.Veto], nil if there is none. Without an answer the action is
@@ -93,10 +123,21 @@ func (u Users) Spared(critical func(*v1.Pod) bool) func(*v1.Pod) bool {
 
 func (u Users) critical(critical func(*v1.Pod) bool, pod *v1.Pod) (bool, error) {
 	return foreign.Quick(u.Calls, foreign.Call{
-		Kind: problem.Function, Name: "Eviction.Critical", UID: pod.UID, Pod: problem.Of(pod.Namespace, pod.Name, pod.UID),
+		Kind: problem.Function, Name: "Eviction.Critical", UID: pod.UID, Pod: problem.Of(pod.Namespace, pod.Name, pod.UID), About: pod,
 		Patience: problem.FunctionLimit,
 	}, nil, func() (bool, error) { return critical(pod), nil })
 }
+
+// Leave waits at the end of a run for functions that are still called, for some seconds, and logs
+// those that do not return.
+func (u Users) Leave(logger logr.Logger) {
+	for _, call := range u.Calls.Leave() {
+		logger.Error(errDeaf, "The engine ends without it, and its goroutine is lost", "call", call.Name, "pod", call.Pod, "uid", call.UID)
+	}
+}
+
+// errDeaf is why a goroutine is lost.
+var errDeaf = errors.New("a function has not returned although its context has ended")
 
 // Stopping lists a component of the engine that does not end although it was told to.
 func (u Users) Stopping(name string) (done func()) {

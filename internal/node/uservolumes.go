@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math"
 	"sync"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -15,9 +13,6 @@ import (
 	"github.com/podwright/podwright/internal/problem"
 	"github.com/podwright/podwright/runtime/pods"
 )
-
-// untilEnd is for calls that last as long as the context of their pod's step.
-const untilEnd = time.Duration(math.MaxInt64)
 
 // Volumes contains a volume manager, nil if there is none. A call that ignores the end of its
 // context is left alone: the pod is stopped beside it, and nothing is taken down before a
@@ -47,15 +42,22 @@ type userVolumes struct {
 
 var _ pods.VolumeManager = (*userVolumes)(nil)
 
-func (v *userVolumes) call(name string, uid types.UID, pod, object string) foreign.Call {
-	return foreign.Call{Kind: problem.Function, Name: "Pods.Volumes." + name, UID: uid, Pod: pod, Object: object, Patience: problem.RemovalLimit}
+func (v *userVolumes) call(name string, uid types.UID) foreign.Call {
+	return foreign.Call{Kind: problem.Function, Name: "Pods.Volumes." + name, UID: uid, Patience: problem.RemovalLimit}
+}
+
+// podCall is a call whose answer depends on the pod's manifest.
+func (v *userVolumes) podCall(name string, pod *v1.Pod, volume *v1.Volume) foreign.Call {
+	call := v.call(name, pod.UID)
+	call.Pod, call.Object, call.About = problem.Of(pod.Namespace, pod.Name, pod.UID), volume.Name, pod
+	return call
 }
 
 // Handles answers yes if the manager does not answer: then its SetUp says what is wrong,
 // rather than that the engine makes a volume that is not its own.
 func (v *userVolumes) Handles(pod *v1.Pod, volume *v1.Volume) bool {
 	key := volumeKey{pod.UID, volume.Name}
-	answer, err := foreign.Quick(v.users.Calls, v.call("Handles", pod.UID, problem.Of(pod.Namespace, pod.Name, pod.UID), volume.Name),
+	answer, err := foreign.Quick(v.users.Calls, v.podCall("Handles", pod, volume),
 		nil, func() (bool, error) { return v.manager.Handles(pod, volume), nil })
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -76,8 +78,8 @@ func (v *userVolumes) SetUp(ctx context.Context, pod *v1.Pod, volume *v1.Volume)
 	if err != nil {
 		return pods.MountedVolume{}, err
 	}
-	return foreign.Ask(ctx, v.users.Calls, v.call("SetUp", pod.UID, problem.Of(pod.Namespace, pod.Name, pod.UID), volume.Name),
-		foreign.Limits{Wait: untilEnd, Join: true}, func(ctx context.Context) (pods.MountedVolume, error) {
+	return foreign.Ask(ctx, v.users.Calls, v.podCall("SetUp", pod, volume),
+		foreign.Limits{Join: true}, func(ctx context.Context) (pods.MountedVolume, error) {
 			v.make(pod.UID, 1)
 			defer v.make(pod.UID, -1)
 			return v.manager.SetUp(ctx, pod, volume)
@@ -111,7 +113,7 @@ func (v *userVolumes) TearDown(ctx context.Context, uid types.UID) error {
 	v.mu.Lock()
 	maps.DeleteFunc(v.unsure, func(k volumeKey, _ error) bool { return k.uid == uid })
 	v.mu.Unlock()
-	_, err := foreign.Ask(ctx, v.users.Calls, v.call("TearDown", uid, "", ""), foreign.Limits{Wait: untilEnd, Join: true},
+	_, err := foreign.Ask(ctx, v.users.Calls, v.call("TearDown", uid), foreign.Limits{Join: true},
 		func(ctx context.Context) (struct{}, error) {
 			// Until it returns, however long after its caller has gone, no new life of the
 			// pod begins (IN3). A life that tears down itself needs no hold.
@@ -127,7 +129,7 @@ func (v *userVolumes) Mounted(ctx context.Context, uid types.UID) ([]string, err
 	if err := v.made(uid); err != nil {
 		return nil, err
 	}
-	return foreign.Ask(ctx, v.users.Calls, v.call("Mounted", uid, "", ""), foreign.Limits{Wait: untilEnd, Join: true},
+	return foreign.Ask(ctx, v.users.Calls, v.call("Mounted", uid), foreign.Limits{Join: true},
 		func(ctx context.Context) ([]string, error) { return v.manager.Mounted(ctx, uid) })
 }
 

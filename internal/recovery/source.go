@@ -74,6 +74,9 @@ func (s *source) Run(ctx context.Context, deliver func(ctx context.Context, pods
 			return err
 		}
 		defer func() { <-s.turn }()
+		if ctx.Err() != nil {
+			return context.Cause(ctx) // nothing is noted of a set that does not count
+		}
 		s.mu.Lock()
 		first := !s.answered
 		s.answered = true

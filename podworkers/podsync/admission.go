@@ -8,7 +8,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/foreign"
 	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/internal/problem"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/status"
@@ -28,14 +30,14 @@ func (s *Syncer) judge(pod *v1.Pod) (admission.Verdict, error) {
 		return admission.Verdict{}, nil
 	}
 	v, err := admission.Judge(s.o.Admission.Handlers, admission.Request{Pod: pod, Others: s.o.Admission.Others(pod.UID)})
-	var open *admission.HandlerError
+	var open *foreign.UnansweredError
 	switch {
-	case !errors.As(err, &open):
-		return v, err
-	case open.Fault():
-		return admission.Refuse(admission.ReasonUnexpected, "%v", open), nil
+	case err == nil:
+		return v, nil
+	case errors.As(err, &open) && open.Waited < problem.FunctionLimit:
+		return v, retryError{error: err, at: open.Since.Add(problem.FunctionLimit)}
 	}
-	return v, retryError{error: open, at: open.Since.Add(admission.HandlerTimeout)}
+	return admission.Refuse(admission.ReasonUnexpected, "%v", err), nil
 }
 
 // block stops what runs of a pod that may not run now, and says so (AD6).

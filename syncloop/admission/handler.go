@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/foreign"
 )
 
 // Request is one question: may this pod run beside those?
@@ -54,11 +56,20 @@ func Refuse(reason, format string, args ...any) Verdict {
 }
 
 // Handler judges pods. Admit is called with locks of the caller held: it must not
-// block nor call back. One that may is put under a time limit with [Limit], which calls
-// it from a goroutine per pod; an engine does that with the handlers of its user. A
-// handler that is also asked softly is called by many goroutines at once.
+// block nor call back. An engine calls the handlers of its user on a goroutine per pod
+// instead, so that one that does harms its pod alone (IN6). A handler that is also asked
+// softly is called by many goroutines at once.
 type Handler interface {
 	Admit(Request) Verdict
+}
+
+// Asker is an optional ability of a [Handler]: to give its verdict later. [Judge] calls Ask
+// instead of Admit.
+type Asker interface {
+	Handler
+	// Ask returns the verdict, or an error while there is none: the pod waits, alone, and is
+	// asked about again (IN6).
+	Ask(Request) (Verdict, error)
 }
 
 // HandlerFunc adapts a function to [Handler].
@@ -68,7 +79,7 @@ type HandlerFunc func(Request) Verdict
 func (f HandlerFunc) Admit(r Request) Verdict { return f(r) }
 
 // Judge asks the handlers in order; the first refusal wins (AD2). An error says that a
-// handler panicked, or that one of [Limit] has not answered yet: there is no verdict.
+// handler panicked, or that an [Asker] has not answered yet: there is no verdict.
 func Judge(handlers []Handler, r Request) (Verdict, error) {
 	for _, h := range handlers {
 		if v, err := ask(h, r); err != nil || !v.Admitted() {
@@ -76,6 +87,19 @@ func Judge(handlers []Handler, r Request) (Verdict, error) {
 		}
 	}
 	return Verdict{}, nil
+}
+
+// ask asks a handler; a panic is an error.
+func ask(h Handler, r Request) (v Verdict, err error) {
+	if a, ok := h.(Asker); ok {
+		return a.Ask(r)
+	}
+	var unlisted *foreign.Calls // the pod without a verdict is listed
+	err = unlisted.Contain(foreign.Call{Name: "a handler"}, func() error {
+		v = h.Admit(r)
+		return nil
+	})
+	return v, err
 }
 
 // Refusal is a verdict as an error. What sets a pod up returns it, wrapped or not,

@@ -1,0 +1,53 @@
+package foreign
+
+import (
+	"time"
+
+	"github.com/podwright/podwright/internal/problem"
+)
+
+// What a function that hangs may cost callers with others to serve: 100 ms in 10 s,
+// whatever it hangs for.
+const (
+	// promptly is how long such a caller waits for an answer.
+	promptly = 10 * time.Millisecond
+	// vainWaits is how often in vainPeriod.
+	vainWaits  = 10
+	vainPeriod = 10 * time.Second
+)
+
+// function is what calls of the same function have in common.
+type function struct {
+	kind problem.Kind
+	name string
+}
+
+// vain counts the waits for a function without an answer, since the first of them.
+type vain struct {
+	n     int
+	since time.Time
+}
+
+// patient reports whether an answer of the function is worth a short wait.
+func (c *Calls) patient(call Call) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v := c.vain[function{call.Kind, call.Name}]
+	return v.n < vainWaits || c.clock.Since(v.since) >= vainPeriod
+}
+
+// waited notes a wait, which was in vain if there is no answer.
+func (c *Calls) waited(call Call, q *question) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !q.answered.IsZero() {
+		return
+	}
+	f := function{call.Kind, call.Name}
+	v := c.vain[f]
+	if now := c.clock.Now(); v.n == 0 || now.Sub(v.since) >= vainPeriod {
+		v = vain{since: now}
+	}
+	v.n++
+	c.vain[f] = v
+}
