@@ -33,9 +33,9 @@ type question struct {
 type turn uint8
 
 const (
-	begins  turn = iota // the function is to be called
-	joins               // its answer is the caller's too
-	goesOn              // it is about the subject as it was
+	begins turn = iota // the function is to be called
+	joins              // its answer is the caller's too
+	goesOn             // it is about the subject as it was
 )
 
 // question returns the question that is open for a subject, or a new one.
