@@ -51,10 +51,12 @@ func (o *Objects) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	call := foreign.Call{Kind: problem.Function, Name: "Pods.Objects.Run", Patience: untilEnd}
+	call := foreign.Call{Kind: problem.Function, Name: "Pods.Objects.Run"}
 	var pause time.Duration
 	for ctx.Err() == nil {
-		err := o.Calls.Contain(call, func() error { return watcher.Run(ctx, o.Changed) })
+		_, err := foreign.Ask(ctx, o.Calls, call, foreign.Limits{}, func(ctx context.Context) (struct{}, error) {
+			return struct{}{}, watcher.Run(ctx, o.Changed)
+		})
 		if ctx.Err() != nil {
 			return nil
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/podwright/podwright/cleanup"
 	"github.com/podwright/podwright/cleanup/imagegc"
 	"github.com/podwright/podwright/internal/foreign"
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/rule"
 	"github.com/podwright/podwright/runtime/pods"
 	"github.com/podwright/podwright/syncloop/admission"
@@ -202,5 +203,35 @@ func TestVolumeIsMadeForThePodAsItIs(t *testing.T) {
 		if _, err := volumes.Mounted(t.Context(), "uid"); errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
+	})
+}
+
+// deafWatcher watches objects, and ignores the end of its context.
+type deafWatcher struct {
+	pods.ObjectGetter
+	release chan struct{}
+}
+
+func (w deafWatcher) Run(context.Context, func(podinfo.Object)) error {
+	<-w.release
+	return nil
+}
+
+// TestDeafWatcherDoesNotHoldTheEnd: IN6. The watch of objects ends with its context, and the user's function
+// is named.
+func TestDeafWatcherDoesNotHoldTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u, w := newUsers(), deafWatcher{release: make(chan struct{})}
+		o := &Objects{Getter: w, Changed: func(podinfo.Object) {}, Calls: u.Calls, Clock: u.Clock}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		began := time.Now()
+		if err := o.Run(ctx); err != nil || time.Since(began) != time.Hour || u.Calls.Problems() != nil {
+			t.Errorf("%v after %v, %v", err, time.Since(began), u.Calls.Problems())
+		}
+		if lost := u.Calls.Leave(); len(lost) != 1 || lost[0].Name != "Pods.Objects.Run" {
+			t.Errorf("lost: %v", lost)
+		}
+		close(w.release)
 	})
 }
