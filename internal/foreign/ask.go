@@ -70,7 +70,7 @@ func askOnce[T any](
 // Quick is Ask for a caller with others to serve: it waits for 10 ms, and not at all while
 // it has waited for the function in vain too often. An answer that comes late is given to
 // the next caller that asks about the same subject, within 30 s, unless the subject has
-// changed or nobody has asked for 30 s; late, which may be nil, is then called on the
+// changed or the question was not repeated for 30 s; late, which may be nil, is then called on the
 // function's goroutine.
 func Quick[T any](c *Calls, call Call, late func(), f func() (T, error)) (T, error) {
 	q, turn := c.question(call, true)

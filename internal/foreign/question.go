@@ -87,7 +87,7 @@ func (c *Calls) answered(call Call, q *question, answer any, err error) (left bo
 	return q.left
 }
 
-// expire drops the answers that nobody has heard in time. They are in the order in which
+// expire drops the answers that no caller has heard in time. They are in the order in which
 // they came.
 func (c *Calls) expire(now time.Time) {
 	for len(c.late) > 0 && now.Sub(c.late[0].answered) >= lateAnswer {
