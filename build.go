@@ -272,7 +272,7 @@ func (p *parts) buildHousekeeper() (err error) {
 	}
 	o.SourcesReady, o.Undecided, o.Gate, o.Withheld, o.Again = p.loop.Ready, p.loop.Undecided, p.open, p.occupants.Kept, p.tidy
 	o.Dropped, o.Veto = p.journal.Dropped, p.users().Veto(o.Veto, p.tidy)
-	o.Statuses, o.CleanupProbes, o.Content = statuses{p.status, p.pruner()}, p.probes.CleanupPods, node.Contents{Manager: p.pods, Calls: p.foreign}
+	o.Statuses, o.CleanupProbes, o.Content = statuses{p.status, p.pruner()}, p.probes.CleanupPods, node.Contents{Manager: p.pods}
 	o.Collector, o.Hold = p.dead, p.workers.Hold
 	o.Cgroups, o.UserRanges, o.PruneBackOffs, o.Mirrors, o.Rule = p.podCgroups(), p.pods, p.pods.PruneBackOffs, node.OrphanedMirrors{
 		Mirrored: p.mirrored, Terminating: p.workers.IsPodForMirrorPodTerminatingByFullName, Delete: p.mirrors.Orphaned,

@@ -1,11 +1,19 @@
 package cleanup
 
-import "github.com/podwright/podwright/internal/problem"
+import (
+	"time"
 
-// stuck is a removal that fails.
+	"github.com/podwright/podwright/internal/problem"
+)
+
+// stuck is a removal that fails, or has not returned.
 type stuck struct {
 	candidate
-	failure
+	object string
+	since  time.Time
+	err    error
+	// goesOn is the removal that has not returned, nil if it fails.
+	goesOn *removal
 }
 
 // noteStuck keeps what could not be removed for those who ask between passes. The turn is
@@ -13,7 +21,12 @@ type stuck struct {
 func (h *Housekeeper) noteStuck() {
 	var all []stuck
 	for c, f := range h.failures {
-		all = append(all, stuck{c, *f})
+		all = append(all, stuck{candidate: c, object: f.object, since: f.since, err: f.err})
+	}
+	for c, r := range h.underWay {
+		if h.failures[c] == nil {
+			all = append(all, stuck{candidate: c, object: r.action.Object.String(), since: r.since, goesOn: r})
+		}
 	}
 	h.mu.Lock()
 	h.stuck = all
@@ -21,14 +34,14 @@ func (h *Housekeeper) noteStuck() {
 }
 
 // Problems returns what pods left behind and what could not be removed for long, however
-// often it was tried (IN2).
+// often it was tried, or because the removal does not return (IN2).
 func (h *Housekeeper) Problems() []problem.Problem {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.options.Clock.Now()
 	var out []problem.Problem
 	for _, s := range h.stuck {
-		if now.Sub(s.since) < problem.RemovalLimit {
+		if now.Sub(s.since) < problem.RemovalLimit || s.goesOn != nil && isClosed(s.goesOn.done) {
 			continue
 		}
 		out = append(out, problem.Problem{

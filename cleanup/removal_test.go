@@ -196,6 +196,45 @@ func TestFailingRemovalIsAProblem(t *testing.T) {
 	})
 }
 
+// TestHungRemovalIsAProblem (IN2, HI12): a removal of any kind that does not return is named after
+// 30 s, since it began, and no longer once it returns, even before the next pass.
+func TestHungRemovalIsAProblem(t *testing.T) {
+	for step, put := range map[string]func(o *outback){
+		"remove content":    func(o *outback) { o.content["a"] = true; o.Finished("a") },
+		"remove logs":       func(o *outback) { o.logDirs["a"] = true },
+		"remove pod folder": func(o *outback) { o.podDirs["a"] = true },
+		"release user IDs":  func(o *outback) { o.ranges["a"] = true },
+		"remove cgroup":     func(o *outback) { o.cgroups["a"] = true },
+	} {
+		t.Run(step, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := newOutback(t, func(options *Options) { options.Collector = nil })
+				o.pass(t, "first")
+				put(o)
+				o.collectAt = time.Time{} // log folders too
+				hang := make(chan struct{})
+				o.removing = func() { <-hang }
+				began := time.Now()
+				_ = o.try()
+				<-time.After(30*time.Second - time.Since(began) - 1)
+				if early := o.Problems(); early != nil {
+					t.Errorf("too soon: %v", early)
+				}
+				<-time.After(1)
+				all := o.Problems()
+				if len(all) != 1 || all[0].UID != "a" || !all[0].Since.Equal(began) || !strings.Contains(all[0].Waits, step) {
+					t.Errorf("listed: %+v", all)
+				}
+				close(hang)
+				o.Wait()
+				if over := o.Problems(); over != nil {
+					t.Errorf("it has ended: %v", over)
+				}
+			})
+		})
+	}
+}
+
 // hanging is content of which bad pods' folders do not go until a channel is closed,
 // whatever the context.
 type hanging struct {

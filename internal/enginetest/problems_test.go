@@ -192,7 +192,7 @@ func hangs() []hang {
 			},
 		},
 		{
-			name: "removal", fault: fake.RemovePodSandbox, kind: "removal", what: "uid-bad", waits: "the removal of its containers to return",
+			name: "removal", fault: fake.RemovePodSandbox, kind: "removal", what: "uid-bad", waits: "the end of its removal (remove content)",
 			after: 31 * time.Second, act: func(r *rig, s *stuck) { r.fault(fake.RemovePodSandbox, "uid-bad", s); remove(r, s) },
 		},
 	}

@@ -205,7 +205,6 @@ func (c Call) problem(since time.Time) problem.Problem {
 var advice = map[problem.Kind]string{
 	problem.RuntimeCall: "look at the container runtime's log; the pod is cut off from it until the call returns",
 	problem.Function:    "look at what the function waits for; it is not called again for this until it returns",
-	problem.Removal:     "look at the disk, at mounts below the folder and at the volume manager; other pods go on",
 	problem.Stop:        "look at the other problems: the component waits for one of them; a second signal ends the program at once",
 }
 
