@@ -141,7 +141,7 @@ func (w *Workers) wait(ctx context.Context, c *call) (view *runtime.PodStatus, e
 	w.enter(c, stepView)
 	defer w.enter(c, stepCall)
 	began := w.options.Clock.Now()
-	view, err = w.options.Views.GetNewerThan(ctx, c.UID, c.After)
+	view, err = w.newView(ctx, c)
 	w.metrics.viewWait(context.WithoutCancel(ctx), w.options.Clock.Since(began))
 	if err == nil && view == nil {
 		err = errNoView

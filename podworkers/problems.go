@@ -28,6 +28,7 @@ func (w *Workers) Problems() []problem.Problem {
 		}
 	})
 	w.lacking.prune(w.machine.Known)
+	w.unseen.prune(w.machine.Known)
 	return out
 }
 

@@ -56,6 +56,17 @@ type PodSyncer interface {
 	SyncTerminatedPod(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus) error
 }
 
+// UnseenStopper is an optional ability of a [PodSyncer]. StopUnseen is called for a pod that has to
+// stop and of which there has been no view for 10 s, because the runtime does not describe it:
+// it tells what runs of the pod to stop, by whatever else is known of it, and returns nil once
+// the runtime has taken that. It publishes nothing and ends nothing: SyncTerminatingPod is
+// called as soon as there is a view. It is called again while it fails, and when the grace gets
+// shorter; gracePeriodSeconds is that of SyncTerminatingPod. It is one of the calls that are made for the
+// pod, under their contract.
+type UnseenStopper interface {
+	StopUnseen(ctx context.Context, pod *v1.Pod, gracePeriodSeconds *int64) error
+}
+
 // PodStatusFunc edits the status that is published while a pod terminates, for
 // example to give the reason of an eviction. It runs on the syncer's goroutine,
 // possibly several times, and must not block.

@@ -24,6 +24,7 @@ type Workers struct {
 	lister  RunningLister
 	metrics *instruments
 	lacking lacking
+	unseen  unseen
 	origin  time.Time // the machine's time 0
 
 	mu       sync.Mutex

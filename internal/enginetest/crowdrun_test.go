@@ -252,6 +252,10 @@ func (c *crowd) explain() {
 		if m.leave < crowdJudged && (m.back == 0 || m.bad.lingers != "") { // its first life lasts
 			want, problem = m.bad.lingers, m.bad.stuck
 		}
+		if m.leave < crowdJudged && m.back == 0 && m.bad.name != "preStop hangs" && c.runtime.Running(m.pod.UID, "main") > 0 &&
+			len(c.runtime.Calls(fake.Match{Method: fake.StopContainer, PodUID: m.pod.UID})) == 0 {
+			c.t.Errorf("%s (%s) was never told to stop", m.pod.Name, m.bad.name)
+		}
 		e, known := c.engine.Explain(m.pod.UID)
 		text, err := json.Marshal(e)
 		switch {

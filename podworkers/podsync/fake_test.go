@@ -140,6 +140,8 @@ func (n *node) KillPod(context.Context, *v1.Pod, *runtime.PodStatus, *int64) err
 	return n.do("KillPod")
 }
 
+func (n *node) KillListed(context.Context, *v1.Pod, *int64) error { return n.do("KillListed") }
+
 func (n *node) KillRuntimePod(context.Context, *runtime.Pod, *int64) error {
 	return n.do("KillRuntimePod")
 }

@@ -35,6 +35,8 @@ type Pods interface {
 	// KillPod stops the pod and leaves a fresh reading of it in the cache.
 	KillPod(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus, graceOverride *int64) error
 	KillRuntimePod(ctx context.Context, pod *runtime.Pod, graceOverride *int64) error
+	// KillListed stops what the runtime lists of the pod, without reading more of it.
+	KillListed(ctx context.Context, pod *v1.Pod, graceOverride *int64) error
 	// WaitingReasons, PodResources and TerminationMessage complete what the status of a pod
 	// tells.
 	WaitingReasons(uid types.UID) map[string]pods.Waiting

@@ -36,7 +36,10 @@ type Syncer struct {
 	held      held
 }
 
-var _ podworkers.PodSyncer = (*Syncer)(nil)
+var (
+	_ podworkers.PodSyncer     = (*Syncer)(nil)
+	_ podworkers.UnseenStopper = (*Syncer)(nil)
+)
 
 // New makes a syncer. It starts nothing.
 func New(pods Pods, reader Reader, statuses Statuses, options Options) *Syncer {

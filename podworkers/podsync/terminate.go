@@ -53,6 +53,16 @@ func (s *Syncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, view *runt
 	return nil
 }
 
+// StopUnseen tells a pod to stop that the runtime lists and does not describe.
+func (s *Syncer) StopUnseen(ctx context.Context, pod *v1.Pod, gracePeriodSeconds *int64) error {
+	ctx = foreign.ForPod(ctx, pod.UID)
+	s.o.Probes.StopLivenessAndStartup(pod.UID)
+	if err := s.pods.KillListed(ctx, s.o.Allocations.Allocated(pod), gracePeriodSeconds); err != nil {
+		return fmt.Errorf("stop what is listed of the pod: %w", err)
+	}
+	return nil
+}
+
 // SyncTerminatingRuntimePod stops a pod that no source wants and whose spec is unknown.
 func (s *Syncer) SyncTerminatingRuntimePod(ctx context.Context, pod *runtime.Pod) error {
 	if err := s.pods.KillRuntimePod(ctx, pod, nil); err != nil {

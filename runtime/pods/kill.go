@@ -60,6 +60,20 @@ func (m *Manager) KillRuntimePod(ctx context.Context, pod *runtime.Pod, graceOve
 	return m.killAndCheck(ctx, killOfListed(nil, pod), graceOverride)
 }
 
+// KillListed is KillPod for a pod that the runtime lists and does not describe: it returns nil
+// once every stop was taken, without another look. Sidecars stop in their turn, and one that
+// ends before it is not started again.
+func (m *Manager) KillListed(ctx context.Context, pod *v1.Pod, graceOverride *int64) error {
+	listed, err := m.view.ListPod(ctx, pod.UID)
+	if err != nil {
+		return fmt.Errorf("kill pod: %w", err)
+	}
+	if listed == nil {
+		return nil
+	}
+	return m.kill(ctx, killOfListed(pod, listed), graceOverride)
+}
+
 // podKill is what there is to stop of a pod.
 type podKill struct {
 	uid       types.UID
