@@ -119,7 +119,7 @@ func (c *Config) engineFields() []partOptions {
 			"Clock": "Clock", "Events": "Observe.Events",
 		}},
 		{group: "Workers", options: c.Workers, engine: map[string]string{
-			"Views": "", "SourcesReady": "", "KillOrphan": "", "Journal": "",
+			"Views": "", "SourcesReady": "", "KillOrphan": "", "Doing": "", "Journal": "",
 			"Clock": "Clock", "Logger": "Observe.Logger", "Events": "Observe.Events", "Meter": "Observe.MeterProvider",
 		}},
 		{group: "PLEG", options: c.PLEG, engine: map[string]string{

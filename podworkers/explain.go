@@ -3,6 +3,7 @@ package podworkers
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -83,6 +84,11 @@ func (w *Workers) explanation(e *machine.Explanation) Explanation {
 		Failures:             e.Attempts,
 		TerminationRequested: e.Terminating, Deleted: e.Deleted, Evicted: e.Evicted, RestartRequested: e.Restart,
 		GracePeriodSeconds: e.Grace,
+	}
+	if w.options.Doing != nil {
+		if doing := w.options.Doing(e.UID); len(doing) > 0 {
+			out.WaitingFor += ": " + strings.Join(doing, "; ")
+		}
 	}
 	if e.LastErr != nil {
 		out.LastError = e.LastErr.Error()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel/metric"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/podworkers/internal/machine"
@@ -28,6 +29,9 @@ type Options struct {
 	// of a static pod (N6) by what is remembered of it, so that it ends with its own
 	// grace (IN7). It must not block. Nil: such a pod is known from the runtime only.
 	KillOrphan func(pod *runtime.Pod) UpdateOptions
+	// Doing says in words what the syncer's call for a pod is doing that takes its time,
+	// for [Workers.Explain]. It must not block. Nil: only the call is named.
+	Doing func(uid types.UID) []string
 	// Journal, if not nil, makes latched facts durable before they count.
 	Journal Journal
 

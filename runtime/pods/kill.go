@@ -212,7 +212,7 @@ func (m *Manager) kill(ctx context.Context, k podKill, override *int64) error {
 		if ctx.Err() != nil {
 			break
 		}
-		if err := m.runtime.StopPodSandbox(ctx, id); err != nil && !runtime.IsNotFound(err) {
+		if err := m.stopSandbox(ctx, k.uid, id); err != nil && !runtime.IsNotFound(err) {
 			problems = append(problems, fmt.Errorf("stop sandbox %s: %w", id, err))
 		}
 	}
@@ -220,6 +220,11 @@ func (m *Manager) kill(ctx context.Context, k podKill, override *int64) error {
 		return err
 	}
 	return ctx.Err()
+}
+
+func (m *Manager) stopSandbox(ctx context.Context, uid types.UID, id string) error {
+	defer m.doing.begin(uid, &activity{what: "stopping the sandbox"})()
+	return m.runtime.StopPodSandbox(ctx, id)
 }
 
 // targetOf describes a container by its definition, or by its annotations where

@@ -41,6 +41,7 @@ type Manager struct {
 	// podDirs and logDirs list the folders of all pods.
 	podDirs, logDirs *poddir.Listing
 	metrics          metrics
+	doing            doing
 	// interrupted has FinishRemovals look.
 	interrupted chan struct{}
 	// selinux is true if the machine labels files.
@@ -86,6 +87,7 @@ func New(rt runtime.RuntimeService, imageService runtime.ImageService, o Options
 		stopping: stopNotes{},
 		kills:    map[types.UID]uint64{},
 		mounted:  map[types.UID]map[string]MountedVolume{},
+		doing:    doing{clock: o.Clock, pods: map[types.UID][]*activity{}},
 
 		interrupted: make(chan struct{}, 1),
 	}

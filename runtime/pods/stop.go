@@ -28,6 +28,7 @@ type target struct {
 	ref      *v1.ObjectReference
 	message  string
 	finished chan struct{}
+	activity *activity // while it is being stopped
 	// keeper, if there is one, keeps a sidecar up until its turn. restarted is true
 	// if the keeper had to start it again.
 	keeper    *keeper
@@ -52,6 +53,8 @@ func newTarget(pod *v1.Pod, c member, id string, state runtime.State) *target {
 // gone is a success.
 func (m *Manager) stop(ctx context.Context, t *target, turn *turn) error {
 	m.options.Events.Eventf(t.ref, v1.EventTypeNormal, "Killing", "%s", t.message)
+	t.activity = &activity{what: "stopping container " + t.name, limit: time.Duration(t.grace) * time.Second, grace: true}
+	defer m.doing.begin(t.podUID, t.activity)()
 	left := t.grace
 	if t.preStop != nil && left > 0 && t.state == runtime.Running {
 		began := m.options.Clock.Now()
@@ -60,11 +63,13 @@ func (m *Manager) stop(ctx context.Context, t *target, turn *turn) error {
 		left -= int64(m.options.Clock.Since(began) / time.Second)
 	}
 	if turn != nil && left > 0 {
+		m.doing.at(t.activity, "which waits for its turn")
 		left -= int64(m.awaitTurn(ctx, t, turn, time.Duration(left)*time.Second) / time.Second)
 	}
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("stop container %s: %w", t.name, err)
 	}
+	m.doing.at(t.activity, "")
 	return m.signal(ctx, t, left)
 }
 
@@ -98,6 +103,7 @@ func (m *Manager) signal(ctx context.Context, t *target, left int64) error {
 // for that: a hook that was cut off with its kill has not run, and runs again with what is
 // left of this grace (spec/runtime.md 15.3).
 func (m *Manager) preStop(ctx context.Context, t *target) (wait func()) {
+	m.doing.at(t.activity, "its preStop hook runs")
 	over := m.options.Clock.NewTimer(time.Duration(t.grace) * time.Second)
 	defer over.Stop()
 	began := m.options.Clock.Now()
