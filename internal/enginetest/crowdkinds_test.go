@@ -73,7 +73,7 @@ func ailments() []ailment {
 		{name: "record cannot be written", write: errors.New("input/output error"), told: "input/output error"},
 		{name: "record cannot be read", read: errors.New("input/output error")},
 		{name: "admission panics", panics: true, told: `"held":".*panicked`, listed: true},
-		{name: "admission hangs", undecided: true, told: `"held":".*handler`, listed: true},
+		{name: "admission hangs", undecided: true, told: `"held":".*Handlers`, listed: true},
 		{name: "veto hangs", vetoing: true},
 		{name: "disk filled", spoil: func(p *v1.Pod) { withScratch(p) }, fills: true},
 		{name: "crashes", script: fake.Script{Exit: &fake.Exit{Code: 1}}, told: "CrashLoopBackOff|terminated"},
