@@ -42,7 +42,7 @@
 // back-off; the pod keeps its status and its waiters keep waiting. A call that
 // ignores its context is written off after a while and counted; a pod that has
 // caused two of these is read again when one returns. Other pods are not affected.
-// [Generator.Health] names the pods. Only lists make [Generator.Healthy] fail.
+// [Generator.Health] names the pods. Only lists set its Err.
 //
 // # What it is not
 //

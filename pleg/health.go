@@ -25,8 +25,9 @@ var (
 
 // Health is how the reading of the runtime goes.
 type Health struct {
-	// Err is what Healthy returns. Hung inspections are not part of it: they
-	// harm their pods only (B5).
+	// Err is nil if the runtime has been listed within the health threshold. Otherwise it says
+	// why not, with both times (H1, H2). Hung inspections are not part of it: they harm their
+	// pods only (B5).
 	Err error
 	// LastList is when the latest successful list began; zero if none has.
 	LastList time.Time
@@ -50,14 +51,7 @@ type HungPod struct {
 	Retry    time.Time
 }
 
-// Healthy returns nil if the runtime has been listed within the health threshold.
-// Otherwise it returns an error that says why not and carries both times (H1, H2). It is cheap;
-// its cost does not depend on the number of pods.
-func (g *Generator) Healthy() error {
-	return g.health.judge(g.options.Clock.Now(), g.options.HealthThreshold).Err
-}
-
-// Health returns the details of Healthy, and other problems.
+// Health returns how the reading of the runtime goes.
 func (g *Generator) Health() Health {
 	now := g.options.Clock.Now()
 	h := g.health.judge(now, g.options.HealthThreshold)

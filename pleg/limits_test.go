@@ -71,7 +71,7 @@ func TestHungInspectionHoldsUpNoOtherPod(t *testing.T) {
 						b.t.Fatalf("round %d: p000 is not fresh", round)
 					}
 				}
-				if err := b.Healthy(); err != nil {
+				if err := b.Health().Err; err != nil {
 					b.t.Errorf("B5: hung inspections close the gate: %v", err)
 				}
 				h := b.Health()
@@ -138,7 +138,7 @@ func TestDeafCallsGiveTheirPlacesBack(t *testing.T) {
 			b.t.Errorf("B1: %d other pods are read", got)
 		}
 		pass(30 * time.Second)
-		if h := b.Health(); h.WrittenOff != 2 || b.Healthy() != nil {
+		if h := b.Health(); h.WrittenOff != 2 || b.Health().Err != nil {
 			b.t.Errorf("health: %+v", h)
 		}
 		if _, err := b.ReadNow(b.t.Context(), "p007"); err != nil {
@@ -171,7 +171,7 @@ func TestHungReadingsDelayNoOther(t *testing.T) {
 		if got := len(b.sub.Take()); got != n/2 {
 			b.t.Errorf("%d pods are read, want %d", got, n/2)
 		}
-		if err := b.Healthy(); err != nil {
+		if err := b.Health().Err; err != nil {
 			b.t.Errorf("health: %v", err)
 		}
 	})
@@ -293,12 +293,12 @@ func TestHealthFollowsTheLists(t *testing.T) {
 		b.pod("p", "c")
 		boom := errors.New("boom")
 		b.fail(failing("ListPodSandbox", "", boom))
-		if err := b.Healthy(); !errors.Is(err, errNeverListed) || !strings.Contains(err.Error(), "has yet to be successful") {
+		if err := b.Health().Err; !errors.Is(err, errNeverListed) || !strings.Contains(err.Error(), "has yet to be successful") {
 			t.Errorf("11: %v", err)
 		}
 		stop := b.run()
 		pass(2500 * time.Millisecond)
-		if err := b.Healthy(); !errors.Is(err, errNeverListed) || !errors.Is(err, boom) {
+		if err := b.Health().Err; !errors.Is(err, errNeverListed) || !errors.Is(err, boom) {
 			t.Errorf("11: %v", err)
 		}
 		if b.isFresh("p", 0) || b.Synced() {
@@ -306,7 +306,7 @@ func TestHealthFollowsTheLists(t *testing.T) {
 		}
 		b.fail(nil)
 		pass(time.Second)
-		if err := b.Healthy(); err != nil {
+		if err := b.Health().Err; err != nil {
 			t.Errorf("listed: %v", err)
 		}
 		b.fail(failing("ListPodSandbox", "", boom))
@@ -319,17 +319,17 @@ func TestHealthFollowsTheLists(t *testing.T) {
 			released <- time.Now()
 		}()
 		pass(3*time.Minute - 600*time.Millisecond)
-		if err := b.Healthy(); err != nil {
+		if err := b.Health().Err; err != nil {
 			t.Errorf("below the threshold: %v", err)
 		}
 		pass(time.Second)
-		err := b.Healthy()
+		err := b.Health().Err
 		if !errors.Is(err, errListFailing) || !errors.Is(err, boom) || !strings.Contains(err.Error(), "3m0s") {
 			t.Errorf("10: %v", err)
 		}
 		b.fail(nil)
 		pass(time.Second)
-		if err := b.Healthy(); err != nil || len(released) != 1 {
+		if err := b.Health().Err; err != nil || len(released) != 1 {
 			t.Errorf("10: after success: %v, released %d", err, len(released))
 		}
 		stop()
@@ -346,7 +346,7 @@ func TestHungListsAreUnhealthyAndBounded(t *testing.T) {
 				calls := b.count("ListContainers")
 				b.fail(hanging("ListContainers", "", deaf, release))
 				pass(4 * time.Minute)
-				if err := b.Healthy(); err == nil || !errors.Is(err, runtime.ErrDeadline) {
+				if err := b.Health().Err; err == nil || !errors.Is(err, runtime.ErrDeadline) {
 					b.t.Errorf("health: %v", err)
 				}
 				if n := b.count("ListContainers") - calls; deaf && n != maxLostLists || !deaf && (n < 7 || n > 8) {
@@ -355,7 +355,7 @@ func TestHungListsAreUnhealthyAndBounded(t *testing.T) {
 				b.fail(nil)
 				close(release)
 				pass(32 * time.Second)
-				if err := b.Healthy(); err != nil {
+				if err := b.Health().Err; err != nil {
 					b.t.Errorf("healed: %v", err)
 				}
 			})
@@ -365,7 +365,7 @@ func TestHungListsAreUnhealthyAndBounded(t *testing.T) {
 		inBubble(t, Options{ListTimeout: time.Hour}, nil, func(b *bench) {
 			b.fail(hanging("ListContainers", "", false, nil))
 			pass(4 * time.Minute)
-			if err := b.Healthy(); !errors.Is(err, errListSlow) {
+			if err := b.Health().Err; !errors.Is(err, errListSlow) {
 				b.t.Errorf("health: %v", err)
 			}
 		})
@@ -483,7 +483,7 @@ func TestClockStepsChangeNothing(t *testing.T) {
 				c.mu.Lock()
 				c.step = step
 				c.mu.Unlock()
-				if err := b.Healthy(); step < 0 && err != nil {
+				if err := b.Health().Err; step < 0 && err != nil {
 					b.t.Errorf("health after the step: %v", err)
 				}
 				b.container("p", "c", sExited)
@@ -497,7 +497,7 @@ func TestClockStepsChangeNothing(t *testing.T) {
 				if b.Dump().Global <= global {
 					b.t.Error("T went back")
 				}
-				if err := b.Healthy(); err != nil {
+				if err := b.Health().Err; err != nil {
 					b.t.Errorf("health after a relist: %v", err)
 				}
 			})

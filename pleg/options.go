@@ -44,7 +44,7 @@ type Options struct {
 	// refused. 0 means never.
 	QuietPeriod time.Duration
 	// HealthThreshold is the age of the last successful list beyond which
-	// Healthy fails. 0 means 3 min.
+	// Health has an error. 0 means 3 min.
 	HealthThreshold time.Duration
 
 	// Inspections is the number of pods read at the same time. 0 means 8;

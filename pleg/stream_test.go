@@ -226,7 +226,7 @@ func TestRefusedStreamIsRetried(t *testing.T) {
 				if got := len(s.gaps(0)) + 1; got < tc.tries-1 || got > tc.tries+1 {
 					b.t.Errorf("%d tries in 10 minutes, want %d: %v", got, tc.tries, s.gaps(0))
 				}
-				if err := b.Healthy(); err != nil {
+				if err := b.Health().Err; err != nil {
 					b.t.Errorf("EV4: %v", err)
 				}
 				b.container("p", "c", sExited)

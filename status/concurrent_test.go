@@ -105,8 +105,8 @@ func concurrentUse(t *testing.T, seed uint64) {
 	if err := m.Flush(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if err := m.Healthy(); err != nil {
-		t.Error(err)
+	if problems := m.Problems(); problems != nil {
+		t.Error(problems)
 	}
 	list, _ := m.Watch()
 	for _, c := range list {

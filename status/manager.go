@@ -284,17 +284,3 @@ func (e *SinkError) Error() string {
 
 // Unwrap returns Err.
 func (e *SinkError) Unwrap() error { return e.Err }
-
-// Healthy returns nil, or a [*SinkError] for each sink that fails at present.
-// Nothing has to be done about it: sends are repeated until they succeed.
-func (m *Manager) Healthy() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var problems []error
-	for _, s := range m.senders {
-		if s.failing > 0 {
-			problems = append(problems, &SinkError{Sink: s.name, Pods: s.failing, Since: s.failingSince, Err: s.lastErr})
-		}
-	}
-	return errors.Join(problems...)
-}

@@ -350,16 +350,16 @@ func TestSending(t *testing.T) {
 		advance(t, time.Minute)
 		m.Forget("forgotten")
 		var failing *SinkError
-		err := m.Healthy()
-		if !errors.As(err, &failing) || failing.Pods != 2 || failing.Sink != "1:status.SinkFunc" || !failing.Since.Equal(begin) || !errors.Is(err, syscall.ENOSPC) {
-			t.Errorf("error %v: %+v", err, failing)
+		problems := m.Problems()
+		if len(problems) != 1 || !errors.As(problems[0], &failing) || failing.Pods != 2 || failing.Sink != "1:status.SinkFunc" || !failing.Since.Equal(begin) || !errors.Is(failing, syscall.ENOSPC) {
+			t.Errorf("%v: %+v", problems, failing)
 		}
 		mu.Lock()
 		full = false
 		mu.Unlock()
 		advance(t, time.Minute)
-		if err := m.Healthy(); err != nil {
-			t.Errorf("after the fault: %v", err)
+		if problems := m.Problems(); problems != nil {
+			t.Errorf("after the fault: %v", problems)
 		}
 	})
 

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/podwright/podwright/internal/problem"
 )
 
 // housekeeperFunc adapts a function to Housekeeper.
@@ -110,11 +112,11 @@ func TestPassesDoNotOverlap(t *testing.T) { // HK2, B5, L5
 		p.want(t, "one pass is under way", 10*ms)
 		source.set(newPod("a", "a"))
 		l.want(t, "the loop goes on meanwhile", "create a")
-		if err := loop.Healthy(); err != nil {
+		if err := problem.Health(loop.Problems()); err != nil {
 			t.Error(err)
 		}
 		pass(5 * time.Minute)
-		if err := loop.Healthy(); err == nil {
+		if err := problem.Health(loop.Problems()); err == nil {
 			t.Error("healthy while a pass takes 5 minutes (L6)")
 		}
 		close(release)

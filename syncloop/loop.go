@@ -66,7 +66,7 @@ type Options struct {
 	// Default 2 s.
 	HousekeepingPeriod time.Duration
 	// StuckAfter is how long one iteration or one housekeeping pass may take
-	// before [Loop.Healthy] complains. Default 5 min (L6).
+	// before [Loop.Problems] calls it unhealthy. Default 5 min (L6).
 	StuckAfter time.Duration
 
 	// Recorder receives events about pods. Nil drops them.
@@ -216,24 +216,6 @@ func (l *Loop) Undecided() error {
 		}
 	}
 	return errors.Join(problems...)
-}
-
-// Healthy returns an error while one iteration or one housekeeping pass has been
-// going on for longer than Options.StuckAfter (L6). A loop that does not run is
-// healthy.
-func (l *Loop) Healthy() error {
-	for _, x := range []struct {
-		what  string
-		since *time.Time
-	}{{"iteration of the sync loop", l.busySince.Load()}, {"housekeeping pass", l.passSince.Load()}} {
-		if x.since == nil {
-			continue
-		}
-		if age := l.options.Clock.Since(*x.since); age > l.options.StuckAfter {
-			return fmt.Errorf("the current %s has taken %s, more than %s", x.what, age.Round(time.Second), l.options.StuckAfter)
-		}
-	}
-	return nil
 }
 
 // Held returns the pods whose work waits, for the gate to open, for their admission or

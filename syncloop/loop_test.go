@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/podinfo"
+
+	"github.com/podwright/podwright/internal/problem"
 )
 
 // scripted is a source that does what the test says.
@@ -562,7 +564,7 @@ func TestHealthy(t *testing.T) { // L2, L6, edge 31
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := loop.Healthy(); err != nil {
+		if err := problem.Health(loop.Problems()); err != nil {
 			t.Errorf("before the first iteration: %v", err)
 		}
 		release := make(chan struct{})
@@ -571,21 +573,21 @@ func TestHealthy(t *testing.T) { // L2, L6, edge 31
 		done := make(chan error)
 		go func() { done <- loop.Run(ctx) }()
 		pass(time.Hour)
-		if err := loop.Healthy(); err != nil {
+		if err := problem.Health(loop.Problems()); err != nil {
 			t.Errorf("idle for an hour: %v", err)
 		}
 		source.set(newPod("a", "a"))
 		pass(5 * time.Minute)
-		if err := loop.Healthy(); err != nil {
+		if err := problem.Health(loop.Problems()); err != nil {
 			t.Errorf("busy for exactly 5 minutes: %v", err)
 		}
 		pass(time.Minute)
-		if err := loop.Healthy(); err == nil || err.Error() != "the current iteration of the sync loop has taken 6m0s, more than 5m0s" {
+		if err := problem.Health(loop.Problems()); err == nil || !strings.Contains(err.Error(), "loop sync loop: since 2000-01-01T01:00:00Z waits") {
 			t.Errorf("stuck for 6 minutes: %v", err)
 		}
 		close(release)
 		synctest.Wait()
-		if err := loop.Healthy(); err != nil {
+		if err := problem.Health(loop.Problems()); err != nil {
 			t.Errorf("after the handler returned: %v", err)
 		}
 		cancel()

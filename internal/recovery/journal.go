@@ -110,10 +110,7 @@ func (j *Journal) Hidden(maybe func(uid types.UID) bool) []*v1.Pod {
 // Problem returns what is wrong with the record of a pod on the disk, nil if nothing is.
 func (j *Journal) Problem(uid types.UID) error { return j.keeper.Problem(uid) }
 
-// Healthy returns why records cannot be read or written, nil if they can.
-func (j *Journal) Healthy() error { return j.keeper.Healthy() }
-
-// Problems returns the same as problems, and what takes too long.
+// Problems returns why records cannot be read or written, and what takes too long.
 func (j *Journal) Problems() []problem.Problem { return j.keeper.Problems() }
 
 // Desired notes the pod as it is desired now, and reports whether this process is

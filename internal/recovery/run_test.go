@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/problem"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/runtime"
@@ -65,7 +66,7 @@ func TestReadsTakeNoStep(t *testing.T) {
 				if err := r.Gate(); !errors.Is(err, want) {
 					t.Errorf("gate: %v, want %v", err, want)
 				}
-				_ = r.journal.Healthy()
+				_ = r.journal.Problems()
 				_ = r.journal.Problem("a")
 				_ = r.journal.Get("a")
 				_, _, _ = r.Verdicts(func() bool { return false }).Verdict("a")
@@ -95,7 +96,7 @@ func TestUnreadableRecordsAreLoadedAgain(t *testing.T) {
 		if err := r.Load(t.Context()); !errors.Is(err, errDisk) {
 			t.Errorf("load: %v", err)
 		}
-		if err := r.journal.Healthy(); !errors.Is(err, errDisk) {
+		if err := problem.Health(r.journal.Problems()); !errors.Is(err, errDisk) {
 			t.Errorf("healthy: %v", err)
 		}
 		r.start(r.Run)
@@ -118,7 +119,7 @@ func TestUnreadableRecordsAreLoadedAgain(t *testing.T) {
 		r.disk.fail(nil, nil)
 		pass(time.Minute)
 		r.want("loaded", "event Normal Recovered", "opened")
-		if err := errors.Join(r.Gate(), r.journal.Healthy()); err != nil {
+		if err := errors.Join(r.Gate(), problem.Health(r.journal.Problems())); err != nil {
 			t.Error(err)
 		}
 	})

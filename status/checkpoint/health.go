@@ -1,10 +1,8 @@
 package checkpoint
 
 import (
-	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -27,22 +25,6 @@ func (e *faultError) Error() string {
 
 // Unwrap returns Err.
 func (e *faultError) Unwrap() error { return e.Err }
-
-// Healthy returns nil, or what is wrong at present: an error while the
-// store fails, and each record that could not be used and was not replaced by a
-// new one since (see [Keeper.Dismiss]).
-func (k *Keeper) Healthy() error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	var problems []error
-	if k.fault.err != nil {
-		problems = append(problems, &faultError{Pending: len(k.dirty), Since: k.fault.since, Err: k.fault.err})
-	}
-	for _, name := range slices.Sorted(maps.Keys(k.bad)) {
-		problems = append(problems, fmt.Errorf("checkpoint %s", k.bad[name]))
-	}
-	return errors.Join(problems...)
-}
 
 // ReadOnly reports whether the store does not take the pod's record, because one of
 // a newer version is in its place.

@@ -187,7 +187,7 @@ func TestFullDiskIsRetriedAndTold(t *testing.T) {
 			t.Fatalf("Sync on a full disk: %v", err)
 		}
 		var fault *checkpoint.FaultError
-		if err := b.keeper.Healthy(); !errors.As(err, &fault) || fault.Pending != 1 || !errors.Is(err, syscall.ENOSPC) {
+		if err := troubles(b.keeper); !errors.As(err, &fault) || fault.Pending != 1 || !errors.Is(err, syscall.ENOSPC) {
 			t.Errorf("Healthy: %v", err)
 		}
 		if b.keeper.Problem("a") == nil || b.keeper.Problem("b") != nil || b.keeper.Stats().Failures == 0 {
@@ -208,7 +208,7 @@ func TestFullDiskIsRetriedAndTold(t *testing.T) {
 		if err := b.keeper.Sync(t.Context(), "a"); err != nil || b.onDisk("a") != 1 {
 			t.Errorf("with room again: %v", err)
 		}
-		if err := errors.Join(b.keeper.Healthy(), b.keeper.Problem("a")); err != nil {
+		if err := errors.Join(troubles(b.keeper), b.keeper.Problem("a")); err != nil {
 			t.Errorf("with room again: %v", err)
 		}
 	})
@@ -238,7 +238,7 @@ func TestBadRecordHarmsNoOther(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := b.keeper.Healthy(); err == nil || b.onDisk("a") != 20 {
+		if err := troubles(b.keeper); err == nil || b.onDisk("a") != 20 {
 			t.Errorf("health %v, version %d", err, b.onDisk("a"))
 		}
 	})
@@ -319,7 +319,7 @@ func TestTroublesAreInTheHealth(t *testing.T) {
 		}
 		disk.Put("uid-newer", newer(t), 0)
 		b := newBench(t, disk)
-		text := b.keeper.Healthy().Error()
+		text := troubles(b.keeper).Error()
 		for _, name := range []string{"uid-wanted: corrupt", "uid-gone: corrupt", "uid-newer: newer format"} {
 			if !strings.Contains(text, name) {
 				t.Errorf("health says nothing of %s: %s", name, text)
@@ -334,7 +334,7 @@ func TestTroublesAreInTheHealth(t *testing.T) {
 			t.Errorf("Sync: %v", err)
 		}
 		b.keeper.Dismiss(func(uid types.UID) bool { return uid == "uid-wanted" })
-		if text = b.keeper.Healthy().Error(); strings.Contains(text, "corrupt") || !strings.Contains(text, "newer") {
+		if text = troubles(b.keeper).Error(); strings.Contains(text, "corrupt") || !strings.Contains(text, "newer") {
 			t.Errorf("health: %s", text)
 		}
 		if !b.keeper.ReadOnly("uid-newer") || b.keeper.Get("uid-newer").Version != 1 {
@@ -349,12 +349,12 @@ func TestFailedLoadIsNoEmptyStore(t *testing.T) {
 	disk.Put("uid-1", file(t, record("uid-1", 1)), 0)
 	points := &checkpointtest.Points{FS: disk, OnRead: func(string) error { return syscall.EIO }}
 	keeper := checkpoint.NewKeeper(checkpoint.Options{Store: checkpoint.NewFiles(points)})
-	if _, err := keeper.Load(t.Context()); !errors.Is(err, syscall.EIO) || keeper.Healthy() == nil {
-		t.Errorf("Load: %v, health %v", err, keeper.Healthy())
+	if _, err := keeper.Load(t.Context()); !errors.Is(err, syscall.EIO) || troubles(keeper) == nil {
+		t.Errorf("Load: %v, health %v", err, troubles(keeper))
 	}
 	points.OnRead = nil
-	if _, err := keeper.Load(t.Context()); err != nil || keeper.Healthy() != nil || keeper.Get("uid-1").Version != 1 {
-		t.Errorf("second Load: %v, health %v", err, keeper.Healthy())
+	if _, err := keeper.Load(t.Context()); err != nil || troubles(keeper) != nil || keeper.Get("uid-1").Version != 1 {
+		t.Errorf("second Load: %v, health %v", err, troubles(keeper))
 	}
 	if keeper.Stored("uid-1").Version != 1 || keeper.Stored("x") != nil {
 		t.Error("Stored")
@@ -428,4 +428,13 @@ func TestLateLoadOverwritesNothingNewer(t *testing.T) {
 		t.Error(err)
 	}
 	check("on the disk", keeper.Stored, 8)
+}
+
+// troubles joins the problems of a keeper.
+func troubles(k *checkpoint.Keeper) error {
+	var all []error
+	for _, p := range k.Problems() {
+		all = append(all, p)
+	}
+	return errors.Join(all...)
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // Load takes over what the store has (spec/status.md 9.5). It is called until it
-// succeeds, normally before any other method but Healthy. A late Load overwrites
+// succeeds, normally before any other method but Problems. A late Load overwrites
 // nothing that is newer (IN16): changes made before are made again, to what was loaded. The
 // records returned are those that hold from then on.
 func (k *Keeper) Load(ctx context.Context) (Loaded, error) {

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/podwright/podwright/internal/problem"
 	"github.com/podwright/podwright/status/checkpoint"
 	"github.com/podwright/podwright/status/checkpoint/checkpointtest"
 )
@@ -87,8 +88,8 @@ func TestReserveIsGivenUpForRecords(t *testing.T) {
 			if err := k.Sync(t.Context(), "a"); err != nil {
 				t.Errorf("the reserve was not given up: %v", err)
 			}
-			if disk.reserved() || k.Healthy() != nil {
-				t.Error("it is still there, or it is called unhealthy", k.Healthy())
+			if disk.reserved() || problem.Health(k.Problems()) != nil {
+				t.Error("it is still there, or it is called unhealthy", problem.Health(k.Problems()))
 			}
 			disk.fill(10) // somebody was faster
 			ensure(k, "b", checkpoint.Durable)
