@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -147,6 +148,12 @@ func (m *Manager) killAndCheck(ctx context.Context, k podKill, override *int64) 
 		return err
 	}
 	running, err := m.stillRunning(ctx, k.uid)
+	for _, wait := range settling {
+		if err != nil || len(running) == 0 || m.pause(ctx, wait) != nil {
+			break
+		}
+		running, err = m.stillRunning(ctx, k.uid)
+	}
 	if err != nil {
 		return fmt.Errorf("look for what still runs of the pod: %w", err)
 	}
@@ -154,6 +161,23 @@ func (m *Manager) killAndCheck(ctx context.Context, k podKill, override *int64) 
 		return fmt.Errorf("still running after the kill: %v", running)
 	}
 	return nil
+}
+
+// settling are the waits between looks at what a kill has left. Runtimes may answer a
+// stop some moments before they have noted the end: containerd 2 does that for the
+// sandbox of a pod on the node's network.
+var settling = [...]time.Duration{10 * time.Millisecond, 40 * time.Millisecond, 200 * time.Millisecond}
+
+// pause waits, and returns the context's error if that ends first.
+func (m *Manager) pause(ctx context.Context, d time.Duration) error {
+	timer := m.options.Clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // stillRunning names what of the pod still runs.

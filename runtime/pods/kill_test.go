@@ -302,6 +302,50 @@ func TestKillFails(t *testing.T) {
 	})
 }
 
+// late is a runtime whose list shows a sandbox as ready for a time after it was stopped.
+type late struct {
+	*fake.Runtime
+	lag     time.Duration
+	stopped time.Time
+}
+
+func (l *late) StopPodSandbox(ctx context.Context, id string) error {
+	l.stopped = time.Now()
+	return l.Runtime.StopPodSandbox(ctx, id)
+}
+
+func (l *late) ListPodSandbox(ctx context.Context, f *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error) {
+	list, err := l.Runtime.ListPodSandbox(ctx, f)
+	if !l.stopped.IsZero() && time.Since(l.stopped) < l.lag {
+		for _, s := range list {
+			s.State = runtimeapi.PodSandboxState_SANDBOX_READY
+		}
+	}
+	return list, err
+}
+
+// spec/runtime.md 16.8: a runtime that notes the end of a sandbox some moments after its
+// answer is given these moments, and no more.
+func TestKillWaitsForTheRuntimeToNoteTheEnd(t *testing.T) {
+	for lag, ok := range map[time.Duration]bool{time.Millisecond: true, 200 * time.Millisecond: true, 2 * second: false} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, nil)
+			pod := newPod()
+			w.syncAll(pod)
+			rt := &late{Runtime: w.fake, lag: lag}
+			m, err := pods.New(rt, w.fake, w.opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			err = m.KillPod(t.Context(), pod, w.read(pod), nil)
+			if (err == nil) != ok || time.Since(began) > 250*time.Millisecond {
+				t.Errorf("the runtime is %v late: err %v after %v", lag, err, time.Since(began))
+			}
+		})
+	}
+}
+
 // readerFunc is a pods.Reader.
 type readerFunc func() *runtime.PodStatus
 
@@ -319,7 +363,7 @@ func TestKillReader(t *testing.T) {
 		pod := newPod()
 		w.syncAll(pod)
 		after = *w.read(pod)
-		if err := w.m.KillPod(t.Context(), pod, w.read(pod), nil); err == nil || reads != 1 {
+		if err := w.m.KillPod(t.Context(), pod, w.read(pod), nil); err == nil || reads != 4 {
 			t.Errorf("16.8: err %v after %d reads", err, reads)
 		}
 		after = *w.read(pod)
