@@ -31,7 +31,7 @@ unit: ## the tests that need nothing but Go
 	cd examples && $(INMEMORY) $(GO) test $(RACE) ./...
 	cd tools && $(GO) test ./...
 
-e2e: ## only the tests on a real containerd
+e2e: ## only the tests on a real containerd, the installed one and 2.x (CONTAINERD=installed or 2 for one)
 	@tools/ci/test.sh --e2e
 
 lint: ## vet, staticcheck, gofumpt, and the exported API as recorded below api/
@@ -82,7 +82,7 @@ mutate-podworkers: ## break the state machine condition by condition; every brea
 	cd tools && $(GO) run ./mutate
 
 verify: lint ## what a release needs besides the tests: tidy modules, documented rules
-	@set -e; for m in $(MODULES); do (cd $$m && $(GO) mod tidy -diff); done
+	@set -e; for m in $(MODULES) tools/containerd2; do (cd $$m && $(GO) mod tidy -diff); done
 
 clean: ## remove what was built
 	rm -rf bin dist

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +25,12 @@ func onContainerd(t *testing.T) (runtime *containerdtest.Instance, manifests str
 	runtime = containerdtest.Start(t)
 	manifests = t.TempDir()
 	return runtime, manifests, []string{"--manifests", manifests, "--root", t.TempDir(), "--runtime", runtime.Endpoint}
+}
+
+// criID is what the runtime itself calls a container of a status.
+func criID(status string) string {
+	_, id, _ := strings.Cut(status, "://")
+	return id
 }
 
 // beside runs a test that mostly waits at the same time as others of its kind. A
@@ -57,9 +64,9 @@ func TestContainerdLife(t *testing.T) {
 	a.awaitPod("crash", "CrashLoopBackOff after two restarts", func(p *v1.Pod) bool {
 		return podStatus(p) == "CrashLoopBackOff" && p.Status.ContainerStatuses[0].RestartCount >= 2 && p.Status.Phase == v1.PodRunning
 	})
-	id := strings.TrimPrefix(containerIDs(steady)["main"], "containerd://")
-	if tasks := runtime.Ctr("tasks", "ls"); !strings.Contains(tasks, id) {
-		t.Errorf("ctr tasks ls does not show container %s:\n%s", id, tasks)
+	id := criID(containerIDs(steady)["main"])
+	if running := runtime.Running(); !slices.Contains(running, id) {
+		t.Errorf("the runtime runs %q, not container %s", running, id)
 	}
 	if code, body := a.get("/healthz"); code != 200 || body != "ok" {
 		t.Errorf("/healthz: %d %q", code, body)
@@ -79,7 +86,7 @@ func TestContainerdKillAgent(t *testing.T) {
 		return len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].RestartCount == 1 && p.Status.ContainerStatuses[0].State.Running != nil
 	}
 	twice := a.awaitPod("twice", "running after one restart", restarted)
-	sandboxes := runtime.Ctr("containers", "ls", "-q")
+	held := runtime.Containers()
 	a.kill()
 
 	b := startAgent(t, args...)
@@ -89,8 +96,8 @@ func TestContainerdKillAgent(t *testing.T) {
 	if got, want := containerIDs(b.awaitPod("twice", "running after one restart", restarted)), containerIDs(twice); !reflect.DeepEqual(got, want) {
 		t.Errorf("twice: containers %v, before %v", got, want)
 	}
-	if after := runtime.Ctr("containers", "ls", "-q"); after != sandboxes {
-		t.Errorf("containers in the runtime changed from\n%s\nto\n%s", sandboxes, after)
+	if after := runtime.Containers(); !slices.Equal(after, held) {
+		t.Errorf("containers in the runtime changed from\n%q\nto\n%q", held, after)
 	}
 }
 
@@ -99,9 +106,7 @@ func TestContainerdKillAgent(t *testing.T) {
 func TestContainerdKillRuntime(t *testing.T) {
 	beside(t)
 	runtime, manifests, args := onContainerd(t)
-	if !runtime.Private {
-		t.Fatalf("%s names a runtime that this test must not kill: unset it", containerdtest.EndpointVariable)
-	}
+	runtime.NeedPrivate(t, "kills the runtime")
 	writeManifest(t, manifests, "steady.yaml", pod("steady", runtime.Image, "sleep 1000"))
 	a := startAgent(t, args...)
 	before := a.awaitPhase("steady", v1.PodRunning)
@@ -126,8 +131,8 @@ func TestContainerdKillRuntime(t *testing.T) {
 		t.Logf("steady was restored with containers %v, before %v", got, want)
 	}
 	// One sandbox and one container for each of the two pods.
-	if n := len(strings.Fields(runtime.Ctr("tasks", "ls", "-q"))); n != 4 {
-		t.Errorf("%d tasks run, want 4:\n%s", n, runtime.Ctr("tasks", "ls"))
+	if running := runtime.Running(); len(running) != 4 {
+		t.Errorf("%d sandboxes and containers run, want 4: %q", len(running), running)
 	}
 	remove(t, late)
 	a.awaitGone("late")
@@ -158,8 +163,8 @@ func TestContainerdDeleteManifest(t *testing.T) {
 	})
 	heard := time.Since(deleted)
 	await(t, "the runtime to be empty", func() error {
-		if left := strings.TrimSpace(runtime.Ctr("containers", "ls", "-q")); left != "" {
-			return errors.New(left)
+		if left := runtime.Containers(); len(left) > 0 {
+			return fmt.Errorf("%q are left", left)
 		}
 		return nil
 	})
@@ -195,7 +200,7 @@ func TestContainerdLeftovers(t *testing.T) {
 	b := startAgent(t, args...)
 	await(t, "the left-over pod to be removed", func() error {
 		// Two pods of one sandbox and one container each are left.
-		if ids := strings.Fields(runtime.Ctr("containers", "ls", "-q")); len(ids) != 4 {
+		if ids := runtime.Containers(); len(ids) != 4 {
 			return fmt.Errorf("%d containers", len(ids))
 		}
 		return nil

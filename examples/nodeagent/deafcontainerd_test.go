@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -86,23 +85,14 @@ func TestContainerdDeafPods(t *testing.T) {
 // killAll kills the processes of containers past the agent.
 func killAll(t *testing.T, runtime *containerdtest.Instance, pods map[string]*v1.Pod, names []string) {
 	t.Helper()
-	ids := map[string]bool{}
 	for _, name := range names {
-		if p := pods[name]; p != nil {
-			ids[strings.TrimPrefix(containerIDs(p)["main"], "containerd://")] = true
-		}
-	}
-	for line := range strings.Lines(runtime.Ctr("tasks", "ls")) {
-		fields := strings.Fields(line)
-		if len(fields) < 2 || !ids[fields[0]] {
+		p := pods[name]
+		if p == nil {
 			continue
 		}
-		pid, err := strconv.Atoi(fields[1])
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-			t.Fatalf("kill process %d of container %s: %v", pid, fields[0], err)
+		id := criID(containerIDs(p)["main"])
+		if err := syscall.Kill(runtime.PIDOf(id), syscall.SIGKILL); err != nil {
+			t.Fatalf("kill the process of container %s: %v", id, err)
 		}
 	}
 }

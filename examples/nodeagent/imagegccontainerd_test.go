@@ -17,7 +17,6 @@ import (
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podwright/podwright/internal/containerdtest"
 	"github.com/podwright/podwright/runtime/cri"
 )
 
@@ -117,9 +116,7 @@ func TestContainerdImageGC(t *testing.T) {
 	beside(t)
 	const mib = 1 << 20
 	runtime, manifests, args := onContainerd(t)
-	if !runtime.Private {
-		t.Fatalf("%s names a runtime whose disk this test must not fill: unset it", containerdtest.EndpointVariable)
-	}
+	runtime.NeedPrivate(t, "fills the disk of the runtime")
 	image := func(name string) string { return "localhost/" + name + ":1" }
 	for _, name := range []string{"never", "first", "second", "third", "used", "later", "foreign"} {
 		runtime.AddImage(image(name), mib)

@@ -85,6 +85,7 @@ func TestContainerdKills(t *testing.T) {
 	}
 	t.Logf("repeat with -kills=%d -kills.seed=%d", *killCount, seed)
 	runtime, manifests, args := onContainerd(t)
+	runtime.NeedPrivate(t, "restarts the runtime")
 	k := &killing{
 		t: t, rand: rand.New(rand.NewPCG(seed, 3)), runtime: runtime, manifests: manifests, marks: t.TempDir(),
 		statuses: storybook{path: filepath.Join(t.TempDir(), "statuses"), tales: map[string]*podTale{}}, kinds: map[string]killedKind{}, live: map[string]bool{},

@@ -13,9 +13,6 @@ import (
 
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-
-	"github.com/podwright/podwright/runtime/cri"
 )
 
 // TestContainerdSecondAgent: as TestSecondAgent, where only the engine's own lock
@@ -79,30 +76,12 @@ func TestContainerdStopInStorm(t *testing.T) {
 		}
 		return nil
 	})
-	client, err := cri.Dial(t.Context(), runtime.Endpoint, cri.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = client.Close() })
-	await(t, "one sandbox and one running container for each pod", func() error {
-		sandboxes, err := client.ListPodSandbox(t.Context(), nil)
-		if err != nil {
-			return err
-		}
-		containers, err := client.ListContainers(t.Context(), &runtimeapi.ContainerFilter{
-			State: &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING},
-		})
-		if err != nil {
-			return err
-		}
-		if len(sandboxes) != n || len(containers) != n {
-			return fmt.Errorf("%d sandboxes, %d running containers, want %d each: %v", len(sandboxes), len(containers), n, sandboxes)
+	await(t, "one sandbox and one running container for each pod, and nothing else", func() error {
+		if all, running := runtime.Containers(), runtime.Running(); len(all) != 2*n || len(running) != 2*n {
+			return fmt.Errorf("%d sandboxes and containers, of which %d run; want %d: %q", len(all), len(running), 2*n, all)
 		}
 		return nil
 	})
-	if got := len(strings.Fields(runtime.Ctr("containers", "ls", "-q"))); got != 2*n {
-		t.Errorf("containerd holds %d containers and sandboxes, want %d", got, 2*n)
-	}
 }
 
 // TestContainerdDiskFull: on a full disk a new pod does not start, those that run go
@@ -185,8 +164,8 @@ func TestContainerdDrainStubborn(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	t.Logf("drained after %v, grace period 2 s", time.Since(began).Round(time.Millisecond))
-	if left := strings.TrimSpace(runtime.Ctr("containers", "ls", "-q")); left != "" {
-		t.Errorf("left in the runtime:\n%s", left)
+	if left := runtime.Containers(); len(left) > 0 {
+		t.Errorf("left in the runtime: %q", left)
 	}
 }
 
@@ -195,6 +174,7 @@ func TestContainerdDrainStubborn(t *testing.T) {
 func TestContainerdStopWithoutRuntime(t *testing.T) {
 	beside(t)
 	runtime, manifests, args := onContainerd(t)
+	runtime.NeedPrivate(t, "kills the runtime")
 	writeManifest(t, manifests, "steady.yaml", pod("steady", runtime.Image, "exec sleep 1000"))
 	a := startAgent(t, args...)
 	before := a.awaitPhase("steady", v1.PodRunning)
@@ -236,7 +216,7 @@ func TestContainerdStopWithoutRuntime(t *testing.T) {
 	if code := b.wait(); code != 0 {
 		t.Errorf("draining: exit code %d", code)
 	}
-	if left := strings.TrimSpace(runtime.Ctr("containers", "ls", "-q")); left != "" {
-		t.Errorf("left in the runtime:\n%s", left)
+	if left := runtime.Containers(); len(left) > 0 {
+		t.Errorf("left in the runtime: %q", left)
 	}
 }

@@ -132,7 +132,7 @@ func TestContainerdResize(t *testing.T) {
 		before[name] = a.awaitPhase(name, v1.PodRunning)
 	}
 	id := func(p *v1.Pod) string {
-		return strings.TrimPrefix(p.Status.ContainerStatuses[0].ContainerID, "containerd://")
+		return criID(p.Status.ContainerStatuses[0].ContainerID)
 	}
 	memory, podMemory := cgroupOf(t, "memory", parent, "uid-live", id(before["live"]))
 	cpu, podCPU := cgroupOf(t, "cpu", parent, "uid-live", id(before["live"]))
@@ -215,7 +215,7 @@ func TestContainerdPodCgroupsLater(t *testing.T) {
 		c := p.Status.ContainerStatuses
 		return len(c) == 1 && c[0].RestartCount == 1 && c[0].State.Running != nil
 	})
-	id := strings.TrimPrefix(late.Status.ContainerStatuses[0].ContainerID, "containerd://")
+	id := criID(late.Status.ContainerStatuses[0].ContainerID)
 	_, pod := cgroupOf(t, "memory", parent, "uid-late", id)
 	wantCgroup(t, pod, map[string]string{"memory.limit_in_bytes": "67108864"})
 	remove(t, filepath.Join(manifests, "late.yaml"))

@@ -66,6 +66,7 @@ type torture struct {
 
 func newTorture(t *testing.T, seed uint64) *torture {
 	rt := containerdtest.Start(t)
+	rt.NeedPrivate(t, "kills the runtime")
 	client, err := cri.Dial(t.Context(), rt.Endpoint, cri.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -162,7 +161,7 @@ func (w *watcher) lookAtPod(pod *v1.Pod) {
 		if c.ContainerID == "" && c.RestartCount == 0 {
 			continue // nothing is known yet
 		}
-		now := restartCount{count: c.RestartCount, id: strings.TrimPrefix(c.ContainerID, "containerd://")}
+		now := restartCount{count: c.RestartCount, id: criID(c.ContainerID)}
 		if before := w.restarts[key]; now.count < before.count {
 			w.complain("%s %s: restart count fell from %d (%.12s) to %d (%.12s)", pod.Name, c.Name, before.count, before.id, now.count, now.id)
 		}

@@ -2,6 +2,7 @@ package containerdtest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -94,12 +95,28 @@ func readBundles(l layout) (ids, sockets []string) {
 	}
 	for _, e := range entries {
 		ids = append(ids, e.Name())
-		address, err := os.ReadFile(filepath.Join(l.bundles(), e.Name(), "address"))
-		if socket, ok := strings.CutPrefix(string(address), "unix://"); err == nil && ok && filepath.IsAbs(socket) {
+		bundle := filepath.Join(l.bundles(), e.Name())
+		if socket, ok := strings.CutPrefix(shimAddress(bundle), "unix://"); ok && filepath.IsAbs(socket) {
 			sockets = append(sockets, socket)
 		}
 	}
 	return ids, sockets
+}
+
+// shimAddress returns the address of a bundle's shim, "" if there is none. containerd
+// 1.x writes it as it is, 2.x as part of a document.
+func shimAddress(bundle string) string {
+	if address, err := os.ReadFile(filepath.Join(bundle, "address")); err == nil {
+		return string(address)
+	}
+	var bootstrap struct {
+		Address string `json:"address"`
+	}
+	content, err := os.ReadFile(filepath.Join(bundle, "bootstrap.json"))
+	if err != nil || json.Unmarshal(content, &bootstrap) != nil {
+		return ""
+	}
+	return bootstrap.Address
 }
 
 // killProcesses kills the daemon and the shims whose command lines name files

@@ -67,8 +67,8 @@ func (l layout) write(s *slot, t *tools) error {
 }
 
 // containerdConfig is written by hand, as a TOML library would be a dependency
-// for one page of text. Version 2 is read by containerd 1.5 and later. Plugins
-// that probe for kernel modules or write outside the folder are off.
+// for one page of text. Version 2 is read by containerd 1.5 and later, 2.x included.
+// Plugins that probe for kernel modules or write outside the folder are off.
 func (l layout) containerdConfig(snapshotter string) string {
 	const cri = `plugins."io.containerd.grpc.v1.cri"`
 	return strings.Join([]string{
@@ -79,7 +79,7 @@ func (l layout) containerdConfig(snapshotter string) string {
 		`  "io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.btrfs",`,
 		`  "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.zfs",`,
 		`  "io.containerd.internal.v1.opt", "io.containerd.internal.v1.tracing",`,
-		`  "io.containerd.tracing.processor.v1.otlp",`,
+		`  "io.containerd.tracing.processor.v1.otlp", "io.containerd.nri.v1.nri",`,
 		`]`,
 		`[grpc]`,
 		`  address = ` + quote(l.socket()),

@@ -103,8 +103,11 @@ func TestContainerdLeavesNothing(t *testing.T) {
 		}
 		for _, i := range []*Instance{a, b} {
 			id := runPod(t, i, "sleep", "3600")
-			if tasks := i.Ctr("tasks", "ls", "-q"); !strings.Contains(tasks, id) {
-				t.Errorf("tasks %q do not show %s", tasks, id)
+			if running := i.Running(); len(running) != 2 || !slices.Contains(running, id) {
+				t.Errorf("%q run, want a sandbox and %s", running, id)
+			}
+			if p, ok := readProcess(i.PIDOf(id)); !ok || p.zombie {
+				t.Errorf("there is no process %d", p.pid)
 			}
 			layouts = append(layouts, i.layout)
 		}
@@ -130,8 +133,8 @@ func TestContainerdKill9(t *testing.T) {
 		if i.PID() == first {
 			t.Error("same process after the restart")
 		}
-		if tasks := i.Ctr("tasks", "ls"); !strings.Contains(tasks, id) || !strings.Contains(tasks, "RUNNING") {
-			t.Errorf("tasks after the restart: %q", tasks)
+		if running := i.Running(); !slices.Contains(running, id) {
+			t.Errorf("%q run after the restart, not %s", running, id)
 		}
 		i.Restart()
 		i.Kill9()
@@ -174,6 +177,7 @@ func TestContainerdLeftoversOfAKilledRun(t *testing.T) {
 func TestContainerdForeign(t *testing.T) {
 	requirePrivate(t)
 	private := Start(t)
+	runPod(t, private, "sleep", "3600")
 	t.Setenv(EndpointVariable, private.Endpoint)
 	for _, prepare := range []func(){
 		func() {},
@@ -181,6 +185,9 @@ func TestContainerdForeign(t *testing.T) {
 	} {
 		prepare()
 		foreign := Start(t)
+		if left := foreign.Containers(); len(left) > 0 {
+			t.Errorf("%q are called the test's own, and were there before", left)
+		}
 		if foreign.Private || foreign.Endpoint != private.Endpoint || foreign.Root == private.Root {
 			t.Errorf("got %+v", foreign)
 		}

@@ -20,6 +20,11 @@ const (
 	// running CRI runtime instead of a private containerd.
 	EndpointVariable = "CONTAINER_RUNTIME_ENDPOINT"
 
+	// ProgramsVariable names the environment variable with the folder of another
+	// containerd than the machine's: containerd, ctr and containerd-shim-runc-v2.
+	// Private instances run these.
+	ProgramsVariable = "PODWRIGHT_CONTAINERD"
+
 	// Image is the test image: busybox with all applets in /bin, run as root,
 	// default command sh. It is present in every instance and cannot be pulled.
 	Image = "localhost/busybox:test"
@@ -38,7 +43,8 @@ const (
 
 // Instance is a CRI runtime for tests. Its fields do not change; its methods
 // may be called from one goroutine at a time and end the test on failure, so
-// that goroutine must be the test's.
+// that goroutine must be the test's. Methods that only a private runtime has skip
+// the test on another.
 type Instance struct {
 	// Endpoint is the CRI socket, "unix:///…".
 	Endpoint string
@@ -51,6 +57,8 @@ type Instance struct {
 	// other pods may live in it, and it cannot be killed.
 	Private bool
 
+	// before are the sandboxes and containers that were there when the test began.
+	before  []string
 	tb      testing.TB
 	tools   *tools
 	layout  layout
@@ -137,7 +145,7 @@ func (i *Instance) start(ctx context.Context) error {
 
 // up starts the daemon and waits until it is ready.
 func (i *Instance) up(ctx context.Context) error {
-	p, err := startProcess(i.tools.containerd, i.layout)
+	p, err := startProcess(i.tools, i.layout)
 	if err != nil {
 		return err
 	}
@@ -240,9 +248,7 @@ func (i *Instance) Shrink(size int64) {
 
 func (i *Instance) mustBePrivate(method string) {
 	i.tb.Helper()
-	if !i.Private {
-		i.tb.Fatalf("containerdtest: %s is not possible on the runtime of %s=%s", method, EndpointVariable, i.Endpoint)
-	}
+	i.NeedPrivate(i.tb, "needs "+method)
 }
 
 // buildArchive writes the images into archive; pauseFile is where the pause

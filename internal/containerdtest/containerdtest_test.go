@@ -146,6 +146,42 @@ func TestFindNotRoot(t *testing.T) {
 	}
 }
 
+// The programs of another containerd come from its folder alone: a shim of the
+// machine's containerd does not stand in for one that is missing there.
+func TestFindInAnotherFolder(t *testing.T) {
+	m := machine{
+		programs: t.TempDir(), cniFolders: []string{"/nowhere"},
+		lookPath: func(name string) (string, error) { return "/bin/" + name, nil },
+	}
+	for _, name := range []string{"containerd", "ctr"} {
+		if err := os.WriteFile(filepath.Join(m.programs, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := m.find()
+	want := "containerd-shim-runc-v2 is not in " + ProgramsVariable + "=" + m.programs
+	if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "ctr is not") {
+		t.Errorf("got %v, want %q and nothing about ctr", err, want)
+	}
+}
+
+// The socket of a shim is found in what either generation of containerd writes.
+func TestShimAddress(t *testing.T) {
+	const want = "unix:///run/s/1"
+	for name, content := range map[string]string{"address": want, "bootstrap.json": `{"version":3,"address":"` + want + `","protocol":"ttrpc"}`} {
+		bundle := t.TempDir()
+		if err := os.WriteFile(filepath.Join(bundle, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := shimAddress(bundle); got != want {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+	if got := shimAddress(t.TempDir()); got != "" {
+		t.Errorf("without a file: got %q", got)
+	}
+}
+
 func TestSlots(t *testing.T) {
 	folder := t.TempDir()
 	first, leftover, err := takeSlot(folder)

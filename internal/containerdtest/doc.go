@@ -13,6 +13,9 @@
 // a numbered slot, from which its bridge name and subnet follow. Whoever takes
 // a slot first removes what a killed test run left in it.
 //
+// The programs are the machine's, or those of another version in the folder that
+// PODWRIGHT_CONTAINERD names; tools/ci/containerd2.sh builds such a folder.
+//
 // With CONTAINER_RUNTIME_ENDPOINT set, [Start] hands out that runtime instead of
 // a private one and imports the image there if it is missing.
 //

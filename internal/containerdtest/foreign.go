@@ -21,7 +21,9 @@ func useForeign(tb testing.TB, endpoint string) *Instance {
 	if err := prepareForeign(ctx, endpoint, root); err != nil {
 		tb.Fatalf("containerdtest: the runtime of %s=%s cannot be used: %v", EndpointVariable, endpoint, err)
 	}
-	return &Instance{Endpoint: endpoint, Image: Image, Root: root, tb: tb}
+	i := &Instance{Endpoint: endpoint, Image: Image, Root: root, tb: tb}
+	i.before = i.mustList(nil, nil)
+	return i
 }
 
 // prepareForeign makes sure that the runtime answers and has the image.

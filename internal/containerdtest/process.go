@@ -27,16 +27,20 @@ type process struct {
 }
 
 // startProcess starts containerd. Its output is appended to the log file.
-func startProcess(containerd string, l layout) (*process, error) {
+func startProcess(t *tools, l layout) (*process, error) {
 	log, err := os.OpenFile(l.log(), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = log.Close() }()
 	p := &process{
-		command: exec.Command(containerd, "--config", l.config()),
+		command: exec.Command(t.containerd, "--config", l.config()),
 		log:     l.log(),
 		ended:   make(chan struct{}),
+	}
+	if t.programs != "" {
+		// The daemon looks for its shim in the PATH.
+		p.command.Env = append(os.Environ(), "PATH="+t.programs+string(os.PathListSeparator)+os.Getenv("PATH"))
 	}
 	// A file, not a pipe: shims inherit it and outlive the daemon.
 	p.command.Stdout, p.command.Stderr = log, log
@@ -135,7 +139,9 @@ func dial(endpoint string) (*grpc.ClientConn, error) {
 		}))
 }
 
-// probe waits until the runtime says that it and its network are ready.
+// probe waits until the runtime says that it and its network are ready. Runtimes tell
+// other conditions too, such as the use of deprecated features, which keep no pod from
+// running.
 func probe(ctx context.Context, endpoint string) error {
 	conn, err := dial(endpoint)
 	if err != nil {
@@ -150,7 +156,8 @@ func probe(ctx context.Context, endpoint string) error {
 		}
 		var notReady []string
 		for _, c := range response.GetStatus().GetConditions() {
-			if !c.GetStatus() {
+			required := c.GetType() == runtimeapi.RuntimeReady || c.GetType() == runtimeapi.NetworkReady
+			if required && !c.GetStatus() {
 				notReady = append(notReady, fmt.Sprintf("%s: %s %s", c.GetType(), c.GetReason(), c.GetMessage()))
 			}
 		}

@@ -12,6 +12,8 @@ import (
 // tools are the programs an instance is made of.
 type tools struct {
 	containerd, ctr, ip, busybox, goTool string
+	// programs is the folder of a containerd that is not the machine's own, or "".
+	programs string
 	// cni is the folder of the CNI plugins.
 	cni string
 }
@@ -19,6 +21,7 @@ type tools struct {
 // machine is where tools are looked for; tests replace it.
 type machine struct {
 	uid        int
+	programs   string // see [ProgramsVariable]
 	lookPath   func(string) (string, error)
 	cniFolders []string
 }
@@ -26,6 +29,7 @@ type machine struct {
 func thisMachine() machine {
 	return machine{
 		uid:        os.Geteuid(),
+		programs:   os.Getenv(ProgramsVariable),
 		lookPath:   exec.LookPath,
 		cniFolders: []string{"/usr/lib/cni", "/opt/cni/bin"},
 	}
@@ -44,12 +48,24 @@ func (m machine) find() (*tools, error) {
 		}
 		return file
 	}
+	// A mixture of two versions would test neither.
+	lookOwn := func(name string) string {
+		if m.programs == "" {
+			return look(name, "containerd")
+		}
+		file := filepath.Join(m.programs, name)
+		if info, err := os.Stat(file); err != nil || info.IsDir() {
+			problems = append(problems, fmt.Errorf("%s is not in %s=%s", name, ProgramsVariable, m.programs))
+		}
+		return file
+	}
 	if m.uid != 0 {
 		problems = append(problems, fmt.Errorf("a private containerd needs root, this is user %d", m.uid))
 	}
 	t := &tools{
-		containerd: look("containerd", "containerd"),
-		ctr:        look("ctr", "containerd"),
+		programs:   m.programs,
+		containerd: lookOwn("containerd"),
+		ctr:        lookOwn("ctr"),
 		busybox:    look("busybox", "busybox-static"),
 		ip:         look("ip", "iproute2"),
 	}
@@ -57,7 +73,7 @@ func (m machine) find() (*tools, error) {
 	if t.goTool, err = m.lookPath("go"); err != nil {
 		problems = append(problems, errors.New("go is not in the PATH"))
 	}
-	look("containerd-shim-runc-v2", "containerd")
+	lookOwn("containerd-shim-runc-v2")
 	look("runc", "runc")
 	if t.busybox != "" {
 		if err := mustBeStatic(t.busybox); err != nil {

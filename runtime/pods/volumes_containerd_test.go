@@ -167,24 +167,3 @@ func TestContainerdHostPathTypes(t *testing.T) {
 		}
 	}
 }
-
-// containerd 1.6 cannot mount images: the container says why it waits.
-func TestContainerdImageVolume(t *testing.T) {
-	r := newReal(t)
-	pod := &v1.Pod{Spec: v1.PodSpec{
-		DNSPolicy:  v1.DNSDefault,
-		Containers: []v1.Container{r.container("app", "sleep 100")},
-		Volumes: []v1.Volume{{Name: "i", VolumeSource: v1.VolumeSource{
-			Image: &v1.ImageVolumeSource{Reference: r.image, PullPolicy: v1.PullNever},
-		}}},
-	}}
-	pod.Name, pod.Namespace, pod.UID = "image", "default", "image"
-	pod.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "i", MountPath: "/i"}}
-	result := r.m.SyncPod(t.Context(), pod, r.read(pod))
-	got := r.m.WaitingReasons(pod.UID)["app"]
-	if result.Err == nil || got.Reason != "CreateContainerError" || !strings.Contains(got.Message, "image volume, which this runtime may not support") {
-		t.Errorf("waits for %+v, err %v", got, result.Err)
-	}
-	t.Log(got.Message)
-	r.end(pod)
-}

@@ -4,8 +4,13 @@
 #   tools/ci/test.sh         everything
 #   tools/ci/test.sh --e2e   only what needs a real containerd
 #
-# As root on Debian it installs what it needs. Elsewhere set
-# CONTAINER_RUNTIME_ENDPOINT to a CRI v1 socket (and have ctr in the PATH).
+# As root on Debian it installs what it needs, and builds containerd 2.x from its Go
+# module: the tests of a real runtime run on both. CONTAINERD chooses one of them:
+#
+#   CONTAINERD=installed   the containerd in the PATH
+#   CONTAINERD=2           the one that tools/containerd2 pins
+#
+# Elsewhere set CONTAINER_RUNTIME_ENDPOINT to a CRI v1 socket (and have ctr in the PATH).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 root=$PWD
@@ -49,6 +54,20 @@ if ! $only_e2e && [ "$(uname -s)" != Linux ]; then
 fi
 prepare_runtime
 
+# The folders of the programs of each runtime; the installed one has none.
+runtimes=("")
+if [ -z "${CONTAINER_RUNTIME_ENDPOINT:-}" ]; then
+	case ${CONTAINERD:-both} in
+	installed) ;;
+	2 | both)
+		second=$(tools/ci/containerd2.sh) || die "containerd 2.x does not build; CONTAINERD=installed tests without it"
+		runtimes=("$second")
+		[ "${CONTAINERD:-both}" = 2 ] || runtimes=("" "$second")
+		;;
+	*) die "CONTAINERD is $CONTAINERD; want installed, 2 or both" ;;
+	esac
+fi
+
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 (cd tools && go build -o "$work/testsummary" ./testsummary)
@@ -75,9 +94,24 @@ events() {
 	# Every test that needs containerd has one of its own; mostly they wait. They are
 	# not cached: the kernel and containerd are part of them.
 	local containerd=($race -count=1 -p 2 -parallel 4 -tags containerd -run Containerd)
-	tests . "${containerd[@]}" $(with_containerd_tests . runtime)
-	tests . "${containerd[@]}" ./internal/containerdtest
-	tests examples "${containerd[@]}" $(with_containerd_tests examples .)
+	local programs
+	for programs in "${runtimes[@]}"; do
+		export PODWRIGHT_CONTAINERD=$programs
+		echo "{\"Action\":\"runtime\",\"Runtime\":\"$(runtime_name)\",\"Programs\":\"$programs\"}"
+		tests . "${containerd[@]}" $(with_containerd_tests . runtime)
+		tests . "${containerd[@]}" ./internal/containerdtest
+		tests examples "${containerd[@]}" $(with_containerd_tests examples .)
+	done
+}
+
+# runtime_name is how the summary calls the runtime of the next tests.
+runtime_name() {
+	if [ -n "${CONTAINER_RUNTIME_ENDPOINT:-}" ]; then
+		echo "$CONTAINER_RUNTIME_ENDPOINT"
+		return
+	fi
+	# "containerd github.com/containerd/containerd v2.4.2 REVISION"
+	"${PODWRIGHT_CONTAINERD:+$PODWRIGHT_CONTAINERD/}containerd" --version | sed -E 's/^containerd [^ ]+ v?([0-9.]+).*/containerd \1/'
 }
 
 # with_containerd_tests lists the packages of a module's folder that have such tests.

@@ -19,20 +19,38 @@ const (
 // failure is a top-level test that failed.
 type failure struct {
 	pkg, test string
+	// on is the runtime it ran on, nil for a test without one.
+	on *runtimeRun
 	// output is that of the test and its subtests.
 	output string
+}
+
+// logName is the file name of its output.
+func (f *failure) logName() string {
+	if f.on == nil {
+		return "flaky-" + f.test + ".log"
+	}
+	return "flaky-" + f.test + "-" + strings.ReplaceAll(f.on.name, " ", "-") + ".log"
+}
+
+// name is how the summary calls the test.
+func (f *failure) name() string {
+	if f.on == nil {
+		return f.pkg + " " + f.test
+	}
+	return f.pkg + " " + f.test + " on " + f.on.name
 }
 
 // fail notes a failed test under its top-level test: only that can run alone.
 func (s *summary) fail(pkg, test, output string) {
 	top, _, _ := strings.Cut(test, "/")
 	for _, f := range s.failures {
-		if f.pkg == pkg && f.test == top {
+		if f.pkg == pkg && f.test == top && f.on == s.last() {
 			f.output += output
 			return
 		}
 	}
-	s.failures = append(s.failures, &failure{pkg: pkg, test: top, output: output})
+	s.failures = append(s.failures, &failure{pkg: pkg, test: top, on: s.last(), output: output})
 }
 
 func (s *summary) failedIn(pkg string) bool {
@@ -66,7 +84,7 @@ func (s *summary) watch(e event) {
 
 // tester runs one test alone and reports whether it passed.
 type tester interface {
-	run(pkg, test string) (passed bool, output string)
+	run(f *failure) (passed bool, output string)
 }
 
 // rerun repeats the failed tests and reports whether the run may pass: at most
@@ -82,13 +100,13 @@ func (s *summary) rerun(again tester, dir string) bool {
 	for _, f := range s.failures {
 		failed := 1
 		for range moreTries {
-			passed, output := again.run(f.pkg, f.test)
+			passed, output := again.run(f)
 			if !passed {
 				failed++
-				fmt.Fprintf(s.out, "FAIL  %s %s, alone\n%s", f.pkg, f.test, output)
+				fmt.Fprintf(s.out, "FAIL  %s, alone\n%s", f.name(), output)
 			}
 		}
-		log := filepath.Join(dir, "flaky-"+f.test+".log")
+		log := filepath.Join(dir, f.logName())
 		if err := os.WriteFile(log, []byte(f.output), 0o644); err != nil {
 			fmt.Fprintln(s.out, "testsummary:", err)
 			ok = false
@@ -97,7 +115,7 @@ func (s *summary) rerun(again tester, dir string) bool {
 		if failed > 1 {
 			word, ok = "FAILED", false
 		}
-		lines = append(lines, fmt.Sprintf("%s %s %s: failed %d of %d runs (log: %s)\n", word, f.pkg, f.test, failed, 1+moreTries, log))
+		lines = append(lines, fmt.Sprintf("%s %s: failed %d of %d runs (log: %s)\n", word, f.name(), failed, 1+moreTries, log))
 		fmt.Fprintf(s.out, "\nthe output of the first run of %s:\n%s", f.test, f.output)
 	}
 	bar := strings.Repeat("=", 100) + "\n"
@@ -127,18 +145,25 @@ func (s *summary) final() string {
 	return ""
 }
 
+// programsVariable names the variable that internal/containerdtest reads: the folder
+// of the containerd to test on, empty for the machine's.
+const programsVariable = "PODWRIGHT_CONTAINERD"
+
 // goTest runs tests with the go command.
 type goTest struct {
 	root  string
 	flags []string
 }
 
-func (g goTest) run(pkg, test string) (bool, string) {
+func (g goTest) run(f *failure) (bool, string) {
 	args := append([]string{"test", "-json", "-count=1", "-tags", "containerd"}, g.flags...)
-	cmd := exec.Command("go", append(args, "-run", "^"+test+"$", pkg)...)
-	cmd.Dir = filepath.Join(g.root, moduleOf(pkg))
+	cmd := exec.Command("go", append(args, "-run", "^"+f.test+"$", f.pkg)...)
+	cmd.Dir = filepath.Join(g.root, moduleOf(f.pkg))
+	if f.on != nil {
+		cmd.Env = append(os.Environ(), programsVariable+"="+f.on.programs)
+	}
 	out, err := cmd.CombinedOutput()
-	passed, text := verdict(out, test)
+	passed, text := verdict(out, f.test)
 	return passed && err == nil, text
 }
 

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -12,9 +13,9 @@ import (
 // results answers further runs of tests from a list, by test.
 type results map[string][]bool
 
-func (r results) run(_, test string) (bool, string) {
-	passed := r[test][0]
-	r[test] = r[test][1:]
+func (r results) run(f *failure) (bool, string) {
+	passed := r[f.test][0]
+	r[f.test] = r[f.test][1:]
 	return passed, "output of another run\n"
 }
 
@@ -94,6 +95,40 @@ func TestFlakyTestKeepsItsFirstOutput(t *testing.T) {
 		t.Errorf("%v: log %q, printed %q: want the failure in both", err, text, &out)
 	}
 }
+
+// A test that fails on two runtimes failed twice, and each is repeated where it failed.
+func TestFailuresOnTwoRuntimesAreTwo(t *testing.T) {
+	var out bytes.Buffer
+	s := newSummary(&out)
+	err := s.read(strings.NewReader(strings.Join([]string{
+		passA, `{"Action":"runtime","Runtime":"old 1"}`, failB, packageP, exit1,
+		`{"Action":"runtime","Runtime":"new 2","Programs":"/new"}`, failB, packageP, exit1,
+	}, "\n")), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var where []string
+	again := testerFunc(func(f *failure) (bool, string) {
+		where = append(where, f.on.programs)
+		return f.on.programs == "", ""
+	})
+	if s.rerun(again, t.TempDir()) {
+		t.Error("passes though the test fails again on one of the runtimes")
+	}
+	if want := []string{"", "", "/new", "/new"}; !slices.Equal(where, want) {
+		t.Errorf("repeated with programs of %q, want %q", where, want)
+	}
+	for _, want := range []string{"FLAKY p TestB on old 1: failed 1 of 3", "FAILED p TestB on new 2: failed 3 of 3"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in:\n%s", want, &out)
+		}
+	}
+}
+
+// testerFunc is a tester made of a function.
+type testerFunc func(*failure) (bool, string)
+
+func (f testerFunc) run(failed *failure) (bool, string) { return f(failed) }
 
 func TestTestThatDidNotRunHasNotPassed(t *testing.T) {
 	pass, skip, other := passA, `{"Action":"skip","Package":"p","Test":"TestA"}`, `{"Action":"pass","Package":"p"}`

@@ -21,6 +21,10 @@ type event struct {
 	// Code is the exit code in an "exit" event, which tools/ci/test.sh writes
 	// after each go test command.
 	Code int
+	// Runtime names the container runtime of all later events, and Programs is
+	// the folder of its programs, in a "runtime" event, which tools/ci/test.sh
+	// writes before it tests on one.
+	Runtime, Programs string
 }
 
 // summary collects the events of one run.
@@ -37,6 +41,9 @@ type summary struct {
 	named, unnamed int
 	// suites are the runs of runtime/runtimetest: package and test -> cases.
 	suites map[string]*suite
+	// runtimes are the container runtimes the tests ran on, in order; the last
+	// one is that of the next event.
+	runtimes []*runtimeRun
 	// explored are the results of the state machine's exploration.
 	explored []string
 	skips    []string
@@ -45,7 +52,7 @@ type summary struct {
 
 // suite is one run of the conformance suite for runtimes.
 type suite struct {
-	pkg, test       string
+	pkg, test, on   string
 	passed, skipped int
 	ok              bool
 }
@@ -81,6 +88,8 @@ func (s *summary) read(r io.Reader, log io.Writer) error {
 func (s *summary) take(e event) {
 	key := e.Package + " " + e.Test
 	switch e.Action {
+	case "runtime":
+		s.runtimes = append(s.runtimes, &runtimeRun{name: e.Runtime, programs: e.Programs})
 	case "output", "build-output":
 		if e.Action == "build-output" {
 			fmt.Fprint(s.out, e.Output)
@@ -94,7 +103,7 @@ func (s *summary) take(e event) {
 		}
 	case "run":
 		if parent, ok := strings.CutSuffix(e.Test, suiteMark); ok {
-			s.suites[e.Package+" "+parent] = &suite{pkg: e.Package, test: parent}
+			s.suites[s.suiteKey(e.Package, parent)] = &suite{pkg: e.Package, test: parent, on: s.on()}
 		}
 	case "build-fail":
 		s.packages[e.ImportPath] = "fail"
@@ -115,19 +124,20 @@ func (s *summary) finish(e event, key string) {
 		return
 	}
 	s.count(e)
+	text := strings.Join(s.output[key], "")
+	delete(s.output, key)
 	switch e.Action {
 	case "pass":
 		s.passed++
 	case "skip":
 		s.skipped++
-		s.skips = append(s.skips, key)
+		s.skips = append(s.skips, key+s.on())
 	case "fail":
 		s.failed++
-		text := strings.Join(s.output[key], "")
-		fmt.Fprintf(s.out, "FAIL  %s\n%s", key, text)
+		fmt.Fprintf(s.out, "FAIL  %s%s\n%s", key, s.on(), text)
 		s.fail(e.Package, e.Test, text)
 	}
-	delete(s.output, key)
+	s.countOnRuntime(e, text)
 }
 
 // finishPackage keeps a package's failure even if a later command passes it: the
@@ -137,7 +147,7 @@ func (s *summary) finishPackage(e event, key string) {
 		s.packages[e.Package] = e.Action
 	}
 	if e.Action != "skip" {
-		fmt.Fprintf(s.out, "%-5s %s  %.1fs\n", e.Action, e.Package, e.Elapsed)
+		fmt.Fprintf(s.out, "%-5s %s%s  %.1fs\n", e.Action, e.Package, s.on(), e.Elapsed)
 	}
 	if e.Action == "fail" {
 		s.named++
@@ -151,13 +161,13 @@ func (s *summary) finishPackage(e event, key string) {
 
 // count adds a finished test to the conformance run it is a case of.
 func (s *summary) count(e event) {
-	if run := s.suites[e.Package+" "+e.Test]; run != nil {
+	if run := s.suites[s.suiteKey(e.Package, e.Test)]; run != nil {
 		run.ok = e.Action == "pass"
 		return
 	}
 	for _, run := range s.suites {
 		rest, ok := strings.CutPrefix(e.Test, run.test+"/")
-		if !ok || run.pkg != e.Package || strings.Count(rest, "/") != 1 {
+		if !ok || run.pkg != e.Package || run.on != s.on() || strings.Count(rest, "/") != 1 {
 			continue
 		}
 		switch e.Action {
@@ -194,8 +204,9 @@ func (s *summary) print() bool {
 		if run.ok {
 			verdict = "passed"
 		}
-		fmt.Fprintf(s.out, "runtimetest %s: %s %s (%d cases, %d not applicable)\n", verdict, strings.TrimPrefix(run.pkg, module), run.test, run.passed, run.skipped)
+		fmt.Fprintf(s.out, "runtimetest %s: %s %s%s (%d cases, %d not applicable)\n", verdict, strings.TrimPrefix(run.pkg, module), run.test, run.on, run.passed, run.skipped)
 	}
+	s.compareRuntimes()
 	fmt.Fprintf(s.out, "%d passed, %d failed, %d skipped\n", s.passed, s.failed, s.skipped)
 	return ok
 }
