@@ -104,7 +104,7 @@ func (s *summary) compareRuntimes() {
 	row("passed", func(r *runtimeRun) any { return r.passed })
 	row("failed", func(r *runtimeRun) any { return r.failed })
 	row("not applicable", func(r *runtimeRun) any { return r.skipped })
-	// A summary that cannot be written has nobody to tell.
+	// If the output is gone, there is no place to say so.
 	_ = table.Flush()
 	for _, r := range s.runtimes {
 		for _, name := range slices.Sorted(maps.Keys(r.reasons)) {
