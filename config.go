@@ -73,8 +73,8 @@ type Config struct {
 	// NodeHooks are called for the node as a whole. Zero: no hook is called.
 	NodeHooks nodehooks.Hooks
 
-	// Pods configures how pods become containers: backoffs, pulls, volumes, objects,
-	// cgroups, security. A nil Updater or Stats is the Runtime, if it can do that.
+	// Pods configures how pods become containers: the node's resolver and hosts files,
+	// CPU quotas, backoffs, pulls, volumes, objects, cgroups, security. A nil Updater or Stats is the Runtime, if it can do that.
 	Pods pods.Options
 	// Resizes configures in-place resizes of running pods.
 	Resizes pods.AllocationOptions

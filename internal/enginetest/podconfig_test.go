@@ -3,11 +3,16 @@ package enginetest_test
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/ptr"
@@ -88,6 +93,43 @@ func TestNodeSettingsReachContainers(t *testing.T) {
 		}
 		r.set()
 		r.empty(time.Minute)
+	})
+}
+
+// The node's resolver file, hosts file and CPU quotas are the embedder's to set
+// (spec/runtime.md 4, 12.4, 13).
+func TestNodeFilesAndQuotasReachContainers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt, files := byContainer(nil), t.TempDir()
+		resolver, hosts := filepath.Join(files, "resolv"), filepath.Join(files, "hosts")
+		for path, text := range map[string]string{resolver: "nameserver 192.0.2.9\n", hosts: "192.0.2.8 printer\n"} {
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := newRig(t, rt, t.TempDir(), func(c *podwright.Config) {
+			c.Pods.ResolvConf, c.Pods.HostsFile, c.Pods.NoCPUQuota = resolver, hosts, true
+		}).start()
+		p := newPod("web")
+		p.Spec.DNSPolicy, p.Spec.HostNetwork = v1.DNSDefault, true
+		p.Spec.Containers[0].Resources.Limits = v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")}
+		r.set(p)
+		r.phase(p.UID, v1.PodRunning, 10*time.Second)
+		sandbox := requests[*runtimeapi.RunPodSandboxRequest](rt, fake.RunPodSandbox, p.UID)[0].Config
+		if got := sandbox.DnsConfig.Servers; !slices.Equal(got, []string{"192.0.2.9"}) {
+			t.Errorf("4: servers %v", got)
+		}
+		container := requests[*runtimeapi.CreateContainerRequest](rt, fake.CreateContainer, p.UID)[0].Config
+		if quota := container.Linux.Resources.CpuQuota; quota != 0 {
+			t.Errorf("13: a quota of %d", quota)
+		}
+		at := slices.IndexFunc(container.Mounts, func(m *runtimeapi.Mount) bool { return m.ContainerPath == "/etc/hosts" })
+		if at < 0 {
+			t.Fatal("12.4: no hosts file")
+		}
+		if text, err := os.ReadFile(container.Mounts[at].HostPath); err != nil || !strings.Contains(string(text), "printer") {
+			t.Errorf("12.4: %s, %v", text, err)
+		}
 	})
 }
 

@@ -63,8 +63,10 @@ type Options struct {
 	// ClusterDNS are the addresses of the cluster's name servers, for pods with DNS
 	// policy ClusterFirst. Empty: those pods get the node's settings. Engine.
 	ClusterDNS []string
-	// ResolvConf is the node's resolver file, for DNS policy Default.
-	// Empty: /etc/resolv.conf.
+	// ResolvConf is the node's resolver file, for DNS policy Default. Empty:
+	// /etc/resolv.conf; but if that names only the node's own systemd-resolved, at
+	// 127.0.0.53, where no pod reaches it, /run/systemd/resolve/resolv.conf
+	// (spec/runtime.md 4.4).
 	ResolvConf string
 	// NoResolvConf leaves out the node's resolver file: DNS policy Default then means
 	// the loopback address (spec/runtime.md 4).
@@ -259,9 +261,6 @@ func (o *Options) complete() error {
 	}
 	if o.ClusterDomain == "" {
 		o.ClusterDomain = "cluster.local"
-	}
-	if o.ResolvConf == "" {
-		o.ResolvConf = "/etc/resolv.conf"
 	}
 	if o.HostsFile == "" {
 		o.HostsFile = "/etc/hosts"

@@ -149,11 +149,13 @@ func (m *Manager) dns(pod *v1.Pod, report bool) (*runtimeapi.DNSConfig, error) {
 	case m.options.NoResolvConf:
 		in.Loopback = loopback(m.options.HostIPs())
 	case pod.Spec.DNSPolicy != v1.DNSNone:
-		text, err := readBounded(m.options.ResolvConf, maxResolvConf)
+		var err error
+		in.Node, err = criconfig.NodeResolver(m.options.ResolvConf, func(path string) ([]byte, error) {
+			return readBounded(path, maxResolvConf)
+		})
 		if err != nil {
-			return nil, fmt.Errorf("resolver file: %w", err)
+			return nil, err
 		}
-		in.Node = criconfig.ParseResolvConf(text)
 	}
 	dns := criconfig.DNS(in)
 	if !report {
