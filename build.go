@@ -187,12 +187,13 @@ func (p *parts) buildAdmission() (err error) {
 	kernel := node.KernelRelease()
 	handlers := p.users().Handlers("Admission.Handlers", a.Handlers, func(types.UID) { p.loop.GateChanged() })
 	ports := admission.HostPorts()
-	own := []admission.Handler{
-		admission.Shutdown(p.shutdown.Active, nil),
-		p.evictions,
-		admission.Sysctls(func(pod *v1.Pod) error { return pods.CheckSysctls(pod, a.AllowedSysctls, kernel) }),
-		ports,
+	matching := node.Matching{
+		Name: p.config.Node.Name, Labels: p.config.Node.Labels, Machine: p.config.Pods.Machine, Health: p.health, Allocatable: p.allocatable,
+		HTTP2: p.config.Probes.HTTP2, GRPCTLS: p.config.Probes.GRPCTLS, Events: p.config.Observe.Events,
 	}
+	own := slices.Concat([]admission.Handler{admission.Shutdown(p.shutdown.Active, nil), p.evictions}, matching.Handlers(), []admission.Handler{
+		admission.Sysctls(func(pod *v1.Pod) error { return pods.CheckSysctls(pod, a.AllowedSysctls, kernel) }), ports,
+	})
 	room := []admission.Handler{admission.PodCount(a.MaxPods)}
 	if a.FitResources {
 		room = append(room, admission.Resources(func() v1.ResourceList { return p.allocatable }))

@@ -122,8 +122,14 @@ type Node struct {
 	// run any more. Empty: the machine's own.
 	BootID string
 	// Allocatable is the CPU and memory that pods may request together, which limits
-	// how far running pods may grow. A missing amount is the machine's.
+	// how far running pods may grow, and the huge pages and extended resources (such as
+	// nvidia.com/gpu) that there are. A missing amount is the machine's; a machine has no
+	// extended resources.
 	Allocatable v1.ResourceList
+	// Labels are compared with node selectors and required node affinity, beside those of
+	// name, operating system and architecture. Nil: other labels are not compared, with a
+	// warning for each pod that asks for one.
+	Labels map[string]string
 }
 
 // Storage says where an engine keeps logs and records, and for how long.

@@ -49,6 +49,7 @@ type Health struct {
 	mu       sync.Mutex
 	lastGood time.Time
 	verdict  verdict
+	features *runtimeapi.RuntimeFeatures
 	// callErr is why the last call failed, nil if it did not.
 	callErr error
 	// announced are the problems that Changed was last called for.
@@ -117,7 +118,7 @@ func (h *Health) ask(ctx context.Context) {
 	wasStale := !h.announced.runtime && h.runtimeErr(now) != nil
 	h.callErr = err
 	if err == nil {
-		h.verdict = judge(response)
+		h.verdict, h.features = judge(response), response.GetFeatures()
 		if h.verdict.runtime == nil {
 			h.lastGood = now
 		}
@@ -146,6 +147,14 @@ func (h *Health) age(found unusable, now time.Time) {
 			*x.since = now
 		}
 	}
+}
+
+// StrictGroups reports whether the runtime honours supplementalGroupsPolicy Strict, as of its
+// newest answer. No pod is judged before the first (RH2).
+func (h *Health) StrictGroups() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.features.GetSupplementalGroupsPolicy()
 }
 
 // Problems returns what cannot be used of the runtime.

@@ -75,6 +75,10 @@ func Allocatable(machine *pods.Machine, set v1.ResourceList) v1.ResourceList {
 		v1.ResourceCPU:    *resource.NewQuantity(int64(goruntime.NumCPU()), resource.DecimalSI),
 		v1.ResourceMemory: *resource.NewQuantity(machine.MemoryCapacity, resource.BinarySI),
 	}
+	for size, bytes := range machine.HugePages {
+		name := v1.ResourceHugePagesPrefix + resource.NewQuantity(size, resource.BinarySI).String()
+		out[v1.ResourceName(name)] = *resource.NewQuantity(bytes, resource.BinarySI)
+	}
 	maps.Copy(out, set)
 	return out
 }

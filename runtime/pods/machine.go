@@ -1,6 +1,7 @@
 package pods
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,6 +23,11 @@ type Machine struct {
 	SELinux bool
 	// HugePageSizes lists the sizes of huge pages in bytes, ascending.
 	HugePageSizes []int64
+	// HugePages is how many bytes the machine keeps as huge pages, by size in bytes. Pods
+	// may request that much together.
+	HugePages map[int64]int64
+	// AppArmor is true if the kernel enforces AppArmor profiles.
+	AppArmor bool
 	// MaskedPaths are files of this machine's hardware that containers must not
 	// see, beside those that are the same everywhere.
 	MaskedPaths []string
@@ -35,7 +41,10 @@ func ExamineMachine() Machine {
 		MemoryCapacity: memory["MemTotal:"], SwapCapacity: memory["SwapTotal:"], PageSize: int64(os.Getpagesize()),
 		HugePageSizes: hugePageSizes("/sys/kernel/mm/hugepages"),
 	}
+	m.HugePages = hugePages("/sys/kernel/mm/hugepages", m.HugePageSizes)
 	m.SELinux = exists("/sys/fs/selinux/enforce")
+	enabled, _ := os.ReadFile("/sys/module/apparmor/parameters/enabled")
+	m.AppArmor = strings.HasPrefix(string(enabled), "Y")
 	m.CgroupV2 = exists("/sys/fs/cgroup/cgroup.controllers")
 	// The root group of version 2 has no such file, the slices below it have.
 	swapFiles := []string{"/sys/fs/cgroup/memory/memory.memsw.limit_in_bytes"}
@@ -77,5 +86,17 @@ func hugePageSizes(dir string) []int64 {
 		}
 	}
 	slices.Sort(out)
+	return out
+}
+
+// hugePages reads how many pages of each size the kernel keeps, in bytes.
+func hugePages(dir string, sizes []int64) map[int64]int64 {
+	out := map[int64]int64{}
+	for _, size := range sizes {
+		text, _ := os.ReadFile(filepath.Join(dir, "hugepages-"+strconv.FormatInt(size>>10, 10)+"kB", "nr_hugepages"))
+		if n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && n > 0 && n <= math.MaxInt64/size {
+			out[size] = n * size
+		}
+	}
 	return out
 }

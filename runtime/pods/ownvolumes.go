@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 
@@ -59,7 +60,11 @@ func (o ownVolumes) emptyDir(pod *v1.Pod, v *v1.Volume) (MountedVolume, error) {
 	if limit < 0 {
 		return MountedVolume{}, fmt.Errorf("emptyDir: sizeLimit %d is negative", limit)
 	}
-	dir := poddir.VolumeDir{Plugin: poddir.EmptyDir, Name: v.Name, Mode: 0o777, Group: fsGroup(pod)}
+	mode, err := emptyDirMode(v.EmptyDir.Mode)
+	if err != nil {
+		return MountedVolume{}, err
+	}
+	dir := poddir.VolumeDir{Plugin: poddir.EmptyDir, Name: v.Name, Mode: mode, Group: fsGroup(pod)}
 	switch v.EmptyDir.Medium {
 	case v1.StorageMediumDefault:
 	case v1.StorageMediumMemory:
@@ -74,6 +79,19 @@ func (o ownVolumes) emptyDir(pod *v1.Pod, v *v1.Volume) (MountedVolume, error) {
 		err = fmt.Errorf("emptyDir with medium Memory: %w", err)
 	}
 	return MountedVolume{HostPath: path, SELinuxRelabel: true, SizeLimit: limit}, err
+}
+
+// emptyDirMode is the mode of the volume's folder.
+func emptyDirMode(mode *int32) (fs.FileMode, error) {
+	switch {
+	case mode == nil:
+		return 0o777, nil
+	case *mode < 0 || *mode > 0o1777:
+		return 0, fmt.Errorf("emptyDir: mode %#o is not between 0 and 01777", *mode)
+	case *mode&0o1000 != 0:
+		return fs.FileMode(*mode&0o777) | fs.ModeSticky, nil
+	}
+	return fs.FileMode(*mode), nil
 }
 
 // memorySize bounds a memory volume: by its limit, by what the pod may use, as

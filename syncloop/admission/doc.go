@@ -12,7 +12,9 @@
 //   - [PodCount]: the number of pods,
 //   - [HostPorts]: ports of the node that another pod has,
 //   - [Sysctls]: kernel settings that need permission,
-//   - [NodeMatch]: node name, operating system and architecture,
+//   - [Scarce]: the same for what few nodes have, such as GPUs and huge pages,
+//   - [Able]: what the node cannot do at all, such as resource claims,
+//   - [NodeMatch]: node name, operating system, architecture and labels,
 //   - [Shutdown]: a node that is about to stop.
 //
 // A [Gate] asks them once in the life of a pod, and its verdict holds: a pod that runs

@@ -114,8 +114,8 @@ func (r *Refusal) Error() string { return r.Reason + ": " + r.Message }
 // label, so that handlers cannot create time series.
 func metricReason(reason string) string {
 	switch reason {
-	case "AppArmor", "PodOSSelectorNodeLabelDoesNotMatch", "PodOSNotSupported", "InvalidNodeInfo",
-		"InitContainerRestartPolicyForbidden", "SupplementalGroupsPolicyNotSupported", "PodLevelResourcesNotSupported",
+	case reasonAppArmor, reasonOSLabel, reasonOS, reasonAffinity, "InvalidNodeInfo",
+		"InitContainerRestartPolicyForbidden", reasonGroups, "PodLevelResourcesNotSupported",
 		"UnexpectedAdmissionError", "UnknownReason", "UnexpectedPredicateFailureType", "Evicted", "TopologyAffinityError",
 		"VolumeAttachmentLimitExceeded",
 		reasonCPU, reasonMemory, reasonEphemeralStorage, reasonPods, reasonHostPorts, reasonSysctl, ReasonShutdown, reasonNodeName:

@@ -17,10 +17,6 @@ const (
 	// ReasonUnexpected is the reason of a pod on which a handler gave no verdict.
 	ReasonUnexpected = "UnexpectedAdmissionError"
 	reasonNodeName   = "NodeName"
-
-	reasonOS       = "PodOSNotSupported"
-	reasonOSLabel  = "PodOSSelectorNodeLabelDoesNotMatch"
-	reasonAffinity = "NodeAffinity"
 )
 
 // HostPorts refuses a pod that wants a port of the node that an active pod has: same
@@ -111,37 +107,6 @@ func Shutdown(down func() bool, except func(pod *v1.Pod) bool) Handler {
 		if !down() || except != nil && except(r.Pod) {
 			return Verdict{}
 		}
-		return Refuse(ReasonShutdown, "Pod was rejected as the node is shutting down.")
-	})
-}
-
-// Node is what [NodeMatch] compares pods with. An empty field is not compared.
-type Node struct {
-	// Name of the node.
-	Name string
-	// OS as Go names it, such as linux, and Arch, such as arm64.
-	OS, Arch string
-}
-
-// NodeMatch refuses a pod that is meant for another node, operating system or
-// architecture, as far as its node name, its OS field and its node selector say.
-func NodeMatch(node Node) Handler {
-	return HandlerFunc(func(r Request) Verdict {
-		spec := &r.Pod.Spec
-		selects := func(label string) string { return spec.NodeSelector[label] }
-		differs := func(wants, has string) bool { return wants != "" && has != "" && wants != has }
-		switch {
-		case differs(spec.NodeName, node.Name):
-			return Refuse(reasonNodeName, "Pod is meant for node %q, this is %q", spec.NodeName, node.Name)
-		case spec.OS != nil && differs(string(spec.OS.Name), node.OS):
-			return Refuse(reasonOS, "Failed to admit pod as the OS field doesn't match node OS: %q, not %q", spec.OS.Name, node.OS)
-		case differs(selects(v1.LabelOSStable), node.OS):
-			return Refuse(reasonOSLabel, "Failed to admit pod as the `%s` label doesn't match node label: %q, not %q",
-				v1.LabelOSStable, selects(v1.LabelOSStable), node.OS)
-		case differs(selects(v1.LabelArchStable), node.Arch):
-			return Refuse(reasonAffinity, "Predicate NodeAffinity failed: pod selects architecture %q, this node has %q",
-				selects(v1.LabelArchStable), node.Arch)
-		}
-		return Verdict{}
+		return Refuse(ReasonShutdown, "the node is shutting down")
 	})
 }

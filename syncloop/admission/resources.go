@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -23,11 +24,21 @@ const (
 // of allocatable: the CPU, memory, ephemeral storage and extended resources that
 // pods may have together. allocatable is asked for every pod, so it may change; it must
 // not block, and what it returns is not modified. What is not in it is not limited,
-// except extended resources (with a domain in their names): of those the node has
-// none. Pods that are active already are never asked to go.
+// except what [Scarce] is about: of that the node has none. Pods that are active already are
+// never asked to go.
 func Resources(allocatable func() v1.ResourceList) Handler {
+	return fitting(allocatable, func(v1.ResourceName) bool { return true })
+}
+
+// Scarce is [Resources] for those resources alone that a node has only if it says so:
+// extended resources (such as nvidia.com/gpu), huge pages, and names that mean nothing here
+// (FD2).
+func Scarce(allocatable func() v1.ResourceList) Handler { return fitting(allocatable, scarce) }
+
+func fitting(allocatable func() v1.ResourceList, counts func(v1.ResourceName) bool) Handler {
 	return HandlerFunc(func(r Request) Verdict {
 		wanted := podinfo.Requests(r.Pod)
+		maps.DeleteFunc(wanted, func(name v1.ResourceName, _ resource.Quantity) bool { return !counts(name) })
 		if len(wanted) == 0 {
 			return Verdict{}
 		}
@@ -48,7 +59,7 @@ func Resources(allocatable func() v1.ResourceList) Handler {
 // fits judges one resource.
 func fits(name v1.ResourceName, want, used resource.Quantity, total v1.ResourceList) Verdict {
 	has, limited := total[name]
-	if want.IsZero() || !limited && !extended(name) {
+	if want.IsZero() || !limited && !scarce(name) {
 		return Verdict{}
 	}
 	sum := used.DeepCopy()
@@ -60,9 +71,9 @@ func fits(name v1.ResourceName, want, used resource.Quantity, total v1.ResourceL
 		name, want.String(), used.String(), has.String())
 }
 
-// extended reports whether a node has a resource only if it says so.
-func extended(name v1.ResourceName) bool {
-	return slices.Contains([]byte(name), '/')
+// scarce reports whether a node has a resource only if it says so.
+func scarce(name v1.ResourceName) bool {
+	return name != v1.ResourceCPU && name != v1.ResourceMemory && name != v1.ResourceEphemeralStorage
 }
 
 // add adds b to a.

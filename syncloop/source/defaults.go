@@ -18,6 +18,8 @@ func Default(pod *v1.Pod) {
 	setDefault(&spec.SchedulerName, v1.DefaultSchedulerName)
 	setPointer(&spec.TerminationGracePeriodSeconds, v1.DefaultTerminationGracePeriodSeconds)
 	setPointer(&spec.EnableServiceLinks, true)
+	setDefault(&spec.ServiceAccountName, spec.DeprecatedServiceAccount) // one field under two names
+	setDefault(&spec.DeprecatedServiceAccount, spec.ServiceAccountName)
 	setPointer(&spec.SecurityContext, v1.PodSecurityContext{})
 	for i := range spec.Volumes {
 		defaultVolume(&spec.Volumes[i].VolumeSource)

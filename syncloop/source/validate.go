@@ -113,6 +113,16 @@ func (v *validator) spec(spec *v1.PodSpec, p *field.Path) {
 			v.name(p.Child(x.name), x.value, validation.IsDNS1123Label)
 		}
 	}
+	if spec.OS != nil {
+		v.oneOf(p.Child("os", "name"), string(spec.OS.Name), string(v1.Linux), string(v1.Windows))
+	}
+	if len(spec.SchedulingGates) > 0 && spec.NodeName != "" {
+		v.add(field.Forbidden(p.Child("schedulingGates"), "the pod has a node already, so that no scheduler will open them"))
+	}
+	if sc := spec.SecurityContext; sc != nil && sc.SELinuxChangePolicy != nil {
+		v.oneOf(p.Child("securityContext", "seLinuxChangePolicy"), string(*sc.SELinuxChangePolicy),
+			string(v1.SELinuxChangePolicyRecursive), string(v1.SELinuxChangePolicyMountOption))
+	}
 	v.allVolumes(spec.Volumes, p.Child("volumes"))
 	v.containers(spec, p)
 }
@@ -151,6 +161,7 @@ func (v *validator) containers(spec *v1.PodSpec, p *field.Path) {
 		if list == fieldInit {
 			hostPorts[list].Clear()
 		}
+		v.unused(c, list, p)
 		v.ports(c.Ports, hostPorts[list], p.Child("ports"))
 		v.env(c, p)
 		v.mounts(c, p)
@@ -271,8 +282,16 @@ func (v *validator) resources(r *v1.ResourceRequirements, p *field.Path) {
 		list v1.ResourceList
 	}{{"limits", r.Limits}, {"requests", r.Requests}} {
 		for _, name := range sorted(x.list) {
-			if q := x.list[name]; q.Sign() < 0 {
-				v.add(field.Invalid(p.Child(x.name).Key(string(name)), q.String(), "must not be negative"))
+			q, p := x.list[name], p.Child(x.name).Key(string(name))
+			if q.Sign() < 0 {
+				v.add(field.Invalid(p, q.String(), "must not be negative"))
+			}
+			huge := strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix)
+			if !huge && !strings.Contains(string(name), "/") && name != v1.ResourceCPU && name != v1.ResourceMemory && name != v1.ResourceEphemeralStorage {
+				v.add(field.Invalid(p, string(name), "must be cpu, memory, ephemeral-storage, hugepages-<size>, or have a domain as in example.com/gpu"))
+			}
+			if limit, ok := r.Limits[name]; huge && (!ok || limit.Cmp(q) != 0) {
+				v.add(field.Invalid(p, q.String(), "the limit of huge pages must be set, and equal to the request"))
 			}
 		}
 	}

@@ -32,6 +32,9 @@ func (v *validator) allVolumes(volumes []v1.Volume, p *field.Path) {
 			if e.SizeLimit != nil && e.SizeLimit.Sign() < 0 {
 				v.add(field.Invalid(p.Child("emptyDir", "sizeLimit"), e.SizeLimit.String(), "must not be negative"))
 			}
+			if e.Mode != nil && (*e.Mode < 0 || *e.Mode > 0o1777) {
+				v.add(field.Invalid(p.Child("emptyDir", "mode"), *e.Mode, "must be between 0 and 01777"))
+			}
 			if e.Medium != v1.StorageMediumDefault && e.Medium != v1.StorageMediumMemory && !strings.HasPrefix(string(e.Medium), string(v1.StorageMediumHugePages)) {
 				v.add(field.NotSupported(p.Child("emptyDir", "medium"), e.Medium, []v1.StorageMedium{v1.StorageMediumDefault, v1.StorageMediumMemory, v1.StorageMediumHugePages}))
 			}
@@ -169,7 +172,6 @@ func apiReferences(pod *v1.Pod, objects bool) field.ErrorList {
 	}
 	spec, p := &pod.Spec, field.NewPath("spec")
 	refuse(spec.ServiceAccountName != "", p.Child("serviceAccountName"), "a service account")
-	refuse(spec.DeprecatedServiceAccount != "", p.Child("serviceAccount"), "a service account")
 	object(len(spec.ImagePullSecrets) > 0, p.Child("imagePullSecrets"), "secrets")
 	refuse(len(spec.ResourceClaims) > 0, p.Child("resourceClaims"), "resource claims")
 	for i := range spec.Volumes {

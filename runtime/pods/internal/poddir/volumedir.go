@@ -135,6 +135,9 @@ func mountMemory(root *os.Root, name string, v VolumeDir) error {
 		return err
 	}
 	mode := uint32(v.Mode.Perm())
+	if v.Mode&fs.ModeSticky != 0 {
+		mode |= unix.S_ISVTX
+	}
 	data := ""
 	if v.Group != nil {
 		mode |= unix.S_ISGID
