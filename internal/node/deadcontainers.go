@@ -215,9 +215,9 @@ func (d *DeadContainers) policy(contentGoes func(types.UID) bool) pods.GCPolicy 
 	}
 }
 
-// endedWithContent reports whether a pod has finished, was evicted, say, and has containers that
-// went unremoved in its last step: that step may come before every source is heard. It may still
-// be desired.
+// endedWithContent reports whether a pod has finished and keeps nothing, because it was evicted,
+// say. Its last step leaves the containers if the status made of them is dropped (IN5), and
+// housekeeping spares pods that are still desired.
 func (d *DeadContainers) endedWithContent(uid types.UID) bool {
 	return d.Heard() && d.MaybeWanted(uid).IsZero() && d.Removals.IsPodKnownTerminated(uid) &&
 		d.Removals.ShouldPodBeFinished(uid) && d.Removals.ShouldPodContentBeRemoved(uid)
