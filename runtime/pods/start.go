@@ -181,23 +181,23 @@ func (st *starting) targetID() (string, error) {
 	return record.ID.ID, nil
 }
 
-// restartCount is one more than the newest record's, or what the log files and the memory
-// of earlier runs tell when the runtime has none (spec/runtime.md 2.8). A container that was created and
-// never started has not run: the next one takes its place and its number, unless
-// dropCreated could not remove it.
+// restartCount is one more than that of the last run, as the runtime's records, the log files
+// and the memory of earlier runs tell it: the runtime may have lost some of them
+// (spec/runtime.md 2.8). A container that was created and never started has not run: the next
+// one takes its place and its number, unless dropCreated could not remove it.
 func (st *starting) restartCount() int {
-	record := st.status.Container(st.spec.Name)
-	switch {
-	case record == nil:
-		next := st.m.nextLog(logDirName(st.pod), st.spec.Name)
-		if remembered := st.m.options.NextRun; remembered != nil {
-			next = max(next, remembered(st.pod.UID, st.spec.Name))
-		}
-		return next
-	case record.State == runtime.Created && !st.stays:
-		return record.RestartCount
+	next := st.m.nextLog(logDirName(st.pod), st.spec.Name)
+	if remembered := st.m.options.NextRun; remembered != nil {
+		next = max(next, remembered(st.pod.UID, st.spec.Name))
 	}
-	return record.RestartCount + 1
+	switch record := st.status.Container(st.spec.Name); {
+	case record == nil:
+	case record.State == runtime.Created && !st.stays:
+		next = max(next, record.RestartCount)
+	default:
+		next = max(next, record.RestartCount+1)
+	}
+	return next
 }
 
 // errStartedMeanwhile is about a container that is further than the status shows.

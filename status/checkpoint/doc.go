@@ -16,7 +16,7 @@
 // # Keeper
 //
 // [Keeper] holds all records in memory and decides when one is written. A change
-// is [Durable] (an end, a terminal phase, an admission) or [Lazy] (readiness,
+// is [Durable] (an end, a terminal phase, an admission, a restart) or [Lazy] (readiness,
 // acknowledgements). Durable changes are written at once; [Keeper.Sync] waits for
 // them. Lazy ones wait at most a second to be written with others. Changes that pile up while one
 // batch is written go into the next, so that many pods share the cost of one.

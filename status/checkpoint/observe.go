@@ -18,8 +18,8 @@ const reasonRestartAll = "RestartingAllContainers"
 
 // Observe takes a new status into a record, which must be a [Record.Clone], and
 // returns how soon that has to be on the disk (spec/status.md 9.2): a phase that
-// becomes terminal at once, everything else lazily. The ends it shows are kept per
-// container, newest two.
+// becomes terminal and a restart at once, everything else lazily. The ends it shows are kept
+// per container, newest two.
 func (r *Record) Observe(status *v1.PodStatus, version uint64) Class {
 	next := protect(r, status)
 	ended := podinfo.Terminal(next.Phase) && !r.Terminal()
@@ -28,8 +28,9 @@ func (r *Record) Observe(status *v1.PodStatus, version uint64) Class {
 		return Unchanged
 	}
 	r.Status, r.Version = next, version
-	eachStatus(next, r.observeContainer)
-	if ended {
+	restarted := false
+	eachStatus(next, func(cs *v1.ContainerStatus) { restarted = r.observeContainer(cs) || restarted })
+	if ended || restarted {
 		return Durable
 	}
 	return Lazy
@@ -44,14 +45,16 @@ func eachStatus(s *v1.PodStatus, f func(*v1.ContainerStatus)) {
 	}
 }
 
-// observeContainer notes what a status says of one container.
-func (r *Record) observeContainer(cs *v1.ContainerStatus) {
+// observeContainer notes what a status says of one container, and reports whether it was
+// restarted.
+func (r *Record) observeContainer(cs *v1.ContainerStatus) (restarted bool) {
 	c, _ := r.Container(cs.Name)
 	if c.ID != cs.ContainerID && cs.ContainerID != "" {
 		c.ID, c.Probes = cs.ContainerID, nil
 	}
 	c.Name, c.Ready = cs.Name, cs.Ready
 	c.Started = cs.Started != nil && *cs.Started
+	restarted = cs.RestartCount > c.RestartCount
 	c.RestartCount = max(c.RestartCount, cs.RestartCount)
 	if cs.State.Running != nil {
 		c.StartedAt = cs.State.Running.StartedAt.Time
@@ -63,6 +66,7 @@ func (r *Record) observeContainer(cs *v1.ContainerStatus) {
 		c.AddEnd(endOf(t, cs.RestartCount))
 	}
 	r.SetContainer(c)
+	return restarted
 }
 
 // lastRun is the number of the run whose end is the last state: the one before the

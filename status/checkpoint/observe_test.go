@@ -23,8 +23,12 @@ func TestObserve(t *testing.T) {
 		return r.Observe(&v1.PodStatus{Phase: phase, ContainerStatuses: []v1.ContainerStatus{cs}}, version)
 	}
 	for i := range int32(4) {
-		if class := see(v1.PodRunning, uint64(i+1), ended(fmt.Sprint("fake://", i), i+1, i)); class != checkpoint.Lazy {
-			t.Errorf("class %d", class)
+		want := checkpoint.Durable // a restart
+		if i == 0 {
+			want = checkpoint.Lazy
+		}
+		if class := see(v1.PodRunning, uint64(i+1), ended(fmt.Sprint("fake://", i), i+1, i)); class != want {
+			t.Errorf("run %d: class %d", i, class)
 		}
 	}
 	c, _ := r.Container("main")
