@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/podworkers/internal/machine"
 )
 
@@ -98,5 +99,6 @@ func killLimit(pod *v1.Pod, override *int64) time.Duration {
 	case pod.Spec.TerminationGracePeriodSeconds != nil:
 		grace = *pod.Spec.TerminationGracePeriodSeconds
 	}
-	return time.Duration(max(10, grace+grace/2)) * time.Second
+	wait := timing.Seconds(grace)
+	return max(10*time.Second, (wait + wait/2).Truncate(time.Second))
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/internal/problem"
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/podworkers/internal/machine"
 )
 
@@ -55,7 +56,7 @@ func (w *Workers) problemOf(e *machine.Explanation, c *machine.Call, now time.Ti
 	case e.Why == machine.WhyNameTaken || e.Why == machine.WhyNameRunning:
 		since := w.wall(e.Since)
 		return problem.Problem{Since: since, Waits: e.Waiting, Advice: "look at what keeps the former pod of this name from ending"},
-			now.Sub(since) >= problem.StopLimit+time.Duration(e.FormerGrace)*time.Second
+			now.Sub(since) >= problem.StopLimit+timing.Seconds(e.FormerGrace)
 	}
 	return problem.Problem{}, false
 }
@@ -130,7 +131,7 @@ func callLimit(phase machine.Phase, grace int64) time.Duration {
 	case machine.Terminated:
 		return problem.CleanupLimit
 	default:
-		return problem.StopLimit + time.Duration(grace)*time.Second
+		return problem.StopLimit + timing.Seconds(grace)
 	}
 }
 

@@ -3,6 +3,7 @@ package podworkers_test
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
@@ -144,5 +146,37 @@ func TestHeldPodWaitsSinceItCame(t *testing.T) {
 		}
 		release()
 		wantListed(t, w, "a", "")
+	})
+}
+
+// TestEndlessGraceIsNoProblem (IN2): a manifest may ask for a grace of more seconds than a duration
+// holds. The pod has all the time there is: it is not listed, and no one who waits for it gives up.
+func TestEndlessGraceIsNoProblem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ended := make(chan struct{})
+		w := podworkers.New(podworkers.PodSyncerFuncs{
+			Terminating: func(context.Context, *v1.Pod, *runtime.PodStatus, *int64, podworkers.PodStatusFunc) error {
+				<-ended
+				return nil
+			},
+		}, podworkers.Options{})
+		run(t, w)
+		for uid, grace := range map[types.UID]int64{"a": 10_000_000_000, "b": math.MaxInt64} {
+			pod := newPod(uid)
+			pod.Spec.TerminationGracePeriodSeconds = &grace
+			done := make(chan error, 1)
+			go func() {
+				_, err := w.KillPod(t.Context(), pod, podworkers.KillOptions{})
+				done <- err
+			}()
+			pass(24 * time.Hour)
+			wantListed(t, w, string(uid), "")
+			select {
+			case err := <-done:
+				t.Errorf("pod %s: %v", uid, err)
+			default:
+			}
+		}
+		close(ended)
 	})
 }

@@ -6,6 +6,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/timing"
 )
 
 // What pods that are being stopped use is on its way to be freed. No other pod is evicted for
@@ -71,7 +73,7 @@ func (l *leaver) counts(t Threshold, now time.Time) bool {
 func (l *leaver) grace() time.Duration {
 	for _, seconds := range []*int64{l.pod.DeletionGracePeriodSeconds, l.pod.Spec.TerminationGracePeriodSeconds} {
 		if seconds != nil {
-			return time.Duration(*seconds) * time.Second
+			return timing.Seconds(*seconds)
 		}
 	}
 	return defaultGrace

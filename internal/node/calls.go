@@ -9,6 +9,7 @@ import (
 
 	"github.com/podwright/podwright/internal/foreign"
 	"github.com/podwright/podwright/internal/problem"
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -60,7 +61,7 @@ func (w watchedRuntime) StartContainer(ctx context.Context, id string) error {
 }
 
 func (w watchedRuntime) StopContainer(ctx context.Context, id string, timeout int64) error {
-	defer w.watch(ctx, "StopContainer", time.Duration(timeout)*time.Second)()
+	defer w.watch(ctx, "StopContainer", timing.Seconds(timeout))()
 	return w.RuntimeService.StopContainer(ctx, id, timeout)
 }
 

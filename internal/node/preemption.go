@@ -17,6 +17,7 @@ import (
 
 	"github.com/podwright/podwright/cleanup/eviction"
 	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/admission"
@@ -266,7 +267,7 @@ func (p *Preemption) places(others iter.Seq[*v1.Pod]) (all, staying []preemption
 // stop tells a pod to make room.
 func (p *Preemption) stop(victim, critical *v1.Pod) {
 	p.going[victim.UID] = true
-	grace := time.Duration(ptr.Deref(victim.Spec.TerminationGracePeriodSeconds, v1.DefaultTerminationGracePeriodSeconds)) * time.Second
+	grace := timing.Seconds(ptr.Deref(victim.Spec.TerminationGracePeriodSeconds, v1.DefaultTerminationGracePeriodSeconds))
 	if w := p.wait(critical); w.since.Add(grace * 3 / 2).After(w.until) {
 		w.until = w.since.Add(grace * 3 / 2)
 	}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
 )
@@ -30,7 +31,7 @@ func deadlineOf(pod *v1.Pod, s *v1.PodStatus) (time.Time, bool) {
 	if pod.Spec.ActiveDeadlineSeconds == nil || start == nil {
 		return time.Time{}, false
 	}
-	return start.Add(time.Duration(*pod.Spec.ActiveDeadlineSeconds) * time.Second), true
+	return start.Add(timing.Seconds(*pod.Spec.ActiveDeadlineSeconds)), true
 }
 
 // expire fails a pod whose deadline has passed, and has a pod whose deadline is to come

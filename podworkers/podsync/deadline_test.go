@@ -3,6 +3,7 @@ package podsync
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -78,6 +79,19 @@ func deadlinePod(start time.Time) *v1.Pod {
 	pod := web()
 	pod.Spec.ActiveDeadlineSeconds, pod.Status.StartTime = ptr.To[int64](10), &metav1.Time{Time: start}
 	return pod
+}
+
+// TestDeadlineBeyondAllTime: W3. A manifest may name more seconds than a duration holds; its pod has
+// all the time there is.
+func TestDeadlineBeyondAllTime(t *testing.T) {
+	start := time.Now()
+	for _, seconds := range []int64{10_000_000_000, math.MaxInt64} {
+		pod := deadlinePod(start)
+		pod.Spec.ActiveDeadlineSeconds = &seconds
+		if at, has := deadlineOf(pod, &v1.PodStatus{}); !has || at.Before(start.AddDate(40, 0, 0)) {
+			t.Errorf("%d s: %v", seconds, at)
+		}
+	}
 }
 
 // TestPodFailsAtItsDeadline: W4, W5: the pod sleeps until its deadline, fails at that

@@ -7,6 +7,7 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -32,7 +33,7 @@ func (f *Runtime) StopContainer(ctx context.Context, id string, timeout int64) e
 			if c == nil {
 				return pendingStop{}, fmt.Errorf("container %q: %w", id, runtime.ErrNotFound)
 			}
-			return f.beginStop(c, time.Duration(timeout)*time.Second), nil
+			return f.beginStop(c, timing.Seconds(timeout)), nil
 		},
 		after: func(ctx context.Context, stop pendingStop) (pendingStop, error) {
 			err := f.await(ctx, func() (bool, time.Time, <-chan struct{}) {

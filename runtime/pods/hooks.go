@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -103,7 +104,7 @@ func (m *Manager) sleepHook(ctx context.Context, seconds int64) error {
 	if seconds < 0 {
 		return fmt.Errorf("sleep of %d s", seconds)
 	}
-	timer := m.options.Clock.NewTimer(time.Duration(seconds) * time.Second)
+	timer := m.options.Clock.NewTimer(timing.Seconds(seconds))
 	defer timer.Stop()
 	select {
 	case <-timer.C():

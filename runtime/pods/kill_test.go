@@ -54,6 +54,7 @@ func TestKillGrace(t *testing.T) {
 		{name: "edge 12: grace 0 runs no hook", override: ptr.To[int64](0), hook: sleep(50), want: "app 2"},
 		{name: "15.2 the hook counts", spec: ptr.To[int64](30), hook: sleep(12), want: "app 18", took: 12 * second},
 		{name: "15.2 the hook is cut", spec: ptr.To[int64](10), hook: sleep(50), want: "app 2", took: 10 * second},
+		{name: "15.2 more seconds than a duration holds", spec: ptr.To[int64](10_000_000_000), hook: sleep(12), want: "app 9999999988", took: 12 * second},
 		{name: "edge 11: grace 1, hook 5", override: ptr.To[int64](1), hook: sleep(5), want: "app 2", took: second},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods/internal/meta"
 )
@@ -53,7 +54,7 @@ func newTarget(pod *v1.Pod, c member, id string, state runtime.State) *target {
 // gone is a success.
 func (m *Manager) stop(ctx context.Context, t *target, turn *turn) error {
 	m.options.Events.Eventf(t.ref, v1.EventTypeNormal, "Killing", "%s", t.message)
-	t.activity = &activity{what: "stopping container " + t.name, limit: time.Duration(t.grace) * time.Second, grace: true}
+	t.activity = &activity{what: "stopping container " + t.name, limit: timing.Seconds(t.grace), grace: true}
 	defer m.doing.begin(t.podUID, t.activity)()
 	left := t.grace
 	if t.preStop != nil && left > 0 && t.state == runtime.Running {
@@ -104,13 +105,13 @@ func (m *Manager) signal(ctx context.Context, t *target, left int64) error {
 // left of this grace (spec/runtime.md 15.3).
 func (m *Manager) preStop(ctx context.Context, t *target) (wait func()) {
 	m.doing.at(t.activity, "its preStop hook runs")
-	over := m.options.Clock.NewTimer(time.Duration(t.grace) * time.Second)
+	over := m.options.Clock.NewTimer(timing.Seconds(t.grace))
 	defer over.Stop()
 	began := m.options.Clock.Now()
 	for {
 		run, mine := m.beginPreStop(t.podUID, t.id)
 		if mine {
-			return m.runPreStop(ctx, t, run, time.Duration(t.grace)*time.Second-m.options.Clock.Since(began))
+			return m.runPreStop(ctx, t, run, timing.Seconds(t.grace)-m.options.Clock.Since(began))
 		}
 		select {
 		case <-run.over:
