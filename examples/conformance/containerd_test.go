@@ -70,7 +70,8 @@ type node struct {
 	last   map[string]status.Update // pod name → newest status
 }
 
-func startNode(t *testing.T) *node {
+// startNode runs an engine; change, if given, may alter what it is made of.
+func startNode(t *testing.T, change ...func(*containerdtest.Instance, *podwright.Config)) *node {
 	t.Helper()
 	rt := containerdtest.Start(t)
 	registry := containerdtest.ServeRegistry(t, containerdtest.RegistryOptions{Username: "user", Password: "pass"})
@@ -92,14 +93,17 @@ func startNode(t *testing.T) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.engine, err = podwright.New(podwright.Config{
+	config := podwright.Config{
 		Runtime: client, Images: client, Sources: []syncloop.Source{files},
 		RootDir: t.TempDir(), Storage: podwright.Storage{LogDir: n.logs},
 		Node:    podwright.Node{Name: nodeName, IPs: []string{nodeIP}},
 		Observe: podwright.Observe{Sinks: []status.StatusSink{n}, Events: n},
 		Pods:    pods.Options{Objects: readObjects(t, address), MaxParallelImagePulls: 4},
-	})
-	if err != nil {
+	}
+	for _, c := range change {
+		c(rt, &config)
+	}
+	if n.engine, err = podwright.New(config); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())

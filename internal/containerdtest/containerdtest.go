@@ -21,8 +21,8 @@ const (
 	EndpointVariable = "CONTAINER_RUNTIME_ENDPOINT"
 
 	// ProgramsVariable names the environment variable with the folder of another
-	// containerd than the machine's: containerd, ctr and containerd-shim-runc-v2.
-	// Private instances run these.
+	// containerd than the machine's: containerd, ctr and containerd-shim-runc-v2, and
+	// runc if it is not to be the machine's. Private instances run these.
 	ProgramsVariable = "PODWRIGHT_CONTAINERD"
 
 	// Image is the test image: busybox with all applets in /bin, run as root,

@@ -74,7 +74,9 @@ func (m machine) find() (*tools, error) {
 		problems = append(problems, errors.New("go is not in the PATH"))
 	}
 	lookOwn("containerd-shim-runc-v2")
-	look("runc", "runc")
+	if _, err := os.Stat(filepath.Join(m.programs, "runc")); m.programs == "" || err != nil {
+		look("runc", "runc")
+	}
 	if t.busybox != "" {
 		if err := mustBeStatic(t.busybox); err != nil {
 			missing = true

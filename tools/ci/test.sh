@@ -15,6 +15,8 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 root=$PWD
 packages=(containerd runc containernetworking-plugins busybox-static iproute2)
+# With these the runc of containerd 2.x is built too; without, the installed one does.
+headers=(gcc pkg-config libseccomp-dev)
 
 die() {
 	echo "test: $*" >&2
@@ -30,19 +32,26 @@ prepare_runtime() {
 	fi
 	[ "$(id -u)" = 0 ] ||
 		die "the containerd tests need root; run as root on Debian, or set CONTAINER_RUNTIME_ENDPOINT to a CRI socket you may use"
+	install "${packages[@]}" || die "apt-get failed; install ${packages[*]}, or set CONTAINER_RUNTIME_ENDPOINT to a CRI socket"
+	[ "${CONTAINERD:-both}" = installed ] || install "${headers[@]}" || echo "test: user namespaces are not tested without the packages ${headers[*]}"
+}
+
+# installed says whether a package is there. A removed one may have left its
+# configuration behind, so its status is what counts.
+installed() {
+	[ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+# install installs what is missing of some packages, and fails if it cannot.
+install() {
 	local missing=()
-	for p in "${packages[@]}"; do
-		# Removed packages may leave their configuration behind: ask for the status.
-		[ "$(dpkg-query -W -f='${db:Status-Status}' "$p" 2>/dev/null)" = installed ] || missing+=("$p")
+	for p in "$@"; do
+		installed "$p" || missing+=("$p")
 	done
 	[ ${#missing[@]} -gt 0 ] || return 0
-	command -v apt-get >/dev/null ||
-		die "no apt-get here to install ${missing[*]}; install them, or set CONTAINER_RUNTIME_ENDPOINT to a CRI socket"
 	echo "test: installing ${missing[*]}"
 	export DEBIAN_FRONTEND=noninteractive
-	apt-get update -qq || die "apt-get update failed; without a package mirror set CONTAINER_RUNTIME_ENDPOINT to a CRI socket"
-	apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null ||
-		die "apt-get install ${missing[*]} failed"
+	command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 }
 
 only_e2e=false
