@@ -76,7 +76,7 @@ func (c *counted) Status(ctx context.Context, verbose bool) (*runtimeapi.StatusR
 // while it is up the runtime is listed less often. What is logged are the figures of
 // docs/benchmarks/engine.md; the limits are there to catch a lost exit on a loaded machine.
 func TestContainerdEventStream(t *testing.T) {
-	const pods, limit, settle, span = 10, 10 * time.Second, 10 * time.Second, 20 * time.Second
+	const pods, limit, quiet, span = 10, 10 * time.Second, 10 * time.Second, 20 * time.Second
 	var client *counted
 	var rt *containerdtest.Instance
 	n := startNode(t, func(i *containerdtest.Instance, c *podwright.Config) {
@@ -111,7 +111,7 @@ func TestContainerdEventStream(t *testing.T) {
 		}
 	}
 	slices.Sort(waits)
-	<-time.After(settle)
+	<-time.After(quiet)
 	client.taken()
 	<-time.After(span)
 	calls := client.taken()
