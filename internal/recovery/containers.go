@@ -72,7 +72,7 @@ func (j *Journal) BeforeRemove(ctx context.Context, uid types.UID, name string, 
 	if err != nil {
 		return err
 	}
-	if c == nil || c.State != runtime.Exited {
+	if c == nil || c.State != runtime.Exited || c.StartAborted() { // it never ran (HI8)
 		return nil
 	}
 	if j.EarlierLife(uid) {

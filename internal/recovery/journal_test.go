@@ -254,6 +254,44 @@ func TestContainerThatMustNotRunTwiceStartsAfterTheWrite(t *testing.T) { // CK5,
 	})
 }
 
+// TestUntoldEndIsNoGuess: spec/status.md 9.4: a container that ended and was removed between two
+// looks is not said to be lost. An aborted start has no end (HI8).
+func TestUntoldEndIsNoGuess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newDisk()).keep()
+		pod := newPod("a")
+		r.journal.Desired(pod)
+		id := runtime.ContainerID{Runtime: "fake", ID: "1"}
+		shown := &v1.PodStatus{Phase: v1.PodRunning, ContainerStatuses: []v1.ContainerStatus{{
+			Name: "main", ContainerID: id.String(), State: v1.ContainerState{Running: &v1.ContainerStateRunning{}},
+		}}}
+		r.ends[id] = &runtime.ContainerStatus{
+			ID: id, State: runtime.Exited, ExitCode: 128, Reason: "StartError",
+			Message: "failed to create containerd task: context canceled",
+		}
+		if err := r.journal.BeforeRemove(t.Context(), "a", "main", id); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.journal.Previous(pod, view("a", runtime.Exited), shown); got != shown {
+			t.Errorf("an aborted start: %+v", got.ContainerStatuses)
+		}
+		r.ends[id] = &runtime.ContainerStatus{ID: id, State: runtime.Exited, ExitCode: 3}
+		if err := r.journal.BeforeRemove(t.Context(), "a", "main", id); err != nil {
+			t.Fatal(err)
+		}
+		got := r.journal.Previous(pod, view("a", runtime.Exited), shown).ContainerStatuses[0]
+		if got.State.Terminated == nil || got.State.Terminated.ExitCode != 3 {
+			t.Errorf("%+v", got.State)
+		}
+		always := v1.ContainerRestartPolicyAlways
+		pod.Spec.Containers[0].RestartPolicy = &always
+		pod.Spec.Containers[0].RestartPolicyRules = []v1.ContainerRestartRule{{Action: v1.ContainerRestartRuleActionRestartAllContainers}}
+		if got := r.journal.Previous(pod, view("a", runtime.Exited), shown); got != shown {
+			t.Errorf("where a reset removes containers: %+v", got.ContainerStatuses)
+		}
+	})
+}
+
 func TestEndIsOnTheDiskBeforeTheContainerIsRemoved(t *testing.T) { // CK3
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, newDisk()).keep()
