@@ -11,7 +11,7 @@ MANIFESTS ?= examples/manifests
 # runs. The tests check for goroutines that still run.
 export GORACE := atexit_sleep_ms=10 $(GORACE)
 
-.PHONY: help run test unit e2e lint bench verify fmt explore torture crash crash-containerd probes-kill evictions-kill mutate-podworkers spec-coverage rewrites faults-pleg bench-idle build clean leak-hunt crowd api deletions faults-hour marathon flake
+.PHONY: fields help run test unit e2e lint bench verify fmt explore torture crash crash-containerd probes-kill evictions-kill mutate-podworkers spec-coverage rewrites faults-pleg bench-idle build clean leak-hunt crowd api deletions faults-hour marathon flake
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | expand -t 22
@@ -99,6 +99,9 @@ faults-pleg: ## every fault of events and runtime calls with 110 pods, as a tabl
 
 faults-hour: ## the fault matrix of the PLEG, each cell for a virtual hour (minutes)
 	$(GO) test -count=1 -timeout 0 -run '^TestFaultMatrix$$' -v ./pleg -faults.hour
+
+fields: ## the verdict on every field of a pod (honoured, refused, waits, no effect), written to docs/fields.md
+	@$(GO) test -count=1 -run '^TestTableIsDocumented$$' ./internal/fields -fields.write >/dev/null && cat docs/fields.md
 
 deletions: ## 10,000 pods deleted at a random moment of a pull that hangs (a minute)
 	$(INMEMORY) $(GO) test -count=1 -timeout 0 -run '^TestDeleteDuringPull$$' ./internal/enginetest

@@ -1,6 +1,11 @@
 package enginetest_test
 
 import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -8,11 +13,14 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/internal/fields"
 	"github.com/podwright/podwright/runtime/fake"
+	"github.com/podwright/podwright/syncloop/source"
 )
 
 // onlyNode makes a pod ask for a node with a label.
@@ -87,4 +95,162 @@ func TestPodsNeverRunWithoutWhatTheyAskFor(t *testing.T) {
 			})
 		})
 	}
+}
+
+// volumeWith returns a pod that mounts a volume of this source.
+func volumeWith(s v1.VolumeSource) *v1.Pod {
+	pod := newPod("asks")
+	pod.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: s}}
+	pod.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/v"}}
+	return pod
+}
+
+// podsWith are pods that set one field and nothing else that matters.
+func podsWith() map[string]*v1.Pod {
+	user := ptr.To[int64](7)
+	spec := func(edit func(*v1.PodSpec)) *v1.Pod {
+		pod := newPod("asks")
+		edit(&pod.Spec)
+		return pod
+	}
+	projected := func(p v1.VolumeProjection) *v1.Pod {
+		return volumeWith(v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{p}}})
+	}
+	return map[string]*v1.Pod{
+		"PodSpec.serviceAccountName":  spec(func(s *v1.PodSpec) { s.ServiceAccountName = "x" }),
+		"PodSpec.serviceAccount":      spec(func(s *v1.PodSpec) { s.DeprecatedServiceAccount = "x" }),
+		"PodSpec.schedulingGates":     spec(func(s *v1.PodSpec) { s.SchedulingGates = []v1.PodSchedulingGate{{Name: "x"}} }),
+		"PodSpec.resourceClaims":      spec(func(s *v1.PodSpec) { s.ResourceClaims = []v1.PodResourceClaim{{Name: "x"}} }),
+		"ResourceRequirements.claims": spec(func(s *v1.PodSpec) { s.Containers[0].Resources.Claims = []v1.ResourceClaim{{Name: "x"}} }),
+		"LifecycleHandler.tcpSocket": spec(func(s *v1.PodSpec) {
+			s.Containers[0].Lifecycle = &v1.Lifecycle{PostStart: &v1.LifecycleHandler{TCPSocket: &v1.TCPSocketAction{Port: intstr.FromInt32(80)}}}
+		}),
+		"SecretVolumeSource.defaultUser":       volumeWith(v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "s", DefaultUser: user}}),
+		"ConfigMapVolumeSource.defaultUser":    volumeWith(v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{DefaultUser: user}}),
+		"DownwardAPIVolumeSource.defaultUser":  volumeWith(v1.VolumeSource{DownwardAPI: &v1.DownwardAPIVolumeSource{DefaultUser: user}}),
+		"ProjectedVolumeSource.defaultUser":    volumeWith(v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{DefaultUser: user}}),
+		"DownwardAPIVolumeFile.user":           projected(v1.VolumeProjection{DownwardAPI: &v1.DownwardAPIProjection{Items: []v1.DownwardAPIVolumeFile{{Path: "a", User: user}}}}),
+		"KeyToPath.user":                       projected(v1.VolumeProjection{ConfigMap: &v1.ConfigMapProjection{Items: []v1.KeyToPath{{Key: "k", Path: "a", User: user}}}}),
+		"VolumeProjection.serviceAccountToken": projected(v1.VolumeProjection{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "t"}}),
+		"VolumeProjection.clusterTrustBundle":  projected(v1.VolumeProjection{ClusterTrustBundle: &v1.ClusterTrustBundleProjection{Path: "t"}}),
+		"VolumeProjection.podCertificate":      projected(v1.VolumeProjection{PodCertificate: &v1.PodCertificateProjection{}}),
+	}
+}
+
+// podWith returns a pod that sets a field of the table.
+func podWith(t *testing.T, kind, field string) *v1.Pod {
+	t.Helper()
+	if pod := podsWith()[kind+"."+field]; pod != nil {
+		return pod
+	}
+	set := func(owner reflect.Value) {
+		for i := range owner.NumField() {
+			if name, _, _ := strings.Cut(owner.Type().Field(i).Tag.Get("json"), ","); name == field {
+				setSome(owner.Field(i))
+				return
+			}
+		}
+		t.Fatalf("%s has no field %s", kind, field)
+	}
+	switch kind {
+	case "VolumeSource":
+		var s v1.VolumeSource
+		set(reflect.ValueOf(&s).Elem())
+		return volumeWith(s)
+	case "EphemeralContainerCommon":
+		pod := newPod("asks")
+		pod.Spec.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "debug", Image: "app:1"}}}
+		set(reflect.ValueOf(&pod.Spec.EphemeralContainers[0].EphemeralContainerCommon).Elem())
+		return pod
+	}
+	t.Fatalf("podsWith has no pod for %s.%s", kind, field)
+	return nil
+}
+
+// setSome gives a field a value that is not zero.
+func setSome(v reflect.Value) {
+	switch {
+	case v.Kind() == reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+	case v.Kind() == reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+	case v.Type() == reflect.TypeFor[v1.ResourceRequirements]():
+		v.Set(reflect.ValueOf(v1.ResourceRequirements{Limits: v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")}}))
+	}
+}
+
+// fieldsOf calls f for each field of the table with a verdict.
+func fieldsOf(t *testing.T, verdict fields.Verdict, f func(t *testing.T, row fields.Row, pod *v1.Pod)) {
+	for _, row := range fields.Table() {
+		if row.Verdict != verdict {
+			continue
+		}
+		for field := range strings.FieldsSeq(row.Fields) {
+			t.Run(row.Type+"."+field, func(t *testing.T) { f(t, row, podWith(t, row.Type, field)) })
+		}
+	}
+}
+
+// TestRefusedFieldsAreRefused: FD1. A pod that sets only this field is refused with the reason that
+// the table names: by its source, or by admission, and nothing of it is made.
+func TestRefusedFieldsAreRefused(t *testing.T) {
+	fieldsOf(t, fields.Refused, func(t *testing.T, row fields.Row, pod *v1.Pod) {
+		synctest.Test(t, func(t *testing.T) {
+			rt, manifests := fake.New(fake.Options{}), t.TempDir()
+			files, err := source.NewFile(manifests, "n1", source.FileOptions{PollOnly: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := newRig(t, rt, t.TempDir(), func(c *podwright.Config) {
+				c.Sources, c.Pods.Objects = append(c.Sources, files), &objectsLater{exist: true}
+			}).start()
+			switch {
+			case strings.HasPrefix(row.Decided, "syncloop/admission"):
+				r.set(pod)
+				r.phase(pod.UID, v1.PodFailed, time.Minute)
+				if got := r.pod(pod.UID).Status.Reason; got != row.Why {
+					t.Errorf("reason %q, the table says %q", got, row.Why)
+				}
+			case strings.HasSuffix(row.Decided, " apiReferences"):
+				r.set()
+				pod.APIVersion, pod.Kind = "v1", "Pod"
+				manifest, err := json.Marshal(pod)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(filepath.Join(manifests, "asks.json"), manifest, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				r.within(time.Minute, "a problem with the reason "+row.Why, func() error {
+					if p := r.problems(); p == nil || !strings.Contains(p.Error(), row.Why) {
+						return fmt.Errorf("problems: %v", p)
+					}
+					return nil
+				})
+			default:
+				if err := r.source.Set(t.Context(), []*v1.Pod{pod}); err == nil || !strings.Contains(err.Error(), row.Why) {
+					t.Errorf("the source says %v, the table %q", err, row.Why)
+				}
+			}
+			if sandboxes, err := rt.ListPodSandbox(t.Context(), nil); err != nil || len(sandboxes) > 0 {
+				t.Errorf("%d sandboxes, err %v", len(sandboxes), err)
+			}
+		})
+	})
+}
+
+// TestWaitingFieldsWait: FD1. A pod that sets only this field does not run, and says why.
+func TestWaitingFieldsWait(t *testing.T) {
+	fieldsOf(t, fields.Waits, func(t *testing.T, row fields.Row, pod *v1.Pod) {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, fake.New(fake.Options{}), t.TempDir()).start()
+			r.set(pod)
+			<-time.After(time.Minute)
+			synctest.Wait()
+			reason, _, _ := strings.Cut(row.Why, ",")
+			if st := r.pod(pod.UID).Status; len(st.ContainerStatuses) != 1 || st.ContainerStatuses[0].State.Running != nil || r.events.count("asks "+reason) == 0 {
+				t.Errorf("status %+v, events %q", st, r.events.seen)
+			}
+		})
+	})
 }

@@ -11,6 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/ptr"
 
@@ -316,6 +317,40 @@ func TestImageVolumeFailures(t *testing.T) {
 		w.sync(old)
 		if got := w.m.WaitingReasons("uid-3")["app"]; got.Reason != "CreateContainerError" || !strings.Contains(got.Message, "may not support") {
 			t.Errorf("waits for %+v", got)
+		}
+	})
+}
+
+// TestEmptyDirMode: FD1. The folder has the mode of the manifest, on the disk and in memory; an
+// impossible one keeps the container waiting.
+func TestEmptyDirMode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, at := volumeWorld(t)
+		for mode, want := range map[int32]os.FileMode{0o750: 0o750, 0o1777: 0o777 | os.ModeSticky} {
+			for _, medium := range []string{"", "Memory"} {
+				if medium != "" && os.Geteuid() != 0 {
+					continue // mounting needs root
+				}
+				uid := types.UID(fmt.Sprintf("uid-%o%s", mode, strings.ToLower(medium)))
+				pod := newPod(mounting(emptyDirVolume(v1.StorageMedium(medium), "1Mi")), func(p *v1.Pod) {
+					p.UID, p.Name, p.Spec.Volumes[0].EmptyDir.Mode = uid, string(uid), &mode
+				})
+				w.syncAll(pod)
+				info, err := os.Stat(w.m.MountedVolumes(uid)["v"].HostPath)
+				if err != nil || info.Mode() != want|os.ModeDir {
+					t.Errorf("mode %#o %s: %v, err %v (%v)", mode, medium, info.Mode(), err, at().GetHostPath())
+				}
+				if err := w.m.TearDownVolumes(t.Context(), uid); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		bad := newPod(mounting(emptyDirVolume("", "1Mi")), func(p *v1.Pod) {
+			p.UID, p.Name, p.Spec.Volumes[0].EmptyDir.Mode = "uid-bad", "bad", ptr.To[int32](0o2777)
+		})
+		w.sync(bad)
+		if reason := w.m.WaitingReasons("uid-bad")["app"]; !strings.Contains(reason.Message, "mode 02777 is not between") {
+			t.Errorf("waits for %+v", reason)
 		}
 	})
 }

@@ -1,0 +1,43 @@
+package fields
+
+func volumeRows() []Row {
+	const files, filesT = "runtime/pods/internal/payload/payload.go Files", "runtime/pods/internal/payload TestFilesOfEverySource"
+	const own, ownT = "runtime/pods/ownvolumes.go emptyDir", podsT + "TestDiskEmptyDirLimit"
+	const maker, able = "runtime/pods/podvolumes.go setUpVolume", "syncloop/admission/abilities.go Able"
+	const foreign = "FailedMount, unless a volume manager makes it"
+	const allowed = "where config maps and secrets can be read; otherwise a manifest is refused"
+	return []Row{
+		{"Volume", "name", Honoured, "", "runtime/pods/podvolumes.go setUpVolumes", podsT + "TestVolumeMounts"},
+		{"VolumeSource", "hostPath", Honoured, "", "runtime/pods/internal/poddir/hostpath.go HostPath", "runtime/pods/internal/poddir TestHostPath"},
+		{"VolumeSource", "emptyDir", Honoured, "", own, ownT},
+		{"VolumeSource", "configMap secret", Honoured, allowed, files, filesT},
+		{"VolumeSource", "downwardAPI projected", Honoured, "", files, filesT},
+		{"VolumeSource", "image", Honoured, "", "runtime/pods/imagevolumes.go pullImageVolumes", podsT + "TestImageVolumeIsNamedAsInThePod"},
+		{"VolumeSource", "persistentVolumeClaim ephemeral", Refused, "cannot refer to a claim", "syncloop/source/validatevolume.go apiReferences", refusals},
+		{"VolumeSource", "csi nfs iscsi fc flexVolume rbd cephfs glusterfs gitRepo", Waits, foreign, maker, waits},
+		{"VolumeSource", "gcePersistentDisk awsElasticBlockStore cinder flocker azureFile vsphereVolume quobyte azureDisk photonPersistentDisk portworxVolume scaleIO storageos", Waits, foreign, maker, waits},
+		{"HostPathVolumeSource", "path type", Honoured, "", "runtime/pods/internal/poddir/hostpath.go HostPath", "runtime/pods/internal/poddir TestHostPath"},
+		{"EmptyDirVolumeSource", "medium", Honoured, "huge pages wait: FailedMount", own, podsT + "TestMemoryEmptyDir"},
+		{"EmptyDirVolumeSource", "sizeLimit", Honoured, "by the kernel in memory, by eviction on the disk", own, ownT},
+		{"EmptyDirVolumeSource", "mode", Honoured, "", "runtime/pods/ownvolumes.go emptyDirMode", podsT + "TestEmptyDirMode"},
+		{"SecretVolumeSource", "secretName items defaultMode optional", Honoured, "", files, filesT},
+		{"SecretVolumeSource", "defaultUser", Refused, "UnexpectedAdmissionError", able, refusals},
+		{"ConfigMapVolumeSource", "items defaultMode optional", Honoured, "", files, filesT},
+		{"ConfigMapVolumeSource", "defaultUser", Refused, "UnexpectedAdmissionError", able, refusals},
+		{"DownwardAPIVolumeSource", "items defaultMode", Honoured, "", files, filesT},
+		{"DownwardAPIVolumeSource", "defaultUser", Refused, "UnexpectedAdmissionError", able, refusals},
+		{"DownwardAPIVolumeFile", "path fieldRef resourceFieldRef mode", Honoured, "", files, filesT},
+		{"DownwardAPIVolumeFile", "user", Refused, "UnexpectedAdmissionError", able, refusals},
+		{"KeyToPath", "key path mode", Honoured, "", files, filesT},
+		{"KeyToPath", "user", Refused, "UnexpectedAdmissionError", able, refusals},
+		{"ProjectedVolumeSource", "sources defaultMode", Honoured, "", files, filesT},
+		{"ProjectedVolumeSource", "defaultUser", Refused, "UnexpectedAdmissionError", able, refusals},
+		{"VolumeProjection", "secret configMap", Honoured, allowed, files, filesT},
+		{"VolumeProjection", "downwardAPI", Honoured, "", files, filesT},
+		{"VolumeProjection", "serviceAccountToken clusterTrustBundle podCertificate", Refused, "of the API server", "syncloop/source/validatevolume.go apiReferences", refusals},
+		{"SecretProjection", "items optional", Honoured, "", files, filesT},
+		{"ConfigMapProjection", "items optional", Honoured, "", files, filesT},
+		{"DownwardAPIProjection", "items", Honoured, "", files, filesT},
+		{"ImageVolumeSource", "reference pullPolicy", Honoured, "", "runtime/pods/imagevolumes.go pullImageVolumes", podsT + "TestImageVolumeFailures"},
+	}
+}
