@@ -172,10 +172,22 @@ func (s *Files) write(ctx context.Context, records []*Record) error {
 	return errors.Join(problems...)
 }
 
+// isReadOnly reports whether a record of a newer version has the name. An operator may have
+// removed it since. The lock is held.
+func (s *Files) isReadOnly(name string) bool {
+	if !s.readOnly[name] {
+		return false
+	}
+	if _, err := s.fs.Read(name, 1); errors.Is(err, fs.ErrNotExist) {
+		delete(s.readOnly, name)
+	}
+	return s.readOnly[name]
+}
+
 // writeTemp writes a record beside its file.
 func (s *Files) writeTemp(ctx context.Context, r *Record) error {
 	name := fileName(r.UID)
-	if s.readOnly[name] {
+	if s.isReadOnly(name) {
 		return ErrReadOnly
 	}
 	if ctx.Err() != nil {
@@ -202,7 +214,7 @@ func (s *Files) Delete(_ context.Context, uids []types.UID) error {
 	var removed []types.UID
 	for _, uid := range uids {
 		name := fileName(uid)
-		if s.readOnly[name] {
+		if s.isReadOnly(name) {
 			problems = append(problems, &RecordError{UID: uid, Err: ErrReadOnly})
 			continue
 		}

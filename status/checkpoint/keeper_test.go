@@ -308,6 +308,31 @@ func TestSyncEndsWithItsContext(t *testing.T) {
 	})
 }
 
+// TestRemovedNewerRecordIsReplaced: CK2, IN2. An operator who removes the record of a newer version,
+// as the problem advises, ends the problem: the pod's next record takes its place.
+func TestRemovedNewerRecordIsReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := &checkpointtest.Disk{}
+		disk.Put("uid-newer", newer(t), 0)
+		b := newBench(t, disk)
+		b.note("uid-newer", checkpoint.Durable, 1)
+		if err := b.keeper.Sync(t.Context(), "uid-newer"); err != nil || !b.keeper.ReadOnly("uid-newer") {
+			t.Fatalf("%v, read-only %v", err, b.keeper.ReadOnly("uid-newer"))
+		}
+		if p := b.keeper.Problems(); len(p) != 1 || !strings.Contains(p[0].Advice, "remove the file") || strings.Contains(p[0].Advice, "nothing") {
+			t.Errorf("listed: %v", p)
+		}
+		if err := disk.Remove("uid-newer"); err != nil {
+			t.Fatal(err)
+		}
+		b.note("uid-newer", checkpoint.Durable, 2)
+		<-time.After(time.Minute)
+		if p := b.keeper.Problems(); p != nil || b.keeper.ReadOnly("uid-newer") {
+			t.Errorf("read-only %v, listed: %v", b.keeper.ReadOnly("uid-newer"), p)
+		}
+	})
+}
+
 // CK2, status.md 9.5: a damaged record is in the health until it was
 // replaced or no source wants the pod; a newer one for as long as it lies there, and its
 // pod goes on without a record.

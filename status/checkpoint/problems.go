@@ -39,6 +39,9 @@ func (k *Keeper) Problems() []problem.Problem {
 			Waits:  "a new record in its place",
 			Advice: "nothing, if the pod runs: its next record replaces this one; otherwise remove the file",
 		}
+		if b.Trouble == newer {
+			p.Advice = "run the version that wrote it; or remove the file, and the pod's next record takes its place"
+		}
 		out = append(out, p.Because(fmt.Errorf("checkpoint %s", b)))
 	}
 	return out

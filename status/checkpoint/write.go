@@ -196,6 +196,7 @@ func (k *Keeper) finishBatch(jobs []job, bad map[types.UID]error) (written []typ
 		e.urgent = false
 		switch err := bad[e.uid]; {
 		case err == nil:
+			e.readOnly = false
 			k.succeeded(e, j)
 			written = append(written, e.uid)
 		case errors.Is(err, ErrReadOnly):
