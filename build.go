@@ -132,7 +132,9 @@ func (p *parts) buildPods() error {
 func (p *parts) podOptions() pods.Options {
 	c, o := p.config, p.config.Pods
 	p.objects = &node.Objects{Getter: o.Objects, Changed: p.refresh, Calls: p.foreign, Clock: c.Clock, Logger: p.logger("objects")}
-	o.Volumes, o.Objects = p.users().Volumes(o.Volumes), p.users().Objects(o.Objects)
+	u := p.users()
+	o.Volumes, o.Objects, o.Services = u.Volumes(o.Volumes), u.Objects(o.Objects), u.Services(o.Services)
+	o.RuntimeClasses, o.SandboxReady = u.RuntimeClasses(o.RuntimeClasses), u.SandboxReady(o.SandboxReady)
 	o.RootDir, o.LogDir, o.LinkDir = c.RootDir, c.Storage.LogDir, c.Storage.LogLinkDir
 	o.OwnerID, o.NodeName, o.HostIPs = c.Node.OwnerID, c.Node.Name, func() []string { return c.Node.IPs }
 	o.ClusterDNS, o.ClusterDomain = c.Node.ClusterDNS, c.Node.ClusterDomain
@@ -176,6 +178,7 @@ func (p *parts) buildRecovery() error {
 // buildMirrors makes what keeps mirror pods.
 func (p *parts) buildMirrors() (err error) {
 	o := p.config.Mirrors
+	o.Client, o.Node = p.users().MirrorClient(o.Client), p.users().NodeGetter(o.Node)
 	o.Clock, o.Logger = p.config.Clock, p.logger("mirror")
 	p.mirrors, err = mirror.New(o)
 	return err

@@ -135,7 +135,7 @@ func (p *parts) buildEviction() error {
 	err := p.evictions.Watch(eviction.Options{
 		Critical: p.users().Spared(c.Eviction.Critical), Changed: func() { p.hooks.Changed(); p.returns.Changed() }, Policy: c.Eviction.Policy,
 		NodeName: c.Node.Name, Recorder: c.Observe.Events, Clock: c.Clock, Logger: p.logger("eviction"), Meter: p.meter("cleanup/eviction"),
-	}, c.Eviction.Stats, machine)
+	}, p.users().Stats(c.Eviction.Stats), machine)
 	if err != nil {
 		return fmt.Errorf("Eviction: %w", err)
 	}

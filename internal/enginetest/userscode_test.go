@@ -13,6 +13,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -24,6 +25,7 @@ import (
 	"github.com/podwright/podwright/runtime/pods"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/syncloop"
+	"github.com/podwright/podwright/syncloop/mirror"
 	"github.com/podwright/podwright/syncloop/nodehooks"
 	"github.com/podwright/podwright/syncloop/source"
 )
@@ -121,6 +123,52 @@ func (p userProbe) Probe(_ context.Context, t probe.Target) (probe.Outcome, erro
 		return probe.Outcome{Result: 77}, nil
 	}
 	return probe.Outcome{Result: probe.Success}, nil
+}
+
+// userMirrors are an API for mirror pods.
+type userMirrors struct {
+	*mirror.FakeClient
+	x *trouble
+}
+
+func (m userMirrors) Create(ctx context.Context, pod *v1.Pod) error {
+	if pod.Name == "bad" {
+		m.x.strike()
+	}
+	return m.FakeClient.Create(ctx, pod)
+}
+
+// userStats tell how full the node is.
+type userStats struct {
+	calmNode
+	x *trouble
+}
+
+func (s userStats) Node(ctx context.Context) (map[eviction.Signal]eviction.Observation, error) {
+	if s.x.strike() {
+		return nil, nil
+	}
+	return s.calmNode.Node(ctx)
+}
+
+// userServices know that there are none.
+type userServices struct{ x *trouble }
+
+func (s userServices) Services(namespace string) ([]*v1.Service, bool) {
+	if namespace == "bad" {
+		s.x.strike()
+	}
+	return nil, true
+}
+
+// userClasses know every runtime class.
+type userClasses struct{ x *trouble }
+
+func (c userClasses) RuntimeClass(name string) (pods.RuntimeClass, error) {
+	if name == "bad" {
+		c.x.strike()
+	}
+	return pods.RuntimeClass{}, nil
 }
 
 // userSource delivers what the test's own source wants, and reports on its health badly.
@@ -260,6 +308,46 @@ func usersCode() []userCode {
 					return status.Stored, nil
 				}))
 			}, named: map[string]string{"panic": "take the statuses", "hang": "sink", "nil": "take the statuses"}, starts: all, ends: all,
+		},
+		{
+			name: "mirror client", configure: func(c *podwright.Config, _ *rig, x *trouble) {
+				node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "node"}}
+				c.Mirrors = mirror.Options{Client: userMirrors{&mirror.FakeClient{}, x}, Node: func() *v1.Node { return node }}
+			}, named: same("Mirrors.Client.Create"), starts: all, ends: all,
+		},
+		{
+			name: "node of the mirrors", configure: func(c *podwright.Config, _ *rig, x *trouble) {
+				c.Mirrors = mirror.Options{Client: &mirror.FakeClient{}, Node: func() *v1.Node { x.strike(); return nil }}
+			}, named: same("Mirrors.Node"), starts: all, ends: all,
+		},
+		{
+			name: "node's figures", configure: func(c *podwright.Config, _ *rig, x *trouble) {
+				c.Eviction = &podwright.Eviction{Stats: userStats{x: x}}
+			}, named: same("Eviction.Stats.Node"), starts: all, ends: all,
+		},
+		{
+			name: "services", configure: func(c *podwright.Config, _ *rig, x *trouble) { c.Pods.Services = userServices{x} },
+			pod: func(p *v1.Pod) {
+				if isVictim(p.UID) {
+					p.Namespace = "bad"
+				}
+			}, named: same("Pods.Services"), starts: all, ends: all,
+		},
+		{
+			name: "runtime class", configure: func(c *podwright.Config, _ *rig, x *trouble) { c.Pods.RuntimeClasses = userClasses{x} },
+			pod: func(p *v1.Pod) {
+				name := strings.Split(p.Name, "-")[0]
+				p.Spec.RuntimeClassName = &name
+			}, named: same("Pods.RuntimeClasses"), starts: map[string]bool{"nil": true}, ends: all,
+		},
+		{
+			name: "ready sandbox", configure: func(c *podwright.Config, _ *rig, x *trouble) {
+				c.Pods.SandboxReady = func(_ context.Context, uid types.UID, _ []string) {
+					if isVictim(uid) {
+						x.strike()
+					}
+				}
+			}, named: same("Pods.SandboxReady"), starts: map[string]bool{"panic": true, "nil": true}, ends: all,
 		},
 		{
 			name: "health of a source", configure: func(c *podwright.Config, r *rig, x *trouble) { c.Sources = []syncloop.Source{userSource{r.source, x}} },

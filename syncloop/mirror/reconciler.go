@@ -170,10 +170,10 @@ func (r *Reconciler) Run(ctx context.Context) error {
 
 // next returns a wish that is due, or the time of the next one, zero if there is none.
 func (r *Reconciler) next(now time.Time) (types.UID, *wish, time.Time) {
+	ready := r.nodeReady() // the caller's code, and no business of the lock's
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var at time.Time
-	ready := r.nodeReady()
 	for _, uid := range r.order {
 		w := r.wanted[uid]
 		if !w.at.After(now) || w.node && ready {

@@ -1,0 +1,171 @@
+package node
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/cleanup/eviction"
+	"github.com/podwright/podwright/internal/foreign"
+	"github.com/podwright/podwright/internal/problem"
+	"github.com/podwright/podwright/runtime/pods"
+	"github.com/podwright/podwright/syncloop/mirror"
+)
+
+// MirrorClient contains a client for mirror pods, nil if there is none. A call that ignores the end of its
+// context is left alone, and its mirror pod waits for it alone.
+func (u Users) MirrorClient(client mirror.Client) mirror.Client {
+	if client == nil {
+		return nil
+	}
+	return userMirrors{u, client}
+}
+
+type userMirrors struct {
+	users  Users
+	client mirror.Client
+}
+
+var _ mirror.Client = userMirrors{}
+
+func (m userMirrors) call(method, namespace, name string) foreign.Call {
+	return foreign.Call{Kind: problem.Function, Name: "Mirrors.Client." + method, Object: namespace + "/" + name, Patience: problem.HookLimit}
+}
+
+func (m userMirrors) Create(ctx context.Context, pod *v1.Pod) error {
+	_, err := foreign.Ask(ctx, m.users.Calls, m.call("Create", pod.Namespace, pod.Name), foreign.Limits{},
+		func(ctx context.Context) (struct{}, error) { return struct{}{}, m.client.Create(ctx, pod) })
+	return err
+}
+
+func (m userMirrors) Get(ctx context.Context, namespace, name string) (*v1.Pod, error) {
+	return foreign.Ask(ctx, m.users.Calls, m.call("Get", namespace, name), foreign.Limits{},
+		func(ctx context.Context) (*v1.Pod, error) {
+			pod, err := m.client.Get(ctx, namespace, name)
+			if pod == nil && err == nil {
+				err = mirror.ErrNotFound
+			}
+			return pod, err
+		})
+}
+
+func (m userMirrors) Delete(ctx context.Context, namespace, name string, uid types.UID) error {
+	_, err := foreign.Ask(ctx, m.users.Calls, m.call("Delete", namespace, name), foreign.Limits{},
+		func(ctx context.Context) (struct{}, error) {
+			return struct{}{}, m.client.Delete(ctx, namespace, name, uid)
+		})
+	return err
+}
+
+// NodeGetter contains the function that returns the node of mirror pods, nil if there is none. While it does
+// not answer the node is not known.
+func (u Users) NodeGetter(get mirror.NodeGetter) mirror.NodeGetter {
+	if get == nil {
+		return nil
+	}
+	return func() *v1.Node {
+		node, _ := foreign.Quick(u.Calls, foreign.Call{Kind: problem.Function, Name: "Mirrors.Node", Patience: problem.FunctionLimit},
+			nil, func() (*v1.Node, error) { return get(), nil })
+		return node
+	}
+}
+
+// Stats contains what tells how full the node is, nil if there is none. A pod of which it does not tell within
+// 10 s counts as using nothing.
+func (u Users) Stats(stats eviction.Stats) eviction.Stats {
+	if stats == nil {
+		return nil
+	}
+	return userStats{u, stats}
+}
+
+type userStats struct {
+	users Users
+	stats eviction.Stats
+}
+
+func (s userStats) Node(ctx context.Context) (map[eviction.Signal]eviction.Observation, error) {
+	type answer struct {
+		readings map[eviction.Signal]eviction.Observation
+		err      error // comes along with readings
+	}
+	call := foreign.Call{Kind: problem.Function, Name: "Eviction.Stats.Node", Patience: problem.FunctionLimit}
+	got, err := foreign.Ask(ctx, s.users.Calls, call, foreign.Limits{Wait: problem.FunctionLimit}, func(ctx context.Context) (a answer, _ error) {
+		a.readings, a.err = s.stats.Node(ctx)
+		return a, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return got.readings, got.err
+}
+
+func (s userStats) Pod(ctx context.Context, pod *v1.Pod, signal eviction.Signal) (eviction.Usage, error) {
+	call := foreign.Call{
+		Kind: problem.Function, Name: "Eviction.Stats.Pod", UID: pod.UID, Pod: problem.Of(pod.Namespace, pod.Name, pod.UID), Object: string(signal),
+		Patience: problem.FunctionLimit,
+	}
+	return foreign.Ask(ctx, s.users.Calls, call, foreign.Limits{Wait: problem.FunctionLimit}, func(ctx context.Context) (eviction.Usage, error) {
+		return s.stats.Pod(ctx, pod, signal)
+	})
+}
+
+// Services contains a lister of services, nil if there is none. While it does not answer they are not known.
+func (u Users) Services(lister pods.ServiceLister) pods.ServiceLister {
+	if lister == nil {
+		return nil
+	}
+	return userServices{u, lister}
+}
+
+type userServices struct {
+	users  Users
+	lister pods.ServiceLister
+}
+
+func (s userServices) Services(namespace string) ([]*v1.Service, bool) {
+	type answer struct {
+		services []*v1.Service
+		synced   bool
+	}
+	call := foreign.Call{Kind: problem.Function, Name: "Pods.Services", Object: namespace, Patience: problem.FunctionLimit}
+	got, _ := foreign.Quick(s.users.Calls, call, nil, func() (a answer, _ error) {
+		a.services, a.synced = s.lister.Services(namespace)
+		return a, nil
+	})
+	return got.services, got.synced
+}
+
+// RuntimeClasses contains a getter of runtime classes, nil if there is none.
+func (u Users) RuntimeClasses(getter pods.RuntimeClassGetter) pods.RuntimeClassGetter {
+	if getter == nil {
+		return nil
+	}
+	return userClasses{u, getter}
+}
+
+type userClasses struct {
+	users  Users
+	getter pods.RuntimeClassGetter
+}
+
+func (c userClasses) RuntimeClass(name string) (pods.RuntimeClass, error) {
+	call := foreign.Call{Kind: problem.Function, Name: "Pods.RuntimeClasses", Object: name, Patience: problem.FunctionLimit}
+	return foreign.Quick(c.users.Calls, call, nil, func() (pods.RuntimeClass, error) { return c.getter.RuntimeClass(name) })
+}
+
+// SandboxReady contains the function that is told of new sandboxes, nil if there is none. The pod waits for it,
+// for as long as its step lasts.
+func (u Users) SandboxReady(ready func(ctx context.Context, uid types.UID, ips []string)) func(ctx context.Context, uid types.UID, ips []string) {
+	if ready == nil {
+		return nil
+	}
+	return func(ctx context.Context, uid types.UID, ips []string) {
+		call := foreign.Call{Kind: problem.Function, Name: "Pods.SandboxReady", UID: uid, Patience: problem.FunctionLimit}
+		_, _ = foreign.Ask(ctx, u.Calls, call, foreign.Limits{}, func(ctx context.Context) (struct{}, error) { // a panic is listed
+			ready(ctx, uid, ips)
+			return struct{}{}, nil
+		})
+	}
+}
