@@ -212,6 +212,20 @@ func stopSignal(s runtimeapi.Signal) (int, error) {
 	return 0, fmt.Errorf("stop signal %s is unknown", s)
 }
 
+// signalOf is the inverse of stopSignal; the default for SIGTERM, and for a number that is
+// no signal's.
+func signalOf(number int) runtimeapi.Signal {
+	if number == int(unix.SIGTERM) {
+		return runtimeapi.Signal_SIGNAL_RUNTIME_DEFAULT
+	}
+	for s := runtimeapi.Signal_SIGNAL_RUNTIME_DEFAULT + 1; runtimeapi.Signal_name[int32(s)] != ""; s++ {
+		if n, err := stopSignal(s); err == nil && n == number {
+			return s
+		}
+	}
+	return runtimeapi.Signal_SIGNAL_RUNTIME_DEFAULT
+}
+
 // leastCPUShares are the CPU shares of a container without a CPU request.
 const leastCPUShares = 2
 

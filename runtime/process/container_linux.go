@@ -260,7 +260,7 @@ func (c *container) status() *runtimeapi.ContainerStatus {
 		Id: c.record.ID, Metadata: c.metadata(), State: c.state, CreatedAt: c.record.CreatedAt.UnixNano(),
 		Image: c.image(), ImageRef: c.record.ImageRef, ImageId: c.record.ImageRef,
 		Labels: maps.Clone(c.record.Labels), Annotations: maps.Clone(c.record.Annotations),
-		LogPath: c.record.logPath(),
+		LogPath: c.record.logPath(), StopSignal: signalOf(c.record.StopSignal),
 	}
 	if !c.started.IsZero() {
 		s.StartedAt = c.started.UnixNano()

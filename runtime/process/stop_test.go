@@ -157,6 +157,28 @@ func TestStopSignalNumbers(t *testing.T) {
 	}
 }
 
+// The status tells the stop signal unless it is the default.
+func TestStatusTellsStopSignal(t *testing.T) {
+	for value := range runtimeapi.Signal_name {
+		n, _ := stopSignal(runtimeapi.Signal(value))
+		if again, err := stopSignal(signalOf(n)); err != nil || again != n {
+			t.Errorf("%v is %d and is told as %v, which is %d", runtimeapi.Signal(value), n, signalOf(n), again)
+		}
+	}
+	for want, c := range map[runtimeapi.Signal]runtimeapi.Signal{
+		runtimeapi.Signal_SIGNAL_SIGUSR1:         runtimeapi.Signal_SIGNAL_SIGUSR1,
+		runtimeapi.Signal_SIGNAL_RUNTIME_DEFAULT: runtimeapi.Signal_SIGNAL_SIGTERM,
+	} {
+		r := newRuntime(t, modes()[0].supervisor)
+		id := runContainer(t, r, shell("sleep 1000", func(config *runtimeapi.ContainerConfig) { config.StopSignal = c }))
+		response, err := r.ContainerStatus(t.Context(), id, false)
+		must(t, err)
+		if got := response.GetStatus().GetStopSignal(); got != want {
+			t.Errorf("%v is told as %v, want %v", c, got, want)
+		}
+	}
+}
+
 // A supervisor that is asked to end passes that on.
 func TestSupervisorPassesTerm(t *testing.T) {
 	r := newRuntime(t, modes()[0].supervisor)
