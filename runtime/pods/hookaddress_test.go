@@ -103,6 +103,35 @@ func TestPreStopAfterFailedPostStartFindsThePod(t *testing.T) {
 	}
 }
 
+// spec/runtime.md 15, 21.5: so does that of a container that restarts to be resized.
+func TestPreStopBeforeAResizeFindsThePod(t *testing.T) {
+	got := &requests{}
+	server := httptest.NewServer(got)
+	defer server.Close()
+	w := newResizeWorld(t, false)
+	w.opts.HostIPs = func() []string { return []string{"127.0.0.1"} }
+	w.reload()
+	sized := func(text string) *v1.Pod {
+		pod := apps(text)
+		pod.Spec.HostNetwork = true
+		c := &pod.Spec.Containers[0]
+		c.ResizePolicy = []v1.ContainerResizePolicy{{ResourceName: v1.ResourceMemory, RestartPolicy: v1.RestartContainer}}
+		c.Lifecycle = preStop(v1.LifecycleHandler{HTTPGet: &v1.HTTPGetAction{
+			Path: "/bye", Port: intstr.FromInt32(int32(server.Listener.Addr().(*net.TCPAddr).Port)),
+		}})
+		return pod
+	}
+	w.to(sized("1 1000"))
+	larger := sized("1 2000")
+	larger.Generation++
+	if r := w.to(larger); r.Err != nil || len(starts(r)) != 1 {
+		t.Fatalf("%+v", r)
+	}
+	if len(got.all) != 1 || w.events.has("Warning FailedPreStopHook") {
+		t.Errorf("requests %q, events %v", got.all, w.events.list())
+	}
+}
+
 // spec/runtime.md 15, spec/probe.md 5.3: the headers of a hook are made as those of a
 // probe: the user's replace the default ones, and an empty Accept leaves it out.
 func TestHookHeaders(t *testing.T) {
