@@ -68,7 +68,8 @@ func TestContainerdFullDisk(t *testing.T) {
 		"  hostNetwork: true", "  terminationGracePeriodSeconds: 1", "  volumes: [{name: data, emptyDir: {}}]"))
 	hog := a.awaitPhase("hog", v1.PodRunning)
 	await(t, "the disk to be full", func() error {
-		if left := free(t, disk); left > 0 {
+		// The agent may remove a small file of its own after the hog has given up.
+		if left := free(t, disk); left > 16<<10 {
 			return fmt.Errorf("%d bytes are free", left)
 		}
 		return nil

@@ -3,6 +3,7 @@ package runtimetest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -68,7 +69,8 @@ func concurrentContainers(e *env) {
 	e.wantIDs("in the end", e.listContainers(&runtimeapi.ContainerFilter{PodSandboxId: s.id}), nil)
 }
 
-// concurrentDuplicate: of several creations of one name exactly one succeeds.
+// concurrentDuplicate: several creations of one name make exactly one container, whether
+// the others are refused or answered with it.
 func concurrentDuplicate(e *env) {
 	s := e.sandbox()
 	config := e.containerConfig(s, Program{})
@@ -82,8 +84,9 @@ func concurrentDuplicate(e *env) {
 		}
 		return nil
 	})
-	if len(ids) != 1 {
-		e.Errorf("%d creations of one name succeeded, want 1", len(ids))
+	slices.Sort(ids)
+	if ids = slices.Compact(ids); len(ids) != 1 {
+		e.Errorf("the creations of one name made %d containers, want 1", len(ids))
 	}
 	e.wantIDs("in the end", e.listContainers(&runtimeapi.ContainerFilter{PodSandboxId: s.id}), ids)
 }

@@ -145,6 +145,12 @@ func defects() []defect {
 				return list
 			}
 		})},
+		{"label lost", "container/labels_and_annotations_are_kept_verbatim", as(func(b *broken) {
+			b.status = func(s *runtimeapi.ContainerStatus) { delete(s.Labels, "empty") }
+		})},
+		{"a second container of a taken name", "container/a_name_and_attempt_exist_once", as(func(b *broken) {
+			b.create = func(c *runtimeapi.ContainerConfig) { c.Metadata.Attempt++ }
+		})},
 		{"attempt lost", "container/restart_counts_are_kept", as(func(b *broken) {
 			b.status = func(s *runtimeapi.ContainerStatus) { s.Metadata.Attempt = 0 }
 		})},

@@ -23,7 +23,9 @@
 //
 // Cases are independent, run in any order and may share the runtime with other users:
 // each has its own pod UID and looks only at its own objects. [Limits] declares what a
-// runtime cannot do by design; no case depends on the implementation's name.
+// runtime cannot do by design; no case depends on the implementation's name. What the CRI
+// leaves open is open here: a runtime may add labels of its own, and may answer a second
+// create call for a name either with an error or with what there is.
 //
 // The package is not a benchmark, not a replacement for critest (it tests only
 // the narrowed interfaces) and not a test of isolation: nothing here checks

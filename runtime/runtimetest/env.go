@@ -192,12 +192,20 @@ func (e *env) containerConfig(s *sandbox, p Program) *runtimeapi.ContainerConfig
 	labels[runtime.LabelContainerName] = name
 	return &runtimeapi.ContainerConfig{
 		Metadata: &runtimeapi.ContainerMetadata{Name: name},
-		Image:    &runtimeapi.ImageSpec{Image: e.Image},
+		Image:    imageSpec(e.Image),
 		Command:  e.Command(p),
 		LogPath:  filepath.Join(name, "0.log"),
 		Labels:   labels,
-		Linux:    &runtimeapi.LinuxContainerConfig{},
+		// Some runtimes take the namespaces of a container from its own config only.
+		Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
+			NamespaceOptions: s.config.GetLinux().GetSecurityContext().GetNamespaceOptions(),
+		}},
 	}
+}
+
+// imageSpec names an image in the way a pod's image is named to a runtime.
+func imageSpec(ref string) *runtimeapi.ImageSpec {
+	return &runtimeapi.ImageSpec{Image: ref, UserSpecifiedImage: ref}
 }
 
 // create creates a container that runs p.

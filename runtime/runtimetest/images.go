@@ -16,7 +16,7 @@ func imageCases() []namedCase {
 
 func (e *env) image(ref string) *runtimeapi.Image {
 	e.Helper()
-	response, err := e.Images.ImageStatus(e.ctx, &runtimeapi.ImageSpec{Image: ref}, false)
+	response, err := e.Images.ImageStatus(e.ctx, imageSpec(ref), false)
 	if err != nil {
 		e.Fatalf("ImageStatus of %s: %v", ref, err)
 	}
@@ -31,7 +31,7 @@ func imagePresent(e *env) {
 	if byID := e.image(image.GetId()); byID.GetId() != image.GetId() {
 		e.Errorf("status by ID %s gives %v", image.GetId(), byID)
 	}
-	for _, filter := range []*runtimeapi.ImageFilter{nil, {Image: &runtimeapi.ImageSpec{Image: e.Image}}} {
+	for _, filter := range []*runtimeapi.ImageFilter{nil, {Image: imageSpec(e.Image)}} {
 		list, err := e.Images.ListImages(e.ctx, filter)
 		e.must(err)
 		found := 0
@@ -53,7 +53,7 @@ func imageAbsent(e *env) {
 	if image := e.image(e.AbsentImage); image != nil {
 		e.Errorf("absent image has the status %v", image)
 	}
-	list, err := e.Images.ListImages(e.ctx, &runtimeapi.ImageFilter{Image: &runtimeapi.ImageSpec{Image: e.AbsentImage}})
+	list, err := e.Images.ListImages(e.ctx, &runtimeapi.ImageFilter{Image: imageSpec(e.AbsentImage)})
 	e.must(err)
 	if len(list) != 0 {
 		e.Errorf("absent image is listed: %v", list)
@@ -61,11 +61,11 @@ func imageAbsent(e *env) {
 }
 
 func imageRemoveAbsent(e *env) {
-	e.must(e.Images.RemoveImage(e.ctx, &runtimeapi.ImageSpec{Image: e.AbsentImage}))
+	e.must(e.Images.RemoveImage(e.ctx, imageSpec(e.AbsentImage)))
 }
 
 func imagePullAbsent(e *env) {
-	if ref, err := e.Images.PullImage(e.ctx, &runtimeapi.ImageSpec{Image: e.AbsentImage}, nil, nil); err == nil {
+	if ref, err := e.Images.PullImage(e.ctx, imageSpec(e.AbsentImage), nil, nil); err == nil {
 		e.Errorf("pull of an image that does not exist returned %q", ref)
 	}
 	if image := e.image(e.AbsentImage); image != nil {
@@ -79,7 +79,7 @@ func imagePull(e *env) {
 	if e.PullImage == "" {
 		e.Skip("the subject names no image to pull")
 	}
-	spec := &runtimeapi.ImageSpec{Image: e.PullImage}
+	spec := imageSpec(e.PullImage)
 	var id string
 	for range 2 {
 		ref, err := e.Images.PullImage(e.ctx, spec, nil, nil)

@@ -33,7 +33,7 @@ func updateRunning(e *env) {
 		return &runtimeapi.LinuxContainerResources{CpuShares: shares, CpuPeriod: 100000, CpuQuota: 100000, MemoryLimitInBytes: memory}
 	}
 	id := e.start(s, Program{Run: Forever}, func(c *runtimeapi.ContainerConfig) {
-		c.Linux = &runtimeapi.LinuxContainerConfig{Resources: linux(256, 64<<20)}
+		c.Linux.Resources = linux(256, 64<<20)
 	})
 	for range 2 { // a repeated update is harmless
 		e.must(updater.UpdateContainerResources(e.ctx, id, &runtimeapi.ContainerResources{Linux: linux(512, 96<<20)}))

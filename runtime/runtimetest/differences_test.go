@@ -1,0 +1,84 @@
+package runtimetest_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/runtime/fake"
+	"github.com/podwright/podwright/runtime/fake/faketest"
+	"github.com/podwright/podwright/runtime/runtimetest"
+)
+
+// different is a runtime that uses the freedom of the CRI: it adds labels, answers a
+// repeated create with what there is, and insists on the namespaces in the container's
+// own config and on the image as the user wrote it.
+type different struct{ *fake.Runtime }
+
+const ownLabel = "runtime.example.com/added"
+
+func (d different) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (string, error) {
+	list, err := d.Runtime.ListPodSandbox(ctx, nil)
+	if err != nil {
+		return "", err
+	}
+	for _, s := range list {
+		if m := config.GetMetadata(); s.GetMetadata().GetUid() == m.GetUid() && s.GetMetadata().GetAttempt() == m.GetAttempt() {
+			return s.GetId(), nil
+		}
+	}
+	return d.Runtime.RunPodSandbox(ctx, config, handler)
+}
+
+func (d different) CreateContainer(ctx context.Context, id string, config *runtimeapi.ContainerConfig, sandbox *runtimeapi.PodSandboxConfig) (string, error) {
+	if config.GetLinux().GetSecurityContext().GetNamespaceOptions() == nil {
+		return "", status.Error(codes.Unknown, "no namespace options")
+	}
+	if config.GetImage().GetUserSpecifiedImage() == "" {
+		return "", status.Error(codes.Unknown, "no user specified image")
+	}
+	list, err := d.Runtime.ListContainers(ctx, &runtimeapi.ContainerFilter{PodSandboxId: id})
+	if err != nil {
+		return "", err
+	}
+	for _, c := range list {
+		if m := config.GetMetadata(); c.GetMetadata().GetName() == m.GetName() && c.GetMetadata().GetAttempt() == m.GetAttempt() {
+			return c.GetId(), nil
+		}
+	}
+	return d.Runtime.CreateContainer(ctx, id, config, sandbox)
+}
+
+func (d different) ContainerStatus(ctx context.Context, id string, verbose bool) (*runtimeapi.ContainerStatusResponse, error) {
+	r, err := d.Runtime.ContainerStatus(ctx, id, verbose)
+	if err == nil {
+		r.GetStatus().Labels[ownLabel] = "x"
+	}
+	return r, err
+}
+
+func (d different) PodSandboxStatus(ctx context.Context, id string, verbose bool) (*runtimeapi.PodSandboxStatusResponse, error) {
+	r, err := d.Runtime.PodSandboxStatus(ctx, id, verbose)
+	if err == nil {
+		r.GetStatus().Labels[ownLabel] = "x"
+	}
+	return r, err
+}
+
+// The suite asks for what the CRI promises and for no more.
+func TestRuntimesMayDiffer(t *testing.T) {
+	for _, c := range runtimetest.Cases() {
+		t.Run(c.Name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c.Run(t, func(*testing.T) runtimetest.Subject {
+					f := fake.New(faketest.Options())
+					return faketest.Subject(different{f}, f)
+				})
+			})
+		})
+	}
+}
