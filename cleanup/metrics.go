@@ -21,6 +21,10 @@ type metrics struct {
 	folderFails metric.Int64Gauge
 	restarts    metric.Int64Counter
 	killed      metric.Int64Counter
+
+	// labels of the gauges that each pass writes, made once: a pass comes every 2 s.
+	byStatic map[string]metric.MeasurementOption
+	byWorker map[series]metric.MeasurementOption
 }
 
 func newMetrics(meter metric.Meter) (*metrics, error) {
@@ -34,6 +38,13 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 		folderFails: set.Gauge("kubelet_orphan_pod_cleaned_volumes_errors", "Pod folders that could not be removed."),
 		restarts:    set.Counter("kubelet_restarted_pods_total", "Pods that came back under the same UID, by static."),
 		killed:      set.Counter("kubelet_orphaned_runtime_pods_total", "Pods that ran although neither a source nor a worker knew them."),
+	}
+	m.byStatic, m.byWorker = map[string]metric.MeasurementOption{}, map[series]metric.MeasurementOption{}
+	for _, s := range []string{"", "true"} {
+		m.byStatic[s] = instrument.Labels("static", s)
+	}
+	for _, s := range workingSeries() {
+		m.byWorker[s] = instrument.Labels("lifecycle", s.lifecycle, "config", s.config, "static", s.static)
 	}
 	return m, set.Err()
 }
@@ -54,17 +65,15 @@ func (m *metrics) pass(ctx context.Context, in *input, plan Plan, mirrors []*v1.
 			active[static(podinfo.Static(pod))]++
 		}
 	}
-	for _, s := range []string{"", "true"} {
-		with := instrument.Labels("static", s)
+	for s, with := range m.byStatic {
 		m.desired.Record(ctx, desired[s], with)
 		m.active.Record(ctx, active[s], with)
 	}
 	m.mirrors.Record(ctx, int64(len(mirrors)))
 
 	counts := workingPods(in.Workers)
-	for _, s := range workingSeries() {
-		m.working.Record(ctx, counts[s], instrument.Labels(
-			"lifecycle", s.lifecycle, "config", s.config, "static", s.static))
+	for s, with := range m.byWorker {
+		m.working.Record(ctx, counts[s], with)
 	}
 }
 
