@@ -173,10 +173,9 @@ func (r *LogRotator) begin(ctx context.Context) (*logLook, error) {
 				}
 				defer root.Close()
 			}
-			name := fmt.Sprintf("log of container %s of pod %s_%s(%s)", c.Name, pod.Name, pod.Namespace, pod.UID)
 			due, err := r.claim(root, path, c, logless[c.ID.ID])
 			if err != nil {
-				look.note(fmt.Errorf("%s: %w", name, err))
+				look.note(ofLog(pod, c, err))
 			}
 			if !due {
 				continue
@@ -185,13 +184,18 @@ func (r *LogRotator) begin(ctx context.Context) (*logLook, error) {
 			look.logs.Go(func() {
 				defer close(ended)
 				if err := r.bringUp(ctx, path, c); err != nil {
-					look.note(fmt.Errorf("%s: %w", name, err))
+					look.note(ofLog(pod, c, err))
 				}
 			})
 			begun.Add(ctx, ended)
 		}
 	}
 	return look, nil
+}
+
+// ofLog names the log that an error is about.
+func ofLog(pod *runtime.PodStatus, c *runtime.ContainerStatus, err error) error {
+	return fmt.Errorf("log of container %s of pod %s_%s(%s): %w", c.Name, pod.Name, pod.Namespace, pod.UID, err)
 }
 
 // takeLogless returns the containers without a log. Those that still run are noted again.
