@@ -66,8 +66,15 @@ func fixed(name, image string) string { return manifestOf(name, image, "uid: uid
 // Ways to make a file of which no pod can be read.
 func text(content string) func(path string) error {
 	return func(path string) error {
-		return errors.Join(os.RemoveAll(path), os.WriteFile(path, []byte(content), 0o600))
+		return errors.Join(os.RemoveAll(path), writeManifest(path, content))
 	}
+}
+
+// writeManifest writes a file as of now in virtual time. The kernel's own time lies in the future
+// of a bubble, and a source reads such a file again in every scan.
+func writeManifest(path, content string) error {
+	now := time.Now()
+	return errors.Join(os.WriteFile(path, []byte(content), 0o600), os.Chtimes(path, now, now))
 }
 
 func fifo(path string) error {

@@ -205,7 +205,7 @@ var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 func addManifest(t *testing.T, c *podwright.Config, s *stuck, name, text string) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+	if err := writeManifest(path, text); err != nil {
 		t.Fatal(err)
 	}
 	files, err := source.NewFile(dir, "n1", source.FileOptions{PollOnly: true})
@@ -308,9 +308,9 @@ func listHang(t *testing.T, h hang) {
 				return nil
 			}
 		}
-		return fmt.Errorf("problems: %w", r.problems())
+		return unmet(func() string { return fmt.Sprintf("problems: %v", r.problems()) })
 	})
-	if waited := time.Since(found.Since); waited > h.after || found.Since.Before(before.Add(-40*time.Second)) {
+	if waited := time.Since(found.Since); waited > h.after+imprecision || found.Since.Before(before.Add(-40*time.Second)) {
 		t.Errorf("listed since %v, after %v: %s", found.Since, waited, found)
 	}
 	if found.Advice == "" || found.Waits == "" {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -67,12 +66,12 @@ func TestOtherKindsDecide(t *testing.T) {
 				rt := leftRunning(t, n, t.TempDir())
 				f := &fed{folder: t.TempDir()}
 				for i := range n - 1 {
-					if err := os.WriteFile(f.path(fmt.Sprintf("d%d.yaml", i)), []byte(deployment), 0o600); err != nil {
+					if err := writeManifest(f.path(fmt.Sprintf("d%d.yaml", i)), deployment); err != nil {
 						t.Fatal(err)
 					}
 				}
-				if err := errors.Join(os.WriteFile(f.path("good.yaml"), []byte(fixed("good", "app:1")), 0o600),
-					os.WriteFile(f.path("last.yaml"), []byte(test.manifest), 0o600)); err != nil {
+				if err := errors.Join(writeManifest(f.path("good.yaml"), fixed("good", "app:1")),
+					writeManifest(f.path("last.yaml"), test.manifest)); err != nil {
 					t.Fatal(err)
 				}
 				f = newFed(t, rt, t.TempDir(), f.folder)

@@ -99,22 +99,34 @@ func (r *rig) set(pods ...*v1.Pod) {
 	}
 }
 
-// within waits in virtual time until check succeeds; after limit it fails.
+// imprecision is how late within may see that a check succeeds.
+const imprecision = 250 * time.Millisecond
+
+// within waits in virtual time until check succeeds; after limit it fails. Looks cost real
+// time, so they become rarer the longer it waits: success is seen 10 ms late at most, or 2 %
+// of the wait, up to imprecision.
 func (r *rig) within(limit time.Duration, what string, check func() error) time.Duration {
 	r.t.Helper()
 	begin := time.Now()
 	for {
 		synctest.Wait()
 		err := check()
+		waited := time.Since(begin)
 		if err == nil {
-			return time.Since(begin)
+			return waited
 		}
-		if time.Since(begin) >= limit {
+		if waited >= limit {
 			r.t.Fatalf("%s: not within %v of virtual time: %v", what, limit, err)
 		}
-		<-time.After(10 * time.Millisecond)
+		<-time.After(min(max(10*time.Millisecond, waited/50), imprecision, limit-waited))
 	}
 }
+
+// unmet says why a check has failed when it is read: most checks of [rig.within] only come
+// too early.
+type unmet func() string
+
+func (u unmet) Error() string { return u() }
 
 // pod returns the engine's view of a pod, or nil.
 func (r *rig) pod(uid types.UID) *v1.Pod {
@@ -130,12 +142,11 @@ func (r *rig) pod(uid types.UID) *v1.Pod {
 func (r *rig) phase(uid types.UID, want v1.PodPhase, limit time.Duration) time.Duration {
 	r.t.Helper()
 	return r.within(limit, fmt.Sprintf("pod %s %s", uid, want), func() error {
-		p := r.pod(uid)
-		if p == nil {
-			return errors.New("unknown pod")
+		if e, _ := r.engine.Explain(uid); e.Phase != want {
+			return unmet(func() string { return fmt.Sprintf("phase %q, %s", e.Phase, r.explain(uid)) })
 		}
-		if p.Status.Phase != want {
-			return fmt.Errorf("phase %q, %s", p.Status.Phase, r.explain(uid))
+		if r.pod(uid) == nil {
+			return errors.New("unknown pod")
 		}
 		return nil
 	})

@@ -426,7 +426,7 @@ func containUsersCode(t *testing.T, code userCode, how string) {
 	gone := func(p *v1.Pod) func() error {
 		return func() error {
 			if r.pod(p.UID) != nil || strings.Contains(strings.Join(inRuntime(r), " "), string(p.UID)) {
-				return errors.New(r.explain(p.UID))
+				return unmet(func() string { return r.explain(p.UID) })
 			}
 			return nil
 		}
@@ -460,7 +460,7 @@ func named(r *rig, text string) {
 	r.t.Helper()
 	r.within(4*time.Minute, "the trouble is named", func() error {
 		if err := r.problems(); err == nil || !strings.Contains(err.Error(), text) {
-			return fmt.Errorf("%q is not named: %w", text, errors.Join(errors.New("problems"), err))
+			return unmet(func() string { return fmt.Sprintf("%q is not named, problems: %v", text, err) })
 		}
 		return nil
 	})
