@@ -31,8 +31,9 @@ func TestPodFailsAtItsDeadline(t *testing.T) {
 		r.set(pods...)
 		r.phase("uid-soon", v1.PodRunning, 10*time.Second)
 		begin := r.pod("uid-soon").Status.StartTime.Time
+		<-time.After(time.Until(begin.Add(29500 * time.Millisecond)))
 		r.phase("uid-soon", v1.PodFailed, 40*time.Second)
-		// The poll of the test is 10 ms, start times are whole seconds.
+		// The poll of the test is 10 ms then, start times are whole seconds.
 		if took := time.Since(begin); took < 30*time.Second || took > 30*time.Second+20*time.Millisecond {
 			t.Errorf("failed %v after its start, want 30 s", took)
 		}
@@ -82,6 +83,7 @@ func TestMovedDeadlineCounts(t *testing.T) {
 		if p := r.pod("uid-web").Status.Phase; p != v1.PodRunning {
 			t.Fatalf("phase %s: the earlier time still counts", p)
 		}
+		<-time.After(time.Until(begin.Add(59500 * time.Millisecond)))
 		r.phase("uid-web", v1.PodFailed, 30*time.Second)
 		if took := time.Since(begin); took < 60*time.Second || took > 60*time.Second+20*time.Millisecond {
 			t.Errorf("failed after %v, want 60 s", took)
