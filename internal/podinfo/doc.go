@@ -5,7 +5,8 @@
 //
 //	source       Static, Mirror, FullName, the annotations     pod.go
 //	importance   Critical, NodeCritical                        priority.go
-//	resources    ContainerRequest, Requests, Request, Limit    resources.go
+//	resources    ContainerRequest, ContainerLimit,
+//	             Requests, Request, Limit                      resources.go
 //	QoS class    QoS                                           qos.go
 //	requests     RequestHeaders                                headers.go
 //	events       EventRecorder, DiscardEvents, NodeReference   events.go

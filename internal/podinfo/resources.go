@@ -16,6 +16,15 @@ func ContainerRequest(r *v1.ResourceRequirements, name v1.ResourceName) resource
 	return r.Limits[name].DeepCopy()
 }
 
+// ContainerLimit returns what a container is limited to: its own limit, or the pod-level one
+// where it has none or 0 (spec/runtime.md 13.2). Zero means that it is not limited.
+func ContainerLimit(pod *v1.Pod, c *v1.Container, name v1.ResourceName) resource.Quantity {
+	if q := c.Resources.Limits[name]; q.Sign() > 0 || pod.Spec.Resources == nil {
+		return q.DeepCopy()
+	}
+	return pod.Spec.Resources.Limits[name].DeepCopy()
+}
+
 // Requests returns everything the pod requests of its node, overhead included
 // (spec/runtime.md 13.4).
 func Requests(pod *v1.Pod) v1.ResourceList {

@@ -176,7 +176,7 @@ func (m *Manager) hostsFile(pod *v1.Pod, podIPs []string) (string, error) {
 		}
 		return m.dirs.HostsFile(pod.UID, poddir.HostNetworkHosts(text, pod.Spec.HostAliases))
 	}
-	hostname, domain, err := criconfig.Hostname(pod, m.node.ClusterDomain)
+	hostname, domain, err := criconfig.Names(pod, m.node.ClusterDomain)
 	if err != nil {
 		return "", err
 	}

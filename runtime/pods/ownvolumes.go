@@ -12,7 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podwright/podwright/internal/restartpolicy"
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime/pods/internal/criconfig"
 	"github.com/podwright/podwright/runtime/pods/internal/objects"
 	"github.com/podwright/podwright/runtime/pods/internal/payload"
@@ -98,44 +98,13 @@ func emptyDirMode(mode *int32) (fs.FileMode, error) {
 // its content is charged to it, and by the node's memory.
 func memorySize(pod *v1.Pod, limit, allocatable int64) int64 {
 	size := allocatable
-	for _, bound := range []int64{limit, podMemoryLimit(pod)} {
+	whole := podinfo.LimitWithoutOverhead(pod, v1.ResourceMemory)
+	for _, bound := range []int64{limit, whole.Value()} {
 		if bound > 0 && (size <= 0 || bound < size) {
 			size = bound
 		}
 	}
 	return max(size, 0)
-}
-
-// podMemoryLimit is the pod's memory limit, 0 if it has none: its own, or the sum
-// of its containers' if each has one.
-func podMemoryLimit(pod *v1.Pod) int64 {
-	if pod.Spec.Resources != nil {
-		if q, ok := pod.Spec.Resources.Limits[v1.ResourceMemory]; ok {
-			return q.Value()
-		}
-	}
-	sum, highest := int64(0), int64(0)
-	for i := range pod.Spec.InitContainers {
-		c := &pod.Spec.InitContainers[i]
-		q := c.Resources.Limits.Memory().Value()
-		if q == 0 {
-			return 0
-		}
-		if restartpolicy.IsSidecar(c) {
-			sum += q
-			highest = max(highest, sum)
-		} else {
-			highest = max(highest, sum+q) // beside the sidecars before it
-		}
-	}
-	for i := range pod.Spec.Containers {
-		q := pod.Spec.Containers[i].Resources.Limits.Memory().Value()
-		if q == 0 {
-			return 0
-		}
-		sum += q
-	}
-	return max(sum, highest)
 }
 
 func fsGroup(pod *v1.Pod) *int64 {

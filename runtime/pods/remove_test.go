@@ -15,6 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/fake"
@@ -438,4 +439,33 @@ func TestTerminationMessage(t *testing.T) {
 	if _, err := os.Stat(outside); errors.Is(err, fs.ErrNotExist) {
 		t.Error("the file outside is gone")
 	}
+}
+
+// TestFQDNAsHostname: spec/runtime.md 3.1, 12.4. With setHostnameAsFQDN the hosts file has the long
+// and the short name, each once; a name that no kernel takes is an event that says how long it is.
+func TestFQDNAsHostname(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		long := func(subdomain string) func(*v1.Pod) {
+			return func(p *v1.Pod) {
+				p.Spec.Hostname, p.Spec.Subdomain, p.Spec.SetHostnameAsFQDN = "front", subdomain, ptr.To(true)
+			}
+		}
+		pod := newPod(long("pages"))
+		w.syncAll(pod)
+		text, err := os.ReadFile(filepath.Join(w.opts.RootDir, "pods", string(pod.UID), "etc-hosts"))
+		name := "front.pages." + pod.Namespace + ".svc.cluster.local"
+		if err != nil || !strings.Contains(string(text), "\t"+name+"\tfront\n") {
+			t.Errorf("%s, err %v", text, err)
+		}
+		request := w.fake.Calls(fake.Match{Method: fake.RunPodSandbox})[0].Request.(*runtimeapi.RunPodSandboxRequest)
+		if got := request.GetConfig().GetHostname(); got != name {
+			t.Errorf("the kernel's name is %q", got)
+		}
+		bad := newPod(long(strings.Repeat("s", 60)), func(p *v1.Pod) { p.UID, p.Name = "uid-2", "bad" })
+		w.sync(bad)
+		if !w.events.has("Warning FailedCreatePodSandBox  Failed to create pod sandbox: failed to construct FQDN from pod hostname and cluster domain, FQDN front.s") {
+			t.Errorf("%q", w.events.list())
+		}
+	})
 }

@@ -30,7 +30,7 @@ func (s *podSync) configureSandbox(ctx context.Context) bool {
 	}
 	if err != nil {
 		s.fail(stepCreateSandbox, s.pod.Name, reasonConfigPodSandboxError, err)
-		s.m.podEvent(s.pod, v1.EventTypeWarning, "FailedCreatePodSandBox", "Failed to configure pod sandbox: %v", err)
+		s.m.podEvent(s.pod, v1.EventTypeWarning, "FailedCreatePodSandBox", "Failed to create pod sandbox: %v", err)
 		return false
 	}
 	security := config.Linux.SecurityContext

@@ -133,7 +133,7 @@ func TestUserNamespace(t *testing.T) {
 		w.syncAll(fourth)
 		check("fourth pod", 131072)
 		w.sync(newPod(ownUsers, func(p *v1.Pod) { p.UID, p.Name = "uid-5", "fifth" }))
-		if !w.events.has("Warning FailedCreatePodSandBox  Failed to configure pod sandbox: all 2 ranges") {
+		if !w.events.has("Warning FailedCreatePodSandBox  Failed to create pod sandbox: all 2 ranges") {
 			t.Errorf("3.7: events %q", w.events.list())
 		}
 	})

@@ -85,7 +85,7 @@ func (d *decoder) decode(data []byte, origin string) (decoded *v1.Pod, err error
 		return nil, fmt.Errorf("%w: it is of kind %q, version %q, not of kind \"Pod\", version \"v1\"",
 			ErrMalformed, kind.Kind, kind.GroupVersion())
 	case err != nil:
-		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+		return nil, fmt.Errorf("%w: %s%w", ErrMalformed, badQuantity(document), err)
 	case !isPod:
 		return nil, fmt.Errorf("%w: it decodes to %T", ErrMalformed, object)
 	}

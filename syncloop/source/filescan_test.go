@@ -60,6 +60,14 @@ func TestUnusableFiles(t *testing.T) {
 		{"another version", text("apiVersion: v2\nkind: Pod\nmetadata:\n  name: x\n"), ErrMalformed, `of kind "Pod", version "v2"`},
 		{"no kind", text("metadata:\n  name: x\n"), ErrMalformed, ""},
 		{"wrong type of a field", text(strings.Replace(manifestOf("a", "x:1"), "name: main", "name: {}", 1)), ErrMalformed, ""},
+		{
+			"a bad quantity",
+			text(manifestOf("a", "x:1") + "    resources: {limits: {cpu: 1, memory: 1Gb}}\n"), ErrMalformed, "spec.containers[0].resources.limits.memory: ",
+		},
+		{
+			"a bad size of a volume",
+			text(manifestOf("a", "x:1") + "  volumes: [{name: v, emptyDir: {sizeLimit: big}}]\n"), ErrMalformed, "spec.volumes[0].emptyDir.sizeLimit: ",
+		},
 		{"no containers (D8)", text("apiVersion: v1\nkind: Pod\nmetadata:\n  name: x\n"), ErrInvalid, "spec.containers: Required"},
 		{"no name (D8)", text(strings.Replace(manifestOf("a", "x:1"), "name: a", "generateName: a", 1)), ErrInvalid, "metadata.name must be set"},
 		{"a name that leaves the folder", text(manifestOf("../../etc/x", "x:1")), ErrInvalid, `must not contain "/"`},

@@ -14,9 +14,23 @@ const (
 	maxFQDN = 64
 )
 
-// Hostname returns the pod's host name and domain (spec/runtime.md 3.1). The
-// sandbox of a pod on the host network ignores both.
-func Hostname(pod *v1.Pod, clusterDomain string) (hostname, domain string, err error) {
+// Hostname returns the name that the kernel of the pod's sandbox gets (spec/runtime.md 3.1).
+// The sandbox of a pod on the host network ignores it.
+func Hostname(pod *v1.Pod, clusterDomain string) (string, error) {
+	short, domain, err := Names(pod, clusterDomain)
+	if f := pod.Spec.SetHostnameAsFQDN; err != nil || f == nil || !*f || domain == "" {
+		return short, err
+	}
+	name := short + "." + domain
+	if len(name) > maxFQDN {
+		return "", fmt.Errorf("failed to construct FQDN from pod hostname and cluster domain, FQDN %s is too long (%d is the max, %d characters requested)",
+			name, maxFQDN, len(name))
+	}
+	return name, nil
+}
+
+// Names returns the pod's short name and its domain, as its hosts file has them.
+func Names(pod *v1.Pod, clusterDomain string) (hostname, domain string, err error) {
 	if o := pod.Spec.HostnameOverride; o != nil && *o != "" {
 		if problems := validation.IsDNS1123Subdomain(*o); len(problems) > 0 {
 			return "", "", fmt.Errorf("hostnameOverride %q: %s", *o, strings.Join(problems, "; "))
@@ -41,12 +55,6 @@ func Hostname(pod *v1.Pod, clusterDomain string) (hostname, domain string, err e
 			return "", "", fmt.Errorf("subdomain %q: %s", s, strings.Join(problems, "; "))
 		}
 		domain = s + "." + pod.Namespace + ".svc." + clusterDomain
-	}
-	if f := pod.Spec.SetHostnameAsFQDN; f != nil && *f && domain != "" {
-		hostname += "." + domain
-		if len(hostname) > maxFQDN {
-			return "", "", fmt.Errorf("host name %q is longer than the %d bytes a kernel takes", hostname, maxFQDN)
-		}
 	}
 	return hostname, domain, nil
 }

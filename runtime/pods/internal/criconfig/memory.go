@@ -108,7 +108,7 @@ func throttle(unified map[string]string, pod *v1.Pod, c *v1.Container, node Node
 		return
 	}
 	wanted := whole(podinfo.ContainerRequest(&c.Resources, v1.ResourceMemory))
-	most := limit(pod, c, v1.ResourceMemory)
+	most := podinfo.ContainerLimit(pod, c, v1.ResourceMemory)
 	upper := whole(most)
 	if wanted != upper {
 		if most.IsZero() {

@@ -46,6 +46,7 @@ func TestPodCgroup(t *testing.T) {
 		{"13.4 init is a maximum", v1.PodSpec{InitContainers: []v1.Container{of(nil, list("5", "500"))}, Containers: []v1.Container{of(nil, some)}}, v1.PodQOSGuaranteed, 5120, 500000, 1000, "1000", "0"},
 		{"13.4 sidecars are summed", v1.PodSpec{InitContainers: []v1.Container{sidecar(of(nil, some)), of(nil, both)}, Containers: []v1.Container{of(nil, both)}}, v1.PodQOSGuaranteed, 3072, 300000, 3000, "3000", "0"},
 		{"13.4 overhead is added", v1.PodSpec{Containers: []v1.Container{of(nil, some)}, Overhead: list("500m", "24")}, v1.PodQOSGuaranteed, 1536, 150000, 1024, "1024", "0"},
+		{"13.2 a limit of 0 is none", v1.PodSpec{Containers: []v1.Container{of(some, list("0", "0"))}}, v1.PodQOSBurstable, 1024, 0, 0, "0", "1000"},
 		{"13.4 the pod level declares", v1.PodSpec{Containers: []v1.Container{of(nil, nil)}, Resources: &v1.ResourceRequirements{Requests: some, Limits: both}}, v1.PodQOSBurstable, 1024, 200000, 2000, "0", "1000"},
 	} {
 		t.Run(row.name, func(t *testing.T) {

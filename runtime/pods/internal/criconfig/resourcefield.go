@@ -41,7 +41,7 @@ func resourceValue(pod *v1.Pod, c *v1.Container, ref *v1.ResourceFieldSelector, 
 	if kind == "requests" {
 		q = podinfo.ContainerRequest(&c.Resources, name)
 	} else if q = c.Resources.Limits[name]; q.IsZero() && known {
-		q = limit(pod, c, name)
+		q = podinfo.ContainerLimit(pod, c, name)
 		if q.IsZero() {
 			var ok bool
 			if q, ok = allocatable[name]; !ok {

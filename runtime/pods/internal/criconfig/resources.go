@@ -47,8 +47,8 @@ func Quota(milli, period int64) int64 {
 
 // ContainerResources returns the container's Linux resources (spec/runtime.md 13).
 func ContainerResources(pod *v1.Pod, c *v1.Container, node Node) *runtimeapi.LinuxContainerResources {
-	cpuLimit := limit(pod, c, v1.ResourceCPU)
-	memory := limit(pod, c, v1.ResourceMemory)
+	cpuLimit := podinfo.ContainerLimit(pod, c, v1.ResourceCPU)
+	memory := podinfo.ContainerLimit(pod, c, v1.ResourceMemory)
 	cpu, ok := c.Resources.Requests[v1.ResourceCPU]
 	if !ok {
 		cpu = cpuLimit

@@ -32,7 +32,7 @@ func Sandbox(in SandboxInput) (*runtimeapi.PodSandboxConfig, error) {
 	if err := checkPorts(pod); err != nil {
 		return nil, err
 	}
-	hostname, _, err := Hostname(pod, in.Node.ClusterDomain)
+	hostname, err := Hostname(pod, in.Node.ClusterDomain)
 	if err != nil {
 		return nil, err
 	}

@@ -68,9 +68,17 @@ func TestHostnameIsShortenedToTheKernelsLimit(t *testing.T) {
 		},
 	} {
 		t.Run("3.1 "+tc.name, func(t *testing.T) {
-			host, domain, err := criconfig.Hostname(newPod(tc.change), "cluster.local")
-			if (err != nil) != tc.wantErr || host != tc.host || domain != tc.domain {
-				t.Errorf("%q %q, err %v", host, domain, err)
+			host, err := criconfig.Hostname(newPod(tc.change), "cluster.local")
+			if (err != nil) != tc.wantErr || host != tc.host {
+				t.Errorf("%q, err %v", host, err)
+			}
+			if err != nil {
+				return
+			}
+			// The hosts file has the short name beside the long one, whatever the kernel has.
+			short, domain, err := criconfig.Names(newPod(tc.change), "cluster.local")
+			if want := strings.TrimSuffix(tc.host, "."+tc.domain); err != nil || short != want || domain != tc.domain {
+				t.Errorf("names %q %q, err %v", short, domain, err)
 			}
 		})
 	}

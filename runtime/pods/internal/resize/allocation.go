@@ -6,6 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -153,19 +154,13 @@ func replace(r *v1.ResourceRequirements, by v1.ResourceRequirements) {
 // Wanted returns what a container of the allocated pod is to run with. One without a
 // limit of its own takes the pod's (13.2, 21.10).
 func Wanted(pod *v1.Pod, c *v1.Container) runtime.Resources {
-	limit := func(name v1.ResourceName) resource.Quantity {
-		if q, ok := c.Resources.Limits[name]; ok || pod.Spec.Resources == nil {
-			return q
-		}
-		return pod.Spec.Resources.Limits[name]
-	}
 	request := func(name v1.ResourceName, otherwise resource.Quantity) resource.Quantity {
 		if q, ok := c.Resources.Requests[name]; ok {
 			return q
 		}
 		return otherwise
 	}
-	cpu, memory := limit(v1.ResourceCPU), limit(v1.ResourceMemory)
+	cpu, memory := podinfo.ContainerLimit(pod, c, v1.ResourceCPU), podinfo.ContainerLimit(pod, c, v1.ResourceMemory)
 	return runtime.Resources{
 		MilliCPURequest: Milli(request(v1.ResourceCPU, cpu)), MilliCPULimit: Milli(cpu),
 		MemoryRequest: Bytes(request(v1.ResourceMemory, memory)), MemoryLimit: Bytes(memory),

@@ -292,6 +292,8 @@ func TestContainerWithoutLimitTakesThePods(t *testing.T) {
 		{pod("cpu=100m memory=1", "cpu=1 memory=2"), runtime.Resources{MilliCPURequest: 100, MilliCPULimit: 1000, MemoryRequest: 1, MemoryLimit: 2}},
 		{pod("", "cpu=1"), runtime.Resources{MilliCPURequest: 1000, MilliCPULimit: 1000}},
 		{pod("cpu=100m", "", level("", "cpu=2 memory=3")), runtime.Resources{MilliCPURequest: 100, MilliCPULimit: 2000, MemoryRequest: 3, MemoryLimit: 3}},
+		{pod("cpu=100m", "cpu=0", level("", "cpu=2")), runtime.Resources{MilliCPURequest: 100, MilliCPULimit: 2000}}, // FD3: as when it was created
+		{pod("", "cpu=0"), runtime.Resources{}},
 		{pod("cpu=-1", "memory=9E"), runtime.Resources{MemoryRequest: 9e18, MemoryLimit: 9e18}},
 		{pod("", "memory=99999999999E"), runtime.Resources{MemoryRequest: 1<<63 - 1, MemoryLimit: 1<<63 - 1}},
 	} {
