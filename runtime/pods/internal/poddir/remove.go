@@ -68,7 +68,8 @@ func removeChild(ctx context.Context, parent, name string, remove func(tree) err
 	case err != nil:
 		return fmt.Errorf("remove %s: %w", name, err)
 	}
-	if err := remove(tree{dir: dir, device: stat.Dev, name: name, pace: &pace{ctx: ctx}}); err != nil {
+	p := &pace{ctx: ctx}
+	if err := p.result(remove(tree{dir: dir, device: stat.Dev, name: name, pace: p})); err != nil {
 		return fmt.Errorf("remove %s: %w", name, err)
 	}
 	return nil
@@ -101,11 +102,20 @@ type tree struct {
 // slice is how many entries are removed before the context is asked whether to go on.
 const slice = 256
 
-// pace cuts a removal into slices (IN12).
+// maxProblems bounds the errors that are kept of one removal: a tree that stays may have
+// millions of entries.
+const maxProblems = 10
+
+// errStays: something in a folder could not be removed, which is among the problems.
+var errStays = errors.New("not all of it can be removed")
+
+// pace cuts a removal into slices (IN12), and keeps what fails.
 type pace struct {
-	ctx     context.Context
-	entries int
-	cut     error // why it ended
+	ctx      context.Context
+	entries  int
+	cut      error // why it ended
+	problems []error
+	more     int // how many problems are not kept
 }
 
 // next counts an entry, and returns why the removal ends before it.
@@ -115,6 +125,38 @@ func (p *pace) next() error {
 	}
 	p.entries++
 	return p.cut
+}
+
+// note keeps a problem, unless there are many and one of its kind is kept.
+func (p *pace) note(err error) {
+	if errors.Is(err, errStays) || p.cut != nil && errors.Is(err, p.cut) {
+		return // noted before
+	}
+	kept := errors.Join(p.problems...)
+	for _, kind := range []error{ErrMounted, ErrLeftover} {
+		if errors.Is(err, kind) && !errors.Is(kept, kind) {
+			p.problems = append(p.problems, err)
+			return
+		}
+	}
+	if len(p.problems) >= maxProblems {
+		p.more++
+		return
+	}
+	p.problems = append(p.problems, err)
+}
+
+// result is the result of a removal that returned err.
+func (p *pace) result(err error) error {
+	if err == nil {
+		return nil
+	}
+	p.note(err)
+	all := append(p.problems, p.cut)
+	if p.more > 0 {
+		all = append(all, fmt.Errorf("and %d more entries", p.more))
+	}
+	return errors.Join(all...)
 }
 
 // removeDir opens the folder name, lets do empty it and removes it. A missing folder is
@@ -142,23 +184,26 @@ func (t tree) removeDir(name string, do func(tree) error) error {
 	return unlinkDir(t.dir, name)
 }
 
-// children runs do for every entry and joins the errors, until the context ends.
+// children runs do for every entry and notes the errors, until the context ends.
 func (t tree) children(do func(tree, string) error) error {
-	var problems []error
+	var result error
 	for {
 		// In portions: a container may have left millions of files.
 		names, err := t.dir.Readdirnames(1024)
 		for _, name := range names {
 			if cut := t.pace.next(); cut != nil {
-				return errors.Join(append(problems, cut)...)
+				return cut
 			}
-			problems = append(problems, do(t, name))
+			if err := do(t, name); err != nil {
+				t.pace.note(err)
+				result = errStays
+			}
 		}
 		if errors.Is(err, io.EOF) {
-			return errors.Join(problems...)
+			return result
 		}
 		if err != nil {
-			return errors.Join(append(problems, err)...)
+			return err
 		}
 	}
 }
@@ -174,7 +219,11 @@ func (t tree) remove(name string) error {
 	case !errors.Is(err, unix.EISDIR) && !errors.Is(err, unix.EPERM):
 		return fmt.Errorf("unlink %s: %w", name, err)
 	}
-	return t.removeDir(name, func(sub tree) error { return sub.children(tree.remove) })
+	below := t.removeDir(name, func(sub tree) error { return sub.children(tree.remove) })
+	if errors.Is(below, unix.ENOTDIR) { // it is no folder, and stays for another reason
+		return fmt.Errorf("unlink %s: %w", name, err)
+	}
+	return below
 }
 
 // removeEmpty removes a folder that holds nothing but folders.
