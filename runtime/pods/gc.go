@@ -289,7 +289,7 @@ func (m *Manager) RemovePod(ctx context.Context, uid types.UID) error {
 			return fmt.Errorf("remove pod: %w", err)
 		}
 	}
-	return m.RemoveLogs(ctx, uid)
+	return m.removeLogs(ctx, uid)
 }
 
 // ErrPodRunning is the error of [Manager.RemovePod] for a pod that still runs.

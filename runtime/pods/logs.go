@@ -143,9 +143,25 @@ func uidOfLogDir(e fs.DirEntry) (types.UID, bool) {
 	return types.UID(uid), poddir.CheckName("pod UID", uid) == nil
 }
 
-// RemoveLogs removes a pod's log directory (spec/cleanup.md LG1). A missing
+// ErrContainersLeft is the error of [Manager.RemoveLogs] for a pod of which the runtime still has
+// containers.
+var ErrContainersLeft = errors.New("the runtime still has containers of the pod")
+
+// RemoveLogs removes a pod's log directory (spec/cleanup.md LG1). It fails while the runtime has
+// containers of the pod, whose ends may not be stored: [Manager.RemovePod] removes both. A missing
 // directory is success.
 func (m *Manager) RemoveLogs(ctx context.Context, uid types.UID) error {
+	pod, err := m.view.ListPod(ctx, uid)
+	if err != nil {
+		return fmt.Errorf("remove logs: %w", err)
+	}
+	if pod != nil && len(pod.Containers) > 0 {
+		return fmt.Errorf("remove logs: %w", ErrContainersLeft) // IN16
+	}
+	return m.removeLogs(ctx, uid)
+}
+
+func (m *Manager) removeLogs(ctx context.Context, uid types.UID) error {
 	entries, err := os.ReadDir(m.options.LogDir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

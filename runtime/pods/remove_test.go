@@ -118,6 +118,9 @@ func TestGarbageCollectKeepsUnrecorded(t *testing.T) {
 		if err := w.m.RemovePod(t.Context(), pod.UID); !errors.Is(err, refuse) || len(w.read(pod).Containers) != 4 {
 			t.Errorf("RemovePod: err %v", err)
 		}
+		if err := w.m.RemoveLogs(t.Context(), pod.UID); !errors.Is(err, pods.ErrContainersLeft) {
+			t.Errorf("IN16: RemoveLogs: err %v", err)
+		}
 		// IN16: the logs of all four stay with them, each with its rotated one.
 		entries, err := os.ReadDir(filepath.Join(w.opts.LogDir, "default_web_uid-1", "app"))
 		if err != nil || len(entries) != 8 {

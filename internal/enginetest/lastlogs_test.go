@@ -1,0 +1,68 @@
+package enginetest_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/runtime/fake"
+	"github.com/podwright/podwright/status/checkpoint"
+	"github.com/podwright/podwright/status/checkpoint/checkpointtest"
+)
+
+// TestLogsStayUntilTheEndIsStored: IN16, CK8. A pod ends and is removed while no agent runs; then the
+// disk takes no record of how. Its logs, which may be all that tells it, stay with its container as long
+// as that lasts, and go with it.
+func TestLogsStayUntilTheEndIsStored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newHost(t, fake.New(fake.Options{WriteLogs: true, Script: func(fake.Launch) fake.Script {
+			return fake.Script{Log: []fake.Line{{Every: time.Second, Text: "this is why"}}}
+		}}))
+		r := n.agent()
+		web := newPod("web")
+		r.set(web)
+		r.phase(web.UID, v1.PodRunning, time.Minute)
+		<-time.After(5 * time.Second)
+		n.kill(r)
+		if err := n.rt.Exit(web.UID, "main", fake.Exit{Code: 3}); err != nil {
+			t.Fatal(err)
+		}
+		sandboxes, err := n.rt.ListPodSandbox(t.Context(), nil)
+		if err != nil || n.rt.StopPodSandbox(t.Context(), sandboxes[0].GetId()) != nil {
+			t.Fatal(err)
+		}
+		broken := true
+		disk := &checkpointtest.Points{FS: n.disk, Before: func(op checkpointtest.Op) error {
+			if broken && (op.Kind == "write" || op.Kind == "rename") {
+				return syscall.EIO
+			}
+			return nil
+		}}
+		r = n.agent(func(c *podwright.Config) { c.Checkpoints.Store = checkpoint.NewFiles(disk) })
+		r.set()
+		log := filepath.Join(n.root, "logs", "default_web_uid-web", "main", "0.log")
+		for range 30 {
+			<-time.After(10 * time.Second)
+			left := n.rt.Facts(web.UID, "main")
+			if _, err := os.Stat(log); err != nil {
+				t.Fatalf("its log: %v; %+v", err, left)
+			}
+		}
+		synctest.Wait()
+		broken = false
+		r.empty(10 * time.Minute)
+		r.within(time.Minute, "no log", func() error {
+			if _, err := os.Stat(log); !errors.Is(err, os.ErrNotExist) {
+				return errors.New("it is there")
+			}
+			return nil
+		})
+	})
+}
