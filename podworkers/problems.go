@@ -50,6 +50,10 @@ func (w *Workers) problemOf(e *machine.Explanation, c *machine.Call, now time.Ti
 	}
 	since, failing := w.lacking.since(e.UID)
 	switch {
+	case e.State.Finished() && e.Restart:
+		since := w.wall(e.WantedSince)
+		return problem.Problem{Since: since, Waits: e.Waiting, Advice: "look at the other problems: housekeeping waits for a source's first word, or for the gate to open"},
+			now.Sub(since) >= problem.PassLimit
 	case failing && e.LastErr != nil && now.Sub(since) >= problem.SetupLimit:
 		p := problem.Problem{Since: since, Waits: "an object that it refers to", Advice: "make the object, or remove the reference from the pod"}
 		return p.Because(e.LastErr), true

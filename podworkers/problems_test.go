@@ -180,3 +180,37 @@ func TestEndlessGraceIsNoProblem(t *testing.T) {
 		close(ended)
 	})
 }
+
+// TestRestartThatNeverComesIsAProblem (IN2, R2): a pod has finished and is wanted again, and housekeeping,
+// which begins the next life, does not run: a source may be silent. The pod is listed after a
+// minute, since it was wanted again, until its next life begins.
+func TestRestartThatNeverComesIsAProblem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := podworkers.New(nil, podworkers.Options{})
+		run(t, w)
+		for _, uid := range []types.UID{"late", "early"} {
+			pod := newStatic(uid, string(uid))
+			w.UpdatePod(create(pod))
+			synctest.Wait()
+			w.UpdatePod(kill(pod, podworkers.KillOptions{}))
+			if uid == "early" { // while it stops
+				w.UpdatePod(create(pod))
+			}
+			synctest.Wait()
+			pass(time.Hour)
+			w.UpdatePod(create(pod))
+			pass(time.Minute - 1)
+			want := ""
+			if uid == "early" {
+				want = "the next housekeeping pass, to begin a new life for " + (time.Hour + time.Minute - 1).String()
+			}
+			wantListed(t, w, string(uid), want)
+			pass(1)
+			if uid == "late" {
+				wantListed(t, w, string(uid), "the next housekeeping pass, to begin a new life for 1m0s")
+			}
+			w.UpdatePod(podworkers.UpdateOptions{Type: podworkers.Restart, Pod: pod})
+			wantListed(t, w, string(uid), "")
+		}
+	})
+}

@@ -25,7 +25,10 @@ type Explanation struct {
 	// StopGrace is how long the pod may take to stop, in seconds: Grace, or its spec's as
 	// long as that is 0. FormerGrace is that of the pod whose name it waits for.
 	StopGrace, FormerGrace int64
-	Transitions            []Transition
+	// WantedSince is when a pod that has finished was asked to live again, or finished if
+	// that was later.
+	WantedSince time.Duration
+	Transitions []Transition
 	// Holds are the removals the pod waits for.
 	Holds []Hold
 }
@@ -85,7 +88,7 @@ func (m *Machine) explain(r *record) Explanation {
 		Grace: r.grace, StopGrace: r.stopGrace(),
 	}
 	if r.rare != nil {
-		e.FormerGrace = r.rare.formerGrace
+		e.FormerGrace, e.WantedSince = r.rare.formerGrace, max(r.rare.wantedAt, r.since)
 	}
 	if r.step == idle && !r.begun() && m.held(r) {
 		e.Holds = slices.Clone(m.holds[r.uid])

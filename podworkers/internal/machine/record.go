@@ -86,7 +86,9 @@ type rare struct {
 	// formerGrace is how long the pod that had the name when the last start was blocked may
 	// take to stop, in seconds.
 	formerGrace int64
-	panics      int
+	// wantedAt is when a next life was first asked for, 0 if none was.
+	wantedAt time.Duration
+	panics   int
 }
 
 func (r *record) extra() *rare {
@@ -99,7 +101,7 @@ func (r *record) extra() *rare {
 // shrink drops the rare part once it holds nothing.
 func (r *record) shrink() {
 	x := r.rare
-	if x != nil && len(x.completions) == 0 && x.statusFunc == nil && x.fullName == "" && x.observation == nil && x.panics == 0 {
+	if x != nil && len(x.completions) == 0 && x.statusFunc == nil && x.fullName == "" && x.observation == nil && x.panics == 0 && x.wantedAt == 0 {
 		r.rare = nil
 	}
 }

@@ -328,7 +328,7 @@ func TestUnitIdleRecordIsSmall(t *testing.T) {
 	}
 	for name, keep := range map[string]*rare{
 		"completions": {completions: []Completion{{}}}, "status": {statusFunc: status("x")}, "name": {fullName: "x"},
-		"observation": {observation: &Observation{}}, "panics": {panics: 1},
+		"observation": {observation: &Observation{}}, "panics": {panics: 1}, "wanted again": {wantedAt: 1},
 	} {
 		r.rare = keep
 		if r.shrink(); r.rare == nil {

@@ -42,7 +42,9 @@ func (m *Machine) accept(uid types.UID, u *Update, runtimeOnly bool) Outcome {
 			r.terminated, r.startedTerminating = true, true // U7 requests the termination
 		}
 	} else if r.terminating && u.Type == TypeCreate { // U5
-		r.restartRequested = true
+		if !r.restartRequested {
+			r.restartRequested, r.extra().wantedAt = true, m.now
+		}
 		m.reject(uid, u, KillNotRequested)
 		m.note(r, reasonRestart)
 		return OutcomeRestartRemembered
