@@ -233,13 +233,32 @@ func mergeContainers(base, other []v1.ContainerStatus) []v1.ContainerStatus {
 			continue
 		}
 		c := &out[at]
-		if o.State.Terminated != nil && c.State.Terminated == nil && c.ContainerID == o.ContainerID && c.ContainerID != "" {
-			// The end of this very run, or of the run it waits after.
-			c.State, c.Ready, c.Started = o.State, o.Ready, o.Started
+		if c.ContainerID == o.ContainerID && c.ContainerID != "" {
+			mergeEnds(c, o)
 		}
 		c.RestartCount = max(c.RestartCount, o.RestartCount)
 	}
 	return out
+}
+
+// mergeEnds adds to the status of a run what only another status of the same run knows of
+// its end, and of the end of the run before: no guess stands where an end is known (9.4).
+func mergeEnds(c, o *v1.ContainerStatus) {
+	if o.State.Terminated != nil && c.State.Terminated == nil || knowsMore(&o.State, &c.State) {
+		if c.State.Waiting != nil {
+			c.LastTerminationState = o.LastTerminationState // until now it was the end of this run
+		}
+		c.State, c.Ready, c.Started = o.State, o.Ready, o.Started
+	}
+	if last := &c.LastTerminationState; last.Terminated == nil && c.State.Waiting == nil || knowsMore(&o.LastTerminationState, last) {
+		*last = o.LastTerminationState
+	}
+}
+
+// knowsMore reports whether a knows the end that b guesses at.
+func knowsMore(a, b *v1.ContainerState) bool {
+	return a.Terminated != nil && b.Terminated != nil && a.Terminated.ContainerID == b.Terminated.ContainerID &&
+		a.Terminated.Reason != reasonUnknown && b.Terminated.Reason == reasonUnknown
 }
 
 // foreignFrom lists the conditions others own from api, then ours from base.

@@ -251,6 +251,46 @@ func TestStatusAfterARestart(t *testing.T) {
 	}
 }
 
+// 9.4, 9.6: of the same run the ends that either side knows are kept, of this run and of the one
+// before.
+func TestEndsAfterARestart(t *testing.T) {
+	end := func(id string, code int32) v1.ContainerState { return ended(id, code).State }
+	guess := func(id string) v1.ContainerState {
+		s := end(id, 137)
+		s.Terminated.Reason = reasonUnknown
+		return s
+	}
+	waits := v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
+	runs := v1.ContainerState{Running: &v1.ContainerStateRunning{}}
+	code := func(s v1.ContainerState) int32 {
+		if s.Terminated == nil {
+			return -1
+		}
+		return s.Terminated.ExitCode
+	}
+	for name, tc := range map[string]struct {
+		state, last       v1.ContainerState // in what is preferred
+		otherNow, other   v1.ContainerState // in what is not
+		wantState, wanted int32
+	}{
+		"a guess at this run":         {guess("x://2"), end("x://1", 4), end("x://2", 5), end("x://1", 4), 5, 4},
+		"a guess at the run before":   {runs, guess("x://1"), runs, end("x://1", 4), -1, 4},
+		"guesses at both":             {guess("x://2"), guess("x://1"), end("x://2", 5), end("x://1", 4), 5, 4},
+		"the other side guesses":      {end("x://2", 5), end("x://1", 4), guess("x://2"), guess("x://1"), 5, 4},
+		"the run before is not known": {runs, v1.ContainerState{}, runs, end("x://1", 4), -1, 4},
+		"it waits after this run":     {waits, end("x://2", 5), end("x://2", 5), end("x://1", 4), 5, 4},
+		"both wait after this run":    {waits, end("x://2", 5), waits, guess("x://2"), -1, 5},
+	} {
+		of := func(state, last v1.ContainerState) *v1.PodStatus {
+			return oneContainer(v1.PodRunning, v1.ContainerStatus{ContainerID: "x://2", State: state, LastTerminationState: last})
+		}
+		got := afterRestart(of(tc.state, tc.last), of(tc.otherNow, tc.other), true).ContainerStatuses[0]
+		if code(got.State) != tc.wantState || code(got.LastTerminationState) != tc.wanted {
+			t.Errorf("%s: state %+v, last state %+v", name, got.State, got.LastTerminationState)
+		}
+	}
+}
+
 // 9.6: the merge happens once, when the source names the pod, and makes a
 // version only if it changes something.
 func TestAdoptMergesOnce(t *testing.T) {
