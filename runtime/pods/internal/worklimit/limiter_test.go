@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
@@ -213,4 +214,40 @@ type countedClock struct {
 func (c *countedClock) NewTimer(d time.Duration) clock.Timer {
 	c.timers++
 	return c.RealClock.NewTimer(d)
+}
+
+// TestNoCallerSleepsThroughItsTurn: with calls that take any time, hang, or are given up while they
+// wait, at no moment does a caller wait whose turn has come: each wake-up that is due has come.
+func TestNoCallerSleepsThroughItsTurn(t *testing.T) {
+	for seed := range uint64(40) {
+		synctest.Test(t, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 2))
+			l := newLimited(1 + random.IntN(4))
+			for i := range 80 {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+random.IntN(40))*time.Second)
+				defer cancel()
+				do := takes(time.Duration(random.IntN(4000)) * time.Millisecond)
+				if random.IntN(4) == 0 {
+					do = hang(ctx)
+				}
+				job := Job{Pod: types.UID(fmt.Sprint(i % 9)), Call: fmt.Sprint(i % 3), First: random.IntN(3) == 0, Place: time.Now()}
+				l.wg.Go(func() { _ = l.Do(ctx, job, do) })
+				<-time.After(time.Duration(random.IntN(1500)) * time.Millisecond)
+				synctest.Wait()
+				l.Limiter.mu.Lock()
+				waits := len(l.queue.waiting) > 0 // otherwise no one needs to watch the time
+				if granted, taken := l.queue.Step(time.Now()); waits && len(granted)+taken > 0 {
+					t.Errorf("seed %d, %d: %d turns had come, %d slots were lost, and no one saw it", seed, i, len(granted), taken)
+				}
+				if due, ok := l.queue.Next(); ok && l.due.After(due) {
+					t.Errorf("seed %d, %d: the time is watched until %v, and due at %v", seed, i, l.due, due)
+				}
+				l.Limiter.mu.Unlock()
+			}
+			l.wg.Wait()
+			if left := l.Calls(); left != nil {
+				t.Errorf("seed %d: left %v", seed, left)
+			}
+		})
+	}
 }

@@ -2,6 +2,8 @@ package worklimit
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -196,6 +198,70 @@ func TestRestartsStarveNoNewPod(t *testing.T) {
 		}
 		if want := i == 3 || i == 7; want != (granted[0] == fresh[i/4]) {
 			t.Errorf("call %d is of pod %s", i, granted[0].Pod)
+		}
+	}
+}
+
+// TestQueueKeepsItsRules: 24.1 to 24.5, with calls that come, are answered, hang and leave at random:
+// slots are never more than there are but while the limit is lifted, pods that are behind never
+// have more than half of them, no slot is free while a call that may have it waits, and once all
+// are answered nothing is left.
+func TestQueueKeepsItsRules(t *testing.T) {
+	for seed := range uint64(300) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		limit := 1 + random.IntN(6)
+		q, now := NewQueue(runtimeRules(limit)), epoch
+		var asked []*Turn
+		for range 400 {
+			switch n := random.IntN(10); {
+			case n < 4:
+				pod := random.IntN(12)
+				asked = append(asked, q.Ask(now, Job{
+					Pod: types.UID(fmt.Sprint(pod)), Call: fmt.Sprint(random.IntN(3)), First: random.IntN(3) == 0, Place: epoch.Add(time.Duration(pod)),
+				}))
+			case n < 7 && len(asked) > 0:
+				i := random.IntN(len(asked))
+				answered := asked[i].state != waiting && random.IntN(4) > 0
+				q.End(now, asked[i], answered)
+				asked = slices.Delete(asked, i, i+1)
+			case n < 9:
+				now = now.Add(time.Duration(random.IntN(300)) * time.Millisecond)
+			default:
+				now = now.Add(time.Duration(random.IntN(12)) * time.Second)
+			}
+			granted, _ := q.Step(now)
+			lifted := now.Before(q.openUntil)
+			behind := 0
+			for _, turn := range q.working {
+				if turn.behind {
+					behind++
+				}
+			}
+			switch {
+			case len(q.working) > limit && !lifted && len(granted) > 0:
+				t.Fatalf("seed %d: %d slots of %d", seed, len(q.working), limit)
+			case behind != q.behind || behind > max(1, limit/2):
+				t.Fatalf("seed %d: %d slots of %d are behind, counted %d", seed, behind, limit, q.behind)
+			case len(q.waiting) > 0 && q.free(q.waiting[0], now):
+				t.Fatalf("seed %d: a slot is free and a call waits", seed)
+			case len(q.waiting)+len(q.working) > 0 && len(q.calls) != len(asked):
+				t.Fatalf("seed %d: %d calls of %d", seed, len(q.calls), len(asked))
+			}
+			if due, ok := q.Next(); ok && !due.After(now) {
+				t.Fatalf("seed %d: Step leaves something to do at %v", seed, due)
+			}
+		}
+		for len(asked) > 0 {
+			i := slices.IndexFunc(asked, func(turn *Turn) bool { return turn.state != waiting })
+			if i < 0 {
+				t.Fatalf("seed %d: %d calls wait for nothing", seed, len(asked))
+			}
+			q.End(now, asked[i], true)
+			asked = slices.Delete(asked, i, i+1)
+			q.Step(now)
+		}
+		if len(q.calls)+len(q.waiting)+len(q.working)+q.behind > 0 {
+			t.Fatalf("seed %d: left over %+v", seed, q)
 		}
 	}
 }
