@@ -188,7 +188,7 @@ func (p *parts) buildMirrors() (err error) {
 func (p *parts) buildAdmission() (err error) {
 	a := p.config.Admission
 	kernel := node.KernelRelease()
-	handlers := p.users().Handlers("Admission.Handlers", a.Handlers, func(types.UID) { p.loop.GateChanged() })
+	handlers := p.users().Handlers(a.Handlers, func(types.UID) { p.loop.GateChanged() })
 	ports := admission.HostPorts()
 	matching := node.Matching{
 		Name: p.config.Node.Name, Labels: p.config.Node.Labels, Machine: p.config.Pods.Machine, Health: p.health, Allocatable: p.allocatable,
@@ -229,7 +229,7 @@ func (p *parts) buildWorkers() error {
 		Calls: p.calls, Content: p.pods, Probes: p.probes, Mirrors: wantedMirrors{p},
 		Records:     recovery.Records{Journal: p.journal, ProbeMemory: p.probeMemory},
 		Allocations: node.Grants{Allocations: p.allocations, Resizer: p.resizer},
-		Admission:   podsync.Admission{Handlers: p.users().Handlers("Admission.Soft", c.Admission.Soft, p.wake), Others: p.occupants.Others, Refused: p.gate.RefuseLate},
+		Admission:   podsync.Admission{Handlers: p.users().SoftHandlers(c.Admission.Soft, p.wake), Others: p.occupants.Others, Refused: p.gate.RefuseLate},
 		Gate:        p.open,
 		Network:     p.health.Network,
 		Removable:   func(uid types.UID) bool { return p.workers.ShouldPodContentBeRemoved(uid) },

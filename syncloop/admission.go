@@ -26,7 +26,9 @@ import (
 // A pod that is refused stays desired and is never dispatched except to be killed
 // (AD3, SI5). After an error, or a panic, the verdict is not known yet: the pod waits,
 // alone, and is asked about again after a back-off, before those that came later (IN6).
-// Others pass it; an Admission that keeps room for it leaves them without a verdict too.
+// Others pass it; an Admission that keeps room for it leaves them without a verdict too. An
+// error with a method Behind() bool that is true says that no pod is judged for a moment, because
+// the verdict of one that came before is about to come.
 type Admission interface {
 	Admit(ctx context.Context, pod *v1.Pod, others iter.Seq[*v1.Pod]) (admitted bool, err error)
 }
@@ -242,9 +244,14 @@ func (l *Loop) Readmit(uid types.UID) {
 // judge asks about the pods that wait, in the order they came.
 func (l *Loop) judge(ctx context.Context) {
 	var first error
+	var behind interface{ Behind() bool }
 	for _, uid := range l.verdicts.queue() {
-		if err := l.judgePod(ctx, uid); first == nil {
+		err := l.judgePod(ctx, uid)
+		if first == nil {
 			first = err
+		}
+		if errors.As(err, &behind) && behind.Behind() {
+			break // nor is any other judged that came later
 		}
 	}
 	l.admissionErrors.Note(l.options.Logger, l.options.Clock.Now(), first, "New pods wait for their admission", "Admission goes on")

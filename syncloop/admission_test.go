@@ -7,6 +7,7 @@ import (
 	"iter"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -180,5 +181,36 @@ func TestObservedAndEvicted(t *testing.T) {
 		l.want(t, "RECONCILE", "observed a")
 		source.set(newPod("a", "a", phase(v1.PodFailed), func(p *v1.Pod) { p.Status.Reason = "Evicted" }))
 		l.want(t, "RECONCILE of an evicted pod", "observed a", "evicted a")
+	})
+}
+
+// behind is the error of an Admission that waits for the verdict on another pod.
+type behind struct{}
+
+func (behind) Error() string { return "another pod comes first" }
+func (behind) Behind() bool  { return true }
+
+// TestPodsBehindAreNotJudged: IN6. While an Admission decides on one pod after the other, those that came later are
+// not asked about each time, and are judged in the order they came once it goes on.
+func TestPodsBehindAreNotJudged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, l, j := newScripted("api"), &log{}, &judge{room: 100}
+		var calls atomic.Int32
+		j.failing(func() error { calls.Add(1); return behind{} })
+		loop, stop := run(t, l, Options{Sources: []Source{source}, Admission: j})
+		defer stop()
+		source.set(newPod("a", "a"), newPod("b", "b"), newPod("c", "c"), newPod("d", "d"))
+		l.want(t, "all wait")
+		calls.Store(0)
+		for range 10 {
+			loop.GateChanged()
+			pass(time.Millisecond)
+		}
+		if n := calls.Load(); n != 10 {
+			t.Errorf("asked %d times, want 10", n)
+		}
+		j.failing(nil)
+		loop.GateChanged()
+		l.want(t, "in order", "create a", "create b", "create c", "create d")
 	})
 }

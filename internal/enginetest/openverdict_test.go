@@ -3,6 +3,7 @@ package enginetest_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -135,5 +136,77 @@ func TestMakingRoomHoldsItsPodAlone(t *testing.T) {
 			}
 			return nil
 		})
+	})
+}
+
+// TestSlowHandlerCountsWhatItGave: AD1, IN6. A handler has one place to give and takes its time. It is asked about one pod
+// after the other: the pod that came first gets the place, and the others are refused.
+func TestSlowHandlerCountsWhatItGave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var most, now atomic.Int32
+		r := newRig(t, fake.New(fake.Options{}), t.TempDir(), func(c *podwright.Config) {
+			c.Admission.Handlers = []admission.Handler{admission.HandlerFunc(func(q admission.Request) admission.Verdict {
+				most.Store(max(most.Load(), now.Add(1)))
+				defer now.Add(-1)
+				taken := slices.Collect(q.Others)
+				<-time.After(50 * time.Millisecond)
+				if len(taken) > 0 {
+					return admission.Refuse("NoPlace", "%s has the place", taken[0].Name)
+				}
+				return admission.Verdict{}
+			})}
+		})
+		r.start()
+		var pods []*v1.Pod
+		for i := range 5 {
+			pods = append(pods, newPod(fmt.Sprintf("web-%d", i)))
+		}
+		r.set(pods...)
+		r.phase(pods[0].UID, v1.PodRunning, 5*time.Second)
+		for _, p := range pods[1:] {
+			r.phase(p.UID, v1.PodFailed, 5*time.Second)
+		}
+		if n := most.Load(); n != 1 {
+			t.Errorf("asked about %d pods at once", n)
+		}
+	})
+}
+
+// TestCrowdOfOpenVerdictsIsPassed: IN2, IN6. A handler does not answer for two hundred pods and takes 30 ms for each of ten
+// others, which came last: these run within 5 s all the same.
+func TestCrowdOfOpenVerdictsIsPassed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hung := make(chan struct{})
+		r := newRig(t, fake.New(fake.Options{}), t.TempDir(), func(c *podwright.Config) {
+			c.Admission.Handlers = []admission.Handler{admission.HandlerFunc(func(q admission.Request) admission.Verdict {
+				if strings.HasPrefix(q.Pod.Name, "hangs") {
+					<-hung
+				}
+				<-time.After(30 * time.Millisecond)
+				return admission.Verdict{}
+			})}
+		})
+		r.start()
+		release := sync.OnceFunc(func() { close(hung) })
+		t.Cleanup(release) // before the engine is stopped
+		var pods, good []*v1.Pod
+		for i := range 200 {
+			pods = append(pods, newPod(fmt.Sprintf("hangs-%03d", i)))
+		}
+		for i := range 10 {
+			good = append(good, newPod(fmt.Sprintf("web-%d", i)))
+		}
+		r.set(append(pods, good...)...)
+		began := time.Now()
+		for _, p := range good {
+			r.phase(p.UID, v1.PodRunning, 5*time.Second)
+		}
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("the good pods run after %v", took)
+		}
+		release()
+		for _, p := range pods {
+			r.phase(p.UID, v1.PodRunning, time.Minute)
+		}
 	})
 }

@@ -21,18 +21,28 @@ import (
 // not return harms the pod it was called for, and is listed (IN6).
 type Users struct {
 	Calls *foreign.Calls
-	Clock clock.Clock
+	Clock clock.WithDelayedExecution
 	// Hold keeps a new life of a pod from starting; podworkers.Workers.Hold is one.
 	Hold cleanup.Hold
 }
 
-// Handlers contains admission handlers; name is the option's. answered is called with a pod on
+// Handlers contains admission handlers, which are asked about one pod after the other. answered is called with
+// a pod on which one of them gave its verdict late, or whose turn is over.
+func (u Users) Handlers(handlers []admission.Handler, answered func(uid types.UID)) []admission.Handler {
+	return u.handlers("Admission.Handlers", handlers, answered, &verdictLine{clock: u.Clock, wake: answered})
+}
+
+// SoftHandlers contains the handlers that are asked before each sync of a pod. answered is called with a pod on
 // which one of them gave its verdict late.
-func (u Users) Handlers(name string, handlers []admission.Handler, answered func(uid types.UID)) []admission.Handler {
+func (u Users) SoftHandlers(handlers []admission.Handler, answered func(uid types.UID)) []admission.Handler {
+	return u.handlers("Admission.Soft", handlers, answered, nil)
+}
+
+func (u Users) handlers(name string, handlers []admission.Handler, answered func(uid types.UID), line *verdictLine) []admission.Handler {
 	out := slices.Clone(handlers)
 	for i, h := range out {
 		if h != nil {
-			out[i] = userHandler{u, fmt.Sprintf("%s[%d]", name, i), h, answered}
+			out[i] = userHandler{u, fmt.Sprintf("%s[%d]", name, i), h, answered, line}
 		}
 	}
 	return out
@@ -43,6 +53,7 @@ type userHandler struct {
 	name     string
 	handler  admission.Handler
 	answered func(uid types.UID)
+	line     *verdictLine // nil: pods are asked about in no order
 }
 
 var _ admission.Asker = userHandler{}
@@ -50,10 +61,23 @@ var _ admission.Asker = userHandler{}
 // Ask returns the handler's verdict, or why there is none yet. A late verdict counts for the
 // pod as it was when the handler was asked; the pods beside it may be others by now.
 func (h userHandler) Ask(r admission.Request) (admission.Verdict, error) {
+	uid := r.Pod.UID
+	if h.line == nil {
+		return h.ask(r, func() { h.answered(uid) })
+	}
+	if err := h.line.enter(uid); err != nil {
+		return admission.Verdict{}, err
+	}
+	v, err := h.ask(r, func() { h.line.answered(uid); h.answered(uid) })
+	h.line.note(uid, err)
+	return v, err
+}
+
+func (h userHandler) ask(r admission.Request, late func()) (admission.Verdict, error) {
 	return foreign.Quick(h.users.Calls, foreign.Call{
 		Kind: problem.Function, Name: h.name, UID: r.Pod.UID, Pod: problem.Of(r.Pod.Namespace, r.Pod.Name, r.Pod.UID), About: r.Pod,
 		Patience: problem.FunctionLimit,
-	}, func() { h.answered(r.Pod.UID) }, func() (admission.Verdict, error) { return h.handler.Admit(r), nil })
+	}, late, func() (admission.Verdict, error) { return h.handler.Admit(r), nil })
 }
 
 // Admit is for callers that know no open verdict: one without is a refusal.

@@ -44,7 +44,7 @@ func TestHandlerOfAUser(t *testing.T) {
 		pod := func(uid types.UID) *v1.Pod {
 			return &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid, Name: string(uid)}}
 		}
-		handlers := u.Handlers("Own", []admission.Handler{admission.HandlerFunc(func(r admission.Request) admission.Verdict {
+		handlers := u.SoftHandlers([]admission.Handler{admission.HandlerFunc(func(r admission.Request) admission.Verdict {
 			n := asked[r.Pod.UID].Add(1)
 			switch r.Pod.UID {
 			case "slow":
@@ -71,17 +71,17 @@ func TestHandlerOfAUser(t *testing.T) {
 		}
 		expect("prompt", ask(pod("prompt")), "No 1")
 		expect("prompt again", ask(pod("prompt")), "No 2")
-		expect("a panic", ask(pod("panics")), "Own[0] panicked: no policy")
-		expect("slow", ask(pod("slow")), "Own[0]")
-		expect("hung", ask(pod("hangs")), "Own[0]")
+		expect("a panic", ask(pod("panics")), "Admission.Soft[0] panicked: no policy")
+		expect("slow", ask(pod("slow")), "Admission.Soft[0]")
+		expect("hung", ask(pod("hangs")), "Admission.Soft[0]")
 		<-time.After(5 * time.Second)
 		expect("slow, late", ask(pod("slow")), "No 1")
-		expect("slow, asked again", ask(pod("slow")), "Own[0]")
+		expect("slow, asked again", ask(pod("slow")), "Admission.Soft[0]")
 		changed := pod("slow")
 		changed.Spec.NodeName = "other"
 		<-time.After(5 * time.Second)
-		expect("slow and changed", ask(changed), "Own[0]")
-		expect("hung again", ask(pod("hangs")), "Own[0]")
+		expect("slow and changed", ask(changed), "Admission.Soft[0]")
+		expect("hung again", ask(pod("hangs")), "Admission.Soft[0]")
 		if n := asked["hangs"].Load(); n != 1 || len(late) != 2 || <-late != "slow" {
 			t.Errorf("asked %d times, %d late verdicts", n, len(late)+1)
 		}

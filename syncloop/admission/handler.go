@@ -57,7 +57,8 @@ func Refuse(reason, format string, args ...any) Verdict {
 
 // Handler judges pods. Admit is called with locks of the caller held: it must not
 // block nor call back. An engine calls the handlers of its user on a goroutine per pod
-// instead, so that one that does harms its pod alone (IN6). A handler that is also asked
+// instead, so that one that does harms its pod alone (IN6): a verdict within 0.5 s comes before the next
+// pod is asked about, a later one may come beside those of others. A handler that is also asked
 // softly is called by many goroutines at once.
 type Handler interface {
 	Admit(Request) Verdict

@@ -1,0 +1,112 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/internal/foreign"
+)
+
+// Limits of a line.
+const (
+	// turnLimit is how long one pod may keep others from being asked about.
+	turnLimit = 500 * time.Millisecond
+	// vainTurns is how often in vainPeriod that may come to nothing: a crowd of pods without a
+	// verdict delays others by 2 s in 10 s.
+	vainTurns  = 4
+	vainPeriod = 10 * time.Second
+)
+
+// verdictLine has the handlers of a user asked about one pod after the other, because what one gets
+// counts for the next (AD1). A pod whose verdict takes long, or a crowd of these, is passed
+// by the others (IN6).
+type verdictLine struct {
+	clock clock.WithDelayedExecution
+	// wake has the pods asked about again whose turn it may be.
+	wake func(uid types.UID)
+
+	mu     sync.Mutex
+	holder types.UID // whose verdict is open; empty: none is, or it has lost its turn
+	end    clock.Timer
+	// vain counts the turns since then that came to nothing.
+	vain      int
+	vainSince time.Time
+}
+
+// behindError says that another pod's verdict comes first.
+type behindError struct{ holder types.UID }
+
+// Error names the other pod.
+func (e *behindError) Error() string {
+	return fmt.Sprintf("the verdict on the pod %s comes first", e.holder)
+}
+
+// Behind says that no pod is judged now but those that have been asked about.
+func (e *behindError) Behind() bool { return true }
+
+// enter returns an error while it is another pod's turn.
+func (l *verdictLine) enter(uid types.UID) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.holder != "" && l.holder != uid {
+		return &behindError{l.holder}
+	}
+	return nil
+}
+
+// note takes what a handler said about a pod that has entered.
+func (l *verdictLine) note(uid types.UID, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var open *foreign.UnansweredError
+	switch {
+	case !errors.As(err, &open):
+		l.leave(uid)
+	case l.holder == "" && open.Waited < turnLimit && !l.givenUp():
+		l.holder = uid
+		l.end = l.clock.AfterFunc(turnLimit-open.Waited, func() { l.expire(uid) })
+	}
+}
+
+// answered gives the pod's turn the time to be taken up.
+func (l *verdictLine) answered(uid types.UID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.holder == uid {
+		l.end.Reset(turnLimit)
+	}
+}
+
+// expire lets others pass.
+func (l *verdictLine) expire(uid types.UID) {
+	l.mu.Lock()
+	if l.holder != uid {
+		l.mu.Unlock()
+		return
+	}
+	l.leave(uid)
+	if now := l.clock.Now(); l.vain == 0 || now.Sub(l.vainSince) >= vainPeriod {
+		l.vain, l.vainSince = 0, now
+	}
+	l.vain++
+	l.mu.Unlock()
+	l.wake(uid)
+}
+
+// givenUp reports whether too many turns came to nothing. The lock is held.
+func (l *verdictLine) givenUp() bool {
+	return l.vain >= vainTurns && l.clock.Since(l.vainSince) < vainPeriod
+}
+
+// leave ends the pod's turn. The lock is held.
+func (l *verdictLine) leave(uid types.UID) {
+	if l.holder == uid {
+		l.holder = ""
+		l.end.Stop()
+	}
+}
