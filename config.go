@@ -66,7 +66,7 @@ type Config struct {
 	// because a port of the node is taken or a kernel parameter is not allowed.
 	Admission Admission
 	// Eviction stops pods when the node runs out of memory, disk or process IDs. Nil: no
-	// pod is stopped for that.
+	// pod is stopped for that; those above their own limits of storage are in any case.
 	Eviction *Eviction
 	// ImageGC removes unused images. Nil: no image is ever removed.
 	ImageGC *ImageGC

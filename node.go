@@ -118,12 +118,15 @@ func (p *parts) buildNode() error {
 // buildEviction has pods evicted, if that is wanted.
 func (p *parts) buildEviction() error {
 	c := p.config
-	if c.Eviction == nil {
-		return nil
-	}
 	*p.evictions = node.Evictions{
 		Residents: p.residents, Killer: p.workers, Disk: p.pods, Views: p.pleg, Dead: p.dead, Images: p.images,
 		Usage: c.Pods.Stats, Cgroups: c.Pods.Cgroups,
+	}
+	o := eviction.Options{
+		NodeName: c.Node.Name, Recorder: c.Observe.Events, Clock: c.Clock, Logger: p.logger("eviction"), Meter: p.meter("cleanup/eviction"),
+	}
+	if c.Eviction == nil {
+		return p.evictions.WatchPods(o)
 	}
 	machine := eviction.LinuxStatsOptions{Cgroup: c.Eviction.Cgroup, NodeFs: c.RootDir}
 	switch {

@@ -63,6 +63,12 @@ type Options struct {
 	Critical func(pod *v1.Pod) bool
 	// Volumes returns the pod's folders that have a limit. Nil: none.
 	Volumes func(pod *v1.Pod) []Volume
+	// Storage reads what a pod uses, for pods with a limit of ephemeral storage (FD2). What
+	// it read counts even beside an error. Nil: these limits are not enforced.
+	Storage func(ctx context.Context, pod *v1.Pod) (Storage, error)
+	// LocalOnly enforces the limits of Volumes and Storage and does not look at the node:
+	// Stats may then be nil.
+	LocalOnly bool
 	// Reclaim frees disk space without stopping a pod: dead containers, unused images.
 	// Nil: there is nothing to reclaim.
 	Reclaim func(ctx context.Context) error
@@ -102,7 +108,7 @@ type Manager struct {
 // New returns a manager, or every problem of the options.
 func New(o Options) (*Manager, error) {
 	var problems []error
-	if o.Stats == nil || o.Killer == nil || o.Pods == nil {
+	if o.Stats == nil && !o.LocalOnly || o.Killer == nil || o.Pods == nil {
 		problems = append(problems, errors.New("eviction: Stats, Killer and Pods are required"))
 	}
 	var err error
@@ -123,7 +129,8 @@ func New(o Options) (*Manager, error) {
 	return m, errors.Join(problems...)
 }
 
-// Run makes a pass every 10 s until ctx ends. After an eviction the next pass comes as
+// Run makes a pass every 10 s, or every minute if it looks at volumes and storage alone, until
+// ctx ends. After an eviction the next pass comes as
 // soon as everything the pod held is released, at the latest 30 s later. It returns nil.
 func (m *Manager) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
@@ -133,7 +140,11 @@ func (m *Manager) Run(ctx context.Context) error {
 			m.await(ctx, evicted.UID)
 			continue
 		}
-		m.sleep(ctx, period)
+		if m.options.LocalOnly {
+			m.sleep(ctx, localPeriod)
+		} else {
+			m.sleep(ctx, period)
+		}
 	}
 	return nil
 }
@@ -186,6 +197,9 @@ func (m *Manager) pass(ctx context.Context) (evicted *v1.Pod, err error) {
 			err = fmt.Errorf("eviction: panic: %v\n%s", p, debug.Stack())
 		}
 	}()
+	if m.options.LocalOnly {
+		return m.passLocal(ctx)
+	}
 	m.noteLeaving()
 	due, err := m.look(ctx)
 	if pod, localErr := m.passLocal(ctx); pod != nil || localErr != nil {
@@ -267,30 +281,68 @@ func (m *Manager) grace(t Threshold, pod *v1.Pod) *int64 {
 	return &seconds
 }
 
-// passLocal evicts the first pod that has a volume above its limit.
+// passLocal evicts the first pod that has a volume above its limit, or uses more ephemeral
+// storage than it may.
 func (m *Manager) passLocal(ctx context.Context) (*v1.Pod, error) {
 	now := m.options.Clock.Now()
-	if m.options.Volumes == nil || now.Before(m.nextLocal) {
+	if now.Before(m.nextLocal) {
 		return nil, nil
 	}
 	for _, pod := range m.options.Pods() {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
 		if m.options.Critical(pod) || podinfo.Terminal(pod.Status.Phase) {
 			continue
 		}
-		for _, v := range m.options.Volumes(pod) {
-			used, _, err := size(ctx, v.Path, v.Limit)
-			if err != nil { // one pod's failure does not affect the others
-				m.options.Logger.Error(err, "A volume cannot be measured", "namespace", pod.Namespace, "name", pod.Name, "volume", v.Name)
-				continue
-			}
-			if text := exceeded(v, used); text != "" {
-				grace := int64(hardGrace)
-				return pod, m.evict(ctx, pod, "emptydirfs.limit", text, &grace)
-			}
+		signal, text := m.fullVolume(ctx, pod)
+		if text == "" {
+			signal, text = m.fullStorage(ctx, pod)
+		}
+		if text != "" {
+			grace := int64(hardGrace)
+			return pod, m.evict(ctx, pod, signal, text, &grace)
 		}
 	}
 	m.nextLocal = now.Add(localPeriod) // the next pass looks at once if this one evicted
 	return nil, nil
+}
+
+// fullVolume tells users which volume of a pod is above its limit.
+func (m *Manager) fullVolume(ctx context.Context, pod *v1.Pod) (signal, text string) {
+	if m.options.Volumes == nil {
+		return "", ""
+	}
+	for _, v := range m.options.Volumes(pod) {
+		used, _, err := size(ctx, v.Path, v.Limit)
+		if err != nil { // one pod's failure does not affect the others
+			m.options.Logger.Error(err, "A volume cannot be measured", "namespace", pod.Namespace, "name", pod.Name, "volume", v.Name)
+			continue
+		}
+		if text := exceeded(v, used); text != "" {
+			return "emptydirfs.limit", text
+		}
+	}
+	return "", ""
+}
+
+// fullStorage tells users which limit of ephemeral storage a pod is above.
+func (m *Manager) fullStorage(ctx context.Context, pod *v1.Pod) (signal, text string) {
+	limit := podinfo.DeclaredLimit(pod, v1.ResourceEphemeralStorage)
+	if m.options.Storage == nil || limit.Sign() <= 0 {
+		return "", ""
+	}
+	used, err := m.options.Storage(ctx, pod)
+	var folders uint64
+	for _, dir := range used.Folders {
+		bytes, _, sizeErr := size(ctx, dir, uint64(limit.Value()))
+		err = errors.Join(err, sizeErr)
+		folders += bytes
+	}
+	if err != nil {
+		m.options.Logger.Error(err, "Not all of a pod's storage can be measured", "namespace", pod.Namespace, "name", pod.Name)
+	}
+	return overLimit(pod, used.Containers, folders)
 }
 
 // evict stops a pod for good.

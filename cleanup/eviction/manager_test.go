@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +13,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -24,7 +28,11 @@ type node struct {
 	leaving  []*v1.Pod
 	usage    map[types.UID]Usage
 	volumes  map[types.UID][]Volume
-	log      []string
+	storage  map[types.UID]Storage
+	// storageErr comes beside the storage that was read.
+	storageErr error
+	localOnly  bool
+	log        []string
 	// frees is what an evicted pod, and a reclaim, give back.
 	frees, reclaims uint64
 	// holds is how long an evicted pod holds something.
@@ -116,7 +124,8 @@ func (n *node) run(t *testing.T, d time.Duration, policy Policy) (*Manager, stri
 			defer n.mu.Unlock()
 			return append([]*v1.Pod(nil), n.leaving...)
 		},
-		Volumes: func(p *v1.Pod) []Volume { return n.volumes[p.UID] },
+		Volumes: func(p *v1.Pod) []Volume { return n.volumes[p.UID] }, LocalOnly: n.localOnly,
+		Storage: func(_ context.Context, p *v1.Pod) (Storage, error) { return n.storage[p.UID], n.storageErr },
 		Reclaim: func(context.Context) error {
 			n.mu.Lock()
 			defer n.mu.Unlock()
@@ -301,6 +310,59 @@ func TestNewRefuses(t *testing.T) {
 	for _, want := range []string{"required", "MaxPodGrace", `no such signal "x"`, "101", "Grace is negative"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v lacks %q", err, want)
+		}
+	}
+}
+
+// TestStorageLimitsEvict: FD2. A pod above the limits of its containers together, or with a container
+// above its own, is evicted with the kubelet's words; also where the node is not watched.
+func TestStorageLimitsEvict(t *testing.T) {
+	limited := func(name string, limits ...string) *v1.Pod {
+		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
+		for i, limit := range limits {
+			c := v1.Container{Name: fmt.Sprint("c", i)}
+			if limit != "" {
+				c.Resources.Limits = v1.ResourceList{v1.ResourceEphemeralStorage: resource.MustParse(limit)}
+			}
+			p.Spec.Containers = append(p.Spec.Containers, c)
+		}
+		return p
+	}
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "data"), make([]byte, 64<<10), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	critical := limited("critical", "1")
+	critical.Spec.PriorityClassName = "system-node-critical"
+	for name, test := range map[string]struct {
+		pod  *v1.Pod
+		used Storage
+		err  error
+		want string
+	}{
+		"container":                {limited("p", "1Ki", "10Mi"), Storage{Containers: map[string]uint64{"c0": 1025}}, nil, `Container c0 exceeded its local ephemeral storage limit "1Ki".`},
+		"at its limit":             {limited("p", "1Ki"), Storage{Containers: map[string]uint64{"c0": 1024}}, nil, ""},
+		"pod":                      {limited("p", "1Ki", "1Ki"), Storage{Containers: map[string]uint64{"c0": 1024, "c1": 1024, "": 1}}, nil, "Pod ephemeral local storage usage exceeds the total limit of containers 2Ki."},
+		"emptyDir counts":          {limited("p", "60Ki"), Storage{Folders: []string{folder}}, nil, "Pod ephemeral local storage usage exceeds the total limit of containers 60Ki."},
+		"one container's limit":    {limited("p", "1Ki", ""), Storage{Containers: map[string]uint64{"c1": 2000}}, nil, "Pod ephemeral local storage usage exceeds the total limit of containers 1Ki."},
+		"no limit":                 {limited("p", ""), Storage{Containers: map[string]uint64{"c0": 1 << 40}, Folders: []string{folder}}, nil, ""},
+		"limit of 0":               {limited("p", "0"), Storage{Containers: map[string]uint64{"c0": 1 << 40}}, nil, ""},
+		"beside an error":          {limited("p", "1Ki"), Storage{Containers: map[string]uint64{"c0": 4096}}, errors.New("half read"), "Pod ephemeral local storage usage exceeds the total limit of containers 1Ki."},
+		"a critical pod is spared": {critical, Storage{Containers: map[string]uint64{"c0": 4096}}, nil, ""},
+	} {
+		for _, localOnly := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, local only %v", name, localOnly), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					n := &node{pods: []*v1.Pod{test.pod}, storage: map[types.UID]Storage{test.pod.UID: test.used}, storageErr: test.err, localOnly: localOnly}
+					m, log := n.run(t, 2*time.Minute, Policy{})
+					if (test.want == "") != (log == "") || !strings.Contains(log, test.want) || test.want != "" && !strings.Contains(log, "grace 1: Failed Evicted DisruptionTarget") {
+						t.Errorf("want %q:\n%s", test.want, log)
+					}
+					if localOnly && len(m.Conditions()) > 0 {
+						t.Errorf("conditions %v of a node that is not watched", m.Conditions())
+					}
+				})
+			})
 		}
 	}
 }

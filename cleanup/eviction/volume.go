@@ -8,7 +8,10 @@ import (
 	"os"
 	"syscall"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // Volume is a folder of a pod that may hold no more than Limit bytes.
@@ -27,8 +30,45 @@ func exceeded(v Volume, used uint64) string {
 		resource.NewQuantity(int64(min(v.Limit, 1<<62)), resource.BinarySI).String())
 }
 
+// Storage is what a pod uses of the node's disk for itself.
+type Storage struct {
+	// Containers are the bytes of the writable layers and logs, by container.
+	Containers map[string]uint64
+	// Folders are the emptyDirs on the disk and the files the node makes for the pod.
+	Folders []string
+}
+
+// overLimit returns the signal and the message for a pod that uses more ephemeral storage than
+// the limits of its containers together, or of one of them, allow. Both are empty if it does not.
+func overLimit(pod *v1.Pod, containers map[string]uint64, folders uint64) (signal, text string) {
+	limit := podinfo.DeclaredLimit(pod, v1.ResourceEphemeralStorage)
+	total := folders
+	for _, used := range containers {
+		total += used
+	}
+	if limit.Sign() > 0 && total > uint64(limit.Value()) {
+		return "ephemeralpodfs.limit", fmt.Sprintf("Pod ephemeral local storage usage exceeds the total limit of containers %s.", limit.String())
+	}
+	for _, list := range [][]v1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+		for i := range list {
+			own := list[i].Resources.Limits[v1.ResourceEphemeralStorage]
+			if own.Sign() > 0 && containers[list[i].Name] > uint64(own.Value()) {
+				return "ephemeralcontainerfs.limit", fmt.Sprintf("Container %s exceeded its local ephemeral storage limit %q.", list[i].Name, own.String())
+			}
+		}
+	}
+	return "", ""
+}
+
 // maxFiles bounds one walk of a folder: a pod may make as many files as it likes.
 const maxFiles = 200_000
+
+// FolderSize returns the bytes on the disk that a folder takes; one that is not there takes none.
+// The walk ends after 200,000 files.
+func FolderSize(ctx context.Context, dir string) (uint64, error) {
+	bytes, _, err := size(ctx, dir, 0)
+	return bytes, err
+}
 
 // size returns how much of its disk a folder takes: blocks, and files and folders
 // in it. Links are not followed, other file systems in it not entered, and a file

@@ -79,7 +79,7 @@ func containerRows() []Row {
 		{"ContainerResizePolicy", "resourceName restartPolicy", Honoured, "", "runtime/pods/internal/resize/decide.go Decide", "runtime/pods/internal/resize TestPolicyOfEachResourceDecidesOnARestart"},
 		{"ContainerRestartRule", "action exitCodes", Honoured, "", "internal/restartpolicy/restartpolicy.go OnExit", "internal/restartpolicy TestRulesThenOwnPolicyThenThePods"},
 		{"ContainerRestartRuleOnExitCodes", "operator values", Honoured, "", "internal/restartpolicy/restartpolicy.go OnExit", "internal/restartpolicy TestRulesThenOwnPolicyThenThePods"},
-		{"ResourceRequirements", "limits requests", Honoured, "extended resources and huge pages that the node lacks are refused: OutOf and the name", "syncloop/admission/resources.go Scarce", admissT + "TestScarceIsWhatNodesHaveOnlyIfTheySaySo"},
+		{"ResourceRequirements", "limits requests", Honoured, "extended resources and huge pages that the node lacks are refused (OutOf and the name); ephemeral-storage limits are enforced by eviction", "syncloop/admission/resources.go Scarce", admissT + "TestScarceIsWhatNodesHaveOnlyIfTheySaySo"},
 		{"ResourceRequirements", "claims", Refused, "UnexpectedAdmissionError", "syncloop/admission/abilities.go Able", refusals},
 		{"VolumeMount", "name readOnly mountPath subPath subPathExpr mountPropagation", Honoured, "", "runtime/pods/mounts.go mount", podsT + "TestVolumeMounts"},
 		{"VolumeMount", "recursiveReadOnly bindMountOptions", Honoured, "if the runtime can; otherwise the container waits", "runtime/pods/mountfeatures.go recursiveReadOnly", podsT + "TestVolumeMounts"},

@@ -18,7 +18,7 @@ func volumeRows() []Row {
 		{"VolumeSource", "gcePersistentDisk awsElasticBlockStore cinder flocker azureFile vsphereVolume quobyte azureDisk photonPersistentDisk portworxVolume scaleIO storageos", Waits, foreign, maker, waits},
 		{"HostPathVolumeSource", "path type", Honoured, "", "runtime/pods/internal/poddir/hostpath.go HostPath", "runtime/pods/internal/poddir TestHostPath"},
 		{"EmptyDirVolumeSource", "medium", Honoured, "huge pages wait: FailedMount", own, podsT + "TestMemoryEmptyDir"},
-		{"EmptyDirVolumeSource", "sizeLimit", Honoured, "by the kernel in memory, by eviction on the disk", own, ownT},
+		{"EmptyDirVolumeSource", "sizeLimit", Honoured, "by the kernel in memory, by eviction on the disk", "internal/node/eviction.go limitedVolumes", engineT + "TestStorageLimitsHoldOverARestart"},
 		{"EmptyDirVolumeSource", "mode", Honoured, "", "runtime/pods/ownvolumes.go emptyDirMode", podsT + "TestEmptyDirMode"},
 		{"SecretVolumeSource", "secretName items defaultMode optional", Honoured, "", files, filesT},
 		{"SecretVolumeSource", "defaultUser", Refused, "UnexpectedAdmissionError", able, refusals},

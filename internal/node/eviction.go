@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,6 +26,7 @@ type PodKiller interface {
 type PodDisk interface {
 	PodFolders(pod *v1.Pod) []string
 	MountedVolumes(uid types.UID) map[string]pods.MountedVolume
+	LocalStorage(pod *v1.Pod) pods.LocalStorage
 }
 
 // Evictions stops pods when the node runs out of something, after Watch. Every field but
@@ -39,10 +41,18 @@ type Evictions struct {
 	Usage     runtime.StatsReader // optional
 	Cgroups   pods.Cgroups        // optional
 
-	manager *eviction.Manager // nil: the node is not watched
+	manager *eviction.Manager
+	watches bool // false: the manager looks at pods alone, not at the node
 }
 
-// Watch has the node watched from now on; o has what this package does not know. Nil stats
+// WatchPods has pods evicted that use more storage than their own limits allow (FD2).
+func (e *Evictions) WatchPods(o eviction.Options) (err error) {
+	o.LocalOnly, o.Killer, o.Pods, o.Volumes, o.Storage = true, e, e.Residents.Evictable, e.limitedVolumes, e.storage
+	e.manager, err = eviction.New(o)
+	return err
+}
+
+// Watch has the node watched too from now on; o has what this package does not know. Nil stats
 // are those of this machine, read as machine says.
 func (e *Evictions) Watch(o eviction.Options, stats eviction.Stats, machine eviction.LinuxStatsOptions) (err error) {
 	if stats == nil {
@@ -57,8 +67,9 @@ func (e *Evictions) Watch(o eviction.Options, stats eviction.Stats, machine evic
 		}
 	}
 	o.Stats, o.Killer, o.Pods, o.Leaving = stats, e, e.Residents.Evictable, e.Residents.Leaving
-	o.Volumes, o.Reclaim = e.limitedVolumes, e.reclaim
+	o.Volumes, o.Storage, o.Reclaim = e.limitedVolumes, e.storage, e.reclaim
 	e.manager, err = eviction.New(o)
+	e.watches = e.manager != nil
 	return err
 }
 
@@ -73,7 +84,7 @@ func (e *Evictions) Run(ctx context.Context) error {
 
 // Conditions returns the conditions of what the node may run out of.
 func (e *Evictions) Conditions() []v1.NodeCondition {
-	if e.manager == nil {
+	if !e.watches {
 		return nil
 	}
 	return e.manager.Conditions()
@@ -82,7 +93,7 @@ func (e *Evictions) Conditions() []v1.NodeCondition {
 // Admit refuses pods that the node must not take while it runs out of something
 // (spec/syncloop.md 16).
 func (e *Evictions) Admit(r admission.Request) admission.Verdict {
-	if e.manager == nil {
+	if !e.watches {
 		return admission.Verdict{}
 	}
 	if admitted, message := e.manager.Admit(r.Pod); !admitted {
@@ -95,7 +106,7 @@ func (e *Evictions) Admit(r admission.Request) admission.Verdict {
 // than the transition period ago, short of something. It returns nil if the node is not
 // watched.
 func (e *Evictions) Relieved() error {
-	if e.manager == nil {
+	if !e.watches {
 		return nil
 	}
 	conditions := e.manager.Conditions()
@@ -112,7 +123,7 @@ func (e *Evictions) Relieved() error {
 
 // Takes returns why the node must not take a pod now, nil if it may.
 func (e *Evictions) Takes(pod *v1.Pod) error {
-	if e.manager != nil && len(e.manager.Conditions()) == 0 {
+	if e.watches && len(e.manager.Conditions()) == 0 {
 		return errUnwatched
 	}
 	if v := e.Admit(admission.Request{Pod: pod}); !v.Admitted() {
@@ -136,24 +147,69 @@ func (e *Evictions) Kill(ctx context.Context, pod *v1.Pod, grace *int64, amend f
 // Finished reports whether a pod holds nothing of the node any more.
 func (e *Evictions) Finished(uid types.UID) bool { return e.Residents.Finished(uid) }
 
-// limitedVolumes returns the emptyDirs on the disk that have a limit. Those in memory
-// cannot grow beyond theirs.
+// limitedVolumes returns the emptyDirs on the disk that have a limit, those of pods that an
+// earlier process started too. Those in memory cannot grow beyond theirs.
 func (e *Evictions) limitedVolumes(pod *v1.Pod) []eviction.Volume {
 	var out []eviction.Volume
 	var mounted map[string]pods.MountedVolume
+	var local pods.LocalStorage
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
-		if v.EmptyDir == nil || v.EmptyDir.SizeLimit == nil || v.EmptyDir.Medium != v1.StorageMediumDefault {
+		if v.EmptyDir == nil || v.EmptyDir.SizeLimit == nil || v.EmptyDir.SizeLimit.Sign() <= 0 || v.EmptyDir.Medium != v1.StorageMediumDefault {
 			continue
 		}
 		if mounted == nil {
-			mounted = e.Disk.MountedVolumes(pod.UID)
+			mounted, local = e.Disk.MountedVolumes(pod.UID), e.Disk.LocalStorage(pod)
 		}
-		if m, ok := mounted[v.Name]; ok && m.SizeLimit > 0 && m.HostPath != "" {
-			out = append(out, eviction.Volume{Name: v.Name, Path: m.HostPath, Limit: uint64(m.SizeLimit)})
+		limited := eviction.Volume{Name: v.Name, Path: local.EmptyDirs[v.Name], Limit: uint64(v.EmptyDir.SizeLimit.Value())}
+		if m, ok := mounted[v.Name]; ok && m.SizeLimit > 0 && m.HostPath != "" { // also of another maker
+			limited.Path, limited.Limit = m.HostPath, uint64(m.SizeLimit)
+		}
+		if limited.Path != "" {
+			out = append(out, limited)
 		}
 	}
 	return out
+}
+
+// storage reads what a pod uses of the disk: its containers' layers, as far as the runtime
+// measures them, their logs, and the pod's own emptyDirs and files.
+func (e *Evictions) storage(ctx context.Context, pod *v1.Pod) (eviction.Storage, error) {
+	local := e.Disk.LocalStorage(pod)
+	out := eviction.Storage{Containers: map[string]uint64{}}
+	var problems []error
+	for _, folder := range local.EmptyDirs {
+		out.Folders = append(out.Folders, folder)
+	}
+	for name, folder := range local.Logs {
+		bytes, err := eviction.FolderSize(ctx, folder)
+		problems = append(problems, err)
+		out.Containers[name] = bytes
+	}
+	if info, err := os.Lstat(local.HostsFile); err == nil {
+		out.Containers[""] = uint64(info.Size()) // of no container, and of the pod all the same
+	}
+	if e.Usage == nil {
+		return out, errors.Join(problems...)
+	}
+	view, err := e.Views.Get(pod.UID)
+	if err != nil {
+		return out, errors.Join(append(problems, err)...)
+	}
+	for _, c := range view.Containers {
+		if c.State != runtime.Running {
+			continue
+		}
+		stats, err := e.Usage.ContainerStats(ctx, c.ID.ID)
+		switch {
+		case errors.Is(err, runtime.ErrUnimplemented), errors.Is(err, runtime.ErrNotFound):
+		case err != nil:
+			problems = append(problems, fmt.Errorf("container %s: %w", c.Name, err))
+		default:
+			out.Containers[c.Name] += stats.GetWritableLayer().GetUsedBytes().GetValue()
+		}
+	}
+	return out, errors.Join(problems...)
 }
 
 // reclaim frees disk space without stopping a pod.

@@ -3,6 +3,9 @@ package node
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,6 +28,8 @@ type evictionNode struct {
 	kill     podworkers.KillOptions
 	usage    map[string]*runtimeapi.ContainerStats
 	imageErr error
+	// logs and hosts are the folder of a container's logs and the pod's hosts file.
+	logs, hosts string
 }
 
 func (n *evictionNode) KillPod(_ context.Context, pod *v1.Pod, kill podworkers.KillOptions) (podworkers.KillOutcome, error) {
@@ -35,6 +40,12 @@ func (n *evictionNode) PodFolders(*v1.Pod) []string { return nil }
 func (n *evictionNode) MountedVolumes(types.UID) map[string]pods.MountedVolume {
 	return map[string]pods.MountedVolume{
 		"limited": {HostPath: "/limited", SizeLimit: 100}, "memory": {HostPath: "/memory", SizeLimit: 100}, "free": {HostPath: "/free"},
+	}
+}
+
+func (n *evictionNode) LocalStorage(*v1.Pod) pods.LocalStorage {
+	return pods.LocalStorage{
+		EmptyDirs: map[string]string{"limited": "/elsewhere", "earlier": "/earlier", "free": "/free"}, Logs: map[string]string{"main": n.logs}, HostsFile: n.hosts,
 	}
 }
 
@@ -88,7 +99,8 @@ func TestEvictionTakesTheDesiredPod(t *testing.T) {
 	}
 }
 
-// TestLimitedVolumes: emptyDirs on the disk that have a limit, as they are mounted.
+// TestLimitedVolumes: emptyDirs on the disk that have a limit, as they are mounted, or where an
+// earlier process made them.
 func TestLimitedVolumes(t *testing.T) {
 	limit := resource.MustParse("100")
 	volume := func(name string, dir *v1.EmptyDirVolumeSource) v1.Volume {
@@ -97,11 +109,43 @@ func TestLimitedVolumes(t *testing.T) {
 	pod := newPod("a")
 	pod.Spec.Volumes = []v1.Volume{
 		volume("limited", &v1.EmptyDirVolumeSource{SizeLimit: &limit}), volume("free", &v1.EmptyDirVolumeSource{}), volume("other", nil),
-		volume("memory", &v1.EmptyDirVolumeSource{SizeLimit: &limit, Medium: v1.StorageMediumMemory}), volume("unmounted", &v1.EmptyDirVolumeSource{SizeLimit: &limit}),
+		volume("memory", &v1.EmptyDirVolumeSource{SizeLimit: &limit, Medium: v1.StorageMediumMemory}), volume("earlier", &v1.EmptyDirVolumeSource{SizeLimit: &limit}),
 	}
 	got := (&Evictions{Disk: &evictionNode{}}).limitedVolumes(pod)
-	if len(got) != 1 || got[0] != (eviction.Volume{Name: "limited", Path: "/limited", Limit: 100}) {
-		t.Errorf("volumes %+v", got)
+	want := []eviction.Volume{{Name: "limited", Path: "/limited", Limit: 100}, {Name: "earlier", Path: "/earlier", Limit: 100}}
+	if !slices.Equal(got, want) {
+		t.Errorf("volumes %+v, want %+v", got, want)
+	}
+}
+
+// TestPodStorage: FD2. Layers of what runs, logs and the hosts file count by container, emptyDirs
+// on the disk as folders; what cannot be read is an error beside the rest.
+func TestPodStorage(t *testing.T) {
+	logs := t.TempDir()
+	hosts := filepath.Join(t.TempDir(), "etc-hosts")
+	for path, n := range map[string]int{filepath.Join(logs, "0.log"): 8192, hosts: 100} {
+		if err := os.WriteFile(path, make([]byte, n), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	layer := &runtimeapi.ContainerStats{WritableLayer: &runtimeapi.FilesystemUsage{UsedBytes: &runtimeapi.UInt64Value{Value: 1 << 20}}}
+	n := &evictionNode{logs: logs, hosts: hosts, usage: map[string]*runtimeapi.ContainerStats{"main": layer, "ended": layer}}
+	container := func(id string, state runtime.State) *runtime.ContainerStatus {
+		return &runtime.ContainerStatus{ID: runtime.ContainerID{ID: id}, Name: id, State: state}
+	}
+	m := &machine{views: map[types.UID]*runtime.PodStatus{"a": {Containers: []*runtime.ContainerStatus{
+		container("main", runtime.Running), container("ended", runtime.Exited), container("gone", runtime.Running),
+	}}}}
+	e := &Evictions{Disk: n, Usage: n, Views: m}
+	used, err := e.storage(t.Context(), newPod("a"))
+	slices.Sort(used.Folders)
+	if err != nil || used.Containers["main"] < 1<<20+8192 || used.Containers["main"] > 1<<20+32768 || used.Containers[""] != 100 || used.Containers["ended"] != 0 ||
+		!slices.Equal(used.Folders, []string{"/earlier", "/elsewhere", "/free"}) {
+		t.Errorf("%+v, err %v", used, err)
+	}
+	n.usage = nil
+	if used, err := e.storage(t.Context(), newPod("a")); err == nil || used.Containers["main"] < 8192 {
+		t.Errorf("stats fail: %+v, err %v", used, err)
 	}
 }
 

@@ -121,6 +121,17 @@ func LimitWithoutOverhead(pod *v1.Pod, name v1.ResourceName) resource.Quantity {
 	return total(&pod.Spec, func(r *v1.ResourceRequirements) resource.Quantity { return r.Limits[name].DeepCopy() })
 }
 
+// DeclaredLimit is the total of the limits that the containers declare, those without one left
+// out, or the pod-level limit. Ephemeral storage is limited to that. Zero means no limit.
+func DeclaredLimit(pod *v1.Pod, name v1.ResourceName) resource.Quantity {
+	if level := pod.Spec.Resources; level != nil {
+		if q := level.Limits[name]; q.Sign() > 0 {
+			return q.DeepCopy()
+		}
+	}
+	return total(&pod.Spec, func(r *v1.ResourceRequirements) resource.Quantity { return r.Limits[name].DeepCopy() })
+}
+
 // total adds up app containers and sidecars, which run together. A regular init
 // container runs beside the sidecars before it; the total is at least the highest of
 // these peaks. of returns a copy of the amount to count.

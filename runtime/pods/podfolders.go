@@ -19,3 +19,39 @@ func (m *Manager) PodFolders(pod *v1.Pod) []string {
 	}
 	return []string{filepath.Join(m.dirs.Path, string(pod.UID)), m.logDirectory(pod)}
 }
+
+// LocalStorage says where a pod keeps what counts as its own ephemeral storage.
+type LocalStorage struct {
+	// EmptyDirs are the folders of the emptyDirs on the disk that the engine makes, by name.
+	EmptyDirs map[string]string
+	// HostsFile is the pod's hosts file.
+	HostsFile string
+	// Logs are the log folders of its containers, by name.
+	Logs map[string]string
+}
+
+// LocalStorage says where the pod's ephemeral storage is, container layers apart, whether this
+// process made it or an earlier one. What it names need not exist. It is empty for a pod whose
+// names could lead elsewhere.
+func (m *Manager) LocalStorage(pod *v1.Pod) LocalStorage {
+	folders := m.PodFolders(pod)
+	if folders == nil {
+		return LocalStorage{}
+	}
+	out := LocalStorage{EmptyDirs: map[string]string{}, HostsFile: filepath.Join(folders[0], "etc-hosts"), Logs: map[string]string{}}
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		if v.EmptyDir == nil || v.EmptyDir.Medium != v1.StorageMediumDefault || m.options.Volumes != nil && m.options.Volumes.Handles(pod, v) {
+			continue
+		}
+		if path := m.dirs.VolumePath(pod.UID, poddir.EmptyDir, v.Name); path != "" {
+			out.EmptyDirs[v.Name] = path
+		}
+	}
+	for _, c := range containersOf(pod) {
+		if poddir.CheckName("", c.spec.Name) == nil {
+			out.Logs[c.spec.Name] = filepath.Join(folders[1], c.spec.Name)
+		}
+	}
+	return out
+}
