@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -68,28 +69,56 @@ func (h *Housekeeper) volumesOf(ctx context.Context, in *input) {
 	in.Volumes = map[types.UID]string{}
 	silent := h.silent
 	h.silent = map[types.UID]*failure{}
+	var asked sync.WaitGroup
+	var mu sync.Mutex // of both maps
+	note := func(uid types.UID, why string, unanswered *failure) {
+		mu.Lock()
+		defer mu.Unlock()
+		if why != "" {
+			in.Volumes[uid] = why
+		}
+		if unanswered != nil {
+			h.silent[uid] = unanswered
+		}
+	}
+	begun := timing.Batch{Clock: h.options.Clock}
 	for _, uid := range in.Cgroups {
 		if _, desired := h.pods.Get(uid); desired || h.workers.Knows(uid) {
 			continue
 		}
-		if f := silent[uid]; f != nil && h.options.Clock.Now().Before(f.retry) {
-			in.Volumes[uid], h.silent[uid] = f.err.Error(), f
+		last := silent[uid]
+		if last != nil && h.options.Clock.Now().Before(last.retry) {
+			note(uid, last.err.Error(), last)
 			continue
 		}
-		limited, cancel := timing.WithTimeout(ctx, h.options.Clock, timing.Patience)
-		has, err := h.options.Cgroups.HasVolumes(limited, uid)
-		unanswered := limited.Err() != nil
-		cancel()
-		if err != nil && unanswered {
-			h.silent[uid] = unansweredBy(silent[uid], h.options.Clock.Now())
-		}
-		switch {
-		case err != nil:
-			in.Volumes[uid] = "it is not known whether volumes of the pod are still there: " + err.Error()
-		case has:
-			in.Volumes[uid] = "volumes of the pod are still there"
-		}
+		answered := make(chan struct{})
+		asked.Go(func() {
+			defer close(answered)
+			why, inTime := h.askVolumes(ctx, uid)
+			if inTime {
+				note(uid, why, nil)
+				return
+			}
+			note(uid, why, unansweredBy(last, h.options.Clock.Now()))
+		})
+		begun.Add(ctx, answered)
 	}
+	asked.Wait()
+}
+
+// askVolumes returns why a cgroup has to stay, empty if it has not, and whether that was found out
+// in time.
+func (h *Housekeeper) askVolumes(ctx context.Context, uid types.UID) (why string, inTime bool) {
+	limited, cancel := timing.WithTimeout(ctx, h.options.Clock, timing.Patience)
+	defer cancel()
+	has, err := h.options.Cgroups.HasVolumes(limited, uid)
+	switch {
+	case err != nil:
+		return "it is not known whether volumes of the pod are still there: " + err.Error(), limited.Err() == nil
+	case has:
+		return "volumes of the pod are still there", true
+	}
+	return "", true
 }
 
 // unansweredBy notes that it could not be found out in time whether a pod has volumes, so that
