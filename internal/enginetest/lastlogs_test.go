@@ -2,6 +2,7 @@ package enginetest_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -18,8 +19,8 @@ import (
 )
 
 // TestLogsStayUntilTheEndIsStored: IN16, CK8. A pod ends and is removed while no agent runs; then the
-// disk takes no record of how. Its logs, which may be all that tells it, stay with its container as long
-// as that lasts, and go with it.
+// disk takes no record of how. Its logs and the file of its last message, which may be all that
+// tells it, stay with its container as long as that lasts, and go with it.
 func TestLogsStayUntilTheEndIsStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, fake.New(fake.Options{WriteLogs: true, Script: func(fake.Launch) fake.Script {
@@ -54,13 +55,18 @@ func TestLogsStayUntilTheEndIsStored(t *testing.T) {
 			if _, err := os.Stat(log); err != nil {
 				t.Fatalf("its log: %v; %+v", err, left)
 			}
+			if files, err := filepath.Glob(filepath.Join(n.root, "pods", "uid-web", "containers", "main", "*")); err != nil || len(files) != 1 {
+				t.Fatalf("the file of its last message: %v, %v; %+v", files, err, left)
+			}
 		}
 		synctest.Wait()
 		broken = false
 		r.empty(10 * time.Minute)
-		r.within(time.Minute, "no log", func() error {
-			if _, err := os.Stat(log); !errors.Is(err, os.ErrNotExist) {
-				return errors.New("it is there")
+		r.within(time.Minute, "nothing to be left", func() error {
+			for _, left := range []string{log, filepath.Join(n.root, "pods", "uid-web")} {
+				if _, err := os.Stat(left); !errors.Is(err, os.ErrNotExist) {
+					return fmt.Errorf("%s: %w", left, err)
+				}
 			}
 			return nil
 		})

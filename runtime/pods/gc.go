@@ -292,7 +292,8 @@ func (m *Manager) RemovePod(ctx context.Context, uid types.UID) error {
 	return m.removeLogs(ctx, uid)
 }
 
-// ErrPodRunning is the error of [Manager.RemovePod] for a pod that still runs.
+// ErrPodRunning is the error of [Manager.RemovePod] and [Manager.RemovePodDir] for a pod that
+// still runs.
 var ErrPodRunning = errors.New("the pod still runs")
 
 // PodDirs lists the UIDs that have a directory below RootDir/pods.

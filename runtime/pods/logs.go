@@ -143,8 +143,8 @@ func uidOfLogDir(e fs.DirEntry) (types.UID, bool) {
 	return types.UID(uid), poddir.CheckName("pod UID", uid) == nil
 }
 
-// ErrContainersLeft is the error of [Manager.RemoveLogs] for a pod of which the runtime still has
-// containers.
+// ErrContainersLeft is the error of [Manager.RemoveLogs] and [Manager.RemovePodDir] for a pod of
+// which the runtime still has containers.
 var ErrContainersLeft = errors.New("the runtime still has containers of the pod")
 
 // RemoveLogs removes a pod's log directory (spec/cleanup.md LG1). It fails while the runtime has

@@ -153,7 +153,22 @@ func TestMemoryEmptyDir(t *testing.T) {
 		if _, err := os.Stat(file); err != nil {
 			t.Errorf("after a restart of the agent: %v", err)
 		}
-		if err := w.m.RemovePodDir(t.Context(), pod.UID); err != nil {
+		if err := w.m.RemovePodDir(t.Context(), pod.UID); !errors.Is(err, pods.ErrPodRunning) {
+			t.Errorf("ND2: of a pod that runs: %v", err)
+		}
+		if _, err := os.Stat(file); err != nil {
+			t.Errorf("ND2: a pod that runs: %v", err)
+		}
+		if err := w.m.KillPod(t.Context(), pod, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.m.RemovePodDir(t.Context(), pod.UID); !errors.Is(err, pods.ErrContainersLeft) {
+			t.Errorf("IN16: of a pod with containers: %v", err)
+		}
+		if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("IN4: its memory is not given back: %v", err)
+		}
+		if err := errors.Join(w.m.RemovePod(t.Context(), pod.UID), w.m.RemovePodDir(t.Context(), pod.UID)); err != nil {
 			t.Error(err)
 		}
 	})

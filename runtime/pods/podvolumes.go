@@ -224,9 +224,17 @@ func (m *Manager) TearDownVolumes(ctx context.Context, uid types.UID) error {
 // RemovePodDir removes a pod's directory: its volumes are torn down, then hosts
 // file, termination files and everything else go. It never follows a link, never
 // enters another file system or mount point, never removes content of volumes
-// that are not the engine's, and fails if any is there (spec/cleanup.md 4). A
-// missing directory is success.
+// that are not the engine's, and fails if any is there (spec/cleanup.md 4). It does
+// nothing while the pod runs ([ErrPodRunning]), and tears down no more than the volumes while the
+// runtime has containers of it ([ErrContainersLeft]). A missing directory is success.
 func (m *Manager) RemovePodDir(ctx context.Context, uid types.UID) error {
+	pod, err := m.view.ListPod(ctx, uid)
+	switch {
+	case err != nil:
+		return fmt.Errorf("remove pod directory: %w", err)
+	case pod != nil && pod.Running():
+		return fmt.Errorf("remove pod directory: %w", ErrPodRunning)
+	}
 	if err := m.TearDownVolumes(ctx, uid); err != nil {
 		return err
 	}
@@ -239,6 +247,9 @@ func (m *Manager) RemovePodDir(ctx context.Context, uid types.UID) error {
 		if len(names) > 0 {
 			return maybeMounted(fmt.Errorf("remove pod directory: volumes %s are still mounted", strings.Join(names, ", ")))
 		}
+	}
+	if pod != nil && len(pod.Containers) > 0 { // what they said in the end is there until it is stored (IN16)
+		return fmt.Errorf("remove pod directory: %w", ErrContainersLeft)
 	}
 	defer m.noteInterrupted(ctx)
 	if err := m.dirs.Remove(ctx, uid); err != nil {

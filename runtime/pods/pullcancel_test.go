@@ -2,6 +2,7 @@ package pods_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand"
 	"testing"
@@ -46,7 +47,7 @@ func TestDeleteDuringPull(t *testing.T) {
 				t.Fatalf("schedule %d: the sync went on for %v", i, ended.Sub(deleted))
 			}
 			w.m.Forget(pod.UID)
-			if err := w.m.RemovePodDir(t.Context(), pod.UID); err != nil {
+			if err := errors.Join(w.m.KillPod(t.Context(), pod, nil, nil), w.m.RemovePodDir(t.Context(), pod.UID)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -358,6 +358,9 @@ func TestRemovePodDirAsksTheManager(t *testing.T) {
 		w, _ := volumeWorld(t, func(o *pods.Options) { o.Volumes = disk })
 		pod := newPod(mounting(nfs))
 		w.syncAll(pod)
+		if err := w.m.KillPod(t.Context(), pod, nil, nil); err != nil {
+			t.Fatal(err)
+		}
 		var others []string // ND9
 		for _, dir := range []string{"plugins", "plugins_registry", "pod-resources", "checkpoints"} {
 			others = append(others, filepath.Join(w.opts.RootDir, dir, "uid-1"))
@@ -389,7 +392,7 @@ func TestRemovePodDirAsksTheManager(t *testing.T) {
 			}
 		}
 		disk.mountedErr = nil
-		if err := w.m.RemovePodDir(t.Context(), pod.UID); err != nil {
+		if err := errors.Join(w.m.RemovePod(t.Context(), pod.UID), w.m.RemovePodDir(t.Context(), pod.UID)); err != nil {
 			t.Error(err)
 		}
 		if dirs, err := w.m.PodDirs(); err != nil || len(dirs) != 0 || !slices.Contains(disk.torn, pod.UID) {
