@@ -117,6 +117,14 @@ func hangs() []hang {
 		{name: "stop", fault: fake.StopContainer, act: remove, kind: "runtimeCall", waits: "StopContainer to return", after: 20 * time.Second},
 		{name: "end of a pod", fault: fake.StopContainer, act: remove, kind: "pod", what: "default/bad", waits: "SyncTerminatingPod to return", after: 30 * time.Second},
 		call(fake.StopPodSandbox, "StopPodSandbox to return", remove),
+		{
+			name: "stop that fails", kind: "pod", what: "default/bad", waits: "its containers to stop", after: 51 * time.Second,
+			act: func(r *rig, s *stuck) {
+				r.refuse(fake.StopContainer, s)
+				r.refuse(fake.StopPodSandbox, s)
+				remove(r, s)
+			},
+		},
 		{name: "status of a pod", fault: fake.ContainerStatus, kind: "reading", what: "default/bad", waits: "the container runtime to describe the pod", after: time.Minute},
 		{
 			name: "status of the runtime", fault: fake.Status, kind: "runtime", what: "runtime", waits: "the container runtime to be ready", after: 41 * time.Second,
@@ -248,6 +256,18 @@ func (r *rig) fault(m fake.Method, uid types.UID, s *stuck) {
 			s.wait()
 		}
 		return false
+	}}})
+}
+
+// refuse has the calls of a method for the bad pod fail at once until the hang is over.
+func (r *rig) refuse(m fake.Method, s *stuck) {
+	r.runtime.Inject(fake.Fault{Effect: fake.Effect{Err: errors.New("device or resource busy")}, Match: fake.Match{Method: m, Func: func(c fake.Call) bool {
+		select {
+		case <-s.let:
+			return false
+		default:
+			return c.PodUID == "uid-bad"
+		}
 	}}})
 }
 
