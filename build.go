@@ -108,8 +108,9 @@ func (p *parts) buildJournal() error {
 	o.Meter = p.meter("status/checkpoint")
 	p.journal = recovery.NewJournal(recovery.JournalOptions{
 		Checkpoints: o, BootID: p.config.Node.BootID, End: p.endOf, Written: p.recordWritten,
-		Renewed: func(uid types.UID) { p.status.Forget(uid) },
-		Clock:   p.config.Clock, Logger: p.logger("checkpoint"),
+		Renewed:  func(uid types.UID) { p.status.Forget(uid) },
+		Admitted: node.Overheads{Classes: p.config.Pods.RuntimeClasses, Calls: p.foreign}.Fill,
+		Clock:    p.config.Clock, Logger: p.logger("checkpoint"),
 	})
 	p.probeMemory = recovery.NewProbeMemory(p.journal)
 	return nil

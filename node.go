@@ -26,7 +26,7 @@ func (p *parts) buildResizer() (err error) {
 	o := c.Resizes
 	o.Store = pods.ResourceFiles{Dir: filepath.Join(c.RootDir, "state", "resources")}
 	o.Allocatable, o.NoUpdate, o.Active, o.Wake = p.allocatable, c.Pods.Updater == nil, p.residents.Active, p.wake
-	o.Clock, o.Events = c.Clock, c.Observe.Events
+	o.Clock, o.Events, o.Swap = c.Clock, c.Observe.Events, o.Swap || c.Pods.LimitedSwap
 	p.allocations, err = pods.NewAllocations(o)
 	levels, _ := c.Pods.Cgroups.(node.CgroupLevels)
 	p.resizer = node.NewResizer(node.ResizerOptions{

@@ -194,3 +194,18 @@ func TestDamagedResizeRecordEndsRun(t *testing.T) {
 		t.Errorf("Run: %v", err)
 	}
 }
+
+// TestMemoryRequestUnderSwapIsInfeasible: spec/runtime.md 21.4. Where containers may swap, a memory
+// request cannot change without a restart.
+func TestMemoryRequestUnderSwapIsInfeasible(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, fake.New(fake.Options{}), t.TempDir(), allocatable("4"), func(c *podwright.Config) { c.Pods.LimitedSwap = true }).start()
+		pod := newPod("a")
+		r.set(sized(pod, "400m", "64Mi"))
+		r.phase(pod.UID, v1.PodRunning, 10*time.Second)
+		r.set(sized(pod, "400m", "128Mi"))
+		r.pending(pod.UID, "Infeasible")
+		r.set(sized(pod, "500m", "64Mi"))
+		r.shows(pod.UID, "500m", "64Mi")
+	})
+}

@@ -40,8 +40,11 @@ type JournalOptions struct {
 	// Renewed is called when a source wants a UID again whose life was over: nothing that
 	// is known of that life counts any more. It must not block.
 	Renewed func(uid types.UID)
-	Clock   clock.WithTickerAndDelayedExecution
-	Logger  logr.Logger
+	// Admitted returns the pods that a source delivers with what an API server would have put
+	// in. It must neither block nor change a pod that it is given. Nil: nothing is put in.
+	Admitted func(pods []*v1.Pod) []*v1.Pod
+	Clock    clock.WithTickerAndDelayedExecution
+	Logger   logr.Logger
 }
 
 // Journal writes down what cannot be read back from the runtime, before anyone acts on

@@ -82,6 +82,9 @@ func (s *source) Run(ctx context.Context, deliver func(ctx context.Context, pods
 		s.answered = true
 		s.mu.Unlock()
 		s.journal.renewRetired(pods)
+		if admitted := s.journal.options.Admitted; admitted != nil {
+			pods = admitted(pods)
+		}
 		if err := deliver(own, pods); err != nil {
 			s.mu.Lock()
 			s.answered = s.answered && !first

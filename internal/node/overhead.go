@@ -1,0 +1,43 @@
+package node
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/foreign"
+	"github.com/podwright/podwright/internal/problem"
+	"github.com/podwright/podwright/runtime/pods"
+)
+
+// Overheads gives pods the overhead of their runtime class, as an API server would when it
+// takes them (spec/runtime.md 3.10, FD3).
+type Overheads struct {
+	// Classes knows the runtime classes; nil if there are none.
+	Classes pods.RuntimeClassGetter
+	Calls   *foreign.Calls
+}
+
+// Fill returns the pods; those that name a class and no overhead are copies that have it. A pod
+// whose class is not known stays as it is: its sandbox waits for the class.
+func (o Overheads) Fill(list []*v1.Pod) []*v1.Pod {
+	if o.Classes == nil {
+		return list
+	}
+	out := slices.Clone(list)
+	for i, pod := range list {
+		name := pod.Spec.RuntimeClassName
+		if name == nil || *name == "" || len(pod.Spec.Overhead) > 0 {
+			continue
+		}
+		call := foreign.Call{Kind: problem.Function, Name: "Pods.RuntimeClasses.RuntimeClass", UID: pod.UID, Object: *name, Patience: problem.FunctionLimit}
+		class, err := foreign.Quick(o.Calls, call, nil, func() (pods.RuntimeClass, error) { return o.Classes.RuntimeClass(*name) })
+		if err != nil || len(class.Overhead) == 0 {
+			continue
+		}
+		withOverhead := *pod
+		withOverhead.Spec.Overhead = class.Overhead.DeepCopy()
+		out[i] = &withOverhead
+	}
+	return out
+}
