@@ -170,7 +170,7 @@ func (p *parts) buildRecovery() error {
 	c := p.config
 	p.recovery = recovery.New(recovery.Options{
 		Journal: p.journal, Runtime: knownRuntime{p.pleg}, Statuses: p.status, Probes: p.probes,
-		NodeName: c.Node.Name, Events: c.Observe.Events, Opened: func() { p.gateChanged(); p.tidy() },
+		NodeName: c.Node.Name, Events: c.Observe.Events, Rival: p.rival, Opened: func() { p.gateChanged(); p.tidy() },
 		Clock: c.Clock, Logger: c.Observe.Logger,
 	})
 	return nil

@@ -3,6 +3,7 @@ package podwright
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"github.com/podwright/podwright/internal/dirlock"
@@ -49,7 +50,8 @@ func (p *parts) components() []lifecycle.Component {
 // sink that goes on for 5 s after its context has ended is left alone, and logged. Run returns nil for an
 // end that was asked for, or what went wrong. A second call returns
 // [ErrRunning]; a RootDir, or a LogDir outside of it, that another engine has as its own
-// gives an error that wraps [ErrInUse].
+// gives an error that wraps [ErrInUse], and an OwnerID under which another engine runs pods
+// at the same runtime one that wraps [ErrSameOwner].
 func (e *Engine) Run(ctx context.Context) error {
 	e.mu.Lock()
 	if e.started {
@@ -60,7 +62,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	e.mu.Unlock()
 	defer close(e.stopped)
 
-	lock, err := dirlock.Acquire(e.config.RootDir)
+	lock, err := dirlock.Acquire(e.config.RootDir, e.config.Node.OwnerID)
 	if err != nil {
 		return fmt.Errorf("podwright: %w", err)
 	}
@@ -87,11 +89,28 @@ func (p *parts) lockLogs() (unlock func(), err error) {
 	if inside, err := filepath.Rel(p.config.RootDir, p.config.Storage.LogDir); err == nil && filepath.IsLocal(inside) {
 		return func() {}, nil
 	}
-	lock, err := dirlock.Acquire(p.config.Storage.LogDir)
+	lock, err := dirlock.Acquire(p.config.Storage.LogDir, p.config.Node.OwnerID)
 	if err != nil {
 		return nil, err
 	}
 	return func() { _ = lock.Release() }, nil
+}
+
+// rival returns an error if another engine with this one's owner runs on rootDir.
+func (p *parts) rival(rootDir string) error {
+	theirs, err := os.Stat(rootDir)
+	if err != nil {
+		return nil // it is gone, or another machine's
+	}
+	if ours, err := os.Stat(p.config.RootDir); err != nil || os.SameFile(ours, theirs) {
+		return nil
+	}
+	owner, held := dirlock.Holder(rootDir)
+	if !held || owner != "" && owner != p.config.Node.OwnerID {
+		return nil
+	}
+	return fmt.Errorf("%w: the engine on %s has the OwnerID %q too, and would stop what this one starts; end that engine, or give this one another Node.OwnerID or Node.Name",
+		ErrSameOwner, rootDir, p.config.Node.OwnerID)
 }
 
 // serve runs the components until ctx ends, a drain is asked for, or a component ends

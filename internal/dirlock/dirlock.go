@@ -3,6 +3,7 @@ package dirlock
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -19,8 +20,8 @@ const fileName = ".lock"
 // Lock is a held lock.
 type Lock struct{ file *os.File }
 
-// Acquire locks dir, which must exist, without waiting.
-func Acquire(dir string) (*Lock, error) {
+// Acquire locks dir, which must exist, without waiting, and notes in it whose it is.
+func Acquire(dir, owner string) (*Lock, error) {
 	path := filepath.Join(dir, fileName)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
@@ -40,8 +41,33 @@ func Acquire(dir string) (*Lock, error) {
 	if err := lock(f); err != nil {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", dir, err), f.Close())
 	}
+	// On a disk that cannot be written the note is missing, see [Holder].
+	if err := f.Truncate(0); err == nil {
+		_, _ = f.WriteAt([]byte(owner), 0)
+	}
 	return &Lock{file: f}, nil
 }
+
+// Holder returns for whom dir is locked at this moment, "" if the holder could not note
+// it; held is false if nothing holds the lock. The caller must not hold it itself.
+func Holder(dir string) (owner string, held bool) {
+	f, err := os.Open(filepath.Join(dir, fileName))
+	if err != nil {
+		return "", false
+	}
+	defer func() { _ = f.Close() }() // which gives up a lock that could be had
+	if !errors.Is(lockShared(f), ErrInUse) {
+		return "", false
+	}
+	note, err := io.ReadAll(io.LimitReader(f, maxNote))
+	if err != nil {
+		return "", true
+	}
+	return string(note), true
+}
+
+// maxNote is more than an owner's name may have.
+const maxNote = 4096
 
 // Release releases the lock. The error can be ignored: the lock is gone in any case.
 func (l *Lock) Release() error { return l.file.Close() }

@@ -13,17 +13,17 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestOneHolder(t *testing.T) {
 	dir := t.TempDir()
-	first, err := dirlock.Acquire(dir)
+	first, err := dirlock.Acquire(dir, "a")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := dirlock.Acquire(dir); !errors.Is(err, dirlock.ErrInUse) {
+	if _, err := dirlock.Acquire(dir, "b"); !errors.Is(err, dirlock.ErrInUse) {
 		t.Fatalf("second Acquire: %v, want ErrInUse", err)
 	}
 	if err := first.Release(); err != nil {
 		t.Fatal(err)
 	}
-	second, err := dirlock.Acquire(dir)
+	second, err := dirlock.Acquire(dir, "a")
 	if err != nil {
 		t.Fatalf("after Release: %v", err)
 	}
@@ -32,8 +32,34 @@ func TestOneHolder(t *testing.T) {
 	}
 }
 
+// Who holds a folder can be asked without harm, and a lock that is free says nothing of its
+// former holder.
+func TestHolder(t *testing.T) {
+	dir := t.TempDir()
+	want := func(owner string, held bool) {
+		t.Helper()
+		for range 2 {
+			if o, h := dirlock.Holder(dir); o != owner || h != held {
+				t.Errorf("held %v by %q, want %v by %q", h, o, held, owner)
+			}
+		}
+	}
+	want("", false)
+	for _, owner := range []string{"a-long-name", "b"} {
+		lock, err := dirlock.Acquire(dir, owner)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(owner, true)
+		if err := lock.Release(); err != nil {
+			t.Fatal(err)
+		}
+		want("", false)
+	}
+}
+
 func TestMissingFolder(t *testing.T) {
-	if _, err := dirlock.Acquire(t.TempDir() + "/missing"); err == nil {
+	if _, err := dirlock.Acquire(t.TempDir()+"/missing", "a"); err == nil {
 		t.Fatal("no error for a folder that does not exist")
 	}
 }

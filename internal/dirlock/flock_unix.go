@@ -11,8 +11,14 @@ import (
 
 // lock takes the lock on the open file description, so that it works between two
 // engines of one process too.
-func lock(f *os.File) error {
-	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+func lock(f *os.File) error { return flock(f, unix.LOCK_EX) }
+
+// lockShared fails while somebody has the lock, and keeps others from it only as long as
+// the file is open.
+func lockShared(f *os.File) error { return flock(f, unix.LOCK_SH) }
+
+func flock(f *os.File, how int) error {
+	err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return ErrInUse
 	}

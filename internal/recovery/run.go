@@ -72,6 +72,9 @@ type Options struct {
 	// NodeName is the node that the report is about.
 	NodeName string
 	Events   podinfo.EventRecorder
+	// Rival says whether the engine with this folder, which has made sandboxes that are
+	// this engine's by their owner, runs at this moment: the error names it, nil if not.
+	Rival func(rootDir string) error
 	// Opened is called once, when the gate opens. It must not block.
 	Opened func()
 	Clock  clock.WithTickerAndDelayedExecution
@@ -103,11 +106,15 @@ func New(options Options) *Recovery {
 
 // Run takes the steps of the start and returns, or when ctx ends. Records that cannot be
 // loaded are tried again; until they are, and until the runtime has been read, the gate
-// stays closed and every pod as it is.
+// stays closed and every pod as it is. It is an error if another engine that runs has made
+// sandboxes that are this one's by their owner; the gate stays closed then.
 func (r *Recovery) Run(ctx context.Context) error {
 	defer r.first.end()
 	if !r.first.wait(ctx) || !r.retryLoad(ctx) || !r.readRuntime(ctx) {
 		return nil
+	}
+	if err := r.rival(); err != nil {
+		return err
 	}
 	report := r.compare()
 	r.publish(report)
@@ -284,6 +291,29 @@ func (r *Recovery) readRuntime(ctx context.Context) bool {
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// rival looks for another engine at work on the same sandboxes: each of the two would stop
+// what the other starts (spec/runtime.md 1.10).
+func (r *Recovery) rival() error {
+	asked := map[string]bool{"": true}
+	for _, uid := range r.options.Runtime.Known() {
+		view, err := r.options.Runtime.Get(uid)
+		if err != nil || view == nil {
+			continue // it says nothing of its maker
+		}
+		for _, s := range view.Sandboxes {
+			dir := s.Annotations[runtime.AnnotationRootDir]
+			if asked[dir] {
+				continue
+			}
+			asked[dir] = true
+			if err := r.options.Rival(dir); err != nil {
+				return fmt.Errorf("sandbox %s of pod %s/%s: %w", s.ID, view.Namespace, view.Name, err)
+			}
+		}
+	}
+	return nil
 }
 
 // compare compares the records that were found with what the runtime has.

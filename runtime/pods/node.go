@@ -158,6 +158,9 @@ func (o *Options) describeNode() criconfig.Node {
 		PodCgroups:     o.CgroupDriver != "",
 		SystemdCgroups: o.CgroupDriver == systemdDriver,
 	}
+	if o.OwnerID != "" {
+		node.RootDir = o.RootDir
+	}
 	if node.MemoryCapacity == 0 {
 		node.MemoryCapacity = machine.MemoryCapacity
 	}

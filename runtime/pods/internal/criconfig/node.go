@@ -4,6 +4,8 @@ package criconfig
 type Node struct {
 	// Owner is written as a label if not empty.
 	Owner string
+	// RootDir is written as an annotation of sandboxes if not empty.
+	RootDir string
 	// ClusterDomain ends the domain of pods with a subdomain.
 	ClusterDomain string
 	// Sysctls are the node's defaults for pods.

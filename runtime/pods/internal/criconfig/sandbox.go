@@ -57,7 +57,7 @@ func Sandbox(in SandboxInput) (*runtimeapi.PodSandboxConfig, error) {
 		DnsConfig:    in.DNS,
 		PortMappings: PortMappings(pod),
 		Labels:       meta.SandboxLabels(pod, in.Node.Owner),
-		Annotations:  meta.SandboxAnnotations(pod),
+		Annotations:  meta.SandboxAnnotations(pod, in.Node.RootDir),
 		Linux: &runtimeapi.LinuxPodSandboxConfig{
 			CgroupParent:    CgroupParent(pod, in.Node),
 			SecurityContext: security,

@@ -71,8 +71,21 @@ func identify(labels map[string]string, pod *v1.Pod, owner string) {
 	}
 }
 
-// SandboxAnnotations returns the pod's annotations, verbatim (spec/runtime.md 2.2).
-func SandboxAnnotations(pod *v1.Pod) map[string]string { return maps.Clone(pod.Annotations) }
+// SandboxAnnotations returns the pod's annotations, verbatim, and the folder of the engine
+// with an owner (spec/runtime.md 2.2, 1.10).
+func SandboxAnnotations(pod *v1.Pod, rootDir string) map[string]string {
+	annotations := maps.Clone(pod.Annotations)
+	if rootDir == "" {
+		// A pod must not speak for an engine.
+		delete(annotations, runtime.AnnotationRootDir)
+		return annotations
+	}
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[runtime.AnnotationRootDir] = rootDir
+	return annotations
+}
 
 // Described is what a container's annotations are made of.
 type Described struct {
