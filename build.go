@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cleanup"
+	"github.com/podwright/podwright/internal/dirlock"
 	"github.com/podwright/podwright/internal/foreign"
 	"github.com/podwright/podwright/internal/inventory"
 	"github.com/podwright/podwright/internal/latency"
@@ -170,7 +171,8 @@ func (p *parts) buildRecovery() error {
 	c := p.config
 	p.recovery = recovery.New(recovery.Options{
 		Journal: p.journal, Runtime: knownRuntime{p.pleg}, Statuses: p.status, Probes: p.probes,
-		NodeName: c.Node.Name, Events: c.Observe.Events, Rival: p.rival, Opened: func() { p.gateChanged(); p.tidy() },
+		NodeName: c.Node.Name, Events: c.Observe.Events, Opened: func() { p.gateChanged(); p.tidy() },
+		Rival: func(dir string) error { return dirlock.Rival(dir, c.RootDir, c.Node.OwnerID) },
 		Clock: c.Clock, Logger: c.Observe.Logger,
 	})
 	return nil

@@ -37,7 +37,7 @@ var (
 	ErrInUse = dirlock.ErrInUse
 	// ErrSameOwner, wrapped in the error of Run: another engine, on another RootDir,
 	// runs pods under the same Node.OwnerID at the same runtime.
-	ErrSameOwner = errors.New("another engine runs with the same owner")
+	ErrSameOwner = dirlock.ErrSameOwner
 )
 
 // Engine keeps the pods its sources desire running at one container runtime.

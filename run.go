@@ -3,7 +3,6 @@ package podwright
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/podwright/podwright/internal/dirlock"
@@ -94,23 +93,6 @@ func (p *parts) lockLogs() (unlock func(), err error) {
 		return nil, err
 	}
 	return func() { _ = lock.Release() }, nil
-}
-
-// rival returns an error if another engine with this one's owner runs on rootDir.
-func (p *parts) rival(rootDir string) error {
-	theirs, err := os.Stat(rootDir)
-	if err != nil {
-		return nil // it is gone, or another machine's
-	}
-	if ours, err := os.Stat(p.config.RootDir); err != nil || os.SameFile(ours, theirs) {
-		return nil
-	}
-	owner, held := dirlock.Holder(rootDir)
-	if !held || owner != "" && owner != p.config.Node.OwnerID {
-		return nil
-	}
-	return fmt.Errorf("%w: the engine on %s has the OwnerID %q too, and would stop what this one starts; end that engine, or give this one another Node.OwnerID or Node.Name",
-		ErrSameOwner, rootDir, p.config.Node.OwnerID)
 }
 
 // serve runs the components until ctx ends, a drain is asked for, or a component ends

@@ -2,6 +2,8 @@ package dirlock_test
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -55,6 +57,33 @@ func TestHolder(t *testing.T) {
 			t.Fatal(err)
 		}
 		want("", false)
+	}
+}
+
+// An engine that runs elsewhere for the same owner is a rival; its own folder by another
+// name, another owner's and one that nothing holds are none.
+func TestRival(t *testing.T) {
+	ours, theirs := t.TempDir(), t.TempDir()
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(ours, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{ours, theirs} {
+		lock, err := dirlock.Acquire(dir, "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = lock.Release() })
+	}
+	for _, c := range []struct {
+		dir, owner string
+		rival      bool
+	}{
+		{theirs, "a", true}, {theirs, "b", false}, {ours, "a", false}, {link, "a", false}, {t.TempDir(), "a", false}, {ours + "/none", "a", false},
+	} {
+		if err := dirlock.Rival(c.dir, ours, c.owner); errors.Is(err, dirlock.ErrSameOwner) != c.rival {
+			t.Errorf("%s for %s: %v, want a rival: %v", c.dir, c.owner, err, c.rival)
+		}
 	}
 }
 

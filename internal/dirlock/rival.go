@@ -1,0 +1,29 @@
+package dirlock
+
+import (
+	"errors"
+	"fmt"
+	"os"
+)
+
+// ErrSameOwner is returned by [Rival] while an engine of the same owner runs elsewhere.
+var ErrSameOwner = errors.New("another engine runs with the same owner")
+
+// Rival returns an error if the engine that holds theirs runs for the owner of the engine
+// that holds ours. The two may be one folder, by whatever names, which is no rivalry. A
+// folder that is gone, or another machine's, is that of an engine that has ended.
+func Rival(theirs, ours, owner string) error {
+	their, err := os.Stat(theirs)
+	if err != nil {
+		return nil
+	}
+	if our, err := os.Stat(ours); err != nil || os.SameFile(our, their) {
+		return nil
+	}
+	holder, held := Holder(theirs)
+	if !held || holder != "" && holder != owner {
+		return nil
+	}
+	return fmt.Errorf("%w: the engine on %s has the OwnerID %q too, and would stop what this one starts; end that engine, or give this one another Node.OwnerID or Node.Name",
+		ErrSameOwner, theirs, owner)
+}
