@@ -3,6 +3,7 @@ package pods
 import (
 	"context"
 	"fmt"
+	"math"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,6 +21,12 @@ func podCgroup(pod *v1.Pod) PodCgroup {
 // cgroupResources is what a pod's cgroup is set to (spec/runtime.md 13.4).
 func cgroupResources(r *runtimeapi.LinuxContainerResources) CgroupResources {
 	out := CgroupResources{CPUShares: r.GetCpuShares(), MemoryLimit: r.GetMemoryLimitInBytes(), Unified: r.GetUnified()}
+	for _, l := range r.GetHugepageLimits() {
+		if out.HugePages == nil {
+			out.HugePages = map[string]int64{}
+		}
+		out.HugePages[l.GetPageSize()] = int64(min(l.GetLimit(), math.MaxInt64))
+	}
 	if r.GetCpuQuota() != 0 {
 		out.CPUQuota, out.CPUPeriod = r.GetCpuQuota(), r.GetCpuPeriod()
 	}

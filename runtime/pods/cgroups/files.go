@@ -91,7 +91,19 @@ func orMax(n int64) string {
 
 // set writes resources to a cgroup. The first error ends it.
 func (h *Hierarchy) set(root *os.Root, name string, r pods.CgroupResources) error {
-	for _, s := range h.settings(r) {
+	settings := h.settings(r)
+	if h.v1 == nil && len(r.HugePages) > 0 {
+		text, err := read(root, "cgroup.controllers")
+		if err != nil {
+			return fmt.Errorf("set cgroup: %w", err)
+		}
+		if slices.Contains(strings.Fields(text), "hugetlb") {
+			for _, size := range slices.Sorted(maps.Keys(r.HugePages)) {
+				settings = append(settings, setting{"?/hugetlb." + size + ".max", strconv.FormatInt(r.HugePages[size], 10)})
+			}
+		}
+	}
+	for _, s := range settings {
 		if err := write(root, strings.Replace(s.file, "?", name, 1), s.value); err != nil {
 			return fmt.Errorf("set cgroup: %w", err)
 		}

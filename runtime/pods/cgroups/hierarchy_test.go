@@ -295,3 +295,28 @@ func TestNewRefusesBadOptions(t *testing.T) {
 		}
 	}
 }
+
+// TestHugePagesAreLimitedWhereTheKernelCan: spec/runtime.md 13.4. On version 2 with the controller;
+// without it, and on version 1, the rest is set all the same.
+func TestHugePagesAreLimitedWhereTheKernelCan(t *testing.T) {
+	for name, want := range map[string]string{"2 with hugetlb": "4194304", "2": "", "1": ""} {
+		t.Run(name, func(t *testing.T) {
+			root := tree(t, int(name[0]-'0'))
+			if strings.Contains(name, "hugetlb") {
+				write(t, filepath.Join(root, "cgroup.controllers"), "cpu memory hugetlb pids\n")
+			}
+			h := hierarchy(t, cgroups.Options{Root: root})
+			pod := pods.PodCgroup{UID: "u1", Class: v1.PodQOSGuaranteed}
+			must(t, h.Create(pod, pods.CgroupResources{CPUShares: 1024, HugePages: map[string]int64{"2MB": 4 << 20}}))
+			got := ""
+			for path, text := range files(t, root) {
+				if strings.HasSuffix(path, "hugetlb.2MB.max") && strings.Contains(path, "podu1") {
+					got = text
+				}
+			}
+			if got != want {
+				t.Errorf("%q, want %q", got, want)
+			}
+		})
+	}
+}

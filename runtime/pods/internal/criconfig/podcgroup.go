@@ -19,6 +19,7 @@ func PodCgroup(pod *v1.Pod, node Node) *runtimeapi.LinuxContainerResources {
 	if podinfo.QoS(pod) == v1.PodQOSBestEffort {
 		out.CpuShares = minShares
 	}
+	out.HugepageLimits = podHugePages(pod, node)
 	if node.CgroupV2 && node.TieredReservation { // 13.6
 		memory := strconv.FormatInt(whole(podinfo.Request(pod, v1.ResourceMemory)), 10)
 		out.Unified = map[string]string{"memory.min": "0", "memory.low": "0"}
@@ -28,6 +29,22 @@ func PodCgroup(pod *v1.Pod, node Node) *runtimeapi.LinuxContainerResources {
 		case v1.PodQOSBurstable:
 			out.Unified["memory.low"] = memory
 		}
+	}
+	return out
+}
+
+// podHugePages limits every size of huge page the machine has to what the pod requests, which
+// is its limit too.
+func podHugePages(pod *v1.Pod, node Node) []*runtimeapi.HugepageLimit {
+	limits := map[int64]uint64{}
+	for name, q := range podinfo.Requests(pod) {
+		if size, huge := hugePageSize(name); huge {
+			limits[size] += uint64(max(whole(q), 0))
+		}
+	}
+	var out []*runtimeapi.HugepageLimit
+	for _, size := range node.HugePageSizes {
+		out = append(out, &runtimeapi.HugepageLimit{PageSize: pageSizeText(size), Limit: limits[size]})
 	}
 	return out
 }

@@ -69,3 +69,18 @@ func TestPodCgroup(t *testing.T) {
 		})
 	}
 }
+
+// TestPodCgroupLimitsHugePages: spec/runtime.md 13.4. The pod has as many huge pages of each size
+// as its containers together, and none of the other sizes.
+func TestPodCgroupLimitsHugePages(t *testing.T) {
+	list := v1.ResourceList{"hugepages-2Mi": resource.MustParse("4Mi"), "hugepages-2048Ki": resource.MustParse("2Mi")}
+	c := v1.Container{Resources: v1.ResourceRequirements{Limits: list}}
+	pod := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{c, c}}}
+	got := map[string]uint64{}
+	for _, l := range criconfig.PodCgroup(pod, criconfig.Node{HugePageSizes: []int64{2 << 20, 1 << 30}}).GetHugepageLimits() {
+		got[l.GetPageSize()] = l.GetLimit()
+	}
+	if len(got) != 2 || got["2MB"] != 12<<20 || got["1GB"] != 0 {
+		t.Errorf("%v", got)
+	}
+}
