@@ -32,7 +32,7 @@ func TestSharedLogFolderIsRefused(t *testing.T) {
 		if err := second.engine.Run(ctx); !errors.Is(err, podwright.ErrInUse) || !strings.Contains(err.Error(), logs) {
 			t.Errorf("the second engine: %v", err)
 		}
-		other := newRig(t, rt, t.TempDir(), func(c *podwright.Config) { c.Node.Name = "n2" }).start()
+		other := newRig(t, rt, t.TempDir(), func(c *podwright.Config) { c.Node.OwnerID = "other" }).start()
 		other.set(newPod("foreign"))
 		other.phase("uid-foreign", v1.PodRunning, time.Minute)
 		other.set()
