@@ -89,6 +89,7 @@ type Loop struct {
 	store    *Store
 	sources  *sources
 	calls    *foreign.Calls // of the sources
+	reports  *reports
 
 	started atomic.Bool
 	first   sync.Once // closes readyC
@@ -175,7 +176,7 @@ func New(dispatch func(Work), options Options) (*Loop, error) {
 	if r, ok := options.Admission.(Rememberer); ok {
 		l.pending.remembered = r.Remembered
 	}
-	l.held = newHeld(l)
+	l.held, l.reports = newHeld(l), &reports{calls: l.calls, last: map[string]any{}}
 	if len(options.Sources) == 0 {
 		l.first.Do(func() { close(l.readyC) }) // R2
 	}

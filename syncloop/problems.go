@@ -3,6 +3,7 @@ package syncloop
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/podwright/podwright/internal/foreign"
@@ -27,7 +28,7 @@ func (l *Loop) Problems() []problem.Problem {
 	}
 	for _, s := range l.sources.list() {
 		if r, ok := s.(ProblemReporter); ok {
-			found, _ := ask(l.calls, s.Name()+".Unreadable", r.Unreadable)
+			found, _ := ask(l.reports, s.Name()+".Unreadable", r.Unreadable)
 			out = append(out, found...)
 		}
 	}
@@ -46,16 +47,34 @@ func (l *Loop) Problems() []problem.Problem {
 	return out
 }
 
+// reports are the sources' methods that report: how they are called, and what they said last.
+type reports struct {
+	calls *foreign.Calls
+
+	mu   sync.Mutex
+	last map[string]any
+}
+
 // ask calls a method of a source that must not block. One that panics, or blocks all the
-// same, harms no caller and is listed (IN6).
-func ask[T any](calls *foreign.Calls, name string, method func() T) (T, error) {
+// same, harms no caller and is listed (IN6); until it answers, its last answer holds.
+func ask[T any](r *reports, name string, method func() T) (T, error) {
 	call := foreign.Call{Kind: problem.Function, Name: name, Patience: problem.FunctionLimit}
-	return foreign.Quick(calls, call, nil, func() (T, error) { return method(), nil })
+	got, err := foreign.Quick(r.calls, call, nil, func() (T, error) { return method(), nil })
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case err == nil:
+		r.last[name] = got
+	case errors.As(err, new(*foreign.UnansweredError)):
+		got, _ = r.last[name].(T)
+		err = nil
+	}
+	return got, err
 }
 
 // healthOf returns the health that a source reports.
 func (l *Loop) healthOf(name string, r HealthReporter) SourceHealth {
-	health, err := ask(l.calls, name+".Health", r.Health)
+	health, err := ask(l.reports, name+".Health", r.Health)
 	if err != nil {
 		health.LastError, health.LastErrorAt = err, l.options.Clock.Now()
 	}
