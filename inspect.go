@@ -53,7 +53,7 @@ type Explanation struct {
 	Held string `json:"held,omitempty"`
 	// Unreadable says that the runtime does not answer when asked about this pod,
 	// how often it did not, and when it is asked again; empty if it does. The pod stays as
-	// it is meanwhile, other pods are not affected.
+	// it is meanwhile, unless it has to stop; other pods are not affected.
 	Unreadable string `json:"unreadable,omitempty"`
 	// Checkpoint says what is wrong with the pod's record on the disk; empty if
 	// nothing is.

@@ -171,3 +171,33 @@ func TestDrainLeavesEachPodItsOwnGrace(t *testing.T) {
 		second.empty(0)
 	})
 }
+
+// TestDrainTellsUnreadablePodsToStop: V8, IN1. A pod runs from before, whose source says nothing yet,
+// and the runtime lists it and does not describe it. A drain tells it to stop all the same, and
+// stops the others meanwhile.
+func TestDrainTellsUnreadablePodsToStop(t *testing.T) {
+	for name, effect := range map[string]fake.Effect{"hangs": {Hang: true}, "fails": {Err: errors.New("broken metadata")}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rt, root := fake.New(fake.Options{}), t.TempDir()
+				first := newRig(t, rt, root, killed).start()
+				web, good := newPod("web"), newPod("good")
+				first.set(web, good)
+				first.phase(web.UID, v1.PodRunning, time.Minute)
+				first.phase(good.UID, v1.PodRunning, time.Minute)
+				first.stop()
+				rt.Inject(fake.Fault{Match: fake.Match{Method: fake.ContainerStatus, PodUID: web.UID}, Effect: effect})
+				second := newRig(t, rt, root).start()
+				<-time.After(time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				if err := second.engine.Drain(ctx); err == nil || !strings.Contains(err.Error(), "default/web") || strings.Contains(err.Error(), "default/good") {
+					t.Errorf("Drain: %v, want an error that names default/web", err)
+				}
+				if rt.Running(web.UID, "main")+rt.Running(good.UID, "main") != 0 {
+					t.Error("it was not told to stop")
+				}
+			})
+		})
+	}
+}

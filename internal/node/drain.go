@@ -15,6 +15,7 @@ import (
 
 	"github.com/podwright/podwright/cleanup"
 	"github.com/podwright/podwright/internal/backoff"
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
 )
@@ -25,6 +26,9 @@ const (
 	drainRetryMin = 100 * time.Millisecond
 	drainRetryMax = 5 * time.Second
 )
+
+// drainReadLimit is how long a drain waits for the runtime to describe a pod.
+const drainReadLimit = 10 * time.Second
 
 // ErrKept: every pod is stopped, and what is left of some was kept.
 var ErrKept = errors.New("all pods are stopped, and what is left of some is kept")
@@ -157,11 +161,14 @@ func (d Drain) stop(ctx context.Context, pods []*runtime.Pod) map[types.UID]erro
 	return failed
 }
 
-// stopOne stops one pod: as it is remembered, or as its annotations ask.
+// stopOne stops one pod: as it is remembered, or as its annotations ask. One that the runtime
+// lists and does not describe in time is told to stop by the list (podworkers.md V8), and left.
 func (d Drain) stopOne(ctx context.Context, p *runtime.Pod) error {
-	status, err := d.Reader.ReadNow(ctx, p.UID)
-	if err != nil {
-		return err
+	limited, cancel := timing.WithTimeout(ctx, d.Clock, drainReadLimit)
+	status, unread := d.Reader.ReadNow(limited, p.UID)
+	cancel()
+	if unread != nil {
+		status = asListed(p)
 	}
 	how := d.Kill(p)
 	var grace *int64
@@ -169,9 +176,21 @@ func (d Drain) stopOne(ctx context.Context, p *runtime.Pod) error {
 		grace = how.Kill.GracePeriodSeconds
 	}
 	if err := d.Pods.KillPod(ctx, how.Pod, status, grace); err != nil {
-		return fmt.Errorf("stop: %w", err)
+		return errors.Join(unread, fmt.Errorf("stop: %w", err))
 	}
-	return nil
+	return unread
+}
+
+// asListed is what a list tells of a pod, as far as it takes to stop it.
+func asListed(p *runtime.Pod) *runtime.PodStatus {
+	out := &runtime.PodStatus{UID: p.UID, Name: p.Name, Namespace: p.Namespace}
+	for _, s := range p.Sandboxes {
+		out.Sandboxes = append(out.Sandboxes, &runtime.SandboxStatus{ID: s.ID, State: s.State})
+	}
+	for _, c := range p.Containers {
+		out.Containers = append(out.Containers, &runtime.ContainerStatus{ID: c.ID, Name: c.Name, State: c.State, Annotations: c.Annotations})
+	}
+	return out
 }
 
 // remove removes what is left of a pod that has stopped.
