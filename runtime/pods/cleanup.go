@@ -67,9 +67,10 @@ func maybeMounted(err error) error {
 	return maybeMountedError{err}
 }
 
-// RemovalRule returns the name of the rule of spec/cleanup.md 4 behind an error of
-// [Manager.RemovePodDir], empty if it is none's: OD2 for what is or may be mounted, OD9
-// for left-over data of a volume.
+// RemovalRule returns the name of the rule of spec/cleanup.md behind an error of
+// [Manager.RemovePod], [Manager.RemovePodDir] or [Manager.RemoveLogs], empty if it is none's: OD2
+// for what is or may be mounted, OD9 for left-over data of a volume, ND2 for what the runtime
+// still has of the pod.
 func RemovalRule(err error) rule.Rule {
 	var maybe maybeMountedError
 	switch {
@@ -77,6 +78,8 @@ func RemovalRule(err error) rule.Rule {
 		return rule.MaybeMounted
 	case errors.Is(err, poddir.ErrLeftover):
 		return rule.VolumeData
+	case errors.Is(err, ErrPodRunning), errors.Is(err, ErrContainersLeft):
+		return rule.InUse
 	}
 	return ""
 }

@@ -153,7 +153,7 @@ func TestMemoryEmptyDir(t *testing.T) {
 		if _, err := os.Stat(file); err != nil {
 			t.Errorf("after a restart of the agent: %v", err)
 		}
-		if err := w.m.RemovePodDir(t.Context(), pod.UID); !errors.Is(err, pods.ErrPodRunning) {
+		if err := w.m.RemovePodDir(t.Context(), pod.UID); !errors.Is(err, pods.ErrPodRunning) || pods.RemovalRule(err) != "ND2" {
 			t.Errorf("ND2: of a pod that runs: %v", err)
 		}
 		if _, err := os.Stat(file); err != nil {
@@ -162,7 +162,7 @@ func TestMemoryEmptyDir(t *testing.T) {
 		if err := w.m.KillPod(t.Context(), pod, nil, nil); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.m.RemovePodDir(t.Context(), pod.UID); !errors.Is(err, pods.ErrContainersLeft) {
+		if err := w.m.RemovePodDir(t.Context(), pod.UID); !errors.Is(err, pods.ErrContainersLeft) || pods.RemovalRule(err) != "ND2" {
 			t.Errorf("IN16: of a pod with containers: %v", err)
 		}
 		if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
