@@ -98,7 +98,7 @@ func (p *parts) lockLogs() (unlock func(), err error) {
 // serve runs the components until ctx ends, a drain is asked for, or a component ends
 // that should not.
 func (p *parts) serve(ctx context.Context) error {
-	defer func() { p.users().Leave(p.config.Observe.Logger) }()
+	defer func() { p.events.Leave(); p.users().Leave(p.config.Observe.Logger) }()
 	return lifecycle.Run(ctx, p.components(), p.drains, p.users().Stopping, func(s lifecycle.Stage, d *drain) {
 		switch {
 		case s == lifecycle.Input && d != nil:

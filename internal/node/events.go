@@ -12,13 +12,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/foreign"
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/problem"
 )
 
 const (
-	// eventPromptly is how long a caller waits for the recorder before it goes on.
+	// eventPromptly is how long a caller waits for the recorder before it goes on, eventWaits how
+	// often in eventPeriod that may be in vain: a crowd costs callers 100 ms in 10 s.
 	eventPromptly = 10 * time.Millisecond
+	eventWaits    = 10
+	eventPeriod   = 10 * time.Second
 	// eventsKept is how many events of one object wait for the recorder.
 	eventsKept = 64
 )
@@ -33,6 +37,11 @@ type Events struct {
 
 	mu     sync.Mutex
 	queues map[types.UID]*eventQueue
+	// vain counts the waits in vain since then.
+	vain      int
+	vainSince time.Time
+	// idle is closed when the recorder has taken everything; nil: it does not matter.
+	idle chan struct{}
 }
 
 // eventQueue is what the recorder has not taken of one object.
@@ -55,11 +64,12 @@ func (e *Events) Eventf(object apiruntime.Object, kind, reason, format string, a
 	select {
 	case <-done:
 	case <-timer.C():
+		e.waitedInVain()
 	}
 }
 
 // enqueue has an event sent. done is closed once it was, nil if it waits for others;
-// patient is false while the recorder lets another object wait.
+// patient is false while the recorder has let callers wait in vain too often.
 func (e *Events) enqueue(uid types.UID, send func()) (done chan struct{}, patient bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -72,10 +82,7 @@ func (e *Events) enqueue(uid types.UID, send func()) (done chan struct{}, patien
 		return nil, false
 	}
 	now := e.Clock.Now()
-	patient = true
-	for _, q := range e.queues {
-		patient = patient && now.Sub(q.since) < eventPromptly
-	}
+	patient = e.vain < eventWaits || now.Sub(e.vainSince) >= eventPeriod
 	if e.queues == nil {
 		e.queues = map[types.UID]*eventQueue{}
 	}
@@ -91,12 +98,55 @@ func (e *Events) enqueue(uid types.UID, send func()) (done chan struct{}, patien
 	return done, patient
 }
 
+// waitedInVain notes that the recorder did not return.
+func (e *Events) waitedInVain() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if now := e.Clock.Now(); e.vain == 0 || now.Sub(e.vainSince) >= eventPeriod {
+		e.vain, e.vainSince = 0, now
+	}
+	e.vain++
+}
+
+// Leave waits at the end of a run until the recorder has taken what was handed to it, for 5 s at most, and logs
+// what it has not taken.
+func (e *Events) Leave() {
+	timer := e.Clock.NewTimer(foreign.LeaveLimit)
+	defer timer.Stop()
+	select {
+	case <-e.taken():
+	case <-timer.C():
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for uid, q := range e.queues {
+		e.Logger.Error(errDeaf, "The engine ends without the event recorder, and its goroutine is lost", "uid", uid, "waiting", len(q.waiting))
+	}
+}
+
+// taken returns a channel that is closed once nothing waits for the recorder.
+func (e *Events) taken() <-chan struct{} {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	idle := make(chan struct{})
+	if len(e.queues) == 0 {
+		close(idle)
+		return idle
+	}
+	e.idle = idle
+	return idle
+}
+
 // next returns the next event of an object, nil after the last.
 func (e *Events) next(uid types.UID, q *eventQueue) (send func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if len(q.waiting) == 0 {
 		delete(e.queues, uid)
+		if len(e.queues) == 0 && e.idle != nil {
+			close(e.idle)
+			e.idle = nil
+		}
 		if q.dropped > 0 {
 			e.Logger.Info("Events were dropped, because the recorder was too slow", "uid", uid, "count", q.dropped)
 		}

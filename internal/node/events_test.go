@@ -1,0 +1,95 @@
+package node
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+)
+
+// recorderFunc is a recorder.
+type recorderFunc func(uid types.UID, text string)
+
+func (f recorderFunc) Eventf(object apiruntime.Object, _, _, _ string, args ...any) {
+	f(objectUID(object), fmt.Sprint(args...))
+}
+
+func eventOf(e *Events, uid string) {
+	e.Eventf(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid)}}, v1.EventTypeNormal, "Reason", "%s", "text")
+}
+
+// TestHungRecorderDelaysNoOtherObject: IN6. A recorder that does not return for one object has those of others when Eventf
+// returns; one that returns for none costs its callers 100 ms in 10 s.
+func TestHungRecorderDelaysNoOtherObject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hung, got := make(chan struct{}), make(chan types.UID, 100)
+		e := &Events{Clock: clock.RealClock{}, Recorder: recorderFunc(func(uid types.UID, _ string) {
+			if strings.HasPrefix(string(uid), "hangs") {
+				<-hung
+			}
+			<-time.After(time.Millisecond)
+			got <- uid
+		})}
+		eventOf(e, "hangs")
+		<-time.After(time.Minute)
+		for i := range 50 {
+			eventOf(e, "web")
+			if len(got) != i+1 {
+				t.Fatalf("%d events taken, want %d", len(got), i+1)
+			}
+		}
+		began := time.Now()
+		for i := range 1000 {
+			eventOf(e, fmt.Sprint("hangs-", i))
+		}
+		if took := time.Since(began); took > 100*time.Millisecond {
+			t.Errorf("a crowd cost %v", took)
+		}
+		go func() { <-time.After(time.Minute); close(hung) }()
+		for range 1001 {
+			<-got
+		}
+	})
+}
+
+// TestEndWaitsForTheRecorder: IN6. The end of a run waits for the events that are on their way, for 5 s, and logs an object of which
+// the recorder takes none.
+func TestEndWaitsForTheRecorder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var lines strings.Builder
+		hung, taken := make(chan struct{}), 0
+		e := &Events{
+			Clock:  clock.RealClock{},
+			Logger: funcr.New(func(_, args string) { lines.WriteString(args + "\n") }, funcr.Options{}),
+			Recorder: recorderFunc(func(uid types.UID, _ string) {
+				if uid == "hangs" {
+					<-hung
+					return
+				}
+				<-time.After(time.Second)
+				taken++
+			}),
+		}
+		e.Leave() // nothing to wait for
+		for range 3 {
+			eventOf(e, "slow")
+		}
+		if e.Leave(); taken != 3 || lines.Len() > 0 {
+			t.Errorf("%d events taken, log %q", taken, lines.String())
+		}
+		eventOf(e, "hangs")
+		began := time.Now()
+		if e.Leave(); time.Since(began) != 5*time.Second || !strings.Contains(lines.String(), `"uid"="hangs"`) {
+			t.Errorf("after %v: %q", time.Since(began), lines.String())
+		}
+		close(hung)
+	})
+}
