@@ -87,8 +87,8 @@ func TestOf(t *testing.T) {
 // TestManifests: every manifest is a pod that expects something we understand.
 func TestManifests(t *testing.T) {
 	files, err := filepath.Glob("manifests/*.yaml")
-	if err != nil || len(files) < 60 {
-		t.Fatalf("%d manifests, want at least 60 (%v)", len(files), err)
+	if err != nil || len(files) < 120 {
+		t.Fatalf("%d manifests, want at least 120 (%v)", len(files), err)
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
