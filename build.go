@@ -110,7 +110,7 @@ func (p *parts) buildJournal() error {
 	p.journal = recovery.NewJournal(recovery.JournalOptions{
 		Checkpoints: o, BootID: p.config.Node.BootID, End: p.endOf, Written: p.recordWritten,
 		Renewed:  func(uid types.UID) { p.status.Forget(uid) },
-		Admitted: node.Overheads{Classes: p.config.Pods.RuntimeClasses, Calls: p.foreign}.Fill,
+		Admitted: node.Overheads{Classes: p.users().RuntimeClasses(p.config.Pods.RuntimeClasses)}.Fill,
 		Clock:    p.config.Clock, Logger: p.logger("checkpoint"),
 	})
 	p.probeMemory = recovery.NewProbeMemory(p.journal)

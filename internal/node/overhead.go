@@ -5,17 +5,14 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podwright/podwright/internal/foreign"
-	"github.com/podwright/podwright/internal/problem"
 	"github.com/podwright/podwright/runtime/pods"
 )
 
 // Overheads gives pods the overhead of their runtime class, as an API server would when it
 // takes them (spec/runtime.md 3.10, FD3).
 type Overheads struct {
-	// Classes knows the runtime classes; nil if there are none.
+	// Classes knows the runtime classes, as [Users.RuntimeClasses] has them; nil if there are none.
 	Classes pods.RuntimeClassGetter
-	Calls   *foreign.Calls
 }
 
 // Fill returns the pods; those that name a class and no overhead are copies that have it. A pod
@@ -30,8 +27,7 @@ func (o Overheads) Fill(list []*v1.Pod) []*v1.Pod {
 		if name == nil || *name == "" || len(pod.Spec.Overhead) > 0 {
 			continue
 		}
-		call := foreign.Call{Kind: problem.Function, Name: "Pods.RuntimeClasses.RuntimeClass", UID: pod.UID, Object: *name, Patience: problem.FunctionLimit}
-		class, err := foreign.Quick(o.Calls, call, nil, func() (pods.RuntimeClass, error) { return o.Classes.RuntimeClass(*name) })
+		class, err := o.Classes.RuntimeClass(*name)
 		if err != nil || len(class.Overhead) == 0 {
 			continue
 		}
