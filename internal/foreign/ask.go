@@ -76,8 +76,10 @@ func Quick[T any](c *Calls, call Call, late func(), f func() (T, error)) (T, err
 	q, turn := c.question(call, true)
 	if turn == begins {
 		c.start(call, q, late, answerOf(call, f))
-		if c.patient(call) {
-			c.await(nil, q, promptly)
+	}
+	if wait := promptly - c.clock.Since(q.since); turn != goesOn && wait > 0 && c.patient(call) {
+		c.await(nil, q, wait)
+		if turn == begins {
 			c.waited(call, q)
 		}
 	}

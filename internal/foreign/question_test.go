@@ -277,3 +277,20 @@ func TestLeaveWaitsForWhatReturns(t *testing.T) {
 		close(hung)
 	})
 }
+
+// TestQuickCallersShareAPromptAnswer: IN6. Callers that ask about the same at once are all answered.
+func TestQuickCallersShareAPromptAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := foreign.New(clock.RealClock{})
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() {
+				n, err := foreign.Quick(calls, veto("default"), nil, func() (int, error) { <-time.After(5 * time.Millisecond); return 7, nil })
+				if n != 7 || err != nil {
+					t.Errorf("%d, %v", n, err)
+				}
+			})
+		}
+		wg.Wait()
+	})
+}

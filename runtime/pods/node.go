@@ -25,7 +25,7 @@ type RuntimeClass struct {
 // is made, from many goroutines, and must not block.
 type RuntimeClassGetter interface {
 	// RuntimeClass returns the class of this name, or an error that says why
-	// there is none.
+	// there is none. It is called from many goroutines and must not block.
 	RuntimeClass(name string) (RuntimeClass, error)
 }
 
