@@ -149,6 +149,7 @@ func TestZeroAdmissionRefusesOnlyWhatCannotWork(t *testing.T) {
 // TestSoftRefusalBlocksAndStops: AD6. While a soft handler refuses, the pod is Pending and its
 // containers wait with the reason Blocked; what runs is stopped; later it runs.
 func TestSoftRefusalBlocksAndStops(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var open atomic.Bool
 		rt := fake.New(fake.Options{})

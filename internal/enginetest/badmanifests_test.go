@@ -172,6 +172,7 @@ func (f *fed) change(name string, change func(path string) error) {
 // nothing, is told of once with its path and what is wrong, and harms no other pod:
 // what runs runs on, what comes later starts.
 func TestBadManifestHarmsNoOther(t *testing.T) {
+	t.Parallel()
 	for _, tc := range unreadable {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -210,6 +211,7 @@ func problemsOf(f *source.File) error {
 // too; repaired, it is the same pod, and removed it goes. With ForgetBroken it goes at
 // once.
 func TestUnreadableManifestKeepsItsPod(t *testing.T) {
+	t.Parallel()
 	for _, tc := range unreadable {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

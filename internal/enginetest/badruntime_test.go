@@ -89,6 +89,7 @@ func (r *rig) smuggle(metadata *runtimeapi.PodSandboxMetadata, labels map[string
 // judged by what they do not show: what runs runs on, what is left over stays, and the
 // engine says why. When they are back, unwanted pods go.
 func TestListsFailInMidPass(t *testing.T) {
+	t.Parallel()
 	broken := fake.Effect{Err: errors.New("bolt: database is locked")}
 	var calls atomic.Int64
 	for _, tc := range []struct {

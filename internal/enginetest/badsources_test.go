@@ -64,6 +64,7 @@ func podList(names ...string) string {
 // and stops nothing, however long it lasts; the first three are told of, the engine says
 // all the time what is wrong, and the next good answer counts.
 func TestBadAnswerChangesNothing(t *testing.T) {
+	t.Parallel()
 	const unreadable, invalid = "ManifestUnreadable", "FailedValidation"
 	for _, tc := range []struct {
 		name         string

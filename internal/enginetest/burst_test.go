@@ -17,6 +17,7 @@ import (
 // TestBurstUsesAllWorkSlots: 200 pods that start at once make as many calls that make or start
 // something at a time as the runtime may work on, no more; and they do make use of that.
 func TestBurstUsesAllWorkSlots(t *testing.T) {
+	t.Parallel()
 	for _, limit := range []int{8, 32} {
 		t.Run(fmt.Sprint("MaxRuntimeWork ", limit), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

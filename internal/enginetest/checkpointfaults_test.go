@@ -31,6 +31,7 @@ var errBusy = errors.New("not yet")
 // says so, a critical static one is, what a pod that is gone left is removed without waiting
 // for its record (IN4), and all comes right when there is room.
 func TestFullDiskLeavesRunningPodsAlone(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, byContainer(map[string]fake.Script{"job": {Exit: &fake.Exit{After: 5 * time.Second, Code: 4}}}))
 		r := n.agent()

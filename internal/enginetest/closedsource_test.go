@@ -36,6 +36,7 @@ func running(rt *fake.Runtime, n int) (count int) {
 // its pods as they are remembered, at once and for as long as the agent runs. A source
 // that lives on is not affected: what it drops goes. "remove all" is a word.
 func TestClosingIsNotEmptying(t *testing.T) {
+	t.Parallel()
 	const n = 10
 	forget := func(c *podwright.Config) { c.Storage.ForgetDesired = true }
 	for _, test := range []struct {

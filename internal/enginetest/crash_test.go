@@ -23,6 +23,7 @@ import (
 // run once and of one that crashes once; the next agent ends with the same truth, and
 // nothing was started a second time.
 func TestKilledAtEveryPoint(t *testing.T) {
+	t.Parallel()
 	points := 0
 	synctest.Test(t, func(t *testing.T) { points = killedAt(t, 0) })
 	if points < 20 {
@@ -251,6 +252,7 @@ func TestPodGoneBetweenAgentsIsTold(t *testing.T) {
 // TestUnclaimedRecordIsKeptOneDay: CK7, HI10: a finished record that no source or worker asks for is kept
 // for a day.
 func TestUnclaimedRecordIsKeptOneDay(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, byContainer(map[string]fake.Script{"job": {Exit: &fake.Exit{After: time.Second}}}))
 		first := n.agent()
@@ -345,6 +347,7 @@ func TestHeldPodIsNotTakenForEnded(t *testing.T) {
 // and wanted again at once, and the agent is killed before and after each operation on the
 // disk: the next agent runs it, in its first life or its second.
 func TestRemovedPodThatIsWantedAgainSurvivesKills(t *testing.T) {
+	t.Parallel()
 	points := 0
 	synctest.Test(t, func(t *testing.T) { points = killedBetweenLives(t, 0) })
 	if points < 10 {

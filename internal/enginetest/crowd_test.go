@@ -81,6 +81,7 @@ func crowdCells() []crowdCell {
 // removal, restarts at its own back-off, its status and its probes are true, and nothing is
 // left of it. Explain says what each bad pod waits for.
 func TestCrowd(t *testing.T) {
+	t.Parallel()
 	var table strings.Builder
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "kind\tn\tk\tresult\tseconds")

@@ -70,6 +70,7 @@ func (r *rig) nothingOf(list ...*v1.Pod) error {
 // TestDeafPodsDelayNoStop: IN1. 40 pods that ignore SIGTERM and have 29 s are removed, or the
 // node shuts down: each is told to stop at once, and all have ended when their grace is over.
 func TestDeafPodsDelayNoStop(t *testing.T) {
+	t.Parallel()
 	for _, how := range []string{"removal", "shutdown"} {
 		t.Run(how, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -112,6 +113,7 @@ func TestDeafPodsDelayNoStop(t *testing.T) {
 // out: the pod that uses too much is told to stop at once, and it alone. A pod that runs and is
 // not known is killed once, too.
 func TestDeafPodsDelayNoEviction(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		rt := byContainer(map[string]fake.Script{"deaf": {IgnoreTERM: true}})
 		node, counted := &scarce{used: map[types.UID]uint64{}}, &counters{}
@@ -199,6 +201,7 @@ func hungRegistry(ref string, _ *runtimeapi.AuthConfig) fake.Pull {
 // ends its pod although its pull hangs, a removed one is gone at once, and the others are told
 // by what they wait for.
 func TestHungPullsDelayNoRestart(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{
 			Registry: hungRegistry,

@@ -20,6 +20,7 @@ func withDeadline(p *v1.Pod, seconds int64) *v1.Pod {
 // deadline passes, once, with one event, also if the agent was restarted meanwhile
 // or was down then. A pod that finished before is left alone.
 func TestPodFailsAtItsDeadline(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		rt := byContainer(map[string]fake.Script{"job": {Exit: &fake.Exit{After: time.Second}}})
 		root := t.TempDir()

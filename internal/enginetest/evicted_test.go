@@ -21,6 +21,7 @@ import (
 // the pod is still desired; how each of them ended stays known, by the next agent too. A
 // pod that only failed keeps the newest of each name.
 func TestEvictedPodKeepsNoContainers(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name   string
 		reason string // of the status that the API has

@@ -138,6 +138,7 @@ func TestGreedyPodIsEvictedForGood(t *testing.T) {
 
 // TestFullEmptyDirEvictsItsPod: section 16, eviction: an emptyDir that grew over its limit.
 func TestFullEmptyDirEvictsItsPod(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		node := &scarce{used: map[types.UID]uint64{}}
 		r := newRig(t, fake.New(fake.Options{}), t.TempDir(), func(c *podwright.Config) {

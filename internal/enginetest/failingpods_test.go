@@ -16,6 +16,7 @@ import (
 // pauses: whatever is wrong with it, ten minutes bring several attempts, and few calls
 // of the runtime.
 func TestFailingPodsAreQuiet(t *testing.T) {
+	t.Parallel()
 	refuse := func(m fake.Method) func(*fake.Runtime) {
 		return func(rt *fake.Runtime) {
 			rt.Inject(fake.Fault{Match: fake.Match{Method: m, Pod: "bad"}, Effect: fake.Effect{Err: errors.New("refused")}})

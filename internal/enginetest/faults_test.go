@@ -95,6 +95,7 @@ func faults() []fault {
 // container is created once too often, and only latency suffers (EV2, EV4, PI5,
 // PI13).
 func TestFaultMatrix(t *testing.T) {
+	t.Parallel()
 	pods, full := 15, os.Getenv(faultsVariable) == "full"
 	if full {
 		pods = 110
@@ -350,6 +351,7 @@ func (e *endings) of(uid types.UID) (time.Time, bool) {
 // quickly as ever, the pod is named, the engine stays healthy, and when the
 // runtime answers again the pod goes on where it stood (B3, B4, B5, PI14).
 func TestHungStatus(t *testing.T) {
+	t.Parallel()
 	n, span := 15, 10*time.Minute
 	if os.Getenv(faultsVariable) == "full" {
 		n, span = 110, time.Hour

@@ -58,6 +58,7 @@ func (s slowTree) Destroy(ctx context.Context, uid types.UID) error {
 // and heeds no context. Its next life waits for the end, if anything was removed by then, says
 // for what, and keeps all it has; 100 other pods notice nothing.
 func TestRemovalHoldsUID(t *testing.T) {
+	t.Parallel()
 	for kind, options := range map[string]func(c *podwright.Config, slow func(uid types.UID) bool){
 		"folder": func(c *podwright.Config, slow func(uid types.UID) bool) {
 			c.Pods.Volumes = slowVolumes{mounted: func(uid types.UID) { slow(uid) }}
@@ -140,6 +141,7 @@ func TestRemovalHoldsUID(t *testing.T) {
 // TestReturnDuringRemovalFromRuntime (IN3): a pod comes back while its containers or sandbox
 // are removed by a slow runtime. Nothing that the next life makes is removed.
 func TestReturnDuringRemovalFromRuntime(t *testing.T) {
+	t.Parallel()
 	for _, method := range []fake.Method{fake.RemoveContainer, fake.RemovePodSandbox} {
 		for _, after := range []time.Duration{0, 10 * time.Millisecond, time.Second, 2500 * time.Millisecond, 4 * time.Second} {
 			t.Run(fmt.Sprintf("%s %v", method, after), func(t *testing.T) {
@@ -241,6 +243,7 @@ func TestInterruptedRemovalIsFinished(t *testing.T) {
 // pass of housekeeping is to begin its next life and waits for the list of what runs; what
 // comes in that time changes nothing: the pod lives again.
 func TestUpdateDuringPassKeepsNextLife(t *testing.T) {
+	t.Parallel()
 	edited := func(p *v1.Pod, i int) *v1.Pod {
 		p = p.DeepCopy()
 		p.Labels = map[string]string{"edition": fmt.Sprint(i)}

@@ -296,6 +296,7 @@ func (l *leftTree) times(uid types.UID) int {
 // cgroup too, with the smallest weight, set once; the plan names the volume or what
 // went wrong. When it is known to be unmounted, both go.
 func TestVolumeStillMounted(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		mounted  []string
 		err      error

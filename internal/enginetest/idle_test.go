@@ -72,6 +72,7 @@ func wholeList(c fake.Call) bool {
 // stream the whole node costs a list every 5 s (B7) and two a minute for
 // housekeeping and garbage collection; without one it costs one every second.
 func TestIdlePodsCostNoCalls(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name      string
 		pods      int

@@ -23,6 +23,7 @@ const cutOff = "failed to create containerd task: failed to create shim task: co
 // no pod waits for a back-off. A container that the runtime then cannot remove is in
 // no pod's way.
 func TestInterruptedStartCostsNothing(t *testing.T) {
+	t.Parallel()
 	for _, stuck := range []bool{false, true} {
 		t.Run(fmt.Sprintf("stuck=%t", stuck), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

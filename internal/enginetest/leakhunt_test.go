@@ -33,6 +33,7 @@ var (
 // and 5 % of all calls go wrong; whenever that is over, the runtime and the disk hold
 // exactly what is desired. make leak-hunt runs 100,000 schedules.
 func TestLeakHunt(t *testing.T) {
+	t.Parallel()
 	seed := *leakSeed
 	if seed == 0 {
 		seed = rand.Uint64() % 1_000_000

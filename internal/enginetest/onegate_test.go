@@ -18,6 +18,7 @@ import (
 // first lives end, no part of the engine begins the next ones, neither loop nor workers nor
 // housekeeping, until the engine starts again.
 func TestNoLifeBeginsDuringAShutdown(t *testing.T) {
+	t.Parallel()
 	for after := 3 * time.Second; after < 12*time.Second; after += 700 * time.Millisecond {
 		t.Run(after.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { shutDownBetweenLives(t, after) })

@@ -23,6 +23,7 @@ import (
 // not answer for three. The other three run at once; each bad one has one event, and is
 // named by Healthy with what it waits for. When the handler is well again, all run.
 func TestBadHandlerHoldsItsPodAlone(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var well atomic.Bool
 		hung := make(chan struct{})
@@ -93,6 +94,7 @@ func critical(p *v1.Pod) *v1.Pod { return withPriority(p, 2_000_000_000) }
 // stop. Pods that fit beside them run at once. One that would take the room waits, but
 // no longer than 1.5 times the victims' grace. Healthy names the critical pods.
 func TestMakingRoomHoldsItsPodAlone(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{})
 		rt.Inject(fake.Fault{Match: fake.Match{Method: fake.StopContainer}, Effect: fake.Effect{Hang: true}})

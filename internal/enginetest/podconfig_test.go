@@ -35,6 +35,7 @@ func (oneClass) RuntimeClass(name string) (pods.RuntimeClass, error) {
 // (spec/runtime.md 3.6, 3.8, 4, 14.5); a range of user IDs stays a pod's over a
 // restart of the engine and is the next pod's once the first is finished (3.7).
 func TestNodeSettingsReachContainers(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{
 			Handlers: []*runtimeapi.RuntimeHandler{{Name: "kata", Features: &runtimeapi.RuntimeHandlerFeatures{UserNamespaces: true}}},

@@ -114,6 +114,7 @@ func (fullUntil) Pod(context.Context, *v1.Pod, eviction.Signal) (eviction.Usage,
 // not name keeps everything, a veto counts, and the rate of removals holds; everything
 // else goes.
 func TestReclaimObeysTheRulesOfRemovals(t *testing.T) {
+	t.Parallel()
 	const n, hidden = 10, 5
 	synctest.Test(t, func(t *testing.T) {
 		root := t.TempDir()

@@ -200,6 +200,7 @@ func eachOutcast(t *testing.T, scene func(o *outcasts, pause func(d time.Duratio
 // pressure has been gone for its transition period, also by the next agent. A pod of an API
 // stays Failed.
 func TestEvictedStaticPodComesBack(t *testing.T) {
+	t.Parallel()
 	eachOutcast(t, func(o *outcasts, pause func(time.Duration, ...*v1.Pod)) {
 		hog := newPod("hog")
 		o.set(hog)
@@ -249,6 +250,7 @@ func TestPressureKeepsEvictedPodsOut(t *testing.T) {
 // TestFlappingPressureStartsNoStorm: IN14. Pressure that comes back as soon as it is over
 // stops a pod again, and each static pod is started at most once per period.
 func TestFlappingPressureStartsNoStorm(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutcasts(t, false, 1)
 		var hogs []*v1.Pod
@@ -283,6 +285,7 @@ func TestFlappingPressureStartsNoStorm(t *testing.T) {
 // TestPreemptedStaticPodComesBack: IN14. A static pod that had to make room is tried again
 // as soon as there is room, without displacing what took it, but not twice within a period.
 func TestPreemptedStaticPodComesBack(t *testing.T) {
+	t.Parallel()
 	eachOutcast(t, func(o *outcasts, pause func(time.Duration, ...*v1.Pod)) {
 		web, dns := asking(newPod("web"), "2"), critical(asking(newPod("dns"), "2"))
 		o.set(web)
@@ -313,6 +316,7 @@ func TestPreemptedStaticPodComesBack(t *testing.T) {
 // tried again when there is some, at the earliest after a period, and without a word until
 // then; of several the first that fits.
 func TestRefusedStaticPodIsTriedAgain(t *testing.T) {
+	t.Parallel()
 	eachOutcast(t, func(o *outcasts, pause func(time.Duration, ...*v1.Pod)) {
 		web, late, later := asking(newPod("web"), "2"), asking(newPod("late"), "2"), asking(newPod("later"), "2")
 		o.set(web)
@@ -342,6 +346,7 @@ func TestRefusedStaticPodIsTriedAgain(t *testing.T) {
 
 // TestPodRefusedUnderPressureIsTriedAgain: IN14, for a pod that came during the pressure.
 func TestPodRefusedUnderPressureIsTriedAgain(t *testing.T) {
+	t.Parallel()
 	eachOutcast(t, func(o *outcasts, pause func(time.Duration, ...*v1.Pod)) {
 		hog, late := newPod("hog"), newPod("late")
 		o.set(hog)
@@ -393,6 +398,7 @@ func TestPodStoppedByACancelledShutdownComesBack(t *testing.T) {
 // TestCrowdOfEvictedPodsComesBack: IN14, IN2: all that were evicted come back together, a
 // period after the pressure, and those that were not are left alone.
 func TestCrowdOfEvictedPodsComesBack(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutcasts(t, false, 20)
 		var hogs []*v1.Pod
@@ -429,6 +435,7 @@ func TestCrowdOfEvictedPodsComesBack(t *testing.T) {
 // TestReturningStaticPodGetsANewMirror: IN14, MC5. The mirror pod of a static pod that was
 // evicted is Failed at its API. The new life neither takes over that end nor that mirror.
 func TestReturningStaticPodGetsANewMirror(t *testing.T) {
+	t.Parallel()
 	for _, restarts := range []bool{false, true} {
 		t.Run(fmt.Sprintf("restart %v", restarts), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { returnBesideMirror(t, restarts) })

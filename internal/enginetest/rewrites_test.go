@@ -34,6 +34,7 @@ const perNode = 100
 // renamed, deleted and restored at random while their pods terminate. In the end the
 // last manifest runs, and never did two generations of one pod at once.
 func TestRewrites(t *testing.T) {
+	t.Parallel()
 	total := rewrites
 	if raceDetector {
 		total = perNode

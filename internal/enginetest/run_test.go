@@ -22,6 +22,7 @@ import (
 
 // TestTwentyEnginesShareNothing share one process and one runtime, and nothing else.
 func TestTwentyEnginesShareNothing(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{})
 		root := t.TempDir()

@@ -51,6 +51,7 @@ func TestSharedLogFolderIsRefused(t *testing.T) {
 // node costs pods the last records of their containers, and no more than that: what was
 // to run once is not run again, and the statuses tell how all of them ended.
 func TestTotalLimitLosesNoEnd(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		n := newHost(t, byContainer(map[string]fake.Script{"job": {Exit: &fake.Exit{After: time.Second, Code: 3}}}))
 		limited := func(c *podwright.Config) { c.Storage.DeadContainers.Total = 2 }

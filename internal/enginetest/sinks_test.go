@@ -20,6 +20,7 @@ import (
 // TestSinksDecideNothing: IN10. The same history of jobs and servers, removed and restored,
 // also over an agent's death, starts the same containers with any sink.
 func TestSinksDecideNothing(t *testing.T) {
+	t.Parallel()
 	const n = 8
 	fails := func(context.Context, status.Update) (status.StoreResult, error) { return 0, errors.New("no") }
 	hangs := func(ctx context.Context, _ status.Update) (status.StoreResult, error) {

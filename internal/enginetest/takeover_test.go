@@ -27,6 +27,7 @@ const (
 // source wants a pod of its name or UID. Then its UID begins a new life, whatever its policy,
 // and whether the agent was killed meanwhile.
 func TestPodThatASourceTakesOverStartsAgainWhenItIsBack(t *testing.T) {
+	t.Parallel()
 	for _, policy := range []v1.RestartPolicy{v1.RestartPolicyAlways, v1.RestartPolicyOnFailure, v1.RestartPolicyNever} {
 		for _, other := range []types.UID{"uid-web", "uid-other"} {
 			for _, killed := range []string{never, whileStopping, during, after} {

@@ -67,6 +67,7 @@ func (s *tellings) summary(uid types.UID) []string {
 // while no agent runs. The next agent reads their containers late: until it has, it makes
 // nothing of what it does not know.
 func TestRunningPodIsNeverToldAsEndedUnread(t *testing.T) {
+	t.Parallel()
 	on := func(times int, e fake.Effect) fake.Fault {
 		return fake.Fault{Match: fake.Match{Method: fake.ContainerStatus}, Times: times, Effect: e}
 	}

@@ -88,6 +88,7 @@ func (r *rig) comes(o *objectsLater, told bool, pods []*v1.Pod) {
 // they run within 10 s and jitter, and at once if the engine is told. Another pod is not
 // affected.
 func TestPodsLookForObjectsSoon(t *testing.T) {
+	t.Parallel()
 	const n = 10
 	for _, told := range []bool{false, true} {
 		t.Run(fmt.Sprintf("told %v", told), func(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 // TestVictimsEndWakesTheCriticalPod: IN6. A critical pod starts as soon as the pods that make
 // room for it have stopped, however long that took, in a crowd too.
 func TestVictimsEndWakesTheCriticalPod(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		rt := byContainer(map[string]fake.Script{"deaf": {IgnoreTERM: true}})
 		r := newRig(t, rt, t.TempDir(), roomFor("3")).start()
@@ -42,6 +43,7 @@ func TestVictimsEndWakesTheCriticalPod(t *testing.T) {
 // TestOpenGateWakesHeldPods: IN13. Pods whose start waits for the gate, in their workers,
 // start as soon as it opens.
 func TestOpenGateWakesHeldPods(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		rt := fake.New(fake.Options{})
 		r := newRig(t, rt, t.TempDir()).start()
