@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -39,9 +40,10 @@ func TestLogsStayUntilTheEndIsStored(t *testing.T) {
 		if err != nil || n.rt.StopPodSandbox(t.Context(), sandboxes[0].GetId()) != nil {
 			t.Fatal(err)
 		}
-		broken := true
+		var broken atomic.Bool
+		broken.Store(true)
 		disk := &checkpointtest.Points{FS: n.disk, Before: func(op checkpointtest.Op) error {
-			if broken && (op.Kind == "write" || op.Kind == "rename") {
+			if broken.Load() && (op.Kind == "write" || op.Kind == "rename") {
 				return syscall.EIO
 			}
 			return nil
@@ -60,7 +62,7 @@ func TestLogsStayUntilTheEndIsStored(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		broken = false
+		broken.Store(false)
 		r.empty(10 * time.Minute)
 		r.within(time.Minute, "nothing to be left", func() error {
 			for _, left := range []string{log, filepath.Join(n.root, "pods", "uid-web")} {
