@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods/internal/meta"
 )
@@ -61,11 +62,17 @@ func (m *Manager) KillRuntimePod(ctx context.Context, pod *runtime.Pod, graceOve
 	return m.killAndCheck(ctx, killOfListed(nil, pod), graceOverride)
 }
 
+// listPatience is how long KillListed waits for a list. A runtime that does not describe a pod may
+// never answer this call, and the pod's worker must see when it is well again (IN1).
+const listPatience = 30 * time.Second
+
 // KillListed is KillPod for a pod that the runtime lists and does not describe: it returns nil
 // once every stop was taken, without another look. Sidecars stop in their turn, and one that
 // ends before it is not started again.
 func (m *Manager) KillListed(ctx context.Context, pod *v1.Pod, graceOverride *int64) error {
-	listed, err := m.view.ListPod(ctx, pod.UID)
+	limited, cancel := timing.WithTimeout(ctx, m.options.Clock, listPatience)
+	listed, err := m.view.ListPod(limited, pod.UID)
+	cancel()
 	if err != nil {
 		return fmt.Errorf("kill pod: %w", err)
 	}
