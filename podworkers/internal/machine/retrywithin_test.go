@@ -21,6 +21,13 @@ func TestRetryWithinBoundsTheBackOff(t *testing.T) {
 		{200, Result{RetryWithin: 10 * time.Second}, 10 * time.Second},
 		{200, Result{}, 5 * time.Minute},
 		{200, Result{Retry: RetryExplicit, RetryAfter: 20 * time.Second, RetryWithin: 10 * time.Second}, 20 * time.Second},
+		// A moment that has passed is tried at once, but only once.
+		{1, Result{Retry: RetryExplicit}, 0},
+		{1, Result{Retry: RetryExplicit, RetryAfter: -time.Second}, 0},
+		{2, Result{Retry: RetryExplicit}, time.Second},
+		{2, Result{Retry: RetryExplicit, RetryAfter: -time.Second}, time.Second},
+		{2, Result{Retry: RetryExplicit, RetryAfter: time.Millisecond}, time.Millisecond},
+		{2, Result{Retry: RetryExplicit, RetryAfter: time.Hour}, time.Minute},
 	} {
 		if got, _ := m.delay(&record{attempts: test.attempts}, &Call{Phase: Setup}, &test.result); got != test.want {
 			t.Errorf("%+v after %d failures: %v, want %v", test.result, test.attempts, got, test.want)

@@ -127,16 +127,14 @@ func (m *Machine) start(r *record) bool {
 		return m.startTerminating(r, seen)
 	}
 	n := m.names[r.rare.fullName]
-	r.rare.formerGrace = 0
 	if n.owner != nil || m.turn(n) != r { // W7
-		if n.owner != nil {
-			r.rare.formerGrace = n.owner.stopGrace()
-		}
 		m.block(r, WhyNameTaken)
+		r.rare.formerGrace = n.owner.stopGrace()
 		return false
 	}
-	if m.nameRuns(r, seen) { // N6
+	if blocked, grace := m.nameRuns(r, seen); blocked { // N6
 		m.block(r, WhyNameRunning)
+		r.rare.formerGrace = grace
 		return false
 	}
 	m.claim(r) // W8
@@ -187,50 +185,42 @@ func (m *Machine) block(r *record, why Why) {
 	m.note(r, reasonBlocked)
 }
 
-// nameRuns reports whether another UID of the record's full name runs, and sees
-// to its end if no record does (N6).
-func (m *Machine) nameRuns(r *record, seen *Observation) bool {
-	blocked := false
+// nameRuns reports whether another UID of the record's full name runs, with how long it may
+// take to stop, and sees to its end if no record does (N6).
+func (m *Machine) nameRuns(r *record, seen *Observation) (blocked bool, grace int64) {
 	for _, other := range seen.Others {
-		uid := other.Running.UID
-		if uid == r.uid {
-			continue
-		}
-		o := m.records[uid]
-		switch {
-		case o == nil:
-			blocked = true
-			sourcesReady := m.podsSynced
-			if seen.SourcesReady != nil {
-				sourcesReady = *seen.SourcesReady
-			}
-			if sourcesReady && !m.draining {
-				kill := &Update{Type: TypeKill, Pod: other.Pod, Running: other.Running, Kill: other.Kill}
-				m.accept(uid, kill, other.Pod == nil)
-			}
-		case o.terminated:
-			// The view is older than the end of its termination.
-		case o.pod() == nil || o.terminating && o.static:
-			blocked = true
-		case o.static && !seen.Running:
-			// Both are desired, and the other is the one that runs: it goes first.
-			m.goFirst(o)
-			blocked = true
+		if other.Running.UID != r.uid && m.blocks(other, seen) {
+			blocked, grace = true, max(grace, m.records[other.Running.UID].stopGrace())
 		}
 	}
-	if blocked {
-		m.noteFormers(r, seen)
-	}
-	return blocked
+	return blocked, grace
 }
 
-// noteFormers notes how long the pods that run under the record's name may take to stop.
-func (m *Machine) noteFormers(r *record, seen *Observation) {
-	for _, other := range seen.Others {
-		if o := m.records[other.Running.UID]; o != nil && o != r {
-			r.rare.formerGrace = max(r.rare.formerGrace, o.stopGrace())
+// blocks reports whether a pod that runs under the name of the observed one has to end first.
+func (m *Machine) blocks(other Other, seen *Observation) bool {
+	uid := other.Running.UID
+	o := m.records[uid]
+	switch {
+	case o == nil:
+		sourcesReady := m.podsSynced
+		if seen.SourcesReady != nil {
+			sourcesReady = *seen.SourcesReady
 		}
+		if sourcesReady && !m.draining {
+			kill := &Update{Type: TypeKill, Pod: other.Pod, Running: other.Running, Kill: other.Kill}
+			m.accept(uid, kill, other.Pod == nil)
+		}
+		return true
+	case o.terminated:
+		return false // the view is older than the end of its termination
+	case o.pod() == nil || o.terminating && o.static:
+		return true
+	case o.static && !seen.Running:
+		// Both are desired, and the other is the one that runs: it goes first.
+		m.goFirst(o)
+		return true
 	}
+	return false
 }
 
 // goFirst moves a waiter to the front of its name and wakes it.

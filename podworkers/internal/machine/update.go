@@ -212,8 +212,12 @@ func (r *record) shrinkGrace(pod *v1.Pod, k *Kill) bool {
 	return before != 0 && r.grace != before
 }
 
-// stopGrace is how long the pod may take to stop, as far as that is known.
+// stopGrace is how long the pod may take to stop, in seconds, as far as that is known; 0 if
+// there is no record.
 func (r *record) stopGrace() int64 {
+	if r == nil {
+		return 0
+	}
 	if r.grace > 0 {
 		return r.grace
 	}
