@@ -586,6 +586,35 @@ func TestRemovalBudget(t *testing.T) {
 	})
 }
 
+// TestFolderWaitsForContent (OD10, HI12): where the removal of a pod's content is put off or goes
+// on, that of its folder is not tried, which would fail; so it follows without a back-off.
+func TestFolderWaitsForContent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, nil)
+		n.pass(t, "first")
+		n.removing = func() { // of content
+			if strings.HasPrefix(n.log[len(n.log)-1], "remove content") {
+				<-time.After(45 * time.Millisecond)
+			}
+		}
+		for _, uid := range []types.UID{"a", "b", "c", "d", "e", "f"} {
+			n.content[uid], n.podDirs[uid] = true, true
+			n.Finished(uid)
+		}
+		n.pass(t, "until 200 ms are over", "remove content a", "remove content b", "remove content c", "remove content d", "remove content e",
+			"remove folder a", "remove folder b", "remove folder c", "remove folder d", "remove folder e")
+		n.pass(t, "the rest", "remove content f", "remove folder f")
+		n.removing = func() { <-time.After(2 * time.Second) }
+		n.content["h"], n.podDirs["h"] = true, true
+		n.Finished("h")
+		n.pass(t, "the content of h takes long", "remove content h")
+		n.pass(t, "still")
+		n.Wait()
+		n.removing = nil
+		n.pass(t, "at once", "remove folder h")
+	})
+}
+
 // TestCollectBudget: nor does garbage collection on a slow runtime: what is left has its
 // turn in the passes that it asks for (OD10, HI12, section 1).
 func TestCollectBudget(t *testing.T) {

@@ -272,12 +272,12 @@ func TestVeto(t *testing.T) {
 		}
 	})
 	o.want(newPod("lost"))
-	o.runs["orphan"], o.podDirs["gone"], o.content["gone"], o.cgroups["gone"], o.ranges["gone"] = true, true, true, true, true
+	o.runs["orphan"], o.content["gone"], o.podDirs["bare"], o.cgroups["bare"], o.ranges["bare"] = true, true, true, true, true
 	o.mirrors = []types.NamespacedName{{Namespace: "ns", Name: "m"}}
 	o.Finished("gone")
 	o.pass(t, "nothing of it")
 	want := []string{
-		"pod ns/lost", "pod ns/orphan", "mirror pod ns/m", "pod gone", "pod folder gone", "user IDs gone", "cgroup gone",
+		"pod ns/lost", "pod ns/orphan", "mirror pod ns/m", "pod gone", "pod folder bare", "user IDs bare", "cgroup bare",
 		"container ns/gone/main",
 	}
 	if diff := cmp.Diff(want, asked); diff != "" {
@@ -290,7 +290,7 @@ func TestVeto(t *testing.T) {
 	}
 	o.options.Veto = nil
 	o.pass(t, "tried again", "restart lost", "kill orphan", "delete mirror ns/m", "remove content gone",
-		"remove folder gone", "remove user IDs gone", "destroy gone")
+		"remove folder bare", "remove user IDs bare", "destroy bare")
 	for _, outcome := range o.outcomes {
 		if outcome.Result != done {
 			t.Errorf("outcome %+v", outcome)

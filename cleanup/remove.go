@@ -32,6 +32,10 @@ func (h *Housekeeper) remove(ctx context.Context, plan Plan, now time.Time) (pro
 				h.skip(a, denial)
 				continue
 			}
+			if h.contentFirst(c) {
+				h.skip(a, rule.TryLater.Because("what the runtime has of the pod goes first"))
+				continue
+			}
 			if len(h.underWay) >= maxRemovals {
 				h.skip(a, rule.TryLater.Because("too many removals hang"))
 				continue
@@ -60,6 +64,14 @@ func (h *Housekeeper) remove(ctx context.Context, plan Plan, now time.Time) (pro
 		h.again()
 	}
 	return problems
+}
+
+// contentFirst reports whether something of a pod has to stay until its content is gone, of which
+// the removal was put off or goes on: to try now would fail, and count as a failure of its own. If
+// the removal failed, the collector may have taken the content.
+func (h *Housekeeper) contentFirst(c candidate) bool {
+	content := candidate{StepContent, c.PodUID}
+	return c != content && h.content.Has(c.PodUID) && h.failures[content] == nil
 }
 
 // again asks for another pass soon.

@@ -17,14 +17,17 @@ import (
 
 var (
 	crowdSeed = flag.Uint64("crowd.seed", 0, "what TestCrowd draws from; 0: anything")
-	crowdKind = flag.String("crowd.kind", "", "the kinds of bad pods in TestCrowd, separated by commas; \"\": each alone, and all mixed")
+	crowdKind = flag.String("crowd.kind", "", "the kinds of bad pods in TestCrowd, separated by commas, or mixed for all in one; \"\": each alone, and all mixed")
 	crowdN    = flag.Int("crowd.n", 0, "how many pods there are in a cell of TestCrowd; 0: 10, 100 and 1000")
 	crowdK    = flag.Int("crowd.k", 0, "how many of them are bad; 0: 1, half, and all but one")
 	crowdAll  = flag.Bool("crowd.all", false, "run the whole matrix of TestCrowd, as the other flags do for their part")
 )
 
+// mixed stands for all kinds of bad pods together.
+const mixed = "mixed"
+
 // crowdCell is one cell of the matrix: n pods of which k are bad. Each of these has one of
-// the kinds, which are separated by commas; empty means any.
+// the kinds, which are separated by commas.
 type crowdCell struct {
 	seed  uint64
 	kinds string
@@ -37,7 +40,14 @@ func (c crowdCell) flags() string {
 
 // String names the cell.
 func (c crowdCell) String() string {
-	return fmt.Sprintf("%s/%d of %d", cmp.Or(c.kinds, "mixed"), c.k, c.n)
+	return fmt.Sprintf("%s/%d of %d", c.kinds, c.k, c.n)
+}
+
+// ailments are the kinds that the bad pods of the cell have.
+func (c crowdCell) ailments() []ailment {
+	return slices.DeleteFunc(ailments(), func(a ailment) bool {
+		return c.kinds != mixed && !slices.Contains(strings.Split(c.kinds, ","), a.name)
+	})
 }
 
 // crowdCells are what the flags ask for: the matrix, or a slice in which each kind is once
@@ -54,7 +64,7 @@ func crowdCells() []crowdCell {
 		}
 		return cells
 	}
-	kinds = append(kinds, "")
+	kinds = append(kinds, mixed)
 	if *crowdKind != "" {
 		kinds = []string{*crowdKind}
 	}
@@ -87,6 +97,9 @@ func TestCrowd(t *testing.T) {
 	fmt.Fprintln(w, "kind\tn\tk\tresult\tseconds")
 	without := map[crowdCell]map[types.UID]crowdLife{}
 	for _, c := range crowdCells() {
+		if len(c.ailments()) == 0 {
+			t.Fatalf("-crowd.kind: there is no kind %q of bad pods", c.kinds)
+		}
 		alone := crowdCell{seed: c.seed, n: c.n, k: c.k}
 		began := time.Now()
 		passed := t.Run(c.String(), func(t *testing.T) {
@@ -102,7 +115,7 @@ func TestCrowd(t *testing.T) {
 				t.Logf("again with %s", c.flags())
 			}
 		})
-		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%.1f\n", cmp.Or(c.kinds, "mixed"), c.n, c.k, map[bool]string{true: "ok", false: "FAILED"}[passed], time.Since(began).Seconds())
+		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%.1f\n", c.kinds, c.n, c.k, map[bool]string{true: "ok", false: "FAILED"}[passed], time.Since(began).Seconds())
 	}
 	if err := w.Flush(); err != nil {
 		t.Fatal(err)

@@ -3,8 +3,6 @@ package enginetest_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
-	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -51,10 +49,7 @@ func crowdMembers(c crowdCell) []*crowdMember {
 	for i := range c.n - c.k {
 		members = append(members, goodMember(rng, i))
 	}
-	kinds := ailments()
-	if c.kinds != "" {
-		kinds = slices.DeleteFunc(kinds, func(a ailment) bool { return !slices.Contains(strings.Split(c.kinds, ","), a.name) })
-	}
+	kinds := c.ailments()
 	rng.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
 	for i := range c.k {
 		members = append(members, badMember(kinds[i%len(kinds)], i))
