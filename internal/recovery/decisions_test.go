@@ -344,9 +344,28 @@ func TestFactsOfALifeAreNoted(t *testing.T) { // CK4, CK5, CK6
 			func(r *checkpoint.Record) bool { return r.Termination.Cause == checkpoint.CauseKilled },
 		},
 		{
+			"a second decision, as the status tells the last one (I18)", newRecord("a", admitted, stopping(checkpoint.Termination{
+				Cause: checkpoint.CauseKilled, Decision: &checkpoint.Decision{Phase: v1.PodFailed, Reason: "Preempting"},
+			})),
+			podworkers.Facts{TerminationRequested: true, Amend: shutdown.Amend},
+			checkpoint.Durable,
+			func(r *checkpoint.Record) bool { return *r.Termination.Decision == *decisionOf(shutdown.Amend) },
+		},
+		{
+			"the same decision again", newRecord("a", admitted, stopping(checkpoint.Termination{Cause: checkpoint.CauseKilled, Decision: decisionOf(shutdown.Amend)})),
+			podworkers.Facts{TerminationRequested: true, Amend: shutdown.Amend},
+			checkpoint.Unchanged, nil,
+		},
+		{
+			"no decision after one", newRecord("a", admitted, stopping(checkpoint.Termination{Cause: checkpoint.CauseKilled, Decision: decisionOf(shutdown.Amend)})),
+			podworkers.Facts{TerminationRequested: true},
+			checkpoint.Unchanged, nil,
+		},
+		{
 			"the grace of a pod that ended by itself", newRecord("a", admitted, phase(v1.PodSucceeded), stopping(checkpoint.Termination{Cause: checkpoint.CauseTerminal})),
 			podworkers.Facts{TerminationRequested: true, GracePeriodSeconds: 5},
-			checkpoint.Lazy, nil,
+			checkpoint.Lazy,
+			func(r *checkpoint.Record) bool { return r.Termination.GracePeriodSeconds == 5 },
 		},
 		{
 			"the first cause stays", newRecord("a", admitted, stopping(checkpoint.Termination{Cause: checkpoint.CauseKilled, RequestedAt: now.Add(-time.Hour)})),

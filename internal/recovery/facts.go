@@ -47,8 +47,8 @@ func noteTermination(r *checkpoint.Record, f podworkers.Facts, now time.Time) ch
 		t.Cause = checkpoint.CauseTerminal
 	}
 	t.Deleted, t.Evicted = t.Deleted || f.Deleted, t.Evicted || f.Evicted
-	if t.Decision == nil {
-		t.Decision = decision
+	if decision != nil && (t.Decision == nil || *t.Decision != *decision) {
+		t.Decision = decision // the last one, as in the status (I18)
 	}
 	if g := f.GracePeriodSeconds; g > 0 && (t.GracePeriodSeconds == 0 || g < t.GracePeriodSeconds) {
 		if before != nil && before.GracePeriodSeconds > 0 {
@@ -57,12 +57,12 @@ func noteTermination(r *checkpoint.Record, f podworkers.Facts, now time.Time) ch
 		}
 		t.GracePeriodSeconds = g
 	}
-	switch {
-	case before != nil && *before == t:
+	if before != nil && *before == t {
 		return checkpoint.Unchanged
-	case t.Cause == checkpoint.CauseTerminal && !t.Deleted && !t.Evicted && before != nil:
-		return checkpoint.Lazy // nothing of it has to be stopped in time
 	}
 	r.Termination = &t
+	if before != nil && before.Decision == t.Decision && t.Cause == checkpoint.CauseTerminal && !t.Deleted && !t.Evicted {
+		return checkpoint.Lazy // nothing of it has to be stopped in time
+	}
 	return checkpoint.Durable
 }
