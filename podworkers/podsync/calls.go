@@ -2,6 +2,7 @@ package podsync
 
 import (
 	"context"
+	"errors"
 
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -157,12 +158,13 @@ func (c *Calls) outlast(ctx context.Context, name string, call func(context.Cont
 	c.open.going.Go(func() {
 		defer close(a.done)
 		defer cancel(nil)
+		a.err = errGoexit
+		defer func() { c.open.end(uid, open, a.err, longer.Err() != nil || errors.Is(a.err, errGoexit)) }()
 		var unlisted *foreign.Calls // the runtime lists its calls itself
 		a.err = unlisted.Contain(foreign.Call{Name: name}, func() (err error) {
 			a.id, err = call(longer)
 			return err
 		})
-		c.open.end(uid, open, a.err, longer.Err() != nil)
 	})
 	select {
 	case <-a.done:
@@ -180,6 +182,9 @@ func (c *Calls) outlast(ctx context.Context, name string, call func(context.Cont
 		return "", &unansweredError{call: name, since: open.since, cause: context.Cause(ctx)}
 	}
 }
+
+// errGoexit is what a call has returned that ended its goroutine: what became of it is not known.
+var errGoexit = errors.New("the runtime's client ended its goroutine")
 
 // answer is what a call returned, once done is closed.
 type answer struct {

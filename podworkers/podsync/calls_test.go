@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	goruntime "runtime"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -25,10 +26,15 @@ type callee struct {
 	// took is how long a start takes that does not hang.
 	took    time.Duration
 	started bool
+	// exits makes starts end their goroutine.
+	exits bool
 }
 
 func (c *callee) start(ctx context.Context) error {
 	c.started = true
+	if c.exits {
+		goruntime.Goexit()
+	}
 	var done <-chan time.Time
 	if !c.hang {
 		done = time.After(c.took)
@@ -97,6 +103,22 @@ func TestCallsAreReported(t *testing.T) {
 			if err := call(foreign.ForPod(t.Context(), "u"), NewCalls(&callee{}, CallOptions{})); err != nil {
 				t.Error(name, err)
 			}
+		}
+	})
+}
+
+// TestGoexitIsNoAnswer (RT1): what became of a start is not known whose goroutine the runtime's
+// client has ended: it fails, and is not under way for ever.
+func TestGoexitIsNoAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := NewCalls(&callee{exits: true}, CallOptions{})
+		for _, name := range starts {
+			if err := calling[name](foreign.ForPod(t.Context(), "u"), c); !errors.Is(err, errGoexit) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if err := c.open.unanswered("u"); err != nil {
+			t.Error(err)
 		}
 	})
 }
