@@ -10,6 +10,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/internal/backoff"
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -116,11 +117,7 @@ func (g *Generator) watch(ctx context.Context) {
 		if delay == 0 {
 			continue
 		}
-		timer := g.options.Clock.NewTimer(delay)
-		select {
-		case <-timer.C():
-		case <-ctx.Done():
-			timer.Stop()
+		if timing.Sleep(ctx, g.options.Clock, delay) != nil {
 			return
 		}
 	}

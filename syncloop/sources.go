@@ -17,6 +17,7 @@ import (
 	"github.com/podwright/podwright/internal/foreign"
 	"github.com/podwright/podwright/internal/instrument"
 	"github.com/podwright/podwright/internal/problem"
+	"github.com/podwright/podwright/internal/timing"
 )
 
 // Pauses before a failed source is run again.
@@ -134,11 +135,7 @@ func (l *Loop) AddSource(ctx context.Context, s Source) error {
 
 // awaitSource declares a source heard that stays silent for too long (R5).
 func (l *Loop) awaitSource(ctx context.Context, s Source) {
-	timer := l.options.Clock.NewTimer(l.options.SourceDeadline)
-	defer timer.Stop()
-	select {
-	case <-timer.C():
-	case <-ctx.Done():
+	if timing.Sleep(ctx, l.options.Clock, l.options.SourceDeadline) != nil {
 		return
 	}
 	declared, err := l.mux.declare(ctx, s.Name())
@@ -191,11 +188,7 @@ func (l *Loop) runSource(ctx context.Context, source Source) {
 		delay = backoff.Next(sourceRetryMin, sourceRetryMax, delay)
 		l.metrics.sourceFails.Add(ctx, 1, instrument.Labels("source", name))
 		l.options.Logger.Error(err, "Source failed, its pods stay as they are", "source", name, "retryAfter", delay)
-		timer := l.options.Clock.NewTimer(delay)
-		select {
-		case <-timer.C():
-		case <-ctx.Done():
-			timer.Stop()
+		if timing.Sleep(ctx, l.options.Clock, delay) != nil {
 			return
 		}
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/podwright/podwright/internal/instrument"
 	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/internal/timing"
 )
 
 // Reason is the status reason of evicted pods and of pods refused under pressure.
@@ -130,8 +131,8 @@ func New(o Options) (*Manager, error) {
 }
 
 // Run makes a pass every 10 s, or every minute if it looks at volumes and storage alone, until
-// ctx ends. After an eviction the next pass comes as
-// soon as everything the pod held is released, at the latest 30 s later. It returns nil.
+// ctx ends. After an eviction the next pass comes as soon as everything the pod held is
+// released, at the latest 30 s later. It returns nil.
 func (m *Manager) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		evicted, err := m.pass(ctx)
@@ -140,11 +141,11 @@ func (m *Manager) Run(ctx context.Context) error {
 			m.await(ctx, evicted.UID)
 			continue
 		}
+		pause := period
 		if m.options.LocalOnly {
-			m.sleep(ctx, localPeriod)
-		} else {
-			m.sleep(ctx, period)
+			pause = localPeriod
 		}
+		_ = timing.Sleep(ctx, m.options.Clock, pause) // the loop asks ctx
 	}
 	return nil
 }
@@ -166,24 +167,12 @@ func (m *Manager) log(err error) {
 	m.options.Logger.Info("The node's resources can be watched again")
 }
 
-// sleep returns false if ctx ended.
-func (m *Manager) sleep(ctx context.Context, d time.Duration) bool {
-	timer := m.options.Clock.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C():
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // await waits until an evicted pod has released everything, so that the next pass does
 // not count what the pod is about to release.
 func (m *Manager) await(ctx context.Context, uid types.UID) {
 	begin := m.options.Clock.Now()
 	for !m.options.Killer.Finished(uid) && m.options.Clock.Since(begin) < cleanupWait {
-		if !m.sleep(ctx, cleanupPoll) {
+		if timing.Sleep(ctx, m.options.Clock, cleanupPoll) != nil {
 			return
 		}
 	}

@@ -240,14 +240,7 @@ func (c *Collector) input(ctx context.Context, pressure bool) (input, error) {
 
 // pause keeps to the rate of removals.
 func (c *Collector) pause(ctx context.Context) bool {
-	timer := c.options.Clock.NewTimer(time.Second / perSecond)
-	defer timer.Stop()
-	select {
-	case <-timer.C():
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return timing.Sleep(ctx, c.options.Clock, time.Second/perSecond) == nil
 }
 
 func (c *Collector) remove(ctx context.Context, choice Choice) error {

@@ -128,11 +128,7 @@ func (d Drain) list(ctx context.Context) ([]*runtime.Pod, error) {
 		if err == nil || ctx.Err() != nil {
 			return listed, err
 		}
-		timer := d.Clock.NewTimer(pause)
-		select {
-		case <-timer.C():
-		case <-ctx.Done():
-			timer.Stop()
+		if timing.Sleep(ctx, d.Clock, pause) != nil {
 			return nil, err
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/podwright/podwright/internal/backoff"
 	"github.com/podwright/podwright/internal/foreign"
 	"github.com/podwright/podwright/internal/problem"
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/syncloop/nodehooks"
 )
 
@@ -134,18 +135,6 @@ func (h *Hooks) failed(ctx context.Context, err error) {
 	}
 }
 
-// pause returns false if ctx ended.
-func (h *Hooks) pause(ctx context.Context, d time.Duration) bool {
-	timer := h.options.Clock.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C():
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // untilRuntimeWell returns false if ctx ended.
 func (h *Hooks) untilRuntimeWell(ctx context.Context) bool {
 	select {
@@ -168,7 +157,7 @@ func (h *Hooks) register(ctx context.Context) bool {
 			return true
 		}
 		h.failed(ctx, err)
-		if !h.pause(ctx, delay) {
+		if timing.Sleep(ctx, h.options.Clock, delay) != nil {
 			return false
 		}
 	}
@@ -180,7 +169,7 @@ func (h *Hooks) renewLease(ctx context.Context) {
 		h.failed(ctx, h.guard(ctx, "RenewLease", problem.HookLimit, func(ctx context.Context) error {
 			return h.options.Hooks.RenewLease(ctx, nodehooks.LeaseDuration)
 		}))
-		if !h.pause(ctx, nodehooks.LeasePeriod) {
+		if timing.Sleep(ctx, h.options.Clock, nodehooks.LeasePeriod) != nil {
 			return
 		}
 	}

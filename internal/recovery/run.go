@@ -17,6 +17,7 @@ import (
 	"github.com/podwright/podwright/internal/backoff"
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/problem"
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/status"
@@ -215,11 +216,7 @@ func (r *Recovery) Load(ctx context.Context) error {
 // loaded; if not, ctx has ended.
 func (r *Recovery) retryLoad(ctx context.Context) bool {
 	for delay := loadRetryMin; !isClosed(r.journal.loaded); {
-		timer := r.options.Clock.NewTimer(delay)
-		select {
-		case <-timer.C():
-		case <-ctx.Done():
-			timer.Stop()
+		if timing.Sleep(ctx, r.options.Clock, delay) != nil {
 			return false
 		}
 		delay = backoff.Next(loadRetryMin, loadRetryMax, delay)

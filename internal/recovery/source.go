@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/internal/problem"
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/status/checkpoint"
 	"github.com/podwright/podwright/syncloop"
 )
@@ -118,12 +119,8 @@ func (s *source) note(pods []*v1.Pod) {
 
 // replace delivers what is remembered if the source stays silent.
 func (s *source) replace(ctx context.Context, deliver func(ctx context.Context, pods []*v1.Pod) error) {
-	timer := s.clock.NewTimer(standInAfter)
-	defer timer.Stop()
-	select {
-	case <-timer.C():
+	if timing.Sleep(ctx, s.clock, standInAfter) == nil {
 		s.remember(ctx, deliver)
-	case <-ctx.Done():
 	}
 }
 

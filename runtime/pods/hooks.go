@@ -104,12 +104,5 @@ func (m *Manager) sleepHook(ctx context.Context, seconds int64) error {
 	if seconds < 0 {
 		return fmt.Errorf("sleep of %d s", seconds)
 	}
-	timer := m.options.Clock.NewTimer(timing.Seconds(seconds))
-	defer timer.Stop()
-	select {
-	case <-timer.C():
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return timing.Sleep(ctx, m.options.Clock, timing.Seconds(seconds))
 }

@@ -156,7 +156,7 @@ func (m *Manager) killAndCheck(ctx context.Context, k podKill, override *int64) 
 	}
 	running, err := m.stillRunning(ctx, k.uid)
 	for _, wait := range settling {
-		if err != nil || len(running) == 0 || m.pause(ctx, wait) != nil {
+		if err != nil || len(running) == 0 || timing.Sleep(ctx, m.options.Clock, wait) != nil {
 			break
 		}
 		running, err = m.stillRunning(ctx, k.uid)
@@ -174,18 +174,6 @@ func (m *Manager) killAndCheck(ctx context.Context, k podKill, override *int64) 
 // stop some moments before they have noted the end: containerd 2 does that for the
 // sandbox of a pod on the node's network.
 var settling = [...]time.Duration{10 * time.Millisecond, 40 * time.Millisecond, 200 * time.Millisecond}
-
-// pause waits, and returns the context's error if that ends first.
-func (m *Manager) pause(ctx context.Context, d time.Duration) error {
-	timer := m.options.Clock.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C():
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
 
 // stillRunning names what of the pod still runs.
 func (m *Manager) stillRunning(ctx context.Context, uid types.UID) (out []string, err error) {

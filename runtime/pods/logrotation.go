@@ -101,12 +101,8 @@ func (r *LogRotator) Run(ctx context.Context) error {
 	var looks sync.WaitGroup
 	defer looks.Wait()
 	for {
-		timer := r.manager.options.Clock.NewTimer(r.policy.Period)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if timing.Sleep(ctx, r.manager.options.Clock, r.policy.Period) != nil {
 			return nil
-		case <-timer.C():
 		}
 		look, err := r.begin(ctx)
 		looks.Go(func() {

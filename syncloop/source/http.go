@@ -152,12 +152,8 @@ func (h *HTTP) Run(ctx context.Context, deliver func(ctx context.Context, pods [
 		if err := h.poll(ctx, client, deliver); err != nil {
 			return err
 		}
-		timer := h.options.Clock.NewTimer(h.options.Period)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
-		case <-timer.C():
+		if err := timing.Sleep(ctx, h.options.Clock, h.options.Period); err != nil {
+			return err
 		}
 	}
 }

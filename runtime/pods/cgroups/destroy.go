@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime/pods/internal/cgroupname"
 )
 
@@ -52,12 +53,8 @@ func (h *Hierarchy) Destroy(ctx context.Context, uid types.UID) error {
 		if err == nil || try == destroyTries {
 			return err
 		}
-		timer := h.clock.NewTimer(destroyPause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return errors.Join(err, ctx.Err())
-		case <-timer.C():
+		if cut := timing.Sleep(ctx, h.clock, destroyPause); cut != nil {
+			return errors.Join(err, cut)
 		}
 	}
 }
