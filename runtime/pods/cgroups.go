@@ -49,8 +49,8 @@ type CgroupResources struct {
 	CPUQuota, CPUPeriod int64
 	// MemoryLimit is in bytes; -1 is no limit. 0: not set.
 	MemoryLimit int64
-	// HugePages are bytes by page size as the kernel writes it, such as 2MB. On version 1, and
-	// where the kernel does not limit them, they are ignored: those of containers hold.
+	// HugePages are bytes by page size as the kernel writes it, such as 2MB. Where the kernel
+	// does not limit them they are ignored: those of containers hold.
 	HugePages map[string]int64
 	// Unified are further settings of cgroup v2, by file name; v1 ignores them.
 	Unified map[string]string

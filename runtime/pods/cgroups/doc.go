@@ -13,8 +13,8 @@
 //	cleanup ───────List, ReduceCPU, Destroy───┘              (v1: one tree per controller)
 //
 // Names are those of spec/runtime.md 3.3, in the form of either driver. Both
-// versions of cgroups work; on version 1 the controllers cpu, cpuacct, memory and
-// pids are managed, the runtime makes the others' folders itself and Destroy removes
+// versions of cgroups work; on version 1 the controllers cpu, cpuacct, memory, pids and
+// hugetlb are managed, the runtime makes the others' folders itself and Destroy removes
 // them as well.
 //
 // # What it is not

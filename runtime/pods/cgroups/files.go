@@ -91,24 +91,47 @@ func orMax(n int64) string {
 
 // set writes resources to a cgroup. The first error ends it.
 func (h *Hierarchy) set(root *os.Root, name string, r pods.CgroupResources) error {
-	settings := h.settings(r)
-	if h.v1 == nil && len(r.HugePages) > 0 {
-		text, err := read(root, "cgroup.controllers")
-		if err != nil {
-			return fmt.Errorf("set cgroup: %w", err)
-		}
-		if slices.Contains(strings.Fields(text), "hugetlb") {
-			for _, size := range slices.Sorted(maps.Keys(r.HugePages)) {
-				settings = append(settings, setting{"?/hugetlb." + size + ".max", strconv.FormatInt(r.HugePages[size], 10)})
-			}
-		}
+	huge, err := h.hugePages(root, name, r.HugePages)
+	if err != nil {
+		return fmt.Errorf("set cgroup: %w", err)
 	}
+	settings := append(h.settings(r), huge...)
 	for _, s := range settings {
 		if err := write(root, strings.Replace(s.file, "?", name, 1), s.value); err != nil {
 			return fmt.Errorf("set cgroup: %w", err)
 		}
 	}
 	return nil
+}
+
+// hugePages translates limits of huge pages. Where the kernel also counts pages that are
+// reserved but not used yet, those are limited too: no pod takes them from the others. A
+// kernel without the controller limits nothing.
+func (h *Hierarchy) hugePages(root *os.Root, name string, limits map[string]int64) ([]setting, error) {
+	if len(limits) == 0 {
+		return nil, nil
+	}
+	tree, suffix := ".", ".max"
+	if h.v1 != nil {
+		if tree, suffix = h.v1[hugetlb], ".limit_in_bytes"; tree == "" {
+			return nil, nil
+		}
+	} else {
+		text, err := read(root, "cgroup.controllers")
+		if err != nil || !slices.Contains(strings.Fields(text), hugetlb) {
+			return nil, err
+		}
+	}
+	var out []setting
+	for _, size := range slices.Sorted(maps.Keys(limits)) {
+		value := strconv.FormatInt(limits[size], 10)
+		out = append(out, setting{path.Join(tree, "?", "hugetlb."+size+suffix), value})
+		reserved := path.Join(tree, "?", "hugetlb."+size+".rsvd"+suffix)
+		if _, err := root.Stat(strings.Replace(reserved, "?", name, 1)); err == nil {
+			out = append(out, setting{reserved, value})
+		}
+	}
+	return out, nil
 }
 
 // get reads the resources of a cgroup.

@@ -53,9 +53,13 @@ type Hierarchy struct {
 
 var _ pods.Cgroups = (*Hierarchy)(nil)
 
-// managed are the controllers that get a pod's folder on version 1. The first two
-// must exist.
+// managed are the controllers whose folders make up a pod's cgroup on version 1. The
+// first two must exist.
 var managed = []string{"cpu", "memory", "cpuacct", "pids"}
+
+// hugetlb gets a pod's folder too where it is mounted, but a pod without one has its
+// cgroup: many runtimes leave this controller alone.
+const hugetlb = "hugetlb"
 
 // New examines the root and returns its hierarchy. It changes nothing.
 func New(o Options) (*Hierarchy, error) {
@@ -97,7 +101,7 @@ func (h *Hierarchy) examine() error {
 		}
 		h.trees = append(h.trees, e.Name())
 		for name := range strings.SplitSeq(e.Name(), ",") {
-			if slices.Contains(managed, name) {
+			if name == hugetlb || slices.Contains(managed, name) {
 				h.v1[name] = e.Name()
 			}
 		}
@@ -120,14 +124,14 @@ func (h *Hierarchy) anchor() string {
 	return h.v1["memory"]
 }
 
-// folders returns the managed trees, the anchor last.
-func (h *Hierarchy) folders() []string {
+// folders returns the trees of these controllers, the anchor last if it is among them.
+func (h *Hierarchy) folders(controllers ...string) []string {
 	if h.v1 == nil {
 		return []string{"."}
 	}
 	var out []string
 	for _, tree := range h.trees {
-		for _, name := range managed {
+		for _, name := range controllers {
 			if h.v1[name] == tree && !slices.Contains(out, tree) {
 				out = append(out, tree)
 			}

@@ -296,27 +296,72 @@ func TestNewRefusesBadOptions(t *testing.T) {
 	}
 }
 
-// TestHugePagesAreLimitedWhereTheKernelCan: spec/runtime.md 13.4. On version 2 with the controller;
-// without it, and on version 1, the rest is set all the same.
+// TestHugePagesAreLimitedWhereTheKernelCan: spec/runtime.md 13.4. Where the kernel also counts
+// what is reserved, that is limited too. Without the controller the rest is set all the same.
 func TestHugePagesAreLimitedWhereTheKernelCan(t *testing.T) {
-	for name, want := range map[string]string{"2 with hugetlb": "4194304", "2": "", "1": ""} {
-		t.Run(name, func(t *testing.T) {
-			root := tree(t, int(name[0]-'0'))
-			if strings.Contains(name, "hugetlb") {
+	const cgroup = "kubepods/podu1"
+	set := pods.CgroupResources{CPUShares: 1024, HugePages: map[string]int64{"2MB": 4 << 20, "1GB": 0}}
+	for _, row := range []struct {
+		name    string
+		version int
+		hugetlb bool
+		// reserved are files that the kernel shows in the cgroup.
+		reserved []string
+		want     map[string]string
+	}{
+		{name: "version 2", version: 2, hugetlb: true, want: map[string]string{
+			cgroup + "/hugetlb.2MB.max": "4194304",
+			cgroup + "/hugetlb.1GB.max": "0",
+		}},
+		{name: "version 2 with reservations", version: 2, hugetlb: true, reserved: []string{cgroup + "/hugetlb.2MB.rsvd.max"}, want: map[string]string{
+			cgroup + "/hugetlb.2MB.max":      "4194304",
+			cgroup + "/hugetlb.2MB.rsvd.max": "4194304",
+			cgroup + "/hugetlb.1GB.max":      "0",
+		}},
+		{name: "version 2 without the controller", version: 2, want: map[string]string{}},
+		{name: "version 1", version: 1, hugetlb: true, want: map[string]string{
+			"hugetlb/" + cgroup + "/hugetlb.2MB.limit_in_bytes": "4194304",
+			"hugetlb/" + cgroup + "/hugetlb.1GB.limit_in_bytes": "0",
+		}},
+		{name: "version 1 with reservations", version: 1, hugetlb: true, reserved: []string{"hugetlb/" + cgroup + "/hugetlb.1GB.rsvd.limit_in_bytes"}, want: map[string]string{
+			"hugetlb/" + cgroup + "/hugetlb.2MB.limit_in_bytes":      "4194304",
+			"hugetlb/" + cgroup + "/hugetlb.1GB.limit_in_bytes":      "0",
+			"hugetlb/" + cgroup + "/hugetlb.1GB.rsvd.limit_in_bytes": "0",
+		}},
+		{name: "version 1 without the controller", version: 1, want: map[string]string{}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			root := tree(t, row.version)
+			switch {
+			case row.hugetlb && row.version == 2:
 				write(t, filepath.Join(root, "cgroup.controllers"), "cpu memory hugetlb pids\n")
+			case row.hugetlb:
+				must(t, os.Mkdir(filepath.Join(root, "hugetlb"), 0o755))
+			}
+			for _, name := range row.reserved {
+				must(t, os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o755))
+				write(t, filepath.Join(root, name), "max\n")
 			}
 			h := hierarchy(t, cgroups.Options{Root: root})
-			pod := pods.PodCgroup{UID: "u1", Class: v1.PodQOSGuaranteed}
-			must(t, h.Create(pod, pods.CgroupResources{CPUShares: 1024, HugePages: map[string]int64{"2MB": 4 << 20}}))
-			got := ""
-			for path, text := range files(t, root) {
-				if strings.HasSuffix(path, "hugetlb.2MB.max") && strings.Contains(path, "podu1") {
-					got = text
-				}
-			}
-			if got != want {
-				t.Errorf("%q, want %q", got, want)
+			must(t, h.Setup())
+			must(t, h.Create(pods.PodCgroup{UID: "u1", Class: v1.PodQOSGuaranteed}, set))
+			got := files(t, root)
+			maps.DeleteFunc(got, func(name, _ string) bool { return !strings.Contains(name, "/hugetlb.") })
+			if !maps.Equal(got, row.want) {
+				t.Errorf("%v, want %v", got, row.want)
 			}
 		})
+	}
+}
+
+// TestPodsWithoutHugetlbFolderKeepTheirCgroup: pods that were started before the controller was
+// managed, or by a runtime that leaves it alone, are not made again for it (spec/runtime.md 7.2).
+func TestPodsWithoutHugetlbFolderKeepTheirCgroup(t *testing.T) {
+	root := tree(t, 1)
+	pod := pods.PodCgroup{UID: "u1", Class: v1.PodQOSGuaranteed}
+	must(t, hierarchy(t, cgroups.Options{Root: root}).Create(pod, pods.CgroupResources{}))
+	must(t, os.Mkdir(filepath.Join(root, "hugetlb"), 0o755))
+	if ok, err := hierarchy(t, cgroups.Options{Root: root}).Exists(pod); !ok || err != nil {
+		t.Errorf("Exists %v, %v", ok, err)
 	}
 }

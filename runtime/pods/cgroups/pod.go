@@ -68,7 +68,7 @@ func (h *Hierarchy) Exists(pod pods.PodCgroup) (bool, error) {
 		return false, err
 	}
 	defer root.Close()
-	for _, tree := range h.folders() {
+	for _, tree := range h.folders(managed...) {
 		if _, err := root.Stat(path.Join(tree, name)); errors.Is(err, fs.ErrNotExist) {
 			return false, nil
 		} else if err != nil {
@@ -93,7 +93,7 @@ func (h *Hierarchy) Create(pod pods.PodCgroup, r pods.CgroupResources) error {
 
 // mkdir makes a cgroup and those above it.
 func (h *Hierarchy) mkdir(root *os.Root, name string) error {
-	for _, tree := range h.folders() {
+	for _, tree := range h.folders(append([]string{hugetlb}, managed...)...) {
 		if err := root.MkdirAll(path.Join(tree, name), 0o755); err != nil {
 			return fmt.Errorf("make cgroup: %w", err)
 		}
