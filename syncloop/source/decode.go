@@ -46,9 +46,7 @@ func newDecoder(node string, references bool) (*decoder, error) {
 		return nil, errors.Join(problems...)
 	}
 	scheme := apiruntime.NewScheme()
-	if err := v1.AddToScheme(scheme); err != nil {
-		return nil, err
-	}
+	scheme.AddKnownTypes(v1.SchemeGroupVersion, &v1.Pod{}) // nothing else is worth decoding (D10)
 	return &decoder{
 		serializer: json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme,
 			json.SerializerOptions{Yaml: true, Strict: true}),
@@ -69,6 +67,9 @@ func (d *decoder) decode(data []byte, origin string) (decoded *v1.Pod, err error
 	document, err := single(data)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	if path := hugeQuantity(document); path != "" {
+		return nil, fmt.Errorf("%w: %s: %s", ErrMalformed, path, hugeText)
 	}
 	object, kind, err := d.serializer.Decode(document, nil, nil)
 	var warning error

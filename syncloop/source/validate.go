@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"path"
+	"reflect"
 	"slices"
 	"strings"
 	"unicode"
@@ -23,6 +24,9 @@ const maxFolderName = 255
 // checks more.
 func Validate(pod *v1.Pod) field.ErrorList {
 	v := &validator{}
+	if v.quantities(reflect.ValueOf(pod.Spec), field.NewPath("spec")); len(v.errors) > 0 {
+		return v.errors // what follows compares them
+	}
 	v.metadata(pod)
 	v.spec(&pod.Spec, field.NewPath("spec"))
 	return v.errors

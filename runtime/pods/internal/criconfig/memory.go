@@ -55,6 +55,9 @@ func hugePageSize(name v1.ResourceName) (size int64, huge bool) {
 	if !huge {
 		return 0, false
 	}
+	if !podinfo.ReadableQuantity(text) {
+		return 0, true
+	}
 	q, err := resource.ParseQuantity(text)
 	if err != nil {
 		return 0, true // a size that no machine has

@@ -96,7 +96,7 @@ func TestHugePages(t *testing.T) {
 	if got := resources(node).HugepageLimits; got != nil {
 		t.Errorf("13: a machine without huge pages: %v", got)
 	}
-	for _, size := range []string{"hugepages-3Mi", "hugepages-", "hugepages-x"} {
+	for _, size := range []string{"hugepages-3Mi", "hugepages-", "hugepages-x", "hugepages-1e-999999999"} {
 		pod := newPod(func(p *v1.Pod) {
 			p.Spec.Containers[0].Resources.Limits = v1.ResourceList{v1.ResourceName(size): resource.MustParse("1Mi")}
 		})
