@@ -1,0 +1,29 @@
+package pods
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// FuzzLogTail: whatever a log holds, a message has at most the last lines of it, and is text
+// (spec/runtime.md 20).
+func FuzzLogTail(f *testing.F) {
+	f.Add("2026-01-02T03:04:05.000000006Z stdout F hello\n2026-01-02T03:04:05.000000007Z stderr P half")
+	f.Add("cut off at the front\n\n x y z\nt s P:x a\nt s F b\n")
+	f.Add(strings.Repeat("t s F \xff\n", 100))
+	f.Fuzz(func(t *testing.T, log string) {
+		text := logTail(log)
+		if len(text) > maxLogMessage || strings.Count(text, "\n") > maxLogLines+strings.Count(log, "\r") {
+			t.Errorf("%d bytes, %d lines", len(text), strings.Count(text, "\n"))
+		}
+		if !utf8.ValidString(text) {
+			t.Errorf("%q is no text", text)
+		}
+		for line := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
+			if utf8.ValidString(log) && len(text) < maxLogMessage && line != "" && len(strings.Fields(log)) == 4 && !strings.Contains(log, line) {
+				t.Errorf("%q is not in the log", line)
+			}
+		}
+	})
+}
