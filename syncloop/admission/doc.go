@@ -15,6 +15,7 @@
 //   - [Scarce]: the same for what few nodes have, such as GPUs and huge pages,
 //   - [Able]: what the node cannot do at all, such as resource claims,
 //   - [NodeMatch]: node name, operating system, architecture and labels,
+//   - [PodSecurity]: the Pod Security Standards,
 //   - [Shutdown]: a node that is about to stop.
 //
 // A [Gate] asks them once in the life of a pod, and its verdict holds: a pod that runs

@@ -1,0 +1,180 @@
+package admission
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// SecurityLevel is a level of the Pod Security Standards of Kubernetes.
+type SecurityLevel string
+
+const (
+	// SecurityPrivileged allows everything.
+	SecurityPrivileged SecurityLevel = "privileged"
+	// SecurityBaseline forbids the known ways out of a container. A pod that asks for
+	// nothing special passes.
+	SecurityBaseline SecurityLevel = "baseline"
+	// SecurityRestricted asks for what hardened pods have, beyond the baseline.
+	SecurityRestricted SecurityLevel = "restricted"
+)
+
+// ReasonPodSecurity is the reason of a pod that a security level forbids.
+const ReasonPodSecurity = "PodSecurity"
+
+// SecurityExemptions allow pods more than their level does, or other images less. The zero
+// value changes nothing.
+type SecurityExemptions struct {
+	// HostPaths may be mounted.
+	HostPaths []HostPath
+	// VolumeTypes may be used under [SecurityRestricted]: names of fields of a volume, such
+	// as nfs. Folders of the node have HostPaths instead.
+	VolumeTypes []string
+	// Capabilities may be added, without the prefix CAP_.
+	Capabilities []v1.Capability
+	// HostPorts may be used.
+	HostPorts []int32
+	// UserNamespaces: pods in a user namespace (hostUsers: false) may run as root in it and
+	// see an unmasked /proc, as their root has no rights on the node.
+	UserNamespaces bool
+	// Images are where images may come from, for pods of every level: a registry, such as
+	// registry.example.com, or a path in one, such as docker.io/library. An image is named
+	// then, not told by an ID. Empty: from anywhere.
+	Images []string
+}
+
+// HostPath is a folder of the node that pods may mount, with all below it. What a pod may
+// write to is not safe from it: it can put a link there that leads to any other path of the
+// node, and have that mounted.
+type HostPath struct {
+	// Path is absolute and clean.
+	Path string
+	// ReadOnly: every mount of the volume must be read-only.
+	ReadOnly bool
+}
+
+// PodSecurity refuses a pod that a level of the Pod Security Standards forbids, as Kubernetes'
+// admission of that name does in its newest version: baseline v1.34, restricted v1.33. Only
+// what is said of Windows pods is left out: no pod is taken for one. The message lists all that
+// is forbidden. An error lists all that is wrong with the arguments.
+func PodSecurity(level SecurityLevel, exemptions SecurityExemptions) (Handler, error) {
+	var problems []error
+	if !slices.Contains([]SecurityLevel{SecurityPrivileged, SecurityBaseline, SecurityRestricted}, level) {
+		problems = append(problems, fmt.Errorf("there is no Pod Security level %q: want privileged, baseline or restricted", level))
+	}
+	problems = append(problems, exemptions.check()...)
+	if len(problems) > 0 {
+		return nil, errors.Join(problems...)
+	}
+	return HandlerFunc(func(r Request) Verdict {
+		if forbidden := exemptions.forbidden(level, r.Pod); len(forbidden) > 0 {
+			return Refuse(ReasonPodSecurity, "violates PodSecurity %q: %s", level, strings.Join(forbidden, ", "))
+		}
+		return Verdict{}
+	}), nil
+}
+
+// check returns what is wrong with the exemptions.
+func (e SecurityExemptions) check() (problems []error) {
+	for _, h := range e.HostPaths {
+		if !path.IsAbs(h.Path) || path.Clean(h.Path) != h.Path {
+			problems = append(problems, fmt.Errorf("host path %q: want an absolute path without ., .. and a slash at its end", h.Path))
+		}
+	}
+	for _, name := range e.VolumeTypes {
+		if !isVolumeType(name) || name == "hostPath" {
+			problems = append(problems, fmt.Errorf("volume type %q: want the name of a volume's field, such as nfs, and not hostPath", name))
+		}
+	}
+	for _, image := range e.Images {
+		if registry, _, _ := strings.Cut(image, "/"); !isRegistry(registry) || strings.HasSuffix(image, "/") {
+			problems = append(problems, fmt.Errorf("images from %q: want a registry, such as registry.example.com, or a path in one", image))
+		}
+	}
+	return problems
+}
+
+// forbidden returns what is wrong with a pod, one text per control.
+func (e SecurityExemptions) forbidden(level SecurityLevel, pod *v1.Pod) (out []string) {
+	controls := slices.Clone(everyLevel)
+	if level != SecurityPrivileged {
+		controls = append(controls, baseline...)
+	}
+	if level == SecurityRestricted {
+		controls = append(controls, restricted...)
+	}
+	for _, c := range controls {
+		if found := c.violations(&e, pod); len(found) > 0 {
+			out = append(out, c.forbids+" ("+strings.Join(found, "; ")+")")
+		}
+	}
+	return out
+}
+
+// mayMount reports whether a volume of a pod that is a path of the node may be mounted.
+func (e *SecurityExemptions) mayMount(volume *v1.Volume, spec *v1.PodSpec) bool {
+	asked := volume.HostPath.Path
+	if !path.IsAbs(asked) || slices.Contains(strings.Split(asked, "/"), "..") {
+		return false
+	}
+	asked = path.Clean(asked)
+	return slices.ContainsFunc(e.HostPaths, func(h HostPath) bool {
+		below := h.Path == "/" || asked == h.Path || strings.HasPrefix(asked, h.Path+"/")
+		return below && (!h.ReadOnly || mountedReadOnly(volume.Name, spec))
+	})
+}
+
+func mountedReadOnly(volume string, spec *v1.PodSpec) bool {
+	readOnly := true
+	eachOf(spec, func(c *v1.Container, _ string) {
+		for _, m := range c.VolumeMounts {
+			readOnly = readOnly && (m.Name != volume || m.ReadOnly)
+		}
+		for _, d := range c.VolumeDevices {
+			readOnly = readOnly && d.Name != volume
+		}
+	})
+	return readOnly
+}
+
+// imageID is what a runtime may take for the start of an image's ID.
+var imageID = regexp.MustCompile(`^(sha256:)?[0-9a-f]+$`)
+
+// mayUse reports whether an image comes from where images may come from.
+func (e *SecurityExemptions) mayUse(image string) bool {
+	if len(e.Images) == 0 {
+		return true
+	}
+	if image == "" || imageID.MatchString(image) {
+		return false
+	}
+	image = fullImageName(image)
+	return slices.ContainsFunc(e.Images, func(prefix string) bool {
+		rest, found := strings.CutPrefix(image, prefix)
+		return found && (rest == "" || strings.ContainsAny(rest[:1], "/:@"))
+	})
+}
+
+// fullImageName adds the registry that runtimes add.
+func fullImageName(image string) string {
+	registry, rest, found := strings.Cut(image, "/")
+	switch {
+	case !found:
+		return "docker.io/library/" + image
+	case !isRegistry(registry):
+		return "docker.io/" + image
+	case registry == "index.docker.io":
+		return "docker.io/" + rest
+	}
+	return image
+}
+
+// isRegistry reports whether the first part of an image's name names a registry.
+func isRegistry(part string) bool {
+	return part == "localhost" || strings.ContainsAny(part, ".:")
+}
