@@ -11,7 +11,7 @@ MANIFESTS ?= examples/manifests
 # runs. The tests check for goroutines that still run.
 export GORACE := atexit_sleep_ms=10 $(GORACE)
 
-.PHONY: fields help run test unit e2e lint bench verify fmt explore torture crash crash-containerd probes-kill evictions-kill mutate-podworkers spec-coverage rewrites faults-pleg bench-idle build clean leak-hunt crowd api deletions faults-hour marathon flake
+.PHONY: fields help run test unit e2e lint bench verify fmt explore torture crash crash-containerd probes-kill evictions-kill mutate-podworkers spec-coverage rewrites faults-pleg bench-idle build clean fuzz vuln leak-hunt crowd api deletions faults-hour marathon flake
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | expand -t 22
@@ -42,6 +42,12 @@ lint: ## vet, staticcheck, gofumpt, and the exported API as recorded below api/
 	  (cd $$m && $(GO) vet -tags containerd ./... && $(TOOL) staticcheck -tags containerd ./...); \
 	done
 	@cd tools && $(GO) run ./api -root .. -check
+
+vuln: ## known vulnerabilities that the code can reach (golang.org/x/vuln); GOVULNDB=file:///FOLDER for a copy of the database, VULN_OFFLINE=pass without one
+	@cd tools && $(GO) run ./vulncheck -root .. -offline $(or $(VULN_OFFLINE),fail) $(MODULES)
+
+fuzz: ## every fuzz target for FUZZTIME (10s); FUZZ=REGEXP for some
+	@cd tools && $(INMEMORY) $(GO) run ./fuzz -root .. -time $(or $(FUZZTIME),10s) -run "$(FUZZ)"
 
 api: ## record the exported API of every public package below api/; make lint fails on a difference
 	@cd tools && $(GO) run ./api -root ..

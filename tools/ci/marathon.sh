@@ -11,9 +11,10 @@ cd "$(dirname "$0")/../.."
 out=$PWD/bin/marathon
 mkdir -p "$out"
 export STATES=${STATES:-500000} # explore ends
+export FUZZTIME=${FUZZTIME:-10m}
 targets=("$@")
 [ ${#targets[@]} -gt 0 ] || targets=(
-	mutate-podworkers explore deletions rewrites faults-pleg faults-hour crash leak-hunt crowd
+	mutate-podworkers fuzz explore deletions rewrites faults-pleg faults-hour crash leak-hunt crowd
 	crash-containerd probes-kill evictions-kill torture bench-idle flake
 )
 table=""

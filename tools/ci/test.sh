@@ -79,10 +79,16 @@ fi
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-(cd tools && go build -o "$work/testsummary" ./testsummary)
+(cd tools && go build -o "$work/" ./testsummary ./fuzz)
 
 # The folders of a real containerd stay on the disk, as everywhere else.
 memory=()
+# fuzz runs every fuzz target for a while, on the CPU that the tests on a real containerd, which
+# mostly wait, leave over. Its output waits for the end.
+fuzz() {
+	nice -n 19 tools/ci/inmemory.sh "$work/fuzz" -root . -jobs 1 -time "${FUZZTIME:-10s}" >"$root/bin/fuzz.log" 2>&1
+}
+
 # tests runs go test in a module and tells the summary how the command ended.
 tests() {
 	local dir=$1 code=0
@@ -93,12 +99,15 @@ tests() {
 
 # One stream of events from every module; the exit code is the summary's.
 events() {
+	local fuzzing
 	if ! $only_e2e; then
 		memory=("$root/tools/ci/inmemory.sh")
 		tests . $race ./...
 		tests examples $race ./...
 		tests tools ./...
 		memory=()
+		fuzz &
+		fuzzing=$!
 	fi
 	# Every test that needs containerd has one of its own; mostly they wait. They are
 	# not cached: the kernel and containerd are part of them.
@@ -111,6 +120,12 @@ events() {
 		tests . "${containerd[@]}" ./internal/containerdtest
 		tests examples "${containerd[@]}" $(with_containerd_tests examples .)
 	done
+	if ! $only_e2e; then
+		local code=0
+		wait "$fuzzing" || code=$?
+		cat "$root/bin/fuzz.log"
+		echo "{\"Action\":\"exit\",\"Code\":$code}"
+	fi
 }
 
 # runtime_name is how the summary calls the runtime of the next tests.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -87,11 +88,20 @@ func (r *runner) run(t target, program string) result {
 		return result{failed: err.Error()}
 	}
 	c := exec.Command(program, "-test.run=^$", "-test.fuzz=^"+t.name+"$", "-test.fuzztime="+r.length.String(), "-test.parallel=1",
-		"-test.timeout=0", "-test.fuzzcachedir="+filepath.Join(strings.TrimSpace(string(cache)), "fuzz", "github.com/podwright/podwright", t.shown))
+		"-test.timeout=0", // By default an input that reaches new code may be shortened for a minute.
+		"-test.fuzzminimizetime=100x", "-test.fuzzcachedir="+filepath.Join(strings.TrimSpace(string(cache)), "fuzz", "github.com/podwright/podwright", t.shown))
 	c.Dir = filepath.Join(t.module, t.pkg)
 	output, err := c.CombinedOutput()
-	return judge(output, err)
+	got := judge(output, err)
+	if m := kept.FindSubmatch(output); got.failed != "" && m != nil {
+		input, err := os.ReadFile(filepath.Join(c.Dir, string(m[1])))
+		got.failed += fmt.Sprintf("\nthe input (%v):\n%.4096s", err, input)
+	}
+	return got
 }
+
+// kept is the line that names the file with the input that failed.
+var kept = regexp.MustCompile(`(?m)Failing input written to (\S+)$`)
 
 // progress is the line in which a target says how far it is.
 var progress = regexp.MustCompile(`(?m)^fuzz: elapsed: .*execs: (\d+) .*new interesting: (\d+) `)
