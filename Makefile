@@ -11,7 +11,7 @@ MANIFESTS ?= examples/manifests
 # runs. The tests check for goroutines that still run.
 export GORACE := atexit_sleep_ms=10 $(GORACE)
 
-.PHONY: fields help run test unit e2e lint bench verify fmt explore torture crash crash-containerd probes-kill evictions-kill mutate-podworkers spec-coverage rewrites faults-pleg bench-idle build clean fuzz vuln leak-hunt crowd api deletions faults-hour marathon flake
+.PHONY: fields help run test unit e2e lint bench verify fmt explore torture crash crash-containerd probes-kill evictions-kill mutate-podworkers spec-coverage rewrites faults-pleg bench-idle build clean fuzz vuln leak-hunt crowd api deletions faults-hour marathon flake deep-trees
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | expand -t 22
@@ -111,6 +111,10 @@ fields: ## the verdict on every field of a pod (honoured, refused, waits, no eff
 
 deletions: ## 10,000 pods deleted at a random moment of a pull that hangs (a minute)
 	$(INMEMORY) $(GO) test -count=1 -timeout 0 -run '^TestDeleteDuringPull$$' ./internal/enginetest
+
+deep-trees: ## trees of 100,000 levels removed and walked, alone and under an agent (a minute in memory)
+	$(INMEMORY) $(GO) test -count=1 -timeout 60m -run '^(TestDeepTreeIsRemoved|TestDeepTreeIsWalked)$$' -v ./internal/tree -levels 100000
+	$(INMEMORY) $(GO) test -count=1 -timeout 60m -run '^TestDeepTreeHoldsUpNoPod$$' -v ./internal/enginetest -levels 100000
 
 marathon: ## every long run above and below, one after the other, with a table at the end (most of a day)
 	@tools/ci/marathon.sh

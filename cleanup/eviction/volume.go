@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/internal/tree"
 )
 
 // Volume is a folder of a pod that may hold no more than Limit bytes.
@@ -76,7 +77,7 @@ func FolderSize(ctx context.Context, dir string) (uint64, error) {
 // enough bytes (0: never) or maxFiles files; then it is more than that. A
 // folder that is not there is empty; what goes away during the walk does not count.
 func size(ctx context.Context, dir string, enough uint64) (bytes, files uint64, err error) {
-	root, err := os.OpenRoot(dir)
+	root, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, 0, nil
 	}
@@ -84,49 +85,38 @@ func size(ctx context.Context, dir string, enough uint64) (bytes, files uint64, 
 		return 0, 0, err
 	}
 	defer root.Close()
-	var device uint64
-	linked := map[uint64]bool{}
-	err = fs.WalkDir(root.FS(), ".", func(_ string, d fs.DirEntry, err error) error {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if err != nil {
-			return skip(d)
-		}
-		info, err := d.Info()
-		if err != nil {
-			return skip(d)
-		}
-		st, ok := info.Sys().(*syscall.Stat_t)
-		if !ok {
-			return fmt.Errorf("%s: no file numbers on this system", dir)
-		}
-		if device == 0 {
-			device = uint64(st.Dev)
-		}
-		if uint64(st.Dev) != device {
-			return skip(d)
-		}
-		if !d.IsDir() && st.Nlink > 1 {
-			if linked[st.Ino] {
-				return nil
-			}
-			linked[st.Ino] = true
-		}
-		bytes += uint64(st.Blocks) * 512
-		files++
-		if enough > 0 && bytes > enough || files >= maxFiles {
-			return fs.SkipAll
-		}
-		return nil
-	})
-	return bytes, files, err
-}
-
-// skip leaves out what cannot be read; of a folder, what is in it too.
-func skip(d fs.DirEntry) error {
-	if d != nil && d.IsDir() {
-		return fs.SkipDir
+	info, err := root.Stat()
+	if err != nil {
+		return 0, 0, err
 	}
-	return nil
+	own, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, 0, fmt.Errorf("%s: no file numbers on this system", dir)
+	}
+	bytes, files = uint64(own.Blocks)*512, 1
+	linked := map[uint64]bool{}
+	err = tree.Walker{
+		Visit: func(e tree.Entry) error {
+			if e.Stat.Dev != own.Dev {
+				return fs.SkipDir
+			}
+			if !e.IsDir() && e.Stat.Nlink > 1 {
+				if linked[e.Stat.Ino] {
+					return nil
+				}
+				linked[e.Stat.Ino] = true
+			}
+			bytes += uint64(e.Stat.Blocks) * 512
+			files++
+			if enough > 0 && bytes > enough || files >= maxFiles {
+				return fs.SkipAll
+			}
+			return nil
+		},
+		Failed: func(string, error) error { return nil }, // what cannot be read does not count
+	}.Walk(ctx, root)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return bytes, files, err
 }

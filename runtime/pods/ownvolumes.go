@@ -144,7 +144,7 @@ func (o ownVolumes) files(ctx context.Context, pod *v1.Pod, v *v1.Volume) (Mount
 		return MountedVolume{}, err
 	}
 	fresh := ".." + o.m.options.Clock.Now().UTC().Format("2006_01_02_15_04_05.") + o.m.randomName()
-	if _, err := poddir.Publish(path, fresh, files, fsGroup(pod)); err != nil {
+	if _, err := poddir.Publish(ctx, path, fresh, files, fsGroup(pod)); err != nil {
 		return MountedVolume{}, err
 	}
 	return filesAt(path), nil

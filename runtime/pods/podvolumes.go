@@ -142,12 +142,12 @@ func (m *Manager) setUpVolume(ctx context.Context, pod *v1.Pod, v *v1.Volume) (M
 	if ready.HostPath == "" && ready.DevicePath == "" && ready.Image == "" {
 		return MountedVolume{}, errors.New("its manager gives no path")
 	}
-	return ready, m.giveToGroup(pod, v, ready)
+	return ready, m.giveToGroup(ctx, pod, v, ready)
 }
 
 // giveToGroup applies fsGroup to a volume whose maker does not, once in the life of
 // this process.
-func (m *Manager) giveToGroup(pod *v1.Pod, v *v1.Volume, ready MountedVolume) error {
+func (m *Manager) giveToGroup(ctx context.Context, pod *v1.Pod, v *v1.Volume, ready MountedVolume) error {
 	group := fsGroup(pod)
 	if !ready.FSGroup || ready.HostPath == "" || group == nil {
 		return nil
@@ -157,7 +157,7 @@ func (m *Manager) giveToGroup(pod *v1.Pod, v *v1.Volume, ready MountedVolume) er
 	}
 	policy := pod.Spec.SecurityContext.FSGroupChangePolicy
 	onMismatch := policy != nil && *policy == v1.FSGroupChangeOnRootMismatch
-	return poddir.GiveToGroup(ready.HostPath, *group, ready.ReadOnly, onMismatch)
+	return poddir.GiveToGroup(ctx, ready.HostPath, *group, ready.ReadOnly, onMismatch)
 }
 
 // MountedVolumes returns the volumes this process has made ready for a pod, by

@@ -14,6 +14,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/tree"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/process/internal/osproc"
 )
@@ -182,7 +183,7 @@ func (r *Runtime) removeContainer(ctx context.Context, c *container) error {
 		return fmt.Errorf("remove container %s: %w", c.record.ID, err)
 	}
 	r.forget(c)
-	if err := os.RemoveAll(c.dir); err != nil {
+	if err := tree.RemovePath(ctx, c.dir); err != nil {
 		r.log.Error(err, "Folder of a removed container stays until the next start", "container", c.record.ID)
 	}
 	r.publish(c.record.SandboxID, c.record.ID, runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT)

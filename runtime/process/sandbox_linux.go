@@ -13,6 +13,7 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/internal/tree"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -214,7 +215,7 @@ func (r *Runtime) removeSandbox(ctx context.Context, s *sandbox) error {
 	delete(r.sandboxes, podSandboxID)
 	delete(r.names, s.key())
 	r.mu.Unlock()
-	if err := os.RemoveAll(r.path(logsDir, podSandboxID)); err != nil {
+	if err := tree.RemovePath(ctx, r.path(logsDir, podSandboxID)); err != nil {
 		r.log.Error(err, "Logs of a removed sandbox stay", "sandbox", podSandboxID)
 	}
 	r.publish(podSandboxID, podSandboxID, runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT)

@@ -102,7 +102,7 @@ func TestPathsStayInside(t *testing.T) {
 		must(t, r.RemoveContainer(t.Context(), id))
 		must(t, r.RemovePodSandbox(t.Context(), id))
 	}
-	before := tree(t, r.root)
+	before := folderTree(t, r.root)
 	config := sandboxConfig(t)
 	config.Metadata = &runtimeapi.PodSandboxMetadata{Name: "../../x", Namespace: "/etc", Uid: "../../../y"}
 	config.Labels = map[string]string{"../l": "/../v"}
@@ -113,13 +113,13 @@ func TestPathsStayInside(t *testing.T) {
 	}), nil)
 	must(t, err)
 	must(t, r.RemovePodSandbox(t.Context(), id))
-	if after := tree(t, r.root); after != before {
+	if after := folderTree(t, r.root); after != before {
 		t.Errorf("files before:\n%s\nafter removal:\n%s", before, after)
 	}
 }
 
 // tree lists the files around a folder.
-func tree(t *testing.T, root string) string {
+func folderTree(t *testing.T, root string) string {
 	t.Helper()
 	var out strings.Builder
 	must(t, filepath.WalkDir(filepath.Dir(root), func(path string, _ fs.DirEntry, err error) error {

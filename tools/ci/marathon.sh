@@ -14,7 +14,7 @@ export STATES=${STATES:-500000} # explore ends
 export FUZZTIME=${FUZZTIME:-10m}
 targets=("$@")
 [ ${#targets[@]} -gt 0 ] || targets=(
-	mutate-podworkers fuzz explore deletions rewrites faults-pleg faults-hour crash leak-hunt crowd
+	mutate-podworkers fuzz explore deletions rewrites faults-pleg faults-hour crash leak-hunt crowd deep-trees
 	crash-containerd probes-kill evictions-kill torture bench-idle flake
 )
 table=""

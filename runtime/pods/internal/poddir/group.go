@@ -1,46 +1,46 @@
 package poddir
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podwright/podwright/internal/tree"
 )
 
 // GiveToGroup gives a volume and all in it to a group, which may then write
 // there, or only read: files get group permissions, and what is created in folders
 // inherits the group. No link is followed. With onMismatch (the pod's
 // fsGroupChangePolicy OnRootMismatch) nothing happens if the volume's root already has
-// the group and the permissions.
-func GiveToGroup(volume string, group int64, readOnly, onMismatch bool) error {
-	root, err := os.OpenRoot(volume)
+// the group and the permissions. It ends with ctx after some entries; the next call begins again.
+func GiveToGroup(ctx context.Context, volume string, group int64, readOnly, onMismatch bool) error {
+	root, err := openVolume(volume)
 	if err != nil {
 		return fmt.Errorf("fsGroup %d: %w", group, bare(err))
 	}
 	defer root.Close()
-	// The root comes last: it shows that the rest is complete, also after a crash.
-	info, err := root.Stat(".")
+	info, err := root.Stat()
 	if err != nil {
 		return fmt.Errorf("fsGroup %d: %w", group, bare(err))
 	}
 	if owner, ok := groupOf(info); onMismatch && ok && owner == group && info.Mode()|groupMode(info.Mode(), readOnly) == info.Mode() {
 		return nil
 	}
-	err = fs.WalkDir(root.FS(), ".", func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return nil // removed meanwhile
-		case err != nil:
-			return err
-		case path == "." || d.Type()&fs.ModeSymlink != 0:
+	err = tree.Walker{Visit: func(e tree.Entry) error {
+		if e.IsLink() {
 			return nil
 		}
-		return giveTo(root, path, group, readOnly)
-	})
+		return giveEntry(e, group, readOnly)
+	}}.Walk(ctx, root)
 	if err == nil {
-		err = giveTo(root, ".", group, readOnly)
+		// The root comes last: it shows that the rest is complete, also after a crash.
+		err = give(root, group, readOnly)
 	}
 	if err != nil {
 		return fmt.Errorf("fsGroup %d: %s: %w", group, filepath.Base(volume), bare(err))
@@ -48,16 +48,37 @@ func GiveToGroup(volume string, group int64, readOnly, onMismatch bool) error {
 	return nil
 }
 
-// giveTo changes one file or folder.
-func giveTo(root *os.Root, path string, group int64, readOnly bool) error {
-	if err := root.Lchown(path, -1, int(group)); err != nil {
+// openVolume opens a folder that may be reached by a link.
+func openVolume(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY, 0)
+}
+
+// giveEntry changes a file or folder that the walk has come to. One that was removed meanwhile
+// needs nothing.
+func giveEntry(e tree.Entry, group int64, readOnly bool) error {
+	fd, err := unix.Openat(e.Dir, e.Name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("open %s: %w", e.Name, err)
+	}
+	f := os.NewFile(uintptr(fd), e.Name)
+	defer f.Close()
+	return give(f, group, readOnly)
+}
+
+// give changes what is open, whatever has its name now. Links stay as they are.
+func give(f *os.File, group int64, readOnly bool) error {
+	if err := unix.Fchownat(int(f.Fd()), "", -1, int(group), unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return err
 	}
-	info, err := root.Lstat(path)
+	info, err := f.Stat()
 	if err != nil || info.Mode()&fs.ModeSymlink != 0 {
 		return err
 	}
-	return root.Chmod(path, info.Mode()|groupMode(info.Mode(), readOnly))
+	// Through /proc: fchmod refuses a file that was opened without using it.
+	return os.Chmod(handle(f), info.Mode()|groupMode(info.Mode(), readOnly))
 }
 
 // groupMode returns the bits a group needs.

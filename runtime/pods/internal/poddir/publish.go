@@ -2,6 +2,7 @@ package poddir
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/podwright/podwright/internal/tree"
 )
 
 // File is a file to publish.
@@ -50,7 +53,7 @@ func CheckFileName(path string) error {
 // named fresh, which the link ..data points to; links at the top lead through it.
 // With a group they belong to it and it may read them. It reports whether
 // anything changed.
-func Publish(volume, fresh string, files map[string]File, group *int64) (changed bool, err error) {
+func Publish(ctx context.Context, volume, fresh string, files map[string]File, group *int64) (changed bool, err error) {
 	for path := range files {
 		if err := CheckFileName(path); err != nil {
 			return false, err
@@ -65,10 +68,10 @@ func Publish(volume, fresh string, files map[string]File, group *int64) (changed
 	current, _ := root.Readlink(dataLink)
 	if current != "" && filepath.IsLocal(current) && same(root, current, files) {
 		// A crash may have left links or an old folder.
-		return false, linkFiles(root, current, files)
+		return false, linkFiles(ctx, root, current, files)
 	}
-	if err := writeFiles(root, fresh, files, group); err != nil {
-		return false, errors.Join(fmt.Errorf("publish: %w", bare(err)), root.RemoveAll(fresh))
+	if err := writeFiles(ctx, root, fresh, files, group); err != nil {
+		return false, errors.Join(fmt.Errorf("publish: %w", bare(err)), tree.RemoveIn(ctx, root, fresh))
 	}
 	if err := root.Remove(newLink); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, err
@@ -79,7 +82,7 @@ func Publish(volume, fresh string, files map[string]File, group *int64) (changed
 	if err := root.Rename(newLink, dataLink); err != nil {
 		return false, err
 	}
-	return true, linkFiles(root, fresh, files)
+	return true, linkFiles(ctx, root, fresh, files)
 }
 
 // Published reports whether a volume has content.
@@ -102,8 +105,8 @@ func withGroup(files map[string]File, group *int64) map[string]File {
 }
 
 // writeFiles writes a new folder; what a crash left there goes first.
-func writeFiles(root *os.Root, dir string, files map[string]File, group *int64) error {
-	if err := root.RemoveAll(dir); err != nil {
+func writeFiles(ctx context.Context, root *os.Root, dir string, files map[string]File, group *int64) error {
+	if err := tree.RemoveIn(ctx, root, dir); err != nil {
 		return err
 	}
 	own := func(path string, mode fs.FileMode) error {
@@ -154,10 +157,22 @@ func writeFiles(root *os.Root, dir string, files map[string]File, group *int64) 
 
 // same reports whether dir holds exactly these files.
 func same(root *os.Root, dir string, files map[string]File) bool {
+	folders := map[string]bool{}
+	for name := range files {
+		for at := filepath.Dir(name); at != "."; at = filepath.Dir(at) {
+			folders[at] = true
+		}
+	}
 	found := 0
 	err := fs.WalkDir(root.FS(), dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+		if err != nil || path == dir {
 			return err
+		}
+		if d.IsDir() {
+			if !folders[strings.TrimPrefix(path, dir+"/")] {
+				return errors.New("differs")
+			}
+			return nil
 		}
 		want, ok := files[strings.TrimPrefix(path, dir+"/")]
 		if !ok || !holds(root, path, want) {
@@ -185,7 +200,7 @@ func holds(root *os.Root, path string, want File) bool {
 
 // linkFiles makes the links at the top lead to the current files and removes what was
 // published before.
-func linkFiles(root *os.Root, current string, files map[string]File) error {
+func linkFiles(ctx context.Context, root *os.Root, current string, files map[string]File) error {
 	want := map[string]string{}
 	for name := range files {
 		first, _, _ := strings.Cut(name, "/")
@@ -202,7 +217,7 @@ func linkFiles(root *os.Root, current string, files map[string]File) error {
 		switch {
 		case name == dataLink || name == current:
 		case strings.HasPrefix(name, ".."):
-			problems = append(problems, root.RemoveAll(name))
+			problems = append(problems, tree.RemoveIn(ctx, root, name))
 		case want[name] == "":
 			problems = append(problems, root.Remove(name))
 		}
@@ -211,7 +226,7 @@ func linkFiles(root *os.Root, current string, files map[string]File) error {
 		if got, err := root.Readlink(name); err == nil && got == target {
 			continue
 		}
-		problems = append(problems, root.RemoveAll(name), root.Symlink(target, name))
+		problems = append(problems, tree.RemoveIn(ctx, root, name), root.Symlink(target, name))
 	}
 	return errors.Join(problems...)
 }

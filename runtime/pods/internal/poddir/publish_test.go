@@ -58,7 +58,7 @@ func TestPublishSwapsAllFilesAtOnce(t *testing.T) {
 		{map[string]poddir.File{}, true, map[string]string{}},
 	}
 	for i, step := range steps {
-		changed, err := poddir.Publish(volume, fmt.Sprint("..", i), step.files, nil)
+		changed, err := poddir.Publish(t.Context(), volume, fmt.Sprint("..", i), step.files, nil)
 		if err != nil || changed != step.changed {
 			t.Fatalf("step %d: changed %v, err %v", i, changed, err)
 		}
@@ -89,7 +89,7 @@ func TestPublishIsOneStep(t *testing.T) {
 	volume := t.TempDir()
 	publish := func(i int) {
 		s := fmt.Sprint(i)
-		if _, err := poddir.Publish(volume, ".."+s, map[string]poddir.File{"a": text(s), "b": text(s)}, nil); err != nil {
+		if _, err := poddir.Publish(t.Context(), volume, ".."+s, map[string]poddir.File{"a": text(s), "b": text(s)}, nil); err != nil {
 			t.Error(err)
 		}
 	}
@@ -126,7 +126,7 @@ func TestPublishAfterCrash(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 { // before the swap, and after it with the links missing
-		if _, err := poddir.Publish(volume, "..new", files, nil); err != nil {
+		if _, err := poddir.Publish(t.Context(), volume, "..new", files, nil); err != nil {
 			t.Fatal(err)
 		}
 		entries, err := os.ReadDir(volume)
@@ -149,14 +149,14 @@ func TestPublishToGroup(t *testing.T) {
 	}
 	volume := t.TempDir()
 	files := map[string]poddir.File{"key": {Data: []byte("x"), Mode: 0o400}}
-	if _, err := poddir.Publish(volume, "..1", files, ptr.To[int64](77)); err != nil {
+	if _, err := poddir.Publish(t.Context(), volume, "..1", files, ptr.To[int64](77)); err != nil {
 		t.Fatal(err)
 	}
 	info, err := os.Stat(filepath.Join(volume, "key"))
 	if err != nil || info.Mode() != 0o440 || info.Sys().(*syscall.Stat_t).Gid != 77 {
 		t.Errorf("%v, err %v", info, err)
 	}
-	if changed, err := poddir.Publish(volume, "..2", files, ptr.To[int64](77)); err != nil || changed {
+	if changed, err := poddir.Publish(t.Context(), volume, "..2", files, ptr.To[int64](77)); err != nil || changed {
 		t.Errorf("changed %v, err %v", changed, err)
 	}
 }
@@ -184,7 +184,7 @@ func FuzzPublish(f *testing.F) {
 			t.Fatal(err)
 		}
 		files := map[string]poddir.File{one: text("1"), two: text("2")}
-		_, err := poddir.Publish(volume, "..1", files, nil)
+		_, err := poddir.Publish(t.Context(), volume, "..1", files, nil)
 		if entries, dirErr := os.ReadDir(base); dirErr != nil || len(entries) != 1 {
 			t.Fatalf("%v, err %v", entries, dirErr)
 		}
@@ -236,7 +236,7 @@ func TestGiveToGroup(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := poddir.GiveToGroup(volume, step.group, step.readOnly, step.onRoot); err != nil {
+		if err := poddir.GiveToGroup(t.Context(), volume, step.group, step.readOnly, step.onRoot); err != nil {
 			t.Fatal(err)
 		}
 		got := []string{look(volume), look(filepath.Join(volume, "dir")), look(filepath.Join(volume, "dir/f"))}

@@ -6,24 +6,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/tree"
 )
 
 // ErrMounted: something is mounted below the folder to remove, so nothing more
 // of it is removed.
-var ErrMounted = errors.New("something is mounted there")
+var ErrMounted = tree.ErrMounted
 
 // ErrLeftover: a volume that is not the engine's holds data though nothing is mounted.
 // An operator must move the data away.
-var ErrLeftover = errors.New("left-over data of a volume, which is never removed")
+var ErrLeftover = tree.ErrLeftover
 
 // Remove removes a pod's folder: the engine's own volumes, then everything else.
 // Other volumes must have been unmounted and emptied by their makers: only their empty
@@ -41,12 +41,12 @@ func RemoveTree(ctx context.Context, parent, name string) error {
 	if err := CheckName("directory name", name); err != nil {
 		return err
 	}
-	return removeChild(ctx, parent, name, func(t tree) error { return t.remove(name) })
+	return removeChild(ctx, parent, name, tree.Remove)
 }
 
-// removeChild opens parent and hands the tree of name to remove, unless
-// something is mounted in it.
-func removeChild(ctx context.Context, parent, name string, remove func(tree) error) error {
+// removeChild opens parent and has remove remove the entry name of it, unless something
+// is mounted in that.
+func removeChild(ctx context.Context, parent, name string, remove func(ctx context.Context, dir *os.File, name string) error) error {
 	dir, err := os.OpenFile(parent, os.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -61,209 +61,31 @@ func removeChild(ctx context.Context, parent, name string, remove func(tree) err
 	if err := noMounts(filepath.Join(parent, name)); err != nil {
 		return err
 	}
-	var stat unix.Stat_t
-	switch err := unix.Fstatat(int(dir.Fd()), name, &stat, unix.AT_SYMLINK_NOFOLLOW); {
-	case errors.Is(err, unix.ENOENT):
-		return nil
-	case err != nil:
-		return fmt.Errorf("remove %s: %w", name, err)
-	}
-	p := &pace{ctx: ctx}
-	if err := p.result(remove(tree{dir: dir, device: stat.Dev, name: name, pace: p})); err != nil {
-		return fmt.Errorf("remove %s: %w", name, err)
-	}
-	return nil
+	return remove(ctx, dir, name)
 }
 
-func removePod(t tree) error {
-	return t.removeDir(t.name, func(pod tree) error {
-		err := pod.removeDir("volumes", func(volumes tree) error { return volumes.children(tree.removeEmpty) })
-		if err != nil {
-			return err
-		}
-		return pod.children(func(t tree, name string) error {
-			if name == "volumes" { // it was made again meanwhile (OD6)
-				return fmt.Errorf("%s: volumes are made while the pod is removed", name)
-			}
-			return t.remove(name)
-		})
-	})
-}
-
-// tree is an open folder and the one device removal is confined to.
-type tree struct {
-	dir    *os.File
-	device uint64
-	// name of the entry this removal began with.
-	name string
-	pace *pace
-}
-
-// slice is how many entries are removed before the context is asked whether to go on.
-const slice = 256
-
-// maxProblems bounds the errors that are kept of one removal: a tree that stays may have
-// millions of entries.
-const maxProblems = 10
-
-// errStays: something in a folder could not be removed, which is among the problems.
-var errStays = errors.New("not all of it can be removed")
-
-// pace cuts a removal into slices (IN12), and keeps what fails.
-type pace struct {
-	ctx      context.Context
-	entries  int
-	cut      error // why it ended
-	problems []error
-	more     int // how many problems are not kept
-}
-
-// next counts an entry, and returns why the removal ends before it.
-func (p *pace) next() error {
-	if p.entries%slice == 0 && p.cut == nil {
-		p.cut = p.ctx.Err()
-	}
-	p.entries++
-	return p.cut
-}
-
-// note keeps a problem, unless there are many and one of its kind is kept.
-func (p *pace) note(err error) {
-	if errors.Is(err, errStays) || p.cut != nil && errors.Is(err, p.cut) {
-		return // noted before
-	}
-	kept := errors.Join(p.problems...)
-	for _, kind := range []error{ErrMounted, ErrLeftover} {
-		if errors.Is(err, kind) && !errors.Is(kept, kind) {
-			p.problems = append(p.problems, err)
-			return
-		}
-	}
-	if len(p.problems) >= maxProblems {
-		p.more++
-		return
-	}
-	p.problems = append(p.problems, err)
-}
-
-// result is the result of a removal that returned err.
-func (p *pace) result(err error) error {
-	if err == nil {
-		return nil
-	}
-	p.note(err)
-	all := append(p.problems, p.cut)
-	if p.more > 0 {
-		all = append(all, fmt.Errorf("and %d more entries", p.more))
-	}
-	return errors.Join(all...)
-}
-
-// removeDir opens the folder name, lets do empty it and removes it. A missing folder is
-// success.
-func (t tree) removeDir(name string, do func(tree) error) error {
-	if err := t.sameMount(name); err != nil {
+func removePod(ctx context.Context, pods *os.File, uid string) error {
+	pod, err := openDir(pods, uid)
+	if err != nil {
 		return ignoreMissing(err)
 	}
-	fd, err := unix.Openat(int(t.dir.Fd()), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return ignoreMissing(fmt.Errorf("open %s: %w", name, err))
-	}
-	dir := os.NewFile(uintptr(fd), name)
-	defer dir.Close()
-	var stat unix.Stat_t
-	if err := unix.Fstat(fd, &stat); err != nil {
-		return fmt.Errorf("stat %s: %w", name, err)
-	}
-	if stat.Dev != t.device {
-		return fmt.Errorf("%s: %w", name, ErrMounted)
-	}
-	if err := do(tree{dir: dir, device: t.device, name: t.name, pace: t.pace}); err != nil {
+	defer pod.Close()
+	if err := tree.RemoveEmpty(ctx, pod, "volumes"); err != nil {
 		return err
 	}
-	return unlinkDir(t.dir, name)
-}
-
-// children runs do for every entry and notes the errors, until the context ends.
-func (t tree) children(do func(tree, string) error) error {
-	var result error
-	for {
-		// In portions: a container may have left millions of files.
-		names, err := t.dir.Readdirnames(1024)
-		for _, name := range names {
-			if cut := t.pace.next(); cut != nil {
-				return cut
-			}
-			if err := do(t, name); err != nil {
-				t.pace.note(err)
-				result = errStays
-			}
+	names, err := pod.Readdirnames(-1)
+	problems := []error{err}
+	for _, name := range names {
+		if name == "volumes" { // it was made again meanwhile (OD6)
+			problems = append(problems, fmt.Errorf("%s: volumes are made while the pod is removed", name))
+			continue
 		}
-		if errors.Is(err, io.EOF) {
-			return result
-		}
-		if err != nil {
-			return err
-		}
+		problems = append(problems, tree.Remove(ctx, pod, name))
 	}
-}
-
-// remove removes an entry with all below it. A link is removed, never followed.
-func (t tree) remove(name string) error {
-	err := unix.Unlinkat(int(t.dir.Fd()), name, 0)
-	switch {
-	case err == nil, errors.Is(err, unix.ENOENT):
-		return nil
-	case errors.Is(err, unix.EBUSY):
-		return fmt.Errorf("%s: %w", name, ErrMounted)
-	case !errors.Is(err, unix.EISDIR) && !errors.Is(err, unix.EPERM):
-		return fmt.Errorf("unlink %s: %w", name, err)
+	if err := errors.Join(problems...); err != nil {
+		return err
 	}
-	below := t.removeDir(name, func(sub tree) error { return sub.children(tree.remove) })
-	if errors.Is(below, unix.ENOTDIR) { // it is no folder, and stays for another reason
-		return fmt.Errorf("unlink %s: %w", name, err)
-	}
-	return below
-}
-
-// removeEmpty removes a folder that holds nothing but folders.
-func (t tree) removeEmpty(name string) error {
-	err := t.removeDir(name, func(sub tree) error { return sub.children(tree.removeEmpty) })
-	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
-		return t.leftover(name)
-	}
-	return err
-}
-
-// leftover describes data in a volume that was not torn down. It is never removed
-// (spec/cleanup.md OD9).
-func (t tree) leftover(name string) error {
-	var s unix.Stat_t
-	if err := unix.Fstatat(int(t.dir.Fd()), name, &s, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return fmt.Errorf("stat %s: %w", name, err)
-	}
-	path, err := os.Readlink(handle(t.dir))
-	if err != nil {
-		return fmt.Errorf("left-over data %s: %w", name, err)
-	}
-	return fmt.Errorf("%s, last changed %s: %w", filepath.Join(path, name),
-		time.Unix(s.Mtim.Unix()).UTC().Format(time.RFC3339), ErrLeftover)
-}
-
-// sameMount reports an entry that is a mount point, where the kernel tells.
-func (t tree) sameMount(name string) error {
-	var s unix.Statx_t
-	err := unix.Statx(int(t.dir.Fd()), name, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, unix.STATX_TYPE, &s)
-	if errors.Is(err, unix.ENOSYS) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("stat %s: %w", name, err)
-	}
-	if s.Attributes_mask&s.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 {
-		return fmt.Errorf("%s: %w", name, ErrMounted)
-	}
-	return nil
+	return unlinkDir(pods, uid)
 }
 
 func unlinkDir(dir *os.File, name string) error {

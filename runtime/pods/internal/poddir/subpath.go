@@ -12,6 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/tree"
 )
 
 const subPathsDir = "volume-subpaths"
@@ -145,7 +147,7 @@ func dropSubPath(dir *os.File, name string) error {
 	err := unix.Unlinkat(int(dir.Fd()), name, 0)
 	if errors.Is(err, unix.EISDIR) || errors.Is(err, unix.EPERM) {
 		if err = unlinkDir(dir, name); errors.Is(err, unix.ENOTEMPTY) {
-			return tree{dir: dir}.leftover(name)
+			return tree.Leftover(dir, name)
 		}
 		return err
 	}

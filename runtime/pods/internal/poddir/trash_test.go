@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/podwright/podwright/runtime/pods/internal/poddir"
 )
 
@@ -140,4 +142,59 @@ func TestTrashIsEmptiedAsFarAsPossible(t *testing.T) {
 	if left, err := os.ReadDir(s.Path + ".removed"); err != nil || len(left) != 0 || files(t, outside) != 1 {
 		t.Errorf("left %v, %v", left, err)
 	}
+}
+
+// TestDeepVolume (IN19): a pod has left a volume deeper than a path is long. It is given to a group,
+// removed out of its place, and in its place if there is no trash.
+func TestDeepVolume(t *testing.T) {
+	const levels = 2000
+	for _, trash := range []bool{true, false} {
+		t.Run(fmt.Sprint("trash ", trash), func(t *testing.T) {
+			s := newStore(t)
+			if !trash {
+				write(t, s.Path+".removed", "a file is in its place")
+			}
+			volume, err := emptyDir(s, "u", "v", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := open(t, volume)
+			for range levels {
+				if err := unix.Mkdirat(int(at.Fd()), "deep", 0o700); err != nil {
+					t.Fatal(err)
+				}
+				fd, err := unix.Openat(int(at.Fd()), "deep", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				at.Close()
+				at = os.NewFile(uintptr(fd), "deep")
+			}
+			defer at.Close()
+			if err := poddir.GiveToGroup(t.Context(), volume, int64(os.Getegid()), false, false); err != nil {
+				t.Error(err)
+			}
+			if info, err := at.Stat(); err != nil || info.Mode() != os.ModeDir|os.ModeSetgid|0o770 {
+				t.Errorf("the deepest folder: %v, %v", info.Mode(), err)
+			}
+			if err := s.Remove(t.Context(), "u"); err != nil {
+				t.Error(err)
+			}
+			if list, err := s.List(); err != nil || len(list) != 0 {
+				t.Errorf("%v is left: %v", list, err)
+			}
+			if left, err := os.ReadDir(s.Path + ".removed"); trash && (err != nil || len(left) != 0) {
+				t.Errorf("%v is left in the trash: %v", left, err)
+			}
+		})
+	}
+}
+
+func open(t *testing.T, path string) *os.File {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
 }

@@ -1,0 +1,121 @@
+package tree_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// levels is deeper than a process may have open files, and a path bytes.
+var levels = flag.Int("levels", 3000, "how deep the deep trees are")
+
+// chain makes a tree of n levels below dir, each with as many files, and returns the deepest folder.
+func chain(t testing.TB, dir string, n, files int) *os.File {
+	t.Helper()
+	at, err := unix.Open(dir, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	for range n {
+		for f := range files {
+			if err == nil {
+				var fd int
+				if fd, err = unix.Openat(at, fmt.Sprint("f", f), unix.O_CREAT|unix.O_WRONLY|unix.O_CLOEXEC, 0o600); err == nil {
+					err = unix.Close(fd)
+				}
+			}
+		}
+		if err == nil {
+			err = unix.Mkdirat(at, "deep", 0o755)
+		}
+		var next int
+		if err == nil {
+			next, err = unix.Openat(at, "deep", unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		unix.Close(at)
+		at = next
+	}
+	f := os.NewFile(uintptr(at), "deep")
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+// descriptors counts the open files of the process.
+func descriptors(t testing.TB) int {
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Error(err)
+	}
+	return len(entries)
+}
+
+// watched is a context that counts the open files whenever it is asked, and ends when it has
+// been asked so often.
+type watched struct {
+	context.Context
+	t                  testing.TB
+	asked, limit, most int
+}
+
+func (w *watched) Err() error {
+	w.asked++
+	w.most = max(w.most, descriptors(w.t))
+	if w.limit > 0 && w.asked > w.limit {
+		return context.Canceled
+	}
+	return nil
+}
+
+// open opens a folder until the test ends.
+func open(t testing.TB, dir string) *os.File {
+	t.Helper()
+	f, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+func write(t testing.TB, path, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// empty fails unless nothing is in the folder.
+func empty(t testing.TB, dir string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(entries) > 0 {
+		t.Errorf("%d entries are left, as %.80s", len(entries), entries[0].Name())
+	}
+}
+
+func contains(t testing.TB, err error, texts ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, text := range texts {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("error %v, want %q in it", err, text)
+		}
+	}
+}
