@@ -16,6 +16,7 @@ import (
 
 	"github.com/podwright/podwright/internal/durable"
 	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/internal/privatedir"
 	"github.com/podwright/podwright/internal/recovery"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/status/checkpoint"
@@ -224,6 +225,9 @@ func (c *Config) completeDirs() (problems []error) {
 		if err := durable.CheckFolder(dir.path); err != nil {
 			problems = append(problems, fmt.Errorf("%s: %w", dir.field, err))
 		}
+	}
+	if err := privatedir.Check(c.RootDir); err != nil {
+		problems = append(problems, fmt.Errorf("RootDir: %w", err))
 	}
 	if c.Checkpoints.Store == nil {
 		c.Checkpoints.Store = checkpoint.NewFiles(checkpoint.Dir(filepath.Join(c.RootDir, "state", "pods")))

@@ -2,6 +2,8 @@ package podwright
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -160,6 +162,24 @@ func TestNewReportsProblemsOfAllParts(t *testing.T) {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("nothing about %s in:\n%v", want, err)
 		}
+	}
+}
+
+// RD1: a RootDir that other users can change is refused before anything in it is used.
+func TestNewRefusesARootDirOpenToOthers(t *testing.T) {
+	open := t.TempDir()
+	for _, dir := range []string{filepath.Dir(open), open} { // t.TempDir closes the first to all others
+		if err := os.Chmod(dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rt := fake.New(fake.Options{})
+	_, err := New(Config{
+		Runtime: rt, Images: rt, RootDir: open, Node: Node{Name: "n1"},
+		Sources: []syncloop.Source{source.NewChannel(source.ChannelOptions{NodeName: "n1"})},
+	})
+	if err == nil || !strings.Contains(err.Error(), "RootDir: ") || !strings.Contains(err.Error(), "chmod go-w") {
+		t.Errorf("New: %v", err)
 	}
 }
 

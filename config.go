@@ -49,8 +49,9 @@ type Config struct {
 	// engine without sources would stop every pod it finds. Names must be unique.
 	Sources []syncloop.Source
 	// RootDir is the absolute path of the engine's own folder: pods' volumes and
-	// hosts files. Required; created with mode 0750 if missing. It belongs to
-	// one running engine at a time.
+	// hosts files. Required; created with mode 0750 if missing. It belongs to one running
+	// engine at a time, and to the user of this process: [New] refuses a folder that other
+	// users can change, by itself or through one above it (spec/cleanup.md RD1).
 	RootDir string
 
 	// Node describes this node.

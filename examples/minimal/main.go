@@ -5,7 +5,9 @@ package main
 import (
 	"context"
 	"log"
+	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"github.com/podwright/podwright"
@@ -19,12 +21,15 @@ func main() {
 	if done {
 		return
 	}
-	rt, err := process.New(process.Options{Root: "/tmp/minimal/runtime", Supervisor: supervisor})
+	home, err := os.UserHomeDir()
+	check(err)
+	root := filepath.Join(home, ".local", "state", "minimal") // a folder that other users cannot change
+	rt, err := process.New(process.Options{Root: filepath.Join(root, "runtime"), Supervisor: supervisor})
 	check(err)
 	manifests, err := source.NewFile("manifests", "edge-1", source.FileOptions{})
 	check(err)
 	engine, err := podwright.New(podwright.Config{
-		Runtime: rt, Images: rt, Sources: []syncloop.Source{manifests}, RootDir: "/tmp/minimal/pods", Node: podwright.Node{Name: "edge-1"},
+		Runtime: rt, Images: rt, Sources: []syncloop.Source{manifests}, RootDir: filepath.Join(root, "pods"), Node: podwright.Node{Name: "edge-1"},
 	})
 	check(err)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)

@@ -11,7 +11,8 @@ import (
 type Options struct {
 	// Root is the absolute path of the runtime's own folder: records, FIFOs and
 	// exit codes live there. It is created with mode 0700 if missing and belongs
-	// to one Runtime at a time; New fails while another one holds it.
+	// to one Runtime at a time; New fails while another one holds it, and if other
+	// users can replace it (spec/cleanup.md RD1).
 	Root string
 
 	// Supervisor, as returned by [Shim], puts a supervisor process between the

@@ -16,6 +16,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/privatedir"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/process/internal/osproc"
 )
@@ -124,6 +125,9 @@ func (r *Runtime) open() (err error) {
 	}
 	// An existing folder may have been made by hand, with another mode.
 	if err := os.Chmod(r.root, 0o700); err != nil {
+		return err
+	}
+	if err := privatedir.Check(r.root); err != nil {
 		return err
 	}
 	if r.lock, err = lockFile(r.path(lockName)); err != nil {

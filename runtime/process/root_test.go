@@ -197,7 +197,7 @@ func TestUnprivilegedAgent(t *testing.T) {
 		dir, err := os.MkdirTemp("/tmp", "unprivileged")
 		must(t, err)
 		defer os.RemoveAll(dir)
-		must(t, os.Chmod(dir, 0o777))
+		must(t, os.Chown(dir, 65534, 65534))
 		command := exec.Command(selfExecutable, "-test.run=^"+t.Name()+"$", "-test.v")
 		command.Dir, command.Env = "/", []string{"TMPDIR=" + dir, "PATH=" + os.Getenv("PATH")}
 		command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}

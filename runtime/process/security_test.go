@@ -56,6 +56,20 @@ func TestSecretsStayPrivate(t *testing.T) {
 	})
 }
 
+// RD1: a folder in a place that other users can change is refused: they could replace what
+// the runtime starts.
+func TestRootInAnOpenPlaceIsRefused(t *testing.T) {
+	open := t.TempDir()
+	must(t, os.Chmod(filepath.Dir(open), 0o755)) // which t.TempDir closes to all others
+	must(t, os.Chmod(open, 0o777))
+	if r, err := New(Options{Root: filepath.Join(open, "root")}); err == nil || !strings.Contains(err.Error(), "chmod go-w "+open) {
+		if err == nil {
+			must(t, r.Close(t.Context()))
+		}
+		t.Errorf("New: %v", err)
+	}
+}
+
 func fileMode(t *testing.T, path string) fs.FileMode {
 	t.Helper()
 	info, err := os.Stat(path)

@@ -1,0 +1,122 @@
+package privatedir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// ErrUnsafe is wrapped in the error of [Check] about a folder that others can change.
+var ErrUnsafe = errors.New("whoever can write there can take over the agent and its pods")
+
+// maxLinks is how many symbolic links a path may lead through, as in the kernel.
+const maxLinks = 40
+
+// Check returns an error if a user other than root and that of this process can change dir,
+// or replace it through a folder or a link above it; dir itself must belong to the user of
+// this process. Only what exists of the path is looked at. dir is absolute.
+func Check(dir string) error {
+	user := os.Geteuid()
+	todo := parts(dir)
+	var above []place // from the root down
+	for name, links := "/", 0; ; {
+		here, err := look(above, name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err == nil {
+			err = here.check(user, false)
+		}
+		if err != nil {
+			return err
+		}
+		if here.link == "" {
+			above = append(above, here)
+		} else {
+			if links++; links > maxLinks {
+				return fmt.Errorf("%s: %w", here.path, syscall.ELOOP)
+			}
+			if filepath.IsAbs(here.link) {
+				above = above[:1]
+			}
+			todo = append(parts(here.link), todo...)
+		}
+		for len(todo) > 0 && todo[0] == ".." {
+			above, todo = above[:max(1, len(above)-1)], todo[1:]
+		}
+		if len(todo) == 0 {
+			return above[len(above)-1].check(user, true)
+		}
+		name, todo = todo[0], todo[1:]
+	}
+}
+
+// parts are the names of a path. Unlike [filepath.Clean] it keeps "..", because the name
+// before it may be a link.
+func parts(path string) (names []string) {
+	for name := range strings.SplitSeq(path, "/") {
+		if name != "" && name != "." {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// place is a folder on the way to another, or a link.
+type place struct {
+	path  string
+	owner int
+	mode  fs.FileMode
+	link  string // where a link leads, "" for a folder
+	// sealed: a folder above lets only its owner through, so that the permissions
+	// of all others mean nothing here.
+	sealed bool
+}
+
+// look reads the place called name below the last of above.
+func look(above []place, name string) (place, error) {
+	here := place{path: name}
+	if len(above) > 0 {
+		parent := above[len(above)-1]
+		here = place{path: filepath.Join(parent.path, name), sealed: parent.sealed || parent.mode.Perm()&0o011 == 0}
+	}
+	info, err := os.Lstat(here.path)
+	if err != nil {
+		return place{}, err
+	}
+	here.mode = info.Mode()
+	if s, ok := info.Sys().(*syscall.Stat_t); ok {
+		here.owner = int(s.Uid)
+	}
+	if here.mode&fs.ModeSymlink != 0 {
+		here.link, err = os.Readlink(here.path)
+	}
+	return here, err
+}
+
+// check says why this place is not safe for the user; last is the folder that was asked
+// about, the others lead to it.
+func (p place) check(user int, last bool) error {
+	if p.owner != user && (last || p.owner != 0) {
+		return fmt.Errorf("%s belongs to user %d, and the agent runs as user %d: %w; run the agent as the folder's owner, chown it, or choose another folder",
+			p.path, p.owner, user, ErrUnsafe)
+	}
+	if p.link != "" || p.sealed || p.mode.Perm()&0o022 == 0 || !last && p.mode&fs.ModeSticky != 0 {
+		return nil
+	}
+	return fmt.Errorf("%s is open to other users (mode %04o): %w; run chmod go-w %s, or choose another folder",
+		p.path, octal(p.mode), ErrUnsafe, p.path)
+}
+
+// octal is the mode as chmod takes it.
+func octal(m fs.FileMode) uint32 {
+	bits := uint32(m.Perm())
+	if m&fs.ModeSticky != 0 {
+		bits |= 0o1000
+	}
+	return bits
+}
