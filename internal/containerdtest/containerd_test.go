@@ -172,18 +172,14 @@ func TestContainerdLeftoversOfAKilledRun(t *testing.T) {
 	<-dead.process.ended
 }
 
-// A runtime that runs already is used as it is; the image is imported only if it
-// is missing.
+// A runtime that runs already is used as it is. An image that it lacks it pulls from the
+// test, which removes it again (RT10).
 func TestContainerdForeign(t *testing.T) {
 	requirePrivate(t)
 	private := Start(t)
 	runPod(t, private, "sleep", "3600")
 	t.Setenv(EndpointVariable, private.Endpoint)
-	for _, prepare := range []func(){
-		func() {},
-		func() { private.Ctr("images", "rm", Image) },
-	} {
-		prepare()
+	use := func(t *testing.T) *Instance {
 		foreign := Start(t)
 		if left := foreign.Containers(); len(left) > 0 {
 			t.Errorf("%q are called the test's own, and were there before", left)
@@ -191,9 +187,25 @@ func TestContainerdForeign(t *testing.T) {
 		if foreign.Private || foreign.Endpoint != private.Endpoint || foreign.Root == private.Root {
 			t.Errorf("got %+v", foreign)
 		}
-		present, err := hasImage(t.Context(), private.Endpoint)
-		if err != nil || !present {
-			t.Errorf("image present: %v, %v", present, err)
+		if present, err := private.hasImage(foreign.Image); err != nil || !present {
+			t.Errorf("image %s present: %v, %v", foreign.Image, present, err)
+		}
+		return foreign
+	}
+	if i := use(t); i.Image != Image {
+		t.Errorf("the image is %s, and %s is there", i.Image, Image)
+	}
+	private.Ctr("images", "rm", Image)
+	var first, second string
+	t.Run("pulled", func(t *testing.T) {
+		first, second = use(t).Image, use(t).Image
+		if first == Image || first == second {
+			t.Errorf("two users have the images %s and %s; want one for each", first, second)
+		}
+	})
+	for _, image := range []string{first, second} {
+		if present, err := private.hasImage(image); err != nil || present {
+			t.Errorf("image %s after its test: present %v, %v", image, present, err)
 		}
 	}
 }

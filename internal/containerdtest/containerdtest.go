@@ -26,7 +26,7 @@ const (
 	ProgramsVariable = "PODWRIGHT_CONTAINERD"
 
 	// Image is the test image: busybox with all applets in /bin, run as root,
-	// default command sh. It is present in every instance and cannot be pulled.
+	// default command sh. It is present in every private instance and cannot be pulled.
 	Image = "localhost/busybox:test"
 
 	pauseReference = "localhost/pause:test"
@@ -48,7 +48,8 @@ const (
 type Instance struct {
 	// Endpoint is the CRI socket, "unix:///…".
 	Endpoint string
-	// Image is the name of an image that is present, see [Image].
+	// Image is the name of an image that is present: [Image], or one like it that a foreign
+	// runtime pulled for this test.
 	Image string
 	// Root is the instance's folder, removed at the end of the test. Tests may
 	// put files there. With a foreign runtime it is a plain temporary folder.

@@ -260,7 +260,7 @@ func TestForeignEndpointIsChecked(t *testing.T) {
 		"tcp://127.0.0.1:1": "want unix:///path/of/socket",
 		"/run/x.sock":       "want unix:///path/of/socket",
 	} {
-		if err := prepareForeign(t.Context(), endpoint, t.TempDir()); err == nil || !strings.Contains(err.Error(), want) {
+		if err := (&Instance{Endpoint: endpoint, tb: t}).prepareForeign(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", endpoint, err, want)
 		}
 	}

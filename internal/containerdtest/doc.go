@@ -17,7 +17,8 @@
 // PODWRIGHT_CONTAINERD names; tools/ci/containerd2.sh builds such a folder.
 //
 // With CONTAINER_RUNTIME_ENDPOINT set, [Start] hands out that runtime instead of
-// a private one and imports the image there if it is missing.
+// a private one. An image that it lacks it pulls from a registry that the test serves.
+// It must speak plain HTTP to registries on loopback, and needs no program of its own.
 //
 // [ServeRegistry] is an image registry on loopback, for tests of pulls.
 //

@@ -4,8 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
-	"path/filepath"
+	"os"
 	"strings"
 	"testing"
 
@@ -15,72 +14,96 @@ import (
 // useForeign hands out a runtime that the test did not start.
 func useForeign(tb testing.TB, endpoint string) *Instance {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), importTimeout)
-	defer cancel()
-	root := tb.TempDir()
-	if err := prepareForeign(ctx, endpoint, root); err != nil {
+	i := &Instance{Endpoint: endpoint, Image: Image, Root: tb.TempDir(), tb: tb}
+	if err := i.prepareForeign(); err != nil {
 		tb.Fatalf("containerdtest: the runtime of %s=%s cannot be used: %v", EndpointVariable, endpoint, err)
 	}
-	i := &Instance{Endpoint: endpoint, Image: Image, Root: root, tb: tb}
 	i.before = i.mustList(nil, nil)
 	return i
 }
 
-// prepareForeign makes sure that the runtime answers and has the image.
-func prepareForeign(ctx context.Context, endpoint, root string) error {
-	socket, ok := strings.CutPrefix(endpoint, "unix://")
-	if !ok {
+// prepareForeign makes sure that the runtime answers and has an image.
+func (i *Instance) prepareForeign() error {
+	if !strings.HasPrefix(i.Endpoint, "unix://") {
 		return errors.New("want unix:///path/of/socket")
 	}
-	probeCtx, cancel := context.WithTimeout(ctx, foreignTimeout)
+	ctx, cancel := context.WithTimeout(i.tb.Context(), foreignTimeout)
 	defer cancel()
-	if err := probe(probeCtx, endpoint); err != nil {
+	if err := probe(ctx, i.Endpoint); err != nil {
 		return err
 	}
-	present, err := hasImage(ctx, endpoint)
+	present, err := i.hasImage(Image)
 	if err != nil || present {
 		return err
 	}
-	if err := importForeign(ctx, socket, root); err != nil {
-		return fmt.Errorf("it does not have the image %s, and importing it failed: %w", Image, err)
+	return i.pullForeign()
+}
+
+// pullForeign lets the runtime pull the image from a registry that the test serves, and
+// removes it when the test is over. Each test has an image of its own: packages use the
+// runtime at the same time, and some runtimes remove every name of an image together.
+func (i *Instance) pullForeign() error {
+	busybox := lookBusybox(i.tb)
+	content, err := os.ReadFile(busybox)
+	if err != nil {
+		return err
 	}
-	if present, err = hasImage(ctx, endpoint); err == nil && !present {
-		err = fmt.Errorf("it does not show the image %s after its import", Image)
+	applets, err := listApplets(i.tb.Context(), busybox)
+	if err != nil {
+		return err
+	}
+	img := busyboxImage("busybox:test", content, applets)
+	img.env = append(img.env, "PODWRIGHT_TEST="+i.Root)
+	i.Image = serve(i.tb, RegistryOptions{}, img)
+	i.tb.Cleanup(i.removeForeign)
+	err = i.images(func(ctx context.Context, c runtimeapi.ImageServiceClient) error {
+		_, err := c.PullImage(ctx, &runtimeapi.PullImageRequest{Image: imageSpec(i.Image)})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("it does not have the image %s, and does not pull %s from the test (it must speak plain HTTP to registries on loopback): %w", Image, i.Image, err)
+	}
+	present, err := i.hasImage(i.Image)
+	if err == nil && !present {
+		err = fmt.Errorf("it does not show the image %s after it was pulled", i.Image)
 	}
 	return err
 }
 
-// hasImage reports whether the runtime shows [Image].
-func hasImage(ctx context.Context, endpoint string) (bool, error) {
-	conn, err := dial(endpoint)
+// removeForeign removes the image that was pulled.
+func (i *Instance) removeForeign() {
+	err := i.images(func(ctx context.Context, c runtimeapi.ImageServiceClient) error {
+		_, err := c.RemoveImage(ctx, &runtimeapi.RemoveImageRequest{Image: imageSpec(i.Image)})
+		return err
+	})
 	if err != nil {
-		return false, err
+		i.tb.Errorf("containerdtest: the image %s stays in the runtime: %v", i.Image, err)
+	}
+}
+
+// hasImage reports whether the runtime shows an image.
+func (i *Instance) hasImage(reference string) (present bool, err error) {
+	err = i.images(func(ctx context.Context, c runtimeapi.ImageServiceClient) error {
+		response, err := c.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: imageSpec(reference)})
+		present = response.GetImage() != nil
+		return err
+	})
+	return present, err
+}
+
+// imageSpec names an image as a pod does.
+func imageSpec(reference string) *runtimeapi.ImageSpec {
+	return &runtimeapi.ImageSpec{Image: reference, UserSpecifiedImage: reference}
+}
+
+// images calls f with a client of the runtime's images. It works while the test is cleaned up too.
+func (i *Instance) images(f func(context.Context, runtimeapi.ImageServiceClient) error) error {
+	conn, err := dial(i.Endpoint)
+	if err != nil {
+		return err
 	}
 	defer func() { _ = conn.Close() }()
-	response, err := runtimeapi.NewImageServiceClient(conn).ImageStatus(ctx, &runtimeapi.ImageStatusRequest{
-		Image: &runtimeapi.ImageSpec{Image: Image},
-	})
-	return response.GetImage() != nil, err
-}
-
-// importForeign imports the image with ctr, which works if the runtime is a
-// containerd.
-func importForeign(ctx context.Context, socket, root string) error {
-	t := &tools{}
-	for name, file := range map[string]*string{"ctr": &t.ctr, "busybox": &t.busybox, "go": &t.goTool} {
-		found, err := exec.LookPath(name)
-		if err != nil {
-			return err
-		}
-		*file = found
-	}
-	if err := mustBeStatic(t.busybox); err != nil {
-		return err
-	}
-	l := layout{root}
-	if err := buildArchive(ctx, l.images(), filepath.Join(root, "pause"), t); err != nil {
-		return err
-	}
-	_, err := run(ctx, t.ctr, "-a", socket, "-n", "k8s.io", "images", "import", l.images())
-	return err
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(i.tb.Context()), importTimeout)
+	defer cancel()
+	return f(ctx, runtimeapi.NewImageServiceClient(conn))
 }

@@ -1,12 +1,15 @@
 package containerdtest
 
 import (
+	"context"
 	"crypto/subtle"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -34,35 +37,82 @@ type Registry struct {
 // ServeRegistry serves a registry until the end of the test.
 func ServeRegistry(tb testing.TB, options RegistryOptions) *Registry {
 	tb.Helper()
-	busybox, err := exec.LookPath("busybox")
-	if err != nil {
-		tb.Fatalf("containerdtest: busybox is not installed: apt-get install %s", packages)
-	}
-	content, err := os.ReadFile(busybox)
+	content, err := os.ReadFile(lookBusybox(tb))
 	if err != nil {
 		tb.Fatalf("containerdtest: %v", err)
 	}
 	img := busyboxImage("busybox:pull", content, []string{"sh", "sleep"})
 	img.env = append(img.env, "PULLED=1")
-	blobs, manifests, err := assemble(img)
+	return &Registry{Image: serve(tb, options, img)}
+}
+
+// lookBusybox returns the path of the machine's busybox.
+func lookBusybox(tb testing.TB) string {
+	tb.Helper()
+	busybox, err := exec.LookPath("busybox")
+	if err == nil {
+		err = mustBeStatic(busybox)
+	}
+	if err != nil {
+		tb.Fatalf("containerdtest: no busybox for an image: %v: apt-get install busybox-static", err)
+	}
+	return busybox
+}
+
+// serve serves one image, whose reference is name:tag, until the end of the test. It returns
+// the image's reference for a runtime.
+func serve(tb testing.TB, options RegistryOptions, img image) string {
+	tb.Helper()
+	h, err := newRegistryHandler(options, img)
 	if err != nil {
 		tb.Fatalf("containerdtest: %v", err)
 	}
-	h := &registryHandler{options: options, blobs: blobs, manifest: manifests[0].Digest}
 	server := httptest.NewServer(h)
 	tb.Cleanup(func() {
 		// Requests that hang in Before end with their connections.
 		server.CloseClientConnections()
 		server.Close()
 	})
-	return &Registry{Image: strings.TrimPrefix(server.URL, "http://") + "/busybox:pull"}
+	return strings.TrimPrefix(server.URL, "http://") + "/" + img.reference
+}
+
+// PauseName is the image that [NewPauseRegistry] serves, without the registry's address. Its
+// command is /pause.
+const PauseName = "pause:test"
+
+// NewPauseRegistry returns a registry with the image that holds a sandbox's namespaces, for
+// runtimes that pull it. It builds the program in folder and needs the go tool.
+func NewPauseRegistry(ctx context.Context, folder string) (http.Handler, error) {
+	file := filepath.Join(folder, "pause")
+	if err := buildPause(ctx, "go", file); err != nil {
+		return nil, err
+	}
+	pause, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	return newRegistryHandler(RegistryOptions{}, pauseImage(PauseName, pause))
 }
 
 // registryHandler answers the pull side of the OCI distribution protocol.
 type registryHandler struct {
-	options  RegistryOptions
-	blobs    map[string][]byte
-	manifest string
+	options RegistryOptions
+	// name and tag are the image's, manifest is the digest of its manifest.
+	name, tag, manifest string
+	blobs               map[string][]byte
+}
+
+// newRegistryHandler answers for one image, whose reference is name:tag.
+func newRegistryHandler(options RegistryOptions, img image) (*registryHandler, error) {
+	blobs, manifests, err := assemble(img)
+	if err != nil {
+		return nil, err
+	}
+	name, tag, ok := strings.Cut(img.reference, ":")
+	if !ok || strings.Contains(name, "/") {
+		return nil, fmt.Errorf("image %q of a registry: want name:tag", img.reference)
+	}
+	return &registryHandler{options: options, name: name, tag: tag, manifest: manifests[0].Digest, blobs: blobs}, nil
 }
 
 func (h *registryHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -78,12 +128,12 @@ func (h *registryHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch folder, name := path.Split(r.URL.Path); folder {
 	case "/v2/":
 		w.WriteHeader(http.StatusOK)
-	case "/v2/busybox/manifests/":
-		if name == "pull" {
+	case "/v2/" + h.name + "/manifests/":
+		if name == h.tag {
 			name = h.manifest
 		}
 		h.blob(w, r, name, mediaTypeManifest)
-	case "/v2/busybox/blobs/":
+	case "/v2/" + h.name + "/blobs/":
 		h.blob(w, r, name, "application/octet-stream")
 	default:
 		http.NotFound(w, r)

@@ -142,6 +142,13 @@ func TestExecSync(t *testing.T) {
 			"command timed out", nil, status.Error(codes.DeadlineExceeded, "timeout 1s exceeded"), "",
 			func(err error) bool { return errors.Is(err, runtime.ErrDeadline) },
 		},
+		{ // 23.7
+			"a negative exit code is a time-out", &runtimeapi.ExecSyncResponse{Stdout: []byte("o"), ExitCode: -1}, nil, "o",
+			func(err error) bool {
+				var exit interface{ ExitStatus() int }
+				return errors.Is(err, runtime.ErrDeadline) && !errors.As(err, &exit)
+			},
+		},
 		{
 			"no such container", nil, status.Error(codes.NotFound, "no"), "",
 			func(err error) bool { return errors.Is(err, runtime.ErrNotFound) },
@@ -164,6 +171,20 @@ func TestExecSync(t *testing.T) {
 }
 
 // CRI counts in seconds: half a second must not become "no limit".
+// TestNoTimeoutNoDeadline: without a time-out a command that did not end by itself has failed in
+// a way that the runtime does not tell (spec/runtime.md 23.7).
+func TestNoTimeoutNoDeadline(t *testing.T) {
+	c := unconnected(t, cri.Options{}, func(_ context.Context, _ string, _, reply any) error {
+		reply.(*runtimeapi.ExecSyncResponse).ExitCode = -1
+		return nil
+	})
+	_, _, err := c.ExecSync(t.Context(), "c", []string{"x"}, 0)
+	var exit interface{ ExitStatus() int }
+	if err == nil || runtime.Class(err) != nil || errors.As(err, &exit) {
+		t.Errorf("got %v, want an error without class and exit status", err)
+	}
+}
+
 func TestExecSyncTimeoutSent(t *testing.T) {
 	for timeout, want := range map[time.Duration]int64{0: 0, -1: 0, time.Millisecond: 1, time.Second: 1, 1001 * time.Millisecond: 2} {
 		var got int64

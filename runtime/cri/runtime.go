@@ -6,6 +6,8 @@ import (
 	"math"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/runtime"
@@ -111,7 +113,8 @@ func (c *Client) ContainerStatus(ctx context.Context, containerID string, verbos
 // one plus the time-out; without one there is none. containerd answers late, or not at
 // all, if the command left children behind that hold its output: a caller that cannot
 // wait sets a deadline on ctx. stdout and stderr are returned also with an exit code
-// other than 0.
+// other than 0. A negative exit code says that the command did not end by itself: with a
+// time-out that is runtime.ErrDeadline.
 func (c *Client) ExecSync(ctx context.Context, containerID string, cmd []string, timeout time.Duration) (stdout []byte, stderr []byte, err error) {
 	var seconds int64
 	limit := noLimit
@@ -124,10 +127,22 @@ func (c *Client) ExecSync(ctx context.Context, containerID string, cmd []string,
 	if err != nil {
 		return nil, nil, err
 	}
-	if code := response.GetExitCode(); code != 0 {
+	switch code := response.GetExitCode(); {
+	case code < 0:
+		err = c.failure("ExecSync", cutOff(code, timeout))
+	case code > 0:
 		err = &runtime.ExitError{Code: int(code)}
 	}
 	return response.GetStdout(), response.GetStderr(), err
+}
+
+// cutOff is the error of a command that did not end by itself. Some runtimes tell so with an
+// exit code that no process has, instead of an error (spec/runtime.md 23.7).
+func cutOff(code int32, timeout time.Duration) error {
+	if timeout > 0 {
+		return status.Errorf(codes.DeadlineExceeded, "the command did not end within %v (exit code %d)", timeout, code)
+	}
+	return status.Errorf(codes.Unknown, "the command did not end by itself (exit code %d)", code)
 }
 
 // ReopenContainerLog implements runtime.ContainerManager.

@@ -1,13 +1,16 @@
 package runtimetest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -69,21 +72,43 @@ func concurrentContainers(e *env) {
 	e.wantIDs("in the end", e.listContainers(&runtimeapi.ContainerFilter{PodSandboxId: s.id}), nil)
 }
 
+// duplicatePatience is how long creations of a name that is taken may go unanswered, once
+// there is a container.
+const duplicatePatience = 10 * time.Second
+
 // concurrentDuplicate: several creations of one name make exactly one container, whether
-// the others are refused or answered with it.
+// the others are refused, answered with it, or not answered at all.
 func concurrentDuplicate(e *env) {
 	s := e.sandbox()
 	config := e.containerConfig(s, Program{})
 	var mu sync.Mutex
 	var ids []string
+	ctx, giveUp := context.WithCancel(e.ctx)
+	defer giveUp()
+	made := make(chan struct{})
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		select {
+		case <-made:
+			_ = timing.Sleep(ctx, e.Clock, duplicatePatience) // ended early, all have answered
+			giveUp()
+		case <-ctx.Done():
+		}
+	})
 	e.together(4, func(int) error {
-		if id, err := e.Runtime.CreateContainer(e.ctx, s.id, config, s.config); err == nil {
-			mu.Lock()
-			ids = append(ids, id)
-			mu.Unlock()
+		id, err := e.Runtime.CreateContainer(ctx, s.id, config, s.config)
+		if err != nil {
+			return nil
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if ids = append(ids, id); len(ids) == 1 {
+			close(made)
 		}
 		return nil
 	})
+	giveUp()
+	waiting.Wait()
 	slices.Sort(ids)
 	if ids = slices.Compact(ids); len(ids) != 1 {
 		e.Errorf("the creations of one name made %d containers, want 1", len(ids))

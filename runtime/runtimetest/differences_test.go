@@ -2,8 +2,11 @@ package runtimetest_test
 
 import (
 	"context"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -15,8 +18,9 @@ import (
 )
 
 // different is a runtime that uses the freedom of the CRI: it adds labels, answers a
-// repeated create with what there is, and insists on the namespaces in the container's
-// own config and on the image as the user wrote it.
+// repeated create with what there is, insists on the namespaces in the container's own config
+// and on the image as the user wrote it, lists another moment of a container's making than its
+// status tells, and runs commands in containers that have not been started.
 type different struct{ *fake.Runtime }
 
 const ownLabel = "runtime.example.com/added"
@@ -67,6 +71,57 @@ func (d different) PodSandboxStatus(ctx context.Context, id string, verbose bool
 		r.GetStatus().Labels[ownLabel] = "x"
 	}
 	return r, err
+}
+
+func (d different) ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
+	list, err := d.Runtime.ListContainers(ctx, filter)
+	for _, c := range list {
+		c.CreatedAt--
+	}
+	return list, err
+}
+
+func (d different) ExecSync(ctx context.Context, id string, cmd []string, timeout time.Duration) (stdout, stderr []byte, err error) {
+	if r, err := d.Runtime.ContainerStatus(ctx, id, false); err == nil && r.GetStatus().GetState() == runtimeapi.ContainerState_CONTAINER_CREATED {
+		return nil, nil, nil
+	}
+	return d.Runtime.ExecSync(ctx, id, cmd, timeout)
+}
+
+// patient is a runtime that leaves a create call for a name that is taken without an answer.
+type patient struct {
+	*fake.Runtime
+	mu    sync.Mutex
+	names map[string]bool
+}
+
+func (p *patient) CreateContainer(ctx context.Context, id string, config *runtimeapi.ContainerConfig, sandbox *runtimeapi.PodSandboxConfig) (string, error) {
+	name := id + config.GetMetadata().GetName()
+	p.mu.Lock()
+	taken := p.names[name]
+	p.names[name] = true
+	p.mu.Unlock()
+	if taken {
+		<-ctx.Done()
+		return "", ctx.Err()
+	}
+	return p.Runtime.CreateContainer(ctx, id, config, sandbox)
+}
+
+func TestTakenNamesMayGoUnanswered(t *testing.T) {
+	for _, c := range runtimetest.Cases() {
+		if !strings.HasPrefix(c.Name, "concurrent/") {
+			continue
+		}
+		t.Run(c.Name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c.Run(t, func(*testing.T) runtimetest.Subject {
+					f := fake.New(faketest.Options())
+					return faketest.Subject(&patient{Runtime: f, names: map[string]bool{}}, f)
+				})
+			})
+		})
+	}
 }
 
 // The suite asks for what the CRI promises and for no more.

@@ -18,7 +18,7 @@ func execCases() []namedCase {
 		{"a run over the timeout is a deadline error", execTimeout},
 		{"a cancelled context ends it", execCancelled},
 		{"an exited container runs nothing", execExited},
-		{"a created container runs nothing", execCreated},
+		{"a command does not start a created container", execCreated},
 		{"the container's environment is seen", execEnvironment},
 		{"large output arrives whole", execLarge},
 		{"commands run side by side", execConcurrent},
@@ -100,9 +100,19 @@ func execExited(e *env) {
 	e.wantNoExec(e.finish(s, Program{}).GetId())
 }
 
+// execCreated: a runtime may run commands in a container that has not been started, which does
+// not start it. A refusal is no exit code of a command.
 func execCreated(e *env) {
 	s := e.sandbox()
-	e.wantNoExec(e.create(s, Program{Run: Forever}))
+	id := e.create(s, Program{Run: Forever})
+	_, _, err := e.exec(id, Program{}, 30*time.Second)
+	var exit interface{ ExitStatus() int }
+	if errors.As(err, &exit) {
+		e.Errorf("error %v, want one without an exit status", err)
+	}
+	if got := e.status(id).GetState(); got != runtimeapi.ContainerState_CONTAINER_CREATED {
+		e.Errorf("container state %v, want created", got)
+	}
 }
 
 func (e *env) wantNoExec(id string) {

@@ -10,7 +10,7 @@
 #   CONTAINERD=installed   the containerd in the PATH
 #   CONTAINERD=2           the one that tools/containerd2 pins
 #
-# Elsewhere set CONTAINER_RUNTIME_ENDPOINT to a CRI v1 socket (and have ctr in the PATH).
+# Elsewhere set CONTAINER_RUNTIME_ENDPOINT to a CRI v1 socket.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 root=$PWD
