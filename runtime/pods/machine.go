@@ -23,6 +23,9 @@ type Machine struct {
 	SELinux bool
 	// HugePageSizes lists the sizes of huge pages in bytes, ascending.
 	HugePageSizes []int64
+	// NoHugetlb is true if control groups do not limit huge pages: the controller hugetlb is
+	// missing or, on version 1, not mounted.
+	NoHugetlb bool
 	// HugePages is how many bytes the machine keeps as huge pages, by size in bytes. Pods
 	// may request that much together.
 	HugePages map[int64]int64
@@ -42,6 +45,7 @@ func ExamineMachine() Machine {
 		HugePageSizes: hugePageSizes("/sys/kernel/mm/hugepages"),
 	}
 	m.HugePages = hugePages("/sys/kernel/mm/hugepages", m.HugePageSizes)
+	m.NoHugetlb = !hasHugetlb("/sys/fs/cgroup")
 	m.SELinux = exists("/sys/fs/selinux/enforce")
 	enabled, _ := os.ReadFile("/sys/module/apparmor/parameters/enabled")
 	m.AppArmor = strings.HasPrefix(string(enabled), "Y")
@@ -60,6 +64,17 @@ func ExamineMachine() Machine {
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
+}
+
+// hasHugetlb reports whether the control groups mounted below a folder limit huge pages.
+func hasHugetlb(folder string) bool {
+	if text, err := os.ReadFile(filepath.Join(folder, "cgroup.controllers")); err == nil {
+		return slices.Contains(strings.Fields(string(text)), "hugetlb")
+	}
+	entries, _ := os.ReadDir(folder)
+	return slices.ContainsFunc(entries, func(e os.DirEntry) bool {
+		return slices.Contains(strings.Split(e.Name(), ","), "hugetlb")
+	})
 }
 
 // readMemory reads the kernel's table of memory, in bytes.

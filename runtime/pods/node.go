@@ -146,6 +146,7 @@ func (o *Options) describeNode() criconfig.Node {
 		CPUPeriod:      o.CPUQuotaPeriod.Microseconds(),
 		CgroupV2:       machine.CgroupV2,
 		HugePageSizes:  machine.HugePageSizes,
+		NoHugetlb:      machine.NoHugetlb,
 		SwapCapacity:   machine.SwapCapacity,
 		LimitedSwap:    o.LimitedSwap,
 		SwapController: machine.SwapController,

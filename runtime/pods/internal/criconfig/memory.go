@@ -29,7 +29,8 @@ func milli(q resource.Quantity) int64 {
 }
 
 // hugePages limits every size of huge page the machine has: to nothing, unless
-// the pod or, before it, the container has a limit (spec/runtime.md 13).
+// the pod or, before it, the container has a limit (spec/runtime.md 13). Where the kernel
+// limits none, what limits to nothing is left out: some runtimes cannot start the container.
 func hugePages(pod *v1.Pod, c *v1.Container, node Node) []*runtimeapi.HugepageLimit {
 	if len(node.HugePageSizes) == 0 {
 		return nil
@@ -42,9 +43,11 @@ func hugePages(pod *v1.Pod, c *v1.Container, node Node) []*runtimeapi.HugepageLi
 			}
 		}
 	}
-	out := make([]*runtimeapi.HugepageLimit, len(node.HugePageSizes))
-	for i, size := range node.HugePageSizes {
-		out[i] = &runtimeapi.HugepageLimit{PageSize: pageSizeText(size), Limit: limits[size]}
+	var out []*runtimeapi.HugepageLimit
+	for _, size := range node.HugePageSizes {
+		if limits[size] > 0 || !node.NoHugetlb {
+			out = append(out, &runtimeapi.HugepageLimit{PageSize: pageSizeText(size), Limit: limits[size]})
+		}
 	}
 	return out
 }

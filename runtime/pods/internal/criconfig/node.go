@@ -27,6 +27,8 @@ type Node struct {
 	CPUPeriod int64
 	// HugePageSizes of the machine in bytes, ascending.
 	HugePageSizes []int64
+	// NoHugetlb is true if the kernel's control groups do not limit huge pages.
+	NoHugetlb bool
 	// SwapController is true if swap can be limited; LimitedSwap gives Burstable
 	// containers a part of SwapCapacity bytes.
 	SwapController bool

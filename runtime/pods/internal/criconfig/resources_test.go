@@ -93,6 +93,17 @@ func TestHugePages(t *testing.T) {
 			t.Errorf("13 huge pages, %s: %s, want %s", tc.name, got, tc.want)
 		}
 	}
+	// A runtime may fail to set a limit that the kernel has no place for.
+	n.NoHugetlb = true
+	for want, list := range map[string]v1.ResourceList{"": nil, "2MB:4194304 ": limits("hugepages-2Mi", "4Mi")} {
+		got := ""
+		for _, l := range resources(n, func(p *v1.Pod) { p.Spec.Containers[0].Resources.Limits = list }).HugepageLimits {
+			got += fmt.Sprintf("%s:%d ", l.PageSize, l.Limit)
+		}
+		if got != want {
+			t.Errorf("13 huge pages of a kernel that does not limit them: %s, want %s", got, want)
+		}
+	}
 	if got := resources(node).HugepageLimits; got != nil {
 		t.Errorf("13: a machine without huge pages: %v", got)
 	}
