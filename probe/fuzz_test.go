@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"unicode/utf8"
@@ -40,7 +41,7 @@ func FuzzHTTPAnswer(f *testing.F) {
 		"HTTP/1.0 500 secret\r\n\r\nsecret",
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffffffff\r\nx",
 		"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n",
-		"HTTP/1.1 -1 \r\n\r\n", "SSH-2.0-OpenSSH\r\n", "",
+		"HTTP/1.1 -1 \r\n\r\n", "SSH-2.0-OpenSSH\r\n", "", strings.Repeat("\xee", maxOutput+1),
 	} {
 		f.Add([]byte(answer))
 	}

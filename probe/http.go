@@ -48,7 +48,7 @@ func (h httpHandler) Probe(ctx context.Context, t Target) (Outcome, error) {
 	client := &http.Client{Transport: transport, CheckRedirect: checkRedirect}
 	answer, err := client.Do(request)
 	if err != nil {
-		return failed("%v", bare(err)), nil
+		return failed("%s", cut(bare(err).Error(), maxOutput)), nil // it may quote the answer
 	}
 	defer answer.Body.Close() //nolint:errcheck // nothing is left to lose
 	return judgeAnswer(answer)

@@ -189,14 +189,14 @@ func textRules() []rule {
 		{
 			name: "targets name tests that exist", check: targetsNameTests,
 			breach: map[string]string{
-				"Makefile": "a:\n\tgo test -run '^TestOld$$' .\n\tgo test -run '^(TestNew|TestGone)$$' .\n", "docs/testing.md": "`TestLost` is long.\n",
+				"Makefile": "a:\n\tgo test -run '^TestOld$$' .\n\tgo test -run '^(TestNew|TestGone)$$' .\n", "docs/testing.md": "`TestLost` is long.\n", "SECURITY.md": "`FuzzLost` tries.\n",
 				"a_test.go": "package p\n\nfunc TestNew() {}\n",
 			},
 			keeps: map[string]string{
-				"Makefile": "a:\n\tgo test -run '^$$' -bench . .\n\tgo test -run 'TestNew$$' .\n", "docs/testing.md": "`TestNew` is long.\n",
-				"a_test.go": "package p\n\nfunc TestNew() {}\n",
+				"Makefile": "a:\n\tgo test -run '^$$' -bench . .\n\tgo test -run 'TestNew$$' .\n", "docs/testing.md": "`TestNew` is long.\n", "SECURITY.md": "`FuzzNew` tries.\n",
+				"a_test.go": "package p\n\nfunc TestNew() {}\n\nfunc FuzzNew() {}\n",
 			},
-			finds: []string{"Makefile names TestOld", "Makefile names TestGone", "docs/testing.md names TestLost"},
+			finds: []string{"Makefile names TestOld", "Makefile names TestGone", "docs/testing.md names TestLost", "SECURITY.md names FuzzLost"},
 		},
 		{
 			name: "no paths of a machine", check: noWorkplacePaths,

@@ -9,11 +9,11 @@ import (
 // runFlag finds the tests a command of the Makefile chooses.
 var runFlag = regexp.MustCompile(`-run '?\^?\(?([A-Za-z0-9_|]+)`)
 
-// documentedTest finds the tests a page names.
-var documentedTest = regexp.MustCompile("`(Test[A-Za-z0-9_]+)`")
+// documentedTest finds the tests and fuzz targets a page names.
+var documentedTest = regexp.MustCompile("`((?:Test|Fuzz)[A-Za-z0-9_]+)`")
 
 // targetsNameTests wants every test that the Makefile runs alone and that
-// docs/testing.md names to exist: go test passes when its -run matches nothing.
+// docs/testing.md or SECURITY.md names to exist: go test passes when its -run matches nothing.
 func targetsNameTests(tr *tree, report report) {
 	tests := map[string]bool{}
 	for _, s := range tr.files {
@@ -28,13 +28,13 @@ func targetsNameTests(tr *tree, report report) {
 		switch file.path {
 		case "Makefile":
 			pattern = runFlag
-		case "docs/testing.md":
+		case "docs/testing.md", "SECURITY.md":
 		default:
 			continue
 		}
 		for _, m := range pattern.FindAllStringSubmatch(file.content, -1) {
 			for name := range strings.SplitSeq(m[1], "|") {
-				if strings.HasPrefix(name, "Test") && !tests[name] {
+				if (strings.HasPrefix(name, "Test") || strings.HasPrefix(name, "Fuzz")) && !tests[name] {
 					report("%s names %s, which does not exist", file.path, name)
 				}
 			}

@@ -95,7 +95,7 @@ func (r *runner) run(t target, program string) result {
 	got := judge(output, err)
 	if m := kept.FindSubmatch(output); got.failed != "" && m != nil {
 		input, err := os.ReadFile(filepath.Join(c.Dir, string(m[1])))
-		got.failed += fmt.Sprintf("\nthe input (%v):\n%.4096s", err, input)
+		got.failed += fmt.Sprintf("\nthe input (%v):\n%.1024s", err, input)
 	}
 	return got
 }
