@@ -17,6 +17,7 @@
 //	expect/message.<container>            its termination message; after ~ a regular expression
 //	expect/order                          lines such as "one.finished <= two.started", "a.started + 2s <= b.started"
 //	expect/event                          reasons of events, one a line
+//	expect/or.<any of these>              what holds instead on runtimes that use the freedom of the CRI
 //	expect/delete: "true"                 then take the pod away, and
 //	expect/deleted.…                      what must be true of its last status
 //

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -50,16 +51,37 @@ type Observed struct {
 	Events []string
 }
 
+// alternative precedes the expectations of a runtime that does something the CRI leaves open
+// in another way.
+const alternative = "or."
+
 // Check returns what is not (yet) as expected, nil if everything is. A wrong
-// expectation is reported in the same way.
+// expectation is reported in the same way. With alternatives, either those or the others of
+// their names hold, together with the rest.
 func (e Expectation) Check(o Observed) []string {
-	var wrong []string
-	names := make([]string, 0, len(e))
-	for name := range e {
-		names = append(names, name)
+	plain, other := Expectation{}, Expectation{}
+	for name, want := range e {
+		if _, isOther := strings.CutPrefix(name, alternative); !isOther {
+			plain[name] = want
+		}
 	}
-	slices.Sort(names)
-	for _, name := range names {
+	maps.Copy(other, plain)
+	for name, want := range e {
+		if name, isOther := strings.CutPrefix(name, alternative); isOther {
+			other[name] = want
+		}
+	}
+	wrong := plain.checkAll(o)
+	if len(wrong) == 0 || len(e) > len(plain) && len(other.checkAll(o)) == 0 {
+		return nil
+	}
+	return wrong
+}
+
+// checkAll checks expectations without alternatives.
+func (e Expectation) checkAll(o Observed) []string {
+	var wrong []string
+	for _, name := range slices.Sorted(maps.Keys(e)) {
 		if text := check(name, strings.TrimRight(e[name], "\n"), o); text != "" {
 			wrong = append(wrong, name+": "+text)
 		}

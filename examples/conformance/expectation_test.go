@@ -75,6 +75,24 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestAlternativesHoldTogether: a runtime does all of what the alternative says, or nothing of it.
+func TestAlternativesHoldTogether(t *testing.T) {
+	for name, tc := range map[string]struct {
+		e  Expectation
+		ok bool
+	}{
+		"as usual":         {Expectation{"phase": "Running", "or.phase": "Failed"}, true},
+		"the other way":    {Expectation{"phase": "Failed", "or.phase": "Running", "restarts.main": "2"}, true},
+		"neither":          {Expectation{"phase": "Failed", "or.phase": "Pending"}, false},
+		"half of each":     {Expectation{"phase": "Running", "restarts.main": "0", "or.phase": "Failed", "or.restarts.main": "2"}, false},
+		"the rest differs": {Expectation{"phase": "Failed", "or.phase": "Running", "restarts.main": "0"}, false},
+	} {
+		if wrong := tc.e.Check(observed()); (len(wrong) == 0) != tc.ok {
+			t.Errorf("%s: %q", name, wrong)
+		}
+	}
+}
+
 func TestOf(t *testing.T) {
 	pod := &v1.Pod{}
 	pod.Annotations = map[string]string{"expect/phase": "Running", "expect/delete": "true", "expect/deleted.state.main": "Running", "note": "x"}

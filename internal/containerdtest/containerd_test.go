@@ -192,21 +192,23 @@ func TestContainerdForeign(t *testing.T) {
 		}
 		return foreign
 	}
-	if i := use(t); i.Image != Image {
-		t.Errorf("the image is %s, and %s is there", i.Image, Image)
-	}
-	private.Ctr("images", "rm", Image)
+	held := private.Containers()
 	var first, second string
 	t.Run("pulled", func(t *testing.T) {
-		first, second = use(t).Image, use(t).Image
+		one, other := use(t), use(t)
+		first, second = one.Image, other.Image
 		if first == Image || first == second {
 			t.Errorf("two users have the images %s and %s; want one for each", first, second)
 		}
+		runPod(t, one, "sleep", "3600")
 	})
 	for _, image := range []string{first, second} {
 		if present, err := private.hasImage(image); err != nil || present {
 			t.Errorf("image %s after its test: present %v, %v", image, present, err)
 		}
+	}
+	if left := private.Containers(); !slices.Equal(left, held) {
+		t.Errorf("the runtime has %q, before the tests %q", left, held)
 	}
 }
 

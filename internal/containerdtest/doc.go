@@ -17,8 +17,9 @@
 // PODWRIGHT_CONTAINERD names; tools/ci/containerd2.sh builds such a folder.
 //
 // With CONTAINER_RUNTIME_ENDPOINT set, [Start] hands out that runtime instead of
-// a private one. An image that it lacks it pulls from a registry that the test serves.
-// It must speak plain HTTP to registries on loopback, and needs no program of its own.
+// a private one. It pulls the image from a registry that the test serves, for which it
+// must speak plain HTTP to registries on loopback, or has it already. When the test is
+// over, the pods that use the image and the image are removed.
 //
 // [ServeRegistry] is an image registry on loopback, for tests of pulls.
 //

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -32,16 +33,21 @@ func (i *Instance) prepareForeign() error {
 	if err := probe(ctx, i.Endpoint); err != nil {
 		return err
 	}
-	present, err := i.hasImage(Image)
-	if err != nil || present {
-		return err
+	err := i.pullForeign()
+	if err == nil {
+		return nil
 	}
-	return i.pullForeign()
+	if present, statusErr := i.hasImage(Image); statusErr != nil || !present {
+		return fmt.Errorf("it does not have the image %s, and has none from the test either (it must speak plain HTTP to registries on loopback): %w", Image, errors.Join(err, statusErr))
+	}
+	i.Image = Image
+	return nil
 }
 
 // pullForeign lets the runtime pull the image from a registry that the test serves, and
-// removes it when the test is over. Each test has an image of its own: packages use the
-// runtime at the same time, and some runtimes remove every name of an image together.
+// removes it, with the pods that use it, when the test is over. Each test has an image of its
+// own: packages use the runtime at the same time, and some runtimes remove every name of an
+// image together.
 func (i *Instance) pullForeign() error {
 	busybox := lookBusybox(i.tb)
 	content, err := os.ReadFile(busybox)
@@ -55,14 +61,18 @@ func (i *Instance) pullForeign() error {
 	img := busyboxImage("busybox:test", content, applets)
 	img.env = append(img.env, "PODWRIGHT_TEST="+i.Root)
 	i.Image = serve(i.tb, RegistryOptions{}, img)
-	i.tb.Cleanup(i.removeForeign)
 	err = i.images(func(ctx context.Context, c runtimeapi.ImageServiceClient) error {
 		_, err := c.PullImage(ctx, &runtimeapi.PullImageRequest{Image: imageSpec(i.Image)})
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("it does not have the image %s, and does not pull %s from the test (it must speak plain HTTP to registries on loopback): %w", Image, i.Image, err)
+		return fmt.Errorf("pull %s: %w", i.Image, err)
 	}
+	i.tb.Cleanup(func() {
+		if err := errors.Join(i.removePods(), i.removeImage()); err != nil {
+			i.tb.Errorf("containerdtest: something of the test stays in the runtime: %v", err)
+		}
+	})
 	present, err := i.hasImage(i.Image)
 	if err == nil && !present {
 		err = fmt.Errorf("it does not show the image %s after it was pulled", i.Image)
@@ -70,15 +80,51 @@ func (i *Instance) pullForeign() error {
 	return err
 }
 
-// removeForeign removes the image that was pulled.
-func (i *Instance) removeForeign() {
-	err := i.images(func(ctx context.Context, c runtimeapi.ImageServiceClient) error {
+// removeImage removes the image that was pulled.
+func (i *Instance) removeImage() error {
+	return i.images(func(ctx context.Context, c runtimeapi.ImageServiceClient) error {
 		_, err := c.RemoveImage(ctx, &runtimeapi.RemoveImageRequest{Image: imageSpec(i.Image)})
 		return err
 	})
+}
+
+// removePods removes the pods whose containers are of the image that was pulled: no other user
+// of the runtime has it.
+func (i *Instance) removePods() error {
+	var id string
+	err := i.images(func(ctx context.Context, c runtimeapi.ImageServiceClient) error {
+		response, err := c.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: imageSpec(i.Image)})
+		id = response.GetImage().GetId()
+		return err
+	})
 	if err != nil {
-		i.tb.Errorf("containerdtest: the image %s stays in the runtime: %v", i.Image, err)
+		return err
 	}
+	return i.client(func(ctx context.Context, c runtimeapi.RuntimeServiceClient) error {
+		list, err := c.ListContainers(ctx, &runtimeapi.ListContainersRequest{})
+		if err != nil {
+			return err
+		}
+		var problems []error
+		pods := map[string]bool{}
+		for _, container := range list.GetContainers() {
+			if id == "" || !slices.Contains([]string{container.GetImageId(), container.GetImageRef(), container.GetImage().GetImage()}, id) &&
+				container.GetImage().GetImage() != i.Image {
+				continue
+			}
+			pods[container.GetPodSandboxId()] = true
+			if container.GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING {
+				_, err := c.StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: container.GetId()})
+				problems = append(problems, err)
+			}
+		}
+		for pod := range pods {
+			_, stopErr := c.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: pod})
+			_, removeErr := c.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: pod})
+			problems = append(problems, stopErr, removeErr)
+		}
+		return errors.Join(problems...)
+	})
 }
 
 // hasImage reports whether the runtime shows an image.

@@ -97,14 +97,14 @@ func (i *Instance) list(sandboxes *runtimeapi.PodSandboxFilter, containers *runt
 	return ids, err
 }
 
-// client calls f with a client of the runtime.
+// client calls f with a client of the runtime. It works while the test is cleaned up too.
 func (i *Instance) client(f func(context.Context, runtimeapi.RuntimeServiceClient) error) error {
 	conn, err := dial(i.Endpoint)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	ctx, cancel := context.WithTimeout(i.tb.Context(), importTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(i.tb.Context()), importTimeout)
 	defer cancel()
 	return f(ctx, runtimeapi.NewRuntimeServiceClient(conn))
 }

@@ -140,6 +140,10 @@ func start(l layout, t tools) (stop func() error, err error) {
 		}
 		select {
 		case err := <-ended:
+			var code *exec.ExitError
+			if errors.As(err, &code) {
+				return nil // it may fail while it stops: 1.36 closes its event stream twice
+			}
 			return err
 		case <-time.After(time.Minute):
 			return errors.Join(errors.New("the daemon does not stop within a minute"), daemon.Process.Kill(), <-ended)
