@@ -97,6 +97,11 @@ func huge(path string) error {
 	return text(fixed("huge", "app:1") + "#" + strings.Repeat("x", 11<<20))(path)
 }
 
+// bomb is a manifest of 200 KiB whose arguments have 190 MiB once its aliases are replaced.
+func bomb() string {
+	return fixed("bomb", "app:1") + "    args: [&a \"" + strings.Repeat("x", 195<<10) + "\"" + strings.Repeat(", *a", 1000) + "]\n"
+}
+
 // unreadable are the ways in which a manifest is none, with the reason of the event
 // and what its text says.
 var unreadable = []struct {
@@ -113,6 +118,7 @@ var unreadable = []struct {
 	{"links in a ring", ring, "ManifestUnreadable", "too many levels of symbolic links", syscall.ELOOP},
 	{"a link to nothing", link("nowhere"), "ManifestUnreadable", "it is a link to nothing", os.ErrNotExist},
 	{"11 MiB", huge, "ManifestUnreadable", "manifest is too large: 115344", source.ErrTooLarge},
+	{"an alias bomb", text(bomb()), "ManifestUnreadable", "with each alias replaced by what it stands for it has more than 10 MiB", source.ErrTooLarge},
 	{"half written", text(fixed("web", "app:1")[:60]), "FailedValidation", "spec.containers: Required value", source.ErrInvalid},
 	{"half written JSON", text(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x"},"spec":{"conta`), "ManifestUnreadable", "not a pod manifest", source.ErrMalformed},
 	{"empty", text(""), "ManifestUnreadable", "not a pod manifest: it is empty", source.ErrMalformed},

@@ -84,7 +84,7 @@ func TestBadAnswerChangesNothing(t *testing.T) {
 		{"half an answer", body(200, podList("web", "bad")[:80]), unreadable, "not a pod manifest"},
 		{"a page", body(200, "<html><body>Please log in</body></html>"), unreadable, "not a pod manifest"},
 		{"garbage", body(200, "\x00\xff\x1f\x8b"), unreadable, "not a pod manifest"},
-		{"11 MiB", body(200, podList("web", "bad")+strings.Repeat(" ", 11<<20)), unreadable, "larger than 10485760 bytes"},
+		{"11 MiB", body(200, podList("web", "bad")+strings.Repeat(" ", 11<<20)), unreadable, "larger than 10 MiB"},
 		{"one bad pod in a list", body(200, podList("bad", "web", "../../x")), invalid, "pod 3 of 3"},
 		{"a pod that is null", body(200, `{"apiVersion":"v1","kind":"PodList","items":[null]}`), unreadable, "item 1 of the list is null"},
 		{"something else", body(200, `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"x"}}`), unreadable, `of kind "Secret"`},

@@ -3,6 +3,7 @@ package source
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
@@ -12,11 +13,26 @@ import (
 // defaultPeriod is the time between polls.
 const defaultPeriod = 20 * time.Second
 
+// defaultMost is how many pods a list, and how many files a folder may have (SRC6).
+const defaultMost = 1000
+
+// ErrTooMany: the list has more pods, or the folder more files, than its source takes (SRC6).
+var ErrTooMany = errors.New("too many")
+
+// setMost completes a limit: zero means the default, a negative number no limit.
+func setMost(most *int) {
+	setDefault(most, defaultMost)
+	if *most < 0 {
+		*most = math.MaxInt
+	}
+}
+
 // basics are the options that all sources of manifests have a default for.
 type basics struct {
 	name   *string
 	period *time.Duration
 	clock  *clock.Clock
+	most   *int
 }
 
 // complete fills in the options that were left out, and makes what all sources of
@@ -28,6 +44,7 @@ func (b basics) complete(defaultName, node string, references bool, meter metric
 	}
 	setDefault(b.name, defaultName)
 	setDefault(b.period, defaultPeriod)
+	setMost(b.most)
 	if *b.clock == nil {
 		*b.clock = clock.RealClock{}
 	}

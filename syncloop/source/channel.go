@@ -1,9 +1,11 @@
 package source
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -25,6 +27,10 @@ type ChannelOptions struct {
 	Name string
 	// NodeName becomes the pods' spec.nodeName and part of generated UIDs.
 	NodeName string
+	// MaxPods is how many pods the source may have (SRC6). Pods beyond are refused with an
+	// [ErrTooMany]; pods of the source that are replaced never are. Default 1,000; a negative
+	// number means no limit.
+	MaxPods int
 	// Clock is the source's time. Nil means the real clock.
 	Clock clock.PassiveClock
 }
@@ -52,15 +58,19 @@ type Channel struct {
 	// the holder of the run token.
 	run  chan struct{}
 	pods []*v1.Pod
+	// set: pods were accepted, perhaps none.
+	set bool
 }
 
 // request asks Run for a change; done gets its outcome.
 type request struct {
 	ctx    context.Context
 	change func(pods []*v1.Pod) []*v1.Pod
-	last   bool
-	quiet  bool
-	done   chan error
+	// refused are the errors of pods that the change leaves out.
+	refused []error
+	last    bool
+	quiet   bool
+	done    chan error
 }
 
 // NewChannel returns an empty source. The source counts as seen after the first
@@ -69,6 +79,7 @@ func NewChannel(options ChannelOptions) *Channel {
 	if options.Name == "" {
 		options.Name = "channel"
 	}
+	setMost(&options.MaxPods)
 	if options.Clock == nil {
 		options.Clock = clock.RealClock{}
 	}
@@ -89,11 +100,13 @@ func (c *Channel) Precedence() syncloop.Precedence { return syncloop.PrecedenceI
 
 // Set replaces all pods of the source. The pods stay the caller's. Pods that are
 // not valid are left out, a version of them that was accepted before stays, and
-// the error joins one [PodError] for each; the valid ones are taken over (SI9).
+// the error joins one [PodError] for each; the valid ones are taken over (SI9). Pods beyond
+// MaxPods count as not valid, the last given first; if the source was not set before, all are
+// refused and it stays so: which of them run already is not known (SRC6).
 func (c *Channel) Set(ctx context.Context, pods []*v1.Pod) error {
 	good, bad, refused := c.check(pods)
 	given := keysOf(good)
-	err := c.do(ctx, request{change: func(known []*v1.Pod) []*v1.Pod {
+	return c.do(ctx, request{refused: refused, change: func(known []*v1.Pod) []*v1.Pod {
 		next := slices.Clone(good)
 		for _, p := range known {
 			if bad.has(p) && !given.has(p) {
@@ -102,10 +115,6 @@ func (c *Channel) Set(ctx context.Context, pods []*v1.Pod) error {
 		}
 		return next
 	}})
-	if err != nil {
-		return err
-	}
-	return refused
 }
 
 // Apply adds pods, replaces those of the same UID or the same name, and removes
@@ -114,16 +123,12 @@ func (c *Channel) Set(ctx context.Context, pods []*v1.Pod) error {
 func (c *Channel) Apply(ctx context.Context, upsert []*v1.Pod, remove ...types.UID) error {
 	good, _, refused := c.check(upsert)
 	replaced := keysOf(good)
-	err := c.do(ctx, request{change: func(known []*v1.Pod) []*v1.Pod {
+	return c.do(ctx, request{refused: refused, change: func(known []*v1.Pod) []*v1.Pod {
 		next := slices.DeleteFunc(slices.Clone(known), func(p *v1.Pod) bool {
 			return replaced.has(p) || slices.Contains(remove, p.UID)
 		})
 		return append(next, good...)
 	}})
-	if err != nil {
-		return err
-	}
-	return refused
 }
 
 // Close ends the source; its Run returns nil. The pods stay desired unless
@@ -200,14 +205,17 @@ func (c *Channel) end() {
 // accepted.
 func (c *Channel) serve(ctx context.Context, r request, deliver func(context.Context, []*v1.Pod) error) error {
 	if !r.quiet {
-		next := r.change(c.pods)
+		next, over := c.limit(r.change(c.pods))
+		if r.refused = append(r.refused, over...); len(over) > 0 && !c.set {
+			return errors.Join(r.refused...)
+		}
 		both, cancel := context.WithCancelCause(r.ctx)
 		defer cancel(nil)
 		defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
 		if err := deliver(both, next); err != nil {
 			return err
 		}
-		c.pods = next
+		c.pods, c.set = next, true
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -215,7 +223,32 @@ func (c *Channel) serve(ctx context.Context, r request, deliver func(context.Con
 	if r.last {
 		close(c.closed)
 	}
-	return nil
+	return errors.Join(r.refused...)
+}
+
+// limit leaves out the pods beyond MaxPods: those that the source does not have yet, the last
+// first (SRC6).
+func (c *Channel) limit(next []*v1.Pod) (kept []*v1.Pod, refused []error) {
+	if len(next) <= c.options.MaxPods {
+		return next, nil
+	}
+	known, room := keysOf(c.pods), c.options.MaxPods
+	for _, p := range next {
+		if known.has(p) {
+			room--
+		}
+	}
+	limit := fmt.Errorf("%w pods: the source has %d already; remove some or raise ChannelOptions.MaxPods", ErrTooMany, c.options.MaxPods)
+	for _, p := range next {
+		if !known.has(p) {
+			if room--; room < 0 {
+				refused = append(refused, &PodError{Namespace: p.Namespace, Name: p.Name, UID: p.UID, Err: limit})
+				continue
+			}
+		}
+		kept = append(kept, p)
+	}
+	return kept, refused
 }
 
 // Health reports the time of the last accepted change.
@@ -226,12 +259,11 @@ func (c *Channel) Health() syncloop.SourceHealth {
 }
 
 // check completes copies of pods and tells the valid from the others.
-func (c *Channel) check(pods []*v1.Pod) (good []*v1.Pod, bad keys, refused error) {
-	var errs []error
+func (c *Channel) check(pods []*v1.Pod) (good []*v1.Pod, bad keys, refused []error) {
 	taken, bad := newKeys(), newKeys()
 	for _, given := range pods {
 		if given == nil {
-			errs = append(errs, &PodError{Err: errors.New("the pod is nil")})
+			refused = append(refused, &PodError{Err: errors.New("the pod is nil")})
 			continue
 		}
 		pod := given.DeepCopy()
@@ -240,27 +272,32 @@ func (c *Channel) check(pods []*v1.Pod) (good []*v1.Pod, bad keys, refused error
 			err = ErrDuplicate
 		}
 		if err != nil {
-			errs = append(errs, &PodError{Namespace: pod.Namespace, Name: pod.Name, UID: given.UID, Err: err})
+			refused = append(refused, &PodError{Namespace: pod.Namespace, Name: pod.Name, UID: given.UID, Err: err})
 			bad.add(pod)
 			continue
 		}
 		taken.add(pod)
 		good = append(good, pod)
 	}
-	return good, bad, errors.Join(errs...)
+	return good, bad, refused
 }
 
 // complete gives pod its identity and defaults, and checks it.
 func (c *Channel) complete(pod *v1.Pod) error {
 	if pod.UID == "" {
-		content, err := json.Marshal(pod)
+		text, err := json.Marshal(pod)
 		if err != nil {
 			return err
 		}
-		if content, err = canonical(content); err != nil {
+		var content map[string]any
+		d := json.NewDecoder(bytes.NewReader(text))
+		d.UseNumber()
+		if err := d.Decode(&content); err != nil {
 			return err
 		}
-		pod.UID = generatedUID(content, "host:"+c.options.NodeName, "source:"+c.options.Name)
+		if pod.UID, err = generatedUID(content, "host:"+c.options.NodeName, "source:"+c.options.Name); err != nil {
+			return err
+		}
 	}
 	if pod.Spec.NodeName == "" {
 		pod.Spec.NodeName = c.options.NodeName

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"crypto/md5"
 	"encoding/hex"
-	stdjson "encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/yaml"
 
 	"github.com/podwright/podwright/internal/podinfo"
 )
@@ -48,9 +46,8 @@ func newDecoder(node string, references bool) (*decoder, error) {
 	scheme := apiruntime.NewScheme()
 	scheme.AddKnownTypes(v1.SchemeGroupVersion, &v1.Pod{}) // nothing else is worth decoding (D10)
 	return &decoder{
-		serializer: json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme,
-			json.SerializerOptions{Yaml: true, Strict: true}),
-		node: node, references: references,
+		serializer: json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme, json.SerializerOptions{Strict: true}),
+		node:       node, references: references,
 	}, nil
 }
 
@@ -59,23 +56,47 @@ func newDecoder(node string, references bool) (*decoder, error) {
 // error is a warning. A panic of the libraries below is an error of this manifest,
 // not the end of the source (SI9).
 func (d *decoder) decode(data []byte, origin string) (decoded *v1.Pod, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			decoded, err = nil, fmt.Errorf("%w: decoding it panicked: %v", ErrMalformed, p)
+	defer recoverDecoding(&decoded, &err)
+	document, err := parseOnly(data)
+	if err != nil {
+		return nil, err
+	}
+	return d.decodeDocument(document, origin)
+}
+
+// recoverDecoding makes a panic an error of the manifest.
+func recoverDecoding[T any](decoded *T, err *error) {
+	if p := recover(); p != nil {
+		*decoded, *err = *new(T), fmt.Errorf("%w: decoding it panicked: %v", ErrMalformed, p)
+	}
+}
+
+// parseOnly parses the only document of a manifest.
+func parseOnly(data []byte) (document, error) {
+	text, err := single(data)
+	if err == nil {
+		var parsed document
+		if parsed, err = parse(text, 0, maxManifestSize); err == nil {
+			return parsed, nil
 		}
-	}()
-	document, err := single(data)
+	}
+	if errors.Is(err, ErrTooLarge) {
+		return document{}, err
+	}
+	return document{}, fmt.Errorf("%w: %w", ErrMalformed, err)
+}
+
+// decodeDocument is decode of a parsed document.
+func (d *decoder) decodeDocument(document document, origin string) (*v1.Pod, error) {
+	text, err := toJSON(document.content)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
-	if path := hugeQuantity(document); path != "" {
+	if path := hugeQuantity(document.content); path != "" {
 		return nil, fmt.Errorf("%w: %s: %s", ErrMalformed, path, hugeText)
 	}
-	object, kind, err := d.serializer.Decode(document, nil, nil)
-	var warning error
-	if apiruntime.IsStrictDecodingError(err) {
-		warning, err = fmt.Errorf("%w: %w", ErrUnknownField, err), nil
-	}
+	object, kind, err := d.serializer.Decode(text, nil, nil)
+	warning, err := document.warning(err)
 	pod, isPod := object.(*v1.Pod)
 	switch {
 	case kind != nil && strings.HasSuffix(kind.Kind, "List"):
@@ -86,11 +107,11 @@ func (d *decoder) decode(data []byte, origin string) (decoded *v1.Pod, err error
 		return nil, fmt.Errorf("%w: it is of kind %q, version %q, not of kind \"Pod\", version \"v1\"",
 			ErrMalformed, kind.Kind, kind.GroupVersion())
 	case err != nil:
-		return nil, fmt.Errorf("%w: %s%w", ErrMalformed, badQuantity(document), err)
+		return nil, fmt.Errorf("%w: %s%w", ErrMalformed, badQuantity(document.content), err)
 	case !isPod:
 		return nil, fmt.Errorf("%w: it decodes to %T", ErrMalformed, object)
 	}
-	if err := d.complete(pod, document, origin); err != nil {
+	if err := d.complete(pod, document.content, origin); err != nil {
 		return nil, err
 	}
 	return pod, warning
@@ -108,16 +129,16 @@ func isOtherKind(kind *schema.GroupVersionKind) bool {
 
 // complete gives the pod its identity and defaults (D1-D7), and refuses it if it
 // could not run (D8).
-func (d *decoder) complete(pod *v1.Pod, document []byte, origin string) error {
+func (d *decoder) complete(pod *v1.Pod, content any, origin string) error {
 	if pod.Name == "" {
 		return fmt.Errorf("%w: metadata.name must be set", ErrInvalid)
 	}
 	if pod.UID == "" { // D9: a given one stays
-		content, err := canonical(document)
+		uid, err := generatedUID(content, "host:"+d.node, origin)
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrMalformed, err)
 		}
-		pod.UID = generatedUID(content, "host:"+d.node, origin)
+		pod.UID = uid
 	}
 	pod.Name += "-" + strings.ToLower(d.node)
 	pod.Spec.NodeName = d.node
@@ -145,8 +166,14 @@ func (d *decoder) complete(pod *v1.Pod, document []byte, origin string) error {
 	return nil
 }
 
+// separator is the line between two documents of a file.
+const separator = "---"
+
 // single returns the only document of a manifest.
 func single(data []byte) ([]byte, error) {
+	if !bytes.HasPrefix(data, []byte(separator)) && !bytes.Contains(data, []byte("\n"+separator)) && !empty(data) {
+		return data, nil // the reader below would copy it
+	}
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
 	var found []byte
 	for {
@@ -176,57 +203,22 @@ func single(data []byte) ([]byte, error) {
 func empty(document []byte) bool {
 	for line := range bytes.Lines(document) {
 		line = bytes.TrimSpace(line)
-		if len(line) > 0 && line[0] != '#' && !bytes.Equal(line, []byte("---")) {
+		if len(line) > 0 && line[0] != '#' && string(line) != separator {
 			return false
 		}
 	}
 	return true
 }
 
-// canonical returns what a manifest says in one form: JSON with sorted keys and
-// without absent values and status. Neither layout, comments nor the Go types of
-// this release have a part in it, so generated UIDs outlive releases (D1).
-func canonical(document []byte) ([]byte, error) {
-	asJSON, err := yaml.YAMLToJSON(document)
-	if err != nil {
-		return nil, err
-	}
-	d := stdjson.NewDecoder(bytes.NewReader(asJSON))
-	d.UseNumber()
-	var content map[string]any
-	if err := d.Decode(&content); err != nil {
-		return nil, err
-	}
-	delete(content, "status")
-	prune(content)
-	return stdjson.Marshal(content)
-}
-
-// prune removes null values: they say nothing.
-func prune(value any) {
-	switch x := value.(type) {
-	case map[string]any:
-		for k, inner := range x {
-			if inner == nil {
-				delete(x, k)
-				continue
-			}
-			prune(inner)
-		}
-	case []any:
-		for _, inner := range x {
-			prune(inner)
-		}
-	}
-}
-
-// generatedUID is the MD5 sum of its parts as 32 hexadecimal digits. The sum
-// tells contents apart; it protects nothing.
-func generatedUID(content []byte, parts ...string) types.UID {
+// generatedUID is the MD5 sum of a manifest's canonical form and the parts, as 32 hexadecimal
+// digits. The sum tells contents apart; it protects nothing.
+func generatedUID(content any, parts ...string) (types.UID, error) {
 	sum := md5.New()
-	sum.Write(content)
+	if err := writeCanonical(sum, content); err != nil {
+		return "", err
+	}
 	for _, p := range parts {
 		sum.Write([]byte(p))
 	}
-	return types.UID(hex.EncodeToString(sum.Sum(nil)))
+	return types.UID(hex.EncodeToString(sum.Sum(nil))), nil
 }

@@ -24,7 +24,8 @@ import (
 var (
 	// ErrSkipped: not a regular file (folder, FIFO, device, socket); not read.
 	ErrSkipped = errors.New("not a regular file")
-	// ErrTooLarge: larger than [maxManifestSize].
+	// ErrTooLarge: larger than [maxManifestSize], as a file or with its aliases replaced by what
+	// they stand for.
 	ErrTooLarge = errors.New("manifest is too large")
 	// ErrMalformed: not one pod in YAML or JSON.
 	ErrMalformed = errors.New("not a pod manifest")
@@ -54,6 +55,10 @@ type FileOptions struct {
 	Period time.Duration
 	// PollOnly leaves out the file watch: changes are seen by the next poll.
 	PollOnly bool
+	// MaxFiles is how many files of a folder are read (SRC6): those that pods are known of, then
+	// those that were read before, then the first by name. The others are an [ErrTooMany] in
+	// [File.Problems]. Default 1,000; a negative number means no limit.
+	MaxFiles int
 	// ForgetBroken removes the pod of a manifest in a folder that can no longer
 	// be read, as the kubelet does. Default: it keeps its last good pod
 	// (F3). A single-file source always keeps it.
@@ -125,7 +130,7 @@ func NewFile(path, nodeName string, options FileOptions) (*File, error) {
 	if err != nil {
 		problems = append(problems, fmt.Errorf("path: %w", err))
 	}
-	d, m, wrong := basics{&options.Name, &options.Period, &options.Clock}.complete(defaultFileName, nodeName, options.AllowAPIReferences, options.Meter)
+	d, m, wrong := basics{&options.Name, &options.Period, &options.Clock, &options.MaxFiles}.complete(defaultFileName, nodeName, options.AllowAPIReferences, options.Meter)
 	problems = append(problems, wrong...)
 	if len(problems) > 0 {
 		return nil, fmt.Errorf("file source: %w", errors.Join(problems...))
@@ -236,6 +241,8 @@ func (f *File) report(ctx context.Context, p Problem) {
 		fate = "its last good pod stays"
 	case p.root:
 		fate = "the pods that are known stay"
+	case errors.Is(p.Err, ErrTooMany):
+		fate = "the others are not read; the pods that are known stay"
 	}
 	f.options.Logger.Error(p.Err, "Manifest has a problem", "path", p.Path, "consequence", fate)
 	if f.options.Recorder == nil {

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -45,6 +46,7 @@ func (f *File) scan(ctx context.Context) (set []*v1.Pod, again bool, err error) 
 		f.publish(ctx, now, err, nil)
 		return nil, false, err
 	}
+	paths, unread := f.choose(paths, single)
 	present := make(map[string]bool, len(paths))
 	manifests := make([]*manifest, 0, len(paths))
 	keep := single || !f.options.ForgetBroken
@@ -67,8 +69,13 @@ func (f *File) scan(ctx context.Context) (set []*v1.Pod, again bool, err error) 
 		}
 	}
 	set, problems := merge(manifests)
+	held := undecided(manifests, keep)
+	if unread != nil {
+		problems = append(problems, Problem{Path: f.path, Err: unread})
+		held = cmp.Or(held, unread)
+	}
 	f.mu.Lock()
-	f.undecided = undecided(manifests, keep)
+	f.undecided = held
 	f.mu.Unlock()
 	f.publish(ctx, now, nil, problems)
 	f.metrics.scanned(len(set), kept(problems), len(problems))
@@ -133,6 +140,32 @@ func (f *File) list() (paths []string, single bool, err error) {
 		}
 	}
 	return paths, false, nil
+}
+
+// choose returns the paths to read if the folder has too many, in name order: those of known
+// pods, so that none is lost, then those read before, then the first by name (SRC6). The error
+// names the first that is left out.
+func (f *File) choose(paths []string, single bool) (chosen []string, unread error) {
+	most := f.options.MaxFiles
+	if single || len(paths) <= most {
+		return paths, nil
+	}
+	rank := func(path string) int {
+		switch m := f.files[path]; {
+		case m == nil:
+			return 2
+		case m.pod == nil:
+			return 1
+		}
+		return 0
+	}
+	ranked := slices.Clone(paths)
+	slices.SortStableFunc(ranked, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
+	chosen = ranked[:most]
+	left := filepath.Base(slices.Min(ranked[most:]))
+	slices.Sort(chosen)
+	return chosen, fmt.Errorf("%w files: the folder has more than %d, so that %s and perhaps others are not read; move files elsewhere or raise FileOptions.MaxFiles",
+		ErrTooMany, most, left)
 }
 
 // ignored reports whether a name in the folder is not a manifest's: hidden files,

@@ -60,7 +60,7 @@ func FuzzObjects(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, text, value string) {
-		objects, err := d.decode([]byte(text))
+		objects, _, err := d.decode([]byte(text))
 		if objects == nil && err == nil {
 			t.Fatal("neither objects nor an error")
 		}
@@ -75,7 +75,7 @@ func FuzzObjects(f *testing.F) {
 			}
 		}
 		// The same text as a value of an object that is refused for another field.
-		_, err = d.decode([]byte("apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData:\n  k: " + quoted(value) + "\ndata: {b: '*'}\n"))
+		_, _, err = d.decode([]byte("apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData:\n  k: " + quoted(value) + "\ndata: {b: '*'}\n"))
 		if err == nil {
 			t.Fatal("data that is not base64 got through")
 		}

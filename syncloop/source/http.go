@@ -46,6 +46,9 @@ type HTTPOptions struct {
 	// Transport makes the requests. Nil: one of the source's own that uses no
 	// proxy and is closed when Run ends.
 	Transport http.RoundTripper
+	// MaxPods is how many pods a list may have; one with more is refused as a whole and changes
+	// nothing (SRC6, [ErrTooMany]). Default 1,000; a negative number means no limit.
+	MaxPods int
 	// AllowAPIReferences as in [FileOptions].
 	AllowAPIReferences bool
 
@@ -103,7 +106,7 @@ func NewHTTP(rawURL, nodeName string, options HTTPOptions) (*HTTP, error) {
 		options.Timeout = defaultHTTPTimeout
 	}
 	options.Header = options.Header.Clone()
-	d, m, wrong := basics{&options.Name, &options.Period, &options.Clock}.complete(defaultHTTPName, nodeName, options.AllowAPIReferences, options.Meter)
+	d, m, wrong := basics{&options.Name, &options.Period, &options.Clock, &options.MaxPods}.complete(defaultHTTPName, nodeName, options.AllowAPIReferences, options.Meter)
 	problems = append(problems, wrong...)
 	if len(problems) > 0 {
 		return nil, fmt.Errorf("HTTP source: %w", errors.Join(problems...))
@@ -233,7 +236,7 @@ func (h *HTTP) get(ctx context.Context, client *http.Client) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%w: its answer broke off: %w", ErrUnavailable, err)
 	case len(body) > maxManifestSize:
-		return nil, fmt.Errorf("%w: it is larger than %d bytes", ErrMalformed, maxManifestSize)
+		return nil, fmt.Errorf("%w: it is larger than %d MiB", ErrTooLarge, maxManifestSize>>20)
 	}
 	return body, nil
 }
@@ -241,15 +244,23 @@ func (h *HTTP) get(ctx context.Context, client *http.Client) ([]byte, error) {
 // decodeSet returns the pods of an answer. A problem beside them is what is said
 // of pods that run all the same.
 func (h *HTTP) decodeSet(body []byte) (set []*v1.Pod, problem, err error) {
+	defer recoverDecoding(&set, &err)
 	if len(bytes.TrimSpace(body)) == 0 { // nothing there (SRC3, H2)
 		return nil, errors.New("its answer is empty"), nil
 	}
-	documents, err := items(body)
+	answer, err := parseOnly(body)
 	if err != nil {
 		return nil, nil, err
 	}
+	documents, err := items(answer, h.options.MaxPods)
+	if err != nil {
+		return nil, nil, err
+	}
+	if answer.repeated != nil && len(documents) != 1 {
+		problem = fmt.Errorf("%w: %w", ErrUnknownField, answer.repeated)
+	}
 	for i, document := range documents {
-		pod, err := h.decoder.decode(document, "url:"+h.url)
+		pod, err := h.decoder.decodeDocument(document, "url:"+h.url)
 		if pod == nil {
 			if len(documents) > 1 {
 				err = fmt.Errorf("pod %d of %d: %w", i+1, len(documents), err)

@@ -8,7 +8,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/yaml"
 
 	"github.com/podwright/podwright/internal/podinfo"
 )
@@ -18,11 +17,7 @@ const hugeText = "the quantity is out of range: its power of ten must be between
 
 // hugeQuantity names the first field of a manifest whose quantity takes too long to read;
 // empty if there is none. It must be asked before the manifest is decoded.
-func hugeQuantity(document []byte) string {
-	var content any
-	if yaml.Unmarshal(document, &content) != nil {
-		return ""
-	}
+func hugeQuantity(content any) string {
 	return findHuge(content, reflect.TypeFor[v1.Pod](), "")
 }
 
@@ -43,18 +38,19 @@ func findHuge(value any, as reflect.Type, path string) string {
 				return found
 			}
 		}
-	case map[string]any:
+	case map[any]any:
 		return findHugeIn(x, as, path)
 	}
 	return ""
 }
 
 // findHugeIn looks at an object.
-func findHugeIn(object map[string]any, as reflect.Type, path string) string {
+func findHugeIn(object map[any]any, as reflect.Type, path string) string {
 	switch as.Kind() {
 	case reflect.Map:
-		for _, key := range sorted(object) {
-			if found := findHuge(object[key], as.Elem(), path+"["+key+"]"); found != "" {
+		entries, _ := entriesOf(object) // a key that JSON does not have was refused before
+		for _, e := range entries {
+			if found := findHuge(e.value, as.Elem(), path+"["+e.name+"]"); found != "" {
 				return found
 			}
 		}

@@ -41,6 +41,11 @@ func TestHugeQuantitiesAreRefusedUnread(t *testing.T) {
 			t.Errorf("%s: %v", good, err)
 		}
 	}
+	// A field that the API does not have is not decoded, and its name must not have it read.
+	unknown := container(`imagePullPolicy: 7, unknown: {limits: {cpu: "1e-999999999"}}`)
+	if got, err := d.decode([]byte(unknown), "file:/x"); got != nil || !errors.Is(err, ErrMalformed) {
+		t.Errorf("a huge quantity of an unknown field: %v, %v", got, err)
+	}
 	// Text that is no quantity may look like one.
 	if _, err := d.decode([]byte(container(`env: [{name: limits, value: "1e-999999999"}]`)), "file:/x"); err != nil {
 		t.Error(err)
@@ -64,7 +69,7 @@ func TestOtherKindsAreNotDecoded(t *testing.T) {
 		}
 		o, err := newObjectDecoder()
 		must(t, err)
-		if _, err := o.decode(manifest); !errors.Is(err, errNoObject) {
+		if _, _, err := o.decode(manifest); !errors.Is(err, errNoObject) {
 			t.Errorf("%s as an object: %v", kind, err)
 		}
 	}

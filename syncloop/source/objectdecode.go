@@ -24,15 +24,15 @@ type objectDecoder struct{ serializer apiruntime.Decoder }
 func newObjectDecoder() (objectDecoder, error) {
 	scheme := apiruntime.NewScheme()
 	scheme.AddKnownTypes(v1.SchemeGroupVersion, &v1.ConfigMap{}, &v1.Secret{}) // nothing else is worth decoding (D10)
-	return objectDecoder{json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme, json.SerializerOptions{Yaml: true, Strict: true})}, nil
+	return objectDecoder{json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme, json.SerializerOptions{Strict: true})}, nil
 }
 
-// decode returns the objects of all documents of a file. With objects and an error the error is
-// a warning. A panic of the libraries below is an error of this file (SI9).
-func (d objectDecoder) decode(text []byte) (objects map[Object]any, err error) {
+// decode returns the objects of all documents of a file and their size, about. With objects and
+// an error the error is a warning. A panic of the libraries below is an error of this file (SI9).
+func (d objectDecoder) decode(text []byte) (objects map[Object]any, size int64, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			objects, err = nil, fmt.Errorf("%w: decoding it panicked", errNoObject)
+			objects, size, err = nil, 0, fmt.Errorf("%w: decoding it panicked", errNoObject)
 		}
 	}()
 	objects = map[Object]any{}
@@ -44,24 +44,32 @@ func (d objectDecoder) decode(text []byte) (objects map[Object]any, err error) {
 			break
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%w: document %d is not valid YAML", errNoObject, n)
+			return nil, 0, fmt.Errorf("%w: document %d is not valid YAML", errNoObject, n)
 		}
 		if empty(document) {
 			continue
 		}
-		o, object, unknown, err := d.document(document)
+		parsed, err := parse(document, size, maxObjectFile)
+		switch {
+		case errors.Is(err, ErrTooLarge):
+			return nil, 0, fmt.Errorf("document %d: %w", n, err)
+		case err != nil: // the parser's own words quote the text
+			return nil, 0, fmt.Errorf("%w: document %d is not valid YAML", errNoObject, n)
+		}
+		size += parsed.size
+		o, object, unknown, err := d.document(parsed)
 		if err != nil {
-			return nil, fmt.Errorf("document %d: %w", n, err)
+			return nil, 0, fmt.Errorf("document %d: %w", n, err)
 		}
 		if objects[o] != nil {
-			return nil, fmt.Errorf("%w: document %d defines %s %s/%s a second time", errTwice, n, o.Kind, o.Namespace, o.Name)
+			return nil, 0, fmt.Errorf("%w: document %d defines %s %s/%s a second time", errTwice, n, o.Kind, o.Namespace, o.Name)
 		}
 		objects[o] = object
 		if unknown {
 			warning = errors.Join(warning, fmt.Errorf("%w: document %d, %s %s/%s is used without it", ErrUnknownField, n, o.Kind, o.Namespace, o.Name))
 		}
 	}
-	return objects, warning
+	return objects, size, warning
 }
 
 // errNoObject: the file has something that is neither a config map nor a secret.
@@ -71,13 +79,17 @@ var errNoObject = errors.New("not a config map or secret")
 var errTwice = errors.New("another definition of the same object")
 
 // document decodes and checks one document.
-func (d objectDecoder) document(text []byte) (o Object, object any, unknown bool, err error) {
+func (d objectDecoder) document(parsed document) (o Object, object any, unknown bool, err error) {
+	text, err := toJSON(parsed.content)
+	if err != nil {
+		return o, nil, false, fmt.Errorf("%w: it has a value or a key that JSON does not have", errNoObject)
+	}
 	decoded, kind, err := d.serializer.Decode(text, nil, nil)
-	unknown = apiruntime.IsStrictDecodingError(err)
+	warning, err := parsed.warning(err)
 	switch {
 	case kind != nil && kind.Version != "" && (kind.GroupVersion() != v1.SchemeGroupVersion || kind.Kind != kindConfigMap && kind.Kind != kindSecret):
 		return o, nil, false, fmt.Errorf("%w: it is of kind %q, version %q", errNoObject, kind.Kind, kind.GroupVersion())
-	case err != nil && !unknown:
+	case err != nil:
 		return o, nil, false, fmt.Errorf("%w: it is not valid, a field has the wrong type, or data is not base64", errNoObject)
 	}
 	var meta *metav1.ObjectMeta
@@ -98,7 +110,7 @@ func (d objectDecoder) document(text []byte) (o Object, object any, unknown bool
 	}
 	setDefault(&meta.Namespace, v1.NamespaceDefault)
 	o = Object{Kind: kind.Kind, Namespace: meta.Namespace, Name: meta.Name}
-	return o, decoded, unknown, checkObject(o, decoded)
+	return o, decoded, warning != nil, checkObject(o, decoded)
 }
 
 // checkObject refuses what an API server would.

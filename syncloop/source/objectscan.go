@@ -195,9 +195,9 @@ func (f *objectFile) read(root *os.Root, now time.Time, decoder objectDecoder) {
 		f.info, f.err = nil, err
 		return
 	}
-	objects, err := decoder.decode(text)
+	objects, size, err := decoder.decode(text)
 	if f.err = err; objects != nil {
-		f.objects, f.size = objects, int64(len(text))
+		f.objects, f.size = objects, max(size, int64(len(text)))
 	}
 }
 

@@ -1,56 +1,47 @@
 package source
 
 import (
-	stdjson "encoding/json"
 	"fmt"
-
-	"sigs.k8s.io/yaml"
+	"maps"
 )
 
 // items returns the manifests in an answer: the answer itself, or the items of a
-// list, each with its kind (H4).
-func items(body []byte) ([][]byte, error) {
-	document, err := single(body)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+// list, each with its kind (H4). A list of more than most
+// is refused (SRC6).
+func items(answer document, most int) ([]document, error) {
+	fields, _ := answer.content.(map[any]any)
+	list, isList := fields["items"].([]any)
+	kind := fields["kind"]
+	if kind != "PodList" && kind != "List" || !isList && fields["items"] != nil {
+		return []document{answer}, nil // the decoder says what is wrong
 	}
-	asJSON, err := yaml.YAMLToJSON(document)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+	if version := fields["apiVersion"]; version != "v1" {
+		return nil, fmt.Errorf("%w: it is a list of version %q, not of version \"v1\"", ErrMalformed, fmt.Sprint(version))
 	}
-	var list struct {
-		APIVersion, Kind string
-		Items            []map[string]stdjson.RawMessage
+	if len(list) > most {
+		return nil, fmt.Errorf("%w pods: the list has %d, at most %d are taken; serve fewer or raise HTTPOptions.MaxPods", ErrTooMany, len(list), most)
 	}
-	if err := stdjson.Unmarshal(asJSON, &list); err != nil {
-		return [][]byte{document}, nil // the decoder says what is wrong
-	}
-	if list.Kind != "PodList" && list.Kind != "List" {
-		return [][]byte{document}, nil
-	}
-	if list.APIVersion != "v1" {
-		return nil, fmt.Errorf("%w: it is a list of version %q, not of version \"v1\"", ErrMalformed, list.APIVersion)
-	}
-	out := make([][]byte, 0, len(list.Items))
-	for i, item := range list.Items {
+	out := make([]document, 0, len(list))
+	for i, item := range list {
 		if item == nil {
 			return nil, fmt.Errorf("%w: item %d of the list is null", ErrMalformed, i+1)
 		}
-		if list.Kind == "PodList" { // its items need not say what they are
-			setMissing(item, "kind", "Pod")
-			setMissing(item, "apiVersion", "v1")
+		pod, ok := item.(map[any]any)
+		if !ok {
+			return nil, fmt.Errorf("%w: item %d of the list is no pod", ErrMalformed, i+1)
 		}
-		text, err := stdjson.Marshal(item)
-		if err != nil {
-			return nil, fmt.Errorf("%w: item %d of the list: %w", ErrMalformed, i+1, err)
+		if kind == "PodList" { // its items need not say what they are
+			pod = maps.Clone(pod) // an alias may repeat it
+			setMissing(pod, "kind", "Pod")
+			setMissing(pod, "apiVersion", "v1")
 		}
-		out = append(out, text)
+		out = append(out, document{content: pod})
 	}
 	return out, nil
 }
 
-func setMissing(item map[string]stdjson.RawMessage, key, value string) {
+func setMissing(item map[any]any, key, value string) {
 	if _, ok := item[key]; !ok {
-		item[key] = stdjson.RawMessage(`"` + value + `"`)
+		item[key] = value
 	}
 }

@@ -1,13 +1,13 @@
 package source
 
 import (
-	stdjson "encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
-	"sigs.k8s.io/yaml"
+
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // quantityLists are the fields that hold quantities by resource, quantityFields those that are
@@ -19,16 +19,9 @@ var (
 
 // badQuantity names the first field of a manifest whose quantity cannot be read, with a colon;
 // empty if there is none. The decoder's own error does not say where it is.
-func badQuantity(document []byte) string {
-	var content map[string]any
-	if yaml.Unmarshal(document, &content) != nil {
-		return ""
-	}
-	spec, ok := content["spec"]
-	if !ok {
-		return ""
-	}
-	if path := findBadQuantity(spec, "spec"); path != "" {
+func badQuantity(content any) string {
+	manifest, _ := content.(map[any]any)
+	if path := findBadQuantity(manifest["spec"], "spec"); path != "" {
 		return path + ": "
 	}
 	return ""
@@ -42,25 +35,36 @@ func findBadQuantity(value any, path string) string {
 				return found
 			}
 		}
-	case map[string]any:
-		list := slices.Contains(quantityLists, path[strings.LastIndexByte(path, '.')+1:])
-		for _, key := range sorted(x) {
-			at := path + "." + key
-			if list || slices.Contains(quantityFields, key) {
-				if !readsAsQuantity(x[key]) {
-					return at
-				}
-				continue
+	case map[any]any:
+		return badField(x, path)
+	}
+	return ""
+}
+
+func badField(fields map[any]any, path string) string {
+	list := slices.Contains(quantityLists, path[strings.LastIndexByte(path, '.')+1:])
+	entries, _ := entriesOf(fields) // a key that JSON does not have was refused before
+	for _, e := range entries {
+		at := path + "." + e.name
+		if list || slices.Contains(quantityFields, e.name) {
+			if !readsAsQuantity(e.value) {
+				return at
 			}
-			if found := findBadQuantity(x[key], at); found != "" {
-				return found
-			}
+			continue
+		}
+		if found := findBadQuantity(e.value, at); found != "" {
+			return found
 		}
 	}
 	return ""
 }
 
+// readsAsQuantity reads no quantity that would take too long (D10): the API has none in a field
+// of another name, but a manifest may.
 func readsAsQuantity(value any) bool {
-	text, err := stdjson.Marshal(value)
+	if text, ok := value.(string); ok && !podinfo.ReadableQuantity(text) {
+		return false
+	}
+	text, err := toJSON(value)
 	return err == nil && new(resource.Quantity).UnmarshalJSON(text) == nil
 }

@@ -23,6 +23,8 @@ func (f *File) Unreadable() []problem.Problem {
 			Waits: "its manifest " + m.Path + " to be mended", Advice: "mend the manifest; no pod runs from it",
 		}
 		switch {
+		case errors.Is(m.Err, ErrTooMany):
+			p.Waits, p.Advice = "the rest of the files in "+m.Path+" to be read", "move files elsewhere or raise the limit; the pods that are known run"
 		case m.Pod != nil:
 			p.UID, p.Advice = m.Pod.UID, "mend the manifest; its last good version runs"
 		case errors.Is(m.Err, ErrOtherKind):

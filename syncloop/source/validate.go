@@ -19,6 +19,10 @@ import (
 // file system takes.
 const maxFolderName = 255
 
+// maxAnnotations is how many bytes the keys and values of all annotations may have together, as
+// for an API server.
+const maxAnnotations = 256 << 10
+
 // Validate returns every reason why pod, already completed with [Default], could
 // not run. It changes nothing. It asks for what this module uses; an API server
 // checks more.
@@ -78,10 +82,15 @@ func (v *validator) metadata(pod *v1.Pod) {
 			v.add(field.Invalid(p.Child("labels").Key(k), pod.Labels[k], message))
 		}
 	}
+	size := 0
 	for _, k := range sorted(pod.Annotations) {
+		size += len(k) + len(pod.Annotations[k])
 		for _, message := range validation.IsQualifiedName(strings.ToLower(k)) {
 			v.add(field.Invalid(p.Child("annotations"), k, message))
 		}
+	}
+	if size > maxAnnotations {
+		v.add(field.TooLong(p.Child("annotations"), "", maxAnnotations))
 	}
 	v.nonNegative(p.Child("deletionGracePeriodSeconds"), pod.DeletionGracePeriodSeconds)
 }

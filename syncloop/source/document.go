@@ -1,0 +1,99 @@
+package source
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"go.yaml.in/yaml/v2"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+)
+
+// maxMarks is how many lines, commas, brackets and dashes one YAML document may have. The parser
+// needs some hundred bytes for each value between them, so that their number, not the size,
+// decides what a document costs to read.
+const maxMarks = 1 << 20
+
+// document is a YAML or JSON document after parsing, as maps, lists and scalars.
+type document struct {
+	content any
+	// repeated names the keys that a mapping has twice; the last one counts.
+	repeated error
+	// size of the content in bytes, about, aliases replaced by what they stand for.
+	size int64
+}
+
+// parse reads a document whose content has at most limit bytes, less those used by others before
+// it, with aliases replaced by what they stand for (SRC5). The parser shares what an alias repeats,
+// and gives up after 400,000 repeated values. What follows would copy each, so it is measured first.
+func parse(text []byte, used, limit int64) (document, error) {
+	if n := marks(text); n > maxMarks {
+		return document{}, fmt.Errorf("%w: it has more than %d lines, items and brackets", ErrTooLarge, maxMarks)
+	}
+	var d document
+	err := yaml.UnmarshalStrict(text, &d.content)
+	if wrong := (*yaml.TypeError)(nil); errors.As(err, &wrong) { // only keys can be wrong here
+		d = document{repeated: err}
+		err = yaml.Unmarshal(text, &d.content)
+	}
+	if err != nil {
+		return document{}, err
+	}
+	left := limit - used
+	if !fits(d.content, &left) {
+		return document{}, fmt.Errorf("%w: with each alias replaced by what it stands for it has more than %d MiB; repeat less",
+			ErrTooLarge, limit>>20)
+	}
+	d.size = limit - used - left
+	return d, nil
+}
+
+// warning splits what a strict decoder says into what it objects to, with the keys that the
+// document repeats, and what keeps the document from being used.
+func (d document) warning(err error) (warning, fatal error) {
+	var objections []error
+	if d.repeated != nil {
+		objections = append(objections, d.repeated)
+	}
+	if strict, ok := apiruntime.AsStrictDecodingError(err); ok {
+		objections, err = append(objections, strict.Errors()...), nil
+	}
+	if len(objections) == 0 {
+		return nil, err
+	}
+	return fmt.Errorf("%w: %w", ErrUnknownField, apiruntime.NewStrictDecodingError(objections)), err
+}
+
+// marks counts what ends or begins a value in YAML. Text in quotes counts too: this is an upper
+// bound that needs no parser.
+func marks(text []byte) (n int) {
+	for _, mark := range []string{"\n", "\r", ",", "[", "{", "- ", "? "} {
+		n += bytes.Count(text, []byte(mark))
+	}
+	return n
+}
+
+// fits reports whether a value needs at most the bytes that are left, and takes them. It stops
+// at the first byte too many. A value without aliases never needs more bytes than its text.
+func fits(value any, left *int64) bool {
+	switch x := value.(type) {
+	case nil:
+		return true
+	case string:
+		*left -= int64(len(x))
+	case map[any]any:
+		for key, inner := range x {
+			if !fits(key, left) || !fits(inner, left) {
+				return false
+			}
+		}
+	case []any:
+		for _, inner := range x {
+			if !fits(inner, left) {
+				return false
+			}
+		}
+	}
+	*left--
+	return *left >= 0
+}
