@@ -141,7 +141,7 @@ func (p *parts) podOptions() pods.Options {
 	o.OwnerID, o.NodeName, o.HostIPs = c.Node.OwnerID, c.Node.Name, func() []string { return c.Node.IPs }
 	o.ClusterDNS, o.ClusterDomain = c.Node.ClusterDNS, c.Node.ClusterDomain
 	o.Allocations, o.Allocatable = p.allocations, p.allocatable
-	o.Reader, o.Sequence = freshReader{p.pleg}, p.sequence
+	o.Reader, o.Sequence, o.Outbound = freshReader{p.pleg}, p.sequence, c.Outbound
 	o.BeforeRemove, o.NextRun, o.Probes = p.journal.BeforeRemove, p.journal.NextRun, probeSource{p}
 	o.Clock, o.Logger, o.Events, o.Meter = c.Clock, p.logger("pods"), c.Observe.Events, p.meter("runtime/pods")
 	return o
@@ -160,7 +160,7 @@ func (p *parts) buildStatus() error {
 // buildProbes makes the probe manager.
 func (p *parts) buildProbes() (err error) {
 	c, o := p.config, p.config.Probes
-	o.Pods, o.Runtime, o.Memory, o.OnResult = probedPods{p}, c.Runtime, p.probeMemory, p.probed
+	o.Pods, o.Runtime, o.Memory, o.OnResult, o.Outbound = probedPods{p}, c.Runtime, p.probeMemory, p.probed, c.Outbound
 	o.Events, o.Clock, o.Logger, o.Meter = c.Observe.Events, c.Clock, p.logger("probe"), p.meter("probe")
 	p.probes, err = probe.New(o)
 	return err

@@ -111,7 +111,7 @@ func (c *Config) engineFields() []partOptions {
 		{group: "Pods", options: c.Pods, engine: map[string]string{
 			"RootDir": "RootDir", "LogDir": "Storage.LogDir", "LinkDir": "Storage.LogLinkDir", "OwnerID": "Node.OwnerID",
 			"NodeName": "Node.Name", "HostIPs": "Node.IPs", "ClusterDNS": "Node.ClusterDNS", "ClusterDomain": "Node.ClusterDomain",
-			"Allocatable": "Node.Allocatable", "Allocations": "Resizes", "Probes": "Probes",
+			"Allocatable": "Node.Allocatable", "Allocations": "Resizes", "Probes": "Probes", "Outbound": "Outbound",
 			"Reader": "", "Sequence": "", "BeforeRemove": "", "NextRun": "",
 			"Clock": "Clock", "Logger": "Observe.Logger", "Events": "Observe.Events", "Meter": "Observe.MeterProvider",
 		}, negative: []string{"PostStartTimeout"}},
@@ -136,7 +136,7 @@ func (c *Config) engineFields() []partOptions {
 			"Clock": "Clock", "Logger": "Observe.Logger", "Meter": "Observe.MeterProvider",
 		}},
 		{group: "Probes", options: c.Probes, engine: map[string]string{
-			"Pods": "", "Runtime": "Runtime", "Memory": "", "OnResult": "",
+			"Pods": "", "Runtime": "Runtime", "Memory": "", "OnResult": "", "Outbound": "Outbound",
 			"Clock": "Clock", "Logger": "Observe.Logger", "Events": "Observe.Events", "Meter": "Observe.MeterProvider",
 		}},
 		{group: "Checkpoints", options: c.Checkpoints, engine: map[string]string{

@@ -39,7 +39,7 @@ var userOptions = map[string]string{
 	"PLEG":   "Period QuietPeriod HealthThreshold Inspections ListTimeout InspectTimeout WriteOffAfter ConfirmVanished Rand",
 	"Loop":   "SourceDeadline HousekeepingPeriod StuckAfter",
 	"Status": "Jitter HoldTerminal MaxInFlight SendTimeout MinBackoff MaxBackoff ResyncPeriod History",
-	"Probes": `Handler Dial HTTP2 GRPCTLS Timing MinPeriod SubSecondExec FastUntilReady StartSpread RecordMaxAge NetworkSlots
+	"Probes": `Handler HTTP2 GRPCTLS Timing MinPeriod SubSecondExec FastUntilReady StartSpread RecordMaxAge NetworkSlots
 		ExecSlots PodSlots Rand`,
 	"Checkpoints": "Store LazyDelay RetryMin RetryMax Reserve",
 	"Cleanup":     "Veto Rates CollectPeriod",

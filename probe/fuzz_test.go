@@ -12,7 +12,10 @@ import (
 	"unicode/utf8"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/podwright/podwright/internal/outbound"
 )
 
 // answering is a connection to a container that reads a request, says one text, whatever it
@@ -48,15 +51,14 @@ func FuzzHTTPAnswer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, answer []byte) {
 		var ended sync.WaitGroup
 		dials := 0
-		h := httpHandler{dial: func(_ context.Context, _ *v1.Pod, _, address string) (net.Conn, error) {
-			host, _, err := net.SplitHostPort(address)
-			if err != nil || host != "10.0.0.1" {
+		h := httpHandler{dialer: outbound.New(outbound.Options{Dial: func(_ context.Context, _ types.UID, _, address string) (net.Conn, error) {
+			if address != "10.0.0.1:80" { // 5.5
 				t.Errorf("led to %q", address)
-				return nil, errors.New("another host")
+				return nil, errors.New("another server")
 			}
 			dials++
 			return answering(answer, &ended), nil
-		}}
+		}}, nil)}
 		got, err := h.Probe(t.Context(), Target{
 			Pod: &v1.Pod{}, Container: &v1.Container{}, PodIP: "10.0.0.1",
 			Probe: &v1.Probe{ProbeHandler: v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{Port: intstr.FromInt32(80)}}},
@@ -70,6 +72,9 @@ func FuzzHTTPAnswer(f *testing.F) {
 		}
 		if got.Result == Failure && !utf8.ValidString(got.Output) {
 			t.Errorf("an event would show %.200q", got.Output)
+		}
+		if got.Result == Success && !strings.HasPrefix(got.Output, "HTTP status code ") && !got.Warning {
+			t.Errorf("5.6: a success shows %q", got.Output)
 		}
 		if dials > maxRedirects {
 			t.Errorf("%d connections", dials)

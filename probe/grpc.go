@@ -13,6 +13,8 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/outbound"
 )
 
 // maxGRPCAnswer bounds an answer of a health service, which is a few bytes.
@@ -20,8 +22,8 @@ const maxGRPCAnswer = 64 << 10
 
 // grpcHandler asks the health service (5.9).
 type grpcHandler struct {
-	dial dialFunc
-	tls  bool
+	dialer *outbound.Dialer
+	tls    bool
 }
 
 // Probe asks once. Everything but SERVING is a failure, never an error.
@@ -44,7 +46,7 @@ func (h grpcHandler) Probe(ctx context.Context, t Target) (Outcome, error) {
 		grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxGRPCAnswer)),
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
-			return connect(ctx, h.dial, t.Pod, "tcp", address)
+			return connect(ctx, h.dialer, t.call(""), "tcp", address)
 		}))
 	if err != nil {
 		return failed("%v", err), nil

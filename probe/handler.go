@@ -13,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/podwright/podwright/internal/outbound"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -70,11 +71,11 @@ func (m *Manager) handler(p *v1.Probe) (Handler, error) {
 	case p.Exec != nil:
 		return nil, errors.New("exec probes are not possible here: no runtime is configured for them")
 	case p.HTTPGet != nil:
-		return httpHandler{dial: m.options.Dial, http2: m.options.HTTP2}, nil
+		return httpHandler{dialer: m.dialer, http2: m.options.HTTP2}, nil
 	case p.TCPSocket != nil:
-		return tcpHandler{dial: m.options.Dial}, nil
+		return tcpHandler{dialer: m.dialer}, nil
 	case p.GRPC != nil:
-		return grpcHandler{dial: m.options.Dial, tls: m.options.GRPCTLS}, nil
+		return grpcHandler{dialer: m.dialer, tls: m.options.GRPCTLS}, nil
 	}
 	return nil, errNoHandler
 }
@@ -134,15 +135,15 @@ func failed(format string, args ...any) Outcome {
 	return Outcome{Result: Failure, Output: fmt.Sprintf(format, args...)}
 }
 
+// call is what the connection of a probe is for; host is what its manifest names (11).
+func (t *Target) call(host string) outbound.Call {
+	return outbound.Call{UID: t.Pod.UID, Host: outbound.Named(host, t.PodIP), HostNetwork: t.Pod.Spec.HostNetwork}
+}
+
 // connect dials a probe's address. A connection lingers for 1 s when it is closed, so
 // that TIME_WAIT does not pile up (5.4).
-func connect(ctx context.Context, dial dialFunc, pod *v1.Pod, network, address string) (net.Conn, error) {
-	if dial == nil {
-		dial = func(ctx context.Context, _ *v1.Pod, network, address string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, network, address)
-		}
-	}
-	conn, err := dial(ctx, pod, network, address)
+func connect(ctx context.Context, dialer *outbound.Dialer, c outbound.Call, network, address string) (net.Conn, error) {
+	conn, err := dialer.Dial(ctx, c, network, address)
 	if err != nil {
 		return nil, err
 	}

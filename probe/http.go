@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -15,6 +14,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/outbound"
 	"github.com/podwright/podwright/internal/podinfo"
 )
 
@@ -29,8 +29,8 @@ var errRedirects = fmt.Errorf("stopped after %d redirects", maxRedirects)
 
 // httpHandler sends a GET request (5.3-5.7).
 type httpHandler struct {
-	dial  dialFunc
-	http2 bool
+	dialer *outbound.Dialer
+	http2  bool
 }
 
 // Probe sends the request and judges the answer by its status code.
@@ -48,16 +48,16 @@ func (h httpHandler) Probe(ctx context.Context, t Target) (Outcome, error) {
 	client := &http.Client{Transport: transport, CheckRedirect: checkRedirect}
 	answer, err := client.Do(request)
 	if err != nil {
-		return failed("%s", cut(bare(err).Error(), maxOutput)), nil // it may quote the answer
+		return failed("%s", cut(outbound.Plain(err).Error(), maxOutput)), nil // it may quote the answer
 	}
 	defer answer.Body.Close() //nolint:errcheck // nothing is left to lose
 	return judgeAnswer(answer)
 }
 
-// checkRedirect follows to the same host name only; the request is checked against
-// the address that was dialled first, not against a Host header.
+// checkRedirect follows to the same host name and port only; the request is checked
+// against the address that was dialled first, not against a Host header (5.5).
 func checkRedirect(next *http.Request, via []*http.Request) error {
-	if next.URL.Hostname() != via[0].URL.Hostname() {
+	if !outbound.SameServer(next.URL, via[0].URL) {
 		return http.ErrUseLastResponse
 	}
 	if len(via) >= maxRedirects {
@@ -66,30 +66,29 @@ func checkRedirect(next *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// bare is an error without the URL, whose query may hold secrets.
-func bare(err error) error {
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
-		return wrapped.Err
-	}
-	return err
-}
-
-// judgeAnswer reads as much of the body as is kept. A body that breaks off before is
-// an error; that it goes on is not.
+// judgeAnswer reads the beginning of the body and keeps none of it: what the node may read
+// is not for all who see events and explanations (5.6). A body that breaks off there is an
+// error; that it goes on is not.
 func judgeAnswer(answer *http.Response) (Outcome, error) {
-	body, err := io.ReadAll(io.LimitReader(answer.Body, maxOutput))
-	if err != nil {
+	if _, err := io.Copy(io.Discard, io.LimitReader(answer.Body, maxOutput)); err != nil {
 		return Outcome{}, fmt.Errorf("read the body: %w", err)
 	}
 	switch code := answer.StatusCode; {
 	case code >= 200 && code < 300:
-		return Outcome{Result: Success, Output: string(body)}, nil
+		return Outcome{Result: Success, Output: answered(code)}, nil
 	case code >= 300 && code < 400:
 		return Outcome{Result: Success, Warning: true, Output: fmt.Sprintf("the probe ended in a redirect, status code %d", code)}, nil
 	default:
 		return failed("HTTP status code %d", code), nil // the body may hold secrets
 	}
+}
+
+// answered is the text of a success.
+func answered(code int) string {
+	if code == http.StatusOK {
+		return "HTTP status code 200" // nearly all are: no text is made for them
+	}
+	return fmt.Sprintf("HTTP status code %d", code)
 }
 
 // transport makes one connection: no proxy, no reuse, nothing verified (5.4).
@@ -101,12 +100,13 @@ func (h httpHandler) transport(t Target) *http.Transport {
 		protocols.SetHTTP1(true)
 		protocols.SetHTTP2(true) // by ALPN
 	}
+	call := t.call(t.Probe.HTTPGet.Host)
 	return &http.Transport{
 		Protocols: protocols, DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxHeaders,
 		// A pod's own certificate is rarely one the node could verify.
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			return connect(ctx, h.dial, t.Pod, network, address)
+			return connect(ctx, h.dialer, call, network, address)
 		},
 	}
 }
@@ -135,7 +135,7 @@ func request(ctx context.Context, t Target) (*http.Request, error) {
 	}
 	out, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), nil)
 	if err != nil {
-		return nil, fmt.Errorf("bad URL: %w", bare(err))
+		return nil, fmt.Errorf("bad URL: %w", outbound.Plain(err))
 	}
 	var host string
 	if out.Header, host = podinfo.RequestHeaders(get.HTTPHeaders, userAgent); host != "" {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/foreign"
+	"github.com/podwright/podwright/internal/outbound"
 	"github.com/podwright/podwright/internal/restartpolicy"
 	"github.com/podwright/podwright/probe/internal/decide"
 	"github.com/podwright/podwright/runtime"
@@ -19,6 +20,7 @@ import (
 // methods are safe for concurrent use, and all but Run return at once.
 type Manager struct {
 	options Options
+	dialer  *outbound.Dialer
 	metrics *metrics
 	calls   *foreign.Calls // of Options.Timing
 	epoch   time.Time
@@ -52,7 +54,7 @@ func New(options Options) (*Manager, error) {
 		return nil, err
 	}
 	m := &Manager{
-		options: options, calls: foreign.New(options.Clock), epoch: options.Clock.Now(), wake: make(chan struct{}, 1),
+		options: options, dialer: outbound.New(options.Outbound, nil), calls: foreign.New(options.Clock), epoch: options.Clock.Now(), wake: make(chan struct{}, 1),
 		pods:  map[types.UID]*podEntry{},
 		lanes: [2]lane{{slots: options.NetworkSlots}, {slots: options.ExecSlots}},
 	}

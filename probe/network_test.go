@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
@@ -104,12 +105,13 @@ func portOf(t *testing.T, address string) intstr.IntOrString {
 func TestHTTP(t *testing.T) {
 	var last atomic.Pointer[http.Request]
 	mux := http.NewServeMux()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	noting := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		last.Store(r)
 		mux.ServeHTTP(w, r)
-	}))
+	})
+	server := httptest.NewServer(noting)
 	defer server.Close()
-	secure := httptest.NewUnstartedServer(mux)
+	secure := httptest.NewUnstartedServer(noting)
 	secure.EnableHTTP2 = true
 	secure.StartTLS() // for example.com: a name that is not the pod's
 	defer secure.Close()
@@ -146,12 +148,11 @@ func TestHTTP(t *testing.T) {
 		http.Redirect(w, r, "http://elsewhere.invalid/", http.StatusFound)
 	})
 	mux.HandleFunc("/upgrade", func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, fmt.Sprintf("https://127.0.0.1:%d/proto", there.IntVal), http.StatusMovedPermanently)
+		http.Redirect(w, r, fmt.Sprintf("https://127.0.0.1:%d/elsewhere", there.IntVal), http.StatusMovedPermanently)
 	})
 	mux.HandleFunc("/noloc", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusFound) })
-	mux.HandleFunc("/proto", func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Proto) })
 	mux.HandleFunc("/hang", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.URL.Path, "?", r.URL.RawQuery) })
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "secret body of ", r.URL.Path) })
 
 	for _, c := range []struct {
 		name   string
@@ -159,9 +160,6 @@ func TestHTTP(t *testing.T) {
 		result string // "" for an error: no result
 		output string // a part of it
 	}{
-		{"5.3 default path", v1.HTTPGetAction{Port: here}, "Success", "/?"},
-		{"5.3 query", v1.HTTPGetAction{Port: here, Path: "/x?a=1"}, "Success", "/x?a=1"},
-		{"5.3 unparsable path", v1.HTTPGetAction{Port: here, Path: "/%zz"}, "Success", "/%zz?"},
 		{"edge case 13: 399", v1.HTTPGetAction{Port: here, Path: "/code/399"}, "Success", "399"},
 		{"edge case 13: 400", v1.HTTPGetAction{Port: here, Path: "/code/400"}, "Failure", "HTTP status code 400"},
 		{"edge case 13: 101", v1.HTTPGetAction{Port: here, Path: "/code/101"}, "Failure", "101"},
@@ -173,10 +171,8 @@ func TestHTTP(t *testing.T) {
 		{"edge case 12: chain of 9", v1.HTTPGetAction{Port: here, Path: "/chain/9"}, "Success", ""},
 		{"edge case 12: chain of 10", v1.HTTPGetAction{Port: here, Path: "/chain/10"}, "Failure", "10 redirects"},
 		{"edge case 12: loop", v1.HTTPGetAction{Port: here, Path: "/loop"}, "Failure", "10 redirects"},
-		{"edge case 11: to https on another port", v1.HTTPGetAction{Port: here, Path: "/upgrade"}, "Success", "HTTP/2.0"},
+		{"5.5, edge case 11: to https on another port", v1.HTTPGetAction{Port: here, Path: "/upgrade"}, "Success", "redirect"},
 		{"edge case 11: to another host", v1.HTTPGetAction{Port: here, Path: "/away"}, "Success", "redirect"},
-		{"5.3: https, HTTP/2 by ALPN, 5.4: any certificate", v1.HTTPGetAction{Port: there, Path: "/proto", Scheme: "HTTPS"}, "Success", "HTTP/2.0"},
-		{"5.3: HTTP/1.1", v1.HTTPGetAction{Port: here, Path: "/proto"}, "Success", "HTTP/1.1"},
 		{"http to a TLS server", v1.HTTPGetAction{Port: there}, "Failure", "400"},
 		{"https to a plain server", v1.HTTPGetAction{Port: here, Scheme: "HTTPS"}, "Failure", ""},
 		{"bad scheme", v1.HTTPGetAction{Port: here, Scheme: "GOPHER"}, "", "scheme"},
@@ -184,7 +180,7 @@ func TestHTTP(t *testing.T) {
 		{"edge case 10: a name that is a number", v1.HTTPGetAction{Port: intstr.FromString(here.String())}, "Success", ""},
 		{"5.1: port 0", v1.HTTPGetAction{Port: intstr.FromInt32(0)}, "", "not in 1-65535"},
 		{"5.1: port 65536", v1.HTTPGetAction{Port: intstr.FromInt32(65536)}, "", "not in 1-65535"},
-		{"5.10: host by name", v1.HTTPGetAction{Port: here, Host: "localhost"}, "Success", ""},
+		{"5.10, 11.3: the node's loopback by name", v1.HTTPGetAction{Port: here, Host: "localhost"}, "Failure", "is refused"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e, said := once(t, withHTTP(c.get))
@@ -197,8 +193,30 @@ func TestHTTP(t *testing.T) {
 			if warned := strings.Contains(strings.Join(said, ""), "ProbeWarning"); warned != (c.result == "Success" && strings.Contains(e.LastOutput, "redirect")) {
 				t.Errorf("said %q", said)
 			}
-			if strings.Contains(strings.Join(said, ""), "secret") {
-				t.Errorf("5.6, edge case 14: %q", said)
+			if strings.Contains(strings.Join(append(said, e.LastOutput), ""), "secret") {
+				t.Errorf("5.6, edge case 14: %+v, %q", e, said)
+			}
+		})
+	}
+
+	for _, c := range []struct {
+		name string
+		get  v1.HTTPGetAction
+		want string // protocol and target as the server sees them
+	}{
+		{"5.3 default path", v1.HTTPGetAction{Port: here}, "HTTP/1.1 /?"},
+		{"5.3 query", v1.HTTPGetAction{Port: here, Path: "/x?a=1"}, "HTTP/1.1 /x?a=1"},
+		{"5.3 unparsable path", v1.HTTPGetAction{Port: here, Path: "/%zz"}, "HTTP/1.1 /%zz?"},
+		{"5.3: https, HTTP/2 by ALPN, 5.4: any certificate", v1.HTTPGetAction{Port: there, Path: "/proto", Scheme: "HTTPS"}, "HTTP/2.0 /proto?"},
+		{"5.3: HTTP/1.1", v1.HTTPGetAction{Port: here, Path: "/proto"}, "HTTP/1.1 /proto?"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e, said := once(t, withHTTP(c.get))
+			if r := last.Load(); r.Proto+" "+r.URL.Path+"?"+r.URL.RawQuery != c.want {
+				t.Errorf("the server was asked %s %s", r.Proto, r.URL)
+			}
+			if e.LastResult != "Success" || e.LastOutput != "HTTP status code 200" || len(said) != 0 {
+				t.Errorf("5.6: a success shows no body: %+v, said %q", e, said)
 			}
 		})
 	}
@@ -242,17 +260,17 @@ func TestHTTP(t *testing.T) {
 		}
 	})
 	t.Run("5.7: HTTP/2 with prior knowledge, if allowed", func(t *testing.T) {
-		h2c := httptest.NewUnstartedServer(mux)
+		h2c := httptest.NewUnstartedServer(noting)
 		h2c.Config.Protocols = new(http.Protocols)
 		h2c.Config.Protocols.SetHTTP1(true)
 		h2c.Config.Protocols.SetUnencryptedHTTP2(true)
 		h2c.Start()
 		defer h2c.Close()
 		get := v1.HTTPGetAction{Port: portOf(t, h2c.URL), Path: "/proto", Protocol: ptr.To(v1.HTTPProtocolHTTP2)}
-		if e, _ := once(t, withHTTP(get), func(o *probe.Options) { o.HTTP2 = true }); e.LastOutput != "HTTP/2.0" {
+		if e, _ := once(t, withHTTP(get), func(o *probe.Options) { o.HTTP2 = true }); e.LastResult != "Success" || last.Load().Proto != "HTTP/2.0" {
 			t.Errorf("on: %+v", e)
 		}
-		if e, _ := once(t, withHTTP(get)); e.LastOutput != "HTTP/1.1" {
+		if e, _ := once(t, withHTTP(get)); e.LastResult != "Success" || last.Load().Proto != "HTTP/1.1" {
 			t.Errorf("off: %+v", e)
 		}
 	})
@@ -291,12 +309,12 @@ func TestHTTP(t *testing.T) {
 	})
 	t.Run("5.11: a dialer", func(t *testing.T) {
 		var asked atomic.Pointer[string]
-		dial := func(ctx context.Context, pod *v1.Pod, network, address string) (net.Conn, error) {
-			asked.Store(ptr.To(pod.Name + " " + address))
+		dial := func(ctx context.Context, uid types.UID, network, address string) (net.Conn, error) {
+			asked.Store(ptr.To(string(uid) + " " + address))
 			return new(net.Dialer).DialContext(ctx, network, server.Listener.Addr().String())
 		}
-		e, _ := onceAt(t, withHTTP(v1.HTTPGetAction{Port: intstr.FromInt32(80)}), "10.9.8.7", func(o *probe.Options) { o.Dial = dial })
-		if e.LastResult != "Success" || *asked.Load() != "a 10.9.8.7:80" {
+		e, _ := onceAt(t, withHTTP(v1.HTTPGetAction{Port: intstr.FromInt32(80)}), "10.9.8.7", func(o *probe.Options) { o.Outbound.Dial = dial })
+		if e.LastResult != "Success" || *asked.Load() != "uid-a 10.9.8.7:80" {
 			t.Errorf("%+v, asked for %s", e, *asked.Load())
 		}
 	})
@@ -335,9 +353,15 @@ func TestTCP(t *testing.T) {
 	if text := <-got; text != "EOF" {
 		t.Errorf("5.8, 5.4: the server got %q", text)
 	}
-	if e, _ := once(t, withTCP(here, "localhost")); e.LastResult != "Success" {
-		t.Errorf("5.10: %+v", e)
+	if e, said := once(t, withTCP(here, "localhost")); e.LastResult != "Failure" || len(said) != 1 || !strings.Contains(said[0], "is refused") {
+		t.Errorf("5.10, 11.3: %+v, said %q", e, said)
 	}
+	onNode := withTCP(here, "localhost")
+	onNode.Spec.HostNetwork = true
+	if e, _ := onceAt(t, onNode, "192.0.2.1"); e.LastResult != "Success" {
+		t.Errorf("5.10, 11.3: %+v", e)
+	}
+	<-got
 	if e, said := once(t, withTCP(intstr.FromString("nope"), "")); e.LastResult != "" || len(said) != 1 {
 		t.Errorf("bad port: %+v", e)
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -15,6 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/outbound"
 	"github.com/podwright/podwright/internal/podinfo"
 )
 
@@ -31,8 +31,8 @@ const (
 // EventRecorder takes events about containers whose probes fail.
 type EventRecorder = podinfo.EventRecorder
 
-// dialFunc connects to an address that a probe of pod asks for.
-type dialFunc = func(ctx context.Context, pod *v1.Pod, network, address string) (net.Conn, error)
+// Outbound says where probes may connect to.
+type Outbound = outbound.Options
 
 // Options configures a [Manager]. Pods is required; every other field has a useful
 // zero value.
@@ -52,10 +52,10 @@ type Options struct {
 	// for that one. It runs before each attempt and must not block. Nil: always
 	// the package's own.
 	Handler func(Target) Handler
-	// Dial connects http, tcp and grpc probes, for instance from inside a pod's network
-	// namespace (5.11). It must return soon after its context ends. Nil: dialled
-	// from the node's network.
-	Dial func(ctx context.Context, pod *v1.Pod, network, address string) (net.Conn, error)
+	// Outbound says where http, tcp and grpc probes may connect to, and how (5.11, 11).
+	// Zero: from the node's network, but not to link-local addresses, clouds' metadata
+	// services and, for pods of a network of their own, the node's loopback.
+	Outbound Outbound
 	// HTTP2 honours httpGet.protocol HTTP2 (5.7), and GRPCTLS grpc.mode TLS (5.9):
 	// both are alpha in Kubernetes. False: HTTP/1.1 and plaintext.
 	HTTP2, GRPCTLS bool
@@ -140,9 +140,10 @@ func (o *Options) complete() error {
 			*n.value = n.zero
 		}
 	}
+	problems = append(problems, outbound.Validate(o.Outbound))
 	o.fill()
-	if len(problems) > 0 {
-		return fmt.Errorf("probe: %w", errors.Join(problems...))
+	if err := errors.Join(problems...); err != nil {
+		return fmt.Errorf("probe: %w", err)
 	}
 	return nil
 }

@@ -5,10 +5,12 @@ import (
 	"context"
 	"net"
 	"strconv"
+
+	"github.com/podwright/podwright/internal/outbound"
 )
 
 // tcpHandler connects and closes, without a word (5.8).
-type tcpHandler struct{ dial dialFunc }
+type tcpHandler struct{ dialer *outbound.Dialer }
 
 // Probe connects. Only a bad port is an error.
 func (h tcpHandler) Probe(ctx context.Context, t Target) (Outcome, error) {
@@ -20,7 +22,7 @@ func (h tcpHandler) Probe(ctx context.Context, t Target) (Outcome, error) {
 	if host == "" {
 		return failed(noAddress), nil
 	}
-	conn, err := connect(ctx, h.dial, t.Pod, "tcp", net.JoinHostPort(host, strconv.Itoa(number)))
+	conn, err := connect(ctx, h.dialer, t.call(t.Probe.TCPSocket.Host), "tcp", net.JoinHostPort(host, strconv.Itoa(number)))
 	if err != nil {
 		return failed("%v", err), nil
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -104,6 +105,9 @@ func newAgent(ctx context.Context, o options, supervisor process.Supervisor, std
 		Storage: podwright.Storage{LogLinkDir: o.logs.links, LogRotation: o.logs.rotation, DeadContainers: o.dead.config()},
 		ImageGC: o.images.config(), Eviction: o.eviction.config(o.podCgroup),
 		Observe: podwright.Observe{Sinks: sinks, Events: events, Logger: logger, MeterProvider: a.metrics.provider},
+	}
+	if o.runtime == "process" { // its containers share the node's network, loopback included
+		config.Outbound.Allow = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 	}
 	if o.objects != "" {
 		if config.Pods.Objects, err = source.NewObjectDir(o.objects, source.ObjectDirOptions{Logger: logger.WithName("objects")}); err != nil {

@@ -105,7 +105,7 @@ func (n *crowdNode) configure(c *podwright.Config) {
 	c.Checkpoints.Store = checkpoint.NewFiles(&checkpointtest.Points{FS: n.disk, Before: n.write, OnRead: n.read})
 	c.Observe.Sinks = []status.StatusSink{n}
 	c.Pods.Volumes = n
-	c.Probes.Dial = n.dial
+	c.Outbound.Dial = n.dial
 	c.Cleanup.Rates = cleanup.Rates{Containers: -1, Directories: -1} // all pods share these
 	c.Cleanup.Veto = n.veto
 	c.Admission.Handlers = []admission.Handler{admission.HandlerFunc(n.admit)}
@@ -271,14 +271,14 @@ func (n *crowdNode) veto(action cleanup.Action) error {
 }
 
 // dial connects an HTTP probe to its pod.
-func (n *crowdNode) dial(_ context.Context, pod *v1.Pod, _, _ string) (net.Conn, error) {
+func (n *crowdNode) dial(_ context.Context, uid types.UID, _, _ string) (net.Conn, error) {
 	client, server := net.Pipe()
-	go n.answer(server, pod)
+	go n.answer(server, uid)
 	return client, nil
 }
 
 // answer is a pod's HTTP server. It ends with the connection.
-func (n *crowdNode) answer(conn net.Conn, pod *v1.Pod) {
+func (n *crowdNode) answer(conn net.Conn, uid types.UID) {
 	defer conn.Close() //nolint:errcheck // a pipe
 	if _, err := http.ReadRequest(bufio.NewReader(conn)); err != nil {
 		return
@@ -287,7 +287,7 @@ func (n *crowdNode) answer(conn net.Conn, pod *v1.Pod) {
 	if !n.probes() {
 		text = strings.Replace(text, "200 OK", "503 No", 1)
 	}
-	if a := n.of(pod.UID); a == nil || !a.drips {
+	if a := n.of(uid); a == nil || !a.drips {
 		_, _ = conn.Write([]byte(text)) // the caller may have left
 		return
 	}

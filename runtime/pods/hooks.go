@@ -74,30 +74,30 @@ func (m *Manager) runHookWithin(ctx context.Context, limit time.Duration, h hook
 // podAddress returns the address under which the node reaches a pod: that of its newest
 // sandbox, or the node's if the sandbox is on the node's network. It asks the runtime,
 // because a kill may know nothing of the pod but the IDs of its containers.
-func (m *Manager) podAddress(ctx context.Context, uid types.UID) (string, error) {
+func (m *Manager) podAddress(ctx context.Context, uid types.UID) (address string, hostNetwork bool, err error) {
 	listed, err := m.view.ListPod(ctx, uid)
 	if err != nil {
-		return "", fmt.Errorf("look for the pod's address: %w", err)
+		return "", false, fmt.Errorf("look for the pod's address: %w", err)
 	}
 	if listed == nil || len(listed.Sandboxes) == 0 {
-		return "", errors.New("the pod has no sandbox, and so no address")
+		return "", false, errors.New("the pod has no sandbox, and so no address")
 	}
 	response, err := m.runtime.PodSandboxStatus(ctx, listed.Sandboxes[0].ID, false)
 	if err != nil {
-		return "", fmt.Errorf("look for the pod's address: %w", err)
+		return "", false, fmt.Errorf("look for the pod's address: %w", err)
 	}
 	sandbox := runtime.NewSandboxStatus(response.GetStatus())
-	address := sandbox.IP
+	address = sandbox.IP
 	if sandbox.HostNetwork {
 		address = firstIP(m.options.HostIPs())
 	}
 	switch {
 	case address == "" && sandbox.HostNetwork:
-		return "", errors.New("the pod is on the node's network, and the node's addresses are not known")
+		return "", true, errors.New("the pod is on the node's network, and the node's addresses are not known")
 	case address == "":
-		return "", errors.New("the pod has no address")
+		return "", false, errors.New("the pod has no address")
 	}
-	return address, nil
+	return address, sandbox.HostNetwork, nil
 }
 
 func (m *Manager) sleepHook(ctx context.Context, seconds int64) error {

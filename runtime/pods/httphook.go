@@ -1,7 +1,6 @@
 package pods
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -15,6 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/podwright/podwright/internal/outbound"
 	"github.com/podwright/podwright/internal/podinfo"
 )
 
@@ -25,29 +25,43 @@ const hookAgent = "kube-lifecycle/1.37"
 // httpHook sends the request of an httpGet hook. Any answer is a success.
 func (m *Manager) httpHook(ctx context.Context, h hook) error {
 	get := h.handler.HTTPGet
-	host := cmp.Or(get.Host, h.podIP)
-	if host == "" {
-		var err error
-		if host, err = m.podAddress(ctx, h.podUID); err != nil {
-			return fmt.Errorf("httpGet hook: %w", err)
-		}
+	host, call, err := m.hookTarget(ctx, h)
+	if err != nil {
+		return fmt.Errorf("httpGet hook: %w", err)
 	}
 	address, err := hookURL(get, h.ports, host)
 	if err != nil {
 		return err
 	}
-	err = sendHook(ctx, get, address, true)
+	err = m.sendHook(ctx, get, call, address, true)
 	if err == nil || address.Scheme != "https" || !isPlainAnswer(err) {
 		return err
 	}
 	// The server speaks plain HTTP: try again that way, without credentials.
 	address.Scheme = "http"
-	if sendHook(ctx, get, address, false) != nil {
+	if m.sendHook(ctx, get, call, address, false) != nil {
 		return err
 	}
 	h.event(v1.EventTypeWarning, "LifecycleHTTPFallback",
 		"request to HTTPS lifecycle hook %s got HTTP response, retry with HTTP succeeded", address.Host)
 	return nil
+}
+
+// hookTarget returns the host of an httpGet hook, and what the connection to it is for. The
+// pod's sandbox says whether the pod is on the node's network: a kill may know nothing else
+// of the pod. One that cannot be read is not (15.4).
+func (m *Manager) hookTarget(ctx context.Context, h hook) (host string, call outbound.Call, err error) {
+	named := outbound.Named(h.handler.HTTPGet.Host, h.podIP)
+	call = outbound.Call{UID: h.podUID, Host: named}
+	if named == "" && h.podIP != "" {
+		return h.podIP, call, nil
+	}
+	address, hostNetwork, err := m.podAddress(ctx, h.podUID)
+	if named == "" {
+		return address, call, err
+	}
+	call.Host, call.HostNetwork = outbound.Named(named, address), hostNetwork
+	return named, call, nil
 }
 
 // isPlainAnswer reports an error that says that a TLS handshake was answered in
@@ -101,7 +115,7 @@ func hookPort(p intstr.IntOrString, ports []v1.ContainerPort) (int, error) {
 }
 
 // sendHook makes one request on a connection of its own.
-func sendHook(ctx context.Context, get *v1.HTTPGetAction, address *url.URL, credentials bool) error {
+func (m *Manager) sendHook(ctx context.Context, get *v1.HTTPGetAction, call outbound.Call, address *url.URL, credentials bool) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), nil)
 	if err != nil {
 		return err
@@ -117,12 +131,15 @@ func sendHook(ctx context.Context, get *v1.HTTPGetAction, address *url.URL, cred
 		DisableKeepAlives: true,
 		// The node can rarely verify a pod's certificate.
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			return m.dialer.Dial(ctx, call, network, address)
+		},
 	}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{
 		Transport: transport,
 		CheckRedirect: func(next *http.Request, via []*http.Request) error {
-			if next.URL.Hostname() != via[0].URL.Hostname() || len(via) >= 10 {
+			if !outbound.SameServer(next.URL, via[0].URL) || len(via) >= 10 {
 				return http.ErrUseLastResponse
 			}
 			return nil
@@ -130,7 +147,17 @@ func sendHook(ctx context.Context, get *v1.HTTPGetAction, address *url.URL, cred
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return err
+		return outbound.Plain(err)
 	}
 	return response.Body.Close()
+}
+
+// refusal is why the node did not connect for a hook, for the hook's event: unlike other
+// errors it can hold nothing secret. Empty if that is not what failed.
+func refusal(err error) string {
+	var refused *outbound.Refused
+	if !errors.As(err, &refused) {
+		return ""
+	}
+	return ": " + refused.Error()
 }

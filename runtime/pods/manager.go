@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/outbound"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods/internal/actions"
 	"github.com/podwright/podwright/runtime/pods/internal/crashloop"
@@ -29,6 +30,7 @@ import (
 type Manager struct {
 	runtime runtime.RuntimeService
 	options Options
+	dialer  *outbound.Dialer // of hooks
 	view    *runtime.View
 	node    criconfig.Node
 	puller  *images.Puller
@@ -77,6 +79,7 @@ func New(rt runtime.RuntimeService, imageService runtime.ImageService, o Options
 	m := &Manager{
 		runtime:  rt,
 		options:  o,
+		dialer:   outbound.New(o.Outbound, nil),
 		view:     runtime.NewView(rt, runtime.ViewOptions{OwnerID: o.OwnerID, Sequence: o.Sequence, Clock: o.Clock}),
 		dirs:     poddir.Store{Path: filepath.Join(o.RootDir, "pods")},
 		node:     o.describeNode(),

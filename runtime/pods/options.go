@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/outbound"
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/proberesult"
 	"github.com/podwright/podwright/runtime"
@@ -29,6 +30,9 @@ type EventRecorder = podinfo.EventRecorder
 type Reader interface {
 	Read(ctx context.Context, uid types.UID) (*runtime.PodStatus, error)
 }
+
+// Outbound says where hooks may connect to.
+type Outbound = outbound.Options
 
 // ProbeResult is what a probe last said, in the values of package probe.
 type ProbeResult = proberesult.Result
@@ -166,6 +170,10 @@ type Options struct {
 	// that takes longer has failed. 0: 10 min. Negative: no bound, as in the kubelet.
 	// The grace period bounds preStop hooks.
 	PostStartTimeout time.Duration
+	// Outbound says where httpGet hooks may connect to (spec/runtime.md 15.4). Zero: from
+	// the node's network, but not to link-local addresses, clouds' metadata services and,
+	// for pods of a network of their own, the node's loopback. Engine.
+	Outbound Outbound
 	// KeepSidecars starts a sidecar that exits while its pod ends again, without hooks,
 	// as long as an app container runs (spec/runtime.md 16.9, alpha in Kubernetes). False:
 	// it stays ended. Either way sidecars are stopped after the app containers, in
@@ -255,7 +263,7 @@ func (o *Options) complete() error {
 	if o.PostStartTimeout == 0 {
 		o.PostStartTimeout = defaultPostStart
 	}
-	problems = append(problems, o.completeNode())
+	problems = append(problems, o.completeNode(), outbound.Validate(o.Outbound))
 	if o.Cgroups != nil && o.CgroupDriver != "" {
 		problems = append(problems, errors.New("CgroupDriver must be empty: Cgroups names the cgroups of pods"))
 	}

@@ -275,7 +275,7 @@ func (st *starting) postStart(ctx context.Context, id string) *startFailure {
 	}
 	if ctx.Err() == nil {
 		// The hook's output may hold secrets and is left out.
-		st.event(v1.EventTypeWarning, "FailedPostStartHook", "PostStartHook failed")
+		st.event(v1.EventTypeWarning, "FailedPostStartHook", "PostStartHook failed%s", refusal(err))
 	}
 	t := newTarget(st.pod, st.member, id, runtime.Running)
 	t.grace = terminationGrace(graceSources{pod: st.pod})

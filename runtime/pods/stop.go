@@ -146,7 +146,7 @@ func (m *Manager) runPreStop(ctx context.Context, t *target, run *hookRun, limit
 		return func() {}
 	}
 	if err != nil {
-		m.options.Events.Eventf(t.ref, v1.EventTypeWarning, "FailedPreStopHook", "PreStopHook failed")
+		m.options.Events.Eventf(t.ref, v1.EventTypeWarning, "FailedPreStopHook", "PreStopHook failed%s", refusal(err))
 		m.options.Logger.Info("PreStop hook failed", "podUID", t.podUID, "container", t.name, "error", err.Error())
 	}
 	// A hook that the runtime was not there for never reached the container.

@@ -32,7 +32,8 @@
 //	  │                └────┴──► log file in the sandbox's log directory
 //	  └─ one epoll goroutine: pidfd of each supervisor (or container)
 //
-// A sandbox is a record and a log directory; it has no address of its own. A
+// A sandbox is a record and a log directory; it has no address of its own: probes and
+// hooks name 127.0.0.1 as their host, which podwright.Config.Outbound must allow. A
 // container is a session of processes: the command and everything it forks. The
 // command's exit ends the container, and what is left of its tree is killed.
 // Each file is written to a temporary name, synced and renamed.
