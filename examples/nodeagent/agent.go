@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -31,15 +32,15 @@ const stopTimeout = 10 * time.Second
 
 // agent is the program: an engine and what shows it to people.
 type agent struct {
-	options  options
-	log      *slog.Logger
-	screen   *screen // nil off a terminal
-	engine   *podwright.Engine
-	listener net.Listener
-	server   *http.Server
-	metrics  *metrics
-	statuses io.Closer
-	close    func(context.Context) error // the runtime
+	options   options
+	log       *slog.Logger
+	screen    *screen // nil off a terminal
+	engine    *podwright.Engine
+	listeners []net.Listener
+	server    *http.Server
+	metrics   *metrics
+	statuses  io.Closer
+	close     func(context.Context) error // the runtime
 }
 
 // containerRuntime is a runtime with its image store.
@@ -59,17 +60,6 @@ func newAgent(ctx context.Context, o options, supervisor process.Supervisor, std
 	a.log = newLogger(logs, o)
 	logger := logr.FromSlogHandler(a.log.Handler())
 
-	if a.listener, err = net.Listen("tcp", o.listen); err != nil {
-		if errors.Is(err, syscall.EADDRINUSE) {
-			return nil, fmt.Errorf("--listen %s is in use by another program; choose another address", o.listen)
-		}
-		return nil, fmt.Errorf("--listen: %w", err)
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, a.listener.Close())
-		}
-	}()
 	rt, closeRuntime, err := openRuntime(ctx, o, supervisor, logger)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		return nil, errInUse(o.root)
@@ -122,11 +112,7 @@ func newAgent(ctx context.Context, o options, supervisor process.Supervisor, std
 	if a.engine, err = podwright.New(config); err != nil {
 		return nil, err
 	}
-	a.server = &http.Server{
-		Handler: a.handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second,
-		MaxHeaderBytes: 64 << 10,
-	}
-	return a, nil
+	return a, a.openAPI(ctx) // last, in the folder that the engine found to be safe
 }
 
 // openRuntime connects to the runtime the command line names, and returns how to
@@ -152,14 +138,15 @@ func openRuntime(ctx context.Context, o options, supervisor process.Supervisor, 
 func (a *agent) run(ctx context.Context, signals <-chan os.Signal) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	failed := make(chan error, 2)
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		if err := a.server.Serve(a.listener); !errors.Is(err, http.ErrServerClosed) {
-			failed <- fmt.Errorf("HTTP endpoint: %w", err)
-		}
-	}()
+	failed := make(chan error, len(a.listeners))
+	var served sync.WaitGroup
+	for _, l := range a.listeners {
+		served.Go(func() {
+			if err := a.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+				failed <- fmt.Errorf("local API at %s: %w", l.Addr(), err)
+			}
+		})
+	}
 	ended := make(chan struct{})
 	var engineErr error
 	go func() {
@@ -167,7 +154,7 @@ func (a *agent) run(ctx context.Context, signals <-chan os.Signal) error {
 		engineErr = a.engine.Run(ctx)
 	}()
 	a.log.Info("nodeagent started", "node", a.options.nodeName, "manifests", a.options.manifests,
-		"runtime", a.options.runtime, "root", a.options.root, "listen", "http://"+a.listener.Addr().String())
+		"runtime", a.options.runtime, "root", a.options.root, "listen", listenNames(a.listeners))
 	drawn := a.draw(ctx)
 
 	var err error
@@ -189,7 +176,7 @@ func (a *agent) run(ctx context.Context, signals <-chan os.Signal) error {
 	final, done := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer done()
 	shutdownErr := a.server.Shutdown(final)
-	<-served
+	served.Wait()
 	return errors.Join(err, engineErr, shutdownErr, a.close(final), a.metrics.close(final), a.statuses.Close())
 }
 

@@ -23,32 +23,35 @@ func cleanupCommand(ctx context.Context, args []string, stdout, stderr io.Writer
 	flags.SetOutput(stderr)
 	plan := flags.Bool("plan", false, "show what would be removed, killed or restarted now, and the rule behind what stays; required")
 	format := flags.String("o", "table", "table or json")
-	listen := flags.String("listen", defaultListen, "address of the running agent's HTTP endpoint")
+	root := flags.String("root", defaultRoot(), "the running agent's folder, with its socket")
+	listen := flags.String("listen", "", "the running agent's --listen (default unix:ROOT/nodeagent.sock)")
+	tokenFile := flags.String("listen-token-file", "", "file with the token, for HOST:PORT (default ROOT/nodeagent.token)")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
 	case err != nil:
 		return 2
 	case !*plan || flags.NArg() > 0 || *format != "table" && *format != "json":
-		fmt.Fprintln(stderr, "nodeagent cleanup: use nodeagent cleanup --plan [-o table|json] [--listen ADDRESS]; the agent itself cleans up all the time")
+		fmt.Fprintln(stderr, "nodeagent cleanup: use nodeagent cleanup --plan [-o table|json] [--root DIR] [--listen ADDRESS]; the agent itself cleans up all the time")
 		return 2
 	}
 	ctx, cancel := context.WithTimeout(ctx, planTimeout)
 	defer cancel()
-	if err := showPlan(ctx, "http://"+*listen+"/cleanup/plan?o="+*format, stdout, stderr); err != nil {
-		fmt.Fprintf(stderr, "nodeagent cleanup: %v; does the agent run with --listen %s?\n", err, *listen)
+	api, err := openClient(*root, *listen, *tokenFile)
+	if err != nil {
+		fmt.Fprintf(stderr, "nodeagent cleanup: %v\n", err)
+		return 1
+	}
+	if err := api.showPlan(ctx, *format, stdout, stderr); err != nil {
+		fmt.Fprintf(stderr, "nodeagent cleanup: %v; does the agent run with --listen %s?\n", err, api.address)
 		return 1
 	}
 	return 0
 }
 
 // showPlan copies the agent's answer.
-func showPlan(ctx context.Context, url string, stdout, stderr io.Writer) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err
-	}
-	response, err := http.DefaultClient.Do(request)
+func (c *apiClient) showPlan(ctx context.Context, format string, stdout, stderr io.Writer) error {
+	response, err := c.get(ctx, "/cleanup/plan?o="+format)
 	if err != nil {
 		return err
 	}

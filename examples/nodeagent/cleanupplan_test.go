@@ -35,10 +35,9 @@ func TestCleanupPlan(t *testing.T) {
 	writeManifest(t, manifests, "steady.yaml", pod("steady", "host", "sleep 1000"))
 	a := startAgent(t, "--manifests", manifests, "--root", root, "--drain")
 	a.awaitPhase("steady", v1.PodRunning)
-	listen := strings.TrimPrefix(a.base, "http://")
 	var table string
 	await(t, "the plan to know of the left-over data", func() error {
-		code, out, problems := ask(t, "--plan", "--listen", listen)
+		code, out, problems := ask(t, "--plan", "--listen", a.listen)
 		if code != 0 || problems != "" {
 			t.Fatalf("exit code %d: %s", code, problems)
 		}
@@ -52,7 +51,7 @@ func TestCleanupPlan(t *testing.T) {
 			t.Errorf("the table lacks %q:\n%s", want, table)
 		}
 	}
-	code, out, _ := ask(t, "--plan", "-o", "json", "--listen", listen)
+	code, out, _ := ask(t, "--plan", "-o", "json", "--listen", a.listen)
 	var plan struct {
 		Actions []struct{ Step, Kind, PodUID, Object, Reason, Forbidden, Age string }
 	}
@@ -70,7 +69,7 @@ func TestCleanupPlan(t *testing.T) {
 	if code := a.terminate(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
-	if code, _, problems := ask(t, "--plan", "--listen", listen); code != 1 || !strings.Contains(problems, "does the agent run with --listen") {
+	if code, _, problems := ask(t, "--plan", "--listen", a.listen); code != 1 || !strings.Contains(problems, "does the agent run with --listen") {
 		t.Errorf("without an agent: exit code %d, %s", code, problems)
 	}
 }

@@ -3,11 +3,11 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -87,25 +87,26 @@ const patience = 90 * time.Second
 
 // testAgent is a nodeagent process under test.
 type testAgent struct {
-	t    *testing.T
-	cmd  *exec.Cmd
-	base string // http://host:port
-	node string // the node's name, which the names of pods end with
+	t   *testing.T
+	cmd *exec.Cmd
+	// listen is where it serves, as --listen has it, and api asks it there.
+	listen string
+	api    *apiClient
+	node   string // the node's name, which the names of pods end with
 
 	mu   sync.Mutex
 	logs bytes.Buffer
 	read chan struct{} // closed when its standard error ended
 }
 
-var listening = regexp.MustCompile(`listen=(http://\S+)`)
+var listening = regexp.MustCompile(`msg="nodeagent started".* listen=\S`)
 
 // startAgent runs nodeagent and waits until it serves.
 func startAgent(t *testing.T, args ...string) *testAgent {
 	t.Helper()
 	a := launch(t, args...)
 	await(t, "the agent to serve", func() error {
-		m := listening.FindStringSubmatch(a.log())
-		if m == nil {
+		if !listening.MatchString(a.log()) {
 			select {
 			case <-a.read:
 				t.Fatalf("the agent ended:\n%s", a.log())
@@ -113,13 +114,12 @@ func startAgent(t *testing.T, args ...string) *testAgent {
 			}
 			return errors.New("no address in its log yet")
 		}
-		a.base = m[1]
 		return nil
 	})
 	return a
 }
 
-// launch runs nodeagent on a free port.
+// launch runs nodeagent with a socket of its own.
 func launch(t *testing.T, args ...string) *testAgent {
 	t.Helper()
 	self, err := os.Executable()
@@ -130,7 +130,18 @@ func launch(t *testing.T, args ...string) *testAgent {
 	if i := slices.Index(args, "--node-name"); i >= 0 {
 		a.node = args[i+1]
 	}
-	a.cmd = exec.Command(self, append([]string{"--listen", "127.0.0.1:0", "--node-name", a.node}, args...)...)
+	if i := slices.Index(args, "--listen"); i >= 0 {
+		a.listen = args[i+1]
+	} else {
+		a.listen = "unix:" + filepath.Join(shortDir(t), "s")
+		args = append([]string{"--listen", a.listen}, args...)
+	}
+	if a.api, err = openClient("", a.listen, filepath.Join(rootOf(args), "nodeagent.token")); err != nil {
+		a.api = nil // it has no token yet, or is to be refused
+	} else {
+		a.api.http.Timeout = patience
+	}
+	a.cmd = exec.Command(self, append([]string{"--node-name", a.node}, args...)...)
 	a.cmd.Env = append(os.Environ(), asAgent+"=1")
 	stderr, err := a.cmd.StderrPipe()
 	if err != nil {
@@ -188,11 +199,35 @@ func (a *testAgent) wait() int {
 	return a.cmd.ProcessState.ExitCode()
 }
 
-// get fetches a path of the HTTP endpoint.
+// shortDir is a folder with a path that leaves room for the name of a socket.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "na")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// rootOf is the last --root of a command line, "" without one.
+func rootOf(args []string) (root string) {
+	for i, arg := range args {
+		if arg == "--root" {
+			root = args[i+1]
+		}
+	}
+	return root
+}
+
+// get fetches a path of the local API.
 func (a *testAgent) get(path string) (int, string) {
 	a.t.Helper()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
-	response, err := client.Get(a.base + path)
+	response, err := a.api.get(context.WithoutCancel(a.t.Context()), path) // also while a test cleans up
 	if err != nil {
 		a.t.Fatalf("GET %s: %v", path, err)
 	}

@@ -60,7 +60,7 @@ func (s imageStore) disk() (capacity, used int64) {
 // keeps one, or "" if it goes.
 func imagePlan(t *testing.T, a *testAgent) map[string]string {
 	t.Helper()
-	code, out, problems := ask(t, "--plan", "-o", "json", "--listen", strings.TrimPrefix(a.base, "http://"))
+	code, out, problems := ask(t, "--plan", "-o", "json", "--listen", a.listen)
 	var plan struct {
 		Actions []struct{ Step, Object, Reason, Forbidden string }
 	}

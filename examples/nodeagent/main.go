@@ -1,6 +1,6 @@
 // Command nodeagent is a small node agent: it runs the pods described by a folder
 // of manifests on an embedded process runtime or on any CRI runtime, shows them
-// as a live table, and answers questions over HTTP on the loopback interface.
+// as a live table, and answers questions over HTTP on a socket of its own.
 //
 //	nodeagent --manifests DIR [--objects DIR] [--runtime process|unix:///run/containerd/containerd.sock]
 //	nodeagent checkpoint list|show UID [--root DIR]

@@ -17,7 +17,7 @@ type options struct {
 	objects   string
 	runtime   string
 	root      string
-	listen    string
+	api       apiOptions
 	statuses  string
 	nodeName  string
 	drain     bool
@@ -30,9 +30,6 @@ type options struct {
 	logJSON   bool
 }
 
-// defaultListen is the address of the HTTP endpoint.
-const defaultListen = "127.0.0.1:10255"
-
 // usageText comes before the flags.
 const usageText = `Usage:
   nodeagent --manifests DIR [flags]             run the pods of a folder of manifests
@@ -40,9 +37,10 @@ const usageText = `Usage:
                                                 what is remembered of the pods, agent or not
   nodeagent cleanup --plan [-o json]            what the running agent would clean up now
 
-While it runs, http://127.0.0.1:10255 has /pods, /explain/NAMESPACE/NAME, /problems
-(what waits longer than it should, since when, and what to do), /healthz, /metrics
-and /cleanup/plan.
+While it runs, its socket has /pods, /explain/NAMESPACE/NAME, /problems (what waits
+longer than it should, since when, and what to do), /healthz, /metrics and /cleanup/plan:
+  curl --unix-socket ROOT/nodeagent.sock http://localhost/pods
+Values that may be secret are not shown. --listen has it over TCP too, with a token.
 
 Flags:
 `
@@ -57,7 +55,7 @@ func parse(args []string, usage io.Writer) (options, error) {
 	flags.StringVar(&o.objects, "objects", "", "folder of ConfigMap and Secret manifests that pods may refer to, closed to others (mode 700, files 600); changes reach running pods (default: there are none)")
 	flags.StringVar(&o.runtime, "runtime", "process", `where containers run: "process" (plain processes of this machine), or the CRI socket of a runtime, such as unix:///run/containerd/containerd.sock`)
 	flags.StringVar(&o.root, "root", defaultRoot(), "folder for volumes, logs and records")
-	flags.StringVar(&o.listen, "listen", defaultListen, "address of the HTTP endpoint; it is neither encrypted nor authenticated, keep it on loopback")
+	o.api.register(flags)
 	flags.StringVar(&o.statuses, "statuses", "", "file to append every change of a pod's status to, as JSON lines (default: none)")
 	flags.StringVar(&o.nodeName, "node-name", "", "name of this node (default: the host name)")
 	flags.BoolVar(&o.drain, "drain", false, "stop all pods before ending; what is left of pods that an unreadable manifest may describe is kept, with a warning")
@@ -123,6 +121,7 @@ func (o *options) complete(level, format string, rest []string) error {
 	} else {
 		o.root = abs
 	}
+	problems = append(problems, o.api.complete(o.root))
 	return errors.Join(problems...)
 }
 

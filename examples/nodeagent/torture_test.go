@@ -119,12 +119,12 @@ func (x *torture) runForeign() string {
 
 func (x *torture) startAgent() {
 	x.agent = startAgent(x.t, x.args...)
-	x.watch.base.Store(&x.agent.base)
+	x.watch.agent.Store(x.agent.api)
 }
 
 // stopAgent ends the agent with kill -9 or SIGTERM.
 func (x *torture) stopAgent(politely bool) {
-	x.watch.base.Store(nil)
+	x.watch.agent.Store(nil)
 	if !politely {
 		for _, p := range x.pods {
 			p.cutOff = true

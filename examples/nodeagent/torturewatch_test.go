@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -24,7 +23,7 @@ import (
 type watcher struct {
 	t      *testing.T
 	client *cri.Client
-	base   atomic.Pointer[string] // the agent's address, nil while none runs
+	agent  atomic.Pointer[apiClient] // asks the agent, nil while none runs
 	cancel context.CancelFunc
 	done   chan struct{}
 
@@ -121,17 +120,13 @@ func (w *watcher) lookAtRuntime(ctx context.Context) {
 
 // lookAtAgent: restart counts never fall.
 func (w *watcher) lookAtAgent(ctx context.Context) {
-	base := w.base.Load()
-	if base == nil {
+	agent := w.agent.Load()
+	if agent == nil {
 		return
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, *base+"/pods", nil)
-	if err != nil {
-		w.complain("%v", err)
-		return
-	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
-	response, err := client.Do(request)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	response, err := agent.get(ctx, "/pods")
 	if err != nil {
 		return // it may just have ended
 	}

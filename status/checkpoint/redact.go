@@ -13,10 +13,16 @@ const hidden = "(hidden)"
 // containers.
 func (r *Record) Redacted() *Record {
 	c := cutMessages(r, 0)
-	if r.Pod == nil {
-		return c
+	if r.Pod != nil {
+		c.Pod = RedactedPod(r.Pod)
 	}
-	pod := r.Pod.DeepCopy()
+	return c
+}
+
+// RedactedPod returns a copy of a pod to be shown, without what may be a secret in its
+// spec and annotations, as in [Record.Redacted]. Its status stays as it is.
+func RedactedPod(pod *v1.Pod) *v1.Pod {
+	pod = pod.DeepCopy()
 	for k := range pod.Annotations {
 		pod.Annotations[k] = hidden
 	}
@@ -28,8 +34,7 @@ func (r *Record) Redacted() *Record {
 	for i := range pod.Spec.EphemeralContainers {
 		redact((*v1.Container)(&pod.Spec.EphemeralContainers[i].EphemeralContainerCommon))
 	}
-	c.Pod = pod
-	return c
+	return pod
 }
 
 func redact(c *v1.Container) {

@@ -41,6 +41,9 @@ func TestRedactedShowsNoSecrets(t *testing.T) {
 	if shown := text(r.Redacted()); strings.Contains(shown, secret) || !strings.Contains(shown, "PASSWORD") {
 		t.Errorf("shown: %s", shown)
 	}
+	if shown, err := json.Marshal(checkpoint.RedactedPod(pod)); err != nil || strings.Contains(string(shown), secret) || !strings.Contains(string(shown), "PASSWORD") {
+		t.Errorf("the pod alone: %s, %v", shown, err)
+	}
 	if strings.Count(text(r), secret) < 20 {
 		t.Error("the record itself was changed")
 	}

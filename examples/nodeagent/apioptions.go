@@ -1,0 +1,92 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// apiOptions are the part of the command line about the local API.
+type apiOptions struct {
+	texts     []string
+	hosts     string
+	tokenFile string
+
+	addresses []address
+	madeToken bool // the token's file is the default one, which the agent makes
+}
+
+func (o *apiOptions) register(flags *flag.FlagSet) {
+	flags.Func("listen", "where the local API is: unix:PATH, a socket for root and the agent's user, or HOST:PORT, with a token and not encrypted; may be given several times (default unix:ROOT/nodeagent.sock)",
+		func(text string) error { o.texts = append(o.texts, text); return nil })
+	flags.StringVar(&o.hosts, "listen-host", "", "names, separated by commas, by which clients may call a HOST:PORT of --listen, besides its address and localhost")
+	flags.StringVar(&o.tokenFile, "listen-token-file", "", "file, mode 600, with the token that clients of a HOST:PORT of --listen have to send, read at the start (default ROOT/nodeagent.token, made if missing)")
+}
+
+// complete checks them; root is the agent's folder, "" if it is not known.
+func (o *apiOptions) complete(root string) error {
+	var problems []error
+	for _, text := range o.texts {
+		a, err := parseAddress(text)
+		if err == nil && slices.Contains(o.addresses, a) {
+			err = fmt.Errorf("--listen %s is given twice", text)
+		}
+		problems = append(problems, err)
+		o.addresses = append(o.addresses, a)
+	}
+	if len(o.texts) == 0 && root != "" {
+		a, err := defaultAddress(root)
+		if err != nil {
+			err = fmt.Errorf("%w, or a shorter --root", err)
+		}
+		problems = append(problems, err)
+		o.addresses = []address{a}
+	}
+	if !o.overTCP() && (o.tokenFile != "" || o.hosts != "") {
+		problems = append(problems, errors.New("--listen-host and --listen-token-file mean nothing without --listen HOST:PORT"))
+	}
+	if o.tokenFile == "" {
+		o.tokenFile, o.madeToken = defaultTokenFile(root), true
+	} else if abs, err := filepath.Abs(o.tokenFile); err != nil {
+		problems = append(problems, fmt.Errorf("--listen-token-file: %w", err))
+	} else {
+		o.tokenFile = abs
+	}
+	return errors.Join(problems...)
+}
+
+// overTCP reports whether the API is to be had over the network.
+func (o *apiOptions) overTCP() bool {
+	return slices.ContainsFunc(o.addresses, func(a address) bool { return a.tcp != "" })
+}
+
+// names are the names by which clients may call the agent: those that were given, and those in
+// addresses to listen on.
+func (o *apiOptions) names() []string {
+	names := strings.FieldsFunc(strings.ToLower(o.hosts), func(r rune) bool { return r == ',' || r == ' ' })
+	for _, a := range o.addresses {
+		if host, _, err := net.SplitHostPort(a.tcp); err == nil && host != "" {
+			names = append(names, strings.ToLower(host))
+		}
+	}
+	return names
+}
+
+// exposed are the addresses that other machines can reach.
+func (o *apiOptions) exposed() (all []string) {
+	for _, a := range o.addresses {
+		host, _, err := net.SplitHostPort(a.tcp)
+		if err != nil || host == "localhost" {
+			continue
+		}
+		if ip, err := netip.ParseAddr(host); err != nil || !ip.IsLoopback() {
+			all = append(all, a.tcp)
+		}
+	}
+	return all
+}
