@@ -3,26 +3,29 @@
 package main
 
 import (
-	"errors"
-	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/containerdtest"
 )
 
 // TestContainerdEviction: syncloop.md 16: memory runs out in a limited cgroup, and the
 // pod that took it goes; the Guaranteed one is not touched.
 func TestContainerdEviction(t *testing.T) {
 	beside(t)
-	onlyV1(t)
 	runtime, manifests, args := onContainerd(t)
 	parent := cgroupParent(t)
 	a := startAgent(t, append(args, "--pod-cgroups", parent, "--eviction-hard", "memory.available<96Mi")...)
-	limit := filepath.Join("/sys/fs/cgroup/memory", parent, "memory.limit_in_bytes")
-	await(t, "the limited cgroup", func() error { return os.WriteFile(limit, []byte(fmt.Sprint(192<<20)), 0o600) })
+	await(t, "the limited cgroup", func() error {
+		all, err := containerdtest.CgroupNamed(parent)
+		if err != nil {
+			return err
+		}
+		return all.SetMemory(192 << 20)
+	})
 
 	writeManifest(t, manifests, "quiet.yaml", pod("quiet", runtime.Image, "sleep 1000")+`    resources:
       requests: {cpu: 100m, memory: 32Mi}
@@ -50,13 +53,7 @@ func TestContainerdEviction(t *testing.T) {
 	a.awaitPod("hog", "its container ended", func(p *v1.Pod) bool {
 		return p.Status.Phase == v1.PodFailed && p.Status.ContainerStatuses[0].State.Terminated != nil
 	})
-	await(t, "the hog's memory to be free", func() error {
-		left, err := filepath.Glob(filepath.Join("/sys/fs/cgroup/memory", parent, "besteffort", "pod*"))
-		if err != nil || len(left) > 0 {
-			return errors.New(strings.Join(left, " "))
-		}
-		return nil
-	})
+	awaitNoCgroup(t, parent, "besteffort") // the hog's memory is free
 	after := a.awaitPhase("quiet", v1.PodRunning)
 	if containerIDs(after)["main"] != containerIDs(quiet)["main"] || after.Status.ContainerStatuses[0].RestartCount != 0 {
 		t.Errorf("the other pod was touched: %+v", after.Status.ContainerStatuses[0])
@@ -68,11 +65,5 @@ func TestContainerdEviction(t *testing.T) {
 	remove(t, filepath.Join(manifests, "quiet.yaml"))
 	a.awaitGone("hog")
 	a.awaitGone("quiet")
-	await(t, "the cgroups of the pods to be gone", func() error {
-		left, err := filepath.Glob(filepath.Join("/sys/fs/cgroup/memory", parent, "pod*"))
-		if err != nil || len(left) > 0 {
-			return errors.New(strings.Join(left, " "))
-		}
-		return nil
-	})
+	awaitNoCgroup(t, parent, "")
 }

@@ -45,7 +45,7 @@ func inventory(t *testing.T, runtime *containerdtest.Instance, root, parent stri
 	}
 	slices.Sort(mounts)
 	var cgroups []string
-	for _, tree := range glob("/sys/fs/cgroup", "*", parent) {
+	for _, tree := range slices.Concat(glob(containerdtest.CgroupRoot, "*", parent), glob(containerdtest.CgroupRoot, parent)) {
 		// Cgroups come and go while they are listed.
 		_ = filepath.WalkDir(tree, func(path string, d fs.DirEntry, err error) error {
 			if err == nil && d.IsDir() && strings.Contains(filepath.Base(path), "pod") && path != tree {
@@ -76,7 +76,6 @@ func inventory(t *testing.T, runtime *containerdtest.Instance, root, parent stri
 // address, mount, cgroup or folder. Containers of others on the socket are not touched.
 func TestContainerdLeftBehind(t *testing.T) {
 	beside(t)
-	onlyV1(t)
 	runtime, manifests, args := onContainerd(t)
 	runtime.NeedPrivate(t, "looks into the folders of a containerd")
 	parent, root := cgroupParent(t), args[3]

@@ -4,8 +4,6 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -16,7 +14,6 @@ import (
 // shows {}, and the pod shows what its cgroup is set to, also if that is not what the spec says.
 func TestContainerdPodResources(t *testing.T) {
 	beside(t)
-	onlyV1(t)
 	runtime, manifests, args := onContainerd(t)
 	parent := cgroupParent(t)
 	a := startAgent(t, append(args, "--pod-cgroups", parent)...)
@@ -45,13 +42,13 @@ spec:
 		}
 	}
 	a.awaitPod("whole", "the limits of the spec", shows("500m", "64Mi"))
-	_, pod := cgroupOf(t, "memory", parent, "uid-whole", criID(c.ContainerID))
-	if err := os.WriteFile(filepath.Join(pod, "memory.limit_in_bytes"), []byte("33554432"), 0o600); err != nil {
+	_, pod := cgroupOf(t, runtime, parent, "uid-whole", criID(c.ContainerID))
+	if err := pod.SetMemory(32 << 20); err != nil {
 		t.Fatal(err)
 	}
 	writeManifest(t, manifests, "whole.yaml", manifest("second")) // the pod is looked at again
 	a.awaitPod("whole", "the limit of the cgroup", shows("500m", "32Mi"))
 	remove(t, path)
 	a.awaitGone("whole")
-	awaitNoCgroup(t, parent)
+	awaitNoCgroup(t, parent, "burstable")
 }

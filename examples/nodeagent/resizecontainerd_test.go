@@ -5,14 +5,18 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/podwright/podwright/internal/containerdtest"
 )
 
 // resizable is a manifest of a pod with a UID of its own, so that a change of the
@@ -42,7 +46,7 @@ func cgroupParent(t *testing.T) string {
 	parent := fmt.Sprintf("podwright-%s-%d", strings.ToLower(path.Base(t.Name())), os.Getpid())
 	t.Cleanup(func() {
 		for _, pattern := range []string{"*/" + parent, parent} {
-			found, _ := filepath.Glob("/sys/fs/cgroup/" + pattern)
+			found, _ := filepath.Glob(filepath.Join(containerdtest.CgroupRoot, pattern))
 			for _, dir := range found {
 				removeCgroups(t, dir)
 			}
@@ -67,51 +71,57 @@ func removeCgroups(t *testing.T, dir string) {
 	}
 }
 
-// cgroupOf finds the cgroup of a container in a controller's tree, below its pod's.
-func cgroupOf(t *testing.T, controller, parent, uid, id string) (container, pod string) {
+// cgroupOf finds the cgroup of a container and the one of its pod, which must be the one below
+// the parent that the pod's class has.
+func cgroupOf(t *testing.T, runtime *containerdtest.Instance, parent, uid, id string) (container, pod containerdtest.Cgroup) {
 	t.Helper()
-	base := filepath.Join("/sys/fs/cgroup", controller)
-	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
-		base = "/sys/fs/cgroup"
+	container, err := containerdtest.CgroupOf(runtime.PIDOf(id))
+	if err != nil {
+		t.Fatal(err)
 	}
-	pod = filepath.Join(base, parent, "burstable", "pod"+uid)
-	container = filepath.Join(pod, id)
-	if _, err := os.Stat(container); err != nil {
+	if pod, err = container.Above("pod" + uid); err != nil {
 		t.Fatalf("the container is not below its pod's cgroup: %v", err)
+	}
+	if pods := podCgroups(t, parent, "burstable"); !slices.Contains(pods, "pod"+uid) {
+		t.Fatalf("the parent of all pods has the cgroups %q", pods)
 	}
 	return container, pod
 }
 
-// wantCgroup compares the settings of a cgroup, which are those of version 1.
-func wantCgroup(t *testing.T, dir string, want map[string]string) {
+// wantCgroup compares the settings of a cgroup.
+func wantCgroup(t *testing.T, c containerdtest.Cgroup, want containerdtest.Settings) {
 	t.Helper()
-	for file, value := range want {
-		text, err := os.ReadFile(filepath.Join(dir, file))
-		if err != nil {
-			t.Error(err)
-		} else if got := strings.TrimSpace(string(text)); got != value {
-			t.Errorf("%s: %s is %s, want %s", dir, file, got, value)
-		}
+	if err := c.Differences(want); err != nil {
+		t.Error(err)
 	}
 }
 
-// awaitNoCgroup waits until no pod has a cgroup: that is the last thing to go.
-func awaitNoCgroup(t *testing.T, parent string) {
+// podCgroups returns the names of the pods' cgroups of a class, "" for Guaranteed ones.
+func podCgroups(t *testing.T, parent, class string) []string {
+	t.Helper()
+	level, err := containerdtest.CgroupNamed(path.Join(parent, class))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var names []string
+	if err == nil {
+		names, err = level.Children("pod")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// awaitNoCgroup waits until no pod of a class has a cgroup: that is the last thing to go.
+func awaitNoCgroup(t *testing.T, parent, class string) {
 	t.Helper()
 	await(t, "the cgroups of the pods to be gone", func() error {
-		left, err := filepath.Glob("/sys/fs/cgroup/*/" + parent + "/burstable/pod*")
-		if err != nil || len(left) > 0 {
+		if left := podCgroups(t, parent, class); len(left) > 0 {
 			return errors.New(strings.Join(left, " "))
 		}
 		return nil
 	})
-}
-
-func onlyV1(t *testing.T) {
-	t.Helper()
-	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
-		t.Skip("the file names in this test are those of cgroup version 1")
-	}
 }
 
 // TestContainerdResize: an edited manifest changes the limits of the running container
@@ -120,7 +130,6 @@ func onlyV1(t *testing.T) {
 // allocated (21.1).
 func TestContainerdResize(t *testing.T) {
 	beside(t)
-	onlyV1(t)
 	runtime, manifests, args := onContainerd(t)
 	parent := cgroupParent(t)
 	args = append(args, "--pod-cgroups", parent)
@@ -134,13 +143,9 @@ func TestContainerdResize(t *testing.T) {
 	id := func(p *v1.Pod) string {
 		return criID(p.Status.ContainerStatuses[0].ContainerID)
 	}
-	memory, podMemory := cgroupOf(t, "memory", parent, "uid-live", id(before["live"]))
-	cpu, podCPU := cgroupOf(t, "cpu", parent, "uid-live", id(before["live"]))
-	for _, dir := range []string{memory, podMemory} {
-		wantCgroup(t, dir, map[string]string{"memory.limit_in_bytes": "67108864"})
-	}
-	for _, dir := range []string{cpu, podCPU} {
-		wantCgroup(t, dir, map[string]string{"cpu.shares": "102", "cpu.cfs_quota_us": "50000"})
+	container, whole := cgroupOf(t, runtime, parent, "uid-live", id(before["live"]))
+	for _, c := range []containerdtest.Cgroup{container, whole} {
+		wantCgroup(t, c, containerdtest.Settings{CPUShares: 102, CPUQuota: 50000, Memory: 64 << 20})
 	}
 
 	writeManifest(t, manifests, "live.yaml", resizable("live", runtime.Image, "NotRequired", "250m", "700m", "96Mi"))
@@ -158,18 +163,15 @@ func TestContainerdResize(t *testing.T) {
 	if id(live) != id(before["live"]) || live.Status.ContainerStatuses[0].RestartCount != 0 {
 		t.Errorf("the container was restarted: %+v", live.Status.ContainerStatuses[0])
 	}
-	for _, dir := range []string{memory, podMemory} {
-		wantCgroup(t, dir, map[string]string{"memory.limit_in_bytes": "100663296"})
-	}
-	for _, dir := range []string{cpu, podCPU} {
-		wantCgroup(t, dir, map[string]string{"cpu.shares": "256", "cpu.cfs_quota_us": "70000"})
+	for _, c := range []containerdtest.Cgroup{container, whole} {
+		wantCgroup(t, c, containerdtest.Settings{CPUShares: 256, CPUQuota: 70000, Memory: 96 << 20})
 	}
 	again := a.awaitPod("again", "96Mi", resized)
 	if id(again) == id(before["again"]) || again.Status.ContainerStatuses[0].RestartCount != 1 {
 		t.Errorf("the container was not restarted once: %+v", again.Status.ContainerStatuses[0])
 	}
-	_, podAgain := cgroupOf(t, "memory", parent, "uid-again", id(again))
-	wantCgroup(t, podAgain, map[string]string{"memory.limit_in_bytes": "100663296"})
+	_, podAgain := cgroupOf(t, runtime, parent, "uid-again", id(again))
+	wantCgroup(t, podAgain, containerdtest.Settings{Memory: 96 << 20})
 
 	// What never fits changes nothing, also after the agent was killed meanwhile.
 	a.kill()
@@ -186,11 +188,11 @@ func TestContainerdResize(t *testing.T) {
 	if id(refused) != id(live) {
 		t.Error("the container was replaced")
 	}
-	wantCgroup(t, cpu, map[string]string{"cpu.shares": "256", "cpu.cfs_quota_us": "70000"})
+	wantCgroup(t, container, containerdtest.Settings{CPUShares: 256, CPUQuota: 70000})
 
 	remove(t, filepath.Join(manifests, "live.yaml"))
 	remove(t, filepath.Join(manifests, "again.yaml"))
-	awaitNoCgroup(t, parent)
+	awaitNoCgroup(t, parent, "burstable")
 	await(t, "the records of the pods to be gone", func() error {
 		if left, _ := filepath.Glob(filepath.Join(args[3], "state", "resources", "*")); len(left) > 0 {
 			return errors.New(strings.Join(left, " "))
@@ -203,7 +205,6 @@ func TestContainerdResize(t *testing.T) {
 // are killed once and come back inside (runtime.md 7.2).
 func TestContainerdPodCgroupsLater(t *testing.T) {
 	beside(t)
-	onlyV1(t)
 	runtime, manifests, args := onContainerd(t)
 	parent := cgroupParent(t)
 	writeManifest(t, manifests, "late.yaml", resizable("late", runtime.Image, "NotRequired", "100m", "500m", "64Mi"))
@@ -216,8 +217,8 @@ func TestContainerdPodCgroupsLater(t *testing.T) {
 		return len(c) == 1 && c[0].RestartCount == 1 && c[0].State.Running != nil
 	})
 	id := criID(late.Status.ContainerStatuses[0].ContainerID)
-	_, pod := cgroupOf(t, "memory", parent, "uid-late", id)
-	wantCgroup(t, pod, map[string]string{"memory.limit_in_bytes": "67108864"})
+	_, pod := cgroupOf(t, runtime, parent, "uid-late", id)
+	wantCgroup(t, pod, containerdtest.Settings{Memory: 64 << 20})
 	remove(t, filepath.Join(manifests, "late.yaml"))
-	awaitNoCgroup(t, parent)
+	awaitNoCgroup(t, parent, "burstable")
 }

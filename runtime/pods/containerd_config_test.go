@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/podwright/podwright/internal/containerdtest"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods"
 )
@@ -35,8 +36,9 @@ func (r *real) reporting(name string, facts []inside) v1.Container {
 	return c
 }
 
-// reports runs the pod until its containers have reported, and compares.
-func (r *real) reports(pod *v1.Pod, want map[string][]inside) {
+// reports runs the pod until its containers have reported, compares, and calls each function
+// before it stops the pod.
+func (r *real) reports(pod *v1.Pod, want map[string][]inside, running ...func(*runtime.PodStatus)) {
 	r.t.Helper()
 	host := r.t.TempDir()
 	if err := os.Chmod(host, 0o777); err != nil {
@@ -68,6 +70,9 @@ func (r *real) reports(pod *v1.Pod, want map[string][]inside) {
 			r.t.Errorf("container %s of pod %s sees\n%s\nwant\n%s", name, pod.Name, got, text.String())
 		}
 	}
+	for _, look := range running {
+		look(status)
+	}
 	if err := r.m.KillPod(r.t.Context(), pod, status, nil); err != nil {
 		r.t.Error(err)
 	}
@@ -98,18 +103,12 @@ func TestContainerdSecurityAndResources(t *testing.T) {
 		{"seccomp", "awk '/^Seccomp:/{print $2}' /proc/self/status", "2"},
 		{"root", "touch /file && echo writable || echo read-only", "read-only"},
 		{"oom", "cat /proc/self/oom_score_adj", "938"},
-		{"shares", "cat /sys/fs/cgroup/cpu/cpu.shares", "256"},
-		{"quota", "cat /sys/fs/cgroup/cpu/cpu.cfs_quota_us", "50000"},
-		{"period", "cat /sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000"},
-		{"memory", "cat /sys/fs/cgroup/memory/memory.limit_in_bytes", "134217728"},
 	}
 	plain := []inside{
 		{"user", "id -u", "0"},
 		{"seccomp", "awk '/^Seccomp:/{print $2}' /proc/self/status", "0"},
 		{"root", "touch /file && echo writable || echo read-only", "writable"},
 		{"oom", "cat /proc/self/oom_score_adj", "999"},
-		{"shares", "cat /sys/fs/cgroup/cpu/cpu.shares", "2"},
-		{"quota", "cat /sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1"},
 	}
 	pod := &v1.Pod{Spec: v1.PodSpec{
 		DNSPolicy: v1.DNSNone,
@@ -132,7 +131,20 @@ func TestContainerdSecurityAndResources(t *testing.T) {
 	refused := r.container("refused", "true")
 	refused.SecurityContext = &v1.SecurityContext{RunAsNonRoot: ptr.To(true)}
 	pod.Spec.Containers = []v1.Container{refused, a, b}
-	r.reports(pod, map[string][]inside{"locked": locked, "plain": plain})
+	r.reports(pod, map[string][]inside{"locked": locked, "plain": plain}, func(status *runtime.PodStatus) {
+		for name, want := range map[string]containerdtest.Settings{
+			"locked": {CPUShares: 256, CPUQuota: 50000, Memory: 128 << 20},
+			"plain":  {CPUShares: 2, CPUQuota: -1},
+		} {
+			group, err := containerdtest.CgroupOf(r.instance.PIDOf(status.Container(name).ID.ID))
+			if err == nil {
+				err = group.Differences(want)
+			}
+			if err != nil {
+				t.Errorf("13: container %s: %v", name, err)
+			}
+		}
+	})
 	if got := r.m.WaitingReasons(pod.UID)["refused"].Reason; got != "CreateContainerConfigError" {
 		t.Errorf("14.3: a root image with runAsNonRoot waits with %q", got)
 	}

@@ -31,7 +31,8 @@ type real struct {
 	opts  pods.Options
 	// client is the connection to it.
 	client *cri.Client
-	// endpoint is the socket, as a URL.
+	// instance is the runtime, endpoint its socket as a URL.
+	instance *containerdtest.Instance
 	endpoint string
 }
 
@@ -50,7 +51,7 @@ func newReal(t *testing.T, opt ...func(*pods.Options)) *real {
 	}
 	t.Cleanup(func() { _ = client.Close() })
 	r := &real{
-		t: t, image: i.Image, client: client, endpoint: i.Endpoint,
+		t: t, image: i.Image, client: client, instance: i, endpoint: i.Endpoint,
 		opts: pods.Options{RootDir: t.TempDir(), LogDir: t.TempDir(), OwnerID: "test"},
 	}
 	for _, o := range opt {
