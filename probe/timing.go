@@ -7,6 +7,7 @@ import (
 
 	"github.com/podwright/podwright/internal/foreign"
 	"github.com/podwright/podwright/internal/problem"
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/probe/internal/decide"
 )
 
@@ -27,7 +28,7 @@ func timingOf(p *v1.Probe) Timing {
 		if n <= 0 {
 			return zero
 		}
-		return time.Duration(n) * time.Second
+		return timing.Seconds(int64(n))
 	}
 	return Timing{
 		InitialDelay: seconds(p.InitialDelaySeconds, 0),

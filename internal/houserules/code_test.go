@@ -39,6 +39,32 @@ func timeoutsUseTheInjectedClock(tr *tree, report report) {
 	}
 }
 
+// secondsHaveOneHome: multiplying a number of seconds from outside may overflow to nothing, or
+// to a time that is over.
+func secondsHaveOneHome(tr *tree, report report) {
+	for _, s := range tr.files {
+		if s.test || s.dir == "internal/timing" {
+			continue
+		}
+		made, units := map[token.Pos]string{}, map[token.Pos]string{}
+		tr.calls(s, "time", set("Duration"), func(pos token.Pos, name string) { made[pos] = name })
+		tr.calls(s, "time", set("Second", "Minute", "Hour"), func(pos token.Pos, name string) { units[pos] = name })
+		ast.Inspect(s.syntax, func(n ast.Node) bool {
+			product, ok := n.(*ast.BinaryExpr)
+			if !ok || product.Op != token.MUL {
+				return true
+			}
+			for _, pair := range [2][2]ast.Expr{{product.X, product.Y}, {product.Y, product.X}} {
+				call, isCall := pair[0].(*ast.CallExpr)
+				if unit := units[pair[1].Pos()]; isCall && made[call.Fun.Pos()] != "" && unit != "" {
+					report("%s: time.Duration(...) * time.%s may overflow; use timing.Seconds", tr.at(s, product.Pos()), unit)
+				}
+			}
+			return true
+		})
+	}
+}
+
 func noSleepInTests(tr *tree, report report) {
 	for _, s := range tr.files {
 		if !s.test {

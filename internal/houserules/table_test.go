@@ -33,6 +33,17 @@ func codeRules() []rule {
 			finds:  []string{"pleg/a.go:5: context.WithTimeout"},
 		},
 		{
+			name: "seconds have one home", check: secondsHaveOneHome,
+			breach: map[string]string{
+				"pleg/a.go": body("time", "n := 3; _ = time.Duration(n) * time.Second"), "examples/a/a.go": body("time", "n := 3; _ = time.Minute * time.Duration(n)"),
+			},
+			keeps: map[string]string{
+				"internal/timing/a.go": body("time", "n := 3; _ = time.Duration(n) * time.Second"),
+				"pleg/b.go":            body("time", "n := 3; _ = time.Duration(n) * time.Nanosecond; _ = 3 * time.Second"),
+			},
+			finds: []string{"pleg/a.go:5: time.Duration(...) * time.Second", "examples/a/a.go:5: time.Duration(...) * time.Minute"},
+		},
+		{
 			name: "no sleep in tests", check: noSleepInTests,
 			breach: file("pleg/a_test.go", body("time", "time.Sleep(1)")),
 			finds:  []string{"pleg/a_test.go:5: time.Sleep"},

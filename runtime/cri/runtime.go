@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -154,11 +155,5 @@ func (c *Client) ReopenContainerLog(ctx context.Context, containerID string) err
 
 // after returns limit plus seconds, which may be negative or far too large.
 func after(limit time.Duration, seconds int64) time.Duration {
-	const most = int64((math.MaxInt64 - int64(24*time.Hour)) / int64(time.Second))
-	seconds = min(max(seconds, 0), most)
-	extra := time.Duration(seconds) * time.Second
-	if extra > math.MaxInt64-limit {
-		return math.MaxInt64
-	}
-	return limit + extra
+	return limit + min(timing.Seconds(max(seconds, 0)), math.MaxInt64-limit)
 }

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"net"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -117,7 +117,7 @@ func (s *runtimeServer) ListContainers(ctx context.Context, r *runtimeapi.ListCo
 
 // ExecSync: over gRPC an exit code is part of the answer, not an error.
 func (s *runtimeServer) ExecSync(ctx context.Context, r *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
-	stdout, stderr, err := s.f.ExecSync(ctx, r.GetContainerId(), r.GetCmd(), time.Duration(r.GetTimeout())*time.Second)
+	stdout, stderr, err := s.f.ExecSync(ctx, r.GetContainerId(), r.GetCmd(), timing.Seconds(r.GetTimeout()))
 	response := &runtimeapi.ExecSyncResponse{Stdout: stdout, Stderr: stderr}
 	if exit := (*runtime.ExitError)(nil); errors.As(err, &exit) {
 		response.ExitCode, err = int32(exit.Code), nil

@@ -65,7 +65,7 @@ func (m *Manager) stop(ctx context.Context, t *target, turn *turn) error {
 	}
 	if turn != nil && left > 0 {
 		m.doing.at(t.activity, "which waits for its turn")
-		left -= int64(m.awaitTurn(ctx, t, turn, time.Duration(left)*time.Second) / time.Second)
+		left -= int64(m.awaitTurn(ctx, t, turn, timing.Seconds(left)) / time.Second)
 	}
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("stop container %s: %w", t.name, err)

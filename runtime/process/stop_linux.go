@@ -9,6 +9,8 @@ import (
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/internal/timing"
 )
 
 // StopContainer sends the stop signal to the container's process group, kills its
@@ -26,9 +28,7 @@ func (r *Runtime) StopContainer(ctx context.Context, containerID string, timeout
 	if c == nil {
 		return containerNotFound(containerID)
 	}
-	const longest = int64(1<<63-1) / int64(time.Second)
-	grace := time.Duration(min(max(timeout, 0), longest)) * time.Second
-	if err := r.beginStop(ctx, c, grace); err != nil {
+	if err := r.beginStop(ctx, c, timing.Seconds(max(timeout, 0))); err != nil {
 		return err
 	}
 	return r.awaitStop(ctx, c)

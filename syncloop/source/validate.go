@@ -2,7 +2,9 @@ package source
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
+	"math"
 	"path"
 	"reflect"
 	"slices"
@@ -92,7 +94,7 @@ func (v *validator) metadata(pod *v1.Pod) {
 	if size > maxAnnotations {
 		v.add(field.TooLong(p.Child("annotations"), "", maxAnnotations))
 	}
-	v.nonNegative(p.Child("deletionGracePeriodSeconds"), pod.DeletionGracePeriodSeconds)
+	v.seconds(p.Child("deletionGracePeriodSeconds"), pod.DeletionGracePeriodSeconds, 0)
 }
 
 // sorted returns the keys of m in order, so that errors come in one order too.
@@ -114,10 +116,8 @@ func (v *validator) spec(spec *v1.PodSpec, p *field.Path) {
 		string(v1.RestartPolicyAlways), string(v1.RestartPolicyOnFailure), string(v1.RestartPolicyNever))
 	v.oneOf(p.Child("dnsPolicy"), string(spec.DNSPolicy), string(v1.DNSClusterFirst),
 		string(v1.DNSClusterFirstWithHostNet), string(v1.DNSDefault), string(v1.DNSNone))
-	v.nonNegative(p.Child("terminationGracePeriodSeconds"), spec.TerminationGracePeriodSeconds)
-	if d := spec.ActiveDeadlineSeconds; d != nil && *d < 1 {
-		v.add(field.Invalid(p.Child("activeDeadlineSeconds"), *d, "must be greater than 0"))
-	}
+	v.seconds(p.Child("terminationGracePeriodSeconds"), spec.TerminationGracePeriodSeconds, 0)
+	v.seconds(p.Child("activeDeadlineSeconds"), spec.ActiveDeadlineSeconds, 1)
 	if spec.NodeName != "" {
 		v.name(p.Child("nodeName"), strings.ToLower(spec.NodeName), validation.IsDNS1123Subdomain)
 	}
@@ -339,9 +339,10 @@ func hasBackstep(name string) bool {
 	return false
 }
 
-func (v *validator) nonNegative(p *field.Path, n *int64) {
-	if n != nil && *n < 0 {
-		v.add(field.Invalid(p, *n, "must not be negative"))
+// seconds checks a time of least seconds or more (D11).
+func (v *validator) seconds(p *field.Path, n *int64, least int64) {
+	if n != nil && (*n < least || *n > math.MaxInt32) {
+		v.add(field.Invalid(p, *n, fmt.Sprintf("must be between %d and %d", least, math.MaxInt32)))
 	}
 }
 

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -53,6 +54,16 @@ func TestValidate(t *testing.T) {
 		"spec.dnsPolicy: Unsupported":               func(p *v1.Pod) { p.Spec.DNSPolicy = "x" },
 		"spec.terminationGracePeriodSeconds":        func(p *v1.Pod) { p.Spec.TerminationGracePeriodSeconds = ptr.To[int64](-1) },
 		"spec.activeDeadlineSeconds":                func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = ptr.To[int64](0) },
+		// D11
+		"spec.activeDeadlineSeconds: Invalid value: 2147483648: must be between 1 and 2147483647":         func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = ptr.To[int64](math.MaxInt32 + 1) },
+		"spec.terminationGracePeriodSeconds: Invalid value: 2147483648: must be between 0 and 2147483647": func(p *v1.Pod) { p.Spec.TerminationGracePeriodSeconds = ptr.To[int64](math.MaxInt32 + 1) },
+		"metadata.deletionGracePeriodSeconds: Invalid value: 9223372036854775807":                         func(p *v1.Pod) { p.DeletionGracePeriodSeconds = ptr.To[int64](math.MaxInt64) },
+		"spec.containers[0].livenessProbe.terminationGracePeriodSeconds: Invalid value: 9223372036854775807": probe(func(p *v1.Probe) {
+			p.TerminationGracePeriodSeconds = ptr.To[int64](math.MaxInt64)
+		}),
+		"spec.containers[0].lifecycle.preStop.sleep.seconds: Invalid value: 9223372036854775807": c(func(c *v1.Container) {
+			c.Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: math.MaxInt64}}}
+		}),
 		"spec.hostname":                             func(p *v1.Pod) { p.Spec.Hostname = "a.b" },
 		"spec.containers: Required":                 func(p *v1.Pod) { p.Spec.Containers = nil },
 		"spec.containers[0].name: Required":         c(func(c *v1.Container) { c.Name = "" }),

@@ -87,9 +87,7 @@ func (v *validator) probe(probe *v1.Probe, p *field.Path) {
 			v.add(field.Invalid(p.Child(x.name), x.value, "is too small"))
 		}
 	}
-	if probe.TerminationGracePeriodSeconds != nil && *probe.TerminationGracePeriodSeconds < 1 {
-		v.add(field.Invalid(p.Child("terminationGracePeriodSeconds"), *probe.TerminationGracePeriodSeconds, "must be greater than 0"))
-	}
+	v.seconds(p.Child("terminationGracePeriodSeconds"), probe.TerminationGracePeriodSeconds, 1)
 	v.exec(probe.Exec, p.Child("exec"))
 	v.httpGet(probe.HTTPGet, p.Child("httpGet"))
 	if probe.TCPSocket != nil {
@@ -119,7 +117,7 @@ func (v *validator) lifecycle(l *v1.Lifecycle, p *field.Path) {
 			v.portRef(h.TCPSocket.Port, p.Child("tcpSocket", "port"))
 		}
 		if h.Sleep != nil {
-			v.nonNegative(p.Child("sleep", "seconds"), &h.Sleep.Seconds)
+			v.seconds(p.Child("sleep", "seconds"), &h.Sleep.Seconds, 0)
 		}
 	}
 }
