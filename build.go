@@ -197,7 +197,9 @@ func (p *parts) buildAdmission() (err error) {
 		Name: p.config.Node.Name, Labels: p.config.Node.Labels, Machine: p.config.Pods.Machine, Health: p.health, Allocatable: p.allocatable,
 		HTTP2: p.config.Probes.HTTP2, GRPCTLS: p.config.Probes.GRPCTLS, Events: p.config.Observe.Events,
 	}
-	own := slices.Concat([]admission.Handler{admission.Shutdown(p.shutdown.Active, nil), p.evictions}, matching.Handlers(), []admission.Handler{
+	policies, problem := admission.BySource(a.Sources)
+	p.review = admission.Reviews(append([]admission.Handler{policies}, a.Handlers...)...)
+	own := slices.Concat([]admission.Handler{policies, admission.Shutdown(p.shutdown.Active, nil), p.evictions}, matching.Handlers(), []admission.Handler{
 		admission.Sysctls(func(pod *v1.Pod) error { return pods.CheckSysctls(pod, a.AllowedSysctls, kernel) }), ports,
 	})
 	room := []admission.Handler{admission.PodCount(a.MaxPods)}
@@ -222,7 +224,7 @@ func (p *parts) buildAdmission() (err error) {
 	if i := slices.Index(a.Soft, nil); i >= 0 {
 		err = errors.Join(err, fmt.Errorf("Admission.Soft[%d] is nil", i))
 	}
-	return err
+	return errors.Join(problem, err)
 }
 
 // buildWorkers makes the workers, and what carries out the steps of their pods.
@@ -261,6 +263,7 @@ func (p *parts) buildLoop() error {
 	c, o := p.config, p.config.Loop
 	o.Sources, o.Changes, o.Housekeeper = p.sources(), changes{p.changes, p.exits, p.noticed, p.dead.Died}, housekeeping{p}
 	o.Gate, o.Admission, o.Observed, o.Evicted = p.open, p.returns, p.observed, p.dead.Evicted
+	o.Review, o.Owner = p.review, p.journal.Owner
 	o.Recorder, o.Clock, o.Logger, o.Meter = c.Observe.Events, c.Clock, p.logger("loop"), p.meter("syncloop")
 	dispatch := dispatcher{p.workers, p.recovery.Complete, p.journal.Handed}.Dispatch
 	var err error

@@ -84,6 +84,7 @@ type parts struct {
 	images      *node.Images
 	evictions   *node.Evictions
 	gate        *admission.Gate
+	review      func(*v1.Pod) error
 	preemption  *node.Preemption
 	returns     *node.Returns
 	mirrors     *mirror.Reconciler

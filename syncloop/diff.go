@@ -61,6 +61,9 @@ type desired struct {
 	// carry it as their mark.
 	generation uint64
 	suppressed int
+	// review and owner are Options.Review and Options.Owner.
+	review func(pod *v1.Pod) error
+	owner  func(uid types.UID) (pod *v1.Pod, source string)
 }
 
 // wanted is what one source wants.
@@ -82,6 +85,8 @@ type refusal struct {
 	name   podName
 	winner types.UID
 	by     string
+	// why: it is not left out, but a change of it that may not be.
+	why string
 }
 
 // report is a refusal seen for the first time.
@@ -186,12 +191,12 @@ func (d *desired) read(c *change, pods []*v1.Pod, now time.Time) (conflict bool)
 		if kept {
 			e.next = e.pod
 			if !e.says(p) {
-				e.next = merge(e.pod, p)
+				e.next = d.changed(c, e.pod, p)
 			}
 		} else {
 			// Unknown, or known under another name: the name is part of a pod's
 			// identity, so the old pod goes and this one is added.
-			e = &entry{next: adopt(p, src.name, now), claim: wants}
+			e = &entry{next: d.arrived(c, adopt(p, src.name, now)), claim: wants}
 			newEntries[p.UID], newClaims[wants] = true, p.UID
 			c.added = append(c.added, e)
 			conflict = conflict || d.contested(src, p.UID, wants)
@@ -206,10 +211,11 @@ func (d *desired) read(c *change, pods []*v1.Pod, now time.Time) (conflict bool)
 // is kept needs no such look: if it is contested, some pod is suppressed already, and
 // everything is judged again anyway.
 func (d *desired) contested(src *wanted, uid types.UID, wants claim) bool {
+	owner := d.ownerOf(uid)
 	return slices.ContainsFunc(d.sources, func(other *wanted) bool {
 		_, sameName := other.claims[wants]
 		_, sameUID := other.entries[uid]
-		return other != src && (sameName || sameUID)
+		return other != src && (sameName || sameUID || other.name == owner)
 	})
 }
 
@@ -226,37 +232,66 @@ func (d *desired) taken(src *wanted, newClaims map[claim]types.UID, wants claim,
 	return "", false
 }
 
-// rejudge decides over all sources which pod has a full name and a UID (M4), and
+// rejudge decides over all sources which pod has a full name and a UID (M4, PS6), and
 // compares every source with what was emitted of it.
 func (d *desired) rejudge(c *change) {
-	type owner struct {
-		uid    types.UID
-		source string
-	}
-	claims, uids := map[claim]owner{}, map[types.UID]owner{}
 	for _, s := range d.sources {
 		for _, e := range d.orderOf(c, s) {
 			if s != c.source {
 				e.next = e.pod
 			}
-			pod := e.next
-			by, taken := claims[e.claim]
-			if !taken {
-				by, taken = uids[pod.UID]
-			}
-			e.wins = !taken
-			if taken {
-				c.suppressed[s]++
-				c.refuse(s, pod, refusal{uid: pod.UID, name: nameOf(pod), winner: by.uid, by: by.source})
-				continue
-			}
-			claims[e.claim] = owner{pod.UID, s.name}
-			uids[pod.UID] = owner{pod.UID, s.name}
 		}
+	}
+	first := d.firstOwners(c)
+	lost := d.judge(c, first)
+	for first.drop(lost) {
+		lost = d.judge(c, first)
+	}
+	for _, l := range lost {
+		c.suppressed[l.source]++
+		c.refuse(l.source, l.entry.next, refusal{uid: l.entry.next.UID, name: nameOf(l.entry.next), winner: l.to.uid, by: l.to.source})
 	}
 	for _, s := range d.sources {
 		d.compare(c, s)
 	}
+}
+
+// owner has a full name or a UID.
+type owner struct {
+	uid    types.UID
+	source string
+}
+
+// loser is a pod that another one keeps from its name or UID.
+type loser struct {
+	entry  *entry
+	source *wanted
+	to     owner
+}
+
+// judge says which pods win: in the order of the sources, but for the UIDs of first owners.
+func (d *desired) judge(c *change, first firstOwners) (lost []loser) {
+	claims, uids := map[claim]owner{}, map[types.UID]owner{}
+	for _, s := range d.sources {
+		for _, e := range d.orderOf(c, s) {
+			uid := e.next.UID
+			by, taken := claims[e.claim]
+			if !taken {
+				by, taken = uids[uid]
+			}
+			if other := first[uid]; !taken && other != "" && other != s.name {
+				by, taken = owner{uid, other}, true
+			}
+			e.wins = !taken
+			if taken {
+				lost = append(lost, loser{e, s, by})
+				continue
+			}
+			claims[e.claim] = owner{uid, s.name}
+			uids[uid] = owner{uid, s.name}
+		}
+	}
+	return lost
 }
 
 // orderOf returns what s wants once c is committed.

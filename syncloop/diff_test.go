@@ -226,9 +226,9 @@ func TestDuplicateInOneMessage(t *testing.T) { // M4, edge 7
 	}
 }
 
-// TestPrecedence: of equal names or UIDs in two sources the higher precedence wins
-// in any order of arrival, and the loser takes over when the winner goes (M4,
-// edge 8).
+// TestPrecedence: of equal names in two sources the higher precedence wins in any order of
+// arrival, of equal UIDs the one that came first; and the loser takes over when the winner goes
+// (M4, PS6, edge 8).
 func TestPrecedence(t *testing.T) {
 	sources := func() *differ {
 		return newDiffer(&wanted{name: "api", precedence: PrecedenceAPI}, &wanted{name: "chan", precedence: PrecedenceInProcess},
@@ -258,17 +258,23 @@ func TestPrecedence(t *testing.T) {
 			set("api", []string{"api REMOVE q"}),
 			set("file", []string{"file REMOVE f"}),
 		}, []string{"p loses to f of file"}},
-		{"one UID in two sources", []step{
+		{"PS6 one UID in two sources", []step{
 			set("http", []string{"http ADD x"}, newPod("x", "one")),
-			set("chan", []string{"http REMOVE x", "chan ADD x"}, newPod("x", "two")),
-			set("chan", []string{"chan REMOVE x", "http ADD x"}),
-		}, []string{"x loses to x of chan"}},
-		{"the middle one frees its victims", []step{
+			set("chan", []string{"chan ADD"}, newPod("x", "two")),
+			set("http", []string{"http REMOVE x", "chan ADD x"}),
+			set("http", []string{}, newPod("x", "one")),
+		}, []string{"x loses to x of http", "x loses to x of chan"}},
+		{"PS6 a UID whose owner loses its name", []step{
+			set("http", []string{"http ADD x"}, newPod("x", "one")),
+			set("file", []string{"file ADD"}, newPod("x", "two")),
+			set("chan", []string{"http REMOVE x", "chan ADD c", "file ADD x"}, newPod("c", "one")),
+		}, []string{"x loses to x of http", "x loses to c of chan"}},
+		{"one name in three sources", []step{
 			set("http", []string{"http ADD h"}, newPod("h", "b")),
 			set("file", []string{"http REMOVE h", "file ADD f"}, newPod("f", "b")),
-			set("chan", []string{"file REMOVE f", "http ADD h", "chan ADD f"}, newPod("f", "a")),
-			set("chan", []string{"chan REMOVE f", "http REMOVE h", "file ADD f"}),
-		}, []string{"h loses to f of file", "f loses to f of chan", "h loses to f of file"}},
+			set("chan", []string{"file REMOVE f", "chan ADD d"}, newPod("d", "b")),
+			set("chan", []string{"chan REMOVE d", "file ADD f"}),
+		}, []string{"h loses to f of file", "f loses to d of chan", "h loses to d of chan", "h loses to f of file"}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -325,8 +331,12 @@ func histories(t *rapid.T) {
 		}
 		d.now = d.now.Add(time.Second)
 		m.wanted[source] = pods
+		before := map[types.UID]string{}
+		for uid, r := range m.live {
+			before[uid] = r.source
+		}
 		m.apply(t, d.set(source, pods...))
-		m.check(t)
+		m.check(t, before)
 		if again := d.set(source, pods...); len(again) != 0 {
 			t.Fatalf("the same set of %s again: %v", source, show(again))
 		}
@@ -376,25 +386,24 @@ func (m *model) apply(t *rapid.T, operations []operation) {
 	}
 }
 
-// check compares the replayed pods with an independent reading of M4.
-func (m *model) check(t *rapid.T) {
-	names, want := map[string]bool{}, map[types.UID]*v1.Pod{}
-	for _, source := range []string{"chan", "file", "api"} { // by precedence
-		inMessage, inUIDs := map[string]bool{}, map[types.UID]bool{}
-		for _, p := range m.wanted[source] {
-			if inMessage[p.Name] || inUIDs[p.UID] {
-				continue
+// check compares the replayed pods with an independent reading of M4 and PS6. before is who had
+// which UID.
+func (m *model) check(t *rapid.T, before map[types.UID]string) {
+	want := m.winners(before)
+	for again := true; again; {
+		again = false
+		for uid, source := range before { // who lost the name, or the wish, for it has it no longer
+			if w, ok := want[uid]; !ok || w.source != source {
+				delete(before, uid)
+				again = true
 			}
-			inMessage[p.Name], inUIDs[p.UID] = true, true
-			if _, taken := want[p.UID]; taken || names[p.Name] {
-				continue
-			}
-			names[p.Name], want[p.UID] = true, p
 		}
+		want = m.winners(before)
 	}
-	for uid, p := range want {
+	for uid, w := range want {
 		got, ok := m.live[uid]
-		if !ok || got.pod.Spec.Containers[0].Image != p.Spec.Containers[0].Image ||
+		p := w.pod
+		if !ok || got.source != w.source || got.pod.Spec.Containers[0].Image != p.Spec.Containers[0].Image ||
 			(got.pod.DeletionTimestamp == nil) != (p.DeletionTimestamp == nil) || got.pod.Status.Phase != p.Status.Phase {
 			t.Fatalf("replayed %s of %q is not what its source wants", uid, got.source)
 		}
@@ -402,4 +411,23 @@ func (m *model) check(t *rapid.T) {
 	if len(m.live) != len(want) {
 		t.Fatalf("%d pods live, want %d", len(m.live), len(want))
 	}
+}
+
+// winners are the pods that win if these sources have these UIDs.
+func (m *model) winners(has map[types.UID]string) map[types.UID]replayed {
+	names, want := map[string]bool{}, map[types.UID]replayed{}
+	for _, source := range []string{"chan", "file", "api"} { // by precedence
+		inMessage, inUIDs := map[string]bool{}, map[types.UID]bool{}
+		for _, p := range m.wanted[source] {
+			if inMessage[p.Name] || inUIDs[p.UID] {
+				continue
+			}
+			inMessage[p.Name], inUIDs[p.UID] = true, true
+			if _, taken := want[p.UID]; taken || names[p.Name] || has[p.UID] != "" && has[p.UID] != source {
+				continue
+			}
+			names[p.Name], want[p.UID] = true, replayed{p, source}
+		}
+	}
+	return want
 }

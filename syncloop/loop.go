@@ -50,6 +50,14 @@ type Options struct {
 	Gate func() error
 	// Admission decides which new pods may run. Nil: all may.
 	Admission Admission
+	// Review says why a pod may not be as its source has changed it; then it stays as it is,
+	// with an event (PS5). It must not block. Nil: every change is made.
+	Review func(pod *v1.Pod) error
+	// Owner returns the pod with a UID that this process has not been told of, but one before
+	// it was, as it was last desired, and the name of the source that it was of; nil and "" if
+	// there is none. As long as it is, no other source gets the UID (PS6). It must not block.
+	// Nil: there is none.
+	Owner func(uid types.UID) (pod *v1.Pod, source string)
 	// Observed is called with each pod and mirror pod as its source shows it now, except
 	// when it is removed; with the fence held, so it must not block. Optional.
 	Observed func(pod *v1.Pod)
@@ -173,6 +181,7 @@ func New(dispatch func(Work), options Options) (*Loop, error) {
 		deferred: map[types.UID]*v1.Pod{},
 		verdicts: verdicts{open: map[types.UID]*openVerdict{}, refused: map[types.UID]bool{}},
 	}
+	l.mux.desired.review, l.mux.desired.owner = options.Review, options.Owner
 	if r, ok := options.Admission.(Rememberer); ok {
 		l.pending.remembered = r.Remembered
 	}

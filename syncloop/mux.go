@@ -254,6 +254,11 @@ func (x *mux) report(ctx context.Context, r report) {
 	if x.recorder == nil {
 		return
 	}
+	if r.refusal.why != "" {
+		x.recorder.Eventf(r.pod.DeepCopy(), v1.EventTypeWarning, "ChangeRefused",
+			"the pod stays as it is, because its source may not change it so: %s", r.refusal.why)
+		return
+	}
 	what := "full name"
 	if r.refusal.winner == r.refusal.uid {
 		what = "UID"

@@ -30,3 +30,17 @@ func NodeCritical(pod *v1.Pod) bool {
 	}
 	return pod.Spec.PriorityClassName == nodeCriticalClass
 }
+
+// ClaimedPriority is the priority that a pod has, or that the system-critical class it names
+// stands for.
+func ClaimedPriority(pod *v1.Pod) int32 {
+	switch {
+	case pod.Spec.Priority != nil:
+		return *pod.Spec.Priority
+	case NodeCritical(pod):
+		return nodeCritical
+	case Critical(pod):
+		return systemCritical
+	}
+	return 0
+}

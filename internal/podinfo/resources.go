@@ -166,3 +166,17 @@ func each(spec *v1.PodSpec, f func(*v1.Container)) {
 		f(&spec.Containers[i])
 	}
 }
+
+// RequestedThroughout reports whether the pod, or each of its containers, requests some of a
+// resource.
+func RequestedThroughout(pod *v1.Pod, name v1.ResourceName) bool {
+	if q, ok := levelRequest(pod, name); ok {
+		return q.Sign() > 0
+	}
+	all := true
+	each(&pod.Spec, func(c *v1.Container) {
+		q := ContainerRequest(&c.Resources, name)
+		all = all && q.Sign() > 0
+	})
+	return all
+}

@@ -98,6 +98,16 @@ func (j *Journal) Dropped(uid types.UID) bool {
 	return r != nil && r.Unwanted
 }
 
+// Owner returns the pod on record and the name of its source, until its life is over; nil and ""
+// if there is none.
+func (j *Journal) Owner(uid types.UID) (pod *v1.Pod, source string) {
+	r := j.keeper.Get(uid)
+	if r == nil || j.isRetired(r) {
+		return nil, ""
+	}
+	return r.Pod, r.Source
+}
+
 // Hidden returns the pods on record that may still be wanted: they have not ended, their
 // source has not dropped them, and maybe holds for them.
 func (j *Journal) Hidden(maybe func(uid types.UID) bool) []*v1.Pod {

@@ -16,6 +16,7 @@
 //   - [Able]: what the node cannot do at all, such as resource claims,
 //   - [NodeMatch]: node name, operating system, architecture and labels,
 //   - [PodSecurity]: the Pod Security Standards,
+//   - [BySource]: what the pods of one source may be,
 //   - [Shutdown]: a node that is about to stop.
 //
 // A [Gate] asks them once in the life of a pod, and its verdict holds: a pod that runs

@@ -119,7 +119,7 @@ func metricReason(reason string) string {
 		"InitContainerRestartPolicyForbidden", reasonGroups, "PodLevelResourcesNotSupported",
 		"UnexpectedAdmissionError", "UnknownReason", "UnexpectedPredicateFailureType", "Evicted", "TopologyAffinityError",
 		"VolumeAttachmentLimitExceeded",
-		reasonCPU, reasonMemory, reasonEphemeralStorage, reasonPods, reasonHostPorts, reasonSysctl, ReasonShutdown, ReasonPodSecurity, reasonNodeName:
+		reasonCPU, reasonMemory, reasonEphemeralStorage, reasonPods, reasonHostPorts, reasonSysctl, ReasonShutdown, ReasonPodSecurity, ReasonSourcePolicy, reasonNodeName:
 		return reason
 	}
 	if strings.HasPrefix(reason, outOf) {

@@ -62,7 +62,7 @@ type HostPath struct {
 // admission of that name does in its newest version: baseline v1.34, restricted v1.33. Only
 // what is said of Windows pods is left out: no pod is taken for one. The message lists all that
 // is forbidden. An error lists all that is wrong with the arguments.
-func PodSecurity(level SecurityLevel, exemptions SecurityExemptions) (Handler, error) {
+func PodSecurity(level SecurityLevel, exemptions SecurityExemptions) (Reviewer, error) {
 	var problems []error
 	if !slices.Contains([]SecurityLevel{SecurityPrivileged, SecurityBaseline, SecurityRestricted}, level) {
 		problems = append(problems, fmt.Errorf("there is no Pod Security level %q: want privileged, baseline or restricted", level))
@@ -71,8 +71,8 @@ func PodSecurity(level SecurityLevel, exemptions SecurityExemptions) (Handler, e
 	if len(problems) > 0 {
 		return nil, errors.Join(problems...)
 	}
-	return HandlerFunc(func(r Request) Verdict {
-		if forbidden := exemptions.forbidden(level, r.Pod); len(forbidden) > 0 {
+	return reviewed(func(pod *v1.Pod) Verdict {
+		if forbidden := exemptions.forbidden(level, pod); len(forbidden) > 0 {
 			return Refuse(ReasonPodSecurity, "violates PodSecurity %q: %s", level, strings.Join(forbidden, ", "))
 		}
 		return Verdict{}

@@ -1,0 +1,186 @@
+package enginetest_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/runtime/fake"
+	"github.com/podwright/podwright/syncloop/admission"
+	"github.com/podwright/podwright/syncloop/source"
+)
+
+// tenancy is a rig whose own source is the operator's, beside that of a tenant.
+type tenancy struct {
+	*rig
+	tenant *source.Channel
+}
+
+// newTenancy starts an engine that lets the tenant have five modest pods.
+func newTenancy(t *testing.T, rt *fake.Runtime, root string, configure ...func(*podwright.Config)) tenancy {
+	t.Helper()
+	tenant := source.NewChannel(source.ChannelOptions{Name: "tenant", NodeName: "n1"})
+	return tenancy{newRig(t, rt, root, append(configure, func(c *podwright.Config) {
+		c.Sources = append(c.Sources, tenant)
+		c.Admission.Sources = map[string]admission.SourcePolicy{"tenant": {
+			Namespaces: []string{"default"}, HighestPriority: ptr.To[int32](0), MaxPods: 5, Security: admission.SecurityBaseline,
+		}}
+	})...).start(), tenant}
+}
+
+// asks hands the tenant's pods to the engine.
+func (r tenancy) asks(pods ...*v1.Pod) {
+	r.t.Helper()
+	if err := r.tenant.Set(r.t.Context(), pods); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func privileged(p *v1.Pod) *v1.Pod {
+	p.Spec.Containers[0].SecurityContext = &v1.SecurityContext{Privileged: ptr.To(true)}
+	return p
+}
+
+// TestTenantGetsWhatItsPolicySays: PS1, PS4. Of a tenant's hundred pods those run that its policy
+// allows, the others are Failed with the reason, and the operator's ten run beside them; the
+// verdicts hold over a restart, on which no pod is judged again.
+func TestTenantGetsWhatItsPolicySays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt, root := fake.New(fake.Options{}), t.TempDir()
+		r := newTenancy(t, rt, root)
+		var own, asked []*v1.Pod
+		want := map[types.UID]string{}
+		for i := range 10 {
+			p := privileged(newPod(fmt.Sprintf("own-%d", i)))
+			p.Spec.PriorityClassName = "system-node-critical"
+			own, want[p.UID] = append(own, p), ""
+		}
+		for i := range 100 {
+			p := newPod(fmt.Sprintf("asked-%03d", i))
+			switch i % 4 {
+			case 0:
+				want[p.UID] = admission.ReasonPodSecurity
+				privileged(p)
+			case 1:
+				want[p.UID] = admission.ReasonSourcePolicy
+				p.Spec.PriorityClassName = "system-node-critical"
+			case 2:
+				want[p.UID] = admission.ReasonSourcePolicy
+				p.Namespace = "kube-system"
+			case 3:
+				if want[p.UID] = "OutOfpods"; i < 4*5 {
+					want[p.UID] = ""
+				}
+			}
+			asked = append(asked, p)
+		}
+		check := func() {
+			t.Helper()
+			r.asks(asked...)
+			r.set(own...)
+			for uid, reason := range want {
+				if reason == "" {
+					r.phase(uid, v1.PodRunning, 10*time.Second)
+				} else {
+					r.rejected(uid, reason)
+				}
+			}
+		}
+		check()
+		r.stop()
+		r = newTenancy(t, rt, root)
+		check()
+		for uid, reason := range want {
+			if n := starts(rt, uid); n != 1 && reason == "" || n != 0 && reason != "" {
+				t.Errorf("%s (%s) was started %d times", uid, reason, n)
+			}
+		}
+	})
+}
+
+// TestUIDIsNotStolen: PS6. A tenant gets neither the UID of a pod that runs, nor before its owner
+// has spoken after a restart, nor while the pod still stops; it gets it when nothing is left.
+func TestUIDIsNotStolen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt, root := fake.New(fake.Options{Script: func(fake.Launch) fake.Script { return fake.Script{IgnoreTERM: true} }}), t.TempDir()
+		r := newTenancy(t, rt, root)
+		own, thief := privileged(newPod("own")), privileged(newPod("thief"))
+		thief.UID = own.UID
+		r.asks()
+		r.set(own)
+		r.phase(own.UID, v1.PodRunning, 10*time.Second)
+		r.asks(thief)
+		if n := r.events.count("thief FailedValidation"); n != 1 {
+			t.Errorf("%d events about the thief", n)
+		}
+		r.stop()
+
+		r = newTenancy(t, rt, root)
+		r.asks(thief) // before the owner says anything
+		<-time.After(5 * time.Second)
+		r.set(own)
+		r.phase(own.UID, v1.PodRunning, 10*time.Second)
+		r.set()
+		<-time.After(5 * time.Second) // of its grace of 10 s
+		r.asks(thief)
+		if p := r.pod(own.UID); p != nil && p.Name != "own" {
+			t.Errorf("%s has the UID while the pod stops", p.Name)
+		}
+		r.within(time.Minute, "the end of the owner", func() error {
+			if left := rt.Running(own.UID, "main"); left > 0 {
+				return fmt.Errorf("it runs")
+			}
+			return nil
+		})
+		<-time.After(time.Minute)
+		r.asks(thief)
+		r.rejected(own.UID, admission.ReasonPodSecurity) // as a pod of its own, by its own policy
+		if n := starts(rt, own.UID); n != 1 {
+			t.Errorf("started %d times", n)
+		}
+	})
+}
+
+// TestAdmittedPodDoesNotBecomeAnother: PS5. A tenant's pod that was admitted is not changed into one
+// that would not have been, whether an agent runs meanwhile or not.
+func TestAdmittedPodDoesNotBecomeAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt, root := fake.New(fake.Options{}), t.TempDir()
+		r := newTenancy(t, rt, root)
+		r.set()
+		r.asks(newPod("a"))
+		r.phase("uid-a", v1.PodRunning, 10*time.Second)
+		stays := func(when string) {
+			t.Helper()
+			<-time.After(2 * time.Minute)
+			if n, p := starts(rt, "uid-a"), r.pod("uid-a"); n != 1 || p == nil || p.Status.Phase != v1.PodRunning || p.Spec.Containers[0].SecurityContext != nil {
+				t.Errorf("%s: started %d times, %+v", when, n, p)
+			}
+			if n := r.events.count("a ChangeRefused"); n != 1 {
+				t.Errorf("%s: %d events", when, n)
+			}
+		}
+		r.asks(privileged(newPod("a")))
+		stays("changed")
+		r.stop()
+		r = newTenancy(t, rt, root)
+		r.set()
+		r.asks(privileged(newPod("a")))
+		stays("changed while no agent ran")
+		changed := newPod("a")
+		changed.Spec.Containers[0].Image = "app:2"
+		r.asks(changed)
+		r.within(time.Minute, "an allowed change", func() error {
+			if n := starts(rt, "uid-a"); n != 2 {
+				return fmt.Errorf("started %d times", n)
+			}
+			return nil
+		})
+	})
+}

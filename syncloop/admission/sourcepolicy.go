@@ -1,0 +1,172 @@
+package admission
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/podwright/podwright/internal/podinfo"
+)
+
+// ReasonSourcePolicy is the reason of a pod that its source may not run.
+const ReasonSourcePolicy = "SourcePolicy"
+
+// SourcePolicy is what the pods of one source may be. The zero value allows everything.
+type SourcePolicy struct {
+	// Namespaces are those that pods may be in. Empty: any.
+	Namespaces []string
+	// HighestPriority is the highest that pods may claim, by spec.priority or by the name
+	// of a system-critical class. Nil: any.
+	HighestPriority *int32
+	// MaxPods bounds the pods that run. 0 or negative: no bound.
+	MaxPods int
+	// Requests bounds what pods request together. A container must request each resource
+	// that is in it, unless the pod does. Nil: no bound.
+	Requests v1.ResourceList
+	// Security is the level pods must keep to, Exemptions what they may do beyond; see
+	// [PodSecurity]. Empty: [SecurityPrivileged].
+	Security   SecurityLevel
+	Exemptions SecurityExemptions
+}
+
+// Reviewer is a [Handler] that an engine asks about a change of a pod too, because its verdict
+// depends on the pod alone; a change that is refused is not made (PS5). Only handlers of this
+// package are reviewers: they are asked while sources wait, and do not block.
+type Reviewer interface {
+	Handler
+	// Review returns the verdict on a pod. It may be called from any goroutine.
+	Review(pod *v1.Pod) Verdict
+	ofThisPackage()
+}
+
+// Reviews returns a function that asks the reviewers among the handlers; the first [Refusal]
+// wins.
+func Reviews(handlers ...Handler) func(pod *v1.Pod) error {
+	return func(pod *v1.Pod) error {
+		for _, h := range handlers {
+			if r, ok := h.(Reviewer); ok {
+				if v := r.Review(pod); !v.Admitted() {
+					return &Refusal{v}
+				}
+			}
+		}
+		return nil
+	}
+}
+
+// reviewed is a handler that asks about the pod alone.
+type reviewed func(pod *v1.Pod) Verdict
+
+func (f reviewed) Admit(r Request) Verdict    { return f(r.Pod) }
+func (f reviewed) Review(pod *v1.Pod) Verdict { return f(pod) }
+func (reviewed) ofThisPackage()               {}
+
+// bySource asks the policy of a pod's source.
+type bySource struct {
+	policies map[string]SourcePolicy
+	security map[string]Reviewer
+}
+
+// BySource refuses a pod that its source may not run (PS4). policies are by the name of the
+// source; that of the empty name is for all that have none of their own. An error lists all that
+// is wrong with the policies.
+func BySource(policies map[string]SourcePolicy) (Reviewer, error) {
+	h := bySource{maps.Clone(policies), map[string]Reviewer{}}
+	var problems []error
+	for _, name := range slices.Sorted(maps.Keys(policies)) {
+		p := policies[name]
+		security, err := PodSecurity(cmp.Or(p.Security, SecurityPrivileged), p.Exemptions)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("policy of source %q: %w", name, err))
+		}
+		h.security[name] = security
+		for _, r := range sortedNames(p.Requests) {
+			if q := p.Requests[r]; q.Sign() < 0 {
+				problems = append(problems, fmt.Errorf("policy of source %q: requests of %s %s: must not be negative", name, q.String(), r))
+			}
+		}
+	}
+	return h, errors.Join(problems...)
+}
+
+func (bySource) ofThisPackage() {}
+
+// policyOf returns the name a pod's policy has, and false if there is none.
+func (h bySource) policyOf(pod *v1.Pod) (name string, found bool) {
+	name = pod.Annotations[podinfo.AnnotationSource]
+	if _, found = h.policies[name]; !found {
+		name = ""
+		_, found = h.policies[name]
+	}
+	return name, found
+}
+
+// Review asks what does not depend on other pods.
+func (h bySource) Review(pod *v1.Pod) Verdict {
+	name, found := h.policyOf(pod)
+	if !found {
+		return Verdict{}
+	}
+	p, source := h.policies[name], pod.Annotations[podinfo.AnnotationSource]
+	if len(p.Namespaces) > 0 && !slices.Contains(p.Namespaces, pod.Namespace) {
+		return Refuse(ReasonSourcePolicy, "source %q may not run pods in namespace %q, only in %q", source, pod.Namespace, p.Namespaces)
+	}
+	if claimed := podinfo.ClaimedPriority(pod); p.HighestPriority != nil && claimed > *p.HighestPriority {
+		return Refuse(ReasonSourcePolicy, "source %q may not run pods of priority %d%s, the highest is %d", source, claimed, classOf(pod), *p.HighestPriority)
+	}
+	for _, resource := range sortedNames(p.Requests) {
+		if !podinfo.RequestedThroughout(pod, resource) {
+			return Refuse(ReasonSourcePolicy, "every container of a pod of source %q must request %s", source, resource)
+		}
+	}
+	return h.security[name].Review(pod)
+}
+
+func classOf(pod *v1.Pod) string {
+	if pod.Spec.PriorityClassName == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (class %q)", pod.Spec.PriorityClassName)
+}
+
+// Admit also counts what the source has already.
+func (h bySource) Admit(r Request) Verdict {
+	if v := h.Review(r.Pod); !v.Admitted() {
+		return v
+	}
+	name, found := h.policyOf(r.Pod)
+	p, source := h.policies[name], r.Pod.Annotations[podinfo.AnnotationSource]
+	if !found || p.MaxPods <= 0 && len(p.Requests) == 0 {
+		return Verdict{}
+	}
+	count, used := 0, v1.ResourceList{}
+	for other := range r.others() {
+		if other.Annotations[podinfo.AnnotationSource] == source {
+			count++
+			add(used, podinfo.Requests(other))
+		}
+	}
+	if p.MaxPods > 0 && count >= p.MaxPods {
+		return Refuse(reasonPods, "Source %q has its %d pods already", source, p.MaxPods)
+	}
+	return p.fit(source, podinfo.Requests(r.Pod), used)
+}
+
+func (p SourcePolicy) fit(source string, wanted, used v1.ResourceList) Verdict {
+	for _, name := range sortedNames(p.Requests) {
+		sum, want, limit := used[name].DeepCopy(), wanted[name], p.Requests[name]
+		sum.Add(want)
+		if sum.Cmp(limit) > 0 {
+			return Refuse(outOf+string(name), "Source %q may not request that much: %s, requested: %s, used: %s, limit: %s",
+				source, name, text(want), text(used[name]), text(limit))
+		}
+	}
+	return Verdict{}
+}
+
+func text(q resource.Quantity) string { return q.String() }

@@ -1,0 +1,85 @@
+package admission_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/podwright/podwright/syncloop/admission"
+)
+
+func from(source string) func(*v1.Pod) {
+	return func(p *v1.Pod) { p.Annotations = map[string]string{"kubernetes.io/config.source": source} }
+}
+
+func prioritised(priority *int32, class string) func(*v1.Pod) {
+	return func(p *v1.Pod) { p.Spec.Priority, p.Spec.PriorityClassName = priority, class }
+}
+
+// TestBySource (PS4): a source's pods are what its policy says, or that of the others; a source
+// that no policy is about may do everything.
+func TestBySource(t *testing.T) {
+	h, err := admission.BySource(map[string]admission.SourcePolicy{
+		"tenant": {Namespaces: []string{"default"}, HighestPriority: ptr.To[int32](1000), MaxPods: 2, Requests: list("cpu", "1"), Security: admission.SecurityBaseline},
+		"":       {HighestPriority: ptr.To[int32](0)},
+		"own":    {},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	modest := requests("cpu", "300m")
+	elsewhere := func(p *v1.Pod) { p.Namespace = "kube-system" }
+	pods := func(n int, source string) (out []*v1.Pod) {
+		for range n {
+			out = append(out, pod("other", from(source), modest))
+		}
+		return out
+	}
+	for name, tc := range map[string]struct {
+		pod    *v1.Pod
+		others []*v1.Pod
+		reason string
+		says   string
+	}{
+		"all is well":               {pod: pod("p", from("tenant"), modest)},
+		"another namespace":         {pod("p", from("tenant"), modest, elsewhere), nil, admission.ReasonSourcePolicy, `namespace "kube-system", only in ["default"]`},
+		"the highest priority":      {pod: pod("p", from("tenant"), modest, prioritised(ptr.To[int32](1000), ""))},
+		"a higher one":              {pod("p", from("tenant"), modest, prioritised(ptr.To[int32](1001), "")), nil, admission.ReasonSourcePolicy, "priority 1001, the highest is 1000"},
+		"a critical class":          {pod("p", from("tenant"), modest, prioritised(nil, "system-node-critical")), nil, admission.ReasonSourcePolicy, `priority 2000001000 (class "system-node-critical")`},
+		"the other critical class":  {pod("p", from("tenant"), modest, prioritised(nil, "system-cluster-critical")), nil, admission.ReasonSourcePolicy, "priority 2000000000"},
+		"a class that is a name":    {pod: pod("p", from("tenant"), modest, prioritised(nil, "gold"))},
+		"no request":                {pod("p", from("tenant")), nil, admission.ReasonSourcePolicy, "must request cpu"},
+		"a request of nothing":      {pod("p", from("tenant"), requests("cpu", "0")), nil, admission.ReasonSourcePolicy, "must request cpu"},
+		"an init container without": {pod("p", from("tenant"), modest, initial(false)), nil, admission.ReasonSourcePolicy, "must request cpu"},
+		"a security level":          {pod("p", from("tenant"), modest, hostNetwork), nil, admission.ReasonPodSecurity, "hostNetwork=true"},
+		"one of two":                {pod: pod("p", from("tenant"), modest), others: pods(1, "tenant")},
+		"the third":                 {pod("p", from("tenant"), modest), pods(2, "tenant"), "OutOfpods", `Source "tenant" has its 2 pods already`},
+		"pods of others":            {pod: pod("p", from("tenant"), modest), others: pods(5, "own")},
+		"too much together":         {pod("p", from("tenant"), requests("cpu", "800m")), pods(1, "tenant"), "OutOfcpu", "requested: 800m, used: 300m, limit: 1"},
+		"a source without a policy": {pod("p", from("web"), hostNetwork, prioritised(ptr.To[int32](1), "")), nil, admission.ReasonSourcePolicy, `source "web" may not run pods of priority 1`},
+		"its pods are not counted":  {pod: pod("p", from("web"), hostNetwork), others: pods(5, "web")},
+		"everything allowed":        {pod: pod("p", from("own"), hostNetwork, elsewhere, prioritised(nil, "system-node-critical")), others: pods(5, "own")},
+	} {
+		v := h.Admit(admission.Request{Pod: tc.pod, Others: slices.Values(tc.others)})
+		if v.Reason != tc.reason || !strings.Contains(v.Message, tc.says) {
+			t.Errorf("%s: %+v, want %s %q", name, v, tc.reason, tc.says)
+		}
+		if review := h.Review(tc.pod); len(tc.others) == 0 && review != v || len(tc.others) > 0 && !review.Admitted() {
+			t.Errorf("%s: reviewed as %+v", name, review)
+		}
+		if room := strings.HasPrefix(tc.reason, "OutOf"); v.LacksRoom() != room {
+			t.Errorf("%s: lacks room: %t", name, v.LacksRoom())
+		}
+	}
+}
+
+// TestBySourceNamesEveryMistake: what is wrong with any of the policies is listed.
+func TestBySourceNamesEveryMistake(t *testing.T) {
+	_, err := admission.BySource(map[string]admission.SourcePolicy{"a": {Security: "strict"}, "b": {Requests: list("cpu", "-1")}})
+	if err == nil || !strings.Contains(err.Error(), `policy of source "a": there is no Pod Security level "strict"`) || !strings.Contains(err.Error(), `policy of source "b": requests of -1 cpu`) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,112 @@
+package syncloop
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// A UID belongs to the source that had it first, until nothing is left of the pod: with it a
+// source would get at the verdicts, the records and the folder of another's pod (PS6). A change
+// of a pod is asked about like a new pod, as far as the pod alone matters: otherwise one that was
+// admitted could become one that is not (PS5).
+
+// ownerOf returns the source that a UID belonged to before it was named in this process, ""
+// if none of the sources has it.
+func (d *desired) ownerOf(uid types.UID) string {
+	if d.owner == nil {
+		return ""
+	}
+	_, source := d.owner(uid)
+	if slices.ContainsFunc(d.sources, func(s *wanted) bool { return s.name == source }) {
+		return source
+	}
+	return ""
+}
+
+// firstOwners are the sources that contested UIDs belong to.
+type firstOwners map[types.UID]string
+
+func (d *desired) firstOwners(c *change) firstOwners {
+	first, named := firstOwners{}, map[types.UID]bool{}
+	for _, e := range c.order {
+		named[e.next.UID] = true
+	}
+	for _, s := range d.sources {
+		for _, e := range s.order {
+			if e.emitted != nil && (s != c.source || named[e.emitted.UID]) {
+				first[e.emitted.UID] = s.name
+			}
+		}
+	}
+	for _, s := range d.sources {
+		for _, e := range d.orderOf(c, s) {
+			if uid := e.next.UID; first[uid] == "" {
+				first[uid] = d.ownerOf(uid)
+			}
+		}
+	}
+	return first
+}
+
+// drop takes UIDs from owners that lost the pod because of its name, and reports whether there
+// are any: it is being removed.
+func (first firstOwners) drop(lost []loser) (dropped bool) {
+	for _, l := range lost {
+		if uid := l.entry.next.UID; first[uid] == l.source.name {
+			delete(first, uid)
+			dropped = true
+		}
+	}
+	return dropped
+}
+
+// changed returns what a known pod becomes when its source says said: what was reviewed and
+// refused stays as it is.
+func (d *desired) changed(c *change, known, said *v1.Pod) *v1.Pod {
+	next := merge(known, said)
+	if !d.refused(c, known, next) {
+		return next
+	}
+	rest := said.DeepCopy() // its deletion and its status are not the pod's own
+	rest.Spec, rest.Labels, rest.Annotations = known.Spec, known.Labels, known.Annotations
+	return merge(known, rest)
+}
+
+// arrived returns a pod that is new to this process, as it may be: one that the process before
+// knew otherwise has changed.
+func (d *desired) arrived(c *change, pod *v1.Pod) *v1.Pod {
+	if d.owner == nil {
+		return pod
+	}
+	known, source := d.owner(pod.UID)
+	if known == nil || source != c.source.name || nameOf(known) != nameOf(pod) || !d.refused(c, known, pod) {
+		return pod
+	}
+	kept := pod.DeepCopy()
+	kept.Spec, kept.Labels = *known.Spec.DeepCopy(), known.Labels
+	for k, v := range known.Annotations {
+		if !localAnnotation(k) {
+			kept.Annotations[k] = v
+		}
+	}
+	for k := range pod.Annotations {
+		if _, ok := known.Annotations[k]; !ok && !localAnnotation(k) {
+			delete(kept.Annotations, k)
+		}
+	}
+	return kept
+}
+
+// refused reports a change that may not be.
+func (d *desired) refused(c *change, known, next *v1.Pod) bool {
+	if d.review == nil || sameSpec(&known.Spec, &next.Spec) && equalAnnotations(known.Annotations, next.Annotations) {
+		return false
+	}
+	err := d.review(next)
+	if err != nil {
+		c.refuse(c.source, next, refusal{uid: next.UID, name: nameOf(next), winner: next.UID, by: c.source.name, why: err.Error()})
+	}
+	return err != nil
+}

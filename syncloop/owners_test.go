@@ -1,0 +1,112 @@
+package syncloop
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+var errForbidden = errors.New("privileged")
+
+// review forbids one image.
+func review(p *v1.Pod) error {
+	if p.Spec.Containers[0].Image == "forbidden" {
+		return errForbidden
+	}
+	return nil
+}
+
+func labelled(p *v1.Pod) { p.Labels = map[string]string{"new": "yes"} }
+
+// TestRefusedChangeIsNotMade (PS5): a pod whose change is refused stays as it is, with one report
+// per change, until its source says something else; what is not the pod's own is taken over.
+func TestRefusedChangeIsNotMade(t *testing.T) {
+	d := oneSource()
+	d.desired.review = review
+	d.set("file", newPod("a", "web"), newPod("b", "db", image("forbidden"))) // the gate judges new pods
+	if got := show(d.set("file", newPod("a", "web", image("forbidden"), labelled), newPod("b", "db", image("forbidden")))); len(got) != 0 {
+		t.Errorf("a refused change: %v", got)
+	}
+	d.set("file", newPod("a", "web", image("forbidden"), labelled), newPod("b", "db", image("forbidden")))
+	if diff := cmp.Diff([]string{"a loses to a of file"}, d.reports); diff != "" {
+		t.Errorf("reports (-want +got):\n%s", diff)
+	}
+	deletion := d.set("file", newPod("a", "web", image("forbidden"), deleted), newPod("b", "db", image("forbidden")))
+	if diff := cmp.Diff([]string{"file DELETE a"}, show(deletion)); diff != "" || deletion[0].pods[0].Spec.Containers[0].Image != "app:1" {
+		t.Errorf("its deletion (-want +got):\n%s", diff)
+	}
+	got := d.set("file", newPod("a", "web", image("app:2")), newPod("b", "db", image("forbidden"), labelled))
+	if diff := cmp.Diff([]string{"file UPDATE a b"}, show(got)); diff != "" {
+		t.Errorf("allowed changes, and labels of a pod that is not reviewed for them (-want +got):\n%s", diff)
+	}
+}
+
+// TestChangeWhileDownIsReviewed (PS5): a pod that was changed while no process ran comes as it was,
+// unless the change may be.
+func TestChangeWhileDownIsReviewed(t *testing.T) {
+	for _, tc := range []struct{ image, source, name, want string }{
+		{"forbidden", "file", "web", "app:1"},
+		{"app:2", "file", "web", "app:2"},
+		{"forbidden", "other", "web", "forbidden"}, // not the source's pod: the gate judges it
+		{"forbidden", "file", "db", "forbidden"},   // another pod: the gate judges it
+	} {
+		d := oneSource()
+		d.desired.review = review
+		d.desired.owner = func(types.UID) (*v1.Pod, string) { return newPod("a", tc.name), tc.source }
+		p := d.set("file", newPod("a", "web", image(tc.image), labelled))[0].pods[0]
+		if got := p.Spec.Containers[0].Image; got != tc.want || p.Annotations["kubernetes.io/config.source"] != "file" {
+			t.Errorf("%+v: it runs %s", tc, got)
+		}
+		if again := show(d.set("file", newPod("a", "web", image(tc.image), labelled))); len(again) != 0 {
+			t.Errorf("%+v: the same set again: %v", tc, again)
+		}
+	}
+}
+
+// TestUIDBelongsToItsFirstOwner (PS6): over a restart too, whichever source is heard first, until
+// nothing is left of the pod; a source that is gone has nothing.
+func TestUIDBelongsToItsFirstOwner(t *testing.T) {
+	record := "file"
+	owner := func(types.UID) (*v1.Pod, string) {
+		if record == "" {
+			return nil, ""
+		}
+		return newPod("x", "own"), record
+	}
+	fresh := func() *differ {
+		d := newDiffer(&wanted{name: "chan", precedence: PrecedenceInProcess}, &wanted{name: "file", precedence: PrecedenceFile})
+		d.desired.owner = owner
+		return d
+	}
+	d := fresh()
+	for i, s := range []struct {
+		source string
+		pods   []*v1.Pod
+		record string
+		want   []string
+	}{
+		{"chan", []*v1.Pod{newPod("x", "theft")}, "file", []string{"chan ADD"}},
+		{"file", []*v1.Pod{newPod("x", "own")}, "file", []string{"file ADD x"}},
+		{"chan", []*v1.Pod{newPod("x", "theft")}, "file", []string{}},
+		{"file", nil, "file", []string{"file REMOVE x"}}, // its containers still stop
+		{"chan", []*v1.Pod{newPod("x", "theft")}, "file", []string{}},
+		{"chan", []*v1.Pod{newPod("x", "theft")}, "", []string{"chan ADD x"}}, // gone
+		{"file", []*v1.Pod{newPod("x", "own")}, "chan", []string{}},
+	} {
+		record = s.record
+		if diff := cmp.Diff(s.want, show(d.set(s.source, s.pods...))); diff != "" {
+			t.Errorf("step %d (-want +got):\n%s", i, diff)
+		}
+	}
+	if want := []string{"x loses to x of file", "x loses to x of chan"}; !slices.Equal(d.reports, want) {
+		t.Errorf("reports %q", d.reports)
+	}
+	record = "former"
+	if got := show(fresh().set("chan", newPod("x", "web"))); !slices.Equal(got, []string{"chan ADD x"}) {
+		t.Errorf("a UID of a source that is gone: %v", got)
+	}
+}
