@@ -216,9 +216,9 @@ func (p *parts) buildAdmission() (err error) {
 		Recorder: p.config.Observe.Events, Logger: p.logger("admission"), Meter: p.meter("syncloop/admission"),
 	})
 	p.preemption = node.NewPreemption(node.PreemptionOptions{
-		Gate: p.gate, Others: slices.Concat(own, handlers), Room: append(slices.Clone(room), ports), Node: p.room(), Places: p.occupants, Residents: p.residents,
+		Gate: p.gate, Others: slices.Concat(own, handlers), Room: append(slices.Clone(room), ports), Node: node.Room(a.MaxPods, a.FitResources, p.allocatable), Places: p.occupants, Residents: p.residents,
 		Update:   func(u podworkers.UpdateOptions) { p.workers.UpdatePod(u) },
-		Critical: p.users().Critical(p.criticalOf()), Usable: p.usable, Clock: p.config.Clock, Events: p.config.Observe.Events, Logger: p.config.Observe.Logger,
+		Critical: p.users().Critical(p.config.Eviction.critical()), Usable: p.usable, Clock: p.config.Clock, Events: p.config.Observe.Events, Logger: p.config.Observe.Logger,
 	})
 	p.buildReturns()
 	if i := slices.Index(a.Soft, nil); i >= 0 {
@@ -284,7 +284,7 @@ func (p *parts) buildHousekeeper() (err error) {
 	o.Dropped, o.Veto = p.journal.Dropped, p.users().Veto(o.Veto, p.tidy)
 	o.Statuses, o.CleanupProbes, o.Content = statuses{p.status, p.pruner()}, p.probes.CleanupPods, node.Contents{Manager: p.pods}
 	o.Collector, o.Hold = p.dead, p.workers.Hold
-	o.Cgroups, o.UserRanges, o.PruneBackOffs, o.Mirrors, o.Rule = p.podCgroups(), p.pods, p.pods.PruneBackOffs, node.OrphanedMirrors{
+	o.Cgroups, o.UserRanges, o.PruneBackOffs, o.Mirrors, o.Rule = node.PodCgroupsOf(c.Pods.Cgroups, p.pods), p.pods, p.pods.PruneBackOffs, node.OrphanedMirrors{
 		Mirrored: p.mirrored, Terminating: p.workers.IsPodForMirrorPodTerminatingByFullName, Delete: p.mirrors.Orphaned,
 	}, pods.RemovalRule
 	o.Clock, o.Logger, o.Meter = c.Clock, p.logger("cleanup"), p.meter("cleanup")

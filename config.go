@@ -222,6 +222,14 @@ type Eviction struct {
 	Critical func(pod *v1.Pod) bool
 }
 
+// critical is Critical, also of no Eviction.
+func (e *Eviction) critical() func(pod *v1.Pod) bool {
+	if e == nil {
+		return nil
+	}
+	return e.Critical
+}
+
 // ImageGC removes images that no container or pod uses (spec/cleanup.md 8.2). Images have
 // no owner: one that was imported by hand goes like all others, unless it is pinned. That
 // is why an engine does it only if it is told to.

@@ -8,14 +8,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podwright/podwright/cleanup"
 	"github.com/podwright/podwright/cleanup/eviction"
 	"github.com/podwright/podwright/cleanup/imagegc"
 	"github.com/podwright/podwright/internal/node"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime/pods"
 	"github.com/podwright/podwright/syncloop"
-	"github.com/podwright/podwright/syncloop/preemption"
 )
 
 // buildResizer makes what grants pods their resources, and tries deferred resizes again.
@@ -87,15 +85,6 @@ func (p *parts) hidden() []*v1.Pod {
 	return p.journal.Hidden(func(uid types.UID) bool { return !p.housekeeper.MaybeWanted(uid).IsZero() })
 }
 
-// podCgroups returns what the housekeeper sees of cgroups, nil if there are none.
-func (p *parts) podCgroups() cleanup.Cgroups {
-	tree, ok := p.config.Pods.Cgroups.(node.CgroupTree)
-	if !ok {
-		return nil
-	}
-	return node.PodCgroups{CgroupTree: tree, PodVolumes: p.pods}
-}
-
 // buildNode makes what knows how the node is, tells others, and shuts it down.
 func (p *parts) buildNode() error {
 	c := p.config
@@ -160,22 +149,4 @@ func (p *parts) buildReturns() {
 		o.Period = c.Eviction.Policy.Transition
 	}
 	p.returns = node.NewReturns(o)
-}
-
-// criticalOf returns the function that says which pods the node needs more than others, nil
-// if there is none.
-func (p *parts) criticalOf() func(*v1.Pod) bool {
-	if p.config.Eviction == nil {
-		return nil
-	}
-	return p.config.Eviction.Critical
-}
-
-// room is what pods may have together.
-func (p *parts) room() preemption.Node {
-	n := preemption.Node{MaxPods: p.config.Admission.MaxPods}
-	if p.config.Admission.FitResources {
-		n.Allocatable = p.allocatable
-	}
-	return n
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/cleanup"
 )
 
 // CgroupTree is an optional ability of what keeps pods' cgroups: it finds those that gone
@@ -19,6 +21,15 @@ type CgroupTree interface {
 type PodVolumes interface {
 	HasVolumes(ctx context.Context, uid types.UID) (bool, error)
 	DestroyCgroup(ctx context.Context, uid types.UID) error
+}
+
+// PodCgroupsOf returns what housekeeping sees of cgroups, nil if there are none.
+func PodCgroupsOf(cgroups any, volumes PodVolumes) cleanup.Cgroups {
+	tree, ok := cgroups.(CgroupTree)
+	if !ok {
+		return nil
+	}
+	return PodCgroups{CgroupTree: tree, PodVolumes: volumes}
 }
 
 // PodCgroups shows the pods' cgroups to housekeeping.

@@ -90,6 +90,15 @@ type Preemption struct {
 
 var _ syncloop.Rememberer = (*Preemption)(nil)
 
+// Room is what pods may have together: a number, unless 0, and if they have to fit, resources.
+func Room(maxPods int, fit bool, allocatable v1.ResourceList) preemption.Node {
+	n := preemption.Node{MaxPods: maxPods}
+	if fit {
+		n.Allocatable = allocatable
+	}
+	return n
+}
+
 // NewPreemption returns an admission that makes room for critical pods.
 func NewPreemption(options PreemptionOptions) *Preemption {
 	return &Preemption{options: options, going: map[types.UID]bool{}, open: map[types.UID]*open{}}
