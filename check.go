@@ -232,6 +232,9 @@ func (c *Config) completeDirs() (problems []error) {
 	if c.Checkpoints.Store == nil {
 		c.Checkpoints.Store = checkpoint.NewFiles(checkpoint.Dir(filepath.Join(c.RootDir, "state", "pods")))
 	}
+	if err := c.Checkpoints.CheckKeys(); err != nil {
+		problems = append(problems, fmt.Errorf("Checkpoints.%w", err))
+	}
 	if c.Node.BootID == "" {
 		c.Node.BootID = recovery.ReadBootID()
 	}

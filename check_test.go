@@ -41,7 +41,7 @@ var userOptions = map[string]string{
 	"Status": "Jitter HoldTerminal MaxInFlight SendTimeout MinBackoff MaxBackoff ResyncPeriod History",
 	"Probes": `Handler HTTP2 GRPCTLS Timing MinPeriod SubSecondExec FastUntilReady StartSpread RecordMaxAge NetworkSlots
 		ExecSlots PodSlots Rand`,
-	"Checkpoints": "Store LazyDelay RetryMin RetryMax Reserve",
+	"Checkpoints": "Store Keys TrustPlain LazyDelay RetryMin RetryMax Reserve",
 	"Cleanup":     "Veto Rates CollectPeriod",
 	"Mirrors":     "Client Node",
 }

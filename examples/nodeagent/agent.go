@@ -99,6 +99,7 @@ func newAgent(ctx context.Context, o options, supervisor process.Supervisor, std
 	if o.runtime == "process" { // its containers share the node's network, loopback included
 		config.Outbound.Allow = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 	}
+	config.Checkpoints.Keys, config.Checkpoints.TrustPlain = o.keys.keys, o.keys.trustPlain
 	if o.objects != "" {
 		if config.Pods.Objects, err = source.NewObjectDir(o.objects, source.ObjectDirOptions{Logger: logger.WithName("objects")}); err != nil {
 			return nil, fmt.Errorf("--objects: %w", err)

@@ -35,10 +35,12 @@ func checkpointCommand(args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("nodeagent checkpoint", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Usage = func() {
-		fmt.Fprintln(stderr, "Usage: nodeagent checkpoint list|show UID [--root DIR]")
+		fmt.Fprintln(stderr, "Usage: nodeagent checkpoint list|show UID [--root DIR] [--record-key-file FILE]")
 		flags.PrintDefaults()
 	}
 	root := flags.String("root", defaultRoot(), "the agent's folder")
+	var keys keyOptions
+	keys.register(flags, false)
 	var words []string
 	for len(args) > 0 { // flags may stand anywhere
 		if err := flags.Parse(args); err != nil {
@@ -52,6 +54,13 @@ func checkpointCommand(args []string, stdout, stderr io.Writer) error {
 		return errors.New("--root is required")
 	}
 	store := checkpoint.NewFiles(checkpoint.Dir(filepath.Join(*root, "state", "pods")))
+	if err := keys.complete(); err != nil {
+		return err
+	}
+	// With a key, what is not sealed is shown as such, and not as a record.
+	if err := store.Seal(keys.keys, false); err != nil {
+		return err
+	}
 	loaded, err := store.Inspect(context.Background())
 	if err != nil {
 		return err

@@ -26,6 +26,7 @@ type options struct {
 	dead      deadOptions
 	eviction  evictionOptions
 	logs      logOptions
+	keys      keyOptions
 	logLevel  slog.Level
 	logJSON   bool
 }
@@ -33,7 +34,7 @@ type options struct {
 // usageText comes before the flags.
 const usageText = `Usage:
   nodeagent --manifests DIR [flags]             run the pods of a folder of manifests
-  nodeagent checkpoint list|show UID [--root DIR]
+  nodeagent checkpoint list|show UID [--root DIR] [--record-key-file FILE]
                                                 what is remembered of the pods, agent or not
   nodeagent cleanup --plan [-o json]            what the running agent would clean up now
 
@@ -64,6 +65,7 @@ func parse(args []string, usage io.Writer) (options, error) {
 	o.images.register(flags)
 	o.dead.register(flags)
 	o.eviction.register(flags)
+	o.keys.register(flags, true)
 	flags.StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	flags.StringVar(&format, "log-format", "text", "text or json")
 	if err := flags.Parse(args); err != nil {
@@ -106,7 +108,7 @@ func (o *options) complete(level, format string, rest []string) error {
 		problems = append(problems, fmt.Errorf("--log-format %q: want text or json", format))
 	}
 	o.logJSON = format == "json"
-	problems = append(problems, o.logs.complete(), o.images.complete(o.runtime), o.dead.complete(), o.eviction.complete())
+	problems = append(problems, o.logs.complete(), o.images.complete(o.runtime), o.dead.complete(), o.eviction.complete(), o.keys.complete())
 	if o.nodeName == "" {
 		name, err := os.Hostname()
 		if err != nil {

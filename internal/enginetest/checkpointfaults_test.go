@@ -171,9 +171,9 @@ func TestBadRecordsStopNoAgent(t *testing.T) {
 	})
 }
 
-// newerRecord returns a record of format version 2.
+// newerRecord returns a record of a format version to come.
 func newerRecord() string {
-	const title = "podwright-checkpoint 2"
+	const title = "podwright-checkpoint 3"
 	return fmt.Sprintf("%s %x\n{}", title, sha256.Sum256([]byte(title+"{}")))
 }
 

@@ -2,6 +2,7 @@ package enginetest_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/status/checkpoint"
 )
 
 // TestKilledAtEveryPoint: CK2-CK6, CK11, HI7, HI8, HI9, status.md 9.1. The agent is
@@ -24,19 +26,46 @@ import (
 // nothing was started a second time.
 func TestKilledAtEveryPoint(t *testing.T) {
 	t.Parallel()
-	points := 0
-	synctest.Test(t, func(t *testing.T) { points = killedAt(t, 0) })
-	if points < 20 {
-		t.Fatalf("only %d points", points)
-	}
-	for at := 1; at <= points; at++ {
-		t.Run(fmt.Sprint(at), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { killedAt(t, at) })
+	for _, c := range []struct {
+		name  string
+		agent [2][]checkpoint.Key // the keys of the first agent and of the next
+	}{
+		{"plain", [2][]checkpoint.Key{}},
+		{"sealed, and with another key after the kill (CK12)", [2][]checkpoint.Key{{recordKey(t, 1)}, {recordKey(t, 2), recordKey(t, 1)}}},
+		{"sealed after the kill (CK12)", [2][]checkpoint.Key{nil, {recordKey(t, 1)}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			points := 0
+			synctest.Test(t, func(t *testing.T) { points = killedAt(t, 0, c.agent) })
+			if points < 20 {
+				t.Fatalf("only %d points", points)
+			}
+			for at := 1; at <= points; at++ {
+				t.Run(fmt.Sprint(at), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { killedAt(t, at, c.agent) })
+				})
+			}
 		})
 	}
 }
 
-func killedAt(t *testing.T, at int) (points int) {
+// recordKey returns a key for records, another one for each number.
+func recordKey(t *testing.T, n byte) checkpoint.Key {
+	t.Helper()
+	secret := sha256.Sum256([]byte{n})
+	k, err := checkpoint.NewKey(secret[:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// withKeys seals the records of an agent; those that are not sealed yet are trusted.
+func withKeys(keys ...checkpoint.Key) func(*podwright.Config) {
+	return func(c *podwright.Config) { c.Checkpoints.Keys, c.Checkpoints.TrustPlain = keys, len(keys) > 0 }
+}
+
+func killedAt(t *testing.T, at int, keys [2][]checkpoint.Key) (points int) {
 	n := newHost(t, byContainer(map[string]fake.Script{
 		"job":   {Exit: &fake.Exit{After: 3 * time.Second, Code: 7}},
 		"crash": {Crashes: 1, Crash: fake.Exit{After: 2 * time.Second, Code: 3}},
@@ -45,7 +74,7 @@ func killedAt(t *testing.T, at int) (points int) {
 		return []*v1.Pod{withPolicy(newPod("job", "job"), v1.RestartPolicyNever), newPod("crash", "crash")}
 	}
 	n.killAt = at
-	first := n.agent()
+	first := n.agent(withKeys(keys[0]...))
 	first.set(pods()...)
 	select {
 	case <-n.killed:
@@ -55,7 +84,7 @@ func killedAt(t *testing.T, at int) (points int) {
 	points = n.points
 
 	n.killAt = 0
-	r := n.agent()
+	r := n.agent(withKeys(keys[1]...))
 	r.set(pods()...)
 	r.phase("uid-job", v1.PodFailed, time.Minute)
 	r.phase("uid-crash", v1.PodRunning, time.Minute)
@@ -74,7 +103,7 @@ func killedAt(t *testing.T, at int) (points int) {
 	if int(crash.RestartCount) != crashes-1 || crashes == 2 && (last == nil || last.ExitCode != 3) {
 		t.Errorf("%d starts, restart count %d, last state %+v", crashes, crash.RestartCount, last)
 	}
-	if err := r.engine.Healthy(); err != nil {
+	if err := errors.Join(r.engine.Healthy(), r.problems()); err != nil {
 		t.Error(err)
 	}
 	return points

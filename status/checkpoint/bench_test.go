@@ -52,3 +52,32 @@ func BenchmarkGroupCommit(b *testing.B) {
 		<-done
 	}
 }
+
+// BenchmarkSeal writes and reads the same record plain and sealed in turn, on a disk in memory: what a key
+// costs per record.
+func BenchmarkSeal(b *testing.B) {
+	plain, sealed := checkpoint.NewFiles(&checkpointtest.Disk{}), sealedFiles(b, &checkpointtest.Disk{}, false, keyOf(b, 1))
+	r := record("uid-1", 1)
+	r.Pod.Annotations = map[string]string{"a": strings.Repeat("x", 4<<10)} // as large as one is in practice
+	records := []*checkpoint.Record{r}
+	var write, read [2]time.Duration
+	for b.Loop() {
+		for i, s := range []*checkpoint.Files{plain, sealed} {
+			begin := time.Now()
+			if err := s.Write(b.Context(), records); err != nil {
+				b.Fatal(err)
+			}
+			write[i] += time.Since(begin)
+			begin = time.Now()
+			if loaded, err := s.Load(b.Context()); err != nil || len(loaded.Records) != 1 {
+				b.Fatal(err, loaded.Bad)
+			}
+			read[i] += time.Since(begin)
+		}
+	}
+	perRecord := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / float64(b.N) }
+	b.ReportMetric(perRecord(write[0]), "ns/write-plain")
+	b.ReportMetric(perRecord(write[1]), "ns/write-sealed")
+	b.ReportMetric(perRecord(read[0]), "ns/read-plain")
+	b.ReportMetric(perRecord(read[1]), "ns/read-sealed")
+}

@@ -24,7 +24,7 @@
 //
 // # Files
 //
-// [Files] is a [Store] in a folder, one small file per pod with a checksum. Every
+// [Files] is a [Store] in a folder, one small file per pod with a checksum, sealed if there is a [Key]. Every
 // operation on the disk goes through [FS], so that a test can fail each, or end the
 // process before and after it.
 //

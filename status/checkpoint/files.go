@@ -12,10 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// tempPrefix marks files that are being written, asideSuffix those set aside.
+// tempPrefix marks files that are being written, asideSuffix damaged ones set aside, and refusedSuffix
+// those that wait for a key.
 const (
-	tempPrefix  = ".tmp-"
-	asideSuffix = ".corrupt"
+	tempPrefix    = ".tmp-"
+	asideSuffix   = ".corrupt"
+	refusedSuffix = ".refused"
 )
 
 // Files is a [Store] of one file per pod. Methods are safe for concurrent use.
@@ -23,6 +25,10 @@ type Files struct {
 	fs FS
 
 	mu sync.Mutex // one operation at a time
+	// seals are the keys.
+	seals seals
+	// refused are names of which a record waits for a key.
+	refused map[string]bool
 	// readOnly are names that hold records of a newer version.
 	readOnly map[string]bool
 	// reserved: there is a reserve.
@@ -32,7 +38,9 @@ type Files struct {
 }
 
 // NewFiles returns a store in a folder. It touches nothing yet.
-func NewFiles(folder FS) *Files { return &Files{fs: folder, readOnly: map[string]bool{}} }
+func NewFiles(folder FS) *Files {
+	return &Files{fs: folder, readOnly: map[string]bool{}, refused: map[string]bool{}}
+}
 
 var _ Store = (*Files)(nil)
 
@@ -53,71 +61,137 @@ func (s *Files) load(ctx context.Context, repair bool) (Loaded, error) {
 	if err != nil {
 		return Loaded{}, fmt.Errorf("list the checkpoints: %w", err)
 	}
-	var out Loaded
-	changed := false
+	found := map[string]bool{}
+	for _, e := range entries {
+		found[e.Name()] = true
+	}
+	l := loading{Files: s, repair: repair, found: found}
 	for _, e := range entries {
 		if ctx.Err() != nil {
 			return Loaded{}, context.Cause(ctx)
 		}
-		name := e.Name()
-		uid, plausible := recordName(name)
-		switch {
-		case e.Type().IsRegular() && strings.HasPrefix(name, tempPrefix):
-			if repair {
-				changed = s.fs.Remove(name) == nil || changed // otherwise the next write replaces it
-			}
-			continue
-		case name == reserveName, strings.HasSuffix(name, asideSuffix): // reported when it was set aside
-			continue
-		case !plausible || !e.Type().IsRegular():
-			out.Bad = append(out.Bad, Bad{Trouble: foreign, Name: name})
-			continue
-		}
-		r, trouble, err := s.read(name)
-		if err == nil {
-			if dropUnknown(r) {
-				out.partial = append(out.partial, r.UID)
-			}
-			out.Records = append(out.Records, r)
-			continue
-		}
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // removed meanwhile, by a running agent
-		}
-		bad := Bad{Trouble: trouble, Name: name, UID: uid, Err: err}
-		switch {
-		case trouble == newer:
-			s.readOnly[name] = true
-		case repair && s.fs.Rename(name, name+asideSuffix) == nil:
-			bad.Aside, changed = name+asideSuffix, true
-		}
-		out.Bad = append(out.Bad, bad)
+		l.entry(e)
 	}
-	if changed {
+	if l.changed {
 		_ = s.fs.SyncDir() // done again after the next start otherwise
 	}
-	return out, nil
+	return l.out, nil
 }
 
-// read reads one record.
-func (s *Files) read(name string) (*Record, Trouble, error) {
-	data, err := s.fs.Read(name, maxSize+1)
+// loading is one reading of the folder.
+type loading struct {
+	*Files
+	repair bool
+	// found are the names there were at its beginning.
+	found   map[string]bool
+	changed bool
+	out     Loaded
+}
+
+// entry reads one file, or says what is wrong with it.
+func (l *loading) entry(e fs.DirEntry) {
+	name := e.Name()
+	uid, plausible := recordName(name)
+	switch {
+	case e.Type().IsRegular() && strings.HasPrefix(name, tempPrefix):
+		if l.repair {
+			l.changed = l.fs.Remove(name) == nil || l.changed // otherwise the next write replaces it
+		}
+	case name == reserveName, strings.HasSuffix(name, asideSuffix): // reported when it was set aside
+	case e.Type().IsRegular() && strings.HasSuffix(name, refusedSuffix):
+		l.again(strings.TrimSuffix(name, refusedSuffix))
+	case !plausible || !e.Type().IsRegular():
+		l.out.Bad = append(l.out.Bad, Bad{Trouble: foreign, Name: name})
+	default:
+		r, trouble, err := l.read(name, name)
+		if err == nil || errors.Is(err, fs.ErrNotExist) { // removed meanwhile, by a running agent
+			l.take(r)
+			return
+		}
+		bad := Bad{Trouble: trouble, Name: name, UID: uid, Err: err}
+		aside := name + asideSuffix
+		switch trouble {
+		case newer:
+			l.readOnly[name] = true
+			aside = ""
+		case sealed, unsealed:
+			aside = name + refusedSuffix
+		}
+		if aside != "" && l.repair && l.fs.Rename(name, aside) == nil {
+			bad.Aside, l.changed = aside, true
+			l.refused[name] = l.refused[name] || aside == name+refusedSuffix
+		}
+		l.out.Bad = append(l.out.Bad, bad)
+	}
+}
+
+// again looks at a record that had to wait for a key: it takes its place again if it can be opened
+// now, and no new one has taken that.
+func (l *loading) again(name string) {
+	uid, plausible := recordName(name)
+	if !l.repair || !plausible {
+		return
+	}
+	l.refused[name] = true
+	if l.found[name] {
+		return
+	}
+	aside := name + refusedSuffix
+	r, trouble, err := l.read(aside, name)
+	if err == nil {
+		err = l.fs.Rename(aside, name)
+		trouble = unreadable
+	}
 	if err != nil {
-		return nil, unreadable, err
+		l.out.Bad = append(l.out.Bad, Bad{Trouble: trouble, Name: name, Aside: aside, UID: uid, Err: err})
+		return
+	}
+	delete(l.refused, name)
+	l.changed = true
+	l.take(r)
+}
+
+// loadedRecord is a record as it was read.
+type loadedRecord struct {
+	*Record
+	stale bool
+}
+
+// take takes over a record, if there is one.
+func (l *loading) take(r loadedRecord) {
+	if r.Record == nil {
+		return
+	}
+	if dropUnknown(r.Record) {
+		l.out.partial = append(l.out.partial, r.UID)
+	}
+	if r.stale {
+		l.out.stale = append(l.out.stale, r.UID)
+	}
+	l.out.Records = append(l.out.Records, r.Record)
+}
+
+// read reads one file, which holds the record of the name.
+func (s *Files) read(file, name string) (loadedRecord, Trouble, error) {
+	data, err := s.fs.Read(file, maxSize+1)
+	if err != nil {
+		return loadedRecord{}, unreadable, err
 	}
 	if len(data) > maxSize {
-		return nil, corrupt, fmt.Errorf("%w: longer than %d bytes", errCorrupt, maxSize)
+		return loadedRecord{}, corrupt, fmt.Errorf("%w: longer than %d bytes", errCorrupt, maxSize)
 	}
-	r, err := decode(data)
+	r, current, err := s.seals.decode(name, data)
 	switch {
 	case errors.Is(err, errNewer):
-		return nil, newer, err
+		return loadedRecord{}, newer, err
+	case errors.Is(err, errSealed):
+		return loadedRecord{}, sealed, err
+	case errors.Is(err, errPlain):
+		return loadedRecord{}, unsealed, err
 	case err != nil:
-		return nil, corrupt, err
-	case fileName(r.UID) != name:
-		return nil, corrupt, fmt.Errorf("%w: the record of another pod", errCorrupt)
+		return loadedRecord{}, corrupt, err
 	}
-	return r, "", nil
+	return loadedRecord{Record: r, stale: !current}, "", nil
 }
 
 // Write writes all records, with one sync of their contents and one of their names
@@ -193,7 +267,7 @@ func (s *Files) writeTemp(ctx context.Context, r *Record) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	data, err := encode(r)
+	data, err := s.seals.encode(r)
 	if err != nil {
 		return err
 	}
@@ -218,8 +292,16 @@ func (s *Files) Delete(_ context.Context, uids []types.UID) error {
 			problems = append(problems, &RecordError{UID: uid, Err: ErrReadOnly})
 			continue
 		}
+		again := s.refused[name]
+		if again { // or it would come back with its key
+			if err := s.fs.Remove(name + refusedSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				problems = append(problems, &RecordError{UID: uid, Err: err})
+				continue
+			}
+			delete(s.refused, name)
+		}
 		switch err := s.fs.Remove(name); {
-		case err == nil:
+		case err == nil, again && errors.Is(err, fs.ErrNotExist):
 			removed = append(removed, uid)
 		case !errors.Is(err, fs.ErrNotExist):
 			problems = append(problems, &RecordError{UID: uid, Err: err})

@@ -175,7 +175,7 @@ func file(t *testing.T, r *checkpoint.Record) []byte {
 func newer(t *testing.T) []byte {
 	t.Helper()
 	body := []byte(`{"everything":"is different"}`)
-	return checkpoint.FileOfVersion(2, body)
+	return checkpoint.FileOfVersion(3, body)
 }
 
 // CK2, status.md 9.5, edge case 25, cleanup edge case 34: every kind of

@@ -17,18 +17,19 @@ import (
 //	podwright-checkpoint <version> <sha256 of the words before it and of the document>
 //	{ ... }
 //
-// Later versions keep the header, so that a damaged file and a newer one can always
-// be told apart.
+// All versions have this header, so that a damaged file, a sealed one (see seal.go) and a newer one
+// can always be told apart.
 const (
 	magic         = "podwright-checkpoint"
-	formatVersion = 1
+	plainVersion  = 1
+	sealedVersion = 2
 	// maxSize is the limit of a record in its file (spec/status.md 9.11). Messages
 	// are cut to stay below it, then the pod is left out.
 	maxSize = 256 << 10
 	// maxMessage is how much of a message of an end is kept (CK1).
 	maxMessage = 12 << 10
-	// headerSize bounds the header.
-	headerSize = 128
+	// headerSize bounds the header, with what a seal adds.
+	headerSize = 192
 )
 
 var (
@@ -37,7 +38,7 @@ var (
 )
 
 // encode returns a record as it is in its file.
-func encode(r *Record) ([]byte, error) {
+func (s seals) encode(r *Record) ([]byte, error) {
 	if r.UID == "" {
 		return nil, errors.New("a record needs a UID")
 	}
@@ -53,9 +54,17 @@ func encode(r *Record) ([]byte, error) {
 			return nil, err
 		}
 	}
-	title := magic + " " + strconv.Itoa(formatVersion)
-	header := title + " " + checksum(title, body) + "\n"
-	return append([]byte(header), body...), nil
+	if len(s.keys) == 0 {
+		return frame(plainVersion, body), nil
+	}
+	body, err = s.seal(fileName(r.UID), body)
+	return frame(sealedVersion, body), err
+}
+
+// frame puts the header before a body.
+func frame(version int, body []byte) []byte {
+	title := magic + " " + strconv.Itoa(version)
+	return append([]byte(title+" "+checksum(title, body)+"\n"), body...)
 }
 
 // checksum covers the version too: a damaged digit is no newer version.
@@ -66,30 +75,53 @@ func checksum(title string, body []byte) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// decode reads a file. The error is errNewer or wraps errCorrupt; it quotes nothing
-// of the content.
-func decode(data []byte) (*Record, error) {
+// unframe returns the version and the body of a file. The error wraps errCorrupt or is errNewer.
+func unframe(data []byte) (version int, body []byte, err error) {
 	header, body, ok := bytes.Cut(data, []byte("\n"))
 	words := bytes.Split(header, []byte(" "))
 	if !ok || len(words) != 3 || string(words[0]) != magic {
-		return nil, fmt.Errorf("%w: no header", errCorrupt)
+		return 0, nil, fmt.Errorf("%w: no header", errCorrupt)
 	}
 	title := string(words[0]) + " " + string(words[1])
 	if checksum(title, body) != string(words[2]) {
-		return nil, fmt.Errorf("%w: checksum", errCorrupt)
+		return 0, nil, fmt.Errorf("%w: checksum", errCorrupt)
 	}
-	version, err := strconv.Atoi(string(words[1]))
+	version, err = strconv.Atoi(string(words[1]))
 	switch {
 	case err != nil || version < 1:
-		return nil, fmt.Errorf("%w: version", errCorrupt)
-	case version > formatVersion:
-		return nil, errNewer
+		return 0, nil, fmt.Errorf("%w: version", errCorrupt)
+	case version > sealedVersion:
+		return 0, nil, errNewer
 	}
-	r := &Record{}
+	return version, body, nil
+}
+
+// decode reads the file of this name, and reports whether it is as [seals.encode] would write it
+// now. The error is errNewer or wraps errCorrupt, errSealed or errPlain; it quotes nothing of the
+// content.
+func (s seals) decode(name string, data []byte) (r *Record, current bool, err error) {
+	version, body, err := unframe(data)
+	if err != nil {
+		return nil, false, err
+	}
+	switch {
+	case version == sealedVersion:
+		if body, current, err = s.open(name, body); err != nil {
+			return nil, false, err
+		}
+	case len(s.keys) == 0:
+		current = true
+	case !s.trustPlain:
+		return nil, false, errPlain
+	}
+	r = &Record{}
 	if json.Unmarshal(body, r) != nil || r.UID == "" {
-		return nil, fmt.Errorf("%w: content", errCorrupt)
+		return nil, false, fmt.Errorf("%w: content", errCorrupt)
 	}
-	return r, nil
+	if fileName(r.UID) != name {
+		return nil, false, fmt.Errorf("%w: the record of another pod", errCorrupt)
+	}
+	return r, current, nil
 }
 
 // dropUnknown takes the results of unknown kinds of probe, which a newer version may have

@@ -79,10 +79,18 @@ type fault struct {
 	count int64 // in all
 }
 
-// NewKeeper returns an empty keeper. It panics without a store.
+// NewKeeper returns an empty keeper. It panics without a store, and with keys that
+// [Options.CheckKeys] refuses.
 func NewKeeper(options Options) *Keeper {
 	if options.Store == nil {
 		panic("checkpoint: Options.Store is required")
+	}
+	err := options.CheckKeys()
+	if s, seals := options.Store.(sealer); err == nil && seals && len(options.Keys) > 0 {
+		err = s.Seal(options.Keys, options.TrustPlain)
+	}
+	if err != nil {
+		panic("checkpoint: Options." + err.Error())
 	}
 	options.setDefaults()
 	k := &Keeper{

@@ -3,6 +3,8 @@ package checkpoint
 import (
 	"context"
 	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Load takes over what the store has (spec/status.md 9.5). It is called until it
@@ -22,12 +24,20 @@ func (k *Keeper) Load(ctx context.Context) (Loaded, error) {
 	}
 	first := !k.loaded
 	k.fault.err, k.loaded, k.loadedAt = nil, true, k.options.Clock.Now()
+	stale := map[types.UID]bool{}
+	for _, uid := range loaded.stale {
+		stale[uid] = true
+	}
 	var records []*Record
 	for _, r := range loaded.Records {
 		if first {
 			k.takeOver(r)
 		}
-		if e := k.entries[r.UID]; e != nil && e.record != nil {
+		e := k.entries[r.UID]
+		if e != nil && stale[r.UID] {
+			k.touch(e, false)
+		}
+		if e != nil && e.record != nil {
 			records = append(records, e.record)
 		}
 	}

@@ -1,6 +1,8 @@
 package checkpoint
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -27,6 +29,13 @@ const (
 type Options struct {
 	// Store keeps the records. Required.
 	Store Store
+	// Keys seal the records (CK12), newest first: the first one seals, and what another one has sealed
+	// is sealed again with the first. A record that none of them has sealed is set aside. Nil: records
+	// are plain, in files of mode 0600. The Store must be [Files], or have its method Seal.
+	Keys []Key
+	// TrustPlain accepts, although there are Keys, records that are not sealed, and seals them. It is meant for
+	// the first start with a key: with it, anyone who can write to the folder can make a record.
+	TrustPlain bool
 	// BootID is written into every record.
 	BootID string
 	// Clock dates records and times writes. Nil means the real clock.
@@ -46,6 +55,20 @@ type Options struct {
 	Logger logr.Logger
 	// Meter makes the instruments named in metrics.go. Nil: none.
 	Meter metric.Meter
+}
+
+// CheckKeys reports keys that are none, and those that would seal nothing.
+func (o *Options) CheckKeys() error {
+	_, seals := o.Store.(sealer)
+	switch err := checkKeys(o.Keys); {
+	case err != nil:
+		return fmt.Errorf("Keys: %w", err)
+	case len(o.Keys) > 0 && !seals:
+		return fmt.Errorf("Keys: the Store %T does not seal records: use checkpoint.NewFiles", o.Store)
+	case o.TrustPlain && len(o.Keys) == 0:
+		return errors.New("TrustPlain is set without Keys, where records are never sealed")
+	}
+	return nil
 }
 
 func (o *Options) setDefaults() {

@@ -32,6 +32,8 @@ type Loaded struct {
 	// Bad is what could not be used.
 	Bad []Bad
 
+	// stale are the records that are to be written as they are: not sealed, or with an older key.
+	stale []types.UID
 	// partial are the records whose probe results of an unknown kind were left out.
 	partial []types.UID
 }
@@ -46,6 +48,12 @@ const (
 	// newer: written by a later version. It is left as it is, and no record is
 	// written in its place.
 	newer Trouble = "newer format"
+	// sealed: by a key that was not given. It was set aside, and takes its place again at a start
+	// with the key if no new record has taken it.
+	sealed Trouble = "sealed"
+	// unsealed: not sealed, although there is a key, and not trusted. It was set aside as a sealed
+	// one is.
+	unsealed Trouble = "not sealed"
 	// unreadable: the disk does not give it. It is left as it is.
 	unreadable Trouble = "unreadable"
 	// foreign: nothing of ours. It is left as it is.
