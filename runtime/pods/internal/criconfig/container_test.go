@@ -276,6 +276,8 @@ func TestContainerSecurityWinsOverThePods(t *testing.T) {
 		{"14.2 image uid", pod(nil, nil), user(ptr.To[int64](9), ""), func(c *context) bool { return c.RunAsUser.GetValue() == 9 }},
 		{"14.2 image name", pod(nil, nil), user(nil, "web"), func(c *context) bool { return c.RunAsUser == nil && c.RunAsUsername == "web" }},
 		{"14.2 nothing", pod(nil, nil), user(nil, ""), func(c *context) bool { return c.RunAsUser != nil && c.RunAsUser.GetValue() == 0 }},
+		{"14.2 image name that is no text", pod(nil, nil), user(nil, "\xa5"), nil},
+		{"14.2 runAsUser beside a name that is no text", pod(&v1.PodSecurityContext{RunAsUser: ptr.To[int64](7)}, nil), user(nil, "\xa5"), func(c *context) bool { return c.RunAsUser.GetValue() == 7 }},
 		{"14.3 user 0", pod(&v1.PodSecurityContext{RunAsNonRoot: nonRoot, RunAsUser: ptr.To[int64](0)}, nil), user(nil, ""), nil},
 		{"14.3 user 1", pod(&v1.PodSecurityContext{RunAsNonRoot: nonRoot, RunAsUser: ptr.To[int64](1)}, nil), user(nil, ""), func(c *context) bool { return c.RunAsUser.GetValue() == 1 }},
 		{"14.3 image name", pod(nil, &v1.SecurityContext{RunAsNonRoot: nonRoot}), user(nil, "web"), nil},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -40,6 +41,9 @@ func containerSecurity(pod *v1.Pod, c *v1.Container, user ImageUser, users *IDMa
 		if err := checkNonRoot(runAsUser, user); err != nil {
 			return nil, err
 		}
+	}
+	if runAsUser == nil && user.UID == nil && !utf8.ValidString(user.Name) {
+		return nil, errUserName
 	}
 	policy, err := groupsPolicy(psc)
 	if err != nil {
@@ -85,6 +89,9 @@ func either[T any](container, pod *T) *T {
 }
 
 func isTrue(b *bool) bool { return b != nil && *b }
+
+// errUserName: no call of the runtime can carry such a name.
+var errUserName = errors.New("the name of the image's user is not valid UTF-8; set runAsUser")
 
 // setUser applies spec/runtime.md 14.2.
 func setUser(out *runtimeapi.LinuxContainerSecurityContext, runAsUser *int64, user ImageUser) {
