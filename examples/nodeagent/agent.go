@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"sync"
@@ -93,11 +92,8 @@ func newAgent(ctx context.Context, o options, supervisor process.Supervisor, std
 		RootDir: o.root,
 		Node:    podwright.Node{Name: o.nodeName, IPs: nodeIPs()},
 		Storage: podwright.Storage{LogLinkDir: o.logs.links, LogRotation: o.logs.rotation, DeadContainers: o.dead.config()},
-		ImageGC: o.images.config(), Eviction: o.eviction.config(o.podCgroup),
+		ImageGC: o.images.config(), Eviction: o.eviction.config(o.podCgroup), Outbound: o.outbound.config(),
 		Observe: podwright.Observe{Sinks: sinks, Events: events, Logger: logger, MeterProvider: a.metrics.provider},
-	}
-	if o.runtime == "process" { // its containers share the node's network, loopback included
-		config.Outbound.Allow = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 	}
 	config.Checkpoints.Keys, config.Checkpoints.TrustPlain = o.keys.keys, o.keys.trustPlain
 	if o.objects != "" {

@@ -27,6 +27,7 @@ type options struct {
 	eviction  evictionOptions
 	logs      logOptions
 	keys      keyOptions
+	outbound  outboundOptions
 	logLevel  slog.Level
 	logJSON   bool
 }
@@ -66,6 +67,7 @@ func parse(args []string, usage io.Writer) (options, error) {
 	o.dead.register(flags)
 	o.eviction.register(flags)
 	o.keys.register(flags, true)
+	o.outbound.register(flags)
 	flags.StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	flags.StringVar(&format, "log-format", "text", "text or json")
 	if err := flags.Parse(args); err != nil {
@@ -108,7 +110,7 @@ func (o *options) complete(level, format string, rest []string) error {
 		problems = append(problems, fmt.Errorf("--log-format %q: want text or json", format))
 	}
 	o.logJSON = format == "json"
-	problems = append(problems, o.logs.complete(), o.images.complete(o.runtime), o.dead.complete(), o.eviction.complete(), o.keys.complete())
+	problems = append(problems, o.logs.complete(), o.images.complete(o.runtime), o.dead.complete(), o.eviction.complete(), o.keys.complete(), o.outbound.complete(o.runtime))
 	if o.nodeName == "" {
 		name, err := os.Hostname()
 		if err != nil {
