@@ -94,3 +94,38 @@ func FuzzFileName(f *testing.F) {
 		}
 	})
 }
+
+// FuzzSealedRecord: only what a key sealed for this very file is read with it; all else is
+// refused with words that quote nothing of it, and nothing that is plain is trusted (CK12).
+func FuzzSealedRecord(f *testing.F) {
+	k, err := NewKey([]byte("0123456789abcdef0123456789abcdef"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	s := seals{keys: []Key{k}}
+	whole, err := s.encode(&Record{UID: "a", Name: "web"})
+	if err != nil {
+		f.Fatal(err)
+	}
+	header, body, _ := bytes.Cut(whole, []byte("\n"))
+	f.Add("a", body)
+	f.Add("b", body)
+	f.Add("a", body[:len(body)-1])
+	f.Add("a", []byte(k.ID()+"\n"))
+	f.Add("a", []byte(`{"uid":"a"}`))
+	f.Fuzz(func(t *testing.T, name string, changed []byte) {
+		for _, data := range [][]byte{
+			FileOfVersion(plainVersion, changed),
+			FileOfVersion(sealedVersion, changed),
+			append(append(bytes.Clone(header), '\n'), changed...), // with a wrong checksum
+		} {
+			r, _, err := s.decode(name, data)
+			if err == nil && (name != "a" || r.UID != "a" || r.Name != "web") {
+				t.Errorf("%q is read from %q", r.UID, name)
+			}
+			if err != nil && (r != nil || len(err.Error()) > 200) {
+				t.Errorf("record %v beside the error %v", r, err)
+			}
+		}
+	})
+}
