@@ -23,7 +23,7 @@ func checkpoints(args []string, stdout, stderr io.Writer) int {
 		if errors.Is(err, flag.ErrHelp) {
 			return 0
 		}
-		fmt.Fprintln(stderr, "nodeagent:", err)
+		fmt.Fprintln(stderr, "nodeagent:", printableLines(err.Error()))
 		return 1
 	}
 	return 0
@@ -90,7 +90,7 @@ func listCheckpoints(out io.Writer, loaded checkpoint.Loaded) error {
 			restarts += r.Containers[i].RestartCount
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n",
-			r.Namespace, r.Name, printable(string(r.UID)), phase, stateOf(r), restarts, r.WrittenAt.UTC().Format("2006-01-02T15:04:05Z"))
+			printable(r.Namespace), printable(r.Name), printable(string(r.UID)), printable(phase), printable(stateOf(r)), restarts, r.WrittenAt.UTC().Format("2006-01-02T15:04:05Z"))
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -127,7 +127,7 @@ func showCheckpoint(out io.Writer, loaded checkpoint.Loaded, uid string) error {
 		}
 		text, err := yaml.Marshal(r.Redacted())
 		if err == nil {
-			_, err = out.Write(text)
+			_, err = io.WriteString(out, printableLines(string(text)))
 		}
 		return err
 	}

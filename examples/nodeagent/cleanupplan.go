@@ -39,7 +39,7 @@ func cleanupCommand(ctx context.Context, args []string, stdout, stderr io.Writer
 	defer cancel()
 	api, err := openClient(*root, *listen, *tokenFile)
 	if err != nil {
-		fmt.Fprintf(stderr, "nodeagent cleanup: %v\n", err)
+		fmt.Fprintf(stderr, "nodeagent cleanup: %s\n", printableLines(err.Error()))
 		return 1
 	}
 	if err := api.showPlan(ctx, *format, stdout, stderr); err != nil {
@@ -60,7 +60,7 @@ func (c *apiClient) showPlan(ctx context.Context, format string, stdout, stderr 
 		return fmt.Errorf("the agent answers %s", response.Status)
 	}
 	if problem := response.Header.Get(problemHeader); problem != "" {
-		fmt.Fprintln(stderr, "the plan is incomplete:", problem)
+		fmt.Fprintln(stderr, "the plan is incomplete:", printable(problem))
 	}
 	_, err = io.Copy(stdout, response.Body)
 	return err

@@ -52,7 +52,7 @@ func run(args []string, supervisor process.Supervisor, stdout, stderr io.Writer)
 		return 0
 	}
 	if err != nil {
-		fmt.Fprintln(stderr, "nodeagent:", err)
+		fmt.Fprintln(stderr, "nodeagent:", printableLines(err.Error()))
 		return 2
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -63,11 +63,11 @@ func run(args []string, supervisor process.Supervisor, stdout, stderr io.Writer)
 
 	agent, err := newAgent(ctx, options, supervisor, stdout, stderr)
 	if err != nil {
-		fmt.Fprintln(stderr, "nodeagent:", err)
+		fmt.Fprintln(stderr, "nodeagent:", printableLines(err.Error()))
 		return 1
 	}
 	if err := agent.run(ctx, signals); err != nil {
-		fmt.Fprintln(stderr, "nodeagent:", err)
+		fmt.Fprintln(stderr, "nodeagent:", printableLines(err.Error()))
 		return 1
 	}
 	return 0

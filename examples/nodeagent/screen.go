@@ -50,17 +50,6 @@ func (s *screen) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// printable keeps control characters of container output and manifests off the
-// terminal.
-func printable(line string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, line)
-}
-
 // draw paints one frame: the table, a rule, and as much of the log's end as fits.
 func (s *screen) draw(table []string) {
 	width, height, err := term.GetSize(int(s.out.Fd()))

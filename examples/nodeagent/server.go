@@ -66,7 +66,7 @@ func (a *agent) healthz(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	if err := a.engine.Healthy(); err != nil {
 		w.WriteHeader(http.StatusInternalServerError)
-		fmt.Fprintln(w, err)
+		fmt.Fprintln(w, printableLines(err.Error()))
 		return
 	}
 	fmt.Fprint(w, "ok")
@@ -96,7 +96,7 @@ func (a *agent) problems(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	for _, p := range all {
-		fmt.Fprintln(w, p)
+		fmt.Fprintln(w, printable(p.String()))
 	}
 	if len(all) == 0 {
 		fmt.Fprintln(w, "no problems")

@@ -19,7 +19,7 @@ func table(pods []v1.Pod, now time.Time) []string {
 	for i := range pods {
 		p := &pods[i]
 		ready, total, restarts := counts(p)
-		fmt.Fprintf(w, "%s\t%s\t%d/%d\t%s\t%s\t%s\n", p.Namespace, p.Name, ready, total, podStatus(p), restartText(p, restarts, now), age(p, now))
+		fmt.Fprintf(w, "%s\t%s\t%d/%d\t%s\t%s\t%s\n", printable(p.Namespace), printable(p.Name), ready, total, printable(podStatus(p)), restartText(p, restarts, now), age(p, now))
 	}
 	w.Flush()
 	lines := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
