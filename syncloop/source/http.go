@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"sync"
 	"time"
@@ -84,6 +85,8 @@ type HTTP struct {
 
 	mu     sync.Mutex
 	health syncloop.SourceHealth
+	// reached is where the URL led when it was last connected to.
+	reached netip.Addr
 }
 
 // NewHTTP returns a source for the manifests at rawURL, http or https. Pods are
@@ -166,18 +169,10 @@ func (h *HTTP) Run(ctx context.Context, deliver func(ctx context.Context, pods [
 func (h *HTTP) client() (client *http.Client, done func()) {
 	transport, done := h.options.Transport, func() {}
 	if transport == nil {
-		own := &http.Transport{MaxIdleConns: 1, IdleConnTimeout: 2 * h.options.Period, MaxResponseHeaderBytes: 1 << 20}
+		own := &http.Transport{DialContext: h.dial, MaxIdleConns: 1, IdleConnTimeout: 2 * h.options.Period, MaxResponseHeaderBytes: 1 << 20}
 		transport, done = own, own.CloseIdleConnections
 	}
-	return &http.Client{Transport: transport, CheckRedirect: func(r *http.Request, via []*http.Request) error {
-		switch {
-		case r.URL.Host != via[0].URL.Host || r.URL.Scheme != via[0].URL.Scheme:
-			return errors.New("it redirects to another server")
-		case len(via) >= 10:
-			return errors.New("it redirects in circles")
-		}
-		return nil
-	}}, done
+	return &http.Client{Transport: transport, CheckRedirect: follow}, done
 }
 
 // poll asks once. Only an error of deliver is an error.
@@ -209,7 +204,7 @@ func (h *HTTP) poll(ctx context.Context, client *http.Client, deliver func(conte
 func (h *HTTP) get(ctx context.Context, client *http.Client) ([]byte, error) {
 	ctx, cancel := timing.WithTimeout(ctx, h.options.Clock, h.options.Timeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, h.url, nil)
+	request, err := http.NewRequestWithContext(context.WithValue(ctx, journeyKey{}, &journey{}), http.MethodGet, h.url, nil)
 	if err != nil {
 		return nil, fmt.Errorf("%w: the request cannot be made", ErrUnavailable)
 	}
