@@ -196,7 +196,8 @@ func TestContainerdNamespaces(t *testing.T) {
 	pod.Spec.Containers = []v1.Container{r.reporting("own", own)}
 	r.reports(pod, map[string][]inside{"own": own})
 
-	shared := []inside{{"first process", "cat /proc/1/comm", "pause"}}
+	// The sandbox's process may still be on its way when the first container runs.
+	shared := []inside{{"first process", "while grep -q '^runc:' /proc/1/comm; do sleep 0.1; done; cat /proc/1/comm", "pause"}}
 	pod = &v1.Pod{Spec: v1.PodSpec{DNSPolicy: v1.DNSDefault, ShareProcessNamespace: ptr.To(true)}}
 	pod.Name = "shared"
 	pod.Spec.Containers = []v1.Container{r.reporting("one", shared), r.reporting("two", shared)}
