@@ -1,6 +1,9 @@
 package enginetest_test
 
 import (
+	"errors"
+	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,6 +23,52 @@ type heavyClass struct{}
 
 func (heavyClass) RuntimeClass(string) (pods.RuntimeClass, error) {
 	return pods.RuntimeClass{Overhead: v1.ResourceList{v1.ResourceCPU: resource.MustParse("500m"), v1.ResourceMemory: resource.MustParse("64Mi")}}, nil
+}
+
+// lateClass is a runtime class that cannot be read until known is true.
+type lateClass struct{ known *atomic.Bool }
+
+func (c lateClass) RuntimeClass(name string) (pods.RuntimeClass, error) {
+	if !c.known.Load() {
+		return pods.RuntimeClass{}, errors.New("the classes cannot be read")
+	}
+	return heavyClass{}.RuntimeClass(name)
+}
+
+// TestOverheadOfALateClassCounts: FD3. A class that cannot be read when its pod is delivered is asked
+// for again, so that the overhead counts without another delivery; the pod does not restart for it.
+func TestOverheadOfALateClassCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := fake.New(fake.Options{})
+		var known atomic.Bool
+		r := newRig(t, rt, t.TempDir(), func(c *podwright.Config) { c.Pods.RuntimeClasses = lateClass{&known} }).start()
+		late, plain, dropped := newPod("late"), newPod("plain"), newPod("dropped")
+		late.Spec.RuntimeClassName, dropped.Spec.RuntimeClassName = ptr.To("heavy"), ptr.To("heavy")
+		r.set(dropped)
+		r.set(late, plain)
+		r.phase(plain.UID, v1.PodRunning, time.Minute)
+		<-time.After(time.Minute)
+		if got := r.pod(late.UID).Status.Phase; got != v1.PodPending {
+			t.Fatalf("phase %s without the class", got)
+		}
+		known.Store(true)
+		r.phase(late.UID, v1.PodRunning, time.Minute)
+		r.within(20*time.Second, "the overhead", func() error {
+			if got := r.pod(late.UID).Spec.Overhead.Cpu().String(); got != "500m" {
+				return fmt.Errorf("it is %s", got)
+			}
+			return nil
+		})
+		<-time.After(time.Minute)
+		if n := len(requests[*runtimeapi.RunPodSandboxRequest](rt, fake.RunPodSandbox, dropped.UID)); n != 0 {
+			t.Errorf("a pod that its source no longer wants was delivered again: %d sandboxes", n)
+		}
+		for _, p := range []*v1.Pod{late, plain} {
+			if n := len(requests[*runtimeapi.CreateContainerRequest](rt, fake.CreateContainer, p.UID)); n != 1 {
+				t.Errorf("%s: %d containers were made", p.Name, n)
+			}
+		}
+	})
 }
 
 // TestOverheadOfTheClassCounts: FD3, spec/runtime.md 3.10. The overhead of a pod's runtime class is

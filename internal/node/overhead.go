@@ -16,18 +16,19 @@ type Overheads struct {
 }
 
 // Fill returns the pods; those that name a class and no overhead are copies that have it. A pod
-// whose class is not known stays as it is: its sandbox waits for the class.
-func (o Overheads) Fill(list []*v1.Pod) []*v1.Pod {
+// whose class cannot be read stays as it is, and complete is false: its sandbox waits for the class.
+func (o Overheads) Fill(list []*v1.Pod) (out []*v1.Pod, complete bool) {
 	if o.Classes == nil {
-		return list
+		return list, true
 	}
-	out := slices.Clone(list)
+	out, complete = slices.Clone(list), true
 	for i, pod := range list {
 		name := pod.Spec.RuntimeClassName
 		if name == nil || *name == "" || len(pod.Spec.Overhead) > 0 {
 			continue
 		}
 		class, err := o.Classes.RuntimeClass(*name)
+		complete = complete && err == nil
 		if err != nil || len(class.Overhead) == 0 {
 			continue
 		}
@@ -35,5 +36,5 @@ func (o Overheads) Fill(list []*v1.Pod) []*v1.Pod {
 		withOverhead.Spec.Overhead = class.Overhead.DeepCopy()
 		out[i] = &withOverhead
 	}
-	return out
+	return out, complete
 }

@@ -41,8 +41,10 @@ type JournalOptions struct {
 	// is known of that life counts any more. It must not block.
 	Renewed func(uid types.UID)
 	// Admitted returns the pods that a source delivers with what an API server would have put
-	// in. It must neither block nor change a pod that it is given. Nil: nothing is put in.
-	Admitted func(pods []*v1.Pod) []*v1.Pod
+	// in. Where complete is false, something could not be found out: it is asked again after
+	// some time, if the source has said nothing else. It must neither block nor change a pod
+	// that it is given. Nil: nothing is put in.
+	Admitted func(pods []*v1.Pod) (admitted []*v1.Pod, complete bool)
 	Clock    clock.WithTickerAndDelayedExecution
 	Logger   logr.Logger
 }

@@ -38,9 +38,11 @@ type source struct {
 	sourcesReady func() bool
 
 	turn chan struct{} // one delivery at a time
-	// noted: what the source does not want is noted. It belongs to the holder of turn.
-	noted bool
-	mu    sync.Mutex
+	// noted: what the source does not want is noted; deliveries counts what the source said.
+	// Both belong to the holder of turn.
+	noted      bool
+	deliveries int64
+	mu         sync.Mutex
 	// answered: the source has spoken; stoodIn: its remembered pods were delivered;
 	// closed: it will not speak again.
 	answered, stoodIn, closed bool
@@ -70,6 +72,12 @@ func (s *source) Run(ctx context.Context, deliver func(ctx context.Context, pods
 	if s.standIn && !s.hasAnswered() {
 		wg.Go(func() { s.replace(ctx, deliver) })
 	}
+	ended := false // guarded by mu: nothing more is waited for
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		ended = true
+	}()
 	err := s.Source.Run(ctx, func(own context.Context, pods []*v1.Pod) error {
 		if err := s.take(own); err != nil {
 			return err
@@ -83,16 +91,23 @@ func (s *source) Run(ctx context.Context, deliver func(ctx context.Context, pods
 		s.answered = true
 		s.mu.Unlock()
 		s.journal.renewRetired(pods)
-		if admitted := s.journal.options.Admitted; admitted != nil {
-			pods = admitted(pods)
-		}
-		if err := deliver(own, pods); err != nil {
+		s.deliveries++
+		admitted, complete := s.admitted(pods)
+		if err := deliver(own, admitted); err != nil {
 			s.mu.Lock()
 			s.answered = s.answered && !first
 			s.mu.Unlock()
 			return err
 		}
-		s.note(pods)
+		s.note(admitted)
+		if !complete {
+			set := &incomplete{pods: copies(pods), filled: filled(pods, admitted), number: s.deliveries}
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if !ended {
+				wg.Go(func() { s.completeLater(ctx, set, deliver) })
+			}
+		}
 		return nil
 	})
 	if err == nil && s.standIn {
@@ -102,6 +117,71 @@ func (s *source) Run(ctx context.Context, deliver func(ctx context.Context, pods
 		s.remember(ctx, deliver) // closed without a word, it wants what it wanted (IN9)
 	}
 	return err
+}
+
+// completeEvery is how often what a delivery lacks is asked for again.
+const completeEvery = 10 * time.Second
+
+// admitted puts in what an API server would have.
+func (s *source) admitted(pods []*v1.Pod) (admitted []*v1.Pod, complete bool) {
+	if s.journal.options.Admitted == nil {
+		return pods, true
+	}
+	return s.journal.options.Admitted(pods)
+}
+
+// incomplete is a set that lacked something when it was delivered.
+type incomplete struct {
+	pods []*v1.Pod
+	// filled is of how many pods something was put in; number is the delivery's.
+	filled int
+	number int64
+}
+
+// filled counts the pods into which something was put: those are others than what was delivered.
+func filled(delivered, admitted []*v1.Pod) (n int) {
+	for i := range admitted {
+		if admitted[i] != delivered[i] {
+			n++
+		}
+	}
+	return n
+}
+
+// copies are pods that the source cannot change any more.
+func copies(pods []*v1.Pod) []*v1.Pod {
+	out := make([]*v1.Pod, len(pods))
+	for i, pod := range pods {
+		out[i] = pod.DeepCopy()
+	}
+	return out
+}
+
+// completeLater delivers a set again whenever more of it is known, until nothing is missing of
+// it or the source has delivered another one.
+func (s *source) completeLater(ctx context.Context, set *incomplete, deliver func(ctx context.Context, pods []*v1.Pod) error) {
+	for more := true; more; {
+		if timing.Sleep(ctx, s.clock, completeEvery) != nil || s.take(ctx) != nil {
+			return
+		}
+		more = s.completeNow(ctx, set, deliver)
+		<-s.turn
+	}
+}
+
+// completeNow tries once and reports whether to try again. The caller has the turn.
+func (s *source) completeNow(ctx context.Context, set *incomplete, deliver func(ctx context.Context, pods []*v1.Pod) error) (more bool) {
+	if s.deliveries != set.number {
+		return false
+	}
+	admitted, complete := s.admitted(set.pods)
+	if n := filled(set.pods, admitted); n != set.filled {
+		if deliver(ctx, admitted) != nil {
+			return false // the loop ends
+		}
+		set.filled = n
+	}
+	return !complete
 }
 
 // note notes what the source does not want in the first set that names all it wants. The

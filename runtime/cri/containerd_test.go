@@ -292,7 +292,8 @@ func TestContainerdPull(t *testing.T) {
 	})
 }
 
-// A local image is found by the names the store knows, not by shortened ones.
+// A local image is found by the names the store knows, not by shortened ones, which a
+// runtime may refuse.
 func TestContainerdImageNames(t *testing.T) {
 	i := containerdtest.Start(t)
 	c := dial(t, i.Endpoint, cri.Options{})
@@ -300,7 +301,7 @@ func TestContainerdImageNames(t *testing.T) {
 	got := map[string]bool{}
 	for _, name := range []string{i.Image, "busybox:test", "busybox", "docker.io/" + i.Image, "localhost/busybox"} {
 		response, err := c.ImageStatus(t.Context(), &runtimeapi.ImageSpec{Image: name}, false)
-		if err != nil {
+		if err != nil && name == i.Image {
 			t.Fatal(err)
 		}
 		got[name] = response.GetImage() != nil
