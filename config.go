@@ -214,8 +214,8 @@ type Eviction struct {
 	// Cgroup is the cgroup of all pods, such as kubepods: if it has a limit, what is
 	// left below that counts as the node's. Empty: the machine's memory alone counts.
 	Cgroup string
-	// ImageFs is any path on the file system of images. Empty: as [ImageGC] has it;
-	// without one, imagefs is not watched.
+	// ImageFs is any path on the file system of images. Empty: as [ImageGC] has it, or the
+	// runtime says; if neither knows, imagefs is not watched.
 	ImageFs string
 	// Critical pods are never evicted and always admitted. Nil: those with the priority
 	// of a system-critical class, or its name.

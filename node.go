@@ -121,7 +121,7 @@ func (p *parts) buildEviction() error {
 	switch {
 	case c.Eviction.ImageFs != "":
 		machine.ImageFs = (&node.Images{Path: c.Eviction.ImageFs}).Dir
-	case c.ImageGC != nil:
+	case c.ImageGC != nil || p.images.Fs != nil:
 		machine.ImageFs = p.images.Dir
 	}
 	err := p.evictions.Watch(eviction.Options{

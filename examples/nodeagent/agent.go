@@ -93,9 +93,11 @@ func newAgent(ctx context.Context, o options, supervisor process.Supervisor, std
 		Node:    podwright.Node{Name: o.nodeName, IPs: nodeIPs()},
 		Storage: podwright.Storage{LogLinkDir: o.logs.links, LogRotation: o.logs.rotation, DeadContainers: o.dead.config()},
 		ImageGC: o.images.config(), Eviction: o.eviction.config(o.podCgroup), Outbound: o.outbound.config(),
-		Observe: podwright.Observe{Sinks: sinks, Events: events, Logger: logger, MeterProvider: a.metrics.provider},
+		Admission: podwright.Admission{MaxPods: o.maxPods},
+		Observe:   podwright.Observe{Sinks: sinks, Events: events, Logger: logger, MeterProvider: a.metrics.provider},
 	}
 	config.Checkpoints.Keys, config.Checkpoints.TrustPlain = o.keys.keys, o.keys.trustPlain
+	config.Pods.SeccompDefault = o.seccomp && o.runtime != "process"
 	if o.objects != "" {
 		if config.Pods.Objects, err = source.NewObjectDir(o.objects, source.ObjectDirOptions{Logger: logger.WithName("objects")}); err != nil {
 			return nil, fmt.Errorf("--objects: %w", err)

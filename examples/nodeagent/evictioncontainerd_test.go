@@ -3,6 +3,9 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -66,4 +69,46 @@ func TestContainerdEviction(t *testing.T) {
 	a.awaitGone("hog")
 	a.awaitGone("quiet")
 	awaitNoCgroup(t, parent, "")
+}
+
+// TestContainerdDefaults: the file system of images is watched wherever the runtime has it
+// (syncloop.md 16), and a container without a seccomp profile has the runtime's (runtime.md
+// 14.5), unless the flags say otherwise.
+func TestContainerdDefaults(t *testing.T) {
+	beside(t)
+	runtime, manifests, args := onContainerd(t)
+	const filtered, unfiltered = "Seccomp:\t2", "Seccomp:\t0"
+	marks := t.TempDir()
+	writeProfile := func(name string) {
+		t.Helper()
+		writeManifest(t, manifests, name+".yaml", pod(name, runtime.Image, "grep Seccomp: /proc/self/status >/marks/"+name+"; exec sleep 1000",
+			"    volumeMounts: [{name: marks, mountPath: /marks}]", "  volumes: [{name: marks, hostPath: {path: "+marks+"}}]", "  terminationGracePeriodSeconds: 1"))
+	}
+	profileOf := func(name, want string) {
+		t.Helper()
+		await(t, name+" to have "+want, func() error {
+			text, err := os.ReadFile(filepath.Join(marks, name))
+			if err == nil && strings.TrimSpace(string(text)) != want {
+				err = fmt.Errorf("it has %q", text)
+			}
+			return err
+		})
+	}
+	a := startAgent(t, args...)
+	writeProfile("filtered")
+	profileOf("filtered", filtered)
+	a.terminate()
+	a = startAgent(t, append(args, "--seccomp-default=false")...)
+	writeProfile("free")
+	profileOf("free", unfiltered)
+	a.terminate()
+
+	a = startAgent(t, append(args, "--eviction-hard", "imagefs.available<100%", "--drain")...)
+	await(t, "pressure on the images' disk", func() error {
+		if !strings.Contains(a.log(), "EvictionThresholdMet") {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	a.terminate()
 }

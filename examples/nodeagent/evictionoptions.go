@@ -9,6 +9,9 @@ import (
 	"github.com/podwright/podwright/cleanup/eviction"
 )
 
+// defaultHard are the kubelet's hard limits.
+const defaultHard = "memory.available<100Mi,nodefs.available<10%,nodefs.inodesFree<5%,imagefs.available<15%,imagefs.inodesFree<5%"
+
 // evictionOptions are the part of the command line about eviction.
 type evictionOptions struct {
 	limits   eviction.Text
@@ -18,7 +21,7 @@ type evictionOptions struct {
 }
 
 func (o *evictionOptions) register(flags *flag.FlagSet) {
-	flags.StringVar(&o.limits.Hard, "eviction-hard", "", "stop pods when less is left on the node, such as memory.available<100Mi,nodefs.available<10%; with --pod-cgroups, memory below its limit counts (default: never)")
+	flags.StringVar(&o.limits.Hard, "eviction-hard", defaultHard, `stop pods, and start none, when less is left on the node; imagefs counts with a CRI runtime; with --pod-cgroups, memory below its limit counts; "" means never`)
 	flags.StringVar(&o.limits.Soft, "eviction-soft", "", "the same for limits that must be met for a while")
 	flags.StringVar(&o.limits.SoftGrace, "eviction-soft-grace-period", "", "for how long, for each soft limit, such as memory.available=1m30s")
 	flags.StringVar(&o.limits.MinReclaim, "eviction-minimum-reclaim", "", "how much more must be free afterwards, such as nodefs.available=500Mi")

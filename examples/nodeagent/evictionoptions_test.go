@@ -2,9 +2,12 @@ package main
 
 import (
 	"io"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/podwright/podwright/cleanup/eviction"
 )
 
 func TestEvictionOptions(t *testing.T) {
@@ -12,6 +15,17 @@ func TestEvictionOptions(t *testing.T) {
 		return parse(append([]string{"--manifests", t.TempDir(), "--root", t.TempDir()}, args...), io.Discard)
 	}
 	o, err := parseWith()
+	bySignal := func(all []eviction.Threshold) map[eviction.Signal]eviction.Threshold {
+		m := map[eviction.Signal]eviction.Threshold{}
+		for _, t := range all {
+			m[t.Signal] = t
+		}
+		return m
+	}
+	if err != nil || !reflect.DeepEqual(bySignal(o.eviction.config("").Policy.Thresholds), bySignal(eviction.DefaultThresholds())) {
+		t.Errorf("the default: %+v, %v", o.eviction.config(""), err)
+	}
+	o, err = parseWith("--eviction-hard", "")
 	if err != nil || o.eviction.config("") != nil {
 		t.Errorf("without limits: %+v, %v", o.eviction.config(""), err)
 	}

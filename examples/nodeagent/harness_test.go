@@ -141,6 +141,9 @@ func launch(t *testing.T, args ...string) *testAgent {
 	} else {
 		a.api.http.Timeout = patience
 	}
+	if !slices.Contains(args, "--eviction-hard") { // this machine may have little left
+		args = append([]string{"--eviction-hard", ""}, args...)
+	}
 	a.cmd = exec.Command(self, append([]string{"--node-name", a.node}, args...)...)
 	a.cmd.Env = append(os.Environ(), asAgent+"=1")
 	stderr, err := a.cmd.StderrPipe()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
@@ -33,7 +34,24 @@ func (r recorder) Eventf(object apiruntime.Object, eventtype, reason, messageFmt
 	if field != "" {
 		attrs = append(attrs, "object", field)
 	}
-	r.log.Log(context.Background(), level, fmt.Sprintf(messageFmt, args...), attrs...)
+	text := fmt.Sprintf(messageFmt, args...)
+	if hint := hintOf(reason, text); hint != "" {
+		attrs = append(attrs, "hint", hint)
+	}
+	r.log.Log(context.Background(), level, text, attrs...)
+}
+
+// hintOf names the flag behind an event that a new user may not expect: the node has too little
+// left, or too many pods.
+func hintOf(reason, text string) string {
+	switch {
+	case reason == "EvictionThresholdMet", reason == "NodeHasDiskPressure", reason == "NodeHasInsufficientMemory",
+		reason == "Evicted" && strings.HasPrefix(text, "The node "):
+		return `the node has less left than --eviction-hard or --eviction-soft says; --eviction-hard "" turns this off`
+	case reason == "OutOfpods":
+		return "--max-pods says how many there may be"
+	}
+	return ""
 }
 
 // describe names the object of an event: a pod, a part of one, or the node.

@@ -117,7 +117,7 @@ func TestManyAtOnce(t *testing.T) {
 		}
 	}
 	root := t.TempDir()
-	a := startAgent(t, "--manifests", manifests, "--root", root, "--drain")
+	a := startAgent(t, "--manifests", manifests, "--root", root, "--drain", "--max-pods", "0")
 	began := time.Now()
 	for i := range n {
 		name := fmt.Sprintf("p%d", i)

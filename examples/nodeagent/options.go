@@ -25,12 +25,17 @@ type options struct {
 	images    imageOptions
 	dead      deadOptions
 	eviction  evictionOptions
+	maxPods   int
+	seccomp   bool
 	logs      logOptions
 	keys      keyOptions
 	outbound  outboundOptions
 	logLevel  slog.Level
 	logJSON   bool
 }
+
+// defaultMaxPods is a kubelet's.
+const defaultMaxPods = 110
 
 // usageText comes before the flags.
 const usageText = `Usage:
@@ -68,6 +73,8 @@ func parse(args []string, usage io.Writer) (options, error) {
 	o.eviction.register(flags)
 	o.keys.register(flags, true)
 	o.outbound.register(flags)
+	flags.IntVar(&o.maxPods, "max-pods", defaultMaxPods, "how many pods may run; those above it are refused; 0 means no limit")
+	flags.BoolVar(&o.seccomp, "seccomp-default", true, "give containers without a seccomp profile the runtime's own; without it they may use every system call; means nothing to plain processes")
 	flags.StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	flags.StringVar(&format, "log-format", "text", "text or json")
 	if err := flags.Parse(args); err != nil {
@@ -108,6 +115,9 @@ func (o *options) complete(level, format string, rest []string) error {
 	}
 	if format != "text" && format != "json" {
 		problems = append(problems, fmt.Errorf("--log-format %q: want text or json", format))
+	}
+	if o.maxPods < 0 {
+		problems = append(problems, fmt.Errorf("--max-pods %d: want a number of pods, or 0 for no limit", o.maxPods))
 	}
 	o.logJSON = format == "json"
 	problems = append(problems, o.logs.complete(), o.images.complete(o.runtime), o.dead.complete(), o.eviction.complete(), o.keys.complete(), o.outbound.complete(o.runtime))
