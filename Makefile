@@ -18,7 +18,7 @@ help: ## list the targets
 
 run: ## run the bundled pods on the embedded process runtime (needs only Go)
 	cd examples && $(GO) build -o ../bin/nodeagent ./nodeagent
-	./bin/nodeagent --manifests $(MANIFESTS)
+	./bin/nodeagent --manifests $(MANIFESTS) $$([ "$$(id -u)" != 0 ] || echo --process-as-root)
 
 build: ## build the example programs into bin/
 	cd examples && $(GO) build -o ../bin/ ./nodeagent ./minimal

@@ -22,7 +22,6 @@ import (
 	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/pods/cgroups"
 	"github.com/podwright/podwright/runtime/process"
-	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/source"
 )
 
@@ -76,11 +75,11 @@ func newAgent(ctx context.Context, o options, supervisor process.Supervisor, std
 		return nil, err
 	}
 	events := recorder{log: a.log}
-	manifests, err := source.NewFile(o.manifests, o.nodeName, source.FileOptions{
-		Recorder: events, Logger: logger.WithName("manifests"), Meter: a.metrics.provider.Meter("github.com/podwright/podwright/syncloop/source"),
-	})
+	sources, err := o.sources.open(o.nodeName, source.FileOptions{
+		Recorder: events, Meter: a.metrics.provider.Meter("github.com/podwright/podwright/syncloop/source"),
+	}, logger)
 	if err != nil {
-		return nil, fmt.Errorf("--manifests: %w", err)
+		return nil, err
 	}
 	sinks, statuses, err := openStatuses(o.statuses)
 	if err != nil {
@@ -88,7 +87,7 @@ func newAgent(ctx context.Context, o options, supervisor process.Supervisor, std
 	}
 	a.statuses = statuses
 	config := podwright.Config{
-		Runtime: rt, Images: rt, Sources: []syncloop.Source{manifests},
+		Runtime: rt, Images: rt, Sources: sources,
 		RootDir: o.root,
 		Node:    podwright.Node{Name: o.nodeName, IPs: nodeIPs()},
 		Storage: podwright.Storage{LogLinkDir: o.logs.links, LogRotation: o.logs.rotation, DeadContainers: o.dead.config()},
@@ -98,6 +97,7 @@ func newAgent(ctx context.Context, o options, supervisor process.Supervisor, std
 	}
 	config.Checkpoints.Keys, config.Checkpoints.TrustPlain = o.keys.keys, o.keys.trustPlain
 	config.Pods.SeccompDefault = o.seccomp && o.runtime != "process"
+	config.Admission.Sources = o.sources.policies()
 	if o.objects != "" {
 		if config.Pods.Objects, err = source.NewObjectDir(o.objects, source.ObjectDirOptions{Logger: logger.WithName("objects")}); err != nil {
 			return nil, fmt.Errorf("--objects: %w", err)
@@ -123,6 +123,9 @@ func openRuntime(ctx context.Context, o options, supervisor process.Supervisor, 
 			return nil, nil, err
 		}
 		return client, func(context.Context) error { return client.Close() }, nil
+	}
+	if os.Geteuid() == 0 && !o.processAsRoot {
+		return nil, nil, errors.New("as root, every program of a pod would run as root on this machine, and in no container: run nodeagent as another user, name a CRI socket, or say --process-as-root")
 	}
 	rt, err := process.New(process.Options{
 		Root: filepath.Join(o.root, "runtime"), Supervisor: supervisor, Logger: logger.WithName("process"),
@@ -152,7 +155,7 @@ func (a *agent) run(ctx context.Context, signals <-chan os.Signal) error {
 		defer close(ended)
 		engineErr = a.engine.Run(ctx)
 	}()
-	a.log.Info("nodeagent started", "node", a.options.nodeName, "manifests", a.options.manifests,
+	a.log.Info("nodeagent started", "node", a.options.nodeName, "sources", a.options.sources.told(),
 		"runtime", a.options.runtime, "root", a.options.root, "listen", listenNames(a.listeners))
 	drawn := a.draw(ctx)
 

@@ -144,6 +144,9 @@ func launch(t *testing.T, args ...string) *testAgent {
 	if !slices.Contains(args, "--eviction-hard") { // this machine may have little left
 		args = append([]string{"--eviction-hard", ""}, args...)
 	}
+	if os.Geteuid() == 0 && !slices.Contains(args, "--runtime") {
+		args = append([]string{"--process-as-root"}, args...)
+	}
 	a.cmd = exec.Command(self, append([]string{"--node-name", a.node}, args...)...)
 	a.cmd.Env = append(os.Environ(), asAgent+"=1")
 	stderr, err := a.cmd.StderrPipe()

@@ -13,25 +13,27 @@ import (
 
 // options are the command line.
 type options struct {
-	manifests string
-	objects   string
-	runtime   string
-	root      string
-	api       apiOptions
-	statuses  string
-	nodeName  string
-	drain     bool
-	podCgroup string
-	images    imageOptions
-	dead      deadOptions
-	eviction  evictionOptions
-	maxPods   int
-	seccomp   bool
-	logs      logOptions
-	keys      keyOptions
-	outbound  outboundOptions
-	logLevel  slog.Level
-	logJSON   bool
+	sources sourceOptions
+	objects string
+	runtime string
+	// processAsRoot allows the process runtime to root.
+	processAsRoot bool
+	root          string
+	api           apiOptions
+	statuses      string
+	nodeName      string
+	drain         bool
+	podCgroup     string
+	images        imageOptions
+	dead          deadOptions
+	eviction      evictionOptions
+	maxPods       int
+	seccomp       bool
+	logs          logOptions
+	keys          keyOptions
+	outbound      outboundOptions
+	logLevel      slog.Level
+	logJSON       bool
 }
 
 // defaultMaxPods is a kubelet's.
@@ -40,6 +42,7 @@ const defaultMaxPods = 110
 // usageText comes before the flags.
 const usageText = `Usage:
   nodeagent --manifests DIR [flags]             run the pods of a folder of manifests
+  nodeagent --manifest-url URL [flags]          run the pods that a server lists
   nodeagent checkpoint list|show UID [--root DIR] [--record-key-file FILE]
                                                 what is remembered of the pods, agent or not
   nodeagent cleanup --plan [-o json]            what the running agent would clean up now
@@ -58,9 +61,10 @@ func parse(args []string, usage io.Writer) (options, error) {
 	var level, format string
 	flags := flag.NewFlagSet("nodeagent", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // a mistake is not to drown in the list of flags
-	flags.StringVar(&o.manifests, "manifests", "", "folder of pod manifests (YAML or JSON), or one manifest; required")
+	o.sources.register(flags)
 	flags.StringVar(&o.objects, "objects", "", "folder of ConfigMap and Secret manifests that pods may refer to, closed to others (mode 700, files 600); changes reach running pods (default: there are none)")
 	flags.StringVar(&o.runtime, "runtime", "process", `where containers run: "process" (plain processes of this machine), or the CRI socket of a runtime, such as unix:///run/containerd/containerd.sock`)
+	flags.BoolVar(&o.processAsRoot, "process-as-root", false, "as root, run the programs of pods as root on this machine, in no container (with --runtime process)")
 	flags.StringVar(&o.root, "root", defaultRoot(), "folder for volumes, logs and records")
 	o.api.register(flags)
 	flags.StringVar(&o.statuses, "statuses", "", "file to append every change of a pod's status to, as JSON lines (default: none)")
@@ -95,11 +99,6 @@ func (o *options) complete(level, format string, rest []string) error {
 	if len(rest) > 0 {
 		problems = append(problems, fmt.Errorf("unexpected arguments %q", rest))
 	}
-	if o.manifests == "" {
-		problems = append(problems, errors.New("--manifests is required: name a folder of pod manifests"))
-	} else if _, err := os.Stat(o.manifests); err != nil {
-		problems = append(problems, fmt.Errorf("--manifests: %w", err))
-	}
 	if o.objects != "" {
 		if info, err := os.Stat(o.objects); err != nil {
 			problems = append(problems, fmt.Errorf("--objects: %w", err))
@@ -120,7 +119,7 @@ func (o *options) complete(level, format string, rest []string) error {
 		problems = append(problems, fmt.Errorf("--max-pods %d: want a number of pods, or 0 for no limit", o.maxPods))
 	}
 	o.logJSON = format == "json"
-	problems = append(problems, o.logs.complete(), o.images.complete(o.runtime), o.dead.complete(), o.eviction.complete(), o.keys.complete(), o.outbound.complete(o.runtime))
+	problems = append(problems, o.sources.complete(), o.logs.complete(), o.images.complete(o.runtime), o.dead.complete(), o.eviction.complete(), o.keys.complete(), o.outbound.complete(o.runtime))
 	if o.nodeName == "" {
 		name, err := os.Hostname()
 		if err != nil {
