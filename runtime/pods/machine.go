@@ -31,6 +31,9 @@ type Machine struct {
 	HugePages map[int64]int64
 	// AppArmor is true if the kernel enforces AppArmor profiles.
 	AppArmor bool
+	// SubUIDs and SubGIDs are the texts of /etc/subuid and /etc/subgid: which user may give
+	// which IDs to user namespaces.
+	SubUIDs, SubGIDs string
 	// MaskedPaths are files of this machine's hardware that containers must not
 	// see, beside those that are the same everywhere.
 	MaskedPaths []string
@@ -49,6 +52,9 @@ func ExamineMachine() Machine {
 	m.SELinux = exists("/sys/fs/selinux/enforce")
 	enabled, _ := os.ReadFile("/sys/module/apparmor/parameters/enabled")
 	m.AppArmor = strings.HasPrefix(string(enabled), "Y")
+	subUIDs, _ := os.ReadFile("/etc/subuid")
+	subGIDs, _ := os.ReadFile("/etc/subgid")
+	m.SubUIDs, m.SubGIDs = string(subUIDs), string(subGIDs)
 	m.CgroupV2 = exists("/sys/fs/cgroup/cgroup.controllers")
 	// The root group of version 2 has no such file, the slices below it have.
 	swapFiles := []string{"/sys/fs/cgroup/memory/memory.memsw.limit_in_bytes"}

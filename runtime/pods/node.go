@@ -1,6 +1,7 @@
 package pods
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -10,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/runtime/pods/internal/criconfig"
+	"github.com/podwright/podwright/runtime/pods/internal/userns"
 )
 
 // RuntimeClass is a way of running pods that the runtime offers.
@@ -51,11 +53,16 @@ type MemoryQoS struct {
 type UserNamespaces struct {
 	// Length of a range, a multiple of 65536. 0 means 65536.
 	Length uint32
-	// First ID of the pool, a multiple of Length. 0 means Length: lower IDs are
-	// the node's own and never given.
+	// User whose range in /etc/subuid and /etc/subgid is the pool, as for the kubelet, unless
+	// First is set; a number if these files use numbers. Both must have one line for it, the
+	// same, with multiples of Length: anything else is an error of the options. Without a line
+	// the pool is all IDs from Length on. Default "kubelet".
+	User string
+	// First ID of the pool, a multiple of Length. 0 means that of the User's range, or Length:
+	// lower IDs are the node's own and never given.
 	First uint32
 	// Pods is the number of ranges, which should cover the node's pod limit. 0
-	// means 1024.
+	// means 1024, or as many as the User's range has if these are fewer.
 	Pods int
 }
 
@@ -66,6 +73,8 @@ const (
 	defaultThrottlingFactor = 0.9
 	defaultUserRange        = 65536
 	defaultUserPods         = 1024
+	// defaultIDUser is the kubelet's name for itself.
+	defaultIDUser = "kubelet"
 )
 
 // completeNode fills in and checks what describes the node.
@@ -100,29 +109,37 @@ func (o *Options) completeNode() error {
 	if f := o.MemoryQoS.ThrottlingFactor; !(f > 0 && f <= 1) {
 		problem("MemoryQoS.ThrottlingFactor %v is not above 0 and at most 1", f)
 	}
-	problems = append(problems, o.UserNamespaces.complete())
 	if o.Machine == nil {
 		machine := ExamineMachine()
 		o.Machine = &machine
 	}
+	problems = append(problems, o.UserNamespaces.complete(o.Machine))
 	return errors.Join(problems...)
 }
 
-func (u *UserNamespaces) complete() error {
+func (u *UserNamespaces) complete(machine *Machine) error {
 	if u.Length == 0 {
 		u.Length = defaultUserRange
 	}
 	if u.Length%defaultUserRange != 0 {
 		return fmt.Errorf("UserNamespaces.Length %d is not a multiple of %d", u.Length, defaultUserRange)
 	}
+	most := int64(1 << 32)
 	if u.First == 0 {
+		delegated, err := u.delegated(machine)
+		if err != nil {
+			return err
+		}
 		u.First = u.Length
+		if delegated.Count > 0 {
+			u.First, most = delegated.First, int64(delegated.Count)
+		}
 	}
 	if u.First%u.Length != 0 {
 		return fmt.Errorf("UserNamespaces.First %d is not a multiple of Length %d", u.First, u.Length)
 	}
 	// The last 32-bit ID means "none" to the kernel.
-	room := (1<<32 - 1 - int64(u.First)) / int64(u.Length)
+	room := min(1<<32-1-int64(u.First), most) / int64(u.Length)
 	switch {
 	case u.Pods < 0:
 		return fmt.Errorf("UserNamespaces.Pods %d is negative", u.Pods)
@@ -130,9 +147,23 @@ func (u *UserNamespaces) complete() error {
 		u.Pods = int(min(defaultUserPods, room))
 	}
 	if int64(u.Pods) > room || room == 0 {
-		return fmt.Errorf("UserNamespaces: %d ranges of %d IDs from %d on are more than there are user IDs", u.Pods, u.Length, u.First)
+		return fmt.Errorf("UserNamespaces: %d ranges of %d IDs from %d on are more than the node or /etc/subuid has", u.Pods, u.Length, u.First)
 	}
 	return nil
+}
+
+// delegated returns the IDs that the node's files give to the user, none if they do not name it.
+func (u *UserNamespaces) delegated(machine *Machine) (userns.Range, error) {
+	user := cmp.Or(u.User, defaultIDUser)
+	r, found, err := userns.Delegated(machine.SubUIDs, machine.SubGIDs, user)
+	switch {
+	case err != nil:
+		return userns.Range{}, fmt.Errorf("UserNamespaces: %w", err)
+	case found && (r.First < u.Length || r.First%u.Length != 0 || r.Count < u.Length || r.Count%u.Length != 0):
+		return userns.Range{}, fmt.Errorf("UserNamespaces: /etc/subuid gives user %q %d IDs from %d on; both numbers must be multiples of Length %d, and not 0",
+			user, r.Count, r.First, u.Length)
+	}
+	return r, nil
 }
 
 // describeNode gathers what configurations take from the node.

@@ -39,6 +39,14 @@ func TestNodeOptions(t *testing.T) {
 		{"13.6 negative factor", func(o *pods.Options) { o.MemoryQoS.ThrottlingFactor = -0.1 }, "ThrottlingFactor"},
 		{"13.6 factor above 1", func(o *pods.Options) { o.MemoryQoS.ThrottlingFactor = 1.1 }, "ThrottlingFactor"},
 		{"13.6 no number", func(o *pods.Options) { o.MemoryQoS.ThrottlingFactor = math.NaN() }, "ThrottlingFactor"},
+		{"3.7 the kubelet's range", delegate("kubelet:131072:131072", ""), ""},
+		{"3.7 more pods than the range has", delegate("kubelet:131072:131072", "", 3), "3 ranges of 65536 IDs from 131072 on are more than the node or /etc/subuid has"},
+		{"3.7 a range that does not begin with a unit", delegate("kubelet:100000:65536", ""), "must be multiples of Length 65536"},
+		{"3.7 a range that is too short", delegate("kubelet:65536:1000", ""), "must be multiples of Length 65536"},
+		{"3.7 a range of the node's own IDs", delegate("kubelet:0:131072", ""), "must be multiples of Length 65536"},
+		{"3.7 two ranges of the kubelet", delegate("kubelet:131072:65536\nkubelet:65536:65536", ""), "more than one range"},
+		{"3.7 another user's range does not matter", delegate("kubelet:1:1", "agent"), ""},
+		{"3.7 an explicit range needs no files", func(o *pods.Options) { delegate("kubelet:1:1", "")(o); o.UserNamespaces.First = 65536 }, ""},
 		{"3.7 two units", func(o *pods.Options) { o.UserNamespaces.Length = 131072 }, ""},
 		{"3.7 odd length", func(o *pods.Options) { o.UserNamespaces.Length = 1000 }, "Length"},
 		{"3.7 odd begin", func(o *pods.Options) { o.UserNamespaces.First = 65537 }, "First"},
@@ -152,4 +160,19 @@ func ExampleCheckSysctls() {
 	// Output:
 	// sysctl "net.core.somaxconn" is not allowed on this node
 	// <nil>
+}
+
+// delegate has the node's files give a user a range.
+func delegate(line, user string, ranges ...int) func(*pods.Options) {
+	return func(o *pods.Options) {
+		machine := pods.Machine{}
+		if o.Machine != nil {
+			machine = *o.Machine
+		}
+		machine.SubUIDs, machine.SubGIDs = line, line
+		o.Machine, o.UserNamespaces.User = &machine, user
+		for _, n := range ranges {
+			o.UserNamespaces.Pods = n
+		}
+	}
 }

@@ -141,6 +141,27 @@ func TestUserNamespace(t *testing.T) {
 
 // spec/runtime.md 3.7: what the runtime cannot do is an error with words, and
 // nothing is made.
+// spec/runtime.md 3.7: pods get IDs that the node's files give to the kubelet, and no others.
+func TestUserNamespaceOfTheNodesFiles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil, delegate("root:65536:65536\nkubelet:655360:131072\n", ""))
+		w.withStatus(userNamespaces(false, ""), nil)
+		for i, want := range []uint32{655360, 720896} {
+			pod := newPod(ownUsers)
+			pod.Name, pod.UID = fmt.Sprint("web-", i), types.UID(fmt.Sprint("uid-", i))
+			w.syncAll(pod)
+			if ids := w.lastSandbox().Config.Linux.SecurityContext.NamespaceOptions.UsernsOptions.Uids; len(ids) != 1 || ids[0].HostId != want {
+				t.Errorf("pod %d: IDs %v, want %d and up", i, ids, want)
+			}
+		}
+		pod := newPod(ownUsers)
+		pod.Name, pod.UID = "web-2", "uid-2"
+		if err := w.sync(pod).Err; err == nil || !strings.Contains(err.Error(), "all 2 ranges of user IDs are in use") {
+			t.Errorf("a third pod: %v", err)
+		}
+	})
+}
+
 func TestUserNamespaceUnsupported(t *testing.T) {
 	class := func(p *v1.Pod) { p.Spec.RuntimeClassName = ptr.To("kata") }
 	onHost := func(p *v1.Pod) { p.Spec.HostNetwork = true }
