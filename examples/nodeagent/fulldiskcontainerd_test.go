@@ -18,7 +18,7 @@ import (
 )
 
 // smallDisk mounts a file system of its own with so many bytes, below the folder of the
-// runtime, which unmounts it at the end of the test.
+// runtime, until the end of the test.
 func smallDisk(t *testing.T, runtime *containerdtest.Instance, name string, size int64) string {
 	t.Helper()
 	image, dir := filepath.Join(runtime.Root, name+".img"), filepath.Join(runtime.Root, name)
@@ -37,6 +37,12 @@ func smallDisk(t *testing.T, runtime *containerdtest.Instance, name string, size
 			t.Fatalf("%v: %v: %s", command, err, out)
 		}
 	}
+	t.Cleanup(func() {
+		// Pods may still use it, and keep it until they have gone.
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Errorf("unmount %s: %v", dir, err)
+		}
+	})
 	return dir
 }
 

@@ -35,6 +35,7 @@ var (
 // A seed repeats the actions; how they meet what the agent does at that moment
 // still varies.
 func TestContainerdTorture(t *testing.T) {
+	containerdtest.NeedPrivate(t, "kills the runtime")
 	seed := *tortureSeed
 	if seed == 0 {
 		seed = rand.Uint64N(1_000_000) + 1
@@ -66,7 +67,6 @@ type torture struct {
 
 func newTorture(t *testing.T, seed uint64) *torture {
 	rt := containerdtest.Start(t)
-	rt.NeedPrivate(t, "kills the runtime")
 	client, err := cri.Dial(t.Context(), rt.Endpoint, cri.Options{})
 	if err != nil {
 		t.Fatal(err)

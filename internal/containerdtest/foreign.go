@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -69,7 +70,9 @@ func (i *Instance) pullForeign() error {
 		return fmt.Errorf("pull %s: %w", i.Image, err)
 	}
 	i.tb.Cleanup(func() {
-		if err := errors.Join(i.removePods(), i.removeImage()); err != nil {
+		// Volumes that an agent left mounted lie beside the instance's folder.
+		mounts := filepath.Dir(i.Root)
+		if err := errors.Join(i.removePods(), i.removeImage(), unmountFrom(mounts)); err != nil {
 			i.tb.Errorf("containerdtest: something of the test stays in the runtime: %v", err)
 		}
 	})

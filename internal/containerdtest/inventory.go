@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"testing"
 
@@ -56,6 +57,14 @@ func (i *Instance) NeedPrivate(tb testing.TB, what string) {
 	tb.Helper()
 	if !i.Private {
 		tb.Skipf("this test %s, and %s=%s may have other users", what, EndpointVariable, i.Endpoint)
+	}
+}
+
+// NeedPrivate skips a test before it starts a runtime, as [Instance.NeedPrivate] does afterwards.
+func NeedPrivate(tb testing.TB, what string) {
+	tb.Helper()
+	if endpoint := os.Getenv(EndpointVariable); endpoint != "" {
+		(&Instance{Endpoint: endpoint}).NeedPrivate(tb, what)
 	}
 }
 
