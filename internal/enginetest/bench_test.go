@@ -54,7 +54,7 @@ func newNode(b *testing.B, n int, connect func(*fake.Runtime) containerRuntime) 
 	if connect != nil {
 		rt = connect(e.runtime)
 	}
-	wanted := source.NewChannel(source.ChannelOptions{NodeName: "n1"})
+	wanted := source.NewChannel(source.ChannelOptions{NodeName: "n1", MaxPods: -1})
 	var err error
 	e.engine, err = podwright.New(podwright.Config{
 		Runtime: rt, Images: rt, Sources: []syncloop.Source{wanted}, RootDir: b.TempDir(), Node: podwright.Node{Name: "n1"},

@@ -51,7 +51,7 @@ func newRig(t *testing.T, rt *fake.Runtime, root string, configure ...func(*podw
 	t.Helper()
 	r := &rig{
 		t: t, runtime: rt, root: root, events: &events{}, sink: &history{},
-		source: source.NewChannel(source.ChannelOptions{NodeName: "n1"}),
+		source: source.NewChannel(source.ChannelOptions{NodeName: "n1", MaxPods: -1}),
 		ended:  make(chan struct{}),
 	}
 	config := podwright.Config{
