@@ -23,9 +23,7 @@ const maxSocketPath = 107
 // parseAddress reads what --listen takes: unix:PATH or HOST:PORT.
 func parseAddress(text string) (address, error) {
 	if path, ok := strings.CutPrefix(text, "unix:"); ok {
-		if strings.HasPrefix(path, "//") { // as in unix:///run/x.sock
-			path = path[2:]
-		}
+		path = strings.TrimPrefix(path, "//") // as in unix:///run/x.sock
 		if path == "" {
 			return address{}, fmt.Errorf("--listen %s: name a file, as in unix:/run/nodeagent.sock", text)
 		}
