@@ -198,6 +198,7 @@ func (p *parts) buildAdmission() (err error) {
 		HTTP2: p.config.Probes.HTTP2, GRPCTLS: p.config.Probes.GRPCTLS, Events: p.config.Observe.Events,
 	}
 	policies, problem := admission.BySource(a.Sources)
+	p.policies = policies
 	p.review = admission.Reviews(append([]admission.Handler{policies}, a.Handlers...)...)
 	own := slices.Concat([]admission.Handler{policies, admission.Shutdown(p.shutdown.Active, nil), p.evictions}, matching.Handlers(), []admission.Handler{
 		admission.Sysctls(func(pod *v1.Pod) error { return pods.CheckSysctls(pod, a.AllowedSysctls, kernel) }), ports,
@@ -216,7 +217,7 @@ func (p *parts) buildAdmission() (err error) {
 		Recorder: p.config.Observe.Events, Logger: p.logger("admission"), Meter: p.meter("syncloop/admission"),
 	})
 	p.preemption = node.NewPreemption(node.PreemptionOptions{
-		Gate: p.gate, Others: slices.Concat(own, handlers), Room: append(slices.Clone(room), ports), Node: node.Room(a.MaxPods, a.FitResources, p.allocatable), Places: p.occupants, Residents: p.residents,
+		Gate: p.gate, Others: slices.Concat(own, handlers), Room: append(slices.Clone(room), ports, policies), Node: node.Room(a.MaxPods, a.FitResources, p.allocatable), Places: p.occupants, Residents: p.residents,
 		Update:   func(u podworkers.UpdateOptions) { p.workers.UpdatePod(u) },
 		Critical: p.users().Critical(p.config.Eviction.critical()), Usable: p.usable, Clock: p.config.Clock, Events: p.config.Observe.Events, Logger: p.config.Observe.Logger,
 	})
@@ -263,7 +264,7 @@ func (p *parts) buildLoop() error {
 	c, o := p.config, p.config.Loop
 	o.Sources, o.Changes, o.Housekeeper = p.sources(), changes{p.changes, p.exits, p.noticed, p.dead.Died}, housekeeping{p}
 	o.Gate, o.Admission, o.Observed, o.Evicted = p.open, p.returns, p.observed, p.dead.Evicted
-	o.Review, o.Owner = p.review, p.journal.Owner
+	o.Review, o.Owner, o.Lower = p.review, p.journal.Owner, p.policies.Lower
 	o.Recorder, o.Clock, o.Logger, o.Meter = c.Observe.Events, c.Clock, p.logger("loop"), p.meter("syncloop")
 	dispatch := dispatcher{p.workers, p.recovery.Complete, p.journal.Handed}.Dispatch
 	var err error

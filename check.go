@@ -128,7 +128,7 @@ func (c *Config) engineFields() []partOptions {
 			"Clock": "Clock", "Logger": "Observe.Logger", "Recorder": "Observe.Events", "Meter": "Observe.MeterProvider",
 		}},
 		{group: "Loop", options: c.Loop, engine: map[string]string{
-			"Sources": "Sources", "Admission": "Admission", "Changes": "", "Housekeeper": "", "Gate": "", "Review": "", "Owner": "", "Observed": "", "Evicted": "",
+			"Sources": "Sources", "Admission": "Admission", "Changes": "", "Housekeeper": "", "Gate": "", "Review": "", "Owner": "", "Lower": "", "Observed": "", "Evicted": "",
 			"Clock": "Clock", "Logger": "Observe.Logger", "Recorder": "Observe.Events", "Meter": "Observe.MeterProvider",
 		}},
 		{group: "Status", options: c.Status, engine: map[string]string{

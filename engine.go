@@ -85,6 +85,7 @@ type parts struct {
 	evictions   *node.Evictions
 	gate        *admission.Gate
 	review      func(*v1.Pod) error
+	policies    *admission.SourcePolicies
 	preemption  *node.Preemption
 	returns     *node.Returns
 	mirrors     *mirror.Reconciler

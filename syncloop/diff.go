@@ -61,7 +61,8 @@ type desired struct {
 	// carry it as their mark.
 	generation uint64
 	suppressed int
-	// review and owner are Options.Review and Options.Owner.
+	// review, owner and lower are Options.Review, Options.Owner and Options.Lower.
+	lower  func(pod *v1.Pod) (lowered *v1.Pod, why string)
 	review func(pod *v1.Pod) error
 	owner  func(uid types.UID) (pod *v1.Pod, source string)
 }
@@ -85,8 +86,9 @@ type refusal struct {
 	name   podName
 	winner types.UID
 	by     string
-	// why: it is not left out, but a change of it that may not be.
-	why string
+	// why: it is not left out, but a change of it that may not be, or its priority is lowered.
+	why     string
+	lowered bool
 }
 
 // report is a refusal seen for the first time.

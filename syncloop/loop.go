@@ -58,6 +58,9 @@ type Options struct {
 	// there is none. As long as it is, no other source gets the UID (PS6). It must not block.
 	// Nil: there is none.
 	Owner func(uid types.UID) (pod *v1.Pod, source string)
+	// Lower returns a pod on record, as it is to be now, and why it is not as its source says; the
+	// pod itself and "" if it is. It must not block. Nil: it always is (PS7).
+	Lower func(pod *v1.Pod) (lowered *v1.Pod, why string)
 	// Observed is called with each pod and mirror pod as its source shows it now, except
 	// when it is removed; with the fence held, so it must not block. Optional.
 	Observed func(pod *v1.Pod)
@@ -181,7 +184,7 @@ func New(dispatch func(Work), options Options) (*Loop, error) {
 		deferred: map[types.UID]*v1.Pod{},
 		verdicts: verdicts{open: map[types.UID]*openVerdict{}, refused: map[types.UID]bool{}},
 	}
-	l.mux.desired.review, l.mux.desired.owner = options.Review, options.Owner
+	l.mux.desired.review, l.mux.desired.owner, l.mux.desired.lower = options.Review, options.Owner, options.Lower
 	if r, ok := options.Admission.(Rememberer); ok {
 		l.pending.remembered = r.Remembered
 	}

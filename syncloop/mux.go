@@ -254,6 +254,10 @@ func (x *mux) report(ctx context.Context, r report) {
 	if x.recorder == nil {
 		return
 	}
+	if r.refusal.lowered {
+		x.recorder.Eventf(r.pod.DeepCopy(), v1.EventTypeWarning, "PriorityLowered", "the pod has a lower priority than it claims: %s", r.refusal.why)
+		return
+	}
 	if r.refusal.why != "" {
 		x.recorder.Eventf(r.pod.DeepCopy(), v1.EventTypeWarning, "ChangeRefused",
 			"the pod stays as it is, because its source may not change it so: %s", r.refusal.why)

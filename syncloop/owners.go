@@ -81,9 +81,30 @@ func (d *desired) arrived(c *change, pod *v1.Pod) *v1.Pod {
 		return pod
 	}
 	known, source := d.owner(pod.UID)
-	if known == nil || source != c.source.name || nameOf(known) != nameOf(pod) || !d.refused(c, known, pod) {
+	if known == nil || source != c.source.name || nameOf(known) != nameOf(pod) {
 		return pod
 	}
+	if d.refused(c, known, pod) {
+		pod = asKnown(known, pod)
+	}
+	return d.lowered(c, pod)
+}
+
+// lowered returns a pod from before the start as its source may have it now: it was admitted
+// under another policy perhaps (PS7).
+func (d *desired) lowered(c *change, pod *v1.Pod) *v1.Pod {
+	if d.lower == nil {
+		return pod
+	}
+	lowered, why := d.lower(pod)
+	if why != "" {
+		c.refuse(c.source, pod, refusal{uid: pod.UID, name: nameOf(pod), winner: pod.UID, by: c.source.name, why: why, lowered: true})
+	}
+	return lowered
+}
+
+// asKnown returns a pod as it was known.
+func asKnown(known, pod *v1.Pod) *v1.Pod {
 	kept := pod.DeepCopy()
 	kept.Spec, kept.Labels = *known.Spec.DeepCopy(), known.Labels
 	for k, v := range known.Annotations {

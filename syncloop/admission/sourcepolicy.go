@@ -66,8 +66,9 @@ func (f reviewed) Admit(r Request) Verdict    { return f(r.Pod) }
 func (f reviewed) Review(pod *v1.Pod) Verdict { return f(pod) }
 func (reviewed) ofThisPackage()               {}
 
-// bySource asks the policy of a pod's source.
-type bySource struct {
+// SourcePolicies are what the pods of each source may be; see [BySource]. It is a [Reviewer].
+// Its methods may be called from any goroutine.
+type SourcePolicies struct {
 	policies map[string]SourcePolicy
 	security map[string]Reviewer
 }
@@ -75,8 +76,8 @@ type bySource struct {
 // BySource refuses a pod that its source may not run (PS4). policies are by the name of the
 // source; that of the empty name is for all that have none of their own. An error lists all that
 // is wrong with the policies.
-func BySource(policies map[string]SourcePolicy) (Reviewer, error) {
-	h := bySource{maps.Clone(policies), map[string]Reviewer{}}
+func BySource(policies map[string]SourcePolicy) (*SourcePolicies, error) {
+	h := &SourcePolicies{maps.Clone(policies), map[string]Reviewer{}}
 	var problems []error
 	for _, name := range slices.Sorted(maps.Keys(policies)) {
 		p := policies[name]
@@ -94,10 +95,10 @@ func BySource(policies map[string]SourcePolicy) (Reviewer, error) {
 	return h, errors.Join(problems...)
 }
 
-func (bySource) ofThisPackage() {}
+func (*SourcePolicies) ofThisPackage() {}
 
 // policyOf returns the name a pod's policy has, and false if there is none.
-func (h bySource) policyOf(pod *v1.Pod) (name string, found bool) {
+func (h *SourcePolicies) policyOf(pod *v1.Pod) (name string, found bool) {
 	name = pod.Annotations[podinfo.AnnotationSource]
 	if _, found = h.policies[name]; !found {
 		name = ""
@@ -106,8 +107,23 @@ func (h bySource) policyOf(pod *v1.Pod) (name string, found bool) {
 	return name, found
 }
 
+// Lower returns a pod that was admitted under another policy with the priority that its source
+// may claim now, and what the pod is told of that; the pod itself and "" if that is what it
+// claims. The result may share parts with the pod (PS7).
+func (h *SourcePolicies) Lower(pod *v1.Pod) (lowered *v1.Pod, why string) {
+	name, found := h.policyOf(pod)
+	claimed, highest := podinfo.ClaimedPriority(pod), h.policies[name].HighestPriority
+	if !found || highest == nil || claimed <= *highest {
+		return pod, ""
+	}
+	out := *pod
+	out.Spec.Priority, out.Spec.PriorityClassName = highest, ""
+	return &out, fmt.Sprintf("it claims priority %d%s, and has %d: that is the highest of source %q now",
+		claimed, classOf(pod), *highest, pod.Annotations[podinfo.AnnotationSource])
+}
+
 // Review asks what does not depend on other pods.
-func (h bySource) Review(pod *v1.Pod) Verdict {
+func (h *SourcePolicies) Review(pod *v1.Pod) Verdict {
 	name, found := h.policyOf(pod)
 	if !found {
 		return Verdict{}
@@ -135,7 +151,7 @@ func classOf(pod *v1.Pod) string {
 }
 
 // Admit also counts what the source has already.
-func (h bySource) Admit(r Request) Verdict {
+func (h *SourcePolicies) Admit(r Request) Verdict {
 	if v := h.Review(r.Pod); !v.Admitted() {
 		return v
 	}
