@@ -169,46 +169,6 @@ func (d *desired) prepare(src *wanted, pods []*v1.Pod, now time.Time) *change {
 	return c
 }
 
-// read takes the pods of a message over into c, without what the message itself
-// contradicts (M4), and reports whether another source wants one of the same name
-// or UID.
-func (d *desired) read(c *change, pods []*v1.Pod, now time.Time) (conflict bool) {
-	src := c.source
-	newClaims := map[claim]types.UID{}
-	newEntries := map[types.UID]bool{}
-	for _, p := range pods {
-		if p == nil || p.UID == "" {
-			continue
-		}
-		e, wants := src.entries[p.UID], claimOf(p)
-		if newEntries[p.UID] || e != nil && e.mark == d.generation {
-			c.refuse(src, p, refusal{uid: p.UID, name: nameOf(p), winner: p.UID, by: src.name})
-			continue
-		}
-		kept := e != nil && e.claim == wants
-		if winner, taken := d.taken(src, newClaims, wants, kept); taken {
-			c.refuse(src, p, refusal{uid: p.UID, name: nameOf(p), winner: winner, by: src.name})
-			continue
-		}
-		if kept {
-			e.next = e.pod
-			if !e.says(p) {
-				e.next = d.changed(c, e.pod, p)
-			}
-		} else {
-			// Unknown, or known under another name: the name is part of a pod's
-			// identity, so the old pod goes and this one is added.
-			e = &entry{next: d.arrived(c, adopt(p, src.name, now)), claim: wants}
-			newEntries[p.UID], newClaims[wants] = true, p.UID
-			c.added = append(c.added, e)
-			conflict = conflict || d.contested(src, p.UID, wants)
-		}
-		e.mark = d.generation
-		c.order = append(c.order, e)
-	}
-	return conflict
-}
-
 // contested reports whether another source wants a new pod's name or UID. A pod that
 // is kept needs no such look: if it is contested, some pod is suppressed already, and
 // everything is judged again anyway.
@@ -219,19 +179,6 @@ func (d *desired) contested(src *wanted, uid types.UID, wants claim) bool {
 		_, sameUID := other.entries[uid]
 		return other != src && (sameName || sameUID || other.name == owner)
 	})
-}
-
-// taken reports whether a pod earlier in the message has this claim. The claim of a pod
-// that is kept can only be taken by a new one.
-func (d *desired) taken(src *wanted, newClaims map[claim]types.UID, wants claim, kept bool) (types.UID, bool) {
-	uid, ok := newClaims[wants]
-	if ok || kept {
-		return uid, ok
-	}
-	if uid, ok := src.claims[wants]; ok && src.entries[uid].mark == d.generation {
-		return uid, true
-	}
-	return "", false
 }
 
 // rejudge decides over all sources which pod has a full name and a UID (M4, PS6), and

@@ -305,7 +305,7 @@ func TestRemovalsComeBeforeAdditions(t *testing.T) { // M7 over all sources of o
 
 // TestHistories checks, over random sets of three sources: each source's operations
 // are a valid history (SI1), replaying them gives the wanted pods (SI2, SI3), no
-// name or UID has two owners at any time (M4), a set delivered twice yields
+// name or UID has two owners at any time (M4), the first owner keeps a UID (PS6), a set delivered twice yields
 // nothing (SI8), first-seen stays (SI7), a prepared message that is given up
 // changes nothing, and the operations on one UID come in order (SI10).
 func TestHistories(t *testing.T) { rapid.Check(t, histories) }
@@ -330,7 +330,7 @@ func histories(t *rapid.T) {
 			d.desired.prepare(d.source(source), rapid.SliceOfN(pod, 0, 6).Draw(t, "lost"), d.now)
 		}
 		d.now = d.now.Add(time.Second)
-		m.wanted[source] = pods
+		m.hear(source, pods)
 		before := map[types.UID]string{}
 		for uid, r := range m.live {
 			before[uid] = r.source
@@ -353,6 +353,34 @@ type replayed struct {
 type model struct {
 	live   map[types.UID]replayed
 	wanted map[string][]*v1.Pod
+}
+
+// hear takes a message: of two pods of one name or UID the first counts, but for a UID the one
+// that the source named before.
+func (m *model) hear(source string, pods []*v1.Pod) {
+	named := map[types.UID]string{}
+	for _, p := range m.wanted[source] {
+		named[p.UID] = p.Name
+	}
+	for again := true; again; {
+		again, m.wanted[source] = false, nil
+		var second []*v1.Pod
+		for _, p := range pods {
+			before, known := named[p.UID]
+			switch {
+			case known && before != p.Name && slices.ContainsFunc(pods, func(o *v1.Pod) bool { return o.UID == p.UID && o.Name == before }):
+				second = append(second, p)
+			case !slices.ContainsFunc(m.wanted[source], func(o *v1.Pod) bool { return o.UID == p.UID || o.Name == p.Name }):
+				m.wanted[source] = append(m.wanted[source], p)
+			}
+		}
+		for _, p := range second {
+			if !slices.ContainsFunc(m.wanted[source], func(o *v1.Pod) bool { return o.UID == p.UID }) {
+				delete(named, p.UID) // its owner has lost its name
+				again = true
+			}
+		}
+	}
 }
 
 func (m *model) apply(t *rapid.T, operations []operation) {

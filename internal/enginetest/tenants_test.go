@@ -2,6 +2,8 @@ package enginetest_test
 
 import (
 	"fmt"
+	"os"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -183,4 +185,44 @@ func TestAdmittedPodDoesNotBecomeAnother(t *testing.T) {
 			return nil
 		})
 	})
+}
+
+// TestNoFileTakesTheUIDOfAnother: PS6. A second manifest of a folder claims the UID of a pod that
+// runs, with a name that sorts before or after its own: the pod runs on, over a restart too.
+func TestNoFileTakesTheUIDOfAnother(t *testing.T) {
+	for _, thief := range []string{"a.yaml", "z.yaml"} {
+		t.Run(thief, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rt, root, folder := fake.New(fake.Options{}), t.TempDir(), t.TempDir()
+				claiming := func(name, image string) string {
+					return strings.Replace(manifestOf(name, image), "metadata:\n", "metadata:\n  uid: owned\n", 1)
+				}
+				f := newFed(t, rt, root, folder)
+				f.change("m.yaml", text(claiming("web", "app:1")))
+				f.phase("owned", v1.PodRunning, time.Minute)
+				f.change(thief, text(claiming("evil", "evil:1")))
+				unharmed := func() {
+					t.Helper()
+					<-time.After(2 * time.Minute)
+					if p := f.pod("owned"); p == nil || p.Name != "web-n1" || p.Status.Phase != v1.PodRunning || rt.Facts("owned", "main").Started != 1 {
+						t.Errorf("the owner: %+v, %+v", p, rt.Facts("owned", "main"))
+					}
+					if texts := f.events.said("evil-n1 FailedValidation"); len(texts) != 1 || !strings.Contains(texts[0], "its UID belongs to") {
+						t.Errorf("events %q", texts)
+					}
+				}
+				unharmed()
+				f.stop()
+				f = newFed(t, rt, root, folder)
+				unharmed()
+				f.change("m.yaml", os.Remove)
+				f.within(time.Minute, "the next owner", func() error {
+					if p := f.pod("owned"); p == nil || p.Name != "evil-n1" || p.Status.Phase != v1.PodRunning {
+						return fmt.Errorf("%+v", p)
+					}
+					return nil
+				})
+			})
+		})
+	}
 }

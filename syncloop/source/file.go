@@ -37,9 +37,9 @@ var (
 	// ErrUnknownField: a field this version does not know, or a key given
 	// twice. The pod runs without it.
 	ErrUnknownField = errors.New("unknown or repeated field")
-	// ErrDuplicate: another manifest defines a pod of the same name or UID and
+	// ErrDuplicate: another manifest defines a pod of the same name and
 	// wins.
-	ErrDuplicate = errors.New("another pod has the same name or UID")
+	ErrDuplicate = errors.New("another pod has the same name")
 )
 
 // maxManifestSize is the size in bytes above which a manifest is refused: 10 MiB.

@@ -313,10 +313,11 @@ func kindOf(mode fs.FileMode) string {
 }
 
 // merge returns the pods of all manifests, and what is wrong with them. Of two
-// with one name or UID the later one wins (F5); the other is there again as soon
-// as the winner goes, because every scan starts from all files.
+// with one name the later one wins (F5); the other is there again as soon
+// as the winner goes, because every scan starts from all files. Of two with one UID both are
+// named: whose it is, the loop knows, after a restart too (PS6).
 func merge(manifests []*manifest) (set []*v1.Pod, problems []Problem) {
-	names, uids := map[types.NamespacedName]*manifest{}, map[types.UID]*manifest{}
+	names := map[types.NamespacedName]*manifest{}
 	lost := map[*manifest]*manifest{}
 	for i := len(manifests) - 1; i >= 0; i-- {
 		m := manifests[i]
@@ -324,15 +325,11 @@ func merge(manifests []*manifest) (set []*v1.Pod, problems []Problem) {
 			continue
 		}
 		name := types.NamespacedName{Namespace: m.pod.Namespace, Name: m.pod.Name}
-		winner := names[name]
-		if winner == nil {
-			winner = uids[m.pod.UID]
-		}
-		if winner != nil {
+		if winner := names[name]; winner != nil {
 			lost[m] = winner
 			continue
 		}
-		names[name], uids[m.pod.UID] = m, m
+		names[name] = m
 	}
 	for _, m := range manifests {
 		switch winner := lost[m]; {

@@ -311,7 +311,7 @@ func TestDuplicateNames(t *testing.T) { // F5, edge 13
 	f.write("1.yaml", manifestOf("web", "app:1"))
 	f.write("2.yaml", manifestOf("web", "app:2"))
 	diff(t, "the later wins", []string{"web-node-1 app:2"}, f.scan())
-	diff(t, "problems", []string{"1.yaml: another pod has the same name or UID: pod default/web-node-1 is taken from 2.yaml"}, f.problems())
+	diff(t, "problems", []string{"1.yaml: another pod has the same name: pod default/web-node-1 is taken from 2.yaml"}, f.problems())
 	if !errors.Is(f.file.Problems()[0].Err, ErrDuplicate) {
 		t.Error("not an ErrDuplicate")
 	}
@@ -325,7 +325,7 @@ func TestDuplicateNames(t *testing.T) { // F5, edge 13
 
 	f.write("3.yaml", strings.Replace(manifestOf("one", "x:1"), "name: one\n", "name: one\n  uid: u1\n", 1))
 	f.write("4.yaml", strings.Replace(manifestOf("two", "y:1"), "name: two\n", "name: two\n  uid: u1\n", 1))
-	diff(t, "one UID twice", []string{"two-node-1 y:1", "web-node-1 app:2"}, f.scan())
+	diff(t, "PS6: of one UID twice the loop knows whose it is", []string{"one-node-1 x:1", "two-node-1 y:1", "web-node-1 app:2"}, f.scan())
 }
 
 func TestUnknownFieldIsAWarning(t *testing.T) {
