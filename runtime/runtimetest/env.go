@@ -20,8 +20,8 @@ import (
 
 // Timing of the suite. None of it is an assertion about speed.
 const (
-	defaultTimeout = 3 * time.Minute
-	cleanupTimeout = 2 * time.Minute
+	defaultTimeout = time.Minute
+	cleanupTimeout = 30 * time.Second
 	pollInterval   = 25 * time.Millisecond
 	// longGrace is a grace period no well-behaved program uses up.
 	longGrace = 30

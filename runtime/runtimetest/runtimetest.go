@@ -50,7 +50,7 @@ type Subject struct {
 	// Clock paces polling. Nil means the real clock. It must advance by
 	// itself: real time, or the real clock in a testing/synctest bubble.
 	Clock clock.WithTicker
-	// Timeout limits one case, on the context. 0 means three minutes.
+	// Timeout limits one case, on the context. 0 means one minute.
 	Timeout time.Duration
 	// Limits says what the runtime cannot do by design.
 	Limits Limits

@@ -5,7 +5,8 @@
 // The folder has crio and pinns; conmon, the CNI plugins and crun or runc are the machine's.
 // The daemon's files, socket, network and storage lie in a temporary folder. The command sees
 // the socket in CONTAINER_RUNTIME_ENDPOINT. When it has ended, what is left in the runtime is
-// listed and removed, and the daemon is stopped.
+// listed and removed, and the daemon is stopped. One can run at a time on a machine: its network
+// is always the same.
 //
 // docs/testing.md says how the programs are built.
 package main
