@@ -12,12 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// tempPrefix marks files that are being written, asideSuffix damaged ones set aside, and refusedSuffix
-// those that wait for a key.
+// tempPrefix marks files that are being written, asideSuffix damaged ones set aside.
 const (
-	tempPrefix    = ".tmp-"
-	asideSuffix   = ".corrupt"
-	refusedSuffix = ".refused"
+	tempPrefix  = ".tmp-"
+	asideSuffix = ".corrupt"
 )
 
 // Files is a [Store] of one file per pod. Methods are safe for concurrent use.
@@ -27,8 +25,8 @@ type Files struct {
 	mu sync.Mutex // one operation at a time
 	// seals are the keys.
 	seals seals
-	// refused are names of which a record waits for a key.
-	refused map[string]bool
+	// refused are the files that wait for their key, by the name of their record.
+	refused map[string][]string
 	// readOnly are names that hold records of a newer version.
 	readOnly map[string]bool
 	// reserved: there is a reserve.
@@ -39,7 +37,7 @@ type Files struct {
 
 // NewFiles returns a store in a folder. It touches nothing yet.
 func NewFiles(folder FS) *Files {
-	return &Files{fs: folder, readOnly: map[string]bool{}, refused: map[string]bool{}}
+	return &Files{fs: folder, readOnly: map[string]bool{}, refused: map[string][]string{}}
 }
 
 var _ Store = (*Files)(nil)
@@ -61,16 +59,15 @@ func (s *Files) load(ctx context.Context, repair bool) (Loaded, error) {
 	if err != nil {
 		return Loaded{}, fmt.Errorf("list the checkpoints: %w", err)
 	}
-	found := map[string]bool{}
-	for _, e := range entries {
-		found[e.Name()] = true
-	}
-	l := loading{Files: s, repair: repair, found: found}
+	l := loading{Files: s, repair: repair}
 	for _, e := range entries {
 		if ctx.Err() != nil {
 			return Loaded{}, context.Cause(ctx)
 		}
 		l.entry(e)
+	}
+	if repair {
+		l.refuse()
 	}
 	if l.changed {
 		_ = s.fs.SyncDir() // done again after the next start otherwise
@@ -81,11 +78,13 @@ func (s *Files) load(ctx context.Context, repair bool) (Loaded, error) {
 // loading is one reading of the folder.
 type loading struct {
 	*Files
-	repair bool
-	// found are the names there were at its beginning.
-	found   map[string]bool
+	repair  bool
 	changed bool
 	out     Loaded
+	// waiting are the files that wait for their key.
+	waiting []string
+	// good are the names that have a record.
+	good map[string]bool
 }
 
 // entry reads one file, or says what is wrong with it.
@@ -98,8 +97,8 @@ func (l *loading) entry(e fs.DirEntry) {
 			l.changed = l.fs.Remove(name) == nil || l.changed // otherwise the next write replaces it
 		}
 	case name == reserveName, strings.HasSuffix(name, asideSuffix): // reported when it was set aside
-	case e.Type().IsRegular() && strings.HasSuffix(name, refusedSuffix):
-		l.again(strings.TrimSuffix(name, refusedSuffix))
+	case e.Type().IsRegular() && isRefused(name):
+		l.waiting = append(l.waiting, name)
 	case !plausible || !e.Type().IsRegular():
 		l.out.Bad = append(l.out.Bad, Bad{Trouble: foreign, Name: name})
 	default:
@@ -109,46 +108,16 @@ func (l *loading) entry(e fs.DirEntry) {
 			return
 		}
 		bad := Bad{Trouble: trouble, Name: name, UID: uid, Err: err}
-		aside := name + asideSuffix
-		switch trouble {
-		case newer:
-			l.readOnly[name] = true
-			aside = ""
-		case sealed, unsealed:
-			aside = name + refusedSuffix
-		}
-		if aside != "" && l.repair && l.fs.Rename(name, aside) == nil {
+		if aside := asideName(name, trouble, err); aside != "" && l.repair && l.fs.Rename(name, aside) == nil {
 			bad.Aside, l.changed = aside, true
-			l.refused[name] = l.refused[name] || aside == name+refusedSuffix
+			if isRefused(aside) {
+				l.waiting = append(l.waiting, aside)
+				return // it is reported unless another one takes its place
+			}
 		}
+		l.readOnly[name] = trouble == newer
 		l.out.Bad = append(l.out.Bad, bad)
 	}
-}
-
-// again looks at a record that had to wait for a key: it takes its place again if it can be opened
-// now, and no new one has taken that.
-func (l *loading) again(name string) {
-	uid, plausible := recordName(name)
-	if !l.repair || !plausible {
-		return
-	}
-	l.refused[name] = true
-	if l.found[name] {
-		return
-	}
-	aside := name + refusedSuffix
-	r, trouble, err := l.read(aside, name)
-	if err == nil {
-		err = l.fs.Rename(aside, name)
-		trouble = unreadable
-	}
-	if err != nil {
-		l.out.Bad = append(l.out.Bad, Bad{Trouble: trouble, Name: name, Aside: aside, UID: uid, Err: err})
-		return
-	}
-	delete(l.refused, name)
-	l.changed = true
-	l.take(r)
 }
 
 // loadedRecord is a record as it was read.
@@ -169,6 +138,10 @@ func (l *loading) take(r loadedRecord) {
 		l.out.stale = append(l.out.stale, r.UID)
 	}
 	l.out.Records = append(l.out.Records, r.Record)
+	if l.good == nil {
+		l.good = map[string]bool{}
+	}
+	l.good[fileName(r.UID)] = true
 }
 
 // read reads one file, which holds the record of the name.
@@ -181,10 +154,11 @@ func (s *Files) read(file, name string) (loadedRecord, Trouble, error) {
 		return loadedRecord{}, corrupt, fmt.Errorf("%w: longer than %d bytes", errCorrupt, maxSize)
 	}
 	r, current, err := s.seals.decode(name, data)
+	var key *sealedError
 	switch {
 	case errors.Is(err, errNewer):
 		return loadedRecord{}, newer, err
-	case errors.Is(err, errSealed):
+	case errors.As(err, &key):
 		return loadedRecord{}, sealed, err
 	case errors.Is(err, errPlain):
 		return loadedRecord{}, unsealed, err
@@ -292,13 +266,10 @@ func (s *Files) Delete(_ context.Context, uids []types.UID) error {
 			problems = append(problems, &RecordError{UID: uid, Err: ErrReadOnly})
 			continue
 		}
-		again := s.refused[name]
-		if again { // or it would come back with its key
-			if err := s.fs.Remove(name + refusedSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				problems = append(problems, &RecordError{UID: uid, Err: err})
-				continue
-			}
-			delete(s.refused, name)
+		again := len(s.refused[name]) > 0
+		if err := s.forget(name); err != nil { // or it would come back with its key
+			problems = append(problems, &RecordError{UID: uid, Err: err})
+			continue
 		}
 		switch err := s.fs.Remove(name); {
 		case err == nil, again && errors.Is(err, fs.ErrNotExist):

@@ -97,7 +97,7 @@ func unframe(data []byte) (version int, body []byte, err error) {
 }
 
 // decode reads the file of this name, and reports whether it is as [seals.encode] would write it
-// now. The error is errNewer or wraps errCorrupt, errSealed or errPlain; it quotes nothing of the
+// now. The error is errNewer or wraps errCorrupt, errPlain or a sealedError; it quotes nothing of the
 // content.
 func (s seals) decode(name string, data []byte) (r *Record, current bool, err error) {
 	version, body, err := unframe(data)

@@ -43,7 +43,7 @@ func (k *Keeper) Problems() []problem.Problem {
 		case newer:
 			p.Advice = "run the version that wrote it; or remove the file, and the pod's next record takes its place"
 		case sealed:
-			p.Advice = "start with that key too: the record takes its place again unless a new one has; remove the file if the key is lost"
+			p.Advice = "start with that key too: the record takes its place again; remove the file if the key is lost"
 		case unsealed:
 			p.Advice = "if records were not sealed so far, start once with Checkpoints.TrustPlain; otherwise find out who wrote it"
 		}

@@ -30,10 +30,14 @@ const (
 	deriveSeal = "podwright record: seal version 2, file "
 )
 
-var (
-	errSealed = errors.New("it is sealed")
-	errPlain  = errors.New("it is not sealed, so anyone who can write to the folder may have made it")
-)
+var errPlain = errors.New("anyone who can write to the folder may have made it")
+
+// sealedError: a record is sealed with a key that was not given.
+type sealedError struct{ id, given string }
+
+func (e *sealedError) Error() string {
+	return fmt.Sprintf("it is sealed with key %s; the keys given are: %s", e.id, e.given)
+}
 
 // Key seals the records of a node: what they say cannot be read, changed or given to another pod
 // without it (CK12). Its zero value is no key. It is safe for concurrent use, and shows its ID
@@ -127,7 +131,7 @@ func (s seals) open(name string, body []byte) (document []byte, newest bool, err
 		}
 		return document, i == 0, nil
 	}
-	return nil, false, fmt.Errorf("%w with key %s; the keys given are: %s", errSealed, id, s.names())
+	return nil, false, &sealedError{id: id, given: s.names()}
 }
 
 // names lists the keys.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -108,6 +109,9 @@ func TestChangedSealedRecordIsSetAside(t *testing.T) {
 		if text := loaded.Bad[0].String(); !strings.Contains(text, want) || strings.Contains(text, "fake://") {
 			t.Errorf("%s: %s", name, text)
 		}
+		if err := errors.Join(os.RemoveAll(path), os.RemoveAll(filepath.Join(dir, loaded.Bad[0].Aside))); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for i := 0; i < len(body); i += 1 + i/40 {
 		changed := slices.Clone(body)
@@ -148,7 +152,7 @@ func TestRecordWaitsForItsKey(t *testing.T) {
 					t.Fatalf("%+v, %v", loaded, err)
 				}
 				for _, b := range loaded.Bad {
-					if text := b.String(); !strings.Contains(text, "sealed with key "+old.ID()) || b.Aside != b.Name+".refused" {
+					if text := b.String(); !strings.Contains(text, "sealed with key "+old.ID()) || b.Aside != b.Name+".refused-"+old.ID() {
 						t.Errorf("%s", text)
 					}
 				}
@@ -158,6 +162,17 @@ func TestRecordWaitsForItsKey(t *testing.T) {
 			}
 			if err := second.Delete(t.Context(), []types.UID{"over"}); err != nil {
 				t.Fatal(err)
+			}
+			if len(keys) > 0 { // back to the right key alone: what the other one sealed gives way
+				other := t.TempDir()
+				beside := checkpoint.Dir(other)
+				if err := os.CopyFS(other, os.DirFS(dir)); err != nil {
+					t.Fatal(err)
+				}
+				loaded, err := sealedFiles(t, beside, false, old).Load(t.Context())
+				if err != nil || len(loaded.Bad) != 0 || len(loaded.Records) != 2 || loaded.Records[0].Version != 1 || loaded.Records[1].Version != 1 {
+					t.Errorf("back to the first key: %+v, %v", loaded, err)
+				}
 			}
 			third := sealedFiles(t, folder, true, append([]checkpoint.Key{old}, keys...)...)
 			loaded, err := third.Load(t.Context())
@@ -283,3 +298,34 @@ func TestSealedRecordOfEverySizeFits(t *testing.T) {
 
 // openStore is a store that cannot seal.
 type openStore struct{ checkpoint.Store }
+
+// TestReplacedPlainRecordGoes (CK12): a plain record that was refused does not stay on the disk, with what it shows,
+// once a sealed one is in its place.
+func TestReplacedPlainRecordGoes(t *testing.T) {
+	dir := t.TempDir()
+	folder, key := checkpoint.Dir(dir), keyOf(t, 1)
+	if err := checkpoint.NewFiles(folder).Write(t.Context(), []*checkpoint.Record{secretive("uid-1")}); err != nil {
+		t.Fatal(err)
+	}
+	files := func() (names []string) {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		return names
+	}
+	s := sealedFiles(t, folder, false, key)
+	if loaded, err := s.Load(t.Context()); err != nil || len(loaded.Bad) != 1 || !slices.Equal(files(), []string{"uid-1.refused-plain"}) {
+		t.Fatalf("%+v, %v, %v", loaded, files(), err)
+	}
+	if err := s.Write(t.Context(), []*checkpoint.Record{record("uid-1", 2)}); err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := sealedFiles(t, folder, false, key).Load(t.Context())
+	if err != nil || len(loaded.Bad) != 0 || len(loaded.Records) != 1 || loaded.Records[0].Version != 2 || !slices.Equal(files(), []string{"uid-1"}) {
+		t.Errorf("%+v, %v, %v", loaded, files(), err)
+	}
+}

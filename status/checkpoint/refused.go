@@ -1,0 +1,100 @@
+package checkpoint
+
+import (
+	"errors"
+	"io/fs"
+	"slices"
+	"strings"
+)
+
+// refusedMark stands in the name of a file that waits for its key, between the name of the record and
+// the ID of the key, or plainLabel. There is one such file per record and key.
+const (
+	refusedMark = ".refused-"
+	plainLabel  = "plain"
+)
+
+func isRefused(file string) bool {
+	name, _, found := strings.Cut(file, refusedMark)
+	_, plausible := recordName(name)
+	return found && plausible
+}
+
+// asideName is where a file goes that cannot be used; empty: it stays.
+func asideName(name string, trouble Trouble, err error) string {
+	var key *sealedError
+	switch {
+	case trouble == newer:
+		return ""
+	case trouble == unsealed:
+		return name + refusedMark + plainLabel
+	case errors.As(err, &key):
+		return name + refusedMark + key.id
+	}
+	return name + asideSuffix
+}
+
+// refuse goes through the files that wait for their key. Where the record has no other file, the newest
+// that can be opened takes its place; otherwise all are reported. Where it has one, those that could take
+// its place now never will again, and go, as do plain ones.
+func (l *loading) refuse() {
+	clear(l.refused)
+	slices.Sort(l.waiting)
+	for len(l.waiting) > 0 {
+		name, _, _ := strings.Cut(l.waiting[0], refusedMark)
+		n := 0
+		for n < len(l.waiting) && strings.HasPrefix(l.waiting[n], name+refusedMark) {
+			n++
+		}
+		l.refusedOf(name, l.waiting[:n])
+		l.waiting = l.waiting[n:]
+	}
+}
+
+// refusedOf goes through those of one record.
+func (l *loading) refusedOf(name string, files []string) {
+	uid, _ := recordName(name)
+	var best loadedRecord
+	bestFile := ""
+	var old []string
+	var bad []Bad
+	for _, file := range files {
+		r, trouble, err := l.read(file, name)
+		switch {
+		case err == nil && (best.Record == nil || r.WrittenAt.After(best.WrittenAt)):
+			if bestFile != "" {
+				old = append(old, bestFile)
+			}
+			best, bestFile = r, file
+		case err == nil, trouble == unsealed && l.good[name]:
+			old = append(old, file)
+		default:
+			l.refused[name] = append(l.refused[name], file)
+			bad = append(bad, Bad{Trouble: trouble, Name: name, Aside: file, UID: uid, Err: err})
+		}
+	}
+	switch {
+	case l.good[name] && bestFile != "":
+		old = append(old, bestFile)
+	case l.good[name]:
+	case bestFile != "" && l.fs.Rename(bestFile, name) == nil:
+		l.changed = true
+		l.take(best)
+	default:
+		l.out.Bad = append(l.out.Bad, bad...)
+	}
+	for _, file := range old {
+		l.changed = l.fs.Remove(file) == nil || l.changed // otherwise at the next start
+	}
+}
+
+// forget removes what waits for a key of one record. The lock is held.
+func (s *Files) forget(name string) error {
+	for _, file := range s.refused[name] {
+		if err := s.fs.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	delete(s.refused, name)
+	return nil
+}
