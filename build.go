@@ -3,6 +3,7 @@ package podwright
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 
 	"github.com/go-logr/logr"
@@ -199,6 +200,8 @@ func (p *parts) buildAdmission() (err error) {
 	}
 	policies, problem := admission.BySource(a.Sources)
 	p.policies = policies
+	uids, keyProblem := recovery.NewOwnUIDs(filepath.Join(p.config.RootDir, "state", "uid-key"), policies.OwnUIDs())
+	p.uids = uids
 	p.review = admission.Reviews(append([]admission.Handler{policies}, a.Handlers...)...)
 	own := slices.Concat([]admission.Handler{policies, admission.Shutdown(p.shutdown.Active, nil), p.evictions}, matching.Handlers(), []admission.Handler{
 		admission.Sysctls(func(pod *v1.Pod) error { return pods.CheckSysctls(pod, a.AllowedSysctls, kernel) }), ports,
@@ -225,7 +228,7 @@ func (p *parts) buildAdmission() (err error) {
 	if i := slices.Index(a.Soft, nil); i >= 0 {
 		err = errors.Join(err, fmt.Errorf("Admission.Soft[%d] is nil", i))
 	}
-	return errors.Join(problem, err)
+	return errors.Join(problem, keyProblem, err)
 }
 
 // buildWorkers makes the workers, and what carries out the steps of their pods.

@@ -86,6 +86,7 @@ type parts struct {
 	gate        *admission.Gate
 	review      func(*v1.Pod) error
 	policies    *admission.SourcePolicies
+	uids        *recovery.OwnUIDs
 	preemption  *node.Preemption
 	returns     *node.Returns
 	mirrors     *mirror.Reconciler

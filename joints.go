@@ -210,7 +210,7 @@ func (p *parts) sources() []syncloop.Source {
 
 func (p *parts) remembering(s syncloop.Source) syncloop.Source {
 	p.objects.Allow(s)
-	return p.journal.Remembering(s, !p.config.Storage.ForgetDesired, func() bool { return p.loop.Ready() })
+	return p.journal.Remembering(p.uids.Wrap(s), !p.config.Storage.ForgetDesired, func() bool { return p.loop.Ready() })
 }
 
 // probedPods shows pods to the probes as they are now.

@@ -3,6 +3,7 @@ package enginetest_test
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/runtime/fake"
+	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/admission"
 	"github.com/podwright/podwright/syncloop/source"
 )
@@ -225,4 +227,54 @@ func TestNoFileTakesTheUIDOfAnother(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestOwnUIDsCannotBeChosen: PS8. A tenant that claims the UID of an operator's pod gets another
+// one, the same after a restart, when its pod runs on; on another node it is another. The key is
+// the agent's alone, and a damaged one is told.
+func TestOwnUIDsCannotBeChosen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt, root := fake.New(fake.Options{}), t.TempDir()
+		own := newPod("own")
+		theirs := newPod("theirs")
+		theirs.UID = own.UID
+		given := func(rt *fake.Runtime, root string) types.UID {
+			t.Helper()
+			r := newTenant(t, rt, root, admission.SourcePolicy{OwnUIDs: true})
+			defer r.stop()
+			r.asks(theirs)
+			r.set(own)
+			r.phase(own.UID, v1.PodRunning, time.Minute)
+			if p := r.pod(own.UID); p.Name != "own" {
+				t.Errorf("the UID belongs to %s", p.Name)
+			}
+			uid := r.uidOf("theirs")
+			r.phase(uid, v1.PodRunning, time.Minute)
+			if f := rt.Facts(uid, "main"); f.Started != 1 || len(uid) != 32 {
+				t.Errorf("UID %q, started %d times", uid, f.Started)
+			}
+			return uid
+		}
+		first := given(rt, root)
+		if again := given(rt, root); again != first {
+			t.Errorf("UID %s, after the restart %s", first, again)
+		}
+		if other := given(fake.New(fake.Options{}), t.TempDir()); other == first {
+			t.Errorf("two nodes make the same UID %s", other)
+		}
+		key := filepath.Join(root, "state", "uid-key")
+		if info, err := os.Stat(key); err != nil || info.Mode().Perm() != 0o600 || info.Size() != 32 {
+			t.Errorf("the key: %v, %v", info, err)
+		}
+		if err := os.WriteFile(key, []byte("short"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := podwright.New(podwright.Config{
+			Runtime: rt, Images: rt, Sources: []syncloop.Source{source.NewChannel(source.ChannelOptions{NodeName: "n1"})}, RootDir: root, Node: podwright.Node{Name: "n1"},
+			Admission: podwright.Admission{Sources: map[string]admission.SourcePolicy{"": {OwnUIDs: true}}},
+		})
+		if err == nil || !strings.Contains(err.Error(), "uid-key is damaged") {
+			t.Errorf("a damaged key: %v", err)
+		}
+	})
 }

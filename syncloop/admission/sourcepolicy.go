@@ -32,6 +32,10 @@ type SourcePolicy struct {
 	// [PodSecurity]. Empty: [SecurityPrivileged].
 	Security   SecurityLevel
 	Exemptions SecurityExemptions
+	// OwnUIDs gives its pods UIDs that are made with a secret key of the node, from their name
+	// and the UID they come with, which cannot be chosen or predicted (PS8). Not for the
+	// source of an API, whose pods are known there by theirs.
+	OwnUIDs bool
 }
 
 // Reviewer is a [Handler] that an engine asks about a change of a pod too, because its verdict
@@ -86,6 +90,9 @@ func BySource(policies map[string]SourcePolicy) (*SourcePolicies, error) {
 			problems = append(problems, fmt.Errorf("policy of source %q: %w", name, err))
 		}
 		h.security[name] = security
+		if p.OwnUIDs && name == podinfo.SourceAPI {
+			problems = append(problems, fmt.Errorf("policy of source %q: OwnUIDs: its pods are known to the API by their UIDs", name))
+		}
 		for _, r := range sortedNames(p.Requests) {
 			if q := p.Requests[r]; q.Sign() < 0 {
 				problems = append(problems, fmt.Errorf("policy of source %q: requests of %s %s: must not be negative", name, q.String(), r))
@@ -105,6 +112,23 @@ func (h *SourcePolicies) policyOf(pod *v1.Pod) (name string, found bool) {
 		_, found = h.policies[name]
 	}
 	return name, found
+}
+
+// OwnUIDs returns a function that says whether the pods of a source get UIDs of the node's own;
+// nil if those of none do.
+func (h *SourcePolicies) OwnUIDs() func(source string) bool {
+	for _, p := range h.policies {
+		if p.OwnUIDs {
+			return func(source string) bool {
+				p, found := h.policies[source]
+				if !found {
+					p = h.policies[""]
+				}
+				return p.OwnUIDs && source != podinfo.SourceAPI
+			}
+		}
+	}
+	return nil
 }
 
 // Lower returns a pod that was admitted under another policy with the priority that its source

@@ -78,8 +78,9 @@ func TestBySource(t *testing.T) {
 
 // TestBySourceNamesEveryMistake: what is wrong with any of the policies is listed.
 func TestBySourceNamesEveryMistake(t *testing.T) {
-	_, err := admission.BySource(map[string]admission.SourcePolicy{"a": {Security: "strict"}, "b": {Requests: list("cpu", "-1")}})
-	if err == nil || !strings.Contains(err.Error(), `policy of source "a": there is no Pod Security level "strict"`) || !strings.Contains(err.Error(), `policy of source "b": requests of -1 cpu`) {
+	_, err := admission.BySource(map[string]admission.SourcePolicy{"a": {Security: "strict"}, "api": {OwnUIDs: true}, "b": {Requests: list("cpu", "-1")}})
+	if err == nil || !strings.Contains(err.Error(), `policy of source "a": there is no Pod Security level "strict"`) || !strings.Contains(err.Error(), `policy of source "b": requests of -1 cpu`) ||
+		!strings.Contains(err.Error(), `policy of source "api": OwnUIDs`) {
 		t.Error(err)
 	}
 }
