@@ -11,7 +11,7 @@ MANIFESTS ?= examples/manifests
 # runs. The tests check for goroutines that still run.
 export GORACE := atexit_sleep_ms=10 $(GORACE)
 
-.PHONY: fields help run test unit e2e lint bench verify fmt explore torture crash crash-containerd probes-kill evictions-kill mutate-podworkers spec-coverage rewrites faults-pleg bench-idle build clean fuzz vuln leak-hunt crowd api deletions faults-hour marathon flake deep-trees
+.PHONY: tenant fields help run test unit e2e lint bench verify fmt explore torture crash crash-containerd probes-kill evictions-kill mutate-podworkers spec-coverage rewrites faults-pleg bench-idle build clean fuzz vuln leak-hunt crowd api deletions faults-hour marathon flake deep-trees
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | expand -t 22
@@ -73,6 +73,9 @@ crowd: ## good pods beside bad ones: every kind of bad pod in crowds of 10, 100 
 
 probes-kill: ## kill -9 an agent with 30 probed pods KILLS (50) times on a private containerd: no pod's Ready may change
 	cd examples && $(GO) test -tags containerd ./nodeagent -run 'TestContainerdProbesKill$$' -v -timeout 30m -probes.kills=$(or $(KILLS),50)
+
+tenant: ## a hostile tenant's 40 manifests on a private containerd, with FILES (1000000) files in a volume (minutes)
+	cd examples && $(GO) test -count=1 -tags containerd -timeout 0 -run '^TestContainerdHostileTenant$$' -v ./nodeagent -tenant.files=$(or $(FILES),1000000)
 
 evictions-kill: ## kill -9 an agent ROUNDS (20) times at each step of an eviction on a private containerd
 	cd examples && $(GO) test $(RACE) -count=1 -tags containerd -timeout 0 -run '^TestContainerdEvictionKills$$' -v ./nodeagent -evictions=$(or $(ROUNDS),20)
