@@ -131,7 +131,7 @@ func (o *sourceOptions) policies() map[string]admission.SourcePolicy {
 	highest := int32(highestUserPriority)
 	return map[string]admission.SourcePolicy{
 		localSource: {Security: admission.SecurityLevel(cmp.Or(o.podSecurity, string(admission.SecurityPrivileged)))},
-		"":          {Security: admission.SecurityLevel(cmp.Or(o.podSecurity, string(admission.SecurityBaseline))), HighestPriority: &highest},
+		"":          {Security: admission.SecurityLevel(cmp.Or(o.podSecurity, string(admission.SecurityBaseline))), HighestPriority: &highest, OwnUIDs: true},
 	}
 }
 

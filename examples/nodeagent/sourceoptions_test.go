@@ -50,7 +50,7 @@ func TestSourceOptions(t *testing.T) {
 			continue
 		}
 		p := o.sources.policies()
-		if err == nil && (p[localSource].Security != tc.local || p[""].Security != tc.fromURL || p[localSource].HighestPriority != nil || *p[""].HighestPriority != 1e9) {
+		if err == nil && (p[localSource].Security != tc.local || p[""].Security != tc.fromURL || p[localSource].HighestPriority != nil || *p[""].HighestPriority != 1e9 || !p[""].OwnUIDs || p[localSource].OwnUIDs) {
 			t.Errorf("%s: policies %+v", tc.args, p)
 		}
 		if told := o.sources.told(); strings.Contains(told, "hunter2") {

@@ -105,7 +105,7 @@ func attacks(image string) map[string]attack {
 	crowd := "apiVersion: v1\nkind: PodList\nitems:\n" + strings.Repeat("- {metadata: {name: p}, spec: {containers: [{name: c, image: i}]}}\n", 1001)
 	refused("crowd", crowd, "too many pods")
 	out["namesake"] = attack{manifest: asks("victim"), log: "its full name belongs to a pod"}
-	out["thief"] = attack{manifest: inName(asks("thief"), "uid: "+victimUID), log: "its UID belongs to a pod"}
+	out["thief"] = attack{manifest: inName(asks("thief"), "uid: "+victimUID), phase: v1.PodRunning} // with a UID of the node's own
 	runs := func(name, script string, lines ...string) {
 		out[name] = attack{manifest: pod(name, image, script, append(lines, "  terminationGracePeriodSeconds: 2")...), phase: v1.PodRunning}
 	}
