@@ -169,7 +169,7 @@ func undecided(a *testAgent, all map[string]attack) error {
 }
 
 // TestContainerdHostileTenant: SECURITY.md. What a tenant's manifests ask for, and its containers
-// do, harms nobody else: each comes to its end, the operator's pods do not notice, the agent does
+// do, harms no other pod: each comes to its end, the operator's pods do not notice, the agent does
 // not grow, and nothing of it is left when the tenant is gone.
 func TestContainerdHostileTenant(t *testing.T) {
 	beside(t)

@@ -5,6 +5,7 @@ import (
 	stdjson "encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"runtime/debug"
 	"runtime/metrics"
 	"strings"
@@ -166,8 +167,11 @@ func TestDecodingMemory(t *testing.T) {
 	manifest := largePod(800)
 	d, err := newDecoder("n1", false)
 	must(t, err)
-	live := peak(func() { _, err = d.decode(manifest, "file:/x") })
-	must(t, err)
+	live := int64(math.MaxInt64)
+	for range 3 { // other work of the program can only add to it
+		live = min(live, peak(func() { _, err = d.decode(manifest, "file:/x") }))
+		must(t, err)
+	}
 	total := allocated(func() { _, err = d.decode(manifest, "file:/x") })
 	t.Logf("%d KiB: %.1f times as much alive, %.1f times allocated", len(manifest)>>10, float64(live)/float64(len(manifest)), float64(total)/float64(len(manifest)))
 	if live > 20*int64(len(manifest)) {
