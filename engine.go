@@ -84,7 +84,7 @@ type parts struct {
 	images      *node.Images
 	evictions   *node.Evictions
 	gate        *admission.Gate
-	review      func(*v1.Pod) error
+	review      func(known, pod *v1.Pod) error
 	policies    *admission.SourcePolicies
 	uids        *recovery.OwnUIDs
 	preemption  *node.Preemption

@@ -63,7 +63,7 @@ type desired struct {
 	suppressed int
 	// review, owner and lower are Options.Review, Options.Owner and Options.Lower.
 	lower  func(pod *v1.Pod) (lowered *v1.Pod, why string)
-	review func(pod *v1.Pod) error
+	review func(known, pod *v1.Pod) error
 	owner  func(uid types.UID) (pod *v1.Pod, source string)
 }
 

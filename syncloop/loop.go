@@ -50,9 +50,9 @@ type Options struct {
 	Gate func() error
 	// Admission decides which new pods may run. Nil: all may.
 	Admission Admission
-	// Review says why a pod may not be as its source has changed it; then it stays as it is,
-	// with an event (PS5). It must not block. Nil: every change is made.
-	Review func(pod *v1.Pod) error
+	// Review says why a known pod may not become what its source has made of it; then it stays
+	// as it is, with an event (PS5). It must not block. Nil: every change is made.
+	Review func(known, pod *v1.Pod) error
 	// Owner returns the pod with a UID that this process has not been told of, but one before
 	// it was, as it was last desired, and the name of the source that it was of; nil and "" if
 	// there is none. As long as it is, no other source gets the UID (PS6). It must not block.

@@ -125,7 +125,7 @@ func (d *desired) refused(c *change, known, next *v1.Pod) bool {
 	if d.review == nil || sameSpec(&known.Spec, &next.Spec) && equalAnnotations(known.Annotations, next.Annotations) {
 		return false
 	}
-	err := d.review(next)
+	err := d.review(known, next)
 	if err != nil {
 		c.refuse(c.source, next, refusal{uid: next.UID, name: nameOf(next), winner: next.UID, by: c.source.name, why: err.Error()})
 	}

@@ -13,7 +13,7 @@ import (
 var errForbidden = errors.New("privileged")
 
 // review forbids one image.
-func review(p *v1.Pod) error {
+func review(_, p *v1.Pod) error {
 	if p.Spec.Containers[0].Image == "forbidden" {
 		return errForbidden
 	}

@@ -62,11 +62,11 @@ func (o *Options) CheckKeys() error {
 	_, seals := o.Store.(sealer)
 	switch err := checkKeys(o.Keys); {
 	case err != nil:
-		return fmt.Errorf("Keys: %w", err)
+		return fmt.Errorf("keys: %w", err)
 	case len(o.Keys) > 0 && !seals:
-		return fmt.Errorf("Keys: the Store %T does not seal records: use checkpoint.NewFiles", o.Store)
+		return fmt.Errorf("keys: the Store %T does not seal records: use checkpoint.NewFiles", o.Store)
 	case o.TrustPlain && len(o.Keys) == 0:
-		return errors.New("TrustPlain is set without Keys, where records are never sealed")
+		return errors.New("trusting plain records (TrustPlain) means nothing without Keys, where records are never sealed")
 	}
 	return nil
 }

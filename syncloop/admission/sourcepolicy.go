@@ -26,7 +26,8 @@ type SourcePolicy struct {
 	// MaxPods bounds the pods that run. 0 or negative: no bound.
 	MaxPods int
 	// Requests bounds what pods request together. A container must request each resource
-	// that is in it, unless the pod does. Nil: no bound.
+	// that is in it, unless the pod does; no change makes a pod request more of it. Nil: no
+	// bound.
 	Requests v1.ResourceList
 	// Security is the level pods must keep to, Exemptions what they may do beyond; see
 	// [PodSecurity]. Empty: [SecurityPrivileged].
@@ -48,15 +49,21 @@ type Reviewer interface {
 	ofThisPackage()
 }
 
-// Reviews returns a function that asks the reviewers among the handlers; the first [Refusal]
-// wins.
-func Reviews(handlers ...Handler) func(pod *v1.Pod) error {
-	return func(pod *v1.Pod) error {
+// Reviews returns a function that asks the reviewers among the handlers about a known pod as it
+// is to be; the first [Refusal] wins.
+func Reviews(handlers ...Handler) func(known, pod *v1.Pod) error {
+	return func(known, pod *v1.Pod) error {
 		for _, h := range handlers {
-			if r, ok := h.(Reviewer); ok {
-				if v := r.Review(pod); !v.Admitted() {
-					return &Refusal{v}
-				}
+			r, ok := h.(Reviewer)
+			if !ok {
+				continue
+			}
+			v := r.Review(pod)
+			if policies, ok := h.(*SourcePolicies); ok && v.Admitted() {
+				v = policies.grown(known, pod)
+			}
+			if !v.Admitted() {
+				return &Refusal{v}
 			}
 		}
 		return nil
@@ -165,6 +172,20 @@ func (h *SourcePolicies) Review(pod *v1.Pod) Verdict {
 		}
 	}
 	return h.security[name].Review(pod)
+}
+
+// grown refuses a change by which a pod requests more of what its source is limited in: what the
+// source requests together is known when a pod comes, not here.
+func (h *SourcePolicies) grown(known, pod *v1.Pod) Verdict {
+	name, _ := h.policyOf(pod)
+	before, after := podinfo.Requests(known), podinfo.Requests(pod)
+	for _, resource := range sortedNames(h.policies[name].Requests) {
+		if q := after[resource]; q.Cmp(before[resource]) > 0 {
+			return Refuse(ReasonSourcePolicy, "a pod of source %q may not come to request more %s, %s instead of %s: make it a new pod",
+				pod.Annotations[podinfo.AnnotationSource], resource, text(q), text(before[resource]))
+		}
+	}
+	return Verdict{}
 }
 
 func classOf(pod *v1.Pod) string {

@@ -84,3 +84,22 @@ func TestBySourceNamesEveryMistake(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestNoChangeRequestsMore (PS5): a pod does not come to request more of what its source is
+// limited in than when it was counted.
+func TestNoChangeRequestsMore(t *testing.T) {
+	h, err := admission.BySource(map[string]admission.SourcePolicy{"tenant": {Requests: list("cpu", "1")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	review := admission.Reviews(h)
+	asks := func(source, cpu string) *v1.Pod { return pod("p", from(source), requests("cpu", cpu, "memory", "1Gi")) }
+	for to, allowed := range map[string]bool{"300m": true, "200m": true, "0.3": true, "301m": false, "100": false} {
+		if err := review(asks("tenant", "300m"), asks("tenant", to)); (err == nil) != allowed || err != nil && !strings.Contains(err.Error(), "request more cpu") {
+			t.Errorf("from 300m to %s: %v", to, err)
+		}
+	}
+	if err := review(asks("own", "300m"), asks("own", "100")); err != nil {
+		t.Errorf("a source without a policy: %v", err)
+	}
+}
