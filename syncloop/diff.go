@@ -96,6 +96,8 @@ type report struct {
 	pod     *v1.Pod
 	source  string // the pod's, which need not be the one that delivered
 	refusal refusal
+	// winner is the name of the pod that has its UID, if that is the reason.
+	winner podName
 }
 
 // change is what one message means.
@@ -166,6 +168,7 @@ func (d *desired) prepare(src *wanted, pods []*v1.Pod, now time.Time) *change {
 	}) {
 		c.operations = append(c.operations, operation{op: opAdd, source: src.name}) // M8
 	}
+	d.nameWinners(c)
 	return c
 }
 

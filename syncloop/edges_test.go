@@ -27,7 +27,7 @@ func TestRefusalIsAnEvent(t *testing.T) { // M4, edge 7
 		got := l.take()
 		slices.Sort(got)
 		want := []string{
-			`Warning FailedValidation: pod default/db (UID a) of source "file" is left out: its UID belongs to a pod (UID a) of source "file"`,
+			`Warning FailedValidation: pod default/db (UID a) of source "file" is left out: its UID belongs to pod default/web of source "file"`,
 			`Warning FailedValidation: pod default/web (UID b) of source "file" is left out: its full name belongs to a pod (UID a) of source "file"`,
 			"create a",
 		}

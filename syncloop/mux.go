@@ -263,13 +263,12 @@ func (x *mux) report(ctx context.Context, r report) {
 			"the pod stays as it is, because its source may not change it so: %s", r.refusal.why)
 		return
 	}
-	what := "full name"
+	reason := fmt.Sprintf("its full name belongs to a pod (UID %s)", r.refusal.winner)
 	if r.refusal.winner == r.refusal.uid {
-		what = "UID"
+		reason = fmt.Sprintf("its UID belongs to pod %s/%s", r.winner.namespace, r.winner.name)
 	}
-	x.recorder.Eventf(r.pod.DeepCopy(), v1.EventTypeWarning, "FailedValidation",
-		"pod %s/%s (UID %s) of source %q is left out: its %s belongs to a pod (UID %s) of source %q",
-		r.refusal.name.namespace, r.refusal.name.name, r.refusal.uid, r.source, what, r.refusal.winner, r.refusal.by)
+	x.recorder.Eventf(r.pod.DeepCopy(), v1.EventTypeWarning, "FailedValidation", "pod %s/%s (UID %s) of source %q is left out: %s of source %q",
+		r.refusal.name.namespace, r.refusal.name.name, r.refusal.uid, r.source, reason, r.refusal.by)
 }
 
 // consumed notes that the loop has handled a message with operations of these

@@ -62,6 +62,35 @@ func (first firstOwners) drop(lost []loser) (dropped bool) {
 	return dropped
 }
 
+// nameWinners adds to the reports of a message who has the UIDs they are about.
+func (d *desired) nameWinners(c *change) {
+	for i := range c.reports {
+		if r := &c.reports[i]; r.refusal.winner == r.refusal.uid && r.refusal.why == "" {
+			r.winner = d.holderOf(c, r.refusal.by, r.refusal.uid)
+		}
+	}
+}
+
+// holderOf returns the name of the pod with which a source has a UID.
+func (d *desired) holderOf(c *change, source string, uid types.UID) podName {
+	for _, s := range d.sources {
+		if s.name != source {
+			continue
+		}
+		for _, e := range d.orderOf(c, s) {
+			if e.next.UID == uid {
+				return e.claim.name
+			}
+		}
+	}
+	if d.owner != nil {
+		if known, _ := d.owner(uid); known != nil {
+			return nameOf(known)
+		}
+	}
+	return podName{}
+}
+
 // changed returns what a known pod becomes when its source says said: what was reviewed and
 // refused stays as it is.
 func (d *desired) changed(c *change, known, said *v1.Pod) *v1.Pod {

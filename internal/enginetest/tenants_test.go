@@ -120,8 +120,9 @@ func TestUIDIsNotStolen(t *testing.T) {
 		r.set(own)
 		r.phase(own.UID, v1.PodRunning, 10*time.Second)
 		r.asks(thief)
-		if n := r.events.count("thief FailedValidation"); n != 1 {
-			t.Errorf("%d events about the thief", n)
+		said := r.events.said("thief FailedValidation")
+		if len(said) != 1 || !strings.Contains(said[0], `pod default/thief (UID uid-own) of source "tenant" is left out: its UID belongs to pod default/own of source "channel"`) {
+			t.Errorf("events about the thief: %q", said)
 		}
 		r.stop()
 
