@@ -150,6 +150,10 @@ func TestJudge(t *testing.T) {
 	if got := judge([]byte("fuzz: elapsed: 0s, execs: 1 (1/sec), new interesting: 0 (total: 1)\n"+line), nil); got != (result{tried: 5678, interesting: 25}) {
 		t.Errorf("%+v", got)
 	}
+	const early = "fuzz: elapsed: 0s, gathering baseline coverage: 0/96 completed\nfuzz: elapsed: 10s, gathering baseline coverage: 48/96 completed\nPASS\n"
+	if got := judge([]byte(early), nil); got != (result{tried: 48}) {
+		t.Errorf("no time for more than the inputs it keeps: %+v", got)
+	}
 	if got := judge([]byte("warning: no fuzz tests to fuzz\nPASS\n"), nil); !strings.Contains(got.failed, "tried no input") {
 		t.Errorf("%+v", got)
 	}

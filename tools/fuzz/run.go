@@ -106,6 +106,10 @@ var kept = regexp.MustCompile(`(?m)Failing input written to (\S+)$`)
 // progress is the line in which a target says how far it is.
 var progress = regexp.MustCompile(`(?m)^fuzz: elapsed: .*execs: (\d+) .*new interesting: (\d+) `)
 
+// baseline is the line in which a target says how many of the inputs it keeps it has tried: on a
+// busy machine it may get no further.
+var baseline = regexp.MustCompile(`(?m)^fuzz: elapsed: .*gathering baseline coverage: (\d+)/`)
+
 // judge reads the output of a target's program. One that tried nothing has not passed: the
 // program says so and succeeds if there is no such target.
 func judge(output []byte, err error) result {
@@ -113,6 +117,9 @@ func judge(output []byte, err error) result {
 		return result{failed: fmt.Sprintf("%v\n%s", err, bytes.TrimSpace(output))}
 	}
 	var got result
+	if lines := baseline.FindAllSubmatch(output, -1); len(lines) > 0 {
+		got.tried, _ = strconv.Atoi(string(lines[len(lines)-1][1]))
+	}
 	if lines := progress.FindAllSubmatch(output, -1); len(lines) > 0 {
 		last := lines[len(lines)-1]
 		got.tried, _ = strconv.Atoi(string(last[1]))
