@@ -5,6 +5,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // A UID belongs to the source that had it first, until nothing is left of the pod: with it a
@@ -106,7 +108,7 @@ func (d *desired) changed(c *change, known, said *v1.Pod) *v1.Pod {
 // arrived returns a pod that is new to this process, as it may be: one that the process before
 // knew otherwise has changed.
 func (d *desired) arrived(c *change, pod *v1.Pod) *v1.Pod {
-	if d.owner == nil {
+	if d.owner == nil || podinfo.Mirror(pod) {
 		return pod
 	}
 	known, source := d.owner(pod.UID)
@@ -151,7 +153,7 @@ func asKnown(known, pod *v1.Pod) *v1.Pod {
 
 // refused reports a change that may not be.
 func (d *desired) refused(c *change, known, next *v1.Pod) bool {
-	if d.review == nil || sameSpec(&known.Spec, &next.Spec) && equalAnnotations(known.Annotations, next.Annotations) {
+	if d.review == nil || podinfo.Mirror(next) || sameSpec(&known.Spec, &next.Spec) && equalAnnotations(known.Annotations, next.Annotations) {
 		return false
 	}
 	err := d.review(known, next)

@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 var errForbidden = errors.New("privileged")
@@ -42,6 +44,19 @@ func TestRefusedChangeIsNotMade(t *testing.T) {
 	got := d.set("file", newPod("a", "web", image("app:2")), newPod("b", "db", image("forbidden"), labelled))
 	if diff := cmp.Diff([]string{"file UPDATE a b"}, show(got)); diff != "" {
 		t.Errorf("allowed changes, and labels of a pod that is not reviewed for them (-want +got):\n%s", diff)
+	}
+}
+
+// TestMirrorPodIsNotReviewed (PS5): it shows what a static pod is, and runs nothing itself.
+func TestMirrorPodIsNotReviewed(t *testing.T) {
+	d, mirrorOf := oneSource(), annotated(podinfo.AnnotationMirror, "hash")
+	d.desired.review = review
+	d.desired.lower = func(*v1.Pod) (*v1.Pod, string) { t.Error("lowered"); return nil, "" }
+	d.desired.owner = func(types.UID) (*v1.Pod, string) { return newPod("m", "web", mirrorOf), "file" }
+	d.set("file", newPod("m", "web", mirrorOf))
+	got := d.set("file", newPod("m", "web", mirrorOf, image("forbidden")))
+	if diff := cmp.Diff([]string{"file UPDATE m"}, show(got)); diff != "" || len(d.reports) > 0 {
+		t.Errorf("its change (-want +got):\n%s%v", diff, d.reports)
 	}
 }
 
