@@ -1,4 +1,4 @@
-// Package timing gives contexts a time limit on an injected clock, makes seconds durations, and bounds how long calls
+// Package timing gives contexts a time limit on an injected clock, waits on one ([Sleep]), makes seconds durations, and bounds how long calls
 // that may hang hold up others ([Batch]).
 //
 // context.WithTimeout counts the machine's time, also in a program whose clock is
