@@ -2,6 +2,7 @@ package syncloop
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -224,26 +225,40 @@ type loser struct {
 // judge says which pods win: in the order of the sources, but for the UIDs of first owners.
 func (d *desired) judge(c *change, first firstOwners) (lost []loser) {
 	claims, uids := map[claim]owner{}, map[types.UID]owner{}
-	for _, s := range d.sources {
-		for _, e := range d.orderOf(c, s) {
-			uid := e.next.UID
-			by, taken := claims[e.claim]
-			if !taken {
-				by, taken = uids[uid]
-			}
-			if other := first[uid]; !taken && other != "" && other != s.name {
-				by, taken = owner{uid, other}, true
-			}
-			e.wins = !taken
-			if taken {
-				lost = append(lost, loser{e, s, by})
-				continue
-			}
-			claims[e.claim] = owner{uid, s.name}
-			uids[uid] = owner{uid, s.name}
+	for s, e := range d.inTurn(c) {
+		uid := e.next.UID
+		by, taken := claims[e.claim]
+		if !taken {
+			by, taken = uids[uid]
 		}
+		if other := first[uid]; !taken && other != "" && other != s.name {
+			by, taken = owner{uid, other}, true
+		}
+		e.wins = !taken
+		if taken {
+			lost = append(lost, loser{e, s, by})
+			continue
+		}
+		claims[e.claim] = owner{uid, s.name}
+		uids[uid] = owner{uid, s.name}
 	}
 	return lost
+}
+
+// inTurn yields what all sources want in the order of the sources, what review refuses at the
+// end: a pod that may not run keeps no other one from its name (PS4).
+func (d *desired) inTurn(c *change) iter.Seq2[*wanted, *entry] {
+	return func(yield func(*wanted, *entry) bool) {
+		for _, forbidden := range []bool{false, true} {
+			for _, s := range d.sources {
+				for _, e := range d.orderOf(c, s) {
+					if e.forbidden == forbidden && !yield(s, e) {
+						return
+					}
+				}
+			}
+		}
+	}
 }
 
 // orderOf returns what s wants once c is committed.

@@ -121,6 +121,31 @@ func (d *desired) arrived(c *change, pod *v1.Pod) *v1.Pod {
 	return d.lowered(c, pod)
 }
 
+// renamed reports a pod that has the UID of another one of its source, and what was decided about
+// that one, and may not be what it is (PS5): it is left out. e is the other one, nil if it is only
+// known from before the start.
+func (d *desired) renamed(c *change, e *entry, pod *v1.Pod) bool {
+	if d.review == nil || podinfo.Mirror(pod) {
+		return false
+	}
+	var known *v1.Pod
+	if e != nil {
+		known = e.pod
+	} else if d.owner != nil {
+		if before, source := d.owner(pod.UID); source == c.source.name {
+			known = before
+		}
+	}
+	if known == nil || claimOf(known) == claimOf(pod) {
+		return false
+	}
+	err := d.review(known, pod)
+	if err != nil {
+		c.refuse(c.source, pod, refusal{uid: pod.UID, name: nameOf(pod), winner: pod.UID, by: c.source.name, why: err.Error()})
+	}
+	return err != nil
+}
+
 // lowered returns a pod from before the start as its source may have it now: it was admitted
 // under another policy perhaps (PS7).
 func (d *desired) lowered(c *change, pod *v1.Pod) *v1.Pod {

@@ -67,7 +67,7 @@ func TestChangeWhileDownIsReviewed(t *testing.T) {
 		{"forbidden", "file", "web", "app:1"},
 		{"app:2", "file", "web", "app:2"},
 		{"forbidden", "other", "web", "forbidden"}, // not the source's pod: the gate judges it
-		{"forbidden", "file", "db", "forbidden"},   // another pod: the gate judges it
+		{"app:2", "file", "db", "app:2"},           // another pod
 	} {
 		d := oneSource()
 		d.desired.review = review
@@ -123,5 +123,45 @@ func TestUIDBelongsToItsFirstOwner(t *testing.T) {
 	record = "former"
 	if got := show(fresh().set("chan", newPod("x", "web"))); !slices.Equal(got, []string{"chan ADD x"}) {
 		t.Errorf("a UID of a source that is gone: %v", got)
+	}
+}
+
+// TestRenamedPodIsReviewed (PS5): with the UID a pod has what was decided about it; under another
+// name it may not become what it may not be, whether a process runs meanwhile or not.
+func TestRenamedPodIsReviewed(t *testing.T) {
+	d := oneSource()
+	d.desired.review = review
+	d.set("file", newPod("a", "web"))
+	if diff := cmp.Diff([]string{"file REMOVE a"}, show(d.set("file", newPod("a", "other", image("forbidden"))))); diff != "" || len(d.reports) != 1 {
+		t.Errorf("(-want +got):\n%s%v", diff, d.reports)
+	}
+	d = oneSource()
+	d.desired.review = review
+	d.desired.owner = func(types.UID) (*v1.Pod, string) { return newPod("a", "web"), "file" }
+	if diff := cmp.Diff([]string{"file ADD"}, show(d.set("file", newPod("a", "other", image("forbidden"))))); diff != "" || len(d.reports) != 1 {
+		t.Errorf("while no process ran (-want +got):\n%s%v", diff, d.reports)
+	}
+	if diff := cmp.Diff([]string{"file ADD a"}, show(d.set("file", newPod("a", "other")))); diff != "" {
+		t.Errorf("as it may be (-want +got):\n%s", diff)
+	}
+}
+
+// TestForbiddenPodTakesNoName (PS4): a pod that may not run keeps no other from its name, whatever
+// the precedence and whoever came first.
+func TestForbiddenPodTakesNoName(t *testing.T) {
+	for _, tenantFirst := range []bool{true, false} {
+		d := newDiffer(&wanted{name: "chan", precedence: PrecedenceInProcess}, &wanted{name: "file", precedence: PrecedenceFile})
+		d.desired.review = review
+		if tenantFirst {
+			d.set("chan", newPod("t", "web", image("forbidden")))
+		}
+		d.set("file", newPod("own", "web"))
+		d.set("chan", newPod("t", "web", image("forbidden")))
+		if e := d.source("file").entries["own"]; e.emitted == nil {
+			t.Errorf("tenant first: %t: the owner's pod does not run", tenantFirst)
+		}
+		if e := d.source("chan").entries["t"]; e.emitted != nil {
+			t.Errorf("tenant first: %t: the tenant's pod has the name", tenantFirst)
+		}
 	}
 }

@@ -101,7 +101,12 @@ func (m *reading) take(p *v1.Pod) {
 	} else {
 		// Unknown, or known under another name: the name is part of a pod's
 		// identity, so the old pod goes and this one is added.
-		e = &entry{next: m.arrived(m.change, adopt(p, src.name, m.now)), claim: wants}
+		arriving := adopt(p, src.name, m.now)
+		if m.renamed(m.change, e, arriving) {
+			return
+		}
+		e = &entry{next: m.arrived(m.change, arriving), claim: wants}
+		e.forbidden = m.review != nil && m.review(nil, e.next) != nil
 		m.uids[p.UID], m.claims[wants] = true, p.UID
 		m.added = append(m.added, e)
 		m.conflict = m.conflict || m.contested(src, p.UID, wants)

@@ -156,6 +156,9 @@ func (e *SecurityExemptions) mayUse(image string) bool {
 	image = fullImageName(image)
 	return slices.ContainsFunc(e.Images, func(prefix string) bool {
 		rest, found := strings.CutPrefix(image, prefix)
+		if !strings.Contains(prefix, "/") { // after a registry a colon begins its port
+			return found && strings.HasPrefix(rest, "/")
+		}
 		return found && (rest == "" || strings.ContainsAny(rest[:1], "/:@"))
 	})
 }
@@ -169,12 +172,15 @@ func fullImageName(image string) string {
 	case !isRegistry(registry):
 		return "docker.io/" + image
 	case registry == "index.docker.io":
-		return "docker.io/" + rest
+		registry = "docker.io"
 	}
-	return image
+	if registry == "docker.io" && !strings.Contains(rest, "/") {
+		rest = "library/" + rest
+	}
+	return registry + "/" + rest
 }
 
 // isRegistry reports whether the first part of an image's name names a registry.
 func isRegistry(part string) bool {
-	return part == "localhost" || strings.ContainsAny(part, ".:")
+	return part == "localhost" || strings.ContainsAny(part, ".:") || strings.ToLower(part) != part
 }

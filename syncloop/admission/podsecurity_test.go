@@ -334,13 +334,15 @@ func TestSecurityExemptions(t *testing.T) {
 // TestImagesFrom (PS3): where images come from is told by whole parts of their full name, for pods
 // of every level, volumes included, and not got around with an ID.
 func TestImagesFrom(t *testing.T) {
-	e := admission.SecurityExemptions{Images: []string{"docker.io/library", "registry.example.com/team", "localhost:5000"}}
+	e := admission.SecurityExemptions{Images: []string{"docker.io/library", "registry.example.com/team", "localhost:5000", "plain.example.com"}}
 	id := strings.Repeat("ab12", 16)
 	for image, allowed := range map[string]bool{
 		"app:1": true, "app": true, "docker.io/library/app@sha256:" + id: true, "index.docker.io/library/app": true,
 		"someone/app": false, "docker.io/someone/app": false, "docker.io/libraryx/app": false,
 		"registry.example.com/team/app:1": true, "registry.example.com/team": true, "registry.example.com/teammate/app": false,
-		"registry.example.com.evil.org/team/app": false, "localhost:5000/app": true, "localhost/app": false,
+		"registry.example.com.evil.org/team/app": false, "plain.example.com/x": true, "plain.example.com:8080/x": false, "EVIL/x": false,
+		"docker.io/app": true, "docker.io/someone:1": true, // of library
+		"localhost:5000/app": true, "localhost/app": false,
 		id: false, "sha256:" + id: false, "deadbeef": false, "": false,
 	} {
 		for _, edit := range append(each(func(c *v1.Container) { c.Image = image }), volume(v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: image}})...) {

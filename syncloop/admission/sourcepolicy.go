@@ -50,7 +50,7 @@ type Reviewer interface {
 }
 
 // Reviews returns a function that asks the reviewers among the handlers about a known pod as it
-// is to be; the first [Refusal] wins.
+// is to be, or about a new one if known is nil; the first [Refusal] wins.
 func Reviews(handlers ...Handler) func(known, pod *v1.Pod) error {
 	return func(known, pod *v1.Pod) error {
 		for _, h := range handlers {
@@ -59,7 +59,7 @@ func Reviews(handlers ...Handler) func(known, pod *v1.Pod) error {
 				continue
 			}
 			v := r.Review(pod)
-			if policies, ok := h.(*SourcePolicies); ok && v.Admitted() {
+			if policies, ok := h.(*SourcePolicies); ok && v.Admitted() && known != nil {
 				v = policies.grown(known, pod)
 			}
 			if !v.Admitted() {

@@ -118,6 +118,11 @@ func (v *validator) spec(spec *v1.PodSpec, p *field.Path) {
 		string(v1.DNSClusterFirstWithHostNet), string(v1.DNSDefault), string(v1.DNSNone))
 	v.seconds(p.Child("terminationGracePeriodSeconds"), spec.TerminationGracePeriodSeconds, 0)
 	v.seconds(p.Child("activeDeadlineSeconds"), spec.ActiveDeadlineSeconds, 1)
+	for _, name := range sorted(spec.Overhead) { // it would make room for other requests
+		if q := spec.Overhead[name]; q.Sign() < 0 {
+			v.add(field.Invalid(p.Child("overhead").Key(string(name)), q.String(), "must not be negative"))
+		}
+	}
 	if spec.NodeName != "" {
 		v.name(p.Child("nodeName"), strings.ToLower(spec.NodeName), validation.IsDNS1123Subdomain)
 	}

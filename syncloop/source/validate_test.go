@@ -64,7 +64,10 @@ func TestValidate(t *testing.T) {
 		"spec.containers[0].lifecycle.preStop.sleep.seconds: Invalid value: 9223372036854775807": c(func(c *v1.Container) {
 			c.Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: math.MaxInt64}}}
 		}),
-		"spec.hostname":                             func(p *v1.Pod) { p.Spec.Hostname = "a.b" },
+		"spec.hostname": func(p *v1.Pod) { p.Spec.Hostname = "a.b" },
+		"spec.overhead[cpu]: Invalid value: \"-1\"": func(p *v1.Pod) {
+			p.Spec.Overhead = v1.ResourceList{v1.ResourceCPU: resource.MustParse("-1")}
+		},
 		"spec.containers: Required":                 func(p *v1.Pod) { p.Spec.Containers = nil },
 		"spec.containers[0].name: Required":         c(func(c *v1.Container) { c.Name = "" }),
 		"spec.containers[0].name: Invalid":          c(func(c *v1.Container) { c.Name = "../x" }),
