@@ -53,6 +53,10 @@ func allowedImports(tr *tree, report report) {
 		if s.test || s.room() == "examples" || s.room() == "tools" {
 			continue
 		}
+		if s.room() == "kube" {
+			kubeImports(s, report)
+			continue
+		}
 		allowed, room := allowedFor(s.dir)
 		for _, imported := range s.imports {
 			for _, bad := range forbidden {
@@ -67,14 +71,28 @@ func allowedImports(tr *tree, report report) {
 			inner = strings.TrimPrefix(inner, "/")
 			switch {
 			case s.dir == ".":
-				if within(inner, "examples") || within(inner, "tools") {
-					report("%s imports %s: the root must not know examples or tools", s.path, imported)
+				if within(inner, "examples") || within(inner, "tools") || within(inner, "kube") {
+					report("%s imports %s: the root must not know examples, tools or kube", s.path, imported)
 				}
 			case within(inner, "internal"), within(inner, room), slices.Contains(allowed, inner):
 			default:
 				report("%s imports %s: rooms meet through interfaces of the consumer; %s may import %v, itself and internal/",
 					s.path, imported, room, allowed)
 			}
+		}
+	}
+}
+
+// kubeImports: the module kube stands on the whole library and on the client libraries,
+// which the library itself must never need.
+func kubeImports(s *source, report report) {
+	for _, imported := range s.imports {
+		if strings.HasPrefix(imported, "k8s.io/kubernetes/") {
+			report("%s imports %s: its servers are built for tests, its packages are not used", s.path, imported)
+		}
+		inner, ok := strings.CutPrefix(imported, module+"/")
+		if ok && (within(inner, "examples") || within(inner, "tools")) {
+			report("%s imports %s: kube must not know examples or tools", s.path, imported)
 		}
 	}
 }
