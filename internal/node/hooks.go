@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	cryptorand "crypto/rand"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
@@ -175,34 +176,62 @@ func (h *Hooks) renewLease(ctx context.Context) {
 	}
 }
 
+// told is the status that was published last. A zero at means that it must be published
+// again.
+type told struct {
+	conditions []v1.NodeCondition
+	at         time.Time
+}
+
 // publish publishes the node's status until ctx ends: as soon as it is ready for the
-// first time, then on schedule and when a condition changes.
+// first time, then on schedule and when a condition changes. A node that is gone is
+// registered again.
 func (h *Hooks) publish(ctx context.Context) {
 	if !h.untilReady(ctx) {
 		return
 	}
-	var last []v1.NodeCondition
-	var at time.Time
-	for {
-		now := h.options.Clock.Now()
-		conditions := h.options.State.Conditions(last)
-		if !sameConditions(conditions, last) || now.Sub(at) >= nodeStatusAnyway {
-			if err := h.publishOnce(ctx, conditions); err != nil {
-				h.failed(ctx, err)
-			} else {
-				last, at = conditions, now
+	var last told
+	for changed := h.options.Hooks.Changed; ; {
+		if errors.Is(h.publishDue(ctx, &last), nodehooks.ErrNodeGone) {
+			if !h.register(ctx) {
+				return
 			}
+			// The new node shows at once how it is. If it is gone again, it is looked at
+			// when the next status is due, so that this is no busy loop.
+			_ = h.publishDue(ctx, &last)
 		}
 		timer := h.options.Clock.NewTimer(nodeStatusPeriod + h.jitter())
 		select {
 		case <-timer.C():
 		case <-h.changed:
+		case _, open := <-changed:
+			if last.at = (time.Time{}); !open {
+				changed = nil
+			}
 		case <-ctx.Done():
 			timer.Stop()
 			return
 		}
 		timer.Stop()
 	}
+}
+
+// publishDue publishes the node's status if it differs from the last one, or that is old.
+func (h *Hooks) publishDue(ctx context.Context, last *told) error {
+	now := h.options.Clock.Now()
+	conditions := h.options.State.Conditions(last.conditions)
+	if !last.at.IsZero() && sameConditions(conditions, last.conditions) && now.Sub(last.at) < nodeStatusAnyway {
+		return nil
+	}
+	err := h.publishOnce(ctx, conditions)
+	switch {
+	case err == nil:
+		*last = told{conditions, now}
+	case errors.Is(err, nodehooks.ErrNodeGone):
+		last.at = time.Time{}
+	}
+	h.failed(ctx, err)
+	return err
 }
 
 // jitter is up to 4 % of the pause; nothing if Rand does not give a number in [0, 1).
@@ -238,7 +267,7 @@ func (h *Hooks) publishOnce(ctx context.Context, conditions []v1.NodeCondition) 
 		err = h.guard(ctx, "PublishStatus", problem.HookLimit, func(ctx context.Context) error {
 			return h.options.Hooks.PublishStatus(ctx, nodehooks.Status{Conditions: slices.Clone(conditions), Attempt: attempt})
 		})
-		if err == nil || ctx.Err() != nil {
+		if err == nil || ctx.Err() != nil || errors.Is(err, nodehooks.ErrNodeGone) {
 			return err
 		}
 	}

@@ -3,12 +3,14 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
@@ -202,4 +204,61 @@ func TestInitialiseFailsWithItsName(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// TestGoneNodeRegistersAgain: a node that was deleted is registered again and shows at
+// once how it is; one that is deleted again and again is looked at every 10 s, not in a
+// busy loop (section 16, node registration).
+func TestGoneNodeRegistersAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		var calls []string
+		gone := 3
+		note := func(what string) {
+			calls = append(calls, what+" "+time.Since(began).Round(time.Second).String())
+		}
+		runHooks(t, &state{}, nil, nodehooks.Hooks{
+			Rand:     func() float64 { return 0 },
+			Register: func(context.Context) error { note("register"); return nil },
+			PublishStatus: func(context.Context, nodehooks.Status) error {
+				note("publish")
+				if gone > 0 {
+					gone--
+					return fmt.Errorf("patch: %w", nodehooks.ErrNodeGone)
+				}
+				return nil
+			},
+		})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		want := []string{"register 0s", "publish 0s", "register 0s", "publish 0s", "publish 10s", "register 10s", "publish 10s"}
+		if diff := cmp.Diff(want, calls); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// TestChangedPublishes: what the engine cannot see is published when the embedder says so,
+// also if no condition changed; a channel that is closed says no more (section 16, node
+// status).
+func TestChangedPublishes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		var at []time.Duration
+		changed := make(chan struct{}, 1)
+		runHooks(t, &state{}, nil, nodehooks.Hooks{
+			Changed:       changed,
+			PublishStatus: func(context.Context, nodehooks.Status) error { at = append(at, time.Since(began)); return nil },
+		})
+		time.Sleep(3 * time.Second)
+		changed <- struct{}{}
+		time.Sleep(3 * time.Second)
+		close(changed)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		want := []time.Duration{0, 3 * time.Second, 6 * time.Second}
+		if diff := cmp.Diff(want, at); diff != "" {
+			t.Error(diff)
+		}
+	})
 }
