@@ -229,7 +229,7 @@ func TestGoneNodeRegistersAgain(t *testing.T) {
 				return nil
 			},
 		})
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		synctest.Wait()
 		want := []string{"register 0s", "publish 0s", "register 0s", "publish 0s", "publish 10s", "register 10s", "publish 10s"}
 		if diff := cmp.Diff(want, calls); diff != "" {
@@ -250,11 +250,11 @@ func TestChangedPublishes(t *testing.T) {
 			Changed:       changed,
 			PublishStatus: func(context.Context, nodehooks.Status) error { at = append(at, time.Since(began)); return nil },
 		})
-		time.Sleep(3 * time.Second)
+		<-time.After(3 * time.Second)
 		changed <- struct{}{}
-		time.Sleep(3 * time.Second)
+		<-time.After(3 * time.Second)
 		close(changed)
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		synctest.Wait()
 		want := []time.Duration{0, 3 * time.Second, 6 * time.Second}
 		if diff := cmp.Diff(want, at); diff != "" {

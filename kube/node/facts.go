@@ -1,0 +1,150 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// The bounds of what a Node shows of images, as the kubelet's.
+const (
+	maxImages        = 50
+	maxNamesPerImage = 5
+)
+
+// facts are the fields of a Node's status that are the agent's, but for its conditions.
+type facts struct {
+	Capacity, Allocatable v1.ResourceList
+	Addresses             []v1.NodeAddress
+	Info                  v1.NodeSystemInfo
+	Port                  int32
+	Runtime               runtimeFacts
+}
+
+// runtimeFacts are those that only the runtime knows. They are read beside the writing of
+// statuses, because a runtime that does not answer must not delay these.
+type runtimeFacts struct {
+	Known    bool
+	Version  string // such as containerd://2.1.4
+	Images   []v1.ContainerImage
+	Handlers []v1.NodeRuntimeHandler
+	Features *v1.NodeFeatures
+}
+
+// facts returns them as of now.
+func (r *Registrar) facts() facts {
+	o := &r.options
+	r.mu.Lock()
+	runtime := r.runtime
+	r.mu.Unlock()
+	f := facts{Info: r.machine, Port: o.Port, Runtime: runtime}
+	if f.Info.ContainerRuntimeVersion == "" {
+		f.Info.ContainerRuntimeVersion = runtime.Version
+	}
+	if f.Capacity = machineCapacity(); o.Capacity != nil {
+		f.Capacity = o.Capacity()
+	}
+	if f.Allocatable = f.Capacity; o.Allocatable != nil {
+		f.Allocatable = o.Allocatable()
+	}
+	if o.Addresses != nil {
+		f.Addresses = o.Addresses()
+	}
+	if len(f.Addresses) == 0 {
+		f.Addresses = []v1.NodeAddress{{Type: v1.NodeHostName, Address: o.Name}}
+	}
+	return f
+}
+
+// apply writes the facts into a status. What the runtime was never asked for stays.
+func (f *facts) apply(s *v1.NodeStatus) {
+	s.Capacity, s.Allocatable = f.Capacity, f.Allocatable
+	s.Addresses, s.NodeInfo = f.Addresses, f.Info
+	if s.DaemonEndpoints.KubeletEndpoint.Port = 0; f.Port != 0 {
+		s.DaemonEndpoints.KubeletEndpoint.Port = f.Port
+	}
+	if f.Runtime.Known {
+		s.Images, s.RuntimeHandlers, s.Features = f.Runtime.Images, f.Runtime.Handlers, f.Runtime.Features
+	}
+}
+
+func (f *facts) equal(other *facts) bool {
+	return other != nil && equality.Semantic.DeepEqual(f, other)
+}
+
+// readRuntime asks the runtime. What does not answer keeps what it said last.
+func (r *Registrar) readRuntime(ctx context.Context, last runtimeFacts) runtimeFacts {
+	if rt := r.options.Runtime; rt != nil {
+		if version, err := rt.Version(ctx, "v1"); err == nil {
+			last.Known, last.Version = true, version.GetRuntimeName()+"://"+version.GetRuntimeVersion()
+		}
+		if status, err := rt.Status(ctx, false); err == nil {
+			last.Known, last.Handlers, last.Features = true, handlers(status.GetRuntimeHandlers()), features(status.GetFeatures())
+		}
+	}
+	if r.options.Images != nil {
+		if images, err := r.options.Images.ListImages(ctx, nil); err == nil {
+			last.Known, last.Images = true, largest(images)
+		}
+	}
+	return last
+}
+
+// largest are the images that take the most room, with their names.
+func largest(images []*runtimeapi.Image) []v1.ContainerImage {
+	images = slices.Clone(images)
+	slices.SortStableFunc(images, func(a, b *runtimeapi.Image) int {
+		return cmp.Or(cmp.Compare(b.GetSize(), a.GetSize()), strings.Compare(a.GetId(), b.GetId()))
+	})
+	var shown []v1.ContainerImage
+	for _, image := range images[:min(len(images), maxImages)] {
+		names := slices.Concat(image.GetRepoDigests(), image.GetRepoTags())
+		slices.Sort(names[:len(image.GetRepoDigests())])
+		slices.Sort(names[len(image.GetRepoDigests()):])
+		names = names[:min(len(names), maxNamesPerImage)]
+		shown = append(shown, v1.ContainerImage{Names: names, SizeBytes: int64(image.GetSize())})
+	}
+	return shown
+}
+
+// handlers are what pods can name in a RuntimeClass, in the order of their names.
+func handlers(of []*runtimeapi.RuntimeHandler) []v1.NodeRuntimeHandler {
+	var shown []v1.NodeRuntimeHandler
+	for _, h := range of {
+		one := v1.NodeRuntimeHandler{Name: h.GetName()}
+		if f := h.GetFeatures(); f != nil {
+			one.Features = &v1.NodeRuntimeHandlerFeatures{
+				RecursiveReadOnlyMounts: &f.RecursiveReadOnlyMounts, UserNamespaces: &f.UserNamespaces,
+			}
+		}
+		shown = append(shown, one)
+	}
+	slices.SortFunc(shown, func(a, b v1.NodeRuntimeHandler) int { return strings.Compare(a.Name, b.Name) })
+	return shown
+}
+
+func features(of *runtimeapi.RuntimeFeatures) *v1.NodeFeatures {
+	if of == nil {
+		return nil
+	}
+	return &v1.NodeFeatures{SupplementalGroupsPolicy: &of.SupplementalGroupsPolicy}
+}
+
+// machineCapacity is that of this machine, for 110 pods, which is as many as the kubelet
+// takes unless told otherwise.
+func machineCapacity() v1.ResourceList {
+	list := v1.ResourceList{
+		v1.ResourceCPU:  *resource.NewQuantity(int64(cpus()), resource.DecimalSI),
+		v1.ResourcePods: *resource.NewQuantity(110, resource.DecimalSI),
+	}
+	if memory := memoryBytes("/"); memory > 0 {
+		list[v1.ResourceMemory] = *resource.NewQuantity(memory, resource.BinarySI)
+	}
+	return list
+}

@@ -1,0 +1,82 @@
+package node
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// TestLargestImages (KN3): as many as the kubelet shows, the largest first, in an order
+// that does not change.
+func TestLargestImages(t *testing.T) {
+	var images []*runtimeapi.Image
+	for i := range 60 {
+		images = append(images, &runtimeapi.Image{Id: fmt.Sprint(i), Size: uint64(i % 30), RepoTags: []string{
+			fmt.Sprintf("b:%d", i), "a", "f", "e", "d", "c",
+		}, RepoDigests: []string{"x@sha256:1"}})
+	}
+	shown := largest(images)
+	if len(shown) != maxImages || shown[0].SizeBytes != 29 || shown[maxImages-1].SizeBytes != 5 {
+		t.Errorf("%d images, %v", len(shown), shown)
+	}
+	if names := shown[0].Names; len(names) != maxNamesPerImage || names[0] != "x@sha256:1" || names[1] != "a" {
+		t.Errorf("names %v", names)
+	}
+	if images[0].GetId() != "0" || images[0].GetRepoTags()[0] != "b:0" {
+		t.Error("the runtime's own list was changed")
+	}
+}
+
+// TestMachine reads the files of a machine, and of one that has none.
+func TestMachine(t *testing.T) {
+	root := t.TempDir()
+	for name, content := range map[string]string{
+		"etc/machine-id":                 "m1\n",
+		"sys/class/dmi/id/product_uuid":  "u1\n",
+		"proc/sys/kernel/random/boot_id": "b1\n",
+		"proc/sys/kernel/osrelease":      "6.1.0\n",
+		"usr/lib/os-release":             "NAME=x\nPRETTY_NAME=\"Debian 12\"\n",
+		"proc/meminfo":                   "MemTotal:        2048 kB\nMemFree: 1 kB\n",
+	} {
+		file := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := completeInfo(v1.NodeSystemInfo{OSImage: "mine"}, examineMachine(root))
+	want := v1.NodeSystemInfo{
+		MachineID: "m1", SystemUUID: "u1", BootID: "b1", KernelVersion: "6.1.0", OSImage: "mine",
+		KubeletVersion: version, OperatingSystem: got.OperatingSystem, Architecture: got.Architecture,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if memory := memoryBytes(root); memory != 2<<20 {
+		t.Errorf("memory %d", memory)
+	}
+	if none := examineMachine(t.TempDir()); none.MachineID != "" || memoryBytes(t.TempDir()) != 0 {
+		t.Errorf("a machine without files: %+v", none)
+	}
+}
+
+// TestVersionIsThatOfTheAPI: what the node calls itself follows the module's dependencies.
+func TestVersionIsThatOfTheAPI(t *testing.T) {
+	mod, err := os.ReadFile("../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`k8s.io/api v0\.(\S+)`).FindSubmatch(mod)
+	if found == nil || !strings.HasPrefix(version, "v1."+string(found[1])+"+") {
+		t.Errorf("version %s, k8s.io/api %s", version, found)
+	}
+}

@@ -1,0 +1,127 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel/metric"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/kubernetes"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/internal/podinfo"
+)
+
+// EventRecorder takes the events about the node, in the shape of client-go's recorder.
+type EventRecorder = podinfo.EventRecorder
+
+// Runtime is the part of the CRI that says what the runtime is and can do.
+type Runtime interface {
+	Version(ctx context.Context, apiVersion string) (*runtimeapi.VersionResponse, error)
+	Status(ctx context.Context, verbose bool) (*runtimeapi.StatusResponse, error)
+}
+
+// Images is the part of the CRI that lists images.
+type Images interface {
+	ListImages(ctx context.Context, filter *runtimeapi.ImageFilter) ([]*runtimeapi.Image, error)
+}
+
+// Policy says what follows when the Node was deleted (KN7).
+type Policy string
+
+const (
+	// Rejoin registers the Node again, and no container restarts. It is the default.
+	Rejoin Policy = ""
+	// Leave closes [Registrar.Gone] and registers no more. What to do then, such as
+	// draining the engine or ending the program, is the embedder's.
+	Leave Policy = "Leave"
+)
+
+// Options configures [New]. Name and Client are required.
+type Options struct {
+	// Name of the Node: a DNS subdomain, and for an API server with the admission plugin
+	// NodeRestriction that of the agent's certificate (system:node:NAME).
+	Name string
+	// Client talks to the API server.
+	Client kubernetes.Interface
+	// Leases renews the lease. A client with a limiter of its own keeps the node alive while
+	// others use up that of Client (KT7). Nil: Client.
+	Leases coordinationclient.LeasesGetter
+	// Reconnect closes the connections of the clients, so that the next call makes a
+	// new one: it is called after a call that did not answer within its time (KN9). It is
+	// called from several goroutines. Nil: nothing is done.
+	Reconnect func()
+
+	// Labels are set when registering, also on a Node that exists; those of name, operating
+	// system and architecture are always set. Other labels of a Node stay.
+	Labels map[string]string
+	// Taints are given to a Node that is created. One that exists keeps its own.
+	Taints []v1.Taint
+
+	// Addresses returns the node's addresses. It is called at least every 10 s while
+	// [Registrar.Run] runs; it must be quick. Nil, or no address: the host name alone (KN11).
+	Addresses func() []v1.NodeAddress
+	// Capacity and Allocatable return what the node has, and what of it pods may have
+	// together; called as Addresses is. Nil Capacity: CPU and memory of this machine and
+	// 110 pods. Nil Allocatable: all of the capacity.
+	Capacity, Allocatable func() v1.ResourceList
+	// Runtime and Images say what the runtime is and has. Nil: unknown.
+	Runtime Runtime
+	Images  Images
+	// Info overrides what is found out about the machine; a field that is empty is found
+	// out. KubeletVersion is the version of Kubernetes whose API this module is made for,
+	// marked as ours, unless set.
+	Info v1.NodeSystemInfo
+	// Port is that of the agent's own HTTPS server. 0: there is none.
+	Port int32
+
+	// WhenGone says what follows when the Node was deleted.
+	WhenGone Policy
+	// Skew compares the clocks of this machine and of the API server. Nil: nothing does.
+	Skew *Skew
+
+	// Clock is the agent's time. Nil means the real clock.
+	Clock clock.WithTicker
+	// Logger is silent if zero.
+	Logger logr.Logger
+	// Events receives events about the node. Nil drops them.
+	Events EventRecorder
+	// Meter makes the instruments. Nil: no metrics.
+	Meter metric.Meter
+}
+
+// version is what nodes show as that of their kubelet.
+const version = "v1.37.2+podwright"
+
+func (o *Options) complete() error {
+	var problems []error
+	if o.Name == "" {
+		problems = append(problems, errors.New("Name is required: the name of the Node"))
+	} else if bad := validation.IsDNS1123Subdomain(o.Name); len(bad) > 0 {
+		problems = append(problems, fmt.Errorf("Name %q is no name of a Node: %s", o.Name, strings.Join(bad, "; ")))
+	}
+	if o.Client == nil {
+		problems = append(problems, errors.New("Client is required: a client of the API server"))
+	} else if o.Leases == nil {
+		o.Leases = o.Client.CoordinationV1()
+	}
+	if o.WhenGone != Rejoin && o.WhenGone != Leave {
+		problems = append(problems, fmt.Errorf("WhenGone %q is neither Rejoin (empty) nor %s", o.WhenGone, Leave))
+	}
+	if o.Reconnect == nil {
+		o.Reconnect = func() {}
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.Events == nil {
+		o.Events = podinfo.DiscardEvents{}
+	}
+	return errors.Join(problems...)
+}

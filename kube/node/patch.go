@@ -1,0 +1,82 @@
+package node
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+)
+
+// mergeConditions are those of the Node with ours written over them. One whose status is
+// that of the Node keeps the Node's transition time, which is older than this process
+// (KN5).
+func mergeConditions(had, ours []v1.NodeCondition) []v1.NodeCondition {
+	merged := slices.Clone(had)
+	for _, c := range ours {
+		at := slices.IndexFunc(merged, func(h v1.NodeCondition) bool { return h.Type == c.Type })
+		if at < 0 {
+			merged = append(merged, c)
+			continue
+		}
+		if merged[at].Status == c.Status {
+			c.LastTransitionTime = merged[at].LastTransitionTime
+		}
+		merged[at] = c
+	}
+	return merged
+}
+
+// statusPatch is a strategic merge patch of what differs, for the Node of that UID.
+// Addresses are replaced as a whole: the patch would merge them by their type, of which
+// there can be several.
+func statusPatch(uid types.UID, had, want *v1.NodeStatus) ([]byte, error) {
+	before, after := had.DeepCopy(), want.DeepCopy()
+	before.Addresses, after.Addresses = nil, nil
+	// Written times have whole seconds; others would differ each time.
+	for i := range after.Conditions {
+		c := &after.Conditions[i]
+		c.LastHeartbeatTime, c.LastTransitionTime = wholeSeconds(c.LastHeartbeatTime), wholeSeconds(c.LastTransitionTime)
+	}
+	old, err := json.Marshal(v1.Node{Status: *before})
+	if err != nil {
+		return nil, err
+	}
+	updated, err := json.Marshal(v1.Node{Status: *after})
+	if err != nil {
+		return nil, err
+	}
+	data, err := strategicpatch.CreateTwoWayMergePatch(old, updated, v1.Node{})
+	if err != nil {
+		return nil, err
+	}
+	var patch map[string]any
+	if err := json.Unmarshal(data, &patch); err != nil {
+		return nil, err
+	}
+	patch["metadata"] = map[string]any{"uid": uid}
+	if !equality.Semantic.DeepEqual(had.Addresses, want.Addresses) {
+		status, _ := patch["status"].(map[string]any)
+		if status == nil {
+			status = map[string]any{}
+			patch["status"] = status
+		}
+		addresses := []any{map[string]any{"$patch": "replace"}}
+		for _, a := range want.Addresses {
+			addresses = append(addresses, a)
+		}
+		status["addresses"] = addresses
+	}
+	return json.Marshal(patch)
+}
+
+func wholeSeconds(t metav1.Time) metav1.Time {
+	if t.IsZero() {
+		return t
+	}
+	return metav1.NewTime(t.Truncate(time.Second))
+}

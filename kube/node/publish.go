@@ -1,0 +1,95 @@
+package node
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/syncloop/nodehooks"
+)
+
+// freshFrom is the attempt of one status from which on nothing of a former connection is
+// trusted.
+const freshFrom = 2
+
+// publish tells how the node is (KN3, KN4).
+func (r *Registrar) publish(ctx context.Context, s nodehooks.Status) error {
+	if r.hasLeft() {
+		return nil
+	}
+	err := r.publishOnce(ctx, s)
+	if err != nil {
+		return fmt.Errorf("publish the status of the Node %s: %w", r.options.Name, explained(err))
+	}
+	return nil
+}
+
+func (r *Registrar) publishOnce(ctx context.Context, s nodehooks.Status) error {
+	uid := r.UID()
+	if uid == "" {
+		return nodehooks.ErrNodeGone
+	}
+	if s.Attempt == freshFrom {
+		r.options.Reconnect()
+	}
+	base, err := r.base(ctx, uid, s.Attempt)
+	if err != nil {
+		return r.orGone(ctx, err)
+	}
+	now := r.facts()
+	want := base.Status.DeepCopy()
+	now.apply(want)
+	want.Conditions = mergeConditions(base.Status.Conditions, s.Conditions)
+	patch, err := statusPatch(uid, &base.Status, want)
+	if err != nil {
+		return err
+	}
+	err = r.within(ctx, func(ctx context.Context) error {
+		_, err := r.options.Client.CoreV1().Nodes().Patch(ctx, r.options.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+		return err
+	})
+	if err != nil {
+		return r.orGone(ctx, err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.uid == uid {
+		r.published = &now
+	}
+	return nil
+}
+
+// base is the Node that the patch starts from: the watched one on the first attempt, which
+// saves a request, and one read now on the others.
+func (r *Registrar) base(ctx context.Context, uid types.UID, attempt int) (*v1.Node, error) {
+	if watched := r.Object(); attempt == 0 && watched != nil && watched.UID == uid {
+		return watched, nil
+	}
+	node, err := r.get(ctx)
+	if err == nil && node.UID != uid {
+		return nil, apierrors.NewNotFound(v1.Resource("nodes"), r.options.Name)
+	}
+	return node, err
+}
+
+// orGone turns an error that may mean a deleted Node into ErrNodeGone if it is so (KN7). A
+// patch with the UID of another Node is a conflict, or invalid.
+func (r *Registrar) orGone(ctx context.Context, err error) error {
+	if !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && !apierrors.IsInvalid(err) {
+		return err
+	}
+	gone, readErr := r.confirmGone(ctx)
+	switch {
+	case readErr != nil:
+		return fmt.Errorf("%w; whether the Node still exists is not known: %w", err, readErr)
+	case gone && r.hasLeft():
+		return nil
+	case gone:
+		return fmt.Errorf("%w: %w", nodehooks.ErrNodeGone, err)
+	}
+	return err
+}

@@ -1,0 +1,129 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/timing"
+)
+
+// register makes the agent a Node: a new one, or the one of its name (KN1).
+func (r *Registrar) register(ctx context.Context) error {
+	if r.hasLeft() {
+		return nil
+	}
+	want := r.initial()
+	var node *v1.Node
+	err := r.within(ctx, func(ctx context.Context) (err error) {
+		node, err = r.options.Client.CoreV1().Nodes().Create(ctx, want, metav1.CreateOptions{})
+		return err
+	})
+	if apierrors.IsAlreadyExists(err) {
+		node, err = r.adopt(ctx, want)
+	}
+	if err != nil {
+		return fmt.Errorf("register the Node %s: %w", r.options.Name, explained(err))
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.uid, r.published, r.lease = node.UID, nil, nil
+	select {
+	case <-r.first:
+	default:
+		close(r.first)
+	}
+	return nil
+}
+
+// initial is the Node as it is created. Its conditions follow with the first status.
+func (r *Registrar) initial() *v1.Node {
+	node := &v1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: r.options.Name, Labels: map[string]string{}},
+		Spec:       v1.NodeSpec{Taints: r.options.Taints},
+	}
+	maps.Copy(node.Labels, r.options.Labels)
+	maps.Copy(node.Labels, map[string]string{
+		v1.LabelHostname: r.options.Name, v1.LabelOSStable: r.machine.OperatingSystem, v1.LabelArchStable: r.machine.Architecture,
+	})
+	now := r.facts()
+	now.apply(&node.Status)
+	return node
+}
+
+// adopt takes over the Node that exists, unless another machine is that.
+func (r *Registrar) adopt(ctx context.Context, want *v1.Node) (*v1.Node, error) {
+	node, err := r.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.taken(ctx, node); err != nil {
+		return nil, err
+	}
+	missing := map[string]string{}
+	for key, value := range want.Labels {
+		if had, ok := node.Labels[key]; !ok || had != value {
+			missing[key] = value
+		}
+	}
+	if len(missing) == 0 {
+		return node, nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": node.UID, "labels": missing}})
+	if err != nil {
+		return nil, err
+	}
+	err = r.within(ctx, func(ctx context.Context) (err error) {
+		node, err = r.options.Client.CoreV1().Nodes().Patch(ctx, r.options.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+		return err
+	})
+	return node, err
+}
+
+// taken returns why the Node is not this machine's to take: it shows another machine, and
+// that one has renewed its lease lately.
+func (r *Registrar) taken(ctx context.Context, node *v1.Node) error {
+	theirs := node.Status.NodeInfo
+	if !differ(theirs.MachineID, r.machine.MachineID) && !differ(theirs.SystemUUID, r.machine.SystemUUID) {
+		return nil
+	}
+	lease, err := r.readLease(ctx)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil {
+		return nil
+	}
+	age := r.options.Clock.Since(lease.Spec.RenewTime.Time)
+	if age >= timing.Seconds(int64(*lease.Spec.LeaseDurationSeconds)) {
+		return nil
+	}
+	return fmt.Errorf("%w: the machine with ID %q and system UUID %q renewed its lease %s ago; this one has %q and %q. "+
+		"Give this agent another node name, or stop the other one and wait until its lease has run out",
+		ErrTaken, theirs.MachineID, theirs.SystemUUID, age.Round(time.Second), r.machine.MachineID, r.machine.SystemUUID)
+}
+
+// differ reports whether two IDs are those of different machines. An unknown one is no
+// evidence.
+func differ(a, b string) bool { return a != "" && b != "" && a != b }
+
+// explained adds to an error of the API server what the operator can do.
+func explained(err error) error {
+	switch {
+	case apierrors.IsUnauthorized(err):
+		return fmt.Errorf("%w (the API server does not know the agent: is its certificate or token expired, or from another cluster?)", err)
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("%w (the agent's user lacks a role for that, or its certificate is for a node of another name: system:node:NAME in the group system:nodes)", err)
+	}
+	return err
+}

@@ -1,0 +1,176 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/podwright/podwright/internal/foreign"
+	"github.com/podwright/podwright/internal/instrument"
+	"github.com/podwright/podwright/internal/timing"
+	"github.com/podwright/podwright/syncloop/nodehooks"
+)
+
+// Timing of the Node and its lease.
+const (
+	lookPeriod = 10 * time.Second // KN3
+	callLimit  = 10 * time.Second // a call that takes longer has a dead connection (KN9)
+)
+
+// ErrTaken, wrapped in the error of the hook Register: another machine is the Node of that
+// name. The engine repeats the hook, so the agent takes over once that machine's lease has
+// run out.
+var ErrTaken = errors.New("another machine is this Node")
+
+// Registrar registers a Node, publishes its status and renews its lease. Make one with
+// [New]. All methods are safe for concurrent use.
+type Registrar struct {
+	options Options
+	// machine is what was found out about this machine.
+	machine v1.NodeSystemInfo
+	changed chan struct{}
+	gone    chan struct{}
+	first   chan struct{} // closed once registered
+	store   cache.Store   // the Node as watched
+	ahead   metric.Int64Gauge
+	calls   *foreign.Calls
+
+	mu sync.Mutex
+	// uid is that of the Node which the agent is; empty while it is not registered.
+	uid  types.UID
+	left bool
+	// runtime is what was last read of the runtime, published what was last told.
+	runtime   runtimeFacts
+	published *facts
+	lease     *coordinationv1.Lease
+}
+
+// New checks the options. It makes no call. The error joins every problem of the options.
+func New(options Options) (*Registrar, error) {
+	if err := options.complete(); err != nil {
+		return nil, fmt.Errorf("kube/node: %w", err)
+	}
+	r := &Registrar{
+		options: options, machine: completeInfo(options.Info, examineMachine("/")),
+		changed: make(chan struct{}, 1), gone: make(chan struct{}), first: make(chan struct{}),
+		store: cache.NewStore(cache.MetaNamespaceKeyFunc), calls: foreign.New(options.Clock),
+	}
+	set := instrument.New(options.Meter)
+	r.ahead = set.Gauge("podwright_api_server_clock_ahead_seconds", "How far the API server's clock is ahead of this machine's; negative if it is behind.")
+	return r, set.Err()
+}
+
+// Hooks returns what the engine is to call, as its Config.NodeHooks.
+func (r *Registrar) Hooks() nodehooks.Hooks {
+	return nodehooks.Hooks{
+		Register: r.register, PublishStatus: r.publish, RenewLease: r.renew, Changed: r.changed,
+	}
+}
+
+// Registered is closed once the agent is registered for the first time. A source of pods
+// starts then: before it, the API server lets the agent read none (KS2).
+func (r *Registrar) Registered() <-chan struct{} { return r.first }
+
+// Gone is closed when the Node was deleted and the policy is to [Leave].
+func (r *Registrar) Gone() <-chan struct{} { return r.gone }
+
+// UID returns that of the Node which the agent is; empty while it is not registered.
+// Mirror pods are owned by it (KT9).
+func (r *Registrar) UID() types.UID {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.uid
+}
+
+// Object returns the Node as last watched, nil before that. It is shared: read it only.
+func (r *Registrar) Object() *v1.Node {
+	object, found, err := r.store.GetByKey(r.options.Name)
+	if err != nil || !found {
+		return nil
+	}
+	return object.(*v1.Node)
+}
+
+// signal has the engine publish the status soon. It does not block.
+func (r *Registrar) signal() {
+	select {
+	case r.changed <- struct{}{}:
+	default: // it is about to be published
+	}
+}
+
+// within bounds a call to the API server. After one that did not end by itself the next
+// gets a new connection (KN9).
+func (r *Registrar) within(ctx context.Context, call func(ctx context.Context) error) error {
+	limited, cancel := timing.WithTimeout(ctx, r.options.Clock, callLimit)
+	defer cancel()
+	err := call(limited)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		r.options.Reconnect()
+		return fmt.Errorf("the API server did not answer within %s: %w", callLimit, err)
+	}
+	return err
+}
+
+// get reads the Node from the API server. Without a revision the read is consistent.
+func (r *Registrar) get(ctx context.Context) (node *v1.Node, err error) {
+	err = r.within(ctx, func(ctx context.Context) error {
+		node, err = r.options.Client.CoreV1().Nodes().Get(ctx, r.options.Name, metav1.GetOptions{})
+		return err
+	})
+	return node, err
+}
+
+// confirmGone reads whether the Node that the agent is still exists, and notes it if not.
+// An API server that does not answer says nothing.
+func (r *Registrar) confirmGone(ctx context.Context) (bool, error) {
+	uid := r.UID()
+	if uid == "" {
+		return true, nil
+	}
+	found, err := r.get(ctx)
+	switch {
+	case err == nil && found.UID == uid:
+		return false, nil
+	case err != nil && !apierrors.IsNotFound(err):
+		return false, err
+	}
+	r.noteGone(uid)
+	return true, nil
+}
+
+func (r *Registrar) noteGone(uid types.UID) {
+	r.mu.Lock()
+	again := r.uid != uid
+	if !again {
+		r.uid, r.published, r.lease = "", nil, nil
+		if r.options.WhenGone == Leave && !r.left {
+			r.left = true
+			close(r.gone)
+		}
+	}
+	left := r.left
+	r.mu.Unlock()
+	if again {
+		return
+	}
+	r.options.Logger.Info("The Node was deleted", "node", r.options.Name, "uid", uid, "leave", left)
+	r.signal()
+}
+
+// hasLeft reports whether the agent registers no more.
+func (r *Registrar) hasLeft() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.left
+}

@@ -1,0 +1,97 @@
+package node
+
+import (
+	"net/http"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// skewLimit is how far apart clocks may be (KN10).
+const skewLimit = 10 * time.Second
+
+// Skew compares this machine's clock with that of the API server, by the Date of its
+// answers. Wrap the transport of the clients with [Skew.Wrap] and give it to [New]. The
+// zero value is ready for use, all methods are safe for concurrent use.
+type Skew struct {
+	// Clock is this machine's time. Nil means the real clock.
+	Clock clock.PassiveClock
+
+	mu  sync.Mutex
+	off time.Duration
+	// told is whether the clocks were last said to differ.
+	told bool
+}
+
+// Wrap returns a transport that reads the answers of the one given. It is a
+// k8s.io/client-go/transport.WrapperFunc.
+func (s *Skew) Wrap(inner http.RoundTripper) http.RoundTripper { return &skewed{s, inner} }
+
+// Off returns how far the API server's clock is ahead of this machine's; negative if it
+// is behind. 0 if that is too little to tell.
+func (s *Skew) Off() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.off
+}
+
+type skewed struct {
+	skew  *Skew
+	inner http.RoundTripper
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (t *skewed) RoundTrip(request *http.Request) (*http.Response, error) {
+	now := t.skew.clock().Now
+	sent := now()
+	response, err := t.inner.RoundTrip(request)
+	if err != nil {
+		return response, err
+	}
+	if date, err := http.ParseTime(response.Header.Get("Date")); err == nil {
+		t.skew.note(offset(sent, now(), date))
+	}
+	return response, nil
+}
+
+func (s *Skew) clock() clock.PassiveClock {
+	if s.Clock == nil {
+		return clock.RealClock{}
+	}
+	return s.Clock
+}
+
+// offset is how far a date that was written between sent and received is off for sure. The
+// date has whole seconds.
+func offset(sent, received, date time.Time) time.Duration {
+	// Without their monotonic readings: what counts is what the wall clock shows.
+	sent, received = sent.Round(0), received.Round(0)
+	switch {
+	case date.After(received):
+		return date.Sub(received)
+	case date.Add(time.Second).Before(sent):
+		return date.Add(time.Second).Sub(sent)
+	}
+	return 0
+}
+
+func (s *Skew) note(off time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.off = off
+}
+
+// turned returns the skew and whether it has crossed the limit since the last call; 0 if
+// it is within the limit.
+func (s *Skew) turned() (off time.Duration, changed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	beyond := s.off.Abs() > skewLimit
+	changed = beyond != s.told
+	s.told = beyond
+	if beyond {
+		off = s.off
+	}
+	return off, changed
+}
