@@ -216,7 +216,7 @@ func (p *parts) buildAdmission() (err error) {
 		Verdict: func(uid types.UID) (bool, error) { _, known, err := verdicts.Verdict(uid); return known, err },
 	}
 	p.gate, err = admission.NewGate(admission.Options{
-		Handlers: slices.Concat(own, room, handlers), Verdicts: verdicts, Exempt: p.occupants.Ending, Active: p.occupants.Active, Rejected: p.rejected,
+		Handlers: slices.Concat(own, room, handlers), Verdicts: verdicts, Active: p.occupants.Active, Rejected: p.rejected,
 		Recorder: p.config.Observe.Events, Logger: p.logger("admission"), Meter: p.meter("syncloop/admission"),
 	})
 	p.preemption = node.NewPreemption(node.PreemptionOptions{

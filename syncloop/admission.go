@@ -45,6 +45,8 @@ type openVerdict struct {
 	uid   types.UID
 	order int // of arrival
 	since time.Time
+	// kind is what is dispatched if the pod is admitted.
+	kind WorkKind
 	// err is why there was no verdict the last time, due when that is too long.
 	err error
 	due time.Time
@@ -76,22 +78,24 @@ func (v *verdicts) waits(uid types.UID) bool {
 }
 
 // add puts a pod behind those that wait.
-func (v *verdicts) add(uid types.UID, now time.Time) {
+func (v *verdicts) add(uid types.UID, kind WorkKind, now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.arrived++
-	v.open[uid] = &openVerdict{uid: uid, order: v.arrived, since: now, due: now.Add(verdictDue)}
+	v.open[uid] = &openVerdict{uid: uid, order: v.arrived, since: now, kind: kind, due: now.Add(verdictDue)}
 }
 
-// decide ends the wait of a pod.
-func (v *verdicts) decide(uid types.UID, admitted bool) {
+// decide ends the wait of a pod, and returns what is dispatched if it is admitted.
+func (v *verdicts) decide(uid types.UID, admitted bool) WorkKind {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	kind := v.open[uid].kind
 	delete(v.open, uid)
 	delete(v.refused, uid)
 	if !admitted {
 		v.refused[uid] = true
 	}
+	return kind
 }
 
 // putOff notes why a pod waits on. It reports whether that has to be told, because it is
@@ -222,11 +226,23 @@ func (l *Loop) Withheld(uid types.UID) bool { return l.verdicts.withholds(uid) }
 // their verdict already do not keep it from that (IN6).
 func (l *Loop) enter(ctx context.Context, pod *v1.Pod) {
 	if l.options.Admission == nil {
-		l.create(ctx, pod)
+		l.submit(ctx, WorkCreate, pod, l.store.MirrorOf(pod))
 		return
 	}
 	l.verdicts.forget(pod.UID) // a new life of the UID
-	l.verdicts.add(pod.UID, l.options.Clock.Now())
+	l.verdicts.add(pod.UID, WorkCreate, l.options.Clock.Now())
+	_ = l.judgePod(ctx, pod.UID)
+}
+
+// reenter asks about a pod whose end its source takes back. One that came with it was not
+// judged, as there was nothing to run (PS9).
+func (l *Loop) reenter(ctx context.Context, pod *v1.Pod) {
+	if l.options.Admission == nil {
+		l.change(ctx, WorkUpdate, pod, l.store.MirrorOf(pod))
+		return
+	}
+	l.verdicts.forget(pod.UID)
+	l.verdicts.add(pod.UID, WorkUpdate, l.options.Clock.Now())
 	_ = l.judgePod(ctx, pod.UID)
 }
 
@@ -237,7 +253,7 @@ func (l *Loop) Readmit(uid types.UID) {
 	if l.options.Admission == nil || l.verdicts.waits(uid) {
 		return
 	}
-	l.verdicts.add(uid, l.options.Clock.Now())
+	l.verdicts.add(uid, WorkCreate, l.options.Clock.Now())
 	l.GateChanged()
 }
 
@@ -271,9 +287,9 @@ func (l *Loop) judgePod(ctx context.Context, uid types.UID) error {
 		}
 		return err
 	}
-	l.verdicts.decide(uid, admitted)
+	kind := l.verdicts.decide(uid, admitted)
 	if admitted {
-		l.create(ctx, pod)
+		l.submit(ctx, kind, pod, l.store.MirrorOf(pod))
 	} else {
 		l.TriggerHousekeeping() // a refused pod may be one that is to be deleted
 	}
@@ -303,9 +319,4 @@ func (l *Loop) judged(except types.UID) iter.Seq[*v1.Pod] {
 		}
 		l.store.each(func(pod *v1.Pod) bool { return waits[pod.UID] || yield(pod) })
 	}
-}
-
-// create dispatches an admitted pod.
-func (l *Loop) create(ctx context.Context, pod *v1.Pod) {
-	l.submit(ctx, WorkCreate, pod, l.store.MirrorOf(pod))
 }

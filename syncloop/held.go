@@ -124,8 +124,7 @@ func enqueue(queue []Work, w Work) []Work {
 // isSetup reports whether w asks for containers to run. A pod that terminates is
 // never held back.
 func isSetup(w Work) bool {
-	return w.Kind != WorkKill && w.Pod.DeletionTimestamp == nil &&
-		!podinfo.Terminal(w.Pod.Status.Phase)
+	return w.Kind != WorkKill && !podinfo.ShowsEnd(w.Pod)
 }
 
 // gate returns why setup must wait, and counts the time it waits.

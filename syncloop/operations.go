@@ -58,6 +58,7 @@ func (l *Loop) handlePod(ctx context.Context, o op, pod *v1.Pod) {
 		l.options.Logger.Error(errUnknownOperation, "Operation ignored", "operation", int(o), "uid", pod.UID) // L4
 		return
 	}
+	before, known := l.store.Get(pod.UID)
 	l.store.set(pod)
 	if l.options.Observed != nil {
 		l.options.Observed(pod)
@@ -68,9 +69,15 @@ func (l *Loop) handlePod(ctx context.Context, o op, pod *v1.Pod) {
 		}
 		return
 	}
-	switch o {
-	case opAdd:
+	switch {
+	case o == opAdd:
 		l.enter(ctx, pod)
+		return
+	case known && podinfo.ShowsEnd(before) && !podinfo.ShowsEnd(pod):
+		l.reenter(ctx, pod)
+		return
+	}
+	switch o {
 	case opUpdate, opDelete:
 		l.change(ctx, WorkUpdate, pod, l.store.MirrorOf(pod))
 	case opReconcile:

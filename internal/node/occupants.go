@@ -77,7 +77,7 @@ func (o *Occupants) Place(pod *v1.Pod) (*v1.Pod, bool) {
 // Judged reports whether the pod has a verdict, or ends.
 func (o *Occupants) Judged(pod *v1.Pod) bool {
 	known, err := o.Verdict(pod.UID)
-	return known || err != nil || pod.DeletionTimestamp != nil || podinfo.Terminal(pod.Status.Phase) || o.Ending(pod)
+	return known || err != nil || podinfo.ShowsEnd(pod) || o.Ending(pod)
 }
 
 // Kept reports a pod that has no worker because the loop keeps it: it was refused, or

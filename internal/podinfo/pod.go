@@ -37,5 +37,11 @@ func Terminal(phase v1.PodPhase) bool {
 	return phase == v1.PodSucceeded || phase == v1.PodFailed
 }
 
+// ShowsEnd reports whether a pod says of itself that it must not run any more: it is being
+// deleted, or has ended.
+func ShowsEnd(pod *v1.Pod) bool {
+	return pod.DeletionTimestamp != nil || Terminal(pod.Status.Phase)
+}
+
 // FullName returns the name that may exist once on a node.
 func FullName(namespace, name string) string { return name + "_" + namespace }

@@ -15,7 +15,7 @@ func noteFacts(r *checkpoint.Record, pod *v1.Pod, f podworkers.Facts, now time.T
 	if pod != nil && r.Name == "" {
 		describe(r, pod)
 	}
-	if r.Admission == nil {
+	if r.Admission == nil && !f.TerminationRequested { // what only has to stop was not judged
 		r.Admission, class = &checkpoint.Admission{At: now}, checkpoint.Durable
 	}
 	if f.TerminationRequested {

@@ -35,10 +35,6 @@ type Options struct {
 	// Verdicts keeps verdicts. Nil: nothing is remembered, and a pod is judged
 	// whenever it is new to the process.
 	Verdicts Verdicts
-	// Exempt reports a pod that is not judged, because it will not be set up or
-	// has been already: its end was requested or its phase is terminal. Nil: what
-	// the pod itself shows counts.
-	Exempt func(pod *v1.Pod) bool
 	// Active returns a pod that has a place on the node, with the resources it was
 	// granted, and false for one that has none (AD4). Nil: a pod has one until its
 	// own phase is terminal.
@@ -81,8 +77,8 @@ func NewGate(options Options) (*Gate, error) {
 // the node, in which the candidate does not count (AD1). What was decided before
 // holds (AD5). An error says that the verdict is not known: ask again.
 func (g *Gate) Admit(ctx context.Context, pod *v1.Pod, all iter.Seq[*v1.Pod]) (bool, error) {
-	if g.exempt(pod) {
-		return true, nil
+	if podinfo.ShowsEnd(pod) {
+		return true, nil // nothing of it will be set up, and nothing is decided about it (PS9)
 	}
 	if m := g.options.Verdicts; m != nil {
 		v, known, err := m.Verdict(pod.UID)
@@ -137,14 +133,6 @@ func (g *Gate) report(ctx context.Context, pod *v1.Pod, v Verdict) {
 		g.options.Recorder.Eventf(pod, v1.EventTypeWarning, v.Reason, "%s", v.Message)
 	}
 	g.rejections.Add(ctx, 1, instrument.Labels("reason", metricReason(v.Reason)))
-}
-
-// exempt reports whether the pod is not judged.
-func (g *Gate) exempt(pod *v1.Pod) bool {
-	if pod.DeletionTimestamp != nil || podinfo.Terminal(pod.Status.Phase) {
-		return true
-	}
-	return g.options.Exempt != nil && g.options.Exempt(pod)
 }
 
 // active yields the pods that count, without the candidate.

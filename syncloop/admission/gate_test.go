@@ -170,22 +170,20 @@ func TestActivePodsCount(t *testing.T) {
 	}
 }
 
-// TestExempt: section 10. A pod that is about to end is not judged.
-func TestExempt(t *testing.T) {
-	g := newGate(t, admission.Options{
-		Handlers: []admission.Handler{refuse("a", "No")},
-		Exempt:   func(p *v1.Pod) bool { return p.Labels["worker"] == "terminating" },
-	})
+// TestPodThatShowsItsEndIsNotJudged: PS9. It is judged when its end is taken back, as nothing was
+// decided about it.
+func TestPodThatShowsItsEndIsNotJudged(t *testing.T) {
+	m := &memory{verdicts: map[types.UID]admission.Verdict{}}
+	g := newGate(t, admission.Options{Handlers: []admission.Handler{refuse("a", "No")}, Verdicts: m})
 	deleted := func(p *v1.Pod) { now := metav1.Now(); p.DeletionTimestamp = &now }
 	done := func(p *v1.Pod) { p.Status.Phase = v1.PodSucceeded }
-	terminating := func(p *v1.Pod) { p.Labels = map[string]string{"worker": "terminating"} }
-	for what, edit := range map[string]func(*v1.Pod){"deleted": deleted, "done": done, "terminating": terminating} {
+	for what, edit := range map[string]func(*v1.Pod){"deleted": deleted, "done": done} {
 		if ok, err := g.Admit(t.Context(), pod("a", edit), nil); !ok || err != nil {
 			t.Errorf("%s: %v, %v", what, ok, err)
 		}
 	}
 	if ok, _ := g.Admit(t.Context(), pod("a"), nil); ok {
-		t.Error("the pod is admitted otherwise")
+		t.Error("the pod is admitted when its end is taken back")
 	}
 }
 
