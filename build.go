@@ -137,6 +137,7 @@ func (p *parts) podOptions() pods.Options {
 	p.objects = &node.Objects{Getter: o.Objects, Changed: p.refresh, Calls: p.foreign, Clock: c.Clock, Logger: p.logger("objects")}
 	u := p.users()
 	o.Volumes, o.Objects, o.Services = u.Volumes(o.Volumes), u.Objects(o.Objects), u.Services(o.Services)
+	o.Projections, o.Grants, o.ImagePull.Credentials = u.Projections(o.Projections), u.Grants(o.Grants), u.ImageCredentials(o.ImagePull.Credentials)
 	o.RuntimeClasses, o.SandboxReady = u.RuntimeClasses(o.RuntimeClasses), u.SandboxReady(o.SandboxReady)
 	o.RootDir, o.LogDir, o.LinkDir = c.RootDir, c.Storage.LogDir, c.Storage.LogLinkDir
 	o.OwnerID, o.NodeName, o.HostIPs = c.Node.OwnerID, c.Node.Name, func() []string { return c.Node.IPs }

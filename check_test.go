@@ -31,7 +31,7 @@ import (
 var userOptions = map[string]string{
 	"Pods": `ResolvConf NoResolvConf HostsFile SeccompDefault NoCPUQuota CPUQuotaPeriod CgroupDriver CgroupRoot LimitedSwap MemoryQoS
 		DefaultSysctls RuntimeClasses UserNamespaces Machine NoManagedMounts MemoryCapacity PostStartTimeout KeepSidecars
-		CrashLoopBackOff CrashLoopByExit ImageBackOff MaxParallelImagePulls MaxRuntimeWork ImagePull Objects ObjectRetry Services Volumes SandboxReady
+		CrashLoopBackOff CrashLoopByExit ImageBackOff MaxParallelImagePulls MaxRuntimeWork ImagePull Objects ObjectRetry Services Projections Grants Volumes SandboxReady
 		Cgroups Updater Stats Rand EveryEvent`,
 	"Resizes": "StaticCPU StaticMemory Swap",
 	"Workers": `SyncFrequency SetupBackOff TerminatingBackOff SetupDeadline TerminatingDeadline

@@ -125,15 +125,15 @@ func podsWith() map[string]*v1.Pod {
 		"LifecycleHandler.tcpSocket": spec(func(s *v1.PodSpec) {
 			s.Containers[0].Lifecycle = &v1.Lifecycle{PostStart: &v1.LifecycleHandler{TCPSocket: &v1.TCPSocketAction{Port: intstr.FromInt32(80)}}}
 		}),
-		"SecretVolumeSource.defaultUser":       volumeWith(v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "s", DefaultUser: user}}),
-		"ConfigMapVolumeSource.defaultUser":    volumeWith(v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{DefaultUser: user}}),
-		"DownwardAPIVolumeSource.defaultUser":  volumeWith(v1.VolumeSource{DownwardAPI: &v1.DownwardAPIVolumeSource{DefaultUser: user}}),
-		"ProjectedVolumeSource.defaultUser":    volumeWith(v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{DefaultUser: user}}),
-		"DownwardAPIVolumeFile.user":           projected(v1.VolumeProjection{DownwardAPI: &v1.DownwardAPIProjection{Items: []v1.DownwardAPIVolumeFile{{Path: "a", User: user}}}}),
-		"KeyToPath.user":                       projected(v1.VolumeProjection{ConfigMap: &v1.ConfigMapProjection{Items: []v1.KeyToPath{{Key: "k", Path: "a", User: user}}}}),
-		"VolumeProjection.serviceAccountToken": projected(v1.VolumeProjection{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "t"}}),
-		"VolumeProjection.clusterTrustBundle":  projected(v1.VolumeProjection{ClusterTrustBundle: &v1.ClusterTrustBundleProjection{Path: "t"}}),
-		"VolumeProjection.podCertificate":      projected(v1.VolumeProjection{PodCertificate: &v1.PodCertificateProjection{}}),
+		"SecretVolumeSource.defaultUser":      volumeWith(v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "s", DefaultUser: user}}),
+		"ConfigMapVolumeSource.defaultUser":   volumeWith(v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{DefaultUser: user}}),
+		"DownwardAPIVolumeSource.defaultUser": volumeWith(v1.VolumeSource{DownwardAPI: &v1.DownwardAPIVolumeSource{DefaultUser: user}}),
+		"ProjectedVolumeSource.defaultUser":   volumeWith(v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{DefaultUser: user}}),
+		"DownwardAPIVolumeFile.user":          projected(v1.VolumeProjection{DownwardAPI: &v1.DownwardAPIProjection{Items: []v1.DownwardAPIVolumeFile{{Path: "a", User: user}}}}),
+		"KeyToPath.user":                      projected(v1.VolumeProjection{ConfigMap: &v1.ConfigMapProjection{Items: []v1.KeyToPath{{Key: "k", Path: "a", User: user}}}}),
+		"ServiceAccountTokenProjection.user":  projected(v1.VolumeProjection{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "t", User: user}}),
+		"ClusterTrustBundleProjection.user":   projected(v1.VolumeProjection{ClusterTrustBundle: &v1.ClusterTrustBundleProjection{Path: "t", User: user}}),
+		"PodCertificateProjection.user":       projected(v1.VolumeProjection{PodCertificate: &v1.PodCertificateProjection{KeyPath: "t", User: user}}),
 	}
 }
 

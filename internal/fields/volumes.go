@@ -5,6 +5,9 @@ func volumeRows() []Row {
 	const own, ownT = "runtime/pods/ownvolumes.go emptyDir", podsT + "TestDiskEmptyDirLimit"
 	const maker, able = "runtime/pods/podvolumes.go setUpVolume", "syncloop/admission/abilities.go Able"
 	const foreign = "FailedMount, unless a volume manager makes it"
+	const issued, issuedT = "runtime/pods/internal/payload/projections.go issued", "runtime/pods/internal/payload TestProjectionsBecomeFiles"
+	const issuer = "where Config.Pods.Projections makes it; otherwise its volume waits, and a manifest is refused"
+	const ableT = "syncloop/admission TestAbleRefusesWhatTheNodeCannotDo"
 	const allowed = "where config maps and secrets can be read; otherwise a manifest is refused"
 	return []Row{
 		{"Volume", "name", Honoured, "", "runtime/pods/podvolumes.go setUpVolumes", podsT + "TestVolumeMounts"},
@@ -34,7 +37,16 @@ func volumeRows() []Row {
 		{"ProjectedVolumeSource", "defaultUser", Refused, "UnexpectedAdmissionError", able, refusals},
 		{"VolumeProjection", "secret configMap", Honoured, allowed, files, filesT},
 		{"VolumeProjection", "downwardAPI", Honoured, "", files, filesT},
-		{"VolumeProjection", "serviceAccountToken clusterTrustBundle podCertificate", Refused, "of the API server", "syncloop/source/validatevolume.go apiReferences", refusals},
+		{"VolumeProjection", "serviceAccountToken clusterTrustBundle podCertificate", Honoured, issuer, issued, issuedT},
+		{"ServiceAccountTokenProjection", "audience expirationSeconds", Honoured, "by Config.Pods.Projections.Token", "runtime/pods/projections.go Token", podsT + "TestProjectionsAreSecretFiles"},
+		{"ServiceAccountTokenProjection", "path", Honoured, "", issued, issuedT},
+		{"ServiceAccountTokenProjection", "user", Refused, "UnexpectedAdmissionError", able, ableT},
+		{"ClusterTrustBundleProjection", "name signerName labelSelector", Honoured, "by Config.Pods.Projections.TrustBundle", "runtime/pods/projections.go TrustBundle", podsT + "TestProjectionsAreSecretFiles"},
+		{"ClusterTrustBundleProjection", "optional path", Honoured, "", issued, issuedT},
+		{"ClusterTrustBundleProjection", "user", Refused, "UnexpectedAdmissionError", able, ableT},
+		{"PodCertificateProjection", "signerName keyType maxExpirationSeconds userAnnotations", Honoured, "by Config.Pods.Projections.PodCertificate", "runtime/pods/projections.go PodCertificate", podsT + "TestProjectionsAreSecretFiles"},
+		{"PodCertificateProjection", "credentialBundlePath keyPath certificateChainPath", Honoured, "", issued, issuedT},
+		{"PodCertificateProjection", "user", Refused, "UnexpectedAdmissionError", able, ableT},
 		{"SecretProjection", "items optional", Honoured, "", files, filesT},
 		{"ConfigMapProjection", "items optional", Honoured, "", files, filesT},
 		{"DownwardAPIProjection", "items", Honoured, "", files, filesT},

@@ -34,6 +34,9 @@ type ImagePullOptions struct {
 	// Empty: the node has none. Home folders are never
 	// read (spec/runtime.md 10.5).
 	CredentialsDir string
+	// Credentials knows more credentials, tried after those of secrets and of
+	// CredentialsDir. Nil: there are none (spec/runtime.md 10.6).
+	Credentials ImageCredentials
 	// Verify says for which images that are present a pod must have credentials
 	// that pulled them before; without, it pulls them itself (spec/runtime.md
 	// 9.9), in the words of the kubelet's configuration: NeverVerify,
@@ -91,7 +94,8 @@ func (m *Manager) newPuller(service runtime.ImageService) {
 func (st *starting) pull(ctx context.Context) (images.Image, *startFailure) {
 	image, err := st.m.puller.Ensure(ctx, images.Request{
 		Pod: st.pod, Container: st.spec, Sandbox: st.sandboxConfig, Handler: st.handler,
-		Secrets: st.pullSecrets, Lacking: func() bool { return st.secretsMissing }, Event: st.event,
+		Secrets: st.pullSecrets, More: st.moreCredentials,
+		Lacking: func() bool { return st.secretsMissing || st.credentialsMissing }, Event: st.event,
 	})
 	if err == nil {
 		return image, nil
@@ -105,14 +109,14 @@ func (st *starting) pull(ctx context.Context) (images.Image, *startFailure) {
 }
 
 // pullFailure is the failed start of a container whose image is missing. A pod whose pull
-// secrets could not be read looks again soon: with them its pull does not wait (IN15).
+// secrets or credentials could not be read looks again soon: with them its pull does not wait (IN15).
 func (st *starting) pullFailure(err error) *startFailure {
 	f := &startFailure{name: st.spec.Name, reason: images.ErrImagePull, message: err.Error(), err: err}
 	var e *images.Error
 	if errors.As(err, &e) {
 		f.reason, f.message, f.retryAt, f.held = e.Reason, e.Message, e.RetryAt, !e.RetryAt.IsZero()
 	}
-	if st.secretsMissing {
+	if st.secretsMissing || st.credentialsMissing {
 		f.err = st.m.waits(err)
 		if soon := st.m.options.Clock.Now().Add(st.m.options.ObjectRetry); f.retryAt.After(soon) {
 			f.retryAt = soon

@@ -26,7 +26,7 @@ func (s *podSync) pullImageVolumes(ctx context.Context) {
 			continue
 		}
 		image, err := s.m.puller.Ensure(ctx, images.Request{
-			Pod: s.pod, Sandbox: s.sandboxConfig, Handler: s.handler, Secrets: s.pullSecrets,
+			Pod: s.pod, Sandbox: s.sandboxConfig, Handler: s.handler, Secrets: s.pullSecrets, More: s.moreCredentials,
 			Container: &v1.Container{Name: v.Name, Image: ready.Image, ImagePullPolicy: v.Image.PullPolicy},
 			Event: func(eventtype, reason, format string, args ...any) {
 				s.m.podEvent(s.pod, eventtype, reason, format, args...)

@@ -143,6 +143,12 @@ type Options struct {
 	ImageBackOff BackOffPolicy
 	// Objects returns config maps and secrets. Nil: there are none.
 	Objects ObjectGetter
+	// Projections makes tokens, trust bundles and certificates for projected volumes
+	// (spec/runtime.md 25). Zero: pods that need one wait, with a reason that says so.
+	Projections Projections
+	// Grants gives containers CPUs and devices of the node (spec/runtime.md 26). Nil: they
+	// get what their manifests say.
+	Grants Grants
 	// Services returns the services whose addresses containers find in their
 	// environment. Nil: there are none (spec/runtime.md 11.8).
 	Services ServiceLister

@@ -120,7 +120,8 @@ func fsGroup(pod *v1.Pod) *int64 {
 func (o ownVolumes) files(ctx context.Context, pod *v1.Pod, v *v1.Volume) (MountedVolume, error) {
 	in := payload.Input{
 		Pod: pod, Objects: objects.NewReader(o.m.options.Objects, pod.Namespace),
-		Down: criconfig.Downward{Allocatable: o.m.allocatable},
+		Down:        criconfig.Downward{Allocatable: o.m.allocatable},
+		Projections: podProjections{o.m.options.Projections, pod},
 	}
 	files, err := payload.Files(ctx, in, v)
 	known, published := o.m.publishedVolume(pod, v)

@@ -200,7 +200,7 @@ func (m *Manager) refreshVolumes(ctx context.Context, pod *v1.Pod) {
 
 // TearDownVolumes undoes what was made for a pod's volumes: mounts, memory, and
 // the content of emptyDir, configMap, secret, downwardAPI and projected volumes.
-// Call it once the pod's containers have stopped for good, any number of times. It
+// Then it releases what [Grants] gave. Call it once the pod's containers have stopped for good, any number of times. It
 // fails while something is still mounted; try again then. hostPath volumes stay.
 func (m *Manager) TearDownVolumes(ctx context.Context, uid types.UID) error {
 	defer m.noteInterrupted(ctx)
@@ -216,6 +216,9 @@ func (m *Manager) TearDownVolumes(ctx context.Context, uid types.UID) error {
 	}
 	if err := errors.Join(problems...); err != nil {
 		return fmt.Errorf("tear down volumes: %w", err)
+	}
+	if err := m.releaseGrants(ctx, uid); err != nil {
+		return err
 	}
 	m.noteVolumes(uid, nil)
 	return nil

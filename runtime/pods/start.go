@@ -152,18 +152,23 @@ func (st *starting) containerConfig(ctx context.Context, image images.Image) (*r
 	if err != nil {
 		return nil, err
 	}
+	granted, err := st.grant(ctx)
+	if err != nil {
+		return nil, err
+	}
 	config, err := criconfig.Container(criconfig.ContainerInput{
 		Described: meta.Described{
 			Pod: st.pod, Container: st.spec, Kind: st.kind, Index: st.index, RestartCount: st.restartCount(),
 		},
 		Node: m.node, Environment: st.environment, ImageRef: image.Ref,
 		ImageUser: criconfig.ImageUser{UID: image.UID, Name: image.Username},
-		Mounts:    mounts, TargetID: target, UserNamespace: st.users,
+		Mounts:    append(mounts, granted.mounts()...), TargetID: target, UserNamespace: st.users,
 	})
 	if err != nil {
 		return nil, err
 	}
 	config.Devices = devices
+	granted.addTo(config)
 	security := config.Linux.SecurityContext
 	security.SupplementalGroups = withVolumeGroups(st.pod, security.SupplementalGroups, st.volumes.groups())
 	return config, nil

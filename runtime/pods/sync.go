@@ -90,6 +90,8 @@ type podSync struct {
 	// be read.
 	secrets                     []*v1.Secret
 	secretsRead, secretsMissing bool
+	// credentialsMissing: a source of credentials failed.
+	credentialsMissing bool
 
 	// startedID is the container started last, empty if none was.
 	startedID     string

@@ -107,6 +107,12 @@ func ownedFiles(spec *v1.PodSpec) (path string) {
 			all = append(all, v.Projected.DefaultUser)
 			for _, s := range v.Projected.Sources {
 				switch {
+				case s.ServiceAccountToken != nil:
+					all = append(all, s.ServiceAccountToken.User)
+				case s.ClusterTrustBundle != nil:
+					all = append(all, s.ClusterTrustBundle.User)
+				case s.PodCertificate != nil:
+					all = append(all, s.PodCertificate.User)
 				case s.ConfigMap != nil:
 					items(s.ConfigMap.Items)
 				case s.Secret != nil:

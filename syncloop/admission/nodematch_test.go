@@ -117,6 +117,15 @@ func TestAbleRefusesWhatTheNodeCannotDo(t *testing.T) {
 		"projected items": {volume(v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
 			{ConfigMap: &v1.ConfigMapProjection{}}, {Secret: &v1.SecretProjection{Items: item}},
 		}}}), "UnexpectedAdmissionError", false},
+		"token's user": {volume(v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
+			{ServiceAccountToken: &v1.ServiceAccountTokenProjection{User: ptr.To[int64](7)}},
+		}}}), "UnexpectedAdmissionError", false},
+		"trust bundle's user": {volume(v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
+			{ClusterTrustBundle: &v1.ClusterTrustBundleProjection{User: ptr.To[int64](7)}},
+		}}}), "UnexpectedAdmissionError", false},
+		"certificate's user": {volume(v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
+			{PodCertificate: &v1.PodCertificateProjection{User: ptr.To[int64](7)}},
+		}}}), "UnexpectedAdmissionError", false},
 		"strict groups": {func(p *v1.Pod) {
 			p.Spec.SecurityContext = &v1.PodSecurityContext{SupplementalGroupsPolicy: ptr.To(v1.SupplementalGroupsPolicyStrict)}
 		}, "SupplementalGroupsPolicyNotSupported", true},

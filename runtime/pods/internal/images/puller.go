@@ -71,7 +71,10 @@ type Request struct {
 	// Secrets gives the pod's pull secrets; it is called only if they matter.
 	// Nil: there are none.
 	Secrets func(ctx context.Context) []*v1.Secret
-	// Lacking reports, after Secrets, whether some of them could not be read. Nil: never.
+	// More gives credentials for an image that are tried after those of secrets and files
+	// (spec/runtime.md 10.6); it is called only if they matter. Nil: there are none.
+	More func(ctx context.Context, image string) []credentials.Credential
+	// Lacking reports, after Secrets and More, whether some could not be read. Nil: never.
 	Lacking func() bool
 	// Event reports progress in the words of spec/runtime.md 9.11.
 	Event func(eventtype, reason, format string, args ...any)
@@ -109,7 +112,7 @@ func (p *Puller) Ensure(ctx context.Context, r Request) (Image, error) {
 	if !strings.HasPrefix(ref.Text, "/") {
 		f.repository = credentials.Repository(ref.Text)
 	}
-	lookup := sync.OnceValues(func() ([]credentials.Credential, error) { return p.lookup(ctx, r, f.repository) })
+	lookup := sync.OnceValues(func() ([]credentials.Credential, error) { return p.lookup(ctx, r, f) })
 	policy := Policy(r.Container)
 	if policy != v1.PullAlways {
 		image, err := p.present(ctx, r, f, lookup)
@@ -125,8 +128,8 @@ func (p *Puller) Ensure(ctx context.Context, r Request) (Image, error) {
 	return p.pull(ctx, r, f, lookup)
 }
 
-// lookup returns the pod's credentials for the repository.
-func (p *Puller) lookup(ctx context.Context, r Request, repository string) ([]credentials.Credential, error) {
+// lookup returns the pod's credentials for the image.
+func (p *Puller) lookup(ctx context.Context, r Request, f *flight) ([]credentials.Credential, error) {
 	var secrets []*v1.Secret
 	if r.Secrets != nil {
 		secrets = r.Secrets(ctx)
@@ -139,7 +142,11 @@ func (p *Puller) lookup(ctx context.Context, r Request, repository string) ([]cr
 	if err != nil {
 		return nil, err
 	}
-	return keyring.Lookup(repository), nil
+	found := keyring.Lookup(f.repository)
+	if r.More != nil && f.repository != "" {
+		found = append(found, r.More(ctx, f.spec.Image)...)
+	}
+	return found, nil
 }
 
 // present looks for the image; an empty Ref means that it is absent, or that the

@@ -29,6 +29,8 @@ type Input struct {
 	Pod     *v1.Pod
 	Objects Objects
 	Down    criconfig.Downward
+	// Projections makes what only an API server gives. Nil: nothing does.
+	Projections Projections
 }
 
 // defaultMode is the mode of files without a mode in the manifest.
@@ -59,7 +61,7 @@ func Files(ctx context.Context, in Input, v *v1.Volume) (map[string]poddir.File,
 // HoldsSecrets reports whether a volume's files can be secret.
 func HoldsSecrets(v *v1.Volume) bool {
 	return v.Secret != nil || v.Projected != nil && slices.ContainsFunc(v.Projected.Sources, func(s v1.VolumeProjection) bool {
-		return s.Secret != nil
+		return s.Secret != nil || s.ServiceAccountToken != nil || s.PodCertificate != nil
 	})
 }
 
@@ -212,7 +214,7 @@ func (in Input) projected(ctx context.Context, p *v1.ProjectedVolumeSource) (map
 		case s.DownwardAPI != nil:
 			part, err = in.downward(s.DownwardAPI.Items, p.DefaultMode)
 		default:
-			err = noAPI(s)
+			part, err = in.issued(ctx, s, p.DefaultMode)
 		}
 		if err != nil {
 			return nil, err
@@ -220,18 +222,4 @@ func (in Input) projected(ctx context.Context, p *v1.ProjectedVolumeSource) (map
 		maps.Copy(files, part)
 	}
 	return files, nil
-}
-
-// noAPI refuses sources that only an API server can make.
-func noAPI(s v1.VolumeProjection) error {
-	kind := "an unknown source"
-	switch {
-	case s.ServiceAccountToken != nil:
-		kind = "serviceAccountToken"
-	case s.ClusterTrustBundle != nil:
-		kind = "clusterTrustBundle"
-	case s.PodCertificate != nil:
-		kind = "podCertificate"
-	}
-	return fmt.Errorf("projected: %s needs an API server, and there is none: remove it, or set automountServiceAccountToken to false", kind)
 }

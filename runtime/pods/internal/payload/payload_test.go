@@ -150,6 +150,9 @@ func TestHoldsSecrets(t *testing.T) {
 		{v1.VolumeSource{Secret: &v1.SecretVolumeSource{}}, true},
 		{projected(v1.VolumeProjection{Secret: &v1.SecretProjection{}}), true},
 		{projected(v1.VolumeProjection{ConfigMap: &v1.ConfigMapProjection{}}), false},
+		{projected(v1.VolumeProjection{ServiceAccountToken: &v1.ServiceAccountTokenProjection{}}), true},
+		{projected(v1.VolumeProjection{PodCertificate: &v1.PodCertificateProjection{}}), true},
+		{projected(v1.VolumeProjection{ClusterTrustBundle: &v1.ClusterTrustBundleProjection{}}), false},
 	} {
 		if got := payload.HoldsSecrets(&v1.Volume{VolumeSource: tc.source}); got != tc.want {
 			t.Errorf("%d: %v", i, got)

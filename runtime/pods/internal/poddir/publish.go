@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/podwright/podwright/internal/tree"
 )
@@ -21,6 +22,8 @@ type File struct {
 	Data []byte
 	// Mode has permission bits only.
 	Mode fs.FileMode
+	// User owns the file. Nil: the agent's user.
+	User *int64
 }
 
 const (
@@ -109,9 +112,9 @@ func writeFiles(ctx context.Context, root *os.Root, dir string, files map[string
 	if err := tree.RemoveIn(ctx, root, dir); err != nil {
 		return err
 	}
-	own := func(path string, mode fs.FileMode) error {
-		if group != nil {
-			if err := root.Lchown(path, -1, int(*group)); err != nil {
+	own := func(path string, user *int64, mode fs.FileMode) error {
+		if user != nil || group != nil {
+			if err := root.Lchown(path, idOr(user), idOr(group)); err != nil {
 				return err
 			}
 		}
@@ -124,7 +127,7 @@ func writeFiles(ctx context.Context, root *os.Root, dir string, files map[string
 			}
 			return err
 		}
-		return own(path, 0o755)
+		return own(path, nil, 0o755)
 	}
 	if err := folder(dir); err != nil {
 		return err
@@ -148,11 +151,19 @@ func writeFiles(ctx context.Context, root *os.Root, dir string, files map[string
 		if err := errors.Join(err, f.Close()); err != nil {
 			return err
 		}
-		if err := own(path, files[name].Mode.Perm()); err != nil {
+		if err := own(path, files[name].User, files[name].Mode.Perm()); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// idOr returns an ID as chown takes it; -1 leaves the owner alone.
+func idOr(id *int64) int {
+	if id == nil {
+		return -1
+	}
+	return int(*id)
 }
 
 // same reports whether dir holds exactly these files.
@@ -191,11 +202,20 @@ func holds(root *os.Root, path string, want File) bool {
 	}
 	defer f.Close()
 	info, err := f.Stat()
-	if err != nil || info.Mode() != want.Mode.Perm() || info.Size() != int64(len(want.Data)) {
+	if err != nil || info.Mode() != want.Mode.Perm() || info.Size() != int64(len(want.Data)) || !ownedBy(info, want.User) {
 		return false
 	}
 	data, err := io.ReadAll(f)
 	return err == nil && bytes.Equal(data, want.Data)
+}
+
+// ownedBy reports whether a file has the user it is to have; nil is the agent's.
+func ownedBy(info fs.FileInfo, user *int64) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if user == nil || !ok {
+		return user == nil
+	}
+	return int64(stat.Uid) == *user
 }
 
 // linkFiles makes the links at the top lead to the current files and removes what was

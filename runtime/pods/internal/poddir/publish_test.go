@@ -161,6 +161,35 @@ func TestPublishToGroup(t *testing.T) {
 	}
 }
 
+// 25.3: a file can have a user of its own, which others do not share.
+func TestPublishToUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("other users need root")
+	}
+	volume := t.TempDir()
+	files := map[string]poddir.File{"d/token": {Data: []byte("x"), Mode: 0o600, User: ptr.To[int64](66)}, "other": text("y")}
+	for i, want := range []bool{true, false} {
+		changed, err := poddir.Publish(t.Context(), volume, fmt.Sprint("..", i), files, nil)
+		if err != nil || changed != want {
+			t.Errorf("%d: changed %v, err %v", i, changed, err)
+		}
+	}
+	owner := func(name string) string {
+		info, err := os.Stat(filepath.Join(volume, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprintf("%d %v", info.Sys().(*syscall.Stat_t).Uid, info.Mode())
+	}
+	if got, want := []string{owner("d/token"), owner("d"), owner("other")}, []string{"66 -rw-------", "0 drwxr-xr-x", "0 -rw-r--r--"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	files["d/token"] = poddir.File{Data: []byte("x"), Mode: 0o600, User: ptr.To[int64](67)}
+	if changed, err := poddir.Publish(t.Context(), volume, "..9", files, nil); err != nil || !changed || owner("d/token") != "67 -rw-------" {
+		t.Errorf("another user: changed %v, err %v, %s", changed, err, owner("d/token"))
+	}
+}
+
 // No file name leads out of a volume.
 func FuzzPublish(f *testing.F) {
 	for _, seed := range [][2]string{

@@ -1,0 +1,110 @@
+package node
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/runtime/pods"
+)
+
+// mute answers no question before it is released; "panics" panics.
+type mute struct{ release chan struct{} }
+
+func (m mute) wait(pod types.UID) {
+	if pod == "panics" {
+		panic("no answer")
+	}
+	if pod == "hangs" {
+		<-m.release
+	}
+}
+
+func (m mute) Token(_ context.Context, p *v1.Pod, _ *v1.ServiceAccountTokenProjection) (string, error) {
+	m.wait(p.UID)
+	return "token", nil
+}
+
+func (m mute) TrustBundle(_ context.Context, p *v1.Pod, _ *v1.ClusterTrustBundleProjection) ([]byte, error) {
+	m.wait(p.UID)
+	return []byte("anchors"), nil
+}
+
+func (m mute) PodCertificate(_ context.Context, p *v1.Pod, _ *v1.PodCertificateProjection) (pods.PodCertificate, error) {
+	m.wait(p.UID)
+	return pods.PodCertificate{Key: []byte("key")}, nil
+}
+
+func (m mute) Credentials(_ context.Context, p *v1.Pod, _ string) ([]pods.ImageCredential, error) {
+	m.wait(p.UID)
+	return []pods.ImageCredential{{Username: "u"}}, nil
+}
+
+func (m mute) Grant(_ context.Context, p *v1.Pod, _ *v1.Container) (pods.Grant, error) {
+	m.wait(p.UID)
+	return pods.Grant{CPUs: "1"}, nil
+}
+
+func (m mute) Release(_ context.Context, uid types.UID) error {
+	m.wait(uid)
+	return nil
+}
+
+// TestIssuersThatDoNotAnswerHoldTheirPodAlone: IN6. What makes tokens, certificates, credentials and grants is
+// waited for 10 s; a panic is an error; other pods are served meanwhile.
+func TestIssuersThatDoNotAnswerHoldTheirPodAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u, m := newUsers(), mute{make(chan struct{})}
+		projections, creds, grants := u.Projections(pods.Projections{Token: m, TrustBundle: m, PodCertificate: m}), u.ImageCredentials(m), u.Grants(m)
+		for name, call := range map[string]func(p *v1.Pod) (bool, error){
+			"token": func(p *v1.Pod) (bool, error) {
+				got, err := projections.Token.Token(t.Context(), p, &v1.ServiceAccountTokenProjection{})
+				return got == "token", err
+			},
+			"bundle": func(p *v1.Pod) (bool, error) {
+				got, err := projections.TrustBundle.TrustBundle(t.Context(), p, &v1.ClusterTrustBundleProjection{})
+				return string(got) == "anchors", err
+			},
+			"certificate": func(p *v1.Pod) (bool, error) {
+				got, err := projections.PodCertificate.PodCertificate(t.Context(), p, &v1.PodCertificateProjection{})
+				return string(got.Key) == "key", err
+			},
+			"credentials": func(p *v1.Pod) (bool, error) {
+				got, err := creds.Credentials(t.Context(), p, "image")
+				return len(got) == 1, err
+			},
+			"grant": func(p *v1.Pod) (bool, error) {
+				got, err := grants.Grant(t.Context(), p, &v1.Container{})
+				return got.CPUs == "1", err
+			},
+			"release": func(p *v1.Pod) (bool, error) {
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				err := grants.Release(ctx, p.UID)
+				return err == nil, err
+			},
+		} {
+			pod := func(uid types.UID) *v1.Pod { return &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}} }
+			began := time.Now()
+			if ok, err := call(pod("hangs")); ok || err == nil || time.Since(began) != 10*time.Second {
+				t.Errorf("%s that hangs: %v, %v after %v", name, ok, err, time.Since(began))
+			}
+			if ok, err := call(pod("panics")); ok || err == nil {
+				t.Errorf("%s that panics: %v, %v", name, ok, err)
+			}
+			if ok, err := call(pod("web")); !ok || err != nil {
+				t.Errorf("%s of another pod: %v, %v", name, ok, err)
+			}
+		}
+		close(m.release)
+		synctest.Wait()
+		if none := u.Projections(pods.Projections{}); none != (pods.Projections{}) || u.Grants(nil) != nil || u.ImageCredentials(nil) != nil {
+			t.Error("nothing was made something")
+		}
+	})
+}

@@ -1,0 +1,157 @@
+package pods
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// Grants gives containers what the node has only once: CPUs of their own, devices, parts of
+// memory. A CPU manager, a device manager or a driver of resource claims is one; the engine has
+// none (spec/runtime.md 26).
+//
+// It is called from many goroutines at once, for one pod from one at a time. Calls may block,
+// and must return soon after ctx ends. It must remember what it gave: after a crash of the agent
+// its containers still have it.
+type Grants interface {
+	// Grant returns what a container gets. It is called before the container is created, for
+	// each of its runs, and gives the same again until Release. An error keeps the container
+	// waiting and is shown to users.
+	Grant(ctx context.Context, pod *v1.Pod, container *v1.Container) (Grant, error)
+	// Release takes back what a pod's containers have. It is called once they have stopped
+	// for good, any number of times, also for pods that were given nothing. The engine may
+	// have been restarted since. While it fails, the pod is not gone, and it is called again.
+	Release(ctx context.Context, uid types.UID) error
+}
+
+// Grant is what a container gets besides what its manifest says. Zero: nothing.
+type Grant struct {
+	// CPUs and MemoryNodes bind the container to CPUs and NUMA nodes, as lists like "0-3,8".
+	// Empty: it is not bound.
+	CPUs, MemoryNodes string
+	// ExclusiveCPUs says that no other container uses the CPUs: then no CPU quota holds
+	// (spec/runtime.md 13).
+	ExclusiveCPUs bool
+	Devices       []GrantedDevice
+	// CDI are full names of devices of the Container Device Interface: vendor/class=name.
+	CDI []string
+	// Env is added to the environment where the manifest does not set the name.
+	Env []v1.EnvVar
+	// Mounts come after those of the manifest.
+	Mounts []GrantedMount
+	// Annotations are added to the container's for the runtime. The engine's own stay.
+	Annotations map[string]string
+}
+
+// GrantedDevice is a device of the node. Both paths are absolute.
+type GrantedDevice struct {
+	HostPath, ContainerPath string
+	// Permissions are letters of r, w and m (mknod). Empty: rwm.
+	Permissions string
+}
+
+// GrantedMount is a file or folder of the node. Both paths are absolute.
+type GrantedMount struct {
+	HostPath, ContainerPath string
+	ReadOnly                bool
+}
+
+// check reports what a runtime could not be given.
+func (g Grant) check() error {
+	var problems []error
+	paths := func(what, host, container string) {
+		if !filepath.IsAbs(host) || !filepath.IsAbs(container) {
+			problems = append(problems, fmt.Errorf("%s %q at %q: both paths must be absolute", what, host, container))
+		}
+	}
+	for _, d := range g.Devices {
+		paths("device", d.HostPath, d.ContainerPath)
+	}
+	for _, m := range g.Mounts {
+		paths("mount", m.HostPath, m.ContainerPath)
+	}
+	for _, e := range g.Env {
+		if e.Name == "" || e.ValueFrom != nil {
+			problems = append(problems, fmt.Errorf("variable %q must have a name and a plain value", e.Name))
+		}
+	}
+	for _, name := range g.CDI {
+		if name == "" {
+			problems = append(problems, errors.New("the name of a CDI device is empty"))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// mounts are the grant's mounts as the runtime takes them.
+func (g Grant) mounts() []*runtimeapi.Mount {
+	var out []*runtimeapi.Mount
+	for _, m := range g.Mounts {
+		out = append(out, &runtimeapi.Mount{ContainerPath: m.ContainerPath, HostPath: m.HostPath, Readonly: m.ReadOnly})
+	}
+	return out
+}
+
+// addTo completes a container's configuration, whose mounts are there already.
+func (g Grant) addTo(config *runtimeapi.ContainerConfig) {
+	for _, d := range g.Devices {
+		permissions := d.Permissions
+		if permissions == "" {
+			permissions = "rwm"
+		}
+		config.Devices = append(config.Devices, &runtimeapi.Device{HostPath: d.HostPath, ContainerPath: d.ContainerPath, Permissions: permissions})
+	}
+	for _, name := range g.CDI {
+		config.CDIDevices = append(config.CDIDevices, &runtimeapi.CDIDevice{Name: name})
+	}
+	known := map[string]bool{}
+	for _, e := range config.Envs {
+		known[e.GetKey()] = true
+	}
+	for _, e := range g.Env {
+		if !known[e.Name] {
+			config.Envs = append(config.Envs, &runtimeapi.KeyValue{Key: e.Name, Value: []byte(e.Value)})
+		}
+	}
+	for key, value := range g.Annotations {
+		if _, own := config.Annotations[key]; !own {
+			config.Annotations[key] = value
+		}
+	}
+	resources := config.Linux.Resources
+	resources.CpusetCpus, resources.CpusetMems = g.CPUs, g.MemoryNodes
+	if g.CPUs != "" && g.ExclusiveCPUs {
+		resources.CpuQuota = -1
+	}
+}
+
+// grant asks for what the container gets.
+func (st *starting) grant(ctx context.Context) (Grant, error) {
+	if st.m.options.Grants == nil {
+		return Grant{}, nil
+	}
+	g, err := st.m.options.Grants.Grant(ctx, st.pod, st.spec)
+	if err == nil {
+		err = g.check()
+	}
+	if err != nil {
+		return Grant{}, st.m.waits(fmt.Errorf("resources of the node: %w", err))
+	}
+	return g, nil
+}
+
+// releaseGrants takes back what the pod's containers had.
+func (m *Manager) releaseGrants(ctx context.Context, uid types.UID) error {
+	if m.options.Grants == nil {
+		return nil
+	}
+	if err := m.options.Grants.Release(ctx, uid); err != nil {
+		return fmt.Errorf("release what containers were granted: %w", err)
+	}
+	return nil
+}

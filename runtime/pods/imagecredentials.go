@@ -1,0 +1,65 @@
+package pods
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/runtime/pods/internal/credentials"
+)
+
+// ImageCredentials knows credentials of registries that are in no secret and no file: of a
+// cloud's identity service, or of credential plugins (spec/runtime.md 10.6).
+type ImageCredentials interface {
+	// Credentials returns what a registry may be shown for an image, best first; none is no
+	// error. It is called when a pod's credentials matter: before a pull, and to decide
+	// whether a pod may use an image that is there. It is called from many goroutines at once,
+	// may block, and must return soon after ctx ends; it should keep what it has found. The pod is
+	// only read. After an error the image is pulled with the other credentials; the error is
+	// shown in an event and must not quote what is secret.
+	Credentials(ctx context.Context, pod *v1.Pod, image string) ([]ImageCredential, error)
+}
+
+// ImageCredential is one credential for a registry.
+type ImageCredential struct {
+	Username, Password string
+	// ServiceAccount is the UID of the pod's service account if the credential is that
+	// account's: then other pods may use the image only once they have shown credentials of
+	// their own (spec/runtime.md 9.9). Empty: it is the node's, and all pods may.
+	ServiceAccount types.UID
+}
+
+// accountPrefix tells a service account from a secret in records of pulls: no secret has a colon
+// in its name.
+const accountPrefix = "serviceaccount:"
+
+// moreCredentials asks for credentials beside those of secrets and files. A source that fails
+// raises an event, and the pod looks again soon (IN15).
+func (s *podSync) moreCredentials(ctx context.Context, image string) []credentials.Credential {
+	source := s.m.options.ImagePull.Credentials
+	if source == nil {
+		return nil
+	}
+	found, err := source.Credentials(ctx, s.pod, image)
+	if err != nil {
+		if ctx.Err() == nil {
+			s.credentialsMissing = true
+			s.m.podEvent(s.pod, v1.EventTypeWarning, "FailedToRetrieveImageCredentials",
+				"Unable to get credentials for image %q: %v; attempting to pull the image may not succeed.", image, err)
+		}
+		return nil
+	}
+	out := make([]credentials.Credential, 0, len(found))
+	for _, c := range found {
+		next := credentials.Credential{Auth: &runtimeapi.AuthConfig{Username: c.Username, Password: c.Password}}
+		if c.ServiceAccount != "" {
+			next.Secret = &credentials.SecretID{
+				UID: c.ServiceAccount, Namespace: s.pod.Namespace, Name: accountPrefix + s.pod.Spec.ServiceAccountName,
+			}
+		}
+		out = append(out, next)
+	}
+	return out
+}

@@ -1,0 +1,116 @@
+package pods_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/runtime/fake"
+	"github.com/podwright/podwright/runtime/pods"
+)
+
+// cloud is a source of credentials.
+type cloud struct {
+	mu    sync.Mutex
+	found []pods.ImageCredential
+	err   error
+	asked []string
+}
+
+func (c *cloud) Credentials(_ context.Context, pod *v1.Pod, image string) ([]pods.ImageCredential, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked = append(c.asked, string(pod.UID)+" "+image)
+	return c.found, c.err
+}
+
+// users are who pulled so far, "-" for no credential.
+func (w *world) users() string {
+	var out []string
+	for _, call := range w.fake.Calls(fake.Match{Method: fake.PullImage}) {
+		user := call.Request.(*runtimeapi.PullImageRequest).GetAuth().GetUsername()
+		if user == "" {
+			user = "-"
+		}
+		out = append(out, user)
+	}
+	return strings.Join(out, " ")
+}
+
+// spec/runtime.md 10.6: more credentials are tried after those of secrets; if their source fails
+// the image is pulled with the others, and looked for again soon.
+func TestMoreCredentialsComeLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		objects, source := newShelf(), &cloud{found: []pods.ImageCredential{{Username: "c1", Password: "hunter2"}, {Username: "c2", Password: "hunter3"}}}
+		w := newWorld(t, nil, func(o *pods.Options) { o.Objects, o.ImagePull.Credentials = objects, source })
+		objects.pullSecret("mine", "p")
+		w.fake.Inject(fake.Fault{Match: fake.Match{Method: fake.PullImage}, Times: 3, Effect: fake.Effect{Err: errors.New("denied to hunter2 and hunter3")}})
+		pod := newPod(func(p *v1.Pod) {
+			p.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: "mine"}}
+			p.Spec.Containers[0].Image = "example.com/app:1"
+		})
+		w.sync(pod)
+		if got := w.users(); got != "u c1 c2" {
+			t.Errorf("10.6: pulled as %q", got)
+		}
+		if want := "uid-1 example.com/app:1"; source.asked[0] != want {
+			t.Errorf("10.6: asked for %q, want %q", source.asked[0], want)
+		}
+		source.err = errors.New("the metadata service is away")
+		pass(20 * second)
+		w.syncAll(pod)
+		w.wantState(pod, "app:running")
+		if got := w.users(); got != "u c1 c2 u" {
+			t.Errorf("10.6: then pulled as %q", got)
+		}
+		if !w.events.has(`Warning FailedToRetrieveImageCredentials  Unable to get credentials for image "example.com/app:1": the metadata service is away`) {
+			t.Errorf("10.6: no event in %v", w.events.list())
+		}
+		for _, e := range w.events.list() {
+			if strings.Contains(e, "hunter") {
+				t.Errorf("10.6: told %s", e)
+			}
+		}
+	})
+}
+
+// spec/runtime.md 9.9, 10.6: an image pulled with the credential of a service account is for pods of
+// that account; one pulled with the node's is for all.
+func TestImageOfAServiceAccountIsItsPodsAlone(t *testing.T) {
+	for _, tc := range []struct {
+		name       string
+		credential pods.ImageCredential
+		want       string // who pulled in the end
+	}{
+		{"the account's", pods.ImageCredential{Username: "account", Password: "p", ServiceAccount: "sa-1"}, "account -"},
+		{"the node's", pods.ImageCredential{Username: "node", Password: "p"}, "node"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				source := &cloud{found: []pods.ImageCredential{tc.credential}}
+				w := newWorld(t, nil, func(o *pods.Options) { o.ImagePull.Credentials = source })
+				pod := func(uid types.UID, account string) *v1.Pod {
+					return newPod(func(p *v1.Pod) {
+						p.UID, p.Name, p.Spec.ServiceAccountName = uid, string(uid), account
+						p.Spec.Containers[0].Image = "example.com/app:1"
+					})
+				}
+				first, second, other := pod("one", "robot"), pod("two", "robot"), pod("three", "other")
+				w.syncAll(first)
+				w.syncAll(second)
+				source.found = nil
+				w.syncAll(other)
+				if got := w.users(); got != tc.want {
+					t.Errorf("pulled as %q, want %q", got, tc.want)
+				}
+			})
+		})
+	}
+}
