@@ -2,7 +2,7 @@
 
 GO       ?= go
 TOOL     := $(GO) tool -modfile=$(CURDIR)/tools/go.mod
-MODULES  := . examples tools
+MODULES  := . examples tools kube
 RACE     ?= -race
 INMEMORY := $(CURDIR)/tools/ci/inmemory.sh
 MANIFESTS ?= examples/manifests

@@ -1,0 +1,195 @@
+//go:build apiserver
+
+package node
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/connrotation"
+	"k8s.io/utils/clock"
+
+	enginenode "github.com/podwright/podwright/internal/node"
+	"github.com/podwright/podwright/internal/timing"
+	"github.com/podwright/podwright/kube/apitest"
+)
+
+// realAgent runs a registrar and the engine's caller of its hooks on a real API server, as
+// system:node:edge-1.
+func realAgent(t *testing.T, config *rest.Config, set func(o *Options)) *Registrar {
+	t.Helper()
+	connections := connrotation.NewDialer(connrotation.DialFunc((&net.Dialer{}).DialContext))
+	config.Dial = connections.DialContext
+	client := kubernetes.NewForConfigOrDie(config)
+	o := Options{Name: "edge-1", Client: client, Reconnect: connections.CloseAll, Runtime: &cri{}, Images: &cri{}}
+	if set != nil {
+		set(&o)
+	}
+	registrar, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	caller := enginenode.NewHooks(enginenode.HookOptions{Hooks: registrar.Hooks(), State: engineState{}, Clock: clock.RealClock{}})
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = registrar.Run(ctx) })
+	wg.Go(func() { _ = caller.Run(ctx) })
+	t.Cleanup(func() { cancel(); connections.CloseAll(); wg.Wait() })
+	return registrar
+}
+
+// until waits for a condition; the test fails after a minute.
+func until(t *testing.T, what string, holds func() bool) time.Duration {
+	t.Helper()
+	began := time.Now()
+	limited, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for !holds() {
+		if timing.Sleep(limited, clock.RealClock{}, 50*time.Millisecond) != nil {
+			t.Fatalf("not after a minute: %s", what)
+		}
+	}
+	took := time.Since(began)
+	t.Logf("%s: %s", what, took.Round(time.Millisecond))
+	return took
+}
+
+// TestRealNode: on a real API server with NodeRestriction the agent registers, publishes
+// and renews (KN1, KN6, KW4), keeps what others write (KN1, KN12), comes back when its Node
+// is deleted (KN7), and survives a connection that freezes within its lease (KN9).
+func TestRealNode(t *testing.T) {
+	cluster := apitest.Start(t, apitest.Options{})
+	operator := kubernetes.NewForConfigOrDie(cluster.Admin())
+	t.Cleanup(operator.RESTClient().(*rest.RESTClient).Client.CloseIdleConnections)
+	proxy, err := apitest.NewProxy(cluster.Node("edge-1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(proxy.Close)
+	address := v1.NodeAddress{Type: v1.NodeInternalIP, Address: "10.0.0.1"}
+	registrar := realAgent(t, proxy.Config(cluster.Node("edge-1")), func(o *Options) {
+		o.Labels = map[string]string{"site": "north"}
+		o.Addresses = func() []v1.NodeAddress {
+			return []v1.NodeAddress{address, {Type: v1.NodeInternalIP, Address: "fd00::1"}}
+		}
+	})
+	ctx := t.Context()
+	get := func() *v1.Node {
+		node, err := operator.CoreV1().Nodes().Get(ctx, "edge-1", metav1.GetOptions{})
+		if err != nil {
+			return &v1.Node{}
+		}
+		return node
+	}
+	ready := func() bool {
+		node := get()
+		return len(node.Status.Conditions) == 1 && node.Status.Conditions[0].Status == v1.ConditionTrue && len(node.Status.Addresses) == 2
+	}
+	until(t, "Ready", ready)
+	until(t, "lease", func() bool {
+		lease, err := operator.CoordinationV1().Leases(v1.NamespaceNodeLease).Get(ctx, "edge-1", metav1.GetOptions{})
+		return err == nil && lease.OwnerReferences[0].UID == registrar.UID()
+	})
+
+	// What others write stays.
+	node := get()
+	node.Spec.Taints = append(node.Spec.Taints, v1.Taint{Key: "maintenance", Effect: v1.TaintEffectNoSchedule})
+	node.Labels["rack"] = "7"
+	if node, err = operator.CoreV1().Nodes().Update(ctx, node, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	node.Status.Conditions = append(node.Status.Conditions, v1.NodeCondition{Type: v1.NodeNetworkUnavailable, Status: v1.ConditionFalse})
+	node.Status.VolumesAttached = []v1.AttachedVolume{{Name: "csi/1"}}
+	if _, err = operator.CoreV1().Nodes().UpdateStatus(ctx, node, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the watch shows it", func() bool { o := registrar.Object(); return o != nil && len(o.Status.VolumesAttached) == 1 })
+	registrar.signal()
+	beat := node.Status.Conditions[0].LastHeartbeatTime
+	until(t, "published again", func() bool {
+		return !get().Status.Conditions[0].LastHeartbeatTime.Equal(&beat) || time.Since(beat.Time) < 2*time.Second
+	})
+	if node = get(); len(node.Spec.Taints) == 0 || node.Labels["rack"] != "7" || len(node.Status.Conditions) != 2 || len(node.Status.VolumesAttached) != 1 || len(node.Status.Addresses) != 2 {
+		t.Errorf("what others wrote is gone: %+v", node)
+	}
+
+	// A Node that is deleted comes back.
+	was := node.UID
+	if err := operator.CoreV1().Nodes().Delete(ctx, "edge-1", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the deleted Node is back and Ready", func() bool { return get().UID != was && ready() })
+
+	// A frozen connection: the lease goes on over another one.
+	renewed := func() time.Time {
+		lease, err := operator.CoordinationV1().Leases(v1.NamespaceNodeLease).Get(ctx, "edge-1", metav1.GetOptions{})
+		if err != nil {
+			return time.Time{}
+		}
+		return lease.Spec.RenewTime.Time
+	}
+	before := renewed()
+	proxy.Freeze()
+	until(t, "the frozen connections are given up", func() bool { return time.Since(before) > 12*time.Second })
+	proxy.Thaw()
+	if until(t, "the lease is renewed", func() bool { return renewed().After(before) }); time.Since(before) > 40*time.Second {
+		t.Errorf("the lease ran out: %s", time.Since(before))
+	}
+}
+
+// TestRealRefusals: the wrong name, the wrong user and no credentials are errors that say
+// what is missing.
+func TestRealRefusals(t *testing.T) {
+	cluster := apitest.Start(t, apitest.Options{})
+	for name, c := range map[string]struct {
+		config *rest.Config
+		want   []string
+	}{
+		"certificate of another node": {cluster.Node("edge-2"), []string{"forbidden", `node "edge-2" is not allowed`, "another name"}},
+		"no role":                     {cluster.User("somebody"), []string{`cannot create resource "nodes"`, "lacks a role"}},
+		"expired certificate":         {cluster.Expired("system:node:edge-1", "system:nodes"), []string{"Unauthorized", "expired"}},
+		"unknown authority":           {stranger(cluster.Node("edge-1")), []string{"certificate signed by unknown authority"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := kubernetes.NewForConfigOrDie(c.config)
+			defer client.RESTClient().(*rest.RESTClient).Client.CloseIdleConnections()
+			registrar, err := New(Options{Name: "edge-1", Client: client})
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = registrar.register(t.Context())
+			if err == nil {
+				t.Fatal("registered")
+			}
+			for _, want := range c.want {
+				if !errorContains(err, want) {
+					t.Errorf("%q is not in: %v", want, err)
+				}
+			}
+		})
+	}
+}
+
+// stranger does not trust the cluster's authority.
+func stranger(config *rest.Config) *rest.Config {
+	config.CAData = nil
+	return config
+}
+
+func errorContains(err error, text string) bool {
+	for ; err != nil; err = errors.Unwrap(err) {
+		if strings.Contains(err.Error(), text) {
+			return true
+		}
+	}
+	return false
+}
