@@ -29,8 +29,6 @@ import (
 	"github.com/podwright/podwright/internal/timing"
 )
 
-// realTime is what the servers have, too.
-var realTime clock.RealClock
 
 // readyLimit is how long the servers may take until they answer.
 const readyLimit = time.Minute
@@ -91,7 +89,7 @@ func New(ctx context.Context, options Options) (_ *Cluster, err error) {
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
 		return nil, err
 	}
-	if c.authority, err = newAuthority(realTime.Now()); err != nil {
+	if c.authority, err = newAuthority(clock.RealClock{}.Now()); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -202,7 +200,7 @@ func (c *Cluster) write(name string, who identity) error {
 
 // issue makes a certificate for a day, unless it has times of its own.
 func (c *Cluster) issue(who identity) (pair, error) {
-	if now := realTime.Now(); who.until.IsZero() {
+	if now := clock.RealClock{}.Now(); who.until.IsZero() {
 		who.from, who.until = now.Add(-time.Hour), now.Add(24*time.Hour)
 	}
 	return c.authority.issue(who)
@@ -239,7 +237,7 @@ func freePorts(address string, n int) (ports []string, err error) {
 // WaitReady returns when the API server says that it is ready, or an error with the ends
 // of the logs after a minute.
 func (c *Cluster) WaitReady(ctx context.Context) error {
-	ctx, cancel := timing.WithTimeout(ctx, realTime, readyLimit)
+	ctx, cancel := timing.WithTimeout(ctx, clock.RealClock{}, readyLimit)
 	defer cancel()
 	config := c.Admin()
 	config.Timeout = 2 * time.Second
@@ -253,7 +251,7 @@ func (c *Cluster) WaitReady(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		if !c.Etcd.Running() || !c.APIServer.Running() || timing.Sleep(ctx, realTime, 50*time.Millisecond) != nil {
+		if !c.Etcd.Running() || !c.APIServer.Running() || timing.Sleep(ctx, clock.RealClock{}, 50*time.Millisecond) != nil {
 			return fmt.Errorf("the API server is not ready: %w; end of the log of etcd:\n%s\nand of kube-apiserver:\n%s", err, c.Etcd.tail(), c.APIServer.tail())
 		}
 	}
@@ -270,7 +268,7 @@ func closeIdle(client *kubernetes.Clientset) {
 // prepare waits for what every pod needs, and makes it where no controller does: the
 // namespaces, and the service account default.
 func (c *Cluster) prepare(ctx context.Context) error {
-	ctx, cancel := timing.WithTimeout(ctx, realTime, readyLimit)
+	ctx, cancel := timing.WithTimeout(ctx, clock.RealClock{}, readyLimit)
 	defer cancel()
 	client, err := kubernetes.NewForConfig(c.Admin())
 	if err != nil {
@@ -288,7 +286,7 @@ func (c *Cluster) prepare(ctx context.Context) error {
 		if err == nil || apierrors.IsAlreadyExists(err) {
 			return nil
 		}
-		if timing.Sleep(ctx, realTime, 50*time.Millisecond) != nil {
+		if timing.Sleep(ctx, clock.RealClock{}, 50*time.Millisecond) != nil {
 			return fmt.Errorf("the namespaces are not ready: %w", err)
 		}
 	}
@@ -307,7 +305,7 @@ func (c *Cluster) User(name string, groups ...string) *rest.Config {
 
 // Expired returns the credentials of a user whose certificate has expired.
 func (c *Cluster) Expired(name string, groups ...string) *rest.Config {
-	now := realTime.Now()
+	now := clock.RealClock{}.Now()
 	return c.userUntil(identity{name: name, groups: groups, from: now.Add(-2 * time.Hour), until: now.Add(-time.Hour)})
 }
 

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
 	"github.com/podwright/podwright/internal/timing"
@@ -238,7 +239,7 @@ func TestControllers(t *testing.T) {
 		if err == nil && len(pods.Items) == 3 {
 			return
 		}
-		if timing.Sleep(limited, realTime, 100*time.Millisecond) != nil {
+		if timing.Sleep(limited, clock.RealClock{}, 100*time.Millisecond) != nil {
 			out, _ := c.Kubectl(ctx, "describe", "nodes,pods")
 			t.Fatalf("%v, %s", err, out)
 		}

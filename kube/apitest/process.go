@@ -10,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"k8s.io/utils/clock"
 )
 
 // stopLimit is how long a server may take to end before it is killed.
@@ -117,7 +119,7 @@ func (p *Process) end(s syscall.Signal) error {
 			return fmt.Errorf("signal %s: %w", p.Name(), err)
 		}
 	}
-	timer := realTime.NewTimer(stopLimit)
+	timer := clock.RealClock{}.NewTimer(stopLimit)
 	defer timer.Stop()
 	select {
 	case <-p.ended:
