@@ -29,7 +29,6 @@ import (
 	"github.com/podwright/podwright/internal/timing"
 )
 
-
 // readyLimit is how long the servers may take until they answer.
 const readyLimit = time.Minute
 
@@ -200,7 +199,8 @@ func (c *Cluster) write(name string, who identity) error {
 
 // issue makes a certificate for a day, unless it has times of its own.
 func (c *Cluster) issue(who identity) (pair, error) {
-	if now := clock.RealClock{}.Now(); who.until.IsZero() {
+	if who.until.IsZero() {
+		now := clock.RealClock{}.Now()
 		who.from, who.until = now.Add(-time.Hour), now.Add(24*time.Hour)
 	}
 	return c.authority.issue(who)
