@@ -11,7 +11,7 @@ MANIFESTS ?= examples/manifests
 # runs. The tests check for goroutines that still run.
 export GORACE := atexit_sleep_ms=10 $(GORACE)
 
-.PHONY: tenant fields help run test unit e2e lint bench verify fmt explore torture crash crash-containerd probes-kill evictions-kill mutate-podworkers spec-coverage rewrites faults-pleg bench-idle build clean fuzz vuln leak-hunt crowd api deletions faults-hour marathon flake deep-trees
+.PHONY: tenant test-kube fields help run test unit e2e lint bench verify fmt explore torture crash crash-containerd probes-kill evictions-kill mutate-podworkers spec-coverage rewrites faults-pleg bench-idle build clean fuzz vuln leak-hunt crowd api deletions faults-hour marathon flake deep-trees
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | expand -t 22
@@ -29,17 +29,22 @@ test: ## everything: unit tests, race detector, end-to-end on a real containerd
 unit: ## the tests that need nothing but Go
 	cd . && $(INMEMORY) $(GO) test $(RACE) ./...
 	cd examples && $(INMEMORY) $(GO) test $(RACE) ./...
+	cd kube && $(INMEMORY) $(GO) test $(RACE) ./...
 	cd tools && $(GO) test ./...
 
 e2e: ## only the tests on a real containerd, the installed one and 2.x (CONTAINERD=installed or 2 for one)
 	@tools/ci/test.sh --e2e
+
+test-kube: ## the tests of module kube, those on a real API server too (the first run builds its servers, minutes)
+	kube/apitest/servers/build.sh
+	cd kube && $(GO) test $(RACE) -count=1 -tags apiserver ./...
 
 lint: ## vet, staticcheck, gofumpt, and the exported API as recorded below api/
 	@set -e; for m in $(MODULES); do \
 	  echo "lint $$m"; \
 	  unformatted=$$(cd $$m && $(TOOL) gofumpt -l .); \
 	  if [ -n "$$unformatted" ]; then echo "gofumpt wants to change:"; echo "$$unformatted"; exit 1; fi; \
-	  (cd $$m && $(GO) vet -tags containerd ./... && $(TOOL) staticcheck -tags containerd ./...); \
+	  (cd $$m && $(GO) vet -tags containerd,apiserver ./... && $(TOOL) staticcheck -tags containerd,apiserver ./...); \
 	done
 	@cd tools && $(GO) run ./api -root .. -check
 
@@ -91,7 +96,7 @@ mutate-podworkers: ## break the state machine condition by condition; every brea
 	cd tools && $(GO) run ./mutate
 
 verify: lint ## what a release needs besides the tests: tidy modules, documented rules
-	@set -e; for m in $(MODULES) tools/containerd2; do (cd $$m && $(GO) mod tidy -diff); done
+	@set -e; for m in $(MODULES) tools/containerd2 kube/apitest/servers; do (cd $$m && $(GO) mod tidy -diff); done
 
 clean: ## remove what was built
 	rm -rf bin dist

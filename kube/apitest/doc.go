@@ -14,5 +14,6 @@
 // a folder that has the programs already.
 //
 // Everything listens on loopback, on ports that the system chose, and ends with the test,
-// or with its process if that is killed. Tests on it have the build tag apiserver.
+// or with its process if that is killed. Tests on it have the build tag apiserver and
+// APIServer in their names.
 package apitest

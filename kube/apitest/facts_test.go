@@ -57,8 +57,8 @@ func mustCreatePod(ctx context.Context, t *testing.T, c *kubernetes.Clientset, p
 	return made
 }
 
-// TestFacts are what the packages of kube take for granted of a real API server.
-func TestFacts(t *testing.T) {
+// TestAPIServerFacts are what the packages of kube take for granted of a real API server.
+func TestAPIServerFacts(t *testing.T) {
 	began := time.Now()
 	c := Start(t, Options{})
 	t.Logf("ready after %s", time.Since(began).Round(time.Millisecond))
@@ -135,9 +135,9 @@ func TestFacts(t *testing.T) {
 
 func isNil(err error) bool { return err == nil }
 
-// TestRewindSilencesWatches: after a backup is restored, a watch from a revision of before
+// TestAPIServerRewindSilencesWatches: after a backup is restored, a watch from a revision of before
 // may stay open and empty (KS9).
-func TestRewindSilencesWatches(t *testing.T) {
+func TestAPIServerRewindSilencesWatches(t *testing.T) {
 	ctx := t.Context()
 	c := Start(t, Options{})
 	operator := admin(t, c)
@@ -176,9 +176,9 @@ func TestRewindSilencesWatches(t *testing.T) {
 	}
 }
 
-// TestFrozenConnection: a call over a frozen connection gets neither answer nor error, and
+// TestAPIServerFrozenConnection: a call over a frozen connection gets neither answer nor error, and
 // a thawed one goes on; one that is cut fails at once.
-func TestFrozenConnection(t *testing.T) {
+func TestAPIServerFrozenConnection(t *testing.T) {
 	c := Start(t, Options{})
 	proxy, err := NewProxy(c.Admin())
 	if err != nil {
@@ -212,8 +212,8 @@ func TestFrozenConnection(t *testing.T) {
 	}
 }
 
-// TestControllers: a Deployment becomes pods on a node.
-func TestControllers(t *testing.T) {
+// TestAPIServerControllers: a Deployment becomes pods on a node.
+func TestAPIServerControllers(t *testing.T) {
 	ctx := t.Context()
 	began := time.Now()
 	c := Start(t, Options{Scheduler: true, Controllers: true})

@@ -63,10 +63,10 @@ func until(t *testing.T, what string, holds func() bool) time.Duration {
 	return took
 }
 
-// TestRealNode: on a real API server with NodeRestriction the agent registers, publishes
+// TestAPIServerNode: on a real API server with NodeRestriction the agent registers, publishes
 // and renews (KN1, KN6, KW4), keeps what others write (KN1, KN12), comes back when its Node
 // is deleted (KN7), and survives a connection that freezes within its lease (KN9).
-func TestRealNode(t *testing.T) {
+func TestAPIServerNode(t *testing.T) {
 	cluster := apitest.Start(t, apitest.Options{})
 	operator := kubernetes.NewForConfigOrDie(cluster.Admin())
 	t.Cleanup(operator.RESTClient().(*rest.RESTClient).Client.CloseIdleConnections)
@@ -146,9 +146,9 @@ func TestRealNode(t *testing.T) {
 	}
 }
 
-// TestRealRefusals: the wrong name, the wrong user and no credentials are errors that say
+// TestAPIServerRefusals: the wrong name, the wrong user and no credentials are errors that say
 // what is missing.
-func TestRealRefusals(t *testing.T) {
+func TestAPIServerRefusals(t *testing.T) {
 	cluster := apitest.Start(t, apitest.Options{})
 	for name, c := range map[string]struct {
 		config *rest.Config

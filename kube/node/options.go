@@ -102,17 +102,17 @@ const version = "v1.37.2+podwright"
 func (o *Options) complete() error {
 	var problems []error
 	if o.Name == "" {
-		problems = append(problems, errors.New("Name is required: the name of the Node"))
+		problems = append(problems, errors.New("no Name: that of the Node is required"))
 	} else if bad := validation.IsDNS1123Subdomain(o.Name); len(bad) > 0 {
-		problems = append(problems, fmt.Errorf("Name %q is no name of a Node: %s", o.Name, strings.Join(bad, "; ")))
+		problems = append(problems, fmt.Errorf("the Name %q is no name of a Node: %s", o.Name, strings.Join(bad, "; ")))
 	}
 	if o.Client == nil {
-		problems = append(problems, errors.New("Client is required: a client of the API server"))
+		problems = append(problems, errors.New("no Client: one of the API server is required"))
 	} else if o.Leases == nil {
 		o.Leases = o.Client.CoordinationV1()
 	}
 	if o.WhenGone != Rejoin && o.WhenGone != Leave {
-		problems = append(problems, fmt.Errorf("WhenGone %q is neither Rejoin (empty) nor %s", o.WhenGone, Leave))
+		problems = append(problems, fmt.Errorf("the policy WhenGone %q is neither Rejoin (empty) nor %s", o.WhenGone, Leave))
 	}
 	if o.Reconnect == nil {
 		o.Reconnect = func() {}

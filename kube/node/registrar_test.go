@@ -313,7 +313,7 @@ func TestDeadConnection(t *testing.T) {
 // TestBadOptions: every problem is named at once.
 func TestBadOptions(t *testing.T) {
 	_, err := New(Options{Name: "Not a name", WhenGone: "Dance"})
-	for _, want := range []string{`"Not a name"`, "Client is required", `"Dance"`} {
+	for _, want := range []string{`"Not a name"`, "no Client", `"Dance"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v lacks %s", err, want)
 		}

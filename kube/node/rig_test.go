@@ -34,8 +34,8 @@ type rig struct {
 	// reconnects counts calls of Options.Reconnect.
 	reconnects int
 	events     []string
-	// away is set while the API server answers nothing at once, hung while not at all.
-	away, hung error
+	// away is what the API server's calls fail with while it is away.
+	away error
 }
 
 // engineState is a node that is ready, as the engine sees it.

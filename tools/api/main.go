@@ -28,7 +28,7 @@ func main() {
 	root := flag.String("root", ".", "the repository")
 	check := flag.Bool("check", false, "compare instead of writing")
 	flag.Parse()
-	files, err := describe(*root)
+	files, err := describeAll(*root)
 	if err == nil {
 		dir := filepath.Join(*root, "api")
 		if *check {
@@ -60,7 +60,32 @@ func (p listed) public() bool {
 	return p.Module != nil && p.Module.Main && p.Name != "main" && !strings.Contains("/"+p.ImportPath+"/", "/internal/")
 }
 
-// describe returns the text for each file below api/, by its slash path.
+// modules are the folders of the modules whose API users build on.
+var modules = []string{".", "kube"}
+
+// describeAll returns the text for each file below api/, by its slash path.
+func describeAll(root string) (map[string]string, error) {
+	all := map[string]string{}
+	for _, module := range modules {
+		dir := filepath.Join(root, module)
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		files, err := describe(dir)
+		if err != nil {
+			return nil, err
+		}
+		for name, text := range files {
+			if module != "." && name != module+".txt" { // the module's root is beside its folder
+				name = module + "/" + name
+			}
+			all[name] = text
+		}
+	}
+	return all, nil
+}
+
+// describe returns the text for each public package of a module, by its file.
 func describe(root string) (map[string]string, error) {
 	packages, err := list(root)
 	if err != nil {

@@ -77,6 +77,12 @@ if [ -z "${CONTAINER_RUNTIME_ENDPOINT:-}" ]; then
 	esac
 fi
 
+# The servers of Kubernetes are built from their modules, too.
+if ! $only_e2e; then
+	PODWRIGHT_KUBERNETES=$(kube/apitest/servers/build.sh) || die "the servers of Kubernetes do not build"
+	export PODWRIGHT_KUBERNETES
+fi
+
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 (cd tools && go build -o "$work/" ./testsummary ./fuzz)
@@ -104,10 +110,14 @@ events() {
 		memory=("$root/tools/ci/inmemory.sh")
 		tests . $race ./...
 		tests examples $race ./...
+		tests kube $race ./...
 		tests tools ./...
 		memory=()
 		fuzz &
 		fuzzing=$!
+	fi
+	if ! $only_e2e; then
+		tests kube $race -count=1 -p 2 -tags apiserver -run APIServer $(with_tests kube apiserver .)
 	fi
 	# Every test that needs containerd has one of its own; mostly they wait. They are
 	# not cached: the kernel and containerd are part of them.
@@ -116,9 +126,9 @@ events() {
 	for programs in "${runtimes[@]}"; do
 		export PODWRIGHT_CONTAINERD=$programs
 		echo "{\"Action\":\"runtime\",\"Runtime\":\"$(runtime_name)\",\"Programs\":\"$programs\"}"
-		tests . "${containerd[@]}" $(with_containerd_tests . runtime)
+		tests . "${containerd[@]}" $(with_tests . containerd runtime)
 		tests . "${containerd[@]}" ./internal/containerdtest
-		tests examples "${containerd[@]}" $(with_containerd_tests examples .)
+		tests examples "${containerd[@]}" $(with_tests examples containerd .)
 	done
 	if ! $only_e2e; then
 		local code=0
@@ -138,9 +148,9 @@ runtime_name() {
 	"${PODWRIGHT_CONTAINERD:+$PODWRIGHT_CONTAINERD/}containerd" --version | sed -E 's/^containerd [^ ]+ v?([0-9.]+).*/containerd \1/'
 }
 
-# with_containerd_tests lists the packages of a module's folder that have such tests.
-with_containerd_tests() {
-	(cd "$1" && grep -rlZ --include='*_test.go' '^//go:build containerd' "$2" | xargs -0 -n 1 dirname | sort -u | sed 's|^\(\./\)\{0,1\}|./|')
+# with_tests lists the packages of a module's folder that have tests of a build tag.
+with_tests() {
+	(cd "$1" && grep -rlZ --include='*_test.go' "^//go:build $2" "$3" | xargs -0 -n 1 dirname | sort -u | sed 's|^\(\./\)\{0,1\}|./|')
 }
 mkdir -p "$root/bin"
 # A program built with -race sleeps a second when it ends, to catch races of what

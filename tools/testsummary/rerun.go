@@ -156,7 +156,7 @@ type goTest struct {
 }
 
 func (g goTest) run(f *failure) (bool, string) {
-	args := append([]string{"test", "-json", "-count=1", "-tags", "containerd"}, g.flags...)
+	args := append([]string{"test", "-json", "-count=1", "-tags", "containerd,apiserver"}, g.flags...)
 	cmd := exec.Command("go", append(args, "-run", "^"+f.test+"$", f.pkg)...)
 	cmd.Dir = filepath.Join(g.root, moduleOf(f.pkg))
 	if f.on != nil {
@@ -170,7 +170,7 @@ func (g goTest) run(f *failure) (bool, string) {
 // moduleOf returns the folder of the module that holds a package.
 func moduleOf(pkg string) string {
 	inner, _, _ := strings.Cut(strings.TrimPrefix(pkg, module), "/")
-	if inner == "examples" || inner == "tools" {
+	if inner == "examples" || inner == "tools" || inner == "kube" {
 		return inner
 	}
 	return "."

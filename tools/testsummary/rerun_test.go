@@ -141,7 +141,7 @@ func TestTestThatDidNotRunHasNotPassed(t *testing.T) {
 
 func TestModuleOfAPackage(t *testing.T) {
 	for pkg, want := range map[string]string{
-		module + "runtime/cri": ".", "github.com/podwright/podwright": ".", module + "examples/nodeagent": "examples", module + "tools/api": "tools",
+		module + "runtime/cri": ".", "github.com/podwright/podwright": ".", module + "examples/nodeagent": "examples", module + "tools/api": "tools", module + "kube/node": "kube",
 	} {
 		if got := moduleOf(pkg); got != want {
 			t.Errorf("moduleOf(%s) = %s, want %s", pkg, got, want)
