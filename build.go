@@ -57,7 +57,7 @@ func (p *parts) tie() {
 	store := p.loop.Store()
 	*p.residents = node.Residents{
 		Desired: store, Statuses: p.status, Lives: p.workers, Stopping: p.syncer.Stopping, Heard: p.loop.Ready,
-		Ending: p.journal.Ending,
+		Ending: p.journal.Ending, Holding: p.journal.Holding,
 	}
 	p.occupants.Terminated, p.occupants.Withheld, p.occupants.Held = p.workers.IsPodKnownTerminated, p.loop.Withheld, p.loop.Holds
 	p.dead.Desired, p.dead.Heard, p.dead.Removals = store, p.loop.Ready, p.workers
@@ -200,6 +200,7 @@ func (p *parts) buildAdmission() (err error) {
 		HTTP2: p.config.Probes.HTTP2, GRPCTLS: p.config.Probes.GRPCTLS, Events: p.config.Observe.Events,
 	}
 	policies, problem := admission.BySource(a.Sources)
+	policies = policies.Counting(p.residents.Departing)
 	p.policies = policies
 	uids, keyProblem := recovery.NewOwnUIDs(filepath.Join(p.config.RootDir, "state", "uid-key"), policies.OwnUIDs())
 	p.uids = uids

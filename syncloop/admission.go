@@ -28,7 +28,8 @@ import (
 // alone, and is asked about again after a back-off, before those that came later (IN6).
 // Others pass it; an Admission that keeps room for it leaves them without a verdict too. An
 // error with a method Behind() bool that is true says that no pod is judged for a moment, because
-// the verdict of one that came before is about to come.
+// the verdict of one that came before is about to come; one with a method Patience() time.Duration
+// how long the wait may be, if that is more than 10 s, before it is a problem.
 type Admission interface {
 	Admit(ctx context.Context, pod *v1.Pod, others iter.Seq[*v1.Pod]) (admitted bool, err error)
 }
@@ -107,9 +108,12 @@ func (v *verdicts) putOff(uid types.UID, err error, now time.Time) (tell bool) {
 	o.err, o.due = err, o.since.Add(verdictDue)
 	var wait *WaitError
 	var fault interface{ Fault() bool }
+	var patient interface{ Patience() time.Duration }
 	switch {
 	case errors.As(err, &wait):
 		o.due = wait.Until
+	case errors.As(err, &patient):
+		o.due = o.since.Add(max(verdictDue, patient.Patience()))
 	case errors.Is(err, errAdmissionPanic) || errors.As(err, &fault) && fault.Fault():
 		o.due = o.since
 	}

@@ -40,6 +40,9 @@ type Residents struct {
 	// Ending returns the pods that had to stop when the agent before this one ended, and may
 	// still hold something.
 	Ending func() []*v1.Pod
+	// Holding returns the pods that were admitted, by this agent or the one before, and whose
+	// containers are not known to have stopped.
+	Holding func() []*v1.Pod
 	// Heard reports whether every source has named its pods.
 	Heard func() bool
 }
@@ -117,6 +120,15 @@ func (r *Residents) Leaving() []*v1.Pod {
 	ending := slices.DeleteFunc(r.Ending(), func(p *v1.Pod) bool { return r.Known(p.UID) })
 	leaving := slices.DeleteFunc(r.Unfinished(), func(p *v1.Pod) bool { return !r.Lives.IsPodTerminationRequested(p.UID) })
 	return append(leaving, ending...)
+}
+
+// Departing returns the pods that have a place and are about to lose it: no source wants them any
+// more, or they are being stopped. From the moment its source drops it a pod is among them.
+func (r *Residents) Departing() []*v1.Pod {
+	return slices.DeleteFunc(r.Holding(), func(p *v1.Pod) bool {
+		_, desired := r.Desired.Get(p.UID)
+		return desired && !r.Lives.IsPodTerminationRequested(p.UID)
+	})
 }
 
 // Known reports whether the pod has a worker.

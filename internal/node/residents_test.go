@@ -52,6 +52,19 @@ func TestResidents(t *testing.T) {
 	}
 }
 
+// TestDeparting: of the pods that hold something, those that no source wants any more, whether they
+// are being stopped yet or not, and those that are being stopped.
+func TestDeparting(t *testing.T) {
+	r, l := residents(newPod("runs"), newPod("stops"))
+	l.terminating = uids("stops")
+	r.Holding = func() []*v1.Pod {
+		return []*v1.Pod{newPod("runs"), newPod("stops"), newPod("dropped")}
+	}
+	if got, want := uidsOf(r.Departing()), []types.UID{"dropped", "stops"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
 // TestOrphaned: no source wants the pod and no worker knows it, and every source has
 // been heard.
 func TestOrphaned(t *testing.T) {

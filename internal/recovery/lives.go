@@ -41,6 +41,19 @@ func (j *Journal) Ending() []*v1.Pod {
 	return out
 }
 
+// Holding returns the remembered pods that were admitted and whose containers are not known to
+// have stopped.
+func (j *Journal) Holding() []*v1.Pod {
+	var out []*v1.Pod
+	for _, r := range j.keeper.All() {
+		admitted := r.Admission != nil && !r.Admission.Refused
+		if r.Pod != nil && admitted && r.TerminatedAt.IsZero() && !r.Finished && !j.isRetired(r) {
+			out = append(out, r.Pod)
+		}
+	}
+	return out
+}
+
 // retiredWriteAfter is after how long it is written down that a life is over: most sinks take
 // an end within that time, and then the record goes.
 const retiredWriteAfter = 10 * time.Second

@@ -6,11 +6,15 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/internal/timing"
 )
 
 // ReasonSourcePolicy is the reason of a pod that its source may not run.
@@ -23,7 +27,8 @@ type SourcePolicy struct {
 	// HighestPriority is the highest that pods may claim, by spec.priority or by the name
 	// of a system-critical class. Nil: any.
 	HighestPriority *int32
-	// MaxPods bounds the pods that run. 0 or negative: no bound.
+	// MaxPods bounds the pods that run, those that are being stopped included. 0 or negative: no
+	// bound.
 	MaxPods int
 	// Requests bounds what pods request together. A container must request each resource
 	// that is in it, unless the pod does; no change makes a pod request more of it. Nil: no
@@ -82,13 +87,17 @@ func (reviewed) ofThisPackage()               {}
 type SourcePolicies struct {
 	policies map[string]SourcePolicy
 	security map[string]Reviewer
+	// departing is the argument of Counting, or nil.
+	departing func() []*v1.Pod
 }
+
+var _ Asker = (*SourcePolicies)(nil)
 
 // BySource refuses a pod that its source may not run (PS4). policies are by the name of the
 // source; that of the empty name is for all that have none of their own. An error lists all that
 // is wrong with the policies.
 func BySource(policies map[string]SourcePolicy) (*SourcePolicies, error) {
-	h := &SourcePolicies{maps.Clone(policies), map[string]Reviewer{}}
+	h := &SourcePolicies{policies: maps.Clone(policies), security: map[string]Reviewer{}}
 	var problems []error
 	for _, name := range slices.Sorted(maps.Keys(policies)) {
 		p := policies[name]
@@ -195,36 +204,110 @@ func classOf(pod *v1.Pod) string {
 	return fmt.Sprintf(" (class %q)", pod.Spec.PriorityClassName)
 }
 
-// Admit also counts what the source has already.
+// Counting returns the same policies, which also count the pods that departing returns for their
+// source: pods of any source that still hold what they were given, although no source wants them or
+// they are being stopped. A pod that has room only without them waits for that, see
+// [SourcePolicies.Ask]. departing is called whenever a source's pods are counted, and must not block.
+func (h *SourcePolicies) Counting(departing func() []*v1.Pod) *SourcePolicies {
+	counting := *h
+	counting.departing = departing
+	return &counting
+}
+
+// Admit is Ask for those that cannot wait: what would have to is refused.
 func (h *SourcePolicies) Admit(r Request) Verdict {
+	v, err := h.Ask(r)
+	if err != nil {
+		return Refuse(reasonPods, "%v", err)
+	}
+	return v
+}
+
+// Ask also counts what the source has already. An error says that the pod has room as soon as
+// others of its source have stopped.
+func (h *SourcePolicies) Ask(r Request) (Verdict, error) {
 	if v := h.Review(r.Pod); !v.Admitted() {
-		return v
+		return v, nil
 	}
 	name, found := h.policyOf(r.Pod)
 	p, source := h.policies[name], r.Pod.Annotations[podinfo.AnnotationSource]
 	if !found || p.MaxPods <= 0 && len(p.Requests) == 0 {
-		return Verdict{}
+		return Verdict{}, nil
 	}
-	count, used := 0, v1.ResourceList{}
+	leaving := h.leaving(r.Pod, source)
+	used := use{requests: v1.ResourceList{}}
 	for other := range r.others() {
-		if other.Annotations[podinfo.AnnotationSource] == source {
-			count++
-			add(used, podinfo.Requests(other))
+		if other.Annotations[podinfo.AnnotationSource] == source && leaving[other.UID] == nil {
+			used.count(other)
 		}
 	}
-	if p.MaxPods > 0 && count >= p.MaxPods {
-		return Refuse(reasonPods, "Source %q has its %d pods already", source, p.MaxPods)
+	if v := p.fit(source, r.Pod, used); !v.Admitted() {
+		return v, nil
 	}
-	return p.fit(source, podinfo.Requests(r.Pod), used)
+	patience := time.Duration(0)
+	for _, other := range leaving {
+		used.count(other)
+		patience = max(patience, timing.Seconds(ptr.Deref(other.Spec.TerminationGracePeriodSeconds, v1.DefaultTerminationGracePeriodSeconds)))
+	}
+	if v := p.fit(source, r.Pod, used); !v.Admitted() {
+		return Verdict{}, &stoppingError{source: source, pods: len(leaving), lacks: v.Message, patience: patience * 3 / 2}
+	}
+	return Verdict{}, nil
 }
 
-func (p SourcePolicy) fit(source string, wanted, used v1.ResourceList) Verdict {
+// leaving returns the pods of a source that are about to go, without those that go anyway before
+// the pod starts: an earlier life of it, and a static pod of its name.
+func (h *SourcePolicies) leaving(pod *v1.Pod, source string) map[types.UID]*v1.Pod {
+	out := map[types.UID]*v1.Pod{}
+	if h.departing == nil {
+		return out
+	}
+	for _, other := range h.departing() {
+		replaced := podinfo.Static(pod) && other.Namespace == pod.Namespace && other.Name == pod.Name
+		if other.Annotations[podinfo.AnnotationSource] == source && other.UID != pod.UID && !replaced {
+			out[other.UID] = other
+		}
+	}
+	return out
+}
+
+// stoppingError says that a pod waits for others of its source to stop.
+type stoppingError struct {
+	source, lacks string
+	pods          int
+	patience      time.Duration
+}
+
+func (e *stoppingError) Error() string {
+	return fmt.Sprintf("it waits for pods of source %q that are being stopped (%d); with them: %s", e.source, e.pods, e.lacks)
+}
+
+// Patience is how long the wait may be before it is a problem.
+func (e *stoppingError) Patience() time.Duration { return e.patience }
+
+// use is what pods have together.
+type use struct {
+	pods     int
+	requests v1.ResourceList
+}
+
+func (u *use) count(pod *v1.Pod) {
+	u.pods++
+	add(u.requests, podinfo.Requests(pod))
+}
+
+// fit asks whether a pod has room beside what its source uses.
+func (p SourcePolicy) fit(source string, pod *v1.Pod, used use) Verdict {
+	if p.MaxPods > 0 && used.pods >= p.MaxPods {
+		return Refuse(reasonPods, "Source %q has its %d pods already", source, p.MaxPods)
+	}
+	wanted := podinfo.Requests(pod)
 	for _, name := range sortedNames(p.Requests) {
-		sum, want, limit := used[name].DeepCopy(), wanted[name], p.Requests[name]
+		sum, want, limit := used.requests[name].DeepCopy(), wanted[name], p.Requests[name]
 		sum.Add(want)
 		if sum.Cmp(limit) > 0 {
 			return Refuse(outOf+string(name), "Source %q may not request that much: %s, requested: %s, used: %s, limit: %s",
-				source, name, text(want), text(used[name]), text(limit))
+				source, name, text(want), text(used.requests[name]), text(limit))
 		}
 	}
 	return Verdict{}

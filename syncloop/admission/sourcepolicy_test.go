@@ -1,9 +1,11 @@
 package admission_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
@@ -101,5 +103,54 @@ func TestNoChangeRequestsMore(t *testing.T) {
 	}
 	if err := review(asks("own", "300m"), asks("own", "100")); err != nil {
 		t.Errorf("a source without a policy: %v", err)
+	}
+}
+
+// TestPodWaitsForThoseOfItsSourceThatStop (PS4): a source never runs more than its policy says, so
+// a pod waits for the places of those that are being stopped; it is refused if those that stay have
+// all there is.
+func TestPodWaitsForThoseOfItsSourceThatStop(t *testing.T) {
+	var departing []*v1.Pod
+	h, err := admission.BySource(map[string]admission.SourcePolicy{"tenant": {MaxPods: 2, Requests: list("cpu", "1")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h = h.Counting(func() []*v1.Pod { return departing })
+	named := func(name, source, cpu string, edit ...func(*v1.Pod)) *v1.Pod {
+		p := pod("uid-"+name, append(edit, from(source), requests("cpu", cpu))...)
+		p.Name = name
+		return p
+	}
+	slow := func(p *v1.Pod) { p.Spec.TerminationGracePeriodSeconds = ptr.To[int64](100) }
+	leaves, stays := named("leaves", "tenant", "400m", slow), named("stays", "tenant", "400m")
+	for name, tc := range map[string]struct {
+		pod               *v1.Pod
+		others, departing []*v1.Pod
+		waits             bool
+		reason            string
+	}{
+		"room beside it":                 {pod: named("new", "tenant", "500m"), departing: []*v1.Pod{leaves}},
+		"its number":                     {pod: named("new", "tenant", "100m"), others: []*v1.Pod{stays}, departing: []*v1.Pod{leaves}, waits: true},
+		"its requests":                   {pod: named("new", "tenant", "700m"), departing: []*v1.Pod{leaves}, waits: true},
+		"one that is desired still":      {pod: named("new", "tenant", "700m"), others: []*v1.Pod{leaves}, departing: []*v1.Pod{leaves}, waits: true},
+		"those that stay have too much":  {pod: named("new", "tenant", "700m"), others: []*v1.Pod{stays}, departing: []*v1.Pod{leaves}, reason: "OutOfcpu"},
+		"pods of others":                 {pod: named("new", "tenant", "700m"), departing: []*v1.Pod{named("other", "own", "4")}},
+		"its own earlier life":           {pod: named("leaves", "tenant", "700m"), departing: []*v1.Pod{leaves}},
+		"the pod of its name before it":  {pod: named("leaves", "tenant", "700m", func(p *v1.Pod) { p.UID = "uid-next" }), departing: []*v1.Pod{leaves}},
+		"a source without such a policy": {pod: named("new", "own", "700m"), departing: []*v1.Pod{leaves}},
+	} {
+		departing = tc.departing
+		r := admission.Request{Pod: tc.pod, Others: slices.Values(tc.others)}
+		v, err := h.Ask(r)
+		if (err != nil) != tc.waits || v.Reason != tc.reason {
+			t.Errorf("%s: %+v, %v", name, v, err)
+		}
+		var patient interface{ Patience() time.Duration }
+		if tc.waits && (!strings.Contains(err.Error(), `pods of source "tenant" that are being stopped (1)`) || !errors.As(err, &patient) || patient.Patience() != 150*time.Second) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if direct := h.Admit(r); direct.Admitted() == (tc.waits || tc.reason != "") {
+			t.Errorf("%s: Admit says %+v", name, direct)
+		}
 	}
 }

@@ -1,0 +1,83 @@
+package enginetest_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/podwright/podwright/runtime/fake"
+	"github.com/podwright/podwright/syncloop/admission"
+)
+
+// TestTenantRunsNoMoreThanItsNumber: PS4. Containers that are deaf to SIGTERM, with a long grace, do
+// not let a tenant run more pods than it may have: those that replace them wait, and start as soon
+// as they have stopped. No restart changes that, also one while the pods were withdrawn.
+func TestTenantRunsNoMoreThanItsNumber(t *testing.T) {
+	const grace = 60
+	slow := func(name string) *v1.Pod {
+		p := newPod(name)
+		p.Spec.TerminationGracePeriodSeconds = ptr.To[int64](grace)
+		return p
+	}
+	policy := admission.SourcePolicy{MaxPods: 2}
+	for name, between := range map[string]func(r tenancy, next []*v1.Pod) tenancy{
+		"at once": func(r tenancy, next []*v1.Pod) tenancy { r.asks(next...); return r },
+		"restarted while they stop": func(r tenancy, next []*v1.Pod) tenancy {
+			r.asks()
+			<-time.After(5 * time.Second)
+			r.stop()
+			r = newTenant(r.t, r.runtime, r.root, policy)
+			r.asks(next...)
+			r.set()
+			return r
+		},
+		"withdrawn while no agent runs": func(r tenancy, next []*v1.Pod) tenancy {
+			r.stop()
+			r = newTenant(r.t, r.runtime, r.root, policy)
+			r.asks(next...)
+			r.set()
+			return r
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rt := fake.New(fake.Options{Script: func(fake.Launch) fake.Script { return fake.Script{IgnoreTERM: true} }})
+				r := newTenant(t, rt, t.TempDir(), policy)
+				r.set()
+				r.asks(slow("a"), slow("b"))
+				r.phase("uid-a", v1.PodRunning, time.Minute)
+				r.phase("uid-b", v1.PodRunning, time.Minute)
+				r = between(r, []*v1.Pod{slow("c"), slow("d"), slow("e")})
+				running := func() (n int) {
+					for _, uid := range []string{"a", "b", "c", "d", "e"} {
+						n += rt.Running(slow(uid).UID, "main")
+					}
+					return n
+				}
+				r.within(2*grace*time.Second, "the next two", func() error {
+					if n := running(); n > 2 {
+						t.Fatalf("%d pods run", n)
+					}
+					if rt.Running("uid-c", "main")+rt.Running("uid-d", "main") == 2 {
+						return nil
+					}
+					if all := r.problems(); all != nil && strings.Contains(all.Error(), "being stopped") {
+						t.Fatalf("a usual wait is a problem: %v", all)
+					}
+					return fmt.Errorf("%d run", running())
+				})
+				r.within(time.Minute, "the one too many", func() error {
+					if p := r.pod("uid-e"); p == nil || p.Status.Reason != "OutOfpods" {
+						return fmt.Errorf("%+v", p)
+					}
+					return nil
+				})
+			})
+		})
+	}
+}
