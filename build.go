@@ -59,6 +59,8 @@ func (p *parts) tie() {
 		Desired: store, Statuses: p.status, Lives: p.workers, Stopping: p.syncer.Stopping, Heard: p.loop.Ready,
 		Ending: p.journal.Ending, Holding: p.journal.Holding,
 	}
+	*p.wakes = node.Wakes{Residents: p.residents, Update: func(u podworkers.UpdateOptions) { p.workers.UpdatePod(u) }, Clock: p.config.Clock}
+	p.shown = &node.Shown{Residents: p.residents, Pulling: p.pods.Pulling, Translate: store.TranslateUID}
 	p.occupants.Terminated, p.occupants.Withheld, p.occupants.Held = p.workers.IsPodKnownTerminated, p.loop.Withheld, p.loop.Holds
 	p.dead.Desired, p.dead.Heard, p.dead.Removals = store, p.loop.Ready, p.workers
 	p.dead.MaybeWanted, p.dead.Permit, p.images.Permit = p.housekeeper.MaybeWanted, p.housekeeper.Permit, p.housekeeper.Permit
@@ -134,7 +136,7 @@ func (p *parts) buildPods() error {
 // podOptions completes the options of the part that turns pods into containers.
 func (p *parts) podOptions() pods.Options {
 	c, o := p.config, p.config.Pods
-	p.objects = &node.Objects{Getter: o.Objects, Changed: p.refresh, Calls: p.foreign, Clock: c.Clock, Logger: p.logger("objects")}
+	p.objects = &node.Objects{Getter: o.Objects, Changed: p.wakes.ObjectChanged, Calls: p.foreign, Clock: c.Clock, Logger: p.logger("objects")}
 	u := p.users()
 	o.Volumes, o.Objects, o.Services = u.Volumes(o.Volumes), u.Objects(o.Objects), u.Services(o.Services)
 	o.Projections, o.Grants, o.ImagePull.Credentials = u.Projections(o.Projections), u.Grants(o.Grants), u.ImageCredentials(o.ImagePull.Credentials)
@@ -143,7 +145,7 @@ func (p *parts) podOptions() pods.Options {
 	o.OwnerID, o.NodeName, o.HostIPs = c.Node.OwnerID, c.Node.Name, func() []string { return c.Node.IPs }
 	o.ClusterDNS, o.ClusterDomain = c.Node.ClusterDNS, c.Node.ClusterDomain
 	o.Allocations, o.Allocatable = p.allocations, p.allocatable
-	o.Reader, o.Sequence, o.Outbound = freshReader{p.pleg}, p.sequence, c.Outbound
+	o.Reader, o.Sequence, o.Outbound = node.FreshViews{Generator: p.pleg}, p.sequence, c.Outbound
 	o.BeforeRemove, o.NextRun, o.Probes = p.journal.BeforeRemove, p.journal.NextRun, probeSource{p}
 	o.Clock, o.Logger, o.Events, o.Meter = c.Clock, p.logger("pods"), c.Observe.Events, p.meter("runtime/pods")
 	return o
@@ -172,7 +174,7 @@ func (p *parts) buildProbes() (err error) {
 func (p *parts) buildRecovery() error {
 	c := p.config
 	p.recovery = recovery.New(recovery.Options{
-		Journal: p.journal, Runtime: knownRuntime{p.pleg}, Statuses: p.status, Probes: p.probes,
+		Journal: p.journal, Runtime: node.KnownViews{Generator: p.pleg}, Statuses: p.status, Probes: p.probes,
 		NodeName: c.Node.Name, Events: c.Observe.Events, Opened: func() { p.gateChanged(); p.tidy() },
 		Rival: func(dir string) error { return dirlock.Rival(dir, c.RootDir, c.Node.OwnerID) },
 		Clock: c.Clock, Logger: c.Observe.Logger,
@@ -240,11 +242,11 @@ func (p *parts) buildWorkers() error {
 		Calls: p.calls, Content: p.pods, Probes: p.probes, Mirrors: wantedMirrors{p},
 		Records:     recovery.Records{Journal: p.journal, ProbeMemory: p.probeMemory},
 		Allocations: node.Grants{Allocations: p.allocations, Resizer: p.resizer},
-		Admission:   podsync.Admission{Handlers: p.users().SoftHandlers(c.Admission.Soft, p.wake), Others: p.occupants.Others, Refused: p.gate.RefuseLate},
+		Admission:   podsync.Admission{Handlers: p.users().SoftHandlers(c.Admission.Soft, p.wakes.Wake), Others: p.occupants.Others, Refused: p.gate.RefuseLate},
 		Gate:        p.open,
 		Network:     p.health.Network,
 		Removable:   func(uid types.UID) bool { return p.workers.ShouldPodContentBeRemoved(uid) },
-		Wake:        p.wake,
+		Wake:        p.wakes.Wake,
 		NodeIPs:     c.Node.IPs, Clock: c.Clock, Events: c.Observe.Events,
 		Hooks: podsync.Hooks{
 			Syncing: p.exits.Entered,
@@ -267,11 +269,11 @@ func (p *parts) buildWorkers() error {
 // buildLoop makes the loop.
 func (p *parts) buildLoop() error {
 	c, o := p.config, p.config.Loop
-	o.Sources, o.Changes, o.Housekeeper = p.sources(), changes{p.changes, p.exits, p.noticed, p.dead.Died}, housekeeping{p}
+	o.Sources, o.Changes, o.Housekeeper = p.sources(), node.Changes{Subscription: p.changes, Exits: p.exits, Noticed: p.noticed, Died: p.dead.Died}, housekeeping{p}
 	o.Gate, o.Admission, o.Observed, o.Evicted = p.open, p.returns, p.observed, p.dead.Evicted
 	o.Review, o.Owner, o.Lower = p.review, p.journal.Owner, p.policies.Lower
 	o.Recorder, o.Clock, o.Logger, o.Meter = c.Observe.Events, c.Clock, p.logger("loop"), p.meter("syncloop")
-	dispatch := dispatcher{p.workers, p.recovery.Complete, p.journal.Handed}.Dispatch
+	dispatch := node.Dispatcher{Workers: p.workers, Complete: p.recovery.Complete, Handed: p.journal.Handed}.Dispatch
 	var err error
 	if p.loop, err = syncloop.New(dispatch, o); err != nil {
 		p.loop, _ = syncloop.New(dispatch, syncloop.Options{}) // the housekeeper is checked too

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/podwright/podwright/internal/node"
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/timing"
@@ -29,21 +31,19 @@ func (e *Engine) AddSource(ctx context.Context, s syncloop.Source) error {
 	return nil
 }
 
-// Object names an object of the API that pods refer to; see [Engine.Refresh].
+// Object names an object of the API that pods refer to; see [Engine.ObjectChanged].
 type Object = podinfo.Object
 
-// Refresh tells the engine that an object has changed, come or gone (IN15): every desired
+// ObjectChanged tells the engine that an object has changed, come or gone (IN15): every desired
 // pod that refers to it looks again at once. Without it a pod that waits for the object
 // looks again every 10 s (Config.Pods.ObjectRetry). It never blocks, and a call too many does no harm.
-func (e *Engine) Refresh(o Object) { e.refresh(o) }
+func (e *Engine) ObjectChanged(o Object) { e.wakes.ObjectChanged(o) }
 
-func (p *parts) refresh(o Object) {
-	for _, pod := range p.loop.Store().Pods() {
-		if podinfo.Refers(pod, o) && p.workers.IsPodKnown(pod.UID) {
-			p.wake(pod.UID)
-		}
-	}
-}
+// Refresh tells the engine that something these pods use has changed, such as a config map
+// or a token (IN15): they look again at once, and their volumes are written again. A pod whose step
+// is under way looks when the step ends. UIDs of pods that are not desired or have not been
+// begun are ignored. It never blocks, and a call too many does no harm.
+func (e *Engine) Refresh(uids ...types.UID) { e.wakes.WakeAll(uids...) }
 
 // NodeKnown tells the engine that the Node of [Config.Mirrors] has an answer now: the mirror pods
 // that wait for it are made at once (MC6). Without it that takes up to 100 ms.

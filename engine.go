@@ -75,6 +75,8 @@ type parts struct {
 	recovery    *recovery.Recovery
 	shutdown    *node.Shutdown
 	residents   *node.Residents
+	shown       *node.Shown
+	wakes       *node.Wakes
 	occupants   *node.Occupants
 	// allocations are what pods were granted of what is allocatable.
 	allocations *pods.Allocations

@@ -5,14 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cleanup"
-	"github.com/podwright/podwright/internal/node"
 	"github.com/podwright/podwright/internal/problem"
 	"github.com/podwright/podwright/internal/recovery"
 	"github.com/podwright/podwright/podworkers"
@@ -23,21 +21,16 @@ import (
 // sorted by namespace and name: the pods that are desired, and those that are
 // being stopped because they no longer are (with a deletionTimestamp). The
 // pods are the caller's.
-func (e *Engine) Pods() []v1.Pod {
-	known := e.residents.All()
-	out := make([]v1.Pod, 0, len(known))
-	for uid, p := range known {
-		pod := p.DeepCopy()
-		if s, ok := e.status.Get(uid); ok {
-			pod.Status = *s.DeepCopy()
-			node.ShowPulls(pod, e.pods.Pulling(uid))
-		}
-		out = append(out, *pod)
-	}
-	slices.SortFunc(out, func(a, b v1.Pod) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
-	})
-	return out
+func (e *Engine) Pods() []v1.Pod { return e.shown.All() }
+
+// Pod returns the pod with this UID as [Engine.Pods] has it, false if the engine has nothing
+// to do with it. The UID of a mirror pod finds its static pod. The pod is the caller's.
+func (e *Engine) Pod(uid types.UID) (*v1.Pod, bool) { return e.shown.Get(uid) }
+
+// PodNamed returns the pod of this name as [Engine.Pods] has it: the desired one, otherwise
+// one that is being stopped. The pod is the caller's.
+func (e *Engine) PodNamed(namespace, name string) (*v1.Pod, bool) {
+	return e.shown.Named(namespace, name)
 }
 
 // Explanation says where one pod stands and what it waits for. It encodes as JSON.

@@ -6,10 +6,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podwright/podwright/internal/latency"
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/recovery"
-	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/runtime"
@@ -21,64 +19,6 @@ import (
 
 // The joints between the rooms: each adapter gives one room's object the shape
 // that another room declared.
-
-// dispatcher hands the loop's work to the workers.
-type dispatcher struct {
-	workers *podworkers.Workers
-	// complete completes the first update of a pod by what is remembered of it.
-	complete func(podworkers.UpdateOptions) []podworkers.UpdateOptions
-	// handed reports whether the pod was handed over before.
-	handed func(uid types.UID) bool
-}
-
-func (d dispatcher) Dispatch(w syncloop.Work) {
-	kinds := map[syncloop.WorkKind]podworkers.UpdateType{
-		syncloop.WorkSync: podworkers.Sync, syncloop.WorkUpdate: podworkers.Update,
-		syncloop.WorkCreate: podworkers.Create, syncloop.WorkKill: podworkers.Kill,
-	}
-	update := podworkers.UpdateOptions{Type: kinds[w.Kind], Pod: w.Pod, MirrorPod: w.MirrorPod, StartTime: w.StartTime}
-	if w.Kind == syncloop.WorkCreate && !d.handed(w.Pod.UID) && d.workers.IsPodTerminationRequested(w.Pod.UID) {
-		update.Type = podworkers.Update // told to stop while it was held back; a Create would ask for another life (IN8)
-	}
-	for _, options := range d.complete(update) {
-		d.workers.UpdatePod(options)
-	}
-}
-
-// changes gives the loop the pods whose runtime state changed.
-type changes struct {
-	*pleg.Subscription
-	exits *latency.Exits
-	// noticed is called first, for each of them.
-	noticed func(uid types.UID)
-	// died is called for each in which a container died.
-	died func(e pleg.PodEvents)
-}
-
-func (c changes) Take() []types.UID {
-	events := c.Subscription.Take()
-	uids := make([]types.UID, 0, len(events))
-	for _, e := range events {
-		// A removed container is no reason to look at the pod (PE1).
-		if e.Kinds == pleg.Removed {
-			continue
-		}
-		if e.Kinds.Has(pleg.Died) {
-			c.died(e)
-		}
-		c.exits.Delivered(e)
-		c.noticed(e.UID)
-		uids = append(uids, e.UID)
-	}
-	return uids
-}
-
-// freshReader reads a pod past the cache and into it.
-type freshReader struct{ pleg *pleg.Generator }
-
-func (r freshReader) Read(ctx context.Context, uid types.UID) (*runtime.PodStatus, error) {
-	return r.pleg.ReadNow(ctx, uid)
-}
 
 // housekeeping lets the loop call the housekeeper, which is built after it.
 type housekeeping struct{ p *parts }
@@ -176,18 +116,6 @@ func (p *parts) noticed(uid types.UID) {
 // tidy asks for a housekeeping pass soon.
 func (p *parts) tidy() { p.loop.TriggerHousekeeping() }
 
-// knownRuntime shows recovery the cache of what the runtime has.
-type knownRuntime struct{ *pleg.Generator }
-
-func (k knownRuntime) Known() []types.UID {
-	pods := k.Dump().Pods
-	uids := make([]types.UID, len(pods))
-	for i, p := range pods {
-		uids[i] = p.UID
-	}
-	return uids
-}
-
 // recordWritten wakes what waited for a pod's record: its status, and its
 // worker, whose own back-off may be minutes by now.
 func (p *parts) recordWritten(uid types.UID, waiting *v1.Pod) {
@@ -250,11 +178,7 @@ func (p *parts) probed(ctx context.Context, a probe.Announcement) {
 			return
 		}
 	}
-	pod, desired := p.loop.Store().Get(a.UID)
-	if !desired || !p.workers.IsPodKnown(a.UID) {
-		return
-	}
-	p.workers.UpdatePod(podworkers.UpdateOptions{Type: podworkers.Sync, Pod: pod, StartTime: p.config.Clock.Now()})
+	p.wakes.Wake(a.UID)
 }
 
 // probeSource gives the reconciler the results that make it kill or wait (6.3, 6.5).

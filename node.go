@@ -11,7 +11,6 @@ import (
 	"github.com/podwright/podwright/cleanup/eviction"
 	"github.com/podwright/podwright/cleanup/imagegc"
 	"github.com/podwright/podwright/internal/node"
-	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime/pods"
 	"github.com/podwright/podwright/syncloop"
 )
@@ -19,11 +18,11 @@ import (
 // buildResizer makes what grants pods their resources, and tries deferred resizes again.
 func (p *parts) buildResizer() (err error) {
 	c := p.config
-	p.residents = &node.Residents{}
+	p.residents, p.wakes = &node.Residents{}, &node.Wakes{}
 	p.allocatable = node.Allocatable(c.Pods.Machine, c.Node.Allocatable)
 	o := c.Resizes
 	o.Store = pods.ResourceFiles{Dir: filepath.Join(c.RootDir, "state", "resources")}
-	o.Allocatable, o.NoUpdate, o.Active, o.Wake = p.allocatable, c.Pods.Updater == nil, p.residents.Active, p.wake
+	o.Allocatable, o.NoUpdate, o.Active, o.Wake = p.allocatable, c.Pods.Updater == nil, p.residents.Active, p.wakes.Wake
 	o.Clock, o.Events, o.Swap = c.Clock, c.Observe.Events, o.Swap || c.Pods.LimitedSwap
 	p.allocations, err = pods.NewAllocations(o)
 	levels, _ := c.Pods.Cgroups.(node.CgroupLevels)
@@ -32,14 +31,6 @@ func (p *parts) buildResizer() (err error) {
 		Clock: c.Clock, Logger: c.Observe.Logger,
 	})
 	return err
-}
-
-// wake asks for a sync of a desired pod.
-func (p *parts) wake(uid types.UID) {
-	// A pod without a worker is begun by the loop or by housekeeping, never by a wake.
-	if pod, ok := p.loop.Store().Get(uid); ok && p.workers.IsPodKnown(uid) {
-		p.workers.UpdatePod(podworkers.UpdateOptions{Type: podworkers.Sync, Pod: pod, StartTime: p.config.Clock.Now()})
-	}
 }
 
 // buildRemovers makes what keeps logs, dead containers, cgroups and images few.

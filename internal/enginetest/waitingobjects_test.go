@@ -72,7 +72,7 @@ func (r *rig) comes(o *objectsLater, told bool, pods []*v1.Pod) {
 	if told {
 		limit = time.Second
 		for _, kind := range []string{"ConfigMap", "Secret"} {
-			r.engine.Refresh(podwright.Object{Kind: kind, Namespace: "default", Name: "late"})
+			r.engine.ObjectChanged(podwright.Object{Kind: kind, Namespace: "default", Name: "late"})
 		}
 	}
 	<-time.After(limit)

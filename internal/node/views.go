@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -35,4 +36,25 @@ func (v WorkerViews) Peek(uid types.UID) (*runtime.PodStatus, error) {
 	seen := *status
 	seen.Stamp = asOf
 	return &seen, nil
+}
+
+// FreshViews reads a pod past the cache and into it.
+type FreshViews struct{ *pleg.Generator }
+
+// Read returns what the runtime shows of a pod now.
+func (v FreshViews) Read(ctx context.Context, uid types.UID) (*runtime.PodStatus, error) {
+	return v.ReadNow(ctx, uid)
+}
+
+// KnownViews shows recovery the cache of what the runtime has.
+type KnownViews struct{ *pleg.Generator }
+
+// Known returns the pods that the runtime has.
+func (v KnownViews) Known() []types.UID {
+	pods := v.Dump().Pods
+	uids := make([]types.UID, len(pods))
+	for i, p := range pods {
+		uids[i] = p.UID
+	}
+	return uids
 }

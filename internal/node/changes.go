@@ -1,0 +1,37 @@
+package node
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/latency"
+	"github.com/podwright/podwright/pleg"
+)
+
+// Changes gives the loop the pods whose runtime state changed.
+type Changes struct {
+	*pleg.Subscription
+	Exits *latency.Exits
+	// Noticed is called first, for each of them.
+	Noticed func(uid types.UID)
+	// Died is called for each in which a container died.
+	Died func(e pleg.PodEvents)
+}
+
+// Take returns them; they are then the caller's.
+func (c Changes) Take() []types.UID {
+	events := c.Subscription.Take()
+	uids := make([]types.UID, 0, len(events))
+	for _, e := range events {
+		// A removed container is no reason to look at the pod (PE1).
+		if e.Kinds == pleg.Removed {
+			continue
+		}
+		if e.Kinds.Has(pleg.Died) {
+			c.Died(e)
+		}
+		c.Exits.Delivered(e)
+		c.Noticed(e.UID)
+		uids = append(uids, e.UID)
+	}
+	return uids
+}
