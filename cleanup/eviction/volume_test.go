@@ -10,28 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podwright/podwright/internal/tree"
+	"github.com/podwright/podwright/internal/tree/treetest"
 )
 
 // TestDeepFolderIsMeasured (IN19): all of a folder counts that is deeper than a path is long.
 func TestDeepFolderIsMeasured(t *testing.T) {
 	const levels = 2500
 	dir := t.TempDir()
-	at, err := unix.Open(dir, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	for range levels {
-		next := -1
-		if err == nil {
-			err = unix.Mkdirat(at, "deep", 0o700)
-		}
-		if err == nil {
-			next, err = unix.Openat(at, "deep", unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		unix.Close(at)
-		at = next
-	}
-	defer unix.Close(at)
+	at := int(treetest.Chain(t, dir, levels, 0).Fd())
 	defer func() {
 		if err := tree.RemovePath(t.Context(), filepath.Join(dir, "deep")); err != nil {
 			t.Error(err)

@@ -2,7 +2,6 @@ package enginetest_test
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"testing"
@@ -18,6 +17,7 @@ import (
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/status/checkpoint"
+	"github.com/podwright/podwright/status/checkpoint/checkpointtest"
 )
 
 // TestKilledAtEveryPoint: CK2-CK6, CK11, HI7, HI8, HI9, status.md 9.1. The agent is
@@ -31,8 +31,8 @@ func TestKilledAtEveryPoint(t *testing.T) {
 		agent [2][]checkpoint.Key // the keys of the first agent and of the next
 	}{
 		{"plain", [2][]checkpoint.Key{}},
-		{"sealed, and with another key after the kill (CK12)", [2][]checkpoint.Key{{recordKey(t, 1)}, {recordKey(t, 2), recordKey(t, 1)}}},
-		{"sealed after the kill (CK12)", [2][]checkpoint.Key{nil, {recordKey(t, 1)}}},
+		{"sealed, and with another key after the kill (CK12)", [2][]checkpoint.Key{{checkpointtest.Key(t, 1)}, {checkpointtest.Key(t, 2), checkpointtest.Key(t, 1)}}},
+		{"sealed after the kill (CK12)", [2][]checkpoint.Key{nil, {checkpointtest.Key(t, 1)}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			points := 0
@@ -47,17 +47,6 @@ func TestKilledAtEveryPoint(t *testing.T) {
 			}
 		})
 	}
-}
-
-// recordKey returns a key for records, another one for each number.
-func recordKey(t *testing.T, n byte) checkpoint.Key {
-	t.Helper()
-	secret := sha256.Sum256([]byte{n})
-	k, err := checkpoint.NewKey(secret[:])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
 }
 
 // withKeys seals the records of an agent; those that are not sealed yet are trusted.

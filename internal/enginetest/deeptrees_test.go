@@ -11,11 +11,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/podwright/podwright/internal/tree"
+	"github.com/podwright/podwright/internal/tree/treetest"
 	"github.com/podwright/podwright/runtime/fake"
 )
 
@@ -34,7 +34,7 @@ func TestDeepTreeHoldsUpNoPod(t *testing.T) {
 		r.set(deep)
 		r.phase(deep.UID, v1.PodRunning, time.Minute)
 		volume := filepath.Dir(scratchFile(n.root, deep.UID))
-		makeChain(t, volume, *levels)
+		treetest.Chain(t, volume, *levels, 0)
 		t.Cleanup(func() { // what is left of it is too deep for the removal of the test's folder
 			if err := tree.RemovePath(context.WithoutCancel(t.Context()), volume); err != nil {
 				t.Error(err)
@@ -75,25 +75,4 @@ func TestDeepTreeHoldsUpNoPod(t *testing.T) {
 			t.Error(err)
 		}
 	})
-}
-
-// makeChain makes so many folders, one in the other.
-func makeChain(t *testing.T, dir string, n int) {
-	t.Helper()
-	at, err := unix.Open(dir, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	for range n {
-		next := -1
-		if err == nil {
-			err = unix.Mkdirat(at, "deep", 0o755)
-		}
-		if err == nil {
-			next, err = unix.Openat(at, "deep", unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		unix.Close(at)
-		at = next
-	}
-	unix.Close(at)
 }

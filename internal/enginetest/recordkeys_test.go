@@ -12,6 +12,7 @@ import (
 
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/runtime/fake"
+	"github.com/podwright/podwright/status/checkpoint/checkpointtest"
 )
 
 // TestWrongKeyHarmsNoPod (CK12): an agent starts with another key than the records were sealed with. What
@@ -23,7 +24,7 @@ func TestWrongKeyHarmsNoPod(t *testing.T) {
 		pods := func() []*v1.Pod {
 			return []*v1.Pod{newPod("web"), withPolicy(newPod("job", "job"), v1.RestartPolicyNever)}
 		}
-		right, wrong := recordKey(t, 1), recordKey(t, 2)
+		right, wrong := checkpointtest.Key(t, 1), checkpointtest.Key(t, 2)
 		first := n.agent(withKeys(right))
 		first.set(pods()...)
 		first.phase("uid-web", v1.PodRunning, time.Minute)
@@ -79,7 +80,7 @@ func TestForgedRecordEndsNoPod(t *testing.T) {
 		}
 		r.stop()
 
-		for _, keys := range []func(*podwright.Config){withKeys(), func(c *podwright.Config) { withKeys(recordKey(t, 1))(c); c.Checkpoints.TrustPlain = false }} {
+		for _, keys := range []func(*podwright.Config){withKeys(), func(c *podwright.Config) { withKeys(checkpointtest.Key(t, 1))(c); c.Checkpoints.TrustPlain = false }} {
 			n := newHost(t, fake.New(fake.Options{}))
 			first := n.agent(keys)
 			first.set(withPolicy(newPod("web"), v1.RestartPolicyNever))

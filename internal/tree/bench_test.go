@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/podwright/podwright/internal/tree"
+	"github.com/podwright/podwright/internal/tree/treetest"
 )
 
 // BenchmarkWide removes wide trees in turn by Remove and by os.RemoveAll, and reports the time of each and
@@ -51,7 +52,7 @@ func BenchmarkDeep(b *testing.B) {
 			var walk, remove time.Duration
 			for b.Loop() {
 				b.StopTimer()
-				chain(b, dir, n, 1).Close()
+				treetest.Chain(b, dir, n, 1).Close()
 				folder := open(b, dir)
 				b.StartTimer()
 				begin := time.Now()

@@ -13,13 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podwright/podwright/internal/tree"
+	"github.com/podwright/podwright/internal/tree/treetest"
 )
 
 // TestDeepTreeIsRemoved (IN19): a tree may be deeper than a path is long or files may be open.
 // Its removal holds few descriptors and may be cut anywhere.
 func TestDeepTreeIsRemoved(t *testing.T) {
 	dir := t.TempDir()
-	chain(t, dir, *levels, 1)
+	treetest.Chain(t, dir, *levels, 1)
 	parent := open(t, dir)
 	before := descriptors(t)
 	for turn := 1; ; turn++ {
@@ -51,7 +52,7 @@ func TestTreeDeepInAllPlacesIsRemoved(t *testing.T) {
 		if err := os.MkdirAll(sub, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		chain(t, sub, 10+5*i, 2)
+		treetest.Chain(t, sub, 10+5*i, 2)
 	}
 	if err := tree.RemovePath(t.Context(), filepath.Join(dir, "v")); err != nil {
 		t.Error(err)
@@ -68,7 +69,7 @@ func TestWhatStaysIsNamed(t *testing.T) {
 		t.Skip("mounting and protecting files need root")
 	}
 	dir := t.TempDir()
-	at := chain(t, dir, 40, 0)
+	at := treetest.Chain(t, dir, 40, 0)
 	fd, err := unix.Openat(int(at.Fd()), "stays", unix.O_CREAT|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +106,7 @@ func TestMountIsNotCrossed(t *testing.T) {
 			dir, outside := t.TempDir(), t.TempDir()
 			write(t, filepath.Join(outside, "precious"), "x")
 			write(t, filepath.Join(dir, "deep", "f"), "x")
-			at := chain(t, dir+"/deep", depth, 1)
+			at := treetest.Chain(t, dir+"/deep", depth, 1)
 			if err := unix.Mkdirat(int(at.Fd()), "mnt", 0o755); err != nil {
 				t.Fatal(err)
 			}
@@ -254,7 +255,7 @@ func TestOnlyFoldersGo(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	contains(t, err, "v/a/data, last changed 20")
-	chain(t, filepath.Join(dir, "v/a"), 5000, 0)
+	treetest.Chain(t, filepath.Join(dir, "v/a"), 5000, 0)
 	before := descriptors(t)
 	ctx := &watched{Context: t.Context(), t: t}
 	if err := tree.RemoveEmpty(ctx, parent, "v"); !errors.Is(err, tree.ErrLeftover) {
@@ -274,7 +275,7 @@ func TestWithoutRootLockedFoldersGo(t *testing.T) {
 	dir := t.TempDir()
 	volume := filepath.Join(dir, "v")
 	write(t, filepath.Join(volume, "a", "b", "f"), "x")
-	at := chain(t, volume, 20, 1)
+	at := treetest.Chain(t, volume, 20, 1)
 	for path, mode := range map[string]os.FileMode{"a/b": 0o000, "a": 0o500, "deep": 0o400} {
 		if err := os.Chmod(filepath.Join(volume, path), mode); err != nil {
 			t.Fatal(err)

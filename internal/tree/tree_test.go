@@ -3,51 +3,18 @@ package tree_test
 import (
 	"context"
 	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
-	"golang.org/x/sys/unix"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // levels is deeper than a process may have open files, and a path bytes.
 var levels = flag.Int("levels", 3000, "how deep the deep trees are")
-
-// chain makes a tree of n levels below dir, each with as many files, and returns the deepest folder.
-func chain(t testing.TB, dir string, n, files int) *os.File {
-	t.Helper()
-	at, err := unix.Open(dir, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	for range n {
-		for f := range files {
-			if err == nil {
-				var fd int
-				if fd, err = unix.Openat(at, fmt.Sprint("f", f), unix.O_CREAT|unix.O_WRONLY|unix.O_CLOEXEC, 0o600); err == nil {
-					err = unix.Close(fd)
-				}
-			}
-		}
-		if err == nil {
-			err = unix.Mkdirat(at, "deep", 0o755)
-		}
-		var next int
-		if err == nil {
-			next, err = unix.Openat(at, "deep", unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		unix.Close(at)
-		at = next
-	}
-	f := os.NewFile(uintptr(at), "deep")
-	t.Cleanup(func() { f.Close() })
-	return f
-}
 
 // descriptors counts the open files of the process.
 func descriptors(t testing.TB) int {

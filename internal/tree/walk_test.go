@@ -12,13 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podwright/podwright/internal/tree"
+	"github.com/podwright/podwright/internal/tree/treetest"
 )
 
 // TestDeepTreeIsWalked (IN19): each entry is visited once, with few descriptors, in a time that grows
 // with the number of levels and not with its square.
 func TestDeepTreeIsWalked(t *testing.T) {
 	dir := t.TempDir()
-	chain(t, dir, *levels, 1)
+	treetest.Chain(t, dir, *levels, 1)
 	before := descriptors(t)
 	ctx := &watched{Context: t.Context(), t: t}
 	folders, files := 0, 0
@@ -84,7 +85,7 @@ func TestWalkGoesOnAfterDeepFolders(t *testing.T) {
 func TestWalkDoesNotLeaveItsTree(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
 	write(t, filepath.Join(outside, "sub", "foreign"), "x")
-	chain(t, dir, 40, 1)
+	treetest.Chain(t, dir, 40, 1)
 	write(t, filepath.Join(dir, "zz"), "x")
 	if err := os.Symlink(outside, filepath.Join(dir, "link")); err != nil {
 		t.Fatal(err)

@@ -56,7 +56,7 @@ func BenchmarkGroupCommit(b *testing.B) {
 // BenchmarkSeal writes and reads the same record plain and sealed in turn, on a disk in memory: what a key
 // costs per record.
 func BenchmarkSeal(b *testing.B) {
-	plain, sealed := checkpoint.NewFiles(&checkpointtest.Disk{}), sealedFiles(b, &checkpointtest.Disk{}, false, keyOf(b, 1))
+	plain, sealed := checkpoint.NewFiles(&checkpointtest.Disk{}), sealedFiles(b, &checkpointtest.Disk{}, false, checkpointtest.Key(b, 1))
 	r := record("uid-1", 1)
 	r.Pod.Annotations = map[string]string{"a": strings.Repeat("x", 4<<10)} // as large as one is in practice
 	records := []*checkpoint.Record{r}

@@ -20,17 +20,6 @@ import (
 	"github.com/podwright/podwright/status/checkpoint/checkpointtest"
 )
 
-// keyOf returns a key, another one for each number.
-func keyOf(t testing.TB, n byte) checkpoint.Key {
-	t.Helper()
-	secret := sha256.Sum256([]byte{n})
-	k, err := checkpoint.NewKey(secret[:])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
-}
-
 // sealedFiles returns a store with keys.
 func sealedFiles(t testing.TB, folder checkpoint.FS, trust bool, keys ...checkpoint.Key) *checkpoint.Files {
 	t.Helper()
@@ -54,7 +43,7 @@ func TestSealedRecordComesBack(t *testing.T) {
 	folder := checkpoint.Dir(dir)
 	uids := []types.UID{"uid-1", "../odd/uid"}
 	for _, uid := range uids {
-		if err := sealedFiles(t, folder, false, keyOf(t, 1)).Write(t.Context(), []*checkpoint.Record{secretive(uid)}); err != nil {
+		if err := sealedFiles(t, folder, false, checkpointtest.Key(t, 1)).Write(t.Context(), []*checkpoint.Record{secretive(uid)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -73,7 +62,7 @@ func TestSealedRecordComesBack(t *testing.T) {
 			}
 		}
 	}
-	loaded, err := sealedFiles(t, folder, false, keyOf(t, 1)).Load(t.Context())
+	loaded, err := sealedFiles(t, folder, false, checkpointtest.Key(t, 1)).Load(t.Context())
 	if err != nil || len(loaded.Bad) != 0 || len(loaded.Records) != 2 {
 		t.Fatalf("%+v, %v", loaded, err)
 	}
@@ -88,7 +77,7 @@ func TestSealedRecordComesBack(t *testing.T) {
 // made right again, and so is a record in the place of another pod's.
 func TestChangedSealedRecordIsSetAside(t *testing.T) {
 	dir := t.TempDir()
-	folder, key := checkpoint.Dir(dir), keyOf(t, 1)
+	folder, key := checkpoint.Dir(dir), checkpointtest.Key(t, 1)
 	if err := sealedFiles(t, folder, false, key).Write(t.Context(), []*checkpoint.Record{record("uid-1", 1), record("uid-2", 1)}); err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +125,7 @@ func TestChangedSealedRecordIsSetAside(t *testing.T) {
 // TestRecordWaitsForItsKey (CK12): a record of a key that was not given is set aside with an error that says so, and
 // counts again once there is the key; one written since counts instead, and a deleted pod has neither.
 func TestRecordWaitsForItsKey(t *testing.T) {
-	old, wrong := keyOf(t, 1), keyOf(t, 2)
+	old, wrong := checkpointtest.Key(t, 1), checkpointtest.Key(t, 2)
 	for _, keys := range [][]checkpoint.Key{{wrong}, nil} {
 		t.Run(fmt.Sprint(keys), func(t *testing.T) {
 			dir := t.TempDir()
@@ -201,7 +190,7 @@ func TestPlainRecordNeedsTrust(t *testing.T) {
 	if err := checkpoint.NewFiles(folder).Write(t.Context(), []*checkpoint.Record{record("uid-1", 1)}); err != nil {
 		t.Fatal(err)
 	}
-	key := keyOf(t, 1)
+	key := checkpointtest.Key(t, 1)
 	loaded, err := sealedFiles(t, folder, false, key).Load(t.Context())
 	if err != nil || len(loaded.Records) != 0 || len(loaded.Bad) != 1 || !strings.Contains(loaded.Bad[0].String(), "uid-1: not sealed") {
 		t.Fatalf("%+v, %v", loaded, err)
@@ -216,7 +205,7 @@ func TestPlainRecordNeedsTrust(t *testing.T) {
 // TestKeysRotate (CK12): what an older key has sealed is read, and sealed again with the newest.
 func TestKeysRotate(t *testing.T) {
 	folder := checkpoint.Dir(t.TempDir())
-	first, second := keyOf(t, 1), keyOf(t, 2)
+	first, second := checkpointtest.Key(t, 1), checkpointtest.Key(t, 2)
 	if err := sealedFiles(t, folder, false, first).Write(t.Context(), []*checkpoint.Record{record("uid-1", 1), record("uid-2", 1)}); err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +242,7 @@ func TestKeyIsAKey(t *testing.T) {
 			t.Errorf("%q: %v", secret, err)
 		}
 	}
-	key := keyOf(t, 1)
+	key := checkpointtest.Key(t, 1)
 	secret := sha256.Sum256([]byte{1})
 	text := fmt.Sprintf("%v %+v %#v %s %+v", key, key, key, key, checkpoint.Options{Keys: []checkpoint.Key{key}})
 	for _, form := range []string{string(secret[:]), hex.EncodeToString(secret[:]), fmt.Sprint(secret[:4])} {
@@ -283,7 +272,7 @@ func TestKeyIsAKey(t *testing.T) {
 // TestSealedRecordOfEverySizeFits (9.11): what a seal adds counts in the limit.
 func TestSealedRecordOfEverySizeFits(t *testing.T) {
 	folder := checkpoint.Dir(t.TempDir())
-	s := sealedFiles(t, folder, false, keyOf(t, 1))
+	s := sealedFiles(t, folder, false, checkpointtest.Key(t, 1))
 	for size := checkpoint.MaxSize - 1200; size < checkpoint.MaxSize; size += 23 {
 		r := record("uid-1", 1)
 		r.Pod.Annotations = map[string]string{"a": strings.Repeat("x", size)}
@@ -303,7 +292,7 @@ type openStore struct{ checkpoint.Store }
 // once a sealed one is in its place.
 func TestReplacedPlainRecordGoes(t *testing.T) {
 	dir := t.TempDir()
-	folder, key := checkpoint.Dir(dir), keyOf(t, 1)
+	folder, key := checkpoint.Dir(dir), checkpointtest.Key(t, 1)
 	if err := checkpoint.NewFiles(folder).Write(t.Context(), []*checkpoint.Record{secretive("uid-1")}); err != nil {
 		t.Fatal(err)
 	}
