@@ -58,6 +58,14 @@ func TestDeadlinePerCall(t *testing.T) {
 		{"update resources", "UpdateContainerResources", func(ctx context.Context) error { return c.UpdateContainerResources(ctx, "c", nil) }, T},
 		{"update sandbox resources", "UpdatePodSandboxResources", func(ctx context.Context) error { _, err := c.UpdatePodSandboxResources(ctx, nil); return err }, T},
 		{"container stats", "ContainerStats", func(ctx context.Context) error { _, err := c.ContainerStats(ctx, "c"); return err }, T},
+		{"list container stats", "ListContainerStats", func(ctx context.Context) error { _, err := c.ListContainerStats(ctx, nil); return err }, T},
+		{"list pod stats", "ListPodSandboxStats", func(ctx context.Context) error { _, err := c.ListPodSandboxStats(ctx, nil); return err }, T},
+		{"exec stream", "Exec", func(ctx context.Context) error { _, err := c.Exec(ctx, nil); return err }, T},
+		{"attach", "Attach", func(ctx context.Context) error { _, err := c.Attach(ctx, nil); return err }, T},
+		{"port forward", "PortForward", func(ctx context.Context) error { _, err := c.PortForward(ctx, nil); return err }, T},
+		{"checkpoint", "CheckpointContainer", func(ctx context.Context) error {
+			return c.CheckpointContainer(ctx, &runtimeapi.CheckpointContainerRequest{Timeout: 7})
+		}, T + 7*time.Second},
 		{"list images", "ListImages", func(ctx context.Context) error { _, err := c.ListImages(ctx, nil); return err }, T},
 		{"image status", "ImageStatus", func(ctx context.Context) error { _, err := c.ImageStatus(ctx, nil, false); return err }, T},
 		{"pull", "PullImage", func(ctx context.Context) error { _, err := c.PullImage(ctx, nil, nil, nil); return err }, none},

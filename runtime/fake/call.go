@@ -36,6 +36,13 @@ const (
 	UpdateContainerResources  Method = "UpdateContainerResources"
 	UpdatePodSandboxResources Method = "UpdatePodSandboxResources"
 	ContainerStats            Method = "ContainerStats"
+	ListContainerStats        Method = "ListContainerStats"
+	ListPodSandboxStats       Method = "ListPodSandboxStats"
+
+	// ExecStream, AttachStream and PortForwardStream ask for the URL of a stream.
+	ExecStream        Method = "Exec"
+	AttachStream      Method = "Attach"
+	PortForwardStream Method = "PortForward"
 )
 
 // Call is one call the fake received.

@@ -41,6 +41,10 @@ type Options struct {
 	// format at LogDirectory/LogPath, whose folder must exist. Otherwise no
 	// file is touched.
 	WriteLogs bool
+	// StreamURL is where a stream server of the test is, such as
+	// "http://127.0.0.1:1234": URLs of streams begin with it. Empty: Exec, Attach and
+	// PortForward are not implemented.
+	StreamURL string
 	// AbandonStopOnCancel makes StopContainer forget its SIGKILL when its
 	// context ends before the grace period, as containerd does. Otherwise the
 	// stop continues without its caller, as in CRI-O.

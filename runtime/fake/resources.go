@@ -101,15 +101,20 @@ func (f *Runtime) ContainerStats(ctx context.Context, id string) (*runtimeapi.Co
 		if c == nil {
 			return nil, fmt.Errorf("container %q: %w", id, runtime.ErrNotFound)
 		}
-		return &runtimeapi.ContainerStats{
-			Attributes: &runtimeapi.ContainerAttributes{
-				Id: id, Metadata: clone(c.config.GetMetadata()),
-				Labels: maps.Clone(c.config.GetLabels()), Annotations: maps.Clone(c.config.GetAnnotations()),
-			},
-			Memory: &runtimeapi.MemoryUsage{
-				WorkingSetBytes: &runtimeapi.UInt64Value{Value: c.memory},
-				UsageBytes:      &runtimeapi.UInt64Value{Value: c.memory},
-			},
-		}, nil
+		return c.stats(), nil
 	}})
+}
+
+// stats returns what the container uses. The runtime's lock must be held.
+func (c *container) stats() *runtimeapi.ContainerStats {
+	return &runtimeapi.ContainerStats{
+		Attributes: &runtimeapi.ContainerAttributes{
+			Id: c.id, Metadata: clone(c.config.GetMetadata()),
+			Labels: maps.Clone(c.config.GetLabels()), Annotations: maps.Clone(c.config.GetAnnotations()),
+		},
+		Memory: &runtimeapi.MemoryUsage{
+			WorkingSetBytes: &runtimeapi.UInt64Value{Value: c.memory},
+			UsageBytes:      &runtimeapi.UInt64Value{Value: c.memory},
+		},
+	}
 }

@@ -143,6 +143,28 @@ func (s *runtimeServer) ContainerStats(ctx context.Context, r *runtimeapi.Contai
 	return answer(&runtimeapi.ContainerStatsResponse{Stats: stats}, err)
 }
 
+func (s *runtimeServer) ListContainerStats(ctx context.Context, r *runtimeapi.ListContainerStatsRequest) (*runtimeapi.ListContainerStatsResponse, error) {
+	stats, err := s.f.ListContainerStats(ctx, r.GetFilter())
+	return answer(&runtimeapi.ListContainerStatsResponse{Stats: stats}, err)
+}
+
+func (s *runtimeServer) ListPodSandboxStats(ctx context.Context, r *runtimeapi.ListPodSandboxStatsRequest) (*runtimeapi.ListPodSandboxStatsResponse, error) {
+	stats, err := s.f.ListPodSandboxStats(ctx, r.GetFilter())
+	return answer(&runtimeapi.ListPodSandboxStatsResponse{Stats: stats}, err)
+}
+
+func (s *runtimeServer) Exec(ctx context.Context, r *runtimeapi.ExecRequest) (*runtimeapi.ExecResponse, error) {
+	return answer(s.f.Exec(ctx, r))
+}
+
+func (s *runtimeServer) Attach(ctx context.Context, r *runtimeapi.AttachRequest) (*runtimeapi.AttachResponse, error) {
+	return answer(s.f.Attach(ctx, r))
+}
+
+func (s *runtimeServer) PortForward(ctx context.Context, r *runtimeapi.PortForwardRequest) (*runtimeapi.PortForwardResponse, error) {
+	return answer(s.f.PortForward(ctx, r))
+}
+
 // GetContainerEvents runs the stream in a goroutine and sends what it delivers.
 // It returns when that goroutine has ended.
 func (s *runtimeServer) GetContainerEvents(_ *runtimeapi.GetEventsRequest, server grpc.ServerStreamingServer[runtimeapi.ContainerEventResponse]) error {
