@@ -61,7 +61,32 @@ func RequestWithoutOverhead(pod *v1.Pod, name v1.ResourceName) resource.Quantity
 	if q, ok := levelRequest(pod, name); ok {
 		return q
 	}
-	return total(&pod.Spec, func(r *v1.ResourceRequirements) resource.Quantity { return ContainerRequest(r, name) })
+	return ContainersRequest(&pod.Spec, name)
+}
+
+// ContainersRequest returns what the containers request together, whatever the pod as a whole does.
+func ContainersRequest(spec *v1.PodSpec, name v1.ResourceName) resource.Quantity {
+	return total(spec, func(r *v1.ResourceRequirements) resource.Quantity { return ContainerRequest(r, name) })
+}
+
+// ContainersLimit returns the total of the limits that the containers declare.
+func ContainersLimit(spec *v1.PodSpec, name v1.ResourceName) resource.Quantity {
+	return total(spec, func(r *v1.ResourceRequirements) resource.Quantity { return r.Limits[name].DeepCopy() })
+}
+
+// Claims returns what the pod requests, overhead included, of each resource what it requests as a
+// whole or what its containers request together, whichever is more. For a pod that an API server
+// would take, that is what [Requests] returns.
+func Claims(pod *v1.Pod) v1.ResourceList {
+	out := Requests(pod)
+	for name, q := range out {
+		sum := ContainersRequest(&pod.Spec, name)
+		sum.Add(pod.Spec.Overhead[name])
+		if sum.Cmp(q) > 0 {
+			out[name] = sum
+		}
+	}
+	return out
 }
 
 // levelRequest returns the pod-level request. A request of 0 is a request. A limit
@@ -129,7 +154,7 @@ func DeclaredLimit(pod *v1.Pod, name v1.ResourceName) resource.Quantity {
 			return q.DeepCopy()
 		}
 	}
-	return total(&pod.Spec, func(r *v1.ResourceRequirements) resource.Quantity { return r.Limits[name].DeepCopy() })
+	return ContainersLimit(&pod.Spec, name)
 }
 
 // total adds up app containers and sidecars, which run together. A regular init

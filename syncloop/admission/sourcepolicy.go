@@ -187,7 +187,7 @@ func (h *SourcePolicies) Review(pod *v1.Pod) Verdict {
 // source requests together is known when a pod comes, not here.
 func (h *SourcePolicies) grown(known, pod *v1.Pod) Verdict {
 	name, _ := h.policyOf(pod)
-	before, after := podinfo.Requests(known), podinfo.Requests(pod)
+	before, after := podinfo.Claims(known), podinfo.Claims(pod)
 	for _, resource := range sortedNames(h.policies[name].Requests) {
 		if q := after[resource]; q.Cmp(before[resource]) > 0 {
 			return Refuse(ReasonSourcePolicy, "a pod of source %q may not come to request more %s, %s instead of %s: make it a new pod",
@@ -293,7 +293,7 @@ type use struct {
 
 func (u *use) count(pod *v1.Pod) {
 	u.pods++
-	add(u.requests, podinfo.Requests(pod))
+	add(u.requests, podinfo.Claims(pod))
 }
 
 // fit asks whether a pod has room beside what its source uses.
@@ -301,7 +301,7 @@ func (p SourcePolicy) fit(source string, pod *v1.Pod, used use) Verdict {
 	if p.MaxPods > 0 && used.pods >= p.MaxPods {
 		return Refuse(reasonPods, "Source %q has its %d pods already", source, p.MaxPods)
 	}
-	wanted := podinfo.Requests(pod)
+	wanted := podinfo.Claims(pod)
 	for _, name := range sortedNames(p.Requests) {
 		sum, want, limit := used.requests[name].DeepCopy(), wanted[name], p.Requests[name]
 		sum.Add(want)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 
 	"github.com/podwright/podwright/syncloop/admission"
@@ -151,6 +152,74 @@ func TestPodWaitsForThoseOfItsSourceThatStop(t *testing.T) {
 		}
 		if direct := h.Admit(r); direct.Admitted() == (tc.waits || tc.reason != "") {
 			t.Errorf("%s: Admit says %+v", name, direct)
+		}
+	}
+}
+
+// TestNothingIsRequestedUnseen (PS4, PS5): whatever way a pod asks for resources, it counts for what
+// it could use: a small request of the pod as a whole hides no containers, and no init container,
+// sidecar, overhead, storage or device is left out. No resize in place goes beyond it either.
+func TestNothingIsRequestedUnseen(t *testing.T) {
+	const gpu = "example.com/gpu"
+	h, err := admission.BySource(map[string]admission.SourcePolicy{"tenant": {Requests: list("cpu", "1", "memory", "1Gi", "ephemeral-storage", "1Gi", gpu, "1")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	modest := list("cpu", "100m", "memory", "100Mi", "ephemeral-storage", "100Mi", gpu, "1")
+	asks := func(edit ...func(*v1.Pod)) *v1.Pod {
+		p := pod("p", append([]func(*v1.Pod){from("tenant")}, edit...)...)
+		p.Spec.Containers[0].Resources.Requests = modest.DeepCopy()
+		return p
+	}
+	with := func(p *v1.Pod, name v1.ResourceName, q string) *v1.Pod {
+		p.Spec.Containers[0].Resources.Requests[name] = resource.MustParse(q)
+		return p
+	}
+	level := func(p *v1.Pod) *v1.Pod {
+		p.Spec.Resources = &v1.ResourceRequirements{Requests: list("cpu", "1m", "memory", "1", "ephemeral-storage", "1", gpu, "1")}
+		return p
+	}
+	beside := func(p *v1.Pod, sidecar bool, q string) *v1.Pod {
+		c := v1.Container{Name: "side", Resources: v1.ResourceRequirements{Requests: modest.DeepCopy()}}
+		delete(c.Resources.Requests, gpu)
+		c.Resources.Limits = list("cpu", q, gpu, "1")
+		delete(c.Resources.Requests, v1.ResourceCPU)
+		if sidecar {
+			c.RestartPolicy = ptr.To(v1.ContainerRestartPolicyAlways)
+		}
+		p.Spec.InitContainers = []v1.Container{c}
+		return p
+	}
+	overhead := func(p *v1.Pod, q string) *v1.Pod { p.Spec.Overhead = list("cpu", q); return p }
+	for name, tc := range map[string]struct {
+		pod    *v1.Pod
+		reason string
+	}{
+		"all is well":               {asks(), ""},
+		"a pod level below":         {level(with(asks(), "cpu", "64")), "OutOfcpu"},
+		"a pod level below: memory": {level(with(asks(), "memory", "64Gi")), "OutOfmemory"},
+		"a device":                  {with(asks(), gpu, "2"), "OutOf" + gpu},
+		"storage":                   {with(asks(), "ephemeral-storage", "2Gi"), "OutOfephemeral-storage"},
+		"an init container":         {beside(asks(), false, "2"), "OutOfcpu"},
+		"init containers go first":  {beside(asks(), false, "950m"), ""},
+		"a sidecar runs beside":     {beside(asks(), true, "950m"), "OutOfcpu"},
+		"a sidecar's limit":         {beside(asks(), true, "100m"), "OutOf" + gpu},
+		"overhead":                  {overhead(asks(), "950m"), "OutOfcpu"},
+		"overhead of a pod level":   {overhead(level(asks()), "950m"), "OutOfcpu"},
+	} {
+		if v := h.Admit(admission.Request{Pod: tc.pod}); v.Reason != tc.reason {
+			t.Errorf("%s: %+v, want %s", name, v, tc.reason)
+		}
+	}
+	review := admission.Reviews(h)
+	for name, to := range map[string]*v1.Pod{
+		"a resize":                  with(asks(), "cpu", "101m"),
+		"a pod level that hides it": level(with(asks(), "cpu", "64")),
+		"a sidecar":                 beside(asks(), true, "100m"),
+		"overhead":                  overhead(asks(), "1m"),
+	} {
+		if err := review(asks(), to); err == nil || !strings.Contains(err.Error(), "request more") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -12,9 +12,12 @@ import (
 	"unicode"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/podwright/podwright/internal/podinfo"
 )
 
 // maxFolderName is the longest name of the log folder namespace_name_uid that a
@@ -122,6 +125,9 @@ func (v *validator) spec(spec *v1.PodSpec, p *field.Path) {
 		if q := spec.Overhead[name]; q.Sign() < 0 {
 			v.add(field.Invalid(p.Child("overhead").Key(string(name)), q.String(), "must not be negative"))
 		}
+	}
+	if spec.Resources != nil {
+		v.podResources(spec, p.Child("resources"))
 	}
 	if spec.NodeName != "" {
 		v.name(p.Child("nodeName"), strings.ToLower(spec.NodeName), validation.IsDNS1123Subdomain)
@@ -319,6 +325,39 @@ func (v *validator) resources(r *v1.ResourceRequirements, p *field.Path) {
 			v.add(field.Invalid(p.Child("requests").Key(string(name)), request.String(), "must not be more than the limit of "+limit.String()))
 		}
 	}
+}
+
+// podResources checks the resources of the pod as a whole, as an API server does: otherwise a pod
+// would count as less than its containers ask for.
+func (v *validator) podResources(spec *v1.PodSpec, p *field.Path) {
+	r := spec.Resources
+	v.resources(r, p)
+	for _, list := range []struct {
+		name  string
+		level v1.ResourceList
+		sum   func(*v1.PodSpec, v1.ResourceName) resource.Quantity
+		every bool
+	}{{"requests", r.Requests, podinfo.ContainersRequest, true}, {"limits", r.Limits, podinfo.ContainersLimit, false}} {
+		for _, name := range sorted(list.level) {
+			q, p := list.level[name], p.Child(list.name).Key(string(name))
+			huge := strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix)
+			if !huge && name != v1.ResourceCPU && name != v1.ResourceMemory {
+				v.add(field.Invalid(p, string(name), "must be cpu, memory or hugepages-<size>: the pod as a whole has no other resources"))
+				continue
+			}
+			if sum := list.sum(spec, name); (list.every || huge) && q.Cmp(sum) < 0 {
+				v.add(field.Invalid(p, q.String(), fmt.Sprintf("must not be less than the %s that the containers %s", sum.String(), strings.TrimSuffix(list.name, "s"))))
+			}
+		}
+	}
+	eachContainer(spec, func(c *v1.Container, list string, i int) {
+		for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
+			own, all := c.Resources.Limits[name], r.Limits[name]
+			if all.Sign() > 0 && own.Cmp(all) > 0 {
+				v.add(field.Invalid(field.NewPath("spec", list).Index(i).Child("resources", "limits").Key(string(name)), own.String(), "must not be more than the pod's limit of "+all.String()))
+			}
+		}
+	})
 }
 
 // below checks a path that must stay below where it starts.

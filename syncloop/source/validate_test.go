@@ -36,6 +36,23 @@ func TestValidate(t *testing.T) {
 			p.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{m}
 		}
 	}
+	cpus := func(q string) v1.ResourceList {
+		if q == "" {
+			return nil
+		}
+		return v1.ResourceList{"cpu": resource.MustParse(q)}
+	}
+	// level asks for CPUs at pod level, in a container and in a sidecar.
+	level := func(request, limit, container, sidecar string) func(*v1.Pod) {
+		return func(p *v1.Pod) {
+			p.Spec.Resources = &v1.ResourceRequirements{Requests: cpus(request), Limits: cpus(limit)}
+			p.Spec.Containers[0].Resources.Requests = cpus(container)
+			if sidecar != "" {
+				p.Spec.InitContainers = []v1.Container{{Name: "side", Image: "x", RestartPolicy: ptr.To(v1.ContainerRestartPolicyAlways), Resources: v1.ResourceRequirements{Requests: cpus(sidecar)}}}
+				Default(p)
+			}
+		}
+	}
 	tests := map[string]func(*v1.Pod){
 		"metadata.name":                             func(p *v1.Pod) { p.Name = "Web" },
 		"metadata.name: Invalid value: \"a/b\"":     func(p *v1.Pod) { p.Name = "a/b" },
@@ -67,6 +84,26 @@ func TestValidate(t *testing.T) {
 		"spec.hostname": func(p *v1.Pod) { p.Spec.Hostname = "a.b" },
 		"spec.overhead[cpu]: Invalid value: \"-1\"": func(p *v1.Pod) {
 			p.Spec.Overhead = v1.ResourceList{v1.ResourceCPU: resource.MustParse("-1")}
+		},
+		"spec.resources.requests[cpu]: Invalid value: \"1m\": must not be less than the 1500m that the containers request": level("1m", "", "1", "500m"),
+		"spec.resources.requests[cpu]: Invalid value: \"1\": must not be less than the 2 that":                             level("1", "4", "2", ""),
+		"spec.resources.requests[cpu]: Invalid value: \"2\": must not be more than":                                        level("2", "1", "", ""),
+		"spec.resources.limits[cpu]: Invalid value: \"-1\"":                                                                level("", "-1", "", ""),
+		"spec.containers[0].resources.limits[cpu]: Invalid value: \"2\": must not be more than the pod's limit of 1": func(p *v1.Pod) {
+			level("500m", "1", "", "")(p)
+			p.Spec.Containers[0].Resources.Limits = v1.ResourceList{"cpu": resource.MustParse("2")}
+			p.Spec.Containers[0].Resources.Requests = v1.ResourceList{"cpu": resource.MustParse("100m")}
+		},
+		"spec.resources.limits[example.com/gpu]: Invalid": func(p *v1.Pod) {
+			p.Spec.Resources = &v1.ResourceRequirements{Limits: v1.ResourceList{"example.com/gpu": resource.MustParse("1")}}
+		},
+		"spec.resources.requests[ephemeral-storage]: Invalid": func(p *v1.Pod) {
+			p.Spec.Resources = &v1.ResourceRequirements{Requests: v1.ResourceList{"ephemeral-storage": resource.MustParse("1")}}
+		},
+		"spec.resources.limits[hugepages-2Mi]: Invalid value: \"2Mi\": must not be less than the 4Mi that": func(p *v1.Pod) {
+			own, all := resource.MustParse("4Mi"), resource.MustParse("2Mi")
+			p.Spec.Containers[0].Resources = v1.ResourceRequirements{Limits: v1.ResourceList{"hugepages-2Mi": own}, Requests: v1.ResourceList{"hugepages-2Mi": own}}
+			p.Spec.Resources = &v1.ResourceRequirements{Limits: v1.ResourceList{"hugepages-2Mi": all}, Requests: v1.ResourceList{"hugepages-2Mi": all}}
 		},
 		"spec.containers: Required":                 func(p *v1.Pod) { p.Spec.Containers = nil },
 		"spec.containers[0].name: Required":         c(func(c *v1.Container) { c.Name = "" }),
