@@ -1,0 +1,75 @@
+package objects
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// reader makes the requests of a store.
+type reader struct{ client kubernetes.Interface }
+
+// get reads one object. That it does not exist is an error for runtime.IsNotFound, and only that
+// (KO6).
+func (r reader) get(ctx context.Context, o Object) (any, error) {
+	var value any
+	var err error
+	switch core := r.client.CoreV1(); o.Kind {
+	case kindConfigMap:
+		value, err = core.ConfigMaps(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
+	case kindSecret:
+		value, err = core.Secrets(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
+	default:
+		return nil, fmt.Errorf("objects: no such kind %q", o.Kind)
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, runtime.ErrNotFound
+	case err != nil:
+		return nil, err
+	}
+	slim(value)
+	return value, nil
+}
+
+// reflect keeps a store as the API server has one object, until ctx ends.
+func (r reader) reflect(ctx context.Context, o Object, store cache.ReflectorStore, failed func(error), options Options) {
+	name := fields.OneTermEqualSelector(metav1.ObjectNameField, o.Name).String()
+	work := reflection{
+		name: o.Kind + " " + o.Namespace + "/" + o.Name, client: r.client, store: store, failed: failed,
+		clock: options.Clock, logger: options.Logger,
+	}
+	switch core := r.client.CoreV1(); o.Kind {
+	case kindConfigMap:
+		work.example = &v1.ConfigMap{}
+		work.list = func(ctx context.Context, l metav1.ListOptions) (k8sruntime.Object, error) {
+			l.FieldSelector = name
+			return core.ConfigMaps(o.Namespace).List(ctx, l)
+		}
+		work.watch = func(ctx context.Context, l metav1.ListOptions) (watch.Interface, error) {
+			l.FieldSelector = name
+			return core.ConfigMaps(o.Namespace).Watch(ctx, l)
+		}
+	default:
+		work.example = &v1.Secret{}
+		work.list = func(ctx context.Context, l metav1.ListOptions) (k8sruntime.Object, error) {
+			l.FieldSelector = name
+			return core.Secrets(o.Namespace).List(ctx, l)
+		}
+		work.watch = func(ctx context.Context, l metav1.ListOptions) (watch.Interface, error) {
+			l.FieldSelector = name
+			return core.Secrets(o.Namespace).Watch(ctx, l)
+		}
+	}
+	work.run(ctx)
+}

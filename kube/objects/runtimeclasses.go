@@ -1,0 +1,60 @@
+package objects
+
+import (
+	"context"
+	"fmt"
+
+	nodev1 "k8s.io/api/node/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/pods"
+)
+
+// RuntimeClasses has the runtime classes of the cluster. It is given to an engine as
+// Config.Pods.RuntimeClasses: a pod whose class does not exist waits for it, one that runs lives
+// on when its class is deleted (KO11). All methods are safe for concurrent use.
+type RuntimeClasses struct {
+	options ListOptions
+	list    *listing[*nodev1.RuntimeClass]
+}
+
+var _ pods.RuntimeClassGetter = (*RuntimeClasses)(nil)
+
+// NewRuntimeClasses returns a list of runtime classes that is empty and unknown until Run.
+func NewRuntimeClasses(o ListOptions) (*RuntimeClasses, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	return &RuntimeClasses{options: o, list: newListing[*nodev1.RuntimeClass]("RuntimeClass", false, o.Changed)}, nil
+}
+
+// Run keeps the list up to date until ctx ends; a second one at a time is [ErrRunning]. When the
+// API server is away the list stays as it was.
+func (r *RuntimeClasses) Run(ctx context.Context) error {
+	classes := r.options.Client.NodeV1().RuntimeClasses()
+	return r.list.run(ctx, reflection{
+		name: "runtime classes", example: &nodev1.RuntimeClass{}, client: r.options.Client, clock: r.options.Clock, logger: r.options.Logger,
+		list:  func(ctx context.Context, o metav1.ListOptions) (k8sruntime.Object, error) { return classes.List(ctx, o) },
+		watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) { return classes.Watch(ctx, o) },
+	})
+}
+
+// RuntimeClass returns the class of this name. That there is none is an error that matches
+// runtime.ErrNotFound; every other one means that the classes are not known yet.
+func (r *RuntimeClasses) RuntimeClass(name string) (pods.RuntimeClass, error) {
+	class, found, unknown := r.list.one("", name)
+	switch {
+	case unknown != nil:
+		return pods.RuntimeClass{}, fmt.Errorf("runtime class %q is not known: %w", name, unknown)
+	case !found:
+		return pods.RuntimeClass{}, fmt.Errorf("runtime class %q: %w", name, runtime.ErrNotFound)
+	}
+	out := pods.RuntimeClass{Handler: class.Handler}
+	if class.Overhead != nil {
+		out.Overhead = class.Overhead.PodFixed
+	}
+	return out, nil
+}

@@ -1,0 +1,55 @@
+package objects
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/podwright/podwright/runtime/pods"
+)
+
+// Services has the services of the cluster, whose addresses containers find in their
+// environments. It is given to an engine as Config.Pods.Services: until the first list has come,
+// pods of the API server wait, and static pods start without (KO10). All methods are safe for
+// concurrent use.
+type Services struct {
+	options ListOptions
+	list    *listing[*v1.Service]
+}
+
+var _ pods.ServiceLister = (*Services)(nil)
+
+// NewServices returns a list of services that is empty and unknown until Run.
+func NewServices(o ListOptions) (*Services, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	return &Services{options: o, list: newListing[*v1.Service]("Service", true, o.Changed)}, nil
+}
+
+// Run keeps the list up to date until ctx ends; a second one at a time is [ErrRunning]. When the
+// API server is away the list stays as it was.
+func (s *Services) Run(ctx context.Context) error {
+	core := s.options.Client.CoreV1()
+	return s.list.run(ctx, reflection{
+		name: "services", example: &v1.Service{}, client: s.options.Client, clock: s.options.Clock, logger: s.options.Logger,
+		list: func(ctx context.Context, o metav1.ListOptions) (k8sruntime.Object, error) {
+			return core.Services(metav1.NamespaceAll).List(ctx, o)
+		},
+		watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return core.Services(metav1.NamespaceAll).Watch(ctx, o)
+		},
+	})
+}
+
+// Services returns the services of a namespace sorted by name, and false until they are known.
+func (s *Services) Services(namespace string) ([]*v1.Service, bool) {
+	out, synced := s.list.in(namespace)
+	slices.SortFunc(out, func(a, b *v1.Service) int { return strings.Compare(a.Name, b.Name) })
+	return out, synced
+}

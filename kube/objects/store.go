@@ -1,0 +1,287 @@
+package objects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/pods"
+)
+
+// forgetPeriod is how often pods that are gone are looked for. One that was followed since the
+// last look stays: it may not be known to the node yet.
+const forgetPeriod = time.Minute
+
+// ErrRunning is the error of a second Run.
+var ErrRunning = errors.New("objects: already running")
+
+// Store has the config maps and secrets that pods refer to (KO1-KO7, KO9). It is an object getter
+// for an engine, and tells it what changes. All methods are safe for concurrent use.
+type Store struct {
+	options Options
+	reader  reader
+
+	mu      sync.Mutex
+	entries map[Object]*entry
+	pods    map[types.UID]*follower
+	// running is the context of Run, nil while it does not run.
+	running context.Context
+	changed func(Object)
+	watches sync.WaitGroup
+}
+
+// follower is a pod whose objects are kept.
+type follower struct {
+	objects map[Object]bool
+	// late is true once a look for pods that are gone has seen it.
+	late bool
+}
+
+var (
+	_ pods.ObjectGetter  = (*Store)(nil)
+	_ pods.ObjectWatcher = (*Store)(nil)
+)
+
+// New returns a store. It reads nothing before it is asked.
+func New(o Options) (*Store, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	return &Store{
+		options: o, reader: reader{o.Client}, entries: map[Object]*entry{}, pods: map[types.UID]*follower{},
+	}, nil
+}
+
+// Follow keeps the objects that a pod refers to, until Forget. Call it before the pod is given to
+// an engine, and again with each version of the pod; a call too many does no harm. It does not block.
+func (s *Store) Follow(pod *v1.Pod) {
+	want := references(pod)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := s.pods[pod.UID]
+	s.pods[pod.UID] = &follower{objects: want}
+	for o := range want {
+		if old == nil || !old.objects[o] {
+			s.use(o, pod.UID)
+		}
+	}
+	if old == nil {
+		return
+	}
+	for o := range old.objects {
+		if !want[o] {
+			s.release(o, pod.UID)
+		}
+	}
+}
+
+// Forget lets go of the objects of a pod that is gone. An object to which no other pod refers is no
+// longer watched, and its content is dropped. It does not block; unknown pods do no harm.
+func (s *Store) Forget(uid types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forget(uid)
+}
+
+func (s *Store) forget(uid types.UID) {
+	f := s.pods[uid]
+	if f == nil {
+		return
+	}
+	delete(s.pods, uid)
+	for o := range f.objects {
+		s.release(o, uid)
+	}
+}
+
+// use makes a pod a user of an object. s.mu must be held.
+func (s *Store) use(o Object, uid types.UID) {
+	e := s.entries[o]
+	if e == nil {
+		e = newEntry(o)
+		s.entries[o] = e
+	}
+	e.users[uid] = true
+	e.doubt(s.options.Clock.Now())
+	s.watch(e)
+}
+
+// release ends what use began. s.mu must be held.
+func (s *Store) release(o Object, uid types.UID) {
+	e := s.entries[o]
+	if e == nil {
+		return
+	}
+	if delete(e.users, uid); len(e.users) > 0 {
+		return
+	}
+	delete(s.entries, o)
+	e.stop()
+}
+
+// watch starts an entry's watch if it needs one. s.mu must be held.
+func (s *Store) watch(e *entry) {
+	if s.running == nil || s.running.Err() != nil || s.options.TTL > 0 || e.cancel != nil || e.certain {
+		return
+	}
+	ctx, cancel := context.WithCancel(s.running)
+	e.cancel = cancel
+	s.watches.Go(func() {
+		defer cancel()
+		s.reader.reflect(ctx, e.object, entryStore{s, e, cancel}, func(err error) { s.failed(e, err) }, s.options)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		e.cancel = nil
+		if s.entries[e.object] == e {
+			s.watch(e) // doubt came while it ended
+		}
+	})
+}
+
+// Run keeps the objects up to date until ctx ends, and returns when all its watches have ended.
+// changed, which must not block, is told each object that changed, came or went; nil: nothing is
+// told. An engine that has the store as Config.Pods.Objects calls Run itself. A second Run at a
+// time is [ErrRunning].
+func (s *Store) Run(ctx context.Context, changed func(Object)) error {
+	if changed == nil {
+		changed = func(Object) {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s.mu.Lock()
+	if s.running != nil {
+		s.mu.Unlock()
+		return ErrRunning
+	}
+	s.running, s.changed = ctx, changed
+	for _, e := range s.entries {
+		s.watch(e)
+	}
+	s.mu.Unlock()
+	for sleep(ctx, s.options.Clock, forgetPeriod) {
+		s.forgetGone()
+	}
+	s.mu.Lock()
+	s.running = nil
+	s.mu.Unlock()
+	s.watches.Wait()
+	return nil
+}
+
+// forgetGone forgets pods that the node no longer has.
+func (s *Store) forgetGone() {
+	if s.options.Pods == nil {
+		return
+	}
+	present := map[types.UID]bool{}
+	for _, uid := range s.options.Pods() {
+		present[uid] = true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for uid, f := range s.pods {
+		if !present[uid] && f.late {
+			s.forget(uid)
+		}
+		f.late = true
+	}
+}
+
+// GetConfigMap returns a config map. It waits until the API server has said how it is; if that
+// cannot be asked, it returns what it said last, or the error.
+func (s *Store) GetConfigMap(ctx context.Context, namespace, name string) (*v1.ConfigMap, error) {
+	return get[*v1.ConfigMap](ctx, s, Object{Kind: kindConfigMap, Namespace: namespace, Name: name})
+}
+
+// GetSecret returns a secret, as GetConfigMap does a config map.
+func (s *Store) GetSecret(ctx context.Context, namespace, name string) (*v1.Secret, error) {
+	return get[*v1.Secret](ctx, s, Object{Kind: kindSecret, Namespace: namespace, Name: name})
+}
+
+func get[T *v1.ConfigMap | *v1.Secret](ctx context.Context, s *Store, o Object) (T, error) {
+	found, err := s.get(ctx, o)
+	value, _ := found.(T)
+	if err != nil {
+		return nil, err
+	}
+	return value, nil
+}
+
+// get returns an object, from memory if it is followed.
+func (s *Store) get(ctx context.Context, o Object) (any, error) {
+	s.mu.Lock()
+	e, running := s.entries[o], s.running != nil
+	if e == nil || s.options.TTL == 0 && !running && !e.known {
+		s.mu.Unlock()
+		return s.reader.get(ctx, o)
+	}
+	if s.options.TTL > 0 {
+		s.mu.Unlock()
+		return s.getFresh(ctx, e)
+	}
+	settled := e.settled
+	s.mu.Unlock()
+	select {
+	case <-settled:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("the API server has not answered: %w", ctx.Err())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return e.answer()
+}
+
+// getFresh returns an object that was read not longer ago than the TTL. If it cannot be read
+// again the last answer holds.
+func (s *Store) getFresh(ctx context.Context, e *entry) (any, error) {
+	select {
+	case e.reading <- struct{}{}:
+		defer func() { <-e.reading }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("the API server has not answered: %w", ctx.Err())
+	}
+	s.mu.Lock()
+	now := s.options.Clock.Now()
+	if e.certain && (e.immutable() || now.Sub(e.read) < s.options.TTL) {
+		defer s.mu.Unlock()
+		return e.answer()
+	}
+	doubts := e.doubts
+	s.mu.Unlock()
+	value, err := s.reader.get(ctx, e.object)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil && !runtime.IsNotFound(err) {
+		if e.known {
+			s.options.Logger.Info("An object stays as it was read last", "kind", e.object.Kind, "namespace", e.object.Namespace, "name", e.object.Name, "error", err.Error())
+		}
+		e.fail(err)
+		return e.answer()
+	}
+	e.set(value, now)
+	e.certain = e.doubts == doubts
+	return e.answer()
+}
+
+// failed notes that an object could not be read.
+func (s *Store) failed(e *entry, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e.fail(unread(err))
+}
+
+// unread describes a failure that says nothing about the object.
+func unread(err error) error {
+	if apierrors.IsNotFound(err) {
+		// The list has no such resource: an object may exist for all that.
+		return fmt.Errorf("the API server has no list of it: %s", err.Error())
+	}
+	return err
+}
