@@ -17,7 +17,7 @@ type ListOptions struct {
 	// Client reads the list. Required.
 	Client kubernetes.Interface
 	// Changed is told what pods may wait for: each runtime class that comes or changes, and the
-	// services once they are known. It must not block. An engine's Refresh fits. Nil: pods look
+	// services once they are known. It must not block. An engine's ObjectChanged fits. Nil: pods look
 	// again within 10 s.
 	Changed func(Object)
 	// Clock is the time source. Nil: the real clock.

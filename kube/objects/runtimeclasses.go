@@ -37,7 +37,9 @@ func (r *RuntimeClasses) Run(ctx context.Context) error {
 	classes := r.options.Client.NodeV1().RuntimeClasses()
 	return r.list.run(ctx, reflection{
 		name: "runtime classes", example: &nodev1.RuntimeClass{}, client: r.options.Client, clock: r.options.Clock, logger: r.options.Logger,
-		list:  func(ctx context.Context, o metav1.ListOptions) (k8sruntime.Object, error) { return classes.List(ctx, o) },
+		list: func(ctx context.Context, o metav1.ListOptions) (k8sruntime.Object, error) {
+			return classes.List(ctx, o)
+		},
 		watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) { return classes.Watch(ctx, o) },
 	})
 }

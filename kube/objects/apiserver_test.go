@@ -1,0 +1,121 @@
+//go:build apiserver
+
+package objects_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+
+	"github.com/podwright/podwright/internal/timing"
+	"github.com/podwright/podwright/kube/apitest"
+	"github.com/podwright/podwright/kube/objects"
+	"github.com/podwright/podwright/runtime"
+)
+
+// until waits for a condition; the test fails after a minute.
+func until(t *testing.T, what string, holds func() bool) time.Duration {
+	t.Helper()
+	began := time.Now()
+	limited, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for !holds() {
+		if timing.Sleep(limited, clock.RealClock{}, 20*time.Millisecond) != nil {
+			t.Fatalf("not after a minute: %s", what)
+		}
+	}
+	return time.Since(began)
+}
+
+// KO1, KO4, KO6, KO7, KW4: on a real API server, as system:node. A node reads and watches what its pods
+// refer to, and is refused the rest, which is not absence; changes arrive within 2 s.
+func TestStoreAsANode(t *testing.T) {
+	cluster := apitest.Start(t, apitest.Options{})
+	admin, node := kubernetes.NewForConfigOrDie(cluster.Admin()), kubernetes.NewForConfigOrDie(cluster.Node("edge-1"))
+	ctx := t.Context()
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	namespace := v1.NamespaceDefault
+	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: namespace, Name: name} }
+	_, err := admin.CoreV1().Nodes().Create(ctx, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "edge-1"}}, metav1.CreateOptions{})
+	check(err)
+	for _, name := range []string{"mine", "other"} {
+		_, err = admin.CoreV1().Secrets(namespace).Create(ctx, &v1.Secret{ObjectMeta: meta(name), Data: map[string][]byte{"key": []byte("1")}}, metav1.CreateOptions{})
+		check(err)
+	}
+	_, err = admin.CoreV1().ConfigMaps(namespace).Create(ctx, &v1.ConfigMap{ObjectMeta: meta("fixed"), Immutable: ptr.To(true), Data: map[string]string{"key": "1"}}, metav1.CreateOptions{})
+	check(err)
+	pod := &v1.Pod{ObjectMeta: meta("web"), Spec: v1.PodSpec{
+		NodeName:   "edge-1",
+		Containers: []v1.Container{{Name: "app", Image: "example.com/app:1"}},
+		Volumes: []v1.Volume{
+			{Name: "mine", VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "mine"}}},
+			{Name: "none", VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "none"}}},
+			{Name: "fixed", VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: "fixed"}}}},
+		},
+	}}
+	pod, err = admin.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{})
+	check(err)
+
+	store, err := objects.New(objects.Options{Client: node})
+	check(err)
+	told := make(chan objects.Object, 100)
+	running, cancel := context.WithCancel(ctx)
+	done := make(chan error)
+	go func() { done <- store.Run(running, func(o objects.Object) { told <- o }) }()
+	defer func() {
+		cancel()
+		check(<-done)
+	}()
+	text := func(name string) string {
+		s, err := store.GetSecret(ctx, namespace, name)
+		switch {
+		case runtime.IsNotFound(err):
+			return "absent"
+		case err != nil:
+			return "unknown"
+		}
+		return string(s.Data["key"])
+	}
+	store.Follow(pod)
+	until(t, "the node may read its pod's secrets", func() bool { return text("mine") == "1" && text("none") == "absent" })
+	if got := text("other"); got != "unknown" {
+		t.Errorf("KO6: a secret of no pod of the node is %q", got)
+	}
+	var took []time.Duration
+	for i := 2; i < 12; i++ {
+		s := &v1.Secret{ObjectMeta: meta("mine"), Data: map[string][]byte{"key": []byte(fmt.Sprint(i))}}
+		if i == 6 { // another life
+			check(admin.CoreV1().Secrets(namespace).Delete(ctx, "mine", metav1.DeleteOptions{}))
+			until(t, "the secret is gone", func() bool { return text("mine") == "absent" })
+			_, err = admin.CoreV1().Secrets(namespace).Create(ctx, s, metav1.CreateOptions{})
+		} else {
+			_, err = admin.CoreV1().Secrets(namespace).Update(ctx, s, metav1.UpdateOptions{})
+		}
+		check(err)
+		took = append(took, until(t, "the new content", func() bool { return text("mine") == fmt.Sprint(i) }))
+	}
+	if len(told) < 11 {
+		t.Errorf("KO4: %d changes were told", len(told))
+	}
+	if c, err := store.GetConfigMap(ctx, namespace, "fixed"); err != nil || c.Data["key"] != "1" {
+		t.Errorf("KO3: %v, err %v", c, err)
+	}
+	t.Logf("new content after %v", took)
+	for _, d := range took {
+		if d > 2*time.Second {
+			t.Errorf("KO4: new content came after %v", d)
+		}
+	}
+}
