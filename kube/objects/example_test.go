@@ -33,13 +33,12 @@ func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() { done <- store.Run(ctx, nil) }()
+	defer func() { cancel(); <-done }()
 	settings, err := store.GetConfigMap(ctx, "default", "settings")
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	fmt.Println(settings.Data["colour"])
-	cancel()
-	<-done
 	// Output: blue
 }
