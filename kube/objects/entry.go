@@ -24,13 +24,13 @@ type entry struct {
 	err   error
 	// told says that a reader was given err, so it wants to know when that is over.
 	told bool
-	// settled is closed when value, known or err answer what was asked since the last doubt.
-	settled chan struct{}
+	// answered is closed when value, known or err are the answer to askAgain.
+	answered chan struct{}
 
-	// certain says that an immutable object was read since the last doubt, or with a TTL any.
+	// certain says that an object that is not watched was read since the last askAgain.
 	certain bool
-	// doubts counts them, so that an answer to an earlier one is noticed.
-	doubts int
+	// asked counts calls of askAgain, so that an answer to an earlier one is noticed.
+	asked int
 	// read is when the API server said so.
 	read time.Time
 	// reading is held by the one who reads, with a TTL.
@@ -41,33 +41,33 @@ type entry struct {
 }
 
 func newEntry(o Object) *entry {
-	return &entry{object: o, users: map[types.UID]bool{}, settled: make(chan struct{}), reading: make(chan struct{}, 1)}
+	return &entry{object: o, users: map[types.UID]bool{}, answered: make(chan struct{}), reading: make(chan struct{}, 1)}
 }
 
 // recent is how old an answer may be for a new user: a crowd of pods needs one.
 const recent = time.Second
 
-// doubt says that a new user wants to know how the object is now: one that is not watched is read
+// askAgain says that a new user wants to know how the object is now: one that is not watched is read
 // again. Also an immutable one may have been replaced (KO7).
-func (e *entry) doubt(now time.Time) {
+func (e *entry) askAgain(now time.Time) {
 	if e.certain && now.Sub(e.read) < recent {
 		return
 	}
-	e.doubts++
+	e.asked++
 	if e.certain {
 		e.certain = false
 		if e.immutable() {
-			e.settled = make(chan struct{})
+			e.answered = make(chan struct{})
 		}
 	}
 }
 
-// settle lets waiting readers go.
-func (e *entry) settle() {
+// wakeReaders lets waiting readers go.
+func (e *entry) wakeReaders() {
 	select {
-	case <-e.settled:
+	case <-e.answered:
 	default:
-		close(e.settled)
+		close(e.answered)
 	}
 }
 
@@ -75,14 +75,14 @@ func (e *entry) settle() {
 func (e *entry) set(value any, now time.Time) (changed bool) {
 	changed = e.told || e.known && version(value) != version(e.value)
 	e.value, e.known, e.read, e.err, e.told = value, true, now, nil, false
-	e.settle()
+	e.wakeReaders()
 	return changed
 }
 
 // fail notes that the object could not be read.
 func (e *entry) fail(err error) {
 	e.err = err
-	e.settle()
+	e.wakeReaders()
 }
 
 // answer is what a reader gets: the value as it was known last, and an error only if it never was.
@@ -114,7 +114,7 @@ func (e *entry) stop() {
 	if !e.known && e.err == nil {
 		e.err = context.Canceled
 	}
-	e.settle()
+	e.wakeReaders()
 }
 
 // version tells contents apart; it is empty for no object.

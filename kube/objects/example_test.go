@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 
@@ -41,4 +42,51 @@ func Example() {
 	}
 	fmt.Println(settings.Data["colour"])
 	// Output: blue
+}
+
+// Services and runtime classes are lists of the whole cluster: the program runs them beside its
+// engine, which has them as Config.Pods.Services and Config.Pods.RuntimeClasses.
+func ExampleServices() {
+	api := fake.NewClientset(&v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "kubernetes"}})
+	known := make(chan objects.Object, 1)
+	services, err := objects.NewServices(objects.ListOptions{Client: api, Changed: func(o objects.Object) { known <- o }})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- services.Run(ctx) }()
+	defer func() { cancel(); <-done }()
+	_, synced := services.Services("default")
+	fmt.Println(synced)
+	<-known // an engine wakes the pods that wait
+	list, synced := services.Services("default")
+	fmt.Println(list[0].Name, synced)
+	// Output:
+	// false
+	// kubernetes true
+}
+
+// A class that the cluster does not have is an error, and its pod waits.
+func ExampleRuntimeClasses() {
+	api := fake.NewClientset(&nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "sandboxed"}, Handler: "kata"})
+	known := make(chan objects.Object, 1)
+	classes, err := objects.NewRuntimeClasses(objects.ListOptions{Client: api, Changed: func(o objects.Object) { known <- o }})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- classes.Run(ctx) }()
+	defer func() { cancel(); <-done }()
+	<-known
+	class, err := classes.RuntimeClass("sandboxed")
+	fmt.Println(class.Handler, err)
+	_, err = classes.RuntimeClass("other")
+	fmt.Println(err)
+	// Output:
+	// kata <nil>
+	// runtime class "other": not found
 }

@@ -109,7 +109,7 @@ func (s *Store) use(o Object, uid types.UID) {
 		s.entries[o] = e
 	}
 	e.users[uid] = true
-	e.doubt(s.options.Clock.Now())
+	e.askAgain(s.options.Clock.Now())
 	s.watch(e)
 }
 
@@ -140,7 +140,7 @@ func (s *Store) watch(e *entry) {
 		defer s.mu.Unlock()
 		e.cancel = nil
 		if s.entries[e.object] == e {
-			s.watch(e) // doubt came while it ended
+			s.watch(e) // a new user came while it ended
 		}
 	})
 }
@@ -226,10 +226,10 @@ func (s *Store) get(ctx context.Context, o Object) (any, error) {
 		s.mu.Unlock()
 		return s.getFresh(ctx, e)
 	}
-	settled := e.settled
+	answered := e.answered
 	s.mu.Unlock()
 	select {
-	case <-settled:
+	case <-answered:
 	case <-ctx.Done():
 		return nil, fmt.Errorf("the API server has not answered: %w", ctx.Err())
 	}
@@ -253,7 +253,7 @@ func (s *Store) getFresh(ctx context.Context, e *entry) (any, error) {
 		defer s.mu.Unlock()
 		return e.answer()
 	}
-	doubts := e.doubts
+	asked := e.asked
 	s.mu.Unlock()
 	value, err := s.reader.get(ctx, e.object)
 	s.mu.Lock()
@@ -266,7 +266,7 @@ func (s *Store) getFresh(ctx context.Context, e *entry) (any, error) {
 		return e.answer()
 	}
 	e.set(value, now)
-	e.certain = e.doubts == doubts
+	e.certain = e.asked == asked
 	return e.answer()
 }
 
