@@ -204,8 +204,7 @@ func (p *parts) buildAdmission() (err error) {
 	policies, problem := admission.BySource(a.Sources)
 	policies = policies.Counting(p.residents.Departing)
 	p.policies = policies
-	uids, keyProblem := recovery.NewOwnUIDs(filepath.Join(p.config.RootDir, "state", "uid-key"), policies.OwnUIDs())
-	p.uids = uids
+	p.uids = recovery.NewOwnUIDs(filepath.Join(p.config.RootDir, "state", "uid-key"), policies.OwnUIDs)
 	p.review = admission.Reviews(append([]admission.Handler{policies}, a.Handlers...)...)
 	own := slices.Concat([]admission.Handler{policies, admission.Shutdown(p.shutdown.Active, nil), p.evictions}, matching.Handlers(), []admission.Handler{
 		admission.Sysctls(func(pod *v1.Pod) error { return pods.CheckSysctls(pod, a.AllowedSysctls, kernel) }), ports,
@@ -232,7 +231,7 @@ func (p *parts) buildAdmission() (err error) {
 	if i := slices.Index(a.Soft, nil); i >= 0 {
 		err = errors.Join(err, fmt.Errorf("Admission.Soft[%d] is nil", i))
 	}
-	return errors.Join(problem, keyProblem, err)
+	return errors.Join(problem, err)
 }
 
 // buildWorkers makes the workers, and what carries out the steps of their pods.
@@ -269,7 +268,8 @@ func (p *parts) buildWorkers() error {
 // buildLoop makes the loop.
 func (p *parts) buildLoop() error {
 	c, o := p.config, p.config.Loop
-	o.Sources, o.Changes, o.Housekeeper = p.sources(), node.Changes{Subscription: p.changes, Exits: p.exits, Noticed: p.noticed, Died: p.dead.Died}, housekeeping{p}
+	sources, problem := p.sources()
+	o.Sources, o.Changes, o.Housekeeper = sources, node.Changes{Subscription: p.changes, Exits: p.exits, Noticed: p.noticed, Died: p.dead.Died}, housekeeping{p}
 	o.Gate, o.Admission, o.Observed, o.Evicted = p.open, p.returns, p.observed, p.dead.Evicted
 	o.Review, o.Owner, o.Lower = p.review, p.journal.Owner, p.policies.Lower
 	o.Recorder, o.Clock, o.Logger, o.Meter = c.Observe.Events, c.Clock, p.logger("loop"), p.meter("syncloop")
@@ -278,7 +278,7 @@ func (p *parts) buildLoop() error {
 	if p.loop, err = syncloop.New(dispatch, o); err != nil {
 		p.loop, _ = syncloop.New(dispatch, syncloop.Options{}) // the housekeeper is checked too
 	}
-	return err
+	return errors.Join(problem, err)
 }
 
 // buildHousekeeper makes what cleans up.

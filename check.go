@@ -3,6 +3,7 @@ package podwright
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -55,12 +56,30 @@ func (c *Config) complete() error {
 			problem("Observe.Sinks[%d] is nil", i)
 		}
 	}
+	problems = append(problems, c.checkPolicies()...)
 	problems = append(problems, c.completeNode()...)
 	problems = append(problems, c.completeDirs()...)
 	problems = append(problems, c.Storage.DeadContainers.complete())
 	problems = append(problems, c.checkParts()...)
 	c.completeParts()
 	return errors.Join(problems...)
+}
+
+// checkPolicies refuses a policy for a source that there is not: its pods would be those of a
+// source with another name, and without that policy.
+func (c *Config) checkPolicies() (problems []error) {
+	var names []string
+	for _, s := range c.Sources {
+		if s != nil {
+			names = append(names, s.Name())
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Admission.Sources)) {
+		if name != "" && !slices.Contains(names, name) {
+			problems = append(problems, fmt.Errorf("Admission.Sources[%q]: no source has this name, there are %q; a source that is added later brings its policy with AddSource", name, names))
+		}
+	}
+	return problems
 }
 
 // buildable reports whether the parts can be made, to check their options too.

@@ -240,3 +240,23 @@ type oneMeter struct {
 }
 
 func (o oneMeter) Meter(string, ...metric.MeterOption) metric.Meter { return o.meter }
+
+// TestPolicyOfNoSource (PS4): a policy whose name is misspelt would leave its source with another
+// one, or with none.
+func TestPolicyOfNoSource(t *testing.T) {
+	rt := fake.New(fake.Options{})
+	config := Config{
+		Runtime: rt, Images: rt, RootDir: t.TempDir(), Node: Node{Name: "n1"},
+		Sources:   []syncloop.Source{source.NewChannel(source.ChannelOptions{Name: "tenant", NodeName: "n1"}), source.NewChannel(source.ChannelOptions{NodeName: "n1"})},
+		Admission: Admission{Sources: map[string]admission.SourcePolicy{"": {}, "tenant": {}, "channel": {}, "tennant": {}, "file": {}}},
+	}
+	_, err := New(config)
+	if err == nil || strings.Contains(err.Error(), `["tenant"]`) {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`Admission.Sources["file"]`, `Admission.Sources["tennant"]: no source has this name, there are ["tenant" "channel"]`, "AddSource"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: does not say %s", err, want)
+		}
+	}
+}

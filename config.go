@@ -188,8 +188,9 @@ type Admission struct {
 	// AllowedSysctls are kernel parameters pods may set besides the safe ones; a
 	// name, or a prefix that ends in *.
 	AllowedSysctls []string
-	// Sources say what the pods of a source may be, by its name; "" is for all sources
-	// without a policy of their own (PS4). Nil: every source may do everything.
+	// Sources say what the pods of a source may be, by its name in [Config.Sources]; "" is for
+	// all sources without a policy of their own (PS4). One that is added later brings its own,
+	// see [Engine.AddSource]. Nil: every source may do everything.
 	Sources map[string]admission.SourcePolicy
 	// Handlers are asked after those above, in this order. Package
 	// syncloop/admission has more of them.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,18 +15,38 @@ import (
 	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/syncloop"
+	"github.com/podwright/podwright/syncloop/admission"
 	"github.com/podwright/podwright/syncloop/shutdown"
 )
 
 // AddSource adds a source to the engine, before or while it runs (spec/syncloop.md
-// R4). Until the source has been heard nothing is removed. ctx bounds the call, not
-// the source. The error says what is wrong with the source, or that the engine has
-// ended.
-func (e *Engine) AddSource(ctx context.Context, s syncloop.Source) error {
+// R4). policy, at most one, is what its pods may be; without it that is the policy of the
+// empty name in [Admission.Sources]. Until the source has been heard nothing is removed. ctx
+// bounds the call, not the source. The error says what is wrong with the source or its policy,
+// or that the engine has ended.
+func (e *Engine) AddSource(ctx context.Context, s syncloop.Source, policy ...admission.SourcePolicy) error {
 	if s == nil {
 		return errors.New("podwright: source is nil")
 	}
-	if err := e.loop.AddSource(ctx, e.remembering(s)); err != nil {
+	e.adding.Lock()
+	defer e.adding.Unlock()
+	known := slices.ContainsFunc(e.loop.Sources(), func(other syncloop.SourceStatus) bool { return other.Name == s.Name() })
+	if !known && len(policy) > 0 { // otherwise the source is refused, and the other one keeps its policy
+		if len(policy) > 1 {
+			return fmt.Errorf("podwright: source %q has %d policies: give it one", s.Name(), len(policy))
+		}
+		if err := e.policies.Set(s.Name(), &policy[0]); err != nil {
+			return fmt.Errorf("podwright: %w", err)
+		}
+	}
+	added, err := e.remembering(s)
+	if err == nil {
+		err = e.loop.AddSource(ctx, added)
+	}
+	if err != nil && !known {
+		_ = e.policies.Set(s.Name(), nil) // no policy is nothing that could be wrong
+	}
+	if err != nil {
 		return fmt.Errorf("podwright: %w", err)
 	}
 	return nil

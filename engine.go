@@ -97,6 +97,9 @@ type parts struct {
 	ready  chan struct{}
 	drains chan *drain
 
+	// adding is held while a source is added, so that none gets the policy of another.
+	adding sync.Mutex
+
 	mu      sync.Mutex
 	started bool
 	stopped chan struct{} // closed when Run returns; nil before Run

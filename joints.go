@@ -2,6 +2,7 @@ package podwright
 
 import (
 	"context"
+	"errors"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -128,17 +129,19 @@ func (p *parts) recordWritten(uid types.UID, waiting *v1.Pod) {
 
 // sources wraps the configured sources, so that what is remembered stands in for
 // those that do not answer.
-func (p *parts) sources() []syncloop.Source {
+func (p *parts) sources() ([]syncloop.Source, error) {
 	out := make([]syncloop.Source, len(p.config.Sources))
+	problems := make([]error, len(out))
 	for i, s := range p.config.Sources {
-		out[i] = p.remembering(s)
+		out[i], problems[i] = p.remembering(s)
 	}
-	return out
+	return out, errors.Join(problems...)
 }
 
-func (p *parts) remembering(s syncloop.Source) syncloop.Source {
+func (p *parts) remembering(s syncloop.Source) (syncloop.Source, error) {
 	p.objects.Allow(s)
-	return p.journal.Remembering(p.uids.Wrap(s), !p.config.Storage.ForgetDesired, func() bool { return p.loop.Ready() })
+	s, err := p.uids.Wrap(s)
+	return p.journal.Remembering(s, !p.config.Storage.ForgetDesired, func() bool { return p.loop.Ready() }), err
 }
 
 // probedPods shows pods to the probes as they are now.

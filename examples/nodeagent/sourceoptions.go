@@ -129,10 +129,13 @@ func (o *sourceOptions) open(node string, file source.FileOptions, logger logr.L
 // answers at a URL need not be.
 func (o *sourceOptions) policies() map[string]admission.SourcePolicy {
 	highest := int32(highestUserPriority)
-	return map[string]admission.SourcePolicy{
-		localSource: {Security: admission.SecurityLevel(cmp.Or(o.podSecurity, string(admission.SecurityPrivileged)))},
-		"":          {Security: admission.SecurityLevel(cmp.Or(o.podSecurity, string(admission.SecurityBaseline))), HighestPriority: &highest, OwnUIDs: true},
+	out := map[string]admission.SourcePolicy{
+		"": {Security: admission.SecurityLevel(cmp.Or(o.podSecurity, string(admission.SecurityBaseline))), HighestPriority: &highest, OwnUIDs: true},
 	}
+	if o.manifests != "" {
+		out[localSource] = admission.SourcePolicy{Security: admission.SecurityLevel(cmp.Or(o.podSecurity, string(admission.SecurityPrivileged)))}
+	}
+	return out
 }
 
 // told is each place with the level its pods must keep to, for the line at the start.

@@ -36,7 +36,7 @@ func TestSourceOptions(t *testing.T) {
 	}{
 		{"--manifests " + dir, "", "privileged", "baseline"},
 		{"--manifests " + dir + " --pod-security restricted", "", "restricted", "restricted"},
-		{"--manifest-url http://u:hunter2@host/a?token=hunter2 --manifest-url http://host/b --manifest-url-header-file " + headers, "", "privileged", "baseline"},
+		{"--manifest-url http://u:hunter2@host/a?token=hunter2 --manifest-url http://host/b --manifest-url-header-file " + headers, "", "", "baseline"},
 		{"", "--manifests is required, or --manifest-url", "", ""},
 		{"--manifests " + dir + " --pod-security strict", `--pod-security "strict": want privileged, baseline or restricted`, "", ""},
 		{"--manifest-url http://host/a?x=hunter2 --manifest-url http://host/a?y=hunter2", "--manifest-url http://host/a is given twice", "", ""},

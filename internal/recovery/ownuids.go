@@ -12,6 +12,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,16 +28,39 @@ const keySize = 32
 
 // OwnUIDs gives the pods of some sources UIDs that cannot be chosen or predicted (PS8).
 type OwnUIDs struct {
-	key   []byte
+	path  string
 	wants func(source string) bool
+
+	mu  sync.Mutex
+	key []byte // nil: no source has needed it yet
 }
 
-// NewOwnUIDs reads the node's key, or makes it. wants reports whether the pods of a source get
-// UIDs of the node's own; nil: those of none do, and there is no key.
-func NewOwnUIDs(path string, wants func(source string) bool) (*OwnUIDs, error) {
-	if wants == nil {
-		return &OwnUIDs{}, nil
+// NewOwnUIDs returns what gives UIDs with the key in a file, which is read, or made, for the first
+// source that needs it. wants reports whether the pods of a source get UIDs of the node's own.
+func NewOwnUIDs(path string, wants func(source string) bool) *OwnUIDs {
+	return &OwnUIDs{path: path, wants: wants}
+}
+
+// Wrap returns a source whose pods have UIDs of the node's own, or the source itself; that and an
+// error if there is no key.
+func (o *OwnUIDs) Wrap(s syncloop.Source) (syncloop.Source, error) {
+	if !o.wants(s.Name()) {
+		return s, nil
 	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.key == nil {
+		key, err := nodeKey(o.path)
+		if err != nil {
+			return s, err
+		}
+		o.key = key
+	}
+	return &renamed{s, o.key}, nil
+}
+
+// nodeKey reads the node's key, or makes it.
+func nodeKey(path string) ([]byte, error) {
 	key, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		key = make([]byte, keySize)
@@ -44,20 +68,12 @@ func NewOwnUIDs(path string, wants func(source string) bool) (*OwnUIDs, error) {
 		err = durable.WriteFile(path, key)
 	}
 	if err != nil {
-		return &OwnUIDs{}, fmt.Errorf("the key of the pods' UIDs: %w", err)
+		return nil, fmt.Errorf("the key of the pods' UIDs: %w", err)
 	}
 	if len(key) != keySize {
-		return &OwnUIDs{}, fmt.Errorf("the key of the pods' UIDs in %s is damaged: put it back, or remove it, which gives those pods other UIDs and so starts them again", filepath.Clean(path))
+		return nil, fmt.Errorf("the key of the pods' UIDs in %s is damaged: put it back, or remove it, which gives those pods other UIDs and so starts them again", filepath.Clean(path))
 	}
-	return &OwnUIDs{key: key, wants: wants}, nil
-}
-
-// Wrap returns a source whose pods have UIDs of the node's own, or the source itself.
-func (o *OwnUIDs) Wrap(s syncloop.Source) syncloop.Source {
-	if o.wants == nil || !o.wants(s.Name()) {
-		return s
-	}
-	return &renamed{s, o.key}
+	return key, nil
 }
 
 // uid is the UID of a pod: another one if its source, its name or the UID it came with is

@@ -1,10 +1,7 @@
 package admission
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -82,77 +79,12 @@ func (f reviewed) Admit(r Request) Verdict    { return f(r.Pod) }
 func (f reviewed) Review(pod *v1.Pod) Verdict { return f(pod) }
 func (reviewed) ofThisPackage()               {}
 
-// SourcePolicies are what the pods of each source may be; see [BySource]. It is a [Reviewer].
-// Its methods may be called from any goroutine.
-type SourcePolicies struct {
-	policies map[string]SourcePolicy
-	security map[string]Reviewer
-	// departing is the argument of Counting, or nil.
-	departing func() []*v1.Pod
-}
-
-var _ Asker = (*SourcePolicies)(nil)
-
-// BySource refuses a pod that its source may not run (PS4). policies are by the name of the
-// source; that of the empty name is for all that have none of their own. An error lists all that
-// is wrong with the policies.
-func BySource(policies map[string]SourcePolicy) (*SourcePolicies, error) {
-	h := &SourcePolicies{policies: maps.Clone(policies), security: map[string]Reviewer{}}
-	var problems []error
-	for _, name := range slices.Sorted(maps.Keys(policies)) {
-		p := policies[name]
-		security, err := PodSecurity(cmp.Or(p.Security, SecurityPrivileged), p.Exemptions)
-		if err != nil {
-			problems = append(problems, fmt.Errorf("policy of source %q: %w", name, err))
-		}
-		h.security[name] = security
-		if p.OwnUIDs && name == podinfo.SourceAPI {
-			problems = append(problems, fmt.Errorf("policy of source %q: OwnUIDs: its pods are known to the API by their UIDs", name))
-		}
-		for _, r := range sortedNames(p.Requests) {
-			if q := p.Requests[r]; q.Sign() < 0 {
-				problems = append(problems, fmt.Errorf("policy of source %q: requests of %s %s: must not be negative", name, q.String(), r))
-			}
-		}
-	}
-	return h, errors.Join(problems...)
-}
-
-func (*SourcePolicies) ofThisPackage() {}
-
-// policyOf returns the name a pod's policy has, and false if there is none.
-func (h *SourcePolicies) policyOf(pod *v1.Pod) (name string, found bool) {
-	name = pod.Annotations[podinfo.AnnotationSource]
-	if _, found = h.policies[name]; !found {
-		name = ""
-		_, found = h.policies[name]
-	}
-	return name, found
-}
-
-// OwnUIDs returns a function that says whether the pods of a source get UIDs of the node's own;
-// nil if those of none do.
-func (h *SourcePolicies) OwnUIDs() func(source string) bool {
-	for _, p := range h.policies {
-		if p.OwnUIDs {
-			return func(source string) bool {
-				p, found := h.policies[source]
-				if !found {
-					p = h.policies[""]
-				}
-				return p.OwnUIDs && source != podinfo.SourceAPI
-			}
-		}
-	}
-	return nil
-}
-
 // Lower returns a pod that was admitted under another policy with the priority that its source
 // may claim now, and what the pod is told of that; the pod itself and "" if that is what it
 // claims. The result may share parts with the pod (PS7).
 func (h *SourcePolicies) Lower(pod *v1.Pod) (lowered *v1.Pod, why string) {
-	name, found := h.policyOf(pod)
-	claimed, highest := podinfo.ClaimedPriority(pod), h.policies[name].HighestPriority
+	p, found := h.policyOf(pod)
+	claimed, highest := podinfo.ClaimedPriority(pod), p.HighestPriority
 	if !found || highest == nil || claimed <= *highest {
 		return pod, ""
 	}
@@ -164,11 +96,11 @@ func (h *SourcePolicies) Lower(pod *v1.Pod) (lowered *v1.Pod, why string) {
 
 // Review asks what does not depend on other pods.
 func (h *SourcePolicies) Review(pod *v1.Pod) Verdict {
-	name, found := h.policyOf(pod)
+	p, found := h.policyOf(pod)
 	if !found {
 		return Verdict{}
 	}
-	p, source := h.policies[name], pod.Annotations[podinfo.AnnotationSource]
+	source := pod.Annotations[podinfo.AnnotationSource]
 	if len(p.Namespaces) > 0 && !slices.Contains(p.Namespaces, pod.Namespace) {
 		return Refuse(ReasonSourcePolicy, "source %q may not run pods in namespace %q, only in %q", source, pod.Namespace, p.Namespaces)
 	}
@@ -180,15 +112,15 @@ func (h *SourcePolicies) Review(pod *v1.Pod) Verdict {
 			return Refuse(ReasonSourcePolicy, "every container of a pod of source %q must request %s", source, resource)
 		}
 	}
-	return h.security[name].Review(pod)
+	return p.security.Review(pod)
 }
 
 // grown refuses a change by which a pod requests more of what its source is limited in: what the
 // source requests together is known when a pod comes, not here.
 func (h *SourcePolicies) grown(known, pod *v1.Pod) Verdict {
-	name, _ := h.policyOf(pod)
+	p, _ := h.policyOf(pod)
 	before, after := podinfo.Claims(known), podinfo.Claims(pod)
-	for _, resource := range sortedNames(h.policies[name].Requests) {
+	for _, resource := range sortedNames(p.Requests) {
 		if q := after[resource]; q.Cmp(before[resource]) > 0 {
 			return Refuse(ReasonSourcePolicy, "a pod of source %q may not come to request more %s, %s instead of %s: make it a new pod",
 				pod.Annotations[podinfo.AnnotationSource], resource, text(q), text(before[resource]))
@@ -202,16 +134,6 @@ func classOf(pod *v1.Pod) string {
 		return ""
 	}
 	return fmt.Sprintf(" (class %q)", pod.Spec.PriorityClassName)
-}
-
-// Counting returns the same policies, which also count the pods that departing returns for their
-// source: pods of any source that still hold what they were given, although no source wants them or
-// they are being stopped. A pod that has room only without them waits for that, see
-// [SourcePolicies.Ask]. departing is called whenever a source's pods are counted, and must not block.
-func (h *SourcePolicies) Counting(departing func() []*v1.Pod) *SourcePolicies {
-	counting := *h
-	counting.departing = departing
-	return &counting
 }
 
 // Admit is Ask for those that cannot wait: what would have to is refused.
@@ -229,8 +151,8 @@ func (h *SourcePolicies) Ask(r Request) (Verdict, error) {
 	if v := h.Review(r.Pod); !v.Admitted() {
 		return v, nil
 	}
-	name, found := h.policyOf(r.Pod)
-	p, source := h.policies[name], r.Pod.Annotations[podinfo.AnnotationSource]
+	p, found := h.policyOf(r.Pod)
+	source := r.Pod.Annotations[podinfo.AnnotationSource]
 	if !found || p.MaxPods <= 0 && len(p.Requests) == 0 {
 		return Verdict{}, nil
 	}

@@ -1,0 +1,77 @@
+package enginetest_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/runtime/fake"
+	"github.com/podwright/podwright/syncloop/admission"
+	"github.com/podwright/podwright/syncloop/source"
+)
+
+// TestAddedSourceBringsItsPolicy: PS4, PS8. A source that is added while the engine runs is what the
+// policy says that it brings, and without one what the policy of the others says. A policy that is
+// wrong, or comes with a name that is taken, changes nothing.
+func TestAddedSourceBringsItsPolicy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := fake.New(fake.Options{})
+		r := newRig(t, rt, t.TempDir(), func(c *podwright.Config) {
+			c.Admission.Sources = map[string]admission.SourcePolicy{"": {Security: admission.SecurityBaseline}, "channel": {}}
+		}).start()
+		own := privileged(newPod("own"))
+		r.set(own)
+		add := func(name string, policy ...admission.SourcePolicy) (*source.Channel, error) {
+			s := source.NewChannel(source.ChannelOptions{Name: name, NodeName: "n1"})
+			return s, r.engine.AddSource(t.Context(), s, policy...)
+		}
+		for name, tc := range map[string]struct {
+			policies []admission.SourcePolicy
+			wrong    string
+		}{
+			"late":    {[]admission.SourcePolicy{{Security: "strict"}}, `there is no Pod Security level "strict"`},
+			"twice":   {[]admission.SourcePolicy{{}, {}}, "has 2 policies"},
+			"channel": {[]admission.SourcePolicy{{Security: admission.SecurityRestricted}}, `two sources are called "channel"`},
+		} {
+			if _, err := add(name, tc.policies...); err == nil || !strings.Contains(err.Error(), tc.wrong) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		for name, tc := range map[string]struct {
+			policies []admission.SourcePolicy
+			reason   string // of a privileged pod
+		}{
+			"late":    {nil, admission.ReasonPodSecurity},
+			"trusted": {[]admission.SourcePolicy{{}}, ""},
+			"none":    {[]admission.SourcePolicy{{Namespaces: []string{"other"}, OwnUIDs: true}}, admission.ReasonSourcePolicy},
+		} {
+			s, err := add(name, tc.policies...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Set(t.Context(), []*v1.Pod{privileged(newPod(name))}); err != nil {
+				t.Fatal(err)
+			}
+			<-time.After(time.Second)
+			if uid := r.uidOf(name); tc.reason == "" {
+				r.phase(uid, v1.PodRunning, time.Minute)
+			} else {
+				r.rejected(uid, tc.reason)
+				if renamed := uid != newPod(name).UID; renamed != (name == "none") {
+					t.Errorf("%s has the UID %s", name, uid)
+				}
+			}
+		}
+		r.set(own, privileged(newPod("next")))
+		r.phase("uid-next", v1.PodRunning, time.Minute)
+		r.stop()
+		if err := r.engine.AddSource(context.Background(), source.NewChannel(source.ChannelOptions{Name: "last"})); err == nil {
+			t.Error("a source was added to an engine that has ended")
+		}
+	})
+}

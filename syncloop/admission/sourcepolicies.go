@@ -1,0 +1,111 @@
+package admission
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/podinfo"
+)
+
+// SourcePolicies are what the pods of each source may be; see [BySource]. It is a [Reviewer].
+// Its methods may be called from any goroutine.
+type SourcePolicies struct {
+	policies *policyTable
+	// departing is the argument of Counting, or nil.
+	departing func() []*v1.Pod
+}
+
+var _ Asker = (*SourcePolicies)(nil)
+
+// policyTable has the policies by source.
+type policyTable struct {
+	mu       sync.RWMutex
+	bySource map[string]policy
+}
+
+// policy is a policy with the judge of its level.
+type policy struct {
+	SourcePolicy
+	security Reviewer
+}
+
+// of returns the policy for a source, or that of the others.
+func (t *policyTable) of(source string) (p policy, found bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if p, found = t.bySource[source]; !found {
+		p, found = t.bySource[""]
+	}
+	return p, found
+}
+
+// BySource refuses a pod that its source may not run (PS4). policies are by the name of the
+// source; that of the empty name is for all that have none of their own. An error lists all that
+// is wrong with the policies.
+func BySource(policies map[string]SourcePolicy) (*SourcePolicies, error) {
+	h := &SourcePolicies{policies: &policyTable{bySource: map[string]policy{}}}
+	var problems []error
+	for _, source := range slices.Sorted(maps.Keys(policies)) {
+		p := policies[source]
+		problems = append(problems, h.Set(source, &p))
+	}
+	return h, errors.Join(problems...)
+}
+
+// Set gives a source a policy of its own, or another one; with nil it has none any more. It is for
+// pods that come from now on. An error lists all that is wrong with the policy, which is not taken
+// then.
+func (h *SourcePolicies) Set(source string, p *SourcePolicy) error {
+	h.policies.mu.Lock()
+	defer h.policies.mu.Unlock()
+	if p == nil {
+		delete(h.policies.bySource, source)
+		return nil
+	}
+	security, err := PodSecurity(cmp.Or(p.Security, SecurityPrivileged), p.Exemptions)
+	var problems []error
+	if err != nil {
+		problems = append(problems, fmt.Errorf("policy of source %q: %w", source, err))
+	}
+	if p.OwnUIDs && source == podinfo.SourceAPI {
+		problems = append(problems, fmt.Errorf("policy of source %q: OwnUIDs: its pods are known to the API by their UIDs", source))
+	}
+	for _, r := range sortedNames(p.Requests) {
+		if q := p.Requests[r]; q.Sign() < 0 {
+			problems = append(problems, fmt.Errorf("policy of source %q: requests of %s %s: must not be negative", source, q.String(), r))
+		}
+	}
+	if len(problems) == 0 {
+		h.policies.bySource[source] = policy{*p, security}
+	}
+	return errors.Join(problems...)
+}
+
+func (*SourcePolicies) ofThisPackage() {}
+
+// policyOf returns a pod's policy, and false if there is none.
+func (h *SourcePolicies) policyOf(pod *v1.Pod) (p policy, found bool) {
+	return h.policies.of(pod.Annotations[podinfo.AnnotationSource])
+}
+
+// OwnUIDs reports whether the pods of a source get UIDs of the node's own.
+func (h *SourcePolicies) OwnUIDs(source string) bool {
+	p, _ := h.policies.of(source)
+	return p.OwnUIDs && source != podinfo.SourceAPI
+}
+
+// Counting returns the same policies, which also count the pods that departing returns for their
+// source: pods of any source that still hold what they were given, although no source wants them or
+// they are being stopped. A pod that has room only without them waits for that, see
+// [SourcePolicies.Ask]. departing is called whenever a source's pods are counted, and must not block.
+func (h *SourcePolicies) Counting(departing func() []*v1.Pod) *SourcePolicies {
+	counting := *h
+	counting.departing = departing
+	return &counting
+}
