@@ -111,7 +111,7 @@ func (p *parts) buildJournal() error {
 	o := p.config.Checkpoints
 	o.Meter = p.meter("status/checkpoint")
 	p.journal = recovery.NewJournal(recovery.JournalOptions{
-		Checkpoints: o, BootID: p.config.Node.BootID, End: p.endOf, Written: p.recordWritten,
+		Checkpoints: o, BootID: p.config.Node.BootID, StandInAfter: p.config.Storage.StandInAfter, End: p.endOf, Written: p.recordWritten,
 		Renewed:  func(uid types.UID) { p.status.Forget(uid) },
 		Admitted: node.Overheads{Classes: p.users().RuntimeClasses(p.config.Pods.RuntimeClasses)}.Fill,
 		Clock:    p.config.Clock, Logger: p.logger("checkpoint"),
@@ -142,9 +142,9 @@ func (p *parts) podOptions() pods.Options {
 	o.Projections, o.Grants, o.ImagePull.Credentials = u.Projections(o.Projections), u.Grants(o.Grants), u.ImageCredentials(o.ImagePull.Credentials)
 	o.RuntimeClasses, o.SandboxReady = u.RuntimeClasses(o.RuntimeClasses), u.SandboxReady(o.SandboxReady)
 	o.RootDir, o.LogDir, o.LinkDir = c.RootDir, c.Storage.LogDir, c.Storage.LogLinkDir
-	o.OwnerID, o.NodeName, o.HostIPs = c.Node.OwnerID, c.Node.Name, func() []string { return c.Node.IPs }
+	o.OwnerID, o.NodeName, o.HostIPs = c.Node.OwnerID, c.Node.Name, p.self.Addresses
 	o.ClusterDNS, o.ClusterDomain = c.Node.ClusterDNS, c.Node.ClusterDomain
-	o.Allocations, o.Allocatable = p.allocations, p.allocatable
+	o.Allocations, o.Allocatable = p.allocations, p.self.Allocatable
 	o.Reader, o.Sequence, o.Outbound = node.FreshViews{Generator: p.pleg}, p.sequence, c.Outbound
 	o.BeforeRemove, o.NextRun, o.Probes = p.journal.BeforeRemove, p.journal.NextRun, probeSource{p}
 	o.Clock, o.Logger, o.Events, o.Meter = c.Clock, p.logger("pods"), c.Observe.Events, p.meter("runtime/pods")
@@ -198,7 +198,7 @@ func (p *parts) buildAdmission() (err error) {
 	handlers := p.users().Handlers(a.Handlers, func(types.UID) { p.loop.GateChanged() })
 	ports := admission.HostPorts()
 	matching := node.Matching{
-		Name: p.config.Node.Name, Labels: p.config.Node.Labels, Machine: p.config.Pods.Machine, Health: p.health, Allocatable: p.allocatable,
+		Self: p.self, Machine: p.config.Pods.Machine, Health: p.health,
 		HTTP2: p.config.Probes.HTTP2, GRPCTLS: p.config.Probes.GRPCTLS, Events: p.config.Observe.Events,
 	}
 	policies, problem := admission.BySource(a.Sources)
@@ -211,7 +211,7 @@ func (p *parts) buildAdmission() (err error) {
 	})
 	room := []admission.Handler{admission.PodCount(a.MaxPods)}
 	if a.FitResources {
-		room = append(room, admission.Resources(func() v1.ResourceList { return p.allocatable }))
+		room = append(room, admission.Resources(p.self.Allocatable))
 	}
 	verdicts := p.recovery.Verdicts(p.shutdown.Active)
 	p.occupants = &node.Occupants{
@@ -223,7 +223,7 @@ func (p *parts) buildAdmission() (err error) {
 		Recorder: p.config.Observe.Events, Logger: p.logger("admission"), Meter: p.meter("syncloop/admission"),
 	})
 	p.preemption = node.NewPreemption(node.PreemptionOptions{
-		Gate: p.gate, Others: slices.Concat(own, handlers), Room: append(slices.Clone(room), ports, policies), Node: node.Room(a.MaxPods, a.FitResources, p.allocatable), Places: p.occupants, Residents: p.residents,
+		Gate: p.gate, Others: slices.Concat(own, handlers), Room: append(slices.Clone(room), ports, policies), Node: p.self.Room(a.MaxPods, a.FitResources), Places: p.occupants, Residents: p.residents,
 		Update:   func(u podworkers.UpdateOptions) { p.workers.UpdatePod(u) },
 		Critical: p.users().Critical(p.config.Eviction.critical()), Usable: p.usable, Clock: p.config.Clock, Events: p.config.Observe.Events, Logger: p.config.Observe.Logger,
 	})
@@ -246,7 +246,7 @@ func (p *parts) buildWorkers() error {
 		Network:     p.health.Network,
 		Removable:   func(uid types.UID) bool { return p.workers.ShouldPodContentBeRemoved(uid) },
 		Wake:        p.wakes.Wake,
-		NodeIPs:     c.Node.IPs, Clock: c.Clock, Events: c.Observe.Events,
+		NodeIPs:     p.self.Addresses, Clock: c.Clock, Events: c.Observe.Events,
 		Hooks: podsync.Hooks{
 			Syncing: p.exits.Entered,
 			Changed: func(types.UID) { p.resizer.PodChanged() },

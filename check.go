@@ -59,7 +59,7 @@ func (c *Config) complete() error {
 	problems = append(problems, c.checkPolicies()...)
 	problems = append(problems, c.completeNode()...)
 	problems = append(problems, c.completeDirs()...)
-	problems = append(problems, c.Storage.DeadContainers.complete())
+	problems = append(problems, c.Storage.complete())
 	problems = append(problems, c.checkParts()...)
 	c.completeParts()
 	return errors.Join(problems...)
@@ -260,9 +260,12 @@ func (c *Config) completeDirs() (problems []error) {
 	return problems
 }
 
-func (d *DeadContainers) complete() error {
-	if d.MinAge < 0 {
-		return fmt.Errorf("DeadContainers.MinAge is negative: %v", d.MinAge)
+func (s *Storage) complete() (problems error) {
+	if s.DeadContainers.MinAge < 0 {
+		problems = fmt.Errorf("DeadContainers.MinAge is negative: %v", s.DeadContainers.MinAge)
 	}
-	return nil
+	if s.StandInAfter < 0 {
+		problems = errors.Join(problems, fmt.Errorf("Storage.StandInAfter is negative: %v", s.StandInAfter))
+	}
+	return problems
 }

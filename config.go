@@ -111,6 +111,11 @@ type Node struct {
 	// IPs are the node's addresses, primary first. They become host IPs, and
 	// pod IPs of pods on the host network. Empty: unknown.
 	IPs []string
+	// Addresses, if set, returns the node's addresses as they are now, like IPs, which
+	// count until it has answered. Statuses follow with each pod's next step. As with the
+	// functions below, it is asked at most once a second, must not block, and the last good answer
+	// counts while there is none: an empty one, say, or one with an entry that is no IP (SN1).
+	Addresses func() []string
 	// ClusterDNS are the addresses of the cluster's name servers and ClusterDomain
 	// is the domain they serve, for pods with DNS policy ClusterFirst and pods with
 	// a subdomain. Empty: there is no such server, those pods get the node's
@@ -129,10 +134,18 @@ type Node struct {
 	// nvidia.com/gpu) that there are. A missing amount is the machine's; a machine has no
 	// extended resources.
 	Allocatable v1.ResourceList
+	// AllocatableNow, if set, returns what is allocatable now, in place of Allocatable, which
+	// counts until it has answered: for a node that grows and shrinks, and for devices that come
+	// and go. Nil is no answer. Pods that run keep what they have (SN2).
+	AllocatableNow func() v1.ResourceList
 	// Labels are compared with node selectors and required node affinity, beside those of
 	// name, operating system and architecture. Nil: other labels are not compared, with a
 	// warning for each pod that asks for one.
 	Labels map[string]string
+	// Object, if set, returns the node as an API server has it, or nil: its labels count in place
+	// of Labels, and pods of the API's source are refused that do not tolerate one of its NoExecute
+	// taints (SN3). The object is only read, during the call.
+	Object func() *v1.Node
 }
 
 // Storage says where an engine keeps logs and records, and for how long.
@@ -152,6 +165,9 @@ type Storage struct {
 	// DeadContainers says how many dead containers are kept. Zero: one per pod and
 	// container name.
 	DeadContainers DeadContainers
+	// StandInAfter is how long a source may stay silent after a start before the engine runs
+	// what that source wanted last (spec/syncloop.md SN5). 0: 10 s.
+	StandInAfter time.Duration
 	// ForgetDesired: after a start the engine does not run what a silent source wanted
 	// last. Pods that still run go on.
 	ForgetDesired bool

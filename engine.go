@@ -78,9 +78,9 @@ type parts struct {
 	shown       *node.Shown
 	wakes       *node.Wakes
 	occupants   *node.Occupants
+	self        *node.Self
 	// allocations are what pods were granted of what is allocatable.
 	allocations *pods.Allocations
-	allocatable v1.ResourceList
 	resizer     *node.Resizer
 	dead        *node.DeadContainers
 	images      *node.Images

@@ -215,7 +215,7 @@ func (p *parts) observed(pod *v1.Pod) {
 
 // rejected publishes the status of a refused pod (AD3).
 func (p *parts) rejected(pod *v1.Pod, v admission.Verdict) {
-	in := status.Input{Pod: pod, NodeIPs: p.config.Node.IPs, Now: p.config.Clock.Now()}
+	in := status.Input{Pod: pod, NodeIPs: p.self.Addresses(), Now: p.config.Clock.Now()}
 	if old, ok := p.status.Get(pod.UID); ok {
 		in.Old = &old
 	}

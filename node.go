@@ -19,10 +19,14 @@ import (
 func (p *parts) buildResizer() (err error) {
 	c := p.config
 	p.residents, p.wakes = &node.Residents{}, &node.Wakes{}
-	p.allocatable = node.Allocatable(c.Pods.Machine, c.Node.Allocatable)
+	p.self = node.NewSelf(node.SelfOptions{
+		Name: c.Node.Name, IPs: c.Node.IPs, Allocatable: c.Node.Allocatable, Labels: c.Node.Labels, Machine: c.Pods.Machine,
+		Addresses: c.Node.Addresses, AllocatableNow: c.Node.AllocatableNow, Object: c.Node.Object,
+		Calls: p.foreign, Clock: c.Clock, Logger: p.logger("node"),
+	})
 	o := c.Resizes
 	o.Store = pods.ResourceFiles{Dir: filepath.Join(c.RootDir, "state", "resources")}
-	o.Allocatable, o.NoUpdate, o.Active, o.Wake = p.allocatable, c.Pods.Updater == nil, p.residents.Active, p.wakes.Wake
+	o.Allocatable, o.NoUpdate, o.Active, o.Wake = p.self.Allocatable, c.Pods.Updater == nil, p.residents.Active, p.wakes.Wake
 	o.Clock, o.Events, o.Swap = c.Clock, c.Observe.Events, o.Swap || c.Pods.LimitedSwap
 	p.allocations, err = pods.NewAllocations(o)
 	levels, _ := c.Pods.Cgroups.(node.CgroupLevels)

@@ -143,6 +143,7 @@ func TestImpossibleLogSettingsAreRefused(t *testing.T) {
 		"LogRotation":           func(c *podwright.Config) { c.Storage.LogRotation.MaxFiles = 1 },
 		"LinkDir":               func(c *podwright.Config) { c.Storage.LogLinkDir = "relative" },
 		"DeadContainers.MinAge": func(c *podwright.Config) { c.Storage.DeadContainers.MinAge = -1 },
+		"StandInAfter":          func(c *podwright.Config) { c.Storage.StandInAfter = -1 },
 	} {
 		config := podwright.Config{Runtime: rt, Images: rt, Sources: []syncloop.Source{source.NewChannel(source.ChannelOptions{NodeName: "n1"})}, RootDir: t.TempDir(), Node: podwright.Node{Name: "n1"}}
 		change(&config)

@@ -1,7 +1,6 @@
 package node
 
 import (
-	goruntime "runtime"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -13,17 +12,14 @@ import (
 
 // Matching is what pods are compared with that ask for a certain node (FD2).
 type Matching struct {
-	// Name and Labels of the node; nil labels are not known.
-	Name   string
-	Labels map[string]string
+	// Self is the node.
+	Self *Self
 	// Machine is nil for this one.
 	Machine *pods.Machine
 	// Health knows what the runtime can do.
 	Health *Health
 	// HTTP2 and GRPCTLS are what probes speak.
 	HTTP2, GRPCTLS bool
-	// Allocatable is what pods may have together.
-	Allocatable v1.ResourceList
 	// Events is told of each label that a pod asks for and that is not known.
 	Events podinfo.EventRecorder
 }
@@ -35,24 +31,24 @@ func (m Matching) Handlers() []admission.Handler {
 		examined := pods.ExamineMachine()
 		machine = &examined
 	}
-	node := admission.Node{Name: m.Name, OS: goruntime.GOOS, Arch: goruntime.GOARCH, Labels: m.Labels}
 	return []admission.Handler{
-		admission.NodeMatch(node),
+		admission.HandlerFunc(func(r admission.Request) admission.Verdict {
+			return admission.NodeMatch(m.Self.matched()).Admit(r)
+		}),
+		admission.Taints(m.Self.Taints),
 		admission.Able(admission.Abilities{
 			StrictGroups: m.Health.StrictGroups, AppArmor: machine.AppArmor, HTTP2: m.HTTP2, GRPCTLS: m.GRPCTLS,
 		}),
-		admission.Scarce(func() v1.ResourceList { return m.Allocatable }),
-		m.warn(node),
+		admission.Scarce(m.Self.Allocatable),
+		admission.HandlerFunc(m.warn),
 	}
 }
 
 // warn admits every pod and says which labels it asked for in vain.
-func (m Matching) warn(node admission.Node) admission.Handler {
-	return admission.HandlerFunc(func(r admission.Request) admission.Verdict {
-		if unknown := node.UnknownLabels(r.Pod); len(unknown) > 0 {
-			m.Events.Eventf(r.Pod, v1.EventTypeWarning, "NodeLabelsUnknown",
-				"nodeSelector or node affinity: %s not compared, the labels of this node are not configured (Config.Node.Labels)", strings.Join(unknown, ", "))
-		}
-		return admission.Verdict{}
-	})
+func (m Matching) warn(r admission.Request) admission.Verdict {
+	if unknown := m.Self.matched().UnknownLabels(r.Pod); len(unknown) > 0 {
+		m.Events.Eventf(r.Pod, v1.EventTypeWarning, "NodeLabelsUnknown",
+			"nodeSelector or node affinity: %s not compared, the labels of this node are not configured (Config.Node.Labels)", strings.Join(unknown, ", "))
+	}
+	return admission.Verdict{}
 }

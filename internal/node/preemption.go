@@ -61,8 +61,8 @@ type PreemptionOptions struct {
 	Others []admission.Handler
 	// Room are the gate's handlers that are about what pods have together.
 	Room []admission.Handler
-	// Node is what pods may have together.
-	Node      preemption.Node
+	// Node returns what pods may have together.
+	Node      func() preemption.Node
 	Places    Places
 	Residents *Residents
 	// Update hands an update of a pod to its worker.
@@ -91,12 +91,14 @@ type Preemption struct {
 var _ syncloop.Rememberer = (*Preemption)(nil)
 
 // Room is what pods may have together: a number, unless 0, and if they have to fit, resources.
-func Room(maxPods int, fit bool, allocatable v1.ResourceList) preemption.Node {
-	n := preemption.Node{MaxPods: maxPods}
-	if fit {
-		n.Allocatable = allocatable
+func (s *Self) Room(maxPods int, fit bool) func() preemption.Node {
+	return func() preemption.Node {
+		n := preemption.Node{MaxPods: maxPods}
+		if fit {
+			n.Allocatable = s.Allocatable()
+		}
+		return n
 	}
-	return n
 }
 
 // NewPreemption returns an admission that makes room for critical pods.
@@ -153,9 +155,10 @@ func (p *Preemption) admit(ctx context.Context, pod *v1.Pod, others iter.Seq[*v1
 	} else if !v.Admitted() {
 		return o.Gate.Admit(ctx, pod, others) // room would not help
 	}
-	victims, err := preemption.Select(pod, slices.Concat(staying, ahead), o.Node)
+	room := o.Node()
+	victims, err := preemption.Select(pod, slices.Concat(staying, ahead), room)
 	if err != nil {
-		if _, err := preemption.Select(pod, staying, o.Node); err == nil {
+		if _, err := preemption.Select(pod, staying, room); err == nil {
 			return false, p.behind(pod, until)
 		}
 		o.Logger.Info("No room can be made for a critical pod", "uid", pod.UID, "error", err.Error())
@@ -167,7 +170,7 @@ func (p *Preemption) admit(ctx context.Context, pod *v1.Pod, others iter.Seq[*v1
 	for _, v := range victims {
 		p.stop(v, pod)
 	}
-	if now, err := preemption.Select(pod, all, o.Node); err == nil && len(now) == 0 && len(victims) == 0 {
+	if now, err := preemption.Select(pod, all, room); err == nil && len(now) == 0 && len(victims) == 0 {
 		return o.Gate.Admit(ctx, pod, others)
 	}
 	return false, &syncloop.WaitError{Err: fmt.Errorf("critical pod %s/%s: %w", pod.Namespace, pod.Name, errMakingRoom), Until: p.wait(pod).until}
@@ -235,7 +238,7 @@ func (p *Preemption) Fits(pod *v1.Pod, beside []*v1.Pod) bool {
 	if err != nil || v.Admitted() || !p.options.Critical(pod) {
 		return err == nil && v.Admitted()
 	}
-	victims, err := preemption.Select(pod, places, p.options.Node)
+	victims, err := preemption.Select(pod, places, p.options.Node())
 	return err == nil && len(victims) > 0 // without victims it is not about what can be made room for
 }
 

@@ -43,7 +43,7 @@ func (c *cluster) Eventf(apiruntime.Object, string, string, string, ...any) { c.
 
 func (c *cluster) preemption(r *Residents) *Preemption {
 	return NewPreemption(PreemptionOptions{
-		Gate: c, Places: c, Residents: r, Node: preemption.Node{MaxPods: 2},
+		Gate: c, Places: c, Residents: r, Node: func() preemption.Node { return preemption.Node{MaxPods: 2} },
 		Others: []admission.Handler{admission.HandlerFunc(func(admission.Request) admission.Verdict {
 			if c.refuse {
 				return admission.Refuse("Other", "for another reason")
@@ -116,7 +116,8 @@ func TestRoomIsKeptForOpenVerdicts(t *testing.T) {
 	r, _ := residents(append(others, first, second, third, rival)...)
 	now := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
 	p := c.preemption(r)
-	p.options.Clock, p.options.Node.MaxPods, p.options.Room = now, 4, []admission.Handler{admission.PodCount(4)}
+	p.options.Node = func() preemption.Node { return preemption.Node{MaxPods: 4} }
+	p.options.Clock, p.options.Room = now, []admission.Handler{admission.PodCount(4)}
 	admit := func(pod *v1.Pod, want error) {
 		t.Helper()
 		if _, err := p.Admit(t.Context(), pod, slices.Values(others)); !errors.Is(err, want) {

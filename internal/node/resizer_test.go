@@ -126,7 +126,7 @@ func TestAllocatableIsTheMachines(t *testing.T) {
 // TestGrantsWakeTheResizer: what one pod is granted may change what others get.
 func TestGrantsWakeTheResizer(t *testing.T) {
 	allocations, err := pods.NewAllocations(pods.AllocationOptions{
-		Store: pods.ResourceFiles{Dir: t.TempDir()}, Allocatable: Allocatable(nil, nil),
+		Store: pods.ResourceFiles{Dir: t.TempDir()}, Allocatable: func() v1.ResourceList { return Allocatable(nil, nil) },
 		Active: func() []*v1.Pod { return nil }, Wake: func(types.UID) {}, Clock: clock.RealClock{},
 	})
 	if err != nil {

@@ -45,8 +45,10 @@ type JournalOptions struct {
 	// some time, if the source has said nothing else. It must neither block nor change a pod
 	// that it is given. Nil: nothing is put in.
 	Admitted func(pods []*v1.Pod) (admitted []*v1.Pod, complete bool)
-	Clock    clock.WithTickerAndDelayedExecution
-	Logger   logr.Logger
+	// StandInAfter is how long a source may stay silent before its remembered pods run. 0: 10 s.
+	StandInAfter time.Duration
+	Clock        clock.WithTickerAndDelayedExecution
+	Logger       logr.Logger
 }
 
 // Journal writes down what cannot be read back from the runtime, before anyone acts on

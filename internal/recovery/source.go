@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -16,9 +17,9 @@ import (
 	"github.com/podwright/podwright/syncloop"
 )
 
-// standInAfter is how long a source may stay silent after the start before its
+// defaultStandIn is how long a source may stay silent after the start before its
 // pods run as they are remembered.
-const standInAfter = 10 * time.Second
+const defaultStandIn = 10 * time.Second
 
 var errSilent = errors.New("the source has not answered since the start; its pods run as they were last desired")
 
@@ -199,7 +200,7 @@ func (s *source) note(pods []*v1.Pod) {
 
 // replace delivers what is remembered if the source stays silent.
 func (s *source) replace(ctx context.Context, deliver func(ctx context.Context, pods []*v1.Pod) error) {
-	if timing.Sleep(ctx, s.clock, standInAfter) == nil {
+	if timing.Sleep(ctx, s.clock, cmp.Or(s.journal.options.StandInAfter, defaultStandIn)) == nil {
 		s.remember(ctx, deliver)
 	}
 }

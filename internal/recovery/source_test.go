@@ -95,7 +95,7 @@ func TestRecordsStandInForASilentSource(t *testing.T) { // architecture decision
 		d.run(r, s)
 		undecided := func() error { return s.(syncloop.Undecided).Undecided() }
 		health := func() error { return s.(syncloop.HealthReporter).Health().LastError }
-		pass(standInAfter - 1)
+		pass(defaultStandIn - 1)
 		if err := errors.Join(undecided(), health()); len(d.all()) != 0 || err != nil {
 			t.Errorf("before its time: %v, %v", d.all(), err)
 		}
@@ -195,7 +195,7 @@ func TestWordThatWasNotTakenDoesNotCount(t *testing.T) {
 		own.sets <- nil
 		synctest.Wait()
 		d.fail(nil)
-		pass(standInAfter)
+		pass(defaultStandIn)
 		synctest.Wait()
 		if len(d.all()) != 1 || !slices.Equal(d.all()[0], []types.UID{"a"}) || r.journal.Get("a").Unwanted {
 			t.Errorf("delivered: %v", d.all())

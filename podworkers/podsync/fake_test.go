@@ -72,7 +72,7 @@ func (n *node) syncer(change ...func(*Options)) *Syncer {
 		Content: content{n}, Probes: prober{n}, Allocations: allocations{n}, Records: records{n}, Mirrors: mirrors{n},
 		Removable: func(types.UID) bool { return n.removable },
 		Network:   func() error { return n.network },
-		NodeIPs:   []string{"192.0.2.1"}, Clock: n.clock, Events: n,
+		NodeIPs:   func() []string { return []string{"192.0.2.1"} }, Clock: n.clock, Events: n,
 		Hooks: Hooks{
 			Syncing:     func(ctx context.Context, _ types.UID) context.Context { n.do("Syncing"); return ctx },
 			Changed:     func(types.UID) { n.do("Changed") },

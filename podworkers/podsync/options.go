@@ -184,8 +184,8 @@ type Options struct {
 	// [Syncer.Run]) or the gate is open. Nil: either is noticed by the next sync.
 	Wake func(uid types.UID)
 
-	// NodeIPs are the node's addresses, for the statuses of pods.
-	NodeIPs []string
+	// NodeIPs returns the node's addresses, for the statuses of pods. Nil: they are unknown.
+	NodeIPs func() []string
 	Hooks   Hooks
 
 	Clock  clock.WithTicker         // nil: the real clock
@@ -223,6 +223,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.Gate == nil {
 		o.Gate = func() error { return nil }
+	}
+	if o.NodeIPs == nil {
+		o.NodeIPs = func() []string { return nil }
 	}
 	if o.Network == nil {
 		o.Network = func() error { return nil }

@@ -33,7 +33,7 @@ func (s *Syncer) input(pod *v1.Pod, view *runtime.PodStatus, ended bool, amend p
 		Pod: pod, Runtime: s.withMessages(abortedAsCreated(view)), Terminal: ended,
 		Waiting:      map[string]status.WaitingReason{},
 		SandboxReady: !pods.NeedsSandbox(pod, view),
-		NodeIPs:      s.o.NodeIPs,
+		NodeIPs:      s.o.NodeIPs(),
 		Resize:       s.o.Allocations.Conditions(pod.UID),
 		Actuated:     s.o.Allocations.Actuated(pod.UID),
 		PodResources: s.pods.PodResources(pod),

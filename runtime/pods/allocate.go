@@ -132,7 +132,7 @@ type pendingEvent struct {
 // decide goes through the queue. self, if not empty, is the pod whose sync this is:
 // it is not woken.
 func (a *Allocations) decide(self types.UID, timed bool) {
-	active := a.options.Active()
+	active, allocatable := a.options.Active(), a.options.Allocatable()
 	a.mu.Lock()
 	now := a.options.Clock.Now()
 	queue := a.queue(self)
@@ -142,7 +142,7 @@ func (a *Allocations) decide(self types.UID, timed bool) {
 	for _, r := range queue {
 		p := a.pods[r.UID]
 		node := resize.Node{
-			Allocatable: a.options.Allocatable, StaticCPU: a.options.StaticCPU, StaticMemory: a.options.StaticMemory,
+			Allocatable: allocatable, StaticCPU: a.options.StaticCPU, StaticMemory: a.options.StaticMemory,
 			Swap: a.options.Swap, NoUpdate: a.options.NoUpdate,
 		}
 		desired := resize.Of(r.To)

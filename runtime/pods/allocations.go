@@ -22,9 +22,10 @@ import (
 type AllocationOptions struct {
 	// Store keeps what was allocated and given across restarts.
 	Store ResourceStore
-	// Allocatable is the CPU and memory that all pods together may request. A
-	// missing resource is not checked.
-	Allocatable v1.ResourceList
+	// Allocatable returns the CPU and memory that all pods together may request. A
+	// missing resource is not checked. Called without a lock, for every decision; it must not
+	// block. Nil: nothing is checked.
+	Allocatable func() v1.ResourceList
 	// Active returns the pods that have, or are about to have, resources of this
 	// node, as their sources want them. Called without a lock. Nil: only the
 	// pod in question.
@@ -103,6 +104,9 @@ type record struct {
 func NewAllocations(o AllocationOptions) (*Allocations, error) {
 	if o.Store == nil {
 		return nil, errors.New("allocations need a Store")
+	}
+	if o.Allocatable == nil {
+		o.Allocatable = func() v1.ResourceList { return nil }
 	}
 	if o.Active == nil {
 		o.Active = func() []*v1.Pod { return nil }

@@ -36,7 +36,7 @@ func (st *starting) buildEnvironment(ctx context.Context) error {
 	e, err := criconfig.NewEnvironment(criconfig.EnvInput{
 		Pod: st.pod, Container: st.spec,
 		Down: criconfig.Downward{
-			HostIPs: st.m.options.HostIPs(), PodIPs: st.podIPs, Allocatable: st.m.allocatable,
+			HostIPs: st.m.options.HostIPs(), PodIPs: st.podIPs, Allocatable: st.m.allocatable(),
 		},
 		Sources:  envSources{ctx: ctx, st: st, reader: objects.NewReader(st.m.options.Objects, st.pod.Namespace)},
 		Services: services,

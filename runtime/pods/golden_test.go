@@ -119,7 +119,7 @@ func goldenWorld(t *testing.T, manifest []byte) *world {
 			MemoryCapacity: 16 << 30, SwapCapacity: 8 << 30,
 			MaskedPaths: []string{"/sys/devices/system/cpu/cpu0/thermal_throttle"},
 		},
-		Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse("4")},
+		Allocatable: func() v1.ResourceList { return v1.ResourceList{v1.ResourceCPU: resource.MustParse("4")} },
 		Rand:        rand.New(rand.NewSource(1)),
 	}
 	for line := range strings.Lines(string(manifest)) {

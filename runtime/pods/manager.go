@@ -48,8 +48,6 @@ type Manager struct {
 	interrupted chan struct{}
 	// selinux is true if the machine labels files.
 	selinux bool
-	// allocatable has at least CPU and memory.
-	allocatable v1.ResourceList
 
 	// mu guards what follows. It is never held during a call.
 	mu      sync.Mutex
@@ -97,12 +95,8 @@ func New(rt runtime.RuntimeService, imageService runtime.ImageService, o Options
 	m.podDirs = &poddir.Listing{Path: m.dirs.Path, Clock: o.Clock}
 	m.logDirs = &poddir.Listing{Path: o.LogDir, Clock: o.Clock}
 	m.selinux = o.Machine.SELinux
-	m.allocatable = v1.ResourceList{
-		v1.ResourceCPU:    *resource.NewQuantity(int64(goruntime.NumCPU()), resource.DecimalSI),
-		v1.ResourceMemory: *resource.NewQuantity(m.node.MemoryCapacity, resource.BinarySI),
-	}
-	maps.Copy(m.allocatable, o.Allocatable)
-	m.node.MemoryAllocatable = m.allocatable.Memory().Value()
+	memory := m.allocatable()[v1.ResourceMemory]
+	m.node.MemoryAllocatable = memory.Value()
 	var err error
 	if m.users, err = openUsers(m.dirs, o.UserNamespaces); err != nil {
 		return nil, err
@@ -113,6 +107,16 @@ func New(rt runtime.RuntimeService, imageService runtime.ImageService, o Options
 	m.newPuller(imageService)
 	m.newWork()
 	return m, nil
+}
+
+// allocatable returns what the node has for pods, with at least CPU and memory.
+func (m *Manager) allocatable() v1.ResourceList {
+	out := v1.ResourceList{
+		v1.ResourceCPU:    *resource.NewQuantity(int64(goruntime.NumCPU()), resource.DecimalSI),
+		v1.ResourceMemory: *resource.NewQuantity(m.node.MemoryCapacity, resource.BinarySI),
+	}
+	maps.Copy(out, m.options.Allocatable())
+	return out
 }
 
 // NeedsSandbox reports whether the pod needs a new sandbox, given what the

@@ -81,10 +81,11 @@ type Options struct {
 
 	// CPU, memory and kernel settings of containers.
 
-	// Allocatable is what containers without a limit read as theirs in
+	// Allocatable returns what containers without a limit read as theirs in
 	// resourceFieldRef. Missing CPU and memory are the machine's; other missing
-	// resources are unknown. Engine.
-	Allocatable v1.ResourceList
+	// resources are unknown. Called from many goroutines, often; it must not block. Nil: nothing
+	// but the machine's is known. Engine.
+	Allocatable func() v1.ResourceList
 	// MemoryCapacity is the node's memory in bytes, for OOM scores. 0: that of
 	// Machine.
 	MemoryCapacity int64
@@ -281,6 +282,9 @@ func (o *Options) complete() error {
 	}
 	if o.HostIPs == nil {
 		o.HostIPs = func() []string { return nil }
+	}
+	if o.Allocatable == nil {
+		o.Allocatable = func() v1.ResourceList { return nil }
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}

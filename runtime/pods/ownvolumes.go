@@ -68,7 +68,7 @@ func (o ownVolumes) emptyDir(pod *v1.Pod, v *v1.Volume) (MountedVolume, error) {
 	switch v.EmptyDir.Medium {
 	case v1.StorageMediumDefault:
 	case v1.StorageMediumMemory:
-		allocatable := o.m.allocatable[v1.ResourceMemory]
+		allocatable := o.m.allocatable()[v1.ResourceMemory]
 		limit = memorySize(pod, limit, allocatable.Value())
 		dir.Memory, dir.Size = true, limit
 	default:
@@ -120,7 +120,7 @@ func fsGroup(pod *v1.Pod) *int64 {
 func (o ownVolumes) files(ctx context.Context, pod *v1.Pod, v *v1.Volume) (MountedVolume, error) {
 	in := payload.Input{
 		Pod: pod, Objects: objects.NewReader(o.m.options.Objects, pod.Namespace),
-		Down:        criconfig.Downward{Allocatable: o.m.allocatable},
+		Down:        criconfig.Downward{Allocatable: o.m.allocatable()},
 		Projections: podProjections{o.m.options.Projections, pod},
 	}
 	files, err := payload.Files(ctx, in, v)

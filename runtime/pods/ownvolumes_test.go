@@ -124,7 +124,7 @@ func TestMemoryEmptyDir(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w, at := volumeWorld(t, func(o *pods.Options) {
-					o.Allocatable = v1.ResourceList{v1.ResourceMemory: resource.MustParse("64Mi")}
+					o.Allocatable = func() v1.ResourceList { return v1.ResourceList{v1.ResourceMemory: resource.MustParse("64Mi")} }
 				})
 				pod := newPod(mounting(emptyDirVolume(v1.StorageMediumMemory, tc.limit)))
 				tc.change(pod)

@@ -52,7 +52,9 @@ func (w *resizeWorld) reload() {
 	var err error
 	w.a, err = pods.NewAllocations(pods.AllocationOptions{
 		Store: w.store, Events: w.events,
-		Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse("8Gi")},
+		Allocatable: func() v1.ResourceList {
+			return v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse("8Gi")}
+		},
 	})
 	if err == nil {
 		err = w.a.Load()
@@ -488,7 +490,7 @@ func TestResizeRetryTimes(t *testing.T) {
 		other.UID = "uid-2"
 		var err error
 		w.a, err = pods.NewAllocations(pods.AllocationOptions{
-			Store: w.store, Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse("4")},
+			Store: w.store, Allocatable: func() v1.ResourceList { return v1.ResourceList{v1.ResourceCPU: resource.MustParse("4")} },
 			Active: func() []*v1.Pod { return []*v1.Pod{other} },
 		})
 		if err != nil {

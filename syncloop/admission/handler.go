@@ -115,7 +115,7 @@ func (r *Refusal) Error() string { return r.Reason + ": " + r.Message }
 // label, so that handlers cannot create time series.
 func metricReason(reason string) string {
 	switch reason {
-	case reasonAppArmor, reasonOSLabel, reasonOS, reasonAffinity, "InvalidNodeInfo",
+	case reasonAppArmor, reasonOSLabel, reasonOS, reasonAffinity, reasonTaint, "InvalidNodeInfo",
 		"InitContainerRestartPolicyForbidden", reasonGroups, "PodLevelResourcesNotSupported",
 		"UnexpectedAdmissionError", "UnknownReason", "UnexpectedPredicateFailureType", "Evicted", "TopologyAffinityError",
 		"VolumeAttachmentLimitExceeded",
