@@ -2,6 +2,7 @@ package node
 
 import (
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,10 +69,10 @@ func TestSelfFollowsItsFunctions(t *testing.T) {
 func TestSelfSurvivesItsFunctions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		mode := "good"
+		var mode atomic.Value
 		s, _ := newSelf(func(o *SelfOptions) {
 			o.AllocatableNow = func() v1.ResourceList {
-				switch mode {
+				switch mode.Load() {
 				case "panics":
 					panic("no devices")
 				case "hangs":
@@ -82,14 +83,15 @@ func TestSelfSurvivesItsFunctions(t *testing.T) {
 				return v1.ResourceList{v1.ResourceCPU: resource.MustParse("3")}
 			}
 		})
-		for _, mode = range []string{"good", "panics", "negative", "hangs", "hangs"} {
+		for _, m := range []string{"good", "panics", "negative", "hangs", "hangs"} {
+			mode.Store(m)
 			<-time.After(selfPeriod)
 			begin, got := time.Now(), s.Allocatable()
 			if got.Cpu().Value() != 3 || got.Memory().Value() != 2<<30 {
-				t.Errorf("%s: allocatable %v", mode, got)
+				t.Errorf("%s: allocatable %v", m, got)
 			}
 			if waited := time.Since(begin); waited > 20*time.Millisecond {
-				t.Errorf("%s: a caller waited for %v", mode, waited)
+				t.Errorf("%s: a caller waited for %v", m, waited)
 			}
 		}
 		close(release)
