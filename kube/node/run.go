@@ -12,12 +12,12 @@ import (
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
 
 	"github.com/podwright/podwright/internal/foreign"
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/problem"
 	"github.com/podwright/podwright/internal/timing"
+	"github.com/podwright/podwright/kube/internal/reflection"
 )
 
 // Run watches the Node, and looks at the machine and the runtime every 10 s, until ctx
@@ -93,23 +93,23 @@ func (r *Registrar) watch(ctx context.Context) {
 		return
 	}
 	nodes, only := r.options.Client.CoreV1().Nodes(), fields.OneTermEqualSelector(metav1.ObjectNameField, r.options.Name).String()
-	source := &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (apiruntime.Object, error) {
+	reflection.Reflection{
+		Name: "Node " + r.options.Name, Example: &v1.Node{}, Client: r.options.Client,
+		List: func(ctx context.Context, o metav1.ListOptions) (apiruntime.Object, error) {
 			o.FieldSelector = only
 			return nodes.List(ctx, o)
 		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+		Watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.FieldSelector = only
 			return nodes.Watch(ctx, o)
 		},
-	}
-	listed := cache.ToListWatcherWithWatchListSemantics(source, r.options.Client)
-	reflector := cache.NewReflectorWithOptions(listed, &v1.Node{}, watched{r.store, func() {
-		if gone, err := r.confirmGone(ctx); err != nil || gone {
-			r.signal() // if it could not be read now, the next status tells
-		}
-	}}, cache.ReflectorOptions{Name: "podwright: Node " + r.options.Name})
-	reflector.RunWithContext(klog.NewContext(ctx, r.options.Logger))
+		Store: watched{r.store, func() {
+			if gone, err := r.confirmGone(ctx); err != nil || gone {
+				r.signal() // if it could not be read now, the next status tells
+			}
+		}},
+		Clock: r.options.Clock, Logger: r.options.Logger,
+	}.Run(ctx)
 }
 
 // watched is a store that tells of a Node that goes.

@@ -1,0 +1,69 @@
+package podsource
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/internal/podinfo"
+)
+
+// EventRecorder takes the events about the node, in the shape of client-go's recorder.
+type EventRecorder = podinfo.EventRecorder
+
+// Options configures [New]. NodeName and Client are required.
+type Options struct {
+	// NodeName is the name of the Node whose pods are delivered.
+	NodeName string
+	// Client talks to the API server.
+	Client kubernetes.Interface
+	// Start is closed when the Node exists: before that the API server lets a node read
+	// no pods. Nil: there is nothing to wait for (KS2).
+	Start <-chan struct{}
+	// RevisionFile is the absolute path of a file that keeps the revision last seen. Empty:
+	// a new process accepts whatever the API server says first (KS7).
+	RevisionFile string
+	// Silence is how long a watch may say nothing before the pods are listed again. 0
+	// means 3 min, which is three times the pause between an API server's bookmarks (KS9).
+	Silence time.Duration
+
+	// Clock is the agent's time. Nil means the real clock.
+	Clock clock.WithTickerAndDelayedExecution
+	// Logger is silent if zero.
+	Logger logr.Logger
+	// Events receives the event of a list that is older than what was known. Nil drops it.
+	Events EventRecorder
+}
+
+const defaultSilence = 3 * time.Minute
+
+func (o *Options) complete() error {
+	var problems []error
+	if o.NodeName == "" {
+		problems = append(problems, errors.New("no NodeName: that of the Node is required"))
+	}
+	if o.Client == nil {
+		problems = append(problems, errors.New("no Client: one of the API server is required"))
+	}
+	if o.RevisionFile != "" && !filepath.IsAbs(o.RevisionFile) {
+		problems = append(problems, fmt.Errorf("the RevisionFile %q is not an absolute path", o.RevisionFile))
+	}
+	if o.Silence < 0 {
+		problems = append(problems, fmt.Errorf("the Silence %s is negative", o.Silence))
+	}
+	if o.Silence == 0 {
+		o.Silence = defaultSilence
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.Events == nil {
+		o.Events = podinfo.DiscardEvents{}
+	}
+	return errors.Join(problems...)
+}
