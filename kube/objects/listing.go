@@ -10,6 +10,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/kube/internal/reflection"
 )
 
 // ListOptions configures [Services] and [RuntimeClasses].
@@ -63,19 +65,19 @@ func newListing[T any](kind string, whole bool, changed func(Object)) *listing[T
 }
 
 // run reflects until ctx ends; a second one at a time is refused.
-func (l *listing[T]) run(ctx context.Context, r reflection) error {
+func (l *listing[T]) run(ctx context.Context, r reflection.Reflection) error {
 	select {
 	case l.turn <- struct{}{}:
 		defer func() { <-l.turn }()
 	default:
 		return ErrRunning
 	}
-	r.store, r.failed = l, func(err error) {
+	r.Store, r.Failed = l, func(err error) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.err = err
 	}
-	r.run(ctx)
+	r.Run(ctx)
 	return nil
 }
 

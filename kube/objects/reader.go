@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/podwright/podwright/kube/internal/reflection"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -45,31 +46,31 @@ func (r reader) get(ctx context.Context, o Object) (any, error) {
 // reflect keeps a store as the API server has one object, until ctx ends.
 func (r reader) reflect(ctx context.Context, o Object, store cache.ReflectorStore, failed func(error), options Options) {
 	name := fields.OneTermEqualSelector(metav1.ObjectNameField, o.Name).String()
-	work := reflection{
-		name: o.Kind + " " + o.Namespace + "/" + o.Name, client: r.client, store: store, failed: failed,
-		clock: options.Clock, logger: options.Logger,
+	work := reflection.Reflection{
+		Name: o.Kind + " " + o.Namespace + "/" + o.Name, Client: r.client, Store: store, Failed: failed,
+		Clock: options.Clock, Logger: options.Logger,
 	}
 	switch core := r.client.CoreV1(); o.Kind {
 	case kindConfigMap:
-		work.example = &v1.ConfigMap{}
-		work.list = func(ctx context.Context, l metav1.ListOptions) (k8sruntime.Object, error) {
+		work.Example = &v1.ConfigMap{}
+		work.List = func(ctx context.Context, l metav1.ListOptions) (k8sruntime.Object, error) {
 			l.FieldSelector = name
 			return core.ConfigMaps(o.Namespace).List(ctx, l)
 		}
-		work.watch = func(ctx context.Context, l metav1.ListOptions) (watch.Interface, error) {
+		work.Watch = func(ctx context.Context, l metav1.ListOptions) (watch.Interface, error) {
 			l.FieldSelector = name
 			return core.ConfigMaps(o.Namespace).Watch(ctx, l)
 		}
 	default:
-		work.example = &v1.Secret{}
-		work.list = func(ctx context.Context, l metav1.ListOptions) (k8sruntime.Object, error) {
+		work.Example = &v1.Secret{}
+		work.List = func(ctx context.Context, l metav1.ListOptions) (k8sruntime.Object, error) {
 			l.FieldSelector = name
 			return core.Secrets(o.Namespace).List(ctx, l)
 		}
-		work.watch = func(ctx context.Context, l metav1.ListOptions) (watch.Interface, error) {
+		work.Watch = func(ctx context.Context, l metav1.ListOptions) (watch.Interface, error) {
 			l.FieldSelector = name
 			return core.Secrets(o.Namespace).Watch(ctx, l)
 		}
 	}
-	work.run(ctx)
+	work.Run(ctx)
 }

@@ -9,6 +9,7 @@ import (
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/podwright/podwright/kube/internal/reflection"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods"
 )
@@ -35,12 +36,12 @@ func NewRuntimeClasses(o ListOptions) (*RuntimeClasses, error) {
 // API server is away the list stays as it was.
 func (r *RuntimeClasses) Run(ctx context.Context) error {
 	classes := r.options.Client.NodeV1().RuntimeClasses()
-	return r.list.run(ctx, reflection{
-		name: "runtime classes", example: &nodev1.RuntimeClass{}, client: r.options.Client, clock: r.options.Clock, logger: r.options.Logger,
-		list: func(ctx context.Context, o metav1.ListOptions) (k8sruntime.Object, error) {
+	return r.list.run(ctx, reflection.Reflection{
+		Name: "runtime classes", Example: &nodev1.RuntimeClass{}, Client: r.options.Client, Clock: r.options.Clock, Logger: r.options.Logger,
+		List: func(ctx context.Context, o metav1.ListOptions) (k8sruntime.Object, error) {
 			return classes.List(ctx, o)
 		},
-		watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) { return classes.Watch(ctx, o) },
+		Watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) { return classes.Watch(ctx, o) },
 	})
 }
 

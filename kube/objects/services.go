@@ -10,6 +10,7 @@ import (
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/podwright/podwright/kube/internal/reflection"
 	"github.com/podwright/podwright/runtime/pods"
 )
 
@@ -36,12 +37,12 @@ func NewServices(o ListOptions) (*Services, error) {
 // API server is away the list stays as it was.
 func (s *Services) Run(ctx context.Context) error {
 	core := s.options.Client.CoreV1()
-	return s.list.run(ctx, reflection{
-		name: "services", example: &v1.Service{}, client: s.options.Client, clock: s.options.Clock, logger: s.options.Logger,
-		list: func(ctx context.Context, o metav1.ListOptions) (k8sruntime.Object, error) {
+	return s.list.run(ctx, reflection.Reflection{
+		Name: "services", Example: &v1.Service{}, Client: s.options.Client, Clock: s.options.Clock, Logger: s.options.Logger,
+		List: func(ctx context.Context, o metav1.ListOptions) (k8sruntime.Object, error) {
 			return core.Services(metav1.NamespaceAll).List(ctx, o)
 		},
-		watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+		Watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			return core.Services(metav1.NamespaceAll).Watch(ctx, o)
 		},
 	})

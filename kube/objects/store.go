@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods"
 )
@@ -165,7 +166,7 @@ func (s *Store) Run(ctx context.Context, changed func(Object)) error {
 		s.watch(e)
 	}
 	s.mu.Unlock()
-	for sleep(ctx, s.options.Clock, forgetPeriod) {
+	for timing.Sleep(ctx, s.options.Clock, forgetPeriod) == nil {
 		s.forgetGone()
 	}
 	s.mu.Lock()

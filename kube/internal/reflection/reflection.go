@@ -38,7 +38,7 @@ type Reflection struct {
 	// Failed is told of each request that failed, but for those that ctx ended. It must
 	// not block.
 	Failed func(err error)
-	Clock  clock.WithTicker
+	Clock  clock.Clock
 	Logger logr.Logger
 }
 
