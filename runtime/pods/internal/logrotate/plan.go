@@ -100,6 +100,23 @@ func Newest(log string, names []string) (string, bool) {
 	return newest, newest != "" && !strings.HasSuffix(newest, compressed)
 }
 
+// Rotated returns the rotated files of log among names without the suffix of compression, in
+// the order of writing.
+func Rotated(log string, names []string) []string {
+	var out []string
+	for _, name := range names {
+		base := strings.TrimSuffix(name, compressed)
+		if _, ok := stampOf(log, base); ok {
+			out = append(out, base)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// Compressed returns what a rotated file is called once it is compressed.
+func Compressed(base string) string { return base + compressed }
+
 // stampOf returns when a file was rotated, and false for a file that is not a
 // rotated one of log.
 func stampOf(log, name string) (time.Time, bool) {
