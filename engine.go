@@ -76,6 +76,7 @@ type parts struct {
 	shutdown    *node.Shutdown
 	residents   *node.Residents
 	shown       *node.Shown
+	logs        *node.Logs
 	wakes       *node.Wakes
 	occupants   *node.Occupants
 	self        *node.Self

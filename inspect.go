@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -15,6 +16,7 @@ import (
 	"github.com/podwright/podwright/internal/recovery"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/probe"
+	"github.com/podwright/podwright/runtime/pods/containerlog"
 )
 
 // Pods returns every pod the engine has to do with, with its newest status,
@@ -31,6 +33,14 @@ func (e *Engine) Pod(uid types.UID) (*v1.Pod, bool) { return e.shown.Get(uid) }
 // one that is being stopped. The pod is the caller's.
 func (e *Engine) PodNamed(namespace, name string) (*v1.Pod, bool) {
 	return e.shown.Named(namespace, name)
+}
+
+// ContainerLog writes the log of a container to w, as kubectl logs shows it (spec/runtime.md
+// 27.3-27.7); with options.Follow until the container ends or ctx does. The error's class
+// (runtime.Class) is ErrNotFound for an unknown pod or container, ErrInvalid for bad options,
+// ErrFailedPrecondition if there is no log yet. A slow w delays nothing but this call.
+func (e *Engine) ContainerLog(ctx context.Context, uid types.UID, container string, options containerlog.Options, w io.Writer) error {
+	return e.logs.Copy(ctx, uid, container, options, w)
 }
 
 // Explanation says where one pod stands and what it waits for. It encodes as JSON.

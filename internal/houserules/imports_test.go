@@ -39,7 +39,7 @@ var rooms = map[string][]string{
 // nodeRooms are what the node as a whole is made of.
 var nodeRooms = []string{
 	"cleanup", "cleanup/eviction", "cleanup/imagegc", "pleg", "podworkers", "runtime", "runtime/pods",
-	"syncloop", "syncloop/admission", "syncloop/mirror", "syncloop/nodehooks", "syncloop/preemption", "syncloop/shutdown",
+	"runtime/pods/containerlog", "syncloop", "syncloop/admission", "syncloop/mirror", "syncloop/nodehooks", "syncloop/preemption", "syncloop/shutdown",
 }
 
 // forbidden are modules the library must never depend on.

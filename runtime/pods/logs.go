@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/runtime/pods/containerlog"
 	"github.com/podwright/podwright/runtime/pods/internal/poddir"
 )
 
@@ -120,7 +121,7 @@ func (m *Manager) LogDirs() ([]types.UID, error) {
 
 // logFolder is the name of a pod's folder below the log directory (spec/runtime.md 3.9).
 func logFolder(namespace, name string, uid types.UID) string {
-	return namespace + "_" + name + "_" + string(uid)
+	return containerlog.PodFolder(namespace, name, uid)
 }
 
 // bareUID matches log directories of the older form: only a UID, as Kubernetes makes

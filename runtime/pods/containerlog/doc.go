@@ -1,5 +1,5 @@
 // Package containerlog reads the log of one run of a container as kubectl logs shows it
-// (spec/runtime.md 27.3-27.9).
+// (spec/runtime.md 27.3-27.7).
 //
 //	0.log.<stamp>.gz, 0.log.<stamp>, 0.log ──► entries ──► filter ──► join ──► writer
 //	        (in the order of writing)          (parse)   (since, tail,  (parts of

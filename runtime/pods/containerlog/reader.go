@@ -8,8 +8,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/internal/timing"
@@ -26,6 +28,17 @@ const (
 // Log says where the log of one run of a container is: names of folders below the log
 // directory, and of the file.
 type Log struct{ Pod, Container, File string }
+
+// Of returns where the log of a run of a container is by default; runs are counted from 0
+// (spec/runtime.md 18.1).
+func Of(namespace, name string, uid types.UID, container string, run int) Log {
+	return Log{Pod: PodFolder(namespace, name, uid), Container: container, File: strconv.Itoa(run) + ".log"}
+}
+
+// PodFolder returns the name of a pod's folder in the log directory (spec/runtime.md 3.9).
+func PodFolder(namespace, name string, uid types.UID) string {
+	return namespace + "_" + name + "_" + string(uid)
+}
 
 // Reader reads logs below one log directory. It is safe for concurrent use, and a
 // reading that waits holds up no other.

@@ -130,7 +130,8 @@ func TestOptions(t *testing.T) {
 	}{
 		{"all", Options{}, "one\ntwo\nwithin\nthree\nfour\nfive, unfinished"},
 		{
-			"timestamps", Options{Timestamps: true},
+			"timestamps",
+			Options{Timestamps: true},
 			stamp(1) + "one\n" + stamp(2) + "two\n" + stamp(4) + "within\n" + stamp(3) + "three\n" + stamp(6) + "four\n" + stamp(7) + "five, unfinished",
 		},
 		{"stdout", Options{Stream: Stdout}, "one\nthree\nfour\n"},
