@@ -115,9 +115,12 @@ func (p *parts) buildJournal() error {
 	o.Meter = p.meter("status/checkpoint")
 	p.journal = recovery.NewJournal(recovery.JournalOptions{
 		Checkpoints: o, BootID: p.config.Node.BootID, StandInAfter: p.config.Storage.StandInAfter, End: p.endOf, Written: p.recordWritten,
-		Renewed:  func(uid types.UID) { p.status.Forget(uid) },
-		Admitted: node.Overheads{Classes: p.users().RuntimeClasses(p.config.Pods.RuntimeClasses)}.Fill,
-		Clock:    p.config.Clock, Logger: p.logger("checkpoint"),
+		Renewed: func(uid types.UID) { p.status.Forget(uid) },
+		Admitted: node.Overheads{
+			Classes: p.users().RuntimeClasses(p.config.Pods.RuntimeClasses),
+			Known:   func(uid types.UID) *v1.Pod { pod, _ := p.journal.Owner(uid); return pod },
+		}.Fill,
+		Clock: p.config.Clock, Logger: p.logger("checkpoint"),
 	})
 	p.probeMemory = recovery.NewProbeMemory(p.journal)
 	return nil

@@ -87,7 +87,7 @@ func TestUnreadServicesHoldPodsOfTheAPI(t *testing.T) {
 
 // TestLostRuntimeClassHoldsNewPods: KO11, runtime.md 3.8. Once a runtime class is gone, new pods of it wait and say
 // so. A pod of it that runs goes on, its container is started again in its sandbox, and after a restart of
-// the agent it goes on too. When the class is back the new pods start.
+// the agent it goes on too, with the overhead that it was admitted with. When the class is back the new pods start.
 func TestLostRuntimeClassHoldsNewPods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var known atomic.Bool
@@ -111,6 +111,9 @@ func TestLostRuntimeClassHoldsNewPods(t *testing.T) {
 			t.Helper()
 			if n := h.rt.CallCount(fake.RunPodSandbox); n != 1 || h.rt.Running("uid-old", "main") != 1 || starts(h.rt, "uid-old") != 2 {
 				t.Errorf("%d sandboxes, the old pod's container was started %d times: %s", n, starts(h.rt, "uid-old"), r.explain("uid-old"))
+			}
+			if got := r.pod("uid-old").Spec.Overhead.Cpu().String(); got != "500m" {
+				t.Errorf("the old pod's overhead is %s", got)
 			}
 		}
 		lives()

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/runtime/pods"
 )
@@ -13,10 +14,13 @@ import (
 type Overheads struct {
 	// Classes knows the runtime classes, as [Users.RuntimeClasses] has them; nil if there are none.
 	Classes pods.RuntimeClassGetter
+	// Known returns a pod as it was desired last, nil if that is not known.
+	Known func(uid types.UID) *v1.Pod
 }
 
-// Fill returns the pods; those that name a class and no overhead are copies that have it. A pod
-// whose class cannot be read stays as it is, and complete is false: its sandbox waits for the class.
+// Fill returns the pods; those that name a class and no overhead are copies that have it. If a
+// class cannot be read, complete is false: a pod that had an overhead of it keeps that, because what
+// runs needs it (KO11), and others stay as they are: their sandbox waits for the class.
 func (o Overheads) Fill(list []*v1.Pod) (out []*v1.Pod, complete bool) {
 	if o.Classes == nil {
 		return list, true
@@ -28,8 +32,11 @@ func (o Overheads) Fill(list []*v1.Pod) (out []*v1.Pod, complete bool) {
 			continue
 		}
 		class, err := o.Classes.RuntimeClass(*name)
-		complete = complete && err == nil
-		if err != nil || len(class.Overhead) == 0 {
+		if err != nil {
+			complete = false
+			class.Overhead = o.before(pod.UID, *name)
+		}
+		if len(class.Overhead) == 0 {
 			continue
 		}
 		withOverhead := *pod
@@ -37,4 +44,13 @@ func (o Overheads) Fill(list []*v1.Pod) (out []*v1.Pod, complete bool) {
 		out[i] = &withOverhead
 	}
 	return out, complete
+}
+
+// before returns the overhead that a pod of this class had until now.
+func (o Overheads) before(uid types.UID, class string) v1.ResourceList {
+	known := o.Known(uid)
+	if known == nil || known.Spec.RuntimeClassName == nil || *known.Spec.RuntimeClassName != class {
+		return nil
+	}
+	return known.Spec.Overhead
 }
