@@ -1,0 +1,113 @@
+package statussink
+
+import (
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	"github.com/podwright/podwright/status"
+)
+
+// sweepAt is how many copies may be kept before those that are of no more use are looked
+// for.
+const sweepAt = 64
+
+// copies answers what the API server has of a pod without asking it: by the watch, or by
+// the server's answer to the last call while the watch has not shown that yet (KT5). A
+// watch that lags would otherwise take back what was written: the status manager would
+// find nothing to write where there is.
+type copies struct {
+	lookup func(uid types.UID) *v1.Pod // nil: nothing is kept
+
+	mu sync.Mutex
+	// newest is what the server answered last, of pods whose watch copy may be older. A nil
+	// pod means that nothing is known: a call may have had an effect.
+	newest map[types.UID]*v1.Pod
+	// full is how many may be there before the next sweep.
+	full int
+}
+
+func newCopies(lookup func(uid types.UID) *v1.Pod) *copies {
+	return &copies{lookup: lookup, newest: map[types.UID]*v1.Pod{}, full: sweepAt}
+}
+
+// fresh returns the pod as far as that is known, or nil: then the server has to be asked.
+func (c *copies) fresh(ref status.PodRef) *v1.Pod {
+	if c.lookup == nil {
+		return nil
+	}
+	watched := c.lookup(ref.UID)
+	if watched == nil || watched.UID != ref.UID || watched.Namespace != ref.Namespace || watched.Name != ref.Name {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	newest, kept := c.newest[ref.UID]
+	switch {
+	case !kept:
+		return watched
+	case newest == nil:
+		return nil
+	case older(watched, newest):
+		return newest
+	}
+	delete(c.newest, ref.UID)
+	return watched
+}
+
+// note keeps what the server answered.
+func (c *copies) note(pod *v1.Pod) { c.keep(pod.UID, pod) }
+
+// unknown says that a call may or may not have had an effect.
+func (c *copies) unknown(uid types.UID) { c.keep(uid, nil) }
+
+func (c *copies) keep(uid types.UID, pod *v1.Pod) {
+	if c.lookup == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.newest[uid] = pod
+	if len(c.newest) <= c.full {
+		return
+	}
+	for uid, newest := range c.newest {
+		watched := c.lookup(uid)
+		if watched == nil || newest != nil && !older(watched, newest) {
+			delete(c.newest, uid)
+		}
+	}
+	c.full = max(sweepAt, 2*len(c.newest))
+}
+
+// forget drops what is kept of a life that is over.
+func (c *copies) forget(uid types.UID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.newest, uid)
+}
+
+// of returns the pod that a status was read from, if it is still at hand.
+func (c *copies) of(uid types.UID, base *v1.PodStatus) *v1.Pod {
+	if c.lookup == nil {
+		return nil
+	}
+	if watched := c.lookup(uid); watched != nil && &watched.Status == base {
+		return watched
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if newest := c.newest[uid]; newest != nil && &newest.Status == base {
+		return newest
+	}
+	return nil
+}
+
+// older reports whether a is older than b. Versions that cannot be compared say that it
+// may be.
+func older(a, b *v1.Pod) bool {
+	order, err := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion)
+	return err != nil || order < 0
+}

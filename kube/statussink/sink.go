@@ -1,0 +1,174 @@
+package statussink
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+
+	"github.com/podwright/podwright/status"
+)
+
+// Sink writes the statuses of pods to an API server. Make one with [New]. It has no
+// goroutine of its own; all methods are safe for concurrent use, and as [status.StatusSink]
+// says for one pod never two are called at once.
+type Sink struct {
+	client rest.Interface
+	copies *copies
+	pace   *pace
+}
+
+var (
+	_ status.StatusSink = (*Sink)(nil)
+	_ status.PodReader  = (*Sink)(nil)
+	_ status.PodDeleter = (*Sink)(nil)
+)
+
+// New returns a sink, or all that is wrong with its options.
+func New(options Options) (*Sink, error) {
+	client, err := options.complete()
+	if err != nil {
+		return nil, fmt.Errorf("statussink: %w", err)
+	}
+	return &Sink{client: client, copies: newCopies(options.Lookup), pace: newPace(options.QPS, options.Burst, options.Clock)}, nil
+}
+
+// Name is the sink's name in logs and metrics.
+func (s *Sink) Name() string { return "api" }
+
+// ReadPod implements [status.PodReader]: from the watch where that is fresh, otherwise from
+// the server (KT5).
+func (s *Sink) ReadPod(ctx context.Context, ref status.PodRef) (*v1.Pod, error) {
+	if pod := s.copies.fresh(ref); pod != nil {
+		return pod, nil
+	}
+	return s.get(ctx, ref)
+}
+
+// Store implements [status.StatusSink]: one patch of what differs from Update.Base (KT1). A
+// refusal that may be about another life, or about none, is judged by a fresh read (KT2).
+func (s *Sink) Store(ctx context.Context, u status.Update) (status.StoreResult, error) {
+	base := u.Base
+	if base == nil {
+		pod, err := s.get(ctx, u.PodRef)
+		if result, ended := lifeOf(pod, u.UID); err != nil || ended {
+			return result, err
+		}
+		base = &pod.Status
+	}
+	patch, err := patchOf(u.UID, s.precondition(u), base, u.Status)
+	if err != nil {
+		return 0, err
+	}
+	if patch == nil {
+		return status.Unchanged, nil
+	}
+	stored := &v1.Pod{}
+	err = s.do(ctx, s.client.Patch(types.StrategicMergePatchType).SubResource("status").Body(patch), u.PodRef, stored)
+	if err == nil {
+		s.copies.note(stored)
+		return status.Stored, nil
+	}
+	s.copies.unknown(u.UID)
+	if !apierrors.IsInvalid(err) && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+		return 0, err
+	}
+	pod, readErr := s.get(ctx, u.PodRef)
+	if readErr != nil {
+		return 0, fmt.Errorf("%w; and it cannot be read: %w", err, readErr)
+	}
+	if result, ended := lifeOf(pod, u.UID); ended {
+		return result, nil
+	}
+	if apierrors.IsInvalid(err) { // the status itself
+		return 0, err
+	}
+	return status.Conflict, nil
+}
+
+// lifeOf judges what was read under the name of a pod: another life, or none.
+func lifeOf(pod *v1.Pod, uid types.UID) (result status.StoreResult, ended bool) {
+	switch {
+	case pod == nil:
+		return status.Gone, true
+	case pod.UID != uid:
+		return status.Recreated, true
+	}
+	return 0, false
+}
+
+// precondition is the version of the pod that an end must be written on, so that it
+// replaces no other; empty if it is no end, or was not read by a watch.
+func (s *Sink) precondition(u status.Update) string {
+	if u.Base == nil || ended(u.Base.Phase) || !ended(u.Status.Phase) {
+		return ""
+	}
+	if pod := s.copies.of(u.UID, u.Base); pod != nil {
+		return pod.ResourceVersion
+	}
+	return ""
+}
+
+func ended(phase v1.PodPhase) bool { return phase == v1.PodSucceeded || phase == v1.PodFailed }
+
+// DeletePod implements [status.PodDeleter]: grace 0, and only the life it means (KT4). A
+// conflict is success if a fresh read shows that this life is over.
+func (s *Sink) DeletePod(ctx context.Context, ref status.PodRef) error {
+	options := &metav1.DeleteOptions{
+		GracePeriodSeconds: ptr.To[int64](0),
+		Preconditions:      &metav1.Preconditions{UID: &ref.UID},
+	}
+	err := s.do(ctx, s.client.Delete().Body(options), ref, nil)
+	if apierrors.IsConflict(err) {
+		pod, readErr := s.get(ctx, ref)
+		if readErr != nil {
+			return fmt.Errorf("%w; and it cannot be read: %w", err, readErr)
+		}
+		if _, over := lifeOf(pod, ref.UID); over {
+			err = nil
+		}
+	}
+	if err == nil || apierrors.IsNotFound(err) {
+		s.copies.forget(ref.UID)
+		return nil
+	}
+	return err
+}
+
+// get reads a pod from the server; nil if there is none of this name.
+func (s *Sink) get(ctx context.Context, ref status.PodRef) (*v1.Pod, error) {
+	pod := &v1.Pod{}
+	err := s.do(ctx, s.client.Get(), ref, pod)
+	switch {
+	case apierrors.IsNotFound(err):
+		s.copies.forget(ref.UID)
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case pod.UID == ref.UID:
+		s.copies.note(pod)
+	default:
+		s.copies.forget(ref.UID)
+	}
+	return pod, nil
+}
+
+// do makes one call about a pod, in its turn, and once: the status manager repeats what
+// fails. into may be nil.
+func (s *Sink) do(ctx context.Context, request *rest.Request, ref status.PodRef, into *v1.Pod) error {
+	if err := s.pace.wait(ctx); err != nil {
+		return err
+	}
+	result := request.Namespace(ref.Namespace).Resource("pods").Name(ref.Name).Throttle(nil).MaxRetries(0).Do(ctx)
+	err := result.Error()
+	if err == nil && into != nil {
+		err = result.Into(into)
+	}
+	s.pace.answered(err)
+	return err
+}

@@ -1,0 +1,335 @@
+package statussink
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/status/statustest"
+)
+
+func newSink(t *testing.T, s *server, edits ...func(*Options)) *Sink {
+	t.Helper()
+	o := Options{Client: s.client(t), QPS: 1e6, Burst: 1e6}
+	for _, edit := range edits {
+		edit(&o)
+	}
+	sink, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sink
+}
+
+func aPod(uid types.UID, name string) *v1.Pod {
+	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid, Namespace: "shop", Name: name}}
+}
+
+func ref(pod *v1.Pod) status.PodRef {
+	return status.PodRef{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name}
+}
+
+// watched is a watch that shows what it is given.
+type watched struct {
+	mu   sync.Mutex
+	pods map[types.UID]*v1.Pod
+}
+
+func (w *watched) show(pod *v1.Pod) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.pods == nil {
+		w.pods = map[types.UID]*v1.Pod{}
+	}
+	w.pods[pod.UID] = pod
+}
+
+func (w *watched) lookup(uid types.UID) *v1.Pod {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.pods[uid]
+}
+
+func store(t *testing.T, sink *Sink, pod *v1.Pod, next v1.PodStatus) status.StoreResult {
+	t.Helper()
+	base, err := sink.ReadPod(t.Context(), ref(pod))
+	if err != nil || base == nil {
+		t.Fatalf("ReadPod: %v, %v", base, err)
+	}
+	result, err := sink.Store(t.Context(), status.Update{PodRef: ref(pod), Version: 1, Base: &base.Status, Status: &next})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+func phase(p v1.PodPhase) v1.PodStatus { return v1.PodStatus{Phase: p} }
+
+// TestConformance: the sink keeps the contract of a status sink (spec/status.md 8.8).
+func TestConformance(t *testing.T) {
+	for name, lookup := range map[string]bool{"without a watch": false, "with a watch": true} {
+		t.Run(name, func(t *testing.T) {
+			statustest.Run(t, func(t *testing.T) statustest.Subject {
+				s := newServer()
+				w := &watched{}
+				sink := newSink(t, s, func(o *Options) {
+					if lookup {
+						o.Lookup = w.lookup
+					}
+				})
+				fault := func(f func(*http.Request) *http.Response) func(bool) {
+					return func(on bool) {
+						if s.setFault(nil); on {
+							s.setFault(f)
+						}
+					}
+				}
+				return statustest.Subject{
+					Sink: sink, Stored: s.statuses,
+					AddPod: func(pod *v1.Pod) { w.show(s.put(pod)) },
+					Break: fault(func(*http.Request) *http.Response {
+						return failure(http.StatusInternalServerError, metav1.StatusReasonInternalError, "etcd is away", 0)
+					}),
+					Block: fault(hang),
+				}
+			})
+		})
+	}
+}
+
+// TestPatchCarriesUIDAndDifference: KT1.
+func TestPatchCarriesUIDAndDifference(t *testing.T) {
+	s := newServer()
+	pod := aPod("u1", "web")
+	pod.Status = v1.PodStatus{Phase: v1.PodPending, QOSClass: v1.PodQOSBurstable, Conditions: []v1.PodCondition{
+		{Type: "example.com/gate", Status: v1.ConditionTrue, Reason: "Theirs"}, {Type: v1.PodReady, Status: v1.ConditionFalse},
+	}}
+	s.put(pod)
+	sink := newSink(t, s)
+	next := *pod.Status.DeepCopy()
+	next.Phase, next.Conditions[1].Status = v1.PodRunning, v1.ConditionTrue
+	if got := store(t, sink, pod, next); got != status.Stored {
+		t.Errorf("stored: %v", got)
+	}
+	const want = `{"metadata":{"uid":"u1"},"status":{"$setElementOrder/conditions":[{"type":"example.com/gate"},{"type":"Ready"}],` +
+		`"conditions":[{"status":"True","type":"Ready"}],"phase":"Running"}}`
+	if got := s.body(); got != want {
+		t.Errorf("patch\n%s, want\n%s", got, want)
+	}
+	s.took()
+	if got := store(t, sink, pod, next); got != status.Unchanged {
+		t.Errorf("the same again: %v", got)
+	}
+	if got := s.took(); got != "GET web" {
+		t.Errorf("the same again took %s", got)
+	}
+}
+
+// TestRefusedPatchIsReadAgain: KT2. What a refused patch means is what a fresh read says.
+func TestRefusedPatchIsReadAgain(t *testing.T) {
+	for name, test := range map[string]struct {
+		meanwhile func(s *server)
+		phase     v1.PodPhase
+		want      status.StoreResult
+		err       string
+	}{
+		"deleted":               {func(s *server) { s.remove("shop", "web") }, v1.PodRunning, status.Gone, ""},
+		"made again":            {func(s *server) { s.put(aPod("u2", "web")) }, v1.PodRunning, status.Recreated, ""},
+		"changed, and it ended": {func(s *server) { s.edit("shop", "web", func(*v1.Pod) {}) }, v1.PodFailed, status.Conflict, ""},
+		"changed, and it runs":  {func(s *server) { s.edit("shop", "web", func(*v1.Pod) {}) }, v1.PodRunning, status.Stored, ""},
+		"invalid":               {func(*server) {}, "Bad", 0, "unsupported value"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, w := newServer(), &watched{}
+			pod := s.put(aPod("u1", "web"))
+			w.show(pod)
+			sink := newSink(t, s, func(o *Options) { o.Lookup = w.lookup })
+			base, _ := sink.ReadPod(t.Context(), ref(pod))
+			test.meanwhile(s)
+			got, err := sink.Store(t.Context(), status.Update{PodRef: ref(pod), Base: &base.Status, Status: &v1.PodStatus{Phase: test.phase}})
+			if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) || err == nil && got != test.want {
+				t.Errorf("%v, %v; want %v", got, err, test.want)
+			}
+			for _, stored := range s.statuses("u2") {
+				t.Errorf("the next life has the status %v", stored)
+			}
+		})
+	}
+}
+
+// TestRefusedPatchReadFails: KT2, 8.8. Without the second read nothing is known, and the
+// status stays.
+func TestRefusedPatchReadFails(t *testing.T) {
+	s := newServer()
+	pod := s.put(aPod("u1", "web"))
+	sink := newSink(t, s)
+	s.remove("shop", "web")
+	s.setFault(func(r *http.Request) *http.Response {
+		if r.Method == http.MethodGet {
+			return failure(http.StatusInternalServerError, metav1.StatusReasonInternalError, "etcd is away", 0)
+		}
+		return nil
+	})
+	if got, err := sink.Store(t.Context(), status.Update{PodRef: ref(pod), Base: &pod.Status, Status: &v1.PodStatus{Phase: v1.PodRunning}}); err == nil {
+		t.Errorf("took it: %v", got)
+	}
+}
+
+// TestWatchCopySavesTheRead: KT5. One call per status as long as the watch shows what was
+// written last; a watch that lags is bridged by the server's own answers.
+func TestWatchCopySavesTheRead(t *testing.T) {
+	s, w := newServer(), &watched{}
+	pod := s.put(aPod("u1", "web"))
+	w.show(pod)
+	sink := newSink(t, s, func(o *Options) { o.Lookup = w.lookup })
+	store(t, sink, pod, v1.PodStatus{Phase: v1.PodPending, Message: "1"})
+	store(t, sink, pod, v1.PodStatus{Phase: v1.PodPending, Message: "2"})
+	if got := s.took(); got != "PATCH web/status, PATCH web/status" {
+		t.Errorf("a watch that lags: %s", got)
+	}
+	// The first value again, which the lagging watch has never left.
+	if got := store(t, sink, pod, v1.PodStatus{}); got != status.Stored {
+		t.Errorf("back to the first: %v", got)
+	}
+	w.show(s.pod("shop", "web"))
+	store(t, sink, pod, phase(v1.PodRunning))
+	if got := s.took(); got != "PATCH web/status, PATCH web/status" {
+		t.Errorf("a fresh watch: %s", got)
+	}
+	if len(sink.copies.newest) != 1 {
+		t.Errorf("%d copies are kept", len(sink.copies.newest))
+	}
+	w.show(s.pod("shop", "web"))
+	if got, err := sink.ReadPod(t.Context(), ref(pod)); err != nil || got != w.lookup("u1") || len(sink.copies.newest) != 0 {
+		t.Errorf("read %v, %v; %d copies are kept", got, err, len(sink.copies.newest))
+	}
+}
+
+// TestFailedPatchIsReadBack: KT5. After a patch of unknown effect the watch is not
+// believed before a read.
+func TestFailedPatchIsReadBack(t *testing.T) {
+	s, w := newServer(), &watched{}
+	pod := s.put(aPod("u1", "web"))
+	w.show(pod)
+	sink := newSink(t, s, func(o *Options) { o.Lookup = w.lookup })
+	base, _ := sink.ReadPod(t.Context(), ref(pod))
+	s.lost = true
+	if _, err := sink.Store(t.Context(), status.Update{PodRef: ref(pod), Base: &base.Status, Status: &v1.PodStatus{Phase: v1.PodRunning}}); err == nil {
+		t.Fatal("a lost answer is success")
+	}
+	s.lost = false
+	// What the watch still shows is wanted again, and the server has something newer.
+	if got := store(t, sink, pod, v1.PodStatus{}); got != status.Stored {
+		t.Errorf("%v", got)
+	}
+	if got := s.pod("shop", "web").Status.Phase; got != "" {
+		t.Errorf("the server has %q", got)
+	}
+}
+
+// TestEndNeverReplacesAnEnd: KT2. A terminal phase that another client wrote meanwhile
+// stands: the end of a pod is written on what was read, or not at all.
+func TestEndNeverReplacesAnEnd(t *testing.T) {
+	s, w := newServer(), &watched{}
+	pod := aPod("u1", "web")
+	pod.Status.Phase = v1.PodRunning
+	pod = s.put(pod)
+	w.show(pod)
+	sink := newSink(t, s, func(o *Options) { o.Lookup = w.lookup })
+	s.edit("shop", "web", func(p *v1.Pod) { p.Status.Phase = v1.PodFailed })
+	if got := store(t, sink, pod, phase(v1.PodSucceeded)); got != status.Conflict {
+		t.Errorf("%v, want a conflict", got)
+	}
+	if base, err := sink.ReadPod(t.Context(), ref(pod)); err != nil || base.Status.Phase != v1.PodFailed {
+		t.Errorf("read after it: %v, %v", base, err)
+	}
+}
+
+// TestDelete: KT4. A pod that is gone or was replaced is deleted; whom a refusal is about
+// is asked.
+func TestDelete(t *testing.T) {
+	for name, test := range map[string]struct {
+		there *v1.Pod
+		fault func(*http.Request) *http.Response
+		ok    bool
+		calls string
+		left  types.UID
+	}{
+		"it is there":  {there: aPod("u1", "web"), ok: true, calls: "DELETE web"},
+		"gone":         {ok: true, calls: "DELETE web"},
+		"another life": {there: aPod("u2", "web"), ok: true, calls: "DELETE web, GET web", left: "u2"},
+		"a conflict about the pod itself": {there: aPod("u1", "web"), fault: func(r *http.Request) *http.Response {
+			if r.Method == http.MethodGet {
+				return nil
+			}
+			return failure(http.StatusConflict, metav1.StatusReasonConflict, "try again", 0)
+		}, calls: "DELETE web, GET web", left: "u1"},
+		"forbidden": {there: aPod("u1", "web"), fault: func(*http.Request) *http.Response {
+			return failure(http.StatusForbidden, metav1.StatusReasonForbidden, "no", 0)
+		}, calls: "DELETE web", left: "u1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer()
+			if test.there != nil {
+				s.put(test.there)
+			}
+			s.setFault(test.fault)
+			sink := newSink(t, s)
+			if err := sink.DeletePod(t.Context(), ref(aPod("u1", "web"))); (err == nil) != test.ok {
+				t.Errorf("error %v", err)
+			}
+			if got := s.took(); got != test.calls {
+				t.Errorf("calls %s, want %s", got, test.calls)
+			}
+			if left := s.pod("shop", "web"); left == nil && test.left != "" || left != nil && left.UID != test.left {
+				t.Errorf("left %v", left)
+			}
+		})
+	}
+}
+
+// TestNothingIsKeptOfPodsThatAreGone: KT5. What bridges a lagging watch goes with the pod.
+func TestNothingIsKeptOfPodsThatAreGone(t *testing.T) {
+	s, w := newServer(), &watched{}
+	sink := newSink(t, s, func(o *Options) { o.Lookup = w.lookup })
+	for i := range 1000 {
+		uid := types.UID(fmt.Sprint("u", i))
+		pod := s.put(aPod(uid, string(uid)))
+		w.show(pod)
+		store(t, sink, pod, phase(v1.PodFailed))
+		switch i % 4 {
+		case 0:
+			if err := sink.DeletePod(t.Context(), ref(pod)); err != nil {
+				t.Fatal(err)
+			}
+		case 1: // the watch shows the write
+			w.show(s.pod("shop", string(uid)))
+		default: // another client deletes it
+			s.remove("shop", string(uid))
+			delete(w.pods, uid)
+		}
+	}
+	if n := len(sink.copies.newest); n > sweepAt {
+		t.Errorf("%d copies are kept", n)
+	}
+}
+
+// TestOptions: what is wrong is said at once.
+func TestOptions(t *testing.T) {
+	for name, o := range map[string]Options{
+		"no client":      {},
+		"negative rate":  {Client: newServer().client(t), QPS: -1},
+		"negative burst": {Client: newServer().client(t), Burst: -1},
+	} {
+		if _, err := New(o); err == nil {
+			t.Errorf("%s was accepted", name)
+		}
+	}
+}
