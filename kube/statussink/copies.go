@@ -89,6 +89,9 @@ func (c *copies) forget(uid types.UID) {
 	delete(c.newest, uid)
 }
 
+// gone reports whether there is a watch, and it shows no pod of this UID.
+func (c *copies) gone(uid types.UID) bool { return c.lookup != nil && c.lookup(uid) == nil }
+
 // of returns the pod that a status was read from, if it is still at hand.
 func (c *copies) of(uid types.UID, base *v1.PodStatus) *v1.Pod {
 	if c.lookup == nil {

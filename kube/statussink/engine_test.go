@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright"
@@ -25,7 +27,7 @@ import (
 // feed is the watch of a server as a source of an engine: the full set after each change,
 // as late as lag. It also is what a sink looks pods up in.
 type feed struct {
-	link  *link
+	list  lister
 	lag   time.Duration
 	shown watched
 }
@@ -36,17 +38,17 @@ func (f *feed) Precedence() syncloop.Precedence { return syncloop.PrecedenceAPI 
 func (f *feed) Run(ctx context.Context, deliver func(context.Context, []*v1.Pod) error) error {
 	timer := clock.RealClock{}.NewTimer(0)
 	defer timer.Stop()
-	for last := -1; ; {
+	for last := "none"; ; {
 		select {
 		case <-timer.C():
 			timer.Reset(f.lag)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if f.link.cut.Load() {
-			return errCut // the loop runs the source again
+		pods, version, err := f.list(ctx)
+		if err != nil {
+			return err // the loop runs the source again
 		}
-		pods, version := f.link.server.list()
 		if version == last {
 			continue
 		}
@@ -67,6 +69,9 @@ func (w *watched) replace(pods []*v1.Pod) {
 	}
 }
 
+// lister returns all pods of the node and the version of the last change.
+type lister func(ctx context.Context) ([]*v1.Pod, string, error)
+
 // list returns all pods and the version of the last change.
 func (s *server) list() ([]*v1.Pod, int) {
 	s.mu.Lock()
@@ -76,26 +81,27 @@ func (s *server) list() ([]*v1.Pod, int) {
 
 // link is the way of one agent to its server.
 type link struct {
-	server *server
-	cut    atomic.Bool
+	next http.RoundTripper
+	cut  atomic.Bool
 }
 
 func (l *link) RoundTrip(r *http.Request) (*http.Response, error) {
 	if l.cut.Load() {
 		return nil, errCut
 	}
-	return l.server.RoundTrip(r)
+	return l.next.RoundTrip(r)
 }
 
 var errCut = errors.New("no route to the API server")
 
 // agent is an engine before a server, which can be ended and started again.
 type agent struct {
-	t      *testing.T
-	server *server
-	rt     *fake.Runtime
-	root   string
-	edit   func(*podwright.Config)
+	t *testing.T
+	// connect makes a client and the list of a watch for a new process.
+	connect func(l *link) (kubernetes.Interface, lister)
+	rt      *fake.Runtime
+	root    string
+	edit    func(*podwright.Config)
 	// link is the way of the present process to the server; down outlives processes.
 	link *link
 	down bool
@@ -105,17 +111,30 @@ type agent struct {
 }
 
 func newAgent(t *testing.T, s *server, rt *fake.Runtime, edit func(*podwright.Config)) *agent {
-	return &agent{t: t, server: s, rt: rt, root: t.TempDir(), edit: edit}
+	t.Helper()
+	connect := func(l *link) (kubernetes.Interface, lister) {
+		l.next = s
+		return clientOf(t, l), func(context.Context) ([]*v1.Pod, string, error) {
+			if l.cut.Load() {
+				return nil, "", errCut
+			}
+			pods, version := s.list()
+			return pods, strconv.Itoa(version), nil
+		}
+	}
+	return &agent{t: t, connect: connect, rt: rt, root: t.TempDir(), edit: edit}
 }
 
 func (a *agent) start() {
 	a.t.Helper()
-	a.link = &link{server: a.server}
+	a.link = &link{}
 	a.link.cut.Store(a.down)
-	f := &feed{link: a.link, lag: 50 * time.Millisecond}
-	sink := newSink(a.t, a.server, func(o *Options) {
-		o.Client, o.Lookup, o.QPS, o.Burst = clientOf(a.t, a.link), f.shown.lookup, 0, 0
-	})
+	client, list := a.connect(a.link)
+	f := &feed{list: list, lag: 50 * time.Millisecond}
+	sink, err := New(Options{Client: client, Lookup: f.shown.lookup})
+	if err != nil {
+		a.t.Fatal(err)
+	}
 	config := podwright.Config{
 		Runtime: a.rt, Images: a.rt, Sources: []syncloop.Source{f}, RootDir: a.root,
 		Node:    podwright.Node{Name: "n1", BootID: "boot"},

@@ -170,4 +170,3 @@ func TestConditionsOfOthersSurvive(t *testing.T) {
 		a.stop()
 	})
 }
-

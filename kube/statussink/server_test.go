@@ -33,6 +33,9 @@ type server struct {
 	// call before it has any effect, without the lock.
 	fault  func(r *http.Request) *http.Response
 	before func(call string)
+	// authorizer: the server is asked by a node, which may read and write its own pods
+	// only; what does not exist is not its own.
+	authorizer bool
 	// lost: the effect takes place, and the answer does not arrive.
 	lost bool
 }
@@ -48,7 +51,7 @@ func (s *server) client(t *testing.T) kubernetes.Interface {
 
 func clientOf(t *testing.T, transport http.RoundTripper) kubernetes.Interface {
 	t.Helper()
-	client, err := kubernetes.NewForConfig(&rest.Config{Host: "http://api", Transport: transport, QPS: -1})
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: "http://api", Transport: transport, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,6 +85,7 @@ func (s *server) edit(namespace, name string, f func(*v1.Pod)) *v1.Pod {
 func (s *server) remove(namespace, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.version++
 	delete(s.pods, types.NamespacedName{Namespace: namespace, Name: name})
 }
 
@@ -156,6 +160,9 @@ func (s *server) answer(r *http.Request, path []string, body []byte) *http.Respo
 	}
 	key := types.NamespacedName{Namespace: path[0], Name: path[2]}
 	pod := s.pods[key]
+	if s.authorizer && (pod == nil && r.Method == http.MethodGet || pod != nil && pod.Spec.NodeName != "n1") {
+		return failure(http.StatusForbidden, metav1.StatusReasonForbidden, "no relationship found between node n1 and this object", 0)
+	}
 	if pod == nil {
 		return failure(http.StatusNotFound, metav1.StatusReasonNotFound, "pods "+key.Name+" not found", 0)
 	}
@@ -209,8 +216,8 @@ func (s *server) patch(r *http.Request, key types.NamespacedName, pod *v1.Pod, b
 		return failure(http.StatusConflict, metav1.StatusReasonConflict, "the object has been modified", 0)
 	case changed.UID != pod.UID:
 		return failure(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "metadata.uid: field is immutable", 0)
-	case changed.Status.Phase == "Bad":
-		return failure(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "status.phase: unsupported value", 0)
+	case changed.Status.PodIP == "bad":
+		return failure(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "status.podIPs: must be an IP address", 0)
 	}
 	next := pod.DeepCopy()
 	next.Status = changed.Status
@@ -232,6 +239,7 @@ func (s *server) delete(key types.NamespacedName, pod *v1.Pod, body []byte) *htt
 	if options.GracePeriodSeconds == nil || *options.GracePeriodSeconds != 0 {
 		return failure(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the test expects grace 0", 0)
 	}
+	s.version++
 	delete(s.pods, key)
 	return answer(http.StatusOK, pod)
 }

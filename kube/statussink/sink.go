@@ -51,12 +51,12 @@ func (s *Sink) ReadPod(ctx context.Context, ref status.PodRef) (*v1.Pod, error) 
 }
 
 // Store implements [status.StatusSink]: one patch of what differs from Update.Base (KT1). A
-// refusal that may be about another life, or about none, is judged by a fresh read (KT2).
+// refusal that may be about another life is judged by a fresh read (KT2).
 func (s *Sink) Store(ctx context.Context, u status.Update) (status.StoreResult, error) {
 	base := u.Base
 	if base == nil {
 		pod, err := s.get(ctx, u.PodRef)
-		if result, ended := lifeOf(pod, u.UID); err != nil || ended {
+		if result, over := lifeOf(pod, u.UID); err != nil || over {
 			return result, err
 		}
 		base = &pod.Status
@@ -75,20 +75,31 @@ func (s *Sink) Store(ctx context.Context, u status.Update) (status.StoreResult, 
 		return status.Stored, nil
 	}
 	s.copies.unknown(u.UID)
-	if !apierrors.IsInvalid(err) && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+	switch {
+	case apierrors.IsNotFound(err):
+		s.copies.forget(u.UID)
+		return status.Gone, nil
+	case !ofLife(err):
 		return 0, err
 	}
 	pod, readErr := s.get(ctx, u.PodRef)
 	if readErr != nil {
 		return 0, fmt.Errorf("%w; and it cannot be read: %w", err, readErr)
 	}
-	if result, ended := lifeOf(pod, u.UID); ended {
+	if result, over := lifeOf(pod, u.UID); over {
 		return result, nil
 	}
-	if apierrors.IsInvalid(err) { // the status itself
-		return 0, err
+	if apierrors.IsConflict(err) {
+		return status.Conflict, nil
 	}
-	return status.Conflict, nil
+	return 0, err
+}
+
+// ofLife reports whether an error may say that the name belongs to another life: another
+// UID is invalid in a patch and a conflict in a deletion, and a pod of another node is
+// forbidden.
+func ofLife(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsConflict(err) || apierrors.IsForbidden(err)
 }
 
 // lifeOf judges what was read under the name of a pod: another life, or none.
@@ -117,14 +128,14 @@ func (s *Sink) precondition(u status.Update) string {
 func ended(phase v1.PodPhase) bool { return phase == v1.PodSucceeded || phase == v1.PodFailed }
 
 // DeletePod implements [status.PodDeleter]: grace 0, and only the life it means (KT4). A
-// conflict is success if a fresh read shows that this life is over.
+// refusal is success if a fresh read shows that this life is over.
 func (s *Sink) DeletePod(ctx context.Context, ref status.PodRef) error {
 	options := &metav1.DeleteOptions{
 		GracePeriodSeconds: ptr.To[int64](0),
 		Preconditions:      &metav1.Preconditions{UID: &ref.UID},
 	}
 	err := s.do(ctx, s.client.Delete().Body(options), ref, nil)
-	if apierrors.IsConflict(err) {
+	if err != nil && ofLife(err) {
 		pod, readErr := s.get(ctx, ref)
 		if readErr != nil {
 			return fmt.Errorf("%w; and it cannot be read: %w", err, readErr)
@@ -140,12 +151,13 @@ func (s *Sink) DeletePod(ctx context.Context, ref status.PodRef) error {
 	return err
 }
 
-// get reads a pod from the server; nil if there is none of this name.
+// get reads a pod from the server; nil if there is none of this name that is the node's.
 func (s *Sink) get(ctx context.Context, ref status.PodRef) (*v1.Pod, error) {
 	pod := &v1.Pod{}
 	err := s.do(ctx, s.client.Get(), ref, pod)
 	switch {
-	case apierrors.IsNotFound(err):
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err) && s.copies.gone(ref.UID):
+		// The node authorizer forbids what is no pod of the node, also what does not exist.
 		s.copies.forget(ref.UID)
 		return nil, nil
 	case err != nil:

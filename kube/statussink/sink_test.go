@@ -132,28 +132,45 @@ func TestPatchCarriesUIDAndDifference(t *testing.T) {
 	}
 }
 
-// TestRefusedPatchIsReadAgain: KT2. What a refused patch means is what a fresh read says.
+// TestRefusedPatchIsReadAgain: KT2. What a refused patch means is what a fresh read says;
+// a node may not read what is no pod of its own.
 func TestRefusedPatchIsReadAgain(t *testing.T) {
+	remake := func(node string) func(*server, *watched) {
+		return func(s *server, w *watched) {
+			next := aPod("u2", "web")
+			next.Spec.NodeName = node
+			s.put(next)
+			delete(w.pods, "u1")
+		}
+	}
+	edit := func(s *server, _ *watched) { s.edit("shop", "web", func(*v1.Pod) {}) }
 	for name, test := range map[string]struct {
-		meanwhile func(s *server)
-		phase     v1.PodPhase
+		meanwhile func(*server, *watched)
+		next      v1.PodStatus
 		want      status.StoreResult
 		err       string
 	}{
-		"deleted":               {func(s *server) { s.remove("shop", "web") }, v1.PodRunning, status.Gone, ""},
-		"made again":            {func(s *server) { s.put(aPod("u2", "web")) }, v1.PodRunning, status.Recreated, ""},
-		"changed, and it ended": {func(s *server) { s.edit("shop", "web", func(*v1.Pod) {}) }, v1.PodFailed, status.Conflict, ""},
-		"changed, and it runs":  {func(s *server) { s.edit("shop", "web", func(*v1.Pod) {}) }, v1.PodRunning, status.Stored, ""},
-		"invalid":               {func(*server) {}, "Bad", 0, "unsupported value"},
+		"deleted": {func(s *server, w *watched) {
+			s.remove("shop", "web")
+			delete(w.pods, "u1")
+		}, phase(v1.PodRunning), status.Gone, ""},
+		"made again":                 {remake("n1"), phase(v1.PodRunning), status.Recreated, ""},
+		"made again on another node": {remake("n2"), phase(v1.PodRunning), status.Gone, ""},
+		"changed, and it ended":      {edit, phase(v1.PodFailed), status.Conflict, ""},
+		"changed, and it runs":       {edit, phase(v1.PodRunning), status.Stored, ""},
+		"invalid":                    {func(*server, *watched) {}, v1.PodStatus{PodIP: "bad"}, 0, "must be an IP"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, w := newServer(), &watched{}
-			pod := s.put(aPod("u1", "web"))
+			s.authorizer = true
+			pod := aPod("u1", "web")
+			pod.Spec.NodeName = "n1"
+			pod = s.put(pod)
 			w.show(pod)
 			sink := newSink(t, s, func(o *Options) { o.Lookup = w.lookup })
 			base, _ := sink.ReadPod(t.Context(), ref(pod))
-			test.meanwhile(s)
-			got, err := sink.Store(t.Context(), status.Update{PodRef: ref(pod), Base: &base.Status, Status: &v1.PodStatus{Phase: test.phase}})
+			test.meanwhile(s, w)
+			got, err := sink.Store(t.Context(), status.Update{PodRef: ref(pod), Base: &base.Status, Status: &test.next})
 			if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) || err == nil && got != test.want {
 				t.Errorf("%v, %v; want %v", got, err, test.want)
 			}
@@ -170,7 +187,7 @@ func TestRefusedPatchReadFails(t *testing.T) {
 	s := newServer()
 	pod := s.put(aPod("u1", "web"))
 	sink := newSink(t, s)
-	s.remove("shop", "web")
+	s.put(aPod("u2", "web"))
 	s.setFault(func(r *http.Request) *http.Response {
 		if r.Method == http.MethodGet {
 			return failure(http.StatusInternalServerError, metav1.StatusReasonInternalError, "etcd is away", 0)
@@ -255,6 +272,8 @@ func TestEndNeverReplacesAnEnd(t *testing.T) {
 // TestDelete: KT4. A pod that is gone or was replaced is deleted; whom a refusal is about
 // is asked.
 func TestDelete(t *testing.T) {
+	elsewhere := aPod("u2", "web")
+	elsewhere.Spec.NodeName = "n2"
 	for name, test := range map[string]struct {
 		there *v1.Pod
 		fault func(*http.Request) *http.Response
@@ -271,17 +290,20 @@ func TestDelete(t *testing.T) {
 			}
 			return failure(http.StatusConflict, metav1.StatusReasonConflict, "try again", 0)
 		}, calls: "DELETE web, GET web", left: "u1"},
+		"another life, on another node": {there: elsewhere, ok: true, calls: "DELETE web, GET web", left: "u2"},
 		"forbidden": {there: aPod("u1", "web"), fault: func(*http.Request) *http.Response {
 			return failure(http.StatusForbidden, metav1.StatusReasonForbidden, "no", 0)
-		}, calls: "DELETE web", left: "u1"},
+		}, calls: "DELETE web, GET web", left: "u1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer()
+			w := &watched{}
 			if test.there != nil {
-				s.put(test.there)
+				s.authorizer = test.there == elsewhere
+				w.show(s.put(test.there))
 			}
 			s.setFault(test.fault)
-			sink := newSink(t, s)
+			sink := newSink(t, s, func(o *Options) { o.Lookup = w.lookup })
 			if err := sink.DeletePod(t.Context(), ref(aPod("u1", "web"))); (err == nil) != test.ok {
 				t.Errorf("error %v", err)
 			}
