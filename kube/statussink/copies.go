@@ -2,17 +2,25 @@ package statussink
 
 import (
 	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/status"
 )
 
-// sweepAt is how many copies may be kept before those that are of no more use are looked
-// for.
-const sweepAt = 64
+const (
+	// sweepAt is how many answers may be kept before those that are of no more use are
+	// looked for.
+	sweepAt = 64
+	// bridge is how long an answer stands in for a watch that is behind it. A watch that
+	// stays behind may be right: a server that was restored from a backup has forgotten
+	// the write.
+	bridge = 10 * time.Second
+)
 
 // copies answers what the API server has of a pod without asking it: by the watch, or by
 // the server's answer to the last call while the watch has not shown that yet (KT5). A
@@ -20,17 +28,24 @@ const sweepAt = 64
 // find nothing to write where there is.
 type copies struct {
 	lookup func(uid types.UID) *v1.Pod // nil: nothing is kept
+	clock  clock.PassiveClock
 
 	mu sync.Mutex
-	// newest is what the server answered last, of pods whose watch copy may be older. A nil
-	// pod means that nothing is known: a call may have had an effect.
-	newest map[types.UID]*v1.Pod
+	// newest is what the server answered last about pods whose watch copy may be older.
+	newest map[types.UID]lastAnswer
 	// full is how many may be there before the next sweep.
 	full int
 }
 
-func newCopies(lookup func(uid types.UID) *v1.Pod) *copies {
-	return &copies{lookup: lookup, newest: map[types.UID]*v1.Pod{}, full: sweepAt}
+// lastAnswer is a pod as the server answered it. A nil pod means that nothing is known: a
+// call may have had an effect.
+type lastAnswer struct {
+	pod *v1.Pod
+	at  time.Time
+}
+
+func newCopies(lookup func(uid types.UID) *v1.Pod, c clock.PassiveClock) *copies {
+	return &copies{lookup: lookup, clock: c, newest: map[types.UID]lastAnswer{}, full: sweepAt}
 }
 
 // fresh returns the pod as far as that is known, or nil: then the server has to be asked.
@@ -48,10 +63,13 @@ func (c *copies) fresh(ref status.PodRef) *v1.Pod {
 	switch {
 	case !kept:
 		return watched
-	case newest == nil:
+	case newest.pod == nil:
 		return nil
-	case older(watched, newest):
-		return newest
+	case older(watched, newest.pod):
+		if c.clock.Since(newest.at) < bridge {
+			return newest.pod
+		}
+		return nil
 	}
 	delete(c.newest, ref.UID)
 	return watched
@@ -69,13 +87,13 @@ func (c *copies) keep(uid types.UID, pod *v1.Pod) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.newest[uid] = pod
+	c.newest[uid] = lastAnswer{pod, c.clock.Now()}
 	if len(c.newest) <= c.full {
 		return
 	}
 	for uid, newest := range c.newest {
 		watched := c.lookup(uid)
-		if watched == nil || newest != nil && !older(watched, newest) {
+		if watched == nil || newest.pod != nil && !older(watched, newest.pod) {
 			delete(c.newest, uid)
 		}
 	}
@@ -102,7 +120,7 @@ func (c *copies) of(uid types.UID, base *v1.PodStatus) *v1.Pod {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if newest := c.newest[uid]; newest != nil && &newest.Status == base {
+	if newest := c.newest[uid].pod; newest != nil && &newest.Status == base {
 		return newest
 	}
 	return nil

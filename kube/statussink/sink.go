@@ -35,7 +35,7 @@ func New(options Options) (*Sink, error) {
 	if err != nil {
 		return nil, fmt.Errorf("statussink: %w", err)
 	}
-	return &Sink{client: client, copies: newCopies(options.Lookup), pace: newPace(options.QPS, options.Burst, options.Clock)}, nil
+	return &Sink{client: client, copies: newCopies(options.Lookup, options.Clock), pace: newPace(options.QPS, options.Burst, options.Clock)}, nil
 }
 
 // Name is the sink's name in logs and metrics.

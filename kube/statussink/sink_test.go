@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -249,6 +251,34 @@ func TestFailedPatchIsReadBack(t *testing.T) {
 	if got := s.pod("shop", "web").Status.Phase; got != "" {
 		t.Errorf("the server has %q", got)
 	}
+}
+
+// TestRewoundServerIsReadAgain: KT5, KS8. A server that was restored from a backup has
+// forgotten a write: what it answered to that counts for a moment only.
+func TestRewoundServerIsReadAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, w := newServer(), &watched{}
+		pod := s.put(aPod("u1", "web"))
+		w.show(pod)
+		sink := newSink(t, s, func(o *Options) { o.Lookup = w.lookup })
+		store(t, sink, pod, phase(v1.PodRunning))
+		s.mu.Lock()
+		s.version = 0
+		s.mu.Unlock()
+		s.put(pod)
+		if got := store(t, sink, pod, phase(v1.PodRunning)); got != status.Unchanged {
+			t.Errorf("at once: %v", got)
+		}
+		<-time.After(bridge)
+		for range 2 {
+			if got := store(t, sink, pod, phase(v1.PodRunning)); got != status.Stored && got != status.Unchanged {
+				t.Errorf("later: %v", got)
+			}
+		}
+		if got := s.pod("shop", "web").Status.Phase; got != v1.PodRunning {
+			t.Errorf("the server has %q", got)
+		}
+	})
 }
 
 // TestEndNeverReplacesAnEnd: KT2. A terminal phase that another client wrote meanwhile
