@@ -62,9 +62,9 @@ func (e *Engine) ObjectChanged(o Object) { e.wakes.ObjectChanged(o) }
 
 // Refresh tells the engine that something these pods use has changed, such as a config map
 // or a token (IN15): they look again at once, and their volumes are written again. A pod whose step
-// is under way looks when the step ends. UIDs of pods that are not desired or have not been
+// is under way looks when the step ends, or when it waits for a pull. UIDs of pods that are not desired or have not been
 // begun are ignored. It never blocks, and a call too many does no harm.
-func (e *Engine) Refresh(uids ...types.UID) { e.wakes.WakeAll(uids...) }
+func (e *Engine) Refresh(uids ...types.UID) { e.wakes.Changed(uids...) }
 
 // NodeKnown tells the engine that the Node of [Config.Mirrors] has an answer now: the mirror pods
 // that wait for it are made at once (MC6). Without it that takes up to 100 ms.

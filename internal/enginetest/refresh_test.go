@@ -12,6 +12,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/runtime"
@@ -121,6 +122,41 @@ func TestRefreshDuringAStep(t *testing.T) {
 		r.mounts("uid-a", "first", 0)
 		r.mounts("uid-a", "second", 3100*time.Millisecond)
 		r.mounts("uid-a", "third", 5100*time.Millisecond)
+	})
+}
+
+// TestRefreshDuringAPull: IN15. A pull may take an hour. What runs of the pod meanwhile has new content at once, as
+// often as it changes, and the pull goes on.
+func TestRefreshDuringAPull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		objects, rt := &settings{value: "0"}, fake.New(fake.Options{})
+		rt.Inject(fake.Fault{Match: fake.Match{Method: fake.PullImage, Func: func(c fake.Call) bool {
+			return c.Request.(*runtimeapi.PullImageRequest).Image.Image == "docker.io/library/slow:1"
+		}}, Effect: fake.Effect{Delay: time.Hour}})
+		r := newRig(t, rt, t.TempDir(), func(c *podwright.Config) { c.Pods.Objects = objects }).start()
+		pod := settingsPod("a", "main", "late")
+		pod.Spec.Containers[1].Image = "docker.io/library/slow:1"
+		r.set(pod)
+		<-time.After(5 * time.Second)
+		if rt.Running("uid-a", "main") != 1 {
+			t.Fatal(r.explain("uid-a"))
+		}
+		r.mounts("uid-a", "0", 0)
+		for i := range 3 {
+			value := fmt.Sprint(i + 1)
+			objects.set(value)
+			if i == 1 {
+				r.engine.ObjectChanged(podwright.Object{Kind: "ConfigMap", Namespace: "default", Name: "settings"})
+			} else {
+				r.engine.Refresh("uid-a")
+			}
+			r.mounts("uid-a", value, 10*time.Millisecond)
+			<-time.After(10 * time.Minute)
+		}
+		r.phase("uid-a", v1.PodRunning, time.Hour)
+		if n := rt.CallCount(fake.PullImage); n != 2 {
+			t.Errorf("%d pulls of two images", n)
+		}
 	})
 }
 

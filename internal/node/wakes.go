@@ -13,7 +13,9 @@ type Wakes struct {
 	Residents *Residents
 	// Update hands an update to the workers.
 	Update func(podworkers.UpdateOptions)
-	Clock  clock.PassiveClock
+	// Refresh has the volumes of a pod written again in the middle of a step that may take long.
+	Refresh func(uid types.UID)
+	Clock   clock.PassiveClock
 }
 
 // Wake asks for a sync of a desired pod. A step that is under way is not disturbed: the worker
@@ -25,10 +27,11 @@ func (w *Wakes) Wake(uid types.UID) {
 	}
 }
 
-// WakeAll asks for a sync of several pods.
-func (w *Wakes) WakeAll(uids ...types.UID) {
+// Changed asks for a sync of pods because something that their volumes show has changed.
+func (w *Wakes) Changed(uids ...types.UID) {
 	for _, uid := range uids {
 		w.Wake(uid)
+		w.Refresh(uid)
 	}
 }
 
@@ -36,7 +39,7 @@ func (w *Wakes) WakeAll(uids ...types.UID) {
 func (w *Wakes) ObjectChanged(o podinfo.Object) {
 	for _, pod := range w.Residents.Desired.Pods() {
 		if podinfo.Refers(pod, o) {
-			w.Wake(pod.UID)
+			w.Changed(pod.UID)
 		}
 	}
 }

@@ -44,6 +44,7 @@ type Manager struct {
 	podDirs, logDirs *poddir.Listing
 	metrics          metrics
 	doing            doing
+	refreshes        refreshes
 	// interrupted has FinishRemovals look.
 	interrupted chan struct{}
 	// selinux is true if the machine labels files.

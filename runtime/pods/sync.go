@@ -105,6 +105,8 @@ type podSync struct {
 	// node's.
 	podIPs  []string
 	volumes volumeState
+	// changes of what volumes show are told here while containers are started.
+	changes <-chan struct{}
 }
 
 // run does the steps of spec/runtime.md 7 and stops where that says so.
@@ -144,6 +146,9 @@ func (s *podSync) run(ctx context.Context) {
 
 // startContainers starts the containers of the plan, one after the other.
 func (s *podSync) startContainers(ctx context.Context) {
+	var done func()
+	s.changes, done = s.m.refreshes.hear(s.pod.UID)
+	defer done()
 	if s.plan.Starts() && s.sandboxConfig == nil && !s.configureSandbox(ctx) {
 		return
 	}

@@ -105,10 +105,14 @@ func (p *Puller) share(ctx context.Context, r Request, f *flight) (*flight, erro
 	}
 	f.waiters[w] = true
 	p.mu.Unlock()
-	select {
-	case <-f.done:
-		return f, nil
-	case <-ctx.Done():
+	for ctx.Err() == nil {
+		select {
+		case <-f.done:
+			return f, nil
+		case <-r.Interrupts:
+			r.Meanwhile()
+		case <-ctx.Done():
+		}
 	}
 	if p.leave(f, w) {
 		f.cancel()
