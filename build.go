@@ -222,7 +222,7 @@ func (p *parts) buildAdmission() (err error) {
 	verdicts := p.recovery.Verdicts(p.shutdown.Active)
 	p.occupants = &node.Occupants{
 		Residents: p.residents, Refused: p.journal.Refused, Granted: p.allocations.Allocated,
-		Verdict: func(uid types.UID) (bool, error) { _, known, err := verdicts.Verdict(uid); return known, err },
+		Verdict: func(pod *v1.Pod) (bool, error) { _, known, err := verdicts.Verdict(pod); return known, err },
 	}
 	p.gate, err = admission.NewGate(admission.Options{
 		Handlers: slices.Concat(own, room, handlers), Verdicts: verdicts, Active: p.occupants.Active, Rejected: p.rejected,
@@ -279,10 +279,10 @@ func (p *parts) buildLoop() error {
 	o.Gate, o.Admission, o.Observed, o.Evicted = p.open, p.returns, p.observed, p.dead.Evicted
 	o.Review, o.Owner, o.Lower = p.review, p.journal.Owner, p.policies.Lower
 	o.Recorder, o.Clock, o.Logger, o.Meter = c.Observe.Events, c.Clock, p.logger("loop"), p.meter("syncloop")
-	dispatch := node.Dispatcher{Workers: p.workers, Complete: p.recovery.Complete, Handed: p.journal.Handed}.Dispatch
+	p.dispatch = node.Dispatcher{Workers: p.workers, Complete: p.recovery.Complete, Handed: p.journal.Handed}.Dispatch
 	var err error
-	if p.loop, err = syncloop.New(dispatch, o); err != nil {
-		p.loop, _ = syncloop.New(dispatch, syncloop.Options{}) // the housekeeper is checked too
+	if p.loop, err = syncloop.New(p.dispatch, o); err != nil {
+		p.loop, _ = syncloop.New(p.dispatch, syncloop.Options{}) // the housekeeper is checked too
 	}
 	return errors.Join(problem, err)
 }

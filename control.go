@@ -39,7 +39,7 @@ func (e *Engine) AddSource(ctx context.Context, s syncloop.Source, policy ...adm
 			return fmt.Errorf("podwright: %w", err)
 		}
 	}
-	added, err := e.remembering(s)
+	added, err := e.remembering(s, false)
 	if err == nil {
 		err = e.loop.AddSource(ctx, added)
 	}

@@ -60,6 +60,7 @@ type parts struct {
 	syncer      *podsync.Syncer
 	workers     *podworkers.Workers
 	loop        *syncloop.Loop
+	dispatch    func(syncloop.Work)
 	housekeeper *cleanup.Housekeeper
 	probes      *probe.Manager
 	probeMemory *recovery.ProbeMemory

@@ -133,15 +133,15 @@ func (p *parts) sources() ([]syncloop.Source, error) {
 	out := make([]syncloop.Source, len(p.config.Sources))
 	problems := make([]error, len(out))
 	for i, s := range p.config.Sources {
-		out[i], problems[i] = p.remembering(s)
+		out[i], problems[i] = p.remembering(s, len(out) == 1)
 	}
 	return out, errors.Join(problems...)
 }
 
-func (p *parts) remembering(s syncloop.Source) (syncloop.Source, error) {
+func (p *parts) remembering(s syncloop.Source, alone bool) (syncloop.Source, error) {
 	p.objects.Allow(s)
 	s, err := p.uids.Wrap(s)
-	return p.journal.Remembering(s, !p.config.Storage.ForgetDesired, func() bool { return p.loop.Ready() }), err
+	return p.journal.Remembering(s, !p.config.Storage.ForgetDesired, alone, func() bool { return p.loop.Ready() }), err
 }
 
 // probedPods shows pods to the probes as they are now.
@@ -223,6 +223,9 @@ func (p *parts) rejected(pod *v1.Pod, v admission.Verdict) {
 		p.config.Observe.Logger.Error(err, "the refusal of a pod cannot be told", "uid", pod.UID)
 	}
 	p.returns.Note(pod)
+	if p.journal.Began(pod.UID) { // its source came by a pod that another one was allowed to run (PS6)
+		p.dispatch(syncloop.Work{Kind: syncloop.WorkKill, Pod: pod, StartTime: in.Now})
+	}
 }
 
 // endOf returns how a container ended.

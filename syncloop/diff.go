@@ -176,12 +176,12 @@ func (d *desired) prepare(src *wanted, pods []*v1.Pod, now time.Time) *change {
 // contested reports whether another source wants a new pod's name or UID. A pod that
 // is kept needs no such look: if it is contested, some pod is suppressed already, and
 // everything is judged again anyway.
-func (d *desired) contested(src *wanted, uid types.UID, wants claim) bool {
-	owner := d.ownerOf(uid)
-	return slices.ContainsFunc(d.sources, func(other *wanted) bool {
+func (d *desired) contested(c *change, uid types.UID, wants claim) bool {
+	src, owner := c.source, d.ownerOf(c, uid)
+	return owner != "" && owner != src.name || slices.ContainsFunc(d.sources, func(other *wanted) bool {
 		_, sameName := other.claims[wants]
 		_, sameUID := other.entries[uid]
-		return other != src && (sameName || sameUID || other.name == owner)
+		return other != src && (sameName || sameUID)
 	})
 }
 

@@ -14,14 +14,17 @@ import (
 // of a pod is asked about like a new pod, as far as the pod alone matters: otherwise one that was
 // admitted could become one that is not (PS5).
 
-// ownerOf returns the source that a UID belonged to before it was named in this process, ""
-// if none of the sources has it.
-func (d *desired) ownerOf(uid types.UID) string {
+// ownerOf returns the source that a UID belonged to before it was named in this process, "" if
+// none of the sources has it. One that is not there may be added yet, until every source has
+// spoken: then its pods are given up.
+func (d *desired) ownerOf(c *change, uid types.UID) string {
 	if d.owner == nil {
 		return ""
 	}
 	_, source := d.owner(uid)
-	if slices.ContainsFunc(d.sources, func(s *wanted) bool { return s.name == source }) {
+	there := slices.ContainsFunc(d.sources, func(s *wanted) bool { return s.name == source })
+	silent := slices.ContainsFunc(d.sources, func(s *wanted) bool { return !s.seen && s != c.source })
+	if there || silent {
 		return source
 	}
 	return ""
@@ -45,7 +48,7 @@ func (d *desired) firstOwners(c *change) firstOwners {
 	for _, s := range d.sources {
 		for _, e := range d.orderOf(c, s) {
 			if uid := e.next.UID; first[uid] == "" {
-				first[uid] = d.ownerOf(uid)
+				first[uid] = d.ownerOf(c, uid)
 			}
 		}
 	}

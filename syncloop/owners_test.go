@@ -121,8 +121,12 @@ func TestUIDBelongsToItsFirstOwner(t *testing.T) {
 		t.Errorf("reports %q", d.reports)
 	}
 	record = "former"
-	if got := show(fresh().set("chan", newPod("x", "web"))); !slices.Equal(got, []string{"chan ADD x"}) {
-		t.Errorf("a UID of a source that is gone: %v", got)
+	d = fresh()
+	if got := show(d.set("chan", newPod("x", "web"))); !slices.Equal(got, []string{"chan ADD"}) {
+		t.Errorf("a UID of a source that may be added yet: %v", got)
+	}
+	if got := show(d.set("file")); !slices.Equal(got, []string{"chan ADD x", "file ADD"}) {
+		t.Errorf("a UID of a source that is gone, once all have spoken: %v", got)
 	}
 }
 

@@ -109,7 +109,7 @@ func (m *reading) take(p *v1.Pod) {
 		e.forbidden = m.review != nil && m.review(nil, e.next) != nil
 		m.uids[p.UID], m.claims[wants] = true, p.UID
 		m.added = append(m.added, e)
-		m.conflict = m.conflict || m.contested(src, p.UID, wants)
+		m.conflict = m.conflict || m.contested(m.change, p.UID, wants)
 	}
 	e.mark = m.generation
 	m.order = append(m.order, e)

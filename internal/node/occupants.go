@@ -15,7 +15,7 @@ type Occupants struct {
 	Residents *Residents
 	// Refused reports whether the pod was refused, Verdict whether a verdict is known.
 	Refused func(uid types.UID) bool
-	Verdict func(uid types.UID) (known bool, err error)
+	Verdict func(pod *v1.Pod) (known bool, err error)
 	// Terminated reports whether no container of the pod runs or will run.
 	Terminated func(uid types.UID) bool
 	// Withheld reports whether the pod was refused or waits for its verdict, Held whether
@@ -76,7 +76,7 @@ func (o *Occupants) Place(pod *v1.Pod) (*v1.Pod, bool) {
 
 // Judged reports whether the pod has a verdict, or ends.
 func (o *Occupants) Judged(pod *v1.Pod) bool {
-	known, err := o.Verdict(pod.UID)
+	known, err := o.Verdict(pod)
 	return known || err != nil || podinfo.ShowsEnd(pod) || o.Ending(pod)
 }
 

@@ -27,7 +27,8 @@ func newOccupants() *Occupants {
 			Lives: workers,
 		},
 		Refused: in(uids("refused")), Terminated: in(workers.terminated), Withheld: in(uids("withheld", "refused")), Held: in(uids("held")),
-		Verdict: func(uid types.UID) (bool, error) {
+		Verdict: func(pod *v1.Pod) (bool, error) {
+			uid := pod.UID
 			if uid == "unreadable" {
 				return false, errors.New("broken")
 			}

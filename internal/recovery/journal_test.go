@@ -350,7 +350,7 @@ func TestVerdictSurvivesTheAgent(t *testing.T) { // AD5
 		down := false
 		r := newRig(t, d)
 		memory := r.Verdicts(func() bool { return down })
-		if _, _, err := memory.Verdict("a"); !errors.Is(err, ErrNotLoaded) {
+		if _, _, err := memory.Verdict(newPod("a")); !errors.Is(err, ErrNotLoaded) {
 			t.Errorf("before the records are loaded: %v", err)
 		}
 		r.keep()
@@ -369,11 +369,18 @@ func TestVerdictSurvivesTheAgent(t *testing.T) { // AD5
 		memory = newRig(t, d).keep().Verdicts(func() bool { return down })
 		check := func(uid types.UID, known bool, reason string) {
 			t.Helper()
-			if v, k, err := memory.Verdict(uid); k != known || v.Reason != reason || err != nil {
+			pod := newPod(uid)
+			if uid == "api" {
+				fromAPI(pod)
+			}
+			if v, k, err := memory.Verdict(pod); k != known || v.Reason != reason || err != nil {
 				t.Errorf("%s: %t %+v %v", uid, k, v, err)
 			}
 		}
 		check("unknown", false, "")
+		if _, known, err := memory.Verdict(newPod("ok", fromAPI)); known || err != nil {
+			t.Errorf("the verdict on a pod of another source counts: %v", err)
+		}
 		check("ok", true, "")
 		check("no", true, "Port")
 		check("down", false, "") // the node is back

@@ -54,6 +54,13 @@ func (j *Journal) Holding() []*v1.Pod {
 	return out
 }
 
+// Began reports whether a container of a pod on record was started, and they are not known to have
+// stopped.
+func (j *Journal) Began(uid types.UID) bool {
+	r := j.keeper.Get(uid)
+	return r != nil && !r.StartedAt.IsZero() && r.TerminatedAt.IsZero() && !r.Finished
+}
+
 // retiredWriteAfter is after how long it is written down that a life is over: most sinks take
 // an end within that time, and then the record goes.
 const retiredWriteAfter = 10 * time.Second

@@ -69,7 +69,7 @@ func TestReadsTakeNoStep(t *testing.T) {
 				_ = r.journal.Problems()
 				_ = r.journal.Problem("a")
 				_ = r.journal.Get("a")
-				_, _, _ = r.Verdicts(func() bool { return false }).Verdict("a")
+				_, _, _ = r.Verdicts(func() bool { return false }).Verdict(newPod("a"))
 			}
 			r.want("reads")
 		}

@@ -35,6 +35,9 @@ type source struct {
 	clock   clock.WithTickerAndDelayedExecution
 	// standIn: the records stand in at all.
 	standIn bool
+	// alone: no other source could have the UIDs it names. Those of others are not known before
+	// the records are, and it is not heard before (PS6).
+	alone bool
 	// sourcesReady reports whether every source has been heard.
 	sourcesReady func() bool
 
@@ -58,10 +61,11 @@ var (
 )
 
 // Remembering wraps a source: the journal notes which pods it no longer wants, and with
-// standIn its remembered pods run if it does not answer. sourcesReady reports whether
-// every source of the loop has been heard.
-func (j *Journal) Remembering(s syncloop.Source, standIn bool, sourcesReady func() bool) syncloop.Source {
-	return &source{Source: s, journal: j, clock: j.clock, standIn: standIn, sourcesReady: sourcesReady, turn: make(chan struct{}, 1)}
+// standIn its remembered pods run if it does not answer. Unless it is alone it is not heard
+// before the records are loaded. sourcesReady reports whether every source of the loop has been
+// heard.
+func (j *Journal) Remembering(s syncloop.Source, standIn, alone bool, sourcesReady func() bool) syncloop.Source {
+	return &source{Source: s, journal: j, clock: j.clock, standIn: standIn, alone: alone, sourcesReady: sourcesReady, turn: make(chan struct{}, 1)}
 }
 
 // Run runs the source, and delivers in its place if it does not.
@@ -80,6 +84,9 @@ func (s *source) Run(ctx context.Context, deliver func(ctx context.Context, pods
 		ended = true
 	}()
 	err := s.Source.Run(ctx, func(own context.Context, pods []*v1.Pod) error {
+		if err := s.awaitRecords(ctx, own); err != nil {
+			return err
+		}
 		if err := s.take(own); err != nil {
 			return err
 		}
@@ -118,6 +125,21 @@ func (s *source) Run(ctx context.Context, deliver func(ctx context.Context, pods
 		s.remember(ctx, deliver) // closed without a word, it wants what it wanted (IN9)
 	}
 	return err
+}
+
+// awaitRecords waits for the records, unless the source is alone.
+func (s *source) awaitRecords(ctx, own context.Context) error {
+	if s.alone {
+		return nil
+	}
+	select {
+	case <-s.journal.loaded:
+		return nil
+	case <-own.Done():
+		return context.Cause(own)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // completeEvery is how often what a delivery lacks is asked for again.

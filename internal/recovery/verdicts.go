@@ -22,12 +22,14 @@ func (r *Recovery) Verdicts(shuttingDown func() bool) admission.Verdicts {
 }
 
 // Verdict returns what was decided on a pod, which is not known before the records are.
-func (v verdicts) Verdict(uid types.UID) (admission.Verdict, bool, error) {
+func (v verdicts) Verdict(pod *v1.Pod) (admission.Verdict, bool, error) {
 	if !isClosed(v.recovery.journal.loaded) {
 		return admission.Verdict{}, false, ErrNotLoaded
 	}
-	r := v.recovery.journal.Get(uid)
+	r, source := v.recovery.journal.Get(pod.UID), pod.Annotations[podinfo.AnnotationSource]
 	switch {
+	case r != nil && source != "" && r.Source != "" && r.Source != source: // PS6
+		return admission.Verdict{}, false, nil
 	case r == nil || r.Admission == nil, refusedForShutdown(r) && !v.shuttingDown():
 		return admission.Verdict{}, false, nil
 	case !r.Admission.Refused:

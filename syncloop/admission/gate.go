@@ -8,6 +8,7 @@ import (
 	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel/metric"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/instrument"
@@ -17,9 +18,10 @@ import (
 // Verdicts keeps verdicts over a restart (AD5). It is called by one goroutine at a
 // time and must not block.
 type Verdicts interface {
-	// Verdict returns what was decided on a pod before; known is false if nothing was.
-	// An error says that this is not known yet; the pod waits.
-	Verdict(uid types.UID) (v Verdict, known bool, err error)
+	// Verdict returns what was decided on a pod before; known is false if nothing was, or it
+	// was decided on the pod of another source. Of a pod with nothing but a UID the source does
+	// not matter. An error says that this is not known yet; the pod waits.
+	Verdict(pod *v1.Pod) (v Verdict, known bool, err error)
 	// Remember takes a verdict before it is acted on. The implementation makes sure
 	// that it is on disk before the pod is set up or its refusal is published.
 	Remember(pod *v1.Pod, v Verdict) error
@@ -81,7 +83,7 @@ func (g *Gate) Admit(ctx context.Context, pod *v1.Pod, all iter.Seq[*v1.Pod]) (b
 		return true, nil // nothing of it will be set up, and nothing is decided about it (PS9)
 	}
 	if m := g.options.Verdicts; m != nil {
-		v, known, err := m.Verdict(pod.UID)
+		v, known, err := m.Verdict(pod)
 		if err != nil {
 			return false, err
 		}
@@ -116,7 +118,7 @@ func (g *Gate) Remembered(uid types.UID) bool {
 	if g.options.Verdicts == nil {
 		return false
 	}
-	v, known, err := g.options.Verdicts.Verdict(uid)
+	v, known, err := g.options.Verdicts.Verdict(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}})
 	return err == nil && known && v.Admitted()
 }
 

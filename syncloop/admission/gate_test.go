@@ -32,7 +32,8 @@ type memory struct {
 	err      error
 }
 
-func (m *memory) Verdict(uid types.UID) (admission.Verdict, bool, error) {
+func (m *memory) Verdict(pod *v1.Pod) (admission.Verdict, bool, error) {
+	uid := pod.UID
 	v, ok := m.verdicts[uid]
 	return v, ok, m.err
 }
