@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -12,10 +11,10 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/metric/noop"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/internal/durable"
+	"github.com/podwright/podwright/internal/node"
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/privatedir"
 	"github.com/podwright/podwright/internal/recovery"
@@ -201,28 +200,11 @@ func (c *Config) completeNode() (problems []error) {
 		}
 		c.Node.Name = name
 	}
-	for _, msg := range validation.IsDNS1123Subdomain(c.Node.Name) {
-		problems = append(problems, fmt.Errorf("Node.Name %q: %s", c.Node.Name, msg))
-	}
 	if c.Node.OwnerID == "" {
 		c.Node.OwnerID = c.Node.Name
 	}
-	for i, ip := range c.Node.IPs {
-		if _, err := netip.ParseAddr(ip); err != nil {
-			problems = append(problems, fmt.Errorf("Node.IPs[%d]: %w", i, err))
-		}
-	}
-	for i, ip := range c.Node.ClusterDNS {
-		if _, err := netip.ParseAddr(ip); err != nil {
-			problems = append(problems, fmt.Errorf("Node.ClusterDNS[%d]: %w", i, err))
-		}
-	}
-	if c.Node.ClusterDomain != "" {
-		for _, msg := range validation.IsDNS1123Subdomain(c.Node.ClusterDomain) {
-			problems = append(problems, fmt.Errorf("Node.ClusterDomain %q: %s", c.Node.ClusterDomain, msg))
-		}
-	}
-	return problems
+	named := node.Description{Name: c.Node.Name, IPs: c.Node.IPs, ClusterDNS: c.Node.ClusterDNS, ClusterDomain: c.Node.ClusterDomain}
+	return append(problems, named.Check()...)
 }
 
 // completeDirs fills in and checks the folders, and creates them.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -159,22 +158,6 @@ func (e *Engine) Shutdown(ctx context.Context, plan shutdown.Plan) (shutdown.Rep
 	if !e.hasStarted() {
 		return shutdown.Report{}, ErrNotRunning
 	}
-	select {
-	case <-e.stopped:
-		return shutdown.Report{}, ErrNotRunning
-	default:
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel(nil)
-	wg.Go(func() {
-		select {
-		case <-e.stopped:
-			cancel(ErrNotRunning)
-		case <-ctx.Done():
-		}
-	})
 	return e.shutdown.Run(ctx, plan)
 }
 

@@ -88,7 +88,7 @@ func (p *parts) buildNode() error {
 		File: filepath.Join(c.RootDir, "state", "shutdown.json"), Residents: p.residents,
 		Statuses: p.status, RemovePod: p.pods.RemovePod,
 		Acknowledged: func(uid types.UID) bool { return p.journal.AcknowledgedBy(uid, p.status.Sinks()) },
-		Changed:      p.shutdownChanged, Clock: c.Clock, Logger: c.Observe.Logger,
+		Changed:      p.shutdownChanged, Stopped: p.stopped, ErrStopped: ErrNotRunning, Clock: c.Clock, Logger: c.Observe.Logger,
 	}
 	p.evictions = &node.Evictions{}
 	p.state = node.State{Health: p.health, ShuttingDown: p.shutdown.Active, Pressure: p.evictions.Conditions, Clock: c.Clock}

@@ -54,8 +54,11 @@ type Shutdown struct {
 	RemovePod func(ctx context.Context, uid types.UID) error
 	// Changed is called when a shutdown has begun, or was cancelled.
 	Changed func()
-	Clock   clock.WithTickerAndDelayedExecution
-	Logger  logr.Logger
+	// Stopped is closed when the engine's run has ended; a shutdown then ends with ErrStopped.
+	Stopped    <-chan struct{}
+	ErrStopped error
+	Clock      clock.WithTickerAndDelayedExecution
+	Logger     logr.Logger
 
 	mu     sync.Mutex
 	active bool
@@ -76,10 +79,30 @@ func (s *Shutdown) Err() error {
 	return nil
 }
 
-// Run stops the pods group by group. It returns [ErrShuttingDown] for a second call, or
-// the cause of ctx, whose end cancels the shutdown; a pod's trouble is in the report
-// alone.
+// Run stops the pods group by group. It returns [ErrShuttingDown] for a second call, ErrStopped if
+// the engine's run ends, or the cause of ctx, whose end cancels the shutdown; a pod's trouble is in
+// the report alone.
 func (s *Shutdown) Run(ctx context.Context, plan shutdown.Plan) (shutdown.Report, error) {
+	select {
+	case <-s.Stopped:
+		return shutdown.Report{}, s.ErrStopped
+	default:
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel(nil)
+	wg.Go(func() {
+		select {
+		case <-s.Stopped:
+			cancel(s.ErrStopped)
+		case <-ctx.Done():
+		}
+	})
+	return s.run(ctx, plan)
+}
+
+func (s *Shutdown) run(ctx context.Context, plan shutdown.Plan) (shutdown.Report, error) {
 	if !s.begin() {
 		return shutdown.Report{}, ErrShuttingDown
 	}

@@ -1,0 +1,38 @@
+package node
+
+import (
+	"fmt"
+	"net/netip"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// Description is what a configuration says of a node and its cluster.
+type Description struct {
+	Name            string
+	IPs, ClusterDNS []string
+	ClusterDomain   string
+}
+
+// Check returns everything that is wrong with it, named as the fields of Config.Node.
+func (d Description) Check() (problems []error) {
+	for _, msg := range validation.IsDNS1123Subdomain(d.Name) {
+		problems = append(problems, fmt.Errorf("Node.Name %q: %s", d.Name, msg))
+	}
+	for _, list := range []struct {
+		field string
+		ips   []string
+	}{{"IPs", d.IPs}, {"ClusterDNS", d.ClusterDNS}} {
+		for i, ip := range list.ips {
+			if _, err := netip.ParseAddr(ip); err != nil {
+				problems = append(problems, fmt.Errorf("Node.%s[%d]: %w", list.field, i, err))
+			}
+		}
+	}
+	if d.ClusterDomain != "" {
+		for _, msg := range validation.IsDNS1123Subdomain(d.ClusterDomain) {
+			problems = append(problems, fmt.Errorf("Node.ClusterDomain %q: %s", d.ClusterDomain, msg))
+		}
+	}
+	return problems
+}
