@@ -1,0 +1,39 @@
+package tokens_test
+
+import (
+	"context"
+	"fmt"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/podwright/podwright/kube/tokens"
+	"github.com/podwright/podwright/runtime/pods"
+)
+
+// An agent gives the source to its engine, which then makes projected volumes with tokens.
+func Example() {
+	api := fake.NewClientset()
+	api.PrependReactor("create", "serviceaccounts", func(a clienttesting.Action) (bool, k8sruntime.Object, error) {
+		request := a.(clienttesting.CreateAction).GetObject().(*authenticationv1.TokenRequest)
+		request.Status.Token = "a token for " + request.Spec.BoundObjectRef.Name
+		return true, request, nil
+	})
+	source, err := tokens.New(tokens.Options{Client: api})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	projections := pods.Projections{Token: source} // Config.Pods.Projections
+	pod := &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "web-1"},
+		Spec:       v1.PodSpec{ServiceAccountName: "robot"},
+	}
+	token, err := projections.Token.Token(context.Background(), pod, &v1.ServiceAccountTokenProjection{Audience: "vault", Path: "token"})
+	fmt.Println(token, err)
+	// Output: a token for web <nil>
+}
