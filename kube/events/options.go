@@ -1,0 +1,53 @@
+package events
+
+import (
+	"cmp"
+	"errors"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
+)
+
+// Options configures [New]. Client and Node are required.
+type Options struct {
+	// Client talks to the API server. Its limiter should not be the one of statuses or of
+	// the lease.
+	Client kubernetes.Interface
+	// Node is the name of the node that the events come from.
+	Node string
+	// Component is who reports. Empty: podwright.
+	Component string
+	// MaxQueued is how many events wait for the server at most. If there are more, the
+	// oldest are dropped. 0 means 1,000.
+	MaxQueued int
+	// FlushTimeout is how long [Recorder.Run] goes on after the end of its context, to send
+	// what waits. 0 means 5 s; a negative number means not at all.
+	FlushTimeout time.Duration
+	// Clock is the agent's time. Nil means the real clock.
+	Clock clock.WithTicker
+	// Logger gets the server's refusals, and how many events were dropped. It is silent if
+	// zero.
+	Logger logr.Logger
+}
+
+func (o *Options) complete() error {
+	var problems []error
+	if o.Client == nil {
+		problems = append(problems, errors.New("Client is required: a client of the API server"))
+	}
+	if o.Node == "" {
+		problems = append(problems, errors.New("Node is required: the name of the node"))
+	}
+	if o.MaxQueued < 0 {
+		problems = append(problems, errors.New("MaxQueued is positive, or 0 for 1,000"))
+	}
+	o.Component = cmp.Or(o.Component, "podwright")
+	o.MaxQueued = cmp.Or(o.MaxQueued, 1000)
+	o.FlushTimeout = cmp.Or(o.FlushTimeout, 5*time.Second)
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	return errors.Join(problems...)
+}

@@ -1,0 +1,306 @@
+package events
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+)
+
+// rig is a recorder that runs in a bubble before a server that can fail.
+type rig struct {
+	*Recorder
+	t      *testing.T
+	client *fake.Clientset
+	end    func()
+
+	mu sync.Mutex
+	// fault, if not nil, answers in place of the server.
+	fault func(action clienttesting.Action) error
+	calls int
+}
+
+func (x *rig) setFault(f func(action clienttesting.Action) error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.fault = f
+}
+
+func (x *rig) called() int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.calls
+}
+
+func start(t *testing.T, edits ...func(*Options)) *rig {
+	t.Helper()
+	x := &rig{t: t, client: fake.NewClientset()}
+	x.client.PrependReactor("*", "events", func(action clienttesting.Action) (bool, apiruntime.Object, error) {
+		if action.GetVerb() == "list" {
+			return false, nil, nil
+		}
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.calls++
+		if x.fault == nil {
+			return false, nil, nil
+		}
+		err := x.fault(action)
+		return err != nil, nil, err
+	})
+	o := Options{Client: x.client, Node: "n1"}
+	for _, edit := range edits {
+		edit(&o)
+	}
+	var err error
+	if x.Recorder, err = New(o); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- x.Run(ctx) }()
+	x.end = func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		ended <- nil
+	}
+	t.Cleanup(x.end)
+	return x
+}
+
+// has returns what the server has, as "name reason message xcount", sorted.
+func (x *rig) has() []string {
+	x.t.Helper()
+	synctest.Wait()
+	list, err := x.client.CoreV1().Events(metav1.NamespaceAll).List(context.WithoutCancel(x.t.Context()), metav1.ListOptions{})
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	out := []string{}
+	for i := range list.Items {
+		e := &list.Items[i]
+		out = append(out, fmt.Sprintf("%s %s %s x%d", e.InvolvedObject.Name, e.Reason, e.Message, e.Count))
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (x *rig) want(what string, want ...string) {
+	x.t.Helper()
+	if got := x.has(); !slices.Equal(got, want) {
+		x.t.Errorf("%s: %q, want %q", what, got, want)
+	}
+}
+
+func about(name string) *v1.ObjectReference {
+	return &v1.ObjectReference{Kind: "Pod", Namespace: "shop", Name: name, UID: types.UID("uid-" + name)}
+}
+
+// TestEvent: KV4. What an event says, and where it is kept.
+func TestEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := start(t)
+		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u1"}}
+		x.Eventf(pod, v1.EventTypeWarning, "Failed", "no %s", "image")
+		x.Eventf(&v1.ObjectReference{Kind: "Node", Name: "n1", UID: "n1"}, v1.EventTypeNormal, "NodeReady", "it is")
+		x.Eventf(pod, "Terrible", "Failed", "of no type")
+		x.Eventf(nil, v1.EventTypeNormal, "Failed", "about nothing")
+		x.want("all", "n1 NodeReady it is x1", "web Failed no image x1")
+		list, err := x.client.CoreV1().Events("shop").List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(list.Items) != 1 {
+			t.Fatal(list, err)
+		}
+		e := &list.Items[0]
+		if e.InvolvedObject.UID != "u1" || e.InvolvedObject.Kind != "Pod" || e.Type != v1.EventTypeWarning || e.Source != (v1.EventSource{Component: "podwright", Host: "n1"}) ||
+			e.ReportingController != "podwright" || e.ReportingInstance != "n1" || !e.FirstTimestamp.Equal(&e.LastTimestamp) || e.FirstTimestamp.IsZero() {
+			t.Errorf("%+v", e)
+		}
+		if list, _ := x.client.CoreV1().Events("default").List(t.Context(), metav1.ListOptions{}); len(list.Items) != 1 {
+			t.Errorf("about the node: %v", list)
+		}
+	})
+}
+
+// TestEqualEventsAreCounted: KV4. An event that repeats is one object with a count; when its
+// time to live is over it is made again.
+func TestEqualEventsAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := start(t)
+		for range 3 {
+			x.Eventf(about("web"), v1.EventTypeWarning, "BackOff", "crashes")
+			<-time.After(time.Minute)
+		}
+		x.Eventf(about("db"), v1.EventTypeWarning, "BackOff", "crashes")
+		x.want("counted", "db BackOff crashes x1", "web BackOff crashes x3")
+		list, _ := x.client.CoreV1().Events("shop").List(t.Context(), metav1.ListOptions{})
+		for i := range list.Items {
+			if err := x.client.CoreV1().Events("shop").Delete(t.Context(), list.Items[i].Name, metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		x.Eventf(about("web"), v1.EventTypeWarning, "BackOff", "crashes")
+		x.want("made again", "web BackOff crashes x4")
+	})
+}
+
+// TestNoisyPodDoesNotSilenceOthers: KV4. An object has 25 events at once and one in 5 min
+// after that, and takes no other object's place in the queue.
+func TestNoisyPodDoesNotSilenceOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := start(t, func(o *Options) { o.MaxQueued = 30 })
+		x.setFault(func(clienttesting.Action) error { return errors.New("no route") })
+		x.Eventf(about("quiet"), v1.EventTypeNormal, "Started", "first")
+		for i := range 10_000 {
+			x.Eventf(about("noisy"), v1.EventTypeWarning, fmt.Sprint("Reason", i), "again")
+		}
+		x.Eventf(about("quiet"), v1.EventTypeNormal, "Stopped", "last")
+		x.setFault(nil)
+		<-time.After(time.Minute)
+		got := x.has()
+		if len(got) != 27 || !slices.Contains(got, "quiet Started first x1") || !slices.Contains(got, "quiet Stopped last x1") {
+			t.Errorf("%d events: %v", len(got), got)
+		}
+		<-time.After(5 * time.Minute)
+		x.Eventf(about("noisy"), v1.EventTypeWarning, "Later", "again")
+		if n := len(x.has()); n != 28 {
+			t.Errorf("%d events after 5 min", n)
+		}
+	})
+}
+
+// TestOutageIsBounded: KV4. In an outage of a day a bounded number of events waits, the newest
+// ones; after it they come in order, with the times at which they happened.
+func TestOutageIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := start(t, func(o *Options) { o.MaxQueued = 100 })
+		x.setFault(func(clienttesting.Action) error { return errors.New("no route") })
+		for i := range 24 * 60 {
+			x.Eventf(about(fmt.Sprint("pod-", i)), v1.EventTypeNormal, "Started", "it does")
+			<-time.After(time.Minute)
+		}
+		synctest.Wait()
+		if n := len(x.queue.waiting); n != 100 {
+			t.Errorf("%d events wait", n)
+		}
+		if x.called() > 24*60*2+10 {
+			t.Errorf("%d calls in a day", x.calls)
+		}
+		x.setFault(nil)
+		<-time.After(time.Minute)
+		if got := x.has(); len(got) != 101 || !slices.Contains(got, "pod-1439 Started it does x1") || !slices.Contains(got, "pod-0 Started it does x1") {
+			t.Errorf("%d events after the outage: %v", len(got), got)
+		}
+		list, _ := x.client.CoreV1().Events("shop").List(t.Context(), metav1.ListOptions{})
+		for i := range list.Items {
+			if e := &list.Items[i]; e.InvolvedObject.Name == "pod-1400" && time.Since(e.FirstTimestamp.Time) < 39*time.Minute {
+				t.Errorf("%s is dated %v", e.InvolvedObject.Name, e.FirstTimestamp)
+			}
+		}
+	})
+}
+
+// TestRetry: KV4. A server that is away or busy is asked again, a refusal is final.
+func TestRetry(t *testing.T) {
+	resource := schema.GroupResource{Resource: "events"}
+	for name, test := range map[string]struct {
+		err   error
+		pause time.Duration
+		again bool
+	}{
+		"no route":          {errors.New("no route"), 4 * time.Second, true},
+		"too many requests": {apierrors.NewTooManyRequests("slow down", 60), time.Minute, true},
+		"server away":       {apierrors.NewServiceUnavailable("away"), 4 * time.Second, true},
+		"internal error":    {apierrors.NewInternalError(errors.New("etcd")), 4 * time.Second, true},
+		"expired":           {apierrors.NewUnauthorized("expired"), 4 * time.Second, true},
+		"forbidden":         {apierrors.NewForbidden(resource, "e", nil), 0, false},
+		"exists":            {apierrors.NewAlreadyExists(resource, "e"), 0, false},
+		"no namespace":      {apierrors.NewNotFound(resource, "shop"), 0, false},
+		"invalid":           {apierrors.NewInvalid(schema.GroupKind{}, "e", nil), 0, false},
+	} {
+		if pause, again := retry(test.err, 3); pause != test.pause || again != test.again {
+			t.Errorf("%s: %v, %t", name, pause, again)
+		}
+	}
+	if pause, _ := retry(errors.New("no route"), 1000); pause != retryMax {
+		t.Errorf("after many failures: %v", pause)
+	}
+}
+
+// TestRefusedEventHoldsNoOther: KV4.
+func TestRefusedEventHoldsNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := start(t)
+		x.setFault(func(action clienttesting.Action) error {
+			if create, ok := action.(clienttesting.CreateAction); ok && create.GetObject().(*v1.Event).Reason == "Bad" {
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "e", nil)
+			}
+			return nil
+		})
+		x.Eventf(about("web"), v1.EventTypeNormal, "Bad", "refused")
+		x.Eventf(about("web"), v1.EventTypeNormal, "Good", "taken")
+		x.want("after a refusal", "web Good taken x1")
+		if n := x.called(); n != 2 {
+			t.Errorf("%d calls", n)
+		}
+	})
+}
+
+// TestRunEndsWithWhatWaits: KV4. Run sends what waits before it returns, and does not wait
+// for a server that is away.
+func TestRunEndsWithWhatWaits(t *testing.T) {
+	t.Run("the server is there", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			x := start(t)
+			x.setFault(func(clienttesting.Action) error { return errors.New("no route") })
+			for i := range 10 {
+				x.Eventf(about(fmt.Sprint("pod-", i)), v1.EventTypeNormal, "Stopped", "it did")
+			}
+			synctest.Wait()
+			x.setFault(nil)
+			x.end()
+			if got := x.has(); len(got) != 10 {
+				t.Errorf("%d events: %v", len(got), got)
+			}
+		})
+	})
+	t.Run("the server is away", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			x := start(t)
+			x.setFault(func(clienttesting.Action) error { return errors.New("no route") })
+			x.Eventf(about("web"), v1.EventTypeNormal, "Stopped", "it did")
+			synctest.Wait()
+			began := time.Now()
+			x.end()
+			if took := time.Since(began); took > 5*time.Second {
+				t.Errorf("it took %v", took)
+			}
+			x.Eventf(about("web"), v1.EventTypeNormal, "Late", "after the end") // does not block
+		})
+	})
+}
+
+// TestOptions: all that is wrong is said at once.
+func TestOptions(t *testing.T) {
+	_, err := New(Options{MaxQueued: -1})
+	for _, field := range []string{"Client", "Node", "MaxQueued"} {
+		if err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("nothing about %s: %v", field, err)
+		}
+	}
+}
