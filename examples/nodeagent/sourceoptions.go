@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"net/http"
-	"net/textproto"
 	"net/url"
 	"os"
 	"slices"
@@ -21,12 +20,15 @@ import (
 
 // sourceOptions say where manifests come from, and how far each place is trusted.
 type sourceOptions struct {
-	manifests   string
-	urls        []string
-	headerFile  string
-	podSecurity string
+	manifests string
+	urls      []string
+	// headerFiles and levels are as they were given: "URL=WHAT", or WHAT alone.
+	headerFiles []string
+	levels      []string
 
-	headers http.Header
+	// headerFile and level are by URL; the level of the empty URL is for all places that have none
+	// of their own.
+	headerFile, level map[string]string
 }
 
 // localSource is the name of the source of the folder.
@@ -42,8 +44,14 @@ func (o *sourceOptions) register(flags *flag.FlagSet) {
 		o.urls = append(o.urls, url)
 		return nil
 	})
-	flags.StringVar(&o.headerFile, "manifest-url-header-file", "", "file of headers, one \"Name: value\" per line, sent to every --manifest-url; closed to others (mode 600)")
-	flags.StringVar(&o.podSecurity, "pod-security", "", "level of the Pod Security Standards that pods must keep to: privileged, baseline or restricted (default: baseline for pods of --manifest-url, privileged for those of --manifests)")
+	flags.Func("manifest-url-header-file", "`URL=FILE` of headers, one \"Name: value\" per line, for that --manifest-url alone; closed to others (mode 600), read again for every request. FILE is enough if there is one URL", func(file string) error {
+		o.headerFiles = append(o.headerFiles, file)
+		return nil
+	})
+	flags.Func("pod-security", "`LEVEL` of the Pod Security Standards that pods must keep to: privileged, baseline or restricted (default: baseline for pods of --manifest-url, privileged for those of --manifests); URL=LEVEL is for that --manifest-url alone", func(level string) error {
+		o.levels = append(o.levels, level)
+		return nil
+	})
 }
 
 // complete checks the options and reads the headers.
@@ -62,44 +70,70 @@ func (o *sourceOptions) complete() error {
 			problems = append(problems, fmt.Errorf("--manifest-url %s is given twice", withoutSecrets(u)))
 		}
 	}
-	if !slices.Contains([]string{"", "privileged", "baseline", "restricted"}, o.podSecurity) {
-		problems = append(problems, fmt.Errorf("--pod-security %q: want privileged, baseline or restricted", o.podSecurity))
-	}
-	if o.headerFile != "" {
-		var err error
-		if o.headers, err = readHeaders(o.headerFile); err != nil {
-			problems = append(problems, fmt.Errorf("--manifest-url-header-file: %w", err))
-		}
-	}
+	problems = append(problems, o.completeLevels()...)
+	problems = append(problems, o.completeHeaders()...)
 	return errors.Join(problems...)
 }
 
-// readHeaders reads a file that only its owner may read. No error quotes it.
-func readHeaders(path string) (http.Header, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
+// ofURL splits "URL=WHAT" at a URL that was given; found is false if there is none in front.
+func (o *sourceOptions) ofURL(text string) (url, what string, found bool) {
+	for _, u := range o.urls {
+		if rest, ok := strings.CutPrefix(text, u+"="); ok && (!found || len(u) > len(url)) {
+			url, what, found = u, rest, true
+		}
 	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("%s may be read by others (mode %#o): chmod 600 %s", path, info.Mode().Perm(), path)
+	return url, what, found
+}
+
+// completeLevels sorts the levels by URL.
+func (o *sourceOptions) completeLevels() (problems []error) {
+	o.level = map[string]string{}
+	for _, text := range o.levels {
+		url, level, found := o.ofURL(text)
+		if !found {
+			level = text
+		}
+		switch _, twice := o.level[url]; {
+		case !slices.Contains([]string{"privileged", "baseline", "restricted"}, level):
+			problems = append(problems, fmt.Errorf("--pod-security %s: want privileged, baseline or restricted, or one of them for a --manifest-url, as URL=LEVEL", quoted(text)))
+		case twice:
+			problems = append(problems, fmt.Errorf("--pod-security is given twice for %s", cmp.Or(withoutSecrets(url), "the places without one of their own")))
+		}
+		o.level[url] = level
 	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	headers := http.Header{}
-	for i, line := range strings.Split(string(data), "\n") {
-		line = strings.TrimSpace(line)
-		if line == "" {
+	return problems
+}
+
+// completeHeaders sorts the files of headers by URL, and reads each once, to tell at the start what
+// is wrong with it.
+func (o *sourceOptions) completeHeaders() (problems []error) {
+	o.headerFile = map[string]string{}
+	for _, text := range o.headerFiles {
+		url, path, found := o.ofURL(text)
+		if !found && len(o.urls) == 1 && !strings.Contains(text, "://") {
+			url, path, found = o.urls[0], text, true
+		}
+		if !found {
+			problems = append(problems, fmt.Errorf("--manifest-url-header-file %s: want URL=FILE with a --manifest-url: no other server may get its headers", quoted(text)))
 			continue
 		}
-		name, value, found := strings.Cut(line, ":")
-		if name = textproto.TrimString(name); !found || name == "" || strings.ContainsAny(name, " \t") {
-			return nil, fmt.Errorf("%s: line %d is not \"Name: value\"", path, i+1)
+		if o.headerFile[url] != "" {
+			problems = append(problems, fmt.Errorf("--manifest-url-header-file is given twice for %s", withoutSecrets(url)))
 		}
-		headers.Add(name, textproto.TrimString(value))
+		o.headerFile[url] = path
+		if _, err := readHeaders(path); err != nil {
+			problems = append(problems, fmt.Errorf("--manifest-url-header-file for %s: %w", withoutSecrets(url), err))
+		}
 	}
-	return headers, nil
+	return problems
+}
+
+// quoted is what a flag was given, without what may be secret in a URL.
+func quoted(text string) string {
+	if strings.Contains(text, "://") {
+		return withoutSecrets(text)
+	}
+	return fmt.Sprintf("%q", text)
 }
 
 // open returns the sources.
@@ -115,7 +149,7 @@ func (o *sourceOptions) open(node string, file source.FileOptions, logger logr.L
 	}
 	for _, u := range o.urls {
 		s, err := source.NewHTTP(u, node, source.HTTPOptions{
-			Name: urlSource(u), Header: o.headers, Recorder: file.Recorder, Logger: logger.WithName("manifest-url"), Meter: file.Meter,
+			Name: urlSource(u), Headers: o.headersOf(u), Recorder: file.Recorder, Logger: logger.WithName("manifest-url"), Meter: file.Meter,
 		})
 		if err != nil {
 			return nil, fmt.Errorf("--manifest-url %s: %w", withoutSecrets(u), err)
@@ -125,15 +159,28 @@ func (o *sourceOptions) open(node string, file source.FileOptions, logger logr.L
 	return out, nil
 }
 
+// headersOf returns what reads the headers of a URL, nil if it has none.
+func (o *sourceOptions) headersOf(url string) func() (http.Header, error) {
+	path := o.headerFile[url]
+	if path == "" {
+		return nil
+	}
+	return func() (http.Header, error) { return readHeaders(path) }
+}
+
 // policies are what the pods of each source may be: a folder of this machine is its owner's, who
 // answers at a URL need not be.
 func (o *sourceOptions) policies() map[string]admission.SourcePolicy {
 	highest := int32(highestUserPriority)
-	out := map[string]admission.SourcePolicy{
-		"": {Security: admission.SecurityLevel(cmp.Or(o.podSecurity, string(admission.SecurityBaseline))), HighestPriority: &highest, OwnUIDs: true},
+	served := func(level string) admission.SourcePolicy {
+		return admission.SourcePolicy{Security: admission.SecurityLevel(cmp.Or(level, o.level[""], string(admission.SecurityBaseline))), HighestPriority: &highest, OwnUIDs: true}
+	}
+	out := map[string]admission.SourcePolicy{"": served("")}
+	for _, u := range o.urls {
+		out[urlSource(u)] = served(o.level[u])
 	}
 	if o.manifests != "" {
-		out[localSource] = admission.SourcePolicy{Security: admission.SecurityLevel(cmp.Or(o.podSecurity, string(admission.SecurityPrivileged)))}
+		out[localSource] = admission.SourcePolicy{Security: admission.SecurityLevel(cmp.Or(o.level[""], string(admission.SecurityPrivileged)))}
 	}
 	return out
 }
@@ -146,7 +193,7 @@ func (o *sourceOptions) told() string {
 		out = append(out, fmt.Sprintf("%s (%s)", o.manifests, p[localSource].Security))
 	}
 	for _, u := range o.urls {
-		out = append(out, fmt.Sprintf("%s (%s)", withoutSecrets(u), p[""].Security))
+		out = append(out, fmt.Sprintf("%s (%s)", withoutSecrets(u), p[urlSource(u)].Security))
 	}
 	return strings.Join(out, ", ")
 }

@@ -36,11 +36,18 @@ func TestSourceOptions(t *testing.T) {
 	}{
 		{"--manifests " + dir, "", "privileged", "baseline"},
 		{"--manifests " + dir + " --pod-security restricted", "", "restricted", "restricted"},
-		{"--manifest-url http://u:hunter2@host/a?token=hunter2 --manifest-url http://host/b --manifest-url-header-file " + headers, "", "", "baseline"},
+		{"--manifest-url http://u:hunter2@host/a?token=hunter2 --manifest-url http://host/b --manifest-url-header-file http://u:hunter2@host/a?token=hunter2=" + headers, "", "", "baseline"},
+		{"--manifest-url http://host/a --manifest-url-header-file " + headers, "", "", "baseline"},
+		{"--manifest-url-header-file http://host/a=" + headers + " --manifest-url http://host/a --manifest-url http://host/b --pod-security http://host/b=restricted", "", "", "baseline"},
+		{"--manifest-url http://host/a --manifest-url http://host/b --manifest-url-header-file " + headers, "want URL=FILE with a --manifest-url: no other server", "", ""},
+		{"--manifest-url http://host/a --manifest-url-header-file http://u:hunter2@other/a?hunter2=" + headers, "--manifest-url-header-file http://other/a: want URL=FILE", "", ""},
+		{"--manifest-url http://host/a --manifest-url-header-file " + headers + " --manifest-url-header-file " + headers, "is given twice for http://host/a", "", ""},
+		{"--manifest-url http://host/a --pod-security http://host/a=strict", "--pod-security http://host/a=strict: want privileged", "", ""},
+		{"--manifests " + dir + " --pod-security baseline --pod-security restricted", "--pod-security is given twice", "", ""},
 		{"", "--manifests is required, or --manifest-url", "", ""},
 		{"--manifests " + dir + " --pod-security strict", `--pod-security "strict": want privileged, baseline or restricted`, "", ""},
 		{"--manifest-url http://host/a?x=hunter2 --manifest-url http://host/a?y=hunter2", "--manifest-url http://host/a is given twice", "", ""},
-		{"--manifest-url http://host/a --manifest-url-header-file " + open, "may be read by others (mode 0640): chmod 600", "", ""},
+		{"--manifest-url http://host/a --manifest-url-header-file " + open, "is open to other users (mode 0640); run chmod 600", "", ""},
 		{"--manifest-url http://host/a --manifest-url-header-file " + broken, `line 2 is not "Name: value"`, "", ""},
 		{"--manifest-url http://host/a --manifest-url-header-file " + dir + "/none", "no such file", "", ""},
 	} {
@@ -61,8 +68,45 @@ func TestSourceOptions(t *testing.T) {
 				t.Errorf("%s is called %s", u, name)
 			}
 		}
-		if o.sources.headers != nil && (o.sources.headers.Get("Authorization") != "Bearer hunter2" || len(o.sources.headers["X-Fleet"]) != 2) {
-			t.Errorf("headers %v", o.sources.headers)
+		if err == nil && strings.Contains(tc.args, headers) {
+			h, err := o.sources.headersOf(o.sources.urls[0])()
+			if err != nil || h.Get("Authorization") != "Bearer hunter2" || len(h["X-Fleet"]) != 2 {
+				t.Errorf("headers %v, %v", h, err)
+			}
+			if len(o.sources.urls) > 1 && o.sources.headersOf(o.sources.urls[1]) != nil {
+				t.Error("the headers of one server go to another")
+			}
+		}
+		if level := p["http:host/b"].Security; strings.Contains(tc.args, "b=restricted") && level != "restricted" {
+			t.Errorf("%s: the level of one URL is %q", tc.args, level)
+		}
+	}
+}
+
+// TestHeaderFile: what a file of headers may hold. No error says more than its line.
+func TestHeaderFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "headers")
+	for text, wrong := range map[string]string{
+		"A: b\r\n\r\nX-Long-Name:  two words \r\nEmpty:\n": "",
+		"A: b\n\nhunter2":                  `line 3 is not "Name: value"`,
+		"A: b\nX y: hunter2":               `line 2 is not "Name: value"`,
+		": hunter2":                        `line 1 is not "Name: value"`,
+		"Ä: hunter2":                       `line 1 is not "Name: value"`,
+		"A: b\nB: hun\rter2":               "line 2 has a control character",
+		"A: hunter2\x00":                   "line 1 has a control character",
+		"A: hunter2\x7f":                   "line 1 has a control character",
+		"A: hunter2\u0085":                 "line 1 has a control character",
+		"A: " + strings.Repeat("x", 1<<20): "is larger than 1048576 bytes",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		h, err := readHeaders(path)
+		switch {
+		case wrong == "" && (err != nil || len(h) != 3 || h.Get("X-Long-Name") != "two words"):
+			t.Errorf("%q: %v, %v", text, h, err)
+		case wrong != "" && (err == nil || !strings.Contains(err.Error(), wrong) || strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "ter2")):
+			t.Errorf("%.20q: %v, want %q", text, err, wrong)
 		}
 	}
 }
@@ -96,12 +140,22 @@ func TestManifestURL(t *testing.T) {
 		fmt.Fprint(w, "]}")
 	}))
 	defer server.Close()
+	stranger := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "" {
+			t.Error("a server gets the headers of another")
+		}
+		fmt.Fprint(w, `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "plain"}, "spec": {"containers": [{"name": "main", "image": "host", "command": ["sleep", "1000"]}]}}`)
+	}))
+	defer stranger.Close()
 	manifests := t.TempDir()
 	headers := filepath.Join(t.TempDir(), "headers")
 	if err := os.WriteFile(headers, []byte("Authorization: Bearer hunter2\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"--manifests", manifests, "--manifest-url", server.URL + "/pods", "--manifest-url-header-file", headers, "--root", t.TempDir()}
+	args := []string{
+		"--manifests", manifests, "--manifest-url", server.URL + "/pods", "--manifest-url-header-file", server.URL + "/pods=" + headers,
+		"--manifest-url", stranger.URL, "--pod-security", stranger.URL + "=restricted", "--root", t.TempDir(),
+	}
 	drainAtEnd(t, args...)
 	writeManifest(t, manifests, "own.yaml", pod("own", "host", "sleep 1000", "  hostPID: true", "  priorityClassName: system-node-critical"))
 	a := startAgent(t, args...)
@@ -112,10 +166,13 @@ func TestManifestURL(t *testing.T) {
 			t.Errorf("%s: %s, %s", name, p.Status.Reason, p.Status.Message)
 		}
 	}
+	if p := a.awaitPhase("plain", v1.PodFailed); p.Status.Reason != "PodSecurity" || !strings.Contains(p.Status.Message, "restricted") {
+		t.Errorf("plain: %s, %s", p.Status.Reason, p.Status.Message)
+	}
 	if got := <-served; got != "Bearer hunter2" {
 		t.Errorf("the server got %q", got)
 	}
-	if log := a.log(); strings.Contains(log, "hunter2") || !strings.Contains(log, manifests+" (privileged), "+server.URL+"/pods (baseline)") {
+	if log := a.log(); strings.Contains(log, "hunter2") || !strings.Contains(log, manifests+" (privileged), "+server.URL+"/pods (baseline), "+stranger.URL+" (restricted)") {
 		t.Errorf("the log tells a secret, or does not tell the levels:\n%s", log)
 	}
 }

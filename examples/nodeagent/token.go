@@ -29,27 +29,36 @@ func defaultTokenFile(root string) string { return filepath.Join(root, "nodeagen
 
 // readToken reads the token of a file that only its owner can read.
 func readToken(path string) (string, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe must not keep the agent
+	data, err := readSecret(path, maxToken+2)
 	if err != nil {
 		return "", err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return "", err
-	}
-	if err := checkTokenFile(info, os.Geteuid()); err != nil {
-		return "", fmt.Errorf("%s: %w", path, err)
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxToken+2))
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", path, err)
 	}
 	text := strings.TrimSpace(string(data))
 	if len(text) < minToken || len(text) > maxToken || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return "", fmt.Errorf("%s: want one word of %d to %d letters, digits and signs", path, minToken, maxToken)
 	}
 	return text, nil
+}
+
+// readSecret reads the beginning of a file that only its owner can read.
+func readSecret(path string, limit int64) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe must not keep the agent
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if err := checkTokenFile(info, os.Geteuid()); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, limit))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return data, nil
 }
 
 // checkTokenFile says why a file cannot hold a secret of the user.
@@ -61,7 +70,7 @@ func checkTokenFile(info fs.FileInfo, user int) error {
 		return fmt.Errorf("belongs to user %d, and the agent runs as user %d; chown it", s.Uid, user)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return fmt.Errorf("is open to other users (mode %04o); run chmod 600 on it, and change the token, which they may have read", info.Mode().Perm())
+		return fmt.Errorf("is open to other users (mode %04o); run chmod 600 on it, and change the secret in it, which they may have read", info.Mode().Perm())
 	}
 	return nil
 }

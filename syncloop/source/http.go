@@ -44,6 +44,11 @@ type HTTPOptions struct {
 	Timeout time.Duration
 	// Header is sent with every request, and never to another host.
 	Header http.Header
+	// Headers is asked before every request for headers beside those, such as a token that is
+	// renewed. Nil: there are none. With an error the request is not made, and the last good set
+	// stays; its text is shown, so it must hold no value. It is called by one goroutine at a time;
+	// the source waits for it.
+	Headers func() (http.Header, error)
 	// Transport makes the requests. Nil: one of the source's own that uses no
 	// proxy and is closed when Run ends.
 	Transport http.RoundTripper
@@ -210,6 +215,17 @@ func (h *HTTP) get(ctx context.Context, client *http.Client) ([]byte, error) {
 	}
 	if h.options.Header != nil {
 		request.Header = h.options.Header.Clone()
+	}
+	if h.options.Headers != nil {
+		headers, err := h.options.Headers()
+		if err != nil {
+			return nil, fmt.Errorf("%w: its headers cannot be had: %w", ErrUnavailable, err)
+		}
+		for name, values := range headers {
+			for _, value := range values {
+				request.Header.Add(name, value)
+			}
+		}
 	}
 	if host := request.Header.Get("Host"); host != "" {
 		request.Host = host
