@@ -37,6 +37,7 @@ type Options struct {
 	// Logger is silent if zero.
 	Logger logr.Logger
 	// Events receives the event of a list that is older than what was known. Nil drops it.
+	// It may be slow, or panic: no pod waits for it.
 	Events EventRecorder
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -62,24 +61,34 @@ func (r *revision) accept(of string) error {
 	if err != nil {
 		return nil
 	}
+	known, since := r.judge(listed)
+	switch now := r.options.Clock.Now(); {
+	case listed >= known:
+	case now.Sub(since) < patience:
+		return fmt.Errorf("%w: its revision is %d, known is %d; it is accepted if that stays so for %s", errOlder, listed, known, patience)
+	default:
+		r.mu.Lock()
+		r.advance(listed)
+		r.mu.Unlock()
+		message := fmt.Sprintf("the API server has been at revision %d for %s, and this node had seen %d: it was restored from a backup, or is another one. Its pods are the ones that count from now on", listed, patience, known)
+		r.options.Logger.Info("The API server is behind what this node has seen", "revision", listed, "known", known)
+		r.options.Events.Eventf(podinfo.NodeReference(r.options.NodeName), v1.EventTypeWarning, "APIServerBehind", "%s", message)
+	}
+	return nil
+}
+
+// judge advances to the revision of a list unless it is older than what is known. It
+// returns what was known, and since when the API server is behind it.
+func (r *revision) judge(listed uint64) (known uint64, since time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if listed >= r.newest {
+	known = r.newest
+	if listed >= known {
 		r.advance(listed)
-		return nil
+	} else if r.since.IsZero() {
+		r.since = r.options.Clock.Now()
 	}
-	now := r.options.Clock.Now()
-	if r.since.IsZero() {
-		r.since = now
-	}
-	if now.Sub(r.since) < patience {
-		return fmt.Errorf("%w: its revision is %d, known is %d; it is accepted if that stays so for %s", errOlder, listed, r.newest, patience)
-	}
-	message := fmt.Sprintf("the API server has been at revision %d for %s, and this node had seen %d: it was restored from a backup, or is another one. Its pods are the ones that count from now on", listed, patience, r.newest)
-	r.options.Logger.Info("The API server is behind what this node has seen", "revision", listed, "known", r.newest)
-	r.options.Events.Eventf(podinfo.NodeReference(r.options.NodeName), v1.EventTypeWarning, "APIServerBehind", "%s", message)
-	r.advance(listed)
-	return nil
+	return known, r.since
 }
 
 // reached notes the revision of an event or bookmark.
@@ -110,12 +119,7 @@ func (r *revision) keep(ctx context.Context) {
 		return
 	}
 	var failing bool
-	for {
-		select {
-		case <-r.moved:
-		case <-ctx.Done():
-			return
-		}
+	write := func() {
 		r.mu.Lock()
 		newest := r.newest
 		r.mu.Unlock()
@@ -125,12 +129,21 @@ func (r *revision) keep(ctx context.Context) {
 		}
 		failing = err != nil
 	}
+	for {
+		select {
+		case <-r.moved:
+			write()
+		case <-ctx.Done():
+			select {
+			case <-r.moved:
+				write()
+			default:
+			}
+			return
+		}
+	}
 }
 
 func writeRevision(file string, n uint64) error {
-	folder := filepath.Dir(file)
-	if err := os.MkdirAll(folder, 0o750); err != nil {
-		return err
-	}
 	return durable.WriteFile(file, []byte(strconv.FormatUint(n, 10)+"\n"))
 }

@@ -2,27 +2,37 @@ package podsource
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/clock"
 )
 
-// overheard is a watch that ends with an error when it has been silent for too long. The
-// error is the one of a revision that is too old, after which a reflector lists again.
+// errEndedEarly: a watch ended without a word, or a streamed list without its end.
+var errEndedEarly = errors.New("the API server ended the watch early")
+
+// overheard is a watch whose events are checked. One that is silent for too long, ends
+// without a word, or tells of anything but pods, ends with an error; after that the
+// reflector lists again.
 type overheard struct {
 	inner  watch.Interface
+	health *health
+	clock  clock.WithTicker
+	limit  time.Duration
+	// listing: the watch begins with a list, which has not ended. The reflector repeats
+	// one that failed in some ways for ever; with an internal error it asks for a plain list.
+	listing bool
+
 	events chan watch.Event
 	stop   chan struct{}
 	once   sync.Once
-}
-
-func newOverheard(inner watch.Interface) *overheard {
-	return &overheard{inner: inner, events: make(chan watch.Event), stop: make(chan struct{})}
 }
 
 // Stop implements [watch.Interface].
@@ -32,18 +42,23 @@ func (o *overheard) Stop() { o.once.Do(func() { close(o.stop) }) }
 func (o *overheard) ResultChan() <-chan watch.Event { return o.events }
 
 // run passes on the events until the watch or ctx ends, or Stop is called.
-func (o *overheard) run(ctx context.Context, c clock.WithTicker, limit time.Duration, h *health) {
+func (o *overheard) run(ctx context.Context) {
 	defer close(o.events)
 	defer o.inner.Stop()
-	timer := c.NewTimer(limit)
+	timer := o.clock.NewTimer(o.limit)
 	defer timer.Stop()
-	for {
+	for said := false; ; said = true {
 		var event watch.Event
 		var open bool
 		select {
 		case event, open = <-o.inner.ResultChan():
-			if !open {
+			switch {
+			case open:
+				event = o.judged(event)
+			case said && !o.listing || o.ended(ctx):
 				return
+			default:
+				event = o.failed(errEndedEarly)
 			}
 			if !timer.Stop() {
 				select {
@@ -51,13 +66,9 @@ func (o *overheard) run(ctx context.Context, c clock.WithTicker, limit time.Dura
 				default:
 				}
 			}
-			timer.Reset(limit)
+			timer.Reset(o.limit)
 		case <-timer.C():
-			silent := fmt.Errorf("the watch has said nothing for %s; the pods are listed again", limit)
-			h.refused(silent)
-			event = watch.Event{Type: watch.Error, Object: &metav1.Status{
-				Status: metav1.StatusFailure, Code: http.StatusGone, Reason: metav1.StatusReasonExpired, Message: silent.Error(),
-			}}
+			event = o.failed(apierrors.NewResourceExpired(fmt.Sprintf("nothing was heard of the pods for %s; they are listed again", o.limit)))
 		case <-o.stop:
 			return
 		case <-ctx.Done():
@@ -70,5 +81,52 @@ func (o *overheard) run(ctx context.Context, c clock.WithTicker, limit time.Dura
 		case <-ctx.Done():
 			return
 		}
+		if !open {
+			return
+		}
 	}
+}
+
+// ended reports that the watch has no listener left.
+func (o *overheard) ended(ctx context.Context) bool {
+	select {
+	case <-o.stop:
+		return true
+	case <-ctx.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// judged returns the event, or the error that it is.
+func (o *overheard) judged(event watch.Event) watch.Event {
+	switch event.Type {
+	case watch.Error:
+		return o.failed(apierrors.FromObject(event.Object))
+	case watch.Added, watch.Modified, watch.Deleted, watch.Bookmark:
+	default:
+		return o.failed(fmt.Errorf("the API server sent an event of the unknown type %q", event.Type))
+	}
+	pod, ok := event.Object.(*v1.Pod)
+	if !ok {
+		return o.failed(fmt.Errorf("the API server sent a %T instead of a pod", event.Object))
+	}
+	if event.Type == watch.Bookmark && pod.Annotations[metav1.InitialEventsAnnotationKey] == "true" {
+		o.listing = false
+	}
+	return event
+}
+
+// failed notes an error and returns it as an event.
+func (o *overheard) failed(err error) watch.Event {
+	o.health.refused(err)
+	var known apierrors.APIStatus
+	if errors.As(err, &known) && !o.listing {
+		status := known.Status()
+		return watch.Event{Type: watch.Error, Object: &status}
+	}
+	return watch.Event{Type: watch.Error, Object: &metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError, Message: err.Error(),
+	}}
 }

@@ -11,7 +11,9 @@ import (
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/utils/ptr"
 
+	"github.com/podwright/podwright/internal/node"
 	"github.com/podwright/podwright/kube/internal/reflection"
 	"github.com/podwright/podwright/syncloop"
 )
@@ -20,6 +22,7 @@ import (
 // methods are safe for concurrent use.
 type Source struct {
 	options  Options
+	events   *node.Events
 	store    *store
 	revision *revision
 	health   health
@@ -37,7 +40,9 @@ func New(options Options) (*Source, error) {
 	if err := options.complete(); err != nil {
 		return nil, fmt.Errorf("kube/podsource: %w", err)
 	}
-	s := &Source{options: options, health: health{clock: options.Clock}}
+	events := &node.Events{Recorder: options.Events, Clock: options.Clock, Logger: options.Logger}
+	options.Events = events
+	s := &Source{options: options, events: events, health: health{clock: options.Clock}}
 	var err error
 	if s.revision, err = loadRevision(options); err != nil {
 		return nil, fmt.Errorf("kube/podsource: %w", err)
@@ -73,6 +78,7 @@ func (s *Source) Run(ctx context.Context, deliver func(ctx context.Context, pods
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
+	defer s.events.Leave()
 	defer wg.Wait()
 	defer cancel()
 	s.store.forgetSync()
@@ -107,15 +113,19 @@ func (s *Source) reflect(ctx context.Context, wg *sync.WaitGroup) {
 		},
 		Watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.FieldSelector = mine
-			if o.SendInitialEvents != nil && *o.SendInitialEvents {
+			listing := ptr.Deref(o.SendInitialEvents, false)
+			if listing {
 				o.ResourceVersion = "" // as for lists
 			}
 			events, err := pods.Watch(ctx, o)
 			if err != nil {
 				return nil, err
 			}
-			heard := newOverheard(events)
-			wg.Go(func() { heard.run(ctx, s.options.Clock, s.options.Silence, &s.health) })
+			heard := &overheard{
+				inner: events, health: &s.health, clock: s.options.Clock, limit: s.options.Silence, listing: listing,
+				events: make(chan watch.Event), stop: make(chan struct{}),
+			}
+			wg.Go(func() { heard.run(ctx) })
 			return heard, nil
 		},
 		Failed: s.health.refused, Clock: s.options.Clock, Logger: s.options.Logger,

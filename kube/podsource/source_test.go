@@ -19,6 +19,7 @@ import (
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 )
@@ -136,7 +137,17 @@ func (s *sets) take() []string {
 // run runs a source until the test ends, or stop is called.
 func run(t *testing.T, api *server, set func(o *Options)) (*Source, *sets, func()) {
 	t.Helper()
-	o := Options{NodeName: "edge-1", Client: api, Events: api}
+	return runOn(t, api, func(o *Options) {
+		o.Events = api
+		if set != nil {
+			set(o)
+		}
+	})
+}
+
+func runOn(t *testing.T, client kubernetes.Interface, set func(o *Options)) (*Source, *sets, func()) {
+	t.Helper()
+	o := Options{NodeName: "edge-1", Client: client}
 	if set != nil {
 		set(&o)
 	}
@@ -330,6 +341,32 @@ func TestOlderListWaits(t *testing.T) {
 		})
 	}
 }
+
+// TestHangingRecorder: a recorder that does not return delays neither the list whose event
+// it has, nor those after it.
+func TestHangingRecorder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api, hung := newServer(), make(chan struct{})
+		api.set("500", nil, pod("a", "1", "400"))
+		_, got, stop := run(t, api, func(o *Options) { o.Events = hanging(hung) })
+		want(t, "start", got, "a=1")
+		api.set("300", nil)
+		api.expire()
+		after(2 * time.Minute)
+		want(t, "older for more than a minute", got, "")
+		a := pod("b", "2", "310")
+		api.send(watch.Added, &a)
+		synctest.Wait()
+		want(t, "an event after it", got, "b=2")
+		close(hung)
+		stop()
+	})
+}
+
+// hanging is a recorder that returns once it is closed.
+type hanging chan struct{}
+
+func (h hanging) Eventf(apiruntime.Object, string, string, string, ...any) { <-h }
 
 // TestBadOptions: every problem is named; a revision file that is damaged is not taken for
 // a first start.

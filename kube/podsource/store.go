@@ -103,6 +103,15 @@ func (s *store) Delete(object any) error {
 // Replace implements [cache.ReflectorStore]. It is given complete lists. One that is older
 // than what was known is refused, and the reflector lists again.
 func (s *store) Replace(objects []any, revision string) error {
+	pods := make([]*v1.Pod, 0, len(objects))
+	for _, object := range objects {
+		pod, err := podOf(object)
+		if err != nil {
+			s.health.refused(err)
+			return err
+		}
+		pods = append(pods, pod)
+	}
 	if err := s.revision.accept(revision); err != nil {
 		s.health.refused(err)
 		return err
@@ -110,12 +119,7 @@ func (s *store) Replace(objects []any, revision string) error {
 	s.mu.Lock()
 	clear(s.pods)
 	clear(s.byUID)
-	for _, object := range objects {
-		pod, err := podOf(object)
-		if err != nil {
-			s.mu.Unlock()
-			return err
-		}
+	for _, pod := range pods {
 		s.insert(pod)
 	}
 	s.complete = true

@@ -5,9 +5,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -16,13 +14,17 @@ import (
 	"github.com/podwright/podwright/internal/timing"
 )
 
-// Pauses before a reflection that ended is begun again. One that lasted for steadyAfter
-// begins again after the first pause.
+// Pauses before a reflection that ended is begun again, and between the beginnings of
+// watches. After one that lasted for steadyAfter they are short again.
 const (
 	pauseMin    = time.Second
 	pauseMax    = 30 * time.Second
 	steadyAfter = time.Minute
 )
+
+// answerLimit is how long a request may wait for its answer: for a page of a list to its
+// end, for a watch to its beginning. A slow link brings a page in that time.
+const answerLimit = 5 * time.Minute
 
 // Reflection is what to reflect, and where. All fields but Failed and Logger are required.
 type Reflection struct {
@@ -42,12 +44,16 @@ type Reflection struct {
 	Logger logr.Logger
 }
 
-// Run reflects until ctx ends. Lost watches and failed requests begin again, after 1 s,
-// doubling up to 30 s.
+// Run reflects until ctx ends, and returns when no request is under way. Lost watches and
+// failed requests begin again, after 1 s, doubling up to 30 s.
 func (r Reflection) Run(ctx context.Context) {
 	silent := logr.Discard()
 	ctx = klog.NewContext(ctx, silent)
-	reflector := cache.NewReflectorWithOptions(r.requests(), r.Example, r.Store, cache.ReflectorOptions{
+	requests := &requests{Reflection: r}
+	defer requests.end()
+	reflector := cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+		ListWithContextFunc: requests.list, WatchFuncWithContext: requests.watch,
+	}, r.Client), r.Example, r.Store, cache.ReflectorOptions{
 		Logger: &silent, Name: r.Name, TypeDescription: r.Name, Clock: r.Clock,
 	})
 	var pause time.Duration
@@ -56,6 +62,7 @@ func (r Reflection) Run(ctx context.Context) {
 		if err := reflector.ListAndWatchWithContext(ctx); err != nil && ctx.Err() == nil {
 			r.Logger.V(1).Info("Reading from the API server failed", "what", r.Name, "error", err.Error())
 		}
+		requests.stopWatch()
 		if r.Clock.Since(began) >= steadyAfter {
 			pause = 0
 		}
@@ -64,25 +71,4 @@ func (r Reflection) Run(ctx context.Context) {
 			return
 		}
 	}
-}
-
-// requests makes the requests and notes which fail: the reflector repeats some by itself.
-func (r Reflection) requests() cache.ListerWatcher {
-	note := func(ctx context.Context, err error) {
-		if err != nil && ctx.Err() == nil && r.Failed != nil {
-			r.Failed(err)
-		}
-	}
-	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (apiruntime.Object, error) {
-			list, err := r.List(ctx, o)
-			note(ctx, err)
-			return list, err
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			w, err := r.Watch(ctx, o)
-			note(ctx, err)
-			return w, err
-		},
-	}, r.Client)
 }

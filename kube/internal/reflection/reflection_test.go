@@ -3,6 +3,8 @@ package reflection
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -61,6 +63,177 @@ func TestFailuresBackOff(t *testing.T) {
 		cancel()
 		<-done
 	})
+}
+
+// TestShortWatchesBackOff: an API server, or a proxy, that ends every watch after one
+// event is asked with pauses too, and no event is lost.
+func TestShortWatchesBackOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := cache.NewStore(cache.MetaNamespaceKeyFunc)
+		var lists, watches int
+		r := Reflection{
+			Name: "nodes", Example: &v1.Node{}, Store: store, Clock: clock.RealClock{},
+			List: func(context.Context, metav1.ListOptions) (apiruntime.Object, error) {
+				lists++
+				return &v1.NodeList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}, nil
+			},
+			Watch: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
+				watches++
+				w := watch.NewFakeWithChanSize(1, false)
+				w.Add(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(watches), ResourceVersion: "2"}})
+				w.Stop()
+				return w, nil
+			},
+			Client: unstreamed{},
+		}
+		stop := running(t, r)
+		<-time.After(24 * time.Hour)
+		stop()
+		if want := int(24 * time.Hour / pauseMax); watches < want || watches > want+10 || lists > watches {
+			t.Errorf("%d watches and %d lists in a day; want about %d", watches, lists, want)
+		}
+		if n := len(store.ListKeys()); n != watches {
+			t.Errorf("%d objects of %d events", n, watches)
+		}
+	})
+}
+
+// TestSteadyWatchBeginsAgainAtOnce: what ends after a good while, as API servers end
+// watches, costs no pause.
+func TestSteadyWatchBeginsAgainAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var begins []time.Time
+		var open *watch.FakeWatcher
+		r := Reflection{
+			Name: "nodes", Example: &v1.Node{}, Store: cache.NewStore(cache.MetaNamespaceKeyFunc), Clock: clock.RealClock{},
+			List: func(context.Context, metav1.ListOptions) (apiruntime.Object, error) {
+				return &v1.NodeList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}, nil
+			},
+			Watch: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
+				begins = append(begins, time.Now())
+				open = watch.NewFake()
+				return open, nil
+			},
+			Client: unstreamed{},
+		}
+		began := time.Now()
+		stop := running(t, r)
+		defer stop()
+		for range 3 {
+			<-time.After(5 * time.Minute)
+			synctest.Wait()
+			open.Stop()
+			synctest.Wait()
+		}
+		if len(begins) != 4 || begins[3].Sub(began) != 15*time.Minute {
+			t.Errorf("watches began at %v, want one every 5 min", begins)
+		}
+	})
+}
+
+// TestUnansweredRequests: a request that is not answered is given up, told as a failure,
+// and made again. Until then nothing is.
+func TestUnansweredRequests(t *testing.T) {
+	for _, hanging := range []string{"list", "watch"} {
+		t.Run(hanging, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := cache.NewStore(cache.MetaNamespaceKeyFunc)
+				var lists, watches, ended, failures atomic.Int64
+				hang := func(ctx context.Context) error {
+					<-ctx.Done()
+					ended.Add(1)
+					return ctx.Err()
+				}
+				r := Reflection{
+					Name: "nodes", Example: &v1.Node{}, Store: store, Clock: clock.RealClock{},
+					List: func(ctx context.Context, _ metav1.ListOptions) (apiruntime.Object, error) {
+						if lists.Add(1) == 1 && hanging == "list" {
+							return nil, hang(ctx)
+						}
+						return &v1.NodeList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}, nil
+					},
+					Watch: func(ctx context.Context, _ metav1.ListOptions) (watch.Interface, error) {
+						if watches.Add(1) == 1 && hanging == "watch" {
+							return nil, hang(ctx)
+						}
+						w := watch.NewFakeWithChanSize(1, false)
+						w.Add(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "2"}})
+						context.AfterFunc(ctx, w.Stop)
+						return w, nil
+					},
+					Failed: func(err error) {
+						failures.Add(1)
+						if !strings.Contains(err.Error(), "no answer") {
+							t.Errorf("failure %v", err)
+						}
+					},
+					Client: unstreamed{},
+				}
+				stop := running(t, r)
+				<-time.After(answerLimit - time.Second)
+				synctest.Wait()
+				if ended.Load() != 0 {
+					t.Error("given up too early")
+				}
+				<-time.After(10 * time.Second)
+				synctest.Wait()
+				if ended.Load() != 1 || failures.Load() != 1 || len(store.ListKeys()) != 1 {
+					t.Errorf("%d given up, %d failures, store %v", ended.Load(), failures.Load(), store.ListKeys())
+				}
+				// The watch that was answered lives on beyond the limit.
+				<-time.After(10 * answerLimit)
+				synctest.Wait()
+				if want := map[string]int64{"list": 1, "watch": 2}[hanging]; watches.Load() != want {
+					t.Errorf("%d watches, want %d", watches.Load(), want)
+				}
+				stop()
+			})
+		})
+	}
+}
+
+// TestRefusedListEndsItsWatch: a store that refuses what was streamed leaves no watch open.
+func TestRefusedListEndsItsWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var opened, open, most atomic.Int64
+		r := Reflection{
+			Name: "nodes", Example: &v1.Node{}, Store: refusing{cache.NewStore(cache.MetaNamespaceKeyFunc)}, Clock: clock.RealClock{},
+			List: func(context.Context, metav1.ListOptions) (apiruntime.Object, error) {
+				return &v1.NodeList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}, nil
+			},
+			Watch: func(ctx context.Context, _ metav1.ListOptions) (watch.Interface, error) {
+				w := watch.NewFakeWithChanSize(1, false)
+				w.Action(watch.Bookmark, &v1.Node{ObjectMeta: metav1.ObjectMeta{
+					ResourceVersion: "1", Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"},
+				}})
+				opened.Add(1)
+				most.Store(max(most.Load(), open.Add(1)))
+				context.AfterFunc(ctx, func() { open.Add(-1) })
+				return w, nil
+			},
+			Client: struct{}{},
+		}
+		stop := running(t, r)
+		<-time.After(time.Hour)
+		synctest.Wait()
+		if opened.Load() < 100 || most.Load() != 1 || open.Load() != 0 {
+			t.Errorf("%d watches, %d at a time, %d open", opened.Load(), most.Load(), open.Load())
+		}
+		stop()
+	})
+}
+
+// refusing is a store that takes no list.
+type refusing struct{ cache.Store }
+
+func (refusing) Replace([]any, string) error { return errors.New("too old") }
+
+// running runs a reflection until the function that it returns is called.
+func running(t *testing.T, r Reflection) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); r.Run(ctx) }()
+	return func() { cancel(); <-done }
 }
 
 // unstreamed is a client that cannot stream lists.
