@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"os"
 	"slices"
-	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -27,9 +26,10 @@ import (
 // feed is the watch of a server as a source of an engine: the full set after each change,
 // as late as lag. It also is what a sink looks pods up in.
 type feed struct {
-	list  lister
-	lag   time.Duration
-	shown watched
+	link   *link
+	server *server
+	lag    time.Duration
+	shown  watched
 }
 
 func (f *feed) Name() string                    { return syncloop.SourceAPI }
@@ -38,17 +38,17 @@ func (f *feed) Precedence() syncloop.Precedence { return syncloop.PrecedenceAPI 
 func (f *feed) Run(ctx context.Context, deliver func(context.Context, []*v1.Pod) error) error {
 	timer := clock.RealClock{}.NewTimer(0)
 	defer timer.Stop()
-	for last := "none"; ; {
+	for last := -1; ; {
 		select {
 		case <-timer.C():
 			timer.Reset(f.lag)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		pods, version, err := f.list(ctx)
-		if err != nil {
-			return err // the loop runs the source again
+		if f.link.cut.Load() {
+			return errCut // the loop runs the source again
 		}
+		pods, version := f.server.list()
 		if version == last {
 			continue
 		}
@@ -68,9 +68,6 @@ func (w *watched) replace(pods []*v1.Pod) {
 		w.pods[pod.UID] = pod
 	}
 }
-
-// lister returns all pods of the node and the version of the last change.
-type lister func(ctx context.Context) ([]*v1.Pod, string, error)
 
 // list returns all pods and the version of the last change.
 func (s *server) list() ([]*v1.Pod, int) {
@@ -97,8 +94,8 @@ var errCut = errors.New("no route to the API server")
 // agent is an engine before a server, which can be ended and started again.
 type agent struct {
 	t *testing.T
-	// connect makes a client and the list of a watch for a new process.
-	connect func(l *link) (kubernetes.Interface, lister)
+	// connect makes a client, and a source with what it shows, for a new process.
+	connect func(l *link) (kubernetes.Interface, syncloop.Source, func(types.UID) *v1.Pod)
 	rt      *fake.Runtime
 	root    string
 	edit    func(*podwright.Config)
@@ -112,15 +109,10 @@ type agent struct {
 
 func newAgent(t *testing.T, s *server, rt *fake.Runtime, edit func(*podwright.Config)) *agent {
 	t.Helper()
-	connect := func(l *link) (kubernetes.Interface, lister) {
+	connect := func(l *link) (kubernetes.Interface, syncloop.Source, func(types.UID) *v1.Pod) {
 		l.next = s
-		return clientOf(t, l), func(context.Context) ([]*v1.Pod, string, error) {
-			if l.cut.Load() {
-				return nil, "", errCut
-			}
-			pods, version := s.list()
-			return pods, strconv.Itoa(version), nil
-		}
+		f := &feed{link: l, server: s, lag: 50 * time.Millisecond}
+		return clientOf(t, l), f, f.shown.lookup
 	}
 	return &agent{t: t, connect: connect, rt: rt, root: t.TempDir(), edit: edit}
 }
@@ -129,14 +121,13 @@ func (a *agent) start() {
 	a.t.Helper()
 	a.link = &link{}
 	a.link.cut.Store(a.down)
-	client, list := a.connect(a.link)
-	f := &feed{list: list, lag: 50 * time.Millisecond}
-	sink, err := New(Options{Client: client, Lookup: f.shown.lookup})
+	client, source, lookup := a.connect(a.link)
+	sink, err := New(Options{Client: client, Lookup: lookup})
 	if err != nil {
 		a.t.Fatal(err)
 	}
 	config := podwright.Config{
-		Runtime: a.rt, Images: a.rt, Sources: []syncloop.Source{f}, RootDir: a.root,
+		Runtime: a.rt, Images: a.rt, Sources: []syncloop.Source{source}, RootDir: a.root,
 		Node:    podwright.Node{Name: "n1", BootID: "boot"},
 		Observe: podwright.Observe{Sinks: []status.StatusSink{sink}},
 	}

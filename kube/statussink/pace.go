@@ -2,6 +2,7 @@ package statussink
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -34,7 +35,7 @@ func newPace(qps float64, burst int, c clock.WithTicker) *pace {
 	return &pace{clock: c, limiter: rate.NewLimiter(rate.Limit(qps), burst)}
 }
 
-// wait returns when a call may go out, or why none may.
+// wait returns when a call may go out, or what kept it until ctx ended.
 func (p *pace) wait(ctx context.Context) error {
 	turn := p.limiter.ReserveN(p.clock.Now(), 1)
 	for {
@@ -45,7 +46,7 @@ func (p *pace) wait(ctx context.Context) error {
 		}
 		if err := p.sleep(ctx, delay); err != nil {
 			turn.CancelAt(p.clock.Now())
-			return err
+			return fmt.Errorf("no call yet, the next may go out in %v (Retry-After of the API server, or QPS of the sink): %w", delay.Round(time.Millisecond), err)
 		}
 	}
 }
