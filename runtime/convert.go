@@ -39,15 +39,16 @@ func SandboxState(s runtimeapi.PodSandboxState) State {
 // NewSandboxStatus converts a CRI sandbox status.
 func NewSandboxStatus(s *runtimeapi.PodSandboxStatus) *SandboxStatus {
 	out := &SandboxStatus{
-		ID:          s.GetId(),
-		State:       SandboxState(s.GetState()),
-		Attempt:     s.GetMetadata().GetAttempt(),
-		CreatedAt:   fromNanos(s.GetCreatedAt()),
-		HostNetwork: s.GetLinux().GetNamespaces().GetOptions().GetNetwork() == runtimeapi.NamespaceMode_NODE,
-		HasNetwork:  s.GetNetwork() != nil,
-		IP:          s.GetNetwork().GetIp(),
-		Labels:      s.GetLabels(),
-		Annotations: s.GetAnnotations(),
+		ID:             s.GetId(),
+		State:          SandboxState(s.GetState()),
+		Attempt:        s.GetMetadata().GetAttempt(),
+		CreatedAt:      fromNanos(s.GetCreatedAt()),
+		RuntimeHandler: s.GetRuntimeHandler(),
+		HostNetwork:    s.GetLinux().GetNamespaces().GetOptions().GetNetwork() == runtimeapi.NamespaceMode_NODE,
+		HasNetwork:     s.GetNetwork() != nil,
+		IP:             s.GetNetwork().GetIp(),
+		Labels:         s.GetLabels(),
+		Annotations:    s.GetAnnotations(),
 	}
 	for _, ip := range s.GetNetwork().GetAdditionalIps() {
 		out.AdditionalIPs = append(out.AdditionalIPs, ip.GetIp())

@@ -138,14 +138,14 @@ func TestStatusHasMountsByContainerPath(t *testing.T) {
 func TestNewSandboxStatus(t *testing.T) {
 	got := runtime.NewSandboxStatus(&runtimeapi.PodSandboxStatus{
 		Id: "s1", Metadata: &runtimeapi.PodSandboxMetadata{Attempt: 2}, State: runtimeapi.PodSandboxState_SANDBOX_READY,
-		CreatedAt: 7,
+		CreatedAt: 7, RuntimeHandler: "kata",
 		Network: &runtimeapi.PodSandboxNetworkStatus{
 			Ip: "10.0.0.1", AdditionalIps: []*runtimeapi.PodIP{{Ip: "fd00::1"}, {Ip: "fd00::2"}},
 		},
 		Labels: map[string]string{"l": "1"}, Annotations: map[string]string{"a": "1"},
 	})
 	want := &runtime.SandboxStatus{
-		ID: "s1", State: runtime.Running, Attempt: 2, CreatedAt: time.Unix(0, 7), HasNetwork: true,
+		ID: "s1", State: runtime.Running, Attempt: 2, CreatedAt: time.Unix(0, 7), RuntimeHandler: "kata", HasNetwork: true,
 		IP: "10.0.0.1", AdditionalIPs: []string{"fd00::1", "fd00::2"},
 		Labels: map[string]string{"l": "1"}, Annotations: map[string]string{"a": "1"},
 	}

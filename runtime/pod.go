@@ -185,6 +185,9 @@ type SandboxStatus struct {
 	State     State
 	Attempt   uint32
 	CreatedAt time.Time
+	// RuntimeHandler is the handler it was made with; empty for the default one, and if the
+	// runtime does not say.
+	RuntimeHandler string
 	// HostNetwork is true if the sandbox shares the node's network namespace.
 	HostNetwork bool
 	// HasNetwork is true if the runtime reported a network status at all; with

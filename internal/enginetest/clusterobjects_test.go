@@ -16,6 +16,7 @@ import (
 
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/runtime/fake"
+	"github.com/podwright/podwright/runtime/pods"
 	"github.com/podwright/podwright/syncloop/mirror"
 )
 
@@ -85,38 +86,56 @@ func TestUnreadServicesHoldPodsOfTheAPI(t *testing.T) {
 	})
 }
 
+// sandboxed is a runtime class with a handler and an overhead, which cannot be read unless known.
+type sandboxed struct{ known *atomic.Bool }
+
+func (s sandboxed) RuntimeClass(name string) (pods.RuntimeClass, error) {
+	class, err := lateClass(s).RuntimeClass(name)
+	if err == nil {
+		class.Handler = "kata"
+	}
+	return class, err
+}
+
 // TestLostRuntimeClassHoldsNewPods: KO11, runtime.md 3.8. Once a runtime class is gone, new pods of it wait and say
 // so. A pod of it that runs goes on, its container is started again in its sandbox, and after a restart of
-// the agent it goes on too, with the overhead that it was admitted with. When the class is back the new pods start.
+// the agent too, with the overhead that it was admitted with and the abilities of its
+// sandbox's handler. When the class is back the new pods start.
 func TestLostRuntimeClassHoldsNewPods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var known atomic.Bool
 		known.Store(true)
 		h := newHost(t, fake.New(fake.Options{Script: func(l fake.Launch) fake.Script {
-			if l.PodUID == "uid-old" && l.Attempt == 0 {
-				return fake.Script{Exit: &fake.Exit{After: time.Minute, Code: 1}}
+			if l.PodUID == "uid-old" && l.Attempt < 2 {
+				return fake.Script{Exit: &fake.Exit{After: time.Duration(l.Attempt+1) * 6 * time.Minute, Code: 1}}
 			}
 			return fake.Script{}
+		}, Handlers: []*runtimeapi.RuntimeHandler{
+			{}, {Name: "kata", Features: &runtimeapi.RuntimeHandlerFeatures{RecursiveReadOnlyMounts: true}},
 		}}))
-		classes := func(c *podwright.Config) { c.Pods.RuntimeClasses = lateClass{&known} }
+		classes := func(c *podwright.Config) { c.Pods.RuntimeClasses = sandboxed{&known} }
 		r := h.agent(classes)
 		old, next := newPod("old"), newPod("new")
+		old.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}}
+		old.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{
+			Name: "v", MountPath: "/v", ReadOnly: true, RecursiveReadOnly: ptr.To(v1.RecursiveReadOnlyEnabled),
+		}}
 		old.Spec.RuntimeClassName, next.Spec.RuntimeClassName = ptr.To("heavy"), ptr.To("heavy")
 		r.set(old)
 		r.phase("uid-old", v1.PodRunning, 5*time.Second)
 		known.Store(false)
 		r.set(old, next)
 		<-time.After(10 * time.Minute)
-		lives := func() {
+		lives := func(started int) {
 			t.Helper()
-			if n := h.rt.CallCount(fake.RunPodSandbox); n != 1 || h.rt.Running("uid-old", "main") != 1 || starts(h.rt, "uid-old") != 2 {
+			if n := h.rt.CallCount(fake.RunPodSandbox); n != 1 || h.rt.Running("uid-old", "main") != 1 || starts(h.rt, "uid-old") != started {
 				t.Errorf("%d sandboxes, the old pod's container was started %d times: %s", n, starts(h.rt, "uid-old"), r.explain("uid-old"))
 			}
 			if got := r.pod("uid-old").Spec.Overhead.Cpu().String(); got != "500m" {
 				t.Errorf("the old pod's overhead is %s", got)
 			}
 		}
-		lives()
+		lives(2)
 		if said := r.events.said("new FailedCreatePodSandBox"); len(said) == 0 || !strings.Contains(said[0], `runtime class "heavy"`) {
 			t.Errorf("events %q", said)
 		}
@@ -127,7 +146,7 @@ func TestLostRuntimeClassHoldsNewPods(t *testing.T) {
 		r = h.agent(classes)
 		r.set(old, next)
 		<-time.After(10 * time.Minute)
-		lives()
+		lives(3)
 		known.Store(true)
 		r.engine.ObjectChanged(podwright.Object{Kind: "RuntimeClass", Name: "heavy"})
 		r.phase("uid-new", v1.PodRunning, time.Second)

@@ -1,6 +1,7 @@
 package pods
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,7 +46,7 @@ func (s *podSync) buildSandboxConfig(ctx context.Context) (*runtimeapi.PodSandbo
 		// A sandbox that exists has its handler.
 		return nil, err
 	}
-	s.handler = class.Handler
+	s.handler = cmp.Or(s.madeWith(), class.Handler)
 	if s.users, err = s.userNamespace(ctx); err != nil {
 		return nil, err
 	}
@@ -61,6 +62,20 @@ func (s *podSync) buildSandboxConfig(ctx context.Context) (*runtimeapi.PodSandbo
 		config.Linux.CgroupParent, err = s.m.options.Cgroups.Parent(podCgroup(s.pod))
 	}
 	return config, err
+}
+
+// madeWith returns the handler of the sandbox that containers are started in, empty if there is
+// none, or it is not known: the class may name another one by now, or be gone (KO11).
+func (s *podSync) madeWith() string {
+	if s.plan.CreateSandbox || s.status == nil {
+		return ""
+	}
+	for _, b := range s.status.Sandboxes {
+		if b.ID == s.plan.SandboxID {
+			return b.RuntimeHandler
+		}
+	}
+	return ""
 }
 
 // runtimeClass looks up the pod's class (spec/runtime.md 3.8).
