@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"io"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -19,6 +20,36 @@ type Streamer interface {
 	// PortForward prepares connections to ports of a sandbox.
 	PortForward(ctx context.Context, request *runtimeapi.PortForwardRequest) (*runtimeapi.PortForwardResponse, error)
 }
+
+// DirectStreamer is what a runtime inside this program offers in place of a
+// [Streamer]: it serves streams itself (spec/runtime.md 27.2). The concurrency contract is
+// that of RuntimeService; each call blocks until its stream ends.
+type DirectStreamer interface {
+	// ExecStream runs cmd in the container until it ends. A non-zero exit is an error that
+	// implements interface{ ExitStatus() int }, see [ExitError]. When ctx or the container
+	// ends, cmd and all it started are killed.
+	ExecStream(ctx context.Context, containerID string, cmd []string, streams Streams) error
+	// AttachStream connects to the container's main process until that ends, [ErrUnimplemented]
+	// if the runtime cannot.
+	AttachStream(ctx context.Context, containerID string, streams Streams) error
+}
+
+// Streams are the ends of a stream that the caller holds. They stay the caller's: none is
+// closed, and none is used once the call has returned, but that a Read of Stdin that is
+// under way then may go on until it returns.
+type Streams struct {
+	// Stdin, nil: empty.
+	Stdin io.Reader
+	// Stdout and Stderr, nil: dropped.
+	Stdout, Stderr io.Writer
+	// TTY gives the command a terminal. Then all of its output goes to Stdout.
+	TTY bool
+	// Resize has the sizes of the terminal. It may be closed; nil: the size stays.
+	Resize <-chan TerminalSize
+}
+
+// TerminalSize is the size of a terminal in characters.
+type TerminalSize struct{ Width, Height uint16 }
 
 // StatsLister is an optional ability of a [RuntimeService]: it measures everything at
 // once. The concurrency contract is that of RuntimeService.

@@ -1,0 +1,124 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+)
+
+// connections accepts connections and closes them all at the end, also those that became streams.
+type connections struct {
+	net.Listener
+
+	mu     sync.Mutex
+	open   map[*connection]struct{}
+	closed bool
+}
+
+// connection is one of them.
+type connection struct {
+	net.Conn
+	owner *connections
+	once  sync.Once
+	err   error
+
+	mu     sync.Mutex
+	closed bool
+	end    context.CancelFunc // of its requests; nil before the first
+}
+
+// Accept returns the next connection.
+func (c *connections) Accept() (net.Conn, error) {
+	raw, err := c.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	conn := &connection{Conn: raw, owner: c}
+	c.mu.Lock()
+	closed := c.closed
+	if !closed {
+		c.open[conn] = struct{}{}
+	}
+	c.mu.Unlock()
+	if closed {
+		_ = conn.Close()
+	}
+	return conn, nil
+}
+
+// Close closes the connection, and tells its streams.
+func (c *connection) Close() error {
+	c.once.Do(func() {
+		c.owner.mu.Lock()
+		delete(c.owner.open, c)
+		c.owner.mu.Unlock()
+		c.err = c.Conn.Close()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.closed = true
+		if c.end != nil {
+			c.end()
+		}
+	})
+	return c.err
+}
+
+// interrupt ends what reads from and writes to connections, and those that come from now on. Whoever
+// uses one then closes it in good order.
+func (c *connections) interrupt() {
+	for _, conn := range c.left() {
+		_ = conn.SetDeadline(time.Unix(1, 0))
+	}
+}
+
+// closeAll closes what is still open.
+func (c *connections) closeAll() {
+	for _, conn := range c.left() {
+		_ = conn.Close()
+	}
+}
+
+// left returns the connections that are open, and lets no more in.
+func (c *connections) left() []*connection {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	open := make([]*connection, 0, len(c.open))
+	for conn := range c.open {
+		open = append(open, conn)
+	}
+	return open
+}
+
+// connectionContext gives the requests of a connection a context that ends with it, also once it
+// is a stream.
+func connectionContext(ctx context.Context, c net.Conn) context.Context {
+	secure, ok := c.(*tls.Conn)
+	if !ok {
+		return ctx
+	}
+	conn, ok := secure.NetConn().(*connection)
+	if !ok {
+		return ctx
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	conn.mu.Lock()
+	defer conn.mu.Unlock()
+	if conn.end = cancel; conn.closed {
+		cancel()
+	}
+	return ctx
+}
+
+// errorLog is where net/http tells of clients that failed.
+type errorLog struct{ logr.Logger }
+
+func (l errorLog) Write(p []byte) (int, error) {
+	l.V(1).Info("A connection failed", "error", strings.TrimSpace(string(p)))
+	return len(p), nil
+}

@@ -1,0 +1,101 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
+	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/pods/containerlog"
+)
+
+// Engine is what the server shows; *podwright.Engine has it. Its methods are called from many
+// goroutines.
+type Engine interface {
+	Pods() []v1.Pod
+	Pod(uid types.UID) (*v1.Pod, bool)
+	PodNamed(namespace, name string) (*v1.Pod, bool)
+	ContainerLog(ctx context.Context, uid types.UID, container string, options containerlog.Options, w io.Writer) error
+	Healthy() error
+}
+
+// Options configures [New]. Node, Engine and Certificate are required.
+type Options struct {
+	// Node is the name of the Node: whose subresources users need rights to.
+	Node string
+	// Engine has the pods and their logs.
+	Engine Engine
+	// Runtime serves streams, as a [runtime.Streamer] or a [runtime.DirectStreamer]. If it is neither, or
+	// nil, exec, attach and port-forward are answered with 501.
+	Runtime runtime.Reader
+
+	// Certificate returns the server's certificate for a handshake. It is called for each one, so that a
+	// certificate can be replaced without a restart.
+	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+	// ClientCAs returns whose client certificates are accepted: the common name is the user, the
+	// organisations are the groups. Nil, or a nil pool: no certificate is.
+	ClientCAs func() *x509.CertPool
+	// Tokens reviews bearer tokens. Nil: no token is accepted.
+	Tokens authenticationclient.TokenReviewsGetter
+	// Access decides what a user may do. Nil: nothing, to anyone.
+	Access authorizationclient.SubjectAccessReviewsGetter
+	// TokenTTL is how long a token that was found good counts as good without another review. 0 means 2 min.
+	TokenTTL time.Duration
+	// AllowTTL and DenyTTL are how long a decision holds. 0 means 5 min and 30 s.
+	AllowTTL, DenyTTL time.Duration
+
+	// IdleTimeout ends a stream on which nothing happens. 0 means 4 h.
+	IdleTimeout time.Duration
+	// Clock is the time of reviews and of certificates. Nil means the real clock.
+	Clock clock.Clock
+	// Logger is silent if zero.
+	Logger logr.Logger
+}
+
+func (o *Options) complete() error {
+	var problems []error
+	if o.Node == "" {
+		problems = append(problems, errors.New("no Node: the name of the Node is required"))
+	}
+	if o.Engine == nil {
+		problems = append(problems, errors.New("no Engine: it is required"))
+	}
+	if o.Certificate == nil {
+		problems = append(problems, errors.New("no Certificate: the server speaks TLS only"))
+	}
+	for _, d := range []struct {
+		name  string
+		value *time.Duration
+		def   time.Duration
+	}{
+		{"TokenTTL", &o.TokenTTL, 2 * time.Minute},
+		{"AllowTTL", &o.AllowTTL, 5 * time.Minute},
+		{"DenyTTL", &o.DenyTTL, 30 * time.Second},
+		{"IdleTimeout", &o.IdleTimeout, 4 * time.Hour},
+	} {
+		if *d.value < 0 {
+			problems = append(problems, fmt.Errorf("%s %s is negative", d.name, *d.value))
+		}
+		if *d.value == 0 {
+			*d.value = d.def
+		}
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.Logger.GetSink() == nil {
+		o.Logger = logr.Discard()
+	}
+	return errors.Join(problems...)
+}

@@ -1,0 +1,94 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+
+	"k8s.io/apimachinery/pkg/util/proxy"
+	"k8s.io/client-go/rest"
+	clientstreams "k8s.io/client-go/tools/remotecommand"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// at asks the runtime for the URL of a stream and checks it: it must be on this machine.
+func (s *streams) at(ctx context.Context, ask func(ctx context.Context) (string, error)) (*url.URL, error) {
+	text, err := ask(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return loopback(text)
+}
+
+// loopback reads the URL of a stream server. Another machine's is refused: whoever is there would
+// get the input of users, and could answer in place of their containers.
+func loopback(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, &failure{http.StatusInternalServerError, "the container runtime names a stream server whose URL cannot be read"}
+	}
+	ip := net.ParseIP(u.Hostname())
+	local := u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+	if (u.Scheme != "http" && u.Scheme != "https") || !local || u.User != nil {
+		return nil, &failure{http.StatusInternalServerError, fmt.Sprintf(
+			"the container runtime names a stream server at %q, which is not of this machine: configure its stream server to listen on 127.0.0.1",
+			u.Scheme+"://"+u.Host)}
+	}
+	return u, nil
+}
+
+// proxy hands the connection through to the runtime. What the client showed to be let in stays here.
+func (s *streams) proxy(w http.ResponseWriter, r *http.Request, to *url.URL) {
+	r = r.Clone(r.Context())
+	for _, name := range []string{"Authorization", "Cookie"} {
+		r.Header.Del(name)
+	}
+	transport := &http.Transport{Proxy: nil}
+	defer transport.CloseIdleConnections()
+	handler := proxy.NewUpgradeAwareHandler(to, transport, false, true, s)
+	handler.UseLocationHost = true
+	handler.RejectForwardingRedirects = true
+	handler.ServeHTTP(w, r)
+}
+
+// Error implements proxy.ErrorResponder.
+func (s *streams) Error(w http.ResponseWriter, _ *http.Request, err error) {
+	s.log.Info("A stream to the container runtime failed", "error", err.Error())
+	http.Error(w, "the stream to the container runtime failed: "+err.Error(), http.StatusInternalServerError)
+}
+
+// dial connects the ends of a stream to the runtime's stream server.
+func dial(ctx context.Context, to *url.URL, ends runtime.Streams) error {
+	config := &rest.Config{Host: to.Host, Proxy: func(*http.Request) (*url.URL, error) { return nil, nil }}
+	executor, err := clientstreams.NewSPDYExecutor(config, http.MethodPost, to)
+	if err != nil {
+		return err
+	}
+	options := clientstreams.StreamOptions{Stdin: ends.Stdin, Stdout: ends.Stdout, Stderr: ends.Stderr, Tty: ends.TTY}
+	if ends.Resize != nil {
+		options.TerminalSizeQueue = sizes{ctx, ends.Resize}
+	}
+	return executor.StreamWithContext(ctx, options)
+}
+
+// sizes hands on sizes of a terminal until the stream ends.
+type sizes struct {
+	ctx  context.Context
+	from <-chan runtime.TerminalSize
+}
+
+// Next implements remotecommand.TerminalSizeQueue.
+func (s sizes) Next() *clientstreams.TerminalSize {
+	select {
+	case size, ok := <-s.from:
+		if !ok {
+			return nil
+		}
+		return &clientstreams.TerminalSize{Width: size.Width, Height: size.Height}
+	case <-s.ctx.Done():
+		return nil
+	}
+}

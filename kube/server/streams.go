@@ -1,0 +1,226 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/go-logr/logr"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
+	"k8s.io/streaming/pkg/httpstream"
+	"k8s.io/streaming/pkg/httpstream/wsstream"
+	utilexec "k8s.io/utils/exec"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// streamCreation is how long a client may take to open the streams it has announced.
+const streamCreation = 30 * time.Second
+
+// streams serves exec, attach and port-forward (KH4).
+type streams struct {
+	engine  Engine
+	runtime runtime.Reader
+	urls    runtime.Streamer       // nil: the runtime has no stream server
+	direct  runtime.DirectStreamer // nil: the runtime does not serve streams itself
+	idle    time.Duration
+	log     logr.Logger
+}
+
+// job is a stream that a request asks for.
+type job struct {
+	wants *remotecommand.Options
+	// url asks the runtime where it serves the stream.
+	url func(ctx context.Context) (string, error)
+	// run serves the stream here; nil: the runtime cannot.
+	run func(ctx context.Context, s runtime.Streams) error
+}
+
+func errNoStreams() error {
+	return &failure{http.StatusNotImplemented, "the container runtime serves no streams"}
+}
+
+func (s *streams) exec(w http.ResponseWriter, r *http.Request) {
+	id, wants, err := s.asked(r)
+	cmd := r.URL.Query()["command"]
+	if err == nil && len(cmd) == 0 {
+		err = &failure{http.StatusBadRequest, "you must specify at least 1 command"}
+	}
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	j := job{wants: wants}
+	if s.urls != nil {
+		j.url = func(ctx context.Context) (string, error) {
+			response, err := s.urls.Exec(ctx, &runtimeapi.ExecRequest{
+				ContainerId: id, Cmd: cmd, Tty: wants.TTY, Stdin: wants.Stdin, Stdout: wants.Stdout, Stderr: wants.Stderr,
+			})
+			return response.GetUrl(), err
+		}
+	} else if s.direct != nil {
+		j.run = func(ctx context.Context, ends runtime.Streams) error { return s.direct.ExecStream(ctx, id, cmd, ends) }
+	}
+	s.serve(w, r, j)
+}
+
+func (s *streams) attach(w http.ResponseWriter, r *http.Request) {
+	id, wants, err := s.asked(r)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	j := job{wants: wants}
+	if s.urls != nil {
+		j.url = func(ctx context.Context) (string, error) {
+			response, err := s.urls.Attach(ctx, &runtimeapi.AttachRequest{
+				ContainerId: id, Tty: wants.TTY, Stdin: wants.Stdin, Stdout: wants.Stdout, Stderr: wants.Stderr,
+			})
+			return response.GetUrl(), err
+		}
+	} else if s.direct != nil {
+		j.run = func(ctx context.Context, ends runtime.Streams) error { return s.direct.AttachStream(ctx, id, ends) }
+	}
+	s.serve(w, r, j)
+}
+
+// asked returns the container that the path names and the streams that the query wants.
+func (s *streams) asked(r *http.Request) (id string, wants *remotecommand.Options, err error) {
+	if s.urls == nil && s.direct == nil {
+		return "", nil, errNoStreams()
+	}
+	pod, err := podOf(s.engine, r)
+	if err != nil {
+		return "", nil, err
+	}
+	if id, err = running(pod, r.PathValue("container")); err != nil {
+		return "", nil, err
+	}
+	if wants, err = remotecommand.NewOptions(r); err != nil {
+		return "", nil, &failure{http.StatusBadRequest, err.Error()}
+	}
+	// A terminal has one output.
+	wants.Stderr = wants.Stderr && !wants.TTY
+	return id, wants, nil
+}
+
+// serve connects the client. A WebSocket ends here, as many runtimes do not speak its
+// newest protocol, which can close stdin; SPDY goes through to a runtime that serves it.
+func (s *streams) serve(w http.ResponseWriter, r *http.Request, j job) {
+	websocket := wsstream.IsWebSocketRequest(r)
+	if !websocket && !httpstream.IsUpgradeRequest(r) {
+		fail(w, &failure{http.StatusBadRequest, "Upgrade request required"})
+		return
+	}
+	if j.url != nil {
+		url, err := s.at(r.Context(), j.url)
+		if err != nil {
+			fail(w, err)
+			return
+		}
+		if !websocket {
+			s.proxy(w, r, url)
+			return
+		}
+		j.run = func(ctx context.Context, ends runtime.Streams) error { return dial(ctx, url, ends) }
+	}
+	if websocket {
+		s.webSocket(w, r, j)
+		return
+	}
+	remotecommand.ServeExec(w, r, executor{j.run}, "", "", "", nil, j.wants, s.idle, streamCreation, remotecommand.SupportedStreamingProtocols)
+}
+
+// executor runs a stream for package remotecommand, whatever it is.
+type executor struct {
+	run func(ctx context.Context, s runtime.Streams) error
+}
+
+// ExecInContainer implements remotecommand.Executor.
+func (e executor) ExecInContainer(ctx context.Context, _, _, _ string, _ []string, in io.Reader, out, errOut io.WriteCloser,
+	tty bool, resize <-chan remotecommand.TerminalSize, _ time.Duration,
+) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ends := runtime.Streams{Stdin: in, TTY: tty}
+	if out != nil {
+		ends.Stdout = out
+	}
+	if errOut != nil {
+		ends.Stderr = errOut
+	}
+	if resize != nil {
+		sizes := make(chan runtime.TerminalSize)
+		ends.Resize = sizes
+		done := make(chan struct{})
+		defer func() { <-done }()
+		defer cancel()
+		go func() {
+			defer close(done)
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case size, ok := <-resize:
+					if !ok {
+						return
+					}
+					select {
+					case sizes <- runtime.TerminalSize{Width: size.Width, Height: size.Height}:
+					case <-ctx.Done():
+						return
+					}
+				}
+			}
+		}()
+	}
+	return exitOf(e.run(ctx, ends))
+}
+
+// exitOf gives an error with an exit code the shape that package remotecommand looks for.
+func exitOf(err error) error {
+	var exit interface{ ExitStatus() int }
+	if errors.As(err, &exit) {
+		return utilexec.CodeExitError{Err: err, Code: exit.ExitStatus()}
+	}
+	return err
+}
+
+// portForward connects the client to ports of a pod.
+func (s *streams) portForward(w http.ResponseWriter, r *http.Request) {
+	pod, err := podOf(s.engine, r)
+	if err == nil && s.urls == nil {
+		err = errNoStreams()
+	}
+	if err == nil && !httpstream.IsUpgradeRequest(r) && !wsstream.IsWebSocketRequest(r) {
+		err = &failure{http.StatusBadRequest, "Upgrade request required"}
+	}
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	sandboxes, err := s.runtime.ListPodSandbox(r.Context(), &runtimeapi.PodSandboxFilter{
+		LabelSelector: map[string]string{runtime.LabelPodUID: string(pod.UID)},
+		State:         &runtimeapi.PodSandboxStateValue{State: runtimeapi.PodSandboxState_SANDBOX_READY},
+	})
+	if err == nil && len(sandboxes) == 0 {
+		err = &failure{http.StatusNotFound, fmt.Sprintf("sandbox of pod %q does not run", pod.Name+"_"+pod.Namespace)}
+	}
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	url, err := s.at(r.Context(), func(ctx context.Context) (string, error) {
+		response, err := s.urls.PortForward(ctx, &runtimeapi.PortForwardRequest{PodSandboxId: sandboxes[0].GetId()})
+		return response.GetUrl(), err
+	})
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	s.proxy(w, r, url)
+}

@@ -1,0 +1,137 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
+	"k8s.io/streaming/pkg/httpstream/wsstream"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// Channels of a WebSocket.
+const (
+	stdinChannel = iota
+	stdoutChannel
+	stderrChannel
+	errorChannel
+	resizeChannel
+)
+
+// webSocket serves a stream over the protocols v5.channel.k8s.io, in which the client can close its
+// stdin, and v4.channel.k8s.io.
+func (s *streams) webSocket(w http.ResponseWriter, r *http.Request, j job) {
+	channel := func(used bool, kind wsstream.ChannelType) wsstream.ChannelType {
+		if used {
+			return kind
+		}
+		return wsstream.IgnoreChannel
+	}
+	channels := []wsstream.ChannelType{
+		stdinChannel:  channel(j.wants.Stdin, wsstream.ReadChannel),
+		stdoutChannel: channel(j.wants.Stdout, wsstream.WriteChannel),
+		stderrChannel: channel(j.wants.Stderr, wsstream.WriteChannel),
+		errorChannel:  wsstream.WriteChannel,
+		resizeChannel: wsstream.ReadChannel,
+	}
+	protocols := map[string]wsstream.ChannelProtocolConfig{}
+	for _, name := range []string{remotecommand.StreamProtocolV5Name, remotecommand.StreamProtocolV4Name} {
+		protocols[name] = wsstream.ChannelProtocolConfig{Binary: true, Channels: channels}
+	}
+	conn := wsstream.NewConn(protocols)
+	conn.SetIdleTimeout(s.idle)
+	_, ends, err := conn.Open(w, r)
+	if err != nil {
+		s.log.V(1).Info("A WebSocket was not opened", "error", err.Error())
+		return
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	streams := runtime.Streams{TTY: j.wants.TTY}
+	if j.wants.Stdin {
+		streams.Stdin = ends[stdinChannel]
+	}
+	if j.wants.Stdout {
+		streams.Stdout = ends[stdoutChannel]
+	}
+	if j.wants.Stderr {
+		streams.Stderr = ends[stderrChannel]
+	}
+	var resizing sync.WaitGroup
+	sizes := make(chan runtime.TerminalSize)
+	resizing.Go(func() { readSizes(ctx, ends[resizeChannel], sizes) })
+	if j.wants.TTY {
+		streams.Resize = sizes
+	} else {
+		resizing.Go(func() {
+			for range sizes { // a client may send some nevertheless
+			}
+		})
+	}
+	// The client knows by this that the stream is open.
+	first := errorChannel
+	switch {
+	case j.wants.Stdout:
+		first = stdoutChannel
+	case j.wants.Stderr:
+		first = stderrChannel
+	}
+	_, _ = ends[first].Write(nil)
+	status := statusOf(j.run(ctx, streams))
+	_, _ = ends[errorChannel].Write(status)
+	cancel()
+	_ = conn.Close()
+	resizing.Wait()
+}
+
+// readSizes reads the sizes of a terminal, each a JSON object, until the client or ctx ends.
+func readSizes(ctx context.Context, from io.Reader, to chan<- runtime.TerminalSize) {
+	defer close(to)
+	decoder := json.NewDecoder(from)
+	for {
+		var size runtime.TerminalSize
+		if decoder.Decode(&size) != nil {
+			return
+		}
+		select {
+		case to <- size:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// statusOf encodes how a stream ended (KH5).
+func statusOf(err error) []byte {
+	status := metav1.Status{Status: metav1.StatusSuccess}
+	var exit interface{ ExitStatus() int }
+	switch {
+	case err == nil:
+	case errors.As(err, &exit):
+		status = metav1.Status{
+			Status: metav1.StatusFailure, Reason: remotecommand.NonZeroExitCodeReason,
+			Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{
+				Type: remotecommand.ExitCodeCauseType, Message: strconv.Itoa(exit.ExitStatus()),
+			}}},
+			Message: "command terminated with non-zero exit code: " + err.Error(),
+		}
+	default:
+		status = metav1.Status{
+			Status: metav1.StatusFailure, Reason: metav1.StatusReasonInternalError, Code: http.StatusInternalServerError,
+			Message: "error executing command in container: " + err.Error(),
+		}
+	}
+	data, err := json.Marshal(status)
+	if err != nil {
+		return []byte(`{"status":"Failure"}`)
+	}
+	return data
+}
