@@ -1,5 +1,5 @@
-// Package tokens gets from an API server what it issues to single pods: tokens of their service
-// accounts, bundles of trust anchors and certificates.
+// Package tokens gets from an API server what it gives to single pods: tokens of their service
+// accounts and bundles of trust anchors.
 //
 //	Engine ── Token ──────────► Source ─── TokenRequest ───────────► API server
 //	       ── TrustBundle ────► Bundles ── ClusterTrustBundles ────►

@@ -37,3 +37,16 @@ func Example() {
 	fmt.Println(token, err)
 	// Output: a token for web <nil>
 }
+
+// A bundle of trust anchors by its name; the cluster has none here, and the pod would wait.
+func ExampleBundles() {
+	bundles, err := tokens.NewBundles(tokens.Options{Client: fake.NewClientset()})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	name := "partners"
+	_, err = bundles.TrustBundle(context.Background(), &v1.Pod{}, &v1.ClusterTrustBundleProjection{Name: &name, Path: "ca.pem"})
+	fmt.Println(err)
+	// Output: trust bundle "partners": not found: there is no such object
+}

@@ -9,7 +9,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Options configures a [Source].
+// Options configures [New] and [NewBundles].
 type Options struct {
 	// Client makes the requests. Required.
 	Client kubernetes.Interface

@@ -1,0 +1,227 @@
+package tokens
+
+import (
+	"bytes"
+	"context"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/pods"
+)
+
+// bundleAge is the age at which a bundle is read again.
+const bundleAge = time.Minute
+
+// Bundles reads bundles of trust anchors (KK5, KK7). It is an engine's source of trust bundles. All
+// methods are safe for concurrent use.
+type Bundles struct {
+	options Options
+	bundles *keeper[selection, bundle]
+}
+
+var _ pods.TrustBundleSource = (*Bundles)(nil)
+
+// selection says which objects are meant: one by name, or those of a signer with some labels.
+type selection struct{ name, signer, labels string }
+
+func (s selection) String() string {
+	if s.name != "" {
+		return fmt.Sprintf("%q", s.name)
+	}
+	return fmt.Sprintf("of signer %q with labels %q", s.signer, s.labels)
+}
+
+// bundle is what was selected. Absent: there is no such object, for the reason why.
+type bundle struct {
+	anchors []byte
+	absent  bool
+	why     string
+}
+
+// NewBundles returns a source that has read nothing yet.
+func NewBundles(o Options) (*Bundles, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	return &Bundles{options: o, bundles: newKeeper[selection, bundle](o)}, nil
+}
+
+// TrustBundle returns the anchors that a projection selects, each once, sorted, without comments. That
+// there are none, or that the API server has no trust bundles, is an error that matches
+// runtime.ErrNotFound. What was read is good for a minute; if it cannot be read again it stays.
+func (b *Bundles) TrustBundle(ctx context.Context, _ *v1.Pod, p *v1.ClusterTrustBundleProjection) ([]byte, error) {
+	s, err := selected(p)
+	if err != nil {
+		return nil, err
+	}
+	got, err := b.bundles.get(ctx, s, question[bundle]{
+		ask: func(ctx context.Context) (answer[bundle], error) { return b.read(ctx, s) },
+		log: []any{"trustBundle", s.String()},
+	})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("trust bundle %s: %w", s, err)
+	case got.absent:
+		return nil, fmt.Errorf("trust bundle %s: %w: %s", s, runtime.ErrNotFound, got.why)
+	}
+	return got.anchors, nil
+}
+
+// selected returns what a projection selects. Without a label selector nothing is, with an empty one
+// every bundle of the signer.
+func selected(p *v1.ClusterTrustBundleProjection) (selection, error) {
+	byName, bySigner := p.Name != nil && *p.Name != "", p.SignerName != nil && *p.SignerName != ""
+	switch {
+	case byName == bySigner:
+		return selection{}, errors.New("trust bundle: either a name or a signer must be given")
+	case byName:
+		return selection{name: *p.Name}, nil
+	}
+	selector, err := metav1.LabelSelectorAsSelector(p.LabelSelector)
+	if err != nil {
+		return selection{}, fmt.Errorf("trust bundle of signer %q: %w", *p.SignerName, err)
+	}
+	s := selection{signer: *p.SignerName, labels: selector.String()}
+	if p.LabelSelector == nil {
+		s.labels = nothing
+	}
+	return s, nil
+}
+
+// nothing stands for a selector that selects nothing; no selector is written so.
+const nothing = "-"
+
+// read reads what is selected.
+func (b *Bundles) read(ctx context.Context, s selection) (answer[bundle], error) {
+	read, err := b.request(ctx, s)
+	asked := b.options.Clock.Now()
+	var found bundle
+	switch {
+	case unserved(err):
+		found = bundle{absent: true, why: "this API server has no trust bundles"}
+	case apierrors.IsNotFound(err):
+		found = bundle{absent: true, why: "there is no such object"}
+	case err != nil:
+		return answer[bundle]{}, err
+	case len(read) == 0:
+		found = bundle{absent: true, why: "no object is selected"}
+	default:
+		if found.anchors, err = anchors(read); err != nil {
+			return answer[bundle]{}, err
+		}
+	}
+	return answer[bundle]{value: found, due: asked.Add(bundleAge)}, nil
+}
+
+// request returns the texts of the objects that are selected, by the newest version of the API that the
+// server has.
+func (b *Bundles) request(ctx context.Context, s selection) ([]string, error) {
+	if s.labels == nothing {
+		return nil, nil
+	}
+	texts, err := b.stable(ctx, s)
+	if unserved(err) {
+		texts, err = b.beta(ctx, s)
+	}
+	return texts, err
+}
+
+func (b *Bundles) stable(ctx context.Context, s selection) ([]string, error) {
+	client := b.options.Client.CertificatesV1().ClusterTrustBundles()
+	if s.name != "" {
+		one, err := client.Get(ctx, s.name, metav1.GetOptions{})
+		if err != nil {
+			return nil, err
+		}
+		return []string{one.Spec.TrustBundle}, nil
+	}
+	list, err := client.List(ctx, s.list())
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for i := range list.Items {
+		if o := &list.Items[i]; s.matches(o.Spec.SignerName, o.Labels) {
+			out = append(out, o.Spec.TrustBundle)
+		}
+	}
+	return out, nil
+}
+
+func (b *Bundles) beta(ctx context.Context, s selection) ([]string, error) {
+	client := b.options.Client.CertificatesV1beta1().ClusterTrustBundles()
+	if s.name != "" {
+		one, err := client.Get(ctx, s.name, metav1.GetOptions{})
+		if err != nil {
+			return nil, err
+		}
+		return []string{one.Spec.TrustBundle}, nil
+	}
+	list, err := client.List(ctx, s.list())
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for i := range list.Items {
+		if o := &list.Items[i]; s.matches(o.Spec.SignerName, o.Labels) {
+			out = append(out, o.Spec.TrustBundle)
+		}
+	}
+	return out, nil
+}
+
+func (s selection) list() metav1.ListOptions {
+	return metav1.ListOptions{LabelSelector: s.labels, FieldSelector: fields.OneTermEqualSelector("spec.signerName", s.signer).String()}
+}
+
+// matches checks an object of a list, whatever the server selects.
+func (s selection) matches(signer string, of map[string]string) bool {
+	selector, err := labels.Parse(s.labels)
+	return err == nil && signer == s.signer && selector.Matches(labels.Set(of))
+}
+
+// unserved reports whether the server does not know the resource; that an object does not exist is
+// another answer, which names it.
+func unserved(err error) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsNotFound(err) || !errors.As(err, &status) {
+		return false
+	}
+	details := status.Status().Details
+	return details == nil || details.Name == "" || slices.ContainsFunc(details.Causes, func(c metav1.StatusCause) bool {
+		return c.Type == metav1.CauseTypeUnexpectedServerResponse // no answer of an API, and named by the client
+	})
+}
+
+// anchors joins texts of PEM: each certificate once, sorted, with nothing between them.
+func anchors(texts []string) ([]byte, error) {
+	var blocks [][]byte
+	for _, text := range texts {
+		for rest := []byte(text); ; {
+			var block *pem.Block
+			if block, rest = pem.Decode(rest); block == nil {
+				break
+			}
+			if block.Type != "CERTIFICATE" {
+				return nil, fmt.Errorf("it has a block of type %q", strings.ToValidUTF8(block.Type, "?"))
+			}
+			blocks = append(blocks, pem.EncodeToMemory(&pem.Block{Type: block.Type, Bytes: block.Bytes}))
+		}
+	}
+	if len(blocks) == 0 {
+		return nil, errors.New("it has no certificates")
+	}
+	slices.SortFunc(blocks, bytes.Compare)
+	return bytes.Join(slices.CompactFunc(blocks, bytes.Equal), nil), nil
+}

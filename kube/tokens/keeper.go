@@ -1,0 +1,184 @@
+package tokens
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/internal/timing"
+)
+
+const (
+	// patience is how long a request may take while there is an answer that is still good.
+	patience = 5 * time.Second
+	// unused is how long an answer is kept that no pod asks for: running pods ask every minute.
+	unused = time.Hour
+)
+
+// keeper keeps answers of the API server, each until it is due to be replaced, or as long as it is
+// good if it cannot be. It makes one request at a time for an answer. It is safe for concurrent use.
+type keeper[K comparable, V any] struct {
+	clock  clock.Clock
+	logger logr.Logger
+
+	mu      sync.Mutex
+	entries map[K]*kept[V]
+	// swept is when answers that are no longer asked for were last dropped.
+	swept time.Time
+}
+
+// kept is one answer. keeper.mu guards it, but for turn, which the one has who makes a request.
+type kept[V any] struct {
+	turn chan struct{}
+	used time.Time // last asked for
+
+	answer answer[V]
+	good   bool // there is an answer, until it expires
+	// err is why the last request failed, pause how long no other is made since, until again.
+	err   error
+	pause time.Duration
+	again time.Time
+}
+
+// answer is what the API server issued. It has no method that prints it.
+type answer[V any] struct {
+	value V
+	// due is when it is to be replaced, expires until when it is good; zero: for ever.
+	due, expires time.Time
+}
+
+// question is how an answer is asked for.
+type question[V any] struct {
+	ask func(ctx context.Context) (answer[V], error)
+	// log says what it is about, in keys and values.
+	log []any
+	// void reports whether an error means that an older answer is no longer good. Nil: none does.
+	void func(err error) bool
+}
+
+func newKeeper[K comparable, V any](o Options) *keeper[K, V] {
+	return &keeper[K, V]{clock: o.Clock, logger: o.Logger, entries: map[K]*kept[V]{}}
+}
+
+// errDue says that an answer is to be asked for.
+var errDue = errors.New("due")
+
+// get returns an answer. The error says why there is none, and is given without a new request until
+// a pause is over.
+func (k *keeper[K, V]) get(ctx context.Context, key K, q question[V]) (V, error) {
+	e := k.entry(key)
+	value, good, err := k.have(e)
+	if !errors.Is(err, errDue) {
+		return value, err
+	}
+	if good {
+		select {
+		case e.turn <- struct{}{}:
+		default:
+			return value, nil // another caller asks
+		}
+	} else {
+		select {
+		case e.turn <- struct{}{}:
+		case <-ctx.Done():
+			return value, fmt.Errorf("the API server has not answered: %w", ctx.Err())
+		}
+	}
+	defer func() { <-e.turn }()
+	if value, good, err = k.have(e); !errors.Is(err, errDue) {
+		return value, err // the other caller has it
+	}
+	k.replace(ctx, e, q, good)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if e.isGood(k.clock.Now()) {
+		return e.answer.value, nil
+	}
+	return *new(V), e.err
+}
+
+// entry returns the entry of a key, and from time to time drops those that are not asked for.
+func (k *keeper[K, V]) entry(key K) *kept[V] {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := k.clock.Now()
+	if now.Sub(k.swept) >= unused {
+		k.swept = now
+		for other, e := range k.entries {
+			if now.Sub(e.used) >= unused {
+				delete(k.entries, other)
+			}
+		}
+	}
+	e := k.entries[key]
+	if e == nil {
+		e = &kept[V]{turn: make(chan struct{}, 1)}
+		k.entries[key] = e
+	}
+	e.used = now
+	return e
+}
+
+// have returns the answer as it is: one that is good, perhaps with errDue, or the reason for having
+// none.
+func (k *keeper[K, V]) have(e *kept[V]) (value V, good bool, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := k.clock.Now()
+	good = e.isGood(now)
+	if good {
+		value = e.answer.value
+	}
+	switch {
+	case good && now.Before(e.answer.due):
+		return value, true, nil
+	case !now.Before(e.again):
+		return value, good, errDue
+	case good:
+		return value, true, nil
+	}
+	return value, false, e.err
+}
+
+func (e *kept[V]) isGood(now time.Time) bool {
+	return e.good && (e.answer.expires.IsZero() || now.Before(e.answer.expires))
+}
+
+// replace asks for an answer and notes it. The caller has the entry's turn.
+func (k *keeper[K, V]) replace(ctx context.Context, e *kept[V], q question[V], good bool) {
+	if good {
+		limited, cancel := timing.WithTimeout(ctx, k.clock, patience)
+		defer cancel()
+		ctx = limited
+	}
+	next, err := q.ask(ctx)
+	now := k.clock.Now()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err == nil {
+		e.answer, e.good, e.err, e.pause, e.again = next, true, nil, 0, time.Time{}
+		return
+	}
+	e.err, e.pause = err, pauseAfter(err, e.pause)
+	e.again = now.Add(e.pause)
+	k.logger.Info("The API server issued nothing", append([]any{"hasOld", good, "retryAfter", e.pause, "error", err.Error()}, q.log...)...)
+	if q.void != nil && q.void(err) {
+		e.answer, e.good = answer[V]{}, false
+	}
+}
+
+// drop forgets answers.
+func (k *keeper[K, V]) drop(which func(K) bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for key := range k.entries {
+		if which(key) {
+			delete(k.entries, key)
+		}
+	}
+}
