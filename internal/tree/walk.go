@@ -33,12 +33,16 @@ func (e Entry) IsDir() bool { return e.Stat.Mode&unix.S_IFMT == unix.S_IFDIR }
 // IsLink reports whether it is a symbolic link.
 func (e Entry) IsLink() bool { return e.Stat.Mode&unix.S_IFMT == unix.S_IFLNK }
 
-// Walker walks through a tree and changes nothing.
+// Walker walks through a tree and changes nothing itself.
 type Walker struct {
 	// Visit is called for each entry, for a folder before its content. [fs.SkipDir] leaves
 	// out the content of a folder, [fs.SkipAll] ends the walk; another error ends it and
 	// is returned.
 	Visit func(Entry) error
+	// Leave, if set, is called for each folder that was entered, after its content: folder is the
+	// open folder, name its name in the open folder dir. It may remove it. An error ends the walk
+	// and is returned.
+	Leave func(dir, folder int, name string) error
 	// Failed is told of an entry that cannot be read, or was moved away ([ErrMoved]), with its
 	// name: nil goes on without it, an error ends the walk. Nil ends it with every error. What
 	// was removed meanwhile is no failure.
@@ -58,7 +62,7 @@ func (w Walker) Walk(ctx context.Context, dir *os.File) error {
 	if _, err := unix.Seek(top, 0, unix.SEEK_SET); err != nil {
 		return err
 	}
-	s.push(top, &st)
+	s.push(top, "", &st)
 	for len(s.levels) > 0 {
 		if err := s.step(); err != nil {
 			if errors.Is(err, fs.SkipAll) {
@@ -81,6 +85,7 @@ type walk struct {
 // level is a folder between the top and the present one.
 type level struct {
 	listing // fd is -1 while it is closed
+	name    string
 	device  uint64
 	inode   uint64
 }
@@ -130,7 +135,7 @@ func (s *walk) enter(dir int, name string, visited *unix.Stat_t) error {
 		unix.Close(fd)
 		return s.failed(name, err)
 	}
-	s.push(fd, &st)
+	s.push(fd, name, &st)
 	return nil
 }
 
@@ -145,10 +150,14 @@ func (s *walk) leave() error {
 	if above := &s.levels[last-1]; above.fd < 0 {
 		err = s.reopen(above, s.levels[last].fd)
 	}
+	var left error
+	if err == nil && s.Leave != nil {
+		left = s.Leave(s.levels[last-1].fd, s.levels[last].fd, s.levels[last].name)
+	}
 	s.shut(&s.levels[last])
 	s.levels = s.levels[:last]
 	if err == nil {
-		return nil
+		return left
 	}
 	for s.levels[len(s.levels)-1].fd < 0 { // the top is open
 		s.levels = s.levels[:len(s.levels)-1]
@@ -191,11 +200,11 @@ func (s *walk) failed(name string, err error) error {
 }
 
 // push adds a level, and closes the one that is too far above.
-func (s *walk) push(fd int, st *unix.Stat_t) {
+func (s *walk) push(fd int, name string, st *unix.Stat_t) {
 	if far := len(s.levels) - held; far > 0 {
 		s.shut(&s.levels[far])
 	}
-	s.levels = append(s.levels, level{listing: listing{fd: fd, buffer: s.buffer()}, device: st.Dev, inode: st.Ino})
+	s.levels = append(s.levels, level{listing: listing{fd: fd, buffer: s.buffer()}, name: name, device: st.Dev, inode: st.Ino})
 }
 
 func (s *walk) buffer() []byte {

@@ -161,3 +161,44 @@ func TestWalkIsTold(t *testing.T) {
 		t.Errorf("a folder that vanishes: %v", err)
 	}
 }
+
+// TestFoldersAreLeftAfterTheirContent: a walk tells of each folder that it was in, the deepest first,
+// and the folder may be removed then, however deep the tree is.
+func TestFoldersAreLeftAfterTheirContent(t *testing.T) {
+	dir := t.TempDir()
+	const deep = 200 // most of it is closed when the walk comes back
+	treetest.Chain(t, dir, deep, 0)
+	for _, beside := range []string{"deep/deep/beside/a", "last/b"} {
+		if err := os.MkdirAll(filepath.Join(dir, beside), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left := 0
+	walker := tree.Walker{
+		Visit: func(e tree.Entry) error {
+			if e.Name == "last" {
+				return fs.SkipDir
+			}
+			return nil
+		},
+		Leave: func(dir, folder int, name string) error {
+			var st, named unix.Stat_t
+			if err := errors.Join(unix.Fstat(folder, &st), unix.Fstatat(dir, name, &named, 0)); err != nil || st.Ino != named.Ino {
+				t.Errorf("%s: %v, another folder: %t", name, err, st.Ino != named.Ino)
+			}
+			left++
+			return unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)
+		},
+	}
+	if err := walker.Walk(t.Context(), open(t, dir)); err != nil {
+		t.Fatal(err)
+	}
+	if names, err := os.ReadDir(dir); err != nil || len(names) != 1 || left != deep+2 {
+		t.Errorf("left %d folders, there are %v, %v", left, names, err)
+	}
+	told := errors.New("told")
+	walker = tree.Walker{Visit: func(tree.Entry) error { return nil }, Leave: func(int, int, string) error { return told }}
+	if err := walker.Walk(t.Context(), open(t, dir)); !errors.Is(err, told) {
+		t.Errorf("the error of Leave: %v", err)
+	}
+}

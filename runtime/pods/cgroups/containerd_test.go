@@ -50,10 +50,16 @@ func TestContainerdKernel(t *testing.T) {
 	must(t, err)
 	pid := []byte(strconv.Itoa(sleep.Process.Pid))
 	for _, tree := range []string{"", "memory", "pids"} {
-		path := filepath.Join("/sys/fs/cgroup", tree, name, "cgroup.procs")
-		if _, err := os.Stat(path); err == nil {
-			must(t, os.WriteFile(path, pid, 0o600))
+		pod := filepath.Join("/sys/fs/cgroup", tree, name)
+		if _, err := os.Stat(filepath.Join(pod, "cgroup.procs")); err != nil {
+			continue
 		}
+		for range 100 { // as a pod may do in its own
+			must(t, os.MkdirAll(filepath.Join(pod, "beside"), 0o755))
+			pod = filepath.Join(pod, "in")
+			must(t, os.Mkdir(pod, 0o755))
+		}
+		must(t, os.WriteFile(filepath.Join(pod, "cgroup.procs"), pid, 0o600))
 	}
 	if _, err := h.MemoryUsage(pod); err != nil {
 		t.Error(err)

@@ -1,6 +1,7 @@
 package cgroups
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -8,13 +9,14 @@ import (
 	"os"
 	"path"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/timing"
+	"github.com/podwright/podwright/internal/tree"
 	"github.com/podwright/podwright/runtime/pods/internal/cgroupname"
 )
 
@@ -46,9 +48,9 @@ func (h *Hierarchy) Destroy(ctx context.Context, uid types.UID) error {
 		anchors = append(anchors, path.Join(h.anchor(), name))
 	}
 	for try := 1; ; try++ {
-		err := destroyAll(root, others)
+		err := destroyAll(ctx, root, others)
 		if err == nil {
-			err = destroyAll(root, anchors)
+			err = destroyAll(ctx, root, anchors)
 		}
 		if err == nil || try == destroyTries {
 			return err
@@ -60,58 +62,103 @@ func (h *Hierarchy) Destroy(ctx context.Context, uid types.UID) error {
 }
 
 // destroyAll tries each path once.
-func destroyAll(root *os.Root, paths []string) error {
+func destroyAll(ctx context.Context, root *os.Root, paths []string) error {
 	var problems []error
 	for _, p := range paths {
-		problems = append(problems, destroyTree(root, p))
+		problems = append(problems, destroyTree(ctx, root, p))
 	}
 	return errors.Join(problems...)
 }
 
-// destroyTree kills and removes what is below a cgroup, then the cgroup.
-func destroyTree(root *os.Root, name string) error {
-	entries, err := fs.ReadDir(root.FS(), name)
+// destroyTree kills and removes what is below a cgroup, then the cgroup. A pod can nest cgroups in
+// its own as deep as it likes: each is opened from the one above it.
+func destroyTree(ctx context.Context, root *os.Root, name string) error {
+	parent, err := root.Open(path.Dir(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("destroy cgroup: %w", err)
 	}
-	var problems []error
-	for _, e := range entries {
-		if e.IsDir() {
-			problems = append(problems, destroyTree(root, path.Join(name, e.Name())))
-		}
+	defer parent.Close()
+	cgroup, err := root.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	problems = append(problems, killIn(root, name))
-	if err := errors.Join(problems...); err != nil {
-		return err
-	}
-	if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil {
 		return fmt.Errorf("destroy cgroup: %w", err)
 	}
-	return nil
+	defer cgroup.Close()
+	d := destruction{name: name}
+	err = tree.Walker{
+		Visit:  func(tree.Entry) error { return nil },
+		Leave:  func(dir, folder int, name string) error { d.destroy(dir, folder, name); return nil },
+		Failed: func(_ string, err error) error { d.note(err); return nil },
+	}.Walk(ctx, cgroup)
+	if err != nil {
+		return fmt.Errorf("destroy cgroup %s: %w", name, err)
+	}
+	d.destroy(int(parent.Fd()), int(cgroup.Fd()), path.Base(name))
+	return errors.Join(d.problems...)
+}
+
+// destruction is what could not be destroyed of a cgroup.
+type destruction struct {
+	name     string
+	problems []error
+}
+
+// maxProblems is how many of them are told.
+const maxProblems = 5
+
+func (d *destruction) note(err error) {
+	if len(d.problems) < maxProblems {
+		d.problems = append(d.problems, fmt.Errorf("destroy cgroup %s: %w", d.name, err))
+	}
+}
+
+// destroy kills the processes of one cgroup and removes it, unless something is left below it.
+func (d *destruction) destroy(dir, cgroup int, name string) {
+	if err := killIn(cgroup); err != nil {
+		d.note(fmt.Errorf("%q: %w", name, err))
+		return
+	}
+	err := unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)
+	above := len(d.problems) > 0 && (errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EBUSY)) // that is told
+	if err != nil && !errors.Is(err, unix.ENOENT) && !above {
+		d.note(fmt.Errorf("%q: %w", name, err))
+	}
 }
 
 // killIn kills the processes of one cgroup.
-func killIn(root *os.Root, name string) error {
-	text, err := read(root, path.Join(name, "cgroup.procs"))
-	if errors.Is(err, fs.ErrNotExist) {
+func killIn(cgroup int) error {
+	fd, err := unix.Openat(cgroup, "cgroup.procs", unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOENT) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	for field := range strings.FieldsSeq(text) {
-		pid, err := strconv.Atoi(field)
+	list := os.NewFile(uintptr(fd), "cgroup.procs")
+	defer list.Close()
+	lines := bufio.NewScanner(list)
+	for lines.Scan() {
+		pid, err := strconv.Atoi(lines.Text())
 		// 0 is a process of another namespace. The agent and init are never killed,
 		// even if they were put into a pod's cgroup.
 		if err != nil || pid <= 1 || pid == os.Getpid() {
-			return fmt.Errorf("destroy cgroup: %s holds process %q, which is not killed", name, field)
+			return fmt.Errorf("it holds process %q, which is not killed", lines.Text())
 		}
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
-			return fmt.Errorf("destroy cgroup: kill %d: %w", pid, err)
+			return fmt.Errorf("kill %d: %w", pid, err)
 		}
 	}
-	return nil
+	switch err := lines.Err(); {
+	case errors.Is(err, unix.ENODEV): // it is gone
+		return nil
+	case errors.Is(err, unix.EOPNOTSUPP): // it is threaded: its processes are in the list of one above
+		return nil
+	default:
+		return err
+	}
 }
