@@ -1,0 +1,190 @@
+// Command kubenode is a node of a Kubernetes cluster: it runs the pods that the scheduler
+// binds to it on any CRI runtime, as a kubelet does.
+//
+//	kubenode --kubeconfig FILE [--node-name NAME] [--runtime unix:///run/containerd/containerd.sock]
+//
+// The credentials are those of system:node:NAME in the group system:nodes. SIGTERM or
+// SIGINT ends it and leaves the pods running.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/kube"
+	"github.com/podwright/podwright/kube/node"
+	"github.com/podwright/podwright/runtime/cri"
+	"github.com/podwright/podwright/syncloop/source"
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stderr)) }
+
+// run is main without the process: it returns the exit code.
+func run(args []string, stderr io.Writer) int {
+	o, err := parse(args, stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	if err == nil {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+		defer stop()
+		err = serve(ctx, o, stderr)
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "kubenode:", err)
+		return 1
+	}
+	return 0
+}
+
+// options are what the command line says.
+type options struct {
+	kubeconfig, name, runtime, root, address, manifests, clusterDNS string
+	verbosity                                                       int
+	gone                                                            kube.Policy
+	labels                                                          labels
+}
+
+// labels are those of repeated flags --label KEY=VALUE.
+type labels map[string]string
+
+// String implements [flag.Value].
+func (l labels) String() string { return fmt.Sprint(map[string]string(l)) }
+
+// Set implements [flag.Value].
+func (l labels) Set(text string) error {
+	key, value, ok := strings.Cut(text, "=")
+	if !ok || key == "" {
+		return fmt.Errorf("%q is not KEY=VALUE", text)
+	}
+	l[key] = value
+	return nil
+}
+
+func parse(args []string, stderr io.Writer) (options, error) {
+	host, _ := os.Hostname()
+	o := options{labels: labels{}}
+	flags := flag.NewFlagSet("kubenode", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.StringVar(&o.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "`file` that says how to reach the API server, and as whom")
+	flags.StringVar(&o.name, "node-name", strings.ToLower(host), "`name` of the Node")
+	flags.StringVar(&o.runtime, "runtime", "unix:///run/containerd/containerd.sock", "CRI `socket`")
+	flags.StringVar(&o.root, "root", "/var/lib/kubenode", "`folder` of the agent, which no other user can change")
+	flags.StringVar(&o.address, "address", "", "IP `address` of the node; empty: the one that leads to the API server")
+	flags.StringVar(&o.manifests, "manifests", "", "`folder` of manifests of static pods")
+	flags.StringVar(&o.clusterDNS, "cluster-dns", "", "IP `address` of the cluster's name server")
+	flags.IntVar(&o.verbosity, "v", 0, "`level` of detail of the log: 0 to 4")
+	gone := flags.String("when-gone", "rejoin", "what follows when the Node is deleted: rejoin, drain or exit")
+	flags.Var(o.labels, "label", "`KEY=VALUE` of a label of the Node; may be repeated")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	policies := map[string]kube.Policy{"rejoin": kube.Rejoin, "drain": kube.Drain, "exit": kube.Exit}
+	policy, known := policies[*gone]
+	switch {
+	case flags.NArg() > 0:
+		return o, fmt.Errorf("there are no arguments, but %q is one", flags.Arg(0))
+	case o.kubeconfig == "":
+		return o, errors.New("--kubeconfig is required: the file says how to reach the API server, and as whom")
+	case !known:
+		return o, fmt.Errorf("--when-gone %q is none of rejoin, drain and exit", *gone)
+	}
+	o.gone = policy
+	return o, nil
+}
+
+// serve runs the node until ctx ends.
+func serve(ctx context.Context, o options, stderr io.Writer) error {
+	logger := logr.FromSlogHandler(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.Level(-o.verbosity)}))
+	api, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
+	if err != nil {
+		return fmt.Errorf("--kubeconfig %s: %w", o.kubeconfig, err)
+	}
+	runtime, err := cri.Dial(ctx, o.runtime, cri.Options{})
+	if err != nil {
+		return fmt.Errorf("--runtime %s: %w", o.runtime, err)
+	}
+	defer func() { _ = runtime.Close() }()
+	config := podwright.Config{
+		Runtime: runtime, Images: runtime, RootDir: o.root,
+		Node:      podwright.Node{Name: o.name, ClusterDNS: words(o.clusterDNS)},
+		Admission: podwright.Admission{MaxPods: maxPods, FitResources: true},
+		Observe:   podwright.Observe{Logger: logger},
+	}
+	config.Pods.SeccompDefault = true
+	if o.manifests != "" {
+		static, err := source.NewFile(o.manifests, o.name, source.FileOptions{})
+		if err != nil {
+			return fmt.Errorf("--manifests %s: %w", o.manifests, err)
+		}
+		config.Sources = append(config.Sources, static)
+	}
+	shown := node.Options{Labels: maps.Clone(o.labels), Addresses: func() []v1.NodeAddress { return addresses(o, api.Host) }}
+	agent, err := kube.New(kube.Options{Config: api, Node: shown, WhenGone: o.gone}, &config)
+	if err != nil {
+		return err
+	}
+	engine, err := podwright.New(config)
+	if err != nil {
+		return err
+	}
+	logger.Info("kubenode started", "node", o.name, "server", api.Host, "runtime", o.runtime)
+	return agent.Run(ctx, engine)
+}
+
+// maxPods is how many pods the Node says it takes.
+const maxPods = 110
+
+// addresses are those of the Node, as they are now.
+func addresses(o options, server string) []v1.NodeAddress {
+	list := []v1.NodeAddress{{Type: v1.NodeHostName, Address: o.name}}
+	address := o.address
+	if address == "" {
+		address = sourceAddress(server)
+	}
+	if address != "" {
+		list = append([]v1.NodeAddress{{Type: v1.NodeInternalIP, Address: address}}, list...)
+	}
+	return list
+}
+
+// sourceAddress is the address that this machine uses towards a server. Nothing is sent:
+// connecting a UDP socket asks the routing table alone.
+func sourceAddress(server string) string {
+	_, rest, found := strings.Cut(server, "://")
+	if !found {
+		rest = server
+	}
+	host, _, _ := strings.Cut(rest, "/")
+	if _, _, err := net.SplitHostPort(host); err != nil {
+		host = net.JoinHostPort(host, "443")
+	}
+	connection, err := net.Dial("udp", host)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = connection.Close() }()
+	return connection.LocalAddr().(*net.UDPAddr).IP.String()
+}
+
+func words(s string) []string {
+	if s == "" {
+		return nil
+	}
+	return []string{s}
+}

@@ -1,0 +1,330 @@
+//go:build apiserver && containerd
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const deployment = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 20
+  selector: {matchLabels: {app: web}}
+  strategy: {rollingUpdate: {maxSurge: 5, maxUnavailable: 0}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers:
+      - name: app
+        image: IMAGE
+        command: [sh, -c, "trap 'exit 0' TERM; touch /tmp/ready; sleep 100000 & wait"]
+        readinessProbe: {exec: {command: [test, -e, /tmp/ready]}, periodSeconds: 1}
+`
+
+const batch = `
+apiVersion: batch/v1
+kind: Job
+metadata: {name: ten}
+spec:
+  completions: 10
+  parallelism: 5
+  template:
+    metadata: {labels: {app: ten}}
+    spec:
+      restartPolicy: Never
+      containers: [{name: work, image: IMAGE, command: [sh, -c, "exit 0"]}]
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: failing}
+spec:
+  backoffLimit: 0
+  template:
+    metadata: {labels: {app: failing}}
+    spec:
+      restartPolicy: Never
+      containers: [{name: work, image: IMAGE, command: [sh, -c, "exit 7"]}]
+---
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: cron}
+spec:
+  schedule: "* * * * *"
+  jobTemplate:
+    spec:
+      template:
+        metadata: {labels: {app: cron}}
+        spec:
+          restartPolicy: Never
+          containers: [{name: work, image: IMAGE, command: [sh, -c, "exit 0"]}]
+`
+
+const sets = `
+apiVersion: v1
+kind: Service
+metadata: {name: db}
+spec: {clusterIP: None, selector: {app: db}, ports: [{port: 5432}]}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db}
+spec:
+  serviceName: db
+  replicas: 3
+  selector: {matchLabels: {app: db}}
+  template:
+    metadata: {labels: {app: db}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers: [{name: app, image: IMAGE, command: [sh, -c, "hostname; trap 'exit 0' TERM; sleep 100000 & wait"]}]
+---
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: every}
+spec:
+  selector: {matchLabels: {app: every}}
+  template:
+    metadata: {labels: {app: every}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers: [{name: app, image: IMAGE, command: [sh, -c, "trap 'exit 0' TERM; sleep 100000 & wait"]}]
+`
+
+const objects = `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings}
+data: {colour: blue}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: password}
+stringData: {word: first}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: backend}
+spec: {selector: {app: none}, ports: [{port: 8080}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: reader, labels: {app: reader}}
+spec:
+  terminationGracePeriodSeconds: 1
+  initContainers:
+  - {name: prepare, image: IMAGE, command: [sh, -c, "echo prepared >/work/done"], volumeMounts: [{name: work, mountPath: /work}]}
+  - {name: sidecar, image: IMAGE, restartPolicy: Always, command: [sh, -c, "trap 'exit 0' TERM; sleep 100000 & wait"]}
+  containers:
+  - name: app
+    image: IMAGE
+    command: [sh, -c, "trap 'exit 0' TERM; sleep 100000 & wait"]
+    volumeMounts: [{name: work, mountPath: /work}, {name: settings, mountPath: /settings}, {name: password, mountPath: /password}]
+  volumes:
+  - {name: work, emptyDir: {}}
+  - {name: settings, configMap: {name: settings}}
+  - {name: password, secret: {secretName: password}}
+`
+
+// TestContainerdAPIServerWorkloads: what people run on a cluster, on a real API server with
+// its controllers, and a real runtime.
+func TestContainerdAPIServerWorkloads(t *testing.T) {
+	c := newCluster(t)
+	c.start()
+	c.until("Node Ready", 20*time.Second, c.nodeReady)
+	c.apply(batch)
+	c.apply(sets)
+	c.apply(objects)
+	t.Run("Deployment", func(t *testing.T) {
+		c.apply(deployment)
+		c.until("20 replicas Ready", 2*time.Minute, c.ready("app=web", 20))
+		c.kubectl("scale", "deployment", "web", "--replicas=0")
+		c.until("scaled to 0", time.Minute, c.ready("app=web", 0))
+		c.kubectl("scale", "deployment", "web", "--replicas=5")
+		c.until("scaled to 5", time.Minute, c.ready("app=web", 5))
+		c.kubectl("rollout", "restart", "deployment", "web")
+		c.kubectl("rollout", "status", "deployment", "web", "--timeout=120s")
+		c.until("rolled out", time.Minute, c.ready("app=web", 5))
+	})
+	t.Run("Job", func(t *testing.T) {
+		c.kubectl("wait", "job/ten", "--for=condition=Complete", "--timeout=120s")
+		c.kubectl("wait", "job/failing", "--for=condition=Failed", "--timeout=120s")
+		if code := c.kubectl("get", "pods", "-l", "app=failing", "-o", "jsonpath={.items[0].status.containerStatuses[0].state.terminated.exitCode}"); code != "7" {
+			t.Errorf("exit code %q", code)
+		}
+	})
+	t.Run("StatefulSet and DaemonSet", func(t *testing.T) {
+		c.until("3 replicas Ready", time.Minute, c.ready("app=db", 3))
+		c.until("one on each node", time.Minute, c.ready("app=every", 1))
+		before := c.pods("app=db")
+		c.kubectl("delete", "pod", "db-1", "--grace-period=1", "--wait=true")
+		c.until("db-1 came back", time.Minute, c.ready("app=db", 3))
+		for i, pod := range c.pods("app=db") {
+			if (pod.UID == before[i].UID) == (pod.Name == "db-1") {
+				t.Errorf("%s had UID %s, has %s", pod.Name, before[i].UID, pod.UID)
+			}
+		}
+	})
+	t.Run("objects", func(t *testing.T) {
+		c.until("the pod is Ready", time.Minute, c.ready("app=reader", 1))
+		c.inContainer("reader", "app", "cat /work/done", "prepared")
+		c.inContainer("reader", "app", "cat /settings/colour; cat /password/word", "bluefirst")
+		c.inContainer("reader", "app", "env", "BACKEND_SERVICE_PORT=8080")
+		c.inContainer("reader", "app", "ls /var/run/secrets/kubernetes.io/serviceaccount", "ca.crt\nnamespace\ntoken")
+		c.kubectl("patch", "configmap", "settings", "-p", `{"data":{"colour":"green"}}`)
+		c.kubectl("patch", "secret", "password", "-p", `{"stringData":{"word":"second"}}`)
+		c.until("new content in the volumes (KO4)", 10*time.Second, func() error {
+			return c.prints("reader", "app", "cat /settings/colour; cat /password/word", "greensecond")
+		})
+	})
+	t.Run("delete --force", func(t *testing.T) {
+		victim := c.pods("app=every")[0]
+		c.kubectl("delete", "pod", victim.Name, "--force", "--grace-period=0")
+		c.until("its successor is Ready", time.Minute, c.ready("app=every", 1))
+		c.until("its containers are gone", time.Minute, func() error {
+			if out := c.runtime.Ctr("containers", "list"); strings.Contains(out, string(victim.UID)) {
+				return errors.New(out)
+			}
+			return nil
+		})
+	})
+	t.Run("eviction with a budget", func(t *testing.T) {
+		c.kubectl("create", "poddisruptionbudget", "web", "--selector=app=web", "--min-available=5")
+		if out, err := c.api.Kubectl(t.Context(), "drain", nodeName, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--pod-selector=app=web", "--timeout=3s"); err == nil {
+			t.Errorf("drained against the budget: %s", out)
+		}
+		c.kubectl("delete", "poddisruptionbudget", "web")
+		c.kubectl("uncordon", nodeName)
+	})
+	t.Run("CronJob", func(t *testing.T) {
+		c.until("a job of the schedule has succeeded", 90*time.Second, func() error {
+			for _, pod := range c.pods("app=cron") {
+				if pod.Status.Phase == v1.PodSucceeded {
+					return nil
+				}
+			}
+			return errors.New("none")
+		})
+		c.kubectl("delete", "cronjob", "cron")
+	})
+	t.Run("drain", func(t *testing.T) {
+		c.kubectl("drain", nodeName, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=60s")
+		c.until("the web pods wait for a node", 30*time.Second, func() error {
+			for _, pod := range c.pods("app=web") {
+				if pod.Spec.NodeName != "" {
+					return fmt.Errorf("%s is on %s", pod.Name, pod.Spec.NodeName)
+				}
+			}
+			return nil
+		})
+		c.kubectl("uncordon", nodeName)
+		c.until("and come back", time.Minute, c.ready("app=web", 5))
+	})
+}
+
+// prints compares what a command prints in a container, past kubectl.
+func (c *cluster) prints(pod, container, command, want string) error {
+	found, err := c.operator.CoreV1().Pods("default").Get(c.t.Context(), pod, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	for _, s := range found.Status.ContainerStatuses {
+		if s.Name != container {
+			continue
+		}
+		_, id, _ := strings.Cut(s.ContainerID, "://")
+		out := c.runtime.Ctr("task", "exec", "--exec-id", fmt.Sprintf("e%d", time.Now().UnixNano()), id, "sh", "-c", command)
+		if strings.Contains(strings.TrimSpace(out), want) {
+			return nil
+		}
+		return fmt.Errorf("%s prints %q, want %q", command, out, want)
+	}
+	return errors.New("no such container")
+}
+
+func (c *cluster) inContainer(pod, container, command, want string) {
+	c.t.Helper()
+	if err := c.prints(pod, container, command, want); err != nil {
+		c.t.Error(err)
+	}
+}
+
+const job = `
+apiVersion: v1
+kind: Pod
+metadata: {name: once, labels: {app: once}}
+spec:
+  restartPolicy: Never
+  terminationGracePeriodSeconds: 1
+  containers: [{name: work, image: IMAGE, command: [sh, -c, "while ! test -e /host/end; do sleep 0.1; done; exit 42"], volumeMounts: [{name: host, mountPath: /host}]}]
+  volumes: [{name: host, hostPath: {path: HOST, type: Directory}}]
+`
+
+// TestContainerdAPIServerOutage (KT6, KS10, KW3): the API server stops, a job ends, the
+// agent is killed with kill -9 twice and started again, and the API server comes back: the
+// exit code arrives, and nothing ran twice.
+func TestContainerdAPIServerOutage(t *testing.T) {
+	c := newCluster(t)
+	c.start()
+	c.until("Node Ready", 20*time.Second, c.nodeReady)
+	host := t.TempDir()
+	c.apply(strings.ReplaceAll(job, "HOST", host))
+	c.apply(strings.ReplaceAll(deployment, "replicas: 20", "replicas: 3"))
+	c.until("web is Ready", time.Minute, c.ready("app=web", 3))
+	c.until("the job runs", time.Minute, c.ready("app=once", 1))
+	before := c.ids("app=web")
+	if err := c.api.APIServer.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	c.kill(syscall.SIGKILL)
+	if err := writeEmpty(host + "/end"); err != nil {
+		t.Fatal(err)
+	}
+	c.start()
+	c.sleep(15 * time.Second)
+	c.kill(syscall.SIGKILL)
+	c.start()
+	c.sleep(15 * time.Second)
+	if err := c.api.APIServer.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.api.WaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.until("the exit code is told", 90*time.Second, func() error {
+		pods := c.pods("app=once")
+		if len(pods) != 1 || pods[0].Status.Phase != v1.PodFailed {
+			return fmt.Errorf("%d pods", len(pods))
+		}
+		if code := pods[0].Status.ContainerStatuses[0].State.Terminated.ExitCode; code != 42 {
+			return fmt.Errorf("exit code %d", code)
+		}
+		return nil
+	})
+	c.until("web is Ready", time.Minute, c.ready("app=web", 3))
+	if after := c.ids("app=web"); after != before {
+		t.Errorf("containers were started again:\n%s\n%s", before, after)
+	}
+}
+
+// ids are the containers of pods, with their restarts.
+func (c *cluster) ids(selector string) string {
+	var ids []string
+	for _, pod := range c.pods(selector) {
+		for _, s := range pod.Status.ContainerStatuses {
+			ids = append(ids, fmt.Sprint(pod.Name, s.ContainerID, s.RestartCount))
+		}
+	}
+	return strings.Join(ids, " ")
+}

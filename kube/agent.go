@@ -1,0 +1,265 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/kube/node"
+	"github.com/podwright/podwright/kube/objects"
+	"github.com/podwright/podwright/kube/podsource"
+	"github.com/podwright/podwright/kube/statussink"
+	"github.com/podwright/podwright/kube/tokens"
+	"github.com/podwright/podwright/syncloop"
+)
+
+// dialTimeout bounds the making of a connection, and is how often one is probed.
+const dialTimeout = 30 * time.Second
+
+// Engine is what an agent needs of the engine that it serves. A *podwright.Engine is one.
+type Engine interface {
+	Run(ctx context.Context) error
+	Drain(ctx context.Context) error
+	Pods() []v1.Pod
+	ObjectChanged(o podwright.Object)
+}
+
+// Agent is everything between an engine and an API server. Make one with [New].
+type Agent struct {
+	options   Options
+	clients   *clients
+	registrar *node.Registrar
+	source    *podsource.Source
+	objects   *objects.Store
+	services  *objects.Services
+	classes   *objects.RuntimeClasses
+	events    *recorder
+	engine    atomic.Pointer[Engine]
+}
+
+// New makes the parts of an agent and fills the fields of the engine's configuration that
+// are empty: the node's name must be set, the pods of the API server are added to the
+// sources and its statuses to the sinks. It makes no call and starts nothing.
+func New(o Options, c *podwright.Config) (*Agent, error) {
+	problem := o.complete()
+	if c.Node.Name == "" {
+		problem = errors.Join(problem, errors.New("the engine's configuration has no Node.Name: that of the Node is required"))
+	}
+	if problem != nil {
+		return nil, fmt.Errorf("kube: %w", problem)
+	}
+	a := &Agent{options: o}
+	var err error
+	if a.clients, err = newClients(o.Config); err != nil {
+		return nil, fmt.Errorf("kube: the configuration of the API server's clients: %w", err)
+	}
+	if a.events = newRecorder(a.clients.all, c.Node.Name); c.Observe.Events == nil {
+		c.Observe.Events = a.events
+	}
+	if err := errors.Join(a.makeNode(c), a.makeSource(c), a.makeObjects(c), a.makeSinks(c)); err != nil {
+		return nil, fmt.Errorf("kube: %w", err)
+	}
+	return a, nil
+}
+
+// makeNode makes what registers the Node.
+func (a *Agent) makeNode(c *podwright.Config) (err error) {
+	n := a.options.Node
+	n.Name, n.Client, n.Leases = c.Node.Name, a.clients.all, a.clients.leases.CoordinationV1()
+	n.Reconnect, n.Skew = a.clients.connections.CloseAll, a.clients.skew
+	n.Clock, n.Logger, n.Events = c.Clock, c.Observe.Logger.WithName("node"), c.Observe.Events
+	if a.options.WhenGone != Rejoin {
+		n.WhenGone = node.Leave
+	}
+	if c.Observe.MeterProvider != nil {
+		n.Meter = c.Observe.MeterProvider.Meter("github.com/podwright/podwright/kube/node")
+	}
+	if n.Runtime == nil {
+		n.Runtime = c.Runtime
+	}
+	if n.Images == nil {
+		n.Images = c.Images
+	}
+	if a.registrar, err = node.New(n); err != nil {
+		return err
+	}
+	if c.NodeHooks.Register == nil && c.NodeHooks.PublishStatus == nil && c.NodeHooks.RenewLease == nil {
+		hooks := a.registrar.Hooks()
+		hooks.Initialise, hooks.RuntimeReady, hooks.Rand = c.NodeHooks.Initialise, c.NodeHooks.RuntimeReady, c.NodeHooks.Rand
+		c.NodeHooks = hooks
+	}
+	if c.Node.Object == nil {
+		c.Node.Object = a.registrar.Object
+	}
+	if c.Node.Addresses == nil && len(c.Node.IPs) == 0 && n.Addresses != nil {
+		c.Node.Addresses = func() []string { return internalIPs(n.Addresses()) }
+	}
+	return nil
+}
+
+// internalIPs are the addresses that pods know their node by.
+func internalIPs(of []v1.NodeAddress) (ips []string) {
+	for _, a := range of {
+		if a.Type == v1.NodeInternalIP {
+			ips = append(ips, a.Address)
+		}
+	}
+	return ips
+}
+
+// makeSource makes the source of the API server's pods.
+func (a *Agent) makeSource(c *podwright.Config) (err error) {
+	a.source, err = podsource.New(podsource.Options{
+		NodeName: c.Node.Name, Client: a.clients.all, Start: a.registrar.Registered(),
+		RevisionFile: filepath.Join(c.RootDir, "state", "api-revision"),
+		Clock:        c.Clock, Logger: c.Observe.Logger.WithName("podsource"), Events: c.Observe.Events,
+	})
+	return err
+}
+
+// makeObjects makes what pods refer to. The store follows the pods that the source
+// delivers, before the engine has them.
+func (a *Agent) makeObjects(c *podwright.Config) error {
+	logger := c.Observe.Logger.WithName("objects")
+	lists := objects.ListOptions{Client: a.clients.all, Changed: a.objectChanged, Clock: c.Clock, Logger: logger}
+	issued := tokens.Options{Client: a.clients.all, Clock: c.Clock, Logger: c.Observe.Logger.WithName("tokens")}
+	var problems [4]error
+	a.objects, problems[0] = objects.New(objects.Options{Client: a.clients.all, TTL: a.options.ObjectTTL, Pods: a.known, Clock: c.Clock, Logger: logger})
+	a.services, problems[1] = objects.NewServices(lists)
+	a.classes, problems[2] = objects.NewRuntimeClasses(lists)
+	var token *tokens.Source
+	token, problems[3] = tokens.New(issued)
+	if err := errors.Join(problems[:]...); err != nil {
+		return err
+	}
+	c.Sources = append(slices.Clone(c.Sources), followed{a.source, a.objects})
+	o := &c.Pods
+	if o.Objects == nil {
+		o.Objects = a.objects
+	}
+	if o.Services == nil {
+		o.Services = a.services
+	}
+	if o.RuntimeClasses == nil {
+		o.RuntimeClasses = a.classes
+	}
+	if o.Projections.Token == nil {
+		o.Projections.Token = token
+	}
+	return nil
+}
+
+// makeSinks makes what tells the API server about pods.
+func (a *Agent) makeSinks(c *podwright.Config) error {
+	sinkOptions := statussink.Options{Client: a.clients.all, Lookup: a.source.Lookup}
+	if c.Clock != nil {
+		sinkOptions.Clock = c.Clock
+	}
+	sink, err := statussink.New(sinkOptions)
+	if err != nil {
+		return err
+	}
+	c.Observe.Sinks = append(slices.Clone(c.Observe.Sinks), sink)
+	if a.options.Local || c.Mirrors.Client != nil {
+		return nil
+	}
+	mirrors, err := statussink.NewMirrors(a.clients.all)
+	if err == nil {
+		c.Mirrors.Client, c.Mirrors.Node = mirrors, a.registrar.Object
+	}
+	return err
+}
+
+// followed has the objects of pods followed before the engine has the pods.
+type followed struct {
+	*podsource.Source
+	objects *objects.Store
+}
+
+var (
+	_ syncloop.Source         = followed{}
+	_ syncloop.Preceded       = followed{}
+	_ syncloop.HealthReporter = followed{}
+)
+
+// Run implements [syncloop.Source].
+func (f followed) Run(ctx context.Context, deliver func(ctx context.Context, pods []*v1.Pod) error) error {
+	return f.Source.Run(ctx, func(ctx context.Context, pods []*v1.Pod) error {
+		for _, pod := range pods {
+			f.objects.Follow(pod)
+		}
+		return deliver(ctx, pods)
+	})
+}
+
+// objectChanged tells the engine, once there is one.
+func (a *Agent) objectChanged(o objects.Object) {
+	if engine := a.engine.Load(); engine != nil {
+		(*engine).ObjectChanged(o)
+	}
+}
+
+// known are the pods that the engine has, in whatever state.
+func (a *Agent) known() (uids []types.UID) {
+	engine := a.engine.Load()
+	if engine == nil {
+		return nil
+	}
+	for _, pod := range (*engine).Pods() {
+		uids = append(uids, pod.UID)
+	}
+	return uids
+}
+
+// Registered is closed once the Node is registered.
+func (a *Agent) Registered() <-chan struct{} { return a.registrar.Registered() }
+
+// Run runs the engine, and everything that it needs of the API server, until ctx ends or
+// the Node is gone for good. It returns when all that has ended: first the engine, whose
+// last statuses and events still go out. The error is the engine's, or wraps [ErrNodeGone].
+// It is called once.
+func (a *Agent) Run(ctx context.Context, engine Engine) error {
+	a.engine.Store(&engine)
+	beside, stopBeside := context.WithCancel(context.WithoutCancel(ctx))
+	running, stop := context.WithCancelCause(ctx)
+	var parts, watch sync.WaitGroup
+	for _, run := range []func(context.Context) error{a.registrar.Run, a.services.Run, a.classes.Run, a.events.run} {
+		parts.Go(func() { _ = run(beside) }) // their only error is that of a second Run
+	}
+	watch.Go(func() {
+		select {
+		case <-a.registrar.Gone():
+			stop(a.leave(running, engine))
+		case <-running.Done():
+		}
+	})
+	err := engine.Run(running)
+	if cause := context.Cause(running); errors.Is(cause, ErrNodeGone) {
+		err = errors.Join(err, cause)
+	}
+	stop(nil)
+	watch.Wait()
+	stopBeside()
+	parts.Wait()
+	a.clients.connections.CloseAll()
+	return err
+}
+
+// leave does what the policy asks for when the Node is gone, and returns why Run ends.
+func (a *Agent) leave(ctx context.Context, engine Engine) error {
+	if a.options.WhenGone == Drain {
+		if err := engine.Drain(ctx); err != nil {
+			return fmt.Errorf("kube: %w; not all pods could be stopped: %w", ErrNodeGone, err)
+		}
+	}
+	return fmt.Errorf("kube: %w", ErrNodeGone)
+}

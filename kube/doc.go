@@ -1,0 +1,19 @@
+// Package kube turns an engine into a node of a Kubernetes cluster: pods come from an API
+// server, statuses go back to it.
+//
+//	API ── pods ──► podsource ───────► Engine ──► statussink ──► API
+//	 │                                 ▲    │
+//	 ├─ config maps, secrets ► objects ┤    ├──► node: Node, Lease ──► API
+//	 ├─ tokens ─────────────► tokens ──┤    └──► events ──► API
+//	 └─ services, runtime classes ─────┘
+//
+// Its packages are parts, not a program: an agent takes those it needs. This package
+// composes all of them. [New] fills the fields of a podwright.Config that are empty, so
+// that an agent with another source of config maps, or another recorder of events, sets
+// that field and keeps its own. [Agent.Run] runs the engine and everything beside it.
+//
+// It is a module of its own, because the client libraries it needs are larger than all
+// that the engine needs. The engine's module never imports it.
+//
+// Rules are those of docs/spec/kube.md.
+package kube
