@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -87,6 +88,9 @@ func (c *cluster) start(args ...string) {
 	command.Stderr = writer(func(p []byte) (int, error) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
+		if c.also != nil {
+			_, _ = c.also.Write(p)
+		}
 		return c.log.Write(p)
 	})
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -116,6 +120,14 @@ func (c *cluster) stop() {
 	if c.agent != nil {
 		c.kill(syscall.SIGTERM)
 	}
+}
+
+// logTo also writes the agent's log to w: what there is, and what comes.
+func (c *cluster) logTo(w io.Writer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, _ = w.Write(c.log.Bytes())
+	c.also = w
 }
 
 func (c *cluster) tail() string {

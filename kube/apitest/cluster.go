@@ -356,6 +356,9 @@ func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 	return stdout.String(), nil
 }
 
+// Program returns the path of one of the programs, such as kubectl.
+func (c *Cluster) Program(name string) string { return filepath.Join(c.programs, name) }
+
 // Snapshot copies etcd's data to a folder that must not exist. etcd is stopped for that,
 // and then goes on.
 func (c *Cluster) Snapshot(ctx context.Context, dir string) error {

@@ -1,0 +1,52 @@
+//go:build apiserver && containerd && kubeup
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestUp is `make kube-up`: a cluster that stays until SIGTERM. KUBE_UP names the folder
+// that gets its kubeconfig, kubectl and logs.
+func TestUp(t *testing.T) {
+	dir := os.Getenv("KUBE_UP")
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	c := newCluster(t)
+	c.start()
+	c.until("Node Ready", 20*time.Second, c.nodeReady)
+	log, err := os.OpenFile(filepath.Join(dir, "kubenode.log"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = log.Close() }()
+	c.logTo(log)
+	kubectl := filepath.Join(dir, "kubectl")
+	_ = os.Remove(kubectl)
+	if err := os.Symlink(c.api.Program("kubectl"), kubectl); err != nil {
+		t.Fatal(err)
+	}
+	ready := filepath.Join(dir, "kubeconfig")
+	if err := c.api.Kubeconfig(ready+".new", c.api.Admin()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(ready+".new", ready); err != nil { // whole, or not at all
+		t.Fatal(err)
+	}
+	defer func() { _ = os.Remove(ready) }()
+	fmt.Println("up")
+	select {
+	case <-signals:
+	case <-c.ended:
+		t.Errorf("kubenode ended:\n%s", c.tail())
+	}
+	if out, err := c.api.Kubectl(t.Context(), "delete", "deployments,daemonsets,statefulsets,jobs,cronjobs,pods", "--all", "-A", "--grace-period=1", "--timeout=30s"); err != nil {
+		t.Logf("not everything could be deleted: %v\n%s", err, out)
+	}
+}
