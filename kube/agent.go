@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/kube/events"
 	"github.com/podwright/podwright/kube/node"
 	"github.com/podwright/podwright/kube/objects"
 	"github.com/podwright/podwright/kube/podsource"
@@ -42,7 +43,7 @@ type Agent struct {
 	objects   *objects.Store
 	services  *objects.Services
 	classes   *objects.RuntimeClasses
-	events    *recorder
+	events    *events.Recorder
 	engine    atomic.Pointer[Engine]
 }
 
@@ -62,7 +63,10 @@ func New(o Options, c *podwright.Config) (*Agent, error) {
 	if a.clients, err = newClients(o.Config); err != nil {
 		return nil, fmt.Errorf("kube: the configuration of the API server's clients: %w", err)
 	}
-	if a.events = newRecorder(a.clients.all, c.Node.Name); c.Observe.Events == nil {
+	if a.events, err = events.New(events.Options{Client: a.clients.events, Node: c.Node.Name, Logger: c.Observe.Logger.WithName("events")}); err != nil {
+		return nil, fmt.Errorf("kube: %w", err)
+	}
+	if c.Observe.Events == nil {
 		c.Observe.Events = a.events
 	}
 	if err := errors.Join(a.makeNode(c), a.makeSource(c), a.makeObjects(c), a.makeSinks(c)); err != nil {
@@ -232,7 +236,7 @@ func (a *Agent) Run(ctx context.Context, engine Engine) error {
 	beside, stopBeside := context.WithCancel(context.WithoutCancel(ctx))
 	running, stop := context.WithCancelCause(ctx)
 	var parts, watch sync.WaitGroup
-	for _, run := range []func(context.Context) error{a.registrar.Run, a.services.Run, a.classes.Run, a.events.run} {
+	for _, run := range []func(context.Context) error{a.registrar.Run, a.services.Run, a.classes.Run, a.events.Run} {
 		parts.Go(func() { _ = run(beside) }) // their only error is that of a second Run
 	}
 	watch.Go(func() {

@@ -14,7 +14,9 @@ import (
 type clients struct {
 	all *kubernetes.Clientset
 	// leases has a limiter of its own: a node whose other calls wait stays alive (KT7).
-	leases      *kubernetes.Clientset
+	leases *kubernetes.Clientset
+	// events has a limiter of its own too: a storm of them delays no status.
+	events      *kubernetes.Clientset
 	connections *connrotation.Dialer
 	skew        *node.Skew
 }
@@ -38,6 +40,9 @@ func newClients(config *rest.Config) (*clients, error) {
 	if c.all, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, err
 	}
-	c.leases, err = kubernetes.NewForConfig(config)
+	if c.leases, err = kubernetes.NewForConfig(config); err != nil {
+		return nil, err
+	}
+	c.events, err = kubernetes.NewForConfig(config)
 	return c, err
 }

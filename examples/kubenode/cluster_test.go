@@ -55,6 +55,7 @@ type cluster struct {
 	agent *exec.Cmd
 	ended chan struct{}
 	log   bytes.Buffer
+	also  io.Writer // gets the log too, nil for none
 }
 
 // newCluster starts a control plane and a containerd; kubenode is started by start.
@@ -120,14 +121,6 @@ func (c *cluster) stop() {
 	if c.agent != nil {
 		c.kill(syscall.SIGTERM)
 	}
-}
-
-// logTo also writes the agent's log to w: what there is, and what comes.
-func (c *cluster) logTo(w io.Writer) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	_, _ = w.Write(c.log.Bytes())
-	c.also = w
 }
 
 func (c *cluster) tail() string {

@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -49,4 +50,12 @@ func TestUp(t *testing.T) {
 	if out, err := c.api.Kubectl(t.Context(), "delete", "deployments,daemonsets,statefulsets,jobs,cronjobs,pods", "--all", "-A", "--grace-period=1", "--timeout=30s"); err != nil {
 		t.Logf("not everything could be deleted: %v\n%s", err, out)
 	}
+}
+
+// logTo also writes the agent's log to w: what there is, and what comes.
+func (c *cluster) logTo(w io.Writer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, _ = w.Write(c.log.Bytes())
+	c.also = w
 }

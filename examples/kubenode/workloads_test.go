@@ -124,13 +124,13 @@ metadata: {name: reader, labels: {app: reader}}
 spec:
   terminationGracePeriodSeconds: 1
   initContainers:
-  - {name: prepare, image: IMAGE, command: [sh, -c, "echo prepared >/work/done"], volumeMounts: [{name: work, mountPath: /work}]}
+  - {name: prepare, image: IMAGE, command: [sh, -c, "echo prepared >/prepared/done"], volumeMounts: [{name: work, mountPath: /prepared}]}
   - {name: sidecar, image: IMAGE, restartPolicy: Always, command: [sh, -c, "trap 'exit 0' TERM; sleep 100000 & wait"]}
   containers:
   - name: app
     image: IMAGE
     command: [sh, -c, "trap 'exit 0' TERM; sleep 100000 & wait"]
-    volumeMounts: [{name: work, mountPath: /work}, {name: settings, mountPath: /settings}, {name: password, mountPath: /password}]
+    volumeMounts: [{name: work, mountPath: /prepared}, {name: settings, mountPath: /settings}, {name: password, mountPath: /password}]
   volumes:
   - {name: work, emptyDir: {}}
   - {name: settings, configMap: {name: settings}}
@@ -178,7 +178,7 @@ func TestContainerdAPIServerWorkloads(t *testing.T) {
 	})
 	t.Run("objects", func(t *testing.T) {
 		c.until("the pod is Ready", time.Minute, c.ready("app=reader", 1))
-		c.inContainer("reader", "app", "cat /work/done", "prepared")
+		c.inContainer("reader", "app", "cat /prepared/done", "prepared")
 		c.inContainer("reader", "app", "cat /settings/colour; cat /password/word", "bluefirst")
 		c.inContainer("reader", "app", "env", "BACKEND_SERVICE_PORT=8080")
 		c.inContainer("reader", "app", "ls /var/run/secrets/kubernetes.io/serviceaccount", "ca.crt\nnamespace\ntoken")

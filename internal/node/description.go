@@ -25,7 +25,7 @@ func (d Description) Check() (problems []error) {
 	}{{"IPs", d.IPs}, {"ClusterDNS", d.ClusterDNS}} {
 		for i, ip := range list.ips {
 			if _, err := netip.ParseAddr(ip); err != nil {
-				problems = append(problems, fmt.Errorf("Node.%s[%d]: %w", list.field, i, err))
+				problems = append(problems, fmt.Errorf("%s[%d]: %w", "Node."+list.field, i, err))
 			}
 		}
 	}
