@@ -169,6 +169,9 @@ func TestAPIServerPods(t *testing.T) {
 	n.proxy.Freeze()
 	n.create("c")
 	pause(t, 5*time.Second)
+	if h := n.source.Health(); h.LastError == nil || !strings.Contains(h.LastError.Error(), "nothing was heard") {
+		t.Errorf("health on a frozen connection %+v", h)
+	}
 	n.proxy.Cut()
 	n.proxy.Thaw()
 	n.shows("after a frozen connection", 40*time.Second, "a", "c")

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/ptr"
 
-	"github.com/podwright/podwright/internal/node"
+	enginenode "github.com/podwright/podwright/internal/node"
 	"github.com/podwright/podwright/kube/internal/reflection"
 	"github.com/podwright/podwright/syncloop"
 )
@@ -22,7 +22,7 @@ import (
 // methods are safe for concurrent use.
 type Source struct {
 	options  Options
-	events   *node.Events
+	events   *enginenode.Events
 	store    *store
 	revision *revision
 	health   health
@@ -40,7 +40,7 @@ func New(options Options) (*Source, error) {
 	if err := options.complete(); err != nil {
 		return nil, fmt.Errorf("kube/podsource: %w", err)
 	}
-	events := &node.Events{Recorder: options.Events, Clock: options.Clock, Logger: options.Logger}
+	events := &enginenode.Events{Recorder: options.Events, Clock: options.Clock, Logger: options.Logger}
 	options.Events = events
 	s := &Source{options: options, events: events, health: health{clock: options.Clock}}
 	var err error
