@@ -218,6 +218,35 @@ func restrictedRows() []row {
 	}
 }
 
+// TestWindowsIsNoWayAround (PS1): a pod that says it is for Windows has to keep to each control of
+// its level like any other, and its Windows fields other than hostProcess change nothing.
+func TestWindowsIsNoWayAround(t *testing.T) {
+	windows := func(p *v1.Pod) {
+		p.Spec.OS = &v1.PodOS{Name: v1.Windows}
+		p.Spec.SecurityContext.WindowsOptions = &v1.WindowsSecurityContextOptions{RunAsUserName: ptr.To("ContainerAdministrator"), GMSACredentialSpec: ptr.To("spec")}
+	}
+	for level, rows := range map[admission.SecurityLevel][]row{admission.SecurityBaseline: baselineRows(), admission.SecurityRestricted: append(baselineRows(), restrictedRows()...)} {
+		h, err := admission.PodSecurity(level, admission.SecurityExemptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := h.Review(hardened(windows)); !v.Admitted() {
+			t.Errorf("%s: a hardened pod: %+v", level, v)
+		}
+		for _, r := range rows {
+			for _, edit := range r.edits {
+				linux, other := h.Review(hardened(edit)), h.Review(hardened(windows, edit))
+				if strings.Contains(r.control, "HostProcess") {
+					continue // it is one of the Windows fields
+				}
+				if linux != other {
+					t.Errorf("%s, %s: %+v, on Windows %+v", level, r.control, linux, other)
+				}
+			}
+		}
+	}
+}
+
 // TestPodSecurityStandards (PS1): each control of the table, for init, ephemeral and other
 // containers.
 func TestPodSecurityStandards(t *testing.T) {
