@@ -44,7 +44,7 @@ func (h grpcHandler) Probe(ctx context.Context, t Target) (Outcome, error) {
 	client, err := grpc.NewClient("passthrough:///"+address,
 		grpc.WithTransportCredentials(secure), grpc.WithUserAgent(userAgent), grpc.WithNoProxy(),
 		grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxGRPCAnswer)),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxGRPCAnswer)), grpc.WithMaxHeaderListSize(maxHeaders),
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
 			return connect(ctx, h.dialer, t.call(""), "tcp", address)
 		}))

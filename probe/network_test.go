@@ -414,6 +414,10 @@ func TestGRPC(t *testing.T) {
 	defer tls.Close()
 	plain, none := serve(true), serve(false)
 	secure := serve(true, grpc.Creds(credentials.NewServerTLSFromCert(&tls.TLS.Certificates[0])))
+	wordy := serve(true, grpc.ChainUnaryInterceptor(func(ctx context.Context, _ any, _ *grpc.UnaryServerInfo, _ grpc.UnaryHandler) (any, error) {
+		_ = grpc.SetHeader(ctx, metadata.Pairs("x", strings.Repeat("x", 1<<20)))
+		return &grpc_health_v1.HealthCheckResponse{Status: grpc_health_v1.HealthCheckResponse_SERVING}, nil
+	}))
 	modeTLS := func(p *v1.Pod) *v1.Pod {
 		p.Spec.Containers[0].ReadinessProbe.GRPC.Mode = ptr.To(v1.GRPCProbeModeTLS)
 		return p
@@ -432,6 +436,7 @@ func TestGRPC(t *testing.T) {
 		{"plaintext to TLS", withGRPC(secure, nil), false, "Failure", ""},
 		{"TLS", modeTLS(withGRPC(secure, nil)), true, "Success", "SERVING"},
 		{"TLS not allowed", modeTLS(withGRPC(secure, nil)), false, "Failure", ""},
+		{"a megabyte of headers is not read", withGRPC(wordy, nil), false, "Failure", ""},
 		{"bad port", withGRPC(70000, nil), false, "Failure", "not in 1-65535"},
 	} {
 		t.Run("5.9 "+c.name, func(t *testing.T) {
