@@ -15,6 +15,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/runtime/pods/internal/criconfig"
+	"github.com/podwright/podwright/runtime/pods/internal/meta"
 	"github.com/podwright/podwright/runtime/pods/internal/poddir"
 	"github.com/podwright/podwright/runtime/pods/internal/userns"
 )
@@ -58,6 +59,9 @@ func (s *podSync) buildSandboxConfig(ctx context.Context) (*runtimeapi.PodSandbo
 		Pod: s.pod, Node: s.m.node, Attempt: s.plan.Attempt, LogDirectory: s.m.logDirectory(s.pod), DNS: dns,
 		UserNamespace: s.users, Overhead: class.Overhead,
 	})
+	if err == nil && s.plan.CreateSandbox {
+		err = meta.CheckSize(config.Labels, config.Annotations)
+	}
 	if err == nil && s.m.options.Cgroups != nil {
 		config.Linux.CgroupParent, err = s.m.options.Cgroups.Parent(podCgroup(s.pod))
 	}

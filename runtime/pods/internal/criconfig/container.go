@@ -28,6 +28,9 @@ type ContainerInput struct {
 	TargetID string
 }
 
+// maxMessagePath bounds a path that runtimes show in lists (spec/runtime.md 2.10).
+const maxMessagePath = 1024
+
 // LogPath returns a container's log file relative to the pod's log directory
 // (spec/runtime.md 18.1).
 func LogPath(container string, restartCount int) string {
@@ -54,6 +57,9 @@ func Container(in ContainerInput) (*runtimeapi.ContainerConfig, error) {
 	if err != nil {
 		return nil, err
 	}
+	if n := len(c.TerminationMessagePath); n > maxMessagePath {
+		return nil, fmt.Errorf("terminationMessagePath: it has %d bytes, want %d at most", n, maxMessagePath)
+	}
 	command, err := expandAll("command", c.Command, in.Environment)
 	if err != nil {
 		return nil, err
@@ -64,9 +70,8 @@ func Container(in ContainerInput) (*runtimeapi.ContainerConfig, error) {
 	}
 	return &runtimeapi.ContainerConfig{
 		Metadata: &runtimeapi.ContainerMetadata{Name: c.Name, Attempt: uint32(in.RestartCount)},
-		Image: &runtimeapi.ImageSpec{
-			Image: in.ImageRef, UserSpecifiedImage: c.Image, Annotations: in.Pod.Annotations,
-		},
+		// Without the pod's annotations: runtimes show them in lists, once per container (2.10).
+		Image:       &runtimeapi.ImageSpec{Image: in.ImageRef, UserSpecifiedImage: c.Image},
 		Command:     command,
 		Args:        args,
 		WorkingDir:  c.WorkingDir,

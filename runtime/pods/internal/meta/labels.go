@@ -71,10 +71,11 @@ func identify(labels map[string]string, pod *v1.Pod, owner string) {
 	}
 }
 
-// SandboxAnnotations returns the pod's annotations, verbatim, and the folder of the engine
-// with an owner (spec/runtime.md 2.2, 1.10).
+// SandboxAnnotations returns the pod's annotations, without those that are too large for a runtime's
+// lists, and the folder of the engine with an owner (spec/runtime.md 2.2, 2.10, 1.10).
 func SandboxAnnotations(pod *v1.Pod, rootDir string) map[string]string {
 	annotations := maps.Clone(pod.Annotations)
+	maps.DeleteFunc(annotations, func(key, value string) bool { return len(key)+len(value) > maxAnnotation })
 	if rootDir == "" {
 		// A pod must not speak for an engine.
 		delete(annotations, runtime.AnnotationRootDir)
@@ -111,15 +112,18 @@ func ContainerAnnotations(d Described) map[string]string {
 		AnnotationHashVersion: HashVersion,
 		AnnotationPolicy:      string(d.Pod.Spec.RestartPolicy),
 	}
-	if c.Lifecycle != nil && c.Lifecycle.PreStop != nil {
-		if raw, err := json.Marshal(c.Lifecycle.PreStop); err == nil {
-			a[AnnotationPreStopHandler] = string(raw)
+	room := handlerRoom(&d.Pod.Spec)
+	note := func(key string, value any) {
+		if raw, err := json.Marshal(value); err == nil && len(raw) <= room {
+			a[key] = string(raw)
+			room -= len(raw)
 		}
 	}
 	if len(c.Ports) > 0 {
-		if raw, err := json.Marshal(c.Ports); err == nil {
-			a[AnnotationPorts] = string(raw)
-		}
+		note(AnnotationPorts, c.Ports)
+	}
+	if c.Lifecycle != nil && c.Lifecycle.PreStop != nil {
+		note(AnnotationPreStopHandler, c.Lifecycle.PreStop)
 	}
 	if g := d.Pod.DeletionGracePeriodSeconds; g != nil {
 		a[AnnotationPodDeletionGrace] = strconv.FormatInt(*g, 10)

@@ -1,0 +1,40 @@
+package meta
+
+import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// A runtime answers a list with one message of at most 16 MiB, which holds labels and annotations
+// of everything there is. Without bounds one pod could fill it, and nothing of any pod could be seen
+// any more (spec/runtime.md 2.10).
+const (
+	// maxAnnotation is how large an annotation of a pod may be for its sandbox to get it.
+	maxAnnotation = 4 << 10
+	// maxSandbox is how large the labels and annotations of a sandbox may be together.
+	maxSandbox = 64 << 10
+	// maxHandlers is how large the hooks and ports may be that the containers of a pod get together.
+	maxHandlers = 32 << 10
+)
+
+// CheckSize refuses the labels and annotations of a sandbox that would leave too little room for
+// others.
+func CheckSize(labels, annotations map[string]string) error {
+	size := 0
+	for _, all := range []map[string]string{labels, annotations} {
+		for key, value := range all {
+			size += len(key) + len(value)
+		}
+	}
+	if size > maxSandbox {
+		return fmt.Errorf("the pod's labels and annotations (those above %d bytes left out) have %d bytes, and a runtime keeps %d for all pods to be listed: make them fewer or shorter",
+			maxAnnotation, size, maxSandbox)
+	}
+	return nil
+}
+
+// handlerRoom is how large the hook and the ports of one container may be for it to get them.
+func handlerRoom(spec *v1.PodSpec) int {
+	return maxHandlers / max(1, len(spec.InitContainers)+len(spec.Containers))
+}
