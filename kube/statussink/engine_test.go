@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -99,6 +100,9 @@ type agent struct {
 	rt      *fake.Runtime
 	root    string
 	edit    func(*podwright.Config)
+	// still waits until all that can be done at this moment is done, so that a kill finds
+	// disk and runtime of one moment. Nil in real time.
+	still func()
 	// link is the way of the present process to the server; down outlives processes.
 	link *link
 	down bool
@@ -114,7 +118,7 @@ func newAgent(t *testing.T, s *server, rt *fake.Runtime, edit func(*podwright.Co
 		f := &feed{link: l, server: s, lag: 50 * time.Millisecond}
 		return clientOf(t, l), f, f.shown.lookup
 	}
-	return &agent{t: t, connect: connect, rt: rt, root: t.TempDir(), edit: edit}
+	return &agent{t: t, connect: connect, rt: rt, root: t.TempDir(), edit: edit, still: synctest.Wait}
 }
 
 func (a *agent) start() {
@@ -161,6 +165,9 @@ func (a *agent) outage(down bool) {
 // server nor the disk.
 func (a *agent) kill() {
 	a.t.Helper()
+	if a.still != nil {
+		a.still()
+	}
 	a.link.cut.Store(true)
 	disk := a.t.TempDir()
 	if err := os.CopyFS(disk, os.DirFS(a.root)); err != nil {

@@ -72,6 +72,54 @@ func TestExitCodeSurvivesOutageAndKills(t *testing.T) {
 	}
 }
 
+// TestKillsAroundTheEndLoseNothing: KT6. The agent is killed at each moment around the end of a
+// container and of its pod, and once more a moment later, with the server there: the exit
+// code arrives before the pod is deleted, no container starts twice, and what was deleted
+// is not deleted again.
+func TestKillsAroundTheEndLoseNothing(t *testing.T) {
+	for at := -200 * time.Millisecond; at < 3*time.Second; at += 50 * time.Millisecond {
+		t.Run(at.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { killsAroundTheEnd(t, at) })
+		})
+	}
+}
+
+func killsAroundTheEnd(t *testing.T, at time.Duration) {
+	s := newServer()
+	s.before = func(string) { <-time.After(30 * time.Millisecond) }
+	rt := fake.New(fake.Options{Script: func(fake.Launch) fake.Script {
+		return fake.Script{OnTERM: fake.Exit{After: 500 * time.Millisecond, Code: 42}}
+	}})
+	for _, m := range []fake.Method{fake.StopPodSandbox, fake.RemoveContainer, fake.RemovePodSandbox} {
+		rt.Inject(fake.Fault{Match: fake.Match{Method: m}, Effect: fake.Effect{Delay: 100 * time.Millisecond}})
+	}
+	a := newAgent(t, s, rt, nil)
+	a.start()
+	s.put(runnable("u1", "web"))
+	a.within(30*time.Second, "running", func() bool { return s.pod("shop", "web").Status.Phase == v1.PodRunning })
+	s.edit("shop", "web", deleted)
+	<-time.After(500*time.Millisecond + at)
+	a.kill()
+	a.start()
+	<-time.After(at%time.Second + 300*time.Millisecond)
+	a.kill()
+	a.start()
+	a.within(2*time.Minute, "the pod gone", func() bool { return s.pod("shop", "web") == nil })
+	stored := s.statuses("u1")
+	if last := &stored[len(stored)-1]; last.Phase != v1.PodFailed || last.ContainerStatuses[0].State.Terminated == nil || last.ContainerStatuses[0].State.Terminated.ExitCode != 42 {
+		t.Errorf("the last status is %+v", last)
+	}
+	<-time.After(time.Minute)
+	// A kill between the server's deletion and its answer may repeat the call.
+	if n := strings.Count(s.took(), "DELETE"); n < 1 || n > 2 {
+		t.Errorf("%d deletions", n)
+	}
+	if n := len(rt.Calls(fake.Match{Method: fake.StartContainer})); n != 1 {
+		t.Errorf("%d starts", n)
+	}
+	a.stop()
+}
+
 // TestDeletionComesAfterTheEnd: KT4, spec/status.md 8.6. The server is asked to delete a pod
 // once its containers have stopped and its end is stored, not before, and once.
 func TestDeletionComesAfterTheEnd(t *testing.T) {
