@@ -1,8 +1,9 @@
 // Package tokens gets from an API server what it gives to single pods: tokens of their service
-// accounts and bundles of trust anchors.
+// accounts, bundles of trust anchors, and keys with certificates.
 //
-//	Engine ── Token ──────────► Source ─── TokenRequest ───────────► API server
-//	       ── TrustBundle ────► Bundles ── ClusterTrustBundles ────►
+//	Engine ── Token ──────────► Source ─────── TokenRequest ──────────► API server
+//	       ── TrustBundle ────► Bundles ────── ClusterTrustBundles ───►
+//	       ── PodCertificate ─► Certificates ─ PodCertificateRequests ►
 //
 // They are given to an engine as Config.Pods.Projections. The engine asks for them whenever it
 // looks after a pod, once a minute at least; they have no goroutines, and keep what they got until
@@ -15,7 +16,8 @@
 //
 // # Secrets
 //
-// A token is in memory only, for the pod that it was issued to. It appears in no log and no error.
+// Tokens and keys are in memory only, for the pod that they were issued to. They appear in no log and
+// no error.
 //
 // The cluster's root certificates are an ordinary config map (kube-root-ca.crt in each namespace),
 // which package objects reads.

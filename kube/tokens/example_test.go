@@ -2,7 +2,9 @@ package tokens_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	v1 "k8s.io/api/core/v1"
@@ -49,4 +51,26 @@ func ExampleBundles() {
 	_, err = bundles.TrustBundle(context.Background(), &v1.Pod{}, &v1.ClusterTrustBundleProjection{Name: &name, Path: "ca.pem"})
 	fmt.Println(err)
 	// Output: trust bundle "partners": not found: there is no such object
+}
+
+// A certificate of a signer that has not answered yet: the pod waits, with this reason.
+func ExampleCertificates() {
+	api := fake.NewClientset(
+		&v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "robot"}},
+		&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "edge-1"}},
+	)
+	certificates, err := tokens.NewCertificates(tokens.Options{Client: api})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	pod := &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "web-1"},
+		Spec:       v1.PodSpec{ServiceAccountName: "robot", NodeName: "edge-1"},
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	_, err = certificates.PodCertificate(ctx, pod, &v1.PodCertificateProjection{SignerName: "example.com/mesh", KeyType: "ED25519"})
+	fmt.Println(errors.Is(err, tokens.ErrWaitingForSigner), err)
+	// Output: true pod certificate of signer "example.com/mesh": its signer has not answered yet
 }

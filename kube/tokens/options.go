@@ -9,7 +9,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Options configures [New] and [NewBundles].
+// Options configures [New], [NewBundles] and [NewCertificates].
 type Options struct {
 	// Client makes the requests. Required.
 	Client kubernetes.Interface
