@@ -173,7 +173,7 @@ func (e *Evictions) limitedVolumes(pod *v1.Pod) []eviction.Volume {
 }
 
 // storage reads what a pod uses of the disk: its containers' layers, as far as the runtime
-// measures them, their logs, and the pod's own emptyDirs and files.
+// measures them, their logs and termination messages, and the pod's own emptyDirs and files.
 func (e *Evictions) storage(ctx context.Context, pod *v1.Pod) (eviction.Storage, error) {
 	local := e.Disk.LocalStorage(pod)
 	out := eviction.Storage{Containers: map[string]uint64{}}
@@ -181,10 +181,12 @@ func (e *Evictions) storage(ctx context.Context, pod *v1.Pod) (eviction.Storage,
 	for _, folder := range local.EmptyDirs {
 		out.Folders = append(out.Folders, folder)
 	}
-	for name, folder := range local.Logs {
-		bytes, err := eviction.FolderSize(ctx, folder)
-		problems = append(problems, err)
-		out.Containers[name] = bytes
+	for _, folders := range []map[string]string{local.Logs, local.Messages} {
+		for name, folder := range folders {
+			bytes, err := eviction.FolderSize(ctx, folder)
+			problems = append(problems, err)
+			out.Containers[name] += bytes
+		}
 	}
 	if info, err := os.Lstat(local.HostsFile); err == nil {
 		out.Containers[""] = uint64(info.Size()) // of no container, and of the pod all the same

@@ -28,8 +28,8 @@ type evictionNode struct {
 	kill     podworkers.KillOptions
 	usage    map[string]*runtimeapi.ContainerStats
 	imageErr error
-	// logs and hosts are the folder of a container's logs and the pod's hosts file.
-	logs, hosts string
+	// logs and messages are folders of a container, hosts is the pod's hosts file.
+	logs, messages, hosts string
 }
 
 func (n *evictionNode) KillPod(_ context.Context, pod *v1.Pod, kill podworkers.KillOptions) (podworkers.KillOutcome, error) {
@@ -46,6 +46,7 @@ func (n *evictionNode) MountedVolumes(types.UID) map[string]pods.MountedVolume {
 func (n *evictionNode) LocalStorage(*v1.Pod) pods.LocalStorage {
 	return pods.LocalStorage{
 		EmptyDirs: map[string]string{"limited": "/elsewhere", "earlier": "/earlier", "free": "/free"}, Logs: map[string]string{"main": n.logs}, HostsFile: n.hosts,
+		Messages: map[string]string{"main": n.messages},
 	}
 }
 
@@ -118,18 +119,18 @@ func TestLimitedVolumes(t *testing.T) {
 	}
 }
 
-// TestPodStorage: FD2. Layers of what runs, logs and the hosts file count by container, emptyDirs
+// TestPodStorage: FD2. Layers of what runs, logs, termination messages and the hosts file count by container, emptyDirs
 // on the disk as folders; what cannot be read is an error beside the rest.
 func TestPodStorage(t *testing.T) {
-	logs := t.TempDir()
+	logs, messages := t.TempDir(), t.TempDir()
 	hosts := filepath.Join(t.TempDir(), "etc-hosts")
-	for path, n := range map[string]int{filepath.Join(logs, "0.log"): 8192, hosts: 100} {
+	for path, n := range map[string]int{filepath.Join(logs, "0.log"): 8192, filepath.Join(messages, "01234567"): 1 << 21, hosts: 100} {
 		if err := os.WriteFile(path, make([]byte, n), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	layer := &runtimeapi.ContainerStats{WritableLayer: &runtimeapi.FilesystemUsage{UsedBytes: &runtimeapi.UInt64Value{Value: 1 << 20}}}
-	n := &evictionNode{logs: logs, hosts: hosts, usage: map[string]*runtimeapi.ContainerStats{"main": layer, "ended": layer}}
+	n := &evictionNode{logs: logs, messages: messages, hosts: hosts, usage: map[string]*runtimeapi.ContainerStats{"main": layer, "ended": layer}}
 	container := func(id string, state runtime.State) *runtime.ContainerStatus {
 		return &runtime.ContainerStatus{ID: runtime.ContainerID{ID: id}, Name: id, State: state}
 	}
@@ -139,7 +140,7 @@ func TestPodStorage(t *testing.T) {
 	e := &Evictions{Disk: n, Usage: n, Views: m}
 	used, err := e.storage(t.Context(), newPod("a"))
 	slices.Sort(used.Folders)
-	if err != nil || used.Containers["main"] < 1<<20+8192 || used.Containers["main"] > 1<<20+32768 || used.Containers[""] != 100 || used.Containers["ended"] != 0 ||
+	if err != nil || used.Containers["main"] < 3<<20+8192 || used.Containers["main"] > 3<<20+32768 || used.Containers[""] != 100 || used.Containers["ended"] != 0 ||
 		!slices.Equal(used.Folders, []string{"/earlier", "/elsewhere", "/free"}) {
 		t.Errorf("%+v, err %v", used, err)
 	}

@@ -28,6 +28,8 @@ type LocalStorage struct {
 	HostsFile string
 	// Logs are the log folders of its containers, by name.
 	Logs map[string]string
+	// Messages are the folders of its containers' termination messages, by name.
+	Messages map[string]string
 }
 
 // LocalStorage says where the pod's ephemeral storage is, container layers apart, whether this
@@ -38,7 +40,7 @@ func (m *Manager) LocalStorage(pod *v1.Pod) LocalStorage {
 	if folders == nil {
 		return LocalStorage{}
 	}
-	out := LocalStorage{EmptyDirs: map[string]string{}, HostsFile: filepath.Join(folders[0], "etc-hosts"), Logs: map[string]string{}}
+	out := LocalStorage{EmptyDirs: map[string]string{}, HostsFile: filepath.Join(folders[0], "etc-hosts"), Logs: map[string]string{}, Messages: map[string]string{}}
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
 		if v.EmptyDir == nil || v.EmptyDir.Medium != v1.StorageMediumDefault || m.options.Volumes != nil && m.options.Volumes.Handles(pod, v) {
@@ -51,6 +53,7 @@ func (m *Manager) LocalStorage(pod *v1.Pod) LocalStorage {
 	for _, c := range containersOf(pod) {
 		if poddir.CheckName("", c.spec.Name) == nil {
 			out.Logs[c.spec.Name] = filepath.Join(folders[1], c.spec.Name)
+			out.Messages[c.spec.Name] = filepath.Join(folders[0], "containers", c.spec.Name)
 		}
 	}
 	return out

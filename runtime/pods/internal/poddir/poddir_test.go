@@ -369,3 +369,32 @@ func ExampleHosts() {
 	fmt.Println(text[:strings.IndexByte(text, '\n')])
 	// Output: # Kubernetes-managed hosts file.
 }
+
+// TestOldMessagesGo is 12.5: a container that is started for ever leaves a bounded number of files, and
+// those of others stay.
+func TestOldMessagesGo(t *testing.T) {
+	s := newStore(t)
+	count := func(path string) int {
+		entries, err := os.ReadDir(filepath.Dir(path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(entries)
+	}
+	other, err := s.TerminationFile("u", "other", "00000000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 30 {
+		path, err := s.TerminationFile("u", "c", fmt.Sprintf("%08x", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Lstat(path); err != nil || count(path) != min(i+1, 10) {
+			t.Fatalf("12.5: start %d: %d files, the new one: %v", i, count(path), err)
+		}
+	}
+	if count(other) != 1 {
+		t.Error("12.5: another container's start takes a message")
+	}
+}

@@ -63,6 +63,9 @@ func (s Store) TerminationFile(uid types.UID, container, name string) (string, e
 	if err := root.MkdirAll(dir, dirMode); err != nil {
 		return "", err
 	}
+	if err := makeRoomForMessage(root, dir); err != nil {
+		return "", err
+	}
 	file := filepath.Join(dir, name)
 	if err := create(root, file, nil, 0o666); err != nil {
 		return "", err
