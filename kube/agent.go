@@ -136,12 +136,16 @@ func (a *Agent) makeObjects(c *podwright.Config) error {
 	logger := c.Observe.Logger.WithName("objects")
 	lists := objects.ListOptions{Client: a.clients.all, Changed: a.objectChanged, Clock: c.Clock, Logger: logger}
 	issued := tokens.Options{Client: a.clients.all, Clock: c.Clock, Logger: c.Observe.Logger.WithName("tokens")}
-	var problems [4]error
+	var problems [6]error
 	a.objects, problems[0] = objects.New(objects.Options{Client: a.clients.all, TTL: a.options.ObjectTTL, Pods: a.known, Clock: c.Clock, Logger: logger})
 	a.services, problems[1] = objects.NewServices(lists)
 	a.classes, problems[2] = objects.NewRuntimeClasses(lists)
 	var token *tokens.Source
 	token, problems[3] = tokens.New(issued)
+	var bundles *tokens.Bundles
+	bundles, problems[4] = tokens.NewBundles(issued)
+	var certificates *tokens.Certificates
+	certificates, problems[5] = tokens.NewCertificates(issued)
 	if err := errors.Join(problems[:]...); err != nil {
 		return err
 	}
@@ -158,6 +162,12 @@ func (a *Agent) makeObjects(c *podwright.Config) error {
 	}
 	if o.Projections.Token == nil {
 		o.Projections.Token = token
+	}
+	if o.Projections.TrustBundle == nil {
+		o.Projections.TrustBundle = bundles
+	}
+	if o.Projections.PodCertificate == nil {
+		o.Projections.PodCertificate = certificates
 	}
 	return nil
 }

@@ -40,6 +40,8 @@ type Store struct {
 
 // follower is a pod whose objects are kept.
 type follower struct {
+	// version is the pod's resource version, empty if it has none.
+	version string
 	objects map[Object]bool
 	// late is true once a look for pods that are gone has seen it.
 	late bool
@@ -63,11 +65,15 @@ func New(o Options) (*Store, error) {
 // Follow keeps the objects that a pod refers to, until Forget. Call it before the pod is given to
 // an engine, and again with each version of the pod; a call too many does no harm. It does not block.
 func (s *Store) Follow(pod *v1.Pod) {
-	want := references(pod)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old := s.pods[pod.UID]
-	s.pods[pod.UID] = &follower{objects: want}
+	if old != nil && old.version != "" && old.version == pod.ResourceVersion {
+		old.late = false
+		return // a source delivers all its pods whenever one changes
+	}
+	want := references(pod)
+	s.pods[pod.UID] = &follower{version: pod.ResourceVersion, objects: want}
 	for o := range want {
 		if old == nil || !old.objects[o] {
 			s.use(o, pod.UID)

@@ -65,6 +65,20 @@ func TestOnlyReferencedObjectsAreWatched(t *testing.T) {
 	})
 }
 
+// KO2: pods that have not changed cost nothing, however often they are followed.
+func TestUnchangedPodsCostNothing(t *testing.T) {
+	store, err := objects.New(objects.Options{Client: newAPI(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := podWith("p", "a", "b")
+	pod.ResourceVersion = "1"
+	store.Follow(pod)
+	if n := testing.AllocsPerRun(100, func() { store.Follow(pod) }); n != 0 {
+		t.Errorf("KO2: %v allocations", n)
+	}
+}
+
 // KO4, KO7: what changes, goes or is made again is told at once, and read as it is.
 func TestChangesAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
