@@ -44,7 +44,12 @@ func (r *Runtime) ExecSync(ctx context.Context, containerID string, cmd []string
 	if u == nil || u.process == nil {
 		return nil, nil, notRunning(containerID)
 	}
-	j, err := r.startJob(c, u, cmd)
+	var out, errOut capture
+	files, err := pipeFiles(&c.record, false, &out, &errOut)
+	if err != nil {
+		return nil, nil, fmt.Errorf("exec in container %s: %w", containerID, err)
+	}
+	j, err := r.startJob(c, u, cmd, files)
 	if err != nil {
 		return nil, nil, fmt.Errorf("exec in container %s: %w", containerID, err)
 	}
@@ -56,24 +61,24 @@ func (r *Runtime) ExecSync(ctx context.Context, containerID string, cmd []string
 	}
 	select {
 	case <-j.ended:
-		stdout, stderr, err = j.finish()
+		err = j.finish()
 	case <-expired:
-		stdout, stderr = r.abort(j)
+		r.abort(j)
 		err = fmt.Errorf("command %q ran longer than %v: %w", cmd[0], timeout, runtime.ErrDeadline)
 	case <-ctx.Done():
-		stdout, stderr = r.abort(j)
+		r.abort(j)
 		err = ctxError(ctx)
 	case <-c.exited:
-		stdout, stderr = r.abort(j)
+		r.abort(j)
 		err = fmt.Errorf("the container ended before command %q: %w", cmd[0], runtime.ErrFailedPrecondition)
 	case <-r.closing:
-		stdout, stderr = r.abort(j)
+		r.abort(j)
 		err = errClosed()
 	}
 	if err != nil {
 		err = fmt.Errorf("exec in container %s: %w", containerID, err)
 	}
-	return stdout, stderr, err
+	return out.data, errOut.data, err
 }
 
 func notRunning(id string) error {
@@ -82,40 +87,20 @@ func notRunning(id string) error {
 
 // job is a command that runs in a container. It belongs to one call.
 type job struct {
-	process        *osproc.Process
-	stdout, stderr *capture
-	pumps          []*pump
-	ended          chan struct{}
+	process *osproc.Process
+	pumps   []*pump
+	ended   chan struct{}
 }
 
-func (r *Runtime) startJob(c *container, u *run, cmd []string) (_ *job, err error) {
-	var ours, theirs []*os.File
-	closeAll := func(files []*os.File) {
-		for _, f := range files {
-			f.Close()
-		}
-	}
-	defer func() { closeAll(theirs) }()
-	null, err := os.Open(os.DevNull)
-	if err != nil {
-		return nil, err
-	}
-	theirs = append(theirs, null)
-	for range 2 {
-		from, to, err := os.Pipe()
-		if err != nil {
-			closeAll(ours)
-			return nil, err
-		}
-		ours, theirs = append(ours, from), append(theirs, to)
-		if user := c.record.User; user != nil {
-			// So that the command may open /dev/stdout.
-			_ = to.Chown(int(user.UID), int(user.GID))
-		}
-	}
+// startJob starts cmd. The files are the job's from now on, or closed after an error.
+func (r *Runtime) startJob(c *container, u *run, cmd []string, files *jobFiles) (_ *job, err error) {
+	defer files.closeTheirs()
 	spec := launchSpec(&c.record)
-	spec.Args = cmd
-	spec.Stdin, spec.Stdout, spec.Stderr = theirs[0], theirs[1], theirs[2]
+	spec.Args, spec.Terminal = cmd, files.terminal
+	if files.terminal {
+		spec.Env = withTerm(spec.Env)
+	}
+	spec.Stdin, spec.Stdout, spec.Stderr = files.stdin, files.stdout, files.stderr
 	var pid, fd int
 	start := func(container int) (err error) {
 		if c.record.privateMounts() {
@@ -124,59 +109,59 @@ func (r *Runtime) startJob(c *container, u *run, cmd []string) (_ *job, err erro
 		pid, fd, err = launch.Start(spec)
 		return err
 	}
-	j := &job{stdout: &capture{}, stderr: &capture{}, ended: make(chan struct{})}
+	j := &job{ended: make(chan struct{})}
 	if err = u.process.WithFD(start); err == nil {
 		j.process, err = osproc.Adopt(pid, fd)
 	}
 	if err != nil {
-		closeAll(ours)
+		files.closeOurs()
 		if errors.Is(err, os.ErrProcessDone) {
 			err = errors.Join(notRunning(c.record.ID), err)
 		}
 		return nil, err
 	}
-	j.pumps = []*pump{startPump(ours[0], j.stdout), startPump(ours[1], j.stderr)}
+	for _, from := range files.output {
+		j.pumps = append(j.pumps, startPump(from.file, from.to))
+	}
 	if err := r.watcher.Watch(j.process, func() { close(j.ended) }); err != nil {
 		_ = j.process.KillTree()
 		reap(pid, 0)
-		j.collect()
+		j.release()
 		return nil, errors.Join(errClosed(), err)
 	}
 	return j, nil
 }
 
 // finish reaps a command that has ended by itself.
-func (j *job) finish() (stdout, stderr []byte, err error) {
+func (j *job) finish() error {
 	status, ok := reap(j.process.Identity().PID, unix.WNOHANG)
-	stdout, stderr = j.collect()
+	j.release()
 	switch {
 	case !ok:
-		return stdout, stderr, errors.New("the exit code of the command is lost: another part of this program waited for it")
+		return errors.New("the exit code of the command is lost: another part of this program waited for it")
 	case status.Signaled():
-		return stdout, stderr, &runtime.ExitError{Code: codeSignal + int(status.Signal())}
+		return &runtime.ExitError{Code: codeSignal + int(status.Signal())}
 	case status.ExitStatus() != 0:
-		return stdout, stderr, &runtime.ExitError{Code: status.ExitStatus()}
+		return &runtime.ExitError{Code: status.ExitStatus()}
 	}
-	return stdout, stderr, nil
+	return nil
 }
 
 // abort kills a command and all it started.
-func (r *Runtime) abort(j *job) (stdout, stderr []byte) {
+func (r *Runtime) abort(j *job) {
 	_ = j.process.KillTree()
-	stdout, stderr = j.collect()
+	j.release()
 	// In an uninterruptible system call its end may take long: the caller does not
 	// wait for it, Close does.
 	r.work.Go(func() { reap(j.process.Identity().PID, 0) })
-	return stdout, stderr
 }
 
-// collect stops reading output and frees everything.
-func (j *job) collect() (stdout, stderr []byte) {
+// release stops reading output, once all there is has been read, and frees everything.
+func (j *job) release() {
 	for _, p := range j.pumps {
 		p.stop(true)
 	}
 	j.process.Close()
-	return j.stdout.data, j.stderr.data
 }
 
 // capture keeps the begin of what is written to it.

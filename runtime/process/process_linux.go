@@ -29,8 +29,8 @@ const (
 )
 
 // Runtime runs containers as processes of the operating system. It is safe for
-// concurrent use. It implements [runtime.RuntimeService], [runtime.ImageService]
-// and [runtime.EventStreamer].
+// concurrent use. It implements [runtime.RuntimeService], [runtime.ImageService],
+// [runtime.EventStreamer] and, but for attaching, [runtime.DirectStreamer].
 type Runtime struct {
 	root       string
 	supervisor Supervisor
@@ -59,6 +59,7 @@ var (
 	_ runtime.RuntimeService = (*Runtime)(nil)
 	_ runtime.ImageService   = (*Runtime)(nil)
 	_ runtime.EventStreamer  = (*Runtime)(nil)
+	_ runtime.DirectStreamer = (*Runtime)(nil)
 )
 
 // New opens the runtime at options.Root, creating it if needed, and re-adopts

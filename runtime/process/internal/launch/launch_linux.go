@@ -39,6 +39,8 @@ type Spec struct {
 	MountsOf int
 	// Stdin, Stdout and Stderr must be set.
 	Stdin, Stdout, Stderr *os.File
+	// Terminal makes Stdin, a terminal, the one that controls the process and its session.
+	Terminal bool
 }
 
 // User is a resolved user.
@@ -134,7 +136,7 @@ func (s *Spec) fork() (pid, pidfd int, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	sys := &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd, Chroot: s.Root}
+	sys := &syscall.SysProcAttr{Setsid: true, Setctty: s.Terminal, PidFD: &pidfd, Chroot: s.Root}
 	if s.User != nil {
 		sys.Credential = &syscall.Credential{Uid: s.User.UID, Gid: s.User.GID, Groups: s.User.Groups}
 	}

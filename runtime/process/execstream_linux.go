@@ -1,0 +1,122 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// endOfInput is what a user types to end the input of a terminal.
+const endOfInput = 4
+
+// ExecStream implements [runtime.DirectStreamer]: it runs cmd as ExecSync does, connected with the
+// ends of streams. Its output is bounded by nothing: a command whose output is not
+// taken waits.
+func (r *Runtime) ExecStream(ctx context.Context, containerID string, cmd []string, streams runtime.Streams) error {
+	leave, err := r.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if err := r.execStream(ctx, containerID, cmd, streams); err != nil {
+		return fmt.Errorf("exec in container %s: %w", containerID, err)
+	}
+	return nil
+}
+
+func (r *Runtime) execStream(ctx context.Context, id string, cmd []string, streams runtime.Streams) error {
+	c := r.container(id)
+	if c == nil {
+		return containerNotFound(id)
+	}
+	if len(cmd) == 0 || cmd[0] == "" {
+		return fmt.Errorf("no command: %w", runtime.ErrInvalid)
+	}
+	r.mu.Lock()
+	u := c.run
+	r.mu.Unlock()
+	if u == nil || u.process == nil {
+		return notRunning(id)
+	}
+	files, err := streamFiles(&c.record, &streams)
+	if err != nil {
+		return err
+	}
+	j, err := r.startJob(c, u, cmd, files)
+	if err != nil {
+		return err
+	}
+	if files.input != nil {
+		if !files.terminal {
+			defer files.input.Close()
+		}
+		if streams.Stdin != nil {
+			// It ends with the input, or when it writes after the command's end. The caller's
+			// Read is not to be interrupted.
+			go copyInput(files, streams.Stdin)
+		}
+	}
+	return r.awaitStream(ctx, c, j, files, streams.Resize)
+}
+
+// streamFiles makes what connects a command with the ends of streams.
+func streamFiles(record *containerRecord, streams *runtime.Streams) (*jobFiles, error) {
+	written := func(w io.Writer) io.Writer {
+		if w == nil {
+			return io.Discard
+		}
+		return w
+	}
+	if streams.TTY {
+		return terminalFiles(record, written(streams.Stdout))
+	}
+	return pipeFiles(record, streams.Stdin != nil, written(streams.Stdout), written(streams.Stderr))
+}
+
+// copyInput gives a command its input, and its end.
+func copyInput(files *jobFiles, from io.Reader) {
+	_, err := io.Copy(files.input, from)
+	if !files.terminal {
+		_ = files.input.Close()
+	} else if err == nil {
+		_, _ = files.input.Write([]byte{endOfInput})
+	}
+}
+
+// awaitStream waits for the command's end, or ends it.
+func (r *Runtime) awaitStream(ctx context.Context, c *container, j *job, files *jobFiles, sizes <-chan runtime.TerminalSize) error {
+	for {
+		select {
+		case <-j.ended:
+			return j.finish()
+		case size, ok := <-sizes:
+			if !ok {
+				sizes = nil
+			} else if files.terminal {
+				if err := resize(files.input, size.Width, size.Height); err != nil {
+					r.log.V(1).Info("A terminal keeps its size", "container", c.record.ID, "error", err.Error())
+				}
+			}
+		case <-ctx.Done():
+			r.abort(j)
+			return ctxError(ctx)
+		case <-c.exited:
+			r.abort(j)
+			return fmt.Errorf("the container ended before the command: %w", runtime.ErrFailedPrecondition)
+		case <-r.closing:
+			r.abort(j)
+			return errClosed()
+		}
+	}
+}
+
+// errNoAttach: a container's output goes to its log, and it has no input.
+var errNoAttach = errors.New("containers of the process runtime cannot be attached to: their output goes to their log alone, and their input is empty; use logs or exec")
+
+// AttachStream implements [runtime.DirectStreamer]. It fails: see logs and ExecStream.
+func (r *Runtime) AttachStream(_ context.Context, containerID string, _ runtime.Streams) error {
+	return fmt.Errorf("attach to container %s: %w: %w", containerID, errNoAttach, runtime.ErrUnimplemented)
+}
