@@ -35,10 +35,10 @@ type Options struct {
 func (o *Options) complete() error {
 	var problems []error
 	if o.Client == nil {
-		problems = append(problems, errors.New("Client is required: a client of the API server"))
+		problems = append(problems, errors.New("no Client: one of the API server is required"))
 	}
 	if o.Node == "" {
-		problems = append(problems, errors.New("Node is required: the name of the node"))
+		problems = append(problems, errors.New("no Node: its name is required"))
 	}
 	if o.MaxQueued < 0 {
 		problems = append(problems, errors.New("MaxQueued is positive, or 0 for 1,000"))

@@ -24,8 +24,8 @@ import (
 	"github.com/podwright/podwright/kube/apitest"
 )
 
-// agent is a source on a real API server, as system:node:edge-1.
-type agent struct {
+// realNode is a source on a real API server, as system:node:edge-1.
+type realNode struct {
 	t        *testing.T
 	cluster  *apitest.Cluster
 	proxy    *apitest.Proxy
@@ -37,9 +37,9 @@ type agent struct {
 	sets [][]*v1.Pod
 }
 
-func startNode(t *testing.T, silence time.Duration) *agent {
+func startNode(t *testing.T, silence time.Duration) *realNode {
 	t.Helper()
-	n := &agent{t: t, cluster: apitest.Start(t, apitest.Options{}), events: newServer()}
+	n := &realNode{t: t, cluster: apitest.Start(t, apitest.Options{}), events: newServer()}
 	n.operator = kubernetes.NewForConfigOrDie(n.cluster.Admin())
 	t.Cleanup(func() { closeIdle(n.operator) })
 	agent := kubernetes.NewForConfigOrDie(n.cluster.Node("edge-1"))
@@ -78,7 +78,7 @@ func closeIdle(c *kubernetes.Clientset) {
 	c.RESTClient().(*rest.RESTClient).Client.CloseIdleConnections()
 }
 
-func (n *agent) create(name string) *v1.Pod {
+func (n *realNode) create(name string) *v1.Pod {
 	n.t.Helper()
 	p := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"},
@@ -91,7 +91,7 @@ func (n *agent) create(name string) *v1.Pod {
 	return made
 }
 
-func (n *agent) remove(name string) {
+func (n *realNode) remove(name string) {
 	n.t.Helper()
 	err := n.operator.CoreV1().Pods("default").Delete(n.t.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0))})
 	if err != nil {
@@ -100,7 +100,7 @@ func (n *agent) remove(name string) {
 }
 
 // newest is the set delivered last, and how many there were.
-func (n *agent) newest() (names []string, sets int) {
+func (n *realNode) newest() (names []string, sets int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if len(n.sets) > 0 {
@@ -112,7 +112,7 @@ func (n *agent) newest() (names []string, sets int) {
 }
 
 // shows waits until the newest set has exactly these pods.
-func (n *agent) shows(when string, limit time.Duration, names ...string) {
+func (n *realNode) shows(when string, limit time.Duration, names ...string) {
 	n.t.Helper()
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(n.t.Context(), limit)

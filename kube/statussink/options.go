@@ -50,11 +50,11 @@ func (o *Options) complete() (rest.Interface, error) {
 // restClient is the client of the core group below a clientset.
 func restClient(client kubernetes.Interface) (rest.Interface, error) {
 	if client == nil {
-		return nil, errors.New("Client is required: a client of the API server")
+		return nil, errors.New("no Client: it is required: a client of the API server")
 	}
 	c := client.CoreV1().RESTClient()
 	if typed, ok := c.(*rest.RESTClient); c == nil || ok && typed == nil {
-		return nil, errors.New("Client has no REST client, as client-go's fake clientset; make one with kubernetes.NewForConfig, in tests with a transport of your own")
+		return nil, errors.New("the Client has no REST client, as client-go's fake clientset; make one with kubernetes.NewForConfig, in tests with a transport of your own")
 	}
 	return c, nil
 }

@@ -33,7 +33,7 @@ up)
 	setsid "$dir/up" -test.run '^TestUp$' -test.timeout 0 -test.v >"$dir/up.log" 2>&1 </dev/null &
 	echo $! >"$dir/pid"
 	until [ -e "$dir/kubeconfig" ]; do
-		running || {
+		kill -0 "$(cat "$dir/pid")" 2>/dev/null || {
 			tail -40 "$dir/up.log" >&2
 			die "the cluster did not start; the log is $dir/up.log"
 		}
