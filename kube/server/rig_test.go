@@ -46,6 +46,7 @@ func TestMain(m *testing.M) {
 
 // node is an engine with one pod.
 type node struct {
+	pod  *v1.Pod // nil: web
 	log  func(ctx context.Context, options containerlog.Options, w io.Writer) error
 	sick error
 }
@@ -59,12 +60,19 @@ var web = &v1.Pod{
 	}},
 }
 
-func (n *node) Pods() []v1.Pod { return []v1.Pod{*web} }
+func (n *node) it() *v1.Pod {
+	if n.pod != nil {
+		return n.pod
+	}
+	return web
+}
 
-func (n *node) Pod(uid types.UID) (*v1.Pod, bool) { return web, uid == web.UID }
+func (n *node) Pods() []v1.Pod { return []v1.Pod{*n.it()} }
+
+func (n *node) Pod(uid types.UID) (*v1.Pod, bool) { return n.it(), uid == n.it().UID }
 
 func (n *node) PodNamed(namespace, name string) (*v1.Pod, bool) {
-	return web, namespace == web.Namespace && name == web.Name
+	return n.it(), namespace == n.it().Namespace && name == n.it().Name
 }
 
 func (n *node) Healthy() error { return n.sick }
