@@ -3,6 +3,7 @@
 package pods_test
 
 import (
+	"bytes"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +22,7 @@ import (
 
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods"
+	"github.com/podwright/podwright/runtime/pods/containerlog"
 )
 
 // talking starts a pod whose container writes numbered lines as fast as it can, and
@@ -124,6 +127,28 @@ func (r *real) finish(pod *v1.Pod, control string) {
 	})
 }
 
+// followed reads a log while it is written, as kubectl logs -f does; the function that it returns
+// is called once the container has ended, and returns the lines.
+func (r *real) followed(pod *v1.Pod) func() []string {
+	r.t.Helper()
+	t := r.t
+	var gone atomic.Bool
+	var text bytes.Buffer
+	ended := make(chan error, 1)
+	go func() {
+		ended <- containerlog.New(r.opts.LogDir, nil).Copy(t.Context(), containerlog.Of(pod.Namespace, pod.Name, pod.UID, "app", 0),
+			containerlog.Options{Follow: true, Ended: gone.Load}, &text)
+	}()
+	return func() []string {
+		t.Helper()
+		gone.Store(true)
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+		return strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n")
+	}
+}
+
 // spec/runtime.md 18.1, 18.3, 18.4 on containerd: while a container writes, its log is
 // rotated again and again. No line is lost, none is there twice, the number of files
 // holds and compressed files are readable.
@@ -133,6 +158,7 @@ func TestContainerdLogRotation(t *testing.T) {
 		t.Run(fmt.Sprint(files, " files"), func(t *testing.T) {
 			r.t = t
 			pod, dir, control := r.talking(fmt.Sprint("talks-", files))
+			followed := r.followed(pod)
 			rotator, err := r.m.NewLogRotator(pods.LogRotation{MaxSize: 20_000, MaxFiles: files, Period: 100 * time.Millisecond}, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -146,6 +172,7 @@ func TestContainerdLogRotation(t *testing.T) {
 				t.Error(err)
 			}
 			r.finish(pod, control)
+			wantSequence(t, followed(), true) // 27.4
 			lines, names := logLines(t, dir)
 			wantSequence(t, lines, files == 100)
 			// It may have been stopped after the oldest went and before the next rotation.
@@ -174,6 +201,7 @@ func TestContainerdLogRotation(t *testing.T) {
 func TestContainerdRotationCutShort(t *testing.T) {
 	r := newReal(t)
 	pod, dir, control := r.talking("cut")
+	followed := r.followed(pod)
 	rotator, err := r.m.NewLogRotator(pods.LogRotation{MaxSize: 20_000, MaxFiles: 50}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -193,6 +221,7 @@ func TestContainerdRotationCutShort(t *testing.T) {
 		}
 	}
 	r.finish(pod, control)
+	wantSequence(t, followed(), true) // 27.4
 	lines, names := logLines(t, dir)
 	wantSequence(t, lines, true)
 	t.Logf("%d lines in %v", len(lines), names)
