@@ -129,6 +129,7 @@ events() {
 		tests . "${containerd[@]}" $(with_tests . containerd runtime)
 		tests . "${containerd[@]}" ./internal/containerdtest
 		tests examples "${containerd[@]}" $(with_tests examples containerd .)
+		tests kube "${containerd[@]}" $(with_tests kube containerd .)
 	done
 	if ! $only_e2e; then
 		local code=0
