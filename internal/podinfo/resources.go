@@ -193,12 +193,12 @@ func each(spec *v1.PodSpec, f func(*v1.Container)) {
 }
 
 // RequestedThroughout reports whether the pod, or each of its containers, requests some of a
-// resource.
+// resource. An ephemeral container cannot.
 func RequestedThroughout(pod *v1.Pod, name v1.ResourceName) bool {
 	if q, ok := levelRequest(pod, name); ok {
 		return q.Sign() > 0
 	}
-	all := true
+	all := len(pod.Spec.EphemeralContainers) == 0 // which can request nothing
 	each(&pod.Spec, func(c *v1.Container) {
 		q := ContainerRequest(&c.Resources, name)
 		all = all && q.Sign() > 0

@@ -22,6 +22,16 @@ func prioritised(priority *int32, class string) func(*v1.Pod) {
 	return func(p *v1.Pod) { p.Spec.Priority, p.Spec.PriorityClassName = priority, class }
 }
 
+// ephemeral adds a container that can have no resources of its own.
+func ephemeral(p *v1.Pod) {
+	p.Spec.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "debug"}}}
+}
+
+// wholePod requests for the pod as a whole.
+func wholePod(p *v1.Pod) {
+	p.Spec.Resources = &v1.ResourceRequirements{Requests: list("cpu", "300m")}
+}
+
 // TestBySource (PS4): a source's pods are what its policy says, or that of the others; a source
 // that no policy is about may do everything.
 func TestBySource(t *testing.T) {
@@ -57,6 +67,8 @@ func TestBySource(t *testing.T) {
 		"no request":                {pod("p", from("tenant")), nil, admission.ReasonSourcePolicy, "must request cpu"},
 		"a request of nothing":      {pod("p", from("tenant"), requests("cpu", "0")), nil, admission.ReasonSourcePolicy, "must request cpu"},
 		"an init container without": {pod("p", from("tenant"), modest, initial(false)), nil, admission.ReasonSourcePolicy, "must request cpu"},
+		"an ephemeral container":    {pod("p", from("tenant"), modest, ephemeral), nil, admission.ReasonSourcePolicy, "must request cpu"},
+		"one below a pod's request": {pod: pod("p", from("tenant"), modest, wholePod, ephemeral)},
 		"a security level":          {pod("p", from("tenant"), modest, hostNetwork), nil, admission.ReasonPodSecurity, "hostNetwork=true"},
 		"one of two":                {pod: pod("p", from("tenant"), modest), others: pods(1, "tenant")},
 		"the third":                 {pod("p", from("tenant"), modest), pods(2, "tenant"), "OutOfpods", `Source "tenant" has its 2 pods already`},

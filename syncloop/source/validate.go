@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	"github.com/podwright/podwright/internal/podinfo"
 )
@@ -287,6 +288,9 @@ func (v *validator) mounts(c *v1.Container, p *field.Path) {
 		if m.MountPropagation != nil {
 			v.oneOf(p.Child("mountPropagation"), string(*m.MountPropagation), string(v1.MountPropagationNone),
 				string(v1.MountPropagationHostToContainer), string(v1.MountPropagationBidirectional))
+			if sc := c.SecurityContext; *m.MountPropagation == v1.MountPropagationBidirectional && (sc == nil || !ptr.Deref(sc.Privileged, false)) {
+				v.add(field.Forbidden(p.Child("mountPropagation"), "only a privileged container has Bidirectional: its mounts appear on the node"))
+			}
 		}
 	}
 	for i := range c.VolumeDevices {
