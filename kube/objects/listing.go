@@ -72,6 +72,7 @@ func (l *listing[T]) run(ctx context.Context, r reflection.Reflection) error {
 	default:
 		return ErrRunning
 	}
+	r.Silence = silence
 	r.Store, r.Failed = l, func(err error) {
 		l.mu.Lock()
 		defer l.mu.Unlock()

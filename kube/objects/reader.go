@@ -3,6 +3,7 @@ package objects
 import (
 	"context"
 	"fmt"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -43,11 +44,14 @@ func (r reader) get(ctx context.Context, o Object) (any, error) {
 	return value, nil
 }
 
+// silence is how long a watch may say nothing.
+const silence = 10 * time.Minute
+
 // reflect keeps a store as the API server has one object, until ctx ends.
 func (r reader) reflect(ctx context.Context, o Object, store cache.ReflectorStore, failed func(error), options Options) {
 	name := fields.OneTermEqualSelector(metav1.ObjectNameField, o.Name).String()
 	work := reflection.Reflection{
-		Name: o.Kind + " " + o.Namespace + "/" + o.Name, Client: r.client, Store: store, Failed: failed,
+		Name: o.Kind + " " + o.Namespace + "/" + o.Name, Client: r.client, Store: store, Failed: failed, Silence: silence,
 		Clock: options.Clock, Logger: options.Logger,
 	}
 	switch core := r.client.CoreV1(); o.Kind {

@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
 
 	"github.com/podwright/podwright/kube/objects"
@@ -232,6 +234,44 @@ func TestOutageKeepsWhatWasRead(t *testing.T) {
 			t.Errorf("KO6: told %q of what changed in an outage", got)
 		}
 		r.want("c", "two")
+	})
+}
+
+// KO6: a watch of a server that sends bookmarks is given up after 10 min of silence, and the object is read
+// without a revision; bookmarks alone keep it.
+func TestSilentWatchIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t, configMap("c", "one", "1"))
+		watches := make(chan *watch.FakeWatcher, 9)
+		a.PrependWatchReactor("configmaps", func(clienttesting.Action) (bool, watch.Interface, error) {
+			w := watch.NewFake()
+			watches <- w
+			return true, w, nil
+		})
+		r, end := newRig(t, a)
+		defer end()
+		r.Follow(podWith("p", "c"))
+		r.want("c", "one")
+		first := <-watches
+		a.put(configMap("c", "two", "2")) // which the watch does not tell
+		pass(time.Hour)
+		r.want("c", "one") // a server without bookmarks may be silent
+		for range 60 {
+			first.Action(watch.Bookmark, configMap("", "", "5"))
+			pass(time.Minute)
+		}
+		if len(watches) != 0 {
+			t.Fatal("KO6: a watch that lives was given up")
+		}
+		r.want("c", "one")
+		pass(11 * time.Minute)
+		if len(watches) != 1 {
+			t.Fatal("KO6: a silent watch is kept")
+		}
+		r.want("c", "two")
+		if got := r.changes(); got != "ConfigMap c" {
+			t.Errorf("KO6: told %q", got)
+		}
 	})
 }
 

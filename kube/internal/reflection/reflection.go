@@ -2,6 +2,7 @@ package reflection
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -22,6 +23,10 @@ const (
 	steadyAfter = time.Minute
 )
 
+// watchLife is how long a server is asked to keep a watch, up to twice as long: each new one is
+// a request.
+const watchLife = 30 * time.Minute
+
 // answerLimit is how long a request may wait for its answer: for a page of a list to its
 // end, for a watch to its beginning. A slow link brings a page in that time.
 const answerLimit = 5 * time.Minute
@@ -40,8 +45,11 @@ type Reflection struct {
 	// Failed is told of each request that failed, but for those that ctx ended. It must
 	// not block.
 	Failed func(err error)
-	Clock  clock.Clock
-	Logger logr.Logger
+	// Silence is how long a watch may say nothing, not even a bookmark, if the server sends
+	// them: then all is read again, without a revision. 0: as long as it likes.
+	Silence time.Duration
+	Clock   clock.Clock
+	Logger  logr.Logger
 }
 
 // Run reflects until ctx ends, and returns when no request is under way. Lost watches and
@@ -51,15 +59,29 @@ func (r Reflection) Run(ctx context.Context) {
 	ctx = klog.NewContext(ctx, silent)
 	requests := &requests{Reflection: r}
 	defer requests.end()
-	reflector := cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
-		ListWithContextFunc: requests.list, WatchFuncWithContext: requests.watch,
-	}, r.Client), r.Example, r.Store, cache.ReflectorOptions{
-		Logger: &silent, Name: r.Name, TypeDescription: r.Name, Clock: r.Clock,
-	})
+	store, heard := r.Store, (*hearing)(nil)
+	if r.Silence > 0 {
+		heard = &hearing{ReflectorStore: r.Store, clock: r.Clock, silence: r.Silence}
+		store = heard
+	}
+	fresh := func() *cache.Reflector {
+		return cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+			ListWithContextFunc: requests.list, WatchFuncWithContext: requests.watch,
+		}, r.Client), r.Example, store, cache.ReflectorOptions{
+			Logger: &silent, Name: r.Name, TypeDescription: r.Name, Clock: r.Clock, MinWatchTimeout: watchLife,
+		})
+	}
+	reflector := fresh()
 	var pause time.Duration
 	for {
 		began := r.Clock.Now()
-		if err := reflector.ListAndWatchWithContext(ctx); err != nil && ctx.Err() == nil {
+		err := heard.listen(ctx, reflector.ListAndWatchWithContext)
+		switch {
+		case ctx.Err() != nil:
+		case errors.Is(err, errSilent):
+			r.Logger.Info("A watch of the API server is silent, so all is read again", "what", r.Name, "longerThan", r.Silence)
+			reflector = fresh() // it names no revision
+		case err != nil:
 			r.Logger.V(1).Info("Reading from the API server failed", "what", r.Name, "error", err.Error())
 		}
 		requests.stopWatch()
