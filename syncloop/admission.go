@@ -29,7 +29,9 @@ import (
 // Others pass it; an Admission that keeps room for it leaves them without a verdict too. An
 // error with a method Behind() bool that is true says that no pod is judged for a moment, because
 // the verdict of one that came before is about to come; one with a method Patience() time.Duration
-// how long the wait may be, if that is more than 10 s, before it is a problem.
+// how long the wait may be, if that is more than 10 s, before it is a problem; one with a method
+// Line() string that pods which came later and got such an error of the same line are asked after
+// this one has its verdict.
 type Admission interface {
 	Admit(ctx context.Context, pod *v1.Pod, others iter.Seq[*v1.Pod]) (admitted bool, err error)
 }
@@ -48,9 +50,11 @@ type openVerdict struct {
 	since time.Time
 	// kind is what is dispatched if the pod is admitted.
 	kind WorkKind
-	// err is why there was no verdict the last time, due when that is too long.
-	err error
-	due time.Time
+	// err is why there was no verdict the last time, due when that is too long, line whose turn
+	// it waits for.
+	err  error
+	line string
+	due  time.Time
 	// told is what the pod's event said.
 	told string
 }
@@ -105,7 +109,7 @@ func (v *verdicts) putOff(uid types.UID, err error, now time.Time) (tell bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	o := v.open[uid]
-	o.err, o.due = err, o.since.Add(verdictDue)
+	o.err, o.line, o.due = err, lineOf(err), o.since.Add(verdictDue)
 	var wait *WaitError
 	var fault interface{ Fault() bool }
 	var patient interface{ Patience() time.Duration }
@@ -122,6 +126,25 @@ func (v *verdicts) putOff(uid types.UID, err error, now time.Time) (tell bool) {
 	}
 	o.told = err.Error()
 	return true
+}
+
+// lineOf is the line that a pod waits in, "" if it waits alone.
+func lineOf(err error) string {
+	var l interface{ Line() string }
+	if errors.As(err, &l) {
+		return l.Line()
+	}
+	return ""
+}
+
+// line is the line of an open verdict.
+func (v *verdicts) line(uid types.UID) string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if o := v.open[uid]; o != nil {
+		return o.line
+	}
+	return ""
 }
 
 // forget drops what is known of a pod that is no longer wanted.
@@ -265,8 +288,15 @@ func (l *Loop) Readmit(uid types.UID) {
 func (l *Loop) judge(ctx context.Context) {
 	var first error
 	var behind interface{ Behind() bool }
+	waits := map[string]bool{} // lines whose first pod waits on
 	for _, uid := range l.verdicts.queue() {
+		if waits[l.verdicts.line(uid)] {
+			continue // each question goes through the other pods
+		}
 		err := l.judgePod(ctx, uid)
+		if line := lineOf(err); line != "" {
+			waits[line] = true
+		}
 		if first == nil {
 			first = err
 		}

@@ -214,3 +214,58 @@ func TestPodsBehindAreNotJudged(t *testing.T) {
 		l.want(t, "in order", "create a", "create b", "create c", "create d")
 	})
 }
+
+// inLine is an error of a pod that waits in a line.
+type inLine string
+
+func (e inLine) Error() string { return "waits in line " + string(e) }
+func (e inLine) Line() string  { return string(e) }
+
+// TestLineIsAskedFromItsHead: IN6. Of pods that wait in one line only the first is asked again, until
+// it has its verdict; others do not wait for them.
+func TestLineIsAskedFromItsHead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, l := newScripted("file"), &log{}
+		var mu sync.Mutex
+		var asked []string
+		waits := map[types.UID]error{"a1": inLine("a"), "a2": inLine("a"), "a3": inLine("a"), "b1": inLine("b"), "c1": errors.New("alone"), "c2": errors.New("alone")}
+		loop, stop := run(t, l, Options{Sources: []Source{source}, Admission: admitFunc(func(pod *v1.Pod) (bool, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			asked = append(asked, string(pod.UID))
+			return true, waits[pod.UID]
+		})})
+		defer stop()
+		questions := func(when string, want ...string) {
+			t.Helper()
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			if !slices.Equal(asked, want) {
+				t.Errorf("%s: asked about %v, want %v", when, asked, want)
+			}
+			asked = nil
+		}
+		var pods []*v1.Pod
+		for i, name := range []string{"a1", "a2", "b1", "c1", "a3", "c2"} {
+			pods = append(pods, newPod(name, name, created(start.Add(time.Duration(i)*time.Second))))
+		}
+		source.set(pods...)
+		questions("at first", "a1", "a2", "b1", "c1", "a3", "c2")
+		loop.GateChanged()
+		questions("again", "a1", "b1", "c1", "c2")
+		mu.Lock()
+		waits = map[types.UID]error{"a2": inLine("a"), "a3": inLine("a")}
+		mu.Unlock()
+		loop.GateChanged()
+		questions("the head goes", "a1", "a2", "b1", "c1", "c2")
+		l.want(t, "those that are admitted", "create a1", "create b1", "create c1", "create c2")
+	})
+}
+
+// admitFunc is an admission that is a function.
+type admitFunc func(pod *v1.Pod) (bool, error)
+
+func (f admitFunc) Admit(_ context.Context, pod *v1.Pod, _ iter.Seq[*v1.Pod]) (bool, error) {
+	return f(pod)
+}

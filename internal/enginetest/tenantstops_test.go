@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/syncloop/admission"
 )
@@ -80,4 +81,43 @@ func TestTenantRunsNoMoreThanItsNumber(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestTenantThatWaitsKeepsNoOtherOut: IN6. Pods of a tenant that wait for others of it to stop keep no
+// room of the node from the pods of others meanwhile.
+func TestTenantThatWaitsKeepsNoOtherOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := fake.New(fake.Options{Script: func(l fake.Launch) fake.Script {
+			return fake.Script{IgnoreTERM: strings.HasPrefix(string(l.PodUID), "uid-first")}
+		}})
+		r := newTenant(t, rt, t.TempDir(), admission.SourcePolicy{MaxPods: 5}, func(c *podwright.Config) { c.Admission.MaxPods = 12 })
+		r.set()
+		var first, next []*v1.Pod
+		for i := range 5 {
+			p := newPod(fmt.Sprintf("first-%d", i))
+			p.Spec.TerminationGracePeriodSeconds = ptr.To[int64](600)
+			first = append(first, p)
+		}
+		for i := range 50 {
+			next = append(next, newPod(fmt.Sprintf("next-%d", i)))
+		}
+		r.asks(first...)
+		for _, p := range first {
+			r.phase(p.UID, v1.PodRunning, time.Minute)
+		}
+		r.asks(next...)
+		<-time.After(time.Second)
+		r.set(newPod("own"))
+		r.phase("uid-own", v1.PodRunning, time.Second)
+		r.within(15*time.Minute, "the tenant's next pods", func() error {
+			n := 0
+			for _, p := range next {
+				n += rt.Running(p.UID, "main")
+			}
+			if n != 5 {
+				return fmt.Errorf("%d run", n)
+			}
+			return nil
+		})
+	})
 }

@@ -123,8 +123,9 @@ func (p *Preemption) Admit(ctx context.Context, pod *v1.Pod, others iter.Seq[*v1
 	})
 	maps.DeleteFunc(p.going, func(uid types.UID, _ bool) bool { return o.Residents.Finished(uid) })
 	admitted, err := p.admit(ctx, pod, others)
-	if err == nil {
-		delete(p.open, pod.UID)
+	var waits interface{ Yields() bool }
+	if err == nil || errors.As(err, &waits) && waits.Yields() {
+		delete(p.open, pod.UID) // what it waits for is not the node's room
 	} else {
 		p.wait(pod)
 	}

@@ -207,6 +207,12 @@ func (e *stoppingError) Error() string {
 // Patience is how long the wait may be before it is a problem.
 func (e *stoppingError) Patience() time.Duration { return e.patience }
 
+// Line: the pods of a source get their places in the order they came.
+func (e *stoppingError) Line() string { return e.source }
+
+// Yields: no other source's pod leaves it room meanwhile.
+func (e *stoppingError) Yields() bool { return true }
+
 // use is what pods have together.
 type use struct {
 	pods     int
