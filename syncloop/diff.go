@@ -246,14 +246,20 @@ func (d *desired) judge(c *change, first firstOwners) (lost []loser) {
 }
 
 // inTurn yields what all sources want in the order of the sources, what review refuses at the
-// end: a pod that may not run keeps no other one from its name (PS4).
+// end: a pod that may not run keeps no other one from its name (PS4). Of sources of one precedence
+// the one that has a name goes first (M4).
 func (d *desired) inTurn(c *change) iter.Seq2[*wanted, *entry] {
+	holders := d.holders()
 	return func(yield func(*wanted, *entry) bool) {
 		for _, forbidden := range []bool{false, true} {
-			for _, s := range d.sources {
-				for _, e := range d.orderOf(c, s) {
-					if e.forbidden == forbidden && !yield(s, e) {
-						return
+			for level := range d.levels() {
+				for turn := range turnsOfName {
+					for _, s := range level {
+						for _, e := range d.orderOf(c, s) {
+							if e.forbidden == forbidden && d.turnOf(s, e, len(level), holders) == turn && !yield(s, e) {
+								return
+							}
+						}
 					}
 				}
 			}

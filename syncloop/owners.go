@@ -1,6 +1,7 @@
 package syncloop
 
 import (
+	"iter"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -189,4 +190,53 @@ func (d *desired) refused(c *change, known, next *v1.Pod) bool {
 		c.refuse(c.source, next, refusal{uid: next.UID, name: nameOf(next), winner: next.UID, by: c.source.name, why: err.Error()})
 	}
 	return err != nil
+}
+
+// levels yields the sources of each precedence, the highest first.
+func (d *desired) levels() iter.Seq[[]*wanted] {
+	return func(yield func([]*wanted) bool) {
+		for rest := d.sources; len(rest) > 0; {
+			n := 1
+			for n < len(rest) && rest[n].precedence == rest[0].precedence {
+				n++
+			}
+			if !yield(rest[:n]) {
+				return
+			}
+			rest = rest[n:]
+		}
+	}
+}
+
+// holders are the sources that have each name, before the message that is prepared.
+func (d *desired) holders() map[claim]*wanted {
+	out := map[claim]*wanted{}
+	for _, s := range d.sources {
+		for _, e := range s.order {
+			if e.emitted != nil {
+				out[claimOf(e.emitted)] = s
+			}
+		}
+	}
+	return out
+}
+
+// turnsOfName is how many kinds of claims to a name there are, see turnOf.
+const turnsOfName = 3
+
+// turnOf says when a pod claims its name among those of its precedence: first who had it before
+// this process, then who has it, then all others.
+func (d *desired) turnOf(s *wanted, e *entry, sources int, holders map[claim]*wanted) int {
+	if sources == 1 {
+		return 0
+	}
+	if d.owner != nil {
+		if known, source := d.owner(e.next.UID); known != nil && source == s.name && nameOf(known) == e.claim.name {
+			return 0
+		}
+	}
+	if holders[e.claim] == s {
+		return 1
+	}
+	return 2
 }

@@ -169,3 +169,46 @@ func TestForbiddenPodTakesNoName(t *testing.T) {
 		}
 	}
 }
+
+// TestNameStaysWithItsSource (M4): of sources of one precedence, the one that has a name keeps it,
+// also for another content of its pod, until it wants it no more; a restart changes nothing.
+func TestNameStaysWithItsSource(t *testing.T) {
+	recorded := map[types.UID]string{}
+	fresh := func() *differ {
+		d := newDiffer(
+			&wanted{name: "a", precedence: PrecedenceHTTP}, &wanted{name: "b", precedence: PrecedenceHTTP}, &wanted{name: "file", precedence: PrecedenceFile},
+		)
+		d.desired.owner = func(uid types.UID) (*v1.Pod, string) {
+			if recorded[uid] == "" {
+				return nil, ""
+			}
+			return newPod(string(uid), "web"), recorded[uid]
+		}
+		return d
+	}
+	d := fresh()
+	for i, s := range []struct {
+		source string
+		pods   []*v1.Pod
+		want   []string
+	}{
+		{"b", []*v1.Pod{newPod("b1", "web")}, []string{"b ADD b1"}},
+		{"a", []*v1.Pod{newPod("a1", "web")}, []string{"a ADD"}},
+		{"b", []*v1.Pod{newPod("b2", "web")}, []string{"b REMOVE b1", "b ADD b2"}},
+		{"a", []*v1.Pod{newPod("a2", "web")}, []string{}},
+		{"file", []*v1.Pod{newPod("f1", "web")}, []string{"b REMOVE b2", "file ADD f1"}},
+		{"file", nil, []string{"file REMOVE f1", "a ADD a2"}}, // neither has it
+		{"a", nil, []string{"a REMOVE a2", "b ADD b2"}},
+		{"b", nil, []string{"b REMOVE b2"}},
+	} {
+		if diff := cmp.Diff(s.want, show(d.set(s.source, s.pods...))); diff != "" {
+			t.Errorf("step %d (-want +got):\n%s", i, diff)
+		}
+	}
+	recorded["b1"] = "b"
+	d = fresh()
+	d.set("a", newPod("a1", "web"))
+	if diff := cmp.Diff([]string{"a REMOVE a1", "b ADD b1"}, show(d.set("b", newPod("b1", "web")))); diff != "" {
+		t.Errorf("after a restart (-want +got):\n%s", diff)
+	}
+}
