@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 )
 
 // SecurityLevel is a level of the Pod Security Standards of Kubernetes.
@@ -54,7 +55,9 @@ type SecurityExemptions struct {
 type HostPath struct {
 	// Path is absolute and clean.
 	Path string
-	// ReadOnly: every mount of the volume must be read-only.
+	// ReadOnly: every mount of the volume must be read-only, and its type not one that makes the
+	// path. File systems that are mounted below it stay writable, unless the pod asks for
+	// recursiveReadOnly: do not exempt a path that has some.
 	ReadOnly bool
 }
 
@@ -125,8 +128,14 @@ func (e *SecurityExemptions) mayMount(volume *v1.Volume, spec *v1.PodSpec) bool 
 	asked = path.Clean(asked)
 	return slices.ContainsFunc(e.HostPaths, func(h HostPath) bool {
 		below := h.Path == "/" || asked == h.Path || strings.HasPrefix(asked, h.Path+"/")
-		return below && (!h.ReadOnly || mountedReadOnly(volume.Name, spec))
+		return below && (!h.ReadOnly || mountedReadOnly(volume.Name, spec) && !made(volume.HostPath))
 	})
+}
+
+// made reports whether the node makes the path if there is none, which writes too.
+func made(h *v1.HostPathVolumeSource) bool {
+	kind := ptr.Deref(h.Type, v1.HostPathUnset)
+	return kind == v1.HostPathDirectoryOrCreate || kind == v1.HostPathFileOrCreate
 }
 
 func mountedReadOnly(volume string, spec *v1.PodSpec) bool {

@@ -321,6 +321,16 @@ func TestSecurityExemptions(t *testing.T) {
 		mounts("/etc/certs", true)(p)
 		p.Spec.InitContainers[0].VolumeDevices = []v1.VolumeDevice{{Name: "v"}}
 	}
+	typed := func(path string, kind v1.HostPathType) func(*v1.Pod) {
+		return func(p *v1.Pod) {
+			mounts(path, true)(p)
+			for i := range p.Spec.Volumes {
+				if h := p.Spec.Volumes[i].HostPath; h != nil {
+					h.Type = &kind
+				}
+			}
+		}
+	}
 	rootIn := func(hostUsers *bool) func(*v1.Pod) {
 		return func(p *v1.Pod) {
 			p.Spec.HostUsers = hostUsers
@@ -341,6 +351,10 @@ func TestSecurityExemptions(t *testing.T) {
 		"read-only":                    {mounts("/etc/certs/a", true), true},
 		"read-only, written":           {mounts("/etc/certs/a", false), false},
 		"read-only, as a device":       {device, false},
+		"read-only, a folder":          {typed("/etc/certs/a", v1.HostPathDirectory), true},
+		"read-only, to be made":        {typed("/etc/certs/a", v1.HostPathDirectoryOrCreate), false},
+		"read-only, a file to be made": {typed("/etc/certs/a", v1.HostPathFileOrCreate), false},
+		"to be made":                   {typed("/data/a", v1.HostPathDirectoryOrCreate), true},
 		"a volume type":                {volume(v1.VolumeSource{NFS: &v1.NFSVolumeSource{}})[0], true},
 		"another one":                  {volume(v1.VolumeSource{ISCSI: &v1.ISCSIVolumeSource{}})[0], false},
 		"a capability":                 {adds("NET_RAW")[0], true},
