@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -118,10 +119,16 @@ func (st *starting) mount(vm *v1.VolumeMount, index int, e *criconfig.Environmen
 		st.holding = true
 		out.HostPath, err = st.m.dirs.HoldSubPath(st.pod.UID, poddir.SubPath{
 			Volume: vm.Name, Host: volume.HostPath, Container: st.spec.Name, Index: index, Path: sub,
+			Kept:   out.Readonly && ofTheNode(st.pod, vm.Name),
 			Shared: propagation == runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL,
 		})
 	}
 	return out, err
+}
+
+// ofTheNode reports whether a volume is a path of the node.
+func ofTheNode(pod *v1.Pod, volume string) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool { return v.Name == volume && v.HostPath != nil })
 }
 
 // releaseSubPaths releases the sub-paths that mounts holds, once the runtime has

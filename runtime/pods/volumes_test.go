@@ -182,6 +182,7 @@ func TestVolumeMounts(t *testing.T) {
 			mounting(emptyDirVolume("", ""))(p)
 			p.Spec.Volumes[0].Name, p.Spec.Containers[0].VolumeMounts[0].Name = "a/../../b", "a/../../b"
 		}, nil, "", "contains a slash"},
+		{"12.1: for reading only nothing is made", mounting(hostPath, func(vm *v1.VolumeMount) { vm.SubPath, vm.ReadOnly = "missing", true }), nil, "", "there is nothing"},
 		{"edge 20, 12.1: a link out of the volume", mounting(hostPath, func(vm *v1.VolumeMount) { vm.SubPath = "out" }), nil, "", "leads outside the volume"},
 		{"huge pages", mounting(emptyDirVolume("HugePages-2Mi", "")), nil, "", `medium "HugePages-2Mi" is not supported`},
 		{"hostPath of another type", mounting(v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: host, Type: ptr.To(v1.HostPathFile)}}), nil, "", "is not a File"},

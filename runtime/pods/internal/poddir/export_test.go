@@ -6,7 +6,7 @@ import (
 
 // OpenSubPath resolves a sub-path without holding it and tells where it is.
 func OpenSubPath(volume, sub string) (string, error) {
-	f, err := openSubPath(volume, sub)
+	f, err := openSubPath(volume, sub, false)
 	if err != nil {
 		return "", err
 	}

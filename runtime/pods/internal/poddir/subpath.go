@@ -39,8 +39,9 @@ type SubPath struct {
 	// Container and Index name the mount that uses it.
 	Container string
 	Index     int
-	// Path below the volume; what is missing is made.
+	// Path below the volume; what is missing is made, unless it is Kept.
 	Path string
+	Kept bool
 	// Shared lets what is mounted in the container appear on the node.
 	Shared bool
 }
@@ -53,7 +54,7 @@ func (s Store) HoldSubPath(uid types.UID, p SubPath) (string, error) {
 	if err := errors.Join(CheckName("volume name", p.Volume), CheckName("container name", p.Container)); err != nil {
 		return "", err
 	}
-	source, err := openSubPath(p.Host, p.Path)
+	source, err := openSubPath(p.Host, p.Path, p.Kept)
 	if err != nil {
 		return "", err
 	}
@@ -157,10 +158,11 @@ func dropSubPath(dir *os.File, name string) error {
 	return nil
 }
 
-// openSubPath opens sub below a volume, made as folders if nothing is there.
+// openSubPath opens sub below a volume, made as folders if nothing is there and the volume is not
+// kept as it is.
 // Links inside the volume are followed as long as they stay in it. The handle
 // only names what it opens: devices and pipes are not touched.
-func openSubPath(volume, sub string) (*os.File, error) {
+func openSubPath(volume, sub string, kept bool) (*os.File, error) {
 	if err := CheckSubPath(sub); err != nil {
 		return nil, err
 	}
@@ -170,6 +172,9 @@ func openSubPath(volume, sub string) (*os.File, error) {
 	}
 	defer root.Close()
 	if _, err := root.Stat(sub); errors.Is(err, fs.ErrNotExist) {
+		if kept {
+			return nil, fmt.Errorf("subPath %q: there is nothing, and a path of the node that is mounted for reading gets nothing new", sub)
+		}
 		if err := makeSubPath(root, sub); err != nil {
 			return nil, fmt.Errorf("subPath %q: %w", sub, errSubPath)
 		}
