@@ -10,16 +10,20 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/kube/events"
 	"github.com/podwright/podwright/kube/node"
 	"github.com/podwright/podwright/kube/objects"
 	"github.com/podwright/podwright/kube/podsource"
+	"github.com/podwright/podwright/kube/server"
 	"github.com/podwright/podwright/kube/statussink"
 	"github.com/podwright/podwright/kube/tokens"
+	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/syncloop"
 )
 
@@ -28,9 +32,9 @@ const dialTimeout = 30 * time.Second
 
 // Engine is what an agent needs of the engine that it serves. A *podwright.Engine is one.
 type Engine interface {
+	server.Engine
 	Run(ctx context.Context) error
 	Drain(ctx context.Context) error
-	Pods() []v1.Pod
 	ObjectChanged(o podwright.Object)
 }
 
@@ -45,6 +49,11 @@ type Agent struct {
 	classes   *objects.RuntimeClasses
 	events    *events.Recorder
 	engine    atomic.Pointer[Engine]
+	// name, runtime, clock and logger are those of the engine's configuration.
+	name    string
+	runtime runtime.Reader
+	clock   clock.Clock
+	logger  logr.Logger
 }
 
 // New makes the parts of an agent and fills the fields of the engine's configuration that
@@ -58,7 +67,10 @@ func New(o Options, c *podwright.Config) (*Agent, error) {
 	if problem != nil {
 		return nil, fmt.Errorf("kube: %w", problem)
 	}
-	a := &Agent{options: o}
+	a := &Agent{options: o, name: c.Node.Name, runtime: c.Runtime, logger: c.Observe.Logger}
+	if c.Clock != nil {
+		a.clock = c.Clock
+	}
 	var err error
 	if a.clients, err = newClients(o.Config); err != nil {
 		return nil, fmt.Errorf("kube: the configuration of the API server's clients: %w", err)
@@ -242,12 +254,20 @@ func (a *Agent) Registered() <-chan struct{} { return a.registrar.Registered() }
 // last statuses and events still go out. The error is the engine's, or wraps [ErrNodeGone].
 // It is called once.
 func (a *Agent) Run(ctx context.Context, engine Engine) error {
+	serve, err := a.makeServer(engine)
+	if err != nil {
+		return err
+	}
 	a.engine.Store(&engine)
 	beside, stopBeside := context.WithCancel(context.WithoutCancel(ctx))
 	running, stop := context.WithCancelCause(ctx)
 	var parts, watch sync.WaitGroup
-	for _, run := range []func(context.Context) error{a.registrar.Run, a.services.Run, a.classes.Run, a.events.Run} {
-		parts.Go(func() { _ = run(beside) }) // their only error is that of a second Run
+	for _, run := range []func(context.Context) error{a.registrar.Run, a.services.Run, a.classes.Run, a.events.Run, serve} {
+		parts.Go(func() {
+			if err := run(beside); err != nil && beside.Err() == nil {
+				a.logger.Error(err, "A part of the node has ended")
+			}
+		})
 	}
 	watch.Go(func() {
 		select {
@@ -256,7 +276,7 @@ func (a *Agent) Run(ctx context.Context, engine Engine) error {
 		case <-running.Done():
 		}
 	})
-	err := engine.Run(running)
+	err = engine.Run(running)
 	if cause := context.Cause(running); errors.Is(cause, ErrNodeGone) {
 		err = errors.Join(err, cause)
 	}
@@ -266,6 +286,23 @@ func (a *Agent) Run(ctx context.Context, engine Engine) error {
 	parts.Wait()
 	a.clients.connections.CloseAll()
 	return err
+}
+
+// makeServer returns what runs the node's server.
+func (a *Agent) makeServer(engine Engine) (run func(ctx context.Context) error, err error) {
+	o := a.options.Server
+	if o.Listener == nil {
+		return func(context.Context) error { return nil }, nil
+	}
+	s, err := server.New(server.Options{
+		Node: a.name, Engine: engine, Runtime: a.runtime, Certificate: o.Certificate, ClientCAs: o.ClientCAs,
+		Tokens: a.clients.all.AuthenticationV1(), Access: a.clients.all.AuthorizationV1(),
+		Clock: a.clock, Logger: a.logger.WithName("server"),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("kube: %w", err)
+	}
+	return func(ctx context.Context) error { return s.Serve(ctx, o.Listener) }, nil
 }
 
 // leave does what the policy asks for when the Node is gone, and returns why Run ends.

@@ -14,6 +14,7 @@ import (
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/kube/node"
 	"github.com/podwright/podwright/kube/objects"
+	"github.com/podwright/podwright/kube/server"
 	runtimefake "github.com/podwright/podwright/runtime/fake"
 )
 
@@ -56,6 +57,7 @@ func TestBadOptions(t *testing.T) {
 
 // engine is one that runs until it is told to stop.
 type engine struct {
+	server.Engine
 	drained bool
 	ran     chan struct{}
 }

@@ -1,8 +1,11 @@
 package kube
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -39,8 +42,24 @@ type Options struct {
 	// ObjectTTL reads config maps and secrets when they are asked for and at least this long
 	// after they were last read, rather than watching them. 0: they are watched.
 	ObjectTTL time.Duration
+	// Server is the HTTPS server through which kubectl reaches logs, and exec, attach and
+	// port-forward. Zero: there is none, and these fail.
+	Server Server
 	// Local leaves out the mirror pods that show static pods at the API server.
 	Local bool
+}
+
+// Server is how a node's server is reached.
+type Server struct {
+	// Listener takes its connections; [Agent.Run] closes it. Nil: there is no server. The
+	// Node shows its port, unless Node.Port says another.
+	Listener net.Listener
+	// Certificate returns the server's certificate for a handshake. It is asked for each
+	// one, so that a certificate can be replaced without a restart. Required.
+	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+	// ClientCAs returns whose client certificates are accepted, such as the one that the API
+	// server itself has. Nil: bearer tokens alone are accepted.
+	ClientCAs func() *x509.CertPool
 }
 
 func (o *Options) complete() error {
@@ -52,6 +71,14 @@ func (o *Options) complete() error {
 	case Rejoin, Drain, Exit:
 	default:
 		problems = append(problems, fmt.Errorf("the policy WhenGone %q is neither Rejoin (empty), %s nor %s", o.WhenGone, Drain, Exit))
+	}
+	if o.Server.Listener != nil {
+		if o.Server.Certificate == nil {
+			problems = append(problems, errors.New("no Server.Certificate: the server speaks TLS only"))
+		}
+		if address, ok := o.Server.Listener.Addr().(*net.TCPAddr); ok && o.Node.Port == 0 {
+			o.Node.Port = int32(address.Port)
+		}
 	}
 	n := o.Node
 	for name, set := range map[string]bool{

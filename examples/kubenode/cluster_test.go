@@ -50,6 +50,7 @@ type cluster struct {
 	operator *kubernetes.Clientset
 	root     string
 	config   string // kubeconfig of the agent
+	serving  string // its certificate and key, without .crt and .key
 
 	mu    sync.Mutex
 	agent *exec.Cmd
@@ -70,6 +71,11 @@ func newCluster(t *testing.T) *cluster {
 	if err := c.api.Kubeconfig(c.config, c.api.Node(nodeName)); err != nil {
 		t.Fatal(err)
 	}
+	c.serving = filepath.Join(dir, "serving")
+	certificate, key, err := c.api.ServingCertificate(nodeName, "127.0.0.1")
+	if err := errors.Join(err, os.WriteFile(c.serving+".crt", certificate, 0o600), os.WriteFile(c.serving+".key", key, 0o600)); err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		c.stop()
 		if t.Failed() {
@@ -84,6 +90,7 @@ func (c *cluster) start(args ...string) {
 	c.t.Helper()
 	command := exec.Command(os.Args[0], append([]string{
 		"--kubeconfig=" + c.config, "--node-name=" + nodeName, "--runtime=" + c.runtime.Endpoint, "--root=" + c.root, "--address=127.0.0.1",
+		"--port=0", "--tls-cert-file=" + c.serving + ".crt", "--tls-private-key-file=" + c.serving + ".key",
 	}, args...)...)
 	command.Env = append(os.Environ(), asNode+"=1")
 	command.Stderr = writer(func(p []byte) (int, error) {

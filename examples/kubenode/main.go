@@ -55,7 +55,8 @@ func run(args []string, stderr io.Writer) int {
 // options are what the command line says.
 type options struct {
 	kubeconfig, name, runtime, root, address, manifests, clusterDNS string
-	verbosity                                                       int
+	certificate, key, clientCA                                      string
+	port, verbosity                                                 int
 	gone                                                            kube.Policy
 	labels                                                          labels
 }
@@ -88,6 +89,10 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.StringVar(&o.address, "address", "", "IP `address` of the node; empty: the one that leads to the API server")
 	flags.StringVar(&o.manifests, "manifests", "", "`folder` of manifests of static pods")
 	flags.StringVar(&o.clusterDNS, "cluster-dns", "", "IP `address` of the cluster's name server")
+	flags.IntVar(&o.port, "port", 10250, "`port` of the HTTPS server for kubectl logs and exec; 0: any that is free, -1: no server")
+	flags.StringVar(&o.certificate, "tls-cert-file", "", "`file` with the server's certificate; empty: one that signs itself")
+	flags.StringVar(&o.key, "tls-private-key-file", "", "`file` with its key")
+	flags.StringVar(&o.clientCA, "client-ca-file", "", "`file` with who signs the certificates of the server's clients; empty: the authority in the kubeconfig")
 	flags.IntVar(&o.verbosity, "v", 0, "`level` of detail of the log: 0 to 4")
 	gone := flags.String("when-gone", "rejoin", "what follows when the Node is deleted: rejoin, drain or exit")
 	flags.Var(o.labels, "label", "`KEY=VALUE` of a label of the Node; may be repeated")
@@ -135,7 +140,11 @@ func serve(ctx context.Context, o options, stderr io.Writer) error {
 		config.Sources = append(config.Sources, static)
 	}
 	shown := node.Options{Labels: maps.Clone(o.labels), Addresses: func() []v1.NodeAddress { return addresses(o, api.Host) }}
-	agent, err := kube.New(kube.Options{Config: api, Node: shown, WhenGone: o.gone}, &config)
+	server, err := listen(o, api)
+	if err != nil {
+		return err
+	}
+	agent, err := kube.New(kube.Options{Config: api, Node: shown, WhenGone: o.gone, Server: server}, &config)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -187,6 +188,36 @@ func TestContainerdAPIServerWorkloads(t *testing.T) {
 		c.until("new content in the volumes (KO4)", 10*time.Second, func() error {
 			return c.prints("reader", "app", "cat /settings/colour; cat /password/word", "greensecond")
 		})
+	})
+	t.Run("logs, exec and cp", func(t *testing.T) {
+		c.kubectl("run", "talker", "--image="+c.runtime.Image, "--labels=app=talker", "--restart=Never", "--", "sh", "-c",
+			"for i in $(seq 1 200); do echo line $i; done; echo broken >&2; sleep 3; echo last; exit 3")
+		c.until("it talks", time.Minute, c.ready("app=talker", 1))
+		if out := c.kubectl("exec", "talker", "--", "echo", "out"); !strings.Contains(out, "out") {
+			t.Errorf("exec prints %q", out)
+		}
+		if out, err := c.api.Kubectl(t.Context(), "exec", "talker", "--", "sh", "-c", "exit 9"); err == nil || !strings.Contains(err.Error(), "exit code 9") {
+			t.Errorf("exec with an exit code: %q, %v", out, err)
+		}
+		file := t.TempDir() + "/copied"
+		c.kubectl("cp", "default/talker:/etc/hostname", file)
+		if content, err := os.ReadFile(file); err != nil || strings.TrimSpace(string(content)) != "talker" {
+			t.Errorf("cp: %q, %v", content, err)
+		}
+		followed := c.kubectl("logs", "-f", "talker")
+		if lines := strings.Split(strings.TrimSpace(followed), "\n"); len(lines) != 202 || lines[199] != "line 200" || lines[201] != "last" {
+			t.Errorf("logs -f: %d lines: %.200s", len(lines), followed)
+		}
+		if tail := c.kubectl("logs", "talker", "--tail=1"); tail != "last\n" {
+			t.Errorf("logs --tail=1: %q", tail)
+		}
+		if _, err := c.api.Kubectl(t.Context(), "logs", "talker", "-c", "nobody"); err == nil || !strings.Contains(err.Error(), "nobody") {
+			t.Errorf("logs of a container that there is not: %v", err)
+		}
+		if _, err := c.api.KubectlAs(t.Context(), c.api.User("stranger"), "logs", "talker"); err == nil || !strings.Contains(err.Error(), "forbidden") {
+			t.Errorf("logs as somebody without rights: %v", err)
+		}
+		c.kubectl("delete", "pod", "talker", "--grace-period=1")
 	})
 	t.Run("delete --force", func(t *testing.T) {
 		victim := c.pods("app=every")[0]

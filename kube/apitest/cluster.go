@@ -151,7 +151,7 @@ func (c *Cluster) compose(options Options) error {
 		"--endpoint-reconciler-type=none", "--service-cluster-ip-range=10.96.0.0/16", "--allow-privileged",
 		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
 		"--client-ca-file=" + c.file("ca.crt"), "--tls-cert-file=" + c.file("apiserver.crt"), "--tls-private-key-file=" + c.file("apiserver.key"),
-		"--kubelet-certificate-authority=" + c.file("ca.crt"), "--kubelet-client-certificate=" + c.file("kubelet-client.crt"), "--kubelet-client-key=" + c.file("kubelet-client.key"),
+		"--kubelet-preferred-address-types=InternalIP,Hostname", "--kubelet-certificate-authority=" + c.file("ca.crt"), "--kubelet-client-certificate=" + c.file("kubelet-client.crt"), "--kubelet-client-key=" + c.file("kubelet-client.key"),
 		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file=" + c.file("accounts.pub"), "--service-account-signing-key-file=" + c.file("accounts.key"),
 		"--profiling=false",
 	}, options.Args...)...)
@@ -347,7 +347,24 @@ func (c *Cluster) Kubeconfig(path string, config *rest.Config) error {
 // Kubectl runs kubectl as the administrator and returns what it printed. The error has
 // what it wrote to its standard error.
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
-	command := exec.CommandContext(ctx, filepath.Join(c.programs, "kubectl"), append([]string{"--kubeconfig=" + c.file("admin.kubeconfig")}, args...)...)
+	return c.kubectl(ctx, c.file("admin.kubeconfig"), args...)
+}
+
+// KubectlAs is Kubectl with other credentials.
+func (c *Cluster) KubectlAs(ctx context.Context, config *rest.Config, args ...string) (string, error) {
+	file, err := os.CreateTemp(c.dir, "kubeconfig-")
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = os.Remove(file.Name()) }()
+	if err := errors.Join(file.Close(), c.Kubeconfig(file.Name(), config)); err != nil {
+		return "", err
+	}
+	return c.kubectl(ctx, file.Name(), args...)
+}
+
+func (c *Cluster) kubectl(ctx context.Context, kubeconfig string, args ...string) (string, error) {
+	command := exec.CommandContext(ctx, c.Program("kubectl"), append([]string{"--kubeconfig=" + kubeconfig}, args...)...)
 	var stdout, stderr strings.Builder
 	command.Stdout, command.Stderr = &stdout, &stderr
 	if err := command.Run(); err != nil {

@@ -18,9 +18,9 @@ import (
 	"github.com/podwright/podwright/kube/apitest"
 )
 
-// TestRealEvents: KV4, KW4. A real API server under NodeRestriction takes the events of a
+// TestAPIServerEvents: KV4, KW4. A real API server under NodeRestriction takes the events of a
 // node, counts those that repeat, and gets those of an outage after it.
-func TestRealEvents(t *testing.T) {
+func TestAPIServerEvents(t *testing.T) {
 	cluster := apitest.Start(t, apitest.Options{})
 	node, operator := kubernetes.NewForConfigOrDie(cluster.Node("n1")), kubernetes.NewForConfigOrDie(cluster.Admin())
 	for _, client := range []*kubernetes.Clientset{node, operator} {

@@ -36,7 +36,7 @@ func until(t *testing.T, what string, holds func() bool) time.Duration {
 
 // KO1, KO4, KO6, KO7, KW4: on a real API server, as system:node. A node reads and watches what its pods
 // refer to, and is refused the rest, which is not absence; changes arrive within 2 s.
-func TestStoreAsANode(t *testing.T) {
+func TestAPIServerStore(t *testing.T) {
 	cluster := apitest.Start(t, apitest.Options{})
 	admin, node := kubernetes.NewForConfigOrDie(cluster.Admin()), kubernetes.NewForConfigOrDie(cluster.Node("edge-1"))
 	ctx := t.Context()

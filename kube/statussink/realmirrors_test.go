@@ -22,10 +22,10 @@ import (
 	"github.com/podwright/podwright/syncloop/source"
 )
 
-// TestRealMirror: KT9, KW4. Static pods of an engine have mirror pods at a real API server
+// TestAPIServerMirror: KT9, KW4. Static pods of an engine have mirror pods at a real API server
 // under NodeRestriction: also those with a priority class, and those that leave everything
 // to defaults. They show what runs, come back, and go with their static pod.
-func TestRealMirror(t *testing.T) {
+func TestAPIServerMirror(t *testing.T) {
 	cluster, operator, node := realCluster(t, apitest.Options{})
 	owner, err := node.CoreV1().Nodes().Get(t.Context(), nodeName, metav1.GetOptions{})
 	if err != nil {
@@ -124,9 +124,9 @@ func realMirrors(t *testing.T, operator, node *real) {
 	}
 }
 
-// TestRealRejoin: KT9, KN8. When the Node is deleted and made again, its mirror pods go with
+// TestAPIServerRejoin: KT9, KN8. When the Node is deleted and made again, its mirror pods go with
 // the old one and come back as those of the new one; no container restarts.
-func TestRealRejoin(t *testing.T) {
+func TestAPIServerRejoin(t *testing.T) {
 	cluster, operator, node := realCluster(t, apitest.Options{Controllers: true})
 	var owner atomic.Pointer[v1.Node]
 	know := func() {

@@ -23,8 +23,8 @@ import (
 	"github.com/podwright/podwright/status"
 )
 
-// TestRealStatuses: KT1-KT5 on a real API server, as a node under NodeRestriction (KW4).
-func TestRealStatuses(t *testing.T) {
+// TestAPIServerStatuses: KT1-KT5 on a real API server, as a node under NodeRestriction (KW4).
+func TestAPIServerStatuses(t *testing.T) {
 	_, operator, node := realCluster(t, apitest.Options{})
 	t.Run("refused patches (KT2)", func(t *testing.T) { realRefusals(t, operator, node) })
 	t.Run("an end replaces no end (KT2)", func(t *testing.T) { realEnds(t, operator, node) })
@@ -190,9 +190,9 @@ func setReady(s *v1.PodStatus, ready bool) {
 	s.Conditions = append(s.Conditions, v1.PodCondition{Type: v1.PodReady, Status: value})
 }
 
-// TestRealBusyServer: KT7. A real API server that refuses calls for load hears nothing
+// TestAPIServerBusy: KT7. A real API server that refuses calls for load hears nothing
 // of the sink for as long as it asked for.
-func TestRealBusyServer(t *testing.T) {
+func TestAPIServerBusy(t *testing.T) {
 	cluster, operator, node := realCluster(t, apitest.Options{Args: []string{
 		"--enable-priority-and-fairness=false", "--max-mutating-requests-inflight=1",
 	}})
@@ -231,9 +231,9 @@ func TestRealBusyServer(t *testing.T) {
 	}
 }
 
-// TestRealCrowd: KW6, KT4, KT5. 200 pods of a real API server are shown running with at most
+// TestAPIServerCrowd: KW6, KT4, KT5. 200 pods of a real API server are shown running with at most
 // two writes each and no read, and go with one deletion each.
-func TestRealCrowd(t *testing.T) {
+func TestAPIServerCrowd(t *testing.T) {
 	cluster, operator, _ := realCluster(t, apitest.Options{})
 	rt := fake.New(fake.Options{})
 	a, client := realAgent(t, cluster.Node(nodeName), rt)
@@ -276,8 +276,8 @@ func TestRealCrowd(t *testing.T) {
 	}
 }
 
-// TestRealOutage: KT6. The API server is killed while a pod ends, and the agent twice.
-func TestRealOutage(t *testing.T) {
+// TestAPIServerOutage: KT6. The API server is killed while a pod ends, and the agent twice.
+func TestAPIServerOutage(t *testing.T) {
 	cluster, operator, _ := realCluster(t, apitest.Options{})
 	rt := fake.New(fake.Options{Script: func(fake.Launch) fake.Script {
 		return fake.Script{Exit: &fake.Exit{After: 8 * time.Second, Code: 42}}

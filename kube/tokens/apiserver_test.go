@@ -21,7 +21,7 @@ import (
 
 // KK1, KK3, KK4, KW4: on a real API server, as system:node. Its tokens are for the service account, bound to
 // the pod and for the audience of its volume; another audience is refused, and so is another life.
-func TestSourceAsANode(t *testing.T) {
+func TestAPIServerTokens(t *testing.T) {
 	cluster := apitest.Start(t, apitest.Options{})
 	admin, node := kubernetes.NewForConfigOrDie(cluster.Admin()), kubernetes.NewForConfigOrDie(cluster.Node("edge-1"))
 	ctx := t.Context()

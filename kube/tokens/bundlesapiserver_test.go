@@ -43,7 +43,7 @@ func authority(t *testing.T) string {
 }
 
 // KK7, KW4: on a real API server of 1.36, which has the beta version alone, as system:node.
-func TestBundlesAsANode(t *testing.T) {
+func TestAPIServerBundles(t *testing.T) {
 	cluster := apitest.Start(t, apitest.Options{Args: []string{
 		"--feature-gates=ClusterTrustBundle=true", "--runtime-config=certificates.k8s.io/v1beta1/clustertrustbundles=true",
 	}})
@@ -82,7 +82,7 @@ func TestBundlesAsANode(t *testing.T) {
 }
 
 // KK7: a server without trust bundles says so in a way that names no object.
-func TestNoBundlesOnAServerWithout(t *testing.T) {
+func TestAPIServerWithoutBundles(t *testing.T) {
 	cluster := apitest.Start(t, apitest.Options{})
 	bundles, err := tokens.NewBundles(tokens.Options{Client: kubernetes.NewForConfigOrDie(cluster.Admin())})
 	if err != nil {

@@ -58,7 +58,7 @@ func sign(ctx context.Context, t *testing.T, admin *kubernetes.Clientset) {
 }
 
 // KK8, KW4: on a real API server of 1.36, which has the beta version alone, as system:node.
-func TestCertificatesAsANode(t *testing.T) {
+func TestAPIServerCertificates(t *testing.T) {
 	cluster := apitest.Start(t, apitest.Options{Args: []string{
 		"--feature-gates=PodCertificateRequest=true", "--runtime-config=certificates.k8s.io/v1beta1/podcertificaterequests=true",
 	}})

@@ -118,6 +118,7 @@ events() {
 	fi
 	if ! $only_e2e; then
 		tests kube $race -count=1 -p 2 -tags apiserver -run APIServer $(with_tests kube apiserver .)
+		tests examples $race -count=1 -tags apiserver,containerd -run ContainerdAPIServer ./kubenode
 	fi
 	# Every test that needs containerd has one of its own; mostly they wait. They are
 	# not cached: the kernel and containerd are part of them.
