@@ -43,7 +43,32 @@ func (c *Client) ListContainers(ctx context.Context, filter *runtimeapi.Containe
 	}
 	response, err := call(ctx, c, "ListContainers", c.options.CallTimeout, c.runtime.ListContainers,
 		&runtimeapi.ListContainersRequest{Filter: filter})
+	if err != nil && runtime.Class(err) == runtime.ErrExhausted && filter.GetPodSandboxId() == "" {
+		return c.listBySandbox(ctx, filter)
+	}
 	return response.GetContainers(), err
+}
+
+// listBySandbox lists containers that are too many for one message: otherwise nothing of any pod
+// would be seen (spec/runtime.md 2.10). A sandbox that goes meanwhile takes its containers with it.
+func (c *Client) listBySandbox(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
+	sandboxes, err := c.ListPodSandbox(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	var all []*runtimeapi.Container
+	for _, s := range sandboxes {
+		part := &runtimeapi.ContainerFilter{
+			Id: filter.GetId(), State: filter.GetState(), LabelSelector: filter.GetLabelSelector(), PodSandboxId: s.GetId(),
+		}
+		response, err := call(ctx, c, "ListContainers", c.options.CallTimeout, c.runtime.ListContainers,
+			&runtimeapi.ListContainersRequest{Filter: part})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, response.GetContainers()...)
+	}
+	return all, nil
 }
 
 // ListImages implements runtime.ImageService. Since containerd does not look at

@@ -173,3 +173,42 @@ func TestImageFilter(t *testing.T) {
 		}
 	}
 }
+
+// TestContainersTooManyForOneMessage is 2.10: those of each sandbox are listed alone; a part that cannot
+// be listed fails the whole, and so does a list that was of one sandbox already.
+func TestContainersTooManyForOneMessage(t *testing.T) {
+	const mib = 1 << 20
+	broken, asked := "", 0
+	s := &server{unary: func(_ context.Context, method string, request any) (any, error) {
+		switch r := request.(type) {
+		case *runtimeapi.ListPodSandboxRequest:
+			return &runtimeapi.ListPodSandboxResponse{Items: []*runtimeapi.PodSandbox{{Id: "a"}, {Id: "b"}}}, nil
+		case *runtimeapi.ListContainersRequest:
+			asked++
+			id := r.GetFilter().GetPodSandboxId()
+			if id != "" && r.GetFilter().GetLabelSelector()["k"] != "v" {
+				return nil, status.Error(codes.InvalidArgument, "the filter is lost")
+			}
+			if id == "" {
+				return &runtimeapi.ListContainersResponse{Containers: containers(20, mib)}, nil
+			}
+			if id == broken {
+				return nil, status.Error(codes.ResourceExhausted, "too large")
+			}
+			return &runtimeapi.ListContainersResponse{Containers: containers(10, mib)}, nil
+		}
+		return nil, status.Error(codes.Unimplemented, method)
+	}}
+	c, filter := connect(t, s, cri.Options{}), &runtimeapi.ContainerFilter{LabelSelector: map[string]string{"k": "v"}}
+	if got, err := c.ListContainers(t.Context(), filter); err != nil || len(got) != 20 {
+		t.Errorf("2.10: %d containers, %v", len(got), err)
+	}
+	broken, asked = "b", 0
+	if got, err := c.ListContainers(t.Context(), filter); runtime.Class(err) != runtime.ErrExhausted || len(got) > 0 {
+		t.Errorf("2.10: a part is missing: %d containers, %v", len(got), err)
+	}
+	filter.PodSandboxId, asked = "b", 0
+	if _, err := c.ListContainers(t.Context(), filter); runtime.Class(err) != runtime.ErrExhausted || asked != 1 {
+		t.Errorf("2.10: of one sandbox: %v after %d calls", err, asked)
+	}
+}
