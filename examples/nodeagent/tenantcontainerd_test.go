@@ -110,6 +110,12 @@ func attacks(image string) map[string]attack {
 		out[name] = attack{manifest: pod(name, image, script, append(lines, "  terminationGracePeriodSeconds: 2")...), phase: v1.PodRunning}
 	}
 	data := []string{"    volumeMounts: [{name: data, mountPath: /data}]", "  volumes: [{name: data, emptyDir: {}}]"}
+	out["labelled"] = attack{manifest: inName(asks("labelled"), "labels: {"+manyLabels(1200)+"}"), log: "make them fewer or shorter"}
+	out["long-message"] = attack{
+		manifest: pod("long-message", image, "head -c 5000000 /dev/zero >/dev/termination-log; sleep 100000",
+			"    terminationMessagePolicy: File", "    resources: {limits: {ephemeral-storage: 2Mi}}", "  terminationGracePeriodSeconds: 1"),
+		phase: v1.PodFailed, reason: "Evicted", says: "exceeds",
+	}
 	runs("deep", "sleep 100000", data...)
 	runs("wide", "sleep 100000", data...)
 	runs("endless-log", "head -c 60000000 /dev/zero | tr '\\0' x | fold -w 1000; sleep 100000")
@@ -133,6 +139,15 @@ func attacks(image string) map[string]attack {
 		reason: "CreateContainerConfigError",
 	}
 	return out
+}
+
+// manyLabels are n labels with long names.
+func manyLabels(n int) string {
+	var out []string
+	for i := range n {
+		out = append(out, fmt.Sprintf("example.com/%050d: v", i))
+	}
+	return strings.Join(out, ", ")
 }
 
 // became reports whether the agent says of a pod what is to become of it.

@@ -103,3 +103,22 @@ func TestLongMessagePathIsRefused(t *testing.T) {
 		}
 	})
 }
+
+// TestPodWithTooManyContainersWaits is 2.10: what they are listed with would not fit a message of its own.
+func TestPodWithTooManyContainersWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		pod := newPod(func(p *v1.Pod) {
+			for i := range 1000 {
+				p.Spec.InitContainers = append(p.Spec.InitContainers, container(fmt.Sprint("c", i)))
+			}
+		})
+		if r := w.sync(pod); r.Err == nil || !strings.Contains(r.Err.Error(), "1001 containers") {
+			t.Errorf("2.10: %v", r.Err)
+		}
+		pod.Spec.InitContainers = pod.Spec.InitContainers[:999]
+		if r := w.sync(pod); r.Err != nil {
+			t.Errorf("2.10: %v", r.Err)
+		}
+	})
+}

@@ -60,7 +60,7 @@ func (s *podSync) buildSandboxConfig(ctx context.Context) (*runtimeapi.PodSandbo
 		UserNamespace: s.users, Overhead: class.Overhead,
 	})
 	if err == nil && s.plan.CreateSandbox {
-		err = meta.CheckSize(config.Labels, config.Annotations)
+		err = meta.CheckSize(&s.pod.Spec, config.Labels, config.Annotations)
 	}
 	if err == nil && s.m.options.Cgroups != nil {
 		config.Linux.CgroupParent, err = s.m.options.Cgroups.Parent(podCgroup(s.pod))

@@ -16,11 +16,17 @@ const (
 	maxSandbox = 64 << 10
 	// maxHandlers is how large the hooks and ports may be that the containers of a pod get together.
 	maxHandlers = 32 << 10
+	// maxContainers is how many containers a pod may have: each needs one or two KiB, and so do those
+	// of it that have ended.
+	maxContainers = 1000
 )
 
-// CheckSize refuses the labels and annotations of a sandbox that would leave too little room for
-// others.
-func CheckSize(labels, annotations map[string]string) error {
+// CheckSize refuses a pod that would leave too little room for others, by the labels and annotations
+// of its sandbox and its containers.
+func CheckSize(spec *v1.PodSpec, labels, annotations map[string]string) error {
+	if n := len(spec.InitContainers) + len(spec.Containers) + len(spec.EphemeralContainers); n > maxContainers {
+		return fmt.Errorf("the pod has %d containers, want %d at most", n, maxContainers)
+	}
 	size := 0
 	for _, all := range []map[string]string{labels, annotations} {
 		for key, value := range all {
