@@ -212,3 +212,20 @@ func TestContainersTooManyForOneMessage(t *testing.T) {
 		t.Errorf("2.10: of one sandbox: %v after %d calls", err, asked)
 	}
 }
+
+// TestOutputOfACommandIsBounded is 23.8: what a container prints for a probe does not take the memory of
+// the agent, however many do at once.
+func TestOutputOfACommandIsBounded(t *testing.T) {
+	size := 0
+	s := &server{unary: func(context.Context, string, any) (any, error) {
+		return &runtimeapi.ExecSyncResponse{Stdout: make([]byte, size/2), Stderr: make([]byte, size/2)}, nil
+	}}
+	c := connect(t, s, cri.Options{})
+	for kib, want := range map[int]error{1: nil, 1024: nil, 1100: runtime.ErrExhausted, 9000: runtime.ErrExhausted} {
+		size = kib << 10
+		stdout, stderr, err := c.ExecSync(t.Context(), "c", []string{"x"}, 0)
+		if runtime.Class(err) != want || err == nil && len(stdout)+len(stderr) != size {
+			t.Errorf("23.8: %d KiB: %d and %d bytes, %v", kib, len(stdout), len(stderr), err)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -109,7 +110,18 @@ func (c *Client) ContainerStatus(ctx context.Context, containerID string, verbos
 		&runtimeapi.ContainerStatusRequest{ContainerId: containerID, Verbose: verbose})
 }
 
-// ExecSync implements runtime.ContainerManager. CRI counts the time-out in
+// maxOutput is how many bytes a command may print for ExecSync, in both outputs together: probes
+// keep a KiB of it, and all containers may have one at once (spec/runtime.md 23.8).
+const maxOutput = 1 << 20
+
+// execSync refuses a long answer before it is read.
+func (c *Client) execSync(ctx context.Context, request *runtimeapi.ExecSyncRequest, options ...grpc.CallOption) (*runtimeapi.ExecSyncResponse, error) {
+	const envelope = 1 << 10 // what is around the outputs
+	return c.runtime.ExecSync(ctx, request, append(options, grpc.MaxCallRecvMsgSize(maxOutput+envelope))...)
+}
+
+// ExecSync implements runtime.ContainerManager. A command that prints more than 1 MiB is
+// runtime.ErrExhausted, whatever its end was. CRI counts the time-out in
 // seconds; a fraction is rounded up. With a time-out the call's limit is the ordinary
 // one plus the time-out; without one there is none. containerd answers late, or not at
 // all, if the command left children behind that hold its output: a caller that cannot
@@ -123,7 +135,7 @@ func (c *Client) ExecSync(ctx context.Context, containerID string, cmd []string,
 		seconds = int64((timeout + time.Second - 1) / time.Second)
 		limit = after(c.options.CallTimeout, seconds)
 	}
-	response, err := call(ctx, c, "ExecSync", limit, c.runtime.ExecSync,
+	response, err := call(ctx, c, "ExecSync", limit, c.execSync,
 		&runtimeapi.ExecSyncRequest{ContainerId: containerID, Cmd: cmd, Timeout: seconds})
 	if err != nil {
 		return nil, nil, err
