@@ -75,7 +75,7 @@ func (a address) listen(ctx context.Context) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--listen: %w", err)
 	}
-	return l, nil
+	return newFewListener(l, maxConnections), nil
 }
 
 // client returns an HTTP client for the address, and what its URLs begin with.
