@@ -62,8 +62,13 @@ type cluster struct {
 // newCluster starts a control plane and a containerd; kubenode is started by start.
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
+	return newClusterWith(t, apitest.Options{Scheduler: true, Controllers: true})
+}
+
+func newClusterWith(t *testing.T, options apitest.Options) *cluster {
+	t.Helper()
 	c := &cluster{t: t, runtime: containerdtest.Start(t)}
-	c.api = apitest.Start(t, apitest.Options{Scheduler: true, Controllers: true})
+	c.api = apitest.Start(t, options)
 	c.operator = kubernetes.NewForConfigOrDie(c.api.Admin())
 	t.Cleanup(c.operator.RESTClient().(*rest.RESTClient).Client.CloseIdleConnections)
 	dir := t.TempDir()

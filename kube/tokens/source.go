@@ -85,7 +85,11 @@ func (s *Source) request(ctx context.Context, pod *v1.Pod, k tokenKey) (answer[s
 		want.Spec.Audiences = []string{k.audience}
 	}
 	asked := s.options.Clock.Now()
-	got, err := s.options.Client.CoreV1().ServiceAccounts(pod.Namespace).CreateToken(ctx, k.account, want, metav1.CreateOptions{})
+	accounts := s.options.Client.CoreV1().ServiceAccounts(pod.Namespace)
+	got, err := accounts.CreateToken(ctx, k.account, want, metav1.CreateOptions{})
+	for pause := lagPause; lags(pod, err, asked) && pause < lagLimit && timing.Sleep(ctx, s.options.Clock, pause) == nil; pause *= 2 {
+		got, err = accounts.CreateToken(ctx, k.account, want, metav1.CreateOptions{})
+	}
 	switch {
 	case err != nil:
 		return answer[string]{}, err
@@ -101,6 +105,21 @@ func (s *Source) request(ctx context.Context, pod *v1.Pod, k tokenKey) (answer[s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return answer[string]{value: got.Status.Token, due: dueAt(asked, life, s.options.Rand.Float64()), expires: asked.Add(life)}, nil
+}
+
+// An API server hears of a new pod's node a moment after the node does, and refuses its token
+// until then. Such a refusal is asked about three times more, so that it neither delays the
+// pod nor shows in its status (KK3).
+const (
+	lagPause = 100 * time.Millisecond
+	lagLimit = 800 * time.Millisecond
+	newFor   = 30 * time.Second
+)
+
+// lags reports whether a refusal may come from an API server that does not know the pod's node
+// yet.
+func lags(pod *v1.Pod, err error, now time.Time) bool {
+	return apierrors.IsForbidden(err) && now.Sub(pod.CreationTimestamp.Time) < newFor
 }
 
 // gone reports whether the API server says that the pod's life, or its service account, is over:

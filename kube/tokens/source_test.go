@@ -237,6 +237,30 @@ func TestRefusalIsNotRepeatedSoon(t *testing.T) {
 	}
 }
 
+// KK3: an API server that does not know yet where a new pod runs refuses its token; a few more requests in the
+// same call get it. A pod that is not new gets none.
+func TestNewPodWaitsForTheAPIServer(t *testing.T) {
+	for name, c := range map[string]struct {
+		age      time.Duration
+		requests int
+	}{"new": {time.Second, 3}, "old": {time.Hour, 1}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				i := newIssuer()
+				i.set(apierrors.NewForbidden(schema.GroupResource{Resource: "serviceaccounts"}, "robot", errors.New("node requested token bound to a pod scheduled on a different node")))
+				time.AfterFunc(250*time.Millisecond, func() { i.set(nil) })
+				pod := podOf("u1", "robot")
+				pod.CreationTimestamp = metav1.NewTime(time.Now().Add(-c.age))
+				_, err := newSource(t, i).Token(t.Context(), pod, projection("", 600))
+				if n := len(i.seen()); n != c.requests || (err == nil) != (c.requests > 1) {
+					t.Errorf("KK3: %d requests, want %d; %v", n, c.requests, err)
+				}
+				pass(time.Second)
+			})
+		})
+	}
+}
+
 // KK4: another life of a pod gets a token of its own; one whose life the API server calls over loses its token, and
 // an answer for another pod is none.
 func TestTokenOfAnotherLifeIsDropped(t *testing.T) {

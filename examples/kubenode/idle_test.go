@@ -1,0 +1,96 @@
+//go:build apiserver && containerd
+
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/podwright/podwright/kube/apitest"
+)
+
+const auditPolicy = `
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived, ResponseStarted]
+rules: [{level: Metadata, users: ["system:node:edge-1"]}]
+`
+
+const crowd = 100
+
+// TestContainerdAPIServerIdle (KW5, KW6): 100 pods reach Running with at most 2 writes of
+// their status each; when they idle, the node makes at most 6 requests a minute besides
+// those of its lease. Watches that begin again count when they end, which is as often.
+func TestContainerdAPIServerIdle(t *testing.T) {
+	dir := t.TempDir()
+	policy, audit := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "audit.log")
+	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := newClusterWith(t, apitest.Options{Scheduler: true, Controllers: true, Args: []string{"--audit-policy-file=" + policy, "--audit-log-path=" + audit}})
+	c.start()
+	c.until("Node Ready", 20*time.Second, c.nodeReady)
+	probed := strings.ReplaceAll(deployment, "replicas: 20", fmt.Sprint("replicas: ", crowd))
+	c.apply(probed[:strings.Index(probed, "        readinessProbe")])
+	c.until(fmt.Sprint(crowd, " pods Ready"), 4*time.Minute, c.ready("app=web", crowd))
+	c.sleep(30 * time.Second)
+	before := requests(t, audit)
+	t.Logf("up to here: %v", before)
+	if n := before["patch pods/status"]; n > 2*crowd {
+		t.Errorf("%d writes of status for %d pods", n, crowd)
+	}
+	const idle = 2 * time.Minute
+	c.sleep(idle)
+	after := requests(t, audit)
+	total := 0
+	for call, n := range after {
+		if n -= before[call]; n > 0 && !strings.Contains(call, " leases") {
+			t.Logf("idle: %d %s", n, call)
+			total += n
+		}
+	}
+	if limit := 6 * int(idle/time.Minute); total > limit {
+		t.Errorf("%d requests in %s, want at most %d", total, idle, limit)
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.agent.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(status)) {
+		if strings.HasPrefix(line, "VmRSS") || strings.HasPrefix(line, "Threads") {
+			t.Log(strings.TrimSpace(line))
+		}
+	}
+	c.kubectl("delete", "deployment", "web")
+	c.until("all are gone", 2*time.Minute, c.ready("app=web", 0))
+}
+
+// requests counts what the node has asked the API server for, as "verb resource".
+func requests(t *testing.T, audit string) map[string]int {
+	t.Helper()
+	file, err := os.Open(audit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	calls := map[string]int{}
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var event struct {
+			Verb      string
+			ObjectRef struct{ Resource, Subresource string }
+		}
+		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
+			t.Fatal(err)
+		}
+		calls[strings.TrimSuffix(event.Verb+" "+event.ObjectRef.Resource+"/"+event.ObjectRef.Subresource, "/")]++
+	}
+	return calls
+}
