@@ -162,6 +162,12 @@ func TestEditedManifestWithUIDIsTheSamePod(t *testing.T) {
 	})
 }
 
+// weaker is a source that others take names from.
+type weaker struct{ *frail }
+
+// Precedence is a file's.
+func (weaker) Precedence() syncloop.Precedence { return syncloop.PrecedenceFile }
+
 // TestOnePodPerName: M4, F5, edge cases 8 and 13. Of two manifests with one name the later
 // file has it, and of two sources the one that goes before; the other is told why it does
 // not run, and runs as soon as the name is free. Two of one name never run at once.
@@ -188,11 +194,11 @@ func TestOnePodPerName(t *testing.T) {
 		rt := byContainer(map[string]fake.Script{"main": {OnTERM: fake.Exit{After: 3 * time.Second}}})
 		file, api, counted := &frail{name: "file-like", pods: []*v1.Pod{withUID(newPod("web"), "uid-low")}, then: make(chan func(context.Context) error)}, newPod("web"), &counters{}
 		r := newRig(t, rt, t.TempDir(), func(c *podwright.Config) {
-			c.Sources, c.Observe.MeterProvider = append(c.Sources, file), counted
+			c.Sources, c.Observe.MeterProvider = append(c.Sources, weaker{file}), counted
 		}).start()
 		r.set()
 		r.phase("uid-low", v1.PodRunning, 10*time.Second)
-		r.set(api) // the sources are of one kind: the name decides, "channel" goes before "file-like"
+		r.set(api)
 		r.phase(api.UID, v1.PodRunning, 30*time.Second)
 		if said := r.events.said("web FailedValidation"); len(said) != 1 ||
 			said[0] != `pod default/web (UID uid-low) of source "file-like" is left out: its full name belongs to a pod (UID uid-web) of source "channel"` {

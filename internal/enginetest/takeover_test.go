@@ -12,6 +12,7 @@ import (
 
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/runtime/fake"
+	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/source"
 )
 
@@ -39,6 +40,12 @@ func TestPodThatASourceTakesOverStartsAgainWhenItIsBack(t *testing.T) {
 	}
 }
 
+// stronger is a source that takes the names of others.
+type stronger struct{ *source.Channel }
+
+// Precedence is above that of all others.
+func (stronger) Precedence() syncloop.Precedence { return syncloop.PrecedenceInProcess + 1 }
+
 // takeOver has a second source take the place of a pod with one of this UID and give it
 // back. The agent is killed as killed says.
 func takeOver(t *testing.T, policy v1.RestartPolicy, other types.UID, killed string) {
@@ -46,7 +53,7 @@ func takeOver(t *testing.T, policy v1.RestartPolicy, other types.UID, killed str
 	var strong *source.Channel
 	agent := func() *rig {
 		strong = source.NewChannel(source.ChannelOptions{NodeName: "n1", Name: "a"})
-		return n.agent(func(c *podwright.Config) { c.Sources = append(c.Sources, strong) })
+		return n.agent(func(c *podwright.Config) { c.Sources = append(c.Sources, stronger{strong}) })
 	}
 	weak := func() *v1.Pod { return withPolicy(newPod("web", "slow"), policy) }
 	taken := withPolicy(newPod("web", "slow"), policy)
