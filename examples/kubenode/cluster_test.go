@@ -17,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -28,17 +27,6 @@ import (
 	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/kube/apitest"
 )
-
-// asNode makes this test binary behave as kubenode itself, so that the agent under test is
-// built with the same flags (the race detector) as the test.
-const asNode = "KUBENODE_UNDER_TEST"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(asNode) != "" {
-		os.Exit(run(os.Args[1:], os.Stderr))
-	}
-	goleak.VerifyTestMain(m)
-}
 
 const nodeName = "edge-1"
 

@@ -42,7 +42,8 @@ func TestContainerdAPIServerIdle(t *testing.T) {
 	c.sleep(30 * time.Second)
 	before := requests(t, audit)
 	t.Logf("up to here: %v", before)
-	if n := before["patch pods/status"]; n > 2*crowd {
+	// A pod whose token the API server refuses for long says so in a write of its own.
+	if n := before["patch pods/status"]; n > 2*crowd+crowd/20 {
 		t.Errorf("%d writes of status for %d pods", n, crowd)
 	}
 	const idle = 2 * time.Minute

@@ -108,11 +108,11 @@ func (s *Source) request(ctx context.Context, pod *v1.Pod, k tokenKey) (answer[s
 }
 
 // An API server hears of a new pod's node a moment after the node does, and refuses its token
-// until then. Such a refusal is asked about three times more, so that it neither delays the
+// until then. Such a refusal is asked about four times more, so that it neither delays the
 // pod nor shows in its status (KK3).
 const (
 	lagPause = 100 * time.Millisecond
-	lagLimit = 800 * time.Millisecond
+	lagLimit = 1600 * time.Millisecond
 	newFor   = 30 * time.Second
 )
 

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// asNode makes this test binary behave as kubenode itself, so that the agent under test is
+// built with the same flags (the race detector) as the test.
+const asNode = "KUBENODE_UNDER_TEST"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asNode) != "" {
+		os.Exit(run(os.Args[1:], os.Stderr))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// TestBadInput: what is wrong on the command line ends the program with an error that names it
+// and says what to do.
+func TestBadInput(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, content string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	good := file("kubeconfig", `{"apiVersion":"v1","kind":"Config","clusters":[{"name":"c","cluster":{"server":"https://127.0.0.1:1"}}],"contexts":[{"name":"c","context":{"cluster":"c"}}],"current-context":"c"}`)
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"no kubeconfig":           {nil, "--kubeconfig is required"},
+		"missing kubeconfig":      {[]string{"--kubeconfig=" + dir + "/none"}, dir + "/none"},
+		"kubeconfig of nothing":   {[]string{"--kubeconfig=" + file("empty", "")}, dir + "/empty"},
+		"no kubeconfig at all":    {[]string{"--kubeconfig=" + file("text", "hello")}, dir + "/text"},
+		"no such runtime":         {[]string{"--kubeconfig=" + good, "--runtime=unix://" + dir + "/none.sock"}, "none.sock"},
+		"an argument":             {[]string{"--kubeconfig=" + good, "start"}, `"start"`},
+		"a label without a value": {[]string{"--label=zone"}, `"zone" is not KEY=VALUE`},
+		"another policy":          {[]string{"--kubeconfig=" + good, "--when-gone=dance"}, "rejoin, drain and exit"},
+		"a flag that is none":     {[]string{"--nodename=a"}, "nodename"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("KUBECONFIG", "")
+			var stderr bytes.Buffer
+			if code := run(c.args, &stderr); code != 1 || !strings.Contains(stderr.String(), c.want) {
+				t.Errorf("code %d, want %q in: %s", code, c.want, stderr.String())
+			}
+		})
+	}
+}
+
+// TestServerFiles: a certificate needs its key, files that cannot be read are named, and
+// without any the server has a certificate that signs itself.
+func TestServerFiles(t *testing.T) {
+	dir := t.TempDir()
+	for name, c := range map[string]struct {
+		o    options
+		want string
+	}{
+		"no key":       {options{certificate: dir + "/a.crt"}, "belong together"},
+		"no such file": {options{certificate: dir + "/a.crt", key: dir + "/a.key"}, dir + "/a.crt"},
+		"signs itself": {options{name: "edge-1"}, ""},
+	} {
+		certificate, err := servingCertificate(c.o, "127.0.0.1")
+		if c.want != "" {
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		if pair, err := certificate(); err != nil || len(pair.Certificate) == 0 {
+			t.Errorf("%s: %v, %v", name, pair, err)
+		}
+	}
+}
