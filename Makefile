@@ -11,7 +11,7 @@ MANIFESTS ?= examples/manifests
 # runs. The tests check for goroutines that still run.
 export GORACE := atexit_sleep_ms=10 $(GORACE)
 
-.PHONY: tenant test-kube kube-up kube-down fields help run test unit e2e lint bench verify fmt explore torture crash crash-containerd probes-kill evictions-kill mutate-podworkers spec-coverage rewrites faults-pleg bench-idle build clean fuzz vuln leak-hunt crowd api deletions faults-hour marathon flake deep-trees
+.PHONY: tenant test-kube kube-long kube-up kube-down fields help run test unit e2e lint bench verify fmt explore torture crash crash-containerd probes-kill evictions-kill mutate-podworkers spec-coverage rewrites faults-pleg bench-idle build clean fuzz vuln leak-hunt crowd api deletions faults-hour marathon flake deep-trees
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | expand -t 22
@@ -38,6 +38,10 @@ e2e: ## only the tests on a real containerd, the installed one and 2.x (CONTAINE
 test-kube: ## the tests of module kube, those on a real API server too (the first run builds its servers, minutes)
 	kube/apitest/servers/build.sh
 	cd kube && $(GO) test $(RACE) -count=1 -tags apiserver ./...
+
+kube-long: ## an API server that is away for 10 min while a job ends and kubenode is killed twice, and 100 pods that idle for 10 min
+	cd examples && PODWRIGHT_KUBERNETES=$$(../kube/apitest/servers/build.sh) $(GO) test -count=1 -timeout 0 -tags apiserver,containerd -v \
+	  -run '^TestContainerdAPIServer(Outage|Idle)$$' ./kubenode -outage=10m -idle=10m
 
 kube-up: ## a cluster of one node on this machine: etcd, API server, controllers, a private containerd and kubenode (root; the first run builds the servers, minutes)
 	@tools/ci/kube.sh up

@@ -4,6 +4,7 @@ package main
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"strings"
@@ -141,6 +142,7 @@ spec:
 // TestContainerdAPIServerWorkloads: what people run on a cluster, on a real API server with
 // its controllers, and a real runtime.
 func TestContainerdAPIServerWorkloads(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.start()
 	c.until("Node Ready", 20*time.Second, c.nodeReady)
@@ -291,6 +293,9 @@ func (c *cluster) inContainer(pod, container, command, want string) {
 	}
 }
 
+// outage is how long the API server is away in TestContainerdAPIServerOutage.
+var outage = flag.Duration("outage", 20*time.Second, "how long the API server is away")
+
 const job = `
 apiVersion: v1
 kind: Pod
@@ -306,6 +311,7 @@ spec:
 // agent is killed with kill -9 twice and started again, and the API server comes back: the
 // exit code arrives, and nothing ran twice.
 func TestContainerdAPIServerOutage(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.start()
 	c.until("Node Ready", 20*time.Second, c.nodeReady)
@@ -323,10 +329,10 @@ func TestContainerdAPIServerOutage(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.start()
-	c.sleep(15 * time.Second)
+	c.sleep(*outage / 2)
 	c.kill(syscall.SIGKILL)
 	c.start()
-	c.sleep(15 * time.Second)
+	c.sleep(*outage / 2)
 	if err := c.api.APIServer.Start(); err != nil {
 		t.Fatal(err)
 	}
