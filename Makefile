@@ -41,7 +41,7 @@ test-kube: ## the tests of module kube, those on a real API server too (the firs
 
 kube-long: ## an API server that is away for 10 min while a job ends and kubenode is killed twice, and 100 pods that idle for 10 min
 	cd examples && PODWRIGHT_KUBERNETES=$$(../kube/apitest/servers/build.sh) $(GO) test -count=1 -timeout 0 -tags apiserver,containerd -v \
-	  -run '^TestContainerdAPIServer(Outage|Idle)$$' ./kubenode -outage=10m -idle=10m
+	  -run '^(TestContainerdAPIServerOutage|TestContainerdAPIServerIdle)$$' ./kubenode -outage=10m -idle=10m
 
 kube-up: ## a cluster of one node on this machine: etcd, API server, controllers, a private containerd and kubenode (root; the first run builds the servers, minutes)
 	@tools/ci/kube.sh up
