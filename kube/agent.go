@@ -260,7 +260,7 @@ func (a *Agent) Run(ctx context.Context, engine Engine) error {
 	}
 	a.engine.Store(&engine)
 	beside, stopBeside := context.WithCancel(context.WithoutCancel(ctx))
-	running, stop := context.WithCancelCause(ctx)
+	running, stop := context.WithCancel(ctx)
 	var parts, watch sync.WaitGroup
 	for _, run := range []func(context.Context) error{a.registrar.Run, a.services.Run, a.classes.Run, a.events.Run, serve} {
 		parts.Go(func() {
@@ -269,23 +269,22 @@ func (a *Agent) Run(ctx context.Context, engine Engine) error {
 			}
 		})
 	}
+	var left error // read after watch.Wait
 	watch.Go(func() {
 		select {
 		case <-a.registrar.Gone():
-			stop(a.leave(running, engine))
+			left = a.leave(running, engine)
+			stop()
 		case <-running.Done():
 		}
 	})
-	err = engine.Run(running)
-	if cause := context.Cause(running); errors.Is(cause, ErrNodeGone) {
-		err = errors.Join(err, cause)
-	}
-	stop(nil)
+	err = engine.Run(running) // also ends when it is drained
+	stop()
 	watch.Wait()
 	stopBeside()
 	parts.Wait()
 	a.clients.connections.CloseAll()
-	return err
+	return errors.Join(err, left)
 }
 
 // makeServer returns what runs the node's server.

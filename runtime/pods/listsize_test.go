@@ -69,7 +69,7 @@ func TestPodWithTooManyLabelsWaits(t *testing.T) {
 			}
 		})
 		r := w.sync(pod)
-		if r.Err == nil || !strings.Contains(r.Err.Error(), "106186 bytes") || !w.events.has("Warning FailedCreatePodSandBox") {
+		if r.Err == nil || !strings.Contains(r.Err.Error(), "bytes, and a runtime keeps 65536 for all pods to be listed") || !w.events.has("Warning FailedCreatePodSandBox") {
 			t.Errorf("2.10: %v, events %q", r.Err, w.events.list())
 		}
 		if list, err := w.fake.ListPodSandbox(t.Context(), nil); err != nil || len(list) > 0 {

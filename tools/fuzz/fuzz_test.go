@@ -157,6 +157,13 @@ func TestJudge(t *testing.T) {
 	if got := judge([]byte("warning: no fuzz tests to fuzz\nPASS\n"), nil); !strings.Contains(got.failed, "tried no input") {
 		t.Errorf("%+v", got)
 	}
+	const late = line + "--- FAIL: FuzzText (10.08s)\n    context deadline exceeded\nFAIL\n"
+	if got := judge([]byte(late), errors.New("exit status 1")); got.failed != "" || got.tried != 5678 {
+		t.Errorf("the engine's own deadline: %+v", got)
+	}
+	if got := judge([]byte(late+"Failing input written to testdata/fuzz/FuzzText/1\n"), errors.New("exit status 1")); got.failed == "" {
+		t.Errorf("the engine's own deadline beside an input that failed: %+v", got)
+	}
 	if got := judge([]byte(line+"boom\n"), errors.New("exit status 1")); !strings.Contains(got.failed, "boom") {
 		t.Errorf("%+v", got)
 	}
