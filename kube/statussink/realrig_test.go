@@ -16,8 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/kube/apitest"
 	"github.com/podwright/podwright/kube/podsource"
 	"github.com/podwright/podwright/runtime/fake"
@@ -173,4 +175,21 @@ func realAgent(t *testing.T, config *rest.Config, rt *fake.Runtime) (*agent, fun
 		return client, source, source.Lookup
 	}
 	return a, func() *real { return client }
+}
+
+// known waits until the API server lets the node read a pod: it hears of a new one's node a
+// moment after it has made the pod.
+func (r *real) known(t *testing.T, pod *v1.Pod) *v1.Pod {
+	t.Helper()
+	limited, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for {
+		got, err := r.CoreV1().Pods(pod.Namespace).Get(limited, pod.Name, metav1.GetOptions{})
+		if err == nil && got.UID == pod.UID {
+			return pod
+		}
+		if timing.Sleep(limited, clock.RealClock{}, 20*time.Millisecond) != nil {
+			t.Fatalf("the node may not read %s: %v", pod.Name, err)
+		}
+	}
 }

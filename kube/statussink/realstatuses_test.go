@@ -36,7 +36,7 @@ func TestAPIServerStatuses(t *testing.T) {
 func realRefusals(t *testing.T, operator, node *real) {
 	w := &watched{}
 	sink := realSink(t, node, w.lookup)
-	pod := operator.create(t, "refused")
+	pod := node.known(t, operator.create(t, "refused"))
 	w.show(pod)
 	base := &pod.Status
 	try := func(next v1.PodStatus) (status.StoreResult, error) {
@@ -56,7 +56,7 @@ func realRefusals(t *testing.T, operator, node *real) {
 	if got, err := try(phase(v1.PodRunning)); err != nil || got != status.Gone {
 		t.Errorf("deleted: %v, %v", got, err)
 	}
-	next := operator.create(t, "refused")
+	next := node.known(t, operator.create(t, "refused"))
 	if got, err := try(phase(v1.PodRunning)); err != nil || got != status.Recreated {
 		t.Errorf("made again: %v, %v", got, err)
 	}
@@ -75,7 +75,7 @@ func realRefusals(t *testing.T, operator, node *real) {
 func realEnds(t *testing.T, operator, node *real) {
 	w := &watched{}
 	sink := realSink(t, node, w.lookup)
-	pod := operator.create(t, "ends")
+	pod := node.known(t, operator.create(t, "ends"))
 	w.show(pod)
 	if err := operator.patch(t.Context(), "ends", `{"status":{"phase":"Failed"}}`); err != nil {
 		t.Fatal(err)
@@ -90,7 +90,7 @@ func realEnds(t *testing.T, operator, node *real) {
 
 func realDeletion(t *testing.T, operator, node *real) {
 	sink := realSink(t, node, nil)
-	pod := operator.create(t, "deleted")
+	pod := node.known(t, operator.create(t, "deleted"))
 	for range 2 { // the second finds nothing
 		if err := sink.DeletePod(t.Context(), ref(pod)); err != nil {
 			t.Error(err)
@@ -103,7 +103,7 @@ func realDeletion(t *testing.T, operator, node *real) {
 
 func realConditions(t *testing.T, operator, node *real) {
 	const writes, kinds = 1000, 50
-	pod := operator.create(t, "crowded")
+	pod := node.known(t, operator.create(t, "crowded"))
 	w := watch(t, node)
 	sink := realSink(t, node, w.lookup)
 	reads, _ := node.count("GET")
