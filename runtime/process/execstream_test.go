@@ -76,7 +76,7 @@ func TestExecStreamTerminal(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		done <- r.ExecStream(t.Context(), id, script(`test -t 0 -a -t 1 -a -t 2 && echo terminal $TERM; : </dev/tty && echo controls
-trap 'stty size' WINCH; while read x; do echo "read $x" >&2; done; echo end; exit 4`), runtime.Streams{Stdin: in, Stdout: &stdout, TTY: true, Resize: sizes})
+while read x; do echo "read $x" >&2; stty size; done; echo end; exit 4`), runtime.Streams{Stdin: in, Stdout: &stdout, TTY: true, Resize: sizes})
 	}()
 	said := func(want string) {
 		t.Helper()
@@ -84,13 +84,21 @@ trap 'stty size' WINCH; while read x; do echo "read $x" >&2; done; echo end; exi
 	}
 	said("terminal xterm\r\n")
 	said("controls\r\n")
-	sizes <- runtime.TerminalSize{Width: 120, Height: 50}
-	if _, err := io.WriteString(typed, "hello\n"); err != nil {
-		t.Fatal(err)
+	types := func(text string) {
+		t.Helper()
+		if _, err := io.WriteString(typed, text); err != nil {
+			t.Fatal(err)
+		}
 	}
+	types("hello\n")
 	said("hello\r\n") // echoed
 	said("read hello\r\n")
-	said("50 120\r\n")
+	// Taking a size and setting it are two steps: the command looks until it has it.
+	sizes <- runtime.TerminalSize{Width: 120, Height: 50}
+	eventually(t, "it has its size", func() bool {
+		types("size\n")
+		return strings.Contains(stdout.String(), "50 120\r\n")
+	})
 	must(t, typed.Close())
 	var exit *runtime.ExitError
 	if err := <-done; !errors.As(err, &exit) || exit.Code != 4 {
