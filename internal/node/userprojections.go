@@ -73,8 +73,8 @@ func (c userCertificates) PodCertificate(ctx context.Context, pod *v1.Pod, s *v1
 	})
 }
 
-// ImageCredentials contains a source of credentials of registries, nil if there is none. After 10 s the image is
-// pulled without them.
+// ImageCredentials contains a source of credentials of registries, nil if there is none. After 70 s, longer than
+// a credential plugin may take, the image is pulled without them.
 func (u Users) ImageCredentials(source pods.ImageCredentials) pods.ImageCredentials {
 	if source == nil {
 		return nil
@@ -88,7 +88,9 @@ type userCredentials struct {
 }
 
 func (c userCredentials) Credentials(ctx context.Context, pod *v1.Pod, image string) ([]pods.ImageCredential, error) {
-	return foreign.Ask(ctx, c.users.Calls, podCall("Pods.ImagePull.Credentials", pod, image), issuing(), func(ctx context.Context) ([]pods.ImageCredential, error) {
+	call, limits := podCall("Pods.ImagePull.Credentials", pod, image), issuing()
+	call.Patience, limits.Wait = problem.CredentialsLimit, problem.CredentialsLimit
+	return foreign.Ask(ctx, c.users.Calls, call, limits, func(ctx context.Context) ([]pods.ImageCredential, error) {
 		return c.source.Credentials(ctx, pod, image)
 	})
 }

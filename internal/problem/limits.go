@@ -24,6 +24,8 @@ const (
 	CleanupLimit = 30 * time.Second
 	// FunctionLimit is for functions of the program that embeds the engine (IN6).
 	FunctionLimit = 10 * time.Second
+	// CredentialsLimit is for credentials of registries: a credential plugin may take a minute.
+	CredentialsLimit = 70 * time.Second
 	// HookLimit is for hooks of the node, which talk to an API server.
 	HookLimit = 30 * time.Second
 	// RemovalLimit is for what removes a folder, log or volume: bounded steps (IN12).

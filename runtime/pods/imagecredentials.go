@@ -16,9 +16,10 @@ type ImageCredentials interface {
 	// Credentials returns what a registry may be shown for an image, best first; none is no
 	// error. It is called when a pod's credentials matter: before a pull, and to decide
 	// whether a pod may use an image that is there. It is called from many goroutines at once,
-	// may block, and must return soon after ctx ends; it should keep what it has found. The pod is
-	// only read. After an error the image is pulled with the other credentials; the error is
-	// shown in an event and must not quote what is secret.
+	// may block for 70 s at most, and must return soon after ctx ends; it should keep what it has
+	// found. The pod is only read. After an error the image is pulled with what was returned
+	// beside it and with the other credentials; the error is shown in an event and must not quote
+	// what is secret.
 	Credentials(ctx context.Context, pod *v1.Pod, image string) ([]ImageCredential, error)
 }
 
@@ -43,13 +44,10 @@ func (s *podSync) moreCredentials(ctx context.Context, image string) []credentia
 		return nil
 	}
 	found, err := source.Credentials(ctx, s.pod, image)
-	if err != nil {
-		if ctx.Err() == nil {
-			s.credentialsMissing = true
-			s.m.podEvent(s.pod, v1.EventTypeWarning, "FailedToRetrieveImageCredentials",
-				"Unable to get credentials for image %q: %v; attempting to pull the image may not succeed.", image, err)
-		}
-		return nil
+	if err != nil && ctx.Err() == nil {
+		s.credentialsMissing = true
+		s.m.podEvent(s.pod, v1.EventTypeWarning, "FailedToRetrieveImageCredentials",
+			"Unable to get credentials for image %q: %v; attempting to pull the image may not succeed.", image, err)
 	}
 	out := make([]credentials.Credential, 0, len(found))
 	for _, c := range found {

@@ -63,11 +63,12 @@ func TestMoreCredentialsComeLast(t *testing.T) {
 		if want := "uid-1 example.com/app:1"; source.asked[0] != want {
 			t.Errorf("10.6: asked for %q, want %q", source.asked[0], want)
 		}
-		source.err = errors.New("the metadata service is away")
+		source.found, source.err = source.found[1:], errors.New("the metadata service is away")
+		w.fake.Inject(fake.Fault{Match: fake.Match{Method: fake.PullImage}, Times: 1, Effect: fake.Effect{Err: errors.New("denied")}})
 		pass(20 * second)
 		w.syncAll(pod)
 		w.wantState(pod, "app:running")
-		if got := w.users(); got != "u c1 c2 u" {
+		if got := w.users(); got != "u c1 c2 u c2" {
 			t.Errorf("10.6: then pulled as %q", got)
 		}
 		if !w.events.has(`Warning FailedToRetrieveImageCredentials  Unable to get credentials for image "example.com/app:1": the metadata service is away`) {

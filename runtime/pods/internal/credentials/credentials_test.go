@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podwright/podwright/internal/registrykey"
 	"github.com/podwright/podwright/runtime/pods/internal/credentials"
 )
 
@@ -37,7 +38,7 @@ func users(t *testing.T, image string, secrets ...*v1.Secret) string {
 
 func usersOf(k *credentials.Keyring, image string) string {
 	var out []string
-	for _, c := range k.Lookup(credentials.Repository(image)) {
+	for _, c := range k.Lookup(registrykey.Repository(image)) {
 		out = append(out, c.Auth.GetUsername())
 	}
 	return strings.Join(out, " ")
@@ -242,8 +243,8 @@ func FuzzKeyring(f *testing.F) {
 	f.Add("*.[a-", "a.b/c")
 	f.Fuzz(func(t *testing.T, key, image string) {
 		k, err := credentials.New([]*v1.Secret{configJSON("s", fmt.Sprintf(`{%q:{"username":"u","password":"p"}}`, key))}, credentials.NodeConfig{})
-		if err == nil && len(k.Lookup(credentials.Repository(image))) > 1 {
-			t.Errorf("one key, %d credentials", len(k.Lookup(credentials.Repository(image))))
+		if err == nil && len(k.Lookup(registrykey.Repository(image))) > 1 {
+			t.Errorf("one key, %d credentials", len(k.Lookup(registrykey.Repository(image))))
 		}
 	})
 }

@@ -5,13 +5,14 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/internal/registrykey"
 )
 
 // Credential is what a registry may be shown, and its origin.
@@ -39,14 +40,7 @@ func (c Credential) Hash() string {
 // Keyring holds the credentials one pod may use, those of its secrets before those
 // of the node. The zero value holds none.
 type Keyring struct {
-	secrets, node ring
-}
-
-// ring is the credentials of one kind of source.
-type ring struct {
-	byKey map[string][]Credential
-	// keys descending, so that longer paths come before their prefixes.
-	keys []string
+	secrets, node registrykey.Ring[Credential]
 }
 
 // New makes a keyring of a pod's pull secrets, in the pod's order, and of the
@@ -59,54 +53,26 @@ func New(secrets []*v1.Secret, node NodeConfig) (*Keyring, error) {
 		if err != nil {
 			return nil, fmt.Errorf("pull secret %s/%s: %w", s.Namespace, s.Name, err)
 		}
-		k.secrets.add(found, &SecretID{UID: s.UID, Namespace: s.Namespace, Name: s.Name})
+		add(&k.secrets, found, &SecretID{UID: s.UID, Namespace: s.Namespace, Name: s.Name})
 	}
 	found, err := node.parse()
 	if err != nil {
 		return nil, fmt.Errorf("the node's pull credentials: %w", err)
 	}
-	k.node.add(found, nil)
-	k.secrets.sort()
-	k.node.sort()
+	add(&k.node, found, nil)
 	return k, nil
 }
 
-func (r *ring) add(found []keyed, from *SecretID) {
-	if r.byKey == nil {
-		r.byKey = map[string][]Credential{}
-	}
+func add(r *registrykey.Ring[Credential], found []keyed, from *SecretID) {
 	for _, f := range found {
-		r.byKey[f.key] = append(r.byKey[f.key], Credential{Auth: f.auth, Secret: from})
+		r.Add(f.key, Credential{Auth: f.auth, Secret: from})
 	}
 }
 
-func (r *ring) sort() {
-	r.keys = slices.Sorted(maps.Keys(r.byKey))
-	slices.Reverse(r.keys)
-}
-
-// Lookup returns the credentials for a repository as [Repository] names it, in
+// Lookup returns the credentials for a repository as [registrykey.Repository] names it, in
 // the order in which they are to be tried.
 func (k *Keyring) Lookup(repository string) []Credential {
-	return append(k.secrets.lookup(repository), k.node.lookup(repository)...)
-}
-
-// defaultKey is the name under which clients keep the credential of the default
-// registry. Its images have another name.
-const defaultKey = "index.docker.io"
-
-// lookup follows spec/runtime.md 10.4.
-func (r *ring) lookup(repository string) []Credential {
-	var out []Credential
-	for _, key := range r.keys {
-		if matches(key, repository) {
-			out = append(out, r.byKey[key]...)
-		}
-	}
-	if len(out) == 0 && strings.HasPrefix(repository, "docker.io/") {
-		out = append(out, r.byKey[defaultKey]...)
-	}
-	return out
+	return append(k.secrets.Lookup(repository), k.node.Lookup(repository)...)
 }
 
 // Redact removes the content of the credentials from a message: runtimes and registries

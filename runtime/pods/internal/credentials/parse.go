@@ -11,6 +11,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/internal/registrykey"
 )
 
 // entry is the value of one key of a configuration.
@@ -79,7 +81,7 @@ func parseConfig(data []byte) ([]keyed, error) {
 		if e.Username == "" && e.Password == "" {
 			continue // a credential helper of the user has it
 		}
-		out = append(out, keyed{normalize(key), &runtimeapi.AuthConfig{Username: e.Username, Password: e.Password}})
+		out = append(out, keyed{registrykey.Normalize(key), &runtimeapi.AuthConfig{Username: e.Username, Password: e.Password}})
 	}
 	return out, nil
 }

@@ -12,6 +12,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/registrykey"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods/internal/credentials"
 	"github.com/podwright/podwright/runtime/pods/internal/pullrecords"
@@ -114,7 +115,7 @@ func (p *Puller) Ensure(ctx context.Context, r Request) (Image, error) {
 		sandbox: r.Sandbox,
 	}
 	if !strings.HasPrefix(ref.Text, "/") {
-		f.repository = credentials.Repository(ref.Text)
+		f.repository = registrykey.Repository(ref.Text)
 	}
 	lookup := sync.OnceValues(func() ([]credentials.Credential, error) { return p.lookup(ctx, r, f) })
 	policy := Policy(r.Container)

@@ -1,13 +1,13 @@
-package credentials
+package registrykey
 
 import (
 	"path"
 	"strings"
 )
 
-// normalize brings a key into the form of spec/runtime.md 10.2: host and path,
+// Normalize brings a key into the form of spec/runtime.md 10.2: host and path,
 // without scheme and API version.
-func normalize(key string) string {
+func Normalize(key string) string {
 	for _, scheme := range []string{"http://", "https://"} {
 		key = strings.TrimPrefix(key, scheme)
 	}
@@ -47,11 +47,11 @@ func Repository(image string) string {
 	return name
 }
 
-// matches reports whether a key stands for a repository (spec/runtime.md 10.3):
+// Matches reports whether a key stands for a repository (spec/runtime.md 10.3):
 // the ports are equal, the hosts have as many labels, each label of the
 // repository matches the pattern in the key, and the key's path begins that of
 // the repository.
-func matches(key, repository string) bool {
+func Matches(key, repository string) bool {
 	keyHost, keyPath, _ := strings.Cut(key, "/")
 	host, rest, _ := strings.Cut(repository, "/")
 	if !strings.HasPrefix(rest, keyPath) {
