@@ -19,9 +19,23 @@ const maxLinks = 40
 // Check returns an error if a user other than root and that of this process can change dir,
 // or replace it through a folder or a link above it; dir itself must belong to the user of
 // this process. Only what exists of the path is looked at. dir is absolute.
-func Check(dir string) error {
-	user := os.Geteuid()
-	todo := parts(dir)
+func Check(dir string) error { return walk(dir, os.Geteuid(), place.check) }
+
+// CheckFile returns an error if a user other than root and that of this process can change a
+// file, such as a program that the agent runs, or put another in its place. Unlike a folder of
+// [Check] it may belong to root too. Only what exists of the path is looked at. file is absolute.
+func CheckFile(file string) error { return walk(file, os.Geteuid(), checkFile) }
+
+func checkFile(p place, user int, last bool) error {
+	if last && p.owner == 0 {
+		user = 0
+	}
+	return p.check(user, last)
+}
+
+// walk checks every place on a path, and at last what it leads to.
+func walk(path string, user int, check func(p place, user int, last bool) error) error {
+	todo := parts(path)
 	var above []place // from the root down
 	for name, links := "/", 0; ; {
 		here, err := look(above, name)
@@ -29,7 +43,7 @@ func Check(dir string) error {
 			return nil
 		}
 		if err == nil {
-			err = here.check(user, false)
+			err = check(here, user, false)
 		}
 		if err != nil {
 			return err
@@ -49,7 +63,7 @@ func Check(dir string) error {
 			above, todo = above[:max(1, len(above)-1)], todo[1:]
 		}
 		if len(todo) == 0 {
-			return above[len(above)-1].check(user, true)
+			return check(above[len(above)-1], user, true)
 		}
 		name, todo = todo[0], todo[1:]
 	}
@@ -102,13 +116,13 @@ func look(above []place, name string) (place, error) {
 // about, the others lead to it.
 func (p place) check(user int, last bool) error {
 	if p.owner != user && (last || p.owner != 0) {
-		return fmt.Errorf("%s belongs to user %d, and the agent runs as user %d: %w; run the agent as the folder's owner, chown it, or choose another folder",
+		return fmt.Errorf("%s belongs to user %d, and the agent runs as user %d: %w; run the agent as its owner, chown it, or choose another place",
 			p.path, p.owner, user, ErrUnsafe)
 	}
 	if p.link != "" || p.sealed || p.mode.Perm()&0o022 == 0 || !last && p.mode&fs.ModeSticky != 0 {
 		return nil
 	}
-	return fmt.Errorf("%s is open to other users (mode %04o): %w; run chmod go-w %s, or choose another folder",
+	return fmt.Errorf("%s is open to other users (mode %04o): %w; run chmod go-w %s, or choose another place",
 		p.path, octal(p.mode), ErrUnsafe, p.path)
 }
 

@@ -1,0 +1,53 @@
+package tokens
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	// accountFresh is the age at which a service account is read again.
+	accountFresh = 10 * time.Second
+	// accountLife is how long one is believed that cannot be read again.
+	accountLife = time.Hour
+)
+
+// Accounts reads the service accounts of pods (KK9). All methods are safe for concurrent use.
+type Accounts struct {
+	options Options
+	read    *keeper[accountKey, *v1.ServiceAccount]
+}
+
+type accountKey struct{ namespace, name string }
+
+// NewAccounts returns a reader that has read nothing yet.
+func NewAccounts(o Options) (*Accounts, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	return &Accounts{options: o, read: newKeeper[accountKey, *v1.ServiceAccount](o)}, nil
+}
+
+// ServiceAccount returns a service account of the API server, as it was at most 10 s ago; while
+// it cannot be read, as it was at most an hour ago. It is only read. The error wraps that of the
+// API server, and is given without a new request until a pause is over.
+func (a *Accounts) ServiceAccount(ctx context.Context, namespace, name string) (*v1.ServiceAccount, error) {
+	account, err := a.read.get(ctx, accountKey{namespace, name}, question[*v1.ServiceAccount]{
+		ask: func(ctx context.Context) (answer[*v1.ServiceAccount], error) {
+			asked := a.options.Clock.Now()
+			got, err := a.options.Client.CoreV1().ServiceAccounts(namespace).Get(ctx, name, metav1.GetOptions{})
+			return answer[*v1.ServiceAccount]{value: got, due: asked.Add(accountFresh), expires: asked.Add(accountLife)}, err
+		},
+		log:  []any{"namespace", namespace, "serviceAccount", name},
+		void: apierrors.IsNotFound,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("service account %s/%s: %w", namespace, name, err)
+	}
+	return account, nil
+}
