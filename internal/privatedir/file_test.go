@@ -29,11 +29,11 @@ func TestCheckFileWalksToTheFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, safe := range map[string]bool{
-		good:                            true,
-		file("group", 0o755, 0o775):     false,
-		file("all", 0o755, 0o757):       false,
-		file("open", 0o777, 0o755):      false,
-		file("sticky", 0o777|fs.ModeSticky, 0o777):   false,
+		good:                        true,
+		file("group", 0o755, 0o775): false,
+		file("all", 0o755, 0o757):   false,
+		file("open", 0o777, 0o755):  false,
+		file("sticky", 0o777|fs.ModeSticky, 0o777): false,
 		link:                            false,
 		filepath.Join(top, "good/none"): true,
 	} {
