@@ -1,0 +1,72 @@
+package credentials
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubeletv1 "k8s.io/kubelet/pkg/apis/credentialprovider/v1"
+
+	"github.com/podwright/podwright/internal/registrykey"
+)
+
+// answer is what a plugin said. It has no method that prints it.
+type answer struct {
+	// scope says for which images it is kept, life how long; 0: it is not kept.
+	scope kubeletv1.PluginCacheKeyType
+	life  time.Duration
+	auth  []entry
+}
+
+// entry is the credential of one key, as [registrykey.Normalize] returns keys.
+type entry struct{ key, username, password string }
+
+// request is what a plugin is told about an image.
+func request(p *provider, repository, token string, annotations map[string]string) ([]byte, error) {
+	return json.Marshal(kubeletv1.CredentialProviderRequest{
+		TypeMeta: metav1.TypeMeta{APIVersion: p.apiVersion, Kind: requestKind},
+		Image:    repository, ServiceAccountToken: token, ServiceAccountAnnotations: annotations,
+	})
+}
+
+// parseAnswer reads what a plugin printed. Errors do not quote it, because it may be secret
+// wherever it stands.
+func parseAnswer(p *provider, text []byte) (answer, error) {
+	var r kubeletv1.CredentialProviderResponse
+	if json.Unmarshal(text, &r) != nil {
+		return answer{}, errors.New("its answer is no JSON object of the kind " + responseKind)
+	}
+	if r.Kind != responseKind || r.APIVersion != p.apiVersion {
+		return answer{}, fmt.Errorf("its answer is not of the kind %s in apiVersion %s, as it was asked", responseKind, p.apiVersion)
+	}
+	a := answer{scope: r.CacheKeyType, life: p.life}
+	switch a.scope {
+	case kubeletv1.ImagePluginCacheKeyType, kubeletv1.RegistryPluginCacheKeyType, kubeletv1.GlobalPluginCacheKeyType:
+	default:
+		return answer{}, fmt.Errorf("the cacheKeyType of its answer is none of %s, %s and %s",
+			kubeletv1.ImagePluginCacheKeyType, kubeletv1.RegistryPluginCacheKeyType, kubeletv1.GlobalPluginCacheKeyType)
+	}
+	if r.CacheDuration != nil {
+		a.life = max(0, r.CacheDuration.Duration)
+	}
+	for _, key := range slices.Sorted(maps.Keys(r.Auth)) {
+		a.auth = append(a.auth, entry{registrykey.Normalize(key), r.Auth[key].Username, r.Auth[key].Password})
+	}
+	return a, nil
+}
+
+// scopes are the images that answers may be kept for, of which one is asked about: by image, by
+// registry, and for all.
+func scopes(repository string) map[kubeletv1.PluginCacheKeyType]string {
+	registry, _, _ := strings.Cut(repository, "/")
+	return map[kubeletv1.PluginCacheKeyType]string{
+		kubeletv1.ImagePluginCacheKeyType:    repository,
+		kubeletv1.RegistryPluginCacheKeyType: registry,
+		kubeletv1.GlobalPluginCacheKeyType:   "",
+	}
+}

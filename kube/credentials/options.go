@@ -1,0 +1,50 @@
+package credentials
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/runtime/pods"
+)
+
+// Accounts reads service accounts. A *tokens.Accounts is one. It is called from many goroutines
+// at once, may block, and returns soon after ctx ends. What it returns is only read.
+type Accounts interface {
+	ServiceAccount(ctx context.Context, namespace, name string) (*v1.ServiceAccount, error)
+}
+
+// Options configures [New].
+type Options struct {
+	// Config is a file of the kind CredentialProviderConfig, YAML or JSON, or a folder of such
+	// files, whose names end with .yaml, .yml or .json. No user but root and that of this process
+	// may be able to change it. Required.
+	Config string
+	// BinDir is the folder of the plugins: each is a program with the name of its provider, which
+	// no user but root and that of this process may be able to change. Absolute. Required.
+	BinDir string
+	// Tokens makes tokens of pods' service accounts, and Accounts reads these. Both are required
+	// if a provider has tokenAttributes.
+	Tokens   pods.TokenSource
+	Accounts Accounts
+	// Clock is the time source. Nil: the real clock.
+	Clock clock.Clock
+}
+
+func (o *Options) complete() error {
+	var problems []error
+	if o.Config == "" {
+		problems = append(problems, errors.New("credentials: Config is required: the file with the providers"))
+	}
+	if !filepath.IsAbs(o.BinDir) {
+		problems = append(problems, fmt.Errorf("credentials: BinDir %q: want the absolute path of the folder with the plugins", o.BinDir))
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	return errors.Join(problems...)
+}

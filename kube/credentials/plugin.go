@@ -1,0 +1,85 @@
+package credentials
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/podwright/podwright/internal/timing"
+)
+
+const (
+	// runLimit is how long a plugin may take.
+	runLimit = time.Minute
+	// maxAnswer bounds what a plugin may answer, maxStderr what is read of its stderr.
+	maxAnswer = 1 << 20
+	maxStderr = 64 << 10
+)
+
+// command is a program and what it gets.
+type command struct {
+	file      string
+	args, env []string
+	stdin     []byte
+}
+
+// output is what a program printed. cut: it printed more to stderr.
+type output struct {
+	stdout, stderr []byte
+	cut            bool
+}
+
+// errTooLong ends a program that answers without end.
+var errTooLong = errors.New("its answer is longer than 1 MiB")
+
+// bounded keeps the beginning of what is written to it. A strict one fails when there is more.
+type bounded struct {
+	text   []byte
+	most   int
+	strict bool
+	cut    bool
+}
+
+// Write implements [io.Writer].
+func (b *bounded) Write(p []byte) (int, error) {
+	kept := p[:min(len(p), b.most-len(b.text))]
+	b.text = append(b.text, kept...)
+	if len(kept) < len(p) {
+		b.cut = true
+		if b.strict {
+			return len(kept), errTooLong
+		}
+	}
+	return len(p), nil
+}
+
+// run runs a plugin once and reads its answer. The error has what it printed to stderr, without
+// what is secret.
+func (s *Source) run(ctx context.Context, p *provider, repository, token string, annotations map[string]string) (answer, error) {
+	stdin, err := request(p, repository, token, annotations)
+	if err != nil {
+		return answer{}, err
+	}
+	file := filepath.Join(s.options.BinDir, p.name)
+	if err := checkPlugin(file); err != nil {
+		return answer{}, err
+	}
+	ctx, cancel := timing.WithTimeout(ctx, s.options.Clock, runLimit)
+	defer cancel()
+	o, err := s.execute(ctx, command{file: file, args: p.args, env: append(s.environment(), p.env...), stdin: stdin})
+	var a answer
+	if err == nil {
+		a, err = parseAnswer(p, o.stdout)
+	} else if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("killed after %s without an answer", runLimit)
+	}
+	if err == nil {
+		return a, nil
+	}
+	if said := shown(o.stderr, o.cut, secretsOf(p, token, o.stdout)); said != "" {
+		err = fmt.Errorf("%w; it said: %s", err, said)
+	}
+	return answer{}, err
+}

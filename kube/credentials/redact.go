@@ -1,0 +1,72 @@
+package credentials
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+const (
+	// mostShown bounds what is shown of what a plugin printed to stderr.
+	mostShown = 1 << 10
+	// leastSecret is the length from which a value of the plugin's environment counts as secret.
+	leastSecret = 8
+)
+
+// secretsOf are what must not be shown of a run: the token, the credentials in the answer, even a
+// bad one, and the environment that the configuration gives.
+func secretsOf(p *provider, token string, stdout []byte) []string {
+	var out []string
+	add := func(s string, least int) {
+		if len(s) >= least {
+			out = append(out, s)
+		}
+	}
+	add(token, 1)
+	if parts := strings.Split(token, "."); len(parts) == 3 {
+		add(parts[2], 1) // the signature, without which the rest opens nothing
+	}
+	var answered struct {
+		Auth map[string]struct{ Username, Password string } `json:"auth"`
+	}
+	_ = json.Unmarshal(stdout, &answered) // what is no answer has no credentials
+	for _, c := range answered.Auth {
+		plain := []byte(c.Username + ":" + c.Password)
+		add(c.Password, 1)
+		add(base64.StdEncoding.EncodeToString(plain), 5)
+		add(base64.RawStdEncoding.EncodeToString(plain), 5)
+	}
+	for _, v := range p.env {
+		_, value, _ := strings.Cut(v, "=")
+		add(value, leastSecret)
+	}
+	// The longest first: replacing a part first would keep the rest of the whole.
+	slices.SortFunc(out, func(a, b string) int {
+		if len(a) != len(b) {
+			return len(b) - len(a)
+		}
+		return strings.Compare(a, b)
+	})
+	return out
+}
+
+// shown is what is told of stderr: one line, its end, without secrets. If cut, stderr went on: then
+// its end may be the beginning of a secret, and it is left out.
+func shown(stderr []byte, cut bool, secrets []string) string {
+	text := string(stderr)
+	if cut && len(secrets) > 0 {
+		text = text[:max(0, len(text)-len(secrets[0]))]
+	}
+	for _, s := range secrets {
+		text = strings.ReplaceAll(text, s, "[redacted]")
+	}
+	text = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, "?"), func(r rune) bool {
+		return unicode.IsSpace(r) || !unicode.IsPrint(r)
+	}), " ")
+	if len(text) > mostShown {
+		text = "..." + strings.ToValidUTF8(text[len(text)-mostShown:], "")
+	}
+	return text
+}

@@ -1,0 +1,124 @@
+package credentials
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/registrykey"
+	"github.com/podwright/podwright/runtime/pods"
+)
+
+// parallel is how many runs of one plugin there are at once: images of many registries may be
+// wanted at once, and a plugin that hangs delays no other.
+const parallel = 10
+
+// Source asks credential provider plugins for credentials. It is an engine's source of image
+// credentials. It has no goroutine when it is not asked. All methods are safe for concurrent use.
+type Source struct {
+	options   Options
+	providers []*provider
+	answers   *keeper
+	// turns bounds the runs of each provider.
+	turns map[*provider]chan struct{}
+	// execute and environment are those of the operating system; tests have others.
+	execute     func(ctx context.Context, c command) (output, error)
+	environment func() []string
+}
+
+var _ pods.ImageCredentials = (*Source)(nil)
+
+// New reads the configuration and looks for the plugins; it runs none. The error names all that
+// is wrong with them. What changes in the configuration later has no effect; a plugin may be
+// replaced at any time.
+func New(o Options) (*Source, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	providers, err := readConfig(o.Config)
+	if err != nil {
+		return nil, fmt.Errorf("credentials: the configuration %s: %w", o.Config, err)
+	}
+	s := &Source{
+		options: o, providers: providers, answers: newKeeper(o.Clock), turns: map[*provider]chan struct{}{},
+		execute: execute, environment: os.Environ,
+	}
+	var problems []error
+	for _, p := range providers {
+		s.turns[p] = make(chan struct{}, parallel)
+		if err := checkPlugin(filepath.Join(o.BinDir, p.name)); err != nil {
+			problems = append(problems, fmt.Errorf("credentials: the plugin %q: %w", p.name, err))
+		}
+		if p.tokens != nil && (o.Tokens == nil || o.Accounts == nil) {
+			problems = append(problems, fmt.Errorf("credentials: the plugin %q wants tokens of service accounts: Tokens and Accounts are required", p.name))
+		}
+	}
+	return s, errors.Join(problems...)
+}
+
+// Credentials implements [pods.ImageCredentials]: the credentials of all plugins that are
+// configured for the image. If some fail, it returns what the others said, and why.
+func (s *Source) Credentials(ctx context.Context, pod *v1.Pod, image string) ([]pods.ImageCredential, error) {
+	repository := registrykey.Repository(image)
+	var asked []*said
+	var all sync.WaitGroup
+	for _, p := range s.providers {
+		if !p.wants(repository) {
+			continue
+		}
+		a := &said{}
+		asked = append(asked, a)
+		all.Go(func() {
+			if a.answer, a.account, a.err = s.ask(ctx, p, pod, repository); a.err != nil {
+				a.err = fmt.Errorf("credential plugin %q: %w", p.name, a.err)
+			}
+		})
+	}
+	all.Wait()
+	var found registrykey.Ring[pods.ImageCredential]
+	var problems []error
+	for _, a := range asked { // in the order of the configuration
+		for _, e := range a.answer.auth {
+			found.Add(e.key, pods.ImageCredential{Username: e.username, Password: e.password, ServiceAccount: a.account})
+		}
+		problems = append(problems, a.err)
+	}
+	return found.Lookup(repository), errors.Join(problems...)
+}
+
+// said is what one plugin said; account is the UID of the service account that it is for, empty if
+// it is for the node.
+type said struct {
+	answer  answer
+	account types.UID
+	err     error
+}
+
+// ask returns what a plugin says about an image, now or before.
+func (s *Source) ask(ctx context.Context, p *provider, pod *v1.Pod, repository string) (answer, types.UID, error) {
+	who, asked, err := s.identify(ctx, p, pod)
+	if err != nil || !asked {
+		return answer{}, "", err
+	}
+	got, err := s.answers.get(ctx, topic{provider: p.name, subject: who.digest(), repository: repository}, inquiry{
+		// An answer for a token may be for its pod alone.
+		shared: who.account == "",
+		turns:  s.turns[p],
+		ask: func(ctx context.Context) (answer, error) {
+			token := who.token
+			if who.account != "" && token == "" {
+				if token, err = s.token(ctx, p, pod); err != nil {
+					return answer{}, err
+				}
+			}
+			return s.run(ctx, p, repository, token, who.annotations)
+		},
+	})
+	return got, who.account, err
+}
