@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/kube/credentials"
 	"github.com/podwright/podwright/kube/events"
 	"github.com/podwright/podwright/kube/node"
 	"github.com/podwright/podwright/kube/objects"
@@ -81,7 +82,7 @@ func New(o Options, c *podwright.Config) (*Agent, error) {
 	if c.Observe.Events == nil {
 		c.Observe.Events = a.events
 	}
-	if err := errors.Join(a.makeNode(c), a.makeSource(c), a.makeObjects(c), a.makeSinks(c)); err != nil {
+	if err := errors.Join(a.makeNode(c), a.makeSource(c), a.makeObjects(c), a.makeCredentials(c), a.makeSinks(c)); err != nil {
 		return nil, fmt.Errorf("kube: %w", err)
 	}
 	return a, nil
@@ -181,6 +182,29 @@ func (a *Agent) makeObjects(c *podwright.Config) error {
 	if o.Projections.PodCertificate == nil {
 		o.Projections.PodCertificate = certificates
 	}
+	return nil
+}
+
+// makeCredentials makes what asks plugins for credentials of registries.
+func (a *Agent) makeCredentials(c *podwright.Config) error {
+	plugins := a.options.Credentials
+	if plugins.Config == "" {
+		return nil
+	}
+	if c.Pods.ImagePull.Credentials != nil {
+		return errors.New("Credentials: the engine's configuration has Pods.ImagePull.Credentials already")
+	}
+	accounts, err := tokens.NewAccounts(tokens.Options{Client: a.clients.all, Clock: c.Clock, Logger: c.Observe.Logger.WithName("credentials")})
+	if err != nil {
+		return err
+	}
+	source, err := credentials.New(credentials.Options{
+		Config: plugins.Config, BinDir: plugins.BinDir, Tokens: c.Pods.Projections.Token, Accounts: accounts, Clock: c.Clock,
+	})
+	if err != nil {
+		return err
+	}
+	c.Pods.ImagePull.Credentials = source
 	return nil
 }
 

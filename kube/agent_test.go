@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"github.com/podwright/podwright/kube/objects"
 	"github.com/podwright/podwright/kube/server"
 	runtimefake "github.com/podwright/podwright/runtime/fake"
+	"github.com/podwright/podwright/runtime/pods"
 )
 
 func newConfig(t *testing.T) podwright.Config {
@@ -52,6 +54,46 @@ func TestBadOptions(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in: %v", want, err)
 		}
+	}
+}
+
+// TestCredentialPlugins: the engine asks the plugins of the configuration for credentials of registries
+// (KG1); half a configuration, one that cannot be read, and one beside another source are refused.
+func TestCredentialPlugins(t *testing.T) {
+	dir := t.TempDir()
+	config, bin := filepath.Join(dir, "config.yaml"), filepath.Join(dir, "bin")
+	text := `{"apiVersion":"kubelet.config.k8s.io/v1","kind":"CredentialProviderConfig","providers":[{"name":"cloud","matchImages":["reg.io"],
+		"defaultCacheDuration":"1m","apiVersion":"credentialprovider.kubelet.k8s.io/v1",
+		"tokenAttributes":{"serviceAccountTokenAudience":"reg","cacheType":"Token","requireServiceAccount":true}}]}`
+	if err := errors.Join(os.Mkdir(bin, 0o700), os.WriteFile(filepath.Join(bin, "cloud"), nil, 0o700), os.WriteFile(config, []byte(text), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	compose := func(plugins CredentialPlugins, c podwright.Config) (pods.ImageCredentials, error) {
+		_, err := New(Options{Config: &rest.Config{Host: "https://api.example"}, Local: true, Credentials: plugins}, &c)
+		return c.Pods.ImagePull.Credentials, err
+	}
+	source, err := compose(CredentialPlugins{Config: config, BinDir: bin}, newConfig(t))
+	if err != nil || source == nil {
+		t.Fatalf("%v, %v", source, err)
+	}
+	taken := newConfig(t)
+	taken.Pods.ImagePull.Credentials = source
+	for name, c := range map[string]struct {
+		plugins CredentialPlugins
+		config  podwright.Config
+		want    string
+	}{
+		"no folder":      {CredentialPlugins{Config: config}, newConfig(t), "belong together"},
+		"no file":        {CredentialPlugins{Config: dir + "/none", BinDir: bin}, newConfig(t), dir + "/none"},
+		"no plugin":      {CredentialPlugins{Config: config, BinDir: dir}, newConfig(t), dir + "/cloud"},
+		"another source": {CredentialPlugins{Config: config, BinDir: bin}, taken, "already"},
+	} {
+		if _, err := compose(c.plugins, c.config); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+	if source, err := compose(CredentialPlugins{}, newConfig(t)); source != nil || err != nil {
+		t.Errorf("no plugins: %v, %v", source, err)
 	}
 }
 

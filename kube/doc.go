@@ -5,6 +5,7 @@
 //	 │                                 ▲    │
 //	 ├─ config maps, secrets ► objects ┤    ├──► node: Node, Lease ──► API
 //	 ├─ tokens ─────────────► tokens ──┤    └──► events ──► API
+//	 │        plugins ► credentials ───┤
 //	 └─ services, runtime classes ─────┘
 //
 // Its packages are parts, not a program: an agent takes those it needs. This package

@@ -45,8 +45,19 @@ type Options struct {
 	// Server is the HTTPS server through which kubectl reaches logs, and exec, attach and
 	// port-forward. Zero: there is none, and these fail.
 	Server Server
+	// Credentials are the plugins that know credentials of image registries. Zero: there are
+	// none.
+	Credentials CredentialPlugins
 	// Local leaves out the mirror pods that show static pods at the API server.
 	Local bool
+}
+
+// CredentialPlugins are the credential provider plugins of a node (KG1, KG2).
+type CredentialPlugins struct {
+	// Config is the file of the kind CredentialProviderConfig, or a folder of such files.
+	Config string
+	// BinDir is the folder of the plugins, absolute.
+	BinDir string
 }
 
 // Server is how a node's server is reached.
@@ -71,6 +82,9 @@ func (o *Options) complete() error {
 	case Rejoin, Drain, Exit:
 	default:
 		problems = append(problems, fmt.Errorf("the policy WhenGone %q is neither Rejoin (empty), %s nor %s", o.WhenGone, Drain, Exit))
+	}
+	if (o.Credentials.Config == "") != (o.Credentials.BinDir == "") {
+		problems = append(problems, errors.New("Credentials.Config and Credentials.BinDir belong together: the configuration and the folder of its plugins"))
 	}
 	if o.Server.Listener != nil {
 		if o.Server.Certificate == nil {

@@ -56,6 +56,7 @@ func run(args []string, stderr io.Writer) int {
 type options struct {
 	kubeconfig, name, runtime, root, address, manifests, clusterDNS string
 	certificate, key, clientCA                                      string
+	plugins                                                         kube.CredentialPlugins
 	port, verbosity                                                 int
 	gone                                                            kube.Policy
 	labels                                                          labels
@@ -93,6 +94,8 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.StringVar(&o.certificate, "tls-cert-file", "", "`file` with the server's certificate; empty: one that signs itself")
 	flags.StringVar(&o.key, "tls-private-key-file", "", "`file` with its key")
 	flags.StringVar(&o.clientCA, "client-ca-file", "", "`file` with who signs the certificates of the server's clients; empty: the authority in the kubeconfig")
+	flags.StringVar(&o.plugins.Config, "image-credential-provider-config", "", "`file` of the kind CredentialProviderConfig, or folder of such files; empty: no credential plugins")
+	flags.StringVar(&o.plugins.BinDir, "image-credential-provider-bin-dir", "", "`folder` of the credential plugins, which no other user can change")
 	flags.IntVar(&o.verbosity, "v", 0, "`level` of detail of the log: 0 to 4")
 	gone := flags.String("when-gone", "rejoin", "what follows when the Node is deleted: rejoin, drain or exit")
 	flags.Var(o.labels, "label", "`KEY=VALUE` of a label of the Node; may be repeated")
@@ -106,6 +109,8 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		return o, fmt.Errorf("there are no arguments, but %q is one", flags.Arg(0))
 	case o.kubeconfig == "":
 		return o, errors.New("--kubeconfig is required: the file says how to reach the API server, and as whom")
+	case (o.plugins.Config == "") != (o.plugins.BinDir == ""):
+		return o, errors.New("--image-credential-provider-config and --image-credential-provider-bin-dir belong together")
 	case !known:
 		return o, fmt.Errorf("--when-gone %q is none of rejoin, drain and exit", *gone)
 	}
@@ -144,7 +149,7 @@ func serve(ctx context.Context, o options, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	agent, err := kube.New(kube.Options{Config: api, Node: shown, WhenGone: o.gone, Server: server}, &config)
+	agent, err := kube.New(kube.Options{Config: api, Node: shown, WhenGone: o.gone, Server: server, Credentials: o.plugins}, &config)
 	if err != nil {
 		return err
 	}

@@ -45,6 +45,7 @@ func TestBadInput(t *testing.T) {
 		"an argument":             {[]string{"--kubeconfig=" + good, "start"}, `"start"`},
 		"a label without a value": {[]string{"--label=zone"}, `"zone" is not KEY=VALUE`},
 		"another policy":          {[]string{"--kubeconfig=" + good, "--when-gone=dance"}, "rejoin, drain and exit"},
+		"plugins without folder":  {[]string{"--kubeconfig=" + good, "--image-credential-provider-config=" + good}, "belong together"},
 		"a flag that is none":     {[]string{"--nodename=a"}, "nodename"},
 	} {
 		t.Run(name, func(t *testing.T) {

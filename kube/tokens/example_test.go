@@ -74,3 +74,17 @@ func ExampleCertificates() {
 	fmt.Println(errors.Is(err, tokens.ErrWaitingForSigner), err)
 	// Output: true pod certificate of signer "example.com/mesh": its signer has not answered yet
 }
+
+// A service account of the API server, for what depends on more than a token.
+func ExampleAccounts() {
+	accounts, err := tokens.NewAccounts(tokens.Options{Client: fake.NewClientset(
+		&v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "robot", Annotations: map[string]string{"example.com/role": "reader"}}},
+	)})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	account, err := accounts.ServiceAccount(context.Background(), "default", "robot")
+	fmt.Println(account.Annotations["example.com/role"], err)
+	// Output: reader <nil>
+}
