@@ -225,4 +225,6 @@ func TestContainerdRegistry(t *testing.T) {
 	}
 	closed := ServeRegistry(t, RegistryOptions{Username: "bob", Password: "s3cret"})
 	i.Ctr("images", "pull", "--plain-http", "--user", "bob:s3cret", closed.Image)
+	bearer := ServeRegistry(t, RegistryOptions{Username: "bob", Password: "s3cret", Bearer: true})
+	i.Ctr("images", "pull", "--plain-http", "--user", "bob:s3cret", bearer.Image)
 }

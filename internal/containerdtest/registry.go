@@ -2,6 +2,7 @@ package containerdtest
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/subtle"
 	"fmt"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -19,6 +21,11 @@ import (
 type RegistryOptions struct {
 	// Username and Password, if set, must be given with every request.
 	Username, Password string
+	// Allow, if set, decides instead of these. It is called from the goroutine of each request.
+	Allow func(username, password string) bool
+	// Bearer makes clients get a token for their password first, as most registries do. A token
+	// is good as long as its password is.
+	Bearer bool
 	// Before, if set, is called before each request is answered, from the
 	// goroutine of that request. It may block; the request's context ends
 	// when the client gives up or the test is over.
@@ -100,7 +107,12 @@ type registryHandler struct {
 	// name and tag are the image's, manifest is the digest of its manifest.
 	name, tag, manifest string
 	blobs               map[string][]byte
+
+	mu     sync.Mutex
+	issued map[string]login // by token
 }
+
+type login struct{ username, password string }
 
 // newRegistryHandler answers for one image, whose reference is name:tag.
 func newRegistryHandler(options RegistryOptions, img image) (*registryHandler, error) {
@@ -112,16 +124,23 @@ func newRegistryHandler(options RegistryOptions, img image) (*registryHandler, e
 	if !ok || strings.Contains(name, "/") {
 		return nil, fmt.Errorf("image %q of a registry: want name:tag", img.reference)
 	}
-	return &registryHandler{options: options, name: name, tag: tag, manifest: manifests[0].Digest, blobs: blobs}, nil
+	return &registryHandler{options: options, name: name, tag: tag, manifest: manifests[0].Digest, blobs: blobs, issued: map[string]login{}}, nil
 }
 
 func (h *registryHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if h.options.Before != nil {
 		h.options.Before(r)
 	}
-	user, password, _ := r.BasicAuth()
-	if !equal(user, h.options.Username) || !equal(password, h.options.Password) {
-		w.Header().Set("WWW-Authenticate", `Basic realm="test"`)
+	if h.options.Bearer && r.URL.Path == "/token" {
+		h.token(w, r)
+		return
+	}
+	if !h.allowed(r) {
+		challenge := `Basic realm="test"`
+		if h.options.Bearer {
+			challenge = fmt.Sprintf(`Bearer realm="http://%s/token",service="test"`, r.Host)
+		}
+		w.Header().Set("WWW-Authenticate", challenge)
 		http.Error(w, `{"errors":[{"code":"UNAUTHORIZED"}]}`, http.StatusUnauthorized)
 		return
 	}
@@ -138,6 +157,48 @@ func (h *registryHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		http.NotFound(w, r)
 	}
+}
+
+// token gives a token for a password.
+func (h *registryHandler) token(w http.ResponseWriter, r *http.Request) {
+	var l login
+	l.username, l.password, _ = r.BasicAuth()
+	switch {
+	case r.Method != http.MethodGet: // clients may try OAuth first
+		http.Error(w, "", http.StatusMethodNotAllowed)
+		return
+	case !h.good(l):
+		http.Error(w, `{"errors":[{"code":"UNAUTHORIZED"}]}`, http.StatusUnauthorized)
+		return
+	}
+	token := rand.Text()
+	h.mu.Lock()
+	h.issued[token] = l
+	h.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	// A client that went away is its own business.
+	_, _ = fmt.Fprintf(w, `{"token":%q,"expires_in":300}`, token)
+}
+
+// allowed reports whether a request shows what it must.
+func (h *registryHandler) allowed(r *http.Request) bool {
+	if !h.options.Bearer {
+		var l login
+		l.username, l.password, _ = r.BasicAuth()
+		return h.good(l)
+	}
+	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	h.mu.Lock()
+	l, known := h.issued[token]
+	h.mu.Unlock()
+	return known && h.good(l)
+}
+
+func (h *registryHandler) good(l login) bool {
+	if h.options.Allow != nil {
+		return h.options.Allow(l.username, l.password)
+	}
+	return equal(l.username, h.options.Username) && equal(l.password, h.options.Password)
 }
 
 func (h *registryHandler) blob(w http.ResponseWriter, r *http.Request, digest, mediaType string) {
