@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel/metric"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -97,9 +98,7 @@ func (a *Agent) makeNode(c *podwright.Config) (err error) {
 	if a.options.WhenGone != Rejoin {
 		n.WhenGone = node.Leave
 	}
-	if c.Observe.MeterProvider != nil {
-		n.Meter = c.Observe.MeterProvider.Meter("github.com/podwright/podwright/kube/node")
-	}
+	n.Meter = meter(c, "node")
 	if n.Runtime == nil {
 		n.Runtime = c.Runtime
 	}
@@ -121,6 +120,14 @@ func (a *Agent) makeNode(c *podwright.Config) (err error) {
 		c.Node.Addresses = func() []string { return internalIPs(n.Addresses()) }
 	}
 	return nil
+}
+
+// meter is that of a package of this module, nil if the engine has no metrics.
+func meter(c *podwright.Config, name string) metric.Meter {
+	if c.Observe.MeterProvider == nil {
+		return nil
+	}
+	return c.Observe.MeterProvider.Meter("github.com/podwright/podwright/kube/" + name)
 }
 
 // internalIPs are the addresses that pods know their node by.
@@ -200,6 +207,7 @@ func (a *Agent) makeCredentials(c *podwright.Config) error {
 	}
 	source, err := credentials.New(credentials.Options{
 		Config: plugins.Config, BinDir: plugins.BinDir, Tokens: c.Pods.Projections.Token, Accounts: accounts, Clock: c.Clock,
+		Meter: meter(c, "credentials"),
 	})
 	if err != nil {
 		return err

@@ -137,6 +137,7 @@ func serve(ctx context.Context, o options, stderr io.Writer) error {
 		Observe:   podwright.Observe{Logger: logger},
 	}
 	config.Pods.SeccompDefault = true
+	config.Pods.ImagePull.CredentialsDir = o.root // as the kubelet's config.json
 	if o.manifests != "" {
 		static, err := source.NewFile(o.manifests, o.name, source.FileOptions{})
 		if err != nil {

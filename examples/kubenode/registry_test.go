@@ -84,11 +84,11 @@ echo '{"apiVersion":"credentialprovider.kubelet.k8s.io/v1","kind":"CredentialPro
 `
 )
 
-// private are three registries that want passwords: one that pull secrets open, one of the cloud, and
-// one that takes tokens of service accounts.
+// private are registries that want passwords: one that pull secrets open, one for the node, one of
+// the cloud, and one that takes tokens of service accounts.
 type private struct {
 	*cluster
-	secrets, cloud, accounts string // their images
+	secrets, node, cloud, accounts string // their images
 
 	mu       sync.Mutex
 	password string   // of the cloud's
@@ -96,11 +96,12 @@ type private struct {
 }
 
 func newPrivate(t *testing.T) *private {
-	p := &private{cluster: newClusterWith(t, apitest.Options{}), password: "cloud-password-1", seen: []string{"hunter2", "wrong-password"}}
+	p := &private{cluster: newClusterWith(t, apitest.Options{}), password: "cloud-password-1", seen: []string{"hunter2", "wrong-password", "node-password"}}
 	serve := func(allow func(username, password string) bool) string {
 		return containerdtest.ServeRegistry(t, containerdtest.RegistryOptions{Bearer: true, Allow: allow}).Image
 	}
 	p.secrets = containerdtest.ServeRegistry(t, containerdtest.RegistryOptions{Username: "joe", Password: "hunter2"}).Image
+	p.node = containerdtest.ServeRegistry(t, containerdtest.RegistryOptions{Username: "node", Password: "node-password"}).Image
 	p.cloud = serve(func(username, password string) bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -210,10 +211,10 @@ func (p *private) told(name string) string {
 	return out.String()
 }
 
-// TestContainerdAPIServerPrivateRegistries: pull secrets of pods and of their service accounts, a plugin
-// with the node's password, which is rotated, and one that passes on the tokens of service accounts open
+// TestContainerdAPIServerPrivateRegistries: pull secrets of pods and of their service accounts, the node's
+// own file, a plugin with the node's password, which is rotated, and one that passes on the tokens of service accounts open
 // private registries, and nothing else does. No event, status or log shows what opens them (KG3, KG4,
-// KG6, KG7, runtime.md 9.9, 10).
+// KG6, KG7, KG9, runtime.md 9.9, 10).
 func TestContainerdAPIServerPrivateRegistries(t *testing.T) {
 	t.Parallel()
 	p := newPrivate(t)
@@ -222,6 +223,11 @@ func TestContainerdAPIServerPrivateRegistries(t *testing.T) {
 		host, _, _ := strings.Cut(p.secrets, "/")
 		p.kubectl("create", "secret", "docker-registry", name, "--docker-server="+host, "--docker-username=joe", "--docker-password="+password)
 	}
+	host, _, _ := strings.Cut(p.node, "/")
+	if err := errors.Join(os.Mkdir(p.root, 0o700), os.WriteFile(filepath.Join(p.root, "config.json"),
+		fmt.Appendf(nil, `{"auths":{%q:{"username":"node","password":"node-password"}}}`, host), 0o600)); err != nil {
+		t.Fatal(err)
+	}
 	dir, flags := p.install()
 	p.start(append(flags, "--v=4")...)
 	p.until("Ready", 30*time.Second, p.nodeReady)
@@ -229,7 +235,9 @@ func TestContainerdAPIServerPrivateRegistries(t *testing.T) {
 	p.runPod("away", p.cloud, "", "", false)
 	p.runPod("right", p.secrets, "", "right", false)
 	p.runPod("member", p.accounts, "member", "", false)
+	p.runPod("node", p.node, "", "", false)
 	p.becomes("right", "", "")
+	p.becomes("node", "", "")
 	p.runPod("none", p.secrets, "", "", false) // the image is there, but not for this pod
 	p.runPod("wrong", p.secrets, "", "wrong", false)
 	p.runPod("account", p.secrets, "robot", "", true)
@@ -264,7 +272,7 @@ func TestContainerdAPIServerPrivateRegistries(t *testing.T) {
 			}
 		}
 	}
-	if len(p.seen) < 5 {
+	if len(p.seen) < 6 {
 		t.Errorf("no token came: %d secrets", len(p.seen))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"go.opentelemetry.io/otel/metric"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
@@ -33,6 +34,8 @@ type Options struct {
 	Accounts Accounts
 	// Clock is the time source. Nil: the real clock.
 	Clock clock.Clock
+	// Meter makes the instruments, whose names are the kubelet's. Nil: no metrics.
+	Meter metric.Meter
 }
 
 func (o *Options) complete() error {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -130,6 +131,27 @@ func TestPluginEndsWithItsCaller(t *testing.T) {
 	cancel()
 	if err := <-failed; !errors.Is(err, context.Canceled) {
 		t.Error(err)
+	}
+	r.gone("self")
+}
+
+// KG4: a plugin does not outlive an agent that is killed.
+func TestPluginEndsWithTheAgent(t *testing.T) {
+	_, r := script(t, `cd "${0%/*}"; echo $$ >self; echo >began; read x <never`)
+	began, _ := r.fifo("began"), r.fifo("never")
+	agent := exec.Command(os.Args[0])
+	agent.Env = append(os.Environ(), asAgent+"="+r.dir)
+	if err := agent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.ReadFile(began); err != nil {
+		t.Error(err)
+	}
+	if err := agent.Process.Kill(); err != nil {
+		t.Error(err)
+	}
+	if err := agent.Wait(); err == nil || err.Error() != "signal: killed" {
+		t.Errorf("the agent: %v", err)
 	}
 	r.gone("self")
 }

@@ -25,6 +25,7 @@ type Source struct {
 	options   Options
 	providers []*provider
 	answers   *keeper
+	metrics   instruments
 	// turns bounds the runs of each provider.
 	turns map[*provider]chan struct{}
 	// execute and environment are those of the operating system; tests have others.
@@ -50,6 +51,9 @@ func New(o Options) (*Source, error) {
 		execute: execute, environment: os.Environ,
 	}
 	var problems []error
+	if s.metrics, err = newInstruments(o.Meter); err != nil {
+		problems = append(problems, fmt.Errorf("credentials: %w", err))
+	}
 	for _, p := range providers {
 		s.turns[p] = make(chan struct{}, parallel)
 		if err := checkPlugin(filepath.Join(o.BinDir, p.name)); err != nil {
@@ -117,7 +121,12 @@ func (s *Source) ask(ctx context.Context, p *provider, pod *v1.Pod, repository s
 					return answer{}, err
 				}
 			}
-			return s.run(ctx, p, repository, token, who.annotations)
+			began := s.options.Clock.Now()
+			got, err := s.run(ctx, p, repository, token, who.annotations)
+			if ctx.Err() == nil {
+				s.metrics.note(ctx, p.name, s.options.Clock.Since(began), err)
+			}
+			return got, err
 		},
 	})
 	return got, who.account, err
