@@ -18,6 +18,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/runonce"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/pods/cgroups"
@@ -34,6 +35,8 @@ type agent struct {
 	log       *slog.Logger
 	screen    *screen // nil off a terminal
 	engine    *podwright.Engine
+	once      *runonce.Runner // nil if the pods run for good
+	report    *runonce.Report // of once, when it has run
 	listeners []net.Listener
 	server    *http.Server
 	metrics   *metrics
@@ -51,7 +54,7 @@ type containerRuntime interface {
 func newAgent(ctx context.Context, o options, supervisor process.Supervisor, stdout, stderr io.Writer) (_ *agent, err error) {
 	a := &agent{options: o}
 	logs := stderr
-	if f, ok := stdout.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+	if f, ok := stdout.(*os.File); ok && !o.once.once && term.IsTerminal(int(f.Fd())) {
 		a.screen = newScreen(f)
 		logs = a.screen
 	}
@@ -86,6 +89,12 @@ func newAgent(ctx context.Context, o options, supervisor process.Supervisor, std
 		return nil, err
 	}
 	a.statuses = statuses
+	if a.once, err = o.once.runner(o.drain); err != nil {
+		return nil, err
+	}
+	if a.once != nil {
+		sinks = append(sinks, a.once)
+	}
 	config := podwright.Config{
 		Runtime: rt, Images: rt, Sources: sources,
 		RootDir: o.root,
@@ -153,7 +162,7 @@ func (a *agent) run(ctx context.Context, signals <-chan os.Signal) error {
 	var engineErr error
 	go func() {
 		defer close(ended)
-		engineErr = a.engine.Run(ctx)
+		engineErr = a.runEngine(ctx)
 	}()
 	a.log.Info("nodeagent started", "node", a.options.nodeName, "sources", a.options.sources.told(),
 		"runtime", a.options.runtime, "root", a.options.root, "listen", listenNames(a.listeners))

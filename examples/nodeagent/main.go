@@ -3,11 +3,16 @@
 // as a live table, and answers questions over HTTP on a socket of its own.
 //
 //	nodeagent --manifests DIR [--objects DIR] [--runtime process|unix:///run/containerd/containerd.sock]
+//	nodeagent --manifests DIR --run-once
 //	nodeagent checkpoint list|show UID [--root DIR]
 //	nodeagent cleanup --plan [-o json]
 //
-// The second form shows what is on the disk of the pods, whether the agent runs or
-// not; the third asks the running agent what it would clean up now, and by which rule
+// With --run-once it ends when each pod has ended, is ready (if it restarts always) or cannot
+// run, and prints what became of them: code 0 if all is well, 1 if a pod failed or cannot run, or a manifest
+// cannot be read, 2 for a wrong command line.
+//
+// The third form shows what is on the disk of the pods, whether the agent runs or
+// not; the fourth asks the running agent what it would clean up now, and by which rule
 // the rest stays.
 //
 // SIGTERM or SIGINT ends it and leaves the pods running (or stops them first, with
@@ -66,7 +71,11 @@ func run(args []string, supervisor process.Supervisor, stdout, stderr io.Writer)
 		fmt.Fprintln(stderr, "nodeagent:", printableLines(err.Error()))
 		return 1
 	}
-	if err := agent.run(ctx, signals); err != nil {
+	err = agent.run(ctx, signals)
+	if told := agent.tell(stdout); err == nil {
+		err = told
+	}
+	if err != nil {
 		fmt.Fprintln(stderr, "nodeagent:", printableLines(err.Error()))
 		return 1
 	}

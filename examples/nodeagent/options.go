@@ -32,6 +32,7 @@ type options struct {
 	logs          logOptions
 	keys          keyOptions
 	outbound      outboundOptions
+	once          onceOptions
 	logLevel      slog.Level
 	logJSON       bool
 }
@@ -43,6 +44,7 @@ const defaultMaxPods = 110
 const usageText = `Usage:
   nodeagent --manifests DIR [flags]             run the pods of a folder of manifests
   nodeagent --manifest-url URL [flags]          run the pods that a server lists
+  nodeagent --manifests DIR --run-once [flags]  run them until each has ended or is ready
   nodeagent checkpoint list|show UID [--root DIR] [--record-key-file FILE]
                                                 what is remembered of the pods, agent or not
   nodeagent cleanup --plan [-o json]            what the running agent would clean up now
@@ -77,6 +79,7 @@ func parse(args []string, usage io.Writer) (options, error) {
 	o.eviction.register(flags)
 	o.keys.register(flags, true)
 	o.outbound.register(flags)
+	o.once.register(flags)
 	flags.IntVar(&o.maxPods, "max-pods", defaultMaxPods, "how many pods may run; those above it are refused; 0 means no limit")
 	flags.BoolVar(&o.seccomp, "seccomp-default", true, "give containers without a seccomp profile the runtime's own; without it they may use every system call; means nothing to plain processes")
 	flags.StringVar(&level, "log-level", "info", "debug, info, warn or error")
@@ -119,7 +122,7 @@ func (o *options) complete(level, format string, rest []string) error {
 		problems = append(problems, fmt.Errorf("--max-pods %d: want a number of pods, or 0 for no limit", o.maxPods))
 	}
 	o.logJSON = format == "json"
-	problems = append(problems, o.sources.complete(), o.logs.complete(), o.images.complete(o.runtime), o.dead.complete(), o.eviction.complete(), o.keys.complete(), o.outbound.complete(o.runtime))
+	problems = append(problems, o.sources.complete(), o.logs.complete(), o.images.complete(o.runtime), o.dead.complete(), o.eviction.complete(), o.keys.complete(), o.outbound.complete(o.runtime), o.once.complete())
 	if o.nodeName == "" {
 		name, err := os.Hostname()
 		if err != nil {

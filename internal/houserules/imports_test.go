@@ -28,10 +28,12 @@ var rooms = map[string][]string{
 	"cleanup":             {"runtime"},
 	"cleanup/imagegc":     {},
 	"cleanup/eviction":    {},
-	"internal/inventory":  {"cleanup", "pleg", "podworkers", "runtime"},
-	"internal/lifecycle":  {},
-	"internal/latency":    {"pleg", "runtime"},
-	"internal/node":       nodeRooms,
+	// A sink that has the engine look at its pods.
+	"runonce":            {"status"},
+	"internal/inventory": {"cleanup", "pleg", "podworkers", "runtime"},
+	"internal/lifecycle": {},
+	"internal/latency":   {"pleg", "runtime"},
+	"internal/node":      nodeRooms,
 	// It speaks the words of each room that writes into the records.
 	"internal/recovery": {"podworkers", "runtime", "status", "status/checkpoint", "probe", "syncloop", "syncloop/admission", "syncloop/shutdown"},
 }

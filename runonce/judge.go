@@ -1,0 +1,288 @@
+package runonce
+
+import (
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/internal/restartpolicy"
+)
+
+// releaseLimit is how long the engine may take to let go of a pod that has ended.
+const releaseLimit = 30 * time.Second
+
+// Reasons of a pod that cannot run, beside those of its containers.
+const (
+	reasonStartLimit = "StartLimitExceeded"
+	reasonRestarts   = "TooManyRestarts"
+	reasonContainer  = "ContainerFailed"
+	reasonNotReady   = "NotReady"
+)
+
+// forGood are the reasons for which a container waits that no time mends: its pod or the
+// images of the node would have to be others.
+var forGood = map[string]bool{"InvalidImageName": true, "ErrImageNeverPull": true}
+
+// subject is a pod as a look saw it, and what the looks before noted.
+type subject struct {
+	pod *v1.Pod
+	// released: the engine has let go of everything that it held for the pod.
+	released bool
+	// gone: the engine has nothing to do with the pod any more.
+	gone bool
+	// dropped: it was told to stop before it had ended.
+	dropped bool
+	// before is how often each container had been restarted when the pod was first seen, and
+	// restarts how often all of them were.
+	before   map[string]int32
+	restarts int32
+	// busy: a container ran towards its end, at this look.
+	busy bool
+	// moved is when the pod last got on, ended since when it has ended, and ready since when
+	// its containers are ready; zero if it has not, and they are not.
+	moved, ended, ready time.Time
+}
+
+// verdict is what a pod is at a look.
+type verdict struct {
+	outcome         Outcome // Unfinished: it is waited for
+	reason, message string
+	// look is when another look would say something else although nothing happened; zero: never.
+	look time.Time
+}
+
+// note takes a new look at a pod into its subject. A nil pod is one that is gone.
+func (s *subject) note(pod *v1.Pod, released bool, now time.Time) {
+	if pod == nil {
+		s.gone = true
+		return
+	}
+	if s.pod == nil {
+		s.before, s.moved = map[string]int32{}, now
+		for c := range containers(&pod.Status) {
+			s.before[c.Name] = c.RestartCount
+		}
+	}
+	restarts := int32(0)
+	for c := range containers(&pod.Status) {
+		restarts += c.RestartCount
+	}
+	busy := busyWith(pod)
+	if busy || s.busy || restarts != s.restarts {
+		s.moved = now
+	}
+	_, ready := served(pod)
+	switch {
+	case !ready:
+		s.ready = time.Time{}
+	case s.ready.IsZero() || restarts != s.restarts:
+		s.ready = now
+	}
+	s.dropped = pod.DeletionTimestamp != nil && (s.dropped || s.ended.IsZero())
+	switch {
+	case !podinfo.Terminal(pod.Status.Phase):
+		s.ended = time.Time{}
+	case s.ended.IsZero():
+		s.ended = now
+	}
+	s.pod, s.released, s.gone, s.busy, s.restarts = pod, released, false, busy, restarts
+}
+
+// containers are the statuses of a pod's containers, init containers first.
+func containers(status *v1.PodStatus) func(yield func(*v1.ContainerStatus) bool) {
+	return func(yield func(*v1.ContainerStatus) bool) {
+		for _, list := range [][]v1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses} {
+			for i := range list {
+				if !yield(&list[i]) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// statusOf returns the status of a container, nil if there is none.
+func statusOf(list []v1.ContainerStatus, name string) *v1.ContainerStatus {
+	for i := range list {
+		if list[i].Name == name {
+			return &list[i]
+		}
+	}
+	return nil
+}
+
+// busyWith reports whether a container of the pod runs that is to end.
+func busyWith(pod *v1.Pod) bool {
+	runs := func(list []v1.ContainerStatus, name string) bool {
+		c := statusOf(list, name)
+		return c != nil && c.State.Running != nil
+	}
+	for i := range pod.Spec.InitContainers {
+		if c := &pod.Spec.InitContainers[i]; !restartpolicy.IsSidecar(c) && runs(pod.Status.InitContainerStatuses, c.Name) {
+			return true
+		}
+	}
+	for i := range pod.Spec.Containers {
+		if c := &pod.Spec.Containers[i]; !always(pod, c) && runs(pod.Status.ContainerStatuses, c.Name) {
+			return true
+		}
+	}
+	return false
+}
+
+// always reports whether a container runs for good.
+func always(pod *v1.Pod, c *v1.Container) bool {
+	return restartpolicy.Effective(pod, c) == v1.RestartPolicyAlways
+}
+
+// served reports whether the pod has containers that run for good, and whether these and its
+// sidecars are ready and the others have ended.
+func served(pod *v1.Pod) (serves, ready bool) {
+	ready = true
+	for i := range pod.Spec.InitContainers {
+		if c := &pod.Spec.InitContainers[i]; restartpolicy.IsSidecar(c) {
+			s := statusOf(pod.Status.InitContainerStatuses, c.Name)
+			ready = ready && s != nil && s.Ready
+		}
+	}
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		s := statusOf(pod.Status.ContainerStatuses, c.Name)
+		if always(pod, c) {
+			serves = true
+			ready = ready && s != nil && s.Ready
+			continue
+		}
+		t := terminated(s)
+		ready = ready && t != nil && restartpolicy.OnExit(pod, c, t.ExitCode) == restartpolicy.Stay
+	}
+	return serves, serves && ready
+}
+
+func terminated(s *v1.ContainerStatus) *v1.ContainerStateTerminated {
+	if s == nil {
+		return nil
+	}
+	return s.State.Terminated
+}
+
+// judge says what became of a pod so far.
+func (o *Options) judge(s *subject, now time.Time) verdict {
+	status := &s.pod.Status
+	switch {
+	case podinfo.Terminal(status.Phase) && !s.dropped:
+		return s.end(now)
+	case s.gone:
+		return verdict{outcome: Stopped}
+	case s.dropped: // it ends, and is gone then, which no status tells
+		return verdict{outcome: Unfinished, look: now.Add(time.Second)}
+	}
+	if v, broken := o.broken(s); broken {
+		return v
+	}
+	if !s.ready.IsZero() {
+		if due := s.ready.Add(o.MinReady); now.Before(due) {
+			return verdict{outcome: Unfinished, look: due}
+		}
+		return verdict{outcome: Running}
+	}
+	v := verdict{outcome: Unfinished}
+	v.reason, v.message = waits(s.pod)
+	if o.StartLimit < 0 || s.busy {
+		return v
+	}
+	if v.look = s.moved.Add(o.StartLimit); now.Before(v.look) {
+		return v
+	}
+	if v.reason == "" {
+		v.reason = reasonStartLimit
+	}
+	message := fmt.Sprintf("did not get on for %v", o.StartLimit)
+	if v.message != "" {
+		message += ": " + v.message
+	}
+	return verdict{outcome: CannotRun, reason: v.reason, message: message}
+}
+
+// end is the verdict on a pod that has ended. The engine lets go of it first: what it had in
+// the runtime is stopped then.
+func (s *subject) end(now time.Time) verdict {
+	status := &s.pod.Status
+	v := verdict{outcome: Failed, reason: status.Reason, message: status.Message}
+	if status.Phase == v1.PodSucceeded {
+		v.outcome = Succeeded
+	}
+	if v.reason == "" && v.outcome == Failed {
+		v.reason, v.message = failure(status)
+	}
+	if due := s.ended.Add(releaseLimit); !s.released && !s.gone && ran(status) && now.Before(due) {
+		v.outcome, v.look = Unfinished, due
+	}
+	return v
+}
+
+// ran reports whether the pod had a container.
+func ran(status *v1.PodStatus) bool {
+	for c := range containers(status) {
+		if c.ContainerID != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// failure says which container failed a pod.
+func failure(status *v1.PodStatus) (reason, message string) {
+	for c := range containers(status) {
+		if t := c.State.Terminated; t != nil && t.ExitCode != 0 {
+			return t.Reason, fmt.Sprintf("container %s ended with code %d", c.Name, t.ExitCode)
+		}
+	}
+	return "", ""
+}
+
+// broken is the verdict on a pod that cannot run any more, whatever the time.
+func (o *Options) broken(s *subject) (verdict, bool) {
+	pod := s.pod
+	for c := range containers(&pod.Status) {
+		w := c.State.Waiting
+		if w == nil {
+			continue
+		}
+		if forGood[w.Reason] {
+			return verdict{outcome: CannotRun, reason: w.Reason, message: w.Message}, true
+		}
+		if n := c.RestartCount - s.before[c.Name]; o.MaxRestarts >= 0 && w.Reason == "CrashLoopBackOff" && int(n) >= o.MaxRestarts {
+			return verdict{outcome: CannotRun, reason: reasonRestarts, message: fmt.Sprintf("container %s was restarted %d times and ended again", c.Name, n)}, true
+		}
+	}
+	if serves, _ := served(pod); !serves {
+		return verdict{}, false // its phase will say it
+	}
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		t := terminated(statusOf(pod.Status.ContainerStatuses, c.Name))
+		if t != nil && t.ExitCode != 0 && restartpolicy.OnExit(pod, c, t.ExitCode) == restartpolicy.Stay {
+			return verdict{outcome: CannotRun, reason: reasonContainer, message: fmt.Sprintf("container %s ended with code %d", c.Name, t.ExitCode)}, true
+		}
+	}
+	return verdict{}, false
+}
+
+// waits says what a pod waits for, as far as its status does.
+func waits(pod *v1.Pod) (reason, message string) {
+	status := &pod.Status
+	for c := range containers(status) {
+		switch w := c.State.Waiting; {
+		case w == nil, w.Reason == "ContainerCreating", w.Reason == "PodInitializing":
+		default:
+			return w.Reason, w.Message
+		}
+	}
+	if serves, _ := served(pod); serves && status.Phase == v1.PodRunning {
+		return reasonNotReady, "its containers run and are not ready"
+	}
+	return status.Reason, status.Message
+}

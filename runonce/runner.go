@@ -1,0 +1,208 @@
+package runonce
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/problem"
+	"github.com/podwright/podwright/internal/timing"
+	"github.com/podwright/podwright/status"
+)
+
+// ErrLimit, wrapped in the error of Run: the run took longer than its limit, or the sources
+// were not all heard within the start limit.
+var ErrLimit = errors.New("the limit of the run is over")
+
+// errEnded: the engine ended by itself, because all its sources were closed.
+var errEnded = errors.New("runonce: the engine ended before its pods did; keep its sources open")
+
+const (
+	// seldom is how often a run looks at its pods if nothing makes it look.
+	seldom = 10 * time.Second
+	// stopMargin is how long a drain may take beyond the longest grace period.
+	stopMargin = time.Minute
+)
+
+// Engine is what a run needs of an engine. A *podwright.Engine is one.
+type Engine interface {
+	Run(ctx context.Context) error
+	Drain(ctx context.Context) error
+	Ready() <-chan struct{}
+	Pods() []v1.Pod
+	Problems() []problem.Problem
+}
+
+// Runner runs the pods of an engine once. Make one with [New], and put it into the
+// Observe.Sinks of the engine's configuration; without that it looks at the pods every 10 s.
+type Runner struct {
+	o       Options
+	begun   atomic.Bool
+	changed chan struct{} // takes one: there is something to look at
+
+	mu       sync.Mutex
+	released map[types.UID]bool
+
+	// These are of the goroutine of Run.
+	pods map[types.UID]*subject
+}
+
+var _ status.StatusSink = (*Runner)(nil)
+
+// New returns a runner for one run. The error says which option is wrong.
+func New(o Options) (*Runner, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	return &Runner{o: o, changed: make(chan struct{}, 1), released: map[types.UID]bool{}, pods: map[types.UID]*subject{}}, nil
+}
+
+// Store implements [status.StatusSink]. It never blocks and never fails.
+func (r *Runner) Store(_ context.Context, u status.Update) (status.StoreResult, error) {
+	r.mu.Lock()
+	r.released[u.UID] = u.Finished
+	r.mu.Unlock()
+	select {
+	case r.changed <- struct{}{}:
+	default: // a look is due already
+	}
+	return status.Stored, nil
+}
+
+// Run runs the engine until every pod is over, or ctx or a limit ends it, and returns when the
+// engine has ended. The report is about every pod in any case; an error is about the run: the
+// cause of ctx, an [ErrLimit], or what the engine's Run or Drain says. What became of
+// the pods is in [Report.Err] alone. Without [Options.Drain], and if ctx ends, the
+// pods that run go on. It is called once.
+func (r *Runner) Run(ctx context.Context, engine Engine) (Report, error) {
+	if r.begun.Swap(true) {
+		return Report{}, errors.New("runonce: a Runner runs once: make another one")
+	}
+	report := Report{Started: r.o.Clock.Now()}
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan struct{})
+	var engineErr error // read once ended is closed
+	go func() {
+		defer close(ended)
+		engineErr = engine.Run(running)
+	}()
+	err := r.await(ctx, engine, ended)
+	report.Problems = engine.Problems()
+	if r.o.Drain && !errors.Is(err, errEnded) {
+		err = errors.Join(err, r.drain(ctx, engine))
+	}
+	stop()
+	<-ended
+	if engineErr != nil && errors.Is(err, errEnded) {
+		err = nil // the engine says why
+	}
+	now := r.o.Clock.Now()
+	report.Ended, report.Pods = now, r.report(now)
+	return report, errors.Join(err, engineErr)
+}
+
+// await looks at the pods until all are over, nil, or something else ends the run.
+func (r *Runner) await(ctx context.Context, engine Engine, ended <-chan struct{}) error {
+	begin := r.o.Clock.Now()
+	ready, heard := engine.Ready(), false
+	for {
+		now := r.o.Clock.Now()
+		next := now.Add(seldom)
+		if heard {
+			over, look := r.look(engine.Pods(), now)
+			if over {
+				return nil
+			}
+			if !look.IsZero() && look.Before(next) {
+				next = look
+			}
+		} else if limit := r.o.StartLimit; limit >= 0 {
+			if next = begin.Add(limit); !now.Before(next) {
+				return fmt.Errorf("runonce: %w: the runtime and all sources were not heard within %v", ErrLimit, limit)
+			}
+		}
+		if r.o.Limit > 0 {
+			due := begin.Add(r.o.Limit)
+			if !now.Before(due) {
+				return fmt.Errorf("runonce: %w: it was %v", ErrLimit, r.o.Limit)
+			}
+			if due.Before(next) {
+				next = due
+			}
+		}
+		timer := r.o.Clock.NewTimer(next.Sub(now))
+		select {
+		case <-ready:
+			ready, heard = nil, true
+		case <-r.changed:
+		case <-timer.C():
+		case <-ended:
+			timer.Stop()
+			return errEnded
+		case <-ctx.Done():
+			timer.Stop()
+			return fmt.Errorf("runonce: %w", context.Cause(ctx))
+		}
+		timer.Stop()
+	}
+}
+
+// look takes a look at all pods: whether all are over, and when another look is due.
+func (r *Runner) look(pods []v1.Pod, now time.Time) (over bool, next time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	there := make(map[types.UID]bool, len(pods))
+	for i := range pods {
+		pod := &pods[i]
+		there[pod.UID] = true
+		if r.pods[pod.UID] == nil {
+			r.pods[pod.UID] = &subject{}
+		}
+		r.pods[pod.UID].note(pod, r.released[pod.UID], now)
+	}
+	over = true
+	for uid, s := range r.pods {
+		if !there[uid] {
+			s.note(nil, false, now)
+		}
+		v := r.o.judge(s, now)
+		over = over && v.outcome != Unfinished
+		if !v.look.IsZero() && (next.IsZero() || v.look.Before(next)) {
+			next = v.look
+		}
+	}
+	return over, next
+}
+
+// drain stops what still runs.
+func (r *Runner) drain(ctx context.Context, engine Engine) error {
+	limit := time.Duration(0)
+	for _, s := range r.pods {
+		if grace := s.pod.Spec.TerminationGracePeriodSeconds; grace != nil {
+			limit = max(limit, timing.Seconds(*grace))
+		}
+	}
+	ctx, cancel := timing.WithTimeout(ctx, r.o.Clock, limit+stopMargin)
+	defer cancel()
+	if err := engine.Drain(ctx); err != nil {
+		return fmt.Errorf("runonce: stop the pods: %w", err)
+	}
+	return nil
+}
+
+// report is what became of each pod.
+func (r *Runner) report(now time.Time) []Pod {
+	out := make([]Pod, 0, len(r.pods))
+	for _, s := range r.pods {
+		out = append(out, podOf(s.pod, r.o.judge(s, now)))
+	}
+	byName(out)
+	return out
+}
