@@ -84,12 +84,30 @@ func TestNextRunContinues(t *testing.T) {
 // RO4: the limit of the run ends it, whatever its pods do.
 func TestLimitEndsTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, scripts(), t.TempDir(), runonce.Options{Limit: 30 * time.Minute, Drain: true})
-		took := r.start(t.Context(), newPod("done", v1.RestartPolicyNever, "done"), newPod("long", v1.RestartPolicyNever, "long")).end(time.Hour)
+		root, pods := t.TempDir(), []*v1.Pod{newPod("done", v1.RestartPolicyNever, "done"), newPod("long", v1.RestartPolicyNever, "long")}
+		r := newRig(t, scripts(), root, runonce.Options{Limit: 30 * time.Minute, Drain: true})
+		took := r.start(t.Context(), pods...).end(time.Hour)
 		r.want("done Succeeded, long Unfinished")
 		if !errors.Is(r.err, runonce.ErrLimit) || took > 31*time.Minute || r.running() != 0 {
 			t.Errorf("error %v after %v, %d containers run", r.err, took, r.running())
 		}
+
+		// What the drain stopped is run by the next one, what had ended is not.
+		ctx, cancel := context.WithCancel(t.Context())
+		again := newRig(t, r.runtime, root, runonce.Options{Drain: true}).start(ctx, pods...)
+		<-time.After(time.Minute)
+		if n := again.running(); n != 1 {
+			t.Errorf("%d containers run in the next run", n)
+		}
+		cancel()
+		again.end(time.Minute)
+		again.want("done Succeeded, long Unfinished")
+		if again.err == nil || again.running() != 0 {
+			t.Errorf("cancelled: error %v, %d containers run", again.err, again.running())
+		}
+		last := newRig(t, r.runtime, root, runonce.Options{}).start(t.Context(), pods...)
+		last.end(2 * time.Hour)
+		last.want("done Succeeded, long Succeeded")
 	})
 }
 

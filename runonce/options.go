@@ -30,8 +30,8 @@ type Options struct {
 	// MinReady is how long the containers of a pod that runs for good must have been ready. 0: 5 s,
 	// so that a program that ends at once is not taken for one that runs. Negative: a moment.
 	MinReady time.Duration
-	// Drain stops the pods that still run at the end, each with its grace period. Without it
-	// they go on, and nothing looks after them.
+	// Drain stops the pods that still run at the end, each with its grace period, whatever ended
+	// the run. Without it they go on, and nothing looks after them.
 	Drain bool
 	// Clock is the time of the run. Nil: the real clock.
 	Clock clock.Clock

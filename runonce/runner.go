@@ -78,14 +78,14 @@ func (r *Runner) Store(_ context.Context, u status.Update) (status.StoreResult, 
 // Run runs the engine until every pod is over, or ctx or a limit ends it, and returns when the
 // engine has ended. The report is about every pod in any case; an error is about the run: the
 // cause of ctx, an [ErrLimit], or what the engine's Run or Drain says. What became of
-// the pods is in [Report.Err] alone. Without [Options.Drain], and if ctx ends, the
-// pods that run go on. It is called once.
+// the pods is in [Report.Err] alone. With [Options.Drain] it returns later, when the pods have
+// stopped, also if ctx has ended: after the longest grace period and a minute at most. It is called once.
 func (r *Runner) Run(ctx context.Context, engine Engine) (Report, error) {
 	if r.begun.Swap(true) {
 		return Report{}, errors.New("runonce: a Runner runs once: make another one")
 	}
 	report := Report{Started: r.o.Clock.Now()}
-	running, stop := context.WithCancel(ctx)
+	running, stop := context.WithCancel(context.WithoutCancel(ctx)) // a drain comes before its end
 	defer stop()
 	ended := make(chan struct{})
 	var engineErr error // read once ended is closed
@@ -96,7 +96,7 @@ func (r *Runner) Run(ctx context.Context, engine Engine) (Report, error) {
 	err := r.await(ctx, engine, ended)
 	report.Problems = engine.Problems()
 	if r.o.Drain && !errors.Is(err, errEnded) {
-		err = errors.Join(err, r.drain(ctx, engine))
+		err = errors.Join(err, r.drain(context.WithoutCancel(ctx), engine))
 	}
 	stop()
 	<-ended

@@ -196,10 +196,15 @@ func (a *agent) stop(s os.Signal, signals <-chan os.Signal, cancel context.Cance
 	drained := make(chan error, 1)
 	ctx, giveUp := context.WithCancel(context.Background())
 	defer giveUp()
-	if a.options.drain {
+	switch {
+	case a.once != nil && a.options.drain:
+		a.log.Info("stopping all pods, then ending; a second signal ends at once", "signal", s.String())
+		drained <- nil
+		cancel()
+	case a.options.drain:
 		a.log.Info("stopping all pods, then ending; a second signal ends at once", "signal", s.String())
 		go func() { drained <- a.engine.Drain(ctx) }()
-	} else {
+	default:
 		a.log.Info("ending, pods keep running; a second signal ends at once", "signal", s.String())
 		drained <- nil
 		cancel()

@@ -105,7 +105,10 @@ func TestRunOnceEndsEarly(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the pod to run", func() error { _, err := os.Stat(mark); return err })
+	await(t, "the pod to run", func() error {
+		_, err := os.Stat(mark)
+		return err
+	})
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -118,8 +121,10 @@ func TestRunOnceEndsEarly(t *testing.T) {
 // RO5: flags that make no sense end with code 2.
 func TestRunOnceFlags(t *testing.T) {
 	for _, bad := range [][]string{
-		{"--run-once", "--run-once-limit", "-1s"}, {"--run-once", "--run-once-restarts", "0"},
-		{"--run-once", "--run-once-output", "xml"}, {"--run-once-limit", "1m"},
+		{"--run-once", "--run-once-limit", "-1s"},
+		{"--run-once", "--run-once-restarts", "0"},
+		{"--run-once", "--run-once-output", "xml"},
+		{"--run-once-limit", "1m"},
 	} {
 		var stderr bytes.Buffer
 		code := run(append([]string{"--manifests", t.TempDir(), "--root", t.TempDir()}, bad...), process.Supervisor{}, io.Discard, &stderr)
