@@ -6,11 +6,13 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -67,6 +69,7 @@ func until(t *testing.T, what string, holds func() bool) time.Duration {
 // and renews (KN1, KN6, KW4), keeps what others write (KN1, KN12), comes back when its Node
 // is deleted (KN7), and survives a connection that freezes within its lease (KN9).
 func TestAPIServerNode(t *testing.T) {
+	t.Parallel()
 	cluster := apitest.Start(t, apitest.Options{})
 	operator := kubernetes.NewForConfigOrDie(cluster.Admin())
 	t.Cleanup(operator.RESTClient().(*rest.RESTClient).Client.CloseIdleConnections)
@@ -146,10 +149,114 @@ func TestAPIServerNode(t *testing.T) {
 	}
 }
 
-// TestAPIServerRefusals: the wrong name, the wrong user and no credentials are errors that say
-// what is missing.
-func TestAPIServerRefusals(t *testing.T) {
+// TestAPIServerRegistration: on a real API server, who is refused as a Node and told why, and what
+// outlives the agent that registered.
+func TestAPIServerRegistration(t *testing.T) {
+	t.Parallel()
 	cluster := apitest.Start(t, apitest.Options{})
+	t.Run("refusals", func(t *testing.T) { refusals(t, cluster) })
+	t.Run("lives", func(t *testing.T) { lives(t, cluster) })
+}
+
+// shifted moves the Date of what an API server answers, as if its clock was ahead.
+type shifted struct {
+	inner http.RoundTripper
+	ahead time.Duration
+}
+
+func (d shifted) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := d.inner.RoundTrip(request)
+	if err == nil {
+		if date, err := http.ParseTime(response.Header.Get("Date")); err == nil {
+			response.Header.Set("Date", date.Add(d.ahead).Format(http.TimeFormat))
+		}
+	}
+	return response, err
+}
+
+// lives: a machine keeps its Node from another one (KN1) as long as it renews its lease, whatever
+// the API server's clock says (KN10), and a restart changes no transition time (KN5).
+func lives(t *testing.T, cluster *apitest.Cluster) {
+	operator := kubernetes.NewForConfigOrDie(cluster.Admin())
+	defer operator.RESTClient().(*rest.RESTClient).Client.CloseIdleConnections()
+	ctx, was := t.Context(), &v1.Node{}
+	get := func() *v1.Node {
+		node, err := operator.CoreV1().Nodes().Get(ctx, "edge-1", metav1.GetOptions{})
+		if err != nil || len(node.Status.Conditions) != 1 {
+			return &v1.Node{Status: v1.NodeStatus{Conditions: []v1.NodeCondition{{}}}}
+		}
+		return node
+	}
+	lease := func() *coordinationv1.Lease {
+		lease, err := operator.CoordinationV1().Leases(v1.NamespaceNodeLease).Get(ctx, "edge-1", metav1.GetOptions{})
+		if err != nil {
+			return nil
+		}
+		return lease
+	}
+	machine := func(id string) func(o *Options) {
+		return func(o *Options) { o.Info = v1.NodeSystemInfo{MachineID: id, SystemUUID: id} }
+	}
+	takeOver := func() error {
+		client := kubernetes.NewForConfigOrDie(cluster.Node("edge-1"))
+		defer client.RESTClient().(*rest.RESTClient).Client.CloseIdleConnections()
+		o := Options{Name: "edge-1", Client: client, Labels: map[string]string{"owner": "two"}}
+		machine("two")(&o)
+		registrar, err := New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return registrar.register(ctx)
+	}
+	t.Run("first life", func(t *testing.T) {
+		skew, told, config := &Skew{}, &rig{t: t}, cluster.Node("edge-1")
+		config.Wrap(func(inner http.RoundTripper) http.RoundTripper { return shifted{inner, time.Hour} })
+		config.Wrap(skew.Wrap)
+		realAgent(t, config, func(o *Options) {
+			machine("one")(o)
+			o.Skew, o.Events = skew, told
+		})
+		until(t, "Ready", func() bool { was = get(); return was.Status.Conditions[0].Status == v1.ConditionTrue })
+		until(t, "lease", func() bool { return lease() != nil })
+		if err := takeOver(); !errors.Is(err, ErrTaken) || !errorContains(err, `"one"`) || !errorContains(err, `"two"`) {
+			t.Errorf("KN1: another machine: %v", err)
+		}
+		if node := get(); node.Labels["owner"] != "" || node.Status.NodeInfo.MachineID != "one" {
+			t.Errorf("KN1: another machine changed the Node: %v, %+v", node.Labels, node.Status.NodeInfo)
+		}
+		events := func() []string {
+			told.mu.Lock()
+			defer told.mu.Unlock()
+			return told.events
+		}
+		before := lease().Spec.RenewTime.Time
+		until(t, "the clocks differ", func() bool { return len(events()) > 0 })
+		until(t, "the lease is renewed", func() bool { return lease().Spec.RenewTime.After(before) })
+		if list := events(); len(list) != 1 || !strings.HasPrefix(list[0], "ClockSkew") || skew.Off().Round(time.Minute) != time.Hour {
+			t.Errorf("KN10: off by %s, told %q", skew.Off(), list)
+		}
+	})
+	t.Run("second life", func(t *testing.T) {
+		realAgent(t, cluster.Node("edge-1"), machine("one"))
+		beat := get().Status.Conditions[0].LastHeartbeatTime
+		node := &v1.Node{}
+		until(t, "published again", func() bool { node = get(); return node.Status.Conditions[0].LastHeartbeatTime.After(beat.Time) })
+		if now, then := node.Status.Conditions[0].LastTransitionTime, was.Status.Conditions[0].LastTransitionTime; node.UID != was.UID || !now.Equal(&then) {
+			t.Errorf("KN5: Ready since %s after a restart, before since %s", now, then)
+		}
+	})
+	last := lease()
+	last.Spec.RenewTime = &metav1.MicroTime{Time: time.Now().Add(-time.Minute)} // as if a minute had passed
+	if _, err := operator.CoordinationV1().Leases(v1.NamespaceNodeLease).Update(ctx, last, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := takeOver(); err != nil || get().Labels["owner"] != "two" {
+		t.Errorf("KN1: after the lease: %v, labels %v", err, get().Labels)
+	}
+}
+
+// refusals: the wrong name, the wrong user and no credentials are errors that say what is missing.
+func refusals(t *testing.T, cluster *apitest.Cluster) {
 	for name, c := range map[string]struct {
 		config *rest.Config
 		want   []string
