@@ -4,7 +4,9 @@ package objects_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
 	"github.com/podwright/podwright/internal/timing"
@@ -118,4 +121,61 @@ func TestAPIServerStore(t *testing.T) {
 			t.Errorf("KO4: new content came after %v", d)
 		}
 	}
+	rewound(t, cluster, admin, node, pod)
+}
+
+// rewound: a watch of an API server whose store was restored from a backup says nothing and does not
+// fail; the store notices by its silence and reads what there is (KO6).
+func rewound(t *testing.T, cluster *apitest.Cluster, admin, node *kubernetes.Clientset, pod *v1.Pod) {
+	clock := clocktesting.NewFakeClock(time.Now())
+	store, err := objects.New(objects.Options{Client: node, Clock: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	running, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- store.Run(running, func(objects.Object) {}) }()
+	defer func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}()
+	set := func(word string) {
+		t.Helper()
+		s := &v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: "mine"}, Data: map[string][]byte{"key": []byte(word)}}
+		if _, err := admin.CoreV1().Secrets(pod.Namespace).Update(t.Context(), s, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shows := func(word string) func() bool {
+		return func() bool {
+			clock.Step(100 * time.Millisecond) // what failed is tried again
+			s, err := store.GetSecret(t.Context(), pod.Namespace, "mine")
+			return err == nil && string(s.Data["key"]) == word
+		}
+	}
+	backup := filepath.Join(t.TempDir(), "backup")
+	if err := errors.Join(cluster.Etcd.Kill(), cluster.Snapshot(t.Context(), backup)); err != nil {
+		t.Fatal(err)
+	}
+	store.Follow(pod)
+	for i := range 20 { // revisions that the backup lacks
+		set(fmt.Sprint("lost", i))
+	}
+	until(t, "the content that will be lost", shows("lost19"))
+	// Without grace, which would wait for the watches.
+	if err := errors.Join(cluster.APIServer.Kill(), cluster.Rewind(t.Context(), backup)); err != nil {
+		t.Fatal(err)
+	}
+	set("restored")
+	began, silences := time.Now(), 0
+	until(t, "the content after the backup", func() bool {
+		if time.Since(began) > time.Duration(silences+1)*2*time.Second { // nothing has told it
+			silences++
+			clock.Step(10 * time.Minute)
+		}
+		return shows("restored")()
+	})
+	t.Logf("told after %d silences of 10 min", silences)
 }

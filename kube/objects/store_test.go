@@ -254,8 +254,8 @@ func TestSilentWatchIsGivenUp(t *testing.T) {
 		r.want("c", "one")
 		first := <-watches
 		a.put(configMap("c", "two", "2")) // which the watch does not tell
-		pass(time.Hour)
-		r.want("c", "one") // a server without bookmarks may be silent
+		pass(29 * time.Minute)
+		r.want("c", "one") // a server without bookmarks may be silent for longer
 		for range 60 {
 			first.Action(watch.Bookmark, configMap("", "", "5"))
 			pass(time.Minute)
@@ -272,6 +272,26 @@ func TestSilentWatchIsGivenUp(t *testing.T) {
 		if got := r.changes(); got != "ConfigMap c" {
 			t.Errorf("KO6: told %q", got)
 		}
+	})
+}
+
+// KO6: a watch that has never said anything, as one that began just before a backup was restored, is given
+// up after 30 min.
+func TestWatchSilentFromItsBeginningIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t, configMap("c", "one", "1"))
+		a.PrependWatchReactor("configmaps", func(clienttesting.Action) (bool, watch.Interface, error) {
+			return true, watch.NewFake(), nil
+		})
+		r, end := newRig(t, a)
+		defer end()
+		r.Follow(podWith("p", "c"))
+		r.want("c", "one")
+		a.put(configMap("c", "two", "2")) // which the watch does not tell
+		pass(29 * time.Minute)
+		r.want("c", "one")
+		pass(2 * time.Minute)
+		r.want("c", "two")
 	})
 }
 

@@ -25,7 +25,8 @@ type hearing struct {
 
 	mu sync.Mutex
 	at time.Time
-	// bookmarks says that the server sends them. One that does not may be silent.
+	// bookmarks says that the server has sent one. Until then a watch may be silent for longer:
+	// it is young, or the server sends none.
 	bookmarks bool
 }
 
@@ -67,10 +68,11 @@ func (h *hearing) hear(bookmark bool) {
 func (h *hearing) left() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	limit := h.silence
 	if !h.bookmarks {
-		return h.silence
+		limit = max(limit, watchLife)
 	}
-	return h.silence - h.clock.Since(h.at)
+	return limit - h.clock.Since(h.at)
 }
 
 // listen calls watch until it returns, or until it has been silent for too long; then the error is

@@ -45,8 +45,9 @@ type Reflection struct {
 	// Failed is told of each request that failed, but for those that ctx ended. It must
 	// not block.
 	Failed func(err error)
-	// Silence is how long a watch may say nothing, not even a bookmark, if the server sends
-	// them: then all is read again, without a revision. 0: as long as it likes.
+	// Silence is how long a watch may say nothing, not even a bookmark: then all is read again,
+	// without a revision. Until the server has sent a bookmark it is 30 min at least. 0: as long
+	// as it likes.
 	Silence time.Duration
 	Clock   clock.Clock
 	Logger  logr.Logger
