@@ -29,7 +29,6 @@ import (
 	"github.com/podwright/podwright/kube"
 	"github.com/podwright/podwright/kube/node"
 	"github.com/podwright/podwright/runtime/cri"
-	"github.com/podwright/podwright/syncloop/source"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stderr)) }
@@ -54,12 +53,13 @@ func run(args []string, stderr io.Writer) int {
 
 // options are what the command line says.
 type options struct {
-	kubeconfig, name, runtime, root, address, manifests, clusterDNS string
-	certificate, key, clientCA                                      string
-	plugins                                                         kube.CredentialPlugins
-	port, verbosity                                                 int
-	gone                                                            kube.Policy
-	labels                                                          labels
+	kubeconfig, name, runtime, root, address, clusterDNS string
+	certificate, key, clientCA                           string
+	plugins                                              kube.CredentialPlugins
+	pods                                                 podOptions
+	port, verbosity                                      int
+	gone                                                 kube.Policy
+	labels                                               labels
 }
 
 // labels are those of repeated flags --label KEY=VALUE.
@@ -88,7 +88,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.StringVar(&o.runtime, "runtime", "unix:///run/containerd/containerd.sock", "CRI `socket`")
 	flags.StringVar(&o.root, "root", "/var/lib/kubenode", "`folder` of the agent, which no other user can change")
 	flags.StringVar(&o.address, "address", "", "IP `address` of the node; empty: the one that leads to the API server")
-	flags.StringVar(&o.manifests, "manifests", "", "`folder` of manifests of static pods")
+	o.pods.register(flags)
 	flags.StringVar(&o.clusterDNS, "cluster-dns", "", "IP `address` of the cluster's name server")
 	flags.IntVar(&o.port, "port", 10250, "`port` of the HTTPS server for kubectl logs and exec; 0: any that is free, -1: no server")
 	flags.StringVar(&o.certificate, "tls-cert-file", "", "`file` with the server's certificate; empty: one that signs itself")
@@ -115,7 +115,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		return o, fmt.Errorf("--when-gone %q is none of rejoin, drain and exit", *gone)
 	}
 	o.gone = policy
-	return o, nil
+	return o, o.pods.complete()
 }
 
 // serve runs the node until ctx ends.
@@ -138,12 +138,8 @@ func serve(ctx context.Context, o options, stderr io.Writer) error {
 	}
 	config.Pods.SeccompDefault = true
 	config.Pods.ImagePull.CredentialsDir = o.root // as the kubelet's config.json
-	if o.manifests != "" {
-		static, err := source.NewFile(o.manifests, o.name, source.FileOptions{})
-		if err != nil {
-			return fmt.Errorf("--manifests %s: %w", o.manifests, err)
-		}
-		config.Sources = append(config.Sources, static)
+	if err := o.pods.configure(&config, logger); err != nil {
+		return err
 	}
 	shown := node.Options{Labels: maps.Clone(o.labels), Addresses: func() []v1.NodeAddress { return addresses(o, api.Host) }}
 	server, err := listen(o, api)

@@ -46,6 +46,9 @@ func TestBadInput(t *testing.T) {
 		"a label without a value": {[]string{"--label=zone"}, `"zone" is not KEY=VALUE`},
 		"another policy":          {[]string{"--kubeconfig=" + good, "--when-gone=dance"}, "rejoin, drain and exit"},
 		"plugins without folder":  {[]string{"--kubeconfig=" + good, "--image-credential-provider-config=" + good}, "belong together"},
+		"no such level":           {[]string{"--kubeconfig=" + good, "--pod-security=strict"}, `--pod-security "strict" is none`},
+		"no such namespace":       {[]string{"--kubeconfig=" + good, "--pod-security-exempt-namespaces=a,B"}, `namespace "B"`},
+		"no such URL":             {[]string{"--kubeconfig=" + good, "--manifest-url=host/path"}, "http or https"},
 		"a flag that is none":     {[]string{"--nodename=a"}, "nodename"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -396,15 +396,44 @@ func TestImagesFrom(t *testing.T) {
 	}
 }
 
+// TestNamespacesThatAreExempt (PS2): their pods may do everything, with images from where all may
+// come from; those of other namespaces may not.
+func TestNamespacesThatAreExempt(t *testing.T) {
+	e := admission.SecurityExemptions{Namespaces: []string{"kube-system"}, Images: []string{"docker.io/library"}}
+	pod := func(namespace, image string) *v1.Pod {
+		return hardened(func(p *v1.Pod) {
+			p.Namespace, p.Spec.HostNetwork = namespace, true
+			for i := range p.Spec.Containers {
+				p.Spec.Containers[i].Image = image
+			}
+		})
+	}
+	for _, c := range []struct {
+		namespace, image string
+		admitted         bool
+	}{
+		{"kube-system", "app:1", true},
+		{"kube-system", "example.com/app:1", false},
+		{"kube-systems", "app:1", false},
+		{"default", "app:1", false},
+		{"", "app:1", false},
+	} {
+		if v := judged(t, admission.SecurityRestricted, e, pod(c.namespace, c.image)); v.Admitted() != c.admitted {
+			t.Errorf("%s in %q: %+v", c.image, c.namespace, v)
+		}
+	}
+}
+
 // TestPodSecurityArguments: what is wrong with them is listed, all of it.
 func TestPodSecurityArguments(t *testing.T) {
 	_, err := admission.PodSecurity("strict", admission.SecurityExemptions{
 		HostPaths: []admission.HostPath{{Path: "data"}, {Path: "/data/"}}, VolumeTypes: []string{"floppy", "hostPath"}, Images: []string{"library", "docker.io/"},
+		Namespaces: []string{"kube-system", "", "Kube"},
 	})
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, want := range []string{`level "strict"`, `path "data"`, `path "/data/"`, `"floppy"`, `"hostPath"`, `from "library"`, `from "docker.io/"`} {
+	for _, want := range []string{`level "strict"`, `path "data"`, `path "/data/"`, `"floppy"`, `"hostPath"`, `from "library"`, `from "docker.io/"`, `namespace ""`, `namespace "Kube"`} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%v lacks %s", err, want)
 		}
