@@ -45,11 +45,8 @@ func parseAnswer(p *provider, text []byte) (answer, error) {
 		return answer{}, fmt.Errorf("its answer is not of the kind %s in apiVersion %s, as it was asked", responseKind, p.apiVersion)
 	}
 	a := answer{scope: r.CacheKeyType, life: p.life}
-	switch a.scope {
-	case kubeletv1.ImagePluginCacheKeyType, kubeletv1.RegistryPluginCacheKeyType, kubeletv1.GlobalPluginCacheKeyType:
-	default:
-		return answer{}, fmt.Errorf("the cacheKeyType of its answer is none of %s, %s and %s",
-			kubeletv1.ImagePluginCacheKeyType, kubeletv1.RegistryPluginCacheKeyType, kubeletv1.GlobalPluginCacheKeyType)
+	if !slices.Contains(scopes(), a.scope) {
+		return answer{}, fmt.Errorf("the cacheKeyType of its answer is none of %v", scopes())
 	}
 	if r.CacheDuration != nil {
 		a.life = max(0, r.CacheDuration.Duration)
@@ -60,13 +57,21 @@ func parseAnswer(p *provider, text []byte) (answer, error) {
 	return a, nil
 }
 
-// scopes are the images that answers may be kept for, of which one is asked about: by image, by
-// registry, and for all.
-func scopes(repository string) map[kubeletv1.PluginCacheKeyType]string {
-	registry, _, _ := strings.Cut(repository, "/")
-	return map[kubeletv1.PluginCacheKeyType]string{
-		kubeletv1.ImagePluginCacheKeyType:    repository,
-		kubeletv1.RegistryPluginCacheKeyType: registry,
-		kubeletv1.GlobalPluginCacheKeyType:   "",
+// scopes are what answers are kept for, in the order in which they count: an image, its registry, all.
+func scopes() []kubeletv1.PluginCacheKeyType {
+	return []kubeletv1.PluginCacheKeyType{
+		kubeletv1.ImagePluginCacheKeyType, kubeletv1.RegistryPluginCacheKeyType, kubeletv1.GlobalPluginCacheKeyType,
 	}
+}
+
+// within names the images of a scope that a repository is one of.
+func within(scope kubeletv1.PluginCacheKeyType, repository string) string {
+	switch scope {
+	case kubeletv1.ImagePluginCacheKeyType:
+		return repository
+	case kubeletv1.RegistryPluginCacheKeyType:
+		registry, _, _ := strings.Cut(repository, "/")
+		return registry
+	}
+	return ""
 }

@@ -36,6 +36,10 @@ type place struct {
 	images   string
 }
 
+func placeOf(t topic, scope kubeletv1.PluginCacheKeyType) place {
+	return place{t.provider, t.subject, scope, within(scope, t.repository)}
+}
+
 // inquiry is how a plugin is asked.
 type inquiry struct {
 	// shared: callers that wait while a run is made take its answer, kept or not.
@@ -151,8 +155,8 @@ func (k *keeper) have(t topic, a *asking, runs int, shared bool) (got answer, do
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.clock.Now()
-	for scope, images := range scopes(t.repository) {
-		e := k.answers[place{t.provider, t.subject, scope, images}]
+	for _, scope := range scopes() {
+		e := k.answers[placeOf(t, scope)]
 		if e != nil && now.Before(e.until) {
 			e.used = now
 			return e.answer, true, nil
@@ -184,7 +188,7 @@ func (k *keeper) note(t topic, a *asking, got answer, err error) {
 		return
 	}
 	k.makeRoom(now)
-	k.answers[place{t.provider, t.subject, got.scope, scopes(t.repository)[got.scope]}] = &kept{answer: got, until: now.Add(got.life), used: now}
+	k.answers[placeOf(t, got.scope)] = &kept{answer: got, until: now.Add(got.life), used: now}
 }
 
 // makeRoom drops answers that have expired, and when there are still too many the one that was used

@@ -201,6 +201,23 @@ func TestAnswersAreKept(t *testing.T) {
 	}
 }
 
+// KG5: what is kept for an image counts before what is kept for its registry, and that before what is
+// kept for all.
+func TestNarrowestAnswerCounts(t *testing.T) {
+	w := newWorld(t, head+one("a"))
+	for _, kept := range []struct{ scope, image string }{{"Image", "reg.io/app"}, {"Registry", "reg.io/other"}, {"Global", "a.example:5000/team"}} {
+		w.answer = func(context.Context, string, kubeletv1.CredentialProviderRequest) (string, error) {
+			return said1(kept.scope, "1h", `"reg.io":`+login(kept.scope)+`,"*.example:5000":`+login(kept.scope)), nil
+		}
+		w.want(podOf("p", ""), kept.image, kept.scope)
+	}
+	for range 20 {
+		for image, scope := range map[string]string{"reg.io/app": "Image", "reg.io/more": "Registry", "b.example:5000/team": "Global"} {
+			w.want(podOf("p", ""), image, scope)
+		}
+	}
+}
+
 // KG5: what is kept is bounded: what was not used for the longest goes first.
 func TestKeptAnswersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
