@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podwright/podwright/internal/containerdtest/cni"
 )
 
 // layout names the files of one instance, all below its root folder.
@@ -63,7 +65,7 @@ func (l layout) write(s *slot, t *tools) error {
 		return err
 	}
 	conflist := filepath.Join(l.cni(), "10-podwright.conflist")
-	return os.WriteFile(conflist, []byte(l.cniConfig(s)), 0o600)
+	return os.WriteFile(conflist, []byte(cni.Network{Name: s.network(), Bridge: s.bridge(), Leases: l.ipam(), Subnet: s.subnet()}.Conflist()), 0o600)
 }
 
 // containerdConfig is written by hand, as a TOML library would be a dependency
@@ -100,29 +102,6 @@ func (l layout) containerdConfig(snapshotter string) string {
 		`  runtime_type = "io.containerd.runc.v2"`,
 		``,
 	}, "\n")
-}
-
-// cniConfig describes a bridge whose address the node itself holds, so that
-// tests can reach pods by IP. No masquerading: that would need iptables.
-func (l layout) cniConfig(s *slot) string {
-	return fmt.Sprintf(`{
-  "cniVersion": "0.4.0",
-  "name": %q,
-  "plugins": [{
-    "type": "bridge",
-    "bridge": %q,
-    "isGateway": true,
-    "ipMasq": false,
-    "hairpinMode": true,
-    "ipam": {
-      "type": "host-local",
-      "dataDir": %q,
-      "ranges": [[{"subnet": %q}]],
-      "routes": [{"dst": "0.0.0.0/0"}]
-    }
-  }]
-}
-`, s.network(), s.bridge(), l.ipam(), s.subnet())
 }
 
 // quote writes a TOML basic string. Paths here hold no control characters, so

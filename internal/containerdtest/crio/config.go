@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/podwright/podwright/internal/containerdtest/cni"
 )
 
 // layout names the files of one CRI-O, all below its root folder.
@@ -61,13 +63,13 @@ exec ` + oci + ` "$@"
 // configuration of containers counts.
 func (l layout) write(t tools, pauseImage string) error {
 	files := map[string]string{
-		l.config():                      l.crioConfig(t, pauseImage),
-		l.file("policy.json"):           `{"default": [{"type": "insecureAcceptAnything"}]}`,
-		l.file("storage.conf"):          "[storage]\ndriver = \"overlay\"\n",
-		l.oci():                         l.ociWrapper(t.oci),
-		l.file("cni", "10-crio.conf"):   l.cniConfig(),
-		l.file("conf.d", "empty.conf"):  "",
-		l.file("policies", "none.json"): `{"default": [{"type": "insecureAcceptAnything"}]}`,
+		l.config():                        l.crioConfig(t, pauseImage),
+		l.file("policy.json"):             `{"default": [{"type": "insecureAcceptAnything"}]}`,
+		l.file("storage.conf"):            "[storage]\ndriver = \"overlay\"\n",
+		l.oci():                           l.ociWrapper(t.oci),
+		l.file("cni", "10-crio.conflist"): cni.Network{Name: "podwright-crio", Bridge: bridge, Leases: l.file("ipam"), Subnet: subnet}.Conflist(),
+		l.file("conf.d", "empty.conf"):    "",
+		l.file("policies", "none.json"):   `{"default": [{"type": "insecureAcceptAnything"}]}`,
 		// Registries on loopback are the tests' own.
 		filepath.Join(l.home(), ".config", "containers", "registries.conf"): "[[registry]]\nlocation = \"127.0.0.1\"\ninsecure = true\n",
 	}
@@ -122,27 +124,6 @@ func (l layout) crioConfig(t tools, pauseImage string) string {
 		`enable_nri = false`,
 		``,
 	}, "\n")
-}
-
-// cniConfig describes a bridge whose address the node itself holds, so that tests can reach
-// pods by IP.
-func (l layout) cniConfig() string {
-	return fmt.Sprintf(`{
-  "cniVersion": "0.4.0",
-  "name": "podwright-crio",
-  "type": "bridge",
-  "bridge": %q,
-  "isGateway": true,
-  "ipMasq": false,
-  "hairpinMode": true,
-  "ipam": {
-    "type": "host-local",
-    "dataDir": %q,
-    "ranges": [[{"subnet": %q}]],
-    "routes": [{"dst": "0.0.0.0/0"}]
-  }
-}
-`, bridge, l.file("ipam"), subnet)
 }
 
 // quote writes a TOML basic string. Paths here hold no control characters.

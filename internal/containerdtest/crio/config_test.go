@@ -1,6 +1,8 @@
 package main
 
 import (
+	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -67,5 +69,14 @@ func TestFilesStayInTheFolder(t *testing.T) {
 	}
 	if paths < 10 {
 		t.Errorf("only %d paths in\n%s", paths, text)
+	}
+	var network struct {
+		Plugins []struct {
+			IPAM struct{ DataDir string }
+		}
+	}
+	text, err = os.ReadFile(l.file("cni", "10-crio.conflist"))
+	if err := errors.Join(err, json.Unmarshal(text, &network)); err != nil || len(network.Plugins) != 1 || network.Plugins[0].IPAM.DataDir != l.file("ipam") {
+		t.Errorf("network %+v, %v", network, err)
 	}
 }
