@@ -12,7 +12,7 @@ const maxHeaderFile = 1 << 20
 
 // readHeaders reads a file that only its owner may read. No error quotes it.
 func readHeaders(path string) (http.Header, error) {
-	data, err := readSecret(path, maxHeaderFile+1)
+	data, err := readSecret(path, maxHeaderFile+1, 0o077)
 	switch {
 	case err != nil:
 		return nil, err

@@ -6,11 +6,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"github.com/podwright/podwright/status/checkpoint"
 )
@@ -63,36 +61,16 @@ func (o *keyOptions) complete() error {
 // readKeys reads a file of keys. That of a credential is in a folder that is closed to others, and may let
 // its group read: an access control list for the service's user shows like that.
 func readKeys(path string, credential bool) ([]checkpoint.Key, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // no pipe is waited for
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
 	closed := fs.FileMode(0o077)
 	if credential {
 		closed = 0o037
 	}
-	owner := -1
-	if s, ok := info.Sys().(*syscall.Stat_t); ok {
-		owner = int(s.Uid)
-	}
+	text, err := readSecret(path, maxKeyFile+1, closed)
 	switch {
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is not a regular file", path)
-	case info.Mode().Perm()&closed != 0:
-		return nil, fmt.Errorf("%s has mode %03o, others may use it: chmod 600 it, and make new keys if they may be known", path, info.Mode().Perm())
-	case owner != 0 && owner != os.Geteuid():
-		return nil, fmt.Errorf("%s belongs to user %d: it must belong to root or to the agent's user", path, owner)
-	case info.Size() > maxKeyFile:
-		return nil, fmt.Errorf("%s has %d bytes, which is no list of keys", path, info.Size())
-	}
-	text, err := io.ReadAll(io.LimitReader(f, maxKeyFile))
-	if err != nil {
+	case err != nil:
 		return nil, err
+	case len(text) > maxKeyFile:
+		return nil, fmt.Errorf("%s has more than %d bytes, which is no list of keys", path, maxKeyFile)
 	}
 	return parseKeys(path, text)
 }

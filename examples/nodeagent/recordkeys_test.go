@@ -42,8 +42,8 @@ func TestRecordKeyFile(t *testing.T) {
 	}{
 		{"one", keyLine(1), 0o600, 1, ""},
 		{"two, newest first, with a comment", "# of May\n" + keyLine(2) + "\n# of April\n" + keyLine(1), 0o400, 2, ""},
-		{"others may read it", keyLine(1), 0o604, 0, "has mode 604"},
-		{"its group may read it", keyLine(1), 0o640, 0, "has mode 640"},
+		{"others may read it", keyLine(1), 0o604, 0, "open to other users (mode 0604)"},
+		{"its group may read it", keyLine(1), 0o640, 0, "open to other users (mode 0640)"},
 		{"none", "# later\n", 0o600, 0, "has no key"},
 		{"no base64", "# x\n" + keyLine(1)[1:], 0o600, 0, ":2 is no base64"},
 		{"too short", base64.StdEncoding.EncodeToString([]byte("short")), 0o600, 0, ":1: the key has 5 bytes"},

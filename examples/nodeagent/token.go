@@ -29,7 +29,7 @@ func defaultTokenFile(root string) string { return filepath.Join(root, "nodeagen
 
 // readToken reads the token of a file that only its owner can read.
 func readToken(path string) (string, error) {
-	data, err := readSecret(path, maxToken+2)
+	data, err := readSecret(path, maxToken+2, 0o077)
 	if err != nil {
 		return "", err
 	}
@@ -40,8 +40,8 @@ func readToken(path string) (string, error) {
 	return text, nil
 }
 
-// readSecret reads the beginning of a file that only its owner can read.
-func readSecret(path string, limit int64) ([]byte, error) {
+// readSecret reads the beginning of a file that has none of the modes closed, of the user or root.
+func readSecret(path string, limit int64, closed fs.FileMode) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe must not keep the agent
 	if err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func readSecret(path string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkTokenFile(info, os.Geteuid()); err != nil {
+	if err := checkSecretFile(info, os.Geteuid(), closed); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, limit))
@@ -61,15 +61,15 @@ func readSecret(path string, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-// checkTokenFile says why a file cannot hold a secret of the user.
-func checkTokenFile(info fs.FileInfo, user int) error {
+// checkSecretFile says why a file cannot hold a secret of the user.
+func checkSecretFile(info fs.FileInfo, user int, closed fs.FileMode) error {
 	if !info.Mode().IsRegular() {
 		return errors.New("is not a file")
 	}
 	if s, ok := info.Sys().(*syscall.Stat_t); ok && int(s.Uid) != user && s.Uid != 0 {
 		return fmt.Errorf("belongs to user %d, and the agent runs as user %d; chown it", s.Uid, user)
 	}
-	if info.Mode().Perm()&0o077 != 0 {
+	if info.Mode().Perm()&closed != 0 {
 		return fmt.Errorf("is open to other users (mode %04o); run chmod 600 on it, and change the secret in it, which they may have read", info.Mode().Perm())
 	}
 	return nil
