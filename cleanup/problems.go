@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/podwright/podwright/internal/problem"
+	"github.com/podwright/podwright/internal/timing"
 )
 
 // stuck is a removal that fails, or has not returned.
@@ -41,7 +42,7 @@ func (h *Housekeeper) Problems() []problem.Problem {
 	now := h.options.Clock.Now()
 	var out []problem.Problem
 	for _, s := range h.stuck {
-		if now.Sub(s.since) < problem.RemovalLimit || s.goesOn != nil && isClosed(s.goesOn.done) {
+		if now.Sub(s.since) < problem.RemovalLimit || s.goesOn != nil && timing.Ended(s.goesOn.done) {
 			continue
 		}
 		out = append(out, problem.Problem{

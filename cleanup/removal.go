@@ -123,15 +123,6 @@ func (r *removal) ended() bool {
 	return false
 }
 
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}
-
 // goesOn says why an object is left alone whose removal is under way.
 func (r *removal) goesOn() Denial {
 	return rule.TryLater.Because("it is being removed since " + r.since.Format(time.RFC3339))

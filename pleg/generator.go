@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/complaint"
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -273,14 +274,7 @@ func (g *Generator) Subscribe() *Subscription { return g.subs.join() }
 
 // Synced reports whether a complete relist has been done: every pod the runtime
 // knew then has been read, or reading it has failed.
-func (g *Generator) Synced() bool {
-	select {
-	case <-g.synced:
-		return true
-	default:
-		return false
-	}
-}
+func (g *Generator) Synced() bool { return timing.Ended(g.synced) }
 
 // SyncedC is closed once [Generator.Synced] is true, which it then stays.
 func (g *Generator) SyncedC() <-chan struct{} { return g.synced }

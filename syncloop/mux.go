@@ -130,25 +130,19 @@ func (x *mux) lookup(source string) *wanted {
 // declare makes a source that has not delivered count as seen (R5). It reports whether
 // the source was unseen.
 func (x *mux) declare(ctx context.Context, source string) (bool, error) {
-	if err := x.take(ctx); err != nil {
-		return false, err
-	}
-	defer func() { <-x.turn }()
-	src := x.lookup(source)
-	if src.seen {
-		return false, nil
-	}
-	if _, err := x.accept(ctx, src, nil, nil); err != nil {
-		return false, err
-	}
-	x.update(source, func(s *SourceStatus) { s.Declared, s.LastDelivery = true, time.Time{} })
-	return true, nil
+	return x.see(ctx, source, nil)
 }
 
 // close makes a source that ended without a word count as seen. It wants what it wanted
 // before, which is not known here: it stays undecided (IN9). It reports whether the source
 // was unseen.
 func (x *mux) close(ctx context.Context, source string) (bool, error) {
+	return x.see(ctx, source, errClosedUnheard)
+}
+
+// see makes a source count as seen that has not delivered; undecided, if not nil, says why it
+// may want more than nothing.
+func (x *mux) see(ctx context.Context, source string, undecided error) (unseen bool, err error) {
 	if err := x.take(ctx); err != nil {
 		return false, err
 	}
@@ -157,10 +151,12 @@ func (x *mux) close(ctx context.Context, source string) (bool, error) {
 	if src.seen {
 		return false, nil
 	}
-	if _, err := x.accept(ctx, src, nil, errClosedUnheard); err != nil {
+	if _, err := x.accept(ctx, src, nil, undecided); err != nil {
 		return false, err
 	}
-	x.update(source, func(s *SourceStatus) { s.LastDelivery = time.Time{} })
+	x.update(source, func(s *SourceStatus) {
+		s.Declared, s.LastDelivery = undecided == nil, time.Time{}
+	})
 	return true, nil
 }
 

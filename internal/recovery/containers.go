@@ -9,6 +9,7 @@ import (
 
 	"github.com/podwright/podwright/internal/durable"
 	"github.com/podwright/podwright/internal/restartpolicy"
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/status/checkpoint"
 )
@@ -65,7 +66,7 @@ func (j *Journal) Previous(pod *v1.Pod, view *runtime.PodStatus, old *v1.PodStat
 // runtime, whatever removes it (CK3). Nothing is remembered of a pod that was never
 // desired.
 func (j *Journal) BeforeRemove(ctx context.Context, uid types.UID, name string, id runtime.ContainerID) error {
-	if !isClosed(j.loaded) {
+	if !timing.Ended(j.loaded) {
 		return ErrNotLoaded
 	}
 	c, err := j.options.End(ctx, uid, id)

@@ -6,6 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/status/checkpoint"
@@ -19,7 +20,7 @@ import (
 // and what has to stop is found by the first housekeeping pass.
 func (r *Recovery) Complete(update podworkers.UpdateOptions) []podworkers.UpdateOptions {
 	pod := update.Pod
-	if !isClosed(r.journal.loaded) {
+	if !timing.Ended(r.journal.loaded) {
 		return nil
 	}
 	if pod == nil || !r.journal.Desired(pod) {

@@ -215,7 +215,7 @@ func (r *Recovery) Load(ctx context.Context) error {
 // retryLoad loads the records unless that has been done, and reports whether they are
 // loaded; if not, ctx has ended.
 func (r *Recovery) retryLoad(ctx context.Context) bool {
-	for delay := loadRetryMin; !isClosed(r.journal.loaded); {
+	for delay := loadRetryMin; !timing.Ended(r.journal.loaded); {
 		if timing.Sleep(ctx, r.options.Clock, delay) != nil {
 			return false
 		}
@@ -354,7 +354,7 @@ func (r *Recovery) open() {
 
 // Report returns what was found at the start, false until the gate is open.
 func (r *Recovery) Report() (Report, bool) {
-	if !isClosed(r.opened) {
+	if !timing.Ended(r.opened) {
 		return Report{}, false
 	}
 	r.mu.Lock()
@@ -383,19 +383,10 @@ func (r *Recovery) Problems() []problem.Problem {
 // Gate returns why no pod may be set up yet, nil once the gate is open.
 func (r *Recovery) Gate() error {
 	switch {
-	case !isClosed(r.journal.loaded):
+	case !timing.Ended(r.journal.loaded):
 		return ErrNotLoaded
-	case !isClosed(r.opened):
+	case !timing.Ended(r.opened):
 		return ErrNotRead
 	}
 	return nil
-}
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
 }

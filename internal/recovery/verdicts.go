@@ -5,6 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/status/checkpoint"
 	"github.com/podwright/podwright/syncloop/admission"
 )
@@ -23,7 +24,7 @@ func (r *Recovery) Verdicts(shuttingDown func() bool) admission.Verdicts {
 
 // Verdict returns what was decided on a pod, which is not known before the records are.
 func (v verdicts) Verdict(pod *v1.Pod) (admission.Verdict, bool, error) {
-	if !isClosed(v.recovery.journal.loaded) {
+	if !timing.Ended(v.recovery.journal.loaded) {
 		return admission.Verdict{}, false, ErrNotLoaded
 	}
 	r, source := v.recovery.journal.Get(pod.UID), pod.Annotations[podinfo.AnnotationSource]
