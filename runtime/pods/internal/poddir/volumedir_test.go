@@ -197,7 +197,7 @@ func TestRemoveRules(t *testing.T) {
 			return "", nil
 		}, nil, ""},
 		{"OD2: another file system where a volume in memory would be", func(t *testing.T, s poddir.Store, pod string) (string, func() error) {
-			return bind(t, filepath.Join(pod, "volumes", poddir.EmptyDir, "other"))
+			return foreign(t, filepath.Join(pod, "volumes", poddir.EmptyDir, "other"))
 		}, poddir.ErrMounted, ""},
 		{"edge 12, OD3, OD9: data of a volume that is not mounted", func(t *testing.T, s poddir.Store, pod string) (string, func() error) {
 			file := filepath.Join(pod, "volumes/kubernetes.io~csi/pvc/data")
@@ -288,6 +288,17 @@ func bind(t *testing.T, point string) (precious string, clear func() error) {
 	if err := unix.Mount(filepath.Dir(precious), point, "", unix.MS_BIND, ""); err != nil {
 		t.Fatal(err)
 	}
+	return precious, func() error { return unix.Unmount(point, 0) }
+}
+
+// foreign mounts a file system that no volume in memory has, with a precious file, on point.
+func foreign(t *testing.T, point string) (precious string, clear func() error) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(point, 0o750), unix.Mount("ramfs", point, "ramfs", 0, "")); err != nil {
+		t.Fatal(err)
+	}
+	precious = filepath.Join(point, "precious")
+	write(t, precious, "x")
 	return precious, func() error { return unix.Unmount(point, 0) }
 }
 
