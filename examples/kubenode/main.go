@@ -31,11 +31,11 @@ import (
 	"github.com/podwright/podwright/runtime/cri"
 )
 
-func main() { os.Exit(run(os.Args[1:], os.Stderr)) }
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // run is main without the process: it returns the exit code.
-func run(args []string, stderr io.Writer) int {
-	o, err := parse(args, stderr)
+func run(args []string, stdout, stderr io.Writer) int {
+	o, err := parse(args, stdout)
 	if errors.Is(err, flag.ErrHelp) {
 		return 0
 	}
@@ -58,6 +58,7 @@ type options struct {
 	plugins                                              kube.CredentialPlugins
 	pods                                                 podOptions
 	port, verbosity                                      int
+	config, whenGone                                     string
 	gone                                                 kube.Policy
 	labels                                               labels
 }
@@ -67,6 +68,8 @@ type labels map[string]string
 
 // String implements [flag.Value].
 func (l labels) String() string { return fmt.Sprint(map[string]string(l)) }
+
+func (l labels) repeatable() {}
 
 // Set implements [flag.Value].
 func (l labels) Set(text string) error {
@@ -78,11 +81,12 @@ func (l labels) Set(text string) error {
 	return nil
 }
 
-func parse(args []string, stderr io.Writer) (options, error) {
+// flagSet declares the flags, which set o.
+func flagSet(o *options) *flag.FlagSet {
 	host, _ := os.Hostname()
-	o := options{labels: labels{}}
 	flags := flag.NewFlagSet("kubenode", flag.ContinueOnError)
-	flags.SetOutput(stderr)
+	flags.SetOutput(io.Discard) // run prints errors, and help
+	flags.Usage = func() {}
 	flags.StringVar(&o.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "`file` that says how to reach the API server, and as whom")
 	flags.StringVar(&o.name, "node-name", strings.ToLower(host), "`name` of the Node")
 	flags.StringVar(&o.runtime, "runtime", "unix:///run/containerd/containerd.sock", "CRI `socket`")
@@ -97,13 +101,27 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.StringVar(&o.plugins.Config, "image-credential-provider-config", "", "`file` of the kind CredentialProviderConfig, or folder of such files; empty: no credential plugins")
 	flags.StringVar(&o.plugins.BinDir, "image-credential-provider-bin-dir", "", "`folder` of the credential plugins, which no other user can change")
 	flags.IntVar(&o.verbosity, "v", 0, "`level` of detail of the log: 0 to 4")
-	gone := flags.String("when-gone", "rejoin", "what follows when the Node is deleted: rejoin, drain or exit")
+	flags.StringVar(&o.whenGone, "when-gone", "rejoin", "what follows when the Node is deleted: rejoin, drain or exit")
 	flags.Var(o.labels, "label", "`KEY=VALUE` of a label of the Node; may be repeated")
-	if err := flags.Parse(args); err != nil {
+	flags.StringVar(&o.config, "config", "", "`file` with these settings, in YAML: its fields are the names of the flags; what the command line says wins. No other user may be able to change it")
+	return flags
+}
+
+// parse takes the command line, and the file that it names; help goes to stdout.
+func parse(args []string, stdout io.Writer) (options, error) {
+	o := options{labels: labels{}}
+	flags := flagSet(&o)
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		writeHelp(stdout, flags)
+		return o, err
+	} else if err != nil {
+		return o, fmt.Errorf("%w; kubenode --help lists the flags", err)
+	}
+	if err := readConfigFile(flags, o.config); err != nil {
 		return o, err
 	}
 	policies := map[string]kube.Policy{"rejoin": kube.Rejoin, "drain": kube.Drain, "exit": kube.Exit}
-	policy, known := policies[*gone]
+	policy, known := policies[o.whenGone]
 	switch {
 	case flags.NArg() > 0:
 		return o, fmt.Errorf("there are no arguments, but %q is one", flags.Arg(0))
@@ -112,7 +130,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	case (o.plugins.Config == "") != (o.plugins.BinDir == ""):
 		return o, errors.New("--image-credential-provider-config and --image-credential-provider-bin-dir belong together")
 	case !known:
-		return o, fmt.Errorf("--when-gone %q is none of rejoin, drain and exit", *gone)
+		return o, fmt.Errorf("--when-gone %q is none of rejoin, drain and exit", o.whenGone)
 	}
 	o.gone = policy
 	return o, o.pods.complete()

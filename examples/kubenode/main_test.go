@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,7 +17,7 @@ const asNode = "KUBENODE_UNDER_TEST"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asNode) != "" {
-		os.Exit(run(os.Args[1:], os.Stderr))
+		os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -54,7 +55,7 @@ func TestBadInput(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("KUBECONFIG", "")
 			var stderr bytes.Buffer
-			if code := run(c.args, &stderr); code != 1 || !strings.Contains(stderr.String(), c.want) {
+			if code := run(c.args, io.Discard, &stderr); code != 1 || !strings.Contains(stderr.String(), c.want) {
 				t.Errorf("code %d, want %q in: %s", code, c.want, stderr.String())
 			}
 		})
