@@ -24,8 +24,10 @@ var ErrLimit = errors.New("the limit of the run is over")
 var errEnded = errors.New("runonce: the engine ended before its pods did; keep its sources open")
 
 const (
-	// seldom is how often a run looks at its pods if nothing makes it look.
+	// seldom is how often a run looks at its pods if nothing makes it look, and pause how long
+	// it does not look again whatever does: a look costs as much as there are pods.
 	seldom = 10 * time.Second
+	pause  = 50 * time.Millisecond
 	// stopMargin is how long a drain may take beyond the longest grace period.
 	stopMargin = time.Minute
 )
@@ -111,37 +113,28 @@ func (r *Runner) Run(ctx context.Context, engine Engine) (Report, error) {
 // await looks at the pods until all are over, nil, or something else ends the run.
 func (r *Runner) await(ctx context.Context, engine Engine, ended <-chan struct{}) error {
 	begin := r.o.Clock.Now()
-	ready, heard := engine.Ready(), false
+	ready, last, due := engine.Ready(), time.Time{}, time.Time{} // due is the next look; zero before the sources are heard
 	for {
 		now := r.o.Clock.Now()
-		next := now.Add(seldom)
-		if heard {
-			over, look := r.look(engine.Pods(), now)
+		if !due.IsZero() && !now.Before(due) {
+			over, next := r.look(engine.Pods(), now)
 			if over {
 				return nil
 			}
-			if !look.IsZero() && look.Before(next) {
-				next = look
-			}
-		} else if limit := r.o.StartLimit; limit >= 0 {
-			if next = begin.Add(limit); !now.Before(next) {
-				return fmt.Errorf("runonce: %w: the runtime and all sources were not heard within %v", ErrLimit, limit)
-			}
+			last, due = now, earlier(now.Add(seldom), next)
 		}
-		if r.o.Limit > 0 {
-			due := begin.Add(r.o.Limit)
-			if !now.Before(due) {
-				return fmt.Errorf("runonce: %w: it was %v", ErrLimit, r.o.Limit)
-			}
-			if due.Before(next) {
-				next = due
-			}
+		limit, err := r.limit(begin, now, !due.IsZero())
+		if err != nil {
+			return err
 		}
-		timer := r.o.Clock.NewTimer(next.Sub(now))
+		timer := r.o.Clock.NewTimer(earlier(earlier(now.Add(seldom), due), limit).Sub(now))
 		select {
 		case <-ready:
-			ready, heard = nil, true
+			ready, due = nil, now
 		case <-r.changed:
+			if !due.IsZero() {
+				due = earlier(due, last.Add(pause))
+			}
 		case <-timer.C():
 		case <-ended:
 			timer.Stop()
@@ -152,6 +145,31 @@ func (r *Runner) await(ctx context.Context, engine Engine, ended <-chan struct{}
 		}
 		timer.Stop()
 	}
+}
+
+// limit is when the time of the run is over, zero if never, and an [ErrLimit] if it is.
+func (r *Runner) limit(begin, now time.Time, heard bool) (end time.Time, err error) {
+	if r.o.Limit > 0 {
+		if end = begin.Add(r.o.Limit); !now.Before(end) {
+			return end, fmt.Errorf("runonce: %w: it was %v", ErrLimit, r.o.Limit)
+		}
+	}
+	if !heard && r.o.StartLimit >= 0 {
+		silent := begin.Add(r.o.StartLimit)
+		if !now.Before(silent) {
+			return silent, fmt.Errorf("runonce: %w: the runtime and all sources were not heard within %v", ErrLimit, r.o.StartLimit)
+		}
+		end = earlier(end, silent)
+	}
+	return end, nil
+}
+
+// earlier is the earlier of two times; a zero one is never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // look takes a look at all pods: whether all are over, and when another look is due.
@@ -174,9 +192,7 @@ func (r *Runner) look(pods []v1.Pod, now time.Time) (over bool, next time.Time) 
 		}
 		v := r.o.judge(s, now)
 		over = over && v.outcome != Unfinished
-		if !v.look.IsZero() && (next.IsZero() || v.look.Before(next)) {
-			next = v.look
-		}
+		next = earlier(next, v.look)
 	}
 	return over, next
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -246,4 +247,47 @@ func TestHungPullIsAPodThatCannotRun(t *testing.T) {
 			t.Errorf("it took %v, the start limit is 10 min", took)
 		}
 	})
+}
+
+// RO2: a crowd of statuses costs a bounded number of looks.
+func TestLooksAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, scripts(), t.TempDir(), runonce.Options{Limit: 11 * time.Second})
+		counted := &lookedAt{Engine: r.engine}
+		var pods []*v1.Pod
+		for i := range 20 {
+			pods = append(pods, newPod(fmt.Sprintf("long-%02d", i), v1.RestartPolicyNever, "long"))
+		}
+		go func() {
+			defer close(r.ended)
+			r.report, r.err = r.runner.Run(t.Context(), counted)
+		}()
+		r.set(pods...)
+		stop := time.After(10 * time.Second)
+		for more := true; more; {
+			if _, err := r.runner.Store(t.Context(), status.Update{PodRef: status.PodRef{UID: "other"}}); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case <-time.After(time.Millisecond):
+			case <-stop:
+				more = false
+			}
+		}
+		r.end(time.Minute)
+		if n := counted.looks.Load(); n < 100 || n > 11*20+20 {
+			t.Errorf("%d looks in 11 s, of which 10 s had a status each millisecond", n)
+		}
+	})
+}
+
+// lookedAt counts the looks.
+type lookedAt struct {
+	runonce.Engine
+	looks atomic.Int64
+}
+
+func (l *lookedAt) Pods() []v1.Pod {
+	l.looks.Add(1)
+	return l.Engine.Pods()
 }

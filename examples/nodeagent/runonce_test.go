@@ -118,6 +118,35 @@ func TestRunOnceEndsEarly(t *testing.T) {
 	}
 }
 
+// RO3: a run that is killed is continued by the next one, and the job runs once.
+func TestRunOnceAfterKill(t *testing.T) {
+	manifests, mark := t.TempDir(), filepath.Join(t.TempDir(), "runs")
+	args := []string{"--manifests", manifests, "--root", t.TempDir()}
+	writeManifest(t, manifests, "job.yaml", pod("job", "host", "echo ran >> "+mark+"; while [ ! -e "+mark+".end ]; do sleep 0.02; done; exit 0", "  restartPolicy: Never"))
+	cmd, _, _ := onceCommand(t, args...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the job to run", func() error {
+		_, err := os.Stat(mark)
+		return err
+	})
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
+	if err := os.WriteFile(mark+".end", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, out, logs := once(t, args...)
+	if code != 0 || !strings.Contains(out, "Succeeded") {
+		t.Errorf("code %d\n%s\n%s", code, out, logs)
+	}
+	if text, err := os.ReadFile(mark); err != nil || string(text) != "ran\n" {
+		t.Errorf("the job wrote %q: %v", text, err)
+	}
+}
+
 // RO5: flags that make no sense end with code 2.
 func TestRunOnceFlags(t *testing.T) {
 	for _, bad := range [][]string{
