@@ -125,7 +125,7 @@ func (p *parts) stopPods(ctx context.Context, d *drain) error {
 	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
 	view := runtime.NewView(p.config.Runtime, runtime.ViewOptions{OwnerID: p.config.Node.OwnerID, Clock: p.config.Clock})
 	return node.Drain{
-		Workers: p.workers, Runtime: view, Reader: p.pleg, Pods: p.pods, Kill: p.recovery.KillOrphan, Ended: p.journal.Ended, Forget: p.journal.Delete, Permit: p.housekeeper.Permit, Clock: p.config.Clock,
+		Workers: p.workers, Runtime: view, Reader: p.pleg, Pods: p.pods, Kill: p.recovery.KillOrphan, Forget: p.journal.Drained, Permit: p.housekeeper.Permit, Clock: p.config.Clock,
 	}.Run(both)
 }
 

@@ -65,9 +65,7 @@ type Drain struct {
 	// Kill returns how a pod without a worker is stopped: as it is remembered, with what is
 	// left of its grace (IN7).
 	Kill func(pod *runtime.Pod) podworkers.UpdateOptions
-	// Ended are the pods that have ended, at the begin of the drain. Forget drops the memory of
-	// the others: they ended because of the drain alone, and start again.
-	Ended  func() map[types.UID]bool
+	// Forget drops the memory of a pod that ended only because of the drain.
 	Forget func(uid types.UID)
 	// Permit asks all that may object to a removal (IN11). What it forbids stays, named
 	// in the error; the rate of removals is waited for. Pods are stopped without
@@ -81,7 +79,7 @@ type Drain struct {
 // error names the pods that are left. It is an [ErrKept] if all are stopped, and nothing
 // failed. No new pod may come meanwhile.
 func (d Drain) Run(ctx context.Context) error {
-	known, ended := d.Workers.Snapshot(), d.Ended()
+	known := d.Workers.Snapshot()
 	var problems, kept []error
 	if err := d.Workers.Stop(ctx, podworkers.Terminate); err != nil {
 		problems = append(problems, fmt.Errorf("not every pod could be stopped: %w", err))
@@ -104,9 +102,6 @@ func (d Drain) Run(ctx context.Context) error {
 			err = d.remove(ctx, p)
 		}
 		if err == nil {
-			if !ended[uid] {
-				d.Forget(uid)
-			}
 			continue
 		}
 		err = fmt.Errorf("pod %s/%s (%s): %w", p.Namespace, p.Name, uid, err)
@@ -208,6 +203,7 @@ func (d Drain) remove(ctx context.Context, p *runtime.Pod) error {
 	if err := d.Pods.RemovePodDir(ctx, p.UID); err != nil {
 		return fmt.Errorf("remove its folder: %w", err)
 	}
+	d.Forget(p.UID)
 	return nil
 }
 

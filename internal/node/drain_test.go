@@ -76,7 +76,6 @@ func (d *drained) run(ctx context.Context) error {
 	return Drain{
 		Workers: d, Runtime: d, Reader: d, Pods: d, Clock: clock.RealClock{}, Permit: d.permits,
 		Kill:   func(p *runtime.Pod) podworkers.UpdateOptions { return podworkers.UpdateOptions{RunningPod: p} },
-		Ended:  func() map[types.UID]bool { return map[types.UID]bool{"dead": true} },
 		Forget: func(uid types.UID) { d.add("forget " + string(uid)) },
 	}.Run(ctx)
 }
@@ -86,14 +85,14 @@ func runningPod(uid types.UID) *runtime.Pod {
 }
 
 // TestDrainRemovesWhatIsLeft of pods the workers know and of those only the runtime knows;
-// what still runs is stopped first. What had ended before stays known.
+// what still runs is stopped first.
 func TestDrainRemovesWhatIsLeft(t *testing.T) {
 	d := &drained{known: []podworkers.Explanation{{UID: "known"}}, listed: []*runtime.Pod{runningPod("unknown"), {UID: "dead"}}}
 	if err := d.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
-		"terminate", "list", "read unknown", "kill unknown", "remove dead", "folder dead", "remove known", "folder known", "forget known",
+		"terminate", "list", "read unknown", "kill unknown", "remove dead", "folder dead", "forget dead", "remove known", "folder known", "forget known",
 		"remove unknown", "folder unknown", "forget unknown",
 	}
 	if got := d.take(); !slices.Equal(got, want) {

@@ -138,13 +138,10 @@ func staysStopped(pod *v1.Pod) bool {
 	})
 }
 
-// Ended returns the pods that have ended: those that a drain which begins now does not stop.
-func (j *Journal) Ended() map[types.UID]bool {
-	ended := map[types.UID]bool{}
-	for _, r := range j.keeper.All() {
-		if r.Terminal() {
-			ended[r.UID] = true
-		}
+// Drained removes the record of a pod that was stopped by a drain, so that it starts
+// again when the node returns. The record of a pod that had ended by itself stays.
+func (j *Journal) Drained(uid types.UID) {
+	if r := j.keeper.Get(uid); r != nil && !r.Terminal() {
+		j.Delete(uid)
 	}
-	return ended
 }
