@@ -10,8 +10,14 @@ import (
 	"github.com/podwright/podwright/internal/restartpolicy"
 )
 
-// releaseLimit is how long the engine may take to let go of a pod that has ended.
-const releaseLimit = 30 * time.Second
+const (
+	// releaseLimit is how long the engine may take to let go of a pod that has ended.
+	releaseLimit = 30 * time.Second
+	// handTime is how long the engine may take to hold a pod that its source has named, or to begin with it.
+	handTime = time.Second
+	// staleTime is how long what a container waits for may be what it waited for in an earlier run.
+	staleTime = 5 * time.Second
+)
 
 // Reasons of a pod that cannot run, beside those of its containers.
 const (
@@ -19,6 +25,7 @@ const (
 	reasonRestarts   = "TooManyRestarts"
 	reasonContainer  = "ContainerFailed"
 	reasonNotReady   = "NotReady"
+	reasonHeld       = "Held"
 )
 
 // forGood are the reasons for which a container waits that no time mends: its pod or the
@@ -28,6 +35,13 @@ var forGood = map[string]bool{"InvalidImageName": true, "ErrImageNeverPull": tru
 // subject is a pod as a look saw it, and what the looks before noted.
 type subject struct {
 	pod *v1.Pod
+	// handed: the engine has begun with the pod in this process: what its status says is not of
+	// an earlier life that the engine is about to forget.
+	handed bool
+	// held is why the engine holds its setup back, empty if it does not.
+	held string
+	// first is when it was first seen.
+	first time.Time
 	// released: the engine has let go of everything that it held for the pod.
 	released bool
 	// gone: the engine has nothing to do with the pod any more.
@@ -60,7 +74,7 @@ func (s *subject) note(pod *v1.Pod, released bool, now time.Time) {
 		return
 	}
 	if s.pod == nil {
-		s.before, s.moved = map[string]int32{}, now
+		s.before, s.first, s.moved = map[string]int32{}, now, now
 		for c := range containers(&pod.Status) {
 			s.before[c.Name] = c.RestartCount
 		}
@@ -172,14 +186,19 @@ func terminated(s *v1.ContainerStatus) *v1.ContainerStateTerminated {
 func (o *Options) judge(s *subject, now time.Time) verdict {
 	status := &s.pod.Status
 	switch {
-	case podinfo.Terminal(status.Phase) && !s.dropped:
+	case podinfo.Terminal(status.Phase) && !s.dropped && (s.handed || s.gone):
 		return s.end(now)
 	case s.gone:
 		return verdict{outcome: Stopped}
 	case s.dropped: // it ends, and is gone then, which no status tells
 		return verdict{outcome: Unfinished, look: now.Add(time.Second)}
 	}
-	if v, broken := o.broken(s); broken {
+	if !s.handed {
+		v := o.waiting(s, now)
+		v.look = earlier(v.look, now.Add(handTime))
+		return v
+	}
+	if v, broken := o.broken(s, now); broken {
 		return v
 	}
 	if !s.ready.IsZero() {
@@ -188,8 +207,15 @@ func (o *Options) judge(s *subject, now time.Time) verdict {
 		}
 		return verdict{outcome: Running}
 	}
+	return o.waiting(s, now)
+}
+
+// waiting is the verdict on a pod that waits, for so long as it may.
+func (o *Options) waiting(s *subject, now time.Time) verdict {
 	v := verdict{outcome: Unfinished}
-	v.reason, v.message = waits(s.pod)
+	if v.reason, v.message = waits(s.pod); s.held != "" {
+		v.reason, v.message = reasonHeld, s.held
+	}
 	if o.StartLimit < 0 || s.busy {
 		return v
 	}
@@ -244,7 +270,7 @@ func failure(status *v1.PodStatus) (reason, message string) {
 }
 
 // broken is the verdict on a pod that cannot run any more, whatever the time.
-func (o *Options) broken(s *subject) (verdict, bool) {
+func (o *Options) broken(s *subject, now time.Time) (verdict, bool) {
 	pod := s.pod
 	for c := range containers(&pod.Status) {
 		w := c.State.Waiting
@@ -252,6 +278,9 @@ func (o *Options) broken(s *subject) (verdict, bool) {
 			continue
 		}
 		if forGood[w.Reason] {
+			if due := s.first.Add(staleTime); now.Before(due) {
+				return verdict{outcome: Unfinished, look: due}, true
+			}
 			return verdict{outcome: CannotRun, reason: w.Reason, message: w.Message}, true
 		}
 		if n := c.RestartCount - s.before[c.Name]; o.MaxRestarts >= 0 && w.Reason == "CrashLoopBackOff" && int(n) >= o.MaxRestarts {

@@ -47,7 +47,7 @@ func TestContainersPoliciesDecide(t *testing.T) {
 				pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{Name: name, RestartPolicy: m.policy})
 				pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, v1.ContainerStatus{Name: name, State: m.state, Ready: m.ready})
 			}
-			o, s, now := Options{}, &subject{}, time.Unix(1000, 0)
+			o, s, now := Options{}, &subject{handed: true}, time.Unix(1000, 0)
 			if err := o.complete(); err != nil {
 				t.Fatal(err)
 			}
@@ -65,7 +65,7 @@ func TestContainersPoliciesDecide(t *testing.T) {
 // RO4: restarts that came before the run do not count, and a restart begins the time of
 // readiness again.
 func TestRestartsCountFromTheBeginOfTheRun(t *testing.T) {
-	o, s, now := Options{MaxRestarts: 2}, &subject{}, time.Unix(1000, 0)
+	o, s, now := Options{MaxRestarts: 2}, &subject{handed: true}, time.Unix(1000, 0)
 	if err := o.complete(); err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestRestartsCountFromTheBeginOfTheRun(t *testing.T) {
 
 // RO4: the time in which an init container runs does not count, and the one after it does.
 func TestWorkIsNoWait(t *testing.T) {
-	o, s, now := Options{StartLimit: time.Minute}, &subject{}, time.Unix(1000, 0)
+	o, s, now := Options{StartLimit: time.Minute}, &subject{handed: true}, time.Unix(1000, 0)
 	if err := o.complete(); err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/internal/problem"
 )
 
@@ -45,7 +46,7 @@ type Report struct {
 	Pods []Pod `json:"pods"`
 	// Problems are those of the engine at the end: unreadable manifests, say, or what a pod
 	// that cannot run waits for.
-	Problems []problem.Problem `json:"problems,omitempty"`
+	Problems []podwright.Problem `json:"problems,omitempty"`
 }
 
 // Pod is what became of one pod.

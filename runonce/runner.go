@@ -11,7 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podwright/podwright/internal/problem"
+	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/status"
 )
@@ -38,7 +38,8 @@ type Engine interface {
 	Drain(ctx context.Context) error
 	Ready() <-chan struct{}
 	Pods() []v1.Pod
-	Problems() []problem.Problem
+	Problems() []podwright.Problem
+	Explain(uid types.UID) (podwright.Explanation, bool)
 }
 
 // Runner runs the pods of an engine once. Make one with [New], and put it into the
@@ -117,7 +118,7 @@ func (r *Runner) await(ctx context.Context, engine Engine, ended <-chan struct{}
 	for {
 		now := r.o.Clock.Now()
 		if !due.IsZero() && !now.Before(due) {
-			over, next := r.look(engine.Pods(), now)
+			over, next := r.look(engine, now)
 			if over {
 				return nil
 			}
@@ -173,17 +174,20 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // look takes a look at all pods: whether all are over, and when another look is due.
-func (r *Runner) look(pods []v1.Pod, now time.Time) (over bool, next time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	there := make(map[types.UID]bool, len(pods))
-	for i := range pods {
-		pod := &pods[i]
-		there[pod.UID] = true
-		if r.pods[pod.UID] == nil {
-			r.pods[pod.UID] = &subject{}
+func (r *Runner) look(engine Engine, now time.Time) (over bool, next time.Time) {
+	begun := map[types.UID]bool{} // before the statuses are read, which follow
+	for uid, s := range r.pods {
+		begun[uid] = s.handed || s.begun(engine, uid, now)
+	}
+	there := map[types.UID]bool{}
+	for _, pod := range engine.Pods() {
+		s := r.pods[pod.UID]
+		if s == nil {
+			s = &subject{}
+			begun[pod.UID], r.pods[pod.UID] = false, s
 		}
-		r.pods[pod.UID].note(pod, r.released[pod.UID], now)
+		there[pod.UID], s.handed = true, begun[pod.UID]
+		s.note(&pod, r.isReleased(pod.UID), now)
 	}
 	over = true
 	for uid, s := range r.pods {
@@ -195,6 +199,21 @@ func (r *Runner) look(pods []v1.Pod, now time.Time) (over bool, next time.Time) 
 		next = earlier(next, v.look)
 	}
 	return over, next
+}
+
+// begun reports whether the engine has begun with a pod, or has nothing to hold it for, and
+// notes why if not.
+func (s *subject) begun(engine Engine, uid types.UID, now time.Time) bool {
+	e, _ := engine.Explain(uid)
+	s.held = e.Held
+	return e.Held == "" && (e.Worker != nil || !now.Before(s.first.Add(handTime)))
+}
+
+// isReleased reports whether the engine has let go of a pod.
+func (r *Runner) isReleased(uid types.UID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.released[uid]
 }
 
 // drain stops what still runs.

@@ -28,8 +28,8 @@ var rooms = map[string][]string{
 	"cleanup":             {"runtime"},
 	"cleanup/imagegc":     {},
 	"cleanup/eviction":    {},
-	// A sink that has the engine look at its pods.
-	"runonce":            {"status"},
+	// It stands on the whole engine, as a program does, and is one of its sinks.
+	"runonce":            {"", "status"},
 	"internal/inventory": {"cleanup", "pleg", "podworkers", "runtime"},
 	"internal/lifecycle": {},
 	"internal/latency":   {"pleg", "runtime"},
