@@ -83,6 +83,7 @@ func (c *cluster) start(args ...string) {
 	c.t.Helper()
 	command := exec.Command(os.Args[0], append([]string{
 		"--kubeconfig=" + c.config, "--node-name=" + nodeName, "--runtime=" + c.runtime.Endpoint, "--root=" + c.root, "--address=127.0.0.1",
+		"--eviction-hard=memory.available<100Mi", // whatever the disk of this machine has left
 		"--port=0", "--tls-cert-file=" + c.serving + ".crt", "--tls-private-key-file=" + c.serving + ".key",
 	}, args...)...)
 	command.Env = append(os.Environ(), asNode+"=1")

@@ -60,6 +60,7 @@ type options struct {
 	port, verbosity                                      int
 	config, whenGone                                     string
 	gone                                                 kube.Policy
+	upkeep                                               upkeep
 	labels                                               labels
 }
 
@@ -102,6 +103,7 @@ func flagSet(o *options) *flag.FlagSet {
 	flags.StringVar(&o.plugins.BinDir, "image-credential-provider-bin-dir", "", "`folder` of the credential plugins, which no other user can change")
 	flags.IntVar(&o.verbosity, "v", 0, "`level` of detail of the log: 0 to 4")
 	flags.StringVar(&o.whenGone, "when-gone", "rejoin", "what follows when the Node is deleted: rejoin, drain or exit")
+	o.upkeep.register(flags)
 	flags.Var(o.labels, "label", "`KEY=VALUE` of a label of the Node; may be repeated")
 	flags.StringVar(&o.config, "config", "", "`file` with these settings, in YAML: its fields are the names of the flags; what the command line says wins. No other user may be able to change it")
 	return flags
@@ -143,17 +145,20 @@ func serve(ctx context.Context, o options, stderr io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("--kubeconfig %s: %w", o.kubeconfig, err)
 	}
+	config := podwright.Config{
+		RootDir: o.root,
+		Node:    podwright.Node{Name: o.name, ClusterDNS: words(o.clusterDNS)},
+		Observe: podwright.Observe{Logger: logger},
+	}
+	if err := o.upkeep.apply(&config); err != nil {
+		return err
+	}
 	runtime, err := cri.Dial(ctx, o.runtime, cri.Options{})
 	if err != nil {
 		return fmt.Errorf("--runtime %s: %w", o.runtime, err)
 	}
 	defer func() { _ = runtime.Close() }()
-	config := podwright.Config{
-		Runtime: runtime, Images: runtime, RootDir: o.root,
-		Node:      podwright.Node{Name: o.name, ClusterDNS: words(o.clusterDNS)},
-		Admission: podwright.Admission{MaxPods: maxPods, FitResources: true},
-		Observe:   podwright.Observe{Logger: logger},
-	}
+	config.Runtime, config.Images = runtime, runtime
 	config.Pods.SeccompDefault = true
 	config.Pods.ImagePull.CredentialsDir = o.root // as the kubelet's config.json
 	if err := o.pods.configure(&config, logger); err != nil {
@@ -175,9 +180,6 @@ func serve(ctx context.Context, o options, stderr io.Writer) error {
 	logger.Info("kubenode started", "node", o.name, "server", api.Host, "runtime", o.runtime)
 	return agent.Run(ctx, engine)
 }
-
-// maxPods is how many pods the Node says it takes.
-const maxPods = 110
 
 // addresses are those of the Node, as they are now.
 func addresses(o options, server string) []v1.NodeAddress {

@@ -50,6 +50,10 @@ func TestBadInput(t *testing.T) {
 		"no such level":           {[]string{"--kubeconfig=" + good, "--pod-security=strict"}, `--pod-security "strict" is none`},
 		"no such namespace":       {[]string{"--kubeconfig=" + good, "--pod-security-exempt-namespaces=a,B"}, `namespace "B"`},
 		"no such URL":             {[]string{"--kubeconfig=" + good, "--manifest-url=host/path"}, "http or https"},
+		"limits of nothing":       {[]string{"--kubeconfig=" + good, "--eviction-hard=cake<1Gi"}, "cake"},
+		"a size that is none":     {[]string{"--kubeconfig=" + good, "--container-log-max-size=big"}, `"big"`},
+		"too few log files":       {[]string{"--kubeconfig=" + good, "--container-log-max-files=1"}, "at least 2"},
+		"no pods":                 {[]string{"--kubeconfig=" + good, "--max-pods=0"}, "--max-pods 0"},
 		"a flag that is none":     {[]string{"--nodename=a"}, "nodename"},
 	} {
 		t.Run(name, func(t *testing.T) {
