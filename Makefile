@@ -39,9 +39,9 @@ test-kube: ## the tests of module kube, those on a real API server too (the firs
 	kube/apitest/servers/build.sh
 	cd kube && $(GO) test $(RACE) -count=1 -tags apiserver ./...
 
-kube-long: ## an API server that is away for 10 min while a job ends and kubenode is killed twice, and 100 pods that idle for 10 min
+kube-long: ## an API server that is away for 10 min while a job ends and kubenode is killed twice, 100 pods that idle for 10 min, 200 exec sessions at once
 	cd examples && PODWRIGHT_KUBERNETES=$$(../kube/apitest/servers/build.sh) $(GO) test -count=1 -timeout 0 -tags apiserver,containerd -v \
-	  -run '^(TestContainerdAPIServerOutage|TestContainerdAPIServerIdle)$$' ./kubenode -outage=10m -idle=10m
+	  -run '^(TestContainerdAPIServerOutage|TestContainerdAPIServerIdle|TestContainerdAPIServerWorkloads)$$' ./kubenode -outage=10m -idle=10m -sessions=200
 
 kube-up: ## a cluster of one node on this machine: etcd, API server, controllers, a private containerd and kubenode (root; the first run builds the servers, minutes)
 	@tools/ci/kube.sh up

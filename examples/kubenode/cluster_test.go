@@ -38,6 +38,7 @@ type cluster struct {
 	operator *kubernetes.Clientset
 	root     string
 	config   string // kubeconfig of the agent
+	admin    string // kubeconfig of the administrator
 	serving  string // its certificate and key, without .crt and .key
 
 	mu    sync.Mutex
@@ -61,7 +62,8 @@ func newClusterWith(t *testing.T, options apitest.Options) *cluster {
 	t.Cleanup(c.operator.RESTClient().(*rest.RESTClient).Client.CloseIdleConnections)
 	dir := t.TempDir()
 	c.root, c.config = filepath.Join(c.runtime.Root, "kubenode"), filepath.Join(dir, "kubeconfig")
-	if err := c.api.Kubeconfig(c.config, c.api.Node(nodeName)); err != nil {
+	c.admin = filepath.Join(dir, "admin")
+	if err := errors.Join(c.api.Kubeconfig(c.config, c.api.Node(nodeName)), c.api.Kubeconfig(c.admin, c.api.Admin())); err != nil {
 		t.Fatal(err)
 	}
 	c.serving = filepath.Join(dir, "serving")

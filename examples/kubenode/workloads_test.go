@@ -166,7 +166,7 @@ spec:
 func TestContainerdAPIServerWorkloads(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	c.start()
+	c.start("--container-log-max-size=100Ki")
 	c.until("Node Ready", 20*time.Second, c.nodeReady)
 	c.apply(batch)
 	c.apply(sets)
@@ -310,6 +310,7 @@ func TestContainerdAPIServerWorkloads(t *testing.T) {
 		})
 		c.kubectl("delete", "cronjob", "cron")
 	})
+	t.Run("streams", c.streams)
 	t.Run("drain", func(t *testing.T) {
 		c.kubectl("drain", nodeName, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=60s")
 		c.until("the web pods wait for a node", 30*time.Second, func() error {

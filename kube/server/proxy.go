@@ -2,10 +2,12 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/url"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/util/proxy"
 	"k8s.io/client-go/rest"
@@ -46,12 +48,41 @@ func (s *streams) proxy(w http.ResponseWriter, r *http.Request, to *url.URL) {
 	for _, name := range []string{"Authorization", "Cookie"} {
 		r.Header.Del(name)
 	}
-	transport := &http.Transport{Proxy: nil}
+	transport := &http.Transport{Proxy: nil, DialContext: dialRuntime}
 	defer transport.CloseIdleConnections()
 	handler := proxy.NewUpgradeAwareHandler(to, transport, false, true, s)
 	handler.UseLocationHost = true
 	handler.RejectForwardingRedirects = true
 	handler.ServeHTTP(w, r)
+}
+
+// runtimeConn is a connection to a stream server. The handler closes a stream when either way of it
+// fails, so a client that still sends to a stream server that has closed the stream would cost the
+// last words of it, the exit code: they are still to be read. So a failure to write
+// is not told; the way back ends the stream then.
+type runtimeConn struct {
+	net.Conn
+	broken atomic.Bool
+}
+
+func dialRuntime(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return &runtimeConn{Conn: conn}, nil
+}
+
+func (c *runtimeConn) Write(p []byte) (int, error) {
+	if c.broken.Load() {
+		return len(p), nil
+	}
+	n, err := c.Conn.Write(p)
+	if err != nil && !errors.Is(err, net.ErrClosed) {
+		c.broken.Store(true)
+		return len(p), nil
+	}
+	return n, err
 }
 
 // Error implements proxy.ErrorResponder.
