@@ -203,7 +203,7 @@ func (c *cluster) manySessions(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var all sync.WaitGroup
-	hold, typed := io.Pipe() // nobody reads what this one is sent
+	hold, typed := io.Pipe() // this one does not read what it is sent
 	all.Go(func() {
 		_ = c.session(ctx, []string{"sh", "-c", "yes"}, nil, typed)
 	})

@@ -46,6 +46,7 @@ func TestPodsNeverRunWithoutWhatTheyAskFor(t *testing.T) {
 	for name, test := range map[string]struct {
 		configure func(*podwright.Config)
 		features  *runtimeapi.RuntimeFeatures
+		late      bool // the runtime says late what it can do
 		edit      func(*v1.Pod)
 		reason    string
 		event     string
@@ -60,6 +61,7 @@ func TestPodsNeverRunWithoutWhatTheyAskFor(t *testing.T) {
 		"huge pages":                  {edit: requestsOf("hugepages-16Gi", "16Gi"), reason: "OutOfhugepages-16Gi"},
 		"strict groups":               {edit: strictGroups, reason: "SupplementalGroupsPolicyNotSupported"},
 		"strict groups, able runtime": {features: &runtimeapi.RuntimeFeatures{SupplementalGroupsPolicy: true}, edit: strictGroups},
+		"strict groups, runtime late": {features: &runtimeapi.RuntimeFeatures{SupplementalGroupsPolicy: true}, late: true, edit: strictGroups},
 		"os":                          {edit: func(p *v1.Pod) { p.Spec.OS = &v1.PodOS{Name: v1.Windows} }, reason: "PodOSNotSupported"},
 		"node":                        {edit: func(p *v1.Pod) { p.Spec.NodeName = "n2" }, reason: "NodeName"},
 		"label":                       {configure: labels, edit: onlyNode("disk", "hdd"), reason: "NodeAffinity"},
@@ -70,6 +72,9 @@ func TestPodsNeverRunWithoutWhatTheyAskFor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				rt := fake.New(fake.Options{Features: test.features})
+				if test.late {
+					rt.Inject(fake.Fault{Match: fake.Match{Method: fake.Status}, Effect: fake.Effect{Delay: 3 * time.Second}})
+				}
 				var configure []func(*podwright.Config)
 				if test.configure != nil {
 					configure = append(configure, test.configure)

@@ -149,8 +149,15 @@ func (h *Health) age(found unusable, now time.Time) {
 	}
 }
 
+// Answered reports whether the runtime has ever said how it is.
+func (h *Health) Answered() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.verdict.runtime != errHealthUnknown //nolint:errorlint // it is never wrapped
+}
+
 // StrictGroups reports whether the runtime honours supplementalGroupsPolicy Strict, as of its
-// newest answer. No pod is judged before the first (RH2).
+// newest answer.
 func (h *Health) StrictGroups() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

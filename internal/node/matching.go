@@ -1,6 +1,7 @@
 package node
 
 import (
+	"errors"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -36,12 +37,30 @@ func (m Matching) Handlers() []admission.Handler {
 			return admission.NodeMatch(m.Self.matched()).Admit(r)
 		}),
 		admission.Taints(m.Self.Taints),
-		admission.Able(admission.Abilities{
+		able{admission.Able(admission.Abilities{
 			StrictGroups: m.Health.StrictGroups, AppArmor: machine.AppArmor, HTTP2: m.HTTP2, GRPCTLS: m.GRPCTLS,
-		}),
+		}), m.Health},
 		admission.Scarce(m.Self.Allocatable),
 		admission.HandlerFunc(m.warn),
 	}
+}
+
+// able asks what the node can do. Before the runtime's first answer that is not known of the
+// runtime; a refusal would be final, so a pod that asks for something of it waits.
+type able struct {
+	admission.Handler
+	health *Health
+}
+
+var errNotAnswered = errors.New("the container runtime has not said yet what it can do")
+
+// Ask implements [admission.Asker].
+func (a able) Ask(r admission.Request) (admission.Verdict, error) {
+	sc := r.Pod.Spec.SecurityContext
+	if sc != nil && sc.SupplementalGroupsPolicy != nil && !a.health.Answered() {
+		return admission.Verdict{}, errNotAnswered
+	}
+	return a.Admit(r), nil
 }
 
 // warn admits every pod and says which labels it asked for in vain.

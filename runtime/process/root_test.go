@@ -95,7 +95,10 @@ func TestMountsInRootFS(t *testing.T) {
 		r := newRuntime(t, supervisor)
 		data := t.TempDir()
 		must(t, os.WriteFile(data+"/file", []byte("content\n"), 0o644))
-		escape := t.TempDir()
+		// Not below /dev, where temporary files may be: a container sees the host's.
+		escape, err := os.MkdirTemp("/var/tmp", "podwright-")
+		must(t, err)
+		t.Cleanup(func() { must(t, os.RemoveAll(escape)) })
 		must(t, os.RemoveAll(root+"/link"))
 		must(t, os.Symlink("/../../../.."+escape, root+"/link"))
 		container, command := inImage(t, r, root,
