@@ -141,6 +141,24 @@ func TestPodsComeAndGoDuringTheRun(t *testing.T) {
 	})
 }
 
+// RO2: a pod that its source drops and wants again lives again, and its second life counts.
+func TestPodThatComesBackLivesAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, scripts(), t.TempDir(), runonce.Options{})
+		long, done := newPod("a-long", v1.RestartPolicyNever, "long"), newPod("b-long", v1.RestartPolicyNever, "long")
+		r.start(t.Context(), long, done)
+		<-time.After(30 * time.Second)
+		r.set(done)
+		<-time.After(100 * time.Millisecond)
+		r.set(long, done)
+		took := r.end(3 * time.Hour)
+		r.want("a-long Succeeded, b-long Succeeded")
+		if n := r.runtime.Facts("uid-a-long", "long").Started; n != 2 || took < time.Hour+30*time.Second || r.err != nil {
+			t.Errorf("started %d times, error %v after %v", n, r.err, took)
+		}
+	})
+}
+
 // RO1: a pod that is refused has failed, with the reason, and the others run.
 func TestRefusedPodHasFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -94,6 +94,9 @@ func (s *subject) note(pod *v1.Pod, released bool, now time.Time) {
 	case s.ready.IsZero() || restarts != s.restarts:
 		s.ready = now
 	}
+	if s.dropped && pod.DeletionTimestamp == nil { // it is wanted again
+		s.handed, s.first, s.moved = false, now, now
+	}
 	s.dropped = pod.DeletionTimestamp != nil && (s.dropped || s.ended.IsZero())
 	switch {
 	case !podinfo.Terminal(pod.Status.Phase):

@@ -206,7 +206,10 @@ func (r *Runner) look(engine Engine, now time.Time) (over bool, next time.Time) 
 func (s *subject) begun(engine Engine, uid types.UID, now time.Time) bool {
 	e, _ := engine.Explain(uid)
 	s.held = e.Held
-	return e.Held == "" && (e.Worker != nil || !now.Before(s.first.Add(handTime)))
+	if e.Worker != nil {
+		return e.Held == "" && !e.Worker.RestartRequested // otherwise it ends, and lives again
+	}
+	return e.Held == "" && !now.Before(s.first.Add(handTime))
 }
 
 // isReleased reports whether the engine has let go of a pod.

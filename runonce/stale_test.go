@@ -9,6 +9,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright"
@@ -29,6 +30,8 @@ type chapter struct {
 	status v1.PodStatus
 	held   string
 	worker bool
+	again  bool // its worker ends one life, and begins another then
+	leaves bool // it is being stopped
 }
 
 func (s *story) Run(ctx context.Context) error { <-ctx.Done(); return nil }
@@ -46,7 +49,10 @@ func (s *story) now() (c chapter) {
 
 func (s *story) Pods() []v1.Pod {
 	pod := newPod("a", v1.RestartPolicyNever, "main")
-	pod.Status = s.now().status
+	c := s.now()
+	if pod.Status = c.status; c.leaves {
+		pod.DeletionTimestamp = &metav1.Time{Time: s.begin}
+	}
 	return []v1.Pod{*pod}
 }
 
@@ -54,7 +60,7 @@ func (s *story) Explain(uid types.UID) (podwright.Explanation, bool) {
 	c := s.now()
 	e := podwright.Explanation{UID: uid, Held: c.held}
 	if c.worker {
-		e.Worker = &podworkers.Explanation{}
+		e.Worker = &podworkers.Explanation{RestartRequested: c.again}
 	}
 	return e, true
 }
@@ -73,15 +79,27 @@ func TestEndOfAnEarlierRunDoesNotCount(t *testing.T) {
 		after    time.Duration
 	}{
 		"it is held, and runs then": {
-			[]chapter{{0, failed, "the gate is shut", false}, {time.Minute, waiting(""), "", true}, {2 * time.Minute, succeeded, "", true}}, runonce.Succeeded, "", 2 * time.Minute,
+			[]chapter{{0, failed, "the gate is shut", false, false, false}, {time.Minute, waiting(""), "", true, false, false}, {2 * time.Minute, succeeded, "", true, false, false}}, runonce.Succeeded, "", 2 * time.Minute,
 		},
-		"it is held for good": {[]chapter{{0, failed, "it waits to come back", false}}, runonce.CannotRun, "Held", 10 * time.Minute},
+		"it ends first, and lives again": {
+			[]chapter{{0, failed, "", true, true, false}, {time.Minute, waiting(""), "", true, false, false}, {2 * time.Minute, succeeded, "", true, false, false}}, runonce.Succeeded, "", 2 * time.Minute,
+		},
+		"its source drops it, and wants it again": {
+			[]chapter{
+				{0, v1.PodStatus{Phase: v1.PodRunning}, "", true, false, false},
+				{10 * time.Second, failed, "", true, false, true},
+				{20 * time.Second, failed, "", true, true, false},
+				{time.Minute, waiting(""), "", true, false, false},
+				{2 * time.Minute, succeeded, "", true, false, false},
+			}, runonce.Succeeded, "", 2 * time.Minute,
+		},
+		"it is held for good": {[]chapter{{0, failed, "it waits to come back", false, false, false}}, runonce.CannotRun, "Held", 10 * time.Minute},
 		"it is refused, and has no worker": {
-			[]chapter{{0, v1.PodStatus{}, "", false}, {100 * time.Millisecond, v1.PodStatus{Phase: v1.PodFailed, Reason: "OutOfpods"}, "", false}}, runonce.Failed, "OutOfpods", time.Second,
+			[]chapter{{0, v1.PodStatus{}, "", false, false, false}, {100 * time.Millisecond, v1.PodStatus{Phase: v1.PodFailed, Reason: "OutOfpods"}, "", false, false, false}}, runonce.Failed, "OutOfpods", time.Second,
 		},
-		"it ended, and is not held": {[]chapter{{0, failed, "", true}}, runonce.Failed, "Evicted", 0},
-		"its image has come since":  {[]chapter{{0, waiting("ErrImageNeverPull"), "", true}, {2 * time.Second, succeeded, "", true}}, runonce.Succeeded, "", 2 * time.Second},
-		"its image has not come":    {[]chapter{{0, waiting("ErrImageNeverPull"), "", true}}, runonce.CannotRun, "ErrImageNeverPull", 5 * time.Second},
+		"it ended, and is not held": {[]chapter{{0, failed, "", true, false, false}}, runonce.Failed, "Evicted", 0},
+		"its image has come since":  {[]chapter{{0, waiting("ErrImageNeverPull"), "", true, false, false}, {2 * time.Second, succeeded, "", true, false, false}}, runonce.Succeeded, "", 2 * time.Second},
+		"its image has not come":    {[]chapter{{0, waiting("ErrImageNeverPull"), "", true, false, false}}, runonce.CannotRun, "ErrImageNeverPull", 5 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
