@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/kube/certs"
 	"github.com/podwright/podwright/kube/credentials"
 	"github.com/podwright/podwright/kube/events"
 	"github.com/podwright/podwright/kube/node"
@@ -50,7 +51,9 @@ type Agent struct {
 	services  *objects.Services
 	classes   *objects.RuntimeClasses
 	events    *events.Recorder
-	engine    atomic.Pointer[Engine]
+	// client and serving get the node's certificates, nil for those that it does not ask for.
+	client, serving *certs.Keeper
+	engine          atomic.Pointer[Engine]
 	// name, runtime, clock and logger are those of the engine's configuration.
 	name    string
 	runtime runtime.Reader
@@ -73,10 +76,10 @@ func New(o Options, c *podwright.Config) (*Agent, error) {
 	if c.Clock != nil {
 		a.clock = c.Clock
 	}
-	var err error
-	if a.clients, err = newClients(o.Config); err != nil {
-		return nil, fmt.Errorf("kube: the configuration of the API server's clients: %w", err)
+	if err := errors.Join(a.makeClients(c), a.makeServing(c)); err != nil {
+		return nil, fmt.Errorf("kube: %w", err)
 	}
+	var err error
 	if a.events, err = events.New(events.Options{Client: a.clients.events, Node: c.Node.Name, Logger: c.Observe.Logger.WithName("events")}); err != nil {
 		return nil, fmt.Errorf("kube: %w", err)
 	}
@@ -294,7 +297,8 @@ func (a *Agent) Run(ctx context.Context, engine Engine) error {
 	beside, stopBeside := context.WithCancel(context.WithoutCancel(ctx))
 	running, stop := context.WithCancel(ctx)
 	var parts, watch sync.WaitGroup
-	for _, run := range []func(context.Context) error{a.registrar.Run, a.services.Run, a.classes.Run, a.events.Run, serve} {
+	parallel := []func(context.Context) error{a.registrar.Run, a.services.Run, a.classes.Run, a.events.Run, serve}
+	for _, run := range append(parallel, a.keepers()...) {
 		parts.Go(func() {
 			if err := run(beside); err != nil && beside.Err() == nil {
 				a.logger.Error(err, "A part of the node has ended")
@@ -317,6 +321,16 @@ func (a *Agent) Run(ctx context.Context, engine Engine) error {
 	parts.Wait()
 	a.clients.connections.CloseAll()
 	return errors.Join(err, left)
+}
+
+// keepers run what gets the node's certificates.
+func (a *Agent) keepers() (run []func(context.Context) error) {
+	for _, k := range []*certs.Keeper{a.client, a.serving} {
+		if k != nil {
+			run = append(run, k.Run)
+		}
+	}
+	return run
 }
 
 // makeServer returns what runs the node's server.

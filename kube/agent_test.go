@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"os"
 	"path/filepath"
@@ -9,10 +10,12 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 
 	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/kube/certs"
 	"github.com/podwright/podwright/kube/node"
 	"github.com/podwright/podwright/kube/objects"
 	"github.com/podwright/podwright/kube/server"
@@ -129,6 +132,91 @@ func TestRunLeavesNothing(t *testing.T) {
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestRunWithCertificates (KC1, KW2): with an API server that cannot be reached, and a node that has no certificate,
+// the engine runs, and Run leaves no goroutine.
+func TestRunWithCertificates(t *testing.T) {
+	c := newConfig(t)
+	o := Options{Config: &rest.Config{Host: "https://127.0.0.1:1", BearerToken: "x"}, Certificates: Certificates{Dir: filepath.Join(t.TempDir(), "pki"), Rotate: true, Serving: true}}
+	o.Node.Addresses = func() []v1.NodeAddress { return []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "10.0.0.1"}} }
+	a, err := New(o, &c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	e := &engine{ran: make(chan struct{})}
+	ended := make(chan error)
+	go func() { ended <- a.Run(ctx, e) }()
+	<-e.ran
+	if _, err := a.clients.all.CoreV1().Nodes().Get(ctx, "edge-1", metav1.GetOptions{}); !errors.Is(err, certs.ErrNone) {
+		t.Errorf("a request without a certificate: %v", err)
+	}
+	if _, err := a.options.Server.Certificate(nil); !errors.Is(err, certs.ErrNone) {
+		t.Errorf("a handshake without a certificate: %v", err)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestBootstrapCredentials (KC1, KC3): those of the configuration without its certificate, or those that the agent
+// is told, each time; a client is made again only for others.
+func TestBootstrapCredentials(t *testing.T) {
+	a := &Agent{options: Options{Config: &rest.Config{Host: "https://a", TLSClientConfig: rest.TLSClientConfig{CertData: []byte("c"), KeyData: []byte("k")}}}}
+	if _, err := a.bootstrapConfig(); err == nil || !strings.Contains(err.Error(), "no bootstrap credentials") {
+		t.Errorf("a certificate alone: %v", err)
+	}
+	a.options.Config.BearerToken = "one"
+	config, err := a.bootstrapConfig()
+	if err != nil || config.BearerToken != "one" || len(config.CertData)+len(config.KeyData) != 0 {
+		t.Fatalf("%v, %v", config, err)
+	}
+	token := "two"
+	a.options.Certificates.Bootstrap = func() (*rest.Config, error) { return &rest.Config{Host: "https://b", BearerToken: token}, nil }
+	_, dialer := dialed(a.options.Config)
+	var made []any
+	var b bootstrapping
+	for _, token = range []string{"two", "two", "three"} {
+		config, err := a.bootstrapConfig()
+		if err != nil || config.BearerToken != token {
+			t.Fatalf("%v, %v", config, err)
+		}
+		client, err := b.requests(config, dialer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made = append(made, client)
+	}
+	if made[0] != made[1] || made[1] == made[2] {
+		t.Error("a client is kept while the credentials are the same, and no longer")
+	}
+}
+
+// TestBadCertificates: every problem is named, and a certificate that cannot be read is one unless another can be had.
+func TestBadCertificates(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "pki")
+	api := &rest.Config{Host: "https://a", TLSClientConfig: rest.TLSClientConfig{CertFile: dir + "/none.crt", KeyFile: dir + "/none.key"}}
+	bootstrap := func() (*rest.Config, error) { return api, nil }
+	serve := Server{Certificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return nil, nil }}
+	for name, c := range map[string]struct {
+		o    Options
+		want string
+	}{
+		"no folder":              {Options{Config: api, Certificates: Certificates{Rotate: true}}, "no Certificates.Dir"},
+		"relative folder":        {Options{Config: api, Certificates: Certificates{Dir: "pki", Bootstrap: bootstrap}}, "absolute"},
+		"two for the server":     {Options{Config: api, Server: serve, Certificates: Certificates{Dir: dir, Serving: true}}, "both set"},
+		"no addresses":           {Options{Config: api, Certificates: Certificates{Dir: dir, Serving: true}}, "Node.Addresses"},
+		"no file":                {Options{Config: api, Certificates: Certificates{Dir: dir, Rotate: true}}, dir + "/none.crt"},
+		"no file, but bootstrap": {Options{Config: api, Certificates: Certificates{Dir: dir, Rotate: true, Bootstrap: bootstrap}}, ""},
+	} {
+		config := newConfig(t)
+		_, err := New(c.o, &config)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
 	}
 }
 

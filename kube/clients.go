@@ -21,14 +21,21 @@ type clients struct {
 	skew        *node.Skew
 }
 
-func newClients(config *rest.Config) (*clients, error) {
+// dialed returns a copy of a configuration whose connections can all be closed.
+func dialed(config *rest.Config) (*rest.Config, *connrotation.Dialer) {
 	config = rest.CopyConfig(config)
 	dial := config.Dial
 	if dial == nil {
 		dial = (&net.Dialer{Timeout: dialTimeout, KeepAlive: dialTimeout}).DialContext
 	}
-	c := &clients{connections: connrotation.NewDialer(dial), skew: &node.Skew{}}
-	config.Dial = c.connections.DialContext
+	dialer := connrotation.NewDialer(dial)
+	config.Dial = dialer.DialContext
+	return config, dialer
+}
+
+// newClients makes the clients of a configuration of the caller's, whose connections are those of the dialer.
+func newClients(config *rest.Config, dialer *connrotation.Dialer) (*clients, error) {
+	c := &clients{connections: dialer, skew: &node.Skew{}}
 	config.Wrap(c.skew.Wrap)
 	if config.UserAgent == "" {
 		config.UserAgent = "podwright"

@@ -6,7 +6,8 @@
 //	 ├─ config maps, secrets ► objects ┤    ├──► node: Node, Lease ──► API
 //	 ├─ tokens ─────────────► tokens ──┤    └──► events ──► API
 //	 │        plugins ► credentials ───┤
-//	 └─ services, runtime classes ─────┘
+//	 ├─ services, runtime classes ─────┘
+//	 └─ certs: the certificates of its clients and of its server
 //
 // Its packages are parts, not a program: an agent takes those it needs. This package
 // composes all of them. [New] fills the fields of a podwright.Config that are empty, so

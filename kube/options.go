@@ -48,6 +48,9 @@ type Options struct {
 	// Credentials are the plugins that know credentials of image registries. Zero: there are
 	// none.
 	Credentials CredentialPlugins
+	// Certificates says how the node gets and renews its certificates. Zero: those in Config and
+	// Server are used for good.
+	Certificates Certificates
 	// Local leaves out the mirror pods that show static pods at the API server.
 	Local bool
 }
@@ -66,7 +69,8 @@ type Server struct {
 	// Node shows its port, unless Node.Port says another.
 	Listener net.Listener
 	// Certificate returns the server's certificate for a handshake. It is asked for each
-	// one, so that a certificate can be replaced without a restart. Required.
+	// one, so that a certificate can be replaced without a restart. Required, unless
+	// Certificates.Serving is set.
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	// ClientCAs returns whose client certificates are accepted, such as the one that the API
 	// server itself has. Nil: bearer tokens alone are accepted.
@@ -86,9 +90,10 @@ func (o *Options) complete() error {
 	if (o.Credentials.Config == "") != (o.Credentials.BinDir == "") {
 		problems = append(problems, errors.New("Credentials.Config and Credentials.BinDir belong together: the configuration and the folder of its plugins"))
 	}
+	problems = append(problems, o.Certificates.check(o)...)
 	if o.Server.Listener != nil {
-		if o.Server.Certificate == nil {
-			problems = append(problems, errors.New("no Server.Certificate: the server speaks TLS only"))
+		if o.Server.Certificate == nil && !o.Certificates.Serving {
+			problems = append(problems, errors.New("no Server.Certificate, nor Certificates.Serving: the server speaks TLS only"))
 		}
 		if address, ok := o.Server.Listener.Addr().(*net.TCPAddr); ok && o.Node.Port == 0 {
 			o.Node.Port = int32(address.Port)

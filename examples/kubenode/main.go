@@ -23,7 +23,6 @@ import (
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/kube"
@@ -56,6 +55,7 @@ type options struct {
 	kubeconfig, name, runtime, root, address, clusterDNS string
 	certificate, key, clientCA                           string
 	plugins                                              kube.CredentialPlugins
+	certificates                                         certificateFlags
 	pods                                                 podOptions
 	port, verbosity                                      int
 	config, whenGone                                     string
@@ -101,6 +101,12 @@ func flagSet(o *options) *flag.FlagSet {
 	flags.StringVar(&o.clientCA, "client-ca-file", "", "`file` with who signs the certificates of the server's clients; empty: the authority in the kubeconfig")
 	flags.StringVar(&o.plugins.Config, "image-credential-provider-config", "", "`file` of the kind CredentialProviderConfig, or folder of such files; empty: no credential plugins")
 	flags.StringVar(&o.plugins.BinDir, "image-credential-provider-bin-dir", "", "`folder` of the credential plugins, which no other user can change")
+	f := &o.certificates
+	flags.StringVar(&f.bootstrap, "bootstrap-kubeconfig", "", "`file` with credentials, such as a bootstrap token, to ask for a client certificate with while the node has no valid one; --kubeconfig is written then if it is missing")
+	flags.StringVar(&f.dir, "cert-dir", "", "`folder` for certificates that the cluster issues, which no other user can change; empty: pki in --root")
+	flags.BoolVar(&f.rotate, "rotate-certificates", false, "ask for another client certificate before the one that the node has expires")
+	flags.BoolVar(&f.server, "rotate-server-certificates", false, "ask the cluster for the server's certificate; its requests have to be approved")
+	flags.DurationVar(&f.lifetime, "cert-lifetime", 0, "`duration` that certificates are asked for, 10m or more; 0: what the signer grants")
 	flags.IntVar(&o.verbosity, "v", 0, "`level` of detail of the log: 0 to 4")
 	flags.StringVar(&o.whenGone, "when-gone", "rejoin", "what follows when the Node is deleted: rejoin, drain or exit")
 	o.upkeep.register(flags)
@@ -127,23 +133,25 @@ func parse(args []string, stdout io.Writer) (options, error) {
 	switch {
 	case flags.NArg() > 0:
 		return o, fmt.Errorf("there are no arguments, but %q is one", flags.Arg(0))
-	case o.kubeconfig == "":
-		return o, errors.New("--kubeconfig is required: the file says how to reach the API server, and as whom")
 	case (o.plugins.Config == "") != (o.plugins.BinDir == ""):
 		return o, errors.New("--image-credential-provider-config and --image-credential-provider-bin-dir belong together")
 	case !known:
 		return o, fmt.Errorf("--when-gone %q is none of rejoin, drain and exit", o.whenGone)
 	}
 	o.gone = policy
-	return o, o.pods.complete()
+	return o, errors.Join(o.certificates.check(o), o.pods.complete())
 }
 
 // serve runs the node until ctx ends.
 func serve(ctx context.Context, o options, stderr io.Writer) error {
 	logger := logr.FromSlogHandler(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.Level(-o.verbosity)}))
-	api, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
+	certificates, err := o.certificates.options(o.root)
 	if err != nil {
-		return fmt.Errorf("--kubeconfig %s: %w", o.kubeconfig, err)
+		return err
+	}
+	api, writeKubeconfig, err := apiConfig(o, certificates.Dir)
+	if err != nil {
+		return err
 	}
 	config := podwright.Config{
 		RootDir: o.root,
@@ -169,13 +177,22 @@ func serve(ctx context.Context, o options, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	agent, err := kube.New(kube.Options{Config: api, Node: shown, WhenGone: o.gone, Server: server, Credentials: o.plugins}, &config)
+	agent, err := kube.New(kube.Options{
+		Config: api, Node: shown, WhenGone: o.gone, Server: server, Credentials: o.plugins, Certificates: certificates,
+	}, &config)
 	if err != nil {
 		return err
 	}
 	engine, err := podwright.New(config)
 	if err != nil {
 		return err
+	}
+	if writeKubeconfig != nil {
+		defer onceRegistered(ctx, agent.Registered(), func() {
+			if err := writeKubeconfig(); err != nil {
+				logger.Error(err, "The kubeconfig is not written; the bootstrap credentials are needed at the next start", "file", o.kubeconfig)
+			}
+		})()
 	}
 	logger.Info("kubenode started", "node", o.name, "server", api.Host, "runtime", o.runtime)
 	return agent.Run(ctx, engine)

@@ -46,6 +46,8 @@ func TestBadInput(t *testing.T) {
 		"an argument":             {[]string{"--kubeconfig=" + good, "start"}, `"start"`},
 		"a label without a value": {[]string{"--label=zone"}, `"zone" is not KEY=VALUE`},
 		"another policy":          {[]string{"--kubeconfig=" + good, "--when-gone=dance"}, "rejoin, drain and exit"},
+		"missing bootstrap":       {[]string{"--bootstrap-kubeconfig=" + dir + "/none"}, "--bootstrap-kubeconfig " + dir + "/none"},
+		"two for the server":      {[]string{"--kubeconfig=" + good, "--rotate-server-certificates", "--tls-cert-file=a"}, "exclude each other"},
 		"plugins without folder":  {[]string{"--kubeconfig=" + good, "--image-credential-provider-config=" + good}, "belong together"},
 		"no such level":           {[]string{"--kubeconfig=" + good, "--pod-security=strict"}, `--pod-security "strict" is none`},
 		"no such namespace":       {[]string{"--kubeconfig=" + good, "--pod-security-exempt-namespaces=a,B"}, `namespace "B"`},
@@ -88,5 +90,38 @@ func TestServerFiles(t *testing.T) {
 		if pair, err := certificate(); err != nil || len(pair.Certificate) == 0 {
 			t.Errorf("%s: %v, %v", name, pair, err)
 		}
+	}
+}
+
+// TestKubeconfigOfABootstrappedNode: the file that a node writes names the server, whom to trust and the
+// certificate of the moment, and is what the next start uses, with or without the bootstrap file (KC1).
+func TestKubeconfigOfABootstrappedNode(t *testing.T) {
+	dir := t.TempDir()
+	o := options{kubeconfig: dir + "/kubeconfig", certificates: certificateFlags{bootstrap: dir + "/bootstrap"}}
+	if err := os.WriteFile(o.certificates.bootstrap, []byte(`{"apiVersion":"v1","kind":"Config","clusters":[{"name":"c","cluster":{"server":"https://192.0.2.1:6443","insecure-skip-tls-verify":true}}],
+		"users":[{"name":"u","user":{"token":"abcdef.0123456789abcdef"}}],"contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}],"current-context":"c"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	api, write, err := apiConfig(o, dir)
+	if err != nil || write == nil || api.BearerToken != "" || api.Host != "https://192.0.2.1:6443" {
+		t.Fatalf("%v, %v", api, err)
+	}
+	if err := write(); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(o.kubeconfig)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if api, write, err = apiConfig(o, dir); err != nil || write == nil || api.BearerToken != "" {
+		t.Errorf("while the certificate is missing: %v, %v", api, err)
+	}
+	pair := dir + "/kubelet-client-current.pem"
+	if err := os.WriteFile(pair, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o.certificates.bootstrap = ""
+	if api, write, err = apiConfig(o, dir); err != nil || write != nil || api.CertFile != pair || api.KeyFile != pair || !api.Insecure {
+		t.Errorf("the next start: %v, %v", api, err)
 	}
 }

@@ -25,9 +25,12 @@ func listen(o options, api *rest.Config) (kube.Server, error) {
 	if address == "" {
 		address = sourceAddress(api.Host)
 	}
-	certificate, err := servingCertificate(o, address)
-	if err != nil {
-		return kube.Server{}, err
+	var certificate func() (*tls.Certificate, error)
+	if !o.certificates.server {
+		var err error
+		if certificate, err = servingCertificate(o, address); err != nil {
+			return kube.Server{}, err
+		}
 	}
 	authority, err := clientAuthority(o, api)
 	if err != nil {
@@ -37,10 +40,11 @@ func listen(o options, api *rest.Config) (kube.Server, error) {
 	if err != nil {
 		return kube.Server{}, fmt.Errorf("--port %d: %w", o.port, err)
 	}
-	return kube.Server{
-		Listener: listener, ClientCAs: func() *x509.CertPool { return authority },
-		Certificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate() },
-	}, nil
+	server := kube.Server{Listener: listener, ClientCAs: func() *x509.CertPool { return authority }}
+	if certificate != nil {
+		server.Certificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate() }
+	}
+	return server, nil
 }
 
 // servingCertificate returns what reads the certificate for each connection so that

@@ -42,8 +42,8 @@ type Options struct {
 	// Address is where the API server listens, an IP address of this machine. Empty:
 	// 127.0.0.1. Containers reach it only at another one.
 	Address string
-	// Args are more arguments of kube-apiserver.
-	Args []string
+	// Args are more arguments of kube-apiserver, ControllerArgs of kube-controller-manager.
+	Args, ControllerArgs []string
 }
 
 // Cluster is a control plane. All methods are safe for concurrent use.
@@ -159,9 +159,11 @@ func (c *Cluster) compose(options Options) error {
 		c.Scheduler = c.process("kube-scheduler", "--kubeconfig="+c.file("scheduler.kubeconfig"), "--leader-elect=false", "--secure-port=0")
 	}
 	if options.Controllers {
-		c.Controllers = c.process("kube-controller-manager", "--kubeconfig="+c.file("controllers.kubeconfig"), "--leader-elect=false", "--secure-port=0",
-			"--use-service-account-credentials", "--root-ca-file="+c.file("ca.crt"), "--service-account-private-key-file="+c.file("accounts.key"),
-			"--cluster-signing-cert-file="+c.file("ca.crt"), "--cluster-signing-key-file="+c.file("ca.key"))
+		c.Controllers = c.process("kube-controller-manager", append([]string{
+			"--kubeconfig=" + c.file("controllers.kubeconfig"), "--leader-elect=false", "--secure-port=0",
+			"--use-service-account-credentials", "--root-ca-file=" + c.file("ca.crt"), "--service-account-private-key-file=" + c.file("accounts.key"),
+			"--cluster-signing-cert-file=" + c.file("ca.crt"), "--cluster-signing-key-file=" + c.file("ca.key"),
+		}, options.ControllerArgs...)...)
 	}
 	return nil
 }

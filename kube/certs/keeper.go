@@ -179,11 +179,11 @@ func (k *Keeper) attempt(ctx context.Context, s situation) {
 		k.next = now.Add(k.pause)
 	case waits != "":
 		why = errors.New(waits)
-		k.poll = backoff.Next(pauseMin, pauseMax, k.poll)
+		k.poll = backoff.Next(pollMin, pauseMax, k.poll)
 		k.next = now.Add(k.poll)
 	default:
 		k.pause, k.poll = 0, 0
-		k.next = now.Add(pauseMin)
+		k.next = now.Add(pauseIssued)
 	}
 	k.mu.Lock()
 	k.why = why

@@ -19,14 +19,17 @@ const (
 	look = 10 * time.Second
 	// callTimeout bounds one request.
 	callTimeout = 30 * time.Second
-	// pauseMin and pauseMax bound the pauses after a failed call, and between two looks at a request that
-	// waits for an answer; pauseMaxRefused bounds those after an answer that asking again does not change soon.
+	// pauseMin and pauseMax bound the pauses after a failed call, pollMin and pauseMax those between two looks
+	// at a request that waits for an answer; pauseMaxRefused bounds those after an answer that asking again does not change soon.
 	pauseMin        = time.Second
+	pollMin         = 250 * time.Millisecond
 	pauseMax        = 30 * time.Second
 	pauseMaxRefused = 10 * time.Minute
 	// pauseRefusal is the first pause after a signer's or an approver's no: each request is an object
 	// that the cluster keeps for an hour.
 	pauseRefusal = 30 * time.Second
+	// pauseIssued is the pause after a certificate came, for signers whose certificates last seconds.
+	pauseIssued = 5 * time.Second
 )
 
 // dueAt is when a certificate that came at this time is to be replaced: at 70 to 90 % of its life,

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -41,6 +42,7 @@ func newWire(t *testing.T) *wire {
 	pool.AddCert(w.authority.certificate)
 	w.server = httptest.NewUnstartedServer(w)
 	w.server.EnableHTTP2 = true
+	w.server.Config.ErrorLog = log.New(io.Discard, "", 0) // of handshakes that a rotation ends
 	w.server.TLS = &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool}
 	w.server.StartTLS()
 	t.Cleanup(w.server.Close)
