@@ -130,7 +130,7 @@ func TestRefusedCertificateFallsBack(t *testing.T) {
 	})
 }
 
-// TestNoAnswer (KC1): one request, however long nobody answers, also after kill -9; one that is removed
+// TestNoAnswer (KC1): one request, however long there is no answer, also after kill -9; one that is removed
 // is made again; an approval is taken at once.
 func TestNoAnswer(t *testing.T) {
 	in(t, func(r *rig) {
