@@ -202,7 +202,7 @@ func (a *Agent) makeCredentials(c *podwright.Config) error {
 		return nil
 	}
 	if c.Pods.ImagePull.Credentials != nil {
-		return errors.New("Credentials: the engine's configuration has Pods.ImagePull.Credentials already")
+		return errors.New("credentials: the engine's configuration has Pods.ImagePull.Credentials already")
 	}
 	accounts, err := tokens.NewAccounts(tokens.Options{Client: a.clients.all, Clock: c.Clock, Logger: c.Observe.Logger.WithName("credentials")})
 	if err != nil {
