@@ -21,7 +21,7 @@ import (
 // Certificates says how a node gets its certificates and renews them (KC1-KC5). Zero: it uses the
 // credentials of Options.Config for good.
 type Certificates struct {
-	// Dir is the folder of certificates and keys, absolute. Required for all that follows.
+	// Dir is the folder of certificates and keys, absolute, of this node alone. Required for all that follows.
 	Dir string
 	// Bootstrap returns credentials for a node that has no valid certificate, such as a bootstrap
 	// token; with them it asks for one. It is called each time that happens, so that a new token needs

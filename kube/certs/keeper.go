@@ -75,6 +75,7 @@ func New(o Options) (*Keeper, error) {
 	if k.pairs, err = k.store.load(o.Logger); err != nil {
 		return nil, fmt.Errorf("certs: the folder for certificates %s: %w", o.Dir, err)
 	}
+	k.pairs = k.own(k.pairs)
 	if o.Initial != nil && !slices.ContainsFunc(k.pairs, func(p *tls.Certificate) bool { return same(p, o.Initial) }) {
 		k.pairs = append(k.pairs, o.Initial)
 		slices.SortStableFunc(k.pairs, compare)
@@ -87,6 +88,22 @@ func New(o Options) (*Keeper, error) {
 		}
 	}
 	return k, nil
+}
+
+// own leaves out what was issued to another name, as of a node that was renamed: it would be neither that
+// node nor this one.
+func (k *Keeper) own(pairs []*tls.Certificate) []*tls.Certificate {
+	want := k.options.Wanted()
+	if want == nil {
+		return pairs
+	}
+	return slices.DeleteFunc(pairs, func(p *tls.Certificate) bool {
+		other := p.Leaf.Subject.CommonName != want.Subject.CommonName
+		if other {
+			k.options.Logger.Info("A certificate on disk is left out: it is another name's", "of", p.Leaf.Subject.CommonName, "wanted", want.Subject.CommonName)
+		}
+		return other
+	})
 }
 
 // schedule sets when the newest certificate, which came at this time, is replaced.

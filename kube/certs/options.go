@@ -19,7 +19,8 @@ import (
 // Options configures [New].
 type Options struct {
 	// Dir is the folder of the certificates and keys, absolute. It is made if it is missing, and no
-	// user but root and that of this process may be able to change it. Required.
+	// user but root and that of this process may be able to change it. One keeper at a time may use
+	// the same Dir and Name. Required.
 	Dir string
 	// Name begins the names of the files: kubelet-client, kubelet-server. Required.
 	Name string

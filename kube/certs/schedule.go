@@ -102,8 +102,12 @@ func (s situation) needed() bool {
 	return s.newest == nil || !s.now.Before(s.due) || !s.answered && !says(s.newest, s.want)
 }
 
-// ask reports whether a call is made now.
-func (s situation) ask() bool { return s.needed() && !s.now.Before(s.pause) }
+// ask reports whether a call is made now. A pause longer than any that a keeper makes was made before the
+// clock was put back.
+func (s situation) ask() bool {
+	left := s.pause.Sub(s.now)
+	return s.needed() && (left <= 0 || left > pauseMaxRefused)
+}
 
 // wait is how long nothing can change by time alone, and at most until the next look.
 func (s situation) wait() time.Duration {

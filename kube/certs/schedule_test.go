@@ -46,16 +46,17 @@ func TestNeed(t *testing.T) {
 		ask  bool
 		wait time.Duration
 	}{
-		"none":                  {situation{want: want}, true, look},
-		"none, and a pause":     {situation{want: want, pause: noon.Add(time.Second)}, false, time.Second},
-		"nothing wanted":        {situation{}, false, look},
-		"good":                  {situation{newest: good, due: later, want: want}, false, look},
-		"due soon":              {situation{newest: good, due: noon.Add(2 * time.Second), want: want}, false, 2 * time.Second},
-		"due":                   {situation{newest: good, due: noon, want: want}, true, look},
-		"says too little":       {situation{newest: good, due: later, want: &x509.CertificateRequest{IPAddresses: []net.IP{{10, 0, 0, 1}}}}, true, look},
-		"the signer left it":    {situation{newest: good, due: later, want: &x509.CertificateRequest{DNSNames: []string{"x"}}, answered: true}, false, look},
-		"not good yet":          {situation{newest: ahead, due: later, want: want}, false, look},
-		"not good yet, and due": {situation{newest: ahead, due: noon, want: want}, true, look},
+		"none":                   {situation{want: want}, true, look},
+		"none, and a pause":      {situation{want: want, pause: noon.Add(time.Second)}, false, time.Second},
+		"the clock was put back": {situation{want: want, pause: noon.Add(time.Hour)}, true, look},
+		"nothing wanted":         {situation{}, false, look},
+		"good":                   {situation{newest: good, due: later, want: want}, false, look},
+		"due soon":               {situation{newest: good, due: noon.Add(2 * time.Second), want: want}, false, 2 * time.Second},
+		"due":                    {situation{newest: good, due: noon, want: want}, true, look},
+		"says too little":        {situation{newest: good, due: later, want: &x509.CertificateRequest{IPAddresses: []net.IP{{10, 0, 0, 1}}}}, true, look},
+		"the signer left it":     {situation{newest: good, due: later, want: &x509.CertificateRequest{DNSNames: []string{"x"}}, answered: true}, false, look},
+		"not good yet":           {situation{newest: ahead, due: later, want: want}, false, look},
+		"not good yet, and due":  {situation{newest: ahead, due: noon, want: want}, true, look},
 	} {
 		c.s.now = noon
 		if ask, wait := c.s.ask(), c.s.wait(); ask != c.ask || wait != c.wait {

@@ -171,3 +171,21 @@ func TestForeignLink(t *testing.T) {
 		}
 	})
 }
+
+// TestRenamedNode (KC1): a certificate of the name before is not used, and not asked with: no approver would take it.
+func TestRenamedNode(t *testing.T) {
+	in(t, func(r *rig) {
+		r.start()
+		after(3 * time.Second)
+		r.stop()
+		r.want, r.as = ClientRequest("edge-2"), nil
+		r.start()
+		if _, err := r.keeper.Certificate(); !errors.Is(err, ErrNone) {
+			t.Errorf("at the start: %v", err)
+		}
+		after(3 * time.Second)
+		if leaf := r.leaf(); leaf == nil || leaf.Subject.CommonName != "system:node:edge-2" || r.as[0] {
+			t.Errorf("certificate %v, asked with one: %v", leaf, r.as)
+		}
+	})
+}
