@@ -148,6 +148,7 @@ func (b *bootstrapping) requests(config *rest.Config, dialer *connrotation.Diale
 	}
 	b.config = rest.CopyConfig(config)
 	config.Dial = dialer.DialContext
+	config.Wrap(beDiscreet)
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("the bootstrap credentials: %w", err)

@@ -37,6 +37,7 @@ func dialed(config *rest.Config) (*rest.Config, *connrotation.Dialer) {
 func newClients(config *rest.Config, dialer *connrotation.Dialer) (*clients, error) {
 	c := &clients{connections: dialer, skew: &node.Skew{}}
 	config.Wrap(c.skew.Wrap)
+	config.Wrap(beDiscreet)
 	if config.UserAgent == "" {
 		config.UserAgent = "podwright"
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -79,23 +80,37 @@ func TestContainerdAPIServerIdle(t *testing.T) {
 // requests counts what the node has asked the API server for, as "verb resource".
 func requests(t *testing.T, audit string) map[string]int {
 	t.Helper()
+	calls, _ := audited(t, audit)
+	return calls
+}
+
+// audited is requests, and what of it the API server has forbidden and not allowed later.
+func audited(t *testing.T, audit string) (calls, forbidden map[string]int) {
+	t.Helper()
 	file, err := os.Open(audit)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = file.Close() }()
-	calls := map[string]int{}
+	calls, forbidden = map[string]int{}, map[string]int{}
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		var event struct {
-			Verb      string
-			ObjectRef struct{ Resource, Subresource string }
+			Verb           string
+			ObjectRef      struct{ Resource, Subresource, Name string }
+			ResponseStatus struct{ Code int }
 		}
 		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
 			t.Fatal(err)
 		}
-		calls[strings.TrimSuffix(event.Verb+" "+event.ObjectRef.Resource+"/"+event.ObjectRef.Subresource, "/")]++
+		call := strings.TrimSuffix(event.Verb+" "+event.ObjectRef.Resource+"/"+event.ObjectRef.Subresource, "/")
+		calls[call]++
+		if call += " " + event.ObjectRef.Name; event.ResponseStatus.Code == http.StatusForbidden {
+			forbidden[call]++
+		} else {
+			delete(forbidden, call)
+		}
 	}
-	return calls
+	return calls, forbidden
 }

@@ -95,7 +95,8 @@ func (a *access) user(r *http.Request) (authentication.UserInfo, error) {
 		return err
 	})
 	if err != nil {
-		return authentication.UserInfo{}, fmt.Errorf("review of a token: %w", err)
+		// The API server may quote what it was asked, and that is the token (KZ1).
+		return authentication.UserInfo{}, fmt.Errorf("review of a token: %s", strings.ReplaceAll(err.Error(), token, "***"))
 	}
 	if !review.Status.Authenticated || review.Status.User.Username == "" {
 		return authentication.UserInfo{}, errNoUser
