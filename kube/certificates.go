@@ -55,6 +55,9 @@ func (a *Agent) makeClients(c *podwright.Config) error {
 	config, dialer := dialed(a.options.Config)
 	if a.options.Certificates.client() {
 		initial, broken := ownCertificate(config)
+		if broken != nil {
+			c.Observe.Logger.Error(broken, "The certificate in the API server's configuration is left out")
+		}
 		o := a.keeperOptions(c, "kubelet-client", certs.ClientSigner)
 		o.Initial, o.OnlyExpired = initial, !a.options.Certificates.Rotate
 		o.Wanted = func() *x509.CertificateRequest { return certs.ClientRequest(a.name) }

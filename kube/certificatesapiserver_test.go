@@ -33,7 +33,7 @@ import (
 
 // Sizes of TestAPIServerCertificates.
 var (
-	certificateLife = flag.Duration("certificate.life", 10*time.Second, "how long the cluster's certificates last")
+	certificateLife = flag.Duration("certificate.life", 12*time.Second, "how long the cluster's certificates last")
 	rotations       = flag.Int("certificate.rotations", 1, "how often the client certificate is renewed under traffic")
 	asleep          = flag.Bool("certificate.asleep", false, "the API server is away for longer than a certificate lasts, after that")
 )

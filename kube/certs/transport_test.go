@@ -214,7 +214,10 @@ func TestNoCertificateNoRequest(t *testing.T) {
 // TestTrafficAcrossRotations (KC2): clients that never stop see no error while certificates change.
 func TestTrafficAcrossRotations(t *testing.T) {
 	w := newWire(t)
-	client := &http.Client{Transport: w.transport}
+	client, err := rest.HTTPClientFor(w.transport.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var work sync.WaitGroup
 	var asked [4]int
