@@ -21,7 +21,7 @@ func TestBootstrap(t *testing.T) {
 		if _, err := r.keeper.Certificate(); !errors.Is(err, ErrNone) {
 			t.Errorf("before there is one: %v", err)
 		}
-		after(3 * time.Second)
+		r.after(3 * time.Second)
 		leaf := r.leaf()
 		if leaf == nil || leaf.Subject.CommonName != "system:node:edge-1" || len(leaf.Subject.Organization) != 1 || leaf.Subject.Organization[0] != "system:nodes" {
 			t.Fatalf("certificate %v, log %q", leaf, r.logged)
@@ -49,10 +49,10 @@ func TestRenewalKeepsTheNodeItself(t *testing.T) {
 	in(t, func(r *rig) {
 		r.answer = r.grant(5*time.Minute, 55*time.Minute)
 		r.start()
-		after(3 * time.Second)
+		r.after(3 * time.Second)
 		seen := map[string]bool{}
 		for range 24 * 60 {
-			after(time.Minute)
+			r.after(time.Minute)
 			leaf := r.leaf()
 			if leaf == nil {
 				t.Fatal("no certificate", r.logged)
@@ -79,10 +79,10 @@ func TestRenewalKeepsTheNodeItself(t *testing.T) {
 func TestExpiredWhileOffline(t *testing.T) {
 	in(t, func(r *rig) {
 		r.start()
-		after(3 * time.Second)
+		r.after(3 * time.Second)
 		old := r.leaf()
 		r.set(func() { r.fail = errors.New("connection refused"); r.calls, r.as = nil, nil })
-		after(24 * time.Hour)
+		r.after(24 * time.Hour)
 		if r.leaf() != nil {
 			t.Error("an expired certificate is used")
 		}
@@ -96,7 +96,7 @@ func TestExpiredWhileOffline(t *testing.T) {
 			t.Errorf("reason %v", err)
 		}
 		r.set(func() { r.fail = nil })
-		after(pauseMax + 3*time.Second)
+		r.after(pauseMax + 3*time.Second)
 		if leaf := r.leaf(); leaf == nil || leaf.SerialNumber.Cmp(old.SerialNumber) == 0 {
 			t.Errorf("certificate %v", leaf)
 		}
@@ -111,9 +111,9 @@ func TestExpiredWhileOffline(t *testing.T) {
 func TestRefusedCertificateFallsBack(t *testing.T) {
 	in(t, func(r *rig) {
 		r.start()
-		after(3 * time.Second)
+		r.after(3 * time.Second)
 		r.set(func() { r.fail, r.as = apierrors.NewUnauthorized("unknown authority"), nil })
-		after(55 * time.Minute)
+		r.after(55 * time.Minute)
 		r.mu.Lock()
 		with, without := 0, 0
 		for _, a := range r.as {
@@ -136,9 +136,9 @@ func TestNoAnswer(t *testing.T) {
 	in(t, func(r *rig) {
 		r.answer = nil
 		r.start()
-		after(12 * time.Hour)
+		r.after(12 * time.Hour)
 		r.restart()
-		after(12 * time.Hour)
+		r.after(12 * time.Hour)
 		if requests, calls := r.count(); requests != 1 || calls > 24*60*2+20 {
 			t.Errorf("%d requests, %d calls in a day", requests, calls)
 		}
@@ -146,12 +146,12 @@ func TestNoAnswer(t *testing.T) {
 			t.Errorf("reason %v", err)
 		}
 		r.set(func() { clear(r.requests) })
-		after(2 * pauseMax)
+		r.after(2 * pauseMax)
 		if len(r.names) != 2 || r.names[0] != r.names[1] {
 			t.Errorf("requests %q", r.names)
 		}
 		r.set(func() { r.answer = r.grant(0, time.Hour) })
-		after(pauseMax)
+		r.after(pauseMax)
 		if r.leaf() == nil {
 			t.Error("the answer is not taken")
 		}
@@ -185,7 +185,7 @@ func TestRefusals(t *testing.T) {
 			in(t, func(r *rig) {
 				r.answer = c.answer(r)
 				r.start()
-				after(24 * time.Hour)
+				r.after(24 * time.Hour)
 				requests, calls := r.count()
 				if requests < 100 || requests > 160 || calls > 2*requests+1 {
 					t.Errorf("%d requests, %d calls in a day", requests, calls)
@@ -200,7 +200,7 @@ func TestRefusals(t *testing.T) {
 					t.Errorf("log %s", all[:min(len(all), 1000)])
 				}
 				r.set(func() { r.answer = r.grant(0, time.Hour) })
-				after(pauseMaxRefused + 3*time.Second)
+				r.after(pauseMaxRefused + 3*time.Second)
 				if r.leaf() == nil {
 					t.Error("no certificate after the refusals")
 				}
@@ -219,7 +219,7 @@ func TestClockBehind(t *testing.T) {
 				if before {
 					r.answer = r.grant(0, time.Hour)
 					r.start()
-					after(3 * time.Second)
+					r.after(3 * time.Second)
 					old = r.leaf().SerialNumber.String()
 				} else {
 					r.start()
@@ -230,9 +230,9 @@ func TestClockBehind(t *testing.T) {
 					earlier = 1
 				}
 				for requests := 0; requests == earlier || requests == 0; requests, _ = r.count() {
-					after(time.Second)
+					r.after(time.Second)
 				}
-				after(2 * time.Second)
+				r.after(2 * time.Second)
 				_, calls := r.count()
 				for range 2 {
 					leaf := r.leaf()
@@ -243,9 +243,9 @@ func TestClockBehind(t *testing.T) {
 						t.Errorf("meanwhile %v", leaf)
 					}
 					r.restart()
-					after(2 * time.Second)
+					r.after(2 * time.Second)
 				}
-				after(time.Hour)
+				r.after(time.Hour)
 				if leaf := r.leaf(); leaf == nil || leaf.SerialNumber.String() == old {
 					t.Errorf("afterwards %v", leaf)
 				}
@@ -263,7 +263,7 @@ func TestShortCertificates(t *testing.T) {
 		in(t, func(r *rig) {
 			r.answer = r.grant(5*time.Minute, life)
 			r.start()
-			after(5 * time.Minute)
+			r.after(5 * time.Minute)
 			if requests, _ := r.count(); requests > most || requests < 15 {
 				t.Errorf("%s: %d requests in 5 min", life, requests)
 			}
@@ -278,14 +278,14 @@ func TestDiskThatFails(t *testing.T) {
 		if err := os.Rename(r.dir, r.dir+".away"); err != nil {
 			t.Fatal(err)
 		}
-		after(3 * time.Second)
+		r.after(3 * time.Second)
 		if r.leaf() == nil || !strings.Contains(strings.Join(r.logged, "\n"), "cannot be stored") {
 			t.Errorf("certificate %v, log %q", r.leaf(), r.logged)
 		}
 		if err := os.Rename(r.dir+".away", r.dir); err != nil {
 			t.Fatal(err)
 		}
-		after(look + time.Second)
+		r.after(look + time.Second)
 		had := r.leaf()
 		r.restart()
 		if got := r.leaf(); got == nil || got.SerialNumber.Cmp(had.SerialNumber) != 0 {
@@ -308,13 +308,13 @@ func TestServingFollowsAddresses(t *testing.T) {
 		r.want = nil
 		r.adjust = func(o *Options) { o.Signer, o.Name = ServingSigner, "kubelet-server" }
 		r.start()
-		after(time.Hour)
+		r.after(time.Hour)
 		if requests, _ := r.count(); requests != 0 {
 			t.Error("asked without addresses")
 		}
 		for i, ips := range [][]string{{"10.0.0.1"}, {"10.0.0.1", "10.0.0.2"}, {"10.0.0.2"}} {
 			addresses(ips...)
-			after(look + 3*time.Second)
+			r.after(look + 3*time.Second)
 			leaf := r.leaf()
 			if leaf == nil || leaf.VerifyHostname(ips[len(ips)-1]) != nil || leaf.VerifyHostname("edge-1") != nil {
 				t.Fatalf("%q: %v", ips, leaf)
@@ -335,7 +335,7 @@ func TestSignerLeavesAddressesOut(t *testing.T) {
 		r.want = ServingRequest("edge-1", []v1.NodeAddress{{Type: v1.NodeHostName, Address: "edge-1"}})
 		r.authority.bare = true
 		r.start()
-		after(30 * time.Minute)
+		r.after(30 * time.Minute)
 		if requests, _ := r.count(); r.leaf() == nil || requests != 1 {
 			t.Errorf("%d requests, certificate %v", requests, r.leaf())
 		}
@@ -354,15 +354,15 @@ func TestInitialCertificate(t *testing.T) {
 				r.initial = pair
 				r.adjust = func(o *Options) { o.OnlyExpired = onlyExpired }
 				r.start()
-				after(6 * time.Hour)
+				r.after(6 * time.Hour)
 				if requests, _ := r.count(); requests != 0 || !r.leaf().Equal(pair.Leaf) {
 					t.Errorf("%d requests", requests)
 				}
-				after(4*time.Hour - 2*time.Second)
+				r.after(4*time.Hour - 2*time.Second)
 				if requests, _ := r.count(); (requests == 0) != onlyExpired {
 					t.Errorf("%d requests", requests)
 				}
-				after(5 * time.Second)
+				r.after(5 * time.Second)
 				if leaf := r.leaf(); leaf == nil || leaf.Equal(pair.Leaf) || r.as[0] == onlyExpired {
 					t.Errorf("certificate %v, asked with one: %v", leaf, r.as)
 				}

@@ -81,17 +81,17 @@ func TestMetrics(t *testing.T) {
 			r.adjust = func(o *Options) { o.Meter, o.Signer = m, signer }
 			r.answer = r.grant(0, time.Hour)
 			r.start()
-			after(0)
+			r.after(0)
 			if got := m.scrape(t); len(got) != 0 {
 				t.Errorf("without a certificate: %v", got)
 			}
-			after(2 * time.Second)
+			r.after(2 * time.Second)
 			life := time.Until(r.leaf().NotAfter).Seconds()
 			if got := m.scrape(t); len(got) != 1 || got[names[0]] != life || m.counts[names[1]] != 0 {
 				t.Errorf("%v, %v; want %s %v", got, m.counts, names[0], life)
 			}
 			r.set(func() { r.fail = errors.New("connection refused") })
-			after(2 * time.Hour)
+			r.after(2 * time.Hour)
 			if got := m.scrape(t)[names[0]]; got >= 0 || m.counts[names[1]] < 100 {
 				t.Errorf("after it expired: %v, %v", got, m.counts)
 			}

@@ -227,6 +227,7 @@ func (r *rig) start() {
 	done := make(chan error, 1)
 	go func() { done <- r.keeper.Run(ctx) }()
 	r.stop = sync.OnceFunc(func() {
+		r.set(func() {})
 		cancel()
 		if err := <-done; err != nil {
 			r.t.Error(err)
@@ -241,10 +242,12 @@ func (r *rig) restart() {
 	r.start()
 }
 
-// after lets time pass.
-func after(d time.Duration) {
+// after lets time pass. The lock orders what the test has read before what is written meanwhile.
+func (r *rig) after(d time.Duration) {
+	r.set(func() {})
 	_ = timing.Sleep(context.Background(), clock.RealClock{}, d)
 	synctest.Wait()
+	r.set(func() {})
 }
 
 // leaf is the certificate of the moment, nil for none.

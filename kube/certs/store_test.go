@@ -44,13 +44,13 @@ func TestKilledBetweenTheWrites(t *testing.T) {
 			in(t, func(r *rig) {
 				r.answer = nil
 				r.start()
-				after(100 * time.Millisecond)
+				r.after(100 * time.Millisecond)
 				key, err := os.ReadFile(filepath.Join(r.dir, "kubelet-client-pending.key"))
 				if err != nil {
 					t.Fatal(err)
 				}
 				r.set(func() { r.answer = r.grant(0, time.Hour) })
-				after(2 * time.Second)
+				r.after(2 * time.Second)
 				issued := r.leaf()
 				if issued == nil {
 					t.Fatal(r.logged)
@@ -61,7 +61,7 @@ func TestKilledBetweenTheWrites(t *testing.T) {
 						t.Fatal(err)
 					}
 					r.start()
-					after(5 * time.Second)
+					r.after(5 * time.Second)
 					if got := r.leaf(); got == nil || !got.Equal(issued) {
 						t.Errorf("certificate %v", got)
 					}
@@ -89,21 +89,21 @@ func TestKilledBetweenRequestAndAnswer(t *testing.T) {
 	in(t, func(r *rig) {
 		r.answer = nil
 		r.start()
-		after(time.Second)
+		r.after(time.Second)
 		r.restart()
 		r.set(func() { r.answer = r.grant(0, time.Hour) })
-		after(5 * time.Second)
+		r.after(5 * time.Second)
 		if requests, _ := r.count(); requests != 1 || r.leaf() == nil {
 			t.Errorf("%d requests, certificate %v", requests, r.leaf())
 		}
 		r.stop()
 		r.set(func() { r.answer = say(certificatesv1.CertificateDenied) })
-		after(24 * time.Hour)
+		r.after(24 * time.Hour)
 		r.start()
-		after(time.Second)
+		r.after(time.Second)
 		r.restart()
 		r.set(func() { r.answer = r.grant(0, time.Hour) })
-		after(time.Minute)
+		r.after(time.Minute)
 		if r.leaf() == nil {
 			t.Error("a denied request holds up the next agent")
 		}
@@ -143,7 +143,7 @@ func TestBrokenFiles(t *testing.T) {
 		if at, err := os.Readlink(filepath.Join(r.dir, "kubelet-client-current.pem")); err != nil || at != "kubelet-client-2025-01-01-00-00-00.pem" {
 			t.Errorf("the link leads to %q: %v", at, err)
 		}
-		after(11 * time.Hour) // renewed
+		r.after(11 * time.Hour) // renewed
 		if got := r.leaf(); got == nil || got.Equal(want.Leaf) {
 			t.Errorf("certificate %v", got)
 		}
@@ -164,7 +164,7 @@ func TestForeignLink(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.start()
-		after(time.Hour)
+		r.after(time.Hour)
 		want, _ := parsePair(content)
 		if requests, _ := r.count(); requests != 0 || !(&x509.Certificate{Raw: want.Leaf.Raw}).Equal(r.leaf()) {
 			t.Errorf("%d requests", requests)
@@ -176,14 +176,14 @@ func TestForeignLink(t *testing.T) {
 func TestRenamedNode(t *testing.T) {
 	in(t, func(r *rig) {
 		r.start()
-		after(3 * time.Second)
+		r.after(3 * time.Second)
 		r.stop()
 		r.want, r.as = ClientRequest("edge-2"), nil
 		r.start()
 		if _, err := r.keeper.Certificate(); !errors.Is(err, ErrNone) {
 			t.Errorf("at the start: %v", err)
 		}
-		after(3 * time.Second)
+		r.after(3 * time.Second)
 		if leaf := r.leaf(); leaf == nil || leaf.Subject.CommonName != "system:node:edge-2" || r.as[0] {
 			t.Errorf("certificate %v, asked with one: %v", leaf, r.as)
 		}
