@@ -80,14 +80,15 @@ func newClusterWith(t *testing.T, options apitest.Options) *cluster {
 	return c
 }
 
-// start starts kubenode.
+// start starts kubenode, with the rights of kubenode.service.
 func (c *cluster) start(args ...string) {
 	c.t.Helper()
-	command := exec.Command(os.Args[0], append([]string{
+	line := confined(c.t, os.Args[0], append([]string{
 		"--kubeconfig=" + c.config, "--node-name=" + nodeName, "--runtime=" + c.runtime.Endpoint, "--root=" + c.root, "--address=127.0.0.1",
 		"--eviction-hard=memory.available<100Mi", // whatever the disk of this machine has left
 		"--port=0", "--tls-cert-file=" + c.serving + ".crt", "--tls-private-key-file=" + c.serving + ".key",
 	}, args...)...)
+	command := exec.Command(line[0], line[1:]...)
 	command.Env = append(os.Environ(), asNode+"=1")
 	command.Stderr = writer(func(p []byte) (int, error) {
 		c.mu.Lock()
