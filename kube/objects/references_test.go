@@ -16,15 +16,17 @@ import (
 func TestEveryReferenceCounts(t *testing.T) {
 	ref := func(name string) v1.LocalObjectReference { return v1.LocalObjectReference{Name: name} }
 	env := func(n string) ([]v1.EnvVar, []v1.EnvFromSource) {
-		return []v1.EnvVar{
+		vars := []v1.EnvVar{
 			{Name: "PLAIN", Value: "x"},
 			{Name: "FIELD", ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
 			{Name: "C", ValueFrom: &v1.EnvVarSource{ConfigMapKeyRef: &v1.ConfigMapKeySelector{LocalObjectReference: ref("c-env-" + n)}}},
 			{Name: "S", ValueFrom: &v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{LocalObjectReference: ref("s-env-" + n)}}},
-		}, []v1.EnvFromSource{
+		}
+		from := []v1.EnvFromSource{
 			{ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: ref("c-from-" + n)}},
 			{SecretRef: &v1.SecretEnvSource{LocalObjectReference: ref("s-from-" + n)}},
 		}
+		return vars, from
 	}
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"}, Spec: v1.PodSpec{
 		ImagePullSecrets: []v1.LocalObjectReference{ref("s-pull"), ref("")},
