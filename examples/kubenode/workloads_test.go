@@ -35,7 +35,9 @@ spec:
       - name: app
         image: IMAGE
         command: [sh, -c, "trap 'exit 0' TERM; touch /tmp/ready; sleep 100000 & wait"]
-        readinessProbe: {exec: {command: [test, -e, /tmp/ready]}, periodSeconds: 1}
+        # A command a second in each of 20 pods would be a load of its own.
+        startupProbe: {exec: {command: [test, -e, /tmp/ready]}, periodSeconds: 1, timeoutSeconds: 30, failureThreshold: 100}
+        readinessProbe: {exec: {command: [test, -e, /tmp/ready]}, timeoutSeconds: 30}
 `
 
 const batch = `

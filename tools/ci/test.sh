@@ -117,14 +117,8 @@ events() {
 		fuzzing=$!
 	fi
 	if ! $only_e2e; then
-		# A node's tests mostly wait, too: they run beside those of the packages. Their events
-		# wait for the end, so that no line falls into another.
-		local kubenode
-		tests examples $race -count=1 -tags apiserver,containerd -run ContainerdAPIServer ./kubenode >"$work/kubenode.json" 2>&1 &
-		kubenode=$!
 		tests kube $race -count=1 -p 2 -tags apiserver -run APIServer $(with_tests kube apiserver .)
-		wait "$kubenode" || true
-		cat "$work/kubenode.json"
+		tests examples $race -count=1 -tags apiserver,containerd -run ContainerdAPIServer ./kubenode
 	fi
 	# Every test that needs containerd has one of its own; mostly they wait. They are
 	# not cached: the kernel and containerd are part of them.
