@@ -1,6 +1,7 @@
 package main
 
 import (
+	_ "embed"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -8,15 +9,16 @@ import (
 	"testing"
 )
 
+// unit is a part of the test binary, which `make kube-up` runs elsewhere.
+//
+//go:embed kubenode.service
+var unit string
+
 // directive is what kubenode.service says for a name, "" for nothing.
 func directive(t *testing.T, name string) string {
 	t.Helper()
-	content, err := os.ReadFile("kubenode.service")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var said string
-	for line := range strings.Lines(string(content)) {
+	for line := range strings.Lines(unit) {
 		if value, ok := strings.CutPrefix(strings.TrimSpace(line), name+"="); ok {
 			said = value
 		}
@@ -64,15 +66,11 @@ func TestService(t *testing.T) {
 		t.Logf("not verified: %v", err)
 		return
 	}
-	content, err := os.ReadFile("kubenode.service")
-	if err != nil {
+	file := filepath.Join(t.TempDir(), "kubenode.service")
+	if err := os.WriteFile(file, []byte(strings.Replace(unit, "/usr/local/bin/kubenode", "/bin/true", 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	unit := filepath.Join(t.TempDir(), "kubenode.service")
-	if err := os.WriteFile(unit, []byte(strings.Replace(string(content), "/usr/local/bin/kubenode", "/bin/true", 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.Command(analyze, "verify", "--man=no", unit).CombinedOutput(); err != nil || strings.Contains(string(out), "kubenode.service") {
+	if out, err := exec.Command(analyze, "verify", "--man=no", file).CombinedOutput(); err != nil || strings.Contains(string(out), "kubenode.service") {
 		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
 	}
 }
