@@ -102,6 +102,9 @@ func (a *Agent) makeNode(c *podwright.Config) (err error) {
 		n.WhenGone = node.Leave
 	}
 	n.Meter = meter(c, "node")
+	if n.RootDir == "" {
+		n.RootDir = c.RootDir
+	}
 	if n.Runtime == nil {
 		n.Runtime = c.Runtime
 	}

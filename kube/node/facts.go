@@ -47,7 +47,7 @@ func (r *Registrar) facts() facts {
 	if f.Info.ContainerRuntimeVersion == "" {
 		f.Info.ContainerRuntimeVersion = runtime.Version
 	}
-	if f.Capacity = machineCapacity(); o.Capacity != nil {
+	if f.Capacity = machineCapacity(o.RootDir); o.Capacity != nil {
 		f.Capacity = o.Capacity()
 	}
 	if f.Allocatable = f.Capacity; o.Allocatable != nil {
@@ -138,13 +138,16 @@ func features(of *runtimeapi.RuntimeFeatures) *v1.NodeFeatures {
 
 // machineCapacity is that of this machine, for 110 pods, which is as many as the kubelet
 // takes unless told otherwise.
-func machineCapacity() v1.ResourceList {
+func machineCapacity(dir string) v1.ResourceList {
 	list := v1.ResourceList{
 		v1.ResourceCPU:  *resource.NewQuantity(int64(cpus()), resource.DecimalSI),
 		v1.ResourcePods: *resource.NewQuantity(110, resource.DecimalSI),
 	}
 	if memory := memoryBytes("/"); memory > 0 {
 		list[v1.ResourceMemory] = *resource.NewQuantity(memory, resource.BinarySI)
+	}
+	if disk := diskBytes(dir); disk > 0 {
+		list[v1.ResourceEphemeralStorage] = *resource.NewQuantity(disk, resource.BinarySI)
 	}
 	return list
 }

@@ -80,3 +80,15 @@ func TestVersionIsThatOfTheAPI(t *testing.T) {
 		t.Errorf("version %s, k8s.io/api %s", version, found)
 	}
 }
+
+// KN3: without a capacity of ephemeral storage the scheduler gives the node no pod that requests some.
+func TestCapacityHasDisk(t *testing.T) {
+	if disk := machineCapacity(t.TempDir())[v1.ResourceEphemeralStorage]; disk.Value() < 1<<20 {
+		t.Errorf("a disk of %s", disk.String())
+	}
+	for _, dir := range []string{"", t.TempDir() + "/none"} {
+		if disk, ok := machineCapacity(dir)[v1.ResourceEphemeralStorage]; ok {
+			t.Errorf("%q: a disk of %s", dir, disk.String())
+		}
+	}
+}

@@ -67,9 +67,12 @@ type Options struct {
 	// Addresses returns the node's addresses. It is called at least every 10 s while
 	// [Registrar.Run] runs; it must be quick. Nil, or no address: the host name alone (KN11).
 	Addresses func() []v1.NodeAddress
+	// RootDir is the engine's folder. The size of its file system is the node's capacity of
+	// ephemeral storage; without it no pod that requests some is scheduled here. Empty: none is shown.
+	RootDir string
 	// Capacity and Allocatable return what the node has, and what of it pods may have
-	// together; called as Addresses is. Nil Capacity: CPU and memory of this machine and
-	// 110 pods. Nil Allocatable: all of the capacity.
+	// together; called as Addresses is. Nil Capacity: CPU and memory of this machine,
+	// the disk of RootDir, and 110 pods. Nil Allocatable: all of the capacity.
 	Capacity, Allocatable func() v1.ResourceList
 	// Runtime and Images say what the runtime is and has. Nil: unknown.
 	Runtime Runtime

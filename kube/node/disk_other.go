@@ -1,0 +1,6 @@
+//go:build !linux
+
+package node
+
+// diskBytes is the size of the file system that has dir; here it is unknown.
+func diskBytes(string) int64 { return 0 }
