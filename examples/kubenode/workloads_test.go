@@ -35,7 +35,11 @@ spec:
       - name: app
         image: IMAGE
         command: [sh, -c, "trap 'exit 0' TERM; touch /tmp/ready; sleep 100000 & wait"]
-        # A command a second in each of 20 pods would be a load of its own.
+`
+
+// probed are the probes of deployment: a command a second in each of 20 pods would be a load of its
+// own.
+const probed = `
         startupProbe: {exec: {command: [test, -e, /tmp/ready]}, periodSeconds: 1, timeoutSeconds: 30, failureThreshold: 100}
         readinessProbe: {exec: {command: [test, -e, /tmp/ready]}, timeoutSeconds: 30}
 `
@@ -174,7 +178,7 @@ func TestContainerdAPIServerWorkloads(t *testing.T) {
 	c.apply(sets)
 	c.apply(objects)
 	t.Run("Deployment", func(t *testing.T) {
-		c.apply(deployment)
+		c.apply(deployment + probed)
 		c.until("20 replicas Ready", 2*time.Minute, c.ready("app=web", 20))
 		c.kubectl("scale", "deployment", "web", "--replicas=0")
 		c.until("scaled to 0", time.Minute, c.ready("app=web", 0))
