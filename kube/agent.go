@@ -105,6 +105,9 @@ func (a *Agent) makeNode(c *podwright.Config) (err error) {
 	if n.RootDir == "" {
 		n.RootDir = c.RootDir
 	}
+	if n.MaxPods == 0 { // what the scheduler counts on is what admission lets in
+		n.MaxPods = c.Admission.MaxPods
+	}
 	if n.Runtime == nil {
 		n.Runtime = c.Runtime
 	}

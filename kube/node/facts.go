@@ -50,6 +50,9 @@ func (r *Registrar) facts() facts {
 	if f.Capacity = machineCapacity(o.RootDir); o.Capacity != nil {
 		f.Capacity = o.Capacity()
 	}
+	if o.MaxPods > 0 && o.Capacity == nil {
+		f.Capacity[v1.ResourcePods] = *resource.NewQuantity(int64(o.MaxPods), resource.DecimalSI)
+	}
 	if f.Allocatable = f.Capacity; o.Allocatable != nil {
 		f.Allocatable = o.Allocatable()
 	}

@@ -92,3 +92,13 @@ func TestCapacityHasDisk(t *testing.T) {
 		}
 	}
 }
+
+// KN3: the node says that it takes as many pods as it lets in.
+func TestCapacityHasMaxPods(t *testing.T) {
+	for limit, want := range map[int]int64{0: 110, 30: 30} {
+		r := &Registrar{options: Options{Name: "edge-1", MaxPods: limit}}
+		if f := r.facts(); f.Capacity.Pods().Value() != want || f.Allocatable.Pods().Value() != want {
+			t.Errorf("limit %d: %v", limit, f.Capacity)
+		}
+	}
+}

@@ -70,9 +70,11 @@ type Options struct {
 	// RootDir is the engine's folder. The size of its file system is the node's capacity of
 	// ephemeral storage; without it no pod that requests some is scheduled here. Empty: none is shown.
 	RootDir string
+	// MaxPods is how many pods the node says it takes. 0: 110.
+	MaxPods int
 	// Capacity and Allocatable return what the node has, and what of it pods may have
 	// together; called as Addresses is. Nil Capacity: CPU and memory of this machine,
-	// the disk of RootDir, and 110 pods. Nil Allocatable: all of the capacity.
+	// the disk of RootDir, and MaxPods. Nil Allocatable: all of the capacity.
 	Capacity, Allocatable func() v1.ResourceList
 	// Runtime and Images say what the runtime is and has. Nil: unknown.
 	Runtime Runtime
