@@ -123,13 +123,11 @@ func tail(f *os.File, limit int64) (string, error) {
 // logTail takes the last lines out of a log in the runtime's format
 // (spec/runtime.md 18.3).
 func logTail(log string) string {
-	lines := strings.SplitAfter(log, "\n")
-	if len(lines) > maxLogLines+1 {
-		lines = lines[len(lines)-maxLogLines-1:]
-	}
+	lines := strings.Split(strings.TrimSuffix(log, "\n"), "\n") // the last one may have no end yet
+	lines = lines[max(0, len(lines)-maxLogLines):]
 	var out bytes.Buffer
 	for _, line := range lines {
-		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 4)
+		fields := strings.SplitN(line, " ", 4)
 		if len(fields) < 4 {
 			continue // cut off at the front, or foreign
 		}
