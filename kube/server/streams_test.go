@@ -251,3 +251,45 @@ func TestLoopbackOnly(t *testing.T) {
 		}
 	}
 }
+
+// commandsOfShell runs commands in the container app of the pod web, which has a shell: input and its end,
+// outputs, an exit code, a terminal of the size that the client has.
+func commandsOfShell(t *testing.T, r *rig) {
+	t.Helper()
+	for _, way := range []string{"SPDY", "WebSocket"} {
+		t.Run(way, func(t *testing.T) {
+			run := func(query, script string, options clientstreams.StreamOptions) error {
+				u, err := url.Parse(r.address + "/exec/default/web/app?" + query + "&" + url.Values{"command": {"sh", "-c", script}}.Encode())
+				if err != nil {
+					t.Fatal(err)
+				}
+				e, err := dialers(r, u)[way]()
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				return e.StreamWithContext(ctx, options)
+			}
+			input := strings.Repeat("0123456789abcdef", 20000)
+			var stdout, stderr bytes.Buffer
+			err := run("input=1&output=1&error=1", "cat; echo done >&2; exit 7",
+				clientstreams.StreamOptions{Stdin: strings.NewReader(input), Stdout: &stdout, Stderr: &stderr})
+			var exit clientexec.CodeExitError
+			if !errors.As(err, &exit) || exit.Code != 7 || stdout.String() != input || stderr.String() != "done\n" {
+				t.Errorf("%d bytes of %d, stderr %q, %v", stdout.Len(), len(input), stderr.String(), err)
+			}
+			sizes := make(terminal, 1)
+			sizes <- clientstreams.TerminalSize{Width: 120, Height: 50}
+			defer close(sizes)
+			in, out := io.Pipe()
+			defer out.Close()
+			var screen bytes.Buffer
+			err = run("input=1&output=1&tty=1", `while [ "$(stty size)" != "50 120" ]; do sleep 0.1; done; echo it has it`,
+				clientstreams.StreamOptions{Stdin: in, Stdout: &screen, Tty: true, TerminalSizeQueue: sizes})
+			if err != nil || !strings.Contains(screen.String(), "it has it\r\n") {
+				t.Errorf("terminal: %q, %v", screen.String(), err)
+			}
+		})
+	}
+}
