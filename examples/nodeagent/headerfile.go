@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"unicode"
+
+	"github.com/podwright/podwright/examples/internal/secretfile"
 )
 
 // maxHeaderFile bounds a file of headers: a server takes no more.
@@ -12,7 +14,7 @@ const maxHeaderFile = 1 << 20
 
 // readHeaders reads a file that only its owner may read. No error quotes it.
 func readHeaders(path string) (http.Header, error) {
-	data, err := readSecret(path, maxHeaderFile+1, 0o077)
+	data, err := secretfile.Read(path, maxHeaderFile+1, secretfile.Closed)
 	switch {
 	case err != nil:
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/podwright/podwright/examples/internal/secretfile"
 	"github.com/podwright/podwright/runtime/process"
 	"github.com/podwright/podwright/status/checkpoint"
 )
@@ -48,7 +49,7 @@ func TestRecordKeyFile(t *testing.T) {
 		{"no base64", "# x\n" + keyLine(1)[1:], 0o600, 0, ":2 is no base64"},
 		{"too short", base64.StdEncoding.EncodeToString([]byte("short")), 0o600, 0, ":1: the key has 5 bytes"},
 		{"twice", keyLine(1) + keyLine(1), 0o600, 0, ":2 is there twice"},
-		{"no list of keys", strings.Repeat("#\n", maxKeyFile), 0o600, 0, "which is no list of keys"},
+		{"no list of keys", strings.Repeat("#\n", secretfile.MaxKeys), 0o600, 0, "which is no list of keys"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Setenv("CREDENTIALS_DIRECTORY", "")

@@ -6,13 +6,13 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
+
+	"github.com/podwright/podwright/examples/internal/secretfile"
 )
 
 // The length of a token: what cannot be guessed, and no more than fits a header well.
@@ -29,7 +29,7 @@ func defaultTokenFile(root string) string { return filepath.Join(root, "nodeagen
 
 // readToken reads the token of a file that only its owner can read.
 func readToken(path string) (string, error) {
-	data, err := readSecret(path, maxToken+2, 0o077)
+	data, err := secretfile.Read(path, maxToken+2, secretfile.Closed)
 	if err != nil {
 		return "", err
 	}
@@ -38,41 +38,6 @@ func readToken(path string) (string, error) {
 		return "", fmt.Errorf("%s: want one word of %d to %d letters, digits and signs", path, minToken, maxToken)
 	}
 	return text, nil
-}
-
-// readSecret reads the beginning of a file that has none of the modes closed, of the user or root.
-func readSecret(path string, limit int64, closed fs.FileMode) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe must not keep the agent
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if err := checkSecretFile(info, os.Geteuid(), closed); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	data, err := io.ReadAll(io.LimitReader(f, limit))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return data, nil
-}
-
-// checkSecretFile says why a file cannot hold a secret of the user.
-func checkSecretFile(info fs.FileInfo, user int, closed fs.FileMode) error {
-	if !info.Mode().IsRegular() {
-		return errors.New("is not a file")
-	}
-	if s, ok := info.Sys().(*syscall.Stat_t); ok && int(s.Uid) != user && s.Uid != 0 {
-		return fmt.Errorf("belongs to user %d, and the agent runs as user %d; chown it", s.Uid, user)
-	}
-	if info.Mode().Perm()&closed != 0 {
-		return fmt.Errorf("is open to other users (mode %04o); run chmod 600 on it, and change the secret in it, which they may have read", info.Mode().Perm())
-	}
-	return nil
 }
 
 // openToken reads the token; with create a file that is missing is made.

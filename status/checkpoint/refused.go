@@ -29,7 +29,7 @@ func asideName(name string, trouble Trouble, err error) string {
 	case trouble == unsealed:
 		return name + refusedMark + plainLabel
 	case errors.As(err, &key):
-		return name + refusedMark + key.id
+		return name + refusedMark + key.ID
 	}
 	return name + asideSuffix
 }

@@ -1,15 +1,10 @@
 package checkpoint
 
 import (
-	"bytes"
-	"crypto/aes"
-	"crypto/cipher"
-	"crypto/hkdf"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"strings"
+
+	"github.com/podwright/podwright/internal/seal"
 )
 
 // A sealed record has version 2 in its header, and this instead of the JSON document:
@@ -19,79 +14,34 @@ import (
 //
 // Everything is encrypted: commands, annotations and messages hold secrets too, and the cipher
 // that hides them is what shows a change. Each file has a key of its own, derived from the
-// secret and the name of the file, so no record can take the place of another pod's.
-
-// keySize is how many bytes the secret of a key has.
-const keySize = 32
-
-// What the secret of a key is used for. No two uses share a derived key.
-const (
-	deriveID   = "podwright record: key id"
-	deriveSeal = "podwright record: seal version 2, file "
-)
+// secret and the name of the file (package seal), so no record can take the place of another pod's.
 
 var errPlain = errors.New("anyone who can write to the folder may have made it")
 
 // sealedError: a record is sealed with a key that was not given.
-type sealedError struct{ id, given string }
-
-func (e *sealedError) Error() string {
-	return fmt.Sprintf("it is sealed with key %s; the keys given are: %s", e.id, e.given)
-}
+type sealedError = seal.UnknownKeyError
 
 // Key seals the records of a node: what they say cannot be read, changed or given to another pod
 // without it (CK12). Its zero value is no key. It is safe for concurrent use, and shows its ID
 // when printed.
-type Key struct{ *key }
-
-type key struct {
-	id     string
-	secret string
-}
+type Key struct{ key seal.Key }
 
 // NewKey returns the key of a secret: 32 random bytes, as "openssl rand 32" makes them. It keeps
 // a copy. Errors never quote the secret.
 func NewKey(secret []byte) (Key, error) {
-	if len(secret) != keySize {
-		return Key{}, fmt.Errorf("the key has %d bytes, want %d random ones", len(secret), keySize)
-	}
-	if bytes.Count(secret, secret[:1]) == keySize {
-		return Key{}, fmt.Errorf("the key is one byte %d times, want %d random ones", keySize, keySize)
-	}
-	id, err := hkdf.Key(sha256.New, secret, nil, deriveID, 8)
-	if err != nil {
-		return Key{}, err
-	}
-	return Key{&key{id: hex.EncodeToString(id), secret: string(secret)}}, nil
+	k, err := seal.NewKey("record", secret)
+	return Key{k}, err
 }
 
 // ID names the key in records and messages: 16 hexadecimal digits that say nothing about the
 // secret. It is empty for no key.
-func (k Key) ID() string {
-	if k.key == nil {
-		return ""
-	}
-	return k.id
-}
+func (k Key) ID() string { return k.key.ID() }
 
 // String returns the ID.
 func (k Key) String() string { return k.ID() }
 
 // GoString returns the ID.
 func (k Key) GoString() string { return k.ID() }
-
-// cipher returns what seals the file of this name.
-func (k Key) cipher(name string) (cipher.AEAD, error) {
-	secret, err := hkdf.Key(sha256.New, []byte(k.secret), nil, deriveSeal+name, keySize)
-	if err != nil {
-		return nil, err
-	}
-	block, err := aes.NewCipher(secret)
-	if err != nil {
-		return nil, err
-	}
-	return cipher.NewGCMWithRandomNonce(block)
-}
 
 // seals are the keys of a store. The zero value neither seals nor opens anything.
 type seals struct {
@@ -100,50 +50,30 @@ type seals struct {
 	trustPlain bool
 }
 
+// all are the keys, as package seal has them.
+func (s seals) all() seal.Keys {
+	keys := make(seal.Keys, len(s.keys))
+	for i, k := range s.keys {
+		keys[i] = k.key
+	}
+	return keys
+}
+
 // seal returns the body of a sealed record.
 func (s seals) seal(name string, document []byte) ([]byte, error) {
-	k := s.keys[0]
-	c, err := k.cipher(name)
-	if err != nil {
-		return nil, err
-	}
-	body := append(make([]byte, 0, len(k.id)+1+len(document)+c.Overhead()), k.id+"\n"...)
-	return c.Seal(body, nil, document, []byte(name)), nil
+	return s.all().Seal(name, document)
 }
 
 // open returns the document of a sealed record, and whether the newest key sealed it.
 func (s seals) open(name string, body []byte) (document []byte, newest bool, err error) {
-	word, sealed, found := bytes.Cut(body, []byte("\n"))
-	id := string(word)
-	if raw, err := hex.DecodeString(id); err != nil || len(raw) != 8 || !found {
+	document, newest, err = s.all().Open(name, body)
+	switch {
+	case errors.Is(err, seal.ErrForm):
 		return nil, false, fmt.Errorf("%w: no key", errCorrupt)
+	case errors.Is(err, seal.ErrChanged):
+		return nil, false, fmt.Errorf("%w: %w", errCorrupt, err)
 	}
-	for i, k := range s.keys {
-		if k.id != id {
-			continue
-		}
-		c, err := k.cipher(name)
-		if err != nil {
-			return nil, false, err
-		}
-		if document, err = c.Open(nil, nil, sealed, []byte(name)); err != nil {
-			return nil, false, fmt.Errorf("%w: it was changed, or sealed under another name, after key %s had sealed it", errCorrupt, id)
-		}
-		return document, i == 0, nil
-	}
-	return nil, false, &sealedError{id: id, given: s.names()}
-}
-
-// names lists the keys.
-func (s seals) names() string {
-	if len(s.keys) == 0 {
-		return "none"
-	}
-	ids := make([]string, len(s.keys))
-	for i, k := range s.keys {
-		ids[i] = k.id
-	}
-	return strings.Join(ids, ", ")
+	return document, newest, err
 }
 
 // sealer is a [Store] that can seal records.
@@ -166,15 +96,8 @@ func (s *Files) Seal(keys []Key, trustPlain bool) error {
 
 // checkKeys reports a key that is none, or that is there twice.
 func checkKeys(keys []Key) error {
-	seen := map[string]bool{}
-	for i, k := range keys {
-		switch {
-		case k.key == nil:
-			return fmt.Errorf("record key %d is no key: make it with checkpoint.NewKey", i)
-		case seen[k.id]:
-			return fmt.Errorf("record key %s is there twice", k.id)
-		}
-		seen[k.id] = true
+	if err := (seals{keys: keys}).all().Check(); err != nil {
+		return fmt.Errorf("record %w", err)
 	}
 	return nil
 }
