@@ -76,7 +76,7 @@ func New(o Options, c *podwright.Config) (*Agent, error) {
 	if c.Clock != nil {
 		a.clock = c.Clock
 	}
-	if err := errors.Join(a.makeClients(c), a.makeServing(c)); err != nil {
+	if err := errors.Join(a.makeMetrics(c), a.makeClients(c), a.makeServing(c)); err != nil {
 		return nil, fmt.Errorf("kube: %w", err)
 	}
 	var err error
@@ -346,7 +346,7 @@ func (a *Agent) makeServer(engine Engine) (run func(ctx context.Context) error, 
 		return func(context.Context) error { return nil }, nil
 	}
 	s, err := server.New(server.Options{
-		Node: a.name, Engine: engine, Runtime: a.runtime, Certificate: o.Certificate, ClientCAs: o.ClientCAs,
+		Node: a.name, Engine: engine, Runtime: a.runtime, Certificate: o.Certificate, ClientCAs: o.ClientCAs, Metrics: o.Metrics,
 		Tokens: a.clients.all.AuthenticationV1(), Access: a.clients.all.AuthorizationV1(),
 		Clock: a.clock, Logger: a.logger.WithName("server"),
 	})

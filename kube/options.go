@@ -8,6 +8,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/rest"
 
 	"github.com/podwright/podwright/kube/node"
@@ -75,6 +76,10 @@ type Server struct {
 	// ClientCAs returns whose client certificates are accepted, such as the one that the API
 	// server itself has. Nil: bearer tokens alone are accepted.
 	ClientCAs func() *x509.CertPool
+	// Metrics are what /metrics and /metrics/probes show. Nil: those of the engine and of this
+	// module, of Go and of the process, unless the engine's configuration has an
+	// Observe.MeterProvider of its own: then there are no such pages.
+	Metrics prometheus.Gatherer
 }
 
 func (o *Options) complete() error {

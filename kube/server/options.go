@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
@@ -39,6 +40,10 @@ type Options struct {
 	// Runtime serves streams, as a [runtime.Streamer] or a [runtime.DirectStreamer]. If it is neither, or
 	// nil, exec, attach and port-forward are answered with 501.
 	Runtime runtime.Reader
+
+	// Metrics are what /metrics shows, and /metrics/probes of those that begin with prober_. It is asked by
+	// several goroutines at once. Nil: there are no such pages.
+	Metrics prometheus.Gatherer
 
 	// Certificate returns the server's certificate for a handshake. It is called for each one, so that a
 	// certificate can be replaced without a restart.

@@ -24,6 +24,8 @@ const (
 	maxHeader     = 64 << 10
 	// closeGrace is how long streams have at the end to say good-bye.
 	closeGrace = 500 * time.Millisecond
+	// pageTimeout is how long a client may take to read a page (KH9).
+	pageTimeout = 30 * time.Second
 )
 
 // Server answers requests about the pods of a node. Make one with [New]; it is safe for concurrent use.
@@ -44,9 +46,19 @@ func New(options Options) (*Server, error) {
 	s.streams = streams{engine: options.Engine, runtime: options.Runtime, idle: options.IdleTimeout, log: options.Logger}
 	s.streams.urls, _ = options.Runtime.(runtime.Streamer)
 	s.streams.direct, _ = options.Runtime.(runtime.DirectStreamer)
+	s.handler = s.access.guard(s.routes())
+	return s, nil
+}
+
+// routes says what answers which path. A page without a source in the options is 404.
+func (s *Server) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", s.healthz)
-	mux.HandleFunc("GET /pods", s.pods)
+	mux.HandleFunc("GET /pods", s.timely(s.pods))
+	if s.options.Metrics != nil {
+		mux.HandleFunc("GET /metrics", s.metricPage(false))
+		mux.HandleFunc("GET /metrics/probes", s.metricPage(true))
+	}
 	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", s.containerLogs)
 	for _, method := range []string{"GET ", "POST "} {
 		for _, pod := range []string{"{namespace}/{pod}", "{namespace}/{pod}/{uid}"} {
@@ -55,8 +67,16 @@ func New(options Options) (*Server, error) {
 			mux.HandleFunc(method+"/portForward/"+pod, s.streams.portForward)
 		}
 	}
-	s.handler = s.access.guard(mux)
-	return s, nil
+	return mux
+}
+
+// timely ends a request whose client takes longer than pageTimeout to read the answer.
+func (s *Server) timely(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		// A writer without deadlines, of an embedder's own server, has that server's.
+		_ = http.NewResponseController(w).SetWriteDeadline(s.options.Clock.Now().Add(pageTimeout))
+		next(w, r)
+	}
 }
 
 // Handler returns what answers requests, for a server of the embedder's own. It refuses
