@@ -62,6 +62,7 @@ func (p *parts) tie() {
 	}
 	*p.wakes = node.Wakes{Residents: p.residents, Update: func(u podworkers.UpdateOptions) { p.workers.UpdatePod(u) }, Refresh: p.pods.Refresh, Clock: p.config.Clock}
 	p.shown = &node.Shown{Residents: p.residents, Pulling: p.pods.Pulling, Translate: store.TranslateUID}
+	p.onePod = &node.OnePod{Evictions: p.evictions, Find: p.shown.Get, Critical: p.users().Spared(p.config.Eviction.critical()), Events: p.config.Observe.Events, Logger: p.logger("eviction")}
 	dir := p.config.Storage.LogDir
 	p.logs = &node.Logs{Pod: p.shown.Get, View: p.pleg.Get, Dir: dir, Reader: containerlog.New(dir, p.config.Clock)}
 	p.occupants.Terminated, p.occupants.Withheld, p.occupants.Held = p.workers.IsPodKnownTerminated, p.loop.Withheld, p.loop.Holds

@@ -65,6 +65,28 @@ func (e *Engine) ObjectChanged(o Object) { e.wakes.ObjectChanged(o) }
 // begun are ignored. It never blocks, and a call too many does no harm.
 func (e *Engine) Refresh(uids ...types.UID) { e.wakes.Changed(uids...) }
 
+// EvictOptions says how [Engine.EvictPod] stops a pod.
+type EvictOptions struct {
+	// Grace is the most time its containers get to stop, rounded up to seconds. 0: the pod's own.
+	Grace time.Duration
+	// Reason is a CamelCase word for the pod's status. Empty: Evicted.
+	Reason string
+	// Message explains it in a sentence of at most 1,024 bytes. Empty: that it was asked for.
+	Message string
+}
+
+// EvictPod stops a pod for good, as the kubelet's eviction does (spec/syncloop.md OC1): it is Failed,
+// with the condition DisruptionTarget, also after a restart; a static pod comes back (IN14). It returns
+// nil when no container of the pod runs. If ctx ends first, or the pod does not stop in time
+// (podworkers.ErrKillTimeout), its end goes on. The error's class (runtime.Class) is ErrNotFound for an
+// unknown pod, ErrInvalid for bad options, ErrFailedPrecondition for a critical pod and one that has not begun.
+func (e *Engine) EvictPod(ctx context.Context, uid types.UID, options EvictOptions) error {
+	if !e.hasStarted() {
+		return ErrNotRunning
+	}
+	return e.onePod.Evict(ctx, uid, node.EvictOptions(options))
+}
+
 // NodeKnown tells the engine that the Node of [Config.Mirrors] has an answer now: the mirror pods
 // that wait for it are made at once (MC6). Without it that takes up to 100 ms.
 func (e *Engine) NodeKnown() { e.mirrors.NodeKnown() }

@@ -95,6 +95,7 @@ type parts struct {
 	returns     *node.Returns
 	mirrors     *mirror.Reconciler
 	mirrored    *node.Mirrored
+	onePod      *node.OnePod
 
 	ready  chan struct{}
 	drains chan *drain

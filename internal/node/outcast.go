@@ -49,10 +49,10 @@ func outcastOf(pod *v1.Pod, p recovery.Past) (outcast, bool) {
 		return o, false
 	case p.Reason == shutdown.Reason:
 		o.cause, o.atOnce = "stopped by a shutdown that was cancelled", true
-	case p.Reason == eviction.Reason:
-		o.cause, o.since, o.evicted = "evicted", p.StoppedAt, true
 	case p.Reason == reasonPreempting:
 		o.cause = "preempted"
+	case p.Reason == eviction.Reason || p.Evicted:
+		o.cause, o.since, o.evicted = "evicted", p.StoppedAt, true
 	default:
 		return o, false
 	}

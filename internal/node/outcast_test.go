@@ -45,6 +45,10 @@ func TestWhichPodsAreOutcasts(t *testing.T) {
 		{name: "evicted", past: ended("Evicted"), out: true, since: stopped, evicted: true},
 		{name: "evicted, and still stopping", past: unfinished, out: true, since: stopped, evicted: true, leaving: true},
 		{name: "preempted", past: ended("Preempting"), out: true, since: judged},
+		{
+			name: "evicted on request", past: recovery.Past{Reason: "Maintenance", Evicted: true, JudgedAt: judged, StoppedAt: stopped, Finished: true},
+			out: true, since: stopped, evicted: true,
+		},
 		{name: "stopped by a shutdown", past: ended("Terminated"), out: true, since: judged, atOnce: true},
 		{name: "refused under pressure", past: refused("Evicted"), out: true, since: judged},
 		{name: "refused for CPU", past: refused("OutOfcpu"), out: true, since: judged},

@@ -15,6 +15,8 @@ type Past struct {
 	// Refused: the pod was refused; otherwise it had to stop at StoppedAt.
 	Refused   bool
 	StoppedAt time.Time
+	// Evicted: its end is an eviction, for whatever Reason.
+	Evicted bool
 	// JudgedAt is when the pod was last admitted or refused.
 	JudgedAt time.Time
 	// Finished: nothing of its life is left to do.
@@ -44,5 +46,7 @@ func pastOf(r *checkpoint.Record) (Past, bool) {
 		p.Reason = r.Termination.Decision.Reason
 	}
 	p.StoppedAt = r.Termination.RequestedAt
+	d := r.Termination.Decision
+	p.Evicted = r.Termination.Evicted && d != nil && d.Disrupted && d.Reason == p.Reason
 	return p, true
 }

@@ -45,6 +45,14 @@ func TestPastOfRecords(t *testing.T) {
 			true,
 		},
 		{
+			"evicted on request",
+			checkpoint.Record{Admission: admitted, Status: status(v1.PodFailed, "Maintenance"), Finished: true, Termination: &checkpoint.Termination{
+				RequestedAt: stopped, Evicted: true, Decision: &checkpoint.Decision{Phase: v1.PodFailed, Reason: "Maintenance", Disrupted: true},
+			}},
+			Past{Reason: "Maintenance", Evicted: true, StoppedAt: stopped, JudgedAt: judged, Finished: true},
+			true,
+		},
+		{
 			"failed by itself",
 			checkpoint.Record{Admission: admitted, Status: status(v1.PodFailed, ""), Termination: &checkpoint.Termination{RequestedAt: stopped}},
 			Past{StoppedAt: stopped, JudgedAt: judged},
