@@ -119,7 +119,7 @@ type Node struct {
 	// ClusterDNS are the addresses of the cluster's name servers and ClusterDomain
 	// is the domain they serve, for pods with DNS policy ClusterFirst and pods with
 	// a subdomain. Empty: there is no such server, those pods get the node's
-	// settings and a warning; the domain is cluster.local.
+	// settings, with a warning for ClusterFirstWithHostNet; the domain is cluster.local.
 	ClusterDNS    []string
 	ClusterDomain string
 	// OwnerID marks the sandboxes and containers of this engine and limits it to

@@ -23,6 +23,7 @@ import (
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
 
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/kube"
@@ -144,7 +145,7 @@ func parse(args []string, stdout io.Writer) (options, error) {
 
 // serve runs the node until ctx ends.
 func serve(ctx context.Context, o options, stderr io.Writer) error {
-	logger := logr.FromSlogHandler(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.Level(-o.verbosity)}))
+	logger := newLogger(stderr, o.verbosity)
 	certificates, err := o.certificates.options(o.root)
 	if err != nil {
 		return err
@@ -196,6 +197,13 @@ func serve(ctx context.Context, o options, stderr io.Writer) error {
 	}
 	logger.Info("kubenode started", "node", o.name, "server", api.Host, "runtime", o.runtime)
 	return agent.Run(ctx, engine)
+}
+
+// newLogger logs to w, also what the client libraries log.
+func newLogger(w io.Writer, verbosity int) logr.Logger {
+	handler := slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.Level(-verbosity)})
+	klog.SetSlogLogger(slog.New(handler))
+	return logr.FromSlogHandler(handler)
 }
 
 // addresses are those of the Node, as they are now.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+	"k8s.io/klog/v2"
 )
 
 // asNode makes this test binary behave as kubenode itself, so that the agent under test is
@@ -65,6 +67,19 @@ func TestBadInput(t *testing.T) {
 				t.Errorf("code %d, want %q in: %s", code, c.want, stderr.String())
 			}
 		})
+	}
+}
+
+// TestLogOfLibraries: what the client libraries log is in kubenode's log, in its form and at its level.
+func TestLogOfLibraries(t *testing.T) {
+	defer klog.ClearLogger()
+	var stderr bytes.Buffer
+	newLogger(&stderr, 0)
+	klog.ErrorS(errors.New("reset by peer"), "Error proxying data from backend to client")
+	klog.V(4).InfoS("a detail")
+	klog.Flush()
+	if got := stderr.String(); !strings.Contains(got, `level=ERROR msg="Error proxying data from backend to client" err="reset by peer"`) || strings.Contains(got, "a detail") {
+		t.Errorf("log: %q", got)
 	}
 }
 

@@ -333,12 +333,15 @@ func (r *Recovery) compare() Report {
 	return report
 }
 
-// publish keeps the report, logs it and makes an event of it.
+// publish keeps the report, logs it and, if anything was found, makes an event of it.
 func (r *Recovery) publish(report Report) {
 	r.mu.Lock()
 	r.report = report
 	r.mu.Unlock()
 	r.options.Logger.Info("Recovered", "report", report.String())
+	if report.Records == 0 && len(report.Unknown) == 0 && len(report.Bad) == 0 {
+		return
+	}
 	kind := v1.EventTypeNormal
 	if len(report.Bad) > 0 {
 		kind = v1.EventTypeWarning

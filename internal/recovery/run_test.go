@@ -144,6 +144,34 @@ func TestRunEndsWithItsContextWhereverItWaits(t *testing.T) {
 	}
 }
 
+// CK9: a start that has found nothing, as a node's first one, is no event.
+func TestNothingFoundIsNoEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newDisk())
+		close(r.synced)
+		if err := errors.Join(r.Load(t.Context()), r.Run(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		r.want("nothing found", "opened")
+		if report, ok := r.Report(); !ok || report.At.IsZero() {
+			t.Errorf("report: %t %+v", ok, report)
+		}
+	})
+}
+
+// CK9: pods without a record are told.
+func TestPodsWithoutRecordAreAnEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newDisk())
+		r.views["c"] = view("c", runtime.Running)
+		close(r.synced)
+		if err := errors.Join(r.Load(t.Context()), r.Run(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		r.want("unknown pod", "event Normal Recovered", "opened")
+	})
+}
+
 func TestUnusableRecordsAreAWarning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, newDisk())

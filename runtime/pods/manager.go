@@ -49,6 +49,8 @@ type Manager struct {
 	interrupted chan struct{}
 	// selinux is true if the machine labels files.
 	selinux bool
+	// dnsMissing logs that there is no cluster DNS.
+	dnsMissing sync.Once
 
 	// mu guards what follows. It is never held during a call.
 	mu      sync.Mutex

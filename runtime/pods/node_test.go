@@ -124,7 +124,7 @@ func TestDNSEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(fake.Launch) fake.Script { return fake.Script{Exit: &fake.Exit{After: second}} })
 		pod := newPod(func(p *v1.Pod) {
-			p.Spec.DNSPolicy = v1.DNSClusterFirst
+			p.Spec.DNSPolicy = v1.DNSClusterFirstWithHostNet
 			p.Spec.DNSConfig = &v1.PodDNSConfig{Nameservers: []string{"192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"}}
 		})
 		count := func() (missing, forming int) {

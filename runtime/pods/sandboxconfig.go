@@ -184,6 +184,12 @@ func (m *Manager) dns(pod *v1.Pod, report bool) (*runtimeapi.DNSConfig, error) {
 		m.options.Logger.Info("The DNS policy is unknown and read as ClusterFirst", "podUID", pod.UID, "policy", pod.Spec.DNSPolicy)
 	}
 	if dns.MissingCluster {
+		m.dnsMissing.Do(func() {
+			m.options.Logger.Info("No cluster DNS is configured: pods with the DNS policy ClusterFirst use the node's name servers")
+		})
+	}
+	// ClusterFirst is what an API server gives to pods that say nothing.
+	if dns.MissingCluster && pod.Spec.DNSPolicy == v1.DNSClusterFirstWithHostNet {
 		m.podEvent(pod, v1.EventTypeWarning, "MissingClusterDNS", "No cluster DNS is configured. Falling back to DNS policy Default.")
 	}
 	for _, e := range dns.Exceeded {
