@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/cleanup/eviction"
 	"github.com/podwright/podwright/kube/certs"
 	"github.com/podwright/podwright/kube/credentials"
 	"github.com/podwright/podwright/kube/events"
@@ -108,6 +109,9 @@ func (a *Agent) makeNode(c *podwright.Config) (err error) {
 	if n.MaxPods == 0 { // what the scheduler counts on is what admission lets in
 		n.MaxPods = c.Admission.MaxPods
 	}
+	if n.Eviction == nil {
+		n.Eviction = evictionLimits(c)
+	}
 	if n.Runtime == nil {
 		n.Runtime = c.Runtime
 	}
@@ -125,10 +129,32 @@ func (a *Agent) makeNode(c *podwright.Config) (err error) {
 	if c.Node.Object == nil {
 		c.Node.Object = a.registrar.Object
 	}
+	if c.Node.Allocatable == nil && c.Node.AllocatableNow == nil {
+		c.Node.AllocatableNow = a.allocatable
+	}
 	if c.Node.Addresses == nil && len(c.Node.IPs) == 0 && n.Addresses != nil {
 		c.Node.Addresses = func() []string { return internalIPs(n.Addresses()) }
 	}
 	return nil
+}
+
+// allocatable is what the engine lets pods have: what the Node shows, so that the scheduler and
+// admission agree. How many pods there may be is a limit of its own.
+func (a *Agent) allocatable() v1.ResourceList {
+	list := a.registrar.Allocatable().DeepCopy()
+	delete(list, v1.ResourcePods)
+	return list
+}
+
+// evictionLimits are those of the engine.
+func evictionLimits(c *podwright.Config) []eviction.Threshold {
+	switch {
+	case c.Eviction == nil:
+		return nil
+	case c.Eviction.Policy.Thresholds == nil:
+		return eviction.DefaultThresholds()
+	}
+	return c.Eviction.Policy.Thresholds
 }
 
 // meter is that of a package of this module, nil if the engine has no metrics.

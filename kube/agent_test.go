@@ -9,7 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
@@ -45,6 +47,34 @@ func TestFillsWhatIsEmpty(t *testing.T) {
 	if len(c.Sources) != 1 || len(c.Observe.Sinks) != 1 || c.Observe.Events == nil || c.NodeHooks.Register == nil || c.Node.Object == nil ||
 		c.Pods.Services == nil || c.Pods.RuntimeClasses == nil || c.Pods.Projections.Token == nil {
 		t.Errorf("not everything was filled: %+v", c)
+	}
+}
+
+// TestEngineHasWhatTheNodeShows (KN13): what pods may have is less than the capacity by what is reserved and by the hard
+// limits of eviction, for the engine as for the scheduler. An engine that says itself what pods may have keeps it.
+func TestEngineHasWhatTheNodeShows(t *testing.T) {
+	c := newConfig(t)
+	c.Eviction = &podwright.Eviction{}
+	all := v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse("1Gi"), v1.ResourcePods: resource.MustParse("110")}
+	o := Options{Config: &rest.Config{Host: "https://api.example"}, Local: true, Node: node.Options{
+		Capacity: func() v1.ResourceList { return all }, Reserved: v1.ResourceList{v1.ResourceCPU: resource.MustParse("500m")},
+	}}
+	a, err := New(o, &c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := v1.ResourceList{v1.ResourceCPU: resource.MustParse("3500m"), v1.ResourceMemory: resource.MustParse("924Mi")}
+	if diff := cmp.Diff(want, c.Node.AllocatableNow()); diff != "" {
+		t.Error(diff)
+	}
+	want[v1.ResourcePods] = resource.MustParse("110")
+	if diff := cmp.Diff(want, a.registrar.Allocatable()); diff != "" {
+		t.Error(diff)
+	}
+	own := newConfig(t)
+	own.Node.Allocatable = v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")}
+	if _, err := New(o, &own); err != nil || own.Node.AllocatableNow != nil {
+		t.Errorf("an engine's own: %v", err)
 	}
 }
 

@@ -58,9 +58,9 @@ func assess(p Policy, s history, readings map[Signal]Observation, now time.Time)
 			}
 			continue
 		}
-		limit := t.Value.of(o.Capacity)
+		limit := t.Value.Of(o.Capacity)
 		if s.acting[i] {
-			limit += t.MinReclaim.of(o.Capacity)
+			limit += t.MinReclaim.Of(o.Capacity)
 		}
 		if o.Available >= limit {
 			continue

@@ -108,7 +108,7 @@ func (m *Manager) uncovered(ctx context.Context, due []breach) []breach {
 	}
 	var out []breach
 	for _, b := range due {
-		needed := b.Value.of(b.Observed.Capacity) + b.MinReclaim.of(b.Observed.Capacity)
+		needed := b.Value.Of(b.Observed.Capacity) + b.MinReclaim.Of(b.Observed.Capacity)
 		if freeing := m.freeing(ctx, b.Threshold); b.Observed.Available+freeing < needed {
 			out = append(out, b)
 		} else {

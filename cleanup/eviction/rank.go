@@ -57,7 +57,7 @@ func priority(pod *v1.Pod) int32 {
 func message(b breach, c candidate) string {
 	k := b.Signal.kind()
 	text := fmt.Sprintf("The node was low on resource: %s. Threshold quantity: %s, available: %s.",
-		k.resource, k.amount(b.Value.of(b.Observed.Capacity)), k.amount(b.Observed.Available))
+		k.resource, k.amount(b.Value.Of(b.Observed.Capacity)), k.amount(b.Observed.Available))
 	if used := k.used(c.Usage); used > 0 {
 		request := podinfo.Request(c.Pod, k.resource)
 		text += fmt.Sprintf(" The pod was using %s, its request is %s.", k.amount(used), request.String())

@@ -16,8 +16,8 @@ type Value struct {
 	Percent float64
 }
 
-// of returns the amount it is of a capacity.
-func (v Value) of(capacity uint64) uint64 {
+// Of returns the amount it is of a capacity.
+func (v Value) Of(capacity uint64) uint64 {
 	if v.Percent == 0 {
 		return v.Quantity
 	}

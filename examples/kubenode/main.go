@@ -162,6 +162,10 @@ func serve(ctx context.Context, o options, stderr io.Writer) error {
 	if err := o.upkeep.apply(&config); err != nil {
 		return err
 	}
+	reserved, err := o.upkeep.reserved()
+	if err != nil {
+		return err
+	}
 	runtime, err := cri.Dial(ctx, o.runtime, cri.Options{})
 	if err != nil {
 		return fmt.Errorf("--runtime %s: %w", o.runtime, err)
@@ -173,7 +177,7 @@ func serve(ctx context.Context, o options, stderr io.Writer) error {
 	if err := o.pods.configure(&config, logger); err != nil {
 		return err
 	}
-	shown := node.Options{Labels: maps.Clone(o.labels), Addresses: func() []v1.NodeAddress { return addresses(o, api.Host) }}
+	shown := node.Options{Labels: maps.Clone(o.labels), Reserved: reserved, Addresses: func() []v1.NodeAddress { return addresses(o, api.Host) }}
 	server, err := listen(o, api)
 	if err != nil {
 		return err

@@ -10,6 +10,9 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/klog/v2"
 )
 
@@ -57,6 +60,8 @@ func TestBadInput(t *testing.T) {
 		"limits of nothing":       {[]string{"--kubeconfig=" + good, "--eviction-hard=cake<1Gi"}, "cake"},
 		"a size that is none":     {[]string{"--kubeconfig=" + good, "--container-log-max-size=big"}, `"big"`},
 		"too few log files":       {[]string{"--kubeconfig=" + good, "--container-log-max-files=1"}, "at least 2"},
+		"a name of nothing":       {[]string{"--kubeconfig=" + good, "--kube-reserved=pid=100"}, `"pid" is none of cpu`},
+		"an amount that is none":  {[]string{"--kubeconfig=" + good, "--system-reserved=cpu"}, `--system-reserved "cpu": want amounts`},
 		"no pods":                 {[]string{"--kubeconfig=" + good, "--max-pods=0"}, "--max-pods 0"},
 		"a flag that is none":     {[]string{"--nodename=a"}, "nodename"},
 	} {
@@ -67,6 +72,16 @@ func TestBadInput(t *testing.T) {
 				t.Errorf("code %d, want %q in: %s", code, c.want, stderr.String())
 			}
 		})
+	}
+}
+
+// TestReserved: what the two flags keep back adds up.
+func TestReserved(t *testing.T) {
+	u := upkeep{agent: "cpu=100m, memory=200Mi", system: "cpu=0.4,ephemeral-storage=1Gi"}
+	got, err := u.reserved()
+	want := v1.ResourceList{"cpu": resource.MustParse("500m"), "memory": resource.MustParse("200Mi"), "ephemeral-storage": resource.MustParse("1Gi")}
+	if !equality.Semantic.DeepEqual(got, want) || err != nil {
+		t.Errorf("%v, %v", got, err)
 	}
 }
 

@@ -3,7 +3,9 @@ package main
 import (
 	"flag"
 	"fmt"
+	"strings"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/podwright/podwright"
@@ -20,6 +22,8 @@ type upkeep struct {
 	logSize  string
 	logFiles int
 	maxPods  int
+	// system and agent are what they need, as --system-reserved and --kube-reserved have it.
+	system, agent string
 }
 
 func (u *upkeep) register(flags *flag.FlagSet) {
@@ -27,6 +31,33 @@ func (u *upkeep) register(flags *flag.FlagSet) {
 	flags.StringVar(&u.logSize, "container-log-max-size", "10Mi", "`size` at which a container's log is rotated; 0: never")
 	flags.IntVar(&u.logFiles, "container-log-max-files", 5, "how many log `files` a container may have, at least 2")
 	flags.IntVar(&u.maxPods, "max-pods", 110, "how many `pods` the Node says it takes")
+	flags.StringVar(&u.agent, "kube-reserved", "", "`amounts` that pods may not have because kubenode and the container runtime need them, such as cpu=100m,memory=200Mi,ephemeral-storage=1Gi")
+	flags.StringVar(&u.system, "system-reserved", "", "`amounts` that pods may not have because the system needs them, such as cpu=100m,memory=200Mi,ephemeral-storage=1Gi")
+}
+
+// reserved is what pods may not have, or what is wrong with the flags.
+func (u *upkeep) reserved() (v1.ResourceList, error) {
+	sum := v1.ResourceList{}
+	for _, f := range []struct{ name, text string }{{"kube-reserved", u.agent}, {"system-reserved", u.system}} {
+		if f.text == "" {
+			continue
+		}
+		for pair := range strings.SplitSeq(f.text, ",") {
+			name, value, _ := strings.Cut(pair, "=")
+			amount, err := resource.ParseQuantity(strings.TrimSpace(value))
+			if err != nil || amount.Sign() < 0 {
+				return nil, fmt.Errorf("--%s %q: want amounts such as cpu=100m,memory=200Mi", f.name, f.text)
+			}
+			switch name := v1.ResourceName(strings.TrimSpace(name)); name {
+			case v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage:
+				amount.Add(sum[name])
+				sum[name] = amount
+			default:
+				return nil, fmt.Errorf("--%s: %q is none of cpu, memory and ephemeral-storage", f.name, name)
+			}
+		}
+	}
+	return sum, nil
 }
 
 // apply puts it into the configuration of an engine, or says what is wrong with it. Images

@@ -8,7 +8,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/resource"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -47,15 +46,8 @@ func (r *Registrar) facts() facts {
 	if f.Info.ContainerRuntimeVersion == "" {
 		f.Info.ContainerRuntimeVersion = runtime.Version
 	}
-	if f.Capacity = machineCapacity(o.RootDir); o.Capacity != nil {
-		f.Capacity = o.Capacity()
-	}
-	if o.MaxPods > 0 && o.Capacity == nil {
-		f.Capacity[v1.ResourcePods] = *resource.NewQuantity(int64(o.MaxPods), resource.DecimalSI)
-	}
-	if f.Allocatable = f.Capacity; o.Allocatable != nil {
-		f.Allocatable = o.Allocatable()
-	}
+	f.Capacity = o.capacity()
+	f.Allocatable = o.allocatable(f.Capacity)
 	if o.Addresses != nil {
 		f.Addresses = o.Addresses()
 	}
@@ -137,20 +129,4 @@ func features(of *runtimeapi.RuntimeFeatures) *v1.NodeFeatures {
 		return nil
 	}
 	return &v1.NodeFeatures{SupplementalGroupsPolicy: &of.SupplementalGroupsPolicy}
-}
-
-// machineCapacity is that of this machine, for 110 pods, which is as many as the kubelet
-// takes unless told otherwise.
-func machineCapacity(dir string) v1.ResourceList {
-	list := v1.ResourceList{
-		v1.ResourceCPU:  *resource.NewQuantity(int64(cpus()), resource.DecimalSI),
-		v1.ResourcePods: *resource.NewQuantity(110, resource.DecimalSI),
-	}
-	if memory := memoryBytes("/"); memory > 0 {
-		list[v1.ResourceMemory] = *resource.NewQuantity(memory, resource.BinarySI)
-	}
-	if disk := diskBytes(dir); disk > 0 {
-		list[v1.ResourceEphemeralStorage] = *resource.NewQuantity(disk, resource.BinarySI)
-	}
-	return list
 }

@@ -3,6 +3,7 @@ package node
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	goruntime "runtime"
@@ -10,6 +11,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 func cpus() int { return goruntime.NumCPU() }
@@ -23,6 +25,24 @@ func memoryBytes(root string) int64 {
 	}
 	kib, _ := strconv.ParseInt(fields[0], 10, 64)
 	return kib << 10
+}
+
+// hugePages are the bytes that the machine keeps as huge pages of each size its kernel has.
+func hugePages(root string) v1.ResourceList {
+	list := v1.ResourceList{}
+	files, _ := filepath.Glob(filepath.Join(root, "sys/kernel/mm/hugepages/hugepages-*kB/nr_hugepages"))
+	for _, file := range files {
+		text := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(filepath.Dir(file)), "hugepages-"), "kB")
+		kib, err := strconv.ParseInt(text, 10, 64)
+		content, readErr := os.ReadFile(file)
+		pages, countErr := strconv.ParseInt(strings.TrimSpace(string(content)), 10, 64)
+		if errors.Join(err, readErr, countErr) != nil {
+			continue
+		}
+		size := resource.NewQuantity(kib<<10, resource.BinarySI)
+		list[v1.ResourceName(v1.ResourceHugePagesPrefix+size.String())] = *resource.NewQuantity(pages*kib<<10, resource.BinarySI)
+	}
+	return list
 }
 
 // examineMachine finds out what machine this is, from the files below root. What cannot

@@ -15,6 +15,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/cleanup/eviction"
 	"github.com/podwright/podwright/internal/podinfo"
 )
 
@@ -73,9 +74,14 @@ type Options struct {
 	// MaxPods is how many pods the node says it takes. 0: 110.
 	MaxPods int
 	// Capacity and Allocatable return what the node has, and what of it pods may have
-	// together; called as Addresses is. Nil Capacity: CPU and memory of this machine,
-	// the disk of RootDir, and MaxPods. Nil Allocatable: all of the capacity.
+	// together; called as Addresses is. Nil Capacity: CPU, memory and huge pages of this machine,
+	// the disk of RootDir, and MaxPods. Nil Allocatable: the capacity less Reserved and
+	// the hard limits of Eviction (KN13).
 	Capacity, Allocatable func() v1.ResourceList
+	// Reserved is what the system and the agent need. It is accounted for, not enforced.
+	Reserved v1.ResourceList
+	// Eviction are the limits at which pods are evicted.
+	Eviction []eviction.Threshold
 	// Runtime and Images say what the runtime is and has. Nil: unknown.
 	Runtime Runtime
 	Images  Images
@@ -116,6 +122,7 @@ func (o *Options) complete() error {
 	} else if o.Leases == nil {
 		o.Leases = o.Client.CoordinationV1()
 	}
+	problems = append(problems, o.checkReserved()...)
 	if o.WhenGone != Rejoin && o.WhenGone != Leave {
 		problems = append(problems, fmt.Errorf("the policy WhenGone %q is neither Rejoin (empty) nor %s", o.WhenGone, Leave))
 	}
