@@ -62,6 +62,7 @@ func (p *parts) tie() {
 	}
 	*p.wakes = node.Wakes{Residents: p.residents, Update: func(u podworkers.UpdateOptions) { p.workers.UpdatePod(u) }, Refresh: p.pods.Refresh, Clock: p.config.Clock}
 	p.shown = &node.Shown{Residents: p.residents, Pulling: p.pods.Pulling, Translate: store.TranslateUID}
+	*p.probed = node.Probed{Statuses: p.status, Desired: store, Stopping: p.syncer.StoppingPod, Views: p.pleg, Remember: p.probeMemory.Wait, Wake: p.wakes.Wake}
 	p.onePod = &node.OnePod{Evictions: p.evictions, Find: p.shown.Get, Critical: p.users().Spared(p.config.Eviction.critical()), Events: p.config.Observe.Events, Logger: p.logger("eviction")}
 	dir := p.config.Storage.LogDir
 	p.logs = &node.Logs{Pod: p.shown.Get, View: p.pleg.Get, Dir: dir, Reader: containerlog.New(dir, p.config.Clock)}
@@ -171,7 +172,8 @@ func (p *parts) buildStatus() error {
 // buildProbes makes the probe manager.
 func (p *parts) buildProbes() (err error) {
 	c, o := p.config, p.config.Probes
-	o.Pods, o.Runtime, o.Memory, o.OnResult, o.Outbound = probedPods{p}, c.Runtime, p.probeMemory, p.probed, c.Outbound
+	p.probed = &node.Probed{}
+	o.Pods, o.Runtime, o.Memory, o.OnResult, o.Outbound = p.probed, c.Runtime, p.probeMemory, p.probed.Announce, c.Outbound
 	o.Events, o.Clock, o.Logger, o.Meter = c.Observe.Events, c.Clock, p.logger("probe"), p.meter("probe")
 	p.probes, err = probe.New(o)
 	return err

@@ -96,6 +96,7 @@ type parts struct {
 	mirrors     *mirror.Reconciler
 	mirrored    *node.Mirrored
 	onePod      *node.OnePod
+	probed      *node.Probed
 
 	ready  chan struct{}
 	drains chan *drain

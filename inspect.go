@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -17,6 +18,7 @@ import (
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/runtime/pods/containerlog"
+	"github.com/podwright/podwright/status"
 )
 
 // Pods returns every pod the engine has to do with, with its newest status,
@@ -33,6 +35,14 @@ func (e *Engine) Pod(uid types.UID) (*v1.Pod, bool) { return e.shown.Get(uid) }
 // one that is being stopped. The pod is the caller's.
 func (e *Engine) PodNamed(namespace, name string) (*v1.Pod, bool) {
 	return e.shown.Named(namespace, name)
+}
+
+// Watch yields every pod's status and then each change of one, until ctx ends or Run has returned
+// (spec/status.md 11, WA1). A reader that is slow delays nothing but itself: what it misses is told
+// by [status.ErrGap], followed by the pods that have changed meanwhile. A pod appears with its first
+// status; one that is gone comes once more, Forgotten. Statuses are shared: do not modify them.
+func (e *Engine) Watch(ctx context.Context) iter.Seq2[status.Change, error] {
+	return e.status.Changes(ctx)
 }
 
 // ContainerLog writes the log of a container to w, as kubectl logs shows it (spec/runtime.md

@@ -144,46 +144,6 @@ func (p *parts) remembering(s syncloop.Source, alone bool) (syncloop.Source, err
 	return p.journal.Remembering(s, !p.config.Storage.ForgetDesired, alone, func() bool { return p.loop.Ready() }), err
 }
 
-// probedPods shows pods to the probes as they are now.
-type probedPods struct{ p *parts }
-
-func (p probedPods) View(uid types.UID) (probe.View, bool) {
-	st, ok := p.p.status.Get(uid)
-	if !ok {
-		return probe.View{}, false
-	}
-	out := probe.View{Status: &st}
-	if out.Pod, out.Leaving = p.p.syncer.StoppingPod(uid); !out.Leaving {
-		if out.Pod, ok = p.p.loop.Store().Get(uid); !ok {
-			return probe.View{}, false
-		}
-	}
-	// Only for the exact times of starts: an old or missing view is no harm.
-	if view, err := p.p.pleg.Get(uid); err == nil {
-		out.Runtime = view
-	}
-	return out, true
-}
-
-// probed passes a new result on (spec/probe.md 6.2). The receivers ignore pods that are
-// gone.
-func (p *parts) probed(ctx context.Context, a probe.Announcement) {
-	if a.Result == probe.Success {
-		p.probeMemory.Wait(ctx, a)
-	}
-	switch a.Kind {
-	case probe.Startup:
-		p.status.SetContainerStartup(a.UID, a.ID, a.Result == probe.Success)
-	case probe.Readiness:
-		p.status.SetContainerReadiness(a.UID, a.ID, a.Result == probe.Success)
-	case probe.Liveness:
-		if a.Result != probe.Failure {
-			return
-		}
-	}
-	p.wakes.Wake(a.UID)
-}
-
 // probeSource gives the reconciler the results that make it kill or wait (6.3, 6.5).
 type probeSource struct{ p *parts }
 

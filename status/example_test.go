@@ -117,3 +117,28 @@ func ExampleManager_Watch() {
 	// 2 Running <nil>
 	// status watch: changes were missed
 }
+
+// A table of pods that is always right in the end, however slow its reader is.
+func ExampleManager_Changes() {
+	m := status.NewManager(status.Options{})
+	pod := examplePod()
+	_ = m.SetPodStatus(pod, v1.PodStatus{Phase: v1.PodRunning})
+	m.Forget(pod.UID)
+	_ = m.SetPodStatus(pod, v1.PodStatus{Phase: v1.PodPending})
+
+	table := map[string]v1.PodPhase{}
+	for change, err := range m.Changes(context.Background()) {
+		switch {
+		case err != nil:
+			fmt.Println("slow:", err)
+			continue
+		case change.Forgotten:
+			delete(table, change.Name)
+		default:
+			table[change.Name] = change.Status.Phase
+		}
+		break // an agent goes on
+	}
+	fmt.Println(table)
+	// Output: map[web:Pending]
+}

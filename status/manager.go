@@ -93,6 +93,8 @@ type Manager struct {
 	pods    map[types.UID]*entry
 	senders []*sender
 	history history
+	// ended is closed when Run returns.
+	ended chan struct{}
 	// progress, if not nil, is closed when a send has ended: a Flush waits.
 	progress chan struct{}
 }
@@ -153,6 +155,7 @@ func NewManager(options Options) *Manager {
 		options: options, calls: foreign.New(options.Clock),
 		metrics: newMetrics(options.Meter),
 		pods:    map[types.UID]*entry{},
+		ended:   make(chan struct{}),
 		history: history{limit: options.History},
 	}
 	for i, sink := range options.Sinks {
@@ -196,6 +199,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 	m.running = true
 	m.mu.Unlock()
+	defer close(m.ended)
 	defer m.export()()
 
 	var wg sync.WaitGroup

@@ -6,11 +6,16 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/timing"
 )
 
 // ErrGap is returned by [Watcher.Next] when changes were dropped before the watcher
 // took them. Watch again.
 var ErrGap = errors.New("status watch: changes were missed")
+
+// errEnded: the manager's Run has returned.
+var errEnded = errors.New("the status manager has ended")
 
 // Change is one accepted change of a pod's status.
 type Change struct {
@@ -50,8 +55,12 @@ type Watcher struct {
 
 // Next returns the next change and waits for it if need be. Its error is
 // [ErrGap] if changes were missed, for this and all later calls, or that of ctx.
-func (w *Watcher) Next(ctx context.Context) (Change, error) {
+func (w *Watcher) Next(ctx context.Context) (Change, error) { return w.wait(ctx, nil) }
+
+// wait is Next that gives up, with errEnded, when there is nothing left after ended was closed.
+func (w *Watcher) wait(ctx context.Context, ended <-chan struct{}) (Change, error) {
 	for {
+		over := timing.Ended(ended) // before the look: what came before the end is told
 		w.manager.mu.Lock()
 		c, state := w.manager.history.at(w.next)
 		var grown <-chan struct{}
@@ -66,8 +75,12 @@ func (w *Watcher) Next(ctx context.Context) (Change, error) {
 		case dropped:
 			return Change{}, ErrGap
 		}
+		if over {
+			return Change{}, errEnded
+		}
 		select {
 		case <-grown:
+		case <-ended:
 		case <-ctx.Done():
 			return Change{}, ctx.Err()
 		}

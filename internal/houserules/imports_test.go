@@ -40,7 +40,7 @@ var rooms = map[string][]string{
 
 // nodeRooms are what the node as a whole is made of.
 var nodeRooms = []string{
-	"cleanup", "cleanup/eviction", "cleanup/imagegc", "pleg", "podworkers", "runtime", "runtime/pods",
+	"cleanup", "cleanup/eviction", "cleanup/imagegc", "pleg", "podworkers", "probe", "runtime", "runtime/pods",
 	"runtime/pods/containerlog", "syncloop", "syncloop/admission", "syncloop/mirror", "syncloop/nodehooks", "syncloop/preemption", "syncloop/shutdown",
 }
 

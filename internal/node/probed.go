@@ -1,0 +1,71 @@
+package node
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/probe"
+	"github.com/podwright/podwright/runtime"
+)
+
+// Probed shows pods to the probes as they are now, and passes their results on. Every field must be set
+// before a method is called.
+type Probed struct {
+	Statuses ProbedStatuses
+	Desired  Desired
+	// Stopping returns a pod that is being stopped.
+	Stopping func(uid types.UID) (*v1.Pod, bool)
+	Views    interface {
+		Get(uid types.UID) (*runtime.PodStatus, error)
+	}
+	// Remember returns when a success will survive the agent.
+	Remember func(ctx context.Context, a probe.Announcement)
+	// Wake has a pod looked at.
+	Wake func(uid types.UID)
+}
+
+// ProbedStatuses takes what probes say of containers; [status.Manager] does.
+type ProbedStatuses interface {
+	Statuses
+	SetContainerStartup(uid types.UID, id runtime.ContainerID, started bool)
+	SetContainerReadiness(uid types.UID, id runtime.ContainerID, ready bool)
+}
+
+// View returns a pod, false if there is nothing to probe.
+func (p *Probed) View(uid types.UID) (probe.View, bool) {
+	st, ok := p.Statuses.Get(uid)
+	if !ok {
+		return probe.View{}, false
+	}
+	out := probe.View{Status: &st}
+	if out.Pod, out.Leaving = p.Stopping(uid); !out.Leaving {
+		if out.Pod, ok = p.Desired.Get(uid); !ok {
+			return probe.View{}, false
+		}
+	}
+	// Only for the exact times of starts: an old or missing view is no harm.
+	if view, err := p.Views.Get(uid); err == nil {
+		out.Runtime = view
+	}
+	return out, true
+}
+
+// Announce passes a new result on (spec/probe.md 6.2). The receivers ignore pods that are gone.
+func (p *Probed) Announce(ctx context.Context, a probe.Announcement) {
+	if a.Result == probe.Success {
+		p.Remember(ctx, a)
+	}
+	switch a.Kind {
+	case probe.Startup:
+		p.Statuses.SetContainerStartup(a.UID, a.ID, a.Result == probe.Success)
+	case probe.Readiness:
+		p.Statuses.SetContainerReadiness(a.UID, a.ID, a.Result == probe.Success)
+	case probe.Liveness:
+		if a.Result != probe.Failure {
+			return
+		}
+	}
+	p.Wake(a.UID)
+}
