@@ -110,7 +110,7 @@ func (f *Runtime) CreateContainer(ctx context.Context, podSandboxID string, conf
 func (f *Runtime) launch(podSandboxID string, config *runtimeapi.ContainerConfig) (Launch, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s := f.sandboxByID[podSandboxID]
+	s := f.sandboxes.byID[podSandboxID]
 	if s == nil {
 		return Launch{}, fmt.Errorf("sandbox %q: %w", podSandboxID, runtime.ErrNotFound)
 	}
@@ -129,7 +129,7 @@ func (f *Runtime) launch(podSandboxID string, config *runtimeapi.ContainerConfig
 
 // createContainer makes the container. The lock must be held.
 func (f *Runtime) createContainer(podSandboxID string, config *runtimeapi.ContainerConfig, script Script) (*container, error) {
-	s := f.sandboxByID[podSandboxID]
+	s := f.sandboxes.byID[podSandboxID]
 	if s == nil {
 		return nil, fmt.Errorf("sandbox %q: %w", podSandboxID, runtime.ErrNotFound)
 	}
@@ -156,9 +156,8 @@ func (f *Runtime) createContainer(podSandboxID string, config *runtimeapi.Contai
 		created: f.creationTime(),
 		changed: make(chan struct{}), resources: config.GetLinux().GetResources(),
 	}
-	f.containers = append(f.containers, c)
+	f.containers.add(c)
 	s.containers = append(s.containers, c)
-	f.byID[c.id] = c
 	f.reserved[name] = c.id
 	f.factsOf(c.key).Created++
 	f.emit(s, c, runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT)
@@ -205,7 +204,7 @@ func (f *Runtime) startable(id string) (string, error) {
 // createdContainer returns a container that can be started. The lock must be
 // held.
 func (f *Runtime) createdContainer(id string) (*container, error) {
-	c := f.byID[id]
+	c := f.containers.byID[id]
 	switch {
 	case c == nil:
 		return nil, fmt.Errorf("container %q: %w", id, runtime.ErrNotFound)
@@ -319,10 +318,8 @@ func (f *Runtime) kill(c *container) {
 // removeContainer kills and forgets a container. The lock must be held.
 func (f *Runtime) removeContainer(c *container) {
 	f.kill(c)
-	same := func(other *container) bool { return other == c }
-	f.containers = slices.DeleteFunc(f.containers, same)
-	c.sandbox.containers = slices.DeleteFunc(c.sandbox.containers, same)
-	delete(f.byID, c.id)
+	f.containers.remove(c)
+	c.sandbox.containers = without(c.sandbox.containers, c)
 	delete(f.reserved, reservedName(c.sandbox, c.config.GetMetadata()))
 	c.notify()
 	f.emit(c.sandbox, c, runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT)
@@ -332,7 +329,7 @@ func (f *Runtime) removeContainer(c *container) {
 func (f *Runtime) RemoveContainer(ctx context.Context, id string) error {
 	call := Call{Method: RemoveContainer, ContainerID: id, Request: &runtimeapi.RemoveContainerRequest{ContainerId: id}}
 	_, err := do(ctx, f, call, step[struct{}]{effect: func() (struct{}, error) {
-		if c := f.byID[id]; c != nil {
+		if c := f.containers.byID[id]; c != nil {
 			f.removeContainer(c)
 		}
 		return struct{}{}, nil
@@ -347,7 +344,7 @@ func (f *Runtime) ContainerStatus(ctx context.Context, id string, verbose bool) 
 		Request: &runtimeapi.ContainerStatusRequest{ContainerId: id, Verbose: verbose},
 	}
 	return do(ctx, f, call, step[*runtimeapi.ContainerStatusResponse]{effect: func() (*runtimeapi.ContainerStatusResponse, error) {
-		c := f.byID[id]
+		c := f.containers.byID[id]
 		if c == nil {
 			return nil, fmt.Errorf("container %q: %w", id, runtime.ErrNotFound)
 		}
@@ -359,10 +356,10 @@ func (f *Runtime) ContainerStatus(ctx context.Context, id string, verbose bool) 
 func (c *container) status() *runtimeapi.ContainerStatus {
 	status := &runtimeapi.ContainerStatus{
 		Id:          c.id,
-		Metadata:    clone(c.config.GetMetadata()),
+		Metadata:    copyContainerMetadata(c.config.GetMetadata()),
 		State:       c.state,
 		CreatedAt:   c.created.UnixNano(),
-		Image:       clone(c.config.GetImage()),
+		Image:       copyImage(c.config.GetImage()),
 		ImageRef:    c.image.id,
 		ImageId:     c.image.id,
 		Labels:      maps.Clone(c.config.GetLabels()),
@@ -407,10 +404,8 @@ func (f *Runtime) ListContainers(ctx context.Context, filter *runtimeapi.Contain
 	return do(ctx, f, call, step[[]*runtimeapi.Container]{
 		effect: func() ([]*runtimeapi.Container, error) {
 			var list []*runtimeapi.Container
-			uid, one := filter.GetLabelSelector()[runtime.LabelPodUID]
-			for _, c := range f.containers {
-				if one && c.labelled != uid || // most lists are of one pod, of many
-					filter.GetId() != "" && filter.GetId() != c.id ||
+			for _, c := range f.listed(filter) {
+				if filter.GetId() != "" && filter.GetId() != c.id ||
 					filter.GetPodSandboxId() != "" && filter.GetPodSandboxId() != c.sandbox.id ||
 					filter.GetState() != nil && filter.GetState().GetState() != c.state ||
 					!selects(filter.GetLabelSelector(), c.config.GetLabels()) {
@@ -419,8 +414,8 @@ func (f *Runtime) ListContainers(ctx context.Context, filter *runtimeapi.Contain
 				list = append(list, &runtimeapi.Container{
 					Id:           c.id,
 					PodSandboxId: c.sandbox.id,
-					Metadata:     clone(c.config.GetMetadata()),
-					Image:        clone(c.config.GetImage()),
+					Metadata:     copyContainerMetadata(c.config.GetMetadata()),
+					Image:        copyImage(c.config.GetImage()),
 					ImageRef:     c.image.id,
 					ImageId:      c.image.id,
 					State:        c.state,
@@ -435,12 +430,23 @@ func (f *Runtime) ListContainers(ctx context.Context, filter *runtimeapi.Contain
 	})
 }
 
+// listed returns the containers that a list with this filter has to look at. The lock must be held.
+func (f *Runtime) listed(filter *runtimeapi.ContainerFilter) []*container {
+	if s := f.sandboxes.byID[filter.GetPodSandboxId()]; s != nil {
+		return s.containers
+	}
+	if uid, one := filter.GetLabelSelector()[runtime.LabelPodUID]; one {
+		return f.containers.ofPod[uid]
+	}
+	return f.containers.all
+}
+
 // ReopenContainerLog closes the log file and opens its path again.
 func (f *Runtime) ReopenContainerLog(ctx context.Context, id string) error {
 	call := Call{Method: ReopenContainerLog, ContainerID: id, Request: &runtimeapi.ReopenContainerLogRequest{ContainerId: id}}
 	_, err := do(ctx, f, call, step[*logFile]{
 		effect: func() (*logFile, error) {
-			c := f.byID[id]
+			c := f.containers.byID[id]
 			switch {
 			case c == nil:
 				return nil, fmt.Errorf("container %q: %w", id, runtime.ErrNotFound)

@@ -72,7 +72,7 @@ func (f *Runtime) Doubled() error {
 func (f *Runtime) Exit(podUID types.UID, name string, exit Exit) error {
 	err := fmt.Errorf("no running container %q in pod %q: %w", name, podUID, runtime.ErrNotFound)
 	f.locked(func() {
-		for _, c := range f.containers {
+		for _, c := range f.containers.all {
 			if c.key == (containerKey{podUID, name}) && c.running() {
 				f.end(c, exit)
 				err = nil
@@ -88,7 +88,7 @@ func (f *Runtime) Exit(podUID types.UID, name string, exit Exit) error {
 func (f *Runtime) SetUnknown(containerID string) error {
 	err := fmt.Errorf("container %q: %w", containerID, runtime.ErrNotFound)
 	f.locked(func() {
-		if c := f.byID[containerID]; c != nil {
+		if c := f.containers.byID[containerID]; c != nil {
 			if c.running() {
 				f.factsOf(c.key).Running--
 			}
@@ -107,7 +107,7 @@ func (f *Runtime) SetUnknown(containerID string) error {
 func (f *Runtime) FailSandbox(sandboxID string) error {
 	err := fmt.Errorf("sandbox %q: %w", sandboxID, runtime.ErrNotFound)
 	f.locked(func() {
-		if s := f.sandboxByID[sandboxID]; s != nil {
+		if s := f.sandboxes.byID[sandboxID]; s != nil {
 			f.stopSandbox(s)
 			err = nil
 		}
@@ -120,7 +120,7 @@ func (f *Runtime) FailSandbox(sandboxID string) error {
 func (f *Runtime) SetIPs(sandboxID string, ips ...netip.Addr) error {
 	err := fmt.Errorf("sandbox %q: %w", sandboxID, runtime.ErrNotFound)
 	f.locked(func() {
-		if s := f.sandboxByID[sandboxID]; s != nil {
+		if s := f.sandboxes.byID[sandboxID]; s != nil {
 			f.addresses.release(s.ips)
 			s.ips = slices.Clone(ips)
 			for _, ip := range ips {
@@ -161,12 +161,12 @@ func (f *Runtime) SetDown(down bool) {
 // fail as in SetDown; afterwards the runtime answers.
 func (f *Runtime) Reboot() {
 	f.restart(func() {
-		for _, c := range f.containers {
+		for _, c := range f.containers.all {
 			if c.running() || c.state == runtimeapi.ContainerState_CONTAINER_UNKNOWN {
 				f.end(c, Exit{Code: codeLost, Reason: "Unknown"})
 			}
 		}
-		for _, s := range f.sandboxes {
+		for _, s := range f.sandboxes.all {
 			s.ready, s.ips = false, nil
 		}
 		f.addresses.clear()
@@ -177,14 +177,12 @@ func (f *Runtime) Reboot() {
 // the runtime answers.
 func (f *Runtime) LoseRecords() {
 	f.restart(func() {
-		for _, c := range f.containers {
+		for _, c := range f.containers.all {
 			if c.running() || c.state == runtimeapi.ContainerState_CONTAINER_UNKNOWN {
 				f.end(c, Exit{Code: codeLost, Reason: "Unknown"})
 			}
 		}
-		f.sandboxes, f.containers = nil, nil
-		clear(f.sandboxByID)
-		clear(f.byID)
+		f.sandboxes, f.containers = newRegistry[*sandbox](), newRegistry[*container]()
 		clear(f.reserved)
 		f.addresses.clear()
 	})

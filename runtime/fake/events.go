@@ -71,8 +71,11 @@ func (f *Runtime) emit(s *sandbox, c *container, kind runtimeapi.ContainerEventT
 	for _, other := range s.containers {
 		response.ContainersStatuses = append(response.ContainersStatuses, other.status())
 	}
-	for _, st := range f.streams {
-		event.Response = clone(response)
+	for i, st := range f.streams {
+		if i > 0 { // each has its own
+			response = clone(response)
+		}
+		event.Response = response
 		st.queue = append(st.queue, event)
 		close(st.changed)
 		st.changed = make(chan struct{})
@@ -143,7 +146,10 @@ func (f *Runtime) deliver(ctx context.Context, st *stream, ch chan<- *runtimeapi
 			}
 			fresh := make([]held, d.Copies+1)
 			for i := range fresh {
-				fresh[i] = held{response: clone(event.Response), due: now.Add(d.Delay), behind: d.Behind}
+				fresh[i] = held{response: event.Response, due: now.Add(d.Delay), behind: d.Behind}
+				if i > 0 {
+					fresh[i].response = clone(event.Response)
+				}
 			}
 			if fresh, err = f.send(ctx, ch, fresh, now); err != nil {
 				return err

@@ -22,7 +22,7 @@ func (f *Runtime) ExecSync(ctx context.Context, id string, cmd []string, timeout
 	var c *container
 	result, err := do(ctx, f, call, step[ExecResult]{
 		effect: func() (ExecResult, error) {
-			switch c = f.byID[id]; {
+			switch c = f.containers.byID[id]; {
 			case c == nil:
 				return ExecResult{}, fmt.Errorf("container %q: %w", id, runtime.ErrNotFound)
 			case !c.running():
@@ -96,7 +96,7 @@ func (c *container) ready(now time.Time) bool {
 func (f *Runtime) Ready(podUID types.UID, name string) bool {
 	ready := false
 	f.locked(func() {
-		for _, c := range f.containers {
+		for _, c := range f.containers.all {
 			ready = ready || c.key == containerKey{podUID, name} && c.ready(f.now)
 		}
 	})

@@ -25,7 +25,7 @@ func (f *Runtime) UpdateContainerResources(ctx context.Context, id string, resou
 		Request: &runtimeapi.UpdateContainerResourcesRequest{ContainerId: id, Linux: resources.GetLinux()},
 	}
 	_, err := do(ctx, f, call, step[struct{}]{effect: func() (struct{}, error) {
-		c := f.byID[id]
+		c := f.containers.byID[id]
 		switch {
 		case c == nil:
 			return struct{}{}, fmt.Errorf("container %q: %w", id, runtime.ErrNotFound)
@@ -74,7 +74,7 @@ func (f *Runtime) UpdatePodSandboxResources(ctx context.Context, request *runtim
 	request = clone(request)
 	call := Call{Method: UpdatePodSandboxResources, SandboxID: request.GetPodSandboxId(), Request: request}
 	return do(ctx, f, call, step[*runtimeapi.UpdatePodSandboxResourcesResponse]{effect: func() (*runtimeapi.UpdatePodSandboxResourcesResponse, error) {
-		if f.sandboxByID[request.GetPodSandboxId()] == nil {
+		if f.sandboxes.byID[request.GetPodSandboxId()] == nil {
 			return nil, fmt.Errorf("sandbox %q: %w", request.GetPodSandboxId(), runtime.ErrNotFound)
 		}
 		return &runtimeapi.UpdatePodSandboxResourcesResponse{}, nil
@@ -85,7 +85,7 @@ func (f *Runtime) UpdatePodSandboxResources(ctx context.Context, request *runtim
 // as [Runtime.ContainerStats] has it. New containers use none.
 func (f *Runtime) SetMemoryUsage(podUID types.UID, name string, bytes uint64) {
 	f.locked(func() {
-		for _, c := range f.containers {
+		for _, c := range f.containers.all {
 			if c.key == (containerKey{podUID, name}) {
 				c.memory = bytes
 			}
@@ -97,7 +97,7 @@ func (f *Runtime) SetMemoryUsage(podUID types.UID, name string, bytes uint64) {
 func (f *Runtime) ContainerStats(ctx context.Context, id string) (*runtimeapi.ContainerStats, error) {
 	call := Call{Method: ContainerStats, ContainerID: id, Request: &runtimeapi.ContainerStatsRequest{ContainerId: id}}
 	return do(ctx, f, call, step[*runtimeapi.ContainerStats]{effect: func() (*runtimeapi.ContainerStats, error) {
-		c := f.byID[id]
+		c := f.containers.byID[id]
 		if c == nil {
 			return nil, fmt.Errorf("container %q: %w", id, runtime.ErrNotFound)
 		}
@@ -109,7 +109,7 @@ func (f *Runtime) ContainerStats(ctx context.Context, id string) (*runtimeapi.Co
 func (c *container) stats() *runtimeapi.ContainerStats {
 	return &runtimeapi.ContainerStats{
 		Attributes: &runtimeapi.ContainerAttributes{
-			Id: c.id, Metadata: clone(c.config.GetMetadata()),
+			Id: c.id, Metadata: copyContainerMetadata(c.config.GetMetadata()),
 			Labels: maps.Clone(c.config.GetLabels()), Annotations: maps.Clone(c.config.GetAnnotations()),
 		},
 		Memory: &runtimeapi.MemoryUsage{

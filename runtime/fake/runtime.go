@@ -36,10 +36,8 @@ type Runtime struct {
 
 	nextID      int
 	lastCreated time.Time
-	sandboxes   []*sandbox   // in the order of creation
-	containers  []*container // in the order of creation
-	sandboxByID map[string]*sandbox
-	byID        map[string]*container
+	sandboxes   registry[*sandbox]
+	containers  registry[*container]
 	reserved    map[string]string // name of a sandbox or container to its ID
 	facts       map[containerKey]*Facts
 	images      []*storedImage
@@ -81,16 +79,16 @@ func New(options Options) *Runtime {
 		options.PodIPs = netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 88, 0, 0}), 16)
 	}
 	f := &Runtime{
-		options:     options,
-		clock:       options.Clock,
-		ledger:      ledger{limit: options.MaxCalls, numbers: map[Method]int{}},
-		downCh:      make(chan struct{}),
-		conditions:  map[string]bool{"RuntimeReady": true, "NetworkReady": true},
-		sandboxByID: map[string]*sandbox{},
-		byID:        map[string]*container{},
-		reserved:    map[string]string{},
-		facts:       map[containerKey]*Facts{},
-		addresses:   addressPool{prefix: options.PodIPs.Masked(), used: map[netip.Addr]bool{}},
+		options:    options,
+		clock:      options.Clock,
+		ledger:     ledger{limit: options.MaxCalls, numbers: map[Method]int{}},
+		downCh:     make(chan struct{}),
+		conditions: map[string]bool{"RuntimeReady": true, "NetworkReady": true},
+		sandboxes:  newRegistry[*sandbox](),
+		containers: newRegistry[*container](),
+		reserved:   map[string]string{},
+		facts:      map[containerKey]*Facts{},
+		addresses:  addressPool{prefix: options.PodIPs.Masked(), used: map[netip.Addr]bool{}},
 	}
 	f.now = f.clock.Now()
 	for _, image := range options.Images {
@@ -385,10 +383,10 @@ func (f *Runtime) creationTime() time.Time {
 
 // identify fills in what a call is about from the IDs it carries.
 func (f *Runtime) identify(c *Call) {
-	if ct := f.byID[c.ContainerID]; ct != nil {
+	if ct := f.containers.byID[c.ContainerID]; ct != nil {
 		c.Container, c.SandboxID = ct.name(), ct.sandbox.id
 	}
-	if s := f.sandboxByID[c.SandboxID]; s != nil {
+	if s := f.sandboxes.byID[c.SandboxID]; s != nil {
 		c.PodUID, c.Pod = s.uid(), s.config.GetMetadata().GetName()
 	}
 }

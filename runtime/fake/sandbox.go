@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -45,9 +44,6 @@ func sandboxName(m *runtimeapi.PodSandboxMetadata) string {
 	return fmt.Sprintf("%s_%s_%s_%d", m.GetName(), m.GetNamespace(), m.GetUid(), m.GetAttempt())
 }
 
-// clone copies a message so that neither side sees changes of the other.
-func clone[M proto.Message](m M) M { return proto.Clone(m).(M) }
-
 // RunPodSandbox makes a ready sandbox. On the pod network it gets the next free
 // address of Options.PodIPs.
 func (f *Runtime) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, runtimeHandler string) (string, error) {
@@ -75,8 +71,7 @@ func (f *Runtime) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandb
 		}
 		f.nextID++
 		s.id, s.created = fmt.Sprintf("sandbox-%d", f.nextID), f.creationTime()
-		f.sandboxes = append(f.sandboxes, s)
-		f.sandboxByID[s.id] = s
+		f.sandboxes.add(s)
 		f.reserved[name] = s.id
 		f.emit(s, nil, runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT)
 		f.emit(s, nil, runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT)
@@ -96,7 +91,7 @@ func (f *Runtime) StopPodSandbox(ctx context.Context, podSandboxID string) error
 		Request: &runtimeapi.StopPodSandboxRequest{PodSandboxId: podSandboxID},
 	}
 	_, err := do(ctx, f, call, step[struct{}]{effect: func() (struct{}, error) {
-		if s := f.sandboxByID[podSandboxID]; s != nil {
+		if s := f.sandboxes.byID[podSandboxID]; s != nil {
 			f.stopSandbox(s)
 		}
 		return struct{}{}, nil
@@ -125,7 +120,7 @@ func (f *Runtime) RemovePodSandbox(ctx context.Context, podSandboxID string) err
 		Request: &runtimeapi.RemovePodSandboxRequest{PodSandboxId: podSandboxID},
 	}
 	_, err := do(ctx, f, call, step[struct{}]{effect: func() (struct{}, error) {
-		s := f.sandboxByID[podSandboxID]
+		s := f.sandboxes.byID[podSandboxID]
 		if s == nil {
 			return struct{}{}, nil
 		}
@@ -133,8 +128,7 @@ func (f *Runtime) RemovePodSandbox(ctx context.Context, podSandboxID string) err
 		for _, c := range slices.Clone(s.containers) {
 			f.removeContainer(c)
 		}
-		f.sandboxes = slices.DeleteFunc(f.sandboxes, func(other *sandbox) bool { return other == s })
-		delete(f.sandboxByID, s.id)
+		f.sandboxes.remove(s)
 		delete(f.reserved, s.name())
 		f.emit(s, nil, runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT)
 		return struct{}{}, nil
@@ -149,7 +143,7 @@ func (f *Runtime) PodSandboxStatus(ctx context.Context, podSandboxID string, ver
 		Request: &runtimeapi.PodSandboxStatusRequest{PodSandboxId: podSandboxID, Verbose: verbose},
 	}
 	return do(ctx, f, call, step[*runtimeapi.PodSandboxStatusResponse]{effect: func() (*runtimeapi.PodSandboxStatusResponse, error) {
-		s := f.sandboxByID[podSandboxID]
+		s := f.sandboxes.byID[podSandboxID]
 		if s == nil {
 			return nil, fmt.Errorf("sandbox %q: %w", podSandboxID, runtime.ErrNotFound)
 		}
@@ -161,7 +155,7 @@ func (f *Runtime) PodSandboxStatus(ctx context.Context, podSandboxID string, ver
 func (f *Runtime) sandboxStatus(s *sandbox) *runtimeapi.PodSandboxStatus {
 	status := &runtimeapi.PodSandboxStatus{
 		Id:             s.id,
-		Metadata:       clone(s.config.GetMetadata()),
+		Metadata:       copySandboxMetadata(s.config.GetMetadata()),
 		State:          s.state(),
 		CreatedAt:      s.created.UnixNano(),
 		Network:        &runtimeapi.PodSandboxNetworkStatus{},
@@ -199,17 +193,19 @@ func (f *Runtime) ListPodSandbox(ctx context.Context, filter *runtimeapi.PodSand
 	return do(ctx, f, call, step[[]*runtimeapi.PodSandbox]{
 		effect: func() ([]*runtimeapi.PodSandbox, error) {
 			var list []*runtimeapi.PodSandbox
-			uid, one := filter.GetLabelSelector()[runtime.LabelPodUID]
-			for _, s := range f.sandboxes {
-				if one && s.labelled != uid ||
-					filter.GetId() != "" && filter.GetId() != s.id ||
+			listed := f.sandboxes.all
+			if uid, one := filter.GetLabelSelector()[runtime.LabelPodUID]; one {
+				listed = f.sandboxes.ofPod[uid]
+			}
+			for _, s := range listed {
+				if filter.GetId() != "" && filter.GetId() != s.id ||
 					filter.GetState() != nil && filter.GetState().GetState() != s.state() ||
 					!selects(filter.GetLabelSelector(), s.config.GetLabels()) {
 					continue
 				}
 				list = append(list, &runtimeapi.PodSandbox{
 					Id:             s.id,
-					Metadata:       clone(s.config.GetMetadata()),
+					Metadata:       copySandboxMetadata(s.config.GetMetadata()),
 					State:          s.state(),
 					CreatedAt:      s.created.UnixNano(),
 					Labels:         maps.Clone(s.config.GetLabels()),

@@ -29,7 +29,7 @@ func (f *Runtime) StopContainer(ctx context.Context, id string, timeout int64) e
 	}
 	_, err := do(ctx, f, call, step[pendingStop]{
 		effect: func() (pendingStop, error) {
-			c := f.byID[id]
+			c := f.containers.byID[id]
 			if c == nil {
 				return pendingStop{}, fmt.Errorf("container %q: %w", id, runtime.ErrNotFound)
 			}

@@ -54,7 +54,7 @@ func (f *Runtime) streamURL(ctx context.Context, call Call, path string) (string
 			return "", fmt.Errorf("%s without Options.StreamURL: %w", call.Method, runtime.ErrUnimplemented)
 		}
 		if id := call.SandboxID; call.Method == PortForwardStream {
-			switch s := f.sandboxByID[id]; {
+			switch s := f.sandboxes.byID[id]; {
 			case s == nil:
 				return "", fmt.Errorf("sandbox %q: %w", id, runtime.ErrNotFound)
 			case !s.ready:
@@ -63,7 +63,7 @@ func (f *Runtime) streamURL(ctx context.Context, call Call, path string) (string
 			return f.options.StreamURL + path + id, nil
 		}
 		id := call.ContainerID
-		switch c := f.byID[id]; {
+		switch c := f.containers.byID[id]; {
 		case c == nil:
 			return "", fmt.Errorf("container %q: %w", id, runtime.ErrNotFound)
 		case !c.running():
@@ -80,7 +80,7 @@ func (f *Runtime) ListContainerStats(ctx context.Context, filter *runtimeapi.Con
 	call := Call{Method: ListContainerStats, Request: &runtimeapi.ListContainerStatsRequest{Filter: filter}}
 	return do(ctx, f, call, step[[]*runtimeapi.ContainerStats]{effect: func() ([]*runtimeapi.ContainerStats, error) {
 		var out []*runtimeapi.ContainerStats
-		for _, c := range f.containers {
+		for _, c := range f.containers.all {
 			if c.running() && (filter.GetId() == "" || filter.GetId() == c.id) &&
 				(filter.GetPodSandboxId() == "" || filter.GetPodSandboxId() == c.sandbox.id) &&
 				selects(filter.GetLabelSelector(), c.config.GetLabels()) {
@@ -98,20 +98,20 @@ func (f *Runtime) ListPodSandboxStats(ctx context.Context, filter *runtimeapi.Po
 	call := Call{Method: ListPodSandboxStats, Request: &runtimeapi.ListPodSandboxStatsRequest{Filter: filter}}
 	return do(ctx, f, call, step[[]*runtimeapi.PodSandboxStats]{effect: func() ([]*runtimeapi.PodSandboxStats, error) {
 		var out []*runtimeapi.PodSandboxStats
-		for _, s := range f.sandboxes {
+		for _, s := range f.sandboxes.all {
 			if !s.ready || filter.GetId() != "" && filter.GetId() != s.id ||
 				!selects(filter.GetLabelSelector(), s.config.GetLabels()) {
 				continue
 			}
 			stats := &runtimeapi.PodSandboxStats{
 				Attributes: &runtimeapi.PodSandboxAttributes{
-					Id: s.id, Metadata: clone(s.config.GetMetadata()),
+					Id: s.id, Metadata: copySandboxMetadata(s.config.GetMetadata()),
 					Labels: maps.Clone(s.config.GetLabels()), Annotations: maps.Clone(s.config.GetAnnotations()),
 				},
 				Linux: &runtimeapi.LinuxPodSandboxStats{},
 			}
-			for _, c := range f.containers {
-				if c.running() && c.sandbox == s {
+			for _, c := range s.containers {
+				if c.running() {
 					stats.Linux.Containers = append(stats.Linux.Containers, c.stats())
 				}
 			}
