@@ -11,7 +11,7 @@ MANIFESTS ?= examples/manifests
 # runs. The tests check for goroutines that still run.
 export GORACE := atexit_sleep_ms=10 $(GORACE)
 
-.PHONY: tenant test-kube kube-long kube-certificates kube-up kube-down fields help run test unit e2e lint bench verify fmt explore torture crash crash-containerd probes-kill evictions-kill mutate-podworkers spec-coverage rewrites faults-pleg bench-idle build clean fuzz vuln leak-hunt crowd api deletions faults-hour marathon flake deep-trees
+.PHONY: fleet tenant test-kube kube-long kube-certificates kube-up kube-down fields help run test unit e2e lint bench verify fmt explore torture crash crash-containerd probes-kill evictions-kill mutate-podworkers spec-coverage rewrites faults-pleg bench-idle build clean fuzz vuln leak-hunt crowd api deletions faults-hour marathon flake deep-trees
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | expand -t 22
@@ -82,6 +82,10 @@ explore: ## explore the worker state machine without a depth limit, up to STATES
 
 torture: ## do random things to an agent on a real containerd for TORTURE (10m)
 	cd examples && $(GO) test $(RACE) -tags containerd ./nodeagent -run TestContainerdTorture -v -timeout 0 -torture.for=$(or $(TORTURE),10m) -torture.steps=60
+
+fleet: ## ENGINES (1000) engines with PODS (100) pods each in one process, an hour of virtual time in which 1 % of the pods fail per minute; a table of memory and time (an hour, 16 GB); FOR=5m for less
+	@mkdir -p bin; $(INMEMORY) nice $(GO) test -count=1 -timeout 0 -run '^TestFleet$$' -v ./internal/enginetest -fleet.engines=$(or $(ENGINES),1000) -fleet.pods=$(or $(PODS),100) -fleet.for=$(or $(FOR),1h) -fleet.mib=16384 >bin/fleet.log 2>&1; code=$$?; \
+	  grep -v -e '^=== ' bin/fleet.log; exit $$code
 
 leak-hunt: ## SCHEDULES (100000) random lives of pods with 5 % faults on the fake runtime: nothing may be left over (an hour)
 	$(INMEMORY) $(GO) test -count=1 -run '^TestLeakHunt$$' -v -timeout 0 ./internal/enginetest -leak.schedules=$(or $(SCHEDULES),100000) -leak.seed=$(or $(SEED),0)

@@ -488,3 +488,25 @@ func TestSecondRunIsAnError(t *testing.T) {
 		}
 	})
 }
+
+// Old statuses that no watcher can read are not kept: they are a few kilobytes per change.
+func TestHistoryIsKeptFromTheFirstWatchOn(t *testing.T) {
+	m := NewManager(Options{History: 2})
+	pod := newPod(apps("a0"))
+	set(t, m, pod, scene(newPod(), "A W"))
+	if m.history.ring != nil {
+		t.Errorf("changes are kept without a watcher: %+v", m.history.ring)
+	}
+	_, w := m.Watch()
+	for _, how := range []string{"A R", "A T1"} {
+		set(t, m, pod, scene(newPod(), how))
+	}
+	for want := uint64(2); want <= 3; want++ {
+		if c, err := w.Next(t.Context()); err != nil || c.Version != want {
+			t.Errorf("version %d, %v; want %d", c.Version, err, want)
+		}
+	}
+	if _, err := (&Watcher{manager: m}).Next(t.Context()); !errors.Is(err, ErrGap) {
+		t.Errorf("a change of before the first watcher: %v, want a gap", err)
+	}
+}

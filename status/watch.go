@@ -34,8 +34,8 @@ type Change struct {
 
 // Watch returns the present status of all pods, in no particular order, and a watcher
 // for the changes after them. A watcher costs nothing while it is not used: it has no
-// buffer and no goroutine, and needs no Close. Changes wait in the manager's history
-// (Options.History); a watcher that lags behind further gets [ErrGap] and slows nothing
+// buffer and no goroutine, and needs no Close. From the first Watch on changes wait in the manager's
+// history (Options.History); a watcher that lags behind further gets [ErrGap] and slows nothing
 // down.
 func (m *Manager) Watch() ([]Change, *Watcher) {
 	m.mu.Lock()
@@ -44,6 +44,7 @@ func (m *Manager) Watch() ([]Change, *Watcher) {
 	for _, e := range m.pods {
 		list = append(list, e.change())
 	}
+	m.history.begin()
 	return list, &Watcher{manager: m, next: m.history.end}
 }
 
@@ -95,10 +96,13 @@ func (e *entry) change() Change {
 	}
 }
 
-// history is a ring of the newest changes. Guarded by Manager.mu.
+// history is a ring of the newest changes since somebody watched first: without a watcher it would
+// keep old statuses that cannot be read. Guarded by Manager.mu.
 type history struct {
 	limit int
-	ring  []Change
+	// ring has change number n at n modulo limit, and the newest kept of them; nil before the first watcher.
+	ring []Change
+	kept int
 	// end is the number of changes ever added: the number of the next one.
 	end uint64
 	// grown, if not nil, is closed at the next addition: a watcher waits.
@@ -114,12 +118,18 @@ const (
 	ahead
 )
 
+// begin keeps changes from now on.
+func (h *history) begin() {
+	if h.ring == nil {
+		h.ring = make([]Change, h.limit)
+	}
+}
+
 // add appends a change and wakes the watchers.
 func (h *history) add(c Change) {
-	if len(h.ring) < h.limit {
-		h.ring = append(h.ring, c)
-	} else {
+	if h.ring != nil {
 		h.ring[h.end%uint64(h.limit)] = c
+		h.kept = min(h.kept+1, h.limit)
 	}
 	h.end++
 	if h.grown != nil {
@@ -141,7 +151,7 @@ func (h *history) at(n uint64) (Change, position) {
 	switch {
 	case n >= h.end:
 		return Change{}, ahead
-	case n+uint64(len(h.ring)) < h.end:
+	case n+uint64(h.kept) < h.end: //nolint:gosec // not negative
 		return Change{}, dropped
 	}
 	return h.ring[n%uint64(h.limit)], present

@@ -164,8 +164,11 @@ func describe(r *checkpoint.Record, pod *v1.Pod) {
 	r.Source, r.ConfigHash = pod.Annotations[podinfo.AnnotationSource], pod.Annotations[podinfo.AnnotationHash]
 }
 
-// stored is a pod as it is kept: without what others fill in.
+// stored is a pod as it is kept: without what others fill in. It is the pod itself if nothing is.
 func stored(pod *v1.Pod) *v1.Pod {
+	if pod.ManagedFields == nil && reflect.ValueOf(&pod.Status).Elem().IsZero() {
+		return pod
+	}
 	p := *pod
 	p.ManagedFields, p.Status = nil, v1.PodStatus{}
 	return &p

@@ -294,7 +294,7 @@ func (o *Options) complete() error {
 	}
 	if o.Events == nil {
 		o.Events = podinfo.DiscardEvents{}
-	} else if !o.EveryEvent {
+	} else if _, discarded := o.Events.(podinfo.DiscardEvents); !discarded && !o.EveryEvent {
 		o.Events = newAggregator(o.Events, o.Clock)
 	}
 	if o.Meter == nil {

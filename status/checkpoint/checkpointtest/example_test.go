@@ -1,11 +1,13 @@
 package checkpointtest_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
 
 	"go.uber.org/goleak"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/status/checkpoint"
 	"github.com/podwright/podwright/status/checkpoint/checkpointtest"
@@ -34,4 +36,16 @@ func Example() {
 	// no space left
 	// <nil>
 	// [first third] [first]
+}
+
+// What is in memory outlives a keeper, but not a deletion.
+func ExampleMemory() {
+	var store checkpoint.Store = &checkpointtest.Memory{}
+	ctx := context.Background()
+	fmt.Println(store.Write(ctx, []*checkpoint.Record{{UID: "a"}, {UID: "b"}}), store.Delete(ctx, []types.UID{"b", "unknown"}))
+	loaded, err := store.Load(ctx)
+	fmt.Println(len(loaded.Records), loaded.Records[0].UID, err)
+	// Output:
+	// <nil> <nil>
+	// 1 a <nil>
 }
