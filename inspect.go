@@ -17,6 +17,7 @@ import (
 	"github.com/podwright/podwright/internal/recovery"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/probe"
+	"github.com/podwright/podwright/runtime/pods"
 	"github.com/podwright/podwright/runtime/pods/containerlog"
 	"github.com/podwright/podwright/status"
 )
@@ -51,6 +52,15 @@ func (e *Engine) Watch(ctx context.Context) iter.Seq2[status.Change, error] {
 // ErrFailedPrecondition if there is no log yet. A slow w delays nothing but this call.
 func (e *Engine) ContainerLog(ctx context.Context, uid types.UID, container string, options containerlog.Options, w io.Writer) error {
 	return e.logs.Copy(ctx, uid, container, options, w)
+}
+
+// LocalStorage says where a pod keeps its logs, files and volumes on this node, which need not
+// exist; both are empty for a pod that the engine has nothing to do with.
+func (e *Engine) LocalStorage(uid types.UID) (local pods.LocalStorage, mounted map[string]pods.MountedVolume) {
+	if pod, ok := e.shown.Get(uid); ok {
+		local, mounted = e.pods.LocalStorage(pod), e.pods.MountedVolumes(pod.UID)
+	}
+	return local, mounted
 }
 
 // Explanation says where one pod stands and what it waits for. It encodes as JSON.

@@ -25,6 +25,7 @@ import (
 	"github.com/podwright/podwright/kube/objects"
 	"github.com/podwright/podwright/kube/podsource"
 	"github.com/podwright/podwright/kube/server"
+	"github.com/podwright/podwright/kube/stats"
 	"github.com/podwright/podwright/kube/statussink"
 	"github.com/podwright/podwright/kube/tokens"
 	"github.com/podwright/podwright/runtime"
@@ -37,6 +38,7 @@ const dialTimeout = 30 * time.Second
 // Engine is what an agent needs of the engine that it serves. A *podwright.Engine is one.
 type Engine interface {
 	server.Engine
+	stats.Engine
 	Run(ctx context.Context) error
 	Drain(ctx context.Context) error
 	ObjectChanged(o podwright.Object)
@@ -77,6 +79,7 @@ func New(o Options, c *podwright.Config) (*Agent, error) {
 	if c.Clock != nil {
 		a.clock = c.Clock
 	}
+	a.completeStats(c)
 	if err := errors.Join(a.makeMetrics(c), a.makeClients(c), a.makeServing(c)); err != nil {
 		return nil, fmt.Errorf("kube: %w", err)
 	}
@@ -371,8 +374,12 @@ func (a *Agent) makeServer(engine Engine) (run func(ctx context.Context) error, 
 	if o.Listener == nil {
 		return func(context.Context) error { return nil }, nil
 	}
+	pages, err := a.makeStats(engine)
+	if err != nil {
+		return nil, fmt.Errorf("kube: %w", err)
+	}
 	s, err := server.New(server.Options{
-		Node: a.name, Engine: engine, Runtime: a.runtime, Certificate: o.Certificate, ClientCAs: o.ClientCAs, Metrics: o.Metrics,
+		Node: a.name, Engine: engine, Runtime: a.runtime, Certificate: o.Certificate, ClientCAs: o.ClientCAs, Metrics: o.Metrics, Stats: pages,
 		Tokens: a.clients.all.AuthenticationV1(), Access: a.clients.all.AuthorizationV1(),
 		Clock: a.clock, Logger: a.logger.WithName("server"),
 	})

@@ -13,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 
@@ -145,6 +146,9 @@ func (e *engine) Run(ctx context.Context) error {
 func (e *engine) Drain(context.Context) error    { e.drained = true; return nil }
 func (e *engine) Pods() []v1.Pod                 { return nil }
 func (e *engine) ObjectChanged(podwright.Object) {}
+func (e *engine) LocalStorage(types.UID) (pods.LocalStorage, map[string]pods.MountedVolume) {
+	return pods.LocalStorage{}, nil
+}
 
 // TestRunLeavesNothing (KW2): with an API server that cannot be reached, Run ends with its
 // context and leaves no goroutine.

@@ -7,7 +7,8 @@
 //	 ├─ tokens ─────────────► tokens ──┤    └──► events ──► API
 //	 │        plugins ► credentials ───┤
 //	 ├─ services, runtime classes ─────┘
-//	 └─ certs: the certificates of its clients and of its server
+//	 ├─ certs: the certificates of its clients and of its server
+//	 └─ kubectl, scrapers ► server: logs, exec..., pages of stats
 //
 // Its packages are parts, not a program: an agent takes those it needs. This package
 // composes all of them. [New] fills the fields of a podwright.Config that are empty, so

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/podwright/podwright/kube/node"
+	"github.com/podwright/podwright/kube/stats"
 )
 
 // Policy says what follows when the Node was deleted (KN7).
@@ -80,6 +81,13 @@ type Server struct {
 	// module, of Go and of the process, unless the engine's configuration has an
 	// Observe.MeterProvider of its own: then there are no such pages.
 	Metrics prometheus.Gatherer
+	// Stats configures what measures the node and its pods for /stats/summary, /metrics/resource and
+	// /metrics/cadvisor: metrics-server, autoscalers and dashboards read these. What is empty of
+	// Node, Runtime, Images, RootDir, Clock and Logger is that of the engine's configuration; Engine is set by
+	// [Agent.Run].
+	Stats stats.Options
+	// NoStats leaves these pages out.
+	NoStats bool
 }
 
 func (o *Options) complete() error {
@@ -103,6 +111,9 @@ func (o *Options) complete() error {
 		if address, ok := o.Server.Listener.Addr().(*net.TCPAddr); ok && o.Node.Port == 0 {
 			o.Node.Port = int32(address.Port)
 		}
+	}
+	if o.Server.Stats.Engine != nil {
+		problems = append(problems, errors.New("the field Server.Stats.Engine is set by this package"))
 	}
 	n := o.Node
 	for name, set := range map[string]bool{

@@ -64,11 +64,10 @@ func overLimit(pod *v1.Pod, containers map[string]uint64, folders uint64) (signa
 // maxFiles bounds one walk of a folder: a pod may make as many files as it likes.
 const maxFiles = 200_000
 
-// FolderSize returns the bytes on the disk that a folder takes; one that is not there takes none.
-// The walk ends after 200,000 files.
-func FolderSize(ctx context.Context, dir string) (uint64, error) {
-	bytes, _, err := size(ctx, dir, 0)
-	return bytes, err
+// FolderSize returns the bytes on the disk, and the files, that a folder takes; one that is not there
+// takes none. The walk ends after 200,000 files.
+func FolderSize(ctx context.Context, dir string) (bytes, files uint64, err error) {
+	return size(ctx, dir, 0)
 }
 
 // size returns how much of its disk a folder takes: blocks, and files and folders

@@ -183,7 +183,7 @@ func (e *Evictions) storage(ctx context.Context, pod *v1.Pod) (eviction.Storage,
 	}
 	for _, folders := range []map[string]string{local.Logs, local.Messages} {
 		for name, folder := range folders {
-			bytes, err := eviction.FolderSize(ctx, folder)
+			bytes, _, err := eviction.FolderSize(ctx, folder)
 			problems = append(problems, err)
 			out.Containers[name] += bytes
 		}

@@ -5,6 +5,7 @@
 //	kubectl            │  │                /exec, /attach ─┬─► runtime.DirectStreamer
 //	                   │  └ SubjectAccessReview            └─► URL of runtime.Streamer (loopback)
 //	                   └ client certificate, TokenReview   /portForward ─► the same
+//	                                                       /stats, /metrics/resource... ─► package stats
 //
 // Every request has a user and is authorised before anything is looked at. Decisions of the API server
 // are kept for a while; without it those that are kept hold until they expire, and then

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -31,6 +32,14 @@ type Engine interface {
 	Healthy() error
 }
 
+// Stats answers requests for what the node and its pods use; *stats.Source does. Its methods are called
+// from many goroutines, and return within seconds.
+type Stats interface {
+	ServeSummary(w http.ResponseWriter, r *http.Request)
+	ServeResource(w http.ResponseWriter, r *http.Request)
+	ServeContainers(w http.ResponseWriter, r *http.Request)
+}
+
 // Options configures [New]. Node, Engine and Certificate are required.
 type Options struct {
 	// Node is the name of the Node: whose subresources users need rights to.
@@ -44,6 +53,10 @@ type Options struct {
 	// Metrics are what /metrics shows, and /metrics/probes of those that begin with prober_. It is asked by
 	// several goroutines at once. Nil: there are no such pages.
 	Metrics prometheus.Gatherer
+
+	// Stats are the pages /stats/summary, /metrics/resource and /metrics/cadvisor. Nil: there are no such
+	// pages.
+	Stats Stats
 
 	// Certificate returns the server's certificate for a handshake. It is called for each one, so that a
 	// certificate can be replaced without a restart.

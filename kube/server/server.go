@@ -59,6 +59,11 @@ func (s *Server) routes() *http.ServeMux {
 		mux.HandleFunc("GET /metrics", s.metricPage(false))
 		mux.HandleFunc("GET /metrics/probes", s.metricPage(true))
 	}
+	if stats := s.options.Stats; stats != nil {
+		mux.HandleFunc("GET /stats/summary", s.timely(stats.ServeSummary))
+		mux.HandleFunc("GET /metrics/resource", s.timely(stats.ServeResource))
+		mux.HandleFunc("GET /metrics/cadvisor", s.timely(stats.ServeContainers))
+	}
 	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", s.containerLogs)
 	for _, method := range []string{"GET ", "POST "} {
 		for _, pod := range []string{"{namespace}/{pod}", "{namespace}/{pod}/{uid}"} {

@@ -1,0 +1,169 @@
+package stats
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+
+	"github.com/podwright/podwright/cleanup/eviction"
+)
+
+// disk measures what pods have on the disk. Sizes that took a walk are kept for a while.
+type disk struct {
+	age   time.Duration
+	sizes map[string]size // by folder
+	seen  map[string]bool
+	// systems are the file systems of this reading by a folder on them.
+	systems map[string]*stats.FsStats
+}
+
+// size is what a folder took at a time.
+type size struct {
+	at           time.Time
+	bytes, files uint64
+}
+
+// begin begins a reading; what is not asked for until end is forgotten.
+func (d *disk) begin() { d.seen, d.systems = map[string]bool{}, map[string]*stats.FsStats{} }
+
+func (d *disk) end() {
+	for folder := range d.sizes {
+		if !d.seen[folder] {
+			delete(d.sizes, folder)
+		}
+	}
+	d.systems = nil
+}
+
+// system returns how full the file system of a folder is.
+func (d *disk) system(folder string, now time.Time) stats.FsStats {
+	if _, known := d.systems[folder]; !known {
+		d.systems[folder] = fileSystem(folder, now)
+	}
+	if s := d.systems[folder]; s != nil {
+		return *s
+	}
+	return stats.FsStats{Time: metav1.NewTime(now)}
+}
+
+// folder returns what a folder takes of its file system, by a walk at most as old as age. If ctx ends
+// the walk, it is what an older one said, and nothing without one.
+func (d *disk) folder(ctx context.Context, folder string, now time.Time) *stats.FsStats {
+	d.seen[folder] = true
+	known, ok := d.sizes[folder]
+	if !ok || now.Sub(known.at) >= d.age || now.Before(known.at) {
+		bytes, files, err := eviction.FolderSize(ctx, folder)
+		switch {
+		case err == nil:
+			known = size{now, bytes, files}
+			if d.sizes == nil {
+				d.sizes = map[string]size{}
+			}
+			d.sizes[folder] = known
+		case !ok:
+			return nil
+		}
+	}
+	out := d.system(filepath.Dir(folder), now) // the same for all of a pod
+	out.Time = metav1.NewTime(known.at)
+	out.UsedBytes, out.InodesUsed = pointer(known.bytes), pointer(known.files)
+	return &out
+}
+
+// add measures layers, logs, volumes and all of it together for a pod.
+func (d *disk) add(ctx context.Context, p *pod, spec *v1.Pod, engine Engine, found *found, now time.Time) {
+	local, mounted := engine.LocalStorage(spec.UID)
+	var own uint64 // what counts as the pod's ephemeral storage
+	var files uint64
+	count := func(f *stats.FsStats) {
+		if f != nil && f.UsedBytes != nil {
+			own += *f.UsedBytes
+		}
+		if f != nil && f.InodesUsed != nil {
+			files += *f.InodesUsed
+		}
+	}
+	for i := range p.containers {
+		c := &p.containers[i]
+		if layer := found.stats[c.id].GetWritableLayer(); layer.GetUsedBytes() != nil {
+			root := d.system(layer.GetFsId().GetMountpoint(), now)
+			root.UsedBytes, root.InodesUsed = value(layer.GetUsedBytes()), value(layer.GetInodesUsed())
+			c.stats.Rootfs = &root
+		}
+		if folder := local.Logs[c.stats.Name]; folder != "" {
+			c.stats.Logs = d.folder(ctx, folder, now)
+		}
+		count(c.stats.Rootfs)
+	}
+	for _, folders := range []map[string]string{local.Logs, local.Messages} { // those of containers that have ended too
+		for _, folder := range folders {
+			count(d.folder(ctx, folder, now))
+		}
+	}
+	if info, err := os.Lstat(local.HostsFile); err == nil {
+		own, files = own+uint64(info.Size()), files+1
+	}
+	for i := range spec.Spec.Volumes {
+		v := &spec.Spec.Volumes[i]
+		path := local.EmptyDirs[v.Name]
+		if path == "" {
+			path = mounted[v.Name].HostPath
+		}
+		if path == "" || !measured(v) {
+			continue
+		}
+		used := d.volume(ctx, path, now)
+		if used == nil {
+			continue
+		}
+		p.stats.VolumeStats = append(p.stats.VolumeStats, stats.VolumeStats{Name: v.Name, FsStats: *used})
+		if local.EmptyDirs[v.Name] != "" {
+			count(used)
+		}
+	}
+	slices.SortFunc(p.stats.VolumeStats, func(a, b stats.VolumeStats) int { return cmp.Compare(a.Name, b.Name) })
+	if local.HostsFile != "" {
+		all := d.system(filepath.Dir(local.HostsFile), now)
+		all.UsedBytes, all.InodesUsed = &own, &files
+		p.stats.EphemeralStorage = &all
+	}
+}
+
+// measured reports whether a volume is one that the node makes for the pod. Others may be on file
+// systems that do not answer.
+func measured(v *v1.Volume) bool {
+	return v.EmptyDir != nil || v.ConfigMap != nil || v.Secret != nil || v.Projected != nil || v.DownwardAPI != nil
+}
+
+// volume measures a volume: a file system of its own as the kernel counts it, otherwise by a walk.
+func (d *disk) volume(ctx context.Context, path string, now time.Time) *stats.FsStats {
+	if mountPoint(path) {
+		return fileSystem(path, now)
+	}
+	return d.folder(ctx, path, now)
+}
+
+// mountPoint reports whether a folder is the root of a file system in memory.
+func mountPoint(path string) bool {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(path, &fs); err != nil || fs.Type != unix.TMPFS_MAGIC {
+		return false
+	}
+	own, err := os.Lstat(path)
+	above, errAbove := os.Lstat(filepath.Dir(path))
+	if err != nil || errAbove != nil {
+		return false
+	}
+	a, ok := own.Sys().(*syscall.Stat_t)
+	b, okAbove := above.Sys().(*syscall.Stat_t)
+	return ok && okAbove && a.Dev != b.Dev
+}

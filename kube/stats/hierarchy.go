@@ -1,0 +1,147 @@
+package stats
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// hierarchy reads cgroups of either version. It has no state but a buffer: it is for one goroutine.
+type hierarchy struct {
+	root string
+	// trees are, on version 1, the folders of the controllers below root; nil on version 2.
+	trees  map[string]string
+	buffer bytes.Buffer
+}
+
+// examine finds out which version the root holds. A machine without cgroups has none to read.
+func examine(root string) *hierarchy {
+	h := &hierarchy{root: root}
+	if _, err := os.Stat(filepath.Join(root, "cgroup.controllers")); err == nil {
+		return h
+	}
+	h.trees = map[string]string{}
+	entries, _ := os.ReadDir(root)
+	for _, e := range entries {
+		if !e.IsDir() { // a link is another name of a tree that is there too
+			continue
+		}
+		for controller := range strings.SplitSeq(e.Name(), ",") {
+			h.trees[controller] = e.Name()
+		}
+	}
+	return h
+}
+
+func (h *hierarchy) unified() bool { return h.trees == nil }
+
+// read returns what a file of a cgroup holds until the next call; false if there is none.
+func (h *hierarchy) read(controller, cgroup, file string) ([]byte, bool) {
+	path := filepath.Join(h.root, cgroup, file)
+	if !h.unified() {
+		tree, ok := h.trees[controller]
+		if !ok {
+			return nil, false
+		}
+		path = filepath.Join(h.root, tree, cgroup, file)
+	}
+	text, err := readInto(&h.buffer, path)
+	return text, err == nil
+}
+
+// maxFile bounds what is read of a file of the kernel.
+const maxFile = 1 << 20
+
+// readInto reads a file into a buffer, whose content before is gone.
+func readInto(buffer *bytes.Buffer, path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	buffer.Reset()
+	_, err = buffer.ReadFrom(io.LimitReader(f, maxFile))
+	return buffer.Bytes(), err
+}
+
+// maxDepth and maxFolders bound the search for cgroups.
+const (
+	maxDepth   = 8
+	maxFolders = 20_000
+)
+
+// find looks for the cgroups of containers: folders that are named after their IDs, as
+// runtimes with either driver name them. IDs without one are not in the result.
+func (h *hierarchy) find(ids map[string]bool) map[string]string {
+	top := h.root
+	if !h.unified() {
+		tree, ok := h.trees["memory"]
+		if !ok {
+			return nil
+		}
+		top = filepath.Join(h.root, tree)
+	}
+	s := search{top: top, ids: ids, found: make(map[string]string, len(ids))}
+	_ = s.walk(".", 0)
+	return s.found
+}
+
+// search is one walk through a tree of cgroups.
+type search struct {
+	top     string
+	ids     map[string]bool
+	found   map[string]string
+	folders int
+}
+
+var errFoundAll = errors.New("all are found")
+
+func (s *search) walk(at string, depth int) error {
+	if s.folders++; depth > maxDepth || s.folders > maxFolders {
+		return nil
+	}
+	entries, _ := os.ReadDir(filepath.Join(s.top, at)) // one that is gone has nothing
+	for _, e := range entries {
+		if !e.IsDir() {
+			continue
+		}
+		path := filepath.Join(at, e.Name())
+		if id := idOf(e.Name()); s.ids[id] {
+			if s.found[id] == "" {
+				s.found[id] = path
+			}
+			if len(s.found) == len(s.ids) {
+				return errFoundAll
+			}
+			continue // a container's own cgroups are part of it
+		}
+		if err := s.walk(path, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// idOf returns the container's ID in the name of a cgroup: ID, PREFIX-ID.scope or PREFIX-ID. What
+// a runtime's monitor has is not the container.
+func idOf(name string) string {
+	name = strings.TrimSuffix(name, ".scope")
+	if strings.Contains(name, "conmon-") {
+		return ""
+	}
+	return name[strings.LastIndexAny(name, "-:")+1:]
+}
+
+// podCgroup returns the cgroup of the pod that a container's cgroup is in, empty if the pod has
+// none of its own.
+func podCgroup(container, uid string) string {
+	dir := filepath.Dir(container)
+	name := strings.TrimSuffix(filepath.Base(dir), ".slice")
+	if strings.HasSuffix(name, "pod"+uid) || strings.HasSuffix(name, "pod"+strings.ReplaceAll(uid, "-", "_")) {
+		return dir
+	}
+	return ""
+}

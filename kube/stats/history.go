@@ -1,0 +1,105 @@
+package stats
+
+import "time"
+
+// history is what must be remembered of one reading for the next: rates are between two of them,
+// and no counter goes back. It holds what the last reading has, and nothing else.
+type history struct {
+	counters map[string]*counter
+	sums     map[string]*sum
+	seen     map[string]bool
+}
+
+// counter is a counter of one object, which never goes back.
+type counter struct {
+	value uint64
+	// base is the value at the beginning of the time that rate is of.
+	base   uint64
+	baseAt time.Time
+	// older is the base of the next reading, at least window after base.
+	older   uint64
+	olderAt time.Time
+	rate    *uint64
+}
+
+// The time that a rate is of: long enough that scrapes shortly after one another do not make it
+// jump, no longer than needed.
+const (
+	minWindow = time.Second
+	window    = 10 * time.Second
+)
+
+// sum is the CPU time of a pod without a cgroup of its own.
+type sum struct {
+	// gone is what containers used that have ended, of those that were seen.
+	gone uint64
+	last map[string]uint64
+}
+
+func newHistory() *history {
+	return &history{counters: map[string]*counter{}, sums: map[string]*sum{}}
+}
+
+// begin begins a reading. What is not asked for until end is forgotten.
+func (h *history) begin() { h.seen = map[string]bool{} }
+
+func (h *history) end() {
+	for key := range h.counters {
+		if !h.seen[key] {
+			delete(h.counters, key)
+		}
+	}
+	for key := range h.sums {
+		if !h.seen[key] {
+			delete(h.sums, key)
+		}
+	}
+}
+
+// rate takes the value of a counter of nanoseconds and returns it, or the one before if that is
+// larger, and what was counted per second, nil if that is not known yet.
+func (h *history) rate(key string, at time.Time, value uint64) (total uint64, perSecond *uint64) {
+	h.seen[key] = true
+	c := h.counters[key]
+	if c == nil {
+		h.counters[key] = &counter{value: value, base: value, baseAt: at, older: value, olderAt: at}
+		return value, nil
+	}
+	c.value = max(c.value, value)
+	if at.Before(c.baseAt) { // the clock was put back
+		c.base, c.baseAt, c.older, c.olderAt = c.value, at, c.value, at
+	}
+	if at.Sub(c.olderAt) >= window {
+		c.base, c.baseAt = c.older, c.olderAt
+		c.older, c.olderAt = c.value, at
+	}
+	if passed := at.Sub(c.baseAt); passed >= minWindow {
+		c.rate = pointer(uint64(float64(c.value-c.base) / passed.Seconds()))
+	}
+	return c.value, c.rate
+}
+
+// add takes the counters of the containers of a pod, by ID, and returns what those that run and
+// those that have run used together. A container that runs and has no value has the one before.
+func (h *history) add(pod string, running map[string]*uint64) (total uint64) {
+	h.seen[pod] = true
+	s := h.sums[pod]
+	if s == nil {
+		s = &sum{last: map[string]uint64{}}
+		h.sums[pod] = s
+	}
+	for id, value := range s.last {
+		if _, runs := running[id]; !runs {
+			s.gone += value
+			delete(s.last, id)
+		}
+	}
+	total = s.gone
+	for id, value := range running {
+		if value != nil {
+			s.last[id] = max(s.last[id], *value)
+		}
+		total += s.last[id]
+	}
+	return total
+}

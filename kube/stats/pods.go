@@ -1,0 +1,348 @@
+package stats
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// pod is what one pod uses. The containers are not in its stats.
+type pod struct {
+	stats      stats.PodStats
+	sandbox    string // its ID
+	cgroup     string // empty: it has none of its own
+	traffic    []traffic
+	containers []container
+}
+
+// container is what a running container uses.
+type container struct {
+	stats   stats.ContainerStats
+	id      string
+	image   string
+	cgroup  string // empty: not known
+	details usage  // if they are part of the reading
+}
+
+// members are the sandbox and the running containers of a pod.
+type members struct {
+	sandbox    *runtimeapi.PodSandbox
+	containers map[string]*runtimeapi.Container // by name
+}
+
+// group finds the newest sandbox of each pod that the engine has, and the newest run of each of its
+// containers.
+func group(found *found, known map[string]*v1.Pod) map[string]*members {
+	out := make(map[string]*members, len(known))
+	for _, s := range found.sandboxes {
+		uid := s.GetMetadata().GetUid()
+		if known[uid] == nil {
+			continue
+		}
+		if out[uid] == nil {
+			out[uid] = &members{sandbox: s, containers: map[string]*runtimeapi.Container{}}
+		} else if newer(s.GetMetadata().GetAttempt(), s.GetCreatedAt(), out[uid].sandbox.GetMetadata().GetAttempt(), out[uid].sandbox.GetCreatedAt()) {
+			out[uid].sandbox = s
+		}
+	}
+	for _, c := range found.containers {
+		m := out[c.GetLabels()[runtime.LabelPodUID]]
+		name := c.GetLabels()[runtime.LabelContainerName]
+		if m == nil || name == "" || c.GetPodSandboxId() != m.sandbox.GetId() {
+			continue
+		}
+		if had := m.containers[name]; had == nil || newer(c.GetMetadata().GetAttempt(), c.GetCreatedAt(), had.GetMetadata().GetAttempt(), had.GetCreatedAt()) {
+			m.containers[name] = c
+		}
+	}
+	return out
+}
+
+func newer(attempt uint32, created int64, thanAttempt uint32, thanCreated int64) bool {
+	return cmp.Or(cmp.Compare(attempt, thanAttempt), cmp.Compare(created, thanCreated)) > 0
+}
+
+// assemble measures the pods that the engine has and the runtime runs, in the order of namespace
+// and name.
+func (s *Source) assemble(ctx context.Context, found *found, want parts, now time.Time) []pod {
+	list := s.options.Engine.Pods()
+	known := make(map[string]*v1.Pod, len(list))
+	for i := range list {
+		known[string(list[i].UID)] = &list[i]
+	}
+	if want&withDisk != 0 {
+		s.disk.begin()
+		defer s.disk.end()
+	}
+	out := make([]pod, 0, len(known))
+	for uid, m := range group(found, known) {
+		p := s.pod(known[uid], m, found, want, now)
+		if want&withDisk != 0 {
+			s.disk.add(ctx, &p, known[uid], s.options.Engine, found, now)
+		}
+		out = append(out, p)
+	}
+	slices.SortFunc(out, func(a, b pod) int {
+		x, y := a.stats.PodRef, b.stats.PodRef
+		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name), cmp.Compare(x.UID, y.UID))
+	})
+	return out
+}
+
+// pod measures one pod but for its disk.
+func (s *Source) pod(spec *v1.Pod, m *members, found *found, want parts, now time.Time) pod {
+	uid := string(spec.UID)
+	p := pod{
+		sandbox: m.sandbox.GetId(), cgroup: podCgroup(s.paths[m.sandbox.GetId()], uid),
+		stats: stats.PodStats{
+			PodRef:    stats.PodReference{Name: spec.Name, Namespace: spec.Namespace, UID: uid},
+			StartTime: metav1.NewTime(time.Unix(0, m.sandbox.GetCreatedAt())),
+		},
+	}
+	var processes *uint64
+	for name, c := range m.containers {
+		measured := s.container(c, found.stats[c.GetId()], want, now)
+		measured.stats.Name = name
+		available(measured.stats.Memory, memoryLimit(spec, name))
+		if p.cgroup == "" {
+			p.cgroup = podCgroup(measured.cgroup, uid)
+		}
+		processes = plus(processes, measured.details.processes)
+		p.containers = append(p.containers, measured)
+	}
+	slices.SortFunc(p.containers, func(a, b container) int { return cmp.Compare(a.stats.Name, b.stats.Name) })
+	s.whole(&p, spec, found.podStats[p.sandbox], processes, want, now)
+	if want&withNetwork != 0 && !spec.Spec.HostNetwork {
+		s.connect(&p, found.podStats[p.sandbox], want, now)
+	}
+	return p
+}
+
+// container measures one container: as the runtime does, and by its cgroup what the runtime does not
+// say.
+func (s *Source) container(c *runtimeapi.Container, said *runtimeapi.ContainerStats, want parts, now time.Time) container {
+	out := container{id: c.GetId(), image: imageOf(c), cgroup: s.paths[c.GetId()]}
+	out.stats.StartTime = metav1.NewTime(time.Unix(0, c.GetCreatedAt()))
+	out.stats.CPU, out.stats.Memory = cpuOf(said.GetCpu()), memoryOf(said.GetMemory())
+	out.stats.Swap, out.stats.IO = swapOf(said.GetSwap()), ioOf(said.GetIo())
+	level := cpuAndMemory
+	switch {
+	case want&withDetails != 0:
+		level = everything
+	case want&withNetwork != 0:
+		level = withProcesses
+	}
+	if out.cgroup != "" && (level > cpuAndMemory || out.stats.CPU == nil || out.stats.Memory == nil) {
+		out.details = s.cgroups.usage(out.cgroup, level, now)
+		fill(&out.stats.CPU, &out.stats.Memory, &out.stats.Swap, &out.details)
+	}
+	s.count(out.stats.CPU, out.id)
+	return out
+}
+
+// whole measures the pod as a whole: as the runtime does, by its cgroup, or as the sum of its
+// containers.
+func (s *Source) whole(p *pod, spec *v1.Pod, said *runtimeapi.LinuxPodSandboxStats, processes *uint64, want parts, now time.Time) {
+	p.stats.CPU, p.stats.Memory, p.stats.IO = cpuOf(said.GetCpu()), memoryOf(said.GetMemory()), ioOf(said.GetIo())
+	if p.cgroup != "" && (p.stats.CPU == nil || p.stats.Memory == nil || want&withNetwork != 0) {
+		level := cpuAndMemory
+		if want&withNetwork != 0 {
+			level = withProcesses
+		}
+		u := s.cgroups.usage(p.cgroup, level, now)
+		fill(&p.stats.CPU, &p.stats.Memory, &p.stats.Swap, &u)
+		if u.processes != nil {
+			processes = u.processes
+		}
+		if p.stats.IO == nil && u.ioPSI != nil {
+			p.stats.IO = &stats.IOStats{Time: metav1.NewTime(now), PSI: u.ioPSI}
+		}
+	}
+	if said.GetProcess().GetProcessCount() != nil {
+		processes = pointer(said.GetProcess().GetProcessCount().GetValue())
+	}
+	if processes != nil {
+		p.stats.ProcessStats = &stats.ProcessStats{ProcessCount: processes}
+	}
+	if p.stats.CPU == nil {
+		running := make(map[string]*uint64, len(p.containers))
+		for i := range p.containers {
+			running[p.containers[i].id] = nil
+			if cpu := p.containers[i].stats.CPU; cpu != nil {
+				running[p.containers[i].id] = cpu.UsageCoreNanoSeconds
+			}
+		}
+		p.stats.CPU = &stats.CPUStats{Time: metav1.NewTime(now), UsageCoreNanoSeconds: pointer(s.past.add(p.stats.PodRef.UID, running))}
+	}
+	s.count(p.stats.CPU, "pod/"+p.stats.PodRef.UID)
+	if p.stats.Memory == nil {
+		p.stats.Memory = sumOfMemory(p.containers, now)
+	}
+	if p.stats.Swap == nil {
+		for i := range p.containers {
+			if swap := p.containers[i].stats.Swap; swap != nil {
+				if p.stats.Swap == nil {
+					p.stats.Swap = &stats.SwapStats{Time: swap.Time}
+				}
+				p.stats.Swap.SwapUsageBytes = plus(p.stats.Swap.SwapUsageBytes, swap.SwapUsageBytes)
+			}
+		}
+	}
+	available(p.stats.Memory, podLimit(spec))
+}
+
+// count keeps a counter from going back, and adds its rate if the runtime does not say one.
+func (s *Source) count(cpu *stats.CPUStats, key string) {
+	if cpu == nil || cpu.UsageCoreNanoSeconds == nil {
+		return
+	}
+	total, rate := s.past.rate(key, cpu.Time.Time, *cpu.UsageCoreNanoSeconds)
+	cpu.UsageCoreNanoSeconds = &total
+	// Runtimes that have no rate yet say 0.
+	if cpu.UsageNanoCores == nil || *cpu.UsageNanoCores == 0 {
+		cpu.UsageNanoCores = rate
+	}
+}
+
+// connect measures what went through the pod's interfaces.
+func (s *Source) connect(p *pod, said *runtimeapi.LinuxPodSandboxStats, want parts, now time.Time) {
+	if n := said.GetNetwork(); n.GetDefaultInterface() != nil {
+		p.stats.Network = networkOf(n)
+		if want&withDetails == 0 {
+			return
+		}
+	}
+	cgroups := []string{s.paths[p.sandbox]}
+	for i := range p.containers {
+		cgroups = append(cgroups, p.containers[i].cgroup)
+	}
+	for _, cgroup := range cgroups {
+		process := s.process(cgroup)
+		if process == "" {
+			continue
+		}
+		if p.traffic = parseTraffic(s.machine.read(process + "/net/dev")); len(p.traffic) > 0 && p.stats.Network == nil {
+			p.stats.Network = network(p.traffic, podDefault(p.traffic), now)
+		}
+		return
+	}
+}
+
+// process returns a process of a cgroup, empty if it has none.
+func (s *Source) process(cgroup string) string {
+	if cgroup == "" {
+		return ""
+	}
+	text, _ := s.cgroups.read("memory", cgroup, "cgroup.procs")
+	first, _, _ := bytes.Cut(text, []byte("\n"))
+	if id, err := strconv.ParseUint(string(first), 10, 31); err != nil || id == 0 { // 0: one of another PID namespace
+		return ""
+	}
+	return string(first)
+}
+
+// imageOf is the name of a container's image as its user knows it.
+func imageOf(c *runtimeapi.Container) string {
+	return cmp.Or(c.GetImage().GetUserSpecifiedImage(), c.GetImage().GetImage(), c.GetImageRef())
+}
+
+// fill takes from a cgroup what the runtime did not say.
+func fill(cpu **stats.CPUStats, memory **stats.MemoryStats, swap **stats.SwapStats, u *usage) {
+	at := metav1.NewTime(u.at)
+	if *cpu == nil && u.cpu != nil {
+		*cpu = &stats.CPUStats{Time: at, UsageCoreNanoSeconds: u.cpu, PSI: u.cpuPSI}
+	}
+	if *memory == nil && u.workingSet != nil {
+		*memory = &stats.MemoryStats{
+			Time: at, UsageBytes: u.memory, WorkingSetBytes: u.workingSet, RSSBytes: u.rss,
+			PageFaults: u.pageFaults, MajorPageFaults: u.majorPageFaults, PSI: u.memoryPSI,
+		}
+	}
+	if *swap == nil && u.swap != nil {
+		*swap = &stats.SwapStats{Time: at, SwapUsageBytes: u.swap}
+	}
+}
+
+// available sets what is left below a limit, if there is one.
+func available(memory *stats.MemoryStats, limit uint64) {
+	if memory == nil || memory.WorkingSetBytes == nil {
+		return
+	}
+	if limit > 0 {
+		memory.AvailableBytes = less(&limit, *memory.WorkingSetBytes)
+	} else if memory.AvailableBytes != nil && *memory.AvailableBytes == 0 {
+		memory.AvailableBytes = nil // how runtimes say that there is no limit
+	}
+}
+
+// memoryLimit is that of a container, 0 if it has none.
+func memoryLimit(spec *v1.Pod, name string) uint64 {
+	for _, list := range [][]v1.Container{spec.Spec.Containers, spec.Spec.InitContainers} {
+		for i := range list {
+			if list[i].Name == name {
+				return bytesOf(list[i].Resources.Limits)
+			}
+		}
+	}
+	return 0
+}
+
+func bytesOf(list v1.ResourceList) uint64 {
+	return uint64(max(list.Memory().Value(), 0))
+}
+
+// podLimit is that of a pod as a whole: its own, or the sum of its containers' if each has one.
+func podLimit(spec *v1.Pod) (sum uint64) {
+	if r := spec.Spec.Resources; r != nil {
+		if own := bytesOf(r.Limits); own > 0 {
+			return own
+		}
+	}
+	for i := range spec.Spec.Containers {
+		own := bytesOf(spec.Spec.Containers[i].Resources.Limits)
+		if own == 0 || own > math.MaxInt64-sum {
+			return 0
+		}
+		sum += own
+	}
+	return sum
+}
+
+// sumOfMemory adds up what containers use, nil if none is known.
+func sumOfMemory(list []container, now time.Time) *stats.MemoryStats {
+	var out *stats.MemoryStats
+	for i := range list {
+		m := list[i].stats.Memory
+		if m == nil {
+			continue
+		}
+		if out == nil {
+			out = &stats.MemoryStats{Time: metav1.NewTime(now)}
+		}
+		out.UsageBytes, out.WorkingSetBytes = plus(out.UsageBytes, m.UsageBytes), plus(out.WorkingSetBytes, m.WorkingSetBytes)
+		out.RSSBytes = plus(out.RSSBytes, m.RSSBytes)
+	}
+	return out
+}
+
+// plus adds what is known; nil if neither is.
+func plus(a, b *uint64) *uint64 {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	}
+	return pointer(*a + *b)
+}

@@ -1,0 +1,134 @@
+package stats
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestScrapersShareAReading (KV3): those that come while one reads, or within MaxAge, get what it read;
+// one that needs more reads for itself.
+func TestScrapersShareAReading(t *testing.T) {
+	m := newMachine(t, true)
+	m.pod("web")
+	m.run("web", "app", "c1", 0, time.Second, 4096)
+	synctest.Test(t, func(t *testing.T) {
+		s := m.source()
+		hang := make(chan struct{})
+		m.containers.hang = hang
+		var scrapers sync.WaitGroup
+		for range 20 {
+			scrapers.Go(func() {
+				if code, lines := get(t, s.ServeResource, ""); code != http.StatusOK || !slices.Contains(lines, "scrape_error 0") {
+					t.Errorf("%d %q", code, lines)
+				}
+			})
+		}
+		synctest.Wait()
+		close(hang)
+		scrapers.Wait()
+		calls := func(want int) {
+			t.Helper()
+			if m.containers.calls != want {
+				t.Errorf("%d calls, want %d", m.containers.calls, want)
+			}
+		}
+		calls(1)
+		advance(t, 900*time.Millisecond)
+		get(t, s.ServeResource, "")
+		calls(1)
+		get(t, s.ServeContainers, "")
+		calls(2)
+		advance(t, 2*time.Second)
+		get(t, s.ServeSummary, "")
+		calls(3)
+		get(t, s.ServeResource, "") // a part of it
+		calls(3)
+	})
+}
+
+// advance lets time pass in a bubble.
+func advance(t *testing.T, d time.Duration) {
+	t.Helper()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	<-timer.C
+}
+
+// TestHungRuntimeHoldsUpTheScrapeOnly (KV3): each scraper is answered within Timeout of its
+// question, with what is known; when the runtime answers again so do the pages.
+func TestHungRuntimeHoldsUpTheScrapeOnly(t *testing.T) {
+	m := newMachine(t, true)
+	m.pod("web")
+	m.run("web", "app", "c1", 0, time.Second, 4096)
+	synctest.Test(t, func(t *testing.T) {
+		s := m.source()
+		hang := make(chan struct{})
+		m.containers.hang = hang
+		var scrapers sync.WaitGroup
+		for _, after := range []time.Duration{0, time.Second, 7 * time.Second} {
+			for _, page := range []http.HandlerFunc{s.ServeResource, s.ServeContainers, s.ServeSummary} {
+				scrapers.Go(func() {
+					advance(t, after)
+					began := time.Now()
+					code, lines := get(t, page, "")
+					if took := time.Since(began); took > 8*time.Second {
+						t.Errorf("it took %s", took)
+					}
+					if code == http.StatusOK && !slices.Contains(lines, "scrape_error 1") && !slices.Contains(lines, "container_scrape_error 1") {
+						t.Errorf("%d %q", code, lines)
+					}
+				})
+			}
+		}
+		scrapers.Wait()
+		close(hang)
+		if code, lines := get(t, s.ServeResource, ""); code != http.StatusOK || !slices.Contains(lines, "scrape_error 0") {
+			t.Errorf("later: %d %q", code, lines)
+		}
+	})
+}
+
+// TestScraperThatLeaves: what one that left did not wait for is not the answer of others.
+func TestScraperThatLeaves(t *testing.T) {
+	m := newMachine(t, true)
+	m.pod("web")
+	synctest.Test(t, func(t *testing.T) {
+		s := m.source()
+		m.containers.hang = make(chan struct{})
+		ctx, leave := context.WithCancel(t.Context())
+		left := make(chan error)
+		go func() {
+			_, err := s.Summary(ctx, true)
+			left <- err
+		}()
+		synctest.Wait()
+		leave()
+		if err := <-left; !errors.Is(err, context.Canceled) {
+			t.Errorf("%v", err)
+		}
+		close(m.containers.hang)
+		if _, err := s.Summary(t.Context(), true); err != nil {
+			t.Errorf("the next: %v", err)
+		}
+	})
+}
+
+// TestOptionsAreChecked: all problems are told at once.
+func TestOptionsAreChecked(t *testing.T) {
+	_, err := New(Options{Proc: "proc", DiskAge: -1, Timeout: -1})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{"no Node", "no Engine", `Proc "proc"`, "DiskAge", "Timeout"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q lacks %q", err, want)
+		}
+	}
+}
