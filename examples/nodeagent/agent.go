@@ -31,17 +31,21 @@ const stopTimeout = 10 * time.Second
 
 // agent is the program: an engine and what shows it to people.
 type agent struct {
-	options   options
-	log       *slog.Logger
-	screen    *screen // nil off a terminal
-	engine    *podwright.Engine
-	once      *runonce.Runner // nil if the pods run for good
-	report    *runonce.Report // of once, when it has run
-	listeners []net.Listener
-	server    *http.Server
-	metrics   *metrics
-	statuses  io.Closer
-	close     func(context.Context) error // the runtime
+	options    options
+	log        *slog.Logger
+	screen     *screen // nil off a terminal
+	engine     *podwright.Engine
+	once       *runonce.Runner // nil if the pods run for good
+	report     *runonce.Report // of once, when it has run
+	listeners  []net.Listener
+	server     *http.Server
+	streams    chan struct{}   // one for each answer without an end
+	over       context.Context // ends such answers
+	endStreams context.CancelFunc
+	started    time.Time
+	metrics    *metrics
+	statuses   io.Closer
+	close      func(context.Context) error // the runtime
 }
 
 // containerRuntime is a runtime with its image store.
@@ -52,7 +56,7 @@ type containerRuntime interface {
 
 // newAgent builds everything that can fail before anything runs.
 func newAgent(ctx context.Context, o options, supervisor process.Supervisor, stdout, stderr io.Writer) (_ *agent, err error) {
-	a := &agent{options: o}
+	a := &agent{options: o, started: time.Now()}
 	logs := stderr
 	if f, ok := stdout.(*os.File); ok && !o.once.once && term.IsTerminal(int(f.Fd())) {
 		a.screen = newScreen(f)
@@ -186,6 +190,7 @@ func (a *agent) run(ctx context.Context, signals <-chan os.Signal) error {
 	<-drawn
 	final, done := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer done()
+	a.endStreams()
 	shutdownErr := a.server.Shutdown(final)
 	served.Wait()
 	return errors.Join(err, engineErr, shutdownErr, a.close(final), a.metrics.close(final), a.statuses.Close())

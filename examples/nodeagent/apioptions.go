@@ -2,13 +2,14 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"net"
 	"net/netip"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/spf13/pflag"
 )
 
 // apiOptions are the part of the command line about the local API.
@@ -21,8 +22,8 @@ type apiOptions struct {
 	madeToken bool // the token's file is the default one, which the agent makes
 }
 
-func (o *apiOptions) register(flags *flag.FlagSet) {
-	flags.Func("listen", "where the local API is: unix:PATH, a socket for root and the agent's user, or HOST:PORT, with a token and not encrypted; may be given several times (default unix:ROOT/nodeagent.sock)",
+func (o *apiOptions) register(flags *pflag.FlagSet) {
+	flags.Func("listen", "`ADDRESS` of the local API: unix:PATH, a socket for root and the agent's user, or HOST:PORT, with a token and not encrypted; may be given several times (default unix:ROOT/nodeagent.sock)",
 		func(text string) error { o.texts = append(o.texts, text); return nil })
 	flags.StringVar(&o.hosts, "listen-host", "", "names, separated by commas, by which clients may call a HOST:PORT of --listen, besides its address and localhost")
 	flags.StringVar(&o.tokenFile, "listen-token-file", "", "file, mode 600, with the token that clients of a HOST:PORT of --listen have to send, read at the start (default ROOT/nodeagent.token, made if missing)")

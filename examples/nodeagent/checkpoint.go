@@ -4,74 +4,77 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"path/filepath"
 	"slices"
 	"text/tabwriter"
 
+	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
 	"github.com/podwright/podwright/status/checkpoint"
 )
 
-// checkpoints shows what the agent remembers of its pods, whether it runs or not:
-// "checkpoint list" and "checkpoint show UID". It changes nothing.
-func checkpoints(args []string, stdout, stderr io.Writer) int {
-	if err := checkpointCommand(args, stdout, stderr); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return 0
-		}
-		fmt.Fprintln(stderr, "nodeagent:", printableLines(err.Error()))
-		return 1
+// newCheckpoint is "nodeagent checkpoint": it shows what the agent remembers of its pods, whether it
+// runs or not, and changes nothing.
+func newCheckpoint() *cobra.Command {
+	var records recordReader
+	c := &cobra.Command{
+		Use: "checkpoint", Aliases: []string{"cp"}, Short: "what is remembered of the pods on the disk, whether the agent runs or not",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return exit{codeUsage, fmt.Errorf("%q: want checkpoint list, or checkpoint show UID", args[0])}
+			}
+			return nil
+		},
+		RunE: func(*cobra.Command, []string) error {
+			return exit{codeUsage, errors.New("want checkpoint list, or checkpoint show UID")}
+		},
 	}
-	return 0
+	c.PersistentFlags().StringVar(&records.root, "root", defaultRoot(), "the agent's folder")
+	records.keys.register(c.PersistentFlags(), false)
+	c.AddCommand(&cobra.Command{
+		Use: "list", Short: "a line for each record", Args: exactly(0, "no arguments"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			loaded, err := records.read(c.Context())
+			if err != nil {
+				return err
+			}
+			return listCheckpoints(c.OutOrStdout(), loaded)
+		},
+	}, &cobra.Command{
+		Use: "show UID", Short: "one record, without what may be secret", Args: exactly(1, "one UID"),
+		RunE: func(c *cobra.Command, args []string) error {
+			loaded, err := records.read(c.Context())
+			if err != nil {
+				return err
+			}
+			return showCheckpoint(c.OutOrStdout(), loaded, args[0])
+		},
+	})
+	return c
 }
 
-var errCheckpointUsage = errors.New("want checkpoint list, or checkpoint show UID")
+// recordReader reads the records of an agent's folder.
+type recordReader struct {
+	root string
+	keys keyOptions
+}
 
-func checkpointCommand(args []string, stdout, stderr io.Writer) error {
-	flags := flag.NewFlagSet("nodeagent checkpoint", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	flags.Usage = func() {
-		fmt.Fprintln(stderr, "Usage: nodeagent checkpoint list|show UID [--root DIR] [--record-key-file FILE]")
-		flags.PrintDefaults()
+func (r *recordReader) read(ctx context.Context) (checkpoint.Loaded, error) {
+	if r.root == "" {
+		return checkpoint.Loaded{}, exit{codeUsage, errors.New("--root is required")}
 	}
-	root := flags.String("root", defaultRoot(), "the agent's folder")
-	var keys keyOptions
-	keys.register(flags, false)
-	var words []string
-	for len(args) > 0 { // flags may stand anywhere
-		if err := flags.Parse(args); err != nil {
-			return err
-		}
-		if args = flags.Args(); len(args) > 0 {
-			words, args = append(words, args[0]), args[1:]
-		}
-	}
-	if *root == "" {
-		return errors.New("--root is required")
-	}
-	store := checkpoint.NewFiles(checkpoint.Dir(filepath.Join(*root, "state", "pods")))
-	if err := keys.complete(); err != nil {
-		return err
+	store := checkpoint.NewFiles(checkpoint.Dir(filepath.Join(r.root, "state", "pods")))
+	if err := r.keys.complete(); err != nil {
+		return checkpoint.Loaded{}, err
 	}
 	// With a key, what is not sealed is shown as such, and not as a record.
-	if err := store.Seal(keys.keys, false); err != nil {
-		return err
+	if err := store.Seal(r.keys.keys, false); err != nil {
+		return checkpoint.Loaded{}, err
 	}
-	loaded, err := store.Inspect(context.Background())
-	if err != nil {
-		return err
-	}
-	switch {
-	case len(words) == 1 && words[0] == "list":
-		return listCheckpoints(stdout, loaded)
-	case len(words) == 2 && words[0] == "show":
-		return showCheckpoint(stdout, loaded, words[1])
-	}
-	return errCheckpointUsage
+	return store.Inspect(ctx)
 }
 
 // listCheckpoints prints a table of all records, then what is none.
@@ -136,5 +139,5 @@ func showCheckpoint(out io.Writer, loaded checkpoint.Loaded, uid string) error {
 			return fmt.Errorf("the checkpoint cannot be used: %s", b)
 		}
 	}
-	return fmt.Errorf("no checkpoint of a pod with UID %q", uid)
+	return exit{codeNotFound, fmt.Errorf("no checkpoint of a pod with UID %q", uid)}
 }

@@ -2,9 +2,10 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/cleanup/imagegc"
@@ -16,7 +17,7 @@ type deadOptions struct {
 	minAge         time.Duration
 }
 
-func (o *deadOptions) register(flags *flag.FlagSet) {
+func (o *deadOptions) register(flags *pflag.FlagSet) {
 	flags.IntVar(&o.perName, "dead-containers-per-name", 1, "how many ended containers are kept, with their logs, per pod and container name, at least 1; negative: all")
 	flags.IntVar(&o.total, "dead-containers-total", -1, "how many ended containers are kept on the node; above it the oldest go; negative: no limit")
 	flags.DurationVar(&o.minAge, "dead-containers-min-age", 0, "keep containers that ended less than this long ago, whatever the limits")
@@ -49,7 +50,7 @@ type imageOptions struct {
 	period         time.Duration
 }
 
-func (o *imageOptions) register(flags *flag.FlagSet) {
+func (o *imageOptions) register(flags *pflag.FlagSet) {
 	flags.IntVar(&o.high, "image-gc-high", 0, "remove unused images, the longest unused first, when their disk is so many percent full, such as 85; needs a CRI runtime (default: never)")
 	flags.IntVar(&o.low, "image-gc-low", 0, "until it is so many percent full (default: 5 less)")
 	flags.DurationVar(&o.minAge, "image-gc-min-age", imagegc.DefaultMinAge, "but none that was first seen less than this long ago")

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io"
 	"reflect"
 	"strings"
 	"testing"
@@ -26,7 +25,7 @@ func TestDeadContainersOptions(t *testing.T) {
 		{"--dead-containers-total=0", "--dead-containers-total 0", podwright.DeadContainers{}},
 		{"--dead-containers-min-age=-1s", "--dead-containers-min-age -1s", podwright.DeadContainers{}},
 	} {
-		o, err := parse(append(strings.Fields(tc.args), "--manifests", root, "--root", root), io.Discard)
+		o, err := parse(append(strings.Fields(tc.args), "--manifests", root, "--root", root))
 		switch {
 		case tc.problem != "":
 			if err == nil || !strings.Contains(err.Error(), tc.problem) {
@@ -62,7 +61,7 @@ func TestImageOptions(t *testing.T) {
 		{"--image-gc-max-age=1h --runtime=process", "need a CRI runtime", nil},
 	} {
 		args := append([]string{"--manifests", root, "--root", root, "--runtime", "unix:///none"}, strings.Fields(tc.args)...)
-		o, err := parse(args, io.Discard)
+		o, err := parse(args)
 		switch {
 		case tc.problem != "":
 			if err == nil || !strings.Contains(err.Error(), tc.problem) {

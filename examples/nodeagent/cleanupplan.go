@@ -3,67 +3,66 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
-	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/podwright/podwright/cleanup"
 )
 
-// planTimeout bounds one question to the agent.
-const planTimeout = 30 * time.Second
-
-// cleanupCommand is "nodeagent cleanup --plan": it asks the running agent what
-// housekeeping would do now, and by which rule the rest stays. It changes nothing.
-func cleanupCommand(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	flags := flag.NewFlagSet("nodeagent cleanup", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	plan := flags.Bool("plan", false, "show what would be removed, killed or restarted now, and the rule behind what stays; required")
-	format := flags.String("o", "table", "table or json")
-	root := flags.String("root", defaultRoot(), "the running agent's folder, with its socket")
-	listen := flags.String("listen", "", "the running agent's --listen (default unix:ROOT/nodeagent.sock)")
-	tokenFile := flags.String("listen-token-file", "", "file with the token, for HOST:PORT (default ROOT/nodeagent.token)")
-	switch err := flags.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		return 0
-	case err != nil:
-		return 2
-	case !*plan || flags.NArg() > 0 || *format != "table" && *format != "json":
-		fmt.Fprintln(stderr, "nodeagent cleanup: use nodeagent cleanup --plan [-o table|json] [--root DIR] [--listen ADDRESS]; the agent itself cleans up all the time")
-		return 2
+// newCleanup is "nodeagent cleanup --plan": it asks the running agent what housekeeping would do
+// now, and by which rule the rest stays. It changes nothing.
+func newCleanup() *cobra.Command {
+	var r reach
+	var f format
+	var plan bool
+	c := &cobra.Command{
+		Use: "cleanup --plan", Short: "what would be cleaned up now, and the rule behind what stays",
+		Long: "cleanup --plan shows what would be removed, killed or restarted now, and the rule behind what stays. It changes nothing: the agent itself cleans up all the time.",
+		Args: exactly(0, "no arguments"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if !plan {
+				return exit{codeUsage, errors.New("use nodeagent cleanup --plan; the agent itself cleans up all the time")}
+			}
+			return showPlan(c, &r, f)
+		},
 	}
-	ctx, cancel := context.WithTimeout(ctx, planTimeout)
-	defer cancel()
-	api, err := openClient(*root, *listen, *tokenFile)
-	if err != nil {
-		fmt.Fprintf(stderr, "nodeagent cleanup: %s\n", printableLines(err.Error()))
-		return 1
-	}
-	if err := api.showPlan(ctx, *format, stdout, stderr); err != nil {
-		fmt.Fprintf(stderr, "nodeagent cleanup: %v; does the agent run with --listen %s?\n", err, api.address)
-		return 1
-	}
-	return 0
+	c.Flags().BoolVar(&plan, "plan", false, "show the plan; required")
+	r.register(c.Flags())
+	f.register(c, "table", "json", "yaml")
+	return c
 }
 
-// showPlan copies the agent's answer.
-func (c *apiClient) showPlan(ctx context.Context, format string, stdout, stderr io.Writer) error {
-	response, err := c.get(ctx, "/cleanup/plan?o="+format)
+// showPlan prints the agent's answer.
+func showPlan(c *cobra.Command, r *reach, f format) error {
+	api, err := r.open(c.Flags())
+	if err != nil {
+		return err
+	}
+	ctx, stop := untilSignal(c.Context())
+	defer stop()
+	wanted := "json"
+	if f == "" || f == "table" {
+		wanted = "table"
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	response, err := api.open(ctx, http.MethodGet, "/cleanup/plan?o="+wanted)
 	if err != nil {
 		return err
 	}
 	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("the agent answers %s", response.Status)
-	}
 	if problem := response.Header.Get(problemHeader); problem != "" {
-		fmt.Fprintln(stderr, "the plan is incomplete:", printable(problem))
+		fmt.Fprintln(c.ErrOrStderr(), "the plan is incomplete:", printable(problem))
 	}
-	_, err = io.Copy(stdout, response.Body)
-	return err
+	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return api.unreachable(err)
+	}
+	return f.write(c.OutOrStdout(), answer)
 }
 
 // problemHeader carries what a plan lacks.

@@ -10,13 +10,15 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/runtime/process"
 )
 
 // ask runs "nodeagent cleanup" in this process.
 func ask(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, problems bytes.Buffer
-	code = cleanupCommand(t.Context(), args, &out, &problems)
+	code = run(append([]string{"cleanup"}, args...), process.Supervisor{}, &out, &problems)
 	return code, out.String(), problems.String()
 }
 
@@ -69,15 +71,15 @@ func TestCleanupPlan(t *testing.T) {
 	if code := a.terminate(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
-	if code, _, problems := ask(t, "--plan", "--listen", a.listen); code != 1 || !strings.Contains(problems, "does the agent run with --listen") {
+	if code, _, problems := ask(t, "--plan", "--listen", a.listen); code != 3 || !strings.Contains(problems, "no agent runs here: there is no socket") {
 		t.Errorf("without an agent: exit code %d, %s", code, problems)
 	}
 }
 
 // TestCleanupUsage: it is never guessed what was meant.
 func TestCleanupUsage(t *testing.T) {
-	for _, args := range [][]string{{}, {"--plan", "-o", "yaml"}, {"--plan", "now"}, {"--force"}} {
-		if code, _, problems := ask(t, args...); code != 2 || !strings.Contains(problems, "nodeagent cleanup") && !strings.Contains(problems, "flag") {
+	for _, args := range [][]string{{}, {"--plan", "-o", "name"}, {"--plan", "now"}, {"--force"}} {
+		if code, _, problems := ask(t, args...); code != 2 || !strings.HasPrefix(problems, "nodeagent: ") || strings.Count(problems, "\n") != 1 {
 			t.Errorf("%q: exit code %d, %s", args, code, problems)
 		}
 	}

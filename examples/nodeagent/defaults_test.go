@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"errors"
-	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -15,7 +14,7 @@ import (
 func TestSafeDefaults(t *testing.T) {
 	parseWith := func(args ...string) options {
 		t.Helper()
-		o, err := parse(append([]string{"--manifests", t.TempDir(), "--root", t.TempDir()}, args...), io.Discard)
+		o, err := parse(append([]string{"--manifests", t.TempDir(), "--root", t.TempDir()}, args...))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -27,7 +26,7 @@ func TestSafeDefaults(t *testing.T) {
 	if o := parseWith("--max-pods", "0", "--seccomp-default=false"); o.maxPods != 0 || o.seccomp {
 		t.Errorf("turned off: %d pods, seccomp %v", o.maxPods, o.seccomp)
 	}
-	if _, err := parse([]string{"--manifests", t.TempDir(), "--root", t.TempDir(), "--max-pods", "-1"}, io.Discard); err == nil || !strings.Contains(err.Error(), "--max-pods -1") {
+	if _, err := parse([]string{"--manifests", t.TempDir(), "--root", t.TempDir(), "--max-pods", "-1"}); err == nil || !strings.Contains(err.Error(), "--max-pods -1") {
 		t.Errorf("--max-pods -1: %v", err)
 	}
 }

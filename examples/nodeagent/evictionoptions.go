@@ -1,9 +1,10 @@
 package main
 
 import (
-	"flag"
 	"fmt"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/cleanup/eviction"
@@ -20,7 +21,7 @@ type evictionOptions struct {
 	thresholds []eviction.Threshold
 }
 
-func (o *evictionOptions) register(flags *flag.FlagSet) {
+func (o *evictionOptions) register(flags *pflag.FlagSet) {
 	flags.StringVar(&o.limits.Hard, "eviction-hard", defaultHard, `stop pods, and start none, when less is left on the node; imagefs counts with a CRI runtime; with --pod-cgroups, memory below its limit counts; "" means never`)
 	flags.StringVar(&o.limits.Soft, "eviction-soft", "", "the same for limits that must be met for a while")
 	flags.StringVar(&o.limits.SoftGrace, "eviction-soft-grace-period", "", "for how long, for each soft limit, such as memory.available=1m30s")

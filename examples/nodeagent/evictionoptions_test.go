@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io"
 	"reflect"
 	"strings"
 	"testing"
@@ -12,7 +11,7 @@ import (
 
 func TestEvictionOptions(t *testing.T) {
 	parseWith := func(args ...string) (options, error) {
-		return parse(append([]string{"--manifests", t.TempDir(), "--root", t.TempDir()}, args...), io.Discard)
+		return parse(append([]string{"--manifests", t.TempDir(), "--root", t.TempDir()}, args...))
 	}
 	o, err := parseWith()
 	bySignal := func(all []eviction.Threshold) map[eviction.Signal]eviction.Threshold {

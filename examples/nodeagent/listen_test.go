@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -40,7 +39,7 @@ func TestParseAddress(t *testing.T) {
 func TestAPIOptions(t *testing.T) {
 	root := t.TempDir()
 	parseWith := func(args ...string) (options, error) {
-		return parse(append([]string{"--manifests", t.TempDir(), "--root", root}, args...), io.Discard)
+		return parse(append([]string{"--manifests", t.TempDir(), "--root", root}, args...))
 	}
 	o, err := parseWith()
 	if err != nil || len(o.api.addresses) != 1 || o.api.addresses[0].socket != filepath.Join(root, "nodeagent.sock") || o.api.overTCP() {

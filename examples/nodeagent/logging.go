@@ -14,7 +14,7 @@ import (
 // newLogger logs to w as the command line asks.
 func newLogger(w io.Writer, o options) *slog.Logger {
 	handlerOptions := &slog.HandlerOptions{Level: o.logLevel}
-	if o.logJSON {
+	if o.logFormat == "json" {
 		return slog.New(slog.NewJSONHandler(w, handlerOptions))
 	}
 	return slog.New(slog.NewTextHandler(w, handlerOptions))

@@ -2,10 +2,10 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"path/filepath"
 
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/podwright/podwright/runtime/pods"
@@ -18,7 +18,7 @@ type logOptions struct {
 	rotation pods.LogRotation
 }
 
-func (o *logOptions) register(flags *flag.FlagSet) {
+func (o *logOptions) register(flags *pflag.FlagSet) {
 	flags.StringVar(&o.maxSize, "container-log-max-size", "10Mi", "size at which a container's log is rotated; 0 or negative: never")
 	flags.IntVar(&o.rotation.MaxFiles, "container-log-max-files", 5, "how many log files a container may have, at least 2")
 	flags.StringVar(&o.links, "container-log-links", "", "folder for links to the logs of containers, such as /var/log/containers (default: no links)")

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io"
 	"strings"
 	"testing"
 
@@ -21,7 +20,7 @@ func TestLogOptions(t *testing.T) {
 		{"--container-log-max-size=big", "--container-log-max-size", pods.LogRotation{}},
 		{"--container-log-max-files=1", "--container-log-max-files", pods.LogRotation{}},
 	} {
-		o, err := parse(append(strings.Fields(tc.args), "--manifests", manifests, "--root", manifests), io.Discard)
+		o, err := parse(append(strings.Fields(tc.args), "--manifests", manifests, "--root", manifests))
 		switch {
 		case tc.problem != "":
 			if err == nil || !strings.Contains(err.Error(), tc.problem) {

@@ -1,21 +1,20 @@
 // Command nodeagent is a small node agent: it runs the pods described by a folder
 // of manifests on an embedded process runtime or on any CRI runtime, shows them
-// as a live table, and answers questions over HTTP on a socket of its own.
+// as a live table, and answers questions on a socket of its own. The same program asks them.
 //
-//	nodeagent --manifests DIR [--objects DIR] [--runtime process|unix:///run/containerd/containerd.sock]
-//	nodeagent --manifests DIR --run-once
-//	nodeagent checkpoint list|show UID [--root DIR]
-//	nodeagent cleanup --plan [-o json]
+//	nodeagent run --manifests DIR [--objects DIR] [--runtime process|unix:///run/containerd/containerd.sock]
+//	nodeagent run --manifests DIR --run-once
+//	nodeagent pods|explain|events|logs|problems|cleanup|version
+//	nodeagent checkpoint list|show UID
 //
-// With --run-once it ends when each pod has ended, is ready (if it restarts always) or cannot
-// run, and prints what became of them: code 0 if all is well, 1 if a pod failed or cannot run, or a manifest
-// cannot be read, 2 for a wrong command line.
+// Flags without a command are those of run. nodeagent --help lists the commands, and
+// nodeagent COMMAND --help says what each does.
 //
-// The third form shows what is on the disk of the pods, whether the agent runs or
-// not; the fourth asks the running agent what it would clean up now, and by which rule
-// the rest stays.
+// Exit codes: 0 all is well, 1 something is not (a command failed; there are problems; a pod
+// of --run-once failed), 2 the command line is wrong, 3 the agent cannot be reached, 4 there is no such
+// pod or container.
 //
-// SIGTERM or SIGINT ends it and leaves the pods running (or stops them first, with
+// SIGTERM or SIGINT ends the agent and leaves the pods running (or stops them first, with
 // --drain); a second signal ends it at once. A drain ends with code 0 once all pods are
 // stopped; what is left of pods that an unreadable manifest may describe is kept, with a
 // warning in the log.
@@ -24,7 +23,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -44,40 +42,65 @@ func main() {
 
 // run is main without the process: it returns the exit code.
 func run(args []string, supervisor process.Supervisor, stdout, stderr io.Writer) int {
-	if len(args) > 0 && args[0] == "checkpoint" {
-		return checkpoints(args[1:], stdout, stderr)
+	command := newCommand(supervisor)
+	command.SetArgs(args)
+	command.SetOut(stdout)
+	command.SetErr(stderr)
+	err := command.ExecuteContext(context.Background())
+	if err != nil && err.Error() != "" {
+		fmt.Fprintln(stderr, "nodeagent:", printableLines(err.Error()))
 	}
-	if len(args) > 0 && args[0] == "cleanup" {
-		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-		defer stop()
-		return cleanupCommand(ctx, args[1:], stdout, stderr)
+	return exitCode(err)
+}
+
+// The exit codes other than 0.
+const (
+	codeFailed      = 1
+	codeUsage       = 2
+	codeUnreachable = 3
+	codeNotFound    = 4
+)
+
+// exit is an error with an exit code of its own; one without text is told by the code alone.
+type exit struct {
+	code int
+	err  error
+}
+
+func (e exit) Error() string {
+	if e.err == nil {
+		return ""
 	}
-	options, err := parse(args, stderr)
-	if errors.Is(err, flag.ErrHelp) {
+	return e.err.Error()
+}
+
+func (e exit) Unwrap() error { return e.err }
+
+func exitCode(err error) int {
+	if err == nil {
 		return 0
 	}
-	if err != nil {
-		fmt.Fprintln(stderr, "nodeagent:", printableLines(err.Error()))
-		return 2
+	if e, ok := errors.AsType[exit](err); ok {
+		return e.code
 	}
+	return codeFailed
+}
+
+// serve runs the agent until a signal, a drain or a failure ends it.
+func serve(o options, supervisor process.Supervisor, stdout, stderr io.Writer) error {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	defer signal.Stop(signals)
 
-	agent, err := newAgent(ctx, options, supervisor, stdout, stderr)
+	agent, err := newAgent(ctx, o, supervisor, stdout, stderr)
 	if err != nil {
-		fmt.Fprintln(stderr, "nodeagent:", printableLines(err.Error()))
-		return 1
+		return err
 	}
 	err = agent.run(ctx, signals)
 	if told := agent.tell(stdout); err == nil {
 		err = told
 	}
-	if err != nil {
-		fmt.Fprintln(stderr, "nodeagent:", printableLines(err.Error()))
-		return 1
-	}
-	return 0
+	return err
 }

@@ -2,17 +2,18 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/spf13/pflag"
 )
 
-// options are the command line.
+// options are what run is told.
 type options struct {
+	config  string
 	sources sourceOptions
 	objects string
 	runtime string
@@ -33,36 +34,18 @@ type options struct {
 	keys          keyOptions
 	outbound      outboundOptions
 	once          onceOptions
+	logLevelText  string
 	logLevel      slog.Level
-	logJSON       bool
+	logFormat     string
 }
 
 // defaultMaxPods is a kubelet's.
 const defaultMaxPods = 110
 
-// usageText comes before the flags.
-const usageText = `Usage:
-  nodeagent --manifests DIR [flags]             run the pods of a folder of manifests
-  nodeagent --manifest-url URL [flags]          run the pods that a server lists
-  nodeagent --manifests DIR --run-once [flags]  run them until each has ended or is ready
-  nodeagent checkpoint list|show UID [--root DIR] [--record-key-file FILE]
-                                                what is remembered of the pods, agent or not
-  nodeagent cleanup --plan [-o json]            what the running agent would clean up now
-
-While it runs, its socket has /pods, /explain/NAMESPACE/NAME, /problems (what waits
-longer than it should, since when, and what to do), /healthz, /metrics and /cleanup/plan:
-  curl --unix-socket ROOT/nodeagent.sock http://localhost/pods
-Values that may be secret are not shown. --listen has it over TCP too, with a token.
-
-Flags:
-`
-
-// parse reads the command line and reports every problem at once.
-func parse(args []string, usage io.Writer) (options, error) {
-	var o options
-	var level, format string
-	flags := flag.NewFlagSet("nodeagent", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // a mistake is not to drown in the list of flags
+// register declares the flags of run.
+func (o *options) register(flags *pflag.FlagSet) {
+	flags.SortFlags = false
+	flags.StringVar(&o.config, "config", os.Getenv(configVariable), "YAML file with these settings, whose fields are the names of the flags; no other user may be able to change it")
 	o.sources.register(flags)
 	flags.StringVar(&o.objects, "objects", "", "folder of ConfigMap and Secret manifests that pods may refer to, closed to others (mode 700, files 600); changes reach running pods (default: there are none)")
 	flags.StringVar(&o.runtime, "runtime", "process", `where containers run: "process" (plain processes of this machine), or the CRI socket of a runtime, such as unix:///run/containerd/containerd.sock`)
@@ -82,26 +65,17 @@ func parse(args []string, usage io.Writer) (options, error) {
 	o.once.register(flags)
 	flags.IntVar(&o.maxPods, "max-pods", defaultMaxPods, "how many pods may run; those above it are refused; 0 means no limit")
 	flags.BoolVar(&o.seccomp, "seccomp-default", true, "give containers without a seccomp profile the runtime's own; without it they may use every system call; means nothing to plain processes")
-	flags.StringVar(&level, "log-level", "info", "debug, info, warn or error")
-	flags.StringVar(&format, "log-format", "text", "text or json")
-	if err := flags.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			fmt.Fprint(usage, usageText)
-			flags.SetOutput(usage)
-			flags.PrintDefaults()
-			return o, err
-		}
-		return o, fmt.Errorf("%w; see nodeagent --help", err)
-	}
-	return o, o.complete(level, format, flags.Args())
+	flags.StringVar(&o.logLevelText, "log-level", "info", "debug, info, warn or error")
+	flags.StringVar(&o.logFormat, "log-format", "text", "text or json")
 }
 
-// complete checks the command line and fills in what depends on the machine.
-func (o *options) complete(level, format string, rest []string) error {
-	var problems []error
-	if len(rest) > 0 {
-		problems = append(problems, fmt.Errorf("unexpected arguments %q", rest))
+// complete adds what the file of --config says, checks everything, and fills in what depends on the
+// machine.
+func (o *options) complete(flags *pflag.FlagSet) error {
+	if err := readConfigFile(flags, o.config); err != nil {
+		return err
 	}
+	var problems []error
 	if o.objects != "" {
 		if info, err := os.Stat(o.objects); err != nil {
 			problems = append(problems, fmt.Errorf("--objects: %w", err))
@@ -109,19 +83,18 @@ func (o *options) complete(level, format string, rest []string) error {
 			problems = append(problems, fmt.Errorf("--objects %s is not a folder", o.objects))
 		}
 	}
-	if err := o.logLevel.UnmarshalText([]byte(level)); err != nil {
-		problems = append(problems, fmt.Errorf("--log-level %q: want debug, info, warn or error", level))
+	if err := o.logLevel.UnmarshalText([]byte(o.logLevelText)); err != nil {
+		problems = append(problems, fmt.Errorf("--log-level %q: want debug, info, warn or error", o.logLevelText))
 	}
 	if o.podCgroup != "" && o.runtime == "process" {
 		problems = append(problems, errors.New("--pod-cgroups needs a CRI runtime: plain processes are in no cgroup of their pod"))
 	}
-	if format != "text" && format != "json" {
-		problems = append(problems, fmt.Errorf("--log-format %q: want text or json", format))
+	if o.logFormat != "text" && o.logFormat != "json" {
+		problems = append(problems, fmt.Errorf("--log-format %q: want text or json", o.logFormat))
 	}
 	if o.maxPods < 0 {
 		problems = append(problems, fmt.Errorf("--max-pods %d: want a number of pods, or 0 for no limit", o.maxPods))
 	}
-	o.logJSON = format == "json"
 	problems = append(problems, o.sources.complete(), o.logs.complete(), o.images.complete(o.runtime), o.dead.complete(), o.eviction.complete(), o.keys.complete(), o.outbound.complete(o.runtime), o.once.complete())
 	if o.nodeName == "" {
 		name, err := os.Hostname()

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
@@ -13,23 +14,41 @@ import (
 	"github.com/podwright/podwright/runtime/process"
 )
 
-// TestHelp: the help names the subcommands and the flags; a mistake is told in one line.
+// TestHelp: the help names the commands, that of run the flags; a mistake is told in one line.
 func TestHelp(t *testing.T) {
-	var help bytes.Buffer
-	if code := run([]string{"--help"}, process.Supervisor{}, nil, &help); code != 0 {
-		t.Errorf("--help ends with %d", code)
-	}
-	for _, want := range []string{"nodeagent checkpoint list|show UID", "nodeagent cleanup --plan", "/explain/NAMESPACE/NAME", "-manifests string"} {
-		if !strings.Contains(help.String(), want) {
-			t.Errorf("the help lacks %q:\n%s", want, &help)
+	for line, wants := range map[string][]string{
+		"--help":            {"nodeagent run --manifests DIR", "checkpoint ", "explain ", "problems ", "completion ", "Exit codes"},
+		"run --help":        {"/explain/NAMESPACE/NAME", "--manifests string", "--listen ADDRESS", "--drain"},
+		"checkpoint --help": {"show ", "--record-key-file"},
+		"completion bash":   {"nodeagent"},
+		"pods --help":       {"Aliases:", "--watch", "--root"},
+		"cleanup -h":        {"--plan"},
+	} {
+		var help, mistakes bytes.Buffer
+		if code := run(strings.Fields(line), process.Supervisor{}, &help, &mistakes); code != 0 || mistakes.String() != "" {
+			t.Errorf("%s: ends with %d, %s", line, code, &mistakes)
+		}
+		for _, want := range wants {
+			if !strings.Contains(help.String(), want) {
+				t.Errorf("%s: the help lacks %q:\n%s", line, want, &help)
+			}
 		}
 	}
-	var mistake bytes.Buffer
-	if code := run([]string{"--manifest", "x"}, process.Supervisor{}, nil, &mistake); code != 2 {
-		t.Errorf("a mistake ends with %d", code)
-	}
-	if want := "nodeagent: flag provided but not defined: -manifest; see nodeagent --help\n"; mistake.String() != want {
-		t.Errorf("got %q", &mistake)
+	for line, want := range map[string]string{
+		"--manifest x":       "nodeagent: unknown flag: --manifest; see nodeagent --help\n",
+		"run --manifest x":   "nodeagent: unknown flag: --manifest; see nodeagent run --help\n",
+		"pod s --namespac x": "nodeagent: unknown flag: --namespac; see nodeagent pods --help\n",
+		"explan":             "nodeagent: there is no command \"explan\"; did you mean \"explain\"?; see nodeagent --help\n",
+		"explain":            "nodeagent: want one pod, got []; see nodeagent explain --help\n",
+		"explain a/":         "nodeagent: \"a/\" is no pod: want NAME or NAMESPACE/NAME\n",
+		"pods -o xml":        "nodeagent: --output \"xml\": want wide or json or yaml or name\n",
+		"pods -w -o yaml":    "nodeagent: --watch and -o yaml do not go together; use -o json\n",
+		"run somewhere":      "nodeagent: want no arguments, got [\"somewhere\"]; see nodeagent run --help\n",
+	} {
+		var out, mistake bytes.Buffer
+		if code := run(strings.Fields(line), process.Supervisor{}, &out, &mistake); code != 2 || mistake.String() != want || out.Len() > 0 {
+			t.Errorf("%s: code %d, %q, want %q", line, code, &mistake, want)
+		}
 	}
 }
 
@@ -48,4 +67,15 @@ func TestEventsInTheLog(t *testing.T) {
 			}
 		}
 	}
+}
+
+// parse reads a command line of run.
+func parse(args []string) (options, error) {
+	var o options
+	flags := pflag.NewFlagSet("nodeagent", pflag.ContinueOnError)
+	o.register(flags)
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	return o, o.complete(flags)
 }

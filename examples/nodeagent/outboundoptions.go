@@ -1,10 +1,11 @@
 package main
 
 import (
-	"flag"
 	"fmt"
 	"net/netip"
 	"strings"
+
+	"github.com/spf13/pflag"
 
 	"github.com/podwright/podwright/probe"
 )
@@ -17,7 +18,7 @@ type outboundOptions struct {
 	prefixes []netip.Prefix
 }
 
-func (o *outboundOptions) register(flags *flag.FlagSet) {
+func (o *outboundOptions) register(flags *pflag.FlagSet) {
 	flags.StringVar(&o.allow, "outbound-allow", "", "addresses that probes and hooks may reach although they are link-local, a cloud's metadata service or this node's loopback, such as 169.254.20.10,127.0.0.0/8 (default: none; with --runtime process, loopback)")
 	flags.BoolVar(&o.noHost, "outbound-no-host", false, "refuse probes and hooks that name a host: they reach their own pod only")
 }

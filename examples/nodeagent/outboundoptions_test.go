@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"strings"
 	"testing"
 )
@@ -21,7 +20,7 @@ func TestOutboundOptions(t *testing.T) {
 		{[]string{socket, "--outbound-allow=169.254.20.10, fd00:ec2::/32", "--outbound-no-host"}, "[169.254.20.10/32 fd00:ec2::/32] true", ""},
 		{[]string{socket, "--outbound-allow=localhost"}, "", `--outbound-allow "localhost"`},
 	} {
-		o, err := parse(append([]string{"--manifests", t.TempDir(), "--root", t.TempDir()}, tc.args...), io.Discard)
+		o, err := parse(append([]string{"--manifests", t.TempDir(), "--root", t.TempDir()}, tc.args...))
 		if tc.err != "" {
 			if err == nil || !strings.Contains(err.Error(), tc.err) {
 				t.Errorf("%q: %v", tc.args, err)

@@ -2,8 +2,9 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"fmt"
+
+	"github.com/spf13/pflag"
 
 	"github.com/podwright/podwright/examples/internal/secretfile"
 	"github.com/podwright/podwright/status/checkpoint"
@@ -20,7 +21,7 @@ type keyOptions struct {
 	keys       []checkpoint.Key
 }
 
-func (o *keyOptions) register(flags *flag.FlagSet, agent bool) {
+func (o *keyOptions) register(flags *pflag.FlagSet, agent bool) {
 	flags.StringVar(&o.file, "record-key-file", "", "file of mode 600 with the keys that seal the records, one per line, newest first: 32 random bytes each in base64 (openssl rand -base64 32) (default: the systemd credential "+
 		keyCredential+" if there is one; otherwise records are not sealed)")
 	if agent {

@@ -4,13 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"github.com/podwright/podwright/runonce"
 )
@@ -24,7 +25,7 @@ type onceOptions struct {
 	output            string
 }
 
-func (o *onceOptions) register(flags *flag.FlagSet) {
+func (o *onceOptions) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.once, "run-once", false, "run the pods until each has ended, is ready (if it restarts always) or cannot run, then print what became of them and end: with code 0 if all is well, 1 if a pod failed or cannot run; pods that are ready go on, unless there is --drain")
 	flags.DurationVar(&o.limit, "run-once-limit", 0, "with --run-once: end after this time, with code 1 (default: no limit)")
 	flags.DurationVar(&o.startLimit, "run-once-start-limit", 10*time.Minute, "with --run-once: a pod cannot run if it waits this long, for an image, say, or for its readiness; the time in which a container of a job runs does not count; 0 means no limit")

@@ -1,18 +1,25 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"os"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/status/checkpoint"
 )
 
@@ -23,8 +30,10 @@ func (a *agent) openAPI(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	a.over, a.endStreams = context.WithCancel(context.WithoutCancel(ctx))
+	a.streams = make(chan struct{}, maxStreams)
 	a.server = &http.Server{
-		Handler: handler, ConnContext: withPeer, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+		Handler: versioned(handler), ConnContext: withPeer, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
 		WriteTimeout: 30 * time.Second, MaxHeaderBytes: 64 << 10,
 	}
 	for _, address := range a.options.api.addresses {
@@ -53,12 +62,41 @@ func diskFault(err error) bool {
 func (a *agent) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", a.healthz)
+	mux.HandleFunc("GET /version", a.version)
 	mux.HandleFunc("GET /problems", a.problems)
 	mux.HandleFunc("GET /pods", a.pods)
 	mux.HandleFunc("GET /explain/{namespace}/{name}", a.explain)
 	mux.HandleFunc("GET /cleanup/plan", a.cleanupPlan)
 	mux.Handle("GET /metrics", a.metrics.handler)
 	return mux
+}
+
+// versioned says in every answer which version of the API it is of.
+func versioned(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(versionHeader, strconv.Itoa(apiVersion))
+		next.ServeHTTP(w, r)
+	})
+}
+
+// about says what runs here.
+type about struct {
+	API     int       `json:"api"`
+	Version string    `json:"version"`
+	Go      string    `json:"go"`
+	PID     int       `json:"pid"`
+	Node    string    `json:"node"`
+	Runtime string    `json:"runtime"`
+	Root    string    `json:"root"`
+	Started time.Time `json:"started"`
+}
+
+func (a *agent) version(w http.ResponseWriter, _ *http.Request) {
+	version, goVersion := build()
+	a.write(w, http.StatusOK, about{
+		API: apiVersion, Version: version, Go: goVersion, PID: os.Getpid(),
+		Node: a.options.nodeName, Runtime: a.options.runtime, Root: a.options.root, Started: a.started,
+	})
 }
 
 // healthz is 200 "ok", or 500 with one reason per line.
@@ -87,7 +125,7 @@ func (a *agent) vagueHealthz(w http.ResponseWriter, _ *http.Request) {
 // accepts only that.
 func (a *agent) problems(w http.ResponseWriter, r *http.Request) {
 	all := a.engine.Problems()
-	if r.Header.Get("Accept") == "application/json" {
+	if r.Header.Get("Accept") == "application/json" || r.FormValue("o") == "json" {
 		if all == nil {
 			all = []podwright.Problem{} // an empty list, not null
 		}
@@ -104,7 +142,11 @@ func (a *agent) problems(w http.ResponseWriter, r *http.Request) {
 }
 
 // pods is a v1.PodList with specs and statuses, without what may be secret in the specs.
-func (a *agent) pods(w http.ResponseWriter, _ *http.Request) {
+func (a *agent) pods(w http.ResponseWriter, r *http.Request) {
+	if watch, err := strconv.ParseBool(cmp.Or(r.FormValue("watch"), "false")); err == nil && watch {
+		a.watchPods(w, r)
+		return
+	}
 	list := v1.PodList{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"},
 		Items:    a.engine.Pods(),
@@ -115,19 +157,73 @@ func (a *agent) pods(w http.ResponseWriter, _ *http.Request) {
 	a.write(w, http.StatusOK, list)
 }
 
-// explain says where one pod stands.
+// explain says where one pod stands, as JSON or with ?o=text in words.
 func (a *agent) explain(w http.ResponseWriter, r *http.Request) {
+	pod, err := a.named(r)
+	if err != nil {
+		a.failure(w, err)
+		return
+	}
+	explanation, known := a.engine.Explain(pod.UID)
+	switch {
+	case !known:
+		a.failure(w, missing(r))
+	case r.FormValue("o") == "text":
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_, _ = io.WriteString(w, strings.Join(explainLines(&explanation, pod, time.Now()), "\n")+"\n")
+	default:
+		a.write(w, http.StatusOK, explanation)
+	}
+}
+
+// named is the pod that the path names, by its name with or without the node's at the end, or by its UID.
+func (a *agent) named(r *http.Request) (*v1.Pod, error) {
 	namespace, name := r.PathValue("namespace"), r.PathValue("name")
-	for _, p := range a.engine.Pods() {
-		if p.Namespace != namespace || p.Name != name {
-			continue
-		}
-		if explanation, ok := a.engine.Explain(p.UID); ok {
-			a.write(w, http.StatusOK, explanation)
-			return
+	for _, candidate := range []string{name, name + "-" + a.options.nodeName} {
+		if pod, ok := a.engine.PodNamed(namespace, candidate); ok {
+			return pod, nil
 		}
 	}
-	a.write(w, http.StatusNotFound, map[string]string{"error": fmt.Sprintf("no pod %s in namespace %s; GET /pods lists them", name, namespace)})
+	if pod, ok := a.engine.Pod(types.UID(name)); ok {
+		return pod, nil
+	}
+	return nil, missing(r)
+}
+
+func missing(r *http.Request) error {
+	return refusal{http.StatusNotFound, fmt.Sprintf("there is no pod %q in namespace %q; GET /pods, or nodeagent pods, lists them", r.PathValue("name"), r.PathValue("namespace"))}
+}
+
+// refusal is an error with an answer's code.
+type refusal struct {
+	code int
+	text string
+}
+
+func (r refusal) Error() string { return r.text }
+
+// failure answers with an error by what it is: a refusal, or an error of the runtime's classes.
+func (a *agent) failure(w http.ResponseWriter, err error) {
+	code := http.StatusInternalServerError
+	if r, ok := errors.AsType[refusal](err); ok {
+		code = r.code
+	} else {
+		switch runtime.Class(err) {
+		case runtime.ErrNotFound:
+			code = http.StatusNotFound
+		case runtime.ErrInvalid, runtime.ErrFailedPrecondition:
+			code = http.StatusBadRequest
+		case runtime.ErrExhausted:
+			code = http.StatusTooManyRequests
+		case runtime.ErrUnimplemented:
+			code = http.StatusNotImplemented
+		}
+	}
+	a.fail(w, code, err)
+}
+
+func (a *agent) fail(w http.ResponseWriter, code int, err error) {
+	a.write(w, code, map[string]string{"error": err.Error()})
 }
 
 func (a *agent) write(w http.ResponseWriter, code int, body any) {

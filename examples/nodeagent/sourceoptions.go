@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"errors"
-	"flag"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -12,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
 
 	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/admission"
@@ -38,7 +38,7 @@ const localSource = "file"
 // the system's.
 const highestUserPriority = 1_000_000_000
 
-func (o *sourceOptions) register(flags *flag.FlagSet) {
+func (o *sourceOptions) register(flags *pflag.FlagSet) {
 	flags.StringVar(&o.manifests, "manifests", "", "folder of pod manifests (YAML or JSON), or one manifest; this or --manifest-url is required")
 	flags.Func("manifest-url", "`URL` of a pod or a list of pods, polled every 20 s; may be given several times", func(url string) error {
 		o.urls = append(o.urls, url)

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -51,7 +50,7 @@ func TestSourceOptions(t *testing.T) {
 		{"--manifest-url http://host/a --manifest-url-header-file " + broken, `line 2 is not "Name: value"`, "", ""},
 		{"--manifest-url http://host/a --manifest-url-header-file " + dir + "/none", "no such file", "", ""},
 	} {
-		o, err := parse(append(strings.Fields(tc.args), "--root", dir), io.Discard)
+		o, err := parse(append(strings.Fields(tc.args), "--root", dir))
 		if (err == nil) != (tc.wrong == "") || err != nil && (!strings.Contains(err.Error(), tc.wrong) || strings.Contains(err.Error(), "hunter2")) {
 			t.Errorf("%s: %v, want %q", tc.args, err, tc.wrong)
 			continue

@@ -1,10 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
-	"strings"
-	"text/tabwriter"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -13,20 +12,31 @@ import (
 
 // table renders pods as kubectl prints them.
 func table(pods []v1.Pod, now time.Time) []string {
-	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 8, 3, ' ', 0)
-	fmt.Fprintln(w, "NAMESPACE\tNAME\tREADY\tSTATUS\tRESTARTS\tAGE")
-	for i := range pods {
-		p := &pods[i]
-		ready, total, restarts := counts(p)
-		fmt.Fprintf(w, "%s\t%s\t%d/%d\t%s\t%s\t%s\n", printable(p.Namespace), printable(p.Name), ready, total, printable(podStatus(p)), restartText(p, restarts, now), age(p, now))
-	}
-	w.Flush()
-	lines := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
+	lines := podGrid(pods, now, false).lines()
 	if len(pods) == 0 {
 		lines = append(lines, "(no pods)")
 	}
 	return lines
+}
+
+// podGrid has a row for each pod; wide ones have more columns.
+func podGrid(pods []v1.Pod, now time.Time, wide bool) *grid {
+	g := &grid{}
+	head := []string{"NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE"}
+	if wide {
+		head = append(head, "IP", "NODE", "QOS", "UID")
+	}
+	g.add(head...)
+	for i := range pods {
+		p := &pods[i]
+		ready, total, restarts := counts(p)
+		row := []string{p.Namespace, p.Name, fmt.Sprintf("%d/%d", ready, total), podStatus(p), restartText(p, restarts, now), age(p, now)}
+		if wide {
+			row = append(row, cmp.Or(p.Status.PodIP, "-"), cmp.Or(p.Spec.NodeName, "-"), cmp.Or(string(p.Status.QOSClass), "-"), string(p.UID))
+		}
+		g.add(row...)
+	}
+	return g
 }
 
 // counts returns the ready and all containers that are to run side by side, and

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podwright/podwright/runtime/process"
+)
+
+// The groups of commands in the help.
+const (
+	groupAgent = "agent"
+	groupAsk   = "ask"
+)
+
+const rootHelp = `nodeagent runs pods on this machine, without a cluster, and shows what becomes of them.
+
+  nodeagent run --manifests DIR       run the pods of a folder of manifests
+  nodeagent pods                      what the running agent has, in another terminal
+  nodeagent explain POD               where a pod stands, and what it waits for
+
+Commands find the agent by its folder (--root), by an address (--listen), or by its configuration
+(--config, or the variable NODEAGENT_CONFIG). A POD is NAME or NAMESPACE/NAME; the node's name at its end may be left out.
+
+Exit codes: 0 all is well, 1 something is not, 2 the command line is wrong, 3 the agent cannot be reached,
+4 there is no such pod or container.`
+
+// newCommand is the command line. Flags without a command are those of run.
+func newCommand(supervisor process.Supervisor) *cobra.Command {
+	root := newRun("nodeagent", supervisor)
+	root.Short, root.Long = "a small node agent", rootHelp
+	root.Args = unknownCommand
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SuggestionsMinimumDistance = 2
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return exit{codeUsage, fmt.Errorf("%w; see %s --help", err, c.CommandPath())}
+	})
+	root.SetUsageTemplate(rootUsage)
+	root.AddGroup(&cobra.Group{ID: groupAgent, Title: "The agent:"}, &cobra.Group{ID: groupAsk, Title: "Ask the running agent:"})
+	runs := newRun("run", supervisor)
+	runs.Short, runs.GroupID = "run pods until a signal or a drain ends it", groupAgent
+	checkpoint := newCheckpoint()
+	checkpoint.GroupID = groupAgent
+	for _, c := range []*cobra.Command{runs, checkpoint} {
+		c.SetUsageTemplate((&cobra.Command{}).UsageTemplate())
+		root.AddCommand(c)
+	}
+	for _, c := range []*cobra.Command{newPods(), newExplain(), newProblems(), newCleanup(), newVersion()} {
+		c.GroupID = groupAsk
+		c.SetUsageTemplate((&cobra.Command{}).UsageTemplate())
+		root.AddCommand(c)
+	}
+	return root
+}
+
+// rootUsage leaves out the flags of run, which are many.
+const rootUsage = `Usage:
+  {{.CommandPath}} COMMAND [flags]
+  {{.CommandPath}} [flags of run]
+{{range $group := .Groups}}
+{{.Title}}{{range $.Commands}}{{if (and (eq .GroupID $group.ID) .IsAvailableCommand)}}
+  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}
+{{end}}
+Others:{{range .Commands}}{{if (and (eq .GroupID "") (or .IsAvailableCommand (eq .Name "help")))}}
+  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}
+
+{{.CommandPath}} COMMAND --help says more; {{.CommandPath}} run --help lists the flags of the agent.
+`
+
+// unknownCommand refuses words that are no command, and names those that are nearly written so.
+func unknownCommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("there is no command %q", args[0])
+	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+		text += fmt.Sprintf("; did you mean %q?", near[0])
+	}
+	return exit{codeUsage, errors.New(text + "; see nodeagent --help")}
+}
+
+// exactly refuses other numbers of arguments; what says what they are.
+func exactly(n int, what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) == n {
+			return nil
+		}
+		return exit{codeUsage, fmt.Errorf("want %s, got %q; see %s --help", what, args, c.CommandPath())}
+	}
+}
+
+// newRun is the agent itself. It has no group, and is hidden from nothing.
+func newRun(name string, supervisor process.Supervisor) *cobra.Command {
+	var o options
+	c := &cobra.Command{
+		Use: name, Long: runHelp, Args: exactly(0, "no arguments"), DisableFlagsInUseLine: true,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := o.complete(c.Flags()); err != nil {
+				return exit{codeUsage, err}
+			}
+			return serve(o, supervisor, c.OutOrStdout(), c.ErrOrStderr())
+		},
+	}
+	o.register(c.Flags())
+	return c
+}
+
+const runHelp = `run runs pods until a signal or a drain ends it; the pods go on without it unless there is --drain.
+
+While it runs, its socket has /pods, /explain/NAMESPACE/NAME, /events, /logs/NAMESPACE/NAME/CONTAINER, /problems,
+/healthz, /metrics, /version and /cleanup/plan:
+  curl --unix-socket ROOT/nodeagent.sock http://localhost/pods
+Values that may be secret are not shown. --listen has it over TCP too, with a token.
+
+Each flag is a field of the YAML file of --config; the command line wins.`

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/probe"
+)
+
+// explainLines say in words where a pod stands. What they quote is made safe for a terminal.
+func explainLines(e *podwright.Explanation, pod *v1.Pod, now time.Time) []string {
+	t := &teller{now: now}
+	t.say("%s/%s: %s", e.Namespace, e.Name, podStatus(pod))
+	t.say("  uid %s, phase %s", e.UID, cmp.Or(string(e.Phase), "not known yet"))
+	if e.Reason != "" || e.Message != "" {
+		t.say("  %s", joined(": ", e.Reason, e.Message))
+	}
+	for _, hindrance := range [][2]string{{"held", e.Held}, {"unreadable", e.Unreadable}, {"record", e.Checkpoint}} {
+		if hindrance[1] != "" {
+			t.say("  %s: %s", hindrance[0], hindrance[1])
+		}
+	}
+	t.worker(e.Worker)
+	for _, call := range e.Calls {
+		t.say("  runtime: %s", call)
+	}
+	if len(e.Containers) > 0 {
+		t.say("containers:")
+	}
+	for i := range e.Containers {
+		t.container(&e.Containers[i])
+	}
+	if len(e.Probes) > 0 {
+		t.say("probes:")
+	}
+	for i := range e.Probes {
+		t.probe(&e.Probes[i])
+	}
+	t.steps(e.Worker)
+	return t.lines
+}
+
+// teller collects lines.
+type teller struct {
+	now   time.Time
+	lines []string
+}
+
+func (t *teller) say(text string, args ...any) {
+	t.lines = append(t.lines, printable(fmt.Sprintf(text, args...)))
+}
+
+func (t *teller) ago(at time.Time) string { return duration.HumanDuration(t.now.Sub(at)) + " ago" }
+
+func (t *teller) in(at time.Time) string {
+	if !at.After(t.now) {
+		return "now"
+	}
+	return "in " + duration.HumanDuration(at.Sub(t.now))
+}
+
+func (t *teller) worker(w *podworkers.Explanation) {
+	if w == nil {
+		return
+	}
+	t.say("  %s since %s: %s", w.State, duration.HumanDuration(t.now.Sub(w.Since)), w.WaitingFor)
+	if w.LastError != "" {
+		t.say("  last error (%d in a row): %s", w.Failures, w.LastError)
+	}
+	if !w.NextWakeUp.IsZero() {
+		t.say("  looked at again %s: %s", t.in(w.NextWakeUp), w.NextWakeUpReason)
+	}
+}
+
+func (t *teller) container(c *podwright.ContainerExplanation) {
+	state := c.State
+	if c.ExitCode != nil {
+		state += fmt.Sprintf(" with code %d", *c.ExitCode)
+	}
+	if c.Ready {
+		state += ", ready"
+	}
+	if c.RestartCount > 0 {
+		state += fmt.Sprintf(", restarts %d", c.RestartCount)
+	}
+	t.say("  %s: %s", c.Name, joined("; ", state, joined(": ", c.Reason, c.Message)))
+	if p := c.Pull; p != nil {
+		what := "is pulled"
+		if p.Queued {
+			what = "waits for other pulls"
+		}
+		t.say("    image %s %s since %s, for %d", p.Image, what, duration.HumanDuration(t.now.Sub(p.Since)), p.Waiters)
+	}
+}
+
+func (t *teller) probe(p *probe.Explanation) {
+	last := "has not run"
+	if !p.LastRun.IsZero() {
+		last = fmt.Sprintf("%s %d times in a row, last %s", p.LastResult, p.RunLength, t.ago(p.LastRun))
+	}
+	t.say("  %s %s: %s; %s; next %s", p.Container, strings.ToLower(p.Kind), p.Result, last, t.in(p.NextDue))
+	for _, text := range []string{p.Held, p.LastOutput} {
+		if text != "" {
+			t.say("    %s", text)
+		}
+	}
+}
+
+// steps are the newest of the worker's.
+func (t *teller) steps(w *podworkers.Explanation) {
+	if w == nil || len(w.Transitions) == 0 {
+		return
+	}
+	t.say("steps:")
+	for _, step := range w.Transitions[max(len(w.Transitions)-shownSteps, 0):] {
+		count := ""
+		if step.Count > 1 {
+			count = fmt.Sprintf(" (%d times)", step.Count)
+		}
+		t.say("  %s  %s to %s: %s%s", step.At.Format(time.TimeOnly), step.From, step.To, step.Reason, count)
+	}
+}
+
+// shownSteps is how many steps of a pod's life are told; JSON has all that are kept.
+const shownSteps = 10
+
+// joined are the texts that are not empty.
+func joined(separator string, texts ...string) string {
+	var out []string
+	for _, text := range texts {
+		if text != "" {
+			out = append(out, text)
+		}
+	}
+	return strings.Join(out, separator)
+}

@@ -1,0 +1,249 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright"
+)
+
+// podsCommand is "nodeagent pods".
+type podsCommand struct {
+	reach
+	format
+	watch     bool
+	namespace string
+}
+
+func newPods() *cobra.Command {
+	var p podsCommand
+	c := &cobra.Command{
+		Use: "pods [POD...]", Aliases: []string{"pod", "po"}, Short: "the pods, and manifests that are refused",
+		Long: "pods shows the pods that the running agent has to do with, and below them the manifests that it refuses.",
+		Example: `  nodeagent pods
+  nodeagent pods -w                    print every change too, until Ctrl-C
+  nodeagent pods clock -o yaml         all of one pod, without what may be secret`,
+		ValidArgsFunction: p.complete,
+		RunE:              func(c *cobra.Command, args []string) error { return p.run(c, args) },
+	}
+	p.reach.register(c.Flags())
+	p.format.register(c, "wide", "json", "yaml", "name")
+	c.Flags().BoolVarP(&p.watch, "watch", "w", false, "print every change too, until Ctrl-C; with -o json, one object per line")
+	c.Flags().StringVarP(&p.namespace, "namespace", "n", "", "only pods of this namespace")
+	return c
+}
+
+func (p *podsCommand) run(c *cobra.Command, names []string) error {
+	if p.watch && (p.format == "yaml" || p.format == "name") {
+		return exit{codeUsage, fmt.Errorf("--watch and -o %s do not go together; use -o json", p.format)}
+	}
+	api, err := p.open(c.Flags())
+	if err != nil {
+		return err
+	}
+	ctx, stop := untilSignal(c.Context())
+	defer stop()
+	if p.watch {
+		return p.follow(ctx, api, names, c.OutOrStdout())
+	}
+	answer, err := api.ask(ctx, http.MethodGet, "/pods")
+	if err != nil {
+		return err
+	}
+	list, err := decode[v1.PodList](answer)
+	if err != nil {
+		return err
+	}
+	if list.Items, err = p.chosen(list.Items, names); err != nil {
+		return err
+	}
+	return p.show(ctx, api, &list, names, c.OutOrStdout(), c.ErrOrStderr())
+}
+
+// show prints the pods in the format that is wanted.
+func (p *podsCommand) show(ctx context.Context, api *apiClient, list *v1.PodList, names []string, out, problems io.Writer) error {
+	switch p.format {
+	case "name":
+		for i := range list.Items {
+			fmt.Fprintln(out, printable(list.Items[i].Namespace+"/"+list.Items[i].Name))
+		}
+		return nil
+	case "json", "yaml":
+		var body any = list
+		if len(names) == 1 && len(list.Items) == 1 {
+			one := list.Items[0]
+			one.APIVersion, one.Kind = "v1", "Pod"
+			body = one
+		}
+		text, err := json.MarshalIndent(body, "", "  ")
+		if err != nil {
+			return err
+		}
+		return p.write(out, append(text, '\n'))
+	}
+	g := podGrid(list.Items, time.Now(), p.format == "wide")
+	if colours(out) {
+		g.paint = statusColour
+	}
+	if _, err := io.WriteString(out, strings.Join(g.lines(), "\n")+"\n"); err != nil {
+		return err
+	}
+	if len(list.Items) == 0 {
+		fmt.Fprintln(problems, "There are no pods.")
+	}
+	if len(names) > 0 {
+		return nil
+	}
+	return showRefused(ctx, api, problems)
+}
+
+// showRefused names the manifests that are no pods of the list, and why.
+func showRefused(ctx context.Context, api *apiClient, out io.Writer) error {
+	answer, err := api.ask(ctx, http.MethodGet, "/problems?o=json")
+	if err != nil {
+		return err
+	}
+	all, err := decode[[]podwright.Problem](answer)
+	if err != nil {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(p podwright.Problem) bool { return p.Kind != "source" })
+	if len(all) > 0 {
+		fmt.Fprintln(out, "\nNot as it should be in the manifests:")
+	}
+	for _, p := range all {
+		fmt.Fprintln(out, " ", printable(p.Name+": "+cmp.Or(p.Cause, p.Waits)))
+	}
+	return nil
+}
+
+// chosen are the pods of the namespace with these names; one that is missing is an error.
+func (p *podsCommand) chosen(pods []v1.Pod, names []string) ([]v1.Pod, error) {
+	if p.namespace != "" {
+		pods = slices.DeleteFunc(pods, func(pod v1.Pod) bool { return pod.Namespace != p.namespace })
+	}
+	if len(names) == 0 {
+		return pods, nil
+	}
+	var out []v1.Pod
+	var problems []error
+	for _, name := range names {
+		if i := slices.IndexFunc(pods, func(pod v1.Pod) bool { return isNamed(&pod, name, p.namespace) }); i >= 0 {
+			out = append(out, pods[i])
+		} else {
+			problems = append(problems, fmt.Errorf("there is no pod %q", name))
+		}
+	}
+	if len(problems) > 0 {
+		return nil, exit{codeNotFound, errors.Join(problems...)}
+	}
+	return out, nil
+}
+
+// follow prints the pods and then each change.
+func (p *podsCommand) follow(ctx context.Context, api *apiClient, names []string, out io.Writer) error {
+	response, err := api.open(ctx, http.MethodGet, "/pods?watch=true")
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	changes := json.NewDecoder(response.Body)
+	var widths grid
+	for {
+		var change podChange
+		err := changes.Decode(&change)
+		switch {
+		case ctx.Err() != nil:
+			return nil // Ctrl-C is how this ends
+		case err != nil:
+			return api.unreachable(err)
+		}
+		pod := &change.Object
+		if p.namespace != "" && pod.Namespace != p.namespace ||
+			len(names) > 0 && !slices.ContainsFunc(names, func(name string) bool { return isNamed(pod, name, p.namespace) }) {
+			continue
+		}
+		if err := p.print(&widths, change, out); err != nil {
+			return err
+		}
+	}
+}
+
+// print adds one line for a change; seen has the lines before, for the widths of the columns.
+func (p *podsCommand) print(seen *grid, change podChange, out io.Writer) error {
+	if p.format == "json" {
+		return json.NewEncoder(out).Encode(change)
+	}
+	g := podGrid([]v1.Pod{change.Object}, time.Now(), p.format == "wide")
+	if change.Type == changeDeleted {
+		g.rows[1][3] = "Gone"
+	}
+	if len(seen.rows) == 0 {
+		seen.rows = g.rows[:1]
+	}
+	seen.rows = append(seen.rows[:min(len(seen.rows), maxSeenRows)], g.rows[1])
+	if colours(out) {
+		seen.paint = statusColour
+	}
+	lines := seen.lines()
+	if len(seen.rows) > 2 {
+		lines = lines[len(lines)-1:]
+	}
+	_, err := io.WriteString(out, strings.Join(lines, "\n")+"\n")
+	return err
+}
+
+// maxSeenRows bounds what the widths of a watch's columns are measured of.
+const maxSeenRows = 200
+
+// isNamed reports whether name is the pod's: NAME or NAMESPACE/NAME, with or without the node's name at
+// its end, or its UID.
+func isNamed(pod *v1.Pod, name, namespace string) bool {
+	if name == string(pod.UID) {
+		return true
+	}
+	if space, rest, found := strings.Cut(name, "/"); found {
+		namespace, name = space, rest
+	}
+	return (namespace == "" || pod.Namespace == namespace) && (pod.Name == name || pod.Name == name+"-"+pod.Spec.NodeName)
+}
+
+// complete offers the names of pods to the shell.
+func (p *podsCommand) complete(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return podNames(c, &p.reach), cobra.ShellCompDirectiveNoFileComp
+}
+
+// podNames are the names of the running agent's pods, none if it cannot be asked.
+func podNames(c *cobra.Command, r *reach) (out []string) {
+	api, err := r.open(c.Flags())
+	if err != nil {
+		return nil
+	}
+	answer, err := api.ask(c.Context(), http.MethodGet, "/pods")
+	if err != nil {
+		return nil
+	}
+	list, err := decode[v1.PodList](answer)
+	if err != nil {
+		return nil
+	}
+	for i := range list.Items {
+		name := list.Items[i].Name
+		if space := list.Items[i].Namespace; space != v1.NamespaceDefault {
+			name = space + "/" + name
+		}
+		out = append(out, name)
+	}
+	return out
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+)
+
+// maxStreams is how many answers without an end there may be at once.
+const maxStreams = 64
+
+// sendTimeout is how long a client may take to read a piece before it is given up.
+const sendTimeout = 30 * time.Second
+
+// stream serves an answer that may go on for as long as the agent runs. The context of send ends when the
+// client goes, or the agent ends. A client that does not read is cut off; it holds up
+// nothing but its own answer.
+func (a *agent) stream(w http.ResponseWriter, r *http.Request, contentType string, send func(ctx context.Context, out *streamWriter) error) {
+	select {
+	case a.streams <- struct{}{}:
+		defer func() { <-a.streams }()
+	default:
+		a.fail(w, http.StatusServiceUnavailable, errors.New("too many clients watch, follow or wait already; end one of them"))
+		return
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(a.over, cancel)()
+	control := http.NewResponseController(w)
+	if err := control.SetReadDeadline(time.Time{}); err != nil { // the connection is used for as long as it lasts
+		a.fail(w, http.StatusInternalServerError, err)
+		return
+	}
+	out := &streamWriter{w: w, control: control, contentType: contentType}
+	if err := send(ctx, out); err != nil {
+		if !out.begun {
+			a.failure(w, err)
+			return
+		}
+		a.log.Debug("A stream ended early", "path", r.URL.Path, "error", err.Error())
+		panic(http.ErrAbortHandler) // the client sees that there is more
+	}
+	out.begin()
+	_ = out.flush() // a client that has gone misses nothing
+}
+
+// streamWriter writes the pieces of an answer, each within sendTimeout.
+type streamWriter struct {
+	w           http.ResponseWriter
+	control     *http.ResponseController
+	contentType string
+	begun       bool
+}
+
+func (s *streamWriter) begin() {
+	if !s.begun {
+		s.begun = true
+		s.w.Header().Set("Content-Type", s.contentType)
+		s.w.WriteHeader(http.StatusOK)
+	}
+}
+
+// Write implements [io.Writer].
+func (s *streamWriter) Write(p []byte) (int, error) {
+	s.begin()
+	if err := s.control.SetWriteDeadline(time.Now().Add(sendTimeout)); err != nil {
+		return 0, err
+	}
+	return s.w.Write(p)
+}
+
+// flush sends what was written.
+func (s *streamWriter) flush() error {
+	s.begin()
+	if err := s.control.SetWriteDeadline(time.Now().Add(sendTimeout)); err != nil {
+		return err
+	}
+	return s.control.Flush()
+}

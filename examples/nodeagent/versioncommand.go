@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/duration"
+)
+
+// untilSignal ends with ctx, or when the user wants no more.
+func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
+}
+
+// build is the version of this program, and of the Go that made it.
+func build() (version, goVersion string) {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown", "unknown"
+	}
+	version = info.Main.Version
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && version == "(devel)" {
+			version = s.Value
+		}
+	}
+	if version == "" {
+		version = "(devel)"
+	}
+	return version, info.GoVersion
+}
+
+// newVersion is "nodeagent version".
+func newVersion() *cobra.Command {
+	var r reach
+	var f format
+	c := &cobra.Command{
+		Use: "version", Short: "the version of this program and of the running agent",
+		Args: exactly(0, "no arguments"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if f != "" {
+				return r.show(c, "/version", f)
+			}
+			return r.versions(c)
+		},
+	}
+	r.register(c.Flags())
+	f.register(c, "json", "yaml")
+	return c
+}
+
+// versions tells both; an agent that does not run is no failure.
+func (r *reach) versions(c *cobra.Command) error {
+	out := c.OutOrStdout()
+	version, goVersion := build()
+	fmt.Fprintf(out, "nodeagent %s, API %d, %s\n", version, apiVersion, goVersion)
+	api, err := r.open(c.Flags())
+	if err != nil {
+		return err
+	}
+	ctx, stop := untilSignal(c.Context())
+	defer stop()
+	answer, err := api.ask(ctx, http.MethodGet, "/version")
+	if e, ok := errors.AsType[exit](err); ok && e.code == codeUnreachable {
+		fmt.Fprintln(out, "agent:", printable(err.Error()))
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	a, err := decode[about](answer)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out, printable(fmt.Sprintf("agent %s, API %d, %s, process %d, node %s, runtime %s, folder %s, up for %s",
+		a.Version, a.API, a.Go, a.PID, a.Node, a.Runtime, a.Root, duration.HumanDuration(time.Since(a.Started)))))
+	return nil
+}

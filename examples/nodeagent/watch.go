@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"reflect"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/status/checkpoint"
+)
+
+// watchPeriod is how often a watch looks at the pods. It looks because not all that a table shows is in a status,
+// of which Engine.Watch tells: a pod that begins to stop, or that has none yet.
+const watchPeriod = 500 * time.Millisecond
+
+// What may become of a pod, in the words of Kubernetes' watches.
+const (
+	changeAdded    = "ADDED"
+	changeModified = "MODIFIED"
+	changeDeleted  = "DELETED"
+)
+
+// podChange is one line of a watch.
+type podChange struct {
+	Type   string `json:"type"`
+	Object v1.Pod `json:"object"`
+}
+
+// podWatch is what a client of a watch has been told.
+type podWatch struct{ told map[types.UID]v1.Pod }
+
+// changes are the differences between what was told and the pods as they are, which counts as
+// told afterwards. States between two looks are left out.
+func (w *podWatch) changes(pods []v1.Pod) (out []podChange) {
+	now := make(map[types.UID]v1.Pod, len(pods))
+	for _, pod := range pods {
+		now[pod.UID] = pod
+		before, known := w.told[pod.UID]
+		switch {
+		case !known:
+			out = append(out, podChange{changeAdded, pod})
+		case !reflect.DeepEqual(before, pod):
+			out = append(out, podChange{changeModified, pod})
+		}
+	}
+	for uid, pod := range w.told {
+		if _, there := now[uid]; !there {
+			out = append(out, podChange{changeDeleted, pod})
+		}
+	}
+	w.told = now
+	return out
+}
+
+// watchPods sends every pod and then each change, as JSON lines, until the client goes or the
+// agent ends.
+func (a *agent) watchPods(w http.ResponseWriter, r *http.Request) {
+	a.stream(w, r, "application/json", func(ctx context.Context, out *streamWriter) error {
+		tick := time.NewTicker(watchPeriod)
+		defer tick.Stop()
+		watch, lines := podWatch{}, json.NewEncoder(out)
+		for {
+			pods := a.engine.Pods()
+			for i := range pods {
+				pods[i] = *checkpoint.RedactedPod(&pods[i])
+			}
+			for _, change := range watch.changes(pods) {
+				if err := lines.Encode(change); err != nil {
+					return err
+				}
+			}
+			if err := out.flush(); err != nil {
+				return err
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	})
+}
