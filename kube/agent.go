@@ -57,8 +57,10 @@ type Agent struct {
 	// client and serving get the node's certificates, nil for those that it does not ask for.
 	client, serving *certs.Keeper
 	engine          atomic.Pointer[Engine]
-	// name, runtime, clock and logger are those of the engine's configuration.
+	settings        settings
+	// name, rootDir, runtime, clock and logger are those of the engine's configuration.
 	name    string
+	rootDir string
 	runtime runtime.Reader
 	clock   clock.Clock
 	logger  logr.Logger
@@ -93,6 +95,7 @@ func New(o Options, c *podwright.Config) (*Agent, error) {
 	if err := errors.Join(a.makeNode(c), a.makeSource(c), a.makeObjects(c), a.makeCredentials(c), a.makeSinks(c)); err != nil {
 		return nil, fmt.Errorf("kube: %w", err)
 	}
+	a.settings, a.rootDir = settingsOf(&a.options, c), c.RootDir
 	return a, nil
 }
 
@@ -380,6 +383,7 @@ func (a *Agent) makeServer(engine Engine) (run func(ctx context.Context) error, 
 	}
 	s, err := server.New(server.Options{
 		Node: a.name, Engine: engine, Runtime: a.runtime, Certificate: o.Certificate, ClientCAs: o.ClientCAs, Metrics: o.Metrics, Stats: pages,
+		Config: func() any { return a.settings }, CheckpointDir: filepath.Join(a.rootDir, "checkpoints"),
 		Tokens: a.clients.all.AuthenticationV1(), Access: a.clients.all.AuthorizationV1(),
 		Clock: a.clock, Logger: a.logger.WithName("server"),
 	})

@@ -52,7 +52,7 @@ func TestMetricPages(t *testing.T) {
 // A page that nothing was given for does not exist.
 func TestPagesWithoutSource(t *testing.T) {
 	r := newRig(t, nil)
-	for _, path := range []string{"/metrics", "/metrics/probes"} {
+	for _, path := range []string{"/metrics", "/metrics/probes", "/configz"} {
 		if code, body := r.get(path, "good"); code != http.StatusNotFound {
 			t.Errorf("%s: %d %s", path, code, body)
 		}
@@ -132,8 +132,8 @@ func (l *limited) SetWriteDeadline(t time.Time) error { l.deadline = t; return n
 // KH9: a page is read within its time.
 func TestPagesHaveATimeLimit(t *testing.T) {
 	r := newRig(t, nil, func(o *Options) { o.Metrics = counters(1, "kubelet_started_pods_total") })
-	s := &Server{options: Options{Clock: r.clock, Engine: r.engine, Metrics: counters(1, "a_total")}}
-	for _, path := range []string{"/metrics", "/metrics/probes", "/pods"} {
+	s := &Server{options: Options{Clock: r.clock, Engine: r.engine, Metrics: counters(1, "a_total"), Config: func() any { return nil }}}
+	for _, path := range []string{"/metrics", "/metrics/probes", "/configz", "/pods"} {
 		w := &limited{ResponseRecorder: httptest.NewRecorder()}
 		s.routes().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
 		if got := w.deadline.Sub(r.clock.Now()); got != pageTimeout {

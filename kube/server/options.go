@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -58,6 +59,14 @@ type Options struct {
 	// pages.
 	Stats Stats
 
+	// Config returns the agent's settings, which /configz shows as JSON, in the shape of a
+	// KubeletConfiguration. Whoever may see them may not see secrets. Nil: there is no such page.
+	Config func() any
+	// CheckpointDir is the folder, absolute, that /checkpoint has the runtime, as a
+	// [runtime.Checkpointer], write the state of containers to. It is made if it is missing; its files
+	// have the memory of processes, and nothing removes them. Empty: there are no checkpoints.
+	CheckpointDir string
+
 	// Certificate returns the server's certificate for a handshake. It is called for each one, so that a
 	// certificate can be replaced without a restart.
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
@@ -91,6 +100,9 @@ func (o *Options) complete() error {
 	}
 	if o.Certificate == nil {
 		problems = append(problems, errors.New("no Certificate: the server speaks TLS only"))
+	}
+	if o.CheckpointDir != "" && !filepath.IsAbs(o.CheckpointDir) {
+		problems = append(problems, fmt.Errorf("the path CheckpointDir %q is not absolute", o.CheckpointDir))
 	}
 	for _, d := range []struct {
 		name  string

@@ -64,6 +64,14 @@ func (s *Server) routes() *http.ServeMux {
 		mux.HandleFunc("GET /metrics/resource", s.timely(stats.ServeResource))
 		mux.HandleFunc("GET /metrics/cadvisor", s.timely(stats.ServeContainers))
 	}
+	if s.options.Config != nil {
+		mux.HandleFunc("GET /configz", s.timely(s.configz))
+	}
+	if s.options.CheckpointDir != "" {
+		c := &checkpoints{engine: s.options.Engine, dir: s.options.CheckpointDir, now: s.options.Clock.Now, turn: make(chan struct{}, 1)}
+		c.runtime, _ = s.options.Runtime.(runtime.Checkpointer)
+		mux.HandleFunc("POST /checkpoint/{namespace}/{pod}/{container}", c.handle)
+	}
 	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", s.containerLogs)
 	for _, method := range []string{"GET ", "POST "} {
 		for _, pod := range []string{"{namespace}/{pod}", "{namespace}/{pod}/{uid}"} {

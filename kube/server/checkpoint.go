@@ -1,0 +1,100 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// checkpoints has the runtime write the state of containers to files, one at a time (KH10).
+type checkpoints struct {
+	engine  Engine
+	runtime runtime.Checkpointer // nil: the runtime cannot
+	dir     string
+	now     func() time.Time
+	turn    chan struct{} // holds one token while a checkpoint is made
+}
+
+// handle answers POST /checkpoint/NAMESPACE/POD/CONTAINER with the kubelet's codes.
+func (c *checkpoints) handle(w http.ResponseWriter, r *http.Request) {
+	pod, err := podOf(c.engine, r)
+	name := r.PathValue("container")
+	if err == nil && !hasContainer(pod, name) {
+		err = &failure{http.StatusNotFound, fmt.Sprintf("container %v does not exist", name)}
+	}
+	var timeout int64
+	if values := r.URL.Query()["timeout"]; err == nil && len(values) > 0 {
+		if timeout, err = strconv.ParseInt(values[len(values)-1], 10, 64); err != nil || timeout < 0 {
+			err = &failure{http.StatusNotFound, "cannot parse value of timeout parameter"}
+		}
+	}
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	file, err := c.make(r.Context(), pod, name, timeout)
+	if err != nil {
+		http.Error(w, fmt.Sprintf("checkpointing of %s/%s/%s failed (%v)", pod.Namespace, pod.Name, name, err), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(struct {
+		Items []string `json:"items"`
+	}{[]string{file}})
+}
+
+// make writes the state of a running container and returns the file, which its user alone can read:
+// it has the memory of the container's processes.
+func (c *checkpoints) make(ctx context.Context, pod *v1.Pod, container string, timeout int64) (file string, err error) {
+	if c.runtime == nil {
+		return "", errors.New("the container runtime makes no checkpoints")
+	}
+	id, err := running(pod, container)
+	if err != nil {
+		return "", err
+	}
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+	if err := os.MkdirAll(c.dir, 0o700); err != nil {
+		return "", err
+	}
+	if file, err = c.free(pod, container); err != nil {
+		return "", err
+	}
+	err = c.runtime.CheckpointContainer(ctx, &runtimeapi.CheckpointContainerRequest{ContainerId: id, Location: file, Timeout: timeout})
+	if err == nil {
+		err = os.Chmod(file, 0o600)
+	}
+	if err != nil {
+		return "", errors.Join(err, os.RemoveAll(file))
+	}
+	return file, nil
+}
+
+// free returns the name of the next file, which the kubelet would give it too. Two of the same second
+// differ by its fraction.
+func (c *checkpoints) free(pod *v1.Pod, container string) (file string, err error) {
+	now := c.now()
+	for _, layout := range []string{time.RFC3339, time.RFC3339Nano} {
+		file = filepath.Join(c.dir, fmt.Sprintf("checkpoint-%s_%s-%s-%s.tar", pod.Name, pod.Namespace, container, now.Format(layout)))
+		if _, err := os.Lstat(file); errors.Is(err, os.ErrNotExist) {
+			return file, nil
+		}
+	}
+	return "", fmt.Errorf("%s exists already", file)
+}
