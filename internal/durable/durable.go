@@ -156,7 +156,7 @@ func CheckFolder(dir string) error {
 		return fmt.Errorf("cannot be created: %w", err)
 	}
 	f, err := os.CreateTemp(dir, ".write-test-")
-	if diskFault(err) {
+	if DiskFault(err) {
 		return nil
 	}
 	if err != nil {
@@ -165,9 +165,9 @@ func CheckFolder(dir string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// diskFault reports whether an error is the disk's state, not a mistake in the
+// DiskFault reports whether an error is the disk's state, not a mistake in the
 // configuration: an agent starts on a full or read-only disk too, to look after what
 // runs, and says what is wrong (spec/cleanup.md CK8).
-func diskFault(err error) bool {
+func DiskFault(err error) bool {
 	return errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EIO)
 }

@@ -1,0 +1,140 @@
+package offline
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/seal"
+)
+
+// A file is one header line and a body:
+//
+//	podwright-offline <version> <sha256 of the words before it and of the body>
+//	{"entry": {...}, "value": ...}
+//
+// Version 2 has the document sealed in the body. The name of the file follows from the entry, and is bound to what it
+// says, so that a file that was renamed is noticed.
+const (
+	magic         = "podwright-offline"
+	plainVersion  = 1
+	sealedVersion = 2
+	extension     = ".kept"
+	// maxFile bounds a file: a config map has 1 MiB at most, a namespace may have thousands of services.
+	maxFile = 16 << 20
+	// frameSize bounds what the header and a seal add.
+	frameSize = 192
+)
+
+var (
+	errForeign = errors.New("it is no file of an offline cache")
+	errCut     = errors.New("it is damaged or cut short: its checksum is wrong")
+	errNewer   = errors.New("it was written by a newer version")
+	errPlain   = errors.New("it is not sealed although there is a key: anyone who can write to the folder may have made it")
+	errOther   = errors.New("it was renamed: it holds another entry")
+)
+
+// Entry names what is kept. Entries are equal if all fields are.
+type Entry struct {
+	// Kind tells what is kept, such as Secret.
+	Kind string `json:"kind"`
+	// Namespace and Name are those of an object; for what a pod was given Name tells it from the pod's others.
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name,omitempty"`
+	// Pod is the UID of the pod that it was given to, empty for objects.
+	Pod types.UID `json:"pod,omitempty"`
+}
+
+// String names the entry in logs.
+func (e Entry) String() string {
+	switch {
+	case e.Pod != "":
+		return fmt.Sprintf("%s %s of pod %s", e.Kind, e.Name, e.Pod)
+	case e.Namespace == "" || e.Name == "":
+		return strings.TrimSpace(e.Kind + " " + e.Namespace + e.Name)
+	}
+	return e.Kind + " " + e.Namespace + "/" + e.Name
+}
+
+// fileName is that of the entry's file.
+func (e Entry) fileName() string {
+	h := sha256.New()
+	for _, part := range []string{e.Kind, e.Namespace, e.Name, string(e.Pod)} {
+		h.Write([]byte(strconv.Itoa(len(part)) + ":" + part))
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16]) + extension
+}
+
+// isFileName reports whether a file may be one of a cache.
+func isFileName(name string) bool {
+	raw, err := hex.DecodeString(strings.TrimSuffix(name, extension))
+	return err == nil && len(raw) == 16 && strings.HasSuffix(name, extension)
+}
+
+// document is what a file holds.
+type document struct {
+	Entry Entry           `json:"entry"`
+	Value json.RawMessage `json:"value"`
+}
+
+// encode returns the file of a document.
+func encode(keys seal.Keys, name string, text []byte) ([]byte, error) {
+	if len(keys) == 0 {
+		return frame(plainVersion, text), nil
+	}
+	body, err := keys.Seal(name, text)
+	return frame(sealedVersion, body), err
+}
+
+// frame puts the header before a body.
+func frame(version int, body []byte) []byte {
+	title := magic + " " + strconv.Itoa(version)
+	return append([]byte(title+" "+checksum(title, body)+"\n"), body...)
+}
+
+// checksum covers the version too: a damaged digit is no newer version.
+func checksum(title string, body []byte) string {
+	h := sha256.New()
+	h.Write([]byte(title))
+	h.Write(body)
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// decode returns the document in the file of this name, and whether it is as [encode] would write it now. Errors
+// quote nothing of it.
+func decode(keys seal.Keys, name string, data []byte) (text []byte, found document, current bool, err error) {
+	header, body, ok := bytes.Cut(data, []byte("\n"))
+	words := strings.Split(string(header), " ")
+	if !ok || len(words) != 3 || words[0] != magic {
+		return nil, found, false, errForeign
+	}
+	if checksum(words[0]+" "+words[1], body) != words[2] {
+		return nil, found, false, errCut
+	}
+	switch words[1] {
+	case strconv.Itoa(plainVersion):
+		if text, current = body, true; len(keys) > 0 {
+			return nil, found, false, errPlain
+		}
+	case strconv.Itoa(sealedVersion):
+		if text, current, err = keys.Open(name, body); err != nil {
+			return nil, found, false, err
+		}
+	default:
+		return nil, found, false, errNewer
+	}
+	if json.Unmarshal(text, &found) != nil {
+		return nil, document{}, false, errForeign
+	}
+	if found.Entry.fileName() != name {
+		return nil, document{}, false, errOther
+	}
+	return text, found, current, nil
+}

@@ -1,0 +1,77 @@
+package offline
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel/metric"
+	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/internal/seal"
+)
+
+// defaultMaxBytes is 110 pods with a full config map each, and some room.
+const defaultMaxBytes = 256 << 20
+
+// Options configures [Open]. Dir is required.
+type Options struct {
+	// Dir is the folder of the files, absolute, of this node alone. It is made if it is missing; no other user may be
+	// able to change it.
+	Dir string
+	// Keys seal the files, newest first: the first one seals, and what another one has sealed is read, and sealed again with the
+	// first. A file that is not sealed is left out then. Nil: files are not sealed, and whoever can read the disk can read the secrets
+	// in them.
+	Keys []Key
+	// MaxBytes bounds the files together. What is beyond it is not kept. 0: 256 MiB.
+	MaxBytes int64
+	// Clock is the time source. Nil: the real clock.
+	Clock clock.Clock
+	// Logger receives what fails, never what is kept. Zero: silent.
+	Logger logr.Logger
+	// Meter makes the instruments named in metrics.go. Nil: none.
+	Meter metric.Meter
+}
+
+func (o *Options) complete() (seal.Keys, error) {
+	var problems []error
+	if !filepath.IsAbs(o.Dir) {
+		problems = append(problems, fmt.Errorf("the folder Dir %q is not an absolute path", o.Dir))
+	}
+	if o.MaxBytes < 0 {
+		problems = append(problems, errors.New("MaxBytes is negative"))
+	}
+	if o.MaxBytes == 0 {
+		o.MaxBytes = defaultMaxBytes
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	keys := make(seal.Keys, len(o.Keys))
+	for i, k := range o.Keys {
+		keys[i] = k.key
+	}
+	return keys, errors.Join(append(problems, keys.Check())...)
+}
+
+// Key seals the files of a cache. Its zero value is no key. It is safe for concurrent use, and shows its ID when
+// printed.
+type Key struct{ key seal.Key }
+
+// NewKey returns the key of a secret: 32 random bytes, as "openssl rand 32" makes them. It keeps a copy. Errors never
+// quote the secret.
+func NewKey(secret []byte) (Key, error) {
+	k, err := seal.NewKey("offline cache", secret)
+	return Key{k}, err
+}
+
+// ID names the key in files and messages: 16 hexadecimal digits that say nothing about the secret. It is empty for no
+// key.
+func (k Key) ID() string { return k.key.ID() }
+
+// String returns the ID.
+func (k Key) String() string { return k.ID() }
+
+// GoString returns the ID.
+func (k Key) GoString() string { return k.ID() }

@@ -1,0 +1,174 @@
+package offline
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"github.com/podwright/podwright/internal/backoff"
+	"github.com/podwright/podwright/internal/durable"
+)
+
+// ErrRunning is the error of a second Run.
+var ErrRunning = errors.New("kube/offline: already running")
+
+// Pauses after a file that could not be written.
+const (
+	pauseMin = time.Second
+	pauseMax = time.Minute
+)
+
+// Run writes what was put until ctx ends, and then once more what still waits. It returns when that is done; a second one at a time is
+// [ErrRunning].
+func (c *Cache) Run(ctx context.Context) error {
+	if c == nil {
+		<-ctx.Done()
+		return nil
+	}
+	c.mu.Lock()
+	if c.running {
+		c.mu.Unlock()
+		return ErrRunning
+	}
+	c.running = true
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.running = false
+	}()
+	withdraw, err := c.export()
+	if err != nil {
+		return err
+	}
+	defer withdraw()
+	lasting := context.WithoutCancel(ctx)
+	for c.waitForWork(ctx) {
+		c.pass(lasting, false)
+	}
+	c.pass(lasting, true)
+	return nil
+}
+
+// waitForWork returns false when ctx ends, and true when there may be something to write.
+func (c *Cache) waitForWork(ctx context.Context) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	next, waiting := c.nextTime()
+	if !waiting {
+		select {
+		case <-c.wake:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+	left := next.Sub(c.options.Clock.Now())
+	if left <= 0 {
+		return true
+	}
+	timer := c.options.Clock.NewTimer(left)
+	defer timer.Stop()
+	select {
+	case <-c.wake:
+		return true
+	case <-timer.C():
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// nextTime is when the next file may be written, and whether one waits.
+func (c *Cache) nextTime() (next time.Time, waiting bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, f := range c.files {
+		if f.waits() && (!waiting || f.again.Before(next)) {
+			next, waiting = f.again, true
+		}
+	}
+	return next, waiting
+}
+
+// pass writes what is due. The last one writes what is not due too, and ends with the first failure.
+func (c *Cache) pass(ctx context.Context, last bool) {
+	for _, name := range c.due(last) {
+		if err := c.writeFile(ctx, name); err != nil && last {
+			return
+		}
+	}
+}
+
+// due are the files on which there is something to do now.
+func (c *Cache) due(all bool) (names []string) {
+	now := c.options.Clock.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name, f := range c.files {
+		if f.waits() && (all || !now.Before(f.again)) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// writeFile does on disk what waits for one file. What is put meanwhile waits for the next pass.
+func (c *Cache) writeFile(ctx context.Context, name string) error {
+	c.mu.Lock()
+	f := c.files[name]
+	text, removed, sum := f.text, f.removed, f.sum
+	c.mu.Unlock()
+	err := c.within(func(root *os.Root) error {
+		if removed {
+			return durable.Remove(root, name)
+		}
+		data, err := encode(c.keys, name, text)
+		if err != nil {
+			return err
+		}
+		return c.write(root, name, data)
+	})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil {
+		c.noteFailure(ctx, f, name, err)
+		return err
+	}
+	if f.pause > 0 {
+		c.noteRecovery(f)
+	}
+	switch {
+	case removed && f.removed:
+		delete(c.files, name)
+	case !removed && !f.removed && f.sum == sum:
+		f.text = nil
+	}
+	return nil
+}
+
+// noteFailure has a file tried again later. The first of several failures is logged. c.mu must be held.
+func (c *Cache) noteFailure(ctx context.Context, f *file, name string, err error) {
+	if f.pause == 0 {
+		c.failing++
+	}
+	f.pause = backoff.Next(pauseMin, pauseMax, f.pause)
+	f.again = c.options.Clock.Now().Add(f.pause)
+	c.instruments.failures.Add(ctx, 1)
+	if !c.told {
+		c.told = true
+		c.options.Logger.Error(err, "The offline cache cannot be written; what runs goes on, and it is tried again",
+			"entry", f.entry.String(), "folder", c.options.Dir, "file", name)
+	}
+}
+
+// noteRecovery notes that a file was written after failures. c.mu must be held.
+func (c *Cache) noteRecovery(f *file) {
+	f.pause, f.again = 0, time.Time{}
+	if c.failing--; c.failing == 0 && c.told {
+		c.told = false
+		c.options.Logger.Info("The offline cache is written again", "folder", c.options.Dir)
+	}
+}
