@@ -183,6 +183,7 @@ func (s entryStore) set(value any) {
 	}
 	st.mu.Lock()
 	changed, tell := e.set(value, st.options.Clock.Now()), st.changed
+	changed = st.keep(e, value) || changed
 	if e.immutable() {
 		e.certain = true
 		s.end()

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/kube/internal/reflection"
+	"github.com/podwright/podwright/kube/offline"
 )
 
 // ListOptions configures [Services] and [RuntimeClasses].
@@ -22,6 +23,9 @@ type ListOptions struct {
 	// services once they are known. It must not block. An engine's ObjectChanged fits. Nil: pods look
 	// again within 10 s.
 	Changed func(Object)
+	// Cache keeps what pods have asked for, for a restart without an API server (KO8): the services of their
+	// namespaces, as entries of the kind [offline.Services], or all runtime classes. Nil: nothing is kept.
+	Cache *offline.Cache
 	// Clock is the time source. Nil: the real clock.
 	Clock clock.Clock
 	// Logger receives what fails. Zero: silent.
@@ -56,6 +60,8 @@ type listing[T any] struct {
 	err error
 	// turn has a token while Run goes on.
 	turn chan struct{}
+	// kept has what is known of times before the start.
+	kept kept[T]
 }
 
 var _ cache.ReflectorStore = (*listing[any])(nil)
@@ -97,6 +103,7 @@ func (l *listing[T]) put(o any, tell bool) error {
 		l.items[m.GetNamespace()] = map[string]T{}
 	}
 	l.items[m.GetNamespace()][m.GetName()] = item
+	l.keep(m.GetNamespace())
 	l.mu.Unlock()
 	if tell && !l.whole {
 		l.changed(Object{Kind: l.kind, Namespace: m.GetNamespace(), Name: m.GetName()})
@@ -115,6 +122,7 @@ func (l *listing[T]) Delete(o any) error {
 	if len(l.items[m.GetNamespace()]) == 0 {
 		delete(l.items, m.GetNamespace())
 	}
+	l.keep(m.GetNamespace())
 	return nil
 }
 
@@ -129,6 +137,9 @@ func (l *listing[T]) Replace(list []any, _ string) error {
 	first := !l.synced
 	old := l.items
 	l.items, l.synced, l.err = next.items, true, nil
+	for namespace := range l.kept.asked {
+		l.keep(namespace)
+	}
 	l.mu.Unlock()
 	if l.whole {
 		if first {
@@ -151,25 +162,38 @@ func (l *listing[T]) Resync() error { return nil }
 
 // in returns the objects of a namespace, and whether the list is known.
 func (l *listing[T]) in(namespace string) ([]T, bool) {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	out := make([]T, 0, len(l.items[namespace]))
-	for _, item := range l.items[namespace] {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	items, err := l.of(namespace)
+	out := make([]T, 0, len(items))
+	for _, item := range items {
 		out = append(out, item)
 	}
-	return out, l.synced
+	return out, err == nil
 }
 
 // one returns an object, whether there is one, and why the list is not known.
 func (l *listing[T]) one(namespace, name string) (item T, found bool, unknown error) {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	item, found = l.items[namespace][name]
-	if !l.synced {
-		unknown = errors.New("the API server has not answered yet")
-		if l.err != nil {
-			unknown = l.err
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	items, unknown := l.of(namespace)
+	item, found = items[name]
+	return item, found, unknown
+}
+
+// of returns the objects of a namespace, or why they are not known. l.mu must be held.
+func (l *listing[T]) of(namespace string) (map[string]T, error) {
+	l.ask(namespace)
+	if l.synced {
+		return l.items[namespace], nil
+	}
+	if l.err != nil || l.kept.overdue() {
+		if items, ok := l.kept.items[namespace]; ok {
+			return items, nil
 		}
 	}
-	return item, found, unknown
+	if l.err != nil {
+		return nil, l.err
+	}
+	return nil, errors.New("the API server has not answered yet")
 }

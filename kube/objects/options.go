@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/kube/offline"
 )
 
 // Options configures a [Store].
@@ -23,6 +25,10 @@ type Options struct {
 	// forgets those it follows that are not among them. It must not block. Nil: only Forget
 	// does.
 	Pods func() []types.UID
+	// Cache keeps the objects that followed pods refer to, for a restart without an API server (KO8).
+	// Entries of kinds [offline.ConfigMap] and [offline.Secret] are the store's; their program has the cache Run, and Retain those that are InUse,
+	// once all pods were followed. Nil: nothing is kept.
+	Cache *offline.Cache
 	// Clock is the time source. Nil: the real clock.
 	Clock clock.Clock
 	// Logger receives what fails, never the content of an object. Zero: silent.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/podwright/podwright/kube/internal/reflection"
+	"github.com/podwright/podwright/kube/offline"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods"
 )
@@ -29,7 +30,14 @@ func NewRuntimeClasses(o ListOptions) (*RuntimeClasses, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	return &RuntimeClasses{options: o, list: newListing[*nodev1.RuntimeClass]("RuntimeClass", false, o.Changed)}, nil
+	r := &RuntimeClasses{options: o, list: newListing[*nodev1.RuntimeClass]("RuntimeClass", false, o.Changed)}
+	r.list.recall(o, offline.RuntimeClasses, slimClass)
+	return r, nil
+}
+
+// slimClass is what pods need of a runtime class.
+func slimClass(c *nodev1.RuntimeClass) *nodev1.RuntimeClass {
+	return &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: c.Name}, Handler: c.Handler, Overhead: c.Overhead}
 }
 
 // Run keeps the list up to date until ctx ends; a second one at a time is [ErrRunning]. When the

@@ -11,12 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/podwright/podwright/kube/internal/reflection"
+	"github.com/podwright/podwright/kube/offline"
 	"github.com/podwright/podwright/runtime/pods"
 )
 
 // Services has the services of the cluster, whose addresses containers find in their
 // environments. It is given to an engine as Config.Pods.Services: until the first list has come,
-// pods of the API server wait, and static pods start without (KO10). All methods are safe for
+// pods of the API server wait, unless a cache has the services of their namespace, and static pods start
+// without (KO10). All methods are safe for
 // concurrent use.
 type Services struct {
 	options ListOptions
@@ -30,7 +32,17 @@ func NewServices(o ListOptions) (*Services, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	return &Services{options: o, list: newListing[*v1.Service]("Service", true, o.Changed)}, nil
+	s := &Services{options: o, list: newListing[*v1.Service]("Service", true, o.Changed)}
+	s.list.recall(o, offline.Services, slimService)
+	return s, nil
+}
+
+// slimService is what the environments of containers tell of a service.
+func slimService(s *v1.Service) *v1.Service {
+	return &v1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name},
+		Spec:       v1.ServiceSpec{Type: s.Spec.Type, ClusterIP: s.Spec.ClusterIP, ClusterIPs: s.Spec.ClusterIPs, Ports: s.Spec.Ports, ExternalName: s.Spec.ExternalName},
+	}
 }
 
 // Run keeps the list up to date until ctx ends; a second one at a time is [ErrRunning]. When the

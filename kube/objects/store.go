@@ -36,6 +36,10 @@ type Store struct {
 	running context.Context
 	changed func(Object)
 	watches sync.WaitGroup
+	// lent are the versions of what the cache had, as long as the API server has not answered about it.
+	lent map[Object]string
+	// away is until when what the cache has is given without asking the API server first.
+	away time.Time
 }
 
 // follower is a pod whose objects are kept.
@@ -58,7 +62,7 @@ func New(o Options) (*Store, error) {
 		return nil, err
 	}
 	return &Store{
-		options: o, reader: reader{o.Client}, entries: map[Object]*entry{}, pods: map[types.UID]*follower{},
+		options: o, reader: reader{o.Client}, entries: map[Object]*entry{}, pods: map[types.UID]*follower{}, lent: map[Object]string{},
 	}, nil
 }
 
@@ -130,7 +134,16 @@ func (s *Store) release(o Object, uid types.UID) {
 		return
 	}
 	delete(s.entries, o)
+	delete(s.lent, o)
 	e.stop()
+	s.options.Cache.Remove(cached(o))
+}
+
+// InUse reports whether a pod that is followed refers to an object.
+func (s *Store) InUse(o Object) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.entries[o] != nil
 }
 
 // watch starts an entry's watch if it needs one. s.mu must be held.
@@ -202,7 +215,7 @@ func (s *Store) forgetGone() {
 }
 
 // GetConfigMap returns a config map. It waits until the API server has said how it is; if that
-// cannot be asked, it returns what it said last, or the error.
+// cannot be asked, it returns what it said last, with a cache also before a restart, or the error.
 func (s *Store) GetConfigMap(ctx context.Context, namespace, name string) (*v1.ConfigMap, error) {
 	return get[*v1.ConfigMap](ctx, s, Object{Kind: kindConfigMap, Namespace: namespace, Name: name})
 }
@@ -221,8 +234,8 @@ func get[T *v1.ConfigMap | *v1.Secret](ctx context.Context, s *Store, o Object) 
 	return value, nil
 }
 
-// get returns an object, from memory if it is followed.
-func (s *Store) get(ctx context.Context, o Object) (any, error) {
+// ask returns an object as the API server has it, from memory if it is followed.
+func (s *Store) ask(ctx context.Context, o Object) (any, error) {
 	s.mu.Lock()
 	e, running := s.entries[o], s.running != nil
 	if e == nil || s.options.TTL == 0 && !running && !e.known {
@@ -274,6 +287,7 @@ func (s *Store) getFresh(ctx context.Context, e *entry) (any, error) {
 	}
 	e.set(value, now)
 	e.certain = e.asked == asked
+	s.keep(e, value)
 	return e.answer()
 }
 

@@ -41,9 +41,22 @@ var (
 	errOther   = errors.New("it was renamed: it holds another entry")
 )
 
+// Kinds of entries.
+const (
+	ConfigMap      = "ConfigMap"
+	Secret         = "Secret"
+	Services       = "Services" // of a namespace
+	RuntimeClasses = "RuntimeClasses"
+	Node           = "Node"
+	Token          = "Token"          // of a pod's service account
+	PodCertificate = "PodCertificate" // with its key
+	TrustBundle    = "TrustBundle"
+	ServiceAccount = "ServiceAccount"
+)
+
 // Entry names what is kept. Entries are equal if all fields are.
 type Entry struct {
-	// Kind tells what is kept, such as Secret.
+	// Kind tells what is kept, such as [Secret].
 	Kind string `json:"kind"`
 	// Namespace and Name are those of an object; for what a pod was given Name tells it from the pod's others.
 	Namespace string `json:"namespace,omitempty"`
