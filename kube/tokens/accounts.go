@@ -8,6 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright/kube/offline"
 )
 
 const (
@@ -25,16 +27,21 @@ type Accounts struct {
 
 type accountKey struct{ namespace, name string }
 
+// entry names what a cache has of a service account.
+func (k accountKey) entry() offline.Entry {
+	return offline.Entry{Kind: offline.ServiceAccount, Namespace: k.namespace, Name: k.name}
+}
+
 // NewAccounts returns a reader that has read nothing yet.
 func NewAccounts(o Options) (*Accounts, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	return &Accounts{options: o, read: newKeeper[accountKey, *v1.ServiceAccount](o)}, nil
+	return &Accounts{options: o, read: newKeeper(o, shelf[accountKey, *v1.ServiceAccount]{entry: accountKey.entry})}, nil
 }
 
 // ServiceAccount returns a service account of the API server, as it was at most 10 s ago; while
-// it cannot be read, as it was at most an hour ago. It is only read. The error wraps that of the
+// it cannot be read, as it was at most an hour ago, with a cache longer. It is only read. The error wraps that of the
 // API server, and is given without a new request until a pause is over.
 func (a *Accounts) ServiceAccount(ctx context.Context, namespace, name string) (*v1.ServiceAccount, error) {
 	account, err := a.read.get(ctx, accountKey{namespace, name}, question[*v1.ServiceAccount]{

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/podwright/podwright/kube/offline"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods"
 )
@@ -42,11 +43,16 @@ func (s selection) String() string {
 	return fmt.Sprintf("of signer %q with labels %q", s.signer, s.labels)
 }
 
+// entry names what a cache has of a bundle.
+func (s selection) entry() offline.Entry {
+	return offline.Entry{Kind: offline.TrustBundle, Name: s.String()}
+}
+
 // bundle is what was selected. Absent: there is no such object, for the reason why.
 type bundle struct {
-	anchors []byte
-	absent  bool
-	why     string
+	Anchors []byte `json:"anchors,omitempty"`
+	Absent  bool   `json:"absent,omitempty"`
+	Why     string `json:"why,omitempty"`
 }
 
 // NewBundles returns a source that has read nothing yet.
@@ -54,7 +60,7 @@ func NewBundles(o Options) (*Bundles, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	return &Bundles{options: o, bundles: newKeeper[selection, bundle](o)}, nil
+	return &Bundles{options: o, bundles: newKeeper(o, shelf[selection, bundle]{entry: selection.entry})}, nil
 }
 
 // TrustBundle returns the anchors that a projection selects, each once, sorted, without comments. That
@@ -72,10 +78,10 @@ func (b *Bundles) TrustBundle(ctx context.Context, _ *v1.Pod, p *v1.ClusterTrust
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("trust bundle %s: %w", s, err)
-	case got.absent:
-		return nil, fmt.Errorf("trust bundle %s: %w: %s", s, runtime.ErrNotFound, got.why)
+	case got.Absent:
+		return nil, fmt.Errorf("trust bundle %s: %w: %s", s, runtime.ErrNotFound, got.Why)
 	}
-	return got.anchors, nil
+	return got.Anchors, nil
 }
 
 // selected returns what a projection selects. Without a label selector nothing is, with an empty one
@@ -109,15 +115,15 @@ func (b *Bundles) read(ctx context.Context, s selection) (answer[bundle], error)
 	var found bundle
 	switch {
 	case unserved(err):
-		found = bundle{absent: true, why: "this API server has no trust bundles"}
+		found = bundle{Absent: true, Why: "this API server has no trust bundles"}
 	case apierrors.IsNotFound(err):
-		found = bundle{absent: true, why: "there is no such object"}
+		found = bundle{Absent: true, Why: "there is no such object"}
 	case err != nil:
 		return answer[bundle]{}, err
 	case len(read) == 0:
-		found = bundle{absent: true, why: "no object is selected"}
+		found = bundle{Absent: true, Why: "no object is selected"}
 	default:
-		if found.anchors, err = anchors(read); err != nil {
+		if found.Anchors, err = anchors(read); err != nil {
 			return answer[bundle]{}, err
 		}
 	}

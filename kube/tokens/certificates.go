@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/timing"
+	"github.com/podwright/podwright/kube/offline"
 	"github.com/podwright/podwright/runtime/pods"
 )
 
@@ -54,6 +55,11 @@ type certificateKey struct {
 	maxSeconds                   int32
 }
 
+// entry names what a cache has of a certificate.
+func (k certificateKey) entry() offline.Entry {
+	return offline.Entry{Kind: offline.PodCertificate, Pod: k.pod, Name: fmt.Sprintf("%s %s %d %s", k.signer, k.keyType, k.maxSeconds, k.annotations)}
+}
+
 // pendingRequest is a request at the API server, and the key that is its own.
 type pendingRequest struct {
 	name  string
@@ -66,7 +72,7 @@ func NewCertificates(o Options) (*Certificates, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	return &Certificates{options: o, kept: newKeeper[certificateKey, pods.PodCertificate](o), pending: map[certificateKey]*pendingRequest{}}, nil
+	return &Certificates{options: o, kept: newKeeper(o, shelf[certificateKey, pods.PodCertificate]{entry: certificateKey.entry, expires: true}), pending: map[certificateKey]*pendingRequest{}}, nil
 }
 
 // PodCertificate returns a key and its certificate. It makes a key and asks the signer that the projection
@@ -96,6 +102,7 @@ func (c *Certificates) PodCertificate(ctx context.Context, pod *v1.Pod, p *v1.Po
 // after they were last asked for.
 func (c *Certificates) Forget(uid types.UID) {
 	c.kept.drop(func(k certificateKey) bool { return k.pod == uid })
+	forget(c.options.Cache, offline.PodCertificate, uid)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for k := range c.pending {
@@ -103,6 +110,14 @@ func (c *Certificates) Forget(uid types.UID) {
 			delete(c.pending, k)
 		}
 	}
+}
+
+// Renew is for certificates what [Source.Renew] is for tokens.
+func (c *Certificates) Renew() (pods []types.UID) {
+	for _, k := range c.kept.hasten() {
+		pods = append(pods, k.pod)
+	}
+	return pods
 }
 
 // ask makes a request, or goes on with one that was made, and waits a while for its signer.

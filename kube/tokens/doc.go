@@ -14,9 +14,12 @@
 // What a pod has stays as long as it is good, and its replacement is asked for in growing
 // intervals. A pod that has nothing yet waits, and its reason says what the API server said.
 //
+// With a cache (package offline) what was issued outlives the agent and the machine, so that pods start without an
+// API server. It is given to them, expired or not, until another one can be had.
+//
 // # Secrets
 //
-// Tokens and keys are in memory only, for the pod that they were issued to. They appear in no log and
+// Tokens and keys are in memory, and in a cache if there is one, for the pod that they were issued to. They appear in no log and
 // no error.
 //
 // The cluster's root certificates are an ordinary config map (kube-root-ca.crt in each namespace),

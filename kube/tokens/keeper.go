@@ -25,11 +25,14 @@ const (
 type keeper[K comparable, V any] struct {
 	clock  clock.Clock
 	logger logr.Logger
+	shelf  shelf[K, V]
 
 	mu      sync.Mutex
 	entries map[K]*kept[V]
 	// swept is when answers that are no longer asked for were last dropped.
 	swept time.Time
+	// away is until when an API server that has not answered is not asked for what is on the shelf.
+	away time.Time
 }
 
 // kept is one answer. keeper.mu guards it, but for turn, which the one has who makes a request.
@@ -37,8 +40,11 @@ type kept[V any] struct {
 	turn chan struct{}
 	used time.Time // last asked for
 
-	answer answer[V]
-	good   bool // there is an answer, until it expires
+	recalled sync.Once
+	answer   answer[V]
+	good     bool // there is an answer, until it expires
+	// early says that the answer is from before the start.
+	early bool
 	// err is why the last request failed, pause how long no other is made since, until again.
 	err   error
 	pause time.Duration
@@ -61,8 +67,9 @@ type question[V any] struct {
 	void func(err error) bool
 }
 
-func newKeeper[K comparable, V any](o Options) *keeper[K, V] {
-	return &keeper[K, V]{clock: o.Clock, logger: o.Logger, entries: map[K]*kept[V]{}}
+func newKeeper[K comparable, V any](o Options, s shelf[K, V]) *keeper[K, V] {
+	s.cache = o.Cache
+	return &keeper[K, V]{clock: o.Clock, logger: o.Logger, shelf: s, entries: map[K]*kept[V]{}}
 }
 
 // errDue says that an answer is to be asked for.
@@ -72,11 +79,12 @@ var errDue = errors.New("due")
 // a pause is over.
 func (k *keeper[K, V]) get(ctx context.Context, key K, q question[V]) (V, error) {
 	e := k.entry(key)
-	value, good, err := k.have(e)
+	k.recall(key, e)
+	value, usable, err := k.have(e)
 	if !errors.Is(err, errDue) {
 		return value, err
 	}
-	if good {
+	if usable {
 		select {
 		case e.turn <- struct{}{}:
 		default:
@@ -90,13 +98,13 @@ func (k *keeper[K, V]) get(ctx context.Context, key K, q question[V]) (V, error)
 		}
 	}
 	defer func() { <-e.turn }()
-	if value, good, err = k.have(e); !errors.Is(err, errDue) {
+	if value, usable, err = k.have(e); !errors.Is(err, errDue) {
 		return value, err // the other caller has it
 	}
-	k.replace(ctx, e, q, good)
+	k.replace(ctx, key, e, q, usable)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if e.isGood(k.clock.Now()) {
+	if k.usable(e, k.clock.Now()) {
 		return e.answer.value, nil
 	}
 	return *new(V), e.err
@@ -124,25 +132,31 @@ func (k *keeper[K, V]) entry(key K) *kept[V] {
 	return e
 }
 
-// have returns the answer as it is: one that is good, perhaps with errDue, or the reason for having
+// have returns the answer as it is: one that can be used, perhaps with errDue, or the reason for having
 // none.
-func (k *keeper[K, V]) have(e *kept[V]) (value V, good bool, err error) {
+func (k *keeper[K, V]) have(e *kept[V]) (value V, usable bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.clock.Now()
-	good = e.isGood(now)
-	if good {
+	usable = k.usable(e, now)
+	if usable {
 		value = e.answer.value
 	}
 	switch {
-	case good && now.Before(e.answer.due):
+	case usable && (now.Before(e.answer.due) && e.isGood(now) || now.Before(k.away)):
 		return value, true, nil
 	case !now.Before(e.again):
-		return value, good, errDue
-	case good:
+		return value, usable, errDue
+	case usable:
 		return value, true, nil
 	}
 	return value, false, e.err
+}
+
+// usable reports whether there is an answer to give out: one that is good, or, with a cache, the last one of an API
+// server that does not answer. k.mu must be held.
+func (k *keeper[K, V]) usable(e *kept[V], now time.Time) bool {
+	return e.isGood(now) || k.shelf.cache != nil && e.good && !decided(e.err)
 }
 
 func (e *kept[V]) isGood(now time.Time) bool {
@@ -150,9 +164,9 @@ func (e *kept[V]) isGood(now time.Time) bool {
 }
 
 // replace asks for an answer and notes it. The caller has the entry's turn.
-func (k *keeper[K, V]) replace(ctx context.Context, e *kept[V], q question[V], good bool) {
-	if good {
-		limited, cancel := timing.WithTimeout(ctx, k.clock, patience)
+func (k *keeper[K, V]) replace(ctx context.Context, key K, e *kept[V], q question[V], usable bool) {
+	if usable {
+		limited, cancel := timing.WithTimeout(ctx, k.clock, k.patience(e))
 		defer cancel()
 		ctx = limited
 	}
@@ -161,15 +175,31 @@ func (k *keeper[K, V]) replace(ctx context.Context, e *kept[V], q question[V], g
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if err == nil {
-		e.answer, e.good, e.err, e.pause, e.again = next, true, nil, 0, time.Time{}
+		e.answer, e.good, e.early, e.err, e.pause, e.again = next, true, false, nil, 0, time.Time{}
+		k.away = time.Time{}
+		k.shelf.put(key, next)
 		return
 	}
 	e.err, e.pause = err, pauseAfter(err, e.pause)
 	e.again = now.Add(e.pause)
-	k.logger.Info("The API server issued nothing", append([]any{"hasOld", good, "retryAfter", e.pause, "error", err.Error()}, q.log...)...)
+	if k.shelf.cache != nil && !answered(err) {
+		k.away = now.Add(absence)
+	}
+	k.logger.Info("The API server issued nothing", append([]any{"hasOld", usable, "retryAfter", e.pause, "error", err.Error()}, q.log...)...)
 	if q.void != nil && q.void(err) {
 		e.answer, e.good = answer[V]{}, false
+		k.shelf.remove(key)
 	}
+}
+
+// patience is how long a request may take while there is an answer to give out.
+func (k *keeper[K, V]) patience(e *kept[V]) time.Duration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if e.early {
+		return earlyPatience
+	}
+	return patience
 }
 
 // drop forgets answers.
@@ -179,6 +209,22 @@ func (k *keeper[K, V]) drop(which func(K) bool) {
 	for key := range k.entries {
 		if which(key) {
 			delete(k.entries, key)
+			k.shelf.remove(key)
 		}
 	}
+}
+
+// hasten has what is overdue asked for with its next use, whatever pause there is, and returns the keys.
+func (k *keeper[K, V]) hasten() (keys []K) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := k.clock.Now()
+	k.away = time.Time{}
+	for key, e := range k.entries {
+		if e.good && !now.Before(e.answer.due) {
+			e.pause, e.again = 0, time.Time{}
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }

@@ -53,3 +53,13 @@ func refused(err error) bool {
 	return errors.Is(err, errRefusedBySigner) || apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) ||
 		apierrors.IsBadRequest(err) || apierrors.IsNotFound(err) || apierrors.IsConflict(err)
 }
+
+// answered reports whether an error is an answer of the API server.
+func answered(err error) bool {
+	var said apierrors.APIStatus
+	return errors.As(err, &said) || errors.Is(err, errRefusedBySigner) || errors.Is(err, ErrWaitingForSigner)
+}
+
+// decided reports whether the API server has decided about the pod. Of a node whose own credentials it does not take (401)
+// it says nothing about pods.
+func decided(err error) bool { return refused(err) && !apierrors.IsUnauthorized(err) }

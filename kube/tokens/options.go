@@ -7,12 +7,18 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/kube/offline"
 )
 
-// Options configures [New], [NewBundles] and [NewCertificates].
+// Options configures [New], [NewBundles], [NewCertificates] and [NewAccounts].
 type Options struct {
 	// Client makes the requests. Required.
 	Client kubernetes.Interface
+	// Cache keeps what was issued, for a restart without an API server (KO8, KK10): entries of the kinds
+	// [offline.Token], [offline.PodCertificate], [offline.TrustBundle] and [offline.ServiceAccount]. Their program has the cache Run, and Retain
+	// those of its pods. What has expired is then given to pods as long as the API server does not answer. Nil: nothing is kept.
+	Cache *offline.Cache
 	// Clock is the time source. Nil: the real clock.
 	Clock clock.Clock
 	// Rand spreads the replacements of tokens over time. It is used under a lock and need not

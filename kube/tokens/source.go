@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/timing"
+	"github.com/podwright/podwright/kube/offline"
 	"github.com/podwright/podwright/runtime/pods"
 )
 
@@ -37,12 +38,17 @@ type tokenKey struct {
 	life     time.Duration
 }
 
+// entry names what a cache has of a token.
+func (k tokenKey) entry() offline.Entry {
+	return offline.Entry{Kind: offline.Token, Pod: k.pod, Name: fmt.Sprintf("%s %q %s", k.account, k.audience, k.life)}
+}
+
 // New returns a source that has no token yet.
 func New(o Options) (*Source, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	return &Source{options: o, tokens: newKeeper[tokenKey, string](o)}, nil
+	return &Source{options: o, tokens: newKeeper(o, shelf[tokenKey, string]{entry: tokenKey.entry, expires: true})}, nil
 }
 
 // Token returns a token for the pod's service account, bound to the pod. It asks the API server
@@ -72,6 +78,16 @@ func (s *Source) Token(ctx context.Context, pod *v1.Pod, p *v1.ServiceAccountTok
 // were last asked for.
 func (s *Source) Forget(uid types.UID) {
 	s.tokens.drop(func(k tokenKey) bool { return k.pod == uid })
+	forget(s.options.Cache, offline.Token, uid)
+}
+
+// Renew has the tokens that are overdue asked for with their next use, whatever pause there is, and returns whose they are: an
+// agent calls it when the API server is back, and has these pods looked after.
+func (s *Source) Renew() (pods []types.UID) {
+	for _, k := range s.tokens.hasten() {
+		pods = append(pods, k.pod)
+	}
+	return pods
 }
 
 // request asks the API server for a token (KK1).
