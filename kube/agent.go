@@ -42,6 +42,7 @@ type Engine interface {
 	Run(ctx context.Context) error
 	Drain(ctx context.Context) error
 	ObjectChanged(o podwright.Object)
+	Refresh(uids ...types.UID)
 }
 
 // Agent is everything between an engine and an API server. Make one with [New].
@@ -56,6 +57,7 @@ type Agent struct {
 	events    *events.Recorder
 	// client and serving get the node's certificates, nil for those that it does not ask for.
 	client, serving *certs.Keeper
+	keeping         keeping
 	engine          atomic.Pointer[Engine]
 	settings        settings
 	// name, rootDir, runtime, clock and logger are those of the engine's configuration.
@@ -77,12 +79,12 @@ func New(o Options, c *podwright.Config) (*Agent, error) {
 	if problem != nil {
 		return nil, fmt.Errorf("kube: %w", problem)
 	}
-	a := &Agent{options: o, name: c.Node.Name, runtime: c.Runtime, logger: c.Observe.Logger}
+	a := &Agent{options: o, name: c.Node.Name, runtime: c.Runtime, clock: clock.RealClock{}, logger: c.Observe.Logger}
 	if c.Clock != nil {
 		a.clock = c.Clock
 	}
 	a.completeStats(c)
-	if err := errors.Join(a.makeMetrics(c), a.makeClients(c), a.makeServing(c)); err != nil {
+	if err := errors.Join(a.makeMetrics(c), a.makeClients(c), a.makeServing(c), a.makeKeeping(c)); err != nil {
 		return nil, fmt.Errorf("kube: %w", err)
 	}
 	var err error
@@ -133,13 +135,13 @@ func (a *Agent) makeNode(c *podwright.Config) (err error) {
 		c.NodeHooks = hooks
 	}
 	if c.Node.Object == nil {
-		c.Node.Object = a.registrar.Object
+		c.Node.Object = func() *v1.Node { return a.keeping.node(a.registrar.Object()) }
 	}
 	if c.Node.Allocatable == nil && c.Node.AllocatableNow == nil {
 		c.Node.AllocatableNow = a.allocatable
 	}
 	if c.Node.Addresses == nil && len(c.Node.IPs) == 0 && n.Addresses != nil {
-		c.Node.Addresses = func() []string { return internalIPs(n.Addresses()) }
+		c.Node.Addresses = func() []string { return a.keeping.addresses(internalIPs(n.Addresses())) }
 	}
 	return nil
 }
@@ -195,10 +197,12 @@ func (a *Agent) makeSource(c *podwright.Config) (err error) {
 // delivers, before the engine has them.
 func (a *Agent) makeObjects(c *podwright.Config) error {
 	logger := c.Observe.Logger.WithName("objects")
-	lists := objects.ListOptions{Client: a.clients.all, Changed: a.objectChanged, Clock: c.Clock, Logger: logger}
-	issued := tokens.Options{Client: a.clients.all, Clock: c.Clock, Logger: c.Observe.Logger.WithName("tokens")}
+	lists := objects.ListOptions{Client: a.clients.all, Changed: a.objectChanged, Cache: a.keeping.cache, Clock: c.Clock, Logger: logger}
+	issued := tokens.Options{Client: a.clients.all, Cache: a.keeping.cache, Clock: c.Clock, Logger: c.Observe.Logger.WithName("tokens")}
 	var problems [6]error
-	a.objects, problems[0] = objects.New(objects.Options{Client: a.clients.all, TTL: a.options.ObjectTTL, Pods: a.known, Clock: c.Clock, Logger: logger})
+	a.objects, problems[0] = objects.New(objects.Options{
+		Client: a.clients.all, TTL: a.options.ObjectTTL, Pods: a.known, Cache: a.keeping.cache, Clock: c.Clock, Logger: logger,
+	})
 	a.services, problems[1] = objects.NewServices(lists)
 	a.classes, problems[2] = objects.NewRuntimeClasses(lists)
 	var token *tokens.Source
@@ -210,7 +214,8 @@ func (a *Agent) makeObjects(c *podwright.Config) error {
 	if err := errors.Join(problems[:]...); err != nil {
 		return err
 	}
-	c.Sources = append(slices.Clone(c.Sources), followed{a.source, a.objects})
+	a.keeping.renew = []func() []types.UID{token.Renew, certificates.Renew}
+	c.Sources = append(slices.Clone(c.Sources), followed{a.source, a.objects, a.keeping.heard})
 	o := &c.Pods
 	if o.Objects == nil {
 		o.Objects = a.objects
@@ -242,7 +247,9 @@ func (a *Agent) makeCredentials(c *podwright.Config) error {
 	if c.Pods.ImagePull.Credentials != nil {
 		return errors.New("credentials: the engine's configuration has Pods.ImagePull.Credentials already")
 	}
-	accounts, err := tokens.NewAccounts(tokens.Options{Client: a.clients.all, Clock: c.Clock, Logger: c.Observe.Logger.WithName("credentials")})
+	accounts, err := tokens.NewAccounts(tokens.Options{
+		Client: a.clients.all, Cache: a.keeping.cache, Clock: c.Clock, Logger: c.Observe.Logger.WithName("credentials"),
+	})
 	if err != nil {
 		return err
 	}
@@ -282,6 +289,8 @@ func (a *Agent) makeSinks(c *podwright.Config) error {
 type followed struct {
 	*podsource.Source
 	objects *objects.Store
+	// heard is called once the engine has a set.
+	heard func()
 }
 
 var (
@@ -296,7 +305,11 @@ func (f followed) Run(ctx context.Context, deliver func(ctx context.Context, pod
 		for _, pod := range pods {
 			f.objects.Follow(pod)
 		}
-		return deliver(ctx, pods)
+		err := deliver(ctx, pods)
+		if err == nil {
+			f.heard()
+		}
+		return err
 	})
 }
 
@@ -336,6 +349,9 @@ func (a *Agent) Run(ctx context.Context, engine Engine) error {
 	running, stop := context.WithCancel(ctx)
 	var parts, watch sync.WaitGroup
 	parallel := []func(context.Context) error{a.registrar.Run, a.services.Run, a.classes.Run, a.events.Run, serve}
+	if a.keeping.cache != nil {
+		parallel = append(parallel, a.runKeeping)
+	}
 	for _, run := range append(parallel, a.keepers()...) {
 		parts.Go(func() {
 			if err := run(beside); err != nil && beside.Err() == nil {

@@ -146,6 +146,7 @@ func (e *engine) Run(ctx context.Context) error {
 func (e *engine) Drain(context.Context) error    { e.drained = true; return nil }
 func (e *engine) Pods() []v1.Pod                 { return nil }
 func (e *engine) ObjectChanged(podwright.Object) {}
+func (e *engine) Refresh(...types.UID)           {}
 func (e *engine) LocalStorage(types.UID) (pods.LocalStorage, map[string]pods.MountedVolume) {
 	return pods.LocalStorage{}, nil
 }

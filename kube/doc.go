@@ -7,6 +7,7 @@
 //	 ├─ tokens ─────────────► tokens ──┤    └──► events ──► API
 //	 │        plugins ► credentials ───┤
 //	 ├─ services, runtime classes ─────┘
+//	 │        disk ◄─ offline ─► objects, tokens: what they said last, for a boot without the API
 //	 ├─ certs: the certificates of its clients and of its server
 //	 └─ kubectl, scrapers ► server: logs, exec..., pages of stats
 //

@@ -53,6 +53,9 @@ type Options struct {
 	// Certificates says how the node gets and renews its certificates. Zero: those in Config and
 	// Server are used for good.
 	Certificates Certificates
+	// Offline says what the node keeps on disk, so that pods start without an API server. Zero: nothing; then
+	// those that need a config map, secret or token wait for it after a boot.
+	Offline Offline
 	// Local leaves out the mirror pods that show static pods at the API server.
 	Local bool
 }
@@ -104,6 +107,7 @@ func (o *Options) complete() error {
 		problems = append(problems, errors.New("Credentials.Config and Credentials.BinDir belong together: the configuration and the folder of its plugins"))
 	}
 	problems = append(problems, o.Certificates.check(o)...)
+	problems = append(problems, o.Offline.check())
 	if o.Server.Listener != nil {
 		if o.Server.Certificate == nil && !o.Certificates.Serving {
 			problems = append(problems, errors.New("no Server.Certificate, nor Certificates.Serving: the server speaks TLS only"))

@@ -62,6 +62,7 @@ type options struct {
 	config, whenGone                                     string
 	gone                                                 kube.Policy
 	upkeep                                               upkeep
+	offline                                              offlineFlags
 	labels                                               labels
 }
 
@@ -111,6 +112,7 @@ func flagSet(o *options) *flag.FlagSet {
 	flags.IntVar(&o.verbosity, "v", 0, "`level` of detail of the log: 0 to 4")
 	flags.StringVar(&o.whenGone, "when-gone", "rejoin", "what follows when the Node is deleted: rejoin, drain or exit")
 	o.upkeep.register(flags)
+	o.offline.register(flags)
 	flags.Var(o.labels, "label", "`KEY=VALUE` of a label of the Node; may be repeated")
 	flags.StringVar(&o.config, "config", "", "`file` with these settings, in YAML: its fields are the names of the flags; what the command line says wins. No other user may be able to change it")
 	return flags
@@ -182,8 +184,12 @@ func serve(ctx context.Context, o options, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	kept, err := o.offline.options()
+	if err != nil {
+		return err
+	}
 	agent, err := kube.New(kube.Options{
-		Config: api, Node: shown, WhenGone: o.gone, Server: server, Credentials: o.plugins, Certificates: certificates,
+		Config: api, Node: shown, WhenGone: o.gone, Server: server, Credentials: o.plugins, Certificates: certificates, Offline: kept,
 	}, &config)
 	if err != nil {
 		return err

@@ -21,10 +21,13 @@
 // statement that there is no such object counts as one, and only then is an optional reference
 // skipped.
 //
+// With a cache (package offline) what was read outlives the agent and the machine: it is given to pods until the
+// API server has answered about it.
+//
 // # Secrets
 //
-// The content of secrets is in memory only, while a pod refers to them. It appears in no log and
-// no error.
+// The content of secrets is in memory, and in a cache if there is one, while a pod refers to them. It appears in no log
+// and no error.
 //
 // Rules are those of docs/spec/kube.md, KO.
 package objects
