@@ -298,6 +298,7 @@ func (f *fleetTable) row(t *testing.T, part string, n int, what string) {
 	goruntime.GC()
 	var m goruntime.MemStats
 	goruntime.ReadMemStats(&m)
+	t.Logf("%s: %.0f s, %d MiB", part, took, rss>>20) // a large fleet takes an hour
 	fmt.Fprintf(f.out, "%s\t%d %s\t%.1f\t%.1f\t%.0f\t%d\t%.0f\t%.1f\t%d\n", part, n, what, took, (cpu - f.cpu).Seconds(), float64(n)/took,
 		rss>>20, float64(rss-min(rss, f.empty))/float64(f.pods)/1000, float64(m.HeapAlloc+m.StackInuse)/float64(f.pods)/1000, goroutines)
 	f.wall, f.cpu = realTime(t), processCPU(t)

@@ -3,6 +3,7 @@ package enginetest_test
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -15,6 +16,7 @@ import (
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/status/checkpoint"
 	"github.com/podwright/podwright/status/checkpoint/checkpointtest"
 	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/source"
@@ -28,9 +30,10 @@ func BenchmarkStart(b *testing.B) {
 		for _, records := range []string{"memory", "disk"} {
 			b.Run(fmt.Sprintf("runtime=%s/records=%s", transport, records), func(b *testing.B) {
 				var cpu time.Duration
+				var disk diskWork
 				for b.Loop() {
 					b.StopTimer()
-					s := newStarting(b, n, transport == "grpc", records == "memory")
+					s := newStarting(b, n, transport == "grpc", records == "memory", &disk)
 					before := processCPU(b)
 					b.StartTimer()
 					s.begin(b)
@@ -42,9 +45,24 @@ func BenchmarkStart(b *testing.B) {
 				}
 				b.ReportMetric(float64(b.N*n)/b.Elapsed().Seconds(), "pods/s")
 				b.ReportMetric(float64(cpu.Microseconds())/float64(b.N*n), "cpu-us/pod")
+				b.ReportMetric(float64(disk.writes.Load())/float64(b.N*n), "records/pod")
+				b.ReportMetric(float64(disk.syncs.Load())/float64(b.N), "syncs/op")
 			})
 		}
 	}
+}
+
+// diskWork counts what is done to the disk of the records.
+type diskWork struct{ writes, syncs atomic.Int64 }
+
+func (d *diskWork) count(op checkpointtest.Op) error {
+	switch op.Kind {
+	case "write":
+		d.writes.Add(1)
+	case "sync", "syncdir":
+		d.syncs.Add(1)
+	}
+	return nil
 }
 
 // starting is an engine with pods that are yet to be ordered.
@@ -56,7 +74,7 @@ type starting struct {
 	stop    func(b *testing.B)
 }
 
-func newStarting(b *testing.B, n int, socket, memory bool) *starting {
+func newStarting(b *testing.B, n int, socket, memory bool, disk *diskWork) *starting {
 	b.Helper()
 	s := &starting{running: make(chan struct{}), source: source.NewChannel(source.ChannelOptions{NodeName: "n1", MaxPods: -1})}
 	f := fake.New(fake.Options{MaxCalls: 1000})
@@ -64,12 +82,15 @@ func newStarting(b *testing.B, n int, socket, memory bool) *starting {
 	if socket {
 		rt = overSocket(b, f)
 	}
+	root := b.TempDir()
 	config := podwright.Config{
-		Runtime: rt, Images: rt, Sources: []syncloop.Source{s.source}, RootDir: b.TempDir(), Node: podwright.Node{Name: "n1"},
+		Runtime: rt, Images: rt, Sources: []syncloop.Source{s.source}, RootDir: root, Node: podwright.Node{Name: "n1"},
 		Observe: podwright.Observe{Sinks: []status.StatusSink{&countdown{left: int64(n), done: s.running}}},
 	}
-	if memory {
-		config.Checkpoints.Store = &checkpointtest.Memory{}
+	config.Checkpoints.Store = &checkpointtest.Memory{}
+	if !memory {
+		folder := &checkpointtest.Points{FS: checkpoint.Dir(filepath.Join(root, "state", "pods")), Before: disk.count}
+		config.Checkpoints.Store = checkpoint.NewFiles(folder)
 	}
 	var err error
 	if s.engine, err = podwright.New(config); err != nil {
