@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -29,6 +30,12 @@ import (
 // stopTimeout bounds the end of the agent itself, pods aside.
 const stopTimeout = 10 * time.Second
 
+// apiStopTimeout bounds the end of the local API.
+const apiStopTimeout = 3 * time.Second
+
+// stopTellPeriod is how often the log says what an end waits for.
+const stopTellPeriod = 5 * time.Second
+
 // agent is the program: an engine and what shows it to people.
 type agent struct {
 	options    options
@@ -42,7 +49,9 @@ type agent struct {
 	streams    chan struct{}   // one for each answer without an end
 	over       context.Context // ends such answers
 	endStreams context.CancelFunc
+	drains     *drains
 	started    time.Time
+	recorded   eventLog
 	metrics    *metrics
 	statuses   io.Closer
 	close      func(context.Context) error // the runtime
@@ -56,7 +65,7 @@ type containerRuntime interface {
 
 // newAgent builds everything that can fail before anything runs.
 func newAgent(ctx context.Context, o options, supervisor process.Supervisor, stdout, stderr io.Writer) (_ *agent, err error) {
-	a := &agent{options: o, started: time.Now()}
+	a := &agent{options: o, started: time.Now(), drains: newDrains()}
 	logs := stderr
 	if f, ok := stdout.(*os.File); ok && !o.once.once && term.IsTerminal(int(f.Fd())) {
 		a.screen = newScreen(f)
@@ -81,7 +90,7 @@ func newAgent(ctx context.Context, o options, supervisor process.Supervisor, std
 	if a.metrics, err = newMetrics(); err != nil {
 		return nil, err
 	}
-	events := recorder{log: a.log}
+	events := recorder{log: a.log, kept: &a.recorded}
 	sources, err := o.sources.open(o.nodeName, source.FileOptions{
 		Recorder: events, Meter: a.metrics.provider.Meter("github.com/podwright/podwright/syncloop/source"),
 	}, logger)
@@ -175,9 +184,9 @@ func (a *agent) run(ctx context.Context, signals <-chan os.Signal) error {
 	var err error
 	select {
 	case s := <-signals:
-		if err = a.stop(s, signals, cancel, ended); errors.Is(err, errSecondSignal) {
-			return err // nothing is waited for, and the engine still writes engineErr
-		}
+		err = a.stop(s.String(), a.options.drain, signals, cancel, ended)
+	case <-a.drains.asked:
+		err = a.stop("nodeagent drain", true, signals, cancel, ended)
 	case err = <-failed:
 		cancel()
 		<-ended
@@ -186,47 +195,68 @@ func (a *agent) run(ctx context.Context, signals <-chan os.Signal) error {
 			engineErr = errInUse(a.options.root)
 		}
 	}
+	if errors.Is(err, errSecondSignal) {
+		return err // nothing is waited for, and the engine still writes engineErr
+	}
 	cancel()
 	<-drawn
 	final, done := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer done()
 	a.endStreams()
-	shutdownErr := a.server.Shutdown(final)
+	shutdownErr := a.endAPI(final)
 	served.Wait()
 	return errors.Join(err, engineErr, shutdownErr, a.close(final), a.metrics.close(final), a.statuses.Close())
 }
 
-// stop ends the engine after a signal; a second signal ends the process.
-func (a *agent) stop(s os.Signal, signals <-chan os.Signal, cancel context.CancelFunc, ended <-chan struct{}) error {
+// endAPI lets the clients have what they were promised, if they are quick.
+func (a *agent) endAPI(ctx context.Context) error {
+	quick, cancel := context.WithTimeout(ctx, apiStopTimeout)
+	defer cancel()
+	err := a.server.Shutdown(quick)
+	if errors.Is(err, context.DeadlineExceeded) { // a client hangs, which is no failure of the agent
+		err = a.server.Close()
+	}
+	return err
+}
+
+// stop ends the engine, and before that all pods with drain; a signal meanwhile ends the process.
+func (a *agent) stop(why string, drain bool, signals <-chan os.Signal, cancel context.CancelFunc, ended <-chan struct{}) error {
 	drained := make(chan error, 1)
 	ctx, giveUp := context.WithCancel(context.Background())
 	defer giveUp()
-	switch {
-	case a.once != nil && a.options.drain:
-		a.log.Info("stopping all pods, then ending; a second signal ends at once", "signal", s.String())
-		drained <- nil
-		cancel()
-	case a.options.drain:
-		a.log.Info("stopping all pods, then ending; a second signal ends at once", "signal", s.String())
+	if drain {
+		a.log.Info("stopping all pods, then ending; a second signal ends at once", "signal", why)
+	} else {
+		a.log.Info("ending, pods keep running; a second signal ends at once", "signal", why)
+	}
+	if drain && a.once == nil {
 		go func() { drained <- a.engine.Drain(ctx) }()
-	default:
-		a.log.Info("ending, pods keep running; a second signal ends at once", "signal", s.String())
+	} else { // a run of once drains by itself
 		drained <- nil
 		cancel()
 	}
-	select {
-	case <-ended:
-		err := <-drained
-		if errors.Is(err, podwright.ErrKept) { // for a reboot nothing is missing
-			a.log.Info("drained, and kept what a source or the host may still want", "why", err.Error())
-			return nil
+	tell := time.NewTicker(stopTellPeriod)
+	defer tell.Stop()
+	for {
+		select {
+		case <-tell.C:
+			a.log.Info("still waiting", "for", strings.Join(a.waitingFor(drain), "; "))
+		case <-ended:
+			err := <-drained
+			if drain {
+				a.drains.end(err)
+			}
+			if errors.Is(err, podwright.ErrKept) { // for a reboot nothing is missing
+				a.log.Info("drained, and kept what a source or the host may still want", "why", err.Error())
+				return nil
+			}
+			return err
+		case <-signals:
+			if a.screen != nil {
+				a.screen.close()
+			}
+			return errSecondSignal
 		}
-		return err
-	case <-signals:
-		if a.screen != nil {
-			a.screen.close()
-		}
-		return errSecondSignal
 	}
 }
 

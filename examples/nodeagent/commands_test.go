@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	v1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
@@ -179,4 +181,12 @@ func TestConfigFile(t *testing.T) {
 	if _, err := parse([]string{"--config", file}); err == nil {
 		t.Error("a file that everybody can change is read")
 	}
+}
+
+// newCommandFor is the command line with its output in one place.
+func newCommandFor(out io.Writer) *cobra.Command {
+	c := newCommand(process.Supervisor{})
+	c.SetOut(out)
+	c.SetErr(out)
+	return c
 }

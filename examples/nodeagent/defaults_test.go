@@ -42,7 +42,7 @@ func TestHints(t *testing.T) {
 		{"Started", "Started container main", ""},
 	} {
 		var line bytes.Buffer
-		recorder{slog.New(slog.NewTextHandler(&line, nil))}.Eventf(&v1.Pod{}, v1.EventTypeWarning, c.reason, "%s", c.text)
+		recorder{slog.New(slog.NewTextHandler(&line, nil)), &eventLog{}}.Eventf(&v1.Pod{}, v1.EventTypeWarning, c.reason, "%s", c.text)
 		if got := line.String(); strings.Contains(got, " hint=") != (c.want != "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q", c.reason, got, c.want)
 		}

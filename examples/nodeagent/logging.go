@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
@@ -20,8 +21,11 @@ func newLogger(w io.Writer, o options) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, handlerOptions))
 }
 
-// recorder writes the events of pods to the log.
-type recorder struct{ log *slog.Logger }
+// recorder writes the events of pods to the log, and remembers them.
+type recorder struct {
+	log  *slog.Logger
+	kept *eventLog
+}
 
 // Eventf logs one event; warnings as warnings.
 func (r recorder) Eventf(object apiruntime.Object, eventtype, reason, messageFmt string, args ...any) {
@@ -35,6 +39,7 @@ func (r recorder) Eventf(object apiruntime.Object, eventtype, reason, messageFmt
 		attrs = append(attrs, "object", field)
 	}
 	text := fmt.Sprintf(messageFmt, args...)
+	r.kept.add(event{Time: time.Now(), Type: eventtype, Reason: reason, Kind: kind, Name: name, Part: field, Message: text})
 	if hint := hintOf(reason, text); hint != "" {
 		attrs = append(attrs, "hint", hint)
 	}

@@ -60,7 +60,7 @@ func TestEventsInTheLog(t *testing.T) {
 		"node=edge-1":       &v1.ObjectReference{Kind: "Node", Name: "edge-1"},
 	} {
 		var line bytes.Buffer
-		recorder{slog.New(slog.NewTextHandler(&line, nil))}.Eventf(object, v1.EventTypeWarning, "Why", "n is %d", 3)
+		recorder{slog.New(slog.NewTextHandler(&line, nil)), &eventLog{}}.Eventf(object, v1.EventTypeWarning, "Why", "n is %d", 3)
 		for _, want := range []string{"level=WARN", `msg="n is 3"`, "reason=Why", want} {
 			if !strings.Contains(line.String(), want) {
 				t.Errorf("%q lacks %q", &line, want)

@@ -66,6 +66,11 @@ func (a *agent) handler() http.Handler {
 	mux.HandleFunc("GET /problems", a.problems)
 	mux.HandleFunc("GET /pods", a.pods)
 	mux.HandleFunc("GET /explain/{namespace}/{name}", a.explain)
+	mux.HandleFunc("GET /events", a.events)
+	mux.HandleFunc("GET /logs/{namespace}/{name}", a.containerLog)
+	mux.HandleFunc("GET /logs/{namespace}/{name}/{container}", a.containerLog)
+	mux.HandleFunc("POST /evict/{namespace}/{name}", a.evict)
+	mux.HandleFunc("POST /drain", a.drain)
 	mux.HandleFunc("GET /cleanup/plan", a.cleanupPlan)
 	mux.Handle("GET /metrics", a.metrics.handler)
 	return mux

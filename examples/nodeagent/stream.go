@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -12,6 +13,9 @@ const maxStreams = 64
 
 // sendTimeout is how long a client may take to read a piece before it is given up.
 const sendTimeout = 30 * time.Second
+
+// lastWords is how long a client may take to read the end when the agent ends.
+const lastWords = time.Second
 
 // stream serves an answer that may go on for as long as the agent runs. The context of send ends when the
 // client goes, or the agent ends. A client that does not read is cut off; it holds up
@@ -26,13 +30,16 @@ func (a *agent) stream(w http.ResponseWriter, r *http.Request, contentType strin
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	defer context.AfterFunc(a.over, cancel)()
 	control := http.NewResponseController(w)
 	if err := control.SetReadDeadline(time.Time{}); err != nil { // the connection is used for as long as it lasts
 		a.fail(w, http.StatusInternalServerError, err)
 		return
 	}
 	out := &streamWriter{w: w, control: control, contentType: contentType}
+	defer context.AfterFunc(a.over, func() {
+		cancel()
+		out.hurry()
+	})()
 	if err := send(ctx, out); err != nil {
 		if !out.begun {
 			a.failure(w, err)
@@ -51,6 +58,27 @@ type streamWriter struct {
 	control     *http.ResponseController
 	contentType string
 	begun       bool
+
+	mu      sync.Mutex
+	hurried bool
+}
+
+// hurry gives the client a moment for what is being sent, and for the last words.
+func (s *streamWriter) hurry() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hurried = true
+	_ = s.control.SetWriteDeadline(time.Now().Add(lastWords)) // fails on a connection that is closed
+}
+
+// extend gives the client time for the next piece.
+func (s *streamWriter) extend() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.hurried {
+		return nil
+	}
+	return s.control.SetWriteDeadline(time.Now().Add(sendTimeout))
 }
 
 func (s *streamWriter) begin() {
@@ -64,7 +92,7 @@ func (s *streamWriter) begin() {
 // Write implements [io.Writer].
 func (s *streamWriter) Write(p []byte) (int, error) {
 	s.begin()
-	if err := s.control.SetWriteDeadline(time.Now().Add(sendTimeout)); err != nil {
+	if err := s.extend(); err != nil {
 		return 0, err
 	}
 	return s.w.Write(p)
@@ -73,7 +101,7 @@ func (s *streamWriter) Write(p []byte) (int, error) {
 // flush sends what was written.
 func (s *streamWriter) flush() error {
 	s.begin()
-	if err := s.control.SetWriteDeadline(time.Now().Add(sendTimeout)); err != nil {
+	if err := s.extend(); err != nil {
 		return err
 	}
 	return s.control.Flush()

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// keptEvents is how many events the agent remembers.
+const keptEvents = 1000
+
+// event is one of a pod or of the node, as the API has it.
+type event struct {
+	Time    time.Time `json:"time"`
+	Type    string    `json:"type"`
+	Reason  string    `json:"reason"`
+	Kind    string    `json:"kind"` // pod or node
+	Name    string    `json:"name"` // NAMESPACE/NAME of a pod
+	Part    string    `json:"part,omitempty"`
+	Message string    `json:"message"`
+	// Missed is set in an entry of its own: so many events were forgotten before they could be sent.
+	Missed int `json:"missed,omitempty"`
+}
+
+// eventLog remembers the newest events. It is safe for concurrent use, and never blocks who adds.
+type eventLog struct {
+	mu      sync.Mutex
+	kept    []event
+	begin   int           // how many were forgotten: the number of kept[0]
+	changed chan struct{} // closed by the next event; nil if that wakes up no reader
+}
+
+func (l *eventLog) add(e event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.kept) == keptEvents {
+		l.kept = append(l.kept[:0], l.kept[1:]...)
+		l.begin++
+	}
+	l.kept = append(l.kept, e)
+	if l.changed != nil {
+		close(l.changed)
+		l.changed = nil
+	}
+}
+
+// from returns the events from number next on, the number after them, how many of them were forgotten, and
+// what is closed when there is another.
+func (l *eventLog) from(next int) (events []event, after, missed int, changed <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.changed == nil {
+		l.changed = make(chan struct{})
+	}
+	missed = max(l.begin-next, 0)
+	events = append(events, l.kept[max(next-l.begin, 0):]...)
+	return events, l.begin + len(l.kept), missed, l.changed
+}
+
+// events answers with the events that are remembered, of one pod with ?pod=NAMESPACE/NAME; with
+// ?watch=true it goes on with each new one, a line each.
+func (a *agent) events(w http.ResponseWriter, r *http.Request) {
+	wanted := eventFilter{a.options.nodeName, r.FormValue("pod")}
+	if watch, err := strconv.ParseBool(r.FormValue("watch")); err == nil && watch {
+		a.stream(w, r, "application/json", func(ctx context.Context, out *streamWriter) error { return a.followEvents(ctx, wanted, out) })
+		return
+	}
+	all, _, _, _ := a.recorded.from(0)
+	chosen := []event{} // an empty list, not null
+	for _, e := range all {
+		if wanted.has(e) {
+			chosen = append(chosen, e)
+		}
+	}
+	a.write(w, http.StatusOK, chosen)
+}
+
+func (a *agent) followEvents(ctx context.Context, wanted eventFilter, out *streamWriter) error {
+	lines := json.NewEncoder(out)
+	for next, first := 0, true; ; first = false {
+		events, after, missed, changed := a.recorded.from(next)
+		if missed > 0 && !first { // what is gone before the first look is of no interest
+			if err := lines.Encode(event{Time: time.Now(), Missed: missed}); err != nil {
+				return err
+			}
+		}
+		for _, e := range events {
+			if !wanted.has(e) {
+				continue
+			}
+			if err := lines.Encode(e); err != nil {
+				return err
+			}
+		}
+		next = after
+		if err := out.flush(); err != nil {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// eventFilter chooses the events of one pod, all if its name is empty.
+type eventFilter struct{ node, pod string }
+
+func (f eventFilter) has(e event) bool {
+	if f.pod == "" {
+		return true
+	}
+	name := f.pod
+	if !strings.Contains(name, "/") {
+		name = "default/" + name
+	}
+	return e.Kind == "pod" && (e.Name == name || e.Name == name+"-"+f.node)
+}

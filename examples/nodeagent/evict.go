@@ -1,0 +1,82 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podwright/podwright"
+)
+
+// evict stops a pod for good; the answer comes when none of its containers runs.
+func (a *agent) evict(w http.ResponseWriter, r *http.Request) {
+	pod, err := a.named(r)
+	if err != nil {
+		a.failure(w, err)
+		return
+	}
+	options := podwright.EvictOptions{Reason: r.FormValue("reason"), Message: r.FormValue("message")}
+	if options.Grace, err = time.ParseDuration(cmp.Or(r.FormValue("grace"), "0s")); err != nil || options.Grace < 0 {
+		a.fail(w, http.StatusBadRequest, fmt.Errorf("grace: %q is no duration such as 10s", r.FormValue("grace")))
+		return
+	}
+	a.stream(w, r, "application/json", func(ctx context.Context, out *streamWriter) error {
+		if err := a.engine.EvictPod(ctx, pod.UID, options); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(out, "{\"evicted\": %q}\n", pod.Namespace+"/"+pod.Name)
+		return err
+	})
+}
+
+// newEvict is "nodeagent evict POD".
+func newEvict() *cobra.Command {
+	var r reach
+	var p podArgument
+	var grace time.Duration
+	var reason, message string
+	c := &cobra.Command{
+		Use: "evict POD", Short: "stop a pod for good, as an eviction does",
+		Long: `evict stops a pod as an eviction for lack of memory does: it is Failed, also after a restart of the agent, and its other sources learn it. It returns
+when no container of the pod runs. The pod of a manifest in a folder is static: it comes back after a while, so remove the manifest to be rid of it.`,
+		Args: exactly(1, "one pod"),
+		RunE: func(c *cobra.Command, args []string) error {
+			path, err := p.path("/evict", args[0])
+			if err != nil {
+				return err
+			}
+			query := url.Values{"grace": {grace.String()}, "reason": {reason}, "message": {message}}
+			return evict(c, &r, path+"?"+query.Encode(), args[0])
+		},
+	}
+	r.register(c.Flags())
+	p.register(c, &r)
+	c.Flags().DurationVar(&grace, "grace", 0, "most time its containers get to stop, rounded up to seconds; 0 means its own")
+	c.Flags().StringVar(&reason, "reason", "", "a CamelCase word for its status (default Evicted)")
+	c.Flags().StringVar(&message, "message", "", "a sentence for its status")
+	return c
+}
+
+func evict(c *cobra.Command, r *reach, path, pod string) error {
+	api, err := r.open(c.Flags())
+	if err != nil {
+		return err
+	}
+	ctx, stop := untilSignal(c.Context())
+	defer stop()
+	response, err := api.open(ctx, http.MethodPost, path)
+	if ctx.Err() != nil {
+		return errors.New("the eviction goes on without this command")
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(c.OutOrStdout(), printable(pod+" is evicted"))
+	return response.Body.Close()
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/spf13/cobra"
+)
+
+// logsCommand is "nodeagent logs".
+type logsCommand struct {
+	reach
+	podArgument
+	container, since             string
+	follow, previous, timestamps bool
+	tail, limit                  int64
+}
+
+func newLogs() *cobra.Command {
+	var l logsCommand
+	c := &cobra.Command{
+		Use: "logs POD [-c CONTAINER]", Aliases: []string{"log"}, Short: "the log of a container",
+		Long: "logs prints what a container has written, over all files of its log. What it holds is shown as it is.",
+		Example: `  nodeagent logs clock --tail 20 -f     the last 20 lines, and each new one
+  nodeagent logs crashloop -p           what it wrote before it ended the last time`,
+		Args: exactly(1, "one pod"),
+		RunE: func(c *cobra.Command, args []string) error { return l.run(c, args[0]) },
+	}
+	l.reach.register(c.Flags())
+	l.podArgument.register(c, &l.reach)
+	f := c.Flags()
+	f.StringVarP(&l.container, "container", "c", "", "which one; needed if there are several, unless the annotation "+defaultContainer+" names one")
+	f.BoolVarP(&l.follow, "follow", "f", false, "go on until the container ends, or Ctrl-C")
+	f.BoolVarP(&l.previous, "previous", "p", false, "that of the run before the last restart")
+	f.BoolVar(&l.timestamps, "timestamps", false, "begin each line with its time")
+	f.Int64Var(&l.tail, "tail", -1, "only so many lines at the end; -1 means all")
+	f.Int64Var(&l.limit, "limit-bytes", 0, "only so many bytes; 0 means all")
+	f.StringVar(&l.since, "since", "", "only what is newer: a duration such as 5m, or a time as in RFC 3339")
+	return c
+}
+
+func (l *logsCommand) run(c *cobra.Command, pod string) error {
+	more := []string{}
+	if l.container != "" {
+		more = append(more, l.container)
+	}
+	path, err := l.path("/logs", pod, more...)
+	if err != nil {
+		return err
+	}
+	api, err := l.open(c.Flags())
+	if err != nil {
+		return err
+	}
+	ctx, stop := untilSignal(c.Context())
+	defer stop()
+	response, err := api.open(ctx, http.MethodGet, path+"?"+l.query().Encode())
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if _, err = io.Copy(c.OutOrStdout(), response.Body); ctx.Err() != nil {
+		return nil // Ctrl-C is how this ends
+	} else if err != nil {
+		return fmt.Errorf("this is not the whole log: the agent has ended, or could not read on, of which its own log says more (%w)", err)
+	}
+	return nil
+}
+
+func (l *logsCommand) query() url.Values {
+	q := url.Values{}
+	for name, on := range map[string]bool{"follow": l.follow, "previous": l.previous, "timestamps": l.timestamps} {
+		if on {
+			q.Set(name, "true")
+		}
+	}
+	if l.tail >= 0 {
+		q.Set("tail", strconv.FormatInt(l.tail, 10))
+	}
+	if l.limit > 0 {
+		q.Set("limit", strconv.FormatInt(l.limit, 10))
+	}
+	if l.since != "" {
+		q.Set("since", l.since)
+	}
+	return q
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"errors"
+	"strings"
+	"syscall"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// stubborn is a pod that does not mind SIGTERM for its grace period.
+func stubborn(name string, grace string) string {
+	return pod(name, "host", "trap '' TERM; while :; do sleep 0.1; done", "  terminationGracePeriodSeconds: "+grace)
+}
+
+// TestDrainCommand: it says what it waits for, and ends with the agent when all pods are stopped.
+func TestDrainCommand(t *testing.T) {
+	manifests, root := t.TempDir(), t.TempDir()
+	writeManifest(t, manifests, "deaf.yaml", stubborn("deaf", "2"))
+	writeManifest(t, manifests, "web.yaml", pod("web", "host", "exec sleep 1000"))
+	a := startAgent(t, "--manifests", manifests, "--root", root)
+	a.awaitPhase("deaf", v1.PodRunning)
+	a.awaitPhase("web", v1.PodRunning)
+	if code, _, problems := a.tells("drain"); code != 2 || !strings.Contains(problems, "say --yes") {
+		t.Errorf("without --yes: %d %s", code, problems)
+	}
+	code, out, problems := a.tells("drain", "--yes")
+	if code != 0 || problems != "" || !strings.Contains(out, "waiting for pod default/deaf-n1: ") || !strings.HasSuffix(out, "All pods are stopped, and the agent ends.\n") {
+		t.Errorf("drain: %d\n%s%s", code, out, problems)
+	}
+	if code := a.wait(); code != 0 {
+		t.Errorf("the agent ended with %d", code)
+	}
+	if code, _, _ := a.tells("drain", "--yes"); code != 3 {
+		t.Errorf("without an agent: %d", code)
+	}
+}
+
+// TestStopTellsWhatItWaitsFor: after SIGTERM the log names the pod that holds up the drain.
+func TestStopTellsWhatItWaitsFor(t *testing.T) {
+	manifests := t.TempDir()
+	writeManifest(t, manifests, "deaf.yaml", stubborn("deaf", "7"))
+	a := startAgent(t, "--manifests", manifests, "--root", t.TempDir(), "--drain")
+	a.awaitPhase("deaf", v1.PodRunning)
+	if err := a.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the log to name the pod", func() error {
+		if !strings.Contains(a.log(), `msg="still waiting" for="pod default/deaf-n1: `) {
+			return errors.New("it does not")
+		}
+		return nil
+	})
+	if code := a.wait(); code != 0 {
+		t.Errorf("the agent ended with %d", code)
+	}
+}
+
+// TestEvictCommand: the pod is Failed, for the reason that was given, when the command returns.
+func TestEvictCommand(t *testing.T) {
+	manifests := t.TempDir()
+	writeManifest(t, manifests, "deaf.yaml", stubborn("deaf", "1000"))
+	a := startAgent(t, "--manifests", manifests, "--root", t.TempDir(), "--drain")
+	a.awaitPhase("deaf", v1.PodRunning)
+	for line, want := range map[string]string{
+		"evict none":                 `there is no pod "none"`,
+		"evict deaf --grace -1s":     "is no duration",
+		"evict deaf --reason no_way": "eason",
+	} {
+		if code, _, problems := a.tells(strings.Fields(line)...); code == 0 || !strings.Contains(problems, want) || strings.Count(problems, "\n") != 1 {
+			t.Errorf("%s: %d %q", line, code, problems)
+		}
+	}
+	code, out, problems := a.tells("evict", "deaf", "--grace", "1s", "--reason", "Maintenance", "--message", "the disk is replaced")
+	if code != 0 || out != "deaf is evicted\n" || problems != "" {
+		t.Fatalf("evict: %d %q %q", code, out, problems)
+	}
+	_, out, _ = a.tells("pods", "deaf", "-o", "json")
+	if !strings.Contains(out, `"phase": "Failed"`) || !strings.Contains(out, `"reason": "Maintenance"`) || !strings.Contains(out, "the disk is replaced") {
+		t.Errorf("the pod afterwards:\n%s", out)
+	}
+	if code := a.terminate(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
