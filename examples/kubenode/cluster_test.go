@@ -40,6 +40,7 @@ type cluster struct {
 	config   string // kubeconfig of the agent
 	admin    string // kubeconfig of the administrator
 	serving  string // its certificate and key, without .crt and .key
+	boot     string // see bootVariable
 
 	mu    sync.Mutex
 	agent *exec.Cmd
@@ -89,7 +90,7 @@ func (c *cluster) start(args ...string) {
 		"--port=0", "--tls-cert-file=" + c.serving + ".crt", "--tls-private-key-file=" + c.serving + ".key",
 	}, args...)...)
 	command := exec.Command(line[0], line[1:]...)
-	command.Env = append(os.Environ(), asNode+"=1")
+	command.Env = append(os.Environ(), asNode+"=1", bootVariable+"="+c.boot)
 	command.Stderr = writer(func(p []byte) (int, error) {
 		c.mu.Lock()
 		defer c.mu.Unlock()

@@ -39,11 +39,11 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: system:c
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: system:bootstrappers}]
 `
 
-// bootstrapKubeconfig writes one with the token.
-func (c *cluster) bootstrapKubeconfig(path string) {
+// bootstrapKubeconfig writes one with the token, for this server.
+func (c *cluster) bootstrapKubeconfig(path, server string) {
 	c.t.Helper()
 	file := clientcmdapi.NewConfig()
-	file.Clusters["c"] = &clientcmdapi.Cluster{Server: c.api.Admin().Host, CertificateAuthorityData: c.api.CA()}
+	file.Clusters["c"] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: c.api.CA()}
 	file.AuthInfos["u"] = &clientcmdapi.AuthInfo{Token: "abcdef.0123456789abcdef"}
 	file.Contexts["c"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
 	file.CurrentContext = "c"
@@ -60,7 +60,7 @@ func TestContainerdAPIServerJoin(t *testing.T) {
 	c.apply(joinable)
 	dir := t.TempDir()
 	bootstrap, kubeconfig := filepath.Join(dir, "bootstrap"), filepath.Join(dir, "kubeconfig")
-	c.bootstrapKubeconfig(bootstrap)
+	c.bootstrapKubeconfig(bootstrap, c.api.Admin().Host)
 	flags := []string{"--kubeconfig=" + kubeconfig, "--rotate-certificates", "--rotate-server-certificates", "--tls-cert-file=", "--tls-private-key-file="}
 	c.start(append(flags, "--bootstrap-kubeconfig="+bootstrap)...)
 	c.until("Node Ready", 30*time.Second, c.nodeReady)

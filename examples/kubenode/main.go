@@ -33,9 +33,12 @@ import (
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// run is main without the process: it returns the exit code.
-func run(args []string, stdout, stderr io.Writer) int {
+// run is main without the process: it returns the exit code. change is for tests.
+func run(args []string, stdout, stderr io.Writer, change ...func(*options)) int {
 	o, err := parse(args, stdout)
+	for _, c := range change {
+		c(&o)
+	}
 	if errors.Is(err, flag.ErrHelp) {
 		return 0
 	}
@@ -63,6 +66,7 @@ type options struct {
 	gone                                                 kube.Policy
 	upkeep                                               upkeep
 	offline                                              offlineFlags
+	bootID                                               string // empty: the machine's own
 	labels                                               labels
 }
 
@@ -158,7 +162,7 @@ func serve(ctx context.Context, o options, stderr io.Writer) error {
 	}
 	config := podwright.Config{
 		RootDir: o.root,
-		Node:    podwright.Node{Name: o.name, ClusterDNS: words(o.clusterDNS)},
+		Node:    podwright.Node{Name: o.name, ClusterDNS: words(o.clusterDNS), BootID: o.bootID},
 		Observe: podwright.Observe{Logger: logger},
 	}
 	if err := o.upkeep.apply(&config); err != nil {

@@ -20,9 +20,12 @@ import (
 // built with the same flags (the race detector) as the test.
 const asNode = "KUBENODE_UNDER_TEST"
 
+// bootVariable says in which boot of its machine kubenode is; empty: in the true one.
+const bootVariable = "KUBENODE_BOOT_ID"
+
 func TestMain(m *testing.M) {
 	if os.Getenv(asNode) != "" {
-		os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+		os.Exit(run(os.Args[1:], os.Stdout, os.Stderr, func(o *options) { o.bootID = os.Getenv(bootVariable) }))
 	}
 	goleak.VerifyTestMain(m)
 }

@@ -219,7 +219,10 @@ func cutLast(s, sep string) (before, after string, found bool) {
 }
 
 // unmountFrom detaches every mount on and below folder, the last one first.
-func unmountFrom(folder string) error {
+func unmountFrom(folder string) error { return unmount(folder, true) }
+
+// unmount detaches every mount below folder, the last one first, and those on it too if itself.
+func unmount(folder string, itself bool) error {
 	content, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return err
@@ -228,6 +231,9 @@ func unmountFrom(folder string) error {
 	slices.Reverse(points)
 	var errs []error
 	for _, point := range points {
+		if point == folder && !itself {
+			continue
+		}
 		if err := unix.Unmount(point, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil && !errors.Is(err, unix.EINVAL) {
 			errs = append(errs, fmt.Errorf("unmount %s: %w", point, err))
 		}

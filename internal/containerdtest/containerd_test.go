@@ -3,18 +3,26 @@
 package containerdtest
 
 import (
+	"errors"
 	"net"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 // runPod starts a sandbox with one busybox container and returns the container's
 // ID.
 func runPod(t *testing.T, i *Instance, command ...string) string {
+	t.Helper()
+	return runPodOf(t, i, t.Name(), command...)
+}
+
+// runPodOf is runPod for a pod of this UID.
+func runPodOf(t *testing.T, i *Instance, uid string, command ...string) string {
 	t.Helper()
 	conn, err := dial(i.Endpoint)
 	if err != nil {
@@ -24,7 +32,7 @@ func runPod(t *testing.T, i *Instance, command ...string) string {
 	client := runtimeapi.NewRuntimeServiceClient(conn)
 	ctx := t.Context()
 	config := &runtimeapi.PodSandboxConfig{
-		Metadata:     &runtimeapi.PodSandboxMetadata{Name: "pod", Namespace: "test", Uid: t.Name()},
+		Metadata:     &runtimeapi.PodSandboxMetadata{Name: "pod", Namespace: "test", Uid: uid},
 		LogDirectory: i.Root + "/logs",
 		Linux:        &runtimeapi.LinuxPodSandboxConfig{},
 	}
@@ -138,6 +146,41 @@ func TestContainerdKill9(t *testing.T) {
 		}
 		i.Restart()
 		i.Kill9()
+	})
+	requireNothingLeft(t, l)
+}
+
+// After a power cut nothing runs and no memory volume is mounted, while images, records of containers and files are as they were;
+// after a restart pods can run.
+func TestContainerdPowerCut(t *testing.T) {
+	requirePrivate(t)
+	var l layout
+	t.Run("running", func(t *testing.T) {
+		i := Start(t)
+		l = i.layout
+		id := runPod(t, i, "sleep", "3600")
+		pid := i.PIDOf(id)
+		volume := i.Root + "/volume"
+		if err := errors.Join(os.Mkdir(volume, 0o700), unix.Mount("memory", volume, "tmpfs", 0, ""), os.WriteFile(volume+"/lost", nil, 0o600), os.WriteFile(i.Root+"/kept", nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		i.PowerCut()
+		if p, ok := readProcess(pid); ok && !p.zombie {
+			t.Errorf("process %d runs", pid)
+		}
+		if _, err := os.Stat(volume + "/lost"); err == nil {
+			t.Error("a file in memory is there")
+		}
+		if _, err := os.Stat(i.Root + "/kept"); err != nil {
+			t.Error(err)
+		}
+		i.Restart()
+		if running, all := i.Running(), i.Containers(); len(running) != 0 || !slices.Contains(all, id) {
+			t.Errorf("after the boot %q run, and %q are on record", running, all)
+		}
+		if id := runPodOf(t, i, "next", "sleep", "3600"); !slices.Contains(i.Running(), id) {
+			t.Errorf("container %s does not run", id)
+		}
 	})
 	requireNothingLeft(t, l)
 }
