@@ -78,15 +78,22 @@ func reservedName(s *sandbox, m *runtimeapi.ContainerMetadata) string {
 // CreateContainer makes a container in the state created. Its image must be in
 // the store, its sandbox ready.
 func (f *Runtime) CreateContainer(ctx context.Context, podSandboxID string, config *runtimeapi.ContainerConfig, sandboxConfig *runtimeapi.PodSandboxConfig) (string, error) {
-	config = clone(config)
+	return f.createContainerOf(ctx, &runtimeapi.CreateContainerRequest{PodSandboxId: podSandboxID, Config: clone(config), SandboxConfig: clone(sandboxConfig)})
+}
+
+// createContainerOf is CreateContainer with a request that it may keep.
+func (f *Runtime) createContainerOf(ctx context.Context, request *runtimeapi.CreateContainerRequest) (string, error) {
+	podSandboxID, config, m := request.GetPodSandboxId(), request.GetConfig(), request.GetSandboxConfig().GetMetadata()
 	call := Call{
 		Method: CreateContainer, SandboxID: podSandboxID, Container: config.GetMetadata().GetName(),
-		PodUID: types.UID(sandboxConfig.GetMetadata().GetUid()), Pod: sandboxConfig.GetMetadata().GetName(),
-		Request: &runtimeapi.CreateContainerRequest{PodSandboxId: podSandboxID, Config: config, SandboxConfig: clone(sandboxConfig)},
+		PodUID: types.UID(m.GetUid()), Pod: m.GetName(), Request: request,
 	}
 	var script Script
 	c, err := do(ctx, f, call, step[*container]{
 		before: func(context.Context) error {
+			if f.options.Script == nil {
+				return nil
+			}
 			launch, err := f.launch(podSandboxID, config)
 			if err != nil {
 				return err

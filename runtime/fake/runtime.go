@@ -69,9 +69,6 @@ func New(options Options) *Runtime {
 	if options.Clock == nil {
 		options.Clock = clock.RealClock{}
 	}
-	if options.Script == nil {
-		options.Script = func(Launch) Script { return Script{} }
-	}
 	if options.Registry == nil {
 		options.Registry = func(string, *runtimeapi.AuthConfig) Pull { return Pull{} }
 	}

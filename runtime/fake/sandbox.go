@@ -47,7 +47,11 @@ func sandboxName(m *runtimeapi.PodSandboxMetadata) string {
 // RunPodSandbox makes a ready sandbox. On the pod network it gets the next free
 // address of Options.PodIPs.
 func (f *Runtime) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, runtimeHandler string) (string, error) {
-	config = clone(config)
+	return f.runPodSandbox(ctx, clone(config), runtimeHandler)
+}
+
+// runPodSandbox is RunPodSandbox of a config that it may keep.
+func (f *Runtime) runPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, runtimeHandler string) (string, error) {
 	m := config.GetMetadata()
 	call := Call{
 		Method: RunPodSandbox, PodUID: types.UID(m.GetUid()), Pod: m.GetName(),

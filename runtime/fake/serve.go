@@ -53,7 +53,7 @@ func answer[T any](response T, err error) (T, error) {
 	return response, nil
 }
 
-// runtimeServer is the CRI RuntimeService of a fake.
+// runtimeServer is the CRI RuntimeService of a fake. Requests are its own: they need not be copied.
 type runtimeServer struct {
 	runtimeapi.UnimplementedRuntimeServiceServer
 	f *Runtime
@@ -68,7 +68,7 @@ func (s *runtimeServer) Status(ctx context.Context, r *runtimeapi.StatusRequest)
 }
 
 func (s *runtimeServer) RunPodSandbox(ctx context.Context, r *runtimeapi.RunPodSandboxRequest) (*runtimeapi.RunPodSandboxResponse, error) {
-	id, err := s.f.RunPodSandbox(ctx, r.GetConfig(), r.GetRuntimeHandler())
+	id, err := s.f.runPodSandbox(ctx, r.GetConfig(), r.GetRuntimeHandler())
 	return answer(&runtimeapi.RunPodSandboxResponse{PodSandboxId: id}, err)
 }
 
@@ -90,7 +90,7 @@ func (s *runtimeServer) ListPodSandbox(ctx context.Context, r *runtimeapi.ListPo
 }
 
 func (s *runtimeServer) CreateContainer(ctx context.Context, r *runtimeapi.CreateContainerRequest) (*runtimeapi.CreateContainerResponse, error) {
-	id, err := s.f.CreateContainer(ctx, r.GetPodSandboxId(), r.GetConfig(), r.GetSandboxConfig())
+	id, err := s.f.createContainerOf(ctx, r)
 	return answer(&runtimeapi.CreateContainerResponse{ContainerId: id}, err)
 }
 
