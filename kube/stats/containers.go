@@ -124,7 +124,7 @@ func (w wires) add(l labels, t traffic) {
 // details are the metrics of containers alone.
 type details struct {
 	devices                                map[string]string
-	start, cache, processes                family
+	start, cache                           family
 	periods, throttled, throttledFor       family
 	quota, period, shares, memoryLimit     family
 	reads, readBytes, writes, writtenBytes family
@@ -135,7 +135,6 @@ func newDetails(p *page, devices map[string]string) details {
 		devices:      devices,
 		start:        p.gauge("container_start_time_seconds", "When the container was started, in seconds since 1970."),
 		cache:        p.gauge("container_memory_cache", "Page cache in bytes."),
-		processes:    p.gauge("container_processes", "Number of processes and threads."),
 		periods:      p.counter("container_cpu_cfs_periods_total", "Periods in which the CPU quota was enforced."),
 		throttled:    p.counter("container_cpu_cfs_throttled_periods_total", "Periods in which the container had to wait for its CPU quota."),
 		throttledFor: p.counter("container_cpu_cfs_throttled_seconds_total", "Time that the container had to wait for its CPU quota, in seconds."),
@@ -155,14 +154,14 @@ func (d details) add(l labels, c *container) {
 	u := &c.details
 	d.start.add(l, seconds(c.stats.StartTime.Time), now)
 	d.cache.number(l, u.cache, now)
-	d.processes.number(l, u.processes, now)
-	d.shares.number(l, u.shares, now)
-	d.memoryLimit.number(l, u.memoryLimit, now)
-	if u.period != nil {
-		d.period.add(l, float64(*u.period), now)
+	held := &c.limits
+	d.shares.number(l, held.shares, now)
+	d.memoryLimit.number(l, held.memory, now)
+	if held.period != nil {
+		d.period.add(l, float64(*held.period), now)
 	}
-	if u.quota != nil && *u.quota > 0 {
-		d.quota.add(l, float64(*u.quota), now)
+	if held.quota != nil && *held.quota > 0 {
+		d.quota.add(l, float64(*held.quota), now)
 		d.periods.number(l, u.periods, now)
 		d.throttled.number(l, u.throttled, now)
 		d.throttledFor.seconds(l, u.throttledFor, now)

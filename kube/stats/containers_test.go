@@ -45,7 +45,7 @@ func TestContainersPage(t *testing.T) {
 			`machine_cpu_cores 2`, `machine_memory_bytes 1.024e+06`, `container_scrape_error 0`,
 			`container_cpu_usage_seconds_total` + c1cpu + ` 1.5`,
 			`container_memory_working_set_bytes` + c1 + ` 4096`, `container_memory_rss` + c1 + ` 2048`,
-			`container_memory_cache` + c1 + ` 2500`, `container_memory_swap` + c1 + ` 64`, `container_processes` + c1 + ` 3`,
+			`container_memory_cache` + c1 + ` 2500`, `container_memory_swap` + c1 + ` 64`,
 			`container_cpu_cfs_periods_total` + c1 + ` 50`, `container_cpu_cfs_throttled_periods_total` + c1 + ` 5`, `container_cpu_cfs_throttled_seconds_total` + c1 + ` 0.002`,
 			`container_spec_cpu_quota` + c1 + ` 50000`, `container_spec_cpu_period` + c1 + ` 100000`, `container_spec_cpu_shares` + c1 + ` 998`, `container_spec_memory_limit_bytes` + c1 + ` 0`,
 			`container_fs_reads_total` + c1sda + ` 1`, `container_fs_reads_bytes_total` + c1sda + ` 4096`, `container_fs_writes_total` + c1sda + ` 2`, `container_fs_writes_bytes_total` + c1sda + ` 8192`,

@@ -1,9 +1,7 @@
 package stats
 
 import (
-	"bytes"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,8 +11,8 @@ import (
 type hierarchy struct {
 	root string
 	// trees are, on version 1, the folders of the controllers below root; nil on version 2.
-	trees  map[string]string
-	buffer bytes.Buffer
+	trees map[string]string
+	files reader
 }
 
 // examine finds out which version the root holds. A machine without cgroups has none to read.
@@ -40,31 +38,16 @@ func (h *hierarchy) unified() bool { return h.trees == nil }
 
 // read returns what a file of a cgroup holds until the next call; false if there is none.
 func (h *hierarchy) read(controller, cgroup, file string) ([]byte, bool) {
-	path := filepath.Join(h.root, cgroup, file)
+	dir := h.root
 	if !h.unified() {
 		tree, ok := h.trees[controller]
 		if !ok {
 			return nil, false
 		}
-		path = filepath.Join(h.root, tree, cgroup, file)
+		dir = h.root + "/" + tree
 	}
-	text, err := readInto(&h.buffer, path)
+	text, err := h.files.read(dir+"/"+cgroup+"/"+file, true)
 	return text, err == nil
-}
-
-// maxFile bounds what is read of a file of the kernel.
-const maxFile = 1 << 20
-
-// readInto reads a file into a buffer, whose content before is gone.
-func readInto(buffer *bytes.Buffer, path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	buffer.Reset()
-	_, err = buffer.ReadFrom(io.LimitReader(f, maxFile))
-	return buffer.Bytes(), err
 }
 
 // maxDepth and maxFolders bound the search for cgroups.
@@ -109,7 +92,7 @@ func (s *search) walk(at string, depth int) error {
 			continue
 		}
 		path := filepath.Join(at, e.Name())
-		if id := idOf(e.Name()); s.ids[id] {
+		if id := s.idOf(e.Name()); id != "" {
 			if s.found[id] == "" {
 				s.found[id] = path
 			}
@@ -125,14 +108,19 @@ func (s *search) walk(at string, depth int) error {
 	return nil
 }
 
-// idOf returns the container's ID in the name of a cgroup: ID, PREFIX-ID.scope or PREFIX-ID. What
-// a runtime's monitor has is not the container.
-func idOf(name string) string {
+// idOf returns which ID the name of a cgroup has: ID, PREFIX-ID or PREFIX-ID.scope; empty if it has none of
+// those wanted. What a runtime's monitor has is not the container.
+func (s *search) idOf(name string) string {
 	name = strings.TrimSuffix(name, ".scope")
 	if strings.Contains(name, "conmon-") {
 		return ""
 	}
-	return name[strings.LastIndexAny(name, "-:")+1:]
+	for _, id := range []string{name, name[strings.LastIndexAny(name, "-:")+1:]} {
+		if s.ids[id] {
+			return id
+		}
+	}
+	return ""
 }
 
 // podCgroup returns the cgroup of the pod that a container's cgroup is in, empty if the pod has

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -16,13 +15,13 @@ import (
 
 // machine reads what the kernel says about the whole machine.
 type machine struct {
-	proc   string
-	buffer bytes.Buffer
+	proc  string
+	files reader
 }
 
 // read returns a file below /proc until the next call, nil if there is none.
 func (m *machine) read(name string) []byte {
-	text, err := readInto(&m.buffer, filepath.Join(m.proc, name))
+	text, err := m.files.read(m.proc+"/"+name, false)
 	if err != nil {
 		return nil
 	}

@@ -33,6 +33,7 @@ type container struct {
 	image   string
 	cgroup  string // empty: not known
 	details usage  // if they are part of the reading
+	limits  limits // likewise
 }
 
 // members are the sandbox and the running containers of a pod.
@@ -110,7 +111,7 @@ func (s *Source) pod(spec *v1.Pod, m *members, found *found, want parts, now tim
 			StartTime: metav1.NewTime(time.Unix(0, m.sandbox.GetCreatedAt())),
 		},
 	}
-	var processes *uint64
+	var count *uint64 // of processes
 	for name, c := range m.containers {
 		measured := s.container(c, found.stats[c.GetId()], want, now)
 		measured.stats.Name = name
@@ -118,11 +119,11 @@ func (s *Source) pod(spec *v1.Pod, m *members, found *found, want parts, now tim
 		if p.cgroup == "" {
 			p.cgroup = podCgroup(measured.cgroup, uid)
 		}
-		processes = plus(processes, measured.details.processes)
+		count = plus(count, measured.details.processes)
 		p.containers = append(p.containers, measured)
 	}
 	slices.SortFunc(p.containers, func(a, b container) int { return cmp.Compare(a.stats.Name, b.stats.Name) })
-	s.whole(&p, spec, found.podStats[p.sandbox], processes, want, now)
+	s.whole(&p, spec, found.podStats[p.sandbox], count, want, now)
 	if want&withNetwork != 0 && !spec.Spec.HostNetwork {
 		s.connect(&p, found.podStats[p.sandbox], want, now)
 	}
@@ -136,44 +137,77 @@ func (s *Source) container(c *runtimeapi.Container, said *runtimeapi.ContainerSt
 	out.stats.StartTime = metav1.NewTime(time.Unix(0, c.GetCreatedAt()))
 	out.stats.CPU, out.stats.Memory = cpuOf(said.GetCpu()), memoryOf(said.GetMemory())
 	out.stats.Swap, out.stats.IO = swapOf(said.GetSwap()), ioOf(said.GetIo())
-	level := cpuAndMemory
-	switch {
-	case want&withDetails != 0:
-		level = everything
-	case want&withNetwork != 0:
-		level = withProcesses
-	}
-	if out.cgroup != "" && (level > cpuAndMemory || out.stats.CPU == nil || out.stats.Memory == nil) {
-		out.details = s.cgroups.usage(out.cgroup, level, now)
-		fill(&out.stats.CPU, &out.stats.Memory, &out.stats.Swap, &out.details)
+	if out.cgroup != "" {
+		need := missing(out.stats.CPU, out.stats.Memory)
+		if want&withDisk != 0 {
+			need |= processes | pressures
+		}
+		if want&withDetails != 0 {
+			need |= memoryKinds | devices
+			out.limits = s.limits(out.id, out.cgroup, now)
+			if out.limits.quota != nil && *out.limits.quota > 0 {
+				need |= throttling
+			}
+		}
+		if need != 0 {
+			out.details = s.cgroups.usage(out.cgroup, need, now)
+			fill(&out.stats.CPU, &out.stats.Memory, &out.stats.Swap, &out.details)
+		}
+		if out.stats.IO == nil && out.details.ioPSI != nil {
+			out.stats.IO = &stats.IOStats{Time: metav1.NewTime(now), PSI: out.details.ioPSI}
+		}
 	}
 	s.count(out.stats.CPU, out.id)
 	return out
 }
 
+// missing says what a cgroup is asked for that the runtime did not say.
+func missing(cpu *stats.CPUStats, memory *stats.MemoryStats) (need facts) {
+	if cpu == nil {
+		need |= cpuTime
+	}
+	if memory == nil {
+		need |= memoryUse
+	}
+	return need
+}
+
+// limitsAge is how old limits may be: they change rarely, and are many files.
+const limitsAge = time.Minute
+
+// limits returns those of a container.
+func (s *Source) limits(id, cgroup string, now time.Time) limits {
+	known, ok := s.held[id]
+	if age := now.Sub(known.at); !ok || age >= limitsAge || age < 0 {
+		known = s.cgroups.limits(cgroup, now)
+		s.held[id] = known
+	}
+	return known
+}
+
 // whole measures the pod as a whole: as the runtime does, by its cgroup, or as the sum of its
 // containers.
-func (s *Source) whole(p *pod, spec *v1.Pod, said *runtimeapi.LinuxPodSandboxStats, processes *uint64, want parts, now time.Time) {
+func (s *Source) whole(p *pod, spec *v1.Pod, said *runtimeapi.LinuxPodSandboxStats, count *uint64, want parts, now time.Time) {
 	p.stats.CPU, p.stats.Memory, p.stats.IO = cpuOf(said.GetCpu()), memoryOf(said.GetMemory()), ioOf(said.GetIo())
-	if p.cgroup != "" && (p.stats.CPU == nil || p.stats.Memory == nil || want&withNetwork != 0) {
-		level := cpuAndMemory
-		if want&withNetwork != 0 {
-			level = withProcesses
-		}
-		u := s.cgroups.usage(p.cgroup, level, now)
+	need := missing(p.stats.CPU, p.stats.Memory)
+	if want&withDisk != 0 {
+		need |= processes | pressures
+	}
+	if p.cgroup != "" && need != 0 {
+		u := s.cgroups.usage(p.cgroup, need, now)
 		fill(&p.stats.CPU, &p.stats.Memory, &p.stats.Swap, &u)
 		if u.processes != nil {
-			processes = u.processes
+			count = u.processes
 		}
 		if p.stats.IO == nil && u.ioPSI != nil {
 			p.stats.IO = &stats.IOStats{Time: metav1.NewTime(now), PSI: u.ioPSI}
 		}
 	}
 	if said.GetProcess().GetProcessCount() != nil {
-		processes = pointer(said.GetProcess().GetProcessCount().GetValue())
+		count = pointer(said.GetProcess().GetProcessCount().GetValue())
 	}
-	if processes != nil {
-		p.stats.ProcessStats = &stats.ProcessStats{ProcessCount: processes}
+	if count != nil {
+		p.stats.ProcessStats = &stats.ProcessStats{ProcessCount: count}
 	}
 	if p.stats.CPU == nil {
 		running := make(map[string]*uint64, len(p.containers))
@@ -268,6 +302,12 @@ func fill(cpu **stats.CPUStats, memory **stats.MemoryStats, swap **stats.SwapSta
 			Time: at, UsageBytes: u.memory, WorkingSetBytes: u.workingSet, RSSBytes: u.rss,
 			PageFaults: u.pageFaults, MajorPageFaults: u.majorPageFaults, PSI: u.memoryPSI,
 		}
+	}
+	if *cpu != nil && (*cpu).PSI == nil {
+		(*cpu).PSI = u.cpuPSI
+	}
+	if *memory != nil && (*memory).PSI == nil {
+		(*memory).PSI = u.memoryPSI
 	}
 	if *swap == nil && u.swap != nil {
 		*swap = &stats.SwapStats{Time: at, SwapUsageBytes: u.swap}

@@ -26,7 +26,9 @@ type Source struct {
 	disk    disk
 	// paths are the cgroups of containers and sandboxes by ID, empty for those without.
 	paths map[string]string
-	last  *reading
+	// held are the limits of containers by ID.
+	held map[string]limits
+	last *reading
 }
 
 // New returns a source, or everything that is wrong with the options. It starts nothing.
@@ -37,7 +39,7 @@ func New(options Options) (*Source, error) {
 	s := &Source{
 		options: options, turn: make(chan struct{}, 1),
 		runtime: runtimeReader{runtime: options.Runtime}, machine: machine{proc: options.Proc}, cgroups: examine(options.Cgroups),
-		past: newHistory(), disk: disk{age: options.DiskAge}, paths: map[string]string{},
+		past: newHistory(), disk: disk{age: options.DiskAge}, paths: map[string]string{}, held: map[string]limits{},
 	}
 	s.runtime.lister, _ = options.Runtime.(runtime.StatsLister)
 	return s, nil
@@ -140,6 +142,7 @@ func (s *Source) locate(found *found) {
 	for id := range s.paths {
 		if !present[id] {
 			delete(s.paths, id)
+			delete(s.held, id)
 		}
 	}
 	if len(unknown) == 0 {

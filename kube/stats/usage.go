@@ -20,9 +20,6 @@ type usage struct {
 	processes                         *uint64
 
 	periods, throttled, throttledFor *uint64 // of the CPU quota; throttledFor in nanoseconds
-	shares                           *uint64
-	quota, period                    *int64 // microseconds; quota -1: none
-	memoryLimit                      *uint64
 	io                               []deviceIO
 }
 
@@ -32,56 +29,63 @@ type deviceIO struct {
 	readBytes, writtenBytes, reads, writes uint64
 }
 
-// detail says which parts of a [usage] are read.
-type detail int
+// facts says which parts of a [usage] are read.
+type facts uint8
 
 const (
-	cpuAndMemory detail = iota
-	// withProcesses adds their number.
-	withProcesses
-	// everything adds throttling, limits and block devices.
-	everything
+	cpuTime facts = 1 << iota
+	// memoryUse is memory and workingSet, which needs memoryKinds.
+	memoryUse
+	// memoryKinds is what memory is used for, and swap.
+	memoryKinds
+	processes
+	pressures
+	throttling
+	devices
 )
 
 // usage reads a cgroup. What it does not have stays nil.
-func (h *hierarchy) usage(cgroup string, want detail, now time.Time) usage {
+func (h *hierarchy) usage(cgroup string, want facts, now time.Time) usage {
 	u := usage{at: now}
+	if want&memoryUse != 0 {
+		want |= memoryKinds
+	}
 	if h.unified() {
 		h.readV2(&u, cgroup, want)
 	} else {
 		h.readV1(&u, cgroup, want)
 	}
-	if want >= withProcesses {
+	if want&processes != 0 {
 		u.processes = h.number("pids", cgroup, "pids.current")
 	}
 	return u
 }
 
-func (h *hierarchy) readV1(u *usage, cgroup string, want detail) {
-	u.cpu = h.number("cpuacct", cgroup, "cpuacct.usage")
-	u.memory = h.number("memory", cgroup, "memory.usage_in_bytes")
-	var inactive uint64
-	if text, ok := h.read("memory", cgroup, "memory.stat"); ok {
-		keyed(text, map[string]**uint64{
-			"total_rss": &u.rss, "total_cache": &u.cache, "total_swap": &u.swap,
-			"total_pgfault": &u.pageFaults, "total_pgmajfault": &u.majorPageFaults,
-		}, "total_inactive_file", &inactive)
+func (h *hierarchy) readV1(u *usage, cgroup string, want facts) {
+	if want&cpuTime != 0 {
+		u.cpu = h.number("cpuacct", cgroup, "cpuacct.usage")
 	}
-	u.workingSet = less(u.memory, inactive)
-	if want < everything {
+	if want&memoryUse != 0 {
+		u.memory = h.number("memory", cgroup, "memory.usage_in_bytes")
+	}
+	if want&memoryKinds != 0 {
+		var inactive uint64
+		if text, ok := h.read("memory", cgroup, "memory.stat"); ok {
+			keyed(text, map[string]**uint64{
+				"total_rss": &u.rss, "total_cache": &u.cache, "total_swap": &u.swap,
+				"total_pgfault": &u.pageFaults, "total_pgmajfault": &u.majorPageFaults,
+			}, "total_inactive_file", &inactive)
+		}
+		u.workingSet = less(u.memory, inactive)
+	}
+	if want&throttling != 0 {
+		if text, ok := h.read("cpu", cgroup, "cpu.stat"); ok {
+			keyed(text, map[string]**uint64{"nr_periods": &u.periods, "nr_throttled": &u.throttled, "throttled_time": &u.throttledFor}, "", nil)
+		}
+	}
+	if want&devices == 0 {
 		return
 	}
-	if text, ok := h.read("cpu", cgroup, "cpu.stat"); ok {
-		keyed(text, map[string]**uint64{"nr_periods": &u.periods, "nr_throttled": &u.throttled, "throttled_time": &u.throttledFor}, "", nil)
-	}
-	u.shares = h.number("cpu", cgroup, "cpu.shares")
-	if text, ok := h.read("cpu", cgroup, "cpu.cfs_quota_us"); ok {
-		u.quota = signed(text)
-	}
-	if text, ok := h.read("cpu", cgroup, "cpu.cfs_period_us"); ok {
-		u.period = signed(text)
-	}
-	u.memoryLimit = limit(h.number("memory", cgroup, "memory.limit_in_bytes"))
 	for _, file := range []struct {
 		name        string
 		read, write func(*deviceIO) *uint64
@@ -93,6 +97,44 @@ func (h *hierarchy) readV1(u *usage, cgroup string, want detail) {
 			u.addBlkio(text, file.read, file.write)
 		}
 	}
+}
+
+// limits are what a cgroup is held to. Nil: not known.
+type limits struct {
+	at            time.Time
+	shares        *uint64
+	quota, period *int64  // microseconds; quota -1: none
+	memory        *uint64 // bytes; 0: none
+}
+
+// limits reads those of a cgroup.
+func (h *hierarchy) limits(cgroup string, now time.Time) limits {
+	l := limits{at: now}
+	if !h.unified() {
+		l.shares = h.number("cpu", cgroup, "cpu.shares")
+		if text, ok := h.read("cpu", cgroup, "cpu.cfs_quota_us"); ok {
+			l.quota = signed(text)
+		}
+		if text, ok := h.read("cpu", cgroup, "cpu.cfs_period_us"); ok {
+			l.period = signed(text)
+		}
+		l.memory = unlimited(h.number("memory", cgroup, "memory.limit_in_bytes"))
+		return l
+	}
+	if weight := h.number("", cgroup, "cpu.weight"); weight != nil {
+		l.shares = pointer(sharesOf(*weight))
+	}
+	if text, ok := h.read("", cgroup, "cpu.max"); ok {
+		if fields := bytes.Fields(text); len(fields) == 2 {
+			l.quota, l.period = signed(fields[0]), signed(fields[1])
+		}
+	}
+	if text, ok := h.read("", cgroup, "memory.max"); ok {
+		if l.memory = unlimited(unsigned(text)); string(bytes.TrimSpace(text)) == "max" {
+			l.memory = pointer[uint64](0)
+		}
+	}
+	return l
 }
 
 // addBlkio reads lines such as "8:0 Read 1234".
@@ -124,48 +166,41 @@ func (u *usage) device(number string) *deviceIO {
 	return &u.io[i]
 }
 
-func (h *hierarchy) readV2(u *usage, cgroup string, want detail) {
-	if text, ok := h.read("", cgroup, "cpu.stat"); ok {
-		keyed(text, map[string]**uint64{
-			"usage_usec": &u.cpu, "nr_periods": &u.periods, "nr_throttled": &u.throttled, "throttled_usec": &u.throttledFor,
-		}, "", nil)
-		for _, micro := range []*uint64{u.cpu, u.throttledFor} {
-			if micro != nil {
-				*micro *= 1000
+func (h *hierarchy) readV2(u *usage, cgroup string, want facts) {
+	if want&(cpuTime|throttling) != 0 {
+		if text, ok := h.read("", cgroup, "cpu.stat"); ok {
+			keyed(text, map[string]**uint64{
+				"usage_usec": &u.cpu, "nr_periods": &u.periods, "nr_throttled": &u.throttled, "throttled_usec": &u.throttledFor,
+			}, "", nil)
+			for _, micro := range []*uint64{u.cpu, u.throttledFor} {
+				if micro != nil {
+					*micro *= 1000
+				}
 			}
 		}
 	}
-	u.memory = h.number("", cgroup, "memory.current")
-	var inactive uint64
-	if text, ok := h.read("", cgroup, "memory.stat"); ok {
-		keyed(text, map[string]**uint64{"anon": &u.rss, "file": &u.cache, "pgfault": &u.pageFaults, "pgmajfault": &u.majorPageFaults}, "inactive_file", &inactive)
+	if want&memoryUse != 0 {
+		u.memory = h.number("", cgroup, "memory.current")
 	}
-	u.workingSet = less(u.memory, inactive)
-	u.swap = h.number("", cgroup, "memory.swap.current")
-	for file, to := range map[string]**stats.PSIStats{"cpu.pressure": &u.cpuPSI, "memory.pressure": &u.memoryPSI, "io.pressure": &u.ioPSI} {
-		if text, ok := h.read("", cgroup, file); ok {
-			*to = pressure(text)
+	if want&memoryKinds != 0 {
+		var inactive uint64
+		if text, ok := h.read("", cgroup, "memory.stat"); ok {
+			keyed(text, map[string]**uint64{"anon": &u.rss, "file": &u.cache, "pgfault": &u.pageFaults, "pgmajfault": &u.majorPageFaults}, "inactive_file", &inactive)
+		}
+		u.workingSet = less(u.memory, inactive)
+		u.swap = h.number("", cgroup, "memory.swap.current")
+	}
+	if want&pressures != 0 {
+		for file, to := range map[string]**stats.PSIStats{"cpu.pressure": &u.cpuPSI, "memory.pressure": &u.memoryPSI, "io.pressure": &u.ioPSI} {
+			if text, ok := h.read("", cgroup, file); ok {
+				*to = pressure(text)
+			}
 		}
 	}
-	if want < everything {
-		return
-	}
-	if weight := h.number("", cgroup, "cpu.weight"); weight != nil {
-		u.shares = pointer(sharesOf(*weight))
-	}
-	if text, ok := h.read("", cgroup, "cpu.max"); ok {
-		if fields := bytes.Fields(text); len(fields) == 2 {
-			u.quota, u.period = signed(fields[0]), signed(fields[1])
+	if want&devices != 0 {
+		if text, ok := h.read("", cgroup, "io.stat"); ok {
+			u.addIOStat(text)
 		}
-	}
-	if text, ok := h.read("", cgroup, "memory.max"); ok {
-		u.memoryLimit = limit(unsigned(text))
-		if string(bytes.TrimSpace(text)) == "max" {
-			u.memoryLimit = pointer[uint64](0)
-		}
-	}
-	if text, ok := h.read("", cgroup, "io.stat"); ok {
-		u.addIOStat(text)
 	}
 }
 
@@ -203,8 +238,8 @@ func sharesOf(weight uint64) uint64 {
 	return 2 + ((weight-1)*262142)/9999
 }
 
-// limit turns the largest number of whole pages, which stands for no limit, into 0.
-func limit(n *uint64) *uint64 {
+// unlimited turns the largest number of whole pages, which stands for no limit, into 0.
+func unlimited(n *uint64) *uint64 {
 	if n != nil && *n >= 1<<62 {
 		return pointer[uint64](0)
 	}
