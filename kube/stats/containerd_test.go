@@ -1,0 +1,277 @@
+//go:build containerd
+
+package stats
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+
+	"github.com/podwright/podwright/internal/containerdtest"
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
+	"github.com/podwright/podwright/runtime/pods"
+	"github.com/podwright/podwright/runtime/pods/cgroups"
+)
+
+var crowd = flag.Int("stats.pods", 6, "how many pods a scrape is measured with")
+
+// node is a real containerd with pods of the test.
+type node struct {
+	*testing.T
+	client  *cri.Client
+	image   string
+	root    string
+	engine  *engine
+	cgroups *cgroups.Hierarchy
+	configs map[string]*runtimeapi.PodSandboxConfig // by sandbox
+}
+
+func onContainerd(t *testing.T) *node {
+	t.Helper()
+	i := containerdtest.Start(t)
+	n := &node{T: t, image: i.Image, root: i.Root, engine: &engine{}, configs: map[string]*runtimeapi.PodSandboxConfig{}}
+	var err error
+	if n.client, err = cri.Dial(t.Context(), i.Endpoint, cri.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = n.client.Close() })
+	if n.cgroups, err = cgroups.New(cgroups.Options{Parent: fmt.Sprintf("podwright-stats-%d", os.Getpid())}); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// pod runs a sandbox, with a cgroup of its own or without.
+func (n *node) pod(name string, own bool) (sandbox string) {
+	n.Helper()
+	uid := types.UID("uid-" + name)
+	pod := v1.Pod{}
+	pod.Name, pod.Namespace, pod.UID = name, "default", uid
+	n.engine.pods = append(n.engine.pods, pod)
+	none := &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER}
+	config := &runtimeapi.PodSandboxConfig{
+		Metadata: &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "default", Uid: string(uid)}, LogDirectory: n.TempDir(),
+		Linux: &runtimeapi.LinuxPodSandboxConfig{SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{NamespaceOptions: none}},
+	}
+	cgroup := pods.PodCgroup{UID: uid, Class: v1.PodQOSBurstable}
+	if own {
+		path, err := n.cgroups.Parent(cgroup)
+		if err = errors.Join(err, n.cgroups.Create(cgroup, pods.CgroupResources{CPUShares: 100})); err != nil {
+			n.Fatal(err)
+		}
+		config.Linux.CgroupParent = path
+	}
+	sandbox, err := n.client.RunPodSandbox(n.Context(), config, "")
+	if err != nil {
+		n.Fatal(err)
+	}
+	n.configs[sandbox] = config
+	n.Cleanup(func() {
+		ctx := context.WithoutCancel(n.Context())
+		err := errors.Join(n.client.StopPodSandbox(ctx, sandbox), n.client.RemovePodSandbox(ctx, sandbox))
+		if own {
+			err = errors.Join(err, n.cgroups.Destroy(ctx, uid))
+		}
+		if err != nil {
+			n.Error(err)
+		}
+	})
+	return sandbox
+}
+
+// start starts a container, with half a CPU at most.
+func (n *node) start(sandbox, name, script string) (id string) {
+	n.Helper()
+	config := n.configs[sandbox]
+	id, err := n.client.CreateContainer(n.Context(), sandbox, &runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: name}, Image: &runtimeapi.ImageSpec{Image: n.image}, Command: []string{"sh", "-c", script}, LogPath: name + ".log",
+		Labels: map[string]string{runtime.LabelPodUID: config.GetMetadata().GetUid(), runtime.LabelContainerName: name},
+		Linux: &runtimeapi.LinuxContainerConfig{
+			Resources:       &runtimeapi.LinuxContainerResources{CpuQuota: 50000, CpuPeriod: 100000, MemoryLimitInBytes: 64 << 20},
+			SecurityContext: &runtimeapi.LinuxContainerSecurityContext{NamespaceOptions: config.GetLinux().GetSecurityContext().GetNamespaceOptions()},
+		},
+	}, config)
+	if err == nil {
+		err = n.client.StartContainer(n.Context(), id)
+	}
+	if err != nil {
+		n.Fatal(err)
+	}
+	return id
+}
+
+// eventually asks again until check says yes.
+func (n *node) eventually(what string, check func() bool) {
+	n.Helper()
+	ctx, cancel := context.WithTimeout(n.Context(), 30*time.Second)
+	defer cancel()
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
+	for !check() {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			n.Fatalf("it is not so that %s", what)
+		}
+	}
+}
+
+func podOf(summary *stats.Summary, name string) *stats.PodStats {
+	for i := range summary.Pods {
+		if summary.Pods[i].PodRef.Name == name {
+			return &summary.Pods[i]
+		}
+	}
+	return nil
+}
+
+// TestContainerdStats (KV1-KV3): what a real containerd and the kernel say together, with and without a
+// cgroup of the pod. One pod without makes containerd say nothing of any pod.
+func TestContainerdStats(t *testing.T) {
+	n := onContainerd(t)
+	const busy = "while :; do :; done"
+	own, plain := n.pod("own", true), n.pod("plain", false)
+	n.start(own, "app", busy)
+	first := n.start(plain, "app", busy)
+	n.start(plain, "ended", "exit 0")
+	s, err := New(Options{Node: "n1", Engine: n.engine, Runtime: n.client, Images: n.client, RootDir: n.root, MaxAge: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func() *stats.Summary {
+		t.Helper()
+		summary, err := s.Summary(t.Context(), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return summary
+	}
+	n.eventually("both use CPU time, and rates are known", func() bool {
+		summary := read()
+		for _, name := range []string{"own", "plain"} {
+			p := podOf(summary, name)
+			if p == nil || len(p.Containers) != 1 {
+				return false
+			}
+			c := p.Containers[0]
+			if c.CPU == nil || c.CPU.UsageNanoCores == nil || *c.CPU.UsageNanoCores < 1e8 || p.CPU.UsageNanoCores == nil || *p.CPU.UsageNanoCores < 1e8 || c.Memory == nil || *c.Memory.WorkingSetBytes == 0 ||
+				c.Rootfs == nil { // containerd measures layers every 10 s
+				return false
+			}
+		}
+		return true
+	})
+	summary := read()
+	for _, name := range []string{"own", "plain"} {
+		p := podOf(summary, name)
+		c := p.Containers[0]
+		if p.Network == nil || p.ProcessStats == nil {
+			t.Fatalf("%s: network %+v, processes %+v", name, p.Network, p.ProcessStats)
+		}
+		if *p.CPU.UsageCoreNanoSeconds < *c.CPU.UsageCoreNanoSeconds || *c.CPU.UsageNanoCores > 1e9 || *p.Memory.WorkingSetBytes < *c.Memory.WorkingSetBytes ||
+			p.Network.Name != "eth0" || *p.Network.RxBytes == 0 || *p.ProcessStats.ProcessCount == 0 || *c.Rootfs.CapacityBytes == 0 {
+			t.Errorf("%s: %+v", name, p)
+		}
+	}
+	if r := summary.Node.Runtime; r == nil || r.ImageFs == nil || *r.ImageFs.CapacityBytes == 0 {
+		t.Errorf("file systems of the runtime: %+v", r)
+	}
+
+	// A restart in the pod without a cgroup: its counter goes on.
+	last := *podOf(summary, "plain").CPU.UsageCoreNanoSeconds
+	if err := n.client.StopContainer(t.Context(), first, 0); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		now := *podOf(read(), "plain").CPU.UsageCoreNanoSeconds
+		if now < last {
+			t.Errorf("the pod's CPU time went from %d to %d", last, now)
+		}
+		last = now
+	}
+	if p := podOf(read(), "plain"); len(p.Containers) != 0 {
+		t.Errorf("a container that has ended: %+v", p.Containers)
+	}
+	n.start(plain, "again", busy)
+	n.eventually("the new container is there and adds to the pod", func() bool {
+		p := podOf(read(), "plain")
+		return len(p.Containers) == 1 && *p.CPU.UsageCoreNanoSeconds > last
+	})
+
+	_, lines := get(t, s.ServeContainers, "")
+	for _, name := range []string{
+		"container_cpu_usage_seconds_total", "container_memory_working_set_bytes", "container_memory_rss", "container_memory_cache",
+		"container_cpu_cfs_periods_total", "container_cpu_cfs_throttled_periods_total", "container_spec_cpu_quota", "container_spec_memory_limit_bytes",
+	} {
+		if values := valuesOf(lines, name+`{container="app"`, `pod="own"`); len(values) != 1 {
+			t.Errorf("%s: %v", name, values)
+		}
+	}
+	for name, want := range map[string]float64{"container_spec_cpu_quota": 50000, "container_spec_memory_limit_bytes": 64 << 20} {
+		if values := valuesOf(lines, name+`{container="app"`, `pod="own"`); len(values) != 1 || values[0] != want {
+			t.Errorf("%s: %v, want %v", name, values, want)
+		}
+	}
+	for _, pod := range []string{"own", "plain"} {
+		if values := valuesOf(lines, `container_network_receive_bytes_total{container=""`, `pod="`+pod+`"`); len(values) != 1 || values[0] == 0 {
+			t.Errorf("network of %s: %v", pod, values)
+		}
+	}
+}
+
+// valuesOf are those of the series that begin and contain.
+func valuesOf(lines []string, begin, contain string) (out []float64) {
+	for _, l := range lines {
+		if strings.HasPrefix(l, begin) && strings.Contains(l, contain) {
+			value, err := strconv.ParseFloat(l[strings.LastIndexByte(l, ' ')+1:], 64)
+			if err == nil {
+				out = append(out, value)
+			}
+		}
+	}
+	return out
+}
+
+// TestContainerdScrapeCost (KV3): a scrape of 110 pods costs this process less than 20 ms of CPU time. With
+// fewer pods it is measured and shown.
+func TestContainerdScrapeCost(t *testing.T) {
+	n := onContainerd(t)
+	for i := range *crowd {
+		n.start(n.pod(fmt.Sprintf("p%03d", i), true), "app", "sleep 1000")
+	}
+	s, err := New(Options{Node: "n1", Engine: n.engine, Runtime: n.client, Images: n.client, RootDir: n.root, MaxAge: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range []struct {
+		name  string
+		serve http.HandlerFunc
+	}{{"/metrics/resource", s.ServeResource}, {"/stats/summary", s.ServeSummary}, {"/metrics/cadvisor", s.ServeContainers}} {
+		get(t, page.serve, "")
+		const scrapes = 20
+		before, began := processTime(t), time.Now()
+		for range scrapes {
+			if code, lines := get(t, page.serve, ""); code != http.StatusOK || len(lines) == 0 {
+				t.Fatalf("%s: %d", page.name, code)
+			}
+		}
+		cost := (processTime(t) - before) / scrapes
+		t.Logf("%s of %d pods: %s of CPU time, %s in all", page.name, *crowd, cost, time.Since(began)/scrapes)
+		if *crowd >= 110 && cost > 20*time.Millisecond {
+			t.Errorf("%s costs %s of CPU time", page.name, cost)
+		}
+	}
+}
