@@ -11,7 +11,7 @@ MANIFESTS ?= examples/manifests
 # runs. The tests check for goroutines that still run.
 export GORACE := atexit_sleep_ms=10 $(GORACE)
 
-.PHONY: fleet tenant test-kube kube-long kube-offline kube-certificates kube-up kube-down fields help run test unit e2e lint bench verify fmt explore torture crash crash-containerd probes-kill evictions-kill mutate-podworkers spec-coverage rewrites faults-pleg bench-idle build clean fuzz vuln leak-hunt crowd api deletions faults-hour marathon flake deep-trees
+.PHONY: fleet tenant test-kube kube-long kube-offline kube-autoscale kube-certificates kube-up kube-down fields help run test unit e2e lint bench verify fmt explore torture crash crash-containerd probes-kill evictions-kill mutate-podworkers spec-coverage rewrites faults-pleg bench-idle build clean fuzz vuln leak-hunt crowd api deletions faults-hour marathon flake deep-trees
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | expand -t 22
@@ -42,6 +42,11 @@ test-kube: ## the tests of module kube, those on a real API server too (the firs
 kube-long: ## an API server that is away for 10 min while a job ends and kubenode is killed twice, 100 pods that idle for 10 min, 200 exec sessions at once
 	cd examples && PODWRIGHT_KUBERNETES=$$(../kube/apitest/servers/build.sh) $(GO) test -count=1 -timeout 0 -tags apiserver,containerd -v \
 	  -run '^(TestContainerdAPIServerOutage|TestContainerdAPIServerIdle|TestContainerdAPIServerWorkloads)$$' ./kubenode -outage=10m -idle=10m -sessions=200
+
+kube-autoscale: ## metrics-server and an autoscaler that follows the load up and down, while kubenode is killed; the CPU time that a scrape of 110 pods costs
+	cd examples && PODWRIGHT_KUBERNETES=$$(../kube/apitest/servers/build.sh) $(GO) test -count=1 -timeout 0 -tags apiserver,containerd -v \
+	  -run '^TestContainerdAPIServerAutoscale$$' ./kubenode -scale-down
+	cd kube && $(GO) test -count=1 -timeout 0 -tags containerd -v -run '^TestContainerdScrapeCost$$' ./stats -stats.pods=110
 
 kube-certificates: ## certificates of 10 min: three renewals under traffic, then an API server that is away until they have expired (half an hour)
 	cd kube && PODWRIGHT_KUBERNETES=$$(apitest/servers/build.sh) $(GO) test -count=1 -timeout 0 -tags apiserver -v -run '^TestAPIServerCertificates$$' . \
@@ -118,7 +123,7 @@ mutate-podworkers: ## break the state machine condition by condition; every brea
 	cd tools && $(GO) run ./mutate
 
 verify: lint ## what a release needs besides the tests: tidy modules, documented rules
-	@set -e; for m in $(MODULES) tools/containerd2 kube/apitest/servers; do (cd $$m && $(GO) mod tidy -diff); done
+	@set -e; for m in $(MODULES) tools/containerd2 kube/apitest/servers kube/apitest/metricsserver; do (cd $$m && $(GO) mod tidy -diff); done
 
 clean: ## remove what was built
 	rm -rf bin dist

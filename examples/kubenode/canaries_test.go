@@ -403,7 +403,7 @@ func TestContainerdAPIServerCanaries(t *testing.T) {
 	p.shown("file", "Failed")
 	p.shown("pulling", "Failed")
 	pages := map[string]string{}
-	for _, path := range []string{"/healthz", "/configz", "/metrics", "/metrics/probes", "/metrics/resource", "/stats/summary", "/pods"} {
+	for _, path := range []string{"/healthz", "/configz", "/metrics", "/metrics/probes", "/metrics/resource", "/metrics/cadvisor", "/stats/summary", "/stats/summary?only_cpu_and_memory=true", "/pods"} {
 		code, body := p.ask(path, p.secret["reader-token"])
 		pages[path] = body
 		t.Logf("%s: %d, %d bytes", path, code, len(body))

@@ -36,6 +36,8 @@ const readyLimit = time.Minute
 type Options struct {
 	// Scheduler and Controllers start kube-scheduler and kube-controller-manager.
 	Scheduler, Controllers bool
+	// MetricsServer makes the API server ready for metrics-server; [Cluster.ServeMetrics] starts it.
+	MetricsServer bool
 	// Dir is a folder for data, logs and credentials, which is created with mode 0700.
 	// Required for [New]; [Start] makes one of its own.
 	Dir string
@@ -51,6 +53,8 @@ type Cluster struct {
 	Etcd, APIServer *Process
 	// Scheduler and Controllers are nil unless they were asked for.
 	Scheduler, Controllers *Process
+	// MetricsServer is nil unless it was asked for, and not started by [Start].
+	MetricsServer *Process
 
 	dir, programs, host string
 	authority           *authority
@@ -96,6 +100,9 @@ func New(ctx context.Context, options Options) (_ *Cluster, err error) {
 			err = errors.Join(err, c.Close())
 		}
 	}()
+	if err := c.composeMetricsServer(ctx, &options); err != nil {
+		return nil, err
+	}
 	if err := c.compose(options); err != nil {
 		return nil, err
 	}
@@ -118,7 +125,7 @@ func New(ctx context.Context, options Options) (_ *Cluster, err error) {
 // Close stops all processes; the folder stays.
 func (c *Cluster) Close() error {
 	var problems []error
-	for _, p := range []*Process{c.Scheduler, c.Controllers, c.APIServer, c.Etcd} {
+	for _, p := range []*Process{c.MetricsServer, c.Scheduler, c.Controllers, c.APIServer, c.Etcd} {
 		if p != nil {
 			problems = append(problems, p.Stop())
 		}
@@ -254,7 +261,7 @@ func (c *Cluster) WaitReady(ctx context.Context) error {
 			return nil
 		}
 		if !c.Etcd.Running() || !c.APIServer.Running() || timing.Sleep(ctx, clock.RealClock{}, 50*time.Millisecond) != nil {
-			return fmt.Errorf("the API server is not ready: %w; end of the log of etcd:\n%s\nand of kube-apiserver:\n%s", err, c.Etcd.tail(), c.APIServer.tail())
+			return fmt.Errorf("the API server is not ready: %w; end of the log of etcd:\n%s\nand of kube-apiserver:\n%s", err, c.Etcd.Tail(), c.APIServer.Tail())
 		}
 	}
 }

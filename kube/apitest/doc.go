@@ -9,9 +9,9 @@
 //	                                                                    ├─► APIServer, Etcd...: stop, freeze, restart
 //	         Proxy ◄── connections that freeze or break                 └─► Snapshot, Rewind
 //
-// The programs are built from the module in servers/, which pins Kubernetes and etcd; no
-// package of theirs is imported. The first build takes minutes. PODWRIGHT_KUBERNETES names
-// a folder that has the programs already.
+// The programs are built from the module in servers/, which pins Kubernetes and etcd, and
+// metrics-server from that in metricsserver/; no package of theirs is imported. The first build takes minutes.
+// PODWRIGHT_KUBERNETES and PODWRIGHT_METRICS_SERVER name folders that have the programs already.
 //
 // Everything listens on loopback, on ports that the system chose, and ends with the test,
 // or with its process if that is killed. Tests on it have the build tag apiserver and

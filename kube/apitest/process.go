@@ -130,8 +130,8 @@ func (p *Process) end(s syscall.Signal) error {
 	return nil
 }
 
-// tail is the end of the log, for errors.
-func (p *Process) tail() string {
+// Tail is the end of the log, for errors.
+func (p *Process) Tail() string {
 	const limit = 3000
 	content, err := os.ReadFile(p.log)
 	if err != nil {

@@ -10,27 +10,35 @@ import (
 	"strings"
 )
 
-// programsVariable is the environment variable that names a folder with the programs.
-const programsVariable = "PODWRIGHT_KUBERNETES"
+// The environment variables that name a folder with the programs, and one with metrics-server.
+const (
+	programsVariable      = "PODWRIGHT_KUBERNETES"
+	metricsServerVariable = "PODWRIGHT_METRICS_SERVER"
+)
 
 // findPrograms returns the folder of the programs etcd, kube-apiserver,
-// kube-controller-manager, kube-scheduler and kubectl. It builds them if they are not
-// there yet, which takes minutes. It must be called below the repository, unless the
-// environment names the folder.
+// kube-controller-manager, kube-scheduler and kubectl.
 func findPrograms(ctx context.Context) (string, error) {
-	if folder := os.Getenv(programsVariable); folder != "" {
+	return find(ctx, programsVariable, "servers")
+}
+
+// find returns the folder of programs: the one that the environment names, otherwise what the script
+// in a folder of this one builds, unless it has built them already, which takes minutes. It must be
+// called below the repository then.
+func find(ctx context.Context, variable, built string) (string, error) {
+	if folder := os.Getenv(variable); folder != "" {
 		return folder, nil
 	}
-	script, err := findUp(filepath.Join("kube", "apitest", "servers", "build.sh"))
+	script, err := findUp(filepath.Join("kube", "apitest", built, "build.sh"))
 	if err != nil {
-		return "", fmt.Errorf("%w; %s can name a folder that has the servers", err, programsVariable)
+		return "", fmt.Errorf("%w; %s can name a folder that has the programs", err, variable)
 	}
 	command := exec.CommandContext(ctx, "bash", script)
 	var problem strings.Builder
 	command.Stderr = &problem
 	out, err := command.Output()
 	if err != nil {
-		return "", fmt.Errorf("build the servers with %s: %w: %s", script, err, problem.String())
+		return "", fmt.Errorf("build the programs with %s: %w: %s", script, err, problem.String())
 	}
 	return strings.TrimSpace(string(out)), nil
 }

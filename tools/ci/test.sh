@@ -80,7 +80,8 @@ fi
 # The servers of Kubernetes are built from their modules, too.
 if ! $only_e2e; then
 	PODWRIGHT_KUBERNETES=$(kube/apitest/servers/build.sh) || die "the servers of Kubernetes do not build"
-	export PODWRIGHT_KUBERNETES
+	PODWRIGHT_METRICS_SERVER=$(kube/apitest/metricsserver/build.sh) || die "metrics-server does not build"
+	export PODWRIGHT_KUBERNETES PODWRIGHT_METRICS_SERVER
 fi
 
 work=$(mktemp -d)
