@@ -42,6 +42,7 @@ type agent struct {
 	log        *slog.Logger
 	screen     *screen // nil off a terminal
 	engine     *podwright.Engine
+	runtime    runtime.Reader
 	once       *runonce.Runner // nil if the pods run for good
 	report     *runonce.Report // of once, when it has run
 	listeners  []net.Listener
@@ -81,7 +82,7 @@ func newAgent(ctx context.Context, o options, supervisor process.Supervisor, std
 	if err != nil {
 		return nil, fmt.Errorf("--runtime %s: %w", o.runtime, err)
 	}
-	a.close = closeRuntime
+	a.close, a.runtime = closeRuntime, rt
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, closeRuntime(ctx))
@@ -215,6 +216,13 @@ func (a *agent) endAPI(ctx context.Context) error {
 	err := a.server.Shutdown(quick)
 	if errors.Is(err, context.DeadlineExceeded) { // a client hangs, which is no failure of the agent
 		err = a.server.Close()
+	}
+	for range maxStreams { // commands in containers are in no request by now
+		select {
+		case a.streams <- struct{}{}:
+		case <-ctx.Done():
+			return errors.Join(err, errors.New("a command in a container does not end"))
+		}
 	}
 	return err
 }

@@ -4,7 +4,7 @@
 //
 //	nodeagent run --manifests DIR [--objects DIR] [--runtime process|unix:///run/containerd/containerd.sock]
 //	nodeagent run --manifests DIR --run-once
-//	nodeagent pods|explain|events|logs|problems|cleanup|version
+//	nodeagent pods|explain|events|logs|exec|evict|drain|problems|cleanup|version
 //	nodeagent checkpoint list|show UID
 //
 // Flags without a command are those of run. nodeagent --help lists the commands, and
@@ -12,7 +12,7 @@
 //
 // Exit codes: 0 all is well, 1 something is not (a command failed; there are problems; a pod
 // of --run-once failed), 2 the command line is wrong, 3 the agent cannot be reached, 4 there is no such
-// pod or container.
+// pod or container; exec ends with the code of its command.
 //
 // SIGTERM or SIGINT ends the agent and leaves the pods running (or stops them first, with
 // --drain); a second signal ends it at once. A drain ends with code 0 once all pods are

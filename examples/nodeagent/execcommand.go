@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/podwright/podwright/examples/nodeagent/internal/execstream"
+	"github.com/podwright/podwright/runtime"
+)
+
+// execCommand is "nodeagent exec".
+type execCommand struct {
+	reach
+	podArgument
+	container  string
+	stdin, tty bool
+}
+
+func newExec() *cobra.Command {
+	var e execCommand
+	c := &cobra.Command{
+		Use: "exec POD [-c CONTAINER] [-i] [-t] -- COMMAND [ARGUMENT...]", Short: "run a command in a running container",
+		Long: "exec runs a command in a running container, and ends with its exit code. If this command ends, the one in the container is killed.",
+		Example: `  nodeagent exec clock -- date
+  nodeagent exec clock -it -- sh`,
+		Args: func(c *cobra.Command, args []string) error {
+			if c.ArgsLenAtDash() != 1 || len(args) < 2 {
+				return exit{codeUsage, errors.New("want one pod, then --, then a command; see nodeagent exec --help")}
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error { return e.run(c, args[0], args[1:]) },
+	}
+	e.reach.register(c.Flags())
+	e.podArgument.register(c, &e.reach)
+	c.Flags().StringVarP(&e.container, "container", "c", "", "which one; needed if there are several, unless the annotation "+defaultContainer+" names one")
+	c.Flags().BoolVarP(&e.stdin, "stdin", "i", false, "pass on what is typed, or comes through a pipe")
+	c.Flags().BoolVarP(&e.tty, "tty", "t", false, "give the command a terminal")
+	return c
+}
+
+func (e *execCommand) run(c *cobra.Command, pod string, command []string) error {
+	more := []string{}
+	if e.container != "" {
+		more = append(more, e.container)
+	}
+	path, err := e.path("/exec", pod, more...)
+	if err != nil {
+		return err
+	}
+	api, err := e.open(c.Flags())
+	if err != nil {
+		return err
+	}
+	ctx, stop := untilSignal(c.Context())
+	defer stop()
+	conn, err := api.dialExec(ctx, path, url.Values{"command": command}, e.stdin, e.tty)
+	if err != nil {
+		return err
+	}
+	s := runtime.Streams{Stdout: c.OutOrStdout(), Stderr: c.ErrOrStderr(), TTY: e.tty}
+	if e.stdin {
+		s.Stdin = c.InOrStdin()
+	}
+	if e.tty {
+		restore, sizes, err := takeTerminal(ctx, s)
+		if err != nil {
+			return errors.Join(err, conn.Close())
+		}
+		defer restore()
+		s.Resize = sizes
+	}
+	err = execstream.Run(ctx, conn, s)
+	if end, ok := errors.AsType[execstream.Exit](err); ok {
+		return exit{code: end.Code}
+	}
+	if ctx.Err() != nil {
+		return exit{codeFailed, errors.New("interrupted")}
+	}
+	return err
+}
+
+// takeTerminal hands every key on as it is, and tells the terminal's sizes. Without a terminal there is nothing
+// to take.
+func takeTerminal(ctx context.Context, s runtime.Streams) (restore func(), sizes <-chan runtime.TerminalSize, err error) {
+	out, isFile := s.Stdout.(*os.File)
+	if !isFile || !term.IsTerminal(int(out.Fd())) {
+		return func() {}, nil, nil
+	}
+	put := func() {}
+	if in, ok := s.Stdin.(*os.File); ok && term.IsTerminal(int(in.Fd())) {
+		before, err := term.MakeRaw(int(in.Fd()))
+		if err != nil {
+			return nil, nil, fmt.Errorf("the terminal: %w", err)
+		}
+		put = func() { _ = term.Restore(int(in.Fd()), before) } // there is no one to tell
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	changed := make(chan os.Signal, 1)
+	signal.Notify(changed, syscall.SIGWINCH)
+	to, ended := make(chan runtime.TerminalSize), make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer signal.Stop(changed)
+		tellSizes(ctx, int(out.Fd()), changed, to)
+	}()
+	return func() { cancel(); <-ended; put() }, to, nil
+}
+
+// tellSizes sends the size of a terminal now, and after each change.
+func tellSizes(ctx context.Context, fd int, changed <-chan os.Signal, to chan<- runtime.TerminalSize) {
+	for {
+		if width, height, err := term.GetSize(fd); err == nil {
+			select {
+			case to <- runtime.TerminalSize{Width: uint16(min(width, 1<<16-1)), Height: uint16(min(height, 1<<16-1))}:
+			case <-ctx.Done():
+				return
+			}
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package execstream
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// Run is the client's end: it carries streams until the command ends, and closes the connection. An
+// [Exit] is the command's; any other error says that it did not run, or that its end is not known. Stdin may still
+// be read from when it returns.
+func Run(ctx context.Context, conn *websocket.Conn, s runtime.Streams) error {
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	var mu sync.Mutex
+	conn.SetReadLimit(1 << 20)
+	done := make(chan struct{})
+	var sizing sync.WaitGroup
+	defer sizing.Wait()
+	defer close(done)
+	if s.Stdin != nil {
+		go send(conn, &mu, s.Stdin) // reading may go on, as of a terminal
+	}
+	if s.Resize != nil {
+		sizing.Go(func() { sendSizes(conn, &mu, s.Resize, done) })
+	}
+	for {
+		_, message, err := conn.ReadMessage()
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			return fmt.Errorf("how the command ended is not known, as the connection did: %w", err)
+		}
+		if len(message) == 0 {
+			continue
+		}
+		if message[0] == status {
+			return decodeEnd(message[1:])
+		}
+		if err := deliver(s, message); err != nil {
+			return err
+		}
+	}
+}
+
+// deliver writes output where it belongs.
+func deliver(s runtime.Streams, message []byte) error {
+	to := map[byte]io.Writer{stdout: s.Stdout, stderr: s.Stderr}[message[0]]
+	if to == nil {
+		return nil
+	}
+	_, err := to.Write(message[1:])
+	return err
+}
+
+// send carries stdin and its end.
+func send(conn *websocket.Conn, mu *sync.Mutex, from io.Reader) {
+	if _, err := io.Copy(channel{stdin, conn, mu}, from); err == nil { // Run learns of the connection's end by reading
+		_ = channel{closed, conn, mu}.message([]byte{stdin})
+	}
+}
+
+func sendSizes(conn *websocket.Conn, mu *sync.Mutex, from <-chan runtime.TerminalSize, done <-chan struct{}) {
+	for {
+		select {
+		case <-done:
+			return
+		case size, ok := <-from:
+			if !ok {
+				return
+			}
+			text, err := json.Marshal(size)
+			if err != nil {
+				return
+			}
+			if (channel{resize, conn, mu}).message(text) != nil {
+				return
+			}
+		}
+	}
+}

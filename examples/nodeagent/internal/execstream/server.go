@@ -1,0 +1,113 @@
+package execstream
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// pingPeriod is how often the server looks whether its client is there, also while the command does not read.
+const pingPeriod = 5 * time.Second
+
+// lastWords is how long a client may take for the end.
+const lastWords = 2 * time.Second
+
+// Wants is what the client asked for.
+type Wants struct{ Stdin, TTY bool }
+
+// Serve runs a command for the client and closes the connection. It returns when the command and all
+// it started here have ended.
+func Serve(ctx context.Context, conn *websocket.Conn, wants Wants, run func(ctx context.Context, s runtime.Streams) error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var mu sync.Mutex
+	input, feed := io.Pipe()
+	sizes := make(chan runtime.TerminalSize)
+	streams := runtime.Streams{TTY: wants.TTY, Stdout: channel{stdout, conn, &mu}}
+	if wants.Stdin {
+		streams.Stdin = input
+	}
+	if wants.TTY {
+		streams.Resize = sizes
+	} else {
+		streams.Stderr = channel{stderr, conn, &mu}
+	}
+	conn.SetReadLimit(maxMessage + 1)
+	var helpers sync.WaitGroup
+	helpers.Go(func() {
+		receive(ctx, conn, feed, sizes, wants)
+		cancel() // the client is gone
+	})
+	helpers.Go(func() { ping(ctx, conn, cancel) })
+	// At the end of ctx a write that the client does not read ends soon, so that the command's end can.
+	defer context.AfterFunc(ctx, func() { _ = conn.NetConn().SetWriteDeadline(time.Now().Add(lastWords)) })()
+	end := run(ctx, streams)
+	_ = input.CloseWithError(io.ErrClosedPipe) // lets go of a write that the command did not read
+	_ = conn.SetWriteDeadline(time.Now().Add(lastWords))
+	_, _ = channel{status, conn, &mu}.Write(encodeEnd(end))
+	_ = conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""), time.Now().Add(lastWords))
+	cancel()
+	_ = conn.Close()
+	helpers.Wait()
+}
+
+// receive hands on what the client sends until the connection or ctx ends.
+func receive(ctx context.Context, conn *websocket.Conn, feed *io.PipeWriter, sizes chan<- runtime.TerminalSize, wants Wants) {
+	defer close(sizes)
+	defer feed.Close()
+	for {
+		_, message, err := conn.ReadMessage()
+		if err != nil {
+			return
+		}
+		if len(message) == 0 {
+			continue
+		}
+		switch id, content := message[0], message[1:]; id {
+		case stdin:
+			if wants.Stdin {
+				_, _ = feed.Write(content) // a command that reads no more loses it
+			}
+		case closed:
+			if bytes.Equal(content, []byte{stdin}) {
+				_ = feed.Close() // never fails
+			}
+		case resize:
+			var size runtime.TerminalSize
+			if json.Unmarshal(content, &size) != nil || !wants.TTY {
+				continue
+			}
+			select {
+			case sizes <- size:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// ping ends ctx when the client is gone. A client that only does not read is there.
+func ping(ctx context.Context, conn *websocket.Conn, gone context.CancelFunc) {
+	tick := time.NewTicker(pingPeriod)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		err := conn.WriteControl(websocket.PingMessage, nil, time.Now().Add(time.Second))
+		if timeout, ok := err.(net.Error); err != nil && (!ok || !timeout.Timeout()) {
+			gone()
+			return
+		}
+	}
+}
