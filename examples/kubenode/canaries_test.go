@@ -288,6 +288,7 @@ func plant(t *testing.T) *planted {
 	}))
 	t.Cleanup(manifests.Close)
 	p.flags = append(p.flags, "--image-credential-provider-bin-dir="+dir,
+		"--offline-cache", "--offline-cache-key-file="+p.write(filepath.Join(dir, "keys"), base64.StdEncoding.EncodeToString([]byte("0123456789abcdef0123456789abcdef")), 0o600),
 		"--image-credential-provider-config="+p.write(filepath.Join(dir, "plugins.yaml"), canaryPlugins, 0o600),
 		"--manifest-url="+p.fill(strings.Replace(manifests.URL, "//", "//joe:SECRET:url-password:@", 1)+"/pods?key=SECRET:url-query:"))
 	return p
@@ -504,9 +505,12 @@ func found(text, value string) int {
 }
 
 // files looks for canaries in what the agent keeps. No other user may read a file with one, and
-// what comes from a secret is in the volumes of pods alone.
+// what comes from a secret is in the volumes of pods alone: the offline cache is sealed.
 func (p *planted) files() {
 	p.t.Helper()
+	if kept, err := filepath.Glob(filepath.Join(p.root, "offline", "*.kept")); err != nil || len(kept) < 10 {
+		p.t.Errorf("%d files in the offline cache, %v", len(kept), err)
+	}
 	err := filepath.WalkDir(p.root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
 			return err

@@ -19,7 +19,7 @@ type kept[T any] struct {
 	// items by namespace and name, as they were before the start.
 	items map[string]map[string]T
 	asked map[string]bool
-	// since is when the list was first asked for.
+	// since is when the list was first wanted: by Run, or by a pod before.
 	since time.Time
 }
 
@@ -37,6 +37,13 @@ func (l *listing[T]) recall(o ListOptions, kind string, slim func(T) T) {
 	}
 }
 
+// begin notes that the API server is waited for from now on, if it was not before.
+func (k *kept[T]) begin() {
+	if k.cache != nil && k.since.IsZero() {
+		k.since = k.clock.Now()
+	}
+}
+
 // overdue reports whether the API server has been waited for long enough.
 func (k *kept[T]) overdue() bool {
 	return k.cache != nil && k.clock.Since(k.since) >= patience
@@ -47,9 +54,7 @@ func (l *listing[T]) ask(namespace string) {
 	if l.kept.cache == nil {
 		return
 	}
-	if l.kept.since.IsZero() {
-		l.kept.since = l.kept.clock.Now()
-	}
+	l.kept.begin()
 	if !l.kept.asked[namespace] {
 		l.kept.asked[namespace] = true
 		if l.synced {

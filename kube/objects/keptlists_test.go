@@ -57,7 +57,7 @@ func (l lists) handler(class string) string {
 	return c.Handler
 }
 
-// KO8: without an API server the services of the namespaces that had pods are known, 2 s after they are first asked for, and the runtime classes;
+// KO8: without an API server the services of the namespaces that had pods are known, 2 s after the start, and the runtime classes;
 // other namespaces are not. The first list counts, and what changes from then on is kept.
 func TestServicesAndClassesOutliveARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

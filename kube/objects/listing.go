@@ -78,6 +78,9 @@ func (l *listing[T]) run(ctx context.Context, r reflection.Reflection) error {
 	default:
 		return ErrRunning
 	}
+	l.mu.Lock()
+	l.kept.begin()
+	l.mu.Unlock()
 	r.Silence = silence
 	r.Store, r.Failed = l, func(err error) {
 		l.mu.Lock()
