@@ -131,7 +131,7 @@ func (p *parts) buildJournal() error {
 // buildPods makes what turns pods into containers.
 func (p *parts) buildPods() error {
 	p.calls = podsync.NewCalls(node.WatchRuntime(p.exits.Runtime(p.config.Runtime), p.foreign), podsync.CallOptions{
-		Report: p.pleg.Report, BeforeStart: p.journal.Starting, Clock: p.config.Clock,
+		Cache: p.pleg, BeforeStart: p.journal.Starting, Clock: p.config.Clock,
 	})
 	o := p.podOptions()
 	var err error
@@ -153,7 +153,7 @@ func (p *parts) podOptions() pods.Options {
 	o.OwnerID, o.NodeName, o.HostIPs = c.Node.OwnerID, c.Node.Name, p.self.Addresses
 	o.ClusterDNS, o.ClusterDomain = c.Node.ClusterDNS, c.Node.ClusterDomain
 	o.Allocations, o.Allocatable = p.allocations, p.self.Allocatable
-	o.Reader, o.Sequence, o.Outbound = node.FreshViews{Generator: p.pleg}, p.sequence, c.Outbound
+	o.Reader, o.Sequence, o.Outbound = p.calls, p.sequence, c.Outbound
 	o.BeforeRemove, o.NextRun, o.Probes = p.journal.BeforeRemove, p.journal.NextRun, probeSource{p}
 	o.Clock, o.Logger, o.Events, o.Meter = c.Clock, p.logger("pods"), c.Observe.Events, p.meter("runtime/pods")
 	return o
@@ -253,7 +253,7 @@ func (p *parts) buildWorkers() error {
 		Admission:   podsync.Admission{Handlers: p.users().SoftHandlers(c.Admission.Soft, p.wakes.Wake), Others: p.occupants.Others, Refused: p.gate.RefuseLate},
 		Gate:        p.open,
 		Network:     p.health.Network,
-		Removable:   func(uid types.UID) bool { return p.workers.ShouldPodContentBeRemoved(uid) },
+		Removable:   p.removable,
 		Wake:        p.wakes.Wake,
 		NodeIPs:     p.self.Addresses, Clock: c.Clock, Events: c.Observe.Events,
 		Hooks: podsync.Hooks{

@@ -84,6 +84,16 @@ func (p *parts) gateChanged() {
 	p.returns.Changed()
 }
 
+// removable reports whether nothing of a pod that has stopped is needed any more: its worker says
+// so, or no source wants it or may want it (spec/cleanup.md ND12).
+func (p *parts) removable(uid types.UID) bool {
+	if p.workers.ShouldPodContentBeRemoved(uid) {
+		return true
+	}
+	_, desired := p.loop.Store().Get(uid)
+	return !desired && p.loop.Ready() && p.housekeeper.MaybeWanted(uid).IsZero()
+}
+
 // ended makes the next housekeeping pass, soon, look for what a pod left.
 func (p *parts) ended(uid types.UID) {
 	p.resizer.Changed()

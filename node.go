@@ -45,7 +45,12 @@ func (p *parts) buildRemovers() (err error) {
 		Collector: p.pods, Views: p.pleg, Keep: node.Keep{PerName: keep.PerName, Total: keep.Total, MinAge: keep.MinAge},
 		Records: node.NewPullRecords(p.pods.PruneImageRecords, c.Clock), Clock: c.Clock,
 	}
-	p.reaper = p.pods.NewReaper(pods.ReaperOptions{Keep: keep.PerName, MinAge: keep.MinAge, ContentShouldBeRemoved: p.dead.ContentGoes, Hold: p.hold})
+	p.reaper = p.pods.NewReaper(pods.ReaperOptions{
+		Keep: keep.PerName, MinAge: keep.MinAge, Hold: p.hold,
+		ContentShouldBeRemoved: func(uid types.UID) bool { // until it has finished, its own last step removes all
+			return p.workers.ShouldPodBeFinished(uid) && p.dead.ContentGoes(uid)
+		},
+	})
 	p.dead.Reaper = p.reaper
 	if p.rotator, err = p.pods.NewLogRotator(c.Storage.LogRotation, p.dead.Running); err != nil {
 		err = fmt.Errorf("LogRotation: %w", err)

@@ -167,7 +167,10 @@ func (g *Generator) GetNewerThan(ctx context.Context, uid types.UID, after runti
 // Refresh asks for a look at one pod as soon as possible and returns at once.
 // Requests for one pod merge; a pod the runtime does not know is harmless (D1,
 // D9). Call it after every own runtime call for the pod.
-func (g *Generator) Refresh(uid types.UID) {
+func (g *Generator) Refresh(uid types.UID) { g.request(uid, true) }
+
+// request asks for a look at one pod, at a list of it or at the objects that are known.
+func (g *Generator) request(uid types.UID, list bool) {
 	stamp := g.view.Stamp()
 	g.mu.Lock()
 	r := g.ensure(uid)
@@ -175,7 +178,7 @@ func (g *Generator) Refresh(uid types.UID) {
 	if r.request != 0 {
 		g.merged++
 	}
-	r.request = stamp
+	r.request, r.list = stamp, r.list || list || !r.tracked
 	g.active = g.options.Clock.Now()
 	g.enqueue(r)
 	g.unlock()
@@ -202,6 +205,7 @@ func (g *Generator) Release(uid types.UID) {
 		return
 	}
 	if r.holds--; r.holds == 0 {
+		r.described = nil
 		if r.open || r.request != 0 {
 			r.request = stamp
 		}
@@ -226,6 +230,9 @@ func (g *Generator) Report(uid types.UID, id string, state runtime.State) {
 		r.reports = map[string]runtime.State{}
 	}
 	r.reports[id] = max(r.reports[id], state)
+	if r.described != nil && r.described.ID == id {
+		r.described = nil
+	}
 }
 
 // ReadNow reads the pod in full, now, publishes the reading in the cache, and
@@ -235,7 +242,10 @@ func (g *Generator) Report(uid types.UID, id string, state runtime.State) {
 // for once more, 100 ms later. Use it after own stop calls. The status is shared:
 // it must not be modified.
 func (g *Generator) ReadNow(ctx context.Context, uid types.UID) (*runtime.PodStatus, error) {
-	call := &reader{done: make(chan struct{})}
+	return g.readNow(ctx, uid, &reader{list: true, done: make(chan struct{})})
+}
+
+func (g *Generator) readNow(ctx context.Context, uid types.UID, call *reader) (*runtime.PodStatus, error) {
 	g.mu.Lock()
 	r := g.ensure(uid)
 	r.readers = append(r.readers, call)

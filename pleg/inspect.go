@@ -18,16 +18,22 @@ import (
 // call that hangs shares nothing with the rest.
 type job struct {
 	record *record
-	// listed is the listing to read; nil means list the pod first.
-	listed *runtime.Pod
+	// listed is the listing to read; nil means list the pod first, or read the objects of
+	// union if that is set.
+	listed, union *runtime.Pod
 	// force reads in full even if the listing looks unchanged.
 	force bool
 	// twice looks again before it believes that the pod is not listed.
-	twice       bool
+	twice bool
+	// asked: a caller waits for the reading.
+	asked       bool
 	known       bool
 	objects     []object
 	fingerprint uint64
 	reports     map[string]runtime.State
+	made        []madeObject
+	gone        []string
+	described   *runtime.SandboxStatus
 	// readers and unanswered, that it has lost its place, are guarded by Generator.mu; the
 	// rest is not written again.
 	readers    []*reader
@@ -44,7 +50,9 @@ type reading struct {
 	fingerprint uint64
 	// status is nil if the listing looks unchanged, or with an error.
 	status *runtime.PodStatus
-	err    error
+	// shown are the made objects that a list shows, missing those that are gone.
+	shown, missing []string
+	err            error
 }
 
 // reportDelay is how long a reading that is hard to believe is put off (D7).
@@ -156,13 +164,17 @@ func (g *Generator) begin(r *record) *job {
 	}
 	j := &job{
 		record: r, known: r.known, objects: r.objects, fingerprint: r.fingerprint,
-		force: r.reinspect || len(r.readers) > 0, twice: r.alive && len(r.readers) > 0, readers: r.readers,
+		force: r.reinspect || len(r.readers) > 0, twice: r.alive && len(r.readers) > 0, asked: len(r.readers) > 0, readers: r.readers,
 		reports: maps.Clone(r.reports), began: g.options.Clock.Now(),
+		made: slices.Clone(r.made), gone: slices.Clone(r.gone), described: r.described,
 	}
-	if len(r.readers) == 0 && r.request == 0 {
+	switch list := r.list || slices.ContainsFunc(r.readers, func(call *reader) bool { return call.list }); {
+	case len(r.readers) == 0 && r.request == 0:
 		j.listed = r.listed
+	case !list && g.complete(r):
+		j.union = g.union(r)
 	}
-	r.readers, r.listed, r.request, r.busy = nil, nil, 0, true
+	r.readers, r.listed, r.request, r.list, r.busy, r.described = nil, nil, 0, false, true, nil
 	return j
 }
 
@@ -193,6 +205,15 @@ func (g *Generator) perform(ctx context.Context, j *job) {
 
 // read is the I/O of a job; it runs without any lock.
 func (g *Generator) read(ctx context.Context, j *job) reading {
+	if j.union != nil {
+		result, found := g.readObjects(ctx, j)
+		if !found && !j.asked {
+			return reading{stamp: result.stamp} // the relists will say (D5)
+		}
+		if found && (result.err != nil || !behind(j.reports, result.pod, result.status)) {
+			return result
+		}
+	}
 	result := g.readOnce(ctx, j, j.listed)
 	// A pod that was alive may be absent because the runtime has just
 	// restarted. Refreshes leave that to the relists; ReadNow looks twice.
@@ -222,16 +243,31 @@ func (g *Generator) readOnce(ctx context.Context, j *job, pod *runtime.Pod) (res
 				pod = p
 			}
 		}
+		if pod == nil && len(j.made) > 0 {
+			pod = &runtime.Pod{UID: j.record.uid, Stamp: listing.Stamp}
+		}
 		if pod == nil {
 			return result
 		}
 	}
+	for _, m := range j.made {
+		if has(pod, m.id) {
+			result.shown = append(result.shown, m.id)
+		}
+	}
+	pod = withMade(pod, j.made)
 	objects := listedObjects(pod)
 	result.pod, result.stamp, result.fingerprint = pod, pod.Stamp, g.printer.all(objects)
 	if !j.force && j.known && slices.Equal(objects, j.objects) {
 		return result
 	}
-	result.status, result.err = g.view.PodStatus(ctx, pod)
+	if result.status, result.err = g.view.PodStatus(ctx, pod); result.err != nil {
+		return result
+	}
+	result.missing = missing(j.made, result.status)
+	if len(result.missing) > 0 && len(result.status.Sandboxes)+len(result.status.Containers) == 0 {
+		result.pod, result.status = nil, nil // what was made is gone, and the list shows nothing
+	}
 	return result
 }
 

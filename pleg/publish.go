@@ -39,6 +39,7 @@ func (g *Generator) finish(ctx context.Context, j *job, result reading, end endi
 	}
 	if end == inTime && result.err == nil {
 		r.failures = 0
+		r.settle(j, &result)
 		g.clearReports(j)
 	}
 	g.followUp(r)
@@ -178,6 +179,7 @@ func (g *Generator) deliver(r *record, kinds Kind, died []string, status *runtim
 // forget drops a pod that the runtime no longer has and delivers its end (R7).
 // Whatever still refers to the UID keeps an empty record.
 func (g *Generator) forget(r *record) {
+	r.made = slices.DeleteFunc(r.made, func(m madeObject) bool { return m.listed })
 	kinds, died := deriveAll(r.objects, nil)
 	g.index(r, r.objects, nil)
 	g.deliver(r, kinds, died, nil)
@@ -186,6 +188,7 @@ func (g *Generator) forget(r *record) {
 		*r = record{
 			uid: r.uid, name: r.name, namespace: r.namespace, request: r.request, readers: r.readers,
 			holds: r.holds, queued: r.queued, busy: r.busy, stamp: r.stamp, round: r.round,
+			made: r.made, gone: r.gone, list: r.list, described: r.described, tracked: r.tracked,
 		}
 		return
 	}
@@ -215,7 +218,7 @@ func (g *Generator) followUp(r *record) {
 		g.close(r, stamp)
 	}
 	g.enqueue(r)
-	if r.queued == notQueued {
+	if r.queued == notQueued && r.holds == 0 {
 		r.listed = nil
 	}
 	if r.listed == nil {

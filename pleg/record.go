@@ -47,6 +47,9 @@ type record struct {
 	request   runtime.Stamp
 	readers   []*reader
 	reinspect bool
+	// list: the request needs a list, because something may have been made that nobody
+	// knows of.
+	list bool
 	// batches are the relists that wait for this pod.
 	batches []*batch
 	// order is the number of the first change not delivered yet, 0 if none.
@@ -70,6 +73,13 @@ type record struct {
 	// reports holds what a syncer says it saw, until a reading has been
 	// compared with it (D7).
 	reports map[string]runtime.State
+	// made and gone are what calls for the pod have made and removed, described is a
+	// sandbox that was read during a hold.
+	made      []madeObject
+	gone      []string
+	described *runtime.SandboxStatus
+	// tracked: what is made for the pod is reported with Made.
+	tracked bool
 
 	dropped bool
 }
@@ -84,8 +94,9 @@ type dispute struct {
 // maxDisputes is when a contradiction is taken for a habit of the runtime.
 const maxDisputes = 10
 
-// reader is one ReadNow call.
+// reader is one ReadNow or ReadObjects call.
 type reader struct {
+	list   bool
 	done   chan struct{}
 	status *runtime.PodStatus
 	err    error
@@ -105,7 +116,7 @@ func (b *batch) finish() {
 
 // idle reports whether nothing refers to the record but the cache.
 func (r *record) idle() bool {
-	return !r.busy && r.holds == 0 && r.request == 0 && len(r.readers) == 0 && r.listed == nil
+	return !r.busy && r.holds == 0 && r.request == 0 && len(r.readers) == 0 && r.listed == nil && len(r.made) == 0
 }
 
 // resting reports whether the pod is left alone after readings that ran out of

@@ -103,12 +103,18 @@ func (g *Generator) compare(l *runtime.Listing, now time.Time) *batch {
 	g.sortRecords()
 
 	var removed, opened, closed []types.UID
-	var gone []*record
+	var gone, lacking []*record
 	changed := 0
 	for _, r := range g.records {
+		if len(r.made) > 0 {
+			r.settleMade()
+		}
 		switch {
 		case r.stamp > l.Stamp:
 			// A later look was newer.
+		case r.round != g.round && r.unlisted():
+			lacking = append(lacking, r)
+			changed++
 		case r.round != g.round:
 			switch g.vanish(r, l.Stamp) {
 			case believed:
@@ -116,7 +122,7 @@ func (g *Generator) compare(l *runtime.Listing, now time.Time) *batch {
 			case unconfirmed:
 				opened = append(opened, r.uid)
 			}
-		case r.known && r.scanned == r.fingerprint && !r.reinspect && !r.busy && r.reports == nil:
+		case r.known && r.scanned == r.fingerprint && !r.reinspect && !r.busy && r.reports == nil && !r.unlisted():
 			g.scan.count.unchanged++
 			g.unchanged(r, l.Stamp, &closed)
 		default:
@@ -129,7 +135,7 @@ func (g *Generator) compare(l *runtime.Listing, now time.Time) *batch {
 		g.everListed, b.done = true, g.synced
 	}
 	if changed > 0 {
-		g.divide(l, now, b, &opened, &closed)
+		g.divide(l, lacking, now, b, &opened, &closed)
 	}
 	g.cache.relisted(l.Stamp, removed, opened, closed)
 	for _, r := range gone {
@@ -163,6 +169,7 @@ func (g *Generator) scanList(l *runtime.Listing) {
 			s.count.runningPods++
 		}
 		r.scanned += g.printer.object(sandbox.GetId(), true, state)
+		r.listedMade(sandbox.GetId())
 		s.sandboxes = append(s.sandboxes, r)
 	}
 	for _, container := range l.Containers {
@@ -177,6 +184,7 @@ func (g *Generator) scanList(l *runtime.Listing) {
 		state := objectStateOf(full)
 		r := g.touch(uid, state == running)
 		r.scanned += g.printer.object(container.GetId(), false, state)
+		r.listedMade(container.GetId())
 		s.containers = append(s.containers, r)
 	}
 }
@@ -248,12 +256,17 @@ func (g *Generator) vanish(r *record, t runtime.Stamp) absence {
 }
 
 // divide takes the changed pods of a list and decides what becomes of each:
-// found unchanged after a closer look, read now, or left outstanding (R5, R8, D8, B4).
-func (g *Generator) divide(l *runtime.Listing, now time.Time, b *batch, opened, closed *[]types.UID) {
-	for _, pod := range g.view.Pods(g.changedPart(l)) {
+// found unchanged after a closer look, read now, or left outstanding (R5, R8, D8, B4). The list shows
+// nothing of those that are lacking, though something was made for them.
+func (g *Generator) divide(l *runtime.Listing, lacking []*record, now time.Time, b *batch, opened, closed *[]types.UID) {
+	pods := g.view.Pods(g.changedPart(l))
+	for _, r := range lacking {
+		pods = append(pods, &runtime.Pod{UID: r.uid, Name: r.name, Namespace: r.namespace, Stamp: l.Stamp})
+	}
+	for _, pod := range pods {
 		r := g.pods[pod.UID]
 		r.name, r.namespace = pod.Name, pod.Namespace
-		if r.known && !r.reinspect && !r.busy && r.reports == nil && slices.Equal(listedObjects(pod), r.objects) {
+		if r.known && !r.reinspect && !r.busy && r.reports == nil && !r.unlisted() && slices.Equal(listedObjects(pod), r.objects) {
 			// Listed in another way, or the status was ahead of the list.
 			r.fingerprint = r.scanned
 			g.unchanged(r, l.Stamp, closed)
@@ -267,7 +280,7 @@ func (g *Generator) divide(l *runtime.Listing, now time.Time, b *batch, opened, 
 		}
 		switch {
 		case r.holds > 0:
-			r.listed, r.why = nil, "held"
+			r.listed, r.why = pod, "held"
 		case g.resting(r, now):
 			r.listed, r.why = nil, "resting after a reading that ran out of time"
 		default:

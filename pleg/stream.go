@@ -3,6 +3,7 @@ package pleg
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -181,7 +182,19 @@ func (g *Generator) hint(ctx context.Context, e *runtimeapi.ContainerEventRespon
 	}
 	g.stream.count(true)
 	g.metrics.streamed(ctx, g.options.Clock.Now(), e.GetCreatedAt())
-	g.Refresh(uid)
+	if !g.knowsExit(uid, e.GetContainerId()) {
+		g.request(uid, false)
+	}
+}
+
+// knowsExit reports whether the end of an object is no news: it was published, or the pod's own calls have ended
+// or removed it and read the pod afterwards.
+func (g *Generator) knowsExit(uid types.UID, id string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	r := g.pods[uid]
+	return r != nil && r.tracked && (r.reports[id] == runtime.Exited || slices.Contains(r.gone, id) ||
+		slices.ContainsFunc(r.objects, func(o object) bool { return o.id == id && o.state == exited }))
 }
 
 // eventPod returns the UID of an event's pod, empty if it does not say or the

@@ -22,6 +22,10 @@ type call struct {
 	step    atomic.Uint32
 	entered atomic.Int64
 
+	// seen is the stamp of what the syncer has read of the pod after its last change; 0 if it has
+	// not.
+	seen atomic.Uint64
+
 	mu    sync.Mutex
 	cause error                   // set once cancelled
 	stop  context.CancelCauseFunc // of the present context, if there is one
@@ -36,7 +40,7 @@ func newCall() *machine.Call {
 
 // begin returns a fresh context for the call (X4).
 func (c *call) begin(root context.Context) (context.Context, context.CancelCauseFunc) {
-	ctx, stop := context.WithCancelCause(root)
+	ctx, stop := context.WithCancelCause(context.WithValue(root, seenKey{}, &c.seen))
 	c.mu.Lock()
 	c.stop = stop
 	why := c.cause
@@ -93,8 +97,9 @@ func (w *Workers) attempt(c *call) *call {
 		result.Recorded, result.RecordedFacts = true, c.Facts
 		w.enter(c, stepCall)
 	}
+	c.seen.Store(0)
 	w.invoke(ctx, c, view, &result)
-	result.End = w.stamp()
+	result.End, result.Seen = w.end(c)
 	w.recordEnd(ctx, c, &result)
 	return w.finish(c, w.judge(ctx, &result))
 }
@@ -287,6 +292,15 @@ func (w *Workers) finish(c *call, result *machine.Result) *call {
 	b.event.Call, b.event.Result = &c.Call, *result
 	next, _ := w.apply(b, c)
 	return next
+}
+
+// end returns what views have to be newer than to show what the call did (V3), and whether the
+// syncer has read one.
+func (w *Workers) end(c *call) (end runtime.Stamp, seen bool) {
+	if read := runtime.Stamp(c.seen.Load()); read > 0 && w.options.Views != nil {
+		return read - 1, true
+	}
+	return w.stamp(), false
 }
 
 // stamp draws the end of a call (V3).

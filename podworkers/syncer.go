@@ -2,6 +2,7 @@ package podworkers
 
 import (
 	"context"
+	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -66,6 +67,21 @@ type PodSyncer interface {
 type UnseenStopper interface {
 	StopUnseen(ctx context.Context, pod *v1.Pod, gracePeriodSeconds *int64) error
 }
+
+// Seen says that the syncer has read the pod since it last changed anything of it, and that the
+// [StatusSource] has that reading or a newer one from now on: stamp is the reading's. The next
+// call for the pod is then made with that view or a newer one; otherwise it waits for one that is newer
+// than the end of this call (V1), for which the source is asked. A syncer calls it in any of its methods with the
+// context it was given, from the goroutine it was called on, and again after each later reading. A
+// syncer that changes something after it must take it back with a stamp of 0.
+func Seen(ctx context.Context, stamp runtime.Stamp) {
+	if seen, ok := ctx.Value(seenKey{}).(*atomic.Uint64); ok {
+		seen.Store(uint64(stamp))
+	}
+}
+
+// seenKey is where the context of a call holds what Seen sets.
+type seenKey struct{}
 
 // PodStatusFunc edits the status that is published while a pod terminates, for
 // example to give the reason of an eviction. It runs on the syncer's goroutine,

@@ -197,8 +197,9 @@ func (v *View) Pods(l *Listing) []*Pod {
 
 // PodStatus reads every sandbox and container of a listed pod in full. An
 // object that vanished since the list is skipped; any other error fails the
-// whole reading (spec/runtime.md 1.5).
-func (v *View) PodStatus(ctx context.Context, pod *Pod) (*PodStatus, error) {
+// whole reading (spec/runtime.md 1.5). A sandbox that is among known is taken from there
+// and not read.
+func (v *View) PodStatus(ctx context.Context, pod *Pod, known ...*SandboxStatus) (*PodStatus, error) {
 	name, err := v.runtimeName(ctx)
 	if err != nil {
 		return nil, err
@@ -208,6 +209,10 @@ func (v *View) PodStatus(ctx context.Context, pod *Pod) (*PodStatus, error) {
 		Stamp: pod.Stamp, ObservedAt: v.options.Clock.Now(),
 	}
 	for _, s := range pod.Sandboxes {
+		if i := slices.IndexFunc(known, func(k *SandboxStatus) bool { return k.ID == s.ID }); i >= 0 {
+			status.Sandboxes = append(status.Sandboxes, known[i])
+			continue
+		}
 		response, err := v.reader.PodSandboxStatus(ctx, s.ID, false)
 		if IsNotFound(err) {
 			continue

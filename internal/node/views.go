@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"errors"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -36,14 +35,6 @@ func (v WorkerViews) Peek(uid types.UID) (*runtime.PodStatus, error) {
 	seen := *status
 	seen.Stamp = asOf
 	return &seen, nil
-}
-
-// FreshViews reads a pod past the cache and into it.
-type FreshViews struct{ *pleg.Generator }
-
-// Read returns what the runtime shows of a pod now.
-func (v FreshViews) Read(ctx context.Context, uid types.UID) (*runtime.PodStatus, error) {
-	return v.ReadNow(ctx, uid)
 }
 
 // KnownViews shows recovery the cache of what the runtime has.

@@ -45,6 +45,7 @@ func (s *Syncer) block(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus
 	acted := false
 	if view.Running() {
 		acted = true
+		podworkers.Seen(ctx, 0)
 		if err := s.pods.KillPod(ctx, pod, view, nil); err != nil {
 			return podworkers.SyncResult{}, fmt.Errorf("stop the blocked pod: %w", err)
 		}
@@ -52,6 +53,7 @@ func (s *Syncer) block(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus
 		if err != nil {
 			return podworkers.SyncResult{}, fmt.Errorf("read the blocked pod: %w", err)
 		}
+		seen(ctx, fresh)
 		view = fresh
 	}
 	published, _ := s.store(pod, s.blockedInput(pod, view, v))

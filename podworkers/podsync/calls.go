@@ -32,10 +32,27 @@ type Calls struct {
 	open     *openCalls
 }
 
+// Cache is told what calls for a pod have done, and reads the pod afterwards; package pleg
+// does. The methods that take no context do not block.
+type Cache interface {
+	// Report tells the state that a call has put an object into.
+	Report(uid types.UID, id string, state runtime.State)
+	// Made and Removed tell what a call has made and removed; sandboxID is empty for a
+	// sandbox.
+	Made(uid types.UID, id, sandboxID string)
+	Removed(uid types.UID, id string)
+	// Described hands in what was read of a sandbox.
+	Described(uid types.UID, sandbox *runtime.SandboxStatus)
+	// ReadNow lists and reads the pod, past the cache and into it. ReadObjects does without a
+	// list, if all that was made for the pod was told.
+	ReadNow(ctx context.Context, uid types.UID) (*runtime.PodStatus, error)
+	ReadObjects(ctx context.Context, uid types.UID) (*runtime.PodStatus, error)
+}
+
 // CallOptions configures [NewCalls].
 type CallOptions struct {
-	// Report hears what was done: pleg's Report. Nil: nothing does.
-	Report func(uid types.UID, id string, state runtime.State)
+	// Cache hears what was done and reads what came of it. Nil: nothing does.
+	Cache Cache
 	// BeforeStart is called before a container of the pod is started; with an error it is
 	// not started. Nil: every container is.
 	BeforeStart func(ctx context.Context, uid types.UID) error
@@ -46,9 +63,6 @@ type CallOptions struct {
 func NewCalls(service runtime.RuntimeService, options CallOptions) *Calls {
 	if options.Clock == nil {
 		options.Clock = clock.RealClock{}
-	}
-	if options.Report == nil {
-		options.Report = func(types.UID, string, runtime.State) {}
 	}
 	return &Calls{RuntimeService: service, o: options, unlisted: newUnlisted(options.Clock), open: newOpenCalls(options.Clock)}
 }
@@ -62,32 +76,66 @@ func (c *Calls) Run(ctx context.Context) error {
 }
 
 // made notes an object that no view may be without from now on, and reports its state.
-func (c *Calls) made(ctx context.Context, err error, id string, state runtime.State) {
-	if uid, ok := foreign.PodOf(ctx); ok && err == nil {
-		c.unlisted.add(uid, id)
-		c.o.Report(uid, id, state)
+func (c *Calls) made(ctx context.Context, err error, id, sandboxID string, state runtime.State) {
+	uid, ok := foreign.PodOf(ctx)
+	if !ok || err != nil {
+		return
+	}
+	c.unlisted.add(uid, id)
+	if c.o.Cache != nil {
+		c.o.Cache.Made(uid, id, sandboxID)
+		c.o.Cache.Report(uid, id, state)
 	}
 }
 
 // changed reports the state of an object after a call that succeeded.
 func (c *Calls) changed(ctx context.Context, err error, id string, state runtime.State) {
-	if uid, ok := foreign.PodOf(ctx); ok && err == nil {
-		c.o.Report(uid, id, state)
+	if uid, ok := foreign.PodOf(ctx); ok && err == nil && c.o.Cache != nil {
+		c.o.Cache.Report(uid, id, state)
 	}
 }
 
 // removed notes that an object is gone.
 func (c *Calls) removed(ctx context.Context, err error, id string) {
-	if uid, ok := foreign.PodOf(ctx); ok && err == nil {
-		c.unlisted.remove(uid, id)
+	uid, ok := foreign.PodOf(ctx)
+	if !ok || err != nil {
+		return
 	}
+	c.unlisted.remove(uid, id)
+	if c.o.Cache != nil {
+		c.o.Cache.Removed(uid, id)
+	}
+}
+
+// Read reads a pod after calls for it, past the cache and into it: by what is known that they have
+// made, or by a list if a call may have made something that is not known. It is what
+// [pods.Options].Reader needs. It needs a Cache.
+func (c *Calls) Read(ctx context.Context, uid types.UID) (*runtime.PodStatus, error) {
+	if !c.open.doubted(uid) {
+		return c.o.Cache.ReadObjects(ctx, uid)
+	}
+	settled := c.open.unsettled(uid) == nil // before the reading
+	status, err := c.o.Cache.ReadNow(ctx, uid)
+	if err == nil && settled {
+		c.open.trust(uid)
+	}
+	return status, err
+}
+
+// PodSandboxStatus reads a sandbox.
+func (c *Calls) PodSandboxStatus(ctx context.Context, podSandboxID string, verbose bool) (*runtimeapi.PodSandboxStatusResponse, error) {
+	response, err := c.RuntimeService.PodSandboxStatus(ctx, podSandboxID, verbose)
+	if uid, ok := foreign.PodOf(ctx); ok && err == nil && response.GetStatus() != nil && c.o.Cache != nil {
+		c.o.Cache.Described(uid, runtime.NewSandboxStatus(response.GetStatus()))
+	}
+	return response, err
 }
 
 // RunPodSandbox makes and starts a sandbox.
 func (c *Calls) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (string, error) {
 	return c.outlast(ctx, "RunPodSandbox", func(ctx context.Context) (string, error) {
 		id, err := c.RuntimeService.RunPodSandbox(ctx, config, handler)
-		c.made(ctx, err, id, runtime.Running)
+		c.made(ctx, err, id, "", runtime.Running)
 		return id, err
 	})
 }
@@ -96,7 +144,7 @@ func (c *Calls) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandbox
 func (c *Calls) CreateContainer(ctx context.Context, podSandboxID string, config *runtimeapi.ContainerConfig, sandboxConfig *runtimeapi.PodSandboxConfig) (string, error) {
 	return c.outlast(ctx, "CreateContainer", func(ctx context.Context) (string, error) {
 		id, err := c.RuntimeService.CreateContainer(ctx, podSandboxID, config, sandboxConfig)
-		c.made(ctx, err, id, runtime.Created)
+		c.made(ctx, err, id, podSandboxID, runtime.Created)
 		return id, err
 	})
 }
@@ -159,7 +207,12 @@ func (c *Calls) outlast(ctx context.Context, name string, call func(context.Cont
 		defer close(a.done)
 		defer cancel(nil)
 		a.err = errGoexit
-		defer func() { c.open.end(uid, open, a.err, longer.Err() != nil || errors.Is(a.err, errGoexit)) }()
+		defer func() {
+			if a.err != nil {
+				c.open.doubt(uid) // also if the client panicked
+			}
+			c.open.end(uid, open, a.err, longer.Err() != nil || errors.Is(a.err, errGoexit))
+		}()
 		var unlisted *foreign.Calls // the runtime lists its calls itself
 		a.err = unlisted.Contain(foreign.Call{Name: name}, func() (err error) {
 			a.id, err = call(longer)
@@ -202,6 +255,11 @@ func (c *Calls) awaitListed(uid types.UID, view *runtime.PodStatus) error {
 	return c.unlisted.check(uid, view)
 }
 
+// knowsAll reports whether views of the pod have all that the runtime has of it.
+func (c *Calls) knowsAll(uid types.UID) bool {
+	return c != nil && c.o.Cache != nil && !c.open.doubted(uid)
+}
+
 // unanswered returns an error that names a start of the pod that has not been answered;
 // unsettled also names one that was cut off and may still be completed.
 func (c *Calls) unanswered(uid types.UID) error {
@@ -222,5 +280,6 @@ func (c *Calls) unsettled(uid types.UID) error {
 func (c *Calls) forget(uid types.UID) {
 	if c != nil {
 		c.unlisted.forget(uid)
+		c.open.trust(uid)
 	}
 }

@@ -82,14 +82,12 @@ var starts = []string{"RunPodSandbox", "CreateContainer", "StartContainer"}
 func TestCallsAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		want := map[string]string{
-			"RunPodSandbox": "u s1 running", "CreateContainer": "u c1 created", "StartContainer": "u c1 running",
-			"StopContainer": "u c1 exited", "StopPodSandbox": "u s1 exited", "RemoveContainer": "", "RemovePodSandbox": "",
+			"RunPodSandbox": "u made s1 in . u s1 running. ", "CreateContainer": "u made c1 in s1. u c1 created. ", "StartContainer": "u c1 running. ",
+			"StopContainer": "u c1 exited. ", "StopPodSandbox": "u s1 exited. ", "RemoveContainer": "u removed c1. ", "RemovePodSandbox": "u removed s1. ",
 		}
 		for name, call := range calling {
 			rt, got := &callee{}, ""
-			c := NewCalls(rt, CallOptions{Report: func(uid types.UID, id string, state runtime.State) {
-				got += fmt.Sprintf("%s %s %s", uid, id, state)
-			}})
+			c := NewCalls(rt, CallOptions{Cache: noted{&got}})
 			if err := call(t.Context(), c); err != nil || got != "" {
 				t.Errorf("%s for no pod: %v, %q", name, err, got)
 			}
@@ -105,6 +103,33 @@ func TestCallsAreReported(t *testing.T) {
 			}
 		}
 	})
+}
+
+// noted is a cache that notes what it is told.
+type noted struct{ got *string }
+
+func (n noted) note(format string, args ...any) { *n.got += fmt.Sprintf(format+". ", args...) }
+
+func (n noted) Report(uid types.UID, id string, state runtime.State) {
+	n.note("%s %s %s", uid, id, state)
+}
+
+func (n noted) Made(uid types.UID, id, sandboxID string) {
+	n.note("%s made %s in %s", uid, id, sandboxID)
+}
+
+func (n noted) Removed(uid types.UID, id string) { n.note("%s removed %s", uid, id) }
+
+func (n noted) Described(uid types.UID, s *runtime.SandboxStatus) { n.note("%s is %s", uid, s.ID) }
+
+func (n noted) ReadNow(_ context.Context, uid types.UID) (*runtime.PodStatus, error) {
+	n.note("list %s", uid)
+	return nothing(), nil
+}
+
+func (n noted) ReadObjects(_ context.Context, uid types.UID) (*runtime.PodStatus, error) {
+	n.note("read %s", uid)
+	return nothing(), nil
 }
 
 // TestGoexitIsNoAnswer (RT1): what became of a start is not known whose goroutine the runtime's

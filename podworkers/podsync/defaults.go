@@ -50,7 +50,8 @@ func (noMirrors) Forget(types.UID) {}
 // noContent has nothing to give back.
 type noContent struct{}
 
-func (noContent) TearDownVolumes(context.Context, types.UID) error { return nil }
-func (noContent) RemovePod(context.Context, types.UID) error       { return nil }
-func (noContent) DestroyCgroup(context.Context, types.UID) error   { return nil }
-func (noContent) Forget(types.UID)                                 {}
+func (noContent) TearDownVolumes(context.Context, types.UID) error        { return nil }
+func (noContent) RemovePod(context.Context, types.UID) error              { return nil }
+func (noContent) RemoveStopped(context.Context, *runtime.PodStatus) error { return nil }
+func (noContent) DestroyCgroup(context.Context, types.UID) error          { return nil }
+func (noContent) Forget(types.UID)                                        {}

@@ -38,9 +38,9 @@ func newAgent(rt *fake.Runtime, clock *clocktesting.FakeClock, rootDir string) *
 	sequence := &runtime.Sequence{}
 	a.pleg = must(pleg.New(rt, pleg.Options{Clock: clock, Sequence: sequence}))
 	a.status = status.NewManager(status.Options{Sinks: []status.StatusSink{a.sink}, Clock: clock})
-	calls := podsync.NewCalls(rt, podsync.CallOptions{Report: a.pleg.Report, Clock: clock})
+	calls := podsync.NewCalls(rt, podsync.CallOptions{Cache: a.pleg, Clock: clock})
 	manager := must(pods.New(calls, rt, pods.Options{
-		RootDir: rootDir, LogDir: rootDir + "/logs", Reader: reader{a.pleg}, Sequence: sequence, Clock: clock,
+		RootDir: rootDir, LogDir: rootDir + "/logs", Reader: calls, Sequence: sequence, Clock: clock,
 	}))
 	a.syncer = podsync.New(manager, a.pleg, a.status, podsync.Options{
 		Calls: calls, Content: manager, Clock: clock,
@@ -55,13 +55,6 @@ func must[T any](made T, err error) T {
 		panic(err)
 	}
 	return made
-}
-
-// reader reads a pod past the cache and into it.
-type reader struct{ pleg *pleg.Generator }
-
-func (r reader) Read(ctx context.Context, uid types.UID) (*runtime.PodStatus, error) {
-	return r.pleg.ReadNow(ctx, uid)
 }
 
 // run serves until ctx ends. desired is the pod to look at again when the runtime shows

@@ -167,6 +167,9 @@ func (c content) RemovePod(context.Context, types.UID) error {
 	return nil
 }
 
+func (c content) RemoveStopped(context.Context, *runtime.PodStatus) error {
+	return c.n.do("RemoveStopped")
+}
 func (c content) DestroyCgroup(context.Context, types.UID) error { return c.n.do("DestroyCgroup") }
 func (c content) Forget(types.UID)                               { _ = c.n.do("Forget") }
 

@@ -35,6 +35,8 @@ type openCalls struct {
 	mu     sync.Mutex
 	byPod  map[types.UID]map[*openCall]struct{}
 	closed bool
+	// doubts are the pods for which a call may have made something whose ID is not known.
+	doubts map[types.UID]struct{}
 }
 
 // openCall is one of them.
@@ -70,7 +72,30 @@ func (e *unansweredError) Error() string {
 func (e *unansweredError) Unwrap() error { return e.cause }
 
 func newOpenCalls(c clock.PassiveClock) *openCalls {
-	return &openCalls{clock: c, byPod: map[types.UID]map[*openCall]struct{}{}}
+	return &openCalls{clock: c, byPod: map[types.UID]map[*openCall]struct{}{}, doubts: map[types.UID]struct{}{}}
+}
+
+// doubt notes that a call for the pod has failed and may have made something.
+func (o *openCalls) doubt(uid types.UID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.doubts[uid] = struct{}{}
+}
+
+// doubted reports whether only a list shows all that was made for the pod: a call has failed, or
+// has not been answered.
+func (o *openCalls) doubted(uid types.UID) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_, doubted := o.doubts[uid]
+	return doubted || len(o.byPod[uid]) > 0
+}
+
+// trust notes that a list has shown what the pod's calls have made, or that the pod is gone.
+func (o *openCalls) trust(uid types.UID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.doubts, uid)
 }
 
 // begin notes a call, which is cancelled at once if the agent ends.

@@ -49,6 +49,8 @@ type Content interface {
 	TearDownVolumes(ctx context.Context, uid types.UID) error
 	// RemovePod removes the pod's containers and sandboxes from the runtime.
 	RemovePod(ctx context.Context, uid types.UID) error
+	// RemoveStopped removes what the view shows of a pod; its containers have stopped.
+	RemoveStopped(ctx context.Context, view *runtime.PodStatus) error
 	DestroyCgroup(ctx context.Context, uid types.UID) error
 	// Forget drops what is kept in memory of the pod.
 	Forget(uid types.UID)

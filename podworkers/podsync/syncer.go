@@ -7,6 +7,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/foreign"
 	"github.com/podwright/podwright/internal/podinfo"
@@ -66,6 +67,7 @@ func (s *Syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v
 		return podworkers.SyncResult{}, err
 	}
 	view = abortedAsCreated(view)
+	seen(ctx, view)
 	verdict, undecided := s.judge(pod)
 	in := s.input(pod, view, false, nil)
 	if !verdict.Admitted() && !view.Running() {
@@ -138,6 +140,7 @@ func (s *Syncer) allocate(desired *v1.Pod, view *runtime.PodStatus) (*v1.Pod, er
 // act brings the pod closer to its spec, and reads it again if anything was done.
 // The view is nil if that reading failed. shown is the pod's status as it was before.
 func (s *Syncer) act(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus, shown *v1.PodStatus) (pods.Result, *runtime.PodStatus, error) {
+	podworkers.Seen(ctx, 0)
 	if err := s.o.Calls.unanswered(pod.UID); err != nil {
 		return pods.Result{}, view, err
 	}
@@ -149,17 +152,36 @@ func (s *Syncer) act(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus, 
 	for i := 0; ; i++ {
 		result := s.pods.SyncPod(ctx, pod, withLostEnds(pod, view, shown))
 		if !result.Acted {
+			seen(ctx, view)
 			return result, view, nil
 		}
-		fresh, err := s.reader.ReadNow(ctx, pod.UID)
+		podworkers.Seen(ctx, 0)
+		fresh, err := s.read(ctx, pod.UID, result.Err)
 		if err != nil {
 			return result, nil, fmt.Errorf("read the pod after changing it: %w", err)
 		}
+		seen(ctx, fresh)
 		fresh = abortedAsCreated(fresh)
 		if !result.Again || i == maxResets {
 			return result, fresh, nil
 		}
 		view = fresh
+	}
+}
+
+// read reads the pod after it was changed. What went wrong may have left more than what is known to have
+// been made.
+func (s *Syncer) read(ctx context.Context, uid types.UID, failed error) (*runtime.PodStatus, error) {
+	if failed != nil || s.o.Calls == nil || s.o.Calls.o.Cache == nil {
+		return s.reader.ReadNow(ctx, uid)
+	}
+	return s.o.Calls.Read(ctx, uid)
+}
+
+// seen tells the workers that nothing was changed since the view was read.
+func seen(ctx context.Context, view *runtime.PodStatus) {
+	if view != nil {
+		podworkers.Seen(ctx, view.Stamp)
 	}
 }
 

@@ -38,6 +38,7 @@ func (s *Syncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, view *runt
 	if err != nil {
 		return fmt.Errorf("read the pod after stopping it: %w", err)
 	}
+	seen(ctx, fresh)
 	if names := running(fresh); len(names) > 0 {
 		return fmt.Errorf("%w: %v", errStillRunning, names)
 	}
@@ -81,6 +82,7 @@ func (s *Syncer) SyncTerminatedPod(ctx context.Context, pod *v1.Pod, view *runti
 	if err != nil {
 		return err
 	}
+	seen(ctx, view)
 	s.o.Hooks.Terminated(pod.UID)
 	if err := s.publishFinal(ctx, pod, view); err != nil {
 		return err
@@ -88,7 +90,7 @@ func (s *Syncer) SyncTerminatedPod(ctx context.Context, pod *v1.Pod, view *runti
 	if s.stopping.isFinal(pod.UID) && s.o.Removable(pod.UID) {
 		// Housekeeping would do this too; doing it now leaves nothing behind
 		// for the seconds until its next pass.
-		if err := s.removeStopped(ctx, pod); err != nil {
+		if err := s.removeStopped(ctx, pod, view); err != nil {
 			return fmt.Errorf("remove the pod from the runtime: %w", err)
 		}
 	}
@@ -118,14 +120,25 @@ func (s *Syncer) stopAgain(ctx context.Context, pod *v1.Pod, view *runtime.PodSt
 	return keepIPs(fresh, view), nil
 }
 
-// removeStopped removes the pod from the runtime. What runs of it after all is stopped first.
-func (s *Syncer) removeStopped(ctx context.Context, pod *v1.Pod) error {
+// removeStopped removes the pod from the runtime, by the view if that is known to have all
+// of it. What runs of it after all is stopped first.
+func (s *Syncer) removeStopped(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus) error {
+	podworkers.Seen(ctx, 0)
+	if s.o.Calls.knowsAll(pod.UID) {
+		if err := s.o.Content.RemoveStopped(ctx, view); err != nil {
+			return err
+		}
+		gone, err := s.o.Calls.Read(ctx, pod.UID)
+		if err == nil {
+			seen(ctx, gone)
+		}
+		return nil // the next list shows it, too
+	}
 	err := s.o.Content.RemovePod(ctx, pod.UID)
 	if !errors.Is(err, pods.ErrPodRunning) {
 		return err
 	}
-	view, err := s.reader.ReadNow(ctx, pod.UID)
-	if err != nil {
+	if view, err = s.reader.ReadNow(ctx, pod.UID); err != nil {
 		return err
 	}
 	if _, err := s.stopAgain(ctx, pod, view); err != nil {

@@ -267,29 +267,62 @@ func (m *Manager) RemovePod(ctx context.Context, uid types.UID) error {
 		return fmt.Errorf("remove pod: %w", err)
 	}
 	pod, err := m.view.ListPod(ctx, uid)
+	if err == nil && pod != nil {
+		err = m.removeObjects(ctx, pod)
+	}
 	if err != nil {
 		return fmt.Errorf("remove pod: %w", err)
 	}
-	if pod != nil {
-		if pod.Running() {
-			return fmt.Errorf("remove pod: %w", ErrPodRunning)
-		}
-		var problems []error
-		for _, c := range pod.Containers {
-			problems = append(problems, m.collect(ctx, pod, c))
-		}
-		// A sandbox takes its containers with it, kept ones too.
-		if err := errors.Join(problems...); err != nil {
-			return fmt.Errorf("remove pod: %w", err)
-		}
-		for _, s := range pod.Sandboxes {
-			problems = append(problems, m.removeSandbox(ctx, s.ID))
-		}
-		if err := errors.Join(problems...); err != nil {
-			return fmt.Errorf("remove pod: %w", err)
-		}
-	}
 	return m.removeLogs(ctx, uid)
+}
+
+// RemoveStopped is RemovePod for a pod of which status shows all there is, so that it
+// takes no list.
+func (m *Manager) RemoveStopped(ctx context.Context, status *runtime.PodStatus) error {
+	if err := poddir.CheckName("pod UID", string(status.UID)); err != nil {
+		return fmt.Errorf("remove pod: %w", err)
+	}
+	if err := m.removeObjects(ctx, listedOf(status)); err != nil {
+		return fmt.Errorf("remove pod: %w", err)
+	}
+	return m.removeLogs(ctx, status.UID)
+}
+
+// listedOf returns what a list would show of the pod.
+func listedOf(status *runtime.PodStatus) *runtime.Pod {
+	pod := &runtime.Pod{UID: status.UID, Name: status.Name, Namespace: status.Namespace, Stamp: status.Stamp}
+	for _, s := range status.Sandboxes {
+		pod.Sandboxes = append(pod.Sandboxes, &runtime.Sandbox{ID: s.ID, State: s.State, Attempt: s.Attempt, CreatedAt: s.CreatedAt})
+	}
+	for _, c := range status.Containers {
+		pod.Containers = append(pod.Containers, &runtime.Container{
+			ID: c.ID, Name: c.Name, SandboxID: c.SandboxID, State: c.State, CreatedAt: c.CreatedAt, Annotations: c.Annotations,
+		})
+	}
+	return pod
+}
+
+// removeObjects removes the containers and sandboxes of a pod that does not run.
+func (m *Manager) removeObjects(ctx context.Context, pod *runtime.Pod) error {
+	if pod.Running() {
+		return ErrPodRunning
+	}
+	var problems []error
+	for _, c := range pod.Containers {
+		problems = append(problems, m.collect(ctx, pod, c))
+	}
+	// A sandbox takes its containers with it, kept ones too.
+	if err := errors.Join(problems...); err != nil {
+		return err
+	}
+	for _, s := range pod.Sandboxes {
+		remove := m.removeSandbox
+		if m.wasStopped(s.ID) {
+			remove = m.dropSandbox
+		}
+		problems = append(problems, remove(ctx, s.ID))
+	}
+	return errors.Join(problems...)
 }
 
 // ErrPodRunning is the error of [Manager.RemovePod] and [Manager.RemovePodDir] for a pod that

@@ -243,7 +243,21 @@ func (m *Manager) kill(ctx context.Context, k podKill, override *int64) error {
 
 func (m *Manager) stopSandbox(ctx context.Context, uid types.UID, id string) error {
 	defer m.doing.begin(uid, &activity{what: "stopping the sandbox"})()
-	return m.runtime.StopPodSandbox(ctx, id)
+	err := m.runtime.StopPodSandbox(ctx, id)
+	if err == nil {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.stopped[id] = uid
+	}
+	return err
+}
+
+// wasStopped reports whether a kill has stopped the sandbox.
+func (m *Manager) wasStopped(id string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, stopped := m.stopped[id]
+	return stopped
 }
 
 // targetOf describes a container by its definition, or by its annotations where

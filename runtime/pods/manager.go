@@ -66,6 +66,9 @@ type Manager struct {
 	mounted map[types.UID]map[string]MountedVolume
 	// stopping has what was done to containers that are being stopped.
 	stopping stopNotes
+	// stopped are the sandboxes that kills have stopped, with their pods, until these are
+	// forgotten or the sandbox is removed.
+	stopped map[string]types.UID
 	// kills has the number of each pod's latest kill under way.
 	kills      map[types.UID]uint64
 	killSerial uint64
@@ -89,6 +92,7 @@ func New(rt runtime.RuntimeService, imageService runtime.ImageService, o Options
 		holds:    map[types.UID]time.Time{},
 		attempts: map[types.UID]*attempts{},
 		stopping: stopNotes{},
+		stopped:  map[string]types.UID{},
 		kills:    map[types.UID]uint64{},
 		mounted:  map[types.UID]map[string]MountedVolume{},
 		doing:    doing{clock: o.Clock, pods: map[types.UID][]*activity{}},
@@ -137,6 +141,7 @@ func (m *Manager) Forget(uid types.UID) {
 	m.waiting.forget(uid)
 	delete(m.holds, uid)
 	delete(m.stopping, uid)
+	maps.DeleteFunc(m.stopped, func(_ string, of types.UID) bool { return of == uid })
 	delete(m.attempts, uid)
 	delete(m.mounted, uid)
 	m.crashes.Forget(uid)

@@ -167,8 +167,16 @@ func (m *Manager) removeSandbox(ctx context.Context, id string) error {
 	if err := m.runtime.StopPodSandbox(ctx, id); err != nil && !runtime.IsNotFound(err) {
 		return fmt.Errorf("stop sandbox %s: %w", id, err)
 	}
+	return m.dropSandbox(ctx, id)
+}
+
+// dropSandbox removes a sandbox that was stopped.
+func (m *Manager) dropSandbox(ctx context.Context, id string) error {
 	if err := m.runtime.RemovePodSandbox(ctx, id); err != nil && !runtime.IsNotFound(err) {
 		return fmt.Errorf("remove sandbox %s: %w", id, err)
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.stopped, id)
 	return nil
 }

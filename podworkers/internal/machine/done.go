@@ -36,7 +36,7 @@ func (m *Machine) done(c *Call, result *Result) {
 	case result.Canceled && c.cause != CauseNone && c.cause != CauseDeadline: // C1
 		m.note(r, reasonCanceled)
 		if result.End > 0 {
-			m.emit(EffectRefresh, r)
+			m.refresh(r, result)
 		}
 		m.next(r, func() { m.schedule(r, m.jittered(m.backOff(c.Phase, 1)), WhyBackOff) })
 	default: // C2
@@ -62,18 +62,18 @@ func (m *Machine) succeeded(r *record, c *Call, result *Result) {
 		if result.Amend != nil && (r.rare == nil || r.rare.statusFunc == nil) {
 			r.extra().statusFunc = result.Amend
 		}
-		m.endPhase(r, reasonSetupTerminal)
+		m.endPhase(r, result, reasonSetupTerminal)
 	case c.Phase == Setup:
 		r.attempts = 0
 		m.note(r, reasonSetupOK)
 		if result.Acted || r.hasPending {
-			m.emit(EffectRefresh, r)
+			m.refresh(r, result)
 		}
 		m.next(r, func() { m.schedule(r, m.jittered(m.config.SyncFrequency), WhyResync) })
 	case c.Phase == Terminating: // C4
-		m.terminatedOK(r)
+		m.terminatedOK(r, result)
 	case c.Phase == TerminatingRuntime && r.pod() != nil: // O2
-		m.terminatedOK(r)
+		m.terminatedOK(r, result)
 	case c.Phase == TerminatingRuntime: // C5
 		m.emit(EffectRefresh, r)
 		namespace, name := r.nameOf()
@@ -83,29 +83,36 @@ func (m *Machine) succeeded(r *record, c *Call, result *Result) {
 		r.finished = true
 		r.attempts = 0
 		r.pending, r.hasPending = spec{}, false
-		m.emit(EffectRefresh, r)
+		m.refresh(r, result)
 		m.note(r, reasonTerminatedOK)
 		m.release(r)
 	}
 }
 
 // terminatedOK: no container of the pod runs any more (C4).
-func (m *Machine) terminatedOK(r *record) {
+func (m *Machine) terminatedOK(r *record, result *Result) {
 	r.terminated = true
 	m.complete(r, KillDone)
-	m.endPhase(r, reasonTerminatingOK)
+	m.endPhase(r, result, reasonTerminatingOK)
 }
 
 // endPhase continues in the next phase at once.
-func (m *Machine) endPhase(r *record, why Reason) {
+func (m *Machine) endPhase(r *record, result *Result, why Reason) {
 	r.attempts = 0
 	m.note(r, why)
-	m.emit(EffectRefresh, r) // L6
+	m.refresh(r, result)
 	if m.stopping {
 		m.complete(r, KillStopped)
 		return
 	}
 	m.replay(r)
+}
+
+// refresh asks for a view that shows what a call did, unless there is one (L6).
+func (m *Machine) refresh(r *record, result *Result) {
+	if !result.Seen {
+		m.emit(EffectRefresh, r)
+	}
 }
 
 // next goes on with the pending update, or leaves the record idle with a wake-up (C7).
@@ -139,7 +146,7 @@ func (m *Machine) failed(r *record, c *Call, result *Result) {
 	}
 	m.note(r, reasonFailed+Reason(c.Phase))
 	if result.End > 0 {
-		m.emit(EffectRefresh, r)
+		m.refresh(r, result)
 	}
 	m.next(r, func() {
 		delay, why := m.delay(r, c, result)

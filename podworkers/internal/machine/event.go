@@ -279,8 +279,11 @@ type Result struct {
 	// Canceled: Err says that the call gave up because its context ended.
 	Canceled bool
 	SyncResult
-	// End is the stamp drawn after the syncer returned; 0 if it was not called.
+	// End is older than every view that shows what the call did: the stamp drawn after the syncer
+	// returned, or earlier if Seen; 0 if it was not called.
 	End runtime.Stamp
+	// Seen: there is a newer view already, as the syncer has read one.
+	Seen bool
 	// Retry overrides the back-off if Err is set; RetryAfter is for RetryExplicit.
 	Retry      Retry
 	RetryAfter time.Duration

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/backoff"
+	"github.com/podwright/podwright/internal/timing"
 )
 
 // forgetAfter is Options.Reset by default.
@@ -100,6 +101,11 @@ func (p *Puller) Prune(now time.Time) {
 	for key, f := range p.failed {
 		if now.Sub(f.last) > max(p.options.Reset, f.delay) {
 			delete(p.failed, key)
+		}
+	}
+	for key, l := range p.looks {
+		if timing.Ended(l.done) && now.Sub(l.at) >= presentFor {
+			delete(p.looks, key)
 		}
 	}
 }

@@ -164,6 +164,7 @@ func (p *Puller) fetch(ctx context.Context, f *flight) error {
 		return errors.New("pull QPS exceeded")
 	}
 	ref, err := p.pullRecorded(ctx, f)
+	p.Doubt(f.spec.Image, f.spec.RuntimeHandler)
 	f.pulled = p.options.Clock.Since(began)
 	if err != nil {
 		return err
@@ -173,6 +174,9 @@ func (p *Puller) fetch(ctx context.Context, f *flight) error {
 		Image: ref, UserSpecifiedImage: f.spec.UserSpecifiedImage, Annotations: f.spec.Annotations,
 		RuntimeHandler: f.spec.RuntimeHandler,
 	})
+	if err == nil && f.image.Ref != "" {
+		p.keepLook(lookOf(f.spec), f.image)
+	}
 	f.image.Ref, f.image.Pulled = ref, true
 	if err != nil && ctx.Err() == nil {
 		err = inspectError(f.spec.Image, err)

@@ -22,7 +22,7 @@ import (
 // Options configures a [Puller]. Service, Clock, Turns and the back-off are required.
 type Options struct {
 	Service runtime.ImageService
-	Clock   clock.PassiveClock
+	Clock   clock.Clock
 	Initial time.Duration
 	Factor  float64
 	Max     time.Duration
@@ -47,6 +47,7 @@ type Puller struct {
 	mu      sync.Mutex
 	failed  map[failureKey]*failure
 	flights map[flightKey]*flight
+	looks   map[lookKey]*look
 	limiter limiter
 }
 
@@ -56,7 +57,7 @@ func New(o Options) *Puller {
 		o.Reset = forgetAfter
 	}
 	return &Puller{
-		options: o, failed: map[failureKey]*failure{}, flights: map[flightKey]*flight{},
+		options: o, failed: map[failureKey]*failure{}, flights: map[flightKey]*flight{}, looks: map[lookKey]*look{},
 		limiter: newLimiter(o.Rate, o.Burst),
 	}
 }
@@ -157,7 +158,7 @@ func (p *Puller) lookup(ctx context.Context, r Request, f *flight) ([]credential
 // present looks for the image; an empty Ref means that it is absent, or that the
 // pod has not shown that it may use it.
 func (p *Puller) present(ctx context.Context, r Request, f *flight, lookup func() ([]credentials.Credential, error)) (Image, error) {
-	image, err := p.status(ctx, f.spec)
+	image, err := p.find(ctx, f.spec)
 	if err != nil {
 		if ctx.Err() != nil {
 			return Image{}, err

@@ -1,0 +1,121 @@
+package enginetest_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/runtime/fake"
+)
+
+// callsOfABurst are the calls that a burst may make, beside those that make, start, stop and
+// remove the pods.
+type callsOfABurst struct{ lists, sandboxes, containers int }
+
+// callsSince returns the calls of some methods since the last look.
+type callsSince map[fake.Method]int
+
+func (c callsSince) of(rt *fake.Runtime, methods ...fake.Method) (n int) {
+	for _, m := range methods {
+		now := rt.CallCount(m)
+		n += now - c[m]
+		c[m] = now
+	}
+	return n
+}
+
+func (c callsSince) burst(rt *fake.Runtime) callsOfABurst {
+	return callsOfABurst{
+		lists:      c.of(rt, fake.ListPodSandbox, fake.ListContainers),
+		sandboxes:  c.of(rt, fake.PodSandboxStatus),
+		containers: c.of(rt, fake.ContainerStatus),
+	}
+}
+
+// slowAsContainerd gives the calls of a runtime the times that containerd takes for them on two
+// cores with a hundred pods.
+func slowAsContainerd(rt *fake.Runtime) {
+	for method, took := range map[fake.Method]time.Duration{
+		fake.RunPodSandbox: 150 * time.Millisecond, fake.CreateContainer: 40 * time.Millisecond, fake.StartContainer: 80 * time.Millisecond,
+		fake.StopContainer: 60 * time.Millisecond, fake.StopPodSandbox: 100 * time.Millisecond,
+		fake.RemoveContainer: 30 * time.Millisecond, fake.RemovePodSandbox: 50 * time.Millisecond,
+		fake.ListPodSandbox: 8 * time.Millisecond, fake.ListContainers: 8 * time.Millisecond,
+		fake.PodSandboxStatus: 2 * time.Millisecond, fake.ContainerStatus: 2 * time.Millisecond, fake.ImageStatus: 2 * time.Millisecond,
+	} {
+		rt.Inject(fake.Fault{Match: fake.Match{Method: method}, Effect: fake.Effect{Delay: took}})
+	}
+}
+
+// TestCallsOfABurst: B14, 23.9. A crowd of pods that start or stop at once shares its lists, and reads what a step
+// made once: lists cost a runtime a look at everything it has, so that lists for each pod make n pods
+// cost n squared.
+func TestCallsOfABurst(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{1, 100, 1000} {
+		t.Run(fmt.Sprint(n, " pods"), func(t *testing.T) {
+			if n > 100 && testing.Short() {
+				t.Skip("the same in large")
+			}
+			synctest.Test(t, func(t *testing.T) {
+				rt := fake.New(fake.Options{})
+				slowAsContainerd(rt)
+				r := newRig(t, rt, t.TempDir()).start()
+				r.set()
+				<-r.engine.Ready()
+				calls := callsSince{}
+				calls.burst(rt)
+				calls.of(rt, fake.ImageStatus)
+
+				pods := make([]*v1.Pod, n)
+				for i := range pods {
+					pods[i] = newPod(fmt.Sprint("p", i))
+				}
+				r.set(pods...)
+				took := r.within(time.Hour, "all pods to run", func() error {
+					running := 0
+					if rt.CallCount(fake.StartContainer) == n {
+						for _, p := range r.engine.Pods() {
+							if p.Status.Phase == v1.PodRunning {
+								running++
+							}
+						}
+					}
+					if running == n {
+						return nil
+					}
+					return unmet(func() string { return fmt.Sprint(n-running, " pods do not run") })
+				})
+				got := calls.burst(rt)
+				t.Logf("started in %v: %+v, %d calls of ImageStatus", took, got, rt.CallCount(fake.ImageStatus))
+				if want := (callsOfABurst{lists: 4 + 3*n/10, sandboxes: n, containers: n}); got.lists > want.lists || got.sandboxes > want.sandboxes || got.containers > want.containers {
+					t.Errorf("%+v calls to start %d pods, want at most %+v", got, n, want)
+				}
+				if images := calls.of(rt, fake.ImageStatus); images > 2+int(took/(10*time.Second)) {
+					t.Errorf("%d calls of ImageStatus for one image", images)
+				}
+
+				r.set()
+				took = r.within(time.Hour, "no sandbox", func() error {
+					if removed := rt.CallCount(fake.RemovePodSandbox); removed < n {
+						return unmet(func() string { return fmt.Sprint(n-removed, " sandboxes are left") })
+					}
+					return nil
+				})
+				got = calls.burst(rt)
+				t.Logf("stopped in %v: %+v", took, got)
+				if want := (callsOfABurst{lists: 4 + n/2, sandboxes: 1 + 5*n/4, containers: 1 + 5*n/4}); got.lists > want.lists || got.sandboxes > want.sandboxes || got.containers > want.containers {
+					t.Errorf("%+v calls to stop %d pods, want at most %+v", got, n, want)
+				}
+				for _, m := range []fake.Method{fake.RunPodSandbox, fake.CreateContainer, fake.StartContainer, fake.StopContainer, fake.StopPodSandbox, fake.RemoveContainer, fake.RemovePodSandbox} {
+					if got := rt.CallCount(m); got != n {
+						t.Errorf("%d calls of %s for %d pods", got, m, n)
+					}
+				}
+				r.empty(time.Minute)
+			})
+		})
+	}
+}

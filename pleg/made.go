@@ -1,0 +1,213 @@
+package pleg
+
+import (
+	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// What a syncer makes and removes is known without a list: a pod's objects are those of
+// the latest list, with what was made since and without what was removed. So after its own calls a
+// pod is read by the IDs of its objects, which costs the runtime no look at all others (B14).
+
+// madeObject is an object that a call for the pod has made, until a list has shown it and
+// a reading has been published that has it, or a reading finds that it is gone. A runtime may list it later than it
+// made it; a reading without it would have it made a second time.
+type madeObject struct {
+	id string
+	// sandboxID is the sandbox of a container, empty for a sandbox.
+	sandboxID string
+	listed    bool
+}
+
+// Made says that the runtime has just made an object for the pod. Every reading of the pod
+// has it from now on, by its ID if the list lacks it, until the runtime says that it is
+// gone. sandboxID is that of a container's sandbox, empty for a sandbox.
+func (g *Generator) Made(uid types.UID, id, sandboxID string) {
+	g.mu.Lock()
+	defer g.unlock()
+	r := g.ensure(uid)
+	r.tracked = true
+	r.made = append(r.made, madeObject{id: id, sandboxID: sandboxID})
+}
+
+// Removed says that the runtime has just removed an object of the pod: ReadObjects does not
+// look for it.
+func (g *Generator) Removed(uid types.UID, id string) {
+	g.mu.Lock()
+	defer g.unlock()
+	r := g.ensure(uid)
+	r.made = slices.DeleteFunc(r.made, func(m madeObject) bool { return m.id == id })
+	r.gone = append(r.gone, id)
+}
+
+// Described hands in what the caller has read of a sandbox that it has just made, during a
+// Hold. The next ReadObjects of that hold takes it and does not read the sandbox again, unless [Generator.Report] says
+// meanwhile that it has changed: the containers that were started since show that it was
+// ready. If it ends all the same, the next list differs (R5).
+func (g *Generator) Described(uid types.UID, sandbox *runtime.SandboxStatus) {
+	g.mu.Lock()
+	defer g.unlock()
+	r := g.pods[uid]
+	if r == nil || r.holds == 0 || !slices.ContainsFunc(r.made, func(m madeObject) bool { return m.id == sandbox.ID }) {
+		return
+	}
+	r.described = sandbox
+}
+
+// ReadObjects is [Generator.ReadNow] for a caller whose own calls are all that can have made
+// something of the pod since the latest list: it reads the pod by the IDs of its objects and lists
+// nothing, unless nothing of what the pod had is there, or what it had is not known.
+func (g *Generator) ReadObjects(ctx context.Context, uid types.UID) (*runtime.PodStatus, error) {
+	return g.readNow(ctx, uid, &reader{done: make(chan struct{})})
+}
+
+// unlisted reports whether the pod has an object that no list has shown yet.
+func (r *record) unlisted() bool {
+	return slices.ContainsFunc(r.made, func(m madeObject) bool { return !m.listed })
+}
+
+// listedMade notes that a list shows an object.
+func (r *record) listedMade(id string) {
+	for i := range r.made {
+		if r.made[i].id == id {
+			r.made[i].listed = true
+		}
+	}
+}
+
+// settleMade drops what lists and published readings have.
+func (r *record) settleMade() {
+	r.made = slices.DeleteFunc(r.made, func(m madeObject) bool {
+		return m.listed && slices.ContainsFunc(r.objects, func(o object) bool { return o.id == m.id })
+	})
+}
+
+// settle takes in what a job found of objects that were made or removed.
+func (r *record) settle(j *job, result *reading) {
+	r.made = slices.DeleteFunc(r.made, func(m madeObject) bool { return slices.Contains(result.missing, m.id) })
+	for _, id := range result.shown {
+		r.listedMade(id)
+	}
+	r.settleMade()
+	r.gone = slices.DeleteFunc(r.gone, func(id string) bool { return slices.Contains(j.gone, id) })
+}
+
+// complete reports whether what the pod has is known without another list.
+func (g *Generator) complete(r *record) bool {
+	return g.everListed && !r.reinspect && r.missing == 0
+}
+
+// union returns all objects of a pod: those published, those of a list that was not read, and those
+// made since, without those removed.
+func (g *Generator) union(r *record) *runtime.Pod {
+	pod := &runtime.Pod{UID: r.uid, Name: r.name, Namespace: r.namespace}
+	if status, err := g.cache.get(r.uid); err == nil {
+		for _, s := range status.Sandboxes {
+			pod.Sandboxes = append(pod.Sandboxes, &runtime.Sandbox{ID: s.ID})
+		}
+		for _, c := range status.Containers {
+			pod.Containers = append(pod.Containers, &runtime.Container{ID: c.ID, Name: c.Name, SandboxID: c.SandboxID})
+		}
+	}
+	if r.listed != nil {
+		for _, s := range r.listed.Sandboxes {
+			addSandbox(pod, s.ID)
+		}
+		for _, c := range r.listed.Containers {
+			addContainer(pod, c.ID.ID, c.SandboxID)
+		}
+	}
+	addMade(pod, r.made)
+	pod.Sandboxes = slices.DeleteFunc(pod.Sandboxes, func(s *runtime.Sandbox) bool { return slices.Contains(r.gone, s.ID) })
+	pod.Containers = slices.DeleteFunc(pod.Containers, func(c *runtime.Container) bool { return slices.Contains(r.gone, c.ID.ID) })
+	return pod
+}
+
+// withMade returns the listed pod with the objects that the list lacks.
+func withMade(listed *runtime.Pod, made []madeObject) *runtime.Pod {
+	if !slices.ContainsFunc(made, func(m madeObject) bool { return !has(listed, m.id) }) {
+		return listed
+	}
+	pod := *listed
+	pod.Sandboxes, pod.Containers = slices.Clone(listed.Sandboxes), slices.Clone(listed.Containers)
+	addMade(&pod, made)
+	return &pod
+}
+
+func addMade(pod *runtime.Pod, made []madeObject) {
+	for _, m := range made {
+		if m.sandboxID == "" {
+			addSandbox(pod, m.id)
+		} else {
+			addContainer(pod, m.id, m.sandboxID)
+		}
+	}
+}
+
+func addSandbox(pod *runtime.Pod, id string) {
+	if !has(pod, id) {
+		pod.Sandboxes = append(pod.Sandboxes, &runtime.Sandbox{ID: id})
+	}
+}
+
+func addContainer(pod *runtime.Pod, id, sandboxID string) {
+	if !has(pod, id) {
+		pod.Containers = append(pod.Containers, &runtime.Container{ID: runtime.ContainerID{ID: id}, SandboxID: sandboxID})
+	}
+}
+
+func has(pod *runtime.Pod, id string) bool {
+	return slices.ContainsFunc(pod.Sandboxes, func(s *runtime.Sandbox) bool { return s.ID == id }) ||
+		slices.ContainsFunc(pod.Containers, func(c *runtime.Container) bool { return c.ID.ID == id })
+}
+
+func statusHas(status *runtime.PodStatus, id string) bool {
+	return slices.ContainsFunc(status.Sandboxes, func(s *runtime.SandboxStatus) bool { return s.ID == id }) ||
+		slices.ContainsFunc(status.Containers, func(c *runtime.ContainerStatus) bool { return c.ID.ID == id })
+}
+
+// readObjects reads a pod by the IDs of its objects. false: nothing of it is there, which a list has to
+// confirm.
+func (g *Generator) readObjects(ctx context.Context, j *job) (result reading, found bool) {
+	pod := *j.union
+	pod.Stamp = g.view.Stamp()
+	result.stamp = pod.Stamp
+	if len(pod.Sandboxes)+len(pod.Containers) == 0 {
+		return result, true // it has nothing, or what it had was removed
+	}
+	var known []*runtime.SandboxStatus
+	if j.described != nil {
+		known = append(known, j.described)
+	}
+	status, err := g.view.PodStatus(ctx, &pod, known...)
+	if err != nil {
+		result.err = err
+		return result, true
+	}
+	if len(status.Sandboxes)+len(status.Containers) == 0 {
+		return reading{stamp: pod.Stamp}, false
+	}
+	for _, s := range status.Sandboxes {
+		if status.Name == "" { // no list has shown the pod yet
+			status.Name, status.Namespace = s.Labels[runtime.LabelPodName], s.Labels[runtime.LabelPodNamespace]
+		}
+	}
+	result.pod, result.status = &pod, status
+	result.fingerprint = g.printer.all(statusObjects(status))
+	result.missing = missing(j.made, status)
+	return result, true
+}
+
+// missing returns the objects that a full reading does not have.
+func missing(made []madeObject, status *runtime.PodStatus) (ids []string) {
+	for _, m := range made {
+		if !statusHas(status, m.id) {
+			ids = append(ids, m.id)
+		}
+	}
+	return ids
+}
