@@ -85,7 +85,7 @@ func (p *parts) gateChanged() {
 }
 
 // removable reports whether nothing of a pod that has stopped is needed any more: its worker says
-// so, or no source wants it or may want it (spec/cleanup.md ND12).
+// so, or no source wants it or may want it (spec/runtime.md 19.7).
 func (p *parts) removable(uid types.UID) bool {
 	if p.workers.ShouldPodContentBeRemoved(uid) {
 		return true

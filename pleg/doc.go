@@ -33,7 +33,8 @@
 // A worker that changes a pod wraps its calls in Hold and Release, draws a
 // [Generator.Stamp] when they are done, calls Refresh, and waits with
 // GetNewerThan: on a runtime that answers at once this takes microseconds, not a
-// relist period.
+// relist period. One that tells with Made and Removed what its calls did reads the pod
+// with ReadObjects instead, which costs no list.
 //
 // # When the runtime misbehaves
 //

@@ -79,20 +79,20 @@ func (r *record) listedMade(id string) {
 	}
 }
 
-// settleMade drops what lists and published readings have.
-func (r *record) settleMade() {
+// dropShown drops what lists and published readings have.
+func (r *record) dropShown() {
 	r.made = slices.DeleteFunc(r.made, func(m madeObject) bool {
 		return m.listed && slices.ContainsFunc(r.objects, func(o object) bool { return o.id == m.id })
 	})
 }
 
-// settle takes in what a job found of objects that were made or removed.
-func (r *record) settle(j *job, result *reading) {
+// takeIn takes in what a job found of objects that were made or removed.
+func (r *record) takeIn(j *job, result *reading) {
 	r.made = slices.DeleteFunc(r.made, func(m madeObject) bool { return slices.Contains(result.missing, m.id) })
 	for _, id := range result.shown {
 		r.listedMade(id)
 	}
-	r.settleMade()
+	r.dropShown()
 	r.gone = slices.DeleteFunc(r.gone, func(id string) bool { return slices.Contains(j.gone, id) })
 }
 

@@ -39,7 +39,7 @@ func (g *Generator) finish(ctx context.Context, j *job, result reading, end endi
 	}
 	if end == inTime && result.err == nil {
 		r.failures = 0
-		r.settle(j, &result)
+		r.takeIn(j, &result)
 		g.clearReports(j)
 	}
 	g.followUp(r)

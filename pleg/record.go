@@ -47,8 +47,7 @@ type record struct {
 	request   runtime.Stamp
 	readers   []*reader
 	reinspect bool
-	// list: the request needs a list, because something may have been made that nobody
-	// knows of.
+	// list: the request needs a list, because more may have been made than is known.
 	list bool
 	// batches are the relists that wait for this pod.
 	batches []*batch

@@ -107,7 +107,7 @@ func (g *Generator) compare(l *runtime.Listing, now time.Time) *batch {
 	changed := 0
 	for _, r := range g.records {
 		if len(r.made) > 0 {
-			r.settleMade()
+			r.dropShown()
 		}
 		switch {
 		case r.stamp > l.Stamp:

@@ -152,6 +152,19 @@ func (f *fakeViews) Refresh(types.UID) {
 	f.refreshes++
 }
 
+// last is the stamp of the last complete reading, asked how often another was asked for.
+func (f *fakeViews) last() runtime.Stamp {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.read
+}
+
+func (f *fakeViews) asked() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.refreshes
+}
+
 // relist makes a complete reading.
 func (f *fakeViews) relist() {
 	f.mu.Lock()

@@ -111,13 +111,13 @@ func (c *Calls) removed(ctx context.Context, err error, id string) {
 // made, or by a list if a call may have made something that is not known. It is what
 // [pods.Options].Reader needs. It needs a Cache.
 func (c *Calls) Read(ctx context.Context, uid types.UID) (*runtime.PodStatus, error) {
-	if !c.open.doubted(uid) {
+	if !c.open.needsList(uid) {
 		return c.o.Cache.ReadObjects(ctx, uid)
 	}
-	settled := c.open.unsettled(uid) == nil // before the reading
+	over := c.open.unsettled(uid) == nil // before the reading
 	status, err := c.o.Cache.ReadNow(ctx, uid)
-	if err == nil && settled {
-		c.open.trust(uid)
+	if err == nil && over {
+		c.open.setCertain(uid)
 	}
 	return status, err
 }
@@ -209,7 +209,7 @@ func (c *Calls) outlast(ctx context.Context, name string, call func(context.Cont
 		a.err = errGoexit
 		defer func() {
 			if a.err != nil {
-				c.open.doubt(uid) // also if the client panicked
+				c.open.setUncertain(uid) // also if the client panicked
 			}
 			c.open.end(uid, open, a.err, longer.Err() != nil || errors.Is(a.err, errGoexit))
 		}()
@@ -257,7 +257,7 @@ func (c *Calls) awaitListed(uid types.UID, view *runtime.PodStatus) error {
 
 // knowsAll reports whether views of the pod have all that the runtime has of it.
 func (c *Calls) knowsAll(uid types.UID) bool {
-	return c != nil && c.o.Cache != nil && !c.open.doubted(uid)
+	return c != nil && c.o.Cache != nil && !c.open.needsList(uid)
 }
 
 // unanswered returns an error that names a start of the pod that has not been answered;
@@ -280,6 +280,6 @@ func (c *Calls) unsettled(uid types.UID) error {
 func (c *Calls) forget(uid types.UID) {
 	if c != nil {
 		c.unlisted.forget(uid)
-		c.open.trust(uid)
+		c.open.setCertain(uid)
 	}
 }

@@ -335,3 +335,85 @@ func TestCutOffStartsDoNotPileUp(t *testing.T) {
 		}
 	})
 }
+
+// TestPodIsListedAfterACallThatFailed: B14, RT1. After a start that may have made something, the pod is read by a list
+// until one has been made when nothing more can come of the call; otherwise by what the calls made.
+func TestPodIsListedAfterACallThatFailed(t *testing.T) {
+	for name, test := range map[string]struct {
+		rt *callee
+		// over is when nothing more can come of the call.
+		over time.Duration
+	}{
+		"refused":   {&callee{err: errFake}, 0},
+		"timed out": {&callee{err: runtime.ErrDeadline}, settling},
+		"goexit":    {&callee{exits: true}, settling},
+	} {
+		for _, start := range starts {
+			t.Run(name+" "+start, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					var got string
+					c := NewCalls(test.rt, CallOptions{Cache: noted{&got}})
+					ctx := foreign.ForPod(t.Context(), "u")
+					read := func(want string) {
+						t.Helper()
+						got = ""
+						if _, err := c.Read(t.Context(), "u"); err != nil || got != want+" u. " {
+							t.Errorf("%q, %v; want %s", got, err, want)
+						}
+					}
+					read("read")
+					if err := calling[start](ctx, c); err == nil {
+						t.Fatal("no error")
+					}
+					if c.knowsAll("u") {
+						t.Error("what the call made is taken for known")
+					}
+					read("list")
+					if test.over > 0 {
+						read("list")
+						<-time.After(test.over)
+						read("list")
+					}
+					read("read")
+					_ = calling[start](ctx, c)
+					c.forget("u") // its next life begins without doubts
+					<-time.After(settling)
+					_ = c.unsettled("u")
+					read("read")
+				})
+			})
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var got string
+		c := NewCalls(&callee{hang: true}, CallOptions{Cache: noted{&got}})
+		step, cancel := context.WithCancel(foreign.ForPod(t.Context(), "u"))
+		defer time.AfterFunc(time.Second, cancel).Stop()
+		_ = calling["RunPodSandbox"](step, c)
+		if _, err := c.Read(t.Context(), "u"); err != nil || got != "list u. " {
+			t.Errorf("a call that is not answered: %q", got)
+		}
+		<-time.After(openLimit)
+		synctest.Wait()
+	})
+}
+
+// TestSandboxThatAStepReadsIsHandedIn: B14.
+func TestSandboxThatAStepReadsIsHandedIn(t *testing.T) {
+	var got string
+	c := NewCalls(described{}, CallOptions{Cache: noted{&got}})
+	for _, ctx := range []context.Context{t.Context(), foreign.ForPod(t.Context(), "u")} {
+		if response, err := c.PodSandboxStatus(ctx, "s1", false); err != nil || response.GetStatus().GetId() != "s1" {
+			t.Error(response, err)
+		}
+	}
+	if got != "u is s1. " {
+		t.Errorf("%q", got)
+	}
+}
+
+type described struct{ runtime.RuntimeService }
+
+func (described) PodSandboxStatus(_ context.Context, id string, _ bool) (*runtimeapi.PodSandboxStatusResponse, error) {
+	return &runtimeapi.PodSandboxStatusResponse{Status: &runtimeapi.PodSandboxStatus{Id: id}}, nil
+}

@@ -35,8 +35,8 @@ type openCalls struct {
 	mu     sync.Mutex
 	byPod  map[types.UID]map[*openCall]struct{}
 	closed bool
-	// doubts are the pods for which a call may have made something whose ID is not known.
-	doubts map[types.UID]struct{}
+	// uncertain are the pods for which a call may have made something whose ID is not known.
+	uncertain map[types.UID]struct{}
 }
 
 // openCall is one of them.
@@ -72,30 +72,30 @@ func (e *unansweredError) Error() string {
 func (e *unansweredError) Unwrap() error { return e.cause }
 
 func newOpenCalls(c clock.PassiveClock) *openCalls {
-	return &openCalls{clock: c, byPod: map[types.UID]map[*openCall]struct{}{}, doubts: map[types.UID]struct{}{}}
+	return &openCalls{clock: c, byPod: map[types.UID]map[*openCall]struct{}{}, uncertain: map[types.UID]struct{}{}}
 }
 
-// doubt notes that a call for the pod has failed and may have made something.
-func (o *openCalls) doubt(uid types.UID) {
+// setUncertain notes that a call for the pod has failed and may have made something.
+func (o *openCalls) setUncertain(uid types.UID) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.doubts[uid] = struct{}{}
+	o.uncertain[uid] = struct{}{}
 }
 
-// doubted reports whether only a list shows all that was made for the pod: a call has failed, or
+// needsList reports whether only a list shows all that was made for the pod: a call has failed, or
 // has not been answered.
-func (o *openCalls) doubted(uid types.UID) bool {
+func (o *openCalls) needsList(uid types.UID) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	_, doubted := o.doubts[uid]
-	return doubted || len(o.byPod[uid]) > 0
+	_, uncertain := o.uncertain[uid]
+	return uncertain || len(o.byPod[uid]) > 0
 }
 
-// trust notes that a list has shown what the pod's calls have made, or that the pod is gone.
-func (o *openCalls) trust(uid types.UID) {
+// setCertain notes that a list has shown what the pod's calls have made, or that the pod is gone.
+func (o *openCalls) setCertain(uid types.UID) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	delete(o.doubts, uid)
+	delete(o.uncertain, uid)
 }
 
 // begin notes a call, which is cancelled at once if the agent ends.

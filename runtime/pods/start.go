@@ -87,7 +87,7 @@ func (s *podSync) startContainer(ctx context.Context, c member) *startFailure {
 	}
 	id, err := s.createContainer(ctx, config)
 	if err != nil {
-		s.m.puller.Doubt(c.spec.Image, s.handler)
+		s.m.puller.LookAgain(c.spec.Image, s.handler)
 		return st.failed(ctx, reasonCreateContainerError, st.aboutImageVolumes(config, err), "")
 	}
 	st.event(v1.EventTypeNormal, "Created", "Container created: %s", c.spec.Name)

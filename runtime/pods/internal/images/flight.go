@@ -164,7 +164,7 @@ func (p *Puller) fetch(ctx context.Context, f *flight) error {
 		return errors.New("pull QPS exceeded")
 	}
 	ref, err := p.pullRecorded(ctx, f)
-	p.Doubt(f.spec.Image, f.spec.RuntimeHandler)
+	p.LookAgain(f.spec.Image, f.spec.RuntimeHandler)
 	f.pulled = p.options.Clock.Since(began)
 	if err != nil {
 		return err

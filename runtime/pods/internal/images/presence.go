@@ -88,8 +88,8 @@ func (p *Puller) forgetLook(key lookKey, l *look) {
 	}
 }
 
-// Doubt forgets that an image was found: a container of it could not be made, or it was pulled.
-func (p *Puller) Doubt(image, handler string) {
+// LookAgain forgets that an image was found: a container of it could not be made, or it was pulled.
+func (p *Puller) LookAgain(image, handler string) {
 	ref, err := Parse(image)
 	if err != nil {
 		return

@@ -83,7 +83,7 @@ func TestCrowdLooksForAnImageOnce(t *testing.T) {
 		check("first", 1, 100)
 		<-time.After(presentFor - time.Second)
 		check("soon after", 0, 100)
-		p.Doubt("app:1", "")
+		p.LookAgain("app:1", "")
 		check("doubted", 1, 100)
 		<-time.After(presentFor)
 		check("later", 1, 100)
@@ -95,7 +95,7 @@ func TestCrowdLooksForAnImageOnce(t *testing.T) {
 		check("absent", 1, 0)
 		s.absent = false
 		check("pulled meanwhile", 1, 100)
-		p.Doubt("app:1", "")
+		p.LookAgain("app:1", "")
 		s.err = errors.New("told to")
 		s.asked = 0
 		if got, _ := crowd(t.Context(), p, 3); got != 0 || s.asked == 0 {
