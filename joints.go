@@ -84,10 +84,10 @@ func (p *parts) gateChanged() {
 	p.returns.Changed()
 }
 
-// removable reports whether nothing of a pod that has stopped is needed any more: its worker says
-// so, or no source wants it or may want it (spec/runtime.md 19.7).
+// removable reports whether nothing of a pod that has stopped is needed any more: its worker, or its
+// API, says so, or no source wants it or may want it (spec/runtime.md 19.7).
 func (p *parts) removable(uid types.UID) bool {
-	if p.workers.ShouldPodContentBeRemoved(uid) {
+	if p.workers.ShouldPodContentBeRemoved(uid) || p.dead.ContentGoes(uid) {
 		return true
 	}
 	_, desired := p.loop.Store().Get(uid)
