@@ -200,8 +200,9 @@ func hangs() []hang {
 			},
 		},
 		{
-			name: "removal", fault: fake.RemovePodSandbox, kind: "removal", what: "uid-bad", waits: "the end of its removal (remove content)",
-			after: 31 * time.Second, act: func(r *rig, s *stuck) { r.fault(fake.RemovePodSandbox, "uid-bad", s); remove(r, s) },
+			// The pod's own last step removes it (runtime.md 19.7).
+			name: "removal", fault: fake.RemovePodSandbox, act: remove, kind: "pod", what: "default/bad", waits: "SyncTerminatedPod to return",
+			after: 31 * time.Second,
 		},
 	}
 }
