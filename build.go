@@ -17,6 +17,7 @@ import (
 	"github.com/podwright/podwright/internal/inventory"
 	"github.com/podwright/podwright/internal/latency"
 	"github.com/podwright/podwright/internal/node"
+	"github.com/podwright/podwright/internal/oomkills"
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/problem"
 	"github.com/podwright/podwright/internal/recovery"
@@ -94,7 +95,7 @@ func (p *parts) meter(room string) metric.Meter {
 // logger makes the logger of a part.
 func (p *parts) logger(name string) logr.Logger { return p.config.Observe.Logger.WithName(name) }
 
-// buildReading makes what reads the runtime, and measures how soon an exit is seen.
+// buildReading makes what reads the runtime, measures how soon an exit is seen, and counts OOM kills.
 func (p *parts) buildReading() error {
 	c, o := p.config, p.config.PLEG
 	p.sequence = &runtime.Sequence{}
@@ -108,7 +109,13 @@ func (p *parts) buildReading() error {
 	p.changes = p.pleg.Subscribe()
 	var metricsErr error
 	p.exits, metricsErr = latency.New(c.Observe.MeterProvider.Meter("github.com/podwright/podwright"), c.Clock, p.pleg.Get)
-	return errors.Join(err, metricsErr)
+	var killsErr error
+	p.kills, killsErr = oomkills.New(oomkills.Options{
+		View: p.pleg.Get, Pod: func(uid types.UID) *v1.Pod { return p.residents.Get(uid) },
+		Stopping: func(uid types.UID) bool { _, stopping := p.syncer.StoppingPod(uid); return stopping },
+		Clock:    c.Clock, Events: c.Observe.Events, Meter: c.Observe.MeterProvider.Meter("github.com/podwright/podwright"), Logger: p.logger("oom"),
+	})
+	return errors.Join(err, metricsErr, killsErr)
 }
 
 // buildJournal makes what writes down what must survive the agent.
@@ -278,7 +285,7 @@ func (p *parts) buildWorkers() error {
 func (p *parts) buildLoop() error {
 	c, o := p.config, p.config.Loop
 	sources, problem := p.sources()
-	o.Sources, o.Changes, o.Housekeeper = sources, node.Changes{Subscription: p.changes, Exits: p.exits, Noticed: p.noticed, Died: p.dead.Died}, housekeeping{p}
+	o.Sources, o.Changes, o.Housekeeper = sources, node.Changes{Subscription: p.changes, Exits: p.exits, Seen: p.kills.Noticed, Noticed: p.noticed, Died: p.dead.Died}, housekeeping{p}
 	o.Gate, o.Admission, o.Observed, o.Evicted = p.open, p.returns, p.observed, p.dead.Evicted
 	o.Review, o.Owner, o.Lower = p.review, p.journal.Owner, p.policies.Lower
 	o.Recorder, o.Clock, o.Logger, o.Meter = c.Observe.Events, c.Clock, p.logger("loop"), p.meter("syncloop")

@@ -12,6 +12,7 @@ import (
 	"github.com/podwright/podwright/internal/foreign"
 	"github.com/podwright/podwright/internal/latency"
 	"github.com/podwright/podwright/internal/node"
+	"github.com/podwright/podwright/internal/oomkills"
 	"github.com/podwright/podwright/internal/recovery"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
@@ -72,6 +73,7 @@ type parts struct {
 	state       node.State
 	hooks       *node.Hooks
 	exits       *latency.Exits
+	kills       *oomkills.Kills
 	journal     *recovery.Journal
 	recovery    *recovery.Recovery
 	shutdown    *node.Shutdown

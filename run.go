@@ -18,6 +18,7 @@ func (p *parts) components() []lifecycle.Component {
 		{Name: "checkpoint", Run: p.recovery.KeepRecords, Stop: records},
 		{Name: "status", Run: p.status.Run, Stop: records},
 		{Name: "pleg", Run: p.pleg.Run, Stop: records},
+		{Name: "OOM kills", Run: p.kills.Run, Stop: records},
 		{Name: "health", Run: p.health.Run, Stop: records},
 		{Name: "problems", Run: p.problems.Run, Stop: records},
 

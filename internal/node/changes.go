@@ -11,6 +11,8 @@ import (
 type Changes struct {
 	*pleg.Subscription
 	Exits *latency.Exits
+	// Seen is called for each pod of which anything changed, before the loop has it.
+	Seen func(uid types.UID)
 	// Noticed is called first, for each of them.
 	Noticed func(uid types.UID)
 	// Died is called for each in which a container died.
@@ -22,6 +24,7 @@ func (c Changes) Take() []types.UID {
 	events := c.Subscription.Take()
 	uids := make([]types.UID, 0, len(events))
 	for _, e := range events {
+		c.Seen(e.UID)
 		// A removed container is no reason to look at the pod (PE1).
 		if e.Kinds == pleg.Removed {
 			continue

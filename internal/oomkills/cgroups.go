@@ -1,0 +1,99 @@
+package oomkills
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The bounds of a search for cgroups.
+const (
+	maxDepth   = 8
+	maxFolders = 20_000
+)
+
+// hierarchy is where the kernel shows what it has killed.
+type hierarchy struct {
+	top, file string
+}
+
+// examine finds the hierarchy below a folder such as /sys/fs/cgroup: that of version 1 if it has the
+// controller of memory. Without either the folder of the result is empty.
+func examine(root string) hierarchy {
+	entries, _ := os.ReadDir(root)
+	for _, e := range entries {
+		if e.IsDir() && slices.Contains(strings.Split(e.Name(), ","), "memory") {
+			return hierarchy{filepath.Join(root, e.Name()), "memory.oom_control"}
+		}
+	}
+	if _, err := os.Stat(filepath.Join(root, "cgroup.controllers")); err == nil {
+		return hierarchy{root, "memory.events"}
+	}
+	return hierarchy{}
+}
+
+// kills reads how many processes of a cgroup were killed, false if it is gone or its kernel does not count.
+func (h hierarchy) kills(path string) (int64, bool) {
+	content, err := os.ReadFile(filepath.Join(path, h.file))
+	if err != nil {
+		return 0, false
+	}
+	for line := range bytes.Lines(content) {
+		if number, ok := bytes.CutPrefix(bytes.TrimSpace(line), []byte("oom_kill ")); ok {
+			n, err := strconv.ParseInt(string(number), 10, 64)
+			return n, err == nil
+		}
+	}
+	return 0, false
+}
+
+// errFound ends a search.
+var errFound = errors.New("all were found")
+
+// find looks for the cgroups of containers: folders whose names end with their IDs, as ID,
+// cri-containerd-ID.scope or crio-ID. It returns their paths by ID.
+func (h hierarchy) find(ids map[string]bool) map[string]string {
+	found := map[string]string{}
+	if h.top == "" || len(ids) == 0 {
+		return found
+	}
+	folders := 0
+	var walk func(dir string, depth int) error
+	walk = func(dir string, depth int) error {
+		if folders++; folders > maxFolders || depth > maxDepth {
+			return nil
+		}
+		entries, _ := os.ReadDir(dir) // one that is gone meanwhile has nothing
+		for _, e := range entries {
+			if !e.IsDir() {
+				continue
+			}
+			path := filepath.Join(dir, e.Name())
+			if id := idOf(e.Name()); ids[id] {
+				if found[id] = path; len(found) == len(ids) {
+					return errFound
+				}
+				continue
+			}
+			if err := walk(path, depth+1); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	_ = walk(h.top, 0)
+	return found
+}
+
+// idOf is the ID in the name of a container's cgroup. What CRI-O's monitor has is not the container's.
+func idOf(name string) string {
+	name = strings.TrimSuffix(name, ".scope")
+	if strings.Contains(name, "conmon-") {
+		return ""
+	}
+	return name[strings.LastIndexAny(name, "-:")+1:]
+}

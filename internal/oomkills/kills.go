@@ -1,0 +1,319 @@
+package oomkills
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel/metric"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/internal/instrument"
+	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/runtime"
+)
+
+const (
+	// period is the time between two looks at the cgroups, while there are any.
+	period = 10 * time.Second
+	// maxSearches is how often the cgroup of a container is looked for: one that is not a folder of this
+	// machine, as in a virtual machine, is not found.
+	maxSearches = 3
+	// minID is the length from which on an ID is one that no other cgroup is named after.
+	minID = 32
+)
+
+// Options configures [New]. View, Pod, Stopping, Clock and Events are required; none of the functions may block.
+type Options struct {
+	// View shows a pod as it was last read.
+	View func(uid types.UID) (*runtime.PodStatus, error)
+	// Pod returns a pod, nil if it is not known.
+	Pod func(uid types.UID) *v1.Pod
+	// Stopping reports whether the pod is being stopped.
+	Stopping func(uid types.UID) bool
+	// Root is where cgroups are mounted. Empty: /sys/fs/cgroup.
+	Root   string
+	Clock  clock.Clock
+	Events podinfo.EventRecorder
+	Meter  metric.Meter
+	Logger logr.Logger
+}
+
+// Kills knows what was killed. Make one with [New]; all methods are safe for concurrent use.
+type Kills struct {
+	options Options
+	// made is when the agent began: earlier kills are not its to tell.
+	made   time.Time
+	groups hierarchy
+	set    *instrument.Set
+	total  metric.Int64Observable
+	// begun says that a container runs whose cgroup is to be looked at.
+	begun chan struct{}
+
+	mu   sync.Mutex
+	pods map[types.UID]*pod
+}
+
+// pod is what is known of a pod that the runtime has.
+type pod struct {
+	namespace, name string
+	// sums are the kills by container, over all its lives.
+	sums  map[string]int64
+	lives map[string]*life
+}
+
+// told is one event.
+type told struct {
+	uid                        types.UID
+	namespace, name, container string
+	text                       string
+}
+
+// New returns an empty table, or what is wrong with the meter. It starts nothing.
+func New(options Options) (*Kills, error) {
+	if options.Root == "" {
+		options.Root = "/sys/fs/cgroup"
+	}
+	set := instrument.New(options.Meter)
+	k := &Kills{
+		options: options, made: options.Clock.Now(), groups: examine(options.Root), set: set,
+		total: set.ReadCounter("container_oom_events_total", "Kills in containers for want of memory."),
+		begun: make(chan struct{}, 1), pods: map[types.UID]*pod{},
+	}
+	return k, set.Err()
+}
+
+// Run looks at the cgroups of running containers, and serves the metric, until ctx ends.
+func (k *Kills) Run(ctx context.Context) error {
+	withdraw, err := k.set.Export(func(o metric.Observer) {
+		k.look()
+		k.observe(o)
+	})
+	if err != nil {
+		k.options.Logger.Error(err, "OOM kills are not shown as a metric")
+	} else {
+		defer withdraw()
+	}
+	for {
+		var due <-chan time.Time
+		var timer clock.Timer
+		if k.watches() {
+			timer = k.options.Clock.NewTimer(period)
+			due = timer.C()
+		}
+		begun := k.begun
+		if due != nil {
+			begun = nil // it runs already
+		}
+		select {
+		case <-ctx.Done():
+		case <-begun:
+		case <-due:
+			k.look()
+		}
+		if timer != nil {
+			timer.Stop()
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+	}
+}
+
+// Noticed takes what is new about a pod. It reads the cache alone.
+func (k *Kills) Noticed(uid types.UID) {
+	view, err := k.options.View(uid)
+	if err != nil || view == nil {
+		return
+	}
+	k.mu.Lock()
+	events := k.update(uid, view)
+	k.mu.Unlock()
+	k.tell(events)
+}
+
+// update takes a pod as it is now. The caller holds mu.
+func (k *Kills) update(uid types.UID, view *runtime.PodStatus) (events []told) {
+	if len(view.Containers)+len(view.Sandboxes) == 0 {
+		delete(k.pods, uid)
+		return nil
+	}
+	p := k.pods[uid]
+	if p == nil {
+		p = &pod{namespace: view.Namespace, name: view.Name, sums: map[string]int64{}, lives: map[string]*life{}}
+		k.pods[uid] = p
+	}
+	there := make(map[string]bool, len(view.Containers))
+	for _, c := range view.Containers {
+		there[c.ID.ID] = true
+		if _, shown := p.sums[c.Name]; !shown {
+			p.sums[c.Name] = 0 // a series begins at 0, so that its first kill is a growth
+		}
+		events = append(events, k.updateLife(uid, p, c)...)
+	}
+	for id := range p.lives {
+		if !there[id] {
+			delete(p.lives, id)
+		}
+	}
+	return events
+}
+
+// updateLife takes one container of a pod.
+func (k *Kills) updateLife(uid types.UID, p *pod, c *runtime.ContainerStatus) []told {
+	l := p.lives[c.ID.ID]
+	if l == nil && (c.State == runtime.Running || c.State == runtime.Exited) {
+		l = &life{name: c.Name, based: !c.StartedAt.Before(k.made), ended: c.State == runtime.Exited && c.FinishedAt.Before(k.made)}
+		p.lives[c.ID.ID] = l
+		if watched(c.ID.ID, l) && c.State == runtime.Running {
+			select {
+			case k.begun <- struct{}{}:
+			default:
+			}
+		}
+	}
+	if l == nil || l.ended || c.State != runtime.Exited {
+		return nil
+	}
+	if l.end(c, k.options.Stopping(uid)) == 0 {
+		return nil
+	}
+	p.sums[l.name]++
+	text := "Out of memory: the kernel killed container " + l.name
+	if c.ExitCode != killedCode {
+		text = killedProcesses(1, l.name)
+	}
+	return []told{{uid, p.namespace, p.name, l.name, text}}
+}
+
+func killedProcesses(n int64, container string) string {
+	if n == 1 {
+		return "Out of memory: the kernel killed a process of container " + container
+	}
+	return fmt.Sprintf("Out of memory: the kernel killed %d processes of container %s", n, container)
+}
+
+// watched reports whether a life has a cgroup that is, or may be, known.
+func watched(id string, l *life) bool {
+	return len(id) >= minID && !l.ended && (l.path != "" || l.searches < maxSearches)
+}
+
+// watches reports whether there is a cgroup to look at.
+func (k *Kills) watches() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, p := range k.pods {
+		for id, l := range p.lives {
+			if watched(id, l) {
+				return k.groups.top != ""
+			}
+		}
+	}
+	return false
+}
+
+// look reads the cgroups of what runs. Nothing is held meanwhile.
+func (k *Kills) look() {
+	began := k.options.Clock.Now()
+	counts := map[string]int64{}
+	for id, path := range k.paths() {
+		if n, ok := k.groups.kills(path); ok {
+			counts[id] = n
+		}
+	}
+	k.tell(k.take(counts, began))
+}
+
+// paths returns the cgroups of what runs, by ID; those that are not known yet are looked for.
+func (k *Kills) paths() map[string]string {
+	paths, unknown := map[string]string{}, map[string]bool{}
+	k.mu.Lock()
+	for _, p := range k.pods {
+		for id, l := range p.lives {
+			switch {
+			case !watched(id, l):
+			case l.path != "":
+				paths[id] = l.path
+			default:
+				unknown[id] = true
+				l.searches++
+			}
+		}
+	}
+	k.mu.Unlock()
+	found := k.groups.find(unknown)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, p := range k.pods {
+		for id, l := range p.lives {
+			if path := found[id]; path != "" {
+				l.path, paths[id] = path, path
+			}
+		}
+	}
+	return paths
+}
+
+// take takes what was read.
+func (k *Kills) take(counts map[string]int64, began time.Time) (events []told) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for uid, p := range k.pods {
+		for id, l := range p.lives {
+			n, ok := counts[id]
+			if !ok || l.ended {
+				continue
+			}
+			if more := l.read(n, began); more > 0 {
+				p.sums[l.name] += more
+				events = append(events, told{uid, p.namespace, p.name, l.name, killedProcesses(more, l.name)})
+			}
+		}
+	}
+	return events
+}
+
+// observe shows the sums. Pods that share a name are one series.
+func (k *Kills) observe(o metric.Observer) {
+	type series struct{ namespace, pod, container string }
+	sums := map[series]int64{}
+	k.mu.Lock()
+	for _, p := range k.pods {
+		for container, n := range p.sums {
+			sums[series{p.namespace, p.name, container}] += n
+		}
+	}
+	k.mu.Unlock()
+	for s, n := range sums {
+		o.ObserveInt64(k.total, n, instrument.Labels("namespace", s.namespace, "pod", s.pod, "container", s.container))
+	}
+}
+
+// tell makes the events.
+func (k *Kills) tell(events []told) {
+	for _, e := range events {
+		ref := &v1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: e.namespace, Name: e.name, UID: e.uid, FieldPath: k.fieldPath(e)}
+		k.options.Events.Eventf(ref, v1.EventTypeWarning, oomKilled, "%s", e.text)
+	}
+}
+
+func (k *Kills) fieldPath(e told) string {
+	list := "containers"
+	if pod := k.options.Pod(e.uid); pod != nil {
+		for i := range pod.Spec.InitContainers {
+			if pod.Spec.InitContainers[i].Name == e.container {
+				list = "initContainers"
+			}
+		}
+		for i := range pod.Spec.EphemeralContainers {
+			if pod.Spec.EphemeralContainers[i].Name == e.container {
+				list = "ephemeralContainers"
+			}
+		}
+	}
+	return "spec." + list + "{" + e.container + "}"
+}

@@ -1,0 +1,333 @@
+package oomkills
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/internal/instrument/instrumenttest"
+	"github.com/podwright/podwright/runtime"
+)
+
+// idA and idB are IDs as runtimes give them.
+var idA, idB = strings.Repeat("a1", 32), strings.Repeat("b2", 32)
+
+// 28.2: which kills of a life are new when its cgroup is read and when it has ended.
+func TestKillsOfALife(t *testing.T) {
+	at := func(seconds float64) time.Time {
+		return time.Unix(1000, 0).Add(time.Duration(seconds * float64(time.Second)))
+	}
+	type reading struct {
+		at    float64
+		count int64
+	}
+	for _, c := range []struct {
+		name     string
+		old      bool // older than the agent
+		readings []reading
+		end      *runtime.ContainerStatus
+		stopping bool
+		want     int64
+	}{
+		{name: "nothing", readings: []reading{{0, 0}, {10, 0}}, want: 0},
+		{name: "two processes", readings: []reading{{0, 0}, {10, 1}, {20, 1}, {30, 2}}, want: 2},
+		{name: "before the agent", old: true, readings: []reading{{0, 3}, {10, 3}, {20, 4}}, want: 1},
+		{name: "the container", readings: []reading{{0, 0}}, end: &runtime.ContainerStatus{Reason: oomKilled, ExitCode: 137, FinishedAt: at(5)}, want: 1},
+		{name: "never read", end: &runtime.ContainerStatus{Reason: oomKilled, ExitCode: 137, FinishedAt: at(5)}, want: 1},
+		{name: "ended by itself", readings: []reading{{0, 0}}, end: &runtime.ContainerStatus{Reason: "Error", ExitCode: 137, FinishedAt: at(5)}, want: 0},
+		{name: "a process, then the container", readings: []reading{{0, 1}}, end: &runtime.ContainerStatus{Reason: oomKilled, ExitCode: 137, FinishedAt: at(5)}, want: 2},
+		{name: "read between the kill and the end", readings: []reading{{5, 1}}, end: &runtime.ContainerStatus{Reason: oomKilled, ExitCode: 137, FinishedAt: at(5.2)}, want: 1},
+		{name: "read after the end", readings: []reading{{5, 1}}, end: &runtime.ContainerStatus{Reason: oomKilled, ExitCode: 137, FinishedAt: at(4.9)}, want: 1},
+		{name: "a process, then an end of its own", readings: []reading{{0, 1}}, end: &runtime.ContainerStatus{Reason: oomKilled, FinishedAt: at(5)}, want: 1},
+		{name: "a process, then stopped", readings: []reading{{0, 1}}, end: &runtime.ContainerStatus{Reason: oomKilled, ExitCode: 137, FinishedAt: at(5)}, stopping: true, want: 1},
+		{name: "a process that no reading saw, then an end of its own", readings: []reading{{0, 0}}, end: &runtime.ContainerStatus{Reason: oomKilled, FinishedAt: at(5)}, want: 1},
+	} {
+		l, got := &life{based: !c.old}, int64(0)
+		for _, r := range c.readings {
+			got += l.read(r.count, at(r.at))
+		}
+		if c.end != nil {
+			got += l.end(c.end, c.stopping)
+		}
+		if got != c.want {
+			t.Errorf("%s: %d kills, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+// groups makes cgroups with kills, by path below the root; of version 2 if unified.
+func groups(t *testing.T, root string, unified bool, kills map[string]int) {
+	t.Helper()
+	top, file := filepath.Join(root, "memory"), "memory.oom_control"
+	text := "oom_kill_disable 0\nunder_oom 0\noom_kill %d\n"
+	if unified {
+		top, file, text = root, "memory.events", "low 0\nhigh 7\nmax 9\noom 3\noom_kill %d\noom_group_kill 0\n"
+		if err := os.WriteFile(filepath.Join(root, "cgroup.controllers"), []byte("cpu memory\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, n := range kills {
+		dir := filepath.Join(top, path)
+		if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, file), fmt.Appendf(nil, text, n), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// 28.1: the cgroups of containers are found by their IDs, whatever runtime and driver named them.
+func TestFindsCgroups(t *testing.T) {
+	for _, unified := range []bool{false, true} {
+		root := t.TempDir()
+		groups(t, root, unified, map[string]int{
+			"system.slice/ssh.service": 5,
+			"k8s.io/" + idA:            1,
+			"kubepods.slice/kubepods-podx.slice/cri-containerd-" + idB + ".scope":        2,
+			"kubepods.slice/kubepods-podx.slice/crio-conmon-" + idB + ".scope":           7,
+			"kubepods.slice/kubepods-podx.slice/cri-containerd-" + idB + ".scope/nested": 9,
+		})
+		h := examine(root)
+		found := h.find(map[string]bool{idA: true, idB: true, strings.Repeat("c", 64): true})
+		if len(found) != 2 {
+			t.Errorf("unified %t: found %v", unified, found)
+		}
+		a, okA := h.kills(found[idA])
+		b, okB := h.kills(found[idB])
+		if !okA || !okB || a != 1 || b != 2 {
+			t.Errorf("unified %t: %d %t, %d %t", unified, a, okA, b, okB)
+		}
+		if n, ok := h.kills(filepath.Join(root, "gone")); ok {
+			t.Errorf("a cgroup that is gone: %d", n)
+		}
+	}
+	if h := examine(t.TempDir()); h.top != "" || len(h.find(map[string]bool{idA: true})) > 0 {
+		t.Errorf("a machine without cgroups: %+v", h)
+	}
+}
+
+// rig is a table over pods of a test.
+type rig struct {
+	*testing.T
+	*Kills
+	root  string
+	meter *instrumenttest.Meter
+
+	mu       sync.Mutex
+	views    map[types.UID]*runtime.PodStatus
+	stopping bool
+	events   []string
+}
+
+func (r *rig) Eventf(object apiruntime.Object, kind, reason, format string, args ...any) {
+	ref := object.(*v1.ObjectReference)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = append(r.events, fmt.Sprintf("%s/%s %s %s %s %s", ref.Namespace, ref.Name, ref.FieldPath, kind, reason, fmt.Sprintf(format, args...)))
+}
+
+// newRig makes a table that runs.
+func newRig(t *testing.T) *rig {
+	r := &rig{T: t, root: t.TempDir(), meter: &instrumenttest.Meter{}, views: map[types.UID]*runtime.PodStatus{}}
+	groups(t, r.root, true, nil)
+	var err error
+	r.Kills, err = New(Options{
+		View: func(uid types.UID) (*runtime.PodStatus, error) { return r.views[uid], nil },
+		Pod: func(types.UID) *v1.Pod {
+			return &v1.Pod{Spec: v1.PodSpec{InitContainers: []v1.Container{{Name: "side"}}}}
+		},
+		Stopping: func(types.UID) bool { return r.stopping },
+		Root:     r.root, Clock: clock.RealClock{}, Events: r, Meter: r.meter,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = r.Kills.Run(ctx) })
+	t.Cleanup(func() { cancel(); running.Wait() })
+	synctest.Wait()
+	return r
+}
+
+// show has the runtime show containers of a pod.
+func (r *rig) show(uid types.UID, containers ...*runtime.ContainerStatus) {
+	r.views[uid] = &runtime.PodStatus{UID: uid, Namespace: "default", Name: "web", Containers: containers}
+	r.Noticed(uid)
+}
+
+// want compares the events, and the metric if it is not negative.
+func (r *rig) want(sum float64, events ...string) {
+	r.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !slices.Equal(r.events, events) {
+		r.Errorf("events %q, want %q", r.events, events)
+	}
+	if got := r.meter.Read(r.Context()); got["container_oom_events_total{container=app,namespace=default,pod=web}"] != sum {
+		r.Errorf("metric %v, want %v", got, sum)
+	}
+}
+
+func container(id string, state runtime.State) *runtime.ContainerStatus {
+	return &runtime.ContainerStatus{ID: runtime.ContainerID{ID: id}, Name: "app", State: state, StartedAt: time.Now()}
+}
+
+func ended(c *runtime.ContainerStatus, code int32, reason string) *runtime.ContainerStatus {
+	e := *c
+	e.State, e.ExitCode, e.Reason, e.FinishedAt = runtime.Exited, code, reason, time.Now()
+	return &e
+}
+
+// 28.1, 28.2: a process that is killed while its container goes on is told once within 10 s, the container's end
+// once, and the sum is that of all its lives until the pod is gone.
+func TestProcessesAndContainersAreToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		groups(t, r.root, true, map[string]int{"k8s.io/" + idA: 0})
+		a := container(idA, runtime.Running)
+		r.show("u", a)
+		synctest.Wait()
+		r.want(0)
+		groups(t, r.root, true, map[string]int{"k8s.io/" + idA: 1})
+		after(10 * time.Second)
+		process := "default/web spec.containers{app} Warning OOMKilled Out of memory: the kernel killed a process of container app"
+		r.want(1, process)
+		after(time.Minute)
+		r.want(1, process)
+		after(5 * time.Second)
+		if err := os.RemoveAll(filepath.Join(r.root, "k8s.io")); err != nil {
+			t.Fatal(err)
+		}
+		b := container(idB, runtime.Running)
+		dead := ended(a, 137, oomKilled)
+		r.show("u", dead, b)
+		r.show("u", dead, b)
+		whole := "default/web spec.containers{app} Warning OOMKilled Out of memory: the kernel killed container app"
+		r.want(2, process, whole)
+		r.show("u", b)
+		r.want(2, process, whole)
+		r.show("u")
+		if got := r.meter.Read(t.Context()); len(got) != 0 {
+			t.Errorf("a pod that is gone: %v", got)
+		}
+	})
+}
+
+// 28.1: a scrape reads by itself.
+func TestScrapeReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		groups(t, r.root, true, map[string]int{"k8s.io/" + idA: 0})
+		r.show("u", container(idA, runtime.Running))
+		r.want(0)
+		groups(t, r.root, true, map[string]int{"k8s.io/" + idA: 3})
+		if got := slices.Collect(maps.Values(r.meter.Read(t.Context()))); !slices.Equal(got, []float64{3}) {
+			t.Errorf("read %v", got)
+		}
+		r.want(3, "default/web spec.containers{app} Warning OOMKilled Out of memory: the kernel killed 3 processes of container app")
+	})
+}
+
+// 28.3: what was killed before the agent was there is not told by it.
+func TestEarlierKillsAreNotTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		long := container(idA, runtime.Running)
+		dead := ended(container(idB, runtime.Running), 137, oomKilled)
+		after(time.Minute)
+		r := newRig(t)
+		groups(t, r.root, true, map[string]int{"k8s.io/" + idA: 4})
+		r.show("u", long, dead)
+		after(time.Minute)
+		r.want(0)
+		groups(t, r.root, true, map[string]int{"k8s.io/" + idA: 5})
+		after(10 * time.Second)
+		r.want(1, "default/web spec.containers{app} Warning OOMKilled Out of memory: the kernel killed a process of container app")
+	})
+}
+
+// A container that is killed before it is seen to run is told; one of a list of its own is referred to as such.
+func TestQuickEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		side := ended(container("short", runtime.Running), 137, oomKilled)
+		side.Name = "side"
+		r.show("u", side)
+		r.want(0, "default/web spec.initContainers{side} Warning OOMKilled Out of memory: the kernel killed container side")
+	})
+}
+
+// A cgroup that is not there, as that of a virtual machine, is looked for three times; then nothing runs any more.
+func TestSearchesEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.show("u", container(idA, runtime.Running))
+		after(time.Hour)
+		if r.watches() || r.pods["u"].lives[idA].searches != maxSearches {
+			t.Errorf("%+v", r.pods["u"].lives[idA])
+		}
+		r.want(0)
+	})
+}
+
+// 28.1 in a crowd: 1,000 containers are one search and one file each per look.
+func TestCrowd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		kills := map[string]int{}
+		var all []*runtime.ContainerStatus
+		for i := range 1000 {
+			id := fmt.Sprintf("%064x", i)
+			kills["k8s.io/"+id] = 1
+			all = append(all, container(id, runtime.Running))
+		}
+		groups(t, r.root, true, kills)
+		r.show("u", all...)
+		after(10 * time.Second)
+		r.want(1000, r.events...)
+		if len(r.events) != 1000 {
+			t.Errorf("%d events", len(r.events))
+		}
+	})
+}
+
+// BenchmarkLook is a look at 110 containers that nothing has happened to.
+func BenchmarkLook(b *testing.B) {
+	root := b.TempDir()
+	k, err := New(Options{Root: root, Clock: clock.RealClock{}, Meter: &instrumenttest.Meter{}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	p := &pod{sums: map[string]int64{}, lives: map[string]*life{}}
+	k.pods["u"] = p
+	for i := range 110 {
+		id := fmt.Sprintf("%064x", i)
+		path := filepath.Join(root, id)
+		if err := errors.Join(os.Mkdir(path, 0o755), os.WriteFile(filepath.Join(path, "memory.events"), []byte("oom 0\noom_kill 0\n"), 0o600)); err != nil {
+			b.Fatal(err)
+		}
+		p.lives[id] = &life{path: path, based: true}
+	}
+	k.groups = hierarchy{root, "memory.events"}
+	for b.Loop() {
+		k.look()
+	}
+}
+
+// after lets time pass, and all that is due happen.
+func after(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
