@@ -60,9 +60,9 @@ func (s *Server) routes() *http.ServeMux {
 		mux.HandleFunc("GET /metrics/probes", s.metricPage(true))
 	}
 	if stats := s.options.Stats; stats != nil {
-		mux.HandleFunc("GET /stats/summary", s.timely(stats.ServeSummary))
-		mux.HandleFunc("GET /metrics/resource", s.timely(stats.ServeResource))
-		mux.HandleFunc("GET /metrics/cadvisor", s.timely(stats.ServeContainers))
+		mux.HandleFunc("GET /stats/summary", s.statsPage(stats.ServeSummary))
+		mux.HandleFunc("GET /metrics/resource", s.statsPage(stats.ServeResource))
+		mux.HandleFunc("GET /metrics/cadvisor", s.statsPage(stats.ServeContainers))
 	}
 	if s.options.Config != nil {
 		mux.HandleFunc("GET /configz", s.timely(s.configz))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -49,4 +50,40 @@ func TestStatsPages(t *testing.T) {
 	if code, _ := without.get("/stats/summary", "good"); code != http.StatusNotFound {
 		t.Errorf("without a source: %d", code)
 	}
+}
+
+// slowPages do not answer before they are told to.
+type slowPages struct {
+	pages
+	begun, end chan struct{}
+}
+
+func (p slowPages) ServeResource(http.ResponseWriter, *http.Request) {
+	p.begun <- struct{}{}
+	<-p.end
+}
+
+// TestStatsPagesOfACrowd (KH9): scrapes of a page that a hung runtime holds up are bounded; other pages answer.
+func TestStatsPagesOfACrowd(t *testing.T) {
+	p := slowPages{begun: make(chan struct{}), end: make(chan struct{})}
+	r := newRig(t, nil, func(o *Options) { o.Stats = p })
+	var waiting sync.WaitGroup
+	for range maxScrapes {
+		waiting.Go(func() {
+			if code, _ := r.get("/metrics/resource", "good"); code != http.StatusOK {
+				t.Errorf("%d", code)
+			}
+		})
+	}
+	for range maxScrapes {
+		<-p.begun
+	}
+	if code, _ := r.get("/metrics/resource", "good"); code != http.StatusServiceUnavailable {
+		t.Errorf("one more: %d", code)
+	}
+	if code, _ := r.get("/metrics/cadvisor", "good"); code != http.StatusOK {
+		t.Errorf("another page: %d", code)
+	}
+	close(p.end)
+	waiting.Wait()
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
@@ -14,7 +15,7 @@ func TestContainersPage(t *testing.T) {
 	const pod = "kubepods/burstable/poduid-web"
 	for _, unified := range []bool{false, true} {
 		m := newMachine(t, unified)
-		m.pod("web")
+		m.pod("web").Spec.Containers = []v1.Container{{Name: "app", Image: "registry/app"}}
 		m.pod("host").Spec.HostNetwork = true
 		m.run("web", "app", "c1", 0, 1500*time.Millisecond, 4096)
 		m.run("host", "app", "c2", 0, time.Second, 4096)
@@ -30,7 +31,7 @@ func TestContainersPage(t *testing.T) {
 			c1sda = `{container="app",device="/dev/sda",id="/kubepods/burstable/poduid-web/c1",image="registry/app",name="c1",namespace="default",pod="web"}`
 			web   = `{container="",id="/kubepods/burstable/poduid-web",image="",name="",namespace="default",pod="web"}`
 			eth0  = `{container="",id="/kubepods/burstable/poduid-web",image="",interface="eth0",name="sandbox-web",namespace="default",pod="web"}`
-			c2    = `{container="app",id="/elsewhere/c2",image="registry/app",name="c2",namespace="default",pod="host"}`
+			c2    = `{container="app",id="/elsewhere/c2",image="sha256:1",name="c2",namespace="default",pod="host"}`
 			root  = `{container="",id="/",image="",name="",namespace="",pod=""}`
 		)
 		have := map[string]bool{}

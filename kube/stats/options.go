@@ -55,7 +55,8 @@ type Options struct {
 	// scrape reads for itself.
 	MaxAge time.Duration
 	// DiskAge is how old the sizes of volumes and logs may be, which take a walk through their
-	// files. 0 means 1 min.
+	// files. A quarter of a scrape's time is for walks; what they do not reach has its older size, or
+	// none. 0 means 1 min.
 	DiskAge time.Duration
 	// Timeout bounds one scrape, its wait for another included. 0 means 8 s, so that a scraper that
 	// waits for 10 s, as they do, is answered.

@@ -14,6 +14,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
+	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -86,11 +87,13 @@ func (s *Source) assemble(ctx context.Context, found *found, want parts, now tim
 		s.disk.begin()
 		defer s.disk.end()
 	}
+	walks, cancel := timing.WithTimeout(ctx, s.options.Clock, s.options.Timeout/4)
+	defer cancel()
 	out := make([]pod, 0, len(known))
 	for uid, m := range group(found, known) {
 		p := s.pod(known[uid], m, found, want, now)
 		if want&withDisk != 0 {
-			s.disk.add(ctx, &p, known[uid], s.options.Engine, found, now)
+			s.disk.add(walks, &p, known[uid], s.options.Engine, found, now)
 		}
 		out = append(out, p)
 	}
@@ -114,8 +117,12 @@ func (s *Source) pod(spec *v1.Pod, m *members, found *found, want parts, now tim
 	var count *uint64 // of processes
 	for name, c := range m.containers {
 		measured := s.container(c, found.stats[c.GetId()], want, now)
-		measured.stats.Name = name
-		available(measured.stats.Memory, memoryLimit(spec, name))
+		measured.stats.Name, measured.image = name, imageOf(c)
+		var limit uint64
+		if of := specOf(spec, name); of != nil {
+			measured.image, limit = of.Image, memoryOfList(of.Resources.Limits)
+		}
+		available(measured.stats.Memory, limit)
 		if p.cgroup == "" {
 			p.cgroup = podCgroup(measured.cgroup, uid)
 		}
@@ -133,7 +140,7 @@ func (s *Source) pod(spec *v1.Pod, m *members, found *found, want parts, now tim
 // container measures one container: as the runtime does, and by its cgroup what the runtime does not
 // say.
 func (s *Source) container(c *runtimeapi.Container, said *runtimeapi.ContainerStats, want parts, now time.Time) container {
-	out := container{id: c.GetId(), image: imageOf(c), cgroup: s.paths[c.GetId()]}
+	out := container{id: c.GetId(), cgroup: s.paths[c.GetId()]}
 	out.stats.StartTime = metav1.NewTime(time.Unix(0, c.GetCreatedAt()))
 	out.stats.CPU, out.stats.Memory = cpuOf(said.GetCpu()), memoryOf(said.GetMemory())
 	out.stats.Swap, out.stats.IO = swapOf(said.GetSwap()), ioOf(said.GetIo())
@@ -326,31 +333,28 @@ func available(memory *stats.MemoryStats, limit uint64) {
 	}
 }
 
-// memoryLimit is that of a container, 0 if it has none.
-func memoryLimit(spec *v1.Pod, name string) uint64 {
-	for _, list := range [][]v1.Container{spec.Spec.Containers, spec.Spec.InitContainers} {
-		for i := range list {
-			if list[i].Name == name {
-				return bytesOf(list[i].Resources.Limits)
-			}
+// specOf returns what a pod says about one of its containers, nil if nothing, as of an ephemeral one.
+func specOf(pod *v1.Pod, name string) *v1.Container {
+	for _, list := range [][]v1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+		if i := slices.IndexFunc(list, func(c v1.Container) bool { return c.Name == name }); i >= 0 {
+			return &list[i]
 		}
 	}
-	return 0
+	return nil
 }
 
-func bytesOf(list v1.ResourceList) uint64 {
-	return uint64(max(list.Memory().Value(), 0))
-}
+// memoryOfList is the memory of a list of resources in bytes.
+func memoryOfList(list v1.ResourceList) uint64 { return uint64(max(list.Memory().Value(), 0)) }
 
 // podLimit is that of a pod as a whole: its own, or the sum of its containers' if each has one.
 func podLimit(spec *v1.Pod) (sum uint64) {
 	if r := spec.Spec.Resources; r != nil {
-		if own := bytesOf(r.Limits); own > 0 {
+		if own := memoryOfList(r.Limits); own > 0 {
 			return own
 		}
 	}
 	for i := range spec.Spec.Containers {
-		own := bytesOf(spec.Spec.Containers[i].Resources.Limits)
+		own := memoryOfList(spec.Spec.Containers[i].Resources.Limits)
 		if own == 0 || own > math.MaxInt64-sum {
 			return 0
 		}

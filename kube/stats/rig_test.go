@@ -138,7 +138,7 @@ func (m *machineRoot) run(pod, name, id string, attempt uint32, cpu time.Duratio
 	m.containers.mu.Lock()
 	defer m.containers.mu.Unlock()
 	m.containers.list = append(m.containers.list, &runtimeapi.Container{
-		Id: id, PodSandboxId: "sandbox-" + pod, CreatedAt: time.Unix(2000+int64(attempt), 0).UnixNano(), Image: &runtimeapi.ImageSpec{Image: "registry/" + name},
+		Id: id, PodSandboxId: "sandbox-" + pod, CreatedAt: time.Unix(2000+int64(attempt), 0).UnixNano(), Image: &runtimeapi.ImageSpec{Image: "sha256:1"},
 		Metadata: &runtimeapi.ContainerMetadata{Name: name, Attempt: attempt},
 		Labels:   map[string]string{runtime.LabelPodUID: "uid-" + pod, runtime.LabelContainerName: name},
 	})

@@ -125,6 +125,43 @@ func TestSummary(t *testing.T) {
 	}
 }
 
+// TestWalksThatTakeTooLong (KV1): what a walk does not reach in time has its older size, or none, and the
+// rest of the pod is there.
+func TestWalksThatTakeTooLong(t *testing.T) {
+	dir := t.TempDir()
+	m := newMachine(t, true)
+	m.pod("web")
+	m.write(filepath.Join(dir, "app", "0.log"), "text")
+	d := disk{age: time.Minute}
+	engine := &engine{storage: map[types.UID]pods.LocalStorage{"uid-web": {Logs: map[string]string{"app": filepath.Join(dir, "app")}}}}
+	over, end := context.WithCancel(t.Context())
+	end()
+	logs := func(ctx context.Context, now time.Time) *stats.FsStats {
+		d.begin()
+		defer d.end()
+		p := pod{containers: []container{{stats: stats.ContainerStats{Name: "app"}}}}
+		d.add(ctx, &p, &m.engine.pods[0], engine, &found{}, now)
+		return p.containers[0].stats.Logs
+	}
+	at := time.Unix(5000, 0)
+	if got := logs(over, at); got != nil {
+		t.Errorf("without a walk: %+v", got)
+	}
+	first := logs(t.Context(), at)
+	if first == nil || *first.UsedBytes == 0 || *first.InodesUsed != 2 {
+		t.Fatalf("%+v", first)
+	}
+	if got := logs(over, at.Add(time.Hour)); got == nil || *got.UsedBytes != *first.UsedBytes || !got.Time.Equal(&first.Time) {
+		t.Errorf("without a second walk: %+v, want %+v", got, first)
+	}
+	m.engine.pods = nil
+	d.begin()
+	d.end()
+	if len(d.sizes) != 0 {
+		t.Errorf("sizes of those gone: %v", d.sizes)
+	}
+}
+
 // TestStrangersAreNotShown: containers of other programs, of pods that the engine does not have, of sandboxes
 // before the newest and of runs before the newest are not.
 func TestStrangersAreNotShown(t *testing.T) {

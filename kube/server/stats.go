@@ -1,0 +1,18 @@
+package server
+
+import "net/http"
+
+// statsPage returns the handler of a page of Stats. Each scrape waits for the runtime, so that more than
+// maxScrapes at once are told to come back.
+func (s *Server) statsPage(serve http.HandlerFunc) http.HandlerFunc {
+	scrapes := make(chan struct{}, maxScrapes)
+	return s.timely(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case scrapes <- struct{}{}:
+			defer func() { <-scrapes }()
+			serve(w, r)
+		default:
+			http.Error(w, "too many scrapes of this page go on; come back later", http.StatusServiceUnavailable)
+		}
+	})
+}
