@@ -33,6 +33,9 @@ const stopTimeout = 10 * time.Second
 // apiStopTimeout bounds the end of the local API.
 const apiStopTimeout = 3 * time.Second
 
+// extendTimeout keeps systemd from killing an agent that says what it waits for (in microseconds).
+const extendTimeout = "EXTEND_TIMEOUT_USEC=30000000"
+
 // stopTellPeriod is how often the log says what an end waits for.
 const stopTellPeriod = 5 * time.Second
 
@@ -54,6 +57,7 @@ type agent struct {
 	started    time.Time
 	recorded   eventLog
 	metrics    *metrics
+	service    service
 	statuses   io.Closer
 	close      func(context.Context) error // the runtime
 }
@@ -66,7 +70,7 @@ type containerRuntime interface {
 
 // newAgent builds everything that can fail before anything runs.
 func newAgent(ctx context.Context, o options, supervisor process.Supervisor, stdout, stderr io.Writer) (_ *agent, err error) {
-	a := &agent{options: o, started: time.Now(), drains: newDrains()}
+	a := &agent{options: o, started: time.Now(), drains: newDrains(), service: openService()}
 	logs := stderr
 	if f, ok := stdout.(*os.File); ok && !o.once.once && term.IsTerminal(int(f.Fd())) {
 		a.screen = newScreen(f)
@@ -181,6 +185,7 @@ func (a *agent) run(ctx context.Context, signals <-chan os.Signal) error {
 	a.log.Info("nodeagent started", "node", a.options.nodeName, "sources", a.options.sources.told(),
 		"runtime", a.options.runtime, "root", a.options.root, "listen", listenNames(a.listeners))
 	drawn := a.draw(ctx)
+	served.Go(func() { a.tellService(ctx) })
 
 	var err error
 	select {
@@ -243,12 +248,15 @@ func (a *agent) stop(why string, drain bool, signals <-chan os.Signal, cancel co
 		drained <- nil
 		cancel()
 	}
+	a.service.tell("STOPPING=1", "STATUS=Ending")
 	tell := time.NewTicker(stopTellPeriod)
 	defer tell.Stop()
 	for {
 		select {
 		case <-tell.C:
-			a.log.Info("still waiting", "for", strings.Join(a.waitingFor(drain), "; "))
+			waits := strings.Join(a.waitingFor(drain), "; ")
+			a.log.Info("still waiting", "for", waits)
+			a.service.tell("STATUS=Waiting for "+printable(waits), "WATCHDOG=1", extendTimeout)
 		case <-ended:
 			err := <-drained
 			if drain {

@@ -100,6 +100,9 @@ func newRun(name string, supervisor process.Supervisor) *cobra.Command {
 			if err := o.complete(c.Flags()); err != nil {
 				return exit{codeUsage, err}
 			}
+			if o.validate != "" {
+				return validate(c.Context(), o, c.OutOrStdout())
+			}
 			return serve(o, supervisor, c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}

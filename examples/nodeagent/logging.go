@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"strings"
 	"time"
 
@@ -14,6 +15,9 @@ import (
 
 // newLogger logs to w as the command line asks.
 func newLogger(w io.Writer, o options) *slog.Logger {
+	if o.logFormat == "text" && isJournal(w, os.Getenv("JOURNAL_STREAM")) {
+		return slog.New(newJournalHandler(w, o.logLevel))
+	}
 	handlerOptions := &slog.HandlerOptions{Level: o.logLevel}
 	if o.logFormat == "json" {
 		return slog.New(slog.NewJSONHandler(w, handlerOptions))

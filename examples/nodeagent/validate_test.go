@@ -1,0 +1,50 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestValidate: every fault of a folder by file, line and field; nothing is started, and no folder made.
+func TestValidate(t *testing.T) {
+	dir, root := t.TempDir(), filepath.Join(t.TempDir(), "root")
+	writeManifest(t, dir, "good.yaml", pod("good", "host", "exit 0"))
+	for name, text := range map[string]string{
+		"a.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  restartPolicy: Sometimes\n  containers:\n  - name: Main\n    image: host\n  - name: other\n",
+		"b.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: b}\nspec:\n  containers:\n  - name: main\n    imag: x\n    image: host\n",
+		"c.yaml": "apiVersion: v1\nkind: Pod\nmetadata:\n  name: c\n spec: {}\n",
+		"d.yaml": "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\n",
+		"e.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: e}\nspec:\n  hostNetwork: true\n  containers: [{name: main, image: host}]\n",
+	} {
+		writeManifest(t, dir, name, text)
+	}
+	code, out, problems := command(t, "--validate", dir, "--root", root, "--node-name", "n1", "--pod-security", "baseline")
+	if code != 1 || problems != "" {
+		t.Errorf("code %d, %s", code, problems)
+	}
+	for _, want := range []string{
+		dir + "/a.yaml:5: spec.restartPolicy: ",
+		dir + "/a.yaml:7: spec.containers[0].name: ",
+		dir + "/a.yaml:9: spec.containers[1].image: ",
+		dir + "/b.yaml:7: spec.containers[0].imag: unknown field; the pod runs without it",
+		dir + "/c.yaml:",
+		dir + "/d.yaml: not a pod, but a manifest of another kind",
+		dir + ": pod e-n1 is refused: ",
+		"\n1 pods are good, 7 faults\n",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("lacks %q:\n%s", want, out)
+		}
+	}
+	if _, err := os.Stat(root); err == nil {
+		t.Error("it made the agent's folder")
+	}
+	if code, out, problems := command(t, "--validate", "../manifests", "--root", root); code != 0 || out != "7 pods are good, 0 faults\n" || problems != "" {
+		t.Errorf("the bundled manifests: %d %s%s", code, out, problems)
+	}
+	if code, _, problems := command(t, "--validate", filepath.Join(dir, "none"), "--root", root); code != 2 || !strings.Contains(problems, "no such file") {
+		t.Errorf("a folder that is not there: %d %s", code, problems)
+	}
+}
