@@ -219,7 +219,7 @@ func TestContainerdAPIServerOffline(t *testing.T) {
 
 	s.link.Thaw()
 	s.until("the Node is Ready again", 90*time.Second, s.nodeReady)
-	s.until("the statuses are true", time.Minute, func() error { return s.true() })
+	s.until("the statuses are true", time.Minute, s.runOn)
 	s.until("tokens are renewed and the config map has arrived", 90*time.Second, func() error { return s.renewed(tokens) })
 	s.until("the deleted pod is gone", 30*time.Second, func() error {
 		if _, err := s.operator.CoreV1().Pods("default").Get(t.Context(), "doomed", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
@@ -279,8 +279,8 @@ func (s *site) kept(pods int) error {
 	return nil
 }
 
-// true returns nil if the API server shows each pod running since the boot, with one restart.
-func (s *site) true() error {
+// runOn returns nil if the API server shows each pod running since the boot, with one restart.
+func (s *site) runOn() error {
 	pods := s.pods("app=reading")
 	if len(pods) != len(s.names) {
 		return fmt.Errorf("%d pods", len(pods))

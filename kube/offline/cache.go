@@ -106,7 +106,7 @@ func (c *Cache) load() error {
 			return err
 		}
 		if err := durable.Sweep(root); err != nil {
-			return err
+			c.options.Logger.Error(err, "What a crash left in the offline cache cannot be removed", "folder", c.options.Dir)
 		}
 		entries, err := fs.ReadDir(root.FS(), ".")
 		bad := 0

@@ -240,6 +240,32 @@ func TestBadFilesAreLeftOut(t *testing.T) {
 	}
 }
 
+// KO8: whichever byte of a file is changed, it is left out.
+func TestEveryChangedByteIsNoticed(t *testing.T) {
+	for name, keys := range map[string][]offline.Key{"plain": nil, "sealed": {newKey(t, 1)}} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			c := open(t, dir, nil, sealed(keys...))
+			c.Put(secret(0), "canary")
+			flush(t, c)
+			path := filepath.Join(dir, fileNames(t, dir)[0])
+			content, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range content {
+				changed := bytes.Clone(content)
+				changed[i] ^= 1
+				overwrite(changed)(t, path, "")
+				var l logs
+				if got := has(open(t, dir, &l, sealed(keys...)), 1); got != "" || !strings.Contains(l.take(), filepath.Base(path)) {
+					t.Errorf("byte %d was changed: it has %q", i, got)
+				}
+			}
+		})
+	}
+}
+
 func truncate(by int64) func(t *testing.T, path, other string) {
 	return func(t *testing.T, path, _ string) {
 		info, err := os.Stat(path)
