@@ -74,9 +74,10 @@ func (h *Housekeeper) dropStatuses(except map[types.UID]bool) {
 	if h.options.Statuses == nil {
 		return
 	}
-	keep := map[types.UID]struct{}{}
-	for _, pods := range [][]*v1.Pod{h.pods.Pods(), h.pods.Mirrors()} {
-		for _, pod := range pods {
+	pods, mirrors := h.pods.Pods(), h.pods.Mirrors()
+	keep := make(map[types.UID]struct{}, len(pods)+len(mirrors))
+	for _, list := range [][]*v1.Pod{pods, mirrors} {
+		for _, pod := range list {
 			if !except[pod.UID] {
 				keep[pod.UID] = struct{}{}
 			}

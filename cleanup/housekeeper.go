@@ -343,7 +343,7 @@ func (h *Housekeeper) sourcesReady() bool {
 // finds out which pods the workers forget because they are gone.
 func (h *Housekeeper) known(in *input) {
 	h.desired(in)
-	desired := sets.New[types.UID]()
+	desired := make(sets.Set[types.UID], len(in.Desired))
 	for _, pod := range in.Desired {
 		desired.Insert(pod.UID)
 	}
@@ -364,7 +364,7 @@ func (h *Housekeeper) known(in *input) {
 func (h *Housekeeper) desired(in *input) {
 	in.Desired = h.pods.Pods()
 	in.Undecided = h.undecidedSources() // about these pods
-	in.Phases = map[types.UID]v1.PodPhase{}
+	in.Phases = make(map[types.UID]v1.PodPhase, len(in.Desired))
 	if h.options.Statuses == nil {
 		return
 	}
