@@ -1,9 +1,11 @@
 package enginetest_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -16,6 +18,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/internal/tale"
+	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/status/checkpoint"
@@ -29,7 +33,7 @@ type world struct {
 	rt   *fake.Runtime
 	disk *checkpointtest.Disk
 	root string
-	tale *tale
+	tale *tale.Tale
 
 	death death
 
@@ -55,7 +59,7 @@ func (l life) live(t *testing.T, d death) *world {
 	} {
 		rt.Inject(fake.Fault{Match: fake.Match{Method: method}, Effect: fake.Effect{Delay: takes}})
 	}
-	w := &world{t: t, life: l, rt: rt, disk: &checkpointtest.Disk{}, root: t.TempDir(), tale: newTale(), death: d, began: time.Now()}
+	w := &world{t: t, life: l, rt: rt, disk: &checkpointtest.Disk{}, root: t.TempDir(), tale: tale.New(), death: d, began: time.Now()}
 	w.wanted = l.pods()
 	w.start()
 	var uids []types.UID
@@ -74,14 +78,36 @@ func (l life) live(t *testing.T, d death) *world {
 		if at == l.end {
 			break
 		}
-		if err := w.tale.look(t.Context(), rt, uids); err != nil {
-			t.Fatal(err)
+		w.look(uids)
+	}
+	for _, p := range l.pods() {
+		for _, c := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
+			w.tale.Started(string(p.UID)+"/"+c.Name, rt.Facts(p.UID, c.Name).Started)
 		}
 	}
-	w.tale.count(rt, l.pods())
 	w.check()
 	w.agent.stop()
 	return w
+}
+
+// told is the sink of every agent of a life.
+func (w *world) told(_ context.Context, u status.Update) (status.StoreResult, error) {
+	w.tale.Tell(string(u.UID), u.Status, u.Finished)
+	return status.Stored, nil
+}
+
+// look takes down what the runtime has of the pods.
+func (w *world) look(uids []types.UID) {
+	view := runtime.NewView(w.rt, runtime.ViewOptions{})
+	var lines []string
+	for _, uid := range uids {
+		pod, err := view.Read(w.t.Context(), uid)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		lines = append(lines, tale.Objects(string(uid), pod)...)
+	}
+	w.tale.See(lines)
 }
 
 // start starts the next agent.
@@ -96,7 +122,7 @@ func (w *world) start() {
 	w.agent = newRig(w.t, w.rt, w.root, func(c *podwright.Config) {
 		c.Runtime, c.Images = way, way
 		c.Checkpoints.Store, c.Node.BootID = checkpoint.NewFiles(w.fate.disk(w.disk)), "boot-1"
-		c.Observe.Sinks = []status.StatusSink{w.fate.sink(w.tale)}
+		c.Observe.Sinks = []status.StatusSink{w.fate.sink(status.SinkFunc(w.told))}
 		c.Observe.Events = silentIn{&events{}, w.fate}
 		c.Workers.DrainTimeout = time.Millisecond // whoever is killed finishes nothing
 	}).start()
@@ -217,7 +243,7 @@ func TestCrash(t *testing.T) {
 					t.Run(d.String(), func(t *testing.T) {
 						synctest.Test(t, func(t *testing.T) {
 							w := l.live(t, d)
-							found := w.tale.differences(calm)
+							found := w.tale.Differences(calm)
 							for _, text := range found {
 								t.Errorf("killed at %s: %s", w.killedAt(), text)
 							}
@@ -234,7 +260,7 @@ func TestCrash(t *testing.T) {
 
 // undisturbed lives a life in which no agent is killed, some times, and returns what it
 // tells together, and how many points an agent passes in it.
-func (l life) undisturbed(t *testing.T) (calm *tale, points int) {
+func (l life) undisturbed(t *testing.T) (calm *tale.Tale, points int) {
 	for range 6 {
 		synctest.Test(t, func(t *testing.T) {
 			w := l.live(t, death{})
@@ -242,8 +268,8 @@ func (l life) undisturbed(t *testing.T) (calm *tale, points int) {
 			if calm == nil {
 				calm = w.tale
 			}
-			calm.join(w.tale)
-			for _, text := range w.tale.differences(calm) {
+			calm.Join(w.tale)
+			for _, text := range w.tale.Differences(calm) {
 				t.Errorf("two undisturbed lives differ: %s", text)
 			}
 		})

@@ -1,7 +1,6 @@
-package enginetest_test
+package tale
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,59 +8,56 @@ import (
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/runtime"
-	"github.com/podwright/podwright/runtime/fake"
-	"github.com/podwright/podwright/status"
 )
 
-// tale is what the world outside saw of a life: the statuses it was told, and what
-// the runtime had at the moments it looked.
-type tale struct {
+// Tale is what was seen of some pods. Pods go by names that are the same in every life that is
+// compared, such as their UIDs. All methods are safe for concurrent use, but for Join and Differences.
+type Tale struct {
 	mu sync.Mutex
 	// statuses of each pod, repeats left out, without times, addresses and IDs.
-	statuses map[types.UID][]string
+	statuses map[string][]string
 	// ends are the exits that were told of, by pod, container and restart count.
 	ends map[string]string
 	// views are the objects of the runtime, starts how often containers were started.
-	views []string
+	views  []string
+	starts map[string]int
 	// sandbox is the newest word on whether a pod has one that works.
-	sandbox map[types.UID]v1.ConditionStatus
-	starts  map[string]int
+	sandbox map[string]v1.ConditionStatus
 	// finished pods, and restart counts by pod and container, as told last; takenBack is
 	// what was told after that and cannot be.
-	finished  map[types.UID]bool
+	finished  map[string]bool
 	restarts  map[string]int32
 	takenBack []string
 }
 
-func newTale() *tale {
-	return &tale{statuses: map[types.UID][]string{}, ends: map[string]string{}, starts: map[string]int{}, sandbox: map[types.UID]v1.ConditionStatus{}, finished: map[types.UID]bool{}, restarts: map[string]int32{}}
+// New returns an empty tale.
+func New() *Tale {
+	return &Tale{
+		statuses: map[string][]string{}, ends: map[string]string{}, starts: map[string]int{}, sandbox: map[string]v1.ConditionStatus{},
+		finished: map[string]bool{}, restarts: map[string]int32{},
+	}
 }
 
-// Store makes a tale the sink of every agent of a life.
-func (t *tale) Store(_ context.Context, u status.Update) (status.StoreResult, error) {
+// Tell takes down a status, and whether it is the last one of its pod.
+func (t *Tale) Tell(pod string, s *v1.PodStatus, finished bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, c := range u.Status.Conditions {
+	for _, c := range s.Conditions {
 		if c.Type == v1.PodReadyToStartContainers {
-			t.sandbox[u.UID] = c.Status
+			t.sandbox[pod] = c.Status
 		}
 	}
-	text := essence(u.Status)
-	if restarting(u.Status) {
-		text = "" // this moment is only told if an agent dies in it
+	if !restarting(s) { // that moment is only told if an agent dies in it
+		t.add(pod, essence(s))
 	}
-	if seen := t.statuses[u.UID]; text != "" && (len(seen) == 0 || seen[len(seen)-1] != text) {
-		t.statuses[u.UID] = append(seen, text)
-	}
-	for _, c := range slices.Concat(u.Status.InitContainerStatuses, u.Status.ContainerStatuses) {
-		t.counted(u.UID, c)
+	for _, c := range slices.Concat(s.InitContainerStatuses, s.ContainerStatuses) {
+		t.counted(pod, c)
 		run := c.RestartCount
 		for _, state := range []v1.ContainerState{c.State, c.LastTerminationState} {
 			if end := state.Terminated; end != nil {
-				key := fmt.Sprintf("%s/%s run %d", u.UID, c.Name, run)
+				key := fmt.Sprintf("%s/%s run %d", pod, c.Name, run)
 				value := fmt.Sprintf("%d %s", end.ExitCode, end.Reason)
 				if before, ok := t.ends[key]; ok && before != value {
 					value = before + ", then " + value
@@ -73,16 +69,53 @@ func (t *tale) Store(_ context.Context, u status.Update) (status.StoreResult, er
 			}
 		}
 	}
-	if !u.Finished && t.finished[u.UID] {
-		t.takenBack = append(t.takenBack, fmt.Sprintf("%s: finished, and then not", u.UID))
+	if !finished && t.finished[pod] {
+		t.takenBack = append(t.takenBack, fmt.Sprintf("%s: finished, and then not", pod))
 	}
-	t.finished[u.UID] = u.Finished
-	return status.Stored, nil
+	t.finished[pod] = finished
+}
+
+// Note takes down something else that is told, as Tell does a status.
+func (t *Tale) Note(subject, text string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.add(subject, text)
+}
+
+func (t *Tale) add(subject, text string) {
+	if seen := t.statuses[subject]; len(seen) == 0 || seen[len(seen)-1] != text {
+		t.statuses[subject] = append(seen, text)
+	}
+}
+
+// See takes down what there is at a moment at which nothing happens, such as [Objects].
+func (t *Tale) See(lines []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.views = append(t.views, strings.Join(slices.Sorted(slices.Values(lines)), "\n"))
+}
+
+// Started takes down how often a container was started.
+func (t *Tale) Started(container string, times int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.starts[container] = times
+}
+
+// Objects are what the runtime has of a pod, without times and IDs.
+func Objects(name string, pod *runtime.PodStatus) (lines []string) {
+	for _, s := range pod.Sandboxes {
+		lines = append(lines, fmt.Sprintf("%s sandbox #%d %s", name, s.Attempt, s.State))
+	}
+	for _, c := range pod.Containers {
+		lines = append(lines, fmt.Sprintf("%s %s #%d %s %d %s", name, c.Name, c.RestartCount, c.State, c.ExitCode, c.Reason))
+	}
+	return lines
 }
 
 // counted notes the restart count of a container, which never goes down.
-func (t *tale) counted(uid types.UID, c v1.ContainerStatus) {
-	name := string(uid) + "/" + c.Name
+func (t *Tale) counted(pod string, c v1.ContainerStatus) {
+	name := pod + "/" + c.Name
 	if before := t.restarts[name]; c.RestartCount < before {
 		t.takenBack = append(t.takenBack, fmt.Sprintf("%s: restart count %d after %d", name, c.RestartCount, before))
 	}
@@ -129,49 +162,24 @@ func stateOf(s v1.ContainerState) string {
 	return "-"
 }
 
-// look takes down what the runtime has of the pods.
-func (t *tale) look(ctx context.Context, rt *fake.Runtime, uids []types.UID) error {
-	view := runtime.NewView(rt, runtime.ViewOptions{})
-	var lines []string
-	for _, uid := range uids {
-		pod, err := view.Read(ctx, uid)
-		if err != nil {
-			return err
-		}
-		for _, s := range pod.Sandboxes {
-			lines = append(lines, fmt.Sprintf("%s sandbox #%d %s", uid, s.Attempt, s.State))
-		}
-		for _, c := range pod.Containers {
-			lines = append(lines, fmt.Sprintf("%s %s #%d %s %d %s", uid, c.Name, c.RestartCount, c.State, c.ExitCode, c.Reason))
-		}
-	}
-	slices.Sort(lines)
-	t.views = append(t.views, strings.Join(lines, "\n"))
-	return nil
-}
-
-// count takes down how often each container was started.
-func (t *tale) count(rt *fake.Runtime, pods []*v1.Pod) {
-	for _, p := range pods {
-		for _, c := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
-			t.starts[string(p.UID)+"/"+c.Name] = rt.Facts(p.UID, c.Name).Started
-		}
-	}
-}
-
-// differences compares a life in which agents were killed with an undisturbed life. It may have
+// Differences compares a life in which agents were killed with an undisturbed life. It may have
 // missed a status that passed while no agent was there to see it, never one that
 // lasts, and what it was told is never taken back.
-func (t *tale) differences(calm *tale) (all []string) {
+func (t *Tale) Differences(calm *Tale) (all []string) {
 	differ := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	all = append(all, t.takenBack...)
-	for uid, told := range calm.statuses {
-		seen := t.statuses[uid]
+	for subject := range t.statuses {
+		if calm.statuses[subject] == nil {
+			differ("%s: told of, unlike in the undisturbed life: %q", subject, t.statuses[subject])
+		}
+	}
+	for subject, told := range calm.statuses {
+		seen := t.statuses[subject]
 		if at := strays(seen, told); at >= 0 {
-			differ("%s: status %d is not what the undisturbed life told then:\n  %s\nundisturbed:\n  %s", uid, at, strings.Join(seen[max(0, at-2):at+1], "\n  "), strings.Join(told, "\n  "))
+			differ("%s: status %d is not what the undisturbed life told then:\n  %s\nundisturbed:\n  %s", subject, at, strings.Join(seen[max(0, at-2):at+1], "\n  "), strings.Join(told, "\n  "))
 		}
 		if last := told[len(told)-1]; len(seen) == 0 || seen[len(seen)-1] != last {
-			differ("%s does not end as %s, but %q", uid, last, seen)
+			differ("%s does not end as %s, but %q", subject, last, seen)
 		}
 	}
 	if !maps.Equal(t.ends, calm.ends) {
@@ -183,6 +191,10 @@ func (t *tale) differences(calm *tale) (all []string) {
 	if !maps.Equal(t.starts, calm.starts) {
 		differ("starts: %v\nundisturbed: %v", t.starts, calm.starts)
 	}
+	if len(t.views) != len(calm.views) {
+		differ("%d looks at the runtime, undisturbed %d", len(t.views), len(calm.views))
+		return all
+	}
 	for i := range calm.views {
 		if t.views[i] != calm.views[i] {
 			differ("look %d at the runtime:\n%s\nundisturbed:\n%s", i, t.views[i], calm.views[i])
@@ -191,16 +203,16 @@ func (t *tale) differences(calm *tale) (all []string) {
 	return all
 }
 
-// join takes over what another undisturbed life was told: two statuses of one moment may
+// Join takes over what another undisturbed life was told: two statuses of one moment may
 // reach a sink as one.
-func (t *tale) join(other *tale) {
-	for uid, told := range other.statuses {
+func (t *Tale) Join(other *Tale) {
+	for subject, told := range other.statuses {
 		next := 0
 		for _, s := range told {
-			if found := slices.Index(t.statuses[uid][next:], s); found >= 0 {
+			if found := slices.Index(t.statuses[subject][next:], s); found >= 0 {
 				next += found
 			} else {
-				t.statuses[uid] = slices.Insert(t.statuses[uid], next, s)
+				t.statuses[subject] = slices.Insert(t.statuses[subject], next, s)
 			}
 			next++
 		}
