@@ -79,20 +79,21 @@ func NewGate(options Options) (*Gate, error) {
 // the node, in which the candidate does not count (AD1). What was decided before
 // holds (AD5). An error says that the verdict is not known: ask again.
 func (g *Gate) Admit(ctx context.Context, pod *v1.Pod, all iter.Seq[*v1.Pod]) (bool, error) {
-	if podinfo.ShowsEnd(pod) {
-		return true, nil // nothing of it will be set up, and nothing is decided about it (PS9)
-	}
+	ended := podinfo.ShowsEnd(pod)
 	if m := g.options.Verdicts; m != nil {
 		v, known, err := m.Verdict(pod)
-		if err != nil {
+		if err != nil && !ended {
 			return false, err
 		}
-		if known {
+		if known && err == nil {
 			if !v.Admitted() && g.options.Rejected != nil {
 				g.options.Rejected(pod, v)
 			}
 			return v.Admitted(), nil
 		}
+	}
+	if ended {
+		return true, nil // nothing of it will be set up, and nothing is decided about it (PS9)
 	}
 	v, err := Judge(g.options.Handlers, Request{Pod: pod, Others: g.active(pod.UID, all)})
 	if err != nil {

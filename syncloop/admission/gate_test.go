@@ -188,6 +188,27 @@ func TestPodThatShowsItsEndIsNotJudged(t *testing.T) {
 	}
 }
 
+// TestRefusedPodThatShowsItsEndStaysRefused: AD5, PS9. An API shows a refused pod as Failed: after a restart it
+// has no worker either, which would tell an end of containers that never were.
+func TestRefusedPodThatShowsItsEndStaysRefused(t *testing.T) {
+	var out told
+	m := &memory{verdicts: map[types.UID]admission.Verdict{"refused": {Reason: "NodeAffinity", Message: "no"}, "ran": {}}}
+	g := newGate(t, admission.Options{Verdicts: m, Rejected: out.rejected})
+	failed := func(p *v1.Pod) { p.Status.Phase = v1.PodFailed }
+	for name, want := range map[string]bool{"refused": false, "ran": true, "unheard": true} {
+		if ok, err := g.Admit(t.Context(), pod(name, failed), nil); ok != want || err != nil {
+			t.Errorf("%s: %v, %v", name, ok, err)
+		}
+	}
+	if want := []string{"status refused NodeAffinity"}; !slices.Equal(out, want) {
+		t.Errorf("told: %q", out)
+	}
+	m.err = errors.New("not loaded yet")
+	if ok, err := g.Admit(t.Context(), pod("ran", failed), nil); !ok || err != nil {
+		t.Errorf("an end waits for the records: %v, %v", ok, err)
+	}
+}
+
 // TestRefuseLate: AD8. A refusal out of setup is told and counted.
 func TestRefuseLate(t *testing.T) {
 	var out told
