@@ -1,6 +1,7 @@
 package status
 
 import (
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -191,7 +192,7 @@ func afterRestart(record, api *v1.PodStatus, preferRecord bool) v1.PodStatus {
 	out.InitContainerStatuses = mergeContainers(base.InitContainerStatuses, other.InitContainerStatuses)
 	out.ContainerStatuses = mergeContainers(base.ContainerStatuses, other.ContainerStatuses)
 	out.EphemeralContainerStatuses = mergeContainers(base.EphemeralContainerStatuses, other.EphemeralContainerStatuses)
-	out.Conditions = foreignFrom(api.Conditions, base.Conditions)
+	out.Conditions = foreignFrom(api.Conditions, toldLast(base.Conditions, api.Conditions))
 	out.NominatedNodeName = api.NominatedNodeName
 	out.ResourceClaimStatuses = api.ResourceClaimStatuses
 	out.ExtendedResourceClaimStatus = api.ExtendedResourceClaimStatus
@@ -272,6 +273,18 @@ func foreignFrom(api, base []v1.PodCondition) []v1.PodCondition {
 	for i := range base {
 		if ownedOrShared(base[i].Type) {
 			out = append(out, base[i])
+		}
+	}
+	return out
+}
+
+// toldLast returns the conditions of base, and in the place of those that changed later at the API what that
+// has: the process that is gone told it before the record of it was written.
+func toldLast(base, api []v1.PodCondition) []v1.PodCondition {
+	out := slices.Clone(base)
+	for i := range out {
+		if at := conditionOf(api, out[i].Type); at != nil && out[i].LastTransitionTime.Before(&at.LastTransitionTime) {
+			out[i] = *at
 		}
 	}
 	return out

@@ -62,7 +62,7 @@ func (s *sender) send(ctx context.Context, j job) outcome {
 		switch stored {
 		case Stored, Unchanged:
 		case Gone:
-			return outcome{result: result.result, outside: true}
+			return gone(j)
 		case Recreated:
 			return outcome{result: result.result, acked: true}
 		case Conflict:
@@ -72,6 +72,13 @@ func (s *sender) send(ctx context.Context, j job) outcome {
 		}
 	}
 	return s.delete(ctx, j, target, base.deleting, result)
+}
+
+// gone is the outcome for a pod that the sink does not know. It is asked again, unless nothing more will come
+// of the pod: an API knows each UID once (8.3).
+func gone(j job) outcome {
+	over := j.finished && !podinfo.Static(j.pod)
+	return outcome{result: Gone.String(), acked: over, outside: !over}
 }
 
 // errConflict: the pod changed between read and write.
@@ -118,7 +125,8 @@ func (s *sender) base(ctx context.Context, j job, target PodRef) (base atSink, k
 	case err != nil:
 		return atSink{}, false, &outcome{err: fmt.Errorf("read %s at %s: %w", target, s.name, err)}
 	case pod == nil:
-		return atSink{}, false, &outcome{result: Gone.String(), outside: true}
+		over := gone(j)
+		return atSink{}, false, &over
 	case pod.UID != target.UID && podinfo.Static(j.pod):
 		// The mirror pod was replaced meanwhile: the next look finds it.
 		return atSink{}, false, &outcome{result: Gone.String(), outside: true}

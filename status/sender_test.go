@@ -316,6 +316,33 @@ func TestSending(t *testing.T) {
 		}
 	})
 
+	bubble(t, "8.3 a finished pod that is gone is not asked for again", func(t *testing.T) {
+		for name, c := range map[string]struct {
+			options []podOption
+			again   bool
+		}{"of an API": {nil, false}, "static": {[]podOption{static}, true}} {
+			sink := &recorder{answer: func(context.Context, int, Update) (StoreResult, error) { return Gone, nil }}
+			journal := newNotebook(true)
+			m := started(t, Options{Sinks: []StatusSink{sink}, Journal: journal})
+			pod := newPod(c.options...)
+			set(t, m, pod, message("up"))
+			advance(t, time.Minute)
+			if sink.count() < 5 {
+				t.Errorf("%s: a pod that goes on is asked for %d times", name, sink.count())
+			}
+			if err := m.TerminatePod(pod); err != nil {
+				t.Fatal(err)
+			}
+			advance(t, time.Minute)
+			before := sink.count()
+			advance(t, time.Hour)
+			changed, acked := journal.got(pod.UID)
+			if again := sink.count() > before; again != c.again || (acked == changed) == c.again {
+				t.Errorf("%s: asked again: %t; version %d, acknowledged %d", name, again, changed, acked)
+			}
+		}
+	})
+
 	bubble(t, "edge 19: a recreated pod is not asked for again without news", func(t *testing.T) {
 		sink := &recorder{answer: func(context.Context, int, Update) (StoreResult, error) { return Recreated, nil }}
 		m := started(t, Options{Sinks: []StatusSink{sink}})

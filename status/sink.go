@@ -53,7 +53,8 @@ const (
 	Conflict
 	// Gone: the sink does not know the pod. Nothing is lost but nothing can be
 	// stored either; the manager asks again after Options.ResyncPeriod until the
-	// pod is forgotten.
+	// pod is forgotten. Of a finished pod of an API, whose UID never comes back, it
+	// asks no more.
 	Gone
 	// Recreated: another pod has the same namespace and name, and another UID.
 	// The status is dropped; should there ever be a newer one of the old pod, it
