@@ -59,8 +59,12 @@ func (r *Registrar) facts() facts {
 
 // apply writes the facts into a status. What the runtime was never asked for stays.
 func (f *facts) apply(s *v1.NodeStatus) {
+	runtime := s.NodeInfo.ContainerRuntimeVersion
 	s.Capacity, s.Allocatable = f.Capacity, f.Allocatable
 	s.Addresses, s.NodeInfo = f.Addresses, f.Info
+	if s.NodeInfo.ContainerRuntimeVersion == "" {
+		s.NodeInfo.ContainerRuntimeVersion = runtime
+	}
 	if s.DaemonEndpoints.KubeletEndpoint.Port = 0; f.Port != 0 {
 		s.DaemonEndpoints.KubeletEndpoint.Port = f.Port
 	}

@@ -102,3 +102,19 @@ func TestCapacityHasMaxPods(t *testing.T) {
 		}
 	}
 }
+
+// KN3: an agent that is started again, and publishes before the runtime has answered, leaves what the Node shows of the
+// runtime.
+func TestUnansweredRuntimeKeepsItsVersion(t *testing.T) {
+	s := v1.NodeStatus{NodeInfo: v1.NodeSystemInfo{ContainerRuntimeVersion: "containerd://2.1.4", OSImage: "old"}}
+	unanswered := facts{Info: v1.NodeSystemInfo{OSImage: "new"}}
+	unanswered.apply(&s)
+	if s.NodeInfo.ContainerRuntimeVersion != "containerd://2.1.4" || s.NodeInfo.OSImage != "new" {
+		t.Errorf("%+v", s.NodeInfo)
+	}
+	answered := facts{Info: v1.NodeSystemInfo{ContainerRuntimeVersion: "containerd://2.2.0"}}
+	answered.apply(&s)
+	if s.NodeInfo.ContainerRuntimeVersion != "containerd://2.2.0" {
+		t.Errorf("%+v", s.NodeInfo)
+	}
+}

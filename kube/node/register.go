@@ -38,6 +38,10 @@ func (r *Registrar) register(ctx context.Context) error {
 	select {
 	case <-r.first:
 	default:
+		// The pods that follow are judged by it: its labels must be known before its watch has begun.
+		if err := r.store.Add(node); err != nil {
+			return err
+		}
 		close(r.first)
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	clienttesting "k8s.io/client-go/testing"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/ptr"
@@ -78,6 +79,25 @@ func TestRegistersNewNode(t *testing.T) {
 			t.Errorf("UID %q, want %q", registrar.UID(), node.UID)
 		}
 	})
+}
+
+// TestNodeIsKnownOnceRegistered (KS2, SN3): pods are read from then on, and judged by the Node's labels and taints, whenever its
+// watch begins.
+func TestNodeIsKnownOnceRegistered(t *testing.T) {
+	for name, objects := range map[string][]apiruntime.Object{"new": nil, "existing": {existing("this")}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, objects...)
+				r.api.PrependWatchReactor("nodes", func(clienttesting.Action) (bool, watch.Interface, error) { return true, nil, errAway })
+				r.api.PrependReactor("list", "nodes", func(clienttesting.Action) (bool, apiruntime.Object, error) { return true, nil, errAway })
+				registrar, _ := r.start(nil)
+				<-registrar.Registered()
+				if node := registrar.Object(); node == nil || node.UID != registrar.UID() || name == "existing" && node.Labels["rack"] != "7" {
+					t.Errorf("%+v", node)
+				}
+			})
+		})
+	}
 }
 
 // TestKeepsWhatOthersWrote (KN1, KN5, KN12): on a Node that exists, only the agent's own
