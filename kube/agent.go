@@ -60,6 +60,7 @@ type Agent struct {
 	keeping         keeping
 	engine          atomic.Pointer[Engine]
 	settings        settings
+	pods            podsGate
 	// name, rootDir, runtime, clock and logger are those of the engine's configuration.
 	name    string
 	rootDir string
@@ -79,7 +80,7 @@ func New(o Options, c *podwright.Config) (*Agent, error) {
 	if problem != nil {
 		return nil, fmt.Errorf("kube: %w", problem)
 	}
-	a := &Agent{options: o, name: c.Node.Name, runtime: c.Runtime, clock: clock.RealClock{}, logger: c.Observe.Logger}
+	a := &Agent{options: o, name: c.Node.Name, runtime: c.Runtime, clock: clock.RealClock{}, logger: c.Observe.Logger, pods: newPodsGate()}
 	if c.Clock != nil {
 		a.clock = c.Clock
 	}
@@ -186,7 +187,7 @@ func internalIPs(of []v1.NodeAddress) (ips []string) {
 // makeSource makes the source of the API server's pods.
 func (a *Agent) makeSource(c *podwright.Config) (err error) {
 	a.source, err = podsource.New(podsource.Options{
-		NodeName: c.Node.Name, Client: a.clients.all, Start: a.registrar.Registered(),
+		NodeName: c.Node.Name, Client: a.clients.all, Start: a.pods.open,
 		RevisionFile: filepath.Join(c.RootDir, "state", "api-revision"),
 		Clock:        c.Clock, Logger: c.Observe.Logger.WithName("podsource"), Events: c.Observe.Events,
 	})
@@ -315,6 +316,9 @@ func (f followed) Run(ctx context.Context, deliver func(ctx context.Context, pod
 
 // objectChanged tells the engine, once there is one.
 func (a *Agent) objectChanged(o objects.Object) {
+	if o.Kind == "Service" {
+		a.pods.noteServices()
+	}
 	if engine := a.engine.Load(); engine != nil {
 		(*engine).ObjectChanged(o)
 	}
@@ -348,7 +352,7 @@ func (a *Agent) Run(ctx context.Context, engine Engine) error {
 	beside, stopBeside := context.WithCancel(context.WithoutCancel(ctx))
 	running, stop := context.WithCancel(ctx)
 	var parts, watch sync.WaitGroup
-	parallel := []func(context.Context) error{a.registrar.Run, a.services.Run, a.classes.Run, a.events.Run, serve}
+	parallel := []func(context.Context) error{a.registrar.Run, a.services.Run, a.classes.Run, a.events.Run, a.letPodsCome, serve}
 	if a.keeping.cache != nil {
 		parallel = append(parallel, a.runKeeping)
 	}

@@ -1,0 +1,43 @@
+package kube
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// servicesPatience is how long the pods of the API server wait for its services, which their containers are
+// told of.
+const servicesPatience = 5 * time.Second
+
+// podsGate says when the pods of the API server are read.
+type podsGate struct {
+	// services is closed when the services are known, open when the pods are read.
+	services, open chan struct{}
+	noteServices   func()
+}
+
+func newPodsGate() podsGate {
+	services := make(chan struct{})
+	return podsGate{services: services, open: make(chan struct{}), noteServices: sync.OnceFunc(func() { close(services) })}
+}
+
+// letPodsCome has the pods of the API server read once the Node exists (KS2). A container that has to start at once
+// would fail without services, so these come first, if they come soon (KO10).
+func (a *Agent) letPodsCome(ctx context.Context) error {
+	select {
+	case <-a.registrar.Registered():
+	case <-ctx.Done():
+		return nil
+	}
+	timer := a.clock.NewTimer(servicesPatience)
+	defer timer.Stop()
+	select {
+	case <-a.pods.services:
+	case <-timer.C():
+	case <-ctx.Done():
+		return nil
+	}
+	close(a.pods.open)
+	return nil
+}
