@@ -11,7 +11,7 @@ MANIFESTS ?= examples/manifests
 # runs. The tests check for goroutines that still run.
 export GORACE := atexit_sleep_ms=10 $(GORACE)
 
-.PHONY: fleet tenant test-kube kube-long kube-offline kube-autoscale kube-certificates kube-up kube-down fields help run test unit e2e lint bench verify fmt explore torture crash crash-containerd probes-kill evictions-kill mutate-podworkers spec-coverage rewrites faults-pleg bench-idle build clean fuzz vuln leak-hunt crowd api deletions faults-hour marathon flake deep-trees
+.PHONY: fleet tenant test-kube kube-long kube-offline kube-autoscale kube-certificates kube-crash kube-up kube-down fields help run test unit e2e lint bench verify fmt explore torture crash crash-containerd probes-kill evictions-kill mutate-podworkers spec-coverage rewrites faults-pleg bench-idle build clean fuzz vuln leak-hunt crowd api deletions faults-hour marathon flake deep-trees
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | expand -t 22
@@ -55,6 +55,10 @@ kube-certificates: ## certificates of 10 min: three renewals under traffic, then
 kube-offline: ## a power cut of a site of 40 pods that is cut off for 2 min more, on a real API server and a private containerd (minutes)
 	cd examples && PODWRIGHT_KUBERNETES=$$(../kube/apitest/servers/build.sh) $(GO) test -count=1 -timeout 0 -tags apiserver,containerd -v \
 	  -run '^TestContainerdAPIServerOffline$$' ./kubenode -offline.pods=40 -offline.for=2m
+
+kube-crash: ## kill a node's agent at every call to the API server in some pods' lives and compare what is seen of them (minutes)
+	@mkdir -p bin; cd kube && PODWRIGHT_CRASH=full $(INMEMORY) $(GO) test -count=1 -timeout 0 -run '^TestCrashAtCalls$$' -v ./internal/agenttest >../bin/kube-crash.log 2>&1; code=$$?; \
+	  grep -v -e '^=== ' -e '^ *--- PASS' ../bin/kube-crash.log; exit $$code
 
 kube-up: ## a cluster of one node on this machine: etcd, API server, controllers, a private containerd and kubenode (root; the first run builds the servers, minutes)
 	@tools/ci/kube.sh up
