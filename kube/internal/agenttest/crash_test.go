@@ -57,7 +57,7 @@ func (l life) run(t *testing.T, late bool, deaths ...death) lived {
 	w.prepare()
 	w.startAfter(late)
 	l.live(w)
-	w.settle()
+	w.awaitCalm()
 	a := accountOf(w.api.History(), w.tale, w.kills)
 	for c := range w.containers {
 		w.tale.Started(fmt.Sprint(c), w.rt.Facts(c.pod, c.name).Started)

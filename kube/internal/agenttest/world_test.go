@@ -39,8 +39,8 @@ const (
 	// down is how long no agent runs after a kill: the fake's calls under way, and events that
 	// cannot be sent, take a while to end.
 	down = 6 * time.Second
-	// settled is how long an agent runs before the world is looked at.
-	settled = 20 * time.Second
+	// calmFor is how long an agent runs before the world is looked at.
+	calmFor = 20 * time.Second
 )
 
 // world is where one life takes place: what outlives its agents.
@@ -209,9 +209,9 @@ func (w *world) pass(d time.Duration) {
 	}
 }
 
-// settle returns when an agent has run for a while undisturbed.
-func (w *world) settle() {
-	for w.next != nil || time.Since(w.up) < settled {
+// awaitCalm returns when an agent has run for a while undisturbed.
+func (w *world) awaitCalm() {
+	for w.next != nil || time.Since(w.up) < calmFor {
 		w.pass(time.Second)
 	}
 	synctest.Wait()
@@ -261,7 +261,7 @@ func (w *world) stop() {
 
 // look takes down what there is of the pods of a life, on the disk too.
 func (w *world) look(uids ...types.UID) {
-	w.settle()
+	w.awaitCalm()
 	view := runtime.NewView(w.rt, runtime.ViewOptions{})
 	var lines []string
 	for _, uid := range uids {

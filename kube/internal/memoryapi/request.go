@@ -20,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/podwright/podwright/internal/timing"
 )
 
 // resources are the kinds that the server knows, by the lower-case plural.
@@ -235,7 +237,7 @@ func (s *Server) issue(node string, k key, body []byte) (apiruntime.Object, erro
 	case pod.UID != bound.UID:
 		return nil, apierrors.NewConflict(v1.Resource("pods"), bound.Name, errPrecondition)
 	}
-	until := s.clock.Now().Add(time.Duration(*wanted.Spec.ExpirationSeconds) * time.Second)
+	until := s.clock.Now().Add(timing.Seconds(*wanted.Spec.ExpirationSeconds))
 	wanted.Status = authenticationv1.TokenRequestStatus{
 		Token: fmt.Sprintf("token of %s/%s for %s until %s", k.namespace, k.name, bound.UID, until.Format(time.TimeOnly)), ExpirationTimestamp: metav1.NewTime(until),
 	}

@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/internal/timing"
 )
 
 // Server is an API server. All methods are safe for concurrent use.
@@ -200,7 +202,7 @@ func (s *Server) delete(user string, k key, o *metav1.DeleteOptions) (object, er
 		return last, nil
 	}
 	next := pod.DeepCopy()
-	at := metav1.NewTime(s.clock.Now().Truncate(time.Second).Add(time.Duration(grace) * time.Second))
+	at := metav1.NewTime(s.clock.Now().Truncate(time.Second).Add(timing.Seconds(grace)))
 	next.DeletionTimestamp, next.DeletionGracePeriodSeconds = &at, &grace
 	next.Generation++
 	return s.put(user, watch.Modified, k, next), nil

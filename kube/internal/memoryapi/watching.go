@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/podwright/podwright/internal/timing"
 )
 
 // bookmarkPeriod is how often a watch that wants bookmarks gets one.
@@ -71,7 +73,7 @@ func (s *Server) watch(ctx context.Context, r *http.Request, open func() io.Writ
 	}
 	var ended <-chan time.Time
 	if seconds, err := strconv.Atoi(query.Get("timeoutSeconds")); err == nil {
-		timer := s.clock.NewTimer(time.Duration(seconds) * time.Second)
+		timer := s.clock.NewTimer(timing.Seconds(int64(seconds)))
 		defer timer.Stop()
 		ended = timer.C()
 	}
