@@ -87,6 +87,41 @@ func TestRates(t *testing.T) {
 	}
 }
 
+// TestRateOfTheRuntime (KV1): it counts until the source has its own, if it is not 0.
+func TestRateOfTheRuntime(t *testing.T) {
+	m := newMachine(t, true)
+	m.pod("web")
+	m.run("web", "app", "c1", 0, time.Second, 1)
+	m.run("web", "new", "c2", 0, time.Second, 1)
+	m.containers.stats["c1"].Cpu.UsageNanoCores.Value = 7
+	s := m.source(func(o *Options) { o.MaxAge = -1 })
+	rates := func() [2]string {
+		t.Helper()
+		summary, err := s.Summary(t.Context(), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out [2]string
+		for i, c := range summary.Pods[0].Containers {
+			out[i] = "none"
+			if c.CPU.UsageNanoCores != nil {
+				out[i] = fmt.Sprint(*c.CPU.UsageNanoCores)
+			}
+		}
+		return out
+	}
+	if got := rates(); got != [2]string{"7", "none"} {
+		t.Errorf("at first: %v", got)
+	}
+	for _, c := range m.containers.stats { // 2 s later
+		c.Cpu.Timestamp += int64(2 * time.Second)
+		c.Cpu.UsageCoreNanoSeconds.Value += 1000
+	}
+	if got := rates(); got != [2]string{"500", "500"} {
+		t.Errorf("later: %v", got)
+	}
+}
+
 // TestNothingIsLeftOfThoseGone (KV3): 1,000 pods that come and go leave nothing in memory.
 func TestNothingIsLeftOfThoseGone(t *testing.T) {
 	m := newMachine(t, true)

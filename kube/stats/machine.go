@@ -103,7 +103,7 @@ func (m *machine) node(name, root string, full bool, now time.Time, past *histor
 		out.IO = &stats.IOStats{Time: at, PSI: psi}
 	}
 	way := defaultInterface(m.read("self/net/route"))
-	capacity.traffic = parseTraffic(m.read("self/net/dev"))
+	capacity.traffic = ofNode(parseTraffic(m.read("self/net/dev")))
 	out.Network = network(capacity.traffic, way, now)
 	out.Rlimit = m.processes(now)
 	if root != "" {

@@ -47,6 +47,17 @@ func parseTraffic(table []byte) (out []traffic) {
 	return out
 }
 
+// podEnds are the names of interfaces that are the node's ends of pods' and containers' own: what
+// goes through them is shown with the pods, and there are as many.
+var podEnds = []string{"veth", "docker", "nerdctl", "cali", "lxc"}
+
+// ofNode are the interfaces of the node that are no pod's.
+func ofNode(list []traffic) []traffic {
+	return slices.DeleteFunc(list, func(t traffic) bool {
+		return slices.ContainsFunc(podEnds, func(prefix string) bool { return strings.HasPrefix(t.name, prefix) })
+	})
+}
+
 // network shows traffic as a summary does. The interface of that name is the default one.
 func network(list []traffic, name string, at time.Time) *stats.NetworkStats {
 	if len(list) == 0 {

@@ -243,15 +243,15 @@ func (s *Source) whole(p *pod, spec *v1.Pod, said *runtimeapi.LinuxPodSandboxSta
 	available(p.stats.Memory, podLimit(spec))
 }
 
-// count keeps a counter from going back, and adds its rate if the runtime does not say one.
+// count keeps a counter from going back, and sets its rate. The runtime's rate counts until there is one of
+// this source: containerd 1.6 has it since whoever asked last, 0 the first time.
 func (s *Source) count(cpu *stats.CPUStats, key string) {
 	if cpu == nil || cpu.UsageCoreNanoSeconds == nil {
 		return
 	}
 	total, rate := s.past.rate(key, cpu.Time.Time, *cpu.UsageCoreNanoSeconds)
 	cpu.UsageCoreNanoSeconds = &total
-	// Runtimes that have no rate yet say 0.
-	if cpu.UsageNanoCores == nil || *cpu.UsageNanoCores == 0 {
+	if rate != nil || cpu.UsageNanoCores != nil && *cpu.UsageNanoCores == 0 {
 		cpu.UsageNanoCores = rate
 	}
 }

@@ -47,7 +47,7 @@ func newMachine(tb testing.TB, unified bool) *machineRoot {
 		"sys/kernel/pid_max":     "4194304\n",
 		"diskstats":              "   8       0 sda 1 2 3 4 5 6 7 8 9 10 11\n",
 		"pressure/cpu":           "some avg10=1.50 avg60=0.00 avg300=0.00 total=12\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=3\n",
-		"self/net/dev":           devTable("enp1s0", 1000, 10),
+		"self/net/dev":           devTable("enp1s0", 1000, 10) + "vethab12: 1 1 0 0 0 0 0 0 1 1 0 0 0 0 0 0\n",
 		"self/net/route":         "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\nenp1s0\t00000000\t0100A8C0\t0003\t0\t0\t100\t00000000\t0\t0\t0\n",
 		"sys/kernel/threads-max": "3000000\n",
 	} {
