@@ -125,7 +125,7 @@ func TestPodsWatch(t *testing.T) {
 			return nil
 		})
 	}
-	says("default     web-n1   1/1     Running")
+	says("default     web-n1                     1/1     Running")
 	remove(t, path)
 	says("Gone")
 	writeManifest(t, manifests, "later.yaml", pod("later", "host", "exit 0", "  restartPolicy: Never"))

@@ -122,7 +122,7 @@ func (e *eventsCommand) follow(ctx context.Context, api *apiClient, path string,
 }
 
 func eventGrid(out io.Writer) *grid {
-	g := &grid{}
+	g := &grid{least: []int{8, 7, 10, 24}}
 	if colours(out) {
 		g.paint = statusColour
 	}

@@ -38,13 +38,10 @@ func (a *agent) exec(w http.ResponseWriter, r *http.Request) {
 		a.failure(w, err)
 		return
 	}
-	select {
-	case a.streams <- struct{}{}:
-		defer func() { <-a.streams }()
-	default:
-		a.fail(w, http.StatusServiceUnavailable, errors.New("too many clients watch, follow or wait already; end one of them"))
+	if !a.enter(w) {
 		return
 	}
+	defer a.leave()
 	upgrader := websocket.Upgrader{Subprotocols: []string{execstream.Protocol}}
 	conn, err := upgrader.Upgrade(w, r, nil)
 	if err != nil {

@@ -72,7 +72,7 @@ func (t *teller) worker(w *podworkers.Explanation) {
 	}
 	t.say("  %s since %s: %s", w.State, duration.HumanDuration(t.now.Sub(w.Since)), w.WaitingFor)
 	if w.LastError != "" {
-		t.say("  last error (%d in a row): %s", w.Failures, w.LastError)
+		t.say("  last error, of %d in a row: %s", w.Failures, w.LastError)
 	}
 	if !w.NextWakeUp.IsZero() {
 		t.say("  looked at again %s: %s", t.in(w.NextWakeUp), w.NextWakeUpReason)

@@ -3,6 +3,7 @@ package main
 import (
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -12,6 +13,8 @@ import (
 // grid is a table: the first row names the columns.
 type grid struct {
 	rows [][]string
+	// least are widths that columns have in any case.
+	least []int
 	// paint is the colour of a cell below the first row, "" for none; nil: no colours.
 	paint func(column, text string) string
 }
@@ -25,7 +28,7 @@ func (g *grid) add(cells ...string) {
 
 // lines are the rows, with three spaces between columns.
 func (g *grid) lines() []string {
-	var widths []int
+	widths := slices.Clone(g.least)
 	for _, row := range g.rows {
 		for i, cell := range row {
 			if i == len(widths) {

@@ -159,7 +159,7 @@ func (p *podsCommand) follow(ctx context.Context, api *apiClient, names []string
 	}
 	defer response.Body.Close()
 	changes := json.NewDecoder(response.Body)
-	var widths grid
+	widths := grid{least: watchWidths}
 	for {
 		var change podChange
 		err := changes.Decode(&change)
@@ -203,6 +203,9 @@ func (p *podsCommand) print(seen *grid, change podChange, out io.Writer) error {
 	_, err := io.WriteString(out, strings.Join(lines, "\n")+"\n")
 	return err
 }
+
+// watchWidths are those of the columns of a watch, whose rows come one by one.
+var watchWidths = []int{9, 24, 5, 17, 12, 3}
 
 // maxSeenRows bounds what the widths of a watch's columns are measured of.
 const maxSeenRows = 200

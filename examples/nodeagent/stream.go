@@ -21,13 +21,10 @@ const lastWords = time.Second
 // client goes, or the agent ends. A client that does not read is cut off; it holds up
 // nothing but its own answer.
 func (a *agent) stream(w http.ResponseWriter, r *http.Request, contentType string, send func(ctx context.Context, out *streamWriter) error) {
-	select {
-	case a.streams <- struct{}{}:
-		defer func() { <-a.streams }()
-	default:
-		a.fail(w, http.StatusServiceUnavailable, errors.New("too many clients watch, follow or wait already; end one of them"))
+	if !a.enter(w) {
 		return
 	}
+	defer a.leave()
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	control := http.NewResponseController(w)
@@ -51,6 +48,19 @@ func (a *agent) stream(w http.ResponseWriter, r *http.Request, contentType strin
 	out.begin()
 	_ = out.flush() // a client that has gone misses nothing
 }
+
+// enter takes one of the places for answers without an end, or refuses the client.
+func (a *agent) enter(w http.ResponseWriter) bool {
+	select {
+	case a.streams <- struct{}{}:
+		return true
+	default:
+		a.fail(w, http.StatusServiceUnavailable, errors.New("too many clients watch, follow or wait already; end one of them"))
+		return false
+	}
+}
+
+func (a *agent) leave() { <-a.streams }
 
 // streamWriter writes the pieces of an answer, each within sendTimeout.
 type streamWriter struct {

@@ -49,7 +49,7 @@ func validate(ctx context.Context, o options, out io.Writer) error {
 	for _, f := range faults {
 		fmt.Fprintln(out, f)
 	}
-	fmt.Fprintf(out, "%d pods are good, %d faults\n", pods, len(faults))
+	fmt.Fprintf(out, "good pods: %d, faults: %d\n", pods, len(faults))
 	if len(faults) > 0 {
 		return exit{code: codeFailed}
 	}

@@ -32,7 +32,7 @@ func TestValidate(t *testing.T) {
 		dir + "/c.yaml:",
 		dir + "/d.yaml: not a pod, but a manifest of another kind",
 		dir + ": pod e-n1 is refused: ",
-		"\n1 pods are good, 7 faults\n",
+		"\ngood pods: 1, faults: 7\n",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("lacks %q:\n%s", want, out)
@@ -41,7 +41,7 @@ func TestValidate(t *testing.T) {
 	if _, err := os.Stat(root); err == nil {
 		t.Error("it made the agent's folder")
 	}
-	if code, out, problems := command(t, "--validate", "../manifests", "--root", root); code != 0 || out != "7 pods are good, 0 faults\n" || problems != "" {
+	if code, out, problems := command(t, "--validate", "../manifests", "--root", root); code != 0 || out != "good pods: 7, faults: 0\n" || problems != "" {
 		t.Errorf("the bundled manifests: %d %s%s", code, out, problems)
 	}
 	if code, _, problems := command(t, "--validate", filepath.Join(dir, "none"), "--root", root); code != 2 || !strings.Contains(problems, "no such file") {
