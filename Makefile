@@ -56,9 +56,11 @@ kube-offline: ## a power cut of a site of 40 pods that is cut off for 2 min more
 	cd examples && PODWRIGHT_KUBERNETES=$$(../kube/apitest/servers/build.sh) $(GO) test -count=1 -timeout 0 -tags apiserver,containerd -v \
 	  -run '^TestContainerdAPIServerOffline$$' ./kubenode -offline.pods=40 -offline.for=2m
 
-kube-crash: ## kill a node's agent at every call to the API server in some pods' lives and compare what is seen of them (minutes)
+kube-crash: ## kill a node's agent at every call to the API server in some pods' lives and compare what is seen of them; then kill -9 kubenode KILLS (100) times at calls to a real one (minutes)
 	@mkdir -p bin; cd kube && PODWRIGHT_CRASH=full $(INMEMORY) $(GO) test -count=1 -timeout 0 -run '^TestCrashAtCalls$$' -v ./internal/agenttest >../bin/kube-crash.log 2>&1; code=$$?; \
 	  grep -v -e '^=== ' -e '^ *--- PASS' ../bin/kube-crash.log; exit $$code
+	cd examples && PODWRIGHT_KUBERNETES=$$(../kube/apitest/servers/build.sh) $(GO) test -count=1 -timeout 0 -tags apiserver,containerd -v \
+	  -run '^TestContainerdAPIServerCrash$$' ./kubenode -crashes=$(or $(KILLS),100) -crash.seed=$$(date +%j)
 
 kube-up: ## a cluster of one node on this machine: etcd, API server, controllers, a private containerd and kubenode (root; the first run builds the servers, minutes)
 	@tools/ci/kube.sh up

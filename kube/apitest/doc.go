@@ -8,6 +8,7 @@
 //	              └─► kube-scheduler                                    ├─► Admin, Node, User: credentials
 //	                                                                    ├─► APIServer, Etcd...: stop, freeze, restart
 //	         Proxy ◄── connections that freeze or break                 └─► Snapshot, Rewind
+//	         Gate ◄─── requests at which a test acts
 //
 // The programs are built from the module in servers/, which pins Kubernetes and etcd, and
 // metrics-server from that in metricsserver/; no package of theirs is imported. The first build takes minutes.
