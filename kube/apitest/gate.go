@@ -2,6 +2,8 @@ package apitest
 
 import (
 	"crypto/tls"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -71,7 +73,10 @@ func NewGate(c *Cluster, as *rest.Config) (*Gate, error) {
 		Transport: g, FlushInterval: -1,
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
-	g.server = &http.Server{Handler: proxy, TLSConfig: &tls.Config{Certificates: []tls.Certificate{own}, MinVersion: tls.VersionTLS12}}
+	g.server = &http.Server{
+		Handler: proxy, TLSConfig: &tls.Config{Certificates: []tls.Certificate{own}, MinVersion: tls.VersionTLS12},
+		ErrorLog: log.New(io.Discard, "", 0), // clients that die are what it is for
+	}
 	go func() { defer close(g.done); _ = g.server.ServeTLS(listener, "", "") }()
 	return g, nil
 }
