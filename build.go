@@ -320,7 +320,7 @@ func (p *parts) buildHousekeeper() (err error) {
 func (p *parts) pruner() *recovery.Pruner {
 	return recovery.NewPruner(recovery.PrunerOptions{
 		Journal: p.journal, Desired: p.loop.Store(), Workers: p.workers, Undecided: p.loop.Undecided,
-		View: p.pleg.Get, TellEnd: p.syncer.PublishEnd, Forget: p.status.RemoveOrphanedStatuses, Sinks: p.status.Sinks(),
+		View: p.pleg.Get, TellEnd: p.syncer.PublishEnd, Forget: p.status.RemoveOrphanedStatuses, Untold: p.status.Untold, Sinks: p.status.Sinks(),
 		Clock: p.config.Clock, Logger: p.config.Observe.Logger,
 	})
 }

@@ -14,7 +14,7 @@ import (
 // Changes yields the present status of every pod and then each change, in order per pod, until ctx ends, the
 // caller breaks off, or Run has returned and there is nothing left to tell. A caller that is slow delays only itself: when changes were dropped before it took them
 // (Options.History), Changes yields [ErrGap] beside a zero Change and then what the gap hid, the pods that
-// have changed with their newest status and those that are gone as Forgotten. So a caller that ignores the
+// have changed with their newest status and those that are gone as Forgotten, with the last status the caller had. So a caller that ignores the
 // error still ends up with the truth, and one that counts changes knows that it missed some. Each call of the
 // function it returns begins with a snapshot; that is for one goroutine at a time.
 func (m *Manager) Changes(ctx context.Context) iter.Seq2[Change, error] {

@@ -66,7 +66,7 @@ func TestChangesTellWhatAGapHid(t *testing.T) {
 	check("snapshot", "a-2", "again-2", "b-2", "gone-2", "same-2")
 	offer(t, m, "a", 1)
 	m.Forget("b")
-	check("in step", "a-3", "b-2!")
+	check("in step", "a-3", "b-3!")
 	offer(t, m, "a", 4)
 	m.Forget("gone")
 	m.Forget("again")

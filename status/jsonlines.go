@@ -16,7 +16,7 @@ import (
 
 // JSONLinesSink writes one line of JSON per update:
 //
-//	{"time":…,"uid":…,"namespace":…,"name":…,"version":…,"finished":…,"status":{…}}
+//	{"time":…,"uid":…,"namespace":…,"name":…,"version":…,"finished":…,"forgotten":…,"status":{…}}
 //
 // A line goes out in one write. If a write fails half-way (disk full, crash), the
 // update counts as not stored and is offered again, and the next line starts on
@@ -40,6 +40,7 @@ type jsonLine struct {
 	Name      string        `json:"name"`
 	Version   uint64        `json:"version"`
 	Finished  bool          `json:"finished,omitempty"`
+	Forgotten bool          `json:"forgotten,omitempty"`
 	Status    *v1.PodStatus `json:"status"`
 }
 
@@ -86,7 +87,7 @@ func (s *JSONLinesSink) Store(ctx context.Context, u Update) (StoreResult, error
 	}
 	line, err := json.Marshal(jsonLine{
 		Time: s.clock.Now().UTC(), UID: u.UID, Namespace: u.Namespace, Name: u.Name,
-		Version: u.Version, Finished: u.Finished, Status: u.Status,
+		Version: u.Version, Finished: u.Finished, Forgotten: u.Forgotten, Status: u.Status,
 	})
 	if err != nil {
 		return 0, fmt.Errorf("encode status line: %w", err)

@@ -115,6 +115,9 @@ type entry struct {
 	restored bool
 	// endedBefore: its phase was terminal before a restart, so that sinks may have that.
 	endedBefore bool
+	// forgotten is when the manager dropped the pod, zero before. Sinks that only listen get
+	// this entry once more.
+	forgotten time.Time
 	// stale: the status is from before a restart and may be older than what a sink
 	// was told; it is not sent.
 	stale bool

@@ -25,6 +25,9 @@ func ask[T any](ctx context.Context, s *sender, uid types.UID, method string, f 
 // status is for, read what is there, merge, store what differs, delete what is
 // finished.
 func (s *sender) send(ctx context.Context, j job) outcome {
+	if !j.entry.forgotten.IsZero() {
+		return s.sayGone(ctx, j)
+	}
 	if hold := s.manager.holdFor(j); hold > 0 {
 		return outcome{outside: true, hold: hold}
 	}

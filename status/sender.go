@@ -79,7 +79,7 @@ type delivery struct {
 	held bool
 	// closed is set once the sink has deleted the pod.
 	closed bool
-	// forgotten is set once the manager dropped the entry.
+	// forgotten is set once the manager dropped the entry and the sink is not to be told.
 	forgotten bool
 }
 
@@ -115,6 +115,9 @@ func (s *sender) enqueue(e *entry) {
 		// A new life of the same UID, while the last round of the old one is ready
 		// or in flight: nothing that is known of the old one counts.
 		s.count(d, nil)
+		if d.state == delayed {
+			s.unfile(d)
+		}
 		*d = delivery{entry: e, state: d.state}
 	}
 	if d.since.IsZero() {
@@ -150,28 +153,11 @@ func (s *sender) push(d *delivery) {
 	case d.state == delayed && !d.outside, d.state == queued:
 		return
 	case d.state == delayed:
-		heap.Remove(&s.delayed, d.at)
+		s.unfile(d)
 	}
 	d.state = queued
 	s.ready = append(s.ready, d)
 	s.notify()
-}
-
-// forget drops what is known of a pod. A change that is ready or in flight gets
-// its round, but no second one.
-func (s *sender) forget(e *entry) {
-	d := s.pods[e.uid]
-	if d == nil || d.entry != e {
-		return
-	}
-	d.forgotten = true
-	switch d.state {
-	case delayed:
-		heap.Remove(&s.delayed, d.at)
-		s.drop(d)
-	case idle:
-		s.drop(d)
-	}
 }
 
 // pending is how many changes wait for this sink that it could take.
@@ -373,7 +359,7 @@ func (s *sender) finish(d *delivery, j job, o outcome) {
 	}
 	if o.acked {
 		d.acked, d.since = j.version, time.Time{}
-		if journal := s.manager.options.Journal; journal != nil && j.version != j.acked && !d.forgotten {
+		if journal := s.manager.options.Journal; journal != nil && j.version != j.acked && !d.forgotten && j.entry.forgotten.IsZero() {
 			journal.Acknowledged(j.entry.uid, s.name, o.target, j.version)
 		}
 		if d.acked < d.entry.version {
@@ -382,7 +368,12 @@ func (s *sender) finish(d *delivery, j job, o outcome) {
 	}
 	s.count(d, o.err)
 	d.closed = d.closed || o.deleted
-	if d.forgotten {
+	switch gone := d.entry.forgotten; {
+	case d.forgotten, !gone.IsZero() && o.acked:
+		s.drop(d)
+		return
+	case !gone.IsZero() && s.manager.options.Clock.Since(gone) > forgottenAge:
+		s.manager.options.Logger.Error(o.err, "The sink did not hear that a pod is forgotten", "sink", s.name, "uid", d.entry.uid)
 		s.drop(d)
 		return
 	}
@@ -434,6 +425,12 @@ func (s *sender) count(d *delivery, err error) {
 func (s *sender) drop(d *delivery) {
 	s.count(d, nil)
 	delete(s.pods, d.entry.uid)
+}
+
+// unfile takes a delivery out of the queue of those that wait.
+func (s *sender) unfile(d *delivery) {
+	heap.Remove(&s.delayed, d.at)
+	d.state = idle
 }
 
 // delay makes a delivery ready after a while.

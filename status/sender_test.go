@@ -61,6 +61,13 @@ func (r *recorder) count() int {
 	return len(r.updates)
 }
 
+// readable is a recorder that stands before an API.
+type readable struct{ *recorder }
+
+func (readable) ReadPod(_ context.Context, ref PodRef) (*v1.Pod, error) {
+	return newPod(uid(ref.UID)), nil
+}
+
 // versions of updates.
 func versions(updates []Update) (out []uint64) {
 	for _, u := range updates {
@@ -410,7 +417,7 @@ func TestSending(t *testing.T) {
 		}
 	})
 
-	bubble(t, "7.10 a change on its way gets one try after the pod is forgotten", func(t *testing.T) {
+	bubble(t, "7.10 at an API a change on its way gets one try after the pod is forgotten", func(t *testing.T) {
 		for _, fails := range []bool{false, true} {
 			release := make(chan struct{})
 			sink := &recorder{answer: func(_ context.Context, n int, _ Update) (StoreResult, error) {
@@ -420,7 +427,7 @@ func TestSending(t *testing.T) {
 				}
 				return Stored, nil
 			}}
-			m := started(t, Options{Sinks: []StatusSink{sink}, MaxInFlight: 1})
+			m := started(t, Options{Sinks: []StatusSink{readable{sink}}, MaxInFlight: 1})
 			set(t, m, newPod(uid("other")), message("up"))
 			synctest.Wait()
 			set(t, m, newPod(), message("last words"))

@@ -22,7 +22,7 @@ import (
 // engine the same status may come again, so Store must be idempotent; a
 // status the sink already has is answered with [Unchanged] or [Stored]. After an
 // error the same or a newer version is offered again, with back-off, until the
-// sink takes it or the pod is forgotten. A panic counts as an error.
+// sink takes it or the pod is forgotten, of which it hears too. A panic counts as an error.
 //
 // Abilities beyond this are separate interfaces, found by type assertion:
 // [PodReader], [PodDeleter], [Persistent].
@@ -110,6 +110,10 @@ type Update struct {
 	// Finished is true once everything the engine held for the pod is released:
 	// no newer status follows but for corrections.
 	Finished bool
+	// Forgotten: no source wants the pod and the engine knows it no more; a database may
+	// delete its row. Status is the end of it, Succeeded or Failed. It is the last update of
+	// this life of the UID. Sinks with [PodReader] do not get it: there the pod itself goes.
+	Forgotten bool
 }
 
 // PodReader is an optional ability of a [StatusSink] that stands before an API

@@ -80,53 +80,6 @@ func (m *Manager) ObservePod(pod *v1.Pod) {
 	}
 }
 
-// RemoveOrphanedStatuses forgets all pods but the known ones; known holds the
-// UIDs of pods and mirror pods (7.10). Nothing new is sent for a forgotten pod; a
-// change that is still on its way gets one more try.
-func (m *Manager) RemoveOrphanedStatuses(known map[types.UID]struct{}) {
-	translated := known
-	if m.options.Mirrors != nil {
-		translated = make(map[types.UID]struct{}, len(known))
-		for uid := range known {
-			translated[m.translate(uid)] = struct{}{}
-		}
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var orphans []types.UID
-	for uid := range m.pods {
-		if _, ok := translated[uid]; !ok {
-			orphans = append(orphans, uid)
-		}
-	}
-	slices.Sort(orphans)
-	for _, uid := range orphans {
-		m.forget(uid)
-	}
-}
-
-// Forget drops one pod, as before a new life of a pod whose UID is fixed.
-func (m *Manager) Forget(uid types.UID) {
-	uid = m.translate(uid)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.forget(uid)
-}
-
-func (m *Manager) forget(uid types.UID) {
-	e := m.pods[uid]
-	if e == nil {
-		return
-	}
-	delete(m.pods, uid)
-	for _, s := range m.senders {
-		s.forget(e)
-	}
-	c := e.change()
-	c.Forgotten = true
-	m.history.add(c)
-}
-
 // translate maps a mirror UID to that of its static pod.
 func (m *Manager) translate(uid types.UID) types.UID {
 	if m.options.Mirrors == nil {

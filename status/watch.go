@@ -28,7 +28,8 @@ type Change struct {
 	Status *v1.PodStatus
 	// Finished: the status is final and the engine holds nothing for the pod any more.
 	Finished bool
-	// Forgotten: the manager dropped the pod; Status is the last one it had.
+	// Forgotten: no source wants the pod, and the manager dropped it; Status is the end of it,
+	// Succeeded or Failed.
 	Forgotten bool
 }
 
@@ -92,7 +93,7 @@ func (w *Watcher) wait(ctx context.Context, ended <-chan struct{}) (Change, erro
 func (e *entry) change() Change {
 	return Change{
 		UID: e.uid, Namespace: e.pod.Namespace, Name: e.pod.Name,
-		Version: e.version, Status: e.status, Finished: e.finished,
+		Version: e.version, Status: e.status, Finished: e.finished, Forgotten: !e.forgotten.IsZero(),
 	}
 }
 

@@ -256,6 +256,8 @@ type history struct {
 	phases map[types.UID][]v1.PodPhase
 	ready  map[types.UID][]v1.ConditionStatus
 	over   map[types.UID]bool
+	// gone are the phases of pods as the sink heard last that they are forgotten.
+	gone map[types.UID]v1.PodPhase
 }
 
 func (h *history) Store(_ context.Context, u status.Update) (status.StoreResult, error) {
@@ -263,8 +265,13 @@ func (h *history) Store(_ context.Context, u status.Update) (status.StoreResult,
 	defer h.mu.Unlock()
 	if h.phases == nil {
 		h.phases, h.ready, h.over = map[types.UID][]v1.PodPhase{}, map[types.UID][]v1.ConditionStatus{}, map[types.UID]bool{}
+		h.gone = map[types.UID]v1.PodPhase{}
 	}
 	h.over[u.UID] = h.over[u.UID] || u.Finished
+	if delete(h.gone, u.UID); u.Forgotten {
+		h.gone[u.UID] = u.Status.Phase
+		return status.Stored, nil
+	}
 	if seen := h.phases[u.UID]; len(seen) == 0 || seen[len(seen)-1] != u.Status.Phase {
 		h.phases[u.UID] = append(seen, u.Status.Phase)
 	}
@@ -283,6 +290,13 @@ func (h *history) of(uid types.UID) (phases []v1.PodPhase, ready []v1.ConditionS
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.phases[uid], h.ready[uid]
+}
+
+// forgotten returns the phase with which the sink heard that a pod is forgotten, empty if it did not.
+func (h *history) forgotten(uid types.UID) v1.PodPhase {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.gone[uid]
 }
 
 // finished reports whether the sink heard that nothing more will come of a pod.

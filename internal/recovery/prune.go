@@ -47,6 +47,8 @@ type PrunerOptions struct {
 	TellEnd func(pod *v1.Pod, view *runtime.PodStatus) error
 	// Forget drops the statuses of all pods but the known ones.
 	Forget func(known map[types.UID]struct{})
+	// Untold reports whether a sink has not heard yet that a pod is forgotten.
+	Untold func(uid types.UID) bool
 	// Sinks are the names of those that take statuses.
 	Sinks  []string
 	Clock  clock.PassiveClock
@@ -66,6 +68,7 @@ func (p *Pruner) RemoveOrphanedStatuses(desired map[types.UID]struct{}) {
 	j := p.options.Journal
 	known := maps.Clone(desired)
 	undecided := p.options.Undecided() != nil
+	var removed []*checkpoint.Record
 	for _, r := range j.keeper.All() {
 		_, inSnapshot := desired[r.UID]
 		if inSnapshot && (!r.Terminal() || r.Finished) {
@@ -86,11 +89,24 @@ func (p *Pruner) RemoveOrphanedStatuses(desired map[types.UID]struct{}) {
 		case fate.retire:
 			j.retire(r)
 		case fate.remove:
-			j.Delete(r.UID)
+			removed = append(removed, r)
 		}
 	}
 	j.keeper.Dismiss(func(uid types.UID) bool { _, ok := known[uid]; return ok })
 	p.options.Forget(known)
+	p.remove(removed)
+}
+
+// remove removes records once the sinks have heard that their pods are forgotten (FG1): until then they are
+// there for the next agent, and for nothing else (IN10).
+func (p *Pruner) remove(records []*checkpoint.Record) {
+	for _, r := range records {
+		if p.options.Untold(r.UID) && p.options.Clock.Since(r.WrittenAt) < leftoverAge {
+			p.options.Journal.retire(r)
+			continue
+		}
+		p.options.Journal.Delete(r.UID)
+	}
 }
 
 // situation is what decides about a record, besides the record.

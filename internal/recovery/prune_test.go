@@ -37,6 +37,7 @@ func TestPrunerRemovesRecordsOfNoMoreUse(t *testing.T) { // CK7, HI7
 		r.views["unseen"] = view("unseen", runtime.Exited)
 		wanted := map[types.UID]struct{}{"wanted": {}, "over": {}}
 		var told []types.UID
+		untold := true
 		var known map[types.UID]struct{}
 		p := NewPruner(PrunerOptions{
 			Journal: r.journal, Desired: pods{"wanted": nil, "over": nil}, Workers: workers{"over": true, "busy": false},
@@ -48,7 +49,7 @@ func TestPrunerRemovesRecordsOfNoMoreUse(t *testing.T) { // CK7, HI7
 				told = append(told, pod.UID)
 				return errors.New("a sink is broken")
 			},
-			Forget: func(k map[types.UID]struct{}) { known = k }, Sinks: []string{"s"}, Clock: clock.RealClock{},
+			Forget: func(k map[types.UID]struct{}) { known = k }, Untold: func(types.UID) bool { return untold }, Sinks: []string{"s"}, Clock: clock.RealClock{},
 		})
 		r.journal.Adopt(newPod("gone"))
 		r.journal.Acknowledged("gone", "s", "gone", 0)
@@ -62,6 +63,17 @@ func TestPrunerRemovesRecordsOfNoMoreUse(t *testing.T) { // CK7, HI7
 		if len(wanted) != 2 {
 			t.Error("the caller's set was changed")
 		}
+		pass(time.Minute)
+		if r := d.get("gone"); r == nil || r.Retired {
+			t.Errorf("FG1: a sink has not heard that the pod is forgotten, and its record is %+v", r)
+		}
+		p.RemoveOrphanedStatuses(wanted)
+		pass(time.Minute)
+		if r := d.get("gone"); r == nil || !r.Retired {
+			t.Errorf("IN10: a sink has not heard it for a minute, and the record is %+v", r)
+		}
+		untold = false
+		p.RemoveOrphanedStatuses(wanted)
 		pass(time.Minute)
 		if d.get("gone") != nil || d.get("unseen") == nil {
 			t.Error("the record that is of no more use goes, and only that")

@@ -23,7 +23,11 @@ var ErrClosed = errors.New("the source is closed")
 
 // ChannelOptions configures a [Channel]. The zero value is ready to use.
 type ChannelOptions struct {
-	// Name of the source. Default "channel".
+	// Name of the source. Default "channel". It also says which life its pods have. Called
+	// [syncloop.SourceAPI] they have that of an API server's pods: one life per UID, so a pod that
+	// ended, was evicted or was removed stays ended, and a removal is a deletionTimestamp, then
+	// leaving the pod out. With any other name they are static: leaving a pod out stops and removes it, and one
+	// that is given again, or was evicted, begins a new life under the same UID.
 	Name string
 	// NodeName becomes the pods' spec.nodeName and part of generated UIDs.
 	NodeName string
