@@ -67,6 +67,7 @@ func (p *parts) tie() {
 	p.onePod = &node.OnePod{Evictions: p.evictions, Find: p.shown.Get, Critical: p.users().Spared(p.config.Eviction.critical()), Events: p.config.Observe.Events, Logger: p.logger("eviction")}
 	dir := p.config.Storage.LogDir
 	p.logs = &node.Logs{Pod: p.shown.Get, View: p.pleg.Get, Dir: dir, Reader: containerlog.New(dir, p.config.Clock)}
+	p.streams = node.NewStreams(p.config.Runtime, p.shown.Get, p.pleg.Get)
 	p.occupants.Terminated, p.occupants.Withheld, p.occupants.Held = p.workers.IsPodKnownTerminated, p.loop.Withheld, p.loop.Holds
 	p.dead.Desired, p.dead.Heard, p.dead.Removals = store, p.loop.Ready, p.workers
 	p.dead.MaybeWanted, p.dead.Permit, p.images.Permit = p.housekeeper.MaybeWanted, p.housekeeper.Permit, p.housekeeper.Permit

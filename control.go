@@ -87,6 +87,26 @@ func (e *Engine) EvictPod(ctx context.Context, uid types.UID, options EvictOptio
 	return e.onePod.Evict(ctx, uid, node.EvictOptions(options))
 }
 
+// Exec runs a command in a running container. A runtime in this program (runtime.DirectStreamer) serves ends, and
+// Exec returns when the command or ctx ends; an exit code other than 0 is an error with ExitStatus() int. A runtime
+// with a server of its own (runtime.Streamer, as CRI has) is asked for the URL where it serves the command once,
+// with those of ends that are set; connect to it with SPDY or a WebSocket. The error's class (runtime.Class) is
+// ErrNotFound, ErrFailedPrecondition if the container does not run, ErrUnimplemented if the runtime has no streams.
+func (e *Engine) Exec(ctx context.Context, uid types.UID, container string, cmd []string, ends runtime.Streams) (url string, err error) {
+	return e.streams.Exec(ctx, uid, container, cmd, ends)
+}
+
+// Attach connects to the main process of a running container, otherwise as [Engine.Exec] does.
+func (e *Engine) Attach(ctx context.Context, uid types.UID, container string, ends runtime.Streams) (url string, err error) {
+	return e.streams.Attach(ctx, uid, container, ends)
+}
+
+// PortForward asks a runtime with a server of its own for the URL where it forwards ports of a pod, once.
+// A pod of another runtime has the node's network, or one of its own way: ErrUnimplemented.
+func (e *Engine) PortForward(ctx context.Context, uid types.UID, ports ...int32) (url string, err error) {
+	return e.streams.PortForward(ctx, uid, ports)
+}
+
 // NodeKnown tells the engine that the Node of [Config.Mirrors] has an answer now: the mirror pods
 // that wait for it are made at once (MC6). Without it that takes up to 100 ms.
 func (e *Engine) NodeKnown() { e.mirrors.NodeKnown() }

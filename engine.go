@@ -99,6 +99,7 @@ type parts struct {
 	mirrored    *node.Mirrored
 	onePod      *node.OnePod
 	probed      *node.Probed
+	streams     *node.Streams
 
 	ready  chan struct{}
 	drains chan *drain

@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/syncloop"
@@ -65,44 +67,79 @@ func Example() {
 	// ended: <nil>
 }
 
-// An operator has a pod leave its node.
-func ExampleEngine_EvictPod() {
+// launch runs an engine with one pod, and returns once that runs. stop ends the engine.
+func launch(rt *fake.Runtime, pod *v1.Pod) (engine *podwright.Engine, stop func()) {
 	root, err := os.MkdirTemp("", "example-")
 	if err != nil {
-		fmt.Println(err)
-		return
+		panic(err)
 	}
-	defer os.RemoveAll(root)
-	rt, pods := fake.New(fake.Options{}), source.NewChannel(source.ChannelOptions{NodeName: "edge-1"})
-	running := make(chan struct{}, 1)
-	engine, err := podwright.New(podwright.Config{
+	pods := source.NewChannel(source.ChannelOptions{NodeName: "edge-1"})
+	engine, err = podwright.New(podwright.Config{
 		Runtime: rt, Images: rt, Sources: []syncloop.Source{pods}, RootDir: root, Node: podwright.Node{Name: "edge-1"},
-		Observe: podwright.Observe{Sinks: []status.StatusSink{status.SinkFunc(func(_ context.Context, u status.Update) (status.StoreResult, error) {
-			if u.Status.Phase == v1.PodRunning {
-				running <- struct{}{}
-			}
-			return status.Stored, nil
-		})}},
 	})
 	if err != nil {
-		fmt.Println(err)
-		return
+		panic(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- engine.Run(ctx) }()
-	web := &v1.Pod{
+	if err := pods.Set(ctx, []*v1.Pod{pod}); err != nil {
+		panic(err)
+	}
+	for change := range engine.Watch(ctx) {
+		if change.Status != nil && change.Status.Phase == v1.PodRunning {
+			break
+		}
+	}
+	return engine, func() {
+		cancel()
+		<-ended
+		_ = os.RemoveAll(root)
+	}
+}
+
+// web is a pod with one container.
+func web() *v1.Pod {
+	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: "web-1"},
 		Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "web", Image: "nginx:1.29"}}},
 	}
-	if err := pods.Set(ctx, []*v1.Pod{web}); err != nil {
-		fmt.Println(err)
-	}
-	<-running
-	err = engine.EvictPod(ctx, web.UID, podwright.EvictOptions{Grace: 5 * time.Second, Reason: "Repair", Message: "The fan is replaced."})
-	evicted, _ := engine.Pod(web.UID)
+}
+
+// An operator has a pod leave its node, and a program watches how it ends.
+func ExampleEngine_EvictPod() {
+	engine, stop := launch(fake.New(fake.Options{}), web())
+	defer stop()
+	ctx := context.Background()
+	err := engine.EvictPod(ctx, "web-1", podwright.EvictOptions{Grace: 5 * time.Second, Reason: "Repair", Message: "The fan is replaced."})
+	evicted, _ := engine.Pod("web-1")
 	fmt.Println(evicted.Status.Phase, evicted.Status.Reason, err)
-	cancel()
-	<-ended
 	// Output: Failed Repair <nil>
+}
+
+// A program follows every pod until it has seen enough.
+func ExampleEngine_Watch() {
+	engine, stop := launch(fake.New(fake.Options{}), web())
+	defer stop()
+	for change, err := range engine.Watch(context.Background()) {
+		switch {
+		case err != nil:
+			fmt.Println("too slow; what was missed comes next:", err)
+		case change.Forgotten:
+			fmt.Println(change.Name, "is gone")
+		default:
+			fmt.Println(change.Name, change.Status.Phase)
+		}
+		break // an agent goes on
+	}
+	// Output: web Running
+}
+
+// A runtime with a server for streams says where it runs the command.
+func ExampleEngine_Exec() {
+	engine, stop := launch(fake.New(fake.Options{StreamURL: "http://127.0.0.1:1234"}), web())
+	defer stop()
+	url, err := engine.Exec(context.Background(), "web-1", "web", []string{"nginx", "-t"}, runtime.Streams{Stdout: os.Stdout})
+	fmt.Println(strings.HasPrefix(url, "http://127.0.0.1:1234/exec/"), err)
+	// Output: true <nil>
 }

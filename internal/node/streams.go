@@ -1,0 +1,123 @@
+package node
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// Streams opens streams to containers, in the way that the runtime has (spec/runtime.md 27.1, 27.2): a
+// runtime with a server of its own names a URL, one in this program serves the stream itself.
+type Streams struct {
+	pod    func(uid types.UID) (*v1.Pod, bool)
+	view   func(uid types.UID) (*runtime.PodStatus, error)
+	urls   runtime.Streamer       // nil: the runtime has no stream server
+	direct runtime.DirectStreamer // nil: it does not serve streams itself
+}
+
+// NewStreams returns the streams of a runtime. pod returns a pod with its newest status, view what the
+// runtime was last seen to have of it.
+func NewStreams(rt runtime.RuntimeService, pod func(types.UID) (*v1.Pod, bool), view func(types.UID) (*runtime.PodStatus, error)) *Streams {
+	s := &Streams{pod: pod, view: view}
+	s.urls, _ = rt.(runtime.Streamer)
+	s.direct, _ = rt.(runtime.DirectStreamer)
+	return s
+}
+
+// Exec runs a command in a container, or returns the URL where the runtime does.
+func (s *Streams) Exec(ctx context.Context, uid types.UID, container string, cmd []string, ends runtime.Streams) (url string, err error) {
+	if len(cmd) == 0 {
+		return "", fmt.Errorf("exec in container %q of pod %q: no command given: %w", container, uid, runtime.ErrInvalid)
+	}
+	id, err := s.running(uid, container)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("exec: %w", err)
+	case s.direct != nil:
+		return "", s.direct.ExecStream(ctx, id, cmd, ends)
+	case s.urls == nil:
+		return "", fmt.Errorf("exec: %w", runtime.ErrUnimplemented)
+	}
+	response, err := s.urls.Exec(ctx, &runtimeapi.ExecRequest{
+		ContainerId: id, Cmd: cmd, Tty: ends.TTY, Stdin: ends.Stdin != nil, Stdout: ends.Stdout != nil, Stderr: ends.Stderr != nil && !ends.TTY,
+	})
+	if err != nil {
+		return "", fmt.Errorf("exec in container %q of pod %q: %w", container, uid, err)
+	}
+	return response.GetUrl(), nil
+}
+
+// Attach connects to the main process of a container, or returns the URL where the runtime does.
+func (s *Streams) Attach(ctx context.Context, uid types.UID, container string, ends runtime.Streams) (url string, err error) {
+	id, err := s.running(uid, container)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("attach: %w", err)
+	case s.direct != nil:
+		return "", s.direct.AttachStream(ctx, id, ends)
+	case s.urls == nil:
+		return "", fmt.Errorf("attach: %w", runtime.ErrUnimplemented)
+	}
+	response, err := s.urls.Attach(ctx, &runtimeapi.AttachRequest{
+		ContainerId: id, Tty: ends.TTY, Stdin: ends.Stdin != nil, Stdout: ends.Stdout != nil, Stderr: ends.Stderr != nil && !ends.TTY,
+	})
+	if err != nil {
+		return "", fmt.Errorf("attach to container %q of pod %q: %w", container, uid, err)
+	}
+	return response.GetUrl(), nil
+}
+
+// PortForward returns the URL where the runtime forwards ports of a pod.
+func (s *Streams) PortForward(ctx context.Context, uid types.UID, ports []int32) (url string, err error) {
+	pod, ok := s.pod(uid)
+	if !ok {
+		return "", fmt.Errorf("forward ports of pod %q: %w", uid, runtime.ErrNotFound)
+	}
+	if s.urls == nil {
+		return "", fmt.Errorf("forward ports of pod %s/%s: %w", pod.Namespace, pod.Name, runtime.ErrUnimplemented)
+	}
+	for _, port := range ports {
+		if port < 1 || port > 65535 {
+			return "", fmt.Errorf("forward ports of pod %s/%s: no port is %d: %w", pod.Namespace, pod.Name, port, runtime.ErrInvalid)
+		}
+	}
+	view, err := s.view(pod.UID)
+	if err != nil {
+		return "", fmt.Errorf("forward ports of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	for _, sandbox := range view.Sandboxes { // newest first
+		if sandbox.State != runtime.Running {
+			continue
+		}
+		response, err := s.urls.PortForward(ctx, &runtimeapi.PortForwardRequest{PodSandboxId: sandbox.ID, Port: ports})
+		if err != nil {
+			return "", fmt.Errorf("forward ports of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		}
+		return response.GetUrl(), nil
+	}
+	return "", fmt.Errorf("forward ports of pod %s/%s: it has no sandbox that runs: %w", pod.Namespace, pod.Name, runtime.ErrFailedPrecondition)
+}
+
+// running returns the ID of the container's run at the runtime.
+func (s *Streams) running(uid types.UID, container string) (id string, err error) {
+	pod, ok := s.pod(uid)
+	if !ok {
+		return "", fmt.Errorf("pod %q: %w", uid, runtime.ErrNotFound)
+	}
+	if !hasContainer(pod, container) {
+		return "", fmt.Errorf("container %q not found in pod %q: %w", container, pod.Name, runtime.ErrNotFound)
+	}
+	view, err := s.view(pod.UID)
+	if err != nil {
+		return "", fmt.Errorf("container %q of pod %q: %w", container, pod.Name, err)
+	}
+	if c := view.Container(container); c != nil && c.State == runtime.Running {
+		return c.ID.ID, nil
+	}
+	return "", fmt.Errorf("container %q of pod %q does not run: %w", container, pod.Name, runtime.ErrFailedPrecondition)
+}
