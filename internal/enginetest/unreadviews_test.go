@@ -20,7 +20,7 @@ import (
 	"github.com/podwright/podwright/status"
 )
 
-// tellings is a sink that remembers all that was told of each pod.
+// tellings is a sink that remembers all that was told of each pod, up to its being forgotten.
 type tellings struct {
 	mu      sync.Mutex
 	updates map[types.UID][]status.Update
@@ -29,6 +29,9 @@ type tellings struct {
 func (s *tellings) Store(_ context.Context, u status.Update) (status.StoreResult, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if u.Forgotten {
+		return status.Stored, nil
+	}
 	if s.updates == nil {
 		s.updates = map[types.UID][]status.Update{}
 	}
