@@ -233,6 +233,9 @@ func (w *Workers) recordEnd(ctx context.Context, c *call, result *machine.Result
 func (w *Workers) judge(ctx context.Context, result *machine.Result) *machine.Result {
 	err := result.Err
 	if err == nil {
+		if at := result.RequeueAt; !at.IsZero() {
+			result.Requeue, result.RetryAfter = true, at.Sub(w.options.Clock.Now())
+		}
 		return result
 	}
 	if why := context.Cause(ctx); why != nil {

@@ -211,3 +211,31 @@ func wait(until func() bool) {
 		<-tick.C
 	}
 }
+
+// A program wakes a pod whose step waited for something of its own.
+func ExampleWorkers_Wake() {
+	steps := make(chan string)
+	ready := false
+	w := podworkers.New(podworkers.PodSyncerFuncs{
+		Sync: func(_ context.Context, _ podworkers.UpdateType, pod, _ *v1.Pod, _ *runtime.PodStatus) (podworkers.SyncResult, error) {
+			if !ready {
+				steps <- "waits for its licence"
+				return podworkers.SyncResult{RequeueAt: time.Now().Add(50 * time.Second)}, nil // in case the wake is lost
+			}
+			steps <- "runs"
+			return podworkers.SyncResult{}, nil
+		},
+	}, podworkers.Options{})
+	defer start(w)()
+	pod := examplePod("1", "web")
+	w.UpdatePod(podworkers.UpdateOptions{Type: podworkers.Create, Pod: pod})
+	fmt.Println(pod.Name, <-steps)
+	wait(func() bool { e, _ := w.Explain(pod.UID); return e.NextWakeUpReason == "the last step named the time" })
+	ready = true
+	fmt.Println("woken:", w.Wake(pod.UID))
+	fmt.Println(pod.Name, <-steps)
+	// Output:
+	// web waits for its licence
+	// woken: true
+	// web runs
+}

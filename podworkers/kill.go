@@ -7,6 +7,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/timing"
@@ -32,6 +33,17 @@ func (w *Workers) UpdatePod(update UpdateOptions) Outcome {
 	}
 	_, answer := w.apply(b, nil)
 	return answer.Outcome
+}
+
+// Wake has a pod looked at again soon, as it was last given, because something that its syncer waits
+// for has come (U14). It reports whether the workers know the pod and have something left to do for it. A call
+// that is under way is not disturbed: another one follows it. Wakes that come meanwhile are one. Any goroutine
+// may call it, also from within a syncer call.
+func (w *Workers) Wake(uid types.UID) bool {
+	b := w.event(machine.EventWake)
+	b.event.UID = uid
+	_, answer := w.apply(b, nil)
+	return answer.Outcome == machine.OutcomeQueued || answer.Outcome == machine.OutcomeMerged
 }
 
 // killOf is what the machine has to know of the options of a kill; nil if there are none.

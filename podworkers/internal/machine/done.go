@@ -69,7 +69,7 @@ func (m *Machine) succeeded(r *record, c *Call, result *Result) {
 		if result.Acted || r.hasPending {
 			m.refresh(r, result)
 		}
-		m.next(r, func() { m.schedule(r, m.jittered(m.config.SyncFrequency), WhyResync) })
+		m.next(r, func() { m.schedule(m.resync(r, result)) })
 	case c.Phase == Terminating: // C4
 		m.terminatedOK(r, result)
 	case c.Phase == TerminatingRuntime && r.pod() != nil: // O2
@@ -153,6 +153,17 @@ func (m *Machine) failed(r *record, c *Call, result *Result) {
 		m.measure(MetricBackOff, r, uint8(c.Phase), delay.Seconds())
 		m.schedule(r, delay, why)
 	})
+}
+
+// resync is the pause after a setup call that succeeded (C3).
+func (m *Machine) resync(r *record, result *Result) (*record, time.Duration, Why) {
+	if !result.Requeue || result.RetryAfter >= m.config.SyncFrequency {
+		return r, m.jittered(m.config.SyncFrequency), WhyResync
+	}
+	if result.RetryAfter <= 0 { // otherwise the pod's calls could follow each other without a pause
+		return r, pastDelay, WhyRequeue
+	}
+	return r, result.RetryAfter, WhyRequeue
 }
 
 // delay is the pause after an error (section 12, L5).

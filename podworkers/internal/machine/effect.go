@@ -132,6 +132,7 @@ const (
 	WhyBackOff
 	WhyNetwork
 	WhyRetryAt
+	WhyRequeue
 	WhyNameTaken
 	WhyNameRunning
 	WhyViewUnknown

@@ -41,6 +41,8 @@ const (
 	EventHold
 	// EventForget: the record of UID goes if it is finished [UID].
 	EventForget
+	// EventWake: the pod of UID is to be looked at again [UID].
+	EventWake
 	// EventRelease: that removal has ended [UID, the ID of Hold].
 	EventRelease
 )
@@ -67,7 +69,7 @@ type Event struct {
 
 // Answer is what Apply returns in the event.
 type Answer struct {
-	// Outcome is set by EventUpdate.
+	// Outcome is set by EventUpdate and EventWake.
 	Outcome Outcome
 	// Continue is set by EventStale: go on and wait for the view. False means
 	// the call has ended.
@@ -264,6 +266,10 @@ type SyncResult struct {
 	// Acted: the call changed something at the runtime, so a new view is asked for
 	// at once.
 	Acted bool
+	// RequeueAt is when the pod is to be looked at again, if that is before the next resync: it
+	// waits for something outside that does not announce itself. That is no failure. A moment of the
+	// past means in a second; the zero time is none.
+	RequeueAt time.Time
 	// Amend is what has the pod's statuses say the end that was decided over it, such as a
 	// deadline, if Terminal: it is durable before the next step, and part of the pod's
 	// statuses until its containers have stopped (IN8). Nil: its containers tell.
@@ -284,9 +290,11 @@ type Result struct {
 	End runtime.Stamp
 	// Seen: there is a newer view already, as the syncer has read one.
 	Seen bool
-	// Retry overrides the back-off if Err is set; RetryAfter is for RetryExplicit.
+	// Retry overrides the back-off if Err is set; RetryAfter is for RetryExplicit and Requeue.
 	Retry      Retry
 	RetryAfter time.Duration
+	// Requeue: Err is nil, and RetryAfter is when the pod is to be looked at again.
+	Requeue bool
 	// RetryWithin, if positive, bounds the back-off before jitter.
 	RetryWithin time.Duration
 	// Recorded: these facts are durable.

@@ -129,6 +129,8 @@ func (m *Machine) waiting(r *record) string {
 		return "the first view of the runtime"
 	case r.why == WhyResync:
 		return "an update or the next resync"
+	case r.why == WhyRequeue:
+		return "an update or the time that its last step named"
 	default:
 		return "the next attempt"
 	}
@@ -166,7 +168,7 @@ func causeClause(c Cause) string {
 // String is the reason in words.
 func (w Why) String() string {
 	return [...]string{
-		"", "resync", "back-off", "network not ready", "the error names the time", "full name taken",
+		"", "resync", "back-off", "network not ready", "the error names the time", "the last step named the time", "full name taken",
 		"full name running", "view unknown", "call deadline", "report of a call that ignores its cancellation",
 	}[w]
 }

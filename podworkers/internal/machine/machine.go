@@ -121,6 +121,8 @@ func (m *Machine) Apply(event *Event, now time.Duration, rand func() float64, ef
 			m.forget(r, KillAlreadyTerminated)
 			event.Answer.Forgotten = true
 		}
+	case EventWake:
+		event.Answer.Outcome = m.wake(event.UID)
 	case EventRelease:
 		m.unhold(event.UID, event.Hold.ID)
 	case EventStop:

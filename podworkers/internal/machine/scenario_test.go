@@ -322,6 +322,10 @@ func (s *scenario) end(verb string, a args) (bool, error) {
 	if a.has("network") {
 		r.Retry = RetryNetwork
 	}
+	if v := a.values["requeue"]; v != "" {
+		r.Requeue = true
+		r.RetryAfter, _ = time.ParseDuration(v)
+	}
 	if v := a.values["retry"]; v != "" {
 		r.Retry = RetryExplicit
 		r.RetryAfter, _ = time.ParseDuration(v)

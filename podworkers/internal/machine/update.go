@@ -99,6 +99,18 @@ func (m *Machine) accept(uid types.UID, u *Update, runtimeOnly bool) Outcome {
 	return OutcomeQueued
 }
 
+// wake has a pod looked at again as it was last given (U14).
+func (m *Machine) wake(uid types.UID) Outcome {
+	r := m.records[uid]
+	switch {
+	case r == nil || r.finished || r.pod() == nil:
+		return OutcomeIgnoredFinished
+	case r.hasPending: // which asks for the same
+		return OutcomeMerged
+	}
+	return m.update(&Update{Type: TypeSync, Pod: r.pod()})
+}
+
 // identify checks an update. A runtime pod given beside a pod says only that the pod was
 // seen in the runtime (U1).
 func identify(u *Update) (uid types.UID, runtimeOnly, ok bool) {
