@@ -162,7 +162,7 @@ func (p *parts) podOptions() pods.Options {
 	o.ClusterDNS, o.ClusterDomain = c.Node.ClusterDNS, c.Node.ClusterDomain
 	o.Allocations, o.Allocatable = p.allocations, p.self.Allocatable
 	o.Reader, o.Sequence, o.Outbound = p.calls, p.sequence, c.Outbound
-	o.BeforeRemove, o.NextRun, o.Probes = p.journal.BeforeRemove, p.journal.NextRun, probeSource{p}
+	o.BeforeRemove, o.NextRun, o.Probes = p.journal.BeforeRemove, p.journal.NextRun, node.ProbeResults(func(kind probe.Kind, id runtime.ContainerID) (probe.Result, bool) { return p.probes.Result(kind, id) })
 	o.Clock, o.Logger, o.Events, o.Meter = c.Clock, p.logger("pods"), c.Observe.Events, p.meter("runtime/pods")
 	return o
 }
@@ -255,7 +255,7 @@ func (p *parts) buildAdmission() (err error) {
 func (p *parts) buildWorkers() error {
 	c := p.config
 	p.syncer = podsync.New(p.pods, p.pleg, p.status, podsync.Options{
-		Calls: p.calls, Content: p.pods, Probes: p.probes, Mirrors: wantedMirrors{p},
+		Calls: p.calls, Content: p.pods, Probes: p.probes, Mirrors: node.WantedMirrors{Mirrors: p.mirrors, Of: func(static *v1.Pod) *v1.Pod { return p.loop.Store().MirrorOf(static) }},
 		Records:     recovery.Records{Journal: p.journal, ProbeMemory: p.probeMemory},
 		Allocations: node.Grants{Allocations: p.allocations, Resizer: p.resizer},
 		Admission:   podsync.Admission{Handlers: p.users().SoftHandlers(c.Admission.Soft, p.wakes.Wake), Others: p.occupants.Others, Refused: p.gate.RefuseLate},

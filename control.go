@@ -87,11 +87,10 @@ func (e *Engine) EvictPod(ctx context.Context, uid types.UID, options EvictOptio
 	return e.onePod.Evict(ctx, uid, node.EvictOptions(options))
 }
 
-// Exec runs a command in a running container. A runtime in this program (runtime.DirectStreamer) serves ends, and
-// Exec returns when the command or ctx ends; an exit code other than 0 is an error with ExitStatus() int. A runtime
-// with a server of its own (runtime.Streamer, as CRI has) is asked for the URL where it serves the command once,
-// with those of ends that are set; connect to it with SPDY or a WebSocket. The error's class (runtime.Class) is
-// ErrNotFound, ErrFailedPrecondition if the container does not run, ErrUnimplemented if the runtime has no streams.
+// Exec runs a command in a running container. A runtime in this program (runtime.DirectStreamer) serves ends, and Exec
+// returns when the command or ctx ends; an exit code other than 0 is an error with ExitStatus() int. A runtime with a
+// server of its own (runtime.Streamer) is asked for the URL where it serves the command once, with those of ends that
+// are set. The error's class is ErrNotFound, ErrFailedPrecondition if nothing runs, ErrUnimplemented if there are no streams.
 func (e *Engine) Exec(ctx context.Context, uid types.UID, container string, cmd []string, ends runtime.Streams) (url string, err error) {
 	return e.streams.Exec(ctx, uid, container, cmd, ends)
 }
@@ -102,7 +101,6 @@ func (e *Engine) Attach(ctx context.Context, uid types.UID, container string, en
 }
 
 // PortForward asks a runtime with a server of its own for the URL where it forwards ports of a pod, once.
-// A pod of another runtime has the node's network, or one of its own way: ErrUnimplemented.
 func (e *Engine) PortForward(ctx context.Context, uid types.UID, ports ...int32) (url string, err error) {
 	return e.streams.PortForward(ctx, uid, ports)
 }

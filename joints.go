@@ -10,9 +10,7 @@ import (
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/recovery"
 	"github.com/podwright/podwright/podworkers"
-	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/runtime"
-	"github.com/podwright/podwright/runtime/pods"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/admission"
@@ -153,26 +151,6 @@ func (p *parts) remembering(s syncloop.Source, alone bool) (syncloop.Source, err
 	s, err := p.uids.Wrap(s)
 	return p.journal.Remembering(s, !p.config.Storage.ForgetDesired, alone, func() bool { return p.loop.Ready() }), err
 }
-
-// probeSource gives the reconciler the results that make it kill or wait (6.3, 6.5).
-type probeSource struct{ p *parts }
-
-func (s probeSource) ProbeResults(id runtime.ContainerID) (startup, liveness pods.ProbeResult) {
-	startup, _ = s.p.probes.Result(probe.Startup, id)
-	liveness, _ = s.p.probes.Result(probe.Liveness, id)
-	return startup, liveness
-}
-
-// wantedMirrors takes the static pods that the syncer sets up (MC4).
-type wantedMirrors struct{ p *parts }
-
-// Want takes the mirror pod there is from the store: the workers remember the last one
-// they were given, and one that is gone must come back (MC5).
-func (m wantedMirrors) Want(static *v1.Pod) {
-	m.p.mirrors.Want(static, m.p.loop.Store().MirrorOf(static))
-}
-
-func (m wantedMirrors) Forget(uid types.UID) { m.p.mirrors.Forget(uid) }
 
 // observed tells the status manager what an API has of a pod (spec/status.md 8.1).
 func (p *parts) observed(pod *v1.Pod) {

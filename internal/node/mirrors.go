@@ -6,6 +6,7 @@ import (
 
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/syncloop"
+	"github.com/podwright/podwright/syncloop/mirror"
 )
 
 // Mirrored says which mirror pod stands for which static pod. Every field must be set
@@ -59,3 +60,17 @@ func (o OrphanedMirrors) StaticTerminating(name types.NamespacedName) bool {
 
 // DeleteMirror asks for the deletion of a mirror pod.
 func (o OrphanedMirrors) DeleteMirror(name types.NamespacedName) { o.Delete(name) }
+
+// WantedMirrors takes the static pods that the syncer sets up (spec/syncloop.md MC4).
+type WantedMirrors struct {
+	Mirrors *mirror.Reconciler
+	// Of returns the mirror pod there is, nil if there is none.
+	Of func(static *v1.Pod) *v1.Pod
+}
+
+// Want takes the mirror pod there is: the workers remember the last one they were given, and one that is
+// gone must come back (MC5).
+func (w WantedMirrors) Want(static *v1.Pod) { w.Mirrors.Want(static, w.Of(static)) }
+
+// Forget takes a pod that needs no mirror any more.
+func (w WantedMirrors) Forget(uid types.UID) { w.Mirrors.Forget(uid) }

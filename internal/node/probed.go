@@ -8,6 +8,7 @@ import (
 
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/pods"
 )
 
 // Probed shows pods to the probes as they are now, and passes their results on. Every field must be set
@@ -68,4 +69,14 @@ func (p *Probed) Announce(ctx context.Context, a probe.Announcement) {
 		}
 	}
 	p.Wake(a.UID)
+}
+
+// ProbeResults gives the reconciler the results that make it kill or wait (spec/probe.md 6.3, 6.5).
+type ProbeResults func(kind probe.Kind, id runtime.ContainerID) (probe.Result, bool)
+
+// ProbeResults returns what the probes last said.
+func (r ProbeResults) ProbeResults(id runtime.ContainerID) (startup, liveness pods.ProbeResult) {
+	startup, _ = r(probe.Startup, id)
+	liveness, _ = r(probe.Liveness, id)
+	return startup, liveness
 }
