@@ -110,6 +110,9 @@ type entry struct {
 	finished bool
 	// changed is when version was accepted, ended when the phase became terminal.
 	changed, ended time.Time
+	// starting is when the pod had its first status, zero once it has run, and for one that an
+	// earlier agent knew.
+	starting time.Time
 	// restored: the status is from before a restart, and no source has named the
 	// pod since.
 	restored bool

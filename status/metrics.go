@@ -16,10 +16,12 @@ import (
 //	podwright_status_updates_total{result}         offered statuses: accepted, unchanged, illegal
 //	podwright_status_sends_total{sink,result}      sends: a StoreResult, skipped (no difference) or error
 //	kubelet_pod_status_sync_duration_seconds{sink} from the change to its acknowledgement
+//	kubelet_pod_start_duration_seconds             from a pod's first status to its first as Running
 type metrics struct {
 	set     *instrument.Set
 	sends   metric.Int64Counter
 	latency metric.Float64Histogram
+	starts  metric.Float64Histogram
 	updates metric.Int64Observable
 	// Offered statuses are counted here and read on demand: SetPodStatus has no context
 	// to count with, and must cost nothing.
@@ -32,6 +34,8 @@ func newMetrics(meter metric.Meter) *metrics {
 		set:     set,
 		sends:   set.Counter("podwright_status_sends_total", "Statuses handed to a sink, by sink and result."),
 		latency: set.Durations("kubelet_pod_status_sync_duration_seconds", "Time from a status change to its acknowledgement by a sink."),
+		starts: set.Durations("kubelet_pod_start_duration_seconds", "Time from a pod's first status to its first status as Running.",
+			.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, 45, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600),
 		updates: set.ReadCounter("podwright_status_updates_total", "Statuses offered to the status manager, by what became of them."),
 	}
 }

@@ -3,9 +3,11 @@ package status
 import (
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/internal/instrument/instrumenttest"
 )
@@ -40,6 +42,34 @@ func TestStatusMetricsCount(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, otel.Read(t.Context())); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+// A pod that begins to run is measured once, from its first status on; not one that an earlier agent
+// has started, nor one that ends without having run.
+func TestPodStartIsMeasuredOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		seconds := []float64{}
+		otel := &instrumenttest.Meter{OnRecord: func(series string, value float64) {
+			if series == "kubelet_pod_start_duration_seconds" {
+				seconds = append(seconds, value)
+			}
+		}}
+		m := started(t, Options{Meter: otel})
+		phases := func(pod *v1.Pod, of ...v1.PodPhase) {
+			for _, phase := range of {
+				set(t, m, pod, &v1.PodStatus{Phase: phase})
+				<-time.After(1500 * time.Millisecond)
+			}
+		}
+		phases(newPod(uid("new"), apps("a")), v1.PodPending, v1.PodPending, v1.PodRunning, v1.PodPending, v1.PodRunning)
+		earlier := newPod(uid("earlier"), apps("a"))
+		earlier.Status.StartTime = &metav1.Time{Time: time.Now()}
+		phases(earlier, v1.PodPending, v1.PodRunning)
+		phases(newPod(uid("short"), apps("a"), policy(never)), v1.PodPending, v1.PodFailed)
+		if diff := cmp.Diff([]float64{3}, seconds); diff != "" {
+			t.Error(diff)
 		}
 	})
 }

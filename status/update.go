@@ -1,6 +1,7 @@
 package status
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -148,6 +149,17 @@ func (m *Manager) update(pod *v1.Pod, status *v1.PodStatus, force, finished bool
 	return err
 }
 
+// measureStart counts how long a pod took to run, when it does for the first time.
+func (m *Manager) measureStart(e *entry, phase v1.PodPhase, now time.Time) {
+	if phase == v1.PodPending || e.starting.IsZero() {
+		return
+	}
+	if phase == v1.PodRunning {
+		m.metrics.starts.Record(context.Background(), now.Sub(e.starting).Seconds())
+	}
+	e.starting = time.Time{}
+}
+
 // remarks are corrections made to an update, for the log.
 type remarks []string
 
@@ -196,7 +208,11 @@ func (m *Manager) updateLocked(pod *v1.Pod, e *entry, old, status *v1.PodStatus,
 	if e == nil {
 		e = &entry{uid: pod.UID, pod: pod}
 		m.pods[pod.UID] = e
+		if old.StartTime == nil && fresh.Phase == v1.PodPending {
+			e.starting = now
+		}
 	}
+	m.measureStart(e, fresh.Phase, now)
 	if !same {
 		e.status = fresh
 	}

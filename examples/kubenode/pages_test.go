@@ -67,7 +67,7 @@ func TestContainerdAPIServerPages(t *testing.T) {
 	})
 	metrics := c.page("/metrics")
 	for _, name := range []string{
-		"kubelet_running_pods", "kubelet_running_containers", "kubelet_pleg_relist_duration_seconds_count", "kubelet_started_pods_total",
+		"kubelet_running_pods", "kubelet_running_containers", "kubelet_pleg_relist_duration_seconds_count", "kubelet_started_pods_total", "kubelet_pod_start_duration_seconds_count 1",
 		"go_goroutines", "process_resident_memory_bytes",
 	} {
 		if !strings.Contains(metrics, "\n"+name) {
