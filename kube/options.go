@@ -82,7 +82,7 @@ type Server struct {
 	ClientCAs func() *x509.CertPool
 	// Metrics are what /metrics and /metrics/probes show. Nil: those of the engine and of this
 	// module, of Go and of the process, unless the engine's configuration has an
-	// Observe.MeterProvider of its own: then there are no such pages.
+	// Observe.MeterProvider of its own: then there are no such pages. [NewMetrics] makes both.
 	Metrics prometheus.Gatherer
 	// Stats configures what measures the node and its pods for /stats/summary, /metrics/resource and
 	// /metrics/cadvisor: metrics-server, autoscalers and dashboards read these. What is empty of

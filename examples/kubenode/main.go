@@ -165,6 +165,11 @@ func serve(ctx context.Context, o options, stderr io.Writer) error {
 		Node:    podwright.Node{Name: o.name, ClusterDNS: words(o.clusterDNS), BootID: o.bootID},
 		Observe: podwright.Observe{Logger: logger},
 	}
+	metrics, err := kube.NewMetrics()
+	if err != nil {
+		return err
+	}
+	config.Observe.MeterProvider = metrics.Provider
 	if err := o.upkeep.apply(&config); err != nil {
 		return err
 	}
@@ -172,7 +177,7 @@ func serve(ctx context.Context, o options, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	runtime, err := cri.Dial(ctx, o.runtime, cri.Options{})
+	runtime, err := cri.Dial(ctx, o.runtime, cri.Options{Meter: metrics.Provider.Meter("github.com/podwright/podwright/runtime/cri")})
 	if err != nil {
 		return fmt.Errorf("--runtime %s: %w", o.runtime, err)
 	}
@@ -192,6 +197,7 @@ func serve(ctx context.Context, o options, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	server.Metrics = metrics.Gatherer
 	agent, err := kube.New(kube.Options{
 		Config: api, Node: shown, WhenGone: o.gone, Server: server, Credentials: o.plugins, Certificates: certificates, Offline: kept,
 	}, &config)

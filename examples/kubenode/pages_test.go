@@ -68,6 +68,7 @@ func TestContainerdAPIServerPages(t *testing.T) {
 	metrics := c.page("/metrics")
 	for _, name := range []string{
 		"kubelet_running_pods", "kubelet_running_containers", "kubelet_pleg_relist_duration_seconds_count", "kubelet_started_pods_total", "kubelet_pod_start_duration_seconds_count 1",
+		`kubelet_runtime_operations_total{operation_type="run_podsandbox"} 1`, `kubelet_runtime_operations_duration_seconds_count{operation_type="list_podsandbox"}`,
 		"go_goroutines", "process_resident_memory_bytes",
 	} {
 		if !strings.Contains(metrics, "\n"+name) {

@@ -2,10 +2,12 @@ package cri
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
@@ -62,6 +64,9 @@ type Options struct {
 	// UnaryLists turns off the streaming list calls, which are otherwise used
 	// with runtimes that have them.
 	UnaryLists bool
+	// Meter makes the instruments kubelet_runtime_operations_total, _errors_total and
+	// _duration_seconds. Nil: nothing is measured.
+	Meter metric.Meter
 	// Clock drives the limits of connecting, of calls and of stalled pulls. Nil means
 	// the real clock.
 	Clock clock.WithTicker
@@ -95,6 +100,7 @@ type Client struct {
 	images   runtimeapi.ImageServiceClient
 	options  Options
 	lists    listing
+	measured *operations
 }
 
 var (
@@ -127,6 +133,10 @@ func Dial(ctx context.Context, endpoint string, options Options) (*Client, error
 
 // newClient makes the client; it does not connect yet.
 func newClient(endpoint, path string, options Options) (*Client, error) {
+	measured, err := newOperations(options.Meter, options.Clock)
+	if err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
 	grpcOptions := []grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
@@ -164,6 +174,7 @@ func newClient(endpoint, path string, options Options) (*Client, error) {
 		runtime:  runtimeapi.NewRuntimeServiceClient(conn),
 		images:   runtimeapi.NewImageServiceClient(conn),
 		options:  options,
+		measured: measured,
 	}, nil
 }
 
@@ -184,7 +195,9 @@ func call[Req, Resp any](
 		ctx, cancel = timing.WithTimeout(ctx, c.options.Clock, limit)
 		defer cancel()
 	}
+	end := c.measured.begin(ctx, op)
 	response, err := method(ctx, request)
+	end(err)
 	if err != nil {
 		var none Resp
 		return none, c.failure(op, err)

@@ -107,6 +107,7 @@ func streamed[Req, Message, Item any](
 	}
 	ctx, cancel := timing.WithTimeout(ctx, c.options.Clock, c.options.CallTimeout)
 	defer cancel()
+	end := c.measured.begin(ctx, op)
 	stream, err := open(ctx, request)
 	for err == nil {
 		var m *Message
@@ -115,6 +116,7 @@ func streamed[Req, Message, Item any](
 		}
 	}
 	if errors.Is(err, io.EOF) {
+		end(nil)
 		return all, true, nil
 	}
 	failure := c.failure(op, err)
@@ -122,5 +124,6 @@ func streamed[Req, Message, Item any](
 		missing.Store(true)
 		return nil, false, nil
 	}
+	end(failure)
 	return nil, true, failure
 }
