@@ -212,7 +212,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	for _, s := range m.senders {
 		wg.Go(func() { s.run(ctx) })
 	}
-	<-ctx.Done()
+	m.metrics.recordStarts(ctx)
 	wg.Wait()
 	for _, call := range m.calls.Leave() {
 		m.options.Logger.Error(errDeafSink, "The manager ends without it, and its goroutine is lost", "call", call.Name, "uid", call.UID)

@@ -22,6 +22,8 @@ type metrics struct {
 	sends   metric.Int64Counter
 	latency metric.Float64Histogram
 	starts  metric.Float64Histogram
+	// started are times for starts, which Run records.
+	started chan time.Duration
 	updates metric.Int64Observable
 	// Offered statuses are counted here and read on demand: SetPodStatus has no context
 	// to count with, and must cost nothing.
@@ -32,6 +34,7 @@ func newMetrics(meter metric.Meter) *metrics {
 	set := instrument.New(meter)
 	return &metrics{
 		set:     set,
+		started: make(chan time.Duration, 256),
 		sends:   set.Counter("podwright_status_sends_total", "Statuses handed to a sink, by sink and result."),
 		latency: set.Durations("kubelet_pod_status_sync_duration_seconds", "Time from a status change to its acknowledgement by a sink."),
 		starts: set.Durations("kubelet_pod_start_duration_seconds", "Time from a pod's first status to its first status as Running.",
@@ -56,6 +59,18 @@ func (m *Manager) export() (withdraw func()) {
 		m.options.Logger.Error(err, "some metrics are not available")
 	}
 	return withdraw
+}
+
+// recordStarts records how long pods took to start, until ctx ends.
+func (m *metrics) recordStarts(ctx context.Context) {
+	for {
+		select {
+		case took := <-m.started:
+			m.starts.Record(ctx, took.Seconds())
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // sent counts one send.

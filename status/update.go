@@ -1,7 +1,6 @@
 package status
 
 import (
-	"context"
 	"slices"
 	"time"
 
@@ -155,7 +154,10 @@ func (m *Manager) measureStart(e *entry, phase v1.PodPhase, now time.Time) {
 		return
 	}
 	if phase == v1.PodRunning {
-		m.metrics.starts.Record(context.Background(), now.Sub(e.starting).Seconds())
+		select {
+		case m.metrics.started <- now.Sub(e.starting):
+		default: // Run does not run
+		}
 	}
 	e.starting = time.Time{}
 }
