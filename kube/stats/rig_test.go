@@ -268,3 +268,31 @@ func get(t testing.TB, page http.HandlerFunc, query string) (int, []string) {
 	}
 	return w.Code, lines
 }
+
+// reply is a client that counts what it gets: keeping it would cost more than a scrape does.
+type reply struct {
+	header http.Header
+	code   int
+	bytes  int
+}
+
+func (r *reply) Header() http.Header { return r.header }
+
+func (r *reply) WriteHeader(code int) { r.code = code }
+
+func (r *reply) Write(p []byte) (int, error) {
+	r.bytes += len(p)
+	return len(p), nil
+}
+
+// scrape asks a page for what a scraper accepts, and returns the code and size of the answer.
+func scrape(tb testing.TB, page http.HandlerFunc, encoding string) (code, bytes int) {
+	tb.Helper()
+	r := httptest.NewRequestWithContext(tb.Context(), http.MethodGet, "/page", nil)
+	if encoding != "" {
+		r.Header.Set("Accept-Encoding", encoding)
+	}
+	w := &reply{header: http.Header{}, code: http.StatusOK}
+	page(w, r)
+	return w.code, w.bytes
+}
