@@ -62,7 +62,7 @@ func (p *parts) buildRemovers() (err error) {
 func (p *parts) buildImages() error {
 	c := p.config
 	p.images = &node.Images{Runtime: c.Runtime, Pods: func() []*v1.Pod { return p.residents.Desired.Pods() }, Remembered: p.hidden}
-	p.images.Fs, _ = c.Images.(node.ImageFs)
+	p.images.Fs, _ = c.Images.(imagegc.ImageFs)
 	if c.ImageGC == nil {
 		return nil
 	}

@@ -3,6 +3,7 @@ package imagegc_test
 import (
 	"context"
 	"fmt"
+	"os"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -48,4 +49,30 @@ func ExampleCollector_Plan() {
 	// old:1 remove: true unused, and the disk is full
 	// pause:3 remove: false ND5: pinned
 	// web:1 remove: false ND5: in use: container 1f3a
+}
+
+// ImageFsInfo says where the node's images are.
+func (node) ImageFsInfo(context.Context) (*runtimeapi.ImageFsInfoResponse, error) {
+	return &runtimeapi.ImageFsInfoResponse{ImageFilesystems: []*runtimeapi.FilesystemUsage{
+		{FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: os.TempDir()}},
+	}}, nil
+}
+
+// Status says of which image the node's sandboxes are made.
+func (node) Status(context.Context, bool) (*runtimeapi.StatusResponse, error) {
+	return &runtimeapi.StatusResponse{Info: map[string]string{"config": `{"sandboxImage":"pause:3"}`}}, nil
+}
+
+// Without an engine, a collector reads the disk and keeps the image of sandboxes as the engine does.
+func ExampleRuntimeDisk() {
+	options := imagegc.Options{
+		Store: node{}, Containers: node{}, Disk: imagegc.RuntimeDisk(node{}), Keep: imagegc.SandboxImages(node{}, "base:1"),
+	}
+	disk, err := options.Disk(context.Background())
+	fmt.Println("a disk of some size:", disk.Capacity > 0, err)
+	kept, err := options.Keep(context.Background())
+	fmt.Println("kept:", kept, err)
+	// Output:
+	// a disk of some size: true <nil>
+	// kept: [pause:3 base:1] <nil>
 }

@@ -2,25 +2,17 @@ package node
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
-	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cleanup"
 	"github.com/podwright/podwright/cleanup/imagegc"
 	"github.com/podwright/podwright/internal/rule"
 )
-
-// ImageFs is an optional ability of an image store: it says where the images are.
-type ImageFs interface {
-	ImageFsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error)
-}
 
 // Images knows the images of the node: which file system they are on, which are needed,
 // and, after Collect, which go.
@@ -28,7 +20,7 @@ type Images struct {
 	// Runtime may name the image its sandboxes are made of.
 	Runtime RuntimeStatus
 	// Fs is nil if the store does not say where its images are.
-	Fs ImageFs
+	Fs imagegc.ImageFs
 	// Path is any path on the file system of the images. Empty: Fs is asked.
 	Path string
 	// Pods returns the desired pods.
@@ -46,7 +38,7 @@ type Images struct {
 // Collect has unused images removed from now on; o has what this package does not know.
 // If the file system of the images is unknown, images go by age only.
 func (i *Images) Collect(o imagegc.Options) (err error) {
-	o.Disk, o.Desired, o.Keep = i.Disk, i.Desired, i.Keep
+	o.Disk, o.Desired, o.Keep = i.Disk, i.Desired, imagegc.SandboxImages(i.Runtime, i.Kept...)
 	o.Permits = func(c imagegc.Choice, now time.Time) (permitted, open bool) {
 		if i.Permit == nil {
 			return true, false
@@ -104,18 +96,14 @@ func (i *Images) Dir(ctx context.Context) (string, error) {
 	if i.Path != "" {
 		return i.Path, nil
 	}
-	if i.Fs != nil {
-		response, err := i.Fs.ImageFsInfo(ctx)
-		if err != nil {
-			return "", err
-		}
-		for _, fs := range response.GetImageFilesystems() {
-			if dir := fs.GetFsId().GetMountpoint(); dir != "" {
-				return dir, nil
-			}
-		}
+	if i.Fs == nil {
+		return "", fmt.Errorf("%w; set ImageGC.Dir", imagegc.ErrNoImageFs)
 	}
-	return "", errors.New("the runtime names no file system of its images; set ImageGC.Dir")
+	dir, err := imagegc.RuntimeDir(ctx, i.Fs)
+	if errors.Is(err, imagegc.ErrNoImageFs) {
+		err = fmt.Errorf("%w; set ImageGC.Dir", err)
+	}
+	return dir, err
 }
 
 // Disk reads the usage of the file system the images are on.
@@ -124,12 +112,7 @@ func (i *Images) Disk(ctx context.Context) (imagegc.Disk, error) {
 	if err != nil {
 		return imagegc.Disk{}, err
 	}
-	var stat unix.Statfs_t
-	if err := unix.Statfs(dir, &stat); err != nil {
-		return imagegc.Disk{}, fmt.Errorf("usage of %s: %w", dir, err)
-	}
-	size := uint64(stat.Frsize)
-	return imagegc.Disk{Capacity: stat.Blocks * size, Available: stat.Bavail * size}, nil
+	return imagegc.DiskAt(dir)
 }
 
 // Desired names the images of the desired pods, started or not (IG11), and of those that
@@ -170,28 +153,6 @@ func imagesOf(pod *v1.Pod) []string {
 		}
 	}
 	return names
-}
-
-// Keep names the images that stay in any case. A runtime that does not pin the image its
-// sandboxes are made of, such as containerd 1.6, tells its name when asked for everything.
-func (i *Images) Keep(ctx context.Context) ([]string, error) {
-	response, err := i.Runtime.Status(ctx, true)
-	if err != nil {
-		return nil, err
-	}
-	return append(sandboxImages(response.GetInfo()), i.Kept...), nil
-}
-
-// sandboxImages finds the name of the sandboxes' image in what a runtime says of its
-// configuration. A text of another form names no image.
-func sandboxImages(info map[string]string) []string {
-	var config struct {
-		SandboxImage string `json:"sandboxImage"`
-	}
-	if json.Unmarshal([]byte(info["config"]), &config) != nil || config.SandboxImage == "" {
-		return nil
-	}
-	return []string{config.SandboxImage}
 }
 
 // imageAction gives the choice of an image the shape of a plan.

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -16,22 +15,6 @@ import (
 	"github.com/podwright/podwright/cleanup/imagegc"
 	"github.com/podwright/podwright/internal/rule"
 )
-
-// TestSandboxImageIsKept: containerd 1.6 does not pin the image of its sandboxes and tells
-// its name (cleanup.md ND5).
-func TestSandboxImageIsKept(t *testing.T) {
-	for config, want := range map[string][]string{
-		`{"containerd":{},"sandboxImage":"registry/pause:3.6"}`: {"registry/pause:3.6"},
-		`{"sandboxImage":""}`: nil, `{`: nil, ``: nil, `{"sandboxImage":7}`: nil,
-	} {
-		if diff := cmp.Diff(want, sandboxImages(map[string]string{"config": config})); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", config, diff)
-		}
-	}
-	if sandboxImages(nil) != nil {
-		t.Error("a name without any information")
-	}
-}
 
 // TestImagesOfAPod: IG11, images of containers of every kind and of volumes.
 func TestImagesOfAPod(t *testing.T) {
@@ -45,7 +28,7 @@ func TestImagesOfAPod(t *testing.T) {
 	}
 }
 
-// imageRuntime tells where its images are, and of what its sandboxes are made.
+// imageRuntime tells where its images are.
 type imageRuntime struct {
 	dirs []string
 	err  error
@@ -57,10 +40,6 @@ func (r imageRuntime) ImageFsInfo(context.Context) (*runtimeapi.ImageFsInfoRespo
 		out.ImageFilesystems = append(out.ImageFilesystems, &runtimeapi.FilesystemUsage{FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: dir}})
 	}
 	return out, r.err
-}
-
-func (r imageRuntime) Status(context.Context, bool) (*runtimeapi.StatusResponse, error) {
-	return &runtimeapi.StatusResponse{Info: map[string]string{"config": `{"sandboxImage":"pause"}`}}, r.err
 }
 
 // TestImageFileSystem: as it is configured, or as the runtime says.
@@ -92,20 +71,13 @@ func TestImageFileSystem(t *testing.T) {
 	}
 }
 
-// TestKeptImages: those of the configuration and that of the sandboxes.
-func TestKeptImages(t *testing.T) {
-	images := Images{Runtime: imageRuntime{}, Kept: []string{"base"}, Pods: func() []*v1.Pod {
+// TestDesiredImages: IG11: those of all desired pods.
+func TestDesiredImages(t *testing.T) {
+	images := Images{Pods: func() []*v1.Pod {
 		return []*v1.Pod{{Spec: v1.PodSpec{Containers: []v1.Container{{Image: "app"}}}}, {Spec: v1.PodSpec{Containers: []v1.Container{{Image: "web"}}}}}
 	}}
-	if kept, err := images.Keep(t.Context()); err != nil || !slices.Equal(kept, []string{"pause", "base"}) {
-		t.Errorf("kept %v, %v", kept, err)
-	}
 	if got := images.Desired(); !slices.Equal(got, []string{"app", "web"}) {
 		t.Errorf("desired %v", got)
-	}
-	images.Runtime = imageRuntime{err: errors.New("down")}
-	if _, err := images.Keep(t.Context()); err == nil {
-		t.Error("a runtime that is down is no error")
 	}
 }
 
