@@ -95,16 +95,12 @@ func (a *account) pod(c memoryapi.Change, p *v1.Pod) {
 	if podinfo.Mirror(p) && slices.ContainsFunc(p.Status.ContainerStatuses, func(c v1.ContainerStatus) bool { return c.State.Terminated != nil }) {
 		return // it is about to be deleted: its static pod is not wanted any more
 	}
-	told := p.Status
-	if p.DeletionTimestamp != nil && !podinfo.Terminal(told.Phase) {
-		// Containers that end while no agent is there are seen apart from the pod's end, which has
-		// other words for why it is not ready.
-		told.Conditions = slices.Clone(told.Conditions)
-		for i := range told.Conditions {
-			told.Conditions[i].Reason = ""
-		}
+	ended := func(c v1.ContainerStatus) bool { return c.State.Terminated != nil }
+	if p.DeletionTimestamp != nil && !podinfo.Terminal(p.Status.Phase) && slices.ContainsFunc(p.Status.ContainerStatuses, ended) {
+		a.steady(name, last, p)
+		return // the moment before its end is told, which an undisturbed agent may pass over
 	}
-	a.tale.Tell(name, &told, false)
+	a.tale.Tell(name, &p.Status, false)
 	a.steady(name, last, p)
 }
 
