@@ -68,6 +68,7 @@ func TestPodStartIsMeasuredOnce(t *testing.T) {
 		earlier.Status.StartTime = &metav1.Time{Time: time.Now()}
 		phases(earlier, v1.PodPending, v1.PodRunning)
 		phases(newPod(uid("short"), apps("a"), policy(never)), v1.PodPending, v1.PodFailed)
+		synctest.Wait()
 		if diff := cmp.Diff([]float64{3}, seconds); diff != "" {
 			t.Error(diff)
 		}
