@@ -80,14 +80,15 @@ func (b *storybook) open(t *testing.T) map[string]*podTale {
 // add takes in a line. One that a kill has cut off does not count: it is told again.
 func (b *storybook) add(text []byte) {
 	var line struct {
-		Time     time.Time     `json:"time"`
-		Version  uint64        `json:"version"`
-		Name     string        `json:"name"`
-		Finished bool          `json:"finished"`
-		Status   *v1.PodStatus `json:"status"`
+		Time      time.Time     `json:"time"`
+		Version   uint64        `json:"version"`
+		Name      string        `json:"name"`
+		Finished  bool          `json:"finished"`
+		Forgotten bool          `json:"forgotten"`
+		Status    *v1.PodStatus `json:"status"`
 	}
-	if json.Unmarshal(text, &line) != nil || line.Status == nil {
-		return
+	if json.Unmarshal(text, &line) != nil || line.Status == nil || line.Forgotten {
+		return // that a pod is forgotten is told again by an agent that follows a killed one
 	}
 	name := strings.TrimSuffix(line.Name, "-"+cmp.Or(b.node, "n1"))
 	tale := b.tales[name]
