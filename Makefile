@@ -11,7 +11,7 @@ MANIFESTS ?= examples/manifests
 # runs. The tests check for goroutines that still run.
 export GORACE := atexit_sleep_ms=10 $(GORACE)
 
-.PHONY: fleet tenant test-kube kube-long kube-offline kube-autoscale kube-certificates kube-crash kube-up kube-down fields help run test unit e2e lint bench verify fmt explore torture crash crash-containerd probes-kill evictions-kill mutate-podworkers spec-coverage rewrites faults-pleg bench-idle build clean fuzz vuln leak-hunt crowd api deletions faults-hour marathon flake deep-trees
+.PHONY: fleet tenant test-kube kube-long kube-offline kube-autoscale kube-certificates kube-crash kube-up kube-down fields help run test unit e2e lint bench verify fmt explore torture crash crash-containerd probes-kill evictions-kill mutate-podworkers spec-coverage rewrites faults-pleg bench-idle bench-node build clean fuzz vuln leak-hunt crowd api deletions faults-hour marathon flake deep-trees
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | expand -t 22
@@ -162,6 +162,9 @@ marathon: ## every long run above and below, one after the other, with a table a
 
 flake: ## every test COUNT (50) times in random order, alone and beside a CPU hog (hours); PACKAGES, RUN, E2E=1 choose
 	@tools/ci/flake.sh
+
+bench-node: ## start and stop PODS (100) pods on a private containerd ROUNDS (5) times, beside a replay of the same requests with nothing else, as a table (minutes)
+	cd examples && $(GO) test -count=1 -timeout 0 -tags containerd -run '^TestContainerdNodeBench$$' -v ./nodeagent -node.pods=$(or $(PODS),100) -node.rounds=$(or $(ROUNDS),5)
 
 bench-idle: ## CPU of nodeagent with 100 idle pods on a private containerd, as root (some minutes); KUBELET_CPU_SECONDS_PER_MINUTE=2.22 shows a kubelet's beside it
 	cd examples && NODEAGENT_IDLE_PODS=$${NODEAGENT_IDLE_PODS:-100} $(GO) test -count=1 -timeout 30m -tags containerd -run '^TestIdleCPU$$' -v ./nodeagent

@@ -130,7 +130,7 @@ func (c *Config) engineFields() []partOptions {
 			"RootDir": "RootDir", "LogDir": "Storage.LogDir", "LinkDir": "Storage.LogLinkDir", "OwnerID": "Node.OwnerID",
 			"NodeName": "Node.Name", "HostIPs": "Node.IPs", "ClusterDNS": "Node.ClusterDNS", "ClusterDomain": "Node.ClusterDomain",
 			"Allocatable": "Node.Allocatable", "Allocations": "Resizes", "Probes": "Probes", "Outbound": "Outbound",
-			"Reader": "", "Sequence": "", "BeforeRemove": "", "NextRun": "",
+			"Reader": "", "Gone": "", "Sequence": "", "BeforeRemove": "", "NextRun": "",
 			"Clock": "Clock", "Logger": "Observe.Logger", "Events": "Observe.Events", "Meter": "Observe.MeterProvider",
 		}, negative: []string{"PostStartTimeout"}},
 		{group: "Resizes", options: c.Resizes, engine: map[string]string{

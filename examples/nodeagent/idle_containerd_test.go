@@ -106,18 +106,21 @@ func cpuSeconds(t *testing.T, pid int) float64 {
 	return ticks / 100
 }
 
+// residentMemory is the memory that a process has in RAM: all of it, what it wrote itself (heap, stacks), and
+// pages of its program file, which the kernel can drop.
 func residentMemory(t *testing.T, pid int) string {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		t.Fatal(err)
 	}
+	size := map[string]string{}
 	for line := range strings.Lines(string(text)) {
-		if size, found := strings.CutPrefix(line, "VmRSS:"); found {
-			return strings.TrimSpace(size)
+		if name, value, found := strings.Cut(line, ":"); found {
+			size[name] = strings.TrimSpace(value)
 		}
 	}
-	return "an unknown amount"
+	return fmt.Sprintf("%s (%s of its own, %s of its program)", size["VmRSS"], size["RssAnon"], size["RssFile"])
 }
 
 // TestContainerdExitLatency: this runtime has no event stream, so an exit is left

@@ -118,6 +118,10 @@ func TestCallsOfABurst(t *testing.T) {
 						t.Errorf("%d calls of %s for %d pods", got, m, n)
 					}
 				}
+				<-time.After(20 * time.Second)                                                               // what is left of the pods goes, too
+				if got := calls.burst(rt); got.lists > 2*20+2*10+4 || got.sandboxes+got.containers > 1+n/4 { // the last events of stops are still read
+					t.Errorf("%+v calls after the pods were gone", got)
+				}
 				r.empty(time.Minute)
 			})
 		})

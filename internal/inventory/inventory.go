@@ -15,13 +15,19 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// maxAge is how long a list is kept.
-const maxAge = time.Minute
+const (
+	// maxAge is how long a list is kept while nothing changes.
+	maxAge = time.Minute
+	// sharedFor is how long it is kept while pods come and go: a crowd of them has a pass follow the
+	// other, and a list costs the runtime a look at everything.
+	sharedFor = time.Second
+)
 
 // Reader reads what runs; pleg.Generator does.
 type Reader interface {
 	ListRunning(ctx context.Context) ([]*runtime.Pod, error)
 	ChangedSince(version uint64) pleg.Changes
+	Get(uid types.UID) (*runtime.PodStatus, error)
 	Health() pleg.Health
 }
 
@@ -55,10 +61,14 @@ func (i *Inventory) SyncKnownPods(desired []*v1.Pod) map[types.UID]cleanup.Worke
 	return known
 }
 
-// ListRunning returns what runs.
+// ListRunning returns what runs (HK5): as a list shows it, or one of the last second without the pods that have
+// stopped since.
 func (i *Inventory) ListRunning(ctx context.Context) ([]*runtime.Pod, error) {
-	if i.upToDate() {
+	switch usable := i.usable(); {
+	case usable && i.unchanged():
 		return i.list, nil
+	case usable && i.Clock.Since(i.read) < sharedFor:
+		return i.stillRunning(), nil
 	}
 	began := i.Clock.Now()
 	list, err := i.Reader.ListRunning(ctx)
@@ -70,20 +80,33 @@ func (i *Inventory) ListRunning(ctx context.Context) ([]*runtime.Pod, error) {
 	return list, nil
 }
 
-// upToDate reports whether the list need not be read again.
-func (i *Inventory) upToDate() bool {
+// usable reports whether the list can still be judged by.
+func (i *Inventory) usable() bool {
 	if age := i.Clock.Since(i.read); i.read.IsZero() || age < 0 || age >= maxAge {
-		return false
-	}
-	if i.now.version != i.then.version || !slices.Equal(i.now.desired, i.then.desired) || !maps.Equal(i.now.workers, i.then.workers) {
 		return false
 	}
 	if h := i.Reader.Health(); h.Err != nil || h.ListErr != nil || len(h.Hung) > 0 {
 		return false // the cache may not show what lists would
 	}
+	return true
+}
+
+// unchanged reports whether all that decides beside the list is as it was then.
+func (i *Inventory) unchanged() bool {
+	if i.now.version != i.then.version || !slices.Equal(i.now.desired, i.then.desired) || !maps.Equal(i.now.workers, i.then.workers) {
+		return false
+	}
 	// What a living pod keeps (ND2) is no reason for another list. What was done, or
 	// delayed for any other reason, is one.
 	return !slices.ContainsFunc(i.LastPlan().Actions, func(a cleanup.Action) bool {
 		return a.Forbidden.Rule != rule.InUse
+	})
+}
+
+// stillRunning returns the list without the pods that have stopped since.
+func (i *Inventory) stillRunning() []*runtime.Pod {
+	return slices.DeleteFunc(slices.Clone(i.list), func(p *runtime.Pod) bool {
+		status, err := i.Reader.Get(p.UID)
+		return err == nil && !status.Running()
 	})
 }

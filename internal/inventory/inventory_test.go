@@ -35,6 +35,8 @@ func stateWhere(is func(podworkers.State) bool) (s podworkers.State) {
 // reader counts lists.
 type reader struct {
 	lists   int
+	running []*runtime.Pod
+	status  map[types.UID]*runtime.PodStatus
 	version uint64
 	health  pleg.Health
 	err     error
@@ -42,7 +44,14 @@ type reader struct {
 
 func (r *reader) ListRunning(context.Context) ([]*runtime.Pod, error) {
 	r.lists++
-	return nil, r.err
+	return r.running, r.err
+}
+
+func (r *reader) Get(uid types.UID) (*runtime.PodStatus, error) {
+	if status := r.status[uid]; status != nil {
+		return status, nil
+	}
+	return nil, pleg.ErrNotRead
 }
 func (r *reader) ChangedSince(uint64) pleg.Changes { return pleg.Changes{Version: r.version} }
 func (r *reader) Health() pleg.Health              { return r.health }
@@ -131,17 +140,23 @@ func TestListIsReadAgainOnlyWhenSomethingDiffers(t *testing.T) {
 		again  bool
 	}{
 		"nothing":               {func(*world) {}, false},
-		"another desired pod":   {func(w *world) { w.desired = append(w.desired, &v1.Pod{}) }, true},
-		"a changed desired pod": {func(w *world) { w.desired = []*v1.Pod{w.desired[0].DeepCopy()} }, true},
-		"a worker's state":      {func(w *world) { w.workers.states["web"] = terminated }, true},
-		"the cache":             {func(w *world) { w.reader.version++ }, true},
-		"a minute":              {func(w *world) { w.clock.Step(maxAge) }, true},
-		"less than a minute":    {func(w *world) { w.clock.Step(maxAge - time.Second) }, false},
-		"a clock set back":      {func(w *world) { w.clock.Step(-time.Second) }, true},
-		"failing relists":       {func(w *world) { w.reader.health.Err = errors.New("broken") }, true},
-		"failing lists":         {func(w *world) { w.reader.health.ListErr = errors.New("broken") }, true},
-		"a pod that hangs":      {func(w *world) { w.reader.health.Hung = make([]pleg.HungPod, 1) }, true},
-		"a pass that acted":     {func(w *world) { w.plan.Actions = make([]cleanup.Action, 1) }, true},
+		"another desired pod":   {func(w *world) { w.desired = append(w.desired, &v1.Pod{}); w.clock.Step(sharedFor) }, true},
+		"a changed desired pod": {func(w *world) { w.desired = []*v1.Pod{w.desired[0].DeepCopy()}; w.clock.Step(sharedFor) }, true},
+		"a worker's state":      {func(w *world) { w.workers.states["web"] = terminated; w.clock.Step(sharedFor) }, true},
+		"all of it, just now": {func(w *world) {
+			w.desired = nil
+			w.workers.states["web"] = terminated
+			w.reader.version++
+			w.clock.Step(sharedFor - 1)
+		}, false},
+		"the cache":          {func(w *world) { w.reader.version++; w.clock.Step(sharedFor) }, true},
+		"a minute":           {func(w *world) { w.clock.Step(maxAge) }, true},
+		"less than a minute": {func(w *world) { w.clock.Step(maxAge - time.Second) }, false},
+		"a clock set back":   {func(w *world) { w.clock.Step(-time.Second) }, true},
+		"failing relists":    {func(w *world) { w.reader.health.Err = errors.New("broken") }, true},
+		"failing lists":      {func(w *world) { w.reader.health.ListErr = errors.New("broken") }, true},
+		"a pod that hangs":   {func(w *world) { w.reader.health.Hung = make([]pleg.HungPod, 1) }, true},
+		"a pass that acted":  {func(w *world) { w.plan.Actions = make([]cleanup.Action, 1); w.clock.Step(sharedFor) }, true},
 		"what a pod keeps": {func(w *world) {
 			w.plan.Actions = []cleanup.Action{{Forbidden: cleanup.Denial{Rule: rule.InUse}}}
 		}, false},
@@ -155,6 +170,26 @@ func TestListIsReadAgainOnlyWhenSomethingDiffers(t *testing.T) {
 				t.Errorf("read %d times", w.reader.lists)
 			}
 		})
+	}
+}
+
+// HK5: a list that passes share while pods come and go lacks those that have stopped since, and no other.
+func TestSharedListLacksWhatHasStopped(t *testing.T) {
+	w := newWorld()
+	runs := &runtime.PodStatus{Containers: []*runtime.ContainerStatus{{State: runtime.Running}}}
+	w.reader.running = []*runtime.Pod{{UID: "runs"}, {UID: "stopped"}, {UID: "unread"}}
+	w.reader.status = map[types.UID]*runtime.PodStatus{"runs": runs, "stopped": {}}
+	for range 3 {
+		w.pass(t)
+		w.reader.version++
+	}
+	w.SyncKnownPods(w.desired)
+	list, err := w.ListRunning(t.Context())
+	if err != nil || w.reader.lists != 1 || len(list) != 2 || list[0].UID != "runs" || list[1].UID != "unread" {
+		t.Errorf("%v, %v, read %d times", list, err, w.reader.lists)
+	}
+	if len(w.reader.running) != 3 {
+		t.Error("the list itself was changed")
 	}
 }
 

@@ -78,6 +78,7 @@ func (s *Syncer) SyncTerminatingRuntimePod(ctx context.Context, pod *runtime.Pod
 
 // SyncTerminatedPod publishes the last status and releases the pod.
 func (s *Syncer) SyncTerminatedPod(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus) error {
+	ctx = foreign.ForPod(ctx, pod.UID) // what it removes is told
 	view, err := s.stopAgain(ctx, pod, view)
 	if err != nil {
 		return err

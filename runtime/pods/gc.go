@@ -266,7 +266,7 @@ func (m *Manager) RemovePod(ctx context.Context, uid types.UID) error {
 	if err := poddir.CheckName("pod UID", string(uid)); err != nil {
 		return fmt.Errorf("remove pod: %w", err)
 	}
-	pod, err := m.view.ListPod(ctx, uid)
+	pod, err := m.leftOf(ctx, uid)
 	if err == nil && pod != nil {
 		err = m.removeObjects(ctx, pod)
 	}
@@ -274,6 +274,14 @@ func (m *Manager) RemovePod(ctx context.Context, uid types.UID) error {
 		return fmt.Errorf("remove pod: %w", err)
 	}
 	return m.removeLogs(ctx, uid)
+}
+
+// leftOf returns what the runtime lists of a pod that has ended, nil if there is nothing.
+func (m *Manager) leftOf(ctx context.Context, uid types.UID) (*runtime.Pod, error) {
+	if m.options.Gone != nil && m.options.Gone(uid) {
+		return nil, nil
+	}
+	return m.view.ListPod(ctx, uid)
 }
 
 // RemoveStopped is RemovePod for a pod of which status shows all there is, so that it

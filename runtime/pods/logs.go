@@ -152,7 +152,7 @@ var ErrContainersLeft = errors.New("the runtime still has containers of the pod"
 // containers of the pod, whose ends may not be stored: [Manager.RemovePod] removes both. A missing
 // directory is success.
 func (m *Manager) RemoveLogs(ctx context.Context, uid types.UID) error {
-	pod, err := m.view.ListPod(ctx, uid)
+	pod, err := m.leftOf(ctx, uid)
 	if err != nil {
 		return fmt.Errorf("remove logs: %w", err)
 	}

@@ -217,6 +217,9 @@ type Options struct {
 	// Reader reads a pod again after a kill (spec/runtime.md 16.8). Nil: the manager
 	// asks the runtime for what still runs, with two list calls. Engine.
 	Reader Reader
+	// Gone reports whether the runtime was seen to have nothing of a pod that has ended, so that no list
+	// is made before its logs and folder are removed. It must not block. Nil: a list is made. Engine.
+	Gone func(uid types.UID) bool
 	// Sequence stamps the manager's own readings. Nil: one of its own. Engine.
 	Sequence *runtime.Sequence
 	// NextRun returns the least restart count that the next container of this name may

@@ -231,7 +231,7 @@ func (m *Manager) TearDownVolumes(ctx context.Context, uid types.UID) error {
 // nothing while the pod runs ([ErrPodRunning]), and tears down no more than the volumes while the
 // runtime has containers of it ([ErrContainersLeft]). A missing directory is success.
 func (m *Manager) RemovePodDir(ctx context.Context, uid types.UID) error {
-	pod, err := m.view.ListPod(ctx, uid)
+	pod, err := m.leftOf(ctx, uid)
 	switch {
 	case err != nil:
 		return fmt.Errorf("remove pod directory: %w", err)
