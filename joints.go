@@ -92,13 +92,6 @@ func (p *parts) removable(uid types.UID) bool {
 	return !desired && p.loop.Ready() && p.housekeeper.MaybeWanted(uid).IsZero()
 }
 
-// gone reports whether the runtime was seen to have nothing of a pod: its own last step has removed all,
-// or a list since then lacks it. What turns up later is noticed.
-func (p *parts) gone(uid types.UID) bool {
-	view, err := p.pleg.Get(uid)
-	return err == nil && len(view.Sandboxes)+len(view.Containers) == 0
-}
-
 // ended makes the next housekeeping pass, soon, look for what a pod left.
 func (p *parts) ended(uid types.UID) {
 	p.resizer.Changed()

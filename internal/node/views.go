@@ -37,6 +37,13 @@ func (v WorkerViews) Peek(uid types.UID) (*runtime.PodStatus, error) {
 	return &seen, nil
 }
 
+// Gone reports whether the runtime was seen to have nothing of a pod: its own last step has removed all, or a
+// list since then lacks it. What turns up later is noticed.
+func (v WorkerViews) Gone(uid types.UID) bool {
+	view, err := v.Get(uid)
+	return err == nil && len(view.Sandboxes)+len(view.Containers) == 0
+}
+
 // KnownViews shows recovery the cache of what the runtime has.
 type KnownViews struct{ *pleg.Generator }
 
