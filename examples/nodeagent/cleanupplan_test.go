@@ -38,17 +38,18 @@ func TestCleanupPlan(t *testing.T) {
 	a := startAgent(t, "--manifests", manifests, "--root", root, "--drain")
 	a.awaitPhase("steady", v1.PodRunning)
 	var table string
-	await(t, "the plan to know of the left-over data", func() error {
+	await(t, "the plan to know of the left-over data and of what runs", func() error {
 		code, out, problems := ask(t, "--plan", "--listen", a.listen)
 		if code != 0 || problems != "" {
 			t.Fatalf("exit code %d: %s", code, problems)
 		}
-		if table = out; !strings.Contains(table, "OD9") {
+		// A pass may judge by a list that is up to a second old (HK5).
+		if table = out; !strings.Contains(table, "OD9") || !strings.Contains(table, "ND2: the pod runs") {
 			return errors.New(table)
 		}
 		return nil
 	})
-	for _, want := range []string{"remove pod folder", "keep", "left-over data of a volume, which is never removed", "precious", "ND2: the pod runs"} {
+	for _, want := range []string{"remove pod folder", "keep", "left-over data of a volume, which is never removed", "precious"} {
 		if !strings.Contains(table, want) {
 			t.Errorf("the table lacks %q:\n%s", want, table)
 		}
