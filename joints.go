@@ -159,6 +159,9 @@ func (p *parts) observed(pod *v1.Pod) {
 		return
 	}
 	p.returns.Note(pod)
+	if mirror := p.loop.Store().MirrorOf(pod); mirror != nil { // it was there first, as after a restart
+		p.status.ObservePod(mirror)
+	}
 }
 
 // rejected publishes the status of a refused pod (AD3).

@@ -16,6 +16,7 @@ import (
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime/fake"
+	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/mirror"
 )
@@ -153,6 +154,71 @@ func TestBrokenWatchRemovesNothing(t *testing.T) {
 		}
 		if err := r.problems(); err != nil {
 			t.Errorf("after the relist: %v", err)
+		}
+	})
+}
+
+// mirrorSink is a sink that reads and writes the mirror pods of an API.
+type mirrorSink struct{ api *mirror.FakeClient }
+
+func (s mirrorSink) Name() string { return "api" }
+
+func (s mirrorSink) ReadPod(_ context.Context, ref status.PodRef) (*v1.Pod, error) {
+	pods, _ := s.api.Pods()
+	for _, p := range pods {
+		if p.Namespace == ref.Namespace && p.Name == ref.Name {
+			return p, nil
+		}
+	}
+	return nil, nil
+}
+
+func (s mirrorSink) Store(ctx context.Context, u status.Update) (status.StoreResult, error) {
+	pod, _ := s.ReadPod(ctx, u.PodRef)
+	if pod == nil || pod.UID != u.UID {
+		return status.Gone, nil
+	}
+	told := pod.DeepCopy()
+	u.Status.DeepCopyInto(&told.Status)
+	s.api.Put(told)
+	return status.Stored, nil
+}
+
+// TestMirrorIsThereBeforeItsStaticPod: PM6, status.md 8.2: after a restart the API may name a mirror pod, of a later
+// life than the one that was told last, before the static pod's own source does. It gets the status all the same.
+func TestMirrorIsThereBeforeItsStaticPod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api, rt, root := &mirror.FakeClient{}, fake.New(fake.Options{}), t.TempDir()
+		self := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "node-uid"}}
+		start := func() *rig {
+			return newRig(t, rt, root, func(c *podwright.Config) {
+				c.Sources = append(c.Sources, apiSource{api: api})
+				c.Mirrors = mirror.Options{Client: api, Node: func() *v1.Node { return self }}
+				c.Observe.Sinks = append(c.Observe.Sinks, mirrorSink{api})
+			}).start()
+		}
+		shown := func() error {
+			pods, _ := api.Pods()
+			if len(pods) != 1 || pods[0].Status.Phase != v1.PodRunning {
+				return fmt.Errorf("at the API: %v", pods)
+			}
+			return nil
+		}
+		r := start()
+		r.set(newPod("web"))
+		r.within(time.Minute, "the mirror's status", shown)
+		r.stop()
+
+		pods, _ := api.Pods()
+		next := pods[0].DeepCopy()
+		next.UID, next.Status = "uid-next", v1.PodStatus{}
+		api.Put(next)
+		r = start()
+		<-time.After(2 * time.Second)
+		r.set(newPod("web"))
+		r.within(time.Minute, "the status of the mirror's next life", shown)
+		if n := rt.Facts("uid-web", "main").Started; n != 1 {
+			t.Errorf("%d starts", n)
 		}
 	})
 }
