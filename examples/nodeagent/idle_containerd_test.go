@@ -110,17 +110,24 @@ func cpuSeconds(t *testing.T, pid int) float64 {
 // pages of its program file, which the kernel can drop.
 func residentMemory(t *testing.T, pid int) string {
 	t.Helper()
+	size := memoryOf(t, pid)
+	return fmt.Sprintf("%s (%s of its own, %s of its program)", size["VmRSS"], size["RssAnon"], size["RssFile"])
+}
+
+// memoryOf returns the lines of a process's status by name.
+func memoryOf(t *testing.T, pid int) map[string]string {
+	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		t.Fatal(err)
 	}
-	size := map[string]string{}
+	lines := map[string]string{}
 	for line := range strings.Lines(string(text)) {
 		if name, value, found := strings.Cut(line, ":"); found {
-			size[name] = strings.TrimSpace(value)
+			lines[name] = strings.TrimSpace(value)
 		}
 	}
-	return fmt.Sprintf("%s (%s of its own, %s of its program)", size["VmRSS"], size["RssAnon"], size["RssFile"])
+	return lines
 }
 
 // TestContainerdExitLatency: this runtime has no event stream, so an exit is left

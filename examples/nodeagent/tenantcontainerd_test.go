@@ -288,7 +288,7 @@ func fill(t *testing.T, name, dir string) {
 // resident is the agent's resident memory in KiB.
 func (a *testAgent) resident() int {
 	a.t.Helper()
-	n, err := strconv.Atoi(strings.TrimSuffix(residentMemory(a.t, a.cmd.Process.Pid), " kB"))
+	n, err := strconv.Atoi(strings.TrimSuffix(memoryOf(a.t, a.cmd.Process.Pid)["VmRSS"], " kB"))
 	if err != nil {
 		a.t.Fatal(err)
 	}
