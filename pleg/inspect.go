@@ -168,7 +168,9 @@ func (g *Generator) begin(r *record) *job {
 		reports: maps.Clone(r.reports), began: g.options.Clock.Now(),
 		made: slices.Clone(r.made), gone: slices.Clone(r.gone), described: r.described,
 	}
-	switch list := r.list || slices.ContainsFunc(r.readers, func(call *reader) bool { return call.list }); {
+	// What was made for a pod that is not tracked only a list can show.
+	list := r.list || r.request != 0 && !r.tracked || slices.ContainsFunc(r.readers, func(call *reader) bool { return call.list })
+	switch {
 	case len(r.readers) == 0 && r.request == 0:
 		j.listed = r.listed
 	case !list && g.complete(r):

@@ -282,6 +282,26 @@ func TestHoldOfAQuietPodLeavesNoTrace(t *testing.T) {
 	})
 }
 
+// D8, R7: the reading that follows a hold has what was made at its end, also if a list came in the middle and the
+// caller does not tell what it makes.
+func TestReleaseReadsWhatAListInTheMiddleLacks(t *testing.T) {
+	inBubble(t, Options{}, func(b *bench) { b.pod("p", "a") }, func(b *bench) {
+		b.Hold("p")
+		b.container("p", "b", sRunning)
+		pass(1500 * time.Millisecond)
+		b.container("p", "c", sRunning)
+		after := b.Stamp()
+		b.Release("p")
+		status, err := b.GetNewerThan(b.t.Context(), "p", after)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		if n := len(status.Containers); n != 3 {
+			b.t.Errorf("%d containers of 3 are in a reading that is newer than all of them", n)
+		}
+	})
+}
+
 // D7: a refresh that shows less than the syncer saw is repeated once after 100 ms.
 func TestReadingBehindAReportIsRepeated(t *testing.T) {
 	for _, tc := range []struct {
