@@ -2,8 +2,10 @@ package status
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -180,6 +182,28 @@ func TestTerminalStatusWaitsForTheJournal(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestFlushWaitsForWhatTheJournalHolds (9.11): an end that is not on the disk yet is a change that the sink
+// does not have.
+func TestFlushWaitsForWhatTheJournalHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		journal, sink := newNotebook(false), &recorder{}
+		m := started(t, Options{Sinks: []StatusSink{sink}, Journal: journal})
+		pod := newPod(apps("main"), policy(v1.RestartPolicyNever))
+		set(t, m, pod, oneContainer(v1.PodFailed, ended("x://1", 3)))
+		advance(t, time.Second)
+		short, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		if err := m.Flush(short); !errors.Is(err, context.DeadlineExceeded) || sink.count() != 0 {
+			t.Errorf("while the journal has not written: %v, %d sends", err, sink.count())
+		}
+		journal.write()
+		m.Persisted(pod.UID)
+		if err := m.Flush(t.Context()); err != nil || sink.count() != 1 {
+			t.Errorf("afterwards: %v, %d sends", err, sink.count())
+		}
+	})
 }
 
 // 9.6 and 9.8, row by row.

@@ -160,11 +160,15 @@ func (s *sender) push(d *delivery) {
 	s.notify()
 }
 
-// pending is how many changes wait for this sink that it could take.
+// pending is how many changes wait for this sink that it could take. One that waits for the journal is among
+// them: the sink gets it as soon as it is on the disk.
 func (s *sender) pending() int {
 	n := 0
 	for _, d := range s.pods {
-		if d.state == sending || !d.closed && !d.outside && !d.entry.stale && d.acked < d.entry.version {
+		switch waits := d.outside && !d.held && d.state == delayed; {
+		case d.state == sending:
+			n++
+		case !d.closed && !waits && !d.entry.stale && d.acked < d.entry.version:
 			n++
 		}
 	}
