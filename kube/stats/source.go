@@ -88,7 +88,7 @@ func (s *Source) read(ctx context.Context, want parts) *reading {
 	if r.err != nil {
 		s.options.Logger.V(1).Info("The pods could not be measured", "error", r.err.Error())
 	}
-	if ctx.Err() == nil { // a scraper that left says nothing about the runtime
+	if r.err == nil { // what failed, or had no time left, is no answer for others
 		s.last = r
 	}
 	return r

@@ -95,6 +95,24 @@ func TestHungRuntimeHoldsUpTheScrapeOnly(t *testing.T) {
 	})
 }
 
+// TestFailedReadingIsNotShared (KV3): the next scrape asks the runtime itself, however soon it comes.
+func TestFailedReadingIsNotShared(t *testing.T) {
+	m := newMachine(t, true)
+	m.pod("web")
+	synctest.Test(t, func(t *testing.T) {
+		s := m.source(func(o *Options) { o.Timeout, o.MaxAge = time.Second, time.Minute })
+		hang := make(chan struct{})
+		m.containers.hang = hang
+		if _, lines := get(t, s.ServeResource, ""); !slices.Contains(lines, "scrape_error 1") {
+			t.Errorf("while it hangs: %q", lines)
+		}
+		close(hang)
+		if _, lines := get(t, s.ServeResource, ""); !slices.Contains(lines, "scrape_error 0") {
+			t.Errorf("later: %q", lines)
+		}
+	})
+}
+
 // TestScraperThatLeaves: what one that left did not wait for is not the answer of others.
 func TestScraperThatLeaves(t *testing.T) {
 	m := newMachine(t, true)
