@@ -99,6 +99,9 @@ type Manager struct {
 	// Of the goroutine of Run.
 	state     history
 	nextLocal time.Time
+	// local: the last pass evicted a pod for its own limits, so that the node's come first in
+	// the next: a crowd of such pods does not starve the node (section 16).
+	local     bool
 	lastError string
 	leaving   map[types.UID]*leaver
 
@@ -191,10 +194,15 @@ func (m *Manager) pass(ctx context.Context) (evicted *v1.Pod, err error) {
 	}
 	m.noteLeaving()
 	due, err := m.look(ctx)
-	if pod, localErr := m.passLocal(ctx); pod != nil || localErr != nil {
-		return pod, errors.Join(err, localErr)
+	due = m.uncovered(ctx, due)
+	if nodeFirst := m.local && len(due) > 0; !nodeFirst {
+		pod, localErr := m.passLocal(ctx)
+		if m.local = pod != nil; pod != nil || localErr != nil {
+			return pod, errors.Join(err, localErr)
+		}
 	}
-	if due = m.uncovered(ctx, due); len(due) == 0 {
+	m.local = false
+	if len(due) == 0 {
 		return nil, err
 	}
 	first := due[0]

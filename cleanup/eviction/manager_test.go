@@ -366,3 +366,28 @@ func TestStorageLimitsEvict(t *testing.T) {
 		}
 	}
 }
+
+// TestLocalLimitsDoNotStarveTheNode: section 16, eviction: a crowd of pods above their own limits, each slow to
+// release what it held, delays the eviction that the node needs by one pod at most.
+func TestLocalLimitsDoNotStarveTheNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		full := files(t, map[string]string{"data": strings.Repeat("x", 64<<10)})
+		n := &node{
+			readings: reading(MemoryAvailable, 10), holds: 20 * time.Second,
+			pods:  []*v1.Pod{pod("hog")},
+			usage: map[types.UID]Usage{"hog": {Memory: 900}}, volumes: map[types.UID][]Volume{},
+		}
+		for i := range 100 {
+			p := pod(fmt.Sprintf("over%d", i))
+			n.pods = append(n.pods, p)
+			n.volumes[p.UID] = []Volume{{Name: "cache", Path: full, Limit: 10 << 10}}
+		}
+		_, got := n.run(t, time.Minute, Policy{Thresholds: thresholds(t, Text{Hard: "memory.available<100"})})
+		if !strings.Contains(got, "kill hog") {
+			t.Errorf("the node was short of memory for a minute, and no pod went for it:\n%s", got)
+		}
+		if !strings.Contains(got, "kill over0") {
+			t.Errorf("no pod above its own limit went:\n%s", got)
+		}
+	})
+}
