@@ -165,10 +165,8 @@ func (s *sender) push(d *delivery) {
 func (s *sender) pending() int {
 	n := 0
 	for _, d := range s.pods {
-		switch waits := d.outside && !d.held && d.state == delayed; {
-		case d.state == sending:
-			n++
-		case !d.closed && !waits && !d.entry.stale && d.acked < d.entry.version:
+		unknown := d.outside && !d.held && d.state == delayed // to the sink
+		if d.state == sending || !d.closed && !unknown && !d.entry.stale && d.acked < d.entry.version {
 			n++
 		}
 	}
