@@ -87,7 +87,7 @@ func execCancelled(e *env) {
 		ended <- err
 	}()
 	// Commands that came later have ended by now, so the first one runs. The case is about a command that runs:
-	// containerd 2.4 holds up the end of a container for 30 s if a command in it was cut off at its start.
+	// containerd 2.4 can hold up the end of a container for 30 s if a command in it was cut off at its start.
 	for range 3 {
 		_, _, err := e.exec(id, Program{}, 30*time.Second)
 		e.must(err)
