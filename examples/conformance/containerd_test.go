@@ -20,6 +20,7 @@ import (
 
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/internal/containerdtest"
+	"github.com/podwright/podwright/internal/patience"
 	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/pods"
 	"github.com/podwright/podwright/status"
@@ -35,7 +36,7 @@ const (
 var (
 	only = flag.String("conformance.only", "*", "names of the manifests to run, with wildcards")
 	// By default far beyond what is needed, so that a loaded machine fails nothing.
-	wait = flag.Duration("conformance.wait", 3*time.Minute, "how long all pods together may take")
+	wait = flag.Duration("conformance.wait", patience.Of(3*time.Minute), "how long all pods together may take")
 )
 
 // TestContainerdConformance runs every pod of the folder at once on one
@@ -157,7 +158,7 @@ func (n *node) Eventf(object apiruntime.Object, _, reason, _ string, _ ...any) {
 }
 
 // removal is how long a removed pod may take, however late its turn came.
-const removal = time.Minute
+var removal = patience.Of(time.Minute)
 
 func latest(a, b time.Time) time.Time {
 	if a.After(b) {

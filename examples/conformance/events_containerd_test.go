@@ -20,6 +20,7 @@ import (
 
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/internal/containerdtest"
+	"github.com/podwright/podwright/internal/patience"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/cri"
 )
@@ -76,7 +77,8 @@ func (c *counted) Status(ctx context.Context, verbose bool) (*runtimeapi.StatusR
 // while it is up the runtime is listed less often. What is logged are the figures of
 // docs/benchmarks/engine.md; the limits are there to catch a lost exit on a loaded machine.
 func TestContainerdEventStream(t *testing.T) {
-	const pods, limit, quiet, span = 10, 10 * time.Second, 10 * time.Second, 20 * time.Second
+	const pods, quiet, span = 10, 10 * time.Second, 20 * time.Second
+	limit := patience.Of(10 * time.Second)
 	var client *counted
 	var rt *containerdtest.Instance
 	n := startNode(t, func(i *containerdtest.Instance, c *podwright.Config) {

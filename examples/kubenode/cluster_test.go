@@ -24,6 +24,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/internal/containerdtest"
+	"github.com/podwright/podwright/internal/patience"
 	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/kube/apitest"
 )
@@ -159,6 +160,7 @@ func (c *cluster) apply(manifest string) {
 func (c *cluster) until(what string, limit time.Duration, holds func() error) time.Duration {
 	c.t.Helper()
 	began := time.Now()
+	limit = patience.Of(limit)
 	ctx, cancel := context.WithTimeout(c.t.Context(), limit)
 	defer cancel()
 	for {

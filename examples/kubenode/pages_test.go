@@ -32,7 +32,7 @@ spec:
     image: IMAGE
     command: [sleep, "100000"]
     resources: {limits: {memory: 16Mi}}
-    livenessProbe: {exec: {command: ["true"]}, periodSeconds: 1}
+    livenessProbe: {exec: {command: ["true"]}, timeoutSeconds: 30, periodSeconds: 1}
 `
 
 // TestContainerdAPIServerPages (KH7, KH10, KN13; runtime.md 28): the pages of the node's server through the API server's proxy; what the

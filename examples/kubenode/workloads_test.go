@@ -221,7 +221,7 @@ func TestContainerdAPIServerWorkloads(t *testing.T) {
 	})
 	t.Run("logs, exec and cp", func(t *testing.T) {
 		c.kubectl("run", "talker", "--image="+c.runtime.Image, "--labels=app=talker", "--restart=Never", "--", "sh", "-c",
-			"for i in $(seq 1 200); do echo line $i; done; echo broken >&2; sleep 3; echo last; exit 3")
+			"for i in $(seq 1 200); do echo line $i; done; echo broken >&2; until [ -e /tmp/copied ]; do sleep 0.1; done; sleep 3; echo last; exit 3")
 		c.until("it talks", time.Minute, c.ready("app=talker", 1))
 		if out := c.kubectl("exec", "talker", "--", "echo", "out"); !strings.Contains(out, "out") {
 			t.Errorf("exec prints %q", out)
@@ -234,6 +234,7 @@ func TestContainerdAPIServerWorkloads(t *testing.T) {
 		if content, err := os.ReadFile(file); err != nil || strings.TrimSpace(string(content)) != "talker" {
 			t.Errorf("cp: %q, %v", content, err)
 		}
+		c.kubectl("exec", "talker", "--", "touch", "/tmp/copied")
 		followed := c.kubectl("logs", "-f", "talker")
 		// The runtime reads the two outputs side by side, so their order is not fixed.
 		lines := strings.Split(strings.TrimSpace(strings.Replace(followed, "broken\n", "", 1)), "\n")

@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/internal/containerdtest"
+	"github.com/podwright/podwright/internal/patience"
 )
 
 // bystanders are pods that what happens to other pods must not touch.
@@ -94,17 +95,17 @@ func restartsInTime(t *testing.T, runtime *containerdtest.Instance, a *testAgent
 		"for run in 1 2 3; do [ -e /marks/start-$run ] || break; done; touch /marks/start-$run; until [ -e /marks/end-$run ]; do sleep 0.1; done; touch /marks/ended-$run; exit 1",
 		marking(marks, "  terminationGracePeriodSeconds: 1")...))
 	a.awaitPhase("again", v1.PodRunning)
-	marked(t, patience, marks, "start-1")
+	marked(t, longest, marks, "start-1")
 	return func() {
 		t.Helper()
 		for run, wait := range []time.Duration{0, 10 * time.Second} {
 			if err := os.WriteFile(filepath.Join(marks, fmt.Sprintf("end-%d", run+1)), nil, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			ended := marked(t, patience, marks, fmt.Sprintf("ended-%d", run+1))
-			took := marked(t, patience, marks, fmt.Sprintf("start-%d", run+2)).Sub(ended)
+			ended := marked(t, longest, marks, fmt.Sprintf("ended-%d", run+1))
+			took := marked(t, longest, marks, fmt.Sprintf("start-%d", run+2)).Sub(ended)
 			t.Logf("the start after end %d came after %v", run+1, took.Round(time.Millisecond))
-			if took < wait-time.Second || took > wait+3*time.Second {
+			if took < wait-time.Second || took > wait+patience.Of(3*time.Second) {
 				t.Errorf("the start after end %d came after %v, want %v", run+1, took, wait)
 			}
 		}

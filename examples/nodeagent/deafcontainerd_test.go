@@ -14,6 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/internal/containerdtest"
+	"github.com/podwright/podwright/internal/patience"
 )
 
 // TestContainerdDeafPods: IN1: 40 pods that ignore SIGTERM and have an hour to stop are
@@ -36,7 +37,7 @@ func TestContainerdDeafPods(t *testing.T) {
 		names = append(names, name)
 	}
 	for _, name := range names {
-		marked(t, patience, marks, name+".up")
+		marked(t, longest, marks, name+".up")
 	}
 	polite := a.awaitPhase("polite", v1.PodRunning)
 
@@ -46,22 +47,22 @@ func TestContainerdDeafPods(t *testing.T) {
 	removed := time.Now()
 	var waits []time.Duration
 	for _, name := range names {
-		waits = append(waits, marked(t, patience, marks, name+".told").Sub(removed))
+		waits = append(waits, marked(t, longest, marks, name+".told").Sub(removed))
 	}
 	slices.Sort(waits)
 	t.Logf("they heard SIGTERM after %v to %v, half of them after %v", waits[0], waits[deaf-1], waits[deaf/2])
-	if waits[deaf-1] > 2*time.Second {
-		t.Errorf("a pod heard after %v that it must stop, want 2 s at most", waits[deaf-1])
+	if limit := patience.Of(2 * time.Second); waits[deaf-1] > limit {
+		t.Errorf("a pod heard after %v that it must stop, want %v at most", waits[deaf-1], limit)
 	}
 	if _, text := a.get("/explain/default/" + names[deaf-1] + "-n1"); !strings.Contains(text, "Terminating") {
 		t.Errorf("the explanation of a pod that is being stopped: %s", text)
 	}
 
-	startsInTime(t, runtime, a, manifests, "late", 5*time.Second)
+	startsInTime(t, runtime, a, manifests, "late", patience.Of(5*time.Second))
 	began := time.Now()
 	remove(t, filepath.Join(manifests, "polite.yaml"))
 	a.awaitGone("polite")
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took > patience.Of(5*time.Second) {
 		t.Errorf("pod %s with containers %v was gone %v after its removal", polite.Name, containerIDs(polite), took)
 	}
 	restarts()

@@ -192,7 +192,7 @@ func (s *evictionScene) await(what string, taken func() bool) {
 	s.t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.NewTimer(patience)
+	deadline := time.NewTimer(longest)
 	defer deadline.Stop()
 	for !taken() {
 		select {

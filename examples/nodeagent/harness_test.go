@@ -24,6 +24,7 @@ import (
 	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/patience"
 	"github.com/podwright/podwright/runtime/process"
 )
 
@@ -81,9 +82,9 @@ func (a *testAgent) profileFromNow() {
 	}
 }
 
-// patience bounds every wait of these tests. It is far beyond what is needed, so
+// longest bounds every wait of these tests. It is far beyond what is needed, so
 // that a loaded machine fails nothing.
-const patience = 90 * time.Second
+var longest = patience.Of(90 * time.Second)
 
 // testAgent is a nodeagent process under test.
 type testAgent struct {
@@ -139,7 +140,7 @@ func launch(t *testing.T, args ...string) *testAgent {
 	if a.api, err = openClient("", a.listen, filepath.Join(rootOf(args), "nodeagent.token")); err != nil {
 		a.api = nil // it has no token yet, or is to be refused
 	} else {
-		a.api.http.Timeout = patience
+		a.api.http.Timeout = longest
 	}
 	if !slices.Contains(args, "--eviction-hard") { // this machine may have little left
 		args = append([]string{"--eviction-hard", ""}, args...)
@@ -263,7 +264,7 @@ func (a *testAgent) pods() map[string]*v1.Pod {
 // await polls until check succeeds.
 func await(t *testing.T, what string, check func() error) {
 	t.Helper()
-	awaitWithin(t, patience, what, check)
+	awaitWithin(t, longest, what, check)
 }
 
 // awaitWithin is await with a limit of its own.

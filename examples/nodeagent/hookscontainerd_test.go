@@ -11,6 +11,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/patience"
 )
 
 // answering is a container that writes the first line of each HTTP request, and the
@@ -26,7 +28,7 @@ func answeringPod(name, image, marks string, port int, extra ...string) string {
 	script := strings.NewReplacer("NAME", name, "PORT", fmt.Sprint(port)).Replace(answering)
 	return pod(name, image, script, append([]string{
 		fmt.Sprintf("    lifecycle: {preStop: {httpGet: {path: /bye, port: %d, httpHeaders: [{name: User-Agent, value: me}]}}}", port),
-		fmt.Sprintf("    livenessProbe: {exec: {command: [sh, -c, '[ ! -e /marks/%s.sick ]']}, periodSeconds: 1, failureThreshold: 1}", name),
+		fmt.Sprintf("    livenessProbe: {exec: {command: [sh, -c, '[ ! -e /marks/%s.sick ]']}, timeoutSeconds: 30, periodSeconds: 1, failureThreshold: 1}", name),
 		"    volumeMounts: [{name: marks, mountPath: /marks}]", "  terminationGracePeriodSeconds: 20",
 		"  volumes: [{name: marks, hostPath: {path: " + marks + "}}]",
 	}, extra...)...)
@@ -94,7 +96,7 @@ func TestContainerdDeletionLeavesTheHookItsTime(t *testing.T) {
 	path := writeManifest(t, manifests, "slow.yaml", pod("slow", runtime.Image,
 		"trap 'echo TERM >>/marks/slow; exit 0' TERM; while :; do sleep 0.1; done",
 		"    lifecycle: {preStop: {exec: {command: [sh, -c, 'echo begin >>/marks/slow; sleep 5; echo end >>/marks/slow']}}}",
-		"    livenessProbe: {exec: {command: [sh, -c, '[ ! -e /marks/sick ]']}, periodSeconds: 1, failureThreshold: 1}",
+		"    livenessProbe: {exec: {command: [sh, -c, '[ ! -e /marks/sick ]']}, timeoutSeconds: 30, periodSeconds: 1, failureThreshold: 1}",
 		"    volumeMounts: [{name: marks, mountPath: /marks}]", "  terminationGracePeriodSeconds: 30",
 		"  volumes: [{name: marks, hostPath: {path: "+marks+"}}]"))
 	a := startAgent(t, args...)
@@ -106,7 +108,7 @@ func TestContainerdDeletionLeavesTheHookItsTime(t *testing.T) {
 	deleted := time.Now()
 	remove(t, path)
 	awaitAnyLines(t, marks, "slow", []string{"begin", "begin", "end", "TERM"}, []string{"begin", "begin", "end", "end", "TERM"})
-	if took := time.Since(deleted); took > 15*time.Second {
+	if took := time.Since(deleted); took > patience.Of(15*time.Second) {
 		t.Errorf("the pod was signalled %v after its deletion", took)
 	}
 	a.awaitGone("slow")

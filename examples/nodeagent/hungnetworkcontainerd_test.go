@@ -9,6 +9,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/patience"
 )
 
 // TestContainerdHungNetwork: IN1: the network plugin hangs for one pod. Others start in
@@ -44,7 +46,7 @@ func TestContainerdHungNetwork(t *testing.T) {
 	if code := a.terminate(); code != 0 {
 		t.Errorf("the agent ended with exit code %d", code)
 	}
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took > patience.Of(5*time.Second) {
 		t.Errorf("the agent took %v to end", took)
 	}
 	b := startAgent(t, args...)
@@ -72,7 +74,7 @@ func startsNetworkInTime(t *testing.T, a *testAgent, manifests, name, image stri
 	p := a.awaitPhase(name, v1.PodRunning)
 	took := time.Since(began)
 	t.Logf("%s runs with address %s after %v", name, p.Status.PodIP, took.Round(time.Millisecond))
-	if took > 5*time.Second || p.Status.PodIP == "" {
-		t.Errorf("%s runs with address %q after %v, want an address within 5 s", name, p.Status.PodIP, took)
+	if limit := patience.Of(5 * time.Second); took > limit || p.Status.PodIP == "" {
+		t.Errorf("%s runs with address %q after %v, want an address within %v", name, p.Status.PodIP, took, limit)
 	}
 }

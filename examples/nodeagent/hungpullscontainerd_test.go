@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/podwright/podwright/internal/containerdtest"
+	"github.com/podwright/podwright/internal/patience"
 )
 
 // TestContainerdHungPulls: IN1: 40 pods wait for a registry that takes requests and never
@@ -42,7 +43,7 @@ func TestContainerdHungPulls(t *testing.T) {
 		}
 		return nil
 	})
-	startsInTime(t, runtime, a, manifests, "late", 3*time.Second)
+	startsInTime(t, runtime, a, manifests, "late", patience.Of(3*time.Second))
 	restarts()
 	others.check(a)
 	if n := requests.Load(); n > hung {
@@ -61,7 +62,7 @@ func TestContainerdHungPulls(t *testing.T) {
 	}
 	took := time.Since(began)
 	t.Logf("all were gone %v after their removal", took.Round(time.Millisecond))
-	if took > 10*time.Second {
+	if took > patience.Of(10*time.Second) {
 		t.Errorf("pods that only wait for images were gone %v after their removal", took)
 	}
 	others.check(a)

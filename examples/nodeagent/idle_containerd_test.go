@@ -13,6 +13,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/patience"
 )
 
 // Variables of TestIdleCPU. The first is the number of pods and switches it on;
@@ -49,7 +51,7 @@ func TestIdleCPU(t *testing.T) {
 	a := startAgent(t, args...)
 	began := time.Now()
 	for running := 0; running < n; {
-		if time.Since(began) > 15*time.Minute {
+		if time.Since(began) > patience.Of(15*time.Minute) {
 			t.Fatalf("only %d of %d pods run", running, n)
 		}
 		<-time.After(2 * time.Second)
@@ -134,7 +136,8 @@ func memoryOf(t *testing.T, pid int) map[string]string {
 // to the relists, one a second. What is logged is the figure; the limit is there
 // to catch a lost exit on a loaded machine, not to measure.
 func TestContainerdExitLatency(t *testing.T) {
-	const limit, rounds = 10 * time.Second, 5
+	const rounds = 5
+	limit := patience.Of(10 * time.Second)
 	runtime, manifests, args := onContainerd(t)
 	marks := t.TempDir()
 	a := startAgent(t, args...)

@@ -133,7 +133,7 @@ func (k *killing) turn(tales map[string]*podTale) {
 // end lets all pods come to where they may be deleted, deletes them, and waits for
 // the runtime to be empty.
 func (k *killing) end() {
-	awaitWithin(k.t, patience+longestBackOff, "every pod to have lived enough", func() error {
+	awaitWithin(k.t, longest+longestBackOff, "every pod to have lived enough", func() error {
 		tales := k.statuses.open(k.t)
 		for name := range k.live {
 			if tale := tales[name]; tale == nil || !k.kinds[name].enough(tale) {
@@ -152,7 +152,7 @@ func (k *killing) end() {
 	defer func() { _ = client.Close() }()
 	began := time.Now()
 	await(k.t, "an empty runtime", func() error {
-		if k.undeletable == 0 && time.Since(began) > patience/3 {
+		if k.undeletable == 0 && time.Since(began) > longest/3 {
 			k.restartStuck()
 		}
 		sandboxes, err := client.ListPodSandbox(k.t.Context(), nil)

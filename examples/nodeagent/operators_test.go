@@ -12,6 +12,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/patience"
 )
 
 // What operators do to agents, on the process runtime.
@@ -172,7 +174,7 @@ func TestSecondSignal(t *testing.T) {
 	if code := a.terminate(); code != 1 {
 		t.Errorf("exit code %d, want 1", code)
 	}
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took > patience.Of(5*time.Second) {
 		t.Errorf("the second signal took %v", took)
 	}
 	if text := a.log(); !strings.Contains(text, "second signal") || strings.Contains(text, "DATA RACE") {

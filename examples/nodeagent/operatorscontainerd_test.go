@@ -13,6 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/patience"
 )
 
 // TestContainerdSecondAgent: as TestSecondAgent, where only the engine's own lock
@@ -60,7 +62,7 @@ func TestContainerdStopInStorm(t *testing.T) {
 	}
 	took := time.Since(began)
 	t.Logf("ended after %v", took)
-	if took > 5*time.Second {
+	if took > patience.Of(5*time.Second) {
 		t.Errorf("ended after %v", took)
 	}
 	b := startAgent(t, args...)
@@ -183,7 +185,7 @@ func TestContainerdStopWithoutRuntime(t *testing.T) {
 	if code := a.terminate(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
-	if took := time.Since(began); took > 10*time.Second {
+	if took := time.Since(began); took > patience.Of(10*time.Second) {
 		t.Errorf("ended after %v", took)
 	}
 

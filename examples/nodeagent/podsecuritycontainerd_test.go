@@ -19,7 +19,7 @@ func TestContainerdPodSecurity(t *testing.T) {
 	args = append(args, "--pod-security", "restricted")
 	writeManifest(t, manifests, "good.yaml", pod("good", runtime.Image, "sleep 100000",
 		"    securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}",
-		"    readinessProbe: {exec: {command: [sh, -c, 'test $(id -u) = 1000 && grep -q ^CapBnd:.0*$ /proc/self/status && grep -q ^NoNewPrivs:.1$ /proc/self/status']}, periodSeconds: 1}",
+		"    readinessProbe: {exec: {command: [sh, -c, 'test $(id -u) = 1000 && grep -q ^CapBnd:.0*$ /proc/self/status && grep -q ^NoNewPrivs:.1$ /proc/self/status']}, timeoutSeconds: 30, periodSeconds: 1}",
 		"  securityContext: {runAsNonRoot: true, runAsUser: 1000, seccompProfile: {type: RuntimeDefault}}",
 		"  terminationGracePeriodSeconds: 1"))
 	writeManifest(t, manifests, "bad.yaml", pod("bad", runtime.Image, "sleep 100000", "  terminationGracePeriodSeconds: 1"))

@@ -42,19 +42,19 @@ func TestContainerdProbes(t *testing.T) {
 	// Readiness over http, from the node into the pod's network.
 	writeManifest(t, manifests, "web.yaml", pod("web", runtime.Image, "mkdir /tmp/w; sleep 2; echo ok >/tmp/w/ok; exec busybox httpd -f -p 8080 -h /tmp/w",
 		"    ports: [{name: web, containerPort: 8080}]",
-		"    readinessProbe: {httpGet: {port: web, path: /ok}, periodSeconds: 1}"))
+		"    readinessProbe: {httpGet: {port: web, path: /ok}, timeoutSeconds: 30, periodSeconds: 1}"))
 	// Liveness that begins to fail, once; SIGTERM is not heeded, and the pod has an hour.
 	writeManifest(t, manifests, "sick.yaml", pod("sick", runtime.Image, "trap '' TERM; echo >>/data/starts; while :; do sleep 0.1; done",
-		`    livenessProbe: {exec: {command: [sh, -c, "[ $(wc -l </data/starts) -gt 1 ]"]}, initialDelaySeconds: 1, periodSeconds: 1, failureThreshold: 2, terminationGracePeriodSeconds: 3}`,
+		`    livenessProbe: {exec: {command: [sh, -c, "[ $(wc -l </data/starts) -gt 1 ]"]}, initialDelaySeconds: 1, timeoutSeconds: 30, periodSeconds: 1, failureThreshold: 2, terminationGracePeriodSeconds: 3}`,
 		data, volume, "  terminationGracePeriodSeconds: 3600"))
 	// A startup probe that takes 4 s, and a liveness probe that would kill before.
 	writeManifest(t, manifests, "slow.yaml", pod("slow", runtime.Image, "sleep 4; touch /data/up; exec sleep 1000",
-		`    startupProbe: {exec: {command: [test, -e, /data/up]}, periodSeconds: 1, failureThreshold: 60}`,
-		`    livenessProbe: {exec: {command: [test, -e, /data/up]}, periodSeconds: 1, failureThreshold: 1}`,
+		`    startupProbe: {exec: {command: [test, -e, /data/up]}, timeoutSeconds: 30, periodSeconds: 1, failureThreshold: 60}`,
+		`    livenessProbe: {exec: {command: [test, -e, /data/up]}, timeoutSeconds: 30, periodSeconds: 1, failureThreshold: 1}`,
 		data, volume))
 	// A sidecar whose startup probe gates the next init container.
 	writeManifest(t, manifests, "side.yaml", pod("side", runtime.Image, "exec sleep 1000", "  initContainers:",
-		fmt.Sprintf("  - {name: helper, image: %s, restartPolicy: Always, command: [sh, -c, 'sleep 3; touch /data/up; exec sleep 1000'], volumeMounts: [{name: data, mountPath: /data}], startupProbe: {exec: {command: [test, -e, /data/up]}, periodSeconds: 1, failureThreshold: 60}}", runtime.Image),
+		fmt.Sprintf("  - {name: helper, image: %s, restartPolicy: Always, command: [sh, -c, 'sleep 3; touch /data/up; exec sleep 1000'], volumeMounts: [{name: data, mountPath: /data}], startupProbe: {exec: {command: [test, -e, /data/up]}, timeoutSeconds: 30, periodSeconds: 1, failureThreshold: 60}}", runtime.Image),
 		fmt.Sprintf("  - {name: next, image: %s, command: [test, -e, /data/up], volumeMounts: [{name: data, mountPath: /data}]}", runtime.Image),
 		volume))
 	a := startAgent(t, args...)
@@ -138,16 +138,16 @@ func TestContainerdProbesKill(t *testing.T) {
 	statuses := filepath.Join(t.TempDir(), "statuses")
 	args = append(args, "--statuses", statuses)
 	probes := []string{
-		"    readinessProbe: {exec: {command: [test, -e, /tmp]}, periodSeconds: 5}",
-		"    readinessProbe: {tcpSocket: {port: 8080}, periodSeconds: 5}",
-		"    readinessProbe: {httpGet: {port: 8080, path: /}, periodSeconds: 5}",
+		"    readinessProbe: {exec: {command: [test, -e, /tmp]}, timeoutSeconds: 30, periodSeconds: 5}",
+		"    readinessProbe: {tcpSocket: {port: 8080}, timeoutSeconds: 30, periodSeconds: 5}",
+		"    readinessProbe: {httpGet: {port: 8080, path: /}, timeoutSeconds: 30, periodSeconds: 5}",
 	}
 	for i := range *probePods {
 		name := fmt.Sprintf("p%02d", i)
 		writeManifest(t, manifests, name+".yaml", pod(name, runtime.Image, "mkdir /tmp/w; echo ok >/tmp/w/index.html; exec busybox httpd -f -p 8080 -h /tmp/w",
 			probes[i%len(probes)],
-			"    startupProbe: {tcpSocket: {port: 8080}, periodSeconds: 1, failureThreshold: 60}",
-			"    livenessProbe: {tcpSocket: {port: 8080}, periodSeconds: 5}"))
+			"    startupProbe: {tcpSocket: {port: 8080}, timeoutSeconds: 30, periodSeconds: 1, failureThreshold: 60}",
+			"    livenessProbe: {tcpSocket: {port: 8080}, timeoutSeconds: 30, periodSeconds: 5}"))
 	}
 	a := startAgent(t, args...)
 	allReady := func() {

@@ -5,6 +5,9 @@ package main
 import (
 	"fmt"
 	"testing"
+	"time"
+
+	"github.com/podwright/podwright/internal/patience"
 )
 
 // TestContainerdRunOnce: RO1-RO4. Twenty jobs, a server and a pod without an image run once on a real
@@ -19,12 +22,16 @@ func TestContainerdRunOnce(t *testing.T) {
 	}
 	writeManifest(t, manifests, "server.yaml", pod("server", runtime.Image, "sleep 1000", "  terminationGracePeriodSeconds: 1"))
 	writeManifest(t, manifests, "absent.yaml", pod("absent", "localhost:1/absent:1", "true", "  terminationGracePeriodSeconds: 1"))
-	code, out, logs := once(t, append(args, "--run-once-output", "json", "--run-once-start-limit", "10s", "--run-once-min-ready", "1s", "--drain")...)
+	code, out, logs := once(t, append(args, "--run-once-output", "json", "--run-once-start-limit", patience.Of(10*time.Second).String(), "--run-once-min-ready", "1s", "--drain")...)
 	report := reportOf(t, out)
 	if code != 1 || len(report.Pods) != jobs+2 {
 		t.Fatalf("code %d, %d pods\n%s\n%s", code, len(report.Pods), out, logs)
 	}
 	for i, p := range report.Pods[1 : jobs+1] { // "absent" is the first by name
+		if len(p.Containers) == 0 || p.Containers[0].ExitCode == nil {
+			t.Errorf("%s has no exit code: %+v", p.Name, p)
+			continue
+		}
 		want := map[bool]string{true: "Succeeded 0", false: "Failed 1"}[i%2 == 0]
 		if got := fmt.Sprintf("%s %d", p.Outcome, *p.Containers[0].ExitCode); got != want {
 			t.Errorf("%s: %s, want %s", p.Name, got, want)

@@ -19,6 +19,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/internal/patience"
 )
 
 //go:embed nodeagent.service
@@ -40,7 +41,7 @@ func TestServiceIsTold(t *testing.T) {
 		t.Helper()
 		await(t, "systemd to hear "+want, func() error {
 			message := make([]byte, 4096)
-			if err := conn.SetReadDeadline(time.Now().Add(time.Second)); err != nil {
+			if err := conn.SetReadDeadline(time.Now().Add(patience.Of(time.Second))); err != nil {
 				return err
 			}
 			n, err := conn.Read(message)

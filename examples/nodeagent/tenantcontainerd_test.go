@@ -20,6 +20,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/patience"
 )
 
 var tenantFiles = flag.Int("tenant.files", 50_000, "how many files TestContainerdHostileTenant puts into a volume")
@@ -216,7 +218,7 @@ func TestContainerdHostileTenant(t *testing.T) {
 		fill(t, name, emptyDirOf(root, a.awaitPhase(name, v1.PodRunning)))
 	}
 	await(t, "what becomes of each manifest", func() error { return undecided(a, all) })
-	startsInTime(t, runtime, a, manifests, "late", 5*time.Second)
+	startsInTime(t, runtime, a, manifests, "late", patience.Of(5*time.Second))
 	others.check(a)
 	if after := a.awaitPhase("victim", v1.PodRunning); after.UID != victimUID || containerIDs(after)["main"] != containerIDs(before)["main"] {
 		t.Errorf("the victim is %s with %v, was %v", after.UID, containerIDs(after), containerIDs(before))

@@ -20,6 +20,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/internal/containerdtest"
+	"github.com/podwright/podwright/internal/patience"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/cri"
 )
@@ -136,7 +137,7 @@ func (x *torture) stopAgent(politely bool) {
 	if code := x.agent.terminate(); code != 0 {
 		x.t.Errorf("the agent ended with exit code %d after SIGTERM", code)
 	}
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took > patience.Of(5*time.Second) {
 		x.t.Errorf("the agent took %v to end after SIGTERM", took)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/internal/patience"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/cri"
 )
@@ -124,7 +125,7 @@ func (w *watcher) lookAtAgent(ctx context.Context) {
 	if agent == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, patience.Of(10*time.Second))
 	defer cancel()
 	response, err := agent.get(ctx, "/pods")
 	if err != nil {

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podwright/podwright/internal/patience"
 )
 
 const (
@@ -33,12 +35,12 @@ const (
 	pausePackage   = "github.com/podwright/podwright/internal/containerdtest/pause"
 )
 
-const (
-	startTimeout   = 30 * time.Second
-	foreignTimeout = 5 * time.Second
-	importTimeout  = 60 * time.Second
-	stopTimeout    = 10 * time.Second
-	cleanupTimeout = 40 * time.Second
+var (
+	startTimeout   = patience.Of(30 * time.Second)
+	foreignTimeout = patience.Of(5 * time.Second)
+	importTimeout  = patience.Of(60 * time.Second)
+	stopTimeout    = patience.Of(10 * time.Second)
+	cleanupTimeout = patience.Of(40 * time.Second)
 )
 
 // Instance is a CRI runtime for tests. Its fields do not change; its methods

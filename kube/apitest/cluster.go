@@ -26,11 +26,12 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/patience"
 	"github.com/podwright/podwright/internal/timing"
 )
 
 // readyLimit is how long the servers may take until they answer.
-const readyLimit = time.Minute
+func readyLimit() time.Duration { return patience.Of(time.Minute) }
 
 // Options configures a [Cluster]. The zero value is etcd and an API server on loopback.
 type Options struct {
@@ -244,12 +245,12 @@ func freePorts(address string, n int) (ports []string, err error) {
 }
 
 // WaitReady returns when the API server says that it is ready, or an error with the ends
-// of the logs after a minute.
+// of the logs after a minute (more with PODWRIGHT_PATIENCE).
 func (c *Cluster) WaitReady(ctx context.Context) error {
-	ctx, cancel := timing.WithTimeout(ctx, clock.RealClock{}, readyLimit)
+	ctx, cancel := timing.WithTimeout(ctx, clock.RealClock{}, readyLimit())
 	defer cancel()
 	config := c.Admin()
-	config.Timeout = 2 * time.Second
+	config.Timeout = 10 * time.Second
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err
@@ -277,7 +278,7 @@ func closeIdle(client *kubernetes.Clientset) {
 // prepare waits for what every pod needs, and makes it where no controller does: the
 // namespaces, and the service account default.
 func (c *Cluster) prepare(ctx context.Context) error {
-	ctx, cancel := timing.WithTimeout(ctx, clock.RealClock{}, readyLimit)
+	ctx, cancel := timing.WithTimeout(ctx, clock.RealClock{}, readyLimit())
 	defer cancel()
 	client, err := kubernetes.NewForConfig(c.Admin())
 	if err != nil {

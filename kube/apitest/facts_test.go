@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
+	"github.com/podwright/podwright/internal/patience"
 	"github.com/podwright/podwright/internal/timing"
 )
 
@@ -192,7 +193,7 @@ func TestAPIServerFrozenConnection(t *testing.T) {
 		_, err := through.CoreV1().Namespaces().Get(ctx, "default", metav1.GetOptions{})
 		return err
 	}
-	if err := get(10 * time.Second); err != nil {
+	if err := get(patience.Of(10 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	proxy.Freeze()
@@ -200,13 +201,13 @@ func TestAPIServerFrozenConnection(t *testing.T) {
 		t.Errorf("frozen: %v", err)
 	}
 	proxy.Thaw()
-	if err := get(10 * time.Second); err != nil {
+	if err := get(patience.Of(10 * time.Second)); err != nil {
 		t.Errorf("thawed: %v", err)
 	}
 	proxy.Cut()
-	if err := get(10 * time.Second); err != nil {
+	if err := get(patience.Of(10 * time.Second)); err != nil {
 		t.Logf("the first call after the cut: %v", err)
-		if err := get(10 * time.Second); err != nil {
+		if err := get(patience.Of(10 * time.Second)); err != nil {
 			t.Errorf("the second: %v", err)
 		}
 	}
@@ -232,7 +233,7 @@ func TestAPIServerControllers(t *testing.T) {
 	if out, err := c.Kubectl(ctx, "create", "deployment", "web", "--image=app:1", "--replicas=3"); err != nil {
 		t.Fatal(out, err)
 	}
-	limited, cancel := context.WithTimeout(ctx, time.Minute)
+	limited, cancel := context.WithTimeout(ctx, patience.Of(time.Minute))
 	defer cancel()
 	for {
 		pods, err := operator.CoreV1().Pods("default").List(limited, metav1.ListOptions{FieldSelector: "spec.nodeName=" + nodeName})

@@ -12,10 +12,12 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/internal/patience"
 )
 
 // stopLimit is how long a server may take to end before it is killed.
-const stopLimit = 10 * time.Second
+func stopLimit() time.Duration { return patience.Of(10 * time.Second) }
 
 // Process is one of the servers of a [Cluster]. Its methods are safe for concurrent use.
 type Process struct {
@@ -119,7 +121,7 @@ func (p *Process) end(s syscall.Signal) error {
 			return fmt.Errorf("signal %s: %w", p.Name(), err)
 		}
 	}
-	timer := clock.RealClock{}.NewTimer(stopLimit)
+	timer := clock.RealClock{}.NewTimer(stopLimit())
 	defer timer.Stop()
 	select {
 	case <-p.ended:

@@ -21,6 +21,7 @@ import (
 	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"github.com/podwright/podwright/internal/containerdtest"
+	"github.com/podwright/podwright/internal/patience"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/pods"
@@ -116,7 +117,7 @@ func (n *node) start(sandbox, name, script string) (id string) {
 // eventually asks again until check says yes.
 func (n *node) eventually(what string, check func() bool) {
 	n.Helper()
-	ctx, cancel := context.WithTimeout(n.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(n.Context(), patience.Of(30*time.Second))
 	defer cancel()
 	ticker := time.NewTicker(50 * time.Millisecond)
 	defer ticker.Stop()

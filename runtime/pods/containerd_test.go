@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/podwright/podwright/internal/containerdtest"
+	"github.com/podwright/podwright/internal/patience"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/pods"
@@ -76,7 +77,7 @@ func (r *real) read(pod *v1.Pod) *runtime.PodStatus {
 // until syncs until the pod is as wanted.
 func (r *real) until(pod *v1.Pod, what string, want func(*runtime.PodStatus) bool) *runtime.PodStatus {
 	r.t.Helper()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); (clock.RealClock{}).Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(patience.Of(30 * time.Second)); time.Now().Before(end); (clock.RealClock{}).Sleep(100 * time.Millisecond) {
 		status := r.read(pod)
 		if want(status) {
 			return status

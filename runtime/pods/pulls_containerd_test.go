@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/containerdtest"
+	"github.com/podwright/podwright/internal/patience"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods"
 )
@@ -120,7 +121,7 @@ func TestContainerdPullIsCancelled(t *testing.T) {
 		go func() { done <- r.m.SyncPod(ctx, pod, status) }()
 	}
 	<-asked
-	for end := time.Now().Add(10 * time.Second); len(r.m.Pulling("uid-one")) == 0 || r.m.Pulling("uid-one")[0].Waiters < 2; {
+	for end := time.Now().Add(patience.Of(10 * time.Second)); len(r.m.Pulling("uid-one")) == 0 || r.m.Pulling("uid-one")[0].Waiters < 2; {
 		if time.Now().After(end) {
 			t.Fatalf("not shared: %v", r.m.Pulling("uid-one"))
 		}
@@ -137,7 +138,7 @@ func TestContainerdPullIsCancelled(t *testing.T) {
 	took := time.Since(began)
 	<-given
 	t.Logf("cancelled in %v", took)
-	if took > time.Second {
+	if took > patience.Of(time.Second) {
 		t.Errorf("cancelled only after %v", took)
 	}
 	for _, pod := range all {

@@ -96,11 +96,15 @@ fuzz() {
 	nice -n 19 tools/ci/inmemory.sh "$work/fuzz" -root . -jobs 1 -time "${FUZZTIME:-10s}" >"$root/bin/fuzz.log" 2>&1
 }
 
+# Whoever else uses the machine makes the tests of real things slow, not wrong.
+export PODWRIGHT_PATIENCE=${PODWRIGHT_PATIENCE:-8}
+limit=(-timeout 60m)
+
 # tests runs go test in a module and tells the summary how the command ended.
 tests() {
 	local dir=$1 code=0
 	shift
-	(cd "$dir" && "${memory[@]}" go test -json -timeout 15m "$@") || code=$?
+	(cd "$dir" && "${memory[@]}" go test -json "${limit[@]}" "$@") || code=$?
 	echo "{\"Action\":\"exit\",\"Code\":$code}"
 }
 
@@ -122,7 +126,8 @@ events() {
 		tests examples $race -count=1 -tags apiserver,containerd -run ContainerdAPIServer ./kubenode
 	fi
 	# Every test that needs containerd has one of its own; mostly they wait. They are
-	# not cached: the kernel and containerd are part of them.
+	# not cached: the kernel and containerd are part of them. A crowd of pods beside
+	# other tests takes longer than after them, so the examples run one by one.
 	local containerd=($race -count=1 -p 2 -parallel 4 -tags containerd -run Containerd)
 	local programs
 	for programs in "${runtimes[@]}"; do
@@ -130,7 +135,7 @@ events() {
 		echo "{\"Action\":\"runtime\",\"Runtime\":\"$(runtime_name)\",\"Programs\":\"$programs\"}"
 		tests . "${containerd[@]}" $(with_tests . containerd runtime)
 		tests . "${containerd[@]}" ./internal/containerdtest
-		tests examples "${containerd[@]}" $(with_tests examples containerd .)
+		tests examples "${containerd[@]}" -p 1 $(with_tests examples containerd .)
 		tests kube "${containerd[@]}" $(with_tests kube containerd .)
 	done
 	if ! $only_e2e; then
@@ -161,5 +166,5 @@ mkdir -p "$root/bin"
 export GORACE="atexit_sleep_ms=10 ${GORACE:-}"
 rerun=()
 # Only continuous integration asks for further runs of what failed (docs/testing.md).
-[ -z "${PODWRIGHT_RERUN:-}" ] || rerun=(-rerun "$root" -- -timeout 15m $race)
+[ -z "${PODWRIGHT_RERUN:-}" ] || rerun=(-rerun "$root" -- "${limit[@]}" $race)
 events 2>&1 | "$work/testsummary" -log "$root/bin/test.log" "${rerun[@]}"
