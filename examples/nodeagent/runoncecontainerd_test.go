@@ -22,7 +22,7 @@ func TestContainerdRunOnce(t *testing.T) {
 	}
 	writeManifest(t, manifests, "server.yaml", pod("server", runtime.Image, "sleep 1000", "  terminationGracePeriodSeconds: 1"))
 	writeManifest(t, manifests, "absent.yaml", pod("absent", "localhost:1/absent:1", "true", "  terminationGracePeriodSeconds: 1"))
-	code, out, logs := once(t, append(args, "--run-once-output", "json", "--run-once-start-limit", patience.Of(10*time.Second).String(), "--run-once-min-ready", "1s", "--drain")...)
+	code, out, logs := once(t, append(args, "--run-once-output", "json", "--run-once-start-limit", patience.Of(5*time.Second).String(), "--run-once-min-ready", "1s", "--drain")...)
 	report := reportOf(t, out)
 	if code != 1 || len(report.Pods) != jobs+2 {
 		t.Fatalf("code %d, %d pods\n%s\n%s", code, len(report.Pods), out, logs)
