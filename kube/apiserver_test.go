@@ -23,6 +23,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/internal/patience"
 	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/kube/apitest"
 	runtimefake "github.com/podwright/podwright/runtime/fake"
@@ -97,7 +98,7 @@ func (f *fleet) create(name, node string) *v1.Pod {
 // until waits for a condition; the test fails after a minute.
 func (f *fleet) until(what string, holds func() error) {
 	f.t.Helper()
-	ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(f.t.Context(), patience.Of(time.Minute))
 	defer cancel()
 	for {
 		err := holds()

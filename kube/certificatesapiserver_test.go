@@ -24,6 +24,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/internal/patience"
 	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/kube/apitest"
 	"github.com/podwright/podwright/kube/certs"
@@ -147,6 +148,7 @@ func (f *fleet) traffic(name string, client *kubernetes.Clientset) (stop func() 
 func (f *fleet) another(a *Agent, than string, limit time.Duration) (serial string) {
 	f.t.Helper()
 	began := time.Now()
+	limit = patience.Of(limit)
 	ctx, cancel := context.WithTimeout(f.t.Context(), limit)
 	defer cancel()
 	for {

@@ -55,8 +55,10 @@ func TestContainerdAPIServerIdle(t *testing.T) {
 		return nil
 	})
 	t.Logf("up to here: %v", before)
-	// A pod whose token the API server refuses for long says so in a write of its own.
-	if n := before["patch pods/status"]; n > 2*crowd+crowd/20 {
+	// A pod whose token the API server refuses for long says so in a write of its own, and so does
+	// one whose start takes its time on a busy machine: the bound of two each is for a start without
+	// waits, as in virtual time (TestCrowdTakesTwoWritesPerPod).
+	if n := before["patch pods/status"]; n > 3*crowd {
 		t.Errorf("%d writes of status for %d pods", n, crowd)
 	}
 	c.sleep(*idle)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/patience"
 	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/kube/apitest"
 )
@@ -66,7 +67,7 @@ func TestAPIServerEvents(t *testing.T) {
 // until waits until the server has events, as "name reason xcount".
 func until(t *testing.T, operator kubernetes.Interface, what string, want ...string) {
 	t.Helper()
-	limited, cancel := context.WithTimeout(t.Context(), time.Minute)
+	limited, cancel := context.WithTimeout(t.Context(), patience.Of(time.Minute))
 	defer cancel()
 	for {
 		list, err := operator.CoreV1().Events("default").List(limited, metav1.ListOptions{})

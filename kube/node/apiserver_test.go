@@ -21,6 +21,7 @@ import (
 	"k8s.io/utils/clock"
 
 	enginenode "github.com/podwright/podwright/internal/node"
+	"github.com/podwright/podwright/internal/patience"
 	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/kube/apitest"
 )
@@ -49,15 +50,15 @@ func realAgent(t *testing.T, config *rest.Config, set func(o *Options)) *Registr
 	return registrar
 }
 
-// until waits for a condition; the test fails after a minute.
+// until waits for a condition; the test fails after a minute (more with PODWRIGHT_PATIENCE).
 func until(t *testing.T, what string, holds func() bool) time.Duration {
 	t.Helper()
 	began := time.Now()
-	limited, cancel := context.WithTimeout(t.Context(), time.Minute)
+	limited, cancel := context.WithTimeout(t.Context(), patience.Of(time.Minute))
 	defer cancel()
 	for !holds() {
 		if timing.Sleep(limited, clock.RealClock{}, 50*time.Millisecond) != nil {
-			t.Fatalf("not after a minute: %s", what)
+			t.Fatalf("not in time: %s", what)
 		}
 	}
 	took := time.Since(began)

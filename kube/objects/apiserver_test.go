@@ -17,21 +17,22 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
+	"github.com/podwright/podwright/internal/patience"
 	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/kube/apitest"
 	"github.com/podwright/podwright/kube/objects"
 	"github.com/podwright/podwright/runtime"
 )
 
-// until waits for a condition; the test fails after a minute.
+// until waits for a condition; the test fails after a minute (more with PODWRIGHT_PATIENCE).
 func until(t *testing.T, what string, holds func() bool) time.Duration {
 	t.Helper()
 	began := time.Now()
-	limited, cancel := context.WithTimeout(t.Context(), time.Minute)
+	limited, cancel := context.WithTimeout(t.Context(), patience.Of(time.Minute))
 	defer cancel()
 	for !holds() {
 		if timing.Sleep(limited, clock.RealClock{}, 20*time.Millisecond) != nil {
-			t.Fatalf("not after a minute: %s", what)
+			t.Fatalf("not in time: %s", what)
 		}
 	}
 	return time.Since(began)
@@ -117,7 +118,7 @@ func TestAPIServerStore(t *testing.T) {
 	}
 	t.Logf("new content after %v", took)
 	for _, d := range took {
-		if d > 2*time.Second {
+		if d > patience.Of(2*time.Second) {
 			t.Errorf("KO4: new content came after %v", d)
 		}
 	}

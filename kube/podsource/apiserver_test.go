@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
+	testpatience "github.com/podwright/podwright/internal/patience"
 	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/kube/apitest"
 )
@@ -115,6 +116,7 @@ func (n *realNode) newest() (names []string, sets int) {
 func (n *realNode) shows(when string, limit time.Duration, names ...string) {
 	n.t.Helper()
 	began := time.Now()
+	limit = testpatience.Of(limit)
 	ctx, cancel := context.WithTimeout(n.t.Context(), limit)
 	defer cancel()
 	for {
@@ -223,7 +225,7 @@ func TestAPIServerCrowd(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), testpatience.Of(time.Minute))
 	defer cancel()
 	for {
 		if names, _ := n.newest(); len(names) == crowd {

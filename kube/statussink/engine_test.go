@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/internal/patience"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/syncloop"
@@ -180,6 +181,7 @@ func (a *agent) kill() {
 // within waits until f is true.
 func (a *agent) within(d time.Duration, what string, f func() bool) {
 	a.t.Helper()
+	d = patience.Of(d)
 	deadline := time.Now().Add(d)
 	for !f() {
 		if time.Now().After(deadline) {

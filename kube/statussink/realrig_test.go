@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
+	"github.com/podwright/podwright/internal/patience"
 	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/kube/apitest"
 	"github.com/podwright/podwright/kube/podsource"
@@ -181,7 +182,7 @@ func realAgent(t *testing.T, config *rest.Config, rt *fake.Runtime) (*agent, fun
 // moment after it has made the pod.
 func (r *real) known(t *testing.T, pod *v1.Pod) *v1.Pod {
 	t.Helper()
-	limited, cancel := context.WithTimeout(t.Context(), time.Minute)
+	limited, cancel := context.WithTimeout(t.Context(), patience.Of(time.Minute))
 	defer cancel()
 	for {
 		got, err := r.CoreV1().Pods(pod.Namespace).Get(limited, pod.Name, metav1.GetOptions{})

@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
+	"github.com/podwright/podwright/internal/patience"
 	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/kube/apitest"
 	"github.com/podwright/podwright/runtime/fake"
@@ -209,7 +210,7 @@ func TestAPIServerBusy(t *testing.T) {
 		})
 	}
 	sink := realSink(t, node, nil)
-	limited, stop := context.WithTimeout(t.Context(), time.Minute)
+	limited, stop := context.WithTimeout(t.Context(), patience.Of(time.Minute))
 	defer stop()
 	stored := 0
 	for i := 0; node.tooMany < 5 && limited.Err() == nil; i++ {

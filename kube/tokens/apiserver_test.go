@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/patience"
 	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/kube/apitest"
 	"github.com/podwright/podwright/kube/tokens"
@@ -53,7 +54,7 @@ func TestAPIServerTokens(t *testing.T) {
 	check(err)
 	// token repeats a request that the API server refuses until it knows of the pod.
 	token := func(pod *v1.Pod, p *v1.ServiceAccountTokenProjection) (text string, err error) {
-		limited, cancel := context.WithTimeout(ctx, 20*time.Second)
+		limited, cancel := context.WithTimeout(ctx, patience.Of(20*time.Second))
 		defer cancel()
 		for {
 			if text, err = source.Token(limited, pod, p); err == nil || timing.Sleep(limited, clock.RealClock{}, 200*time.Millisecond) != nil {
@@ -100,7 +101,7 @@ func TestAPIServerTokens(t *testing.T) {
 		t.Logf("a life that is over: %v", err)
 	}
 	// The API server keeps its judgement of a token for 10 s.
-	limited, cancel := context.WithTimeout(ctx, time.Minute)
+	limited, cancel := context.WithTimeout(ctx, patience.Of(time.Minute))
 	defer cancel()
 	for review(old, "vault").Authenticated {
 		if timing.Sleep(limited, clock.RealClock{}, time.Second) != nil {

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/patience"
 	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/kube/apitest"
 	"github.com/podwright/podwright/kube/tokens"
@@ -83,7 +84,7 @@ func TestAPIServerCertificates(t *testing.T) {
 	check(err)
 	certificates, err := tokens.NewCertificates(tokens.Options{Client: node})
 	check(err)
-	limited, cancel := context.WithTimeout(ctx, time.Minute)
+	limited, cancel := context.WithTimeout(ctx, patience.Of(time.Minute))
 	defer cancel()
 	get := func(until func(error) bool) (got pods.PodCertificate) {
 		for {
