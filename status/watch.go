@@ -29,7 +29,8 @@ type Change struct {
 	// Finished: the status is final and the engine holds nothing for the pod any more.
 	Finished bool
 	// Forgotten: no source wants the pod, and the manager dropped it; Status is the end of it,
-	// Succeeded or Failed.
+	// Succeeded or Failed. Only after an [ErrGap] it is the last one that this reader was told,
+	// of whatever phase: what came later is dropped.
 	Forgotten bool
 }
 
