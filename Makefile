@@ -11,7 +11,7 @@ MANIFESTS ?= examples/manifests
 # runs. The tests check for goroutines that still run.
 export GORACE := atexit_sleep_ms=10 $(GORACE)
 
-.PHONY: fleet tenant test-kube kube-long kube-offline kube-autoscale kube-certificates kube-crash kube-up kube-down fields help run test unit e2e lint bench verify fmt explore torture crash crash-containerd probes-kill evictions-kill mutate-podworkers spec-coverage rewrites faults-pleg bench-idle bench-node build clean fuzz vuln leak-hunt crowd api deletions faults-hour marathon flake deep-trees
+.PHONY: fleet tenant test-kube kube-long kube-offline kube-autoscale kube-certificates kube-crash kube-up kube-down fields help run test unit e2e lint bench verify fmt explore torture crash crash-containerd probes-kill evictions-kill mutate-podworkers spec-coverage rewrites faults-pleg bench-idle bench-node build clean fuzz vuln leak-hunt crowd api metrics deletions faults-hour marathon flake deep-trees
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | expand -t 22
@@ -68,14 +68,14 @@ kube-up: ## a cluster of one node on this machine: etcd, API server, controllers
 kube-down: ## end what kube-up started
 	@tools/ci/kube.sh down
 
-lint: ## vet, staticcheck, gofumpt, and the exported API as recorded below api/
+lint: ## vet, staticcheck, gofumpt, the exported API as recorded below api/, and docs/metrics.md
 	@set -e; for m in $(MODULES); do \
 	  echo "lint $$m"; \
 	  unformatted=$$(cd $$m && $(TOOL) gofumpt -l .); \
 	  if [ -n "$$unformatted" ]; then echo "gofumpt wants to change:"; echo "$$unformatted"; exit 1; fi; \
 	  (cd $$m && $(GO) vet -tags containerd,apiserver ./... && $(TOOL) staticcheck -tags containerd,apiserver ./...); \
 	done
-	@cd tools && $(GO) run ./api -root .. -check
+	@cd tools && $(GO) run ./api -root .. -check && $(GO) run ./metrics -root .. -check
 
 vuln: ## known vulnerabilities that the code can reach (golang.org/x/vuln); GOVULNDB=file:///FOLDER for a copy of the database, VULN_OFFLINE=pass without one
 	@cd tools && $(GO) run ./vulncheck -root .. -offline $(or $(VULN_OFFLINE),fail) $(MODULES)
@@ -85,6 +85,9 @@ fuzz: ## every fuzz target for FUZZTIME (10s); FUZZ=REGEXP for some
 
 api: ## record the exported API of every public package below api/; make lint fails on a difference
 	@cd tools && $(GO) run ./api -root ..
+
+metrics: ## write docs/metrics.md, the table of every metric, from the source; make lint fails on a difference
+	@cd tools && $(GO) run ./metrics -root ..
 
 fmt: ## format everything
 	$(TOOL) gofumpt -w .

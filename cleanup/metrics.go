@@ -28,15 +28,17 @@ type metrics struct {
 }
 
 func newMetrics(meter metric.Meter) (*metrics, error) {
-	set := instrument.New(meter)
+	set, byStatic := instrument.New(meter), instrument.By("static", "", "true")
 	m := &metrics{
-		desired:     set.Gauge("kubelet_desired_pods", "Pods the sources want, by static."),
-		active:      set.Gauge("kubelet_active_pods", "Desired pods that have not ended, by static."),
-		mirrors:     set.Gauge("kubelet_mirror_pods", "Mirror pods."),
-		working:     set.Gauge("kubelet_working_pods", "Pods the workers know, by lifecycle, config and static."),
+		desired: set.Gauge("kubelet_desired_pods", "Pods the sources want, by static.", byStatic),
+		active:  set.Gauge("kubelet_active_pods", "Desired pods that have not ended, by static.", byStatic),
+		mirrors: set.Gauge("kubelet_mirror_pods", "Mirror pods."),
+		working: set.Gauge("kubelet_working_pods", "Pods the workers know, by lifecycle, config and static.",
+			instrument.By("lifecycle", "sync", "terminating", "terminated"), instrument.By("config", "desired", "orphan", "runtime_only"),
+			instrument.By("static", "", "true", "unknown")),
 		folders:     set.Gauge("kubelet_orphan_pod_cleaned_volumes", "Pod folders that were to be removed in the last pass."),
 		folderFails: set.Gauge("kubelet_orphan_pod_cleaned_volumes_errors", "Pod folders that could not be removed."),
-		restarts:    set.Counter("kubelet_restarted_pods_total", "Pods that came back under the same UID, by static."),
+		restarts:    set.Counter("kubelet_restarted_pods_total", "Pods that came back under the same UID, by static.", byStatic),
 		killed:      set.Counter("kubelet_orphaned_runtime_pods_total", "Pods that ran although neither a source nor a worker knew them."),
 	}
 	m.byStatic, m.byWorker = map[string]metric.MeasurementOption{}, map[series]metric.MeasurementOption{}

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/podwright/podwright/internal/instrument"
@@ -33,19 +32,17 @@ type metrics struct {
 
 func newMetrics(meter metric.Meter) (*metrics, error) {
 	set := instrument.New(meter)
-	durations := func(name, description string) metric.Float64Histogram {
-		return set.Durations(name, description, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30)
-	}
+	buckets := instrument.Buckets(.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30)
 	m := &metrics{
 		set:            set,
-		relistDuration: durations("kubelet_pleg_relist_duration_seconds", "Time to list all pods."),
-		relistInterval: durations("kubelet_pleg_relist_interval_seconds", "Time between the starts of two relists."),
-		podRead:        durations("kubelet_pleg_pod_relist_duration_seconds", "Time to read one pod, by what asked for it."),
-		streamLatency:  durations("kubelet_evented_pleg_connection_latency_seconds", "Age of a container event when it is received."),
+		relistDuration: set.Durations("kubelet_pleg_relist_duration_seconds", "Time to list all pods.", buckets),
+		relistInterval: set.Durations("kubelet_pleg_relist_interval_seconds", "Time between the starts of two relists.", buckets),
+		podRead:        set.Durations("kubelet_pleg_pod_relist_duration_seconds", "Time to read one pod, by what asked for it.", buckets, instrument.By("cause", "relist", "refresh")),
+		streamLatency:  set.Durations("kubelet_evented_pleg_connection_latency_seconds", "Age of a container event when it is received.", buckets),
 
 		lastSeen:          set.ReadSeconds("kubelet_pleg_last_seen_seconds", "When the last successful list began, in seconds since 1970."),
 		runningPods:       set.ReadGauge("kubelet_running_pods", "Pods with a ready sandbox in the last list."),
-		runningContainers: set.ReadGauge("kubelet_running_containers", "Containers in the last list, by state."),
+		runningContainers: set.ReadGauge("kubelet_running_containers", "Containers in the last list, by state.", instrument.By("container_state", "unknown", "created", "running", "exited")),
 		known:             set.ReadGauge("podwright_pleg_pods", "Pods the runtime shows."),
 		unchanged:         set.ReadGauge("podwright_pleg_unchanged_pods", "Pods of the last list that needed no call."),
 		unconfirmed:       set.ReadGauge("podwright_pleg_unconfirmed_pods", "Pods the last list lacked that are not believed gone yet."),
@@ -54,14 +51,14 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 		queued:            set.ReadGauge("podwright_pleg_queued_inspections", "Pods waiting to be read."),
 		reading:           set.ReadGauge("podwright_pleg_inspections_in_progress", "Pods being read."),
 		hung:              set.ReadGauge("podwright_pleg_hung_inspections", "Pods whose last reading ran out of time."),
-		lost:              set.ReadGauge("podwright_pleg_lost_calls", "Runtime calls that ignore the end of their context, by kind."),
+		lost:              set.ReadGauge("podwright_pleg_lost_calls", "Runtime calls that ignore the end of their context, by kind.", instrument.By("kind", "inspection", "list")),
 		requests:          set.ReadCounter("podwright_pleg_refresh_requests", "Requests to refresh one pod."),
 		merged:            set.ReadCounter("podwright_pleg_refresh_requests_merged", "Requests that joined one waiting already."),
 		conflicts:         set.ReadCounter("podwright_pleg_id_conflicts", "IDs found in a second pod."),
 		streamUp:          set.ReadGauge("podwright_evented_pleg_connected", "1 while the event stream is up."),
 		connected:         set.ReadCounter("kubelet_evented_pleg_connection_success_count", "Connections of the event stream that lasted a second or brought an event."),
 		disconnected:      set.ReadCounter("kubelet_evented_pleg_connection_error_count", "Ends of the event stream and failed tries."),
-		events:            set.ReadCounter("podwright_evented_pleg_events", "Events received, by whether they were of use."),
+		events:            set.ReadCounter("podwright_evented_pleg_events", "Events received, by whether they were of use.", instrument.By("used", "true", "false")),
 	}
 	return m, set.Err()
 }
@@ -152,8 +149,8 @@ func (m *metrics) export(g *Generator) (withdraw func(), err error) {
 		o.ObserveInt64(m.streamUp, int64(boolToInt(f.streamUp)))
 		o.ObserveInt64(m.connected, f.connected)
 		o.ObserveInt64(m.disconnected, f.errors)
-		o.ObserveInt64(m.events, f.used, metric.WithAttributes(attribute.Bool("used", true)))
-		o.ObserveInt64(m.events, f.ignored, metric.WithAttributes(attribute.Bool("used", false)))
+		o.ObserveInt64(m.events, f.used, instrument.Labels("used", "true"))
+		o.ObserveInt64(m.events, f.ignored, instrument.Labels("used", "false"))
 	})
 }
 

@@ -30,20 +30,24 @@ type instruments struct {
 
 // newInstruments creates the instruments. One that the meter refuses stays silent.
 func newInstruments(meter metric.Meter) *instruments {
-	set := instrument.New(meter)
+	set, byPhase := instrument.New(meter), instrument.By("phase", "setup", "terminating", "terminating-runtime", "terminated")
 	return &instruments{
-		set:      set,
-		enabled:  meter != nil,
-		duration: set.Durations("kubelet_pod_worker_duration_seconds", "Time from an update to the end of the round that took it."),
-		start:    set.Durations("kubelet_pod_worker_start_duration_seconds", "Time from the first update of a pod to its first setup call."),
+		set:     set,
+		enabled: meter != nil,
+		duration: set.Durations("kubelet_pod_worker_duration_seconds", "Time from an update to the end of the round that took it.",
+			instrument.By("operation_type", "sync", "update", "create", "kill", "restart", "terminated")),
+		start: set.Durations("kubelet_pod_worker_start_duration_seconds", "Time from the first update of a pod to its first setup call."),
 		containers: set.Sizes("kubelet_containers_per_pod_count", "Containers per pod, counted when it is first started.",
-			1, 2, 4, 8, 16),
-		backOff:  set.Durations("podwright_pod_worker_backoff_seconds", "Pause after a failed call."),
-		state:    set.Durations("podwright_pod_worker_state_seconds", "Time pods spent in a state, counted when they leave it."),
-		view:     set.Durations("podwright_pod_worker_view_wait_seconds", "Time a call waited for a fresh view, if it had to wait."),
-		cancels:  set.Counter("podwright_pod_worker_cancels_total", "Calls cancelled, by cause."),
-		panics:   set.Counter("podwright_pod_worker_panics_total", "Panics of syncer calls."),
-		inFlight: set.ReadGauge("podwright_pod_worker_calls_in_flight", "Syncer calls in progress, by phase."),
+			instrument.Buckets(1, 2, 4, 8, 16)),
+		backOff: set.Durations("podwright_pod_worker_backoff_seconds", "Pause after a failed call, by phase.", byPhase),
+		state: set.Durations("podwright_pod_worker_state_seconds", "Time pods spent in a state, counted when they leave it.",
+			instrument.By("state", "unknown", "queued", "termination queued", "setup", "termination requested",
+				"terminating", "terminating (runtime only)", "terminated", "finished")),
+		view: set.Durations("podwright_pod_worker_view_wait_seconds", "Time a call waited for a fresh view, if it had to wait."),
+		cancels: set.Counter("podwright_pod_worker_cancels_total", "Calls cancelled, by cause.",
+			instrument.By("cause", "terminating", "grace_shrunk", "orphaned", "stopping", "deadline")),
+		panics:   set.Counter("podwright_pod_worker_panics_total", "Panics of syncer calls, by phase.", byPhase),
+		inFlight: set.ReadGauge("podwright_pod_worker_calls_in_flight", "Syncer calls in progress, by phase.", byPhase),
 		waiting:  set.ReadGauge("podwright_pod_worker_waiting_static_pods", "Static pods waiting for their full name."),
 		stuck:    set.ReadGauge("podwright_pod_worker_stuck_calls", "Calls that go on long after they were cancelled."),
 	}

@@ -22,14 +22,17 @@ type metrics struct {
 func newMetrics(meter metric.Meter) (*metrics, error) {
 	set := instrument.New(meter)
 	x := &metrics{
-		set:      set,
-		duration: set.Durations("prober_probe_duration_seconds", "Time a probe took that did not fail."),
-		late:     set.Durations("podwright_probe_lateness_seconds", "Time from the moment a probe was due to the moment it began."),
-		total:    set.ReadCounter("prober_probe_total", "Executed probes, by result."),
-		panics:   set.ReadCounter("podwright_probe_panics_total", "Panics of probe handlers."),
-		queued:   set.ReadGauge("podwright_probe_queue_length", "Probes that are due and wait for a slot."),
-		running:  set.ReadGauge("podwright_probe_running", "Probes that run."),
-		workers:  set.ReadGauge("podwright_probe_workers", "Probes there are."),
+		set: set,
+		duration: set.Durations("prober_probe_duration_seconds", "Time a probe took that did not fail.",
+			instrument.By("probe_type", "Liveness", "Readiness", "Startup")),
+		late: set.Durations("podwright_probe_lateness_seconds", "Time from the moment a probe was due to the moment it began."),
+		total: set.ReadCounter("prober_probe_total", "Executed probes, by result.",
+			instrument.By("probe_type", "Liveness", "Readiness", "Startup"), instrument.By("result", "unknown", "successful", "failed"),
+			instrument.By("container"), instrument.By("pod"), instrument.By("namespace"), instrument.By("pod_uid")),
+		panics:  set.ReadCounter("podwright_probe_panics_total", "Panics of probe handlers."),
+		queued:  set.ReadGauge("podwright_probe_queue_length", "Probes that are due and wait for a slot."),
+		running: set.ReadGauge("podwright_probe_running", "Probes that run."),
+		workers: set.ReadGauge("podwright_probe_workers", "Probes there are."),
 		lateness: set.ReadSeconds("podwright_probe_max_lateness_seconds",
 			"The longest time from when a probe was due to when it began, since this was last read."),
 	}

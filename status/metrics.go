@@ -35,11 +35,12 @@ func newMetrics(meter metric.Meter) *metrics {
 	return &metrics{
 		set:     set,
 		started: make(chan time.Duration, 256),
-		sends:   set.Counter("podwright_status_sends_total", "Statuses handed to a sink, by sink and result."),
-		latency: set.Durations("kubelet_pod_status_sync_duration_seconds", "Time from a status change to its acknowledgement by a sink."),
+		sends: set.Counter("podwright_status_sends_total", "Statuses handed to a sink, by sink and result.",
+			instrument.By("sink"), instrument.By("result", "stored", "unchanged", "conflict", "gone", "recreated", "skipped", "error")),
+		latency: set.Durations("kubelet_pod_status_sync_duration_seconds", "Time from a status change to its acknowledgement by a sink.", instrument.By("sink")),
 		starts: set.Durations("kubelet_pod_start_duration_seconds", "Time from a pod's first status to its first status as Running.",
-			.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, 45, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600),
-		updates: set.ReadCounter("podwright_status_updates_total", "Statuses offered to the status manager, by what became of them."),
+			instrument.Buckets(.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, 45, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600)),
+		updates: set.ReadCounter("podwright_status_updates_total", "Statuses offered to the status manager, by what became of them.", instrument.By("result", "accepted", "unchanged", "illegal")),
 	}
 }
 

@@ -28,18 +28,20 @@ type metrics struct {
 }
 
 func newMetrics(meter metric.Meter) (*metrics, error) {
-	set := instrument.New(meter)
+	set, bySource := instrument.New(meter), instrument.By("source")
 	m := &metrics{
-		set:         set,
-		operations:  set.Counter("podwright_syncloop_operations_total", "Pods in operations handled, by operation and source."),
-		refusals:    set.Counter("podwright_syncloop_refused_pods_total", "Pods left out because another one has their name or UID, by source."),
-		panics:      set.Counter("podwright_syncloop_handler_panics_total", "Panics recovered in the dispatcher, the gate and the housekeeper."),
-		sourceFails: set.Counter("podwright_syncloop_source_failures_total", "Times a source's Run ended with an error, by source."),
-		iterations:  set.Durations("podwright_syncloop_iteration_duration_seconds", "Time to handle one input, by input."),
+		set: set,
+		operations: set.Counter("podwright_syncloop_operations_total", "Pods in operations handled, by operation and source.",
+			instrument.By("operation", "ADD", "UPDATE", "DELETE", "REMOVE", "RECONCILE"), bySource),
+		refusals: set.Counter("podwright_syncloop_refused_pods_total", "Pods left out because another one has their name or UID, by source.", bySource),
+		panics: set.Counter("podwright_syncloop_handler_panics_total", "Panics recovered in the sync loop, by where.",
+			instrument.By("where", "admission", "housekeeping", "gate", "dispatcher", "source")),
+		sourceFails: set.Counter("podwright_syncloop_source_failures_total", "Times a source's Run ended with an error, by source.", bySource),
+		iterations:  set.Durations("podwright_syncloop_iteration_duration_seconds", "Time to handle one input, by input.", instrument.By("input", "operation", "event", "held")),
 		queueAge:    set.Durations("podwright_syncloop_queue_age_seconds", "Time from accepting a source's set to handling it."),
 		passes:      set.Durations("podwright_syncloop_housekeeping_duration_seconds", "Duration of housekeeping passes."),
 		gateClosed:  set.SecondsCounter("podwright_syncloop_gate_closed_seconds_total", "Time during which setup was held back."),
-		age:         set.ReadSeconds("podwright_syncloop_source_age_seconds", "Time since the source last delivered a set."),
+		age:         set.ReadSeconds("podwright_syncloop_source_age_seconds", "Time since a source last delivered a set.", bySource),
 		held:        set.ReadGauge("podwright_syncloop_held_pods", "Pods whose work waits for the gate or after a panic."),
 	}
 	return m, set.Err()

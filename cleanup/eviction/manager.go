@@ -126,7 +126,10 @@ func New(o Options) (*Manager, error) {
 		o.Clock = clock.RealClock{}
 	}
 	set := instrument.New(o.Meter)
-	m := &Manager{options: o, leaving: map[types.UID]*leaver{}, evictions: set.Counter("kubelet_evictions", "Pods evicted, by the signal that was low.")}
+	m := &Manager{options: o, leaving: map[types.UID]*leaver{}}
+	m.evictions = set.Counter("kubelet_evictions", "Pods evicted, by the signal that was low, or the limit of their own that they were above.",
+		instrument.By("eviction_signal", "memory.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree",
+			"pid.available", "emptydirfs.limit", "ephemeralpodfs.limit", "ephemeralcontainerfs.limit"))
 	if err := set.Err(); err != nil {
 		problems = append(problems, fmt.Errorf("eviction: metrics: %w", err))
 	}

@@ -130,7 +130,7 @@ func New(o Options) (*Collector, error) {
 		o.Clock = clock.RealClock{}
 	}
 	set := instrument.New(o.Meter)
-	removed := set.Counter("kubelet_image_garbage_collected_total", "Unused images removed, by reason.")
+	removed := set.Counter("kubelet_image_garbage_collected_total", "Unused images removed, by reason.", instrument.By("reason", "age", "space"))
 	if err := set.Err(); err != nil {
 		problems = append(problems, fmt.Errorf("metrics: %w", err))
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel/metric"
 	"golang.org/x/term"
 
 	"github.com/podwright/podwright"
@@ -79,7 +80,10 @@ func newAgent(ctx context.Context, o options, supervisor process.Supervisor, std
 	a.log = newLogger(logs, o)
 	logger := logr.FromSlogHandler(a.log.Handler())
 
-	rt, closeRuntime, err := openRuntime(ctx, o, supervisor, logger)
+	if a.metrics, err = newMetrics(); err != nil {
+		return nil, err
+	}
+	rt, closeRuntime, err := openRuntime(ctx, o, supervisor, a.metrics.meter("runtime/cri"), logger)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		return nil, errInUse(o.root)
 	}
@@ -92,12 +96,9 @@ func newAgent(ctx context.Context, o options, supervisor process.Supervisor, std
 			err = errors.Join(err, closeRuntime(ctx))
 		}
 	}()
-	if a.metrics, err = newMetrics(); err != nil {
-		return nil, err
-	}
 	events := recorder{log: a.log, kept: &a.recorded}
 	sources, err := o.sources.open(o.nodeName, source.FileOptions{
-		Recorder: events, Meter: a.metrics.provider.Meter("github.com/podwright/podwright/syncloop/source"),
+		Recorder: events, Meter: a.metrics.meter("syncloop/source"),
 	}, logger)
 	if err != nil {
 		return nil, err
@@ -143,9 +144,11 @@ func newAgent(ctx context.Context, o options, supervisor process.Supervisor, std
 
 // openRuntime connects to the runtime the command line names, and returns how to
 // let go of it.
-func openRuntime(ctx context.Context, o options, supervisor process.Supervisor, logger logr.Logger) (containerRuntime, func(context.Context) error, error) {
+func openRuntime(
+	ctx context.Context, o options, supervisor process.Supervisor, meter metric.Meter, logger logr.Logger,
+) (containerRuntime, func(context.Context) error, error) {
 	if o.runtime != "process" {
-		client, err := cri.Dial(ctx, o.runtime, cri.Options{})
+		client, err := cri.Dial(ctx, o.runtime, cri.Options{Meter: meter})
 		if err != nil {
 			return nil, nil, err
 		}

@@ -112,7 +112,7 @@ func TestHeaderFile(t *testing.T) {
 
 // TestProcessAsRoot: root has to say that pods run as root on the machine.
 func TestProcessAsRoot(t *testing.T) {
-	_, closeRuntime, err := openRuntime(context.Background(), options{runtime: "process", root: t.TempDir()}, process.Supervisor{}, logr.Discard())
+	_, closeRuntime, err := openRuntime(context.Background(), options{runtime: "process", root: t.TempDir()}, process.Supervisor{}, nil, logr.Discard())
 	if err == nil {
 		_ = closeRuntime(context.Background())
 	}

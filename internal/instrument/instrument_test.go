@@ -17,11 +17,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestEveryInstrumentRecords(t *testing.T) {
 	m := &instrumenttest.Meter{}
 	s := instrument.New(m)
-	s.Counter("a_total", "").Add(t.Context(), 2, instrument.Labels("x", "1", "b", "2"))
+	s.Counter("a_total", "", instrument.By("x"), instrument.By("b", "2", "3")).Add(t.Context(), 2, instrument.Labels("x", "1", "b", "2"))
 	s.SecondsCounter("a_seconds_total", "").Add(t.Context(), .5)
 	s.Gauge("pods", "").Record(t.Context(), 7)
 	s.UpDown("calls", "").Add(t.Context(), 3)
-	s.Sizes("sizes", "", 1, 2).Record(t.Context(), 3)
+	s.Sizes("sizes", "", instrument.Buckets(1, 2)).Record(t.Context(), 3)
 	s.Durations("took_seconds", "").Record(t.Context(), .2)
 	if err := s.Err(); err != nil {
 		t.Fatal(err)
@@ -35,7 +35,7 @@ func TestEveryInstrumentRecords(t *testing.T) {
 func TestValuesAreExportedOnce(t *testing.T) {
 	m := &instrumenttest.Meter{}
 	s := instrument.New(m)
-	count, size, age := s.ReadCounter("n_total", ""), s.ReadGauge("size_bytes", ""), s.ReadSeconds("age_seconds", "")
+	count, size, age := s.ReadCounter("n_total", "", instrument.By("k")), s.ReadGauge("size_bytes", ""), s.ReadSeconds("age_seconds", "")
 	read := func(o metric.Observer) {
 		o.ObserveInt64(count, 1, instrument.Labels("k", "v"))
 		o.ObserveInt64(size, 2)
@@ -71,4 +71,52 @@ func TestRefusedInstrumentsAreSilent(t *testing.T) {
 	if err := instrument.New(nil).Err(); err != nil {
 		t.Error(err)
 	}
+}
+
+func TestCountersWithClosedLabelsBeginAtZero(t *testing.T) {
+	m := &instrumenttest.Meter{}
+	s := instrument.New(m)
+	s.Counter("plain_total", "")
+	s.Counter("closed_total", "", instrument.By("a", "1", "2"), instrument.By("b", "x", "y"))
+	s.Counter("open_total", "", instrument.By("a", "1"), instrument.By("pod"))
+	s.SecondsCounter("took_seconds_total", "", instrument.By("a", "1"))
+	s.UpDown("calls", "")
+	s.Gauge("size", "")
+	want := []string{"calls", "closed_total{a=1,b=x}", "closed_total{a=1,b=y}", "closed_total{a=2,b=x}", "closed_total{a=2,b=y}", "plain_total", "took_seconds_total{a=1}"}
+	if diff := cmp.Diff(want, m.Begun()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestUndeclaredLabelsAreNoticed(t *testing.T) {
+	s := instrument.New(&instrumenttest.Meter{})
+	counter := s.Counter("n_total", "", instrument.By("kind", "a", "b"), instrument.By("pod"))
+	for name, labels := range map[string]metric.MeasurementOption{
+		"none": instrument.Labels(), "one is missing": instrument.Labels("kind", "a"),
+		"one too many":       instrument.Labels("kind", "a", "pod", "p", "node", "n"),
+		"another key":        instrument.Labels("kind", "a", "node", "p"),
+		"outside of the set": instrument.Labels("kind", "c", "pod", "p"),
+	} {
+		if !panics(func() { counter.Add(t.Context(), 1, labels) }) {
+			t.Errorf("%s: nothing is said", name)
+		}
+	}
+	counter.Add(t.Context(), 1, instrument.Labels("kind", "b", "pod", "any"))
+	m := &instrumenttest.Meter{}
+	s = instrument.New(m)
+	read := s.ReadGauge("read", "", instrument.By("kind", "a"))
+	withdraw, err := s.Export(func(o metric.Observer) { o.ObserveInt64(read, 1, instrument.Labels("kind", "b")) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer withdraw()
+	if !panics(func() { m.Read(t.Context()) }) {
+		t.Error("nothing is said of a value that is read")
+	}
+}
+
+func panics(f func()) (did bool) {
+	defer func() { did = recover() != nil }()
+	f()
+	return false
 }

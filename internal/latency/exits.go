@@ -51,16 +51,14 @@ const maxExitAge = 10 * time.Minute
 func New(meter metric.Meter, c clock.PassiveClock, view func(types.UID) (*runtime.PodStatus, error)) (*Exits, error) {
 	x := &Exits{clock: c, made: c.Now(), view: view, pending: map[types.UID]exit{}}
 	set := instrument.New(meter)
-	durations := func(name, description string) metric.Float64Histogram {
-		return set.Durations(name, description, .0005, .001, .0025, .005, .01, .02, .05, .1, .25, .5, 1, 1.5, 2.5, 5, 10, 30, 60)
-	}
-	x.seen = durations("podwright_exit_seen_seconds",
-		"Time from a container's exit, by the runtime's clock, to the beginning of the reading that showed it.")
-	x.refreshed = durations("podwright_exit_refreshed_seconds",
-		"Time from the beginning of that reading to the pod's turn in the sync loop.")
-	x.worker = durations("podwright_exit_worker_seconds", "Time from there to the beginning of the pod's next sync.")
-	x.call = durations("podwright_exit_call_seconds",
-		"Time from there to the first call that changes something in the runtime, of syncs that make one at once.")
+	buckets := instrument.Buckets(.0005, .001, .0025, .005, .01, .02, .05, .1, .25, .5, 1, 1.5, 2.5, 5, 10, 30, 60)
+	x.seen = set.Durations("podwright_exit_seen_seconds",
+		"Time from a container's exit, by the runtime's clock, to the beginning of the reading that showed it.", buckets)
+	x.refreshed = set.Durations("podwright_exit_refreshed_seconds",
+		"Time from the beginning of the reading that showed an exit to the pod's turn in the sync loop.", buckets)
+	x.worker = set.Durations("podwright_exit_worker_seconds", "Time from a pod's turn in the sync loop after an exit to the beginning of its next sync.", buckets)
+	x.call = set.Durations("podwright_exit_call_seconds",
+		"Time from the beginning of a sync after an exit to its first call that changes something in the runtime, of syncs that make one at once.", buckets)
 	return x, set.Err()
 }
 

@@ -61,7 +61,9 @@ func (p *Problems) Run(ctx context.Context) error {
 // export shows the gauge.
 func (p *Problems) export() (withdraw func(), err error) {
 	set := instrument.New(p.Meter)
-	gauge := set.ReadGauge("podwright_problems", "Things that wait longer than they should, by kind.")
+	gauge := set.ReadGauge("podwright_problems", "Things that wait longer than they should, by kind.", instrument.By("kind",
+		"pod", "runtimeCall", "runtime", "network", "reading", "loop", "housekeeping", "removal", "source", "sink", "record", "recovery",
+		"probe", "function", "stop"))
 	if err := set.Err(); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}

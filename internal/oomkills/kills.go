@@ -81,7 +81,8 @@ func New(options Options) (*Kills, error) {
 	set := instrument.New(options.Meter)
 	k := &Kills{
 		options: options, made: options.Clock.Now(), groups: examine(options.Root), set: set,
-		total: set.ReadCounter("container_oom_events_total", "Kills in containers for want of memory."),
+		total: set.ReadCounter("container_oom_events_total", "Kills in containers for want of memory.",
+			instrument.By("namespace"), instrument.By("pod"), instrument.By("container")),
 		begun: make(chan struct{}, 1), pods: map[types.UID]*pod{},
 	}
 	return k, set.Err()

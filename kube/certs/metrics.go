@@ -15,15 +15,15 @@ type instruments struct {
 	ttl      metric.Float64Observable
 }
 
-func newInstruments(o Options) (instruments, error) {
-	failures, ttl := "kubelet_certificate_manager_client_expiration_renew_errors", "kubelet_certificate_manager_client_ttl_seconds"
-	if o.Signer == ServingSigner {
-		failures, ttl = "kubelet_server_expiration_renew_errors", "kubelet_certificate_manager_server_ttl_seconds"
-	}
+func newInstruments(o Options) (i instruments, err error) {
 	set := instrument.New(o.Meter)
-	i := instruments{
-		set: set, failures: set.Counter(failures, "Calls for a certificate that failed."),
-		ttl: set.ReadSeconds(ttl, "Seconds until the node's certificate expires, negative afterwards."),
+	i.set = set
+	if o.Signer == ServingSigner {
+		i.failures = set.Counter("kubelet_server_expiration_renew_errors", "Calls for a serving certificate that failed.")
+		i.ttl = set.ReadSeconds("kubelet_certificate_manager_server_ttl_seconds", "Seconds until the serving certificate expires, negative afterwards.")
+	} else {
+		i.failures = set.Counter("kubelet_certificate_manager_client_expiration_renew_errors", "Calls for a client certificate that failed.")
+		i.ttl = set.ReadSeconds("kubelet_certificate_manager_client_ttl_seconds", "Seconds until the client certificate expires, negative afterwards.")
 	}
 	return i, set.Err()
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/podwright/podwright/internal/instrument"
@@ -17,16 +16,16 @@ type instruments struct {
 }
 
 func newInstruments(meter metric.Meter) (instruments, error) {
-	set := instrument.New(meter)
+	set, byPlugin := instrument.New(meter), instrument.By("plugin_name")
 	return instruments{
-		durations: set.Durations("kubelet_credential_provider_plugin_duration", "Seconds that runs of credential plugins took."),
-		failures:  set.Counter("kubelet_credential_provider_plugin_errors_total", "Runs of credential plugins that failed."),
+		durations: set.Durations("kubelet_credential_provider_plugin_duration", "Seconds that runs of credential plugins took.", byPlugin),
+		failures:  set.Counter("kubelet_credential_provider_plugin_errors_total", "Runs of credential plugins that failed.", byPlugin),
 	}, set.Err()
 }
 
 // note counts a run that was not given up.
 func (i instruments) note(ctx context.Context, plugin string, took time.Duration, err error) {
-	ctx, of := context.WithoutCancel(ctx), metric.WithAttributes(attribute.String("plugin_name", plugin))
+	ctx, of := context.WithoutCancel(ctx), instrument.Labels("plugin_name", plugin)
 	i.durations.Record(ctx, took.Seconds(), of)
 	if err != nil {
 		i.failures.Add(ctx, 1, of)

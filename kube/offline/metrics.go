@@ -17,10 +17,10 @@ func newInstruments(meter metric.Meter) (instruments, error) {
 	set := instrument.New(meter)
 	i := instruments{
 		set:      set,
-		failures: set.Counter("podwright_offline_cache_write_errors_total", "Entries that could not be written or removed."),
+		failures: set.Counter("podwright_offline_cache_write_errors_total", "Entries of the offline cache that could not be written or removed."),
 		entries:  set.ReadGauge("podwright_offline_cache_entries", "Entries that are kept for times without an API server."),
-		bytes:    set.ReadGauge("podwright_offline_cache_bytes", "Size of these entries."),
-		waiting:  set.ReadGauge("podwright_offline_cache_waiting", "Entries that are not as they should be on disk yet."),
+		bytes:    set.ReadGauge("podwright_offline_cache_bytes", "Size of the entries that are kept for times without an API server."),
+		waiting:  set.ReadGauge("podwright_offline_cache_waiting", "Entries of the offline cache whose last change is not on the disk yet."),
 	}
 	return i, set.Err()
 }

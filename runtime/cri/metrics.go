@@ -23,12 +23,16 @@ func newOperations(meter metric.Meter, c clock.PassiveClock) (*operations, error
 	if meter == nil {
 		return nil, nil
 	}
-	set := instrument.New(meter)
+	set, byOperation := instrument.New(meter), instrument.By("operation_type", "version", "status", "run_podsandbox", "stop_podsandbox", "remove_podsandbox",
+		"podsandbox_status", "list_podsandbox", "create_container", "start_container", "stop_container", "remove_container",
+		"container_status", "list_containers", "update_container", "update_podsandbox_resources", "exec_sync", "reopen_container_log",
+		"exec", "attach", "port_forward", "container_stats", "list_container_stats", "list_podsandbox_stats", "checkpoint_container",
+		"get_container_events", "image_status", "list_images", "pull_image", "remove_image", "image_fs_info")
 	return &operations{
 		clock:    c,
-		total:    set.Counter("kubelet_runtime_operations_total", "Calls of the container runtime, by operation."),
-		failures: set.Counter("kubelet_runtime_operations_errors_total", "Calls of the container runtime that failed, by operation."),
-		duration: set.Durations("kubelet_runtime_operations_duration_seconds", "Time of calls of the container runtime, by operation."),
+		total:    set.Counter("kubelet_runtime_operations_total", "Calls of the container runtime, by operation.", byOperation),
+		failures: set.Counter("kubelet_runtime_operations_errors_total", "Calls of the container runtime that failed, by operation.", byOperation),
+		duration: set.Durations("kubelet_runtime_operations_duration_seconds", "Time of calls of the container runtime, by operation.", byOperation),
 	}, set.Err()
 }
 

@@ -18,12 +18,12 @@ type metrics struct {
 }
 
 func newMetrics(meter metric.Meter) (metrics, error) {
-	set := instrument.New(meter)
+	set, byKind := instrument.New(meter), instrument.By("container_type", "app", "init", "sidecar", "ephemeral")
 	m := metrics{
 		pods:            set.Counter("kubelet_started_pods_total", "Sandboxes the engine tried to start."),
 		podErrors:       set.Counter("kubelet_started_pods_errors_total", "Sandboxes that failed to start."),
-		containers:      set.Counter("kubelet_started_containers_total", "Containers the engine tried to start."),
-		containerErrors: set.Counter("kubelet_started_containers_errors_total", "Containers that failed to start."),
+		containers:      set.Counter("kubelet_started_containers_total", "Containers the engine tried to start, by kind.", byKind),
+		containerErrors: set.Counter("kubelet_started_containers_errors_total", "Containers that failed to start, by kind and the reason in the status.", byKind, instrument.By("code")),
 		work: worklimit.Metrics{
 			InFlight: set.UpDown("podwright_runtime_work_in_flight", "Calls that make or start sandboxes and containers, under way."),
 			Waiting:  set.UpDown("podwright_runtime_work_waiting", "Calls that wait for their turn to make or start a sandbox or container."),
@@ -49,6 +49,6 @@ func (m *metrics) container(ctx context.Context, kind meta.Kind, start Action) {
 	labels := instrument.Labels("container_type", string(kind))
 	m.containers.Add(ctx, 1, labels)
 	if start.Err != nil {
-		m.containerErrors.Add(ctx, 1, labels, instrument.Labels("code", start.Reason))
+		m.containerErrors.Add(ctx, 1, instrument.Labels("container_type", string(kind), "code", start.Reason))
 	}
 }

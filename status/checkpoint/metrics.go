@@ -34,7 +34,7 @@ func newMetrics(o *Options) *metrics {
 	set := instrument.New(o.Meter)
 	m := &metrics{
 		set:      set,
-		writes:   set.Counter("podwright_checkpoint_writes_total", "Pod records written or deleted, by result."),
+		writes:   set.Counter("podwright_checkpoint_writes_total", "Pod records written or deleted, by result.", instrument.By("result", "ok", "error")),
 		outrun:   set.Counter("podwright_checkpoint_outrun_total", "Steps that free disk space and did not wait for a record on a full disk."),
 		duration: set.Durations("podwright_checkpoint_write_duration_seconds", "Time of one batch of pod records."),
 		records:  set.ReadGauge("podwright_checkpoint_records", "Pod records in memory."),

@@ -68,7 +68,12 @@ func NewGate(options Options) (*Gate, error) {
 		}
 	}
 	set := instrument.New(options.Meter)
-	rejections := set.Counter("kubelet_admission_rejections_total", "Pods refused at admission, by reason.")
+	rejections := set.Counter("kubelet_admission_rejections_total", "Pods refused at admission, by reason.", instrument.By("reason",
+		"AppArmor", "PodOSSelectorNodeLabelDoesNotMatch", "PodOSNotSupported", "NodeAffinity", "TaintToleration", "InvalidNodeInfo",
+		"InitContainerRestartPolicyForbidden", "SupplementalGroupsPolicyNotSupported", "PodLevelResourcesNotSupported",
+		"UnexpectedAdmissionError", "UnknownReason", "UnexpectedPredicateFailureType", "Evicted", "TopologyAffinityError",
+		"VolumeAttachmentLimitExceeded", "OutOfcpu", "OutOfmemory", "OutOfephemeral-storage", "OutOfpods", "OutOfExtendedResources",
+		"NodePorts", "SysctlForbidden", "NodeShutdown", "PodSecurity", "SourcePolicy", "NodeName", "Other"))
 	if err := set.Err(); err != nil {
 		return nil, fmt.Errorf("admission: metrics: %w", err)
 	}

@@ -25,14 +25,15 @@ type figure struct {
 }
 
 func newFileMetrics(meter metric.Meter, source string) (*fileMetrics, error) {
-	set := instrument.New(meter)
+	set, bySource := instrument.New(meter), instrument.By("source")
 	m := &fileMetrics{
 		source: source, set: set,
-		problems: set.Counter("podwright_syncloop_manifest_problems_total", "New problems of manifests, by source and reason."),
+		problems: set.Counter("podwright_syncloop_manifest_problems_total", "New problems of manifests, by source and reason.",
+			bySource, instrument.By("reason", "UnknownField", "FailedValidation", "ManifestSkipped", "ManifestUnreadable")),
 	}
-	m.pods.gauge = set.ReadGauge("podwright_syncloop_manifest_pods", "Pods defined by manifests.")
-	m.kept.gauge = set.ReadGauge("podwright_syncloop_manifest_kept_pods", "Pods kept although their manifest cannot be read.")
-	m.broken.gauge = set.ReadGauge("podwright_syncloop_manifest_problems", "Manifests with a problem now.")
+	m.pods.gauge = set.ReadGauge("podwright_syncloop_manifest_pods", "Pods defined by manifests, by source.", bySource)
+	m.kept.gauge = set.ReadGauge("podwright_syncloop_manifest_kept_pods", "Pods kept although their manifest cannot be read, by source.", bySource)
+	m.broken.gauge = set.ReadGauge("podwright_syncloop_manifest_problems", "Manifests with a problem now, by source.", bySource)
 	return m, set.Err()
 }
 

@@ -4,19 +4,24 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
+
+	"github.com/podwright/podwright/internal/instrument"
 )
 
 // ErrRefused is the error of an instrument that a [Meter] refuses.
 var ErrRefused = errors.New("the meter refuses this instrument")
 
 // Meter shows what was recorded as name{label=value,...}, with the labels in the order of
-// their keys. The zero value is ready for use, from several goroutines.
+// their keys. It panics at a value whose labels are not those that its instrument declares: what
+// docs/metrics.md says of them would be wrong. The zero value is ready for use, from several
+// goroutines.
 type Meter struct {
 	noop.Meter
 	// Refuse lists instruments, by name, that the meter does not make.
@@ -26,6 +31,7 @@ type Meter struct {
 
 	mu       sync.Mutex
 	values   map[string]float64
+	begun    map[string]bool
 	reads    map[int]metric.Callback
 	register int
 }
@@ -62,9 +68,23 @@ func (m *Meter) Read(ctx context.Context) map[string]float64 {
 	return o.values
 }
 
+// Begun returns the series that began at 0.
+func (m *Meter) Begun() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Sorted(maps.Keys(m.begun))
+}
+
 func (m *Meter) add(series string, value float64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if value == 0 && m.values[series] == 0 {
+		if m.begun == nil {
+			m.begun = map[string]bool{}
+		}
+		m.begun[series] = true
+		return
+	}
 	if m.values == nil {
 		m.values = map[string]float64{}
 	}
@@ -97,7 +117,11 @@ func (m *Meter) err(name string) error {
 }
 
 // series names one line of an instrument.
-func series(name string, labels attribute.Set) string {
+func (n named) series(labels attribute.Set) string {
+	if problem := n.undeclared(labels); problem != "" {
+		panic("instrumenttest: " + n.name + ": " + problem)
+	}
+	name := n.name
 	if labels.Len() == 0 {
 		return name
 	}
@@ -112,6 +136,41 @@ func series(name string, labels attribute.Set) string {
 type named struct {
 	meter *Meter
 	name  string
+	// labels are those declared. Not declared: the test made the instrument itself, and it may
+	// have any label.
+	labels   []instrument.Label
+	declared bool
+}
+
+// name describes an instrument that is made.
+func name[O any](m *Meter, title string, options []O) named {
+	n := named{meter: m, name: title}
+	for _, o := range options {
+		if d, ok := any(o).(instrument.Declaration); ok {
+			n.labels, n.declared = d.Labels, true
+		}
+	}
+	return n
+}
+
+// undeclared says what is wrong with the labels of a value.
+func (n named) undeclared(labels attribute.Set) string {
+	if !n.declared {
+		return ""
+	}
+	for _, label := range n.labels {
+		value, ok := labels.Value(attribute.Key(label.Key))
+		if !ok {
+			return "a value lacks the label " + label.Key
+		}
+		if label.Values != nil && !slices.Contains(label.Values, value.String()) {
+			return "label " + label.Key + " has the value " + value.String() + ", which is not declared"
+		}
+	}
+	if labels.Len() > len(n.labels) {
+		return "a value has more labels than are declared: " + labels.Encoded(attribute.DefaultEncoder())
+	}
+	return ""
 }
 
 type counter struct {
@@ -120,7 +179,7 @@ type counter struct {
 }
 
 func (c counter) Add(_ context.Context, n int64, options ...metric.AddOption) {
-	c.meter.add(series(c.name, metric.NewAddConfig(options).Attributes()), float64(n))
+	c.meter.add(c.series(metric.NewAddConfig(options).Attributes()), float64(n))
 }
 
 type upDown struct {
@@ -129,7 +188,7 @@ type upDown struct {
 }
 
 func (c upDown) Add(_ context.Context, n int64, options ...metric.AddOption) {
-	c.meter.add(series(c.name, metric.NewAddConfig(options).Attributes()), float64(n))
+	c.meter.add(c.series(metric.NewAddConfig(options).Attributes()), float64(n))
 }
 
 type floatCounter struct {
@@ -138,7 +197,7 @@ type floatCounter struct {
 }
 
 func (c floatCounter) Add(_ context.Context, n float64, options ...metric.AddOption) {
-	c.meter.add(series(c.name, metric.NewAddConfig(options).Attributes()), n)
+	c.meter.add(c.series(metric.NewAddConfig(options).Attributes()), n)
 }
 
 type gauge struct {
@@ -147,7 +206,7 @@ type gauge struct {
 }
 
 func (g gauge) Record(_ context.Context, n int64, options ...metric.RecordOption) {
-	g.meter.set(series(g.name, metric.NewRecordConfig(options).Attributes()), float64(n))
+	g.meter.set(g.series(metric.NewRecordConfig(options).Attributes()), float64(n))
 }
 
 type histogram struct {
@@ -156,7 +215,7 @@ type histogram struct {
 }
 
 func (h histogram) Record(_ context.Context, n int64, options ...metric.RecordOption) {
-	h.meter.record(series(h.name, metric.NewRecordConfig(options).Attributes()), float64(n))
+	h.meter.record(h.series(metric.NewRecordConfig(options).Attributes()), float64(n))
 }
 
 type floatHistogram struct {
@@ -165,43 +224,43 @@ type floatHistogram struct {
 }
 
 func (h floatHistogram) Record(_ context.Context, n float64, options ...metric.RecordOption) {
-	h.meter.record(series(h.name, metric.NewRecordConfig(options).Attributes()), n)
+	h.meter.record(h.series(metric.NewRecordConfig(options).Attributes()), n)
 }
 
 // Int64Counter makes a counter.
-func (m *Meter) Int64Counter(name string, _ ...metric.Int64CounterOption) (metric.Int64Counter, error) {
-	return counter{named: named{m, name}}, m.err(name)
+func (m *Meter) Int64Counter(title string, options ...metric.Int64CounterOption) (metric.Int64Counter, error) {
+	return counter{named: name(m, title, options)}, m.err(title)
 }
 
 // Int64UpDownCounter makes a counter that goes both ways.
-func (m *Meter) Int64UpDownCounter(name string, _ ...metric.Int64UpDownCounterOption) (metric.Int64UpDownCounter, error) {
-	return upDown{named: named{m, name}}, m.err(name)
+func (m *Meter) Int64UpDownCounter(title string, options ...metric.Int64UpDownCounterOption) (metric.Int64UpDownCounter, error) {
+	return upDown{named: name(m, title, options)}, m.err(title)
 }
 
 // Float64Counter makes a counter.
-func (m *Meter) Float64Counter(name string, _ ...metric.Float64CounterOption) (metric.Float64Counter, error) {
-	return floatCounter{named: named{m, name}}, m.err(name)
+func (m *Meter) Float64Counter(title string, options ...metric.Float64CounterOption) (metric.Float64Counter, error) {
+	return floatCounter{named: name(m, title, options)}, m.err(title)
 }
 
 // Int64Gauge makes a gauge.
-func (m *Meter) Int64Gauge(name string, _ ...metric.Int64GaugeOption) (metric.Int64Gauge, error) {
-	return gauge{named: named{m, name}}, m.err(name)
+func (m *Meter) Int64Gauge(title string, options ...metric.Int64GaugeOption) (metric.Int64Gauge, error) {
+	return gauge{named: name(m, title, options)}, m.err(title)
 }
 
 // Int64Histogram makes a histogram.
-func (m *Meter) Int64Histogram(name string, _ ...metric.Int64HistogramOption) (metric.Int64Histogram, error) {
-	return histogram{named: named{m, name}}, m.err(name)
+func (m *Meter) Int64Histogram(title string, options ...metric.Int64HistogramOption) (metric.Int64Histogram, error) {
+	return histogram{named: name(m, title, options)}, m.err(title)
 }
 
 // Float64Histogram makes a histogram, or nothing if it is refused.
-func (m *Meter) Float64Histogram(name string, _ ...metric.Float64HistogramOption) (metric.Float64Histogram, error) {
-	if err := m.err(name); err != nil {
+func (m *Meter) Float64Histogram(title string, options ...metric.Float64HistogramOption) (metric.Float64Histogram, error) {
+	if err := m.err(title); err != nil {
 		return nil, err
 	}
-	return floatHistogram{named: named{m, name}}, nil
+	return floatHistogram{named: name(m, title, options)}, nil
 }
 
-// What is read on demand knows its name.
+// What is read on demand.
 type (
 	readCounter struct {
 		noop.Int64ObservableCounter
@@ -217,21 +276,22 @@ type (
 	}
 )
 
-func (n named) title() string { return n.name }
+// lined is an instrument that is read.
+type lined interface{ series(attribute.Set) string }
 
 // Int64ObservableCounter makes a counter that is read.
-func (m *Meter) Int64ObservableCounter(name string, _ ...metric.Int64ObservableCounterOption) (metric.Int64ObservableCounter, error) {
-	return readCounter{named: named{m, name}}, m.err(name)
+func (m *Meter) Int64ObservableCounter(title string, options ...metric.Int64ObservableCounterOption) (metric.Int64ObservableCounter, error) {
+	return readCounter{named: name(m, title, options)}, m.err(title)
 }
 
 // Int64ObservableGauge makes a gauge that is read.
-func (m *Meter) Int64ObservableGauge(name string, _ ...metric.Int64ObservableGaugeOption) (metric.Int64ObservableGauge, error) {
-	return readGauge{named: named{m, name}}, m.err(name)
+func (m *Meter) Int64ObservableGauge(title string, options ...metric.Int64ObservableGaugeOption) (metric.Int64ObservableGauge, error) {
+	return readGauge{named: name(m, title, options)}, m.err(title)
 }
 
 // Float64ObservableGauge makes a gauge that is read.
-func (m *Meter) Float64ObservableGauge(name string, _ ...metric.Float64ObservableGaugeOption) (metric.Float64ObservableGauge, error) {
-	return readFloat{named: named{m, name}}, m.err(name)
+func (m *Meter) Float64ObservableGauge(title string, options ...metric.Float64ObservableGaugeOption) (metric.Float64ObservableGauge, error) {
+	return readFloat{named: name(m, title, options)}, m.err(title)
 }
 
 // RegisterCallback registers a reading.
@@ -266,9 +326,9 @@ type observer struct {
 }
 
 func (o observer) ObserveInt64(i metric.Int64Observable, n int64, options ...metric.ObserveOption) {
-	o.values[series(i.(interface{ title() string }).title(), metric.NewObserveConfig(options).Attributes())] += float64(n)
+	o.values[i.(lined).series(metric.NewObserveConfig(options).Attributes())] += float64(n)
 }
 
 func (o observer) ObserveFloat64(i metric.Float64Observable, n float64, options ...metric.ObserveOption) {
-	o.values[series(i.(interface{ title() string }).title(), metric.NewObserveConfig(options).Attributes())] += n
+	o.values[i.(lined).series(metric.NewObserveConfig(options).Attributes())] += n
 }
