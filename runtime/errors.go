@@ -25,6 +25,9 @@ var (
 	ErrCanceled = errors.New("canceled")
 	// ErrUnimplemented: the runtime does not have this call.
 	ErrUnimplemented = errors.New("not implemented by the runtime")
+	// ErrNoLog: the runtime writes no log for the container. Over gRPC it is ErrUnimplemented,
+	// as a runtime without logs answers.
+	ErrNoLog = errors.New("the runtime writes no log")
 	// ErrInvalid: the request itself is wrong; repeating it is useless.
 	ErrInvalid = errors.New("invalid request")
 	// ErrFailedPrecondition: the object is in the wrong state for the call.
@@ -43,7 +46,7 @@ func Class(err error) error {
 	}
 	for _, class := range []error{
 		ErrNotFound, ErrAlreadyExists, ErrUnavailable, ErrDeadline, ErrCanceled,
-		ErrUnimplemented, ErrInvalid, ErrFailedPrecondition, ErrExhausted,
+		ErrUnimplemented, ErrNoLog, ErrInvalid, ErrFailedPrecondition, ErrExhausted,
 	} {
 		if errors.Is(err, class) {
 			return class
@@ -89,8 +92,8 @@ func classOf(code codes.Code) error {
 }
 
 // CodeOf returns the gRPC code of an error class, codes.Unknown for any other
-// error and codes.OK for nil. It is the inverse of [Class], for runtimes that
-// are served over gRPC.
+// error and codes.OK for nil. It is the inverse of [Class], but for [ErrNoLog], for
+// runtimes that are served over gRPC.
 func CodeOf(err error) codes.Code {
 	switch Class(err) {
 	case ErrNotFound:
@@ -103,7 +106,7 @@ func CodeOf(err error) codes.Code {
 		return codes.DeadlineExceeded
 	case ErrCanceled:
 		return codes.Canceled
-	case ErrUnimplemented:
+	case ErrUnimplemented, ErrNoLog:
 		return codes.Unimplemented
 	case ErrInvalid:
 		return codes.InvalidArgument

@@ -41,6 +41,7 @@ func TestErrorKeepsItsClassInEveryForm(t *testing.T) {
 		"context deadline": {context.DeadlineExceeded, runtime.ErrDeadline},
 		"context canceled": {context.Canceled, runtime.ErrCanceled},
 		"exit code":        {&runtime.ExitError{Code: 1}, nil},
+		"no log":           {runtime.ErrNoLog, runtime.ErrNoLog},
 		"joined":           {errors.Join(errors.New("x"), runtime.ErrNotFound), runtime.ErrNotFound},
 	}
 	for code, class := range classes() {

@@ -57,7 +57,8 @@ type ContainerManager interface {
 	// [ErrDeadline].
 	ExecSync(ctx context.Context, containerID string, cmd []string, timeout time.Duration) (stdout []byte, stderr []byte, err error)
 	// ReopenContainerLog makes the runtime reopen the container's log file
-	// after a rotation.
+	// after a rotation. A running container for which the runtime writes no log is
+	// [ErrNoLog], or [ErrUnimplemented].
 	ReopenContainerLog(ctx context.Context, containerID string) error
 }
 

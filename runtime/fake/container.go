@@ -448,7 +448,8 @@ func (f *Runtime) listed(filter *runtimeapi.ContainerFilter) []*container {
 	return f.containers.all
 }
 
-// ReopenContainerLog closes the log file and opens its path again.
+// ReopenContainerLog closes the log file and opens its path again. A running container
+// without a log is [runtime.ErrNoLog].
 func (f *Runtime) ReopenContainerLog(ctx context.Context, id string) error {
 	call := Call{Method: ReopenContainerLog, ContainerID: id, Request: &runtimeapi.ReopenContainerLogRequest{ContainerId: id}}
 	_, err := do(ctx, f, call, step[*logFile]{
@@ -459,6 +460,8 @@ func (f *Runtime) ReopenContainerLog(ctx context.Context, id string) error {
 				return nil, fmt.Errorf("container %q: %w", id, runtime.ErrNotFound)
 			case !c.running():
 				return nil, fmt.Errorf("container %q is in state %v: %w", id, c.state, runtime.ErrFailedPrecondition)
+			case c.log == nil:
+				return nil, fmt.Errorf("container %q: %w", id, runtime.ErrNoLog)
 			}
 			return c.log, nil
 		},

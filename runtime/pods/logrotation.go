@@ -258,7 +258,12 @@ func (r *LogRotator) bringUp(ctx context.Context, l containerLog, c *runtime.Con
 	}()
 	size, err := r.size(l)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err := r.reopen(ctx, c.ID.ID); err != nil {
+		err = r.reopen(ctx, c.ID.ID)
+		if class := runtime.Class(err); class == runtime.ErrNoLog || class == runtime.ErrUnimplemented {
+			r.noteLogless(c.ID.ID)
+			return nil
+		}
+		if err != nil {
 			return gone(err)
 		}
 		if size, err = r.size(l); errors.Is(err, fs.ErrNotExist) {
@@ -317,9 +322,10 @@ func (r *LogRotator) reopen(ctx context.Context, id string) error {
 }
 
 // gone drops the error of a container that ended meanwhile: its log has its name
-// back and grows no more.
+// back and grows no more. A log that its runtime does not write grows no more either.
 func gone(err error) error {
-	if runtime.IsNotFound(err) || errors.Is(runtime.Class(err), runtime.ErrFailedPrecondition) {
+	switch runtime.Class(err) {
+	case runtime.ErrNotFound, runtime.ErrFailedPrecondition, runtime.ErrNoLog:
 		return nil
 	}
 	return err

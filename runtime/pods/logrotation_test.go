@@ -150,6 +150,7 @@ func TestMissingLog(t *testing.T) {
 		w.syncAll(pod)
 		r := w.rotator(pods.LogRotation{}, pod)
 		dir := filepath.Join(w.opts.LogDir, "default_web_uid-1/app")
+		var err error
 		if err := os.Rename(filepath.Join(dir, "0.log"), filepath.Join(dir, "0.log.20000101-000000")); err != nil {
 			t.Fatal(err)
 		}
@@ -161,27 +162,48 @@ func TestMissingLog(t *testing.T) {
 			t.Errorf("18.4: logs %v", got)
 		}
 
-		w.fake = fake.New(fake.Options{}) // writes no logs
-		w.restart()
-		other := newPod(func(p *v1.Pod) { p.UID = "uid-2" })
-		w.syncAll(other)
-		r = w.rotator(pods.LogRotation{}, other)
-		if r.Rotate(t.Context()) == nil {
-			t.Error("no error says that there is no log")
-		}
-		for range 100 {
-			if err := r.Rotate(t.Context()); err != nil {
-				t.Error(err)
+		for name, silent := range map[string]bool{"says that it writes none": true, "says that it has reopened it": false} {
+			w.fake = fake.New(fake.Options{}) // writes no logs
+			w.restart()
+			other := newPod(func(p *v1.Pod) { p.UID = "uid-2" })
+			w.syncAll(other)
+			service := &logless{Runtime: w.fake, claims: !silent}
+			if w.m, err = pods.New(service, w.fake, w.opts); err != nil {
+				t.Fatal(err)
+			}
+			r = w.rotator(pods.LogRotation{}, other)
+			if err := r.Rotate(t.Context()); (err == nil) != silent {
+				t.Errorf("a runtime that %s: %v", name, err)
+			}
+			for range 100 {
+				if err := r.Rotate(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+			if service.asked != 1 {
+				t.Errorf("a runtime that %s: %d calls for a log that never comes", name, service.asked)
+			}
+			pass(time.Hour)
+			if err := r.Rotate(t.Context()); (err == nil) != silent || service.asked != 2 {
+				t.Errorf("a runtime that %s: asked %d times, %v", name, service.asked, err)
 			}
 		}
-		if n := len(w.calls(fake.ReopenContainerLog)); n != 1 {
-			t.Errorf("%d calls for a log that never comes", n)
-		}
-		pass(time.Hour)
-		if r.Rotate(t.Context()) == nil || len(w.calls(fake.ReopenContainerLog)) != 2 {
-			t.Error("never asked again")
-		}
 	})
+}
+
+// logless is a runtime without logs, which may claim to have reopened one.
+type logless struct {
+	*fake.Runtime
+	claims bool
+	asked  int
+}
+
+func (l *logless) ReopenContainerLog(ctx context.Context, id string) error {
+	l.asked++
+	if l.claims {
+		return nil
+	}
+	return l.Runtime.ReopenContainerLog(ctx, id)
 }
 
 // edge case 28: the log keeps its name while the runtime does not reopen it, and is
