@@ -368,23 +368,6 @@ func containerArguments(e *env) {
 	}
 }
 
-// containerAnswers: changes of an answer by the caller have no effect.
-func containerAnswers(e *env) {
-	s := e.sandbox()
-	id := e.create(s, Program{})
-	st := e.status(id)
-	st.Labels[runtime.LabelContainerName] = "changed"
-	st.Metadata.Name = "changed"
-	list, err := e.Runtime.ListContainers(e.ctx, &runtimeapi.ContainerFilter{Id: id})
-	e.must(err)
-	for _, c := range list {
-		c.Labels[runtime.LabelContainerName] = "changed"
-	}
-	if st := e.status(id); st.GetLabels()[runtime.LabelContainerName] == "changed" || st.GetMetadata().GetName() == "changed" {
-		e.Error("the runtime's state follows changes of its answers")
-	}
-}
-
 // containerProcess: Command and Args are concatenated, Envs are set verbatim.
 func containerProcess(e *env) {
 	s := e.sandbox()

@@ -41,12 +41,16 @@ type broken struct {
 	remove   func(known bool, err error) error
 	event    func(*runtimeapi.ContainerEventResponse)
 	starting func(context.Context, *fake.Runtime, string)
+	answers  func(*runtimeapi.ContainerStatusResponse) *runtimeapi.ContainerStatusResponse
 }
 
 func (b *broken) ContainerStatus(ctx context.Context, id string, verbose bool) (*runtimeapi.ContainerStatusResponse, error) {
 	r, err := b.Runtime.ContainerStatus(ctx, id, verbose)
 	if err == nil && b.status != nil {
 		b.status(r.GetStatus())
+	}
+	if err == nil && b.answers != nil {
+		r = b.answers(r)
 	}
 	return r, err
 }
@@ -240,7 +244,30 @@ func defects() []defect {
 				context.AfterFunc(ctx, func() { _ = f.StopContainer(context.WithoutCancel(ctx), id, 0) })
 			}
 		})},
+		{"hands out its own labels", "container/answers_are_the_caller's", as(func(b *broken) {
+			own := map[string]map[string]string{}
+			b.answers = func(r *runtimeapi.ContainerStatusResponse) *runtimeapi.ContainerStatusResponse {
+				if own[r.GetStatus().GetId()] == nil {
+					own[r.GetStatus().GetId()] = r.GetStatus().GetLabels()
+				}
+				r.Status.Labels = own[r.GetStatus().GetId()]
+				return r
+			}
+		})},
+		{"writes no logs", "log/reopening_follows_a_rename", func(*fake.Runtime) runtime.RuntimeService {
+			options := faketest.Options()
+			options.WriteLogs = false
+			return fake.New(options)
+		}},
 	}
+}
+
+// says is what the case says about a defect, beyond that it failed.
+func says(defect string) string {
+	return map[string]string{
+		"hands out its own labels": "follows changes of its answers: labels[",
+		"writes no logs":           "2s after its start the container has no log file at ",
+	}[defect]
 }
 
 // envDefect names the defect a child process runs the suite with.
@@ -284,7 +311,7 @@ func TestDefectsAreCaught(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestDefective$/"+pattern(d.caught), "-test.v")
 			cmd.Env = append(os.Environ(), envDefect+"="+d.name)
 			out, err := cmd.CombinedOutput()
-			if err == nil || !strings.Contains(string(out), "--- FAIL: TestDefective/"+d.caught) {
+			if err == nil || !strings.Contains(string(out), "--- FAIL: TestDefective/"+d.caught) || !strings.Contains(string(out), says(d.name)) {
 				t.Errorf("not caught by %s:\n%s", d.caught, out)
 			}
 		})

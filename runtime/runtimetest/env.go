@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/internal/timing"
+	"github.com/podwright/podwright/internal/watchtest"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -22,6 +23,9 @@ import (
 const (
 	defaultTimeout = time.Minute
 	cleanupTimeout = 30 * time.Second
+	// patience is how long a call may go on after its context has ended.
+	patience       = 10 * time.Second
+	defaultLogWait = 2 * time.Second
 	pollInterval   = 25 * time.Millisecond
 	// longGrace is a grace period no well-behaved program uses up.
 	longGrace = 30
@@ -30,7 +34,7 @@ const (
 // env is what one case works with: the subject, a context with the case's
 // deadline, and builders for objects that are cleaned up afterwards.
 type env struct {
-	*testing.T
+	*watchtest.T
 	Subject
 	ctx context.Context
 
@@ -39,10 +43,9 @@ type env struct {
 	sandboxes  atomic.Uint32
 }
 
-// newEnv sets up a case.
-func newEnv(t *testing.T, factory Factory) *env {
+// completed returns the subject of a case with its defaults.
+func completed(t *testing.T, s Subject) Subject {
 	t.Helper()
-	s := factory(t)
 	if s.Runtime == nil || s.Images == nil || s.Image == "" || s.Command == nil {
 		t.Fatal("runtimetest: Subject needs Runtime, Images, Image and Command")
 	}
@@ -61,9 +64,22 @@ func newEnv(t *testing.T, factory Factory) *env {
 	if s.Timeout == 0 {
 		s.Timeout = defaultTimeout
 	}
-	ctx, cancel := timing.WithTimeout(t.Context(), s.Clock, s.Timeout)
-	t.Cleanup(cancel)
-	return &env{T: t, Subject: s, ctx: ctx, podUID: uniqueUID(s.Clock.Now())}
+	if s.LogWait == 0 {
+		s.LogWait = defaultLogWait
+	}
+	return s
+}
+
+// runCase runs a case under a watchdog: a call that goes on after its context fails the case.
+func runCase(t *testing.T, factory Factory, body func(*env)) {
+	t.Helper()
+	s := completed(t, factory(t))
+	limits := watchtest.Limits{Clock: s.Clock, Body: s.Timeout + patience, Cleanup: 2*cleanupTimeout + patience, Subject: "the runtime"}
+	watchtest.Run(t, limits, func(w *watchtest.T) {
+		ctx, cancel := timing.WithTimeout(t.Context(), s.Clock, s.Timeout)
+		w.Cleanup(cancel)
+		body(&env{T: w, Subject: s, ctx: ctx, podUID: uniqueUID(s.Clock.Now())})
+	})
 }
 
 // uniqueUID returns a UID that differs from those of other cases, and of earlier runs
@@ -249,13 +265,42 @@ func (e *env) startReady(s *sandbox, p Program, change ...func(*runtimeapi.Conta
 	e.Helper()
 	p.Stdout = append([]string{readyLine}, p.Stdout...)
 	id := e.start(s, p, change...)
-	path := e.status(id).GetLogPath()
-	e.eventually("program is set up", func() bool {
+	path := e.logMade(id)
+	e.eventually(fmt.Sprintf("the program's first line, %q, in its log %s", readyLine, path), func() bool {
 		e.status(id) // a simulated runtime moves only when asked
 		content, err := os.ReadFile(path)
 		return err == nil && bytes.Contains(content, []byte(readyLine))
 	})
 	return id
+}
+
+// logMade waits until a started container has a log file, and returns its path. A runtime that
+// writes logs makes the file with the start, so that one without logs fails soon.
+func (e *env) logMade(id string) string {
+	e.Helper()
+	path := e.status(id).GetLogPath()
+	if path == "" {
+		e.Fatal("the status of a started container names no log (log_path), which the case reads the program's output from")
+	}
+	give := e.Clock.NewTimer(e.LogWait)
+	defer give.Stop()
+	late := false
+	e.eventually("log file "+path, func() bool {
+		if _, err := os.Stat(path); err == nil {
+			return true
+		}
+		if late {
+			e.Fatalf("%v after its start the container has no log file at %s, which the case reads the program's output from: "+
+				"does the runtime write logs? (Subject.LogWait is how long the kit waits)", e.LogWait, path)
+		}
+		select {
+		case <-give.C():
+			late = true // one more look
+		default:
+		}
+		return false
+	})
+	return path
 }
 
 // finish runs p to its end and returns the container's status.

@@ -36,7 +36,7 @@ func (e *env) logEntries(path string) []entry {
 	e.Helper()
 	content, err := os.ReadFile(path)
 	if err != nil {
-		e.Fatalf("read log: %v", err)
+		e.Fatalf("read the container's log, %q by its status: %v", path, err)
 	}
 	var entries []entry
 	for _, line := range strings.Split(strings.TrimSuffix(string(content), "\n"), "\n") {
@@ -184,17 +184,17 @@ func logReopen(e *env) {
 	}
 	s := e.sandbox()
 	id := e.start(s, Program{Run: Forever, Repeat: "tick"})
-	path := e.status(id).GetLogPath()
+	path := e.logMade(id)
 	grows := func() bool {
 		e.status(id) // a simulated runtime moves only when asked
 		info, err := os.Stat(path)
 		return err == nil && info.Size() > 0
 	}
-	e.eventually("log grows", grows)
+	e.eventually("lines in the log "+path, grows)
 	rotated := path + ".rotated"
 	e.must(os.Rename(path, rotated))
 	e.must(e.Runtime.ReopenContainerLog(e.ctx, id))
-	e.eventually("new log grows", grows)
+	e.eventually("lines in the new log "+path+" after rename and reopening", grows)
 	e.must(e.Runtime.StopContainer(e.ctx, id, longGrace))
 	for _, p := range []string{rotated, path} {
 		for _, text := range texts(e.logEntries(p), "stdout") {

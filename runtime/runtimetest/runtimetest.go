@@ -50,8 +50,12 @@ type Subject struct {
 	// Clock paces polling. Nil means the real clock. It must advance by
 	// itself: real time, or the real clock in a testing/synctest bubble.
 	Clock clock.WithTicker
-	// Timeout limits one case, on the context. 0 means one minute.
+	// Timeout limits one case, on the context. 0 means one minute. A case whose
+	// calls go on for 10 s longer fails with their stacks and is left behind.
 	Timeout time.Duration
+	// LogWait limits the wait for the log file of a container that has started, which is
+	// only long where a runtime writes no logs. 0 means 2 s.
+	LogWait time.Duration
 	// Limits says what the runtime cannot do by design.
 	Limits Limits
 }
@@ -115,7 +119,8 @@ func Cases() []Case {
 	} {
 		for _, c := range group.cases {
 			cases = append(cases, Case{Name: group.name + "/" + c.name, Run: func(t *testing.T, factory Factory) {
-				c.run(newEnv(t, factory))
+				t.Helper()
+				runCase(t, factory, c.run)
 			}})
 		}
 	}

@@ -1,0 +1,115 @@
+package watchtest
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+)
+
+// T is the [testing.T] of a body. A body that was left behind ends at its next report, because
+// its test may be over by then. It is safe for concurrent use.
+type T struct {
+	*testing.T
+
+	mu       sync.Mutex
+	left     bool
+	cleanups []func()
+}
+
+// abandon leaves the body behind, after a last word.
+func (w *T) abandon(why string) {
+	w.Helper()
+	w.report(func() { w.T.Error(why) })
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.left = true
+}
+
+// report reports to the test as long as that waits for the body.
+func (w *T) report(f func()) {
+	w.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock() // Fatal ends the goroutine
+	if w.left {
+		runtime.Goexit()
+	}
+	f()
+}
+
+// Cleanup has f called on the body's end, before the clean-ups of the test itself.
+func (w *T) Cleanup(f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cleanups = append(w.cleanups, f)
+}
+
+// nextCleanup takes the clean-up that was registered last, nil if none is left.
+func (w *T) nextCleanup() func() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := len(w.cleanups)
+	if n == 0 {
+		return nil
+	}
+	f := w.cleanups[n-1]
+	w.cleanups = w.cleanups[:n-1]
+	return f
+}
+
+// Error reports a failure.
+func (w *T) Error(args ...any) {
+	w.Helper()
+	w.report(func() { w.Helper(); w.T.Error(args...) })
+}
+
+// Errorf reports a failure.
+func (w *T) Errorf(format string, args ...any) {
+	w.Helper()
+	w.report(func() { w.Helper(); w.T.Error(fmt.Sprintf(format, args...)) })
+}
+
+// Fatal reports a failure and ends the body.
+func (w *T) Fatal(args ...any) {
+	w.Helper()
+	w.report(func() { w.Helper(); w.T.Fatal(args...) })
+}
+
+// Fatalf reports a failure and ends the body.
+func (w *T) Fatalf(format string, args ...any) {
+	w.Helper()
+	w.report(func() { w.Helper(); w.T.Fatal(fmt.Sprintf(format, args...)) })
+}
+
+// FailNow fails the test and ends the body.
+func (w *T) FailNow() { w.report(w.T.FailNow) }
+
+// Fail fails the test.
+func (w *T) Fail() { w.report(w.T.Fail) }
+
+// Skip skips the test and ends the body.
+func (w *T) Skip(args ...any) {
+	w.Helper()
+	w.report(func() { w.Helper(); w.T.Skip(args...) })
+}
+
+// Skipf skips the test and ends the body.
+func (w *T) Skipf(format string, args ...any) {
+	w.Helper()
+	w.report(func() { w.Helper(); w.T.Skip(fmt.Sprintf(format, args...)) })
+}
+
+// SkipNow skips the test and ends the body.
+func (w *T) SkipNow() { w.report(w.T.SkipNow) }
+
+// Log adds to the test's log.
+func (w *T) Log(args ...any) {
+	w.Helper()
+	w.report(func() { w.Helper(); w.T.Log(args...) })
+}
+
+// Logf adds to the test's log.
+func (w *T) Logf(format string, args ...any) {
+	w.Helper()
+	w.report(func() { w.Helper(); w.T.Log(fmt.Sprintf(format, args...)) })
+}
