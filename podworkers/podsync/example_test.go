@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/podwright/podwright/pleg"
@@ -33,8 +34,8 @@ type agent struct {
 }
 
 // newAgent ties the parts together.
-func newAgent(rt *fake.Runtime, clock *clocktesting.FakeClock, rootDir string) *agent {
-	a := &agent{clock: clock, sink: status.NewChannelSink(0)}
+func newAgent(rt *fake.Runtime, clock clock.WithTickerAndDelayedExecution, rootDir string) *agent {
+	a := &agent{sink: status.NewChannelSink(0)}
 	sequence := &runtime.Sequence{}
 	a.pleg = must(pleg.New(rt, pleg.Options{Clock: clock, Sequence: sequence}))
 	a.status = status.NewManager(status.Options{Sinks: []status.StatusSink{a.sink}, Clock: clock})
@@ -106,6 +107,7 @@ func Example() {
 	crash := fake.Script{Crashes: 1, Crash: fake.Exit{After: time.Minute, Code: 3}}
 	rt := fake.New(fake.Options{Clock: clock, Script: func(fake.Launch) fake.Script { return crash }})
 	a := newAgent(rt, clock, root)
+	a.clock = clock
 	pod := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "web-1"},
 		Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "nginx", Image: "nginx:1.29"}}},

@@ -6,7 +6,9 @@
 //	      Store, ReadPod, DeletePod   what arrived, seen from outside
 //
 // Abilities are asked for, never names: a case runs only if the subject has what
-// it needs, so a plain sink runs fewer cases than one in front of an API.
+// it needs, so a plain sink runs fewer cases than one in front of an API. A case is named after the
+// rule of docs/spec/status.md that it checks. Code that ignores its context fails its case,
+// which shows the stacks, and the kit goes on.
 //
 // The package is for tests. It is not a sink and does not test the manager,
 // though some cases run a real one on top of the sink.

@@ -52,6 +52,17 @@ func ExampleRun() {
 	// Output: go test -run TestMySink
 }
 
+// Each case is named after the rule that it checks.
+func ExampleCases() {
+	for _, c := range statustest.Cases()[:3] {
+		fmt.Println(c.Name)
+	}
+	// Output:
+	// 8.8 stores a status
+	// 8.8 keeps every field
+	// 8.7 takes newer versions and gaps between them
+}
+
 // A memory sink is an API to test against.
 func ExampleMemory() {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "6f1c"}}

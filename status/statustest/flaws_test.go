@@ -1,0 +1,230 @@
+package statustest_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/status/statustest"
+)
+
+// flawed is a sink before an API in memory, with one flaw or none.
+type flawed struct {
+	*statustest.Memory
+	flaw            string
+	broken, blocked atomic.Bool
+
+	mu       sync.Mutex
+	first    *status.PodRef
+	versions map[status.PodRef]uint64
+	stored   map[status.PodRef]bool
+	failed   bool
+	inFlight int
+}
+
+func newFlawed(flaw string) *flawed {
+	return &flawed{Memory: &statustest.Memory{}, flaw: flaw, versions: map[status.PodRef]uint64{}, stored: map[status.PodRef]bool{}}
+}
+
+var errFlaw = errors.New("flawed")
+
+func (f *flawed) Store(ctx context.Context, u status.Update) (status.StoreResult, error) {
+	if err := f.hindrance(ctx); err != nil {
+		return 0, err
+	}
+	if ctx.Err() != nil {
+		if f.flaw == "no answer after the end" {
+			return 0, nil
+		}
+		return 0, ctx.Err()
+	}
+	f.mu.Lock()
+	f.inFlight++
+	busy, last := f.inFlight > 1, f.versions[u.PodRef]
+	f.versions[u.PodRef] = u.Version
+	again := f.stored[u.PodRef]
+	f.stored[u.PodRef] = true
+	if f.first == nil {
+		f.first = &u.PodRef
+	}
+	first := *f.first
+	f.mu.Unlock()
+	defer func() { f.mu.Lock(); f.inFlight--; f.mu.Unlock() }()
+	switch f.flaw {
+	case "stores nothing":
+		return status.Stored, nil
+	case "loses conditions":
+		u.Status = u.Status.DeepCopy()
+		u.Status.Conditions = nil
+	case "wants every version":
+		if last > 0 && u.Version > last+1 {
+			return 0, errFlaw
+		}
+	case "refuses what it has":
+		if u.Version == last {
+			return 0, errFlaw
+		}
+	case "newer versions only":
+		if u.Version < last {
+			return status.Unchanged, nil
+		}
+	case "edits the status":
+		u.Status.Message = "edited"
+	case "one pod":
+		u.PodRef = first
+	case "drops when busy":
+		<-time.After(time.Millisecond)
+		if busy {
+			return status.Stored, nil
+		}
+	case "makes pods":
+		if f.Pod(u.Namespace, u.Name) == nil {
+			f.SetPod(&v1.Pod{})
+			return status.Stored, nil
+		}
+	case "goes by name":
+		if p := f.Pod(u.Namespace, u.Name); p != nil {
+			u.UID = p.UID
+		}
+	case "chokes on the end":
+		if u.Forgotten {
+			return 0, errFlaw
+		}
+	case "once":
+		if again {
+			return status.Unchanged, nil
+		}
+	}
+	return f.Memory.Store(ctx, u)
+}
+
+// hindrance fails or blocks a call as the subject asks for.
+func (f *flawed) hindrance(ctx context.Context) error {
+	f.mu.Lock()
+	failed := f.failed
+	f.failed = f.failed || f.broken.Load()
+	f.mu.Unlock()
+	if f.broken.Load() || failed && f.flaw == "breaks for good" {
+		return errors.New("broken")
+	}
+	if f.blocked.Load() {
+		if f.flaw == "deaf" {
+			<-make(chan struct{})
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return nil
+}
+
+func (f *flawed) ReadPod(ctx context.Context, ref status.PodRef) (*v1.Pod, error) {
+	pod, err := f.Memory.ReadPod(ctx, ref)
+	if f.flaw == "reads strangers" && pod == nil {
+		return &v1.Pod{}, nil
+	}
+	return pod, err
+}
+
+func (f *flawed) DeletePod(ctx context.Context, ref status.PodRef) error {
+	if pod := f.Pod(ref.Namespace, ref.Name); f.flaw == "deletes by name" && pod != nil {
+		ref.UID = pod.UID
+	}
+	return f.Memory.DeletePod(ctx, ref)
+}
+
+func subject(flaw string, listensOnly bool) statustest.Subject {
+	f := newFlawed(flaw)
+	s := statustest.Subject{Sink: f, Stored: f.Statuses, AddPod: f.SetPod, Break: f.broken.Store, Block: f.blocked.Store}
+	if listensOnly {
+		s.Sink = status.SinkFunc(f.Store)
+	}
+	return s
+}
+
+// caught are flaws that sinks have or may well have, and the case that must notice.
+func caught() map[string]string {
+	return map[string]string{
+		"stores nothing":          "8.8 stores a status",
+		"loses conditions":        "8.8 keeps every field",
+		"wants every version":     "8.7 takes newer versions and gaps between them",
+		"refuses what it has":     "8.8 takes the same status twice",
+		"newer versions only":     "9.9 takes version 1 again after a restart",
+		"edits the status":        "8.8 leaves its arguments alone",
+		"one pod":                 "8.3 tells pods apart",
+		"drops when busy":         "8.7 takes many pods at once, each in order",
+		"no answer after the end": "8.8 survives a context that has ended",
+		"breaks for good":         "8.7 recovers after failures",
+		"deaf":                    "8.8 gives up when the context ends",
+		"makes pods":              "8.3 knows which pods are gone",
+		"goes by name":            "8.3 knows a recreated pod",
+		"reads strangers":         "8.3 reads pods",
+		"deletes by name":         "8.6 deletes pods",
+		"chokes on the end":       "FG1 hears that a pod is forgotten, and takes its next life",
+		"once":                    "9.9 follows a second manager",
+	}
+}
+
+// A sound sink passes every case, so that a flaw is the reason why one does not. One that only
+// listens runs the case that readers do not.
+func TestSoundSinkPasses(t *testing.T) {
+	for _, listensOnly := range []bool{false, true} {
+		statustest.Run(t, func(*testing.T) statustest.Subject { return subject("", listensOnly) })
+	}
+}
+
+// hurried is a clock whose timers ring early, for a case that is going to use up all its time.
+type hurried struct{ clock.RealClock }
+
+func (hurried) NewTimer(d time.Duration) clock.Timer { return clock.RealClock{}.NewTimer(d / 100) }
+
+// envFlawed has a child process run the kit on flawed sinks.
+const envFlawed = "PODWRIGHT_STATUSTEST_FLAWED"
+
+// TestFlawed is the child.
+func TestFlawed(t *testing.T) {
+	if os.Getenv(envFlawed) == "" {
+		t.Skip("runs as a child of TestFlawsAreCaught")
+	}
+	for flaw, name := range caught() {
+		for _, c := range statustest.Cases() {
+			if c.Name == name {
+				t.Run(flaw, func(t *testing.T) {
+					c.Run(t, func(*testing.T) statustest.Subject {
+						s := subject(flaw, strings.HasPrefix(name, "FG1"))
+						s.Clock = hurried{}
+						return s
+					})
+				})
+			}
+		}
+	}
+}
+
+// A kit that passes everything proves nothing: each flaw fails its case.
+func TestFlawsAreCaught(t *testing.T) {
+	if os.Getenv(envFlawed) != "" {
+		t.Skip("this is the child")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestFlawed$", "-test.v")
+	cmd.Env = append(os.Environ(), envFlawed+"=1")
+	out, _ := cmd.CombinedOutput()
+	for flaw, name := range caught() {
+		if !strings.Contains(string(out), "--- FAIL: TestFlawed/"+strings.ReplaceAll(flaw, " ", "_")+" (") {
+			t.Errorf("flaw %q is not caught by %q:\n%s", flaw, name, out)
+		}
+	}
+}
