@@ -50,36 +50,42 @@ func walksAreTrue(tr *tree, report report) {
 		report("the table %q answers %d questions, want %d", walksHeading, len(rows), minWalks)
 	}
 	for _, row := range rows {
-		files, steps := 0, 0
-		var at *source
-		atPath := ""
-		bare := func() {
-			if atPath != "" && steps == 0 {
-				report("%q: %s without what decides there", row.question, atPath)
-			}
-		}
-		for _, m := range walkStep.FindAllStringSubmatch(row.where, -1) {
-			if goFile.MatchString(m[1]) {
-				bare()
-				files, steps, atPath = files+1, 0, m[1]
-				if at = tr.file(m[1]); at == nil {
-					report("%q: %s does not exist", row.question, m[1])
-				}
-				continue
-			}
-			steps++
-			if at != nil && !declares(at, m[1]) {
-				report("%q: %s has no %s", row.question, at.path, m[1])
-			}
-		}
-		bare()
-		if files == 0 {
-			report("%q names no file", row.question)
-		}
-		if files > maxWalk {
+		if files := tr.walkFiles(row, report); files > maxWalk {
 			report("%q opens %d files, want %d", row.question, files, maxWalk)
 		}
 	}
+}
+
+// walkFiles checks that each file of a row has what the row names there, and returns how many
+// files that are.
+func (tr *tree) walkFiles(row walk, report report) (files int) {
+	steps := 0
+	var at *source
+	atPath := ""
+	bare := func() {
+		if atPath != "" && steps == 0 {
+			report("%q: %s without what decides there", row.question, atPath)
+		}
+	}
+	for _, m := range walkStep.FindAllStringSubmatch(row.where, -1) {
+		if goFile.MatchString(m[1]) {
+			bare()
+			files, steps, atPath = files+1, 0, m[1]
+			if at = tr.file(m[1]); at == nil {
+				report("%q: %s does not exist", row.question, m[1])
+			}
+			continue
+		}
+		steps++
+		if at != nil && !declares(at, m[1]) {
+			report("%q: %s has no %s", row.question, at.path, m[1])
+		}
+	}
+	bare()
+	if files == 0 {
+		report("%q names no file", row.question)
+	}
+	return files
 }
 
 type walk struct{ question, where string }
