@@ -36,6 +36,8 @@ func TestConformanceContainerd(t *testing.T) {
 			Image:     i.Image,
 			PullImage: registry.Image,
 			Command:   runtimetest.Shell("/bin/sh"),
+			Timeout:   patience.Of(time.Minute),
+			LogWait:   patience.Of(2 * time.Second),
 		}
 	})
 }

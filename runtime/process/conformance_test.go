@@ -4,7 +4,9 @@ package process
 
 import (
 	"testing"
+	"time"
 
+	"github.com/podwright/podwright/internal/patience"
 	"github.com/podwright/podwright/runtime/runtimetest"
 )
 
@@ -16,7 +18,8 @@ func TestConformance(t *testing.T) {
 				r := newRuntime(t, mode.supervisor)
 				return runtimetest.Subject{
 					Runtime: r, Images: r, Image: "host", Command: runtimetest.Shell("/bin/sh"),
-					Limits: runtimetest.Limits{NoPodIP: true, NoMounts: true},
+					Limits:  runtimetest.Limits{NoPodIP: true, NoMounts: true},
+					Timeout: patience.Of(time.Minute), LogWait: patience.Of(2 * time.Second),
 				}
 			})
 		})
@@ -32,7 +35,8 @@ func TestConformanceRootFS(t *testing.T) {
 				r := newRuntime(t, mode.supervisor)
 				return runtimetest.Subject{
 					Runtime: r, Images: r, Image: root, Command: runtimetest.Shell("/bin/busybox", "sh"),
-					Limits: runtimetest.Limits{NoPodIP: true},
+					Limits:  runtimetest.Limits{NoPodIP: true},
+					Timeout: patience.Of(time.Minute), LogWait: patience.Of(2 * time.Second),
 				}
 			})
 		})
