@@ -151,6 +151,16 @@ func declares(s *source, name string) bool {
 	return false
 }
 
+// funcOf returns a function of a file, nil if it has none of that name.
+func funcOf(s *source, name string) *ast.FuncDecl {
+	for _, d := range s.syntax.Decls {
+		if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.Name == name {
+			return f
+		}
+	}
+	return nil
+}
+
 func receiverName(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.StarExpr:
