@@ -12,5 +12,6 @@
 // nothing is allowed. There is no anonymous access, no plain HTTP and no /run.
 //
 // A stream belongs to its connection. It ends with its container, with its client and with
-// [Server.Serve], which returns when nothing of it is left.
+// [Server.Serve], which returns when nothing of it is left. A client that does not read what it asked for,
+// or does not finish asking, is cut off after a while (KH9).
 package server

@@ -31,6 +31,9 @@ func (s *Server) containerLogs(w http.ResponseWriter, r *http.Request) {
 		fail(w, err)
 		return
 	}
+	if options.Follow {
+		lasting(w)
+	}
 	w.Header().Set("Content-Type", "text/plain")
 	out := &flushing{w: w, flush: http.NewResponseController(w).Flush}
 	err = s.options.Engine.ContainerLog(r.Context(), pod.UID, container, options, out)

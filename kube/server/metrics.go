@@ -33,7 +33,7 @@ func (s *Server) metricPage(probes bool) http.HandlerFunc {
 	handler := promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{
 		ErrorLog: scrapeLog{s}, ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: maxScrapes,
 	})
-	return s.timely(handler.ServeHTTP)
+	return scrape(handler.ServeHTTP)
 }
 
 // scrapeLog notes what could not be gathered.

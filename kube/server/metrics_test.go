@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync"
@@ -118,26 +117,5 @@ func TestHungScrapers(t *testing.T) {
 	}
 	if err := r.stop(); err != nil {
 		t.Error(err)
-	}
-}
-
-// limited is a writer that notes its deadline.
-type limited struct {
-	*httptest.ResponseRecorder
-	deadline time.Time
-}
-
-func (l *limited) SetWriteDeadline(t time.Time) error { l.deadline = t; return nil }
-
-// KH9: a page is read within its time.
-func TestPagesHaveATimeLimit(t *testing.T) {
-	r := newRig(t, nil, func(o *Options) { o.Metrics = counters(1, "kubelet_started_pods_total") })
-	s := &Server{options: Options{Clock: r.clock, Engine: r.engine, Metrics: counters(1, "a_total"), Config: func() any { return nil }}}
-	for _, path := range []string{"/metrics", "/metrics/probes", "/configz", "/pods"} {
-		w := &limited{ResponseRecorder: httptest.NewRecorder()}
-		s.routes().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
-		if got := w.deadline.Sub(r.clock.Now()); got != pageTimeout {
-			t.Errorf("%s: %s", path, got)
-		}
 	}
 }

@@ -82,9 +82,11 @@ type Options struct {
 	// AllowTTL and DenyTTL are how long a decision holds. 0 means 5 min and 30 s.
 	AllowTTL, DenyTTL time.Duration
 
-	// IdleTimeout ends a stream on which nothing happens. 0 means 4 h.
+	// IdleTimeout ends a stream that the server itself serves and on which nothing happens, and any stream and
+	// followed log of which the client takes nothing for so long. 0 means 4 h.
 	IdleTimeout time.Duration
-	// Clock is the time of reviews and of certificates. Nil means the real clock.
+	// Clock is the time of reviews, of certificates and of the deadlines of connections; one that is behind the
+	// machine's cuts off clients. Nil means the real clock.
 	Clock clock.Clock
 	// Logger is silent if zero.
 	Logger logr.Logger

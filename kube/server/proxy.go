@@ -48,7 +48,7 @@ func (s *streams) proxy(w http.ResponseWriter, r *http.Request, to *url.URL) {
 	for _, name := range []string{"Authorization", "Cookie"} {
 		r.Header.Del(name)
 	}
-	transport := &http.Transport{Proxy: nil, DialContext: dialRuntime}
+	transport := &http.Transport{Proxy: nil, DialContext: s.dialRuntime}
 	defer transport.CloseIdleConnections()
 	handler := proxy.NewUpgradeAwareHandler(to, transport, false, true, s)
 	handler.UseLocationHost = true
@@ -65,8 +65,8 @@ type runtimeConn struct {
 	broken atomic.Bool
 }
 
-func dialRuntime(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+func (s *streams) dialRuntime(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := s.dial(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}

@@ -170,7 +170,7 @@ func (a *authority) sign(template *x509.Certificate, by *authority) (*x509.Certi
 func (a *authority) issue(name string, usage x509.ExtKeyUsage, groups ...string) tls.Certificate {
 	cert, key := a.sign(&x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name, Organization: groups},
-		NotBefore: time.Unix(0, 0), NotAfter: time.Now().Add(time.Hour),
+		NotBefore: time.Unix(0, 0), NotAfter: time.Now().Add(24 * time.Hour),
 		ExtKeyUsage: []x509.ExtKeyUsage{usage}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 	}, a)
 	return tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key}
@@ -194,14 +194,27 @@ type rig struct {
 	asked   []authorization.SubjectAccessReviewSpec
 	reviews int // of tokens
 	may     func(authorization.SubjectAccessReviewSpec) bool
+	server  *Server
+	pipes   *pipes // nil unless its connections are in memory
 	address string
 	stop    func() error
 }
 
 func newRig(t *testing.T, rt runtime.Reader, configure ...func(*Options)) *rig {
 	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newRigOn(t, l, rt, configure...)
+}
+
+// newRigOn is newRig with a listener of the test's. The clock is ahead of the machine's, so that no deadline of a
+// connection passes however slow the machine is.
+func newRigOn(t *testing.T, l net.Listener, rt runtime.Reader, configure ...func(*Options)) *rig {
+	t.Helper()
 	r := &rig{
-		T: t, ca: newAuthority(t), engine: &node{}, api: fake.NewClientset(), clock: clocktesting.NewFakeClock(time.Now()),
+		T: t, ca: newAuthority(t), engine: &node{}, api: fake.NewClientset(), clock: clocktesting.NewFakeClock(time.Now().Add(time.Hour)),
 		may: func(authorization.SubjectAccessReviewSpec) bool { return true },
 	}
 	r.api.PrependReactor("create", "tokenreviews", func(a clienttesting.Action) (bool, apiruntime.Object, error) {
@@ -241,10 +254,7 @@ func newRig(t *testing.T, rt runtime.Reader, configure ...func(*Options)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	r.server = s
 	r.address = "https://" + l.Addr().String()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

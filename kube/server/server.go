@@ -24,8 +24,6 @@ const (
 	maxHeader     = 64 << 10
 	// closeGrace is how long streams have at the end to say good-bye.
 	closeGrace = 500 * time.Millisecond
-	// pageTimeout is how long a client may take to read a page (KH9).
-	pageTimeout = 30 * time.Second
 )
 
 // Server answers requests about the pods of a node. Make one with [New]; it is safe for concurrent use.
@@ -43,10 +41,12 @@ func New(options Options) (*Server, error) {
 	}
 	s := &Server{options: options}
 	s.access = newAccess(&s.options)
-	s.streams = streams{engine: options.Engine, runtime: options.Runtime, idle: options.IdleTimeout, log: options.Logger}
+	s.streams = streams{
+		engine: options.Engine, runtime: options.Runtime, dial: (&net.Dialer{}).DialContext, idle: options.IdleTimeout, log: options.Logger,
+	}
 	s.streams.urls, _ = options.Runtime.(runtime.Streamer)
 	s.streams.direct, _ = options.Runtime.(runtime.DirectStreamer)
-	s.handler = s.access.guard(s.routes())
+	s.handler = s.patient(s.access.guard(s.routes()))
 	return s, nil
 }
 
@@ -54,7 +54,7 @@ func New(options Options) (*Server, error) {
 func (s *Server) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", s.healthz)
-	mux.HandleFunc("GET /pods", s.timely(s.pods))
+	mux.HandleFunc("GET /pods", s.pods)
 	if s.options.Metrics != nil {
 		mux.HandleFunc("GET /metrics", s.metricPage(false))
 		mux.HandleFunc("GET /metrics/probes", s.metricPage(true))
@@ -65,7 +65,7 @@ func (s *Server) routes() *http.ServeMux {
 		mux.HandleFunc("GET /metrics/cadvisor", s.statsPage(stats.ServeContainers))
 	}
 	if s.options.Config != nil {
-		mux.HandleFunc("GET /configz", s.timely(s.configz))
+		mux.HandleFunc("GET /configz", s.configz)
 	}
 	if s.options.CheckpointDir != "" {
 		c := &checkpoints{engine: s.options.Engine, dir: s.options.CheckpointDir, now: s.options.Clock.Now, turn: make(chan struct{}, 1)}
@@ -81,15 +81,6 @@ func (s *Server) routes() *http.ServeMux {
 		}
 	}
 	return mux
-}
-
-// timely ends a request whose client takes longer than pageTimeout to read the answer.
-func (s *Server) timely(next http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		// A writer without deadlines, of an embedder's own server, has that server's.
-		_ = http.NewResponseController(w).SetWriteDeadline(s.options.Clock.Now().Add(pageTimeout))
-		next(w, r)
-	}
 }
 
 // Handler returns what answers requests, for a server of the embedder's own. It refuses
@@ -117,7 +108,8 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ConnContext:       connectionContext,
 		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
-		ErrorLog: log.New(errorLog{s.options.Logger}, "", 0),
+		WriteTimeout: pieceTimeout, // of what net/http answers itself; answer renews it
+		ErrorLog:     log.New(errorLog{s.options.Logger}, "", 0),
 	}
 	served := make(chan error, 1)
 	// One connection per stream: a client that does not read holds up no other.

@@ -6,7 +6,7 @@ import "net/http"
 // maxScrapes at once are told to come back.
 func (s *Server) statsPage(serve http.HandlerFunc) http.HandlerFunc {
 	scrapes := make(chan struct{}, maxScrapes)
-	return s.timely(func(w http.ResponseWriter, r *http.Request) {
+	return scrape(func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case scrapes <- struct{}{}:
 			defer func() { <-scrapes }()

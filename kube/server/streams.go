@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"time"
 
@@ -27,6 +28,7 @@ type streams struct {
 	runtime runtime.Reader
 	urls    runtime.Streamer       // nil: the runtime has no stream server
 	direct  runtime.DirectStreamer // nil: the runtime does not serve streams itself
+	dial    func(ctx context.Context, network, address string) (net.Conn, error)
 	idle    time.Duration
 	log     logr.Logger
 }
