@@ -65,6 +65,7 @@ func (p *parts) tie() {
 	p.shown = &node.Shown{Residents: p.residents, Pulling: p.pods.Pulling, Translate: store.TranslateUID}
 	*p.probed = node.Probed{Statuses: p.status, Desired: store, Stopping: p.syncer.StoppingPod, Views: p.pleg, Remember: p.probeMemory.Wait, Wake: p.wakes.Wake}
 	p.onePod = &node.OnePod{Evictions: p.evictions, Find: p.shown.Get, Critical: p.users().Spared(p.config.Eviction.critical()), Events: p.config.Observe.Events, Logger: p.logger("eviction")}
+	p.restarts.Residents, p.restarts.Find, p.restarts.View, p.restarts.Wake = p.residents, p.shown.Get, p.pleg.Get, p.wakes.Wake
 	dir := p.config.Storage.LogDir
 	p.logs = &node.Logs{Pod: p.shown.Get, View: p.pleg.Get, Dir: dir, Reader: containerlog.New(dir, p.config.Clock)}
 	p.streams = node.NewStreams(p.config.Runtime, p.shown.Get, p.pleg.Get)
@@ -133,6 +134,9 @@ func (p *parts) buildJournal() error {
 		Clock: p.config.Clock, Logger: p.logger("checkpoint"),
 	})
 	p.probeMemory = recovery.NewProbeMemory(p.journal)
+	p.restarts = &node.Restarts{
+		Journal: p.journal, Stopped: p.stopped, ErrStopped: ErrNotRunning, Events: p.config.Observe.Events, Logger: p.logger("restarts"),
+	}
 	return nil
 }
 
@@ -162,6 +166,7 @@ func (p *parts) podOptions() pods.Options {
 	o.ClusterDNS, o.ClusterDomain = c.Node.ClusterDNS, c.Node.ClusterDomain
 	o.Allocations, o.Allocatable = p.allocations, p.self.Allocatable
 	o.Reader, o.Sequence, o.Outbound = p.calls, p.sequence, c.Outbound
+	o.Restarts = p.restarts.Asked
 	o.Gone = node.WorkerViews{Generator: p.pleg}.Gone
 	o.BeforeRemove, o.NextRun, o.Probes = p.journal.BeforeRemove, p.journal.NextRun, node.ProbeResults(func(kind probe.Kind, id runtime.ContainerID) (probe.Result, bool) { return p.probes.Result(kind, id) })
 	o.Clock, o.Logger, o.Events, o.Meter = c.Clock, p.logger("pods"), c.Observe.Events, p.meter("runtime/pods")
@@ -258,6 +263,7 @@ func (p *parts) buildWorkers() error {
 	p.syncer = podsync.New(p.pods, p.pleg, p.status, podsync.Options{
 		Calls: p.calls, Content: p.pods, Probes: p.probes, Mirrors: node.WantedMirrors{Mirrors: p.mirrors, Of: func(static *v1.Pod) *v1.Pod { return p.loop.Store().MirrorOf(static) }},
 		Records:     recovery.Records{Journal: p.journal, ProbeMemory: p.probeMemory},
+		Restarts:    p.restarts,
 		Allocations: node.Grants{Allocations: p.allocations, Resizer: p.resizer},
 		Admission:   podsync.Admission{Handlers: p.users().SoftHandlers(c.Admission.Soft, p.wakes.Wake), Others: p.occupants.Others, Refused: p.gate.RefuseLate},
 		Gate:        p.open,
@@ -270,7 +276,7 @@ func (p *parts) buildWorkers() error {
 			Changed: func(types.UID) { p.resizer.PodChanged() },
 			// A pass now marks a pod that no source wants as deleted while its containers
 			// still stop, so that its remains can go right after.
-			Terminating: func(uid types.UID) { p.exits.Dropped(uid); p.tidy() },
+			Terminating: func(uid types.UID) { p.exits.Dropped(uid); p.restarts.Ended(uid); p.tidy() },
 			Terminated:  func(types.UID) { p.loop.GateChanged() }, // its room is free (IN6)
 			Released:    p.ended,
 		},

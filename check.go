@@ -6,7 +6,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 
 	"github.com/podwright/podwright/internal/durable"
 	"github.com/podwright/podwright/internal/node"
+	"github.com/podwright/podwright/internal/optioncheck"
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/privatedir"
 	"github.com/podwright/podwright/internal/recovery"
@@ -59,7 +59,7 @@ func (c *Config) complete() error {
 	problems = append(problems, c.completeNode()...)
 	problems = append(problems, c.completeDirs()...)
 	problems = append(problems, c.Storage.complete())
-	problems = append(problems, c.checkParts()...)
+	problems = append(problems, optioncheck.Check(c.engineFields())...)
 	c.completeParts()
 	return errors.Join(problems...)
 }
@@ -112,83 +112,51 @@ func (c *Config) completeParts() {
 	}
 }
 
-// partOptions are the options of one part as the user gave them.
-type partOptions struct {
-	group   string // the field of Config
-	options any
-	// engine are the fields that the engine sets, with the field of Config to use
-	// instead, empty if there is none.
-	engine map[string]string
-	// negative are the durations that may be negative.
-	negative []string
-}
-
 // engineFields lists, for each part, the options that the engine sets.
-func (c *Config) engineFields() []partOptions {
-	return []partOptions{
-		{group: "Pods", options: c.Pods, engine: map[string]string{
+func (c *Config) engineFields() []optioncheck.Part {
+	return []optioncheck.Part{
+		{Group: "Pods", Options: c.Pods, Engine: map[string]string{
 			"RootDir": "RootDir", "LogDir": "Storage.LogDir", "LinkDir": "Storage.LogLinkDir", "OwnerID": "Node.OwnerID",
 			"NodeName": "Node.Name", "HostIPs": "Node.IPs", "ClusterDNS": "Node.ClusterDNS", "ClusterDomain": "Node.ClusterDomain",
 			"Allocatable": "Node.Allocatable", "Allocations": "Resizes", "Probes": "Probes", "Outbound": "Outbound",
-			"Reader": "", "Gone": "", "Sequence": "", "BeforeRemove": "", "NextRun": "",
+			"Reader": "", "Gone": "", "Sequence": "", "BeforeRemove": "", "NextRun": "", "Restarts": "",
 			"Clock": "Clock", "Logger": "Observe.Logger", "Events": "Observe.Events", "Meter": "Observe.MeterProvider",
-		}, negative: []string{"PostStartTimeout"}},
-		{group: "Resizes", options: c.Resizes, engine: map[string]string{
+		}, Negative: []string{"PostStartTimeout"}},
+		{Group: "Resizes", Options: c.Resizes, Engine: map[string]string{
 			"Store": "", "Allocatable": "Node.Allocatable", "Active": "", "Wake": "", "NoUpdate": "Pods.Updater",
 			"Clock": "Clock", "Events": "Observe.Events",
 		}},
-		{group: "Workers", options: c.Workers, engine: map[string]string{
+		{Group: "Workers", Options: c.Workers, Engine: map[string]string{
 			"Views": "", "SourcesReady": "", "KillOrphan": "", "Doing": "", "Journal": "",
 			"Clock": "Clock", "Logger": "Observe.Logger", "Events": "Observe.Events", "Meter": "Observe.MeterProvider",
 		}},
-		{group: "PLEG", options: c.PLEG, engine: map[string]string{
+		{Group: "PLEG", Options: c.PLEG, Engine: map[string]string{
 			"View": "", "OwnerID": "Node.OwnerID", "Sequence": "", "Streamer": "Runtime",
 			"Clock": "Clock", "Logger": "Observe.Logger", "Recorder": "Observe.Events", "Meter": "Observe.MeterProvider",
 		}},
-		{group: "Loop", options: c.Loop, engine: map[string]string{
+		{Group: "Loop", Options: c.Loop, Engine: map[string]string{
 			"Sources": "Sources", "Admission": "Admission", "Changes": "", "Housekeeper": "", "Gate": "", "Review": "", "Owner": "", "Lower": "", "Observed": "", "Evicted": "",
 			"Clock": "Clock", "Logger": "Observe.Logger", "Recorder": "Observe.Events", "Meter": "Observe.MeterProvider",
 		}},
-		{group: "Status", options: c.Status, engine: map[string]string{
+		{Group: "Status", Options: c.Status, Engine: map[string]string{
 			"Sinks": "Observe.Sinks", "CouldHaveRunningContainers": "", "Mirrors": "Mirrors", "Journal": "",
 			"Clock": "Clock", "Logger": "Observe.Logger", "Meter": "Observe.MeterProvider",
 		}},
-		{group: "Probes", options: c.Probes, engine: map[string]string{
+		{Group: "Probes", Options: c.Probes, Engine: map[string]string{
 			"Pods": "", "Runtime": "Runtime", "Memory": "", "OnResult": "", "Outbound": "Outbound",
 			"Clock": "Clock", "Logger": "Observe.Logger", "Events": "Observe.Events", "Meter": "Observe.MeterProvider",
 		}},
-		{group: "Checkpoints", options: c.Checkpoints, engine: map[string]string{
+		{Group: "Checkpoints", Options: c.Checkpoints, Engine: map[string]string{
 			"BootID": "Node.BootID", "Written": "",
 			"Clock": "Clock", "Logger": "Observe.Logger", "Meter": "Observe.MeterProvider",
 		}},
-		{group: "Cleanup", options: c.Cleanup, engine: map[string]string{
+		{Group: "Cleanup", Options: c.Cleanup, Engine: map[string]string{
 			"SourcesReady": "", "Undecided": "", "Hold": "", "Dropped": "", "Gate": "", "Withheld": "", "Statuses": "", "CleanupProbes": "", "Content": "",
 			"Collector": "", "Cgroups": "", "UserRanges": "", "Mirrors": "", "PruneBackOffs": "", "Rule": "", "Again": "",
 			"Clock": "Clock", "Logger": "Observe.Logger", "Meter": "Observe.MeterProvider",
 		}},
-		{group: "Mirrors", options: c.Mirrors, engine: map[string]string{"Clock": "Clock", "Logger": "Observe.Logger"}},
+		{Group: "Mirrors", Options: c.Mirrors, Engine: map[string]string{"Clock": "Clock", "Logger": "Observe.Logger"}},
 	}
-}
-
-// checkParts refuses options that the engine sets, and negative durations.
-func (c *Config) checkParts() (problems []error) {
-	for _, part := range c.engineFields() {
-		v := reflect.ValueOf(part.options)
-		for i := range v.NumField() {
-			name, field := v.Type().Field(i).Name, v.Field(i)
-			instead, engines := part.engine[name]
-			d, isDuration := field.Interface().(time.Duration)
-			switch {
-			case engines && !field.IsZero() && instead != "":
-				problems = append(problems, fmt.Errorf("%s.%s is set by the engine: use %s", part.group, name, instead))
-			case engines && !field.IsZero():
-				problems = append(problems, fmt.Errorf("%s.%s is set by the engine: leave it empty", part.group, name))
-			case isDuration && d < 0 && !slices.Contains(part.negative, name):
-				problems = append(problems, fmt.Errorf("%s.%s is negative: %v", part.group, name, d))
-			}
-		}
-	}
-	return problems
 }
 
 // completeNode fills in and checks what describes the node.

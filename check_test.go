@@ -17,6 +17,7 @@ import (
 	"github.com/podwright/podwright/cleanup/eviction"
 	"github.com/podwright/podwright/cleanup/imagegc"
 	"github.com/podwright/podwright/internal/instrument/instrumenttest"
+	"github.com/podwright/podwright/internal/optioncheck"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/runtime/fake"
@@ -50,31 +51,31 @@ var userOptions = map[string]string{
 // this test until it is listed here or in engineFields.
 func TestEveryOptionHasOneOwner(t *testing.T) {
 	for _, part := range (&Config{}).engineFields() {
-		users := strings.Fields(userOptions[part.group])
-		options := reflect.TypeOf(part.options)
+		users := strings.Fields(userOptions[part.Group])
+		options := reflect.TypeOf(part.Options)
 		var names []string
 		for i := range options.NumField() {
 			name := options.Field(i).Name
 			names = append(names, name)
-			_, engines := part.engine[name]
+			_, engines := part.Engine[name]
 			if users := slices.Contains(users, name); users == engines {
-				t.Errorf("%s.%s: user's %v, engine's %v: list it once", part.group, name, users, engines)
+				t.Errorf("%s.%s: user's %v, engine's %v: list it once", part.Group, name, users, engines)
 			}
 		}
-		for name := range part.engine {
+		for name := range part.Engine {
 			users = append(users, name)
 		}
-		for _, name := range append(users, part.negative...) {
+		for _, name := range append(users, part.Negative...) {
 			if !slices.Contains(names, name) {
-				t.Errorf("%s.%s is listed, but does not exist", part.group, name)
+				t.Errorf("%s.%s is listed, but does not exist", part.Group, name)
 			}
 		}
-		if group, ok := reflect.TypeFor[Config]().FieldByName(part.group); !ok || group.Type != options {
-			t.Errorf("Config has no %s of type %v", part.group, options)
+		if group, ok := reflect.TypeFor[Config]().FieldByName(part.Group); !ok || group.Type != options {
+			t.Errorf("Config has no %s of type %v", part.Group, options)
 		}
-		for name, instead := range part.engine {
+		for name, instead := range part.Engine {
 			if instead != "" && !hasField(reflect.TypeFor[Config](), instead) {
-				t.Errorf("%s.%s: Config has no %s to use instead", part.group, name, instead)
+				t.Errorf("%s.%s: Config has no %s to use instead", part.Group, name, instead)
 			}
 		}
 	}
@@ -90,18 +91,18 @@ func hasField(t reflect.Type, path string) bool {
 // An option that the engine sets is refused with the name of the field to use.
 func TestEngineOptionsAreRefused(t *testing.T) {
 	for _, empty := range (&Config{}).engineFields() {
-		for name, instead := range empty.engine {
+		for name, instead := range empty.Engine {
 			var c Config
-			field := reflect.ValueOf(&c).Elem().FieldByName(empty.group).FieldByName(name)
+			field := reflect.ValueOf(&c).Elem().FieldByName(empty.Group).FieldByName(name)
 			if !setAnything(field) {
 				continue // an interface of several methods: the check is the same
 			}
-			want := empty.group + "." + name + " is set by the engine: "
+			want := empty.Group + "." + name + " is set by the engine: "
 			if instead != "" {
 				want += "use " + instead
 			}
-			if problems := c.checkParts(); len(problems) != 1 || !strings.HasPrefix(problems[0].Error(), want) {
-				t.Errorf("%s.%s: %v", empty.group, name, problems)
+			if problems := optioncheck.Check(c.engineFields()); len(problems) != 1 || !strings.HasPrefix(problems[0].Error(), want) {
+				t.Errorf("%s.%s: %v", empty.Group, name, problems)
 			}
 		}
 	}

@@ -87,6 +87,27 @@ func (e *Engine) EvictPod(ctx context.Context, uid types.UID, options EvictOptio
 	return e.onePod.Evict(ctx, uid, node.EvictOptions(options))
 }
 
+// RestartOptions says what [Engine.RestartPod] restarts, and why.
+type RestartOptions struct {
+	// Containers to restart, by name: app containers and sidecars. Empty: all that run.
+	Containers []string
+	// Message says why in a sentence of at most 1,024 bytes, for the pod's event and status. Empty: that it was asked for.
+	Message string
+}
+
+// RestartPod stops the running containers of a pod, with their grace and hooks, and starts them again at once, in the
+// same sandbox (spec/syncloop.md OC2): no back-off, no init containers, restart counts grow by one. What is under way for a
+// container already serves this call too. It returns nil when the new runs have begun. If ctx ends first the restart goes
+// on, also in the next agent, unless it was not on the disk yet. The error's class (runtime.Class) is ErrNotFound for an unknown pod
+// or container, ErrInvalid for bad options, ErrFailedPrecondition for a pod that has ended, is being stopped or
+// has not begun, and for containers that do not run or whose restart policy is Never; it does nothing then.
+func (e *Engine) RestartPod(ctx context.Context, uid types.UID, options RestartOptions) error {
+	if !e.hasStarted() {
+		return ErrNotRunning
+	}
+	return e.restarts.Restart(ctx, uid, node.RestartOptions(options))
+}
+
 // Exec runs a command in a running container. A runtime in this program (runtime.DirectStreamer) serves ends, and Exec
 // returns when the command or ctx ends; an exit code other than 0 is an error with ExitStatus() int. A runtime with a
 // server of its own (runtime.Streamer) is asked for the URL where it serves the command once, with those of ends that

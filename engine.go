@@ -98,6 +98,7 @@ type parts struct {
 	mirrors     *mirror.Reconciler
 	mirrored    *node.Mirrored
 	onePod      *node.OnePod
+	restarts    *node.Restarts
 	probed      *node.Probed
 	streams     *node.Streams
 

@@ -81,6 +81,8 @@ type Explanation struct {
 	// Checkpoint says what is wrong with the pod's record on the disk; empty if
 	// nothing is.
 	Checkpoint string `json:"checkpoint,omitempty"`
+	// Restart says which containers are still to be restarted because somebody asked for it, and why; empty if none is.
+	Restart string `json:"restart,omitempty"`
 	// Calls are the runtime calls that make or start something of the pod and are not
 	// answered yet or wait for their turn, each with its start.
 	Calls []string `json:"calls,omitempty"`
@@ -156,6 +158,7 @@ func (e *Engine) Explain(uid types.UID) (Explanation, bool) {
 	if err := e.journal.Problem(uid); err != nil {
 		out.Checkpoint = err.Error()
 	}
+	out.Restart = e.journal.Asked(uid).String()
 	return out, pod != nil || hasStatus || hasWorker
 }
 

@@ -251,6 +251,9 @@ func (g *generator) appCreatedIn(sandbox string) bool {
 // reason of its failed start (3.5, 3.6).
 func (g *generator) waiting(k kind, c *v1.Container, old *v1.ContainerStatus, record *runtime.ContainerStatus, out *v1.ContainerStatus) {
 	why, ok := g.in.Waiting[c.Name]
+	if !ok && g.asked(record) {
+		why, ok = WaitingReason{Reason: reasonRequested, Message: g.in.Asked.Message}, true
+	}
 	if !ok || !g.restarts(k, c, record, out) {
 		return
 	}
@@ -258,6 +261,12 @@ func (g *generator) waiting(k kind, c *v1.Container, old *v1.ContainerStatus, re
 		out.LastTerminationState = out.State
 	}
 	out.State = v1.ContainerState{Waiting: waitingState(old, why.Reason, why.Message)}
+}
+
+// asked reports whether a container has ended because somebody asked for its restart, or before
+// that could be done (3.10). It is never shown as ended: nothing may take it for over.
+func (g *generator) asked(record *runtime.ContainerStatus) bool {
+	return record != nil && record.State == runtime.Exited && g.in.Asked.Has(record.ID)
 }
 
 // restarts is the restart predicate of spec/runtime.md 6.1, with two exceptions:
@@ -273,7 +282,7 @@ func (g *generator) restarts(k kind, c *v1.Container, record *runtime.ContainerS
 		return k != initial || !g.completed(c)
 	case record.State == runtime.Running:
 		return false
-	case record.State != runtime.Exited:
+	case record.State != runtime.Exited, g.asked(record):
 		return true
 	case k == ephemeral, k == initial && record.ExitCode == 0:
 		return false

@@ -9,6 +9,7 @@ import (
 
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/proberesult"
+	"github.com/podwright/podwright/internal/restarts"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -30,6 +31,9 @@ type Input struct {
 	// Waiting gives, per container name, why the last start failed (3.6). A
 	// container that started is not in it.
 	Waiting map[string]WaitingReason
+	// Asked are the runs that are being replaced because somebody asked for it (3.10). Nil:
+	// there are none.
+	Asked *AskedRestarts
 	// SandboxReady is true if the pod needs no new sandbox (runtime.md 5); it
 	// becomes the condition PodReadyToStartContainers (5.4).
 	SandboxReady bool
@@ -61,6 +65,9 @@ type Input struct {
 	// Now is the time transitions are stamped with.
 	Now time.Time
 }
+
+// AskedRestarts are the restarts of a pod's containers that somebody asked for.
+type AskedRestarts = restarts.Asked
 
 // WaitingReason says why a container is not running although it should.
 type WaitingReason struct {
@@ -103,7 +110,7 @@ func Generate(in Input) v1.PodStatus {
 		EphemeralContainerStatuses: g.containers(ephemeral, g.old.EphemeralContainerStatuses),
 	}
 	g.probes(&s)
-	g.phase(&s, phaseOf(g.pod, &s, g.appCreatedIn(g.readySandbox), in.Terminal))
+	g.phase(&s, phaseOf(g.pod, &s, g.appCreatedIn(g.readySandbox), in.Terminal, in.Asked))
 	g.finish(&s)
 	return s
 }

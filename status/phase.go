@@ -5,6 +5,7 @@ import (
 
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/restartpolicy"
+	"github.com/podwright/podwright/internal/restarts"
 )
 
 // Reasons in container states that the engine itself puts there.
@@ -14,6 +15,7 @@ const (
 	reasonCreating   = "ContainerCreating"
 	reasonInitial    = "PodInitializing"
 	reasonCompleted  = "Completed"
+	reasonRequested  = "RestartRequested"
 
 	// exitUnknown is the exit code of a container whose real one is lost.
 	exitUnknown = 137
@@ -30,13 +32,16 @@ type census struct {
 	stopped, succeeded, final int
 
 	initialized, terminal, static bool
+
+	// asked are the runs that are replaced whatever the restart policy says of their end.
+	asked *restarts.Asked
 }
 
 // phaseOf computes the phase from the containers alone; what makes a phase stick
 // comes on top. initialized is true if an app container was created in the
 // latest ready sandbox.
-func phaseOf(pod *v1.Pod, status *v1.PodStatus, initialized, terminal bool) v1.PodPhase {
-	n := census{initialized: initialized, terminal: terminal, static: podinfo.Static(pod)}
+func phaseOf(pod *v1.Pod, status *v1.PodStatus, initialized, terminal bool, asked *restarts.Asked) v1.PodPhase {
+	n := census{initialized: initialized, terminal: terminal, static: podinfo.Static(pod), asked: asked}
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
 		cs := statusOf(status.InitContainerStatuses, i, c.Name)
@@ -115,7 +120,7 @@ func (n *census) countApp(pod *v1.Pod, c *v1.Container, cs *v1.ContainerStatus) 
 			return
 		}
 		n.stopped++
-		if !restartable(pod, c, last) {
+		if !n.asked.HasID(last.ContainerID) && !restartable(pod, c, last) {
 			n.final++
 		}
 	default:

@@ -98,7 +98,7 @@ func TestPhase(t *testing.T) {
 				if test.change != nil {
 					test.change(pod)
 				}
-				if got := phaseOf(pod, s, test.initialized, test.terminal); got != test.want {
+				if got := phaseOf(pod, s, test.initialized, test.terminal, nil); got != test.want {
 					t.Errorf("phase %s, want %s", got, test.want)
 				}
 			})
@@ -111,7 +111,7 @@ func TestPhaseIgnoresOrder(t *testing.T) {
 	pod := newPod(policy(never))
 	s := scene(pod, "A T0, A R")
 	s.ContainerStatuses[0], s.ContainerStatuses[1] = s.ContainerStatuses[1], s.ContainerStatuses[0]
-	if got := phaseOf(pod, s, true, false); got != v1.PodRunning {
+	if got := phaseOf(pod, s, true, false, nil); got != v1.PodRunning {
 		t.Errorf("phase %s, want Running", got)
 	}
 }

@@ -48,7 +48,7 @@ func (g *generator) restartAllOf() restartAll {
 			if r.begun && old != nil && isID(old.ContainerID, record.ID) {
 				r.going = true
 			}
-			if record.State == runtime.Exited && restartpolicy.OnExit(g.pod, &list.spec[i], record.ExitCode) == restartpolicy.RestartAll {
+			if record.State == runtime.Exited && !g.in.Asked.Has(record.ID) && restartpolicy.OnExit(g.pod, &list.spec[i], record.ExitCode) == restartpolicy.RestartAll {
 				r.going = true
 			}
 		}

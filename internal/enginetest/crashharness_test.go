@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -42,6 +43,10 @@ type world struct {
 	fate   *fate
 	fates  []*fate
 	wanted []*v1.Pod
+
+	// asked: a restart was asked for, by operator.
+	asked    bool
+	operator sync.WaitGroup
 }
 
 // live runs a life to its end.
@@ -87,6 +92,7 @@ func (l life) live(t *testing.T, d death) *world {
 	}
 	w.check()
 	w.agent.stop()
+	w.operator.Wait()
 	return w
 }
 
@@ -145,16 +151,47 @@ func (w *world) tell() {
 // until lets the life go on until a moment, with another agent for each that dies.
 func (w *world) until(at time.Duration) {
 	moment := time.After(at - time.Since(w.began))
+	var ask <-chan time.Time
+	if w.life.restarted > 0 && !w.asked {
+		ask = time.After(w.life.restarted - time.Since(w.began))
+	}
 	for {
 		select {
+		case <-ask:
+			w.asked = true
+			w.ask()
 		case <-w.fate.killed:
 			w.fate.killed = nil
 			w.bury()
 			w.start()
+			if w.asked && !w.remembered() {
+				w.ask()
+			}
 		case <-moment:
 			return
 		}
 	}
+}
+
+// ask asks the agent for a restart of every pod, until it takes it or dies, or the pods go.
+func (w *world) ask() {
+	agent, fate := w.agent, w.fate
+	for _, p := range w.life.pods() {
+		w.operator.Go(func() {
+			for !fate.isDead() && time.Since(w.began) < w.life.removed && agent.engine.RestartPod(fate.end, p.UID, podwright.RestartOptions{}) != nil {
+				select {
+				case <-time.After(100 * time.Millisecond):
+				case <-fate.end.Done():
+				}
+			}
+		})
+	}
+}
+
+// remembered reports whether the restarts that a killed agent was asked for are on the disk.
+func (w *world) remembered() bool {
+	left, err := checkpoint.NewFiles(w.disk).Inspect(w.t.Context())
+	return err == nil && len(left.Records) > 0 && !slices.ContainsFunc(left.Records, func(r *checkpoint.Record) bool { return r.Restarts == nil })
 }
 
 // bury takes away what is left of a killed agent: what it had not synced is lost, or
@@ -162,6 +199,7 @@ func (w *world) until(at time.Duration) {
 func (w *world) bury() {
 	w.disk = w.disk.LosePower(func(string) bool { return w.death.kept })
 	w.agent.stop()
+	w.operator.Wait()
 }
 
 // killedAt names the points in messages.

@@ -18,7 +18,9 @@ type life struct {
 	// removed is when nothing is desired any more, end when the life is over. looks
 	// are moments at which nothing happens.
 	removed, end time.Duration
-	looks        []time.Duration
+	// restarted is when somebody asks for a restart of the pods, 0: never.
+	restarted time.Duration
+	looks     []time.Duration
 }
 
 // always is a script for all runs of a container.
@@ -81,6 +83,13 @@ func lives() []life {
 			name: "deaf", removed: 10 * time.Second, end: 60 * time.Second, looks: []time.Duration{8 * time.Second, 59 * time.Second},
 			pods:    func() []*v1.Pod { return []*v1.Pod{newPod("deaf", "deaf")} },
 			scripts: map[string]func(fake.Launch) fake.Script{"deaf": always(fake.Script{IgnoreTERM: true})},
+		},
+		{
+			name: "restarted", restarted: 15 * time.Second, removed: 45 * time.Second, end: 70 * time.Second, looks: []time.Duration{42 * time.Second, 69 * time.Second},
+			pods: func() []*v1.Pod { return []*v1.Pod{withPolicy(newPod("restarted", "main"), v1.RestartPolicyOnFailure)} },
+			scripts: map[string]func(fake.Launch) fake.Script{
+				"main": always(fake.Script{OnTERM: fake.Exit{After: 2 * time.Second}}),
+			},
 		},
 		{
 			name: "early", removed: 5 * time.Second, end: 60 * time.Second, looks: []time.Duration{59 * time.Second},

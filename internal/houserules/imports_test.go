@@ -34,6 +34,7 @@ var rooms = map[string][]string{
 	"internal/lifecycle": {},
 	"internal/latency":   {"pleg", "runtime"},
 	"internal/oomkills":  {"runtime"},
+	"internal/restarts":  {"runtime"},
 	"internal/tale":      {"runtime"},
 	"internal/node":      nodeRooms,
 	// It speaks the words of each room that writes into the records.

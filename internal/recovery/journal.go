@@ -68,6 +68,8 @@ type Journal struct {
 	handed map[types.UID]*v1.Pod
 	// retired are pods whose life is over and which have a record, since when.
 	retired map[types.UID]time.Time
+	// asking has the runs whose restart is being written down, with how many calls wait for that.
+	asking map[types.UID]map[string]int
 	// waiting are pods whose worker could not go on because their record could not
 	// be written.
 	waiting map[types.UID]bool
@@ -83,7 +85,7 @@ func NewJournal(options JournalOptions) *Journal {
 	j := &Journal{
 		options: options, bootID: options.BootID, clock: options.Clock, logger: options.Logger,
 		loaded: make(chan struct{}),
-		handed: map[types.UID]*v1.Pod{}, retired: map[types.UID]time.Time{}, waiting: map[types.UID]bool{},
+		handed: map[types.UID]*v1.Pod{}, retired: map[types.UID]time.Time{}, waiting: map[types.UID]bool{}, asking: map[types.UID]map[string]int{},
 	}
 	o := options.Checkpoints
 	o.BootID, o.Clock, o.Logger = options.BootID, options.Clock, options.Logger

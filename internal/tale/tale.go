@@ -122,10 +122,11 @@ func (t *Tale) counted(pod string, c v1.ContainerStatus) {
 	t.restarts[name] = c.RestartCount
 }
 
-// restarting reports whether a container was created for another run and not started.
+// restarting reports whether a container was created for another run and not started, or is to be
+// restarted because somebody asked for it.
 func restarting(s *v1.PodStatus) bool {
 	return slices.ContainsFunc(slices.Concat(s.InitContainerStatuses, s.ContainerStatuses), func(c v1.ContainerStatus) bool {
-		return c.LastTerminationState.Terminated != nil && c.State.Waiting != nil && c.State.Waiting.Reason == ""
+		return c.LastTerminationState.Terminated != nil && c.State.Waiting != nil && (c.State.Waiting.Reason == "" || c.State.Waiting.Reason == "RestartRequested")
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/status"
 )
 
 // noProbes probes nothing.
@@ -40,6 +41,12 @@ func (noRecords) ProbeUnwritten(probe.Kind, runtime.ContainerID) bool { return f
 func (noRecords) ForgetProbes(types.UID)                              {}
 func (noRecords) EarlierLife(types.UID) bool                          { return false }
 func (noRecords) EarlierLifeGone(context.Context, types.UID) error    { return nil }
+
+// noRestarts is for callers that ask for no restarts.
+type noRestarts struct{}
+
+func (noRestarts) Asked(types.UID) *status.AskedRestarts { return nil }
+func (noRestarts) Seen(*v1.Pod, *runtime.PodStatus)      {}
 
 // noMirrors makes no mirror pods.
 type noMirrors struct{}

@@ -14,6 +14,7 @@ import (
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods"
+	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/syncloop/admission"
 )
 
@@ -119,6 +120,15 @@ type Records interface {
 	EarlierLifeGone(ctx context.Context, uid types.UID) error
 }
 
+// Restarts knows the restarts of pods that somebody asked for (spec/syncloop.md OC2). Its methods do
+// not block.
+type Restarts interface {
+	// Asked returns those of a pod, nil if there are none.
+	Asked(uid types.UID) *status.AskedRestarts
+	// Seen is called with what the runtime shows of a pod: what has been done by then is forgotten.
+	Seen(pod *v1.Pod, view *runtime.PodStatus)
+}
+
 // Mirrors keeps the mirror pods of static pods (spec/syncloop.md 8). Its methods do not
 // block.
 type Mirrors interface {
@@ -172,6 +182,7 @@ type Options struct {
 	Probes      Prober      // nil: nothing is probed
 	Allocations Allocations // nil: pods get what they ask for
 	Records     Records     // nil: nothing outlives the process
+	Restarts    Restarts    // nil: none is asked for
 	Mirrors     Mirrors     // nil: static pods have no mirror pods
 	Admission   Admission
 
@@ -210,6 +221,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.Records == nil {
 		o.Records = noRecords{}
+	}
+	if o.Restarts == nil {
+		o.Restarts = noRestarts{}
 	}
 	if o.Mirrors == nil {
 		o.Mirrors = noMirrors{}

@@ -32,6 +32,7 @@ func (s *Syncer) input(pod *v1.Pod, view *runtime.PodStatus, ended bool, amend p
 	in := status.Input{
 		Pod: pod, Runtime: s.withMessages(abortedAsCreated(view)), Terminal: ended,
 		Waiting:      map[string]status.WaitingReason{},
+		Asked:        s.o.Restarts.Asked(pod.UID),
 		SandboxReady: !pods.NeedsSandbox(pod, view),
 		NodeIPs:      s.o.NodeIPs(),
 		Resize:       s.o.Allocations.Conditions(pod.UID),

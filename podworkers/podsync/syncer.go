@@ -74,6 +74,7 @@ func (s *Syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v
 		in = s.blockedInput(pod, view, verdict)
 	}
 	published, _ := s.store(pod, in)
+	s.o.Restarts.Seen(pod, view)
 	if podinfo.Terminal(published.Phase) {
 		return podworkers.SyncResult{Terminal: true}, nil
 	}
@@ -114,6 +115,7 @@ func (s *Syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v
 	}
 	// Start failures count as news even if nothing was done.
 	published, unpublished := s.publish(pod, view, false, nil)
+	s.o.Restarts.Seen(pod, view) // who waits for it finds it in the status
 	out := podworkers.SyncResult{Acted: result.Acted}
 	if err := errors.Join(retryAt(result), err); err != nil {
 		return out, err

@@ -106,14 +106,22 @@ func exitClass(c *runtime.ContainerStatus) crashloop.Class {
 // starts again (spec/runtime.md 17). The delays are those of package crashloop.
 func (st *starting) checkBackOff() *startFailure {
 	m := st.m
+	if st.restartAsked() {
+		return nil
+	}
 	now := m.options.Clock.Now()
 	var until time.Time
 	var delay time.Duration
+	var exit crashloop.Exit
+	record := newestExited(st.status, st.spec.Name)
+	if record != nil {
+		exit = m.crashExit(st.pod, st.spec, record)
+	}
 	m.mu.Lock()
 	if hold := m.holds[st.pod.UID]; st.kind != meta.Ephemeral && now.Before(hold) {
 		until, delay = hold, hold.Sub(now)
-	} else if record := newestExited(st.status, st.spec.Name); record != nil {
-		until, delay = m.crashes.Check(crashKey(st.pod, st.spec), crashExit(st.spec, record), now)
+	} else if record != nil {
+		until, delay = m.crashes.Check(crashKey(st.pod, st.spec), exit, now)
 	}
 	m.mu.Unlock()
 	if until.IsZero() {
@@ -131,9 +139,10 @@ func (st *starting) checkBackOff() *startFailure {
 // holdAfter delays a pod after a reset like the container that caused it
 // (spec/runtime.md 17.7): the reset removes the record that the usual delay needs.
 func (m *Manager) holdAfter(pod *v1.Pod, c *v1.Container, record *runtime.ContainerStatus) {
+	exit := m.crashExit(pod, c, record)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	until := m.crashes.Hold(crashKey(pod, c), crashExit(c, record), m.options.Clock.Now())
+	until := m.crashes.Hold(crashKey(pod, c), exit, m.options.Clock.Now())
 	if until.After(m.holds[pod.UID]) {
 		m.holds[pod.UID] = until
 	}
@@ -149,10 +158,11 @@ func crashKey(pod *v1.Pod, c *v1.Container) crashloop.Key {
 	return crashloop.Key{Pod: pod.UID, Container: c.Name, Definition: c.Image + "\n" + string(resources)}
 }
 
-func crashExit(c *v1.Container, record *runtime.ContainerStatus) crashloop.Exit {
+// crashExit describes an end. Restarts that somebody asked for are no crashes.
+func (m *Manager) crashExit(pod *v1.Pod, c *v1.Container, record *runtime.ContainerStatus) crashloop.Exit {
 	return crashloop.Exit{
 		ID: record.ID.ID, StartedAt: record.StartedAt, FinishedAt: record.FinishedAt,
-		RestartCount: record.RestartCount, Class: exitClass(record), SameDefinition: !meta.Changed(c, record),
+		RestartCount: record.RestartCount - m.asked(pod.UID).Count(c.Name), Class: exitClass(record), SameDefinition: !meta.Changed(c, record),
 	}
 }
 

@@ -218,15 +218,7 @@ func (m *Manager) kill(ctx context.Context, k podKill, override *int64) error {
 	serial := m.beginKill(k.uid)
 	defer m.endKill(k.uid, serial)
 	m.keepSidecars(k, k.status, targets, serial)
-	problems := make([]error, len(targets))
-	var wg sync.WaitGroup
-	for i, t := range targets {
-		wg.Go(func() {
-			defer close(t.finished)
-			problems[i] = m.stop(ctx, t, turnOf(t, targets))
-		})
-	}
-	wg.Wait()
+	problems := m.stopAll(ctx, targets)
 	for _, id := range k.sandboxes {
 		if ctx.Err() != nil {
 			break
@@ -239,6 +231,20 @@ func (m *Manager) kill(ctx context.Context, k podKill, override *int64) error {
 		return err
 	}
 	return ctx.Err()
+}
+
+// stopAll stops containers at once, sidecars in their turn, and returns what went wrong with each.
+func (m *Manager) stopAll(ctx context.Context, targets []*target) []error {
+	problems := make([]error, len(targets))
+	var wg sync.WaitGroup
+	for i, t := range targets {
+		wg.Go(func() {
+			defer close(t.finished)
+			problems[i] = m.stop(ctx, t, turnOf(t, targets))
+		})
+	}
+	wg.Wait()
+	return problems
 }
 
 func (m *Manager) stopSandbox(ctx context.Context, uid types.UID, id string) error {

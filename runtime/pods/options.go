@@ -18,6 +18,7 @@ import (
 	"github.com/podwright/podwright/internal/outbound"
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/proberesult"
+	"github.com/podwright/podwright/internal/restarts"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -42,6 +43,9 @@ type ProbeResult = proberesult.Result
 type ProbeSource interface {
 	ProbeResults(id runtime.ContainerID) (startup, liveness ProbeResult)
 }
+
+// AskedRestarts are the restarts of a pod's containers that somebody asked for.
+type AskedRestarts = restarts.Asked
 
 // Options configures a [Manager]. Only RootDir is required. In an engine,
 // podwright.Config holds these options; it sets the fields marked Engine itself.
@@ -226,6 +230,10 @@ type Options struct {
 	// have, as far as is remembered; it is asked when the runtime has no container of the
 	// name. It is called without a lock and must not block. Nil: nothing is remembered.
 	NextRun func(uid types.UID, name string) int
+	// Restarts returns the restarts that somebody asked for of a pod, nil if there are none: the
+	// runs in it are stopped and replaced, without a back-off (spec/runtime.md 6.11). It is called
+	// without a lock and must not block. Nil: there are none. Engine.
+	Restarts func(uid types.UID) *AskedRestarts
 	// BeforeRemove is called before a container's record is removed, so that its exit
 	// state can be stored first. An error keeps the container. Nil: no call. Engine.
 	BeforeRemove func(ctx context.Context, uid types.UID, name string, id runtime.ContainerID) error
@@ -288,6 +296,9 @@ func (o *Options) complete() error {
 	}
 	if o.Allocatable == nil {
 		o.Allocatable = func() v1.ResourceList { return nil }
+	}
+	if o.Restarts == nil {
+		o.Restarts = func(types.UID) *AskedRestarts { return nil }
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}

@@ -28,6 +28,7 @@ type target struct {
 	grace    int64 // see terminationGrace
 	ref      *v1.ObjectReference
 	message  string
+	why      string // for Doing, after the container's name
 	finished chan struct{}
 	activity *activity // while it is being stopped
 	// keeper, if there is one, keeps a sidecar up until its turn. restarted is true
@@ -54,7 +55,7 @@ func newTarget(pod *v1.Pod, c member, id string, state runtime.State) *target {
 // gone is a success.
 func (m *Manager) stop(ctx context.Context, t *target, turn *turn) error {
 	m.options.Events.Eventf(t.ref, v1.EventTypeNormal, "Killing", "%s", t.message)
-	t.activity = &activity{what: "stopping container " + t.name, limit: timing.Seconds(t.grace), grace: true}
+	t.activity = &activity{what: "stopping container " + t.name + t.why, limit: timing.Seconds(t.grace), grace: true}
 	defer m.doing.begin(t.podUID, t.activity)()
 	left := t.grace
 	if t.preStop != nil && left > 0 && t.state == runtime.Running {

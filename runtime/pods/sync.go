@@ -47,7 +47,7 @@ func (m *Manager) computeActions(pod *v1.Pod, status *runtime.PodStatus) actions
 	if m.options.Probes != nil {
 		in.Probes = m.probeResults(pod, status)
 	}
-	in.Resizes = m.resizes(pod, status)
+	in.Resizes, in.Asked = m.resizes(pod, status), m.asked(pod.UID)
 	plan := actions.Compute(in)
 	if plan.SandboxID != "" && !plan.KillPod && len(plan.Reset) == 0 && m.podResized(pod) {
 		plan.ResizePod = true
@@ -261,9 +261,16 @@ func (s *podSync) killPod(ctx context.Context) bool {
 	return true
 }
 
-// killContainers stops single containers; the first error ends the sync.
+// killContainers stops single containers; the first error ends the sync, unless it is one of a
+// restart that somebody asked for.
 func (s *podSync) killContainers(ctx context.Context) bool {
+	if !s.stopAsked(ctx) {
+		return false
+	}
 	for _, k := range s.plan.Kill {
+		if k.Reason == actions.Requested {
+			continue
+		}
 		c, _ := memberNamed(s.pod, k.Spec.Name)
 		t := newTarget(s.pod, c, k.Record.ID.ID, k.Record.State)
 		t.grace = terminationGrace(graceSources{pod: s.pod, probe: probeGrace(k)})
@@ -286,6 +293,7 @@ func killMessage(k actions.Kill) string {
 		actions.StartupProbe:  "failed its startup probe",
 		actions.LivenessProbe: "failed its liveness probe",
 		actions.Resized:       "has new resources",
+		actions.Requested:     "was asked to restart",
 	}[k.Reason]
 	message := fmt.Sprintf("Container %s %s", k.Record.Name, why)
 	if k.Restart {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/proberesult"
+	"github.com/podwright/podwright/internal/restarts"
 )
 
 // Record is what must be known of one pod after the agent was killed
@@ -58,6 +59,8 @@ type Record struct {
 	Acks []Ack `json:"acks,omitempty"`
 	// Containers in the order they were first seen.
 	Containers []Container `json:"containers,omitempty"`
+	// Restarts of its containers that somebody asked for; nil if none was.
+	Restarts *restarts.Asked `json:"restarts,omitempty"`
 	// Pod is the pod as last desired; nil if it is not remembered.
 	Pod *v1.Pod `json:"pod,omitempty"`
 	// Unwanted: its source has answered without naming it since.

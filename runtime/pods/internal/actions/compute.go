@@ -89,7 +89,7 @@ func runsInNewSandbox(in Input, c *v1.Container) bool {
 	}
 	switch record.State {
 	case runtime.Exited:
-		return restartpolicy.OnExit(in.Pod, c, record.ExitCode) != restartpolicy.Stay
+		return in.Asked.Has(record.ID) || restartpolicy.OnExit(in.Pod, c, record.ExitCode) != restartpolicy.Stay
 	case runtime.Running:
 		return restartpolicy.Effective(in.Pod, c) != v1.RestartPolicyNever
 	}
@@ -97,8 +97,8 @@ func runsInNewSandbox(in Input, c *v1.Container) bool {
 }
 
 // shouldRestart is the restart predicate for a container that does not run
-// (spec/runtime.md 6.1); the pod is not being deleted.
-func shouldRestart(pod *v1.Pod, c *v1.Container, record *runtime.ContainerStatus) bool {
+// (spec/runtime.md 6.1, 6.11); the pod is not being deleted.
+func shouldRestart(in Input, c *v1.Container, record *runtime.ContainerStatus) bool {
 	if record == nil {
 		return true
 	}
@@ -106,7 +106,7 @@ func shouldRestart(pod *v1.Pod, c *v1.Container, record *runtime.ContainerStatus
 	case runtime.Running:
 		return false
 	case runtime.Exited:
-		return restartpolicy.OnExit(pod, c, record.ExitCode) != restartpolicy.Stay
+		return in.Asked.Has(record.ID) || restartpolicy.OnExit(in.Pod, c, record.ExitCode) != restartpolicy.Stay
 	}
 	return true
 }
@@ -119,7 +119,7 @@ func appContainers(in Input, p *Plan) {
 		c := &in.Pod.Spec.Containers[i]
 		record := in.Status.Container(c.Name)
 		if record == nil || record.State != runtime.Running {
-			if !shouldRestart(in.Pod, c, record) {
+			if !shouldRestart(in, c, record) {
 				continue
 			}
 			if record != nil && record.State == runtime.Unknown {
@@ -153,6 +153,9 @@ func appContainers(in Input, p *Plan) {
 func runningApp(in Input, c *v1.Container, record *runtime.ContainerStatus) (reason KillReason, restart bool) {
 	if meta.Changed(c, record) {
 		return Changed, true
+	}
+	if in.Asked.Has(record.ID) {
+		return Requested, true
 	}
 	var results Probes
 	if in.Probes != nil && (c.LivenessProbe != nil || c.StartupProbe != nil) {

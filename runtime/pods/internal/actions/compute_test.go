@@ -26,6 +26,8 @@ type row struct {
 	want   string
 	// resizes is what running containers ask for.
 	resizes map[string]actions.Resize
+	// asked are the containers whose newest run is to be replaced because somebody asked for it.
+	asked string
 }
 
 func check(t *testing.T, rows []row) {
@@ -41,6 +43,7 @@ func check(t *testing.T, rows []row) {
 			}
 			in.Probes = byID(in.Status, r.probes)
 			in.Resizes = byID(in.Status, r.resizes)
+			in.Asked = askedFor(in.Status, r.asked)
 			plan := actions.Compute(in)
 			if got := say(plan, r.pod); got != r.want {
 				t.Errorf("%s\n got %q\nwant %q", r.status, got, r.want)

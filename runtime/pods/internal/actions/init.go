@@ -123,13 +123,16 @@ func (w *initWalk) sidecar(i int, c *v1.Container, record *runtime.ContainerStat
 		return
 	}
 	var results Probes
-	probed := w.in.Probes != nil
+	probed, asked := w.in.Probes != nil, w.in.Asked.Has(record.ID)
 	if probed && (c.StartupProbe != nil || c.LivenessProbe != nil) {
 		results = w.in.Probes[record.ID]
 	}
 	if probed && c.StartupProbe != nil {
 		switch results.Startup {
 		case proberesult.Unknown:
+			if asked {
+				w.kill(i, c, record, Requested)
+			}
 			return
 		case proberesult.Failure:
 			w.kill(i, c, record, StartupProbe)
@@ -140,6 +143,8 @@ func (w *initWalk) sidecar(i int, c *v1.Container, record *runtime.ContainerStat
 	switch {
 	case meta.Changed(c, record):
 		w.kill(i, c, record, Changed)
+	case asked:
+		w.kill(i, c, record, Requested)
 	case probed && c.LivenessProbe != nil && results.Liveness == proberesult.Failure:
 		w.kill(i, c, record, LivenessProbe)
 	default:
@@ -160,14 +165,15 @@ func (w *initWalk) resize(i int, c *v1.Container, record *runtime.ContainerStatu
 }
 
 // appBegan reports whether an app container is created or running. One that has exited,
-// or was created in an older sandbox, does not count: there init has not been done.
+// or was created in an older sandbox, does not count: there init has not been done. One that was
+// stopped in this sandbox because somebody asked for a restart counts: init does not run again for that.
 func appBegan(in Input) bool {
 	for i := range in.Pod.Spec.Containers {
 		record := in.Status.Container(in.Pod.Spec.Containers[i].Name)
 		switch {
 		case record == nil:
 		case record.State == runtime.Running,
-			record.State == runtime.Created && record.SandboxID == in.Status.Sandboxes[0].ID:
+			record.SandboxID == in.Status.Sandboxes[0].ID && (record.State == runtime.Created || in.Asked.Has(record.ID)):
 			return true
 		}
 	}

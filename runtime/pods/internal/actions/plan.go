@@ -4,6 +4,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/internal/proberesult"
+	"github.com/podwright/podwright/internal/restarts"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -22,6 +23,8 @@ type Input struct {
 	Probes map[runtime.ContainerID]Probes
 	// Resizes has what running containers need. Nil, or no entry: nothing.
 	Resizes map[runtime.ContainerID]Resize
+	// Asked has the runs that are to be replaced because somebody asked for it. Nil: none.
+	Asked *restarts.Asked
 }
 
 // KillReason is why a container is killed.
@@ -34,6 +37,7 @@ const (
 	StartupProbe  KillReason = "StartupProbe"
 	LivenessProbe KillReason = "LivenessProbe"
 	Resized       KillReason = "ContainerResized"
+	Requested     KillReason = "RestartRequested"
 )
 
 // Kill is a container to stop.

@@ -48,7 +48,7 @@ func isSource(in Input, c *v1.Container) bool {
 		return false
 	}
 	record := in.Status.Container(c.Name)
-	return record != nil && record.State == runtime.Exited &&
+	return record != nil && record.State == runtime.Exited && !in.Asked.Has(record.ID) && // that exit is not its own
 		restartpolicy.OnExit(in.Pod, c, record.ExitCode) == restartpolicy.RestartAll
 }
 

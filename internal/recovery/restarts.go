@@ -1,0 +1,130 @@
+package recovery
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/restarts"
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/status/checkpoint"
+)
+
+// Asked returns the restarts that somebody asked for of a pod, as far as they are on the disk; nil
+// if there are none.
+func (j *Journal) Asked(uid types.UID) *restarts.Asked {
+	r := j.keeper.Get(uid)
+	if r == nil || r.Restarts == nil {
+		return nil
+	}
+	asked := r.Restarts
+	if !asked.Pending() {
+		return asked
+	}
+	j.mu.Lock()
+	unwritten := maps.Clone(j.asking[uid])
+	j.mu.Unlock()
+	if len(unwritten) == 0 {
+		return asked
+	}
+	return asked.Without(func(r restarts.Run) bool { return unwritten[r.ID] > 0 })
+}
+
+// AskRestart writes down that these runs of a pod are to be replaced (OC2). When it returns nil that is
+// on the disk, and the runs are among those of [Journal.Asked]; after an error nothing was asked for.
+func (j *Journal) AskRestart(ctx context.Context, uid types.UID, runs []restarts.Run, message string) error {
+	fresh := j.beginAsking(uid, runs)
+	if len(fresh) == 0 { // all of it is under way
+		return nil
+	}
+	now, found := j.clock.Now(), false
+	j.keeper.Update(uid, func(r *checkpoint.Record) checkpoint.Class {
+		r.Restarts, found = r.Restarts.With(fresh, message, now), true
+		return checkpoint.Durable
+	})
+	err := j.keeper.Sync(ctx, uid)
+	if err == nil && (!found || j.keeper.ReadOnly(uid)) {
+		err = fmt.Errorf("the pod has no record that this version can write: %w", runtime.ErrFailedPrecondition)
+	}
+	j.endAsking(uid, fresh, err == nil)
+	if err != nil {
+		return fmt.Errorf("write down that it is to be restarted: %w", err)
+	}
+	return nil
+}
+
+// beginAsking returns the runs that are not asked for yet, as far as is written down.
+func (j *Journal) beginAsking(uid types.UID, runs []restarts.Run) (fresh []restarts.Run) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var known *restarts.Asked
+	if r := j.keeper.Get(uid); r != nil {
+		known = r.Restarts
+	}
+	asking := j.asking[uid]
+	if asking == nil {
+		asking = map[string]int{}
+		j.asking[uid] = asking
+	}
+	for _, r := range runs {
+		if asking[r.ID] > 0 || !known.HasID(r.ID) {
+			asking[r.ID]++
+			fresh = append(fresh, r)
+		}
+	}
+	if len(asking) == 0 {
+		delete(j.asking, uid)
+	}
+	return fresh
+}
+
+// endAsking makes the runs part of what is to be done, or takes back those that no other call
+// has written down or still tries to.
+func (j *Journal) endAsking(uid types.UID, runs []restarts.Run, written bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	asking, taken := j.asking[uid], map[string]bool{}
+	for _, r := range runs {
+		switch n := asking[r.ID]; {
+		case n == 0: // another call has written it down
+		case written:
+			delete(asking, r.ID)
+		case n > 1:
+			asking[r.ID]--
+		default:
+			delete(asking, r.ID)
+			taken[r.ID] = true
+		}
+	}
+	if len(asking) == 0 {
+		delete(j.asking, uid)
+	}
+	if len(taken) == 0 {
+		return
+	}
+	j.keeper.Update(uid, func(r *checkpoint.Record) checkpoint.Class {
+		r.Restarts = r.Restarts.Without(func(run restarts.Run) bool { return taken[run.ID] })
+		return checkpoint.Durable
+	})
+}
+
+// Restarted takes what the runtime shows of a pod, and returns the restarts that are left to do; nil
+// if none was ever asked for.
+func (j *Journal) Restarted(pod *v1.Pod, view *runtime.PodStatus) *restarts.Asked {
+	asked := j.Asked(pod.UID)
+	if !asked.Pending() || asked.After(pod, view) == asked {
+		return asked
+	}
+	j.keeper.Update(pod.UID, func(r *checkpoint.Record) checkpoint.Class {
+		next := r.Restarts.After(pod, view)
+		if next == r.Restarts {
+			return checkpoint.Unchanged
+		}
+		r.Restarts = next
+		return checkpoint.Lazy
+	})
+	return j.Asked(pod.UID)
+}

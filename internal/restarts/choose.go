@@ -1,0 +1,110 @@
+package restarts
+
+import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/restartpolicy"
+	"github.com/podwright/podwright/runtime"
+)
+
+// Choose returns the runs that are meant when somebody asks for a restart of these containers, of all
+// that run if names is empty. view is what the runtime shows, pending what was asked for before: a
+// container whose restart is under way takes part in that. The error says what cannot be restarted;
+// its class is runtime.ErrNotFound or runtime.ErrFailedPrecondition.
+func Choose(pod *v1.Pod, view *runtime.PodStatus, pending *Asked, names []string) ([]Run, error) {
+	var runs []Run
+	for _, c := range members(pod) {
+		if len(names) > 0 {
+			break
+		}
+		run, ok := runOf(c, view, pending)
+		if !ok {
+			continue
+		}
+		if err := mayRestart(pod, c); err != nil {
+			return nil, err
+		}
+		runs = append(runs, run)
+	}
+	for _, name := range names {
+		c := memberOf(pod, name)
+		if c == nil {
+			return nil, unknown(pod, name)
+		}
+		if err := mayRestart(pod, c); err != nil {
+			return nil, err
+		}
+		run, ok := runOf(c, view, pending)
+		if !ok {
+			return nil, fmt.Errorf("container %s does not run, Explain says what it waits for: %w", name, runtime.ErrFailedPrecondition)
+		}
+		runs = append(runs, run)
+	}
+	if len(runs) == 0 {
+		return nil, fmt.Errorf("no container of it runs that could be restarted, Explain says what they wait for: %w", runtime.ErrFailedPrecondition)
+	}
+	return runs, nil
+}
+
+// runOf returns the run of a container that a restart means now, false if nothing of it runs.
+func runOf(c *v1.Container, view *runtime.PodStatus, pending *Asked) (Run, bool) {
+	record := view.Container(c.Name)
+	if record == nil {
+		return Run{}, false
+	}
+	if record.State == runtime.Running {
+		return Run{Container: c.Name, ID: record.ID.String(), RestartCount: record.RestartCount}, true
+	}
+	if run, under := pending.of(c.Name); under && !replaced(run, view) {
+		return run, true
+	}
+	return Run{}, false
+}
+
+// mayRestart returns why a container must not run a second time, nil if it may.
+func mayRestart(pod *v1.Pod, c *v1.Container) error {
+	if restartpolicy.Effective(pod, c) == v1.RestartPolicyNever {
+		return fmt.Errorf("container %s must not run twice, its restart policy is Never: %w", c.Name, runtime.ErrFailedPrecondition)
+	}
+	return nil
+}
+
+// unknown says why a container of this name cannot be asked for.
+func unknown(pod *v1.Pod, name string) error {
+	for i := range pod.Spec.InitContainers {
+		if pod.Spec.InitContainers[i].Name == name {
+			return fmt.Errorf("%s is an init container, which runs once before the others: %w", name, runtime.ErrFailedPrecondition)
+		}
+	}
+	for i := range pod.Spec.EphemeralContainers {
+		if pod.Spec.EphemeralContainers[i].Name == name {
+			return fmt.Errorf("%s is an ephemeral container, which never runs twice: %w", name, runtime.ErrFailedPrecondition)
+		}
+	}
+	return fmt.Errorf("it has no container %q: %w", name, runtime.ErrNotFound)
+}
+
+// members are the containers that can be restarted: sidecars, then app containers.
+func members(pod *v1.Pod) []*v1.Container {
+	var out []*v1.Container
+	for i := range pod.Spec.InitContainers {
+		if c := &pod.Spec.InitContainers[i]; restartpolicy.IsSidecar(c) {
+			out = append(out, c)
+		}
+	}
+	for i := range pod.Spec.Containers {
+		out = append(out, &pod.Spec.Containers[i])
+	}
+	return out
+}
+
+func memberOf(pod *v1.Pod, name string) *v1.Container {
+	for _, c := range members(pod) {
+		if c.Name == name {
+			return c
+		}
+	}
+	return nil
+}

@@ -1,0 +1,69 @@
+package pods
+
+import (
+	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/restarts"
+	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/pods/internal/actions"
+)
+
+// asked returns the restarts that somebody asked for of a pod.
+func (m *Manager) asked(uid types.UID) *restarts.Asked { return m.options.Restarts(uid) }
+
+// stopAsked stops the containers whose restart was asked for, all at once, sidecars after the app
+// containers as when a pod ends (spec/runtime.md 6.11). One that does not stop is not started
+// again; it does not keep the others down. It returns false once ctx has ended.
+func (s *podSync) stopAsked(ctx context.Context) bool {
+	var kills []actions.Kill
+	var targets []*target
+	for _, k := range s.plan.Kill {
+		if k.Reason != actions.Requested {
+			continue
+		}
+		c, _ := memberNamed(s.pod, k.Spec.Name)
+		t := newTarget(s.pod, c, k.Record.ID.ID, k.Record.State)
+		t.grace = terminationGrace(graceSources{pod: s.pod})
+		t.message, t.why = killMessage(k), ", which was asked to restart"
+		t.podIP = firstIP(s.status.IPs)
+		kills, targets = append(kills, k), append(targets, t)
+	}
+	if len(kills) == 0 {
+		return true
+	}
+	s.result.Acted = true
+	for i, err := range s.m.stopAll(ctx, targets) {
+		name := kills[i].Record.Name
+		if err != nil {
+			s.fail(stepKillContainer, name, reasonKillContainerError, err)
+			s.leaveRunning(name)
+			continue
+		}
+		s.done(stepKillContainer, name, string(kills[i].Reason), targets[i].message)
+	}
+	return ctx.Err() == nil
+}
+
+// leaveRunning takes the start of a container out of the plan.
+func (s *podSync) leaveRunning(name string) {
+	s.plan.StartInit = slices.DeleteFunc(s.plan.StartInit, func(i int) bool { return s.pod.Spec.InitContainers[i].Name == name })
+	s.plan.StartApp = slices.DeleteFunc(s.plan.StartApp, func(i int) bool { return s.pod.Spec.Containers[i].Name == name })
+}
+
+// restartAsked reports whether the container is started because somebody asked for its restart: the
+// run that it replaces is one of those meant. A container that was only created since replaces none.
+func (st *starting) restartAsked() bool {
+	asked := st.m.asked(st.pod.UID)
+	if !asked.Pending() || st.status == nil {
+		return false
+	}
+	for _, record := range st.status.Containers {
+		if record.Name == st.spec.Name && record.State != runtime.Created {
+			return asked.Has(record.ID)
+		}
+	}
+	return false
+}
