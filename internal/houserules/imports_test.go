@@ -29,7 +29,11 @@ var rooms = map[string][]string{
 	"cleanup/imagegc":     {},
 	"cleanup/eviction":    {},
 	// It stands on the whole engine, as a program does, and is one of its sinks.
-	"runonce":            {"", "status"},
+	"runonce": {"", "status"},
+	// A whole node for users' tests: the engine on the fake runtime and a disk in memory.
+	"podwrighttest": {
+		"", "runtime", "runtime/fake", "status", "status/checkpoint", "status/checkpoint/checkpointtest", "syncloop", "syncloop/source",
+	},
 	"internal/inventory": {"cleanup", "pleg", "podworkers", "runtime"},
 	"internal/lifecycle": {},
 	"internal/latency":   {"pleg", "runtime"},

@@ -1,0 +1,215 @@
+package podwrighttest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/runtime/fake"
+	"github.com/podwright/podwright/status/checkpoint"
+	"github.com/podwright/podwright/status/checkpoint/checkpointtest"
+	"github.com/podwright/podwright/syncloop"
+	"github.com/podwright/podwright/syncloop/source"
+)
+
+// Options make a node. The zero value is a node whose containers run until they are stopped.
+type Options struct {
+	// Programs are what containers do, by "container" or "pod/container", which goes
+	// first. A container without one runs until it is stopped. See [ParsePrograms].
+	Programs map[string]Program
+	// Configure changes the configuration of each engine that is started, nil for none. Sinks, events and
+	// sources should be added to those that are there, which the node's methods live by.
+	Configure func(c *podwright.Config)
+	// Runtime are the options of the runtime: images, a registry. A Script of its own goes
+	// before Programs.
+	Runtime fake.Options
+	// Patience is how long the Wait methods wait, in virtual time. 0 means 10 minutes.
+	Patience time.Duration
+}
+
+// Node is a machine with a runtime and a disk, and the engine on it, if one runs. Its methods
+// are for the goroutine of the test and fail the test where they cannot do what they say.
+// Pods are named "name", in namespace default, or "namespace/name".
+type Node struct {
+	t       *testing.T
+	options Options
+	runtime *fake.Runtime
+	clock   clock.RealClock // virtual in a bubble
+	root    string
+	seen    observed
+
+	desired []*v1.Pod
+	boots   int
+	engine  *podwright.Engine
+	source  *source.Channel
+	own     bool // the engine has the source
+	cancel  context.CancelFunc
+	ended   chan error
+
+	mu       sync.Mutex
+	programs map[string]Program
+	disk     *checkpointtest.Disk
+	dead     bool // nothing of the engine counts any more
+}
+
+// Run runs a test with a node, in a bubble of its own (testing/synctest). The node is
+// stopped when f returns.
+func Run(t *testing.T, o Options, f func(n *Node)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { f(Start(t, o)) })
+}
+
+// Start returns a node on which an engine runs, for a test that is in a bubble of its own. It
+// is stopped at the end of t.
+func Start(t *testing.T, o Options) *Node {
+	t.Helper()
+	if o.Patience == 0 {
+		o.Patience = 10 * time.Minute
+	}
+	n := &Node{t: t, options: o, root: t.TempDir(), boots: 1, disk: &checkpointtest.Disk{}, programs: maps.Clone(o.Programs)}
+	if n.programs == nil {
+		n.programs = map[string]Program{}
+	}
+	for key, p := range n.programs {
+		if err := p.check(); err != nil {
+			t.Fatalf("podwrighttest: program %q: %v", key, err)
+		}
+	}
+	if o.Runtime.Script == nil {
+		o.Runtime.Script = n.script
+	}
+	o.Runtime.WriteLogs = true
+	n.runtime = fake.New(o.Runtime)
+	n.Start()
+	t.Cleanup(func() {
+		if n.engine != nil {
+			n.Stop()
+		}
+	})
+	return n
+}
+
+// Engine is the engine that runs; nil after Stop, Crash and Reboot.
+func (n *Node) Engine() *podwright.Engine { return n.engine }
+
+// Runtime is the node's runtime, for faults and questions beyond those of Node: it counts
+// starts, keeps all calls, and breaks in every way.
+func (n *Node) Runtime() *fake.Runtime { return n.runtime }
+
+// Start starts an engine on what the former one left, and returns once it has taken over the
+// desired pods, which are the same.
+func (n *Node) Start() {
+	n.t.Helper()
+	if n.engine != nil {
+		n.t.Fatal("Start: an engine runs already")
+	}
+	n.mu.Lock()
+	n.dead = false
+	n.mu.Unlock()
+	n.source = source.NewChannel(source.ChannelOptions{NodeName: "node", MaxPods: -1})
+	config := n.config()
+	n.own = slices.Contains(config.Sources, syncloop.Source(n.source))
+	engine, err := podwright.New(config)
+	if err != nil {
+		n.t.Fatalf("Start: %v", err)
+	}
+	ctx, cancel := context.WithCancel(n.t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- engine.Run(ctx) }()
+	n.engine, n.cancel, n.ended = engine, cancel, ended
+	if n.own {
+		n.deliver()
+	}
+}
+
+// config is the configuration of the next engine.
+func (n *Node) config() podwright.Config {
+	c := podwright.Config{
+		Runtime: n.runtime, Images: n.runtime, Sources: []syncloop.Source{n.source}, RootDir: n.root,
+		Node: podwright.Node{Name: "node", IPs: []string{"192.0.2.1"}, BootID: fmt.Sprint("boot-", n.boots)},
+	}
+	c.Storage.LogDir = filepath.Join(n.root, "logs")
+	c.Observe.Sinks, c.Observe.Events = append(c.Observe.Sinks, sink{n}), events{n}
+	c.Checkpoints.Store = checkpoint.NewFiles(&checkpointtest.Points{FS: n.disk, Before: n.write, After: n.write})
+	c.Checkpoints.Reserve = -1                // a megabyte per test
+	c.Workers.DrainTimeout = time.Millisecond // an engine that is killed finishes nothing
+	if n.options.Configure != nil {
+		n.options.Configure(&c)
+	}
+	return c
+}
+
+var errDead = errors.New("the engine is dead")
+
+// write is passed by each operation on the disk.
+func (n *Node) write(checkpointtest.Op) error {
+	if n.isDead() {
+		return errDead
+	}
+	return nil
+}
+
+func (n *Node) isDead() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.dead
+}
+
+// Stop ends the engine as the end of its context does. The pods run on.
+func (n *Node) Stop() {
+	n.t.Helper()
+	if err := n.end("Stop"); err != nil {
+		n.t.Errorf("Stop: the engine's Run: %v", err)
+	}
+}
+
+// Crash ends the engine as kill -9 does: what it has not written is lost, and nothing of what
+// it does at its end reaches the disk or the node's sinks. The pods run on.
+func (n *Node) Crash() {
+	n.t.Helper()
+	n.mu.Lock()
+	n.dead = true
+	n.mu.Unlock()
+	_ = n.end("Crash") // whatever a dying engine says
+}
+
+// Reboot crashes the engine as a loss of power does, and boots the machine: all containers have
+// ended, and of the records only what was synced is left. Start starts the next engine.
+func (n *Node) Reboot() {
+	n.t.Helper()
+	n.Crash()
+	n.mu.Lock()
+	n.disk = n.disk.LosePower(nil)
+	n.mu.Unlock()
+	n.runtime.Reboot()
+	n.boots++
+}
+
+// Restart is Crash and Start.
+func (n *Node) Restart() {
+	n.t.Helper()
+	n.Crash()
+	n.Start()
+}
+
+func (n *Node) end(what string) error {
+	n.t.Helper()
+	if n.engine == nil {
+		n.t.Fatalf("%s: no engine runs", what)
+	}
+	n.cancel()
+	err := <-n.ended
+	n.engine = nil
+	return err
+}

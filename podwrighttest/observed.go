@@ -1,0 +1,80 @@
+package podwrighttest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/podwright/podwright/status"
+)
+
+// observed is what sinks and recorders of all engines of a node heard, by full name.
+type observed struct {
+	mu     sync.Mutex
+	phases map[string][]v1.PodPhase
+	events map[string][]string
+}
+
+// Phases returns the phases that a sink heard of a pod so far, without repetitions in a row, over
+// all engines of the node. An empty one after that of its end says that it was forgotten.
+func (n *Node) Phases(pod string) []v1.PodPhase {
+	n.seen.mu.Lock()
+	defer n.seen.mu.Unlock()
+	return slices.Clone(n.seen.phases[fullName(pod)])
+}
+
+// Events returns the events of a pod so far as "Reason: message", over all engines of the node.
+func (n *Node) Events(pod string) []string {
+	n.seen.mu.Lock()
+	defer n.seen.mu.Unlock()
+	return slices.Clone(n.seen.events[fullName(pod)])
+}
+
+// sink is the node's own sink.
+type sink struct{ n *Node }
+
+func (s sink) Store(_ context.Context, u status.Update) (status.StoreResult, error) {
+	if s.n.isDead() {
+		return 0, errDead
+	}
+	heard := []v1.PodPhase{u.Status.Phase}
+	if u.Forgotten {
+		heard = append(heard, "")
+	}
+	o := &s.n.seen
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.phases == nil {
+		o.phases = map[string][]v1.PodPhase{}
+	}
+	key := u.Namespace + "/" + u.Name
+	o.phases[key] = slices.Compact(append(o.phases[key], heard...))
+	return status.Stored, nil
+}
+
+// events is the node's own recorder.
+type events struct{ n *Node }
+
+func (e events) Eventf(object apiruntime.Object, _, reason, format string, args ...any) {
+	key := ""
+	switch o := object.(type) {
+	case *v1.Pod:
+		key = o.Namespace + "/" + o.Name
+	case *v1.ObjectReference:
+		key = o.Namespace + "/" + o.Name
+	}
+	if e.n.isDead() {
+		return
+	}
+	o := &e.n.seen
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.events == nil {
+		o.events = map[string][]string{}
+	}
+	o.events[key] = append(o.events[key], reason+": "+fmt.Sprintf(format, args...))
+}
