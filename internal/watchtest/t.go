@@ -1,7 +1,6 @@
 package watchtest
 
 import (
-	"fmt"
 	"runtime"
 	"sync"
 	"testing"
@@ -66,7 +65,7 @@ func (w *T) Error(args ...any) {
 // Errorf reports a failure.
 func (w *T) Errorf(format string, args ...any) {
 	w.Helper()
-	w.report(func() { w.Helper(); w.T.Error(fmt.Sprintf(format, args...)) })
+	w.report(func() { w.Helper(); w.T.Errorf(format, args...) })
 }
 
 // Fatal reports a failure and ends the body.
@@ -78,7 +77,7 @@ func (w *T) Fatal(args ...any) {
 // Fatalf reports a failure and ends the body.
 func (w *T) Fatalf(format string, args ...any) {
 	w.Helper()
-	w.report(func() { w.Helper(); w.T.Fatal(fmt.Sprintf(format, args...)) })
+	w.report(func() { w.Helper(); w.T.Fatalf(format, args...) })
 }
 
 // FailNow fails the test and ends the body.
@@ -96,7 +95,7 @@ func (w *T) Skip(args ...any) {
 // Skipf skips the test and ends the body.
 func (w *T) Skipf(format string, args ...any) {
 	w.Helper()
-	w.report(func() { w.Helper(); w.T.Skip(fmt.Sprintf(format, args...)) })
+	w.report(func() { w.Helper(); w.T.Skipf(format, args...) })
 }
 
 // SkipNow skips the test and ends the body.
@@ -111,5 +110,5 @@ func (w *T) Log(args ...any) {
 // Logf adds to the test's log.
 func (w *T) Logf(format string, args ...any) {
 	w.Helper()
-	w.report(func() { w.Helper(); w.T.Log(fmt.Sprintf(format, args...)) })
+	w.report(func() { w.Helper(); w.T.Logf(format, args...) })
 }
