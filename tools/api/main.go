@@ -57,7 +57,7 @@ type listed struct {
 
 // public reports whether users can import the package.
 func (p listed) public() bool {
-	return p.Module != nil && p.Module.Main && p.Name != "main" && !strings.Contains("/"+p.ImportPath+"/", "/internal/")
+	return p.Module != nil && p.Module.Main && p.Name != "main" && p.Export != "" && !strings.Contains("/"+p.ImportPath+"/", "/internal/")
 }
 
 // modules are the folders of the modules whose API users build on.

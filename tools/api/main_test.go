@@ -74,6 +74,7 @@ func TestDescriptionListsWhatUsersSee(t *testing.T) {
 		"room/room.go":            "package room\n\ntype Room struct{}\n\nfunc (Room) Open() {}\n",
 		"internal/inner/inner.go": "package inner\n\ntype Recorder interface{ Event(text string) }\n",
 		"cmd/tool/main.go":        "package main\n\nfunc main() {}\n",
+		"guide/guide_test.go":     "package guide_test\n\ntype Shown int\n",
 	})
 	files, err := describe(dir)
 	if err != nil {
