@@ -139,6 +139,7 @@ func newAgent(ctx context.Context, o options, supervisor process.Supervisor, std
 	if a.engine, err = podwright.New(config); err != nil {
 		return nil, err
 	}
+	a.metrics.registry.MustRegister(newPodStates(a.engine.Pods))
 	return a, a.openAPI(ctx) // last, in the folder that the engine found to be safe
 }
 

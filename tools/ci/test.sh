@@ -14,7 +14,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 root=$PWD
-packages=(containerd runc containernetworking-plugins busybox-static iproute2)
+packages=(containerd runc containernetworking-plugins busybox-static iproute2 prometheus)
 # With these the runc of containerd 2.x is built too; without, the installed one does.
 headers=(gcc pkg-config libseccomp-dev)
 
@@ -33,6 +33,9 @@ prepare_runtime() {
 	[ "$(id -u)" = 0 ] ||
 		die "the containerd tests need root; run as root on Debian, or set CONTAINER_RUNTIME_ENDPOINT to a CRI socket you may use"
 	install "${packages[@]}" || die "apt-get failed; install ${packages[*]}, or set CONTAINER_RUNTIME_ENDPOINT to a CRI socket"
+	# For promtool, which checks the alerts of examples/nodeagent/observability.
+	PODWRIGHT_PROMTOOL=$(command -v promtool) || die "promtool is not in the PATH; install Debian's package prometheus"
+	export PODWRIGHT_PROMTOOL
 	[ "${CONTAINERD:-both}" = installed ] || install "${headers[@]}" || echo "test: user namespaces are not tested without the packages ${headers[*]}"
 }
 

@@ -21,6 +21,7 @@ Every metric of the engine and of module kube, made from the source by ` + "`mak
 
 const tail = `
 Beside these, the pages ` + "`/metrics/cadvisor` and `/metrics/resource`" + ` of module kube show what pods use (spec/kube.md), and ` + "`nodeagent` and `kubenode`" + ` add ` + "`go_*` and `process_*`" + `.
+[examples/nodeagent/observability](../examples/nodeagent/observability/README.md) has alerts and a dashboard, and shows pods under the names of kube-state-metrics.
 `
 
 // page is docs/metrics.md.
