@@ -21,6 +21,7 @@ import (
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/problem"
 	"github.com/podwright/podwright/internal/recovery"
+	"github.com/podwright/podwright/internal/tracing"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/podworkers/podsync"
@@ -142,12 +143,17 @@ func (p *parts) buildJournal() error {
 
 // buildPods makes what turns pods into containers.
 func (p *parts) buildPods() error {
-	p.calls = podsync.NewCalls(node.WatchRuntime(p.exits.Runtime(p.config.Runtime), p.foreign), podsync.CallOptions{
+	p.traces = tracing.New(tracing.Options{
+		Provider: p.config.Observe.TracerProvider, Clock: p.config.Clock,
+		Status:  func(uid types.UID) (v1.PodStatus, bool) { return p.status.Get(uid) },
+		Explain: func(uid types.UID) (podworkers.Explanation, bool) { return p.workers.Explain(uid) },
+	})
+	p.calls = podsync.NewCalls(node.WatchRuntime(p.exits.Runtime(p.traces.Runtime(p.config.Runtime)), p.foreign), podsync.CallOptions{
 		Cache: p.pleg, BeforeStart: p.journal.Starting, Clock: p.config.Clock,
 	})
 	o := p.podOptions()
 	var err error
-	if p.pods, err = pods.New(p.calls, node.WatchImages(p.config.Images, p.foreign), o); err != nil {
+	if p.pods, err = pods.New(p.calls, node.WatchImages(p.traces.Images(p.config.Images), p.foreign), o); err != nil {
 		p.pods, _ = pods.New(p.calls, p.config.Images, pods.Options{RootDir: o.RootDir, LogDir: o.LogDir}) // the other parts are checked too
 	}
 	return err
@@ -285,7 +291,7 @@ func (p *parts) buildWorkers() error {
 	o.Views, o.SourcesReady, o.Journal = node.WorkerViews{Generator: p.pleg}, func() bool { return p.loop.Ready() }, p.journal
 	o.KillOrphan, o.Doing = p.recovery.KillOrphan, p.pods.Doing
 	o.Clock, o.Logger, o.Events, o.Meter = c.Clock, p.logger("workers"), c.Observe.Events, p.meter("podworkers")
-	p.workers = podworkers.New(p.syncer, o)
+	p.workers = podworkers.New(p.traces.Syncer(p.syncer), o)
 	return nil
 }
 

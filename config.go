@@ -5,6 +5,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
@@ -184,6 +185,9 @@ type Observe struct {
 	Logger logr.Logger
 	// MeterProvider makes the meters of the engine's parts. Nil: no metrics.
 	MeterProvider metric.MeterProvider
+	// TracerProvider traces pods' starts, steps and stops, and the calls of the runtime in
+	// them (spec/podworkers.md 17). Nil: nothing is traced, and nothing is in the way of calls.
+	TracerProvider trace.TracerProvider
 }
 
 // Admission says which pods may run on this node (spec/syncloop.md 11). A pod is

@@ -14,6 +14,7 @@ import (
 	"github.com/podwright/podwright/internal/node"
 	"github.com/podwright/podwright/internal/oomkills"
 	"github.com/podwright/podwright/internal/recovery"
+	"github.com/podwright/podwright/internal/tracing"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/podworkers/podsync"
@@ -73,6 +74,7 @@ type parts struct {
 	state       node.State
 	hooks       *node.Hooks
 	exits       *latency.Exits
+	traces      *tracing.Traces
 	kills       *oomkills.Kills
 	journal     *recovery.Journal
 	recovery    *recovery.Recovery

@@ -3,7 +3,6 @@ package podwright
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 
 	"github.com/podwright/podwright/internal/dirlock"
 	"github.com/podwright/podwright/internal/lifecycle"
@@ -67,11 +66,11 @@ func (e *Engine) Run(ctx context.Context) error {
 		return fmt.Errorf("podwright: %w", err)
 	}
 	defer lock.Release()
-	unlockLogs, err := e.lockLogs()
+	logs, err := dirlock.AcquireOutside(e.config.RootDir, e.config.Storage.LogDir, e.config.Node.OwnerID) // (ND8)
 	if err != nil {
 		return fmt.Errorf("podwright: %w", err)
 	}
-	defer unlockLogs()
+	defer logs.Release()
 	defer e.changes.Close()
 	if err := e.hooks.Initialise(ctx); err != nil {
 		return fmt.Errorf("podwright: %w", err)
@@ -83,23 +82,10 @@ func (e *Engine) Run(ctx context.Context) error {
 	return e.serve(ctx)
 }
 
-// lockLogs keeps other engines off a folder for logs that is not below RootDir: each
-// would take the other's logs for those of gone pods (ND8).
-func (p *parts) lockLogs() (unlock func(), err error) {
-	if inside, err := filepath.Rel(p.config.RootDir, p.config.Storage.LogDir); err == nil && filepath.IsLocal(inside) {
-		return func() {}, nil
-	}
-	lock, err := dirlock.Acquire(p.config.Storage.LogDir, p.config.Node.OwnerID)
-	if err != nil {
-		return nil, err
-	}
-	return func() { _ = lock.Release() }, nil
-}
-
 // serve runs the components until ctx ends, a drain is asked for, or a component ends
 // that should not.
 func (p *parts) serve(ctx context.Context) error {
-	defer func() { p.events.Leave(); p.users().Leave(p.config.Observe.Logger) }()
+	defer func() { p.traces.End(); p.events.Leave(); p.users().Leave(p.config.Observe.Logger) }()
 	return lifecycle.Run(ctx, p.components(), p.drains, p.users().Stopping, func(s lifecycle.Stage, d *drain) {
 		switch {
 		case s == lifecycle.Input && d != nil:

@@ -48,6 +48,15 @@ func Acquire(dir, owner string) (*Lock, error) {
 	return &Lock{file: f}, nil
 }
 
+// AcquireOutside locks dir as [Acquire] does, unless it is below root, whose lock covers it: two
+// programs that remove what is unknown from one folder would take each other's content.
+func AcquireOutside(root, dir, owner string) (*Lock, error) {
+	if inside, err := filepath.Rel(root, dir); err == nil && filepath.IsLocal(inside) {
+		return nil, nil
+	}
+	return Acquire(dir, owner)
+}
+
 // Holder returns for whom dir is locked at this moment, "" if the holder could not note
 // it; held is false if nothing holds the lock. The caller must not hold it itself.
 func Holder(dir string) (owner string, held bool) {
@@ -70,4 +79,10 @@ func Holder(dir string) (owner string, held bool) {
 const maxNote = 4096
 
 // Release releases the lock. The error can be ignored: the lock is gone in any case.
-func (l *Lock) Release() error { return l.file.Close() }
+// A nil lock is released already.
+func (l *Lock) Release() error {
+	if l == nil {
+		return nil
+	}
+	return l.file.Close()
+}

@@ -39,6 +39,7 @@ var rooms = map[string][]string{
 	"internal/latency":   {"pleg", "runtime"},
 	"internal/oomkills":  {"runtime"},
 	"internal/restarts":  {"runtime"},
+	"internal/tracing":   {"podworkers", "runtime"},
 	"internal/tale":      {"runtime"},
 	"internal/node":      nodeRooms,
 	// It speaks the words of each room that writes into the records.

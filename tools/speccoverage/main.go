@@ -28,7 +28,7 @@ type page struct {
 }
 
 var pages = []page{
-	{"podworkers.md", []string{"U", "W", "C", "G", "X", "Q", "V", "S", "N", "R", "O", "E", "P", "I", "L"}, []string{"podworkers"}},
+	{"podworkers.md", []string{"U", "W", "C", "G", "X", "Q", "V", "S", "N", "R", "O", "E", "P", "I", "L", "TR"}, []string{"podworkers", "internal/tracing"}},
 	{"pleg.md", []string{"S", "R", "E", "H", "C", "D", "V", "EV", "B", "PI"}, []string{"pleg", "."}},
 	{"syncloop.md", []string{"SRC", "D", "F", "H", "A", "P", "M", "R", "PM", "MC", "L", "AD", "W", "RH", "PR", "PE", "B", "SI"}, []string{"syncloop", "."}},
 	{"cleanup.md", []string{"SG", "HK", "OD", "CG", "SB", "LG", "IG", "CK", "ND", "ID", "DR", "HI"}, []string{"cleanup", "runtime/pods", "status", "."}},

@@ -1,0 +1,2 @@
+// Package tracingtest has a tracer provider for tests that remembers the spans.
+package tracingtest
