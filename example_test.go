@@ -117,6 +117,17 @@ func ExampleEngine_EvictPod() {
 	// Output: Failed Repair <nil>
 }
 
+// An operator restarts a pod in place, because a file that it reads only once has changed.
+func ExampleEngine_RestartPod() {
+	engine, stop := launch(fake.New(fake.Options{}), web())
+	defer stop()
+	ctx := context.Background()
+	err := engine.RestartPod(ctx, "web-1", podwright.RestartOptions{Message: "The certificate is new."})
+	restarted, _ := engine.Pod("web-1")
+	fmt.Println(restarted.Status.Phase, restarted.Status.ContainerStatuses[0].RestartCount, err)
+	// Output: Running 1 <nil>
+}
+
 // A program follows every pod until it has seen enough.
 func ExampleEngine_Watch() {
 	engine, stop := launch(fake.New(fake.Options{}), web())

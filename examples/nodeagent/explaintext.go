@@ -22,7 +22,7 @@ func explainLines(e *podwright.Explanation, pod *v1.Pod, now time.Time) []string
 	if e.Reason != "" || e.Message != "" {
 		t.say("  %s", joined(": ", e.Reason, e.Message))
 	}
-	for _, hindrance := range [][2]string{{"held", e.Held}, {"unreadable", e.Unreadable}, {"record", e.Checkpoint}} {
+	for _, hindrance := range [][2]string{{"held", e.Held}, {"unreadable", e.Unreadable}, {"record", e.Checkpoint}, {"to restart", e.Restart}} {
 		if hindrance[1] != "" {
 			t.say("  %s: %s", hindrance[0], hindrance[1])
 		}

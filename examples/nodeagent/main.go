@@ -4,7 +4,7 @@
 //
 //	nodeagent run --manifests DIR [--objects DIR] [--runtime process|unix:///run/containerd/containerd.sock]
 //	nodeagent run --manifests DIR --run-once
-//	nodeagent pods|explain|events|logs|exec|evict|drain|problems|cleanup|version
+//	nodeagent pods|explain|events|logs|exec|restart|evict|drain|problems|cleanup|version
 //	nodeagent checkpoint list|show UID
 //
 // Flags without a command are those of run. nodeagent --help lists the commands, and

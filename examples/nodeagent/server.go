@@ -71,6 +71,7 @@ func (a *agent) handler() http.Handler {
 	mux.HandleFunc("GET /logs/{namespace}/{name}/{container}", a.containerLog)
 	mux.HandleFunc("GET /exec/{namespace}/{name}", a.exec)
 	mux.HandleFunc("GET /exec/{namespace}/{name}/{container}", a.exec)
+	mux.HandleFunc("POST /restart/{namespace}/{name}", a.restart)
 	mux.HandleFunc("POST /evict/{namespace}/{name}", a.evict)
 	mux.HandleFunc("POST /drain", a.drain)
 	mux.HandleFunc("GET /cleanup/plan", a.cleanupPlan)

@@ -57,6 +57,43 @@ func TestStopTellsWhatItWaitsFor(t *testing.T) {
 	}
 }
 
+// TestRestartCommand: the container runs again when the command returns, the pod says why, and what cannot be restarted is refused.
+func TestRestartCommand(t *testing.T) {
+	manifests := t.TempDir()
+	writeManifest(t, manifests, "web.yaml", pod("web", "host", "exec sleep 1000"))
+	writeManifest(t, manifests, "once.yaml", pod("once", "host", "exec sleep 1000", "  restartPolicy: Never"))
+	a := startAgent(t, "--manifests", manifests, "--root", t.TempDir(), "--drain")
+	before := containerIDs(a.awaitPhase("web", v1.PodRunning))
+	a.awaitPhase("once", v1.PodRunning)
+	for line, want := range map[string]string{
+		"restart none":          `there is no pod "none"`,
+		"restart web -c nope":   `no container "nope"`,
+		"restart once":          "must not run twice",
+		"restart once --twice":  "unknown flag",
+		"restart once -c main ": "must not run twice",
+	} {
+		if code, _, problems := a.tells(strings.Fields(line)...); code == 0 || !strings.Contains(problems, want) {
+			t.Errorf("%s: %d %q", line, code, problems)
+		}
+	}
+	for i := range int32(2) {
+		code, out, problems := a.tells("restart", "web", "-c", "main", "--message", "the certificate is new")
+		if code != 0 || out != "web is restarted\n" || problems != "" {
+			t.Fatalf("restart: %d %q %q", code, out, problems)
+		}
+		after := a.awaitPhase("web", v1.PodRunning)
+		if c := after.Status.ContainerStatuses[0]; c.RestartCount != i+1 || c.State.Running == nil || containerIDs(after)["main"] == before["main"] {
+			t.Errorf("after restart %d: %+v", i, c)
+		}
+	}
+	if _, out, _ := a.tells("events", "web"); !strings.Contains(out, "RestartRequested") || !strings.Contains(out, "the certificate is new") || strings.Contains(out, "BackOff") {
+		t.Errorf("events:\n%s", out)
+	}
+	if code := a.terminate(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
 // TestEvictCommand: the pod is Failed, for the reason that was given, when the command returns.
 func TestEvictCommand(t *testing.T) {
 	manifests := t.TempDir()
