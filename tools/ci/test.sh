@@ -14,7 +14,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 root=$PWD
-packages=(containerd runc containernetworking-plugins busybox-static iproute2 prometheus)
+packages=(containerd runc containernetworking-plugins busybox-static iproute2)
 # With these the runc of containerd 2.x is built too; without, the installed one does.
 headers=(gcc pkg-config libseccomp-dev)
 
@@ -33,8 +33,7 @@ prepare_runtime() {
 	[ "$(id -u)" = 0 ] ||
 		die "the containerd tests need root; run as root on Debian, or set CONTAINER_RUNTIME_ENDPOINT to a CRI socket you may use"
 	install "${packages[@]}" || die "apt-get failed; install ${packages[*]}, or set CONTAINER_RUNTIME_ENDPOINT to a CRI socket"
-	# For promtool, which checks the alerts of examples/nodeagent/observability.
-	PODWRIGHT_PROMTOOL=$(command -v promtool) || die "promtool is not in the PATH; install Debian's package prometheus"
+	PODWRIGHT_PROMTOOL=$(promtool_program) || die "apt-get failed; put promtool, of Debian's package prometheus, into the PATH"
 	export PODWRIGHT_PROMTOOL
 	[ "${CONTAINERD:-both}" = installed ] || install "${headers[@]}" || echo "test: user namespaces are not tested without the packages ${headers[*]}"
 }
@@ -55,6 +54,19 @@ install() {
 	echo "test: installing ${missing[*]}"
 	export DEBIAN_FRONTEND=noninteractive
 	command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+}
+
+# promtool_program prints where promtool is, which checks the alerts of examples/nodeagent/observability.
+# It is unpacked from Debian's package: installed, that would also start a server on every address.
+promtool_program() {
+	command -v promtool && return
+	local folder=${XDG_CACHE_HOME:-$HOME/.cache}/podwright/promtool
+	if [ ! -x "$folder/usr/bin/promtool" ]; then
+		echo "test: unpacking promtool" >&2
+		rm -rf "$folder" && mkdir -p "$folder" &&
+			(cd "$folder" && apt-get update -qq && apt-get download -qq prometheus && dpkg -x prometheus_*.deb . && rm prometheus_*.deb) >&2
+	fi
+	[ -x "$folder/usr/bin/promtool" ] && echo "$folder/usr/bin/promtool"
 }
 
 only_e2e=false
