@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/gorilla/websocket"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,6 +40,10 @@ type channel struct {
 	id   byte
 	conn *websocket.Conn
 	mu   *sync.Mutex
+	// within is how long the other end may take for a message; 0: no limit.
+	within time.Duration
+	// gone is called when a message could not be sent; nil: not.
+	gone func()
 }
 
 // Write implements [io.Writer].
@@ -46,6 +51,9 @@ func (c channel) Write(p []byte) (n int, err error) {
 	for first := true; first || n < len(p); first = false {
 		piece := p[n:min(n+maxMessage, len(p))]
 		if err := c.message(piece); err != nil {
+			if c.gone != nil {
+				c.gone()
+			}
 			return n, err
 		}
 		n += len(piece)
@@ -56,6 +64,11 @@ func (c channel) Write(p []byte) (n int, err error) {
 func (c channel) message(piece []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.within > 0 {
+		if err := c.conn.SetWriteDeadline(time.Now().Add(c.within)); err != nil {
+			return err
+		}
+	}
 	w, err := c.conn.NextWriter(websocket.BinaryMessage)
 	if err != nil {
 		return err

@@ -62,8 +62,8 @@ func deliver(s runtime.Streams, message []byte) error {
 
 // send carries stdin and its end.
 func send(conn *websocket.Conn, mu *sync.Mutex, from io.Reader) {
-	if _, err := io.Copy(channel{stdin, conn, mu}, from); err == nil { // Run learns of the connection's end by reading
-		_ = channel{closed, conn, mu}.message([]byte{stdin})
+	if _, err := io.Copy(channel{id: stdin, conn: conn, mu: mu}, from); err == nil { // Run learns of the connection's end by reading
+		_ = channel{id: closed, conn: conn, mu: mu}.message([]byte{stdin})
 	}
 }
 
@@ -80,7 +80,7 @@ func sendSizes(conn *websocket.Conn, mu *sync.Mutex, from <-chan runtime.Termina
 			if err != nil {
 				return
 			}
-			if (channel{resize, conn, mu}).message(text) != nil {
+			if (channel{id: resize, conn: conn, mu: mu}).message(text) != nil {
 				return
 			}
 		}

@@ -20,6 +20,10 @@ const pingPeriod = 5 * time.Second
 // lastWords is how long a client may take for the end.
 const lastWords = 2 * time.Second
 
+// unread is how long a client may leave what a command says unread, because of a pause for example, before it counts
+// as gone.
+const unread = 4 * time.Hour
+
 // Wants is what the client asked for.
 type Wants struct{ Stdin, TTY bool }
 
@@ -31,14 +35,15 @@ func Serve(ctx context.Context, conn *websocket.Conn, wants Wants, run func(ctx 
 	var mu sync.Mutex
 	input, feed := io.Pipe()
 	sizes := make(chan runtime.TerminalSize)
-	streams := runtime.Streams{TTY: wants.TTY, Stdout: channel{stdout, conn, &mu}}
+	to := func(id byte) channel { return channel{id: id, conn: conn, mu: &mu, within: unread, gone: cancel} }
+	streams := runtime.Streams{TTY: wants.TTY, Stdout: to(stdout)}
 	if wants.Stdin {
 		streams.Stdin = input
 	}
 	if wants.TTY {
 		streams.Resize = sizes
 	} else {
-		streams.Stderr = channel{stderr, conn, &mu}
+		streams.Stderr = to(stderr)
 	}
 	conn.SetReadLimit(maxMessage + 1)
 	var helpers sync.WaitGroup
@@ -51,8 +56,7 @@ func Serve(ctx context.Context, conn *websocket.Conn, wants Wants, run func(ctx 
 	defer context.AfterFunc(ctx, func() { _ = conn.NetConn().SetWriteDeadline(time.Now().Add(lastWords)) })()
 	end := run(ctx, streams)
 	_ = input.CloseWithError(io.ErrClosedPipe) // lets go of a write that the command did not read
-	_ = conn.SetWriteDeadline(time.Now().Add(lastWords))
-	_, _ = channel{status, conn, &mu}.Write(encodeEnd(end))
+	_, _ = channel{id: status, conn: conn, mu: &mu, within: lastWords}.Write(encodeEnd(end))
 	_ = conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""), time.Now().Add(lastWords))
 	cancel()
 	_ = conn.Close()
