@@ -8,13 +8,14 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
 )
 
 // TestUp is `make kube-up`: a cluster that stays until SIGTERM. KUBE_UP names the folder
-// that gets its kubeconfig, kubectl and logs.
+// that gets its kubeconfig, kubectl, logs and the process ID of kubenode.
 func TestUp(t *testing.T) {
 	dir := os.Getenv("KUBE_UP")
 	signals := make(chan os.Signal, 1)
@@ -42,13 +43,32 @@ func TestUp(t *testing.T) {
 	}
 	defer func() { _ = os.Remove(ready) }()
 	fmt.Println("up")
-	select {
-	case <-signals:
-	case <-c.ended:
-		t.Errorf("kubenode ended:\n%s", c.tail())
-	}
+	c.keepUp(dir, signals)
 	if out, err := c.api.Kubectl(t.Context(), "delete", "deployments,daemonsets,statefulsets,jobs,cronjobs,pods", "--all", "-A", "--grace-period=1", "--timeout=30s"); err != nil {
 		t.Logf("not everything could be deleted: %v\n%s", err, out)
+	}
+}
+
+// keepUp starts kubenode again when it ends, as a service is, until a signal comes, or kubenode ends soon after its start.
+// The folder has its process ID.
+func (c *cluster) keepUp(dir string, signals <-chan os.Signal) {
+	file := filepath.Join(dir, "kubenode.pid")
+	defer func() { _ = os.Remove(file) }()
+	for {
+		if err := os.WriteFile(file, []byte(strconv.Itoa(c.agent.Process.Pid)+"\n"), 0o600); err != nil {
+			c.t.Error(err)
+		}
+		begun := time.Now()
+		select {
+		case <-signals:
+			return
+		case <-c.ended:
+		}
+		if time.Since(begun) < 5*time.Second {
+			c.t.Errorf("kubenode ended soon after its start:\n%s", c.tail())
+			return
+		}
+		c.start()
 	}
 }
 
