@@ -29,7 +29,7 @@ const (
 // errNoUser: a request shows neither a good certificate nor a good token.
 var errNoUser = errors.New("no valid client certificate or bearer token")
 
-// access says who a user is and what he may do (KH1).
+// access says who a user is and what the user may do (KH1).
 type access struct {
 	options *Options
 	tokens  cache[authentication.UserInfo]

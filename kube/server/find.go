@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -25,7 +26,7 @@ func fail(w http.ResponseWriter, err error) {
 }
 
 func codeOf(err error) int {
-	if f, ok := err.(*failure); ok {
+	if f, ok := errors.AsType[*failure](err); ok {
 		return f.code
 	}
 	switch runtime.Class(err) {
