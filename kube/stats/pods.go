@@ -346,15 +346,18 @@ func specOf(pod *v1.Pod, name string) *v1.Container {
 // memoryOfList is the memory of a list of resources in bytes.
 func memoryOfList(list v1.ResourceList) uint64 { return uint64(max(list.Memory().Value(), 0)) }
 
-// podLimit is that of a pod as a whole: its own, or the sum of its containers' if each has one.
+// podLimit is that of a pod as a whole: its own, or the sum of its containers', sidecars too, if each has one.
 func podLimit(spec *v1.Pod) (sum uint64) {
 	if r := spec.Spec.Resources; r != nil {
 		if own := memoryOfList(r.Limits); own > 0 {
 			return own
 		}
 	}
-	for i := range spec.Spec.Containers {
-		own := memoryOfList(spec.Spec.Containers[i].Resources.Limits)
+	sidecars := slices.DeleteFunc(slices.Clone(spec.Spec.InitContainers), func(c v1.Container) bool {
+		return c.RestartPolicy == nil || *c.RestartPolicy != v1.ContainerRestartPolicyAlways
+	})
+	for _, c := range slices.Concat(spec.Spec.Containers, sidecars) {
+		own := memoryOfList(c.Resources.Limits)
 		if own == 0 || own > math.MaxInt64-sum {
 			return 0
 		}
