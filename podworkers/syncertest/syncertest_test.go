@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -222,6 +224,16 @@ func TestFlawed(t *testing.T) {
 					})
 				})
 			}
+		}
+	}
+}
+
+// Every case has a flaw that it catches.
+func TestCasesHaveFlaws(t *testing.T) {
+	names := slices.Collect(maps.Values(caught()))
+	for _, c := range syncertest.Cases() {
+		if !slices.Contains(names, c.Name) {
+			t.Errorf("case %q has no flaw", c.Name)
 		}
 	}
 }

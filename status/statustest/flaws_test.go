@@ -3,8 +3,10 @@ package statustest_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -100,6 +102,10 @@ func (f *flawed) Store(ctx context.Context, u status.Update) (status.StoreResult
 		if u.Forgotten {
 			return 0, errFlaw
 		}
+	case "loses the end":
+		if u.Status.Phase == v1.PodFailed {
+			return status.Stored, nil
+		}
 	case "once":
 		if again {
 			return status.Unchanged, nil
@@ -170,6 +176,7 @@ func caught() map[string]string {
 		"reads strangers":         "8.3 reads pods",
 		"deletes by name":         "8.6 deletes pods",
 		"chokes on the end":       "FG1 hears that a pod is forgotten, and takes its next life",
+		"loses the end":           "8.7 follows a pod's life under a manager",
 		"once":                    "9.9 follows a second manager",
 	}
 }
@@ -206,6 +213,16 @@ func TestFlawed(t *testing.T) {
 					})
 				})
 			}
+		}
+	}
+}
+
+// Every case has a flaw that it catches.
+func TestCasesHaveFlaws(t *testing.T) {
+	names := slices.Collect(maps.Values(caught()))
+	for _, c := range statustest.Cases() {
+		if !slices.Contains(names, c.Name) {
+			t.Errorf("case %q has no flaw", c.Name)
 		}
 	}
 }
