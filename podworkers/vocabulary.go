@@ -43,7 +43,12 @@ type State = machine.State
 type PodSync = machine.PodSync
 
 // SyncResult is what a successful SyncPod call found. It is ignored if the call
-// returned an error.
+// returned an error. Its fields:
+//
+//	Terminal  bool                // the pod's phase is Succeeded or Failed, and published
+//	Acted     bool                // something was changed: a new view is asked for at once
+//	RequeueAt time.Time           // when to look again, if before the next resync; zero: then
+//	Amend     func(*v1.PodStatus) // with Terminal: says in the statuses what was decided over the pod; nil: nothing was
 type SyncResult = machine.SyncResult
 
 // Facts are the latched facts of one life of a pod.

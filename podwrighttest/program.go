@@ -27,7 +27,7 @@ type Program struct {
 	// Reason of that end, such as OOMKilled. Empty: Completed or Error, by the code.
 	Reason string
 	// Times is how many runs of the container end by themselves; later ones run until they are
-	// stopped. 0 means every run.
+	// stopped. 0 means every run. A container that is made and never started counts as a run.
 	Times int
 
 	// IgnoresTERM makes it run on when it is told to stop, until it is killed after the

@@ -15,7 +15,7 @@ func body(imported, statement string) string {
 
 // rules lists every rule with files that break it and files that keep it.
 func rules() []rule {
-	return slices.Concat(codeRules(), shapeRules(), textRules(), walkRules(), happensRules(), linkRules(), snippetRules(), derivedRules())
+	return slices.Concat(codeRules(), shapeRules(), textRules(), walkRules(), happensRules(), linkRules(), programRules(), snippetRules(), derivedRules())
 }
 
 func codeRules() []rule {

@@ -31,7 +31,8 @@ func (r Request) others() iter.Seq[*v1.Pod] {
 // Verdict is an answer. The zero value admits the pod.
 type Verdict struct {
 	// Reason is one word in upper camel case, such as OutOfcpu; empty if the pod
-	// is admitted.
+	// is admitted. The metric of refusals counts reasons that are not of this library or
+	// of the kubelet as Other.
 	Reason string
 	// Message tells users what is missing and what they can do. It is published, so it
 	// must not contain secrets.
