@@ -11,7 +11,7 @@ MANIFESTS ?= examples/manifests
 # runs. The tests check for goroutines that still run.
 export GORACE := atexit_sleep_ms=10 $(GORACE)
 
-.PHONY: fleet tenant test-kube kube-long kube-offline kube-autoscale kube-certificates kube-crash kube-up kube-down fields help run test unit e2e lint bench verify fmt explore torture crash crash-containerd probes-kill evictions-kill mutate-podworkers spec-coverage rewrites faults-pleg bench-idle bench-node build clean fuzz vuln leak-hunt crowd api metrics deletions faults-hour marathon flake deep-trees
+.PHONY: web-test fleet tenant test-kube kube-long kube-offline kube-autoscale kube-certificates kube-crash kube-up kube-down fields help run test unit e2e lint bench verify fmt explore torture crash crash-containerd probes-kill evictions-kill mutate-podworkers spec-coverage rewrites faults-pleg bench-idle bench-node build clean fuzz vuln leak-hunt crowd api metrics deletions faults-hour marathon flake deep-trees
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | expand -t 22
@@ -100,6 +100,9 @@ explore: ## explore the worker state machine without a depth limit, up to STATES
 
 torture: ## do random things to an agent on a real containerd for TORTURE (10m)
 	cd examples && $(GO) test $(RACE) -tags containerd ./nodeagent -run TestContainerdTorture -v -timeout 0 -torture.for=$(or $(TORTURE),10m) -torture.steps=60
+
+web-test: ## the page of nodeagent in a headless Chromium (Debian's package chromium); SCREENSHOTS=FOLDER keeps pictures of it
+	cd examples && $(GO) test -count=1 -tags chromium -run '^TestPageInBrowser$$' -v ./nodeagent $(if $(SCREENSHOTS),-args -web.screenshots=$(abspath $(SCREENSHOTS)))
 
 fleet: ## ENGINES (1000) engines with PODS (100) pods each in one process, an hour of virtual time in which 1 % of the pods fail per minute; a table of memory and time (an hour, 16 GB); FOR=5m for less
 	@mkdir -p bin; $(INMEMORY) nice $(GO) test -count=1 -timeout 0 -run '^TestFleet$$' -v ./internal/enginetest -fleet.engines=$(or $(ENGINES),1000) -fleet.pods=$(or $(PODS),100) -fleet.for=$(or $(FOR),1h) -fleet.mib=16384 >bin/fleet.log 2>&1; code=$$?; \

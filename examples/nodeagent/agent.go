@@ -51,6 +51,7 @@ type agent struct {
 	report     *runonce.Report // of once, when it has run
 	listeners  []net.Listener
 	server     *http.Server
+	page       *webPage        // nil without --web
 	streams    chan struct{}   // one for each answer without an end
 	over       context.Context // ends such answers
 	endStreams context.CancelFunc
@@ -96,6 +97,9 @@ func newAgent(ctx context.Context, o options, supervisor process.Supervisor, std
 			err = errors.Join(err, closeRuntime(ctx))
 		}
 	}()
+	if o.web.address != "" {
+		a.recorded.lives = newTimelines()
+	}
 	events := recorder{log: a.log, kept: &a.recorded}
 	sources, err := o.sources.open(o.nodeName, source.FileOptions{
 		Recorder: events, Meter: a.metrics.meter("syncloop/source"),
@@ -171,15 +175,9 @@ func openRuntime(
 func (a *agent) run(ctx context.Context, signals <-chan os.Signal) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	failed := make(chan error, len(a.listeners))
+	failed := make(chan error, len(a.listeners)+1)
 	var served sync.WaitGroup
-	for _, l := range a.listeners {
-		served.Go(func() {
-			if err := a.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-				failed <- fmt.Errorf("local API at %s: %w", l.Addr(), err)
-			}
-		})
-	}
+	a.serveAll(ctx, &served, failed)
 	ended := make(chan struct{})
 	var engineErr error
 	go func() {
@@ -218,13 +216,32 @@ func (a *agent) run(ctx context.Context, signals <-chan os.Signal) error {
 	return errors.Join(err, engineErr, shutdownErr, a.close(final), a.metrics.close(final), a.statuses.Close())
 }
 
+// serveAll serves the local API and the page until they are shut down.
+func (a *agent) serveAll(ctx context.Context, served *sync.WaitGroup, failed chan<- error) {
+	serve := func(server *http.Server, l net.Listener, what string) {
+		served.Go(func() {
+			if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+				failed <- fmt.Errorf("%s at %s: %w", what, l.Addr(), err)
+			}
+		})
+	}
+	for _, l := range a.listeners {
+		serve(a.server, l, "local API")
+	}
+	if a.page != nil {
+		serve(a.page.server, a.page.listener, "page for browsers")
+		served.Go(func() { a.recorded.lives.follow(a.engine.Watch(ctx)) })
+		a.log.Info("A page for browsers is served; nodeagent web prints the link that opens it", "web", "http://"+a.page.listener.Addr().String())
+	}
+}
+
 // endAPI lets the clients have what they were promised, if they are quick.
 func (a *agent) endAPI(ctx context.Context) error {
 	quick, cancel := context.WithTimeout(ctx, apiStopTimeout)
 	defer cancel()
-	err := a.server.Shutdown(quick)
-	if errors.Is(err, context.DeadlineExceeded) { // a client hangs, which is no failure of the agent
-		err = a.server.Close()
+	err := endServer(quick, a.server)
+	if a.page != nil {
+		err = errors.Join(err, endServer(quick, a.page.server))
 	}
 	for range maxStreams { // commands in containers are in no request by now
 		select {
@@ -232,6 +249,14 @@ func (a *agent) endAPI(ctx context.Context) error {
 		case <-ctx.Done():
 			return errors.Join(err, errors.New("a command in a container does not end"))
 		}
+	}
+	return err
+}
+
+func endServer(ctx context.Context, server *http.Server) error {
+	err := server.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) { // a client hangs, which is no failure of the agent
+		err = server.Close()
 	}
 	return err
 }

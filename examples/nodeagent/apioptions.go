@@ -25,12 +25,13 @@ type apiOptions struct {
 func (o *apiOptions) register(flags *pflag.FlagSet) {
 	flags.Func("listen", "`ADDRESS` of the local API: unix:PATH, a socket for root and the agent's user, or HOST:PORT, with a token and not encrypted; may be given several times (default unix:ROOT/nodeagent.sock)",
 		func(text string) error { o.texts = append(o.texts, text); return nil })
-	flags.StringVar(&o.hosts, "listen-host", "", "names, separated by commas, by which clients may call a HOST:PORT of --listen, besides its address and localhost")
-	flags.StringVar(&o.tokenFile, "listen-token-file", "", "file, mode 600, with the token that clients of a HOST:PORT of --listen have to send, read at the start (default ROOT/nodeagent.token, made if missing)")
+	flags.StringVar(&o.hosts, "listen-host", "", "names, separated by commas, by which clients may call a HOST:PORT of --listen, or --web, besides its address and localhost")
+	flags.StringVar(&o.tokenFile, "listen-token-file", "", "file, mode 600, with the token that clients of a HOST:PORT of --listen have to send, and that of --web is made of, read at the start (default ROOT/nodeagent.token, made if missing)")
 }
 
-// complete checks them; root is the agent's folder, "" if it is not known.
-func (o *apiOptions) complete(root string) error {
+// complete checks them; root is the agent's folder, "" if it is not known. A page for browsers uses the
+// names and the token too.
+func (o *apiOptions) complete(root string, page bool) error {
 	var problems []error
 	for _, text := range o.texts {
 		a, err := parseAddress(text)
@@ -48,8 +49,8 @@ func (o *apiOptions) complete(root string) error {
 		problems = append(problems, err)
 		o.addresses = []address{a}
 	}
-	if !o.overTCP() && (o.tokenFile != "" || o.hosts != "") {
-		problems = append(problems, errors.New("--listen-host and --listen-token-file mean nothing without --listen HOST:PORT"))
+	if !o.overTCP() && !page && (o.tokenFile != "" || o.hosts != "") {
+		problems = append(problems, errors.New("--listen-host and --listen-token-file mean nothing without --listen HOST:PORT or --web"))
 	}
 	if o.tokenFile == "" {
 		o.tokenFile, o.madeToken = defaultTokenFile(root), true

@@ -47,7 +47,7 @@ func newCommand(supervisor process.Supervisor) *cobra.Command {
 		c.SetUsageTemplate((&cobra.Command{}).UsageTemplate())
 		root.AddCommand(c)
 	}
-	for _, c := range []*cobra.Command{newPods(), newExplain(), newEvents(), newLogs(), newExec(), newRestart(), newEvict(), newDrain(), newProblems(), newCleanup(), newVersion()} {
+	for _, c := range []*cobra.Command{newPods(), newExplain(), newEvents(), newLogs(), newExec(), newRestart(), newEvict(), newDrain(), newProblems(), newCleanup(), newWeb(), newVersion()} {
 		c.GroupID = groupAsk
 		c.SetUsageTemplate((&cobra.Command{}).UsageTemplate())
 		root.AddCommand(c)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // keptEvents is how many events the agent remembers.
@@ -24,6 +26,8 @@ type event struct {
 	Message string    `json:"message"`
 	// Missed is set in an entry of its own: so many events were forgotten before they could be sent.
 	Missed int `json:"missed,omitempty"`
+
+	uid types.UID // of the pod
 }
 
 // eventLog remembers the newest events. It is safe for concurrent use, and never blocks who adds.
@@ -32,9 +36,13 @@ type eventLog struct {
 	kept    []event
 	begin   int           // how many were forgotten: the number of kept[0]
 	changed chan struct{} // closed by the next event; nil if that wakes up no reader
+	lives   *timelines    // is told too; nil if there is no page
 }
 
 func (l *eventLog) add(e event) {
+	if l.lives != nil {
+		l.lives.event(&e)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.kept) == keptEvents {

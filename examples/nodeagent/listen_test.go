@@ -57,8 +57,8 @@ func TestAPIOptions(t *testing.T) {
 	}
 	for want, args := range map[string][]string{
 		"given twice": {"--listen", "unix:/run/a", "--listen", "unix:///run/a"},
-		"mean nothing without --listen HOST:PORT": {"--listen-token-file", "/run/token"},
-		"want unix:PATH or HOST:PORT":             {"--listen", "10255"},
+		"mean nothing without --listen HOST:PORT or --web": {"--listen-token-file", "/run/token"},
+		"want unix:PATH or HOST:PORT":                      {"--listen", "10255"},
 	} {
 		if _, err := parseWith(args...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", args, err, want)

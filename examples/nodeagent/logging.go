@@ -11,6 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // newLogger logs to w as the command line asks.
@@ -43,11 +44,24 @@ func (r recorder) Eventf(object apiruntime.Object, eventtype, reason, messageFmt
 		attrs = append(attrs, "object", field)
 	}
 	text := fmt.Sprintf(messageFmt, args...)
-	r.kept.add(event{Time: time.Now(), Type: eventtype, Reason: reason, Kind: kind, Name: name, Part: field, Message: text})
+	r.kept.add(event{Time: time.Now(), Type: eventtype, Reason: reason, Kind: kind, Name: name, Part: field, Message: text, uid: podUID(object)})
 	if hint := hintOf(reason, text); hint != "" {
 		attrs = append(attrs, "hint", hint)
 	}
 	r.log.Log(context.Background(), level, text, attrs...)
+}
+
+// podUID is the UID of the pod that an event is about, "" for one about the node.
+func podUID(object apiruntime.Object) types.UID {
+	switch o := object.(type) {
+	case *v1.Pod:
+		return o.UID
+	case *v1.ObjectReference:
+		if o.Kind == "Pod" {
+			return o.UID
+		}
+	}
+	return ""
 }
 
 // hintOf names the flag behind an event that a new user may not expect: the node has too little

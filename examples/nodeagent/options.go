@@ -21,6 +21,7 @@ type options struct {
 	processAsRoot bool
 	root          string
 	api           apiOptions
+	web           webOptions
 	statuses      string
 	nodeName      string
 	drain         bool
@@ -53,6 +54,7 @@ func (o *options) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.processAsRoot, "process-as-root", false, "as root, run the programs of pods as root on this machine, in no container (with --runtime process)")
 	flags.StringVar(&o.root, "root", defaultRoot(), "folder for volumes, logs and records")
 	o.api.register(flags)
+	o.web.register(flags)
 	flags.StringVar(&o.statuses, "statuses", "", "file to append every change of a pod's status to, as JSON lines (default: none)")
 	flags.StringVar(&o.nodeName, "node-name", "", "name of this node (default: the host name)")
 	flags.BoolVar(&o.drain, "drain", false, "stop all pods before ending; what is left of pods that an unreadable manifest may describe is kept, with a warning")
@@ -115,7 +117,7 @@ func (o *options) complete(flags *pflag.FlagSet) error {
 	} else {
 		o.root = abs
 	}
-	problems = append(problems, o.api.complete(o.root))
+	problems = append(problems, o.web.complete(), o.api.complete(o.root, o.web.address != ""))
 	return errors.Join(problems...)
 }
 

@@ -50,6 +50,9 @@ func (a *agent) openAPI(ctx context.Context) error {
 	if exposed := a.options.api.exposed(); len(exposed) > 0 {
 		a.log.Warn("The local API is open to other machines and not encrypted: whoever can read the traffic learns the token", "listen", exposed)
 	}
+	if err := a.openPage(ctx); err != nil {
+		return errors.Join(err, closeAll(a.listeners))
+	}
 	return nil
 }
 
@@ -75,6 +78,7 @@ func (a *agent) handler() http.Handler {
 	mux.HandleFunc("POST /evict/{namespace}/{name}", a.evict)
 	mux.HandleFunc("POST /drain", a.drain)
 	mux.HandleFunc("GET /cleanup/plan", a.cleanupPlan)
+	mux.HandleFunc("GET /web", a.link)
 	mux.Handle("GET /metrics", a.metrics.handler)
 	return mux
 }

@@ -52,8 +52,10 @@ func openToken(path string, create bool) (token, error) {
 	if err != nil {
 		return token{}, fmt.Errorf("--listen-token-file: %w", err)
 	}
-	return token{sha256.Sum256([]byte(text))}, nil
+	return tokenOf(text), nil
 }
+
+func tokenOf(text string) token { return token{sha256.Sum256([]byte(text))} }
 
 // writeToken makes the file, whole or not at all.
 func writeToken(path, text string) error {

@@ -1,0 +1,110 @@
+//go:build chromium
+
+package main
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+var screenshots = flag.String("web.screenshots", "", "folder for screenshots of the page")
+
+const probedManifest = `apiVersion: v1
+kind: Pod
+metadata: {name: probed}
+spec:
+  containers:
+  - name: main
+    image: host
+    command: [sh, -c, "while :; do echo tick $((i=i+1)); sleep 1; done"]
+    env: [{name: PASSWORD, value: s3cr3t-value}]
+    readinessProbe: {exec: {command: [sh, -c, "test $(( $(date +%s) / 8 % 2 )) = 0"]}, periodSeconds: 2, failureThreshold: 1}
+  - name: helper
+    image: host
+    command: [sh, -c, "exec sleep 10000"]
+`
+
+// TestPageInBrowser: a real browser shows the pods; keyboard and mouse open one with its timeline and log; a phone need not scroll sideways;
+// the page keeps to its own policy.
+func TestPageInBrowser(t *testing.T) {
+	manifests := t.TempDir()
+	writeManifest(t, manifests, "probed.yaml", probedManifest)
+	writeManifest(t, manifests, "crash.yaml", pod("crash", "host", "echo cannot open the database; sleep 2; exit 3"))
+	writeManifest(t, manifests, "bad.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: bad}\nspec: {containers: []}\n")
+	a := startAgent(t, "--manifests", manifests, "--root", t.TempDir(), "--drain", "--web", "127.0.0.1:0")
+	a.awaitPhase("probed", v1.PodRunning)
+	a.awaitPod("crash", "two restarts", func(p *v1.Pod) bool {
+		return len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].RestartCount >= 2
+	})
+	code, link, problems := a.tells("web")
+	if code != 0 {
+		t.Fatalf("web: %d %s", code, problems)
+	}
+	b := startBrowser(t)
+	b.size(1100, 760, "light")
+	b.do("Page.navigate", map[string]any{"url": strings.TrimSpace(link)}, nil)
+	b.awaits(`[...document.querySelectorAll('#pods tbody a')].map(a => a.textContent).join() === 'crash-n1,probed-n1'`)
+	b.awaits(`document.getElementById('refused').textContent.includes('bad.yaml')`)
+	if got := b.eval("location.href + history.length"); strings.Contains(got, "token") {
+		t.Errorf("the address keeps the token: %s", got)
+	}
+
+	b.press("ArrowDown", 40)
+	b.press("Enter", 13)
+	b.awaits(`document.getElementById('podTitle').textContent === 'crash-n1' && !document.getElementById('pod').hidden`)
+	b.awaits(`document.querySelectorAll('#timeline rect.failed').length > 0 && document.querySelectorAll('#timeline rect.running, #timeline rect.ready').length > 1`)
+	b.awaits(`document.getElementById('log').textContent.includes('cannot open the database')`)
+	b.shoot("light")
+	b.eval(`document.getElementById('stepsPart').open = true`)
+	b.awaits(`/main: failed, code 3/.test(document.getElementById('steps').textContent)`)
+	b.press("Escape", 27)
+	b.awaits(`document.getElementById('pod').hidden && document.activeElement.textContent === 'crash-n1'`)
+
+	b.eval(`[...document.querySelectorAll('#pods tbody a')][1].click()`)
+	b.awaits(`[...document.querySelectorAll('#container option')].map(o => o.value).join() === 'helper,main'`)
+	b.eval(`document.getElementById('container').value = 'main'; document.getElementById('container').dispatchEvent(new Event('change'))`)
+	b.awaits(`document.getElementById('log').textContent.includes('tick')`)
+	before := b.eval(`document.getElementById('log').textContent.length`)
+	b.awaits(`document.getElementById('log').textContent.length > ` + before) // it follows
+	b.awaits(`document.getElementById('probes').textContent.includes('main readiness')`)
+	b.awaits(`document.querySelectorAll('#timeline .mark').length > 0`)
+	b.size(1100, 760, "dark")
+	b.shoot("dark")
+
+	const fits = `document.documentElement.scrollWidth <= innerWidth && innerWidth === 360`
+	b.size(360, 740, "light")
+	b.awaits(fits)
+	b.shoot("phone")
+	b.press("Escape", 27)
+	b.awaits(`document.getElementById('pod').hidden`)
+	b.awaits(fits)
+	if text := b.eval("document.documentElement.outerHTML"); strings.Contains(text, "s3cr3t-value") {
+		t.Error("the page has the value of a variable")
+	}
+
+	b.do("Page.navigate", map[string]any{"url": "about:blank"}, nil)
+	writeManifest(t, manifests, "crash.yaml", pod("other", "host", "exec sleep 1000"))
+	b.do("Page.navigate", map[string]any{"url": strings.Split(link, "#")[0]}, nil) // the tab knows the token
+	b.awaits(`document.getElementById('pods')?.textContent.includes('other-n1')`)
+	if len(b.complaints) > 0 {
+		t.Errorf("the browser complains: %q", b.complaints)
+	}
+	b.eval(`sessionStorage.setItem('token', 'wrong'); location.reload()`)
+	b.awaits(`document.getElementById('door')?.hidden === false && document.getElementById('doorWhy').textContent.includes('token is missing or wrong')`)
+}
+
+// shoot keeps a screenshot if some are wanted.
+func (b *browser) shoot(name string) {
+	b.t.Helper()
+	if *screenshots == "" {
+		return
+	}
+	if err := os.WriteFile(filepath.Join(*screenshots, "page-"+name+".png"), b.screenshot(), 0o644); err != nil {
+		b.t.Fatal(err)
+	}
+}
