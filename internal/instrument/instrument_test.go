@@ -79,10 +79,11 @@ func TestCountersWithClosedLabelsBeginAtZero(t *testing.T) {
 	s.Counter("plain_total", "")
 	s.Counter("closed_total", "", instrument.By("a", "1", "2"), instrument.By("b", "x", "y"))
 	s.Counter("open_total", "", instrument.By("a", "1"), instrument.By("pod"))
+	s.Counter("partly_total", "", instrument.From("a", "1", "2"))
 	s.SecondsCounter("took_seconds_total", "", instrument.By("a", "1"))
 	s.UpDown("calls", "")
 	s.Gauge("size", "")
-	want := []string{"calls", "closed_total{a=1,b=x}", "closed_total{a=1,b=y}", "closed_total{a=2,b=x}", "closed_total{a=2,b=y}", "plain_total", "took_seconds_total{a=1}"}
+	want := []string{"calls", "closed_total{a=1,b=x}", "closed_total{a=1,b=y}", "closed_total{a=2,b=x}", "closed_total{a=2,b=y}", "partly_total{a=1}", "partly_total{a=2}", "plain_total", "took_seconds_total{a=1}"}
 	if diff := cmp.Diff(want, m.Begun()); diff != "" {
 		t.Error(diff)
 	}
@@ -102,6 +103,7 @@ func TestUndeclaredLabelsAreNoticed(t *testing.T) {
 		}
 	}
 	counter.Add(t.Context(), 1, instrument.Labels("kind", "b", "pod", "any"))
+	s.Counter("partly_total", "", instrument.From("kind", "a")).Add(t.Context(), 1, instrument.Labels("kind", "another"))
 	m := &instrumenttest.Meter{}
 	s = instrument.New(m)
 	read := s.ReadGauge("read", "", instrument.By("kind", "a"))

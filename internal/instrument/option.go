@@ -17,10 +17,20 @@ type Label struct {
 	Key string
 	// Values is every value there can be. Nil: an open set, such as names of pods.
 	Values []string
+	// Open says that there may be other values than these.
+	Open bool
 }
 
 // By declares a label, with every value if the set is closed.
-func By(key string, values ...string) Option { return Option{label: Label{key, values}} }
+func By(key string, values ...string) Option {
+	return Option{label: Label{Key: key, Values: values}}
+}
+
+// From declares a label of an open set with values that are known beforehand: their series begin
+// at 0 as those of a closed set do.
+func From(key string, values ...string) Option {
+	return Option{label: Label{Key: key, Values: values, Open: true}}
+}
 
 // Buckets are the boundaries of a histogram.
 func Buckets(bounds ...float64) Option { return Option{bounds: bounds} }

@@ -35,6 +35,7 @@ func tree(t *testing.T, body string) string {
 func TestPageIsWhatTheSourceSays(t *testing.T) {
 	root := tree(t, `set.Counter("podwright_n_total", "Things | more.", byKind, instrument.By("pod"))
 	set.Durations("kubelet_took_seconds", "Time.", instrument.Buckets(1, 2))
+	set.Counter("podwright_m_total", "Some.", instrument.From("kind", "a", "b"))
 	set.ReadGauge("podwright_size_bytes", "Size.")`)
 	if err := run(root, false); err != nil {
 		t.Fatal(err)
@@ -45,6 +46,7 @@ func TestPageIsWhatTheSourceSays(t *testing.T) {
 	}
 	for _, line := range []string{
 		"| `podwright_n_total` |  | counter | `kind`: a, \"\"; `pod` | Things \\| more. | pleg |",
+		"| `podwright_m_total` |  | counter | `kind`: a, b and others | Some. | pleg |",
 		"| `kubelet_took_seconds` | **K** | histogram, seconds |  | Time. | pleg |",
 		"| `podwright_size_bytes` |  | gauge, bytes |  | Size. | pleg |",
 	} {

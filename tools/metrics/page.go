@@ -13,8 +13,8 @@ Every metric of the engine and of module kube, made from the source by ` + "`mak
 - Names are as Prometheus shows them with ` + "`otlptranslator.UnderscoreEscapingWithoutSuffixes`" + `, as ` + "`nodeagent`" + ` and ` + "`kubenode`" + ` have it. Other translations add
   suffixes for units and ` + "`_total`" + ` where a name has none.
 - **K** marks names that the kubelet has, with the same meaning. Where an engine's values of a label differ, they are those below.
-- A label's values follow it if the set is closed. A test's meter refuses every value whose labels are not those of this page.
-- A counter without open labels begins at 0 when the part that counts is made, so that ` + "`rate`" + ` and ` + "`increase`" + ` see the first event too. Of what has open labels, a series
+- A label's values follow it if the set is closed, or with "and others" those that are known beforehand. A test's meter refuses every value whose labels are not those of this page.
+- A counter whose values of labels are known beforehand begins at 0 when the part that counts is made, so that ` + "`rate`" + ` and ` + "`increase`" + ` see the first event too. Of other values, a series
   appears with its first value. A counter restarts at 0 with the agent.
 - ` + "`pod`, `namespace`, `pod_uid` and `container`" + ` are series of the pods that are there; they go with the pod.
 `
@@ -68,6 +68,9 @@ func (m made) labelText() string {
 				}
 			}
 			text += ": " + strings.Join(values, ", ")
+			if l.open {
+				text += " and others"
+			}
 		}
 		all = append(all, text)
 	}

@@ -31,6 +31,7 @@ type made struct {
 type label struct {
 	key    string
 	values []string
+	open   bool // there may be others
 }
 
 // kinds is what each method of a set makes, as Prometheus calls it.
@@ -141,16 +142,20 @@ func sharedOptions(f *ast.FuncDecl) map[string]*ast.CallExpr {
 	return options
 }
 
-// optionKind is By or Buckets if a call is instrument.By or instrument.Buckets.
+// optionKind is By, From or Buckets if a call is instrument.By, instrument.From or instrument.Buckets.
 func optionKind(call *ast.CallExpr) string {
 	s, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok {
 		return ""
 	}
-	if p, ok := s.X.(*ast.Ident); !ok || p.Name != "instrument" || s.Sel.Name != "By" && s.Sel.Name != "Buckets" {
+	if p, ok := s.X.(*ast.Ident); !ok || p.Name != "instrument" {
 		return ""
 	}
-	return s.Sel.Name
+	switch s.Sel.Name {
+	case "By", "From", "Buckets":
+		return s.Sel.Name
+	}
+	return ""
 }
 
 // setCall returns a call of a method that makes an instrument. Sets are called set.
@@ -203,7 +208,7 @@ func instrument(call *ast.CallExpr, method string, shared map[string]*ast.CallEx
 			option, ok = shared[name.Name]
 		}
 		if !ok || optionKind(option) == "" {
-			return m, fmt.Errorf("metric %s: an option is instrument.By or instrument.Buckets, or a variable of the function that holds one", m.name)
+			return m, fmt.Errorf("metric %s: an option is instrument.By, instrument.From or instrument.Buckets, or a variable of the function that holds one", m.name)
 		}
 		if err := m.take(option); err != nil {
 			return m, fmt.Errorf("metric %s: %w", m.name, err)
@@ -225,7 +230,7 @@ func (m *made) take(option *ast.CallExpr) error {
 	if optionKind(option) == "Buckets" {
 		m.buckets = all
 	} else if len(all) > 0 {
-		m.labels = append(m.labels, label{key: all[0], values: all[1:]})
+		m.labels = append(m.labels, label{key: all[0], values: all[1:], open: optionKind(option) == "From"})
 	}
 	return nil
 }

@@ -163,7 +163,7 @@ func (n named) undeclared(labels attribute.Set) string {
 		if !ok {
 			return "a value lacks the label " + label.Key
 		}
-		if label.Values != nil && !slices.Contains(label.Values, value.String()) {
+		if label.Values != nil && !label.Open && !slices.Contains(label.Values, value.String()) {
 			return "label " + label.Key + " has the value " + value.String() + ", which is not declared"
 		}
 	}
