@@ -79,7 +79,7 @@ func (p *parts) tie() {
 		Clock: p.config.Clock, Logger: p.logger("problems"), Meter: p.config.Observe.MeterProvider.Meter("github.com/podwright/podwright"),
 		Parts: []func() []problem.Problem{
 			p.health.Problems, p.pleg.Problems, p.recovery.Problems, p.journal.Problems, p.loop.Problems, p.workers.Problems,
-			p.syncer.Problems, p.pods.Problems,
+			p.syncer.Problems, p.pods.Problems, p.evictions.Problems,
 			p.status.Problems, p.probes.Problems, p.events.Problems, p.foreign.Problems, p.housekeeper.Problems, p.objects.Problems,
 		},
 	}

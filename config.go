@@ -228,7 +228,7 @@ type Admission struct {
 // static one, which nothing makes again, is tried again when the pressure has been gone
 // for the policy's transition period (IN14).
 type Eviction struct {
-	// Policy says when. Zero: the kubelet's hard limits.
+	// Policy says when, also by signals of your own. Zero: the kubelet's hard limits.
 	Policy eviction.Policy
 	// Stats reads the node and its pods. Nil: this machine.
 	Stats eviction.Stats

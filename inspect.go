@@ -205,10 +205,10 @@ type Recovery = recovery.Report
 // been read completely. Before that nothing is started, stopped or removed.
 func (e *Engine) Recovery() (Recovery, bool) { return e.recovery.Report() }
 
-// NodeConditions returns the node's conditions: MemoryPressure, DiskPressure and PIDPressure,
-// if [Config.Eviction] watches the node, and last Ready, which says whether the runtime
-// and its network are usable. The list is the caller's; the times of Ready are those of
-// the call.
+// NodeConditions returns the node's conditions: MemoryPressure, DiskPressure, PIDPressure and
+// those of own signals, if [Config.Eviction] watches the node, and last Ready, which says whether
+// the runtime and its network are usable. The list is the caller's; the times of Ready are those
+// of the call.
 func (e *Engine) NodeConditions() []v1.NodeCondition { return e.state.Conditions(nil) }
 
 // CleanupPlan says what housekeeping and garbage collection would do now, and the

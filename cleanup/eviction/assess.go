@@ -19,12 +19,17 @@ type history struct {
 	acting map[int]bool
 	// wanted is when a condition was last called for.
 	wanted map[v1.NodeConditionType]time.Time
+	// said is what the last reading that called for a condition said of it.
+	said map[v1.NodeConditionType]string
 }
 
 // breach is a limit that is due, with the reading that made it so.
 type breach struct {
 	Threshold
 	Observed Observation
+	kind     kind
+	// due is since when.
+	due time.Time
 }
 
 // assessment is what a pass finds.
@@ -38,15 +43,15 @@ type assessment struct {
 	Conditions []v1.NodeConditionType
 }
 
-// assess judges readings. A limit is met while less than its value is available;
-// due once it has been met for its grace, and from then until its MinReclaim is there
+// assess judges readings. A limit is met while less than its value is available, or the
+// reading says Low; due once it has been met for its grace, and from then until its MinReclaim is there
 // too. A condition is true while a limit of it is met, whatever its grace, and for the
 // policy's Transition after. A signal that was not read changes nothing and makes
 // nothing due. The policy's defaults must be filled in; s is not changed.
 func assess(p Policy, s history, readings map[Signal]Observation, now time.Time) assessment {
-	next := history{since: map[int]time.Time{}, acting: map[int]bool{}, wanted: maps.Clone(s.wanted)}
+	next := history{since: map[int]time.Time{}, acting: map[int]bool{}, wanted: maps.Clone(s.wanted), said: maps.Clone(s.said)}
 	if next.wanted == nil {
-		next.wanted = map[v1.NodeConditionType]time.Time{}
+		next.wanted, next.said = map[v1.NodeConditionType]time.Time{}, map[v1.NodeConditionType]string{}
 	}
 	var out assessment
 	for i, t := range p.Thresholds {
@@ -58,25 +63,26 @@ func assess(p Policy, s history, readings map[Signal]Observation, now time.Time)
 			}
 			continue
 		}
+		k := p.kind(t.Signal)
 		limit := t.Value.Of(o.Capacity)
 		if s.acting[i] {
 			limit += t.MinReclaim.Of(o.Capacity)
 		}
-		if o.Available >= limit {
+		if o.Available >= limit && !o.Low {
 			continue
 		}
 		if !met {
 			since = now
 		}
 		next.since[i], next.acting[i] = since, s.acting[i]
-		next.wanted[t.Signal.kind().condition] = now
+		next.wanted[k.condition], next.said[k.condition] = now, o.Message
 		if now.Sub(since) >= t.Grace {
 			next.acting[i] = true
-			out.Due = append(out.Due, breach{Threshold: t, Observed: o})
+			out.Due = append(out.Due, breach{Threshold: t, Observed: o, kind: k, due: since.Add(t.Grace)})
 		}
 	}
 	slices.SortStableFunc(out.Due, func(a, b breach) int {
-		return cmp.Or(cmp.Compare(a.Signal.kind().urgency, b.Signal.kind().urgency), cmp.Compare(a.Grace, b.Grace))
+		return cmp.Or(cmp.Compare(a.kind.urgency, b.kind.urgency), cmp.Compare(a.Grace, b.Grace))
 	})
 	for condition, at := range next.wanted {
 		if at.Equal(now) || now.Sub(at) < p.Transition {

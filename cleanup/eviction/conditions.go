@@ -1,14 +1,15 @@
 package eviction
 
 import (
+	"cmp"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Conditions returns MemoryPressure, DiskPressure and PIDPressure, in this order, as a
-// node's status shows them; empty before the first pass. The list is the
+// Conditions returns MemoryPressure, DiskPressure and PIDPressure, in this order, and those of
+// [Policy.Own], as a node's status shows them; empty before the first pass. The list is the
 // caller's.
 func (m *Manager) Conditions() []v1.NodeCondition {
 	m.mu.Lock()
@@ -34,25 +35,38 @@ func (m *Manager) Admit(pod *v1.Pod) (admitted bool, message string) {
 	return admit(m.Pressure(), pod, m.options.Critical(pod))
 }
 
-// publish notes which conditions are true.
-func (m *Manager) publish(active []v1.NodeConditionType) {
-	now := metav1.NewTime(m.options.Clock.Now())
-	words := []struct {
-		kind       v1.NodeConditionType
-		bad, good  string
-		badMessage string
-		message    string
-	}{
+// words are what a condition says.
+type words struct {
+	kind       v1.NodeConditionType
+	bad, good  string
+	badMessage string
+	message    string
+}
+
+// words returns what the conditions say; said is what readings say of them.
+func (p Policy) words(said map[v1.NodeConditionType]string) []words {
+	all := []words{
 		{v1.NodeMemoryPressure, "NodeHasInsufficientMemory", "NodeHasSufficientMemory", "the node is low on memory", "the node has sufficient memory available"},
 		{v1.NodeDiskPressure, "NodeHasDiskPressure", "NodeHasNoDiskPressure", "the node is low on disk space or inodes", "the node has no disk pressure"},
 		{v1.NodePIDPressure, "NodeHasInsufficientPID", "NodeHasSufficientPID", "the node is low on process IDs", "the node has sufficient process IDs available"},
 	}
+	for _, s := range p.Own {
+		word := conditionWord(s.Condition)
+		all = append(all, words{s.Condition, "NodeHas" + word, "NodeHasNo" + word, cmp.Or(said[s.Condition], s.Message), "there is enough of " + string(s.Name)})
+	}
+	return all
+}
+
+// publish notes which conditions are true.
+func (m *Manager) publish(v assessment) {
+	now := metav1.NewTime(m.options.Clock.Now())
+	words := m.options.Policy.words(v.history.said)
 	next := make([]v1.NodeCondition, len(words))
 	changed := false
 	m.mu.Lock()
 	for i, w := range words {
 		c := v1.NodeCondition{Type: w.kind, Status: v1.ConditionFalse, Reason: w.good, Message: w.message, LastHeartbeatTime: now, LastTransitionTime: now}
-		if slices.Contains(active, w.kind) {
+		if slices.Contains(v.Conditions, w.kind) {
 			c.Status, c.Reason, c.Message = v1.ConditionTrue, w.bad, w.badMessage
 		}
 		switch {

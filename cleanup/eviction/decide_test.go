@@ -186,7 +186,7 @@ func TestRank(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			for range 2 { // also from the other order
 				var names []string
-				rank(test.signal, test.pods)
+				rank(test.signal.kind(), test.pods)
 				for _, c := range test.pods {
 					names = append(names, c.Pod.Name)
 				}

@@ -3,7 +3,8 @@
 // stops pods, one at a time and in the order that users of Kubernetes know.
 //
 //	Stats ──► what is available ──► assess (pure) ──► node conditions ──► admit (pure)
-//	 /proc, cgroups, statfs            │ limits, grace, minimum, transition
+//	 /proc, cgroups, statfs        ▲   │ limits, grace, minimum, transition
+//	Policy.Own ──► Observe ────────┘   │
 //	                                   ▼ a limit is due
 //	            Reclaim: dead containers, images (disk only)
 //	                                   ▼ still due
@@ -13,8 +14,10 @@
 // carries the result out; it owns the goroutine of its Run. [LinuxStats] reads a Linux
 // machine or a part of it.
 //
+// A program has signals of its own judged with the node's: see [OwnSignal] and its example.
+//
 // The package does not replace the kernel's OOM killer, which acts first if memory
 // runs out within less than a period. It decides nothing about pods that do not run.
 //
-// Rules are those of docs/spec/syncloop.md 16.
+// Rules are those of docs/spec/syncloop.md 16 and, for signals of one's own, OS1 to OS5 there.
 package eviction

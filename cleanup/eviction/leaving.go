@@ -59,12 +59,12 @@ func (m *Manager) noteLeaving() {
 }
 
 // counts reports whether what the pod uses can be expected to be free soon.
-func (l *leaver) counts(t Threshold, now time.Time) bool {
-	if !l.seen.Equal(now) && !t.Signal.kind().disk {
+func (l *leaver) counts(b breach, now time.Time) bool {
+	if !l.seen.Equal(now) && !b.kind.disk {
 		return false // its processes are gone
 	}
 	wait := hardLeaving
-	if !t.Hard() {
+	if !b.Hard() {
 		wait = l.grace() + cleanupWait
 	}
 	return now.Sub(l.since) < wait || !l.shrank.IsZero() && now.Sub(l.shrank) < cleanupWait
@@ -80,24 +80,40 @@ func (l *leaver) grace() time.Duration {
 }
 
 // freeing returns how much is on its way to be freed.
-func (m *Manager) freeing(ctx context.Context, t Threshold) (amount uint64) {
+func (m *Manager) freeing(ctx context.Context, b breach) (amount uint64) {
 	now := m.options.Clock.Now()
-	k := t.Signal.kind()
 	for _, l := range m.leaving {
-		usage, err := m.options.Stats.Pod(ctx, l.pod, t.Signal)
+		usage, err := m.options.Stats.Pod(ctx, l.pod, b.Signal)
 		if err != nil {
 			continue // it counts as using nothing
 		}
-		used := min(k.used(usage), 1<<60)
-		if before, known := l.used[t.Signal]; known && used < before {
+		used := min(b.kind.used(usage), 1<<60)
+		if before, known := l.used[b.Signal]; known && used < before {
 			l.shrank = now
 		}
-		l.used[t.Signal] = used
-		if l.counts(t, now) {
+		l.used[b.Signal] = used
+		if l.counts(b, now) {
 			amount += used
 		}
 	}
 	return amount
+}
+
+// mayBeFreeing reports whether a pod that is being stopped is to be waited for although nothing
+// is known of what it frees. New ones may come for ever, so the wait ends [hardLeaving] after the
+// limit was due: an agent that was killed while it evicted a pod does not evict another at once.
+func (m *Manager) mayBeFreeing(b breach) bool {
+	now := m.options.Clock.Now()
+	if now.Sub(b.due) >= hardLeaving {
+		return false
+	}
+	for _, l := range m.leaving {
+		if l.counts(b, now) {
+			m.options.Logger.Info("No pod is evicted yet, because some are being stopped", "signal", b.Signal)
+			return true
+		}
+	}
+	return false
 }
 
 // uncovered returns the limits that are due even if everything on its way to be freed
@@ -108,8 +124,14 @@ func (m *Manager) uncovered(ctx context.Context, due []breach) []breach {
 	}
 	var out []breach
 	for _, b := range due {
+		if b.kind.own || b.Observed.Low {
+			if !m.mayBeFreeing(b) {
+				out = append(out, b)
+			}
+			continue
+		}
 		needed := b.Value.Of(b.Observed.Capacity) + b.MinReclaim.Of(b.Observed.Capacity)
-		if freeing := m.freeing(ctx, b.Threshold); b.Observed.Available+freeing < needed {
+		if freeing := m.freeing(ctx, b); b.Observed.Available+freeing < needed {
 			out = append(out, b)
 		} else {
 			m.options.Logger.Info("No pod is evicted, because those that are being stopped free enough", "signal", b.Signal,

@@ -17,6 +17,7 @@ import (
 
 	"github.com/podwright/podwright/internal/instrument"
 	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/internal/problem"
 	"github.com/podwright/podwright/internal/timing"
 )
 
@@ -104,6 +105,7 @@ type Manager struct {
 	local     bool
 	lastError string
 	leaving   map[types.UID]*leaver
+	own       *observers
 
 	mu         sync.Mutex
 	conditions []v1.NodeCondition
@@ -126,9 +128,9 @@ func New(o Options) (*Manager, error) {
 		o.Clock = clock.RealClock{}
 	}
 	set := instrument.New(o.Meter)
-	m := &Manager{options: o, leaving: map[types.UID]*leaver{}}
+	m := &Manager{options: o, leaving: map[types.UID]*leaver{}, own: newObservers(o.Policy.Own, o.Clock, o.Logger)}
 	m.evictions = set.Counter("kubelet_evictions", "Pods evicted, by the signal that was low, or the limit of their own that they were above.",
-		instrument.By("eviction_signal", "memory.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree",
+		instrument.From("eviction_signal", "memory.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree",
 			"pid.available", "emptydirfs.limit", "ephemeralpodfs.limit", "ephemeralcontainerfs.limit"))
 	if err := set.Err(); err != nil {
 		problems = append(problems, fmt.Errorf("eviction: metrics: %w", err))
@@ -140,6 +142,10 @@ func New(o Options) (*Manager, error) {
 // ctx ends. After an eviction the next pass comes as soon as everything the pod held is
 // released, at the latest 30 s later. It returns nil.
 func (m *Manager) Run(ctx context.Context) error {
+	defer m.own.leave()
+	for _, s := range m.options.Policy.Own {
+		m.evictions.Add(ctx, 0, instrument.Labels("eviction_signal", string(s.Name)))
+	}
 	for ctx.Err() == nil {
 		evicted, err := m.pass(ctx)
 		m.log(err)
@@ -210,8 +216,12 @@ func (m *Manager) pass(ctx context.Context) (evicted *v1.Pod, err error) {
 	}
 	first := due[0]
 	m.options.Logger.Info("The node is low on a resource", "signal", first.Signal, "available", first.Observed.Available, "capacity", first.Observed.Capacity)
-	m.event(v1.EventTypeWarning, "EvictionThresholdMet", "Attempting to reclaim %s", first.Signal.kind().resource)
-	if first.Signal.kind().disk && m.options.Reclaim != nil {
+	if first.kind.own {
+		m.event(v1.EventTypeWarning, "EvictionThresholdMet", "%s", first.explain())
+	} else {
+		m.event(v1.EventTypeWarning, "EvictionThresholdMet", "Attempting to reclaim %s", first.kind.resource)
+	}
+	if first.kind.disk && m.options.Reclaim != nil {
 		reclaimErr := m.options.Reclaim(ctx)
 		if reclaimErr != nil {
 			reclaimErr = fmt.Errorf("reclaim: %w", reclaimErr)
@@ -229,13 +239,20 @@ func (m *Manager) pass(ctx context.Context) (evicted *v1.Pod, err error) {
 
 // look reads the node and judges what it reads.
 func (m *Manager) look(ctx context.Context) ([]breach, error) {
+	m.own.begin(ctx)
 	readings, err := m.options.Stats.Node(ctx)
+	own := m.own.collect(ctx)
+	for signal, o := range readings {
+		if _, builtIn := kinds()[signal]; builtIn {
+			own[signal] = o
+		}
+	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	verdict := assess(m.options.Policy, m.state, readings, m.options.Clock.Now())
+	verdict := assess(m.options.Policy, m.state, own, m.options.Clock.Now())
 	m.state = verdict.history
-	m.publish(verdict.Conditions)
+	m.publish(verdict)
 	return verdict.Due, err
 }
 
@@ -247,11 +264,14 @@ func (m *Manager) passNode(ctx context.Context, b breach) (*v1.Pod, error) {
 		if m.options.Critical(pod) || podinfo.Terminal(pod.Status.Phase) {
 			continue
 		}
-		usage, err := m.options.Stats.Pod(ctx, pod, b.Signal)
-		if err != nil {
-			problems = append(problems, fmt.Errorf("usage of pod %s/%s: %w", pod.Namespace, pod.Name, err))
+		c := candidate{Pod: pod}
+		if !b.kind.own {
+			var err error
+			if c.Usage, err = m.options.Stats.Pod(ctx, pod, b.Signal); err != nil {
+				problems = append(problems, fmt.Errorf("usage of pod %s/%s: %w", pod.Namespace, pod.Name, err))
+			}
 		}
-		candidates = append(candidates, candidate{Pod: pod, Usage: usage})
+		candidates = append(candidates, c)
 	}
 	for _, err := range problems { // the pod counts as using nothing
 		m.options.Logger.Error(err, "Not everything a pod uses could be read")
@@ -260,7 +280,7 @@ func (m *Manager) passNode(ctx context.Context, b breach) (*v1.Pod, error) {
 		m.options.Logger.Info("No pod may be evicted", "signal", b.Signal)
 		return nil, nil
 	}
-	rank(b.Signal, candidates)
+	rank(b.kind, candidates)
 	victim := candidates[0]
 	return victim.Pod, m.evict(ctx, victim.Pod, string(b.Signal), message(b, victim), m.grace(b.Threshold, victim.Pod))
 }
@@ -368,6 +388,9 @@ func Amend(reason, message string) func(*v1.PodStatus) {
 			v1.PodCondition{Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonTerminationByKubelet, Message: message})
 	}
 }
+
+// Problems returns the signals of the embedding program that cannot be read.
+func (m *Manager) Problems() []problem.Problem { return m.own.problems() }
 
 func (m *Manager) event(kind, reason, format string, args ...any) {
 	if m.options.Recorder == nil {

@@ -38,7 +38,7 @@ func (t Text) Parse() ([]Threshold, error) {
 		if text, ok := reclaims[signal]; ok {
 			t.MinReclaim = p.value(signal, text)
 		}
-		p.note(t.check())
+		p.note(t.check(Policy{}))
 		out = append(out, t)
 	}
 	for _, signal := range slices.Sorted(maps.Keys(hard)) {

@@ -18,6 +18,9 @@ type candidate struct {
 
 // over is how much the pod uses above its request, of what a signal is about.
 func (c candidate) over(k kind) int64 {
+	if k.own {
+		return 0 // pods neither use it nor request it
+	}
 	request := podinfo.Request(c.Pod, k.resource)
 	return int64(min(k.used(c.Usage), 1<<62)) - request.Value()
 }
@@ -26,8 +29,7 @@ func (c candidate) over(k kind) int64 {
 // than they requested before those that do not, then lower priority first, then
 // the larger excess first, then BestEffort before Burstable before Guaranteed. A pod
 // whose usage is not known counts as using nothing.
-func rank(signal Signal, candidates []candidate) {
-	k := signal.kind()
+func rank(k kind, candidates []candidate) {
 	class := map[v1.PodQOSClass]int{v1.PodQOSBestEffort: 0, v1.PodQOSBurstable: 1, v1.PodQOSGuaranteed: 2}
 	within := func(c candidate) int {
 		if c.over(k) > 0 {
@@ -55,7 +57,10 @@ func priority(pod *v1.Pod) int32 {
 
 // message returns the text that tells users why a pod is evicted.
 func message(b breach, c candidate) string {
-	k := b.Signal.kind()
+	k := b.kind
+	if k.own {
+		return b.explain()
+	}
 	text := fmt.Sprintf("The node was low on resource: %s. Threshold quantity: %s, available: %s.",
 		k.resource, k.amount(b.Value.Of(b.Observed.Capacity)), k.amount(b.Observed.Available))
 	if used := k.used(c.Usage); used > 0 {

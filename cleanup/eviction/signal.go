@@ -19,9 +19,14 @@ const (
 	PIDAvailable      Signal = "pid.available"
 )
 
-// Observation is one reading of a signal, in its unit: bytes or pieces.
+// Observation is one reading of a signal, in its unit: bytes or pieces, or that of an [OwnSignal].
 type Observation struct {
 	Available, Capacity uint64
+	// Low is a plain verdict: every limit of the signal is met, whatever the amounts.
+	Low bool
+	// Message says more than that of the [OwnSignal]; empty: nothing. A message that changes
+	// often has the node's status written often.
+	Message string
 }
 
 // Usage is what a pod uses. What could not be read is 0.
@@ -55,6 +60,9 @@ type kind struct {
 	// bytes says how amounts are printed.
 	bytes bool
 	used  func(Usage) uint64
+	// own: the signal is the embedding program's, and message what its condition means.
+	own     bool
+	message string
 }
 
 // kinds returns what the signals are about.
@@ -63,12 +71,12 @@ func kinds() map[Signal]kind {
 	disk := func(u Usage) uint64 { return u.Disk }
 	inodes := func(u Usage) uint64 { return u.Inodes }
 	return map[Signal]kind{
-		MemoryAvailable:   {v1.NodeMemoryPressure, v1.ResourceMemory, 0, false, true, memory},
-		PIDAvailable:      {v1.NodePIDPressure, "pids", 1, false, false, func(u Usage) uint64 { return u.PIDs }},
-		NodeFsAvailable:   {v1.NodeDiskPressure, v1.ResourceEphemeralStorage, 2, true, true, disk},
-		NodeFsInodesFree:  {v1.NodeDiskPressure, "inodes", 3, true, false, inodes},
-		ImageFsAvailable:  {v1.NodeDiskPressure, v1.ResourceEphemeralStorage, 4, true, true, disk},
-		ImageFsInodesFree: {v1.NodeDiskPressure, "inodes", 5, true, false, inodes},
+		MemoryAvailable:   {condition: v1.NodeMemoryPressure, resource: v1.ResourceMemory, urgency: 0, bytes: true, used: memory},
+		PIDAvailable:      {condition: v1.NodePIDPressure, resource: "pids", urgency: 1, used: func(u Usage) uint64 { return u.PIDs }},
+		NodeFsAvailable:   {condition: v1.NodeDiskPressure, resource: v1.ResourceEphemeralStorage, urgency: 2, disk: true, bytes: true, used: disk},
+		NodeFsInodesFree:  {condition: v1.NodeDiskPressure, resource: "inodes", urgency: 3, disk: true, used: inodes},
+		ImageFsAvailable:  {condition: v1.NodeDiskPressure, resource: v1.ResourceEphemeralStorage, urgency: 4, disk: true, bytes: true, used: disk},
+		ImageFsInodesFree: {condition: v1.NodeDiskPressure, resource: "inodes", urgency: 5, disk: true, used: inodes},
 	}
 }
 

@@ -27,7 +27,8 @@ func (v Value) Of(capacity uint64) uint64 {
 // Threshold is a limit: less than Value available is too little.
 type Threshold struct {
 	Signal Signal
-	Value  Value
+	// Value 0 is met only by an [Observation] that says Low.
+	Value Value
 	// Grace is how long a soft limit must be met before a pod is evicted. 0 makes the
 	// limit hard: it acts at once and leaves the pod one second.
 	Grace time.Duration
@@ -65,6 +66,9 @@ func DefaultThresholds() []Threshold {
 type Policy struct {
 	// Thresholds are the limits. Nil: [DefaultThresholds]; empty: none.
 	Thresholds []Threshold
+	// Own are signals of the embedding program, each with a threshold at least. When several
+	// limits are due, they come after those of the node, in this order.
+	Own []OwnSignal
 	// MaxPodGrace bounds the grace of a pod that a soft limit evicts. 0: the pod's
 	// own counts alone. Whole seconds, rounded up.
 	MaxPodGrace time.Duration
@@ -83,19 +87,20 @@ func (p Policy) complete() (Policy, error) {
 	}
 	var problems []error
 	for i, t := range p.Thresholds {
-		if err := t.check(); err != nil {
+		if err := t.check(p); err != nil {
 			problems = append(problems, fmt.Errorf("threshold %d: %w", i, err))
 		}
 	}
+	problems = append(problems, p.checkOwn())
 	if p.MaxPodGrace < 0 {
 		problems = append(problems, fmt.Errorf("MaxPodGrace is negative: %v", p.MaxPodGrace))
 	}
 	return p, errors.Join(problems...)
 }
 
-func (t Threshold) check() error {
+func (t Threshold) check(p Policy) error {
 	var problems []error
-	if _, known := kinds()[t.Signal]; !known {
+	if p.kind(t.Signal).condition == "" {
 		problems = append(problems, fmt.Errorf("no such signal %q", t.Signal))
 	}
 	for _, v := range []Value{t.Value, t.MinReclaim} {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/podwright/podwright/cleanup/eviction"
 	"github.com/podwright/podwright/internal/podinfo"
+	"github.com/podwright/podwright/internal/problem"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/pods"
@@ -80,6 +81,14 @@ func (e *Evictions) Run(ctx context.Context) error {
 		return nil
 	}
 	return e.manager.Run(ctx)
+}
+
+// Problems returns the signals of the embedding program that cannot be read.
+func (e *Evictions) Problems() []problem.Problem {
+	if e.manager == nil {
+		return nil
+	}
+	return e.manager.Problems()
 }
 
 // Conditions returns the conditions of what the node may run out of.
