@@ -53,13 +53,20 @@ func TestServiceIsTold(t *testing.T) {
 		})
 	}
 	manifests := t.TempDir()
-	writeManifest(t, manifests, "deaf.yaml", pod("deaf", "host", "env; trap '' TERM; while :; do sleep 0.1; done", "  terminationGracePeriodSeconds: 7"))
+	writeManifest(t, manifests, "deaf.yaml", pod("deaf", "host", "trap '' TERM; env; while :; do sleep 0.1; done", "  terminationGracePeriodSeconds: 7"))
 	a := startAgent(t, "--manifests", manifests, "--root", t.TempDir(), "--drain")
 	hear("READY=1")
 	a.awaitPhase("deaf", v1.PodRunning)
 	hear("STATUS=1 pods\nWATCHDOG=1")
-	if _, out, _ := a.tells("logs", "deaf"); strings.Contains(out, "NOTIFY_SOCKET") || !strings.Contains(out, "PATH=") {
-		t.Errorf("the environment of a pod: %s", out)
+	var environment string
+	await(t, "the pod to ignore SIGTERM and say its environment", func() error {
+		if _, environment, _ = a.tells("logs", "deaf"); !strings.Contains(environment, "PATH=") {
+			return fmt.Errorf("its log is %q", environment)
+		}
+		return nil
+	})
+	if strings.Contains(environment, "NOTIFY_SOCKET") {
+		t.Errorf("the environment of a pod: %s", environment)
 	}
 	if err := a.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
