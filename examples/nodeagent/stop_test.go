@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"syscall"
 	"testing"
@@ -9,9 +10,20 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// stubborn is a pod that does not mind SIGTERM for its grace period.
+// stubborn is a pod that does not mind SIGTERM for its grace period, once its log says so.
 func stubborn(name string, grace string) string {
-	return pod(name, "host", "trap '' TERM; while :; do sleep 0.1; done", "  terminationGracePeriodSeconds: "+grace)
+	return pod(name, "host", "trap '' TERM; echo stubborn; while :; do sleep 0.1; done", "  terminationGracePeriodSeconds: "+grace)
+}
+
+// awaitStubborn waits until a pod made by stubborn does not mind SIGTERM.
+func (a *testAgent) awaitStubborn(name string) {
+	a.t.Helper()
+	await(a.t, name+" to mind no SIGTERM", func() error {
+		if _, out, problems := a.tells("logs", name); !strings.Contains(out, "stubborn") {
+			return fmt.Errorf("its log is %q, %s", out, problems)
+		}
+		return nil
+	})
 }
 
 // TestDrainCommand: it says what it waits for, and ends with the agent when all pods are stopped.
@@ -20,7 +32,7 @@ func TestDrainCommand(t *testing.T) {
 	writeManifest(t, manifests, "deaf.yaml", stubborn("deaf", "2"))
 	writeManifest(t, manifests, "web.yaml", pod("web", "host", "exec sleep 1000"))
 	a := startAgent(t, "--manifests", manifests, "--root", root)
-	a.awaitPhase("deaf", v1.PodRunning)
+	a.awaitStubborn("deaf")
 	a.awaitPhase("web", v1.PodRunning)
 	if code, _, problems := a.tells("drain"); code != 2 || !strings.Contains(problems, "say --yes") {
 		t.Errorf("without --yes: %d %s", code, problems)
@@ -42,7 +54,7 @@ func TestStopTellsWhatItWaitsFor(t *testing.T) {
 	manifests := t.TempDir()
 	writeManifest(t, manifests, "deaf.yaml", stubborn("deaf", "7"))
 	a := startAgent(t, "--manifests", manifests, "--root", t.TempDir(), "--drain")
-	a.awaitPhase("deaf", v1.PodRunning)
+	a.awaitStubborn("deaf")
 	if err := a.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +111,7 @@ func TestEvictCommand(t *testing.T) {
 	manifests := t.TempDir()
 	writeManifest(t, manifests, "deaf.yaml", stubborn("deaf", "1000"))
 	a := startAgent(t, "--manifests", manifests, "--root", t.TempDir(), "--drain")
-	a.awaitPhase("deaf", v1.PodRunning)
+	a.awaitStubborn("deaf")
 	for line, want := range map[string]string{
 		"evict none":                 `there is no pod "none"`,
 		"evict deaf --grace -1s":     "is no duration",
