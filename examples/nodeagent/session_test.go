@@ -1,0 +1,118 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// recordedSteps finds the commands of the page for operators, and what each prints.
+var recordedSteps = regexp.MustCompile(`(?m)^(?:\^C)?\$ (.*)\n((?:[^$^\n].*\n|\n)*)`)
+
+// masks are what differs between two sessions that are the same, and what stands for it.
+var masks = []struct{ what, by string }{
+	{`/[^ :;\n]*/(manifests|nodeagent\.sock)`, "/HOME/$1"},
+	{`\b[0-9a-f]{32}\b`, "UID"},
+	{`[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \w+ \d{4}`, "DATE"},
+	{`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ|\b\d\d:\d\d:\d\d\b`, "TIME"},
+	{`\b(\d+m)?\d+s\b|\b\d+m\b|\b\d+ s of 15 s\b`, "SECONDS"},
+	{`\d+ \(SECONDS ago\)|restarts \d+|\d+ in a row| \(x\d+ over SECONDS\)`, "MANY"},
+	{`(?m)(^ +TIME +setup to setup: .*\n?)+`, "  TIME setup to setup\n"},
+	{`(?m)^waiting for pod.*\n?`, ""}, // a drain may be too quick for it
+	{` +`, " "},
+}
+
+func masked(text string) string {
+	for _, m := range masks {
+		text = regexp.MustCompile(m.what).ReplaceAllString(text, m.by)
+	}
+	return strings.TrimSpace(text)
+}
+
+// TestSession runs the session of the page again, in a shell, and compares what is printed but
+// for times and IDs. A command that only asks is repeated until the node is as far as it was.
+func TestSession(t *testing.T) {
+	page, err := os.ReadFile("../../docs/guide/nodeagent.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, session, _ := strings.Cut(string(page), "## One session")
+	_, session, _ = strings.Cut(session, "```\n")
+	session, _, _ = strings.Cut(session, "```\n")
+	home := sessionHome(t)
+	begin := func(line, output string) *exec.Cmd { // its output goes to a file, which may be read meanwhile
+		cmd := exec.Command("bash", "-c", "exec >"+output+" 2>&1; "+line)
+		cmd.Dir, cmd.Env = home, append(os.Environ(), "XDG_STATE_HOME="+home+"/state", "PATH="+home+"/bin:"+os.Getenv("PATH"), "LC_ALL=C")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		return cmd
+	}
+	steps := recordedSteps.FindAllStringSubmatch(session, -1)
+	if len(steps) < 15 {
+		t.Errorf("the session has %d commands", len(steps))
+	}
+	once := regexp.MustCompile(`^rm|nodeagent (evict|restart|drain) `)
+	for i, step := range steps {
+		line, want, output := step[1], masked(step[2]), fmt.Sprint("out", i)
+		compare := func() error {
+			got, err := os.ReadFile(filepath.Join(home, output))
+			if text := masked(string(got)); err == nil && text != want {
+				err = fmt.Errorf("it prints\n%s\nand the page has\n%s", text, want)
+			}
+			return err
+		}
+		switch {
+		case strings.HasSuffix(line, "&"):
+			agent := begin("exec "+strings.TrimSuffix(line, "&"), output)
+			t.Cleanup(func() {
+				_ = begin("nodeagent drain --yes", "end").Wait() // if the session did not come to that
+				_ = agent.Process.Kill()
+				_ = agent.Wait()
+			})
+		case strings.HasSuffix(line, "-w"):
+			watch := begin("exec "+line, output)
+			await(t, line, compare)
+			_ = watch.Process.Kill()
+			_ = watch.Wait()
+		case once.MatchString(line):
+			_ = begin(line, output).Wait() // what it prints says how it ended
+			if err := compare(); err != nil {
+				t.Errorf("%s: %v", line, err)
+			}
+		default:
+			await(t, line, func() error { _ = begin(line, output).Wait(); return compare() })
+		}
+	}
+}
+
+// sessionHome makes the folders that the session begins with; nodeagent is this test binary.
+func sessionHome(t *testing.T) string {
+	home, asRoot := shortDir(t), ""
+	self, err := os.Executable()
+	if os.Geteuid() == 0 {
+		asRoot = `[ "$1" != run ] || { shift; set -- run --process-as-root "$@"; }`
+	}
+	files := map[string]string{
+		"bin/nodeagent":      fmt.Sprintf("#!/bin/sh\n%s\n%s=1 exec %s \"$@\"\n", asRoot, asAgent, self),
+		"manifests/web.yaml": "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n",
+	}
+	for _, name := range []string{"clock", "crashloop", "pair", "slowstop"} {
+		text, reading := os.ReadFile("../manifests/" + name + ".yaml")
+		files["manifests/"+name+".yaml"] = strings.ReplaceAll(string(text), "sleep 4;", "sleep 12;") // time to look
+		err = errors.Join(err, reading)
+	}
+	for name, text := range files {
+		path := filepath.Join(home, name)
+		err = errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o700))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return home
+}
