@@ -164,7 +164,7 @@ func (b *browser) awaits(expression string) {
 	b.t.Helper()
 	await(b.t, expression, func() error {
 		if got := b.eval(expression); got != "true" {
-			return fmt.Errorf("it is %s; the page says:\n%s\n%q", got, b.eval("document.body.innerText"), b.complaints)
+			return fmt.Errorf("it is %s; the page says:\n%s\n%q", got, b.eval("document.body?.innerText"), b.complaints)
 		}
 		return nil
 	})

@@ -20,7 +20,7 @@ const maxPageStreams = 24
 // pagePolicy lets the page use what the agent serves, and nothing else.
 const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-//go:embed web/index.html web/page.css web/page.js web/timeline.js web/icon.svg
+//go:embed web/index.html web/page.css web/page.js web/timeline.js web/usage.js web/icon.svg
 var pageFiles embed.FS
 
 // webPage serves the page for browsers, on a listener and a server of its own: what goes wrong there does not
@@ -95,10 +95,11 @@ func (p *webPage) guarded() http.Handler {
 	data.HandleFunc("GET /api/state", p.place(p.watchState))
 	data.HandleFunc("GET /api/pods/{namespace}/{name}", p.pod)
 	data.HandleFunc("GET /api/logs/{namespace}/{name}/{container}", p.place(p.containerLog))
+	data.HandleFunc("GET /api/usage/{namespace}/{name}", p.usage)
 	data.HandleFunc("GET /api/cleanup", p.cleanupPlan)
 	all := http.NewServeMux()
 	all.Handle("/api/", p.withToken(data))
-	for path, file := range map[string]string{"/{$}": "index.html", "/page.css": "page.css", "/page.js": "page.js", "/timeline.js": "timeline.js", "/icon.svg": "icon.svg"} {
+	for path, file := range map[string]string{"/{$}": "index.html", "/page.css": "page.css", "/page.js": "page.js", "/timeline.js": "timeline.js", "/usage.js": "usage.js", "/icon.svg": "icon.svg"} {
 		all.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
 			http.ServeFileFS(w, r, pageFiles, "web/"+file)
 		})

@@ -86,6 +86,7 @@ func TestPageKeepsOthersOut(t *testing.T) {
 		{"/api/pods/default/none", nil, 404, "there is no pod"},
 		{"/api/logs/default/none/main", nil, 404, "there is no pod"},
 		{"/api/cleanup?o=json", nil, 200, "actions"},
+		{"/api/usage/default/none", nil, 404, "there is no pod"},
 		{"/api/nothing", nil, 404, ""},
 		{"/web.go", nil, 404, ""},
 		{"/pods", nil, 404, ""},

@@ -29,6 +29,14 @@ spec:
     command: [sh, -c, "exec sleep 10000"]
 `
 
+// measuring stands for a runtime that can measure, which the process runtime cannot: each answer has the samples of two minutes.
+const measuring = `{
+  const real = window.fetch;
+  let at = Date.parse('2026-01-01'), cpu = 0;
+  const sample = () => ({ name: 'main', at: new Date(at += 5000).toISOString(), cpu: cpu += 1e9 * (1.5 + Math.sin(at / 2e4)), memory: 2e7 + 1e6 * (at / 5000 % 17) });
+  window.fetch = (path, options) => String(path).startsWith('api/usage/') ? Promise.resolve(new Response(JSON.stringify(Array.from({ length: 24 }, sample)))) : real(path, options);
+}`
+
 // TestPageInBrowser: a real browser shows the pods; keyboard and mouse open one with its timeline and log; a phone need not scroll sideways;
 // the page keeps to its own policy.
 func TestPageInBrowser(t *testing.T) {
@@ -47,6 +55,7 @@ func TestPageInBrowser(t *testing.T) {
 	}
 	b := startBrowser(t)
 	b.size(1100, 760, "light")
+	b.do("Page.addScriptToEvaluateOnNewDocument", map[string]any{"source": measuring}, nil)
 	b.do("Page.navigate", map[string]any{"url": strings.TrimSpace(link)}, nil)
 	b.awaits(`[...document.querySelectorAll('#pods tbody a')].map(a => a.textContent).join() === 'crash-n1,probed-n1'`)
 	b.awaits(`document.getElementById('refused').textContent.includes('bad.yaml')`)
@@ -59,6 +68,7 @@ func TestPageInBrowser(t *testing.T) {
 	b.awaits(`document.getElementById('podTitle').textContent === 'crash-n1' && !document.getElementById('pod').hidden`)
 	b.awaits(`document.querySelectorAll('#timeline rect.failed').length > 0 && document.querySelectorAll('#timeline rect.running, #timeline rect.ready').length > 1`)
 	b.awaits(`document.getElementById('log').textContent.includes('cannot open the database')`)
+	b.awaits(`/CrashLoopBackOff/.test(document.getElementById('podSays').textContent)`)
 	b.shoot("light")
 	b.eval(`document.getElementById('stepsPart').open = true`)
 	b.awaits(`/main: failed, code 3/.test(document.getElementById('steps').textContent)`)
@@ -73,6 +83,10 @@ func TestPageInBrowser(t *testing.T) {
 	b.awaits(`document.getElementById('log').textContent.length > ` + before) // it follows
 	b.awaits(`document.getElementById('probes').textContent.includes('main readiness')`)
 	b.awaits(`document.querySelectorAll('#timeline .mark').length > 0`)
+	b.awaits(`document.querySelectorAll('.spark polyline').length === 2 && /CPU [0-9]+m.*memory [0-9.]+ MiB/.test(document.getElementById('usage').textContent)`)
+	b.eval(`document.getElementById('cleanup').open = true`)
+	b.awaits(`/Nothing would be.*What stays, and why.*the pod runs/.test(document.getElementById('plan').textContent)`)
+	b.eval(`document.getElementById('stepsPart').open = false`)
 	b.size(1100, 760, "dark")
 	b.shoot("dark")
 

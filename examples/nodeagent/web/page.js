@@ -171,8 +171,10 @@ function route() {
   for (const id of ['podSays', 'steps', 'log', 'logSays', 'container', 'probes', 'timeline']) $(id).replaceChildren();
   $('pod').focus({ preventScroll: true });
   if (matchMedia('(max-width: 64rem)').matches) $('pod').scrollIntoView();
+  $('usagePart').hidden = true;
   wake = new AbortController();
   followPod(wake.signal);
+  followUsage(wake.signal);
 }
 
 async function followPod(signal) {
@@ -187,6 +189,24 @@ async function followPod(signal) {
       }
     }
     await pause(2000);
+  }
+}
+
+// followUsage measures until the runtime says that it cannot.
+async function followUsage(signal) {
+  const samples = new Map();
+  while (!signal.aborted) {
+    if (!document.hidden && detail) {
+      try {
+        addUsage(samples, await (await ask(`api/usage/${encodeURIComponent(detail.namespace)}/${encodeURIComponent(detail.uid)}`, signal)).json());
+        if (signal.aborted) return;
+        $('usagePart').hidden = samples.size === 0;
+        $('usage').replaceChildren(...usageItems(samples));
+      } catch (e) {
+        if (e.code === 501 || signal.aborted) return;
+      }
+    }
+    await pause(detail ? 5000 : 200);
   }
 }
 
@@ -267,9 +287,11 @@ async function showPlan() {
   into.textContent = 'reading…';
   try {
     const plan = await (await ask('api/cleanup?o=json')).json();
-    const items = (plan.actions || []).map(a => element('li', a.forbidden ? 'good' : '', `${a.kind} ${a.object}`, element('small', '', a.reason || a.step),
-      a.forbidden ? element('small', '', 'stays: ' + a.forbidden) : null));
-    into.replaceChildren(items.length ? element('ul', 'cards', ...items) : element('p', 'dim', 'Nothing: all is tidy.'));
+    const list = actions => element('ul', 'cards', ...actions.map(a => element('li', a.forbidden ? 'good' : '', `${a.kind} ${a.object}`, element('small', '', a.reason || a.step),
+      a.forbidden ? element('small', '', a.forbidden) : null)));
+    const goes = plan.actions.filter(a => !a.forbidden), stays = plan.actions.filter(a => a.forbidden);
+    into.replaceChildren(goes.length ? list(goes) : element('p', 'dim', 'Nothing would be.'));
+    if (stays.length) into.append(element('details', '', element('summary', '', `What stays, and why (${stays.length})`), list(stays)));
   } catch (e) {
     into.textContent = e.message;
   }
