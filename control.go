@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -121,9 +122,11 @@ func (e *Engine) Attach(ctx context.Context, uid types.UID, container string, en
 	return e.streams.Attach(ctx, uid, container, ends)
 }
 
-// PortForward asks a runtime with a server of its own for the URL where it forwards ports of a pod, once.
-func (e *Engine) PortForward(ctx context.Context, uid types.UID, ports ...int32) (url string, err error) {
-	return e.streams.PortForward(ctx, uid, ports)
+// PortForward connects conn with the one port of a pod and returns when the pod closes the connection, if the runtime
+// is a runtime.DirectForwarder, or ctx ends. A runtime with a server of its own is asked for the URL where it
+// forwards ports once; conn is not used and may be nil. Errors have the classes of [Engine.Exec].
+func (e *Engine) PortForward(ctx context.Context, uid types.UID, conn io.ReadWriter, ports ...int32) (url string, err error) {
+	return e.streams.PortForward(ctx, uid, conn, ports)
 }
 
 // NodeKnown tells the engine that the Node of [Config.Mirrors] has an answer now: the mirror pods

@@ -34,6 +34,17 @@ type DirectStreamer interface {
 	AttachStream(ctx context.Context, containerID string, streams Streams) error
 }
 
+// DirectForwarder is an optional ability of a runtime inside this program: it connects callers with
+// the ports of pods itself (spec/runtime.md 27.8). The concurrency contract is that of RuntimeService.
+type DirectForwarder interface {
+	// ForwardPort connects conn with a TCP port, 1 to 65535, in the network of a sandbox that is ready, and
+	// blocks until the pod has closed its side: the end of what conn reads is passed on, and what the pod says
+	// after it still arrives. It fails if nothing listens there, and when ctx or the sandbox ends. Each call is a
+	// connection of its own. conn is not closed; calls of it that are under way then may go on until they return,
+	// so the caller closes it.
+	ForwardPort(ctx context.Context, podSandboxID string, port int32, conn io.ReadWriter) error
+}
+
 // Streams are the ends of a stream that the caller holds. They stay the caller's: none is
 // closed, and none is used once the call has returned, but that a Read of Stdin that is
 // under way then may go on until it returns.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -24,6 +25,14 @@ type direct struct{ *fake.Runtime }
 func (direct) Exec()        {}
 func (direct) Attach()      {}
 func (direct) PortForward() {}
+
+func (direct) ForwardPort(ctx context.Context, sandbox string, port int32, conn io.ReadWriter) error {
+	if port == 81 {
+		return fmt.Errorf("nothing listens there: %w", runtime.ErrFailedPrecondition)
+	}
+	fmt.Fprintf(conn, "port %d of a sandbox: %t", port, sandbox != "")
+	return nil
+}
 
 type exited int
 
@@ -54,7 +63,7 @@ func TestStreams(t *testing.T) {
 	}{
 		"served here": {
 			wrap: func(rt *fake.Runtime) runtime.RuntimeService { return direct{rt} },
-			want: [3]string{"[ls -l]\nexit 3", "attached\n", "forward ports of pod default/web: not implemented by the runtime"},
+			want: [3]string{"[ls -l]\nexit 3", "attached\n", "port 80 of a sandbox: true"},
 		},
 		"a server": {
 			url:  "http://127.0.0.1:1234",
@@ -87,7 +96,7 @@ func TestStreams(t *testing.T) {
 				for i, said := range []string{
 					got(r.engine.Exec(t.Context(), web.UID, "main", []string{"ls", "-l"}, ends)),
 					got(r.engine.Attach(t.Context(), web.UID, "main", ends)),
-					got(r.engine.PortForward(t.Context(), web.UID, 80)),
+					got(r.engine.PortForward(t.Context(), web.UID, &out, 80)),
 				} {
 					if !strings.Contains(said, test.want[i]) {
 						t.Errorf("%d: %q, want %q", i, said, test.want[i])
@@ -100,7 +109,7 @@ func TestStreams(t *testing.T) {
 					"no command":        {second(r.engine.Exec(t.Context(), web.UID, "main", nil, ends)), runtime.ErrInvalid},
 					"unknown pod":       {second(r.engine.Exec(t.Context(), "none", "main", []string{"ls"}, ends)), runtime.ErrNotFound},
 					"unknown container": {second(r.engine.Attach(t.Context(), web.UID, "none", ends)), runtime.ErrNotFound},
-					"ports of no pod":   {second(r.engine.PortForward(t.Context(), "none", 80)), runtime.ErrNotFound},
+					"ports of no pod":   {second(r.engine.PortForward(t.Context(), "none", &out, 80)), runtime.ErrNotFound},
 				} {
 					if runtime.Class(problem.err) != problem.class {
 						t.Errorf("%s: %v", what, problem.err)
@@ -109,6 +118,36 @@ func TestStreams(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestForwardedPorts: OC3: a runtime in this program is given one connection to one port, of a sandbox that runs; its refusal
+// names the pod and keeps its class.
+func TestForwardedPorts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := byContainer(map[string]fake.Script{"main": {Exit: &fake.Exit{After: time.Minute}}})
+		r := newRig(t, rt, t.TempDir(), func(c *podwright.Config) { c.Runtime = direct{rt} }).start()
+		pod := newPod("web", "main")
+		pod.Spec.RestartPolicy = v1.RestartPolicyNever
+		r.set(pod)
+		r.phase(pod.UID, v1.PodRunning, 30*time.Second)
+		var conn bytes.Buffer
+		wants := func(what string, err, class error, text string) {
+			t.Helper()
+			if err == nil || runtime.Class(err) != class || !strings.Contains(err.Error(), text) || conn.Len() > 0 {
+				t.Errorf("%s: %v, and said %q", what, err, conn.String())
+			}
+		}
+		forward := func(conn io.ReadWriter, ports ...int32) error {
+			return second(r.engine.PortForward(t.Context(), pod.UID, conn, ports...))
+		}
+		wants("two ports", forward(&conn, 80, 82), runtime.ErrInvalid, "one connection to one port")
+		wants("no port", forward(&conn), runtime.ErrInvalid, "one connection to one port")
+		wants("no connection", forward(nil, 80), runtime.ErrInvalid, "one connection to one port")
+		wants("port 0", forward(&conn, 0), runtime.ErrInvalid, "no port is 0")
+		wants("refused", forward(&conn, 81), runtime.ErrFailedPrecondition, "pod default/web: nothing listens there")
+		r.phase(pod.UID, v1.PodSucceeded, 2*time.Minute)
+		wants("a pod that has ended", forward(&conn, 80), runtime.ErrFailedPrecondition, "no sandbox that runs")
+	})
 }
 
 func second(_ string, err error) error { return err }

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"io"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,8 +17,9 @@ import (
 type Streams struct {
 	pod    func(uid types.UID) (*v1.Pod, bool)
 	view   func(uid types.UID) (*runtime.PodStatus, error)
-	urls   runtime.Streamer       // nil: the runtime has no stream server
-	direct runtime.DirectStreamer // nil: it does not serve streams itself
+	urls   runtime.Streamer        // nil: the runtime has no stream server
+	direct runtime.DirectStreamer  // nil: it does not serve streams itself
+	ports  runtime.DirectForwarder // nil: it does not forward ports itself
 }
 
 // NewStreams returns the streams of a runtime. pod returns a pod with its newest status, view what the
@@ -26,6 +28,7 @@ func NewStreams(rt runtime.RuntimeService, pod func(types.UID) (*v1.Pod, bool), 
 	s := &Streams{pod: pod, view: view}
 	s.urls, _ = rt.(runtime.Streamer)
 	s.direct, _ = rt.(runtime.DirectStreamer)
+	s.ports, _ = rt.(runtime.DirectForwarder)
 	return s
 }
 
@@ -72,35 +75,45 @@ func (s *Streams) Attach(ctx context.Context, uid types.UID, container string, e
 	return response.GetUrl(), nil
 }
 
-// PortForward returns the URL where the runtime forwards ports of a pod.
-func (s *Streams) PortForward(ctx context.Context, uid types.UID, ports []int32) (url string, err error) {
+// PortForward connects conn with the port of a pod, or returns the URL where the runtime forwards ports.
+func (s *Streams) PortForward(ctx context.Context, uid types.UID, conn io.ReadWriter, ports []int32) (url string, err error) {
 	pod, ok := s.pod(uid)
 	if !ok {
 		return "", fmt.Errorf("forward ports of pod %q: %w", uid, runtime.ErrNotFound)
 	}
-	if s.urls == nil {
-		return "", fmt.Errorf("forward ports of pod %s/%s: %w", pod.Namespace, pod.Name, runtime.ErrUnimplemented)
+	if url, err = s.forward(ctx, pod, conn, ports); err != nil {
+		return "", fmt.Errorf("forward ports of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return url, nil
+}
+
+func (s *Streams) forward(ctx context.Context, pod *v1.Pod, conn io.ReadWriter, ports []int32) (url string, err error) {
+	if s.urls == nil && s.ports == nil {
+		return "", runtime.ErrUnimplemented
 	}
 	for _, port := range ports {
 		if port < 1 || port > 65535 {
-			return "", fmt.Errorf("forward ports of pod %s/%s: no port is %d: %w", pod.Namespace, pod.Name, port, runtime.ErrInvalid)
+			return "", fmt.Errorf("no port is %d: %w", port, runtime.ErrInvalid)
 		}
+	}
+	if s.ports != nil && (conn == nil || len(ports) != 1) {
+		return "", fmt.Errorf("this runtime forwards one connection to one port at a time: %w", runtime.ErrInvalid)
 	}
 	view, err := s.view(pod.UID)
 	if err != nil {
-		return "", fmt.Errorf("forward ports of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		return "", err
 	}
 	for _, sandbox := range view.Sandboxes { // newest first
-		if sandbox.State != runtime.Running {
+		switch {
+		case sandbox.State != runtime.Running:
 			continue
+		case s.ports != nil:
+			return "", s.ports.ForwardPort(ctx, sandbox.ID, ports[0], conn)
 		}
 		response, err := s.urls.PortForward(ctx, &runtimeapi.PortForwardRequest{PodSandboxId: sandbox.ID, Port: ports})
-		if err != nil {
-			return "", fmt.Errorf("forward ports of pod %s/%s: %w", pod.Namespace, pod.Name, err)
-		}
-		return response.GetUrl(), nil
+		return response.GetUrl(), err
 	}
-	return "", fmt.Errorf("forward ports of pod %s/%s: it has no sandbox that runs: %w", pod.Namespace, pod.Name, runtime.ErrFailedPrecondition)
+	return "", fmt.Errorf("it has no sandbox that runs: %w", runtime.ErrFailedPrecondition)
 }
 
 // running returns the ID of the container's run at the runtime.

@@ -47,8 +47,8 @@ type Options struct {
 	Node string
 	// Engine has the pods and their logs.
 	Engine Engine
-	// Runtime serves streams, as a [runtime.Streamer] or a [runtime.DirectStreamer]. If it is neither, or
-	// nil, exec, attach and port-forward are answered with 501.
+	// Runtime serves streams, as a [runtime.Streamer] or a [runtime.DirectStreamer], and ports, as a Streamer
+	// or a [runtime.DirectForwarder]. What it does not serve is answered with 501, all of it if it is nil.
 	Runtime runtime.Reader
 
 	// Metrics are what /metrics shows, and /metrics/probes of those that begin with prober_. It is asked by

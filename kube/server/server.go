@@ -46,6 +46,7 @@ func New(options Options) (*Server, error) {
 	}
 	s.streams.urls, _ = options.Runtime.(runtime.Streamer)
 	s.streams.direct, _ = options.Runtime.(runtime.DirectStreamer)
+	s.streams.ports, _ = options.Runtime.(runtime.DirectForwarder)
 	s.handler = s.patient(s.access.guard(s.routes()))
 	return s, nil
 }

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -26,8 +25,9 @@ const streamCreation = 30 * time.Second
 type streams struct {
 	engine  Engine
 	runtime runtime.Reader
-	urls    runtime.Streamer       // nil: the runtime has no stream server
-	direct  runtime.DirectStreamer // nil: the runtime does not serve streams itself
+	urls    runtime.Streamer        // nil: the runtime has no stream server
+	direct  runtime.DirectStreamer  // nil: the runtime does not serve streams itself
+	ports   runtime.DirectForwarder // nil: the runtime does not forward ports itself
 	dial    func(ctx context.Context, network, address string) (net.Conn, error)
 	idle    time.Duration
 	log     logr.Logger
@@ -190,39 +190,4 @@ func exitOf(err error) error {
 		return utilexec.CodeExitError{Err: err, Code: exit.ExitStatus()}
 	}
 	return err
-}
-
-// portForward connects the client to ports of a pod.
-func (s *streams) portForward(w http.ResponseWriter, r *http.Request) {
-	pod, err := podOf(s.engine, r)
-	if err == nil && s.urls == nil {
-		err = errNoStreams()
-	}
-	if err == nil && !httpstream.IsUpgradeRequest(r) && !wsstream.IsWebSocketRequest(r) {
-		err = &failure{http.StatusBadRequest, "Upgrade request required"}
-	}
-	if err != nil {
-		fail(w, err)
-		return
-	}
-	sandboxes, err := s.runtime.ListPodSandbox(r.Context(), &runtimeapi.PodSandboxFilter{
-		LabelSelector: map[string]string{runtime.LabelPodUID: string(pod.UID)},
-		State:         &runtimeapi.PodSandboxStateValue{State: runtimeapi.PodSandboxState_SANDBOX_READY},
-	})
-	if err == nil && len(sandboxes) == 0 {
-		err = &failure{http.StatusNotFound, fmt.Sprintf("sandbox of pod %q does not run", pod.Name+"_"+pod.Namespace)}
-	}
-	if err != nil {
-		fail(w, err)
-		return
-	}
-	url, err := s.at(r.Context(), func(ctx context.Context) (string, error) {
-		response, err := s.urls.PortForward(ctx, &runtimeapi.PortForwardRequest{PodSandboxId: sandboxes[0].GetId()})
-		return response.GetUrl(), err
-	})
-	if err != nil {
-		fail(w, err)
-		return
-	}
-	s.proxy(w, r, url)
 }

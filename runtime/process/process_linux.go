@@ -30,7 +30,8 @@ const (
 
 // Runtime runs containers as processes of the operating system. It is safe for
 // concurrent use. It implements [runtime.RuntimeService], [runtime.ImageService],
-// [runtime.EventStreamer] and, but for attaching, [runtime.DirectStreamer].
+// [runtime.EventStreamer], [runtime.DirectForwarder] and, but for attaching,
+// [runtime.DirectStreamer].
 type Runtime struct {
 	root       string
 	supervisor Supervisor
@@ -56,10 +57,11 @@ type Runtime struct {
 }
 
 var (
-	_ runtime.RuntimeService = (*Runtime)(nil)
-	_ runtime.ImageService   = (*Runtime)(nil)
-	_ runtime.EventStreamer  = (*Runtime)(nil)
-	_ runtime.DirectStreamer = (*Runtime)(nil)
+	_ runtime.RuntimeService  = (*Runtime)(nil)
+	_ runtime.ImageService    = (*Runtime)(nil)
+	_ runtime.EventStreamer   = (*Runtime)(nil)
+	_ runtime.DirectStreamer  = (*Runtime)(nil)
+	_ runtime.DirectForwarder = (*Runtime)(nil)
 )
 
 // New opens the runtime at options.Root, creating it if needed, and re-adopts

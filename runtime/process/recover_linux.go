@@ -47,7 +47,7 @@ func (r *Runtime) readSandboxes() error {
 		return err
 	}
 	for _, e := range entries {
-		s := &sandbox{op: newSlot()}
+		s := &sandbox{op: newSlot(), stopped: make(chan struct{})}
 		id := strings.TrimSuffix(e.Name(), ".json")
 		_, err := readRecord(r.path(sandboxesDir), e.Name(), &s.record)
 		if err == nil && s.record.ID != id {
@@ -59,6 +59,9 @@ func (r *Runtime) readSandboxes() error {
 		}
 		if s.record.BootID != r.bootID {
 			s.record.NotReady = true // the machine went down in between
+		}
+		if s.record.NotReady {
+			close(s.stopped)
 		}
 		r.sandboxes[id], r.names[s.key()] = s, id
 	}

@@ -19,7 +19,8 @@ import (
 
 // sandbox is a sandbox in memory.
 type sandbox struct {
-	op slot // serialises stop and removal
+	op      slot          // serialises stop and removal
+	stopped chan struct{} // closed once it is not ready for good
 
 	// Guarded by Runtime.mu. Only record.NotReady changes.
 	record sandboxRecord
@@ -90,7 +91,7 @@ func (r *Runtime) newSandbox(config *runtimeapi.PodSandboxConfig) (*sandbox, err
 	case !filepath.IsAbs(dir) || hasDotDot(dir) || strings.ContainsRune(dir, 0):
 		return nil, fmt.Errorf("log directory %q is not an absolute path without \"..\": %w", dir, runtime.ErrInvalid)
 	}
-	s := &sandbox{op: newSlot(), record: sandboxRecord{
+	s := &sandbox{op: newSlot(), stopped: make(chan struct{}), record: sandboxRecord{
 		ID: id, Name: m.GetName(), UID: m.GetUid(), Namespace: m.GetNamespace(), Attempt: m.GetAttempt(),
 		CreatedAt: r.clock.Now(), BootID: r.bootID, LogDir: filepath.Clean(dir),
 		Labels: maps.Clone(config.GetLabels()), Annotations: maps.Clone(config.GetAnnotations()),
@@ -161,6 +162,7 @@ func (r *Runtime) stopSandbox(ctx context.Context, s *sandbox) error {
 			r.mu.Unlock()
 			return fmt.Errorf("stop sandbox %s: %w", record.ID, err)
 		}
+		close(s.stopped)
 		r.publish(record.ID, record.ID, runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT)
 	}
 	containers := r.containersOf(record.ID)

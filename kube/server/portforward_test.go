@@ -1,0 +1,202 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/gorilla/websocket"
+	"k8s.io/client-go/tools/portforward"
+	"k8s.io/client-go/transport/spdy"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// forwarding is a runtime that connects ports of its one sandbox itself. Port 80 sends back what it is sent,
+// once that has ended; port 90 says one thing and takes nothing; nothing listens on others.
+type forwarding struct {
+	direct
+	open atomic.Int32
+}
+
+func (f *forwarding) ForwardPort(ctx context.Context, sandbox string, port int32, conn io.ReadWriter) error {
+	f.open.Add(1)
+	defer f.open.Add(-1)
+	switch {
+	case sandbox != "s1":
+		return runtime.ErrNotFound
+	case port == 80:
+		data, err := io.ReadAll(conn)
+		if err == nil {
+			_, err = conn.Write(data)
+		}
+		return err
+	case port == 90:
+		_, _ = io.WriteString(conn, "x")
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	return fmt.Errorf("nothing listens there: %w", runtime.ErrFailedPrecondition)
+}
+
+// KH4: client-go is told that a port is refused: it closes the connection. Its reader of errors is package klog's.
+func TestForwardRefused(t *testing.T) {
+	r := newRig(t, &forwarding{})
+	conn, err := net.Dial("tcp", forwarded(t, r, 81))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if text, _ := io.ReadAll(conn); len(text) > 0 {
+		t.Errorf("it said %q", text)
+	}
+}
+
+// forwarded has client-go forward a port of the pod web; it returns the local address of it.
+func forwarded(t *testing.T, r *rig, port int) (address string) {
+	t.Helper()
+	transport, upgrader, err := spdy.RoundTripperFor(r.config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, err := url.Parse(r.address + "/portForward/default/web/uid-web")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, ready := make(chan struct{}), make(chan struct{})
+	f, err := portforward.NewOnAddresses(spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, u),
+		[]string{"127.0.0.1"}, []string{fmt.Sprintf("0:%d", port)}, stop, ready, io.Discard, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- f.ForwardPorts() }()
+	t.Cleanup(func() {
+		close(stop)
+		if err := <-ended; err != nil && !errors.Is(err, portforward.ErrLostConnectionToPod) {
+			t.Error(err)
+		}
+	})
+	select {
+	case <-ready:
+	case err := <-ended:
+		ended <- err
+		t.Fatal(err)
+	}
+	ports, err := f.GetPorts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", ports[0].Local)
+}
+
+// KH4: many connections to a port of a runtime that forwards itself, at once, each with the end of its input.
+func TestForwardHere(t *testing.T) {
+	r := newRig(t, &forwarding{})
+	address := forwarded(t, r, 80)
+	var all sync.WaitGroup
+	for i := range 50 {
+		all.Go(func() {
+			conn, err := net.Dial("tcp", address)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close()
+			sent := strings.Repeat(fmt.Sprintf("connection %02d ", i), 5000)
+			_, err = io.WriteString(conn, sent)
+			_ = conn.(*net.TCPConn).CloseWrite()
+			back, readErr := io.ReadAll(conn)
+			if err := errors.Join(err, readErr); err != nil || string(back) != sent {
+				t.Errorf("connection %d: %d bytes of %d, %v", i, len(back), len(sent), err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// KH6: connections end with the client and with the server, though neither side goes on.
+func TestForwardEnds(t *testing.T) {
+	for _, who := range []string{"server", "client"} {
+		t.Run(who, func(t *testing.T) {
+			rt := &forwarding{}
+			r := newRig(t, rt)
+			t.Run("client", func(t *testing.T) {
+				address := forwarded(t, r, 90)
+				for range 5 {
+					conn, err := net.Dial("tcp", address)
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer conn.Close()
+					if _, err := conn.Read(make([]byte, 1)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if who == "server" {
+					if err := r.stop(); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+			if err := r.stop(); err != nil { // waits for what is left
+				t.Error(err)
+			}
+			if n := rt.open.Load(); n > 0 {
+				t.Errorf("%d connections are left", n)
+			}
+		})
+	}
+}
+
+// KH4: a WebSocket has two channels per port, which begin with its number; a refused port is told in the second.
+func TestForwardWebSocket(t *testing.T) {
+	r := newRig(t, &forwarding{})
+	dialer := websocket.Dialer{
+		TLSClientConfig: r.client().Transport.(*http.Transport).TLSClientConfig, Subprotocols: []string{"v4.channel.k8s.io"},
+	}
+	header := http.Header{"Authorization": {"Bearer good"}}
+	to := strings.Replace(r.address, "https", "wss", 1) + "/portForward/default/web"
+	conn, response, err := dialer.DialContext(t.Context(), to+"?port=81&port=90", header)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = response.Body.Close()
+	got := map[byte][]byte{}
+	for !bytes.Contains(got[1], []byte("nothing listens there")) {
+		_, data, err := conn.ReadMessage()
+		if err != nil {
+			t.Fatalf("%v after %q", err, got)
+		}
+		if len(data) > 0 {
+			got[data[0]] = append(got[data[0]], data[1:]...)
+		}
+	}
+	for channel, port := range map[byte]uint16{0: 81, 1: 81, 2: 90, 3: 90} {
+		if data := got[channel]; len(data) < 2 || binary.LittleEndian.Uint16(data) != port {
+			t.Errorf("channel %d began with %q, want port %d", channel, data, port)
+		}
+	}
+	for _, query := range []string{"", "?port=", "?port=0", "?port=65536"} {
+		conn, response, err := dialer.DialContext(t.Context(), to+query, header)
+		if err == nil {
+			_ = conn.Close()
+			t.Errorf("%q was accepted", query)
+			continue
+		}
+		if response == nil || response.StatusCode != http.StatusBadRequest {
+			t.Errorf("%q: %v", query, err)
+		}
+	}
+}
