@@ -20,8 +20,10 @@ import (
 const (
 	// reviewTimeout bounds one call of the API server.
 	reviewTimeout = 10 * time.Second
-	// maxReviews bounds the calls under way.
+	// maxReviews bounds the calls under way about rights, and as many about tokens.
 	maxReviews = 16
+	// badTokenTTL is how long a token that was found bad is refused without another review.
+	badTokenTTL = 30 * time.Second
 	// maxToken is longer than any token.
 	maxToken = 32 << 10
 )
@@ -33,14 +35,18 @@ var errNoUser = errors.New("no valid client certificate or bearer token")
 type access struct {
 	options *Options
 	tokens  cache[authentication.UserInfo]
+	bad     cache[struct{}] // tokens; apart, so that a flood of them drops no good one
 	rights  cache[bool]
-	reviews chan struct{} // one for each review under way
+	// One for each review under way. Every client can cause those of tokens, so they leave those of rights alone.
+	tokenReviews, rightReviews chan struct{}
+	outage                     quietLog
 }
 
 func newAccess(options *Options) *access {
 	return &access{
-		options: options, reviews: make(chan struct{}, maxReviews),
-		tokens: cache[authentication.UserInfo]{clock: options.Clock}, rights: cache[bool]{clock: options.Clock},
+		options: options, tokenReviews: make(chan struct{}, maxReviews), rightReviews: make(chan struct{}, maxReviews),
+		tokens: cache[authentication.UserInfo]{clock: options.Clock}, bad: cache[struct{}]{clock: options.Clock},
+		rights: cache[bool]{clock: options.Clock}, outage: quietLog{log: options.Logger, clock: options.Clock},
 	}
 }
 
@@ -54,7 +60,7 @@ func (a *access) guard(next http.Handler) http.Handler {
 		user, err := a.user(r)
 		if err != nil {
 			if !errors.Is(err, errNoUser) {
-				a.options.Logger.Error(err, "A request could not be authenticated", "path", r.URL.Path)
+				a.outage.failed(err, "A request could not be authenticated", "path", r.URL.Path)
 			}
 			http.Error(w, "Unauthorized", http.StatusUnauthorized)
 			return
@@ -64,7 +70,7 @@ func (a *access) guard(next http.Handler) http.Handler {
 		allowed, err := a.allowed(r.Context(), user, wants)
 		switch {
 		case err != nil:
-			a.options.Logger.Error(err, "A request could not be authorised", "user", user.Username, "verb", wants.verb, "path", r.URL.Path)
+			a.outage.failed(err, "A request could not be authorised", "user", user.Username, "verb", wants.verb, "path", r.URL.Path)
 			http.Error(w, "Authorization error "+what, http.StatusInternalServerError)
 		case !allowed:
 			http.Error(w, "Forbidden "+what, http.StatusForbidden)
@@ -88,8 +94,11 @@ func (a *access) user(r *http.Request) (authentication.UserInfo, error) {
 	if user, ok := a.tokens.get(key); ok {
 		return user, nil
 	}
+	if _, bad := a.bad.get(key); bad {
+		return authentication.UserInfo{}, errNoUser
+	}
 	var review *authentication.TokenReview
-	err := a.review(r.Context(), func(ctx context.Context) (err error) {
+	err := a.review(r.Context(), a.tokenReviews, func(ctx context.Context) (err error) {
 		review, err = a.options.Tokens.TokenReviews().Create(ctx,
 			&authentication.TokenReview{Spec: authentication.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
 		return err
@@ -99,6 +108,7 @@ func (a *access) user(r *http.Request) (authentication.UserInfo, error) {
 		return authentication.UserInfo{}, fmt.Errorf("review of a token: %s", strings.ReplaceAll(err.Error(), token, "***"))
 	}
 	if !review.Status.Authenticated || review.Status.User.Username == "" {
+		a.bad.put(key, struct{}{}, badTokenTTL)
 		return authentication.UserInfo{}, errNoUser
 	}
 	a.tokens.put(key, review.Status.User, a.options.TokenTTL)
@@ -163,7 +173,7 @@ func (a *access) right(ctx context.Context, user authentication.UserInfo, verb, 
 		},
 	}}
 	var review *authorization.SubjectAccessReview
-	err := a.review(ctx, func(ctx context.Context) (err error) {
+	err := a.review(ctx, a.rightReviews, func(ctx context.Context) (err error) {
 		review, err = a.options.Access.SubjectAccessReviews().Create(ctx, ask, metav1.CreateOptions{})
 		return err
 	})
@@ -179,12 +189,12 @@ func (a *access) right(ctx context.Context, user authentication.UserInfo, verb, 
 }
 
 // review calls the API server within its time, when it is the call's turn.
-func (a *access) review(ctx context.Context, call func(context.Context) error) error {
+func (a *access) review(ctx context.Context, turns chan struct{}, call func(context.Context) error) error {
 	ctx, cancel := timing.WithTimeout(ctx, a.options.Clock, reviewTimeout)
 	defer cancel()
 	select {
-	case a.reviews <- struct{}{}:
-		defer func() { <-a.reviews }()
+	case turns <- struct{}{}:
+		defer func() { <-turns }()
 		return call(ctx)
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -11,13 +11,30 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// connections accepts connections and closes them all at the end, also those that became streams.
+// maxConnections bounds the connections that are open. They cost memory and descriptors before a client has shown who it is.
+const maxConnections = 1000
+
+// connections accepts connections, at most maxConnections at once, and closes them all at the end, also those that became streams.
 type connections struct {
 	net.Listener
+
+	turns chan struct{} // one for each open connection
+	over  chan struct{} // closed with the listener
+	ended sync.Once
 
 	mu     sync.Mutex
 	open   map[*connection]struct{}
 	closed bool
+}
+
+func limited(l net.Listener) *connections {
+	return &connections{Listener: l, turns: make(chan struct{}, maxConnections), over: make(chan struct{}), open: map[*connection]struct{}{}}
+}
+
+// Close ends Accept, also one that waits for another connection to end.
+func (c *connections) Close() error {
+	c.ended.Do(func() { close(c.over) })
+	return c.Listener.Close()
 }
 
 // connection is one of them.
@@ -32,10 +49,16 @@ type connection struct {
 	end    context.CancelFunc // of its requests; nil before the first
 }
 
-// Accept returns the next connection.
+// Accept returns the next connection. Those above the limit wait in the kernel until another one has ended.
 func (c *connections) Accept() (net.Conn, error) {
+	select {
+	case c.turns <- struct{}{}:
+	case <-c.over:
+		return nil, net.ErrClosed
+	}
 	raw, err := c.Listener.Accept()
 	if err != nil {
+		<-c.turns
 		return nil, err
 	}
 	conn := &connection{Conn: raw, owner: c}
@@ -58,6 +81,7 @@ func (c *connection) Close() error {
 		delete(c.owner.open, c)
 		c.owner.mu.Unlock()
 		c.err = c.Conn.Close()
+		<-c.owner.turns
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.closed = true

@@ -94,7 +94,7 @@ func (s *Server) Handler() http.Handler { return s.handler }
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	connections := &connections{Listener: l, open: map[*connection]struct{}{}}
+	connections := limited(l)
 	// Requests hold it for reading; who holds it alone knows that none is left.
 	var gate sync.RWMutex
 	server := &http.Server{
