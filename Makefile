@@ -73,7 +73,7 @@ lint: ## vet, staticcheck, gofumpt, the exported API as recorded below api/, and
 	  echo "lint $$m"; \
 	  unformatted=$$(cd $$m && $(TOOL) gofumpt -l .); \
 	  if [ -n "$$unformatted" ]; then echo "gofumpt wants to change:"; echo "$$unformatted"; exit 1; fi; \
-	  (cd $$m && $(GO) vet -tags containerd,apiserver ./... && $(TOOL) staticcheck -tags containerd,apiserver ./...); \
+	  (cd $$m && $(GO) vet -tags containerd,apiserver,chromium ./... && $(TOOL) staticcheck -tags containerd,apiserver,chromium ./...); \
 	done
 	@cd tools && $(GO) run ./api -root .. -check && $(GO) run ./metrics -root .. -check
 

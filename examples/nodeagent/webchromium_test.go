@@ -67,6 +67,7 @@ func TestPageInBrowser(t *testing.T) {
 	b.press("Enter", 13)
 	b.awaits(`document.getElementById('podTitle').textContent === 'crash-n1' && !document.getElementById('pod').hidden`)
 	b.awaits(`document.querySelectorAll('#timeline rect.failed').length > 0 && document.querySelectorAll('#timeline rect.running, #timeline rect.ready').length > 1`)
+	b.awaits(`/engine.*setup/.test(document.getElementById('timeline').textContent)`)
 	b.awaits(`document.getElementById('log').textContent.includes('cannot open the database')`)
 	b.awaits(`/CrashLoopBackOff/.test(document.getElementById('podSays').textContent)`)
 	b.shoot("light")

@@ -1,6 +1,6 @@
 'use strict';
-// Draws a pod's steps: a lane for each container and one for the pod, a bar for each state, a mark for
-// each event.
+// Draws a pod's steps: a lane for each container and one for the pod, the last for what the engine does with
+// it; a bar for each state, a mark for each event.
 
 const svgNamespace = 'http://www.w3.org/2000/svg';
 const laneHeight = 44, barTop = 20, barHeight = 18, axisHeight = 24;
@@ -14,9 +14,10 @@ function shape(kind, attributes, text) {
 
 function isEvent(step) { return step.state === 'event' || step.state === 'warning'; }
 
-// stateClass is how a state is painted; a pod's states are its phases.
+// stateClass is how a state is painted, of a container, of a pod (its phases) and of the engine.
 function stateClass(state) {
-  return { Pending: 'waiting', Running: 'ready', Succeeded: 'done', Failed: 'failed', Unknown: 'waiting' }[state] || state;
+  return { Pending: 'waiting', Running: 'ready', Succeeded: 'done', Failed: 'failed', Unknown: 'waiting', terminated: 'done', finished: 'done', setup: 'running',
+    running: 'running', ready: 'ready', done: 'done', failed: 'failed' }[state] || 'waiting';
 }
 
 // stateText says a step in words.
@@ -25,6 +26,12 @@ function stateText(step) {
   const code = step.state === 'failed' ? `, code ${step.exit}` : '';
   const head = isEvent(step) ? step.reason : [step.state + code, step.reason].filter(Boolean).join(': ');
   return head + times + (step.message ? ' — ' + step.message : '');
+}
+
+// engineSteps are the steps of the engine with the pod, without those that stay in a state.
+function engineSteps(detail) {
+  const all = ((detail.worker || {}).transitions || []).map(t => ({ at: t.at, lane: 'engine', state: t.to, reason: '', message: t.reason }));
+  return all.filter((t, i) => i === 0 || t.state !== all[i - 1].state);
 }
 
 // lanesOf sorts the steps into lanes: the pod first, then the containers in their order, then others.
@@ -85,10 +92,11 @@ function marks(svg, events, top, x, begin) {
 
 // drawTimeline draws what detail has of the last seconds, all of it if that is 0.
 function drawTimeline(svg, detail, seconds) {
-  const lanes = lanesOf(detail.steps, (detail.containers || []).map(c => c.name));
+  const all = detail.steps.concat(engineSteps(detail));
+  const lanes = lanesOf(all, (detail.containers || []).map(c => c.name));
   const width = Math.max(svg.clientWidth, 200), height = lanes.size * laneHeight + axisHeight;
   const end = Date.parse(detail.now);
-  const earliest = detail.steps.reduce((least, s) => Math.min(least, Date.parse(s.at)), end - 1000);
+  const earliest = all.reduce((least, s) => Math.min(least, Date.parse(s.at)), end - 1000);
   const begin = seconds > 0 ? Math.max(end - seconds * 1000, earliest) : earliest;
   const x = at => 4 + (width - 8) * (at - begin) / (end - begin);
   svg.replaceChildren();
