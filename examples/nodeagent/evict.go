@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -52,7 +51,7 @@ when no container of the pod runs. The pod of a manifest in a folder is static: 
 				return err
 			}
 			query := url.Values{"grace": {grace.String()}, "reason": {reason}, "message": {message}}
-			return evict(c, &r, path+"?"+query.Encode(), args[0])
+			return r.order(c, path+"?"+query.Encode(), "the eviction", args[0]+" is evicted")
 		},
 	}
 	r.register(c.Flags())
@@ -61,22 +60,4 @@ when no container of the pod runs. The pod of a manifest in a folder is static: 
 	c.Flags().StringVar(&reason, "reason", "", "a CamelCase word for its status (default Evicted)")
 	c.Flags().StringVar(&message, "message", "", "a sentence for its status")
 	return c
-}
-
-func evict(c *cobra.Command, r *reach, path, pod string) error {
-	api, err := r.open(c.Flags())
-	if err != nil {
-		return err
-	}
-	ctx, stop := untilSignal(c.Context())
-	defer stop()
-	response, err := api.open(ctx, http.MethodPost, path)
-	if ctx.Err() != nil {
-		return errors.New("the eviction goes on without this command")
-	}
-	if err != nil {
-		return err
-	}
-	fmt.Fprintln(c.OutOrStdout(), printable(pod+" is evicted"))
-	return response.Body.Close()
 }

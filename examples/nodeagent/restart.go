@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -45,7 +44,8 @@ volumes, and init containers do not run again. It returns when the new runs have
 			if err != nil {
 				return err
 			}
-			return restart(c, &r, path+"?"+url.Values{"container": containers, "message": {message}}.Encode(), args[0])
+			query := url.Values{"container": containers, "message": {message}}
+			return r.order(c, path+"?"+query.Encode(), "the restart", args[0]+" is restarted")
 		},
 	}
 	r.register(c.Flags())
@@ -53,22 +53,4 @@ volumes, and init containers do not run again. It returns when the new runs have
 	c.Flags().StringArrayVarP(&containers, "container", "c", nil, "a container to restart; may be repeated (default: all that run)")
 	c.Flags().StringVar(&message, "message", "", "a sentence for its event and status")
 	return c
-}
-
-func restart(c *cobra.Command, r *reach, path, pod string) error {
-	api, err := r.open(c.Flags())
-	if err != nil {
-		return err
-	}
-	ctx, stop := untilSignal(c.Context())
-	defer stop()
-	response, err := api.open(ctx, http.MethodPost, path)
-	if ctx.Err() != nil {
-		return errors.New("the restart goes on without this command")
-	}
-	if err != nil {
-		return err
-	}
-	fmt.Fprintln(c.OutOrStdout(), printable(pod+" is restarted"))
-	return response.Body.Close()
 }
