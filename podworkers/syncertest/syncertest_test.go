@@ -4,11 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"os"
-	"os/exec"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -18,8 +14,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/flawtest"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/podworkers/syncertest"
 	"github.com/podwright/podwright/runtime"
@@ -199,63 +195,30 @@ func TestSoundSyncerPasses(t *testing.T) {
 	}
 }
 
-// hurried is a clock whose timers ring early, for cases that are going to use up all their time.
-type hurried struct{ clock.RealClock }
-
-func (hurried) NewTimer(d time.Duration) clock.Timer { return clock.RealClock{}.NewTimer(d / 50) }
-
-// envFlawed has a child process run the kit on flawed syncers.
-const envFlawed = "PODWRIGHT_SYNCERTEST_FLAWED"
-
-// TestFlawed is the child.
-func TestFlawed(t *testing.T) {
-	if os.Getenv(envFlawed) == "" {
-		t.Skip("runs as a child of TestFlawsAreCaught")
-	}
-	for flaw, name := range caught() {
-		for _, c := range syncertest.Cases() {
-			if c.Name == name {
-				t.Run(flaw, func(t *testing.T) {
-					c.Run(t, func(t *testing.T) syncertest.Subject {
-						s := factory(flaw)(t)
-						s.Timeout = 20 * time.Second // many flaws show as something that never comes
-						s.Clock = hurried{}
-						return s
-					})
-				})
-			}
-		}
-	}
-}
-
-// Every case has a flaw that it catches.
-func TestCasesHaveFlaws(t *testing.T) {
-	names := slices.Collect(maps.Values(caught()))
+// kit is what is checked, by flaws.
+func kit() flawtest.Kit {
+	k := flawtest.Kit{Caught: caught(), Run: runFlawed}
 	for _, c := range syncertest.Cases() {
-		if !slices.Contains(names, c.Name) {
-			t.Errorf("case %q has no flaw", c.Name)
-		}
+		k.Cases = append(k.Cases, c.Name)
 	}
+	return k
 }
 
-// A kit that passes everything proves nothing: each flaw fails its case.
-func TestFlawsAreCaught(t *testing.T) {
-	if os.Getenv(envFlawed) != "" {
-		t.Skip("this is the child")
-	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestFlawed$", "-test.v")
-	cmd.Env = append(os.Environ(), envFlawed+"=1")
-	out, _ := cmd.CombinedOutput()
-	for flaw, name := range caught() {
-		if !strings.Contains(string(out), "--- FAIL: TestFlawed/"+strings.ReplaceAll(flaw, " ", "_")+" (") {
-			t.Errorf("flaw %q is not caught by %q:\n%s", flaw, name, out)
-		}
-	}
+// runFlawed runs a case on a subject with a flaw.
+func runFlawed(t *testing.T, name, flaw string) {
+	cases := syncertest.Cases()
+	c := cases[slices.IndexFunc(cases, func(c syncertest.Case) bool { return c.Name == name })]
+	c.Run(t, func(t *testing.T) syncertest.Subject {
+		s := factory(flaw)(t)
+		s.Timeout = 20 * time.Second // many flaws show as something that never comes
+		s.Clock = flawtest.Hurried{By: 50}
+		return s
+	})
 }
+
+func TestFlawed(t *testing.T)         { kit().Flawed(t) }
+func TestCasesHaveFlaws(t *testing.T) { kit().CasesHaveFlaws(t) }
+func TestFlawsAreCaught(t *testing.T) { kit().FlawsAreCaught(t) }
 
 // The kit of a syncer is one test.
 func ExampleRun() {

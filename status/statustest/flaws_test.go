@@ -3,9 +3,6 @@ package statustest_test
 import (
 	"context"
 	"errors"
-	"maps"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -14,8 +11,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/flawtest"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/status/statustest"
 )
@@ -189,59 +186,26 @@ func TestSoundSinkPasses(t *testing.T) {
 	}
 }
 
-// hurried is a clock whose timers ring early, for a case that is going to use up all its time.
-type hurried struct{ clock.RealClock }
-
-func (hurried) NewTimer(d time.Duration) clock.Timer { return clock.RealClock{}.NewTimer(d / 100) }
-
-// envFlawed has a child process run the kit on flawed sinks.
-const envFlawed = "PODWRIGHT_STATUSTEST_FLAWED"
-
-// TestFlawed is the child.
-func TestFlawed(t *testing.T) {
-	if os.Getenv(envFlawed) == "" {
-		t.Skip("runs as a child of TestFlawsAreCaught")
-	}
-	for flaw, name := range caught() {
-		for _, c := range statustest.Cases() {
-			if c.Name == name {
-				t.Run(flaw, func(t *testing.T) {
-					c.Run(t, func(*testing.T) statustest.Subject {
-						s := subject(flaw, strings.HasPrefix(name, "FG1"))
-						s.Clock = hurried{}
-						return s
-					})
-				})
-			}
-		}
-	}
-}
-
-// Every case has a flaw that it catches.
-func TestCasesHaveFlaws(t *testing.T) {
-	names := slices.Collect(maps.Values(caught()))
+// kit is what is checked, by flaws.
+func kit() flawtest.Kit {
+	k := flawtest.Kit{Caught: caught(), Run: runFlawed}
 	for _, c := range statustest.Cases() {
-		if !slices.Contains(names, c.Name) {
-			t.Errorf("case %q has no flaw", c.Name)
-		}
+		k.Cases = append(k.Cases, c.Name)
 	}
+	return k
 }
 
-// A kit that passes everything proves nothing: each flaw fails its case.
-func TestFlawsAreCaught(t *testing.T) {
-	if os.Getenv(envFlawed) != "" {
-		t.Skip("this is the child")
-	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestFlawed$", "-test.v")
-	cmd.Env = append(os.Environ(), envFlawed+"=1")
-	out, _ := cmd.CombinedOutput()
-	for flaw, name := range caught() {
-		if !strings.Contains(string(out), "--- FAIL: TestFlawed/"+strings.ReplaceAll(flaw, " ", "_")+" (") {
-			t.Errorf("flaw %q is not caught by %q:\n%s", flaw, name, out)
-		}
-	}
+// runFlawed runs a case on a subject with a flaw.
+func runFlawed(t *testing.T, name, flaw string) {
+	cases := statustest.Cases()
+	c := cases[slices.IndexFunc(cases, func(c statustest.Case) bool { return c.Name == name })]
+	c.Run(t, func(t *testing.T) statustest.Subject {
+		s := subject(flaw, strings.HasPrefix(name, "FG1"))
+		s.Clock = flawtest.Hurried{By: 100}
+		return s
+	})
 }
+
+func TestFlawed(t *testing.T)         { kit().Flawed(t) }
+func TestCasesHaveFlaws(t *testing.T) { kit().CasesHaveFlaws(t) }
+func TestFlawsAreCaught(t *testing.T) { kit().FlawsAreCaught(t) }

@@ -1,0 +1,77 @@
+package flawtest
+
+import (
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// variable tells the child process that it is one.
+const variable = "PODWRIGHT_FLAWED"
+
+// Kit is a conformance kit and the flaws that it must catch.
+type Kit struct {
+	// Cases are the names of the kit's cases.
+	Cases []string
+	// Caught has the flaws that subjects have or may well have, and the case that must notice.
+	Caught map[string]string
+	// Run executes a case on a subject with a flaw.
+	Run func(t *testing.T, name, flaw string)
+}
+
+// Flawed is the body of TestFlawed, the child.
+func (k Kit) Flawed(t *testing.T) {
+	if os.Getenv(variable) == "" {
+		t.Skip("runs as a child of TestFlawsAreCaught")
+	}
+	for flaw, name := range k.Caught {
+		if slices.Contains(k.Cases, name) {
+			t.Run(flaw, func(t *testing.T) { k.Run(t, name, flaw) })
+		}
+	}
+}
+
+// CasesHaveFlaws is the body of a test: every case has a flaw that it catches.
+func (k Kit) CasesHaveFlaws(t *testing.T) {
+	names := slices.Collect(maps.Values(k.Caught))
+	for _, c := range k.Cases {
+		if !slices.Contains(names, c) {
+			t.Errorf("case %q has no flaw", c)
+		}
+	}
+}
+
+// FlawsAreCaught is the body of TestFlawsAreCaught: each flaw fails its case.
+func (k Kit) FlawsAreCaught(t *testing.T) {
+	if os.Getenv(variable) != "" {
+		t.Skip("this is the child")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestFlawed$", "-test.v")
+	cmd.Env = append(os.Environ(), variable+"=1")
+	out, _ := cmd.CombinedOutput()
+	for flaw, name := range k.Caught {
+		if !strings.Contains(string(out), "--- FAIL: TestFlawed/"+strings.ReplaceAll(flaw, " ", "_")+" (") {
+			t.Errorf("flaw %q is not caught by %q:\n%s", flaw, name, out)
+		}
+	}
+}
+
+// Hurried is a clock whose timers ring early, for cases that are going to use up all their time.
+type Hurried struct {
+	clock.RealClock
+	// By is how many times as early they ring.
+	By time.Duration
+}
+
+// NewTimer is that of clock.Clock.
+func (h Hurried) NewTimer(d time.Duration) clock.Timer { return h.RealClock.NewTimer(d / h.By) }
