@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime"
 )
 
@@ -45,14 +46,7 @@ func (n *Node) WaitPhase(pod string, phase v1.PodPhase) time.Duration {
 // WaitReady waits until a pod is ready.
 func (n *Node) WaitReady(pod string) time.Duration {
 	n.t.Helper()
-	return n.waitPod(pod, "pod "+pod+" ready", func(p *v1.Pod) bool {
-		for _, c := range p.Status.Conditions {
-			if c.Type == v1.PodReady {
-				return c.Status == v1.ConditionTrue
-			}
-		}
-		return false
-	})
+	return n.waitPod(pod, "pod "+pod+" ready", func(p *v1.Pod) bool { return podinfo.Ready(&p.Status) })
 }
 
 func (n *Node) waitPod(pod, what string, ok func(*v1.Pod) bool) time.Duration {

@@ -82,13 +82,15 @@ func (o *apiOptions) names() []string {
 // exposed are the addresses that other machines can reach.
 func (o *apiOptions) exposed() (all []string) {
 	for _, a := range o.addresses {
-		host, _, err := net.SplitHostPort(a.tcp)
-		if err != nil || host == "localhost" {
-			continue
-		}
-		if ip, err := netip.ParseAddr(host); err != nil || !ip.IsLoopback() {
+		if host, _, err := net.SplitHostPort(a.tcp); err == nil && reachable(host) {
 			all = append(all, a.tcp)
 		}
 	}
 	return all
+}
+
+// reachable reports whether other machines can reach an address with this host.
+func reachable(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host != "localhost" && (err != nil || !ip.IsLoopback())
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"net"
-	"net/netip"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -45,10 +44,4 @@ func (o *webOptions) host() string {
 }
 
 // exposed reports whether other machines can reach the page.
-func (o *webOptions) exposed() bool {
-	if o.host() == "localhost" {
-		return false
-	}
-	ip, err := netip.ParseAddr(o.host())
-	return err != nil || !ip.IsLoopback()
-}
+func (o *webOptions) exposed() bool { return reachable(o.host()) }

@@ -37,6 +37,16 @@ func Terminal(phase v1.PodPhase) bool {
 	return phase == v1.PodSucceeded || phase == v1.PodFailed
 }
 
+// Ready reports whether a status says that the pod is ready.
+func Ready(status *v1.PodStatus) bool {
+	for i := range status.Conditions {
+		if c := &status.Conditions[i]; c.Type == v1.PodReady {
+			return c.Status == v1.ConditionTrue
+		}
+	}
+	return false
+}
+
 // ShowsEnd reports whether a pod says of itself that it must not run any more: it is being
 // deleted, or has ended.
 func ShowsEnd(pod *v1.Pod) bool {

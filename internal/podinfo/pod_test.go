@@ -76,3 +76,17 @@ func TestDiscardEventsDrops(t *testing.T) {
 		t.Errorf("%v", ref)
 	}
 }
+
+func TestReadyIsTheCondition(t *testing.T) {
+	for want, conditions := range map[bool][]v1.PodCondition{
+		true:  {{Type: v1.ContainersReady, Status: v1.ConditionFalse}, {Type: v1.PodReady, Status: v1.ConditionTrue}},
+		false: {{Type: v1.ContainersReady, Status: v1.ConditionTrue}, {Type: v1.PodReady, Status: v1.ConditionUnknown}},
+	} {
+		if got := Ready(&v1.PodStatus{Conditions: conditions}); got != want {
+			t.Errorf("%v: %v, want %v", conditions, got, want)
+		}
+	}
+	if Ready(&v1.PodStatus{}) {
+		t.Error("a pod without conditions is ready")
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
 )
@@ -183,9 +184,9 @@ func (s step) started() {
 		span.AddEvent("Running", trace.WithTimestamp(s.traces.options.Clock.Now()))
 	}
 	switch {
-	case status.Phase == v1.PodSucceeded, status.Phase == v1.PodFailed:
+	case podinfo.Terminal(status.Phase):
 		s.traces.close(s.life, string(status.Phase))
-	case isReady(status):
+	case podinfo.Ready(&status):
 		s.traces.close(s.life, "Ready")
 	}
 }
@@ -233,16 +234,7 @@ func (t *Traces) status(uid types.UID) (v1.PodStatus, bool) {
 
 func (t *Traces) ready(uid types.UID) bool {
 	status, ok := t.status(uid)
-	return ok && (isReady(status) || status.Phase == v1.PodSucceeded || status.Phase == v1.PodFailed)
-}
-
-func isReady(status v1.PodStatus) bool {
-	for _, c := range status.Conditions {
-		if c.Type == v1.PodReady {
-			return c.Status == v1.ConditionTrue
-		}
-	}
-	return false
+	return ok && (podinfo.Ready(&status) || podinfo.Terminal(status.Phase))
 }
 
 // outcome says how a call ended, by the class of its error.

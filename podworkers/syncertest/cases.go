@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/podworkers"
 )
 
@@ -60,7 +61,7 @@ func terminalHasEnded(e *env) {
 	if e.Status == nil {
 		return
 	}
-	if s := e.Status(pod.UID); s == nil || s.Phase != v1.PodSucceeded && s.Phase != v1.PodFailed {
+	if s := e.Status(pod.UID); s == nil || !podinfo.Terminal(s.Phase) {
 		e.Errorf("the pod has ended and the status published is %+v", s)
 	}
 }
