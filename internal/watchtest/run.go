@@ -24,6 +24,22 @@ type Limits struct {
 	Subject string
 }
 
+// Patience is how long a call may go on after its context has ended.
+const Patience = 10 * time.Second
+
+// RunContext is [Run] of a body with a context that ends when its time is over; it may go on for
+// [Patience] after that.
+func RunContext(t *testing.T, l Limits, body func(context.Context, *T)) {
+	t.Helper()
+	timeout := l.Body
+	l.Body += Patience
+	Run(t, l, func(w *T) {
+		ctx, cancel := timing.WithTimeout(t.Context(), l.Clock, timeout)
+		w.Cleanup(cancel)
+		body(ctx, w)
+	})
+}
+
 // Run runs a body and then its clean-ups, last registered first, as t. It returns once they
 // have ended; one that is over its limit fails t and is left behind. A body that ends itself,
 // as Fatal and Skip do, ends the caller too, after the clean-ups.

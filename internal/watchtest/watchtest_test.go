@@ -1,6 +1,7 @@
 package watchtest
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -61,6 +62,17 @@ func TestPanicReachesTheTest(t *testing.T) {
 		}
 	}()
 	Run(t, limits(), explode)
+}
+
+// The context of a body ends first; a body that heeds it is not left behind.
+func TestContextEndsBeforeTheBodyIsLeftBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		RunContext(t, limits(), func(ctx context.Context, _ *T) { <-ctx.Done() })
+		if took := time.Since(began); took != time.Hour {
+			t.Errorf("the context ended after %v", took)
+		}
+	})
 }
 
 func explode(*T) { panic("boom") }

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
-	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/internal/watchtest"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
@@ -99,11 +98,7 @@ func Cases() []Case {
 	return cases
 }
 
-const (
-	defaultTimeout = time.Minute
-	// patience is how long a call may go on after its context has ended.
-	patience = 10 * time.Second
-)
+const defaultTimeout = time.Minute
 
 // env is what a case works with.
 type env struct {
@@ -124,10 +119,8 @@ func runCase(t *testing.T, factory Factory, body func(*env)) {
 	if s.Timeout == 0 {
 		s.Timeout = defaultTimeout
 	}
-	limits := watchtest.Limits{Clock: s.Clock, Body: s.Timeout + patience, Cleanup: s.Timeout, Subject: "the syncer"}
-	watchtest.Run(t, limits, func(w *watchtest.T) {
-		ctx, cancel := timing.WithTimeout(t.Context(), s.Clock, s.Timeout)
-		w.Cleanup(cancel)
+	limits := watchtest.Limits{Clock: s.Clock, Body: s.Timeout, Cleanup: s.Timeout, Subject: "the syncer"}
+	watchtest.RunContext(t, limits, func(ctx context.Context, w *watchtest.T) {
 		body(&env{T: w, Subject: s, ctx: ctx})
 	})
 }

@@ -23,8 +23,6 @@ import (
 const (
 	defaultTimeout = time.Minute
 	cleanupTimeout = 30 * time.Second
-	// patience is how long a call may go on after its context has ended.
-	patience       = 10 * time.Second
 	defaultLogWait = 2 * time.Second
 	pollInterval   = 25 * time.Millisecond
 	// longGrace is a grace period no well-behaved program uses up.
@@ -74,10 +72,8 @@ func completed(t *testing.T, s Subject) Subject {
 func runCase(t *testing.T, factory Factory, body func(*env)) {
 	t.Helper()
 	s := completed(t, factory(t))
-	limits := watchtest.Limits{Clock: s.Clock, Body: s.Timeout + patience, Cleanup: 2*cleanupTimeout + patience, Subject: "the runtime"}
-	watchtest.Run(t, limits, func(w *watchtest.T) {
-		ctx, cancel := timing.WithTimeout(t.Context(), s.Clock, s.Timeout)
-		w.Cleanup(cancel)
+	limits := watchtest.Limits{Clock: s.Clock, Body: s.Timeout, Cleanup: 2*cleanupTimeout + watchtest.Patience, Subject: "the runtime"}
+	watchtest.RunContext(t, limits, func(ctx context.Context, w *watchtest.T) {
 		body(&env{T: w, Subject: s, ctx: ctx, podUID: uniqueUID(s.Clock.Now())})
 	})
 }

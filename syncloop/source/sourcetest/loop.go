@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/timing"
+	"github.com/podwright/podwright/internal/watchtest"
 )
 
 // loop runs the source as the loop of an engine does, and keeps what it delivers.
@@ -63,13 +64,13 @@ func (e *env) run() *loop {
 func (l *loop) end() {
 	l.e.Helper()
 	l.cancel()
-	timer := l.e.Clock.NewTimer(patience)
+	timer := l.e.Clock.NewTimer(watchtest.Patience)
 	defer timer.Stop()
 	select {
 	case err := <-l.ended:
 		l.ended <- err
 	case <-timer.C():
-		l.e.Fatalf("Run goes on %v after its context has ended; a loop waits for 5 s", patience)
+		l.e.Fatalf("Run goes on %v after its context has ended; a loop waits for 5 s", watchtest.Patience)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
-	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/internal/watchtest"
 	"github.com/podwright/podwright/syncloop"
 )
@@ -82,11 +81,7 @@ func Cases() []Case {
 	return cases
 }
 
-const (
-	defaultTimeout = time.Minute
-	// patience is how long a call may go on after its context has ended.
-	patience = 10 * time.Second
-)
+const defaultTimeout = time.Minute
 
 // env is what a case works with.
 type env struct {
@@ -107,10 +102,8 @@ func runCase(t *testing.T, factory Factory, body func(*env)) {
 	if s.Timeout == 0 {
 		s.Timeout = defaultTimeout
 	}
-	limits := watchtest.Limits{Clock: s.Clock, Body: s.Timeout + patience, Cleanup: 2 * patience, Subject: "the source, or the subject's Set or Break,"}
-	watchtest.Run(t, limits, func(w *watchtest.T) {
-		ctx, cancel := timing.WithTimeout(t.Context(), s.Clock, s.Timeout)
-		w.Cleanup(cancel)
+	limits := watchtest.Limits{Clock: s.Clock, Body: s.Timeout, Cleanup: 2 * watchtest.Patience, Subject: "the source, or the subject's Set or Break,"}
+	watchtest.RunContext(t, limits, func(ctx context.Context, w *watchtest.T) {
 		body(&env{T: w, Subject: s, ctx: ctx})
 	})
 }
