@@ -101,48 +101,71 @@ fi
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-(cd tools && go build -o "$work/" ./testsummary ./fuzz)
-
-# The folders of a real containerd stay on the disk, as everywhere else.
-memory=()
-# fuzz runs every fuzz target for a while, on the CPU that the tests on a real containerd, which
-# mostly wait, leave over. Its output waits for the end.
-fuzz() {
-	nice -n 19 tools/ci/inmemory.sh "$work/fuzz" -root . -jobs 1 -time "${FUZZTIME:-10s}" >"$root/bin/fuzz.log" 2>&1
-}
+(cd tools && go build -o "$work/bin/" ./testsummary ./fuzz)
 
 # Whoever else uses the machine makes the tests of real things slow, not wrong.
 export PODWRIGHT_PATIENCE=${PODWRIGHT_PATIENCE:-8}
 limit=(-timeout 60m)
 
+# What go test runs under. The folders of a real containerd stay on the disk, as everywhere else.
+under=()
+
 # tests runs go test in a module and tells the summary how the command ended.
 tests() {
 	local dir=$1 code=0
 	shift
-	(cd "$dir" && "${memory[@]}" go test -json "${limit[@]}" "$@") || code=$?
-	echo "{\"Action\":\"exit\",\"Code\":$code}"
+	(cd "$dir" && "${under[@]}" go test -json "${limit[@]}" "$@") || code=$?
+	exited "$code"
 }
 
-# One stream of events from every module; the exit code is the summary's.
-events() {
-	local fuzzing
-	if ! $only_e2e; then
-		memory=("$root/tools/ci/inmemory.sh")
-		tests . $race ./...
-		tests examples $race ./...
-		tests kube $race ./...
-		tests tools ./...
-		memory=()
-		fuzz &
-		fuzzing=$!
-	fi
-	if ! $only_e2e; then
-		tests kube $race -count=1 -p 2 -tags apiserver -run APIServer $(with_tests kube apiserver .)
-		tests examples $race -count=1 -tags apiserver,containerd -run ContainerdAPIServer ./kubenode
-	fi
-	# Every test that needs containerd has one of its own; mostly they wait. They are
-	# not cached: the kernel and containerd are part of them. A crowd of pods beside
-	# other tests takes longer than after them, so the examples run one by one.
+# exited tells the summary how a command ended.
+exited() { echo "{\"Action\":\"exit\",\"Code\":$1}"; }
+
+# beside starts a command that runs beside this one, and writes into a file of its name. It has
+# a process group of its own, which ends with this shell.
+running=()
+beside() {
+	set -m
+	"$@" >"$work/$1" 2>&1 </dev/null &
+	set +m
+	running+=($!)
+}
+
+# Two lanes run side by side:
+#
+#   compute  the unit tests, which mostly compute, in virtual time; then fuzzing and, beside it,
+#            the tests of the module kube on a real API server
+#   wait     the tests on a real containerd, which mostly wait
+#
+# They share nothing but the CPU: every test on a containerd or an API server has one of its
+# own, with its own folders, addresses and cgroups (internal/containerdtest, kube/apitest). The
+# unit tests have no limits that depend on the CPU, so they leave it to the other lane.
+compute() {
+	local code=0
+	under=(nice -n 10 "$root/tools/ci/inmemory.sh")
+	tests . $race ./...
+	tests examples $race ./...
+	tests kube $race ./...
+	tests tools ./...
+	under=()
+	beside fuzz
+	local fuzzing=$!
+	tests kube $race -count=1 -p 2 -tags apiserver -run APIServer $(with_tests kube apiserver .)
+	wait "$fuzzing" || code=$?
+	tee "$root/bin/fuzz.log" <"$work/fuzz"
+	exited "$code"
+}
+
+# fuzz runs every fuzz target for a while, on the CPU that all other tests leave over.
+fuzz() {
+	nice -n 19 tools/ci/inmemory.sh "$work/bin/fuzz" -root . -jobs 1 -time "${FUZZTIME:-10s}"
+}
+
+# wait_lane has the tests on a real containerd. They are not cached: the kernel and containerd
+# are part of them. A crowd of pods beside other tests takes longer than after them, so the
+# examples run one by one.
+wait_lane() {
+	$only_e2e || tests examples $race -count=1 -tags apiserver,containerd -run ContainerdAPIServer ./kubenode
 	local containerd=($race -count=1 -p 2 -parallel 4 -tags containerd -run Containerd)
 	local programs
 	for programs in "${runtimes[@]}"; do
@@ -153,12 +176,31 @@ events() {
 		tests examples "${containerd[@]}" -p 1 $(with_tests examples containerd .)
 		tests kube "${containerd[@]}" $(with_tests kube containerd .)
 	done
-	if ! $only_e2e; then
-		local code=0
-		wait "$fuzzing" || code=$?
-		cat "$root/bin/fuzz.log"
-		echo "{\"Action\":\"exit\",\"Code\":$code}"
+}
+
+# compile compiles what both lanes need: two go commands side by side would each do so. What
+# does not compile is reported by the tests.
+compile() {
+	local dir
+	for dir in . examples kube; do
+		(cd "$dir" && go list $race -export -deps -f '' ./... >/dev/null 2>&1) || true
+	done
+}
+
+# One stream of events from every module; the exit code is the summary's. All events after one
+# of a runtime are about that runtime, so those of the lane that has them come last.
+events() {
+	if $only_e2e; then
+		wait_lane
+		return
 	fi
+	trap 'for pid in "${running[@]}"; do kill -- "-$pid" 2>/dev/null || true; done' EXIT
+	compile
+	beside wait_lane
+	local waiting=$!
+	compute
+	tail -n +1 -s 0.2 -f --pid="$waiting" "$work/wait_lane"
+	wait "$waiting"
 }
 
 # runtime_name is how the summary calls the runtime of the next tests.
@@ -182,4 +224,4 @@ export GORACE="atexit_sleep_ms=10 ${GORACE:-}"
 rerun=()
 # Only continuous integration asks for further runs of what failed (docs/testing.md).
 [ -z "${PODWRIGHT_RERUN:-}" ] || rerun=(-rerun "$root" -- "${limit[@]}" $race)
-events 2>&1 | "$work/testsummary" -log "$root/bin/test.log" "${rerun[@]}"
+events 2>&1 | "$work/bin/testsummary" -log "$root/bin/test.log" "${rerun[@]}"
