@@ -88,25 +88,6 @@ func noBackgroundContext(tr *tree, report report) {
 	}
 }
 
-// randomSources are the names of package math/rand that do not use its process-wide
-// source.
-var randomSources = set("New", "NewPCG", "NewChaCha8", "NewSource", "NewZipf", "Rand", "Source", "Source64", "PCG", "ChaCha8", "Zipf")
-
-func noGlobalRandomness(tr *tree, report report) {
-	for _, s := range tr.files {
-		if !s.library() {
-			continue
-		}
-		for _, p := range []string{"math/rand", "math/rand/v2"} {
-			tr.uses(s, p, func(pos token.Pos, name string) {
-				if !randomSources[name] {
-					report("%s: rand.%s of the process-wide source; take a source in the options", tr.at(s, pos), name)
-				}
-			})
-		}
-	}
-}
-
 func noProcessExit(tr *tree, report report) {
 	for _, s := range tr.files {
 		if !s.library() {

@@ -63,7 +63,8 @@ func reports(r rule, tr *tree) []string {
 // breach of that name.
 func TestTablesNameWhatExists(t *testing.T) {
 	dirs, interfaceNames, exported := map[string]bool{}, map[string]bool{}, map[string]bool{}
-	for _, s := range load(t).files {
+	tr := load(t)
+	for _, s := range tr.files {
 		dirs[s.dir] = true
 		for _, e := range exportsOf(s) {
 			exported[s.dir+"."+e.name] = true
@@ -79,6 +80,9 @@ func TestTablesNameWhatExists(t *testing.T) {
 	}
 	for name := range timeoutOwners {
 		check("timeoutOwners", name, dirs[name])
+	}
+	for name := range randomOwners {
+		check("randomOwners", name, makesRandomSource(tr, name))
 	}
 	for name := range rooms {
 		check("rooms", name, dirs[name])

@@ -15,7 +15,8 @@ func body(imported, statement string) string {
 
 // rules lists every rule with files that break it and files that keep it.
 func rules() []rule {
-	return slices.Concat(codeRules(), shapeRules(), textRules(), walkRules(), happensRules(), linkRules(), programRules(), snippetRules(), derivedRules())
+	return slices.Concat(codeRules(), shapeRules(), textRules(), walkRules(), happensRules(), linkRules(), programRules(), snippetRules(), derivedRules(),
+		randomRules(), budgetRules(), fileNameRules())
 }
 
 func codeRules() []rule {
@@ -56,15 +57,6 @@ func codeRules() []rule {
 				"internal/instrument/instrument.go": body("context", "_ = context.Background()"),
 			},
 			finds: []string{"context.Background", "context.TODO"},
-		},
-		{
-			name: "no global randomness", check: noGlobalRandomness,
-			breach: map[string]string{
-				"pleg/a.go": body("math/rand", "_ = rand.Intn(3)"), "pleg/b.go": body("math/rand/v2", "_ = rand.Float64()"),
-				"pleg/c.go": "package p\n\nimport chance \"math/rand/v2\"\n\nvar f = chance.Float64\n",
-			},
-			keeps: file("pleg/a.go", body("math/rand/v2", "_ = rand.New(rand.NewPCG(1, 2)).Float64()")),
-			finds: []string{"pleg/a.go:5: rand.Intn", "pleg/b.go:5: rand.Float64", "pleg/c.go:5: rand.Float64"},
 		},
 		{
 			name: "no process exit", check: noProcessExit,

@@ -165,18 +165,19 @@ func (tr *tree) calls(s *source, importPath string, names map[string]bool, repor
 	})
 }
 
-// uses reports each use of pkg.name where pkg is imported from importPath.
+// uses reports each use of pkg.name where pkg is imported from importPath, under any name.
 func (tr *tree) uses(s *source, importPath string, report func(pos token.Pos, name string)) {
-	local := ""
+	locals := map[string]bool{}
 	for _, spec := range s.syntax.Imports {
 		if p, _ := strconv.Unquote(spec.Path.Value); p == importPath {
-			local = baseName(importPath)
+			local := baseName(importPath)
 			if spec.Name != nil {
 				local = spec.Name.Name
 			}
+			locals[local] = true
 		}
 	}
-	if local == "" {
+	if len(locals) == 0 {
 		return
 	}
 	ast.Inspect(s.syntax, func(n ast.Node) bool {
@@ -184,7 +185,7 @@ func (tr *tree) uses(s *source, importPath string, report func(pos token.Pos, na
 		if !ok {
 			return true
 		}
-		if id, ok := sel.X.(*ast.Ident); ok && id.Name == local {
+		if id, ok := sel.X.(*ast.Ident); ok && locals[id.Name] {
 			report(sel.Pos(), sel.Sel.Name)
 		}
 		return true
