@@ -74,7 +74,7 @@ type containerRuntime interface {
 func newAgent(ctx context.Context, o options, supervisor process.Supervisor, stdout, stderr io.Writer) (_ *agent, err error) {
 	a := &agent{options: o, started: time.Now(), drains: newDrains(), service: openService()}
 	logs := stderr
-	if f, ok := stdout.(*os.File); ok && !o.once.once && term.IsTerminal(int(f.Fd())) {
+	if f, ok := fileOf(stdout); ok && !o.once.once && term.IsTerminal(int(f.Fd())) {
 		a.screen = newScreen(f)
 		logs = a.screen
 	}

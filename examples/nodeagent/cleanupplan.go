@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 
@@ -48,7 +47,7 @@ func showPlan(c *cobra.Command, r *reach, f format) error {
 	if f == "" || f == "table" {
 		wanted = "table"
 	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	ctx, cancel := context.WithTimeout(ctx, api.patience)
 	defer cancel()
 	response, err := api.open(ctx, http.MethodGet, "/cleanup/plan?o="+wanted)
 	if err != nil {
@@ -58,9 +57,9 @@ func showPlan(c *cobra.Command, r *reach, f format) error {
 	if problem := response.Header.Get(problemHeader); problem != "" {
 		fmt.Fprintln(c.ErrOrStderr(), "the plan is incomplete:", printable(problem))
 	}
-	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	answer, err := api.whole(response)
 	if err != nil {
-		return api.unreachable(err)
+		return err
 	}
 	return f.write(c.OutOrStdout(), answer)
 }

@@ -26,6 +26,7 @@ const maxAnswer = 256 << 20
 // reach says where the running agent is.
 type reach struct {
 	config, root, listen, tokenFile string
+	patience                        time.Duration
 }
 
 func (r *reach) register(flags *pflag.FlagSet) {
@@ -33,6 +34,7 @@ func (r *reach) register(flags *pflag.FlagSet) {
 	flags.StringVar(&r.root, "root", defaultRoot(), "the running agent's folder, with its socket")
 	flags.StringVar(&r.listen, "listen", "", "the running agent's --listen (default unix:ROOT/nodeagent.sock)")
 	flags.StringVar(&r.tokenFile, "listen-token-file", "", "file with the token, for HOST:PORT (default ROOT/nodeagent.token)")
+	flags.DurationVar(&r.patience, "timeout", askTimeout, "how long to wait for an agent that does not answer")
 }
 
 // open returns the agent's client. It connects to nothing.
@@ -40,7 +42,15 @@ func (r *reach) open(flags *pflag.FlagSet) (*apiClient, error) {
 	if err := r.configured(flags); err != nil {
 		return nil, exit{codeUsage, err}
 	}
-	return openClient(r.root, r.listen, r.tokenFile)
+	if r.patience <= 0 {
+		return nil, exit{codeUsage, fmt.Errorf("--timeout %v: want more than 0, as in 10s", r.patience)}
+	}
+	api, err := openClient(r.root, r.listen, r.tokenFile)
+	if err != nil {
+		return nil, err
+	}
+	api.patience = r.patience
+	return api, nil
 }
 
 // configured takes from the agent's configuration what the command line does not say.
@@ -77,12 +87,14 @@ type apiClient struct {
 	http    *http.Client
 	base    string
 	token   string // "" on a socket
+	// patience is how long an agent may leave a question without an answer.
+	patience time.Duration
 }
 
 // openClient finds the agent of a folder, or at an address as --listen has it; on TCP it
 // needs the token.
 func openClient(root, listen, tokenFile string) (*apiClient, error) {
-	c := &apiClient{}
+	c := &apiClient{patience: askTimeout}
 	var err error
 	switch {
 	case listen != "":
@@ -129,36 +141,114 @@ func (c *apiClient) authorize(header http.Header) {
 }
 
 // open begins an answer that may go on; its body is the caller's to close. Everything but
-// success is an error that says what to do.
+// success is an error that says what to do. As long as the answer goes on the agent is asked now and then whether
+// it is well: one that hangs ends the answer.
 func (c *apiClient) open(ctx context.Context, method, path string) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := c.whileAlive(ctx, cancel)
 	response, err := c.do(ctx, method, path)
 	if err != nil {
-		return nil, c.unreachable(err)
+		stop()
+		return nil, c.unreachable(causeOf(ctx, err))
 	}
-	if err := c.accept(response); err != nil {
-		return nil, errors.Join(err, response.Body.Close())
+	response.Body = &watchedBody{ReadCloser: response.Body, ctx: ctx, stop: stop}
+	if err := c.accept(method, path, response); err != nil {
+		_ = response.Body.Close() // it has said what counts
+		return nil, err
 	}
 	return response, nil
 }
 
+// errHangs is why an answer of an agent that hangs ends.
+var errHangs = errors.New("the agent hangs")
+
+// whileAlive cancels when the agent leaves a question without an answer for longer than is waited. An agent that
+// cannot be connected to may be ending, and still has to say the last words of its answers.
+func (c *apiClient) whileAlive(ctx context.Context, cancel context.CancelCauseFunc) (stop func()) {
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		tick := time.NewTicker(max(c.patience/2, time.Millisecond))
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+			asked, done := context.WithTimeout(ctx, c.patience)
+			response, err := c.do(asked, http.MethodGet, "/healthz")
+			if err == nil {
+				err = response.Body.Close()
+			}
+			done()
+			if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+				cancel(errHangs)
+			}
+		}
+	}()
+	return func() { cancel(nil); <-over }
+}
+
+// causeOf is err, or why ctx was cancelled if that says more.
+func causeOf(ctx context.Context, err error) error {
+	if errors.Is(context.Cause(ctx), errHangs) {
+		return errHangs
+	}
+	return err
+}
+
+// watchedBody is an answer that ends when its agent hangs.
+type watchedBody struct {
+	io.ReadCloser
+	ctx  context.Context
+	stop func()
+}
+
+// Read implements [io.Reader].
+func (b *watchedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = causeOf(b.ctx, err)
+	}
+	return n, err
+}
+
+// Close implements [io.Closer].
+func (b *watchedBody) Close() error {
+	b.stop()
+	return b.ReadCloser.Close()
+}
+
 // ask returns an answer as a whole.
 func (c *apiClient) ask(ctx context.Context, method, path string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	ctx, cancel := context.WithTimeout(ctx, c.patience)
 	defer cancel()
-	response, err := c.open(ctx, method, path)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	response, err := c.do(ctx, method, path)
 	if err != nil {
 		return nil, c.unreachable(err)
+	}
+	defer response.Body.Close()
+	if err := c.accept(method, path, response); err != nil {
+		return nil, err
+	}
+	return c.whole(response)
+}
+
+// whole reads an answer to its end.
+func (c *apiClient) whole(response *http.Response) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	if err != nil {
+		return nil, c.brokenOff(err)
+	}
+	if len(body) > maxAnswer {
+		return nil, exit{codeUnreachable, fmt.Errorf("the answer of %s has more than %d MiB, so what answers may be no nodeagent", c.address, maxAnswer>>20)}
 	}
 	return body, nil
 }
 
 // accept checks that the answer is one of this version's, and a success.
-func (c *apiClient) accept(response *http.Response) error {
+func (c *apiClient) accept(method, path string, response *http.Response) error {
 	switch response.StatusCode {
 	case http.StatusUnauthorized:
 		return exit{codeUnreachable, fmt.Errorf("the agent at %s knows another token; --listen-token-file names the file with its own", c.address)}
@@ -168,28 +258,40 @@ func (c *apiClient) accept(response *http.Response) error {
 	if err := checkVersion(response.Header.Get(versionHeader)); err != nil {
 		return exit{codeUnreachable, fmt.Errorf("%s: %w", c.address, err)}
 	}
-	switch {
-	case response.StatusCode < 300:
+	if response.StatusCode == http.StatusOK || response.StatusCode == http.StatusSwitchingProtocols {
 		return nil
-	case response.StatusCode == http.StatusNotFound:
-		return exit{codeNotFound, errors.New(errorText(response))}
 	}
-	return errors.New(errorText(response))
+	text, byAgent := saidOf(response)
+	switch {
+	case !byAgent && (response.StatusCode == http.StatusNotFound || response.StatusCode == http.StatusMethodNotAllowed):
+		path, _, _ = strings.Cut(path, "?")
+		return exit{codeUnreachable, fmt.Errorf("the agent at %s knows no %s %s, so it is older than this program: restart it with this program (its pods go on)", c.address, method, path)}
+	case response.StatusCode == http.StatusNotFound:
+		return exit{codeNotFound, errors.New(text)}
+	}
+	return errors.New(text)
 }
 
 // errorText is what an answer says is wrong.
 func errorText(response *http.Response) string {
+	text, _ := saidOf(response)
+	return text
+}
+
+// saidOf is what an answer says is wrong, and whether it says so as answers of the API do: what it knows no
+// path for it answers otherwise.
+func saidOf(response *http.Response) (text string, byAPI bool) {
 	body, _ := io.ReadAll(io.LimitReader(response.Body, 64<<10)) // what came says most
 	var said struct {
 		Error string `json:"error"`
 	}
 	if json.Unmarshal(body, &said) == nil && said.Error != "" {
-		return said.Error
+		return said.Error, true
 	}
 	if text := strings.TrimSpace(string(body)); text != "" {
-		return text
+		return text, false
 	}
-	return "the agent answers " + response.Status
+	return "the agent answers " + response.Status, false
 }
 
 // unreachable says why the agent does not answer, and what to do.
@@ -197,10 +299,14 @@ func (c *apiClient) unreachable(err error) error {
 	socket := c.address.socket != ""
 	var text string
 	switch {
+	case errors.Is(err, errHangs), errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
+		text = fmt.Sprintf("the agent at %s has not answered within %v: it, or the container runtime, hangs; its log says more", c.address, c.patience)
 	case errors.Is(err, context.Canceled):
 		return exit{codeFailed, errors.New("interrupted")}
-	case errors.Is(err, context.DeadlineExceeded):
-		text = fmt.Sprintf("the agent at %s has not answered within %v: it, or the container runtime, hangs; its log says more", c.address, askTimeout)
+	case socket && errors.Is(err, syscall.ECONNREFUSED) && !isSocket(c.address.socket):
+		text = fmt.Sprintf("%s is no socket, so no agent answers there; say where it is with --root, --listen or --config", c.address.socket)
+	case socket && errors.Is(err, syscall.ENOTDIR):
+		text = fmt.Sprintf("there can be no socket %s: a part of its path is no folder; say where the agent is with --root, --listen or --config", c.address.socket)
 	case socket && errors.Is(err, fs.ErrNotExist):
 		text = fmt.Sprintf("no agent runs here: there is no socket %s; start it with nodeagent run, or say where it is with --root, --listen or --config", c.address.socket)
 	case socket && errors.Is(err, fs.ErrPermission):
@@ -211,10 +317,29 @@ func (c *apiClient) unreachable(err error) error {
 		text = fmt.Sprintf("no agent runs at %s; start it with nodeagent run --listen %s, or leave out --listen to use its socket", c.address, c.address)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		text = fmt.Sprintf("the agent at %s has ended", c.address)
+	case strings.Contains(err.Error(), "malformed HTTP"): // net/http has no other sign of it
+		text = fmt.Sprintf("what answers at %s is no nodeagent: %v", c.address, err)
 	default:
 		text = fmt.Sprintf("the agent at %s does not answer: %v", c.address, err)
 	}
 	return exit{codeUnreachable, errors.New(text)}
+}
+
+// isSocket reports whether a path leads to a socket.
+func isSocket(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().Type() == fs.ModeSocket
+}
+
+// brokenOff says why an answer does not go on, or cannot be read on.
+func (c *apiClient) brokenOff(err error) error {
+	if bad, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return unreadableAnswer(bad)
+	}
+	if bad, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return unreadableAnswer(bad)
+	}
+	return c.unreachable(err)
 }
 
 // apiVersion is the version of the local API. It changes when a client of before would misread an answer.

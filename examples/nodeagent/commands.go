@@ -22,7 +22,8 @@ const rootHelp = `nodeagent runs pods on this machine, without a cluster, and sh
   nodeagent explain POD               where a pod stands, and what it waits for
 
 Commands find the agent by its folder (--root), by an address (--listen), or by its configuration
-(--config, or the variable NODEAGENT_CONFIG). A POD is NAME or NAMESPACE/NAME; the node's name at its end may be left out.
+(--config, or the variable NODEAGENT_CONFIG). A POD is NAME or NAMESPACE/NAME, of which the node's name at its end may be left out,
+or the beginning of its UID.
 
 Exit codes: 0 all is well, 1 something is not, 2 the command line is wrong, 3 the agent cannot be reached,
 4 there is no such pod or container.`

@@ -45,7 +45,7 @@ func (a *agent) waitingFor(drain bool) (all []string) {
 			}
 			what := "to stop"
 			if e, ok := a.engine.Explain(pods[i].UID); ok && e.Worker != nil {
-				what = e.Worker.WaitingFor
+				what = plainly(e.Worker.WaitingFor)
 			}
 			all = append(all, fmt.Sprintf("pod %s/%s: %s", pods[i].Namespace, pods[i].Name, what))
 		}
@@ -146,7 +146,7 @@ func drain(c *cobra.Command, r *reach) error {
 		if err := lines.Decode(&step); ctx.Err() != nil {
 			return errors.New("the drain goes on without this command")
 		} else if err != nil {
-			return api.unreachable(err)
+			return api.brokenOff(err)
 		}
 		switch {
 		case step.Error != "":

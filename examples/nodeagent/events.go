@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -84,6 +85,12 @@ func (a *agent) events(w http.ResponseWriter, r *http.Request) {
 			chosen = append(chosen, e)
 		}
 	}
+	if namespace, name, _ := strings.Cut(wanted.name(), "/"); wanted.pod != "" && len(chosen) == 0 {
+		if pods := a.engine.Pods(); findPods(pods, namespace, name) == nil {
+			a.failure(w, refusal{http.StatusNotFound, missing(pods, namespace, name).Error()})
+			return
+		}
+	}
 	a.write(w, http.StatusOK, chosen)
 }
 
@@ -123,9 +130,13 @@ func (f eventFilter) has(e event) bool {
 	if f.pod == "" {
 		return true
 	}
-	name := f.pod
-	if !strings.Contains(name, "/") {
-		name = "default/" + name
+	return e.Kind == "pod" && (e.Name == f.name() || e.Name == f.name()+"-"+f.node)
+}
+
+// name is the pod's with its namespace.
+func (f eventFilter) name() string {
+	if strings.Contains(f.pod, "/") {
+		return f.pod
 	}
-	return e.Kind == "pod" && (e.Name == name || e.Name == name+"-"+f.node)
+	return v1.NamespaceDefault + "/" + f.pod
 }

@@ -100,7 +100,7 @@ func (e *eventsCommand) follow(ctx context.Context, api *apiClient, path string,
 		case ctx.Err() != nil:
 			return nil // Ctrl-C is how this ends
 		case err != nil:
-			return api.unreachable(err)
+			return api.brokenOff(err)
 		}
 		if e.format == "json" {
 			if err := json.NewEncoder(out).Encode(one); err != nil {

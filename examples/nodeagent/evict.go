@@ -25,13 +25,14 @@ func (a *agent) evict(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, http.StatusBadRequest, fmt.Errorf("grace: %q is no duration such as 10s", r.FormValue("grace")))
 		return
 	}
-	a.stream(w, r, "application/json", func(ctx context.Context, out *streamWriter) error {
-		if err := a.engine.EvictPod(ctx, pod.UID, options); err != nil {
-			return err
-		}
-		_, err := fmt.Fprintf(out, "{\"evicted\": %q}\n", pod.Namespace+"/"+pod.Name)
-		return err
+	a.obey(w, r, pod, func(ctx context.Context) error { return a.engine.EvictPod(ctx, pod.UID, options) }, func() any {
+		return evicted{pod.Namespace + "/" + pod.Name}
 	})
+}
+
+// evicted is the answer to POST /evict.
+type evicted struct {
+	Pod string `json:"evicted"` // NAMESPACE/NAME
 }
 
 // newEvict is "nodeagent evict POD".
@@ -51,7 +52,15 @@ when no container of the pod runs. The pod of a manifest in a folder is static: 
 				return err
 			}
 			query := url.Values{"grace": {grace.String()}, "reason": {reason}, "message": {message}}
-			return r.order(c, path+"?"+query.Encode(), "the eviction", args[0]+" is evicted")
+			answer, err := r.order(c, path, query, "the eviction")
+			if err != nil {
+				return err
+			}
+			done, err := decode[evicted](answer)
+			if err != nil {
+				return err
+			}
+			return say(c, done.Pod+" is evicted")
 		},
 	}
 	r.register(c.Flags())

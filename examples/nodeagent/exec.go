@@ -141,7 +141,7 @@ func (q sizeQueue) Next() *remotecommand.TerminalSize {
 func (c *apiClient) dialExec(ctx context.Context, path string, query url.Values, stdin, tty bool) (*websocket.Conn, error) {
 	query.Set("stdin", strconv.FormatBool(stdin))
 	query.Set("tty", strconv.FormatBool(tty))
-	dialer := websocket.Dialer{Subprotocols: []string{execstream.Protocol}, HandshakeTimeout: askTimeout}
+	dialer := websocket.Dialer{Subprotocols: []string{execstream.Protocol}, HandshakeTimeout: c.patience}
 	if c.address.socket != "" {
 		dialer.NetDialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", c.address.socket)
@@ -157,7 +157,7 @@ func (c *apiClient) dialExec(ctx context.Context, path string, query url.Values,
 	if err == nil {
 		return conn, nil
 	}
-	if err := c.accept(response); err != nil {
+	if err := c.accept(http.MethodGet, path, response); err != nil {
 		return nil, err
 	}
 	return nil, fmt.Errorf("the agent answers %s where it should open a WebSocket", response.Status)

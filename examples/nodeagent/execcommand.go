@@ -78,12 +78,17 @@ func (e *execCommand) run(c *cobra.Command, pod string, command []string) error 
 		defer restore()
 		s.Resize = sizes
 	}
-	err = execstream.Run(ctx, conn, s)
+	alive, cancel := context.WithCancelCause(ctx)
+	defer api.whileAlive(alive, cancel)()
+	err = execstream.Run(alive, conn, s)
 	if end, ok := errors.AsType[execstream.Exit](err); ok {
 		return exit{code: end.Code}
 	}
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		return exit{codeFailed, errors.New("interrupted")}
+	case errors.Is(err, errHangs):
+		return api.unreachable(err)
 	}
 	return err
 }
@@ -91,7 +96,7 @@ func (e *execCommand) run(c *cobra.Command, pod string, command []string) error 
 // takeTerminal hands every key on as it is, and tells the terminal's sizes. Without a terminal there is nothing
 // to take.
 func takeTerminal(ctx context.Context, s runtime.Streams) (restore func(), sizes <-chan runtime.TerminalSize, err error) {
-	out, isFile := s.Stdout.(*os.File)
+	out, isFile := fileOf(s.Stdout)
 	if !isFile || !term.IsTerminal(int(out.Fd())) {
 		return func() {}, nil, nil
 	}

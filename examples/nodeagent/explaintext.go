@@ -47,6 +47,14 @@ func explainLines(e *podwright.Explanation, pod *v1.Pod, now time.Time) []string
 	return t.lines
 }
 
+// plainly leaves out the engine's name of a step that says what it does.
+func plainly(waits string) string {
+	if step, does, found := strings.Cut(waits, " to return: "); found && strings.HasPrefix(step, "Sync") {
+		return does
+	}
+	return waits
+}
+
 // teller collects lines.
 type teller struct {
 	now   time.Time
@@ -70,7 +78,7 @@ func (t *teller) worker(w *podworkers.Explanation) {
 	if w == nil {
 		return
 	}
-	t.say("  %s since %s: %s", w.State, duration.HumanDuration(t.now.Sub(w.Since)), w.WaitingFor)
+	t.say("  %s since %s: %s", w.State, duration.HumanDuration(t.now.Sub(w.Since)), plainly(w.WaitingFor))
 	if w.LastError != "" {
 		t.say("  last error, of %d in a row: %s", w.Failures, w.LastError)
 	}

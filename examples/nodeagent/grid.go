@@ -93,6 +93,6 @@ func statusColour(column, text string) string {
 
 // colours reports whether w is a terminal that shows them.
 func colours(w io.Writer) bool {
-	f, ok := w.(*os.File)
+	f, ok := fileOf(w)
 	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }

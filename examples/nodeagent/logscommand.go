@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -62,9 +63,16 @@ func (l *logsCommand) run(c *cobra.Command, pod string) error {
 		return err
 	}
 	defer response.Body.Close()
-	if _, err = io.Copy(c.OutOrStdout(), response.Body); ctx.Err() != nil {
+	out := &output{to: c.OutOrStdout()}
+	_, err = io.Copy(out, response.Body)
+	switch {
+	case ctx.Err() != nil:
 		return nil // Ctrl-C is how this ends
-	} else if err != nil {
+	case out.err() != nil:
+		return out.err()
+	case errors.Is(err, errHangs):
+		return api.unreachable(err)
+	case err != nil:
 		return fmt.Errorf("this is not the whole log: the agent has ended, or could not read on, of which its own log says more (%w)", err)
 	}
 	return nil

@@ -44,9 +44,13 @@ func main() {
 func run(args []string, supervisor process.Supervisor, stdout, stderr io.Writer) int {
 	command := newCommand(supervisor)
 	command.SetArgs(args)
-	command.SetOut(stdout)
+	out := &output{to: stdout}
+	command.SetOut(out)
 	command.SetErr(stderr)
 	err := command.ExecuteContext(context.Background())
+	if failed := out.err(); failed != nil && (err == nil || err.Error() == "") {
+		err = failed
+	}
 	if err != nil && err.Error() != "" {
 		fmt.Fprintln(stderr, "nodeagent:", printableLines(err.Error()))
 	}

@@ -1,29 +1,110 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"time"
 
 	"github.com/spf13/cobra"
+	v1 "k8s.io/api/core/v1"
 )
 
-// order posts what the agent is to do to a pod, which answers when it is done, and says so. Who breaks off reads that what was
-// ordered goes on.
-func (r *reach) order(c *cobra.Command, path, what, done string) error {
+// orderPeriod is how often a client that asks for progress is told what its order waits for.
+const orderPeriod = 3 * time.Second
+
+// orderStep is a line of the answer to an order before the last one.
+type orderStep struct {
+	Waiting string `json:"waiting,omitempty"`
+	Error   string `json:"error,omitempty"`
+}
+
+// obey carries out an order and answers with done when it has been. With ?progress=true the answer has a line for
+// what the order waits for, now and then, and ends with done or with an error.
+func (a *agent) obey(w http.ResponseWriter, r *http.Request, pod *v1.Pod, order func(ctx context.Context) error, done func() any) {
+	a.stream(w, r, "application/json", func(ctx context.Context, out *streamWriter) error {
+		lines := json.NewEncoder(out)
+		result := make(chan error, 1)
+		go func() { result <- order(ctx) }()
+		var progress <-chan time.Time
+		if r.FormValue("progress") == "true" {
+			tick := time.NewTicker(orderPeriod)
+			defer tick.Stop()
+			progress = tick.C
+		}
+		for {
+			select {
+			case <-progress:
+				if err := errors.Join(lines.Encode(orderStep{Waiting: a.podWaitsFor(pod)}), out.flush()); err != nil {
+					progress = nil // the client is gone, and the order's context ends with its connection
+				}
+			case err := <-result:
+				if a.over.Err() != nil && errors.Is(err, context.Canceled) {
+					err = refusal{http.StatusServiceUnavailable, "the agent ends; what was ordered goes on with the next one"}
+				}
+				switch {
+				case err == nil:
+					return lines.Encode(done())
+				case out.begun:
+					return lines.Encode(orderStep{Error: err.Error()})
+				}
+				return err
+			}
+		}
+	})
+}
+
+// podWaitsFor says what a pod waits for.
+func (a *agent) podWaitsFor(pod *v1.Pod) string {
+	waits := "its next step"
+	if e, ok := a.engine.Explain(pod.UID); ok && e.Worker != nil && e.Worker.WaitingFor != "" {
+		waits = plainly(e.Worker.WaitingFor)
+	}
+	return fmt.Sprintf("pod %s/%s: %s", pod.Namespace, pod.Name, waits)
+}
+
+// order posts what the agent is to do to a pod and returns its last answer when that is done; meanwhile it tells on
+// standard error what is waited for. Who breaks off reads that what was ordered goes on.
+func (r *reach) order(c *cobra.Command, path string, query url.Values, what string) (answer []byte, err error) {
 	api, err := r.open(c.Flags())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	ctx, stop := untilSignal(c.Context())
 	defer stop()
-	response, err := api.open(ctx, http.MethodPost, path)
+	query.Set("progress", "true")
+	response, err := api.open(ctx, http.MethodPost, path+"?"+query.Encode())
+	if err == nil {
+		defer response.Body.Close()
+		answer, err = api.lastLine(response, func(waiting string) {
+			fmt.Fprintln(c.ErrOrStderr(), "waiting for", printable(waiting))
+		})
+	}
 	if ctx.Err() != nil {
-		return errors.New(what + " goes on without this command")
+		return nil, errors.New(what + " goes on without this command")
 	}
-	if err != nil {
-		return err
+	return answer, err
+}
+
+// lastLine reads the lines of an order to the last one, which it returns.
+func (c *apiClient) lastLine(response *http.Response, waiting func(string)) ([]byte, error) {
+	for lines := json.NewDecoder(response.Body); ; {
+		var line json.RawMessage
+		if err := lines.Decode(&line); err != nil {
+			return nil, c.brokenOff(err)
+		}
+		step, err := decode[orderStep](line)
+		switch {
+		case err != nil:
+			return nil, err
+		case step.Error != "":
+			return nil, errors.New(step.Error)
+		case step.Waiting == "":
+			return line, nil
+		}
+		waiting(step.Waiting)
 	}
-	fmt.Fprintln(c.OutOrStdout(), printable(done))
-	return response.Body.Close()
 }

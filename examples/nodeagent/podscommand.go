@@ -130,23 +130,35 @@ func showRefused(ctx context.Context, api *apiClient, out io.Writer) error {
 
 // chosen are the pods of the namespace with these names; one that is missing is an error.
 func (p *podsCommand) chosen(pods []v1.Pod, names []string) ([]v1.Pod, error) {
+	all := pods
 	if p.namespace != "" {
-		pods = slices.DeleteFunc(pods, func(pod v1.Pod) bool { return pod.Namespace != p.namespace })
+		pods = slices.DeleteFunc(slices.Clone(pods), func(pod v1.Pod) bool { return pod.Namespace != p.namespace })
 	}
 	if len(names) == 0 {
 		return pods, nil
 	}
 	var out []v1.Pod
 	var problems []error
-	for _, name := range names {
-		if i := slices.IndexFunc(pods, func(pod v1.Pod) bool { return isNamed(&pod, name, p.namespace) }); i >= 0 {
-			out = append(out, pods[i])
-		} else {
-			problems = append(problems, fmt.Errorf("there is no pod %q", name))
+	code := codeFailed
+	for _, text := range names {
+		namespace, name := p.namespace, text
+		if space, rest, found := strings.Cut(text, "/"); found {
+			namespace, name = space, rest
+		}
+		found := findPods(pods, namespace, name)
+		if len(found) == 0 {
+			code = codeNotFound
+			problems = append(problems, missing(all, namespace, name))
+		}
+		if err := ambiguous(text, found); err != nil {
+			problems = append(problems, err)
+		}
+		for _, pod := range found { // all lives of one name
+			out = append(out, *pod)
 		}
 	}
 	if len(problems) > 0 {
-		return nil, exit{codeNotFound, errors.Join(problems...)}
+		return nil, exit{code, errors.Join(problems...)}
 	}
 	return out, nil
 }
@@ -167,7 +179,7 @@ func (p *podsCommand) follow(ctx context.Context, api *apiClient, names []string
 		case ctx.Err() != nil:
 			return nil // Ctrl-C is how this ends
 		case err != nil:
-			return api.unreachable(err)
+			return api.brokenOff(err)
 		}
 		pod := &change.Object
 		if p.namespace != "" && pod.Namespace != p.namespace ||
@@ -211,9 +223,9 @@ var watchWidths = []int{9, 24, 5, 17, 12, 3}
 const maxSeenRows = 200
 
 // isNamed reports whether name is the pod's: NAME or NAMESPACE/NAME, with or without the node's name at
-// its end, or its UID.
+// its end, or the beginning of its UID.
 func isNamed(pod *v1.Pod, name, namespace string) bool {
-	if name == string(pod.UID) {
+	if len(name) >= leastUIDPrefix && strings.HasPrefix(string(pod.UID), name) {
 		return true
 	}
 	if space, rest, found := strings.Cut(name, "/"); found {

@@ -1,15 +1,32 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
+	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright"
 )
+
+// restarted is the answer to POST /restart.
+type restarted struct {
+	Pod        string               `json:"restarted"` // NAMESPACE/NAME
+	Containers []restartedContainer `json:"containers"`
+}
+
+// restartedContainer is one of its containers, and how the run ended that was replaced.
+type restartedContainer struct {
+	Name     string `json:"name"`
+	ExitCode *int32 `json:"exitCode,omitempty"` // nil: not known
+	Reason   string `json:"reason,omitempty"`
+}
 
 // restart restarts the running containers of a pod; the answer comes when the new runs have begun.
 func (a *agent) restart(w http.ResponseWriter, r *http.Request) {
@@ -19,13 +36,50 @@ func (a *agent) restart(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	options := podwright.RestartOptions{Containers: r.URL.Query()["container"], Message: r.FormValue("message")}
-	a.stream(w, r, "application/json", func(ctx context.Context, out *streamWriter) error {
-		if err := a.engine.RestartPod(ctx, pod.UID, options); err != nil {
-			return err
+	a.obey(w, r, pod, func(ctx context.Context) error { return a.engine.RestartPod(ctx, pod.UID, options) }, func() any {
+		after, ok := a.engine.Pod(pod.UID)
+		if !ok {
+			after = pod
 		}
-		_, err := fmt.Fprintf(out, "{\"restarted\": %q}\n", pod.Namespace+"/"+pod.Name)
-		return err
+		return restarted{pod.Namespace + "/" + pod.Name, replacedRuns(pod, after, options.Containers)}
 	})
+}
+
+// replacedRuns are the containers of a pod that were restarted between two moments, in the order of its status;
+// names are those that were asked for, none: all.
+func replacedRuns(before, after *v1.Pod, names []string) []restartedContainer {
+	runs := func(pod *v1.Pod) []v1.ContainerStatus {
+		return slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
+	}
+	out := []restartedContainer{} // an empty list, not null
+	old := runs(before)
+	for _, now := range runs(after) {
+		i := slices.IndexFunc(old, func(c v1.ContainerStatus) bool { return c.Name == now.Name })
+		if len(names) > 0 && !slices.Contains(names, now.Name) || i >= 0 && old[i].ContainerID == now.ContainerID {
+			continue
+		}
+		one := restartedContainer{Name: now.Name}
+		if t := now.LastTerminationState.Terminated; t != nil {
+			one.ExitCode, one.Reason = &t.ExitCode, t.Reason
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// String names the containers and how their last runs ended.
+func (r restarted) String() string {
+	var names []string
+	for _, c := range r.Containers {
+		if c.ExitCode != nil {
+			c.Name += fmt.Sprintf(" (its last run ended with code %d, %s)", *c.ExitCode, cmp.Or(c.Reason, "no reason given"))
+		}
+		names = append(names, c.Name)
+	}
+	if len(names) == 0 {
+		return r.Pod + " is restarted"
+	}
+	return "restarted in " + r.Pod + ": " + strings.Join(names, "; ")
 }
 
 // newRestart is "nodeagent restart POD".
@@ -37,15 +91,23 @@ func newRestart() *cobra.Command {
 	c := &cobra.Command{
 		Use: "restart POD", Short: "restart the running containers of a pod in place",
 		Long: `restart stops the running containers of a pod, with their grace and hooks, and starts them again at once: the pod keeps its address and its
-volumes, and init containers do not run again. It returns when the new runs have begun. Containers that must not run twice are refused.`,
+volumes, and init containers do not run again. It returns when the new runs have begun, and says how the runs before ended. Containers that must
+not run twice are refused.`,
 		Args: exactly(1, "one pod"),
 		RunE: func(c *cobra.Command, args []string) error {
 			path, err := p.path("/restart", args[0])
 			if err != nil {
 				return err
 			}
-			query := url.Values{"container": containers, "message": {message}}
-			return r.order(c, path+"?"+query.Encode(), "the restart", args[0]+" is restarted")
+			answer, err := r.order(c, path, url.Values{"container": containers, "message": {message}}, "the restart")
+			if err != nil {
+				return err
+			}
+			done, err := decode[restarted](answer)
+			if err != nil {
+				return err
+			}
+			return say(c, done.String())
 		},
 	}
 	r.register(c.Flags())

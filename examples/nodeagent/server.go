@@ -16,7 +16,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/runtime"
@@ -80,7 +79,13 @@ func (a *agent) handler() http.Handler {
 	mux.HandleFunc("GET /cleanup/plan", a.cleanupPlan)
 	mux.HandleFunc("GET /web", a.link)
 	mux.Handle("GET /metrics", a.metrics.handler)
+	mux.HandleFunc("/", a.unknown)
 	return mux
+}
+
+// unknown answers what an agent of another version may know, in the form of the API's errors.
+func (a *agent) unknown(w http.ResponseWriter, r *http.Request) {
+	a.fail(w, http.StatusNotImplemented, fmt.Errorf("this agent, with version %d of the API, knows no %s %s: what asks is newer, or means another path", apiVersion, r.Method, r.URL.Path))
 }
 
 // versioned says in every answer which version of the API it is of.
@@ -178,8 +183,8 @@ func (a *agent) explain(w http.ResponseWriter, r *http.Request) {
 	}
 	explanation, known := a.engine.Explain(pod.UID)
 	switch {
-	case !known:
-		a.failure(w, missing(r))
+	case !known: // it has gone meanwhile
+		a.failure(w, refusal{http.StatusNotFound, missing(nil, pod.Namespace, pod.Name).Error()})
 	case r.FormValue("o") == "text":
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = io.WriteString(w, strings.Join(explainLines(&explanation, pod, time.Now()), "\n")+"\n")
@@ -188,22 +193,24 @@ func (a *agent) explain(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// named is the pod that the path names, by its name with or without the node's at the end, or by its UID.
+// named is the pod that the path names, as findPods has it.
 func (a *agent) named(r *http.Request) (*v1.Pod, error) {
 	namespace, name := r.PathValue("namespace"), r.PathValue("name")
-	for _, candidate := range []string{name, name + "-" + a.options.nodeName} {
-		if pod, ok := a.engine.PodNamed(namespace, candidate); ok {
-			return pod, nil
-		}
-	}
-	if pod, ok := a.engine.Pod(types.UID(name)); ok {
+	if pod, ok := a.engine.PodNamed(namespace, name); ok { // one of several hundred is found at once
 		return pod, nil
 	}
-	return nil, missing(r)
-}
-
-func missing(r *http.Request) error {
-	return refusal{http.StatusNotFound, fmt.Sprintf("there is no pod %q in namespace %q; GET /pods, or nodeagent pods, lists them", r.PathValue("name"), r.PathValue("namespace"))}
+	pods := a.engine.Pods()
+	found := findPods(pods, namespace, name)
+	if len(found) == 0 {
+		return nil, refusal{http.StatusNotFound, missing(pods, namespace, name).Error()}
+	}
+	if err := ambiguous(name, found); err != nil {
+		return nil, refusal{http.StatusBadRequest, err.Error()}
+	}
+	if pod, ok := a.engine.PodNamed(found[0].Namespace, found[0].Name); ok && len(found) > 1 {
+		return pod, nil // the present life of several
+	}
+	return found[0], nil
 }
 
 // refusal is an error with an answer's code.

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -90,7 +93,7 @@ func TestRestartCommand(t *testing.T) {
 	}
 	for i := range int32(2) {
 		code, out, problems := a.tells("restart", "web", "-c", "main", "--message", "the certificate is new")
-		if code != 0 || out != "web is restarted\n" || problems != "" {
+		if code != 0 || out != "restarted in default/web-n1: main (its last run ended with code 143, Error)\n" || problems != "" {
 			t.Fatalf("restart: %d %q %q", code, out, problems)
 		}
 		after := a.awaitPhase("web", v1.PodRunning)
@@ -100,6 +103,34 @@ func TestRestartCommand(t *testing.T) {
 	}
 	if _, out, _ := a.tells("events", "web"); !strings.Contains(out, "RestartRequested") || !strings.Contains(out, "the certificate is new") || strings.Contains(out, "BackOff") {
 		t.Errorf("events:\n%s", out)
+	}
+	if code := a.terminate(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// TestRestartTellsWhatItWaitsFor: a restart that lasts says what it waits for, in which container, and how far that is;
+// all restarted containers are named with their ends.
+func TestRestartTellsWhatItWaitsFor(t *testing.T) {
+	manifests := t.TempDir()
+	two := strings.Replace(stubborn("deaf", "5"), "  containers:\n", "  containers:\n  - {name: side, image: host, command: [sh, -c, exec sleep 1000]}\n", 1)
+	writeManifest(t, manifests, "deaf.yaml", strings.Replace(two, "{name: deaf}", "{name: deaf, annotations: {"+defaultContainer+": main}}", 1))
+	a := startAgent(t, "--manifests", manifests, "--root", t.TempDir(), "--drain")
+	a.awaitStubborn("deaf")
+	code, out, problems := a.tells("restart", "deaf", "-c", "main")
+	if code != 0 || out != "restarted in default/deaf-n1: main (its last run ended with code 137, Error)\n" ||
+		!regexp.MustCompile(`(?m)^waiting for pod default/deaf-n1: stopping container main, which was asked to restart, \d s of 5 s grace$`).MatchString(problems) {
+		t.Errorf("restart: %d %q %q", code, out, problems)
+	}
+	a.awaitStubborn("deaf")
+	response, err := a.api.do(t.Context(), http.MethodPost, "/restart/default/deaf") // one answer for those that want no progress
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := a.api.whole(response)
+	var all restarted
+	if err := errors.Join(err, json.Unmarshal(body, &all), response.Body.Close()); err != nil || all.Pod != "default/deaf-n1" || len(all.Containers) != 2 {
+		t.Errorf("without progress: %v\n%s", err, body)
 	}
 	if code := a.terminate(); code != 0 {
 		t.Errorf("exit code %d", code)
@@ -122,7 +153,7 @@ func TestEvictCommand(t *testing.T) {
 		}
 	}
 	code, out, problems := a.tells("evict", "deaf", "--grace", "1s", "--reason", "Maintenance", "--message", "the disk is replaced")
-	if code != 0 || out != "deaf is evicted\n" || problems != "" {
+	if code != 0 || out != "default/deaf-n1 is evicted\n" || problems != "" {
 		t.Fatalf("evict: %d %q %q", code, out, problems)
 	}
 	_, out, _ = a.tells("pods", "deaf", "-o", "json")

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// leastUIDPrefix is how much of a UID names a pod.
+const leastUIDPrefix = 4
+
+// findPods returns the pods that a name means: by the UID, by the name, by the name without the node's at its end,
+// or by the beginning of the UID, the first of these that finds any. An empty namespace means all; UIDs are of all
+// namespaces.
+func findPods(pods []v1.Pod, namespace, name string) (found []*v1.Pod) {
+	in := func(p *v1.Pod) bool { return namespace == "" || p.Namespace == namespace }
+	for _, is := range []func(p *v1.Pod) bool{
+		func(p *v1.Pod) bool { return string(p.UID) == name },
+		func(p *v1.Pod) bool { return in(p) && p.Name == name },
+		func(p *v1.Pod) bool { return in(p) && p.Name == name+"-"+p.Spec.NodeName },
+		func(p *v1.Pod) bool { return len(name) >= leastUIDPrefix && strings.HasPrefix(string(p.UID), name) },
+	} {
+		for i := range pods {
+			if is(&pods[i]) {
+				found = append(found, &pods[i])
+			}
+		}
+		if len(found) > 0 {
+			return found
+		}
+	}
+	return nil
+}
+
+// ambiguous is the error of a name that means several pods, nil for one pod, or several lives of one.
+func ambiguous(name string, found []*v1.Pod) error {
+	if !slices.ContainsFunc(found, func(p *v1.Pod) bool { return p.Namespace != found[0].Namespace || p.Name != found[0].Name }) {
+		return nil
+	}
+	var all []string
+	for _, p := range found {
+		all = append(all, fmt.Sprintf("%s/%s (UID %s)", p.Namespace, p.Name, p.UID))
+	}
+	slices.Sort(all)
+	return fmt.Errorf("%q means several pods: %s; name one as NAMESPACE/NAME, or by more of its UID", name, strings.Join(all, ", "))
+}
+
+// missing says that there is no such pod in a namespace, and names those of other namespaces.
+func missing(pods []v1.Pod, namespace, name string) error {
+	text := fmt.Sprintf("there is no pod %q", name)
+	if namespace != "" {
+		text += fmt.Sprintf(" in namespace %q", namespace)
+	}
+	var elsewhere []string
+	for _, p := range findPods(pods, "", name) {
+		elsewhere = append(elsewhere, p.Namespace+"/"+p.Name)
+	}
+	if len(elsewhere) > 0 {
+		return fmt.Errorf("%s, but there is %s", text, strings.Join(elsewhere, ", "))
+	}
+	return fmt.Errorf("%s; nodeagent pods lists them", text)
+}
