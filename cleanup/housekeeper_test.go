@@ -586,8 +586,8 @@ func TestRemovalBudget(t *testing.T) {
 	})
 }
 
-// TestFolderWaitsForContent (OD10, HI12): where the removal of a pod's content is put off or goes
-// on, that of its folder is not tried, which would fail; so it follows without a back-off.
+// TestFolderWaitsForContent (OD10, HI12): where the removal of a pod's content is delayed or under
+// way, that of its folder is not tried, which would fail; so it follows without a back-off.
 func TestFolderWaitsForContent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, nil)

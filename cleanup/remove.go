@@ -67,7 +67,7 @@ func (h *Housekeeper) remove(ctx context.Context, plan Plan, now time.Time) (pro
 }
 
 // contentFirst reports whether something of a pod has to stay until its content is gone, of which
-// the removal was put off or goes on: to try now would fail, and count as a failure of its own. If
+// the removal was delayed or is under way: to try now would fail, and count as a failure of its own. If
 // the removal failed, the collector may have taken the content.
 func (h *Housekeeper) contentFirst(c candidate) bool {
 	content := candidate{StepContent, c.PodUID}

@@ -120,7 +120,7 @@ func New(reader runtime.Reader, options Options) (*Generator, error) {
 	return g, nil
 }
 
-// unlock releases mu and then runs what was put off until it is free.
+// unlock releases mu and then runs what was deferred until it is free.
 func (g *Generator) unlock() {
 	later := g.later
 	g.later = nil

@@ -55,7 +55,7 @@ type reading struct {
 	err            error
 }
 
-// reportDelay is how long a reading that is hard to believe is put off (D7).
+// reportDelay is how long a reading that is hard to believe is held back (D7).
 const reportDelay = 100 * time.Millisecond
 
 // placePatience is how long a reading may go unanswered before it loses its place, and

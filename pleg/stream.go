@@ -101,7 +101,7 @@ func (s *streamState) count(used bool) {
 	}
 }
 
-// watch keeps the event stream up until ctx ends: one watcher, for ever (EV6,
+// watch keeps the event stream up until ctx ends: one watcher, forever (EV6,
 // EV7). The stream is an accelerator; without it everything still works, only
 // later (EV4, PI13).
 func (g *Generator) watch(ctx context.Context) {

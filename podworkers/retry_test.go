@@ -37,7 +37,7 @@ func TestRetry(t *testing.T) {
 		{"a zero time is no moment", podworkers.Options{}, errors.Join(retryAt{}, fmt.Errorf("y: %w", retryIn(7*time.Second))), []time.Duration{7, 7}},
 		{"a zero time alone", podworkers.Options{}, retryAt{}, []time.Duration{1, 2, 4, 8}},
 		{"not in the past", podworkers.Options{}, retryIn(-time.Hour), []time.Duration{0}},
-		{"and not at once for ever", podworkers.Options{}, retryIn(-time.Hour), []time.Duration{0, 1, 1, 1}},
+		{"and not at once forever", podworkers.Options{}, retryIn(-time.Hour), []time.Duration{0, 1, 1, 1}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

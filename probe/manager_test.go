@@ -88,7 +88,7 @@ func TestAppContainersAndSidecarsAreProbed(t *testing.T) {
 
 // TestRunsFollowTheGrid is when probes run.
 func TestRunsFollowTheGrid(t *testing.T) {
-	bubble(t, "2.3 the first run is put off by chance in the engine's first period", func(t *testing.T) {
+	bubble(t, "2.3 the first run is delayed by random jitter in the engine's first period", func(t *testing.T) {
 		chance := []float64{0.3, 0.75}
 		r := newRig(t, func(o *probe.Options) {
 			o.Rand = func() float64 { c := chance[0]; chance = chance[1:]; return c }

@@ -144,7 +144,7 @@ func (m *Manager) decide(w *worker, l decide.Look, now time.Duration) {
 			m.enqueue(w, now)
 			return
 		}
-		w.why, w.due = "the first run is put off by chance, so that not all come at once", w.earliest
+		w.why, w.due = "the first run is delayed by random jitter, so that not all come at once", w.earliest
 	default:
 		w.advance(now)
 		w.due = w.grid

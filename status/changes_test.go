@@ -70,7 +70,7 @@ func TestChangesTellWhatAGapHid(t *testing.T) {
 	offer(t, m, "a", 4)
 	m.Forget("gone")
 	m.Forget("again")
-	offer(t, m, "again", 2) // of the next life, by chance of the same version
+	offer(t, m, "again", 2) // of the next life, that happens to have the same version
 	offer(t, m, "new", 1)
 	check("after a gap", ErrGap.Error(), "gone-2!", "a-7", "again-2", "new-1")
 	offer(t, m, "new", 1)

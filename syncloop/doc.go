@@ -23,7 +23,7 @@
 //     a pod that no source has named is not taken for unwanted ([Loop.Undecided]).
 //   - Until every source has delivered once and the loop has consumed it,
 //     no removal is executed and no housekeeping runs (section 6). A removal
-//     that was put off is executed the moment the last source is ready (B7).
+//     that was delayed is executed the moment the last source is ready (B7).
 //   - One full name and one UID belong to one source at a time: the source with
 //     the higher [Precedence] wins, the loser is reported and takes over when
 //     the winner goes (M4).

@@ -289,7 +289,7 @@ func (l *Loop) pass(ctx context.Context) {
 	}
 }
 
-// becomeReady dispatches the removals that were put off until the sources were ready
+// becomeReady dispatches the removals that waited until the sources were ready
 // (B7).
 func (l *Loop) becomeReady(ctx context.Context) {
 	l.first.Do(func() { close(l.readyC) })

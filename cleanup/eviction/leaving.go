@@ -100,7 +100,7 @@ func (m *Manager) freeing(ctx context.Context, b breach) (amount uint64) {
 }
 
 // mayBeFreeing reports whether a pod that is being stopped is to be waited for although nothing
-// is known of what it frees. New ones may come for ever, so the wait ends [hardLeaving] after the
+// is known of what it frees. New ones may come forever, so the wait ends [hardLeaving] after the
 // limit was due: an agent that was killed while it evicted a pod does not evict another at once.
 func (m *Manager) mayBeFreeing(b breach) bool {
 	now := m.options.Clock.Now()

@@ -200,7 +200,7 @@ func TestOwnSignalsWaitForPodsThatLeave(t *testing.T) {
 		leaves int // seconds that the other pod takes to stop
 		want   string
 	}{
-		"soon over": {15, "20s kill a"}, "for ever": {1000, "60s kill a"},
+		"soon over": {15, "20s kill a"}, "forever": {1000, "60s kill a"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

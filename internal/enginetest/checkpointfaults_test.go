@@ -90,7 +90,7 @@ func TestEndWaitsForFullDiskOneMinute(t *testing.T) {
 		}
 		<-time.After(15 * time.Second)
 		if !sent() {
-			t.Error("the end is kept for ever")
+			t.Error("the end is kept forever")
 		}
 	})
 }
@@ -307,12 +307,12 @@ func (b *bad) phase(uid types.UID) v1.PodPhase {
 	return ""
 }
 
-// TestBadSinkHarmsNoOther: a sink that hangs for ever, rejects, claims conflicts, or panics:
+// TestBadSinkHarmsNoOther: a sink that hangs forever, rejects, claims conflicts, or panics:
 // pods run, a sink beside it is told, health names it, and it is told everything when
 // it is well again.
 func TestBadSinkHarmsNoOther(t *testing.T) {
 	for name, store := range map[string]func(context.Context, status.Update) (status.StoreResult, error){
-		"hangs for ever": func(ctx context.Context, _ status.Update) (status.StoreResult, error) {
+		"hangs forever": func(ctx context.Context, _ status.Update) (status.StoreResult, error) {
 			<-ctx.Done()
 			return 0, ctx.Err()
 		},

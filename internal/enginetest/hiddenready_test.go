@@ -90,6 +90,6 @@ func readyIsHidden(t *testing.T, answers bool) {
 	<-time.After(2 * time.Second)
 	synctest.Wait()
 	if !started() {
-		t.Error("8.3: a disk that does not answer holds it up for ever")
+		t.Error("8.3: a disk that does not answer holds it up forever")
 	}
 }

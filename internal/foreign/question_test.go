@@ -179,7 +179,7 @@ func TestAnswerThatNobodyWaitsForIsDropped(t *testing.T) {
 			if got, err := v.about("web", nil, "today"); got != want || err != nil {
 				t.Errorf("asked again %v: %q, %v", again, got, err)
 			}
-			// An answer that was kept is not kept for ever.
+			// An answer that was kept is not kept forever.
 			_, _ = v.about("other", nil, "")
 			<-time.After(time.Minute)
 			if got, err := v.about("web", nil, "now"); got != "now" || err != nil {

@@ -187,10 +187,18 @@ func textRules() []rule {
 			name: "plain words", check: plainWords,
 			breach: map[string]string{
 				"pleg/a.go": "package p\n\n// f is called by nobody.\nfunc f() {}\n\ntype lineOfSight struct{ twin int }\n",
-				"a.md":      "It begins\nanew.\n",
+				"a.md":      "It begins\nanew.\nIt stays for\never. Who has credentials pulls alone.\n",
+				"pleg/b.go": "package p\n\n// g waits. It stays for\n// ever.\nvar g = \"x\" +\n\t\"is put off, \" + \"or put \" + \"off\"\n\nvar h = []string{`a\nanew`}\n",
+				"pleg/c.go": "package p\n\n// Who reads it is told. A list of such.\nvar c = 1\n",
 			},
-			keeps: file("pleg/a.go", "package p\n\n// f is called once.\nfunc f() { nobody := 1; _ = nobody }\n\ntype insight struct{}\n"),
-			finds: []string{"pleg/a.go:3: \"nobody\"", "the name lineOfSight", "the name twin", "a.md:2: \"anew\""},
+			keeps: map[string]string{
+				"pleg/a.go":      "package p\n\n// f is called once, thereby. Who may read it? No one such file.\nfunc f() { nobody := 1; _ = nobody; _ = \"root:x:0\\nnobody:x:1\" }\n\ntype insight struct{}\n",
+				"pleg/a_test.go": "package p\n\nvar s = \"nobody\"\n",
+			},
+			finds: []string{
+				"pleg/a.go:3: \"nobody\"", "the name lineOfSight", "the name twin", "a.md:2: \"anew", "a.md:3: \"for\\never", "a.md:4: \"Who has\"", "pleg/b.go:3: \"for\\n ever",
+				"pleg/b.go:5: \"put off\" in a text", "pleg/b.go:5: \"put off\" in a text", "pleg/b.go:8: \"anew\" in a text", "pleg/c.go:3: \"Who reads\"", "pleg/c.go:3: \"of such.\"",
+			},
 		},
 		{
 			name: "targets name tests that exist", check: targetsNameTests,

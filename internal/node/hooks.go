@@ -245,7 +245,7 @@ func (h *Hooks) jitter() (pause time.Duration) {
 	return pause
 }
 
-// untilReady waits until the node is ready, but not for ever; false if ctx ended.
+// untilReady waits until the node is ready, but not forever; false if ctx ended.
 func (h *Hooks) untilReady(ctx context.Context) bool {
 	limit := h.options.Clock.NewTimer(firstStatusLimit)
 	defer limit.Stop()

@@ -99,7 +99,7 @@ type removal struct {
 	buffers [deepest + 1][]byte
 }
 
-// entry removes an entry of the folder dir, which is so many levels below that of the call.
+// entry removes an entry of the folder dir, which lies level levels below that of the call.
 func (r *removal) entry(dir int, name string, kind byte, level int) error {
 	if r.emptyOnly {
 		return r.emptyEntry(dir, name, level)

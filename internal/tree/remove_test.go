@@ -206,7 +206,7 @@ func TestChangingTreeIsRemovedAlone(t *testing.T) {
 	}
 }
 
-// TestGrowingFolderEndsTheTurn (IN19): a folder that never becomes empty holds nothing up for ever.
+// TestGrowingFolderEndsTheTurn (IN19): a folder that never becomes empty holds nothing up forever.
 func TestGrowingFolderEndsTheTurn(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 1000 {

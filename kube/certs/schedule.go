@@ -33,7 +33,7 @@ const (
 )
 
 // dueAt is when a certificate that came at this time is to be replaced: at 70 to 90 % of its life,
-// by chance (a number from 0 to 1). One that says it began so long ago that it would be due
+// as chance (a number from 0 to 1) says. One that says it began so long ago that it would be due
 // on arrival is measured from its arrival.
 func dueAt(c *x509.Certificate, came time.Time, chance float64) time.Time {
 	share := 0.7 + 0.2*chance

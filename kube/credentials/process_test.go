@@ -39,7 +39,7 @@ func answering(user string) string {
 		user + `","password":"hunter2"}}}';`
 }
 
-// fifo is a place where a plugin tells that it runs, or waits for ever.
+// fifo is a place where a plugin tells that it runs, or waits forever.
 func (r rig) fifo(name string) string {
 	r.t.Helper()
 	path := filepath.Join(r.dir, name)

@@ -27,7 +27,7 @@ type overheard struct {
 	clock  clock.WithTicker
 	limit  time.Duration
 	// listing: the watch begins with a list, which has not ended. The reflector repeats
-	// one that failed in some ways for ever; with an internal error it asks for a plain list.
+	// one that failed in some ways forever; with an internal error it asks for a plain list.
 	listing bool
 
 	events chan watch.Event

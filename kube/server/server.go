@@ -95,7 +95,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	connections := limited(l)
-	// Requests hold it for reading; who holds it alone knows that none is left.
+	// Requests hold it for reading; holding it alone means that none is left.
 	var gate sync.RWMutex
 	server := &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -174,7 +174,7 @@ func TestScrapersLeaveTheirPlaces(t *testing.T) {
 	}
 }
 
-// KH9: who follows a log and takes nothing, because of a pause for example, stays for hours, not for ever.
+// KH9: a client that follows a log and takes nothing, because of a pause for example, stays for hours, not forever.
 func TestFollowersThatPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newPipeRig(t, nil)
@@ -231,7 +231,7 @@ func TestQuietLogIsFollowed(t *testing.T) {
 	})
 }
 
-// KH9: who sends a request slowly, or one that does not end, is cut off.
+// KH9: a client that sends a request slowly, or one that does not end, is cut off.
 func TestClientsThatSendSlowly(t *testing.T) {
 	for name, tc := range map[string]struct {
 		begin, more string
@@ -294,7 +294,7 @@ func TestBodiesOfRequests(t *testing.T) {
 	}
 }
 
-// KH9: who opens a stream and takes nothing of what it says stays for hours, not for ever; its command ends.
+// KH9: a client that opens a stream and takes nothing of what it says stays for hours, not forever; its command ends.
 func TestStreamsThatAreNotRead(t *testing.T) {
 	const hours = 4 * time.Hour
 	for name, tc := range map[string]struct {
@@ -414,7 +414,7 @@ func openForward(_ *testing.T, r *rig, c *caller) {
 	c.upgrade("POST", execPath, "SPDY/3.1")
 }
 
-// KH9: who asks for a stream and opens none is cut off.
+// KH9: a client that asks for a stream and opens none is cut off.
 func TestStreamsThatDoNotBegin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newPipeRig(t, &direct{exec: program})

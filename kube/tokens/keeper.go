@@ -54,7 +54,7 @@ type kept[V any] struct {
 // answer is what the API server issued. It has no method that prints it.
 type answer[V any] struct {
 	value V
-	// due is when it is to be replaced, expires until when it is good; zero: for ever.
+	// due is when it is to be replaced, expires until when it is good; zero: forever.
 	due, expires time.Time
 }
 

@@ -20,7 +20,7 @@ const (
 )
 
 // dueAt is when a token that came at this time is to be replaced: at 80 % of its life or after
-// 24 h, and somewhat earlier by chance (a number from 0 to 1), so that tokens that came together are
+// 24 h, and somewhat earlier as chance (a number from 0 to 1) says, so that tokens that came together are
 // not replaced together.
 func dueAt(came time.Time, life time.Duration, chance float64) time.Time {
 	age := min(life/5*4, oldest)

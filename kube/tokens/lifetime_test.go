@@ -38,14 +38,14 @@ func TestPausesAfterFailures(t *testing.T) {
 		err         error
 		first, last time.Duration
 	}{
-		"unreachable":   {errors.New("connection refused"), time.Second, 30 * time.Second},
-		"broken":        {apierrors.NewInternalError(errors.New("etcd")), time.Second, 30 * time.Second},
-		"overloaded":    {apierrors.NewTooManyRequests("later", 7), 7 * time.Second, 30 * time.Second},
-		"busy for ever": {apierrors.NewTooManyRequests("later", 1e6), 5 * time.Minute, 5 * time.Minute},
-		"unauthorised":  {apierrors.NewUnauthorized("expired"), time.Second, 5 * time.Minute},
-		"forbidden":     {apierrors.NewForbidden(accounts, "a", errors.New("no")), time.Second, 5 * time.Minute},
-		"no account":    {apierrors.NewNotFound(accounts, "a"), time.Second, 5 * time.Minute},
-		"another life":  {apierrors.NewConflict(accounts, "a", errors.New("UID")), time.Second, 5 * time.Minute},
+		"unreachable":  {errors.New("connection refused"), time.Second, 30 * time.Second},
+		"broken":       {apierrors.NewInternalError(errors.New("etcd")), time.Second, 30 * time.Second},
+		"overloaded":   {apierrors.NewTooManyRequests("later", 7), 7 * time.Second, 30 * time.Second},
+		"busy forever": {apierrors.NewTooManyRequests("later", 1e6), 5 * time.Minute, 5 * time.Minute},
+		"unauthorised": {apierrors.NewUnauthorized("expired"), time.Second, 5 * time.Minute},
+		"forbidden":    {apierrors.NewForbidden(accounts, "a", errors.New("no")), time.Second, 5 * time.Minute},
+		"no account":   {apierrors.NewNotFound(accounts, "a"), time.Second, 5 * time.Minute},
+		"another life": {apierrors.NewConflict(accounts, "a", errors.New("UID")), time.Second, 5 * time.Minute},
 	} {
 		pause := pauseAfter(tc.err, 0)
 		if pause != tc.first {

@@ -133,7 +133,7 @@ func (n noted) ReadObjects(_ context.Context, uid types.UID) (*runtime.PodStatus
 }
 
 // TestGoexitIsNoAnswer (RT1): what became of a start is not known whose goroutine the runtime's
-// client has ended: it fails, and is not under way for ever.
+// client has ended: it fails, and is not under way forever.
 func TestGoexitIsNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := NewCalls(&callee{exits: true}, CallOptions{})

@@ -73,7 +73,7 @@ func seconds(n []time.Duration) (out []time.Duration) {
 }
 
 // pauses runs a pod whose container exits after a second and returns how long
-// each restart was put off.
+// each restart was delayed.
 func (w *world) pauses(n int) (out []time.Duration) {
 	w.t.Helper()
 	pod := newPod()

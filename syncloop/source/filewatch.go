@@ -19,7 +19,7 @@ import (
 
 const (
 	// quiet is how long a folder must be still before changes are read: editors
-	// write in steps (F8). quietMax is how long they are put off at most.
+	// write in steps (F8). quietMax is how long they may wait at most.
 	quiet    = 100 * time.Millisecond
 	quietMax = 500 * time.Millisecond
 	// watchRetryMin and watchRetryMax bound the pause before a watch that

@@ -76,7 +76,7 @@ func (h *hearing) left() time.Duration {
 }
 
 // listen calls watch until it returns, or until it has been silent for too long; then the error is
-// errSilent. A nil hearing listens for ever.
+// errSilent. A nil hearing listens forever.
 func (h *hearing) listen(ctx context.Context, watch func(ctx context.Context) error) error {
 	if h == nil {
 		return watch(ctx)

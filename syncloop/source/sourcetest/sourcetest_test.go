@@ -103,7 +103,7 @@ func (s *toy) look(ctx context.Context, deliver func(context.Context, []*v1.Pod)
 	s.delivering.Store(true)
 	defer s.delivering.Store(false)
 	err := deliver(ctx, set)
-	for err != nil && s.flaw == "tries for ever" {
+	for err != nil && s.flaw == "tries forever" {
 		<-time.After(time.Millisecond)
 		err = deliver(ctx, set)
 	}
@@ -206,7 +206,7 @@ func caught() map[string]string {
 		"nothing for an error":      "SRC2 what cannot be read keeps its pods",
 		"begins with nothing":       "A3 a later run tells the whole set",
 		"deaf while it delivers":    "M2 nothing is lost on a slow loop",
-		"tries for ever":            "IN9 the run ends while a delivery waits",
+		"tries forever":             "IN9 the run ends while a delivery waits",
 		"nothing at a broken start": "SRC4 a run that begins unreadable removes nothing",
 		"hides failures":            "SRC4 failures are told and forgotten",
 		"deaf":                      "IN9 the run ends with its context",

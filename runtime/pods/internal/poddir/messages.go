@@ -30,7 +30,7 @@ func oldest(files []message, keep int) []string {
 	return names
 }
 
-// makeRoomForMessage removes old messages of a container, so that one that is started for ever does
+// makeRoomForMessage removes old messages of a container, so that one that is started forever does
 // not fill the disk with them.
 func makeRoomForMessage(root *os.Root, dir string) error {
 	folder, err := root.OpenRoot(dir)

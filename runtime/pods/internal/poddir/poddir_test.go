@@ -370,7 +370,7 @@ func ExampleHosts() {
 	// Output: # Kubernetes-managed hosts file.
 }
 
-// TestOldMessagesGo is 12.5: a container that is started for ever leaves a bounded number of files, and
+// TestOldMessagesGo is 12.5: a container that is started forever leaves a bounded number of files, and
 // those of others stay.
 func TestOldMessagesGo(t *testing.T) {
 	s := newStore(t)
