@@ -16,10 +16,11 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
+// errRunning: Run was called while another Run is active.
+var errRunning = errors.New("pleg: already running")
+
 // Errors of a [Generator], to be tested with errors.Is.
 var (
-	// ErrRunning: Run was called while another Run is active.
-	ErrRunning = errors.New("pleg: already running")
 	// ErrStopped: Run ended while the caller waited for a reading.
 	ErrStopped = errors.New("pleg: stopped")
 	// ErrNotRead: whether the runtime has the pod, or what it has of it, is not known

@@ -387,7 +387,7 @@ func TestStopWaitsForCallsThatObey(t *testing.T) {
 		})
 		stop := b.run()
 		synctest.Wait()
-		if err := b.Run(t.Context()); !errors.Is(err, ErrRunning) {
+		if err := b.Run(t.Context()); !errors.Is(err, errRunning) {
 			t.Errorf("second Run: %v", err)
 		}
 		start := time.Now()

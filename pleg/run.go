@@ -22,12 +22,12 @@ type relistCall struct {
 // ctx ends, and then returns nil. Every goroutine
 // it started has ended by then, except calls that ignore their context for
 // longer than Options.WriteOffAfter; [Generator.Health] counts those. A second
-// Run at the same time fails with [ErrRunning]; one after the other is fine.
+// Run at the same time fails; one after the other is fine.
 func (g *Generator) Run(ctx context.Context) error {
 	g.mu.Lock()
 	if g.running {
 		g.mu.Unlock()
-		return ErrRunning
+		return errRunning
 	}
 	g.running = true
 	g.mu.Unlock()

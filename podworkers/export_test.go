@@ -6,3 +6,6 @@ func (k KillOptions) Of(outcome *KillOutcome) KillOptions {
 	k.outcome = outcome
 	return k
 }
+
+// ErrRunning is the error of a second Run.
+var ErrRunning = errRunning

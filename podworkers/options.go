@@ -119,12 +119,13 @@ func (o *Options) machine(observe bool) machine.Config {
 	}
 }
 
+// errRunning: Run was called a second time.
+var errRunning = errors.New("pod workers already run")
+
 // Errors a caller or syncer can act on.
 var (
 	// ErrStopped: the workers are stopping or have stopped.
 	ErrStopped = errors.New("pod workers stopped")
-	// ErrRunning: Run was called a second time.
-	ErrRunning = errors.New("pod workers already run")
 	// ErrKillTimeout: KillPod waited as long as the grace period allows.
 	ErrKillTimeout = errors.New("pod did not stop in time")
 	// ErrNetworkNotReady, wrapped in a syncer's error, makes the next attempt

@@ -86,7 +86,7 @@ func New(syncer PodSyncer, options Options) *Workers {
 // ctx is a Stop with [Detach], with [Options.DrainTimeout] as its limit. ctx
 // gives its values to the calls, but cancels none of them by itself.
 //
-// It returns nil after a stop, [ErrRunning] if it was called before, and
+// It returns nil after a stop, an error if it was called before, and
 // [ErrStopped] if Stop was.
 func (w *Workers) Run(ctx context.Context) error {
 	// Calls are cancelled one by one. Their parent never ends, which spares
@@ -108,7 +108,7 @@ func (w *Workers) begin(root context.Context) error {
 	defer w.mu.Unlock()
 	switch w.state {
 	case running:
-		return ErrRunning
+		return errRunning
 	case ended:
 		return ErrStopped
 	}

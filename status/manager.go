@@ -18,9 +18,9 @@ import (
 	"github.com/podwright/podwright/internal/foreign"
 )
 
-// ErrRunning is returned by [Manager.Run] if the manager runs already or ran
+// errRunning is returned by [Manager.Run] if the manager runs already or ran
 // before.
-var ErrRunning = errors.New("status manager: Run was called before")
+var errRunning = errors.New("status manager: Run was called before")
 
 // Mirrors knows which mirror pod stands in for a static pod at an API
 // (spec/status.md 7.1, 8.2). The manager calls it from its callers' goroutines
@@ -196,12 +196,12 @@ func (m *Manager) Sinks() []string {
 
 // Run sends until ctx ends and returns once every goroutine it started has
 // ended. Unsent changes stay in the cache; call [Manager.Flush] before to wait
-// for them. A second Run returns [ErrRunning].
+// for them. A second Run is an error.
 func (m *Manager) Run(ctx context.Context) error {
 	m.mu.Lock()
 	if m.running {
 		m.mu.Unlock()
-		return ErrRunning
+		return errRunning
 	}
 	m.running = true
 	m.mu.Unlock()

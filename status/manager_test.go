@@ -480,7 +480,7 @@ func TestSecondRunIsAnError(t *testing.T) {
 		first := make(chan error)
 		go func() { first <- m.Run(ctx) }()
 		synctest.Wait()
-		if err := m.Run(ctx); !errors.Is(err, ErrRunning) {
+		if err := m.Run(ctx); !errors.Is(err, errRunning) {
 			t.Errorf("second Run: %v", err)
 		}
 		if err := <-first; err != nil {

@@ -76,7 +76,7 @@ func (l *listing[T]) run(ctx context.Context, r reflection.Reflection) error {
 	case l.turn <- struct{}{}:
 		defer func() { <-l.turn }()
 	default:
-		return ErrRunning
+		return errRunning
 	}
 	l.mu.Lock()
 	l.kept.begin()

@@ -40,7 +40,7 @@ func slimClass(c *nodev1.RuntimeClass) *nodev1.RuntimeClass {
 	return &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: c.Name}, Handler: c.Handler, Overhead: c.Overhead}
 }
 
-// Run keeps the list up to date until ctx ends; a second one at a time is [ErrRunning]. When the
+// Run keeps the list up to date until ctx ends; a second one at a time is an error. When the
 // API server is away the list stays as it was.
 func (r *RuntimeClasses) Run(ctx context.Context) error {
 	classes := r.options.Client.NodeV1().RuntimeClasses()

@@ -45,7 +45,7 @@ func slimService(s *v1.Service) *v1.Service {
 	}
 }
 
-// Run keeps the list up to date until ctx ends; a second one at a time is [ErrRunning]. When the
+// Run keeps the list up to date until ctx ends; a second one at a time is an error. When the
 // API server is away the list stays as it was.
 func (s *Services) Run(ctx context.Context) error {
 	core := s.options.Client.CoreV1()

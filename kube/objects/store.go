@@ -20,8 +20,8 @@ import (
 // last look stays: it may not be known to the node yet.
 const forgetPeriod = time.Minute
 
-// ErrRunning is the error of a second Run.
-var ErrRunning = errors.New("objects: already running")
+// errRunning is the error of a second Run.
+var errRunning = errors.New("objects: already running")
 
 // Store has the config maps and secrets that pods refer to (KO1-KO7, KO9). It is an object getter
 // for an engine, and tells it what changes. All methods are safe for concurrent use.
@@ -168,7 +168,7 @@ func (s *Store) watch(e *entry) {
 // Run keeps the objects up to date until ctx ends, and returns when all its watches have ended.
 // changed, which must not block, is told each object that changed, came or went; nil: nothing is
 // told. An engine that has the store as Config.Pods.Objects calls Run itself. A second Run at a
-// time is [ErrRunning].
+// time is an error.
 func (s *Store) Run(ctx context.Context, changed func(Object)) error {
 	if changed == nil {
 		changed = func(Object) {}
@@ -178,7 +178,7 @@ func (s *Store) Run(ctx context.Context, changed func(Object)) error {
 	s.mu.Lock()
 	if s.running != nil {
 		s.mu.Unlock()
-		return ErrRunning
+		return errRunning
 	}
 	s.running, s.changed = ctx, changed
 	for _, e := range s.entries {

@@ -10,3 +10,6 @@ func (c *Cache) Write(with func(root *os.Root, name string, data []byte, write f
 
 // Frame is the file of a version with a body.
 func Frame(version int, body []byte) []byte { return frame(version, body) }
+
+// ErrRunning is the error of a second Run.
+var ErrRunning = errRunning

@@ -10,8 +10,8 @@ import (
 	"github.com/podwright/podwright/internal/durable"
 )
 
-// ErrRunning is the error of a second Run.
-var ErrRunning = errors.New("kube/offline: already running")
+// errRunning is the error of a second Run.
+var errRunning = errors.New("kube/offline: already running")
 
 // Pauses after a file that could not be written.
 const (
@@ -19,8 +19,8 @@ const (
 	pauseMax = time.Minute
 )
 
-// Run writes what was put until ctx ends, and then once more what still waits. It returns when that is done; a second one at a time is
-// [ErrRunning].
+// Run writes what was put until ctx ends, and then once more what still waits. It returns when that is done. A second
+// Run at a time is an error.
 func (c *Cache) Run(ctx context.Context) error {
 	if c == nil {
 		<-ctx.Done()
@@ -29,7 +29,7 @@ func (c *Cache) Run(ctx context.Context) error {
 	c.mu.Lock()
 	if c.running {
 		c.mu.Unlock()
-		return ErrRunning
+		return errRunning
 	}
 	c.running = true
 	c.mu.Unlock()

@@ -23,3 +23,6 @@ func FileOfVersion(version int, body []byte) []byte {
 	title := magic + " " + strconv.Itoa(version)
 	return append([]byte(title+" "+checksum(title, body)+"\n"), body...)
 }
+
+// ErrRunning is the error of a second Run.
+var ErrRunning = errRunning

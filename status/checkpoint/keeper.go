@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ErrRunning: [Keeper.Run] was called a second time.
-var ErrRunning = errors.New("checkpoint keeper: Run was called before")
+// errRunning: [Keeper.Run] was called a second time.
+var errRunning = errors.New("checkpoint keeper: Run was called before")
 
 // Keeper holds all records in memory and brings their changes to the store. Make
 // one with [NewKeeper], call [Keeper.Load] once it may read, and [Keeper.Run] for

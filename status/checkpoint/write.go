@@ -27,13 +27,13 @@ type job struct {
 	seq    uint64
 }
 
-// Run writes until ctx ends, then everything that is left, once. A second Run
-// returns [ErrRunning].
+// Run writes until ctx ends, then everything that is left, once. A second Run is an
+// error.
 func (k *Keeper) Run(ctx context.Context) error {
 	k.mu.Lock()
 	if k.running {
 		k.mu.Unlock()
-		return ErrRunning
+		return errRunning
 	}
 	k.running = true
 	k.mu.Unlock()
