@@ -28,7 +28,10 @@ var forRepair = podwright.EvictOptions{Grace: 1500 * time.Millisecond, Reason: "
 // ends them, with the caller's words, and stay so when the agent starts again; the others run on.
 func TestEvictedOnRequestForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const all, evicted = 100, 50
+		all, evicted := 100, 50
+		if raceDetector {
+			all, evicted = 30, 15
+		}
 		rt, root, api := fake.New(fake.Options{Script: stubborn}), t.TempDir(), &mirror.FakeClient{}
 		fromAPI := func(c *podwright.Config) { c.Sources = []syncloop.Source{apiSource{api: api}} }
 		r := newRig(t, rt, root, fromAPI).start()
