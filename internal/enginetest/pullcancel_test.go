@@ -27,11 +27,11 @@ const cancelPods = 100
 // TestDeleteDuringPull: pods of every kind are deleted at a random moment while
 // they wait for an image that never comes. Each is gone within a second, and
 // nothing is made or started for it any more, over 10,000 random schedules in
-// virtual time (1,000 with the race detector or -short).
+// virtual time (300 with the race detector or -short).
 func TestDeleteDuringPull(t *testing.T) {
 	schedules := 10_000
 	if raceDetector || testing.Short() {
-		schedules = 1000
+		schedules = 300
 	}
 	dir := memoryDir(t)
 	var stuck atomic.Int64

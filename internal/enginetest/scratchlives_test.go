@@ -18,7 +18,11 @@ import (
 // begins, it begins with an empty emptyDir. If no agent saw the removal, it is the same life, with
 // its container and its data, as for the kubelet.
 func TestEmptyDirBelongsToOneLife(t *testing.T) {
-	for at := -1; at < 30; at++ {
+	step := 1
+	if raceDetector {
+		step = 3
+	}
+	for at := -1; at < 30; at += step {
 		t.Run(fmt.Sprint("killed at ", at), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { wantAgain(t, at) })
 		})
