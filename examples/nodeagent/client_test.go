@@ -145,7 +145,7 @@ func TestSocketOfAnother(t *testing.T) {
 
 func socketOf(a *testAgent) string { return strings.TrimPrefix(a.listen, "unix:") }
 
-// TestAgentThatHangs: no command waits for ever, also not one whose answer has begun.
+// TestAgentThatHangs: no command waits forever, also not one whose answer has begun.
 func TestAgentThatHangs(t *testing.T) {
 	manifests := t.TempDir()
 	writeManifest(t, manifests, "web.yaml", pod("web", "host", "echo begun; exec sleep 1000", "  terminationGracePeriodSeconds: 1000"))
