@@ -68,7 +68,8 @@ type ContainerManager interface {
 // All methods may be called from any number of goroutines at once, may block,
 // and must return soon after their context ends. Arguments belong to the caller:
 // an implementation must not modify them, or retain them after returning. Results belong
-// to the caller, which may keep them. [Class] should understand the errors.
+// to the caller, which may keep them; but the objects of a list are read-only, because an implementation may have
+// one object in several lists. [Class] should understand the errors.
 type RuntimeService interface {
 	Reader
 	SandboxManager

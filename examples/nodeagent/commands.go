@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -38,37 +40,50 @@ func newCommand(supervisor process.Supervisor) *cobra.Command {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return exit{codeUsage, fmt.Errorf("%w; see %s --help", err, c.CommandPath())}
 	})
-	root.SetUsageTemplate(rootUsage)
+	ofCommand := root.UsageFunc()
+	root.SetUsageFunc(rootUsage)
 	root.AddGroup(&cobra.Group{ID: groupAgent, Title: "The agent:"}, &cobra.Group{ID: groupAsk, Title: "Ask the running agent:"})
 	runs := newRun("run", supervisor)
 	runs.Short, runs.GroupID = "run pods until a signal or a drain ends it", groupAgent
 	checkpoint := newCheckpoint()
 	checkpoint.GroupID = groupAgent
 	for _, c := range []*cobra.Command{runs, checkpoint} {
-		c.SetUsageTemplate((&cobra.Command{}).UsageTemplate())
+		c.SetUsageFunc(ofCommand)
 		root.AddCommand(c)
 	}
 	for _, c := range []*cobra.Command{newPods(), newExplain(), newEvents(), newLogs(), newExec(), newRestart(), newEvict(), newDrain(), newProblems(), newCleanup(), newWeb(), newVersion()} {
 		c.GroupID = groupAsk
-		c.SetUsageTemplate((&cobra.Command{}).UsageTemplate())
+		c.SetUsageFunc(ofCommand)
 		root.AddCommand(c)
 	}
 	return root
 }
 
-// rootUsage leaves out the flags of run, which are many.
-const rootUsage = `Usage:
-  {{.CommandPath}} COMMAND [flags]
-  {{.CommandPath}} [flags of run]
-{{range $group := .Groups}}
-{{.Title}}{{range $.Commands}}{{if (and (eq .GroupID $group.ID) .IsAvailableCommand)}}
-  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}
-{{end}}
-Others:{{range .Commands}}{{if (and (eq .GroupID "") (or .IsAvailableCommand (eq .Name "help")))}}
-  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}
-
-{{.CommandPath}} COMMAND --help says more; {{.CommandPath}} run --help lists the flags of the agent.
-`
+// rootUsage leaves out the flags of run, which are many. It is no template of cobra: a program that executes
+// templates keeps every method of its types, because a template may name any of them.
+func rootUsage(c *cobra.Command) error {
+	name := c.CommandPath()
+	var b strings.Builder
+	fmt.Fprintf(&b, "Usage:\n  %[1]s COMMAND [flags]\n  %[1]s [flags of run]\n", name)
+	list := func(title string, shown func(*cobra.Command) bool) {
+		b.WriteString("\n" + title)
+		for _, sub := range c.Commands() {
+			if shown(sub) {
+				fmt.Fprintf(&b, "\n  %-*s %s", sub.NamePadding(), sub.Name(), sub.Short)
+			}
+		}
+		b.WriteByte('\n')
+	}
+	for _, group := range c.Groups() {
+		list(group.Title, func(sub *cobra.Command) bool { return sub.GroupID == group.ID && sub.IsAvailableCommand() })
+	}
+	list("Others:", func(sub *cobra.Command) bool {
+		return sub.GroupID == "" && (sub.IsAvailableCommand() || sub.Name() == "help")
+	})
+	fmt.Fprintf(&b, "\n%[1]s COMMAND --help says more; %[1]s run --help lists the flags of the agent.\n", name)
+	_, err := io.WriteString(c.OutOrStderr(), b.String())
+	return err
+}
 
 // unknownCommand refuses words that are no command, and names those that are nearly written so.
 func unknownCommand(c *cobra.Command, args []string) error {

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -45,6 +46,9 @@ func TestMain(m *testing.M) {
 	}
 	goleak.VerifyTestMain(m)
 }
+
+// agentProgram names a nodeagent to test in place of this binary, which has more in it.
+const agentProgram = "NODEAGENT_PROGRAM"
 
 // agentProfile names the file an agent writes a CPU profile to, from a SIGUSR1 to
 // its end.
@@ -148,7 +152,7 @@ func launch(t *testing.T, args ...string) *testAgent {
 	if os.Geteuid() == 0 && !slices.Contains(args, "--runtime") {
 		args = append([]string{"--process-as-root"}, args...)
 	}
-	a.cmd = exec.Command(self, append([]string{"--node-name", a.node}, args...)...)
+	a.cmd = exec.Command(cmp.Or(os.Getenv(agentProgram), self), append([]string{"--node-name", a.node}, args...)...)
 	a.cmd.Env = append(os.Environ(), asAgent+"=1")
 	stderr, err := a.cmd.StderrPipe()
 	if err != nil {

@@ -174,6 +174,7 @@ func newClient(endpoint, path string, options Options) (*Client, error) {
 		runtime:  runtimeapi.NewRuntimeServiceClient(conn),
 		images:   runtimeapi.NewImageServiceClient(conn),
 		options:  options,
+		lists:    newListing(),
 		measured: measured,
 	}, nil
 }
@@ -188,7 +189,7 @@ const noLimit time.Duration = 0
 // call makes one unary call with a time limit and turns its error into [*Error].
 func call[Req, Resp any](
 	ctx context.Context, c *Client, op string, limit time.Duration,
-	method func(context.Context, Req, ...grpc.CallOption) (Resp, error), request Req,
+	method func(context.Context, Req, ...grpc.CallOption) (Resp, error), request Req, options ...grpc.CallOption,
 ) (Resp, error) {
 	if limit > noLimit {
 		var cancel context.CancelFunc
@@ -196,7 +197,7 @@ func call[Req, Resp any](
 		defer cancel()
 	}
 	end := c.measured.begin(ctx, op)
-	response, err := method(ctx, request)
+	response, err := method(ctx, request, options...)
 	end(err)
 	if err != nil {
 		var none Resp

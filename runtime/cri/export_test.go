@@ -5,6 +5,8 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/mem"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 // NewUnconnected returns a client whose calls end in intercept; nothing is
@@ -27,4 +29,25 @@ func (c *Client) WaitConnected(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// Recalled returns how many sandboxes and containers of the latest lists are known.
+func (c *Client) Recalled() (sandboxes, containers int) {
+	return c.lists.allSandboxes.size(), c.lists.allContainers.size()
+}
+
+func (r *recall[Item, P]) size() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.known)
+}
+
+// DecodeContainers decodes the answer to a list of all containers.
+func (c *Client) DecodeContainers(answer []byte) ([]*runtimeapi.Container, error) {
+	codec, response := c.lists.allContainers.begin(), &runtimeapi.ListContainersResponse{}
+	err := codec.Unmarshal(mem.BufferSlice{mem.SliceBuffer(answer)}, response)
+	if err == nil {
+		codec.end()
+	}
+	return response.GetContainers(), err
 }

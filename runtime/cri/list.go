@@ -15,34 +15,66 @@ import (
 )
 
 // listing remembers which list calls the runtime cannot stream. If an upgrade adds them,
-// the next Client notices.
+// the next Client notices. Of lists of all objects it remembers the objects.
 type listing struct {
 	sandboxes, containers, images atomic.Bool
+	allSandboxes                  *recall[runtimeapi.PodSandbox, *runtimeapi.PodSandbox]
+	allContainers                 *recall[runtimeapi.Container, *runtimeapi.Container]
 }
 
-// ListPodSandbox implements runtime.Reader.
+func newListing() listing {
+	return listing{allSandboxes: newRecall[runtimeapi.PodSandbox](), allContainers: newRecall[runtimeapi.Container]()}
+}
+
+// ListPodSandbox implements runtime.Reader. With a nil filter, a sandbox that has not changed is the same object as in the
+// list before: do not modify it.
 func (c *Client) ListPodSandbox(ctx context.Context, filter *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error) {
+	if filter != nil {
+		return c.listSandboxes(ctx, filter)
+	}
+	codec := c.lists.allSandboxes.begin()
+	all, err := c.listSandboxes(ctx, nil, grpc.ForceCodecV2(codec))
+	if err == nil {
+		codec.end()
+	}
+	return all, err
+}
+
+func (c *Client) listSandboxes(ctx context.Context, filter *runtimeapi.PodSandboxFilter, options ...grpc.CallOption) ([]*runtimeapi.PodSandbox, error) {
 	request := &runtimeapi.StreamPodSandboxesRequest{Filter: filter}
 	items, done, err := streamed(ctx, c, "StreamPodSandboxes", &c.lists.sandboxes,
-		c.runtime.StreamPodSandboxes, request, (*runtimeapi.StreamPodSandboxesResponse).GetPodSandboxes)
+		c.runtime.StreamPodSandboxes, request, (*runtimeapi.StreamPodSandboxesResponse).GetPodSandboxes, options...)
 	if done {
 		return items, err
 	}
 	response, err := call(ctx, c, "ListPodSandbox", c.options.CallTimeout, c.runtime.ListPodSandbox,
-		&runtimeapi.ListPodSandboxRequest{Filter: filter})
+		&runtimeapi.ListPodSandboxRequest{Filter: filter}, options...)
 	return response.GetItems(), err
 }
 
-// ListContainers implements runtime.Reader.
+// ListContainers implements runtime.Reader. With a nil filter, a container that has not changed is the same object as in
+// the list before: do not modify it.
 func (c *Client) ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
+	if filter != nil {
+		return c.listContainers(ctx, filter)
+	}
+	codec := c.lists.allContainers.begin()
+	all, err := c.listContainers(ctx, nil, grpc.ForceCodecV2(codec))
+	if err == nil {
+		codec.end()
+	}
+	return all, err
+}
+
+func (c *Client) listContainers(ctx context.Context, filter *runtimeapi.ContainerFilter, options ...grpc.CallOption) ([]*runtimeapi.Container, error) {
 	request := &runtimeapi.StreamContainersRequest{Filter: filter}
 	items, done, err := streamed(ctx, c, "StreamContainers", &c.lists.containers,
-		c.runtime.StreamContainers, request, (*runtimeapi.StreamContainersResponse).GetContainers)
+		c.runtime.StreamContainers, request, (*runtimeapi.StreamContainersResponse).GetContainers, options...)
 	if done {
 		return items, err
 	}
 	response, err := call(ctx, c, "ListContainers", c.options.CallTimeout, c.runtime.ListContainers,
-		&runtimeapi.ListContainersRequest{Filter: filter})
+		&runtimeapi.ListContainersRequest{Filter: filter}, options...)
 	if err != nil && runtime.Class(err) == runtime.ErrExhausted && filter.GetPodSandboxId() == "" {
 		return c.listBySandbox(ctx, filter)
 	}
@@ -100,7 +132,7 @@ func (c *Client) ListImages(ctx context.Context, filter *runtimeapi.ImageFilter)
 func streamed[Req, Message, Item any](
 	ctx context.Context, c *Client, op string, missing *atomic.Bool,
 	open func(context.Context, *Req, ...grpc.CallOption) (grpc.ServerStreamingClient[Message], error),
-	request *Req, items func(*Message) []Item,
+	request *Req, items func(*Message) []Item, options ...grpc.CallOption,
 ) (all []Item, done bool, err error) {
 	if c.options.UnaryLists || missing.Load() {
 		return nil, false, nil
@@ -108,7 +140,7 @@ func streamed[Req, Message, Item any](
 	ctx, cancel := timing.WithTimeout(ctx, c.options.Clock, c.options.CallTimeout)
 	defer cancel()
 	end := c.measured.begin(ctx, op)
-	stream, err := open(ctx, request)
+	stream, err := open(ctx, request, options...)
 	for err == nil {
 		var m *Message
 		if m, err = stream.Recv(); err == nil {
