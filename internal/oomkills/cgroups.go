@@ -42,6 +42,21 @@ func (h hierarchy) kills(path string) (int64, bool) {
 	if err != nil {
 		return 0, false
 	}
+	return count(content)
+}
+
+// machine reads how many processes the kernel has killed for want of memory on the whole machine, wherever they belonged, from
+// a file such as /proc/vmstat; false if its kernel does not count.
+func machine(vmstat string) (int64, bool) {
+	content, err := os.ReadFile(vmstat)
+	if err != nil {
+		return 0, false
+	}
+	return count(content)
+}
+
+// count is the number in the line oom_kill.
+func count(content []byte) (int64, bool) {
 	for line := range bytes.Lines(content) {
 		if number, ok := bytes.CutPrefix(bytes.TrimSpace(line), []byte("oom_kill ")); ok {
 			n, err := strconv.ParseInt(string(number), 10, 64)

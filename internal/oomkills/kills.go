@@ -36,11 +36,13 @@ type Options struct {
 	// Stopping reports whether the pod is being stopped.
 	Stopping func(uid types.UID) bool
 	// Root is where cgroups are mounted. Empty: /sys/fs/cgroup.
-	Root   string
-	Clock  clock.Clock
-	Events podinfo.EventRecorder
-	Meter  metric.Meter
-	Logger logr.Logger
+	Root string
+	// Machine is the file in which the kernel counts the kills of the whole machine. Empty: /proc/vmstat.
+	Machine string
+	Clock   clock.Clock
+	Events  podinfo.EventRecorder
+	Meter   metric.Meter
+	Logger  logr.Logger
 }
 
 // Kills knows what was killed. Make one with [New]; all methods are safe for concurrent use.
@@ -56,6 +58,9 @@ type Kills struct {
 
 	mu   sync.Mutex
 	pods map[types.UID]*pod
+	// machine are the kills of the machine at the last look, killedAt is when a look last saw that there were more.
+	machine  int64
+	killedAt time.Time
 }
 
 // pod is what is known of a pod that the runtime has.
@@ -77,6 +82,9 @@ type told struct {
 func New(options Options) (*Kills, error) {
 	if options.Root == "" {
 		options.Root = "/sys/fs/cgroup"
+	}
+	if options.Machine == "" {
+		options.Machine = "/proc/vmstat"
 	}
 	set := instrument.New(options.Meter)
 	k := &Kills{
@@ -217,11 +225,13 @@ func (k *Kills) watches() bool {
 	return false
 }
 
-// look reads the cgroups of what runs. Nothing is held meanwhile.
+// look reads the cgroups of what runs, or of what was not read yet if the kernel has killed nothing since they were read.
+// Nothing is held meanwhile.
 func (k *Kills) look() {
 	began := k.options.Clock.Now()
+	all := k.killed()
 	counts := map[string]int64{}
-	for id, path := range k.paths() {
+	for id, path := range k.paths(all) {
 		if n, ok := k.groups.kills(path); ok {
 			counts[id] = n
 		}
@@ -229,16 +239,32 @@ func (k *Kills) look() {
 	k.tell(k.take(counts, began))
 }
 
-// paths returns the cgroups of what runs, by ID; those that are not known yet are looked for.
-func (k *Kills) paths() map[string]string {
+// killed reports whether the kernel may have killed something in a cgroup since the last look. A kill of the machine may be
+// counted a moment before that of its cgroup, so the next looks are of all too.
+func (k *Kills) killed() bool {
+	n, ok := machine(k.options.Machine)
+	now := k.options.Clock.Now()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !ok || n != k.machine {
+		k.machine, k.killedAt = n, now
+	}
+	since := now.Sub(k.killedAt)
+	return since >= 0 && since < 2*period
+}
+
+// paths returns the cgroups to read, by ID: of all that runs, or of what was not read yet. Those that are not known yet are
+// looked for.
+func (k *Kills) paths(all bool) map[string]string {
 	paths, unknown := map[string]string{}, map[string]bool{}
 	k.mu.Lock()
 	for _, p := range k.pods {
 		for id, l := range p.lives {
 			switch {
 			case !watched(id, l):
-			case l.path != "":
+			case l.path != "" && (all || !l.seen):
 				paths[id] = l.path
+			case l.path != "":
 			default:
 				unknown[id] = true
 				l.searches++
@@ -269,6 +295,7 @@ func (k *Kills) take(counts map[string]int64, began time.Time) (events []told) {
 			if !ok || l.ended {
 				continue
 			}
+			l.seen = true
 			if more := l.read(n, began); more > 0 {
 				p.sums[l.name] += more
 				events = append(events, told{uid, p.namespace, p.name, l.name, killedProcesses(more, l.name)})

@@ -149,7 +149,7 @@ func newRig(t *testing.T) *rig {
 			return &v1.Pod{Spec: v1.PodSpec{InitContainers: []v1.Container{{Name: "side"}}}}
 		},
 		Stopping: func(types.UID) bool { return r.stopping },
-		Root:     r.root, Clock: clock.RealClock{}, Events: r, Meter: r.meter,
+		Root:     r.root, Machine: filepath.Join(r.root, "vmstat"), Clock: clock.RealClock{}, Events: r, Meter: r.meter,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -223,6 +223,44 @@ func TestProcessesAndContainersAreToldOnce(t *testing.T) {
 		if got := r.meter.Read(t.Context()); len(got) != 0 {
 			t.Errorf("a pod that is gone: %v", got)
 		}
+	})
+}
+
+// 28.1: cgroups that were read are read again when the kernel has killed something, on the whole machine, and for 20 s after
+// that; before its first reading a cgroup is read in any case.
+func TestCgroupsAreReadWhenSomethingWasKilled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		machine := func(text string) {
+			if err := os.WriteFile(filepath.Join(r.root, "vmstat"), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		machine("pgfault 9\noom_kill 7\ndrop_pagecache 0\n")
+		groups(t, r.root, true, map[string]int{"k8s.io/" + idA: 0})
+		a := container(idA, runtime.Running)
+		r.show("u", a)
+		after(time.Minute)
+		groups(t, r.root, true, map[string]int{"k8s.io/" + idA: 1})
+		after(time.Minute)
+		r.want(0) // else the cgroup was read
+		told := func(what string) string {
+			return "default/web spec.containers{app} Warning OOMKilled Out of memory: the kernel killed " + what + " of container app"
+		}
+		machine("oom_kill 8\n")
+		after(10 * time.Second)
+		r.want(1, told("a process"))
+		groups(t, r.root, true, map[string]int{"k8s.io/" + idA: 3})
+		after(10 * time.Second)
+		r.want(3, told("a process"), told("2 processes"))
+		after(time.Minute)
+		groups(t, r.root, true, map[string]int{"k8s.io/" + idA: 4, "k8s.io/" + idB: 1})
+		r.show("u", a, container(idB, runtime.Running))
+		after(time.Minute)
+		r.want(4, told("a process"), told("2 processes"), told("a process")) // of b alone
+		machine("no count\n")
+		after(10 * time.Second)
+		r.want(5, told("a process"), told("2 processes"), told("a process"), told("a process"))
 	})
 }
 
@@ -306,7 +344,7 @@ func TestCrowd(t *testing.T) {
 // BenchmarkLook is a look at 110 containers that nothing has happened to.
 func BenchmarkLook(b *testing.B) {
 	root := b.TempDir()
-	k, err := New(Options{Root: root, Clock: clock.RealClock{}, Meter: &instrumenttest.Meter{}})
+	k, err := New(Options{Root: root, Machine: filepath.Join(root, "vmstat"), Clock: clock.RealClock{}, Meter: &instrumenttest.Meter{}})
 	if err != nil {
 		b.Fatal(err)
 	}

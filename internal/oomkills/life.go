@@ -21,6 +21,8 @@ type life struct {
 	// path is that of its cgroup, empty while it was not found; searches is how often it was looked for.
 	path     string
 	searches int
+	// seen is true once the cgroup was read.
+	seen bool
 	// based is false until the first reading of a container that is older than the agent: its kills until
 	// then were another agent's to tell.
 	based bool
