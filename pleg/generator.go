@@ -78,9 +78,10 @@ type Generator struct {
 	scan           scan
 	// everListed: there has been a list.
 	everListed bool
-	// asked are Relist calls that wait, early asks for a relist at once.
-	asked []*relistCall
-	early bool
+	// asked are Relist calls that wait, early asks for a relist at once, shared says that ListRunning
+	// has made one (B15).
+	asked         []*relistCall
+	early, shared bool
 	// requests counts Refresh calls, merged those that joined an earlier one.
 	requests, merged int64
 	// active is when something changed last.
@@ -266,11 +267,22 @@ func (g *Generator) readNow(ctx context.Context, uid types.UID, call *reader) (*
 	return nil, err
 }
 
-// ListRunning reads the runtime and returns the pods with a ready sandbox or a
-// running container, sorted by UID. The reading does not go into the cache. It
-// is for housekeeping, which must not act on an old list.
+// ListRunning lists the runtime and returns the pods with a ready sandbox or a
+// running container, sorted by UID. The list begins after the call. It is for
+// housekeeping, which must not act on an old list. During [Generator.Run] the list
+// is a relist too, and the next one is due a period later (B15); without Run it
+// leaves the cache alone.
 func (g *Generator) ListRunning(ctx context.Context) ([]*runtime.Pod, error) {
-	listing, err := g.list(ctx)
+	g.mu.Lock()
+	running := g.running
+	g.mu.Unlock()
+	var listing *runtime.Listing
+	var err error
+	if running {
+		listing, _, err = g.relistOnce(ctx, true)
+	} else {
+		listing, err = g.list(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -35,13 +35,14 @@ type listCount struct {
 
 // relistOnce is one relist (section 4): list, compare, be done with what needs no
 // reading, queue the rest. The batch is done when the queued pods are read. Only
-// the list is I/O and no lock but the relist's own is held over it.
-func (g *Generator) relistOnce(ctx context.Context) (*batch, error) {
+// the list is I/O and no lock but the relist's own is held over it. shared is a relist that
+// ListRunning makes (B15).
+func (g *Generator) relistOnce(ctx context.Context, shared bool) (*runtime.Listing, *batch, error) {
 	select {
 	case g.relisting <- struct{}{}: // R1
-		defer func() { <-g.relisting }()
+		defer g.relisted(shared)
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return nil, nil, context.Cause(ctx)
 	}
 	began := g.options.Clock.Now() // R2
 	g.health.listing(began)
@@ -53,11 +54,22 @@ func (g *Generator) relistOnce(ctx context.Context) (*batch, error) {
 		g.listing.Note(g.options.Logger, began.Add(took), err, "Relist failed", "Relist works again") // R3
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	b := g.compare(listing, g.options.Clock.Now())
+	b := g.compare(listing, g.options.Clock.Now(), shared)
 	g.signal()
-	return b, nil
+	return listing, b, nil
+}
+
+// relisted ends a relist. The dispatcher, which waits for a shared one, finds it noted once it is over.
+func (g *Generator) relisted(shared bool) {
+	if shared {
+		g.mu.Lock()
+		g.shared = true
+		g.mu.Unlock()
+		defer g.signal()
+	}
+	<-g.relisting
 }
 
 // list reads all pods within the time limit. A call that does not come back is
@@ -95,7 +107,7 @@ const (
 
 // compare compares a list with the records. In one step under the lock it drops
 // pods that are gone, notes what changed, and moves T.
-func (g *Generator) compare(l *runtime.Listing, now time.Time) *batch {
+func (g *Generator) compare(l *runtime.Listing, now time.Time, shared bool) *batch {
 	g.mu.Lock()
 	defer g.unlock()
 	g.round++
@@ -116,7 +128,7 @@ func (g *Generator) compare(l *runtime.Listing, now time.Time) *batch {
 			lacking = append(lacking, r)
 			changed++
 		case r.round != g.round:
-			switch g.vanish(r, l.Stamp) {
+			switch g.vanish(r, l.Stamp, shared) {
 			case believed:
 				removed, gone = append(removed, r.uid), append(gone, r)
 			case unconfirmed:
@@ -232,7 +244,7 @@ const (
 // vanish judges a pod that the list lacks. One that was alive is believed gone
 // only when further lists agree: a runtime that has just restarted may show an
 // empty or partial list for a while.
-func (g *Generator) vanish(r *record, t runtime.Stamp) absence {
+func (g *Generator) vanish(r *record, t runtime.Stamp, shared bool) absence {
 	r.listed = nil
 	g.finishBatches(r)
 	shown := r.known || g.cache.has(r.uid)
@@ -241,7 +253,9 @@ func (g *Generator) vanish(r *record, t runtime.Stamp) absence {
 		r.open, r.why = true, "not listed, a reading or a hold is under way"
 		return unconfirmed
 	case r.alive && r.missing < g.options.ConfirmVanished:
-		r.missing++
+		if !shared { // lists of ListRunning may follow another one at once
+			r.missing++
+		}
 		r.open, r.why = true, "not listed, to be confirmed"
 		g.scan.count.unconfirmed++
 		return unconfirmed

@@ -57,11 +57,16 @@ func (g *Generator) loop(ctx context.Context, started *sync.WaitGroup) {
 	ended := make(chan struct{}, 1)
 	for {
 		g.pump(ctx, started)
+		listing := len(g.relisting) > 0 // before shared is looked at: that is set first
+		if g.takeShared() && !relisting {
+			due, period = false, g.period()
+			timer.Reset(period)
+		}
 		asked := g.askedRelists(relisting)
-		if !relisting && (due || len(asked) > 0 || g.takeEarly()) {
+		if !relisting && (due && !listing || len(asked) > 0 || g.takeEarly()) {
 			due, relisting = false, true
 			started.Go(func() {
-				b, err := g.relistOnce(ctx)
+				_, b, err := g.relistOnce(ctx, false)
 				for _, call := range asked {
 					call.batch, call.err = b, err
 					close(call.done)
@@ -138,6 +143,15 @@ func (g *Generator) takeEarly() bool {
 	return early
 }
 
+// takeShared reports whether ListRunning has made the relist that was due next (B15), and forgets it.
+func (g *Generator) takeShared() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	shared := g.shared
+	g.shared = false
+	return shared
+}
+
 // signal wakes the dispatcher.
 func (g *Generator) signal() {
 	select {
@@ -166,7 +180,7 @@ func (g *Generator) Relist(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	} else {
-		call.batch, call.err = g.relistOnce(ctx)
+		_, call.batch, call.err = g.relistOnce(ctx, false)
 	}
 	if call.err != nil {
 		return fmt.Errorf("relist: %w", call.err)

@@ -1,0 +1,97 @@
+package pleg
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// B15: the list that housekeeping takes during a run moves T, has changed pods read, and puts the next
+// relist off by a period.
+func TestListRunningIsARelist(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{})
+		b.pod("p", "c")
+		defer b.run()()
+		synctest.Wait() // the first relist, at 0 s
+		before, lists := b.Dump().Global, 0
+		b.lists(&lists)
+		<-time.After(600 * time.Millisecond)
+		b.container("p", "c", sExited, 3)
+		running, err := b.ListRunning(t.Context())
+		if err != nil || len(running) != 1 {
+			t.Fatalf("ListRunning: %v, %v", running, err)
+		}
+		synctest.Wait()
+		if b.Dump().Global <= before {
+			t.Error("ListRunning has not moved T")
+		}
+		b.want("after ListRunning", "p", "p/c=exited", "p/s0=running")
+		if got := b.lists(&lists); got != 2 {
+			t.Errorf("%d list calls for ListRunning, want 2", got)
+		}
+		<-time.After(900 * time.Millisecond) // 1.5 s
+		if got := b.lists(&lists); got != 0 {
+			t.Errorf("%d list calls within a period after ListRunning, want none", got)
+		}
+		<-time.After(200 * time.Millisecond) // 1.7 s
+		if got := b.lists(&lists); got != 2 {
+			t.Errorf("%d list calls a period after ListRunning, want 2", got)
+		}
+	})
+}
+
+// B15: a relist that comes due while housekeeping lists is left out.
+func TestRelistDueDuringListRunningIsLeftOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{})
+		b.pod("p", "c")
+		defer b.run()()
+		synctest.Wait()
+		lists := 0
+		b.lists(&lists)
+		b.fail(func(_ context.Context, method, _ string) error {
+			if method == "ListPodSandbox" {
+				<-time.After(500 * time.Millisecond)
+			}
+			return nil
+		})
+		<-time.After(800 * time.Millisecond)
+		if _, err := b.ListRunning(t.Context()); err != nil { // from 0.8 s to 1.3 s
+			t.Fatal(err)
+		}
+		<-time.After(900 * time.Millisecond) // 2.2 s
+		if got := b.lists(&lists); got != 2 {
+			t.Errorf("%d list calls, want the 2 of ListRunning", got)
+		}
+		<-time.After(time.Second) // 3.2 s
+		if got := b.lists(&lists); got != 2 {
+			t.Errorf("%d list calls a period later, want 2", got)
+		}
+	})
+}
+
+// B15: lists of housekeeping may follow each other at once, so they do not confirm that a pod is gone.
+func TestListRunningConfirmsNoAbsence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{})
+		b.pod("p", "c")
+		defer b.run()()
+		synctest.Wait()
+		b.remove("p")
+		for range 5 {
+			if _, err := b.ListRunning(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		if status, err := b.Get("p"); err != nil || !status.Running() {
+			t.Errorf("the pod is believed gone: %v, %v", status, err)
+		}
+		<-time.After(4 * time.Second)
+		if status, err := b.Get("p"); err != nil || status.Running() {
+			t.Errorf("the pod is not believed gone: %v, %v", status, err)
+		}
+	})
+}
