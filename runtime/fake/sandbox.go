@@ -159,7 +159,7 @@ func (f *Runtime) PodSandboxStatus(ctx context.Context, podSandboxID string, ver
 func (f *Runtime) sandboxStatus(s *sandbox) *runtimeapi.PodSandboxStatus {
 	status := &runtimeapi.PodSandboxStatus{
 		Id:             s.id,
-		Metadata:       copySandboxMetadata(s.config.GetMetadata()),
+		Metadata:       copySandboxMetadata(new(runtimeapi.PodSandboxMetadata), s.config.GetMetadata()),
 		State:          s.state(),
 		CreatedAt:      s.created.UnixNano(),
 		Network:        &runtimeapi.PodSandboxNetworkStatus{},
@@ -196,26 +196,26 @@ func (f *Runtime) ListPodSandbox(ctx context.Context, filter *runtimeapi.PodSand
 	}
 	return do(ctx, f, call, step[[]*runtimeapi.PodSandbox]{
 		effect: func() ([]*runtimeapi.PodSandbox, error) {
-			var list []*runtimeapi.PodSandbox
 			listed := f.sandboxes.all
 			if uid, one := filter.GetLabelSelector()[runtime.LabelPodUID]; one {
 				listed = f.sandboxes.ofPod[uid]
 			}
+			items := make([]struct { // in one piece: a list of a thousand pods is made every second
+				runtimeapi.PodSandbox
+				metadata runtimeapi.PodSandboxMetadata
+			}, len(listed))
+			list := make([]*runtimeapi.PodSandbox, 0, len(listed))
 			for _, s := range listed {
 				if filter.GetId() != "" && filter.GetId() != s.id ||
 					filter.GetState() != nil && filter.GetState().GetState() != s.state() ||
 					!selects(filter.GetLabelSelector(), s.config.GetLabels()) {
 					continue
 				}
-				list = append(list, &runtimeapi.PodSandbox{
-					Id:             s.id,
-					Metadata:       copySandboxMetadata(s.config.GetMetadata()),
-					State:          s.state(),
-					CreatedAt:      s.created.UnixNano(),
-					Labels:         maps.Clone(s.config.GetLabels()),
-					Annotations:    maps.Clone(s.config.GetAnnotations()),
-					RuntimeHandler: s.handler,
-				})
+				item := &items[len(list)]
+				item.Id, item.State, item.CreatedAt, item.RuntimeHandler = s.id, s.state(), s.created.UnixNano(), s.handler
+				item.Labels, item.Annotations = maps.Clone(s.config.GetLabels()), maps.Clone(s.config.GetAnnotations())
+				item.Metadata = copySandboxMetadata(&item.metadata, s.config.GetMetadata())
+				list = append(list, &item.PodSandbox)
 			}
 			return list, nil
 		},
