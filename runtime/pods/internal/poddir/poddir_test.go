@@ -224,6 +224,45 @@ func TestRemoveStopsAtMounts(t *testing.T) {
 	}
 }
 
+// spec/cleanup.md OD2: a file is a mount point like a folder, in trees whose entries are looked at one by one
+// and in larger ones.
+func TestRemoveStopsAtMountedFiles(t *testing.T) {
+	for _, others := range []int{0, 1000} {
+		t.Run(fmt.Sprint(others, " other files"), func(t *testing.T) {
+			parent := t.TempDir()
+			folder := filepath.Join(parent, "logs", "c")
+			if err := os.MkdirAll(folder, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			for i := range others {
+				write(t, filepath.Join(folder, fmt.Sprint("a", i)), "x")
+			}
+			source, point := filepath.Join(t.TempDir(), "precious"), filepath.Join(folder, "point")
+			write(t, source, "x")
+			write(t, point, "")
+			if err := unix.Mount(source, point, "", unix.MS_BIND, ""); err != nil {
+				t.Skipf("mounting needs root: %v", err)
+			}
+			defer func() { _ = unix.Unmount(point, unix.MNT_DETACH) }()
+			if err := poddir.RemoveTree(t.Context(), parent, "logs"); !errors.Is(err, poddir.ErrMounted) {
+				t.Errorf("OD2: err %v", err)
+			}
+			if left, err := os.ReadDir(folder); err != nil || len(left) != others+1 {
+				t.Errorf("OD2: %d files are left, %v; want %d", len(left), err, others+1)
+			}
+			if err := unix.Unmount(point, 0); err != nil {
+				t.Fatal(err)
+			}
+			if err := poddir.RemoveTree(t.Context(), parent, "logs"); err != nil {
+				t.Errorf("after the unmount: %v", err)
+			}
+			if _, err := os.Stat(filepath.Join(parent, "logs")); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("after the unmount: %v", err)
+			}
+		})
+	}
+}
+
 func TestHostPath(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,7 +20,7 @@ func (s Store) trash() string { return s.Path + ".removed" }
 
 // discard removes the entry name of dir, which is the folder parent.
 func (s Store) discard(ctx context.Context, parent string, dir *os.File, name string) error {
-	if err := noMounts(filepath.Join(parent, name)); err != nil {
+	if err := noMounts(dir, parent, name); err != nil {
 		return err
 	}
 	moved, err := s.moveAway(dir, name)
