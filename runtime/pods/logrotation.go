@@ -160,7 +160,7 @@ func (r *LogRotator) begin(ctx context.Context) (*logLook, error) {
 	for _, pod := range pods {
 		for _, c := range pod.Containers {
 			path, ok := r.manager.logPath(pod, c)
-			if !ok || ctx.Err() != nil {
+			if !ok || ctx.Err() != nil || r.idle(path, c, logless[c.ID.ID]) {
 				continue
 			}
 			if root == nil {
@@ -201,6 +201,19 @@ func (r *LogRotator) takeLogless() map[string]time.Time {
 	last := r.logless
 	r.logless = map[string]time.Time{}
 	return last
+}
+
+// idle reports whether nothing is due for a log, as it mostly is. This look costs less than one that
+// follows no link, with which whatever acts on the log begins.
+func (r *LogRotator) idle(l containerLog, c *runtime.ContainerStatus, retry time.Time) bool {
+	info, err := os.Lstat(filepath.Join(r.manager.options.LogDir, l.path()))
+	if errors.Is(err, fs.ErrNotExist) && r.manager.options.Clock.Now().Before(retry) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.logless[c.ID.ID] = retry
+		return true
+	}
+	return err == nil && info.Mode().IsRegular() && info.Size() < r.policy.MaxSize
 }
 
 // claim reports whether something is due for a log, and takes the log for this look then. retry
