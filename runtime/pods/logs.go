@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -23,51 +22,20 @@ var logFile = regexp.MustCompile(`^(\d+)\.log(\..*)?$`)
 
 const logDirMode = 0o755
 
-// makeLogDir makes a folder below the log directory. Every element must be a
-// checked name.
-func (m *Manager) makeLogDir(elements ...string) error {
-	for _, e := range elements {
-		if err := poddir.CheckName("log directory", e); err != nil {
-			return err
-		}
-	}
-	if err := os.MkdirAll(m.options.LogDir, logDirMode); err != nil {
+// makeLogDir makes a folder below the log directory, and runs use with its descriptor if that is not nil.
+func (m *Manager) makeLogDir(use func(dir int) error, elements ...string) error {
+	// The runtime would follow a link that a container put there: MakeDir does not.
+	if err := poddir.MakeDir(m.options.LogDir, logDirMode, use, elements...); err != nil {
 		return fmt.Errorf("log directory: %w", err)
 	}
-	root, err := os.OpenRoot(m.options.LogDir)
-	if err != nil {
-		return fmt.Errorf("log directory: %w", err)
-	}
-	defer root.Close()
-	if err := root.MkdirAll(filepath.Join(elements...), logDirMode); err != nil {
-		return fmt.Errorf("log directory: %w", err)
-	}
-	// The runtime would follow a link that a container put there.
-	dir, err := poddir.OpenDir(m.options.LogDir, elements...)
-	if err != nil {
-		return fmt.Errorf("log directory: %w", err)
-	}
-	return dir.Close()
+	return nil
 }
 
 // makeLogFolder makes the folder of a container's logs and removes what has the name of
 // the log and is no file: a container put it there, and the runtime would write
 // through it.
 func (m *Manager) makeLogFolder(pod, container, log string) error {
-	if err := m.makeLogDir(pod, container); err != nil {
-		return err
-	}
-	dir, err := poddir.OpenDir(m.options.LogDir, pod, container)
-	if err != nil {
-		return fmt.Errorf("log directory: %w", err)
-	}
-	defer dir.Close()
-	if info, err := dir.Lstat(log); err == nil && !info.Mode().IsRegular() {
-		if err := dir.Remove(log); err != nil {
-			return fmt.Errorf("log file: %w", err)
-		}
-	}
-	return nil
+	return m.makeLogDir(func(dir int) error { return poddir.RemoveIrregular(dir, log) }, pod, container)
 }
 
 // nextLog returns the number of a container's next log file: one more than that of the

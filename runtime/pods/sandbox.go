@@ -64,7 +64,7 @@ func (m *Manager) makeDirs(pod *v1.Pod) error {
 	if err := m.dirs.Make(pod.UID); err != nil {
 		return err
 	}
-	return m.makeLogDir(logDirName(pod))
+	return m.makeLogDir(nil, logDirName(pod))
 }
 
 // sandboxIPs reads a new sandbox's addresses.

@@ -33,6 +33,84 @@ func OpenDir(parent string, elements ...string) (*os.Root, error) {
 	return dir, nil
 }
 
+// MakeDir makes the folder parent/elements... where it is missing, follows no link below parent, and then
+// runs use with the folder's descriptor, if use is not nil. What is there and is no folder is [ErrNotPlain].
+func MakeDir(parent string, mode fs.FileMode, use func(dir int) error, elements ...string) error {
+	dir, err := openFolder(unix.AT_FDCWD, parent, 0)
+	if errors.Is(err, unix.ENOENT) {
+		if err := os.MkdirAll(parent, mode); err != nil {
+			return err
+		}
+		dir, err = openFolder(unix.AT_FDCWD, parent, 0)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(dir) }() // it was only read
+	for _, name := range elements {
+		sub, err := makeChild(dir, name, mode)
+		if err != nil {
+			return err
+		}
+		_ = unix.Close(dir)
+		dir = sub
+	}
+	if use == nil {
+		return nil
+	}
+	return use(dir)
+}
+
+// makeChild opens the folder name in dir, made if it is missing.
+func makeChild(dir int, name string, mode fs.FileMode) (int, error) {
+	if err := CheckName("directory name", name); err != nil {
+		return -1, err
+	}
+	sub, err := openFolder(dir, name, unix.O_NOFOLLOW)
+	if !errors.Is(err, unix.ENOENT) {
+		return sub, err
+	}
+	if err := unix.Mkdirat(dir, name, uint32(mode.Perm())); err != nil && !errors.Is(err, unix.EEXIST) {
+		return -1, fmt.Errorf("make %s: %w", name, err)
+	}
+	return openFolder(dir, name, unix.O_NOFOLLOW)
+}
+
+// RemoveIrregular removes the entry name of an open folder unless it is a regular file or missing. A folder
+// that is not empty cannot be removed.
+func RemoveIrregular(dir int, name string) error {
+	if err := CheckName("file name", name); err != nil {
+		return err
+	}
+	var s unix.Stat_t
+	err := unix.Fstatat(dir, name, &s, unix.AT_SYMLINK_NOFOLLOW)
+	flags := 0
+	switch kind := s.Mode & unix.S_IFMT; {
+	case errors.Is(err, unix.ENOENT), err == nil && kind == unix.S_IFREG:
+		return nil
+	case err != nil:
+		return fmt.Errorf("look at %s: %w", name, err)
+	case kind == unix.S_IFDIR:
+		flags = unix.AT_REMOVEDIR
+	}
+	if err := unix.Unlinkat(dir, name, flags); err != nil {
+		return fmt.Errorf("remove %s: %w", name, err)
+	}
+	return nil
+}
+
+// openFolder opens the folder name below the open folder dir.
+func openFolder(dir int, name string, flags int) (int, error) {
+	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC|flags, 0)
+	switch {
+	case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
+		err = ErrNotPlain
+	case err == nil:
+		return fd, nil
+	}
+	return -1, fmt.Errorf("open %s: %w", filepath.Base(name), err)
+}
+
 // openChild opens the folder name in dir.
 func openChild(dir *os.Root, name string) (*os.Root, error) {
 	if err := CheckName("directory name", name); err != nil {

@@ -437,3 +437,60 @@ func TestOldMessagesGo(t *testing.T) {
 		t.Error("12.5: another container's start takes a message")
 	}
 }
+
+// A folder is made where it is missing, and no link below the parent is followed.
+func TestMakeDirFollowsNoLink(t *testing.T) {
+	parent, outside := filepath.Join(t.TempDir(), "a", "logs"), t.TempDir()
+	if err := poddir.MakeDir(parent, 0o750, nil, "pod", "c"); err != nil {
+		t.Fatal(err)
+	}
+	if err := poddir.MakeDir(parent, 0o750, nil, "pod", "c"); err != nil {
+		t.Errorf("a second time: %v", err)
+	}
+	if info, err := os.Stat(filepath.Join(parent, "pod", "c")); err != nil || !info.IsDir() {
+		t.Errorf("%v, %v", info, err)
+	}
+	write(t, filepath.Join(parent, "file"), "x")
+	for _, name := range []string{"link", "loop"} {
+		target := map[string]string{"link": outside, "loop": "loop"}[name]
+		if err := os.Symlink(target, filepath.Join(parent, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"link", "loop", "file"} {
+		if err := poddir.MakeDir(parent, 0o750, nil, name, "c"); !errors.Is(err, poddir.ErrNotPlain) {
+			t.Errorf("%s: %v, want ErrNotPlain", name, err)
+		}
+	}
+	for _, name := range []string{"..", ".", "a/b", ""} {
+		if err := poddir.MakeDir(parent, 0o750, nil, name); err == nil {
+			t.Errorf("%q was accepted", name)
+		}
+	}
+	if left, err := os.ReadDir(outside); err != nil || len(left) > 0 {
+		t.Errorf("outside: %v, %v", left, err)
+	}
+}
+
+// What stands where a log is to be goes, unless it is a log.
+func TestRemoveIrregular(t *testing.T) {
+	parent := t.TempDir()
+	write(t, filepath.Join(parent, "0.log"), "x")
+	write(t, filepath.Join(parent, "target"), "x")
+	if err := errors.Join(
+		os.Symlink("target", filepath.Join(parent, "1.log")), os.Mkdir(filepath.Join(parent, "2.log"), 0o755),
+		os.MkdirAll(filepath.Join(parent, "3.log", "full"), 0o755), unix.Mkfifo(filepath.Join(parent, "4.log"), 0o600),
+	); err != nil {
+		t.Fatal(err)
+	}
+	for i, left := range []bool{true, false, false, true, false, false} {
+		name := fmt.Sprint(i, ".log")
+		err := poddir.MakeDir(parent, 0o755, func(dir int) error { return poddir.RemoveIrregular(dir, name) })
+		if _, missing := os.Lstat(filepath.Join(parent, name)); (missing == nil) != left || (err != nil) != (name == "3.log") {
+			t.Errorf("%s: %v, %v", name, err, missing)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(parent, "target")); err != nil {
+		t.Error(err)
+	}
+}

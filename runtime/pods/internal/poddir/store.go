@@ -25,14 +25,21 @@ func (s Store) open(uid types.UID) (*os.Root, error) {
 	if err := CheckName("pod UID", string(uid)); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(s.Path, dirMode); err != nil {
-		return nil, err
-	}
 	root, err := os.OpenRoot(s.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := os.MkdirAll(s.Path, dirMode); err != nil {
+			return nil, err
+		}
+		root, err = os.OpenRoot(s.Path)
+	}
 	if err != nil {
 		return nil, err
 	}
 	defer root.Close()
+	pod, err := root.OpenRoot(string(uid))
+	if !errors.Is(err, fs.ErrNotExist) {
+		return pod, err
+	}
 	if err := root.Mkdir(string(uid), dirMode); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
@@ -41,11 +48,14 @@ func (s Store) open(uid types.UID) (*os.Root, error) {
 
 // Make makes the pod's folder.
 func (s Store) Make(uid types.UID) error {
-	root, err := s.open(uid)
+	err := CheckName("pod UID", string(uid))
+	if err == nil {
+		err = MakeDir(s.Path, dirMode, nil, string(uid))
+	}
 	if err != nil {
 		return fmt.Errorf("pod directory: %w", err)
 	}
-	return root.Close()
+	return nil
 }
 
 // TerminationFile makes the file for a container's termination message. name must be new
@@ -60,10 +70,16 @@ func (s Store) TerminationFile(uid types.UID, container, name string) (string, e
 	}
 	defer root.Close()
 	dir := filepath.Join("containers", container)
-	if err := root.MkdirAll(dir, dirMode); err != nil {
-		return "", err
-	}
-	if err := makeRoomForMessage(root, dir); err != nil {
+	switch err := root.Mkdir(dir, dirMode); {
+	case errors.Is(err, fs.ErrNotExist):
+		if err := root.MkdirAll(dir, dirMode); err != nil {
+			return "", err
+		}
+	case errors.Is(err, fs.ErrExist):
+		if err := makeRoomForMessage(root, dir); err != nil {
+			return "", err
+		}
+	case err != nil:
 		return "", err
 	}
 	file := filepath.Join(dir, name)
