@@ -128,6 +128,7 @@ func newAgent(ctx context.Context, o options, supervisor process.Supervisor, std
 		Observe:   podwright.Observe{Sinks: sinks, Events: events, Logger: logger, MeterProvider: a.metrics.provider},
 	}
 	config.Checkpoints.Keys, config.Checkpoints.TrustPlain = o.keys.keys, o.keys.trustPlain
+	config.Pods.MaxRuntimeWork = o.runtimeWork
 	config.Pods.SeccompDefault = o.seccomp && o.runtime != "process"
 	config.Admission.Sources = o.sources.policies()
 	if o.objects != "" {

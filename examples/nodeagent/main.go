@@ -92,6 +92,7 @@ func exitCode(err error) int {
 
 // serve runs the agent until a signal, a drain or a failure ends it.
 func serve(o options, supervisor process.Supervisor, stdout, stderr io.Writer) error {
+	o.runtimeWork = max(4, 2*frugal()) // what the engine does on so many processors
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	signals := make(chan os.Signal, 2)

@@ -30,6 +30,7 @@ type options struct {
 	dead          deadOptions
 	eviction      evictionOptions
 	maxPods       int
+	runtimeWork   int // see [podwright.Config]'s Pods.MaxRuntimeWork
 	seccomp       bool
 	logs          logOptions
 	keys          keyOptions
