@@ -124,8 +124,8 @@ func TestLogsAndEvents(t *testing.T) {
 	if code != 0 || err != nil || len(all) < 6 || !strings.Contains(out, "BackOff") {
 		t.Errorf("events: %d, %v\n%s", code, err, out)
 	}
-	if code, out, _ := a.tells("events", "-n", "other", "web"); code != 0 || strings.Contains(out, "web") {
-		t.Errorf("events of a pod of another namespace: %d %s", code, out)
+	if code, out, problems := a.tells("events", "-n", "other", "web"); code != codeNotFound || out != "" || !strings.Contains(problems, "but there is default/web-n1") {
+		t.Errorf("events of a pod of another namespace: %d %s%s", code, out, problems)
 	}
 	var watched lockedBuffer
 	ended := make(chan int, 1)

@@ -223,11 +223,11 @@ func (r refusal) Error() string { return r.text }
 
 // failure answers with an error by what it is: a refusal, or an error of the runtime's classes.
 func (a *agent) failure(w http.ResponseWriter, err error) {
-	code := http.StatusInternalServerError
+	code, class := http.StatusInternalServerError, runtime.Class(err)
 	if r, ok := errors.AsType[refusal](err); ok {
 		code = r.code
 	} else {
-		switch runtime.Class(err) {
+		switch class {
 		case runtime.ErrNotFound:
 			code = http.StatusNotFound
 		case runtime.ErrInvalid, runtime.ErrFailedPrecondition:
@@ -237,6 +237,9 @@ func (a *agent) failure(w http.ResponseWriter, err error) {
 		case runtime.ErrUnimplemented:
 			code = http.StatusNotImplemented
 		}
+	}
+	if class != nil { // its name is for programs
+		err = errors.New(strings.TrimSuffix(err.Error(), ": "+class.Error()))
 	}
 	a.fail(w, code, err)
 }

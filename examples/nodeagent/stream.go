@@ -108,6 +108,14 @@ func (s *streamWriter) Write(p []byte) (int, error) {
 	return s.w.Write(p)
 }
 
+// send writes a piece and sends it.
+func (s *streamWriter) send(piece []byte) error {
+	if _, err := s.Write(piece); err != nil {
+		return err
+	}
+	return s.flush()
+}
+
 // flush sends what was written.
 func (s *streamWriter) flush() error {
 	s.begin()

@@ -32,6 +32,7 @@ type webPage struct {
 	listener net.Listener
 	server   *http.Server
 	places   chan struct{} // one for each answer without an end
+	feed     stateFeed
 }
 
 // openPage opens the address of --web. On a disk that is full or read-only there is no page.
@@ -55,6 +56,7 @@ func (a *agent) openPage(ctx context.Context) error {
 		a.log.Warn("The page is open to other machines and not encrypted: whoever can read the traffic learns its token", "web", a.options.web.address)
 	}
 	p := &webPage{agent: a, secret: secret, token: tokenOf(secret), listener: newFewListener(l, maxConnections), places: make(chan struct{}, maxPageStreams)}
+	p.feed.state = p.state
 	p.server = &http.Server{
 		Handler: p.guarded(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
 		WriteTimeout: 30 * time.Second, MaxHeaderBytes: 64 << 10,

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"net/http"
 	"time"
 
@@ -105,31 +104,27 @@ func rowOf(pod *v1.Pod) pagePod {
 // watchState sends the state, and again whenever it has changed, a line each; empty lines say that it has not.
 func (p *webPage) watchState(w http.ResponseWriter, r *http.Request) {
 	p.stream(w, r, "application/json", func(ctx context.Context, out *streamWriter) error {
-		tick := time.NewTicker(pagePeriod)
-		defer tick.Stop()
-		var told []byte
-		var at time.Time
-		for {
-			line, err := json.Marshal(p.state())
+		defer p.feed.join()()
+		beat := time.NewTicker(pageBeat)
+		defer beat.Stop()
+		for told := []byte(nil); ; {
+			line, changed, err := p.feed.newest()
 			if err != nil {
 				return err
 			}
-			if now := time.Now(); !bytes.Equal(line, told) || now.Sub(at) >= pageBeat {
-				if bytes.Equal(line, told) {
-					_, err = out.Write([]byte("\n"))
-				} else {
-					_, err = out.Write(append(line, '\n'))
-				}
-				if err == nil {
-					err = out.flush()
-				}
-				if err != nil {
+			if !bytes.Equal(line, told) {
+				if err := out.send(line); err != nil {
 					return err
 				}
-				told, at = line, now
+				told = line
+				beat.Reset(pageBeat)
 			}
 			select {
-			case <-tick.C:
+			case <-changed:
+			case <-beat.C:
+				if err := out.send([]byte("\n")); err != nil {
+					return err
+				}
 			case <-ctx.Done():
 				return nil
 			}
@@ -155,6 +150,9 @@ func (p *webPage) pod(w http.ResponseWriter, r *http.Request) {
 	}
 	detail := pageDetail{Row: rowOf(pod), Now: time.Now()}
 	detail.Explanation, _ = p.engine.Explain(pod.UID)
+	if w := detail.Worker; w != nil {
+		w.WaitingFor = plainly(w.WaitingFor)
+	}
 	detail.Steps, detail.Dropped = p.recorded.lives.steps(pod.UID)
 	p.write(w, http.StatusOK, detail)
 }

@@ -31,6 +31,8 @@ function bytes(n) {
   return n < 1048576 ? `${(n / 1024).toFixed(0)} KiB` : n < 1073741824 ? `${(n / 1048576).toFixed(1)} MiB` : `${(n / 1073741824).toFixed(2)} GiB`;
 }
 
+const milli = cores => `${(cores * 1000).toFixed(0)}m`;
+
 // usageItems are the list items of the samples.
 function usageItems(samples) {
   return [...samples].map(([name, list]) => {
@@ -44,8 +46,8 @@ function usageItems(samples) {
     };
     const title = document.createElement('div');
     title.textContent = name;
-    item.append(title, cell(cpu.length ? `CPU ${(cpu[cpu.length - 1] * 1000).toFixed(0)}m` : 'CPU …', cpu),
-      cell(`memory ${bytes(memory[memory.length - 1])}`, memory));
+    item.append(title, cell(cpu.length ? `CPU ${milli(cpu[cpu.length - 1])}, most ${milli(Math.max(...cpu))}` : 'CPU …', cpu),
+      cell(`memory ${bytes(memory[memory.length - 1])}, most ${bytes(Math.max(...memory))}`, memory));
     return item;
   });
 }
