@@ -27,6 +27,7 @@ import (
 	"github.com/podwright/podwright/podworkers/podsync"
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/pods"
 	"github.com/podwright/podwright/runtime/pods/containerlog"
 	"github.com/podwright/podwright/status"
@@ -102,8 +103,8 @@ func (p *parts) logger(name string) logr.Logger { return p.config.Observe.Logger
 func (p *parts) buildReading() error {
 	c, o := p.config, p.config.PLEG
 	p.sequence = &runtime.Sequence{}
-	o.View = runtime.NewView(c.Runtime, runtime.ViewOptions{OwnerID: c.Node.OwnerID, Sequence: p.sequence, Clock: c.Clock})
-	o.Streamer, _ = c.Runtime.(runtime.EventStreamer)
+	o.View = cri.NewView(c.Runtime, cri.ViewOptions{OwnerID: c.Node.OwnerID, Sequence: p.sequence, Clock: c.Clock})
+	o.Streamer, _ = c.Runtime.(cri.EventStreamer)
 	o.Sequence, o.Clock, o.Recorder, o.Logger, o.Meter = p.sequence, c.Clock, c.Observe.Events, p.logger("pleg"), p.meter("pleg")
 	var err error
 	if p.pleg, err = pleg.New(c.Runtime, o); err != nil {

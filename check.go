@@ -18,7 +18,7 @@ import (
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/privatedir"
 	"github.com/podwright/podwright/internal/recovery"
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/status/checkpoint"
 )
 
@@ -105,10 +105,10 @@ func (c *Config) completeParts() {
 		c.Probes.StartSpread = defaultStartSpread
 	}
 	if c.Pods.Updater == nil {
-		c.Pods.Updater, _ = c.Runtime.(runtime.ResourceUpdater)
+		c.Pods.Updater, _ = c.Runtime.(cri.ResourceUpdater)
 	}
 	if c.Pods.Stats == nil {
-		c.Pods.Stats, _ = c.Runtime.(runtime.StatsReader)
+		c.Pods.Stats, _ = c.Runtime.(cri.StatsReader)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/probe"
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/pods"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/status/checkpoint"
@@ -42,10 +42,10 @@ type EventRecorder = podinfo.EventRecorder
 // together; [New] refuses a Config that sets one of these and names the field to use.
 type Config struct {
 	// Runtime runs the containers. Required. If it is also a
-	// [runtime.EventStreamer], its events make reactions faster.
-	Runtime runtime.RuntimeService
+	// [cri.EventStreamer], its events make reactions faster.
+	Runtime cri.RuntimeService
 	// Images is the runtime's image store. Required.
-	Images runtime.ImageService
+	Images cri.ImageService
 	// Sources say which pods are desired. At least one is required, because an
 	// engine without sources would stop every pod it finds. Names must be unique.
 	Sources []syncloop.Source

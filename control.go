@@ -13,7 +13,7 @@ import (
 	"github.com/podwright/podwright/internal/node"
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/internal/timing"
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/admission"
 	"github.com/podwright/podwright/syncloop/shutdown"
@@ -79,7 +79,7 @@ type EvictOptions struct {
 // EvictPod stops a pod for good, as the kubelet's eviction does (spec/syncloop.md OC1): it is Failed,
 // with the condition DisruptionTarget, also after a restart; a static pod comes back (IN14). It returns
 // nil when no container of the pod runs. If ctx ends first, or the pod does not stop in time
-// (podworkers.ErrKillTimeout), its end goes on. The error's class (runtime.Class) is ErrNotFound for an
+// (podworkers.ErrKillTimeout), its end goes on. The error's class (cri.Class) is ErrNotFound for an
 // unknown pod, ErrInvalid for bad options, ErrFailedPrecondition for a critical pod and one that has not begun.
 func (e *Engine) EvictPod(ctx context.Context, uid types.UID, options EvictOptions) error {
 	if !e.hasStarted() {
@@ -99,7 +99,7 @@ type RestartOptions struct {
 // RestartPod stops the running containers of a pod, with their grace and hooks, and starts them again at once, in the
 // same sandbox (spec/syncloop.md OC2): no back-off, no init containers, restart counts grow by one. What is under way for a
 // container already serves this call too. It returns nil when the new runs have begun. If ctx ends first the restart goes
-// on, also in the next agent, unless it was not on the disk yet. The error's class (runtime.Class) is ErrNotFound for an unknown pod
+// on, also in the next agent, unless it was not on the disk yet. The error's class (cri.Class) is ErrNotFound for an unknown pod
 // or container, ErrInvalid for bad options, ErrFailedPrecondition for a pod that has ended, is being stopped or
 // has not begun, and for containers that do not run or whose restart policy is Never; it does nothing then.
 func (e *Engine) RestartPod(ctx context.Context, uid types.UID, options RestartOptions) error {
@@ -109,21 +109,21 @@ func (e *Engine) RestartPod(ctx context.Context, uid types.UID, options RestartO
 	return e.restarts.Restart(ctx, uid, node.RestartOptions(options))
 }
 
-// Exec runs a command in a running container. A runtime in this program (runtime.DirectStreamer) serves ends, and Exec
+// Exec runs a command in a running container. A runtime in this program (cri.DirectStreamer) serves ends, and Exec
 // returns when the command or ctx ends; an exit code other than 0 is an error with ExitStatus() int. A runtime with a
-// server of its own (runtime.Streamer) is asked for the URL where it serves the command once, with those of ends that
+// server of its own (cri.Streamer) is asked for the URL where it serves the command once, with those of ends that
 // are set. The error's class is ErrNotFound, ErrFailedPrecondition if nothing runs, ErrUnimplemented if there are no streams.
-func (e *Engine) Exec(ctx context.Context, uid types.UID, container string, cmd []string, ends runtime.Streams) (url string, err error) {
+func (e *Engine) Exec(ctx context.Context, uid types.UID, container string, cmd []string, ends cri.Streams) (url string, err error) {
 	return e.streams.Exec(ctx, uid, container, cmd, ends)
 }
 
 // Attach connects to the main process of a running container, otherwise as [Engine.Exec] does.
-func (e *Engine) Attach(ctx context.Context, uid types.UID, container string, ends runtime.Streams) (url string, err error) {
+func (e *Engine) Attach(ctx context.Context, uid types.UID, container string, ends cri.Streams) (url string, err error) {
 	return e.streams.Attach(ctx, uid, container, ends)
 }
 
 // PortForward connects conn with the one port of a pod and returns when the pod closes the connection, if the runtime
-// is a runtime.DirectForwarder, or ctx ends. A runtime with a server of its own is asked for the URL where it
+// is a cri.DirectForwarder, or ctx ends. A runtime with a server of its own is asked for the URL where it
 // forwards ports once; conn is not used and may be nil. Errors have the classes of [Engine.Exec].
 func (e *Engine) PortForward(ctx context.Context, uid types.UID, conn io.ReadWriter, ports ...int32) (url string, err error) {
 	return e.streams.PortForward(ctx, uid, conn, ports)
@@ -187,7 +187,7 @@ func (p *parts) stopPods(ctx context.Context, d *drain) error {
 	both, cancel := context.WithCancelCause(d.ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
-	view := runtime.NewView(p.config.Runtime, runtime.ViewOptions{OwnerID: p.config.Node.OwnerID, Clock: p.config.Clock})
+	view := cri.NewView(p.config.Runtime, cri.ViewOptions{OwnerID: p.config.Node.OwnerID, Clock: p.config.Clock})
 	return node.Drain{
 		Workers: p.workers, Runtime: view, Reader: p.pleg, Pods: p.pods, Kill: p.recovery.KillOrphan, Forget: p.journal.Drained, Permit: p.housekeeper.Permit, Clock: p.config.Clock,
 	}.Run(both)

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright"
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/syncloop"
@@ -150,7 +150,7 @@ func ExampleEngine_Watch() {
 func ExampleEngine_Exec() {
 	engine, stop := launch(fake.New(fake.Options{StreamURL: "http://127.0.0.1:1234"}), web())
 	defer stop()
-	url, err := engine.Exec(context.Background(), "web-1", "web", []string{"nginx", "-t"}, runtime.Streams{Stdout: os.Stdout})
+	url, err := engine.Exec(context.Background(), "web-1", "web", []string{"nginx", "-t"}, cri.Streams{Stdout: os.Stdout})
 	fmt.Println(strings.HasPrefix(url, "http://127.0.0.1:1234/exec/"), err)
 	// Output: true <nil>
 }

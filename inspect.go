@@ -48,7 +48,7 @@ func (e *Engine) Watch(ctx context.Context) iter.Seq2[status.Change, error] {
 
 // ContainerLog writes the log of a container to w, as kubectl logs shows it (spec/runtime.md
 // 27.3-27.7); with options.Follow until the container ends or ctx does. The error's class
-// (runtime.Class) is ErrNotFound for an unknown pod or container, ErrInvalid for bad options,
+// (cri.Class) is ErrNotFound for an unknown pod or container, ErrInvalid for bad options,
 // ErrFailedPrecondition if there is no log yet. A slow w delays nothing but this call.
 func (e *Engine) ContainerLog(ctx context.Context, uid types.UID, container string, options containerlog.Options, w io.Writer) error {
 	return e.logs.Copy(ctx, uid, container, options, w)

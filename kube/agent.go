@@ -28,7 +28,7 @@ import (
 	"github.com/podwright/podwright/kube/stats"
 	"github.com/podwright/podwright/kube/statussink"
 	"github.com/podwright/podwright/kube/tokens"
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/syncloop"
 )
 
@@ -64,7 +64,7 @@ type Agent struct {
 	// name, rootDir, runtime, clock and logger are those of the engine's configuration.
 	name    string
 	rootDir string
-	runtime runtime.Reader
+	runtime cri.Reader
 	clock   clock.Clock
 	logger  logr.Logger
 }

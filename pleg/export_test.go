@@ -21,7 +21,7 @@ func (g *Generator) Reinspect(uid types.UID) {
 
 // Publish stores a status the caller has just read, as if it had been read here,
 // and reports whether it was newer than what is known (B9, C7). The status must
-// come from a [runtime.View] on the same sequence and must not be modified
+// come from a [cri.View] on the same sequence and must not be modified
 // afterwards.
 func (g *Generator) Publish(status *runtime.PodStatus) bool {
 	if status == nil || status.UID == "" {

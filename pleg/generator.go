@@ -14,6 +14,7 @@ import (
 	"github.com/podwright/podwright/internal/complaint"
 	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // errRunning: Run was called while another Run is active.
@@ -36,7 +37,7 @@ var (
 type Generator struct {
 	options Options
 	made    time.Time
-	view    *runtime.View
+	view    *cri.View
 	cache   *cache
 	subs    subscribers
 	metrics *metrics
@@ -98,7 +99,7 @@ type objectKey struct {
 
 // New returns a generator that reads from reader. It makes no call and starts
 // nothing. The error names every problem of the options.
-func New(reader runtime.Reader, options Options) (*Generator, error) {
+func New(reader cri.Reader, options Options) (*Generator, error) {
 	options, err := options.complete()
 	if reader == nil && options.View == nil {
 		err = errors.Join(errors.New("no reader and no View"), err)
@@ -114,7 +115,7 @@ func New(reader runtime.Reader, options Options) (*Generator, error) {
 	}
 	g.lostReads, g.lostLists, g.lostStreams = newLostCalls(g.signal), newLostCalls(g.signal), newLostCalls(g.signal)
 	if g.view == nil {
-		g.view = runtime.NewView(reader, runtime.ViewOptions{OwnerID: options.OwnerID, Sequence: options.Sequence, Clock: options.Clock})
+		g.view = cri.NewView(reader, cri.ViewOptions{OwnerID: options.OwnerID, Sequence: options.Sequence, Clock: options.Clock})
 	}
 	if g.metrics, err = newMetrics(options.Meter); err != nil {
 		return nil, fmt.Errorf("pleg metrics: %w", err)
@@ -276,7 +277,7 @@ func (g *Generator) ListRunning(ctx context.Context) ([]*runtime.Pod, error) {
 	g.mu.Lock()
 	running := g.running
 	g.mu.Unlock()
-	var listing *runtime.Listing
+	var listing *cri.Listing
 	var err error
 	if running {
 		listing, _, err = g.relistOnce(ctx, true)

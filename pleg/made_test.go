@@ -14,6 +14,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // lists is the number of list calls since the last look.
@@ -198,7 +199,7 @@ func TestSandboxIsReadOnce(t *testing.T) {
 			b := newBench(t, Options{})
 			b.relist()
 			b.make("p", "c")
-			b.Described("p", runtime.NewSandboxStatus(b.sandboxes["p/s0"]))
+			b.Described("p", cri.NewSandboxStatus(b.sandboxes["p/s0"]))
 			b.Described("p", &runtime.SandboxStatus{ID: "of another step"})
 			b.Described("q", &runtime.SandboxStatus{ID: "of a pod that is not held"})
 			after.do(b)

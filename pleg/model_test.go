@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // history is what a scripted runtime has shown of each pod, in order: each
@@ -34,11 +35,11 @@ func (h *history) note() {
 	now := map[types.UID][]string{}
 	for id, s := range h.b.sandboxes {
 		uid := types.UID(s.Metadata.Uid)
-		now[uid] = append(now[uid], id+"="+runtime.SandboxState(s.State).String())
+		now[uid] = append(now[uid], id+"="+cri.SandboxState(s.State).String())
 	}
 	for id, c := range h.b.containers {
 		uid := h.b.owner[id]
-		now[uid] = append(now[uid], id+"="+runtime.ContainerState(c.State).String())
+		now[uid] = append(now[uid], id+"="+cri.ContainerState(c.State).String())
 	}
 	h.b.script.mu.Unlock()
 	for _, uid := range modelPods {

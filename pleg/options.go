@@ -14,6 +14,7 @@ import (
 
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // EventRecorder takes events about pods that the runtime does not describe in time.
@@ -24,9 +25,9 @@ type Options struct {
 	// View does the reading. Nil means one made from the reader with OwnerID,
 	// Sequence and Clock; with a View these three of its own count, and only
 	// Clock is still used here, for periods and time limits.
-	View *runtime.View
+	View *cri.View
 	// OwnerID limits the reading to objects of this owner, see
-	// [runtime.ViewOptions].
+	// [cri.ViewOptions].
 	OwnerID string
 	// Sequence orders readings. Pass the engine's; nil means a new one.
 	Sequence *runtime.Sequence
@@ -35,7 +36,7 @@ type Options struct {
 
 	// Streamer, if set, is watched for events that say which pod to look at
 	// (EV3). Nil means no stream.
-	Streamer runtime.EventStreamer
+	Streamer cri.EventStreamer
 
 	// Period from the end of one relist to the start of the next. 0 means 1 s.
 	Period time.Duration

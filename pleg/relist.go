@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // scan is the scratch of one pass over a list, kept between passes so that an
@@ -37,7 +38,7 @@ type listCount struct {
 // reading, queue the rest. The batch is done when the queued pods are read. Only
 // the list is I/O and no lock but the relist's own is held over it. shared is a relist that
 // ListRunning makes (B15).
-func (g *Generator) relistOnce(ctx context.Context, shared bool) (*runtime.Listing, *batch, error) {
+func (g *Generator) relistOnce(ctx context.Context, shared bool) (*cri.Listing, *batch, error) {
 	select {
 	case g.relisting <- struct{}{}: // R1
 		defer g.relisted(shared)
@@ -74,12 +75,12 @@ func (g *Generator) relisted(shared bool) {
 
 // list reads all pods within the time limit. A call that does not come back is
 // given up at the limit; no third one is made while two are lost.
-func (g *Generator) list(ctx context.Context) (*runtime.Listing, error) {
+func (g *Generator) list(ctx context.Context) (*cri.Listing, error) {
 	if lost := g.lostLists.count(); lost >= maxLostLists {
 		return nil, fmt.Errorf("%w: %d list calls hang", runtime.ErrDeadline, lost)
 	}
 	type result struct {
-		listing *runtime.Listing
+		listing *cri.Listing
 		err     error
 	}
 	l := limits{run: g.options.ListTimeout, linger: listLinger, stop: g.options.WriteOffAfter}
@@ -107,7 +108,7 @@ const (
 
 // compare compares a list with the records. In one step under the lock it drops
 // pods that are gone, notes what changed, and moves T.
-func (g *Generator) compare(l *runtime.Listing, now time.Time, shared bool) *batch {
+func (g *Generator) compare(l *cri.Listing, now time.Time, shared bool) *batch {
 	g.mu.Lock()
 	defer g.unlock()
 	g.round++
@@ -163,7 +164,7 @@ func (g *Generator) compare(l *runtime.Listing, now time.Time, shared bool) *bat
 
 // scanList adds up the fingerprint of every listed pod. It makes records for new
 // pods and allocates nothing for known ones.
-func (g *Generator) scanList(l *runtime.Listing) {
+func (g *Generator) scanList(l *cri.Listing) {
 	s := &g.scan
 	s.sandboxes, s.containers = s.sandboxes[:0], s.containers[:0]
 	s.count = listCount{}
@@ -174,7 +175,7 @@ func (g *Generator) scanList(l *runtime.Listing) {
 			g.skipped(sandbox.GetLabels())
 			continue
 		}
-		state := objectStateOf(runtime.SandboxState(sandbox.GetState()))
+		state := objectStateOf(cri.SandboxState(sandbox.GetState()))
 		r := g.touch(uid, state == running)
 		if state == running && !r.ready {
 			r.ready = true
@@ -191,7 +192,7 @@ func (g *Generator) scanList(l *runtime.Listing) {
 			g.skipped(container.GetLabels())
 			continue
 		}
-		full := runtime.ContainerState(container.GetState())
+		full := cri.ContainerState(container.GetState())
 		s.count.containers[full]++
 		state := objectStateOf(full)
 		r := g.touch(uid, state == running)
@@ -272,7 +273,7 @@ func (g *Generator) vanish(r *record, t runtime.Stamp, shared bool) absence {
 // divide takes the changed pods of a list and decides what becomes of each:
 // found unchanged after a closer look, read now, or left outstanding (R5, R8, D8, B4). The list shows
 // nothing of those that are lacking, though something was made for them.
-func (g *Generator) divide(l *runtime.Listing, lacking []*record, now time.Time, b *batch, opened, closed *[]types.UID) {
+func (g *Generator) divide(l *cri.Listing, lacking []*record, now time.Time, b *batch, opened, closed *[]types.UID) {
 	pods := g.view.Pods(g.changedPart(l))
 	for _, r := range lacking {
 		pods = append(pods, &runtime.Pod{UID: r.uid, Name: r.name, Namespace: r.namespace, Stamp: l.Stamp})
@@ -311,8 +312,8 @@ func (g *Generator) divide(l *runtime.Listing, lacking []*record, now time.Time,
 
 // changedPart returns the part of a list that belongs to pods whose
 // fingerprint differs.
-func (g *Generator) changedPart(l *runtime.Listing) *runtime.Listing {
-	part := &runtime.Listing{Stamp: l.Stamp, Runtime: l.Runtime}
+func (g *Generator) changedPart(l *cri.Listing) *cri.Listing {
+	part := &cri.Listing{Stamp: l.Stamp, Runtime: l.Runtime}
 	for i, r := range g.scan.sandboxes {
 		if r != nil && r.changedIn == g.round {
 			part.Sandboxes = append(part.Sandboxes, l.Sandboxes[i])

@@ -13,6 +13,7 @@ import (
 	"github.com/podwright/podwright/internal/backoff"
 	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // Constants of the event stream (section 2, EV6).
@@ -113,7 +114,7 @@ func (g *Generator) watch(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		delay := backoff.next(up, errors.Is(runtime.Class(err), runtime.ErrUnimplemented), g.options.Rand)
+		delay := backoff.next(up, errors.Is(cri.Class(err), runtime.ErrUnimplemented), g.options.Rand)
 		g.options.Logger.V(1).Info("Event stream ended", "err", err, "up", up, "retry", delay)
 		if delay == 0 {
 			continue

@@ -239,7 +239,7 @@ func (w *Workers) judge(ctx context.Context, result *machine.Result) *machine.Re
 		return result
 	}
 	if why := context.Cause(ctx); why != nil {
-		result.Canceled = errors.Is(err, why) || errors.Is(err, context.Canceled) || runtime.Class(err) == runtime.ErrCanceled
+		result.Canceled = errors.Is(err, why) || errors.Is(err, context.Canceled) || errors.Is(err, runtime.ErrCanceled)
 	}
 	if at, ok := earliestRetry(err); ok {
 		result.Retry, result.RetryAfter = machine.RetryExplicit, at.Sub(w.options.Clock.Now())

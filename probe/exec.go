@@ -11,6 +11,7 @@ import (
 
 	"github.com/podwright/podwright/internal/expand"
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // execHandler runs a command in the container (5.2).
@@ -34,7 +35,7 @@ func (h execHandler) Probe(ctx context.Context, t Target) (Outcome, error) {
 			return Outcome{Result: Success, Output: output}, nil
 		}
 		return failed("exit code %d: %s", exit.ExitStatus(), output), nil
-	case ctx.Err() == nil && runtime.Class(err) == runtime.ErrDeadline:
+	case ctx.Err() == nil && cri.Class(err) == runtime.ErrDeadline:
 		return failed("command did not end within %v", t.Timeout), nil
 	}
 	return Outcome{}, err

@@ -74,9 +74,9 @@ type Memory interface {
 	Remember(uid types.UID, container string, id runtime.ContainerID, kind Kind, fact Fact, changed bool)
 }
 
-// Executor runs commands in containers; every runtime.RuntimeService is one.
+// Executor runs commands in containers; every cri.RuntimeService is one.
 type Executor interface {
-	// ExecSync is that of runtime.ContainerManager.
+	// ExecSync is that of cri.ContainerManager.
 	ExecSync(ctx context.Context, containerID string, cmd []string, timeout time.Duration) (stdout, stderr []byte, err error)
 }
 

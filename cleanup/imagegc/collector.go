@@ -27,7 +27,7 @@ const (
 	perSecond = 5
 )
 
-// Store is the runtime's image store, such as a runtime.ImageService. Calls may
+// Store is the runtime's image store, such as a cri.ImageService. Calls may
 // come from several goroutines at once and may block; they should end with ctx. Removing
 // an image that is gone is success.
 type Store interface {

@@ -10,13 +10,13 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// ImageFs says where a runtime keeps its images, such as a runtime.ImageService that can. It is called as Store
+// ImageFs says where a runtime keeps its images, such as a cri.ImageService that can. It is called as Store
 // is.
 type ImageFs interface {
 	ImageFsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error)
 }
 
-// RuntimeStatus says how a runtime is configured, such as a runtime.RuntimeService. It is called as Store is.
+// RuntimeStatus says how a runtime is configured, such as a cri.RuntimeService. It is called as Store is.
 type RuntimeStatus interface {
 	Status(ctx context.Context, verbose bool) (*runtimeapi.StatusResponse, error)
 }

@@ -8,7 +8,7 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/runtime/fake/faketest"
 	"github.com/podwright/podwright/runtime/runtimetest"
@@ -16,7 +16,7 @@ import (
 
 // counted is a runtime that counts the sandboxes it makes, and leaves the work to another.
 type counted struct {
-	runtime.RuntimeService
+	cri.RuntimeService
 	sandboxes int
 }
 
@@ -35,7 +35,7 @@ func Example_ownRuntime() {
 	_, first := c.RunPodSandbox(context.Background(), config, "")
 	_, second := c.RunPodSandbox(context.Background(), config, "")
 	fmt.Println(c.sandboxes, first)
-	fmt.Println(runtime.Class(second))
+	fmt.Println(cri.Class(second))
 	// Output:
 	// 1 <nil>
 	// already exists

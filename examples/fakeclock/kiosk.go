@@ -11,7 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright"
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/source"
@@ -29,7 +29,7 @@ type Kiosk struct {
 
 // NewKiosk makes an agent on any runtime. alarm is called once, when the pod's
 // containers have restarted limit times.
-func NewKiosk(rt runtime.RuntimeService, images runtime.ImageService, rootDir string, limit int32, alarm func(restarts int32)) (*Kiosk, error) {
+func NewKiosk(rt cri.RuntimeService, images cri.ImageService, rootDir string, limit int32, alarm func(restarts int32)) (*Kiosk, error) {
 	k := &Kiosk{pods: source.NewChannel(source.ChannelOptions{NodeName: "kiosk"})}
 	var err error
 	k.engine, err = podwright.New(podwright.Config{

@@ -21,7 +21,7 @@ import (
 
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/runonce"
-	"github.com/podwright/podwright/runtime"
+
 	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/pods/cgroups"
 	"github.com/podwright/podwright/runtime/process"
@@ -46,7 +46,7 @@ type agent struct {
 	log        *slog.Logger
 	screen     *screen // nil off a terminal
 	engine     *podwright.Engine
-	runtime    runtime.Reader
+	runtime    cri.Reader
 	once       *runonce.Runner // nil if the pods run for good
 	report     *runonce.Report // of once, when it has run
 	listeners  []net.Listener
@@ -66,8 +66,8 @@ type agent struct {
 
 // containerRuntime is a runtime with its image store.
 type containerRuntime interface {
-	runtime.RuntimeService
-	runtime.ImageService
+	cri.RuntimeService
+	cri.ImageService
 }
 
 // newAgent builds everything that can fail before anything runs.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/podwright/podwright/examples/nodeagent/internal/execstream"
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // exec runs a command in a running container, over a WebSocket.
@@ -54,7 +55,7 @@ func (a *agent) exec(w http.ResponseWriter, r *http.Request) {
 	}
 	a.log.Info("A command runs in a container", "pod", pod.Namespace+"/"+pod.Name, "container", id, "for", from)
 	wants := execstream.Wants{Stdin: r.FormValue("stdin") == "true", TTY: r.FormValue("tty") == "true"}
-	execstream.Serve(a.over, conn, wants, func(ctx context.Context, s runtime.Streams) error {
+	execstream.Serve(a.over, conn, wants, func(ctx context.Context, s cri.Streams) error {
 		return execIn(ctx, a.runtime, id, command, s)
 	})
 }
@@ -79,11 +80,11 @@ func runningIn(pod *v1.Pod, name string) (string, error) {
 }
 
 // execIn runs a command by the runtime itself, or at the stream server that it names.
-func execIn(ctx context.Context, from runtime.Reader, id string, command []string, s runtime.Streams) error {
+func execIn(ctx context.Context, from cri.Reader, id string, command []string, s cri.Streams) error {
 	switch rt := from.(type) {
-	case runtime.DirectStreamer:
+	case cri.DirectStreamer:
 		return rt.ExecStream(ctx, id, command, s)
-	case runtime.Streamer:
+	case cri.Streamer:
 		answer, err := rt.Exec(ctx, &runtimeapi.ExecRequest{
 			ContainerId: id, Cmd: command, Tty: s.TTY, Stdin: s.Stdin != nil, Stdout: true, Stderr: !s.TTY,
 		})
@@ -97,7 +98,7 @@ func execIn(ctx context.Context, from runtime.Reader, id string, command []strin
 
 // streamAt connects to a stream server of this machine. Another machine's is refused: it would get what
 // the user types, and could answer in place of the container.
-func streamAt(ctx context.Context, text string, s runtime.Streams) error {
+func streamAt(ctx context.Context, text string, s cri.Streams) error {
 	to, err := url.Parse(text)
 	if err != nil {
 		return errors.New("the URL of the container runtime's stream server cannot be read")
@@ -121,7 +122,7 @@ func streamAt(ctx context.Context, text string, s runtime.Streams) error {
 // sizeQueue hands on sizes of a terminal until the stream ends.
 type sizeQueue struct {
 	ctx  context.Context
-	from <-chan runtime.TerminalSize
+	from <-chan cri.TerminalSize
 }
 
 // Next implements [remotecommand.TerminalSizeQueue].

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/podwright/podwright/examples/nodeagent/internal/execstream"
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // execCommand is "nodeagent exec".
@@ -66,7 +66,7 @@ func (e *execCommand) run(c *cobra.Command, pod string, command []string) error 
 	if err != nil {
 		return err
 	}
-	s := runtime.Streams{Stdout: c.OutOrStdout(), Stderr: c.ErrOrStderr(), TTY: e.tty}
+	s := cri.Streams{Stdout: c.OutOrStdout(), Stderr: c.ErrOrStderr(), TTY: e.tty}
 	if e.stdin {
 		s.Stdin = c.InOrStdin()
 	}
@@ -95,7 +95,7 @@ func (e *execCommand) run(c *cobra.Command, pod string, command []string) error 
 
 // takeTerminal hands every key on as it is, and tells the terminal's sizes. Without a terminal there is nothing
 // to take.
-func takeTerminal(ctx context.Context, s runtime.Streams) (restore func(), sizes <-chan runtime.TerminalSize, err error) {
+func takeTerminal(ctx context.Context, s cri.Streams) (restore func(), sizes <-chan cri.TerminalSize, err error) {
 	out, isFile := fileOf(s.Stdout)
 	if !isFile || !term.IsTerminal(int(out.Fd())) {
 		return func() {}, nil, nil
@@ -111,7 +111,7 @@ func takeTerminal(ctx context.Context, s runtime.Streams) (restore func(), sizes
 	ctx, cancel := context.WithCancel(ctx)
 	changed := make(chan os.Signal, 1)
 	signal.Notify(changed, syscall.SIGWINCH)
-	to, ended := make(chan runtime.TerminalSize), make(chan struct{})
+	to, ended := make(chan cri.TerminalSize), make(chan struct{})
 	go func() {
 		defer close(ended)
 		defer signal.Stop(changed)
@@ -121,11 +121,11 @@ func takeTerminal(ctx context.Context, s runtime.Streams) (restore func(), sizes
 }
 
 // tellSizes sends the size of a terminal now, and after each change.
-func tellSizes(ctx context.Context, fd int, changed <-chan os.Signal, to chan<- runtime.TerminalSize) {
+func tellSizes(ctx context.Context, fd int, changed <-chan os.Signal, to chan<- cri.TerminalSize) {
 	for {
 		if width, height, err := term.GetSize(fd); err == nil {
 			select {
-			case to <- runtime.TerminalSize{Width: uint16(min(width, 1<<16-1)), Height: uint16(min(height, 1<<16-1))}:
+			case to <- cri.TerminalSize{Width: uint16(min(width, 1<<16-1)), Height: uint16(min(height, 1<<16-1))}:
 			case <-ctx.Done():
 				return
 			}

@@ -25,7 +25,7 @@ import (
 
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/internal/containerdtest"
-	"github.com/podwright/podwright/runtime"
+
 	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/syncloop"
@@ -58,9 +58,9 @@ type madePod struct {
 }
 
 var (
-	_ runtime.RuntimeService = (*callRecorder)(nil)
-	_ runtime.ImageService   = (*callRecorder)(nil)
-	_ runtime.EventStreamer  = (*callRecorder)(nil)
+	_ cri.RuntimeService = (*callRecorder)(nil)
+	_ cri.ImageService   = (*callRecorder)(nil)
+	_ cri.EventStreamer  = (*callRecorder)(nil)
 )
 
 func newCallRecorder(c *cri.Client) *callRecorder {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/status/checkpoint"
 )
 
@@ -223,7 +224,7 @@ func (r refusal) Error() string { return r.text }
 
 // failure answers with an error by what it is: a refusal, or an error of the runtime's classes.
 func (a *agent) failure(w http.ResponseWriter, err error) {
-	code, class := http.StatusInternalServerError, runtime.Class(err)
+	code, class := http.StatusInternalServerError, cri.Class(err)
 	if r, ok := errors.AsType[refusal](err); ok {
 		code = r.code
 	} else {

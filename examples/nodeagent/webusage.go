@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // usageTimeout bounds one measurement.
@@ -33,7 +34,7 @@ func (p *webPage) usage(w http.ResponseWriter, r *http.Request) {
 		p.failure(w, err)
 		return
 	}
-	lister, ok := p.runtime.(runtime.StatsLister)
+	lister, ok := p.runtime.(cri.StatsLister)
 	if !ok {
 		p.failure(w, refusal{http.StatusNotImplemented, "this runtime measures nothing"})
 		return
@@ -49,7 +50,7 @@ func (p *webPage) usage(w http.ResponseWriter, r *http.Request) {
 }
 
 // usageOf measures a pod's containers, in order of their names.
-func usageOf(ctx context.Context, lister runtime.StatsLister, uid types.UID) ([]containerUsage, error) {
+func usageOf(ctx context.Context, lister cri.StatsLister, uid types.UID) ([]containerUsage, error) {
 	stats, err := lister.ListContainerStats(ctx, &runtimeapi.ContainerStatsFilter{LabelSelector: map[string]string{runtime.LabelPodUID: string(uid)}})
 	if err != nil {
 		return nil, err

@@ -9,11 +9,12 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // statsOf measures what it is told to, of one pod.
 type statsOf struct {
-	runtime.StatsLister
+	cri.StatsLister
 	uid   string
 	stats []*runtimeapi.ContainerStats
 }

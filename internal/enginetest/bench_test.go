@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright"
-	"github.com/podwright/podwright/runtime"
+
 	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/runtime/pods"
@@ -198,8 +198,8 @@ func report(b *testing.B, took []time.Duration) {
 
 // containerRuntime is a runtime with its images.
 type containerRuntime interface {
-	runtime.RuntimeService
-	runtime.ImageService
+	cri.RuntimeService
+	cri.ImageService
 }
 
 // overSocket serves a fake on a socket and connects to it.

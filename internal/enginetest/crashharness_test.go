@@ -20,7 +20,7 @@ import (
 
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/internal/tale"
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/status/checkpoint"
@@ -106,7 +106,7 @@ func (w *world) told(_ context.Context, u status.Update) (status.StoreResult, er
 
 // look takes down what the runtime has of the pods.
 func (w *world) look(uids []types.UID) {
-	view := runtime.NewView(w.rt, runtime.ViewOptions{})
+	view := cri.NewView(w.rt, cri.ViewOptions{})
 	var lines []string
 	for _, uid := range uids {
 		pod, err := view.Read(w.t.Context(), uid)

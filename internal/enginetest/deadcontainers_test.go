@@ -13,7 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright"
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/runtime/pods"
 	"github.com/podwright/podwright/syncloop"
@@ -23,7 +23,7 @@ import (
 // records returns the states of a pod's containers at the runtime, newest first.
 func (r *rig) records(pod *v1.Pod) (out []string) {
 	r.t.Helper()
-	status, err := runtime.NewView(r.runtime, runtime.ViewOptions{}).Read(r.t.Context(), pod.UID)
+	status, err := cri.NewView(r.runtime, cri.ViewOptions{}).Read(r.t.Context(), pod.UID)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/mirror"
@@ -182,7 +183,7 @@ func TestEvictPodRefuses(t *testing.T) {
 			{"a reason of the node's", web.UID, podwright.EvictOptions{Reason: "Terminated"}, runtime.ErrInvalid, "choose another"},
 			{"a long message", web.UID, podwright.EvictOptions{Message: strings.Repeat("x", 1025)}, runtime.ErrInvalid, "1025 bytes"},
 		} {
-			if err := evict(test.uid, test.options); !errors.Is(err, test.class) || runtime.Class(err) != test.class || !strings.Contains(err.Error(), test.text) {
+			if err := evict(test.uid, test.options); !errors.Is(err, test.class) || cri.Class(err) != test.class || !strings.Contains(err.Error(), test.text) {
 				t.Errorf("%s: %v", test.name, err)
 			}
 		}

@@ -8,7 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright"
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/fake"
 )
 
@@ -22,7 +22,7 @@ func TestEveryEdgeOfAnExitIsMeasured(t *testing.T) {
 		waits     bool
 	}{
 		{"stream", func(*podwright.Config) {}, false},
-		{"no stream", func(c *podwright.Config) { c.Runtime = struct{ runtime.RuntimeService }{c.Runtime} }, true},
+		{"no stream", func(c *podwright.Config) { c.Runtime = struct{ cri.RuntimeService }{c.Runtime} }, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/mirror"
@@ -56,7 +57,7 @@ func TestGraceShrinks(t *testing.T) {
 		if len(stops) != 2 {
 			t.Fatalf("%d stops", len(stops))
 		}
-		if late := stops[0].End.Sub(began) - 5*time.Second; late > 100*time.Millisecond || runtime.Class(stops[0].Err) != runtime.ErrCanceled {
+		if late := stops[0].End.Sub(began) - 5*time.Second; late > 100*time.Millisecond || cri.Class(stops[0].Err) != runtime.ErrCanceled {
 			t.Errorf("the first stop ended %v after the second deletion: %v", late, stops[0].Err)
 		}
 		if late := stops[1].Start.Sub(began) - 5*time.Second; late > 100*time.Millisecond {

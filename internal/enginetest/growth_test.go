@@ -12,7 +12,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright"
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/status/checkpoint/checkpointtest"
@@ -108,7 +108,7 @@ var containerdTakes = map[fake.Method]time.Duration{
 // scanning is a runtime without an event stream whose lists look at every object, also if only those
 // of one pod are asked for, as containerd's do: 6 to 12 ms for 100 of them, on one of two cores.
 type scanning struct {
-	runtime.RuntimeService
+	cri.RuntimeService
 	cores                 chan struct{}
 	sandboxes, containers atomic.Int64
 }

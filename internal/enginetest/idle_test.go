@@ -11,6 +11,7 @@ import (
 
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/fake"
 )
 
@@ -80,7 +81,7 @@ func TestIdlePodsCostNoCalls(t *testing.T) {
 		lists     float64
 	}{
 		{"stream", 110, func(*podwright.Config) {}, 2*12 + 4},
-		{"no stream", 10, func(c *podwright.Config) { c.Runtime = struct{ runtime.RuntimeService }{c.Runtime} }, 2*60 + 4},
+		{"no stream", 10, func(c *podwright.Config) { c.Runtime = struct{ cri.RuntimeService }{c.Runtime} }, 2*60 + 4},
 		{"stream, constant period", 10, func(c *podwright.Config) { c.PLEG.QuietPeriod = time.Second }, 2*60 + 4},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/fake"
 )
 
@@ -362,7 +363,7 @@ func TestRestartPodRefuses(t *testing.T) {
 			{"a container that has ended", "", mixed.UID, []string{"job"}, runtime.ErrFailedPrecondition, "container job does not run"},
 			{"a long message", strings.Repeat("x", 1025), web.UID, nil, runtime.ErrInvalid, "1025 bytes"},
 		} {
-			if err := restart(test.uid, test.message, test.containers...); !errors.Is(err, test.class) || runtime.Class(err) != test.class || !strings.Contains(err.Error(), test.text) {
+			if err := restart(test.uid, test.message, test.containers...); !errors.Is(err, test.class) || cri.Class(err) != test.class || !strings.Contains(err.Error(), test.text) {
 				t.Errorf("%s: %v", test.name, err)
 			}
 		}

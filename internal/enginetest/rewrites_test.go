@@ -17,7 +17,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright"
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/source"
@@ -221,7 +221,7 @@ const (
 // singles is a runtime that notices when a container starts while another pod of the
 // same name runs.
 type singles struct {
-	runtime.RuntimeService
+	cri.RuntimeService
 
 	mu       sync.Mutex
 	images   map[string]string // by container

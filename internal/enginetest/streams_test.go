@@ -15,6 +15,7 @@ import (
 
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/fake"
 )
 
@@ -39,7 +40,7 @@ type exited int
 func (e exited) Error() string   { return fmt.Sprintf("exit %d", int(e)) }
 func (e exited) ExitStatus() int { return int(e) }
 
-func (direct) ExecStream(ctx context.Context, id string, cmd []string, ends runtime.Streams) error {
+func (direct) ExecStream(ctx context.Context, id string, cmd []string, ends cri.Streams) error {
 	if cmd[0] == "sleep" {
 		<-ctx.Done()
 		return context.Cause(ctx)
@@ -48,7 +49,7 @@ func (direct) ExecStream(ctx context.Context, id string, cmd []string, ends runt
 	return exited(3)
 }
 
-func (direct) AttachStream(_ context.Context, _ string, ends runtime.Streams) error {
+func (direct) AttachStream(_ context.Context, _ string, ends cri.Streams) error {
 	fmt.Fprintln(ends.Stdout, "attached")
 	return nil
 }
@@ -58,11 +59,11 @@ func (direct) AttachStream(_ context.Context, _ string, ends runtime.Streams) er
 func TestStreams(t *testing.T) {
 	for name, test := range map[string]struct {
 		url  string
-		wrap func(*fake.Runtime) runtime.RuntimeService
+		wrap func(*fake.Runtime) cri.RuntimeService
 		want [3]string // of exec, attach, port-forward
 	}{
 		"served here": {
-			wrap: func(rt *fake.Runtime) runtime.RuntimeService { return direct{rt} },
+			wrap: func(rt *fake.Runtime) cri.RuntimeService { return direct{rt} },
 			want: [3]string{"[ls -l]\nexit 3", "attached\n", "port 80 of a sandbox: true"},
 		},
 		"a server": {
@@ -85,7 +86,7 @@ func TestStreams(t *testing.T) {
 				r.phase(done.UID, v1.PodRunning, time.Minute)
 				r.set(web)
 				var out bytes.Buffer
-				ends := runtime.Streams{Stdout: &out}
+				ends := cri.Streams{Stdout: &out}
 				got := func(url string, err error) string {
 					text := out.String() + url
 					if out.Reset(); err != nil {
@@ -111,7 +112,7 @@ func TestStreams(t *testing.T) {
 					"unknown container": {second(r.engine.Attach(t.Context(), web.UID, "none", ends)), runtime.ErrNotFound},
 					"ports of no pod":   {second(r.engine.PortForward(t.Context(), "none", &out, 80)), runtime.ErrNotFound},
 				} {
-					if runtime.Class(problem.err) != problem.class {
+					if cri.Class(problem.err) != problem.class {
 						t.Errorf("%s: %v", what, problem.err)
 					}
 				}
@@ -133,7 +134,7 @@ func TestForwardedPorts(t *testing.T) {
 		var conn bytes.Buffer
 		wants := func(what string, err, class error, text string) {
 			t.Helper()
-			if err == nil || runtime.Class(err) != class || !strings.Contains(err.Error(), text) || conn.Len() > 0 {
+			if err == nil || cri.Class(err) != class || !strings.Contains(err.Error(), text) || conn.Len() > 0 {
 				t.Errorf("%s: %v, and said %q", what, err, conn.String())
 			}
 		}
@@ -163,8 +164,8 @@ func TestStreamsOfStoppedContainers(t *testing.T) {
 		r.set(pod)
 		r.phase(pod.UID, v1.PodRunning, time.Minute)
 		<-time.After(10 * time.Second)
-		_, err := r.engine.Exec(t.Context(), pod.UID, "job", []string{"ls"}, runtime.Streams{})
-		if runtime.Class(err) != runtime.ErrFailedPrecondition || !strings.Contains(err.Error(), `container "job" of pod "mixed" does not run`) {
+		_, err := r.engine.Exec(t.Context(), pod.UID, "job", []string{"ls"}, cri.Streams{})
+		if cri.Class(err) != runtime.ErrFailedPrecondition || !strings.Contains(err.Error(), `container "job" of pod "mixed" does not run`) {
 			t.Errorf("a container that has ended: %v", err)
 		}
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -172,7 +173,7 @@ func TestStreamsOfStoppedContainers(t *testing.T) {
 		ended := make(chan error)
 		for range 100 {
 			go func() {
-				_, err := r.engine.Exec(ctx, pod.UID, "main", []string{"sleep", "1d"}, runtime.Streams{})
+				_, err := r.engine.Exec(ctx, pod.UID, "main", []string{"sleep", "1d"}, cri.Streams{})
 				ended <- err
 			}()
 		}

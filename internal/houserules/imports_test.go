@@ -11,20 +11,20 @@ import (
 var rooms = map[string][]string{
 	"podworkers": {"runtime"},
 	// One pod's script: it speaks the words of the rooms it works with.
-	"podworkers/podsync": {"podworkers", "runtime", "runtime/pods", "status", "probe", "syncloop/admission"},
+	"podworkers/podsync": {"podworkers", "runtime", "runtime/cri", "runtime/pods", "status", "probe", "syncloop/admission"},
 	"syncloop":           {},
-	"pleg":               {"runtime"},
+	"pleg":               {"runtime", "runtime/cri"},
 	"runtime":            {},
-	"runtime/pods":       {"runtime"},
+	"runtime/pods":       {"runtime", "runtime/cri"},
 	"runtime/cri":        {"runtime"},
-	"runtime/process":    {"runtime"},
-	"runtime/fake":       {"runtime"},
+	"runtime/process":    {"runtime", "runtime/cri"},
+	"runtime/fake":       {"runtime", "runtime/cri"},
 	// The fake as a subject of the conformance suite, in process or served.
-	"runtime/fake/faketest": {"runtime", "runtime/fake", "runtime/runtimetest"},
+	"runtime/fake/faketest": {"runtime", "runtime/cri", "runtime/fake", "runtime/runtimetest"},
 	// The conformance suite speaks only the interfaces it checks.
-	"runtime/runtimetest": {"runtime"},
+	"runtime/runtimetest": {"runtime", "runtime/cri"},
 	"status":              {"runtime"},
-	"probe":               {"runtime"},
+	"probe":               {"runtime", "runtime/cri"},
 	"cleanup":             {"runtime"},
 	"cleanup/imagegc":     {},
 	"cleanup/eviction":    {},
@@ -32,14 +32,14 @@ var rooms = map[string][]string{
 	"runonce": {"", "status"},
 	// A whole node for users' tests: the engine on the fake runtime and a disk in memory.
 	"podwrighttest": {
-		"", "runtime", "runtime/fake", "status", "status/checkpoint", "status/checkpoint/checkpointtest", "syncloop", "syncloop/source",
+		"", "runtime", "runtime/cri", "runtime/fake", "status", "status/checkpoint", "status/checkpoint/checkpointtest", "syncloop", "syncloop/source",
 	},
 	"internal/inventory": {"cleanup", "pleg", "podworkers", "runtime"},
 	"internal/lifecycle": {},
-	"internal/latency":   {"pleg", "runtime"},
+	"internal/latency":   {"pleg", "runtime", "runtime/cri"},
 	"internal/oomkills":  {"runtime"},
 	"internal/restarts":  {"runtime"},
-	"internal/tracing":   {"podworkers", "runtime"},
+	"internal/tracing":   {"podworkers", "runtime", "runtime/cri"},
 	"internal/tale":      {"runtime"},
 	"internal/node":      nodeRooms,
 	// It speaks the words of each room that writes into the records.
@@ -48,7 +48,7 @@ var rooms = map[string][]string{
 
 // nodeRooms are what the node as a whole is made of.
 var nodeRooms = []string{
-	"cleanup", "cleanup/eviction", "cleanup/imagegc", "pleg", "podworkers", "probe", "runtime", "runtime/pods",
+	"cleanup", "cleanup/eviction", "cleanup/imagegc", "pleg", "podworkers", "probe", "runtime", "runtime/cri", "runtime/pods",
 	"runtime/pods/containerlog", "syncloop", "syncloop/admission", "syncloop/mirror", "syncloop/nodehooks", "syncloop/preemption", "syncloop/shutdown",
 }
 
@@ -118,6 +118,54 @@ func allowedFor(dir string) (allowed []string, room string) {
 		}
 	}
 	return allowed, room
+}
+
+// withoutCRI are rooms that a program can use without linking gRPC and the CRI's messages, which are more
+// than half of a small program. criRooms are those below them that speak the CRI.
+var (
+	withoutCRI = []string{"podworkers", "runtime", "status", "syncloop", "cleanup"}
+	criRooms   = []string{
+		"cleanup/imagegc", "podworkers/podsync",
+		"runtime/cri", "runtime/fake", "runtime/pods", "runtime/process", "runtime/runtimetest",
+	}
+)
+
+// someRoomsNeedNoCRI follows the imports of withoutCRI through the module.
+func someRoomsNeedNoCRI(tr *tree, report report) {
+	imports := map[string][]string{}
+	for _, s := range tr.files {
+		if !s.test {
+			imports[s.dir] = append(imports[s.dir], s.imports...)
+		}
+	}
+	var leadsTo func(dir string, seen map[string]bool) string
+	leadsTo = func(dir string, seen map[string]bool) string {
+		seen[dir] = true
+		for _, imported := range imports[dir] {
+			if within(imported, "google.golang.org/grpc") || within(imported, "k8s.io/cri-api") {
+				return imported
+			}
+			inner, ok := strings.CutPrefix(imported, module+"/")
+			if !ok || seen[inner] {
+				continue
+			}
+			if end := leadsTo(inner, seen); end != "" {
+				return inner + ", " + end
+			}
+		}
+		return ""
+	}
+	in := func(rooms []string, dir string) bool {
+		return slices.ContainsFunc(rooms, func(room string) bool { return within(dir, room) })
+	}
+	for dir := range imports {
+		if !in(withoutCRI, dir) || in(criRooms, dir) {
+			continue
+		}
+		if end := leadsTo(dir, map[string]bool{}); end != "" {
+			report("%s needs no CRI, but imports %s", dir, end)
+		}
+	}
 }
 
 // pure lists packages whose decisions are functions over values, and what they

@@ -2,6 +2,7 @@ package houserules
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -86,6 +87,9 @@ func TestTablesNameWhatExists(t *testing.T) {
 	}
 	for name := range rooms {
 		check("rooms", name, dirs[name])
+	}
+	for _, name := range slices.Concat(withoutCRI, criRooms) {
+		check("withoutCRI and criRooms", name, dirs[name])
 	}
 	for name := range pure {
 		check("pure", name, dirs[name])

@@ -101,6 +101,21 @@ func shapeRules() []rule {
 			},
 		},
 		{
+			name: "some rooms need no CRI", check: someRoomsNeedNoCRI,
+			breach: map[string]string{
+				"podworkers/a.go": imports("podworkers", m+"internal/middle"), "internal/middle/a.go": imports("middle", m+"runtime/cri"),
+				"runtime/cri/a.go": imports("cri", "k8s.io/cri-api/pkg/apis/runtime/v1"), "status/a.go": imports("status", "google.golang.org/grpc/codes"),
+			},
+			keeps: map[string]string{
+				"podworkers/a.go": imports("podworkers", m+"runtime"), "podworkers/a_test.go": imports("podworkers", m+"runtime/cri"),
+				"podworkers/podsync/a.go": imports("podsync", m+"runtime/cri"), "runtime/a.go": imports("runtime", "errors"),
+				"runtime/cri/a.go": imports("cri", "google.golang.org/grpc"), "pleg/a.go": imports("pleg", m+"runtime/cri"),
+			},
+			finds: []string{
+				"podworkers needs no CRI, but imports internal/middle, runtime/cri, k8s.io/cri-api", "status needs no CRI, but imports google.golang.org/grpc/codes",
+			},
+		},
+		{
 			name: "pure cores stay pure", check: pureCoresStayPure,
 			breach: file("podworkers/internal/machine/a.go", imports("machine", "sync/atomic")),
 			keeps:  file("podworkers/internal/machine/a.go", imports("machine", "time")),

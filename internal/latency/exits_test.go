@@ -13,6 +13,7 @@ import (
 
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // meter keeps what its histograms record, by name.
@@ -36,7 +37,7 @@ func (h histogram) Record(_ context.Context, v float64, _ ...metric.RecordOption
 }
 
 // calls is a runtime that takes every call.
-type calls struct{ runtime.RuntimeService }
+type calls struct{ cri.RuntimeService }
 
 func (calls) StopPodSandbox(context.Context, string) error { return nil }
 

@@ -5,17 +5,17 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // Runtime tells x of the calls a sync begins with.
-func (x *Exits) Runtime(inner runtime.RuntimeService) runtime.RuntimeService {
+func (x *Exits) Runtime(inner cri.RuntimeService) cri.RuntimeService {
 	return timedRuntime{inner, x}
 }
 
 // timedRuntime tells Exits of the calls a sync begins with.
 type timedRuntime struct {
-	runtime.RuntimeService
+	cri.RuntimeService
 	exits *Exits
 }
 

@@ -10,18 +10,18 @@ import (
 	"github.com/podwright/podwright/internal/foreign"
 	"github.com/podwright/podwright/internal/problem"
 	"github.com/podwright/podwright/internal/timing"
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // WatchRuntime lists the calls of a runtime that take too long, with the pod that they are
 // made for.
-func WatchRuntime(service runtime.RuntimeService, calls *foreign.Calls) runtime.RuntimeService {
+func WatchRuntime(service cri.RuntimeService, calls *foreign.Calls) cri.RuntimeService {
 	return watchedRuntime{service, calls}
 }
 
 // watchedRuntime lists the calls that change something, or wait in a container.
 type watchedRuntime struct {
-	runtime.RuntimeService
+	cri.RuntimeService
 	calls *foreign.Calls
 }
 
@@ -95,12 +95,12 @@ func (w watchedRuntime) ContainerStatus(ctx context.Context, id string, verbose 
 }
 
 // WatchImages lists the calls of an image store that take too long.
-func WatchImages(service runtime.ImageService, calls *foreign.Calls) runtime.ImageService {
+func WatchImages(service cri.ImageService, calls *foreign.Calls) cri.ImageService {
 	return watchedImages{service, calls}
 }
 
 type watchedImages struct {
-	runtime.ImageService
+	cri.ImageService
 	calls *foreign.Calls
 }
 

@@ -39,7 +39,7 @@ type StoppableWorkers interface {
 	Stop(ctx context.Context, mode podworkers.StopMode) error
 }
 
-// PodLister lists the pods in the runtime; [runtime.View] does.
+// PodLister lists the pods in the runtime; [cri.View] does.
 type PodLister interface {
 	ListPods(ctx context.Context) ([]*runtime.Pod, error)
 }

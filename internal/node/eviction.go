@@ -14,6 +14,7 @@ import (
 	"github.com/podwright/podwright/internal/problem"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/pods"
 	"github.com/podwright/podwright/syncloop/admission"
 )
@@ -39,8 +40,8 @@ type Evictions struct {
 	Views     Views
 	Dead      *DeadContainers
 	Images    *Images
-	Usage     runtime.StatsReader // optional
-	Cgroups   pods.Cgroups        // optional
+	Usage     cri.StatsReader // optional
+	Cgroups   pods.Cgroups    // optional
 
 	manager *eviction.Manager
 	watches bool // false: the manager looks at pods alone, not at the node

@@ -10,6 +10,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // Streams opens streams to containers, in the way that the runtime has (spec/runtime.md 27.1, 27.2): a
@@ -17,23 +18,23 @@ import (
 type Streams struct {
 	pod    func(uid types.UID) (*v1.Pod, bool)
 	view   func(uid types.UID) (*runtime.PodStatus, error)
-	urls   runtime.Streamer        // nil: the runtime has no stream server
-	direct runtime.DirectStreamer  // nil: it does not serve streams itself
-	ports  runtime.DirectForwarder // nil: it does not forward ports itself
+	urls   cri.Streamer        // nil: the runtime has no stream server
+	direct cri.DirectStreamer  // nil: it does not serve streams itself
+	ports  cri.DirectForwarder // nil: it does not forward ports itself
 }
 
 // NewStreams returns the streams of a runtime. pod returns a pod with its newest status, view what the
 // runtime was last seen to have of it.
-func NewStreams(rt runtime.RuntimeService, pod func(types.UID) (*v1.Pod, bool), view func(types.UID) (*runtime.PodStatus, error)) *Streams {
+func NewStreams(rt cri.RuntimeService, pod func(types.UID) (*v1.Pod, bool), view func(types.UID) (*runtime.PodStatus, error)) *Streams {
 	s := &Streams{pod: pod, view: view}
-	s.urls, _ = rt.(runtime.Streamer)
-	s.direct, _ = rt.(runtime.DirectStreamer)
-	s.ports, _ = rt.(runtime.DirectForwarder)
+	s.urls, _ = rt.(cri.Streamer)
+	s.direct, _ = rt.(cri.DirectStreamer)
+	s.ports, _ = rt.(cri.DirectForwarder)
 	return s
 }
 
 // Exec runs a command in a container, or returns the URL where the runtime does.
-func (s *Streams) Exec(ctx context.Context, uid types.UID, container string, cmd []string, ends runtime.Streams) (url string, err error) {
+func (s *Streams) Exec(ctx context.Context, uid types.UID, container string, cmd []string, ends cri.Streams) (url string, err error) {
 	if len(cmd) == 0 {
 		return "", fmt.Errorf("exec in container %q of pod %q: no command given: %w", container, uid, runtime.ErrInvalid)
 	}
@@ -56,7 +57,7 @@ func (s *Streams) Exec(ctx context.Context, uid types.UID, container string, cmd
 }
 
 // Attach connects to the main process of a container, or returns the URL where the runtime does.
-func (s *Streams) Attach(ctx context.Context, uid types.UID, container string, ends runtime.Streams) (url string, err error) {
+func (s *Streams) Attach(ctx context.Context, uid types.UID, container string, ends cri.Streams) (url string, err error) {
 	id, err := s.running(uid, container)
 	switch {
 	case err != nil:

@@ -13,6 +13,7 @@ import (
 
 	"github.com/podwright/podwright/internal/restarts"
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -110,7 +111,7 @@ func TestChoose(t *testing.T) {
 				test.change(pod)
 			}
 			runs, err := restarts.Choose(pod, view(test.view), asked(test.pending, nil), strings.Fields(test.names))
-			if say(runs) != test.want || runtime.Class(err) != test.err || !errors.Is(err, test.err) {
+			if say(runs) != test.want || cri.Class(err) != test.err || !errors.Is(err, test.err) {
 				t.Errorf("%q, %v; want %q, %v", say(runs), err, test.want, test.err)
 			}
 		})

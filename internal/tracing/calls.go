@@ -8,7 +8,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // Services of the CRI: spans of calls have the names that gRPC gives them.
@@ -18,7 +18,7 @@ const (
 )
 
 // Runtime decorates a runtime: each call that belongs to a step has a span.
-func (t *Traces) Runtime(inner runtime.RuntimeService) runtime.RuntimeService {
+func (t *Traces) Runtime(inner cri.RuntimeService) cri.RuntimeService {
 	if t == nil {
 		return inner
 	}
@@ -26,7 +26,7 @@ func (t *Traces) Runtime(inner runtime.RuntimeService) runtime.RuntimeService {
 }
 
 // Images decorates an image service.
-func (t *Traces) Images(inner runtime.ImageService) runtime.ImageService {
+func (t *Traces) Images(inner cri.ImageService) cri.ImageService {
 	if t == nil {
 		return inner
 	}
@@ -59,7 +59,7 @@ func imageName(i *runtimeapi.ImageSpec) attribute.KeyValue {
 
 // tracedRuntime leaves Version and Status alone, which belong to no pod.
 type tracedRuntime struct {
-	runtime.RuntimeService
+	cri.RuntimeService
 	traces *Traces
 }
 
@@ -130,7 +130,7 @@ func (r tracedRuntime) ExecSync(ctx context.Context, id string, cmd []string, ti
 }
 
 type tracedImages struct {
-	runtime.ImageService
+	cri.ImageService
 	traces *Traces
 }
 

@@ -14,7 +14,7 @@ import (
 
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/podworkers"
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // scope names the tracer.
@@ -243,7 +243,7 @@ func outcome(span trace.Span, err error) {
 		return
 	}
 	class := "error"
-	if known := runtime.Class(err); known != nil {
+	if known := cri.Class(err); known != nil {
 		class = known.Error()
 	}
 	span.SetAttributes(attribute.String("error.type", class))

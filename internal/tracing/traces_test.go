@@ -20,6 +20,7 @@ import (
 	"github.com/podwright/podwright/internal/tracing/tracingtest"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // bench is a syncer whose steps a test chooses, and what is traced of them.
@@ -32,14 +33,14 @@ type bench struct {
 	status   v1.PodStatus
 	heard    time.Time
 	// runtime and images answer calls, with err.
-	runtime runtime.RuntimeService
-	images  runtime.ImageService
+	runtime cri.RuntimeService
+	images  cri.ImageService
 	err     error
 }
 
 type answers struct {
-	runtime.RuntimeService
-	runtime.ImageService
+	cri.RuntimeService
+	cri.ImageService
 	b *bench
 }
 
@@ -259,7 +260,7 @@ func TestNoProviderNoDecorator(t *testing.T) {
 	var none *tracing.Traces = tracing.New(tracing.Options{})
 	b := newBench()
 	service := answers{b: b}
-	if none != nil || none.Syncer(b) != tracing.Syncer(b) || none.Runtime(service) != runtime.RuntimeService(service) || none.Images(service) != runtime.ImageService(service) {
+	if none != nil || none.Syncer(b) != tracing.Syncer(b) || none.Runtime(service) != cri.RuntimeService(service) || none.Images(service) != cri.ImageService(service) {
 		t.Error("something is decorated")
 	}
 	none.End()

@@ -21,7 +21,7 @@ import (
 	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/kube/apitest"
 	"github.com/podwright/podwright/kube/objects"
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // until waits for a condition; the test fails after a minute (more with PODWRIGHT_PATIENCE).
@@ -85,7 +85,7 @@ func TestAPIServerStore(t *testing.T) {
 	text := func(name string) string {
 		s, err := store.GetSecret(ctx, namespace, name)
 		switch {
-		case runtime.IsNotFound(err):
+		case cri.IsNotFound(err):
 			return "absent"
 		case err != nil:
 			return "unknown"

@@ -11,7 +11,7 @@ import (
 
 	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/kube/offline"
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 const (
@@ -43,7 +43,7 @@ func (s *Store) get(ctx context.Context, o Object) (any, error) {
 	case err == nil:
 		s.options.Cache.Put(cached(o), essence(found))
 		return found, nil
-	case runtime.IsNotFound(err):
+	case cri.IsNotFound(err):
 		s.options.Cache.Remove(cached(o))
 		return nil, err
 	}

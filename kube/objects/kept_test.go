@@ -18,7 +18,7 @@ import (
 	"github.com/podwright/podwright"
 	"github.com/podwright/podwright/kube/objects"
 	"github.com/podwright/podwright/kube/offline"
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/source"
@@ -88,7 +88,7 @@ func TestCacheStandsInUntilTheFirstAnswer(t *testing.T) {
 				<-time.After(time.Minute)
 				r.want("same", "a")
 				r.want("other", "new")
-				if _, err := r.GetConfigMap(t.Context(), "ns", "gone"); !runtime.IsNotFound(err) {
+				if _, err := r.GetConfigMap(t.Context(), "ns", "gone"); !cri.IsNotFound(err) {
 					t.Errorf("an object that is gone: %v", err)
 				}
 				if told := r.changes(); ttl == 0 && (!strings.Contains(told, "ConfigMap other") || !strings.Contains(told, "ConfigMap gone") || strings.Contains(told, "same")) {

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/kube/objects"
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // notes are the changes that were told.
@@ -147,13 +147,13 @@ func TestRuntimeClassesComeAndGo(t *testing.T) {
 		end := runs(t, r.Run)
 		defer end()
 		want("", "connection refused")
-		if _, err := r.RuntimeClass("sandboxed"); runtime.IsNotFound(err) {
+		if _, err := r.RuntimeClass("sandboxed"); cri.IsNotFound(err) {
 			t.Errorf("KO11: an outage is read as absence: %v", err)
 		}
 		a.refuse(nil)
 		<-time.After(time.Minute)
 		want("", "not found")
-		if _, err := r.RuntimeClass("sandboxed"); !runtime.IsNotFound(err) {
+		if _, err := r.RuntimeClass("sandboxed"); !cri.IsNotFound(err) {
 			t.Errorf("KO11: err %v", err)
 		}
 		classes := a.NodeV1().RuntimeClasses()

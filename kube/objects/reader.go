@@ -21,7 +21,7 @@ import (
 // reader makes the requests of a store.
 type reader struct{ client kubernetes.Interface }
 
-// get reads one object. That it does not exist is an error for runtime.IsNotFound, and only that
+// get reads one object. That it does not exist is an error for cri.IsNotFound, and only that
 // (KO6).
 func (r reader) get(ctx context.Context, o Object) (any, error) {
 	var value any

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/timing"
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/pods"
 )
 
@@ -278,7 +278,7 @@ func (s *Store) getFresh(ctx context.Context, e *entry) (any, error) {
 	value, err := s.reader.get(ctx, e.object)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err != nil && !runtime.IsNotFound(err) {
+	if err != nil && !cri.IsNotFound(err) {
 		if e.known {
 			s.options.Logger.Info("An object stays as it was read last", "kind", e.object.Kind, "namespace", e.object.Namespace, "name", e.object.Name, "error", err.Error())
 		}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/podwright/podwright/kube/objects"
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // pass lets virtual time pass.
@@ -190,7 +191,7 @@ func TestFailuresAreNotAbsence(t *testing.T) {
 				r.Follow(podWith("p", "c"))
 				_, err := r.GetConfigMap(t.Context(), "ns", "c")
 				var status apierrors.APIStatus
-				if err == nil || runtime.IsNotFound(err) || errors.As(err, &status) && status.Status().Reason == metav1.StatusReasonNotFound {
+				if err == nil || cri.IsNotFound(err) || errors.As(err, &status) && status.Status().Reason == metav1.StatusReasonNotFound {
 					t.Fatalf("KO6: err %v", err)
 				}
 				if !strings.Contains(err.Error(), refusal.Error()) {
@@ -309,7 +310,7 @@ func TestReaderWaitsAsLongAsItsContext(t *testing.T) {
 		defer cancel()
 		began := time.Now()
 		_, err := r.GetConfigMap(ctx, "ns", "c")
-		if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != 5*time.Second || runtime.IsNotFound(err) {
+		if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != 5*time.Second || cri.IsNotFound(err) {
 			t.Errorf("err %v after %v", err, time.Since(began))
 		}
 	})

@@ -23,12 +23,12 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/podwright/podwright/kube/apitest"
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/pods/containerlog"
 )
 
 // onAPIServer serves the node n1 with the pod web to a real API server, as system:node:n1.
-func onAPIServer(t *testing.T, engine *node, rt runtime.Reader) (c *apitest.Cluster, address string) {
+func onAPIServer(t *testing.T, engine *node, rt cri.Reader) (c *apitest.Cluster, address string) {
 	t.Helper()
 	c = apitest.Start(t, apitest.Options{})
 	certificate, key, err := c.ServingCertificate("n1", "127.0.0.1")
@@ -117,7 +117,7 @@ func TestAPIServerReachesContainers(t *testing.T) {
 		}
 		return nil
 	}}
-	c, _ := onAPIServer(t, engine, &direct{exec: func(ctx context.Context, id string, cmd []string, s runtime.Streams) error {
+	c, _ := onAPIServer(t, engine, &direct{exec: func(ctx context.Context, id string, cmd []string, s cri.Streams) error {
 		if cmd[0] == "greet" {
 			_, err := fmt.Fprintf(s.Stdout, "hello from %s\n", id)
 			return err

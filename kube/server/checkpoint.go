@@ -14,13 +14,13 @@ import (
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // checkpoints has the runtime write the state of containers to files, one at a time (KH10).
 type checkpoints struct {
 	engine  Engine
-	runtime runtime.Checkpointer // nil: the runtime cannot
+	runtime cri.Checkpointer // nil: the runtime cannot
 	dir     string
 	now     func() time.Time
 	turn    chan struct{} // holds one token while a checkpoint is made

@@ -2,8 +2,8 @@
 // containers through it (docs/spec/kube.md, KH).
 //
 //	API server ─TLS─► access ─► routes ─► /containerLogs ─► Engine.ContainerLog
-//	kubectl            │  │                /exec, /attach ─┬─► runtime.DirectStreamer
-//	                   │  └ SubjectAccessReview            └─► URL of runtime.Streamer (loopback)
+//	kubectl            │  │                /exec, /attach ─┬─► cri.DirectStreamer
+//	                   │  └ SubjectAccessReview            └─► URL of cri.Streamer (loopback)
 //	                   └ client certificate, TokenReview   /portForward ─► the same
 //	                                                       /stats, /metrics/resource... ─► package stats
 //

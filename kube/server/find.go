@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // failure is an answer that is not a success.
@@ -29,7 +30,7 @@ func codeOf(err error) int {
 	if f, ok := errors.AsType[*failure](err); ok {
 		return f.code
 	}
-	switch runtime.Class(err) {
+	switch cri.Class(err) {
 	case runtime.ErrNotFound:
 		return http.StatusNotFound
 	case runtime.ErrExhausted:

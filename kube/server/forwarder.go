@@ -15,7 +15,7 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 	"k8s.io/streaming/pkg/httpstream/spdy"
 
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // maxPending bounds the connections that a client has announced by one of their two streams alone.
@@ -27,7 +27,7 @@ var errLeft = errors.New("the client has gone")
 // forwarder connects the streams of one client to ports.
 type forwarder struct {
 	ctx     context.Context
-	ports   runtime.DirectForwarder
+	ports   cri.DirectForwarder
 	pod     *v1.Pod
 	sandbox string
 	opened  chan struct{}         // closed once conn is set
@@ -45,7 +45,7 @@ type incoming struct {
 	answered <-chan struct{}
 }
 
-func newForwarder(ctx context.Context, ports runtime.DirectForwarder, pod *v1.Pod, sandbox string) *forwarder {
+func newForwarder(ctx context.Context, ports cri.DirectForwarder, pod *v1.Pod, sandbox string) *forwarder {
 	return &forwarder{
 		ctx: ctx, ports: ports, pod: pod, sandbox: sandbox, opened: make(chan struct{}), pending: map[string]map[string]incoming{},
 	}

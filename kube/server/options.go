@@ -19,7 +19,7 @@ import (
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/utils/clock"
 
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/pods/containerlog"
 )
 
@@ -47,9 +47,9 @@ type Options struct {
 	Node string
 	// Engine has the pods and their logs.
 	Engine Engine
-	// Runtime serves streams, as a [runtime.Streamer] or a [runtime.DirectStreamer], and ports, as a Streamer
-	// or a [runtime.DirectForwarder]. What it does not serve is answered with 501, all of it if it is nil.
-	Runtime runtime.Reader
+	// Runtime serves streams, as a [cri.Streamer] or a [cri.DirectStreamer], and ports, as a Streamer
+	// or a [cri.DirectForwarder]. What it does not serve is answered with 501, all of it if it is nil.
+	Runtime cri.Reader
 
 	// Metrics are what /metrics shows, and /metrics/probes of those that begin with prober_. It is asked by
 	// several goroutines at once. Nil: there are no such pages.
@@ -63,7 +63,7 @@ type Options struct {
 	// KubeletConfiguration. Whoever may see them may not see secrets. Nil: there is no such page.
 	Config func() any
 	// CheckpointDir is the folder, absolute, that /checkpoint has the runtime, as a
-	// [runtime.Checkpointer], write the state of containers to. It is made if it is missing; its files
+	// [cri.Checkpointer], write the state of containers to. It is made if it is missing; its files
 	// have the memory of processes, and nothing removes them. Empty: there are no checkpoints.
 	CheckpointDir string
 

@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // pipes is a listener whose connections are in memory, keep virtual time and have no buffers: what a
@@ -47,7 +47,7 @@ func (p *pipe) Close() error {
 }
 
 // newPipeRig is a rig in virtual time, to be called in a bubble.
-func newPipeRig(t *testing.T, rt runtime.Reader, configure ...func(*Options)) *rig {
+func newPipeRig(t *testing.T, rt cri.Reader, configure ...func(*Options)) *rig {
 	t.Helper()
 	t.Cleanup(func() { <-time.After(2 * time.Second) }) // the timer of package spdystream
 	l := &pipes{calls: make(chan net.Conn), ended: make(chan struct{})}

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 	clientstreams "k8s.io/client-go/tools/remotecommand"
 
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // at asks the runtime for the URL of a stream and checks it: it must be on this machine.
@@ -92,7 +92,7 @@ func (s *streams) Error(w http.ResponseWriter, _ *http.Request, err error) {
 }
 
 // dial connects the ends of a stream to the runtime's stream server.
-func dial(ctx context.Context, to *url.URL, ends runtime.Streams) error {
+func dial(ctx context.Context, to *url.URL, ends cri.Streams) error {
 	config := &rest.Config{Host: to.Host, Proxy: func(*http.Request) (*url.URL, error) { return nil, nil }}
 	executor, err := clientstreams.NewSPDYExecutor(config, http.MethodPost, to)
 	if err != nil {
@@ -108,7 +108,7 @@ func dial(ctx context.Context, to *url.URL, ends runtime.Streams) error {
 // sizes hands on sizes of a terminal until the stream ends.
 type sizes struct {
 	ctx  context.Context
-	from <-chan runtime.TerminalSize
+	from <-chan cri.TerminalSize
 }
 
 // Next implements remotecommand.TerminalSizeQueue.

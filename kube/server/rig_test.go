@@ -33,6 +33,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/pods/containerlog"
 )
 
@@ -86,15 +87,15 @@ func (n *node) ContainerLog(ctx context.Context, uid types.UID, container string
 
 // direct is a runtime that serves streams itself.
 type direct struct {
-	runtime.Reader
-	exec func(ctx context.Context, id string, cmd []string, s runtime.Streams) error
+	cri.Reader
+	exec func(ctx context.Context, id string, cmd []string, s cri.Streams) error
 }
 
-func (d *direct) ExecStream(ctx context.Context, id string, cmd []string, s runtime.Streams) error {
+func (d *direct) ExecStream(ctx context.Context, id string, cmd []string, s cri.Streams) error {
 	return d.exec(ctx, id, cmd, s)
 }
 
-func (d *direct) AttachStream(ctx context.Context, id string, s runtime.Streams) error {
+func (d *direct) AttachStream(ctx context.Context, id string, s cri.Streams) error {
 	return d.exec(ctx, id, nil, s)
 }
 
@@ -200,7 +201,7 @@ type rig struct {
 	stop    func() error
 }
 
-func newRig(t *testing.T, rt runtime.Reader, configure ...func(*Options)) *rig {
+func newRig(t *testing.T, rt cri.Reader, configure ...func(*Options)) *rig {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -211,7 +212,7 @@ func newRig(t *testing.T, rt runtime.Reader, configure ...func(*Options)) *rig {
 
 // newRigOn is newRig with a listener of the test's. The clock is ahead of the machine's, so that no deadline of a
 // connection passes however slow the machine is.
-func newRigOn(t *testing.T, l net.Listener, rt runtime.Reader, configure ...func(*Options)) *rig {
+func newRigOn(t *testing.T, l net.Listener, rt cri.Reader, configure ...func(*Options)) *rig {
 	t.Helper()
 	r := &rig{
 		T: t, ca: newAuthority(t), engine: &node{}, api: fake.NewClientset(), clock: clocktesting.NewFakeClock(time.Now().Add(time.Hour)),

@@ -15,7 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 const (
@@ -44,9 +44,9 @@ func New(options Options) (*Server, error) {
 	s.streams = streams{
 		engine: options.Engine, runtime: options.Runtime, dial: (&net.Dialer{}).DialContext, idle: options.IdleTimeout, log: options.Logger,
 	}
-	s.streams.urls, _ = options.Runtime.(runtime.Streamer)
-	s.streams.direct, _ = options.Runtime.(runtime.DirectStreamer)
-	s.streams.ports, _ = options.Runtime.(runtime.DirectForwarder)
+	s.streams.urls, _ = options.Runtime.(cri.Streamer)
+	s.streams.direct, _ = options.Runtime.(cri.DirectStreamer)
+	s.streams.ports, _ = options.Runtime.(cri.DirectForwarder)
 	s.handler = s.patient(s.access.guard(s.routes()))
 	return s, nil
 }
@@ -70,7 +70,7 @@ func (s *Server) routes() *http.ServeMux {
 	}
 	if s.options.CheckpointDir != "" {
 		c := &checkpoints{engine: s.options.Engine, dir: s.options.CheckpointDir, now: s.options.Clock.Now, turn: make(chan struct{}, 1)}
-		c.runtime, _ = s.options.Runtime.(runtime.Checkpointer)
+		c.runtime, _ = s.options.Runtime.(cri.Checkpointer)
 		mux.HandleFunc("POST /checkpoint/{namespace}/{pod}/{container}", c.handle)
 	}
 	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", s.containerLogs)

@@ -17,7 +17,7 @@ import (
 	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
 	"k8s.io/streaming/pkg/httpstream/spdy"
 
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/pods/containerlog"
 )
 
@@ -311,7 +311,7 @@ func TestStreamsThatAreNotRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ended := make(chan struct{})
-				r := newPipeRig(t, &direct{exec: func(_ context.Context, _ string, _ []string, s runtime.Streams) error {
+				r := newPipeRig(t, &direct{exec: func(_ context.Context, _ string, _ []string, s cri.Streams) error {
 					defer close(ended)
 					return flood(s.Stdout)
 				}})

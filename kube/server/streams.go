@@ -15,7 +15,7 @@ import (
 	"k8s.io/streaming/pkg/httpstream/wsstream"
 	utilexec "k8s.io/utils/exec"
 
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // streamCreation is how long a client may take to open the streams it has announced.
@@ -24,10 +24,10 @@ const streamCreation = 30 * time.Second
 // streams serves exec, attach and port-forward (KH4).
 type streams struct {
 	engine  Engine
-	runtime runtime.Reader
-	urls    runtime.Streamer        // nil: the runtime has no stream server
-	direct  runtime.DirectStreamer  // nil: the runtime does not serve streams itself
-	ports   runtime.DirectForwarder // nil: the runtime does not forward ports itself
+	runtime cri.Reader
+	urls    cri.Streamer        // nil: the runtime has no stream server
+	direct  cri.DirectStreamer  // nil: the runtime does not serve streams itself
+	ports   cri.DirectForwarder // nil: the runtime does not forward ports itself
 	dial    func(ctx context.Context, network, address string) (net.Conn, error)
 	idle    time.Duration
 	log     logr.Logger
@@ -39,7 +39,7 @@ type job struct {
 	// url asks the runtime where it serves the stream.
 	url func(ctx context.Context) (string, error)
 	// run serves the stream here; nil: the runtime cannot.
-	run func(ctx context.Context, s runtime.Streams) error
+	run func(ctx context.Context, s cri.Streams) error
 }
 
 func errNoStreams() error {
@@ -65,7 +65,7 @@ func (s *streams) exec(w http.ResponseWriter, r *http.Request) {
 			return response.GetUrl(), err
 		}
 	} else if s.direct != nil {
-		j.run = func(ctx context.Context, ends runtime.Streams) error { return s.direct.ExecStream(ctx, id, cmd, ends) }
+		j.run = func(ctx context.Context, ends cri.Streams) error { return s.direct.ExecStream(ctx, id, cmd, ends) }
 	}
 	s.serve(w, r, j)
 }
@@ -85,7 +85,7 @@ func (s *streams) attach(w http.ResponseWriter, r *http.Request) {
 			return response.GetUrl(), err
 		}
 	} else if s.direct != nil {
-		j.run = func(ctx context.Context, ends runtime.Streams) error { return s.direct.AttachStream(ctx, id, ends) }
+		j.run = func(ctx context.Context, ends cri.Streams) error { return s.direct.AttachStream(ctx, id, ends) }
 	}
 	s.serve(w, r, j)
 }
@@ -128,7 +128,7 @@ func (s *streams) serve(w http.ResponseWriter, r *http.Request, j job) {
 			s.proxy(w, r, url)
 			return
 		}
-		j.run = func(ctx context.Context, ends runtime.Streams) error { return dial(ctx, url, ends) }
+		j.run = func(ctx context.Context, ends cri.Streams) error { return dial(ctx, url, ends) }
 	}
 	if websocket {
 		s.webSocket(w, r, j)
@@ -139,7 +139,7 @@ func (s *streams) serve(w http.ResponseWriter, r *http.Request, j job) {
 
 // executor runs a stream for package remotecommand, whatever it is.
 type executor struct {
-	run func(ctx context.Context, s runtime.Streams) error
+	run func(ctx context.Context, s cri.Streams) error
 }
 
 // ExecInContainer implements remotecommand.Executor.
@@ -148,7 +148,7 @@ func (e executor) ExecInContainer(ctx context.Context, _, _, _ string, _ []strin
 ) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	ends := runtime.Streams{Stdin: in, TTY: tty}
+	ends := cri.Streams{Stdin: in, TTY: tty}
 	if out != nil {
 		ends.Stdout = out
 	}
@@ -156,7 +156,7 @@ func (e executor) ExecInContainer(ctx context.Context, _, _, _ string, _ []strin
 		ends.Stderr = errOut
 	}
 	if resize != nil {
-		sizes := make(chan runtime.TerminalSize)
+		sizes := make(chan cri.TerminalSize)
 		ends.Resize = sizes
 		done := make(chan struct{})
 		defer func() { <-done }()
@@ -172,7 +172,7 @@ func (e executor) ExecInContainer(ctx context.Context, _, _, _ string, _ []strin
 						return
 					}
 					select {
-					case sizes <- runtime.TerminalSize{Width: size.Width, Height: size.Height}:
+					case sizes <- cri.TerminalSize{Width: size.Width, Height: size.Height}:
 					case <-ctx.Done():
 						return
 					}

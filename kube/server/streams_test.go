@@ -18,10 +18,11 @@ import (
 	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // program is what containers of the tests run, by its first argument.
-func program(ctx context.Context, id string, cmd []string, s runtime.Streams) error {
+func program(ctx context.Context, id string, cmd []string, s cri.Streams) error {
 	switch cmd[0] {
 	case "cat": // to the end of its input
 		if _, err := io.Copy(s.Stdout, s.Stdin); err != nil {
@@ -61,7 +62,7 @@ func streamServer(t *testing.T, cmd ...string) string {
 			t.Error(err)
 			return
 		}
-		run := func(_ context.Context, s runtime.Streams) error { return program(ctx, "c1", cmd, s) }
+		run := func(_ context.Context, s cri.Streams) error { return program(ctx, "c1", cmd, s) }
 		remotecommand.ServeExec(w, r, executor{run}, "", "", "", nil, wants, time.Hour, time.Minute, remotecommand.SupportedStreamingProtocols)
 	}))
 	t.Cleanup(func() { cancel(); server.Close() })
@@ -85,7 +86,7 @@ func eachWay(t *testing.T, query string, cmd []string, test func(t *testing.T, r
 	for _, kind := range []string{"direct", "remote"} {
 		for _, way := range []string{"SPDY", "WebSocket"} {
 			t.Run(kind+" "+way, func(t *testing.T) {
-				var rt runtime.Reader = &direct{exec: program}
+				var rt cri.Reader = &direct{exec: program}
 				if kind == "remote" {
 					rt = &remote{url: streamServer(t, cmd...) + "?" + query}
 				}

@@ -13,7 +13,7 @@ import (
 	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
 	"k8s.io/streaming/pkg/httpstream/wsstream"
 
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // Channels of a WebSocket.
@@ -55,7 +55,7 @@ func (s *streams) webSocket(w http.ResponseWriter, r *http.Request, j job) {
 	defer conn.Close()
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	streams := runtime.Streams{TTY: j.wants.TTY}
+	streams := cri.Streams{TTY: j.wants.TTY}
 	if j.wants.Stdin {
 		streams.Stdin = ends[stdinChannel]
 	}
@@ -66,7 +66,7 @@ func (s *streams) webSocket(w http.ResponseWriter, r *http.Request, j job) {
 		streams.Stderr = ends[stderrChannel]
 	}
 	var resizing sync.WaitGroup
-	sizes := make(chan runtime.TerminalSize)
+	sizes := make(chan cri.TerminalSize)
 	resizing.Go(func() { readSizes(ctx, ends[resizeChannel], sizes) })
 	if j.wants.TTY {
 		streams.Resize = sizes
@@ -93,11 +93,11 @@ func (s *streams) webSocket(w http.ResponseWriter, r *http.Request, j job) {
 }
 
 // readSizes reads the sizes of a terminal, each a JSON object, until the client or ctx ends.
-func readSizes(ctx context.Context, from io.Reader, to chan<- runtime.TerminalSize) {
+func readSizes(ctx context.Context, from io.Reader, to chan<- cri.TerminalSize) {
 	defer close(to)
 	decoder := json.NewDecoder(from)
 	for {
-		var size runtime.TerminalSize
+		var size cri.TerminalSize
 		if decoder.Decode(&size) != nil {
 			return
 		}

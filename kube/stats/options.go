@@ -13,7 +13,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/clock"
 
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/pods"
 )
 
@@ -38,9 +38,9 @@ type Options struct {
 	Node string
 	// Engine has the pods.
 	Engine Engine
-	// Runtime lists containers and, if it is a [runtime.StatsLister], measures them. What it does not
+	// Runtime lists containers and, if it is a [cri.StatsLister], measures them. What it does not
 	// say is read from cgroups. Nil: only the node is measured.
-	Runtime runtime.Reader
+	Runtime cri.Reader
 	// Images is asked for the file systems of images. Nil: they are not shown.
 	Images ImageFs
 	// RootDir is a folder on the node's file system, which is shown as the node's; the engine's RootDir.

@@ -19,6 +19,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/pods"
 )
 
@@ -202,7 +203,7 @@ func (e *engine) LocalStorage(uid types.UID) (pods.LocalStorage, map[string]pods
 
 // containers is a runtime.
 type containers struct {
-	runtime.Reader
+	cri.Reader
 	sandboxes []*runtimeapi.PodSandbox
 
 	mu       sync.Mutex

@@ -7,6 +7,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // podStatsPause is how long a runtime is not asked for the statistics of pods after it failed to say
@@ -15,8 +16,8 @@ const podStatsPause = 5 * time.Minute
 
 // runtimeReader asks a container runtime what runs and what that uses.
 type runtimeReader struct {
-	runtime runtime.Reader
-	lister  runtime.StatsLister // nil: it measures nothing
+	runtime cri.Reader
+	lister  cri.StatsLister // nil: it measures nothing
 	// podStats is when it is asked for the statistics of pods again.
 	podStats time.Time
 }
@@ -72,7 +73,7 @@ func (r *runtimeReader) measure(ctx context.Context, f *found, now time.Time) er
 		r.podStats = now.Add(podStatsPause)
 	}
 	list, err := r.lister.ListContainerStats(ctx, nil)
-	if err != nil && runtime.Class(err) != runtime.ErrUnimplemented {
+	if err != nil && cri.Class(err) != runtime.ErrUnimplemented {
 		return err
 	}
 	for _, c := range list {

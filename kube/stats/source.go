@@ -9,7 +9,7 @@ import (
 	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"github.com/podwright/podwright/internal/timing"
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // Source measures a node and its pods when it is asked. It has no goroutine. Make one with [New]; it
@@ -41,7 +41,7 @@ func New(options Options) (*Source, error) {
 		runtime: runtimeReader{runtime: options.Runtime}, machine: machine{proc: options.Proc}, cgroups: examine(options.Cgroups),
 		past: newHistory(), disk: disk{age: options.DiskAge}, paths: map[string]string{}, held: map[string]limits{},
 	}
-	s.runtime.lister, _ = options.Runtime.(runtime.StatsLister)
+	s.runtime.lister, _ = options.Runtime.(cri.StatsLister)
 	return s, nil
 }
 

@@ -21,7 +21,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/podwright/podwright/kube/tokens"
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // anchor is a certificate as far as a bundle reads it.
@@ -104,8 +104,8 @@ func TestBundlesAreSelected(t *testing.T) {
 		if string(got) != want || (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) {
 			t.Errorf("KK7: %s: %q, err %v", name, got, err)
 		}
-		if runtime.IsNotFound(err) != tc.absent {
-			t.Errorf("KK7: %s: absent %v, err %v", name, runtime.IsNotFound(err), err)
+		if cri.IsNotFound(err) != tc.absent {
+			t.Errorf("KK7: %s: absent %v, err %v", name, cri.IsNotFound(err), err)
 		}
 		if err != nil && strings.Contains(err.Error(), "hidden") {
 			t.Errorf("KK7: %s: %v", name, err)
@@ -130,7 +130,7 @@ func TestBundlesOfOtherServers(t *testing.T) {
 	}
 	unknown("v1beta1", api, false)
 	for _, p := range []*v1.ClusterTrustBundleProjection{one, ofSigner} {
-		if _, err := newBundles(t, api).TrustBundle(t.Context(), nil, p); !runtime.IsNotFound(err) || !strings.Contains(err.Error(), "has no trust bundles") {
+		if _, err := newBundles(t, api).TrustBundle(t.Context(), nil, p); !cri.IsNotFound(err) || !strings.Contains(err.Error(), "has no trust bundles") {
 			t.Errorf("KK7: err %v", err)
 		}
 	}
@@ -176,7 +176,7 @@ func TestBundlesOutliveOutages(t *testing.T) {
 			t.Errorf("KK7: %d requests in an outage", requests)
 		}
 		other := newBundles(t, api)
-		if _, err := other.TrustBundle(t.Context(), nil, &v1.ClusterTrustBundleProjection{Name: ptr.To("one")}); err == nil || runtime.IsNotFound(err) {
+		if _, err := other.TrustBundle(t.Context(), nil, &v1.ClusterTrustBundleProjection{Name: ptr.To("one")}); err == nil || cri.IsNotFound(err) {
 			t.Errorf("KK7: an outage is read as absence: %v", err)
 		}
 	})

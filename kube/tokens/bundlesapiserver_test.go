@@ -21,7 +21,7 @@ import (
 
 	"github.com/podwright/podwright/kube/apitest"
 	"github.com/podwright/podwright/kube/tokens"
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // authority makes a certificate that signs others.
@@ -76,7 +76,7 @@ func TestAPIServerBundles(t *testing.T) {
 			t.Errorf("KK7: %d bytes, want %d, err %v", len(got), tc.size, err)
 		}
 	}
-	if _, err := bundles.TrustBundle(t.Context(), nil, &v1.ClusterTrustBundleProjection{Name: ptr.To("none")}); !runtime.IsNotFound(err) {
+	if _, err := bundles.TrustBundle(t.Context(), nil, &v1.ClusterTrustBundleProjection{Name: ptr.To("none")}); !cri.IsNotFound(err) {
 		t.Errorf("KK7: err %v", err)
 	}
 }
@@ -89,7 +89,7 @@ func TestAPIServerWithoutBundles(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = bundles.TrustBundle(t.Context(), nil, &v1.ClusterTrustBundleProjection{Name: ptr.To("plain")})
-	if !runtime.IsNotFound(err) {
+	if !cri.IsNotFound(err) {
 		t.Errorf("KK7: err %v", err)
 	}
 	asNode, err := tokens.NewBundles(tokens.Options{Client: kubernetes.NewForConfigOrDie(cluster.Node("edge-1"))})

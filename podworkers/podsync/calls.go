@@ -10,6 +10,7 @@ import (
 
 	"github.com/podwright/podwright/internal/foreign"
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // Calls is a runtime whose calls are made for pods. It stands between the parts that make
@@ -26,7 +27,7 @@ import (
 //
 // Only calls made with the context of a [Syncer]'s step count as made for a pod.
 type Calls struct {
-	runtime.RuntimeService
+	cri.RuntimeService
 	o        CallOptions
 	unlisted *unlisted
 	open     *openCalls
@@ -60,7 +61,7 @@ type CallOptions struct {
 }
 
 // NewCalls wraps a runtime.
-func NewCalls(service runtime.RuntimeService, options CallOptions) *Calls {
+func NewCalls(service cri.RuntimeService, options CallOptions) *Calls {
 	if options.Clock == nil {
 		options.Clock = clock.RealClock{}
 	}
@@ -126,7 +127,7 @@ func (c *Calls) Read(ctx context.Context, uid types.UID) (*runtime.PodStatus, er
 func (c *Calls) PodSandboxStatus(ctx context.Context, podSandboxID string, verbose bool) (*runtimeapi.PodSandboxStatusResponse, error) {
 	response, err := c.RuntimeService.PodSandboxStatus(ctx, podSandboxID, verbose)
 	if uid, ok := foreign.PodOf(ctx); ok && err == nil && response.GetStatus() != nil && c.o.Cache != nil {
-		c.o.Cache.Described(uid, runtime.NewSandboxStatus(response.GetStatus()))
+		c.o.Cache.Described(uid, cri.NewSandboxStatus(response.GetStatus()))
 	}
 	return response, err
 }

@@ -15,11 +15,12 @@ import (
 
 	"github.com/podwright/podwright/internal/foreign"
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // callee is a runtime that answers as it is told.
 type callee struct {
-	runtime.RuntimeService
+	cri.RuntimeService
 	err error
 	// hang makes starts wait for the end of their context.
 	hang bool
@@ -281,7 +282,7 @@ func TestPanicOfAStartIsAnError(t *testing.T) {
 	}
 }
 
-type panicking struct{ runtime.RuntimeService }
+type panicking struct{ cri.RuntimeService }
 
 func (panicking) RunPodSandbox(context.Context, *runtimeapi.PodSandboxConfig, string) (string, error) {
 	panic("oops")
@@ -412,7 +413,7 @@ func TestSandboxThatAStepReadsIsHandedIn(t *testing.T) {
 	}
 }
 
-type described struct{ runtime.RuntimeService }
+type described struct{ cri.RuntimeService }
 
 func (described) PodSandboxStatus(_ context.Context, id string, _ bool) (*runtimeapi.PodSandboxStatusResponse, error) {
 	return &runtimeapi.PodSandboxStatusResponse{Status: &runtimeapi.PodSandboxStatus{Id: id}}, nil

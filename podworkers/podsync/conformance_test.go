@@ -15,6 +15,7 @@ import (
 
 	"github.com/podwright/podwright/podworkers/syncertest"
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/fake"
 )
 
@@ -69,7 +70,7 @@ func conforming(t *testing.T) syncertest.Subject {
 			return &s
 		},
 		Listed: func(ctx context.Context, uid types.UID) (*runtime.Pod, error) {
-			pods, err := runtime.NewView(rt, runtime.ViewOptions{}).ListPods(ctx)
+			pods, err := cri.NewView(rt, cri.ViewOptions{}).ListPods(ctx)
 			for _, p := range pods {
 				if p.UID == uid {
 					return p, nil

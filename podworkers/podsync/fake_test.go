@@ -1,6 +1,7 @@
 package podsync
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,6 +33,8 @@ type node struct {
 	mu    sync.Mutex
 	calls []string
 	fail  map[string]bool
+	// failure is what they fail with, nil: errFake.
+	failure error
 
 	// view is what the pod looks like when it is read again; nil: as it looked before.
 	view *runtime.PodStatus
@@ -92,7 +95,7 @@ func (n *node) do(name string) error {
 	defer n.mu.Unlock()
 	n.calls = append(n.calls, name)
 	if n.fail[name] {
-		return errFake
+		return cmp.Or(n.failure, errFake)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 const (
@@ -122,7 +123,7 @@ func (o *openCalls) begin(uid types.UID, name string, cancel context.CancelCause
 func (o *openCalls) end(uid types.UID, c *openCall, err error, cancelled bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if err != nil && cancelled || runtime.Class(err) == runtime.ErrCanceled || runtime.Class(err) == runtime.ErrDeadline {
+	if err != nil && cancelled || cri.Class(err) == runtime.ErrCanceled || cri.Class(err) == runtime.ErrDeadline {
 		c.latestEnd = o.clock.Now().Add(settling)
 		return
 	}

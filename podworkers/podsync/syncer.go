@@ -54,7 +54,8 @@ func New(pods Pods, reader Reader, statuses Statuses, options Options) *Syncer {
 
 // SyncPod publishes what the runtime shows, does the next steps, and publishes
 // what they led to. A status that is dropped keeps it from none of this.
-func (s *Syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v1.Pod, view *runtime.PodStatus) (podworkers.SyncResult, error) {
+func (s *Syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v1.Pod, view *runtime.PodStatus) (_ podworkers.SyncResult, err error) {
+	defer func() { err = canceled(err) }()
 	ctx = s.o.Hooks.Syncing(ctx, pod.UID)
 	s.stopping.setFinal(pod.UID, false)
 	ctx = foreign.ForPod(ctx, pod.UID)
@@ -62,8 +63,7 @@ func (s *Syncer) SyncPod(ctx context.Context, _ podworkers.UpdateType, pod, _ *v
 	pod = s.o.Allocations.Allocated(pod)
 	ctx, end := s.deadlines.begin(ctx, pod)
 	defer end()
-	view, err := s.removeEarlierLife(ctx, pod.UID, view)
-	if err != nil {
+	if view, err = s.removeEarlierLife(ctx, pod.UID, view); err != nil {
 		return podworkers.SyncResult{}, err
 	}
 	view = abortedAsCreated(view)

@@ -16,7 +16,8 @@ import (
 )
 
 // SyncTerminatingPod stops the containers and publishes how they ended.
-func (s *Syncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus, gracePeriodSeconds *int64, statusFunc podworkers.PodStatusFunc) error {
+func (s *Syncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus, gracePeriodSeconds *int64, statusFunc podworkers.PodStatusFunc) (err error) {
+	defer func() { err = canceled(err) }()
 	s.o.Hooks.Terminating(pod.UID)
 	s.stopping.setFinal(pod.UID, false)
 	s.deadlines.forget(pod.UID)
@@ -55,7 +56,8 @@ func (s *Syncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, view *runt
 }
 
 // StopUnseen tells a pod to stop that the runtime lists and does not describe.
-func (s *Syncer) StopUnseen(ctx context.Context, pod *v1.Pod, gracePeriodSeconds *int64) error {
+func (s *Syncer) StopUnseen(ctx context.Context, pod *v1.Pod, gracePeriodSeconds *int64) (err error) {
+	defer func() { err = canceled(err) }()
 	ctx = foreign.ForPod(ctx, pod.UID)
 	s.o.Probes.StopLivenessAndStartup(pod.UID)
 	if err := s.pods.KillListed(ctx, s.o.Allocations.Allocated(pod), gracePeriodSeconds); err != nil {
@@ -65,7 +67,8 @@ func (s *Syncer) StopUnseen(ctx context.Context, pod *v1.Pod, gracePeriodSeconds
 }
 
 // SyncTerminatingRuntimePod stops a pod that no source wants and whose spec is unknown.
-func (s *Syncer) SyncTerminatingRuntimePod(ctx context.Context, pod *runtime.Pod) error {
+func (s *Syncer) SyncTerminatingRuntimePod(ctx context.Context, pod *runtime.Pod) (err error) {
+	defer func() { err = canceled(err) }()
 	if err := s.pods.KillRuntimePod(ctx, pod, nil); err != nil {
 		return fmt.Errorf("stop the left-over pod: %w", err)
 	}
@@ -77,10 +80,10 @@ func (s *Syncer) SyncTerminatingRuntimePod(ctx context.Context, pod *runtime.Pod
 }
 
 // SyncTerminatedPod publishes the last status and releases the pod.
-func (s *Syncer) SyncTerminatedPod(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus) error {
+func (s *Syncer) SyncTerminatedPod(ctx context.Context, pod *v1.Pod, view *runtime.PodStatus) (err error) {
+	defer func() { err = canceled(err) }()
 	ctx = foreign.ForPod(ctx, pod.UID) // what it removes is told
-	view, err := s.stopAgain(ctx, pod, view)
-	if err != nil {
+	if view, err = s.stopAgain(ctx, pod, view); err != nil {
 		return err
 	}
 	seen(ctx, view)

@@ -7,7 +7,6 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/cri"
 )
 
@@ -16,7 +15,7 @@ func BenchmarkCall(b *testing.B) {
 	c := connect(b, &server{}, cri.Options{})
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := c.Version(b.Context(), runtime.APIVersion); err != nil {
+		if _, err := c.Version(b.Context(), cri.APIVersion); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -143,7 +143,7 @@ func TestExecSync(t *testing.T) {
 			&runtimeapi.ExecSyncResponse{Stdout: []byte("o"), ExitCode: 3}, nil, "o",
 			func(err error) bool {
 				var exit interface{ ExitStatus() int }
-				return errors.As(err, &exit) && exit.ExitStatus() == 3 && runtime.Class(err) == nil
+				return errors.As(err, &exit) && exit.ExitStatus() == 3 && cri.Class(err) == nil
 			},
 		},
 		{
@@ -188,7 +188,7 @@ func TestNoTimeoutNoDeadline(t *testing.T) {
 	})
 	_, _, err := c.ExecSync(t.Context(), "c", []string{"x"}, 0)
 	var exit interface{ ExitStatus() int }
-	if err == nil || runtime.Class(err) != nil || errors.As(err, &exit) {
+	if err == nil || cri.Class(err) != nil || errors.As(err, &exit) {
 		t.Errorf("got %v, want an error without class and exit status", err)
 	}
 }
@@ -235,7 +235,7 @@ func TestNotFound(t *testing.T) {
 		"StopContainer":    c.StopContainer(ctx, "c", 1),
 		"StartContainer":   c.StartContainer(ctx, "c"),
 	} {
-		if !runtime.IsNotFound(err) {
+		if !cri.IsNotFound(err) {
 			t.Errorf("%s: got %v, want ErrNotFound", name, err)
 		}
 	}
@@ -281,7 +281,7 @@ func TestErrorClasses(t *testing.T) {
 			})
 			err := c.StartContainer(t.Context(), "c")
 			wrapped := fmt.Errorf("pod: %w", fmt.Errorf("start: %w", err))
-			if got := runtime.Class(wrapped); got != want {
+			if got := cri.Class(wrapped); got != want {
 				t.Errorf("Class = %v, want %v", got, want)
 			}
 			for _, class := range classes {
@@ -353,7 +353,7 @@ func TestVagueCodesGetTheirClass(t *testing.T) {
 			if class, special := tc.want[op]; special {
 				want = class
 			}
-			if got := runtime.Class(call(c)); got != want {
+			if got := cri.Class(call(c)); got != want {
 				t.Errorf("%s: %v %q has the class %v, want %v", op, tc.code, tc.message, got, want)
 			}
 		}

@@ -17,7 +17,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/internal/timing"
-	"github.com/podwright/podwright/runtime"
 )
 
 // Defaults of [Options].
@@ -104,9 +103,9 @@ type Client struct {
 }
 
 var (
-	_ runtime.RuntimeService = (*Client)(nil)
-	_ runtime.ImageService   = (*Client)(nil)
-	_ runtime.EventStreamer  = (*Client)(nil)
+	_ RuntimeService = (*Client)(nil)
+	_ ImageService   = (*Client)(nil)
+	_ EventStreamer  = (*Client)(nil)
 )
 
 // Dial connects to the runtime that serves CRI v1 at endpoint, "unix:///path" or
@@ -235,7 +234,7 @@ var namesObjects = map[string]bool{
 
 // missingIsFine drops the error that says the object does not exist.
 func missingIsFine(err error) error {
-	if runtime.IsNotFound(err) {
+	if IsNotFound(err) {
 		return nil
 	}
 	return err

@@ -78,7 +78,7 @@ func TestClosedClient(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Version(t.Context(), runtime.APIVersion); !errors.Is(err, runtime.ErrCanceled) {
+	if _, err := c.Version(t.Context(), cri.APIVersion); !errors.Is(err, runtime.ErrCanceled) {
 		t.Errorf("got %v, want ErrCanceled", err)
 	}
 }

@@ -163,7 +163,7 @@ func TestContainerdKilled(t *testing.T) {
 	})
 	i.Restart()
 	eventually(t, "client reconnects", func() bool {
-		_, err := c.Version(ctx, runtime.APIVersion)
+		_, err := c.Version(ctx, cri.APIVersion)
 		return err == nil
 	})
 
@@ -235,7 +235,7 @@ func TestContainerdStartError(t *testing.T) {
 	if err := c.StartContainer(t.Context(), id); err == nil {
 		t.Fatal("started a program that does not exist")
 	}
-	got := runtime.NewContainerStatus(p.status(id), "containerd")
+	got := cri.NewContainerStatus(p.status(id), "containerd")
 	if got.State != runtime.Exited || got.ExitCode != 128 || got.Reason != "StartError" || !got.StartedAt.IsZero() || got.FinishedAt.IsZero() {
 		t.Errorf("got %+v", got)
 	}

@@ -120,8 +120,8 @@ func (c *Client) attempt(ctx context.Context, path string) *DialError {
 	default:
 		return failed(err, "is the runtime running, and is this its socket?")
 	}
-	_, err = call(ctx, c, "Version", noLimit, c.runtime.Version, versionRequest(runtime.APIVersion))
-	switch class := runtime.Class(err); {
+	_, err = call(ctx, c, "Version", noLimit, c.runtime.Version, versionRequest(APIVersion))
+	switch class := Class(err); {
 	case err == nil:
 		return nil
 	case class == runtime.ErrUnimplemented:
@@ -160,5 +160,5 @@ func worthWaiting(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) ||
 		errors.Is(err, syscall.ECONNREFUSED) ||
 		errors.Is(err, syscall.EAGAIN) ||
-		runtime.Class(err) == runtime.ErrUnavailable
+		Class(err) == runtime.ErrUnavailable
 }

@@ -181,7 +181,7 @@ func TestDialAnyPath(t *testing.T) {
 	socket := filepath.Join(filepath.Dir(newSocket(t)), "a %2F?b#c")
 	serve(t, socket, &server{})
 	c := dial(t, "unix://"+socket, cri.Options{})
-	if _, err := c.Version(t.Context(), runtime.APIVersion); err != nil {
+	if _, err := c.Version(t.Context(), cri.APIVersion); err != nil {
 		t.Error(err)
 	}
 }

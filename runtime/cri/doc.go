@@ -1,13 +1,30 @@
-// Package cri talks to a container runtime over CRI v1 on a unix socket:
-// containerd, CRI-O, or anything else that serves
-// k8s.io/cri-api/pkg/apis/runtime/v1. [Client] implements
-// runtime.RuntimeService, runtime.ImageService and runtime.EventStreamer.
+// Package cri is the Container Runtime Interface as the engine speaks it: the Go interfaces
+// that a runtime implements ([RuntimeService], [ImageService], and optional abilities such
+// as [EventStreamer]), the [View] that turns raw lists into the types of package runtime,
+// the [Class] of an error, and a [Client] for containerd, CRI-O or anything else that
+// serves k8s.io/cri-api/pkg/apis/runtime/v1 on a unix socket.
+//
+//	RuntimeService ──ListPodSandbox──┐
+//	  (Client,        ListContainers ├──► View ──► runtime.Pod        (what exists)
+//	   process, fake) …Status────────┘         └─► runtime.PodStatus  (what it looks like)
+//
+// Method signatures are those of k8s.io/cri-api/pkg/apis, narrowed to what is used, so that
+// any existing Go CRI client satisfies the interfaces.
+//
+// # Identity and ownership
+//
+// The pod UID is the key of everything. A sandbox or container belongs to a pod
+// through its labels (runtime.LabelPodUID and others). Objects without these labels belong to
+// other programs and never appear in a [View]. With an owner ID ([ViewOptions]) objects
+// of other owners are invisible too.
+//
+// # The client
 //
 //	caller ──► Client ── deadline per call ──► gRPC ──unix socket──► runtime
 //	   ▲          │                                                     │
 //	   └ *Error ◄─┴── class, exit code, secrets removed ◄───────────────┘
 //
-// The package decides nothing: it does not retry calls, cache answers or know
+// [Dial] makes one. It decides nothing: it does not retry calls, cache answers or know
 // pods. One call of the Client is one call of the runtime, except that it streams
 // lists where the runtime can do that, checks the filter of image lists, and watches
 // pulls.

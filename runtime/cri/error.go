@@ -6,8 +6,6 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-
-	"github.com/podwright/podwright/runtime"
 )
 
 // Error is a failed call. It matches, by errors.Is, the Err… sentinel of package
@@ -41,7 +39,7 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 // class is the class of the code, nil if it has none.
-func (e *Error) class() error { return runtime.Class(status.Error(e.Code, "")) }
+func (e *Error) class() error { return Class(status.Error(e.Code, "")) }
 
 // Is reports whether target is the class of the error.
 func (e *Error) Is(target error) bool {

@@ -10,7 +10,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// GetContainerEvents implements runtime.EventStreamer. It has no time limit: it
+// GetContainerEvents implements EventStreamer. It has no time limit: it
 // returns when ctx ends (runtime.ErrCanceled or runtime.ErrDeadline), when the
 // runtime does not have the call (runtime.ErrUnimplemented; containerd before
 // 1.7) or when the stream breaks or the runtime ends it (runtime.ErrUnavailable).

@@ -4,21 +4,19 @@ import (
 	"context"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-
-	"github.com/podwright/podwright/runtime"
 )
 
-// ImageStatus implements runtime.ImageService.
+// ImageStatus implements ImageService.
 func (c *Client) ImageStatus(ctx context.Context, image *runtimeapi.ImageSpec, verbose bool) (*runtimeapi.ImageStatusResponse, error) {
 	response, err := call(ctx, c, "ImageStatus", c.options.CallTimeout, c.images.ImageStatus,
 		&runtimeapi.ImageStatusRequest{Image: image, Verbose: verbose})
-	if runtime.IsNotFound(err) {
+	if IsNotFound(err) {
 		return &runtimeapi.ImageStatusResponse{}, nil
 	}
 	return response, err
 }
 
-// RemoveImage implements runtime.ImageService.
+// RemoveImage implements ImageService.
 func (c *Client) RemoveImage(ctx context.Context, image *runtimeapi.ImageSpec) error {
 	_, err := call(ctx, c, "RemoveImage", c.options.CallTimeout, c.images.RemoveImage,
 		&runtimeapi.RemoveImageRequest{Image: image})

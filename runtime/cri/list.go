@@ -26,7 +26,7 @@ func newListing() listing {
 	return listing{allSandboxes: newRecall[runtimeapi.PodSandbox](), allContainers: newRecall[runtimeapi.Container]()}
 }
 
-// ListPodSandbox implements runtime.Reader. With a nil filter, a sandbox that has not changed is the same object as in the
+// ListPodSandbox implements Reader. With a nil filter, a sandbox that has not changed is the same object as in the
 // list before: do not modify it.
 func (c *Client) ListPodSandbox(ctx context.Context, filter *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error) {
 	if filter != nil {
@@ -52,7 +52,7 @@ func (c *Client) listSandboxes(ctx context.Context, filter *runtimeapi.PodSandbo
 	return response.GetItems(), err
 }
 
-// ListContainers implements runtime.Reader. With a nil filter, a container that has not changed is the same object as in
+// ListContainers implements Reader. With a nil filter, a container that has not changed is the same object as in
 // the list before: do not modify it.
 func (c *Client) ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
 	if filter != nil {
@@ -75,7 +75,7 @@ func (c *Client) listContainers(ctx context.Context, filter *runtimeapi.Containe
 	}
 	response, err := call(ctx, c, "ListContainers", c.options.CallTimeout, c.runtime.ListContainers,
 		&runtimeapi.ListContainersRequest{Filter: filter}, options...)
-	if err != nil && runtime.Class(err) == runtime.ErrExhausted && filter.GetPodSandboxId() == "" {
+	if err != nil && Class(err) == runtime.ErrExhausted && filter.GetPodSandboxId() == "" {
 		return c.listBySandbox(ctx, filter)
 	}
 	return response.GetContainers(), err
@@ -103,7 +103,7 @@ func (c *Client) listBySandbox(ctx context.Context, filter *runtimeapi.Container
 	return all, nil
 }
 
-// ListImages implements runtime.ImageService. Since containerd does not look at
+// ListImages implements ImageService. Since containerd does not look at
 // the filter, an answer to a filtered list is checked with ImageStatus.
 func (c *Client) ListImages(ctx context.Context, filter *runtimeapi.ImageFilter) ([]*runtimeapi.Image, error) {
 	request := &runtimeapi.StreamImagesRequest{Filter: filter}
@@ -152,7 +152,7 @@ func streamed[Req, Message, Item any](
 		return all, true, nil
 	}
 	failure := c.failure(op, err)
-	if runtime.Class(failure) == runtime.ErrUnimplemented {
+	if Class(failure) == runtime.ErrUnimplemented {
 		missing.Store(true)
 		return nil, false, nil
 	}

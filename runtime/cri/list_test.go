@@ -46,7 +46,7 @@ func TestLargeMessages(t *testing.T) {
 				return &runtimeapi.ListContainersResponse{Containers: containers(tc.mib, mib)}, nil
 			}}
 			got, err := connect(t, s, cri.Options{}).ListContainers(t.Context(), nil)
-			if runtime.Class(err) != tc.want || err == nil && len(got) != tc.mib {
+			if cri.Class(err) != tc.want || err == nil && len(got) != tc.mib {
 				t.Errorf("got %d containers, %v; want class %v", len(got), err, tc.want)
 			}
 		})
@@ -204,11 +204,11 @@ func TestContainersTooManyForOneMessage(t *testing.T) {
 		t.Errorf("2.10: %d containers, %v", len(got), err)
 	}
 	broken, asked = "b", 0
-	if got, err := c.ListContainers(t.Context(), filter); runtime.Class(err) != runtime.ErrExhausted || len(got) > 0 {
+	if got, err := c.ListContainers(t.Context(), filter); cri.Class(err) != runtime.ErrExhausted || len(got) > 0 {
 		t.Errorf("2.10: a part is missing: %d containers, %v", len(got), err)
 	}
 	filter.PodSandboxId, asked = "b", 0
-	if _, err := c.ListContainers(t.Context(), filter); runtime.Class(err) != runtime.ErrExhausted || asked != 1 {
+	if _, err := c.ListContainers(t.Context(), filter); cri.Class(err) != runtime.ErrExhausted || asked != 1 {
 		t.Errorf("2.10: of one sandbox: %v after %d calls", err, asked)
 	}
 }
@@ -224,7 +224,7 @@ func TestOutputOfACommandIsBounded(t *testing.T) {
 	for kib, want := range map[int]error{1: nil, 1024: nil, 1100: runtime.ErrExhausted, 9000: runtime.ErrExhausted} {
 		size = kib << 10
 		stdout, stderr, err := c.ExecSync(t.Context(), "c", []string{"x"}, 0)
-		if runtime.Class(err) != want || err == nil && len(stdout)+len(stderr) != size {
+		if cri.Class(err) != want || err == nil && len(stdout)+len(stderr) != size {
 			t.Errorf("23.8: %d KiB: %d and %d bytes, %v", kib, len(stdout), len(stderr), err)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// PullImage implements runtime.ImageService. It has no time limit as long as the
+// PullImage implements ImageService. It has no time limit as long as the
 // pull makes progress, see [Options].PullStallTimeout.
 func (c *Client) PullImage(ctx context.Context, image *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig, podSandboxConfig *runtimeapi.PodSandboxConfig) (string, error) {
 	const op = "PullImage"

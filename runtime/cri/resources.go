@@ -5,28 +5,26 @@ import (
 	"errors"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-
-	"github.com/podwright/podwright/runtime"
 )
 
 var (
-	_ runtime.ResourceUpdater = (*Client)(nil)
-	_ runtime.StatsReader     = (*Client)(nil)
+	_ ResourceUpdater = (*Client)(nil)
+	_ StatsReader     = (*Client)(nil)
 )
 
-// UpdateContainerResources implements runtime.ResourceUpdater.
+// UpdateContainerResources implements ResourceUpdater.
 func (c *Client) UpdateContainerResources(ctx context.Context, containerID string, resources *runtimeapi.ContainerResources) error {
 	_, err := call(ctx, c, "UpdateContainerResources", c.options.CallTimeout, c.runtime.UpdateContainerResources,
 		&runtimeapi.UpdateContainerResourcesRequest{ContainerId: containerID, Linux: resources.GetLinux(), Windows: resources.GetWindows()})
 	return err
 }
 
-// UpdatePodSandboxResources implements runtime.ResourceUpdater.
+// UpdatePodSandboxResources implements ResourceUpdater.
 func (c *Client) UpdatePodSandboxResources(ctx context.Context, request *runtimeapi.UpdatePodSandboxResourcesRequest) (*runtimeapi.UpdatePodSandboxResourcesResponse, error) {
 	return call(ctx, c, "UpdatePodSandboxResources", c.options.CallTimeout, c.runtime.UpdatePodSandboxResources, request)
 }
 
-// ContainerStats implements runtime.StatsReader.
+// ContainerStats implements StatsReader.
 func (c *Client) ContainerStats(ctx context.Context, containerID string) (*runtimeapi.ContainerStats, error) {
 	const op = "ContainerStats"
 	response, err := call(ctx, c, op, c.options.CallTimeout, c.runtime.ContainerStats,

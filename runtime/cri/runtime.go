@@ -22,18 +22,18 @@ func versionRequest(apiVersion string) *runtimeapi.VersionRequest {
 	return &runtimeapi.VersionRequest{Version: apiVersion}
 }
 
-// Version implements runtime.Reader.
+// Version implements Reader.
 func (c *Client) Version(ctx context.Context, apiVersion string) (*runtimeapi.VersionResponse, error) {
 	return call(ctx, c, "Version", c.options.CallTimeout, c.runtime.Version, versionRequest(apiVersion))
 }
 
-// Status implements runtime.RuntimeService.
+// Status implements RuntimeService.
 func (c *Client) Status(ctx context.Context, verbose bool) (*runtimeapi.StatusResponse, error) {
 	return call(ctx, c, "Status", c.options.CallTimeout, c.runtime.Status,
 		&runtimeapi.StatusRequest{Verbose: verbose})
 }
 
-// RunPodSandbox implements runtime.SandboxManager. Its limit is twice the
+// RunPodSandbox implements SandboxManager. Its limit is twice the
 // ordinary one: setting up a network may be slow.
 func (c *Client) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, runtimeHandler string) (string, error) {
 	const op = "RunPodSandbox"
@@ -48,27 +48,27 @@ func (c *Client) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandbo
 	return response.GetPodSandboxId(), nil
 }
 
-// StopPodSandbox implements runtime.SandboxManager.
+// StopPodSandbox implements SandboxManager.
 func (c *Client) StopPodSandbox(ctx context.Context, podSandboxID string) error {
 	_, err := call(ctx, c, "StopPodSandbox", c.options.CallTimeout, c.runtime.StopPodSandbox,
 		&runtimeapi.StopPodSandboxRequest{PodSandboxId: podSandboxID})
 	return missingIsFine(err)
 }
 
-// RemovePodSandbox implements runtime.SandboxManager.
+// RemovePodSandbox implements SandboxManager.
 func (c *Client) RemovePodSandbox(ctx context.Context, podSandboxID string) error {
 	_, err := call(ctx, c, "RemovePodSandbox", c.options.CallTimeout, c.runtime.RemovePodSandbox,
 		&runtimeapi.RemovePodSandboxRequest{PodSandboxId: podSandboxID})
 	return missingIsFine(err)
 }
 
-// PodSandboxStatus implements runtime.Reader.
+// PodSandboxStatus implements Reader.
 func (c *Client) PodSandboxStatus(ctx context.Context, podSandboxID string, verbose bool) (*runtimeapi.PodSandboxStatusResponse, error) {
 	return call(ctx, c, "PodSandboxStatus", c.options.CallTimeout, c.runtime.PodSandboxStatus,
 		&runtimeapi.PodSandboxStatusRequest{PodSandboxId: podSandboxID, Verbose: verbose})
 }
 
-// CreateContainer implements runtime.ContainerManager.
+// CreateContainer implements ContainerManager.
 func (c *Client) CreateContainer(ctx context.Context, podSandboxID string, config *runtimeapi.ContainerConfig, sandboxConfig *runtimeapi.PodSandboxConfig) (string, error) {
 	const op = "CreateContainer"
 	response, err := call(ctx, c, op, c.options.CallTimeout, c.runtime.CreateContainer,
@@ -82,14 +82,14 @@ func (c *Client) CreateContainer(ctx context.Context, podSandboxID string, confi
 	return response.GetContainerId(), nil
 }
 
-// StartContainer implements runtime.ContainerManager.
+// StartContainer implements ContainerManager.
 func (c *Client) StartContainer(ctx context.Context, containerID string) error {
 	_, err := call(ctx, c, "StartContainer", c.options.CallTimeout, c.runtime.StartContainer,
 		&runtimeapi.StartContainerRequest{ContainerId: containerID})
 	return err
 }
 
-// StopContainer implements runtime.ContainerManager. Its limit is the ordinary
+// StopContainer implements ContainerManager. Its limit is the ordinary
 // one plus the grace period.
 func (c *Client) StopContainer(ctx context.Context, containerID string, timeout int64) error {
 	_, err := call(ctx, c, "StopContainer", after(c.options.CallTimeout, timeout), c.runtime.StopContainer,
@@ -97,14 +97,14 @@ func (c *Client) StopContainer(ctx context.Context, containerID string, timeout 
 	return err
 }
 
-// RemoveContainer implements runtime.ContainerManager.
+// RemoveContainer implements ContainerManager.
 func (c *Client) RemoveContainer(ctx context.Context, containerID string) error {
 	_, err := call(ctx, c, "RemoveContainer", c.options.CallTimeout, c.runtime.RemoveContainer,
 		&runtimeapi.RemoveContainerRequest{ContainerId: containerID})
 	return missingIsFine(err)
 }
 
-// ContainerStatus implements runtime.Reader.
+// ContainerStatus implements Reader.
 func (c *Client) ContainerStatus(ctx context.Context, containerID string, verbose bool) (*runtimeapi.ContainerStatusResponse, error) {
 	return call(ctx, c, "ContainerStatus", c.options.CallTimeout, c.runtime.ContainerStatus,
 		&runtimeapi.ContainerStatusRequest{ContainerId: containerID, Verbose: verbose})
@@ -120,7 +120,7 @@ func (c *Client) execSync(ctx context.Context, request *runtimeapi.ExecSyncReque
 	return c.runtime.ExecSync(ctx, request, append(options, grpc.MaxCallRecvMsgSize(maxOutput+envelope))...)
 }
 
-// ExecSync implements runtime.ContainerManager. A command that prints more than 1 MiB is
+// ExecSync implements ContainerManager. A command that prints more than 1 MiB is
 // runtime.ErrExhausted, whatever its end was. CRI counts the time-out in
 // seconds; a fraction is rounded up. With a time-out the call's limit is the ordinary
 // one plus the time-out; without one there is none. containerd answers late, or not at
@@ -158,7 +158,7 @@ func cutOff(code int32, timeout time.Duration) error {
 	return status.Errorf(codes.Unknown, "the command did not end by itself (exit code %d)", code)
 }
 
-// ReopenContainerLog implements runtime.ContainerManager.
+// ReopenContainerLog implements ContainerManager.
 func (c *Client) ReopenContainerLog(ctx context.Context, containerID string) error {
 	_, err := call(ctx, c, "ReopenContainerLog", c.options.CallTimeout, c.runtime.ReopenContainerLog,
 		&runtimeapi.ReopenContainerLogRequest{ContainerId: containerID})

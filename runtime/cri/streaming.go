@@ -6,30 +6,28 @@ import (
 
 	"google.golang.org/grpc"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-
-	"github.com/podwright/podwright/runtime"
 )
 
 var (
-	_ runtime.Streamer     = (*Client)(nil)
-	_ runtime.StatsLister  = (*Client)(nil)
-	_ runtime.Checkpointer = (*Client)(nil)
+	_ Streamer     = (*Client)(nil)
+	_ StatsLister  = (*Client)(nil)
+	_ Checkpointer = (*Client)(nil)
 )
 
 // errNoURL: the runtime said that a stream is ready and did not say where.
 var errNoURL = errors.New("the runtime returned no URL for the stream")
 
-// Exec implements runtime.Streamer.
+// Exec implements Streamer.
 func (c *Client) Exec(ctx context.Context, request *runtimeapi.ExecRequest) (*runtimeapi.ExecResponse, error) {
 	return stream(ctx, c, "Exec", c.runtime.Exec, request)
 }
 
-// Attach implements runtime.Streamer.
+// Attach implements Streamer.
 func (c *Client) Attach(ctx context.Context, request *runtimeapi.AttachRequest) (*runtimeapi.AttachResponse, error) {
 	return stream(ctx, c, "Attach", c.runtime.Attach, request)
 }
 
-// PortForward implements runtime.Streamer.
+// PortForward implements Streamer.
 func (c *Client) PortForward(ctx context.Context, request *runtimeapi.PortForwardRequest) (*runtimeapi.PortForwardResponse, error) {
 	return stream(ctx, c, "PortForward", c.runtime.PortForward, request)
 }
@@ -49,21 +47,21 @@ func stream[Request any, Response interface{ GetUrl() string }](
 	return response, nil
 }
 
-// ListContainerStats implements runtime.StatsLister.
+// ListContainerStats implements StatsLister.
 func (c *Client) ListContainerStats(ctx context.Context, filter *runtimeapi.ContainerStatsFilter) ([]*runtimeapi.ContainerStats, error) {
 	response, err := call(ctx, c, "ListContainerStats", c.options.CallTimeout, c.runtime.ListContainerStats,
 		&runtimeapi.ListContainerStatsRequest{Filter: filter})
 	return response.GetStats(), err
 }
 
-// ListPodSandboxStats implements runtime.StatsLister.
+// ListPodSandboxStats implements StatsLister.
 func (c *Client) ListPodSandboxStats(ctx context.Context, filter *runtimeapi.PodSandboxStatsFilter) ([]*runtimeapi.PodSandboxStats, error) {
 	response, err := call(ctx, c, "ListPodSandboxStats", c.options.CallTimeout, c.runtime.ListPodSandboxStats,
 		&runtimeapi.ListPodSandboxStatsRequest{Filter: filter})
 	return response.GetStats(), err
 }
 
-// CheckpointContainer implements runtime.Checkpointer. Its limit is the ordinary one plus the
+// CheckpointContainer implements Checkpointer. Its limit is the ordinary one plus the
 // request's time-out, which is in seconds.
 func (c *Client) CheckpointContainer(ctx context.Context, request *runtimeapi.CheckpointContainerRequest) error {
 	_, err := call(ctx, c, "CheckpointContainer", after(c.options.CallTimeout, request.GetTimeout()), c.runtime.CheckpointContainer, request)

@@ -7,7 +7,6 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/podwright/podwright/runtime"
 	"github.com/podwright/podwright/runtime/cri"
 )
 
@@ -48,7 +47,7 @@ func TestStreamURLs(t *testing.T) {
 	url = ""
 	for _, tc := range calls {
 		_, err := tc.call()
-		if failure := (*cri.Error)(nil); !errors.As(err, &failure) || runtime.Class(err) != nil {
+		if failure := (*cri.Error)(nil); !errors.As(err, &failure) || cri.Class(err) != nil {
 			t.Errorf("%T without URL: %v", tc.request, err)
 		}
 	}

@@ -1,6 +1,6 @@
 // Package fake is a container runtime in memory, for tests and simulations. It
-// implements [runtime.RuntimeService], [runtime.ImageService] and
-// [runtime.EventStreamer] with the behaviour of real runtimes (name
+// implements [cri.RuntimeService], [cri.ImageService] and
+// [cri.EventStreamer] with the behaviour of real runtimes (name
 // reservation, grace periods, exit codes, idempotent removal) on an injected
 // clock, runs containers from scripts, and breaks on request.
 //

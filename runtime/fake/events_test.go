@@ -10,6 +10,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/fake"
 )
 
@@ -108,7 +109,7 @@ func TestStreamTellsExits(t *testing.T) {
 		if got, want := arrived(), "sandbox:stopped sandbox:deleted sandbox:deleted"; got != want {
 			t.Errorf("events %q, want %q", got, want)
 		}
-		if err := end(); runtime.Class(err) != runtime.ErrCanceled {
+		if err := end(); cri.Class(err) != runtime.ErrCanceled {
 			t.Errorf("the stream ended with %v", err)
 		}
 	})
@@ -180,7 +181,7 @@ func TestStreamsEndWithTheRuntime(t *testing.T) {
 					t.Errorf("events %q", got)
 				}
 				restart(f)
-				if err := <-ended; runtime.Class(err) != runtime.ErrUnavailable {
+				if err := <-ended; cri.Class(err) != runtime.ErrUnavailable {
 					t.Errorf("the stream ended with %v", err)
 				}
 				synctest.Wait()

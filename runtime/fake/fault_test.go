@@ -12,6 +12,7 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/fake"
 )
 
@@ -231,7 +232,7 @@ func TestCallsFailWhileTheRuntimeIsDown(t *testing.T) {
 	r.SetDown(true)
 	r.SetDown(true) // twice is once
 	r.wantClass("call in flight", <-stop, runtime.ErrUnavailable)
-	_, err := r.Version(r.ctx, runtime.APIVersion)
+	_, err := r.Version(r.ctx, cri.APIVersion)
 	r.wantClass("call while down", err, runtime.ErrUnavailable)
 	r.clock.Step(time.Minute)
 	r.SetDown(false)

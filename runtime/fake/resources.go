@@ -9,11 +9,12 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 var (
-	_ runtime.ResourceUpdater = (*Runtime)(nil)
-	_ runtime.StatsReader     = (*Runtime)(nil)
+	_ cri.ResourceUpdater = (*Runtime)(nil)
+	_ cri.StatsReader     = (*Runtime)(nil)
 )
 
 // UpdateContainerResources changes the resources a created or running container's

@@ -6,6 +6,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/fake"
 )
 
@@ -44,7 +45,7 @@ func TestUpdateResources(t *testing.T) {
 		t.Errorf("%d bytes used, want 77", got)
 	}
 	r.must(r.StopContainer(r.ctx, id, 0))
-	if err := update(); runtime.Class(err) != runtime.ErrFailedPrecondition {
+	if err := update(); cri.Class(err) != runtime.ErrFailedPrecondition {
 		t.Errorf("update of an exited container: %v", err)
 	}
 }

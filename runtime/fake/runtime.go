@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // Runtime is a fake container runtime and image store. Make one with [New]. All
@@ -50,9 +51,9 @@ type Runtime struct {
 }
 
 var (
-	_ runtime.RuntimeService = (*Runtime)(nil)
-	_ runtime.ImageService   = (*Runtime)(nil)
-	_ runtime.EventStreamer  = (*Runtime)(nil)
+	_ cri.RuntimeService = (*Runtime)(nil)
+	_ cri.ImageService   = (*Runtime)(nil)
+	_ cri.EventStreamer  = (*Runtime)(nil)
 )
 
 // containerKey names a container across its restarts.

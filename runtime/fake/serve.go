@@ -11,6 +11,7 @@ import (
 
 	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // maxMessage is the message limit of CRI runtimes, in bytes.
@@ -20,7 +21,7 @@ const maxMessage = 16 << 20
 // it closes l, cancels the calls in flight and returns nil when the last has
 // ended; any other end is an error. Several endpoints may serve one fake.
 //
-// Errors carry the code of their class (runtime.CodeOf); calls the fake does not
+// Errors carry the code of their class (cri.CodeOf); calls the fake does not
 // have are Unimplemented.
 func (f *Runtime) Serve(ctx context.Context, l net.Listener) error {
 	server := grpc.NewServer(
@@ -48,7 +49,7 @@ func (f *Runtime) Serve(ctx context.Context, l net.Listener) error {
 func answer[T any](response T, err error) (T, error) {
 	if err != nil {
 		var none T
-		return none, status.Error(runtime.CodeOf(err), err.Error())
+		return none, status.Error(cri.CodeOf(err), err.Error())
 	}
 	return response, nil
 }

@@ -8,11 +8,12 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 var (
-	_ runtime.Streamer    = (*Runtime)(nil)
-	_ runtime.StatsLister = (*Runtime)(nil)
+	_ cri.Streamer    = (*Runtime)(nil)
+	_ cri.StatsLister = (*Runtime)(nil)
 )
 
 // Exec returns Options.StreamURL + "/exec/" + the container's ID; the fake itself serves no

@@ -6,6 +6,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/fake"
 )
 
@@ -13,7 +14,7 @@ import (
 // implemented. The fake served over gRPC answers alike.
 func TestStreamURLs(t *testing.T) {
 	plain := newRig(t, fake.Options{})
-	if _, err := plain.Exec(plain.ctx, &runtimeapi.ExecRequest{ContainerId: "x"}); runtime.Class(err) != runtime.ErrUnimplemented {
+	if _, err := plain.Exec(plain.ctx, &runtimeapi.ExecRequest{ContainerId: "x"}); cri.Class(err) != runtime.ErrUnimplemented {
 		t.Errorf("without a server: %v", err)
 	}
 	r := serve(t, fake.Options{StreamURL: "http://127.0.0.1:1", Images: []fake.Image{{Ref: image}}})
@@ -28,7 +29,7 @@ func TestStreamURLs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Exec(ctx, &runtimeapi.ExecRequest{ContainerId: id}); runtime.Class(err) != runtime.ErrFailedPrecondition {
+	if _, err := r.Exec(ctx, &runtimeapi.ExecRequest{ContainerId: id}); cri.Class(err) != runtime.ErrFailedPrecondition {
 		t.Errorf("exec before the start: %v", err)
 	}
 	if err := r.StartContainer(ctx, id); err != nil {
@@ -46,7 +47,7 @@ func TestStreamURLs(t *testing.T) {
 	if err != nil || forward.GetUrl() != "http://127.0.0.1:1/portforward/"+sandbox {
 		t.Errorf("port forward: %v, %v", forward, err)
 	}
-	if _, err := r.runtime.Attach(ctx, &runtimeapi.AttachRequest{ContainerId: "x"}); runtime.Class(err) != runtime.ErrNotFound {
+	if _, err := r.runtime.Attach(ctx, &runtimeapi.AttachRequest{ContainerId: "x"}); cri.Class(err) != runtime.ErrNotFound {
 		t.Errorf("attach to an unknown container: %v", err)
 	}
 	r.SetMemoryUsage(uid, "app", 77)
@@ -57,7 +58,7 @@ func TestStreamURLs(t *testing.T) {
 	if err := r.StopPodSandbox(ctx, sandbox); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.PortForward(ctx, &runtimeapi.PortForwardRequest{PodSandboxId: sandbox}); runtime.Class(err) != runtime.ErrFailedPrecondition {
+	if _, err := r.PortForward(ctx, &runtimeapi.PortForwardRequest{PodSandboxId: sandbox}); cri.Class(err) != runtime.ErrFailedPrecondition {
 		t.Errorf("port forward to a stopped sandbox: %v", err)
 	}
 	containers, err := r.runtime.ListContainerStats(ctx, &runtimeapi.ListContainerStatsRequest{})

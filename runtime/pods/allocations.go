@@ -33,7 +33,7 @@ type AllocationOptions struct {
 	// Wake asks for a sync of a pod that was admitted by the sync of another one.
 	// Called without a lock; it must not block. Nil: it waits for its next sync.
 	Wake func(uid types.UID)
-	// NoUpdate: the runtime is no [runtime.ResourceUpdater], so only resizes that
+	// NoUpdate: the runtime is no [cri.ResourceUpdater], so only resizes that
 	// restart the container are possible.
 	NoUpdate bool
 	// StaticCPU and StaticMemory: Guaranteed pods have CPUs or memory of their own

@@ -27,7 +27,7 @@ import (
 type real struct {
 	t     *testing.T
 	m     *pods.Manager
-	view  *runtime.View
+	view  *cri.View
 	image string
 	opts  pods.Options
 	// client is the connection to it.
@@ -61,7 +61,7 @@ func newReal(t *testing.T, opt ...func(*pods.Options)) *real {
 	if r.m, err = pods.New(client, client, r.opts); err != nil {
 		t.Fatal(err)
 	}
-	r.view = runtime.NewView(client, runtime.ViewOptions{OwnerID: "test"})
+	r.view = cri.NewView(client, cri.ViewOptions{OwnerID: "test"})
 	return r
 }
 

@@ -9,6 +9,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // createContainer creates a container. As with sandboxes, after a call whose outcome is
@@ -29,14 +30,14 @@ func (s *podSync) createContainer(ctx context.Context, config *runtimeapi.Contai
 			return "", errors.Join(err, lookErr)
 		}
 		switch {
-		case found != nil && runtime.ContainerState(found.GetState()) == runtime.Running:
+		case found != nil && cri.ContainerState(found.GetState()) == runtime.Running:
 			return "", fmt.Errorf("a container of this name runs already: %w", err)
 		case found != nil && adoptable(found, config):
 			m.options.Logger.Info("Took over a container whose creation had not been answered",
 				"podUID", config.Labels[runtime.LabelPodUID], "container", config.Metadata.Name)
 			return found.GetId(), nil
 		case found != nil:
-			if err := m.runtime.RemoveContainer(ctx, found.GetId()); err != nil && !runtime.IsNotFound(err) {
+			if err := m.runtime.RemoveContainer(ctx, found.GetId()); err != nil && !cri.IsNotFound(err) {
 				return "", err
 			}
 		case nameTaken(err):
@@ -56,7 +57,7 @@ func (s *podSync) createContainer(ctx context.Context, config *runtimeapi.Contai
 // adoptable reports whether the container found was created for the same
 // definition and never started.
 func adoptable(found *runtimeapi.Container, config *runtimeapi.ContainerConfig) bool {
-	return runtime.ContainerState(found.GetState()) == runtime.Created &&
+	return cri.ContainerState(found.GetState()) == runtime.Created &&
 		found.GetAnnotations()[runtime.AnnotationHash] == config.Annotations[runtime.AnnotationHash]
 }
 
@@ -84,7 +85,7 @@ func (m *Manager) findContainer(ctx context.Context, sandboxID string, config *r
 // says whether it took effect.
 func (s *podSync) startCreated(ctx context.Context, name, id string) error {
 	err := s.makes(ctx, "StartContainer", name, func() error { return s.m.runtime.StartContainer(ctx, id) })
-	if err == nil || runtime.Class(err) != runtime.ErrDeadline || ctx.Err() != nil {
+	if err == nil || cri.Class(err) != runtime.ErrDeadline || ctx.Err() != nil {
 		return err
 	}
 	response, lookErr := s.m.runtime.ContainerStatus(ctx, id, false)
@@ -108,7 +109,7 @@ func (m *Manager) removeRecord(ctx context.Context, uid types.UID, name string, 
 
 // dropRecord removes a container whose exit state is stored.
 func (m *Manager) dropRecord(ctx context.Context, name string, id runtime.ContainerID) error {
-	if err := m.runtime.RemoveContainer(ctx, id.ID); err != nil && !runtime.IsNotFound(err) {
+	if err := m.runtime.RemoveContainer(ctx, id.ID); err != nil && !cri.IsNotFound(err) {
 		return fmt.Errorf("remove container %s: %w", name, err)
 	}
 	return nil

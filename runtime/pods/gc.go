@@ -15,6 +15,7 @@ import (
 	"github.com/podwright/podwright/internal/rule"
 	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/pods/internal/poddir"
 	"github.com/podwright/podwright/runtime/pods/internal/sweep"
 )
@@ -217,7 +218,7 @@ func (m *Manager) collect(ctx context.Context, pod *runtime.Pod, c *runtime.Cont
 		return fmt.Errorf("remove container %s: %w", c.Name, err)
 	}
 	if c.State == runtime.Unknown {
-		if err := m.runtime.StopContainer(ctx, c.ID.ID, minimumGrace); err != nil && !runtime.IsNotFound(err) {
+		if err := m.runtime.StopContainer(ctx, c.ID.ID, minimumGrace); err != nil && !cri.IsNotFound(err) {
 			return fmt.Errorf("stop container %s: %w", c.Name, err)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/runtime/pods"
 )
@@ -27,7 +28,7 @@ type world struct {
 	t      *testing.T
 	fake   *fake.Runtime
 	m      *pods.Manager
-	view   *runtime.View
+	view   *cri.View
 	events *events
 	opts   pods.Options
 }
@@ -65,7 +66,7 @@ func (w *world) restart() {
 		w.t.Fatal(err)
 	}
 	w.m = m
-	w.view = runtime.NewView(w.fake, runtime.ViewOptions{OwnerID: w.opts.OwnerID})
+	w.view = cri.NewView(w.fake, cri.ViewOptions{OwnerID: w.opts.OwnerID})
 }
 
 func (w *world) read(pod *v1.Pod) *runtime.PodStatus {

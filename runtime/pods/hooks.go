@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/timing"
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // hook is a lifecycle hook of one container.
@@ -86,7 +86,7 @@ func (m *Manager) podAddress(ctx context.Context, uid types.UID) (address string
 	if err != nil {
 		return "", false, fmt.Errorf("look for the pod's address: %w", err)
 	}
-	sandbox := runtime.NewSandboxStatus(response.GetStatus())
+	sandbox := cri.NewSandboxStatus(response.GetStatus())
 	address = sandbox.IP
 	if sandbox.HostNetwork {
 		address = firstIP(m.options.HostIPs())

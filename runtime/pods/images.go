@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/pods/internal/images"
 	"github.com/podwright/podwright/runtime/pods/internal/objects"
 	"github.com/podwright/podwright/runtime/pods/internal/pullrecords"
@@ -74,7 +74,7 @@ func (o *ImagePullOptions) policy() pullrecords.Policy {
 }
 
 // newPuller makes the puller with its records below RootDir.
-func (m *Manager) newPuller(service runtime.ImageService) {
+func (m *Manager) newPuller(service cri.ImageService) {
 	o := &m.options
 	m.pullRecords = pullrecords.New(o.ImagePull.policy(),
 		pullrecords.FileStore{Dir: filepath.Join(o.RootDir, "images")}, o.Logger)
@@ -205,7 +205,7 @@ func (m *Manager) PruneImageRecords(ctx context.Context) error {
 }
 
 // imageStore shows the runtime's images to the records.
-type imageStore struct{ service runtime.ImageService }
+type imageStore struct{ service cri.ImageService }
 
 func (s imageStore) IDs(ctx context.Context) (map[string]bool, error) {
 	list, err := s.service.ListImages(ctx, nil)

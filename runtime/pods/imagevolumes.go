@@ -12,6 +12,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/pods/internal/images"
 )
 
@@ -112,7 +113,7 @@ func (st *starting) aboutImageVolumes(config *runtimeapi.ContainerConfig, err er
 			hint = fmt.Sprintf(" (volume %q is an image volume, which this runtime may not support: containerd can from 2.1 on, CRI-O from 1.31 on)", vm.Name)
 		}
 	}
-	switch runtime.Class(err) {
+	switch cri.Class(err) {
 	case runtime.ErrDeadline, runtime.ErrCanceled, runtime.ErrUnavailable, runtime.ErrAlreadyExists, runtime.ErrExhausted:
 		return err // no matter of volumes
 	}

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/pods/internal/actions"
 	"github.com/podwright/podwright/runtime/pods/internal/meta"
 )
@@ -100,11 +101,11 @@ func (k *keeper) needed() bool {
 func (k *keeper) ended(ctx context.Context) bool {
 	response, err := k.m.runtime.ContainerStatus(ctx, k.id, false)
 	if err != nil || response.GetStatus() == nil {
-		return runtime.IsNotFound(err)
+		return cri.IsNotFound(err)
 	}
 	name := k.pod.Spec.InitContainers[k.index].Name
 	newest := k.status.Container(name)
-	record := runtime.NewContainerStatus(response.GetStatus(), newest.ID.Runtime)
+	record := cri.NewContainerStatus(response.GetStatus(), newest.ID.Runtime)
 	if record.State != runtime.Exited {
 		return false
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/pods/internal/meta"
 )
 
@@ -223,7 +224,7 @@ func (m *Manager) kill(ctx context.Context, k podKill, override *int64) error {
 		if ctx.Err() != nil {
 			break
 		}
-		if err := m.stopSandbox(ctx, k.uid, id); err != nil && !runtime.IsNotFound(err) {
+		if err := m.stopSandbox(ctx, k.uid, id); err != nil && !cri.IsNotFound(err) {
 			problems = append(problems, fmt.Errorf("stop sandbox %s: %w", id, err))
 		}
 	}

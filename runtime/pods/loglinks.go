@@ -12,6 +12,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/pods/internal/poddir"
 )
 
@@ -139,7 +140,7 @@ func (m *Manager) sweepLinks(listed []*runtimeapi.Container) error {
 func liveLinks(listed []*runtimeapi.Container) map[string]bool {
 	names := map[string]bool{}
 	for _, c := range listed {
-		if runtime.ContainerState(c.GetState()) != runtime.Exited {
+		if cri.ContainerState(c.GetState()) != runtime.Exited {
 			l := c.GetLabels()
 			names[linkName(l[runtime.LabelPodName], l[runtime.LabelPodNamespace], l[runtime.LabelContainerName], c.GetId())] = true
 		}

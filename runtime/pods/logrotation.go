@@ -13,6 +13,7 @@ import (
 
 	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/pods/internal/logrotate"
 	"github.com/podwright/podwright/runtime/pods/internal/poddir"
 )
@@ -272,7 +273,7 @@ func (r *LogRotator) bringUp(ctx context.Context, l containerLog, c *runtime.Con
 	size, err := r.size(l)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = r.reopen(ctx, c.ID.ID)
-		if class := runtime.Class(err); class == runtime.ErrNoLog || class == runtime.ErrUnimplemented {
+		if class := cri.Class(err); class == runtime.ErrNoLog || class == runtime.ErrUnimplemented {
 			r.noteLogless(c.ID.ID)
 			return nil
 		}
@@ -337,7 +338,7 @@ func (r *LogRotator) reopen(ctx context.Context, id string) error {
 // gone drops the error of a container that ended meanwhile: its log has its name
 // back and grows no more. A log that its runtime does not write grows no more either.
 func gone(err error) error {
-	switch runtime.Class(err) {
+	switch cri.Class(err) {
 	case runtime.ErrNotFound, runtime.ErrFailedPrecondition, runtime.ErrNoLog:
 		return nil
 	}

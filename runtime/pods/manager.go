@@ -15,6 +15,7 @@ import (
 
 	"github.com/podwright/podwright/internal/outbound"
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/pods/internal/actions"
 	"github.com/podwright/podwright/runtime/pods/internal/crashloop"
 	"github.com/podwright/podwright/runtime/pods/internal/criconfig"
@@ -28,10 +29,10 @@ import (
 // Manager brings pods to their desired state at one runtime. See the package
 // documentation for its concurrency contract.
 type Manager struct {
-	runtime runtime.RuntimeService
+	runtime cri.RuntimeService
 	options Options
 	dialer  *outbound.Dialer // of hooks
-	view    *runtime.View
+	view    *cri.View
 	node    criconfig.Node
 	puller  *images.Puller
 	work    *worklimit.Limiter
@@ -76,7 +77,7 @@ type Manager struct {
 
 // New returns a manager for one runtime. It makes no call; it reads from disk which
 // user IDs pods have. Its error joins all problems of o.
-func New(rt runtime.RuntimeService, imageService runtime.ImageService, o Options) (*Manager, error) {
+func New(rt cri.RuntimeService, imageService cri.ImageService, o Options) (*Manager, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
@@ -84,7 +85,7 @@ func New(rt runtime.RuntimeService, imageService runtime.ImageService, o Options
 		runtime:  rt,
 		options:  o,
 		dialer:   outbound.New(o.Outbound, nil),
-		view:     runtime.NewView(rt, runtime.ViewOptions{OwnerID: o.OwnerID, Sequence: o.Sequence, Clock: o.Clock}),
+		view:     cri.NewView(rt, cri.ViewOptions{OwnerID: o.OwnerID, Sequence: o.Sequence, Clock: o.Clock}),
 		dirs:     poddir.Store{Path: filepath.Join(o.RootDir, "pods")},
 		node:     o.describeNode(),
 		crashes:  crashloop.New(o.CrashLoopByExit.policies()),

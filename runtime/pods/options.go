@@ -20,13 +20,14 @@ import (
 	"github.com/podwright/podwright/internal/proberesult"
 	"github.com/podwright/podwright/internal/restarts"
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // EventRecorder takes the events of pods. object is a *v1.ObjectReference, with a field
 // path if a container is meant.
 type EventRecorder = podinfo.EventRecorder
 
-// Reader reads one pod fresh from the runtime. [runtime.View] is one; an engine
+// Reader reads one pod fresh from the runtime. [cri.View] is one; an engine
 // passes a reader that also publishes what it read.
 type Reader interface {
 	Read(ctx context.Context, uid types.UID) (*runtime.PodStatus, error)
@@ -117,8 +118,8 @@ type Options struct {
 	CgroupRoot   string
 	// Updater changes the resources of running containers, Stats measures them
 	// first. Nil: the runtime, if it can.
-	Updater runtime.ResourceUpdater
-	Stats   runtime.StatsReader
+	Updater cri.ResourceUpdater
+	Stats   cri.StatsReader
 	// DefaultSysctls are set in every pod that owns the namespace they belong to
 	// and does not set them itself (spec/runtime.md 3.6).
 	DefaultSysctls map[string]string

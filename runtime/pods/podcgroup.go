@@ -11,6 +11,7 @@ import (
 
 	"github.com/podwright/podwright/internal/podinfo"
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/pods/internal/criconfig"
 )
 
@@ -53,7 +54,7 @@ func (m *Manager) PodResources(pod *v1.Pod) runtime.Resources {
 	if wanted := criconfig.PodCgroup(pod, m.node).GetCpuShares(); now.CPUShares > 0 && now.CPUShares <= wanted && wanted-now.CPUShares < sharesStep {
 		now.CPUShares = wanted
 	}
-	out := runtime.NewResources(&runtimeapi.LinuxContainerResources{
+	out := cri.NewResources(&runtimeapi.LinuxContainerResources{
 		CpuShares: now.CPUShares, CpuQuota: now.CPUQuota, CpuPeriod: now.CPUPeriod, MemoryLimitInBytes: now.MemoryLimit,
 	})
 	cpu, memory := pod.Spec.Overhead.Cpu().MilliValue(), pod.Spec.Overhead.Memory().Value()

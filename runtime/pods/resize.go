@@ -10,6 +10,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/pods/internal/actions"
 	"github.com/podwright/podwright/runtime/pods/internal/criconfig"
 	"github.com/podwright/podwright/runtime/pods/internal/meta"
@@ -228,7 +229,7 @@ func (r *resizing) tellSandbox(ctx context.Context, totals runtime.Resources) {
 		}, m.node),
 	}
 	_, err := m.options.Updater.UpdatePodSandboxResources(ctx, request)
-	if err != nil && runtime.Class(err) != runtime.ErrUnimplemented {
+	if err != nil && cri.Class(err) != runtime.ErrUnimplemented {
 		m.options.Logger.Info("The runtime did not take the resources of a pod", "podUID", r.pod.UID, "error", err.Error())
 	}
 }
@@ -254,7 +255,7 @@ func (r *resizing) checkMemory(ctx context.Context, have, want *resize.Limits) e
 			continue
 		}
 		stats, err := m.options.Stats.ContainerStats(ctx, r.ids[c.Name])
-		if err != nil && runtime.Class(err) == runtime.ErrUnimplemented {
+		if err != nil && cri.Class(err) == runtime.ErrUnimplemented {
 			return nil
 		}
 		if err != nil {

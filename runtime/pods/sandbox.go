@@ -11,6 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/pods/internal/criconfig"
 )
 
@@ -76,7 +77,7 @@ func (m *Manager) sandboxIPs(ctx context.Context, id string) ([]string, error) {
 	if response.GetStatus() == nil {
 		return nil, errors.New("the runtime returned none")
 	}
-	status := runtime.NewSandboxStatus(response.GetStatus())
+	status := cri.NewSandboxStatus(response.GetStatus())
 	if status.IP == "" {
 		return nil, nil
 	}
@@ -138,12 +139,12 @@ func (s *podSync) runSandbox(ctx context.Context) (string, error) {
 
 // outcomeUnknown reports an error after which the object may exist nevertheless.
 func outcomeUnknown(err error) bool {
-	return runtime.Class(err) == runtime.ErrDeadline || nameTaken(err)
+	return cri.Class(err) == runtime.ErrDeadline || nameTaken(err)
 }
 
 // nameTaken reports that the name is in use. containerd says so in words only.
 func nameTaken(err error) bool {
-	return runtime.Class(err) == runtime.ErrAlreadyExists || strings.Contains(err.Error(), "is reserved for")
+	return cri.Class(err) == runtime.ErrAlreadyExists || strings.Contains(err.Error(), "is reserved for")
 }
 
 // findSandbox looks for the sandbox of exactly this attempt.
@@ -164,7 +165,7 @@ func (m *Manager) findSandbox(ctx context.Context, config *runtimeapi.PodSandbox
 
 // removeSandbox stops and removes a sandbox.
 func (m *Manager) removeSandbox(ctx context.Context, id string) error {
-	if err := m.runtime.StopPodSandbox(ctx, id); err != nil && !runtime.IsNotFound(err) {
+	if err := m.runtime.StopPodSandbox(ctx, id); err != nil && !cri.IsNotFound(err) {
 		return fmt.Errorf("stop sandbox %s: %w", id, err)
 	}
 	return m.dropSandbox(ctx, id)
@@ -172,7 +173,7 @@ func (m *Manager) removeSandbox(ctx context.Context, id string) error {
 
 // dropSandbox removes a sandbox that was stopped.
 func (m *Manager) dropSandbox(ctx context.Context, id string) error {
-	if err := m.runtime.RemovePodSandbox(ctx, id); err != nil && !runtime.IsNotFound(err) {
+	if err := m.runtime.RemovePodSandbox(ctx, id); err != nil && !cri.IsNotFound(err) {
 		return fmt.Errorf("remove sandbox %s: %w", id, err)
 	}
 	m.mu.Lock()

@@ -11,6 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/pods/internal/criconfig"
 	"github.com/podwright/podwright/runtime/pods/internal/images"
 	"github.com/podwright/podwright/runtime/pods/internal/meta"
@@ -115,7 +116,7 @@ func (st *starting) failed(ctx context.Context, reason string, err error, id str
 	message := hideID(err.Error(), id, st.spec.Name)
 	if redacted := st.environment.Redact(message); redacted != message {
 		// The cause quotes a secret and is dropped; its class stays.
-		message, err = redacted, runtime.Class(err)
+		message, err = redacted, cri.Class(err)
 	}
 	if ctx.Err() == nil {
 		st.event(v1.EventTypeWarning, "Failed", "Error: %s", message)
@@ -234,18 +235,18 @@ func (st *starting) dropCreated(ctx context.Context) error {
 func (st *starting) dropOne(ctx context.Context, id string) error {
 	response, err := st.m.runtime.ContainerStatus(ctx, id, false)
 	switch {
-	case runtime.IsNotFound(err):
+	case cri.IsNotFound(err):
 		return nil
 	case err != nil:
 		return err
 	}
-	now := runtime.NewContainerStatus(response.GetStatus(), "")
+	now := cri.NewContainerStatus(response.GetStatus(), "")
 	if now.State != runtime.Created && !now.StartAborted() {
 		return errStartedMeanwhile
 	}
 	err = st.m.runtime.RemoveContainer(ctx, id)
 	switch {
-	case runtime.IsNotFound(err):
+	case cri.IsNotFound(err):
 		return nil
 	case err != nil && now.StartAborted() && ctx.Err() == nil:
 		st.m.options.Logger.Info("A container whose start was aborted cannot be removed; another one takes its place",

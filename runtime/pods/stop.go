@@ -11,6 +11,7 @@ import (
 
 	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/pods/internal/meta"
 )
 
@@ -89,8 +90,8 @@ func (m *Manager) awaitTurn(ctx context.Context, t *target, turn *turn, limit ti
 func (m *Manager) signal(ctx context.Context, t *target, left int64) error {
 	atLeast, first := m.beginSignal(t.podUID, t.id)
 	err := m.runtime.StopContainer(ctx, t.id, stopTimeout(left, atLeast, t.restarted))
-	if err != nil && !runtime.IsNotFound(err) {
-		if first && runtime.Class(err) == runtime.ErrUnavailable {
+	if err != nil && !cri.IsNotFound(err) {
+		if first && cri.Class(err) == runtime.ErrUnavailable {
 			// It never reached the container.
 			m.changeNote(t.podUID, t.id, func(n *stopNote) { n.signalled = time.Time{} })
 		}
@@ -151,6 +152,6 @@ func (m *Manager) runPreStop(ctx context.Context, t *target, run *hookRun, limit
 		m.options.Logger.Info("PreStop hook failed", "podUID", t.podUID, "container", t.name, "error", err.Error())
 	}
 	// A hook that the runtime was not there for never reached the container.
-	m.endPreStop(t.podUID, t.id, run, !errors.Is(runtime.Class(err), runtime.ErrUnavailable))
+	m.endPreStop(t.podUID, t.id, run, !errors.Is(cri.Class(err), runtime.ErrUnavailable))
 	return wait
 }

@@ -16,14 +16,14 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/runtime/pods"
 )
 
 // able adds what the runtime can do to a fake.
 type able struct {
-	runtime.RuntimeService
+	cri.RuntimeService
 	status *runtimeapi.StatusResponse
 	err    error
 }

@@ -1,7 +1,7 @@
 // Package process is the embedded default runtime: containers are supervised
 // processes of the operating system. It needs no daemon, no images and, for
-// image "host", no privileges. It implements runtime.RuntimeService,
-// runtime.ImageService and runtime.EventStreamer, on Linux 5.8 or newer; on
+// image "host", no privileges. It implements cri.RuntimeService,
+// cri.ImageService and cri.EventStreamer, on Linux 5.8 or newer; on
 // other systems New returns an error.
 //
 // # It does not isolate

@@ -16,6 +16,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/process/internal/osproc"
 )
 
@@ -45,7 +46,7 @@ func TestExecTimeout(t *testing.T) {
 	var processes []osproc.Identity
 	clock.Step(time.Minute)
 	got := <-done
-	if runtime.Class(got.err) != runtime.ErrDeadline {
+	if cri.Class(got.err) != runtime.ErrDeadline {
 		t.Errorf("error %v", got.err)
 	}
 	for field := range strings.FieldsSeq(got.stdout) {
@@ -76,7 +77,7 @@ func TestExecEndsWithContainer(t *testing.T) {
 		}()
 		eventually(t, "the command is up", func() bool { return readFile(t, ready) != "" })
 		must(t, r.StopContainer(t.Context(), id, 0))
-		if err := <-done; runtime.Class(err) != runtime.ErrFailedPrecondition {
+		if err := <-done; cri.Class(err) != runtime.ErrFailedPrecondition {
 			t.Errorf("error %v", err)
 		}
 	})
@@ -115,7 +116,7 @@ func TestExecOutput(t *testing.T) {
 	if err == nil || errors.As(err, &exit) || !strings.Contains(err.Error(), "no-such-command") {
 		t.Errorf("missing command: %v", err)
 	}
-	if _, _, err = r.ExecSync(t.Context(), id, nil, 0); runtime.Class(err) != runtime.ErrInvalid {
+	if _, _, err = r.ExecSync(t.Context(), id, nil, 0); cri.Class(err) != runtime.ErrInvalid {
 		t.Errorf("no command: %v", err)
 	}
 }
@@ -144,7 +145,7 @@ func TestStartFails(t *testing.T) {
 				if s.GetExitCode() != codeStartError || s.GetReason() != reasonStartError || !strings.Contains(s.GetMessage(), c.says) {
 					t.Errorf("status %v", s)
 				}
-				if err := r.StartContainer(t.Context(), id); runtime.Class(err) != runtime.ErrFailedPrecondition {
+				if err := r.StartContainer(t.Context(), id); cri.Class(err) != runtime.ErrFailedPrecondition {
 					t.Errorf("second start: %v", err)
 				}
 			})
@@ -200,7 +201,7 @@ func TestEventsOverflow(t *testing.T) {
 	for range eventBuffer + 2 {
 		r.publish("none", "none", runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT)
 	}
-	if err := <-done; runtime.Class(err) != runtime.ErrExhausted {
+	if err := <-done; cri.Class(err) != runtime.ErrExhausted {
 		t.Errorf("error %v", err)
 	}
 }

@@ -7,15 +7,16 @@ import (
 	"io"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // endOfInput is what a user types to end the input of a terminal.
 const endOfInput = 4
 
-// ExecStream implements [runtime.DirectStreamer]: it runs cmd as ExecSync does, connected with the
+// ExecStream implements [cri.DirectStreamer]: it runs cmd as ExecSync does, connected with the
 // ends of streams. Its output is bounded by nothing: a command whose output is not
 // taken waits.
-func (r *Runtime) ExecStream(ctx context.Context, containerID string, cmd []string, streams runtime.Streams) error {
+func (r *Runtime) ExecStream(ctx context.Context, containerID string, cmd []string, streams cri.Streams) error {
 	leave, err := r.enter(ctx)
 	if err != nil {
 		return err
@@ -27,7 +28,7 @@ func (r *Runtime) ExecStream(ctx context.Context, containerID string, cmd []stri
 	return nil
 }
 
-func (r *Runtime) execStream(ctx context.Context, id string, cmd []string, streams runtime.Streams) error {
+func (r *Runtime) execStream(ctx context.Context, id string, cmd []string, streams cri.Streams) error {
 	c := r.container(id)
 	if c == nil {
 		return containerNotFound(id)
@@ -63,7 +64,7 @@ func (r *Runtime) execStream(ctx context.Context, id string, cmd []string, strea
 }
 
 // streamFiles makes what connects a command with the ends of streams.
-func streamFiles(record *containerRecord, streams *runtime.Streams) (*jobFiles, error) {
+func streamFiles(record *containerRecord, streams *cri.Streams) (*jobFiles, error) {
 	written := func(w io.Writer) io.Writer {
 		if w == nil {
 			return io.Discard
@@ -87,7 +88,7 @@ func copyInput(files *jobFiles, from io.Reader) {
 }
 
 // awaitStream waits for the command's end, or ends it.
-func (r *Runtime) awaitStream(ctx context.Context, c *container, j *job, files *jobFiles, sizes <-chan runtime.TerminalSize) error {
+func (r *Runtime) awaitStream(ctx context.Context, c *container, j *job, files *jobFiles, sizes <-chan cri.TerminalSize) error {
 	for {
 		select {
 		case <-j.ended:
@@ -116,7 +117,7 @@ func (r *Runtime) awaitStream(ctx context.Context, c *container, j *job, files *
 // errNoAttach: a container's output goes to its log, and it has no input.
 var errNoAttach = errors.New("containers of the process runtime cannot be attached to: their output goes to their log alone, and their input is empty; use logs or exec")
 
-// AttachStream implements [runtime.DirectStreamer]. It fails: see logs and ExecStream.
-func (r *Runtime) AttachStream(_ context.Context, containerID string, _ runtime.Streams) error {
+// AttachStream implements [cri.DirectStreamer]. It fails: see logs and ExecStream.
+func (r *Runtime) AttachStream(_ context.Context, containerID string, _ cri.Streams) error {
 	return fmt.Errorf("attach to container %s: %w: %w", containerID, errNoAttach, runtime.ErrUnimplemented)
 }

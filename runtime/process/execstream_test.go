@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/process/internal/osproc"
 )
 
@@ -44,7 +45,7 @@ func TestExecStream(t *testing.T) {
 		input := strings.Repeat("0123456789abcdef", 100_000)
 		var stdout, stderr shown
 		err := r.ExecStream(t.Context(), id, script("cat; echo done >&2; exit 3"),
-			runtime.Streams{Stdin: strings.NewReader(input), Stdout: &stdout, Stderr: &stderr})
+			cri.Streams{Stdin: strings.NewReader(input), Stdout: &stdout, Stderr: &stderr})
 		var exit *runtime.ExitError
 		if !errors.As(err, &exit) || exit.Code != 3 {
 			t.Errorf("%v, want exit code 3", err)
@@ -52,13 +53,13 @@ func TestExecStream(t *testing.T) {
 		if stdout.String() != input || stderr.String() != "done\n" {
 			t.Errorf("%d bytes of %d, stderr %q", len(stdout.String()), len(input), stderr.String())
 		}
-		if err := r.ExecStream(t.Context(), id, script("cat; echo dropped"), runtime.Streams{}); err != nil {
+		if err := r.ExecStream(t.Context(), id, script("cat; echo dropped"), cri.Streams{}); err != nil {
 			t.Errorf("without ends: %v", err)
 		}
 		// A command that does not read its input, and an input that never ends, do not hold it.
 		never, _ := io.Pipe()
 		defer never.Close()
-		if err := r.ExecStream(t.Context(), id, script("exit 0"), runtime.Streams{Stdin: never}); err != nil {
+		if err := r.ExecStream(t.Context(), id, script("exit 0"), cri.Streams{Stdin: never}); err != nil {
 			t.Errorf("with an input that is not read: %v", err)
 		}
 	})
@@ -71,12 +72,12 @@ func TestExecStreamTerminal(t *testing.T) {
 	id := runContainer(t, r, shell("sleep 1000"))
 	in, typed := io.Pipe()
 	defer typed.Close()
-	sizes := make(chan runtime.TerminalSize)
+	sizes := make(chan cri.TerminalSize)
 	var stdout shown
 	done := make(chan error, 1)
 	go func() {
 		done <- r.ExecStream(t.Context(), id, script(`test -t 0 -a -t 1 -a -t 2 && echo terminal $TERM; : </dev/tty && echo controls
-while read x; do echo "read $x" >&2; stty size; done; echo end; exit 4`), runtime.Streams{Stdin: in, Stdout: &stdout, TTY: true, Resize: sizes})
+while read x; do echo "read $x" >&2; stty size; done; echo end; exit 4`), cri.Streams{Stdin: in, Stdout: &stdout, TTY: true, Resize: sizes})
 	}()
 	said := func(want string) {
 		t.Helper()
@@ -94,7 +95,7 @@ while read x; do echo "read $x" >&2; stty size; done; echo end; exit 4`), runtim
 	said("hello\r\n") // echoed
 	said("read hello\r\n")
 	// Taking a size and setting it are two steps: the command looks until it has it.
-	sizes <- runtime.TerminalSize{Width: 120, Height: 50}
+	sizes <- cri.TerminalSize{Width: 120, Height: 50}
 	eventually(t, "it has its size", func() bool {
 		types("size\n")
 		return strings.Contains(stdout.String(), "50 120\r\n")
@@ -125,14 +126,14 @@ func TestExecStreamEnds(t *testing.T) {
 				var stdout shown
 				done := make(chan error, 1)
 				go func() {
-					done <- r.ExecStream(ctx, id, script("trap '' TERM HUP; sleep 1000 & echo pid $! ok; wait; sleep 1000"), runtime.Streams{Stdout: &stdout, TTY: tty})
+					done <- r.ExecStream(ctx, id, script("trap '' TERM HUP; sleep 1000 & echo pid $! ok; wait; sleep 1000"), cri.Streams{Stdout: &stdout, TTY: tty})
 				}()
 				eventually(t, "the command is up", func() bool { return strings.Contains(stdout.String(), "ok") })
 				child, err := osproc.Identify(atoi(t, strings.Fields(stdout.String())[1]))
 				must(t, err)
 				must(t, end(r, id, cancel))
 				want := map[string]error{"caller": runtime.ErrCanceled, "container": runtime.ErrFailedPrecondition}[name]
-				if err := <-done; runtime.Class(err) != want {
+				if err := <-done; cri.Class(err) != want {
 					t.Errorf("%s, terminal %v: %v, want %v", name, tty, err, want)
 				}
 				eventually(t, "all it started is gone", func() bool { return gone(child) })
@@ -153,15 +154,15 @@ func TestExecStreamRefused(t *testing.T) {
 		"no command":        {id, nil, runtime.ErrInvalid},
 		"no such command":   {id, []string{"no-such-command"}, nil},
 	} {
-		if err := r.ExecStream(t.Context(), tc.id, tc.cmd, runtime.Streams{}); err == nil || runtime.Class(err) != tc.want {
+		if err := r.ExecStream(t.Context(), tc.id, tc.cmd, cri.Streams{}); err == nil || cri.Class(err) != tc.want {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := r.AttachStream(t.Context(), id, runtime.Streams{}); runtime.Class(err) != runtime.ErrUnimplemented || !strings.Contains(err.Error(), "logs or exec") {
+	if err := r.AttachStream(t.Context(), id, cri.Streams{}); cri.Class(err) != runtime.ErrUnimplemented || !strings.Contains(err.Error(), "logs or exec") {
 		t.Errorf("attach: %v", err)
 	}
 	must(t, r.StopContainer(t.Context(), id, 0))
-	if err := r.ExecStream(t.Context(), id, script("true"), runtime.Streams{}); runtime.Class(err) != runtime.ErrFailedPrecondition {
+	if err := r.ExecStream(t.Context(), id, script("true"), cri.Streams{}); cri.Class(err) != runtime.ErrFailedPrecondition {
 		t.Errorf("ended container: %v", err)
 	}
 }

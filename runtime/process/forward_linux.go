@@ -13,7 +13,7 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// ForwardPort implements [runtime.DirectForwarder]. Pods have the host's network, so the port is one
+// ForwardPort implements [cri.DirectForwarder]. Pods have the host's network, so the port is one
 // of the host's loopback addresses, 127.0.0.1 and otherwise ::1, whichever program listens there.
 func (r *Runtime) ForwardPort(ctx context.Context, podSandboxID string, port int32, conn io.ReadWriter) error {
 	leave, err := r.enter(ctx)

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // listen serves each connection of a loopback port with f and returns the port.
@@ -108,7 +109,7 @@ func TestForwardPortRefused(t *testing.T) {
 		"nothing listens": {ready, free, runtime.ErrFailedPrecondition, "nothing listens"},
 	} {
 		err := r.ForwardPort(t.Context(), tc.id, tc.port, &client{in: strings.NewReader("")})
-		if runtime.Class(err) != tc.want || !strings.Contains(err.Error(), tc.text) {
+		if cri.Class(err) != tc.want || !strings.Contains(err.Error(), tc.text) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -157,7 +158,7 @@ func TestForwardPortEnds(t *testing.T) {
 		go func() { ended <- r.ForwardPort(ctx, id, port, c) }()
 		<-c.begun
 		must(t, tc.end(r, id, cancel))
-		if err := <-ended; runtime.Class(err) != tc.want {
+		if err := <-ended; cri.Class(err) != tc.want {
 			t.Errorf("%s: %v, want %v", name, err, tc.want)
 		}
 		<-closed // the pod is told, while the client still takes nothing

@@ -18,6 +18,7 @@ import (
 
 	"github.com/podwright/podwright/internal/privatedir"
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/process/internal/osproc"
 )
 
@@ -29,9 +30,9 @@ const (
 )
 
 // Runtime runs containers as processes of the operating system. It is safe for
-// concurrent use. It implements [runtime.RuntimeService], [runtime.ImageService],
-// [runtime.EventStreamer], [runtime.DirectForwarder] and, but for attaching,
-// [runtime.DirectStreamer].
+// concurrent use. It implements [cri.RuntimeService], [cri.ImageService],
+// [cri.EventStreamer], [cri.DirectForwarder] and, but for attaching,
+// [cri.DirectStreamer].
 type Runtime struct {
 	root       string
 	supervisor Supervisor
@@ -57,11 +58,11 @@ type Runtime struct {
 }
 
 var (
-	_ runtime.RuntimeService  = (*Runtime)(nil)
-	_ runtime.ImageService    = (*Runtime)(nil)
-	_ runtime.EventStreamer   = (*Runtime)(nil)
-	_ runtime.DirectStreamer  = (*Runtime)(nil)
-	_ runtime.DirectForwarder = (*Runtime)(nil)
+	_ cri.RuntimeService  = (*Runtime)(nil)
+	_ cri.ImageService    = (*Runtime)(nil)
+	_ cri.EventStreamer   = (*Runtime)(nil)
+	_ cri.DirectStreamer  = (*Runtime)(nil)
+	_ cri.DirectForwarder = (*Runtime)(nil)
 )
 
 // New opens the runtime at options.Root, creating it if needed, and re-adopts
@@ -290,7 +291,7 @@ func (r *Runtime) Version(ctx context.Context, _ string) (*runtimeapi.VersionRes
 	}
 	defer leave()
 	return &runtimeapi.VersionResponse{
-		Version: runtime.APIVersion, RuntimeName: runtimeName,
+		Version: cri.APIVersion, RuntimeName: runtimeName,
 		RuntimeVersion: runtimeVersion, RuntimeApiVersion: runtimeAPI,
 	}, nil
 }

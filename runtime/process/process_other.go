@@ -8,14 +8,15 @@ import (
 	goruntime "runtime"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // Runtime runs containers as processes of the operating system. It exists on
 // Linux only; here no value of it can be made.
 type Runtime struct {
-	runtime.RuntimeService
-	runtime.ImageService
-	runtime.EventStreamer
+	cri.RuntimeService
+	cri.ImageService
+	cri.EventStreamer
 }
 
 // New always fails here with [runtime.ErrUnimplemented]: the runtime needs Linux.

@@ -14,6 +14,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // rootFS makes a root file system from a static busybox. It skips the test if
@@ -285,12 +286,12 @@ func TestNewRefuses(t *testing.T) {
 func TestAlreadyExists(t *testing.T) {
 	r := newRuntime(t, Supervisor{})
 	sandbox := runSandbox(t, r)
-	if _, err := r.RunPodSandbox(t.Context(), sandboxConfig(t), ""); runtime.Class(err) != runtime.ErrAlreadyExists {
+	if _, err := r.RunPodSandbox(t.Context(), sandboxConfig(t), ""); cri.Class(err) != runtime.ErrAlreadyExists {
 		t.Errorf("second sandbox: %v", err)
 	}
 	first, err := r.CreateContainer(t.Context(), sandbox, shell("true"), nil)
 	must(t, err)
-	if _, err := r.CreateContainer(t.Context(), sandbox, shell("true"), nil); runtime.Class(err) != runtime.ErrAlreadyExists {
+	if _, err := r.CreateContainer(t.Context(), sandbox, shell("true"), nil); cri.Class(err) != runtime.ErrAlreadyExists {
 		t.Errorf("second container: %v", err)
 	}
 	must(t, r.RemoveContainer(t.Context(), first))

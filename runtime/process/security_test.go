@@ -12,6 +12,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // Environment may hold secrets: only the agent's user can read any file the
@@ -98,19 +99,19 @@ func TestPathsStayInside(t *testing.T) {
 	for _, dir := range []string{"relative/logs", "/tmp/../etc", "/tmp/logs/..", "/tmp/a\x00b"} {
 		config := sandboxConfig(t)
 		config.LogDirectory = dir
-		if _, err := r.RunPodSandbox(t.Context(), config, ""); runtime.Class(err) != runtime.ErrInvalid {
+		if _, err := r.RunPodSandbox(t.Context(), config, ""); cri.Class(err) != runtime.ErrInvalid {
 			t.Errorf("log directory %q: %v, want class %v", dir, err, runtime.ErrInvalid)
 		}
 	}
 	sandbox := runSandbox(t, r)
 	for _, path := range []string{"../out.log", "a/../../out.log", "/etc/out.log", "..", ".", "a/..", "a\x00b"} {
 		_, err := r.CreateContainer(t.Context(), sandbox, shell("true", func(c *runtimeapi.ContainerConfig) { c.LogPath = path }), nil)
-		if runtime.Class(err) != runtime.ErrInvalid {
+		if cri.Class(err) != runtime.ErrInvalid {
 			t.Errorf("log path %q: %v, want class %v", path, err, runtime.ErrInvalid)
 		}
 	}
 	for _, id := range []string{"..", "../sandboxes", sandbox + "/..", "/", ""} {
-		if _, err := r.ContainerStatus(t.Context(), id, false); !runtime.IsNotFound(err) {
+		if _, err := r.ContainerStatus(t.Context(), id, false); !cri.IsNotFound(err) {
 			t.Errorf("status of %q: %v", id, err)
 		}
 		must(t, r.RemoveContainer(t.Context(), id))
@@ -205,7 +206,7 @@ func TestConfigRefused(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := r.CreateContainer(t.Context(), sandbox, shell("true", c.change), nil)
-			if runtime.Class(err) != runtime.ErrInvalid {
+			if cri.Class(err) != runtime.ErrInvalid {
 				t.Fatalf("%v, want class %v", err, runtime.ErrInvalid)
 			}
 			for _, s := range c.says {
@@ -218,7 +219,7 @@ func TestConfigRefused(t *testing.T) {
 			}
 		})
 	}
-	if _, err := r.RunPodSandbox(t.Context(), sandboxConfig(t), "gvisor"); runtime.Class(err) != runtime.ErrInvalid {
+	if _, err := r.RunPodSandbox(t.Context(), sandboxConfig(t), "gvisor"); cri.Class(err) != runtime.ErrInvalid {
 		t.Errorf("unknown runtime handler: %v", err)
 	}
 	list, err := r.ListContainers(t.Context(), nil)
@@ -254,7 +255,7 @@ func TestImageIsTheHostOrAFolder(t *testing.T) {
 			t.Errorf("pull of %s: %q, %v", name, ref, err)
 		}
 	}
-	if err := r.RemoveImage(t.Context(), &runtimeapi.ImageSpec{Image: "host"}); runtime.Class(err) != runtime.ErrFailedPrecondition {
+	if err := r.RemoveImage(t.Context(), &runtimeapi.ImageSpec{Image: "host"}); cri.Class(err) != runtime.ErrFailedPrecondition {
 		t.Errorf("remove the host: %v", err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/process/internal/osproc"
 )
 
@@ -98,7 +99,7 @@ func TestGraceOnClock(t *testing.T) {
 		go func() { done <- r.StopContainer(ctx, id, 3600) }()
 		eventually(t, "the stop waits", func() bool { return clock.HasWaiters() })
 		cancel()
-		if err := <-done; runtime.Class(err) != runtime.ErrCanceled {
+		if err := <-done; cri.Class(err) != runtime.ErrCanceled {
 			t.Errorf("cancelled stop: %v", err)
 		}
 		clock.Step(3599 * time.Second)
@@ -248,7 +249,7 @@ func TestCloseEndsCallsAndKeepsContainers(t *testing.T) {
 		})
 		must(t, r.Close(t.Context()))
 		for _, err := range []error{<-stop, <-exec, r.StartContainer(t.Context(), id)} {
-			if runtime.Class(err) != runtime.ErrUnavailable {
+			if cri.Class(err) != runtime.ErrUnavailable {
 				t.Errorf("%v, want class %v", err, runtime.ErrUnavailable)
 			}
 		}

@@ -11,7 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/internal/timing"
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 func concurrencyCases() []namedCase {
@@ -122,7 +122,7 @@ func concurrentRemoval(e *env) {
 	id := e.startReady(s, Program{Run: Forever})
 	e.together(6, func(i int) error {
 		err := e.Runtime.StopContainer(e.ctx, id, longGrace)
-		if err != nil && !runtime.IsNotFound(err) {
+		if err != nil && !cri.IsNotFound(err) {
 			return err
 		}
 		return nil

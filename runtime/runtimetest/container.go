@@ -10,6 +10,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // unknownID is an ID that no runtime gives out.
@@ -91,7 +92,7 @@ func containerUnknown(e *env) {
 	e.wantNotFound("StartContainer", e.Runtime.StartContainer(e.ctx, unknownID))
 	_, _, err = e.exec(unknownID, Program{}, 10*time.Second)
 	e.wantNotFound("ExecSync", err)
-	if err := e.Runtime.StopContainer(e.ctx, unknownID, 1); err != nil && !runtime.IsNotFound(err) {
+	if err := e.Runtime.StopContainer(e.ctx, unknownID, 1); err != nil && !cri.IsNotFound(err) {
 		e.Errorf("StopContainer: %v", err)
 	}
 	if err := e.Runtime.RemoveContainer(e.ctx, unknownID); err != nil {
@@ -167,7 +168,7 @@ func containerAttempts(e *env) {
 	var before int64
 	for attempt, id := range ids {
 		status := e.status(id)
-		domain := runtime.NewContainerStatus(status, "any")
+		domain := cri.NewContainerStatus(status, "any")
 		if status.GetMetadata().GetName() != "app" || status.GetMetadata().GetAttempt() != uint32(attempt) {
 			e.Errorf("metadata %v, want app, attempt %d", status.GetMetadata(), attempt)
 		}

@@ -15,6 +15,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/runtime/fake/faketest"
 	"github.com/podwright/podwright/runtime/runtimetest"
@@ -24,7 +25,7 @@ import (
 type defect struct {
 	name   string
 	caught string
-	make   func(f *fake.Runtime) runtime.RuntimeService
+	make   func(f *fake.Runtime) cri.RuntimeService
 }
 
 // broken is a fake with some calls replaced.
@@ -124,8 +125,8 @@ func (b *broken) GetContainerEvents(ctx context.Context, ch chan *runtimeapi.Con
 }
 
 // as makes a defect of changes to a broken fake.
-func as(change func(*broken)) func(*fake.Runtime) runtime.RuntimeService {
-	return func(f *fake.Runtime) runtime.RuntimeService {
+func as(change func(*broken)) func(*fake.Runtime) cri.RuntimeService {
+	return func(f *fake.Runtime) cri.RuntimeService {
 		b := &broken{Runtime: f}
 		change(b)
 		return b
@@ -214,7 +215,7 @@ func defects() []defect {
 		})},
 		{"timeout looks like a failure", "exec/a_run_over_the_timeout_is_a_deadline_error", as(func(b *broken) {
 			b.exec = func(stdout, stderr []byte, err error) ([]byte, []byte, error) {
-				if runtime.Class(err) == runtime.ErrDeadline {
+				if cri.Class(err) == runtime.ErrDeadline {
 					err = &runtime.ExitError{Code: 137}
 				}
 				return stdout, stderr, err
@@ -254,7 +255,7 @@ func defects() []defect {
 				return r
 			}
 		})},
-		{"writes no logs", "log/reopening_follows_a_rename", func(*fake.Runtime) runtime.RuntimeService {
+		{"writes no logs", "log/reopening_follows_a_rename", func(*fake.Runtime) cri.RuntimeService {
 			options := faketest.Options()
 			options.WriteLogs = false
 			return fake.New(options)

@@ -1,5 +1,5 @@
 // Package runtimetest is the conformance suite for container runtimes: it checks that
-// an implementation of [runtime.RuntimeService] and [runtime.ImageService] keeps the
+// an implementation of [cri.RuntimeService] and [cri.ImageService] keeps the
 // promises that the engine relies on. The fake, the embedded process runtime and the
 // CRI adapter run it. Write a [Factory] to run it on yours:
 //

@@ -17,6 +17,7 @@ import (
 	"github.com/podwright/podwright/internal/timing"
 	"github.com/podwright/podwright/internal/watchtest"
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // Timing of the suite. None of it is an assertion about speed.
@@ -109,7 +110,7 @@ func (e *env) eventually(what string, check func() bool) {
 // wantNotFound checks that err says that the object does not exist.
 func (e *env) wantNotFound(what string, err error) {
 	e.Helper()
-	if !runtime.IsNotFound(err) {
+	if !cri.IsNotFound(err) {
 		e.Errorf("%s: got error %v, want one of class %q", what, err, runtime.ErrNotFound)
 	}
 }
@@ -185,7 +186,7 @@ func (e *env) removeLater(id string) {
 	e.Cleanup(func() {
 		ctx, cancel := timing.WithTimeout(context.WithoutCancel(e.ctx), e.Clock, cleanupTimeout)
 		defer cancel()
-		if err := e.Runtime.StopPodSandbox(ctx, id); err != nil && !runtime.IsNotFound(err) {
+		if err := e.Runtime.StopPodSandbox(ctx, id); err != nil && !cri.IsNotFound(err) {
 			e.Errorf("clean up: stop sandbox %s: %v", id, err)
 		}
 		if err := e.Runtime.RemovePodSandbox(ctx, id); err != nil {

@@ -8,6 +8,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 func eventCases() []namedCase {
@@ -20,7 +21,7 @@ func eventCases() []namedCase {
 // events opens the event stream and returns it once it is up.
 func (e *env) events(ctx context.Context) (events chan *runtimeapi.ContainerEventResponse, ended <-chan error) {
 	e.Helper()
-	streamer, ok := e.Runtime.(runtime.EventStreamer)
+	streamer, ok := e.Runtime.(cri.EventStreamer)
 	if !ok || e.Limits.NoEvents {
 		e.Skip("the runtime has no event stream")
 	}
@@ -45,7 +46,7 @@ func (e *env) events(ctx context.Context) (events chan *runtimeapi.ContainerEven
 // none. A CRI stream may be refused only after it has been opened.
 func (e *env) skipUnimplemented(err error) {
 	e.Helper()
-	if runtime.Class(err) == runtime.ErrUnimplemented {
+	if cri.Class(err) == runtime.ErrUnimplemented {
 		e.Skip("the runtime has no event stream")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 func execCases() []namedCase {
@@ -66,7 +67,7 @@ func execTimeout(e *env) {
 	s := e.sandbox()
 	id := e.start(s, Program{Run: Forever})
 	_, _, err := e.exec(id, Program{Run: Forever}, time.Second)
-	if runtime.Class(err) != runtime.ErrDeadline {
+	if cri.Class(err) != runtime.ErrDeadline {
 		e.Errorf("error %v, want class %v", err, runtime.ErrDeadline)
 	}
 	var exit interface{ ExitStatus() int }
@@ -93,7 +94,7 @@ func execCancelled(e *env) {
 		e.must(err)
 	}
 	cancel()
-	if err := <-ended; runtime.Class(err) != runtime.ErrCanceled {
+	if err := <-ended; cri.Class(err) != runtime.ErrCanceled {
 		e.Errorf("error %v, want class %v", err, runtime.ErrCanceled)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 func resourceCases() []namedCase {
@@ -16,8 +17,8 @@ func resourceCases() []namedCase {
 }
 
 // updater returns the ability the cases here are about, or skips the case.
-func (e *env) updater() runtime.ResourceUpdater {
-	u, ok := e.Runtime.(runtime.ResourceUpdater)
+func (e *env) updater() cri.ResourceUpdater {
+	u, ok := e.Runtime.(cri.ResourceUpdater)
 	if !ok {
 		e.Skip("the runtime does not change resources")
 	}
@@ -59,13 +60,13 @@ func updateSandbox(e *env) {
 	_, err := e.updater().UpdatePodSandboxResources(e.ctx, &runtimeapi.UpdatePodSandboxResourcesRequest{
 		PodSandboxId: s.id, Resources: &runtimeapi.LinuxContainerResources{CpuShares: 512},
 	})
-	if err != nil && runtime.Class(err) != runtime.ErrUnimplemented {
+	if err != nil && cri.Class(err) != runtime.ErrUnimplemented {
 		e.Errorf("got %v, want success or %v", err, runtime.ErrUnimplemented)
 	}
 }
 
 func statsRunning(e *env) {
-	reader, ok := e.Runtime.(runtime.StatsReader)
+	reader, ok := e.Runtime.(cri.StatsReader)
 	if !ok {
 		e.Skip("the runtime does not measure containers")
 	}

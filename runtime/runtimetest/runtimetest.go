@@ -7,7 +7,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/clock"
 
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // Factory returns the runtime under test. It is called once per case, on the
@@ -18,8 +18,8 @@ type Factory func(t *testing.T) Subject
 // Subject is a runtime under test and what the suite must know to use it.
 type Subject struct {
 	// Runtime and Images are the services under test. Required.
-	Runtime runtime.RuntimeService
-	Images  runtime.ImageService
+	Runtime cri.RuntimeService
+	Images  cri.ImageService
 
 	// Image is an image in the store from which Command's argv can run. The
 	// suite never removes it. Required.

@@ -7,7 +7,7 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 func sandboxCases() []namedCase {
@@ -62,7 +62,7 @@ func sandboxUnknown(e *env) {
 	const id = unknownID
 	_, err := e.Runtime.PodSandboxStatus(e.ctx, id, false)
 	e.wantNotFound("PodSandboxStatus", err)
-	if err := e.Runtime.StopPodSandbox(e.ctx, id); err != nil && !runtime.IsNotFound(err) {
+	if err := e.Runtime.StopPodSandbox(e.ctx, id); err != nil && !cri.IsNotFound(err) {
 		e.Errorf("StopPodSandbox: %v", err)
 	}
 	if err := e.Runtime.RemovePodSandbox(e.ctx, id); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 func runtimeCases() []namedCase {
@@ -15,7 +16,7 @@ func runtimeCases() []namedCase {
 }
 
 func versionCase(e *env) {
-	v, err := e.Runtime.Version(e.ctx, runtime.APIVersion)
+	v, err := e.Runtime.Version(e.ctx, cri.APIVersion)
 	e.must(err)
 	if v.GetRuntimeName() == "" || v.GetRuntimeVersion() == "" || v.GetRuntimeApiVersion() == "" {
 		e.Errorf("version %v, want a name, a version and an API version", v)
@@ -41,7 +42,7 @@ func cancelledCase(e *env) {
 	ctx, cancel := context.WithCancel(e.ctx)
 	cancel()
 	check := func(what string, err error) {
-		if class := runtime.Class(err); class != runtime.ErrCanceled {
+		if class := cri.Class(err); class != runtime.ErrCanceled {
 			e.Errorf("%s with a cancelled context: error %v of class %v, want %v", what, err, class, runtime.ErrCanceled)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // codeKilled is the exit code of a process that SIGKILL ended.
@@ -100,7 +101,7 @@ func stopCancelled(e *env) {
 	_, _, err := e.exec(id, Program{}, 0)
 	e.must(err)
 	cancel()
-	if err := <-first; runtime.Class(err) != runtime.ErrCanceled {
+	if err := <-first; cri.Class(err) != runtime.ErrCanceled {
 		e.Errorf("cancelled stop: %v, want class %v", err, runtime.ErrCanceled)
 	}
 	e.must(e.Runtime.StopContainer(e.ctx, id, 0))

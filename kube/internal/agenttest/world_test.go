@@ -28,7 +28,7 @@ import (
 	"github.com/podwright/podwright/kube"
 	"github.com/podwright/podwright/kube/internal/memoryapi"
 	"github.com/podwright/podwright/kube/node"
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/source"
@@ -262,7 +262,7 @@ func (w *world) stop() {
 // look takes down what there is of the pods of a life, on the disk too.
 func (w *world) look(uids ...types.UID) {
 	w.awaitCalm()
-	view := runtime.NewView(w.rt, runtime.ViewOptions{})
+	view := cri.NewView(w.rt, cri.ViewOptions{})
 	var lines []string
 	for _, uid := range uids {
 		pod, err := view.Read(w.t.Context(), uid)

@@ -9,6 +9,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/runtime/runtimetest"
 )
@@ -41,7 +42,7 @@ func Options() fake.Options {
 }
 
 // Subject returns the subject of the suite for services of a fake made with Options.
-func Subject(services runtime.RuntimeService, images runtime.ImageService) runtimetest.Subject {
+func Subject(services cri.RuntimeService, images cri.ImageService) runtimetest.Subject {
 	return runtimetest.Subject{
 		Runtime:   services,
 		Images:    images,

@@ -9,6 +9,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/runtime/runtimetest"
 )
@@ -20,7 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestScriptRefusesOtherArgv(t *testing.T) {
 	for _, argv := range [][]string{nil, {"sleep", "5"}, {"program", "{"}, {"program", "{}", "more"}} {
 		s := script(fake.Launch{Config: &runtimeapi.ContainerConfig{Command: argv}})
-		if runtime.Class(s.StartErr) != runtime.ErrInvalid {
+		if cri.Class(s.StartErr) != runtime.ErrInvalid {
 			t.Errorf("argv %q: start error %v", argv, s.StartErr)
 		}
 		if len(argv) > 0 {

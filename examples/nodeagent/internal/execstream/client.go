@@ -9,13 +9,13 @@ import (
 
 	"github.com/gorilla/websocket"
 
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // Run is the client's end: it carries streams until the command ends, and closes the connection. An
 // [Exit] is the command's; any other error says that it did not run, or that its end is not known. Stdin may still
 // be read from when it returns.
-func Run(ctx context.Context, conn *websocket.Conn, s runtime.Streams) error {
+func Run(ctx context.Context, conn *websocket.Conn, s cri.Streams) error {
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	var mu sync.Mutex
@@ -51,7 +51,7 @@ func Run(ctx context.Context, conn *websocket.Conn, s runtime.Streams) error {
 }
 
 // deliver writes output where it belongs.
-func deliver(s runtime.Streams, message []byte) error {
+func deliver(s cri.Streams, message []byte) error {
 	to := map[byte]io.Writer{stdout: s.Stdout, stderr: s.Stderr}[message[0]]
 	if to == nil {
 		return nil
@@ -67,7 +67,7 @@ func send(conn *websocket.Conn, mu *sync.Mutex, from io.Reader) {
 	}
 }
 
-func sendSizes(conn *websocket.Conn, mu *sync.Mutex, from <-chan runtime.TerminalSize, done <-chan struct{}) {
+func sendSizes(conn *websocket.Conn, mu *sync.Mutex, from <-chan cri.TerminalSize, done <-chan struct{}) {
 	for {
 		select {
 		case <-done:

@@ -2,8 +2,8 @@
 // v5.channel.k8s.io, which the clients of Kubernetes speak too.
 //
 //	client                                   server
-//	stdin  ──► channel 0 ──────────────────► runtime.Streams.Stdin
-//	sizes  ──► channel 4 ──────────────────► runtime.Streams.Resize
+//	stdin  ──► channel 0 ──────────────────► cri.Streams.Stdin
+//	sizes  ──► channel 4 ──────────────────► cri.Streams.Resize
 //	end of stdin ─► channel 255, of 0 ─────► io.EOF
 //	stdout ◄────────────────── channel 1 ◄── Stdout
 //	stderr ◄────────────────── channel 2 ◄── Stderr

@@ -16,10 +16,11 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // dial connects to a server that serves one command; served is closed when Serve has returned.
-func dial(t *testing.T, ctx context.Context, wants Wants, run func(ctx context.Context, s runtime.Streams) error) (conn *websocket.Conn, served <-chan struct{}) {
+func dial(t *testing.T, ctx context.Context, wants Wants, run func(ctx context.Context, s cri.Streams) error) (conn *websocket.Conn, served <-chan struct{}) {
 	t.Helper()
 	over := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -56,7 +57,7 @@ func TestStreams(t *testing.T) {
 		{errors.New("no such program"), "no such program", 0},
 	} {
 		long := strings.Repeat("x", 3*maxMessage+1)
-		conn, served := dial(t, t.Context(), Wants{Stdin: true}, func(_ context.Context, s runtime.Streams) error {
+		conn, served := dial(t, t.Context(), Wants{Stdin: true}, func(_ context.Context, s cri.Streams) error {
 			in, err := io.ReadAll(s.Stdin)
 			if err != nil {
 				return err
@@ -70,17 +71,17 @@ func TestStreams(t *testing.T) {
 			return c.end
 		})
 		var stdout, stderr bytes.Buffer
-		err := Run(t.Context(), conn, runtime.Streams{Stdin: strings.NewReader(long), Stdout: &stdout, Stderr: &stderr})
+		err := Run(t.Context(), conn, cri.Streams{Stdin: strings.NewReader(long), Stdout: &stdout, Stderr: &stderr})
 		<-served
 		exit, _ := errors.AsType[Exit](err)
 		if stdout.String() != long || stderr.String() != "err" || exit.Code != c.code || (err == nil) != (c.end == nil) || c.want != "" && err.Error() != c.want {
 			t.Errorf("%v: %d bytes, %q, %v", c.end, stdout.Len(), stderr.String(), err)
 		}
 	}
-	sizes := make(chan runtime.TerminalSize, 2)
-	sizes <- runtime.TerminalSize{Width: 80, Height: 24}
-	sizes <- runtime.TerminalSize{Width: 120, Height: 50}
-	conn, _ := dial(t, t.Context(), Wants{TTY: true}, func(_ context.Context, s runtime.Streams) error {
+	sizes := make(chan cri.TerminalSize, 2)
+	sizes <- cri.TerminalSize{Width: 80, Height: 24}
+	sizes <- cri.TerminalSize{Width: 120, Height: 50}
+	conn, _ := dial(t, t.Context(), Wants{TTY: true}, func(_ context.Context, s cri.Streams) error {
 		for size := range s.Resize {
 			if size.Width == 120 && size.Height == 50 && s.Stdin == nil && s.Stderr == nil && s.TTY {
 				return nil
@@ -88,7 +89,7 @@ func TestStreams(t *testing.T) {
 		}
 		return errors.New("the size did not come")
 	})
-	if err := Run(t.Context(), conn, runtime.Streams{TTY: true, Resize: sizes}); err != nil {
+	if err := Run(t.Context(), conn, cri.Streams{TTY: true, Resize: sizes}); err != nil {
 		t.Error(err)
 	}
 }
@@ -96,7 +97,7 @@ func TestStreams(t *testing.T) {
 // TestClientsThatHang: a client that does not read and one that goes end their command alone, at the latest
 // when the server ends.
 func TestClientsThatHang(t *testing.T) {
-	flood := func(ctx context.Context, s runtime.Streams) error {
+	flood := func(ctx context.Context, s cri.Streams) error {
 		for ctx.Err() == nil {
 			if _, err := s.Stdout.Write(make([]byte, maxMessage)); err != nil {
 				return err
@@ -107,7 +108,7 @@ func TestClientsThatHang(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	defer end()
 	_, served := dial(t, ctx, Wants{}, flood) // never read
-	gone, left := dial(t, t.Context(), Wants{Stdin: true}, func(ctx context.Context, _ runtime.Streams) error {
+	gone, left := dial(t, t.Context(), Wants{Stdin: true}, func(ctx context.Context, _ cri.Streams) error {
 		<-ctx.Done()
 		return ctx.Err()
 	})
@@ -134,7 +135,7 @@ func TestClientThatReadsNothingForHours(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			Serve(t.Context(), conn, Wants{}, func(ctx context.Context, s runtime.Streams) error {
+			Serve(t.Context(), conn, Wants{}, func(ctx context.Context, s cri.Streams) error {
 				_, _ = s.Stdout.Write(make([]byte, 10*maxMessage))
 				<-ctx.Done()
 				return ctx.Err()
@@ -175,7 +176,7 @@ func (onePipe) Addr() net.Addr { return &net.UnixAddr{} }
 
 // TestMessagesThatAreNone: what a client should not send harms nothing.
 func TestMessagesThatAreNone(t *testing.T) {
-	conn, served := dial(t, t.Context(), Wants{Stdin: true}, func(_ context.Context, s runtime.Streams) error {
+	conn, served := dial(t, t.Context(), Wants{Stdin: true}, func(_ context.Context, s cri.Streams) error {
 		in, err := io.ReadAll(s.Stdin)
 		if err == nil && string(in) != "good" {
 			err = errors.New(string(in))
@@ -187,7 +188,7 @@ func TestMessagesThatAreNone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := Run(t.Context(), conn, runtime.Streams{}); err != nil {
+	if err := Run(t.Context(), conn, cri.Streams{}); err != nil {
 		t.Error(err)
 	}
 	<-served

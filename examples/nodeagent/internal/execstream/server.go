@@ -11,7 +11,7 @@ import (
 
 	"github.com/gorilla/websocket"
 
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // pingPeriod is how often the server looks whether its client is there, also while the command does not read.
@@ -29,14 +29,14 @@ type Wants struct{ Stdin, TTY bool }
 
 // Serve runs a command for the client and closes the connection. It returns when the command and all
 // it started here have ended.
-func Serve(ctx context.Context, conn *websocket.Conn, wants Wants, run func(ctx context.Context, s runtime.Streams) error) {
+func Serve(ctx context.Context, conn *websocket.Conn, wants Wants, run func(ctx context.Context, s cri.Streams) error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var mu sync.Mutex
 	input, feed := io.Pipe()
-	sizes := make(chan runtime.TerminalSize)
+	sizes := make(chan cri.TerminalSize)
 	to := func(id byte) channel { return channel{id: id, conn: conn, mu: &mu, within: unread, gone: cancel} }
-	streams := runtime.Streams{TTY: wants.TTY, Stdout: to(stdout)}
+	streams := cri.Streams{TTY: wants.TTY, Stdout: to(stdout)}
 	if wants.Stdin {
 		streams.Stdin = input
 	}
@@ -64,7 +64,7 @@ func Serve(ctx context.Context, conn *websocket.Conn, wants Wants, run func(ctx 
 }
 
 // receive hands on what the client sends until the connection or ctx ends.
-func receive(ctx context.Context, conn *websocket.Conn, feed *io.PipeWriter, sizes chan<- runtime.TerminalSize, wants Wants) {
+func receive(ctx context.Context, conn *websocket.Conn, feed *io.PipeWriter, sizes chan<- cri.TerminalSize, wants Wants) {
 	defer close(sizes)
 	defer feed.Close()
 	for {
@@ -85,7 +85,7 @@ func receive(ctx context.Context, conn *websocket.Conn, feed *io.PipeWriter, siz
 				_ = feed.Close() // never fails
 			}
 		case resize:
-			var size runtime.TerminalSize
+			var size cri.TerminalSize
 			if json.Unmarshal(content, &size) != nil || !wants.TTY {
 				continue
 			}

@@ -8,7 +8,7 @@ import (
 
 	"google.golang.org/grpc/status"
 
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/pods/internal/credentials"
 )
 
@@ -62,7 +62,7 @@ func refusals(errs []error, tried []credentials.Credential) error {
 	}
 	text := err.Error()
 	if redacted := credentials.Redact(text, tried); redacted != text {
-		return &several{text: credentials.Redact(message(err), tried), reason: class(err), last: runtime.Class(err)}
+		return &several{text: credentials.Redact(message(err), tried), reason: class(err), last: cri.Class(err)}
 	}
 	return err
 }
@@ -112,7 +112,7 @@ func message(err error) string {
 	for e := err; e != nil; e = errors.Unwrap(e) {
 		innermost = e
 	}
-	if class := runtime.Class(err); class != nil && errors.Is(innermost, class) {
+	if class := cri.Class(err); class != nil && errors.Is(innermost, class) {
 		// Only a class is left at the bottom: the text is above it.
 		return err.Error()
 	}

@@ -10,6 +10,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/pods/internal/credentials"
 	"github.com/podwright/podwright/runtime/pods/internal/pullrecords"
 	"github.com/podwright/podwright/runtime/pods/internal/worklimit"
@@ -234,7 +235,7 @@ func (p *Puller) pullOnce(ctx context.Context, f *flight, auth *runtimeapi.AuthC
 // uncertain reports whether a pull that ended so may have taken effect. Another
 // credential would not help either.
 func uncertain(err error) bool {
-	switch runtime.Class(err) {
+	switch cri.Class(err) {
 	case runtime.ErrDeadline, runtime.ErrCanceled, runtime.ErrUnavailable:
 		return true
 	}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/runtime/pods/internal/images"
 	"github.com/podwright/podwright/runtime/pods/internal/worklimit"
@@ -273,7 +274,7 @@ func TestCancelledPullDelaysNothing(t *testing.T) {
 		if _, err := b.ensure(waiting, "reg.io/b:1", v1.PullAlways); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Second {
 			t.Errorf("waiting: %v after %v", err, time.Since(began))
 		}
-		if err := <-done; runtime.Class(err) != runtime.ErrDeadline {
+		if err := <-done; cri.Class(err) != runtime.ErrDeadline {
 			t.Errorf("pulling: %v", err)
 		}
 		if _, err := b.ensure(t.Context(), "reg.io/a:1", v1.PullAlways); err != nil {

@@ -11,12 +11,12 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/clock"
 
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // store answers one question, as it is told.
 type store struct {
-	runtime.ImageService
+	cri.ImageService
 	mu      sync.Mutex
 	asked   int
 	took    time.Duration

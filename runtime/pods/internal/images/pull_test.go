@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/fake"
 	"github.com/podwright/podwright/runtime/pods/internal/images"
 	"github.com/podwright/podwright/runtime/pods/internal/pullrecords"
@@ -343,7 +344,7 @@ func TestAbandonedPull(t *testing.T) {
 		p := newPrivate(t, accept("good"))
 		p.fake.Inject(fake.Fault{Match: fake.Match{Method: fake.PullImage}, Times: 1, Effect: fake.Effect{Err: runtime.ErrDeadline, Done: true}})
 		good := secret("good", "good")
-		if _, err := p.ensure(t.Context(), "a", v1.PullIfNotPresent, good, secret("z", "other")); runtime.Class(err) != runtime.ErrDeadline {
+		if _, err := p.ensure(t.Context(), "a", v1.PullIfNotPresent, good, secret("z", "other")); cri.Class(err) != runtime.ErrDeadline {
 			t.Fatal(err)
 		}
 		if got := fmt.Sprint(p.shown()); got != "[good]" {

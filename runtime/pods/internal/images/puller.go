@@ -13,7 +13,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/internal/registrykey"
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/pods/internal/credentials"
 	"github.com/podwright/podwright/runtime/pods/internal/pullrecords"
 	"github.com/podwright/podwright/runtime/pods/internal/worklimit"
@@ -21,7 +21,7 @@ import (
 
 // Options configures a [Puller]. Service, Clock, Turns and the back-off are required.
 type Options struct {
-	Service runtime.ImageService
+	Service cri.ImageService
 	Clock   clock.Clock
 	Initial time.Duration
 	Factor  float64

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // Getter reads objects.
@@ -92,7 +93,7 @@ func describe(kind, namespace, name string, err error) error {
 // IsNotFound reports whether err says that an object does not exist: as an error
 // of package runtime or of a Kubernetes client.
 func IsNotFound(err error) bool {
-	if runtime.IsNotFound(err) {
+	if cri.IsNotFound(err) {
 		return true
 	}
 	var answer interface{ Status() metav1.Status }

@@ -12,13 +12,13 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/pods/internal/criconfig"
 	"github.com/podwright/podwright/runtime/pods/internal/poddir"
 )
 
 // Objects reads the objects of the pod's namespace. An object that does not exist
-// is an error for [runtime.IsNotFound].
+// is an error for [cri.IsNotFound].
 type Objects interface {
 	ConfigMap(ctx context.Context, name string) (*v1.ConfigMap, error)
 	Secret(ctx context.Context, name string) (*v1.Secret, error)
@@ -89,7 +89,7 @@ func (in Input) secret(ctx context.Context, name string, items []v1.KeyToPath, m
 
 // absent turns an optional object that does not exist into an empty one.
 func absent(err error, optional *bool) (map[string]poddir.File, error) {
-	if optional != nil && *optional && runtime.IsNotFound(err) {
+	if optional != nil && *optional && cri.IsNotFound(err) {
 		return map[string]poddir.File{}, nil
 	}
 	return nil, err

@@ -8,12 +8,12 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 	"github.com/podwright/podwright/runtime/pods/internal/poddir"
 )
 
 // Projections makes what only an API server gives to one pod. An error is [ErrNoSource] if there
-// is nothing that could; a trust bundle that does not exist is an error for [runtime.IsNotFound].
+// is nothing that could; a trust bundle that does not exist is an error for [cri.IsNotFound].
 type Projections interface {
 	Token(ctx context.Context, s *v1.ServiceAccountTokenProjection) (string, error)
 	TrustBundle(ctx context.Context, s *v1.ClusterTrustBundleProjection) ([]byte, error)
@@ -83,7 +83,7 @@ func (in Input) trustBundle(ctx context.Context, s *v1.ClusterTrustBundleProject
 		return nil, ErrNoSource
 	}
 	bundle, err := in.Projections.TrustBundle(ctx, s)
-	if err != nil && s.Optional != nil && *s.Optional && runtime.IsNotFound(err) {
+	if err != nil && s.Optional != nil && *s.Optional && cri.IsNotFound(err) {
 		return nil, nil
 	}
 	return bundle, err

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // Metrics are what a Limiter measures. Each may be nil.
@@ -53,7 +54,7 @@ func (l *Limiter) Do(ctx context.Context, job Job, call func() error) error {
 		l.end(ctx, t, answered)
 	}()
 	err = call()
-	class := runtime.Class(err)
+	class := cri.Class(err)
 	answered = ctx.Err() == nil && class != runtime.ErrDeadline && class != runtime.ErrCanceled
 	return err
 }

@@ -1,4 +1,4 @@
-package runtime
+package cri
 
 import (
 	"strconv"
@@ -6,39 +6,41 @@ import (
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/runtime"
 )
 
 // ContainerState converts a CRI container state; anything unrecognised is
-// [Unknown] (spec/runtime.md 1.2).
-func ContainerState(s runtimeapi.ContainerState) State {
+// [runtime.Unknown] (spec/runtime.md 1.2).
+func ContainerState(s runtimeapi.ContainerState) runtime.State {
 	switch s {
 	case runtimeapi.ContainerState_CONTAINER_CREATED:
-		return Created
+		return runtime.Created
 	case runtimeapi.ContainerState_CONTAINER_RUNNING:
-		return Running
+		return runtime.Running
 	case runtimeapi.ContainerState_CONTAINER_EXITED:
-		return Exited
+		return runtime.Exited
 	default:
-		return Unknown
+		return runtime.Unknown
 	}
 }
 
-// SandboxState converts a CRI sandbox state: ready is [Running], not ready is
-// [Exited], anything unrecognised [Unknown].
-func SandboxState(s runtimeapi.PodSandboxState) State {
+// SandboxState converts a CRI sandbox state: ready is [runtime.Running], not ready is
+// [runtime.Exited], anything unrecognised [runtime.Unknown].
+func SandboxState(s runtimeapi.PodSandboxState) runtime.State {
 	switch s {
 	case runtimeapi.PodSandboxState_SANDBOX_READY:
-		return Running
+		return runtime.Running
 	case runtimeapi.PodSandboxState_SANDBOX_NOTREADY:
-		return Exited
+		return runtime.Exited
 	default:
-		return Unknown
+		return runtime.Unknown
 	}
 }
 
 // NewSandboxStatus converts a CRI sandbox status.
-func NewSandboxStatus(s *runtimeapi.PodSandboxStatus) *SandboxStatus {
-	out := &SandboxStatus{
+func NewSandboxStatus(s *runtimeapi.PodSandboxStatus) *runtime.SandboxStatus {
+	out := &runtime.SandboxStatus{
 		ID:             s.GetId(),
 		State:          SandboxState(s.GetState()),
 		Attempt:        s.GetMetadata().GetAttempt(),
@@ -60,9 +62,9 @@ func NewSandboxStatus(s *runtimeapi.PodSandboxStatus) *SandboxStatus {
 // ID. Fields that the state does not allow stay zero, and a missing or malformed
 // annotation reads as 0 (spec/runtime.md 1.8, 2.3). SandboxID is left empty: the
 // CRI status does not carry it.
-func NewContainerStatus(s *runtimeapi.ContainerStatus, runtimeName string) *ContainerStatus {
-	out := &ContainerStatus{
-		ID:          ContainerID{Runtime: runtimeName, ID: s.GetId()},
+func NewContainerStatus(s *runtimeapi.ContainerStatus, runtimeName string) *runtime.ContainerStatus {
+	out := &runtime.ContainerStatus{
+		ID:          runtime.ContainerID{Runtime: runtimeName, ID: s.GetId()},
 		Name:        s.GetMetadata().GetName(),
 		State:       ContainerState(s.GetState()),
 		CreatedAt:   fromNanos(s.GetCreatedAt()),
@@ -81,16 +83,16 @@ func NewContainerStatus(s *runtimeapi.ContainerStatus, runtimeName string) *Cont
 	if out.ImageID == "" {
 		out.ImageID = out.ImageRef
 	}
-	if n, err := strconv.Atoi(s.GetAnnotations()[AnnotationRestartCount]); err == nil && n > 0 {
+	if n, err := strconv.Atoi(s.GetAnnotations()[runtime.AnnotationRestartCount]); err == nil && n > 0 {
 		out.RestartCount = n
 	}
-	if h, err := strconv.ParseUint(s.GetAnnotations()[AnnotationHash], 16, 64); err == nil {
+	if h, err := strconv.ParseUint(s.GetAnnotations()[runtime.AnnotationHash], 16, 64); err == nil {
 		out.Hash = h
 	}
-	if out.State != Created {
+	if out.State != runtime.Created {
 		out.StartedAt = fromNanos(s.GetStartedAt())
 	}
-	if out.State == Exited {
+	if out.State == runtime.Exited {
 		out.FinishedAt = fromNanos(s.GetFinishedAt())
 		out.ExitCode = s.GetExitCode()
 		out.Reason = s.GetReason()
@@ -108,11 +110,11 @@ func NewContainerStatus(s *runtimeapi.ContainerStatus, runtimeName string) *Cont
 	return out
 }
 
-func userOf(u *runtimeapi.LinuxContainerUser) *User {
+func userOf(u *runtimeapi.LinuxContainerUser) *runtime.User {
 	if u == nil {
 		return nil
 	}
-	return &User{UID: u.GetUid(), GID: u.GetGid(), Groups: u.GetSupplementalGroups()}
+	return &runtime.User{UID: u.GetUid(), GID: u.GetGid(), Groups: u.GetSupplementalGroups()}
 }
 
 // signalName is the signal as the API writes it, such as SIGTERM or SIGRTMIN+3.
@@ -126,4 +128,45 @@ func fromNanos(nanos int64) time.Time {
 		return time.Time{}
 	}
 	return time.Unix(0, nanos)
+}
+
+// milliFromShares turns cgroup CPU shares into thousandths of a CPU
+// (spec/runtime.md 13).
+func milliFromShares(shares int64) int64 {
+	if shares < minShares {
+		return 0
+	}
+	if shares > maxShares {
+		shares = maxShares
+	}
+	return (shares*1000 + 1023) / 1024
+}
+
+// milliFromQuota turns a CPU quota per period, both in microseconds, into
+// thousandths of a CPU; no quota is 0 (spec/runtime.md 13).
+func milliFromQuota(quota, period int64) int64 {
+	const most = 1 << 50 // keeps the product in range
+	if quota <= 0 || period <= 0 {
+		return 0
+	}
+	return min(quota, most) * 1000 / period
+}
+
+// The range of cgroup CPU shares.
+const (
+	minShares = 2
+	maxShares = 262144
+)
+
+// NewResources converts the settings of a cgroup; the zero value if there are none
+// (spec/runtime.md 1.8).
+func NewResources(linux *runtimeapi.LinuxContainerResources) runtime.Resources {
+	if linux == nil {
+		return runtime.Resources{}
+	}
+	return runtime.Resources{
+		MilliCPURequest: milliFromShares(linux.GetCpuShares()),
+		MilliCPULimit:   milliFromQuota(linux.GetCpuQuota(), linux.GetCpuPeriod()),
+		MemoryLimit:     max(linux.GetMemoryLimitInBytes(), 0),
+	}
 }

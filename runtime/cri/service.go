@@ -1,4 +1,4 @@
-package runtime
+package cri
 
 import (
 	"context"
@@ -19,9 +19,9 @@ type Reader interface {
 	// ListContainers returns the containers that match filter, exited ones
 	// included. A nil filter matches all.
 	ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error)
-	// PodSandboxStatus returns the sandbox's status, [ErrNotFound] if it does not exist.
+	// PodSandboxStatus returns the sandbox's status, [runtime.ErrNotFound] if it does not exist.
 	PodSandboxStatus(ctx context.Context, podSandboxID string, verbose bool) (*runtimeapi.PodSandboxStatusResponse, error)
-	// ContainerStatus returns the container's status, [ErrNotFound] if it does not exist.
+	// ContainerStatus returns the container's status, [runtime.ErrNotFound] if it does not exist.
 	ContainerStatus(ctx context.Context, containerID string, verbose bool) (*runtimeapi.ContainerStatusResponse, error)
 }
 
@@ -38,7 +38,7 @@ type SandboxManager interface {
 }
 
 // ContainerManager changes containers. An unknown sandbox or container is
-// [ErrNotFound] where nothing else is said.
+// [runtime.ErrNotFound] where nothing else is said.
 type ContainerManager interface {
 	// CreateContainer creates a container in a sandbox and returns its ID.
 	CreateContainer(ctx context.Context, podSandboxID string, config *runtimeapi.ContainerConfig, sandboxConfig *runtimeapi.PodSandboxConfig) (string, error)
@@ -53,12 +53,12 @@ type ContainerManager interface {
 	RemoveContainer(ctx context.Context, containerID string) error
 	// ExecSync runs cmd in the container and waits for it. timeout 0 means no
 	// limit. A non-zero exit is an error that implements
-	// interface{ ExitStatus() int }, see [ExitError]; a run over timeout is
-	// [ErrDeadline].
+	// interface{ ExitStatus() int }, see [runtime.ExitError]; a run over timeout is
+	// [runtime.ErrDeadline].
 	ExecSync(ctx context.Context, containerID string, cmd []string, timeout time.Duration) (stdout []byte, stderr []byte, err error)
 	// ReopenContainerLog makes the runtime reopen the container's log file
 	// after a rotation. A running container for which the runtime writes no log is
-	// [ErrNoLog], or [ErrUnimplemented].
+	// [runtime.ErrNoLog], or [runtime.ErrUnimplemented].
 	ReopenContainerLog(ctx context.Context, containerID string) error
 }
 

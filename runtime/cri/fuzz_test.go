@@ -1,4 +1,4 @@
-package runtime_test
+package cri_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // hostile answers every call with what it was given.
@@ -71,7 +72,7 @@ func FuzzView(f *testing.F) {
 			proto.Unmarshal(sandbox, h.sandbox) != nil || proto.Unmarshal(container, h.container) != nil {
 			t.Skip("no message")
 		}
-		v := runtime.NewView(h, runtime.ViewOptions{})
+		v := cri.NewView(h, cri.ViewOptions{})
 		pods, err := v.ListPods(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -86,7 +87,7 @@ func FuzzView(f *testing.F) {
 }
 
 // checkHostile reads a pod in full.
-func checkHostile(t *testing.T, v *runtime.View, h *hostile, pod *runtime.Pod) {
+func checkHostile(t *testing.T, v *cri.View, h *hostile, pod *runtime.Pod) {
 	seen := map[string]bool{}
 	for _, s := range pod.Sandboxes {
 		if s.ID == "" || seen["s"+s.ID] {

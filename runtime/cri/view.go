@@ -1,4 +1,4 @@
-package runtime
+package cri
 
 import (
 	"cmp"
@@ -12,15 +12,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/clock"
+
+	"github.com/podwright/podwright/runtime"
 )
 
 // ViewOptions configures a [View]. The zero value is ready to use.
 type ViewOptions struct {
-	// OwnerID, if set, limits the view to objects whose [LabelOwner] has this
+	// OwnerID, if set, limits the view to objects whose [runtime.LabelOwner] has this
 	// value. Empty: every object that carries the three pod labels.
 	OwnerID string
 	// Sequence orders readings. Nil means a new one; pass the engine's.
-	Sequence *Sequence
+	Sequence *runtime.Sequence
 	// Clock gives PodStatus.ObservedAt. Nil means the real clock.
 	Clock clock.PassiveClock
 }
@@ -37,7 +39,7 @@ type View struct {
 // NewView returns a view of what r shows.
 func NewView(r Reader, options ViewOptions) *View {
 	if options.Sequence == nil {
-		options.Sequence = &Sequence{}
+		options.Sequence = &runtime.Sequence{}
 	}
 	if options.Clock == nil {
 		options.Clock = clock.RealClock{}
@@ -47,12 +49,12 @@ func NewView(r Reader, options ViewOptions) *View {
 
 // Stamp draws a stamp from the view's sequence: readings that begin later carry
 // a larger one.
-func (v *View) Stamp() Stamp { return v.options.Sequence.Next() }
+func (v *View) Stamp() runtime.Stamp { return v.options.Sequence.Next() }
 
 // Listing is one raw reading of the whole runtime.
 type Listing struct {
 	// Stamp was drawn before the first list call.
-	Stamp Stamp
+	Stamp runtime.Stamp
 	// Runtime is the name of the runtime, for container IDs.
 	Runtime string
 	// Sandboxes and Containers as the runtime returned them, foreign ones
@@ -71,7 +73,7 @@ func (v *View) List(ctx context.Context, uid types.UID) (*Listing, error) {
 	var sandboxes *runtimeapi.PodSandboxFilter
 	var containers *runtimeapi.ContainerFilter
 	if uid != "" {
-		selector := map[string]string{LabelPodUID: string(uid)}
+		selector := map[string]string{runtime.LabelPodUID: string(uid)}
 		sandboxes = &runtimeapi.PodSandboxFilter{LabelSelector: selector}
 		containers = &runtimeapi.ContainerFilter{LabelSelector: selector}
 	}
@@ -89,29 +91,29 @@ func (v *View) List(ctx context.Context, uid types.UID) (*Listing, error) {
 // carries the three pod labels and, if the view has an owner ID, that owner
 // (spec/runtime.md 1.9).
 func (v *View) Owns(labels map[string]string) bool {
-	if labels[LabelPodUID] == "" || labels[LabelPodName] == "" || labels[LabelPodNamespace] == "" {
+	if labels[runtime.LabelPodUID] == "" || labels[runtime.LabelPodName] == "" || labels[runtime.LabelPodNamespace] == "" {
 		return false
 	}
-	return v.options.OwnerID == "" || labels[LabelOwner] == v.options.OwnerID
+	return v.options.OwnerID == "" || labels[runtime.LabelOwner] == v.options.OwnerID
 }
 
 // SandboxUID returns the UID of the pod a listed sandbox belongs to, and false if it is
 // foreign or lacks its ID or metadata.
 func (v *View) SandboxUID(s *runtimeapi.PodSandbox) (types.UID, bool) {
 	labels := s.GetLabels()
-	return types.UID(labels[LabelPodUID]), s.GetId() != "" && s.GetMetadata() != nil && v.Owns(labels)
+	return types.UID(labels[runtime.LabelPodUID]), s.GetId() != "" && s.GetMetadata() != nil && v.Owns(labels)
 }
 
 // ContainerUID returns the UID of the pod a listed container belongs to, and false if it
 // is foreign or lacks its ID, metadata or image.
 func (v *View) ContainerUID(c *runtimeapi.Container) (types.UID, bool) {
 	labels := c.GetLabels()
-	return types.UID(labels[LabelPodUID]), c.GetId() != "" && c.GetMetadata() != nil && c.GetImage() != nil && v.Owns(labels)
+	return types.UID(labels[runtime.LabelPodUID]), c.GetId() != "" && c.GetMetadata() != nil && c.GetImage() != nil && v.Owns(labels)
 }
 
 // ListPods returns every pod the runtime shows, dead ones included, sorted by
 // UID. Foreign and incomplete objects are skipped.
-func (v *View) ListPods(ctx context.Context) ([]*Pod, error) {
+func (v *View) ListPods(ctx context.Context) ([]*runtime.Pod, error) {
 	l, err := v.List(ctx, "")
 	if err != nil {
 		return nil, err
@@ -121,7 +123,7 @@ func (v *View) ListPods(ctx context.Context) ([]*Pod, error) {
 
 // ListPod returns one pod as the runtime lists it, or nil if the runtime shows
 // nothing of it.
-func (v *View) ListPod(ctx context.Context, uid types.UID) (*Pod, error) {
+func (v *View) ListPod(ctx context.Context, uid types.UID) (*runtime.Pod, error) {
 	l, err := v.List(ctx, uid)
 	if err != nil {
 		return nil, err
@@ -136,12 +138,12 @@ func (v *View) ListPod(ctx context.Context, uid types.UID) (*Pod, error) {
 
 // Pods groups a listing into pods, sorted by UID. An object that a runtime lists
 // twice for one pod appears once, as it was listed first.
-func (v *View) Pods(l *Listing) []*Pod {
-	byUID := map[types.UID]*Pod{}
-	pod := func(uid types.UID, labels map[string]string) *Pod {
+func (v *View) Pods(l *Listing) []*runtime.Pod {
+	byUID := map[types.UID]*runtime.Pod{}
+	pod := func(uid types.UID, labels map[string]string) *runtime.Pod {
 		p := byUID[uid]
 		if p == nil {
-			p = &Pod{UID: uid, Name: labels[LabelPodName], Namespace: labels[LabelPodNamespace], Stamp: l.Stamp}
+			p = &runtime.Pod{UID: uid, Name: labels[runtime.LabelPodName], Namespace: labels[runtime.LabelPodNamespace], Stamp: l.Stamp}
 			byUID[uid] = p
 		}
 		return p
@@ -152,10 +154,10 @@ func (v *View) Pods(l *Listing) []*Pod {
 			continue
 		}
 		p := pod(uid, s.GetLabels())
-		if slices.ContainsFunc(p.Sandboxes, func(known *Sandbox) bool { return known.ID == s.GetId() }) {
+		if slices.ContainsFunc(p.Sandboxes, func(known *runtime.Sandbox) bool { return known.ID == s.GetId() }) {
 			continue
 		}
-		p.Sandboxes = append(p.Sandboxes, &Sandbox{
+		p.Sandboxes = append(p.Sandboxes, &runtime.Sandbox{
 			ID:        s.GetId(),
 			State:     SandboxState(s.GetState()),
 			Attempt:   s.GetMetadata().GetAttempt(),
@@ -168,11 +170,11 @@ func (v *View) Pods(l *Listing) []*Pod {
 			continue
 		}
 		p := pod(uid, c.GetLabels())
-		if slices.ContainsFunc(p.Containers, func(known *Container) bool { return known.ID.ID == c.GetId() }) {
+		if slices.ContainsFunc(p.Containers, func(known *runtime.Container) bool { return known.ID.ID == c.GetId() }) {
 			continue
 		}
-		p.Containers = append(p.Containers, &Container{
-			ID:          ContainerID{Runtime: l.Runtime, ID: c.GetId()},
+		p.Containers = append(p.Containers, &runtime.Container{
+			ID:          runtime.ContainerID{Runtime: l.Runtime, ID: c.GetId()},
 			Name:        c.GetMetadata().GetName(),
 			SandboxID:   c.GetPodSandboxId(),
 			State:       ContainerState(c.GetState()),
@@ -181,17 +183,17 @@ func (v *View) Pods(l *Listing) []*Pod {
 			Annotations: c.GetAnnotations(),
 		})
 	}
-	pods := make([]*Pod, 0, len(byUID))
+	pods := make([]*runtime.Pod, 0, len(byUID))
 	for _, p := range byUID {
-		slices.SortFunc(p.Sandboxes, func(a, b *Sandbox) int {
+		slices.SortFunc(p.Sandboxes, func(a, b *runtime.Sandbox) int {
 			return compareSandboxes(a.Attempt, b.Attempt, a.CreatedAt, b.CreatedAt, a.ID, b.ID)
 		})
-		slices.SortFunc(p.Containers, func(a, b *Container) int {
+		slices.SortFunc(p.Containers, func(a, b *runtime.Container) int {
 			return compareContainers(a.CreatedAt, b.CreatedAt, a.ID.ID, b.ID.ID)
 		})
 		pods = append(pods, p)
 	}
-	slices.SortFunc(pods, func(a, b *Pod) int { return cmp.Compare(a.UID, b.UID) })
+	slices.SortFunc(pods, func(a, b *runtime.Pod) int { return cmp.Compare(a.UID, b.UID) })
 	return pods
 }
 
@@ -199,17 +201,17 @@ func (v *View) Pods(l *Listing) []*Pod {
 // object that vanished since the list is skipped; any other error fails the
 // whole reading (spec/runtime.md 1.5). A sandbox that is among known is taken from there
 // and not read.
-func (v *View) PodStatus(ctx context.Context, pod *Pod, known ...*SandboxStatus) (*PodStatus, error) {
+func (v *View) PodStatus(ctx context.Context, pod *runtime.Pod, known ...*runtime.SandboxStatus) (*runtime.PodStatus, error) {
 	name, err := v.runtimeName(ctx)
 	if err != nil {
 		return nil, err
 	}
-	status := &PodStatus{
+	status := &runtime.PodStatus{
 		UID: pod.UID, Name: pod.Name, Namespace: pod.Namespace,
 		Stamp: pod.Stamp, ObservedAt: v.options.Clock.Now(),
 	}
 	for _, s := range pod.Sandboxes {
-		if i := slices.IndexFunc(known, func(k *SandboxStatus) bool { return k.ID == s.ID }); i >= 0 {
+		if i := slices.IndexFunc(known, func(k *runtime.SandboxStatus) bool { return k.ID == s.ID }); i >= 0 {
 			status.Sandboxes = append(status.Sandboxes, known[i])
 			continue
 		}
@@ -240,10 +242,10 @@ func (v *View) PodStatus(ctx context.Context, pod *Pod, known ...*SandboxStatus)
 		cs.SandboxID = c.SandboxID
 		status.Containers = append(status.Containers, cs)
 	}
-	slices.SortFunc(status.Sandboxes, func(a, b *SandboxStatus) int {
+	slices.SortFunc(status.Sandboxes, func(a, b *runtime.SandboxStatus) int {
 		return compareSandboxes(a.Attempt, b.Attempt, a.CreatedAt, b.CreatedAt, a.ID, b.ID)
 	})
-	slices.SortFunc(status.Containers, func(a, b *ContainerStatus) int {
+	slices.SortFunc(status.Containers, func(a, b *runtime.ContainerStatus) int {
 		return compareContainers(a.CreatedAt, b.CreatedAt, a.ID.ID, b.ID.ID)
 	})
 	status.IPs = podIPs(status.Sandboxes)
@@ -252,7 +254,7 @@ func (v *View) PodStatus(ctx context.Context, pod *Pod, known ...*SandboxStatus)
 
 // Read lists one pod and reads it in full: what the runtime shows now. A pod
 // the runtime does not know gives an empty status with its UID.
-func (v *View) Read(ctx context.Context, uid types.UID) (*PodStatus, error) {
+func (v *View) Read(ctx context.Context, uid types.UID) (*runtime.PodStatus, error) {
 	l, err := v.List(ctx, uid)
 	if err != nil {
 		return nil, err
@@ -262,7 +264,7 @@ func (v *View) Read(ctx context.Context, uid types.UID) (*PodStatus, error) {
 			return v.PodStatus(ctx, pod)
 		}
 	}
-	return &PodStatus{UID: uid, Stamp: l.Stamp, ObservedAt: v.options.Clock.Now()}, nil
+	return &runtime.PodStatus{UID: uid, Stamp: l.Stamp, ObservedAt: v.options.Clock.Now()}, nil
 }
 
 // runtimeName asks the runtime for its name once and remembers the answer.
@@ -291,8 +293,8 @@ func compareContainers(createdA, createdB time.Time, idA, idB string) int {
 
 // podIPs returns the addresses of the latest sandbox if it is ready. One
 // unparsable address makes the list empty (spec/runtime.md 1.7).
-func podIPs(sandboxes []*SandboxStatus) []string {
-	if len(sandboxes) == 0 || sandboxes[0].State != Running || sandboxes[0].IP == "" {
+func podIPs(sandboxes []*runtime.SandboxStatus) []string {
+	if len(sandboxes) == 0 || sandboxes[0].State != runtime.Running || sandboxes[0].IP == "" {
 		return nil
 	}
 	ips := append([]string{sandboxes[0].IP}, sandboxes[0].AdditionalIPs...)

@@ -1,4 +1,4 @@
-package runtime
+package cri
 
 import (
 	"context"
@@ -26,10 +26,10 @@ type Streamer interface {
 // that of RuntimeService; each call blocks until its stream ends.
 type DirectStreamer interface {
 	// ExecStream runs cmd in the container until it ends. A non-zero exit is an error that
-	// implements interface{ ExitStatus() int }, see [ExitError]. When ctx or the container
+	// implements interface{ ExitStatus() int }, see [runtime.ExitError]. When ctx or the container
 	// ends, cmd and all it started are killed.
 	ExecStream(ctx context.Context, containerID string, cmd []string, streams Streams) error
-	// AttachStream connects to the container's main process until that ends, [ErrUnimplemented]
+	// AttachStream connects to the container's main process until that ends, [runtime.ErrUnimplemented]
 	// if the runtime cannot.
 	AttachStream(ctx context.Context, containerID string, streams Streams) error
 }
@@ -69,14 +69,37 @@ type StatsLister interface {
 	// matches all.
 	ListContainerStats(ctx context.Context, filter *runtimeapi.ContainerStatsFilter) ([]*runtimeapi.ContainerStats, error)
 	// ListPodSandboxStats returns what the pods that match filter use. Older runtimes
-	// answer [ErrUnimplemented].
+	// answer [runtime.ErrUnimplemented].
 	ListPodSandboxStats(ctx context.Context, filter *runtimeapi.PodSandboxStatsFilter) ([]*runtimeapi.PodSandboxStats, error)
 }
 
 // Checkpointer is an optional ability of a [RuntimeService]: it writes the state of a
 // running container to a file. The concurrency contract is that of RuntimeService.
 type Checkpointer interface {
-	// CheckpointContainer writes the archive that request names, [ErrUnimplemented] if
+	// CheckpointContainer writes the archive that request names, [runtime.ErrUnimplemented] if
 	// the runtime cannot. A zero timeout in request is the runtime's default.
 	CheckpointContainer(ctx context.Context, request *runtimeapi.CheckpointContainerRequest) error
+}
+
+// ResourceUpdater is an optional ability of a [RuntimeService]: it changes what
+// containers may use while they run (spec/runtime.md 21). Without it a resize that
+// does not restart the container is refused. The concurrency contract is that of
+// [RuntimeService]; repeating a call is harmless.
+type ResourceUpdater interface {
+	// UpdateContainerResources changes the resources of a created or running
+	// container, [runtime.ErrNotFound] if it does not exist. What the request leaves at
+	// zero stays as it is.
+	UpdateContainerResources(ctx context.Context, containerID string, resources *runtimeapi.ContainerResources) error
+	// UpdatePodSandboxResources tells the runtime what the pod as a whole may use
+	// from now on. [runtime.ErrUnimplemented] is a fine answer (spec/runtime.md 21.8).
+	UpdatePodSandboxResources(ctx context.Context, request *runtimeapi.UpdatePodSandboxResourcesRequest) (*runtimeapi.UpdatePodSandboxResourcesResponse, error)
+}
+
+// StatsReader is an optional ability of a [RuntimeService]: it measures what a
+// container uses. Without it a memory limit is lowered without a check (spec/runtime.md
+// 21.7). The concurrency contract is that of RuntimeService.
+type StatsReader interface {
+	// ContainerStats returns what the container uses now, [runtime.ErrNotFound] if it
+	// does not exist.
+	ContainerStats(ctx context.Context, containerID string) (*runtimeapi.ContainerStats, error)
 }

@@ -1,4 +1,4 @@
-package runtime_test
+package cri_test
 
 import (
 	"math"
@@ -7,11 +7,12 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 func reported(linux *runtimeapi.LinuxContainerResources) runtime.Resources {
 	status := &runtimeapi.ContainerStatus{Resources: &runtimeapi.ContainerResources{Linux: linux}}
-	return runtime.NewContainerStatus(status, "r").Resources
+	return cri.NewContainerStatus(status, "r").Resources
 }
 
 // spec/runtime.md 13: the inverse formulas, and 1.8: what a status reports.
@@ -34,7 +35,7 @@ func TestResourcesOfAStatus(t *testing.T) {
 	if got, want := reported(linux), (runtime.Resources{MilliCPURequest: 500, MilliCPULimit: 1000, MemoryLimit: 1 << 20}); got != want {
 		t.Errorf("1.8: %+v, want %+v", got, want)
 	}
-	if got := runtime.NewContainerStatus(&runtimeapi.ContainerStatus{}, "r").Resources; got != (runtime.Resources{}) {
+	if got := cri.NewContainerStatus(&runtimeapi.ContainerStatus{}, "r").Resources; got != (runtime.Resources{}) {
 		t.Errorf("nothing reported, and yet %+v", got)
 	}
 }

@@ -1,4 +1,4 @@
-package runtime_test
+package cri_test
 
 import (
 	"slices"
@@ -9,6 +9,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // spec/runtime.md 1.2: states this version does not know become Unknown.
@@ -20,7 +21,7 @@ func TestUnknownStatesOfTheRuntimeReadAsUnknown(t *testing.T) {
 		runtimeapi.ContainerState_CONTAINER_UNKNOWN: runtime.Unknown,
 		99: runtime.Unknown,
 	} {
-		if got := runtime.ContainerState(in); got != want {
+		if got := cri.ContainerState(in); got != want {
 			t.Errorf("container %v: %v, want %v", in, got, want)
 		}
 	}
@@ -29,7 +30,7 @@ func TestUnknownStatesOfTheRuntimeReadAsUnknown(t *testing.T) {
 		runtimeapi.PodSandboxState_SANDBOX_NOTREADY: runtime.Exited,
 		99: runtime.Unknown,
 	} {
-		if got := runtime.SandboxState(in); got != want {
+		if got := cri.SandboxState(in); got != want {
 			t.Errorf("sandbox %v: %v, want %v", in, got, want)
 		}
 	}
@@ -62,7 +63,7 @@ func TestNewContainerStatusByState(t *testing.T) {
 		runtimeapi.ContainerState_CONTAINER_EXITED:  exited,
 		runtimeapi.ContainerState_CONTAINER_UNKNOWN: unknown,
 	} {
-		if diff := cmp.Diff(&want, runtime.NewContainerStatus(full(state), "r")); diff != "" {
+		if diff := cmp.Diff(&want, cri.NewContainerStatus(full(state), "r")); diff != "" {
 			t.Errorf("%v (-want +got):\n%s", state, diff)
 		}
 	}
@@ -71,7 +72,7 @@ func TestNewContainerStatusByState(t *testing.T) {
 // spec/runtime.md 1.8: without an image ID the reference stands for it
 // (containerd 1.6 sends none).
 func TestImageIDFallsBack(t *testing.T) {
-	got := runtime.NewContainerStatus(&runtimeapi.ContainerStatus{ImageRef: "sha256:r"}, "r")
+	got := cri.NewContainerStatus(&runtimeapi.ContainerStatus{ImageRef: "sha256:r"}, "r")
 	if got.ImageID != "sha256:r" {
 		t.Errorf("image ID %q", got.ImageID)
 	}
@@ -80,7 +81,7 @@ func TestImageIDFallsBack(t *testing.T) {
 // A time of 0 means "never", not 1970: a container that could not be started has
 // exited without having been started.
 func TestZeroTimes(t *testing.T) {
-	got := runtime.NewContainerStatus(&runtimeapi.ContainerStatus{
+	got := cri.NewContainerStatus(&runtimeapi.ContainerStatus{
 		State: runtimeapi.ContainerState_CONTAINER_EXITED, FinishedAt: 5, ExitCode: 128, Reason: "StartError",
 	}, "r")
 	if !got.CreatedAt.IsZero() || !got.StartedAt.IsZero() || !got.FinishedAt.Equal(time.Unix(0, 5)) {
@@ -113,7 +114,7 @@ func TestBadAnnotationReadsAsZero(t *testing.T) {
 			if tc.count != "" {
 				annotations[runtime.AnnotationRestartCount] = tc.count
 			}
-			got := runtime.NewContainerStatus(&runtimeapi.ContainerStatus{Annotations: annotations}, "r")
+			got := cri.NewContainerStatus(&runtimeapi.ContainerStatus{Annotations: annotations}, "r")
 			if got.Hash != tc.wantHash || got.RestartCount != tc.wantCount {
 				t.Errorf("hash %x, count %d; want %x, %d", got.Hash, got.RestartCount, tc.wantHash, tc.wantCount)
 			}
@@ -125,7 +126,7 @@ func TestBadAnnotationReadsAsZero(t *testing.T) {
 }
 
 func TestStatusHasMountsByContainerPath(t *testing.T) {
-	got := runtime.NewContainerStatus(&runtimeapi.ContainerStatus{Mounts: []*runtimeapi.Mount{
+	got := cri.NewContainerStatus(&runtimeapi.ContainerStatus{Mounts: []*runtimeapi.Mount{
 		{ContainerPath: "/dev/termination-log", HostPath: "/var/x"},
 		{ContainerPath: "/data", HostPath: "/var/y"},
 	}}, "r")
@@ -136,7 +137,7 @@ func TestStatusHasMountsByContainerPath(t *testing.T) {
 }
 
 func TestNewSandboxStatus(t *testing.T) {
-	got := runtime.NewSandboxStatus(&runtimeapi.PodSandboxStatus{
+	got := cri.NewSandboxStatus(&runtimeapi.PodSandboxStatus{
 		Id: "s1", Metadata: &runtimeapi.PodSandboxMetadata{Attempt: 2}, State: runtimeapi.PodSandboxState_SANDBOX_READY,
 		CreatedAt: 7, RuntimeHandler: "kata",
 		Network: &runtimeapi.PodSandboxNetworkStatus{
@@ -169,7 +170,7 @@ func TestSandboxNetwork(t *testing.T) {
 		{"no address", &runtimeapi.PodSandboxStatus{Network: &runtimeapi.PodSandboxNetworkStatus{}}, false, true},
 		{"host network", &runtimeapi.PodSandboxStatus{Linux: host}, true, false},
 	} {
-		got := runtime.NewSandboxStatus(tc.in)
+		got := cri.NewSandboxStatus(tc.in)
 		if got.HostNetwork != tc.wantHost || got.HasNetwork != tc.wantN || got.IP != "" {
 			t.Errorf("%s: got %+v", tc.name, got)
 		}
@@ -178,7 +179,7 @@ func TestSandboxNetwork(t *testing.T) {
 
 // What a status says of the container's user, stop signal and mounts (spec/status.md 3.9).
 func TestStatusHasUserSignalAndDepthOfMounts(t *testing.T) {
-	got := runtime.NewContainerStatus(&runtimeapi.ContainerStatus{
+	got := cri.NewContainerStatus(&runtimeapi.ContainerStatus{
 		User:       &runtimeapi.ContainerUser{Linux: &runtimeapi.LinuxContainerUser{Uid: 1, Gid: 2, SupplementalGroups: []int64{3}}},
 		StopSignal: runtimeapi.Signal_SIGNAL_SIGRTMINPLUS3,
 		Mounts: []*runtimeapi.Mount{
@@ -194,7 +195,7 @@ func TestStatusHasUserSignalAndDepthOfMounts(t *testing.T) {
 	for signal, want := range map[runtimeapi.Signal]string{
 		runtimeapi.Signal_SIGNAL_RUNTIME_DEFAULT: "", runtimeapi.Signal_SIGNAL_SIGUSR1: "SIGUSR1", runtimeapi.Signal_SIGNAL_SIGRTMAXMINUS2: "SIGRTMAX-2",
 	} {
-		if got := runtime.NewContainerStatus(&runtimeapi.ContainerStatus{StopSignal: signal}, "x").StopSignal; got != want {
+		if got := cri.NewContainerStatus(&runtimeapi.ContainerStatus{StopSignal: signal}, "x").StopSignal; got != want {
 			t.Errorf("%v: %q, want %q", signal, got, want)
 		}
 	}

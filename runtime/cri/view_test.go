@@ -1,4 +1,4 @@
-package runtime_test
+package cri_test
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/podwright/podwright/runtime"
+	"github.com/podwright/podwright/runtime/cri"
 )
 
 // store is a runtime that shows what a test puts in.
@@ -133,9 +134,9 @@ func show(pods []*runtime.Pod) []string {
 	return out
 }
 
-func listPods(t *testing.T, s *store, options runtime.ViewOptions) []*runtime.Pod {
+func listPods(t *testing.T, s *store, options cri.ViewOptions) []*runtime.Pod {
 	t.Helper()
-	pods, err := runtime.NewView(s, options).ListPods(t.Context())
+	pods, err := cri.NewView(s, options).ListPods(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +152,7 @@ func TestPodsAreGroupedByUID(t *testing.T) {
 		},
 	}
 	want := []string{"a [s2] [c3 c1]", "b [s1] []", "c [] [c2]"}
-	got := listPods(t, s, runtime.ViewOptions{})
+	got := listPods(t, s, cri.ViewOptions{})
 	if diff := cmp.Diff(want, show(got)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -172,7 +173,7 @@ func TestIncompleteEntries(t *testing.T) {
 		sandboxes:  []*runtimeapi.PodSandbox{nil, noMetadata, noID, sandbox("a", "s4", 0, 1, ready), sandbox("a", "s4", 0, 1, ready)},
 		containers: []*runtimeapi.Container{nil, c1, c2, c3, twice, twice},
 	}
-	if diff := cmp.Diff([]string{"a [s4] [c4]"}, show(listPods(t, s, runtime.ViewOptions{}))); diff != "" {
+	if diff := cmp.Diff([]string{"a [s4] [c4]"}, show(listPods(t, s, cri.ViewOptions{}))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -200,12 +201,12 @@ func TestForeignObjects(t *testing.T) {
 		"":   {"mine [s-mine] [c-mine]", "other [s-other] [c-other]", "plain [s-plain] [c-plain]"},
 		"me": {"mine [s-mine] [c-mine]"},
 	} {
-		if diff := cmp.Diff(want, show(listPods(t, s, runtime.ViewOptions{OwnerID: owner}))); diff != "" {
+		if diff := cmp.Diff(want, show(listPods(t, s, cri.ViewOptions{OwnerID: owner}))); diff != "" {
 			t.Errorf("owner %q (-want +got):\n%s", owner, diff)
 		}
 	}
 	// Nor can a foreign pod be asked for by its UID.
-	pod, err := runtime.NewView(s, runtime.ViewOptions{OwnerID: "me"}).ListPod(t.Context(), "other")
+	pod, err := cri.NewView(s, cri.ViewOptions{OwnerID: "me"}).ListPod(t.Context(), "other")
 	if pod != nil || err != nil {
 		t.Errorf("got %+v, %v", pod, err)
 	}
@@ -226,7 +227,7 @@ func TestLatestSandboxComesFirst(t *testing.T) {
 	want := []string{"a [old-but-higher young a b first] [new a b old]"}
 	rapid.Check(t, func(rt *rapid.T) {
 		s := &store{sandboxes: rapid.Permutation(s.sandboxes).Draw(rt, "sandboxes"), containers: rapid.Permutation(s.containers).Draw(rt, "containers")}
-		if diff := cmp.Diff(want, show(listPods(t, s, runtime.ViewOptions{}))); diff != "" {
+		if diff := cmp.Diff(want, show(listPods(t, s, cri.ViewOptions{}))); diff != "" {
 			rt.Errorf("(-want +got):\n%s", diff)
 		}
 	})
@@ -274,7 +275,7 @@ func TestPodIPs(t *testing.T) {
 				s.sandboxStatus[status.Id] = status
 				pod.Sandboxes = append(pod.Sandboxes, &runtime.Sandbox{ID: status.Id})
 			}
-			got, err := runtime.NewView(s, runtime.ViewOptions{}).PodStatus(t.Context(), pod)
+			got, err := cri.NewView(s, cri.ViewOptions{}).PodStatus(t.Context(), pod)
 			if err != nil || !slices.Equal(got.IPs, tc.want) {
 				t.Errorf("got %v, %v; want %v", got.IPs, err, tc.want)
 			}
@@ -301,7 +302,7 @@ func onePod() *store {
 
 func TestReadShowsOnePod(t *testing.T) {
 	now := time.Unix(1000, 0)
-	got, err := runtime.NewView(onePod(), runtime.ViewOptions{Clock: testingclock.NewFakePassiveClock(now)}).Read(t.Context(), "a")
+	got, err := cri.NewView(onePod(), cri.ViewOptions{Clock: testingclock.NewFakePassiveClock(now)}).Read(t.Context(), "a")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -342,7 +343,7 @@ func TestPodStatusErrors(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			s := onePod()
 			tc.change(s)
-			got, err := runtime.NewView(s, runtime.ViewOptions{}).Read(t.Context(), "a")
+			got, err := cri.NewView(s, cri.ViewOptions{}).Read(t.Context(), "a")
 			if tc.wantErr {
 				if err == nil || got != nil || len(s.errs) > 0 && !errors.Is(err, broken) {
 					t.Errorf("got %+v, %v", got, err)
@@ -361,7 +362,7 @@ func TestListErrors(t *testing.T) {
 	for _, method := range []string{"Version", "ListPodSandbox", "ListContainers"} {
 		s := onePod()
 		s.errs[method] = runtime.ErrUnavailable
-		view := runtime.NewView(s, runtime.ViewOptions{})
+		view := cri.NewView(s, cri.ViewOptions{})
 		if pods, err := view.ListPods(t.Context()); pods != nil || !errors.Is(err, runtime.ErrUnavailable) {
 			t.Errorf("%s: got %v, %v", method, pods, err)
 		}
@@ -382,7 +383,7 @@ func TestStampIsDrawnBeforeTheList(t *testing.T) {
 		)
 		s := onePod()
 		s.during = func() { during = sequence.Next() }
-		got, err := runtime.NewView(s, runtime.ViewOptions{Sequence: &sequence}).Read(t.Context(), uid)
+		got, err := cri.NewView(s, cri.ViewOptions{Sequence: &sequence}).Read(t.Context(), uid)
 		if err != nil || got.UID != uid || got.Stamp == 0 || got.Stamp >= during {
 			t.Errorf("pod %s: got %+v, %v; want a stamp before %d", uid, got, err, during)
 		}
@@ -391,7 +392,7 @@ func TestStampIsDrawnBeforeTheList(t *testing.T) {
 
 // An absent pod is an empty status, not an error and not nil.
 func TestReadAbsent(t *testing.T) {
-	got, err := runtime.NewView(onePod(), runtime.ViewOptions{}).Read(t.Context(), "absent")
+	got, err := cri.NewView(onePod(), cri.ViewOptions{}).Read(t.Context(), "absent")
 	if err != nil || got == nil || got.UID != "absent" || len(got.Sandboxes)+len(got.Containers) != 0 {
 		t.Errorf("got %+v, %v", got, err)
 	}
@@ -400,7 +401,7 @@ func TestReadAbsent(t *testing.T) {
 // The runtime's name is asked for once, and again after a failure.
 func TestRuntimeNameIsRemembered(t *testing.T) {
 	s := onePod()
-	view := runtime.NewView(s, runtime.ViewOptions{})
+	view := cri.NewView(s, cri.ViewOptions{})
 	s.errs["Version"] = runtime.ErrUnavailable
 	if _, err := view.ListPods(t.Context()); err == nil {
 		t.Fatal("no error")
