@@ -128,8 +128,10 @@ func TestParse(t *testing.T) {
 		name, err string
 		text      Text
 	}{
-		{"unknown signal", "want a signal", Text{Hard: "memory.free<1"}},
+		{"unknown signal", `no signal "memory.free"; there are imagefs.available, `, Text{Hard: "memory.free<1"}},
+		{"a signal of the program's own that is not given", `no signal "battery.charge"`, Text{Hard: "battery.charge<10%"}},
 		{"no value", "want a signal", Text{Hard: "memory.available<"}},
+		{"no signal", "want a signal", Text{Hard: "<1"}},
 		{"wrong operator", "want a signal", Text{Hard: "memory.available>1"}},
 		{"twice", "given twice", Text{Hard: "memory.available<1,memory.available<2"}},
 		{"no amount", "neither an amount", Text{Hard: "memory.available<lots"}},
@@ -150,6 +152,25 @@ func TestParse(t *testing.T) {
 	}
 	if got := thresholds(t, Text{Hard: " memory.available < 0% , "}); len(got) != 0 {
 		t.Errorf("a limit of 0 %%: %+v, want none", got)
+	}
+}
+
+// TestParseOwnSignals: a text names signals of the program's own once they are given (OS1). A limit
+// of 0 stays, as an observation may say Low.
+func TestParseOwnSignals(t *testing.T) {
+	text := Text{Hard: "memory.available<1Gi,battery.charge<10%,licence<0", Soft: "battery.charge<30%", SoftGrace: "battery.charge=10m", MinReclaim: "battery.charge=5%"}
+	got, err := text.Parse("battery.charge", "licence")
+	want := []Threshold{
+		{Signal: "battery.charge", Value: Value{Percent: 10}, MinReclaim: Value{Percent: 5}},
+		{Signal: "licence"},
+		{Signal: MemoryAvailable, Value: Value{Quantity: 1 << 30}},
+		{Signal: "battery.charge", Value: Value{Percent: 30}, Grace: 10 * time.Minute, MinReclaim: Value{Percent: 5}},
+	}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%+v, %v; want %+v", got, err, want)
+	}
+	if _, err := (Text{Hard: "licence<0"}).Parse("battery.charge"); err == nil || !strings.Contains(err.Error(), "battery.charge, imagefs.available") {
+		t.Errorf("error %v does not list the signals there are", err)
 	}
 }
 

@@ -23,22 +23,28 @@ type Text struct {
 }
 
 // Parse reads limits, or says everything that is wrong with them. Without any it
-// returns nil.
-func (t Text) Parse() ([]Threshold, error) {
-	p := parser{}
+// returns nil. The text may name the signals of the node and the given ones, which are the
+// names of [Policy.Own]. A limit of 0 is none for a signal of the node; for one of the
+// program's own it is met by an [Observation] that says Low.
+func (t Text) Parse(own ...Signal) ([]Threshold, error) {
+	var policy Policy
+	for _, signal := range own {
+		policy.Own = append(policy.Own, OwnSignal{Name: signal, Condition: "Own"})
+	}
+	p := parser{policy: policy}
 	hard, soft := p.pairs("hard limits", t.Hard, "<"), p.pairs("soft limits", t.Soft, "<")
 	graces, reclaims := p.pairs("soft grace", t.SoftGrace, "="), p.pairs("minimum reclaim", t.MinReclaim, "=")
 	var out []Threshold
 	add := func(signal, value string, grace time.Duration) {
 		v := p.value(signal, value)
-		if v == (Value{}) {
+		if v == (Value{}) && !policy.kind(Signal(signal)).own {
 			return // no limit
 		}
 		t := Threshold{Signal: Signal(signal), Value: v, Grace: grace}
 		if text, ok := reclaims[signal]; ok {
 			t.MinReclaim = p.value(signal, text)
 		}
-		p.note(t.check(Policy{}))
+		p.note(t.check(policy))
 		out = append(out, t)
 	}
 	for _, signal := range slices.Sorted(maps.Keys(hard)) {
@@ -66,7 +72,10 @@ func (t Text) Parse() ([]Threshold, error) {
 }
 
 // parser collects what is wrong.
-type parser struct{ problems []error }
+type parser struct {
+	policy   Policy // whose signals exist
+	problems []error
+}
 
 func (p *parser) note(err error) {
 	if err != nil {
@@ -83,8 +92,12 @@ func (p *parser) pairs(what, text, separator string) map[string]string {
 		}
 		signal, value, ok := strings.Cut(part, separator)
 		signal, value = strings.TrimSpace(signal), strings.TrimSpace(value)
-		if _, known := kinds()[Signal(signal)]; !ok || !known || value == "" {
+		if !ok || signal == "" || value == "" {
 			p.note(fmt.Errorf("%s: %q: want a signal, such as memory.available, %q and a value", what, part, separator))
+			continue
+		}
+		if p.policy.kind(Signal(signal)).condition == "" {
+			p.note(fmt.Errorf("%s: there is no signal %q; there are %s", what, signal, p.signals()))
 			continue
 		}
 		if _, twice := out[signal]; twice {
@@ -93,6 +106,19 @@ func (p *parser) pairs(what, text, separator string) map[string]string {
 		out[signal] = value
 	}
 	return out
+}
+
+// signals are those that a text may name.
+func (p *parser) signals() string {
+	var all []string
+	for signal := range kinds() {
+		all = append(all, string(signal))
+	}
+	for _, own := range p.policy.Own {
+		all = append(all, string(own.Name))
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", ")
 }
 
 // value reads "10%" or "100Mi".

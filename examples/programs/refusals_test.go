@@ -3,8 +3,8 @@ package programs_test
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
-	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/metric"
@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/cleanup/eviction"
 	"github.com/podwright/podwright/podwrighttest"
 	"github.com/podwright/podwright/syncloop/admission"
 )
@@ -26,44 +27,55 @@ func ownImages(r admission.Request) admission.Verdict {
 	return admission.Verdict{}
 }
 
-// measured returns a metric's values by a label, as an exporter would read them.
-func measured(t *testing.T, reader metric.Reader, name, label string) map[string]float64 {
+// battery is an eviction signal of the program's own: below 10 % the least important pod goes.
+type battery struct{ percent atomic.Uint64 }
+
+func (b *battery) Observe(context.Context) (eviction.Observation, error) {
+	return eviction.Observation{Available: b.percent.Load(), Capacity: 100}, nil
+}
+
+func (b *battery) policy() (p eviction.Policy, err error) {
+	p.Own = []eviction.OwnSignal{{Name: "battery.charge", Condition: "BatteryLow", Message: "the battery is nearly empty", Observer: b}}
+	p.Thresholds, err = eviction.Text{Hard: "battery.charge<10%"}.Parse("battery.charge")
+	return p, err
+}
+
+// counted returns a counter's values by a label, as an exporter would read them.
+func counted(t *testing.T, reader metric.Reader, name, label string) map[string]int64 {
 	t.Helper()
 	var all metricdata.ResourceMetrics
 	if err := reader.Collect(t.Context(), &all); err != nil {
 		t.Fatal(err)
 	}
-	values := map[string]float64{}
-	at := func(set attribute.Set) string { v, _ := set.Value(attribute.Key(label)); return v.AsString() }
+	values := map[string]int64{}
 	for _, scope := range all.ScopeMetrics {
 		for _, m := range scope.Metrics {
-			if m.Name != name {
+			data, ok := m.Data.(metricdata.Sum[int64])
+			if !ok || m.Name != name {
 				continue
 			}
-			switch data := m.Data.(type) {
-			case metricdata.Sum[int64]:
-				for _, p := range data.DataPoints {
-					values[at(p.Attributes)] += float64(p.Value)
-				}
-			case metricdata.Gauge[int64]:
-				for _, p := range data.DataPoints {
-					values[at(p.Attributes)] += float64(p.Value)
-				}
-			default:
-				t.Fatalf("%s is a %T", name, data)
+			for _, p := range data.DataPoints {
+				v, _ := p.Attributes.Value(attribute.Key(label))
+				values[v.AsString()] += p.Value
 			}
 		}
 	}
 	return values
 }
 
-// TestRefusals: a node takes two pods, of its own registry, counts those that it refuses, and is
-// drained before its machine is switched off.
+// TestRefusals: a node takes two pods, of its own registry, counts those that it refuses, stops one for its
+// battery, and is drained before its machine is switched off.
 func TestRefusals(t *testing.T) {
-	reader := metric.NewManualReader()
+	reader, charge := metric.NewManualReader(), &battery{}
+	charge.percent.Store(80)
+	policy, err := charge.policy()
+	if err != nil {
+		t.Fatal(err)
+	}
 	o := podwrighttest.Options{Configure: func(c *podwright.Config) {
 		c.Admission.Handlers = []admission.Handler{admission.HandlerFunc(ownImages)}
 		c.Admission.MaxPods = 2
+		c.Eviction = &podwright.Eviction{Policy: policy}
 		c.Observe.MeterProvider = metric.NewMeterProvider(metric.WithReader(reader))
 	}}
 	podwrighttest.Run(t, o, func(n *podwrighttest.Node) {
@@ -84,15 +96,19 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("pod %s: %s, %s", name, s.Reason, s.Message)
 			}
 		}
-		refused := measured(t, reader, "kubelet_admission_rejections_total", "reason")
+		refused := counted(t, reader, "kubelet_admission_rejections_total", "reason")
 		if refused["Other"] != 1 || refused["OutOfpods"] != 1 { // reasons of one's own are Other
 			t.Errorf("refused: %v", refused)
 		}
-		n.Advance(time.Minute) // the runtime is listed again
-		if got := measured(t, reader, "kubelet_running_pods", ""); got[""] != 2 {
-			t.Errorf("running: %v", got)
-		}
 
+		charge.percent.Store(9)
+		n.WaitPhase("db", v1.PodFailed) // of pods with the same priority the first by UID
+		if s := n.Pod("db").Status; s.Reason != "Evicted" || !strings.Contains(s.Message, "the battery is nearly empty") {
+			t.Errorf("pod db: %s, %s", s.Reason, s.Message)
+		}
+		if n := counted(t, reader, "kubelet_evictions", "eviction_signal"); n["battery.charge"] != 1 {
+			t.Errorf("evicted: %v", n)
+		}
 		if err := n.Engine().Drain(context.Background()); err != nil {
 			t.Errorf("drain: %v", err)
 		}
