@@ -13,6 +13,7 @@ import (
 	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
 	"k8s.io/streaming/pkg/httpstream"
 	"k8s.io/streaming/pkg/httpstream/wsstream"
+	"k8s.io/utils/clock"
 	utilexec "k8s.io/utils/exec"
 
 	"github.com/podwright/podwright/runtime/cri"
@@ -30,6 +31,7 @@ type streams struct {
 	ports   cri.DirectForwarder // nil: the runtime does not forward ports itself
 	dial    func(ctx context.Context, network, address string) (net.Conn, error)
 	idle    time.Duration
+	clock   clock.Clock
 	log     logr.Logger
 }
 

@@ -193,6 +193,66 @@ func TestStreamsEnd(t *testing.T) {
 	}
 }
 
+// KH6: a client that leaves ends its command, also one that reads nothing of what the client still sends, and writes nothing.
+func TestClientThatLeaves(t *testing.T) {
+	for _, query := range []string{"output=1", "input=1&output=1"} {
+		t.Run(query, func(t *testing.T) {
+			over := make(chan struct{})
+			r := newRig(t, &direct{exec: func(ctx context.Context, _ string, _ []string, s cri.Streams) error {
+				defer close(over)
+				_, _ = fmt.Fprintln(s.Stdout, "waiting")
+				<-ctx.Done()
+				return context.Cause(ctx)
+			}})
+			u, err := url.Parse(r.address + "/exec/default/web/uid-web/app?command=wait&" + query)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e, err := dialers(r, u)["WebSocket"]()
+			if err != nil {
+				t.Fatal(err)
+			}
+			begun, ended := make(announced, 1), make(chan error, 1)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			options := clientstreams.StreamOptions{Stdout: begun}
+			input := &told{at: 2, reached: make(chan struct{})}
+			if strings.Contains(query, "input") {
+				options.Stdin = input
+			}
+			go func() { ended <- e.StreamWithContext(ctx, options) }()
+			<-begun
+			if options.Stdin != nil {
+				<-input.reached // what was read before is on the way
+			}
+			cancel()
+			<-ended
+			// The first heartbeat after a client's end may still get through.
+			for timer := time.NewTicker(10 * time.Millisecond); ; {
+				select {
+				case <-over:
+					return
+				case <-timer.C:
+					r.clock.Step(heartbeatPeriod)
+				}
+			}
+		})
+	}
+}
+
+// told is input without an end that tells when it is read for a time.
+type told struct {
+	at, reads int
+	reached   chan struct{}
+}
+
+func (r *told) Read(p []byte) (int, error) {
+	if r.reads++; r.reads == r.at {
+		close(r.reached)
+	}
+	return len(p), nil
+}
+
 // KH8: what cannot be streamed, and the codes of it. A stream server of another machine is not followed.
 func TestStreamsRefused(t *testing.T) {
 	elsewhere := newRig(t, &remote{url: "http://192.0.2.1:1/token"})

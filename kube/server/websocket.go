@@ -55,23 +55,24 @@ func (s *streams) webSocket(w http.ResponseWriter, r *http.Request, j job) {
 	defer conn.Close()
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
+	beat := heartbeat{clock: s.clock}
 	streams := cri.Streams{TTY: j.wants.TTY}
 	if j.wants.Stdin {
 		streams.Stdin = ends[stdinChannel]
 	}
 	if j.wants.Stdout {
-		streams.Stdout = ends[stdoutChannel]
+		streams.Stdout = beat.writer(ends[stdoutChannel])
 	}
 	if j.wants.Stderr {
-		streams.Stderr = ends[stderrChannel]
+		streams.Stderr = beat.writer(ends[stderrChannel])
 	}
-	var resizing sync.WaitGroup
+	var besides sync.WaitGroup
 	sizes := make(chan cri.TerminalSize)
-	resizing.Go(func() { readSizes(ctx, ends[resizeChannel], sizes) })
+	besides.Go(func() { readSizes(ctx, ends[resizeChannel], sizes) })
 	if j.wants.TTY {
 		streams.Resize = sizes
 	} else {
-		resizing.Go(func() {
+		besides.Go(func() {
 			for range sizes { // a client may send some nevertheless
 			}
 		})
@@ -85,11 +86,12 @@ func (s *streams) webSocket(w http.ResponseWriter, r *http.Request, j job) {
 		first = stderrChannel
 	}
 	_, _ = ends[first].Write(nil)
+	besides.Go(func() { beat.run(ctx, ends[first], cancel) })
 	status := statusOf(j.run(ctx, streams))
 	_, _ = ends[errorChannel].Write(status)
 	cancel()
 	_ = conn.Close()
-	resizing.Wait()
+	besides.Wait()
 }
 
 // readSizes reads the sizes of a terminal, each a JSON object, until the client or ctx ends.

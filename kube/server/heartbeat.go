@@ -1,0 +1,59 @@
+package server
+
+import (
+	"context"
+	"io"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// heartbeatPeriod is how often a client of a WebSocket is sent nothing, to see whether it is there.
+const heartbeatPeriod = 5 * time.Second
+
+// heartbeat notices that the client of a WebSocket has left, also while what it has sent is not read, behind which
+// the end of its connection waits (KH6).
+type heartbeat struct {
+	clock clock.Clock
+	// mu is held by whoever writes: a client that is being written to needs no heartbeat, and one must not extend
+	// the time that it has to read (KH9).
+	mu sync.Mutex
+}
+
+// run writes empty messages to the channel until one fails, which ends the stream by gone, or ctx ends.
+func (h *heartbeat) run(ctx context.Context, to io.Writer, gone context.CancelFunc) {
+	timer := h.clock.NewTimer(heartbeatPeriod)
+	defer timer.Stop()
+	for ; ; timer.Reset(heartbeatPeriod) {
+		select {
+		case <-timer.C():
+		case <-ctx.Done():
+			return
+		}
+		if !h.mu.TryLock() {
+			continue
+		}
+		_, err := to.Write(nil)
+		h.mu.Unlock()
+		if err != nil {
+			gone()
+			return
+		}
+	}
+}
+
+// writer is a channel that takes turns with the heartbeat.
+func (h *heartbeat) writer(to io.Writer) io.Writer { return turns{h, to} }
+
+type turns struct {
+	*heartbeat
+	to io.Writer
+}
+
+// Write implements [io.Writer].
+func (t turns) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.to.Write(p)
+}
