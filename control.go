@@ -19,11 +19,10 @@ import (
 	"github.com/podwright/podwright/syncloop/shutdown"
 )
 
-// AddSource adds a source to the engine, before or while it runs (spec/syncloop.md
-// R4). policy, at most one, is what its pods may be; without it that is the policy of the
-// empty name in [Admission.Sources]. Until the source has been heard nothing is removed. ctx
-// bounds the call, not the source. The error says what is wrong with the source or its policy,
-// or that the engine has ended.
+// AddSource adds a source to the engine, before or while it runs (spec/syncloop.md R4). policy, at most one, is
+// what its pods may be; without it that is the policy of the empty name in [Admission.Sources]. Until the source
+// has been heard nothing is removed. ctx bounds the call, not the source. The error says what is wrong with the
+// source or its policy, or that the engine has ended.
 func (e *Engine) AddSource(ctx context.Context, s syncloop.Source, policy ...admission.SourcePolicy) error {
 	if s == nil {
 		return errors.New("podwright: source is nil")
@@ -52,7 +51,10 @@ func (e *Engine) AddSource(ctx context.Context, s syncloop.Source, policy ...adm
 	return nil
 }
 
-// Object names an object of the API that pods refer to; see [Engine.ObjectChanged].
+// Object names an object of the API that pods refer to; see [Engine.ObjectChanged]. Its fields:
+//
+//	Kind            string // ConfigMap, Secret, PersistentVolumeClaim, RuntimeClass or Service
+//	Namespace, Name string // a RuntimeClass has no namespace; a Service without a name: all of the namespace
 type Object = podinfo.Object
 
 // ObjectChanged tells the engine that an object has changed, come or gone (IN15): every desired
@@ -149,15 +151,13 @@ type drain struct {
 // and what is left of some was kept.
 var ErrKept = node.ErrKept
 
-// Drain stops every pod, each with its own grace period, removes what is left of
-// them from the runtime, and ends Run. It returns when Run has returned, nil if
-// every pod is gone. Pods are stopped whatever the sources and the host say. What is left of
-// them stays where the host objects (Cleanup.Veto), or where a source may want it that could
-// not name all its pods, because a manifest is unreadable, say: then the error is an
-// [ErrKept] that names each pod and why it was kept. If ctx ends first, or Run's context does, the rest of the
-// pods is left as it is, and the error says which ones. Without a Run under way it
-// returns [ErrNotRunning]. Pods that were stopped by a drain start again when the engine
-// is started the next time.
+// Drain stops every pod, each with its own grace period, removes what is left of them from the runtime, and ends
+// Run. It returns when Run has returned, nil if every pod is gone. Pods are stopped whatever the sources and the
+// host say. What is left of them stays where the host objects (Cleanup.Veto), or where a source may want it that
+// could not name all its pods, because a manifest is unreadable, say: then the error is an [ErrKept] that names
+// each pod and why it was kept. If ctx ends first, or Run's context does, the rest of the pods is left as it is,
+// and the error says which ones. Without a Run under way it returns [ErrNotRunning]. Pods that were stopped by a
+// drain start again when the engine is started the next time.
 func (e *Engine) Drain(ctx context.Context) error {
 	if !e.hasStarted() {
 		return ErrNotRunning
@@ -181,8 +181,7 @@ func (p *parts) hasStarted() bool {
 	return p.started
 }
 
-// stopPods terminates all pods and removes their remains, until the drain's context or
-// Run's ends.
+// stopPods terminates all pods and removes their remains, until the drain's context or Run's ends.
 func (p *parts) stopPods(ctx context.Context, d *drain) error {
 	both, cancel := context.WithCancelCause(d.ctx)
 	defer cancel(nil)
@@ -202,16 +201,14 @@ func (p *parts) flush(ctx context.Context) {
 	}
 }
 
-// Shutdown stops all pods because the node is about to stop (spec/syncloop.md 16): in
-// groups by priority, lowest first, each pod with the time that its own grace and its
-// group leave it. It returns when the containers have stopped, or the time of the last
-// group is over, and the sinks have the final statuses, or ctx has ended. Pods that have
-// not succeeded are Failed with the reason Terminated.
+// Shutdown stops all pods because the node is about to stop (spec/syncloop.md 16): in groups by priority, lowest
+// first, each pod with the time that its own grace and its group leave it. It returns when the containers have
+// stopped, or the time of the last group is over, and the sinks have the final statuses, or ctx has ended. Pods
+// that have not succeeded are Failed with the reason Terminated.
 //
-// From then on new pods are refused with the reason NodeShutdown, until Run ends. If
-// ctx ends before that, the shutdown is cancelled: new pods are admitted again, and
-// Shutdown may be called again; pods that were already told to stop still stop. Static pods start again
-// when the engine is started the next time.
+// From then on new pods are refused with the reason NodeShutdown, until Run ends. If ctx ends before that, the
+// shutdown is cancelled: new pods are admitted again, and Shutdown may be called again; pods that were already told
+// to stop still stop. Static pods start again when the engine is started the next time.
 //
 // The error is [ErrNotRunning], [ErrShuttingDown], what is wrong with the plan, or the
 // cause of ctx; a pod's trouble is in the report alone.

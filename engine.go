@@ -29,13 +29,11 @@ import (
 
 // Errors a caller can act on.
 var (
-	// ErrRunning: Run was called a second time. An engine runs once; make a
-	// new one to run again.
+	// ErrRunning: Run was called a second time. An engine runs once; make a new one to run again.
 	ErrRunning = errors.New("the engine runs, or has run, already")
 	// ErrNotRunning: Drain needs a running engine.
 	ErrNotRunning = errors.New("the engine is not running")
-	// ErrInUse, wrapped in the error of Run: another engine runs on the same
-	// RootDir.
+	// ErrInUse, wrapped in the error of Run: another engine runs on the same RootDir.
 	ErrInUse = dirlock.ErrInUse
 	// ErrSameOwner, wrapped in the error of Run: another engine, on another RootDir,
 	// runs pods under the same Node.OwnerID at the same runtime.
@@ -115,9 +113,8 @@ type parts struct {
 	stopped chan struct{} // closed when Run returns; nil before Run
 }
 
-// New checks the configuration and builds an engine. It creates the folders of
-// the configuration, makes no runtime call and starts nothing. The error joins
-// every problem of the configuration.
+// New checks the configuration and builds an engine. It creates the folders of the configuration, makes no runtime
+// call and starts nothing. The error joins every problem of the configuration.
 func New(config Config) (*Engine, error) {
 	problems := config.complete()
 	p := &parts{

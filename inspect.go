@@ -22,9 +22,8 @@ import (
 	"github.com/podwright/podwright/status"
 )
 
-// Pods returns every pod the engine has to do with, with its newest status,
-// sorted by namespace and name: the pods that are desired, and those that are
-// being stopped because they no longer are (with a deletionTimestamp). The
+// Pods returns every pod the engine has to do with, with its newest status, sorted by namespace and name: the pods
+// that are desired, and those that are being stopped because they no longer are (with a deletionTimestamp). The
 // pods are the caller's.
 func (e *Engine) Pods() []v1.Pod { return e.shown.All() }
 
@@ -78,8 +77,7 @@ type Explanation struct {
 	// how often it did not, and when it is asked again; empty if it does. The pod stays as
 	// it is meanwhile, unless it has to stop; other pods are not affected.
 	Unreadable string `json:"unreadable,omitempty"`
-	// Checkpoint says what is wrong with the pod's record on the disk; empty if
-	// nothing is.
+	// Checkpoint says what is wrong with the pod's record on the disk; empty if nothing is.
 	Checkpoint string `json:"checkpoint,omitempty"`
 	// Restart says which containers are still to be restarted because somebody asked for it, and why; empty if none is.
 	Restart string `json:"restart,omitempty"`
@@ -90,8 +88,7 @@ type Explanation struct {
 	Containers []ContainerExplanation `json:"containers,omitempty"`
 	// Probes of the pod's containers, with what they last said and when they run next.
 	Probes []probe.Explanation `json:"probes,omitempty"`
-	// Worker is the state of the pod's worker; nil if the workers do not know
-	// the pod.
+	// Worker is the state of the pod's worker; nil if the workers do not know the pod.
 	Worker *podworkers.Explanation `json:"worker,omitempty"`
 }
 
@@ -110,8 +107,7 @@ type ContainerExplanation struct {
 	Pull *PullExplanation `json:"pull,omitempty"`
 }
 
-// Explain says where the pod with this UID stands, and whether anything is known
-// of it.
+// Explain says where the pod with this UID stands, and whether anything is known of it.
 func (e *Engine) Explain(uid types.UID) (Explanation, bool) {
 	out := Explanation{UID: uid}
 	pod := e.residents.Get(uid)
@@ -182,39 +178,48 @@ func explainContainer(c *v1.ContainerStatus) ContainerExplanation {
 func (e *Engine) Ready() <-chan struct{} { return e.ready }
 
 // Problem is one thing that waits longer than it should, or fails (IN2). Its String is one
-// line that an operator can act on; it encodes as JSON.
+// line that an operator can act on; it encodes as JSON. Its fields:
+//
+//	Kind, Severity       // texts: pod, runtimeCall, source, sink, record...; unhealthy (it harms all) or listed
+//	Name, UID            // namespace/name of a pod, or the name of a source, sink, call or function; the pod's UID
+//	Since                // time.Time: when the wait, or the failure, began
+//	Waits, Cause, Advice // texts: what it waits for, the newest error, what to do
+//	Err                  // the error behind Cause, nil if there is none
 type Problem = problem.Problem
 
-// Problems returns everything that waits longer than it should: pods, calls of the runtime,
-// sources, sinks, records, removals, probes, functions of [Config], a stop that does not
-// end. Each says since when, what it waits for, and what to do. Sorted by Since, then
-// name; nil if all is well. It changes nothing and makes no call.
+// Problems returns everything that waits longer than it should: pods, calls of the runtime, sources, sinks,
+// records, removals, probes, functions of [Config], a stop that does not end. Each says since when, what it waits
+// for, and what to do. Sorted by Since, then name; nil if all is well. It changes nothing and makes no call.
 func (e *Engine) Problems() []Problem { return e.problems.List() }
 
-// Healthy returns nil if the engine can do its work, or every reason why not, joined: the
-// [Problem]s of severity "unhealthy". The runtime does not answer or is not ready, its
-// list is late, the loop or housekeeping is stuck, the records cannot be read or written.
-// What harms single pods, sources or sinks is in [Engine.Problems] alone.
+// Healthy returns nil if the engine can do its work, or every reason why not, joined: the [Problem]s of severity
+// "unhealthy". The runtime does not answer or is not ready, its list is late, the loop or housekeeping is stuck,
+// the records cannot be read or written. What harms single pods, sources or sinks is in [Engine.Problems] alone.
 func (e *Engine) Healthy() error { return problem.Health(e.problems.List()) }
 
 // Recovery is what an engine found at its start: its records compared with what the
-// runtime has (spec/cleanup.md CK9). It encodes as JSON. UIDs are sorted.
+// runtime has (spec/cleanup.md CK9). It encodes as JSON. UIDs are sorted. Its fields:
+//
+//	At, Rebooted     // when they were compared; true if records are from before the machine's start
+//	Records          // how many records could be used
+//	Resumed, Ended   // []types.UID: something of the pod runs; it is over
+//	Stopping, Lost   // []types.UID: it was asked to stop and still runs; it had been started and nothing of it runs
+//	Waiting, Unknown // []types.UID: it was admitted and not started; it has no record
+//	Bad              // []checkpoint.Bad: records that could not be used
 type Recovery = recovery.Report
 
 // Recovery returns what the engine found at its start, false until the runtime has
 // been read completely. Before that nothing is started, stopped or removed.
 func (e *Engine) Recovery() (Recovery, bool) { return e.recovery.Report() }
 
-// NodeConditions returns the node's conditions: MemoryPressure, DiskPressure, PIDPressure and
-// those of own signals, if [Config.Eviction] watches the node, and last Ready, which says whether
-// the runtime and its network are usable. The list is the caller's; the times of Ready are those
-// of the call.
+// NodeConditions returns the node's conditions: MemoryPressure, DiskPressure, PIDPressure and those of own signals,
+// if [Config.Eviction] watches the node, and last Ready, which says whether the runtime and its network are usable.
+// The list is the caller's; the times of Ready are those of the call.
 func (e *Engine) NodeConditions() []v1.NodeCondition { return e.state.Conditions(nil) }
 
-// CleanupPlan says what housekeeping and garbage collection would do now, and the
-// rule behind everything that stays, without touching anything. What it could not
-// find out appears in the plan as a rule that forbids, and in the error; the rest of the
-// plan is valid. It makes some calls of the runtime.
+// CleanupPlan says what housekeeping and garbage collection would do now, and the rule behind everything that
+// stays, without touching anything. What it could not find out appears in the plan as a rule that forbids, and in
+// the error; the rest of the plan is valid. It makes some calls of the runtime.
 func (e *Engine) CleanupPlan(ctx context.Context) (cleanup.Plan, error) {
 	plan, err := e.housekeeper.Plan(ctx)
 	return plan, errors.Join(err, e.images.AddPlan(ctx, &plan, e.config.Clock.Now()))

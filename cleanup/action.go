@@ -126,7 +126,10 @@ func (a Action) Allowed() bool { return a.Forbidden.IsZero() }
 type Rule = rule.Rule
 
 // Denial says by which rule, and why, something is not done. The zero value denies
-// nothing.
+// nothing. Its fields:
+//
+//	Rule Rule   // such as "ND2"
+//	Why  string // in words
 type Denial = rule.Denial
 
 // Object identifies what an action is about. It reads as namespace/name/container and

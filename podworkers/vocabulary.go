@@ -39,7 +39,13 @@ type KillOutcome = machine.KillOutcome
 // released.
 type State = machine.State
 
-// PodSync is the state of a pod after SyncKnownPods.
+// PodSync is the state of a pod after SyncKnownPods. Its fields:
+//
+//	State     State
+//	Orphan    bool // the pod is not in the desired list
+//	HasConfig bool // the full pod is known, not only what the runtime shows of it
+//	Static    bool // it comes from a source other than the API
+//	Restart   bool // it is desired, has finished and is to live again: give it to UpdatePod with Restart
 type PodSync = machine.PodSync
 
 // SyncResult is what a successful SyncPod call found. It is ignored if the call
@@ -51,7 +57,15 @@ type PodSync = machine.PodSync
 //	Amend     func(*v1.PodStatus) // with Terminal: says in the statuses what was decided over the pod; nil: nothing was
 type SyncResult = machine.SyncResult
 
-// Facts are the latched facts of one life of a pod.
+// Facts are the latched facts of one life of a pod. Its fields:
+//
+//	Started              bool                // setup, or the end of a pod that was never set up, may begin
+//	TerminationRequested bool                // the pod has to stop; never taken back
+//	GracePeriodSeconds   int64               // 0 while unknown; it only shrinks
+//	Deleted, Evicted     bool                // why it has to stop
+//	Amend                func(*v1.PodStatus) // puts the reason of a decision over the pod into its status; nil: none was made
+//	Terminated           bool                // no container runs and none will
+//	Finished             bool                // everything held for the pod is released
 type Facts = machine.Facts
 
 // BackOff is the pause after failed calls: Initial after the first, twice as

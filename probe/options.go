@@ -31,7 +31,12 @@ const (
 // EventRecorder takes events about containers whose probes fail.
 type EventRecorder = podinfo.EventRecorder
 
-// Outbound says where probes may connect to.
+// Outbound says where probes may connect to. Its fields:
+//
+//	Allow  []netip.Prefix // addresses that are permitted all the same, such as 127.0.0.0/8; nil: none
+//	NoHost bool           // refuse every httpGet and tcpSocket that names a host
+//	Dial   func(ctx context.Context, uid types.UID, network, address string) (net.Conn, error)
+//	                      // connects instead of the node, and decides over addresses; nil: from the node's network
 type Outbound = outbound.Options
 
 // Options configures a [Manager]. Pods is required; every other field has a useful

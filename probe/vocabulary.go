@@ -34,11 +34,20 @@ const (
 	None    = proberesult.None
 )
 
-// Fact is what was recorded of one kind of probe of a container.
+// Fact is what was recorded of one kind of probe of a container. Its fields:
+//
+//	Stored Result    // the result that counts
+//	Last   Result    // the last executed one
+//	Run    int32     // how often Last has come in a row; 0: nothing is known of it
+//	At     time.Time // when Last came
 type Fact = decide.Fact
 
 // Record is what is kept of a container across restarts of the engine
-// (spec/probe.md 8.3). Facts are indexed by [Kind].
+// (spec/probe.md 8.3). Its fields:
+//
+//	Started, Ready bool        // the flags of the container's status; Ready counts only with Status
+//	Facts          [...]Fact   // by [Kind]
+//	Status         bool        // it comes from a status that an API keeps, which knows the two flags only
 type Record = decide.Record
 
 // View is what is known of a pod now. What it points to is shared: it is read-only.

@@ -66,7 +66,12 @@ type Input struct {
 	Now time.Time
 }
 
-// AskedRestarts are the restarts of a pod's containers that somebody asked for.
+// AskedRestarts are the restarts of a pod's containers that somebody asked for. Its fields:
+//
+//	At      time.Time      // when a restart was last asked for
+//	Message string         // why
+//	Runs    []Run          // the runs that are still to be replaced
+//	Counts  map[string]int // by container, how many restarts were made because they were asked for
 type AskedRestarts = restarts.Asked
 
 // WaitingReason says why a container is not running although it should.

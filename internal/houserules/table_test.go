@@ -16,7 +16,7 @@ func body(imported, statement string) string {
 // rules lists every rule with files that break it and files that keep it.
 func rules() []rule {
 	return slices.Concat(codeRules(), shapeRules(), textRules(), walkRules(), happensRules(), linkRules(), programRules(), snippetRules(), derivedRules(),
-		randomRules(), budgetRules(), fileNameRules())
+		randomRules(), budgetRules(), fileNameRules(), aliasRules())
 }
 
 func codeRules() []rule {

@@ -6,7 +6,10 @@ import (
 	"github.com/podwright/podwright/internal/podinfo"
 )
 
-// Object names a config map or a secret, as an engine does.
+// Object names an object that pods refer to, as an engine does. Its fields:
+//
+//	Kind            string // ConfigMap, Secret, PersistentVolumeClaim, RuntimeClass or Service
+//	Namespace, Name string // a RuntimeClass has no namespace; a Service without a name: all of the namespace
 type Object = podinfo.Object
 
 const (

@@ -33,7 +33,12 @@ type Reader interface {
 	Read(ctx context.Context, uid types.UID) (*runtime.PodStatus, error)
 }
 
-// Outbound says where hooks may connect to.
+// Outbound says where hooks may connect to. Its fields:
+//
+//	Allow  []netip.Prefix // addresses that are permitted all the same, such as 127.0.0.0/8; nil: none
+//	NoHost bool           // refuse every httpGet and tcpSocket that names a host
+//	Dial   func(ctx context.Context, uid types.UID, network, address string) (net.Conn, error)
+//	                      // connects instead of the node, and decides over addresses; nil: from the node's network
 type Outbound = outbound.Options
 
 // ProbeResult is what a probe last said, in the values of package probe.
@@ -45,7 +50,12 @@ type ProbeSource interface {
 	ProbeResults(id runtime.ContainerID) (startup, liveness ProbeResult)
 }
 
-// AskedRestarts are the restarts of a pod's containers that somebody asked for.
+// AskedRestarts are the restarts of a pod's containers that somebody asked for. Its fields:
+//
+//	At      time.Time      // when a restart was last asked for
+//	Message string         // why
+//	Runs    []Run          // the runs that are still to be replaced
+//	Counts  map[string]int // by container, how many restarts were made because they were asked for
 type AskedRestarts = restarts.Asked
 
 // Options configures a [Manager]. Only RootDir is required. In an engine,

@@ -22,7 +22,10 @@ import (
 	"github.com/podwright/podwright/internal/problem"
 )
 
-// Object names a config map or secret.
+// Object names an object that pods refer to; a folder of objects has config maps and secrets. Its fields:
+//
+//	Kind            string // ConfigMap, Secret, PersistentVolumeClaim, RuntimeClass or Service
+//	Namespace, Name string // a RuntimeClass has no namespace; a Service without a name: all of the namespace
 type Object = podinfo.Object
 
 // ErrExposed: others than the owner may enter the folder of an [ObjectDir], or everyone may
