@@ -81,7 +81,8 @@ func TestContainerdAPIServerPages(t *testing.T) {
 	c.configured(t)
 	c.checkpoint(t)
 
-	for container, text := range map[string]string{"whole": "the kernel killed container whole", "child": "the kernel killed a process of container child"} {
+	// On a busy machine the end of whole is seen more than 1 s after its kill was read; then it is told as that of a process (28.2).
+	for container, text := range map[string]string{"whole": "container whole", "child": "the kernel killed a process of container child"} {
 		if err := c.series("/metrics", "container_oom_events_total", container, 1); err != nil {
 			t.Error(err)
 		}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -267,6 +268,16 @@ func TestContainerdThatHangs(t *testing.T) {
 	if err := syscall.Kill(n.instance.PID(), syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
+	// A signal is on its way for a moment, and a program with many threads stops one by one.
+	n.eventually("all of containerd is stopped", func() bool {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", n.instance.PID()))
+		for _, thread := range threads {
+			if stat, err := os.ReadFile(thread); err != nil || !strings.Contains(string(stat), ") T ") {
+				return false
+			}
+		}
+		return err == nil && len(threads) > 0
+	})
 	ill("stopped")
 	if err := syscall.Kill(n.instance.PID(), syscall.SIGCONT); err != nil {
 		t.Fatal(err)
