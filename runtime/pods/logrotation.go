@@ -154,23 +154,23 @@ func (r *LogRotator) begin(ctx context.Context) (*logLook, error) {
 	if err != nil {
 		return look, fmt.Errorf("running containers: %w", err)
 	}
-	var root *os.Root
+	dir := false // the log directory is there
 	begun := timing.Batch{Clock: r.manager.options.Clock}
 	defer begun.Wait(ctx)
 	logless := r.takeLogless()
 	for _, pod := range pods {
 		for _, c := range pod.Containers {
 			path, ok := r.manager.logPath(pod, c)
-			if !ok || ctx.Err() != nil || r.idle(path, c, logless[c.ID.ID]) {
+			if !ok || ctx.Err() != nil {
 				continue
 			}
-			if root == nil {
-				if root, err = os.OpenRoot(r.manager.options.LogDir); err != nil {
+			if !dir {
+				if _, err := os.Stat(r.manager.options.LogDir); err != nil {
 					return look, fmt.Errorf("log directory: %w", err)
 				}
-				defer root.Close()
+				dir = true
 			}
-			due, err := r.claim(root, path, c, logless[c.ID.ID])
+			due, err := r.claim(path, c, logless[c.ID.ID])
 			if err != nil {
 				look.note(ofLog(pod, c, err))
 			}
@@ -204,23 +204,11 @@ func (r *LogRotator) takeLogless() map[string]time.Time {
 	return last
 }
 
-// idle reports whether nothing is due for a log, as it mostly is. This look costs less than one that
-// follows no link, with which whatever acts on the log begins.
-func (r *LogRotator) idle(l containerLog, c *runtime.ContainerStatus, retry time.Time) bool {
-	info, err := os.Lstat(filepath.Join(r.manager.options.LogDir, l.path()))
-	if errors.Is(err, fs.ErrNotExist) && r.manager.options.Clock.Now().Before(retry) {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.logless[c.ID.ID] = retry
-		return true
-	}
-	return err == nil && info.Mode().IsRegular() && info.Size() < r.policy.MaxSize
-}
-
 // claim reports whether something is due for a log, and takes the log for this look then. retry
-// is when a missing one is asked for again.
-func (r *LogRotator) claim(root *os.Root, l containerLog, c *runtime.ContainerStatus, retry time.Time) (due bool, err error) {
-	info, err := root.Lstat(l.path())
+// is when a missing one is asked for again. It mostly is one system call: whatever then acts on the log
+// begins with a look that follows no link.
+func (r *LogRotator) claim(l containerLog, c *runtime.ContainerStatus, retry time.Time) (due bool, err error) {
+	info, err := os.Lstat(filepath.Join(r.manager.options.LogDir, l.path()))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {

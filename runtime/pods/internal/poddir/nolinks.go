@@ -99,12 +99,12 @@ func RemoveIrregular(dir int, name string) error {
 	return nil
 }
 
-// openFolder opens the folder name below the open folder dir.
+// openFolder opens the folder name below the open folder dir. What is there and is no folder is [ErrNotPlain], too.
 func openFolder(dir int, name string, flags int) (int, error) {
 	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC|flags, 0)
 	switch {
 	case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
-		err = ErrNotPlain
+		err = fmt.Errorf("%w: %w", ErrNotPlain, err)
 	case err == nil:
 		return fd, nil
 	}

@@ -206,9 +206,9 @@ func openDir(dir *os.File, name string) (*os.File, error) {
 	if dir != nil {
 		at = int(dir.Fd())
 	}
-	fd, err := unix.Openat(at, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	fd, err := openFolder(at, name, unix.O_NOFOLLOW)
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", filepath.Base(name), err)
+		return nil, err
 	}
 	return os.NewFile(uintptr(fd), name), nil
 }
