@@ -261,10 +261,9 @@ func (k *Kills) paths(all bool) map[string]string {
 	for _, p := range k.pods {
 		for id, l := range p.lives {
 			switch {
-			case !watched(id, l):
-			case l.path != "" && (all || !l.seen):
-				paths[id] = l.path
+			case !watched(id, l), l.path != "" && l.seen && !all:
 			case l.path != "":
+				paths[id] = l.path
 			default:
 				unknown[id] = true
 				l.searches++

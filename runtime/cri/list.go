@@ -32,12 +32,7 @@ func (c *Client) ListPodSandbox(ctx context.Context, filter *runtimeapi.PodSandb
 	if filter != nil {
 		return c.listSandboxes(ctx, filter)
 	}
-	codec := c.lists.allSandboxes.begin()
-	all, err := c.listSandboxes(ctx, nil, grpc.ForceCodecV2(codec))
-	if err == nil {
-		codec.end()
-	}
-	return all, err
+	return c.lists.allSandboxes.of(func(codec grpc.CallOption) ([]*runtimeapi.PodSandbox, error) { return c.listSandboxes(ctx, nil, codec) })
 }
 
 func (c *Client) listSandboxes(ctx context.Context, filter *runtimeapi.PodSandboxFilter, options ...grpc.CallOption) ([]*runtimeapi.PodSandbox, error) {
@@ -58,12 +53,7 @@ func (c *Client) ListContainers(ctx context.Context, filter *runtimeapi.Containe
 	if filter != nil {
 		return c.listContainers(ctx, filter)
 	}
-	codec := c.lists.allContainers.begin()
-	all, err := c.listContainers(ctx, nil, grpc.ForceCodecV2(codec))
-	if err == nil {
-		codec.end()
-	}
-	return all, err
+	return c.lists.allContainers.of(func(codec grpc.CallOption) ([]*runtimeapi.Container, error) { return c.listContainers(ctx, nil, codec) })
 }
 
 func (c *Client) listContainers(ctx context.Context, filter *runtimeapi.ContainerFilter, options ...grpc.CallOption) ([]*runtimeapi.Container, error) {

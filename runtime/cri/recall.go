@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/encoding"
 	grpcproto "google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
@@ -40,6 +41,16 @@ type recalled[P any] struct {
 
 func newRecall[Item any, P message[Item]]() *recall[Item, P] {
 	return &recall[Item, P]{seed: maphash.MakeSeed(), known: map[uint64]recalled[P]{}}
+}
+
+// of makes a list of all objects with the codec that recalls them, and forgets what the list lacks.
+func (r *recall[Item, P]) of(list func(codec grpc.CallOption) ([]P, error)) ([]P, error) {
+	codec := r.begin()
+	all, err := list(grpc.ForceCodecV2(codec))
+	if err == nil {
+		codec.end()
+	}
+	return all, err
 }
 
 // begin begins a list of all objects.
