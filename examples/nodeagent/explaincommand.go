@@ -25,10 +25,7 @@ func (p *podArgument) register(c *cobra.Command, r *reach) {
 
 // path is that of a pod below prefix; more follows it.
 func (p *podArgument) path(prefix, pod string, more ...string) (string, error) {
-	namespace, name := p.namespace, pod
-	if before, after, found := strings.Cut(pod, "/"); found {
-		namespace, name = before, after
-	}
+	namespace, name := splitName(p.namespace, pod)
 	all := append([]string{namespace, name}, more...)
 	for i, part := range all {
 		if part == "" || part == "." || part == ".." {

@@ -11,17 +11,34 @@ import (
 // leastUIDPrefix is how much of a UID names a pod.
 const leastUIDPrefix = 4
 
-// findPods returns the pods that a name means: by the UID, by the name, by the name without the node's at its end,
-// or by the beginning of the UID, the first of these that finds any. An empty namespace means all; UIDs are of all
-// namespaces.
-func findPods(pods []v1.Pod, namespace, name string) (found []*v1.Pod) {
+// splitName is what POD on a command line says: NAME, or NAMESPACE/NAME whatever namespace was chosen besides.
+func splitName(chosen, pod string) (namespace, name string) {
+	if namespace, name, found := strings.Cut(pod, "/"); found {
+		return namespace, name
+	}
+	return chosen, pod
+}
+
+// meanings are the ways in which a name can mean a pod, the closest first: the UID, the name, the name without the
+// node's at its end, the beginning of the UID. An empty namespace means all; UIDs are of all namespaces.
+func meanings(namespace, name string) []func(p *v1.Pod) bool {
 	in := func(p *v1.Pod) bool { return namespace == "" || p.Namespace == namespace }
-	for _, is := range []func(p *v1.Pod) bool{
+	return []func(p *v1.Pod) bool{
 		func(p *v1.Pod) bool { return string(p.UID) == name },
 		func(p *v1.Pod) bool { return in(p) && p.Name == name },
 		func(p *v1.Pod) bool { return in(p) && p.Name == name+"-"+p.Spec.NodeName },
 		func(p *v1.Pod) bool { return len(name) >= leastUIDPrefix && strings.HasPrefix(string(p.UID), name) },
-	} {
+	}
+}
+
+// isNamed reports whether a name can mean the pod.
+func isNamed(pod *v1.Pod, namespace, name string) bool {
+	return slices.ContainsFunc(meanings(namespace, name), func(is func(*v1.Pod) bool) bool { return is(pod) })
+}
+
+// findPods returns the pods that a name means, by the closest meaning that finds any.
+func findPods(pods []v1.Pod, namespace, name string) (found []*v1.Pod) {
+	for _, is := range meanings(namespace, name) {
 		for i := range pods {
 			if is(&pods[i]) {
 				found = append(found, &pods[i])

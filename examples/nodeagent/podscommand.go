@@ -141,10 +141,7 @@ func (p *podsCommand) chosen(pods []v1.Pod, names []string) ([]v1.Pod, error) {
 	var problems []error
 	code := codeFailed
 	for _, text := range names {
-		namespace, name := p.namespace, text
-		if space, rest, found := strings.Cut(text, "/"); found {
-			namespace, name = space, rest
-		}
+		namespace, name := splitName(p.namespace, text)
 		found := findPods(pods, namespace, name)
 		if len(found) == 0 {
 			code = codeNotFound
@@ -183,7 +180,10 @@ func (p *podsCommand) follow(ctx context.Context, api *apiClient, names []string
 		}
 		pod := &change.Object
 		if p.namespace != "" && pod.Namespace != p.namespace ||
-			len(names) > 0 && !slices.ContainsFunc(names, func(name string) bool { return isNamed(pod, name, p.namespace) }) {
+			len(names) > 0 && !slices.ContainsFunc(names, func(text string) bool {
+				namespace, name := splitName(p.namespace, text)
+				return isNamed(pod, namespace, name)
+			}) {
 			continue
 		}
 		if err := p.print(&widths, change, out); err != nil {
@@ -221,18 +221,6 @@ var watchWidths = []int{9, 24, 5, 17, 12, 3}
 
 // maxSeenRows bounds what the widths of a watch's columns are measured of.
 const maxSeenRows = 200
-
-// isNamed reports whether name is the pod's: NAME or NAMESPACE/NAME, with or without the node's name at
-// its end, or the beginning of its UID.
-func isNamed(pod *v1.Pod, name, namespace string) bool {
-	if len(name) >= leastUIDPrefix && strings.HasPrefix(string(pod.UID), name) {
-		return true
-	}
-	if space, rest, found := strings.Cut(name, "/"); found {
-		namespace, name = space, rest
-	}
-	return (namespace == "" || pod.Namespace == namespace) && (pod.Name == name || pod.Name == name+"-"+pod.Spec.NodeName)
-}
 
 // complete offers the names of pods to the shell.
 func (p *podsCommand) complete(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
