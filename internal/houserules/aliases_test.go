@@ -64,13 +64,11 @@ func structsOf(tr *tree) map[string][]string {
 
 // aliased is the folder and name of a type of another package of the module.
 func aliased(s *source, t *ast.SelectorExpr) string {
-	for _, imported := range s.imports {
-		dir, ours := strings.CutPrefix(imported, module+"/")
-		if id, ok := t.X.(*ast.Ident); ok && ours && baseName(dir) == id.Name {
-			return dir + "." + t.Sel.Name
-		}
+	id, ok := t.X.(*ast.Ident)
+	if !ok {
+		return ""
 	}
-	return ""
+	return s.importedDirs()[id.Name] + "." + t.Sel.Name
 }
 
 // eachType calls f for each type that a file declares.

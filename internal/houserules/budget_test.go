@@ -78,15 +78,9 @@ func tableRows(tr *tree, page, heading string) (rows [][]string) {
 		_, section, _ := strings.Cut(text.content, "\n"+heading+"\n")
 		section, _, _ = strings.Cut(section, "\n## ")
 		for line := range strings.Lines(section) {
-			line = strings.TrimSpace(line)
-			if !strings.HasPrefix(line, "|") {
-				continue
+			if strings.HasPrefix(line, "|") {
+				rows = append(rows, cellsOf(line))
 			}
-			var cells []string
-			for _, cell := range strings.Split(strings.Trim(line, "|"), "|") {
-				cells = append(cells, strings.TrimSpace(cell))
-			}
-			rows = append(rows, cells)
 		}
 	}
 	return rows[min(2, len(rows)):]

@@ -5,7 +5,6 @@ import (
 	"go/token"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -93,17 +92,7 @@ func groupOf(d *ast.GenDecl) []string {
 func usedNames(tr *tree) map[string]bool {
 	used := map[string]bool{}
 	for _, s := range tr.files {
-		dirs := map[string]string{} // local name of an import -> its directory
-		for _, spec := range s.syntax.Imports {
-			imported, _ := strconv.Unquote(spec.Path.Value)
-			if dir, ok := strings.CutPrefix(imported+"/", module+"/"); ok {
-				local := baseName(imported)
-				if spec.Name != nil {
-					local = spec.Name.Name
-				}
-				dirs[local] = path.Clean(dir)
-			}
-		}
+		dirs := s.importedDirs()
 		for _, d := range s.syntax.Decls {
 			f, isFunc := d.(*ast.FuncDecl)
 			example := isFunc && s.test && strings.HasPrefix(f.Name.Name, "Example")

@@ -99,8 +99,8 @@ func eventsAreTrue(tr *tree, report report) {
 func (tr *tree) checkSteps(title, body string, report report) {
 	steps := 0
 	for line := range strings.Lines(body) {
-		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
-		if _, err := strconv.Atoi(strings.TrimSpace(cells[0])); err != nil || len(cells) != 4 {
+		cells := cellsOf(line)
+		if _, err := strconv.Atoi(cells[0]); err != nil || len(cells) != 4 {
 			continue
 		}
 		steps++

@@ -108,8 +108,8 @@ func jobsHaveExamples(tr *tree, report report) {
 		_, table, _ := strings.Cut(t.content, jobsHeading)
 		table, _, _ = strings.Cut(table, "\n## ")
 		for line := range strings.Lines(table) {
-			cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
-			job := strings.TrimSpace(cells[0])
+			cells := cellsOf(line)
+			job := cells[0]
 			if len(cells) != 3 || job == "I want to" || strings.HasPrefix(job, "---") {
 				continue
 			}

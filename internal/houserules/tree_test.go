@@ -192,6 +192,31 @@ func (tr *tree) uses(s *source, importPath string, report func(pos token.Pos, na
 	})
 }
 
+// importedDirs are the folders of the module's packages that a file imports, by their names in it.
+func (s *source) importedDirs() map[string]string {
+	dirs := map[string]string{}
+	for _, spec := range s.syntax.Imports {
+		imported, _ := strconv.Unquote(spec.Path.Value)
+		if dir, ok := strings.CutPrefix(imported+"/", module+"/"); ok {
+			local := baseName(imported)
+			if spec.Name != nil {
+				local = spec.Name.Name
+			}
+			dirs[local] = path.Clean(dir)
+		}
+	}
+	return dirs
+}
+
+// cellsOf are the cells of a row of a table.
+func cellsOf(line string) []string {
+	cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+	for i := range cells {
+		cells[i] = strings.TrimSpace(cells[i])
+	}
+	return cells
+}
+
 // baseName is the name a package has by default: the path's last element that is
 // not a version.
 func baseName(importPath string) string {

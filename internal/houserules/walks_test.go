@@ -99,11 +99,11 @@ func walkRows(tr *tree) (out []walk) {
 		_, section, _ := strings.Cut(text.content, walksHeading)
 		section, _, _ = strings.Cut(section, "\n## ")
 		for line := range strings.Lines(section) {
-			cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
-			if len(cells) != 3 || strings.HasPrefix(strings.TrimSpace(cells[0]), "---") || strings.TrimSpace(cells[0]) == "question" {
+			cells := cellsOf(line)
+			if len(cells) != 3 || strings.HasPrefix(cells[0], "---") || cells[0] == "question" {
 				continue
 			}
-			out = append(out, walk{strings.TrimSpace(cells[0]), cells[2]})
+			out = append(out, walk{cells[0], cells[2]})
 		}
 	}
 	return out
