@@ -51,6 +51,9 @@ type container struct {
 	ends []*scheduledEnd
 	log  *logFile
 
+	// item is the container as lists last had it. It is shared with callers.
+	item *runtimeapi.Container
+
 	// resources are the limits of now; never changed, only replaced.
 	resources *runtimeapi.LinuxContainerResources
 	// memory is what the container uses.
@@ -404,38 +407,44 @@ func (c *container) logPath() string {
 	return filepath.Join(dir, path)
 }
 
-// ListContainers returns the containers that match filter, oldest first.
+// ListContainers returns the containers that match filter, oldest first. With a nil filter, a container that has not
+// changed is the same object as in the list before: do not modify it.
 func (f *Runtime) ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
 	filter = clone(filter)
 	call := Call{Method: ListContainers, Request: &runtimeapi.ListContainersRequest{Filter: filter}}
 	return do(ctx, f, call, step[[]*runtimeapi.Container]{
 		effect: func() ([]*runtimeapi.Container, error) {
 			listed := f.listed(filter)
-			items := make([]struct { // in one piece: a list of a thousand pods is made every second
-				runtimeapi.Container
-				metadata runtimeapi.ContainerMetadata
-				image    runtimeapi.ImageSpec
-			}, len(listed))
 			list := make([]*runtimeapi.Container, 0, len(listed))
 			for _, c := range listed {
-				if filter.GetId() != "" && filter.GetId() != c.id ||
-					filter.GetPodSandboxId() != "" && filter.GetPodSandboxId() != c.sandbox.id ||
-					filter.GetState() != nil && filter.GetState().GetState() != c.state ||
-					!selects(filter.GetLabelSelector(), c.config.GetLabels()) {
-					continue
+				switch {
+				case filter == nil:
+					list = append(list, c.sharedItem())
+				case filter.GetId() != "" && filter.GetId() != c.id,
+					filter.GetPodSandboxId() != "" && filter.GetPodSandboxId() != c.sandbox.id,
+					filter.GetState() != nil && filter.GetState().GetState() != c.state,
+					!selects(filter.GetLabelSelector(), c.config.GetLabels()):
+				default:
+					list = append(list, clone(c.sharedItem()))
 				}
-				item := &items[len(list)]
-				item.Id, item.PodSandboxId, item.State, item.CreatedAt = c.id, c.sandbox.id, c.state, c.created.UnixNano()
-				item.ImageRef, item.ImageId = c.image.id, c.image.id
-				item.Labels, item.Annotations = maps.Clone(c.config.GetLabels()), maps.Clone(c.config.GetAnnotations())
-				item.Metadata = copyContainerMetadata(&item.metadata, c.config.GetMetadata())
-				item.Image = copyImage(&item.image, c.config.GetImage())
-				list = append(list, &item.Container)
 			}
 			return list, nil
 		},
 		filter: keepByID[*runtimeapi.Container],
 	})
+}
+
+// sharedItem returns the container as lists have it, until its state changes: all else of it stays. A list of a
+// thousand pods is made every second. The lock must be held.
+func (c *container) sharedItem() *runtimeapi.Container {
+	if c.item == nil || c.item.State != c.state {
+		c.item = &runtimeapi.Container{
+			Id: c.id, PodSandboxId: c.sandbox.id, State: c.state, CreatedAt: c.created.UnixNano(),
+			Metadata: c.config.GetMetadata(), Image: c.config.GetImage(), ImageRef: c.image.id, ImageId: c.image.id,
+			Labels: c.config.GetLabels(), Annotations: c.config.GetAnnotations(),
+		}
+	}
+	return c.item
 }
 
 // listed returns the containers that a list with this filter has to look at. The lock must be held.

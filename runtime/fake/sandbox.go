@@ -28,6 +28,8 @@ type sandbox struct {
 	// ips are the addresses in order; nil on the host network and once
 	// stopped.
 	ips []netip.Addr
+	// item is the sandbox as lists last had it. It is shared with callers.
+	item *runtimeapi.PodSandbox
 }
 
 func (s *sandbox) uid() types.UID { return types.UID(s.config.GetMetadata().GetUid()) }
@@ -187,7 +189,8 @@ func (s *sandbox) state() runtimeapi.PodSandboxState {
 	return runtimeapi.PodSandboxState_SANDBOX_NOTREADY
 }
 
-// ListPodSandbox returns the sandboxes that match filter, oldest first.
+// ListPodSandbox returns the sandboxes that match filter, oldest first. With a nil filter, a sandbox that has not changed
+// is the same object as in the list before: do not modify it.
 func (f *Runtime) ListPodSandbox(ctx context.Context, filter *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error) {
 	filter = clone(filter)
 	call := Call{
@@ -200,27 +203,33 @@ func (f *Runtime) ListPodSandbox(ctx context.Context, filter *runtimeapi.PodSand
 			if uid, one := filter.GetLabelSelector()[runtime.LabelPodUID]; one {
 				listed = f.sandboxes.ofPod[uid]
 			}
-			items := make([]struct { // in one piece: a list of a thousand pods is made every second
-				runtimeapi.PodSandbox
-				metadata runtimeapi.PodSandboxMetadata
-			}, len(listed))
 			list := make([]*runtimeapi.PodSandbox, 0, len(listed))
 			for _, s := range listed {
-				if filter.GetId() != "" && filter.GetId() != s.id ||
-					filter.GetState() != nil && filter.GetState().GetState() != s.state() ||
-					!selects(filter.GetLabelSelector(), s.config.GetLabels()) {
-					continue
+				switch {
+				case filter == nil:
+					list = append(list, s.sharedItem())
+				case filter.GetId() != "" && filter.GetId() != s.id,
+					filter.GetState() != nil && filter.GetState().GetState() != s.state(),
+					!selects(filter.GetLabelSelector(), s.config.GetLabels()):
+				default:
+					list = append(list, clone(s.sharedItem()))
 				}
-				item := &items[len(list)]
-				item.Id, item.State, item.CreatedAt, item.RuntimeHandler = s.id, s.state(), s.created.UnixNano(), s.handler
-				item.Labels, item.Annotations = maps.Clone(s.config.GetLabels()), maps.Clone(s.config.GetAnnotations())
-				item.Metadata = copySandboxMetadata(&item.metadata, s.config.GetMetadata())
-				list = append(list, &item.PodSandbox)
 			}
 			return list, nil
 		},
 		filter: keepByID[*runtimeapi.PodSandbox],
 	})
+}
+
+// sharedItem is like that of a container.
+func (s *sandbox) sharedItem() *runtimeapi.PodSandbox {
+	if s.item == nil || s.item.State != s.state() {
+		s.item = &runtimeapi.PodSandbox{
+			Id: s.id, Metadata: s.config.GetMetadata(), State: s.state(), CreatedAt: s.created.UnixNano(), RuntimeHandler: s.handler,
+			Labels: s.config.GetLabels(), Annotations: s.config.GetAnnotations(),
+		}
+	}
+	return s.item
 }
 
 // selects reports whether labels carry everything the selector asks for.
