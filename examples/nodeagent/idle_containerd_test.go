@@ -52,7 +52,7 @@ func TestIdleCPU(t *testing.T) {
 		t.Setenv(agentProfile, os.Getenv(idleProfile))
 		t.Setenv(agentProgram, "")
 	}
-	a := startAgent(t, args...)
+	a := startAgent(t, append(args, "--max-pods", strconv.Itoa(n))...)
 	began := time.Now()
 	for running := 0; running < n; {
 		if time.Since(began) > patience.Of(15*time.Minute) {

@@ -1,0 +1,108 @@
+package toyruntime
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// RunPodSandbox makes a sandbox, which is but a name: processes of the host share all that a sandbox is for. Its ID is
+// made of the pod's, so that a second call for one finds the first.
+func (r *Runtime) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, _ string) (string, error) {
+	if ctx.Err() != nil {
+		return "", ctx.Err()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	id := fmt.Sprintf("%s_%d", config.GetMetadata().GetUid(), config.GetMetadata().GetAttempt())
+	if r.sandboxes[id] != nil {
+		return "", fmt.Errorf("sandbox %s: %w", id, runtime.ErrAlreadyExists)
+	}
+	r.sandboxes[id] = proto.CloneOf(&runtimeapi.PodSandboxStatus{
+		Id: id, Metadata: config.GetMetadata(), Labels: config.GetLabels(), Annotations: config.GetAnnotations(), CreatedAt: time.Now().UnixNano(),
+		Linux: &runtimeapi.LinuxPodSandboxStatus{Namespaces: &runtimeapi.Namespace{Options: config.GetLinux().GetSecurityContext().GetNamespaceOptions()}},
+	})
+	return id, nil
+}
+
+// StopPodSandbox kills what runs in the sandbox; from now on nothing starts in it.
+func (r *Runtime) StopPodSandbox(ctx context.Context, id string) error {
+	r.mu.Lock()
+	if s := r.sandboxes[id]; s != nil {
+		s.State = runtimeapi.PodSandboxState_SANDBOX_NOTREADY
+	}
+	r.mu.Unlock()
+	return r.eachContainer(id, func(c string) error { return r.StopContainer(ctx, c, 0) })
+}
+
+// RemovePodSandbox stops the sandbox and forgets it, its containers first.
+func (r *Runtime) RemovePodSandbox(ctx context.Context, id string) error {
+	if err := r.StopPodSandbox(ctx, id); err != nil {
+		return err
+	}
+	if err := r.eachContainer(id, func(c string) error { return r.RemoveContainer(ctx, c) }); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.sandboxes, id)
+	return nil
+}
+
+// eachContainer calls f with the ID of each container of a sandbox, until an error.
+func (r *Runtime) eachContainer(sandbox string, f func(id string) error) error {
+	list, err := r.ListContainers(context.Background(), &runtimeapi.ContainerFilter{PodSandboxId: sandbox})
+	for _, c := range list {
+		if err == nil {
+			err = f(c.GetId())
+		}
+	}
+	return err
+}
+
+// CreateContainer writes down what is to be started.
+func (r *Runtime) CreateContainer(_ context.Context, sandbox string, config *runtimeapi.ContainerConfig, pod *runtimeapi.PodSandboxConfig) (string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	id := fmt.Sprintf("%s_%s_%d", sandbox, config.GetMetadata().GetName(), config.GetMetadata().GetAttempt())
+	switch {
+	case r.sandboxes[sandbox] == nil:
+		return "", fmt.Errorf("sandbox %s: %w", sandbox, runtime.ErrNotFound)
+	case r.containers[id] != nil:
+		return "", fmt.Errorf("container %s: %w", id, runtime.ErrAlreadyExists)
+	case config.GetImage().GetImage() != Image:
+		return "", fmt.Errorf("image %s: %w; the only one is %s", config.GetImage().GetImage(), runtime.ErrNotFound, Image)
+	case len(config.GetCommand())+len(config.GetArgs()) == 0:
+		return "", fmt.Errorf("container %s has no command, and image %s has none either: %w", config.GetMetadata().GetName(), Image, runtime.ErrInvalid)
+	}
+	config = proto.CloneOf(config)
+	r.containers[id] = &container{
+		sandbox: sandbox, config: config, ended: make(chan struct{}),
+		ContainerStatus: &runtimeapi.ContainerStatus{
+			Id: id, Metadata: config.GetMetadata(), State: runtimeapi.ContainerState_CONTAINER_CREATED, CreatedAt: time.Now().UnixNano(),
+			Image: config.GetImage(), ImageRef: Image, ImageId: Image, Labels: config.GetLabels(), Annotations: config.GetAnnotations(),
+			LogPath: filepath.Join(pod.GetLogDirectory(), config.GetLogPath()),
+		},
+	}
+	return id, nil
+}
+
+// RemoveContainer stops the container by force and forgets it.
+func (r *Runtime) RemoveContainer(ctx context.Context, id string) error {
+	if err := r.StopContainer(ctx, id, 0); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c := r.containers[id]; c != nil && c.State == runtimeapi.ContainerState_CONTAINER_RUNNING {
+		return fmt.Errorf("container %s was started just now: %w", id, runtime.ErrFailedPrecondition)
+	}
+	delete(r.containers, id)
+	return nil
+}

@@ -1,0 +1,136 @@
+package toyruntime
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"slices"
+	"syscall"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/runtime"
+)
+
+// StartContainer starts the container's process, which outlives ctx.
+func (r *Runtime) StartContainer(_ context.Context, id string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.containers[id]
+	switch {
+	case c == nil:
+		return fmt.Errorf("container %s: %w", id, runtime.ErrNotFound)
+	case c.State != runtimeapi.ContainerState_CONTAINER_CREATED, r.sandboxes[c.sandbox].GetState() != runtimeapi.PodSandboxState_SANDBOX_READY:
+		return fmt.Errorf("container %s has been started already, or its sandbox is stopped: %w", id, runtime.ErrFailedPrecondition)
+	}
+	log, err := os.OpenFile(c.LogPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	cmd := c.command(context.Background(), slices.Concat(c.config.GetCommand(), c.config.GetArgs()))
+	cmd.Stdout, cmd.Stderr = logStream{log, "stdout"}, logStream{log, "stderr"}
+	if err := cmd.Start(); err != nil {
+		return errors.Join(err, log.Close())
+	}
+	c.process, c.State, c.StartedAt = cmd.Process, runtimeapi.ContainerState_CONTAINER_RUNNING, time.Now().UnixNano()
+	go r.await(c, cmd, log) // ends with the process, which StopContainer ends
+	return nil
+}
+
+// await writes down the end of a container.
+func (r *Runtime) await(c *container, cmd *exec.Cmd, log *os.File) {
+	_ = cmd.Wait() // cmd.ProcessState says how it ended
+	_ = log.Close()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c.State, c.FinishedAt, c.ExitCode = runtimeapi.ContainerState_CONTAINER_EXITED, time.Now().UnixNano(), exitCode(cmd.ProcessState)
+	close(c.ended)
+}
+
+// StopContainer asks the process to end, kills it when its time is over, and returns once it has ended.
+func (r *Runtime) StopContainer(ctx context.Context, id string, seconds int64) error {
+	c, err := r.running(id)
+	if err != nil {
+		return nil // what does not run is stopped
+	}
+	kill := time.NewTimer(min(time.Duration(seconds), math.MaxInt64/time.Second) * time.Second)
+	defer kill.Stop()
+	if seconds > 0 {
+		_ = c.process.Signal(syscall.SIGTERM) // fails only if it has ended
+	}
+	for {
+		select {
+		case <-c.ended:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-kill.C:
+			_ = syscall.Kill(-c.process.Pid, syscall.SIGKILL)
+		}
+	}
+}
+
+// ExecSync runs a command beside the container's process.
+func (r *Runtime) ExecSync(ctx context.Context, id string, argv []string, timeout time.Duration) (stdout, stderr []byte, _ error) {
+	c, err := r.running(id)
+	if err != nil {
+		return nil, nil, err
+	}
+	if timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
+	var out, errOut bytes.Buffer
+	cmd := c.command(ctx, argv)
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	err = cmd.Run()
+	var exit *exec.ExitError
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	} else if errors.As(err, &exit) {
+		err = &runtime.ExitError{Code: int(exitCode(exit.ProcessState))}
+	}
+	return out.Bytes(), errOut.Bytes(), err
+}
+
+// running returns a container that runs, or why there is none.
+func (r *Runtime) running(id string) (*container, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.containers[id]
+	switch {
+	case c == nil:
+		return nil, fmt.Errorf("container %s: %w", id, runtime.ErrNotFound)
+	case c.State != runtimeapi.ContainerState_CONTAINER_RUNNING:
+		return nil, fmt.Errorf("container %s does not run: %w", id, runtime.ErrFailedPrecondition)
+	}
+	return c, nil
+}
+
+// command returns argv as a command with the container's folder and environment, in a process group of its own: when
+// it is killed, its children are too.
+func (c *container) command(ctx context.Context, argv []string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Dir, cmd.Env = c.config.GetWorkingDir(), []string{"PATH=" + os.Getenv("PATH")}
+	for _, v := range c.config.GetEnvs() {
+		cmd.Env = append(cmd.Env, v.GetKey()+"="+string(v.GetValue()))
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = time.Second // a child that left the group may hold the output
+	return cmd
+}
+
+// exitCode is that of a shell: of a process that a signal ended, 128 and the signal.
+func exitCode(p *os.ProcessState) int32 {
+	if how, ok := p.Sys().(syscall.WaitStatus); ok && how.Signaled() {
+		return 128 + int32(how.Signal())
+	}
+	return int32(p.ExitCode())
+}
