@@ -15,6 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright"
+	"github.com/podwright/podwright/podworkers"
 )
 
 // drains are the requests to stop all pods and end.
@@ -40,14 +41,10 @@ func (a *agent) waitingFor(drain bool) (all []string) {
 	if drain {
 		pods := a.engine.Pods()
 		for i := range pods {
-			if phase := pods[i].Status.Phase; phase == v1.PodSucceeded || phase == v1.PodFailed {
-				continue
+			e, _ := a.engine.Explain(pods[i].UID)
+			if what := stopWaitsFor(pods[i].Status.Phase, e.Worker); what != "" {
+				all = append(all, fmt.Sprintf("pod %s/%s: %s", pods[i].Namespace, pods[i].Name, what))
 			}
-			what := "to stop"
-			if e, ok := a.engine.Explain(pods[i].UID); ok && e.Worker != nil {
-				what = plainly(e.Worker.WaitingFor)
-			}
-			all = append(all, fmt.Sprintf("pod %s/%s: %s", pods[i].Namespace, pods[i].Name, what))
 		}
 	}
 	if more := len(all) - maxTold; more > 0 {
@@ -62,6 +59,17 @@ func (a *agent) waitingFor(drain bool) (all []string) {
 		all = append(all, "the engine's parts to end")
 	}
 	return all
+}
+
+// stopWaitsFor says what the stop of a pod waits for, "" if all of the pod has stopped.
+func stopWaitsFor(phase v1.PodPhase, worker *podworkers.Explanation) string {
+	switch {
+	case phase == v1.PodSucceeded, phase == v1.PodFailed, worker != nil && worker.State.Finished():
+		return ""
+	case worker == nil, !worker.TerminationRequested: // it waits for what concerns its running
+		return "to be stopped"
+	}
+	return plainly(worker.WaitingFor)
 }
 
 // drainStep is one line of the answer to POST /drain.

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/podwrighttest"
+	"github.com/podwright/podwright/runtime/fake"
+)
+
+// A drain tells of each pod what its stop waits for, not what the pod would wait for if it ran on.
+func TestStopWaitsFor(t *testing.T) {
+	programs := map[string]podwrighttest.Program{"job": {Exits: true}}
+	podwrighttest.Run(t, podwrighttest.Options{Programs: programs}, func(n *podwrighttest.Node) {
+		web, job := podwrighttest.Pod("web"), podwrighttest.Pod("job", "job")
+		job.Spec.RestartPolicy = v1.RestartPolicyNever
+		waits := func(p *v1.Pod) string {
+			e, _ := n.Engine().Explain(p.UID)
+			return stopWaitsFor(v1.PodRunning, e.Worker)
+		}
+		wait := func(p *v1.Pod, want string) {
+			t.Helper()
+			n.Wait(p.Name+" waits for "+want, func() error {
+				if got := waits(p); got != want && !(want != "" && strings.HasPrefix(got, want)) {
+					return fmt.Errorf("it waits for %q", got)
+				}
+				return nil
+			})
+		}
+		wait(web, "to be stopped") // not known yet
+		n.Add(web, job)
+		n.WaitReady("web")
+		wait(web, "to be stopped")
+		wait(job, "")
+		mend := n.Hang(fake.StopContainer, 0)
+		n.Remove("web")
+		wait(web, "stopping container main")
+		mend()
+	})
+	if got := stopWaitsFor(v1.PodFailed, nil); got != "" {
+		t.Errorf("a pod that has failed waits for %q", got)
+	}
+}
