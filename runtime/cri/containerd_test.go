@@ -142,7 +142,11 @@ func TestContainerdKilled(t *testing.T) {
 	p := runPod(t, c, i)
 	runs := p.start("runs", "sleep", "3600")
 	created := p.create("created", "sleep", "3600")
-	ends := p.start("ends", "sh", "-c", "trap 'exit 5' TERM; while :; do sleep 0.05; done")
+	ends := p.start("ends", "sh", "-c", "trap 'exit 5' TERM; touch /up; while :; do sleep 0.05; done")
+	eventually(t, "the container listens to SIGTERM, which PID 1 ignores before", func() bool {
+		_, _, err := c.ExecSync(ctx, ends, []string{"test", "-e", "/up"}, 0)
+		return err == nil
+	})
 	endsPID := i.PIDOf(ends)
 	sandboxBefore, err := c.PodSandboxStatus(ctx, p.sandbox, false)
 	if err != nil {
