@@ -366,10 +366,10 @@ func (f *Runtime) ContainerStatus(ctx context.Context, id string, verbose bool) 
 func (c *container) status() *runtimeapi.ContainerStatus {
 	status := &runtimeapi.ContainerStatus{
 		Id:          c.id,
-		Metadata:    copyContainerMetadata(new(runtimeapi.ContainerMetadata), c.config.GetMetadata()),
+		Metadata:    copyContainerMetadata(c.config.GetMetadata()),
 		State:       c.state,
 		CreatedAt:   c.created.UnixNano(),
-		Image:       copyImage(new(runtimeapi.ImageSpec), c.config.GetImage()),
+		Image:       copyImage(c.config.GetImage()),
 		ImageRef:    c.image.id,
 		ImageId:     c.image.id,
 		Labels:      maps.Clone(c.config.GetLabels()),

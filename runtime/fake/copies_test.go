@@ -15,11 +15,11 @@ func TestCopiesHaveEveryField(t *testing.T) {
 		var got proto.Message
 		switch m := m.(type) {
 		case *runtimeapi.ContainerMetadata:
-			got = copyContainerMetadata(new(runtimeapi.ContainerMetadata), m)
+			got = copyContainerMetadata(m)
 		case *runtimeapi.PodSandboxMetadata:
-			got = copySandboxMetadata(new(runtimeapi.PodSandboxMetadata), m)
+			got = copySandboxMetadata(m)
 		case *runtimeapi.ImageSpec:
-			got = copyImage(new(runtimeapi.ImageSpec), m)
+			got = copyImage(m)
 			got.(*runtimeapi.ImageSpec).Annotations["added"] = ""
 			if _, shared := m.Annotations["added"]; shared {
 				t.Error("the copy shares its annotations")

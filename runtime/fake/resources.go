@@ -110,7 +110,7 @@ func (f *Runtime) ContainerStats(ctx context.Context, id string) (*runtimeapi.Co
 func (c *container) stats() *runtimeapi.ContainerStats {
 	return &runtimeapi.ContainerStats{
 		Attributes: &runtimeapi.ContainerAttributes{
-			Id: c.id, Metadata: copyContainerMetadata(new(runtimeapi.ContainerMetadata), c.config.GetMetadata()),
+			Id: c.id, Metadata: copyContainerMetadata(c.config.GetMetadata()),
 			Labels: maps.Clone(c.config.GetLabels()), Annotations: maps.Clone(c.config.GetAnnotations()),
 		},
 		Memory: &runtimeapi.MemoryUsage{

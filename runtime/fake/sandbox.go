@@ -161,7 +161,7 @@ func (f *Runtime) PodSandboxStatus(ctx context.Context, podSandboxID string, ver
 func (f *Runtime) sandboxStatus(s *sandbox) *runtimeapi.PodSandboxStatus {
 	status := &runtimeapi.PodSandboxStatus{
 		Id:             s.id,
-		Metadata:       copySandboxMetadata(new(runtimeapi.PodSandboxMetadata), s.config.GetMetadata()),
+		Metadata:       copySandboxMetadata(s.config.GetMetadata()),
 		State:          s.state(),
 		CreatedAt:      s.created.UnixNano(),
 		Network:        &runtimeapi.PodSandboxNetworkStatus{},

@@ -106,7 +106,7 @@ func (f *Runtime) ListPodSandboxStats(ctx context.Context, filter *runtimeapi.Po
 			}
 			stats := &runtimeapi.PodSandboxStats{
 				Attributes: &runtimeapi.PodSandboxAttributes{
-					Id: s.id, Metadata: copySandboxMetadata(new(runtimeapi.PodSandboxMetadata), s.config.GetMetadata()),
+					Id: s.id, Metadata: copySandboxMetadata(s.config.GetMetadata()),
 					Labels: maps.Clone(s.config.GetLabels()), Annotations: maps.Clone(s.config.GetAnnotations()),
 				},
 				Linux: &runtimeapi.LinuxPodSandboxStats{},
