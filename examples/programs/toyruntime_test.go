@@ -68,7 +68,7 @@ func (n toyNode) await(ctx context.Context, t *testing.T, what string, pod *v1.P
 			return
 		}
 	}
-	t.Fatalf("%s is not %s:\n%v", pod.Name, what, fmt.Sprint(n.Explain(pod.UID)))
+	t.Fatalf("%s is not %s:\n%s", pod.Name, what, fmt.Sprint(n.Explain(pod.UID)))
 }
 
 func isReady(c status.Change) bool {

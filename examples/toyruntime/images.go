@@ -34,10 +34,18 @@ func (h hostImage) ImageStatus(ctx context.Context, image *runtimeapi.ImageSpec,
 
 // PullImage implements [cri.ImageService].
 func (hostImage) PullImage(_ context.Context, image *runtimeapi.ImageSpec, _ *runtimeapi.AuthConfig, _ *runtimeapi.PodSandboxConfig) (string, error) {
-	if image.GetImage() != Image {
-		return "", fmt.Errorf("image %s: %w; the only one is %s", image.GetImage(), runtime.ErrNotFound, Image)
+	if err := isHost(image); err != nil {
+		return "", err
 	}
 	return Image, nil
+}
+
+// isHost returns an error for any other image.
+func isHost(image *runtimeapi.ImageSpec) error {
+	if image.GetImage() != Image {
+		return fmt.Errorf("image %s: %w; the only one is %s", image.GetImage(), runtime.ErrNotFound, Image)
+	}
+	return nil
 }
 
 // RemoveImage implements [cri.ImageService].

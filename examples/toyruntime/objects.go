@@ -38,7 +38,7 @@ func (r *Runtime) StopPodSandbox(ctx context.Context, id string) error {
 		s.State = runtimeapi.PodSandboxState_SANDBOX_NOTREADY
 	}
 	r.mu.Unlock()
-	return r.eachContainer(id, func(c string) error { return r.StopContainer(ctx, c, 0) })
+	return r.eachContainer(ctx, id, func(c string) error { return r.StopContainer(ctx, c, 0) })
 }
 
 // RemovePodSandbox stops the sandbox and forgets it, its containers first.
@@ -46,7 +46,7 @@ func (r *Runtime) RemovePodSandbox(ctx context.Context, id string) error {
 	if err := r.StopPodSandbox(ctx, id); err != nil {
 		return err
 	}
-	if err := r.eachContainer(id, func(c string) error { return r.RemoveContainer(ctx, c) }); err != nil {
+	if err := r.eachContainer(ctx, id, func(c string) error { return r.RemoveContainer(ctx, c) }); err != nil {
 		return err
 	}
 	r.mu.Lock()
@@ -56,8 +56,8 @@ func (r *Runtime) RemovePodSandbox(ctx context.Context, id string) error {
 }
 
 // eachContainer calls f with the ID of each container of a sandbox, until an error.
-func (r *Runtime) eachContainer(sandbox string, f func(id string) error) error {
-	list, err := r.ListContainers(context.Background(), &runtimeapi.ContainerFilter{PodSandboxId: sandbox})
+func (r *Runtime) eachContainer(ctx context.Context, sandbox string, f func(id string) error) error {
+	list, err := r.ListContainers(ctx, &runtimeapi.ContainerFilter{PodSandboxId: sandbox})
 	for _, c := range list {
 		if err == nil {
 			err = f(c.GetId())
@@ -71,13 +71,15 @@ func (r *Runtime) CreateContainer(_ context.Context, sandbox string, config *run
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	id := fmt.Sprintf("%s_%s_%d", sandbox, config.GetMetadata().GetName(), config.GetMetadata().GetAttempt())
+	if _, err := find(r.sandboxes, "sandbox", sandbox); err != nil {
+		return "", err
+	}
+	if err := isHost(config.GetImage()); err != nil {
+		return "", err
+	}
 	switch {
-	case r.sandboxes[sandbox] == nil:
-		return "", fmt.Errorf("sandbox %s: %w", sandbox, runtime.ErrNotFound)
 	case r.containers[id] != nil:
 		return "", fmt.Errorf("container %s: %w", id, runtime.ErrAlreadyExists)
-	case config.GetImage().GetImage() != Image:
-		return "", fmt.Errorf("image %s: %w; the only one is %s", config.GetImage().GetImage(), runtime.ErrNotFound, Image)
 	case len(config.GetCommand())+len(config.GetArgs()) == 0:
 		return "", fmt.Errorf("container %s has no command, and image %s has none either: %w", config.GetMetadata().GetName(), Image, runtime.ErrInvalid)
 	}

@@ -21,11 +21,11 @@ import (
 func (r *Runtime) StartContainer(_ context.Context, id string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c := r.containers[id]
-	switch {
-	case c == nil:
-		return fmt.Errorf("container %s: %w", id, runtime.ErrNotFound)
-	case c.State != runtimeapi.ContainerState_CONTAINER_CREATED, r.sandboxes[c.sandbox].GetState() != runtimeapi.PodSandboxState_SANDBOX_READY:
+	c, err := find(r.containers, "container", id)
+	if err != nil {
+		return err
+	}
+	if c.State != runtimeapi.ContainerState_CONTAINER_CREATED || r.sandboxes[c.sandbox].GetState() != runtimeapi.PodSandboxState_SANDBOX_READY {
 		return fmt.Errorf("container %s has been started already, or its sandbox is stopped: %w", id, runtime.ErrFailedPrecondition)
 	}
 	log, err := os.OpenFile(c.LogPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -81,6 +81,9 @@ func (r *Runtime) ExecSync(ctx context.Context, id string, argv []string, timeou
 	if err != nil {
 		return nil, nil, err
 	}
+	if len(argv) == 0 {
+		return nil, nil, fmt.Errorf("no command to run in container %s: %w", id, runtime.ErrInvalid)
+	}
 	if timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, timeout)
@@ -103,14 +106,11 @@ func (r *Runtime) ExecSync(ctx context.Context, id string, argv []string, timeou
 func (r *Runtime) running(id string) (*container, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c := r.containers[id]
-	switch {
-	case c == nil:
-		return nil, fmt.Errorf("container %s: %w", id, runtime.ErrNotFound)
-	case c.State != runtimeapi.ContainerState_CONTAINER_RUNNING:
-		return nil, fmt.Errorf("container %s does not run: %w", id, runtime.ErrFailedPrecondition)
+	c, err := find(r.containers, "container", id)
+	if err == nil && c.State != runtimeapi.ContainerState_CONTAINER_RUNNING {
+		err = fmt.Errorf("container %s does not run: %w", id, runtime.ErrFailedPrecondition)
 	}
-	return c, nil
+	return c, err
 }
 
 // command returns argv as a command with the container's folder and environment, in a process group of its own: when

@@ -99,13 +99,21 @@ func hasAll(labels, wanted map[string]string) bool {
 	return true
 }
 
+// find returns the object of an ID.
+func find[T any](all map[string]*T, kind, id string) (*T, error) {
+	if found := all[id]; found != nil {
+		return found, nil
+	}
+	return nil, fmt.Errorf("%s %s: %w", kind, id, runtime.ErrNotFound)
+}
+
 // PodSandboxStatus implements [cri.Reader].
 func (r *Runtime) PodSandboxStatus(_ context.Context, id string, _ bool) (*runtimeapi.PodSandboxStatusResponse, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := r.sandboxes[id]
-	if s == nil {
-		return nil, fmt.Errorf("sandbox %s: %w", id, runtime.ErrNotFound)
+	s, err := find(r.sandboxes, "sandbox", id)
+	if err != nil {
+		return nil, err
 	}
 	return &runtimeapi.PodSandboxStatusResponse{Status: proto.CloneOf(s)}, nil
 }
@@ -114,9 +122,9 @@ func (r *Runtime) PodSandboxStatus(_ context.Context, id string, _ bool) (*runti
 func (r *Runtime) ContainerStatus(_ context.Context, id string, _ bool) (*runtimeapi.ContainerStatusResponse, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c := r.containers[id]
-	if c == nil {
-		return nil, fmt.Errorf("container %s: %w", id, runtime.ErrNotFound)
+	c, err := find(r.containers, "container", id)
+	if err != nil {
+		return nil, err
 	}
 	return &runtimeapi.ContainerStatusResponse{Status: proto.CloneOf(c.ContainerStatus)}, nil
 }
