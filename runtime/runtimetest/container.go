@@ -46,6 +46,7 @@ func containerCases() []namedCase {
 	}
 }
 
+// containerLifeCycle: the status and the list of everything tell each state as it comes.
 func containerLifeCycle(e *env) {
 	s := e.sandbox()
 	id := e.create(s, Program{Run: Forever})
@@ -53,6 +54,13 @@ func containerLifeCycle(e *env) {
 		e.Helper()
 		if got := e.status(id).GetState(); got != state {
 			e.Fatalf("state %v, want %v", got, state)
+		}
+		list, err := e.Runtime.ListContainers(e.ctx, nil)
+		e.must(err)
+		for _, c := range list {
+			if c.GetId() == id && c.GetState() != state {
+				e.Fatalf("the unfiltered list says %v, want %v", c.GetState(), state)
+			}
 		}
 	}
 	want(runtimeapi.ContainerState_CONTAINER_CREATED)

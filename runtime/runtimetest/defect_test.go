@@ -168,6 +168,19 @@ func defects() []defect {
 		{"state filter ignored", "container/list_filters_select", as(func(b *broken) {
 			b.filter = func(f *runtimeapi.ContainerFilter) { f.State = nil }
 		})},
+		{"a list of the past", "container/created,_running,_exited,_gone", as(func(b *broken) {
+			states := map[string]runtimeapi.ContainerState{}
+			b.list = func(list []*runtimeapi.Container) []*runtimeapi.Container {
+				var old []*runtimeapi.Container
+				for _, c := range list {
+					if _, listed := states[c.GetId()]; !listed {
+						states[c.GetId()] = c.GetState()
+					}
+					old = append(old, &runtimeapi.Container{Id: c.GetId(), State: states[c.GetId()]})
+				}
+				return old
+			}
+		})},
 		{"label filter ignored", "container/list_filters_select", as(func(b *broken) {
 			b.filter = func(f *runtimeapi.ContainerFilter) { f.LabelSelector = nil }
 		})},

@@ -28,13 +28,25 @@ func sandboxCases() []namedCase {
 // sandboxLifeCycle: READY after run, NOTREADY after stop, gone after remove.
 func sandboxLifeCycle(e *env) {
 	s := e.sandbox()
+	listed := func(want runtimeapi.PodSandboxState) {
+		e.Helper()
+		list, err := e.Runtime.ListPodSandbox(e.ctx, nil)
+		e.must(err)
+		for _, l := range list {
+			if l.GetId() == s.id && l.GetState() != want {
+				e.Errorf("the unfiltered list says %v, want %v", l.GetState(), want)
+			}
+		}
+	}
 	if got := e.sandboxStatus(s.id); got.GetState() != runtimeapi.PodSandboxState_SANDBOX_READY || got.GetId() != s.id {
 		e.Errorf("after run: id %q state %v, want %q READY", got.GetId(), got.GetState(), s.id)
 	}
+	listed(runtimeapi.PodSandboxState_SANDBOX_READY)
 	e.must(e.Runtime.StopPodSandbox(e.ctx, s.id))
 	if got := e.sandboxStatus(s.id).GetState(); got != runtimeapi.PodSandboxState_SANDBOX_NOTREADY {
 		e.Errorf("after stop: state %v, want NOTREADY", got)
 	}
+	listed(runtimeapi.PodSandboxState_SANDBOX_NOTREADY)
 	if got := e.listSandboxes(nil); !slices.Contains(got, s.id) {
 		e.Error("a stopped sandbox is missing from the unfiltered list")
 	}
