@@ -37,9 +37,8 @@ func (g *generator) addresses(s *v1.PodStatus) {
 	}
 }
 
-// onePerFamily appends to out the first address of each family in canonical text,
-// IPv6 before IPv4 if the addresses in leader begin so. What is not an address is
-// left out.
+// onePerFamily appends to out the first address of each family in canonical text, IPv6 before IPv4
+// if leader starts with an IPv6 address. Text that is not an address is dropped.
 func onePerFamily(out, addresses, leader []string) []string {
 	var v4, v6 string
 	for _, text := range addresses {
@@ -78,7 +77,7 @@ func firstIsV6(addresses []string) bool {
 	return false
 }
 
-// canonical is ip as text; it is text itself if that is canonical.
+// canonical returns ip as text, or text itself if that is already canonical.
 func canonical(text string, ip netip.Addr) string {
 	var buffer [64]byte
 	if b := ip.AppendTo(buffer[:0]); string(b) != text {
@@ -87,7 +86,7 @@ func canonical(text string, ip netip.Addr) string {
 	return text
 }
 
-// hostIPs and podIPs wrap addresses, in the old list if it is equal.
+// hostIPs and podIPs wrap addresses in API types and return the old list if it is equal.
 
 func hostIPs(ips []string, old []v1.HostIP) []v1.HostIP {
 	equal := len(ips) == len(old)

@@ -408,8 +408,8 @@ func TestMirrorPods(t *testing.T) {
 	})
 }
 
-// A sink that only listens hears that a pod is finished, also if its status is the
-// one it has (7.8).
+// A sink without a reader is told that a pod is finished, even if the status is the one it already
+// has (7.8).
 func TestListeningSinkHearsThatAPodIsFinished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sink := &recorder{}

@@ -9,8 +9,8 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// TestAskedRestartIsNoEnd: spec/status.md 3.10: a container that was stopped, or ended, while its restart is asked for waits for
-// that, and its pod goes on, whatever its restart policy says of the exit. When the pod ends it has ended.
+// TestAskedRestartIsNoEnd: spec/status.md 3.10: a container that stops while its restart is requested waits for the
+// restart, and its pod continues, whatever its restart policy says about the exit. When the pod ends, it has ended.
 func TestAskedRestartIsNoEnd(t *testing.T) {
 	id := runtime.ContainerID{Runtime: "t", ID: "main-0"}
 	asked := &restarts.Asked{Message: "The disk is new.", Runs: []restarts.Run{{Container: "main", ID: id.String()}}}
@@ -23,7 +23,7 @@ func TestAskedRestartIsNoEnd(t *testing.T) {
 		failed   map[string]WaitingReason
 		terminal bool
 		phase    v1.PodPhase
-		reason   string // of waiting; empty: terminated
+		reason   string // the reason for waiting; empty: terminated
 		message  string
 	}{
 		{"nobody asked", nil, []*runtime.ContainerStatus{ended}, nil, false, v1.PodSucceeded, "", ""},

@@ -11,12 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Changes yields the present status of every pod and then each change, in order per pod, until ctx ends, the
-// caller breaks off, or Run has returned and there is nothing left to tell. A caller that is slow delays only itself: when changes were dropped before it took them
-// (Options.History), Changes yields [ErrGap] beside a zero Change and then what the gap hid, the pods that
-// have changed with their newest status and those that are gone as Forgotten, with the last status the caller had. So a caller that ignores the
-// error still ends up with the truth, and one that counts changes knows that it missed some. Each call of the
-// function it returns begins with a snapshot; that is for one goroutine at a time.
+// Changes yields the present status of every pod and then each change, in order per pod, until ctx ends, the caller
+// breaks out of the loop, or Run has returned and nothing is left to yield. A slow caller delays only itself: when
+// changes were dropped before it took them (Options.History), Changes yields [ErrGap] with a zero Change and then
+// what the gap hid: the pods that changed, with their newest status, and those that are gone, as Forgotten with the
+// last status the caller saw. A caller that ignores the error still ends up with the truth; one that counts changes
+// knows that it missed some. Each iteration begins with a snapshot; use one per goroutine.
 func (m *Manager) Changes(ctx context.Context) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
 		known := yielded{}
@@ -48,10 +48,10 @@ func (m *Manager) Changes(ctx context.Context) iter.Seq2[Change, error] {
 	}
 }
 
-// yielded is what a reader of changes knows of each pod.
+// yielded holds what a reader of changes knows of each pod.
 type yielded map[types.UID]Change
 
-// take notes a change.
+// take records a change.
 func (y yielded) take(c Change) {
 	if c.Forgotten {
 		delete(y, c.UID)
@@ -60,9 +60,9 @@ func (y yielded) take(c Change) {
 	y[c.UID] = c
 }
 
-// compare returns what has changed since, given all pods there are; nothing if there is no list. What is gone
-// comes first, because another pod may have its name. The same version may be of another life, so the status
-// itself is compared too.
+// compare returns what has changed since, given all pods that exist now; nothing if there is no
+// list. Pods that are gone come first, because another pod may have taken the name. The same
+// version may belong to another life, so the status itself is compared too.
 func (y yielded) compare(list []Change) []Change {
 	if list == nil {
 		return nil

@@ -26,7 +26,7 @@ func told(c Change, err error) string {
 	return text
 }
 
-// offer gives a pod so many new statuses.
+// offer gives a pod this many new statuses.
 func offer(t *testing.T, m *Manager, u types.UID, times int) {
 	t.Helper()
 	for range times {
@@ -37,8 +37,8 @@ func offer(t *testing.T, m *Manager, u types.UID, times int) {
 	}
 }
 
-// TestChangesTellWhatAGapHid: WA1: a reader that lags behind learns of the gap, and then of every pod that changed,
-// began a new life or went, once.
+// TestChangesTellWhatAGapHid: WA1: a reader that lags behind learns of the gap, and then, once, of
+// every pod that changed, began a new life or is gone.
 func TestChangesTellWhatAGapHid(t *testing.T) {
 	m := NewManager(Options{History: 3})
 	for _, u := range []types.UID{"b", "a", "gone", "again", "same"} {
@@ -70,15 +70,15 @@ func TestChangesTellWhatAGapHid(t *testing.T) {
 	offer(t, m, "a", 4)
 	m.Forget("gone")
 	m.Forget("again")
-	offer(t, m, "again", 2) // of the next life, that happens to have the same version
+	offer(t, m, "again", 2) // of the next life, which happens to have the same version
 	offer(t, m, "new", 1)
 	check("after a gap", ErrGap.Error(), "gone-2!", "a-7", "again-2", "new-1")
 	offer(t, m, "new", 1)
 	check("in step again", "new-2")
 }
 
-// TestChangesEnd: WA1: the changes end with their reader, its context or the manager, which tells all there is
-// before.
+// TestChangesEnd: WA1: the changes end with their reader, its context or the manager, which first
+// reports everything.
 func TestChangesEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := NewManager(Options{})
@@ -132,8 +132,8 @@ func TestChangesEnd(t *testing.T) {
 	})
 }
 
-// TestSlowReadersHoldNothingUp: WA1: 1,000 pods change a hundred times while a reader sleeps; it holds no change up, and what
-// is kept for it is bounded by Options.History.
+// TestSlowReadersHoldNothingUp: WA1: 1,000 pods change a hundred times while a reader sleeps; it
+// holds up no change, and what is kept for it is bounded by Options.History.
 func TestSlowReadersHoldNothingUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := NewManager(Options{})

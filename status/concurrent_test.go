@@ -14,9 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestEverySinkGetsTheLastStatus lets everything happen at once, on sinks that fail and hang
-// at random: per pod versions only rise, and once the faults end every sink has
-// what the manager has.
+// TestEverySinkGetsTheLastStatus lets everything happen at once, on sinks that fail and hang at
+// random: the versions of a pod only rise, and once the faults end, every sink has what the manager
+// has.
 func TestEverySinkGetsTheLastStatus(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) { concurrentUse(t, seed) })

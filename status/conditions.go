@@ -21,8 +21,7 @@ const (
 	reasonPodFailed       = "PodFailed"
 )
 
-// owned reports whether the engine alone writes this condition (spec/status.md
-// 5.1).
+// owned reports whether only the engine writes this condition (spec/status.md 5.1).
 func owned(t v1.PodConditionType) bool {
 	switch t {
 	case v1.PodScheduled, v1.PodInitialized, v1.ContainersReady, v1.PodReady, v1.PodReadyToStartContainers,
@@ -32,7 +31,7 @@ func owned(t v1.PodConditionType) bool {
 	return false
 }
 
-// ownedOrShared adds the condition the engine shares with others.
+// ownedOrShared is owned, plus the condition that the engine shares with others.
 func ownedOrShared(t v1.PodConditionType) bool { return t == v1.DisruptionTarget || owned(t) }
 
 // isResize reports whether resize admission keeps this condition's times and
@@ -41,8 +40,8 @@ func isResize(t v1.PodConditionType) bool {
 	return t == v1.PodResizePending || t == v1.PodResizeInProgress
 }
 
-// conditions assembles all conditions in their fixed order (5.2). disruption is
-// the DisruptionTarget condition, nil if there is none.
+// conditions assembles all conditions in their fixed order (5.2). disruption is the
+// DisruptionTarget condition, or nil.
 func (g *generator) conditions(s *v1.PodStatus, disruption *v1.PodCondition) []v1.PodCondition {
 	out := make([]v1.PodCondition, 0, max(len(g.old.Conditions), 5)) // nearly always as many as last time
 	for i := range g.pod.Status.Conditions {
@@ -57,7 +56,7 @@ func (g *generator) conditions(s *v1.PodStatus, disruption *v1.PodCondition) []v
 			}
 		}
 	}
-	made := len(out) // what follows gets its time and generation here (5.7, 5.8)
+	made := len(out) // what follows gets its time and generation below (5.7, 5.8)
 	if disruption != nil {
 		out = append(out, *disruption)
 	}
@@ -76,8 +75,8 @@ func (g *generator) conditions(s *v1.PodStatus, disruption *v1.PodCondition) []v
 	return out
 }
 
-// transitionTime is when the condition took its present status value: the old
-// time if it had it before, otherwise now (5.7).
+// transitionTime returns when the condition took its present status value: the old time if the old
+// condition already had it, otherwise now (5.7).
 func transitionTime(c, old *v1.PodCondition, now metav1.Time) metav1.Time {
 	if old != nil && old.Status == c.Status && !old.LastTransitionTime.IsZero() {
 		return metav1.Time{Time: wholeSeconds(old.LastTransitionTime.Time)}
@@ -85,7 +84,7 @@ func transitionTime(c, old *v1.PodCondition, now metav1.Time) metav1.Time {
 	return now
 }
 
-// initialized makes the Initialized condition (table in 5).
+// initialized returns the Initialized condition (table in 5).
 func (g *generator) initialized(s *v1.PodStatus) v1.PodCondition {
 	c := v1.PodCondition{Type: v1.PodInitialized, Status: v1.ConditionTrue}
 	spec := g.pod.Spec.InitContainers
@@ -131,8 +130,8 @@ func appEverRan(s *v1.PodStatus) bool {
 	return false
 }
 
-// containersReady makes the ContainersReady condition over app containers and
-// sidecars (table in 5).
+// containersReady returns the ContainersReady condition over app containers and sidecars (table in
+// 5).
 func containersReady(spec *v1.PodSpec, s *v1.PodStatus) v1.PodCondition {
 	c := v1.PodCondition{Type: v1.ContainersReady, Status: v1.ConditionFalse}
 	if len(s.ContainerStatuses) == 0 && len(s.InitContainerStatuses) == 0 { // row 1
@@ -170,8 +169,8 @@ func containersReady(spec *v1.PodSpec, s *v1.PodStatus) v1.PodCondition {
 	return c
 }
 
-// podReady makes the Ready condition: the containers, then the readiness gates
-// among the conditions assembled so far (5.3).
+// podReady returns the Ready condition: the containers first, then the readiness gates among the
+// conditions assembled so far (5.3).
 func podReady(spec *v1.PodSpec, containers v1.PodCondition, conditions []v1.PodCondition) v1.PodCondition {
 	c := v1.PodCondition{Type: v1.PodReady, Status: containers.Status, Reason: containers.Reason, Message: containers.Message}
 	if c.Status != v1.ConditionTrue {
@@ -202,7 +201,7 @@ func conditionOf(conditions []v1.PodCondition, t v1.PodConditionType) *v1.PodCon
 	return nil
 }
 
-// truth is b as a condition status.
+// truth returns b as a condition status.
 func truth(b bool) v1.ConditionStatus {
 	if b {
 		return v1.ConditionTrue
@@ -210,7 +209,7 @@ func truth(b bool) v1.ConditionStatus {
 	return v1.ConditionFalse
 }
 
-// nameLists words two lists of container names, empty ones left out.
+// nameLists describes two lists of container names, leaving empty ones out.
 func nameLists(firstKind string, first []string, secondKind string, second []string) string {
 	var parts []string
 	if len(first) > 0 {

@@ -9,17 +9,16 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// What cgroups cannot tell apart, so that the allocated number stays (6.6).
+// Amounts up to these look the same in cgroups, so the allocated number stays (6.6).
 const (
 	leastMilliRequest = 2
 	leastMilliLimit   = 10
 )
 
-// resources reports what a container runs with (6.6): the allocated values if it does
-// not run; otherwise what the runtime reports, or what the container was last given
-// where it reports nothing. What is unknown stays as it was reported of the same run.
-// Values and lists that the spec does not have are not added; nothing at all is shown
-// as {}.
+// resources reports what a container runs with (6.6): the allocated values if it is not running;
+// otherwise what the runtime reports or, where it reports nothing, what the container was last
+// given. What is unknown stays as it was last reported for the same run. Values and lists that the
+// spec does not have are not added; an empty result is shown as {}.
 func (g *generator) resources(c *v1.Container, old *v1.ContainerStatus, record *runtime.ContainerStatus, running, sameID bool) *v1.ResourceRequirements {
 	if !running || len(c.Resources.Requests)+len(c.Resources.Limits) == 0 {
 		return &c.Resources
@@ -45,18 +44,18 @@ func (g *generator) resources(c *v1.Container, old *v1.ContainerStatus, record *
 	return o.out
 }
 
-// overlay replaces single amounts of allocated resources.
+// overlay replaces individual amounts of the allocated resources.
 type overlay struct {
 	allocated *v1.ResourceRequirements
 	old       *v1.ResourceRequirements // of the same run, nil if there are none
 	// out is allocated until something differs, then a copy.
 	out *v1.ResourceRequirements
-	// same is how many amounts of out were found to be those of old.
+	// same counts the amounts in out that equal those in old.
 	same int
 }
 
-// set reports one amount: amount, in thousandths of a CPU or bytes, if it is known.
-// Amounts that are at most least on both sides are the same.
+// set reports one amount, in thousandths of a CPU or in bytes, if it is known. Two amounts that are
+// both at most least count as the same.
 func (o *overlay) set(name v1.ResourceName, limit bool, amount, least int64) {
 	shown, ok := pick(o.allocated, limit)[name]
 	if !ok {
@@ -82,8 +81,8 @@ func (o *overlay) set(name v1.ResourceName, limit bool, amount, least int64) {
 	}
 }
 
-// agrees reports whether out says what old says. Nearly always set has compared
-// everything there is; to ask the maps again would cost as much once more.
+// agrees reports whether out equals old. Usually set has already compared everything; looking it
+// all up in the maps again would double the cost.
 func (o *overlay) agrees() bool {
 	a, b := o.old, o.out
 	if len(a.Requests) != len(b.Requests) || len(a.Limits) != len(b.Limits) || len(a.Claims) != len(b.Claims) {
@@ -92,7 +91,7 @@ func (o *overlay) agrees() bool {
 	return o.same == len(b.Requests)+len(b.Limits) || sameAmounts(a.Requests, b.Requests) && sameAmounts(a.Limits, b.Limits)
 }
 
-// means reports whether amount stands for allocated.
+// means reports whether amount is what a container with the allocated quantity runs with.
 func means(amount int64, allocated resource.Quantity, name v1.ResourceName, least int64) bool {
 	wanted := allocated.Value()
 	if name == v1.ResourceCPU {
@@ -101,7 +100,7 @@ func means(amount int64, allocated resource.Quantity, name v1.ResourceName, leas
 	return amount == wanted || amount <= least && wanted <= least
 }
 
-// quantity is an amount in the unit of its resource.
+// quantity returns an amount in the unit of its resource.
 func quantity(amount int64, name v1.ResourceName, format resource.Format) resource.Quantity {
 	if name == v1.ResourceCPU {
 		return *resource.NewMilliQuantity(amount, format)

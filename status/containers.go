@@ -13,7 +13,7 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// kind is which list of the spec a container is in.
+// kind says which list of the spec a container is in.
 type kind uint8
 
 const (
@@ -28,8 +28,8 @@ type generator struct {
 	pod *v1.Pod
 	// old is never nil.
 	old *v1.PodStatus
-	// sandbox is the latest sandbox, readySandbox the latest ready one; empty
-	// if there is none.
+	// sandbox is the latest sandbox, readySandbox the latest ready one; each is empty if there is
+	// none.
 	sandbox, readySandbox string
 	restart               restartAll
 }
@@ -61,7 +61,7 @@ func (g *generator) list(k kind, n int, old []v1.ContainerStatus, spec func(int)
 	return out
 }
 
-// container makes the status of one container but for started and ready.
+// container fills in the status of one container, except started and ready.
 func (g *generator) container(k kind, c *v1.Container, old, out *v1.ContainerStatus) {
 	record, previous := g.records(c.Name)
 	if record == nil {
@@ -74,8 +74,8 @@ func (g *generator) container(k kind, c *v1.Container, old, out *v1.ContainerSta
 		// Its record was lost after it had done its work (3.5).
 		out.State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{Reason: reasonCompleted}}
 	case old != nil && old.State.Running != nil && g.staysEnded(c, exitUnknown):
-		// It ran and is gone without a trace, and is not run twice (HI8); unless it is
-		// the restart of all containers that has removed it.
+		// It ran and is gone without a trace, and does not run twice (HI8), unless a restart of all
+		// containers removed it.
 		out.State = lost(old.ContainerID)
 	case old != nil && old.State.Running != nil && out.LastTerminationState == (v1.ContainerState{}):
 		// It ran and is gone without a trace (3.4).
@@ -90,7 +90,7 @@ func (g *generator) container(k kind, c *v1.Container, old, out *v1.ContainerSta
 	g.waiting(k, c, old, record, out)
 }
 
-// start sets what holds without any record at the runtime (3.1, 3.2).
+// start sets what holds even without a record in the runtime (3.1, 3.2).
 func (g *generator) start(c *v1.Container, old, out *v1.ContainerStatus) {
 	if old != nil && old.State.Terminated != nil {
 		*out = *old
@@ -104,8 +104,8 @@ func (g *generator) start(c *v1.Container, old, out *v1.ContainerStatus) {
 		reason = reasonRestartAll // until it is started (3.8)
 	}
 	if old != nil {
-		// Restart count, last state, and what belongs to the last run although
-		// the runtime has forgotten it: only what never was is empty.
+		// Keep the restart count, the last state, and what belongs to the last run, although the
+		// runtime has forgotten it: a field is empty only if it never had a value.
 		*out = *old
 	}
 	if out.ContainerID == "" {
@@ -132,8 +132,8 @@ func (g *generator) records(name string) (newest, previous *runtime.ContainerSta
 	return newest, nil
 }
 
-// sameName is a == b for names of containers. Those of one pod often differ in the
-// last letter only; to look at it first saves nearly all calls to compare the rest.
+// sameName is a == b for names of containers. The names in one pod often differ only in the last
+// letter; comparing that first avoids nearly all full comparisons.
 func sameName(a, b string) bool {
 	n := len(a)
 	return n == len(b) && (n == 0 || a[n-1] == b[n-1]) && a == b
@@ -161,9 +161,9 @@ func (g *generator) observed(c *v1.Container, old *v1.ContainerStatus, record, p
 	out.User, out.StopSignal = user(old, record), stopSignal(old, record)
 }
 
-// restartCount is the number of the newest run (3.7). A container that is only created
-// has not run: should it never do so, another one takes its place and its number, so
-// until it is started the number is that of the run before it.
+// restartCount returns the number of the newest run (3.7). A container that is only created has not
+// run: if it never does, another container takes its place and its number, so until it starts the
+// number is that of the run before it.
 func restartCount(old *v1.ContainerStatus, record, previous *runtime.ContainerStatus) int32 {
 	n := record.RestartCount
 	if record.State == runtime.Created {
@@ -192,8 +192,8 @@ func (g *generator) state(old *v1.ContainerStatus, sameID bool, record *runtime.
 			out.RestartCount = max(out.RestartCount, old.RestartCount+1)
 			return lost(out.ContainerID)
 		}
-		// The end of this run may be known already; that the runtime has lost it
-		// since does not bring the container back.
+		// The end of this run may already be known; the container does not come back because the
+		// runtime has since lost it.
 		if sameID && old.State.Terminated != nil {
 			return old.State
 		}
@@ -204,8 +204,8 @@ func (g *generator) state(old *v1.ContainerStatus, sameID bool, record *runtime.
 	return v1.ContainerState{Waiting: waitingState(old, "", "")}
 }
 
-// lastState is the end of the run before the one record shows: as the runtime
-// has it, or as the engine saw it before the runtime removed it.
+// lastState returns the end of the run before the one in record: as the runtime has it, or as the
+// engine saw it before the runtime removed it.
 func (g *generator) lastState(old *v1.ContainerStatus, sameID bool, record, previous *runtime.ContainerStatus) v1.ContainerState {
 	if previous != nil && previous.State == runtime.Exited {
 		return v1.ContainerState{Terminated: terminatedState(old, previous)}
@@ -216,7 +216,7 @@ func (g *generator) lastState(old *v1.ContainerStatus, sameID bool, record, prev
 	case old.State.Terminated != nil && !sameID:
 		return old.State
 	case isID(terminatedID(&old.LastTerminationState), record.ID):
-		// Waiting after this very run: its end is not the end of the run before.
+		// The container waits after this very run, whose end is not the end of the run before.
 		return v1.ContainerState{}
 	}
 	return old.LastTerminationState
@@ -247,8 +247,8 @@ func (g *generator) appCreatedIn(sandbox string) bool {
 	return false
 }
 
-// waiting shows a container that is about to be restarted as waiting, with the
-// reason of its failed start (3.5, 3.6).
+// waiting shows a container that is about to be restarted as waiting, with the reason why its last
+// start failed (3.5, 3.6).
 func (g *generator) waiting(k kind, c *v1.Container, old *v1.ContainerStatus, record *runtime.ContainerStatus, out *v1.ContainerStatus) {
 	why, ok := g.in.Waiting[c.Name]
 	if !ok && g.asked(record) {
@@ -263,15 +263,14 @@ func (g *generator) waiting(k kind, c *v1.Container, old *v1.ContainerStatus, re
 	out.State = v1.ContainerState{Waiting: waitingState(old, why.Reason, why.Message)}
 }
 
-// asked reports whether a container has ended because somebody asked for its restart, or before
-// that could be done (3.10). It is never shown as ended: nothing may take it for over.
+// asked reports whether a container has ended because its restart was requested, or before the requested
+// restart could be done (3.10). It is never shown as ended, so that nothing takes it for finished.
 func (g *generator) asked(record *runtime.ContainerStatus) bool {
 	return record != nil && record.State == runtime.Exited && g.in.Asked.Has(record.ID)
 }
 
-// restarts is the restart predicate of spec/runtime.md 6.1, with two exceptions:
-// an init container that succeeded, or must have, is left alone (3.5), and an
-// ephemeral container never runs twice.
+// restarts is the restart predicate of spec/runtime.md 6.1, with two exceptions: an init container
+// that succeeded, or must have, is left alone (3.5), and an ephemeral container never runs twice.
 func (g *generator) restarts(k kind, c *v1.Container, record *runtime.ContainerStatus, out *v1.ContainerStatus) bool {
 	switch {
 	case g.ending():
@@ -290,19 +289,18 @@ func (g *generator) restarts(k kind, c *v1.Container, record *runtime.ContainerS
 	return restartpolicy.OnExit(g.pod, c, record.ExitCode) != restartpolicy.Stay
 }
 
-// staysEnded reports whether a container that ended like this is not run again, not
-// even by a restart of all containers.
+// staysEnded reports whether a container that ended like this is never run again, not even by a
+// restart of all containers.
 func (g *generator) staysEnded(c *v1.Container, code int32) bool {
 	return !g.restart.possible && restartpolicy.OnExit(g.pod, c, code) == restartpolicy.Stay
 }
 
-// ending reports whether no container of the pod is started any more. That a pod
-// is being stopped shows in its deletionTimestamp if an API wants it gone, and
-// in Terminal otherwise.
+// ending reports whether no container of the pod is started any more. The deletionTimestamp shows
+// that a pod is being stopped if an API wants it gone; otherwise Terminal does.
 func (g *generator) ending() bool { return g.pod.DeletionTimestamp != nil || g.in.Terminal }
 
-// volumeMounts reports the mounts of a container; once set they stay (3.9). Whether a mount
-// is read-only in depth where that was only wished for, its record says.
+// volumeMounts reports the mounts of a container; once set they stay (3.9). The container's record
+// says whether a mount is recursively read-only where the spec only asks for it if possible.
 func (g *generator) volumeMounts(c *v1.Container, old *v1.ContainerStatus, record *runtime.ContainerStatus) []v1.VolumeMountStatus {
 	if old != nil && len(old.VolumeMounts) > 0 {
 		return old.VolumeMounts
@@ -341,8 +339,7 @@ func user(old *v1.ContainerStatus, record *runtime.ContainerStatus) *v1.Containe
 	return &v1.ContainerUser{Linux: &v1.LinuxContainerUser{UID: u.UID, GID: u.GID, SupplementalGroups: u.Groups}}
 }
 
-// stopSignal reports the signal that stops the container, nil for the runtime's default
-// (3.9).
+// stopSignal returns the signal that stops the container, nil for the runtime's default (3.9).
 func stopSignal(old *v1.ContainerStatus, record *runtime.ContainerStatus) *v1.Signal {
 	if record.StopSignal == "" {
 		return nil
@@ -354,7 +351,7 @@ func stopSignal(old *v1.ContainerStatus, record *runtime.ContainerStatus) *v1.Si
 	return &signal
 }
 
-// lost is the end of a container whose real end was not seen.
+// lost returns the end of a container whose real end was not seen.
 func lost(id string) v1.ContainerState {
 	return v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
 		ExitCode:    exitUnknown,
@@ -364,8 +361,8 @@ func lost(id string) v1.ContainerState {
 	}}
 }
 
-// The functions below reuse the old value if it is equal, so that a status
-// that did not change costs no memory.
+// The functions below reuse the old value if it is equal, so that an unchanged status allocates no
+// memory.
 
 func waitingState(old *v1.ContainerStatus, reason, message string) *v1.ContainerStateWaiting {
 	if old != nil && old.State.Waiting != nil && old.State.Waiting.Reason == reason && old.State.Waiting.Message == message {
@@ -402,13 +399,13 @@ func terminatedState(old *v1.ContainerStatus, record *runtime.ContainerStatus) *
 	}
 }
 
-// isID reports whether s is id as a string, without making that string.
+// isID reports whether s is the string form of id, without building that string.
 func isID(s string, id runtime.ContainerID) bool {
 	n := len(id.Runtime)
 	return len(s) == n+len("://")+len(id.ID) && s[n+len("://"):] == id.ID && s[:n] == id.Runtime && s[n:n+len("://")] == "://"
 }
 
-// terminatedID is the ID of the container that ended in this state, if any.
+// terminatedID returns the ID of the container that ended in this state, or "".
 func terminatedID(state *v1.ContainerState) string {
 	if state.Terminated == nil {
 		return ""
@@ -416,7 +413,7 @@ func terminatedID(state *v1.ContainerState) string {
 	return state.Terminated.ContainerID
 }
 
-// wholeSeconds is t as statuses carry it.
+// wholeSeconds returns t with the precision that statuses carry.
 func wholeSeconds(t time.Time) time.Time {
 	if t.IsZero() {
 		return time.Time{}

@@ -11,14 +11,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The comparison of spec/status.md 7.4 runs at every sync of every pod, nearly
-// always to find that nothing changed. So it is written out instead of using
-// reflection, and compares as if both sides were in normal form (7.5): times by
-// the second, termination messages up to the cut. A test walks over all fields of
-// the API type and fails if one is neither compared nor excused here.
+// The comparison of spec/status.md 7.4 runs at every sync of every pod, and nearly always finds
+// that nothing changed. So it is written out instead of using reflection, and compares as if both
+// sides were in normal form (7.5): times by the second, termination messages up to the cut. A test
+// walks all fields of the API type and fails if one is neither compared nor exempted here.
 
-// equalStatus reports whether b says the same as a. limit is the longest
-// termination message that counts.
+// equalStatus reports whether b says the same as a. Termination messages count only up to limit
+// bytes.
 func equalStatus(a, b *v1.PodStatus, limit int) bool {
 	return a.Phase == b.Phase && a.Reason == b.Reason && a.Message == b.Message &&
 		a.ObservedGeneration == b.ObservedGeneration &&
@@ -36,8 +35,8 @@ func equalStatus(a, b *v1.PodStatus, limit int) bool {
 		(len(a.VolumeHealth) == 0 && len(b.VolumeHealth) == 0 || equality.Semantic.DeepEqual(a.VolumeHealth, b.VolumeHealth))
 }
 
-// equalConditions compares what the engine owns or shares by status, reason and
-// message; conditions of others do not count.
+// equalConditions compares the conditions that the engine owns or shares, by status, reason and
+// message; those of others do not count.
 func equalConditions(a, b []v1.PodCondition) bool {
 	count := 0
 	for i := range a {
@@ -58,7 +57,7 @@ func equalConditions(a, b []v1.PodCondition) bool {
 	return count == 0
 }
 
-// conditionAt is conditionOf with a guess where the condition is.
+// conditionAt is conditionOf with a guess at the position.
 func conditionAt(conditions []v1.PodCondition, at int, t v1.PodConditionType) *v1.PodCondition {
 	if at < len(conditions) && conditions[at].Type == t {
 		return &conditions[at]
@@ -125,8 +124,8 @@ func equalResources(a, b *v1.ResourceRequirements) bool {
 	return equalQuantities(a.Requests, b.Requests) && equalQuantities(a.Limits, b.Limits) && slices.Equal(a.Claims, b.Claims)
 }
 
-// equalQuantities looks CPU and memory up by name before it walks over the lists:
-// most lists hold nothing else, and two look-ups cost less than an iteration.
+// equalQuantities looks CPU and memory up by name before it iterates: most lists hold nothing else,
+// and two lookups cost less than an iteration.
 func equalQuantities(a, b v1.ResourceList) bool {
 	if len(a) != len(b) {
 		return false

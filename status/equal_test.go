@@ -122,7 +122,7 @@ func TestEqualSeesEveryField(t *testing.T) {
 	}
 }
 
-// TestEqualIsSemantic holds what is equal although it differs, and the other way round.
+// TestEqualIsSemantic checks values that differ but are equal, and the other way round.
 func TestEqualIsSemantic(t *testing.T) {
 	at := func(d time.Duration) *v1.PodStatus {
 		return &v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{

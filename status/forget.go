@@ -12,12 +12,12 @@ import (
 	"github.com/podwright/podwright/internal/podinfo"
 )
 
-// forgottenAge is how long a sink that does not take it is told that a pod is forgotten.
+// forgottenAge is how long a sink that does not accept the news keeps being told that a pod is forgotten.
 const forgottenAge = 24 * time.Hour
 
-// RemoveOrphanedStatuses forgets all pods but the known ones; known holds the
-// UIDs of pods and mirror pods (7.10). Sinks that only listen are told
-// (FG1); at others nothing new is sent, and a change that is on its way gets one more try.
+// RemoveOrphanedStatuses forgets all pods that are not in known, which holds the UIDs of pods and
+// mirror pods (7.10). Sinks without [PodReader] are told (FG1); other sinks get nothing new, and a
+// change on its way to them gets one more try.
 func (m *Manager) RemoveOrphanedStatuses(known map[types.UID]struct{}) {
 	translated := known
 	if m.options.Mirrors != nil {
@@ -40,7 +40,7 @@ func (m *Manager) RemoveOrphanedStatuses(known map[types.UID]struct{}) {
 	}
 }
 
-// Forget drops one pod, as before a new life of a pod whose UID is fixed.
+// Forget drops one pod, for example before a new life of a pod with a fixed UID.
 func (m *Manager) Forget(uid types.UID) {
 	uid = m.translate(uid)
 	m.mu.Lock()
@@ -48,7 +48,7 @@ func (m *Manager) Forget(uid types.UID) {
 	m.forget(uid)
 }
 
-// forget drops a pod. Its end is told as the last of its changes. The lock is held.
+// forget drops a pod and reports its end as its last change. The lock is held.
 func (m *Manager) forget(uid types.UID) {
 	e := m.pods[uid]
 	if e == nil {
@@ -65,8 +65,8 @@ func (m *Manager) forget(uid types.UID) {
 	m.history.add(last.change())
 }
 
-// Untold reports whether there is something left to tell of a pod: it is not forgotten, or a sink has
-// not heard that it is.
+// Untold reports whether there is something left to report about a pod: it is not forgotten, or a
+// sink does not know yet that it is.
 func (m *Manager) Untold(uid types.UID) bool {
 	uid = m.translate(uid)
 	m.mu.Lock()
@@ -80,8 +80,8 @@ func (m *Manager) Untold(uid types.UID) bool {
 	})
 }
 
-// over is the status of a pod that is gone (FG1): a static pod, which may come back under its UID, has no
-// terminal phase before.
+// over returns the status of a pod that is gone (FG1): a static pod, which may come back under its
+// UID, had no terminal phase until now.
 func over(pod *v1.Pod, s *v1.PodStatus) *v1.PodStatus {
 	if podinfo.Terminal(s.Phase) {
 		return s
@@ -96,8 +96,8 @@ func over(pod *v1.Pod, s *v1.PodStatus) *v1.PodStatus {
 	return s
 }
 
-// forget drops what is known of a pod; e is what was told so far, last is what a sink that only listens
-// gets as the last of it. At others a change that is ready or in flight gets its round, but no second one.
+// forget drops what the sender knows of a pod; e is what was sent so far, last is the final update for a sink
+// without [PodReader]. For other sinks, a change that is ready or in flight gets its round, but not a second one.
 func (s *sender) forget(e, last *entry) {
 	if s.reader == nil {
 		s.enqueue(last)
@@ -117,7 +117,7 @@ func (s *sender) forget(e, last *entry) {
 	}
 }
 
-// sayGone tells a sink that a pod is forgotten. A sink that does not know it has nothing to delete.
+// sayGone tells a sink that a pod is forgotten. A sink that does not know the pod has nothing to delete.
 func (s *sender) sayGone(ctx context.Context, j job) outcome {
 	u := Update{PodRef: refOf(j.pod), Version: j.version, Status: j.status, Finished: true, Forgotten: true}
 	stored, err := ask(ctx, s, u.UID, "Store", func(ctx context.Context) (StoreResult, error) { return s.sink.Store(ctx, u) })

@@ -66,9 +66,9 @@ func TestForgottenPodsEnd(t *testing.T) {
 	}
 }
 
-// TestFailingSinksHearOfForgottenPods: FG1: a crowd of pods is forgotten while a sink fails, for an hour or for more than a
-// day: it hears of each in the end, once, or the manager gives up and keeps nothing. A sink beside it hears at once,
-// and the pod that comes back is not deleted by an old word.
+// TestFailingSinksHearOfForgottenPods: FG1: many pods are forgotten while a sink fails, for an hour or
+// for more than a day: in the end the sink is told of each, once, or the manager gives up and keeps
+// nothing. Another sink is told at once, and a pod that comes back is not deleted by outdated news.
 func TestFailingSinksHearOfForgottenPods(t *testing.T) {
 	for down, pods := range map[time.Duration]int{time.Hour: 100, 30 * time.Hour: 10} {
 		bubble(t, fmt.Sprint(down), func(t *testing.T) {
@@ -130,7 +130,7 @@ func TestFailingSinksHearOfForgottenPods(t *testing.T) {
 	}
 }
 
-// TestForgottenAtAnAPI: FG1: a sink before an API is told nothing of a forgotten pod: there the pod is deleted.
+// TestForgottenAtAnAPI: FG1: a sink before an API hears nothing of a forgotten pod, because that is deleted.
 func TestForgottenAtAnAPI(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sink := &recorder{}

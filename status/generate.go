@@ -13,25 +13,23 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// Input is everything the status of a pod depends on. [Generate] changes none
-// of it.
+// Input is everything that the status of a pod depends on. [Generate] changes none of it.
 type Input struct {
-	// Pod is the pod as admitted; Pod.Status is the status the API (or whatever
-	// source) has. Required.
+	// Pod is the pod as admitted; Pod.Status is the status that the API (or another source) has.
+	// Required.
 	Pod *v1.Pod
-	// Runtime is what the runtime shows; nil means nothing was ever seen of the
-	// pod.
+	// Runtime is what the runtime shows; nil means that nothing of the pod was ever seen.
 	Runtime *runtime.PodStatus
 	// Old is the engine's own last status of the pod, see [Manager.Get]. Nil
 	// means there is none and Pod.Status stands in (spec/status.md 1.2).
 	Old *v1.PodStatus
-	// Terminal is true once all containers of a terminating pod were seen
-	// stopped, and only then: it turns exits into a final phase (1.1).
+	// Terminal is true only once all containers of a terminating pod were seen stopped: it turns
+	// exits into a final phase (1.1).
 	Terminal bool
-	// Waiting gives, per container name, why the last start failed (3.6). A
-	// container that started is not in it.
+	// Waiting says, per container name, why the last start failed (3.6). A container that started
+	// is not in it.
 	Waiting map[string]WaitingReason
-	// Asked are the runs that are being replaced because somebody asked for it (3.10). Nil:
+	// Asked are the runs that are being replaced because a restart was requested (3.10), nil if
 	// there are none.
 	Asked *AskedRestarts
 	// SandboxReady is true if the pod needs no new sandbox (runtime.md 5); it
@@ -40,33 +38,31 @@ type Input struct {
 	// NodeIPs are the node's addresses, primary first; at most two are used.
 	// Empty means not known yet.
 	NodeIPs []string
-	// override forces the phase Failed (2.5); nil means no.
+	// override forces the phase Failed (2.5); nil means no override.
 	override *override
-	// Amend, if not nil, may change phase, reason, message and DisruptionTarget
-	// of the status being made, at the point where override applies; it is the
-	// status function of an eviction (2.5). It must be pure. Container statuses
-	// are already set when it is called, and other conditions it sets are
+	// Amend, if not nil, may change phase, reason, message and DisruptionTarget of the status, at
+	// the point where override applies; it is the status function of an eviction (2.5). It must be
+	// pure. Container statuses are already set when it is called; other conditions that it sets are
 	// dropped.
 	Amend func(*v1.PodStatus)
-	// Probes says what probing knows of a container (4.1, 4.2). Nil means that
-	// there are no probes: what runs counts as started and ready. The probe package answers
-	// for containers that ran before a restart of the engine too, before their
-	// first new result (probe.md 8.8).
+	// Probes returns what probing knows of a container (4.1, 4.2). Nil means that there are no
+	// probes: what runs counts as started and ready. For containers that ran before a restart of
+	// the engine, the probe package answers even before their first new result (probe.md 8.8).
 	Probes func(container string, id runtime.ContainerID) ProbeFacts
-	// Actuated is what running containers were last given (spec/runtime.md 21.2), by
-	// name, for what the runtime does not report (6.6). Nil: unknown.
+	// Actuated is what running containers were last given (spec/runtime.md 21.2), by name. It is
+	// used where the runtime reports nothing (6.6). Nil: unknown.
 	Actuated map[string]runtime.Resources
 	// Resize holds the resize conditions (PodResizePending, PodResizeInProgress)
 	// as resize admission set them; other types are ignored (5.6).
 	Resize []v1.PodCondition
-	// PodResources is what the pod as a whole runs with, as its cgroup says, for a pod
-	// with pod-level resources (6.7). Zero: unknown, or not limited.
+	// PodResources is what the pod as a whole runs with according to its cgroup, for a pod with
+	// pod-level resources (6.7). Zero: unknown, or not limited.
 	PodResources runtime.Resources
-	// Now is the time transitions are stamped with.
+	// Now is the time stamped on transitions.
 	Now time.Time
 }
 
-// AskedRestarts are the restarts of a pod's containers that somebody asked for. Its fields:
+// AskedRestarts are the requested restarts of a pod's containers. Its fields:
 //
 //	At      time.Time      // when a restart was last asked for
 //	Message string         // why
@@ -74,21 +70,21 @@ type Input struct {
 //	Counts  map[string]int // by container, how many restarts were made because they were asked for
 type AskedRestarts = restarts.Asked
 
-// WaitingReason says why a container is not running although it should.
+// WaitingReason says why a container is not running although it should be.
 type WaitingReason struct {
 	// Reason in the words of runtime.md 22.1, for instance CrashLoopBackOff.
 	Reason string
-	// Message says it in words.
+	// Message explains it.
 	Message string
 }
 
-// override is a verdict of an eviction, deadline or shutdown handler: the pod is
-// Failed whatever its containers say. A terminal phase the API already shows
-// still wins (spec/status.md 2.4, 2.5).
+// override is a verdict of an eviction, deadline or shutdown handler: the pod is Failed whatever
+// its containers say. A terminal phase that the API already shows still wins (spec/status.md 2.4,
+// 2.5).
 type override struct {
 	// Reason is for instance Evicted, DeadlineExceeded, Preempting or Terminated.
 	Reason string
-	// Message says it in words.
+	// Message explains it.
 	Message string
 	// DisruptionTarget, if not empty, is the message of a DisruptionTarget
 	// condition with reason TerminationByKubelet (5.5).
@@ -100,9 +96,9 @@ type ProbeFacts struct {
 	Startup, Readiness proberesult.Result
 }
 
-// Generate computes the status of a pod. It is pure: no clock, no lock, no call
-// but those to the functions in the input, and none of its arguments is changed.
-// The order of Runtime.Containers for different names does not matter.
+// Generate computes the status of a pod. It is pure: it uses no clock and no lock, calls only the
+// functions in the input, and changes none of its arguments. The order of Runtime.Containers with
+// different names does not matter.
 //
 // The result may share memory with the input (resource lists, times and states
 // that did not change); treat it as read-only or copy it.
@@ -120,9 +116,9 @@ func Generate(in Input) v1.PodStatus {
 	return s
 }
 
-// Rejected is the status of a pod that was refused at admission: Failed for this
-// reason, and without container statuses since nothing of it ever ran
-// (spec/status.md 2.6). Of the input only Pod, Old, NodeIPs and Now count.
+// Rejected returns the status of a pod that was refused at admission: Failed with this reason, and
+// without container statuses because nothing of the pod ever ran (spec/status.md 2.6). It uses only
+// Pod, Old, NodeIPs and Now of the input.
 func Rejected(in Input, reason, message string) v1.PodStatus {
 	in.Runtime, in.SandboxReady, in.Resize = nil, false, nil
 	in.override, in.Amend = &override{Reason: reason, Message: message}, nil
@@ -181,19 +177,19 @@ func (g *generator) phase(s *v1.PodStatus, computed v1.PodPhase) {
 		}
 	}
 	if g.in.Amend != nil {
-		amended := *s // a copy, so that s is allocated for pods that are amended only
+		amended := *s // a copy, so that s is allocated only for pods that are amended
 		g.in.Amend(&amended)
 		*s = amended
 	}
 	if podinfo.Terminal(api.Phase) && s.Phase != api.Phase {
-		// What the API calls finished is finished in that very way.
+		// A pod that the API calls finished stays finished in that same phase.
 		s.Phase = api.Phase
 		g.keepReason(s)
 	}
 }
 
-// keepReason takes reason and message over from the status that had this phase
-// before, and drops them if none had.
+// keepReason takes reason and message from the status that already had this phase, and clears them
+// if neither status had it.
 func (g *generator) keepReason(s *v1.PodStatus) {
 	s.Reason, s.Message = "", ""
 	if s.Phase == g.old.Phase {
@@ -204,8 +200,8 @@ func (g *generator) keepReason(s *v1.PodStatus) {
 	}
 }
 
-// firstSeen is when the pod's oldest sandbox was made, the best evidence of its
-// start if it is not remembered (the engine was restarted); now if there is none.
+// firstSeen returns when the pod's oldest sandbox was made, which is the best evidence of its start
+// if that is not remembered (after a restart of the engine); now if there is no sandbox.
 func firstSeen(view *runtime.PodStatus, now time.Time) time.Time {
 	if view == nil {
 		return now

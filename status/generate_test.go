@@ -167,7 +167,7 @@ func TestFields(t *testing.T) {
 	if s = generate(t, in); !s.StartTime.Time.Equal(t0) {
 		t.Errorf("start %v, want that of the API", s.StartTime)
 	}
-	// Without a remembered time the oldest sandbox tells it.
+	// Without a remembered time, the oldest sandbox determines it.
 	pod.Status.StartTime = nil
 	in.Runtime.Sandboxes = []*runtime.SandboxStatus{{ID: "s2", CreatedAt: t1}, {ID: "s1", CreatedAt: t0}}
 	if s = generate(t, in); !s.StartTime.Time.Equal(t0) {
@@ -232,7 +232,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// Without an own last status that of the API counts (1.1, 1.2).
+// Without an own last status, that of the API counts (1.1, 1.2).
 func TestStatusOfTheAPICountsWithoutAnOwn(t *testing.T) {
 	pod := newPod(apps("c"))
 	pod.Status = v1.PodStatus{

@@ -11,8 +11,7 @@ import (
 	"github.com/podwright/podwright/status"
 )
 
-// Readers get one status or the next, never a mixture. The
-// race detector watches.
+// Readers get one status or the next, never a mixture. The race detector checks this.
 func TestReadersNeverGetAMixture(t *testing.T) {
 	m := status.NewManager(status.Options{})
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u"}}

@@ -18,16 +18,15 @@ import (
 //
 //	{"time":…,"uid":…,"namespace":…,"name":…,"version":…,"finished":…,"forgotten":…,"status":{…}}
 //
-// A line goes out in one write. If a write fails half-way (disk full, crash), the
-// update counts as not stored and is offered again, and the next line starts on
-// a line of its own; so a reader that skips lines that do not parse sees every
-// stored update whole. Lines are not synced to disk one by one.
+// A line goes out in one write. If a write fails half-way (disk full, crash), the update counts as
+// not stored and is offered again, and the next update starts on a new line, so a reader that skips
+// lines that do not parse sees every stored update whole. The sink does not sync each line to disk.
 type JSONLinesSink struct {
 	clock clock.PassiveClock
-	// turn is held while a line is written, and guards what follows.
+	// turn is held while a line is written, and guards the fields below.
 	turn chan struct{}
 	w    io.Writer
-	// partial is set if the last line may lack its end.
+	// partial is set if the last line may lack its line end.
 	partial bool
 	closed  bool
 }
@@ -44,8 +43,8 @@ type jsonLine struct {
 	Status    *v1.PodStatus `json:"status"`
 }
 
-// NewJSONLinesSink returns a sink that writes to w. A write that blocks blocks
-// the sink, beyond the end of its context. A nil clk means the real clock.
+// NewJSONLinesSink returns a sink that writes to w. A write that blocks holds up the sink, even
+// beyond the end of its context. A nil clk means the real clock.
 func NewJSONLinesSink(w io.Writer, clk clock.PassiveClock) *JSONLinesSink {
 	if clk == nil {
 		clk = clock.RealClock{}
@@ -53,9 +52,9 @@ func NewJSONLinesSink(w io.Writer, clk clock.PassiveClock) *JSONLinesSink {
 	return &JSONLinesSink{clock: clk, turn: make(chan struct{}, 1), w: w}
 }
 
-// OpenJSONLinesSink appends to the file at path, which is made with mode 0600 if
-// it does not exist. What is in it stays: if it ends within a line, after a
-// crash, that line is ended. Call Close when the manager's Run has returned.
+// OpenJSONLinesSink appends to the file at path and creates it with mode 0600 if it does not exist.
+// Existing content stays: if it ends in the middle of a line, after a crash, the sink ends that
+// line. Call Close after the manager's Run has returned.
 func OpenJSONLinesSink(path string, clk clock.PassiveClock) (*JSONLinesSink, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
 	if err != nil {
@@ -108,8 +107,8 @@ func (s *JSONLinesSink) Store(ctx context.Context, u Update) (StoreResult, error
 	return Stored, nil
 }
 
-// Close closes the file or writer if it can be closed. Later stores fail. A
-// second Close does nothing.
+// Close closes the file, or the writer if it can be closed. Later stores fail. A second Close does
+// nothing.
 func (s *JSONLinesSink) Close() error {
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()

@@ -9,8 +9,8 @@ import (
 	"github.com/podwright/podwright/internal/restartpolicy"
 )
 
-// transitionError says that an update was dropped because a container cannot get
-// from its old state to the new one (spec/status.md 7.5).
+// transitionError says that an update was dropped because a container cannot get from its old state
+// to the new one (spec/status.md 7.5).
 type transitionError struct {
 	// UID is the pod's.
 	UID types.UID
@@ -25,10 +25,10 @@ func (e *transitionError) Error() string {
 	return fmt.Sprintf("status of pod %s, container %s: %s", e.UID, e.Container, e.Problem)
 }
 
-// checkTransitions returns a *transitionError if some container leaves
-// Terminated although nothing allows it to run again, or if the init statuses
-// are not those of the spec. A container that runs is believed whatever its policy,
-// because a status says what runs (IN5). Ephemeral containers are not checked.
+// checkTransitions returns a *transitionError if a container leaves Terminated although nothing
+// allows it to run again, or if the init statuses do not match the spec. A container that runs is
+// accepted whatever its policy, because a status reports what runs (IN5). Ephemeral containers are
+// not checked.
 func checkTransitions(pod *v1.Pod, old, fresh *v1.PodStatus) error {
 	for i := range fresh.InitContainerStatuses {
 		name := fresh.InitContainerStatuses[i].Name
@@ -48,8 +48,8 @@ func checkTransitions(pod *v1.Pod, old, fresh *v1.PodStatus) error {
 	return checkLeaving(pod, pod.Spec.InitContainers, old.InitContainerStatuses, fresh.InitContainerStatuses, true)
 }
 
-// checkLeaving checks one list of containers. With again, a new container may take the
-// place of one that has ended for good: init containers run once per sandbox.
+// checkLeaving checks one list of containers. If again is true, a new container may take the place
+// of one that has ended for good: init containers run once per sandbox.
 func checkLeaving(pod *v1.Pod, spec []v1.Container, old, fresh []v1.ContainerStatus, again bool) error {
 	for i := range old {
 		end := old[i].State.Terminated
@@ -75,9 +75,9 @@ func checkLeaving(pod *v1.Pod, spec []v1.Container, old, fresh []v1.ContainerSta
 	return nil
 }
 
-// mayLeave reports whether a container may run again after this exit. It is a
-// little wider than the restart predicate: a failure under OnFailure suffices
-// even if the container's own policy would not restart it.
+// mayLeave reports whether a container may run again after this exit. It is a little wider than the
+// restart predicate: a failure under OnFailure suffices even if the container's own policy would
+// not restart it.
 func mayLeave(pod *v1.Pod, c *v1.Container, end *v1.ContainerStateTerminated) bool {
 	return end.ExitCode != 0 && pod.Spec.RestartPolicy == v1.RestartPolicyOnFailure || restartable(pod, c, end)
 }

@@ -18,8 +18,7 @@ import (
 	"github.com/podwright/podwright/internal/foreign"
 )
 
-// errRunning is returned by [Manager.Run] if the manager runs already or ran
-// before.
+// errRunning is returned by [Manager.Run] if the manager is running or has run before.
 var errRunning = errors.New("status manager: Run was called before")
 
 // Mirrors knows which mirror pod stands in for a static pod at an API
@@ -27,44 +26,43 @@ var errRunning = errors.New("status manager: Run was called before")
 // and its own, without holding a lock; it must not block and must not call the
 // manager back.
 type Mirrors interface {
-	// TranslateUID returns the UID of the static pod a mirror pod stands in for,
-	// and any other UID unchanged.
+	// TranslateUID returns the UID of the static pod that a mirror pod stands in for, and any other
+	// UID unchanged.
 	TranslateUID(uid types.UID) types.UID
-	// MirrorOf returns the mirror pod of a static pod, nil if it has none.
+	// MirrorOf returns the mirror pod of a static pod, or nil.
 	MirrorOf(static *v1.Pod) *v1.Pod
 }
 
 // Options configures a [Manager]. The zero value is a manager without sinks.
 type Options struct {
-	// Sinks get every change, independently of each other. Logs and metrics name a
-	// sink by its method Name() string, or by its type if it has none.
+	// Sinks get every change, independently of each other. Logs and metrics name a sink by its
+	// method Name() string, or by its type if it has no such method.
 	Sinks []StatusSink
 	// Clock stamps transitions and times back-off. Nil means the real clock.
 	Clock clock.WithDelayedExecution
-	// Logger gets dropped updates and failing sinks. The zero value is silent.
+	// Logger logs dropped updates and failing sinks. The zero value is silent.
 	Logger logr.Logger
 	// Meter makes the instruments named in metrics.go. Nil means none.
 	Meter metric.Meter
-	// Jitter returns a number in [0,1) that spreads back-off. Nil means an own
-	// random source. It is called with a lock held and must not block.
+	// Jitter returns a number in [0,1) that spreads back-off. Nil means a private random source. It
+	// is called with a lock held and must not block.
 	Jitter func() float64
-	// CouldHaveRunningContainers says whether a container of the pod may still
-	// run (the workers' view); while it does no terminal phase is sent (8.4). It
-	// must not block and must not call the manager back. Nil means that the
-	// container statuses alone decide. A status that shows a running container
-	// is held back in any case (8.5).
+	// CouldHaveRunningContainers says whether a container of the pod may still run, in the workers'
+	// view; as long as one may, no terminal phase is sent (8.4). It must not block and must not
+	// call the manager back. Nil means that only the container statuses decide. A status that shows
+	// a running container is held back in any case (8.5).
 	CouldHaveRunningContainers func(uid types.UID) bool
-	// Mirrors translates between static and mirror pods. Nil means there are no
-	// mirror pods, and sinks with [PodReader] get no static pods.
+	// Mirrors translates between static and mirror pods. Nil means that there are no mirror pods;
+	// then sinks with [PodReader] get no static pods.
 	Mirrors Mirrors
-	// Journal remembers statuses across a restart. Nil means that none are
-	// remembered; then [Manager.Restore] is of no use either.
+	// Journal remembers statuses across a restart. Nil means that none are remembered; then
+	// [Manager.Restore] is not needed either.
 	Journal Journal
-	// HoldTerminal is how long a terminal status is kept from the sinks while the
-	// journal cannot write it. 0 means 60 s (9.11).
+	// HoldTerminal is how long the sinks wait for a terminal status while the journal cannot write
+	// it. 0 means 60 s (9.11).
 	HoldTerminal time.Duration
-	// MaxInFlight bounds the sends in flight per sink, apart from those that are not
-	// answered within 0.5 s, so that these delay no other pod. 0 means 4.
+	// MaxInFlight bounds the sends in flight per sink. Sends not answered within 0.5 s no longer
+	// count, so that they delay no other pod. 0 means 4.
 	MaxInFlight int
 	// SendTimeout ends the context of one send. 0 means 30 s.
 	SendTimeout time.Duration
@@ -72,21 +70,21 @@ type Options struct {
 	// sink. 0 means 1 s and 30 s (8.7).
 	MinBackoff time.Duration
 	MaxBackoff time.Duration
-	// ResyncPeriod is how soon a send that has to wait for the outside is tried
-	// again: the sink does not know the pod, the mirror pod is missing, or a
-	// terminal phase was held back. 0 means 10 s (8.1).
+	// ResyncPeriod is how soon a send that waits for something outside is tried again: the sink
+	// does not know the pod, the mirror pod is missing, or a terminal phase was held back. 0 means
+	// 10 s (8.1).
 	ResyncPeriod time.Duration
 	// History is how many changes are kept for watchers that lag behind.
 	// 0 means 512.
 	History int
 }
 
-// Manager holds the newest status of each pod and sends changes to its sinks.
-// All methods are safe for concurrent use; none but Run and Flush blocks.
+// Manager holds the newest status of each pod and sends changes to its sinks. All methods are safe
+// for concurrent use; only Run and Flush block.
 type Manager struct {
 	options Options
 	metrics *metrics
-	calls   *foreign.Calls // of the sinks
+	calls   *foreign.Calls // the calls of the sinks
 
 	mu      sync.Mutex
 	running bool
@@ -95,12 +93,12 @@ type Manager struct {
 	history history
 	// ended is closed when Run returns.
 	ended chan struct{}
-	// progress, if not nil, is closed when a send has ended: a Flush waits.
+	// progress, if not nil, is closed when a send has ended; a Flush waits for it.
 	progress chan struct{}
 }
 
-// entry is the manager's record of one pod. Guarded by Manager.mu; what it
-// points to is never modified.
+// entry is the manager's record of one pod. It is guarded by Manager.mu; what it points to is never
+// modified.
 type entry struct {
 	uid types.UID
 	// pod is the pod as last seen, for the sinks: identity, deletion, mirror.
@@ -110,19 +108,19 @@ type entry struct {
 	finished bool
 	// changed is when version was accepted, ended when the phase became terminal.
 	changed, ended time.Time
-	// starting is when the pod had its first status, zero once it has run, and for one that an
-	// earlier agent knew.
+	// starting is when the pod had its first status. It is zero once the pod has run, and for a pod
+	// that an earlier agent knew.
 	starting time.Time
 	// restored: the status is from before a restart, and no source has named the
 	// pod since.
 	restored bool
-	// endedBefore: its phase was terminal before a restart, so that sinks may have that.
+	// endedBefore: its phase was terminal before a restart, so sinks may already have that phase.
 	endedBefore bool
-	// forgotten is when the manager dropped the pod, zero before. Sinks that only listen get
+	// forgotten is when the manager dropped the pod, zero until then. Sinks without [PodReader] get
 	// this entry once more.
 	forgotten time.Time
-	// stale: the status is from before a restart and may be older than what a sink
-	// was told; it is not sent.
+	// stale: the status is from before a restart and may be older than what a sink was last sent;
+	// it is not sent.
 	stale bool
 }
 
@@ -170,7 +168,7 @@ func NewManager(options Options) *Manager {
 	return m
 }
 
-// newJitter returns an own random source, seeded by the operating system.
+// newJitter returns a private random source, seeded by the operating system.
 func newJitter() func() float64 {
 	var seed [32]byte
 	_, _ = crand.Read(seed[:]) // never fails, by its contract
@@ -185,7 +183,7 @@ func sinkName(sink StatusSink, index int) string {
 	return fmt.Sprintf("%d:%T", index, sink)
 }
 
-// Sinks returns the names of the sinks, as in [Journal].
+// Sinks returns the names of the sinks, as used in [Journal].
 func (m *Manager) Sinks() []string {
 	names := make([]string, len(m.senders))
 	for i, s := range m.senders {
@@ -194,9 +192,9 @@ func (m *Manager) Sinks() []string {
 	return names
 }
 
-// Run sends until ctx ends and returns once every goroutine it started has
-// ended. Unsent changes stay in the cache; call [Manager.Flush] before to wait
-// for them. A second Run is an error.
+// Run sends until ctx ends and returns once every goroutine that it started has ended. Unsent
+// changes stay in the cache; to wait for them, call [Manager.Flush] first. A second Run is an
+// error.
 func (m *Manager) Run(ctx context.Context) error {
 	m.mu.Lock()
 	if m.running {
@@ -220,12 +218,11 @@ func (m *Manager) Run(ctx context.Context) error {
 	return nil
 }
 
-// errDeafSink is why a goroutine is lost.
+// errDeafSink is reported when a goroutine is lost to a sink that does not return.
 var errDeafSink = errors.New("a sink has not returned although its context has ended")
 
-// Get returns the status of a pod, or of the static pod a mirror UID stands for.
-// It is false if nothing is known. What the status points to is shared: treat it
-// as read-only.
+// Get returns the status of a pod, or of the static pod that a mirror UID stands for, and false if
+// nothing is known. What the status points to is shared: treat it as read-only.
 func (m *Manager) Get(uid types.UID) (v1.PodStatus, bool) {
 	uid = m.translate(uid)
 	m.mu.Lock()
@@ -240,9 +237,9 @@ func (m *Manager) Get(uid types.UID) (v1.PodStatus, bool) {
 	return v1.PodStatus{}, false
 }
 
-// Flush waits until every sink has every change it can take, while Run runs.
-// Changes for pods a sink does not know are not waited for. The error is that of
-// ctx, with the number of changes still unsent.
+// Flush waits, while Run runs, until every sink has every change that it can take. It does not wait
+// for changes of pods that a sink does not know. The error wraps that of ctx and has the number of
+// changes still unsent.
 func (m *Manager) Flush(ctx context.Context) error {
 	for {
 		m.mu.Lock()
@@ -278,10 +275,10 @@ func (m *Manager) progressed() {
 type SinkError struct {
 	// Sink is the name of the sink.
 	Sink string
-	// Pods is how many pods' statuses wait after a failed send.
+	// Pods is how many pods' statuses are waiting after a failed send.
 	Pods int
-	// Since is when the first of these failures was, without a success for all
-	// pods in between.
+	// Since is when the first of these failures happened; since then, at least one pod has been
+	// failing at any time.
 	Since time.Time
 	// Err is the latest failure.
 	Err error

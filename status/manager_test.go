@@ -416,7 +416,7 @@ func TestOrphanedStatusesAreRemoved(t *testing.T) {
 	}
 }
 
-// Changes in order, and a gap instead of a wait.
+// Changes come in order, and a watcher that lags gets a gap instead of blocking.
 func TestWatchTellsChangesInOrderOrAGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := NewManager(Options{History: 3})
@@ -489,7 +489,7 @@ func TestSecondRunIsAnError(t *testing.T) {
 	})
 }
 
-// Old statuses that no watcher can read are not kept: they are a few kilobytes per change.
+// Old statuses that no watcher can read are not kept: each change takes a few kilobytes.
 func TestHistoryIsKeptFromTheFirstWatchOn(t *testing.T) {
 	m := NewManager(Options{History: 2})
 	pod := newPod(apps("a0"))

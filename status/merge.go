@@ -16,10 +16,10 @@ type merged struct {
 	held bool
 }
 
-// merge puts our status on top of what a sink has (spec/status.md 8.4). base is
-// what it has; others, true for an API others write to, takes their conditions
-// and fields from base. couldRun says that a container of the pod may still run.
-// The result shares memory with both.
+// merge puts our status on top of what a sink has (spec/status.md 8.4). base is what the sink has.
+// If others is true, as for an API that others write to, their conditions and fields are taken from
+// base. couldRun says that a container of the pod may still run. The result shares memory with
+// both.
 func merge(base, ours *v1.PodStatus, others, couldRun bool, now metav1.Time) merged {
 	out := *ours
 	ending := !podinfo.Terminal(base.Phase) && podinfo.Terminal(ours.Phase)
@@ -30,14 +30,14 @@ func merge(base, ours *v1.PodStatus, others, couldRun bool, now metav1.Time) mer
 			out.Phase = v1.PodPending
 		}
 		if out.Phase == v1.PodPending && hasRun(ours) {
-			// What the sink has, or what is remembered of it, is older than the run.
+			// What the sink has, or what is remembered of it, is from before the container ran.
 			out.Phase = v1.PodRunning
 		}
 	}
 	out.Conditions = mergeConditions(base, ours, others, ending && !held, now)
 	if others {
 		if podinfo.Terminal(base.Phase) {
-			// Finished at the API is finished, in that very way (2.4).
+			// A pod finished at the API stays finished in that same phase (2.4).
 			out.Phase = base.Phase
 			if ours.Phase != base.Phase {
 				out.Reason, out.Message = base.Reason, base.Message
@@ -52,13 +52,13 @@ func merge(base, ours *v1.PodStatus, others, couldRun bool, now metav1.Time) mer
 		unready(&out, now)
 	}
 	if slices.Equal(out.Conditions, ours.Conditions) {
-		out.Conditions = ours.Conditions // nearly always: one copy less per pod
+		out.Conditions = ours.Conditions // the usual case: one copy less per pod
 	}
 	return merged{status: &out, held: held}
 }
 
-// mergeConditions lists the foreign conditions first, then ours.
-// DisruptionTarget joins only in the update that ends the pod.
+// mergeConditions lists others' conditions first, then ours. DisruptionTarget is added only in the
+// update that ends the pod.
 func mergeConditions(base, ours *v1.PodStatus, others, ending bool, now metav1.Time) []v1.PodCondition {
 	source := ours.Conditions
 	if others {
@@ -87,8 +87,8 @@ func mergeConditions(base, ours *v1.PodStatus, others, ending bool, now metav1.T
 	return out
 }
 
-// unready sets Ready and ContainersReady False beside a terminal phase (8.5). It
-// writes to the conditions of s.
+// unready sets Ready and ContainersReady to False for a terminal phase (8.5). It writes to the
+// conditions of s.
 func unready(s *v1.PodStatus, now metav1.Time) {
 	reason := reasonPodCompleted
 	if s.Phase == v1.PodFailed {
@@ -102,14 +102,14 @@ func unready(s *v1.PodStatus, now metav1.Time) {
 	}
 }
 
-// hasRun reports whether an app container runs or did.
+// hasRun reports whether an app container is running or has run.
 func hasRun(s *v1.PodStatus) bool {
 	return slices.ContainsFunc(s.ContainerStatuses, func(c v1.ContainerStatus) bool {
 		return c.State.Running != nil || c.LastTerminationState.Terminated != nil || c.State.Terminated != nil && c.ContainerID != ""
 	})
 }
 
-// anyRunning reports whether some container runs.
+// anyRunning reports whether any container is running.
 func anyRunning(s *v1.PodStatus) bool {
 	for _, list := range [...][]v1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses} {
 		for i := range list {

@@ -22,11 +22,11 @@ type metrics struct {
 	sends   metric.Int64Counter
 	latency metric.Float64Histogram
 	starts  metric.Float64Histogram
-	// started are times for starts, which Run records.
+	// started passes the start times of pods to Run, which records them.
 	started chan time.Duration
 	updates metric.Int64Observable
-	// Offered statuses are counted here and read on demand: SetPodStatus has no context
-	// to count with, and must cost nothing.
+	// Offered statuses are counted here and read on demand: SetPodStatus has no context to count
+	// with, and must stay cheap.
 	accepted, unchanged, illegal atomic.Int64
 }
 
@@ -44,7 +44,7 @@ func newMetrics(meter metric.Meter) *metrics {
 	}
 }
 
-// export registers what is read on demand, until withdraw is called.
+// export registers the metrics that are read on demand, until withdraw is called.
 func (m *Manager) export() (withdraw func()) {
 	x := m.metrics
 	accepted, unchanged, illegal := instrument.Labels("result", "accepted"), instrument.Labels("result", "unchanged"), instrument.Labels("result", "illegal")

@@ -46,8 +46,8 @@ func TestStatusMetricsCount(t *testing.T) {
 	})
 }
 
-// A pod that begins to run is measured once, from its first status on; not one that an earlier agent
-// has started, nor one that ends without having run.
+// A pod that begins to run is measured once, from its first status; a pod that an earlier agent
+// started, or one that ends without having run, is not.
 func TestPodStartIsMeasuredOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seconds := []float64{}

@@ -8,19 +8,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// maxMessages is how many bytes the termination messages of a pod may have
-// together, shared evenly by its containers (spec/status.md 7.5).
+// maxMessages bounds the bytes of all termination messages of a pod together; its containers share
+// them evenly (spec/status.md 7.5).
 const maxMessages = 12288
 
-// messageLimit is the share of one container.
+// messageLimit returns the share of one container.
 func messageLimit(pod *v1.Pod) int {
 	n := len(pod.Spec.InitContainers) + len(pod.Spec.Containers) + len(pod.Spec.EphemeralContainers)
 	return maxMessages / max(n, 1)
 }
 
-// normalize brings a status into the one form that is stored and sent: times in
-// whole seconds UTC, messages cut, lists in their order (7.5). It writes to s
-// and what s points to.
+// normalize brings a status into the one form that is stored and sent: times in whole seconds UTC,
+// messages cut, lists in their order (7.5). It writes to s and to what s points to.
 func normalize(pod *v1.Pod, s *v1.PodStatus) {
 	limit := messageLimit(pod)
 	normalizeTime(s.StartTime)
@@ -56,7 +55,7 @@ func normalizeTime(t *metav1.Time) {
 	}
 }
 
-// sortBySpec sorts init statuses into the order of the spec; strangers go last.
+// sortBySpec sorts init statuses into the order of the spec; those that the spec does not have go last.
 func sortBySpec(spec []v1.Container, list []v1.ContainerStatus) {
 	index := func(name string) int {
 		for i := range spec {

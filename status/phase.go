@@ -8,7 +8,7 @@ import (
 	"github.com/podwright/podwright/internal/restarts"
 )
 
-// Reasons in container states that the engine itself puts there.
+// Reasons that the engine itself puts into container states.
 const (
 	reasonUnknown    = "ContainerStatusUnknown"
 	reasonRestartAll = "RestartingAllContainers"
@@ -17,29 +17,28 @@ const (
 	reasonCompleted  = "Completed"
 	reasonRequested  = "RestartRequested"
 
-	// exitUnknown is the exit code of a container whose real one is lost.
+	// exitUnknown is the exit code of a container whose real exit code is lost.
 	exitUnknown = 137
 )
 
-// census counts the containers of a pod by what they mean for its phase
-// (spec/status.md 2.1). Ephemeral containers never count.
+// census counts the containers of a pod by what they mean for its phase (spec/status.md 2.1).
+// Ephemeral containers never count.
 type census struct {
 	initPending, initFinal    int
 	sidecarPending            int
 	unknown, waiting, running int
-	// Of the app containers that stopped: those that succeeded, and those that
-	// will not run again.
+	// Of the app containers: those that stopped, those of them that succeeded, and those that will
+	// not run again.
 	stopped, succeeded, final int
 
 	initialized, terminal, static bool
 
-	// asked are the runs that are replaced whatever the restart policy says of their end.
+	// asked are the runs that are replaced whatever the restart policy says about their end.
 	asked *restarts.Asked
 }
 
-// phaseOf computes the phase from the containers alone; what makes a phase stick
-// comes on top. initialized is true if an app container was created in the
-// latest ready sandbox.
+// phaseOf computes the phase from the containers alone; the rules that make a phase stick apply
+// afterwards. initialized is true if an app container was created in the latest ready sandbox.
 func phaseOf(pod *v1.Pod, status *v1.PodStatus, initialized, terminal bool, asked *restarts.Asked) v1.PodPhase {
 	n := census{initialized: initialized, terminal: terminal, static: podinfo.Static(pod), asked: asked}
 	for i := range pod.Spec.InitContainers {
@@ -128,7 +127,7 @@ func (n *census) countApp(pod *v1.Pod, c *v1.Container, cs *v1.ContainerStatus) 
 	}
 }
 
-// phase decides; the first row that matches wins (spec/status.md 2.2).
+// phase decides the phase; the first matching row wins (spec/status.md 2.2).
 func (n *census) phase() v1.PodPhase {
 	allStopped := n.running == 0 && n.stopped > 0 && n.unknown == 0
 	switch {
@@ -162,8 +161,8 @@ func restartable(pod *v1.Pod, c *v1.Container, end *v1.ContainerStateTerminated)
 	return end.Reason == reasonRestartAll || restartpolicy.OnExit(pod, c, end.ExitCode) != restartpolicy.Stay
 }
 
-// statusOf finds a container's status by name. at is where it is if the list has
-// the order of the spec.
+// statusOf finds a container's status by name. at is its position if the list has the order of the
+// spec.
 func statusOf(list []v1.ContainerStatus, at int, name string) *v1.ContainerStatus {
 	if at < len(list) && list[at].Name == name {
 		return &list[at]

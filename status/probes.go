@@ -60,7 +60,7 @@ func (g *generator) started(probe proberesult.Result, old, cs *v1.ContainerStatu
 	return probe == proberesult.None
 }
 
-// boolPointer points to value, through the old pointer if it can.
+// boolPointer returns a pointer to value, reusing the old pointer if possible.
 func boolPointer(old *v1.ContainerStatus, value bool) *bool {
 	if old != nil && old.Started != nil && *old.Started == value {
 		return old.Started

@@ -7,8 +7,8 @@ import (
 	"github.com/podwright/podwright/internal/problem"
 )
 
-// Problems returns the sinks that fail or do not answer. Nothing has to be done about a
-// status that waits: sends are repeated until they succeed.
+// Problems returns the sinks that fail or do not answer. A status that waits needs no action: sends
+// are repeated until they succeed.
 func (m *Manager) Problems() []problem.Problem {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -32,8 +32,8 @@ func (m *Manager) Problems() []problem.Problem {
 	return out
 }
 
-// slow returns how many sends began before then and have not returned, and when the first
-// of them did. The manager's lock is held.
+// slow returns how many sends began before then and have not returned, and when the first of them
+// began. The manager's lock is held.
 func (s *sender) slow(then time.Time) (n int, since time.Time) {
 	if s.inFlight == 0 {
 		return 0, since

@@ -6,9 +6,9 @@ import (
 	"github.com/podwright/podwright/internal/podinfo"
 )
 
-// podResources sets what the pod as a whole was given (spec/status.md 6.7): the
-// sum of the requests, and the pod-level resources if the spec has any. While the pod runs
-// its cgroup says what these are; no cgroup has the memory request.
+// podResources sets what the pod as a whole was given (spec/status.md 6.7): the sum of the
+// requests, and the pod-level resources if the spec has any. While the pod runs, its cgroup says
+// what these are, except for the memory request, which no cgroup has.
 func (g *generator) podResources(s *v1.PodStatus) {
 	s.Resources = g.pod.Spec.Resources
 	if have := g.in.PodResources; s.Resources != nil && s.Phase == v1.PodRunning {
@@ -18,7 +18,7 @@ func (g *generator) podResources(s *v1.PodStatus) {
 		o.set(v1.ResourceMemory, true, have.MemoryLimit, 0)
 		s.Resources = o.out
 	}
-	// The same spec has the same sum, unless some of it is not allocated yet.
+	// The same spec has the same sum, unless part of it is not allocated yet.
 	if g.pod.Generation != 0 && g.pod.Generation == g.old.ObservedGeneration && g.old.AllocatedResources != nil && len(g.in.Resize) == 0 {
 		s.AllocatedResources = g.old.AllocatedResources
 		return

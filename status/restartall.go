@@ -10,24 +10,23 @@ import (
 // reasonRestartAllStarted is the reason of AllContainersRestarting being True.
 const reasonRestartAllStarted = "RestartAllContainersStarted"
 
-// restartAll is how far the restart of a whole pod is that an exit rule asked
-// for (spec/status.md 3.8, 5.9).
+// restartAll says how far the restart of a whole pod, requested by an exit rule, has got
+// (spec/status.md 3.8, 5.9).
 type restartAll struct {
-	// possible: some rule of the spec has that action; without one nothing here
-	// ever happens.
+	// possible: a rule of the spec has that action; otherwise nothing here ever happens.
 	possible bool
-	// begun: the last status already showed it, so containers may be missing or
-	// new because of it.
+	// begun: the last status already showed the restart, so containers may be missing or new
+	// because of it.
 	begun bool
-	// going: it has not reached the end of the old runs yet.
+	// going: some old runs have not been removed yet.
 	going bool
 }
 
 // restartAllOf looks at the spec, the last status and the records.
 //
-// A restart is over when no record of the runs it began with is left. The last
-// status knows their IDs, so it is recognised even without a look between
-// the removal of the last old record and the first new start.
+// A restart is over when no record of the runs that it began with is left. The last status knows
+// their IDs, so the end is recognized even if nothing was read between the removal of the last old
+// record and the first new start.
 func (g *generator) restartAllOf() restartAll {
 	r := restartAll{possible: restartpolicy.RestartsAll(&g.pod.Spec)}
 	if !r.possible || g.pod.DeletionTimestamp != nil {
@@ -56,8 +55,8 @@ func (g *generator) restartAllOf() restartAll {
 	return r
 }
 
-// container adjusts the status of one init or app container whose old run the
-// restart has ended (3.8).
+// container adjusts the status of one init or app container whose old run was ended by the restart
+// (3.8).
 func (r *restartAll) container(old *v1.ContainerStatus, record *runtime.ContainerStatus, out *v1.ContainerStatus) {
 	if !r.begun || old == nil || old.ContainerID == "" {
 		return
@@ -75,7 +74,7 @@ func (r *restartAll) container(old *v1.ContainerStatus, record *runtime.Containe
 			out.State = endedByRestartAll(old)
 		}
 	case record.State == runtime.Running && old.State.Waiting == nil:
-		// There was no look between the two runs.
+		// The state was not read between the two runs.
 		out.RestartCount = max(out.RestartCount, old.RestartCount+1)
 		if old.State.Running != nil && out.LastTerminationState.Terminated == old.LastTerminationState.Terminated {
 			out.LastTerminationState = endedByRestartAll(old)
@@ -83,8 +82,8 @@ func (r *restartAll) container(old *v1.ContainerStatus, record *runtime.Containe
 	}
 }
 
-// endedByRestartAll is the end of a run that was cut short. The reason makes the
-// container count as restartable whatever its policy (2.1).
+// endedByRestartAll returns the end of a run that was cut short. The reason makes the container
+// count as restartable whatever its policy (2.1).
 func endedByRestartAll(old *v1.ContainerStatus) v1.ContainerState {
 	return v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
 		ExitCode:    exitUnknown,
@@ -94,7 +93,7 @@ func endedByRestartAll(old *v1.ContainerStatus) v1.ContainerState {
 	}}
 }
 
-// condition makes AllContainersRestarting (5.9).
+// condition returns the condition AllContainersRestarting (5.9).
 func (r *restartAll) condition(phase v1.PodPhase) v1.PodCondition {
 	c := v1.PodCondition{Type: v1.AllContainersRestarting, Status: v1.ConditionFalse}
 	switch {

@@ -96,8 +96,8 @@ func TestRestartAll(t *testing.T) {
 	})
 }
 
-// TestTerminalPodWaitsForNothing: once the containers of a pod have stopped for
-// good their ends show, even if an API never asked for it.
+// TestTerminalPodWaitsForNothing: once the containers of a pod have stopped for good, their ends
+// show, even if no API asked for it.
 func TestTerminalPodWaitsForNothing(t *testing.T) {
 	s := generate(t, Input{
 		Pod: newPod(apps("c")), Runtime: view(exited("c", 0, 3)), Terminal: true,

@@ -10,52 +10,51 @@ import (
 	"github.com/podwright/podwright/internal/podinfo"
 )
 
-// Journal remembers statuses across a restart of the process (spec/status.md 9).
-// The manager calls it with its lock held and in order per pod: methods must be
-// quick and must not call the manager back.
+// Journal remembers statuses across a restart of the process (spec/status.md 9). The manager calls
+// it with its lock held, and in order for each pod: methods must be quick and must not call the
+// manager back.
 type Journal interface {
-	// Changed is called with every accepted change. What status points to is read-only.
+	// Changed is called for every accepted change. What status points to is read-only.
 	Changed(pod *v1.Pod, status *v1.PodStatus, version uint64, finished bool)
-	// Acknowledged tells that a sink has a version of a pod, which it knows as
-	// target.
+	// Acknowledged is called when a sink has a version of a pod. target is the UID under which the
+	// sink knows the pod.
 	Acknowledged(uid types.UID, sink string, target types.UID, version uint64)
-	// Durable reports whether the pod's terminal phase (finished: its being
-	// finished) would survive a crash now. While it does not it is not sent, for
-	// Options.HoldTerminal at most; [Manager.Persisted] says that it is time.
+	// Durable reports whether the pod's terminal phase (or, with finished, the fact that it is
+	// finished) would survive a crash now. Until it does, it is not sent, but for
+	// Options.HoldTerminal at most; [Manager.Persisted] tells the manager to look again.
 	Durable(uid types.UID, finished bool) bool
 }
 
-// Restored is the status of a pod known from before a restart.
+// Restored is the status of a pod, known from before a restart.
 type Restored struct {
-	// Pod is the pod as last desired, or as much as is known of it; with a UID.
+	// Pod is the pod as last desired, or as much of it as is known; it has a UID.
 	Pod *v1.Pod
-	// Status, Version and Finished as [Journal.Changed] gave them.
+	// Status, Version and Finished are what [Journal.Changed] was given.
 	Status   *v1.PodStatus
 	Version  uint64
 	Finished bool
-	// Acked is what each sink acknowledged, by name.
+	// Acked is what each sink has acknowledged, by the sink's name.
 	Acked map[string]Acked
-	// Unconfirmed: Status is one that no process has told yet, and that waits for the
-	// first status of this process to confirm it.
+	// Unconfirmed: no process has reported Status yet; it waits for the first status of this
+	// process to confirm it.
 	Unconfirmed bool
 }
 
 // Acked is what one sink has of a pod.
 type Acked struct {
-	// Version is the newest one it has.
+	// Version is the newest version it has.
 	Version uint64
-	// Target is the UID it has the pod under: that of the mirror pod for a static pod at
-	// a sink with [PodReader].
+	// Target is the UID under which it has the pod: that of the mirror pod for a static pod at a
+	// sink with [PodReader].
 	Target types.UID
 }
 
-// Restore takes over what is known from before a restart: lookups return it from
-// now on (9.12), and versions go on from it. The end of a pod that a sink has not
-// acknowledged, or may have lost with the process, is sent as soon as Run runs (9.9).
-// Any other status may be up to a second older than the last one that was sent: sinks
-// get it once a first status of this process confirms or replaces it, and are never
-// told that a pod is back where it was. A pod that has a status already keeps that.
-// [Manager.Adopt] brings it together with what the pod's source says.
+// Restore takes over what is known from before a restart: from now on lookups return it (9.12), and
+// versions continue from it. The end of a pod that a sink has not acknowledged, or may have lost
+// with the process, is sent once Run runs (9.9). Any other status may be up to a second older than
+// the last one sent: sinks get it only once a first status of this process confirms or replaces it,
+// so they never see a pod go back to an older state. A pod that already has a status keeps it.
+// [Manager.Adopt] merges it with what the pod's source says.
 func (m *Manager) Restore(r Restored) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -82,9 +81,9 @@ func (m *Manager) Restore(r Restored) {
 	}
 }
 
-// Adopt says that the source of a pod has named it. If the pod's status is from
-// before a restart, what the API has of it is merged in (9.6). The manager keeps
-// pod, which must not be modified afterwards.
+// Adopt says that the source of a pod has named it. If the pod's status is from before a restart,
+// the API's status is merged into it (9.6). The manager keeps pod, which must not be modified
+// afterwards.
 func (m *Manager) Adopt(pod *v1.Pod) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -121,7 +120,7 @@ func (m *Manager) adopt(e *entry, pod *v1.Pod) {
 	}
 }
 
-// confirm lets the sinks have a pod's status: it is of this process. The lock is held.
+// confirm lets the sinks have a pod's status, because this process has now produced it. The lock is held.
 func (m *Manager) confirm(e *entry) {
 	if !e.stale {
 		return
@@ -134,15 +133,15 @@ func (m *Manager) confirm(e *entry) {
 	}
 }
 
-// record tells the journal of a change. The lock is held.
+// record passes a change to the journal. The lock is held.
 func (m *Manager) record(e *entry) {
 	if m.options.Journal != nil {
 		m.options.Journal.Changed(e.pod, e.status, e.version, e.finished)
 	}
 }
 
-// Persisted says that the journal has written something of the pod, so that a
-// status that was held may be sent.
+// Persisted says that the journal has written something about the pod, so a status that was held
+// may be sent.
 func (m *Manager) Persisted(uid types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -154,8 +153,8 @@ func (m *Manager) Persisted(uid types.UID) {
 	}
 }
 
-// holdFor is how much longer the end of a pod waits for the journal, be it a terminal
-// phase or that it is finished; 0 or less if it need not (9.11).
+// holdFor returns how much longer the end of a pod (a terminal phase, or that the pod is finished)
+// waits for the journal; 0 or less if it need not wait (9.11).
 func (m *Manager) holdFor(j job) time.Duration {
 	journal := m.options.Journal
 	switch {
@@ -167,10 +166,10 @@ func (m *Manager) holdFor(j job) time.Duration {
 	return m.options.HoldTerminal - m.options.Clock.Since(j.ended)
 }
 
-// afterRestart is the status to go on from when a pod's source names it after a
-// restart: spec/status.md 9.6 and 9.8. record is what is remembered, api what the
-// source has; preferRecord says that the record has something the API does not, or
-// is not older. The result shares memory with both.
+// afterRestart returns the status to continue from when a pod's source names it after a restart
+// (spec/status.md 9.6, 9.8). record is what is remembered, api what the source has; preferRecord
+// says that the record has something that the API lacks, or is not older. The result shares memory
+// with both.
 func afterRestart(record, api *v1.PodStatus, preferRecord bool) v1.PodStatus {
 	if empty(api) {
 		return *record
@@ -212,13 +211,13 @@ func afterRestart(record, api *v1.PodStatus, preferRecord bool) v1.PodStatus {
 	return out
 }
 
-// empty reports whether a source has no status of a pod: it has no other writer.
+// empty reports whether a source has no status of a pod, which means that only the engine writes it.
 func empty(s *v1.PodStatus) bool {
 	return s.Phase == "" && len(s.Conditions) == 0 && len(s.ContainerStatuses)+len(s.InitContainerStatuses) == 0 && s.StartTime == nil
 }
 
-// mergeContainers adds to the statuses of base what only other knows: containers
-// it lacks, a higher restart count, and of the same run the end.
+// mergeContainers adds to the statuses of base what only other knows: containers that base lacks, a
+// higher restart count, and the end of the same run.
 func mergeContainers(base, other []v1.ContainerStatus) []v1.ContainerStatus {
 	out := append([]v1.ContainerStatus(nil), base...)
 	for i := range other {
@@ -242,12 +241,12 @@ func mergeContainers(base, other []v1.ContainerStatus) []v1.ContainerStatus {
 	return out
 }
 
-// mergeEnds adds to the status of a run what only another status of the same run knows of
-// its end, and of the end of the run before: no guess stands where an end is known (9.4).
+// mergeEnds adds to the status of a run what only another status of the same run knows about its
+// end and the end of the run before: a guess never replaces a known end (9.4).
 func mergeEnds(c, o *v1.ContainerStatus) {
 	if o.State.Terminated != nil && c.State.Terminated == nil || knowsMore(&o.State, &c.State) {
 		if c.State.Waiting != nil {
-			c.LastTerminationState = o.LastTerminationState // until now it was the end of this run
+			c.LastTerminationState = o.LastTerminationState // this was the end of this run until now
 		}
 		c.State, c.Ready, c.Started = o.State, o.Ready, o.Started
 	}
@@ -256,13 +255,13 @@ func mergeEnds(c, o *v1.ContainerStatus) {
 	}
 }
 
-// knowsMore reports whether a knows the end that b guesses at.
+// knowsMore reports whether a has the end that b only guesses.
 func knowsMore(a, b *v1.ContainerState) bool {
 	return a.Terminated != nil && b.Terminated != nil && a.Terminated.ContainerID == b.Terminated.ContainerID &&
 		a.Terminated.Reason != reasonUnknown && b.Terminated.Reason == reasonUnknown
 }
 
-// foreignFrom lists the conditions others own from api, then ours from base.
+// foreignFrom lists others' conditions from api, then ours from base.
 func foreignFrom(api, base []v1.PodCondition) []v1.PodCondition {
 	out := make([]v1.PodCondition, 0, len(api)+len(base))
 	for i := range api {
@@ -278,8 +277,8 @@ func foreignFrom(api, base []v1.PodCondition) []v1.PodCondition {
 	return out
 }
 
-// toldLast returns the conditions of base, and in the place of those that changed later at the API what that
-// has: the process that is gone told it before the record of it was written.
+// toldLast returns the conditions of base, except that a condition that changed later at the API is
+// taken from there: the earlier process sent it but ended before recording it.
 func toldLast(base, api []v1.PodCondition) []v1.PodCondition {
 	out := slices.Clone(base)
 	for i := range out {
@@ -290,15 +289,15 @@ func toldLast(base, api []v1.PodCondition) []v1.PodCondition {
 	return out
 }
 
-// declaredLost reports whether the pod's Ready was set to False from outside:
-// its containers are ready, and no gate says otherwise (9.8).
+// declaredLost reports whether something else set the pod's Ready to False: its containers are
+// ready, and no readiness gate explains it (9.8).
 func declaredLost(api *v1.PodStatus) bool {
 	ready, containers := conditionOf(api.Conditions, v1.PodReady), conditionOf(api.Conditions, v1.ContainersReady)
 	return ready != nil && ready.Status == v1.ConditionFalse && ready.Reason != reasonGatesNotReady &&
 		containers != nil && containers.Status == v1.ConditionTrue
 }
 
-// unreadied returns the statuses with no running container ready.
+// unreadied returns the statuses with every running container not ready.
 func unreadied(list []v1.ContainerStatus) []v1.ContainerStatus {
 	out := append([]v1.ContainerStatus(nil), list...)
 	for i := range out {

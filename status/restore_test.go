@@ -20,7 +20,7 @@ type notebook struct {
 	changed map[types.UID]uint64
 	acked   map[types.UID]uint64
 	durable bool
-	// unfinished: that a pod is finished is not written.
+	// unfinished: the fact that a pod is finished is not written.
 	unfinished bool
 }
 
@@ -78,9 +78,9 @@ func goesOn(id string, ready bool) v1.ContainerStatus {
 	return v1.ContainerStatus{ContainerID: id, Ready: ready, Started: ptr.To(true), State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}}
 }
 
-// 9.3, 9.9 and 9.12: a status from before a restart is known at once, an
-// end that no sink has acknowledged is sent at once and any other once it is confirmed,
-// what a sink has is not sent again, and acknowledgements and versions go on.
+// 9.3, 9.9 and 9.12: a status from before a restart is known at once; an end that no sink has
+// acknowledged is sent at once, and any other status once it is confirmed; what a sink has is not
+// sent again, and acknowledgements and versions continue.
 func TestRestoredStatusIsKnownAtOnce(t *testing.T) {
 	bubble(t, "restored", func(t *testing.T) {
 		journal := newNotebook(true)
@@ -109,7 +109,7 @@ func TestRestoredStatusIsKnownAtOnce(t *testing.T) {
 		if _, acked := journal.got("unsent"); acked != 7 {
 			t.Errorf("acknowledged %d", acked)
 		}
-		// What runs may have got further than the record: nothing is taken back.
+		// What is running may have got further than the record: nothing is taken back.
 		m.Adopt(newPod(uid("running"), apps("main")))
 		advance(t, time.Minute)
 		if got := sink.got("running"); len(got) != 0 {
@@ -184,8 +184,8 @@ func TestTerminalStatusWaitsForTheJournal(t *testing.T) {
 	}
 }
 
-// TestFlushWaitsForWhatTheJournalHolds (9.11): an end that is not on the disk yet is a change that the sink
-// does not have.
+// TestFlushWaitsForWhatTheJournalHolds (9.11): an end that is not on the disk yet counts as a
+// change that the sink does not have.
 func TestFlushWaitsForWhatTheJournalHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		journal, sink := newNotebook(false), &recorder{}
@@ -275,8 +275,8 @@ func TestStatusAfterARestart(t *testing.T) {
 	}
 }
 
-// 9.6: a status was told, and the process was killed before the record of it was written: what the API shows keeps
-// its transition times. What only the record has is newer.
+// 9.6: a status was sent, and the process was killed before its record was written: what the API
+// shows keeps its transition times. What only the record has is newer.
 func TestTransitionsAfterARestart(t *testing.T) {
 	at := func(kind v1.PodConditionType, is v1.ConditionStatus, when time.Time) v1.PodCondition {
 		return v1.PodCondition{Type: kind, Status: is, LastTransitionTime: metav1.NewTime(when)}
@@ -295,8 +295,8 @@ func TestTransitionsAfterARestart(t *testing.T) {
 	}
 }
 
-// 9.4, 9.6: of the same run the ends that either side knows are kept, of this run and of the one
-// before.
+// 9.4, 9.6: for the same run, the ends that either side knows are kept, both of this run and of the
+// one before.
 func TestEndsAfterARestart(t *testing.T) {
 	end := func(id string, code int32) v1.ContainerState { return ended(id, code).State }
 	guess := func(id string) v1.ContainerState {
@@ -358,9 +358,9 @@ func TestAdoptMergesOnce(t *testing.T) {
 	m.Adopt(newPod(uid("unknown")))
 }
 
-// TestFinishedWaitsForJournal: 9.1, 9.11: that a pod is finished is told once it would
-// survive a crash, be its phase terminal or not; its phase need not wait for that. A
-// journal that never writes delays it for a time only.
+// TestFinishedWaitsForJournal: 9.1, 9.11: that a pod is finished is sent once it would survive a
+// crash, whether its phase is terminal or not; its phase does not wait for that. A journal that
+// never writes delays it only for a limited time.
 func TestFinishedWaitsForJournal(t *testing.T) {
 	for _, phase := range []v1.PodPhase{v1.PodFailed, v1.PodRunning} {
 		bubble(t, string(phase), func(t *testing.T) {
@@ -397,8 +397,8 @@ func TestFinishedWaitsForJournal(t *testing.T) {
 	}
 }
 
-// TestDeleteWaitsForJournal: 9.2: a pod is deleted once that it is finished would
-// survive a crash.
+// TestDeleteWaitsForJournal: 9.2: a pod is deleted once the fact that it is finished would survive
+// a crash.
 func TestDeleteWaitsForJournal(t *testing.T) {
 	bubble(t, "delete", func(t *testing.T) {
 		journal := newNotebook(false)

@@ -14,16 +14,15 @@ import (
 )
 
 // ask calls the sink and waits for it as long as ctx lasts. A call that ignores the end of its
-// context keeps no slot from other pods (IN1); the sink is not called for the pod before it
-// has returned.
+// context takes no slot from other pods (IN1); until it has returned, the sink is not called again
+// for its pod.
 func ask[T any](ctx context.Context, s *sender, uid types.UID, method string, f func(ctx context.Context) (T, error)) (T, error) {
 	call := foreign.Call{Kind: problem.Sink, Name: s.name + "." + method, UID: uid, Patience: problem.SendLimit}
 	return foreign.Ask(ctx, s.manager.calls, call, foreign.Limits{Wait: 2 * s.manager.options.SendTimeout}, f)
 }
 
-// send is one send as spec/status.md 8.3-8.6 describe it: find out whom the
-// status is for, read what is there, merge, store what differs, delete what is
-// finished.
+// send does one send as spec/status.md 8.3-8.6 describe it: find out whom the status is for, read
+// what is there, merge, store what differs, delete what is finished.
 func (s *sender) send(ctx context.Context, j job) outcome {
 	if !j.entry.forgotten.IsZero() {
 		return s.sayGone(ctx, j)
@@ -42,10 +41,10 @@ func (s *sender) send(ctx context.Context, j job) outcome {
 	couldRun := s.manager.options.CouldHaveRunningContainers
 	m := merge(base.status, j.status, s.reader != nil, !j.restored && couldRun != nil && couldRun(j.entry.uid), s.now())
 	if m.held && j.endedBefore && !known {
-		return outcome{outside: true} // a phase that is held back would take back what the sink may have (IN8)
+		return outcome{outside: true} // holding the phase back now would undo what the sink may already have (IN8)
 	}
 	result := outcome{stored: m.status, target: target.UID, acked: true, outside: m.held}
-	// A sink that only listens has to be told that a pod is finished.
+	// A sink without [PodReader] has to be told that a pod is finished.
 	untold := s.reader == nil && j.finished != j.told
 	if known && !untold && equalStatus(base.status, m.status, messageLimit(j.pod)) {
 		result.stored = base.status
@@ -77,8 +76,8 @@ func (s *sender) send(ctx context.Context, j job) outcome {
 	return s.delete(ctx, j, target, base.deleting, result)
 }
 
-// gone is the outcome for a pod that the sink does not know. It is asked again, unless nothing more will come
-// of the pod: an API knows each UID once (8.3).
+// gone returns the outcome for a pod that the sink does not know. The sink is asked again unless no
+// more status of the pod will come: an API knows each UID only once (8.3).
 func gone(j job) outcome {
 	over := j.finished && !podinfo.Static(j.pod)
 	return outcome{result: Gone.String(), acked: over, outside: !over}
@@ -87,8 +86,8 @@ func gone(j job) outcome {
 // errConflict: the pod changed between read and write.
 var errConflict = errors.New("changed meanwhile")
 
-// target is whom the status goes to: the pod itself, or at an API the mirror of a
-// static pod. It is false if there is none.
+// target returns whom the status goes to: the pod itself or, at an API, the mirror of a static pod.
+// It returns false if there is none.
 func (s *sender) target(j job) (PodRef, bool) {
 	if s.reader == nil || !podinfo.Static(j.pod) {
 		return refOf(j.pod), true
@@ -113,8 +112,8 @@ type atSink struct {
 	deleting bool
 }
 
-// base finds what the sink has; known is false if that is not certain. A non-nil
-// outcome ends the round.
+// base finds what the sink has; known is false if that is not certain. A non-nil end ends the
+// round.
 func (s *sender) base(ctx context.Context, j job, target PodRef) (base atSink, known bool, end *outcome) {
 	deleting := j.pod.DeletionTimestamp != nil
 	if s.reader == nil {
@@ -131,7 +130,7 @@ func (s *sender) base(ctx context.Context, j job, target PodRef) (base atSink, k
 		over := gone(j)
 		return atSink{}, false, &over
 	case pod.UID != target.UID && podinfo.Static(j.pod):
-		// The mirror pod was replaced meanwhile: the next look finds it.
+		// The mirror pod was replaced meanwhile; the next look finds the new one.
 		return atSink{}, false, &outcome{result: Gone.String(), outside: true}
 	case pod.UID != target.UID:
 		// The pod was replaced: the status of the old one is dropped (8.3).

@@ -16,9 +16,8 @@ import (
 	"github.com/podwright/podwright/internal/backoff"
 )
 
-// sender brings changes to one sink. One goroutine hands out the sends, each
-// send in flight has its own, an idle pod has none. All fields but the constant
-// ones are guarded by Manager.mu.
+// sender brings changes to one sink. One goroutine starts the sends, and each send in flight has
+// its own; an idle pod has none. All fields that change are guarded by Manager.mu.
 //
 //	enqueue ─► ready (FIFO) ─► in flight ─► acknowledged
 //	             ▲    due         │ failed, gone, held back
@@ -27,10 +26,10 @@ import (
 type sender struct {
 	manager *Manager
 	sink    StatusSink
-	reader  PodReader  // nil if the sink cannot
-	deleter PodDeleter // nil if the sink cannot
+	reader  PodReader  // nil if the sink is not one
+	deleter PodDeleter // nil if the sink is not one
 	name    string
-	// persistent: the sink has after a restart what it had before.
+	// persistent: after a restart, the sink still has what it had before.
 	persistent bool
 	// wake has one slot: something is ready or a send ended.
 	wake chan struct{}
@@ -38,11 +37,11 @@ type sender struct {
 	pods    map[types.UID]*delivery
 	ready   []*delivery
 	delayed delayQueue
-	// inFlight sends, of which unanswered ones have lost their place.
+	// inFlight counts sends in flight; the unanswered ones among them no longer hold a place.
 	inFlight, unanswered int
 
-	// failing is the number of deliveries whose last round failed, failingSince
-	// when the first of them did, lastErr what the latest said.
+	// failing is the number of deliveries whose last round failed, failingSince is when the first
+	// of them failed, lastErr is the latest error.
 	failing      int
 	failingSince time.Time
 	lastErr      error
@@ -51,19 +50,19 @@ type sender struct {
 // delivery is what a sender knows of one pod.
 type delivery struct {
 	entry *entry
-	// acked is the newest version the sink has, and stored that status as it was
-	// merged; nil before the first.
+	// acked is the newest version the sink has; stored is that status as it was merged, nil before
+	// the first.
 	acked  uint64
 	stored *v1.PodStatus
 	// told: the sink knows that the pod is finished.
 	told bool
-	// target is the UID acked and stored belong to: the pod's or its mirror's.
+	// target is the UID that acked and stored belong to: the pod's or its mirror's.
 	target types.UID
-	// since is when the first change was accepted that the sink does not have.
+	// since is when the first change that the sink does not have was accepted.
 	since time.Time
 
 	state deliveryState
-	// began is when the round in flight did.
+	// began is when the round in flight began.
 	began time.Time
 	// again asks for another round after the one in flight.
 	again bool
@@ -72,14 +71,14 @@ type delivery struct {
 	at  int
 	// failures counts failed rounds in a row.
 	failures int
-	// outside is set while the next round waits for the outside world, not for
-	// time to pass: sink without the pod, missing mirror, phase held back.
+	// outside is set while the next round waits for something outside rather than for time to pass:
+	// the sink does not know the pod, the mirror is missing, or the phase is held back.
 	outside bool
 	// held is set while a terminal status waits for the journal.
 	held bool
 	// closed is set once the sink has deleted the pod.
 	closed bool
-	// forgotten is set once the manager dropped the entry and the sink is not to be told.
+	// forgotten is set if the manager dropped the entry and the sink is not to be told.
 	forgotten bool
 }
 
@@ -104,16 +103,16 @@ func newSender(m *Manager, sink StatusSink, name string) *sender {
 	return s
 }
 
-// enqueue asks for a round for a pod whose entry has a new version. The
-// manager's lock is held, as for all methods up to run.
+// enqueue asks for a round for a pod whose entry has a new version. The manager's lock is held, as
+// for all methods up to run.
 func (s *sender) enqueue(e *entry) {
 	d := s.pods[e.uid]
 	if d == nil {
 		d = &delivery{entry: e}
 		s.pods[e.uid] = d
 	} else if d.entry != e {
-		// A new life of the same UID, while the last round of the old one is ready
-		// or in flight: nothing that is known of the old one counts.
+		// A new life of the same UID began while the last round of the old one was ready or in
+		// flight: what is known of the old life no longer counts.
 		s.count(d, nil)
 		if d.state == delayed {
 			s.unfile(d)
@@ -126,8 +125,7 @@ func (s *sender) enqueue(e *entry) {
 	s.push(d)
 }
 
-// recheck asks for a round although there is no new version: the outside
-// changed.
+// recheck asks for a round although there is no new version, because something outside changed.
 func (s *sender) recheck(e *entry) {
 	d := s.pods[e.uid]
 	if d == nil || d.entry != e {
@@ -141,8 +139,8 @@ func (s *sender) recheck(e *entry) {
 	s.push(d)
 }
 
-// push makes a delivery ready unless it backs off, is in flight, or has nothing but a
-// status of an earlier process.
+// push makes a delivery ready unless it backs off, is in flight, or has only a status of an earlier
+// process.
 func (s *sender) push(d *delivery) {
 	switch {
 	case d.closed, d.entry.stale:
@@ -160,12 +158,12 @@ func (s *sender) push(d *delivery) {
 	s.notify()
 }
 
-// pending is how many changes wait for this sink that it could take. One that waits for the journal is among
-// them: the sink gets it as soon as it is on the disk.
+// pending counts the changes waiting for this sink that it could take. A change that waits for the
+// journal counts too: the sink gets it as soon as it is on disk.
 func (s *sender) pending() int {
 	n := 0
 	for _, d := range s.pods {
-		unknown := d.outside && !d.held && d.state == delayed // to the sink
+		unknown := d.outside && !d.held && d.state == delayed // the sink does not know the pod
 		if d.state == sending || !d.closed && !unknown && !d.entry.stale && d.acked < d.entry.version {
 			n++
 		}
@@ -173,8 +171,8 @@ func (s *sender) pending() int {
 	return n
 }
 
-// next returns a delivery to send now, or how long to wait for one; a negative
-// wait means for as long as nothing happens.
+// next returns a delivery to send now, or how long to wait for one; a negative wait means until
+// something happens.
 func (s *sender) next(now time.Time, limit int) (d *delivery, wait time.Duration) {
 	for len(s.delayed) > 0 && !s.delayed[0].due.After(now) {
 		d := heap.Pop(&s.delayed).(*delivery)
@@ -186,7 +184,7 @@ func (s *sender) next(now time.Time, limit int) (d *delivery, wait time.Duration
 		s.ready[0] = nil
 		s.ready = s.ready[1:]
 		if len(s.ready) == 0 {
-			s.ready = nil // let go of the array behind it
+			s.ready = nil // release the underlying array
 		}
 		d.state, d.again, d.outside, d.held, d.began = sending, false, false, false, now
 		s.inFlight++
@@ -206,7 +204,7 @@ func (s *sender) notify() {
 	}
 }
 
-// run hands out sends until ctx ends, then waits for those in flight.
+// run starts sends until ctx ends, then waits for those in flight.
 func (s *sender) run(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -255,7 +253,7 @@ type job struct {
 	ended    time.Time
 	changed  time.Time
 	restored bool
-	// endedBefore: the sink may have been told the end before a restart.
+	// endedBefore: the sink may have got the end before a restart.
 	endedBefore bool
 	failures    int
 }
@@ -269,17 +267,17 @@ func (s *sender) job(d *delivery) job {
 	}
 }
 
-// outcome is what one round came to.
+// outcome is the result of one round.
 type outcome struct {
-	// result as counted; empty if nothing was to be done.
+	// result is the label for the metric; empty if nothing had to be done.
 	result string
-	// stored is what the sink has now, if acknowledged; target whose it is.
+	// stored is what the sink has now, if it acknowledged; target is the UID it belongs to.
 	stored *v1.PodStatus
 	target types.UID
 	// acked: the sink has the job's version.
 	acked bool
-	// outside: look again after ResyncPeriod, or after hold, if not 0: then the
-	// journal is waited for.
+	// outside: look again after ResyncPeriod or, if hold is not 0, after hold, because the round
+	// waits for the journal.
 	outside bool
 	hold    time.Duration
 	// deleted: the sink has deleted the pod.
@@ -317,8 +315,8 @@ func (s *sender) round(ctx context.Context, d *delivery, j job) {
 	m.progressed()
 }
 
-// logFailure logs the first failure in a row as an error and the others at V(1): a full
-// disk fails for every pod, twice a minute.
+// logFailure logs the first failure in a row as an error and the others at V(1), because a full
+// disk fails for every pod twice a minute.
 func (s *sender) logFailure(j job, err error) {
 	log := s.manager.options.Logger.WithValues("sink", s.name, "uid", j.entry.uid,
 		"namespace", j.pod.Namespace, "name", j.pod.Name, "version", j.version)
@@ -332,7 +330,7 @@ func (s *sender) logFailure(j job, err error) {
 // errSendTimeout is the cause of a send ended by Options.SendTimeout.
 var errSendTimeout = errors.New("the sink did not answer in time")
 
-// attempt calls the sink, and makes a panic an error.
+// attempt calls the sink and turns a panic into an error.
 func (s *sender) attempt(ctx context.Context, j job) (o outcome) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -349,7 +347,7 @@ func (s *sender) attempt(ctx context.Context, j job) (o outcome) {
 	return o
 }
 
-// finish notes the outcome of a delivery and files it again. The manager's lock is held.
+// finish records the outcome of a delivery and files it again. The manager's lock is held.
 func (s *sender) finish(d *delivery, j job, o outcome) {
 	d.state = idle
 	if d.entry != j.entry { // a new life began meanwhile
@@ -387,7 +385,7 @@ func (s *sender) finish(d *delivery, j job, o outcome) {
 	case d.again || d.acked < d.entry.version && !o.outside:
 		s.push(d)
 	case o.hold > 0:
-		// What is waited for may have been written since the look.
+		// The journal may have written it since the check.
 		if options.Journal.Durable(j.entry.uid, j.finished) {
 			s.push(d)
 			break
@@ -403,8 +401,8 @@ func (s *sender) finish(d *delivery, j job, o outcome) {
 	}
 }
 
-// count keeps the number of failures in a row of a delivery, and the sender's
-// sum of it all.
+// count keeps the number of consecutive failures of a delivery, and the sender's number of failing
+// deliveries.
 func (s *sender) count(d *delivery, err error) {
 	switch {
 	case err != nil && d.failures == 0:
@@ -429,7 +427,7 @@ func (s *sender) drop(d *delivery) {
 	delete(s.pods, d.entry.uid)
 }
 
-// unfile takes a delivery out of the queue of those that wait.
+// unfile removes a delivery from the queue of delayed ones.
 func (s *sender) unfile(d *delivery) {
 	heap.Remove(&s.delayed, d.at)
 	d.state = idle
@@ -441,8 +439,8 @@ func (s *sender) delay(d *delivery, wait time.Duration) {
 	heap.Push(&s.delayed, d)
 }
 
-// dropDeleted drops the entry of a pod that some sink has deleted and all others
-// are done with (8.6). The lock is held.
+// dropDeleted drops the entry of a pod that some sink has deleted and all others are done with
+// (8.6). The lock is held.
 func (m *Manager) dropDeleted(e *entry) {
 	deleted := false
 	for _, s := range m.senders {
@@ -460,14 +458,14 @@ func (m *Manager) dropDeleted(e *entry) {
 	}
 }
 
-// retryDelay is the delay after so many failures in a row: doubling between the
-// bounds, plus up to a fifth so that pods that failed together spread (8.7).
+// retryDelay returns the delay after so many failures in a row: it doubles between the bounds, and
+// up to a fifth is added so that pods that failed together spread out (8.7).
 func retryDelay(shortest, longest time.Duration, failures int, jitter float64) time.Duration {
 	d := backoff.Delay(shortest, longest, failures)
 	return d + time.Duration(jitter*float64(d)/5)
 }
 
-// now as statuses carry it.
+// now returns the current time with the precision that statuses carry.
 func (s *sender) now() metav1.Time {
 	return metav1.Time{Time: wholeSeconds(s.manager.options.Clock.Now())}
 }
@@ -482,14 +480,14 @@ func (q delayQueue) Swap(i, j int) {
 	q[i].at, q[j].at = i, j
 }
 
-// Push is for package heap.
+// Push implements heap.Interface.
 func (q *delayQueue) Push(x any) {
 	d := x.(*delivery)
 	d.at = len(*q)
 	*q = append(*q, d)
 }
 
-// Pop is for package heap.
+// Pop implements heap.Interface.
 func (q *delayQueue) Pop() any {
 	last := len(*q) - 1
 	d := (*q)[last]

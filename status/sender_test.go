@@ -218,7 +218,7 @@ func TestSending(t *testing.T) {
 		if got := versions(sink.updates); !slices.Equal(got, []uint64{1, 2, 2, 2, 2, 2, 2, 2, 2}) {
 			t.Errorf("versions %v", got)
 		}
-		// A success ends the row: the next failure waits 1 s again.
+		// A success resets the sequence: the next failure waits 1 s again.
 		sink.answer = func(_ context.Context, n int, _ Update) (StoreResult, error) {
 			if n == 10 {
 				return 0, errors.New("once")

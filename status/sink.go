@@ -8,37 +8,36 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// StatusSink takes the status of pods: an API server, a file, a channel, a test.
+// StatusSink receives the status of pods: an API server, a file, a channel, a test.
 //
-// The manager calls Store from its own goroutines, for different pods several at
-// once (Options.MaxInFlight), for one pod never two at once and with ascending
-// versions; versions may be skipped. Store may block: it delays only later sends
-// to the same sink, never other sinks or the callers of the manager. It must
-// return soon after ctx ends (the manager ends it after Options.SendTimeout and
-// when it stops). It may keep u.Status and u.Base but must treat both as
+// The manager calls Store from its own goroutines: for different pods concurrently
+// (Options.MaxInFlight), for one pod never twice at once and with ascending versions; versions may
+// be skipped. Store may block: it delays only later sends to the same sink, never other sinks or
+// the callers of the manager. It must return soon after ctx ends (the manager ends it after
+// Options.SendTimeout and when it stops). It may keep u.Status and u.Base but must treat both as
 // read-only: they are shared with every other reader.
 //
-// Delivery is at least once: after an error, a time-out or a restart of the
-// engine the same status may come again, so Store must be idempotent; a
-// status the sink already has is answered with [Unchanged] or [Stored]. After an
-// error the same or a newer version is offered again, with back-off, until the
-// sink takes it or the pod is forgotten, of which it hears too. A panic counts as an error.
+// Delivery is at least once: after an error, a timeout or a restart of the engine the same status
+// may come again, so Store must be idempotent; it answers a status the sink already has with
+// [Unchanged] or [Stored]. After an error the same or a newer version is offered again, with
+// back-off, until the sink takes it or the pod is forgotten; that the pod is forgotten is offered
+// too. A panic counts as an error.
 //
 // Abilities beyond this are separate interfaces, found by type assertion:
 // [PodReader], [PodDeleter], [Persistent].
 type StatusSink interface {
-	// Store takes a status. With a nil error the result says what became of it;
-	// with an error the result is ignored and the status is offered again.
+	// Store takes a status. Without an error, the result says what became of the status; with an
+	// error, the result is ignored and the status is offered again.
 	Store(ctx context.Context, u Update) (StoreResult, error)
 }
 
-// SinkFunc makes a function a [StatusSink].
+// SinkFunc adapts a function to a [StatusSink].
 type SinkFunc func(ctx context.Context, u Update) (StoreResult, error)
 
 // Store calls f.
 func (f SinkFunc) Store(ctx context.Context, u Update) (StoreResult, error) { return f(ctx, u) }
 
-// StoreResult is what became of a status handed to a sink (spec/status.md 8.8).
+// StoreResult says what became of a status handed to a sink (spec/status.md 8.8).
 type StoreResult uint8
 
 // Store results. The zero value is not a result; the manager treats it as an
@@ -51,14 +50,12 @@ const (
 	// Conflict: what the sink holds changed since Update.Base was read. The
 	// manager reads and merges again, with back-off.
 	Conflict
-	// Gone: the sink does not know the pod. Nothing is lost but nothing can be
-	// stored either; the manager asks again after Options.ResyncPeriod until the
-	// pod is forgotten. Of a finished pod of an API, whose UID never comes back, it
-	// asks no more.
+	// Gone: the sink does not know the pod. Nothing is lost, but nothing can be stored either; the
+	// manager offers the status again after Options.ResyncPeriod until the pod is forgotten. For a
+	// finished pod of an API, whose UID never comes back, it does not ask again.
 	Gone
-	// Recreated: another pod has the same namespace and name, and another UID.
-	// The status is dropped; should there ever be a newer one of the old pod, it
-	// is offered once in the same way.
+	// Recreated: the pod with this namespace and name has another UID. The status is dropped; a
+	// newer status of the old pod, should there ever be one, is offered once in the same way.
 	Recreated
 )
 
@@ -80,11 +77,10 @@ func (r StoreResult) String() string {
 	}
 }
 
-// PodRef names a pod at a sink. The UID is a precondition of every call: an
-// object with the same namespace and name but another UID is another pod.
+// PodRef names a pod at a sink. The UID is a precondition of every call: an object with the same
+// namespace and name but another UID is another pod.
 type PodRef struct {
-	// UID is the pod's UID; for a static pod at a sink with [PodReader] the UID
-	// of its mirror pod.
+	// UID is the pod's UID, or that of its mirror pod for a static pod at a sink with [PodReader].
 	UID       types.UID
 	Namespace string
 	Name      string
@@ -96,54 +92,51 @@ func (r PodRef) String() string { return r.Namespace + "/" + r.Name + "(" + stri
 // Update is one status on its way to a sink.
 type Update struct {
 	PodRef
-	// Version counts the accepted changes of the pod, from 1. It goes on after a
-	// restart of the engine if that remembers statuses ([Journal]), and starts
-	// again at 1 if not, or if the pod is forgotten and comes back.
+	// Version counts the accepted changes of the pod, from 1. After a restart of the engine it
+	// continues if the engine remembers statuses ([Journal]); otherwise, and when a forgotten pod
+	// comes back, it starts again at 1.
 	Version uint64
-	// Status is the whole status to be stored, already merged with what the sink
-	// has (spec/status.md 8.4). Read-only.
+	// Status is the complete status to store, already merged with what the sink has (spec/status.md
+	// 8.4). Read-only.
 	Status *v1.PodStatus
 	// Base is the status the sink had when Status was merged: what [PodReader]
 	// returned, or the last one this sink took. Nil if neither is known; then
 	// store Status unconditionally. Read-only.
 	Base *v1.PodStatus
-	// Finished is true once everything the engine held for the pod is released:
-	// no newer status follows but for corrections.
+	// Finished is true once everything that the engine held for the pod is released: no newer
+	// status follows, except for corrections.
 	Finished bool
-	// Forgotten: no source wants the pod and the engine knows it no more; a database may
-	// delete its row. Status is the end of it, Succeeded or Failed. It is the last update of
-	// this life of the UID. Sinks with [PodReader] do not get it: there the pod itself goes.
+	// Forgotten: no source wants the pod, and the engine no longer knows it; a database may delete
+	// its row. Status is its end, Succeeded or Failed. It is the last update of this life of the
+	// UID. Sinks with [PodReader] do not get it: there, the pod itself is deleted.
 	Forgotten bool
 }
 
-// PodReader is an optional ability of a [StatusSink] that stands before an API
-// others write to as well. The manager reads before each send, merges the
-// conditions and fields others own, and skips the send if nothing differs. Static
-// pods are sent to such a sink under their mirror pod, and not at all while they
-// have none.
+// PodReader is an optional ability of a [StatusSink] in front of an API that others write to as
+// well. The manager reads before each send, merges the conditions and fields that others own, and
+// skips the send if nothing differs. Static pods are sent to such a sink under their mirror pod,
+// and not at all while they have none.
 type PodReader interface {
-	// ReadPod returns the pod as the API has it now. Another UID than ref's is
-	// for the manager to judge; a pod that does not exist is (nil, nil). The
-	// result stays the sink's; the manager does not modify it. Concurrency and
-	// time limits are those of Store.
+	// ReadPod returns the pod as the API has it now, or (nil, nil) if it does not exist. It may
+	// return a pod with another UID than ref's: the manager handles that. The result remains the
+	// sink's; the manager does not modify it. Concurrency and time limits are those of Store.
 	ReadPod(ctx context.Context, ref PodRef) (*v1.Pod, error)
 }
 
-// Persistent is an optional ability of a [StatusSink]: it still has after a restart
-// of the process what it took before. A sink without it, or [PodReader], is told of
-// every pod once more.
+// Persistent is an optional ability of a [StatusSink] that, after a restart of the process, still
+// has what it took before. A sink with neither this nor [PodReader] gets the status of every pod
+// once more.
 type Persistent interface {
 	// Persistent never changes its answer.
 	Persistent() bool
 }
 
-// PodDeleter is an optional ability of a [StatusSink] whose pods are deleted once
-// they are finished (spec/status.md 8.6).
+// PodDeleter is an optional ability of a [StatusSink]: it deletes pods once they are finished
+// (spec/status.md 8.6).
 type PodDeleter interface {
-	// DeletePod deletes the pod at once (grace 0) if its UID is ref.UID. A pod
-	// that is gone or was replaced is success. An error is retried with back-off.
-	// It is called only for pods with a deletionTimestamp whose stored phase is
-	// terminal and that the engine has finished, never for mirror pods.
-	// Concurrency and time limits are those of Store.
+	// DeletePod deletes the pod at once (grace 0) if its UID is ref.UID. If the pod is gone or was
+	// replaced, that is success. On an error the call is repeated with back-off. It is called only
+	// for pods that have a deletionTimestamp, whose stored phase is terminal, and that the engine
+	// has finished, never for mirror pods. Concurrency and time limits are those of Store.
 	DeletePod(ctx context.Context, ref PodRef) error
 }

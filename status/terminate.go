@@ -9,19 +9,18 @@ import (
 	"github.com/podwright/podwright/internal/restartpolicy"
 )
 
-// TerminatePod marks a pod as finished: its containers have stopped and all the
-// engine held for it is released (7.8). Containers whose end was not seen get exit
-// code 137 and the reason ContainerStatusUnknown, those that never started stay
-// waiting, and a phase that is not terminal becomes Failed, but for static pods.
-// The final status is sent even if it is the cached one. The error is that of
-// [Manager.SetPodStatus].
+// TerminatePod marks a pod as finished: its containers have stopped and everything the engine held
+// for it is released (7.8). Containers whose end was not seen get exit code 137 and the reason
+// ContainerStatusUnknown, containers that never started stay waiting, and a phase that is not
+// terminal becomes Failed, except for static pods. The final status is sent even if it equals the
+// cached one. The error is that of [Manager.SetPodStatus].
 func (m *Manager) TerminatePod(pod *v1.Pod) error {
 	base, ok := m.Get(pod.UID)
 	if !ok {
 		base = pod.Status
 	}
 	s := base.DeepCopy()
-	if !ok { // a source may have any list; one that is not the spec's would be refused
+	if !ok { // a source may have any list, but one that does not match the spec would be refused
 		s.InitContainerStatuses = ofSpec(pod.Spec.InitContainers, s.InitContainerStatuses)
 	}
 	finalStates(pod, s)
@@ -34,7 +33,7 @@ func (m *Manager) TerminatePod(pod *v1.Pod) error {
 	return m.update(pod, s, true, true)
 }
 
-// ofSpec returns the first status of each container of the spec.
+// ofSpec returns the first status of each container in the spec.
 func ofSpec(spec []v1.Container, list []v1.ContainerStatus) []v1.ContainerStatus {
 	var out []v1.ContainerStatus
 	for i := range spec {
@@ -45,8 +44,8 @@ func ofSpec(spec []v1.Container, list []v1.ContainerStatus) []v1.ContainerStatus
 	return out
 }
 
-// finalStates ends every container that was started and whose end was not seen
-// (7.8, 7.9). It writes to s.
+// finalStates ends every container that was started and whose end was not seen (7.8, 7.9). It
+// writes to s.
 func finalStates(pod *v1.Pod, s *v1.PodStatus) {
 	if everInitialized(pod, s) {
 		for i := range s.ContainerStatuses {
@@ -74,7 +73,7 @@ func end(cs *v1.ContainerStatus) {
 	}
 }
 
-// everInitialized reports whether the pod ever got to its app containers.
+// everInitialized reports whether the pod ever reached its app containers.
 func everInitialized(pod *v1.Pod, s *v1.PodStatus) bool {
 	if len(pod.Spec.InitContainers) == 0 || slices.ContainsFunc(s.ContainerStatuses, func(cs v1.ContainerStatus) bool { return evidence(&cs) }) {
 		return true
@@ -90,7 +89,7 @@ func everInitialized(pod *v1.Pod, s *v1.PodStatus) bool {
 	return succeeded(&cs.State) || succeeded(&cs.LastTerminationState)
 }
 
-// evidence reports whether a container was started once.
+// evidence reports whether a container was ever started.
 func evidence(cs *v1.ContainerStatus) bool {
 	return cs.State.Waiting == nil || cs.LastTerminationState.Terminated != nil
 }

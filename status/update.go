@@ -12,23 +12,21 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// SetPodStatus offers a new status of a pod. If it differs from the cached one
-// it becomes the next version and is sent to the sinks; if not, nothing happens.
-// A pod that is being deleted gets a new version in any case, so that its
-// deletion is looked at again (spec/status.md 7.2).
+// SetPodStatus offers a new status of a pod. If it differs from the cached status, it becomes the
+// next version and is sent to the sinks; if not, nothing happens. A pod that is being deleted gets
+// a new version in any case, so that its deletion is checked again (spec/status.md 7.2).
 //
-// The error says that the status is dropped because a container
-// cannot have got there; the cache is unchanged then. The manager keeps pod, which
-// must not be modified afterwards, and copies status.
+// An error means that the status was dropped because a container cannot have got there, and that
+// the cache is unchanged. The manager keeps pod, which must not be modified afterwards, and copies
+// status.
 func (m *Manager) SetPodStatus(pod *v1.Pod, status v1.PodStatus) error {
 	return m.update(pod, &status, pod.DeletionTimestamp != nil, false)
 }
 
-// SetContainerReadiness sets whether a container is ready and what follows for
-// the pod (7.6). It does nothing if the pod is unknown, if no app or init
-// container has this very ID, or if nothing changes: a late result of an old
-// container is not a result of its successor. A container that does not run
-// never becomes ready.
+// SetContainerReadiness sets whether a container is ready and what follows for the pod (7.6). It
+// does nothing if the pod is unknown, if no app or init container has exactly this ID, or if
+// nothing changes: a late result of an old container does not apply to its successor. A container
+// that is not running never becomes ready.
 func (m *Manager) SetContainerReadiness(uid types.UID, id runtime.ContainerID, ready bool) {
 	m.setContainer(uid, id, func(pod *v1.Pod, s *v1.PodStatus, cs *v1.ContainerStatus) bool {
 		if cs.Ready == ready || ready && cs.State.Running == nil {
@@ -53,11 +51,10 @@ func (m *Manager) SetContainerStartup(uid types.UID, id runtime.ContainerID, sta
 	})
 }
 
-// ObservePod tells the manager what the API has of a pod or mirror pod now, as
-// when a source delivers it. If the API's status is not what the engine said, it
-// is sent again to the sinks that read before they write; a mirror pod that
-// appears gets the status that waits for it (8.1, 8.2). The manager keeps pod,
-// which must not be modified afterwards.
+// ObservePod tells the manager what the API has of a pod or mirror pod now, as when a source
+// delivers it. If the API's status is not what the engine sent, it is sent again to the sinks that
+// read before they write; a mirror pod that appears gets the status that waits for it (8.1, 8.2).
+// The manager keeps pod, which must not be modified afterwards.
 func (m *Manager) ObservePod(pod *v1.Pod) {
 	uid := m.translate(pod.UID)
 	m.mu.Lock()
@@ -80,7 +77,7 @@ func (m *Manager) ObservePod(pod *v1.Pod) {
 	}
 }
 
-// translate maps a mirror UID to that of its static pod.
+// translate maps a mirror UID to the UID of its static pod.
 func (m *Manager) translate(uid types.UID) types.UID {
 	if m.options.Mirrors == nil {
 		return uid
@@ -107,8 +104,7 @@ func (m *Manager) setContainer(uid types.UID, id runtime.ContainerID, change fun
 				continue
 			}
 			if change(e.pod, &s, &list[i]) {
-				// Nothing to refuse or to remark: containers, phase and end are
-				// as they were.
+				// There is nothing to refuse or remark on: containers, phase and end are unchanged.
 				_ = m.updateLocked(e.pod, e, e.status, &s, false, e.finished, new(remarks))
 			}
 			return
@@ -116,8 +112,7 @@ func (m *Manager) setContainer(uid types.UID, id runtime.ContainerID, change fun
 	}
 }
 
-// update runs the steps of 7.3. What there is to say is logged once the lock is
-// released.
+// update runs the steps of 7.3. It logs once the lock is released.
 func (m *Manager) update(pod *v1.Pod, status *v1.PodStatus, force, finished bool) error {
 	m.mu.Lock()
 	e := m.pods[pod.UID]
@@ -126,7 +121,7 @@ func (m *Manager) update(pod *v1.Pod, status *v1.PodStatus, force, finished bool
 		m.mu.Unlock()
 		old = m.before(pod)
 		m.mu.Lock()
-		e = m.pods[pod.UID] // another call may have been faster
+		e = m.pods[pod.UID] // another call may have added it
 	}
 	if e != nil {
 		m.adopt(e, pod)
@@ -148,7 +143,7 @@ func (m *Manager) update(pod *v1.Pod, status *v1.PodStatus, force, finished bool
 	return err
 }
 
-// measureStart counts how long a pod took to run, when it does for the first time.
+// measureStart records how long a pod took until it ran for the first time.
 func (m *Manager) measureStart(e *entry, phase v1.PodPhase, now time.Time) {
 	if phase == v1.PodPending || e.starting.IsZero() {
 		return
@@ -156,16 +151,16 @@ func (m *Manager) measureStart(e *entry, phase v1.PodPhase, now time.Time) {
 	if phase == v1.PodRunning {
 		select {
 		case m.metrics.started <- now.Sub(e.starting):
-		default: // Run does not run
+		default: // Run is not running
 		}
 	}
 	e.starting = time.Time{}
 }
 
-// remarks are corrections made to an update, for the log.
+// remarks are corrections made to an update, to be logged.
 type remarks []string
 
-// before is the status of a pod nothing is cached of.
+// before returns the status of a pod that is not in the cache.
 func (m *Manager) before(pod *v1.Pod) *v1.PodStatus {
 	if m.options.Mirrors != nil && podinfo.Static(pod) {
 		if mirror := m.options.Mirrors.MirrorOf(pod); mirror != nil {
@@ -235,8 +230,8 @@ func (m *Manager) updateLocked(pod *v1.Pod, e *entry, old, status *v1.PodStatus,
 	return nil
 }
 
-// unchanged is the quick look that ends nearly every update: it compares before
-// anything is copied.
+// unchanged is the quick check that ends nearly every update: it compares before anything is
+// copied.
 func (m *Manager) unchanged(pod *v1.Pod, e *entry, status *v1.PodStatus) bool {
 	probe := *status
 	probe.StartTime = e.status.StartTime
@@ -244,8 +239,8 @@ func (m *Manager) unchanged(pod *v1.Pod, e *entry, status *v1.PodStatus) bool {
 	return equalStatus(e.status, &probe, messageLimit(pod))
 }
 
-// completed copies a status and makes it storable: what must not change back is
-// taken from the old one, the rest is brought into normal form.
+// completed copies a status and makes it storable: values that must not change back are taken from
+// the old status, and the rest is brought into normal form.
 func completed(pod *v1.Pod, old, status *v1.PodStatus, now time.Time) *v1.PodStatus {
 	s := status.DeepCopy()
 	at := metav1.Time{Time: wholeSeconds(now)}
@@ -263,7 +258,7 @@ func completed(pod *v1.Pod, old, status *v1.PodStatus, now time.Time) *v1.PodSta
 		}
 		before := conditionOf(old.Conditions, c.Type)
 		if before != nil && before.Status != c.Status && !before.LastTransitionTime.Before(&otherwise) {
-			otherwise = at // the time given is that of the status it leaves
+			otherwise = at // the given time is that of the previous status value
 		}
 		c.LastTransitionTime = transitionTime(c, before, otherwise)
 	}
@@ -278,8 +273,8 @@ func completed(pod *v1.Pod, old, status *v1.PodStatus, now time.Time) *v1.PodSta
 	return s
 }
 
-// judgeReadiness recomputes ContainersReady and Ready from the containers. The
-// transition times follow when the status is stored.
+// judgeReadiness recomputes ContainersReady and Ready from the containers. Their transition times
+// are set when the status is stored.
 func judgeReadiness(spec *v1.PodSpec, s *v1.PodStatus) {
 	containers := containersReady(spec, s)
 	ready := podReady(spec, containers, s.Conditions)

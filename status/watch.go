@@ -10,11 +10,11 @@ import (
 	"github.com/podwright/podwright/internal/timing"
 )
 
-// ErrGap is returned by [Watcher.Next] when changes were dropped before the watcher
-// took them. Watch again.
+// ErrGap is returned by [Watcher.Next] when changes were dropped before the watcher took them. Call
+// Watch again.
 var ErrGap = errors.New("status watch: changes were missed")
 
-// errEnded: the manager's Run has returned.
+// errEnded says that the manager's Run has returned.
 var errEnded = errors.New("the status manager has ended")
 
 // Change is one accepted change of a pod's status.
@@ -26,19 +26,18 @@ type Change struct {
 	Version uint64
 	// Status is the status after the change. Read-only.
 	Status *v1.PodStatus
-	// Finished: the status is final and the engine holds nothing for the pod any more.
+	// Finished: the status is final and the engine no longer holds anything for the pod.
 	Finished bool
-	// Forgotten: no source wants the pod, and the manager dropped it; Status is the end of it,
-	// Succeeded or Failed. Only after an [ErrGap] it is the last one that this reader was told,
-	// of whatever phase: what came later is dropped.
+	// Forgotten: no source wants the pod, and the manager dropped it; Status is its end, Succeeded
+	// or Failed. Only after an [ErrGap], Status is the last one this reader got, whatever its
+	// phase; later ones were dropped.
 	Forgotten bool
 }
 
-// Watch returns the present status of all pods, in no particular order, and a watcher
-// for the changes after them. A watcher costs nothing while it is not used: it has no
-// buffer and no goroutine, and needs no Close. From the first Watch on changes wait in the manager's
-// history (Options.History); a watcher that lags behind further gets [ErrGap] and slows nothing
-// down.
+// Watch returns the present status of all pods, in no particular order, and a watcher for the
+// changes that follow. A watcher costs nothing while it is not used: it has no buffer and no
+// goroutine, and needs no Close. From the first Watch on, changes are kept in the manager's history
+// (Options.History); a watcher that lags behind further gets [ErrGap] and slows nothing down.
 func (m *Manager) Watch() ([]Change, *Watcher) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -50,20 +49,20 @@ func (m *Manager) Watch() ([]Change, *Watcher) {
 	return list, &Watcher{manager: m, next: m.history.end}
 }
 
-// Watcher reads the stream of changes. It is for one goroutine.
+// Watcher reads the stream of changes. It is for one goroutine at a time.
 type Watcher struct {
 	manager *Manager
 	next    uint64
 }
 
-// Next returns the next change and waits for it if need be. Its error is
-// [ErrGap] if changes were missed, for this and all later calls, or that of ctx.
+// Next returns the next change, waiting for it if necessary. If changes were missed the error is
+// [ErrGap], for this and all later calls; otherwise it is that of ctx.
 func (w *Watcher) Next(ctx context.Context) (Change, error) { return w.wait(ctx, nil) }
 
-// wait is Next that gives up, with errEnded, when there is nothing left after ended was closed.
+// wait is Next, but returns errEnded when ended was closed and nothing is left.
 func (w *Watcher) wait(ctx context.Context, ended <-chan struct{}) (Change, error) {
 	for {
-		over := timing.Ended(ended) // before the look: what came before the end is told
+		over := timing.Ended(ended) // checked first, so that what came before the end is still returned
 		w.manager.mu.Lock()
 		c, state := w.manager.history.at(w.next)
 		var grown <-chan struct{}
@@ -98,20 +97,20 @@ func (e *entry) change() Change {
 	}
 }
 
-// history is a ring of the newest changes since somebody watched first: without a watcher it would
-// keep old statuses that cannot be read. Guarded by Manager.mu.
+// history is a ring of the newest changes since the first Watch: without a watcher it would keep
+// old statuses that cannot be read. Guarded by Manager.mu.
 type history struct {
 	limit int
-	// ring has change number n at n modulo limit, and the newest kept of them; nil before the first watcher.
+	// ring holds the newest kept changes, number n at n modulo limit; nil before the first watcher.
 	ring []Change
 	kept int
-	// end is the number of changes ever added: the number of the next one.
+	// end is the number of changes ever added, and so the number of the next one.
 	end uint64
-	// grown, if not nil, is closed at the next addition: a watcher waits.
+	// grown, if not nil, is closed at the next addition; a watcher waits for it.
 	grown chan struct{}
 }
 
-// position says whether a change can still be, or cannot yet be, read.
+// position says whether a change can be read, no longer be read, or not yet be read.
 type position uint8
 
 const (
@@ -120,7 +119,7 @@ const (
 	ahead
 )
 
-// begin keeps changes from now on.
+// begin starts keeping changes.
 func (h *history) begin() {
 	if h.ring == nil {
 		h.ring = make([]Change, h.limit)

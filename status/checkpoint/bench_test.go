@@ -14,8 +14,8 @@ import (
 	"github.com/podwright/podwright/status/checkpoint/checkpointtest"
 )
 
-// BenchmarkGroupCommit is 1,000 pods starting at once on this machine's disk: how
-// long the disk is waited for in all, and by the last pod.
+// BenchmarkGroupCommit measures how long 1,000 pods that start at once wait for this machine's
+// disk, in total and the last one.
 func BenchmarkGroupCommit(b *testing.B) {
 	for range b.N {
 		var syncs time.Duration

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// tempPrefix marks files that are being written, asideSuffix damaged ones set aside.
+// tempPrefix marks files that are being written, asideSuffix damaged files that were set aside.
 const (
 	tempPrefix  = ".tmp-"
 	asideSuffix = ".corrupt"
@@ -25,9 +25,9 @@ type Files struct {
 	mu sync.Mutex // one operation at a time
 	// seals are the keys.
 	seals seals
-	// refused are the files that wait for their key, by the name of their record.
+	// refused holds the files that wait for their key, by the name of their record.
 	refused map[string][]string
-	// readOnly are names that hold records of a newer version.
+	// readOnly holds the names whose records are of a newer version.
 	readOnly map[string]bool
 	// reserved: there is a reserve.
 	reserved bool
@@ -35,21 +35,21 @@ type Files struct {
 	written, bytes atomic.Int64
 }
 
-// NewFiles returns a store in a folder. It touches nothing yet.
+// NewFiles returns a store in a folder. It does not touch the folder yet.
 func NewFiles(folder FS) *Files {
 	return &Files{fs: folder, readOnly: map[string]bool{}, refused: map[string][]string{}}
 }
 
 var _ Store = (*Files)(nil)
 
-// Written returns how many record files were written, and their size in sum.
+// Written returns how many record files were written, and their total size.
 func (s *Files) Written() (files, bytes int64) { return s.written.Load(), s.bytes.Load() }
 
-// Load reads all records. Files cut off in the middle of a write are removed,
-// damaged ones set aside.
+// Load reads all records. It removes files that were cut off in the middle of a write, and sets
+// damaged ones aside.
 func (s *Files) Load(ctx context.Context) (Loaded, error) { return s.load(ctx, true) }
 
-// Inspect reads all records and changes nothing, also beside a running agent.
+// Inspect reads all records and changes nothing; it may run beside a running agent.
 func (s *Files) Inspect(ctx context.Context) (Loaded, error) { return s.load(ctx, false) }
 
 func (s *Files) load(ctx context.Context, repair bool) (Loaded, error) {
@@ -70,7 +70,7 @@ func (s *Files) load(ctx context.Context, repair bool) (Loaded, error) {
 		l.refuse()
 	}
 	if l.changed {
-		_ = s.fs.SyncDir() // done again after the next start otherwise
+		_ = s.fs.SyncDir() // otherwise repeated after the next start
 	}
 	return l.out, nil
 }
@@ -81,13 +81,13 @@ type loading struct {
 	repair  bool
 	changed bool
 	out     Loaded
-	// waiting are the files that wait for their key.
+	// waiting holds the files that wait for their key.
 	waiting []string
-	// good are the names that have a record.
+	// good holds the names that have a record.
 	good map[string]bool
 }
 
-// entry reads one file, or says what is wrong with it.
+// entry reads one file, or reports what is wrong with it.
 func (l *loading) entry(e fs.DirEntry) {
 	name := e.Name()
 	uid, plausible := recordName(name)
@@ -103,7 +103,7 @@ func (l *loading) entry(e fs.DirEntry) {
 		l.out.Bad = append(l.out.Bad, Bad{Trouble: foreign, Name: name})
 	default:
 		r, trouble, err := l.read(name, name)
-		if err == nil || errors.Is(err, fs.ErrNotExist) { // removed meanwhile, by a running agent
+		if err == nil || errors.Is(err, fs.ErrNotExist) { // a running agent removed it meanwhile
 			l.take(r)
 			return
 		}
@@ -112,7 +112,7 @@ func (l *loading) entry(e fs.DirEntry) {
 			bad.Aside, l.changed = aside, true
 			if isRefused(aside) {
 				l.waiting = append(l.waiting, aside)
-				return // it is reported unless another one takes its place
+				return // reported by refuse, unless another file takes its place
 			}
 		}
 		l.readOnly[name] = trouble == newer
@@ -120,13 +120,13 @@ func (l *loading) entry(e fs.DirEntry) {
 	}
 }
 
-// loadedRecord is a record as it was read.
+// loadedRecord is a record as it was read from the disk.
 type loadedRecord struct {
 	*Record
 	stale bool
 }
 
-// take takes over a record, if there is one.
+// take adds a record to the result, if there is one.
 func (l *loading) take(r loadedRecord) {
 	if r.Record == nil {
 		return
@@ -144,7 +144,7 @@ func (l *loading) take(r loadedRecord) {
 	l.good[fileName(r.UID)] = true
 }
 
-// read reads one file, which holds the record of the name.
+// read reads one file, which holds the record with this name.
 func (s *Files) read(file, name string) (loadedRecord, Trouble, error) {
 	data, err := s.fs.Read(file, maxSize+1)
 	if err != nil {
@@ -168,8 +168,8 @@ func (s *Files) read(file, name string) (loadedRecord, Trouble, error) {
 	return loadedRecord{Record: r, stale: !current}, "", nil
 }
 
-// Write writes all records, with one sync of their contents and one of their names
-// (CK2). On a full disk it gives up the reserve for them (IN4).
+// Write writes all records, with one sync for their contents and one for their names (CK2). On a
+// full disk it gives up the reserve for them (IN4).
 func (s *Files) Write(ctx context.Context, records []*Record) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -220,8 +220,8 @@ func (s *Files) write(ctx context.Context, records []*Record) error {
 	return errors.Join(problems...)
 }
 
-// isReadOnly reports whether a record of a newer version has the name. An operator may have
-// removed it since. The lock is held.
+// isReadOnly reports whether a record of a newer version has the name. It looks again, because an
+// operator may have removed that record. The lock is held.
 func (s *Files) isReadOnly(name string) bool {
 	if !s.readOnly[name] {
 		return false
@@ -267,7 +267,7 @@ func (s *Files) Delete(_ context.Context, uids []types.UID) error {
 			continue
 		}
 		again := len(s.refused[name]) > 0
-		if err := s.forget(name); err != nil { // or it would come back with its key
+		if err := s.forget(name); err != nil { // otherwise it would come back with its key
 			problems = append(problems, &RecordError{UID: uid, Err: err})
 			continue
 		}

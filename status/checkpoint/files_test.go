@@ -48,8 +48,7 @@ func load(t *testing.T, folder checkpoint.FS) checkpoint.Loaded {
 	return loaded
 }
 
-// status.md 9.2, CK1. What is written comes back, and is for the
-// owner's eyes alone.
+// status.md 9.2, CK1. What is written comes back, and only its owner can read it.
 func TestWrittenRecordComesBack(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "state", "pods")
 	folder := checkpoint.Dir(root)
@@ -231,7 +230,7 @@ func TestBadFilesAreReported(t *testing.T) {
 		t.Error("the newer record was touched")
 	}
 
-	// Everything durable, and the next start finds the new record and no new trouble.
+	// Everything is durable, and the next start finds the new record and no new trouble.
 	after := load(t, disk.LosePower(nil))
 	if len(after.Records) != 2 || len(after.Bad) != 4 {
 		t.Errorf("second load: %d records, bad %v", len(after.Records), after.Bad)
@@ -345,8 +344,8 @@ func dies(t *testing.T, disk *checkpointtest.Disk, kill int) (returned bool) {
 	return true
 }
 
-// CK8. Whichever operation fails, the error names the pods
-// that are not safe, the others are, and no half-written file is left behind.
+// CK8. Whichever operation fails, the error names exactly the pods whose records are not safe, and
+// no half-written file is left behind.
 func TestFailedOperationNamesItsPods(t *testing.T) {
 	for _, tc := range []struct {
 		kind, name string
@@ -422,7 +421,7 @@ func TestRecordStaysBelowItsLimit(t *testing.T) {
 	}
 }
 
-// status.md 9.5: a file the disk does not give is set aside.
+// status.md 9.5: a file that the disk does not return is set aside.
 func TestUnreadableFileIsSetAside(t *testing.T) {
 	disk := &checkpointtest.Disk{}
 	disk.Put("uid-1", file(t, record("uid-1", 1)), 0)

@@ -17,18 +17,18 @@ import (
 //	podwright-checkpoint <version> <sha256 of the words before it and of the document>
 //	{ ... }
 //
-// All versions have this header, so that a damaged file, a sealed one (see seal.go) and a newer one
-// can always be told apart.
+// All versions have this header, so that a damaged, a sealed (see seal.go) and a newer file can
+// always be told apart.
 const (
 	magic         = "podwright-checkpoint"
 	plainVersion  = 1
 	sealedVersion = 2
-	// maxSize is the limit of a record in its file (spec/status.md 9.11). Messages
-	// are cut to stay below it, then the pod is left out.
+	// maxSize is the limit of a record in its file (spec/status.md 9.11). A record above it loses
+	// messages first, then the pod.
 	maxSize = 256 << 10
-	// maxMessage is how much of a message of an end is kept (CK1).
+	// maxMessage is how much of an end's message is kept (CK1).
 	maxMessage = 12 << 10
-	// headerSize bounds the header, with what a seal adds.
+	// headerSize bounds the header, including what a seal adds.
 	headerSize = 192
 )
 
@@ -37,7 +37,7 @@ var (
 	errNewer   = errors.New("written by a newer version")
 )
 
-// encode returns a record as it is in its file.
+// encode returns a record in the form of its file.
 func (s seals) encode(r *Record) ([]byte, error) {
 	if r.UID == "" {
 		return nil, errors.New("a record needs a UID")
@@ -67,7 +67,7 @@ func frame(version int, body []byte) []byte {
 	return append([]byte(title+" "+checksum(title, body)+"\n"), body...)
 }
 
-// checksum covers the version too: a damaged digit is no newer version.
+// checksum covers the version too, so that a damaged digit does not pass for a newer version.
 func checksum(title string, body []byte) string {
 	h := sha256.New()
 	h.Write([]byte(title))
@@ -96,9 +96,9 @@ func unframe(data []byte) (version int, body []byte, err error) {
 	return version, body, nil
 }
 
-// decode reads the file of this name, and reports whether it is as [seals.encode] would write it
-// now. The error is errNewer or wraps errCorrupt, errPlain or a sealedError; it quotes nothing of the
-// content.
+// decode reads the file with this name, and reports whether it is exactly what [seals.encode] would
+// write now. The error is errNewer or wraps errCorrupt, errPlain or a sealedError; it quotes
+// nothing of the content.
 func (s seals) decode(name string, data []byte) (r *Record, current bool, err error) {
 	version, body, err := unframe(data)
 	if err != nil {
@@ -124,8 +124,8 @@ func (s seals) decode(name string, data []byte) (r *Record, current bool, err er
 	return r, current, nil
 }
 
-// dropUnknown takes the results of unknown kinds of probe, which a newer version may have
-// left, out of a record, and reports whether there were any.
+// dropUnknown removes from a record the results of unknown kinds of probe, which a newer version
+// may have left, and reports whether there were any.
 func dropUnknown(r *Record) bool {
 	found := false
 	for _, c := range r.Containers {
@@ -134,9 +134,8 @@ func dropUnknown(r *Record) bool {
 	return found
 }
 
-// fileName is the name of a pod's file. It is the UID if that is harmless as a
-// name, which every UID of an API is; any other is hashed, so that none leaves the
-// folder or takes another's place.
+// fileName returns the name of a pod's file: the UID if that is a harmless name, as every UID from
+// an API is; any other UID is hashed, so that none leaves the folder or takes another's place.
 func fileName(uid types.UID) string {
 	if plainName(string(uid)) {
 		return string(uid)
@@ -147,7 +146,7 @@ func fileName(uid types.UID) string {
 
 const hashMark = "%"
 
-// plainName reports whether a UID may be a file name as it is.
+// plainName reports whether a UID can be used as a file name unchanged.
 func plainName(s string) bool {
 	if s == "" || len(s) > 200 {
 		return false
@@ -162,8 +161,8 @@ func plainName(s string) bool {
 	return true
 }
 
-// recordName reports whether a file of this name could be a record, and of which
-// UID; that is empty for a hashed one.
+// recordName reports whether a file with this name could be a record, and of which UID; the UID is
+// empty for a hashed name.
 func recordName(name string) (uid types.UID, ok bool) {
 	if rest, hashed := bytes.CutPrefix([]byte(name), []byte(hashMark)); hashed {
 		raw, err := hex.DecodeString(string(rest))

@@ -11,35 +11,35 @@ import (
 	"github.com/podwright/podwright/internal/durable"
 )
 
-// FS is the folder of a [Files] store: every operation on the disk is one call. A
-// test that wants to fail a write, or to end the process before or after a rename,
-// wraps [Dir]. Names have no slash. Calls come from one goroutine at a time.
+// FS is the folder of a [Files] store: every disk operation is one call. A test that makes a write
+// fail, or ends the process before or after a rename, wraps [Dir]. Names have no slash. Calls come
+// from one goroutine at a time.
 type FS interface {
 	// List returns what is in the folder; a folder that does not exist is empty.
 	List() ([]fs.DirEntry, error)
 	// Read returns at most limit bytes of a file.
 	Read(name string, limit int64) ([]byte, error)
-	// Write creates a file for its owner alone, or replaces its content. It need
-	// not be durable.
+	// Write creates a file that only its owner can read, or replaces its content. It need not be
+	// durable.
 	Write(name string, data []byte) error
 	// Sync makes the contents of files durable.
 	Sync(names []string) error
-	// Rename gives a file another name, replacing what has it.
+	// Rename gives a file another name and replaces any file that has it.
 	Rename(from, to string) error
-	// Remove removes a file; a missing one is an error that is [fs.ErrNotExist].
+	// Remove removes a file; for a missing file it returns an error that is [fs.ErrNotExist].
 	Remove(name string) error
 	// SyncDir makes names durable.
 	SyncDir() error
 }
 
-// Dir is the [FS] of a real folder. It is made, with mode 0700, by the first write.
-// No name leads out of it.
+// Dir returns the [FS] of a real folder. The first write creates the folder with mode 0700. No name
+// leads out of it.
 func Dir(path string) FS { return dir(path) }
 
 type dir string
 
-// manyFiles is from how many files on one sync of the file system is cheaper than
-// one per file.
+// manyFiles is the number of files from which one sync of the file system is cheaper than one per
+// file.
 const manyFiles = 16
 
 // in runs f with the folder open.
@@ -106,7 +106,7 @@ func (d dir) Sync(names []string) error {
 	return d.in(func(root *os.Root) error {
 		errs := make([]error, len(names))
 		var wg sync.WaitGroup
-		turns := make(chan struct{}, manyFiles) // at once they share the disk's work
+		turns := make(chan struct{}, manyFiles) // concurrent syncs share the disk's work
 		for i, name := range names {
 			wg.Go(func() {
 				turns <- struct{}{}

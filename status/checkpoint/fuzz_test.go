@@ -95,8 +95,8 @@ func FuzzFileName(f *testing.F) {
 	})
 }
 
-// FuzzSealedRecord: only what a key sealed for this very file is read with it; all else is
-// refused with words that quote nothing of it, and nothing that is plain is trusted (CK12).
+// FuzzSealedRecord: only what a key sealed for this very file can be read with it; everything else
+// is refused with an error that quotes nothing of it, and nothing plain is trusted (CK12).
 func FuzzSealedRecord(f *testing.F) {
 	k, err := NewKey([]byte("0123456789abcdef0123456789abcdef"))
 	if err != nil {

@@ -8,11 +8,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// faultError says that the store does not take, or give, what it should.
+// faultError says that the store fails to take or return records.
 type faultError struct {
 	// Pending is how many pods have changes that are not on the disk.
 	Pending int
-	// Since is when it began.
+	// Since is when the trouble began.
 	Since time.Time
 	// Err is the newest failure.
 	Err error
@@ -26,8 +26,8 @@ func (e *faultError) Error() string {
 // Unwrap returns Err.
 func (e *faultError) Unwrap() error { return e.Err }
 
-// ReadOnly reports whether the store does not take the pod's record, because one of
-// a newer version is in its place.
+// ReadOnly reports whether the store refuses the pod's record because a record of a newer version
+// is in its place.
 func (k *Keeper) ReadOnly(uid types.UID) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -35,7 +35,7 @@ func (k *Keeper) ReadOnly(uid types.UID) bool {
 	return e != nil && e.readOnly
 }
 
-// Problem says what is wrong with the record of one pod, nil if nothing is.
+// Problem returns what is wrong with the record of one pod, or nil.
 func (k *Keeper) Problem(uid types.UID) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -48,23 +48,23 @@ func (k *Keeper) Problem(uid types.UID) error {
 	return nil
 }
 
-// Dismiss forgets unusable records set aside of pods that no source wants: it keeps
-// those for which keep returns true, and those that still lie in the way.
+// Dismiss forgets unusable records that were set aside, unless keep returns true for their pod
+// (because a source still wants it) or they still lie in the way.
 func (k *Keeper) Dismiss(keep func(uid types.UID) bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	maps.DeleteFunc(k.bad, func(_ string, b Bad) bool { return b.Aside != "" && (b.UID == "" || !keep(b.UID)) })
 }
 
-// figures are the keeper's figures.
+// figures are the numbers a keeper exports.
 type figures struct {
-	// Records in memory, Pending of them with changes that are not on the disk.
+	// Records in memory; Pending of them have changes that are not on the disk.
 	Records, Pending int
 	// Failures is how many batches failed since the start.
 	Failures int64
 }
 
-// stats returns the figures of this moment.
+// stats returns the current figures.
 func (k *Keeper) stats() figures {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -15,10 +15,9 @@ import (
 // errRunning: [Keeper.Run] was called a second time.
 var errRunning = errors.New("checkpoint keeper: Run was called before")
 
-// Keeper holds all records in memory and brings their changes to the store. Make
-// one with [NewKeeper], call [Keeper.Load] once it may read, and [Keeper.Run] for
-// anything to be written. Methods are safe for concurrent use; only Load, Sync and
-// Run block.
+// Keeper holds all records in memory and writes their changes to the store. Create one with
+// [NewKeeper], call [Keeper.Load] once the store may be read, and call [Keeper.Run]: without it
+// nothing is written. Methods are safe for concurrent use; only Load, Sync and Run block.
 type Keeper struct {
 	options Options
 	metrics *metrics
@@ -30,16 +29,16 @@ type Keeper struct {
 	// early are the changes made before the records were loaded, oldest first.
 	early   map[types.UID][]func(r *Record) Class
 	entries map[types.UID]*entry
-	// dirty are the entries with anything unwritten.
+	// dirty holds the entries with anything unwritten.
 	dirty map[types.UID]*entry
-	bad   map[string]Bad // troubles that last, by name
+	bad   map[string]Bad // lasting troubles, by name
 	fault fault
-	// loadedAt is when bad was found, wrote when the store last took a record, writing
-	// since when it is writing, and spent since when no space is set apart for it that
-	// should be. Zero: never, or not.
+	// loadedAt is when bad was found, wrote when the store last took a record, writing since when
+	// it has been writing, and spent since when the space that should be set apart for it is
+	// missing. Zero means never, or not now.
 	loadedAt, wrote, writing, spent time.Time
 
-	// Of the goroutine of Run.
+	// Only the goroutine of Run uses what follows.
 	reserve reserve
 }
 
@@ -48,22 +47,22 @@ type entry struct {
 	uid types.UID
 	// record is nil once the pod was deleted; it is replaced, never changed.
 	record *Record
-	// disk is what the store has, nil if nothing.
+	// disk is what the store has, nil if it has nothing.
 	disk *Record
-	// seq counts changes; durable is that of the newest durable one, written what
-	// the store has.
+	// seq counts changes; durable is the number of the newest durable change, written the number up
+	// to which the store has them.
 	seq, durable, written uint64
 	// since is when the oldest unwritten change was made.
 	since time.Time
-	// erase, if not 0, is the change since which what the store has is of an
-	// earlier life and goes first.
+	// erase, if not 0, is the number of the change that began a new life: what the store has is of
+	// the earlier life and is deleted first.
 	erase uint64
-	// urgent: a call waits, so the back-off does not count.
+	// urgent: a call is waiting, so the back-off is skipped.
 	urgent bool
 	// readOnly: the store will not take it.
 	readOnly bool
-	// failures counts failed attempts, err is the newest unless one succeeded
-	// since; the next is at retry, pause after it. tried, if not nil, is closed
+	// failures counts failed attempts; err is the newest failure unless a later attempt succeeded.
+	// The next attempt is at retry, and pause is the wait before it. tried, if not nil, is closed
 	// after the next attempt.
 	failures int
 	err      error
@@ -72,7 +71,7 @@ type entry struct {
 	tried    chan struct{}
 }
 
-// fault is a store that does not take, or give, what it should.
+// fault describes a store that fails to take or return records.
 type fault struct {
 	err   error // the newest; nil while all is well
 	since time.Time
@@ -102,7 +101,7 @@ func NewKeeper(options Options) *Keeper {
 	return k
 }
 
-// Get returns the record of a pod, nil if there is none. It is read-only.
+// Get returns the record of a pod, or nil. The record is read-only.
 func (k *Keeper) Get(uid types.UID) *Record {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -112,7 +111,7 @@ func (k *Keeper) Get(uid types.UID) *Record {
 	return nil
 }
 
-// Stored returns the record of a pod as the store has it, nil if it has none.
+// Stored returns the record of a pod as the store has it, or nil.
 func (k *Keeper) Stored(uid types.UID) *Record {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -122,7 +121,7 @@ func (k *Keeper) Stored(uid types.UID) *Record {
 	return nil
 }
 
-// All returns all records, sorted by UID. They are read-only.
+// All returns all records, sorted by UID. The records are read-only.
 func (k *Keeper) All() []*Record {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -136,15 +135,14 @@ func (k *Keeper) All() []*Record {
 	return out
 }
 
-// Update lets change edit a clone of the pod's record and takes it over unless it
-// is [Unchanged]. It does nothing for a pod without record. change must be quick,
-// call nothing of the keeper, and replace what it changes, see [Record.Clone].
+// Update lets change edit a clone of the pod's record, and keeps the result unless change returns
+// [Unchanged]. It does nothing for a pod without a record. change must be quick, must not call the
+// keeper, and must replace what it changes; see [Record.Clone].
 func (k *Keeper) Update(uid types.UID, change func(r *Record) Class) {
 	k.change(uid, false, change)
 }
 
-// Ensure is Update, for a pod that may have no record yet; change then gets an
-// empty one.
+// Ensure is Update for a pod that may have no record yet; change then gets an empty one.
 func (k *Keeper) Ensure(uid types.UID, change func(r *Record) Class) {
 	k.change(uid, true, change)
 }
@@ -178,8 +176,8 @@ func (k *Keeper) change(uid types.UID, create bool, change func(r *Record) Class
 	k.touch(e, class == Durable)
 }
 
-// Delete removes the record of a pod (CK7). What is noted of this UID later is a
-// new life, and is written only once this record is gone.
+// Delete removes the record of a pod (CK7). A later change to this UID begins a new life, and is
+// written only once the old record is gone.
 func (k *Keeper) Delete(uid types.UID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -193,7 +191,7 @@ func (k *Keeper) Delete(uid types.UID) {
 	e.erase = e.seq
 }
 
-// touch notes a change. The lock is held.
+// touch marks an entry as changed. The lock is held.
 func (k *Keeper) touch(e *entry, durable bool) {
 	e.seq++
 	if durable {
@@ -214,9 +212,9 @@ func (k *Keeper) notify() {
 	}
 }
 
-// Sync returns once every durable change of the pod is on the disk, or with the
-// error of the next attempt, or with ctx. A pod whose record is of a newer version
-// (CK2) lives without one: its Sync succeeds.
+// Sync returns once every durable change of the pod is on the disk, or with the error of the next
+// attempt or of ctx. A pod whose record is of a newer version (CK2) does without a record: Sync
+// returns nil for it.
 func (k *Keeper) Sync(ctx context.Context, uid types.UID) error {
 	k.mu.Lock()
 	e := k.entries[uid]

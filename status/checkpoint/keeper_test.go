@@ -113,9 +113,9 @@ func (b *bench) onDisk(uid types.UID) uint64 {
 	return 0
 }
 
-// status.md 9.2, 9.3: lazy changes wait a second for company, a
-// durable one takes them along at once, a change of nothing is not written, and on
-// stop what is left is written.
+// status.md 9.2, 9.3: lazy changes wait a second to be written together, a durable change takes
+// them along at once, an update without a change is not written, and on stop everything left is
+// written.
 func TestLazyChangesWaitDurableOnesDoNot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, &checkpointtest.Disk{})
@@ -148,7 +148,7 @@ func TestLazyChangesWaitDurableOnesDoNot(t *testing.T) {
 	})
 }
 
-// CK10: what comes while the disk is busy goes in one batch.
+// CK10: changes that come while the disk is busy go in one batch.
 func TestChangesShareABatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, &checkpointtest.Disk{})
@@ -175,9 +175,9 @@ func TestChangesShareABatch(t *testing.T) {
 	})
 }
 
-// status.md 9.11, CK8: Sync says why, the change is tried again after
-// 1 s, 2 s ... 60 s without anybody asking, health and figures tell of it, one pod's
-// Sync does not wait for another's, and all is well once there is room.
+// status.md 9.11, CK8: Sync returns the reason, the write is retried after 1 s, 2 s ... 60 s
+// without being asked, health and figures show it, one pod's Sync does not wait for another's, and
+// everything recovers once there is room.
 func TestFullDiskIsRetriedAndTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, &checkpointtest.Disk{})
@@ -333,9 +333,8 @@ func TestRemovedNewerRecordIsReplaced(t *testing.T) {
 	})
 }
 
-// CK2, status.md 9.5: a damaged record is in the health until it was
-// replaced or no source wants the pod; a newer one for as long as it lies there, and its
-// pod goes on without a record.
+// CK2, status.md 9.5: a damaged record is in the health until it is replaced or no source wants the
+// pod; a newer one is there as long as it exists, and its pod continues without a record.
 func TestTroublesAreInTheHealth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &checkpointtest.Disk{}
@@ -368,7 +367,7 @@ func TestTroublesAreInTheHealth(t *testing.T) {
 	})
 }
 
-// status.md 9.5: a store that cannot be read is no empty store.
+// status.md 9.5: a store that cannot be read is not an empty store.
 func TestFailedLoadIsNoEmptyStore(t *testing.T) {
 	disk := &checkpointtest.Disk{}
 	disk.Put("uid-1", file(t, record("uid-1", 1)), 0)
@@ -386,9 +385,9 @@ func TestFailedLoadIsNoEmptyStore(t *testing.T) {
 	}
 }
 
-// TestLateLoadOverwritesNothingNewer: IN16. What is noted while the records cannot be read
-// is noted on top of them as soon as they can, and is written; another Load later changes
-// nothing. Pods of which nothing was noted are as they were.
+// TestLateLoadOverwritesNothingNewer: IN16. Changes made while the records cannot be read are
+// applied on top of them as soon as they can, and are written; another Load later changes nothing.
+// Pods without such changes are as they were.
 func TestLateLoadOverwritesNothingNewer(t *testing.T) {
 	const n = 10
 	uid := func(i int) types.UID { return types.UID(fmt.Sprintf("uid-%d", i)) }

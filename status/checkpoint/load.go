@@ -7,10 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Load takes over what the store has (spec/status.md 9.5). It is called until it
-// succeeds, normally before any other method but Problems. A late Load overwrites
-// nothing that is newer (IN16): changes made before are made again, to what was loaded. The
-// records returned are those that hold from then on.
+// Load takes over what the store has (spec/status.md 9.5). Call it until it succeeds, normally
+// before any other method but Problems. A late Load overwrites nothing newer (IN16): changes made
+// before it are applied again, to the loaded records. It returns the records that hold from then
+// on.
 func (k *Keeper) Load(ctx context.Context) (Loaded, error) {
 	loaded, err := k.options.Store.Load(ctx)
 	k.mu.Lock()

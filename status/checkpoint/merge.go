@@ -11,10 +11,9 @@ import (
 
 const exitUnknown = 137
 
-// protect returns the status a record may take over, given a new one
-// (spec/status.md 9.4): a terminal phase never turns into one that is not, nor into
-// the other terminal one, and an end that is known never into a guess. What it
-// returns may share memory with both.
+// protect returns the status that a record may keep, given a new one (spec/status.md 9.4): a
+// terminal phase never changes, and a known end never turns into a guess. The result may share
+// memory with both.
 func protect(r *Record, next *v1.PodStatus) *v1.PodStatus {
 	out := *next
 	if r.Terminal() && next.Phase != r.Status.Phase {
@@ -24,8 +23,8 @@ func protect(r *Record, next *v1.PodStatus) *v1.PodStatus {
 	return &out
 }
 
-// eachList lets edit change container statuses, copying a list before its first
-// change: edit is called on a copy and reports whether it changed it.
+// eachList lets edit change container statuses and copies a list before its first change: edit
+// works on a copy and reports whether it changed that.
 func eachList(s *v1.PodStatus, edit func(*v1.ContainerStatus) bool) {
 	for _, list := range [...]*[]v1.ContainerStatus{&s.InitContainerStatuses, &s.ContainerStatuses, &s.EphemeralContainerStatuses} {
 		copied := false
@@ -42,23 +41,23 @@ func eachList(s *v1.PodStatus, edit func(*v1.ContainerStatus) bool) {
 	}
 }
 
-// restoreEnds replaces the guesses in a container's status, and reports whether there
-// were any that could be.
+// restoreEnds replaces the guesses in a container's status by recorded ends, and reports whether it
+// replaced any.
 func (r *Record) restoreEnds(cs *v1.ContainerStatus) bool {
 	now, last := r.restoreEnd(cs.Name, &cs.State), r.restoreEnd(cs.Name, &cs.LastTerminationState)
 	return now || last
 }
 
-// WithEnds returns the status with the ends that are recorded of the runs it shows as
-// running, or about whose end it guesses: a container may end and be removed between two
-// looks at it (spec/status.md 9.4). It is the status itself if there are none.
+// WithEnds returns the status with the recorded ends of the runs that it shows as running or whose
+// end it guesses: a container may end and be removed between two looks at it (spec/status.md 9.4).
+// If there are none it returns the status itself.
 func (r *Record) WithEnds(status *v1.PodStatus) *v1.PodStatus {
 	ended := false
 	for i := range r.Containers {
 		ended = ended || len(r.Containers[i].Ends) > 0
 	}
 	if !ended {
-		return status // as nearly always
+		return status // the usual case
 	}
 	out, changed := *status, false
 	eachList(&out, func(cs *v1.ContainerStatus) bool {
@@ -89,7 +88,7 @@ func (r *Record) restoreEnd(name string, state *v1.ContainerState) bool {
 	return true
 }
 
-// state is the end as a status shows it.
+// state returns the end in the form a status shows.
 func (e End) state() v1.ContainerState {
 	return v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
 		ExitCode: e.ExitCode, Signal: e.Signal, Reason: e.Reason, Message: e.Message, ContainerID: e.ID,
@@ -97,11 +96,10 @@ func (e End) state() v1.ContainerState {
 	}}
 }
 
-// Remembered returns the status to go on from after a restart, nil if there is
-// none: the recorded one, with the ends that were recorded after it was
-// (spec/status.md 9.6: for one run an end beats any other state). rebooted says
-// that the machine was restarted since; then no container is ready or started
-// (9.7).
+// Remembered returns the status to continue from after a restart, nil if there is none: the
+// recorded status plus the ends recorded later (spec/status.md 9.6: for one run an end beats any
+// other state). rebooted means that the machine has been restarted since; then no container is
+// ready or started (9.7).
 func (r *Record) Remembered(rebooted bool) *v1.PodStatus {
 	if r.Status == nil {
 		return nil
@@ -136,14 +134,14 @@ func (c *Container) endedAfter(cs *v1.ContainerStatus) bool {
 	}
 	end, last := &c.Ends[0], cs.LastTerminationState.Terminated
 	switch {
-	case end.RestartCount > cs.RestartCount: // of a run the status never showed
+	case end.RestartCount > cs.RestartCount: // an end of a run the status never showed
 		return end.ID != cs.ContainerID || cs.State.Terminated == nil
 	case end.ID == "" || cs.State.Terminated != nil:
 		return false
 	case cs.State.Running != nil:
 		return end.ID == cs.ContainerID
 	}
-	// Of the run that it waits for; it is counted already.
+	// The end is of the run that the status waits for and already counts.
 	return end.RestartCount == cs.RestartCount && end.ID != cs.ContainerID && (last == nil || last.ContainerID != end.ID)
 }
 
@@ -160,11 +158,11 @@ func (c *Container) showEnds(cs *v1.ContainerStatus) {
 	cs.RestartCount = max(cs.RestartCount, end.RestartCount)
 }
 
-// Interrupted returns the status to go on from of a pod whose containers were
-// started and have all vanished from the runtime: after a reboot, or because the
-// runtime lost its state (CK5). Containers with policy Never that have no end get exit
-// code 137 and the reason ContainerStatusUnknown, and are not run again; what may run
-// again is left to the rules of generation (spec/status.md 3.4).
+// Interrupted returns the status to continue from for a pod whose containers were started and have
+// all vanished from the runtime: after a reboot, or because the runtime lost its state (CK5).
+// Containers with policy Never and no known end get exit code 137 and the reason
+// ContainerStatusUnknown, and do not run again; what may run again is left to the rules of
+// generation (spec/status.md 3.4).
 func Interrupted(pod *v1.Pod, status *v1.PodStatus) *v1.PodStatus {
 	out := *status
 	if len(out.ContainerStatuses) == 0 {
@@ -189,7 +187,7 @@ func Interrupted(pod *v1.Pod, status *v1.PodStatus) *v1.PodStatus {
 		}}
 		return true
 	}
-	first := true // the init container that was next may have run
+	first := true // only the first init container that is not done may have been running
 	apps := out
 	apps.InitContainerStatuses = nil
 	eachList(&apps, func(cs *v1.ContainerStatus) bool {
@@ -237,8 +235,8 @@ func waitingStatuses(list []v1.Container) []v1.ContainerStatus {
 	return out
 }
 
-// RemainingGrace is what is left of the grace period of a termination, in seconds,
-// at least 1 (CK6); 0 if its grace is not known.
+// RemainingGrace returns what is left of a termination's grace period, in seconds and at least 1
+// (CK6); 0 if the grace is not known.
 func (t *Termination) RemainingGrace(now time.Time) int64 {
 	if t.GracePeriodSeconds <= 0 {
 		return 0

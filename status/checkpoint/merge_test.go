@@ -49,8 +49,8 @@ func TestProtectBothStates(t *testing.T) {
 	}
 }
 
-// TestWithEnds: status.md 9.4: what a container ended with counts although it was removed
-// before any status showed it.
+// TestWithEnds: status.md 9.4: how a container ended counts even if it was removed before any
+// status showed it.
 func TestWithEnds(t *testing.T) {
 	r := &checkpoint.Record{UID: "a", Containers: []checkpoint.Container{{Name: "main", Ends: []checkpoint.End{
 		{ID: "x://2", ExitCode: 3, Reason: "Error", RestartCount: 1}, {ID: "x://1", ExitCode: 2, Reason: "Error"},
@@ -159,7 +159,7 @@ func TestRemembered(t *testing.T) {
 		})
 	}
 	// CK3, 9.6: killed right after the start, the agent recorded no status of the run; the next
-	// one recorded its end, and removed the container.
+	// agent recorded the run's end and removed the container.
 	first := v1.ContainerStatus{Name: "main", State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "ContainerCreating"}}}
 	r := &checkpoint.Record{UID: "a", Status: statusOf(v1.PodPending, first), Containers: []checkpoint.Container{
 		{Name: "main", Ends: []checkpoint.End{{ID: "x://1", ExitCode: 5}}},
@@ -196,7 +196,7 @@ func TestRemembered(t *testing.T) {
 			waiting("x://1", terminated("x://1", 5, "Error"), 1), []checkpoint.End{{ID: "x://1", ExitCode: 5, RestartCount: 1}}, -1, 5,
 		},
 	} {
-		// As BeforeRemove has it: the count of the container is that of its newest end.
+		// As BeforeRemove leaves it: the count of the container is that of its newest end.
 		r := &checkpoint.Record{UID: "a", Status: statusOf(v1.PodRunning, tc.status), Containers: []checkpoint.Container{
 			{Name: "main", RestartCount: tc.ends[0].RestartCount, Ends: tc.ends},
 		}}
@@ -210,7 +210,7 @@ func TestRemembered(t *testing.T) {
 	}
 }
 
-// TestInterrupted: CK5, HI8: which containers count as run of a pod the runtime has lost.
+// TestInterrupted: CK5, HI8: which containers count as having run in a pod that the runtime has lost.
 func TestInterrupted(t *testing.T) {
 	never, always := v1.ContainerRestartPolicyNever, v1.ContainerRestartPolicyAlways
 	inits := []v1.Container{{Name: "i1"}, {Name: "i2"}}

@@ -15,7 +15,7 @@ import (
 //	podwright_checkpoint_writes_total{result}    records written or deleted: ok, error
 //	podwright_checkpoint_write_duration_seconds  time of a batch
 //	podwright_checkpoint_records                 records in memory
-//	podwright_checkpoint_pending                 of them with changes not on the disk
+//	podwright_checkpoint_pending                 records with changes that are not on the disk
 //	podwright_checkpoint_bytes_total             bytes written, if the store counts them
 //	podwright_checkpoint_outrun_total            steps that did not wait for a record because
 //	                                             they free disk space (IN4)
@@ -46,7 +46,7 @@ func newMetrics(o *Options) *metrics {
 	return m
 }
 
-// export registers what is read on demand, until withdraw is called.
+// export registers the metrics that are read on demand, until withdraw is called.
 func (k *Keeper) export() (withdraw func()) {
 	m := k.metrics
 	withdraw, err := m.set.Export(func(o metric.Observer) {

@@ -10,16 +10,15 @@ import (
 	"github.com/podwright/podwright/internal/podinfo"
 )
 
-// reasonUnknown is the reason of an end that was not seen: a guess.
+// reasonUnknown is the reason of an end that was not seen, that is, a guess.
 const reasonUnknown = "ContainerStatusUnknown"
 
-// reasonRestartAll is the reason of an end that a restart of all containers made.
+// reasonRestartAll is the reason of an end caused by a restart of all containers.
 const reasonRestartAll = "RestartingAllContainers"
 
-// Observe takes a new status into a record, which must be a [Record.Clone], and
-// returns how soon that has to be on the disk (spec/status.md 9.2): a phase that
-// becomes terminal and a restart at once, everything else lazily. The ends it shows are kept
-// per container, newest two.
+// Observe takes a new status into a record, which must be a [Record.Clone], and returns how soon
+// the change has to be on the disk (spec/status.md 9.2): a phase that becomes terminal and a
+// restart at once, everything else lazily. It keeps the newest two ends of each container.
 func (r *Record) Observe(status *v1.PodStatus, version uint64) Class {
 	next := protect(r, status)
 	ended := podinfo.Terminal(next.Phase) && !r.Terminal()
@@ -45,8 +44,8 @@ func eachStatus(s *v1.PodStatus, f func(*v1.ContainerStatus)) {
 	}
 }
 
-// observeContainer notes what a status says of one container, and reports whether it was
-// restarted.
+// observeContainer records what a status says of one container, and reports whether the container
+// was restarted.
 func (r *Record) observeContainer(cs *v1.ContainerStatus) (restarted bool) {
 	c, _ := r.Container(cs.Name)
 	if c.ID != cs.ContainerID && cs.ContainerID != "" {
@@ -69,10 +68,9 @@ func (r *Record) observeContainer(cs *v1.ContainerStatus) (restarted bool) {
 	return restarted
 }
 
-// lastRun is the number of the run whose end is the last state: the one before the
-// newest, unless the container waits for the next one, which is counted when it runs.
-// A guess, and the end that a restart of all containers makes, were counted as soon as
-// they were told.
+// lastRun returns the number of the run whose end is the last state: the run before the newest,
+// unless the container waits for its next run, which counts only once it runs. A guess, and an end
+// caused by a restart of all containers, were counted as soon as they were shown.
 func lastRun(cs *v1.ContainerStatus) int32 {
 	last := cs.LastTerminationState.Terminated
 	if cs.State.Waiting != nil && last.Reason != reasonUnknown && last.Reason != reasonRestartAll {
@@ -88,8 +86,8 @@ func endOf(t *v1.ContainerStateTerminated, count int32) End {
 	}
 }
 
-// AddEnd notes how a run ended and reports whether the record changed. A known end is
-// not replaced by a guess (spec/status.md 9.4); the later report of a run counts.
+// AddEnd records how a run ended and reports whether the record changed. A guess does not replace a
+// known end (spec/status.md 9.4); otherwise the later report of a run counts.
 func (c *Container) AddEnd(e End) bool {
 	e.Message = cut(e.Message, maxMessage)
 	for i := range c.Ends {
@@ -133,7 +131,7 @@ func newerFirst(a, b End) int {
 // Guess reports whether this end was not seen.
 func (e End) Guess() bool { return e.Reason == reasonUnknown }
 
-// EndOf returns the recorded end of a run, given its ID as in a status.
+// EndOf returns the recorded end of a run, given its ID in the form a status uses.
 func (r *Record) EndOf(name, id string) (End, bool) {
 	c, _ := r.Container(name)
 	for _, e := range c.Ends {

@@ -19,7 +19,7 @@ type Class uint8
 const (
 	// Unchanged: there is nothing to write.
 	Unchanged Class = iota
-	// Lazy: soon, together with others; lost if the process ends before.
+	// Lazy: soon, together with others; lost if the process ends first.
 	Lazy
 	// Durable: at once, and before anything acts on it.
 	Durable
@@ -29,12 +29,12 @@ const (
 type Options struct {
 	// Store keeps the records. Required.
 	Store Store
-	// Keys seal the records (CK12), newest first: the first one seals, and what another one has sealed
+	// Keys seal the records (CK12), newest first: the first key seals, and what another key has sealed
 	// is sealed again with the first. A record that none of them has sealed is set aside. Nil: records
 	// are plain, in files of mode 0600. The Store must be [Files], or have its method Seal.
 	Keys []Key
-	// TrustPlain accepts, although there are Keys, records that are not sealed, and seals them. It is meant for
-	// the first start with a key: with it, anyone who can write to the folder can make a record.
+	// TrustPlain accepts unsealed records although there are Keys, and seals them. It is meant for the
+	// first start with a key: while it is set, anyone who can write to the folder can forge a record.
 	TrustPlain bool
 	// BootID is written into every record.
 	BootID string
@@ -45,19 +45,19 @@ type Options struct {
 	// RetryMin and RetryMax bound the pause after a failed write; it doubles in
 	// between. 0 means 1 s and 60 s (spec/status.md 9.11).
 	RetryMin, RetryMax time.Duration
-	// Reserve is how many bytes of the disk the store sets apart, if it can, to be given up
-	// when a record does not fit any more (IN4). 0 means 1 MiB; negative: none.
+	// Reserve is how many bytes of the disk the store sets apart, if it can, to give up when a
+	// record no longer fits (IN4). 0 means 1 MiB; negative means none.
 	Reserve int64
-	// Written is called after a record was written, from the keeper's goroutine,
-	// without a lock. It must not block. Nil: not called.
+	// Written is called after a record was written, from the keeper's goroutine and without a lock.
+	// It must not block. Nil: not called.
 	Written func(uid types.UID)
-	// Logger gets failures, and their end. Zero: silent.
+	// Logger logs failures and when they end. Zero: silent.
 	Logger logr.Logger
 	// Meter makes the instruments named in metrics.go. Nil: none.
 	Meter metric.Meter
 }
 
-// CheckKeys reports keys that are none, and those that would seal nothing.
+// CheckKeys reports invalid keys, and keys given for a store that cannot seal.
 func (o *Options) CheckKeys() error {
 	_, seals := o.Store.(sealer)
 	switch err := checkKeys(o.Keys); {

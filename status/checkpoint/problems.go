@@ -8,9 +8,9 @@ import (
 	"github.com/podwright/podwright/internal/problem"
 )
 
-// Problems returns what keeps records from the disk: a store that fails or does not answer,
-// space that could not be set apart, and each record that could not be used and was not
-// replaced by a new one since (see [Keeper.Dismiss]).
+// Problems returns what keeps records from the disk: a store that fails or does not answer, space
+// that could not be set apart, and each unusable record that has not been replaced by a new one
+// (see [Keeper.Dismiss]).
 func (k *Keeper) Problems() []problem.Problem {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -52,8 +52,8 @@ func (k *Keeper) Problems() []problem.Problem {
 	return out
 }
 
-// failing is the problem of a store that fails. While it takes other records it harms only
-// those that it does not take. The lock is held.
+// failing returns the problem of a store that fails. While the store takes other records, it harms
+// only the pods whose records it refuses. The lock is held.
 func (k *Keeper) failing() problem.Problem {
 	p := problem.Problem{
 		Kind: problem.Record, Severity: problem.Unhealthy, Name: "store", Since: k.fault.since,

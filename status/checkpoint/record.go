@@ -13,10 +13,9 @@ import (
 	"github.com/podwright/podwright/internal/restarts"
 )
 
-// Record is what must be known of one pod after the agent was killed
-// (spec/cleanup.md CK1, spec/status.md 9.2). One that a [Keeper] or [Store] has
-// taken or returned is read-only, with everything it points to: to change a record,
-// replace what changes.
+// Record is what must be known of one pod after the agent was killed (spec/cleanup.md CK1,
+// spec/status.md 9.2). Once a [Keeper] or [Store] has taken or returned a record, it is read-only,
+// with everything it points to: to change a record, replace what changes.
 //
 // All times are wall clock. The zero value of each field means "not known" or
 // "did not happen".
@@ -27,11 +26,11 @@ type Record struct {
 	Name      string    `json:"name,omitempty"`
 	// Source is the name of the source that wants the pod.
 	Source string `json:"source,omitempty"`
-	// ConfigHash identifies the content of a pod that comes from no API.
+	// ConfigHash identifies the content of a pod that does not come from an API.
 	ConfigHash string `json:"configHash,omitempty"`
 	// Generation of the pod that the record is about.
 	Generation int64 `json:"generation,omitempty"`
-	// BootID names the boot of the machine the record was last written in.
+	// BootID names the boot of the machine during which the record was last written.
 	BootID string `json:"bootID,omitempty"`
 	// WrittenAt is when the record was last written.
 	WrittenAt time.Time `json:"writtenAt,omitzero"`
@@ -41,7 +40,7 @@ type Record struct {
 	// StartedAt is when the first container of the pod was about to be started;
 	// zero if none ever was.
 	StartedAt time.Time `json:"startedAt,omitzero"`
-	// Termination is why and since when the pod has to stop; nil if it need not.
+	// Termination says why and since when the pod has to stop; nil while it does not.
 	Termination *Termination `json:"termination,omitempty"`
 	// TerminatedAt is when the last container was seen stopped.
 	TerminatedAt time.Time `json:"terminatedAt,omitzero"`
@@ -59,20 +58,20 @@ type Record struct {
 	Acks []Ack `json:"acks,omitempty"`
 	// Containers in the order they were first seen.
 	Containers []Container `json:"containers,omitempty"`
-	// Restarts of its containers that somebody asked for; nil if none was.
+	// Restarts are the requested restarts of the pod's containers; nil if there are none.
 	Restarts *restarts.Asked `json:"restarts,omitempty"`
 	// Pod is the pod as last desired; nil if it is not remembered.
 	Pod *v1.Pod `json:"pod,omitempty"`
-	// Unwanted: its source has answered without naming it since.
+	// Unwanted: the pod's source has since answered without naming it.
 	Unwanted bool `json:"unwanted,omitempty"`
-	// Retired: the life is over, and the record is only kept for what is left to do with
-	// its end. If the UID is desired again, that is a new life.
+	// Retired: the life is over, and the record is kept only for work that its end has left to do.
+	// If the UID is desired again, that is a new life.
 	Retired bool `json:"retired,omitempty"`
 }
 
 // Admission is the verdict on a pod.
 type Admission struct {
-	// At is when it was given.
+	// At is when the verdict was given.
 	At time.Time `json:"at,omitzero"`
 	// Refused: the pod must not run; Reason and Message say why.
 	Refused bool   `json:"refused,omitempty"`
@@ -89,51 +88,51 @@ const (
 	CauseTerminal Cause = "terminal"
 	// CauseDeleted: no source wants it any more.
 	CauseDeleted Cause = "deleted"
-	// CauseEvicted: it was evicted, preempted or ran over its deadline.
+	// CauseEvicted: it was evicted, was preempted or exceeded its deadline.
 	CauseEvicted Cause = "evicted"
-	// CauseKilled: for another reason.
+	// CauseKilled: any other reason.
 	CauseKilled Cause = "killed"
 )
 
 // Termination is an end that was decided and is never taken back.
 type Termination struct {
 	RequestedAt time.Time `json:"requestedAt,omitzero"`
-	// Cause is the first one; Deleted and Evicted add up.
+	// Cause is the first cause; Deleted and Evicted are set in addition.
 	Cause   Cause `json:"cause,omitempty"`
 	Deleted bool  `json:"deleted,omitempty"`
 	Evicted bool  `json:"evicted,omitempty"`
 	// GracePeriodSeconds is 0 while unknown; it only shrinks.
 	GracePeriodSeconds int64 `json:"gracePeriodSeconds,omitempty"`
-	// Decision is what was decided over the pod, nil if nothing was: its status says so,
-	// whatever its containers say (IN8).
+	// Decision is the end that was decided for the pod, nil if there was no decision: its status
+	// shows this whatever its containers say (IN8).
 	Decision *Decision `json:"decision,omitempty"`
 }
 
-// Decision is the end that an eviction, a preemption or a shutdown decided over a pod.
+// Decision is the end that an eviction, a preemption or a shutdown decided for a pod.
 type Decision struct {
 	Phase   v1.PodPhase `json:"phase"`
 	Reason  string      `json:"reason,omitempty"`
 	Message string      `json:"message,omitempty"`
 	// Disrupted: the pod has the condition DisruptionTarget.
 	Disrupted bool `json:"disrupted,omitempty"`
-	// KeepsSuccess: a pod that has succeeded stays so.
+	// KeepsSuccess: a pod that has succeeded keeps its phase.
 	KeepsSuccess bool `json:"keepsSuccess,omitempty"`
 }
 
 // Ack is what one sink has taken.
 type Ack struct {
-	// Sink is its name, Target the UID it has the pod under.
+	// Sink is the sink's name, Target the UID under which it has the pod.
 	Sink   string    `json:"sink"`
 	Target types.UID `json:"target,omitempty"`
-	// Version is the newest one it has.
+	// Version is the newest version it has.
 	Version uint64 `json:"version"`
 }
 
 // Container is what is remembered of one container name.
 type Container struct {
 	Name string `json:"name"`
-	// ID of the newest run, as in a status (runtime://id); Started and Ready are
-	// about this run.
+	// ID of the newest run, in the form a status uses (runtime://id); Started and Ready are about
+	// this run.
 	ID      string `json:"id,omitempty"`
 	Started bool   `json:"started,omitempty"`
 	Ready   bool   `json:"ready,omitempty"`
@@ -144,8 +143,8 @@ type Container struct {
 	Probes proberesult.Facts `json:"probes,omitempty"`
 	// RestartCount never goes down.
 	RestartCount int32 `json:"restartCount,omitempty"`
-	// Attempts counts containers made under this name, restarts and failed
-	// attempts included; 0 if they are not counted.
+	// Attempts counts containers created under this name, restarts and failed attempts included; 0
+	// if they are not counted.
 	Attempts uint32 `json:"attempts,omitempty"`
 	// Ends are the newest two ends, newest first.
 	Ends []End `json:"ends,omitempty"`
@@ -153,7 +152,7 @@ type Container struct {
 
 // End is how one run of a container ended.
 type End struct {
-	// ID as in a status.
+	// ID of the run, in the form a status uses.
 	ID           string    `json:"id,omitempty"`
 	ExitCode     int32     `json:"exitCode"`
 	Signal       int32     `json:"signal,omitempty"`
@@ -169,7 +168,7 @@ func (r *Record) Terminal() bool {
 	return r.Status != nil && podinfo.Terminal(r.Status.Phase)
 }
 
-// Acked returns what a sink has, zero if nothing is known.
+// Acked returns what a sink has; zero if that is not known.
 func (r *Record) Acked(sink string) Ack {
 	for _, a := range r.Acks {
 		if a.Sink == sink {
@@ -179,7 +178,7 @@ func (r *Record) Acked(sink string) Ack {
 	return Ack{}
 }
 
-// SetAck notes what a sink has. The record must be a [Record.Clone].
+// SetAck records what a sink has. The record must be a [Record.Clone].
 func (r *Record) SetAck(a Ack) {
 	at, found := slices.BinarySearchFunc(r.Acks, a.Sink, func(have Ack, sink string) int { return cmp.Compare(have.Sink, sink) })
 	if found {
@@ -211,8 +210,7 @@ func (r *Record) SetContainer(c Container) {
 	r.Containers = append(r.Containers, c)
 }
 
-// Clone returns a copy whose fields and lists may be replaced; what they point to
-// is shared.
+// Clone returns a copy whose fields and lists may be replaced; what they point to is shared.
 func (r *Record) Clone() *Record {
 	c := *r
 	c.Acks = slices.Clone(r.Acks)

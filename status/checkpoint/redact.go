@@ -4,13 +4,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// hidden stands where a value was that may be a secret.
+// hidden replaces a value that may be a secret.
 const hidden = "(hidden)"
 
-// Redacted returns a copy to be shown, without what may be a secret: in the pod as it
-// was desired, values of environment variables and of headers of
-// probes and hooks, commands and arguments, and annotations; and the messages of
-// containers.
+// Redacted returns a copy that may be shown, without what may be a secret: in the desired pod, the
+// values of environment variables and of headers of probes and hooks, commands and arguments, and
+// annotations; and the messages of containers.
 func (r *Record) Redacted() *Record {
 	c := cutMessages(r, 0)
 	if r.Pod != nil {
@@ -19,8 +18,8 @@ func (r *Record) Redacted() *Record {
 	return c
 }
 
-// RedactedPod returns a copy of a pod to be shown, without what may be a secret in its
-// spec and annotations, as in [Record.Redacted]. Its status stays as it is.
+// RedactedPod returns a copy of a pod that may be shown, without what may be a secret in its spec
+// and annotations, as in [Record.Redacted]. Its status is unchanged.
 func RedactedPod(pod *v1.Pod) *v1.Pod {
 	pod = pod.DeepCopy()
 	for k := range pod.Annotations {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// refusedMark stands in the name of a file that waits for its key, between the name of the record and
-// the ID of the key, or plainLabel. There is one such file per record and key.
+// refusedMark is the part of the name of a file that waits for its key: it stands between the name
+// of the record and the ID of the key, or plainLabel. There is one such file per record and key.
 const (
 	refusedMark = ".refused-"
 	plainLabel  = "plain"
@@ -20,7 +20,7 @@ func isRefused(file string) bool {
 	return found && plausible
 }
 
-// asideName is where a file goes that cannot be used; empty: it stays.
+// asideName returns where to move a file that cannot be used; empty: it stays.
 func asideName(name string, trouble Trouble, err error) string {
 	var key *sealedError
 	switch {
@@ -34,9 +34,9 @@ func asideName(name string, trouble Trouble, err error) string {
 	return name + asideSuffix
 }
 
-// refuse goes through the files that wait for their key. Where the record has no other file, the newest
-// that can be opened takes its place; otherwise all are reported. Where it has one, those that could take
-// its place now never will again, and go, as do plain ones.
+// refuse goes through the files that wait for their key. If a record has no other file, the newest
+// one that can be opened takes its place; if none can, all are reported. If it has one, files that
+// can be opened now and plain files are out of date and are removed.
 func (l *loading) refuse() {
 	clear(l.refused)
 	slices.Sort(l.waiting)
@@ -51,7 +51,7 @@ func (l *loading) refuse() {
 	}
 }
 
-// refusedOf goes through those of one record.
+// refusedOf goes through the waiting files of one record.
 func (l *loading) refusedOf(name string, files []string) {
 	uid, _ := recordName(name)
 	var best loadedRecord
@@ -84,11 +84,11 @@ func (l *loading) refusedOf(name string, files []string) {
 		l.out.Bad = append(l.out.Bad, bad...)
 	}
 	for _, file := range old {
-		l.changed = l.fs.Remove(file) == nil || l.changed // otherwise at the next start
+		l.changed = l.fs.Remove(file) == nil || l.changed // otherwise removed at the next start
 	}
 }
 
-// forget removes what waits for a key of one record. The lock is held.
+// forget removes the files of one record that wait for a key. The lock is held.
 func (s *Files) forget(name string) error {
 	for _, file := range s.refused[name] {
 		if err := s.fs.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {

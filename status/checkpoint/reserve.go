@@ -12,28 +12,28 @@ import (
 	"github.com/podwright/podwright/internal/durable"
 )
 
-// A disk that is full takes no record, and the pod that fills it cannot be stopped safely
-// without one. So the store sets some space apart and gives it up when it needs it. If that
-// does not suffice, what frees space goes first (IN4).
+// A full disk takes no record, and without a record the pod that fills the disk cannot be stopped
+// safely. So the store sets some space apart and gives it up when it needs room. If that does not
+// suffice, steps that free space go first, without waiting for their record (IN4).
 
 // reserver is a [Store] that can set space apart.
 type reserver interface {
-	// Reserve sets apart that many bytes of the disk. It does nothing if they are.
+	// Reserve sets that many bytes of the disk apart. It does nothing if it already has.
 	Reserve(bytes int64) error
-	// Reserved reports whether space is set apart. It is not once Write has given it up.
+	// Reserved reports whether space is set apart: no longer, once Write has given it up.
 	Reserved() bool
 }
 
-// reserve is a keeper's care for the space that is set apart.
+// reserve is how a keeper looks after the space that is set apart.
 type reserve struct {
-	store reserver // nil: it cannot
-	// held: there was a reserve at the last look; retry is when to make one again.
+	store reserver // nil: the store cannot set space apart
+	// held: there was a reserve at the last look; retry is when to create one again.
 	held  bool
 	retry time.Time
 }
 
-// keepReserve sets space apart if none is, and returns how long to wait for the next
-// attempt; negative: for as long as nothing happens.
+// keepReserve sets space apart if there is none, and returns how long to wait for the next attempt;
+// negative means until something happens.
 func (k *Keeper) keepReserve(now time.Time) time.Duration {
 	r := &k.reserve
 	switch {
@@ -61,16 +61,16 @@ func (k *Keeper) keepReserve(now time.Time) time.Duration {
 	return -1
 }
 
-// spend notes since when no space is set apart; zero: it is.
+// spend records since when no space has been set apart; zero: there is some.
 func (k *Keeper) spend(since time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.spent = since
 }
 
-// Outrun notes that something that frees disk space does not wait for the pod's record,
-// which does not fit on the disk. The record stays in memory and is written once there is
-// room. err is why it could not be written.
+// Outrun records that something that frees disk space does not wait for the pod's record, which
+// does not fit on the disk. The record stays in memory and is written once there is room. err is
+// why it could not be written.
 func (k *Keeper) Outrun(ctx context.Context, uid types.UID, err error) {
 	k.metrics.outrun.Add(ctx, 1)
 	k.options.Logger.Error(err, "The pod is stopped or removed before its checkpoint is written, to free disk space", "uid", uid)
@@ -79,8 +79,8 @@ func (k *Keeper) Outrun(ctx context.Context, uid types.UID, err error) {
 // reserveName is the file that holds the space set apart.
 const reserveName = ".reserve"
 
-// Reserve sets apart that many bytes of the disk: a file of noise, which no file system
-// stores in less.
+// Reserve sets that many bytes of the disk apart, as a file of random data, which no file system
+// can compress.
 func (s *Files) Reserve(bytes int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,7 +88,7 @@ func (s *Files) Reserve(bytes int64) error {
 		return nil
 	}
 	if old, err := s.fs.Read(reserveName, bytes); err == nil && int64(len(old)) == bytes {
-		s.reserved = true // of an earlier process
+		s.reserved = true // left by an earlier process
 		return nil
 	}
 	noise := make([]byte, bytes)
@@ -111,13 +111,13 @@ func (s *Files) Reserved() bool {
 	return s.reserved
 }
 
-// giveUpReserve makes room on a full disk, and reports whether there was a reserve. err is
-// why something could not be written.
+// giveUpReserve makes room on a full disk, and reports whether there was a reserve. err is the
+// failure of the write that needs room.
 func (s *Files) giveUpReserve(err error) bool {
 	if !durable.NoSpace(err) {
 		return false
 	}
-	if !s.reserved { // one of an earlier process may be there
+	if !s.reserved { // an earlier process may have left one
 		if old, readErr := s.fs.Read(reserveName, 1); readErr != nil || len(old) == 0 {
 			return false
 		}

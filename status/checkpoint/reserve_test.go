@@ -14,7 +14,7 @@ import (
 	"github.com/podwright/podwright/status/checkpoint/checkpointtest"
 )
 
-// small is a disk on which only so much fits.
+// small is a disk with limited space.
 type small struct {
 	*checkpointtest.Disk
 
@@ -60,7 +60,7 @@ func (s *small) Rename(from, to string) error {
 	return s.Disk.Rename(from, to)
 }
 
-// fill takes all there is, but for so much.
+// fill uses up all space except this much.
 func (s *small) fill(but int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +91,7 @@ func TestReserveIsGivenUpForRecords(t *testing.T) {
 			if disk.reserved() || problem.Health(k.Problems()) != nil {
 				t.Error("it is still there, or it is called unhealthy", problem.Health(k.Problems()))
 			}
-			disk.fill(10) // somebody was faster
+			disk.fill(10) // another writer was faster
 			ensure(k, "b", checkpoint.Durable)
 			if err := k.Sync(t.Context(), "b"); err == nil {
 				t.Error("a record was written on a full disk")
@@ -109,8 +109,8 @@ func TestReserveIsGivenUpForRecords(t *testing.T) {
 	}
 }
 
-// TestReserveOutlivesItsProcess: IN4: an agent that starts on a full disk finds the reserve of the
-// one before, as does a write that comes before it is looked for; a cut one is made again.
+// TestReserveOutlivesItsProcess: IN4: an agent that starts on a full disk finds the reserve of the previous
+// one, and so does a write before the reserve is looked for; a truncated reserve is created again.
 func TestReserveOutlivesItsProcess(t *testing.T) {
 	disk := newSmall(1 << 20)
 	if err := checkpoint.NewFiles(disk).Reserve(1000); err != nil {
@@ -135,7 +135,7 @@ func TestReserveOutlivesItsProcess(t *testing.T) {
 	}
 }
 
-// TestReserveIsNoRecord: whoever reads the records does not see it.
+// TestReserveIsNoRecord: reading the records does not return it.
 func TestReserveIsNoRecord(t *testing.T) {
 	files := checkpoint.NewFiles(&checkpointtest.Disk{})
 	if err := files.Reserve(1000); err != nil {

@@ -7,34 +7,34 @@ import (
 	"github.com/podwright/podwright/internal/seal"
 )
 
-// A sealed record has version 2 in its header, and this instead of the JSON document:
+// A sealed record has version 2 in its header, and this in place of the JSON document:
 //
 //	<id of the key>
 //	<nonce, ciphertext of the document, tag of AES-256-GCM>
 //
-// Everything is encrypted: commands, annotations and messages hold secrets too, and the cipher
-// that hides them is what shows a change. Each file has a key of its own, derived from the
-// secret and the name of the file (package seal), so no record can take the place of another pod's.
+// Everything is encrypted: commands, annotations and messages hold secrets too, and the cipher that
+// hides them also detects changes. Each file has its own key, derived from the secret and the name
+// of the file (package seal), so no record can take the place of another pod's.
 
 var errPlain = errors.New("anyone who can write to the folder may have made it")
 
-// sealedError: a record is sealed with a key that was not given.
+// sealedError says that a record is sealed with a key that was not given.
 type sealedError = seal.UnknownKeyError
 
-// Key seals the records of a node: what they say cannot be read, changed or given to another pod
-// without it (CK12). Its zero value is no key. It is safe for concurrent use, and shows its ID
-// when printed.
+// Key seals the records of a node: without it, they cannot be read, changed or passed off as
+// another pod's (CK12). The zero value is not a key. A Key is safe for concurrent use, and shows
+// its ID when printed.
 type Key struct{ key seal.Key }
 
-// NewKey returns the key of a secret: 32 random bytes, as "openssl rand 32" makes them. It keeps
-// a copy. Errors never quote the secret.
+// NewKey returns the key of a secret: 32 random bytes, such as "openssl rand 32" prints. It keeps a
+// copy. Errors never quote the secret.
 func NewKey(secret []byte) (Key, error) {
 	k, err := seal.NewKey("record", secret)
 	return Key{k}, err
 }
 
-// ID names the key in records and messages: 16 hexadecimal digits that say nothing about the
-// secret. It is empty for no key.
+// ID names the key in records and messages: 16 hexadecimal digits that reveal nothing about the
+// secret. The zero Key has an empty ID.
 func (k Key) ID() string { return k.key.ID() }
 
 // String returns the ID.
@@ -50,7 +50,7 @@ type seals struct {
 	trustPlain bool
 }
 
-// all are the keys, as package seal has them.
+// all returns the keys in the form that package seal uses.
 func (s seals) all() seal.Keys {
 	keys := make(seal.Keys, len(s.keys))
 	for i, k := range s.keys {
@@ -81,9 +81,9 @@ type sealer interface {
 	Seal(keys []Key, trustPlain bool) error
 }
 
-// Seal has the store seal what it writes with the first key, and open what any of the keys has sealed. It
-// is called before any other method, and does nothing without keys. Records that are not sealed are
-// refused then, unless they are trusted; see [Options].
+// Seal makes the store seal what it writes with the first key, and open what any of the keys has
+// sealed. Call it before any other method; without keys it does nothing. With keys, records that
+// are not sealed are refused unless they are trusted; see [Options].
 func (s *Files) Seal(keys []Key, trustPlain bool) error {
 	if err := checkKeys(keys); err != nil {
 		return err
@@ -94,7 +94,7 @@ func (s *Files) Seal(keys []Key, trustPlain bool) error {
 	return nil
 }
 
-// checkKeys reports a key that is none, or that is there twice.
+// checkKeys reports an invalid key, or one that is given twice.
 func checkKeys(keys []Key) error {
 	if err := (seals{keys: keys}).all().Check(); err != nil {
 		return fmt.Errorf("record %w", err)

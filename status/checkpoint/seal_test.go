@@ -73,8 +73,8 @@ func TestSealedRecordComesBack(t *testing.T) {
 	}
 }
 
-// TestChangedSealedRecordIsSetAside (CK12, CK2): each changed byte is noticed although the checksum was
-// made right again, and so is a record in the place of another pod's.
+// TestChangedSealedRecordIsSetAside (CK12, CK2): every changed byte is noticed although the
+// checksum was corrected, and so is a record in the place of another pod's.
 func TestChangedSealedRecordIsSetAside(t *testing.T) {
 	dir := t.TempDir()
 	folder, key := checkpoint.Dir(dir), checkpointtest.Key(t, 1)
@@ -122,8 +122,8 @@ func TestChangedSealedRecordIsSetAside(t *testing.T) {
 	try("another pod's", body, "uid-1: corrupt: checksum or form is wrong: it was changed, or sealed under another name")
 }
 
-// TestRecordWaitsForItsKey (CK12): a record of a key that was not given is set aside with an error that says so, and
-// counts again once there is the key; one written since counts instead, and a deleted pod has neither.
+// TestRecordWaitsForItsKey (CK12): a record whose key was not given is set aside with an error that says so,
+// and counts again once the key is given; a record written since counts instead, and a deleted pod has neither.
 func TestRecordWaitsForItsKey(t *testing.T) {
 	old, wrong := checkpointtest.Key(t, 1), checkpointtest.Key(t, 2)
 	for _, keys := range [][]checkpoint.Key{{wrong}, nil} {
@@ -235,7 +235,7 @@ func rewrite(t *testing.T, folder checkpoint.FS, trust bool, keys ...checkpoint.
 	return n
 }
 
-// TestKeyIsAKey (CK12): what is no key is refused, and no message or print has the secret.
+// TestKeyIsAKey (CK12): an invalid key is refused, and no error or printed key contains the secret.
 func TestKeyIsAKey(t *testing.T) {
 	for _, secret := range [][]byte{nil, []byte("short"), make([]byte, 32), bytes.Repeat([]byte("x"), 32), bytes.Repeat([]byte("ab"), 32)} {
 		if _, err := checkpoint.NewKey(secret); err == nil || len(secret) > 0 && strings.Contains(err.Error(), string(secret)) {
@@ -269,7 +269,7 @@ func TestKeyIsAKey(t *testing.T) {
 	}
 }
 
-// TestSealedRecordOfEverySizeFits (9.11): what a seal adds counts in the limit.
+// TestSealedRecordOfEverySizeFits (9.11): what a seal adds counts toward the limit.
 func TestSealedRecordOfEverySizeFits(t *testing.T) {
 	folder := checkpoint.Dir(t.TempDir())
 	s := sealedFiles(t, folder, false, checkpointtest.Key(t, 1))
@@ -288,8 +288,8 @@ func TestSealedRecordOfEverySizeFits(t *testing.T) {
 // openStore is a store that cannot seal.
 type openStore struct{ checkpoint.Store }
 
-// TestReplacedPlainRecordGoes (CK12): a plain record that was refused does not stay on the disk, with what it shows,
-// once a sealed one is in its place.
+// TestReplacedPlainRecordGoes (CK12): a refused plain record, with the content it shows, does not
+// stay on the disk once a sealed one is in its place.
 func TestReplacedPlainRecordGoes(t *testing.T) {
 	dir := t.TempDir()
 	folder, key := checkpoint.Dir(dir), checkpointtest.Key(t, 1)

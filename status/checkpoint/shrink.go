@@ -4,12 +4,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// messageSteps are the lengths messages are cut to, one after the other, while a
-// record is too long.
+// messageSteps are the lengths that messages are cut to, one after the other, while a record is too
+// large.
 var messageSteps = [...]int{2048, 256, 0}
 
-// shrink returns a shorter copy of a record, nil if there is nothing left to leave
-// out: messages first, then the pod (spec/status.md 9.11).
+// shrink returns a smaller copy of a record, or nil if nothing can be left out any more: messages
+// go first, then the pod (spec/status.md 9.11).
 func shrink(r *Record, step int) *Record {
 	switch {
 	case step < len(messageSteps):
@@ -62,7 +62,7 @@ func cutMessages(r *Record, limit int) *Record {
 	return c
 }
 
-// cut keeps the end of a text, where the reason of a failure is.
+// cut keeps the end of a text, which holds the reason of a failure.
 func cut(s string, limit int) string {
 	if len(s) <= limit {
 		return s

@@ -12,29 +12,27 @@ import (
 // goroutine at a time, Load before anything else. Calls may block; they should end
 // with ctx.
 type Store interface {
-	// Load returns every record there is. What cannot be used is in Loaded.Bad and
-	// is no error; an error says that nothing can be known, and Load is called
-	// again later.
+	// Load returns every record. What cannot be used is listed in Loaded.Bad and is not an error;
+	// an error means that nothing is known, and Load is called again later.
 	Load(ctx context.Context) (Loaded, error)
-	// Write makes records durable, replacing older ones of the same UID: when it
-	// returns, each is on the disk or has a [*RecordError] in the error (errors.As
-	// on each joined error); a record without one is durable. A crash leaves the
-	// old record or the new one of each pod, never none and never half of one.
+	// Write makes records durable, replacing older ones of the same UID. When it returns, each
+	// record is durable or has a [*RecordError] in the error (errors.As on each joined error). A
+	// crash leaves each pod its old record or its new one, never neither and never half of one.
 	Write(ctx context.Context, records []*Record) error
 	// Delete removes the records of UIDs for good; an unknown UID is no error.
 	Delete(ctx context.Context, uids []types.UID) error
 }
 
-// Loaded is what a store had.
+// Loaded is what a store held.
 type Loaded struct {
 	// Records in no particular order.
 	Records []*Record
-	// Bad is what could not be used.
+	// Bad lists what could not be used.
 	Bad []Bad
 
-	// stale are the records that are to be written as they are: not sealed, or with an older key.
+	// stale are the records to write again unchanged: they are not sealed, or sealed with an older key.
 	stale []types.UID
-	// partial are the records whose probe results of an unknown kind were left out.
+	// partial are the records that lost probe results of an unknown kind.
 	partial []types.UID
 }
 
@@ -48,31 +46,31 @@ const (
 	// newer: written by a later version. It is left as it is, and no record is
 	// written in its place.
 	newer Trouble = "newer format"
-	// sealed: by a key that was not given. It was set aside, and takes its place again at a start
+	// sealed: with a key that was not given. It was set aside, and takes its place again at a start
 	// with the key if no new record has taken it.
 	sealed Trouble = "sealed"
-	// unsealed: not sealed, although there is a key, and not trusted. It was set aside as a sealed
-	// one is.
+	// unsealed: not sealed, although there is a key, and not trusted. It was set aside like one
+	// with an unknown key.
 	unsealed Trouble = "not sealed"
-	// unreadable: the disk does not give it. It is left as it is.
+	// unreadable: the disk does not return it. It is left as it is.
 	unreadable Trouble = "unreadable"
-	// foreign: nothing of ours. It is left as it is.
+	// foreign: not ours. It is left as it is.
 	foreign Trouble = "foreign"
 )
 
-// Bad is something in a store that is no usable record.
+// Bad is something in a store that is not a usable record.
 type Bad struct {
 	Trouble Trouble `json:"trouble"`
-	// Name of it in the store, and where it was moved to, if it was.
+	// Name in the store, and the name it was moved to, if it was.
 	Name  string `json:"name"`
 	Aside string `json:"aside,omitempty"`
-	// UID of the pod, as far as the name tells; empty if it does not.
+	// UID of the pod, if the name tells it.
 	UID types.UID `json:"uid,omitempty"`
-	// Err says more. It never quotes the content.
+	// Err has the details. It never quotes the content.
 	Err error `json:"-"`
 }
 
-// String names the thing and what is wrong with it.
+// String names the record and what is wrong with it.
 func (b Bad) String() string {
 	text := fmt.Sprintf("%s: %s", b.Name, b.Trouble)
 	if b.Err != nil {

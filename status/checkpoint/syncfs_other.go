@@ -7,5 +7,5 @@ import (
 	"os"
 )
 
-// syncFileSystem does not exist here; files are synced one by one.
+// syncFileSystem is not supported here; files are synced one by one.
 func syncFileSystem(*os.File) error { return errors.ErrUnsupported }

@@ -12,14 +12,13 @@ import (
 	"github.com/podwright/podwright/internal/backoff"
 )
 
-// maxBatch bounds the records of one batch, maxLazy the lazy ones in it, so that
-// a wait stays short.
+// maxBatch bounds the records of one batch, maxLazy the lazy ones in it, so that waits stay short.
 const (
 	maxBatch = 1024
 	maxLazy  = 128
 )
 
-// job is one record on its way.
+// job is one record to be written.
 type job struct {
 	entry  *entry
 	record *Record // nil: delete
@@ -27,8 +26,7 @@ type job struct {
 	seq    uint64
 }
 
-// Run writes until ctx ends, then everything that is left, once. A second Run is an
-// error.
+// Run writes until ctx ends, then writes everything that is left, once. A second Run is an error.
 func (k *Keeper) Run(ctx context.Context) error {
 	k.mu.Lock()
 	if k.running {
@@ -78,8 +76,8 @@ func (k *Keeper) sleep(ctx context.Context, wait time.Duration) {
 	}
 }
 
-// next returns what to write now, or how long to wait; negative means until
-// something happens. The lock is held.
+// next returns what to write now, or how long to wait; a negative wait means until something
+// happens. The lock is held.
 func (k *Keeper) next(now time.Time, all bool) (jobs []job, wait time.Duration) {
 	wait = -1
 	var lazy []*entry
@@ -116,7 +114,7 @@ func (k *Keeper) next(now time.Time, all bool) (jobs []job, wait time.Duration) 
 
 func (e *entry) job() job { return job{entry: e, record: e.record, erase: e.erase, seq: e.seq} }
 
-// write brings one batch to the store, and reports whether all of it went well.
+// write brings one batch to the store, and reports whether all of it succeeded.
 func (k *Keeper) write(ctx context.Context, jobs []job) bool {
 	began := k.options.Clock.Now()
 	k.busy(began)
@@ -145,7 +143,7 @@ func (k *Keeper) write(ctx context.Context, jobs []job) bool {
 			bad[uid] = err
 		}
 	}
-	if len(bad) == 0 && problems != nil { // a store that does not say which
+	if len(bad) == 0 && problems != nil { // the store does not say which records failed
 		for _, j := range jobs {
 			bad[j.entry.uid] = problems
 		}
@@ -158,19 +156,19 @@ func (k *Keeper) write(ctx context.Context, jobs []job) bool {
 	return len(bad) == 0
 }
 
-// busy notes since when the store is writing; zero: it is not.
+// busy records since when the store has been writing; zero: it is not.
 func (k *Keeper) busy(since time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.writing = since
 }
 
-// byPod takes the errors of single pods out of a joined error.
+// byPod extracts the errors of single pods from a joined error.
 func byPod(err error) map[types.UID]error {
 	out := map[types.UID]error{}
 	var walk func(error)
 	walk = func(err error) {
-		switch e := err.(type) { //nolint:errorlint // every node is looked at
+		switch e := err.(type) { //nolint:errorlint // the walk visits every node
 		case nil:
 		case *RecordError:
 			out[e.UID] = e
@@ -186,7 +184,7 @@ func byPod(err error) map[types.UID]error {
 	return out
 }
 
-// finishBatch notes how a batch went, and returns the pods that were written.
+// finishBatch records how a batch went, and returns the pods that were written.
 func (k *Keeper) finishBatch(jobs []job, bad map[types.UID]error) (written []types.UID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -220,30 +218,30 @@ func (k *Keeper) finishBatch(jobs []job, bad map[types.UID]error) (written []typ
 	return written
 }
 
-// succeeded notes that a record is on the disk, and takes it off the list if
-// nothing of it is unwritten. The lock is held.
+// succeeded records that a record is on the disk, and takes the entry off the list if nothing of it
+// is unwritten. The lock is held.
 func (k *Keeper) succeeded(e *entry, j job) {
 	e.written, e.disk, e.err, e.pause, e.retry = j.seq, j.record, nil, 0, time.Time{}
-	if j.record != nil { // a full disk deletes
+	if j.record != nil { // a full disk can still delete
 		k.wrote = k.options.Clock.Now()
 	}
 	if e.erase == j.erase {
 		e.erase = 0
 	}
-	e.since = k.options.Clock.Now() // of what came meanwhile
+	e.since = k.options.Clock.Now() // for changes made meanwhile
 	if e.written < e.seq {
 		return
 	}
 	delete(k.dirty, e.uid)
 	if !e.readOnly {
-		delete(k.bad, fileName(e.uid)) // it is replaced
+		delete(k.bad, fileName(e.uid)) // a new record has replaced it
 	}
 	if e.record == nil {
 		delete(k.entries, e.uid)
 	}
 }
 
-// failed notes that a record could not be written. The lock is held.
+// failed records that a record could not be written. The lock is held.
 func (k *Keeper) failed(e *entry, err error) {
 	e.err = err
 	e.failures++
@@ -251,7 +249,7 @@ func (k *Keeper) failed(e *entry, err error) {
 	e.retry = k.options.Clock.Now().Add(e.pause)
 }
 
-// fail notes that the store fails. The lock is held.
+// fail records that the store fails. The lock is held.
 func (k *Keeper) fail(err error) {
 	if k.fault.err == nil {
 		k.fault.since = k.options.Clock.Now()
@@ -261,8 +259,8 @@ func (k *Keeper) fail(err error) {
 	k.fault.count++
 }
 
-// recover notes that the store took all of a batch: the rest need not wait as long
-// as it would have had to. The lock is held.
+// recover records that the store took all of a batch: the rest need not wait out its back-off. The
+// lock is held.
 func (k *Keeper) recover() {
 	if k.fault.err == nil {
 		return

@@ -22,7 +22,7 @@ type subject struct {
 	Subject
 }
 
-// pod makes a pod and, if need be, makes it exist.
+// pod makes a pod and, if the subject needs it, makes it exist.
 func (s *subject) pod(uid, name string) *v1.Pod {
 	p := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), Namespace: "test", Name: name},
@@ -44,7 +44,7 @@ func update(pod *v1.Pod, version uint64, message string) status.Update {
 	}
 }
 
-// store is Store that must succeed with Stored, or Unchanged if allowed.
+// store calls Store, which must return Stored, or Unchanged if allowed.
 func (s *subject) store(t *watchtest.T, u status.Update, unchanged bool) {
 	t.Helper()
 	result, err := s.Sink.Store(t.Context(), u)
@@ -65,7 +65,7 @@ func (s *subject) newest(t *watchtest.T, pod *v1.Pod, want *v1.PodStatus) {
 	}
 }
 
-// text is a status as it goes over the wire.
+// text returns a status as it goes over the wire.
 func text(t *watchtest.T, s *v1.PodStatus) []byte {
 	t.Helper()
 	b, err := json.Marshal(s)
@@ -190,7 +190,7 @@ func survivesEndedContext(t *watchtest.T, s *subject) {
 	pod := s.pod("u1", "one")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	// Whether it fails or succeeds is the sink's choice; it must say which.
+	// The sink may fail or succeed; it must only say which.
 	result, err := s.Sink.Store(ctx, update(pod, 1, "too late"))
 	if (err == nil) != (result == status.Stored || result == status.Unchanged) {
 		t.Errorf("Store: %v, %v", result, err)
@@ -315,7 +315,7 @@ func deletesPods(t *watchtest.T, s *subject) {
 	}
 }
 
-// hearsForgotten: a database may delete its row; the UID may come back.
+// hearsForgotten: a database may delete its row, and the UID may come back.
 func hearsForgotten(t *watchtest.T, s *subject) {
 	if _, ok := s.Sink.(status.PodReader); ok {
 		t.Skip("a sink that reads pods is not told")
@@ -333,7 +333,7 @@ func hearsForgotten(t *watchtest.T, s *subject) {
 	s.newest(t, pod, next.Status)
 }
 
-// life is what a manager is told of a pod, in order.
+// life returns what a manager is given for one pod, in order.
 func life() []v1.PodStatus {
 	container := func(state v1.ContainerState) []v1.ContainerStatus {
 		return []v1.ContainerStatus{{Name: "main", Image: "host", State: state, Ready: state.Running != nil}}

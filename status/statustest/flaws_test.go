@@ -178,8 +178,8 @@ func caught() map[string]string {
 	}
 }
 
-// A sound sink passes every case, so that a flaw is the reason why one does not. One that only
-// listens runs the case that readers do not.
+// A sound sink passes every case, so a failure is due to the flaw. A sink without a reader runs the
+// case that readers do not.
 func TestSoundSinkPasses(t *testing.T) {
 	for _, listensOnly := range []bool{false, true} {
 		statustest.Run(t, func(*testing.T) statustest.Subject { return subject("", listensOnly) })

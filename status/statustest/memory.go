@@ -11,12 +11,12 @@ import (
 	"github.com/podwright/podwright/status"
 )
 
-// Memory is a sink in front of an API held in memory: pods by namespace and name
-// that others can edit, with every ability a sink may have. The zero value is an
-// API without pods. It is safe for concurrent use.
+// Memory is a sink in front of an API held in memory: pods by namespace and name that others can
+// edit, with every ability a sink may have. The zero value is an API without pods. It is safe for
+// concurrent use.
 type Memory struct {
-	// Fault, if not nil, is asked before each call ("Store", "ReadPod",
-	// "DeletePod") and may block or fail it. Set it before the first call.
+	// Fault, if not nil, is called before each call ("Store", "ReadPod", "DeletePod") and may block
+	// or fail it. Set it before the first call.
 	Fault func(ctx context.Context, call string, ref status.PodRef) error
 
 	mu      sync.Mutex
@@ -36,7 +36,7 @@ func (m *Memory) SetPod(pod *v1.Pod) {
 	m.pods[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}] = pod.DeepCopy()
 }
 
-// Pod returns a copy of a pod, nil if it does not exist.
+// Pod returns a copy of a pod, or nil.
 func (m *Memory) Pod(namespace, name string) *v1.Pod {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -12,9 +12,9 @@ import (
 	"github.com/podwright/podwright/status"
 )
 
-// Subject is one fresh sink and how to look behind it.
+// Subject is one fresh sink, with ways to look behind it.
 type Subject struct {
-	// Sink is what is tested. Required.
+	// Sink is the sink under test. Required.
 	Sink status.StatusSink
 	// Stored returns the statuses the sink has stored for a UID, oldest first; a
 	// sink that keeps only the newest returns that one. Required.
@@ -22,31 +22,30 @@ type Subject struct {
 	// AddPod makes a pod exist where the sink stores, replacing one of the same
 	// namespace and name. Nil for a sink that takes any pod.
 	AddPod func(pod *v1.Pod)
-	// Break makes stores fail, or work again. Nil if that cannot be arranged.
+	// Break makes stores fail, or work again. Nil if the subject cannot do that.
 	Break func(broken bool)
-	// Block makes stores wait until their context ends, or work again. Nil if
-	// that cannot be arranged.
+	// Block makes stores wait until their context ends, or work again. Nil if the subject cannot do
+	// that.
 	Block func(blocked bool)
-	// Timeout limits one case: what goes on for longer fails with its stacks and is left
-	// behind. 0 means one minute. It is measured on Clock; nil means the real clock.
+	// Timeout limits one case: a case that takes longer fails, shows its stacks and is left behind.
+	// 0 means one minute. It is measured on Clock; nil means the real clock.
 	Timeout time.Duration
 	Clock   clock.WithTicker
 }
 
-// Factory makes a subject for one case. Clean-up goes through t.Cleanup.
+// Factory creates a subject for one case. Clean-up goes through t.Cleanup.
 type Factory func(t *testing.T) Subject
 
 // Case is one case of the kit.
 type Case struct {
-	// Name is unique: the rule of docs/spec/status.md and what it promises.
+	// Name is unique: the rule of docs/spec/status.md and what that promises.
 	Name string
 	// Run executes the case on a fresh subject. It calls no t.Run and no
 	// t.Parallel, so it may be run in a testing/synctest bubble.
 	Run func(t *testing.T, factory Factory)
 }
 
-// Run runs every case the subjects of factory can take, each as a subtest with a
-// subject of its own.
+// Run runs every case that the factory's subjects support, each as a subtest with its own subject.
 func Run(t *testing.T, factory Factory) {
 	t.Helper()
 	for _, c := range Cases() {

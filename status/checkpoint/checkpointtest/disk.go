@@ -27,9 +27,9 @@ type inode struct {
 
 var _ checkpoint.FS = (*Disk)(nil)
 
-// LosePower returns the disk as it is after a loss of power now. What was not
-// synced may or may not have reached it: kept says so, name by name, for names and
-// then contents; nil keeps nothing of it.
+// LosePower returns the disk as it is after a loss of power now. What was not synced may or may not
+// have reached it: kept decides, name by name, first for names and then for contents; a nil kept
+// loses all of it.
 func (d *Disk) LosePower(kept func(name string) bool) *Disk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -64,8 +64,8 @@ func union(a, b map[string]*inode) map[string]*inode {
 	return out
 }
 
-// Put places a durable file from outside; a mode with a type bit makes it something
-// other than a regular file.
+// Put places a durable file from outside. A mode with a type bit makes it something other than a
+// regular file.
 func (d *Disk) Put(name string, data []byte, mode fs.FileMode) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -74,7 +74,7 @@ func (d *Disk) Put(name string, data []byte, mode fs.FileMode) {
 	d.now[name], d.safe[name] = node, node
 }
 
-// Names returns the names of what programs see, sorted.
+// Names returns the names that programs see, sorted.
 func (d *Disk) Names() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -175,7 +175,7 @@ func (e entry) IsDir() bool                { return e.mode.IsDir() }
 func (e entry) Type() fs.FileMode          { return e.mode.Type() }
 func (e entry) Info() (fs.FileInfo, error) { return info(e), nil }
 
-// info is what is known of a file beyond its name.
+// info holds what is known of a file beyond its name.
 type info entry
 
 func (i info) Name() string       { return i.name }

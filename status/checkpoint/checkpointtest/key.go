@@ -7,8 +7,8 @@ import (
 	"github.com/podwright/podwright/status/checkpoint"
 )
 
-// Key returns a key for records: the same one each time for a number, and another one for
-// each number.
+// Key returns a key for records: always the same for a given number, and a different one for every
+// other number.
 func Key(t testing.TB, n byte) checkpoint.Key {
 	t.Helper()
 	secret := sha256.Sum256([]byte{n})

@@ -10,21 +10,20 @@ import (
 type Op struct {
 	// Kind is write, sync, rename, remove or syncdir.
 	Kind string
-	// Name of the file; for a rename the new one, for a sync the first.
+	// Name of the file: the new one for a rename, the first one for a sync.
 	Name string
-	// Files is how many files a sync is about.
+	// Files is how many files a sync covers.
 	Files int
 }
 
-// Points is a disk whose changing operations pass two points each. A hook that
-// returns an error makes the operation fail: before it nothing was done, after it
-// all of it. One that does not return, because it ends the process or its
-// goroutine, is a crash there. Nil hooks do nothing. Hooks are called from one
-// goroutine at a time.
+// Points is a disk on which every changing operation passes two points. A hook that returns an
+// error makes the operation fail: before it, nothing has been done; after it, everything has. A
+// hook that does not return, because it ends the process or its goroutine, is a crash at that
+// point. Nil hooks do nothing. Hooks are called from one goroutine at a time.
 type Points struct {
 	FS            checkpoint.FS
 	Before, After func(Op) error
-	// OnRead, if not nil, is called before each List and Read; its error is theirs.
+	// OnRead, if not nil, is called before each List and Read, which return its error.
 	OnRead func(name string) error
 }
 
