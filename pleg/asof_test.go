@@ -38,8 +38,8 @@ func TestAsOfAnswersAsGetNewerThanDoes(t *testing.T) {
 	check("pod beside it", "b", 12)
 }
 
-// C2: an empty status says that the runtime does not know the pod. A pod that a list
-// showed and that has not been read is not such a pod.
+// C2: an empty status means that the runtime does not know the pod. That is not the case for a pod
+// that a list showed and that has not been read.
 func TestGetOfPodThatWasNeverReadIsAnError(t *testing.T) {
 	c := newCache()
 	if status, err := c.get("a"); status != nil || !errors.Is(err, ErrNotRead) {

@@ -12,19 +12,17 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// cache holds the last status of every pod and knows how fresh each is. It has
-// no goroutine and reads no clock. Its lock is held for map operations only, so
-// readers never wait for a relist in progress (PI9).
+// cache holds the last status of every pod and knows how fresh each is. It has no goroutine and
+// reads no clock. It holds its lock only for map operations, so readers never wait for a relist in
+// progress (PI9).
 type cache struct {
 	mu      sync.RWMutex
 	entries map[types.UID]*entry
-	// global is T: every entry, and every missing one, is at least as new,
-	// except those of the pods in outstanding (C1, C11). 0 before the first
-	// relist.
+	// global is T: every entry, and every absence of an entry, is at least this new, except for the
+	// pods in outstanding (C1, C11). 0 before the first relist.
 	global runtime.Stamp
-	// outstanding holds the pods that a list showed changed, or did not
-	// explain, and whose reading is not in yet, with the stamp of the latest
-	// such list.
+	// outstanding holds the pods that a list showed changed or did not explain, and that have not
+	// been read since, with the stamp of the latest such list.
 	outstanding map[types.UID]runtime.Stamp
 	waiters     map[types.UID][]*waiter
 	// names holds the UIDs of the entries by the names of their pods, sorted.
@@ -34,19 +32,19 @@ type cache struct {
 	// (C12).
 	version  uint64
 	removals []removal
-	// forgotten is the version up to which removals were dropped.
+	// forgotten is the version up to which removals are no longer remembered.
 	forgotten uint64
 }
 
 // entry is what is known of one pod. Entries are replaced or extended under the
 // lock of the cache; the status itself is immutable (C9).
 type entry struct {
-	// status is the last good one, nil before the first.
+	// status is the last good status, nil before the first.
 	status *runtime.PodStatus
-	// err is why the last reading failed, nil if it did not (C6).
+	// err is why the last reading failed, nil if it succeeded (C6).
 	err error
-	// modified is the stamp of the reading behind status or err, observed of
-	// the latest look that found nothing new (C8).
+	// modified is the stamp of the reading behind status or err, observed that of the latest look
+	// that found nothing new (C8).
 	modified, observed runtime.Stamp
 	version            uint64
 }
@@ -56,11 +54,11 @@ type removal struct {
 	version uint64
 }
 
-// maxRemovals bounds the memory of removed entries for changedSince.
+// maxRemovals bounds the removals kept for changedSince.
 const maxRemovals = 4096
 
-// waiter is one call of getNewerThan. ready is closed under the lock once the
-// pod is newer than after.
+// waiter is one call of getNewerThan. ready is closed under the lock once what is known of the pod
+// is newer than after.
 type waiter struct {
 	after runtime.Stamp
 	ready chan struct{}
@@ -75,9 +73,9 @@ func newCache() *cache {
 	}
 }
 
-// get returns the entry's last good status, nil before the first, and the error of the
-// last reading. Without an entry it returns an empty status if a list has shown that there is no such pod,
-// and [ErrNotRead] if that is not known (C2).
+// get returns the entry's last good status, nil before the first, and the error of the last
+// reading. Without an entry it returns an empty status if a list has shown that there is no such
+// pod, and [ErrNotRead] if that is not known (C2).
 func (c *cache) get(uid types.UID) (*runtime.PodStatus, error) {
 	c.mu.RLock()
 	e := c.entries[uid]
@@ -95,9 +93,8 @@ func (c *cache) get(uid types.UID) (*runtime.PodStatus, error) {
 	return &runtime.PodStatus{UID: uid, Stamp: t}, nil
 }
 
-// getNewerThan is get for an entry newer than after, for which it waits (C3,
-// C4, C10). With a failed reading only the error is returned: there is no status
-// of the freshness asked for.
+// getNewerThan is get for an entry newer than after; it waits for one (C3, C4, C10). After a failed
+// reading it returns only the error, because there is no status as fresh as requested.
 func (c *cache) getNewerThan(ctx context.Context, uid types.UID, after runtime.Stamp) (*runtime.PodStatus, error) {
 	c.mu.RLock()
 	if c.newer(uid, after) {
@@ -146,7 +143,7 @@ func (c *cache) newer(uid types.UID, after runtime.Stamp) bool {
 	return !open
 }
 
-// fresh returns what getNewerThan returns for a pod that is newer.
+// fresh returns the result of getNewerThan for a pod that is newer.
 func (c *cache) fresh(uid types.UID) (*runtime.PodStatus, error) {
 	e := c.entries[uid]
 	switch {
@@ -159,8 +156,8 @@ func (c *cache) fresh(uid types.UID) (*runtime.PodStatus, error) {
 	}
 }
 
-// set stores a reading: a status, or an error with which the last good status
-// stays. It is refused if something as new is known (C7).
+// set stores a reading: a status, or an error, which leaves the last good status in place. It
+// refuses a reading that is not newer than what is known (C7).
 func (c *cache) set(uid types.UID, status *runtime.PodStatus, err error, stamp runtime.Stamp) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -184,7 +181,7 @@ func (c *cache) set(uid types.UID, status *runtime.PodStatus, err error, stamp r
 	return true
 }
 
-// setObserved notes that a look at stamp found the entry still true (C8).
+// setObserved records that a look at stamp found the entry still true (C8).
 func (c *cache) setObserved(uid types.UID, stamp runtime.Stamp) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -198,9 +195,9 @@ func (c *cache) setObserved(uid types.UID, stamp runtime.Stamp) {
 	c.wake(uid)
 }
 
-// relisted ends a relist of stamp t in one step: the entries of the pods that
-// are gone go, the pods in open become outstanding, those in closed are no
-// longer, and T is t (R7, R12, C11, PI4, PI8).
+// relisted ends a relist of stamp t in one step: it removes the entries of pods that are gone,
+// makes the pods in open outstanding and those in closed no longer outstanding, and sets T to t
+// (R7, R12, C11, PI4, PI8).
 func (c *cache) relisted(t runtime.Stamp, removed, open, closed []types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -231,15 +228,15 @@ func (c *cache) relisted(t runtime.Stamp, removed, open, closed []types.UID) {
 	}
 }
 
-// endOutstanding ends the outstanding mark of a pod that was read at stamp, if no later
-// list has renewed it.
+// endOutstanding ends the outstanding mark of a pod that was read at stamp, unless a later list has
+// renewed it.
 func (c *cache) endOutstanding(uid types.UID, stamp runtime.Stamp) {
 	if since, open := c.outstanding[uid]; open && stamp >= since {
 		delete(c.outstanding, uid)
 	}
 }
 
-// wake releases the waiters of a pod whose condition holds now, and only those.
+// wake releases those waiters of a pod whose condition now holds.
 func (c *cache) wake(uid types.UID) {
 	waiting := c.waiters[uid]
 	if len(waiting) == 0 {
@@ -268,8 +265,7 @@ func (c *cache) open(uid types.UID, stamp runtime.Stamp) {
 	c.mark(uid, stamp)
 }
 
-// mark makes a pod outstanding since stamp. What T has proved of it so far stays
-// proved.
+// mark makes a pod outstanding since stamp. What T has already proved about the pod stays proved.
 func (c *cache) mark(uid types.UID, stamp runtime.Stamp) {
 	if _, open := c.outstanding[uid]; !open {
 		if e := c.entries[uid]; e != nil {
@@ -279,7 +275,7 @@ func (c *cache) mark(uid types.UID, stamp runtime.Stamp) {
 	c.outstanding[uid] = max(c.outstanding[uid], stamp)
 }
 
-// isOutstanding reports whether the pod waits for a reading.
+// isOutstanding reports whether the pod is waiting to be read.
 func (c *cache) isOutstanding(uid types.UID) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -294,15 +290,14 @@ func (c *cache) has(uid types.UID) bool {
 	return c.entries[uid] != nil
 }
 
-// Changes is what happened to the cached statuses after some version.
+// Changes says what happened to the cached statuses after some version.
 type Changes struct {
-	// Version is the one to ask with next time.
+	// Version is the version to pass next time.
 	Version uint64
-	// UIDs of the pods whose entry was written or removed, in the order of
-	// their last change.
+	// UIDs are the pods whose entry was written or removed, in the order of their last change.
 	UIDs []types.UID
-	// Complete is false if removals may be missing because too many pods were
-	// removed since: compare with everything you hold.
+	// Complete is false if removals may be missing, because too many pods were removed since then:
+	// compare with everything you hold.
 	Complete bool
 }
 

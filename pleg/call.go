@@ -11,13 +11,13 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// ending is how a bounded call ended for its caller.
+// ending says how a bounded call ended for its caller.
 type ending uint8
 
 const (
 	// inTime: it returned before its limit.
 	inTime ending = iota
-	// overdue: it ran into its limit and then returned.
+	// overdue: it ran into its limit, and returned later.
 	overdue
 	// stopped: the caller's context ended first.
 	stopped
@@ -25,10 +25,9 @@ const (
 	lost
 )
 
-// limits of a bounded call: it is asked to end after run (0 means never) and
-// written off linger later; when the caller's context ends it is written off
-// after stop. waiting, if not nil, is called when there is no answer after patience, which
-// is shorter than run.
+// limits of a bounded call: it is asked to end after run (0 means never) and written off linger
+// later; when the caller's context ends, it is written off after stop. waiting, if not nil, is
+// called when there is no answer after patience, which is shorter than run.
 type limits struct {
 	run, linger, stop time.Duration
 
@@ -36,7 +35,7 @@ type limits struct {
 	waiting  func()
 }
 
-// first is how long to wait for what comes first: patience or run.
+// first returns how long to wait for whichever comes first, patience or run.
 func (l *limits) first() time.Duration {
 	if l.waiting != nil {
 		return l.patience
@@ -44,8 +43,8 @@ func (l *limits) first() time.Duration {
 	return l.run
 }
 
-// lostCalls counts the calls that were written off and have not returned since,
-// by the pod they read ("" for lists).
+// lostCalls counts the calls that were written off and have not returned since, by the pod they
+// read ("" for lists).
 type lostCalls struct {
 	// returned is called when a lost call comes back.
 	returned func()
@@ -80,10 +79,10 @@ func (l *lostCalls) add(uid types.UID, n int) {
 	}
 }
 
-// bounded runs f in a goroutine of its own under the limits and returns its
-// result if it came in time. expired, if not nil, is called when the limit is
-// reached, before the linger. The context of f has a cause that says why it
-// ended. A written-off call is counted in tally for uid until f returns, if ever.
+// bounded runs f in its own goroutine under the limits and returns its result if it came in time.
+// expired, if not nil, is called when the limit is reached, before the linger. The context of f has
+// a cause that says why it ended. A call that was written off is counted in tally for uid until f
+// returns, if ever.
 func bounded[T any](ctx context.Context, c clock.Clock, l limits, tally *lostCalls, uid types.UID, expired func(), f func(context.Context) T) (T, ending) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -12,15 +12,15 @@ import (
 
 // Dump is a snapshot for bug reports (B11).
 type Dump struct {
-	// Global is the stamp up to which every pod that is not outstanding is
-	// known; 0 before the first relist.
+	// Global is the stamp up to which every pod that is not outstanding is known; 0 before the
+	// first relist.
 	Global runtime.Stamp
-	// Pods, sorted by UID.
+	// Pods are sorted by UID.
 	Pods []PodDump
-	// Malformed is the number of listed objects without ID or metadata,
-	// Foreign of those that belong to another owner, in the last list.
+	// Malformed counts the objects of the last list without ID or metadata, Foreign those that
+	// belong to another owner.
 	Malformed, Foreign int
-	// Conflicts is the number of times an ID turned up in a second pod.
+	// Conflicts counts how often an ID turned up in a second pod.
 	Conflicts int
 }
 
@@ -28,21 +28,19 @@ type Dump struct {
 type PodDump struct {
 	UID             types.UID
 	Name, Namespace string
-	// Fingerprint stands for the listed containers and sandboxes and their
-	// states; it is comparable within one process only.
+	// Fingerprint stands for the listed containers and sandboxes and their states; it is comparable
+	// only within one process.
 	Fingerprint uint64
-	// Modified is the stamp of the last reading, Observed of the last look
-	// that found nothing new. ObservedAt is the wall time of the last good
-	// reading.
+	// Modified is the stamp of the last reading, Observed that of the last look that found nothing
+	// new. ObservedAt is the wall time of the last good reading.
 	Modified, Observed runtime.Stamp
 	ObservedAt         time.Time
 	// Err is why the last reading failed.
 	Err error
-	// Outstanding says why the pod does not profit from Global; empty if it
-	// does.
+	// Outstanding says why Global does not cover the pod; empty if it does.
 	Outstanding string
-	// Held is true between Hold and Release, Reading while a reading is under
-	// way; Failures counts readings in a row that ran out of time.
+	// Held is true between Hold and Release, Reading while a reading is in progress; Failures
+	// counts consecutive readings that ran out of time.
 	Held, Reading bool
 	Failures      int
 }

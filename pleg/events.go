@@ -12,18 +12,18 @@ import (
 // Kind is a set of things that happened to a pod (E3).
 type Kind uint8
 
-// What can happen. The zero Kind is nothing.
+// What can happen. The zero Kind means nothing.
 const (
-	// Started: a container or sandbox is running that was not.
+	// Started: a container or sandbox is running that was not running before.
 	Started Kind = 1 << iota
 	// Died: a container or sandbox has exited, or vanished while it may still
 	// have run.
 	Died
-	// Removed: a container or sandbox is gone from the runtime. It calls for no
-	// synchronisation of the pod.
+	// Removed: a container or sandbox is gone from the runtime. It does not require a sync of the
+	// pod.
 	Removed
-	// PodSync: the pod was read again on request or after a failed reading,
-	// and its containers are as before.
+	// PodSync: the pod was read again, on request or after a failed reading, and its containers are
+	// unchanged.
 	PodSync
 
 	// changed leads to an inspection and is never delivered (E1).
@@ -50,16 +50,15 @@ func (k Kind) String() string {
 	return strings.Join(names, "|")
 }
 
-// PodEvents is everything that happened to one pod since a subscriber last took
-// its events. The pod's status in the cache is at least as new.
+// PodEvents is everything that happened to one pod since a subscriber last took its events. The
+// pod's status in the cache is at least as new.
 type PodEvents struct {
 	UID   types.UID
 	Kinds Kind
-	// Since is when the first of them was delivered. It is for latency
-	// figures, not for order.
+	// Since is when the first of them was delivered. It is for latency figures, not for ordering.
 	Since time.Time
-	// Died holds the IDs of the containers and sandboxes that died, in the
-	// order they were noticed, each once, at most 64.
+	// Died holds the IDs of the containers and sandboxes that died, in the order they were noticed,
+	// each once, at most 64.
 	Died []string
 	// AllDied is set when more than 64 died: treat every exited container as
 	// newly exited. Died is nil then.
@@ -69,8 +68,8 @@ type PodEvents struct {
 // maxDied bounds PodEvents.Died (V1).
 const maxDied = 64
 
-// objectState is the state of one container or sandbox as event derivation sees
-// it (S3): not started yet and unknown are one state.
+// objectState is the state of one container or sandbox as event derivation sees it (S3): not
+// started yet and unknown are the same state.
 type objectState uint8
 
 const (
@@ -120,8 +119,8 @@ func derive(from, to objectState) Kind {
 	}
 }
 
-// deriveAll compares two sorted object lists of one pod. It returns the union of
-// what happened and the IDs that died (E4, E6).
+// deriveAll compares two sorted object lists of one pod. It returns the union of what happened, and
+// the IDs that died (E4, E6).
 func deriveAll(from, to []object) (kinds Kind, died []string) {
 	note := func(id string, before, after objectState) {
 		k := derive(before, after)
@@ -146,7 +145,7 @@ func deriveAll(from, to []object) (kinds Kind, died []string) {
 	return kinds, died
 }
 
-// before is the order of the objects of a record: sandboxes first, then by ID.
+// before defines the order of the objects of a record: sandboxes first, then by ID.
 func (o object) before(other object) bool {
 	if o.sandbox != other.sandbox {
 		return o.sandbox

@@ -142,7 +142,7 @@ func (a *agent) start(ctx context.Context, uid types.UID, status *runtime.PodSta
 		return err
 	}
 	for i, c := range status.Containers {
-		if i > 0 { // the newest dead one stays as the memory of the scheme
+		if i > 0 { // the newest dead one is kept as the record of its end
 			if err := a.fake.RemoveContainer(ctx, c.ID.ID); err != nil {
 				return err
 			}
@@ -233,9 +233,9 @@ func everyThird() func(fake.Call) bool {
 	}
 }
 
-// The fault matrix: whatever the stream and the lists do, every container that
-// exits is replaced by exactly one, the pods that are not concerned keep their
-// latency, and health names the one that hangs (PI13, PI14, EV2, B2, B5).
+// The fault matrix: whatever the stream and the lists do, every container that exits is replaced by
+// exactly one, pods that are not affected keep their latency, and health names the one that hangs
+// (PI13, PI14, EV2, B2, B5).
 func TestFaultMatrix(t *testing.T) {
 	const pods = 110
 	for _, c := range faultCells() {

@@ -24,12 +24,11 @@ var errRunning = errors.New("pleg: already running")
 var (
 	// ErrStopped: Run ended while the caller waited for a reading.
 	ErrStopped = errors.New("pleg: stopped")
-	// ErrNotRead: whether the runtime has the pod, or what it has of it, is not known
-	// yet.
+	// ErrNotRead: it is not known yet whether the runtime has the pod, or what it has of it.
 	ErrNotRead = errors.New("the runtime has not been read for this pod yet")
 )
 
-// Generator reads the runtime and keeps one status per pod. Make one with [New].
+// Generator reads the runtime and keeps one status per pod. Create one with [New].
 //
 // Every method may be called from any number of goroutines, before, during and
 // after Run. Only Run, Relist, ReadNow, ListRunning and GetNewerThan block, and
@@ -48,9 +47,9 @@ type Generator struct {
 	// lostReads, lostLists and lostStreams count calls that never came back
 	// (B4).
 	lostReads, lostLists, lostStreams *lostCalls
-	// relisting is held by the one relist under way (R1).
+	// relisting is held by the one relist in progress (R1).
 	relisting chan struct{}
-	// listing is what was said of failed lists; the relist under way owns it.
+	// listing is what was logged about failed lists; the relist in progress owns it.
 	listing complaint.Complaint
 	// wake tells the dispatcher to look at its queues.
 	wake chan struct{}
@@ -62,32 +61,32 @@ type Generator struct {
 	mu      sync.Mutex
 	running bool
 	pods    map[types.UID]*record
-	// records are the values of pods in order of UID once sorted; dropped of
-	// them are to be taken out.
+	// records holds the values of pods, ordered by UID once sorted is true; dropped of them are to
+	// be taken out.
 	records []*record
 	sorted  bool
 	dropped int
-	// ids says which pod an ID belongs to; conflicts counts IDs of two (E5).
+	// ids says which pod an ID belongs to; conflicts counts IDs that two pods claim (E5).
 	ids       map[objectKey]types.UID
 	conflicts int
-	// urgent and queue are the pods to be read, places how many are being read, besides
-	// those that are unanswered and have lost their place.
+	// urgent and queue hold the pods to be read. places counts those being read, unanswered those
+	// being read that have lost their place because they get no answer.
 	urgent, queue      []*record
 	places, unanswered int
-	// round numbers the lists, changes the pods in the order they changed.
+	// round numbers the lists; changes numbers the pods in the order they changed.
 	round, changes uint64
 	scan           scan
-	// everListed: there has been a list.
+	// everListed: a list has succeeded.
 	everListed bool
-	// asked are Relist calls that wait, early asks for a relist at once, shared says that ListRunning
-	// has made one (B15).
+	// asked holds the waiting Relist calls, early asks for a relist at once, shared says that
+	// ListRunning has made one (B15).
 	asked         []*relistCall
 	early, shared bool
 	// requests counts Refresh calls, merged those that joined an earlier one.
 	requests, merged int64
 	// active is when something changed last.
 	active time.Time
-	// later is run when mu is released: logging, events.
+	// later holds functions to call once mu is released: logging, events.
 	later []func()
 }
 
@@ -97,8 +96,8 @@ type objectKey struct {
 	sandbox bool
 }
 
-// New returns a generator that reads from reader. It makes no call and starts
-// nothing. The error names every problem of the options.
+// New returns a generator that reads from reader. It makes no call and starts nothing. The error
+// names every problem of the options.
 func New(reader cri.Reader, options Options) (*Generator, error) {
 	options, err := options.complete()
 	if reader == nil && options.View == nil {
@@ -123,7 +122,7 @@ func New(reader cri.Reader, options Options) (*Generator, error) {
 	return g, nil
 }
 
-// unlock releases mu and then runs what was deferred until it is free.
+// unlock releases mu and then calls the deferred functions.
 func (g *Generator) unlock() {
 	later := g.later
 	g.later = nil
@@ -133,7 +132,7 @@ func (g *Generator) unlock() {
 	}
 }
 
-// ensure returns the record of a pod, a new one if need be.
+// ensure returns the record of a pod, creating it if necessary.
 func (g *Generator) ensure(uid types.UID) *record {
 	r := g.pods[uid]
 	if r == nil {
@@ -145,34 +144,31 @@ func (g *Generator) ensure(uid types.UID) *record {
 	return r
 }
 
-// Stamp draws a stamp from the generator's sequence: what is read later carries
-// a larger one.
+// Stamp draws a stamp from the generator's sequence: whatever is read later carries a larger one.
 func (g *Generator) Stamp() runtime.Stamp { return g.view.Stamp() }
 
-// Get returns the last good status of the pod and, if the latest reading
-// failed, the error of that. A pod that the runtime does not have has an empty status
-// that carries its UID. A pod that was never read has a nil status and an error: that of
-// its failed reading, or [ErrNotRead] if there was none, although a list showed the pod
-// or because there has been no list. Get never blocks. The status is
-// shared: it must not be modified (C2, C9).
+// Get returns the last good status of the pod and, if the latest reading failed, its error. A pod
+// that the runtime does not have has an empty status with its UID. A pod that was never read has a
+// nil status and an error: that of its failed reading, or [ErrNotRead] if there was none yet,
+// because at most a list has shown the pod. Get never blocks. The status is shared: it must not be
+// modified (C2, C9).
 func (g *Generator) Get(uid types.UID) (*runtime.PodStatus, error) { return g.cache.get(uid) }
 
-// GetNewerThan waits until what is known of the pod is newer than after, and
-// returns it: the status as it was read then, or earlier and seen unchanged
-// then; an empty status with the UID if the runtime does not know the pod; or
-// the error of the reading, if that failed (C3-C6). It returns at once if that
-// is so already, and with the cause of ctx when ctx ends first. The status is
-// shared: it must not be modified.
+// GetNewerThan waits until what is known of the pod is newer than after, and returns it: the status
+// as it was read then, or as it was read earlier and seen unchanged then; an empty status with the
+// UID if the runtime does not know the pod; or the error of the reading, if that failed (C3-C6). It
+// returns at once if that is already the case, and with the cause of ctx if ctx ends first. The
+// status is shared: it must not be modified.
 func (g *Generator) GetNewerThan(ctx context.Context, uid types.UID, after runtime.Stamp) (*runtime.PodStatus, error) {
 	return g.cache.getNewerThan(ctx, uid, after)
 }
 
-// Refresh asks for a look at one pod as soon as possible and returns at once.
-// Requests for one pod merge; a pod the runtime does not know is harmless (D1,
-// D9). Call it after every own runtime call for the pod.
+// Refresh asks for a look at one pod as soon as possible and returns at once. Requests for one pod
+// merge; a pod that the runtime does not know is harmless (D1, D9). Call it after each of your own
+// runtime calls for the pod.
 func (g *Generator) Refresh(uid types.UID) { g.request(uid, true) }
 
-// request asks for a look at one pod, at a list of it or at the objects that are known.
+// request asks for a look at one pod: with list by listing it, otherwise at the objects that are known.
 func (g *Generator) request(uid types.UID, list bool) {
 	stamp := g.view.Stamp()
 	g.mu.Lock()
@@ -188,17 +184,17 @@ func (g *Generator) request(uid types.UID, list bool) {
 	g.signal()
 }
 
-// Hold keeps readings of the pod back until Release: call it before a sequence of
-// runtime calls for the pod, so that no state in between is published (D8).
-// Holds nest. [Generator.ReadNow] passes a hold.
+// Hold delays readings of the pod until Release: call it before a sequence of runtime calls for the
+// pod, so that no intermediate state is published (D8). Holds nest. [Generator.ReadNow] ignores a
+// hold.
 func (g *Generator) Hold(uid types.UID) {
 	g.mu.Lock()
 	defer g.unlock()
 	g.ensure(uid).holds++
 }
 
-// Release ends one Hold. With the last one, what was asked for or noticed
-// meanwhile is read by one refresh.
+// Release ends one Hold. After the last one, a single refresh reads what was requested or noticed
+// meanwhile.
 func (g *Generator) Release(uid types.UID) {
 	stamp := g.view.Stamp()
 	g.mu.Lock()
@@ -218,10 +214,9 @@ func (g *Generator) Release(uid types.UID) {
 	g.signal()
 }
 
-// Report says that the caller saw a container or sandbox of the pod in this
-// state, usually because its own call has just put it there. If the next refresh
-// shows less (say created after a successful start) it is repeated once, 100 ms
-// later, before it is published (D7).
+// Report says that the caller saw a container or sandbox of the pod in this state, usually because
+// its own call has just put it there. If the next refresh shows an earlier state (say created after
+// a successful start), it is repeated once, 100 ms later, before it is published (D7).
 func (g *Generator) Report(uid types.UID, id string, state runtime.State) {
 	if state == runtime.Unknown {
 		return
@@ -238,12 +233,11 @@ func (g *Generator) Report(uid types.UID, id string, state runtime.State) {
 	}
 }
 
-// ReadNow reads the pod in full, now, publishes the reading in the cache, and
-// returns it. Its list began after the call did; calls for one pod that wait at
-// the same time share a reading. A pod the runtime does not know gives an empty
-// status with its UID, and is believed gone; if something of it ran it is looked
-// for once more, 100 ms later. Use it after own stop calls. The status is shared:
-// it must not be modified.
+// ReadNow reads the pod in full, now, publishes the reading in the cache, and returns it. Its list
+// begins after the call; concurrent calls for one pod share a reading. A pod that the runtime does
+// not know gives an empty status with its UID, and is believed gone; if something of it was
+// running, ReadNow looks once more, 100 ms later. Use it after your own stop calls. The status is
+// shared: it must not be modified.
 func (g *Generator) ReadNow(ctx context.Context, uid types.UID) (*runtime.PodStatus, error) {
 	return g.readNow(ctx, uid, &reader{list: true, done: make(chan struct{})})
 }
@@ -268,11 +262,10 @@ func (g *Generator) readNow(ctx context.Context, uid types.UID, call *reader) (*
 	return nil, err
 }
 
-// ListRunning lists the runtime and returns the pods with a ready sandbox or a
-// running container, sorted by UID. The list begins after the call. It is for
-// housekeeping, which must not act on an old list. During [Generator.Run] the list
-// is a relist too, and the next one is due a period later (B15); without Run it
-// leaves the cache alone.
+// ListRunning lists the runtime and returns the pods with a ready sandbox or a running container,
+// sorted by UID. The list begins after the call. It is for housekeeping, which must not act on an
+// old list. During [Generator.Run] the list also counts as a relist, and the next one is due a
+// period later (B15); without Run it leaves the cache alone.
 func (g *Generator) ListRunning(ctx context.Context) ([]*runtime.Pod, error) {
 	g.mu.Lock()
 	running := g.running
@@ -291,18 +284,17 @@ func (g *Generator) ListRunning(ctx context.Context) ([]*runtime.Pod, error) {
 	return slices.DeleteFunc(pods, func(p *runtime.Pod) bool { return !p.Running() }), nil
 }
 
-// Subscribe adds a subscriber. It gets what changes from now on; subscribe
-// before Run to miss nothing, then the first relist delivers every pod (R14).
-// Close the subscription when done.
+// Subscribe adds a subscriber, which gets what changes from now on. To miss nothing, subscribe
+// before Run: the first relist then delivers every pod (R14). Close the subscription when done.
 func (g *Generator) Subscribe() *Subscription { return g.subs.join() }
 
-// Synced reports whether a complete relist has been done: every pod the runtime
-// knew then has been read, or reading it has failed.
+// Synced reports whether a complete relist has been done: every pod that the runtime knew then has
+// been read, or reading it has failed.
 func (g *Generator) Synced() bool { return timing.Ended(g.synced) }
 
-// SyncedC is closed once [Generator.Synced] is true, which it then stays.
+// SyncedC returns a channel that is closed once [Generator.Synced] is true; it stays true.
 func (g *Generator) SyncedC() <-chan struct{} { return g.synced }
 
-// ChangedSince returns the pods whose cached status was written or removed
-// after version; 0 means ever (C12).
+// ChangedSince returns the pods whose cached status was written or removed after version; 0 means
+// since the start (C12).
 func (g *Generator) ChangedSince(version uint64) Changes { return g.cache.changedSince(version) }

@@ -15,28 +15,26 @@ import (
 var (
 	// errNeverListed: no list of the runtime has succeeded yet (H1).
 	errNeverListed = errors.New("pleg has yet to be successful")
-	// errListFailing: no list has succeeded within the threshold, and the
-	// latest failed.
+	// errListFailing: no list has succeeded within the threshold, and the latest one failed.
 	errListFailing = errors.New("lists of the runtime fail")
-	// errListSlow: no list has succeeded within the threshold, and one is
-	// under way.
+	// errListSlow: no list has succeeded within the threshold, and one is in progress.
 	errListSlow = errors.New("the runtime does not answer a list")
 )
 
-// Health is how the reading of the runtime goes.
+// Health says how well the runtime can be read.
 type Health struct {
-	// Err is nil if the runtime has been listed within the health threshold. Otherwise it says
-	// why not, with both times (H1, H2). Hung inspections are not part of it: they harm their
-	// pods only (B5).
+	// Err is nil if the runtime has been listed within the health threshold. Otherwise it says why
+	// not, with both times (H1, H2). Hung inspections are not included: they harm only their pods
+	// (B5).
 	Err error
 	// LastList is when the latest successful list began; zero if none has.
 	LastList time.Time
-	// ListErr is why the latest list failed; nil if it did not.
+	// ListErr is why the latest list failed; nil if it succeeded.
 	ListErr error
 	// Hung names the pods whose last inspection ran out of time, sorted by UID.
 	Hung []HungPod
-	// WrittenOff is the number of runtime calls that ignore the end of their
-	// context and were given up (B4).
+	// WrittenOff counts the runtime calls that ignore the end of their context and were written off
+	// (B4).
 	WrittenOff int
 }
 
@@ -44,14 +42,14 @@ type Health struct {
 type HungPod struct {
 	UID             types.UID
 	Name, Namespace string
-	// Since is when the first of the failures in a row was.
+	// Since is when the first of the consecutive failures happened.
 	Since time.Time
-	// Failures in a row, and when the next try is due.
+	// Failures counts consecutive failures; Retry is when the next attempt is due.
 	Failures int
 	Retry    time.Time
 }
 
-// Health returns how the reading of the runtime goes.
+// Health reports how well the runtime can be read.
 func (g *Generator) Health() Health {
 	now := g.options.Clock.Now()
 	h := g.health.judge(now, g.options.HealthThreshold)
@@ -70,8 +68,8 @@ func (g *Generator) Health() Health {
 // listHealth remembers how lists went.
 type listHealth struct {
 	mu sync.Mutex
-	// last is when the latest successful list began, since when the one under
-	// way did, zero if none is.
+	// last is when the latest successful list began; since is when the list in progress began, zero
+	// if there is none.
 	last, since time.Time
 	err         error
 }
@@ -82,8 +80,8 @@ func (h *listHealth) listing(now time.Time) {
 	h.since = now
 }
 
-// listed ends a list that began then. Success counts from its start, so that a
-// relist that hangs afterwards ages (H4).
+// listed ends a list that began at that time. A success counts from its start, so that the age
+// keeps growing if a later relist hangs (H4).
 func (h *listHealth) listed(began time.Time, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -93,7 +91,7 @@ func (h *listHealth) listed(began time.Time, err error) {
 	}
 }
 
-// judge applies H1 and H2. A clock that went back counts as no time passed.
+// judge applies H1 and H2. If the clock went back, no time counts as passed.
 func (h *listHealth) judge(now time.Time, threshold time.Duration) Health {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -14,16 +14,16 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// job is one reading of one pod. It holds copies of what it needs, so that a
-// call that hangs shares nothing with the rest.
+// job is one reading of one pod. It holds copies of what it needs, so that a hanging call shares
+// nothing with the rest.
 type job struct {
 	record *record
-	// listed is the listing to read; nil means list the pod first, or read the objects of
-	// union if that is set.
+	// listed is the listing to read; if nil, the pod is listed first, or the objects of union are
+	// read if that is set.
 	listed, union *runtime.Pod
 	// force reads in full even if the listing looks unchanged.
 	force bool
-	// twice looks again before it believes that the pod is not listed.
+	// twice looks a second time before believing that the pod is not listed.
 	twice bool
 	// asked: a caller waits for the reading.
 	asked       bool
@@ -34,8 +34,8 @@ type job struct {
 	made        []madeObject
 	gone        []string
 	described   *runtime.SandboxStatus
-	// readers and unanswered, that it has lost its place, are guarded by Generator.mu; the
-	// rest is not written again.
+	// readers and unanswered (the job has lost its place) are guarded by Generator.mu; the rest is
+	// not written again.
 	readers    []*reader
 	unanswered bool
 	began      time.Time
@@ -48,7 +48,7 @@ type reading struct {
 	// pod as listed, nil if the runtime does not list it.
 	pod         *runtime.Pod
 	fingerprint uint64
-	// status is nil if the listing looks unchanged, or with an error.
+	// status is nil if the listing looks unchanged or there is an error.
 	status *runtime.PodStatus
 	// shown are the made objects that a list shows, missing those that are gone.
 	shown, missing []string
@@ -59,23 +59,22 @@ type reading struct {
 const reportDelay = 100 * time.Millisecond
 
 // placePatience is how long a reading may go unanswered before it loses its place, and
-// placesPerUnanswered how many places the others get for it: more than one, so that a crowd
-// of readings that hang is through in moments (B1, IN1).
+// placesPerUnanswered is how many extra places the others get for it: more than one, so that a
+// crowd of hanging readings clears quickly (B1, IN1).
 const (
 	placePatience       = 500 * time.Millisecond
 	placesPerUnanswered = 3
 )
 
-// Back-off of a pod whose reading ran out of time (B4), and how often people are
-// told (B3).
+// Back-off of a pod whose reading ran out of time (B4), and how often users are told (B3).
 const (
 	firstBackoff = time.Second
 	maxBackoff   = time.Minute
 	warnInterval = time.Minute
 )
 
-// enqueue puts a pod into the queue of pods to be read, unless it is there, is
-// being read, or must not be read now.
+// enqueue puts a pod into the queue of pods to be read, unless it is already there, is being read,
+// or must not be read now.
 func (g *Generator) enqueue(r *record) {
 	if r.busy || !r.wanted() {
 		return
@@ -92,8 +91,8 @@ func (g *Generator) enqueue(r *record) {
 	}
 }
 
-// queueing says in which queue a pod is. A pod that becomes urgent leaves its
-// place in the other queue behind; next skips it.
+// queueing says in which queue a pod is. A pod that becomes urgent leaves its entry in the other
+// queue behind; next skips it.
 type queueing uint8
 
 const (
@@ -107,8 +106,8 @@ func (r *record) wanted() bool {
 	return len(r.readers) > 0 || r.holds == 0 && (r.request != 0 || r.listed != nil)
 }
 
-// pump starts readings while there are pods to read and places free. Requests
-// go before what a relist found.
+// pump starts readings while there are pods to read and free places. Requests go before what a
+// relist found.
 func (g *Generator) pump(ctx context.Context, running *sync.WaitGroup) {
 	for {
 		g.mu.Lock()
@@ -121,7 +120,7 @@ func (g *Generator) pump(ctx context.Context, running *sync.WaitGroup) {
 	}
 }
 
-// next takes the next job, nil if there is none or no place.
+// next takes the next job, or returns nil if there is no job or no free place.
 func (g *Generator) next() *job {
 	for g.places < g.options.Inspections+placesPerUnanswered*g.unanswered {
 		var r *record
@@ -150,8 +149,8 @@ func (g *Generator) next() *job {
 	return nil
 }
 
-// begin makes the job of a pod, nil if the reason to read it has gone or the pod
-// rests.
+// begin creates the job of a pod, or returns nil if the reason to read it has gone or the pod is
+// resting.
 func (g *Generator) begin(r *record) *job {
 	if r.dropped || r.busy || !r.wanted() {
 		return nil
@@ -168,7 +167,7 @@ func (g *Generator) begin(r *record) *job {
 		reports: maps.Clone(r.reports), began: g.options.Clock.Now(),
 		made: slices.Clone(r.made), gone: slices.Clone(r.gone), described: r.described,
 	}
-	// What was made for a pod that is not tracked only a list can show.
+	// Only a list shows what was made for a pod that is not tracked.
 	list := r.list || r.request != 0 && !r.tracked || slices.ContainsFunc(r.readers, func(call *reader) bool { return call.list })
 	switch {
 	case len(r.readers) == 0 && r.request == 0:
@@ -180,7 +179,7 @@ func (g *Generator) begin(r *record) *job {
 	return j
 }
 
-// waits takes the place of a job that is not answered (B1).
+// waits takes the place of a job that gets no answer (B1).
 func (g *Generator) waits(j *job) {
 	g.mu.Lock()
 	j.unanswered = true
@@ -190,7 +189,7 @@ func (g *Generator) waits(j *job) {
 	g.signal()
 }
 
-// perform runs a job within its limits and takes in what it found (B3, B4).
+// perform runs a job within its limits and processes what it found (B3, B4).
 func (g *Generator) perform(ctx context.Context, j *job) {
 	l := limits{run: g.options.InspectTimeout, linger: g.options.WriteOffAfter - g.options.InspectTimeout, stop: g.options.WriteOffAfter}
 	if l.run > placePatience {
@@ -205,20 +204,20 @@ func (g *Generator) perform(ctx context.Context, j *job) {
 	g.signal()
 }
 
-// read is the I/O of a job; it runs without any lock.
+// read does the I/O of a job, without any lock.
 func (g *Generator) read(ctx context.Context, j *job) reading {
 	if j.union != nil {
 		result, found := g.readObjects(ctx, j)
 		if !found && !j.asked {
-			return reading{stamp: result.stamp} // the relists will say (D5)
+			return reading{stamp: result.stamp} // left to the relists (D5)
 		}
 		if found && (result.err != nil || !behind(j.reports, result.pod, result.status)) {
 			return result
 		}
 	}
 	result := g.readOnce(ctx, j, j.listed)
-	// A pod that was alive may be absent because the runtime has just
-	// restarted. Refreshes leave that to the relists; ReadNow looks twice.
+	// A pod that was alive may be absent because the runtime has just restarted. Refreshes leave
+	// that to the relists; ReadNow looks twice.
 	vanished := result.pod == nil && j.twice
 	if result.err != nil || !vanished && !behind(j.reports, result.pod, result.status) {
 		return result
@@ -268,13 +267,13 @@ func (g *Generator) readOnce(ctx context.Context, j *job, pod *runtime.Pod) (res
 	}
 	result.missing = missing(j.made, result.status)
 	if len(result.missing) > 0 && len(result.status.Sandboxes)+len(result.status.Containers) == 0 {
-		result.pod, result.status = nil, nil // what was made is gone, and the list shows nothing
+		result.pod, result.status = nil, nil // what was made is gone, and the list shows nothing either
 	}
 	return result
 }
 
-// expired notes that a job ran into its limit, while its call may still hang:
-// the entry keeps its status, the pod no longer profits from relists (B3).
+// expired records that a job ran into its limit, while its call may still hang: the entry keeps its
+// status, and the pod is no longer covered by relists (B3).
 func (g *Generator) expired(j *job) {
 	g.mu.Lock()
 	defer g.unlock()
@@ -306,7 +305,7 @@ func (g *Generator) expired(j *job) {
 	})
 }
 
-// refuse ends the ReadNow calls that wait for a pod.
+// refuse ends the ReadNow calls waiting for a pod.
 func (r *record) refuse(err error) {
 	for _, call := range r.readers {
 		call.err = err
@@ -315,7 +314,7 @@ func (r *record) refuse(err error) {
 	r.readers = nil
 }
 
-// answer ends the ReadNow calls a job serves.
+// answer ends the ReadNow calls that a job serves.
 func (j *job) answer(status *runtime.PodStatus, err error) {
 	for _, r := range j.readers {
 		r.status, r.err = status, err

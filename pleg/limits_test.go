@@ -116,9 +116,9 @@ func TestHungInspectionHoldsUpNoOtherPod(t *testing.T) {
 	}
 }
 
-// Edge case 22, B1, B4, IN2: as many deaf calls as there are places. Each keeps its place
-// for 0.5 s, then other pods go on, however many are written off; when they return all is
-// well.
+// Edge case 22, B1, B4, IN2: as many deaf calls as there are places. Each keeps its place for
+// 0.5 s; then other pods continue, however many calls are written off; when the calls return,
+// everything is normal again.
 func TestDeafCallsGiveTheirPlacesBack(t *testing.T) {
 	inBubble(t, Options{Inspections: 2}, manyPods(10), func(b *bench) {
 		release := make(chan struct{})

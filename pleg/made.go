@@ -9,13 +9,13 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// What a syncer makes and removes is known without a list: a pod's objects are those of
-// the latest list, with what was made since and without what was removed. So after its own calls a
-// pod is read by the IDs of its objects, which costs the runtime no look at all others (B14).
+// What a syncer makes and removes is known without a list: a pod's objects are those of the latest
+// list, plus what was made since, minus what was removed. So after the syncer's own calls, its pod
+// is read by the IDs of its objects, which spares the runtime a list of everything (B14).
 
-// madeObject is an object that a call for the pod has made, until a list has shown it and
-// a reading has been published that has it, or a reading finds that it is gone. A runtime may list it later than it
-// made it; a reading without it would have it made a second time.
+// madeObject is an object that a call for the pod has made. It is kept until a list has shown it
+// and a reading that has it was published, or until a reading finds it gone. A runtime may list an
+// object late; a reading without it would have it made a second time.
 type madeObject struct {
 	id string
 	// sandboxID is the sandbox of a container, empty for a sandbox.
@@ -23,9 +23,9 @@ type madeObject struct {
 	listed    bool
 }
 
-// Made says that the runtime has just made an object for the pod. Every reading of the pod
-// has it from now on, by its ID if the list lacks it, until the runtime says that it is
-// gone. sandboxID is that of a container's sandbox, empty for a sandbox.
+// Made says that the runtime has just made an object for the pod. From now on every reading of the
+// pod includes it, by its ID if the list lacks it, until the runtime says that it is gone.
+// sandboxID is the sandbox of a container, empty for a sandbox.
 func (g *Generator) Made(uid types.UID, id, sandboxID string) {
 	g.mu.Lock()
 	defer g.unlock()
@@ -34,7 +34,7 @@ func (g *Generator) Made(uid types.UID, id, sandboxID string) {
 	r.made = append(r.made, madeObject{id: id, sandboxID: sandboxID})
 }
 
-// Removed says that the runtime has just removed an object of the pod: ReadObjects does not
+// Removed says that the runtime has just removed an object of the pod, so that ReadObjects does not
 // look for it.
 func (g *Generator) Removed(uid types.UID, id string) {
 	g.mu.Lock()
@@ -44,10 +44,10 @@ func (g *Generator) Removed(uid types.UID, id string) {
 	r.gone = append(r.gone, id)
 }
 
-// Described hands in what the caller has read of a sandbox that it has just made, during a
-// Hold. The next ReadObjects of that hold takes it and does not read the sandbox again, unless [Generator.Report] says
-// meanwhile that it has changed: the containers that were started since show that it was
-// ready. If it ends all the same, the next list differs (R5).
+// Described hands in what the caller has read of a sandbox that it has just made, during a Hold.
+// The next ReadObjects of that hold uses it instead of reading the sandbox again (the containers
+// started since show that it was ready), unless [Generator.Report] says meanwhile that it has
+// changed. If the sandbox ends all the same, the next list differs (R5).
 func (g *Generator) Described(uid types.UID, sandbox *runtime.SandboxStatus) {
 	g.mu.Lock()
 	defer g.unlock()
@@ -58,9 +58,9 @@ func (g *Generator) Described(uid types.UID, sandbox *runtime.SandboxStatus) {
 	r.described = sandbox
 }
 
-// ReadObjects is [Generator.ReadNow] for a caller whose own calls are all that can have made
-// something of the pod since the latest list: it reads the pod by the IDs of its objects and lists
-// nothing, unless nothing of what the pod had is there, or what it had is not known.
+// ReadObjects is [Generator.ReadNow] for a caller that has itself made everything that is new in
+// the pod since the latest list: it reads the pod by the IDs of its objects. It makes a list only
+// if none of these objects is left, or if it is not known what the pod had.
 func (g *Generator) ReadObjects(ctx context.Context, uid types.UID) (*runtime.PodStatus, error) {
 	return g.readNow(ctx, uid, &reader{done: make(chan struct{})})
 }
@@ -70,7 +70,7 @@ func (r *record) unlisted() bool {
 	return slices.ContainsFunc(r.made, func(m madeObject) bool { return !m.listed })
 }
 
-// listedMade notes that a list shows an object.
+// listedMade records that a list shows an object.
 func (r *record) listedMade(id string) {
 	for i := range r.made {
 		if r.made[i].id == id {
@@ -79,14 +79,14 @@ func (r *record) listedMade(id string) {
 	}
 }
 
-// dropShown drops what lists and published readings have.
+// dropShown drops the made objects that both a list and a published reading have.
 func (r *record) dropShown() {
 	r.made = slices.DeleteFunc(r.made, func(m madeObject) bool {
 		return m.listed && slices.ContainsFunc(r.objects, func(o object) bool { return o.id == m.id })
 	})
 }
 
-// takeIn takes in what a job found of objects that were made or removed.
+// takeIn processes what a job found of objects that were made or removed.
 func (r *record) takeIn(j *job, result *reading) {
 	r.made = slices.DeleteFunc(r.made, func(m madeObject) bool { return slices.Contains(result.missing, m.id) })
 	for _, id := range result.shown {
@@ -96,13 +96,13 @@ func (r *record) takeIn(j *job, result *reading) {
 	r.gone = slices.DeleteFunc(r.gone, func(id string) bool { return slices.Contains(j.gone, id) })
 }
 
-// complete reports whether what the pod has is known without another list.
+// complete reports whether all objects of the pod are known without another list.
 func (g *Generator) complete(r *record) bool {
 	return g.everListed && !r.reinspect && r.missing == 0
 }
 
 // union returns all objects of a pod: those published, those of a list that was not read, and those
-// made since, without those removed.
+// made since, minus those removed.
 func (g *Generator) union(r *record) *runtime.Pod {
 	pod := &runtime.Pod{UID: r.uid, Name: r.name, Namespace: r.namespace}
 	if status, err := g.cache.get(r.uid); err == nil {
@@ -170,8 +170,8 @@ func statusHas(status *runtime.PodStatus, id string) bool {
 		slices.ContainsFunc(status.Containers, func(c *runtime.ContainerStatus) bool { return c.ID.ID == id })
 }
 
-// readObjects reads a pod by the IDs of its objects. false: nothing of it is there, which a list has to
-// confirm.
+// readObjects reads a pod by the IDs of its objects. It returns false if nothing of the pod is
+// there, which a list has to confirm.
 func (g *Generator) readObjects(ctx context.Context, j *job) (result reading, found bool) {
 	pod := *j.union
 	pod.Stamp = g.view.Stamp()

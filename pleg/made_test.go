@@ -35,7 +35,7 @@ func (b *bench) make(uid types.UID, container string) {
 	b.Report(uid, string(uid)+"/"+container, runtime.Running)
 }
 
-// read is ReadObjects, which must succeed.
+// read calls ReadObjects, which must succeed.
 func (b *bench) read(uid types.UID) *runtime.PodStatus {
 	b.t.Helper()
 	status, err := b.ReadObjects(b.t.Context(), uid)
@@ -102,8 +102,8 @@ func TestObjectsAreReadByID(t *testing.T) {
 	}
 }
 
-// TestUnlistedObjectStays: B14, D7. A list that lags behind the runtime, and one that never shows an
-// object, takes nothing out of a pod's view, and what becomes of the object is seen.
+// TestUnlistedObjectStays: B14, D7. A list that lags behind the runtime, or never shows an object,
+// removes nothing from a pod's view, and what becomes of the object is still seen.
 func TestUnlistedObjectStays(t *testing.T) {
 	for name, hidden := range map[string]func(id string) bool{
 		"the container": func(id string) bool { return strings.HasSuffix(id, "/c") },
@@ -117,7 +117,7 @@ func TestUnlistedObjectStays(t *testing.T) {
 			b.read("p")
 			b.Release("p")
 			b.events()
-			for range 20 { // more than a contradiction is believed after
+			for range 20 { // more lists than a contradiction needs to be believed
 				after := b.Stamp()
 				b.relist()
 				b.want("not listed", "p", "p/c=running", "p/s0=running")
@@ -164,8 +164,8 @@ func TestUnlistedObjectThatIsGoneGoes(t *testing.T) {
 	}
 }
 
-// TestListDuringAStepIsNotTheEndOfIt: B14, D8. Lists that are made while a step runs, and show part of what it
-// makes or something that it does not know of, neither end up in the view nor are forgotten.
+// TestListDuringAStepIsNotTheEndOfIt: B14, D8. Lists made while a step runs may show only part of
+// what it makes, or something unknown to it. They neither end up in the view nor are forgotten.
 func TestListDuringAStepIsNotTheEndOfIt(t *testing.T) {
 	b := newBench(t, Options{})
 	b.relist()
@@ -216,8 +216,8 @@ func TestSandboxIsReadOnce(t *testing.T) {
 	}
 }
 
-// TestObjectsThatAreNotKnownAreListed: B14. Before the first list, after a reading that failed, and if
-// nothing of what was known is there, ReadObjects makes a list.
+// TestObjectsThatAreNotKnownAreListed: B14. Before the first list, after a failed reading, and if
+// nothing of what was known exists any more, ReadObjects makes a list.
 func TestObjectsThatAreNotKnownAreListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{})
@@ -314,8 +314,8 @@ func TestHungListKeepsNoStepFromItsReading(t *testing.T) {
 	}
 }
 
-// TestStopThatIsKnownIsNotReadAgain: B14, EV3. The event of a stop that the pod's own call has made, and of an object that
-// it has removed, is no reason to read the pod; that of another is, by the pod's objects.
+// TestStopThatIsKnownIsNotReadAgain: B14, EV3. The event of a stop that the pod's own call caused, or
+// of an object that it removed, is no reason to read the pod; any other event is, by the pod's objects.
 func TestStopThatIsKnownIsNotReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{})

@@ -11,9 +11,8 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// metrics are the instruments of section 11. Durations are recorded as they
-// happen; everything that is a state or a running total is read when a Run's
-// meter asks.
+// metrics are the instruments of section 11. Durations are recorded as they happen; every state and
+// running total is read when a Run's meter asks.
 type metrics struct {
 	set                                     *instrument.Set
 	relistDuration, relistInterval, podRead metric.Float64Histogram
@@ -84,8 +83,8 @@ func (m *metrics) read(ctx context.Context, took time.Duration, refresh bool) {
 	m.podRead.Record(ctx, took.Seconds(), instrument.Labels("cause", cause))
 }
 
-// streamed records the age of an event. The time comes from the runtime: it is
-// used only here, and not if it cannot be right (EV5).
+// streamed records the age of an event. The time comes from the runtime: it is used only here, and
+// ignored if it cannot be right (EV5).
 func (m *metrics) streamed(ctx context.Context, now time.Time, createdAt int64) {
 	age := now.Sub(time.Unix(0, createdAt))
 	if age < 0 || age > time.Hour {
@@ -122,7 +121,7 @@ func (g *Generator) figures() figures {
 	return f
 }
 
-// export registers what is read on demand, until withdraw is called.
+// export registers the metrics that are read on demand, until withdraw is called.
 func (m *metrics) export(g *Generator) (withdraw func(), err error) {
 	return m.set.Export(func(o metric.Observer) {
 		f := g.figures()

@@ -8,15 +8,15 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// RunningAs returns the pods with this namespace and name that have a running
-// container or a ready sandbox in the cache, sorted by UID, without waiting. More
-// than one pod of a name runs if a pod was replaced while no agent ran
-// (spec/podworkers.md N6). It costs time in proportion to the pods of that name.
+// RunningAs returns the pods with this namespace and name that have a running container or a ready
+// sandbox in the cache, sorted by UID, without waiting. Several pods of one name run if a pod was
+// replaced while no agent ran (spec/podworkers.md N6). It takes time in proportion to the number of
+// pods with that name.
 func (g *Generator) RunningAs(namespace, name string) []*runtime.Pod {
 	return g.cache.runningAs(types.NamespacedName{Namespace: namespace, Name: name})
 }
 
-// runningAs is RunningAs.
+// runningAs implements RunningAs.
 func (c *cache) runningAs(name types.NamespacedName) []*runtime.Pod {
 	c.mu.RLock()
 	var found []*runtime.PodStatus
@@ -33,8 +33,7 @@ func (c *cache) runningAs(name types.NamespacedName) []*runtime.Pod {
 	return pods
 }
 
-// rename keeps the index of names when the status of a pod changes; either may be
-// nil.
+// rename updates the index of names when the status of a pod changes; either status may be nil.
 func (c *cache) rename(uid types.UID, before, after *runtime.PodStatus) {
 	from, to := nameOf(before), nameOf(after)
 	if from == to {

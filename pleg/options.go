@@ -17,62 +17,57 @@ import (
 	"github.com/podwright/podwright/runtime/cri"
 )
 
-// EventRecorder takes events about pods that the runtime does not describe in time.
+// EventRecorder receives events about pods that the runtime does not describe in time.
 type EventRecorder = podinfo.EventRecorder
 
 // Options configures a [Generator]. The zero value is ready to use.
 type Options struct {
-	// View does the reading. Nil means one made from the reader with OwnerID,
-	// Sequence and Clock; with a View these three of its own count, and only
-	// Clock is still used here, for periods and time limits.
+	// View does the reading. Nil means one made from the reader with OwnerID, Sequence and Clock; a
+	// given View uses its own three, and Clock is used here only for periods and time limits.
 	View *cri.View
-	// OwnerID limits the reading to objects of this owner, see
-	// [cri.ViewOptions].
+	// OwnerID limits the reading to objects of this owner; see [cri.ViewOptions].
 	OwnerID string
 	// Sequence orders readings. Pass the engine's; nil means a new one.
 	Sequence *runtime.Sequence
 	// Clock drives periods, time limits and back-off. Nil means the real clock.
 	Clock clock.Clock
 
-	// Streamer, if set, is watched for events that say which pod to look at
-	// (EV3). Nil means no stream.
+	// Streamer, if set, is watched for events that say which pod to look at (EV3). Nil means no
+	// stream.
 	Streamer cri.EventStreamer
 
-	// Period from the end of one relist to the start of the next. 0 means 1 s.
+	// Period is the time from the end of one relist to the start of the next. 0 means 1 s.
 	Period time.Duration
-	// QuietPeriod, if larger than Period, takes its place while nothing has
-	// changed for 10 s and the event stream is up (B7). Values above 5 s are
-	// refused. 0 means never.
+	// QuietPeriod, if larger than Period, replaces it while nothing has changed for 10 s and the
+	// event stream is up (B7). Values above 5 s are refused. 0 means never.
 	QuietPeriod time.Duration
 	// HealthThreshold is the age of the last successful list beyond which
 	// Health has an error. 0 means 3 min.
 	HealthThreshold time.Duration
 
-	// Inspections is the number of pods read at the same time. 0 means 8;
-	// 1 reads one after the other, in order of UID. A reading that is not answered within
-	// 0.5 s does not count.
+	// Inspections bounds how many pods are read at the same time. 0 means 8; 1 reads one pod after
+	// the other, in order of UID. A reading that gets no answer within 0.5 s no longer counts.
 	Inspections int
 	// ListTimeout bounds one reading of all pods. 0 means 30 s.
 	ListTimeout time.Duration
 	// InspectTimeout bounds one reading of one pod. 0 means 10 s.
 	InspectTimeout time.Duration
-	// WriteOffAfter is how long a call that ignores the end of its context is waited
-	// for, counted from its start. 0 means 30 s.
+	// WriteOffAfter is how long to wait for a call that ignores the end of its context, counted
+	// from its start. 0 means 30 s.
 	WriteOffAfter time.Duration
 
-	// ConfirmVanished is the number of further lists that must also lack a pod
-	// that had something running before the pod is believed gone. 0 means 2;
-	// negative means none: believed at once.
+	// ConfirmVanished is how many further lists must also lack a pod before it is believed gone, if
+	// something of it was running. 0 means 2; negative means none: it is believed gone at once.
 	ConfirmVanished int
 
-	// Rand returns the next random number in [0, 1), for jitter. It is called
-	// from one goroutine. Nil means an own source.
+	// Rand returns the next random number in [0, 1), for jitter. It is called from one goroutine.
+	// Nil means a private source.
 	Rand func() float64
 	// Logger; the zero value is silent.
 	Logger logr.Logger
 	// Meter makes the instruments of the package. Nil means none.
 	Meter metric.Meter
-	// Recorder gets the events meant for users. Nil drops them.
+	// Recorder receives the events meant for users. Nil drops them.
 	Recorder EventRecorder
 }
 

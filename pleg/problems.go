@@ -6,8 +6,8 @@ import (
 	"github.com/podwright/podwright/internal/problem"
 )
 
-// Problems returns what keeps the runtime from being read: lists that fail or do not
-// return, and pods that it does not describe in time. A pod's trouble harms that pod only.
+// Problems returns what keeps the runtime from being read: lists that fail or do not return, and
+// pods that the runtime does not describe in time. A pod's trouble harms only that pod.
 func (g *Generator) Problems() []problem.Problem {
 	h := g.Health()
 	var out []problem.Problem

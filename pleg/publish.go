@@ -7,7 +7,7 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// finish takes in what a job read. Cache and records change only here and in a relist.
+// finish processes what a job read. Cache and records change only here and in a relist.
 func (g *Generator) finish(ctx context.Context, j *job, result reading, end ending) {
 	g.mu.Lock()
 	defer g.unlock()
@@ -45,7 +45,7 @@ func (g *Generator) finish(ctx context.Context, j *job, result reading, end endi
 	g.followUp(r)
 }
 
-// interrupted puts back what a job was for: the context ended, the request stands.
+// interrupted puts back what a job was for: its context ended, but the request stands.
 func (g *Generator) interrupted(j *job) {
 	r := j.record
 	r.readers = append(j.readers, r.readers...)
@@ -55,8 +55,8 @@ func (g *Generator) interrupted(j *job) {
 	}
 }
 
-// failed takes in a reading that returned an error (R8, R9, C6, D5): waiters get
-// the error, the record stays, the next relist reads the pod again.
+// failed processes a reading that returned an error (R8, R9, C6, D5): waiters get the error, the
+// record stays, and the next relist reads the pod again.
 func (g *Generator) failed(j *job, result reading) {
 	r := j.record
 	if result.stamp == 0 && j.listed != nil {
@@ -74,7 +74,7 @@ func (g *Generator) failed(j *job, result reading) {
 	g.later = append(g.later, func() { g.options.Logger.Error(err, "Reading of pod failed", "uid", uid) })
 }
 
-// observed takes in a look that found the pod as it is known (D4, C8).
+// observed processes a look that found the pod unchanged (D4, C8).
 func (g *Generator) observed(r *record, result reading) {
 	if !slices.Equal(listedObjects(result.pod), r.objects) {
 		r.request = g.view.Stamp() // something was published meanwhile: look again
@@ -86,9 +86,8 @@ func (g *Generator) observed(r *record, result reading) {
 	g.close(r, result.stamp)
 }
 
-// absent takes in a look at a pod that the runtime does not list. A pod that was
-// alive is left to the relists, which confirm it (D5), unless the caller of
-// ReadNow says it has just ended it.
+// absent processes a look at a pod that the runtime does not list. A pod that was alive is left to
+// the relists, which confirm its absence (D5), unless a caller of ReadNow has just ended it.
 func (g *Generator) absent(j *job, result reading) {
 	r := j.record
 	forced := len(j.readers) > 0
@@ -109,8 +108,8 @@ func (g *Generator) absent(j *job, result reading) {
 	j.answer(status, err)
 }
 
-// publish stores a reading and delivers what happened since the last one, in
-// this order (PI2). It reports whether the reading was newer than what is known.
+// publish stores a reading and then delivers what happened since the last one (PI2). It reports
+// whether the reading was newer than what was known.
 func (g *Generator) publish(r *record, status *runtime.PodStatus, objects []object, fingerprint uint64, sync bool) bool {
 	cached, _ := g.cache.get(r.uid)
 	status = keepIPs(status, cached)
@@ -133,11 +132,10 @@ func (g *Generator) publish(r *record, status *runtime.PodStatus, objects []obje
 	return true
 }
 
-// agree returns the fingerprint that the next list must have to need no reading.
-// It is that of the status: if a list showed running and the reading a moment
-// later exited, the next list to show running shows a change. A runtime whose
-// lists and statuses contradict each other all the time is believed after some
-// readings, so that the pod is not read endlessly (PI12).
+// agree returns the fingerprint that the next list must have for the pod to need no reading. It is
+// that of the status: if a list showed running and the reading a moment later exited, the next list
+// to show running shows a change. If a runtime's lists and statuses keep contradicting each other,
+// its lists are believed after some readings, so that the pod is not read endlessly (PI12).
 func (g *Generator) agree(r *record, objects []object, listed uint64) uint64 {
 	shown := g.printer.all(objects)
 	if shown == listed || shown != r.disputed.shown || listed != r.disputed.listed {
@@ -176,8 +174,8 @@ func (g *Generator) deliver(r *record, kinds Kind, died []string, status *runtim
 	}
 }
 
-// forget drops a pod that the runtime no longer has and delivers its end (R7).
-// Whatever still refers to the UID keeps an empty record.
+// forget drops a pod that the runtime no longer has and delivers its end (R7). If something still
+// refers to the UID, an empty record stays.
 func (g *Generator) forget(r *record) {
 	r.made = slices.DeleteFunc(r.made, func(m madeObject) bool { return m.listed })
 	kinds, died := deriveAll(r.objects, nil)
@@ -197,8 +195,8 @@ func (g *Generator) forget(r *record) {
 	delete(g.pods, r.uid)
 }
 
-// close mirrors the cache: the pod was read at stamp and is no longer
-// outstanding, unless a later list says otherwise.
+// close follows the cache: the pod was read at stamp and is no longer outstanding, unless a later
+// list says otherwise.
 func (g *Generator) close(r *record, stamp runtime.Stamp) {
 	if r.listed != nil && r.listed.Stamp <= stamp {
 		r.listed = nil
@@ -208,8 +206,8 @@ func (g *Generator) close(r *record, stamp runtime.Stamp) {
 	}
 }
 
-// followUp looks for what came in while the pod was being read: a later list,
-// which may need no reading any more, a request, a reader.
+// followUp handles what came in while the pod was being read: a later list, which may need no
+// reading any more, a request, a reader.
 func (g *Generator) followUp(r *record) {
 	if r.listed != nil && r.known && !r.reinspect && r.reports == nil && slices.Equal(listedObjects(r.listed), r.objects) {
 		stamp := r.listed.Stamp
@@ -237,7 +235,7 @@ func (g *Generator) finishBatches(r *record) {
 	r.batches = nil
 }
 
-// clearReports forgets what a reading has been compared with (D7).
+// clearReports forgets the reports that a reading has been compared with (D7).
 func (g *Generator) clearReports(j *job) {
 	r := j.record
 	for id, state := range j.reports {
@@ -250,8 +248,8 @@ func (g *Generator) clearReports(j *job) {
 	}
 }
 
-// index keeps the table of all IDs and notes an ID that two pods claim: an error
-// of the runtime, both keep it (E5).
+// index updates the table of all IDs and counts an ID that two pods claim. That is an error of the
+// runtime; both pods keep the ID (E5).
 func (g *Generator) index(r *record, before, after []object) {
 	for _, o := range before {
 		if key := (objectKey{o.id, o.sandbox}); g.ids[key] == r.uid {

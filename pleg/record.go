@@ -11,8 +11,8 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// record is everything the generator holds of one pod besides the cache entry.
-// It is guarded by Generator.mu.
+// record is everything that the generator holds of one pod besides the cache entry. It is guarded
+// by Generator.mu.
 type record struct {
 	uid             types.UID
 	name, namespace string
@@ -21,28 +21,27 @@ type record struct {
 	// from it. known is false until a reading succeeded.
 	objects []object
 	known   bool
-	// fingerprint is that of a list that objects stand for, stamp that of the
-	// latest look of any kind that was complete.
+	// fingerprint is that of a list that matches objects; stamp is that of the latest complete look
+	// of any kind.
 	fingerprint uint64
 	stamp       runtime.Stamp
 
 	// disputed is the last reading that contradicted its list.
 	disputed dispute
 
-	// Scratch of the scan of a list: its number, the sum so far, whether
-	// something of the pod runs (kept between lists) and whether a sandbox is
-	// ready.
+	// Scratch space for scanning a list: the list's number, the sum so far, whether something of
+	// the pod is running (kept between lists) and whether a sandbox is ready.
 	round   uint64
 	scanned uint64
 	alive   bool
 	ready   bool
 	// changedIn is the number of the last list whose fingerprint differed.
 	changedIn uint64
-	// missing counts the lists in a row that lacked a pod that was alive.
+	// missing counts the consecutive lists that lacked the pod although it was alive.
 	missing int
 
-	// What is wanted of the pod: listed is a changed listing to be read,
-	// request the stamp of the latest Refresh, readers are ReadNow calls.
+	// What is wanted of the pod: listed is a changed listing to be read, request the stamp of the
+	// latest Refresh, readers are the waiting ReadNow calls.
 	listed    *runtime.Pod
 	request   runtime.Stamp
 	readers   []*reader
@@ -51,7 +50,7 @@ type record struct {
 	list bool
 	// batches are the relists that wait for this pod.
 	batches []*batch
-	// order is the number of the first change not delivered yet, 0 if none.
+	// order is the number of the first change not delivered yet, 0 if there is none.
 	order uint64
 
 	holds  int
@@ -61,19 +60,19 @@ type record struct {
 	open bool
 	why  string
 
-	// failures in a row to read within the time limit, when the last was, and
-	// how long the pod is left alone since (B4).
+	// failures counts the consecutive readings that ran out of time; the last one did at failed,
+	// and the pod is left alone for backoff after it (B4).
 	failures int
 	failed   time.Time
-	failing  time.Time // since when
+	failing  time.Time // when the first of them began
 	backoff  time.Duration
 	warned   time.Time
 
-	// reports holds what a syncer says it saw, until a reading has been
-	// compared with it (D7).
+	// reports holds the states that a syncer has reported, until a reading has been compared with
+	// them (D7).
 	reports map[string]runtime.State
-	// made and gone are what calls for the pod have made and removed, described is a
-	// sandbox that was read during a hold.
+	// made and gone are what calls for the pod have made and removed; described is a sandbox that
+	// was read during a hold.
 	made      []madeObject
 	gone      []string
 	described *runtime.SandboxStatus
@@ -83,14 +82,14 @@ type record struct {
 	dropped bool
 }
 
-// dispute is a list and a status of one pod that show different states, and how
-// often in a row.
+// dispute is a list and a status of one pod that show different states, and how often this happened
+// in a row.
 type dispute struct {
 	shown, listed uint64
 	times         int
 }
 
-// maxDisputes is when a contradiction is taken for a habit of the runtime.
+// maxDisputes is how many contradictions in a row count as a habit of the runtime.
 const maxDisputes = 10
 
 // reader is one ReadNow or ReadObjects call.
@@ -113,13 +112,13 @@ func (b *batch) finish() {
 	}
 }
 
-// idle reports whether nothing refers to the record but the cache.
+// idle reports whether nothing but the cache refers to the record.
 func (r *record) idle() bool {
 	return !r.busy && r.holds == 0 && r.request == 0 && len(r.readers) == 0 && r.listed == nil && len(r.made) == 0
 }
 
-// resting reports whether the pod is left alone after readings that ran out of
-// time. A clock that went back ends the rest.
+// resting reports whether the pod is being left alone after readings that ran out of time. If the
+// clock goes back, the rest ends.
 func (g *Generator) resting(r *record, now time.Time) bool {
 	if r.failures == 0 {
 		return false
@@ -128,10 +127,10 @@ func (g *Generator) resting(r *record, now time.Time) bool {
 	return since >= 0 && since < r.backoff || g.lostReads.of(r.uid) >= maxLostPerPod
 }
 
-// maxLostPerPod bounds how many written-off calls one pod may cause: it is read again when one
-// of them returns. That bounds the goroutines of a runtime whose calls never return by the
-// number of its pods, and no pod waits for another (B4, IN2). One more than one, because a call may
-// be lost with its connection.
+// maxLostPerPod bounds how many lost calls one pod may cause: after that it is read again only when
+// one of them returns. This bounds the goroutines of a runtime whose calls never return by the
+// number of its pods, and no pod waits for another (B4, IN2). It is two rather than one, because a
+// call may be lost together with its connection.
 const maxLostPerPod = 2
 
 // listedObjects returns the objects of a listing in record order.
@@ -179,9 +178,8 @@ func anyRunning(objects []object) bool {
 	return slices.ContainsFunc(objects, func(o object) bool { return o.state == running })
 }
 
-// printer makes fingerprints: the sum of a hash of each object, so the order of
-// a list does not matter (B6). Its seed is its own, so no runtime can prepare
-// IDs that collide.
+// printer makes fingerprints: the sum of a hash of each object, so the order of a list does not
+// matter (B6). Each printer has its own seed, so no runtime can prepare IDs that collide.
 type printer struct{ seed maphash.Seed }
 
 func (p printer) object(id string, sandbox bool, state objectState) uint64 {
@@ -205,8 +203,8 @@ func (p printer) all(objects []object) (sum uint64) {
 	return sum
 }
 
-// keepIPs is rule R11: a pod without a ready sandbox and without an address
-// keeps the address it had, because a finished pod must keep it in the API.
+// keepIPs is rule R11: a pod without a ready sandbox and without an address keeps the address it
+// had, because a finished pod must keep its address in the API.
 func keepIPs(status, cached *runtime.PodStatus) *runtime.PodStatus {
 	if len(status.IPs) > 0 || cached == nil || len(cached.IPs) == 0 {
 		return status
@@ -221,8 +219,8 @@ func keepIPs(status, cached *runtime.PodStatus) *runtime.PodStatus {
 	return &kept
 }
 
-// behind reports whether a reading shows less than was reported of some object
-// (D7): a lower state, or none at all unless it was last seen exited.
+// behind reports whether a reading shows less than was reported of some object (D7): a lower state,
+// or no state at all unless exited was the last one reported.
 func behind(reports map[string]runtime.State, pod *runtime.Pod, status *runtime.PodStatus) bool {
 	if len(reports) == 0 {
 		return false

@@ -282,8 +282,8 @@ func TestHoldOfAQuietPodLeavesNoTrace(t *testing.T) {
 	})
 }
 
-// D8, R7: the reading that follows a hold has what was made at its end, also if a list came in the middle and the
-// caller does not tell what it makes.
+// D8, R7: the reading after a hold has everything made by the end of the hold, even if a list came
+// in the middle and the caller does not report what it makes.
 func TestReleaseReadsWhatAListInTheMiddleLacks(t *testing.T) {
 	inBubble(t, Options{}, func(b *bench) { b.pod("p", "a") }, func(b *bench) {
 		b.Hold("p")
@@ -380,8 +380,8 @@ func TestRefreshAnswersManyWorkersAtOnce(t *testing.T) {
 	})
 }
 
-// D2: a call that waits for a pod does not wait for the three hundred that an agent
-// restart has to read, even if the pod is among them.
+// D2: a call that waits for a pod does not wait for the three hundred pods that a restarted agent
+// has to read, even if the pod is one of them.
 func TestWaitingCallDoesNotWaitForTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{Inspections: 2})

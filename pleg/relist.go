@@ -13,8 +13,8 @@ import (
 	"github.com/podwright/podwright/runtime/cri"
 )
 
-// scan is the scratch of one pass over a list, kept between passes so that an
-// unchanged node allocates nothing.
+// scan is the scratch space of one pass over a list, kept between passes so that an unchanged node
+// allocates nothing.
 type scan struct {
 	// sandboxes and containers hold the record of each listed object, nil for
 	// foreign and malformed ones.
@@ -22,22 +22,21 @@ type scan struct {
 	count                 listCount
 }
 
-// listCount is what one list shows, for gauges (section 11). Gauges come from
-// lists only, never from differences, so they cannot drift.
+// listCount is what one list shows, for gauges (section 11). Gauges come only from lists, never
+// from differences, so they cannot drift.
 type listCount struct {
 	runningPods int
 	containers  [4]int // by runtime.State
-	// unchanged pods have the fingerprint of the list.
+	// unchanged counts the pods whose fingerprint matches the list.
 	unchanged int
-	// unconfirmed pods had something running and are missing; malformed objects
-	// lack ID, metadata or image; foreign ones belong to another owner.
+	// unconfirmed counts the pods that had something running and are missing, malformed the objects
+	// without ID, metadata or image, and foreign those that belong to another owner.
 	unconfirmed, malformed, foreign int
 }
 
-// relistOnce is one relist (section 4): list, compare, be done with what needs no
-// reading, queue the rest. The batch is done when the queued pods are read. Only
-// the list is I/O and no lock but the relist's own is held over it. shared is a relist that
-// ListRunning makes (B15).
+// relistOnce does one relist (section 4): list, compare, finish what needs no reading, queue the
+// rest. The batch is done when the queued pods have been read. Only the list is I/O, and only the
+// relist's own lock is held during it. shared says that ListRunning makes this relist (B15).
 func (g *Generator) relistOnce(ctx context.Context, shared bool) (*cri.Listing, *batch, error) {
 	select {
 	case g.relisting <- struct{}{}: // R1
@@ -62,7 +61,7 @@ func (g *Generator) relistOnce(ctx context.Context, shared bool) (*cri.Listing, 
 	return listing, b, nil
 }
 
-// relisted ends a relist. The dispatcher, which waits for a shared one, finds it noted once it is over.
+// relisted ends a relist. Once a shared relist is over, the dispatcher, which waits for it, finds it recorded.
 func (g *Generator) relisted(shared bool) {
 	if shared {
 		g.mu.Lock()
@@ -73,8 +72,8 @@ func (g *Generator) relisted(shared bool) {
 	<-g.relisting
 }
 
-// list reads all pods within the time limit. A call that does not come back is
-// given up at the limit; no third one is made while two are lost.
+// list reads all pods within the time limit. A call that does not return is given up at the limit;
+// while two are lost, no third one is made.
 func (g *Generator) list(ctx context.Context) (*cri.Listing, error) {
 	if lost := g.lostLists.count(); lost >= maxLostLists {
 		return nil, fmt.Errorf("%w: %d list calls hang", runtime.ErrDeadline, lost)
@@ -99,15 +98,15 @@ func (g *Generator) list(ctx context.Context) (*cri.Listing, error) {
 	}
 }
 
-// maxLostLists bounds the written-off list calls, listLinger is how long one is
-// given to come back after its limit.
+// maxLostLists bounds the lost list calls; listLinger is how long after its limit a call may still
+// return.
 const (
 	maxLostLists = 2
 	listLinger   = time.Second
 )
 
-// compare compares a list with the records. In one step under the lock it drops
-// pods that are gone, notes what changed, and moves T.
+// compare compares a list with the records. In one step under the lock, it drops pods that are
+// gone, records what changed, and advances T.
 func (g *Generator) compare(l *cri.Listing, now time.Time, shared bool) *batch {
 	g.mu.Lock()
 	defer g.unlock()
@@ -162,8 +161,8 @@ func (g *Generator) compare(l *cri.Listing, now time.Time, shared bool) *batch {
 	return b
 }
 
-// scanList adds up the fingerprint of every listed pod. It makes records for new
-// pods and allocates nothing for known ones.
+// scanList adds up the fingerprint of every listed pod. It creates records for new pods and
+// allocates nothing for known ones.
 func (g *Generator) scanList(l *cri.Listing) {
 	s := &g.scan
 	s.sandboxes, s.containers = s.sandboxes[:0], s.containers[:0]
@@ -202,7 +201,7 @@ func (g *Generator) scanList(l *cri.Listing) {
 	}
 }
 
-// touch returns the pod's record with its scratch set up for this list.
+// touch returns the pod's record with its scratch space set up for this list.
 func (g *Generator) touch(uid types.UID, runs bool) *record {
 	r := g.ensure(uid)
 	if r.round != g.round {
@@ -220,7 +219,7 @@ func (g *Generator) skipped(labels map[string]string) {
 	}
 }
 
-// unchanged is rule R6: the list shows the pod as it is known, no call is made.
+// unchanged is rule R6: the list shows the pod as it is known, so no call is made.
 func (g *Generator) unchanged(r *record, t runtime.Stamp, closed *[]types.UID) {
 	if r.open {
 		r.open, r.why = false, ""
@@ -228,23 +227,22 @@ func (g *Generator) unchanged(r *record, t runtime.Stamp, closed *[]types.UID) {
 	}
 	r.listed = nil
 	if r.request < t {
-		r.request = 0 // D3: the list was the look that was asked for
+		r.request = 0 // D3: this list is the requested look
 	}
 	g.finishBatches(r)
 }
 
-// absence is what to make of a pod that a list lacks.
+// absence says what to conclude about a pod that a list lacks.
 type absence uint8
 
 const (
 	ignored     absence = iota
-	unconfirmed         // keep it, but it does not profit from this list
+	unconfirmed         // keep it; this list proves nothing about it
 	believed            // it is gone
 )
 
-// vanish judges a pod that the list lacks. One that was alive is believed gone
-// only when further lists agree: a runtime that has just restarted may show an
-// empty or partial list for a while.
+// vanish judges a pod that the list lacks. A pod that was alive is believed gone only when further
+// lists agree: a runtime that has just restarted may show an empty or partial list for a while.
 func (g *Generator) vanish(r *record, t runtime.Stamp, shared bool) absence {
 	r.listed = nil
 	g.finishBatches(r)
@@ -254,7 +252,7 @@ func (g *Generator) vanish(r *record, t runtime.Stamp, shared bool) absence {
 		r.open, r.why = true, "not listed, a reading or a hold is under way"
 		return unconfirmed
 	case r.alive && r.missing < g.options.ConfirmVanished:
-		if !shared { // lists of ListRunning may follow another one at once
+		if !shared { // lists of ListRunning may directly follow each other
 			r.missing++
 		}
 		r.open, r.why = true, "not listed, to be confirmed"
@@ -270,9 +268,9 @@ func (g *Generator) vanish(r *record, t runtime.Stamp, shared bool) absence {
 	return believed
 }
 
-// divide takes the changed pods of a list and decides what becomes of each:
-// found unchanged after a closer look, read now, or left outstanding (R5, R8, D8, B4). The list shows
-// nothing of those that are lacking, though something was made for them.
+// divide takes the changed pods of a list and decides what becomes of each: found unchanged after a
+// closer look, read now, or left outstanding (R5, R8, D8, B4). The list shows nothing of the pods
+// in lacking, although something was made for them.
 func (g *Generator) divide(l *cri.Listing, lacking []*record, now time.Time, b *batch, opened, closed *[]types.UID) {
 	pods := g.view.Pods(g.changedPart(l))
 	for _, r := range lacking {
@@ -282,7 +280,7 @@ func (g *Generator) divide(l *cri.Listing, lacking []*record, now time.Time, b *
 		r := g.pods[pod.UID]
 		r.name, r.namespace = pod.Name, pod.Namespace
 		if r.known && !r.reinspect && !r.busy && r.reports == nil && !r.unlisted() && slices.Equal(listedObjects(pod), r.objects) {
-			// Listed in another way, or the status was ahead of the list.
+			// The pod was listed in another way, or its status was ahead of the list.
 			r.fingerprint = r.scanned
 			g.unchanged(r, l.Stamp, closed)
 			continue
@@ -337,7 +335,7 @@ func (g *Generator) sortRecords() {
 	g.sorted = true
 }
 
-// compact takes dropped records out of the list of records.
+// compact removes dropped records from the list of records.
 func (g *Generator) compact() {
 	if g.dropped == 0 {
 		return

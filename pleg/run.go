@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// quietAfter is how long nothing must have changed before the quiet period
-// takes over (B7).
+// quietAfter is how long nothing must have changed before the quiet period applies (B7).
 const quietAfter = 10 * time.Second
 
 // relistCall is one Relist call that a Run serves.
@@ -18,10 +17,9 @@ type relistCall struct {
 	err   error
 }
 
-// Run relists every period, serves refreshes and watches the event stream until
-// ctx ends, and then returns nil. Every goroutine
-// it started has ended by then, except calls that ignore their context for
-// longer than Options.WriteOffAfter; [Generator.Health] counts those. A second
+// Run relists every period, serves refreshes and watches the event stream until ctx ends, and then
+// returns nil. Every goroutine it started has ended by then, except those of calls that ignore
+// their context for longer than Options.WriteOffAfter; [Generator.Health] counts those. A second
 // Run at the same time fails; one after the other is fine.
 func (g *Generator) Run(ctx context.Context) error {
 	g.mu.Lock()
@@ -47,8 +45,7 @@ func (g *Generator) Run(ctx context.Context) error {
 	return nil
 }
 
-// loop is the dispatcher (D2). It never blocks on I/O: a relist in progress
-// delays no refresh.
+// loop is the dispatcher (D2). It never blocks on I/O: a relist in progress delays no refresh.
 func (g *Generator) loop(ctx context.Context, started *sync.WaitGroup) {
 	period := g.options.Period
 	timer := g.options.Clock.NewTimer(period)
@@ -57,7 +54,7 @@ func (g *Generator) loop(ctx context.Context, started *sync.WaitGroup) {
 	ended := make(chan struct{}, 1)
 	for {
 		g.pump(ctx, started)
-		listing := len(g.relisting) > 0 // before shared is looked at: that is set first
+		listing := len(g.relisting) > 0 // read before shared, which is set first
 		if g.takeShared() && !relisting {
 			due, period = false, g.period()
 			timer.Reset(period)
@@ -78,7 +75,7 @@ func (g *Generator) loop(ctx context.Context, started *sync.WaitGroup) {
 		case <-ctx.Done():
 			return
 		case <-g.wake:
-			// Something changed: a quiet period is over at once.
+			// Something changed: a quiet period ends at once.
 			if now := g.period(); !relisting && !due && now < period {
 				period = now
 				timer.Reset(period)
@@ -107,7 +104,7 @@ func (g *Generator) period() time.Duration {
 	return g.options.QuietPeriod
 }
 
-// stop ends what callers wait for when a Run ends.
+// stop ends what callers are waiting for when a Run ends.
 func (g *Generator) stop() {
 	g.mu.Lock()
 	defer g.unlock()
@@ -122,7 +119,7 @@ func (g *Generator) stop() {
 	}
 }
 
-// askedRelists takes the Relist calls to serve, if a relist can start now.
+// askedRelists takes the waiting Relist calls, if a relist can start now.
 func (g *Generator) askedRelists(relisting bool) []*relistCall {
 	if relisting {
 		return nil
@@ -134,7 +131,7 @@ func (g *Generator) askedRelists(relisting bool) []*relistCall {
 	return asked
 }
 
-// takeEarly reports whether an early relist was asked for (EV8), and forgets it.
+// takeEarly reports whether an early relist was requested (EV8), and clears the request.
 func (g *Generator) takeEarly() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -143,7 +140,7 @@ func (g *Generator) takeEarly() bool {
 	return early
 }
 
-// takeShared reports whether ListRunning has made the relist that was due next (B15), and forgets it.
+// takeShared reports whether ListRunning has made the relist that was due next (B15), and clears that.
 func (g *Generator) takeShared() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -160,10 +157,9 @@ func (g *Generator) signal() {
 	}
 }
 
-// Relist does one relist and waits until every pod that it showed changed has
-// been read, or ctx ends. Without Run this is the manual mode: the caller's
-// goroutine drives everything, nothing happens between two calls (B10). With
-// Run it makes a relist due at once.
+// Relist does one relist and waits until every pod that the list showed changed has been read, or
+// ctx ends. Without Run this is the manual mode: the caller's goroutine drives everything, and
+// nothing happens between two calls (B10). With Run, it makes a relist due at once.
 func (g *Generator) Relist(ctx context.Context) error {
 	call := &relistCall{done: make(chan struct{})}
 	g.mu.Lock()
@@ -188,8 +184,7 @@ func (g *Generator) Relist(ctx context.Context) error {
 	return g.drive(ctx, call.batch.done)
 }
 
-// drive waits for done. Without a Run it starts the readings itself and waits
-// for those it started.
+// drive waits for done. Without a Run it starts the readings itself and waits for those it started.
 func (g *Generator) drive(ctx context.Context, done <-chan struct{}) error {
 	var started sync.WaitGroup
 	defer started.Wait()

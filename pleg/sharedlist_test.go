@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// B15: the list that housekeeping takes during a run moves T, has changed pods read, and puts the next
-// relist off by a period.
+// B15: the list that housekeeping makes during a run advances T, has changed pods read, and delays
+// the next relist by a period.
 func TestListRunningIsARelist(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{})
@@ -72,7 +72,7 @@ func TestRelistDueDuringListRunningIsLeftOut(t *testing.T) {
 	})
 }
 
-// B15: lists of housekeeping may follow each other at once, so they do not confirm that a pod is gone.
+// B15: lists of housekeeping may follow each other closely, so they do not confirm that a pod is gone.
 func TestListRunningConfirmsNoAbsence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{})

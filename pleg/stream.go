@@ -22,18 +22,18 @@ const (
 	streamFirstBackoff = time.Second
 	streamMaxBackoff   = time.Minute
 	streamHealthyAfter = time.Minute
-	// streamProvenAfter is how long a stream without events must be up to count as a
-	// connection: a runtime with events turned off ends it at once (RT6).
+	// streamProvenAfter is how long a stream without events must be up to count as a connection: a
+	// runtime whose events are turned off ends the stream at once (RT6).
 	streamProvenAfter = time.Second
 )
 
 // streamState is what is known of the event stream, for health and metrics.
 type streamState struct {
 	mu sync.Mutex
-	// up since the request was sent; zero if there is none.
+	// since is when the request of the current stream was sent; zero if there is none.
 	since time.Time
-	// tries counts these requests, connected the streams that were up long enough or
-	// brought an event; proven: the one that is up is counted.
+	// tries counts requests, connected the streams that were up long enough or brought an event;
+	// proven says that the current stream is already counted.
 	tries, connected, errors int64
 	proven                   bool
 	used, ignored            int64
@@ -45,7 +45,7 @@ func (s *streamState) healthy() bool {
 	return !s.since.IsZero()
 }
 
-// up notes a connection and reports whether there was one before.
+// up records a connection and reports whether there was one before.
 func (s *streamState) up(now time.Time) (again bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,7 +57,7 @@ func (s *streamState) up(now time.Time) (again bool) {
 	return s.tries > 1
 }
 
-// prove counts the stream that is up as a connection, once.
+// prove counts the current stream as a connection, once.
 func (s *streamState) prove() {
 	if !s.since.IsZero() && !s.proven {
 		s.proven = true
@@ -65,7 +65,7 @@ func (s *streamState) prove() {
 	}
 }
 
-// figures returns what metrics show of the stream.
+// figures returns what the metrics show of the stream.
 func (s *streamState) figures(now time.Time) (up bool, connected, errors, used, ignored int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,7 +75,7 @@ func (s *streamState) figures(now time.Time) (up bool, connected, errors, used, 
 	return !s.since.IsZero(), s.connected, s.errors, s.used, s.ignored
 }
 
-// down notes the end of a try and returns how long the stream was up.
+// down records the end of an attempt and returns how long the stream was up.
 func (s *streamState) down(now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,9 +102,8 @@ func (s *streamState) count(used bool) {
 	}
 }
 
-// watch keeps the event stream up until ctx ends: one watcher, forever (EV6,
-// EV7). The stream is an accelerator; without it everything still works, only
-// later (EV4, PI13).
+// watch keeps the event stream up until ctx ends: there is one watcher, which never gives up (EV6,
+// EV7). The stream is an accelerator; without it everything still works, only later (EV4, PI13).
 func (g *Generator) watch(ctx context.Context) {
 	var backoff streamBackoff
 	for {
@@ -125,8 +124,8 @@ func (g *Generator) watch(ctx context.Context) {
 	}
 }
 
-// follow holds one connection. It returns why that ended; a stream that ends
-// without an error has failed too.
+// follow holds one connection and returns why it ended; a stream that ends without an error has
+// failed too.
 func (g *Generator) follow(ctx context.Context) error {
 	events := make(chan *runtimeapi.ContainerEventResponse, streamBuffer)
 	ended := make(chan struct{})
@@ -161,8 +160,8 @@ func (g *Generator) follow(ctx context.Context) error {
 	}
 }
 
-// streamUp notes that the stream is connected. Events were lost before a
-// reconnection, so everything is looked at once (EV8).
+// streamUp records that the stream is connected. Before a reconnection events may have been lost,
+// so then everything is looked at once (EV8).
 func (g *Generator) streamUp() {
 	if !g.stream.up(g.options.Clock.Now()) {
 		return
@@ -173,7 +172,7 @@ func (g *Generator) streamUp() {
 	g.signal()
 }
 
-// hint makes the one use of an event: which pod to look at. Nothing in it is
+// hint uses an event for the only thing it is good for: which pod to look at. Nothing in it is
 // taken as state (EV2, EV3).
 func (g *Generator) hint(ctx context.Context, e *runtimeapi.ContainerEventResponse) {
 	uid := g.eventPod(e)
@@ -188,8 +187,8 @@ func (g *Generator) hint(ctx context.Context, e *runtimeapi.ContainerEventRespon
 	}
 }
 
-// knowsExit reports whether the end of an object is no news: it was published, or the pod's own calls have ended
-// or removed it and read the pod afterwards.
+// knowsExit reports whether the end of an object is already known: it was published, or the pod's
+// own calls have ended or removed the object and read the pod afterwards.
 func (g *Generator) knowsExit(uid types.UID, id string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -198,8 +197,8 @@ func (g *Generator) knowsExit(uid types.UID, id string) bool {
 		slices.ContainsFunc(r.objects, func(o object) bool { return o.id == id && o.state == exited }))
 }
 
-// eventPod returns the UID of an event's pod, empty if it does not say or the
-// pod belongs to another owner.
+// eventPod returns the UID of an event's pod, or "" if the event does not say or the pod belongs to
+// another owner.
 func (g *Generator) eventPod(e *runtimeapi.ContainerEventResponse) types.UID {
 	if labels := e.GetPodSandboxStatus().GetLabels(); len(labels) > 0 && !g.view.Owns(labels) {
 		return ""
@@ -215,9 +214,8 @@ func (g *Generator) eventPod(e *runtimeapi.ContainerEventResponse) types.UID {
 	return ""
 }
 
-// streamBackoff spaces the tries to connect (EV6): the first at once, then 1 s
-// doubling with jitter up to a minute; only a stream that stayed up for a minute
-// starts it over.
+// streamBackoff spaces the attempts to connect (EV6): the first at once, then after 1 s, doubling
+// with jitter up to a minute; only a stream that stayed up for a minute resets it.
 type streamBackoff struct{ failures int }
 
 func (b *streamBackoff) next(up time.Duration, unimplemented bool, random func() float64) time.Duration {
@@ -229,6 +227,6 @@ func (b *streamBackoff) next(up time.Duration, unimplemented bool, random func()
 		return streamMaxBackoff
 	}
 	delay := backoff.Delay(streamFirstBackoff, streamMaxBackoff, b.failures-1)
-	// Up to a tenth less, so that the cap holds.
+	// At most a tenth less, never more, so that the cap holds.
 	return delay - time.Duration(random()*0.1*float64(delay))
 }

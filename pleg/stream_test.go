@@ -171,8 +171,8 @@ func TestEventStormIsMerged(t *testing.T) {
 	})
 }
 
-// EV6: the first retry at once, then 1 s doubling to 60 s; a stream that held a
-// minute starts over, one that did not does not; not implemented goes to the cap.
+// EV6: the first retry comes at once, then 1 s doubling to 60 s; a stream that was up for a minute
+// resets this, a shorter one does not; "not implemented" goes straight to the cap.
 func TestStreamBacksOffUpToAMinute(t *testing.T) {
 	type end struct {
 		up            time.Duration
@@ -297,8 +297,8 @@ func TestQuietPeriodNeedsAnIdleNodeAndAStream(t *testing.T) {
 	})
 }
 
-// RT6: a stream counts as a connection once it has been up for a second or has brought an
-// event. One that ends at once, without an error, as where events are turned off, does not.
+// RT6: a stream counts as a connection once it has been up for a second or has brought an event. A
+// stream that ends at once without an error, as where events are turned off, does not.
 func TestStreamThatEndsAtOnceIsNoConnection(t *testing.T) {
 	now := time.Unix(1000, 0)
 	var s streamState

@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Subscription is one consumer's set of pods with something new (V1-V3). The set
-// holds each pod once, however often it changes, so it cannot overflow and a
-// slow consumer delays no other. All methods are safe for concurrent use.
+// Subscription is one consumer's set of pods with something new (V1-V3). The set holds each pod
+// once, however often the pod changes, so it cannot overflow, and a slow consumer delays no other.
+// All methods are safe for concurrent use.
 type Subscription struct {
 	ready chan struct{}
 	leave func(*Subscription)
@@ -20,7 +20,7 @@ type Subscription struct {
 	pods map[types.UID]*pending
 }
 
-// pending is what a subscriber has not taken yet of one pod.
+// pending is what a subscriber has not yet taken of one pod.
 type pending struct {
 	events PodEvents
 	// order is the number of the pod's first change, see [Generator].
@@ -31,14 +31,14 @@ func newSubscription(leave func(*Subscription)) *Subscription {
 	return &Subscription{ready: make(chan struct{}, 1), leave: leave, pods: map[types.UID]*pending{}}
 }
 
-// Ready receives a value when the set has become non-empty. One value may stand
-// for any number of changes; after receiving it call Take until it is empty or
-// once, both are right.
+// Ready returns a channel that receives a value when the set has become non-empty. One value may
+// stand for any number of changes; after receiving it, call Take once or until it returns nothing:
+// both are correct.
 func (s *Subscription) Ready() <-chan struct{} { return s.ready }
 
-// Take empties the set and returns what was in it, the pod that changed first
-// coming first; pods of one relist are in order of UID. It returns nil for an
-// empty set and never blocks. The result is the caller's.
+// Take empties the set and returns its content. The pod that changed first comes first; pods of one
+// relist are in order of UID. It returns nil for an empty set and never blocks. The result belongs
+// to the caller.
 func (s *Subscription) Take() []PodEvents {
 	s.mu.Lock()
 	taken := s.pods
@@ -62,8 +62,8 @@ func (s *Subscription) Take() []PodEvents {
 	return events
 }
 
-// Close ends the subscription: nothing is added any more. What was not taken
-// stays to be taken. Ready is not closed.
+// Close ends the subscription: nothing is added any more. What was not taken can still be taken.
+// Ready is not closed.
 func (s *Subscription) Close() { s.leave(s) }
 
 // add merges one change of a pod into the set.
