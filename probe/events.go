@@ -13,14 +13,14 @@ import (
 // explainOutput is how much of an output is kept for explanations.
 const explainOutput = 256
 
-// complaint is what was said of a probe's failures (9.9).
+// complaint is what was last reported about a probe's failures (9.9).
 type complaint struct {
 	reason, text string
 	seen         int
 }
 
-// due counts a failure and returns whether to say so: the first time, when the text
-// changes, and at doubling counts.
+// due counts a failure and returns whether to report it: the first time, when the text changes, and
+// at doubling counts.
 func (c *complaint) due(reason, text string) bool {
 	if c.reason != reason || c.text != text {
 		*c = complaint{reason: reason, text: text}
@@ -65,7 +65,7 @@ func (m *Manager) report(w *worker, out Outcome, err error) effects {
 	return effects{func() { m.event(p, name, reason, text) }}
 }
 
-// event raises an event on a container.
+// event emits an event for a container.
 func (m *Manager) event(p *podEntry, container, reason, text string) {
 	ref := &v1.ObjectReference{
 		APIVersion: "v1", Kind: "Pod", Namespace: p.namespace, Name: p.name, UID: p.uid,
@@ -82,7 +82,7 @@ func (m *Manager) event(p *podEntry, container, reason, text string) {
 	m.options.Events.Eventf(ref, v1.EventTypeWarning, reason, "%s", text)
 }
 
-// took records how long a probe took that did not fail (10.1).
+// took records how long a probe that did not fail took (10.1).
 func (m *metrics) took(ctx context.Context, w *worker, took time.Duration) {
 	m.duration.Record(ctx, took.Seconds(), m.kinds[w.kind]...)
 }

@@ -17,8 +17,8 @@ import (
 // execHandler runs a command in the container (5.2).
 type execHandler struct{ runtime Executor }
 
-// Probe runs the command. It failed if it ended with another code than 0, or not in
-// time; any other error of the runtime says nothing of the container.
+// Probe runs the command. The probe fails if the command exits with a code other than 0, or not in
+// time; any other error of the runtime says nothing about the container.
 func (h execHandler) Probe(ctx context.Context, t Target) (Outcome, error) {
 	cmd, err := command(t)
 	if err != nil {
@@ -51,7 +51,7 @@ func command(t Target) ([]string, error) {
 	lookup := func(name string) (value string, ok bool) {
 		for i := range t.Container.Env {
 			if v := &t.Container.Env[i]; v.Name == name && literal(v) {
-				value, ok = v.Value, true // the last one counts
+				value, ok = v.Value, true // the last one wins
 			}
 		}
 		return value, ok
@@ -68,7 +68,7 @@ func command(t Target) ([]string, error) {
 
 func literal(v *v1.EnvVar) bool { return v.ValueFrom == nil }
 
-// joined is stdout, then stderr, cut.
+// joined returns stdout followed by stderr, cut to the limit.
 func joined(stdout, stderr []byte) string {
 	var b strings.Builder
 	b.Write(stdout[:min(len(stdout), maxOutput)])

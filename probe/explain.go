@@ -18,13 +18,13 @@ type Explanation struct {
 	State string `json:"state"`
 	// Result is what counts: Success, Failure or Unknown.
 	Result string `json:"result"`
-	// LastResult is the last executed one, and RunLength how often it came in a
-	// row; empty and 0 if the count starts again.
+	// LastResult is the last executed result, and RunLength how often it came in a row; empty and 0
+	// if the count starts again.
 	LastResult string `json:"lastResult,omitempty"`
 	RunLength  int32  `json:"runLength,omitempty"`
-	// LastRun is when that was; zero if there was none.
+	// LastRun is when the probe last ran; zero if it has not.
 	LastRun time.Time `json:"lastRun,omitzero"`
-	// LastOutput is what the last run said, cut.
+	// LastOutput is what the last run returned, cut.
 	LastOutput string `json:"lastOutput,omitempty"`
 	// NextDue is when the probe is looked at next.
 	NextDue time.Time `json:"nextDue"`
@@ -58,7 +58,7 @@ func (m *Manager) Explain(uid types.UID) []Explanation {
 	return out
 }
 
-// String returns the stage as people see it.
+// String returns the name of the stage as explanations show it.
 func (s stage) String() string {
 	switch s {
 	case queued:
@@ -72,9 +72,9 @@ func (s stage) String() string {
 	}
 }
 
-// Status returns what a pod's status is to say of a probe of a running container, [None]
-// if the container has no probe of that kind (1.2). It answers before the pod
-// has workers too, from what was kept of the time before a restart (8.8).
+// Status returns what a pod's status should say about a probe of a running container, or [None] if
+// the container has no probe of that kind (1.2). It also answers before the pod has workers, from
+// what was kept from before a restart (8.8).
 func (m *Manager) Status(kind Kind, pod *v1.Pod, container string, id runtime.ContainerID) Result {
 	c := specOf(pod, container)
 	if c == nil {

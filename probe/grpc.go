@@ -17,7 +17,7 @@ import (
 	"github.com/podwright/podwright/internal/outbound"
 )
 
-// maxGRPCAnswer bounds an answer of a health service, which is a few bytes.
+// maxGRPCAnswer bounds an answer of a health service, which should be a few bytes.
 const maxGRPCAnswer = 64 << 10
 
 // grpcHandler asks the health service (5.9).
@@ -37,7 +37,7 @@ func (h grpcHandler) Probe(ctx context.Context, t Target) (Outcome, error) {
 	}
 	secure := insecure.NewCredentials()
 	if h.tls && g.Mode != nil && *g.Mode == v1.GRPCProbeModeTLS {
-		// A pod's own certificate is rarely one the node could verify.
+		// The node can rarely verify a pod's own certificate.
 		secure = credentials.NewTLS(&tls.Config{InsecureSkipVerify: true})
 	}
 	address := net.JoinHostPort(t.PodIP, strconv.Itoa(int(g.Port)))

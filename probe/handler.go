@@ -24,46 +24,45 @@ const maxOutput = 10240
 // use (5.3, 5.9).
 const userAgent = "kube-probe/1.37"
 
-// Outcome is what one attempt came to.
+// Outcome is the result of one attempt.
 type Outcome struct {
 	// Result is Unknown, Success or Failure. Unknown counts as a failure without an
 	// event (4.1).
 	Result Result
 	// Warning: a success is announced with an event.
 	Warning bool
-	// Output for events and explanations. That of a failure is shown in events, so it
-	// must not hold secrets.
+	// Output is for events and explanations. A failure's output is shown in events, so it must not
+	// hold secrets.
 	Output string
 }
 
-// Target is what is to be probed. What it points to is shared: it is read-only.
+// Target is what a probe is aimed at. What it points to is shared and read-only.
 type Target struct {
-	// Pod as desired now, and the container of it.
+	// Pod as it is desired now, and its container.
 	Pod       *v1.Pod
 	Container *v1.Container
 	Kind      Kind
 	Probe     *v1.Probe
 	ID        runtime.ContainerID
-	// PodIP is the pod's primary address, the node's for a pod on its network;
-	// empty if there is none yet.
+	// PodIP is the pod's primary address, or the node's for a pod on the host network; empty if
+	// there is none yet.
 	PodIP string
 	// Timeout of the attempt. The context ends with it, for exec 0.5 s later.
 	Timeout time.Duration
 }
 
-// Handler executes probes of some type. Probe is called from many goroutines. It must
-// return soon after its context ends; one that does not loses its slot 1 s after the
-// timeout. An error means that the probe could not be executed and says nothing of
-// the container: it is tried again, three times in all (4.1). A panic is an error
-// that is not tried again.
+// Handler executes probes of some type. Probe is called from many goroutines. It must return soon
+// after its context ends; a call that does not loses its slot 1 s after the timeout. An error means
+// that the probe could not be executed and says nothing about the container: the probe is retried,
+// three attempts in all (4.1). A panic is an error that is not retried.
 type Handler interface {
 	Probe(ctx context.Context, t Target) (Outcome, error)
 }
 
-// errNoHandler is 5.12.
+// errNoHandler is the error of 5.12.
 var errNoHandler = errors.New("the probe has none of exec, httpGet, tcpSocket and grpc")
 
-// handler returns the package's own handler of a probe.
+// handler returns the package's own handler for a probe.
 func (m *Manager) handler(p *v1.Probe) (Handler, error) {
 	switch {
 	case p.Exec != nil && m.options.Runtime != nil:
@@ -80,9 +79,8 @@ func (m *Manager) handler(p *v1.Probe) (Handler, error) {
 	return nil, errNoHandler
 }
 
-// target collects what a handler needs: of the first attempt what the look that led to
-// it showed, so that container and address belong together, of others the pod as it
-// is now.
+// target collects what a handler needs. The first attempt uses what the preceding look showed, so
+// that container and address belong together; later attempts use the pod as it is now.
 func (m *Manager) target(r *run) (Target, error) {
 	w, view := r.worker, r.view
 	r.view = View{}
@@ -102,8 +100,8 @@ func (m *Manager) target(r *run) (Target, error) {
 	}, nil
 }
 
-// port resolves a port (5.1): a number as it is, a name among the container's ports,
-// otherwise read as a number.
+// port resolves a port (5.1): a number is used as it is; a name is looked up among the container's
+// ports, and otherwise parsed as a number.
 func port(p intstr.IntOrString, c *v1.Container) (int, error) {
 	number := int(p.IntVal)
 	if p.Type == intstr.String {
@@ -127,15 +125,15 @@ func port(p intstr.IntOrString, c *v1.Container) (int, error) {
 	return number, nil
 }
 
-// errNoAddress: edge case 22.
+// noAddress is the output of edge case 22.
 const noAddress = "the pod has no address yet"
 
-// failed is a failure with a text.
+// failed returns a failure with this text.
 func failed(format string, args ...any) Outcome {
 	return Outcome{Result: Failure, Output: fmt.Sprintf(format, args...)}
 }
 
-// call is what the connection of a probe is for; host is what its manifest names (11).
+// call describes what a probe's connection is for; host is what its manifest names (11).
 func (t *Target) call(host string) outbound.Call {
 	return outbound.Call{UID: t.Pod.UID, Host: outbound.Named(host, t.PodIP), HostNetwork: t.Pod.Spec.HostNetwork}
 }
@@ -155,7 +153,7 @@ func connect(ctx context.Context, dialer *outbound.Dialer, c outbound.Call, netw
 	return conn, nil
 }
 
-// cut shortens a text to whole characters in at most limit bytes. The result does not
+// cut shortens a text to at most limit bytes without splitting a character. The result does not
 // keep the long text alive.
 func cut(text string, limit int) string {
 	if len(text) > limit {

@@ -169,7 +169,7 @@ func (r *rig) Remember(_ types.UID, _ string, id runtime.ContainerID, kind probe
 	rec.Started = rec.Started || kind == probe.Startup && f.Stored == probe.Success
 }
 
-// answers makes the handler give these outcomes in turn, the last one again and again.
+// answers makes the handler return these outcomes in turn, and then the last one repeatedly.
 func (r *rig) answers(list ...probe.Outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,8 +1,8 @@
 package probe
 
-// timeline is a heap of workers by due time. At the same time startup and liveness
-// come before readiness (9.4), then the one that was added first. Every run goes through it six
-// times, so it is written out for its one type.
+// timeline is a heap of workers by due time. Among equal times, startup and liveness come before
+// readiness (9.4), then the worker that was added first. Every run goes through it six times, so it
+// is written out for its one type.
 type timeline []*worker
 
 func (a *worker) before(b *worker) bool {
@@ -27,7 +27,7 @@ func (t *timeline) take() *worker {
 	return w
 }
 
-// drop takes a worker out, wherever it is.
+// drop removes a worker, wherever it is.
 func (t *timeline) drop(w *worker) {
 	h := *t
 	last := h[len(h)-1]
@@ -41,7 +41,7 @@ func (t *timeline) drop(w *worker) {
 	w.place = -1
 }
 
-// place puts a worker where its new due time belongs, whether it is in the heap or not.
+// place moves a worker to where its new due time belongs; the worker may or may not be in the heap yet.
 func (t *timeline) place(w *worker) {
 	if w.place < 0 {
 		t.add(w)

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// maxRedirects of a chain; the one that reaches it is a failure (5.5).
+	// maxRedirects bounds a chain of redirects; reaching it is a failure (5.5).
 	maxRedirects = 10
 	// maxHeaders is how many bytes of headers an answer may have.
 	maxHeaders = 256 << 10
@@ -54,8 +54,8 @@ func (h httpHandler) Probe(ctx context.Context, t Target) (Outcome, error) {
 	return judgeAnswer(answer)
 }
 
-// checkRedirect follows to the same host name and port only; the request is checked
-// against the address that was dialled first, not against a Host header (5.5).
+// checkRedirect follows redirects only to the same host name and port; it compares with the address
+// that was dialed first, not with a Host header (5.5).
 func checkRedirect(next *http.Request, via []*http.Request) error {
 	if !outbound.SameServer(next.URL, via[0].URL) {
 		return http.ErrUseLastResponse
@@ -66,9 +66,9 @@ func checkRedirect(next *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// judgeAnswer reads the beginning of the body and keeps none of it: what the node may read
-// is not for all who see events and explanations (5.6). A body that breaks off there is an
-// error; that it goes on is not.
+// judgeAnswer reads the beginning of the body and keeps none of it: everyone who sees events and
+// explanations would otherwise see what only the node may read (5.6). It is an error if the body
+// breaks off before the limit, not if it goes on.
 func judgeAnswer(answer *http.Response) (Outcome, error) {
 	if _, err := io.Copy(io.Discard, io.LimitReader(answer.Body, maxOutput)); err != nil {
 		return Outcome{}, fmt.Errorf("read the body: %w", err)
@@ -83,15 +83,15 @@ func judgeAnswer(answer *http.Response) (Outcome, error) {
 	}
 }
 
-// answered is the text of a success.
+// answered returns the text of a success.
 func answered(code int) string {
 	if code == http.StatusOK {
-		return "HTTP status code 200" // nearly all are: no text is made for them
+		return "HTTP status code 200" // the usual case, for which no text is built
 	}
 	return fmt.Sprintf("HTTP status code %d", code)
 }
 
-// transport makes one connection: no proxy, no reuse, nothing verified (5.4).
+// transport is for a single connection: no proxy, no reuse, no verification (5.4).
 func (h httpHandler) transport(t Target) *http.Transport {
 	protocols := new(http.Protocols)
 	if p := t.Probe.HTTPGet.Protocol; h.http2 && p != nil && *p == v1.HTTPProtocolHTTP2 && scheme(t.Probe.HTTPGet) == "http" {
@@ -103,7 +103,7 @@ func (h httpHandler) transport(t Target) *http.Transport {
 	call := t.call(t.Probe.HTTPGet.Host)
 	return &http.Transport{
 		Protocols: protocols, DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxHeaders,
-		// A pod's own certificate is rarely one the node could verify.
+		// The node can rarely verify a pod's own certificate.
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			return connect(ctx, h.dialer, call, network, address)
@@ -126,7 +126,7 @@ func request(ctx context.Context, t Target) (*http.Request, error) {
 	}
 	address, err := url.Parse(get.Path)
 	if err != nil {
-		address = &url.URL{Path: get.Path} // as it stands
+		address = &url.URL{Path: get.Path} // used as it is written
 	}
 	address.Scheme, address.User, address.Opaque = scheme, nil, ""
 	address.Host = net.JoinHostPort(strings.Trim(cmp.Or(get.Host, t.PodIP), "[]"), strconv.Itoa(number))

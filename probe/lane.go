@@ -9,20 +9,19 @@ import (
 // lane is the pool of one kind of handler: network or exec (9.2).
 type lane struct {
 	slots int
-	// busy runs hold a slot, unanswered ones have lost theirs (9.10).
+	// busy runs hold a slot; unanswered ones have lost theirs (9.10).
 	busy, unanswered int
 	queue            timeline
 }
 
-// slotsPerUnanswered is how many slots the others get for each run that is not answered.
-// More than one, so that a crowd of probes that hang is through in moments, however few
-// slots there are.
+// slotsPerUnanswered is how many extra slots the others get for each run that gets no answer: more
+// than one, so that a crowd of hanging probes clears quickly, however few slots there are.
 const slotsPerUnanswered = 3
 
 // free reports whether there is a slot for another run.
 func (l *lane) free() bool { return l.busy < l.slots+slotsPerUnanswered*l.unanswered }
 
-// laneOf is the index of a worker's lane.
+// laneOf returns the index of a worker's lane.
 func laneOf(w *worker) int {
 	if w.probe.Exec != nil {
 		return 1
@@ -30,8 +29,8 @@ func laneOf(w *worker) int {
 	return 0
 }
 
-// enqueue puts a worker that is to run into its queue, by the time it was due at. A
-// run that is not on the grid begins a new one (2.5). The caller holds the lock.
+// enqueue puts a worker that is to run into its queue, by the time it was due at. A run that is off
+// the grid begins a new grid (2.5). The caller holds the lock.
 func (m *Manager) enqueue(w *worker, now time.Duration) {
 	w.why = ""
 	if now < w.grid {
@@ -41,7 +40,7 @@ func (m *Manager) enqueue(w *worker, now time.Duration) {
 	m.lanes[laneOf(w)].queue.add(w)
 }
 
-// unqueue takes a queued worker out.
+// unqueue removes a queued worker.
 func (m *Manager) unqueue(w *worker) {
 	if w.place >= 0 {
 		m.lanes[laneOf(w)].queue.drop(w)
@@ -50,9 +49,9 @@ func (m *Manager) unqueue(w *worker) {
 	w.pod.parked = slices.DeleteFunc(w.pod.parked, func(other *worker) bool { return other == w })
 }
 
-// dispatch starts what may start now. Each run goes on in a goroutine of its slot,
-// which takes the next one when it is done and ends when there is none: so a long
-// queue needs no more goroutines than there were free slots.
+// dispatch starts what may start now. Each run has a goroutine for its slot, which takes the next
+// run when it is done and ends when there is none, so a long queue needs no more goroutines than
+// there were free slots.
 func (m *Manager) dispatch(ctx context.Context) {
 	for _, r := range m.startAll(ctx) {
 		go m.work(ctx, r)
@@ -79,8 +78,8 @@ func (m *Manager) startAll(ctx context.Context) []*run {
 	return m.starting
 }
 
-// next takes a slot of a lane for the queued worker that was due first; nil if there
-// is none or no slot is free. The caller holds the lock.
+// next takes a slot of a lane for the queued worker that was due first; nil if none is queued or no
+// slot is free. The caller holds the lock.
 func (m *Manager) next(ctx context.Context, i int) (*run, effects) {
 	l := &m.lanes[i]
 	var effects effects
@@ -88,7 +87,7 @@ func (m *Manager) next(ctx context.Context, i int) (*run, effects) {
 		w := l.queue.take()
 		now := m.now()
 		switch {
-		case w.lost != nil: // 9.5: no second call beside one that hangs
+		case w.lost != nil: // 9.5: no second call while one hangs
 			w.view = View{}
 			w.advance(now)
 			effects = append(effects, m.judge(w, m.timedOut(w), nil, now)...)
@@ -104,7 +103,7 @@ func (m *Manager) next(ctx context.Context, i int) (*run, effects) {
 	return nil, effects
 }
 
-// startable reports whether something queued finds a free slot.
+// startable reports whether a queued worker would find a free slot.
 func (m *Manager) startable() bool {
 	for i := range m.lanes {
 		if m.lanes[i].free() && len(m.lanes[i].queue) > 0 && !m.stopping {
@@ -114,7 +113,7 @@ func (m *Manager) startable() bool {
 	return false
 }
 
-// begin makes the run of a worker that has a slot.
+// begin creates the run of a worker that has got a slot.
 func (m *Manager) begin(ctx context.Context, w *worker, lane int, now time.Duration) *run {
 	late := max(now-w.due, 0)
 	m.lateness = max(m.lateness, late)
@@ -129,7 +128,7 @@ func (m *Manager) begin(ctx context.Context, w *worker, lane int, now time.Durat
 	return r
 }
 
-// giveUpSlot lets others run beside one that is not answered. The caller holds the lock.
+// giveUpSlot lets others run while a run gets no answer. The caller holds the lock.
 func (m *Manager) giveUpSlot(r *run) {
 	l := &m.lanes[r.lane]
 	r.unanswered = true

@@ -18,8 +18,7 @@ func (r recorder) Eventf(apiruntime.Object, string, string, string, ...any) {
 	close(r.said)
 }
 
-// 9.8: Run does not return before the event of a probe that has failed is
-// out.
+// 9.8: Run does not return before the event of a failed probe has been sent.
 func TestRunReturnsAfterTheLastEvent(t *testing.T) {
 	bubble(t, "9.8", func(t *testing.T) {
 		f, pods := newFleet(1, liveness(every(1)))

@@ -11,9 +11,9 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// look collects what a decision needs. It is called without the lock, before the
-// worker is shared or by the scheduler, which alone changes the worker's container. It
-// writes to seen, if there is a container.
+// look collects what a decision needs. It is called without the lock, either before the worker is
+// shared or by the scheduler, which alone changes the worker's container. If there is a container,
+// look writes to seen.
 func (m *Manager) look(w *worker, view View, known bool, now time.Time, seen *decide.Container) decide.Look {
 	l := decide.Look{Kind: w.kind, Known: known, InitialDelay: w.timing.InitialDelay, Now: now}
 	if !known {
@@ -33,8 +33,8 @@ func (m *Manager) look(w *worker, view View, known bool, now time.Time, seen *de
 	return l
 }
 
-// before is what is known of a running container from before a restart: the record,
-// or the API's status (8.3-8.6). Nil: nothing.
+// before returns what is known from before a restart about a running container: the record, or the
+// API's status (8.3-8.6). Nil: nothing.
 func (m *Manager) before(pod *v1.Pod, container string, k Kind, p *v1.Probe, period time.Duration, id runtime.ContainerID) *decide.Before {
 	record := m.options.Memory.Recall(pod.UID, container, id)
 	if record == nil {
@@ -50,8 +50,8 @@ func (m *Manager) before(pod *v1.Pod, container string, k Kind, p *v1.Probe, per
 	return &before
 }
 
-// containerOf reads a container's status: app containers first (section 3, row 3).
-// False without a container ID.
+// containerOf reads a container's status, app containers first (section 3, row 3). It returns false
+// if there is no container ID.
 func containerOf(view View, name string) (out decide.Container, ok bool) {
 	for _, list := range [...][]v1.ContainerStatus{view.Status.ContainerStatuses, view.Status.InitContainerStatuses} {
 		for i := range list {
@@ -81,7 +81,7 @@ func readStatus(view View, c *v1.ContainerStatus) (out decide.Container, ok bool
 	return out, true
 }
 
-// stays reports whether a container that ended is not run again (section 3, row 6).
+// stays reports whether a container that ended will not run again (section 3, row 6).
 func stays(view View, name string, code int32) bool {
 	for i := range view.Status.Conditions {
 		if c := &view.Status.Conditions[i]; c.Type == v1.AllContainersRestarting && c.Status == v1.ConditionTrue {

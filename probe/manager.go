@@ -16,18 +16,18 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// Manager probes containers. Make one with [New], then call [Manager.Run]. All
-// methods are safe for concurrent use, and all but Run return at once.
+// Manager probes containers. Create one with [New], then call [Manager.Run]. All methods are safe
+// for concurrent use, and all but Run return at once.
 type Manager struct {
 	options Options
 	dialer  *outbound.Dialer
 	metrics *metrics
-	calls   *foreign.Calls // of Options.Timing
+	calls   *foreign.Calls // calls of Options.Timing
 	epoch   time.Time
 	results [decide.Kinds]*results
 	wake    chan struct{} // one slot: the scheduler has something new
 
-	// What the scheduler looks at and starts, kept so that it allocates nothing.
+	// What the scheduler looks at and starts, kept so that it need not allocate.
 	looked   decide.Container
 	starting []*run
 
@@ -37,18 +37,18 @@ type Manager struct {
 	lanes    [2]lane
 	numbers  uint64
 	inFlight int
-	// armed is when the scheduler will wake up; 0 while it is awake, and will look
-	// at everything before it sleeps.
+	// armed is when the scheduler will wake up; 0 while it is awake and will look at everything
+	// before it sleeps.
 	armed time.Duration
 	// idle is closed when nothing is in flight any more; nil while nothing waits for that.
 	idle     chan struct{}
 	begun    bool
 	stopping bool
-	lateness time.Duration // the longest since it was last read
+	lateness time.Duration // the longest one since it was last read
 	panics   int64
 }
 
-// New returns a manager without pods, or what is wrong with the options.
+// New returns a manager without pods, or an error that says what is wrong with the options.
 func New(options Options) (*Manager, error) {
 	if err := options.complete(); err != nil {
 		return nil, err
@@ -71,10 +71,10 @@ func New(options Options) (*Manager, error) {
 // now is the time since the epoch, by the monotonic clock (9.7).
 func (m *Manager) now() time.Duration { return m.options.Clock.Since(m.epoch) }
 
-// AddPod makes the workers a pod needs and does not have, and takes over at once what
-// is known of containers that run already (2.1, 8.3). It is called on every sync of a
-// running pod, before its containers are started. The pod's probes are read once: a
-// changed spec under the same UID is ignored (1.4).
+// AddPod creates the workers that a pod needs and lacks, and takes over at once what is known about
+// containers that are already running (2.1, 8.3). It is called on every sync of a running pod,
+// before its containers are started. The pod's probes are read once: a changed spec under the same
+// UID is ignored (1.4).
 func (m *Manager) AddPod(pod *v1.Pod) {
 	fresh := m.missing(pod)
 	if len(fresh) == 0 {
@@ -111,7 +111,7 @@ func (m *Manager) AddPod(pod *v1.Pod) {
 	m.poke()
 }
 
-// missing returns workers for the probes of the pod that have none.
+// missing returns new workers for those probes of the pod that have none.
 func (m *Manager) missing(pod *v1.Pod) (fresh []*worker) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -130,8 +130,8 @@ func (m *Manager) missing(pod *v1.Pod) (fresh []*worker) {
 	return fresh
 }
 
-// enter takes a new worker into the heap. Its first look is now, since nothing is
-// executed by it; only the first run may have to wait (2.3, 8.9).
+// enter puts a new worker into the heap. Its first look is now, because a look executes nothing;
+// only the first run may have to wait (2.3, 8.9).
 func (m *Manager) enter(w *worker, look decide.Look, now time.Duration) {
 	m.numbers++
 	w.number = m.numbers
@@ -176,9 +176,9 @@ func probesOf(c *v1.Container) [decide.Kinds]*v1.Probe {
 	return [decide.Kinds]*v1.Probe{Startup: c.StartupProbe, Liveness: c.LivenessProbe, Readiness: c.ReadinessProbe}
 }
 
-// StopLivenessAndStartup ends the startup and liveness workers of a pod that is being
-// stopped, sidecars included; readiness goes on so that the pod can become unready
-// while it drains (7.1, 7.2).
+// StopLivenessAndStartup ends the startup and liveness workers of a pod that is being stopped,
+// sidecars included. Readiness continues, so that the pod can become unready while it drains (7.1,
+// 7.2).
 func (m *Manager) StopLivenessAndStartup(uid types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -215,8 +215,8 @@ func (m *Manager) endWorkers(uid types.UID, which func(*worker) bool) {
 	}
 }
 
-// end ends a worker: its result, its series and its key are gone (2.7), and what it
-// still runs is cancelled and comes to nothing (7.6). The caller holds the lock.
+// end ends a worker: its result, its series and its key are removed (2.7), and a run in progress is
+// cancelled and its outcome ignored (7.6). The caller holds the lock.
 func (m *Manager) end(w *worker) {
 	switch w.stage {
 	case waiting:

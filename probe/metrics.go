@@ -7,9 +7,9 @@ import (
 	"github.com/podwright/podwright/probe/internal/decide"
 )
 
-// metrics are the instruments of section 10. The counter is read from the workers
-// when the meter asks, so its series vanish with them. An API without observable
-// histograms cannot do that for durations: those are by type only.
+// metrics are the instruments of section 10. The counter is read from the workers when the meter
+// asks, so its series vanish with them. Without observable histograms in the API, durations cannot
+// do that, so they are recorded only by type.
 type metrics struct {
 	set            *instrument.Set
 	duration, late metric.Float64Histogram
@@ -42,7 +42,7 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 	return x, set.Err()
 }
 
-// export registers what is read on demand, until withdraw is called.
+// export registers the metrics that are read on demand, until withdraw is called.
 func (x *metrics) export(m *Manager) (withdraw func(), err error) {
 	return x.set.Export(func(o metric.Observer) {
 		f := m.figures()
@@ -68,7 +68,7 @@ type figures struct {
 	series                           []series
 }
 
-// series is what was counted of one worker.
+// series is what was counted for one worker.
 type series struct {
 	kind                Kind
 	container           string

@@ -46,7 +46,7 @@ func onceAt(t *testing.T, p *v1.Pod, ip string, configure ...func(*probe.Options
 	s.PodIP = ip
 	r.m.AddPod(p)
 	r.start()
-	// A result is remembered; an error is not, but says so.
+	// A result is remembered; an error is not, but is reported.
 	for range 4000 {
 		select {
 		case <-ran:

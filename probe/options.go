@@ -28,7 +28,7 @@ const (
 	defaultRecordMaxAge = 5 * time.Minute
 )
 
-// EventRecorder takes events about containers whose probes fail.
+// EventRecorder receives events about containers whose probes fail.
 type EventRecorder = podinfo.EventRecorder
 
 // Outbound says where probes may connect to. Its fields:
@@ -44,58 +44,56 @@ type Outbound = outbound.Options
 type Options struct {
 	// Pods shows the pods. Required.
 	Pods Pods
-	// Runtime runs commands. Nil: exec probes give an error.
+	// Runtime runs commands. Nil: exec probes return an error.
 	Runtime Executor
 	// Memory keeps results across restarts. Nil: nothing is kept.
 	Memory Memory
-	// OnResult is called with every new result, from one goroutine per kind. It may
-	// block: meanwhile only the latest result of each container is kept for it
-	// (6.4). Nil: results are only stored.
+	// OnResult is called with every new result, from one goroutine per kind. It may block:
+	// meanwhile only the latest result of each container is kept for it (6.4). Nil: results are
+	// only stored.
 	OnResult func(ctx context.Context, a Announcement)
 
-	// Handler returns the handler of a probe instead of the package's own, or nil
-	// for that one. It runs before each attempt and must not block. Nil: always
-	// the package's own.
+	// Handler returns a handler to use instead of the package's own, or nil to use the package's
+	// own. It runs before each attempt and must not block. Nil: the package's own is always used.
 	Handler func(Target) Handler
-	// Outbound says where http, tcp and grpc probes may connect to, and how (5.11, 11).
-	// Zero: from the node's network, but not to link-local addresses, clouds' metadata
-	// services and, for pods of a network of their own, the node's loopback.
+	// Outbound says where http, tcp and grpc probes may connect to, and how (5.11, 11). Zero: they
+	// connect from the node's network, but not to link-local addresses, cloud metadata services
+	// and, for pods with a network of their own, the node's loopback.
 	Outbound Outbound
-	// HTTP2 honours httpGet.protocol HTTP2 (5.7), and GRPCTLS grpc.mode TLS (5.9):
-	// both are alpha in Kubernetes. False: HTTP/1.1 and plaintext.
+	// HTTP2 honors httpGet.protocol HTTP2 (5.7), and GRPCTLS honors grpc.mode TLS (5.9): both are
+	// alpha in Kubernetes. False: HTTP/1.1 and plaintext.
 	HTTP2, GRPCTLS bool
 
-	// Timing may override when a probe runs, in less than seconds too (9.6); false
-	// leaves it as the pod says. It is asked once per worker and must not block.
-	// Out of bounds is brought into bounds. Nil: never.
+	// Timing may override when a probe runs, with sub-second precision (9.6); false leaves it as
+	// the pod says. It is called once per worker and must not block. Values out of bounds are
+	// brought into bounds. Nil: never.
 	Timing func(pod *v1.Pod, container string, kind Kind, timing Timing) (Timing, bool)
 	// MinPeriod is the shortest period Timing may give. 0 means 100 ms; less than
 	// 10 ms is refused.
 	MinPeriod time.Duration
 	// SubSecondExec allows exec probes with periods below 1 s.
 	SubSecondExec bool
-	// FastUntilReady, if not 0, is the period of a readiness probe until its first
-	// success in a container, if that is shorter than its own. The bounds of
-	// Timing hold for it.
+	// FastUntilReady, if not 0, is the period of a readiness probe until its first success in a
+	// container, if it is shorter than the probe's own period. The bounds of Timing apply to it.
 	FastUntilReady time.Duration
 	// StartSpread bounds the random wait before the first run of a probe that is
 	// added early in the engine's life (2.3). 0 means one period.
 	StartSpread time.Duration
-	// RecordMaxAge is how old a record of Memory may be to say more than that a
-	// container has started (8.6). 0 means 5 min.
+	// RecordMaxAge is how old a record of Memory may be; an older one says only whether a container
+	// has started (8.6). 0 means 5 min.
 	RecordMaxAge time.Duration
 
-	// NetworkSlots and ExecSlots bound what runs at once of a kind, PodSlots what
-	// runs of one pod (9.2). 0 means 64, 16 and 8. A probe that is not answered within
-	// 0.5 s takes no slot of its kind any more (9.10).
+	// NetworkSlots and ExecSlots bound how many probes of a kind run at once, PodSlots how many of
+	// one pod (9.2). 0 means 64, 16 and 8. A probe that gets no answer within 0.5 s no longer takes
+	// a slot of its kind (9.10).
 	NetworkSlots, ExecSlots, PodSlots int
 
 	// Events receives Unhealthy and ProbeWarning. Nil drops them.
 	Events EventRecorder
 	// Clock is the manager's time. Nil means the real clock.
 	Clock clock.WithTicker
-	// Rand gives numbers in [0, 1) for the wait of 2.3; calls do not overlap. Nil: a
-	// generator of its own.
+	// Rand returns numbers in [0, 1) for the wait of 2.3; calls do not overlap. Nil: a private
+	// generator.
 	Rand func() float64
 	// Logger is silent by default.
 	Logger logr.Logger

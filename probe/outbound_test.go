@@ -19,8 +19,8 @@ func onNode(p *v1.Pod) *v1.Pod {
 	return p
 }
 
-// TestProbesStayOutOfTheNodesNetwork is spec/probe.md 11: what a manifest may have the node
-// connect to, for each kind of probe, against real servers on the node's loopback.
+// TestProbesStayOutOfTheNodesNetwork is spec/probe.md 11: what a manifest may make the node connect
+// to, for each kind of probe, against real servers on the node's loopback.
 func TestProbesStayOutOfTheNodesNetwork(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "secret") }))
 	defer server.Close()
@@ -70,7 +70,7 @@ func TestProbesStayOutOfTheNodesNetwork(t *testing.T) {
 	}
 }
 
-// TestNoAnswerIsShown is 5.6: an event quotes nothing of what answered, be it HTTP or not.
+// TestNoAnswerIsShown is 5.6: an event quotes nothing of the answer, whether that is HTTP or not.
 func TestNoAnswerIsShown(t *testing.T) {
 	for name, answer := range map[string]string{
 		"a greeting":   "220 secret.internal ESMTP\r\n",

@@ -6,8 +6,8 @@ import (
 	"github.com/podwright/podwright/internal/problem"
 )
 
-// Problems returns the probes that have not returned although their time is over. Such a
-// probe has failed, and is not run again before it returns (9.5).
+// Problems returns the probes that have not returned although their time is over. Such a probe has
+// failed, and does not run again until it returns (9.5).
 func (m *Manager) Problems() []problem.Problem {
 	m.mu.Lock()
 	defer m.mu.Unlock()

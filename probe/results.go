@@ -9,10 +9,10 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// results is the store of one kind (section 6): the latest result of each container,
-// and what is still to be announced. An announcement never waits for its consumer:
-// what is pending of a container is replaced by what is newer, and order among
-// containers is that of their first pending result.
+// results is the store of one kind (section 6): the latest result of each container, and what is
+// still to be announced. An announcement never waits for its consumer: a newer result of a
+// container replaces a pending one, and containers are announced in the order of their first
+// pending result.
 type results struct {
 	kind   Kind
 	signal chan struct{} // one slot
@@ -38,8 +38,8 @@ func (r *results) get(id runtime.ContainerID) (Result, bool) {
 	return v, ok
 }
 
-// set stores a result, announces it if it is new or differs, and returns whether it
-// is. A quiet one is not announced.
+// set stores a result, announces it if it is new or different, and returns whether it is. A quiet
+// result is not announced.
 func (r *results) set(uid types.UID, id runtime.ContainerID, value Result, quiet bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,7 +61,7 @@ func (r *results) set(uid types.UID, id runtime.ContainerID, value Result, quiet
 	return true
 }
 
-// remove forgets a container, with what was to be announced of it.
+// remove forgets a container, including its pending announcement.
 func (r *results) remove(id runtime.ContainerID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -69,7 +69,7 @@ func (r *results) remove(id runtime.ContainerID) {
 	delete(r.pending, id)
 }
 
-// next takes the announcement that waits longest.
+// next takes the announcement that has waited longest.
 func (r *results) next() (Announcement, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

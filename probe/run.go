@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	// slotPatience is how long an attempt may go unanswered before it loses its slot: by
-	// then it waits for its pod (9.10).
+	// slotPatience is how long an attempt may go unanswered before it loses its slot: by then the
+	// delay is the pod's (9.10).
 	slotPatience = 500 * time.Millisecond
 	// hungGrace is how long after its timeout a run is given up (9.5).
 	hungGrace = time.Second
-	// execGrace is how long a runtime has, after the timeout it was given, to say so
-	// itself: it knows what the command wrote.
+	// execGrace is how long after the timeout the runtime has to report the timeout itself, because
+	// only the runtime knows what the command wrote.
 	execGrace = 500 * time.Millisecond
-	// stopGrace is how long the end of Run waits for probes that run (9.8).
+	// stopGrace is how long the end of Run waits for running probes (9.8).
 	stopGrace = 2 * time.Second
-	// maxTries of one tick (4.1).
+	// maxTries is the number of attempts in one tick (4.1).
 	maxTries = 3
 )
 
@@ -34,7 +34,7 @@ var (
 	errPanic   = errors.New("the handler panicked")
 )
 
-// run is one tick's execution.
+// run is the execution of one tick.
 type run struct {
 	worker *worker
 	lane   int
@@ -44,16 +44,15 @@ type run struct {
 	began  time.Duration // the present attempt
 	end    time.Duration // no attempt begins later
 	view   View          // what the look showed; empty once an attempt was made of it
-	// unanswered: it has lost its slot, and goes on. Guarded by the manager's lock.
+	// unanswered: it has lost its slot but goes on. Guarded by the manager's lock.
 	unanswered bool
-	// gone: it was given up; what it says comes to nothing. Guarded by the
-	// manager's lock.
+	// gone: it was given up, and its outcome is ignored. Guarded by the manager's lock.
 	gone bool
 }
 
-// Run probes until ctx ends. It returns when what it started has ended, probes that
-// run at that time being cancelled without a result; a handler that does not heed its
-// context is waited for 2 s at most (9.8). The error is that of a second call.
+// Run probes until ctx ends. It returns when everything it started has ended: running probes are
+// cancelled without a result, and a handler that ignores its context is waited for 2 s at most
+// (9.8). The error is that of a second call.
 func (m *Manager) Run(ctx context.Context) error {
 	m.mu.Lock()
 	if m.begun {
@@ -81,7 +80,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	return nil
 }
 
-// stop takes no more work and waits for what runs.
+// stop accepts no more work and waits for running probes.
 func (m *Manager) stop() {
 	idle := make(chan struct{})
 	m.mu.Lock()
@@ -102,8 +101,8 @@ func (m *Manager) stop() {
 	}
 }
 
-// patience is how long an attempt may take before it is cancelled. A command has its
-// timeout at the runtime, in whole seconds (5.2).
+// patience returns how long an attempt may take before it is cancelled. A command has its timeout
+// at the runtime, in whole seconds (5.2).
 func patience(w *worker) time.Duration {
 	if t := w.timing.Timeout; w.probe.Exec == nil || t%time.Second != 0 {
 		return t
@@ -111,7 +110,7 @@ func patience(w *worker) time.Duration {
 	return w.timing.Timeout + execGrace
 }
 
-// work executes a run and those that follow in its slot.
+// work executes a run and the runs that follow in its slot.
 func (m *Manager) work(ctx context.Context, r *run) {
 	for r != nil {
 		out, err := m.execute(ctx, r)
@@ -173,7 +172,7 @@ func (m *Manager) attempt(r *run) (out Outcome, err error) {
 	return handler.Probe(r.ctx, target)
 }
 
-// panicked notes a panic (2.8).
+// panicked records a panic (2.8).
 func (m *Manager) panicked(w *worker, p any) {
 	m.mu.Lock()
 	m.panics++
@@ -182,14 +181,13 @@ func (m *Manager) panicked(w *worker, p any) {
 		"uid", w.pod.uid, "container", w.name, "kind", w.kind.String(), "stack", string(debug.Stack()))
 }
 
-// timedOut is the outcome of a run that took too long.
+// timedOut returns the outcome of a run that took too long.
 func (m *Manager) timedOut(w *worker) Outcome {
 	return Outcome{Result: Failure, Output: fmt.Sprintf("no answer within %v", w.timing.Timeout)}
 }
 
-// impatient deals with a run that takes long: it loses its slot (9.10), then it is
-// cancelled, then given up (9.5). The worker has just left the heap. The caller holds the
-// lock.
+// impatient deals with a run that takes long: first it loses its slot (9.10), then it is cancelled,
+// then given up (9.5). The worker has just left the heap. The caller holds the lock.
 func (m *Manager) impatient(w *worker, now time.Duration) effects {
 	r := w.run
 	if limit := r.began + patience(w); w.stage == running && now < limit {
@@ -216,7 +214,7 @@ func (m *Manager) impatient(w *worker, now time.Duration) effects {
 	return m.judge(w, m.timedOut(w), nil, now)
 }
 
-// finish takes what a run came to, and returns the next run of its slot.
+// finish processes the outcome of a run, and returns the next run of its slot.
 func (m *Manager) finish(ctx context.Context, r *run, out Outcome, err error) *run {
 	m.mu.Lock()
 	w := r.worker
@@ -250,7 +248,7 @@ func (m *Manager) finish(ctx context.Context, r *run, out Outcome, err error) *r
 		m.leave()
 	}
 	m.mu.Unlock()
-	if len(todo) > 0 { // what it says is part of the run: the end of Run waits for it
+	if len(todo) > 0 { // announcing is part of the run: the end of Run waits for it
 		todo.run()
 		m.mu.Lock()
 		m.leave()
@@ -262,7 +260,7 @@ func (m *Manager) finish(ctx context.Context, r *run, out Outcome, err error) *r
 	return next
 }
 
-// leave counts a run as ended. The caller holds the lock.
+// leave records that a run has ended. The caller holds the lock.
 func (m *Manager) leave() {
 	m.inFlight--
 	if m.inFlight == 0 && m.idle != nil {
@@ -271,8 +269,8 @@ func (m *Manager) leave() {
 	}
 }
 
-// judge takes an outcome: counts it, remembers it, and puts the worker back to wait.
-// The caller holds the lock; what it returns is to be run without.
+// judge processes an outcome: it counts it, remembers it, and puts the worker back to wait. The
+// caller holds the lock, and must call the returned effects without it.
 func (m *Manager) judge(w *worker, out Outcome, err error, now time.Duration) effects {
 	w.output, w.executed = cut(out.Output, explainOutput), now
 	todo := m.report(w, out, err)
@@ -319,8 +317,8 @@ func (m *Manager) judge(w *worker, out Outcome, err error, now time.Duration) ef
 	return todo
 }
 
-// fast is the pause after which a container that has never been ready is asked again,
-// 0 if it is the probe's own.
+// fast returns the pause after which a container that has never been ready is probed again; 0 means
+// the probe's own period.
 func (m *Manager) fast(w *worker, current Result) time.Duration {
 	if m.options.FastUntilReady == 0 || w.kind != Readiness || w.ready || current == Success {
 		return 0
@@ -333,14 +331,14 @@ func (m *Manager) stale(w *worker, now time.Duration) bool {
 	return w.remembered == 0 || now-w.remembered > m.options.RecordMaxAge/2
 }
 
-// remember writes down what is known of a worker's container.
+// remember records what is known about a worker's container.
 func (m *Manager) remember(w *worker, stored Result, changed bool, now time.Duration) {
 	w.remembered = max(now, 1)
 	m.options.Memory.Remember(w.pod.uid, w.name, w.state.ID, w.kind,
 		Fact{Stored: stored, Last: w.state.Last, Run: w.state.Run, At: m.epoch.Add(w.executed)}, changed)
 }
 
-// flush writes down what has been probed, at the end of a run (9.8).
+// flush records what has been probed, at the end of Run (9.8).
 func (m *Manager) flush() {
 	now := m.now()
 	for _, p := range m.pods {
@@ -352,7 +350,7 @@ func (m *Manager) flush() {
 	}
 }
 
-// effects are calls to others, made without the lock.
+// effects are calls to other components, made without the lock.
 type effects []func()
 
 func (e effects) run() {

@@ -55,13 +55,13 @@ func (m *Manager) schedule(ctx context.Context) {
 	}
 }
 
-// together is how far apart due times may be that the scheduler wakes up for once: with
-// thousands of probes, most of what a run costs is to wake up for it alone.
+// together is how far apart due times may be for the scheduler to handle them in one wake-up: with
+// thousands of probes, a wake-up for each would be most of what a run costs.
 const together = time.Millisecond
 
-// pause is the time until the next worker is due, or a little longer if that is very
-// soon; false if none waits. From then on the scheduler has to be told of what cannot
-// wait until then.
+// pause returns the time until the next worker is due, or a little longer if that is very soon;
+// false if none waits. From then on, the scheduler has to be woken for anything that cannot wait
+// until then.
 func (m *Manager) pause() (time.Duration, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -79,12 +79,12 @@ func (m *Manager) pause() (time.Duration, bool) {
 	return 0, true
 }
 
-// maxBatch bounds how many workers are taken at once, so that runs begin before all
-// are looked at.
+// maxBatch bounds how many workers are taken at once, so that runs begin before all workers have
+// been looked at.
 const maxBatch = 256
 
-// takeDue takes the workers that are due for a look, in order,
-// and deals with those whose runs take too long.
+// takeDue takes the workers that are due for a look, in order, and deals with those whose runs take
+// too long.
 func (m *Manager) takeDue(batch []*worker) ([]*worker, effects) {
 	now := m.now()
 	m.mu.Lock()
@@ -118,7 +118,7 @@ func (m *Manager) attend(w *worker) {
 	}
 }
 
-// decide decides about a worker that is in no heap. The caller holds the lock.
+// decide makes the decision about a worker that is in no heap. The caller holds the lock.
 func (m *Manager) decide(w *worker, l decide.Look, now time.Duration) {
 	out := decide.Tick(w.state, l)
 	store := m.results[w.kind]
@@ -164,9 +164,9 @@ func (m *Manager) wait(w *worker) {
 	m.due.add(w)
 }
 
-// Observed tells that a status of the pod was generated, and is the newest: workers
-// that wait for what it shows look again at once, and a container that has started
-// and is not ready gets a readiness run (2.6).
+// Observed says that the newest status of the pod has been generated: workers that wait for
+// something it shows look again at once, and a container that has started and is not ready gets a
+// readiness run (2.6).
 func (m *Manager) Observed(pod *v1.Pod, status *v1.PodStatus) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -194,8 +194,8 @@ func (m *Manager) Observed(pod *v1.Pod, status *v1.PodStatus) {
 	}
 }
 
-// ask makes a worker that waits due, and notes the wish of one that is busy. It
-// returns whether the scheduler has something to do.
+// ask makes a waiting worker due, and records the wish of a busy one. It returns whether the
+// scheduler has something to do.
 func (m *Manager) ask(w *worker, what wish) bool {
 	switch w.stage {
 	case waiting:

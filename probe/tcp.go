@@ -9,7 +9,7 @@ import (
 	"github.com/podwright/podwright/internal/outbound"
 )
 
-// tcpHandler connects and closes, without a word (5.8).
+// tcpHandler connects and closes without sending anything (5.8).
 type tcpHandler struct{ dialer *outbound.Dialer }
 
 // Probe connects. Only a bad port is an error.

@@ -21,8 +21,8 @@ const (
 // maxTimeoutPeriods bounds an overridden timeout (9.6).
 const maxTimeoutPeriods = 10
 
-// timingOf reads a probe. What is zero or negative is the default: the API server
-// would have set it (1.3).
+// timingOf reads a probe's timing. Zero or negative values become the defaults, which the API
+// server would have set (1.3).
 func timingOf(p *v1.Probe) Timing {
 	seconds := func(n int32, zero time.Duration) time.Duration {
 		if n <= 0 {
@@ -37,7 +37,7 @@ func timingOf(p *v1.Probe) Timing {
 	}
 }
 
-// thresholdsOf reads a probe; startup and liveness need one success (1.3).
+// thresholdsOf reads a probe's thresholds; startup and liveness need one success (1.3).
 func thresholdsOf(k Kind, p *v1.Probe) decide.Thresholds {
 	t := decide.Thresholds{Success: max(p.SuccessThreshold, 1), Failure: p.FailureThreshold}
 	if k != Readiness {
@@ -49,7 +49,7 @@ func thresholdsOf(k Kind, p *v1.Probe) decide.Thresholds {
 	return t
 }
 
-// shortest is the shortest period a probe may have that is not as the pod says.
+// shortest returns the shortest period of a probe whose timing is overridden.
 func (o *Options) shortest(p *v1.Probe) time.Duration {
 	if p.Exec != nil && !o.SubSecondExec {
 		return max(o.MinPeriod, time.Second)
@@ -57,13 +57,13 @@ func (o *Options) shortest(p *v1.Probe) time.Duration {
 	return o.MinPeriod
 }
 
-// timing is that of a worker, overridden within bounds (9.6).
+// timing returns a worker's timing, overridden within bounds (9.6).
 func (m *Manager) timing(pod *v1.Pod, container string, k Kind, p *v1.Probe) Timing {
 	own, o := timingOf(p), &m.options
 	if o.Timing == nil {
 		return own
 	}
-	// One that does not answer leaves the probe as the pod says (IN6).
+	// A function that does not answer leaves the probe as the pod says (IN6).
 	t, err := foreign.Quick(m.calls, foreign.Call{
 		Kind: problem.Function, Name: "Probes.Timing", UID: pod.UID, Pod: problem.Of(pod.Namespace, pod.Name, pod.UID),
 		About: pod, Object: container + " " + k.String(), Patience: problem.FunctionLimit,

@@ -17,8 +17,8 @@ import (
 	"github.com/podwright/podwright/probe"
 )
 
-// 9.1: probes that are due within a millisecond are started together, none
-// of them later than that, and one that is alone at its time.
+// 9.1: probes due within a millisecond are started together, none of them later than that; a probe
+// that is alone starts on time.
 func TestDueProbesStartTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const probes = 100

@@ -22,7 +22,7 @@ const (
 	Readiness = decide.Readiness
 )
 
-// Result is what probing knows of a container. The zero value is no clear answer
+// Result is what probing knows of a container. The zero value means that there is no clear answer
 // yet.
 type Result = proberesult.Result
 
@@ -34,7 +34,7 @@ const (
 	None    = proberesult.None
 )
 
-// Fact is what was recorded of one kind of probe of a container. Its fields:
+// Fact is what was recorded about one kind of probe of a container. Its fields:
 //
 //	Stored Result    // the result that counts
 //	Last   Result    // the last executed one
@@ -50,15 +50,15 @@ type Fact = decide.Fact
 //	Status         bool        // it comes from a status that an API keeps, which knows the two flags only
 type Record = decide.Record
 
-// View is what is known of a pod now. What it points to is shared: it is read-only.
+// View is what is known of a pod now. What it points to is shared and read-only.
 type View struct {
 	// Pod is the pod as desired now. Required.
 	Pod *v1.Pod
 	// Status is the pod's last status, with the engine's own started flags.
 	// Required.
 	Status *v1.PodStatus
-	// Runtime, if known, has the exact times containers started at: those in a
-	// status are cut to whole seconds.
+	// Runtime, if known, has the exact start times of containers: those in a status are cut to
+	// whole seconds.
 	Runtime *runtime.PodStatus
 	// Leaving: the pod is being stopped, with or without a deletionTimestamp.
 	Leaving bool
@@ -71,26 +71,25 @@ type Pods interface {
 	View(uid types.UID) (View, bool)
 }
 
-// Memory keeps what must survive a restart of the engine (spec/probe.md 8). Calls
-// come from several goroutines and must not block: Remember may write later. It is
-// called before its fact can be seen in any other way, with a lock held: it must not
-// call the manager.
+// Memory keeps what must survive a restart of the engine (spec/probe.md 8). Calls come from several
+// goroutines and must not block: Remember may write later. It is called before its fact becomes
+// visible in any other way, with a lock held: it must not call the manager.
 type Memory interface {
-	// Recall returns what was kept of a container in an earlier run, or nil.
+	// Recall returns what an earlier run kept of a container, or nil.
 	Recall(uid types.UID, container string, id runtime.ContainerID) *Record
-	// Remember takes one kind's newest facts of a container. With changed the
-	// stored result differs from the one before, and will be announced.
+	// Remember takes the newest facts about one kind of a container. changed means that the stored
+	// result differs from the one before, and will be announced.
 	Remember(uid types.UID, container string, id runtime.ContainerID, kind Kind, fact Fact, changed bool)
 }
 
 // Executor runs commands in containers; every cri.RuntimeService is one.
 type Executor interface {
-	// ExecSync is that of cri.ContainerManager.
+	// ExecSync is the method of cri.ContainerManager.
 	ExecSync(ctx context.Context, containerID string, cmd []string, timeout time.Duration) (stdout, stderr []byte, err error)
 }
 
-// Announcement says that a container has a new result (6.2). The pod may be gone by
-// the time it is read.
+// Announcement says that a container has a new result (6.2). The pod may be gone by the time the
+// announcement is read.
 type Announcement struct {
 	UID    types.UID
 	ID     runtime.ContainerID
@@ -98,10 +97,10 @@ type Announcement struct {
 	Result Result
 }
 
-// Timing is when and how long a probe runs.
+// Timing says when and for how long a probe runs.
 type Timing struct {
 	// InitialDelay is counted from the start of the container.
 	InitialDelay time.Duration
-	// Period between two runs, and Timeout of one.
+	// Period is the time between two runs, Timeout the limit of one.
 	Period, Timeout time.Duration
 }

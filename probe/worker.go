@@ -9,7 +9,7 @@ import (
 	"github.com/podwright/podwright/probe/internal/decide"
 )
 
-// stage is where a worker is (2.2); a held one waits.
+// stage is where a worker is (2.2); a worker that is held waits.
 type stage uint8
 
 const (
@@ -20,7 +20,7 @@ const (
 	ended
 )
 
-// wish is what is asked of a busy worker. Wishes coalesce (2.5).
+// wish is what a busy worker was asked to do next. Wishes coalesce (2.5).
 type wish uint8
 
 const (
@@ -29,8 +29,8 @@ const (
 	afresh       // a look: what the pod shows has changed
 )
 
-// worker is one probe: of a kind, of a container, of a pod. The manager's lock
-// guards it. There may be ten thousand of them, so it is kept small.
+// worker is one probe: of one kind, container and pod. The manager's lock guards it. There may be
+// ten thousand of them, so it is kept small.
 type worker struct {
 	pod   *podEntry
 	name  string // of the container
@@ -46,18 +46,18 @@ type worker struct {
 	state  decide.State
 	why    string // it is not executed
 
-	// Times since the manager's epoch. due is when the worker is looked at, grid
-	// the next point of its grid, earliest the end of its first wait (2.3).
+	// Times since the manager's epoch: due is when the worker is looked at, grid the next point of
+	// its grid, earliest the end of its first wait (2.3).
 	due, grid, earliest time.Duration
 	place               int // in the heap it is in
 	number              uint64
 
 	view View // what the look showed, while it is queued
 	run  *run // while it runs
-	// lost is a run that was given up and has not come back (9.5).
+	// lost is a run that was given up and has not returned (9.5).
 	lost *run
 
-	// output of the last run, cut, and when that was.
+	// output of the last run, cut, and when the run was.
 	output   string
 	executed time.Duration
 	// remembered is when the record was last written, 0 if never.
@@ -71,7 +71,7 @@ type podEntry struct {
 	uid             types.UID
 	namespace, name string
 	workers         []*worker
-	// running probes, and queued ones that wait until fewer run.
+	// running counts the probes in progress; parked holds queued ones that wait until fewer run.
 	running int
 	parked  []*worker
 }
@@ -86,8 +86,7 @@ func (p *podEntry) find(container string, kind Kind) *worker {
 	return nil
 }
 
-// advance takes the grid point that has come (2.4): a look at now uses up every
-// point up to now.
+// advance uses up the grid points that have come (2.4): a look now uses every point up to now.
 func (w *worker) advance(now time.Duration) {
 	if w.grid > now {
 		return

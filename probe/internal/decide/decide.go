@@ -16,7 +16,7 @@ const (
 	Startup   = proberesult.Startup
 	Liveness  = proberesult.Liveness
 	Readiness = proberesult.Readiness
-	// Kinds is how many there are.
+	// Kinds is the number of kinds.
 	Kinds = proberesult.Kinds
 )
 
@@ -30,7 +30,7 @@ const (
 	Failure = proberesult.Failure
 )
 
-// Initial is the result of a container nothing is known of (section 1).
+// Initial returns the result of a container that nothing is known about (section 1).
 func Initial(k Kind) Result {
 	switch k {
 	case Liveness:
@@ -44,13 +44,13 @@ func Initial(k Kind) Result {
 
 // State is what a worker remembers of its container.
 type State struct {
-	// ID is the container; zero before one was seen.
+	// ID is the container's ID; zero before a container was seen.
 	ID runtime.ContainerID
-	// Last is the last executed result, and Run how often it came in a row; 0
-	// means that Last says nothing.
+	// Last is the last executed result, and Run how often it came in a row; if Run is 0, Last says
+	// nothing.
 	Last Result
 	Run  int32
-	// Hold: nothing is executed until another container shows up (4.4).
+	// Hold: nothing is executed until another container appears (4.4).
 	Hold bool
 }
 
@@ -59,8 +59,8 @@ type Container struct {
 	ID runtime.ContainerID
 	// Running as opposed to waiting or ended.
 	Running bool
-	// Stays: it ended and will not be run again. Never true of a sidecar, nor
-	// during a restart of all containers (section 3, row 6).
+	// Stays: it ended and will not run again. Never true for a sidecar, nor during a restart of all
+	// containers (section 3, row 6).
 	Stays bool
 	// Started is the flag of the status.
 	Started   bool
@@ -70,15 +70,15 @@ type Container struct {
 // Look is what one look at a pod shows.
 type Look struct {
 	Kind Kind
-	// Known is false without any status of the pod.
+	// Known is false if there is no status of the pod.
 	Known bool
 	// Ended: the phase is Succeeded or Failed.
 	Ended bool
 	// Deleting: the pod is being deleted.
 	Deleting bool
-	// Container is nil without a status that has a container ID.
+	// Container is nil if there is no status with a container ID.
 	Container *Container
-	// Before is what was kept of the container, see [Restore]. Nil: nothing.
+	// Before is what was kept about the container; see [Restore]. Nil: nothing.
 	Before *Before
 	// InitialDelay of the probe.
 	InitialDelay time.Duration
@@ -102,13 +102,13 @@ const (
 type Outcome struct {
 	State State
 	Step  Step
-	// Drop names the container whose result goes; zero: none.
+	// Drop names the container whose result is removed; zero: none.
 	Drop runtime.ContainerID
-	// Store: Result becomes the result of State.ID. Quiet: without an
-	// announcement, because no other result was announced.
+	// Store: Result becomes the result of State.ID. Quiet: without an announcement, because no
+	// other result was announced.
 	Store, Quiet bool
 	Result       Result
-	// After is when a look is worth while before the next tick; 0: not before.
+	// After is how soon a look is worthwhile, if before the next tick; 0 means not before.
 	After time.Duration
 	// Why the probe is not executed, in words.
 	Why string
@@ -158,7 +158,7 @@ func Tick(s State, l Look) Outcome {
 	return out
 }
 
-// adopt turns to another container.
+// adopt switches to another container.
 func (out *Outcome) adopt(c *Container, l *Look) {
 	out.Drop = out.State.ID
 	out.State = State{ID: c.ID}
@@ -170,16 +170,15 @@ func (out *Outcome) adopt(c *Container, l *Look) {
 	}
 }
 
-// age is the time since a container started; a clock that was set back makes it 0
-// (9.7).
+// age returns the time since a container started, or 0 if the clock was set back (9.7).
 func age(now, started time.Time) time.Duration {
 	return max(now.Sub(started), 0)
 }
 
-// Thresholds are how often a result must come in a row to count.
+// Thresholds say how often a result must come in a row to count.
 type Thresholds struct{ Success, Failure int32 }
 
-// Judge is section 4: takes an executed result, and says whether it is to be stored.
+// Judge is section 4: it takes an executed result and says whether to store it.
 func Judge(k Kind, t Thresholds, s State, r Result) (next State, store bool) {
 	switch {
 	case s.Run == 0 || s.Last != r:

@@ -1,11 +1,10 @@
-// Package decide holds the decisions of probing as functions over values: what one
-// look at a container leads to, what a result leads to, and what is kept of the time
-// before a restart of the engine.
+// Package decide holds the decisions of probing as functions over values: what follows from one
+// look at a container, what follows from a result, and what is kept from before a restart of the
+// engine.
 //
 //	what the worker remembers ─┐
 //	what the pod shows ────────┼─► Tick ──► wait, end, or run ──► Judge ──► store, hold
 //	what was recorded ─► Restore ┘
 //
-// There is no clock, lock, goroutine or call in it; numbers are those of
-// spec/probe.md.
+// It has no clock, lock, goroutine or call; numbers are those of spec/probe.md.
 package decide

@@ -9,18 +9,18 @@ import (
 	"github.com/podwright/podwright/runtime"
 )
 
-// Fact is what was recorded of one kind of probe of a container.
+// Fact is what was recorded about one kind of probe of a container.
 type Fact = proberesult.Fact
 
-// Record is what was known of a container before the engine was restarted (8.3).
+// Record is what was known about a container before the engine was restarted (8.3).
 type Record struct {
-	// Started is the flag of the container's status, and Ready too; Ready counts
-	// only if Status is set, otherwise the readiness fact does.
+	// Started and Ready are the flags of the container's status. Ready counts only if Status is
+	// set; otherwise the readiness fact does.
 	Started, Ready bool
 	// Facts by kind.
 	Facts [Kinds]Fact
-	// Status: it comes from the status an API keeps, which knows started and
-	// ready only (8.5).
+	// Status: the record comes from a status that an API keeps, which knows only started and ready
+	// (8.5).
 	Status bool
 }
 
@@ -67,8 +67,8 @@ func Restore(r Rules, rec *Record, now time.Time) Before {
 	return b
 }
 
-// FromStatus is what a status from an API says of a container (8.5); nil if it does
-// not know this very one.
+// FromStatus returns what a status from an API says about a container (8.5), or nil if it does not
+// know exactly this one.
 func FromStatus(status *v1.PodStatus, container string, id runtime.ContainerID) *Record {
 	for _, list := range [...][]v1.ContainerStatus{status.ContainerStatuses, status.InitContainerStatuses} {
 		for i := range list {
@@ -84,8 +84,8 @@ func FromStatus(status *v1.PodStatus, container string, id runtime.ContainerID) 
 	return nil
 }
 
-// DeclaredLost reports whether the pod was made not ready at the API from outside, as
-// happens to the pods of a node that is not heard of (8.5, 8.6).
+// DeclaredLost reports whether something else made the pod not ready at the API, as happens to the
+// pods of a node that is no longer heard from (8.5, 8.6).
 func DeclaredLost(status *v1.PodStatus) bool {
 	var ready, containers *v1.PodCondition
 	for i := range status.Conditions {
